@@ -1,0 +1,36 @@
+/*
+ * option.h
+ *	  The options of wrapper, servers, user mappings, foreign tables and
+ *	  columns: validation and look-up.
+ *
+ * Every option of postgres_fdw is accepted with its name and meaning.
+ */
+#ifndef SHARDFDW_OPTION_H
+#define SHARDFDW_OPTION_H
+
+#include "postgres.h"
+
+#include "foreign/foreign.h"
+
+/* Value of a foreign table's option, its server's as fallback; or NULL. */
+extern const char *shard_option_table(Oid relid, const char *name);
+extern bool shard_option_table_bool(Oid relid, const char *name, bool dflt);
+extern int	shard_option_table_int(Oid relid, const char *name, int dflt);
+extern const char *shard_option_server(Oid serverid, const char *name);
+extern int	shard_option_server_int(Oid serverid, const char *name, int dflt);
+
+/* True when the table's wrapper has shardfdw's handler. */
+extern bool shard_option_is_ours(Oid foreigntable_relid);
+extern bool shard_option_is_our_server(Oid serverid);
+
+/* Remote name of column attno (column_name option, else the column's name). */
+extern const char *shard_option_column_name(Oid relid, AttrNumber attno);
+
+/*
+ * OID of the virtual server `shardfdw_cluster` that CREATE EXTENSION makes: the
+ * server on which core is told that every sharded table lives.  It has no
+ * connection.  InvalidOid when the extension is not in this database.
+ */
+extern Oid	shard_option_cluster_server(void);
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * route.h
+ *	  From key values, or from conditions on the key, to shards: core's own
+ *	  partition support functions decide, so that pruning, INSERT and COPY agree.
+ */
+#ifndef SHARDFDW_ROUTE_H
+#define SHARDFDW_ROUTE_H
+
+#include "postgres.h"
+
+#include "nodes/bitmapset.h"
+#include "nodes/pg_list.h"
+#include "utils/relcache.h"
+
+/*
+ * Shards of the partitioned table relid that can hold rows which satisfy quals,
+ * an implicit-AND list whose Vars have varno 1 (the partitioned table) and
+ * which may hold Consts but no Params.  Core's pruning over a scratch
+ * RelOptInfo; cost does not depend on the number of shards beyond the bound
+ * search.  Result: set of shardno in the current context.
+ */
+extern Bitmapset *shard_route_prune(Oid relid, List *quals);
+
+/*
+ * shardno for key values (partnatts of them, in key order), -1 when no
+ * partition takes them.  Key expressions are the caller's work.
+ */
+extern int	shard_route_key(Relation parent, const Datum *values, const bool *isnull);
+
+/*
+ * Partition key of relid: attribute numbers (0 = expression).  Used by planners
+ * to tell whether an expression is the shard key under the same equality.
+ */
+extern bool shard_route_key_matches(Oid relid, int keyno, Node *expr_varno1,
+									Oid eqop, Oid collation);
+extern int	shard_route_nkeys(Oid relid);
+
+#endif

@@ -1,0 +1,64 @@
+/*
+ * shard_map.h
+ *	  Which shards a sharded table has: a cache over partition bounds and
+ *	  foreign-table options.
+ */
+#ifndef SHARDFDW_SHARD_MAP_H
+#define SHARDFDW_SHARD_MAP_H
+
+#include "postgres.h"
+
+/* A node that holds shards of one table. */
+typedef struct ShardNode
+{
+	Oid			serverid;
+	const char *name;			/* server's name */
+	int			cores;			/* server option `cores`; 0 = not known */
+	int			nshards;		/* shards of this table there */
+} ShardNode;
+
+/* One shard: an ordinary table on one node, a foreign table here. */
+typedef struct Shard
+{
+	Oid			relid;			/* the foreign table on the coordinator */
+	int			nodeno;			/* 0-based, into ShardMap.nodes */
+	Oid			serverid;
+	const char *name;			/* schema-qualified, quoted name on the coordinator, for messages */
+	const char *relation;		/* qualified, quoted name on the node */
+
+	/*
+	 * What stands in FROM of a remote query in place of the parent: the same
+	 * as relation, or, where columns have other names on the node,
+	 * "(SELECT remote AS local, ... FROM relation)".  An alias always follows.
+	 */
+	const char *from_item;
+} Shard;
+
+/*
+ * A sharded table.  shards[] is in the order of the parent's PartitionDesc, so
+ * that the index core's pruning returns is the index here (shardno).  For a
+ * foreign table by itself: one shard, that table.
+ */
+typedef struct ShardMap
+{
+	Oid			relid;
+	int			nshards;
+	Shard	   *shards;
+	int			nnodes;
+	ShardNode  *nodes;
+} ShardMap;
+
+/*
+ * The map of a partitioned table all of whose partitions are foreign tables of
+ * ours (at least one), or of one such foreign table; NULL for anything else.
+ * Memory: cached; stays valid until the end of the transaction even when
+ * invalidated meanwhile.  Cost: one hash look-up when cached.
+ */
+extern const ShardMap *shard_map_get(Oid relid);
+
+/* shardno of a shard in its map, -1 when it is not there. */
+extern int	shard_map_find(const ShardMap *map, Oid shard_relid);
+
+extern void shard_map_init(void);	/* registers invalidation callbacks */
+
+#endif

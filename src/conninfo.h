@@ -1,0 +1,42 @@
+/*
+ * conninfo.h
+ *	  Which options are libpq's, and how a node's and a user's options form
+ *	  connection parameters.
+ */
+#ifndef SHARDFDW_CONNINFO_H
+#define SHARDFDW_CONNINFO_H
+
+#include "postgres.h"
+
+#include "foreign/foreign.h"
+
+/*
+ * True when keyword is a libpq connection option that may stand on a user
+ * mapping (user, password, sslcert, sslkey, sslpassword...) or on a server
+ * (every other one that is safe there).  client_encoding and
+ * fallback_application_name are set by shardfdw and are not options.
+ */
+extern bool shard_conninfo_is_server_option(const char *keyword);
+extern bool shard_conninfo_is_user_option(const char *keyword);
+
+/*
+ * Fills NULL-terminated keyword/value arrays for PQconnectStartParams from a
+ * server and a user mapping.  Adds client_encoding (the database's),
+ * application_name, and connect_timeout 10 when none is given.
+ * Memory: arrays in the current context, strings owned by server and user.
+ */
+extern void shard_conninfo_build(ForeignServer *server, UserMapping *user,
+								 const char ***keywords, const char ***values);
+
+/*
+ * Raises ERRCODE_S_R_E_PROHIBITED_SQL_STATEMENT_ATTEMPTED when a user who is
+ * no superuser would connect without a password of his own mapping
+ * (postgres_fdw's rules: password_required = false lifts it).
+ */
+extern void shard_conninfo_check_password(ForeignServer *server, UserMapping *user,
+										  const char *const *keywords, const char *const *values);
+
+/* True when password_required = 'false' stands on the mapping. */
+extern bool shard_conninfo_password_optional(UserMapping *user);
+
+#endif

@@ -1,0 +1,60 @@
+/*
+ * fdw.c
+ *	  The handler: which function is which callback.
+ */
+#include "postgres.h"
+
+#include "compat.h"
+#include "executor/fdw_executor.h"
+#include "fmgr.h"
+#include "planner/fdw_planner.h"
+
+PG_FUNCTION_INFO_V1(shardfdw_handler);
+
+Datum
+shardfdw_handler(PG_FUNCTION_ARGS)
+{
+	FdwRoutine *routine = makeNode(FdwRoutine);
+
+	routine->GetForeignRelSize = shardGetForeignRelSize;
+	routine->GetForeignPaths = shardGetForeignPaths;
+	routine->GetForeignPlan = shardGetForeignPlan;
+	routine->GetForeignUpperPaths = shardGetForeignUpperPaths;
+	routine->IsForeignPathAsyncCapable = shardIsForeignPathAsyncCapable;
+
+	routine->BeginForeignScan = shardBeginForeignScan;
+	routine->IterateForeignScan = shardIterateForeignScan;
+	routine->ReScanForeignScan = shardReScanForeignScan;
+	routine->EndForeignScan = shardEndForeignScan;
+	routine->RecheckForeignScan = shardRecheckForeignScan;
+	routine->ForeignAsyncRequest = shardForeignAsyncRequest;
+	routine->ForeignAsyncConfigureWait = shardForeignAsyncConfigureWait;
+	routine->ForeignAsyncNotify = shardForeignAsyncNotify;
+
+	routine->AddForeignUpdateTargets = shardAddForeignUpdateTargets;
+	routine->PlanForeignModify = shardPlanForeignModify;
+	routine->BeginForeignModify = shardBeginForeignModify;
+	routine->ExecForeignInsert = shardExecForeignInsert;
+	routine->ExecForeignBatchInsert = shardExecForeignBatchInsert;
+	routine->GetForeignModifyBatchSize = shardGetForeignModifyBatchSize;
+	routine->ExecForeignUpdate = shardExecForeignUpdate;
+	routine->ExecForeignDelete = shardExecForeignDelete;
+	routine->EndForeignModify = shardEndForeignModify;
+	routine->BeginForeignInsert = shardBeginForeignInsert;
+	routine->EndForeignInsert = shardEndForeignInsert;
+	routine->IsForeignRelUpdatable = shardIsForeignRelUpdatable;
+	routine->ExecForeignTruncate = shardExecForeignTruncate;
+
+	routine->PlanDirectModify = shardPlanDirectModify;
+	routine->BeginDirectModify = shardBeginDirectModify;
+	routine->IterateDirectModify = shardIterateDirectModify;
+	routine->EndDirectModify = shardEndDirectModify;
+
+	routine->ExplainForeignScan = shardExplainForeignScan;
+	routine->ExplainForeignModify = shardExplainForeignModify;
+	routine->ExplainDirectModify = shardExplainDirectModify;
+
+	routine->AnalyzeForeignTable = shardAnalyzeForeignTable;
+
+	PG_RETURN_POINTER(routine);
+}

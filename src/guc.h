@@ -1,0 +1,27 @@
+/*
+ * guc.h
+ *	  The settings of shardfdw.
+ */
+#ifndef SHARDFDW_GUC_H
+#define SHARDFDW_GUC_H
+
+#include "postgres.h"
+
+typedef enum ShardCommitProtocol
+{
+	SHARD_COMMIT_2PC,
+	SHARD_COMMIT_1PC
+} ShardCommitProtocol;
+
+extern int	shard_guc_default_shards;	/* shards of a new sharded table */
+extern int	shard_guc_max_connections_per_node; /* per backend, node and user */
+extern int	shard_guc_copy_buffer_kb;	/* kB buffered by one load, all shards */
+extern int	shard_guc_commit_protocol;	/* ShardCommitProtocol */
+extern bool shard_guc_log_remote_sql;	/* LOG every statement sent */
+extern bool shard_guc_enable_shard_scan;	/* sharded table as one planned node */
+extern bool shard_guc_enable_partial_aggregate; /* partial states from nodes */
+extern bool shard_guc_enable_copy_fetch;	/* COPY TO STDOUT for bulk reads */
+
+extern void shard_guc_init(void);
+
+#endif

@@ -1,0 +1,95 @@
+/*
+ * plan_private.h
+ *	  The contract between planner and executor: what a ForeignScan of ours
+ *	  carries, packed into a List of Nodes (fdw_private) and back.
+ *
+ * It must survive copyObject and nodeToString, and must not grow with the
+ * number of shards when all shards are read.
+ */
+#ifndef SHARDFDW_PLAN_PRIVATE_H
+#define SHARDFDW_PLAN_PRIVATE_H
+
+#include "postgres.h"
+
+#include "nodes/pg_list.h"
+
+/*
+ * One remote SQL text for all shards: a List of String (text as it stands) and
+ * Integer nodes: n > 0 is the scan's parameter n; n <= 0 is the place of the
+ * shard of table -n (0-based index into relids), in FROM, alias following.
+ */
+typedef List ShardTemplate;
+
+/* How remote columns become attributes of the scan's slot. */
+typedef enum ShardOutputKind
+{
+	SHARD_OUTPUT_VALUE,			/* one remote column, the attribute's type */
+	SHARD_OUTPUT_TEXT,			/* one remote column cast to text on the node */
+	SHARD_OUTPUT_CTID,			/* one remote column, goes to slot->tts_tid (target unused) */
+	SHARD_OUTPUT_INT8_SUM,		/* two: count bigint, sum numeric -> serialized state of sum/avg(int8) */
+	SHARD_OUTPUT_NUMERIC_SUM,	/* two: count bigint, sum numeric -> serialized state of sum/avg(numeric) */
+	SHARD_OUTPUT_INTERVAL_SUM	/* two: count bigint, sum interval -> serialized state of sum/avg(interval), 17+ */
+} ShardOutputKind;
+
+typedef struct ShardOutput
+{
+	ShardOutputKind kind;
+	int			target;			/* 0-based attribute of the scan slot */
+	Oid			type;			/* type of that attribute */
+	int32		typmod;
+} ShardOutput;
+
+/* Remote columns that an output consumes. */
+extern int	shard_output_ncolumns(ShardOutputKind kind);
+
+typedef struct ShardScanPlan
+{
+	List	   *relids;			/* OidList: tables read, sharded parent or shard; the first one's shards drive */
+	bool		all_shards;		/* every shard of it; else ... */
+	List	   *shards;			/* OidList: shards (foreign tables) left by pruning at plan time */
+	ShardTemplate *template;
+	ShardOutput *outputs;
+	int			noutputs;
+
+	/*
+	 * Conditions to prune with when execution starts: implicit-AND list over
+	 * Vars of varno 1 (the first table), Consts, and Param nodes of kind
+	 * PARAM_EXTERN whose paramid is the 1-based index into fdw_exprs.
+	 */
+	List	   *prune_quals;
+
+	bool		grouped;		/* the remote query aggregates */
+	bool		locks_rows;		/* SELECT ... FOR UPDATE/SHARE: runs on the writing connection */
+	bool		text_columns;	/* some output is SHARD_OUTPUT_TEXT */
+	double		rows_per_shard; /* estimate, chooses the fetcher */
+	int			width;			/* bytes per row, estimate */
+	char	   *relations;		/* EXPLAIN: "Relations" of a scan without scanrelid; NULL otherwise */
+} ShardScanPlan;
+
+/* fdw_exprs of the ForeignScan are the scan's parameters, in order. */
+extern List *shard_plan_private_pack(const ShardScanPlan *plan);
+extern ShardScanPlan *shard_plan_private_unpack(List *fdw_private);
+
+/*
+ * UPDATE and DELETE that run wholly on the node (direct modification):
+ * fdw_private of the ForeignScan.  template, outputs (RETURNING), relids as above.
+ */
+typedef struct ShardDirectPlan
+{
+	Oid			relid;			/* the shard (foreign table) */
+	ShardTemplate *template;	/* UPDATE/DELETE ... [RETURNING ...]; params as above */
+	ShardOutput *outputs;
+	int			noutputs;
+	bool		has_returning;
+	bool		set_processed;	/* counts towards the command tag */
+} ShardDirectPlan;
+
+extern List *shard_plan_private_pack_direct(const ShardDirectPlan *plan);
+extern ShardDirectPlan *shard_plan_private_unpack_direct(List *fdw_private);
+
+/* Helpers for templates. */
+extern ShardTemplate *shard_template_text(ShardTemplate *template, const char *text);
+extern ShardTemplate *shard_template_param(ShardTemplate *template, int paramno);
+extern ShardTemplate *shard_template_relation(ShardTemplate *template, int relno);
+
+#endif

@@ -1,0 +1,119 @@
+/*
+ * connection.h
+ *	  One libpq connection to one node for one user: opening without blocking,
+ *	  session settings, remote transaction state, closing.
+ *
+ * A connection has at most one holder at a time (a stream, a COPY, a command).
+ * Whoever needs a held connection calls shard_connection_yield(), which asks
+ * the holder to put aside what it has not consumed yet.
+ */
+#ifndef SHARDFDW_CONNECTION_H
+#define SHARDFDW_CONNECTION_H
+
+#include "postgres.h"
+
+#include "lib/ilist.h"
+#include "lib/stringinfo.h"
+#include "libpq-fe.h"
+#include "utils/timestamp.h"
+
+typedef struct ShardConn ShardConn;
+struct ShardSnapshot;
+
+typedef enum ShardConnState
+{
+	SHARD_CONN_CONNECTING,		/* PQconnectPoll in progress */
+	SHARD_CONN_READY,			/* connected; idle when it has no holder */
+	SHARD_CONN_BROKEN			/* to be closed; never used again */
+} ShardConnState;
+
+/* What a holder must be able to do when its connection is needed elsewhere. */
+typedef struct ShardConnHolder
+{
+	/*
+	 * Reads or sends what is under way until the connection is idle, keeping
+	 * rows not consumed yet (streams: spilled), then lets go of it
+	 * (shard_connection_release).  May raise errors and answers interrupts.
+	 */
+	void		(*yield) (ShardConn *conn, void *arg);
+	void	   *arg;
+} ShardConnHolder;
+
+struct ShardConn
+{
+	dlist_node	link;			/* in its pool */
+	Oid			serverid;
+	Oid			userid;			/* user whose mapping is used */
+	char	   *node;			/* server's name, for messages */
+	PGconn	   *pg;
+	ShardConnState state;
+	TimestampTz connect_deadline;
+	bool		invalidated;	/* options changed: close when idle and outside a transaction */
+
+	const ShardConnHolder *holder;	/* NULL: free */
+
+	/* remote transaction: 0 none, 1 BEGIN done, n: n-1 savepoints */
+	int			xact_depth;
+	bool		xact_wrote;		/* may have changed data: takes part in commit */
+	bool		xact_failed;	/* remote transaction is aborted */
+	bool		end_pending;	/* COMMIT of a read transaction sent, result not read yet */
+	struct ShardSnapshot *snapshot; /* statement snapshot its read transaction belongs to */
+	char	   *prepared_gid;	/* after PREPARE TRANSACTION */
+
+	/* session settings as last sent, one string per followed setting */
+	char	  **settings;
+	int			workers;		/* max_parallel_workers_per_gather as last sent; -1 = node's own */
+	int			server_version;
+	uint64		bytes_received;
+};
+
+/* Begins to open; never blocks.  Errors: no user mapping, password rules. */
+extern ShardConn *shard_connection_start(Oid serverid, Oid userid);
+
+/*
+ * Moves a connecting connection on.  Returns the socket events to wait for
+ * (WL_SOCKET_READABLE/WRITEABLE), 0 when it is ready.
+ * Errors: ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION, naming the node,
+ * also when connect_timeout has passed.
+ */
+extern int	shard_connection_poll(ShardConn *conn);
+
+/* Waits until conn is connected; answers interrupts. */
+extern void shard_connection_finish(ShardConn *conn);
+
+/*
+ * Appends to buf the SET commands (each ended by "; ") that bring the session
+ * in line with the user's current TimeZone, DateStyle, IntervalStyle,
+ * extra_float_digits, bytea_output..., and max_parallel_workers_per_gather with
+ * workers (-1 = node's own value); notes them as sent.  Nothing when in line.
+ * search_path = pg_catalog, standard_conforming_strings = on and
+ * client_encoding are set once when connecting.
+ */
+extern void shard_connection_sync_settings(ShardConn *conn, int workers, StringInfo buf);
+
+extern void shard_connection_hold(ShardConn *conn, const ShardConnHolder *holder);
+extern void shard_connection_release(ShardConn *conn);	/* no holder any more; wakes queued streams */
+extern void shard_connection_yield(ShardConn *conn);	/* after it conn is free */
+
+/* Sends a simple query; errors if libpq refuses.  Does not wait. */
+extern void shard_connection_send(ShardConn *conn, const char *sql);
+
+/*
+ * Waits for and returns the next result of conn (NULL at the end of the
+ * statement); answers interrupts.  Memory: caller clears it.
+ */
+extern PGresult *shard_connection_get_result(ShardConn *conn);
+
+/* Sends sql and waits; the last result must be OK/TUPLES. Errors raised with the node's SQLSTATE. */
+extern void shard_connection_exec(ShardConn *conn, const char *sql);
+
+/*
+ * Ends whatever runs on conn within timeout_ms (cancel request, then reading on);
+ * false when that failed and conn is now broken.  Never raises: for abort.
+ */
+extern bool shard_connection_cancel_noerror(ShardConn *conn, int timeout_ms);
+extern bool shard_connection_exec_noerror(ShardConn *conn, const char *sql, int timeout_ms);
+
+extern void shard_connection_close(ShardConn *conn);
+
+#endif

@@ -1,0 +1,22 @@
+/*
+ * error.h
+ *	  The one funnel through which errors of nodes become errors here.
+ */
+#ifndef SHARDFDW_ERROR_H
+#define SHARDFDW_ERROR_H
+
+#include "postgres.h"
+
+#include "remote/connection.h"
+
+/*
+ * Reports res (or, when NULL, the state of conn) at elevel: SQLSTATE, message,
+ * detail, hint and context of the node, its constraint/table/column fields; a
+ * lost connection is 08006.  DETAIL (own line) names the node and, when given,
+ * label (the shard).  sql, when given, goes to CONTEXT as "remote SQL command".
+ * Takes ownership of res (cleared also when it raises).
+ */
+extern void shard_error_report(int elevel, PGresult *res, ShardConn *conn,
+							   const char *label, const char *sql);
+
+#endif

@@ -1,0 +1,44 @@
+/*
+ * pool.h
+ *	  The connections of this backend, per node and user: at most
+ *	  shardfdw.max_connections_per_node each.
+ *
+ * Who gets which connection:
+ *	- After this transaction has written to a node (or taken row locks there),
+ *	  every statement on that node uses the one connection that wrote.
+ *	- Otherwise a reader gets a free connection, a new one below the cap, or
+ *	  queues; a reader that must not wait takes one by yield.
+ */
+#ifndef SHARDFDW_POOL_H
+#define SHARDFDW_POOL_H
+
+#include "postgres.h"
+
+#include "remote/connection.h"
+
+typedef struct ShardPool		/* one node and user */
+{
+	Oid			key_serverid;	/* hash key, with ... */
+	Oid			key_userid;
+	dlist_head	conns;			/* of ShardConn */
+	int			nconns;
+	ShardConn  *writer;			/* the one that wrote in this transaction, or NULL */
+	dlist_head	queue;			/* streams that wait for a connection, FIFO */
+} ShardPool;
+
+extern ShardPool *shard_pool_get(Oid serverid, Oid userid);
+
+/* A free or new connection for reading, or NULL when all are held (the caller queues).  Never blocks. */
+extern ShardConn *shard_pool_acquire_reader(ShardPool *pool, struct ShardSnapshot *snapshot);
+
+/* A connection outside any transaction, own to the caller until released (DDL helpers, recovery).  May connect. */
+extern ShardConn *shard_pool_acquire_free(ShardPool *pool);
+
+/* Calls fn for every pool / connection of this backend. */
+typedef void (*ShardConnVisitor) (ShardConn *conn, void *arg);
+extern void shard_pool_each(ShardConnVisitor fn, void *arg);
+
+extern void shard_pool_discard(ShardConn *conn);	/* closes it and takes it out of its pool */
+extern void shard_pool_init(void);	/* invalidation callbacks for servers and user mappings */
+
+#endif

@@ -1,0 +1,79 @@
+/*
+ * stream.h
+ *	  The rows of one remote query, streamed without a cursor.
+ *
+ *	   open --> queued --> connecting --> sent --> rows ... --> done
+ *	             (no free connection)      |  yield: rest goes to a spill file
+ *
+ * Two fetchers: COPY (query) TO STDOUT (FORMAT binary) for bulk; the extended
+ * protocol with binary results (single or chunked rows) for small and
+ * parameterised reads.  A stream knows servers and SQL, never shards.
+ */
+#ifndef SHARDFDW_STREAM_H
+#define SHARDFDW_STREAM_H
+
+#include "postgres.h"
+
+#include "row.h"
+#include "remote/txn.h"
+#include "remote/wait.h"
+
+typedef struct ShardStream ShardStream;
+
+typedef struct ShardStreamSpec
+{
+	Oid			serverid;
+	Oid			userid;
+	const char *sql;			/* a SELECT (or DML with RETURNING when !use_copy) */
+	const char *label;			/* what it reads, for messages: the shard's name */
+	int			ncolumns;		/* columns of the result, checked */
+	bool		use_copy;		/* COPY fetcher; needs nparams == 0 */
+	bool		as_writer;		/* on the transaction's writing connection (row locks, DML) */
+	int			workers;		/* max_parallel_workers_per_gather; -1 = node's own */
+	int			nparams;
+	const char *const *params;	/* text, NULL for NULL; valid until the stream is closed */
+} ShardStreamSpec;
+
+typedef enum ShardStreamStatus
+{
+	SHARD_STREAM_ROW,
+	SHARD_STREAM_WAIT,			/* nothing here yet */
+	SHARD_STREAM_DONE
+} ShardStreamStatus;
+
+/*
+ * Starts a query: sent at once when a connection is free, else queued.  Never
+ * blocks.  Memory: in cxt, whose reset closes it.  spec is copied, but for
+ * sql, label, params.
+ */
+extern ShardStream *shard_stream_open(MemoryContext cxt, ShardSnapshot *snapshot,
+									  const ShardStreamSpec *spec);
+
+/* Next row if one is here.  Never blocks.  Errors: the node's, naming node and label. */
+extern ShardStreamStatus shard_stream_next(ShardStream *stream, ShardRow *row);
+
+/*
+ * Waits until at least one of the streams (NULLs skipped) may have made
+ * progress.  A queued stream makes progress when another one of its node does;
+ * if all that it waits for are streams which nobody will read now (they are
+ * not among streams), their holders are asked to yield.  set may be NULL.
+ */
+extern void shard_stream_wait(ShardStream **streams, int nstreams, ShardWaitSet *set);
+
+/*
+ * For async Append: the socket to wait for and its events; -1 when the stream
+ * can be read at once or is queued behind another stream.
+ */
+extern int	shard_stream_socket(ShardStream *stream, int *events);
+
+/* Rows changed, from the command tag, after SHARD_STREAM_DONE (DML). */
+extern int64 shard_stream_affected(ShardStream *stream);
+
+extern uint64 shard_stream_rows(ShardStream *stream);
+extern uint64 shard_stream_bytes(ShardStream *stream);
+extern const void *shard_stream_conn_id(ShardStream *stream);	/* distinct per connection, for EXPLAIN */
+
+/* Ends it: an unfinished query is cancelled; never raises for that. */
+extern void shard_stream_close(ShardStream *stream);
+
+#endif

@@ -1,0 +1,59 @@
+/*
+ * txn.h
+ *	  Remote transactions follow the local one: BEGIN when a node is first
+ *	  needed, savepoints, statement snapshots, commit, abort.
+ */
+#ifndef SHARDFDW_TXN_H
+#define SHARDFDW_TXN_H
+
+#include "postgres.h"
+
+#include "remote/connection.h"
+#include "remote/pool.h"
+
+/*
+ * One statement's view of the nodes.  Streams of one statement on one node
+ * share an exported snapshot; see remote/stream.h.
+ */
+typedef struct ShardSnapshot ShardSnapshot;
+
+/*
+ * The snapshot of the statement whose executor state lives in query_cxt; made
+ * at first use, released (read transactions are ended without waiting) when
+ * query_cxt is reset.
+ */
+extern ShardSnapshot *shard_txn_snapshot(MemoryContext query_cxt);
+
+/*
+ * Announces, before the first stream starts, that nstreams streams will be
+ * opened on a node.  A node for which the whole statement expects one stream
+ * alone needs no transaction around it (READ COMMITTED).
+ */
+extern void shard_txn_expect(ShardSnapshot *snapshot, Oid serverid, Oid userid, int nstreams);
+extern bool shard_txn_single(ShardSnapshot *snapshot, Oid serverid, Oid userid);
+
+/*
+ * The connection of this transaction that writes on the node: yielded by its
+ * holder, in a remote transaction with savepoints up to the current nesting
+ * level; later statements on this node all use it.  May block (connect, BEGIN).
+ */
+extern ShardConn *shard_txn_writer(Oid serverid, Oid userid);
+
+/*
+ * Appends to buf what must precede a reader's statement on conn: BEGIN with the
+ * right isolation level, SET TRANSACTION SNAPSHOT or pg_export_snapshot(), or
+ * SAVEPOINTs; nothing when nothing is needed.  *exports is set when the text
+ * holds SELECT pg_export_snapshot(), whose result the caller must hand to
+ * shard_txn_exported().  Returns false when the snapshot of this node is being
+ * exported by another connection right now: the caller waits for it.
+ */
+extern bool shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot,
+									  StringInfo buf, bool *exports);
+extern void shard_txn_exported(ShardConn *conn, const char *snapshot_id);
+
+/* Isolation of the remote transaction, e.g. "READ COMMITTED". */
+extern const char *shard_txn_isolation(void);
+
+extern void shard_txn_init(void);	/* (sub)transaction callbacks */
+
+#endif

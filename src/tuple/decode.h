@@ -1,0 +1,54 @@
+/*
+ * decode.h
+ *	  From a row of bytes to a tuple slot.
+ */
+#ifndef SHARDFDW_DECODE_H
+#define SHARDFDW_DECODE_H
+
+#include "postgres.h"
+
+#include "executor/tuptable.h"
+#include "row.h"
+#include "utils/memutils.h"
+
+typedef struct ShardDecoder ShardDecoder;
+
+/*
+ * One entry per output; meanings as ShardOutput of planner/plan_private.h, repeated here
+ * because tuple/ lies below planner/.
+ */
+typedef enum ShardDecodeKind
+{
+	SHARD_DECODE_BINARY,		/* one column by the type's binary form */
+	SHARD_DECODE_TEXT,			/* one column by the type's input function */
+	SHARD_DECODE_CTID,			/* one column, tid in binary, to slot->tts_tid */
+	SHARD_DECODE_INT8_SUM,		/* count, sum -> bytea */
+	SHARD_DECODE_NUMERIC_SUM,
+	SHARD_DECODE_INTERVAL_SUM
+} ShardDecodeKind;
+
+typedef struct ShardDecodeColumn
+{
+	ShardDecodeKind kind;
+	int			target;			/* 0-based attribute of the slot */
+	Oid			type;
+	int32		typmod;
+} ShardDecodeColumn;
+
+/* Memory: decoder in the current context. */
+extern ShardDecoder *shard_decode_create(TupleDesc desc, const ShardDecodeColumn *columns, int ncolumns);
+
+/* Columns that the remote query must return. */
+extern int	shard_decode_nremote(const ShardDecoder *decoder);
+
+/*
+ * Stores row as a virtual tuple in slot (cleared first); attributes without a
+ * column are NULL.  Memory: by-reference values in cxt, a per-tuple context
+ * that the caller resets before the next row.
+ * Errors: ERRCODE_PROTOCOL_VIOLATION for a malformed row; those of input and
+ * receive functions, with CONTEXT naming the attribute.
+ */
+extern void shard_decode_row(ShardDecoder *decoder, const ShardRow *row,
+							 TupleTableSlot *slot, MemoryContext cxt);
+
+#endif

@@ -1,0 +1,27 @@
+/*
+ * encode.h
+ *	  From a tuple slot to the bytes of a COPY row, or to text parameters.
+ */
+#ifndef SHARDFDW_ENCODE_H
+#define SHARDFDW_ENCODE_H
+
+#include "postgres.h"
+
+#include "executor/tuptable.h"
+#include "lib/stringinfo.h"
+
+typedef struct ShardEncoder ShardEncoder;
+
+/* Encoder for columns attnos (1-based attribute numbers of desc, natts of them). Memory: current context. */
+extern ShardEncoder *shard_encode_create(TupleDesc desc, const AttrNumber *attnos, int natts);
+
+/* True when rows are COPY BINARY (every column has a portable binary form), false for COPY text. */
+extern bool shard_encode_is_binary(const ShardEncoder *encoder);
+
+/* Appends one row: binary without file header/trailer, or a text line ended by '\n'. */
+extern void shard_encode_row(ShardEncoder *encoder, TupleTableSlot *slot, StringInfo buf);
+
+/* Text forms of the columns as query parameters (NULL for NULL); memory in the current context. */
+extern void shard_encode_params(ShardEncoder *encoder, TupleTableSlot *slot, const char **params);
+
+#endif
