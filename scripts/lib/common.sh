@@ -1,0 +1,116 @@
+# shellcheck shell=bash
+# common.sh - messages, privileges, temporary folders and clean-up for the scripts beside it
+#
+# Sourced, never run. The sourcing script has "set -euo pipefail".
+
+say() { printf '== %s\n' "$*"; }
+note() { printf '   %s\n' "$*"; }
+warn() { printf 'warning: %s\n' "$*" >&2; }
+die() {
+	printf 'error: %s\n' "$*" >&2
+	exit 1
+}
+
+# Runs a command as root: directly, or with sudo.
+as_root() {
+	if [ "$(id -u)" -eq 0 ]; then
+		"$@"
+	elif command -v sudo >/dev/null; then
+		sudo -- "$@"
+	else
+		die "\"$1\" needs root: run this as root, or install sudo"
+	fi
+}
+
+# The unprivileged user that servers and tests run as. Servers refuse to run as root, and
+# packages make the user postgres; anyone else runs them as himself.
+server_user() {
+	if [ "$(id -u)" -eq 0 ]; then
+		echo postgres
+	else
+		id -un
+	fi
+}
+
+# Runs a command as server_user. HOME must not be root's: it is not readable there.
+as_server_user() {
+	if [ "$(id -u)" -eq 0 ]; then
+		runuser -u postgres -- env HOME=/nonexistent "$@"
+	else
+		"$@"
+	fi
+}
+
+# Clean-up: on_exit 'command' adds a command that runs when the script ends, the last one added
+# first, however it ends. Each runs even when an earlier one failed.
+EXIT_COMMANDS=()
+EXIT_OWNER=$BASHPID
+on_exit() { EXIT_COMMANDS+=("$1"); }
+run_exit_commands() {
+	local rc=$? i
+	trap - EXIT
+	# A subshell inherits the trap, but what is registered belongs to its parent.
+	[ "$BASHPID" = "$EXIT_OWNER" ] || exit "$rc"
+	trap '' INT TERM HUP
+	set +e
+	for ((i = ${#EXIT_COMMANDS[@]} - 1; i >= 0; i--)); do
+		eval "${EXIT_COMMANDS[i]}"
+	done
+	exit "$rc"
+}
+trap run_exit_commands EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# Runs a command in the background and waits for it, so that a signal to the script is acted upon
+# at once and not when the command ends; the end of the script ends the command, too.
+CHILD=''
+run_child() {
+	local rc=0
+	"$@" &
+	CHILD=$!
+	wait "$CHILD" || rc=$?
+	CHILD=''
+	return "$rc"
+}
+end_child() {
+	[ -n "$CHILD" ] || return 0
+	as_root kill -TERM "$CHILD" 2>/dev/null || true
+	wait "$CHILD" 2>/dev/null || true
+}
+on_exit end_child
+
+# run_limited seconds command...: run_child as the unprivileged user, for so long at most; returns
+# 124 when the time was over. timeout is outermost, as it ends all of its process group.
+run_limited() {
+	local seconds=$1
+	shift
+	if [ "$(id -u)" -eq 0 ]; then
+		run_child timeout -k 20 "$seconds" runuser -u postgres -- env HOME=/nonexistent "$@"
+	else
+		run_child timeout -k 20 "$seconds" "$@"
+	fi
+}
+
+# Prints a port from $1 on that nobody listens on.
+free_port() {
+	local port=$1
+	while ((port < 65000)); do
+		if ! (: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
+			echo "$port"
+			return 0
+		fi
+		port=$((port + 1))
+	done
+	die "no free TCP port above $1"
+}
+
+# Copies the source tree $1 to $2, without what a build or a test run leaves behind.
+copy_tree() {
+	mkdir -p "$2"
+	tar -C "$1" -cf - --exclude=./.git --exclude='*.o' --exclude='*.d' --exclude='*.so' --exclude='*.bc' \
+		--exclude='./sql/shardfdw--*.sql' --exclude=./results --exclude=./output_iso --exclude=./tmp_check \
+		--exclude=./tmp_check_iso --exclude=./log --exclude=./regression.diffs --exclude=./regression.out . |
+		tar -C "$2" -xf - --no-same-owner
+}

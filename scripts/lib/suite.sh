@@ -1,0 +1,233 @@
+# shellcheck shell=bash
+# suite.sh - the whole test suite against one installation of PostgreSQL
+#
+#   tree -> copy -> build (-Werror) -> private installation -> check_layers
+#                                          |-> one server: pg_regress, isolation specs
+#                                          '-> t/*.pl, which start their own servers
+#
+# Every test counts as passed or failed: a rule of check_layers, a regression test, a spec, an
+# assertion of a TAP file. A part that breaks off counts as one failure more.
+#
+# Needs common.sh and server.sh.
+
+NPASSED=0
+NFAILED=0
+
+passed() { NPASSED=$((NPASSED + ${1:-1})); }
+failed() {
+	NFAILED=$((NFAILED + 1))
+	printf 'FAILED: %s\n' "$*"
+}
+
+# Prints the end of a file, marked as such.
+show_tail() {
+	[ -s "$1" ] || return 0
+	printf -- '--- the last %s lines of %s\n' "$2" "$1"
+	tail -n "$2" "$1"
+	printf -- '---\n'
+}
+
+# suite_wants part file...: prints the names of those files that are to run.
+suite_wants() {
+	local part=$1 file
+	shift
+	for file in "$@"; do
+		[ -e "$file" ] || continue
+		case ",$SUITE_ONLY," in
+		,, | *",$part,"* | *",$file,"*) echo "$file" ;;
+		esac
+	done
+}
+
+# suite_run tree tmp pg_config only
+suite_run() {
+	local tree=$1 pg_config=$3
+	SUITE_TMP=$2 SUITE_ONLY=$4
+
+	SUITE_SRC=$SUITE_TMP/src
+	SUITE_PGXS=$(dirname "$("$pg_config" --pgxs)")/../..
+	SUITE_PERL=$SUITE_PGXS/src/test/perl
+	# An installation without the Perl modules takes those of 15, which is there always.
+	[ -d "$SUITE_PERL/PostgreSQL" ] || SUITE_PERL=/usr/lib/postgresql/15/lib/pgxs/src/test/perl
+
+	say "build ($("$pg_config" --version))"
+	copy_tree "$tree" "$SUITE_SRC"
+	cd "$SUITE_SRC" || exit
+	if ! make -C "$SUITE_SRC" -j"$(nproc)" PG_CONFIG="$pg_config" COPT=-Werror >"$SUITE_TMP/build.log" 2>&1; then
+		grep -E 'error|warning' -A 6 "$SUITE_TMP/build.log" | head -n 60 || true
+		show_tail "$SUITE_TMP/build.log" 15
+		failed "build"
+		suite_finish
+	fi
+	passed
+	if ! install_private "$pg_config" "$SUITE_SRC" "$SUITE_TMP/inst"; then
+		failed "make install"
+		suite_finish
+	fi
+	passed
+	case ",$SUITE_ONLY," in
+	,, | *,layers,*) suite_layers "$pg_config" ;;
+	esac
+	# Tests write beside their sources.
+	[ "$(id -u)" -ne 0 ] || chown -R "$(server_user)" "$SUITE_SRC"
+	suite_server
+	suite_tap
+	suite_finish
+}
+
+# Prints the count; ends the script.
+suite_finish() {
+	printf '%s passed, %s failed\n' "$NPASSED" "$NFAILED"
+	[ "$NFAILED" -eq 0 ] || exit 1
+	exit 0
+}
+
+suite_layers() {
+	local line
+
+	say "include rules"
+	while IFS= read -r line; do
+		case $line in
+		"ok "*) passed ;;
+		"not ok "*) failed "check_layers: ${line#not ok }" ;;
+		*) printf '%s\n' "$line" ;;
+		esac
+	done < <(PG_CONFIG=$1 "$SUITE_SRC/scripts/check_layers" 2>&1 || true)
+}
+
+# pg_regress and the isolation tester share one server.
+suite_server() {
+	local tests specs data=$SUITE_TMP/server/data port name
+
+	tests=$(suite_wants regress sql/setup.sql
+		suite_wants regress sql/*.sql | grep -v -e '^sql/setup.sql$' -e '^sql/shardfdw--' || true)
+	specs=$(suite_wants isolation specs/*.spec)
+	[ -n "$tests$specs" ] || return 0
+	# A single test needs the nodes that setup makes.
+	case "$tests" in
+	'' | sql/setup.sql*) ;;
+	*) [ ! -e sql/setup.sql ] || tests=$(printf 'sql/setup.sql\n%s' "$tests") ;;
+	esac
+
+	port=$(free_port $((17000 + RANDOM % 10000)))
+	mkdir -p "$SUITE_TMP/server"
+	[ "$(id -u)" -ne 0 ] || chown "$(server_user)" "$SUITE_TMP/server"
+	if ! server_init "$PRIVATE_BIN" "$data" "$port" "$SUITE_TMP/server" \
+		'max_connections = 300' 'max_prepared_transactions = 100' 'shared_buffers = 128MB' \
+		'max_worker_processes = 32' 'fsync = off' 'autovacuum = off' "log_line_prefix = '%m [%p] %q%a '"; then
+		failed "initdb"
+		return 0
+	fi
+	on_exit "server_stop '$PRIVATE_BIN' '$data'"
+	if ! server_start "$PRIVATE_BIN" "$data"; then
+		failed "start of a server"
+		return 0
+	fi
+	if [ -n "$tests" ]; then
+		say "regression tests"
+		suite_pg_regress regress/pg_regress sql/ .sql contrib_regression . "$port" "$tests"
+	fi
+	if [ -n "$specs" ]; then
+		say "isolation tests"
+		suite_pg_regress isolation/pg_isolation_regress specs/ .spec isolation_regression output_iso "$port" "$specs"
+	fi
+	if ! as_server_user "$PRIVATE_BIN/pg_ctl" -D "$data" -m fast -w -t 60 stop >/dev/null 2>&1; then
+		failed "the server does not stop"
+		show_tail "$data.log" 20
+	fi
+	# A crash is a failure, even when a test was content with what it saw.
+	if grep -E 'was terminated by signal|TRAP: |PANIC: ' "$data.log"; then
+		failed "the server crashed"
+		grep -E -B 3 -A 12 'was terminated by signal|TRAP: |PANIC: ' "$data.log" | head -n 60
+	fi
+	name=$(find "$data" -name 'core*' -type f -size +1M 2>/dev/null | head -n 1)
+	[ -z "$name" ] || note "core file: $name"
+}
+
+# suite_pg_regress program prefix suffix database outputdir port tests: runs them in one go, and
+# reads the results from the program's report: "test name ... ok" up to 15, "ok 1 - name" after it.
+suite_pg_regress() {
+	local program=$SUITE_PGXS/src/test/$1 prefix=$2 suffix=$3 dbname=$4 outdir=$5 port=$6
+	local log=$SUITE_TMP/${5//[.\/]/}$4.log names=() name rc=0 seen verdict
+
+	while IFS= read -r name; do
+		name=${name#"$prefix"}
+		names+=("${name%"$suffix"}")
+	done <<<"$7"
+	as_server_user mkdir -p "$outdir"
+	run_limited 1500 env PGOPTIONS='' PATH="$PRIVATE_BIN:$PATH" "$program" --inputdir=. --outputdir="$outdir" \
+		--bindir="$PRIVATE_BIN" --host="$SUITE_TMP/server" --port="$port" --user=postgres --dbname="$dbname" \
+		"${names[@]}" >"$log" 2>&1 </dev/null || rc=$?
+
+	seen=0
+	for name in "${names[@]}"; do
+		verdict=$(sed -E -n "s/^ *(test +)?$name +\.\.\. +(ok|FAILED).*/\2/p; s/^(not )?ok +[0-9]+ +[-+] +$name( .*)?\$/\1ok/p" "$log" | head -n 1)
+		case $verdict in
+		ok) passed && seen=$((seen + 1)) ;;
+		"FAILED" | "not ok") failed "$prefix$name$suffix" && seen=$((seen + 1)) ;;
+		*) failed "$prefix$name$suffix (no result)" ;;
+		esac
+	done
+	if [ "$rc" -ne 0 ]; then
+		if [ -s "$outdir/regression.diffs" ]; then
+			cat "$outdir/regression.diffs"
+		else
+			show_tail "$log" 30
+			[ "$seen" -lt ${#names[@]} ] || failed "$(basename "$program") ended with $rc"
+		fi
+	fi
+}
+
+# Every TAP file by itself: its assertions count, and one more failure when it breaks off.
+suite_tap() {
+	local file files out rc n
+
+	files=$(suite_wants tap t/*.pl)
+	[ -n "$files" ] || return 0
+	say "TAP tests"
+	as_server_user mkdir -p "$SUITE_SRC/tmp_check"
+	on_exit suite_stop_leftovers
+	while IFS= read -r file; do
+		out=$SUITE_TMP/$(basename "$file").out
+		rc=0
+		run_limited 600 env PATH="$PRIVATE_BIN:$PATH" TESTDIR="$SUITE_SRC" \
+			TESTDATADIR="$SUITE_SRC/tmp_check" TESTLOGDIR="$SUITE_SRC/tmp_check/log" top_builddir="$SUITE_SRC" \
+			PG_REGRESS="$SUITE_PGXS/src/test/regress/pg_regress" PG_TEST_TIMEOUT_DEFAULT=60 LC_ALL=C \
+			perl -I "$SUITE_PERL" -I t/lib "$file" >"$out" 2>&1 </dev/null || rc=$?
+		n=$(grep -c '^ok ' "$out" || true)
+		passed "$n"
+		while IFS= read -r n; do
+			[ -z "$n" ] || failed "$file: ${n#not ok }"
+		done < <(grep '^not ok ' "$out" | grep -v '# TODO' || true)
+		if [ "$rc" -ne 0 ]; then
+			grep -q '^not ok ' "$out" || failed "$file ended with $rc$([ "$rc" -ne 124 ] || echo ' (timed out)')"
+			grep -v '^ok ' "$out" | tail -n 40 || true
+			show_tail "$SUITE_SRC/tmp_check/log/regress_log_$(basename "$file" .pl)" 30
+			suite_show_servers "$(basename "$file" .pl)"
+		elif ! grep -q -E '^1\.\.[0-9]+' "$out"; then
+			failed "$file printed no plan"
+		fi
+		suite_stop_leftovers
+	done <<<"$files"
+}
+
+# The ends of the logs of a TAP file's servers.
+suite_show_servers() {
+	local log
+	for log in "$SUITE_SRC/tmp_check/log/$1"_*.log; do
+		show_tail "$log" 15
+	done
+}
+
+# Servers that a TAP file left running: their data folders are all below tmp_check.
+suite_stop_leftovers() {
+	local pidfile pid
+
+	while IFS= read -r pidfile; do
+		pid=$(head -n 1 "$pidfile")
+		if [ -d "/proc/$pid" ] && grep -q -a postgres "/proc/$pid/cmdline"; then
+			kill -CONT "$pid" 2>/dev/null || true
+			server_stop "$PRIVATE_BIN" "$(dirname "$pidfile")"
+		fi
+	done < <(find "$SUITE_SRC/tmp_check" -name postmaster.pid 2>/dev/null)
+}

@@ -1,0 +1,413 @@
+# ShardCluster.pm - one coordinator and N nodes for a TAP test
+#
+# Built on core's PostgreSQL::Test::Cluster (the names that 15 to 19 have). Every server is its own
+# cluster with its own system identifier, listens on a Unix socket and on 127.0.0.1, and ends with the
+# test; a server that was stopped by a signal is woken up first.
+#
+#   use ShardCluster;
+#   my $c = ShardCluster->new(nodes => 2);
+#   $c->safe_psql('CREATE TABLE t (id bigint, v text)');
+#   $c->shard_table('t', 'id', shards => 4);
+#   $c->kill9_node(2);
+#
+# Nodes count from 1 and are called node1, node2, ... in SQL too.
+
+package ShardCluster;
+
+use strict;
+use warnings;
+
+use Carp;
+use IPC::Run ();
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More ();
+use Time::HiRes qw(usleep);
+
+# Small, fast, and without background work that would make a test's plans or timing vary.
+my $common_conf = q{
+shared_buffers = 32MB
+max_connections = 100
+max_prepared_transactions = 20
+max_worker_processes = 16
+autovacuum = off
+fsync = off
+full_page_writes = off
+restart_after_crash = on
+log_statement = none
+log_line_prefix = '%m [%p] %q%a '
+listen_addresses = '127.0.0.1'
+timezone = 'UTC'
+};
+
+my $nclusters = 0;
+my %stopped;    # postmaster's pid -> pids that got SIGSTOP
+
+# new(%options): starts the servers, creates the extension and adds the nodes.
+#   nodes             how many (default 2)
+#   preload           also put the library into the coordinator's shared_preload_libraries
+#   coordinator_conf  lines for the coordinator's postgresql.conf
+#   node_conf         lines for every node's postgresql.conf
+#   extension         0: leave the coordinator without the extension and the nodes
+#   add_nodes         0: create the extension, but add no node
+#   host              'socket' (default) or 'tcp': how the coordinator reaches the nodes
+sub new
+{
+	my ($class, %opt) = @_;
+	my $self = bless {
+		dbname => 'postgres',
+		host   => $opt{host} // 'socket',
+		nodes  => [],
+	}, $class;
+	my $prefix = $nclusters++ ? "c$nclusters" : '';
+
+	my $conf = $opt{coordinator_conf} // '';
+	$conf = "shared_preload_libraries = 'shardfdw'\n$conf" if $opt{preload};
+	$self->{coordinator} = _start_server("${prefix}coordinator", $conf);
+	for my $i (1 .. $opt{nodes} // 2)
+	{
+		push @{ $self->{nodes} },
+		  _start_server("${prefix}node$i", $opt{node_conf} // '');
+	}
+
+	if ($opt{extension} // 1)
+	{
+		$self->safe_psql('CREATE EXTENSION shardfdw');
+		if ($opt{add_nodes} // 1)
+		{
+			$self->add_node($_) for 1 .. @{ $self->{nodes} };
+		}
+	}
+	return $self;
+}
+
+sub _start_server
+{
+	my ($name, $conf) = @_;
+	my $server = PostgreSQL::Test::Cluster->new($name);
+
+	$server->init(extra => [ '--no-locale', '-E', 'UTF8' ]);
+	$server->append_conf('postgresql.conf', $common_conf . $conf);
+	$server->start;
+	return $server;
+}
+
+sub coordinator { return $_[0]->{coordinator}; }
+sub nodes { return @{ $_[0]->{nodes} }; }
+
+# The PostgreSQL::Test::Cluster of node $i.
+sub node
+{
+	my ($self, $i) = @_;
+	croak "there is no node $i" if $i < 1 || $i > @{ $self->{nodes} };
+	return $self->{nodes}[ $i - 1 ];
+}
+
+# Where the coordinator finds node $i: (host, port).
+sub node_address
+{
+	my ($self, $i) = @_;
+	my $node = $self->node($i);
+	return ($self->{host} eq 'tcp' ? '127.0.0.1' : $node->host, $node->port);
+}
+
+sub add_node
+{
+	my ($self, $i) = @_;
+	my ($host, $port) = $self->node_address($i);
+	return $self->safe_psql(
+		"SELECT shardfdw.add_node('node$i', '$host', $port, '$self->{dbname}')");
+}
+
+# SQL on the coordinator. psql returns (exit code, stdout, stderr); safe_psql returns stdout and
+# dies on an error. Options are those of PostgreSQL::Test::Cluster.
+sub psql
+{
+	my ($self, $sql, %opt) = @_;
+	return $self->{coordinator}->psql($self->{dbname}, $sql, %opt);
+}
+
+sub safe_psql
+{
+	my ($self, $sql, %opt) = @_;
+	return $self->{coordinator}->safe_psql($self->{dbname}, $sql, %opt);
+}
+
+# The same on node $i.
+sub node_psql
+{
+	my ($self, $i, $sql, %opt) = @_;
+	return $self->node($i)->psql($self->{dbname}, $sql, %opt);
+}
+
+sub node_safe_psql
+{
+	my ($self, $i, $sql, %opt) = @_;
+	return $self->node($i)->safe_psql($self->{dbname}, $sql, %opt);
+}
+
+# Passes when $sql on the coordinator fails with standard error like $pattern.
+sub psql_fails_like
+{
+	my ($self, $sql, $pattern, $name) = @_;
+	my ($rc, $out, $err) = $self->psql("\\set VERBOSITY verbose\n$sql", on_error_stop => 1);
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	return Test::More::ok(0, $name) || Test::More::diag("it did not fail, and printed: $out")
+	  if $rc == 0;
+	return Test::More::like($err, $pattern, $name);
+}
+
+# shard_table(table, key, %options): options are the named arguments of shardfdw.shard_table, as
+# SQL text except that a plain number or name is taken as it is.
+sub shard_table
+{
+	my ($self, $table, $key, %opt) = @_;
+	my @args = ("'$table'", defined $key ? "'$key'" : 'NULL');
+
+	for my $name (sort keys %opt)
+	{
+		my $value = $opt{$name};
+		if (ref $value eq 'ARRAY')
+		{
+			$value = "ARRAY['" . join("','", @$value) . "']::name[]";
+		}
+		elsif ($value =~ /^[a-z_.]+$/)
+		{
+			$value = "'$value'";
+		}
+		push @args, "$name => $value";
+	}
+	return $self->safe_psql('SELECT shardfdw.shard_table(' . join(', ', @args) . ')');
+}
+
+# A query that goes on while the test does something else. Returns a handle for wait_sql; the
+# session has its own application_name, so that pg_stat_activity finds it.
+my $nbackground = 0;
+
+sub start_sql
+{
+	my ($self, $sql, %opt) = @_;
+	my $handle = {
+		out  => '',
+		err  => '',
+		in   => $sql,
+		name => $opt{name} // 'background_' . ++$nbackground,
+	};
+	local %ENV = %ENV;
+	$ENV{PGAPPNAME} = $handle->{name};
+	$handle->{run} = IPC::Run::start(
+		[
+			'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-f', '-', '-d',
+			$self->{coordinator}->connstr($self->{dbname})
+		],
+		'<', \$handle->{in}, '>', \$handle->{out}, '2>', \$handle->{err},
+		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
+	return $handle;
+}
+
+# Waits for the end of it. Returns (exit code, stdout, stderr).
+sub wait_sql
+{
+	my ($self, $handle) = @_;
+
+	$handle->{run}->finish;
+	return ($handle->{run}->result(0), $handle->{out}, $handle->{err});
+}
+
+# Waits until $sql returns true; on the coordinator, or on a node.
+sub wait_for
+{
+	my ($self, $sql, $i) = @_;
+	my $server = defined $i ? $self->node($i) : $self->{coordinator};
+	return $server->poll_query_until($self->{dbname}, $sql)
+	  || croak "timed out waiting for: $sql";
+}
+
+# The server processes of a cluster: postmaster first, then its children.
+sub _pids
+{
+	my ($server) = @_;
+	my $postmaster = $server->{_pid};
+	my @pids;
+
+	return () unless defined $postmaster;
+	@pids = ($postmaster);
+	for my $stat (glob '/proc/[0-9]*/stat')
+	{
+		open my $fh, '<', $stat or next;
+		my $line = <$fh> // '';
+		close $fh;
+		# pid (name) state ppid: the name may contain blanks and brackets
+		push @pids, $1 if $line =~ /^(\d+) \(.*\) \S (\d+) / && $2 == $postmaster;
+	}
+	return @pids;
+}
+
+# stop_node(i, mode): mode is fast (default), immediate or smart.
+sub stop_node
+{
+	my ($self, $i, $mode) = @_;
+	return $self->node($i)->stop($mode // 'fast');
+}
+
+sub start_node
+{
+	my ($self, $i) = @_;
+	return $self->node($i)->start;
+}
+
+# Kills all processes of a server at once, as a power cut does.
+sub kill9_node { my ($self, $i) = @_; return _kill9($self->node($i)); }
+sub kill9_coordinator { return _kill9($_[0]->{coordinator}); }
+
+sub _kill9
+{
+	my ($server) = @_;
+	my @pids = _pids($server);
+
+	$server->kill9;
+	kill 'KILL', @pids;
+	# A new postmaster refuses to start as long as one of them is attached to shared memory, or
+	# the old one is there, be it as a zombie that nobody has reaped yet.
+	for my $pid (@pids)
+	{
+		my $n = 0;
+		usleep(10_000) while kill(0, $pid) && $n++ < (_zombie($pid) ? 300 : 1000);
+	}
+	unlink $server->data_dir . '/postmaster.pid' if _zombie($pids[0]);
+	return;
+}
+
+sub _zombie
+{
+	my ($pid) = @_;
+	open my $fh, '<', "/proc/$pid/stat" or return 0;
+	my $line = <$fh> // '';
+	close $fh;
+	return $line =~ /\) Z /;
+}
+
+# Freezes a node (it keeps its connections and answers nothing) until sigcont_node.
+sub sigstop_node
+{
+	my ($self, $i) = @_;
+	my @pids = _pids($self->node($i));
+
+	# The postmaster first: it cannot start another child then.
+	kill 'STOP', $pids[0];
+	@pids = _pids($self->node($i));
+	kill 'STOP', @pids;
+	$stopped{ $pids[0] } = \@pids;
+	return;
+}
+
+sub sigcont_node
+{
+	my ($self, $i) = @_;
+	_sigcont($self->node($i)->{_pid});
+	return;
+}
+
+sub _sigcont
+{
+	my ($postmaster) = @_;
+	my $pids = delete $stopped{$postmaster} or return;
+	kill 'CONT', reverse @$pids;
+	return;
+}
+
+# Log scanning: log_position gives a mark, log_since what a server wrote after it. $i is a node's
+# number, or undefined for the coordinator.
+sub log_position
+{
+	my ($self, $i) = @_;
+	my $server = defined $i ? $self->node($i) : $self->{coordinator};
+	return -s $server->logfile // 0;
+}
+
+sub log_since
+{
+	my ($self, $position, $i) = @_;
+	my $server = defined $i ? $self->node($i) : $self->{coordinator};
+
+	open my $fh, '<', $server->logfile or croak 'could not read ' . $server->logfile . ": $!";
+	seek $fh, $position // 0, 0;
+	local $/;
+	my $text = <$fh>;
+	close $fh;
+	return $text // '';
+}
+
+# wait_for_log(pattern, position, i): waits until the log has it.
+sub wait_for_log
+{
+	my ($self, $pattern, $position, $i) = @_;
+
+	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
+	{
+		return 1 if $self->log_since($position, $i) =~ $pattern;
+		usleep(100_000);
+	}
+	croak "timed out waiting for $pattern in the log";
+}
+
+# compare(query, %options): one test that a query gives the same rows on a sharded table and on its
+# plain copy. In the query {t} stands for the table: t, and t_plain for the copy.
+#   settings  a list of 'name = value', set for the sharded run
+#   ordered   1: the order of the rows counts, too
+#   name      the test's name (default: the query)
+sub compare
+{
+	my ($self, $query, %opt) = @_;
+	my $settings = join '', map { "SET $_;\n" } @{ $opt{settings} // [] };
+	(my $sharded = $query) =~ s/\{(\w+)\}/$1/g;
+	(my $plain   = $query) =~ s/\{(\w+)\}/$1_plain/g;
+	my $name = $opt{name} // $query;
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	croak "no {table} in: $query" if $sharded eq $plain;
+	my ($rc, $got, $err) = $self->psql("$settings$sharded", on_error_stop => 1);
+	if ($rc != 0)
+	{
+		Test::More::fail($name);
+		Test::More::diag($err);
+		return 0;
+	}
+	my $expected = $self->safe_psql($plain);
+	unless ($opt{ordered})
+	{
+		$_ = join "\n", sort split /\n/, $_ for $got, $expected;
+	}
+	return Test::More::is($got, $expected, $name);
+}
+
+# The same with the shard scan on and off.
+sub compare_both
+{
+	my ($self, $query, %opt) = @_;
+	my @settings = @{ delete $opt{settings} // [] };
+	my $name = delete $opt{name} // $query;
+	my $ok   = 1;
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	for my $mode (qw(on off))
+	{
+		$ok = 0
+		  unless $self->compare(
+			$query, %opt,
+			settings => [ @settings, "shardfdw.enable_shard_scan = $mode" ],
+			name     => "$name (shard scan $mode)");
+	}
+	return $ok;
+}
+
+# Runs before the one of PostgreSQL::Test::Cluster, which waits for the servers to stop.
+END
+{
+	my $rc = $?;
+	_sigcont($_) for keys %stopped;
+	$? = $rc;
+}
+
+1;
