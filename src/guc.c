@@ -4,6 +4,8 @@
  */
 #include "postgres.h"
 
+#include <limits.h>
+
 #include "guc.h"
 #include "utils/guc.h"
 
