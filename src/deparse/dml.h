@@ -1,0 +1,91 @@
+/*
+ * dml.h
+ *	  Texts of INSERT, UPDATE, DELETE, COPY and TRUNCATE on one shard, and what
+ *	  the planner leaves for the executor of row-wise modifications.
+ *
+ * Columns are named by the shard's remote names (column_name option), the
+ * table by its remote name.  Parameters are plain $n: they travel as text and
+ * the node infers their types from the columns.  Attribute numbers are those
+ * of the foreign table, 1-based.
+ */
+#ifndef SHARDFDW_DML_H
+#define SHARDFDW_DML_H
+
+#include "postgres.h"
+
+#include "nodes/nodes.h"
+#include "nodes/parsenodes.h"
+#include "nodes/pg_list.h"
+#include "utils/relcache.h"
+
+/*
+ * fdw_private of a ModifyTable's foreign result relation (row-wise
+ * modification, modify.c).  Without a plan (COPY FROM, tuple routing:
+ * BeginForeignInsert) the executor fills one itself.
+ */
+typedef struct ShardModifyPlan
+{
+	CmdType		operation;		/* CMD_INSERT, CMD_UPDATE, CMD_DELETE */
+
+	/*
+	 * Columns sent, in order (INSERT, UPDATE).  Generated columns are left
+	 * out: the node computes them.
+	 */
+	List	   *target_attnos;	/* IntList */
+
+	/*
+	 * Columns that the node must return: RETURNING and WITH CHECK OPTION need
+	 * them, or AFTER ROW triggers here do (then all).  May hold
+	 * SelfItemPointerAttributeNumber for ctid.  NIL: no RETURNING clause, the
+	 * row count says whether the row was changed.
+	 */
+	List	   *returning_attnos;	/* IntList */
+
+	bool		do_nothing;		/* ON CONFLICT DO NOTHING */
+
+	/*
+	 * UPDATE may change partition key columns of a shard: core does not check
+	 * the partition constraint of foreign tables, so the executor must (with
+	 * ExecPartitionCheck, error on failure) before the row is sent.
+	 */
+	bool		check_partition;
+} ShardModifyPlan;
+
+extern List *shard_dml_pack(const ShardModifyPlan *plan);
+extern ShardModifyPlan *shard_dml_unpack(List *fdw_private);
+
+/* Columns that an INSERT or COPY of whole rows sends: all but dropped and generated ones.  IntList. */
+extern List *shard_dml_all_attnos(Relation rel);
+
+/*
+ * Columns of rel (with range table index varno) that exprs (RETURNING lists,
+ * check options) need; all when all is true or a whole-row Var is among them.
+ * tableoid and the like are left out (core fills tableoid).  IntList, ascending;
+ * ctid first.
+ */
+extern List *shard_dml_needed_attnos(Relation rel, Index varno, List *exprs, bool all);
+
+/*
+ * RETURNING clause for attnos is part of the three below when returning is not
+ * NIL: its columns come in the order of the list, each as it is when
+ * shard_type_io_binary_output(its type), else cast to text.
+ * All results: palloc'd in the current context.
+ */
+
+/* nrows rows of VALUES: parameter of row r (0-based), column c of list attnos: $(r * ncols + c + 1).
+ * attnos may be NIL (a table without columns, nrows 1): DEFAULT VALUES. */
+extern char *shard_dml_insert(Oid relid, List *attnos, int nrows, bool do_nothing, List *returning);
+
+/* $1 is the row's ctid, $2... the columns of attnos.  Never touches rows of inheritance children of the shard. */
+extern char *shard_dml_update(Oid relid, List *attnos, List *returning);
+
+/* $1 is the row's ctid. */
+extern char *shard_dml_delete(Oid relid, List *returning);
+
+/* COPY rel (attnos) FROM STDIN, in text or binary format. */
+extern char *shard_dml_copy(Oid relid, List *attnos, bool binary);
+
+/* TRUNCATE of shards (OidList) that live on one node. */
+extern char *shard_dml_truncate(List *relids, DropBehavior behavior, bool restart_seqs);
+
+#endif
