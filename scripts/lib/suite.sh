@@ -211,11 +211,13 @@ suite_tap() {
 	done <<<"$files"
 }
 
-# The ends of the logs of a TAP file's servers.
+# What the servers of a TAP file complained of last.
 suite_show_servers() {
 	local log
 	for log in "$SUITE_SRC/tmp_check/log/$1"_*.log; do
-		show_tail "$log" 15
+		[ -s "$log" ] || continue
+		grep -E -A 2 '(ERROR|FATAL|PANIC|WARNING|TRAP): |terminated by signal' "$log" >"$log.short" || true
+		show_tail "$log.short" 15
 	done
 }
 

@@ -188,20 +188,24 @@ my $nbackground = 0;
 sub start_sql
 {
 	my ($self, $sql, %opt) = @_;
+	my $stem = PostgreSQL::Test::Utils::tempdir() . '/sql';
 	my $handle = {
-		out  => '',
-		err  => '',
-		in   => $sql,
 		name => $opt{name} // 'background_' . ++$nbackground,
+		out  => "$stem.out",
+		err  => "$stem.err",
 	};
-	local %ENV = %ENV;
-	$ENV{PGAPPNAME} = $handle->{name};
+	my $connstr = $self->{coordinator}->connstr($self->{dbname});
+
+	# Files, not pipes: nobody reads a pipe while the test does something else.
+	open my $fh, '>', "$stem.sql" or croak "could not write $stem.sql: $!";
+	print $fh $sql;
+	close $fh;
 	$handle->{run} = IPC::Run::start(
 		[
-			'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-f', '-', '-d',
-			$self->{coordinator}->connstr($self->{dbname})
+			'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-f', "$stem.sql", '-d',
+			"$connstr application_name='$handle->{name}'"
 		],
-		'<', \$handle->{in}, '>', \$handle->{out}, '2>', \$handle->{err},
+		'<', '/dev/null', '>', $handle->{out}, '2>', $handle->{err},
 		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
 	return $handle;
 }
@@ -212,7 +216,10 @@ sub wait_sql
 	my ($self, $handle) = @_;
 
 	$handle->{run}->finish;
-	return ($handle->{run}->result(0), $handle->{out}, $handle->{err});
+	my ($out, $err) =
+	  map { PostgreSQL::Test::Utils::slurp_file($_) } ($handle->{out}, $handle->{err});
+	chomp $out;
+	return ($handle->{run}->result(0), $out, $err);
 }
 
 # Waits until $sql returns true; on the coordinator, or on a node.
