@@ -1,0 +1,478 @@
+/*
+ * option.c
+ *	  The options of wrapper, servers, user mappings, foreign tables and
+ *	  columns: the validator, and looking them up.
+ *
+ * Every option of postgres_fdw (15 to 19) is accepted with its name, place and
+ * meaning, whatever the major, so that definitions can be moved between the two
+ * wrappers and between majors.  What libpq understands is conninfo.c's to say.
+ *
+ * The look-ups go through the system caches and keep nothing; what the planner
+ * needs often is kept by shard_map.c.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/reloptions.h"
+#include "catalog/option.h"
+#include "catalog/pg_attribute.h"
+#include "catalog/pg_foreign_data_wrapper.h"
+#include "catalog/pg_foreign_server.h"
+#include "catalog/pg_foreign_table.h"
+#include "catalog/pg_language.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_user_mapping.h"
+#include "commands/defrem.h"
+#include "commands/extension.h"
+#include "conninfo.h"
+#include "fmgr.h"
+#include "libpq-fe.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+#include "utils/varlena.h"
+
+#define CLUSTER_SERVER "shardfdw_cluster"
+#define HANDLER_SYMBOL "shardfdw_handler"
+
+/* Longest distance at which a wrong name is taken for a misspelt one; core uses 4. */
+#define MAX_NAME_DISTANCE 4
+
+typedef enum OptionType
+{
+	OPTION_BOOL,
+	OPTION_COUNT,				/* integer above zero */
+	OPTION_COST,				/* floating point, zero or more */
+	OPTION_NAME,
+	OPTION_EXTENSIONS,			/* comma-separated list of extensions */
+	OPTION_SAMPLING,			/* how ANALYZE samples */
+	OPTION_SUPERUSER_FALSE,		/* boolean that only a superuser may switch off */
+	OPTION_SUPERUSER			/* any value, from a superuser only */
+} OptionType;
+
+/* Where an option may stand. */
+#define ON_SERVER	0x01
+#define ON_USER		0x02
+#define ON_TABLE	0x04
+#define ON_COLUMN	0x08
+
+typedef struct OptionDef
+{
+	const char *name;
+	int			places;
+	OptionType	type;
+} OptionDef;
+
+static const OptionDef option_defs[] = {
+	{"schema_name", ON_TABLE, OPTION_NAME},
+	{"table_name", ON_TABLE, OPTION_NAME},
+	{"column_name", ON_COLUMN, OPTION_NAME},
+	{"cores", ON_SERVER, OPTION_COUNT},
+	{"use_remote_estimate", ON_SERVER | ON_TABLE, OPTION_BOOL},
+	{"updatable", ON_SERVER | ON_TABLE, OPTION_BOOL},
+	{"truncatable", ON_SERVER | ON_TABLE, OPTION_BOOL},
+	{"async_capable", ON_SERVER | ON_TABLE, OPTION_BOOL},
+	{"import_stats", ON_SERVER | ON_TABLE, OPTION_BOOL},
+	{"fetch_size", ON_SERVER | ON_TABLE, OPTION_COUNT},
+	{"batch_size", ON_SERVER | ON_TABLE, OPTION_COUNT},
+	{"analyze_sampling", ON_SERVER | ON_TABLE, OPTION_SAMPLING},
+	{"fdw_startup_cost", ON_SERVER, OPTION_COST},
+	{"fdw_tuple_cost", ON_SERVER, OPTION_COST},
+	{"extensions", ON_SERVER, OPTION_EXTENSIONS},
+	{"parallel_commit", ON_SERVER, OPTION_BOOL},
+	{"parallel_abort", ON_SERVER, OPTION_BOOL},
+	{"keep_connections", ON_SERVER, OPTION_BOOL},
+	{"use_scram_passthrough", ON_SERVER | ON_USER, OPTION_BOOL},
+	{"password_required", ON_USER, OPTION_SUPERUSER_FALSE},
+	/* libpq's, but on a mapping they read files of the server's account */
+	{"sslcert", ON_USER, OPTION_SUPERUSER},
+	{"sslkey", ON_USER, OPTION_SUPERUSER},
+};
+
+extern Datum shardfdw_handler(PG_FUNCTION_ARGS);
+
+PG_FUNCTION_INFO_V1(shardfdw_validator);
+
+static int	place_of_catalog(Oid catalog);
+static bool is_valid_option(const char *name, int place, const OptionDef **def);
+static void report_unknown_option(const char *name, int place);
+static void check_value(DefElem *elem, const OptionDef *def);
+static void check_extension_list(DefElem *elem);
+static const char *find_option(List *options, const char *name);
+
+/*
+ * Validator of the wrapper: (options text[], catalog oid) -> void.
+ *
+ * Errors: FDW_INVALID_OPTION_NAME for an option that does not exist there,
+ * INVALID_PARAMETER_VALUE for its value, INSUFFICIENT_PRIVILEGE.
+ */
+Datum
+shardfdw_validator(PG_FUNCTION_ARGS)
+{
+	List	   *options = untransformRelOptions(PG_GETARG_DATUM(0));
+	int			place = place_of_catalog(PG_GETARG_OID(1));
+	ListCell   *lc;
+
+	foreach(lc, options)
+	{
+		DefElem    *elem = lfirst_node(DefElem, lc);
+		const OptionDef *def;
+
+		if (!is_valid_option(elem->defname, place, &def))
+			report_unknown_option(elem->defname, place);
+		if (def != NULL)
+			check_value(elem, def);
+	}
+
+	PG_RETURN_VOID();
+}
+
+/* ON_... of a system catalog's OID; 0 where no option may stand (the wrapper itself). */
+static int
+place_of_catalog(Oid catalog)
+{
+	switch (catalog)
+	{
+		case ForeignServerRelationId:
+			return ON_SERVER;
+		case UserMappingRelationId:
+			return ON_USER;
+		case ForeignTableRelationId:
+			return ON_TABLE;
+		case AttributeRelationId:
+			return ON_COLUMN;
+		default:
+			return 0;
+	}
+}
+
+/* *def is set for an option of the table above, NULL for one that is only libpq's. */
+static bool
+is_valid_option(const char *name, int place, const OptionDef **def)
+{
+	*def = NULL;
+	for (int i = 0; i < lengthof(option_defs); i++)
+	{
+		if ((option_defs[i].places & place) != 0 &&
+			strcmp(option_defs[i].name, name) == 0)
+		{
+			*def = &option_defs[i];
+			return true;
+		}
+	}
+
+	if (place == ON_SERVER)
+		return shard_conninfo_is_server_option(name);
+	if (place == ON_USER)
+		return shard_conninfo_is_user_option(name);
+	return false;
+}
+
+/* Keeps candidate in *best when it is closer to name than *distance. */
+static void
+consider_name(const char *name, const char *candidate, const char **best, int *distance)
+{
+	int			len = strlen(name);
+	int			d;
+
+	if (len > NAMEDATALEN)
+		return;
+	d = varstr_levenshtein_less_equal(name, len, candidate, strlen(candidate),
+									  1, 1, 1, *distance, true);
+	if (d < *distance && d <= len / 2)
+	{
+		*distance = d;
+		*best = candidate;
+	}
+}
+
+/* Raises the error for a name that is no option at this place, with the nearest one as hint. */
+static void
+report_unknown_option(const char *name, int place)
+{
+	PQconninfoOption *libpq_options = PQconndefaults();
+	const char *best = NULL;
+	int			distance = MAX_NAME_DISTANCE + 1;
+
+	for (int i = 0; i < lengthof(option_defs); i++)
+	{
+		if (option_defs[i].places & place)
+			consider_name(name, option_defs[i].name, &best, &distance);
+	}
+	for (PQconninfoOption *opt = libpq_options; opt && opt->keyword; opt++)
+	{
+		const OptionDef *def;
+
+		if (is_valid_option(opt->keyword, place, &def))
+			consider_name(name, opt->keyword, &best, &distance);
+	}
+	if (best)
+		best = pstrdup(best);
+	if (libpq_options)
+		PQconninfoFree(libpq_options);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_FDW_INVALID_OPTION_NAME),
+			 errmsg("invalid option \"%s\"", name),
+			 place == 0 ? errhint("There are no valid options in this context.") :
+			 best ? errhint("Perhaps you meant the option \"%s\".", best) : 0));
+}
+
+static void
+check_value(DefElem *elem, const OptionDef *def)
+{
+	char	   *value = defGetString(elem);
+
+	switch (def->type)
+	{
+		case OPTION_BOOL:
+			(void) defGetBoolean(elem);
+			break;
+
+		case OPTION_COUNT:
+			{
+				int			number;
+
+				if (!parse_int(value, &number, 0, NULL))
+					ereport(ERROR,
+							(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+							 errmsg("invalid value for integer option \"%s\": %s",
+									def->name, value)));
+				if (number <= 0)
+					ereport(ERROR,
+							(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+							 errmsg("\"%s\" must be an integer value greater than zero",
+									def->name)));
+				break;
+			}
+
+		case OPTION_COST:
+			{
+				double		number;
+
+				if (!parse_real(value, &number, 0, NULL))
+					ereport(ERROR,
+							(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+							 errmsg("invalid value for floating point option \"%s\": %s",
+									def->name, value)));
+				if (number < 0)
+					ereport(ERROR,
+							(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+							 errmsg("\"%s\" must be a floating point value greater than or equal to zero",
+									def->name)));
+				break;
+			}
+
+		case OPTION_NAME:
+			break;
+
+		case OPTION_EXTENSIONS:
+			check_extension_list(elem);
+			break;
+
+		case OPTION_SAMPLING:
+			if (strcmp(value, "off") != 0 && strcmp(value, "random") != 0 &&
+				strcmp(value, "system") != 0 && strcmp(value, "bernoulli") != 0 &&
+				strcmp(value, "auto") != 0)
+				ereport(ERROR,
+						(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						 errmsg("invalid value for string option \"%s\": %s",
+								def->name, value)));
+			break;
+
+		case OPTION_SUPERUSER_FALSE:
+			if (!defGetBoolean(elem) && !superuser())
+				ereport(ERROR,
+						(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+						 errmsg("%s=false is superuser-only", def->name),
+						 errhint("User mappings with the %s option set to false may only be created or modified by the superuser.",
+								 def->name)));
+			break;
+
+		case OPTION_SUPERUSER:
+			if (!superuser())
+				ereport(ERROR,
+						(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+						 errmsg("sslcert and sslkey are superuser-only"),
+						 errhint("User mappings with the sslcert or sslkey options set may only be created or modified by the superuser.")));
+			break;
+	}
+}
+
+/* Names of a list that are no installed extension get a WARNING: they may come later. */
+static void
+check_extension_list(DefElem *elem)
+{
+	List	   *names;
+	ListCell   *lc;
+
+	/* the parser writes into its input */
+	if (!SplitIdentifierString(pstrdup(defGetString(elem)), ',', &names))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("parameter \"%s\" must be a list of extension names",
+						elem->defname)));
+	foreach(lc, names)
+	{
+		const char *name = (const char *) lfirst(lc);
+
+		if (!OidIsValid(get_extension_oid(name, true)))
+			ereport(WARNING,
+					(errcode(ERRCODE_UNDEFINED_OBJECT),
+					 errmsg("extension \"%s\" is not installed", name)));
+	}
+}
+
+/* Value of an option in a List of DefElem; NULL when it is not there. */
+static const char *
+find_option(List *options, const char *name)
+{
+	ListCell   *lc;
+
+	foreach(lc, options)
+	{
+		DefElem    *elem = lfirst_node(DefElem, lc);
+
+		if (strcmp(elem->defname, name) == 0)
+			return defGetString(elem);
+	}
+	return NULL;
+}
+
+const char *
+shard_option_table(Oid relid, const char *name)
+{
+	ForeignTable *table = GetForeignTable(relid);
+	const char *value = find_option(table->options, name);
+
+	return value ? value : shard_option_server(table->serverid, name);
+}
+
+const char *
+shard_option_server(Oid serverid, const char *name)
+{
+	return find_option(GetForeignServer(serverid)->options, name);
+}
+
+/* The validator has seen every value, so that a wrong one here cannot happen. */
+static int
+option_to_int(const char *name, const char *value, int dflt)
+{
+	int			number;
+
+	if (value == NULL)
+		return dflt;
+	if (!parse_int(value, &number, 0, NULL))
+		elog(ERROR, "invalid value for integer option \"%s\": %s", name, value);
+	return number;
+}
+
+bool
+shard_option_table_bool(Oid relid, const char *name, bool dflt)
+{
+	const char *value = shard_option_table(relid, name);
+	bool		result;
+
+	if (value == NULL)
+		return dflt;
+	if (!parse_bool(value, &result))
+		elog(ERROR, "invalid value for boolean option \"%s\": %s", name, value);
+	return result;
+}
+
+int
+shard_option_table_int(Oid relid, const char *name, int dflt)
+{
+	return option_to_int(name, shard_option_table(relid, name), dflt);
+}
+
+int
+shard_option_server_int(Oid serverid, const char *name, int dflt)
+{
+	return option_to_int(name, shard_option_server(serverid, name), dflt);
+}
+
+/* Is it our handler, under whatever name and in whatever schema? */
+static bool
+is_our_handler(Oid handler)
+{
+	HeapTuple	tuple;
+	bool		same_symbol = false;
+	FmgrInfo	finfo;
+
+	if (!OidIsValid(handler))
+		return false;
+
+	/* The cheap test first, so that no other wrapper's library is loaded for the second. */
+	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(handler));
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	if (((Form_pg_proc) GETSTRUCT(tuple))->prolang == ClanguageId)
+	{
+		bool		isnull;
+		Datum		symbol = SysCacheGetAttr(PROCOID, tuple, Anum_pg_proc_prosrc, &isnull);
+
+		same_symbol = !isnull && strcmp(TextDatumGetCString(symbol), HANDLER_SYMBOL) == 0;
+	}
+	ReleaseSysCache(tuple);
+	if (!same_symbol)
+		return false;
+
+	fmgr_info(handler, &finfo);
+	return finfo.fn_addr == shardfdw_handler;
+}
+
+bool
+shard_option_is_our_server(Oid serverid)
+{
+	HeapTuple	tuple = SearchSysCache1(FOREIGNSERVEROID, ObjectIdGetDatum(serverid));
+	Oid			fdwid;
+	Oid			handler;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	fdwid = ((Form_pg_foreign_server) GETSTRUCT(tuple))->srvfdw;
+	ReleaseSysCache(tuple);
+
+	tuple = SearchSysCache1(FOREIGNDATAWRAPPEROID, ObjectIdGetDatum(fdwid));
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	handler = ((Form_pg_foreign_data_wrapper) GETSTRUCT(tuple))->fdwhandler;
+	ReleaseSysCache(tuple);
+
+	return is_our_handler(handler);
+}
+
+bool
+shard_option_is_ours(Oid foreigntable_relid)
+{
+	HeapTuple	tuple = SearchSysCache1(FOREIGNTABLEREL, ObjectIdGetDatum(foreigntable_relid));
+	Oid			serverid;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	serverid = ((Form_pg_foreign_table) GETSTRUCT(tuple))->ftserver;
+	ReleaseSysCache(tuple);
+
+	return shard_option_is_our_server(serverid);
+}
+
+const char *
+shard_option_column_name(Oid relid, AttrNumber attno)
+{
+	const char *name = find_option(GetForeignColumnOptions(relid, attno), "column_name");
+
+	return name ? name : get_attname(relid, attno, false);
+}
+
+Oid
+shard_option_cluster_server(void)
+{
+	Oid			serverid = get_foreign_server_oid(CLUSTER_SERVER, true);
+
+	if (OidIsValid(serverid) && !shard_option_is_our_server(serverid))
+		return InvalidOid;
+	return serverid;
+}

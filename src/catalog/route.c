@@ -1,0 +1,231 @@
+/*
+ * route.c
+ *	  From conditions on the key, or from key values, to shards.
+ *
+ * Nothing here knows how a key is hashed or compared: the parent's PartitionKey
+ * holds core's support functions and its PartitionDesc the bounds, and core's
+ * pruning and bound searches are called with them.  So what a condition prunes,
+ * where INSERT routes a row and where COPY sends a line cannot differ.
+ *
+ *	  conditions -> scratch RelOptInfo -> prune_append_rel_partitions -> shardnos
+ *	  key values -> hash / bound search -> boundinfo->indexes         -> shardno
+ *
+ * Core's pruning reads only the partitioning fields of a RelOptInfo and no
+ * PlannerInfo.  They are filled here from the relation, instead of by
+ * get_relation_info(), which would also look for statistics, constraints and
+ * hooks; so pruning works the same while planning and when execution starts.
+ *
+ * Callers hold a lock on the parent.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "catalog/route.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/pathnodes.h"
+#include "optimizer/clauses.h"
+#include "optimizer/optimizer.h"
+#include "partitioning/partbounds.h"
+#include "partitioning/partdesc.h"
+#include "partitioning/partprune.h"
+#include "utils/lsyscache.h"
+#include "utils/partcache.h"
+#include "utils/rel.h"
+
+/*
+ * Key expression keyno (0-based), with varno 1: a Var for a plain column.
+ * Memory: current context.
+ */
+static Node *
+key_expression(PartitionKey key, int keyno)
+{
+	int			exprno = 0;
+
+	if (key->partattrs[keyno] != 0)
+		return (Node *) makeVar(1, key->partattrs[keyno],
+								key->parttypid[keyno], key->parttypmod[keyno],
+								key->parttypcoll[keyno], 0);
+
+	/* expressions stand in a list of their own, without the plain columns */
+	for (int i = 0; i < keyno; i++)
+	{
+		if (key->partattrs[i] == 0)
+			exprno++;
+	}
+	return copyObject(list_nth(key->partexprs, exprno));
+}
+
+/* Core's pruning for an open partitioned table with at least one partition. */
+static Bitmapset *
+prune_relation(Relation parent, PartitionDesc partdesc, List *quals)
+{
+	PartitionKey key = RelationGetPartitionKey(parent);
+	PartitionSchemeData scheme = {0};
+	RelOptInfo *scratch = makeNode(RelOptInfo);
+
+	scheme.strategy = key->strategy;
+	scheme.partnatts = key->partnatts;
+	scheme.partopfamily = key->partopfamily;
+	scheme.partopcintype = key->partopcintype;
+	scheme.partcollation = key->partcollation;
+	scheme.parttyplen = key->parttyplen;
+	scheme.parttypbyval = key->parttypbyval;
+	scheme.partsupfunc = key->partsupfunc;
+
+	scratch->reloptkind = RELOPT_BASEREL;
+	scratch->relid = 1;
+	scratch->rtekind = RTE_RELATION;
+	scratch->part_scheme = &scheme;
+	scratch->nparts = partdesc->nparts;
+	scratch->boundinfo = partdesc->boundinfo;
+	scratch->partexprs = palloc(sizeof(List *) * key->partnatts);
+	for (int i = 0; i < key->partnatts; i++)
+		scratch->partexprs[i] = list_make1(key_expression(key, i));
+	scratch->baserestrictinfo = quals;
+
+	/* A sharded table can be a partition itself: its own bounds prune its DEFAULT. */
+	if (parent->rd_rel->relispartition)
+		scratch->partition_qual = RelationGetPartitionQual(parent);
+
+	return prune_append_rel_partitions(scratch);
+}
+
+Bitmapset *
+shard_route_prune(Oid relid, List *quals)
+{
+	Relation	parent = table_open(relid, NoLock);
+	PartitionDesc partdesc = RelationGetPartitionDesc(parent, true);
+	Bitmapset  *result;
+
+	if (partdesc->nparts == 0)
+		result = NULL;
+	else if (quals == NIL)
+		result = bms_add_range(NULL, 0, partdesc->nparts - 1);
+	else
+		result = prune_relation(parent, partdesc, quals);
+
+	table_close(parent, NoLock);
+	return result;
+}
+
+/* Offset in a RANGE parent's indexes[], or -1 when a NULL takes part (DEFAULT's rows). */
+static int
+range_index(PartitionKey key, PartitionBoundInfo bounds,
+			const Datum *values, const bool *isnull)
+{
+	bool		equal;
+
+	for (int i = 0; i < key->partnatts; i++)
+	{
+		if (isnull[i])
+			return -1;
+	}
+
+	/* the bound found is the lower one; indexes[] names partitions by their upper bound */
+	return partition_range_datum_bsearch(key->partsupfunc, key->partcollation, bounds,
+										 key->partnatts, unconstify(Datum *, values),
+										 &equal) + 1;
+}
+
+int
+shard_route_key(Relation parent, const Datum *values, const bool *isnull)
+{
+	PartitionKey key = RelationGetPartitionKey(parent);
+	PartitionDesc partdesc = RelationGetPartitionDesc(parent, true);
+	PartitionBoundInfo bounds = partdesc->boundinfo;
+	int			shardno = -1;
+
+	if (partdesc->nparts == 0)
+		return -1;
+
+	switch (key->strategy)
+	{
+		case PARTITION_STRATEGY_HASH:
+			{
+				uint64		hash = compute_partition_hash_value(key->partnatts, key->partsupfunc,
+																key->partcollation,
+																unconstify(Datum *, values),
+																unconstify(bool *, isnull));
+
+				shardno = bounds->indexes[hash % bounds->nindexes];
+				break;
+			}
+
+		case PARTITION_STRATEGY_LIST:
+			if (isnull[0])
+				shardno = bounds->null_index;
+			else
+			{
+				bool		equal = false;
+				int			offset = partition_list_bsearch(key->partsupfunc, key->partcollation,
+															bounds, values[0], &equal);
+
+				if (offset >= 0 && equal)
+					shardno = bounds->indexes[offset];
+			}
+			break;
+
+		case PARTITION_STRATEGY_RANGE:
+			{
+				int			offset = range_index(key, bounds, values, isnull);
+
+				if (offset >= 0)
+					shardno = bounds->indexes[offset];
+				break;
+			}
+
+		default:
+			elog(ERROR, "unexpected partition strategy: %d", (int) key->strategy);
+	}
+
+	/* a hash-partitioned table has no DEFAULT: its default_index is -1 */
+	return shardno >= 0 ? shardno : bounds->default_index;
+}
+
+/*
+ * True when expr_varno1 is key keyno (0-based) of relid and comparing it with
+ * eqop under collation says "equal" for exactly what the key calls equal.  A
+ * condition or grouping of that kind never crosses shards.
+ */
+bool
+shard_route_key_matches(Oid relid, int keyno, Node *expr_varno1, Oid eqop, Oid collation)
+{
+	Relation	parent = table_open(relid, NoLock);
+	PartitionKey key = RelationGetPartitionKey(parent);
+	bool		result = false;
+
+	if (keyno < key->partnatts &&
+		op_in_opfamily(eqop, key->partopfamily[keyno]) &&
+		key->partcollation[keyno] == collation)
+	{
+		Node	   *keyexpr = key_expression(key, keyno);
+		Node	   *expr = expr_varno1;
+
+		/* varchar columns come with a RelabelType that the key may have too */
+		while (expr && IsA(expr, RelabelType))
+			expr = (Node *) ((RelabelType *) expr)->arg;
+		while (keyexpr && IsA(keyexpr, RelabelType))
+			keyexpr = (Node *) ((RelabelType *) keyexpr)->arg;
+
+		/* varnullingrels and syntactic numbers of a Var do not count here */
+		if (expr && keyexpr && IsA(expr, Var) && IsA(keyexpr, Var))
+			result = ((Var *) expr)->varattno == ((Var *) keyexpr)->varattno &&
+				((Var *) expr)->varlevelsup == 0;
+		else
+			result = equal(expr, keyexpr);
+	}
+
+	table_close(parent, NoLock);
+	return result;
+}
+
+int
+shard_route_nkeys(Oid relid)
+{
+	Relation	parent = table_open(relid, NoLock);
+	int			nkeys = RelationGetPartitionKey(parent)->partnatts;
+
+	table_close(parent, NoLock);
+	return nkeys;
+}

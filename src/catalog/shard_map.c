@@ -1,0 +1,428 @@
+/*
+ * shard_map.c
+ *	  A cache of which shards a sharded table has.
+ *
+ * The catalogs are the truth: partition bounds, the foreign tables' servers and
+ * options.  A map is what planner and executor need of them, built at first use
+ * and kept until something it was built from changes:
+ *
+ *	  parent's or shard's relcache entry   bounds, attach, detach, options, rename
+ *	  pg_namespace, pg_foreign_server,
+ *	  pg_foreign_data_wrapper              names, cores, handler
+ *
+ * An invalidation only marks; the next look-up builds anew.  A replaced map may
+ * still be in use by a plan or a running scan, so it is kept to the end of the
+ * transaction, and beyond until the next look-up, because streams that are
+ * closed while an aborted transaction is cleaned up still name their shards:
+ *
+ *	  valid --invalidated--> invalid --looked up--> retired
+ *	  invalid, retired --look-up in another transaction--> freed
+ *
+ * "Not a sharded table" is remembered in the same way.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/reloptions.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/option.h"
+#include "catalog/pg_attribute.h"
+#include "catalog/pg_class.h"
+#include "catalog/shard_map.h"
+#include "commands/defrem.h"
+#include "lib/stringinfo.h"
+#include "partitioning/partdesc.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/hsearch.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+/* Shards by relid, for shard_map_find and invalidation. */
+typedef struct ShardIndex
+{
+	Oid			relid;
+	int			shardno;
+} ShardIndex;
+
+typedef struct CachedMap
+{
+	ShardMap	map;			/* first: callers get a pointer to it */
+	MemoryContext cxt;			/* holds this struct and all it points to */
+	ShardIndex *index;			/* nshards, ordered by relid */
+	struct CachedMap *next;		/* in the list of retired maps */
+} CachedMap;
+
+typedef struct MapEntry
+{
+	Oid			relid;			/* hash key */
+	bool		valid;
+	bool		in_progress;	/* being built: an invalidation meanwhile counts */
+	CachedMap  *cached;			/* NULL: no sharded table */
+} MapEntry;
+
+static HTAB *map_hash = NULL;
+static CachedMap *retired_maps = NULL;
+static bool xact_ended = false; /* since the last look-up */
+
+static CachedMap *build_map(Oid relid, bool *keep);
+static void fill_shard(CachedMap *cached, int shardno, Oid relid);
+static void free_stale_maps(void);
+
+static int
+compare_index(const void *a, const void *b)
+{
+	Oid			left = ((const ShardIndex *) a)->relid;
+	Oid			right = ((const ShardIndex *) b)->relid;
+
+	return left < right ? -1 : left > right ? 1 : 0;
+}
+
+static int
+find_shard(const CachedMap *cached, Oid shard_relid)
+{
+	ShardIndex	key = {shard_relid, 0};
+	ShardIndex *found = bsearch(&key, cached->index, cached->map.nshards,
+								sizeof(ShardIndex), compare_index);
+
+	return found ? found->shardno : -1;
+}
+
+static void
+retire_map(CachedMap *cached)
+{
+	if (cached != NULL)
+	{
+		cached->next = retired_maps;
+		retired_maps = cached;
+	}
+}
+
+const ShardMap *
+shard_map_get(Oid relid)
+{
+	MapEntry   *entry;
+	CachedMap  *cached;
+	bool		found;
+	bool		keep;
+	char		relkind;
+
+	if (map_hash == NULL)
+	{
+		HASHCTL		ctl = {0};
+
+		ctl.keysize = sizeof(Oid);
+		ctl.entrysize = sizeof(MapEntry);
+		ctl.hcxt = CacheMemoryContext;
+		map_hash = hash_create("shardfdw shard maps", 64, &ctl,
+							   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	}
+
+	if (xact_ended)
+		free_stale_maps();
+
+	entry = hash_search(map_hash, &relid, HASH_FIND, NULL);
+	if (entry != NULL && entry->valid)
+		return entry->cached ? &entry->cached->map : NULL;
+
+	relkind = get_rel_relkind(relid);
+	if (relkind != RELKIND_PARTITIONED_TABLE && relkind != RELKIND_FOREIGN_TABLE)
+		return NULL;
+
+	/*
+	 * Catalog look-ups below can process invalidations, and enlarge the hash
+	 * by looking up other maps; so the entry's state is set before and read
+	 * again after.
+	 */
+	entry = hash_search(map_hash, &relid, HASH_ENTER, &found);
+	if (found)
+		retire_map(entry->cached);
+	entry->cached = NULL;
+	entry->valid = false;
+	entry->in_progress = true;
+
+	cached = build_map(relid, &keep);
+
+	entry = hash_search(map_hash, &relid, HASH_ENTER, &found);
+	if (found && entry->cached != NULL)
+		retire_map(entry->cached);
+	entry->cached = cached;
+	entry->valid = found && entry->in_progress && keep;
+	entry->in_progress = false;
+
+	return cached ? &cached->map : NULL;
+}
+
+int
+shard_map_find(const ShardMap *map, Oid shard_relid)
+{
+	return find_shard((const CachedMap *) map, shard_relid);
+}
+
+/*
+ * Builds the map of a partitioned or foreign table; NULL when it is not ours.
+ * *keep is false for a state that only the current snapshot sees (a partition
+ * that is being detached concurrently).
+ */
+static CachedMap *
+build_map(Oid relid, bool *keep)
+{
+	Relation	rel = table_open(relid, NoLock);
+	MemoryContext cxt;
+	MemoryContext oldcxt;
+	CachedMap  *cached;
+	int			nshards = 1;
+	Oid		   *oids = &relid;
+	bool		ours = true;
+
+	*keep = true;
+	if (rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
+	{
+		PartitionDesc partdesc = RelationGetPartitionDesc(rel, true);
+
+		nshards = partdesc->nparts;
+		oids = partdesc->oids;
+		*keep = !partdesc->detached_exist;
+		ours = nshards > 0;
+		for (int i = 0; ours && i < nshards; i++)
+			ours = partdesc->is_leaf[i];
+	}
+
+	/* Shards of one table share few servers, so asking each again is cheap. */
+	for (int i = 0; ours && i < nshards; i++)
+		ours = shard_option_is_ours(oids[i]);
+	if (!ours)
+	{
+		table_close(rel, NoLock);
+		return NULL;
+	}
+
+	/* Under the current context until it is whole: an error leaves nothing behind. */
+	cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw shard map",
+								ALLOCSET_SMALL_SIZES);
+	oldcxt = MemoryContextSwitchTo(cxt);
+	cached = palloc0(sizeof(CachedMap));
+	cached->cxt = cxt;
+	cached->map.relid = relid;
+	cached->map.nshards = nshards;
+	cached->map.shards = palloc0(sizeof(Shard) * nshards);
+	cached->map.nodes = palloc0(sizeof(ShardNode) * nshards);
+	cached->index = palloc(sizeof(ShardIndex) * nshards);
+	for (int i = 0; i < nshards; i++)
+	{
+		fill_shard(cached, i, oids[i]);
+		cached->index[i].relid = oids[i];
+		cached->index[i].shardno = i;
+	}
+	qsort(cached->index, nshards, sizeof(ShardIndex), compare_index);
+	MemoryContextSwitchTo(oldcxt);
+	MemoryContextSetParent(cxt, CacheMemoryContext);
+
+	table_close(rel, NoLock);
+	return cached;
+}
+
+/* nodeno of a server, added to the map when it is new there. */
+static int
+find_or_add_node(ShardMap *map, Oid serverid)
+{
+	ShardNode  *node;
+	ForeignServer *server;
+
+	for (int i = 0; i < map->nnodes; i++)
+	{
+		if (map->nodes[i].serverid == serverid)
+			return i;
+	}
+
+	server = GetForeignServer(serverid);
+	node = &map->nodes[map->nnodes];
+	node->serverid = serverid;
+	node->name = server->servername;
+	node->cores = shard_option_server_int(serverid, "cores", 0);
+	node->nshards = 0;
+	return map->nnodes++;
+}
+
+/*
+ * "(SELECT remote AS local, ... FROM relation)" when a column of the shard has
+ * another name on its node, else relation itself.
+ *
+ * One index scan over all columns, as asking the syscache for each would cost
+ * ten times as much when it is cold.  Memory: current context.
+ */
+static const char *
+build_from_item(Oid relid, const char *relation)
+{
+	Relation	pg_attribute = table_open(AttributeRelationId, AccessShareLock);
+	SysScanDesc scan;
+	ScanKeyData keys[2];
+	HeapTuple	tuple;
+	StringInfoData buf;
+	bool		renamed = false;
+
+	initStringInfo(&buf);
+	ScanKeyInit(&keys[0], Anum_pg_attribute_attrelid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(relid));
+	ScanKeyInit(&keys[1], Anum_pg_attribute_attnum, BTGreaterStrategyNumber, F_INT2GT,
+				Int16GetDatum(0));
+	scan = systable_beginscan(pg_attribute, AttributeRelidNumIndexId, true, NULL, 2, keys);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_attribute att = (Form_pg_attribute) GETSTRUCT(tuple);
+		const char *local = NameStr(att->attname);
+		const char *remote = local;
+		bool		isnull;
+		Datum		options;
+
+		if (att->attisdropped)
+			continue;
+		options = heap_getattr(tuple, Anum_pg_attribute_attfdwoptions,
+							   RelationGetDescr(pg_attribute), &isnull);
+		if (!isnull)
+		{
+			ListCell   *lc;
+
+			foreach(lc, untransformRelOptions(options))
+			{
+				DefElem    *elem = lfirst_node(DefElem, lc);
+
+				if (strcmp(elem->defname, "column_name") == 0)
+					remote = defGetString(elem);
+			}
+		}
+		if (strcmp(remote, local) != 0)
+			renamed = true;
+		appendStringInfo(&buf, "%s%s", buf.len > 0 ? ", " : "", quote_identifier(remote));
+		appendStringInfo(&buf, " AS %s", quote_identifier(local));
+	}
+	systable_endscan(scan);
+	table_close(pg_attribute, AccessShareLock);
+
+	if (renamed)
+		relation = psprintf("(SELECT %s FROM %s)", buf.data, relation);
+	pfree(buf.data);
+	return relation;
+}
+
+/* Fills shards[shardno] of a map from the catalogs.  Memory: current context, the map's. */
+static void
+fill_shard(CachedMap *cached, int shardno, Oid relid)
+{
+	ShardMap   *map = &cached->map;
+	Shard	   *shard = &map->shards[shardno];
+	ForeignTable *table = GetForeignTable(relid);
+	char	   *local_schema = get_namespace_name(get_rel_namespace(relid));
+	char	   *local_name = get_rel_name(relid);
+	const char *schema = local_schema;
+	const char *name = local_name;
+	ListCell   *lc;
+
+	if (local_schema == NULL || local_name == NULL)
+		elog(ERROR, "cache lookup failed for relation %u", relid);
+
+	foreach(lc, table->options)
+	{
+		DefElem    *elem = lfirst_node(DefElem, lc);
+
+		if (strcmp(elem->defname, "schema_name") == 0)
+			schema = defGetString(elem);
+		else if (strcmp(elem->defname, "table_name") == 0)
+			name = defGetString(elem);
+	}
+
+	shard->relid = relid;
+	shard->serverid = table->serverid;
+	shard->nodeno = find_or_add_node(map, table->serverid);
+	map->nodes[shard->nodeno].nshards++;
+	shard->name = quote_qualified_identifier(local_schema, local_name);
+	shard->relation = quote_qualified_identifier(schema, name);
+	shard->from_item = build_from_item(relid, shard->relation);
+}
+
+/* Marks every map that relid (0: any relation) is the table or a shard of. */
+static void
+invalidate_relation(Datum arg, Oid relid)
+{
+	HASH_SEQ_STATUS status;
+	MapEntry   *entry;
+
+	if (map_hash == NULL)
+		return;
+
+	hash_seq_init(&status, map_hash);
+	while ((entry = hash_seq_search(&status)) != NULL)
+	{
+		if (relid == InvalidOid || entry->relid == relid || entry->in_progress ||
+			(entry->cached != NULL && entry->valid && find_shard(entry->cached, relid) >= 0))
+		{
+			entry->valid = false;
+			entry->in_progress = false;
+		}
+	}
+}
+
+static void
+invalidate_all(Datum arg, int cacheid, uint32 hashvalue)
+{
+	invalidate_relation(arg, InvalidOid);
+}
+
+/* Nothing looks at a map across transactions: those retired or invalid by now can go. */
+static void
+free_stale_maps(void)
+{
+	HASH_SEQ_STATUS status;
+	MapEntry   *entry;
+
+	xact_ended = false;
+	while (retired_maps != NULL)
+	{
+		CachedMap  *next = retired_maps->next;
+
+		MemoryContextDelete(retired_maps->cxt);
+		retired_maps = next;
+	}
+
+	hash_seq_init(&status, map_hash);
+	while ((entry = hash_seq_search(&status)) != NULL)
+	{
+		if (entry->valid)
+			continue;
+		if (entry->cached != NULL)
+			MemoryContextDelete(entry->cached->cxt);
+		hash_search(map_hash, &entry->relid, HASH_REMOVE, NULL);
+	}
+}
+
+static void
+note_xact_end(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PREPARE:
+		case XACT_EVENT_PARALLEL_COMMIT:
+		case XACT_EVENT_PARALLEL_ABORT:
+			xact_ended = true;
+			break;
+		default:
+			break;
+	}
+}
+
+void
+shard_map_init(void)
+{
+	CacheRegisterRelcacheCallback(invalidate_relation, (Datum) 0);
+	CacheRegisterSyscacheCallback(NAMESPACEOID, invalidate_all, (Datum) 0);
+	CacheRegisterSyscacheCallback(FOREIGNSERVEROID, invalidate_all, (Datum) 0);
+	CacheRegisterSyscacheCallback(FOREIGNDATAWRAPPEROID, invalidate_all, (Datum) 0);
+	RegisterXactCallback(note_xact_end, NULL);
+}
