@@ -62,6 +62,16 @@
 #define SHARD_INTERVAL_STATE_INTERNAL 0
 #endif
 
+/*
+ * 19 writes the sum in the serialized state of sum/avg(bigint) as an integer of
+ * 128 bits instead of a numeric.
+ */
+#if PG_VERSION_NUM >= 190000
+#define SHARD_INT8_STATE_INT128 1
+#else
+#define SHARD_INT8_STATE_INT128 0
+#endif
+
 /* User whose rights a scan has: 16 moved it from the range table to the plan. */
 #if PG_VERSION_NUM >= 160000
 #define shard_scan_userid(fsplan, rte) \

@@ -1,0 +1,606 @@
+/*
+ * decode.c
+ *	  From a row of bytes to a tuple slot.
+ *
+ * What has to be done for a column is decided once, when the decoder is made
+ * (one DecodeOp per column), so that the loop over rows is one switch per
+ * field: no look-up, no function manager for the common types.
+ *
+ *	   ShardRow --> [op, target] per column --> slot->tts_values --> virtual tuple
+ *
+ * Assumptions: type_io.c allowed every SHARD_DECODE_BINARY type.  The node
+ * applied type modifiers and domain constraints when it stored the values, so
+ * fast paths and domains do not check them again.
+ *
+ * A node may be hostile.  Lengths are checked against the type, text against
+ * the database's encoding, dates and times against their ranges, before a
+ * value gets out of here; receive and input functions check the rest.  Receive
+ * functions get a private, NUL-terminated copy: array_recv of 15 and 16 writes
+ * to its input.
+ */
+#include "postgres.h"
+
+#include "agg/state.h"
+#include "catalog/pg_type.h"
+#include "datatype/timestamp.h"
+#include "executor/tuptable.h"
+#include "fmgr.h"
+#include "lib/stringinfo.h"
+#include "mb/pg_wchar.h"
+#include "port/pg_bswap.h"
+#include "tuple/decode.h"
+#include "tuple/type_io.h"
+#include "utils/date.h"
+#include "utils/lsyscache.h"
+#include "utils/uuid.h"
+
+typedef enum DecodeOp
+{
+	OP_BOOL,
+	OP_CHAR,					/* "char" */
+	OP_INT2,
+	OP_INT4,
+	OP_INT8,
+	OP_UINT4,					/* oid, xid, cid */
+	OP_UINT8,					/* xid8, pg_lsn */
+	OP_FLOAT4,
+	OP_FLOAT8,
+	OP_DATE,
+	OP_TIME,
+	OP_TIMESTAMP,				/* with and without time zone */
+	OP_UUID,
+	OP_BYTES,					/* bytea: any bytes */
+	OP_TEXT,					/* text, varchar, bpchar: bytes in our encoding */
+	OP_NAME,
+	OP_JSONB,					/* version byte, then text */
+	OP_RECEIVE,					/* receive function */
+	OP_INPUT,					/* input function */
+	OP_CTID,
+	OP_INT8_SUM,
+	OP_NUMERIC_SUM,
+	OP_INTERVAL_SUM
+} DecodeOp;
+
+typedef struct DecodeColumn
+{
+	DecodeOp	op;
+	int			target;			/* 0-based attribute of the slot */
+	int			colno;			/* first remote column */
+	FmgrInfo	func;			/* OP_RECEIVE, OP_INPUT, OP_JSONB */
+	Oid			ioparam;
+	int32		typmod;
+} DecodeColumn;
+
+struct ShardDecoder
+{
+	TupleDesc	desc;
+	DecodeColumn *columns;
+	int			ncolumns;
+	int			nremote;
+	int		   *absent;			/* attributes without a column */
+	int			nabsent;
+	StringInfoData scratch;		/* copy of one field */
+	DecodeColumn *current;		/* for the error context */
+};
+
+/* Op of a type's binary form; the base type's for domains. */
+static DecodeOp
+binary_op(Oid type)
+{
+	switch (type)
+	{
+		case BOOLOID:
+			return OP_BOOL;
+		case CHAROID:
+			return OP_CHAR;
+		case INT2OID:
+			return OP_INT2;
+		case INT4OID:
+			return OP_INT4;
+		case INT8OID:
+		case CASHOID:
+			return OP_INT8;
+		case OIDOID:
+		case XIDOID:
+		case CIDOID:
+			return OP_UINT4;
+		case XID8OID:
+		case PG_LSNOID:
+			return OP_UINT8;
+		case FLOAT4OID:
+			return OP_FLOAT4;
+		case FLOAT8OID:
+			return OP_FLOAT8;
+		case DATEOID:
+			return OP_DATE;
+		case TIMEOID:
+			return OP_TIME;
+		case TIMESTAMPOID:
+		case TIMESTAMPTZOID:
+			return OP_TIMESTAMP;
+		case UUIDOID:
+			return OP_UUID;
+		case BYTEAOID:
+			return OP_BYTES;
+		case TEXTOID:
+		case VARCHAROID:
+		case BPCHAROID:
+			return OP_TEXT;
+		case NAMEOID:
+			return OP_NAME;
+		case JSONOID:
+			return OP_INPUT;
+		case JSONBOID:
+			return OP_JSONB;
+		default:
+			/* the binary form of an enum is its label */
+			return get_typtype(type) == TYPTYPE_ENUM ? OP_INPUT : OP_RECEIVE;
+	}
+}
+
+static void
+init_column(DecodeColumn *column, const ShardDecodeColumn *spec)
+{
+	Oid			type = spec->type;
+	Oid			func;
+
+	column->target = spec->target;
+	column->typmod = spec->typmod;
+	switch (spec->kind)
+	{
+		case SHARD_DECODE_BINARY:
+			if (!shard_type_io_binary_output(type))
+				elog(ERROR, "type %u has no portable binary form", type);
+			type = getBaseTypeAndTypmod(type, &column->typmod);
+			column->op = binary_op(type);
+			break;
+		case SHARD_DECODE_TEXT:
+			column->op = OP_INPUT;
+			break;
+		case SHARD_DECODE_CTID:
+			column->op = OP_CTID;
+			break;
+		case SHARD_DECODE_INT8_SUM:
+			column->op = OP_INT8_SUM;
+			break;
+		case SHARD_DECODE_NUMERIC_SUM:
+			column->op = OP_NUMERIC_SUM;
+			break;
+		case SHARD_DECODE_INTERVAL_SUM:
+			column->op = OP_INTERVAL_SUM;
+			break;
+	}
+
+	if (column->op == OP_RECEIVE)
+		getTypeBinaryInputInfo(type, &func, &column->ioparam);
+	else if (column->op == OP_INPUT || column->op == OP_JSONB)
+		getTypeInputInfo(type, &func, &column->ioparam);
+	else
+		return;
+	fmgr_info(func, &column->func);
+}
+
+ShardDecoder *
+shard_decode_create(TupleDesc desc, const ShardDecodeColumn *columns, int ncolumns)
+{
+	ShardDecoder *decoder = palloc0(sizeof(ShardDecoder));
+	bool	   *present = palloc0(sizeof(bool) * Max(desc->natts, 1));
+
+	decoder->desc = desc;
+	decoder->ncolumns = ncolumns;
+	decoder->columns = palloc0(sizeof(DecodeColumn) * Max(ncolumns, 1));
+	for (int i = 0; i < ncolumns; i++)
+	{
+		DecodeColumn *column = &decoder->columns[i];
+
+		init_column(column, &columns[i]);
+		column->colno = decoder->nremote;
+		decoder->nremote += column->op >= OP_INT8_SUM ? 2 : 1;
+		if (column->op == OP_CTID)
+			continue;
+		if (column->target < 0 || column->target >= desc->natts)
+			elog(ERROR, "attribute %d of a decoder is out of range", column->target);
+		present[column->target] = true;
+	}
+
+	decoder->absent = palloc(sizeof(int) * Max(desc->natts, 1));
+	for (int i = 0; i < desc->natts; i++)
+	{
+		if (!present[i])
+			decoder->absent[decoder->nabsent++] = i;
+	}
+	pfree(present);
+	initStringInfo(&decoder->scratch);
+	return decoder;
+}
+
+int
+shard_decode_nremote(const ShardDecoder *decoder)
+{
+	return decoder->nremote;
+}
+
+static void
+decode_error_context(void *arg)
+{
+	ShardDecoder *decoder = arg;
+	const char *name;
+
+	if (decoder->current == NULL)
+		return;
+	if (decoder->current->op == OP_CTID)
+	{
+		errcontext("column \"%s\" of a row from a node", "ctid");
+		return;
+	}
+	name = NameStr(TupleDescAttr(decoder->desc, decoder->current->target)->attname);
+	if (name[0] != '\0')
+		errcontext("column \"%s\" of a row from a node", name);
+	else
+		errcontext("column %d of a row from a node", decoder->current->colno + 1);
+}
+
+static void pg_attribute_noreturn()
+malformed_field(int len)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_PROTOCOL_VIOLATION),
+			 errmsg("node returned a value of unexpected length %d", len)));
+	pg_unreachable();
+}
+
+static void pg_attribute_noreturn()
+out_of_range(const char *type)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+			 errmsg("%s out of range", type)));
+	pg_unreachable();
+}
+
+static inline void
+check_length(int len, int expected)
+{
+	if (unlikely(len != expected))
+		malformed_field(len);
+}
+
+static inline uint16
+load16(const char *p)
+{
+	uint16		n16;
+
+	memcpy(&n16, p, sizeof(n16));
+	return pg_ntoh16(n16);
+}
+
+static inline uint32
+load32(const char *p)
+{
+	uint32		n32;
+
+	memcpy(&n32, p, sizeof(n32));
+	return pg_ntoh32(n32);
+}
+
+static inline uint64
+load64(const char *p)
+{
+	uint64		n64;
+
+	memcpy(&n64, p, sizeof(n64));
+	return pg_ntoh64(n64);
+}
+
+/*
+ * Raises when the bytes are not text in the database's encoding.  ASCII
+ * without NUL is valid in every server encoding and is tested eight bytes at a
+ * time; the rest is core's work.
+ */
+static inline void
+verify_text(const char *value, int len)
+{
+	const uint64 high = UINT64CONST(0x8080808080808080);
+	const uint64 ones = UINT64CONST(0x0101010101010101);
+	uint64		bad = 0;
+	int			i = 0;
+
+	for (; i + 8 <= len; i += 8)
+	{
+		uint64		chunk;
+
+		memcpy(&chunk, value + i, sizeof(chunk));
+		/* of bytes below 0x80, only zero gets its high bit by "- ones" */
+		bad |= (chunk | (chunk - ones)) & high;
+	}
+	for (; i < len; i++)
+	{
+		if (value[i] == '\0' || IS_HIGHBIT_SET(value[i]))
+			bad = high;
+	}
+	if (unlikely(bad != 0))
+		(void) pg_verifymbstr(value, len, false);
+}
+
+static inline Datum
+make_varlena(const char *value, int len)
+{
+	struct varlena *result = palloc(len + VARHDRSZ);
+
+	SET_VARSIZE(result, len + VARHDRSZ);
+	memcpy(VARDATA(result), value, len);
+	return PointerGetDatum(result);
+}
+
+static Datum
+decode_name(const char *value, int len)
+{
+	Name		name;
+
+	if (len >= NAMEDATALEN)
+		malformed_field(len);
+	verify_text(value, len);
+	name = palloc0(NAMEDATALEN);
+	memcpy(NameStr(*name), value, len);
+	return NameGetDatum(name);
+}
+
+static Datum
+decode_uuid(const char *value, int len)
+{
+	pg_uuid_t  *uuid;
+
+	check_length(len, UUID_LEN);
+	uuid = palloc(sizeof(pg_uuid_t));
+	memcpy(uuid->data, value, UUID_LEN);
+	return UUIDPGetDatum(uuid);
+}
+
+static Datum
+decode_date(const char *value, int len)
+{
+	DateADT		date;
+
+	check_length(len, 4);
+	date = (DateADT) load32(value);
+	if (!DATE_NOT_FINITE(date) && !IS_VALID_DATE(date))
+		out_of_range("date");
+	return DateADTGetDatum(date);
+}
+
+static Datum
+decode_time(const char *value, int len)
+{
+	TimeADT		time;
+
+	check_length(len, 8);
+	time = (TimeADT) load64(value);
+	if (time < 0 || time > USECS_PER_DAY)
+		out_of_range("time");
+	return TimeADTGetDatum(time);
+}
+
+static Datum
+decode_timestamp(const char *value, int len)
+{
+	Timestamp	timestamp;
+
+	check_length(len, 8);
+	timestamp = (Timestamp) load64(value);
+	if (!TIMESTAMP_NOT_FINITE(timestamp) && !IS_VALID_TIMESTAMP(timestamp))
+		out_of_range("timestamp");
+	return TimestampGetDatum(timestamp);
+}
+
+static Datum
+decode_float4(const char *value, int len)
+{
+	union
+	{
+		uint32		bits;
+		float4		number;
+	}			swap;
+
+	check_length(len, 4);
+	swap.bits = load32(value);
+	return Float4GetDatum(swap.number);
+}
+
+static Datum
+decode_float8(const char *value, int len)
+{
+	union
+	{
+		uint64		bits;
+		float8		number;
+	}			swap;
+
+	check_length(len, 8);
+	swap.bits = load64(value);
+	return Float8GetDatum(swap.number);
+}
+
+/* The field's bytes in scratch, NUL-terminated. */
+static StringInfo
+copy_field(ShardDecoder *decoder, const char *value, int len)
+{
+	resetStringInfo(&decoder->scratch);
+	appendBinaryStringInfo(&decoder->scratch, value, len);
+	return &decoder->scratch;
+}
+
+static Datum
+decode_by_receive(ShardDecoder *decoder, DecodeColumn *column, const char *value, int len)
+{
+	StringInfo	buf = copy_field(decoder, value, len);
+	Datum		result = ReceiveFunctionCall(&column->func, buf, column->ioparam, column->typmod);
+
+	if (buf->cursor != buf->len)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
+				 errmsg("incorrect binary data format")));
+	return result;
+}
+
+static Datum
+decode_by_input(ShardDecoder *decoder, DecodeColumn *column, const char *value, int len)
+{
+	if (column->op == OP_JSONB)
+	{
+		if (len < 1 || value[0] != 1)
+			ereport(ERROR,
+					(errcode(ERRCODE_PROTOCOL_VIOLATION),
+					 errmsg("node returned jsonb of an unsupported version")));
+		value++;
+		len--;
+	}
+	verify_text(value, len);
+	return InputFunctionCall(&column->func, copy_field(decoder, value, len)->data,
+							 column->ioparam, column->typmod);
+}
+
+/* A row's ctid: block number, then offset. */
+static void
+decode_ctid(const char *value, int len, ItemPointer tid)
+{
+	check_length(len, 6);
+	ItemPointerSet(tid, load32(value), load16(value + 4));
+}
+
+/* Count and sum to a serialized state. */
+static Datum
+decode_state(DecodeColumn *column, const ShardRow *row)
+{
+	const char *sum = row->values[column->colno + 1];
+	int			sumlen = row->lens[column->colno + 1];
+	int64		count;
+
+	check_length(row->lens[column->colno], 8);
+	count = (int64) load64(row->values[column->colno]);
+	switch (column->op)
+	{
+		case OP_INT8_SUM:
+			return PointerGetDatum(shard_state_int8_sum(count, sum, sumlen));
+		case OP_NUMERIC_SUM:
+			return PointerGetDatum(shard_state_numeric_sum(count, sum, sumlen));
+		default:
+			return PointerGetDatum(shard_state_interval_sum(count, sum, sumlen));
+	}
+}
+
+/* One field that is not NULL. */
+static inline Datum
+decode_field(ShardDecoder *decoder, DecodeColumn *column, const ShardRow *row,
+			 const char *value, int len)
+{
+	switch (column->op)
+	{
+		case OP_BOOL:
+			check_length(len, 1);
+			return BoolGetDatum(value[0] != 0);
+		case OP_CHAR:
+			check_length(len, 1);
+			return CharGetDatum(value[0]);
+		case OP_INT2:
+			check_length(len, 2);
+			return Int16GetDatum((int16) load16(value));
+		case OP_INT4:
+			check_length(len, 4);
+			return Int32GetDatum((int32) load32(value));
+		case OP_INT8:
+			check_length(len, 8);
+			return Int64GetDatum((int64) load64(value));
+		case OP_UINT4:
+			check_length(len, 4);
+			return UInt32GetDatum(load32(value));
+		case OP_UINT8:
+			check_length(len, 8);
+			return UInt64GetDatum(load64(value));
+		case OP_FLOAT4:
+			return decode_float4(value, len);
+		case OP_FLOAT8:
+			return decode_float8(value, len);
+		case OP_DATE:
+			return decode_date(value, len);
+		case OP_TIME:
+			return decode_time(value, len);
+		case OP_TIMESTAMP:
+			return decode_timestamp(value, len);
+		case OP_UUID:
+			return decode_uuid(value, len);
+		case OP_TEXT:
+			verify_text(value, len);
+			return make_varlena(value, len);
+		case OP_BYTES:
+			return make_varlena(value, len);
+		case OP_NAME:
+			return decode_name(value, len);
+		case OP_RECEIVE:
+			return decode_by_receive(decoder, column, value, len);
+		case OP_JSONB:
+		case OP_INPUT:
+			return decode_by_input(decoder, column, value, len);
+		case OP_INT8_SUM:
+		case OP_NUMERIC_SUM:
+		case OP_INTERVAL_SUM:
+			return decode_state(column, row);
+		case OP_CTID:
+			break;				/* not an attribute */
+	}
+	elog(ERROR, "unrecognized decoding operation: %d", (int) column->op);
+	return (Datum) 0;
+}
+
+void
+shard_decode_row(ShardDecoder *decoder, const ShardRow *row,
+				 TupleTableSlot *slot, MemoryContext cxt)
+{
+	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
+	Datum	   *values = slot->tts_values;
+	bool	   *isnull = slot->tts_isnull;
+	ErrorContextCallback errcallback;
+
+	ExecClearTuple(slot);
+
+	decoder->current = NULL;
+	errcallback.callback = decode_error_context;
+	errcallback.arg = decoder;
+	errcallback.previous = error_context_stack;
+	error_context_stack = &errcallback;
+
+	if (unlikely(row->ncols != decoder->nremote))
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("node returned %d columns where %d were expected",
+						row->ncols, decoder->nremote)));
+
+	for (int i = 0; i < decoder->ncolumns; i++)
+	{
+		DecodeColumn *column = &decoder->columns[i];
+		const char *value = row->values[column->colno];
+		int			len = row->lens[column->colno];
+
+		decoder->current = column;
+		if (column->op == OP_CTID)
+			decode_ctid(value, len, &slot->tts_tid);
+		else if (len < 0)
+		{
+			values[column->target] = (Datum) 0;
+			isnull[column->target] = true;
+		}
+		else
+		{
+			values[column->target] = decode_field(decoder, column, row, value, len);
+			isnull[column->target] = false;
+		}
+	}
+	for (int i = 0; i < decoder->nabsent; i++)
+	{
+		values[decoder->absent[i]] = (Datum) 0;
+		isnull[decoder->absent[i]] = true;
+	}
+
+	error_context_stack = errcallback.previous;
+	MemoryContextSwitchTo(oldcxt);
+	ExecStoreVirtualTuple(slot);
+}
