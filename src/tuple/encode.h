@@ -18,8 +18,16 @@ extern ShardEncoder *shard_encode_create(TupleDesc desc, const AttrNumber *attno
 /* True when rows are COPY BINARY (every column has a portable binary form), false for COPY text. */
 extern bool shard_encode_is_binary(const ShardEncoder *encoder);
 
+/* Rows are COPY text from now on; before the first row. For a table whose columns have other types on its node. */
+extern void shard_encode_use_text(ShardEncoder *encoder);
+
 /* Appends one row: binary without file header/trailer, or a text line ended by '\n'. */
 extern void shard_encode_row(ShardEncoder *encoder, TupleTableSlot *slot, StringInfo buf);
+
+/*
+ * Both read the slot's columns and convert values in the current context,
+ * which the caller resets for each row.
+ */
 
 /* Text forms of the columns as query parameters (NULL for NULL); memory in the current context. */
 extern void shard_encode_params(ShardEncoder *encoder, TupleTableSlot *slot, const char **params);

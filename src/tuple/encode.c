@@ -1,0 +1,665 @@
+/*
+ * encode.c
+ *	  From a tuple slot to the bytes of a COPY row, or to text parameters.
+ *
+ * A row is binary when every column has a binary form that a node of any major
+ * reads the same; otherwise the whole row is a line of COPY text.  Each column
+ * gets an operation when the encoder is made; a row is one pass of a switch
+ * over them, writing straight into the buffer:
+ *
+ *	 slot --> [opcode, attribute] per column --> network order bytes | text line
+ *
+ * Core's send functions for text-like types convert to the client's encoding.
+ * The bytes here go to a node whose client_encoding is this database's
+ * encoding, so these types, and arrays of them, are written by own code, as
+ * they are.
+ *
+ * Text forms are written in settings that a session with any setting reads
+ * the same (ISO dates, postgres intervals, exact floats, names with schema).
+ *
+ * Memory: values are detoasted and converted in the current context, which has
+ * to be one that the caller resets for each row.
+ */
+#include "postgres.h"
+
+#include "access/detoast.h"
+#include "access/htup_details.h"
+#include "access/transam.h"
+#include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "port/pg_bswap.h"
+#include "tuple/encode.h"
+#include "tuple/type_io.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/date.h"
+#include "utils/float.h"
+#include "utils/fmgroids.h"
+#include "utils/guc.h"
+#include "utils/jsonb.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+typedef enum EncodeOp
+{
+	ENCODE_BYTE,				/* bool, "char" */
+	ENCODE_INT2,
+	ENCODE_INT4,				/* also float4, date, oid */
+	ENCODE_INT8,				/* also float8, timestamps, time, money */
+	ENCODE_FIXED,				/* by reference, len bytes as they are */
+	ENCODE_VARLENA,				/* the payload as it is: text, bytea, json */
+	ENCODE_NAME,
+	ENCODE_JSONB,
+	ENCODE_TIMETZ,
+	ENCODE_INTERVAL,
+	ENCODE_ENUM,				/* the label */
+	ENCODE_ARRAY,				/* of elements with one of the operations above */
+	ENCODE_SEND					/* the type's send function */
+} EncodeOp;
+
+typedef struct EncodeColumn
+{
+	EncodeOp	op;
+	bool		has_op;			/* false: COPY text only */
+	bool		raw_text;		/* the payload is the text form */
+	int			attidx;			/* 0-based position in the slot */
+	int			len;			/* ENCODE_FIXED: bytes */
+	Oid			type;			/* base type of a domain */
+
+	/* ENCODE_ARRAY */
+	struct EncodeColumn *element;
+	int16		elem_len;
+	bool		elem_byval;
+	char		elem_align;
+
+	FmgrInfo	send;			/* ENCODE_SEND, ENCODE_ENUM */
+	FmgrInfo	output;			/* text form; set up by prepare_output() */
+} EncodeColumn;
+
+struct ShardEncoder
+{
+	bool		binary;
+	bool		output_ready;
+	bool		names_matter;	/* some text form depends on search_path */
+	MemoryContext cxt;			/* the encoder's own */
+	int			natts;
+	int			last_attno;		/* highest attribute number in use */
+	Size		fixed_bytes;	/* room that the fixed parts of a row need */
+	EncodeColumn *columns;
+};
+
+/*
+ * Chooses the operation for values of a type; false when the type has no
+ * binary form to send.
+ */
+static bool
+choose_op(EncodeColumn *col, Oid type, bool is_element)
+{
+	Oid			element;
+
+	col->type = type;
+	switch (type)
+	{
+		case BOOLOID:
+		case CHAROID:
+			col->op = ENCODE_BYTE;
+			return true;
+		case INT2OID:
+			col->op = ENCODE_INT2;
+			return true;
+		case INT4OID:
+		case FLOAT4OID:
+		case DATEOID:
+		case OIDOID:
+			col->op = ENCODE_INT4;
+			return true;
+		case INT8OID:
+		case FLOAT8OID:
+		case TIMESTAMPOID:
+		case TIMESTAMPTZOID:
+		case TIMEOID:
+		case CASHOID:
+			col->op = ENCODE_INT8;
+			return true;
+		case UUIDOID:
+			col->op = ENCODE_FIXED;
+			col->len = 16;
+			return true;
+		case MACADDROID:
+			col->op = ENCODE_FIXED;
+			col->len = 6;
+			return true;
+		case MACADDR8OID:
+			col->op = ENCODE_FIXED;
+			col->len = 8;
+			return true;
+		case TEXTOID:
+		case VARCHAROID:
+		case BPCHAROID:
+		case JSONOID:
+			col->op = ENCODE_VARLENA;
+			col->raw_text = true;
+			return true;
+		case BYTEAOID:
+			col->op = ENCODE_VARLENA;
+			return true;
+		case NAMEOID:
+			col->op = ENCODE_NAME;
+			return true;
+		case JSONBOID:
+			col->op = ENCODE_JSONB;
+			return true;
+		case TIMETZOID:
+			col->op = ENCODE_TIMETZ;
+			return true;
+		case INTERVALOID:
+			col->op = ENCODE_INTERVAL;
+			return true;
+		default:
+			break;
+	}
+
+	/* array_recv() wants its element's OID, which only built-in types share. */
+	element = is_element ? InvalidOid : get_element_type(type);
+	if (OidIsValid(element))
+	{
+		if (element >= FirstGenbkiObjectId)
+			return false;
+		col->element = palloc0(sizeof(EncodeColumn));
+		if (choose_op(col->element, element, true))
+		{
+			get_typlenbyvalalign(element, &col->elem_len, &col->elem_byval, &col->elem_align);
+			col->op = ENCODE_ARRAY;
+			return true;
+		}
+		return false;
+	}
+
+	if (!is_element && type_is_enum(type))
+	{
+		fmgr_info(F_ENUM_OUT, &col->send);
+		col->op = ENCODE_ENUM;
+		return true;
+	}
+
+	if (shard_type_io_binary_input(type))
+	{
+		Oid			sendfn;
+		bool		varlena;
+
+		getTypeBinaryOutputInfo(type, &sendfn, &varlena);
+		fmgr_info(sendfn, &col->send);
+		col->op = ENCODE_SEND;
+		return true;
+	}
+	return false;
+}
+
+/*
+ * Does the text form of a type possibly name objects, so that it depends on
+ * search_path?  True for anything that is not surely free of it.
+ */
+static bool
+text_names_objects(Oid type)
+{
+	Oid			element = get_element_type(type);
+
+	if (OidIsValid(element))
+		type = element;
+	if (type >= FirstGenbkiObjectId)
+		return !type_is_enum(type);
+	switch (type)
+	{
+		case REGPROCOID:
+		case REGPROCEDUREOID:
+		case REGOPEROID:
+		case REGOPERATOROID:
+		case REGCLASSOID:
+		case REGTYPEOID:
+		case REGCONFIGOID:
+		case REGDICTIONARYOID:
+		case REGCOLLATIONOID:
+			return true;
+		default:
+			return false;
+	}
+}
+
+/* Room for the length word and the value, as far as known without the value. */
+static Size
+fixed_size(const EncodeColumn *col)
+{
+	/* 16 covers every fixed-width operation. */
+	return sizeof(int32) + (col->op == ENCODE_FIXED ? col->len : 16);
+}
+
+ShardEncoder *
+shard_encode_create(TupleDesc desc, const AttrNumber *attnos, int natts)
+{
+	ShardEncoder *encoder = palloc0(sizeof(ShardEncoder));
+
+	encoder->cxt = CurrentMemoryContext;
+	encoder->binary = true;
+	encoder->natts = natts;
+	encoder->columns = palloc0(sizeof(EncodeColumn) * Max(natts, 1));
+	encoder->fixed_bytes = sizeof(int16);
+
+	for (int i = 0; i < natts; i++)
+	{
+		EncodeColumn *col = &encoder->columns[i];
+		Form_pg_attribute att = TupleDescAttr(desc, attnos[i] - 1);
+
+		Assert(!att->attisdropped);
+		col->attidx = attnos[i] - 1;
+		col->has_op = choose_op(col, getBaseType(att->atttypid), false);
+		if (!col->has_op)
+			encoder->binary = false;
+		encoder->last_attno = Max(encoder->last_attno, attnos[i]);
+		encoder->fixed_bytes += fixed_size(col);
+		if (text_names_objects(col->type))
+			encoder->names_matter = true;
+	}
+	return encoder;
+}
+
+bool
+shard_encode_is_binary(const ShardEncoder *encoder)
+{
+	return encoder->binary;
+}
+
+void
+shard_encode_use_text(ShardEncoder *encoder)
+{
+	encoder->binary = false;
+}
+
+/* ---- the buffer ---- */
+
+/* Makes room for n bytes after p, and returns p's place in the (maybe moved) buffer. */
+static inline char *
+reserve(StringInfo buf, char *p, Size n)
+{
+	if (likely(n < (Size) (buf->data + buf->maxlen - p)))
+		return p;
+	buf->len = p - buf->data;
+	if (n > MaxAllocSize)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("row is too large to be sent to a node")));
+	enlargeStringInfo(buf, (int) n);
+	return buf->data + buf->len;
+}
+
+static inline char *
+put_int16(char *p, int16 value)
+{
+	uint16		n = pg_hton16((uint16) value);
+
+	memcpy(p, &n, sizeof(n));
+	return p + sizeof(n);
+}
+
+static inline char *
+put_int32(char *p, int32 value)
+{
+	uint32		n = pg_hton32((uint32) value);
+
+	memcpy(p, &n, sizeof(n));
+	return p + sizeof(n);
+}
+
+static inline char *
+put_int64(char *p, int64 value)
+{
+	uint64		n = pg_hton64((uint64) value);
+
+	memcpy(p, &n, sizeof(n));
+	return p + sizeof(n);
+}
+
+/* Length word and len bytes; keeps the room for rest bytes behind them. */
+static inline char *
+put_bytes(StringInfo buf, char *p, const char *data, Size len, Size rest)
+{
+	p = reserve(buf, p, sizeof(int32) + len + rest);
+	p = put_int32(p, (int32) len);
+	memcpy(p, data, len);
+	return p + len;
+}
+
+/* ---- COPY BINARY ---- */
+
+static char *encode_array(const EncodeColumn *col, Datum value, StringInfo buf, char *p, Size rest);
+
+/*
+ * Writes one value that is not NULL, length word first.  On entry there is
+ * room for fixed_size(col) + rest bytes, on return for rest bytes.
+ */
+static inline char *
+encode_value(EncodeColumn *col, Datum value, StringInfo buf, char *p, Size rest)
+{
+	switch (col->op)
+	{
+		case ENCODE_BYTE:
+			p = put_int32(p, 1);
+			*p++ = DatumGetChar(value);
+			return p;
+
+		case ENCODE_INT2:
+			p = put_int32(p, sizeof(int16));
+			return put_int16(p, DatumGetInt16(value));
+
+		case ENCODE_INT4:
+			/* float4 has the same bits in a Datum */
+			p = put_int32(p, sizeof(int32));
+			return put_int32(p, DatumGetInt32(value));
+
+		case ENCODE_INT8:
+			p = put_int32(p, sizeof(int64));
+			return put_int64(p, DatumGetInt64(value));
+
+		case ENCODE_FIXED:
+			p = put_int32(p, col->len);
+			memcpy(p, DatumGetPointer(value), col->len);
+			return p + col->len;
+
+		case ENCODE_VARLENA:
+			{
+				struct varlena *v = PG_DETOAST_DATUM_PACKED(value);
+
+				return put_bytes(buf, p, VARDATA_ANY(v), VARSIZE_ANY_EXHDR(v), rest);
+			}
+
+		case ENCODE_NAME:
+			{
+				const char *name = NameStr(*DatumGetName(value));
+
+				return put_bytes(buf, p, name, strlen(name), rest);
+			}
+
+		case ENCODE_JSONB:
+			{
+				Jsonb	   *jb = DatumGetJsonbP(value);
+				char	   *text = JsonbToCString(NULL, &jb->root, VARSIZE(jb));
+				Size		len = strlen(text);
+
+				p = reserve(buf, p, sizeof(int32) + 1 + len + rest);
+				p = put_int32(p, (int32) (len + 1));
+				*p++ = 1;		/* version of the format */
+				memcpy(p, text, len);
+				return p + len;
+			}
+
+		case ENCODE_TIMETZ:
+			{
+				TimeTzADT  *t = DatumGetTimeTzADTP(value);
+
+				p = put_int32(p, sizeof(int64) + sizeof(int32));
+				p = put_int64(p, t->time);
+				return put_int32(p, t->zone);
+			}
+
+		case ENCODE_INTERVAL:
+			{
+				Interval   *span = DatumGetIntervalP(value);
+
+				p = put_int32(p, sizeof(int64) + 2 * sizeof(int32));
+				p = put_int64(p, span->time);
+				p = put_int32(p, span->day);
+				return put_int32(p, span->month);
+			}
+
+		case ENCODE_ENUM:
+			{
+				const char *label = OutputFunctionCall(&col->send, value);
+
+				return put_bytes(buf, p, label, strlen(label), rest);
+			}
+
+		case ENCODE_ARRAY:
+			return encode_array(col, value, buf, p, rest);
+
+		case ENCODE_SEND:
+			{
+				bytea	   *bytes = SendFunctionCall(&col->send, value);
+
+				return put_bytes(buf, p, VARDATA(bytes), VARSIZE(bytes) - VARHDRSZ, rest);
+			}
+	}
+	pg_unreachable();
+}
+
+/* As array_send(), with the elements written by encode_value(). */
+static char *
+encode_array(const EncodeColumn *col, Datum value, StringInfo buf, char *p, Size rest)
+{
+	ArrayType  *array = DatumGetArrayTypeP(value);
+	int			ndim = ARR_NDIM(array);
+	EncodeColumn *element = col->element;
+	Size		element_room = fixed_size(element);
+	Size		length_at;
+	Datum	   *values;
+	bool	   *nulls;
+	int			nvalues;
+
+	deconstruct_array(array, element->type, col->elem_len, col->elem_byval, col->elem_align,
+					  &values, &nulls, &nvalues);
+
+	p = reserve(buf, p, sizeof(int32) * (4 + 2 * ndim) + element_room + rest);
+	length_at = p - buf->data;
+	p += sizeof(int32);
+	p = put_int32(p, ndim);
+	p = put_int32(p, ARR_HASNULL(array) ? 1 : 0);
+	p = put_int32(p, element->type);
+	for (int i = 0; i < ndim; i++)
+	{
+		p = put_int32(p, ARR_DIMS(array)[i]);
+		p = put_int32(p, ARR_LBOUND(array)[i]);
+	}
+	for (int i = 0; i < nvalues; i++)
+	{
+		p = reserve(buf, p, element_room + rest);
+		if (nulls[i])
+			p = put_int32(p, -1);
+		else
+			p = encode_value(element, values[i], buf, p, rest);
+	}
+	p = reserve(buf, p, rest);
+	put_int32(buf->data + length_at,
+			  (int32) ((p - buf->data) - length_at - sizeof(int32)));
+	return p;
+}
+
+static void
+encode_binary(ShardEncoder *encoder, TupleTableSlot *slot, StringInfo buf)
+{
+	Size		rest = encoder->fixed_bytes;
+	char	   *p = reserve(buf, buf->data + buf->len, rest);
+	EncodeColumn *col = encoder->columns;
+	EncodeColumn *end = col + encoder->natts;
+	const Datum *values = slot->tts_values;
+	const bool *nulls = slot->tts_isnull;
+
+	p = put_int16(p, (int16) encoder->natts);
+	for (; col < end; col++)
+	{
+		if (unlikely(nulls[col->attidx]))
+			p = put_int32(p, -1);
+		else
+			p = encode_value(col, values[col->attidx], buf, p, rest);
+	}
+	*p = '\0';
+	buf->len = p - buf->data;
+}
+
+/* ---- text ---- */
+
+/* Looks up the output functions, once per encoder. */
+static void
+prepare_output(ShardEncoder *encoder)
+{
+	if (encoder->output_ready)
+		return;
+	for (int i = 0; i < encoder->natts; i++)
+	{
+		Oid			outfn;
+		bool		varlena;
+
+		getTypeOutputInfo(encoder->columns[i].type, &outfn, &varlena);
+		fmgr_info_cxt(outfn, &encoder->columns[i].output, encoder->cxt);
+	}
+	encoder->output_ready = true;
+}
+
+/*
+ * Puts in force the settings under which text forms are read back the same by
+ * a session with any settings.  Returns the nest level to end with
+ * restore_settings(), -1 when nothing had to be changed.
+ */
+static int
+force_settings(const ShardEncoder *encoder)
+{
+	int			nestlevel = -1;
+
+	if (DateStyle == USE_ISO_DATES && IntervalStyle == INTSTYLE_POSTGRES &&
+		extra_float_digits >= 1 && !encoder->names_matter)
+		return nestlevel;
+
+	nestlevel = NewGUCNestLevel();
+	if (DateStyle != USE_ISO_DATES)
+		(void) set_config_option("datestyle", "ISO", PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_SAVE, true, 0, false);
+	if (IntervalStyle != INTSTYLE_POSTGRES)
+		(void) set_config_option("intervalstyle", "postgres", PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_SAVE, true, 0, false);
+	if (extra_float_digits < 1)
+		(void) set_config_option("extra_float_digits", "3", PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_SAVE, true, 0, false);
+	if (encoder->names_matter)
+		(void) set_config_option("search_path", "pg_catalog", PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_SAVE, true, 0, false);
+	return nestlevel;
+}
+
+static void
+restore_settings(int nestlevel)
+{
+	if (nestlevel >= 0)
+		AtEOXact_GUC(true, nestlevel);
+}
+
+/* Appends len bytes of a value, escaped as COPY FROM with default options reads them. */
+static void
+append_escaped(StringInfo buf, const char *data, Size len)
+{
+	char	   *p;
+
+	/* Server encodings never have an ASCII byte inside a longer character. */
+	p = reserve(buf, buf->data + buf->len, 2 * len + 1);
+	for (const char *end = data + len; data < end; data++)
+	{
+		char		c = *data;
+
+		if (unlikely(c == '\\' || (c >= '\b' && c <= '\r')))
+		{
+			*p++ = '\\';
+			switch (c)
+			{
+				case '\b':
+					c = 'b';
+					break;
+				case '\t':
+					c = 't';
+					break;
+				case '\n':
+					c = 'n';
+					break;
+				case '\v':
+					c = 'v';
+					break;
+				case '\f':
+					c = 'f';
+					break;
+				case '\r':
+					c = 'r';
+					break;
+				default:
+					break;
+			}
+		}
+		*p++ = c;
+	}
+	*p = '\0';
+	buf->len = p - buf->data;
+}
+
+static void
+append_text_value(EncodeColumn *col, Datum value, StringInfo buf)
+{
+	if (col->raw_text)
+	{
+		struct varlena *v = PG_DETOAST_DATUM_PACKED(value);
+
+		append_escaped(buf, VARDATA_ANY(v), VARSIZE_ANY_EXHDR(v));
+	}
+	else
+	{
+		const char *text = OutputFunctionCall(&col->output, value);
+
+		append_escaped(buf, text, strlen(text));
+	}
+}
+
+static void
+encode_text(ShardEncoder *encoder, TupleTableSlot *slot, StringInfo buf)
+{
+	int			nestlevel;
+
+	prepare_output(encoder);
+	nestlevel = force_settings(encoder);
+	for (int i = 0; i < encoder->natts; i++)
+	{
+		EncodeColumn *col = &encoder->columns[i];
+
+		if (i > 0)
+			appendStringInfoCharMacro(buf, '\t');
+		if (slot->tts_isnull[col->attidx])
+			appendBinaryStringInfo(buf, "\\N", 2);
+		else
+			append_text_value(col, slot->tts_values[col->attidx], buf);
+	}
+	appendStringInfoCharMacro(buf, '\n');
+	restore_settings(nestlevel);
+}
+
+void
+shard_encode_row(ShardEncoder *encoder, TupleTableSlot *slot, StringInfo buf)
+{
+	slot_getsomeattrs(slot, encoder->last_attno);
+	if (encoder->binary)
+		encode_binary(encoder, slot, buf);
+	else
+		encode_text(encoder, slot, buf);
+}
+
+void
+shard_encode_params(ShardEncoder *encoder, TupleTableSlot *slot, const char **params)
+{
+	int			nestlevel;
+
+	prepare_output(encoder);
+	slot_getsomeattrs(slot, encoder->last_attno);
+	nestlevel = force_settings(encoder);
+	for (int i = 0; i < encoder->natts; i++)
+	{
+		EncodeColumn *col = &encoder->columns[i];
+
+		if (slot->tts_isnull[col->attidx])
+			params[i] = NULL;
+		else
+			params[i] = OutputFunctionCall(&col->output, slot->tts_values[col->attidx]);
+	}
+	restore_settings(nestlevel);
+}
