@@ -81,4 +81,20 @@
 	(OidIsValid((rte)->checkAsUser) ? (rte)->checkAsUser : GetUserId())
 #endif
 
+/* 17 gave wait event sets a resource owner in place of a memory context; ours are freed by hand */
+#include "storage/latch.h"
+#if PG_VERSION_NUM >= 170000
+#define shard_create_wait_event_set(nevents) CreateWaitEventSet(NULL, nevents)
+#else
+#include "utils/memutils.h"
+#define shard_create_wait_event_set(nevents) CreateWaitEventSet(TopMemoryContext, nevents)
+#endif
+
+/* 19 gave the identifiers of system caches a type */
+#if PG_VERSION_NUM < 190000
+typedef int SysCacheIdentifier;
+#else
+#include "utils/syscache.h"
+#endif
+
 #endif

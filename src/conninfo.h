@@ -19,10 +19,13 @@
 extern bool shard_conninfo_is_server_option(const char *keyword);
 extern bool shard_conninfo_is_user_option(const char *keyword);
 
+/* Server options that read files of the operating system's user: service, passfile. */
+extern bool shard_conninfo_is_superuser_option(const char *keyword);
+
 /*
  * Fills NULL-terminated keyword/value arrays for PQconnectStartParams from a
  * server and a user mapping.  Adds client_encoding (the database's),
- * application_name, and connect_timeout 10 when none is given.
+ * fallback_application_name, and connect_timeout 10 when none is given.
  * Memory: arrays in the current context, strings owned by server and user.
  */
 extern void shard_conninfo_build(ForeignServer *server, UserMapping *user,

@@ -37,7 +37,16 @@ typedef struct ShardConnHolder
 	 */
 	void		(*yield) (ShardConn *conn, void *arg);
 	void	   *arg;
+
+	/*
+	 * The connection was released, by the holder itself or by others (abort,
+	 * a lost connection): forget it.  Must not raise.  NULL: nothing to do.
+	 */
+	void		(*lost) (ShardConn *conn, void *arg);
 } ShardConnHolder;
+
+/* A message of a node that waits to be passed on to the client. */
+typedef struct ShardNotice ShardNotice;
 
 struct ShardConn
 {
@@ -47,8 +56,13 @@ struct ShardConn
 	char	   *node;			/* server's name, for messages */
 	PGconn	   *pg;
 	ShardConnState state;
-	TimestampTz connect_deadline;
+	TimestampTz connect_deadline;	/* 0: none */
+	int			connect_events; /* socket events that PQconnectPoll waits for */
+	bool		connected;		/* the server accepted us; now the session is set up */
+	bool		used;			/* has run a statement */
 	bool		invalidated;	/* options changed: close when idle and outside a transaction */
+	uint32		server_hash;	/* system cache hashes of server and mapping, for invalidation */
+	uint32		mapping_hash;
 
 	const ShardConnHolder *holder;	/* NULL: free */
 
@@ -60,14 +74,25 @@ struct ShardConn
 	struct ShardSnapshot *snapshot; /* statement snapshot its read transaction belongs to */
 	char	   *prepared_gid;	/* after PREPARE TRANSACTION */
 
-	/* session settings as last sent, one string per followed setting */
+	/*
+	 * Session settings as last sent, one string per followed setting; NULL =
+	 * not known.  A statement that failed or a ROLLBACK takes back the SETs of
+	 * its transaction, so then all of them are forgotten.
+	 */
 	char	  **settings;
-	int			workers;		/* max_parallel_workers_per_gather as last sent; -1 = node's own */
+	int			workers;		/* max_parallel_workers_per_gather as last sent; -1 = node's own; -2 = not known */
+	ShardNotice *notices;		/* oldest first, bounded */
+	int			nnotices;
 	int			server_version;
 	uint64		bytes_received;
 };
 
-/* Begins to open; never blocks.  Errors: no user mapping, password rules. */
+/*
+ * Begins to open; never blocks (but for name resolution, which libpq does
+ * itself).  libpq is in nonblocking mode from here on: whoever calls it
+ * directly flushes (shard_connection_flush).  Only the pool calls this.
+ * Errors: no user mapping, password rules.
+ */
 extern ShardConn *shard_connection_start(Oid serverid, Oid userid);
 
 /*
@@ -92,11 +117,39 @@ extern void shard_connection_finish(ShardConn *conn);
 extern void shard_connection_sync_settings(ShardConn *conn, int workers, StringInfo buf);
 
 extern void shard_connection_hold(ShardConn *conn, const ShardConnHolder *holder);
-extern void shard_connection_release(ShardConn *conn);	/* no holder any more; wakes queued streams */
+extern void shard_connection_release(ShardConn *conn);	/* no holder any more; tells it by lost() */
 extern void shard_connection_yield(ShardConn *conn);	/* after it conn is free */
 
-/* Sends a simple query; errors if libpq refuses.  Does not wait. */
+/*
+ * Sends a simple query; errors if libpq refuses.  Waits only for the end of a
+ * COMMIT that is still under way (end_pending).
+ */
 extern void shard_connection_send(ShardConn *conn, const char *sql);
+
+/* The same with parameters as text, by the extended protocol (one statement). */
+extern void shard_connection_send_params(ShardConn *conn, const char *sql, int nparams,
+										 const char *const *params, bool binary_result);
+
+/*
+ * Pieces for those who wait on several connections at once.
+ * flush: sends what is buffered; true when all of it is out, else wait for
+ * WL_SOCKET_WRITEABLE too.  consume: reads what is there; false when the
+ * connection is lost (the next PQgetResult says why).  note_result: must see
+ * every result that was fetched by PQgetResult itself.
+ */
+extern bool shard_connection_flush(ShardConn *conn);
+extern bool shard_connection_consume(ShardConn *conn);
+extern void shard_connection_note_result(ShardConn *conn, PGresult *res);
+extern void shard_connection_flush_notices(ShardConn *conn);
+
+/*
+ * True when the COMMIT of end_pending has ended, never blocks: then a statement
+ * can be sent.  Its failure is a WARNING (it was a reader's).
+ */
+extern bool shard_connection_settle(ShardConn *conn);
+
+/* True when conn, without a holder, can take a new statement: alive, no query under way. */
+extern bool shard_connection_usable(ShardConn *conn);
 
 /*
  * Waits for and returns the next result of conn (NULL at the end of the
@@ -112,6 +165,8 @@ extern void shard_connection_exec(ShardConn *conn, const char *sql);
  * false when that failed and conn is now broken.  Never raises: for abort.
  */
 extern bool shard_connection_cancel_noerror(ShardConn *conn, int timeout_ms);
+
+/* Sends sql and reads its results within timeout_ms; false when it failed or timed out (then broken). */
 extern bool shard_connection_exec_noerror(ShardConn *conn, const char *sql, int timeout_ms);
 
 extern void shard_connection_close(ShardConn *conn);

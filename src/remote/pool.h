@@ -38,7 +38,18 @@ extern ShardConn *shard_pool_acquire_free(ShardPool *pool);
 typedef void (*ShardConnVisitor) (ShardConn *conn, void *arg);
 extern void shard_pool_each(ShardConnVisitor fn, void *arg);
 
-extern void shard_pool_discard(ShardConn *conn);	/* closes it and takes it out of its pool */
+/*
+ * Begins to open a connection when the pool has none that could serve soon:
+ * for those who need connections of many nodes, before they wait for the first.
+ */
+extern void shard_pool_warm(ShardPool *pool);
+
+/*
+ * Closes it and takes it out of its pool; a holder is told.  A connection that
+ * is in a remote transaction is only marked broken, so that the end of the
+ * transaction sees the loss; the pool closes it afterwards.
+ */
+extern void shard_pool_discard(ShardConn *conn);
 extern void shard_pool_init(void);	/* invalidation callbacks for servers and user mappings */
 
 #endif

@@ -7,7 +7,10 @@
 
 #include "postgres.h"
 
-/* A socket and what to wait for; revents is the answer.  fd < 0 is skipped. */
+/*
+ * A socket and what to wait for; revents is the answer.  fd < 0 and events == 0
+ * are skipped.  A socket stands at most once among the items of a wait.
+ */
 typedef struct ShardWaitItem
 {
 	int			fd;
@@ -30,7 +33,13 @@ extern ShardWaitSet *shard_wait_set_create(MemoryContext cxt);
 extern int	shard_wait_set_wait(ShardWaitSet *set, ShardWaitItem *items, int nitems,
 								long timeout_ms, bool noerror);
 
-/* The same for one socket, without a set. */
+/* The same for one socket, without a set.  Returns its revents, or 0. */
 extern int	shard_wait_socket(int fd, int events, long timeout_ms, bool noerror);
+
+/*
+ * To be called when a socket was closed or may have been exchanged: sets built
+ * before are built anew, since the kernel may give its number to another socket.
+ */
+extern void shard_wait_sockets_changed(void);
 
 #endif

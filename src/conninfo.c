@@ -1,0 +1,233 @@
+/*
+ * conninfo.c
+ *	  Which options are libpq's, and how a node's and a user's options form
+ *	  connection parameters.
+ *
+ * The list of options is libpq's own (PQconndefaults), so that a newer libpq
+ * brings its options along.  Who may set which one is the validator's
+ * business; what is dangerous even so is checked again here when it is used,
+ * because options can be older than the rules.
+ */
+#include "postgres.h"
+
+#include "commands/defrem.h"
+#include "conninfo.h"
+#include "libpq-fe.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "utils/memutils.h"
+
+#define DEFAULT_CONNECT_TIMEOUT "10"	/* seconds */
+
+typedef struct LibpqOption
+{
+	const char *keyword;
+	bool		on_server;
+	bool		on_user;
+} LibpqOption;
+
+static LibpqOption *libpq_options = NULL;	/* ends with keyword NULL */
+
+static bool
+is_mapping_keyword(const PQconninfoOption *option)
+{
+	/* secrets have a dispchar with an asterisk; certificates are as personal */
+	return strcmp(option->keyword, "user") == 0 ||
+		strchr(option->dispchar, '*') != NULL ||
+		strcmp(option->keyword, "sslcert") == 0 ||
+		strcmp(option->keyword, "sslkey") == 0;
+}
+
+static bool
+is_server_keyword(const PQconninfoOption *option)
+{
+	/* sslcert and sslkey are allowed on both, as in postgres_fdw */
+	return strcmp(option->keyword, "user") != 0 && strchr(option->dispchar, '*') == NULL;
+}
+
+static void
+load_options(void)
+{
+	PQconninfoOption *all;
+	LibpqOption *options;
+	int			n = 0;
+
+	if (libpq_options)
+		return;
+	all = PQconndefaults();
+	if (!all)
+		ereport(ERROR,
+				(errcode(ERRCODE_FDW_OUT_OF_MEMORY),
+				 errmsg("out of memory"),
+				 errdetail("Could not get libpq's default connection options.")));
+	while (all[n].keyword)
+		n++;
+	options = MemoryContextAllocExtended(TopMemoryContext, (n + 1) * sizeof(LibpqOption),
+										 MCXT_ALLOC_NO_OOM | MCXT_ALLOC_ZERO);
+	n = 0;
+	for (PQconninfoOption *o = all; options && o->keyword; o++)
+	{
+		if (strchr(o->dispchar, 'D') ||
+			strcmp(o->keyword, "client_encoding") == 0 ||
+			strcmp(o->keyword, "fallback_application_name") == 0)
+			continue;
+		options[n].keyword = MemoryContextAllocExtended(TopMemoryContext, strlen(o->keyword) + 1,
+														MCXT_ALLOC_NO_OOM);
+		if (!options[n].keyword)
+		{
+			options = NULL;
+			break;
+		}
+		strcpy((char *) options[n].keyword, o->keyword);
+		options[n].on_server = is_server_keyword(o);
+		options[n].on_user = is_mapping_keyword(o);
+		n++;
+	}
+	PQconninfoFree(all);
+	if (!options)
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("out of memory")));
+	libpq_options = options;
+}
+
+static const LibpqOption *
+find_option(const char *keyword)
+{
+	load_options();
+	for (const LibpqOption *o = libpq_options; o->keyword; o++)
+		if (strcmp(o->keyword, keyword) == 0)
+			return o;
+	return NULL;
+}
+
+bool
+shard_conninfo_is_server_option(const char *keyword)
+{
+	const LibpqOption *option = find_option(keyword);
+
+	return option && option->on_server;
+}
+
+bool
+shard_conninfo_is_user_option(const char *keyword)
+{
+	const LibpqOption *option = find_option(keyword);
+
+	return option && option->on_user;
+}
+
+bool
+shard_conninfo_is_superuser_option(const char *keyword)
+{
+	return strcmp(keyword, "service") == 0 || strcmp(keyword, "passfile") == 0;
+}
+
+/*
+ * Appends those of options that pass is_valid; returns the new count.  The
+ * arrays are large enough for all of them.
+ */
+static int
+append_options(List *options, bool (*is_valid) (const char *),
+			   const char **keywords, const char **values, int n)
+{
+	ListCell   *lc;
+
+	foreach(lc, options)
+	{
+		DefElem    *def = lfirst_node(DefElem, lc);
+
+		if (is_valid(def->defname))
+		{
+			keywords[n] = def->defname;
+			values[n] = defGetString(def);
+			n++;
+		}
+	}
+	return n;
+}
+
+static const char *
+find_value(const char *const *keywords, const char *const *values, const char *keyword)
+{
+	const char *found = NULL;
+
+	/* libpq takes the last one of several */
+	for (int i = 0; keywords[i]; i++)
+		if (strcmp(keywords[i], keyword) == 0)
+			found = values[i];
+	return found;
+}
+
+void
+shard_conninfo_build(ForeignServer *server, UserMapping *user,
+					 const char ***keywords_out, const char ***values_out)
+{
+	int			max = list_length(server->options) + list_length(user->options) + 4;
+	const char **keywords = palloc0(max * sizeof(char *));
+	const char **values = palloc0(max * sizeof(char *));
+	int			n = 0;
+
+	n = append_options(server->options, shard_conninfo_is_server_option, keywords, values, n);
+	n = append_options(user->options, shard_conninfo_is_user_option, keywords, values, n);
+
+	if (!find_value(keywords, values, "connect_timeout"))
+	{
+		keywords[n] = "connect_timeout";
+		values[n++] = DEFAULT_CONNECT_TIMEOUT;
+	}
+	keywords[n] = "fallback_application_name";
+	values[n++] = "shardfdw";
+	keywords[n] = "client_encoding";
+	values[n++] = GetDatabaseEncodingName();
+	Assert(n < max);
+
+	*keywords_out = keywords;
+	*values_out = values;
+}
+
+bool
+shard_conninfo_password_optional(UserMapping *user)
+{
+	ListCell   *lc;
+
+	foreach(lc, user->options)
+	{
+		DefElem    *def = lfirst_node(DefElem, lc);
+
+		if (strcmp(def->defname, "password_required") == 0)
+			return !defGetBoolean(def);
+	}
+	return false;
+}
+
+void
+shard_conninfo_check_password(ForeignServer *server, UserMapping *user,
+							  const char *const *keywords, const char *const *values)
+{
+	const char *password;
+
+	/*
+	 * Files of the server's operating system user: only a superuser decides
+	 * that they are used.
+	 */
+	for (int i = 0; keywords[i]; i++)
+	{
+		if (shard_conninfo_is_superuser_option(keywords[i]) && !superuser_arg(server->owner))
+			ereport(ERROR,
+					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+					 errmsg("option \"%s\" of server \"%s\" is only allowed when its owner is a superuser",
+							keywords[i], server->servername)));
+	}
+
+	if (superuser_arg(user->userid) || shard_conninfo_password_optional(user))
+		return;
+	password = find_value(keywords, values, "password");
+	if (password && password[0] != '\0')
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_S_R_E_PROHIBITED_SQL_STATEMENT_ATTEMPTED),
+			 errmsg("password is required"),
+			 errdetail("Non-superusers must provide a password in the user mapping for server \"%s\".",
+					   server->servername)));
+}
