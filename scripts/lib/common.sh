@@ -64,20 +64,28 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 # Runs a command in the background and waits for it, so that a signal to the script is acted upon
-# at once and not when the command ends; the end of the script ends the command, too.
+# at once and not when the command ends; the end of the script ends the command, too. It gets a
+# process group of its own: a function's commands would outlive the subshell that runs it.
 CHILD=''
 run_child() {
 	local rc=0
+	set -m
 	"$@" &
 	CHILD=$!
+	set +m
 	wait "$CHILD" || rc=$?
 	CHILD=''
 	return "$rc"
 }
 end_child() {
+	local i
 	[ -n "$CHILD" ] || return 0
-	as_root kill -TERM "$CHILD" 2>/dev/null || true
-	wait "$CHILD" 2>/dev/null || true
+	as_root kill -TERM -- "-$CHILD" 2>/dev/null || return 0
+	for ((i = 0; i < 600; i++)); do
+		as_root kill -0 -- "-$CHILD" 2>/dev/null || return 0
+		sleep 0.1
+	done
+	as_root kill -KILL -- "-$CHILD" 2>/dev/null
 }
 on_exit end_child
 

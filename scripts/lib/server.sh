@@ -62,11 +62,54 @@ server_start() {
 	fi
 }
 
-# server_stop bin data: stops a server, if it runs, and whatever is left of it.
-server_stop() {
-	local bin=$1 data=$2
+# servers_below folder: prints the pids of the postmasters whose data folder is the folder or lies
+# below it. One that has just been started has no pid file yet, so their command lines are read.
+servers_below() {
+	local file args i
 
-	[ -s "$data/postmaster.pid" ] || return 0
-	as_server_user "$bin/pg_ctl" -D "$data" -m immediate -w -t 30 stop >/dev/null 2>&1 ||
-		as_root kill -KILL "$(head -n 1 "$data/postmaster.pid")" 2>/dev/null || true
+	for file in /proc/[0-9]*/cmdline; do
+		mapfile -d '' -t args 2>/dev/null <"$file" || continue
+		case ${args[0]:-} in
+		*/postgres) ;;
+		*) continue ;;
+		esac
+		for ((i = 1; i < ${#args[@]}; i++)); do
+			case ${args[i]}/ in
+			"$1"/*)
+				file=${file#/proc/}
+				echo "${file%/cmdline}"
+				break
+				;;
+			esac
+		done
+	done 2>/dev/null
+}
+
+# stop_servers_below folder: ends them at once, frozen ones too.
+stop_servers_below() {
+	local pids i signal
+
+	for signal in QUIT KILL; do
+		for ((i = 0; i < 50; i++)); do
+			pids=$(servers_below "$1")
+			[ -n "$pids" ] || return 0
+			# shellcheck disable=SC2086 # a list
+			as_root kill "-$signal" $pids 2>/dev/null || true
+			# shellcheck disable=SC2086
+			as_root kill -CONT $pids 2>/dev/null || true
+			sleep 0.1
+		done
+	done
+	warn "a server below $1 does not end: $pids"
+}
+
+# remove_folder folder: again, should a process that was just killed still have written to it.
+remove_folder() {
+	local i
+
+	for ((i = 0; i < 20; i++)); do
+		as_root rm -rf "$1" 2>/dev/null && return 0
+		sleep 0.2
+	done
+	warn "could not remove $1"
 }

@@ -118,7 +118,7 @@ suite_server() {
 		failed "initdb"
 		return 0
 	fi
-	on_exit "server_stop '$PRIVATE_BIN' '$data'"
+	on_exit "stop_servers_below '$data'"
 	if ! server_start "$PRIVATE_BIN" "$data"; then
 		failed "start of a server"
 		return 0
@@ -185,12 +185,13 @@ suite_tap() {
 	files=$(suite_wants tap t/*.pl)
 	[ -n "$files" ] || return 0
 	say "TAP tests"
-	as_server_user mkdir -p "$SUITE_SRC/tmp_check"
-	on_exit suite_stop_leftovers
+	# The sockets of the servers are in TMPDIR; the path of a socket must be short.
+	as_server_user mkdir -p "$SUITE_SRC/tmp_check" "$SUITE_SRC/t/tmp"
+	on_exit "stop_servers_below '$SUITE_SRC/tmp_check'"
 	while IFS= read -r file; do
 		out=$SUITE_TMP/$(basename "$file").out
 		rc=0
-		run_limited 600 env PATH="$PRIVATE_BIN:$PATH" TESTDIR="$SUITE_SRC" \
+		run_limited 600 env PATH="$PRIVATE_BIN:$PATH" TESTDIR="$SUITE_SRC" TMPDIR="$SUITE_SRC/t/tmp" \
 			TESTDATADIR="$SUITE_SRC/tmp_check" TESTLOGDIR="$SUITE_SRC/tmp_check/log" top_builddir="$SUITE_SRC" \
 			PG_REGRESS="$SUITE_PGXS/src/test/regress/pg_regress" PG_TEST_TIMEOUT_DEFAULT=60 LC_ALL=C \
 			perl -I "$SUITE_PERL" -I t/lib "$file" >"$out" 2>&1 </dev/null || rc=$?
@@ -207,7 +208,7 @@ suite_tap() {
 		elif ! grep -q -E '^1\.\.[0-9]+' "$out"; then
 			failed "$file printed no plan"
 		fi
-		suite_stop_leftovers
+		stop_servers_below "$SUITE_SRC/tmp_check"
 	done <<<"$files"
 }
 
@@ -219,17 +220,4 @@ suite_show_servers() {
 		grep -E -A 2 '(ERROR|FATAL|PANIC|WARNING|TRAP): |terminated by signal' "$log" >"$log.short" || true
 		show_tail "$log.short" 15
 	done
-}
-
-# Servers that a TAP file left running: their data folders are all below tmp_check.
-suite_stop_leftovers() {
-	local pidfile pid
-
-	while IFS= read -r pidfile; do
-		pid=$(head -n 1 "$pidfile")
-		if [ -d "/proc/$pid" ] && grep -q -a postgres "/proc/$pid/cmdline"; then
-			kill -CONT "$pid" 2>/dev/null || true
-			server_stop "$PRIVATE_BIN" "$(dirname "$pidfile")"
-		fi
-	done < <(find "$SUITE_SRC/tmp_check" -name postmaster.pid 2>/dev/null)
 }
