@@ -18,7 +18,8 @@
  *	  valid --invalidated--> invalid --looked up--> retired
  *	  invalid, retired --look-up in another transaction--> freed
  *
- * "Not a sharded table" is remembered in the same way.
+ * "Not a sharded table" is remembered in the same way.  Callers hold a lock on
+ * the partitioned table.
  */
 #include "postgres.h"
 
@@ -70,7 +71,7 @@ static HTAB *map_hash = NULL;
 static CachedMap *retired_maps = NULL;
 static bool xact_ended = false; /* since the last look-up */
 
-static CachedMap *build_map(Oid relid, bool *keep);
+static CachedMap *build_map(Oid relid, char relkind, bool *keep);
 static void fill_shard(CachedMap *cached, int shardno, Oid relid);
 static void free_stale_maps(void);
 
@@ -146,7 +147,7 @@ shard_map_get(Oid relid)
 	entry->valid = false;
 	entry->in_progress = true;
 
-	cached = build_map(relid, &keep);
+	cached = build_map(relid, relkind, &keep);
 
 	entry = hash_search(map_hash, &relid, HASH_ENTER, &found);
 	if (found && entry->cached != NULL)
@@ -170,9 +171,9 @@ shard_map_find(const ShardMap *map, Oid shard_relid)
  * that is being detached concurrently).
  */
 static CachedMap *
-build_map(Oid relid, bool *keep)
+build_map(Oid relid, char relkind, bool *keep)
 {
-	Relation	rel = table_open(relid, NoLock);
+	Relation	rel = NULL;
 	MemoryContext cxt;
 	MemoryContext oldcxt;
 	CachedMap  *cached;
@@ -181,10 +182,12 @@ build_map(Oid relid, bool *keep)
 	bool		ours = true;
 
 	*keep = true;
-	if (rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
+	if (relkind == RELKIND_PARTITIONED_TABLE)
 	{
-		PartitionDesc partdesc = RelationGetPartitionDesc(rel, true);
+		PartitionDesc partdesc;
 
+		rel = table_open(relid, NoLock);
+		partdesc = RelationGetPartitionDesc(rel, true);
 		nshards = partdesc->nparts;
 		oids = partdesc->oids;
 		*keep = !partdesc->detached_exist;
@@ -198,7 +201,8 @@ build_map(Oid relid, bool *keep)
 		ours = shard_option_is_ours(oids[i]);
 	if (!ours)
 	{
-		table_close(rel, NoLock);
+		if (rel != NULL)
+			table_close(rel, NoLock);
 		return NULL;
 	}
 
@@ -223,7 +227,8 @@ build_map(Oid relid, bool *keep)
 	MemoryContextSwitchTo(oldcxt);
 	MemoryContextSetParent(cxt, CacheMemoryContext);
 
-	table_close(rel, NoLock);
+	if (rel != NULL)
+		table_close(rel, NoLock);
 	return cached;
 }
 
