@@ -10,7 +10,9 @@
 
 #include "postgres.h"
 
+#include "executor/executor.h"
 #include "foreign/fdwapi.h"
+#include "miscadmin.h"
 #include "nodes/execnodes.h"
 #include "nodes/pathnodes.h"
 #include "optimizer/pathnode.h"
@@ -95,6 +97,49 @@
 typedef int SysCacheIdentifier;
 #else
 #include "utils/syscache.h"
+#endif
+
+/*
+ * User whose rights a result relation's changes have; partitions that rows are
+ * routed to follow the table named in the statement.  16 moved it likewise.
+ */
+#if PG_VERSION_NUM >= 160000
+#define shard_result_userid(rinfo, estate) ExecGetResultRelCheckAsUser(rinfo, estate)
+#else
+static inline Oid
+shard_result_userid(ResultRelInfo *rinfo, EState *estate)
+{
+	RangeTblEntry *rte;
+
+	if (rinfo->ri_RootResultRelInfo != NULL)
+		rinfo = rinfo->ri_RootResultRelInfo;
+	rte = exec_rt_fetch(rinfo->ri_RangeTableIndex, estate);
+	return OidIsValid(rte->checkAsUser) ? rte->checkAsUser : GetUserId();
+}
+#endif
+
+/*
+ * Planner hooks.  19 hands the ExplainState to planner_hook, and replaced
+ * get_relation_info_hook by one at the end of build_simple_rel().
+ */
+#include "optimizer/plancat.h"
+#include "optimizer/planner.h"
+#if PG_VERSION_NUM >= 190000
+#define SHARD_PLANNER_HOOK_PARAMS Query *parse, const char *query_string, int cursor_options, \
+	ParamListInfo bound_params, ExplainState *es
+#define SHARD_PLANNER_HOOK_ARGS parse, query_string, cursor_options, bound_params, es
+#define SHARD_SIMPLE_REL_HOOK build_simple_rel_hook
+#define SHARD_SIMPLE_REL_HOOK_PARAMS PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *hook_rte
+#define SHARD_SIMPLE_REL_HOOK_ARGS root, rel, hook_rte
+typedef build_simple_rel_hook_type shard_simple_rel_hook_type;
+#else
+#define SHARD_PLANNER_HOOK_PARAMS Query *parse, const char *query_string, int cursor_options, \
+	ParamListInfo bound_params
+#define SHARD_PLANNER_HOOK_ARGS parse, query_string, cursor_options, bound_params
+#define SHARD_SIMPLE_REL_HOOK get_relation_info_hook
+#define SHARD_SIMPLE_REL_HOOK_PARAMS PlannerInfo *root, Oid hook_relid, bool hook_inh, RelOptInfo *rel
+#define SHARD_SIMPLE_REL_HOOK_ARGS root, hook_relid, hook_inh, rel
+typedef get_relation_info_hook_type shard_simple_rel_hook_type;
 #endif
 
 #endif

@@ -1,0 +1,271 @@
+/*
+ * remote_table.c
+ *	  What a shard's table on its node is like, as far as writing to it depends
+ *	  on that.
+ *
+ * Foreign tables can be declared by hand, with other types than the node's
+ * tables have.  Text would be converted by the node; a binary value would be
+ * taken for something else (a timestamp and a bigint are both eight bytes).
+ * And ctid identifies a row of an ordinary table only.  So the node is asked
+ * before the first write of a session to a table.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/transam.h"
+#include "catalog/option.h"
+#include "catalog/partition.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "catalog/shard_map.h"
+#include "compat.h"
+#include "executor/remote_table.h"
+#include "lib/stringinfo.h"
+#include "remote/command.h"
+#include "utils/builtins.h"
+#include "utils/hsearch.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+/* Columns of the question's result. */
+enum
+{
+	ANSWER_TABLE,				/* 0-based position in the question */
+	ANSWER_PLAIN,
+	ANSWER_COLUMN,
+	ANSWER_TYPE,				/* OID, base type of a domain */
+	ANSWER_IS_ENUM
+};
+
+static HTAB *tables = NULL;
+
+/* Something that was asked for: one table. */
+typedef struct AskedTable
+{
+	Oid			relid;
+	const char *relation;		/* qualified name on the node */
+} AskedTable;
+
+static void
+forget_table(Datum arg, Oid relid)
+{
+	HASH_SEQ_STATUS scan;
+	ShardRemoteTable *entry;
+
+	if (OidIsValid(relid))
+	{
+		hash_search(tables, &relid, HASH_REMOVE, NULL);
+		return;
+	}
+	hash_seq_init(&scan, tables);
+	while ((entry = hash_seq_search(&scan)) != NULL)
+		hash_search(tables, &entry->relid, HASH_REMOVE, NULL);
+}
+
+static void
+forget_all_tables(Datum arg, SysCacheIdentifier cacheid, uint32 hashvalue)
+{
+	forget_table(arg, InvalidOid);
+}
+
+static void
+create_cache(void)
+{
+	HASHCTL		ctl = {0};
+
+	ctl.keysize = sizeof(Oid);
+	ctl.entrysize = sizeof(ShardRemoteTable);
+	tables = hash_create("shardfdw remote tables", 64, &ctl, HASH_ELEM | HASH_BLOBS);
+	CacheRegisterRelcacheCallback(forget_table, (Datum) 0);
+	CacheRegisterSyscacheCallback(FOREIGNSERVEROID, forget_all_tables, (Datum) 0);
+}
+
+/*
+ * The table and its siblings on the same node that are not known yet.
+ * Result: array in the current context.
+ */
+static AskedTable *
+collect_tables(Oid relid, Oid serverid, int *ntables)
+{
+	const ShardMap *map = NULL;
+	AskedTable *asked;
+
+	if (get_rel_relispartition(relid))
+		map = shard_map_get(get_partition_parent(relid, true));
+	if (map == NULL || shard_map_find(map, relid) < 0)
+		map = shard_map_get(relid);
+	if (map == NULL)
+		elog(ERROR, "relation %u is not a shard", relid);
+
+	asked = palloc(sizeof(AskedTable) * map->nshards);
+	*ntables = 0;
+	for (int i = 0; i < map->nshards; i++)
+	{
+		const Shard *shard = &map->shards[i];
+
+		if (shard->serverid != serverid ||
+			hash_search(tables, &shard->relid, HASH_FIND, NULL) != NULL)
+			continue;
+		asked[*ntables].relid = shard->relid;
+		asked[*ntables].relation = shard->relation;
+		(*ntables)++;
+	}
+	return asked;
+}
+
+static char *
+build_question(const AskedTable *asked, int ntables)
+{
+	StringInfoData sql;
+
+	initStringInfo(&sql);
+	appendStringInfoString(&sql,
+						   "SELECT q.n, c.relkind = 'r' AND NOT c.relhassubclass, a.attname,"
+						   " CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END::int8,"
+						   " t.typtype = 'e'"
+						   " FROM (VALUES ");
+	for (int i = 0; i < ntables; i++)
+		appendStringInfo(&sql, "%s(%d, %s)", i > 0 ? ", " : "", i,
+						 quote_literal_cstr(asked[i].relation));
+	appendStringInfoString(&sql,
+						   ") AS q (n, name)"
+						   " JOIN pg_class c ON c.oid = to_regclass(q.name)"
+						   " LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped"
+						   " LEFT JOIN pg_type t ON t.oid = a.atttypid"
+						   " ORDER BY q.n");
+	return sql.data;
+}
+
+static bool
+is_text(Oid type)
+{
+	return type == TEXTOID || type == VARCHAROID || type == BPCHAROID;
+}
+
+/* Does a column of the remote type read what tuple/encode.c writes for the local one? */
+static bool
+binary_fits(Oid local, Oid remote, bool remote_enum)
+{
+	local = getBaseType(local);
+	if (local >= FirstGenbkiObjectId)
+		return type_is_enum(local) && remote_enum;
+	return local == remote || (is_text(local) && is_text(remote));
+}
+
+/* Type of the local column that has this name on the node; InvalidOid: none. */
+static Oid
+local_type(Relation rel, const char *remote_name)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (!att->attisdropped &&
+			strcmp(shard_option_column_name(RelationGetRelid(rel), att->attnum), remote_name) == 0)
+			return att->atttypid;
+	}
+	return InvalidOid;
+}
+
+/* Rows [row, end) of the answer describe one table; fills its entry. */
+static void
+read_answer(ShardRemoteTable *entry, PGresult *res, int row, int end)
+{
+	Relation	rel = try_relation_open(entry->relid, AccessShareLock);
+
+	if (rel == NULL)
+		return;
+	entry->plain = PQgetvalue(res, row, ANSWER_PLAIN)[0] == 't';
+	entry->same_types = true;
+	for (; row < end; row++)
+	{
+		Oid			type;
+
+		if (PQgetisnull(res, row, ANSWER_COLUMN))
+			continue;
+		type = local_type(rel, PQgetvalue(res, row, ANSWER_COLUMN));
+		if (OidIsValid(type) &&
+			!binary_fits(type, atooid(PQgetvalue(res, row, ANSWER_TYPE)),
+						 PQgetvalue(res, row, ANSWER_IS_ENUM)[0] == 't'))
+			entry->same_types = false;
+	}
+	relation_close(rel, AccessShareLock);
+}
+
+/* Reads the whole answer. */
+static void
+remember_tables(PGresult *res, const AskedTable *asked, int ntables)
+{
+	int			nrows = PQntuples(res);
+	int			end;
+
+	for (int row = 0; row < nrows; row = end)
+	{
+		int			n = atoi(PQgetvalue(res, row, ANSWER_TABLE));
+		ShardRemoteTable answer = {0};
+		ShardRemoteTable *entry;
+
+		if (n < 0 || n >= ntables)
+			elog(ERROR, "unexpected table number %d in the answer of a node", n);
+		for (end = row + 1; end < nrows; end++)
+		{
+			if (atoi(PQgetvalue(res, end, ANSWER_TABLE)) != n)
+				break;
+		}
+		answer.relid = asked[n].relid;
+		read_answer(&answer, res, row, end);
+		entry = hash_search(tables, &answer.relid, HASH_ENTER, NULL);
+		*entry = answer;
+	}
+}
+
+static void
+ask_node(Oid relid, Oid serverid, Oid userid)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw remote tables",
+											  ALLOCSET_SMALL_SIZES);
+	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
+	ShardCommand command = {0};
+	AskedTable *asked;
+	int			ntables;
+
+	asked = collect_tables(relid, serverid, &ntables);
+	command.serverid = serverid;
+	command.userid = userid;
+	command.sql = build_question(asked, ntables);
+	shard_command_run(&command, 1, SHARD_COMMAND_READ, false);
+	PG_TRY();
+	{
+		remember_tables(command.result, asked, ntables);
+	}
+	PG_FINALLY();
+	{
+		PQclear(command.result);
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(oldcxt);
+	MemoryContextDelete(cxt);
+}
+
+const ShardRemoteTable *
+shard_remote_table_get(Oid relid, Oid serverid, Oid userid)
+{
+	static const ShardRemoteTable not_there = {InvalidOid, true, true};
+	const ShardRemoteTable *entry;
+
+	if (tables == NULL)
+		create_cache();
+	entry = hash_search(tables, &relid, HASH_FIND, NULL);
+	if (entry == NULL)
+	{
+		ask_node(relid, serverid, userid);
+		entry = hash_search(tables, &relid, HASH_FIND, NULL);
+	}
+	return entry ? entry : &not_there;
+}
