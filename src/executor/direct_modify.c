@@ -1,0 +1,232 @@
+/*
+ * direct_modify.c
+ *	  UPDATE and DELETE that run wholly on the node of one shard.
+ *
+ * The planner has made one statement of them (ShardDirectPlan); it runs on the
+ * transaction's writing connection when the first row is asked for.  With
+ * RETURNING its rows are streamed; without, only the command tag comes back.
+ */
+#include "postgres.h"
+
+#include "catalog/shard_map.h"
+#include "compat.h"
+#include "executor/fdw_executor.h"
+#include "executor/param.h"
+#include "planner/plan_private.h"
+#include "remote/command.h"
+#include "remote/stream.h"
+#include "tuple/decode.h"
+#include "utils/memutils.h"
+
+/* fdw_state of the ForeignScan. */
+typedef struct ShardDirectState
+{
+	ShardDirectPlan *plan;
+	const Shard *shard;
+	Oid			userid;
+	ShardParams *params;
+	const char *const *param_values;
+	const char *sql;
+	bool		started;
+
+	/* RETURNING columns of the shard */
+	ShardDecoder *decoder;		/* NULL: none */
+	ShardStream *stream;
+	MemoryContext row_cxt;		/* values of the current row */
+
+	/* no columns come back: rows still to be handed up */
+	int64		nleft;
+} ShardDirectState;
+
+/* Decoders and plans name the kinds apart, since tuple/ lies below planner/. */
+static ShardDecodeKind
+decode_kind(ShardOutputKind kind)
+{
+	switch (kind)
+	{
+		case SHARD_OUTPUT_VALUE:
+			return SHARD_DECODE_BINARY;
+		case SHARD_OUTPUT_TEXT:
+			return SHARD_DECODE_TEXT;
+		case SHARD_OUTPUT_CTID:
+			return SHARD_DECODE_CTID;
+		default:
+			elog(ERROR, "unexpected output kind %d in RETURNING", (int) kind);
+	}
+}
+
+static ShardDecoder *
+create_decoder(const ShardDirectPlan *plan, TupleDesc desc)
+{
+	ShardDecodeColumn *columns = palloc0(sizeof(ShardDecodeColumn) * Max(plan->noutputs, 1));
+
+	for (int i = 0; i < plan->noutputs; i++)
+	{
+		columns[i].kind = decode_kind(plan->outputs[i].kind);
+		columns[i].target = plan->outputs[i].target;
+		columns[i].type = plan->outputs[i].type;
+		columns[i].typmod = plan->outputs[i].typmod;
+	}
+	return shard_decode_create(desc, columns, plan->noutputs);
+}
+
+void
+shardBeginDirectModify(ForeignScanState *node, int eflags)
+{
+	ForeignScan *fsplan = castNode(ForeignScan, node->ss.ps.plan);
+	EState	   *estate = node->ss.ps.state;
+	ShardDirectState *state;
+	const ShardMap *map;
+
+	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
+		return;
+
+	state = palloc0(sizeof(ShardDirectState));
+	state->plan = shard_plan_private_unpack_direct(fsplan->fdw_private);
+	map = shard_map_get(state->plan->relid);
+	if (map == NULL)
+		elog(ERROR, "relation %u is not a shard", state->plan->relid);
+	state->shard = &map->shards[0];
+	state->userid = shard_result_userid(node->resultRelInfo, estate);
+	state->params = shard_param_create(fsplan->fdw_exprs, &node->ss.ps);
+	if (state->plan->has_returning && state->plan->noutputs > 0)
+	{
+		state->decoder = create_decoder(state->plan,
+										node->ss.ss_ScanTupleSlot->tts_tupleDescriptor);
+		state->row_cxt = AllocSetContextCreate(estate->es_query_cxt, "shardfdw returned row",
+											   ALLOCSET_SMALL_SIZES);
+	}
+	node->fdw_state = state;
+}
+
+/* Runs the statement without returned columns; rows changed. */
+static int64
+run_plain(ShardDirectState *state)
+{
+	ShardCommand command = {0};
+	int64		nrows;
+
+	command.serverid = state->shard->serverid;
+	command.userid = state->userid;
+	command.sql = state->sql;
+	command.label = state->shard->name;
+	command.nparams = shard_param_count(state->params);
+	command.params = state->param_values;
+	shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
+	nrows = strtoi64(PQcmdTuples(command.result), NULL, 10);
+	PQclear(command.result);
+	return nrows;
+}
+
+static void
+start_statement(ForeignScanState *node)
+{
+	ShardDirectState *state = node->fdw_state;
+	EState	   *estate = node->ss.ps.state;
+	MemoryContext oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
+	StringInfoData sql;
+
+	state->started = true;
+	state->param_values = shard_param_evaluate(state->params, node->ss.ps.ps_ExprContext);
+	initStringInfo(&sql);
+	shard_param_render(&sql, state->plan->template, &state->shard->relation, false,
+					   state->param_values);
+	state->sql = sql.data;
+
+	if (state->decoder == NULL)
+	{
+		int64		nrows = run_plain(state);
+
+		if (state->plan->set_processed)
+			estate->es_processed += nrows;
+		if (node->ss.ps.instrument)
+			node->ss.ps.instrument->tuplecount += nrows;
+		state->nleft = nrows;
+	}
+	else
+	{
+		ShardStreamSpec spec = {0};
+
+		spec.serverid = state->shard->serverid;
+		spec.userid = state->userid;
+		spec.sql = state->sql;
+		spec.label = state->shard->name;
+		spec.ncolumns = shard_decode_nremote(state->decoder);
+		spec.as_writer = true;
+		spec.workers = -1;
+		spec.nparams = shard_param_count(state->params);
+		spec.params = state->param_values;
+		state->stream = shard_stream_open(estate->es_query_cxt,
+										  shard_txn_snapshot(estate->es_query_cxt), &spec);
+	}
+	MemoryContextSwitchTo(oldcxt);
+}
+
+/* The next returned row in slot; false at the end. */
+static bool
+next_returned(ShardDirectState *state, TupleTableSlot *slot)
+{
+	if (state->decoder == NULL)
+	{
+		/* RETURNING of constants: one row of nothing for each changed */
+		if (state->nleft == 0)
+			return false;
+		state->nleft--;
+		ExecStoreAllNullTuple(slot);
+		return true;
+	}
+
+	for (;;)
+	{
+		ShardRow	row;
+
+		switch (shard_stream_next(state->stream, &row))
+		{
+			case SHARD_STREAM_DONE:
+				return false;
+			case SHARD_STREAM_WAIT:
+				shard_stream_wait(&state->stream, 1, NULL);
+				break;
+			case SHARD_STREAM_ROW:
+				MemoryContextReset(state->row_cxt);
+				shard_decode_row(state->decoder, &row, slot, state->row_cxt);
+				return true;
+		}
+	}
+}
+
+TupleTableSlot *
+shardIterateDirectModify(ForeignScanState *node)
+{
+	ShardDirectState *state = node->fdw_state;
+	ResultRelInfo *rinfo = node->resultRelInfo;
+	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
+
+	ExecClearTuple(slot);
+	if (!state->started)
+		start_statement(node);
+
+	if (rinfo->ri_projectReturning == NULL)
+		return slot;
+	if (!next_returned(state, slot))
+		return ExecClearTuple(slot);
+
+	if (state->decoder != NULL && state->plan->set_processed)
+		node->ss.ps.state->es_processed++;
+
+	/* core's ExecProcessReturning() takes the row from there */
+	rinfo->ri_projectReturning->pi_exprContext->ecxt_scantuple = slot;
+	return slot;
+}
+
+void
+shardEndDirectModify(ForeignScanState *node)
+{
+	ShardDirectState *state = node->fdw_state;
+
+	if (state == NULL)
+		return;
+	if (state->stream != NULL)
+		shard_stream_close(state->stream);
+	state->stream = NULL;
+}
