@@ -22,6 +22,12 @@ as_root() {
 	fi
 }
 
+# kill as root; the shell's own, since a small system has no program of this name.
+kill_as_root() {
+	# shellcheck disable=SC2016 # expanded by the inner shell
+	as_root /bin/bash -c 'kill "$@"' kill "$@" 2>/dev/null
+}
+
 # The unprivileged user that servers and tests run as. Servers refuse to run as root, and
 # packages make the user postgres; anyone else runs them as himself.
 server_user() {
@@ -80,12 +86,12 @@ run_child() {
 end_child() {
 	local i
 	[ -n "$CHILD" ] || return 0
-	as_root kill -TERM -- "-$CHILD" 2>/dev/null || return 0
+	kill_as_root -TERM -- "-$CHILD" || return 0
 	for ((i = 0; i < 600; i++)); do
-		as_root kill -0 -- "-$CHILD" 2>/dev/null || return 0
+		kill_as_root -0 -- "-$CHILD" || return 0
 		sleep 0.1
 	done
-	as_root kill -KILL -- "-$CHILD" 2>/dev/null
+	kill_as_root -KILL -- "-$CHILD"
 }
 on_exit end_child
 

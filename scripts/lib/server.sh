@@ -94,9 +94,9 @@ stop_servers_below() {
 			pids=$(servers_below "$1")
 			[ -n "$pids" ] || return 0
 			# shellcheck disable=SC2086 # a list
-			as_root kill "-$signal" $pids 2>/dev/null || true
+			kill_as_root "-$signal" $pids || true
 			# shellcheck disable=SC2086
-			as_root kill -CONT $pids 2>/dev/null || true
+			kill_as_root -CONT $pids || true
 			sleep 0.1
 		done
 	done
