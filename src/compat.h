@@ -74,6 +74,14 @@
 #define SHARD_INT8_STATE_INT128 0
 #endif
 
+/* Executor flags under which parameters have no values: EXPLAIN (GENERIC_PLAN), 16 and later. */
+#include "executor/executor.h"
+#ifdef EXEC_FLAG_EXPLAIN_GENERIC
+#define SHARD_EXEC_FLAG_NO_PARAMS EXEC_FLAG_EXPLAIN_GENERIC
+#else
+#define SHARD_EXEC_FLAG_NO_PARAMS 0
+#endif
+
 /* User whose rights a scan has: 16 moved it from the range table to the plan. */
 #if PG_VERSION_NUM >= 160000
 #define shard_scan_userid(fsplan, rte) \
@@ -140,6 +148,16 @@ typedef build_simple_rel_hook_type shard_simple_rel_hook_type;
 #define SHARD_SIMPLE_REL_HOOK_PARAMS PlannerInfo *root, Oid hook_relid, bool hook_inh, RelOptInfo *rel
 #define SHARD_SIMPLE_REL_HOOK_ARGS root, hook_relid, hook_inh, rel
 typedef get_relation_info_hook_type shard_simple_rel_hook_type;
+#endif
+
+/* 19 put changingPart into an options argument */
+#include "access/tableam.h"
+#if PG_VERSION_NUM >= 190000
+#define shard_table_tuple_delete(rel, tid, cid, snapshot, crosscheck, wait, tmfd) \
+	table_tuple_delete(rel, tid, cid, 0, snapshot, crosscheck, wait, tmfd)
+#else
+#define shard_table_tuple_delete(rel, tid, cid, snapshot, crosscheck, wait, tmfd) \
+	table_tuple_delete(rel, tid, cid, snapshot, crosscheck, wait, tmfd, false)
 #endif
 
 #endif

@@ -1,0 +1,318 @@
+/*
+ * analyze.c
+ *	  ANALYZE of a shard: a sample of its rows, taken by the node.
+ *
+ *	   AnalyzeForeignTable  asks the node for the table's size and estimated rows
+ *	   acquire_sample       reads a sample --> decode --> reservoir --> HeapTuples
+ *
+ * ANALYZE of the sharded parent samples all shards by core's inherited
+ * sampling, which calls both for each.  The table's option analyze_sampling
+ * (off, auto, random, system, bernoulli; the server's as fallback) says how the
+ * node thins the rows out; a table of a few times the sample's size is read as
+ * a whole, so that its row count is exact.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/tupdesc.h"
+#include "catalog/option.h"
+#include "catalog/pg_class.h"
+#include "catalog/shard_map.h"
+#include "commands/vacuum.h"
+#include "executor/fdw_executor.h"
+#include "executor/tuptable.h"
+#include "miscadmin.h"
+#include "remote/command.h"
+#include "remote/stream.h"
+#include "tuple/decode.h"
+#include "tuple/type_io.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/sampling.h"
+
+/* Tables of up to this many times the wanted sample are read as a whole. */
+#define FULL_READ_FACTOR	2.0
+
+/* Rows asked for, as a multiple of the wanted sample: estimates are rough. */
+#define SAMPLE_MARGIN		1.2
+
+typedef enum SamplingMethod
+{
+	SAMPLE_OFF,
+	SAMPLE_RANDOM,
+	SAMPLE_SYSTEM,
+	SAMPLE_BERNOULLI
+} SamplingMethod;
+
+/* What the node says about the shard's table. */
+typedef struct RemoteTable
+{
+	int64		bytes;
+	double		rows;			/* estimate */
+	char		relkind;
+} RemoteTable;
+
+static const Shard *
+shard_of(Relation relation)
+{
+	const ShardMap *map = shard_map_get(RelationGetRelid(relation));
+
+	if (map == NULL || map->nshards != 1)
+		elog(ERROR, "\"%s\" is not a shard", RelationGetRelationName(relation));
+	return &map->shards[0];
+}
+
+/* Bytes of a stored row, by the types of its columns. */
+static double
+guess_row_bytes(TupleDesc desc)
+{
+	double		bytes = 28;		/* tuple header and line pointer */
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (!att->attisdropped)
+			bytes += get_typavgwidth(att->atttypid, att->atttypmod);
+	}
+	return bytes;
+}
+
+static RemoteTable
+ask_table(Relation relation)
+{
+	const Shard *shard = shard_of(relation);
+	ShardCommand command = {0};
+	RemoteTable table = {0, -1, '\0'};
+	StringInfoData sql;
+	char	   *name = quote_literal_cstr(shard->relation);
+
+	initStringInfo(&sql);
+	appendStringInfo(&sql,
+					 "SELECT pg_catalog.pg_relation_size(c.oid), c.reltuples, c.relkind"
+					 " FROM pg_catalog.pg_class c WHERE c.oid = %s::pg_catalog.regclass",
+					 name);
+	command.serverid = shard->serverid;
+	command.userid = relation->rd_rel->relowner;
+	command.sql = sql.data;
+	command.label = shard->name;
+	shard_command_run(&command, 1, SHARD_COMMAND_READ, false);
+
+	if (PQntuples(command.result) == 1 && PQnfields(command.result) == 3)
+	{
+		table.bytes = strtoll(PQgetvalue(command.result, 0, 0), NULL, 10);
+		table.rows = strtod(PQgetvalue(command.result, 0, 1), NULL);
+		table.relkind = PQgetvalue(command.result, 0, 2)[0];
+	}
+	PQclear(command.result);
+
+	/* never analyzed there: a guess keeps a large table from being read whole */
+	if (table.rows < 0)
+		table.rows = table.bytes / guess_row_bytes(RelationGetDescr(relation));
+	pfree(sql.data);
+	pfree(name);
+	return table;
+}
+
+static SamplingMethod
+choose_method(Relation relation, const RemoteTable *table, int targrows)
+{
+	const char *option = shard_option_table(RelationGetRelid(relation), "analyze_sampling");
+	bool		is_table = table->relkind == RELKIND_RELATION ||
+		table->relkind == RELKIND_MATVIEW ||
+		table->relkind == RELKIND_PARTITIONED_TABLE;
+
+	if (table->rows <= targrows * FULL_READ_FACTOR)
+		return SAMPLE_OFF;
+	if (option != NULL)
+	{
+		if (strcmp(option, "off") == 0)
+			return SAMPLE_OFF;
+		if (strcmp(option, "random") == 0 || !is_table)
+			return SAMPLE_RANDOM;
+		if (strcmp(option, "system") == 0)
+			return SAMPLE_SYSTEM;
+	}
+	return is_table ? SAMPLE_BERNOULLI : SAMPLE_RANDOM;
+}
+
+/*
+ * SELECT of all columns, thinned out to fraction of the rows.  Fills columns
+ * (room for natts) with how to decode them; returns their number.
+ */
+static int
+build_query(Relation relation, SamplingMethod method, double fraction,
+			StringInfo sql, ShardDecodeColumn *columns)
+{
+	TupleDesc	desc = RelationGetDescr(relation);
+	int			ncolumns = 0;
+
+	appendStringInfoString(sql, "SELECT ");
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		bool		binary;
+
+		if (att->attisdropped)
+			continue;
+		binary = shard_type_io_binary_output(att->atttypid);
+		appendStringInfo(sql, "%s%s%s", ncolumns > 0 ? ", " : "",
+						 quote_identifier(shard_option_column_name(RelationGetRelid(relation),
+																   att->attnum)),
+						 binary ? "" : "::pg_catalog.text");
+		columns[ncolumns].kind = binary ? SHARD_DECODE_BINARY : SHARD_DECODE_TEXT;
+		columns[ncolumns].target = i;
+		columns[ncolumns].type = att->atttypid;
+		columns[ncolumns].typmod = att->atttypmod;
+		ncolumns++;
+	}
+	appendStringInfo(sql, " FROM %s", shard_of(relation)->relation);
+	switch (method)
+	{
+		case SAMPLE_OFF:
+			break;
+		case SAMPLE_RANDOM:
+			appendStringInfo(sql, " WHERE pg_catalog.random() < %.10f", fraction);
+			break;
+		case SAMPLE_SYSTEM:
+			appendStringInfo(sql, " TABLESAMPLE SYSTEM (%.8f)", fraction * 100);
+			break;
+		case SAMPLE_BERNOULLI:
+			appendStringInfo(sql, " TABLESAMPLE BERNOULLI (%.8f)", fraction * 100);
+			break;
+	}
+	return ncolumns;
+}
+
+/*
+ * Keeps targrows of the stream's rows, each with the same chance (Vitter's
+ * algorithm, as core's).  Result: rows kept; *nread: rows seen.
+ * Memory: tuples in the current context.
+ */
+static int
+read_sample(ShardStream *stream, ShardDecoder *decoder, TupleTableSlot *slot,
+			HeapTuple *rows, int targrows, double *nread)
+{
+	MemoryContext row_cxt = AllocSetContextCreate(CurrentMemoryContext, "shard analyze row",
+												  ALLOCSET_SMALL_SIZES);
+	ReservoirStateData reservoir;
+	double		to_skip = -1;
+	int			nrows = 0;
+
+	reservoir_init_selection_state(&reservoir, targrows);
+	*nread = 0;
+	for (;;)
+	{
+		ShardRow	row;
+		ShardStreamStatus status = shard_stream_next(stream, &row);
+		int			place;
+
+		CHECK_FOR_INTERRUPTS();
+		if (status == SHARD_STREAM_DONE)
+			break;
+		if (status == SHARD_STREAM_WAIT)
+		{
+			shard_stream_wait(&stream, 1, NULL);
+			continue;
+		}
+
+		if (nrows < targrows)
+			place = nrows++;
+		else
+		{
+			if (to_skip < 0)
+				to_skip = reservoir_get_next_S(&reservoir, *nread, targrows);
+			place = to_skip <= 0 ?
+				(int) (targrows * sampler_random_fract(&reservoir.randstate)) : -1;
+			to_skip -= 1;
+		}
+		*nread += 1;
+		if (place < 0)
+			continue;
+
+		MemoryContextReset(row_cxt);
+		shard_decode_row(decoder, &row, slot, row_cxt);
+		if (*nread > targrows)
+			heap_freetuple(rows[place]);
+		rows[place] = ExecCopySlotHeapTuple(slot);
+	}
+	ExecClearTuple(slot);
+	MemoryContextDelete(row_cxt);
+	return nrows;
+}
+
+static int
+acquire_sample(Relation relation, int elevel, HeapTuple *rows, int targrows,
+			   double *totalrows, double *totaldeadrows)
+{
+	const Shard *shard = shard_of(relation);
+	TupleDesc	desc = RelationGetDescr(relation);
+	RemoteTable table = ask_table(relation);
+	SamplingMethod method = choose_method(relation, &table, targrows);
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "shard analyze",
+											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
+	ShardStreamSpec spec = {0};
+	ShardSnapshot *snapshot = shard_txn_snapshot(cxt);
+	ShardDecodeColumn *columns = palloc(sizeof(ShardDecodeColumn) * Max(desc->natts, 1));
+	StringInfoData sql;
+	ShardDecoder *decoder;
+	TupleTableSlot *slot;
+	ShardStream *stream;
+	double		fraction = 1.0;
+	double		nread;
+	int			ncolumns;
+	int			nrows;
+
+	if (method != SAMPLE_OFF)
+		fraction = Min(targrows * SAMPLE_MARGIN / table.rows, 1.0);
+	initStringInfo(&sql);
+	ncolumns = build_query(relation, method, fraction, &sql, columns);
+	decoder = shard_decode_create(desc, columns, ncolumns);
+	slot = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
+
+	spec.serverid = shard->serverid;
+	spec.userid = relation->rd_rel->relowner;
+	spec.sql = sql.data;
+	spec.label = shard->name;
+	spec.ncolumns = shard_decode_nremote(decoder);
+	spec.use_copy = true;
+	spec.workers = -1;
+	shard_txn_expect(snapshot, spec.serverid, spec.userid, 1);
+	stream = shard_stream_open(cxt, snapshot, &spec);
+
+	MemoryContextSwitchTo(oldcxt);
+	nrows = read_sample(stream, decoder, slot, rows, targrows, &nread);
+
+	shard_stream_close(stream);
+	ExecDropSingleTupleTableSlot(slot);
+	MemoryContextDelete(cxt);
+
+	*totalrows = floor(nread / fraction + 0.5);
+	*totaldeadrows = 0;
+	ereport(elevel,
+			(errmsg("\"%s\": table contains %.0f rows, %d rows in sample",
+					RelationGetRelationName(relation), *totalrows, nrows)));
+	return nrows;
+}
+
+bool
+shardAnalyzeForeignTable(Relation relation, AcquireSampleRowsFunc *func,
+						 BlockNumber *totalpages)
+{
+	RemoteTable table = ask_table(relation);
+	double		pages = ceil((double) table.bytes / BLCKSZ);
+
+	/*
+	 * Core's inherited sampling passes over children without pages, which an
+	 * empty table is; views and partitioned tables have none of their own.
+	 */
+	if (table.relkind != RELKIND_RELATION && table.relkind != RELKIND_MATVIEW)
+		pages = Max(pages, 1);
+	*totalpages = (BlockNumber) Min(pages, MaxBlockNumber);
+	*func = acquire_sample;
+	return true;
+}

@@ -1,0 +1,175 @@
+/*
+ * explain.c
+ *	  What EXPLAIN shows of our plan nodes.  Nothing remote happens here.
+ *
+ * Property names are an interface; all of them stand below.
+ *
+ *	   Relations		tables of a scan without a relation of its own
+ *	   Shards			"n of m" to be read; n and "Shards Total" outside of text
+ *	   Nodes			names of the nodes read, or their number when many
+ *	   Node				name of the one node of a single shard
+ *	   Remote SQL		query for the first of these shards
+ *	   Rows Received, Bytes Received, Connections		with ANALYZE
+ */
+#include "postgres.h"
+
+#include "catalog/shard_map.h"
+#include "deparse/dml.h"
+#include "executor/fdw_executor.h"
+#include "executor/scan.h"
+#include "nodes/execnodes.h"
+#include "planner/plan_private.h"
+#include "utils/rel.h"
+
+#define PROP_RELATIONS		"Relations"
+#define PROP_SHARDS			"Shards"
+#define PROP_SHARDS_TOTAL	"Shards Total"
+#define PROP_NODE			"Node"
+#define PROP_NODES			"Nodes"
+#define PROP_REMOTE_SQL		"Remote SQL"
+#define PROP_ROWS			"Rows Received"
+#define PROP_BYTES			"Bytes Received"
+#define PROP_CONNECTIONS	"Connections"
+
+/* Nodes up to this number are listed by name. */
+#define MAX_LISTED_NODES	8
+
+static void
+explain_nodes(const ShardScanState *state, ExplainState *es)
+{
+	const ShardMap *map = state->maps[0];
+	Bitmapset  *nodenos = NULL;
+	List	   *names = NIL;
+	int			i = -1;
+
+	while ((i = bms_next_member(state->live, i)) >= 0)
+		nodenos = bms_add_member(nodenos, map->shards[i].nodeno);
+	if (bms_num_members(nodenos) > MAX_LISTED_NODES)
+	{
+		ExplainPropertyInteger(PROP_NODES, NULL, bms_num_members(nodenos), es);
+		return;
+	}
+	i = -1;
+	while ((i = bms_next_member(nodenos, i)) >= 0)
+		names = lappend(names, unconstify(char *, map->nodes[i].name));
+	if (names != NIL)
+		ExplainPropertyList(PROP_NODES, names, es);
+}
+
+static void
+explain_shards(const ShardScanState *state, ExplainState *es)
+{
+	int			nlive = bms_num_members(state->live);
+	int			total = state->maps[0]->nshards;
+
+	if (es->format == EXPLAIN_FORMAT_TEXT)
+	{
+		ExplainPropertyText(PROP_SHARDS, psprintf("%d of %d", nlive, total), es);
+		return;
+	}
+	ExplainPropertyInteger(PROP_SHARDS, NULL, nlive, es);
+	ExplainPropertyInteger(PROP_SHARDS_TOTAL, NULL, total, es);
+}
+
+static void
+explain_received(const ShardScanState *state, ExplainState *es)
+{
+	uint64		rows;
+	uint64		bytes;
+	int			nconns;
+
+	shard_scan_totals(state, &rows, &bytes, &nconns);
+	ExplainPropertyInteger(PROP_ROWS, NULL, rows, es);
+	ExplainPropertyInteger(PROP_BYTES, NULL, bytes, es);
+	ExplainPropertyInteger(PROP_CONNECTIONS, NULL, nconns, es);
+}
+
+void
+shardExplainForeignScan(ForeignScanState *node, ExplainState *es)
+{
+	ShardScanState *state = node->fdw_state;
+	int			first;
+
+	if (state->plan->relations != NULL)
+		ExplainPropertyText(PROP_RELATIONS, state->plan->relations, es);
+
+	if (OidIsValid(state->maps[0]->relid) &&
+		((Scan *) node->ss.ps.plan)->scanrelid > 0)
+		ExplainPropertyText(PROP_NODE, state->maps[0]->nodes[0].name, es);
+	else
+	{
+		explain_shards(state, es);
+		explain_nodes(state, es);
+	}
+
+	first = bms_next_member(state->live, -1);
+	if (first >= 0)
+	{
+		StringInfoData sql;
+
+		initStringInfo(&sql);
+		shard_scan_sql(state, first, &sql);
+		ExplainPropertyText(PROP_REMOTE_SQL, sql.data, es);
+		pfree(sql.data);
+	}
+
+	if (es->analyze)
+		explain_received(state, es);
+}
+
+/* Node and Remote SQL of a statement on one shard. */
+static void
+explain_statement(Oid relid, const char *sql, ExplainState *es)
+{
+	const ShardMap *map = shard_map_get(relid);
+
+	if (map != NULL)
+		ExplainPropertyText(PROP_NODE, map->nodes[0].name, es);
+	ExplainPropertyText(PROP_REMOTE_SQL, sql, es);
+}
+
+void
+shardExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *rinfo,
+						  List *fdw_private, int subplan_index, ExplainState *es)
+{
+	Oid			relid = RelationGetRelid(rinfo->ri_RelationDesc);
+	ShardModifyPlan *plan;
+	const char *sql;
+
+	if (fdw_private == NIL)
+		return;
+	plan = shard_dml_unpack(fdw_private);
+	switch (plan->operation)
+	{
+		case CMD_INSERT:
+			sql = shard_dml_insert(relid, plan->target_attnos, 1, plan->do_nothing,
+								   plan->returning_attnos);
+			break;
+		case CMD_UPDATE:
+			sql = shard_dml_update(relid, plan->target_attnos, plan->returning_attnos);
+			break;
+		case CMD_DELETE:
+			sql = shard_dml_delete(relid, plan->returning_attnos);
+			break;
+		default:
+			elog(ERROR, "unexpected operation of a foreign modification: %d",
+				 (int) plan->operation);
+	}
+	explain_statement(relid, sql, es);
+}
+
+void
+shardExplainDirectModify(ForeignScanState *node, ExplainState *es)
+{
+	ForeignScan *fsplan = (ForeignScan *) node->ss.ps.plan;
+	ShardDirectPlan *plan = shard_plan_private_unpack_direct(fsplan->fdw_private);
+	const ShardMap *map = shard_map_get(plan->relid);
+	StringInfoData sql;
+
+	if (map == NULL)
+		elog(ERROR, "relation %u is not a shard", plan->relid);
+	initStringInfo(&sql);
+	shard_param_render(&sql, plan->template, &map->shards[0].relation, false, NULL);
+	explain_statement(plan->relid, sql.data, es);
+	pfree(sql.data);
+}

@@ -1,0 +1,259 @@
+/*
+ * param.c
+ *	  Parameters of a remote query, and its text from the template.
+ *
+ *	   fdw_exprs --evaluate--> text forms --+--> $n and values  (query fetcher)
+ *	   template  --------------render-------+--> literals       (COPY fetcher)
+ *
+ * Values travel as text in forms that do not depend on the node's settings:
+ * ISO dates, shortest exact floats, names qualified by their schemas.  The
+ * template has the type of each parameter behind it as a cast.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "executor/param.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+
+typedef struct ParamColumn
+{
+	ExprState  *expr;
+	Oid			type;
+	bool		has_exec;		/* refers to a Param of the executor */
+	FmgrInfo	output;
+} ParamColumn;
+
+struct ShardParams
+{
+	int			nparams;
+	bool		has_exec;
+	ParamColumn *columns;
+};
+
+static bool
+contains_exec_param(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Param))
+		return ((Param *) node)->paramkind == PARAM_EXEC;
+	return expression_tree_walker(node, contains_exec_param, context);
+}
+
+/* Is the text form of type the same under all settings? */
+static bool
+has_fixed_text(Oid type)
+{
+	switch (type)
+	{
+		case BOOLOID:
+		case INT2OID:
+		case INT4OID:
+		case INT8OID:
+		case OIDOID:
+		case NUMERICOID:
+		case TEXTOID:
+		case VARCHAROID:
+		case BPCHAROID:
+		case UUIDOID:
+			return true;
+		default:
+			return false;
+	}
+}
+
+ShardParams *
+shard_param_create(List *exprs, PlanState *parent)
+{
+	ShardParams *params = palloc0(sizeof(ShardParams));
+
+	params->nparams = list_length(exprs);
+	params->columns = palloc0(sizeof(ParamColumn) * Max(params->nparams, 1));
+	for (int i = 0; i < params->nparams; i++)
+	{
+		ParamColumn *column = &params->columns[i];
+		Expr	   *expr = list_nth(exprs, i);
+		Oid			output;
+		bool		isvarlena;
+
+		column->expr = ExecInitExpr(expr, parent);
+		column->type = exprType((Node *) expr);
+		column->has_exec = contains_exec_param((Node *) expr, NULL);
+		getTypeOutputInfo(column->type, &output, &isvarlena);
+		fmgr_info(output, &column->output);
+		params->has_exec |= column->has_exec;
+	}
+	return params;
+}
+
+int
+shard_param_count(const ShardParams *params)
+{
+	return params->nparams;
+}
+
+bool
+shard_param_has_exec(const ShardParams *params)
+{
+	return params->has_exec;
+}
+
+static void
+set_local(const char *name, const char *value)
+{
+	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+}
+
+/* Settings under which output functions write what any node reads. Result: for AtEOXact_GUC. */
+static int
+begin_portable_text(void)
+{
+	int			nestlevel = NewGUCNestLevel();
+
+	set_local("datestyle", "ISO");
+	set_local("intervalstyle", "postgres");
+	set_local("extra_float_digits", "3");
+	set_local("search_path", "pg_catalog");
+	return nestlevel;
+}
+
+const char *const *
+shard_param_evaluate(ShardParams *params, ExprContext *econtext)
+{
+	const char **values;
+	int			nestlevel = 0;
+
+	if (params->nparams == 0)
+		return NULL;
+	values = palloc0(sizeof(char *) * params->nparams);
+
+	for (int i = 0; i < params->nparams; i++)
+	{
+		ParamColumn *column = &params->columns[i];
+		Datum		value;
+		bool		isnull;
+
+		/*
+		 * The expression itself sees the user's settings, its text form does
+		 * not.
+		 */
+		value = ExecEvalExprSwitchContext(column->expr, econtext, &isnull);
+		if (isnull)
+			continue;
+		if (!has_fixed_text(column->type))
+			nestlevel = begin_portable_text();
+		values[i] = OutputFunctionCall(&column->output, value);
+		if (nestlevel > 0)
+			AtEOXact_GUC(true, nestlevel);
+		nestlevel = 0;
+	}
+	return values;
+}
+
+typedef struct BindContext
+{
+	ShardParams *params;
+	ExprContext *econtext;
+} BindContext;
+
+static ParamColumn *
+referenced_column(const ShardParams *params, const Param *param)
+{
+	if (param->paramid < 1 || param->paramid > params->nparams)
+		elog(ERROR, "pruning condition refers to unknown parameter %d", param->paramid);
+	return &params->columns[param->paramid - 1];
+}
+
+static Node *
+bind_mutator(Node *node, void *arg)
+{
+	BindContext *context = arg;
+
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, Param))
+	{
+		Param	   *param = (Param *) node;
+		ParamColumn *column = referenced_column(context->params, param);
+		Datum		value;
+		bool		isnull;
+		int16		typlen;
+		bool		typbyval;
+
+		get_typlenbyval(param->paramtype, &typlen, &typbyval);
+		value = ExecEvalExprSwitchContext(column->expr, context->econtext, &isnull);
+		if (!isnull)
+			value = datumCopy(value, typbyval, typlen);
+		return (Node *) makeConst(param->paramtype, param->paramtypmod, param->paramcollid,
+								  typlen, value, isnull, typbyval);
+	}
+	return expression_tree_mutator(node, bind_mutator, arg);
+}
+
+List *
+shard_param_bind(ShardParams *params, ExprContext *econtext, List *quals)
+{
+	BindContext context = {params, econtext};
+	Node	   *bound = bind_mutator((Node *) quals, &context);
+
+	/* a cast over a parameter becomes a constant that pruning understands */
+	return (List *) eval_const_expressions(NULL, bound);
+}
+
+static bool
+needs_exec_walker(Node *node, void *arg)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Param))
+		return referenced_column(arg, (Param *) node)->has_exec;
+	return expression_tree_walker(node, needs_exec_walker, arg);
+}
+
+bool
+shard_param_known_at_start(const ShardParams *params, List *quals)
+{
+	return !needs_exec_walker((Node *) quals, unconstify(ShardParams *, params));
+}
+
+void
+shard_param_render(StringInfo buf, const ShardTemplate *template,
+				   const char *const *relations,
+				   bool literals, const char *const *values)
+{
+	ListCell   *lc;
+
+	foreach(lc, template)
+	{
+		Node	   *part = lfirst(lc);
+		int			number;
+
+		if (IsA(part, String))
+		{
+			appendStringInfoString(buf, strVal(part));
+			continue;
+		}
+		number = intVal(part);
+		if (number <= 0)
+			appendStringInfoString(buf, relations[-number]);
+		else if (!literals)
+			appendStringInfo(buf, "$%d", number);
+		else if (values[number - 1] == NULL)
+			appendStringInfoString(buf, "NULL");
+		else
+		{
+			char	   *literal = quote_literal_cstr(values[number - 1]);
+
+			appendStringInfoString(buf, literal);
+			pfree(literal);
+		}
+	}
+}

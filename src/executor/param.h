@@ -1,0 +1,48 @@
+/*
+ * param.h
+ *	  Parameters of a remote query: their values, and the query's text made
+ *	  from its template.
+ */
+#ifndef SHARDFDW_PARAM_H
+#define SHARDFDW_PARAM_H
+
+#include "postgres.h"
+
+#include "executor/executor.h"
+#include "lib/stringinfo.h"
+#include "planner/plan_private.h"
+
+typedef struct ShardParams ShardParams;
+
+/* Prepares exprs (fdw_exprs of the node that parent executes). Memory: current context. */
+extern ShardParams *shard_param_create(List *exprs, PlanState *parent);
+
+extern int	shard_param_count(const ShardParams *params);
+
+/*
+ * Evaluates all parameters: their text forms, NULL for NULL, readable by a node
+ * whatever its DateStyle is.  Memory: array and strings in the current context,
+ * which must outlive the query.
+ */
+extern const char *const *shard_param_evaluate(ShardParams *params, ExprContext *econtext);
+
+/*
+ * quals with its Params replaced by Consts.  Memory: current context.
+ */
+extern List *shard_param_bind(ShardParams *params, ExprContext *econtext, List *quals);
+
+/* Can the parameters that quals refers to be evaluated before the first row is asked for? */
+extern bool shard_param_known_at_start(const ShardParams *params, List *quals);
+
+/* Do they depend on values that change from one rescan to the next? */
+extern bool shard_param_has_exec(const ShardParams *params);
+
+/*
+ * Appends the template's text.  relations[n] is put in place of table n.
+ * Parameters become $n, or, when literals is true, the quoted values.
+ */
+extern void shard_param_render(StringInfo buf, const ShardTemplate *template,
+							   const char *const *relations,
+							   bool literals, const char *const *values);
+
+#endif

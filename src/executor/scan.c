@@ -1,0 +1,584 @@
+/*
+ * scan.c
+ *	  Executes a shard scan: one remote query, sent to every live shard at once,
+ *	  whose rows are merged as they come.
+ *
+ *	   Begin    shards, parameters and decoder are resolved; nothing remote
+ *	   Iterate  first call: parameters --> SQL per shard --> streams
+ *				then: stream --> ShardRow --> decoder --> slot, from the current
+ *				stream while it has rows, from the next one when it has none,
+ *				waiting for all of them together when none has
+ *	   ReScan   streams are closed; the next Iterate opens them anew
+ *	   End      streams are closed, which ends remote queries still running
+ *
+ * All live shards are in flight at once, up to a window per node: a stream
+ * beyond twice the node's connections would only queue, so it is opened when an
+ * earlier one ends.  Memory is thus bounded by the window, not by the number of
+ * shards or rows.
+ *
+ * Assumptions: conditions in the remote query need no check here; conditions
+ * left to the coordinator are plan.qual, which core evaluates.  Tables of one
+ * scan are colocated: shard i of each makes one remote query.
+ *
+ * Left to others: connections, snapshots, order on a node (remote/), which
+ * shards the conditions leave (catalog/route), bytes to values (tuple/decode).
+ */
+#include "postgres.h"
+
+#include "catalog/route.h"
+#include "executor/executor.h"
+#include "executor/fdw_executor.h"
+#include "executor/scan.h"
+#include "guc.h"
+#include "miscadmin.h"
+#include "parser/parsetree.h"
+#include "utils/memutils.h"
+
+/* Rows from one shard beyond which COPY pays even for a single stream. */
+#define COPY_FETCH_MIN_ROWS	1000
+
+/* Streams of a node that may be open, as a multiple of its connections. */
+#define WINDOW_FACTOR	2
+
+/* ------------------------------------------------------------------------
+ * Begin
+ * ------------------------------------------------------------------------ */
+
+/*
+ * The user whose rights the scan has.  Where the plan does not say (15), the
+ * range table entry of the first table does; a scan of several relations has
+ * no entry of its own.
+ */
+static Oid
+scan_userid(ForeignScanState *node, Oid relid)
+{
+	ForeignScan *fsplan = (ForeignScan *) node->ss.ps.plan;
+	EState	   *estate = node->ss.ps.state;
+	RangeTblEntry *rte = NULL;
+
+	if (fsplan->scan.scanrelid > 0)
+		rte = exec_rt_fetch(fsplan->scan.scanrelid, estate);
+	else
+	{
+		int			rti = -1;
+
+		while ((rti = bms_next_member(fsplan->fs_relids, rti)) >= 0)
+		{
+			/* outer joins have relids too (16), but no entry of that relation */
+			if (rti > list_length(estate->es_range_table))
+				break;
+			rte = exec_rt_fetch(rti, estate);
+			if (rte->rtekind == RTE_RELATION && rte->relid == relid)
+				break;
+		}
+	}
+	if (rte == NULL)
+		elog(ERROR, "shard scan has no range table entry");
+	return shard_scan_userid(fsplan, rte);
+}
+
+/* Looks up the tables' shards; all of them must be colocated with the first. */
+static void
+resolve_maps(ShardScanState *state)
+{
+	state->nmaps = list_length(state->plan->relids);
+	state->maps = palloc(sizeof(ShardMap *) * state->nmaps);
+	for (int i = 0; i < state->nmaps; i++)
+	{
+		Oid			relid = list_nth_oid(state->plan->relids, i);
+
+		state->maps[i] = shard_map_get(relid);
+		if (state->maps[i] == NULL)
+			elog(ERROR, "relation %u is not sharded", relid);
+		if (state->maps[i]->nshards != state->maps[0]->nshards)
+			elog(ERROR, "relations of a shard scan have %d and %d shards",
+				 state->maps[0]->nshards, state->maps[i]->nshards);
+	}
+}
+
+static Bitmapset *
+planned_shards(const ShardScanState *state)
+{
+	const ShardMap *map = state->maps[0];
+	Bitmapset  *result = NULL;
+	ListCell   *lc;
+
+	if (state->plan->all_shards)
+		return map->nshards > 0 ? bms_add_range(NULL, 0, map->nshards - 1) : NULL;
+	foreach(lc, state->plan->shards)
+	{
+		int			shardno = shard_map_find(map, lfirst_oid(lc));
+
+		if (shardno < 0)
+			elog(ERROR, "relation %u is not a shard of relation %u", lfirst_oid(lc), map->relid);
+		result = bms_add_member(result, shardno);
+	}
+	return result;
+}
+
+/* Prunes planned shards by conditions with parameters. Memory: current context. */
+static Bitmapset *
+prune_by_parameters(ForeignScanState *node)
+{
+	ShardScanState *state = node->fdw_state;
+	List	   *quals = shard_param_bind(state->params, node->ss.ps.ps_ExprContext,
+										 state->plan->prune_quals);
+
+	return bms_int_members(shard_route_prune(state->maps[0]->relid, quals), state->planned);
+}
+
+static ShardDecoder *
+create_decoder(ForeignScanState *node, const ShardScanPlan *plan)
+{
+	ShardDecodeColumn *columns = palloc(sizeof(ShardDecodeColumn) * Max(plan->noutputs, 1));
+	ShardDecoder *decoder;
+
+	for (int i = 0; i < plan->noutputs; i++)
+	{
+		const ShardOutput *output = &plan->outputs[i];
+
+		switch (output->kind)
+		{
+			case SHARD_OUTPUT_VALUE:
+				columns[i].kind = SHARD_DECODE_BINARY;
+				break;
+			case SHARD_OUTPUT_TEXT:
+				columns[i].kind = SHARD_DECODE_TEXT;
+				break;
+			case SHARD_OUTPUT_CTID:
+				columns[i].kind = SHARD_DECODE_CTID;
+				break;
+			case SHARD_OUTPUT_INT8_SUM:
+				columns[i].kind = SHARD_DECODE_INT8_SUM;
+				break;
+			case SHARD_OUTPUT_NUMERIC_SUM:
+				columns[i].kind = SHARD_DECODE_NUMERIC_SUM;
+				break;
+			case SHARD_OUTPUT_INTERVAL_SUM:
+				columns[i].kind = SHARD_DECODE_INTERVAL_SUM;
+				break;
+		}
+		columns[i].target = output->target;
+		columns[i].type = output->type;
+		columns[i].typmod = output->typmod;
+	}
+	decoder = shard_decode_create(node->ss.ss_ScanTupleSlot->tts_tupleDescriptor,
+								  columns, plan->noutputs);
+	pfree(columns);
+	return decoder;
+}
+
+/*
+ * Tells the transaction layer how many streams each node will get, so that a
+ * node with a single one needs no transaction around it.  A scan that may run
+ * again announces one more, since its runs must see the same snapshot.
+ */
+static void
+announce_streams(const ShardScanState *state, bool may_rescan)
+{
+	const ShardMap *map = state->maps[0];
+	int		   *nstreams = palloc0(sizeof(int) * Max(map->nnodes, 1));
+	int			shardno = -1;
+
+	while ((shardno = bms_next_member(state->live, shardno)) >= 0)
+		nstreams[map->shards[shardno].nodeno]++;
+	for (int i = 0; i < map->nnodes; i++)
+	{
+		if (nstreams[i] > 0)
+			shard_txn_expect(state->snapshot, map->nodes[i].serverid, state->userid,
+							 nstreams[i] + (may_rescan ? 1 : 0));
+	}
+	pfree(nstreams);
+}
+
+void
+shardBeginForeignScan(ForeignScanState *node, int eflags)
+{
+	ForeignScan *fsplan = (ForeignScan *) node->ss.ps.plan;
+	EState	   *estate = node->ss.ps.state;
+	ShardScanState *state = palloc0(sizeof(ShardScanState));
+
+	node->fdw_state = state;
+	state->plan = shard_plan_private_unpack(fsplan->fdw_private);
+	state->params = shard_param_create(fsplan->fdw_exprs, (PlanState *) node);
+	resolve_maps(state);
+	state->userid = scan_userid(node, linitial_oid(state->plan->relids));
+	state->planned = planned_shards(state);
+	state->live = state->planned;
+
+	if (state->plan->prune_quals != NIL && !(eflags & SHARD_EXEC_FLAG_NO_PARAMS))
+	{
+		state->prune_each_start =
+			!shard_param_known_at_start(state->params, state->plan->prune_quals);
+		if (!state->prune_each_start)
+			state->live = prune_by_parameters(node);
+	}
+
+	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
+		return;
+
+	state->decoder = create_decoder(node, state->plan);
+	state->run_cxt = AllocSetContextCreate(estate->es_query_cxt, "shard scan",
+										   ALLOCSET_DEFAULT_SIZES);
+	state->snapshot = shard_txn_snapshot(estate->es_query_cxt);
+	announce_streams(state, shard_param_has_exec(state->params) ||
+					 (eflags & EXEC_FLAG_REWIND) != 0);
+}
+
+/* ------------------------------------------------------------------------
+ * Starting
+ * ------------------------------------------------------------------------ */
+
+static void
+render(const ShardScanState *state, int shardno, bool literals, StringInfo buf)
+{
+	const char *from_items[8];
+	const char **relations = from_items;
+
+	if (state->nmaps > lengthof(from_items))
+		relations = palloc(sizeof(char *) * state->nmaps);
+	for (int i = 0; i < state->nmaps; i++)
+		relations[i] = state->maps[i]->shards[shardno].from_item;
+	shard_param_render(buf, state->plan->template, relations, literals, state->param_values);
+}
+
+void
+shard_scan_sql(const ShardScanState *state, int shardno, StringInfo buf)
+{
+	render(state, shardno, false, buf);
+}
+
+/*
+ * Parallel workers that one query on a node may use: shards in flight are the
+ * first parallelism, workers only fill the cores they leave idle.  -1 is the
+ * node's own setting.
+ */
+static int
+workers_per_stream(const ShardMap *map, const ShardScanNode *scan_node, int nodeno)
+{
+	int			in_flight = Min(scan_node->nlive, shard_guc_max_connections_per_node);
+	int			cores = map->nodes[nodeno].cores;
+
+	if (in_flight <= 1)
+		return -1;
+	if (cores <= 0)
+		return 0;
+	return Min(Max(cores / in_flight - 1, 0), 8);
+}
+
+/* Opens the next shard of node nodeno as source i. */
+static void
+open_source(ShardScanState *state, int i, int nodeno)
+{
+	const ShardMap *map = state->maps[0];
+	ShardScanNode *scan_node = &state->nodes[nodeno];
+	ShardScanSource *source = &state->sources[i];
+	int			shardno = scan_node->shardnos[scan_node->nopened++];
+	ShardStreamSpec spec = {0};
+
+	source->nodeno = nodeno;
+	if (source->sql.data == NULL)
+		initStringInfo(&source->sql);
+	else
+		resetStringInfo(&source->sql);
+	render(state, shardno, state->use_copy, &source->sql);
+
+	spec.serverid = map->shards[shardno].serverid;
+	spec.userid = state->userid;
+	spec.sql = source->sql.data;
+	spec.label = map->shards[shardno].name;
+	spec.ncolumns = shard_decode_nremote(state->decoder);
+	spec.use_copy = state->use_copy;
+	spec.as_writer = state->plan->locks_rows;
+	spec.workers = workers_per_stream(map, scan_node, nodeno);
+	if (!state->use_copy)
+	{
+		spec.nparams = shard_param_count(state->params);
+		spec.params = state->param_values;
+	}
+	state->streams[i] = shard_stream_open(state->run_cxt, state->snapshot, &spec);
+}
+
+/* Distributes live shards to their nodes. Result: streams to open at first. */
+static int
+group_by_node(ShardScanState *state, int window)
+{
+	const ShardMap *map = state->maps[0];
+	int			total = 0;
+	int			shardno = -1;
+
+	state->nodes = palloc0(sizeof(ShardScanNode) * Max(map->nnodes, 1));
+	while ((shardno = bms_next_member(state->live, shardno)) >= 0)
+		state->nodes[map->shards[shardno].nodeno].nlive++;
+	for (int i = 0; i < map->nnodes; i++)
+	{
+		ShardScanNode *scan_node = &state->nodes[i];
+
+		scan_node->shardnos = palloc(sizeof(int) * Max(scan_node->nlive, 1));
+		total += Min(scan_node->nlive, window);
+		scan_node->nlive = 0;
+	}
+	while ((shardno = bms_next_member(state->live, shardno)) >= 0)
+	{
+		ShardScanNode *scan_node = &state->nodes[map->shards[shardno].nodeno];
+
+		scan_node->shardnos[scan_node->nlive++] = shardno;
+	}
+	return total;
+}
+
+void
+shard_scan_start(ForeignScanState *node)
+{
+	ShardScanState *state = node->fdw_state;
+	int			window = WINDOW_FACTOR * shard_guc_max_connections_per_node;
+	int			nnodes = state->maps[0]->nnodes;
+	MemoryContext oldcxt;
+	int			nstreams;
+
+	if (state->running)
+		return;
+
+	oldcxt = MemoryContextSwitchTo(state->run_cxt);
+	state->param_values = shard_param_evaluate(state->params, node->ss.ps.ps_ExprContext);
+	if (state->prune_each_start)
+		state->live = prune_by_parameters(node);
+
+	nstreams = group_by_node(state, window);
+	state->use_copy = shard_guc_enable_copy_fetch && !state->plan->locks_rows &&
+		(bms_membership(state->live) == BMS_MULTIPLE ||
+		 state->plan->rows_per_shard > COPY_FETCH_MIN_ROWS);
+	state->streams = palloc0(sizeof(ShardStream *) * Max(nstreams, 1));
+	state->sources = palloc0(sizeof(ShardScanSource) * Max(nstreams, 1));
+	state->wait_set = shard_wait_set_create(state->run_cxt);
+	state->nsources = 0;
+	state->current = 0;
+	state->running = true;
+
+	/* round by round over the nodes, so that all of them start early */
+	while (state->nsources < nstreams)
+	{
+		for (int i = 0; i < nnodes; i++)
+		{
+			ShardScanNode *scan_node = &state->nodes[i];
+
+			if (scan_node->nopened < Min(scan_node->nlive, window))
+				open_source(state, state->nsources++, i);
+		}
+	}
+	MemoryContextSwitchTo(oldcxt);
+}
+
+/* ------------------------------------------------------------------------
+ * Running
+ * ------------------------------------------------------------------------ */
+
+static bool
+add_connection(const void **conns, int *nconns, const void *conn)
+{
+	if (conn == NULL)
+		return false;
+	for (int i = 0; i < *nconns; i++)
+	{
+		if (conns[i] == conn)
+			return false;
+	}
+	conns[(*nconns)++] = conn;
+	return true;
+}
+
+/* Closes source i's stream and keeps its numbers. */
+static void
+close_stream(ForeignScanState *node, int i)
+{
+	ShardScanState *state = node->fdw_state;
+	ShardStream *stream = state->streams[i];
+
+	state->rows += shard_stream_rows(stream);
+	state->bytes += shard_stream_bytes(stream);
+	if (state->nconns == state->maxconns)
+	{
+		MemoryContext oldcxt = MemoryContextSwitchTo(node->ss.ps.state->es_query_cxt);
+
+		state->maxconns = Max(16, state->maxconns * 2);
+		if (state->conns == NULL)
+			state->conns = palloc(sizeof(void *) * state->maxconns);
+		else
+			state->conns = repalloc(state->conns, sizeof(void *) * state->maxconns);
+		MemoryContextSwitchTo(oldcxt);
+	}
+	add_connection(state->conns, &state->nconns, shard_stream_conn_id(stream));
+	state->streams[i] = NULL;
+	shard_stream_close(stream);
+}
+
+/* Source i has no more rows: its node's next shard takes its place, or the last source does. */
+static void
+finish_source(ForeignScanState *node, int i)
+{
+	ShardScanState *state = node->fdw_state;
+	int			nodeno = state->sources[i].nodeno;
+
+	close_stream(node, i);
+	if (state->nodes[nodeno].nopened < state->nodes[nodeno].nlive)
+	{
+		MemoryContext oldcxt = MemoryContextSwitchTo(state->run_cxt);
+
+		open_source(state, i, nodeno);
+		MemoryContextSwitchTo(oldcxt);
+	}
+	else
+	{
+		ShardScanSource last = state->sources[state->nsources - 1];
+
+		state->nsources--;
+		state->streams[i] = state->streams[state->nsources];
+		state->sources[state->nsources] = state->sources[i];
+		state->sources[i] = last;
+		state->streams[state->nsources] = NULL;
+		if (state->current >= state->nsources)
+			state->current = 0;
+	}
+}
+
+/*
+ * Takes the next row from any stream that has one.  False when none has:
+ * nsources is then 0 at the end of the scan.
+ */
+static bool
+take_row(ForeignScanState *node, ShardRow *row)
+{
+	ShardScanState *state = node->fdw_state;
+	int			nwaiting = 0;
+
+	while (nwaiting < state->nsources)
+	{
+		switch (shard_stream_next(state->streams[state->current], row))
+		{
+			case SHARD_STREAM_ROW:
+				return true;
+			case SHARD_STREAM_DONE:
+				/* whoever takes its place is asked next */
+				finish_source(node, state->current);
+				break;
+			case SHARD_STREAM_WAIT:
+				nwaiting++;
+				state->current = (state->current + 1) % state->nsources;
+				break;
+		}
+	}
+	return false;
+}
+
+/* Next row into the scan's slot, which is returned; empty at the end or when async_mode may not wait. */
+static TupleTableSlot *
+fetch_row(ForeignScanState *node)
+{
+	ShardScanState *state = node->fdw_state;
+	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
+	ShardRow	row;
+
+	shard_scan_start(node);
+	while (!take_row(node, &row))
+	{
+		if (state->nsources == 0)
+			return ExecClearTuple(slot);
+		if (state->async_mode)
+		{
+			state->would_wait = true;
+			return ExecClearTuple(slot);
+		}
+		shard_stream_wait(state->streams, state->nsources, state->wait_set);
+	}
+
+	/* core resets this context before it asks for the next row */
+	shard_decode_row(state->decoder, &row, slot,
+					 node->ss.ps.ps_ExprContext->ecxt_per_tuple_memory);
+	return slot;
+}
+
+TupleTableSlot *
+shardIterateForeignScan(ForeignScanState *node)
+{
+	return fetch_row(node);
+}
+
+/* Ends what is running; the next Iterate starts from scratch. */
+static void
+stop_run(ForeignScanState *node)
+{
+	ShardScanState *state = node->fdw_state;
+
+	if (!state->running)
+		return;
+	for (int i = 0; i < state->nsources; i++)
+		close_stream(node, i);
+	if (state->prune_each_start)
+		state->live = state->planned;
+	state->running = false;
+	state->nsources = 0;
+	MemoryContextReset(state->run_cxt);
+}
+
+void
+shardReScanForeignScan(ForeignScanState *node)
+{
+	ShardScanState *state = node->fdw_state;
+
+	/*
+	 * The parameters' values may have changed even when chgParam is not set
+	 * any more, so a run is never kept.
+	 */
+	state->would_wait = false;
+	stop_run(node);
+}
+
+void
+shardEndForeignScan(ForeignScanState *node)
+{
+	ShardScanState *state = node->fdw_state;
+
+	/* NULL when Begin failed or was not called */
+	if (state == NULL || state->run_cxt == NULL)
+		return;
+	stop_run(node);
+	MemoryContextDelete(state->run_cxt);
+	state->run_cxt = NULL;
+}
+
+/*
+ * EvalPlanQual.  A scan of one relation gets the row from core and has its
+ * remote conditions in fdw_recheck_quals, which core checks.  A scan without
+ * scanrelid is asked to deliver rows itself: core gets here in place of
+ * Iterate, for a sharded table inside a subquery that is evaluated again.
+ */
+bool
+shardRecheckForeignScan(ForeignScanState *node, TupleTableSlot *slot)
+{
+	if (((Scan *) node->ss.ps.plan)->scanrelid > 0)
+		return true;
+	return !TupIsNull(fetch_row(node));
+}
+
+/* ------------------------------------------------------------------------
+ * Numbers for EXPLAIN ANALYZE
+ * ------------------------------------------------------------------------ */
+
+void
+shard_scan_totals(const ShardScanState *state, uint64 *rows, uint64 *bytes, int *nconns)
+{
+	const void **conns = palloc(sizeof(void *) * (state->nconns + state->nsources + 1));
+
+	*rows = state->rows;
+	*bytes = state->bytes;
+	*nconns = state->nconns;
+	for (int i = 0; i < state->nconns; i++)
+		conns[i] = state->conns[i];
+	for (int i = 0; i < state->nsources; i++)
+	{
+		*rows += shard_stream_rows(state->streams[i]);
+		*bytes += shard_stream_bytes(state->streams[i]);
+		add_connection(conns, nconns, shard_stream_conn_id(state->streams[i]));
+	}
+	pfree(conns);
+}

@@ -1,0 +1,83 @@
+/*
+ * scan.h
+ *	  The state of a shard scan, shared by the scan itself, its async mode and
+ *	  EXPLAIN.
+ */
+#ifndef SHARDFDW_SCAN_H
+#define SHARDFDW_SCAN_H
+
+#include "postgres.h"
+
+#include "catalog/shard_map.h"
+#include "executor/param.h"
+#include "nodes/bitmapset.h"
+#include "nodes/execnodes.h"
+#include "planner/plan_private.h"
+#include "remote/stream.h"
+#include "tuple/decode.h"
+
+/* One open stream and what it reads. */
+typedef struct ShardScanSource
+{
+	int			nodeno;			/* into maps[0]->nodes */
+	StringInfoData sql;			/* its remote SQL */
+} ShardScanSource;
+
+/* A node's live shards that are still to be opened. */
+typedef struct ShardScanNode
+{
+	int			nlive;			/* live shards there */
+	int			nopened;		/* of them opened so far in this scan */
+	int		   *shardnos;		/* nlive of them */
+} ShardScanNode;
+
+typedef struct ShardScanState
+{
+	ShardScanPlan *plan;
+	ShardParams *params;
+	int			nmaps;
+	const ShardMap **maps;		/* one per table of plan->relids */
+	Oid			userid;			/* whose user mappings are used */
+
+	/* shardnos of maps[0] that have to be read */
+	Bitmapset  *planned;		/* by plan-time pruning */
+	Bitmapset  *live;			/* by parameters as well; == planned until they are known */
+	bool		prune_each_start;	/* conditions need values of the executor */
+
+	ShardSnapshot *snapshot;	/* NULL under plain EXPLAIN */
+	ShardDecoder *decoder;
+
+	/* one execution of the remote query; everything below is in run_cxt */
+	MemoryContext run_cxt;
+	bool		running;
+	ShardScanNode *nodes;		/* maps[0]->nnodes */
+	int			nsources;		/* open streams */
+	int			current;		/* the one rows are taken from */
+	ShardStream **streams;		/* nsources */
+	ShardScanSource *sources;	/* nsources */
+	const char *const *param_values;
+	bool		use_copy;
+	ShardWaitSet *wait_set;
+
+	/* async Append: set by the async callbacks, read by shardIterateForeignScan */
+	bool		async_mode;		/* return an empty slot instead of waiting */
+	bool		would_wait;		/* it did, because nothing is here yet */
+
+	/* for EXPLAIN ANALYZE: of streams that were closed */
+	uint64		rows;
+	uint64		bytes;
+	int			nconns;
+	int			maxconns;
+	const void **conns;			/* distinct connections */
+} ShardScanState;
+
+/* Opens the streams; nothing when they are open. Never blocks. */
+extern void shard_scan_start(ForeignScanState *node);
+
+/* Adds what open streams have received to the counters, closes nothing. */
+extern void shard_scan_totals(const ShardScanState *state, uint64 *rows, uint64 *bytes, int *nconns);
+
+/* Appends the remote SQL for shardno; parameters as $n. */
+extern void shard_scan_sql(const ShardScanState *state, int shardno, StringInfo buf);
+
+#endif
