@@ -54,8 +54,8 @@ suite_run() {
 	copy_tree "$tree" "$SUITE_SRC"
 	cd "$SUITE_SRC" || exit
 	if ! make -C "$SUITE_SRC" -j"$(nproc)" PG_CONFIG="$pg_config" COPT=-Werror >"$SUITE_TMP/build.log" 2>&1; then
-		grep -E 'error|warning' -A 6 "$SUITE_TMP/build.log" | head -n 60 || true
-		show_tail "$SUITE_TMP/build.log" 15
+		grep -v '^gcc ' "$SUITE_TMP/build.log" | grep -E '(error|warning|undefined reference)' -A 4 | head -n 80 ||
+			show_tail "$SUITE_TMP/build.log" 15
 		failed "build"
 		suite_finish
 	fi
@@ -169,11 +169,11 @@ suite_pg_regress() {
 		esac
 	done
 	if [ "$rc" -ne 0 ]; then
-		if [ -s "$outdir/regression.diffs" ]; then
-			cat "$outdir/regression.diffs"
-		else
-			show_tail "$log" 30
-			[ "$seen" -lt ${#names[@]} ] || failed "$(basename "$program") ended with $rc"
+		[ ! -s "$outdir/regression.diffs" ] || head -n 1000 "$outdir/regression.diffs"
+		if [ "$seen" -lt ${#names[@]} ]; then
+			show_tail "$log" 10
+		elif [ ! -s "$outdir/regression.diffs" ]; then
+			failed "$(basename "$program") ended with $rc"
 		fi
 	fi
 }
