@@ -21,6 +21,11 @@
 #error "shardfdw needs PostgreSQL 15 to 19"
 #endif
 
+/* 16 moved the varlena macros out of postgres.h */
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
+
 /* 18 split the EXPLAIN headers */
 #if PG_VERSION_NUM >= 180000
 #include "commands/explain_format.h"

@@ -22,6 +22,7 @@
 
 #include "agg/state.h"
 #include "catalog/pg_type.h"
+#include "compat.h"
 #include "datatype/timestamp.h"
 #include "executor/tuptable.h"
 #include "fmgr.h"
@@ -32,6 +33,7 @@
 #include "tuple/type_io.h"
 #include "utils/date.h"
 #include "utils/lsyscache.h"
+#include "utils/timestamp.h"
 #include "utils/uuid.h"
 
 typedef enum DecodeOp
@@ -240,22 +242,20 @@ decode_error_context(void *arg)
 		errcontext("column %d of a row from a node", decoder->current->colno + 1);
 }
 
-static void pg_attribute_noreturn()
+static void
 malformed_field(int len)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_PROTOCOL_VIOLATION),
 			 errmsg("node returned a value of unexpected length %d", len)));
-	pg_unreachable();
 }
 
-static void pg_attribute_noreturn()
+static void
 out_of_range(const char *type)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
 			 errmsg("%s out of range", type)));
-	pg_unreachable();
 }
 
 static inline void
