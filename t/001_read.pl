@@ -1,0 +1,47 @@
+# The queries of sql/diff as statements of a client, on nodes that are servers of their own: the same
+# rows as from plain tables, with every switch of the planner and the fetchers, through cursors, and
+# in a transaction that has written.
+
+use strict;
+use warnings;
+
+use ShardCluster;
+use DiffQueries;
+use Test::More;
+
+my $c = ShardCluster->new(nodes => 3);
+make_diff_tables($c);
+$c->safe_psql('CREATE TABLE scratch (id int, v int)');
+$c->shard_table('scratch', 'id', shards => 6);
+
+my @files = qw(filter prune group query join misc);
+my @modes = (
+	[ 'diff_seven', [] ],
+	[ 'diff_seven', ['shardfdw.enable_shard_scan=off'] ],
+	[ 'diff_seven', [ 'shardfdw.enable_copy_fetch=off', 'shardfdw.max_connections_per_node=1' ] ],
+	[ 'diff_seven', [ 'shardfdw.enable_partial_aggregate=off', 'enable_hashagg=off', 'shardfdw.max_connections_per_node=2' ] ],
+	[ 'diff_one', ['shardfdw.enable_copy_fetch=off'] ]);
+
+for my $file (@files)
+{
+	queries_ok($c, $file, @$_, common => ['TimeZone=America/New_York']) for @modes;
+	queries_ok(
+		$c, $file, 'diff_seven', ['shardfdw.max_connections_per_node=2'],
+		before => "\\set FETCH_COUNT 3\n",
+		title  => 'through cursors');
+	queries_ok(
+		$c, $file, 'diff_seven', [],
+		before => "BEGIN ISOLATION LEVEL REPEATABLE READ; INSERT INTO public.scratch SELECT g, g FROM generate_series(1, 50) g;\n",
+		after  => 'ROLLBACK;',
+		no_errors => 1,
+		title     => 'after writing');
+}
+
+# Nothing is left open on the nodes.
+for my $i (1 .. 3)
+{
+	$c->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'", $i);
+	is($c->node_safe_psql($i, 'SELECT count(*) FROM pg_prepared_xacts'), '0', "no prepared transaction on node $i");
+}
+
+done_testing();
