@@ -77,12 +77,13 @@ env_make_chroot() {
 	env_remove "$work"
 	# A release that is newer than this debootstrap is made like unstable.
 	[ -e "/usr/share/debootstrap/scripts/$suite" ] || as_root ln -s sid "/usr/share/debootstrap/scripts/$suite"
-	if ! as_root debootstrap --variant=minbase --include="$include" "$suite" "$work" 2>&1 | as_root tee "$log" >/dev/null; then
+	on_exit "env_remove '$work'"
+	if ! run_child env_debootstrap "$include" "$suite" "$work" "$log"; then
 		tail -n 20 "$log" >&2
 		env_remove "$work"
 		die "could not make a $suite system"
 	fi
-	if [ "$major" = 19 ] && ! env_add_experimental "$work" "$major" 2>&1 | as_root tee -a "$log" >/dev/null; then
+	if [ "$major" = 19 ] && ! run_child env_add_experimental "$work" "$major" "$log"; then
 		tail -n 20 "$log" >&2
 		env_remove "$work"
 		die "could not install PostgreSQL $major from experimental"
@@ -92,33 +93,59 @@ env_make_chroot() {
 	as_root mv "$work" "$ENV_CACHE/pg$major"
 }
 
+# In a mount namespace, as debootstrap mounts /proc, and leaves it so when it is killed.
+env_debootstrap() {
+	local include=$1 suite=$2 target=$3 log=$4
+
+	# shellcheck disable=SC2016 # expanded by the inner shell
+	as_root unshare --mount --propagation unchanged -- /bin/bash -c '
+		mount --make-rprivate / 2>/dev/null || true
+		exec debootstrap "$@"
+	' debootstrap --variant=minbase --include="$include" "$suite" "$target" 2>&1 | as_root tee "$log" >/dev/null
+}
+
 # Experimental's packages depend on unstable's; its lists are often past their date.
 env_add_experimental() {
-	local root=$1 major=$2 mirror
+	local root=$1 major=$2 log=$3 mirror
 
 	mirror=$(sed -n 's/^deb \([^ ]*\) .*/\1/p' "$root/etc/apt/sources.list" | head -n 1)
 	printf 'deb %s %s main\n' "$mirror" sid "$mirror" experimental | as_root tee "$root/etc/apt/sources.list.d/more.list" >/dev/null
 	# Forky stays what is preferred; without this everything would be upgraded.
 	printf 'Package: *\nPin: release n=sid\nPin-Priority: 400\n' | as_root tee "$root/etc/apt/preferences.d/sid" >/dev/null
-	env_chroot "$root" apt-get -q -o Acquire::Check-Valid-Until=false update &&
-		env_chroot "$root" env DEBIAN_FRONTEND=noninteractive apt-get -y -q --no-install-recommends -t experimental install \
-			"postgresql-$major" "postgresql-server-dev-$major"
+	{
+		env_chroot "$root" apt-get -q -o Acquire::Check-Valid-Until=false update &&
+			env_chroot "$root" env DEBIAN_FRONTEND=noninteractive apt-get -y -q --no-install-recommends -t experimental install \
+				"postgresql-$major" "postgresql-server-dev-$major"
+	} 2>&1 | as_root tee -a "$log" >/dev/null
 }
 
 # env_chroot root command...: runs a command in a chroot, with what servers need: /proc, and /dev
 # with shared memory. The mounts live in a mount namespace of the command, so that the kernel takes
-# them away with it, whatever happens.
+# them away with it, whatever happens. Where they could be seen outside of it (this script runs in a
+# chroot itself, whose root is no mount point), they are taken away at the end.
 env_chroot() {
 	local root=$1
 	shift
 	# shellcheck disable=SC2016 # expanded by the inner shell
-	as_root unshare --mount --propagation private -- /bin/bash -c '
+	as_root unshare --mount --propagation unchanged -- /bin/bash -c '
 		set -e
 		root=$1
 		shift
+		private=yes
+		mount --make-rprivate / 2>/dev/null || private=no
+		if [ "$private" = no ]; then
+			trap "umount -l \"$root/proc\" 2>/dev/null; umount -R -l \"$root/dev\" 2>/dev/null" EXIT
+			trap : INT TERM HUP
+		fi
 		mount -t proc proc "$root/proc"
 		mount --rbind /dev "$root/dev"
-		exec chroot "$root" "$@"
+		mount --make-rprivate "$root/dev"
+		if [ "$private" = yes ]; then
+			exec chroot "$root" "$@"
+		fi
+		rc=0
+		chroot "$root" "$@" || rc=$?
+		exit "$rc"
 	' env_chroot "$root" env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 TERM="${TERM:-dumb}" "$@"
 }
 

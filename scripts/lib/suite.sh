@@ -54,7 +54,7 @@ suite_run() {
 	copy_tree "$tree" "$SUITE_SRC"
 	cd "$SUITE_SRC" || exit
 	if ! make -C "$SUITE_SRC" -j"$(nproc)" PG_CONFIG="$pg_config" COPT=-Werror >"$SUITE_TMP/build.log" 2>&1; then
-		grep -v '^gcc ' "$SUITE_TMP/build.log" | grep -E '(error|warning|undefined reference)' -A 4 | head -n 80 ||
+		grep -v -E '^[^ ]*gcc ' "$SUITE_TMP/build.log" | grep -E '(error|warning|undefined reference)' -A 4 | head -n 80 ||
 			show_tail "$SUITE_TMP/build.log" 15
 		failed "build"
 		suite_finish
