@@ -112,7 +112,7 @@ shard_type_io_binary_output(Oid type)
 	if (get_typtype(base) == TYPTYPE_ENUM)
 		return true;
 
-	/* InvalidOid unless a true array: oidvector and int2vector are none */
+	/* InvalidOid unless an array; oidvector and int2vector are arrays of plain types too */
 	return is_plain_binary(get_element_type(base));
 }
 
