@@ -3,8 +3,16 @@
  *	  UPDATE and DELETE that run wholly on the node of one shard.
  *
  * The planner has made one statement of them (ShardDirectPlan); it runs on the
- * transaction's writing connection when the first row is asked for.  With
- * RETURNING its rows are streamed; without, only the command tag comes back.
+ * transaction's writing connection of the shard's node.
+ *
+ *	 with RETURNING		when the first row is asked for; its rows are streamed
+ *	 without			those of all shards that the UPDATE or DELETE changes run
+ *						when the first of them is asked, all nodes at the same
+ *						time; only the command tags come back
+ *
+ * Core may leave out a shard by values that it finds out in between.  Then its
+ * statement has run all the same, and has changed nothing: the condition that
+ * core prunes with is part of it.
  */
 #include "postgres.h"
 
@@ -12,6 +20,7 @@
 #include "compat.h"
 #include "executor/fdw_executor.h"
 #include "executor/param.h"
+#include "lib/ilist.h"
 #include "planner/plan_private.h"
 #include "remote/command.h"
 #include "remote/stream.h"
@@ -34,9 +43,64 @@ typedef struct ShardDirectState
 	ShardStream *stream;
 	MemoryContext row_cxt;		/* values of the current row */
 
-	/* no columns come back: rows still to be handed up */
-	int64		nleft;
+	/* no columns come back */
+	struct ShardDirectGroup *group; /* NULL when decoder is not */
+	int64		nchanged;		/* rows */
+	int64		nleft;			/* of them still to be handed up */
 } ShardDirectState;
+
+/* The shards of one UPDATE or DELETE whose statements run together. */
+typedef struct ShardDirectGroup
+{
+	slist_node	link;			/* in groups */
+	EState	   *estate;
+	ResultRelInfo *root;		/* the table named in the UPDATE or DELETE */
+	List	   *members;		/* of ForeignScanState */
+	bool		done;
+} ShardDirectGroup;
+
+/* Groups of statements in progress, innermost first. */
+static slist_head groups = SLIST_STATIC_INIT(groups);
+
+static void
+forget_group(void *arg)
+{
+	slist_delete(&groups, &((ShardDirectGroup *) arg)->link);
+}
+
+/* Puts node into the group of its UPDATE or DELETE. Memory: current context, the query's. */
+static ShardDirectGroup *
+join_group(ForeignScanState *node)
+{
+	EState	   *estate = node->ss.ps.state;
+	ResultRelInfo *root = node->resultRelInfo->ri_RootResultRelInfo;
+	ShardDirectGroup *group;
+	MemoryContextCallback *callback;
+	slist_iter	iter;
+
+	if (root == NULL)
+		root = node->resultRelInfo;
+	slist_foreach(iter, &groups)
+	{
+		group = slist_container(ShardDirectGroup, link, iter.cur);
+		if (group->estate == estate && group->root == root)
+		{
+			group->members = lappend(group->members, node);
+			return group;
+		}
+	}
+
+	group = palloc0(sizeof(ShardDirectGroup));
+	group->estate = estate;
+	group->root = root;
+	group->members = list_make1(node);
+	slist_push_head(&groups, &group->link);
+	callback = palloc0(sizeof(MemoryContextCallback));
+	callback->func = forget_group;
+	callback->arg = group;
+	MemoryContextRegisterResetCallback(estate->es_query_cxt, callback);
+	return group;
+}
 
 /* Decoders and plans name the kinds apart, since tuple/ lies below planner/. */
 static ShardDecodeKind
@@ -96,68 +160,97 @@ shardBeginDirectModify(ForeignScanState *node, int eflags)
 		state->row_cxt = AllocSetContextCreate(estate->es_query_cxt, "shardfdw returned row",
 											   ALLOCSET_SMALL_SIZES);
 	}
+	else
+		state->group = join_group(node);
 	node->fdw_state = state;
 }
 
-/* Runs the statement without returned columns; rows changed. */
-static int64
-run_plain(ShardDirectState *state)
+/* Makes the text and the parameters. Memory: current context. */
+static void
+build_statement(ForeignScanState *node)
 {
-	ShardCommand command = {0};
-	int64		nrows;
+	ShardDirectState *state = node->fdw_state;
+	StringInfoData sql;
 
-	command.serverid = state->shard->serverid;
-	command.userid = state->userid;
-	command.sql = state->sql;
-	command.label = state->shard->name;
-	command.nparams = shard_param_count(state->params);
-	command.params = state->param_values;
-	shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
-	nrows = strtoi64(PQcmdTuples(command.result), NULL, 10);
-	PQclear(command.result);
-	return nrows;
+	state->param_values = shard_param_evaluate(state->params, node->ss.ps.ps_ExprContext);
+	initStringInfo(&sql);
+	shard_param_render(&sql, state->plan->template, &state->shard->relation, false,
+					   state->param_values);
+	state->sql = sql.data;
 }
 
+/* Runs the statements of all members. */
+static void
+run_group(ShardDirectGroup *group)
+{
+	int			nmembers = list_length(group->members);
+	ShardCommand *commands = palloc0(sizeof(ShardCommand) * nmembers);
+
+	group->done = true;
+	for (int i = 0; i < nmembers; i++)
+	{
+		ForeignScanState *node = list_nth(group->members, i);
+		ShardDirectState *state = node->fdw_state;
+
+		build_statement(node);
+		commands[i].serverid = state->shard->serverid;
+		commands[i].userid = state->userid;
+		commands[i].sql = state->sql;
+		commands[i].label = state->shard->name;
+		commands[i].nparams = shard_param_count(state->params);
+		commands[i].params = state->param_values;
+	}
+	shard_command_run(commands, nmembers, SHARD_COMMAND_WRITE, false);
+	for (int i = 0; i < nmembers; i++)
+	{
+		ShardDirectState *state = ((ForeignScanState *) list_nth(group->members, i))->fdw_state;
+
+		state->nchanged = strtoi64(PQcmdTuples(commands[i].result), NULL, 10);
+		state->nleft = state->nchanged;
+		PQclear(commands[i].result);
+	}
+}
+
+static void
+open_stream(ForeignScanState *node)
+{
+	ShardDirectState *state = node->fdw_state;
+	EState	   *estate = node->ss.ps.state;
+	ShardStreamSpec spec = {0};
+
+	build_statement(node);
+	spec.serverid = state->shard->serverid;
+	spec.userid = state->userid;
+	spec.sql = state->sql;
+	spec.label = state->shard->name;
+	spec.ncolumns = shard_decode_nremote(state->decoder);
+	spec.as_writer = true;
+	spec.workers = -1;
+	spec.nparams = shard_param_count(state->params);
+	spec.params = state->param_values;
+	state->stream = shard_stream_open(estate->es_query_cxt,
+									  shard_txn_snapshot(estate->es_query_cxt), &spec);
+}
+
+/* At the first row that is asked for. */
 static void
 start_statement(ForeignScanState *node)
 {
 	ShardDirectState *state = node->fdw_state;
 	EState	   *estate = node->ss.ps.state;
 	MemoryContext oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
-	StringInfoData sql;
 
 	state->started = true;
-	state->param_values = shard_param_evaluate(state->params, node->ss.ps.ps_ExprContext);
-	initStringInfo(&sql);
-	shard_param_render(&sql, state->plan->template, &state->shard->relation, false,
-					   state->param_values);
-	state->sql = sql.data;
-
-	if (state->decoder == NULL)
-	{
-		int64		nrows = run_plain(state);
-
-		if (state->plan->set_processed)
-			estate->es_processed += nrows;
-		if (node->ss.ps.instrument)
-			node->ss.ps.instrument->tuplecount += nrows;
-		state->nleft = nrows;
-	}
+	if (state->decoder != NULL)
+		open_stream(node);
 	else
 	{
-		ShardStreamSpec spec = {0};
-
-		spec.serverid = state->shard->serverid;
-		spec.userid = state->userid;
-		spec.sql = state->sql;
-		spec.label = state->shard->name;
-		spec.ncolumns = shard_decode_nremote(state->decoder);
-		spec.as_writer = true;
-		spec.workers = -1;
-		spec.nparams = shard_param_count(state->params);
-		spec.params = state->param_values;
-		state->stream = shard_stream_open(estate->es_query_cxt,
-										  shard_txn_snapshot(estate->es_query_cxt), &spec);
+		if (!state->group->done)
+			run_group(state->group);
+		if (state->plan->set_processed)
+			estate->es_processed += state->nchanged;
+		if (node->ss.ps.instrument)
+			node->ss.ps.instrument->tuplecount += state->nchanged;
 	}
 	MemoryContextSwitchTo(oldcxt);
 }
