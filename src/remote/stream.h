@@ -76,4 +76,11 @@ extern const void *shard_stream_conn_id(ShardStream *stream);	/* distinct per co
 /* Ends it: an unfinished query is cancelled; never raises for that. */
 extern void shard_stream_close(ShardStream *stream);
 
+/*
+ * Before this transaction's first write on a node: starts the streams that are
+ * queued for it and puts their rows aside, so that they do not see what their
+ * own statement writes.  May block.
+ */
+extern void shard_stream_drain_queue(ShardPool *pool);
+
 #endif

@@ -8,6 +8,7 @@
 
 #include "postgres.h"
 
+#include "access/transam.h"
 #include "remote/connection.h"
 
 /* Before the local commit: prepares all conns at once, writes the log row.  Errors abort the transaction. */
@@ -18,5 +19,14 @@ extern void shard_twophase_commit(ShardConn **conns, int nconns);
 
 /* In abort: ROLLBACK PREPARED where prepared.  WARNINGs only, bounded waits. */
 extern void shard_twophase_abort(ShardConn **conns, int nconns);
+
+/*
+ * What the identifiers of this database's prepared transactions begin with:
+ * "shardfdw:<system identifier>:<database oid>:".  Memory: current context.
+ */
+extern char *shard_twophase_gid_prefix(void);
+
+/* Takes such an identifier apart; false when it is not one of this database's. */
+extern bool shard_twophase_parse_gid(const char *gid, FullTransactionId *xid, int64 *token);
 
 #endif

@@ -40,11 +40,30 @@ extern bool shard_txn_single(ShardSnapshot *snapshot, Oid serverid, Oid userid);
 extern ShardConn *shard_txn_writer(Oid serverid, Oid userid);
 
 /*
+ * The parts of it, for those who write to many nodes at once.  start: the
+ * connection, without a holder but perhaps still connecting, noted as the
+ * node's writer (may block to make a holder yield).  preamble: appends to buf
+ * BEGIN and SAVEPOINTs up to nesting level, nothing when they stand already.
+ */
+extern ShardConn *shard_txn_writer_start(Oid serverid, Oid userid);
+extern void shard_txn_writer_preamble(ShardConn *conn, int level, StringInfo buf);
+
+/* Raises when the node has aborted the transaction that this transaction wrote in. */
+extern void shard_txn_check_writer(ShardConn *conn);
+
+/*
+ * True when a reader must use pool->writer.  Not so for a statement whose
+ * snapshot on this node is older than the first write: its further streams keep
+ * to it, and do not see what the statement itself writes.
+ */
+extern bool shard_txn_uses_writer(ShardPool *pool, ShardSnapshot *snapshot);
+
+/*
  * Appends to buf what must precede a reader's statement on conn: BEGIN with the
  * right isolation level, SET TRANSACTION SNAPSHOT or pg_export_snapshot(), or
  * SAVEPOINTs; nothing when nothing is needed.  *exports is set when the text
- * holds SELECT pg_export_snapshot(), whose result the caller must hand to
- * shard_txn_exported().  Returns false when the snapshot of this node is being
+ * holds SELECT pg_export_snapshot(), whose result (the text's first one with
+ * rows) the caller must hand to shard_txn_exported().  Returns false when the snapshot of this node is being
  * exported by another connection right now: the caller waits for it.
  */
 extern bool shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot,

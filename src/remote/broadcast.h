@@ -1,0 +1,55 @@
+/*
+ * broadcast.h
+ *	  One short command on each of many connections: sent to all, then
+ *	  collected from all.
+ */
+#ifndef SHARDFDW_BROADCAST_H
+#define SHARDFDW_BROADCAST_H
+
+#include "postgres.h"
+
+#include "remote/connection.h"
+
+typedef struct ShardBroadcast
+{
+	ShardConn  *conn;			/* connected, no query under way */
+	const char *sql;			/* NULL: nothing to send */
+
+	/* out */
+	bool		sent;
+	bool		done;			/* the node has answered completely */
+	PGresult   *result;			/* the first failure, else the last result; NULL: no answer */
+} ShardBroadcast;
+
+/* What a cancel request of the user, or the end of the session, does to the wait. */
+typedef enum ShardBroadcastInterrupt
+{
+	SHARD_BROADCAST_RAISE,		/* raises; the commands go on */
+	SHARD_BROADCAST_HURRY,		/* shortens the wait to a second or two */
+	SHARD_BROADCAST_IGNORE		/* nothing */
+} ShardBroadcastInterrupt;
+
+/*
+ * Starts the commands.  Never raises; what could not be sent has sent = false
+ * and its connection is broken.
+ */
+extern void shard_broadcast_start(ShardBroadcast *items, int nitems);
+
+/*
+ * Waits until all have answered, at most timeout_ms (-1: no limit).  One that
+ * has not answered by then, or whose connection was lost, has done = false;
+ * its connection is broken.  Raises only on interrupts, see above.
+ * Memory: results belong to the caller, see shard_broadcast_clear.
+ */
+extern void shard_broadcast_finish(ShardBroadcast *items, int nitems, long timeout_ms,
+								   ShardBroadcastInterrupt interrupt);
+
+extern void shard_broadcast_clear(ShardBroadcast *items, int nitems);
+
+/* True when the command succeeded; tag, when given, must be its command tag. */
+extern bool shard_broadcast_ok(const ShardBroadcast *item, const char *tag);
+
+/* SQLSTATE of its failure; 0 when it has none (no answer, or no failure). */
+extern int	shard_broadcast_sqlstate(const ShardBroadcast *item);
+
+#endif

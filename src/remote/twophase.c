@@ -1,0 +1,427 @@
+/*
+ * twophase.c
+ *	  Atomic commit over nodes.
+ *
+ *	 PRE_COMMIT   PREPARE TRANSACTION on all nodes at once, meanwhile
+ *				  INSERT INTO shardfdw.commit_log in the local transaction
+ *	 local commit is the decision
+ *	 COMMIT		  COMMIT PREPARED on all nodes at once
+ *	 or ABORT	  ROLLBACK PREPARED, or ROLLBACK where nothing was prepared
+ *
+ * Invariants:
+ *
+ * 1. The log row of a transaction is visible if and only if it committed: the
+ *	  transaction itself inserts it, and only after that may it commit.
+ * 2. COMMIT PREPARED is sent only after the local commit is on disk: the
+ *	  commit is forced to be synchronous, whatever synchronous_commit says.
+ * 3. A prepared transaction whose local transaction neither runs nor has a log
+ *	  row is rolled back (ddl/recover.c).  So a row is deleted only when every
+ *	  node has confirmed COMMIT PREPARED, or when no node has anything left of
+ *	  the transaction.  No PREPARE can come late then: the local commit waited
+ *	  for all of them.
+ * 4. gid = shardfdw:<system identifier>:<database oid>:<xid with epoch>:<n>.
+ *	  Only gids with this system's and this database's prefix are touched.
+ * 5. A gid is never used twice.  The xid alone does not give that: after a
+ *	  crash an xid can be given out again of which nothing had reached the disk,
+ *	  while a node keeps what was prepared for its first user.  So n is a random
+ *	  number (the token, its low 16 bits zero) plus the connection's number, and
+ *	  the log row has the token.
+ *
+ * The row of a transaction all of whose nodes have confirmed is deleted by the
+ * next two-phase commit of the same session, so the log stays short without
+ * transactions of its own; rows that remain when a session ends are left to
+ * recover().
+ *
+ * When a connection is lost while PREPARE or COMMIT PREPARED is under way, its
+ * outcome is not known.  One attempt is made over a new connection with the
+ * same parameters (catalogs cannot be read at that point); else recover() does
+ * it.
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "commit_log.h"
+#include "miscadmin.h"
+#include "remote/broadcast.h"
+#include "remote/error.h"
+#include "remote/twophase.h"
+#include "remote/wait.h"
+#include "storage/fd.h"
+#include "storage/latch.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#define COMMIT_TIMEOUT_MS 30000 /* for COMMIT PREPARED on all nodes */
+#define ABORT_TIMEOUT_MS 10000	/* for ROLLBACK PREPARED on all nodes */
+#define RECONNECT_TIMEOUT_MS 3000	/* for all second attempts together */
+
+#define TOKEN_LOW_BITS INT64CONST(0xffff)	/* room for the connection's number */
+#define MAX_PARTICIPANTS 0xffff
+
+/* The current two-phase commit, and the last one that all nodes confirmed. */
+static FullTransactionId current_xid;
+static int64 current_token;
+static FullTransactionId settled_xid;
+static int64 settled_token;
+
+/* ---------- identifiers ---------- */
+
+char *
+shard_twophase_gid_prefix(void)
+{
+	return psprintf("shardfdw:" UINT64_FORMAT ":%u:", GetSystemIdentifier(), MyDatabaseId);
+}
+
+bool
+shard_twophase_parse_gid(const char *gid, FullTransactionId *xid, int64 *token)
+{
+	char	   *prefix = shard_twophase_gid_prefix();
+	size_t		prefixlen = strlen(prefix);
+	unsigned long long xidval;
+	unsigned long long n;
+	int			len = -1;
+
+	if (strncmp(gid, prefix, prefixlen) != 0)
+		return false;
+	gid += prefixlen;
+
+	/* sscanf would take signs and blanks as well */
+	if (strspn(gid, "0123456789:") != strlen(gid) ||
+		sscanf(gid, "%llu:%llu%n", &xidval, &n, &len) != 2 ||
+		len != (int) strlen(gid))
+		return false;
+	*xid = FullTransactionIdFromU64(xidval);
+	*token = (int64) n & ~TOKEN_LOW_BITS;
+	return true;
+}
+
+static int64
+new_token(void)
+{
+	uint64		token;
+
+	if (!pg_strong_random(&token, sizeof(token)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate random values")));
+	return (int64) (token & PG_INT64_MAX) & ~TOKEN_LOW_BITS;
+}
+
+/* ---------- first phase ---------- */
+
+/*
+ * Raises what went wrong with PREPARE TRANSACTION on item's node.
+ */
+static void
+raise_not_prepared(ShardBroadcast *item)
+{
+	ShardConn  *conn = item->conn;
+	PGresult   *res = item->result;
+	int			sqlstate = shard_broadcast_sqlstate(item);
+
+	item->result = NULL;
+	if (sqlstate == ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE)
+	{
+		PQclear(res);
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("node \"%s\" cannot take part in an atomic commit: prepared transactions are disabled there",
+						conn->node),
+				 errhint("Set max_prepared_transactions on the node to at least its max_connections, or shardfdw.commit_protocol to '1pc'.")));
+	}
+	if (sqlstate != 0)
+		shard_error_report(ERROR, res, conn, NULL, NULL);
+	PQclear(res);
+	if (item->done)
+		ereport(ERROR,
+				(errcode(ERRCODE_IN_FAILED_SQL_TRANSACTION),
+				 errmsg("the transaction on node \"%s\" is aborted", conn->node),
+				 errdetail("The node answered PREPARE TRANSACTION with ROLLBACK.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_CONNECTION_FAILURE),
+			 errmsg("connection to node \"%s\" was lost while it prepared the transaction", conn->node)));
+}
+
+/* Makes every failure of items one error, after noting what is prepared and what is not. */
+static void
+check_prepared(ShardBroadcast *items, int nitems)
+{
+	int			failed = -1;
+
+	for (int i = 0; i < nitems; i++)
+	{
+		if (shard_broadcast_ok(&items[i], "PREPARE TRANSACTION"))
+			continue;
+		if (items[i].done || !items[i].sent)
+			items[i].conn->prepared_gid = NULL; /* surely rolled back, or never sent */
+		if (failed < 0)
+			failed = i;
+	}
+	for (int i = 0; i < nitems; i++)
+		if (i != failed)
+		{
+			PQclear(items[i].result);
+			items[i].result = NULL;
+		}
+	if (failed >= 0)
+		raise_not_prepared(&items[failed]);
+}
+
+/* The row of the current transaction, in place of the one of this session's last. */
+static void
+write_log(ShardConn **conns, int nconns)
+{
+	const char **nodes = palloc(nconns * sizeof(char *));
+
+	for (int i = 0; i < nconns; i++)
+		nodes[i] = conns[i]->node;
+	if (FullTransactionIdIsValid(settled_xid))
+		(void) shard_commit_log_delete(settled_xid, settled_token);
+	shard_commit_log_insert(current_xid, current_token, nodes, nconns);
+	pfree(nodes);
+}
+
+void
+shard_twophase_prepare(ShardConn **conns, int nconns)
+{
+	ShardBroadcast *items = palloc0(nconns * sizeof(ShardBroadcast));
+	char	   *prefix = shard_twophase_gid_prefix();
+
+	if (nconns > MAX_PARTICIPANTS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("a transaction cannot commit on more than %d nodes", MAX_PARTICIPANTS)));
+	current_xid = GetTopFullTransactionId();
+	current_token = new_token();
+
+	for (int i = 0; i < nconns; i++)
+	{
+		/* in the transaction's memory, like conns: needed until it has ended */
+		char	   *gid = MemoryContextStrdup(TopTransactionContext,
+											  psprintf("%s" UINT64_FORMAT ":" INT64_FORMAT, prefix,
+													   U64FromFullTransactionId(current_xid),
+													   current_token + i + 1));
+
+		items[i].conn = conns[i];
+		items[i].sql = psprintf("PREPARE TRANSACTION '%s'", gid);
+		conns[i]->prepared_gid = gid;
+	}
+
+	ForceSyncCommit();
+	shard_broadcast_start(items, nconns);
+	write_log(conns, nconns);
+	shard_broadcast_finish(items, nconns, -1, SHARD_BROADCAST_RAISE);
+	check_prepared(items, nconns);
+
+	for (int i = 0; i < nconns; i++)
+		conns[i]->xact_depth = 0;
+	pfree(items);
+}
+
+/* ---------- a second connection, where catalogs cannot be read ---------- */
+
+/* Waits until connecting pg has ended; true when it is connected. Never raises. */
+static bool
+finish_connecting(PGconn *pg, TimestampTz deadline)
+{
+	PostgresPollingStatusType status = PGRES_POLLING_WRITING;
+
+	while (status != PGRES_POLLING_OK)
+	{
+		long		left_ms = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
+
+		if (status == PGRES_POLLING_FAILED || PQstatus(pg) == CONNECTION_BAD ||
+			left_ms <= 0 || QueryCancelPending || ProcDiePending)
+			return false;
+		if (shard_wait_socket(PQsocket(pg),
+							  status == PGRES_POLLING_READING ? WL_SOCKET_READABLE : WL_SOCKET_WRITEABLE,
+							  left_ms, true) == 0)
+			continue;
+		status = PQconnectPoll(pg);
+		shard_wait_sockets_changed();
+	}
+	return true;
+}
+
+/* Opens a connection with the parameters of lost; NULL when that fails.  Never raises. */
+static PGconn *
+connect_again(PGconn *lost, TimestampTz deadline)
+{
+	PQconninfoOption *options = PQconninfo(lost);
+	const char *keywords[128];
+	const char *values[128];
+	int			n = 0;
+	PGconn	   *pg;
+
+	if (!options)
+		return NULL;
+	for (PQconninfoOption *option = options; option->keyword && n < lengthof(keywords) - 1; option++)
+	{
+		if (!option->val)
+			continue;
+		keywords[n] = option->keyword;
+		values[n++] = option->val;
+	}
+	keywords[n] = values[n] = NULL;
+	pg = PQconnectStartParams(keywords, values, 0);
+	PQconninfoFree(options);
+	if (pg && PQstatus(pg) != CONNECTION_BAD && finish_connecting(pg, deadline))
+		return pg;
+	PQfinish(pg);
+	shard_wait_sockets_changed();
+	return NULL;
+}
+
+/*
+ * Tries sql over a new connection in place of conn's lost one; true when the
+ * node did it, or does not know the prepared transaction.
+ */
+static bool
+settle_over_new_connection(ShardConn *conn, const char *sql, TimestampTz deadline)
+{
+	ShardConn	second = {0};
+	ShardBroadcast item = {0};
+	bool		settled = false;
+
+	if (!AcquireExternalFD())
+		return false;
+	second.node = conn->node;
+	second.state = SHARD_CONN_READY;
+	second.pg = connect_again(conn->pg, deadline);
+	if (second.pg)
+	{
+		PQsetnonblocking(second.pg, 1);
+		item.conn = &second;
+		item.sql = sql;
+		shard_broadcast_start(&item, 1);
+		shard_broadcast_finish(&item, 1, Max(1, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline)),
+							   SHARD_BROADCAST_HURRY);
+		settled = shard_broadcast_ok(&item, NULL) ||
+			shard_broadcast_sqlstate(&item) == ERRCODE_UNDEFINED_OBJECT;
+		shard_broadcast_clear(&item, 1);
+		PQfinish(second.pg);
+		shard_wait_sockets_changed();
+	}
+	ReleaseExternalFD();
+	return settled;
+}
+
+/* ---------- second phase ---------- */
+
+static void
+warn_not_settled(const ShardBroadcast *item, bool commit)
+{
+	const char *message = item->result ? PQresultErrorField(item->result, PG_DIAG_MESSAGE_PRIMARY) : NULL;
+
+	ereport(WARNING,
+			(errcode(ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN),
+			 commit ?
+			 errmsg("the transaction is committed, but node \"%s\" has not confirmed it", item->conn->node) :
+			 errmsg("the transaction is rolled back, but may still be prepared on node \"%s\"", item->conn->node),
+			 message ? errdetail_internal("%s", shard_error_clean_text(message)) : 0,
+			 errhint("Rows are locked there until SELECT shardfdw.recover() settles it.")));
+}
+
+/*
+ * Sends verb (COMMIT or ROLLBACK) PREPARED to all conns that have a
+ * prepared_gid.  Returns how many could not be settled.  Never raises.
+ */
+static int
+settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
+{
+	ShardBroadcast *items = palloc0(nconns * sizeof(ShardBroadcast));
+	ShardBroadcastInterrupt interrupt = commit ? SHARD_BROADCAST_HURRY : SHARD_BROADCAST_IGNORE;
+	TimestampTz again_deadline;
+	int			nitems = 0;
+	int			nfailed = 0;
+
+	for (int i = 0; i < nconns; i++)
+	{
+		if (!conns[i]->prepared_gid)
+			continue;
+		items[nitems].conn = conns[i];
+		items[nitems++].sql = psprintf("%s PREPARED '%s'", commit ? "COMMIT" : "ROLLBACK",
+									   conns[i]->prepared_gid);
+	}
+	shard_broadcast_start(items, nitems);
+	shard_broadcast_finish(items, nitems, timeout_ms, interrupt);
+
+	/* a late cancel request may have hit the command instead of what it was meant for */
+	for (int i = 0; i < nitems; i++)
+		if (shard_broadcast_sqlstate(&items[i]) == ERRCODE_QUERY_CANCELED)
+		{
+			shard_broadcast_clear(&items[i], 1);
+			shard_broadcast_start(&items[i], 1);
+			shard_broadcast_finish(&items[i], 1, timeout_ms, interrupt);
+		}
+
+	again_deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RECONNECT_TIMEOUT_MS);
+	for (int i = 0; i < nitems; i++)
+	{
+		bool		settled = shard_broadcast_ok(&items[i], NULL) ||
+
+		/* recover() came first, or it had never been prepared */
+			shard_broadcast_sqlstate(&items[i]) == ERRCODE_UNDEFINED_OBJECT;
+
+		if (!settled && !items[i].done)
+			settled = settle_over_new_connection(items[i].conn, items[i].sql, again_deadline);
+		if (!settled)
+		{
+			warn_not_settled(&items[i], commit);
+			nfailed++;
+		}
+	}
+	shard_broadcast_clear(items, nitems);
+	pfree(items);
+	return nfailed;
+}
+
+void
+shard_twophase_commit(ShardConn **conns, int nconns)
+{
+	settled_xid = InvalidFullTransactionId;
+	if (settle(conns, nconns, true, COMMIT_TIMEOUT_MS) == 0)
+	{
+		settled_xid = current_xid;
+		settled_token = current_token;
+	}
+	for (int i = 0; i < nconns; i++)
+		conns[i]->prepared_gid = NULL;
+}
+
+void
+shard_twophase_abort(ShardConn **conns, int nconns)
+{
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ABORT_TIMEOUT_MS);
+
+	/*
+	 * Where PREPARE is still under way it is cancelled; whether that came in
+	 * time shows in the state of the transaction.
+	 */
+	for (int i = 0; i < nconns; i++)
+	{
+		ShardConn  *conn = conns[i];
+		PGTransactionStatusType status;
+
+		if (!conn->prepared_gid || conn->state != SHARD_CONN_READY)
+			continue;
+		status = PQtransactionStatus(conn->pg);
+		if (status == PQTRANS_ACTIVE)
+		{
+			if (!shard_connection_cancel_noerror(conn, Max(100, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline))))
+				continue;
+			status = PQtransactionStatus(conn->pg);
+		}
+		if (status == PQTRANS_INTRANS || status == PQTRANS_INERROR)
+		{
+			if (!shard_connection_exec_noerror(conn, "ROLLBACK", Max(100, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline))))
+				conn->state = SHARD_CONN_BROKEN;
+			conn->prepared_gid = NULL;
+		}
+	}
+	(void) settle(conns, nconns, false, Max(1000, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline)));
+	for (int i = 0; i < nconns; i++)
+		conns[i]->prepared_gid = NULL;
+}
