@@ -3,12 +3,13 @@
  *	  UPDATE and DELETE that run wholly on the node of one shard.
  *
  * The planner has made one statement of them (ShardDirectPlan); it runs on the
- * transaction's writing connection of the shard's node.
+ * transaction's writing connection of the shard's node.  Those of all shards
+ * that one UPDATE or DELETE changes are started together, when the first of
+ * them is asked for a row: so all nodes work at the same time, and none of the
+ * statements sees what is done with rows that another one has returned.
  *
- *	 with RETURNING		when the first row is asked for; its rows are streamed
- *	 without			those of all shards that the UPDATE or DELETE changes run
- *						when the first of them is asked, all nodes at the same
- *						time; only the command tags come back
+ *	 without RETURNING	all are run, only the command tags come back
+ *	 with RETURNING		rows are streamed
  *
  * Core may leave out a shard by values that it finds out in between.  Then its
  * statement has run all the same, and has changed nothing: the condition that
@@ -36,15 +37,16 @@ typedef struct ShardDirectState
 	ShardParams *params;
 	const char *const *param_values;
 	const char *sql;
-	bool		started;
+	bool		counted;		/* the statement's rows are in es_processed */
+	struct ShardDirectGroup *group;
 
 	/* RETURNING columns of the shard */
 	ShardDecoder *decoder;		/* NULL: none */
 	ShardStream *stream;
+	bool		finished;		/* all rows were read */
 	MemoryContext row_cxt;		/* values of the current row */
 
 	/* no columns come back */
-	struct ShardDirectGroup *group; /* NULL when decoder is not */
 	int64		nchanged;		/* rows */
 	int64		nleft;			/* of them still to be handed up */
 } ShardDirectState;
@@ -56,7 +58,7 @@ typedef struct ShardDirectGroup
 	EState	   *estate;
 	ResultRelInfo *root;		/* the table named in the UPDATE or DELETE */
 	List	   *members;		/* of ForeignScanState */
-	bool		done;
+	bool		started;
 } ShardDirectGroup;
 
 /* Groups of statements in progress, innermost first. */
@@ -160,8 +162,7 @@ shardBeginDirectModify(ForeignScanState *node, int eflags)
 		state->row_cxt = AllocSetContextCreate(estate->es_query_cxt, "shardfdw returned row",
 											   ALLOCSET_SMALL_SIZES);
 	}
-	else
-		state->group = join_group(node);
+	state->group = join_group(node);
 	node->fdw_state = state;
 }
 
@@ -179,38 +180,6 @@ build_statement(ForeignScanState *node)
 	state->sql = sql.data;
 }
 
-/* Runs the statements of all members. */
-static void
-run_group(ShardDirectGroup *group)
-{
-	int			nmembers = list_length(group->members);
-	ShardCommand *commands = palloc0(sizeof(ShardCommand) * nmembers);
-
-	group->done = true;
-	for (int i = 0; i < nmembers; i++)
-	{
-		ForeignScanState *node = list_nth(group->members, i);
-		ShardDirectState *state = node->fdw_state;
-
-		build_statement(node);
-		commands[i].serverid = state->shard->serverid;
-		commands[i].userid = state->userid;
-		commands[i].sql = state->sql;
-		commands[i].label = state->shard->name;
-		commands[i].nparams = shard_param_count(state->params);
-		commands[i].params = state->param_values;
-	}
-	shard_command_run(commands, nmembers, SHARD_COMMAND_WRITE, false);
-	for (int i = 0; i < nmembers; i++)
-	{
-		ShardDirectState *state = ((ForeignScanState *) list_nth(group->members, i))->fdw_state;
-
-		state->nchanged = strtoi64(PQcmdTuples(commands[i].result), NULL, 10);
-		state->nleft = state->nchanged;
-		PQclear(commands[i].result);
-	}
-}
-
 static void
 open_stream(ForeignScanState *node)
 {
@@ -218,7 +187,6 @@ open_stream(ForeignScanState *node)
 	EState	   *estate = node->ss.ps.state;
 	ShardStreamSpec spec = {0};
 
-	build_statement(node);
 	spec.serverid = state->shard->serverid;
 	spec.userid = state->userid;
 	spec.sql = state->sql;
@@ -232,26 +200,58 @@ open_stream(ForeignScanState *node)
 									  shard_txn_snapshot(estate->es_query_cxt), &spec);
 }
 
-/* At the first row that is asked for. */
+/* Runs those statements of the group that return nothing. */
 static void
-start_statement(ForeignScanState *node)
+run_plain(ShardDirectGroup *group)
 {
-	ShardDirectState *state = node->fdw_state;
-	EState	   *estate = node->ss.ps.state;
-	MemoryContext oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
+	ShardCommand *commands = palloc0(sizeof(ShardCommand) * list_length(group->members));
+	ShardDirectState **states = palloc(sizeof(ShardDirectState *) * list_length(group->members));
+	int			ncommands = 0;
+	ListCell   *lc;
 
-	state->started = true;
-	if (state->decoder != NULL)
-		open_stream(node);
-	else
+	foreach(lc, group->members)
 	{
-		if (!state->group->done)
-			run_group(state->group);
-		if (state->plan->set_processed)
-			estate->es_processed += state->nchanged;
-		if (node->ss.ps.instrument)
-			node->ss.ps.instrument->tuplecount += state->nchanged;
+		ShardDirectState *state = ((ForeignScanState *) lfirst(lc))->fdw_state;
+		ShardCommand *command = &commands[ncommands];
+
+		if (state->decoder != NULL)
+			continue;
+		command->serverid = state->shard->serverid;
+		command->userid = state->userid;
+		command->sql = state->sql;
+		command->label = state->shard->name;
+		command->nparams = shard_param_count(state->params);
+		command->params = state->param_values;
+		states[ncommands++] = state;
 	}
+	if (ncommands == 0)
+		return;
+	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
+	for (int i = 0; i < ncommands; i++)
+	{
+		states[i]->nchanged = strtoi64(PQcmdTuples(commands[i].result), NULL, 10);
+		states[i]->nleft = states[i]->nchanged;
+		PQclear(commands[i].result);
+	}
+}
+
+/* Starts the statements of all members. */
+static void
+start_group(ShardDirectGroup *group)
+{
+	MemoryContext oldcxt = MemoryContextSwitchTo(group->estate->es_query_cxt);
+	ListCell   *lc;
+
+	group->started = true;
+	foreach(lc, group->members)
+	{
+		ForeignScanState *node = lfirst(lc);
+
+		build_statement(node);
+		if (((ShardDirectState *) node->fdw_state)->decoder != NULL)
+			open_stream(node);
+	}
+	run_plain(group);
 	MemoryContextSwitchTo(oldcxt);
 }
 
@@ -276,6 +276,7 @@ next_returned(ShardDirectState *state, TupleTableSlot *slot)
 		switch (shard_stream_next(state->stream, &row))
 		{
 			case SHARD_STREAM_DONE:
+				state->finished = true;
 				return false;
 			case SHARD_STREAM_WAIT:
 				shard_stream_wait(&state->stream, 1, NULL);
@@ -296,8 +297,16 @@ shardIterateDirectModify(ForeignScanState *node)
 	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
 
 	ExecClearTuple(slot);
-	if (!state->started)
-		start_statement(node);
+	if (!state->group->started)
+		start_group(state->group);
+	if (state->decoder == NULL && !state->counted)
+	{
+		state->counted = true;
+		if (state->plan->set_processed)
+			node->ss.ps.state->es_processed += state->nchanged;
+		if (node->ss.ps.instrument)
+			node->ss.ps.instrument->tuplecount += state->nchanged;
+	}
 
 	if (rinfo->ri_projectReturning == NULL)
 		return slot;
@@ -317,9 +326,16 @@ shardEndDirectModify(ForeignScanState *node)
 {
 	ShardDirectState *state = node->fdw_state;
 
-	if (state == NULL)
+	if (state == NULL || state->stream == NULL)
 		return;
-	if (state->stream != NULL)
-		shard_stream_close(state->stream);
+
+	/* To close it while it runs would cancel it, and so fail the transaction. */
+	while (!state->finished)
+	{
+		TupleTableSlot *slot = ExecClearTuple(node->ss.ss_ScanTupleSlot);
+
+		(void) next_returned(state, slot);
+	}
+	shard_stream_close(state->stream);
 	state->stream = NULL;
 }
