@@ -59,6 +59,7 @@ struct ShardConn
 	TimestampTz connect_deadline;	/* 0: none */
 	int			connect_events; /* socket events that PQconnectPoll waits for */
 	bool		connected;		/* the server accepted us; now the session is set up */
+	bool		needs_password; /* refuse a server that did not ask for the password */
 	bool		used;			/* has run a statement */
 	bool		invalidated;	/* options changed: close when idle and outside a transaction */
 	uint32		server_hash;	/* system cache hashes of server and mapping, for invalidation */
@@ -70,6 +71,7 @@ struct ShardConn
 	int			xact_depth;
 	bool		xact_wrote;		/* may have changed data: takes part in commit */
 	bool		xact_failed;	/* remote transaction is aborted */
+	bool		xact_stale;		/* savepoint xact_depth + 1 of a committed subtransaction still stands */
 	bool		end_pending;	/* COMMIT of a read transaction sent, result not read yet */
 	struct ShardSnapshot *snapshot; /* statement snapshot its read transaction belongs to */
 	char	   *prepared_gid;	/* after PREPARE TRANSACTION */
@@ -165,6 +167,12 @@ extern void shard_connection_exec(ShardConn *conn, const char *sql);
  * false when that failed and conn is now broken.  Never raises: for abort.
  */
 extern bool shard_connection_cancel_noerror(ShardConn *conn, int timeout_ms);
+
+/*
+ * Reads on until what runs on conn has ended, without cancelling it; false when
+ * the user wants to cancel meanwhile, or the connection was lost.
+ */
+extern bool shard_connection_drain_noerror(ShardConn *conn);
 
 /* Sends sql and reads its results within timeout_ms; false when it failed or timed out (then broken). */
 extern bool shard_connection_exec_noerror(ShardConn *conn, const char *sql, int timeout_ms);

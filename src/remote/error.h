@@ -19,4 +19,16 @@
 extern void shard_error_report(int elevel, PGresult *res, ShardConn *conn,
 							   const char *label, const char *sql);
 
+/*
+ * Raises ERRCODE_PROTOCOL_VIOLATION: what a node sent is not what was asked
+ * for.  The connection is broken from then on.
+ */
+extern void shard_error_protocol(ShardConn *conn, const char *label, const char *what) __attribute__((noreturn));
+
+/*
+ * Copy of text that came from a node, cut to a bounded length, valid in the
+ * database's encoding, without trailing line ends.  NULL for NULL.
+ */
+extern char *shard_error_clean_text(const char *text);
+
 #endif

@@ -28,10 +28,20 @@ typedef struct ShardPool		/* one node and user */
 
 extern ShardPool *shard_pool_get(Oid serverid, Oid userid);
 
-/* A free or new connection for reading, or NULL when all are held (the caller queues).  Never blocks. */
+/*
+ * A free or new connection for reading, or NULL when all are held (the caller
+ * queues).  Never blocks: it may be connecting still, or have end_pending.
+ * Free ones are preferred in this order: in a read transaction of snapshot,
+ * outside any transaction, a new one, in a read transaction of another snapshot.
+ */
 extern ShardConn *shard_pool_acquire_reader(ShardPool *pool, struct ShardSnapshot *snapshot);
 
-/* A connection outside any transaction, own to the caller until released (DDL helpers, recovery).  May connect. */
+/*
+ * A connected one outside any transaction, own to the caller until
+ * shard_connection_release (DDL helpers, recovery): it is held on return, by a
+ * holder that does not yield; the end of the transaction releases what an error
+ * left.  May open one above the cap.  Waits for connecting; answers interrupts.
+ */
 extern ShardConn *shard_pool_acquire_free(ShardPool *pool);
 
 /* Calls fn for every pool / connection of this backend. */

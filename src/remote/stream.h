@@ -73,8 +73,17 @@ extern uint64 shard_stream_rows(ShardStream *stream);
 extern uint64 shard_stream_bytes(ShardStream *stream);
 extern const void *shard_stream_conn_id(ShardStream *stream);	/* distinct per connection, for EXPLAIN */
 
-/* Ends it: an unfinished query is cancelled; never raises for that. */
+/*
+ * Ends it: an unfinished query is cancelled; never raises for that.  The remote
+ * transaction it ran in, if any, stays usable.
+ */
 extern void shard_stream_close(ShardStream *stream);
+
+/*
+ * Starts every queued stream of pool and puts its rows aside, waiting for them:
+ * before the transaction writes there, since they must not see it.
+ */
+extern void shard_stream_drain_queue(ShardPool *pool);
 
 /*
  * Before this transaction's first write on a node: starts the streams that are

@@ -1,0 +1,323 @@
+/*
+ * pool.c
+ *	  The connections of this backend, per node and user.
+ *
+ * A pool lives as long as the backend.  Its key holds the user, so that SET
+ * ROLE and views of other owners never get a connection of somebody else's
+ * mapping.  Connections leave it
+ *	- when they are found dead or broken: at once outside a remote transaction,
+ *	  else at the end of the transaction, which must see the loss;
+ *	- when options of their server or mapping changed: as soon as they are idle.
+ *
+ * A connection that was idle is looked at before it is handed out (a node may
+ * have been restarted), which costs one poll().
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "compat.h"
+#include "guc.h"
+#include "remote/pool.h"
+#include "remote/txn.h"
+#include "utils/hsearch.h"
+#include "utils/inval.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+
+static HTAB *pools = NULL;
+
+static void refuse_yield(ShardConn *conn, void *arg);
+
+/* Holder of connections from shard_pool_acquire_free. */
+static const ShardConnHolder free_holder = {refuse_yield, NULL, NULL};
+
+static void
+refuse_yield(ShardConn *conn, void *arg)
+{
+	elog(ERROR, "connection to node \"%s\" is in use by a command", conn->node);
+}
+
+ShardPool *
+shard_pool_get(Oid serverid, Oid userid)
+{
+	Oid			key[2] = {serverid, userid};
+	ShardPool  *pool;
+	bool		found;
+
+	if (!pools)
+	{
+		HASHCTL		ctl = {0};
+
+		ctl.keysize = sizeof(key);
+		ctl.entrysize = sizeof(ShardPool);
+		ctl.hcxt = AllocSetContextCreate(TopMemoryContext, "shardfdw pools", ALLOCSET_SMALL_SIZES);
+		pools = hash_create("shardfdw pools", 16, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	}
+	StaticAssertStmt(offsetof(ShardPool, key_userid) == sizeof(Oid), "key is two OIDs");
+	pool = hash_search(pools, key, HASH_ENTER, &found);
+	if (!found)
+	{
+		dlist_init(&pool->conns);
+		dlist_init(&pool->queue);
+		pool->nconns = 0;
+		pool->writer = NULL;
+	}
+	return pool;
+}
+
+static ShardPool *
+pool_of(ShardConn *conn)
+{
+	return shard_pool_get(conn->serverid, conn->userid);
+}
+
+/* Closes conn whatever its state. */
+static void
+destroy(ShardConn *conn)
+{
+	ShardPool  *pool = pool_of(conn);
+
+	dlist_delete(&conn->link);
+	pool->nconns--;
+	if (pool->writer == conn)
+		pool->writer = NULL;
+	shard_connection_close(conn);
+}
+
+void
+shard_pool_discard(ShardConn *conn)
+{
+	conn->state = SHARD_CONN_BROKEN;
+	if (conn->holder)
+		shard_connection_release(conn);
+	if (conn->xact_depth == 0)
+		destroy(conn);
+}
+
+/* Closes idle connections of pool that nobody can use any more. */
+static void
+sweep(ShardPool *pool)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &pool->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		if (!conn->holder && conn->xact_depth == 0 &&
+			(conn->invalidated || conn->state == SHARD_CONN_BROKEN))
+			destroy(conn);
+	}
+}
+
+static ShardConn *
+open_connection(ShardPool *pool)
+{
+	ShardConn  *conn = shard_connection_start(pool->key_serverid, pool->key_userid);
+
+	dlist_push_tail(&pool->conns, &conn->link);
+	pool->nconns++;
+	return conn;
+}
+
+/*
+ * How well a free connection serves a reader of snapshot: 0 not at all, 1 when
+ * nothing else can be had, 2 will soon be ready, 3 ready, 4 in the read
+ * transaction of snapshot already.
+ */
+static int
+reader_rank(const ShardPool *pool, const ShardConn *conn, const struct ShardSnapshot *snapshot)
+{
+	if (conn->holder || conn->state == SHARD_CONN_BROKEN || conn == pool->writer)
+		return 0;
+	if (conn->xact_depth > 0)
+	{
+		if (conn->xact_failed)
+			return 0;
+		return conn->snapshot && conn->snapshot == snapshot ? 4 : 1;
+	}
+	if (conn->state == SHARD_CONN_CONNECTING || conn->end_pending)
+		return 2;
+	return 3;
+}
+
+/* The best free connection for a reader with a rank of at least min, checked to be alive. */
+static ShardConn *
+find_free(ShardPool *pool, const struct ShardSnapshot *snapshot, int min)
+{
+	for (;;)
+	{
+		ShardConn  *best = NULL;
+		int			best_rank = min - 1;
+		dlist_iter	iter;
+
+		dlist_foreach(iter, &pool->conns)
+		{
+			ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+			int			rank = reader_rank(pool, conn, snapshot);
+
+			if (rank > best_rank)
+			{
+				best = conn;
+				best_rank = rank;
+			}
+		}
+		if (!best || best->state == SHARD_CONN_CONNECTING || shard_connection_usable(best))
+			return best;
+		shard_pool_discard(best);	/* broken now, so it is not found again */
+	}
+}
+
+/* Connections of pool that count for the cap: not those that only wait for the end of the transaction. */
+static int
+count_live(const ShardPool *pool)
+{
+	int			n = 0;
+	dlist_iter	iter;
+
+	dlist_foreach(iter, (dlist_head *) &pool->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		if (conn->state != SHARD_CONN_BROKEN && !conn->xact_failed)
+			n++;
+	}
+	return n;
+}
+
+ShardConn *
+shard_pool_acquire_reader(ShardPool *pool, struct ShardSnapshot *snapshot)
+{
+	ShardConn  *conn;
+
+	if (shard_txn_uses_writer(pool, snapshot))
+	{
+		conn = pool->writer;
+		if (conn->holder)
+			return NULL;
+		if (!shard_connection_usable(conn))
+			ereport(ERROR,
+					(errcode(ERRCODE_CONNECTION_FAILURE),
+					 errmsg("lost connection to node \"%s\"", conn->node),
+					 errdetail("The transaction has written there.")));
+		return conn;
+	}
+
+	sweep(pool);
+	conn = find_free(pool, snapshot, 2);
+	if (!conn && count_live(pool) < shard_guc_max_connections_per_node)
+		conn = open_connection(pool);
+	if (!conn)
+		conn = find_free(pool, snapshot, 1);
+	return conn;
+}
+
+ShardConn *
+shard_pool_acquire_free(ShardPool *pool)
+{
+	ShardConn  *conn = NULL;
+	dlist_iter	iter;
+
+	sweep(pool);
+	dlist_foreach(iter, &pool->conns)
+	{
+		ShardConn  *candidate = dlist_container(ShardConn, link, iter.cur);
+
+		if (!candidate->holder && candidate != pool->writer && candidate->xact_depth == 0 &&
+			!candidate->end_pending && shard_connection_usable(candidate))
+		{
+			conn = candidate;
+			break;
+		}
+	}
+	if (!conn)
+		conn = open_connection(pool);
+	shard_connection_finish(conn);
+	shard_connection_hold(conn, &free_holder);
+	return conn;
+}
+
+void
+shard_pool_warm(ShardPool *pool)
+{
+	if (pool->writer)
+		return;
+	sweep(pool);
+	if (!find_free(pool, NULL, 2) && count_live(pool) < shard_guc_max_connections_per_node)
+		open_connection(pool);
+}
+
+/* Calls fn, which may close its connection, for each. */
+void
+shard_pool_each(ShardConnVisitor fn, void *arg)
+{
+	HASH_SEQ_STATUS seq;
+	ShardPool  *pool;
+
+	if (!pools)
+		return;
+	hash_seq_init(&seq, pools);
+	while ((pool = hash_seq_search(&seq)) != NULL)
+	{
+		dlist_mutable_iter iter;
+
+		dlist_foreach_modify(iter, &pool->conns)
+			fn(dlist_container(ShardConn, link, iter.cur), arg);
+	}
+}
+
+/* A server or a mapping changed; hashvalue 0: any of them. */
+static void
+invalidate_pools(Datum arg, SysCacheIdentifier cacheid, uint32 hashvalue)
+{
+	HASH_SEQ_STATUS seq;
+	ShardPool  *pool;
+
+	if (!pools)
+		return;
+	hash_seq_init(&seq, pools);
+	while ((pool = hash_seq_search(&seq)) != NULL)
+	{
+		dlist_iter	iter;
+
+		dlist_foreach(iter, &pool->conns)
+		{
+			ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+			if (hashvalue == 0 ||
+				(cacheid == FOREIGNSERVEROID && conn->server_hash == hashvalue) ||
+				(cacheid == USERMAPPINGOID && conn->mapping_hash == hashvalue))
+				conn->invalidated = true;
+		}
+	}
+}
+
+/* What the end of a transaction leaves of a connection. */
+static void
+tidy(ShardConn *conn, void *arg)
+{
+	if (conn->holder == &free_holder)
+		shard_pool_discard(conn);
+	else if (conn->state == SHARD_CONN_BROKEN ||
+			 (conn->invalidated && !conn->holder && conn->xact_depth == 0))
+		destroy(conn);
+}
+
+/*
+ * Runs after the callback of txn.c, which was registered later: what is broken
+ * has been noticed there.
+ */
+static void
+end_transaction(XactEvent event, void *arg)
+{
+	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
+		shard_pool_each(tidy, NULL);
+}
+
+void
+shard_pool_init(void)
+{
+	CacheRegisterSyscacheCallback(FOREIGNSERVEROID, invalidate_pools, (Datum) 0);
+	CacheRegisterSyscacheCallback(USERMAPPINGOID, invalidate_pools, (Datum) 0);
+	RegisterXactCallback(end_transaction, NULL);
+}

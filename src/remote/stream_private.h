@@ -1,0 +1,94 @@
+/*
+ * stream_private.h
+ *	  What stream.c (life of a stream) and stream_fetch.c (its bytes) share.
+ */
+#ifndef SHARDFDW_STREAM_PRIVATE_H
+#define SHARDFDW_STREAM_PRIVATE_H
+
+#include "remote/spill.h"
+#include "remote/stream.h"
+
+typedef enum ShardStreamState
+{
+	STREAM_QUEUED,				/* waits for a connection */
+	STREAM_CONNECTING,
+	STREAM_SETTLING,			/* an earlier COMMIT on the connection has not ended */
+	STREAM_SNAPSHOT,			/* another connection is exporting the snapshot */
+	STREAM_PREAMBLE,			/* what precedes the statement was sent by itself */
+	STREAM_SENT,				/* the statement was sent; results are read */
+	STREAM_SPILLED,				/* its connection was given up, rows come from the spill */
+	STREAM_DONE,
+	STREAM_LOST					/* its connection was taken away, or it failed */
+} ShardStreamState;
+
+typedef enum ShardFetchStatus
+{
+	FETCH_ROW,
+	FETCH_WAIT,
+	FETCH_END					/* the node has answered completely; see error */
+} ShardFetchStatus;
+
+struct ShardStream
+{
+	MemoryContext cxt;
+	MemoryContextCallback callback;
+	ResourceOwner owner;		/* of the spill's file */
+	ShardStreamSpec spec;
+	ShardSnapshot *snapshot;
+	ShardPool *pool;
+	dlist_node	queue_link;		/* in pool->queue while STREAM_QUEUED */
+
+	ShardStreamState state;
+	ShardConn  *conn;			/* held, or NULL */
+	ShardConnHolder holder;
+	const void *conn_id;		/* conn, also after it was released */
+	bool		conn_was_used;	/* conn is from before this stream */
+	bool		retried;
+	bool		closed;
+	bool		yielding;
+	bool		guarded;		/* runs inside a savepoint of its own */
+	bool		drained;		/* nothing to read until the socket is ready */
+	uint64		wait_no;		/* last wait that it took part in */
+
+	/* reading (stream_fetch.c) */
+	bool		exporting;		/* the preamble's pg_export_snapshot() has not come */
+	bool		copying;		/* between the node's CopyOut and CopyDone */
+	bool		header_seen;
+	bool		trailer_seen;
+	bool		format_checked;
+	char	   *message;		/* CopyData of the current row */
+	int			message_len;
+	int			cursor;
+	PGresult   *result;			/* rows of the current chunk */
+	int			rowno;
+	bool		pinned;			/* the caller's row lies in message or result: keep that */
+	char	   *kept_message;
+	PGresult   *kept_result;
+	const char **values;		/* spec.ncolumns each */
+	int		   *lens;
+	PGresult   *error;			/* first failure of the node */
+
+	ShardSpill *spill;
+	uint64		nrows;
+	uint64		nbytes;
+	int64		affected;
+};
+
+/*
+ * Sends the statement, preamble in front of it, and sets the state; when they
+ * cannot go together, the preamble only (STREAM_PREAMBLE).
+ */
+extern void shard_fetch_send(ShardStream *stream, const char *preamble);
+
+/* Next row out of libpq; reads the socket only when nothing complete is there. Never blocks. */
+extern ShardFetchStatus shard_fetch_next(ShardStream *stream, ShardRow *row);
+
+/* Puts row aside; next row that was. */
+extern void shard_fetch_put_aside(ShardStream *stream, const ShardRow *row);
+extern bool shard_fetch_next_aside(ShardStream *stream, ShardRow *row);
+
+/* Frees what rows lie in: the current one, or all but a pinned one. */
+extern void shard_fetch_free_row(ShardStream *stream);
+extern void shard_fetch_free_kept(ShardStream *stream);
+
+#endif
