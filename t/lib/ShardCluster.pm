@@ -181,6 +181,17 @@ sub shard_table
 	return $self->safe_psql('SELECT shardfdw.shard_table(' . join(', ', @args) . ')');
 }
 
+# The shards of a table: a list of [name on the coordinator and on the node, the node's number].
+sub shards_of
+{
+	my ($self, $table) = @_;
+	my $rows = $self->safe_psql(
+		qq{SELECT ftrelid::regclass, substr(srvname, 5) FROM pg_inherits
+			JOIN pg_foreign_table ON ftrelid = inhrelid JOIN pg_foreign_server s ON s.oid = ftserver
+			WHERE inhparent = '$table'::regclass ORDER BY ftrelid::regclass::text});
+	return map { [ split /\|/ ] } split /\n/, $rows;
+}
+
 # A query that goes on while the test does something else. Returns a handle for wait_sql; the
 # session has its own application_name, so that pg_stat_activity finds it.
 my $nbackground = 0;

@@ -1,0 +1,100 @@
+# Whose credentials a query uses: SET ROLE inside of a transaction, views, cached plans (R47); and
+# postgres_fdw's password rules for those who are no superusers.
+
+use strict;
+use warnings;
+
+use ShardCluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $c = ShardCluster->new(nodes => 2, host => 'tcp');
+
+# Shards that tell who asks, made by hand.
+for my $i (1 .. 2)
+{
+	$c->node_safe_psql($i, qq{
+		CREATE ROLE alice LOGIN PASSWORD 'pw-alice'; CREATE ROLE bob LOGIN PASSWORD 'pw-bob';
+		CREATE VIEW who_$i AS SELECT $i AS id, current_user::text AS u;
+		CREATE TABLE t_$i (id int, v int);
+		INSERT INTO t_$i VALUES ($i, $i);
+		GRANT ALL ON who_$i, t_$i TO alice, bob});
+	my $hba = $c->node($i)->data_dir . '/pg_hba.conf';
+	my $old = slurp_file($hba);
+	open my $fh, '>', $hba or die;
+	print $fh "host all alice,bob 127.0.0.1/32 scram-sha-256\n$old";
+	close $fh;
+	$c->node($i)->reload;
+}
+$c->safe_psql(q{
+	CREATE ROLE alice; CREATE ROLE bob; CREATE ROLE nobody;
+	CREATE TABLE who (id int, u text) PARTITION BY LIST (id);
+	CREATE FOREIGN TABLE who_1 PARTITION OF who FOR VALUES IN (1) SERVER node1;
+	CREATE FOREIGN TABLE who_2 PARTITION OF who FOR VALUES IN (2) SERVER node2;
+	CREATE TABLE t (id int, v int) PARTITION BY LIST (id);
+	CREATE FOREIGN TABLE t_1 PARTITION OF t FOR VALUES IN (1) SERVER node1;
+	CREATE FOREIGN TABLE t_2 PARTITION OF t FOR VALUES IN (2) SERVER node2;
+	GRANT ALL ON who, t TO alice, bob, nobody;
+	CREATE VIEW who_of_alice AS SELECT * FROM who;
+	ALTER VIEW who_of_alice OWNER TO alice;
+	GRANT ALL ON who_of_alice TO bob, nobody});
+for my $role ('alice', 'bob')
+{
+	$c->safe_psql("CREATE USER MAPPING FOR $role SERVER node$_ OPTIONS (user '$role', password 'pw-$role')") for 1 .. 2;
+}
+my $me = $c->safe_psql('SELECT current_user');
+
+for my $mode ('on', 'off')
+{
+	my $q = "SELECT string_agg(u, ',' ORDER BY id) FROM who";
+	is( $c->safe_psql(
+			"SET shardfdw.enable_shard_scan = $mode; $q; SET ROLE alice; $q; BEGIN; $q; SET LOCAL ROLE bob; $q; SET LOCAL ROLE alice; $q; COMMIT; RESET ROLE; $q"),
+		join("\n", map { "$_,$_" } $me, 'alice', 'alice', 'bob', 'alice', $me),
+		"SET ROLE in a transaction (shard scan $mode)");
+	for my $plan ('force_generic_plan', 'force_custom_plan')
+	{
+		is( $c->safe_psql(
+				"SET shardfdw.enable_shard_scan = $mode; SET plan_cache_mode = $plan;
+				 PREPARE p AS SELECT DISTINCT u FROM who; PREPARE g (int) AS SELECT u, count(*) FROM who WHERE id = \$1 GROUP BY u;
+				 EXECUTE p; EXECUTE g(1); SET ROLE alice; EXECUTE p; EXECUTE g(2); BEGIN; SET ROLE bob; EXECUTE p; EXECUTE g(1); ROLLBACK; EXECUTE p; EXECUTE g(1)"),
+			"$me\n$me|1\nalice\nalice|1\nbob\nbob|1\nalice\nalice|1", "cached plans, $plan (shard scan $mode)");
+	}
+	is( $c->safe_psql(
+			"SET shardfdw.enable_shard_scan = $mode; SET ROLE bob; SELECT DISTINCT u FROM who_of_alice; SELECT a.u, w.u FROM who_of_alice a JOIN who w USING (id) WHERE id = 1"),
+		"alice\nalice|bob", "a view uses its owner's mapping, in one query with the caller's (shard scan $mode)");
+	is( $c->safe_psql(
+			"SET shardfdw.enable_shard_scan = $mode; BEGIN; SET LOCAL ROLE alice; UPDATE t SET v = v + 1; SET LOCAL ROLE bob; INSERT INTO t VALUES (1, 100), (2, 200);
+			 SAVEPOINT a; SET LOCAL ROLE alice; SELECT count(*), sum(v) FROM t; ROLLBACK; SELECT count(*), sum(v) FROM t"),
+		"2|5\n2|3", "two roles write in one transaction, each by its own connection (shard scan $mode)");
+	my ($rc, undef, $err) = $c->psql("SET shardfdw.enable_shard_scan = $mode; SET ROLE nobody; SELECT * FROM who");
+	like($err, qr/user mapping not found.*nobody/, "a role without user mapping (shard scan $mode)");
+}
+
+# A function of another owner, and what it leaves behind.
+$c->safe_psql(q{
+	CREATE FUNCTION who_definer() RETURNS text SECURITY DEFINER LANGUAGE sql AS $$ SELECT max(u) FROM who $$;
+	ALTER FUNCTION who_definer OWNER TO alice; GRANT EXECUTE ON FUNCTION who_definer TO bob});
+is($c->safe_psql('SET ROLE bob; SELECT who_definer(); SELECT max(u) FROM who'), "alice\nbob", 'SECURITY DEFINER');
+
+# Password rules. Node 1 asks bob for a password, but trusts carol.
+$c->node_safe_psql($_, 'CREATE ROLE carol LOGIN; GRANT ALL ON who_' . $_ . ' TO carol') for 1 .. 2;
+$c->safe_psql('CREATE ROLE carol; GRANT ALL ON who TO carol');
+$c->safe_psql("CREATE USER MAPPING FOR carol SERVER node$_ OPTIONS (user 'carol')") for 1 .. 2;
+$c->psql_fails_like('SET ROLE carol; SELECT * FROM who;', qr/2F003.*password/s, 'no password in the mapping: refused');
+$c->safe_psql("ALTER USER MAPPING FOR carol SERVER node$_ OPTIONS (ADD password 'unused')") for 1 .. 2;
+$c->psql_fails_like('SET ROLE carol; SELECT * FROM who;', qr/2F003.*password/s, 'the node did not ask for the password: refused');
+$c->psql_fails_like(
+	q{GRANT USAGE ON FOREIGN SERVER node1 TO carol; SET ROLE carol; ALTER USER MAPPING FOR carol SERVER node1 OPTIONS (ADD password_required 'false');},
+	qr/42501/, 'password_required is not for everyone');
+$c->psql_fails_like(
+	q{SET ROLE carol; ALTER USER MAPPING FOR carol SERVER node1 OPTIONS (ADD sslkey '/tmp/x');}, qr/42501/, 'nor is sslkey');
+$c->safe_psql("ALTER USER MAPPING FOR carol SERVER node$_ OPTIONS (ADD password_required 'false')") for 1 .. 2;
+is($c->safe_psql('SET ROLE carol; SELECT DISTINCT u FROM who'), 'carol', 'unless a superuser said so');
+
+# A changed mapping is used by the next transaction (R55).
+is( $c->safe_psql(
+		"SET ROLE alice; SELECT max(u) FROM who; RESET ROLE; ALTER USER MAPPING FOR alice SERVER node1 OPTIONS (SET user 'bob', SET password 'pw-bob');
+		 ALTER USER MAPPING FOR alice SERVER node2 OPTIONS (SET user 'bob', SET password 'pw-bob'); SET ROLE alice; SELECT max(u) FROM who"),
+	"alice\nbob", 'a changed user mapping is used');
+
+done_testing();

@@ -1,0 +1,59 @@
+# The parallel workers of a node are used where its shards in flight leave cores idle, and only there.
+
+use strict;
+use warnings;
+
+use ShardCluster;
+use Test::More;
+
+# The postmaster logs each start of a worker at this level.
+my $c = ShardCluster->new(
+	nodes     => 2,
+	node_conf => "log_min_messages = debug1\nmax_parallel_workers_per_gather = 2\nmax_parallel_workers = 8\n"
+	  . "min_parallel_table_scan_size = 0\nparallel_setup_cost = 0\nparallel_tuple_cost = 0\n");
+$c->safe_psql('CREATE TABLE large (id int, g int, v numeric); CREATE TABLE many (id int, g int, v numeric)');
+$c->shard_table('large', 'id', shards => 2);
+$c->shard_table('many', 'id', shards => 16);
+$c->safe_psql("INSERT INTO $_ SELECT g, g % 7, g FROM generate_series(1, 60000) g") for 'large', 'many';
+$c->node_safe_psql($_, 'ANALYZE') for 1 .. 2;
+
+# Workers that each node started for a query, and its answer.
+sub workers
+{
+	my ($sql) = @_;
+	my @position = map { $c->log_position($_) } 1 .. 2;
+	my $out = $c->safe_psql($sql);
+	my @n;
+	for my $i (1 .. 2)
+	{
+		# What a worker says when it ends may come after the answer, what starts it may not.
+		my $log = $c->log_since($position[ $i - 1 ], $i);
+		push @n, scalar(() = $log =~ /starting background worker process "parallel worker/g);
+	}
+	return ($out, @n);
+}
+
+my $groups = join "\n", map { my $g = $_; "$g|" . scalar(grep { $_ % 7 == $g } 1 .. 60_000) } 0 .. 6;
+for my $copy ('on', 'off')
+{
+	my $set = "SET shardfdw.enable_copy_fetch = $copy;";
+	my ($out, @n) = workers("$set SELECT g, count(*) FROM large GROUP BY g ORDER BY g");
+	is($out, $groups, "one large shard per node: groups (copy fetch $copy)");
+	cmp_ok($n[$_], '>', 0, 'one large shard per node: workers on node ' . ($_ + 1) . " (copy fetch $copy)") for 0, 1;
+
+	($out, @n) = workers("$set SELECT g, count(*), avg(v) FROM many GROUP BY g ORDER BY g");
+	is(join(' ', @n), '0 0', "eight shards per node: no workers (copy fetch $copy)");
+
+	($out, @n) = workers("$set SELECT g, count(*) FROM many WHERE id = 5 GROUP BY g");
+	is($out, '5|1', "one shard: pruned (copy fetch $copy)");
+}
+
+# The number of cores that a node is said to have
+$c->safe_psql("ALTER SERVER node$_ OPTIONS (ADD cores '64')") for 1 .. 2;
+my ($out, @n) = workers('SELECT g, count(*) FROM many GROUP BY g ORDER BY g');
+is($out, $groups, 'many cores: groups');
+cmp_ok($n[0] + $n[1], '>', 0, 'eight shards on a node with many cores: workers');
+$c->safe_psql("ALTER SERVER node$_ OPTIONS (SET cores '2')") for 1 .. 2;
+($out, @n) = workers('SELECT g, count(*) FROM many GROUP BY g ORDER BY g');
+is(join(' ', @n), '0 0', 'eight shards on a node with two cores: none');
+done_testing();
