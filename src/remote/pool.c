@@ -195,7 +195,7 @@ shard_pool_acquire_reader(ShardPool *pool, struct ShardSnapshot *snapshot)
 		conn = pool->writer;
 		if (conn->holder)
 			return NULL;
-		if (!shard_connection_usable(conn))
+		if (conn->state != SHARD_CONN_CONNECTING && !shard_connection_usable(conn))
 			ereport(ERROR,
 					(errcode(ERRCODE_CONNECTION_FAILURE),
 					 errmsg("lost connection to node \"%s\"", conn->node),
@@ -209,6 +209,10 @@ shard_pool_acquire_reader(ShardPool *pool, struct ShardSnapshot *snapshot)
 		conn = open_connection(pool);
 	if (!conn)
 		conn = find_free(pool, snapshot, 1);
+
+	/* a node can find dangerous structures only when it sees one transaction */
+	if (conn && IsolationIsSerializable())
+		pool->writer = conn;
 	return conn;
 }
 

@@ -339,16 +339,61 @@ append_begin(ShardConn *conn, StringInfo buf, const char *isolation, bool read_o
 	conn->xact_depth = 1;
 }
 
-void
-shard_txn_writer_preamble(ShardConn *conn, int level, StringInfo buf)
+static ShardWriter *
+find_writer(Oid serverid, Oid userid)
+{
+	ListCell   *lc;
+
+	foreach(lc, writers)
+	{
+		ShardWriter *writer = lfirst(lc);
+
+		if (writer->serverid == serverid && writer->userid == userid)
+			return writer;
+	}
+	return NULL;
+}
+
+/* Notes that conn's node is written to in the subtransaction of level. */
+static void
+note_writer(ShardConn *conn, int level)
+{
+	ShardWriter *writer = find_writer(conn->serverid, conn->userid);
+	MemoryContext oldcxt;
+
+	if (writer)
+	{
+		writer->level = Min(writer->level, level);
+		return;
+	}
+	oldcxt = MemoryContextSwitchTo(TopTransactionContext);
+	writer = palloc(sizeof(ShardWriter));
+	writer->serverid = conn->serverid;
+	writer->userid = conn->userid;
+	writer->node = pstrdup(conn->node);
+	writer->level = level;
+	writers = lappend(writers, writer);
+	MemoryContextSwitchTo(oldcxt);
+}
+
+/* Appends what a statement over the node's writing connection needs before it. */
+static void
+append_writer_begin(ShardConn *conn, int level, StringInfo buf)
 {
 	/* a read transaction of an earlier statement is in the way */
 	if (conn->xact_depth > 0 && !conn->xact_wrote && !IsolationUsesXactSnapshot())
 		append_end_of_reading(conn, buf);
 	if (conn->xact_depth == 0)
 		append_begin(conn, buf, shard_txn_isolation(), XactReadOnly);
-	conn->xact_wrote = true;
 	append_savepoints(conn, level, buf);
+}
+
+void
+shard_txn_writer_preamble(ShardConn *conn, int level, StringInfo buf)
+{
+	append_writer_begin(conn, level, buf);
+	conn->xact_wrote = true;
+	note_writer(conn, level);
 }
 
 /*
@@ -380,10 +425,7 @@ shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot,
 
 	if (pool_of(conn)->writer == conn)
 	{
-		bool		wrote = conn->xact_wrote;
-
-		shard_txn_writer_preamble(conn, GetCurrentTransactionNestLevel(), buf);
-		conn->xact_wrote = wrote;
+		append_writer_begin(conn, GetCurrentTransactionNestLevel(), buf);
 		return true;
 	}
 	if (conn->xact_depth > 0 && conn->snapshot == snapshot && snapshot != NULL)
@@ -443,44 +485,6 @@ shard_txn_exported(ShardConn *conn, const char *snapshot_id)
 /*
  * Writing
  */
-
-static ShardWriter *
-find_writer(Oid serverid, Oid userid)
-{
-	ListCell   *lc;
-
-	foreach(lc, writers)
-	{
-		ShardWriter *writer = lfirst(lc);
-
-		if (writer->serverid == serverid && writer->userid == userid)
-			return writer;
-	}
-	return NULL;
-}
-
-/* Notes that conn's node is written to in the current subtransaction. */
-static void
-note_writer(ShardConn *conn)
-{
-	ShardWriter *writer = find_writer(conn->serverid, conn->userid);
-	int			level = GetCurrentTransactionNestLevel();
-	MemoryContext oldcxt;
-
-	if (writer)
-	{
-		writer->level = Min(writer->level, level);
-		return;
-	}
-	oldcxt = MemoryContextSwitchTo(TopTransactionContext);
-	writer = palloc(sizeof(ShardWriter));
-	writer->serverid = conn->serverid;
-	writer->userid = conn->userid;
-	writer->node = pstrdup(conn->node);
-	writer->level = level;
-	writers = lappend(writers, writer);
-	MemoryContextSwitchTo(oldcxt);
-}
 
 /* Raises when what writer wrote is lost. */
 static void
@@ -577,7 +581,7 @@ shard_txn_writer_start(Oid serverid, Oid userid)
 		shard_connection_yield(conn);
 
 	pool->writer = conn;
-	note_writer(conn);
+	note_writer(conn, GetCurrentTransactionNestLevel());
 	return conn;
 }
 
