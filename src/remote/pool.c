@@ -217,7 +217,7 @@ shard_pool_acquire_reader(ShardPool *pool, struct ShardSnapshot *snapshot)
 }
 
 ShardConn *
-shard_pool_acquire_free(ShardPool *pool)
+shard_pool_start_free(ShardPool *pool)
 {
 	ShardConn  *conn = NULL;
 	dlist_iter	iter;
@@ -236,8 +236,17 @@ shard_pool_acquire_free(ShardPool *pool)
 	}
 	if (!conn)
 		conn = open_connection(pool);
-	shard_connection_finish(conn);
 	shard_connection_hold(conn, &free_holder);
+	return conn;
+}
+
+ShardConn *
+shard_pool_acquire_free(ShardPool *pool)
+{
+	ShardConn  *conn = shard_pool_start_free(pool);
+
+	/* an error leaves it held, and so does the end of the transaction find it */
+	shard_connection_finish(conn);
 	return conn;
 }
 

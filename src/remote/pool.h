@@ -44,6 +44,9 @@ extern ShardConn *shard_pool_acquire_reader(ShardPool *pool, struct ShardSnapsho
  */
 extern ShardConn *shard_pool_acquire_free(ShardPool *pool);
 
+/* The same without waiting: it may still be connecting. */
+extern ShardConn *shard_pool_start_free(ShardPool *pool);
+
 /* Calls fn for every pool / connection of this backend. */
 typedef void (*ShardConnVisitor) (ShardConn *conn, void *arg);
 extern void shard_pool_each(ShardConnVisitor fn, void *arg);
