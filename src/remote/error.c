@@ -80,6 +80,47 @@ add_place(char *detail, const ShardConn *conn, const char *label)
 	return detail && detail[0] ? psprintf("%s\n%s", detail, place) : place;
 }
 
+/*
+ * Takes "COPY t_07, line 42" out of a node's context, in place: the row's number
+ * in a stream that the user knows nothing of.  Of "COPY t_07, line 42, column a:
+ * ..." the column stays.  Those who stream rows say where they came from.
+ */
+static char *
+drop_copy_place(char *context)
+{
+	char	   *from = context;
+	char	   *to = context;
+
+	if (!context)
+		return NULL;
+	while (*from)
+	{
+		char	   *end = from + strcspn(from, "\n");
+		char	   *next = *end ? end + 1 : end;
+
+		if (strncmp(from, "COPY ", 5) == 0)
+		{
+			/* the name may be quoted, and hold anything: the number follows the first comma */
+			from += strcspn(from, ",\n");
+			from += strcspn(from, "0123456789\n");
+			from += strspn(from, "0123456789");
+			if (strncmp(from, ", ", 2) != 0)
+			{
+				from = next;
+				continue;
+			}
+			from += 2;
+		}
+		memmove(to, from, next - from);
+		to += next - from;
+		from = next;
+	}
+	while (to > context && to[-1] == '\n')
+		to--;
+	*to = '\0';
+	return context[0] ? context : NULL;
+}
+
 static void
 take_error(RemoteError *error, PGresult *res, ShardConn *conn, const char *label)
 {
@@ -106,7 +147,7 @@ take_error(RemoteError *error, PGresult *res, ShardConn *conn, const char *label
 	error->message = field(res, PG_DIAG_MESSAGE_PRIMARY);
 	error->detail = field(res, PG_DIAG_MESSAGE_DETAIL);
 	error->hint = field(res, PG_DIAG_MESSAGE_HINT);
-	error->context = field(res, PG_DIAG_CONTEXT);
+	error->context = drop_copy_place(field(res, PG_DIAG_CONTEXT));
 	error->schema = field(res, PG_DIAG_SCHEMA_NAME);
 	error->table = field(res, PG_DIAG_TABLE_NAME);
 	error->column = field(res, PG_DIAG_COLUMN_NAME);
