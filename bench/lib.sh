@@ -1,0 +1,79 @@
+# shellcheck shell=bash
+# lib.sh - what run and plan_time share: the work folder, the build, the servers
+#
+# Sourced, never run. Everything is in the folder $WORK: a private copy of PostgreSQL with the
+# extension, the clusters, their sockets; it goes away at the end. The server of name N listens on
+# 127.0.0.1 and on a socket in $WORK/sockets; its port is in the file $WORK/N.port.
+
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+TREE=$(dirname "$HERE")
+# shellcheck source=scripts/lib/common.sh
+. "$TREE/scripts/lib/common.sh"
+# shellcheck source=scripts/lib/packages.sh
+. "$TREE/scripts/lib/packages.sh"
+# shellcheck source=scripts/lib/environment.sh
+. "$TREE/scripts/lib/environment.sh"
+# shellcheck source=scripts/lib/server.sh
+. "$TREE/scripts/lib/server.sh"
+
+bench_usage() { sed -n '2,/^$/s/^# \{0,1\}//p' "$0"; }
+
+# bench_begin keep: makes the work folder. With keep = yes servers and folder stay at the end.
+bench_begin() {
+	WORK=$(mktemp -d "${TMPDIR:-/tmp}/shardfdw-bench.XXXXXX")
+	chmod 755 "$WORK"
+	if [ "$1" = yes ]; then
+		on_exit "note 'kept: $WORK; remove it with: bench/run --remove $WORK'"
+	else
+		on_exit "bench_remove '$WORK'"
+	fi
+	mkdir "$WORK/sockets" "$WORK/clusters"
+	[ "$(id -u)" -ne 0 ] || chown "$(server_user)" "$WORK/sockets" "$WORK/clusters"
+}
+
+# bench_remove folder: stops the servers below a work folder, and removes it.
+bench_remove() {
+	[[ $(basename "$1") == shardfdw-bench.* ]] || die "\"$1\" is no folder of a benchmark"
+	stop_servers_below "$1"
+	remove_folder "$1"
+}
+
+# bench_install pg_config extension: sets PRIVATE_BIN to the folder of the programs; with
+# extension = yes they are a copy that has the extension.
+bench_install() {
+	local pg_config=$1
+
+	if [ "$2" = no ]; then
+		PRIVATE_BIN=$("$pg_config" --bindir)
+		return 0
+	fi
+	say "building and installing into $WORK/inst ($("$pg_config" --version))"
+	copy_tree "$TREE" "$WORK/src"
+	if ! run_child make -C "$WORK/src" -j"$(nproc)" PG_CONFIG="$pg_config" >"$WORK/build.log" 2>&1; then
+		tail -n 30 "$WORK/build.log" >&2
+		die "the build failed"
+	fi
+	install_private "$pg_config" "$WORK/src" "$WORK/inst" || die "make install failed"
+}
+
+# bench_server name first_port setting...: makes and starts a server with a database "bench".
+bench_server() {
+	local name=$1 port
+	port=$(free_port "$2")
+	shift 2
+
+	echo "$port" >"$WORK/$name.port"
+	server_init "$PRIVATE_BIN" "$WORK/clusters/$name" "$port" "$WORK/sockets" "cluster_name = '$name'" "$@" ||
+		die "initdb of $name failed"
+	server_start "$PRIVATE_BIN" "$WORK/clusters/$name" || die "$name does not start"
+	as_server_user "$PRIVATE_BIN/createdb" -h "$WORK/sockets" -p "$port" -U postgres bench
+}
+
+bench_port() { cat "$WORK/$1.port"; }
+
+# bench_psql server option...: psql without the user's settings; stops at the first error.
+bench_psql() {
+	local server=$1
+	shift
+	"$PRIVATE_BIN/psql" -X -q -v ON_ERROR_STOP=1 -h "$WORK/sockets" -p "$(bench_port "$server")" -U postgres -d bench "$@"
+}
