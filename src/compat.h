@@ -165,4 +165,11 @@ typedef get_relation_info_hook_type shard_simple_rel_hook_type;
 	table_tuple_delete(rel, tid, cid, snapshot, crosscheck, wait, tmfd, false)
 #endif
 
+/* 16 notes on each Var which outer joins can make it NULL */
+#if PG_VERSION_NUM >= 160000
+#define shard_var_clear_nulling(var) ((var)->varnullingrels = NULL)
+#else
+#define shard_var_clear_nulling(var) ((void) 0)
+#endif
+
 #endif

@@ -10,16 +10,49 @@
 #include "nodes/pathnodes.h"
 
 /*
- * True when expr, over Vars of relids (system columns excluded but ctid when
- * allow_ctid), may be evaluated on nodes: built-in immutable functions and
- * operators, stable ones that depend only on settings which follow the user's
- * (TimeZone), collations that are surely equal there, no subplans.  Stable
- * Var-free subexpressions (now(), current_date, 'x'::regclass, current_setting())
- * count as shippable: the deparser makes them parameters.
+ * True when expr, over Vars of relids, may be evaluated on nodes: built-in
+ * immutable functions and operators, stable ones that depend only on settings
+ * which follow the user's (TimeZone), collations that are surely equal there,
+ * no subplans, no system columns but ctid.  Stable Var-free subexpressions
+ * (now(), current_date, current_setting()) count as shippable: the deparser
+ * makes them parameters.
  */
 extern bool shard_shippable_expr(PlannerInfo *root, Relids relids, Expr *expr);
 
-/* Does the aggregate have partial states that stock nodes can compute? */
+/* The same for an expression that may hold aggregates, which the node computes whole. */
+extern bool shard_shippable_agg_expr(PlannerInfo *root, Relids relids, Expr *expr);
+
+/*
+ * May rows be grouped by expr on nodes?  Its equality must be the same there:
+ * built-in types or enums, no nondeterministic collation.
+ */
+extern bool shard_shippable_group_expr(PlannerInfo *root, Relids relids, Expr *expr);
+
+/*
+ * Does the aggregate have partial states that stock nodes can compute?  Its
+ * arguments and FILTER are not looked at, see shard_shippable_partial_args().
+ */
 extern bool shard_shippable_partial_agg(Aggref *agg);
+
+/* May the arguments and FILTER of such an aggregate be evaluated on nodes? */
+extern bool shard_shippable_partial_args(PlannerInfo *root, Relids relids, Aggref *agg);
+
+/* Can a value of type go to a node as text and mean the same there? */
+extern bool shard_shippable_value_type(Oid type);
+
+/*
+ * True when expr holds no Var or aggregate but something that only the
+ * coordinator can tell: a parameter, a stable function.  Such an expression
+ * becomes a parameter of the remote query as a whole.  conditional: it stands
+ * in CASE or COALESCE, where it may not be evaluated at all.
+ */
+extern bool shard_shippable_is_param(Node *expr, bool conditional);
+
+/*
+ * True when an expression whose parts imply one collation has another one that
+ * nodes understand as COLLATE "C" or "POSIX".  (The planner turns COLLATE into
+ * a RelabelType or a constant's collation; neither is printed as such.)
+ */
+extern bool shard_shippable_names_collation(Oid collation, Oid implied);
 
 #endif

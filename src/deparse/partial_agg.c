@@ -1,0 +1,286 @@
+/*
+ * partial_agg.c
+ *	  Partial states of aggregates as plain SQL expressions.
+ *
+ * What core's Finalize Aggregate takes in for a partial aggregate
+ * (AGGSPLIT_INITIAL_SERIAL), computed by a stock node:
+ *
+ *	 no final function, state not internal	the aggregate itself: count, min,
+ *											max, bool_and, sum(int4), ...
+ *	 int2_avg_accum, int4_avg_accum			ARRAY[count(x), coalesce(sum(x), 0)]
+ *	 float4_accum, float8_accum				ARRAY[count(x), coalesce(sum(x), 0),
+ *												  coalesce(regr_sxx(x, x), 0)]
+ *	 int8_avg_accum, numeric_avg_accum		count(x) and sum(x); the coordinator
+ *											makes the serialized state of them
+ *	 interval_accum (until 16)				ARRAY[coalesce(sum(x), '0'),
+ *												  count(x) * '1 microsecond']
+ *	 interval_avg_accum (from 17)			count(x) and sum(x), likewise
+ *
+ * The choice goes by the transition function, so that all aggregates that
+ * share a state are served: avg(float8) as well as stddev(float8).
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/pg_aggregate.h"
+#include "catalog/pg_type.h"
+#include "compat.h"
+#include "datatype/timestamp.h"
+#include "deparse/partial_agg.h"
+#include "deparse/select.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+/* the same function under another name from 17 on: pg_proc.dat, interval_accum and interval_avg_accum */
+#define INTERVAL_ACCUM_OID 1843
+
+ShardPartialKind
+shard_partial_agg_kind(const Aggref *agg)
+{
+	HeapTuple	tuple;
+	Form_pg_aggregate form;
+	ShardPartialKind kind;
+
+	tuple = SearchSysCache1(AGGFNOID, ObjectIdGetDatum(agg->aggfnoid));
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for aggregate %u", agg->aggfnoid);
+	form = (Form_pg_aggregate) GETSTRUCT(tuple);
+
+	if (!OidIsValid(form->aggcombinefn))
+		kind = SHARD_PARTIAL_NONE;
+	else
+	{
+		switch (form->aggtransfn)
+		{
+			case F_INT8_AVG_ACCUM:
+				kind = SHARD_PARTIAL_INT8_SUM;
+				break;
+			case F_NUMERIC_AVG_ACCUM:
+				kind = SHARD_PARTIAL_NUMERIC_SUM;
+				break;
+			case F_INT2_AVG_ACCUM:
+			case F_INT4_AVG_ACCUM:
+				kind = SHARD_PARTIAL_INT_AVG;
+				break;
+			case F_FLOAT4_ACCUM:
+			case F_FLOAT8_ACCUM:
+				kind = SHARD_PARTIAL_FLOAT;
+				break;
+			case INTERVAL_ACCUM_OID:
+				kind = SHARD_INTERVAL_STATE_INTERNAL ? SHARD_PARTIAL_INTERVAL_SUM :
+					SHARD_PARTIAL_INTERVAL_ARRAY;
+				break;
+			default:
+				kind = !OidIsValid(form->aggfinalfn) && form->aggtranstype != INTERNALOID ?
+					SHARD_PARTIAL_SELF : SHARD_PARTIAL_NONE;
+				break;
+		}
+	}
+
+	ReleaseSysCache(tuple);
+	return kind;
+}
+
+/* A plain aggregate aggfnoid over args (of type argtype each) with agg's FILTER. */
+static Expr *
+make_aggregate(const Aggref *agg, Oid aggfnoid, Oid resulttype, Oid transtype, List *args)
+{
+	Aggref	   *result = makeNode(Aggref);
+	AttrNumber	resno = 1;
+	ListCell   *lc;
+
+	result->aggfnoid = aggfnoid;
+	result->aggtype = resulttype;
+	result->aggtranstype = transtype;
+	foreach(lc, args)
+	{
+		Expr	   *arg = lfirst(lc);
+
+		result->aggargtypes = lappend_oid(result->aggargtypes, exprType((Node *) arg));
+		result->args = lappend(result->args, makeTargetEntry(arg, resno++, NULL, false));
+	}
+	result->aggfilter = agg->aggfilter;
+	result->aggkind = AGGKIND_NORMAL;
+	result->aggsplit = AGGSPLIT_SIMPLE;
+	result->location = -1;
+	return (Expr *) result;
+}
+
+static Expr *
+make_count(const Aggref *agg, Expr *arg)
+{
+	Aggref	   *count = (Aggref *) make_aggregate(agg, F_COUNT_ANY, INT8OID, INT8OID,
+												  list_make1(arg));
+
+	count->aggargtypes = list_make1_oid(ANYOID);
+	return (Expr *) count;
+}
+
+/* coalesce(expr, zero) */
+static Expr *
+make_coalesce(Expr *expr, Const *zero)
+{
+	CoalesceExpr *result = makeNode(CoalesceExpr);
+
+	result->coalescetype = exprType((Node *) expr);
+	result->args = list_make2(expr, zero);
+	result->location = -1;
+	return (Expr *) result;
+}
+
+static Expr *
+make_array(Oid array_type, Oid element_type, List *elements)
+{
+	ArrayExpr  *result = makeNode(ArrayExpr);
+
+	result->array_typeid = array_type;
+	result->element_typeid = element_type;
+	result->elements = elements;
+	result->location = -1;
+	return (Expr *) result;
+}
+
+static Expr *
+make_cast(Oid funcid, Oid resulttype, Expr *arg)
+{
+	return (Expr *) makeFuncExpr(funcid, resulttype, list_make1(arg), InvalidOid, InvalidOid,
+								 COERCE_EXPLICIT_CAST);
+}
+
+static Const *
+make_zero(Oid type)
+{
+	Interval   *interval;
+
+	switch (type)
+	{
+		case INT8OID:
+			return makeConst(INT8OID, -1, InvalidOid, sizeof(int64), Int64GetDatum(0),
+							 false, FLOAT8PASSBYVAL);
+		case FLOAT8OID:
+			return makeConst(FLOAT8OID, -1, InvalidOid, sizeof(float8), Float8GetDatum(0.0),
+							 false, FLOAT8PASSBYVAL);
+		case INTERVALOID:
+			interval = palloc0(sizeof(Interval));
+			return makeConst(INTERVALOID, -1, InvalidOid, sizeof(Interval),
+							 PointerGetDatum(interval), false, false);
+	}
+	elog(ERROR, "unexpected type of a partial state: %u", type);
+	return NULL;				/* keep compiler quiet */
+}
+
+/* ARRAY[count(x), coalesce(sum(x), 0)] */
+static Expr *
+int_avg_state(const Aggref *agg, Expr *arg)
+{
+	Oid			sum = exprType((Node *) arg) == INT2OID ? F_SUM_INT2 : F_SUM_INT4;
+
+	return make_array(INT8ARRAYOID, INT8OID,
+					  list_make2(make_count(agg, arg),
+								 make_coalesce(make_aggregate(agg, sum, INT8OID, INT8OID,
+															  list_make1(arg)),
+											   make_zero(INT8OID))));
+}
+
+/* ARRAY[count(x), coalesce(sum(x), 0), coalesce(regr_sxx(x, x), 0)], all of them float8 */
+static Expr *
+float_state(const Aggref *agg, Expr *arg)
+{
+	Expr	   *count;
+	Expr	   *sum;
+	Expr	   *sxx;
+
+	if (exprType((Node *) arg) == FLOAT4OID)
+		arg = make_cast(F_FLOAT8_FLOAT4, FLOAT8OID, arg);
+	count = make_cast(F_FLOAT8_INT8, FLOAT8OID, make_count(agg, arg));
+	sum = make_aggregate(agg, F_SUM_FLOAT8, FLOAT8OID, FLOAT8OID, list_make1(arg));
+	sxx = make_aggregate(agg, F_REGR_SXX, FLOAT8OID, FLOAT8ARRAYOID, list_make2(arg, arg));
+	return make_array(FLOAT8ARRAYOID, FLOAT8OID,
+					  list_make3(count,
+								 make_coalesce(sum, make_zero(FLOAT8OID)),
+								 make_coalesce(sxx, make_zero(FLOAT8OID))));
+}
+
+/* ARRAY[coalesce(sum(x), '0'), count(x) * '1 microsecond'], as interval_accum keeps it */
+static Expr *
+interval_array_state(const Aggref *agg, Expr *arg)
+{
+	Const	   *microsecond = make_zero(INTERVALOID);
+	Expr	   *count;
+	Expr	   *sum;
+
+	DatumGetIntervalP(microsecond->constvalue)->time = 1;
+	count = (Expr *) makeFuncExpr(F_INTERVAL_MUL, INTERVALOID,
+								  list_make2(microsecond,
+											 make_cast(F_FLOAT8_INT8, FLOAT8OID,
+													   make_count(agg, arg))),
+								  InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
+	sum = make_aggregate(agg, F_SUM_INTERVAL, INTERVALOID, INTERVALOID, list_make1(arg));
+	return make_array(INTERVALARRAYOID, INTERVALOID,
+					  list_make2(make_coalesce(sum, make_zero(INTERVALOID)), count));
+}
+
+/* The aggregate as it stood in the query, before it was split. */
+static Expr *
+whole_aggregate(const Aggref *agg)
+{
+	Aggref	   *whole = makeNode(Aggref);
+
+	*whole = *agg;
+	whole->aggsplit = AGGSPLIT_SIMPLE;
+	whole->aggtype = agg->aggtranstype;
+	return (Expr *) whole;
+}
+
+void
+shard_select_output_partial(ShardSelect *select, Aggref *agg, int target)
+{
+	ShardPartialKind kind = shard_partial_agg_kind(agg);
+	Expr	   *arg = agg->args ? linitial_node(TargetEntry, agg->args)->expr : NULL;
+	ShardSelectKind output_kind;
+	ShardSelectOutput *output;
+	Expr	   *sum;
+
+	switch (kind)
+	{
+		case SHARD_PARTIAL_SELF:
+			shard_select_output(select, whole_aggregate(agg), target);
+			return;
+		case SHARD_PARTIAL_INT_AVG:
+			shard_select_output(select, int_avg_state(agg, arg), target);
+			return;
+		case SHARD_PARTIAL_FLOAT:
+			shard_select_output(select, float_state(agg, arg), target);
+			return;
+		case SHARD_PARTIAL_INTERVAL_ARRAY:
+			shard_select_output(select, interval_array_state(agg, arg), target);
+			return;
+		case SHARD_PARTIAL_INT8_SUM:
+			output_kind = SHARD_SELECT_INT8_SUM;
+			sum = make_aggregate(agg, F_SUM_INT8, NUMERICOID, INTERNALOID, list_make1(arg));
+			break;
+		case SHARD_PARTIAL_NUMERIC_SUM:
+			output_kind = SHARD_SELECT_NUMERIC_SUM;
+			sum = make_aggregate(agg, F_SUM_NUMERIC, NUMERICOID, INTERNALOID, list_make1(arg));
+			break;
+		case SHARD_PARTIAL_INTERVAL_SUM:
+			output_kind = SHARD_SELECT_INTERVAL_SUM;
+			sum = make_aggregate(agg, F_SUM_INTERVAL, INTERVALOID, INTERNALOID, list_make1(arg));
+			break;
+		default:
+			elog(ERROR, "aggregate %u has no partial state", agg->aggfnoid);
+			return;
+	}
+
+	shard_select_add_column(select, shard_select_convert(select, make_count(agg, arg)));
+	shard_select_add_column(select, shard_select_convert(select, sum));
+	output = palloc0(sizeof(ShardSelectOutput));
+	output->kind = output_kind;
+	output->target = target;
+	output->type = BYTEAOID;
+	output->typmod = -1;
+	select->outputs = lappend(select->outputs, output);
+}

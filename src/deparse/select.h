@@ -1,0 +1,108 @@
+/*
+ * select.h
+ *	  Builds the SQL text of a remote query, or of a remote UPDATE or DELETE,
+ *	  piece by piece, as a template with places for the shard and parameters.
+ *
+ *	   begin -> outputs, conditions, groups, locks -> finish -> template
+ */
+#ifndef SHARDFDW_SELECT_H
+#define SHARDFDW_SELECT_H
+
+#include "postgres.h"
+
+#include "nodes/lockoptions.h"
+#include "nodes/parsenodes.h"
+#include "nodes/pg_list.h"
+#include "nodes/primnodes.h"
+
+/* How remote columns become one attribute; names as in planner/plan_private.h, which lies above. */
+typedef enum ShardSelectKind
+{
+	SHARD_SELECT_VALUE,
+	SHARD_SELECT_TEXT,
+	SHARD_SELECT_CTID,
+	SHARD_SELECT_INT8_SUM,
+	SHARD_SELECT_NUMERIC_SUM,
+	SHARD_SELECT_INTERVAL_SUM
+} ShardSelectKind;
+
+typedef struct ShardSelectOutput
+{
+	ShardSelectKind kind;
+	int			target;			/* 0-based attribute of the scan slot; unused for ctid */
+	Oid			type;
+	int32		typmod;
+} ShardSelectOutput;
+
+/*
+ * A query under construction over one table.  Expressions given to it are the
+ * planner's: Vars of range table index rtindex, checked by shippable.c.
+ */
+typedef struct ShardSelect
+{
+	Index		rtindex;
+	Oid			relid;			/* sharded parent or shard; its columns' names are used */
+
+	/* results */
+	List	   *params;			/* expressions: the scan's parameters, in order */
+	List	   *outputs;		/* of ShardSelectOutput */
+	bool		text_columns;	/* some output is SHARD_SELECT_TEXT */
+
+	/* under construction */
+	Query	   *query;
+	List	   *quals;			/* implicit AND, converted */
+	List	   *having;
+	List	   *raw_texts;		/* Strings: pieces of SQL that core does not print */
+	const char *own_from;		/* FROM item used in place of the shard's, or NULL */
+} ShardSelect;
+
+extern ShardSelect *shard_select_begin(Index rtindex, Oid relid);
+
+/* One attribute of the scan slot, by whatever form its type travels in. */
+extern void shard_select_output(ShardSelect *select, Expr *expr, int target);
+
+/*
+ * The row's ctid, to slot->tts_tid.  for_modify: a row that lies in a child
+ * table of the shard makes the query fail, as its ctid says nothing about the
+ * shard's own rows.  Only for a shard by itself.
+ */
+extern void shard_select_output_ctid(ShardSelect *select, bool for_modify);
+
+/* Partial state of an aggregate (AGGSPLIT_INITIAL_SERIAL).  partial_agg.c */
+extern void shard_select_output_partial(ShardSelect *select, Aggref *agg, int target);
+
+extern void shard_select_where(ShardSelect *select, List *clauses);
+extern void shard_select_group_by(ShardSelect *select, Expr *expr);
+extern void shard_select_having(ShardSelect *select, List *clauses);
+
+/* Makes the query an aggregate query even without GROUP BY. */
+extern void shard_select_aggregate(ShardSelect *select);
+
+/* FOR UPDATE or FOR SHARE. */
+extern void shard_select_lock(ShardSelect *select, LockClauseStrength strength,
+							  LockWaitPolicy policy);
+
+/* Number (1-based) of the parameter whose value is expr. */
+extern int	shard_select_param(ShardSelect *select, Expr *expr);
+
+/*
+ * clause with Vars of varno 1 and every Var-free part that is not constant as
+ * a Param of kind PARAM_EXTERN, paramid the number among select->params.
+ */
+extern Node *shard_select_prune_clause(ShardSelect *select, Node *clause);
+
+/* Makes the query UPDATE or DELETE; assignments: TargetEntries with resno = attno. */
+extern void shard_select_update(ShardSelect *select, List *assignments);
+extern void shard_select_delete(ShardSelect *select);
+
+/*
+ * Text of what was built: String and Integer nodes as ShardTemplate describes
+ * (n > 0 parameter, 0 the place of the shard).
+ */
+extern List *shard_select_finish(ShardSelect *select);
+
+/* For partial_agg.c: expr as it will stand in the remote query; one more remote column. */
+extern Expr *shard_select_convert(ShardSelect *select, Expr *expr);
+extern void shard_select_add_column(ShardSelect *select, Expr *converted);
+
+#endif

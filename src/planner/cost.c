@@ -1,0 +1,110 @@
+/*
+ * cost.c
+ *	  What remote queries cost in core's units.
+ *
+ * A simple model.  A query on a shard is a sequential scan there, or fetches
+ * its few rows by an index; shards of different nodes, and as many of one node
+ * as it has cores, run at the same time, so what counts is the sum divided by
+ * that number.  Then each row that comes over costs its transfer, which the
+ * coordinator pays alone.  So whatever makes fewer rows travel wins: grouping
+ * on the nodes wins over gathering rows unless nearly each row is a group.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "catalog/option.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "planner/cost.h"
+
+/* A round trip, and what a node does before its first row. */
+#define STARTUP_COST 100.0
+
+/* One row over the wire and into a slot. */
+#define TRANSFER_ROW_COST 0.05
+#define TRANSFER_BYTE_COST 0.0005
+
+/* Cores of a node that has not said how many. */
+#define DEFAULT_CORES 2
+
+/* How many shards' queries run at the same time. */
+static double
+parallelism(const ShardRelInfo *info)
+{
+	double		cores = 0;
+
+	if (info->nlive <= 1)
+		return 1;
+	for (int i = 0; i < info->map->nnodes; i++)
+	{
+		const ShardNode *node = &info->map->nodes[i];
+
+		cores += Min(node->nshards, node->cores > 0 ? node->cores : DEFAULT_CORES);
+	}
+	return Max(1, Min(cores, info->nlive));
+}
+
+void
+shard_cost_scan(PlannerInfo *root, RelOptInfo *baserel, ShardRelInfo *info)
+{
+	double		fraction = info->map->nshards > 0 ?
+		(double) info->nlive / info->map->nshards : 1.0;
+	double		tuples = baserel->tuples * fraction;
+
+	/* statistics of widths would take a look-up per column: assume narrow columns */
+	double		pages = ceil(tuples * (24 + 12 * baserel->max_attr) / BLCKSZ);
+	QualCost	quals;
+	Cost		cost;
+
+	cost_qual_eval(&quals, info->remote_conds, root);
+	cost = quals.startup + pages * seq_page_cost +
+		tuples * (cpu_tuple_cost + quals.per_tuple);
+
+	/* the node may have an index that serves the conditions */
+	if (info->remote_conds != NIL)
+		cost = Min(cost, info->rows * (random_page_cost + cpu_tuple_cost));
+
+	info->remote_cost = cost / parallelism(info);
+}
+
+void
+shard_cost_group(PlannerInfo *root, PathTarget *target, const ShardRelInfo *input,
+				 double input_rows, int ngroupcols, ShardRelInfo *info)
+{
+	double		per_row = cpu_operator_cost * Max(list_length(target->exprs), ngroupcols);
+
+	info->remote_cost = input->remote_cost +
+		(input_rows * per_row + info->rows * cpu_tuple_cost) / parallelism(info);
+}
+
+/* An option of postgres_fdw that is a cost; < 0 when it is not set. */
+static double
+cost_option(const ShardRelInfo *info, const char *name)
+{
+	const char *value = info->sharded ? NULL : shard_option_table(info->relid, name);
+
+	return value ? strtod(value, NULL) : -1;
+}
+
+void
+shard_cost_path(PlannerInfo *root, const ShardRelInfo *info, PathTarget *target,
+				List *local, Cost *startup, Cost *total)
+{
+	double		startup_cost = cost_option(info, "fdw_startup_cost");
+	double		tuple_cost = cost_option(info, "fdw_tuple_cost");
+	QualCost	quals;
+
+	if (startup_cost < 0)
+		startup_cost = STARTUP_COST;
+	if (tuple_cost < 0)
+		tuple_cost = TRANSFER_ROW_COST + TRANSFER_BYTE_COST * info->width;
+
+	cost_qual_eval(&quals, local, root);
+	*startup = startup_cost + quals.startup + target->cost.startup;
+	if (info->kind != SHARD_REL_SCAN)
+		*startup += info->remote_cost;
+	*total = startup_cost + quals.startup + target->cost.startup + info->remote_cost +
+		info->rows * (cpu_tuple_cost + tuple_cost + quals.per_tuple + target->cost.per_tuple);
+}

@@ -1,0 +1,27 @@
+/*
+ * cost.h
+ *	  What remote queries cost in core's units.
+ */
+#ifndef SHARDFDW_COST_H
+#define SHARDFDW_COST_H
+
+#include "postgres.h"
+
+#include "nodes/pathnodes.h"
+#include "planner/relinfo.h"
+
+/* Sets info->remote_cost of a scan from its conditions and live shards. */
+extern void shard_cost_scan(PlannerInfo *root, RelOptInfo *baserel, ShardRelInfo *info);
+
+/*
+ * Sets info->remote_cost of a grouping over input; input_rows of all shards go
+ * into ngroups groups (of all remote queries together).
+ */
+extern void shard_cost_group(PlannerInfo *root, PathTarget *target, const ShardRelInfo *input,
+							 double input_rows, int ngroupcols, ShardRelInfo *info);
+
+/* Costs of a path that runs the queries and takes their info->rows rows over; local: clauses checked here. */
+extern void shard_cost_path(PlannerInfo *root, const ShardRelInfo *info, PathTarget *target,
+							List *local, Cost *startup, Cost *total);
+
+#endif

@@ -1,0 +1,361 @@
+/*
+ * hooks.c
+ *	  Makes core plan a sharded table as one foreign table.
+ *
+ *	   planner_hook             RTEs of sharded parents become foreign-table RTEs
+ *	   get_relation_info_hook   their RelOptInfos get our FdwRoutine and server
+ *	   get_relation_stats_hook  their columns get the parent's statistics
+ *
+ * An RTE is left to core's own partition planning, which is always right, when
+ *
+ *	   - it is the target of the statement;
+ *	   - its query level locks rows, or is UPDATE, DELETE or MERGE, or may be
+ *		 pulled up into such a level: core then looks up the wrapper by the
+ *		 parent's OID, which has none;
+ *	   - a system column of it is named: core takes those from the relation that
+ *		 is scanned, and a scan of many shards has none;
+ *	   - it has TABLESAMPLE or row security conditions.
+ *
+ * Like standard_planner(), the hook scribbles on the query it is given.
+ * Parents that show up during planning only (inlined SQL functions) are not
+ * seen and take core's way too.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/option.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_statistic.h"
+#include "catalog/shard_map.h"
+#include "compat.h"
+#include "guc.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "parser/parsetree.h"
+#include "planner/fdw_planner.h"
+#include "planner/relinfo.h"
+#include "utils/acl.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/selfuncs.h"
+#include "utils/syscache.h"
+
+/* A query level on the way from the statement to where the walk is. */
+typedef struct ShardLevel
+{
+	struct ShardLevel *parent;
+	Query	   *query;
+	bool		locks;			/* its relations get row marks, or may end up where they do */
+	Bitmapset  *syscol_rels;	/* range table indexes whose system columns are named */
+} ShardLevel;
+
+typedef struct MarkContext
+{
+	ShardLevel *level;
+	bool		any_locks;		/* some level of the statement has row marks */
+} MarkContext;
+
+static planner_hook_type prev_planner_hook = NULL;
+static shard_simple_rel_hook_type prev_simple_rel_hook = NULL;
+static get_relation_stats_hook_type prev_stats_hook = NULL;
+
+static void mark_query(Query *query, MarkContext *cxt, bool locks);
+
+static bool
+is_sharded_rte(const RangeTblEntry *rte)
+{
+	return rte->rtekind == RTE_RELATION &&
+		rte->relkind == RELKIND_PARTITIONED_TABLE &&
+		rte->inh &&
+		shard_map_get(rte->relid) != NULL;
+}
+
+/*
+ * Is a sharded table in any level?  Looks at expressions only where there are
+ * sub-selects, as statements on other tables pay for this too.
+ */
+static bool
+find_sharded_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+		return is_sharded_rte((RangeTblEntry *) node);
+	if (IsA(node, Query))
+	{
+		Query	   *query = (Query *) node;
+		ListCell   *lc;
+
+		if (query->hasSubLinks)
+			return query_tree_walker(query, find_sharded_walker, context,
+									 QTW_EXAMINE_RTES_BEFORE);
+
+		foreach(lc, query->rtable)
+		{
+			RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+
+			if (is_sharded_rte(rte))
+				return true;
+			if (rte->rtekind == RTE_SUBQUERY &&
+				find_sharded_walker((Node *) rte->subquery, context))
+				return true;
+		}
+		foreach(lc, query->cteList)
+		{
+			if (find_sharded_walker(lfirst_node(CommonTableExpr, lc)->ctequery, context))
+				return true;
+		}
+		return false;
+	}
+	return expression_tree_walker(node, find_sharded_walker, context);
+}
+
+/* Does any level mark rows? */
+static bool
+find_locks_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Query))
+	{
+		Query	   *query = (Query *) node;
+
+		if (query->rowMarks != NIL ||
+			(query->commandType != CMD_SELECT && query->commandType != CMD_INSERT &&
+			 query->commandType != CMD_UTILITY))
+			return true;
+		return query_tree_walker(query, find_locks_walker, context, 0);
+	}
+	return expression_tree_walker(node, find_locks_walker, context);
+}
+
+/* True when core never pulls this sub-select up into the level around it. */
+static bool
+is_fence(const Query *query)
+{
+	return query->hasAggs || query->hasWindowFuncs || query->groupClause != NIL ||
+		query->groupingSets != NIL || query->havingQual != NULL ||
+		query->limitOffset != NULL || query->limitCount != NULL ||
+		query->distinctClause != NIL;
+}
+
+static bool
+mark_walker(Node *node, MarkContext *cxt)
+{
+	if (node == NULL)
+		return false;
+
+	if (IsA(node, Var))
+	{
+		Var		   *var = (Var *) node;
+
+		if (var->varattno < 0)
+		{
+			ShardLevel *level = cxt->level;
+
+			for (Index up = var->varlevelsup; up > 0 && level != NULL; up--)
+				level = level->parent;
+			if (level != NULL)
+				level->syscol_rels = bms_add_member(level->syscol_rels, var->varno);
+		}
+		return false;
+	}
+
+	if (IsA(node, RangeTblEntry))
+	{
+		RangeTblEntry *rte = (RangeTblEntry *) node;
+
+		if (rte->rtekind == RTE_SUBQUERY)
+		{
+			mark_query(rte->subquery, cxt, cxt->level->locks && !is_fence(rte->subquery));
+			return false;
+		}
+		/* the rest of it (functions, VALUES, ...) is visited by the walker below */
+		return false;
+	}
+
+	if (IsA(node, CommonTableExpr))
+	{
+		CommonTableExpr *cte = (CommonTableExpr *) node;
+		Query	   *query = castNode(Query, cte->ctequery);
+
+		/* it may be inlined in any level that refers to it */
+		mark_query(query, cxt, cxt->any_locks && !is_fence(query) &&
+				   cte->ctematerialized != CTEMaterializeAlways);
+		return false;
+	}
+
+	if (IsA(node, SubLink))
+	{
+		SubLink    *sublink = (SubLink *) node;
+		Query	   *query = castNode(Query, sublink->subselect);
+		bool		may_join = false;
+
+		/* EXISTS loses even its GROUP BY and DISTINCT when it becomes a join */
+		if (sublink->subLinkType == EXISTS_SUBLINK)
+			may_join = true;
+		else if (sublink->subLinkType == ANY_SUBLINK)
+			may_join = !is_fence(query);
+
+		mark_query(query, cxt, cxt->level->locks && may_join);
+		return mark_walker(sublink->testexpr, cxt);
+	}
+
+	if (IsA(node, Query))
+	{
+		/* where else a Query can stand, nothing is known: be careful */
+		mark_query((Query *) node, cxt, cxt->level->locks);
+		return false;
+	}
+
+	return expression_tree_walker(node, mark_walker, cxt);
+}
+
+/*
+ * Turns the RTEs of sharded parents of this level and those below into
+ * foreign-table RTEs.  locks: the level may end up in one that marks rows.
+ */
+static void
+mark_query(Query *query, MarkContext *cxt, bool locks)
+{
+	ShardLevel	level = {0};
+	int			rtindex = 0;
+	ListCell   *lc;
+
+	level.parent = cxt->level;
+	level.query = query;
+	level.locks = locks || query->rowMarks != NIL ||
+		query->commandType == CMD_UPDATE || query->commandType == CMD_DELETE ||
+		query->commandType == CMD_MERGE;
+
+	/* the levels below come first: they may name system columns of this one */
+	cxt->level = &level;
+	query_tree_walker(query, mark_walker, cxt,
+					  QTW_EXAMINE_RTES_BEFORE | QTW_IGNORE_RT_SUBQUERIES);
+	cxt->level = level.parent;
+
+	foreach(lc, query->rtable)
+	{
+		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+
+		rtindex++;
+		if (level.locks || rtindex == query->resultRelation ||
+			bms_is_member(rtindex, level.syscol_rels) ||
+			rte->tablesample != NULL || rte->securityQuals != NIL ||
+			!is_sharded_rte(rte))
+			continue;
+		rte->relkind = RELKIND_FOREIGN_TABLE;
+		rte->inh = false;
+	}
+	bms_free(level.syscol_rels);
+}
+
+static PlannedStmt *
+shard_planner(SHARD_PLANNER_HOOK_PARAMS)
+{
+	if (shard_guc_enable_shard_scan &&
+		parse->commandType != CMD_UTILITY &&
+		OidIsValid(shard_option_cluster_server()) &&
+		find_sharded_walker((Node *) parse, NULL))
+	{
+		MarkContext cxt = {0};
+
+		cxt.any_locks = find_locks_walker((Node *) parse, NULL);
+		mark_query(parse, &cxt, false);
+	}
+
+	if (prev_planner_hook)
+		return prev_planner_hook(SHARD_PLANNER_HOOK_ARGS);
+	return standard_planner(SHARD_PLANNER_HOOK_ARGS);
+}
+
+bool
+shard_hooks_is_sharded(const RangeTblEntry *rte)
+{
+	return rte->rtekind == RTE_RELATION &&
+		rte->relkind == RELKIND_FOREIGN_TABLE &&
+		get_rel_relkind(rte->relid) == RELKIND_PARTITIONED_TABLE;
+}
+
+/*
+ * Our routine, made once.  Core's own look-up by server would read three
+ * catalogs and call the handler for every relation of every query.
+ */
+static FdwRoutine *
+cluster_routine(Oid serverid)
+{
+	static FdwRoutine *routine = NULL;
+
+	if (routine == NULL)
+	{
+		FdwRoutine *made = GetFdwRoutineByServerId(serverid);
+
+		routine = MemoryContextAlloc(TopMemoryContext, sizeof(FdwRoutine));
+		memcpy(routine, made, sizeof(FdwRoutine));
+	}
+	return routine;
+}
+
+static void
+shard_simple_rel(SHARD_SIMPLE_REL_HOOK_PARAMS)
+{
+	RangeTblEntry *rte = planner_rt_fetch(rel->relid, root);
+
+	if (prev_simple_rel_hook)
+		prev_simple_rel_hook(SHARD_SIMPLE_REL_HOOK_ARGS);
+
+	if (!shard_hooks_is_sharded(rte))
+		return;
+
+	/* rel->userid is set by core */
+	rel->serverid = shard_option_cluster_server();
+	rel->useridiscurrent = false;
+	rel->fdwroutine = cluster_routine(rel->serverid);
+	rel->tuples = shard_relinfo_tuples(rte->relid, rel->tuples);
+	rel->pages = 0;
+}
+
+/*
+ * Statistics of a sharded table are those ANALYZE made of the whole tree.  As
+ * the hook then answers for the permission too, it is checked here as core
+ * does it for a table without row security.
+ */
+static bool
+shard_relation_stats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attnum,
+					 VariableStatData *vardata)
+{
+	Oid			userid;
+
+	if (prev_stats_hook && prev_stats_hook(root, rte, attnum, vardata))
+		return true;
+	if (!shard_hooks_is_sharded(rte))
+		return false;
+
+	vardata->statsTuple = SearchSysCache3(STATRELATTINH,
+										  ObjectIdGetDatum(rte->relid),
+										  Int16GetDatum(attnum),
+										  BoolGetDatum(true));
+	vardata->freefunc = ReleaseSysCache;
+	if (HeapTupleIsValid(vardata->statsTuple))
+	{
+		userid = vardata->rel && OidIsValid(vardata->rel->userid) ?
+			vardata->rel->userid : GetUserId();
+		vardata->acl_ok = rte->securityQuals == NIL &&
+			(pg_class_aclcheck(rte->relid, userid, ACL_SELECT) == ACLCHECK_OK ||
+			 pg_attribute_aclcheck(rte->relid, attnum, userid, ACL_SELECT) == ACLCHECK_OK);
+	}
+	else
+		vardata->acl_ok = true;
+	return true;
+}
+
+void
+shard_hooks_init(void)
+{
+	prev_planner_hook = planner_hook;
+	planner_hook = shard_planner;
+	prev_simple_rel_hook = SHARD_SIMPLE_REL_HOOK;
+	SHARD_SIMPLE_REL_HOOK = shard_simple_rel;
+	prev_stats_hook = get_relation_stats_hook;
+	get_relation_stats_hook = shard_relation_stats;
+}

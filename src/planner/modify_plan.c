@@ -1,0 +1,304 @@
+/*
+ * modify_plan.c
+ *	  Plans of INSERT, UPDATE and DELETE on single shards.
+ *
+ *	   direct	the whole statement is one UPDATE or DELETE on the node: no
+ *				local conditions, no joins, all new values computable there
+ *	   by row	the rows are fetched with their ctid (FOR UPDATE) and changed one
+ *				by one; INSERTs are sent as they come
+ *
+ * UPDATE and DELETE of a sharded table reach this for each of its shards,
+ * through core's own partition planning.
+ */
+#include "postgres.h"
+
+#include "access/sysattr.h"
+#include "access/table.h"
+#include "catalog/partition.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "catalog/shard_map.h"
+#include "compat.h"
+#include "deparse/dml.h"
+#include "deparse/select.h"
+#include "deparse/shippable.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/appendinfo.h"
+#include "optimizer/inherit.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/restrictinfo.h"
+#include "optimizer/tlist.h"
+#include "parser/parsetree.h"
+#include "planner/fdw_planner.h"
+#include "planner/plan_private.h"
+#include "planner/relinfo.h"
+#include "planner/scan_path.h"
+#include "utils/partcache.h"
+#include "utils/rel.h"
+
+/* Rows are known by their ctid on the node. */
+void
+shardAddForeignUpdateTargets(PlannerInfo *root, Index rtindex,
+							 RangeTblEntry *target_rte, Relation target_relation)
+{
+	Var		   *var = makeVar(rtindex, SelfItemPointerAttributeNumber, TIDOID, -1,
+							  InvalidOid, 0);
+
+	add_row_identity_var(root, var, rtindex, "ctid");
+}
+
+/*
+ * Can an UPDATE of columns (as pull_varattnos() numbers them) move a row out of
+ * the shard?
+ */
+static bool
+changes_key(Relation rel, Bitmapset *columns)
+{
+	Bitmapset  *key = NULL;
+
+	if (!rel->rd_rel->relispartition)
+		return false;
+	pull_varattnos((Node *) RelationGetPartitionQual(rel), 1, &key);
+	return bms_overlap(key, columns);
+}
+
+/* Columns that an UPDATE assigns, as pull_varattnos() numbers them. */
+static Bitmapset *
+updated_columns(PlannerInfo *root, Index rtindex)
+{
+	return get_rel_all_updated_cols(root, find_base_rel(root, rtindex));
+}
+
+/* Attribute numbers of columns that are sent, ascending; generated ones are not. */
+static List *
+sent_attnos(Relation rel, Bitmapset *columns)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	List	   *attnos = NIL;
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (!att->attisdropped && att->attgenerated == '\0' &&
+			bms_is_member(att->attnum - FirstLowInvalidHeapAttributeNumber, columns))
+			attnos = lappend_int(attnos, att->attnum);
+	}
+	return attnos;
+}
+
+/* Do AFTER ROW triggers (or transition tables) here need the row as the node has it? */
+static bool
+has_after_row_trigger(Relation rel, CmdType operation)
+{
+	TriggerDesc *trigdesc = rel->trigdesc;
+
+	if (trigdesc == NULL)
+		return false;
+	switch (operation)
+	{
+		case CMD_INSERT:
+			return trigdesc->trig_insert_after_row;
+		case CMD_UPDATE:
+			return trigdesc->trig_update_after_row;
+		default:
+
+			/* a DELETE's triggers get the old row, which was fetched */
+			return false;
+	}
+}
+
+List *
+shardPlanForeignModify(PlannerInfo *root, ModifyTable *plan,
+					   Index resultRelation, int subplan_index)
+{
+	RangeTblEntry *rte = planner_rt_fetch(resultRelation, root);
+	Relation	rel = table_open(rte->relid, NoLock);
+	ShardModifyPlan modify = {0};
+	List	   *exprs = NIL;
+	bool		all_columns = has_after_row_trigger(rel, plan->operation);
+
+	modify.operation = plan->operation;
+	switch (plan->operation)
+	{
+		case CMD_INSERT:
+			modify.target_attnos = shard_dml_all_attnos(rel);
+			break;
+		case CMD_UPDATE:
+			{
+				Bitmapset  *columns = updated_columns(root, resultRelation);
+				bool		before_trigger = rel->trigdesc && rel->trigdesc->trig_update_before_row;
+
+				/* a BEFORE trigger may change any column */
+				modify.target_attnos = before_trigger ? shard_dml_all_attnos(rel) :
+					sent_attnos(rel, columns);
+				modify.check_partition = rel->rd_rel->relispartition &&
+					(before_trigger || changes_key(rel, columns));
+				break;
+			}
+		case CMD_DELETE:
+			break;
+		default:
+			elog(ERROR, "unexpected operation: %d", (int) plan->operation);
+	}
+
+	switch (plan->onConflictAction)
+	{
+		case ONCONFLICT_NONE:
+			break;
+		case ONCONFLICT_NOTHING:
+			modify.do_nothing = true;
+			break;
+		default:
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("INSERT with ON CONFLICT DO UPDATE is not supported on foreign table \"%s\"",
+							RelationGetRelationName(rel))));
+	}
+
+	if (plan->returningLists != NIL)
+		exprs = list_concat(exprs, list_copy(list_nth(plan->returningLists, subplan_index)));
+	if (plan->withCheckOptionLists != NIL)
+	{
+		ListCell   *lc;
+
+		foreach(lc, (List *) list_nth(plan->withCheckOptionLists, subplan_index))
+			exprs = lappend(exprs, lfirst_node(WithCheckOption, lc)->qual);
+	}
+	modify.returning_attnos = shard_dml_needed_attnos(rel, resultRelation, exprs, all_columns);
+
+	table_close(rel, NoLock);
+	return shard_dml_pack(&modify);
+}
+
+/* The plan node that reads resultRelation for a ModifyTable, if it is a plain scan of it. */
+static ForeignScan *
+find_scan(ModifyTable *plan, Index resultRelation, int subplan_index)
+{
+	Plan	   *subplan = outerPlan(plan);
+
+	if (IsA(subplan, Append))
+	{
+		Append	   *append = (Append *) subplan;
+
+		if (subplan_index >= list_length(append->appendplans))
+			return NULL;
+		subplan = list_nth(append->appendplans, subplan_index);
+	}
+	else if (IsA(subplan, Result) && outerPlan(subplan) != NULL &&
+			 IsA(outerPlan(subplan), Append))
+	{
+		Append	   *append = (Append *) outerPlan(subplan);
+
+		/* a gating condition above the scans would be lost */
+		if (((Result *) subplan)->resconstantqual != NULL ||
+			subplan_index >= list_length(append->appendplans))
+			return NULL;
+		subplan = list_nth(append->appendplans, subplan_index);
+	}
+
+	if (IsA(subplan, ForeignScan) &&
+		((ForeignScan *) subplan)->scan.scanrelid == resultRelation)
+		return (ForeignScan *) subplan;
+	return NULL;
+}
+
+/*
+ * The assignments of an UPDATE with resno = attno, in *assignments; false when
+ * one cannot be computed on the node.
+ */
+static bool
+collect_assignments(PlannerInfo *root, Index resultRelation, RelOptInfo *baserel,
+					List **assignments)
+{
+	List	   *tlist;
+	List	   *attnos;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	*assignments = NIL;
+	get_translated_update_targetlist(root, resultRelation, &tlist, &attnos);
+	forboth(lc, tlist, lc2, attnos)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+
+		if (entry->resjunk ||
+			!shard_shippable_expr(root, baserel->relids, entry->expr))
+			return false;
+		*assignments = lappend(*assignments,
+							   makeTargetEntry(entry->expr, lfirst_int(lc2), NULL, false));
+	}
+	return true;
+}
+
+/* Columns that a RETURNING list needs, as pull_varattnos() numbers them. */
+static Bitmapset *
+returned_columns(Index rtindex, List *returning)
+{
+	Bitmapset  *columns = NULL;
+
+	pull_varattnos((Node *) returning, rtindex, &columns);
+	return columns;
+}
+
+bool
+shardPlanDirectModify(PlannerInfo *root, ModifyTable *plan,
+					  Index resultRelation, int subplan_index)
+{
+	RangeTblEntry *rte = planner_rt_fetch(resultRelation, root);
+	RelOptInfo *baserel = find_base_rel(root, resultRelation);
+	const ShardRelInfo *info = baserel->fdw_private;
+	const Shard *shard = &info->map->shards[0];
+	ForeignScan *scan;
+	ShardDirectPlan direct = {0};
+	ShardSelect *select;
+	List	   *assignments = NIL;
+	List	   *returning = NIL;
+
+	if (plan->operation != CMD_UPDATE && plan->operation != CMD_DELETE)
+		return false;
+	scan = find_scan(plan, resultRelation, subplan_index);
+	if (scan == NULL || scan->scan.plan.qual != NIL || info->local_conds != NIL)
+		return false;
+
+	/* columns have other names on the node, which only a sub-select in FROM can hide */
+	if (strcmp(shard->from_item, shard->relation) != 0)
+		return false;
+
+	if (plan->operation == CMD_UPDATE)
+	{
+		Relation	rel = table_open(rte->relid, NoLock);
+		bool		moves = changes_key(rel, updated_columns(root, resultRelation));
+
+		table_close(rel, NoLock);
+		if (moves || !collect_assignments(root, resultRelation, baserel, &assignments))
+			return false;
+	}
+
+	select = shard_select_begin(resultRelation, rte->relid);
+	if (plan->operation == CMD_UPDATE)
+		shard_select_update(select, assignments);
+	else
+		shard_select_delete(select);
+	shard_select_where(select, extract_actual_clauses(info->remote_conds, false));
+
+	if (plan->returningLists != NIL)
+	{
+		returning = list_nth(plan->returningLists, subplan_index);
+		shard_scan_fetch_columns(select, root, rte->relid,
+								 returned_columns(resultRelation, returning), false);
+	}
+
+	direct.relid = rte->relid;
+	direct.outputs = shard_scan_convert_outputs(select->outputs, &direct.noutputs);
+	direct.template = shard_select_finish(select);
+	direct.has_returning = returning != NIL;
+	direct.set_processed = plan->canSetTag;
+
+	scan->operation = plan->operation;
+	scan->resultRelation = resultRelation;
+	scan->fdw_exprs = select->params;
+	scan->fdw_private = shard_plan_private_pack_direct(&direct);
+	return true;
+}

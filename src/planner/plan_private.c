@@ -1,0 +1,199 @@
+/*
+ * plan_private.c
+ *	  Packs a ShardScanPlan or ShardDirectPlan into fdw_private and back.
+ *
+ *	   ShardScanPlan   -> (relids, all_shards, shards, template, outputs, ...)
+ *	   ShardDirectPlan -> (relid, template, outputs, ...)
+ *
+ * The positions are the enums below.  Only node types that copyObject and
+ * nodeToString know are used; an output is four integers of one flat list.
+ */
+#include "postgres.h"
+
+#include "nodes/value.h"
+#include "planner/plan_private.h"
+
+enum ScanField
+{
+	SCAN_RELIDS,				/* OidList */
+	SCAN_ALL_SHARDS,			/* Boolean */
+	SCAN_SHARDS,				/* OidList */
+	SCAN_TEMPLATE,				/* List of String and Integer */
+	SCAN_OUTPUTS,				/* List, see pack_outputs() */
+	SCAN_PRUNE_QUALS,			/* List of expressions */
+	SCAN_GROUPED,				/* Boolean */
+	SCAN_LOCKS_ROWS,			/* Boolean */
+	SCAN_TEXT_COLUMNS,			/* Boolean */
+	SCAN_ROWS_PER_SHARD,		/* Float */
+	SCAN_WIDTH,					/* Integer */
+	SCAN_RELATIONS,				/* String or NULL */
+	SCAN_NFIELDS
+};
+
+enum DirectField
+{
+	DIRECT_RELID,				/* OidList of one */
+	DIRECT_TEMPLATE,
+	DIRECT_OUTPUTS,
+	DIRECT_HAS_RETURNING,		/* Boolean */
+	DIRECT_SET_PROCESSED,		/* Boolean */
+	DIRECT_NFIELDS
+};
+
+/* Remote columns that an output consumes. */
+int
+shard_output_ncolumns(ShardOutputKind kind)
+{
+	switch (kind)
+	{
+		case SHARD_OUTPUT_VALUE:
+		case SHARD_OUTPUT_TEXT:
+		case SHARD_OUTPUT_CTID:
+			return 1;
+		case SHARD_OUTPUT_INT8_SUM:
+		case SHARD_OUTPUT_NUMERIC_SUM:
+		case SHARD_OUTPUT_INTERVAL_SUM:
+			return 2;
+	}
+	elog(ERROR, "unrecognized output kind: %d", (int) kind);
+	return 0;					/* keep compiler quiet */
+}
+
+/* List of two lists: IntList of kind, target, typmod per output; OidList of types. */
+static List *
+pack_outputs(const ShardOutput *outputs, int noutputs)
+{
+	List	   *numbers = NIL;
+	List	   *types = NIL;
+
+	for (int i = 0; i < noutputs; i++)
+	{
+		numbers = lappend_int(numbers, (int) outputs[i].kind);
+		numbers = lappend_int(numbers, outputs[i].target);
+		numbers = lappend_int(numbers, outputs[i].typmod);
+		types = lappend_oid(types, outputs[i].type);
+	}
+	return list_make2(numbers, types);
+}
+
+static ShardOutput *
+unpack_outputs(List *packed, int *noutputs)
+{
+	List	   *numbers = linitial(packed);
+	List	   *types = lsecond(packed);
+	ShardOutput *outputs;
+
+	*noutputs = list_length(types);
+	outputs = palloc(sizeof(ShardOutput) * Max(*noutputs, 1));
+	for (int i = 0; i < *noutputs; i++)
+	{
+		outputs[i].kind = (ShardOutputKind) list_nth_int(numbers, i * 3);
+		outputs[i].target = list_nth_int(numbers, i * 3 + 1);
+		outputs[i].typmod = list_nth_int(numbers, i * 3 + 2);
+		outputs[i].type = list_nth_oid(types, i);
+	}
+	return outputs;
+}
+
+/* Memory: shares the plan's lists. */
+List *
+shard_plan_private_pack(const ShardScanPlan *plan)
+{
+	List	   *packed = NIL;
+
+	packed = lappend(packed, plan->relids);
+	packed = lappend(packed, makeBoolean(plan->all_shards));
+	packed = lappend(packed, plan->shards);
+	packed = lappend(packed, plan->template);
+	packed = lappend(packed, pack_outputs(plan->outputs, plan->noutputs));
+	packed = lappend(packed, plan->prune_quals);
+	packed = lappend(packed, makeBoolean(plan->grouped));
+	packed = lappend(packed, makeBoolean(plan->locks_rows));
+	packed = lappend(packed, makeBoolean(plan->text_columns));
+	packed = lappend(packed, makeFloat(psprintf("%.17g", plan->rows_per_shard)));
+	packed = lappend(packed, makeInteger(plan->width));
+	packed = lappend(packed, plan->relations ? makeString(plan->relations) : NULL);
+	Assert(list_length(packed) == SCAN_NFIELDS);
+	return packed;
+}
+
+/* Memory: the struct in the current context; lists and strings stay fdw_private's. */
+ShardScanPlan *
+shard_plan_private_unpack(List *fdw_private)
+{
+	ShardScanPlan *plan = palloc0(sizeof(ShardScanPlan));
+	Node	   *relations;
+
+	if (list_length(fdw_private) != SCAN_NFIELDS)
+		elog(ERROR, "unexpected length of a shard scan's private data: %d",
+			 list_length(fdw_private));
+	plan->relids = list_nth(fdw_private, SCAN_RELIDS);
+	plan->all_shards = boolVal(list_nth(fdw_private, SCAN_ALL_SHARDS));
+	plan->shards = list_nth(fdw_private, SCAN_SHARDS);
+	plan->template = list_nth(fdw_private, SCAN_TEMPLATE);
+	plan->outputs = unpack_outputs(list_nth(fdw_private, SCAN_OUTPUTS), &plan->noutputs);
+	plan->prune_quals = list_nth(fdw_private, SCAN_PRUNE_QUALS);
+	plan->grouped = boolVal(list_nth(fdw_private, SCAN_GROUPED));
+	plan->locks_rows = boolVal(list_nth(fdw_private, SCAN_LOCKS_ROWS));
+	plan->text_columns = boolVal(list_nth(fdw_private, SCAN_TEXT_COLUMNS));
+	plan->rows_per_shard = floatVal(list_nth(fdw_private, SCAN_ROWS_PER_SHARD));
+	plan->width = intVal(list_nth(fdw_private, SCAN_WIDTH));
+	relations = list_nth(fdw_private, SCAN_RELATIONS);
+	plan->relations = relations ? strVal(relations) : NULL;
+	return plan;
+}
+
+/* As shard_plan_private_pack(), for a direct modification. */
+List *
+shard_plan_private_pack_direct(const ShardDirectPlan *plan)
+{
+	List	   *packed = NIL;
+
+	packed = lappend(packed, list_make1_oid(plan->relid));
+	packed = lappend(packed, plan->template);
+	packed = lappend(packed, pack_outputs(plan->outputs, plan->noutputs));
+	packed = lappend(packed, makeBoolean(plan->has_returning));
+	packed = lappend(packed, makeBoolean(plan->set_processed));
+	Assert(list_length(packed) == DIRECT_NFIELDS);
+	return packed;
+}
+
+/* As shard_plan_private_unpack(), for a direct modification. */
+ShardDirectPlan *
+shard_plan_private_unpack_direct(List *fdw_private)
+{
+	ShardDirectPlan *plan = palloc0(sizeof(ShardDirectPlan));
+
+	if (list_length(fdw_private) != DIRECT_NFIELDS)
+		elog(ERROR, "unexpected length of a direct modification's private data: %d",
+			 list_length(fdw_private));
+	plan->relid = linitial_oid(list_nth(fdw_private, DIRECT_RELID));
+	plan->template = list_nth(fdw_private, DIRECT_TEMPLATE);
+	plan->outputs = unpack_outputs(list_nth(fdw_private, DIRECT_OUTPUTS), &plan->noutputs);
+	plan->has_returning = boolVal(list_nth(fdw_private, DIRECT_HAS_RETURNING));
+	plan->set_processed = boolVal(list_nth(fdw_private, DIRECT_SET_PROCESSED));
+	return plan;
+}
+
+/* Appends text as it stands. */
+ShardTemplate *
+shard_template_text(ShardTemplate *template, const char *text)
+{
+	return lappend(template, makeString(pstrdup(text)));
+}
+
+/* Appends the place of parameter paramno (1-based). */
+ShardTemplate *
+shard_template_param(ShardTemplate *template, int paramno)
+{
+	Assert(paramno > 0);
+	return lappend(template, makeInteger(paramno));
+}
+
+/* Appends the place of the shard of table relno (0-based). */
+ShardTemplate *
+shard_template_relation(ShardTemplate *template, int relno)
+{
+	Assert(relno >= 0);
+	return lappend(template, makeInteger(-relno));
+}

@@ -1,0 +1,362 @@
+/*
+ * scan_path.c
+ *	  Paths and plans of scans: of a sharded table as a whole, of a shard by
+ *	  itself, and the plans of groupings over either.
+ *
+ *	   sharded table	scanrelid 0; fdw_scan_tlist lists the columns that travel
+ *	   shard			scanrelid > 0; rows have the table's row type, columns
+ *						that nobody needs are NULL
+ *	   grouping			scanrelid 0; fdw_scan_tlist lists groups and aggregates
+ *
+ * All of them become a ShardScanPlan (plan_private.h).
+ */
+#include "postgres.h"
+
+#include "access/sysattr.h"
+#include "access/table.h"
+#include "catalog/option.h"
+#include "compat.h"
+#include "deparse/select.h"
+#include "deparse/shippable.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/planmain.h"
+#include "optimizer/prep.h"
+#include "optimizer/restrictinfo.h"
+#include "optimizer/tlist.h"
+#include "parser/parsetree.h"
+#include "planner/cost.h"
+#include "planner/fdw_planner.h"
+#include "planner/plan_private.h"
+#include "planner/relinfo.h"
+#include "planner/scan_path.h"
+#include "rewrite/rewriteManip.h"
+#include "utils/rel.h"
+
+void
+shardGetForeignRelSize(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
+{
+	(void) shard_relinfo_create(root, baserel, foreigntableid);
+}
+
+void
+shardGetForeignPaths(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
+{
+	ShardRelInfo *info = baserel->fdw_private;
+	Cost		startup;
+	Cost		total;
+
+	shard_cost_path(root, info, baserel->reltarget, info->local_conds, &startup, &total);
+	add_path(baserel, (Path *)
+			 shard_create_foreignscan_path(root, baserel, NULL, baserel->rows,
+										   startup, total, NIL, baserel->lateral_relids, NIL));
+}
+
+/*
+ * Async Append waits for one socket per subplan, so a scan of many shards,
+ * which has its own concurrency, does not take part.
+ */
+bool
+shardIsForeignPathAsyncCapable(ForeignPath *path)
+{
+	ShardRelInfo *info = path->path.parent->fdw_private;
+
+	return !info->sharded && shard_option_table_bool(info->relid, "async_capable", true);
+}
+
+/*
+ * Sorts a scan's clauses: those that the remote query checks, and those left to
+ * be checked here.  Plain expressions.
+ */
+static void
+split_clauses(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, List *scan_clauses,
+			  List **remote, List **local)
+{
+	ListCell   *lc;
+
+	*remote = NIL;
+	*local = NIL;
+	foreach(lc, scan_clauses)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
+
+		if (rinfo->pseudoconstant)
+			continue;
+		if (list_member_ptr(info->remote_conds, rinfo))
+			*remote = lappend(*remote, rinfo->clause);
+		else
+			*local = lappend(*local, rinfo->clause);
+	}
+}
+
+/* Fills the plan's parts that follow from the table and its live shards. */
+static void
+fill_shards(PlannerInfo *root, const ShardRelInfo *info, ShardScanPlan *plan)
+{
+	int			shardno = -1;
+
+	plan->relids = list_make1_oid(info->relid);
+	plan->all_shards = info->nlive == info->map->nshards;
+	while (!plan->all_shards && (shardno = bms_next_member(info->live, shardno)) >= 0)
+		plan->shards = lappend_oid(plan->shards, info->map->shards[shardno].relid);
+	plan->rows_per_shard = info->rows / Max(info->nlive, 1);
+	plan->width = info->width;
+	if (info->sharded || info->kind != SHARD_REL_SCAN)
+		plan->relations = shard_relinfo_name(root, info);
+}
+
+/*
+ * Conditions for pruning at executor start.  An aggregate without GROUP BY that
+ * a node computes whole has one row even from no rows, so its shard must not
+ * be pruned away.
+ */
+static void
+fill_prune_quals(PlannerInfo *root, const ShardRelInfo *info, ShardSelect *select,
+				 ShardScanPlan *plan)
+{
+	ListCell   *lc;
+
+	if (info->kind == SHARD_REL_GROUP && root->parse->groupClause == NIL)
+		return;
+	foreach(lc, info->prune_conds)
+		plan->prune_quals = lappend(plan->prune_quals,
+									shard_select_prune_clause(select, lfirst(lc)));
+}
+
+ShardOutput *
+shard_scan_convert_outputs(List *outputs, int *noutputs)
+{
+	ShardOutput *result = palloc(sizeof(ShardOutput) * Max(list_length(outputs), 1));
+	ListCell   *lc;
+
+	*noutputs = 0;
+	foreach(lc, outputs)
+	{
+		ShardSelectOutput *from = lfirst(lc);
+		ShardOutput *to = &result[(*noutputs)++];
+
+		switch (from->kind)
+		{
+			case SHARD_SELECT_VALUE:
+				to->kind = SHARD_OUTPUT_VALUE;
+				break;
+			case SHARD_SELECT_TEXT:
+				to->kind = SHARD_OUTPUT_TEXT;
+				break;
+			case SHARD_SELECT_CTID:
+				to->kind = SHARD_OUTPUT_CTID;
+				break;
+			case SHARD_SELECT_INT8_SUM:
+				to->kind = SHARD_OUTPUT_INT8_SUM;
+				break;
+			case SHARD_SELECT_NUMERIC_SUM:
+				to->kind = SHARD_OUTPUT_NUMERIC_SUM;
+				break;
+			case SHARD_SELECT_INTERVAL_SUM:
+				to->kind = SHARD_OUTPUT_INTERVAL_SUM;
+				break;
+		}
+		to->target = from->target;
+		to->type = from->type;
+		to->typmod = from->typmod;
+	}
+	return result;
+}
+
+/* Takes over what the deparser made. */
+static void
+fill_query(ShardSelect *select, ShardScanPlan *plan)
+{
+	plan->outputs = shard_scan_convert_outputs(select->outputs, &plan->noutputs);
+	plan->text_columns = select->text_columns;
+	plan->template = shard_select_finish(select);
+}
+
+void
+shard_scan_fetch_columns(ShardSelect *select, PlannerInfo *root, Oid relid,
+						 Bitmapset *columns, bool for_modify)
+{
+	Relation	rel = table_open(relid, NoLock);
+	TupleDesc	desc = RelationGetDescr(rel);
+	bool		whole_row = bms_is_member(0 - FirstLowInvalidHeapAttributeNumber, columns);
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (att->attisdropped ||
+			(!whole_row &&
+			 !bms_is_member(att->attnum - FirstLowInvalidHeapAttributeNumber, columns)))
+			continue;
+		shard_select_output(select,
+							(Expr *) makeVar(select->rtindex, att->attnum, att->atttypid,
+											 att->atttypmod, att->attcollation, 0),
+							i);
+	}
+	table_close(rel, NoLock);
+
+	if (bms_is_member(SelfItemPointerAttributeNumber - FirstLowInvalidHeapAttributeNumber,
+					  columns))
+		shard_select_output_ctid(select, for_modify);
+}
+
+/* FOR UPDATE or FOR SHARE, as the statement or its locking clause asks. */
+static bool
+add_row_lock(PlannerInfo *root, Index rtindex, ShardSelect *select)
+{
+	PlanRowMark *mark;
+
+	if ((root->parse->commandType == CMD_UPDATE || root->parse->commandType == CMD_DELETE ||
+		 root->parse->commandType == CMD_MERGE) &&
+		bms_is_member(rtindex, root->all_result_relids))
+	{
+		shard_select_lock(select, LCS_FORUPDATE, LockWaitBlock);
+		return true;
+	}
+
+	mark = get_plan_rowmark(root->rowMarks, rtindex);
+	if (mark == NULL || mark->strength == LCS_NONE)
+		return false;
+	shard_select_lock(select, mark->strength, mark->waitPolicy);
+	return true;
+}
+
+/* Scan of a shard by itself, a foreign table like any other. */
+static ForeignScan *
+plan_single(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info,
+			List *tlist, List *scan_clauses, Plan *outer_plan)
+{
+	ShardScanPlan plan = {0};
+	ShardSelect *select = shard_select_begin(info->rtindex, info->relid);
+	Bitmapset  *columns = bms_copy(info->columns);
+	List	   *remote;
+	List	   *local;
+
+	split_clauses(root, rel, info, scan_clauses, &remote, &local);
+	pull_varattnos((Node *) local, info->rtindex, &columns);
+
+	/* EvalPlanQual checks the remote conditions here, against a row it has at hand */
+	if (root->rowMarks != NIL || root->parse->commandType != CMD_SELECT)
+		pull_varattnos((Node *) remote, info->rtindex, &columns);
+
+	shard_scan_fetch_columns(select, root, info->relid, columns,
+							 bms_is_member(info->rtindex, root->all_result_relids));
+	shard_select_where(select, remote);
+	plan.locks_rows = add_row_lock(root, info->rtindex, select);
+	fill_shards(root, info, &plan);
+	fill_query(select, &plan);
+
+	return make_foreignscan(tlist, local, info->rtindex, select->params,
+							shard_plan_private_pack(&plan), NIL, remote, outer_plan);
+}
+
+/* Adds the Vars of rtindex in exprs (a list, also of TargetEntries) to a flat target list. */
+static List *
+add_own_vars(List *tlist, List *exprs, Index rtindex)
+{
+	List	   *vars = pull_var_clause((Node *) exprs, PVC_RECURSE_PLACEHOLDERS);
+	List	   *own = NIL;
+	ListCell   *lc;
+
+	foreach(lc, vars)
+	{
+		if (lfirst_node(Var, lc)->varno == rtindex)
+			own = lappend(own, lfirst(lc));
+	}
+	return add_to_flat_tlist(tlist, own);
+}
+
+/* Scan of a sharded table: only Vars travel, in the order of the list. */
+static ForeignScan *
+plan_sharded(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, ForeignPath *path,
+			 List *tlist, List *scan_clauses, Plan *outer_plan)
+{
+	ShardScanPlan plan = {0};
+	ShardSelect *select = shard_select_begin(info->rtindex, info->relid);
+	List	   *scan_tlist;
+	List	   *remote;
+	List	   *local;
+	ListCell   *lc;
+
+	split_clauses(root, rel, info, scan_clauses, &remote, &local);
+
+	/*
+	 * For a base relation core may have handed over a physical target list,
+	 * with every column of the table.  (A path with lateral references gets a
+	 * list in which they are parameters already; there it is kept.)
+	 */
+	if (tlist != NIL && path->path.param_info == NULL)
+		tlist = make_tlist_from_pathtarget(path->path.pathtarget);
+
+	/* a projection above may replace the list by one over the same pathtarget */
+	scan_tlist = add_own_vars(NIL, path->path.pathtarget->exprs, info->rtindex);
+	scan_tlist = add_own_vars(scan_tlist, tlist, info->rtindex);
+	scan_tlist = add_own_vars(scan_tlist, local, info->rtindex);
+	foreach(lc, scan_tlist)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+
+		shard_select_output(select, entry->expr, entry->resno - 1);
+	}
+	shard_select_where(select, remote);
+	fill_shards(root, info, &plan);
+	fill_prune_quals(root, info, select, &plan);
+	fill_query(select, &plan);
+
+	return make_foreignscan(tlist, local, 0, select->params,
+							shard_plan_private_pack(&plan), scan_tlist, NIL, outer_plan);
+}
+
+/* Groups, whole or partial. */
+static ForeignScan *
+plan_group(PlannerInfo *root, const ShardRelInfo *info, List *tlist, Plan *outer_plan)
+{
+	ShardScanPlan plan = {0};
+	ShardSelect *select = shard_select_begin(info->rtindex, info->relid);
+	ListCell   *lc;
+
+	foreach(lc, info->grouped_tlist)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+		Aggref	   *agg = (Aggref *) entry->expr;
+
+		if (IsA(agg, Aggref) && agg->aggsplit != AGGSPLIT_SIMPLE)
+			shard_select_output_partial(select, agg, entry->resno - 1);
+		else
+			shard_select_output(select, entry->expr, entry->resno - 1);
+	}
+	foreach(lc, info->grouped_tlist)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+
+		if (!IsA(entry->expr, Aggref))
+			shard_select_group_by(select, entry->expr);
+	}
+	shard_select_aggregate(select);
+	shard_select_where(select, extract_actual_clauses(info->remote_conds, false));
+	shard_select_having(select, info->remote_having);
+
+	plan.grouped = true;
+	fill_shards(root, info, &plan);
+	fill_prune_quals(root, info, select, &plan);
+	fill_query(select, &plan);
+
+	return make_foreignscan(tlist, info->local_having, 0, select->params,
+							shard_plan_private_pack(&plan), info->grouped_tlist, NIL, outer_plan);
+}
+
+ForeignScan *
+shardGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
+					ForeignPath *best_path, List *tlist, List *scan_clauses,
+					Plan *outer_plan)
+{
+	const ShardRelInfo *info = rel->fdw_private;
+
+	if (info->kind != SHARD_REL_SCAN)
+		return plan_group(root, info, tlist, outer_plan);
+	if (info->sharded)
+		return plan_sharded(root, rel, info, best_path, tlist, scan_clauses, outer_plan);
+	return plan_single(root, rel, info, tlist, scan_clauses, outer_plan);
+}
