@@ -27,7 +27,7 @@ sub run_script
 	die "write_tables.sql: $err" if $rc;
 	chmod 0777, $tmp;
 	my ($out, $errors) = run_file(
-		$c, "sql/diff/$script.sql", [ @settings, "search_path=$schema,diff", 'TimeZone=Europe/Berlin' ],
+		$c, "sql/$script.sql", [ @settings, "search_path=$schema,diff", 'TimeZone=Europe/Berlin' ],
 		VERBOSITY => 'sqlstate', tmp => $tmp);
 	# Lines of the script stay in the messages, file names do not.
 	$errors =~ s/^psql:[^ ]*:(\d+):/line $1:/mg;
@@ -46,7 +46,7 @@ sub first_difference
 	  'plain:', map({ $_ // '' } @{$plain}[ $i .. $i + 2 ]), 'sharded:', map({ $_ // '' } @{$sharded}[ $i .. $i + 2 ]);
 }
 
-for my $script (qw(write_rows write_copy))
+for my $script (qw(write_rows diff/write_copy))
 {
 	my ($plain_out, $plain_err) = run_script($script, 0);
 

@@ -1,7 +1,27 @@
--- write_rows.sql - INSERT, UPDATE, DELETE and TRUNCATE; read-your-writes and savepoints
+-- INSERT, UPDATE, DELETE and TRUNCATE; triggers; read-your-writes, savepoints and cursors.
 --
--- Runs with the tables of write_tables.sql; its output, errors as SQLSTATE included, is the same for
--- plain and sharded tables.
+-- Everything printed, errors as SQLSTATE included, is what plain tables give: t/002_write.pl runs this
+-- on both, with several settings. Here it runs on tables of 7 shards, made by sql/diff/write_tables.sql.
+\if :{?schema}
+\else
+\set ECHO none
+\getenv srcdir PG_ABS_SRCDIR
+\set dir :srcdir '/sql/diff'
+\o /dev/null
+\set f :dir '/setup.sql'
+\i :f
+SET client_min_messages = warning;
+\set f :dir '/write_tables.sql'
+\set schema write_rows
+\set shards 7
+\i :f
+\o
+\set VERBOSITY sqlstate
+SET TimeZone = 'Europe/Berlin';
+SET DateStyle = 'ISO, MDY';
+SET search_path = write_rows, diff;
+\set ECHO all
+\endif
 
 -- INSERT
 INSERT INTO acc VALUES (1, 10, 'one', 1.25, '2024-05-05 12:00+02');
