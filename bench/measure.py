@@ -1,11 +1,27 @@
-"""Measures plain table, postgres_fdw and shardfdw on servers that bench/run has started.
+#!/usr/bin/python3
+"""measure.py - loads and reads lineitem through each target in turn; prints a table, writes JSON
 
-Every figure is taken by one session of psql per measurement, or by pgbench. Targets take turns within
-each run; the first run of a query on each target is to warm up and does not count. Answers are compared
-between targets: a figure of a wrong answer would be worth nothing.
+Started by run, which has made the servers: one coordinator, some nodes, empty databases "bench".
+
+Targets, all reached through the coordinator:
+  plain         a table of the coordinator's own server; what the others are compared with
+  postgres_fdw  a table partitioned by hash over foreign tables of postgres_fdw
+  shardfdw      the same by shardfdw.shard_table
+
+Works, each measured --runs times, the targets taking turns (A B C A B C ...):
+  COPY          of the file, read by the server, into the truncated table without indexes, after a
+                checkpoint of all servers, in a new session; elapsed, and CPU of the backend that
+                runs it (utime + stime). postgres_fdw loads a slice only; its figures are multiplied.
+  six queries   after VACUUM (ANALYZE), in one session, after a run that is not counted, whose answer
+                is compared between the targets.
+  point SELECT  by key through an index, pgbench with 4 clients, protocols simple and prepared.
+
+A work that fails is reported as such, and the rest goes on. Exit code 1: something failed, or
+answers differ.
 """
 
 import argparse
+import datetime
 import hashlib
 import json
 import os
@@ -14,53 +30,49 @@ import re
 import statistics
 import subprocess
 import sys
-import time
 
-SHARDS = 16
-COLUMNS = """l_orderkey bigint NOT NULL, l_partkey bigint NOT NULL, l_suppkey bigint NOT NULL, l_linenumber bigint NOT NULL,
-	l_shipdate date NOT NULL, l_receiptdate date NOT NULL, l_shipinstruct char(25) NOT NULL"""
-TABLES = {"plain": "lineitem_plain", "postgres_fdw": "lineitem_pgfdw", "shardfdw": "lineitem"}
-QUERIES = {
-    "count(*)": "SELECT count(*) FROM {t}",
-    "4 groups: count, sum, avg":
-        "SELECT l_shipinstruct, count(*), sum(l_linenumber), avg(l_partkey) FROM {t} GROUP BY l_shipinstruct ORDER BY 1",
-    "2.5k groups: count, avg, top 3":
-        "SELECT l_shipdate, count(*), avg(l_partkey) FROM {t} GROUP BY l_shipdate ORDER BY 2 DESC, 1 LIMIT 3",
-    "10k groups: count, stddev":
-        "SELECT l_suppkey, count(*), round(stddev(l_partkey), 6) FROM {t} GROUP BY l_suppkey ORDER BY 1",
-    "count(DISTINCT 10k values)": "SELECT count(DISTINCT l_suppkey) FROM {t}",
-    "COPY (SELECT *) TO '/dev/null'": "COPY (SELECT * FROM {t}) TO '/dev/null'",
-}
-# postgres_fdw at its best.
-SETTINGS = {
-    "plain": "",
-    "shardfdw": "",
-    "postgres_fdw": "SET enable_partitionwise_aggregate = on; SET enable_partitionwise_join = on;",
-}
+COLUMNS = """l_orderkey bigint NOT NULL, l_partkey bigint NOT NULL, l_suppkey bigint NOT NULL,
+    l_linenumber bigint NOT NULL, l_shipdate date NOT NULL, l_receiptdate date NOT NULL, l_shipinstruct char(25) NOT NULL"""
+
+# Title and text; {t} is the target's table. All results are exact whatever the order of the rows.
+QUERIES = [
+    ("count(*)", "SELECT count(*) FROM {t}"),
+    ("4 groups: count, sum, avg",
+     "SELECT l_shipinstruct, count(*), sum(l_partkey), avg(l_linenumber) FROM {t} GROUP BY l_shipinstruct"),
+    ("2.5k groups: count, avg, top 3",
+     "SELECT l_shipdate, count(*), avg(l_partkey) FROM {t} GROUP BY l_shipdate ORDER BY count(*) DESC, l_shipdate LIMIT 3"),
+    ("10k groups: count, stddev",
+     "SELECT l_suppkey, count(*), stddev(l_partkey) FROM {t} GROUP BY l_suppkey"),
+    ("count(DISTINCT 10k values)", "SELECT count(DISTINCT l_suppkey) FROM {t}"),
+    ("COPY (SELECT *) TO '/dev/null'", "COPY (SELECT * FROM {t}) TO '/dev/null'"),
+]
+
+# Compared like an answer, once: it stands for the rows that go to /dev/null.
+CHECKSUM = """SELECT count(*), sum(hashtextextended(concat_ws('|', l_orderkey, l_partkey, l_suppkey, l_linenumber,
+    l_shipdate, l_receiptdate, l_shipinstruct), 0)::numeric) FROM {t}"""
+
+# TPC-H uses the first 8 of every 32 order keys.
+POINT_SELECT = """\\set n random(1, {orders})
+\\set key :n / 8 * 32 + :n % 8
+SELECT l_partkey, l_suppkey, l_shipdate, l_shipinstruct FROM {t} WHERE l_orderkey = :key;
+"""
+PGBENCH_CLIENTS = 4
+
+
+class SqlError(Exception):
+    """A statement failed; the text is what psql said."""
 
 
 class Session:
-    """One psql, statements one after the other."""
+    """A psql that stays connected, so that consecutive statements run in one backend."""
 
-    def __init__(self, bench, port):
-        self.psql = subprocess.Popen(
-            [bench.bin + "/psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-h", bench.host, "-p", str(port), "-U", "postgres", "-d", "bench"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+    END = "=== end of statement ==="
 
-    def run(self, sql):
-        """Runs SQL; returns its output as a list of lines. Raises RuntimeError when it fails."""
-        self.psql.stdin.write(sql.rstrip().rstrip(";") + ";\n\\echo @@@done\n")
-        self.psql.stdin.flush()
-        lines = []
-        for line in self.psql.stdout:
-            if line == "@@@done\n":
-                return lines
-            lines.append(line.rstrip("\n"))
-        raise RuntimeError("failed: " + sql[:200])
-
-    def close(self):
-        self.psql.stdin.close()
-        self.psql.wait()
+    def __init__(self, config, port, settings=()):
+        self.errors = open(os.path.join(config.work, f"psql.errors.{id(self)}"), "w+", encoding="utf-8")
+        self.psql = subprocess.Popen([*psql_command(config, port), "-A", "-t"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                     stderr=self.errors, text=True, encoding="utf-8")
+        self.run("SET statement_timeout = '30min'", *settings)
 
     def __enter__(self):
         return self
@@ -68,209 +80,386 @@ class Session:
     def __exit__(self, *_):
         self.close()
 
+    def close(self):
+        try:
+            self.psql.stdin.close()
+        except BrokenPipeError:
+            pass
+        self.psql.stdout.close()
+        self.psql.wait()
+        self.errors.close()
 
-def cpu_s(pid):
-    """CPU seconds, user and system, that a process has used."""
-    with open(f"/proc/{pid}/stat", encoding="ascii") as f:
-        fields = f.read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    def run(self, *statements):
+        """Runs statements, or psql's own commands; returns the lines of their results."""
+        lines = []
+        try:
+            for statement in statements:
+                self.psql.stdin.write(statement + ("\n" if statement.startswith("\\") else "\n;\n"))
+            self.psql.stdin.write("\\echo " + self.END + "\n")
+            self.psql.stdin.flush()
+            for line in self.psql.stdout:
+                if line.rstrip("\n") == self.END:
+                    return lines
+                lines.append(line.rstrip("\n"))
+        except BrokenPipeError:
+            pass
+        self.psql.wait()
+        self.errors.seek(0)
+        raise SqlError(" ".join(self.errors.read().split()) or "psql ended")
+
+    def value(self, statement):
+        return self.run(statement)[0]
+
+    def time(self, statement):
+        """Runs one statement; returns milliseconds as psql takes them, and the lines of the result."""
+        lines = self.run("\\timing on", statement, "\\timing off")
+        times = [line for line in lines if line.startswith("Time: ")]
+        if len(times) != 1:
+            raise SqlError("psql printed no time")
+        return float(times[0].split()[1]), [line for line in lines if line != times[0] and line]
+
+
+def psql_command(config, port):
+    return [os.path.join(config.bin, "psql"), "-X", "-q", "-v", "ON_ERROR_STOP=1",
+            "-h", os.path.join(config.work, "sockets"), "-p", str(port), "-U", "postgres", "-d", "bench"]
+
+
+def cpu_ms(pid):
+    """CPU that a process has used, user and system, in ms."""
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
+        fields = stat.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
+
+
+class Plain:
+    """A table of the coordinator's own server."""
+
+    name = "plain"
+    table = load_table = "lineitem_plain"
+    settings = ()
+
+    def create(self, bench):
+        bench.coordinator.run(f"CREATE TABLE {self.table} ({COLUMNS})")
+
+
+class PostgresFdw:
+    """Hash partitions by postgres_fdw; COPY takes a slice, into another table of the same kind."""
+
+    name = "postgres_fdw"
+    table, load_table = "lineitem_pf", "lineitem_pf_slice"
+    settings = ("SET enable_partitionwise_aggregate = on", "SET enable_partitionwise_join = on")
+    options = "async_capable 'true', fetch_size '10000', batch_size '1000'"
+
+    def create(self, bench):
+        bench.coordinator.run("CREATE EXTENSION postgres_fdw")
+        for i, port in enumerate(bench.config.nodes):
+            bench.coordinator.run(
+                f"""CREATE SERVER pf{i} FOREIGN DATA WRAPPER postgres_fdw
+                    OPTIONS (host '127.0.0.1', port '{port}', dbname 'bench', {self.options})""",
+                f"CREATE USER MAPPING FOR CURRENT_USER SERVER pf{i} OPTIONS (user 'postgres')")
+        for table in (self.table, self.load_table):
+            bench.coordinator.run(f"CREATE TABLE {table} ({COLUMNS}) PARTITION BY HASH (l_orderkey)")
+            for shard in range(bench.config.shards):
+                node = shard % len(bench.nodes)
+                bench.nodes[node].run(f"CREATE TABLE {table}_{shard} ({COLUMNS})")
+                bench.coordinator.run(
+                    f"""CREATE FOREIGN TABLE {table}_{shard} PARTITION OF {table}
+                        FOR VALUES WITH (MODULUS {bench.config.shards}, REMAINDER {shard}) SERVER pf{node}""")
+
+    def fill(self, bench):
+        """Puts each shard's rows into its table on the node, past the coordinator's foreign tables."""
+        for shard in range(bench.config.shards):
+            rows = f"""SELECT * FROM lineitem_plain
+                WHERE satisfies_hash_partition('{self.table}'::regclass, {bench.config.shards}, {shard}, l_orderkey)"""
+            sender = [*psql_command(bench.config, bench.config.coordinator), "-c", f"COPY ({rows}) TO STDOUT"]
+            receiver = [*psql_command(bench.config, bench.config.nodes[shard % len(bench.nodes)]),
+                        "-c", f"COPY {self.table}_{shard} FROM STDIN"]
+            with subprocess.Popen(sender, stdout=subprocess.PIPE) as process:
+                subprocess.run(receiver, stdin=process.stdout, check=True)
+            if process.returncode != 0:
+                raise SqlError("could not read the rows of a shard")
+
+
+class Shardfdw:
+    """Hash partitions by shardfdw."""
+
+    name = "shardfdw"
+    table = load_table = "lineitem"
+    settings = ()
+
+    def create(self, bench):
+        bench.coordinator.run("CREATE EXTENSION shardfdw")
+        # The extension's settings for the database begin with the next session.
+        bench.reconnect()
+        for i, port in enumerate(bench.config.nodes):
+            bench.coordinator.run(f"SELECT shardfdw.add_node('node{i + 1}', '127.0.0.1', {port})")
+        bench.coordinator.run(f"CREATE TABLE {self.table} ({COLUMNS})",
+                              f"SELECT shardfdw.shard_table('{self.table}', 'l_orderkey', shards => {bench.config.shards})")
 
 
 class Bench:
-    def __init__(self, args):
-        self.bin, self.host, self.data = args.bin, args.host, args.data
-        self.ports = [int(p) for p in args.ports.split()]
-        self.figures = {}
+    """The sessions, and what has been measured in them."""
 
-    def sql(self, sql, port=None):
-        with Session(self, port or self.ports[0]) as session:
-            return session.run(sql)
+    def __init__(self, config):
+        self.config = config
+        self.coordinator = Session(config, config.coordinator)
+        self.nodes = [Session(config, port) for port in config.nodes]
+        with open(config.data, "rb") as data:
+            self.nrows = sum(block.count(b"\n") for block in iter(lambda: data.read(1 << 20), b""))
+        self.targets = [target for target in (Plain(), PostgresFdw(), Shardfdw())
+                        if target.name == "plain" or target.name in config.targets]
+        self.works = {}         # work -> unit, in the order of the report
+        self.samples = {}       # (work, target's name) -> list of numbers
+        self.extrapolated = set()
+        self.answers = {}       # query -> {target's name: digest}
+        self.plans = {}         # query -> {target's name: lines}
+        self.failures = []
 
-    def on_nodes(self, sql):
-        for port in self.ports[1:]:
-            self.sql(sql, port)
+    def reconnect(self):
+        self.coordinator.close()
+        self.coordinator = Session(self.config, self.config.coordinator)
 
-    def add(self, what, target, value):
-        self.figures.setdefault(what, {}).setdefault(target, []).append(value)
+    def session(self, target):
+        return Session(self.config, self.config.coordinator, target.settings)
 
-    def setup(self):
-        self.sql(f"CREATE TABLE lineitem_plain ({COLUMNS}); CREATE TABLE lineitem ({COLUMNS}); CREATE EXTENSION shardfdw; CREATE EXTENSION postgres_fdw")
-        for i, port in enumerate(self.ports[1:], 1):
-            self.sql(f"SET client_min_messages = warning; SELECT shardfdw.add_node('node{i}', '127.0.0.1', {port})")
-            self.sql(f"""CREATE SERVER pgfdw{i} FOREIGN DATA WRAPPER postgres_fdw
-                    OPTIONS (host '127.0.0.1', port '{port}', dbname 'bench', async_capable 'true', fetch_size '10000');
-                CREATE USER MAPPING FOR CURRENT_USER SERVER pgfdw{i} OPTIONS (user 'postgres')""")
-        self.sql(f"SELECT shardfdw.shard_table('lineitem', 'l_orderkey', shards => {SHARDS})")
-        self.pgfdw_twin("lineitem", "lineitem_pgfdw", COLUMNS, "l_orderkey")
+    def everywhere(self, statement):
+        for session in [self.coordinator, *self.nodes]:
+            session.run(statement)
 
-    def pgfdw_twin(self, table, twin, columns, key):
-        """A hash-partitioned table of postgres_fdw over the very shards of a table of shardfdw."""
-        self.sql(f"CREATE TABLE {twin} ({columns}) PARTITION BY HASH ({key})")
-        shards = self.sql(f"""SELECT c.relname, substr(srvname, 5), pg_get_expr(c.relpartbound, c.oid)
-            FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid JOIN pg_foreign_table ON ftrelid = c.oid JOIN pg_foreign_server s ON s.oid = ftserver
-            WHERE inhparent = '{table}'::regclass""")
-        ddl = []
-        for row in shards:
-            name, node, bound = row.split("|")
-            ddl.append(f"CREATE FOREIGN TABLE {twin}_{name} PARTITION OF {twin} {bound} SERVER pgfdw{node} OPTIONS (table_name '{name}')")
-        self.sql(";".join(ddl))
+    def record(self, work, unit, target, number):
+        self.works.setdefault(work, unit)
+        self.samples.setdefault((work, target.name), []).append(number)
 
-    def copy(self, target):
-        table = TABLES[target]
-        self.sql(f"TRUNCATE {table}")
-        for port in self.ports:
-            self.sql("CHECKPOINT", port)
-        with Session(self, self.ports[0]) as session:
-            pid = session.run("SELECT pg_backend_pid()")[0]
-            cpu, start = cpu_s(pid), time.perf_counter()
-            session.run(f"COPY {table} FROM '{self.data}' (FORMAT csv)")
-            elapsed = time.perf_counter() - start
-            cpu = cpu_s(pid) - cpu
-        return elapsed, cpu
+    def failed(self, work, target, error):
+        message = f"{work}, {target.name}: {error}"
+        print(f"   FAILED {message}", flush=True)
+        self.failures.append(message)
 
-    def measure_copy(self, runs):
-        for n in range(runs):
-            for target in ("plain", "shardfdw"):
-                elapsed, cpu = self.copy(target)
-                self.add("COPY, elapsed", target, elapsed)
-                self.add("COPY, CPU of the backend", target, cpu)
-                print(f"   COPY {n + 1}/{runs} {target}: {elapsed:.2f} s, CPU {cpu:.2f} s", flush=True)
+    # What is measured
 
-    def fill(self):
-        for target in ("plain", "shardfdw"):
-            if self.sql(f"SELECT count(*) FROM (SELECT FROM {TABLES[target]} LIMIT 1) x") == ["0"]:
-                self.sql(f"COPY {TABLES[target]} FROM '{self.data}' (FORMAT csv)")
-        self.sql("VACUUM (ANALYZE) lineitem_plain")
-        self.on_nodes("VACUUM (ANALYZE)")
-        self.sql("ANALYZE lineitem; ANALYZE lineitem_pgfdw")
-        for port in self.ports:
-            self.sql("CHECKPOINT", port)
+    def slice(self):
+        """Writes the first rows of the data into a file; returns its path, and how many times the data is larger."""
+        path = os.path.join(self.config.work, "slice.csv")
+        nrows = min(self.config.slice, self.nrows)
+        with open(self.config.data, "rb") as data, open(path, "wb") as part:
+            for _ in range(nrows):
+                part.write(data.readline())
+        return path, self.nrows / nrows
 
-    def measure_queries(self, runs):
-        for name, query in QUERIES.items():
-            answers = {}
-            for n in range(runs + 1):
-                for target, table in TABLES.items():
-                    with Session(self, self.ports[0]) as session:
-                        # Connections to the nodes are open before the clock starts: sessions live long.
-                        session.run(f"{SETTINGS[target]} SELECT count(*) FROM {table} WHERE l_orderkey < 0")
-                        start = time.perf_counter()
-                        lines = session.run(query.format(t=table))
-                        elapsed = time.perf_counter() - start
-                    answers[target] = hashlib.sha256("\n".join(lines).encode()).hexdigest()
-                    if n > 0:
-                        self.add(name, target, elapsed)
-            if len(set(answers.values())) != 1:
-                sys.exit(f"error: the answers of \"{name}\" differ: {answers}")
-            print(f"   {name}: " + ", ".join(f"{t} {statistics.median(self.figures[name][t]):.3f} s" for t in TABLES), flush=True)
+    def copy_once(self, target, path):
+        """Returns ms elapsed and ms of CPU of one COPY."""
+        self.coordinator.run(f"TRUNCATE {target.load_table}")
+        self.everywhere("CHECKPOINT")
+        with self.session(target) as session:
+            pid = session.value("SELECT pg_backend_pid()")
+            before = cpu_ms(pid)
+            elapsed, _ = session.time(f"COPY {target.load_table} FROM '{path}' (FORMAT csv)")
+            return elapsed, cpu_ms(pid) - before
 
-    def measure_point(self, runs, seconds=5):
-        if self.sql("SELECT to_regclass('lineitem_plain_key') IS NULL") == ["t"]:
-            self.sql("CREATE INDEX lineitem_plain_key ON lineitem_plain (l_orderkey)")
-            self.sql("SELECT * FROM shardfdw.run_on_shards('lineitem', 'CREATE INDEX ON %s (l_orderkey)')")
-            self.sql("VACUUM (ANALYZE) lineitem_plain")
-            self.on_nodes("VACUUM (ANALYZE)")
-        last = self.sql("SELECT max(l_orderkey) FROM lineitem_plain")[0]
-        for target, table in TABLES.items():
-            with open(f"{self.host}/../point-{target}.sql", "w", encoding="ascii") as f:
-                f.write(f"\\set id random(1, {last})\nSELECT * FROM {table} WHERE l_orderkey = :id;\n")
-        for n in range(runs + 1):
+    def copy(self):
+        """COPY, in turn; the first round warms up the file's pages and WAL segments, and is not counted."""
+        part = self.slice()
+        for work in ("COPY, elapsed", "COPY, CPU of the backend"):
+            self.works[work] = "ms"
+            self.extrapolated.add((work, "postgres_fdw"))
+        for run in range(self.config.runs + 1):
+            for target in self.targets:
+                path, factor = part if target.name == "postgres_fdw" else (self.config.data, 1)
+                try:
+                    elapsed, cpu = self.copy_once(target, path)
+                except SqlError as error:
+                    self.reconnect()
+                    self.failed("COPY", target, error)
+                    continue
+                print(f"   COPY, {target.name}: {elapsed / 1000:.2f} s, CPU {cpu / 1000:.2f} s"
+                      + (f" for 1/{factor:.0f} of the rows" if factor != 1 else "") + ("" if run else " (warm-up)"), flush=True)
+                if run > 0:
+                    self.record("COPY, elapsed", "ms", target, elapsed * factor)
+                    self.record("COPY, CPU of the backend", "ms", target, cpu * factor)
+
+    def prepare_reads(self):
+        for target in self.targets:
+            if hasattr(target, "fill"):
+                target.fill(self)
+        for session in self.nodes:
+            session.run("VACUUM (ANALYZE)")
+        for target in self.targets:
+            self.coordinator.run(("VACUUM (ANALYZE) " if target.name == "plain" else "ANALYZE ") + target.table)
+        self.everywhere("CHECKPOINT")
+
+    def warm_up(self, title, text, target):
+        """Runs a query for the first time, keeps its answer and plan; returns the session, or None when it failed."""
+        session = None
+        try:
+            session = self.session(target)
+            query = text.format(t=target.table)
+            # COPY itself cannot be explained.
+            explained = re.sub(r"^COPY \((.*)\) TO .*", r"\1", query)
+            self.plans.setdefault(title, {})[target.name] = session.run("EXPLAIN (VERBOSE, COSTS OFF) " + explained)
+            _, lines = session.time(query)
+        except SqlError as error:
+            self.failed(title, target, error)
+            if session:
+                session.close()
+            return None
+        digest = hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+        answers = self.answers.setdefault(title, {})
+        answers[target.name] = digest
+        if digest != answers.get("plain"):
+            self.failed(title, target, "the answer differs from the plain table's")
+        return session
+
+    def queries(self):
+        for title, text in [*QUERIES, ("all rows (checksum)", CHECKSUM)]:
+            sessions = [(target, self.warm_up(title, text, target)) for target in self.targets]
+            for _ in range(self.config.runs if text is not CHECKSUM else 0):
+                for target, session in sessions:
+                    if session and session.psql.poll() is None:
+                        try:
+                            elapsed, _ = session.time(text.format(t=target.table))
+                            self.record(title, "ms", target, elapsed)
+                        except SqlError as error:
+                            self.failed(title, target, error)
+            for _, session in sessions:
+                if session:
+                    session.close()
+            if text is not CHECKSUM:
+                print(f"   {title}: " + ", ".join(
+                    f"{target.name} {statistics.median(self.samples[title, target.name]):.0f} ms"
+                    for target in self.targets if (title, target.name) in self.samples), flush=True)
+
+    def index(self):
+        self.coordinator.run("CREATE INDEX ON lineitem_plain (l_orderkey)")
+        for session in self.nodes:
+            tables = session.run("""SELECT oid::regclass FROM pg_class
+                WHERE relkind = 'r' AND relname LIKE 'lineitem%' AND relname NOT LIKE '%slice%'""")
+            session.run(*[f"CREATE INDEX ON {table} (l_orderkey)" for table in tables])
+        self.everywhere("CHECKPOINT")
+
+    def point_selects(self):
+        orders = int(self.coordinator.value("SELECT max(l_orderkey) / 32 * 8 + 7 FROM lineitem_plain"))
+        self.index()
+        for _ in range(self.config.runs):
             for protocol in ("simple", "prepared"):
-                for target in TABLES:
-                    out = subprocess.run(
-                        [self.bin + "/pgbench", "-n", "-c", "4", "-j", "2", "-T", str(seconds if n else 1), "-M", protocol,
-                         "-f", f"{self.host}/../point-{target}.sql", "-h", self.host, "-p", str(self.ports[0]), "-U", "postgres", "bench"],
-                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
-                    tps = re.search(r"tps = ([0-9.]+)", out.stdout)
-                    if out.returncode != 0 or not tps:
-                        sys.exit("error: pgbench failed: " + out.stderr[-500:])
-                    if n > 0:
-                        self.add(f"point SELECT, 4 clients, {protocol}, tps", target, float(tps.group(1)))
+                for target in self.targets:
+                    self.point_select(target, protocol, orders)
 
-    def measure_plan(self, runs):
-        """Milliseconds to plan a GROUP BY, of one session after the caches are warm."""
-        if self.sql("SELECT to_regclass('many') IS NULL") == ["t"]:
-            self.sql("CREATE TABLE many (id bigint, g int, v int); SELECT shardfdw.shard_table('many', 'id', shards => 1024)")
-            self.sql("CREATE TABLE some (id bigint, g int, v int); SELECT shardfdw.shard_table('some', 'id', shards => 256)")
-            self.pgfdw_twin("some", "some_pgfdw", "id bigint, g int, v int", "id")
-            self.sql("CREATE TABLE many_plain (id bigint, g int, v int)")
-        for target, table, setting in (("plain", "many_plain", ""), ("postgres_fdw", "some_pgfdw", SETTINGS["postgres_fdw"]), ("shardfdw", "many", "")):
-            for name, query in (("GROUP BY", "SELECT g, count(*), sum(v) FROM {t} GROUP BY g"),
-                                ("self-join", "SELECT count(*) FROM {t} a JOIN {t} b USING (id)")):
-                explain = "EXPLAIN (SUMMARY, COSTS OFF) " + query.format(t=table)
-                with Session(self, self.ports[0]) as session:
-                    session.run(setting + explain)
-                    for _ in range(max(runs, 10)):
-                        for line in session.run(explain):
-                            ms = re.search(r"Planning Time: ([0-9.]+) ms", line)
-                            if ms:
-                                self.add(f"planning a {name}, ms", target, float(ms.group(1)))
+    def point_select(self, target, protocol, orders):
+        work = f"point SELECT, {PGBENCH_CLIENTS} clients, {protocol}"
+        script = os.path.join(self.config.work, f"point_{target.name}.sql")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write(POINT_SELECT.format(t=target.table, orders=orders))
+        command = [os.path.join(self.config.bin, "pgbench"), "-n", "-M", protocol, "-c", str(PGBENCH_CLIENTS), "-j", "2",
+                   "-T", str(self.config.pgbench_seconds), "-f", script, "-h", os.path.join(self.config.work, "sockets"),
+                   "-p", str(self.config.coordinator), "-U", "postgres", "bench"]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        tps = re.search(r"^tps = ([0-9.]+)", result.stdout, re.MULTILINE)
+        if result.returncode != 0 or not tps:
+            self.failed(work, target, " ".join(result.stderr.split())[-300:])
+            return
+        print(f"   {work}, {target.name}: {float(tps.group(1)):.0f} tps", flush=True)
+        self.record(work, "tps", target, float(tps.group(1)))
+
+    # The report
+
+    def results(self):
+        """One record for each work and target."""
+        records = []
+        for work, unit in self.works.items():
+            plain = self.samples.get((work, "plain"))
+            for target in self.targets:
+                numbers = self.samples.get((work, target.name))
+                if numbers:
+                    median = statistics.median(numbers)
+                    records.append({"work": work, "target": target.name, "unit": unit, "median": median,
+                                    "min": min(numbers), "max": max(numbers),
+                                    "ratio_to_plain": median / statistics.median(plain) if plain else None,
+                                    "extrapolated": (work, target.name) in self.extrapolated, "samples": numbers})
+        return records
 
     def environment(self):
-        names = ("shared_buffers", "work_mem", "max_wal_size", "max_parallel_workers_per_gather", "fsync", "synchronous_commit", "jit", "autovacuum",
-                 "shardfdw.max_connections_per_node", "shardfdw.copy_buffer_size", "shardfdw.commit_protocol")
-        with Session(self, self.ports[0]) as session:
-            session.run("SELECT count(*) FROM lineitem WHERE false")
-            settings = {n: (session.run(f"SELECT current_setting('{n}', true)") or [""])[0] for n in names}
-            version = session.run("SELECT version()")[0]
-            extension = session.run("SELECT extversion FROM pg_extension WHERE extname = 'shardfdw'")[0]
-        with open("/proc/cpuinfo", encoding="utf-8") as f:
-            cpu = re.search(r"model name\s*: (.*)", f.read())
-        return {"postgresql": version, "shardfdw": extension, "settings": settings, "cpus": os.cpu_count(),
-                "cpu": cpu.group(1) if cpu else platform.machine(), "nodes": len(self.ports) - 1, "shards": SHARDS,
-                "postgres_fdw": "async_capable, fetch_size 10000; " + SETTINGS["postgres_fdw"]}
+        def read(path, pattern):
+            with open(path, encoding="utf-8") as file:
+                found = re.search(pattern, file.read(), re.MULTILINE)
+            return found.group(1).strip() if found else "unknown"
 
+        def settings(session):
+            return json.loads(session.value("""SELECT json_object_agg(name, current_setting(name) ORDER BY name) FROM pg_settings
+                WHERE name IN ('autovacuum', 'checkpoint_timeout', 'fsync', 'jit', 'max_parallel_workers', 'max_parallel_workers_per_gather',
+                    'max_wal_size', 'shared_buffers', 'synchronous_commit', 'wal_level', 'work_mem')"""))
 
-def print_report(bench, environment):
-    print("\n== settings")
-    print(f"   {environment['postgresql']}\n   shardfdw {environment['shardfdw']}; {environment['cpus']} CPUs ({environment['cpu']})")
-    print("   " + ", ".join(f"{k} = {v}" for k, v in environment["settings"].items() if v))
-    print(f"   {environment['shards']} shards on {environment['nodes']} nodes; postgres_fdw: {environment['postgres_fdw']}")
-    print("\n== medians (in brackets: smallest and largest); ratio to the plain table, for tps plain to it")
-    print(f"   {'':38}" + "".join(f"{t:>26}" for t in TABLES) + f"{'pgfdw/plain':>14}{'shardfdw/plain':>16}")
-    for what, targets in bench.figures.items():
-        line = f"   {what:38}"
-        median = {t: statistics.median(v) for t, v in targets.items()}
-        digits = 0 if what.endswith("tps") else 3
-        for target in TABLES:
-            values = targets.get(target)
-            line += f"{'-':>26}" if not values else f"{f'{median[target]:.{digits}f} ({min(values):.{digits}f}-{max(values):.{digits}f})':>26}"
-        for target, width in (("postgres_fdw", 14), ("shardfdw", 16)):
-            if target in median and median.get("plain"):
-                ratio = median["plain"] / median[target] if what.endswith("tps") else median[target] / median["plain"]
-                line += f"{ratio:>{width}.2f}"
-            else:
-                line += f"{'-':>{width}}"
-        print(line)
+        version = self.coordinator.run("SELECT extversion FROM pg_extension WHERE extname = 'shardfdw'")
+        return {
+            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            "postgresql": self.coordinator.value("SHOW server_version"), "shardfdw": version[0] if version else None,
+            "processor": read("/proc/cpuinfo", r"^model name\s*: (.*)$"), "cores": len(os.sched_getaffinity(0)),
+            "memory": read("/proc/meminfo", r"^MemTotal: *(.*)$"), "kernel": platform.release(),
+            "rows": self.nrows, "bytes": os.path.getsize(self.config.data), "shards": self.config.shards,
+            "nodes": len(self.nodes), "runs": self.config.runs,
+            "settings": {"coordinator": settings(self.coordinator), "nodes": settings(self.nodes[0])},
+            "session_settings": {target.name: list(target.settings) for target in self.targets},
+            "postgres_fdw_options": PostgresFdw.options,
+        }
+
+    def report(self, environment, results):
+        print(f"\nPostgreSQL {environment['postgresql']}, shardfdw {environment['shardfdw']}; {environment['cores']} cores "
+              f"({environment['processor']}), {environment['memory']}\n"
+              f"coordinator and {environment['nodes']} nodes on this machine, {environment['shards']} shards; "
+              f"{environment['rows']:,} rows, {environment['bytes'] / 1e6:.0f} MB; load average at start {environment['load_average']:.2f}")
+        for name, settings in environment["settings"].items():
+            print(f"{name}: " + ", ".join(f"{key} = {value}" for key, value in settings.items()))
+        print(f"postgres_fdw: {PostgresFdw.options}; " + "; ".join(PostgresFdw.settings))
+        print(f"\nmedian of {self.config.runs} (ratio to plain) smallest-largest; * = extrapolated\n")
+        print(f"{'':<34}" + "".join(f"{target.name:>42}" for target in self.targets))
+        cells = {(record["work"], record["target"]): record for record in results}
+        for work, unit in self.works.items():
+            line = f"{work:<34}"
+            for target in self.targets:
+                cell = cells.get((work, target.name))
+                if cell is None:
+                    line += f"{'failed':>42}"
+                    continue
+                median = f"{cell['median']:,.0f} {unit}" + ("*" if cell["extrapolated"] else "")
+                ratio = f"({cell['ratio_to_plain']:.2f})" if cell["ratio_to_plain"] is not None else ""
+                line += f"{median:>15} {ratio:>8} {cell['min']:>8,.0f}-{cell['max']:<8,.0f}"
+            print(line.rstrip())
+        print(f"\n{len(self.answers)} answers compared, {len(self.failures)} failures")
+        for failure in self.failures:
+            print(f"FAILED {failure}")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("bin", "host", "ports", "data", "scale", "only", "json"):
-        parser.add_argument("--" + name, required=True)
+    parser = argparse.ArgumentParser(description="Measures lineitem through each target; started by bench/run.")
+    parser.add_argument("--bin", required=True)
+    parser.add_argument("--work", required=True)
+    parser.add_argument("--coordinator", type=int, required=True)
+    parser.add_argument("--nodes", type=lambda text: [int(port) for port in text.split(",")], required=True)
+    parser.add_argument("--shards", type=int, required=True)
+    parser.add_argument("--targets", type=lambda text: text.split(","), required=True)
     parser.add_argument("--runs", type=int, required=True)
-    args = parser.parse_args()
-    parts = args.only.split(",")
-    bench = Bench(args)
-
-    print("== measuring", flush=True)
-    bench.setup()
-    if "copy" in parts:
-        bench.measure_copy(args.runs)
-    if "queries" in parts or "point" in parts:
-        bench.fill()
-    if "queries" in parts:
-        bench.measure_queries(args.runs)
-    if "point" in parts:
-        bench.measure_point(args.runs)
-    if "plan" in parts:
-        bench.measure_plan(args.runs)
-    environment = bench.environment()
-    print_report(bench, environment)
-    with open(args.json, "w", encoding="utf-8") as f:
-        json.dump({"scale": args.scale, "runs": args.runs, "environment": environment, "figures": bench.figures}, f, indent=1)
-    print(f"\n   every figure: {args.json}")
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--slice", type=int, required=True)
+    parser.add_argument("--pgbench-seconds", type=int, required=True)
+    parser.add_argument("--json", required=True)
+    load_average = os.getloadavg()[0]
+    bench = Bench(parser.parse_args())
+    for target in bench.targets:
+        target.create(bench)
+    bench.copy()
+    bench.prepare_reads()
+    bench.queries()
+    if bench.config.pgbench_seconds > 0:
+        bench.point_selects()
+    results = bench.results()
+    environment = {**bench.environment(), "load_average": load_average}
+    bench.report(environment, results)
+    with open(bench.config.json, "w", encoding="utf-8") as file:
+        json.dump({"environment": environment, "results": results, "answers": bench.answers, "failures": bench.failures,
+                   "queries": dict(QUERIES), "plans": bench.plans}, file, indent=1)
+        file.write("\n")
+    print(f"numbers, settings and plans: {bench.config.json}")
+    return 1 if bench.failures else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
