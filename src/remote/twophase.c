@@ -51,6 +51,7 @@
 #include "storage/fd.h"
 #include "storage/latch.h"
 #include "utils/memutils.h"
+#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #define COMMIT_TIMEOUT_MS 30000 /* for COMMIT PREPARED on all nodes */
@@ -177,9 +178,13 @@ write_log(ShardConn **conns, int nconns)
 
 	for (int i = 0; i < nconns; i++)
 		nodes[i] = conns[i]->node;
+
+	/* not looked at, but no row may be written without one */
+	PushActiveSnapshot(GetTransactionSnapshot());
 	if (FullTransactionIdIsValid(settled_xid))
 		(void) shard_commit_log_delete(settled_xid, settled_token);
 	shard_commit_log_insert(current_xid, current_token, nodes, nconns);
+	PopActiveSnapshot();
 	pfree(nodes);
 }
 
