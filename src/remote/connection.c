@@ -829,6 +829,8 @@ drain(ShardConn *conn, TimestampTz deadline, bool may_wait)
 			copying = len == 0;
 			if (PQstatus(conn->pg) == CONNECTION_BAD)
 				return false;
+			if (!copying)
+				continue;
 		}
 		else if (result_is_here(conn))
 		{
@@ -846,16 +848,12 @@ drain(ShardConn *conn, TimestampTz deadline, bool may_wait)
 			if (status == PGRES_COPY_BOTH || PQstatus(conn->pg) == CONNECTION_BAD ||
 				remaining_ms(deadline) == 0)
 				return false;
+			continue;
 		}
 
-		/* Nothing complete is here any more. */
-		if (copying || !result_is_here(conn))
-		{
-			if (!may_wait)
-				return false;
-			if (!wait_for_input(conn, deadline, true))
-				return false;
-		}
+		/* nothing complete is here */
+		if (!may_wait || !wait_for_input(conn, deadline, true))
+			return false;
 	}
 }
 

@@ -162,6 +162,11 @@ take_error(RemoteError *error, PGresult *res, ShardConn *conn, const char *label
 			text = shard_error_clean_text(PQerrorMessage(conn->pg));
 		if (lost)
 		{
+			/* what libpq adds when it is asked for the reason once more */
+			char	   *echo = text ? strstr(text, "\ninvalid socket") : NULL;
+
+			if (echo)
+				*echo = '\0';
 			error->message = psprintf(_("lost connection to node \"%s\""), conn->node);
 			error->detail = text;
 		}

@@ -201,6 +201,7 @@ send_statement(ShardStream *stream)
 	StringInfoData text;
 	bool		ready = true;
 
+	stream->began = conn->xact_depth == 0;
 	initStringInfo(&xact);
 	initStringInfo(&text);
 	if (stream->spec.as_writer)
@@ -212,6 +213,8 @@ send_statement(ShardStream *stream)
 		ready = shard_txn_reader_preamble(conn, stream->snapshot, &xact, &stream->exporting);
 	if (ready)
 	{
+		stream->exports = stream->exporting;
+
 		/* settings first: they do not take a snapshot, and hold before the query */
 		shard_connection_sync_settings(conn, stream->spec.workers, &text);
 		appendBinaryStringInfo(&text, xact.data, xact.len);
@@ -256,8 +259,20 @@ connection_is_lost(ShardConn *conn, PGresult *res)
 }
 
 /*
- * The node failed.  A connection that was idle and turns out to be dead is
- * replaced once, when no transaction is lost with it; else the error is raised.
+ * True when a lost connection takes nothing with it that anybody has seen: it
+ * was idle before, and its transaction began with this statement.
+ */
+static bool
+can_retry(ShardStream *stream)
+{
+	return stream->conn_was_used && !stream->retried && !stream->yielding &&
+		stream->nbytes == 0 && !stream->spec.as_writer && stream->began &&
+		!(stream->exports && !stream->exporting);
+}
+
+/*
+ * The node failed.  A connection that turns out to be dead is replaced once,
+ * when nothing is lost with it; else the error is raised.
  */
 static void
 handle_error(ShardStream *stream)
@@ -267,12 +282,13 @@ handle_error(ShardStream *stream)
 	bool		lost = connection_is_lost(conn, error);
 
 	stream->error = NULL;
-	if (lost && stream->conn_was_used && !stream->retried && !stream->yielding &&
-		stream->nbytes == 0 && !stream->spec.as_writer && conn->xact_depth == 0)
+	if (lost && can_retry(stream))
 	{
 		PQclear(error);
 		stream->retried = true;
-		stream->exporting = stream->drained = false;
+		stream->exporting = stream->drained = stream->guarded = false;
+		conn->xact_depth = 0;
+		conn->snapshot = NULL;
 		give_up_connection(stream, STREAM_QUEUED);
 		enqueue(stream, true);
 		shard_pool_discard(conn);
@@ -649,6 +665,7 @@ pump_export(ShardStream *stream)
 {
 	ShardRow	row;
 
+	stream->pumping = true;
 	while (stream->exporting && !stream->drained &&
 		   (stream->state == STREAM_SENT || stream->state == STREAM_PREAMBLE))
 	{
@@ -656,6 +673,9 @@ pump_export(ShardStream *stream)
 		if (read_node(stream, &row) == SHARD_STREAM_ROW)
 			shard_error_protocol(stream->conn, stream->spec.label, "rows instead of a snapshot identifier");
 	}
+	stream->pumping = false;
+	if (!stream->exporting)
+		stream->drained = false;	/* rows may be here already */
 }
 
 static void

@@ -13,6 +13,7 @@
  *
  * Query fetcher: the extended protocol with binary results, in chunks (libpq
  * 17 and later) or single rows; the preamble, if any, goes before it by itself.
+ * The savepoint, where there is one, is left to the end of the transaction.
  *
  * Whatever a node sends is checked; what does not fit is a protocol violation.
  */
@@ -109,7 +110,17 @@ shard_fetch_send(ShardStream *stream, const char *preamble)
 	stream->drained = false;
 	if (preamble[0] != '\0' && !fetcher->takes_preamble)
 	{
-		shard_connection_send(stream->conn, preamble);
+		/* a savepoint costs nothing here; see send_copy */
+		stream->guarded = stream->conn->xact_depth > 0;
+		if (stream->guarded)
+		{
+			char	   *text = psprintf("%sSAVEPOINT shardfdw_stream", preamble);
+
+			shard_connection_send(stream->conn, text);
+			pfree(text);
+		}
+		else
+			shard_connection_send(stream->conn, preamble);
 		stream->state = STREAM_PREAMBLE;
 		return;
 	}
@@ -362,9 +373,13 @@ take_result(ShardStream *stream, PGresult *res)
 			PQclear(res);
 			return;
 		case PGRES_COPY_OUT:
-			if (!stream->spec.use_copy || stream->header_seen ||
-				PQnfields(res) != stream->spec.ncolumns || !PQbinaryTuples(res))
+			if (!stream->spec.use_copy || stream->header_seen || !PQbinaryTuples(res))
 				break;
+			if (PQnfields(res) != stream->spec.ncolumns)
+			{
+				PQclear(res);
+				violation(stream, "number of columns differs");
+			}
 			stream->copying = true;
 			PQclear(res);
 			return;
@@ -443,6 +458,8 @@ shard_fetch_next(ShardStream *stream, ShardRow *row)
 			if (!res)
 				return FETCH_END;
 			take_result(stream, res);
+			if (stream->pumping && !stream->exporting)
+				return FETCH_WAIT;
 			continue;
 		}
 

@@ -43,6 +43,8 @@ struct ShardStream
 	ShardConnHolder holder;
 	const void *conn_id;		/* conn, also after it was released */
 	bool		conn_was_used;	/* conn is from before this stream */
+	bool		began;			/* conn was in no transaction before */
+	bool		exports;		/* the preamble exports a snapshot */
 	bool		retried;
 	bool		closed;
 	bool		yielding;
@@ -52,6 +54,7 @@ struct ShardStream
 
 	/* reading (stream_fetch.c) */
 	bool		exporting;		/* the preamble's pg_export_snapshot() has not come */
+	bool		pumping;		/* reading stops behind it */
 	bool		copying;		/* between the node's CopyOut and CopyDone */
 	bool		header_seen;
 	bool		trailer_seen;
