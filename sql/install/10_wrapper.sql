@@ -1,0 +1,58 @@
+-- The foreign-data wrapper, the server that stands for the whole cluster, and the library in every session.
+
+CREATE FUNCTION shardfdw.shardfdw_handler() RETURNS fdw_handler
+	LANGUAGE c STRICT AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION shardfdw.shardfdw_handler() IS
+	'Gives the callbacks of the foreign-data wrapper to the server. Not to be called by users; returns a pseudo-type.';
+
+CREATE FUNCTION shardfdw.shardfdw_validator(options text[], catalog oid) RETURNS void
+	LANGUAGE c STRICT AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION shardfdw.shardfdw_validator(text[], oid) IS
+	'Checks the options of a server, user mapping, foreign table or column. Returns nothing; raises fdw_invalid_option_name or invalid_parameter_value for a wrong one.';
+
+CREATE FOREIGN DATA WRAPPER shardfdw
+	HANDLER shardfdw.shardfdw_handler VALIDATOR shardfdw.shardfdw_validator;
+COMMENT ON FOREIGN DATA WRAPPER shardfdw IS
+	'Reads and writes shards: tables on other PostgreSQL servers.';
+
+CREATE SERVER shardfdw_cluster FOREIGN DATA WRAPPER shardfdw;
+COMMENT ON SERVER shardfdw_cluster IS
+	'Stands for all nodes together while a query is planned. Has no connection, and must not be dropped or used for foreign tables.';
+
+GRANT USAGE ON SCHEMA shardfdw TO PUBLIC;
+
+-- Sessions need the library before their first query, or they plan sharded tables shard by shard:
+-- slower, never wrong. So the database loads it when a session starts, unless the server does so.
+DO $$
+DECLARE
+	preloaded text := pg_catalog.current_setting('shared_preload_libraries');
+	wanted text;
+	library text;
+	list text := '';
+BEGIN
+	SELECT pg_catalog.substr(setting, pg_catalog.length('session_preload_libraries=') + 1) INTO wanted
+	FROM pg_catalog.pg_db_role_setting, pg_catalog.unnest(setconfig) AS setting
+	WHERE setrole OPERATOR(pg_catalog.=) 0
+		AND setdatabase OPERATOR(pg_catalog.=)
+			(SELECT oid FROM pg_catalog.pg_database WHERE datname OPERATOR(pg_catalog.=) pg_catalog.current_database())
+		AND pg_catalog.starts_with(setting, 'session_preload_libraries=');
+	-- a setting of the database hides the one of the server: keep what that one loads
+	wanted := coalesce(wanted, (SELECT reset_val FROM pg_catalog.pg_settings
+								WHERE name OPERATOR(pg_catalog.=) 'session_preload_libraries'), '');
+
+	FOREACH library IN ARRAY pg_catalog.string_to_array(
+		pg_catalog.concat_ws(',', nullif(preloaded, ''), nullif(wanted, '')), ',')
+	LOOP
+		IF pg_catalog.regexp_replace(pg_catalog.btrim(library, ' "'), '^.*/', '') OPERATOR(pg_catalog.=) 'shardfdw' THEN
+			RETURN;
+		END IF;
+	END LOOP;
+
+	FOREACH library IN ARRAY pg_catalog.string_to_array(wanted, ',')
+	LOOP
+		list := list OPERATOR(pg_catalog.||) pg_catalog.quote_literal(pg_catalog.btrim(library, ' "')) OPERATOR(pg_catalog.||) ', ';
+	END LOOP;
+	EXECUTE pg_catalog.format('ALTER DATABASE %I SET session_preload_libraries = %s''shardfdw''',
+							  pg_catalog.current_database(), list);
+END
+$$;

@@ -1,0 +1,294 @@
+-- Nodes: declaring, checking and removing them, and running commands on them.
+
+CREATE FUNCTION shardfdw.query_nodes(nodes name[], commands text[], mode text DEFAULT 'read',
+									 stop_on_error boolean DEFAULT true, labels text[] DEFAULT NULL,
+									 OUT command integer, OUT node name, OUT ok boolean, OUT fields text[],
+									 OUT tag text, OUT sqlstate text, OUT message text)
+	RETURNS SETOF record LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_query_nodes';
+COMMENT ON FUNCTION shardfdw.query_nodes(name[], text[], text, boolean, text[]) IS
+	'Runs commands[i] on nodes[i], all nodes at once, as the caller''s user mapping says. Mode write: in this transaction; read: like a query; free: committed by itself. Returns one row per result row, or one per command without rows; raises the first error if stop_on_error, and permission denied without USAGE on a server.';
+
+CREATE VIEW shardfdw.nodes AS
+SELECT s.srvname AS name,
+	(SELECT o.option_value FROM pg_catalog.pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'host') AS host,
+	(SELECT o.option_value FROM pg_catalog.pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'port')::integer AS port,
+	(SELECT o.option_value FROM pg_catalog.pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'dbname') AS dbname,
+	(SELECT o.option_value FROM pg_catalog.pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'cores')::integer AS cores,
+	(SELECT pg_catalog.count(*) FROM pg_catalog.pg_foreign_table t WHERE t.ftserver = s.oid) AS shards
+FROM pg_catalog.pg_foreign_server s
+JOIN pg_catalog.pg_foreign_data_wrapper w ON w.oid = s.srvfdw
+WHERE w.fdwhandler = 'shardfdw.shardfdw_handler'::pg_catalog.regproc
+	AND s.srvname <> 'shardfdw_cluster';
+COMMENT ON VIEW shardfdw.nodes IS
+	'Lists the nodes: servers of the wrapper, whether made by add_node() or CREATE SERVER. host, port and dbname as given (null: libpq''s default), cores if known, and the number of shards they hold.';
+GRANT SELECT ON shardfdw.nodes TO PUBLIC;
+
+CREATE FUNCTION shardfdw.usable_nodes(wanted name[] DEFAULT NULL) RETURNS name[]
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	found name[];
+	missing name;
+BEGIN
+	IF wanted IS NULL THEN
+		SELECT array_agg(n.name ORDER BY n.name::text COLLATE "C") INTO found
+		FROM shardfdw.nodes n WHERE has_server_privilege(n.name, 'USAGE');
+		IF found IS NULL THEN
+			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
+				MESSAGE = 'there are no nodes',
+				HINT = 'Declare one with shardfdw.add_node().';
+		END IF;
+		RETURN found;
+	END IF;
+
+	IF cardinality(wanted) = 0 THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+			MESSAGE = 'the list of nodes must not be empty';
+	END IF;
+	SELECT w INTO missing FROM unnest(wanted) w
+	WHERE NOT EXISTS (SELECT FROM shardfdw.nodes n WHERE n.name = w) LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'undefined_object',
+			MESSAGE = format('node "%s" does not exist', missing),
+			HINT = 'The view shardfdw.nodes lists the nodes; shardfdw.add_node() adds one.';
+	END IF;
+	SELECT w INTO missing FROM unnest(wanted) w WHERE NOT has_server_privilege(w, 'USAGE') LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
+			MESSAGE = format('permission denied for foreign server %s', missing);
+	END IF;
+	RETURN wanted;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.usable_nodes(name[]) IS
+	'Checks a list of nodes, null standing for all that the caller has USAGE on, by name. Returns the list; raises undefined_object or insufficient_privilege.';
+
+CREATE FUNCTION shardfdw.inspect_nodes(nodes name[])
+	RETURNS TABLE (node name, "check" text, status text, detail text, hint text)
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	-- A column name that majors differ in is reached through the row as JSON.
+	probe CONSTANT text := $probe$
+		SELECT current_setting('server_version_num'), current_setting('server_version'),
+			current_setting('server_encoding'), current_setting('max_prepared_transactions'),
+			concat_ws(' ', d.j->>'datlocprovider', d.j->>'datcollate', d.j->>'datctype',
+					  coalesce(d.j->>'datlocale', d.j->>'daticulocale')),
+			extract(epoch FROM clock_timestamp())
+		FROM (SELECT to_jsonb(x) AS j FROM pg_database x WHERE datname = current_database()) d$probe$;
+	-- The newest minor of each major when this version of the extension was made.
+	newest_minors CONSTANT integer[] := ARRAY[150020, 160016, 170012, 180006];
+	here_locale text;
+	here_prepared boolean := current_setting('shardfdw.commit_protocol', true) IS DISTINCT FROM '1pc';
+	r record;
+	version integer;
+	newest integer;
+	skew_s numeric;
+BEGIN
+	SELECT concat_ws(' ', d.j->>'datlocprovider', d.j->>'datcollate', d.j->>'datctype',
+					 coalesce(d.j->>'datlocale', d.j->>'daticulocale')) INTO here_locale
+	FROM (SELECT to_jsonb(x) AS j FROM pg_database x WHERE datname = current_database()) d;
+
+	FOR r IN
+		SELECT q.node, q.ok, q.fields, q.message, clock_timestamp() AS at
+		FROM shardfdw.query_nodes(inspect_nodes.nodes,
+			array_fill(probe, ARRAY[cardinality(inspect_nodes.nodes)]), 'free', false) q
+	LOOP
+		node := r.node;
+		hint := NULL;
+		"check" := 'connect';
+		IF NOT r.ok THEN
+			status := 'error';
+			detail := r.message;
+			hint := 'Check that the server runs, and the host, port, database, user and password given.';
+			RETURN NEXT;
+			CONTINUE;
+		END IF;
+		status := 'ok';
+		detail := 'reachable';
+		RETURN NEXT;
+
+		"check" := 'version';
+		version := r.fields[1]::integer;
+		SELECT max(m) INTO newest FROM unnest(newest_minors) m WHERE m / 10000 = version / 10000;
+		detail := format('PostgreSQL %s', r.fields[2]);
+		IF version / 10000 NOT BETWEEN 15 AND 19 THEN
+			status := 'error';
+			hint := 'Nodes must run PostgreSQL 15 to 19.';
+		ELSIF version < newest THEN
+			status := 'warning';
+			hint := format('Update it to %s.%s or later.', newest / 10000, newest % 10000);
+		END IF;
+		RETURN NEXT;
+
+		"check" := 'encoding';
+		status := 'ok';
+		hint := NULL;
+		detail := r.fields[3];
+		IF r.fields[3] <> current_setting('server_encoding') THEN
+			status := 'error';
+			detail := format('%s, but %s here', r.fields[3], current_setting('server_encoding'));
+			hint := 'Create the database on the node with the encoding of this one.';
+		END IF;
+		RETURN NEXT;
+
+		"check" := 'collation';
+		status := 'ok';
+		hint := NULL;
+		detail := r.fields[5];
+		IF r.fields[5] <> here_locale THEN
+			status := 'warning';
+			detail := format('%s, but %s here', r.fields[5], here_locale);
+			hint := 'Sort orders can differ. Create the database on the node with the locale of this one.';
+		END IF;
+		RETURN NEXT;
+
+		"check" := 'max_prepared_transactions';
+		status := 'ok';
+		hint := NULL;
+		detail := r.fields[4];
+		IF r.fields[4]::integer = 0 AND here_prepared THEN
+			status := 'warning';
+			hint := 'Transactions that write to several nodes will fail. Set it to at least max_connections on the node and restart it, or set shardfdw.commit_protocol to 1pc here.';
+		END IF;
+		RETURN NEXT;
+
+		"check" := 'clock';
+		status := 'ok';
+		hint := NULL;
+		skew_s := round(abs(extract(epoch FROM r.at) - r.fields[6]::numeric), 1);
+		detail := format('%s s apart', skew_s);
+		IF skew_s > 2 THEN
+			status := 'warning';
+			hint := 'Synchronize the clocks of the machines.';
+		END IF;
+		RETURN NEXT;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.inspect_nodes(name[]) IS
+	'Asks nodes for version, encoding, locale, max_prepared_transactions and clock. Returns one row per node and check with status ok, warning or error; raises nothing for a node that does not answer.';
+
+CREATE FUNCTION shardfdw.add_node(name name, host text, port integer DEFAULT 5432,
+								  dbname name DEFAULT pg_catalog.current_database(), "user" name DEFAULT CURRENT_USER,
+								  password text DEFAULT NULL, options jsonb DEFAULT '{}')
+	RETURNS void LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	-- what belongs to the user, not the server
+	mapping_keys CONSTANT text[] := ARRAY['password_required', 'sslpassword', 'user', 'password'];
+	server_options text;
+	mapping_options text;
+	cores integer;
+	r record;
+BEGIN
+	IF jsonb_typeof(options) IS DISTINCT FROM 'object' THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+			MESSAGE = 'options must be a JSON object';
+	END IF;
+
+	SELECT string_agg(format('%I %L', o.key, o.value), ', ' ORDER BY o.key COLLATE "C")
+		FILTER (WHERE o.key <> ALL (mapping_keys)),
+		string_agg(format('%I %L', o.key, o.value), ', ' ORDER BY o.key COLLATE "C")
+		FILTER (WHERE o.key = ANY (mapping_keys))
+	INTO server_options, mapping_options
+	FROM jsonb_each_text(jsonb_strip_nulls(jsonb_build_object('host', host, 'port', port, 'dbname', dbname,
+			'user', "user", 'password', password) || options)) o;
+
+	EXECUTE format('CREATE SERVER %I FOREIGN DATA WRAPPER shardfdw OPTIONS (%s)', name, server_options);
+	EXECUTE format('CREATE USER MAPPING FOR CURRENT_USER SERVER %I OPTIONS (%s)', name, mapping_options);
+
+	FOR r IN SELECT i."check", i.status, i.detail, i.hint FROM shardfdw.inspect_nodes(ARRAY[name]) i
+	LOOP
+		IF r.status = 'error' THEN
+			RAISE EXCEPTION USING
+				ERRCODE = CASE r."check" WHEN 'connect' THEN 'sqlclient_unable_to_establish_sqlconnection'
+							ELSE 'object_not_in_prerequisite_state' END,
+				MESSAGE = format('could not add node "%s"', name),
+				DETAIL = format('%s: %s', r."check", r.detail),
+				HINT = r.hint;
+		ELSIF r.status = 'warning' THEN
+			RAISE WARNING USING MESSAGE = format('node "%s": %s: %s', name, r."check", r.detail),
+				HINT = r.hint;
+		ELSE
+			RAISE NOTICE 'node "%": %: %', name, r."check", r.detail;
+		END IF;
+	END LOOP;
+
+	IF NOT options ? 'cores' THEN
+		-- only some roles may read the file, and only Linux has it: no answer, no option
+		SELECT (q.fields)[1]::integer INTO cores
+		FROM shardfdw.query_nodes(ARRAY[name], ARRAY[
+			$q$SELECT count(*) FROM regexp_matches(pg_read_file('/proc/cpuinfo'), '^processor\s*:', 'gn')$q$],
+			'free', false) q WHERE q.ok;
+		IF cores > 0 THEN
+			EXECUTE format('ALTER SERVER %I OPTIONS (ADD cores %L)', name, cores);
+			RAISE NOTICE 'node "%": cores: %', name, cores;
+		ELSE
+			RAISE NOTICE USING MESSAGE = format('node "%s": cores: not known', name),
+				HINT = format('Set them with ALTER SERVER %I OPTIONS (ADD cores ''...''), so that queries can use parallel workers there.', name);
+		END IF;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.add_node(name, text, integer, name, name, text, jsonb) IS
+	'Declares a node: creates a server and the caller''s user mapping, then checks that the node is reachable and fit, with a NOTICE or WARNING for each check. options are further server options. Raises the error of a node that cannot be used, and then creates nothing.';
+REVOKE ALL ON FUNCTION shardfdw.add_node(name, text, integer, name, name, text, jsonb) FROM PUBLIC;
+
+CREATE FUNCTION shardfdw.remove_node(name name) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	held bigint;
+	mapped text;
+BEGIN
+	SELECT n.shards INTO held FROM shardfdw.nodes n WHERE n.name = remove_node.name;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'undefined_object',
+			MESSAGE = format('node "%s" does not exist', remove_node.name),
+			HINT = 'The view shardfdw.nodes lists the nodes.';
+	END IF;
+	IF held > 0 THEN
+		RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist',
+			MESSAGE = format('cannot remove node "%s" because it holds %s', remove_node.name,
+							 CASE held WHEN 1 THEN '1 shard' ELSE format('%s shards', held) END),
+			HINT = 'The view shardfdw.shards lists them.';
+	END IF;
+
+	FOR mapped IN
+		SELECT CASE u.umuser WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(u.umuser)) END
+		FROM pg_user_mappings u WHERE u.srvname = remove_node.name
+	LOOP
+		EXECUTE format('DROP USER MAPPING FOR %s SERVER %I', mapped, remove_node.name);
+	END LOOP;
+	EXECUTE format('DROP SERVER %I', remove_node.name);
+END
+$$;
+COMMENT ON FUNCTION shardfdw.remove_node(name) IS
+	'Drops a node''s server and its user mappings; changes nothing on the node. Raises dependent_objects_still_exist while it holds shards.';
+REVOKE ALL ON FUNCTION shardfdw.remove_node(name) FROM PUBLIC;
+
+CREATE FUNCTION shardfdw.run_on_nodes(command text, in_transaction boolean DEFAULT true)
+	RETURNS TABLE (node name, ok boolean, result text)
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	nodes name[] := shardfdw.usable_nodes();
+BEGIN
+	RETURN QUERY
+	SELECT q.node, bool_and(q.ok),
+		coalesce(string_agg(array_to_string(q.fields, E'\t', ''), E'\n' ORDER BY q.ordinality),
+				 max(q.message), max(q.tag))
+	FROM shardfdw.query_nodes(nodes, array_fill(run_on_nodes.command, ARRAY[cardinality(nodes)]),
+			CASE WHEN in_transaction THEN 'write' ELSE 'free' END, false) WITH ORDINALITY q
+	GROUP BY q.command, q.node
+	ORDER BY q.command;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.run_on_nodes(text, boolean) IS
+	'Runs a command on every node, all at once, as part of this transaction, or each committed by itself when in_transaction is false (VACUUM, CREATE DATABASE). Returns for each node whether it succeeded, and its rows (columns separated by tabs), command tag or error message.';
+REVOKE ALL ON FUNCTION shardfdw.run_on_nodes(text, boolean) FROM PUBLIC;

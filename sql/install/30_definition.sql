@@ -1,0 +1,312 @@
+-- What a table is made of, as commands that make it again: on nodes for its shards, here for its successor.
+
+CREATE FUNCTION shardfdw.index_definitions(relation regclass)
+	RETURNS TABLE (index_name name, is_unique boolean, constraint_def text, using_clause text, description text)
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	r record;
+	prefix text;
+	definition text;
+BEGIN
+	FOR r IN
+		SELECT i.indexrelid, i.indisunique, c.relname, k.oid AS conid,
+			format('%I.%I', n.nspname, t.relname) AS on_table, t.relkind
+		FROM pg_index i
+		JOIN pg_class c ON c.oid = i.indexrelid
+		JOIN pg_class t ON t.oid = i.indrelid
+		JOIN pg_namespace n ON n.oid = t.relnamespace
+		LEFT JOIN pg_constraint k ON k.conindid = i.indexrelid AND k.conrelid = i.indrelid
+			AND k.contype IN ('p', 'u', 'x')
+		WHERE i.indrelid = relation
+		ORDER BY i.indisprimary DESC, k.oid IS NULL, c.relname::text COLLATE "C"
+	LOOP
+		-- the text up to USING is known to the letter
+		prefix := format('CREATE %sINDEX %I ON %s%s USING ', CASE WHEN r.indisunique THEN 'UNIQUE ' ELSE '' END,
+						 r.relname, CASE r.relkind WHEN 'p' THEN 'ONLY ' ELSE '' END, r.on_table);
+		definition := pg_get_indexdef(r.indexrelid);
+		IF NOT starts_with(definition, prefix) THEN
+			RAISE EXCEPTION 'unexpected definition of index "%": %', r.relname, definition;
+		END IF;
+		index_name := r.relname;
+		is_unique := r.indisunique;
+		constraint_def := pg_get_constraintdef(r.conid);
+		using_clause := substr(definition, length(prefix) + 1);
+		description := coalesce(obj_description(r.conid, 'pg_constraint'), obj_description(r.indexrelid, 'pg_class'));
+		RETURN NEXT;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.index_definitions(regclass) IS
+	'Takes the indexes of a table apart, primary key first. Returns for each its name, the constraint it belongs to if any, and the text of its definition after USING.';
+
+CREATE FUNCTION shardfdw.check_definitions(relation regclass)
+	RETURNS TABLE (constraint_name name, definition text)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- a partitioned table cannot keep a constraint to itself
+	SELECT k.conname, regexp_replace(pg_get_constraintdef(k.oid), ' NO INHERIT( NOT VALID)?$', '\1')
+	FROM pg_constraint k
+	WHERE k.conrelid = relation AND k.contype = 'c'
+	ORDER BY k.conname::text COLLATE "C"
+$$;
+COMMENT ON FUNCTION shardfdw.check_definitions(regclass) IS
+	'Lists the CHECK constraints of a table. Returns their names and definitions.';
+
+CREATE FUNCTION shardfdw.shard_columns(relation regclass) RETURNS text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT string_agg(concat_ws(' ', quote_ident(a.attname), format_type(a.atttypid, a.atttypmod),
+			CASE WHEN a.attcompression = 'p' THEN 'COMPRESSION pglz'
+				WHEN a.attcompression = 'l' THEN 'COMPRESSION lz4' END,
+			CASE WHEN a.attcollation <> t.typcollation
+				THEN (SELECT format('COLLATE %I.%I', n.nspname, c.collname)
+					  FROM pg_collation c JOIN pg_namespace n ON n.oid = c.collnamespace WHERE c.oid = a.attcollation) END,
+			CASE a.attgenerated
+				WHEN 's' THEN format('GENERATED ALWAYS AS (%s) STORED', pg_get_expr(d.adbin, d.adrelid))
+				WHEN 'v' THEN format('GENERATED ALWAYS AS (%s) VIRTUAL', pg_get_expr(d.adbin, d.adrelid)) END,
+			CASE WHEN a.attnotnull THEN 'NOT NULL' END), ', ' ORDER BY a.attnum)
+	FROM pg_attribute a
+	JOIN pg_type t ON t.oid = a.atttypid
+	LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+	WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped
+$$;
+COMMENT ON FUNCTION shardfdw.shard_columns(regclass) IS
+	'Writes the column list of a shard: names, types, collations, generation expressions and NOT NULL, but no defaults, which the coordinator computes. Returns what stands between the parentheses of CREATE TABLE.';
+
+CREATE FUNCTION shardfdw.shard_table_commands(relation regclass, reloptions text[] DEFAULT NULL)
+	RETURNS TABLE (prefix text, suffix text)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT 'CREATE TABLE ', format(' (%s)%s', concat_ws(', ', shardfdw.shard_columns(relation),
+			(SELECT string_agg(format('CONSTRAINT %I %s', k.constraint_name, k.definition), ', ')
+			 FROM shardfdw.check_definitions(relation) k WHERE k.definition NOT LIKE '% NOT VALID')),
+		(SELECT format(' WITH (%s)', string_agg(format('%I = %L', o.option_name, o.option_value), ', '))
+		 FROM pg_options_to_table(reloptions) o HAVING count(*) > 0))
+	UNION ALL
+	SELECT 'ALTER TABLE ', format(' ADD CONSTRAINT %I %s', k.constraint_name, k.definition)
+	FROM shardfdw.check_definitions(relation) k WHERE k.definition LIKE '% NOT VALID'
+	UNION ALL
+	SELECT 'ALTER TABLE ', format(' ALTER COLUMN %I SET STORAGE %s', a.attname,
+		CASE a.attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' ELSE 'EXTENDED' END)
+	FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+	WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped AND a.attstorage <> t.typstorage
+$$;
+COMMENT ON FUNCTION shardfdw.shard_table_commands(regclass, text[]) IS
+	'Writes the commands that make a shard of a table on its node, without indexes. Returns what stands before and after the name of the shard.';
+
+CREATE FUNCTION shardfdw.shard_index_commands(relation regclass)
+	RETURNS TABLE (prefix text, suffix text)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT CASE WHEN i.constraint_def IS NOT NULL THEN 'ALTER TABLE '
+			WHEN i.is_unique THEN 'CREATE UNIQUE INDEX ON '
+			ELSE 'CREATE INDEX ON ' END,
+		CASE WHEN i.constraint_def IS NOT NULL THEN ' ADD ' || i.constraint_def
+			ELSE ' USING ' || i.using_clause END
+	FROM shardfdw.index_definitions(relation) i
+$$;
+COMMENT ON FUNCTION shardfdw.shard_index_commands(regclass) IS
+	'Writes the commands that make a table''s keys and indexes on a shard. Returns what stands before and after the name of the shard.';
+
+CREATE FUNCTION shardfdw.parent_index_commands(relation regclass, sharded boolean)
+	RETURNS SETOF text
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	i record;
+	-- Core has no unique keys over foreign partitions: the parent's are markers, for clients to see, that the shards enforce.
+	only_marker text := CASE WHEN sharded THEN 'ONLY ' ELSE '' END;
+BEGIN
+	FOR i IN SELECT * FROM shardfdw.index_definitions(relation)
+	LOOP
+		IF i.constraint_def IS NOT NULL THEN
+			RETURN NEXT format('ALTER TABLE %s%s ADD CONSTRAINT %I %s', only_marker, relation, i.index_name, i.constraint_def);
+			IF i.description IS NOT NULL THEN
+				RETURN NEXT format('COMMENT ON CONSTRAINT %I ON %s IS %L', i.index_name, relation, i.description);
+			END IF;
+		ELSE
+			RETURN NEXT format('CREATE %sINDEX %I ON %s%s USING %s', CASE WHEN i.is_unique THEN 'UNIQUE ' ELSE '' END,
+				i.index_name, CASE WHEN i.is_unique THEN only_marker ELSE '' END, relation, i.using_clause);
+			IF i.description IS NOT NULL THEN
+				RETURN NEXT format('COMMENT ON INDEX %I.%I IS %L',
+					(SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation),
+					i.index_name, i.description);
+			END IF;
+		END IF;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.parent_index_commands(regclass, boolean) IS
+	'Writes the commands that make a table''s keys and indexes again on a table of the same name here; on a sharded one, unique keys as markers. Returns the commands in order.';
+
+CREATE FUNCTION shardfdw.successor_commands(relation regclass)
+	RETURNS SETOF text
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r record;
+	table_owner name;
+BEGIN
+	SELECT pg_get_userbyid(c.relowner) INTO table_owner FROM pg_class c WHERE c.oid = relation;
+
+	-- column settings that CREATE TABLE ... LIKE leaves out
+	FOR r IN
+		SELECT a.attname, to_jsonb(a)->>'attstattarget' AS target, a.attoptions
+		FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+	LOOP
+		IF r.target::integer >= 0 THEN
+			RETURN NEXT format('ALTER TABLE %s ALTER COLUMN %I SET STATISTICS %s', relation, r.attname, r.target);
+		END IF;
+		IF r.attoptions IS NOT NULL THEN
+			RETURN NEXT format('ALTER TABLE %s ALTER COLUMN %I SET (%s)', relation, r.attname,
+				(SELECT string_agg(format('%I = %L', o.option_name, o.option_value), ', ') FROM pg_options_to_table(r.attoptions) o));
+		END IF;
+	END LOOP;
+
+	FOR r IN
+		SELECT t.tgname, pg_get_triggerdef(t.oid) AS definition, t.tgenabled, obj_description(t.oid, 'pg_trigger') AS description
+		FROM pg_trigger t WHERE t.tgrelid = relation AND NOT t.tgisinternal ORDER BY t.tgname::text COLLATE "C"
+	LOOP
+		RETURN NEXT r.definition;
+		IF r.tgenabled <> 'O' THEN
+			RETURN NEXT format('ALTER TABLE %s %s TRIGGER %I', relation,
+				CASE r.tgenabled WHEN 'D' THEN 'DISABLE' WHEN 'R' THEN 'ENABLE REPLICA' ELSE 'ENABLE ALWAYS' END, r.tgname);
+		END IF;
+		IF r.description IS NOT NULL THEN
+			RETURN NEXT format('COMMENT ON TRIGGER %I ON %s IS %L', r.tgname, relation, r.description);
+		END IF;
+	END LOOP;
+
+	FOR r IN
+		SELECT p.polname, p.polpermissive, p.polcmd, pg_get_expr(p.polqual, p.polrelid) AS qual,
+			pg_get_expr(p.polwithcheck, p.polrelid) AS with_check,
+			(SELECT string_agg(CASE role WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(role)) END, ', ')
+			 FROM unnest(p.polroles) role) AS roles
+		FROM pg_policy p WHERE p.polrelid = relation ORDER BY p.polname::text COLLATE "C"
+	LOOP
+		RETURN NEXT concat_ws(' ', format('CREATE POLICY %I ON %s', r.polname, relation),
+			CASE WHEN r.polpermissive THEN 'AS PERMISSIVE' ELSE 'AS RESTRICTIVE' END,
+			CASE r.polcmd WHEN 'r' THEN 'FOR SELECT' WHEN 'a' THEN 'FOR INSERT' WHEN 'w' THEN 'FOR UPDATE'
+				WHEN 'd' THEN 'FOR DELETE' ELSE 'FOR ALL' END,
+			'TO ' || r.roles, 'USING (' || r.qual || ')', 'WITH CHECK (' || r.with_check || ')');
+	END LOOP;
+	FOR r IN SELECT c.relrowsecurity, c.relforcerowsecurity FROM pg_class c WHERE c.oid = relation
+	LOOP
+		IF r.relrowsecurity THEN
+			RETURN NEXT format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', relation);
+		END IF;
+		IF r.relforcerowsecurity THEN
+			RETURN NEXT format('ALTER TABLE %s FORCE ROW LEVEL SECURITY', relation);
+		END IF;
+	END LOOP;
+
+	-- privileges: exactly those of the old table, whatever the default privileges say
+	RETURN NEXT format('REVOKE ALL ON %s FROM PUBLIC', relation);
+	FOR r IN
+		SELECT DISTINCT x.grantee FROM pg_default_acl a, aclexplode(a.defaclacl) x
+		WHERE a.defaclobjtype = 'r' AND x.grantee <> 0 AND pg_get_userbyid(x.grantee) <> table_owner
+	LOOP
+		RETURN NEXT format('REVOKE ALL ON %s FROM %I', relation, pg_get_userbyid(r.grantee));
+	END LOOP;
+	FOR r IN
+		SELECT x.grantee, x.privilege_type, x.is_grantable, NULL::name AS attname, 0 AS attnum
+		FROM pg_class c, aclexplode(c.relacl) x WHERE c.oid = relation
+		UNION ALL
+		SELECT x.grantee, x.privilege_type, x.is_grantable, a.attname, a.attnum
+		FROM pg_attribute a, aclexplode(a.attacl) x WHERE a.attrelid = relation AND NOT a.attisdropped
+		ORDER BY attnum, grantee, privilege_type
+	LOOP
+		CONTINUE WHEN pg_get_userbyid(r.grantee) = table_owner;
+		RETURN NEXT format('GRANT %s%s ON %s TO %s%s', r.privilege_type,
+			CASE WHEN r.attname IS NOT NULL THEN format(' (%I)', r.attname) ELSE '' END, relation,
+			CASE r.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(r.grantee)) END,
+			CASE WHEN r.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END);
+	END LOOP;
+
+	FOR r IN SELECT obj_description(relation, 'pg_class') AS description
+	LOOP
+		CONTINUE WHEN r.description IS NULL;
+		RETURN NEXT format('COMMENT ON TABLE %s IS %L', relation, r.description);
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.successor_commands(regclass) IS
+	'Writes the commands that give a new table of the same name what its columns and indexes do not carry: statistics targets, triggers, row security, privileges, comment. Returns the commands in order.';
+
+CREATE FUNCTION shardfdw.replace_table(relation regclass, partition_by text, old_name name) RETURNS regclass
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	relation_text text := relation::text;
+	schema_name name;
+	table_owner name;
+	sequence record;
+	constraint_row record;
+	new_sequence text;
+	last_value bigint;
+	is_called boolean;
+BEGIN
+	SELECT n.nspname, pg_get_userbyid(c.relowner) INTO schema_name, table_owner
+	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation;
+
+	EXECUTE format('ALTER TABLE %s RENAME TO %I', relation, old_name);
+	EXECUTE format('CREATE TABLE %s (LIKE %I.%I INCLUDING DEFAULTS INCLUDING GENERATED INCLUDING IDENTITY INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING STATISTICS INCLUDING COMMENTS)%s',
+				   relation_text, schema_name, old_name, coalesce(' PARTITION BY ' || partition_by, ''));
+	EXECUTE format('ALTER TABLE %s OWNER TO %I', relation_text, table_owner);
+
+	FOR constraint_row IN SELECT * FROM shardfdw.check_definitions(relation)
+	LOOP
+		EXECUTE format('ALTER TABLE %s ADD CONSTRAINT %I %s', relation_text, constraint_row.constraint_name, constraint_row.definition);
+	END LOOP;
+
+	-- Serial columns keep their sequence, identity columns go on where the old one stands.
+	FOR sequence IN
+		SELECT d.objid::regclass AS seq, a.attname, d.deptype
+		FROM pg_depend d
+		JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'
+		JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
+		WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
+			AND d.refobjid = relation AND d.deptype IN ('a', 'i')
+	LOOP
+		IF sequence.deptype = 'a' THEN
+			EXECUTE format('ALTER SEQUENCE %s OWNED BY %s.%I', sequence.seq, relation_text, sequence.attname);
+		ELSE
+			new_sequence := pg_get_serial_sequence(relation_text, sequence.attname);
+			EXECUTE format('SELECT last_value, is_called FROM %s', sequence.seq) INTO last_value, is_called;
+			PERFORM setval(new_sequence, last_value, is_called);
+		END IF;
+	END LOOP;
+
+	RETURN relation_text::regclass;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.replace_table(regclass, text, name) IS
+	'Renames a table to old_name and makes a new one in its place, with the same columns, defaults, sequences, CHECK constraints and owner, partitioned if told so, without rows, keys and indexes. Returns the new table.';
+
+CREATE FUNCTION shardfdw.drop_replaced_table(old_table regclass, new_table regclass) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	names text[];
+	i integer;
+BEGIN
+	-- names of identity sequences are free once the old table is gone
+	SELECT array_agg(ARRAY[a.attname::text, s.relname::text]) INTO names
+	FROM pg_depend d
+	JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'
+	JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
+	WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
+		AND d.refobjid = old_table AND d.deptype = 'i';
+
+	EXECUTE format('DROP TABLE %s', old_table);
+
+	FOR i IN 1 .. coalesce(array_length(names, 1), 0)
+	LOOP
+		EXECUTE format('ALTER SEQUENCE %s RENAME TO %I', pg_get_serial_sequence(new_table::text, names[i][1]), names[i][2]);
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.drop_replaced_table(regclass, regclass) IS
+	'Drops a table that replace_table() has put aside, and gives the names of its identity sequences to those of the new table. Raises dependent_objects_still_exist if something else needs it.';

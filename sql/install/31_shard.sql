@@ -1,0 +1,547 @@
+-- From a table to shards: shard_table and create_shard.
+
+CREATE FUNCTION shardfdw.shard_name(base name, shardno integer, nshards integer) RETURNS name
+	LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	suffix text := '_' || lpad(shardno::text, greatest(2, length((nshards - 1)::text)), '0');
+	kept text := base;
+BEGIN
+	-- whole characters only: a name is at most 63 bytes
+	WHILE octet_length(kept) + octet_length(suffix) > 63 LOOP
+		kept := left(kept, -1);
+	END LOOP;
+	RETURN kept || suffix;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.shard_name(name, integer, integer) IS
+	'Names a shard: the table''s name, cut to fit, and the number of the shard (0-based), padded with zeros. Returns at most 63 bytes.';
+
+CREATE FUNCTION shardfdw.is_sharded(relation regclass) RETURNS boolean
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT count(*) > 0 AND count(*) = count(*) FILTER (WHERE w.fdwhandler = 'shardfdw.shardfdw_handler'::regproc)
+	FROM pg_inherits i
+	JOIN pg_partitioned_table p ON p.partrelid = i.inhparent
+	LEFT JOIN pg_foreign_table f ON f.ftrelid = i.inhrelid
+	LEFT JOIN pg_foreign_server s ON s.oid = f.ftserver
+	LEFT JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw
+	WHERE i.inhparent = relation
+$$;
+COMMENT ON FUNCTION shardfdw.is_sharded(regclass) IS
+	'Tells whether a table is sharded: partitioned, and all of its partitions are foreign tables of the wrapper. Returns false for anything else.';
+
+CREATE FUNCTION shardfdw.check_replaceable(relation regclass, action text) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	c record;
+	r record;
+	refusal CONSTANT text := format('cannot %s table "%s"', action, (SELECT relname FROM pg_class WHERE oid = relation));
+BEGIN
+	SELECT t.*, n.nspname INTO c FROM pg_class t JOIN pg_namespace n ON n.oid = t.relnamespace WHERE t.oid = relation;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'undefined_table', MESSAGE = format('relation with OID %s does not exist', relation::oid);
+	END IF;
+	IF c.oid < 16384 OR c.nspname IN ('pg_catalog', 'information_schema', 'pg_toast') THEN
+		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
+			MESSAGE = format('%s because it is a system table', refusal);
+	END IF;
+	IF NOT pg_has_role(c.relowner, 'USAGE') THEN
+		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('must be owner of table %s', c.relname);
+	END IF;
+	IF c.relkind NOT IN ('r', 'p') THEN
+		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type', MESSAGE = format('"%s" is not a table', c.relname);
+	END IF;
+	IF c.relpersistence <> 'p' THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('%s because it is %s', refusal, CASE c.relpersistence WHEN 't' THEN 'temporary' ELSE 'unlogged' END),
+			HINT = CASE c.relpersistence WHEN 'u' THEN format('Make it permanent first: ALTER TABLE %s SET LOGGED.', relation)
+				ELSE 'Shard a permanent table.' END;
+	END IF;
+	IF c.reloftype <> 0 THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('%s because it is a typed table', refusal),
+			HINT = format('Cut it loose first: ALTER TABLE %s NOT OF.', relation);
+	END IF;
+	IF EXISTS (SELECT FROM pg_inherits i WHERE i.inhrelid = relation)
+		OR (c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = relation)) THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('%s because it %s', refusal, CASE
+				WHEN c.relispartition THEN 'is a partition'
+				WHEN EXISTS (SELECT FROM pg_inherits i WHERE i.inhrelid = relation) THEN 'inherits from another table'
+				ELSE 'has child tables' END),
+			HINT = CASE WHEN c.relispartition THEN 'Detach it first.' ELSE 'End the inheritance first, with ALTER TABLE ... NO INHERIT.' END;
+	END IF;
+
+	SELECT k.conname, k.conrelid::regclass AS from_table, k.confrelid::regclass AS to_table INTO r
+	FROM pg_constraint k
+	WHERE k.contype = 'f' AND (k.conrelid = relation OR k.confrelid = relation)
+	ORDER BY k.conrelid <> relation, k.conname::text COLLATE "C" LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('%s because of foreign key "%s" from %s to %s', refusal, r.conname, r.from_table, r.to_table),
+			DETAIL = 'A foreign key cannot be checked across nodes.',
+			HINT = format('Drop it first: ALTER TABLE %s DROP CONSTRAINT %I.', r.from_table, r.conname);
+	END IF;
+
+	SELECT k.conname INTO r FROM pg_constraint k WHERE k.contype = 'x' AND k.conrelid = relation
+	ORDER BY k.conname::text COLLATE "C" LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('%s because of exclusion constraint "%s"', refusal, r.conname),
+			DETAIL = 'An exclusion constraint cannot be checked across nodes.',
+			HINT = format('Drop it first: ALTER TABLE %s DROP CONSTRAINT %I.', relation, r.conname);
+	END IF;
+
+	SELECT t.tgname, t.tgconstraint <> 0 AS is_constraint INTO r FROM pg_trigger t
+	WHERE t.tgrelid = relation AND NOT t.tgisinternal
+		AND (t.tgconstraint <> 0 OR t.tgoldtable IS NOT NULL OR t.tgnewtable IS NOT NULL)
+	ORDER BY t.tgname::text COLLATE "C" LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('%s because of trigger "%s"', refusal, r.tgname),
+			DETAIL = CASE WHEN r.is_constraint THEN 'Foreign tables cannot have constraint triggers.'
+				ELSE 'Triggers on foreign tables cannot have transition tables.' END,
+			HINT = format('Drop it first: DROP TRIGGER %I ON %s.', r.tgname, relation);
+	END IF;
+
+	-- Whatever else hangs on the table or its row type would go with the old table.
+	SELECT CASE d.classid WHEN 'pg_rewrite'::regclass
+			THEN (SELECT CASE WHEN w.ev_class = relation THEN pg_describe_object(d.classid, d.objid, 0)
+					ELSE pg_describe_object('pg_class'::regclass, w.ev_class, 0) END FROM pg_rewrite w WHERE w.oid = d.objid)
+			ELSE pg_describe_object(d.classid, d.objid, d.objsubid) END AS what, d.deptype INTO r
+	FROM pg_depend d
+	WHERE ((d.refclassid = 'pg_class'::regclass AND d.refobjid = relation)
+			OR (d.refclassid = 'pg_type'::regclass AND d.refobjid IN
+				(SELECT t.oid FROM pg_type t WHERE t.oid = c.reltype OR (t.typelem = c.reltype AND t.typcategory = 'A'))))
+		AND d.deptype IN ('n', 'a', 'i')
+		AND NOT (d.classid = 'pg_type'::regclass AND d.deptype = 'i')
+		AND NOT (d.classid = 'pg_constraint'::regclass AND EXISTS
+			(SELECT FROM pg_constraint k WHERE k.oid = d.objid AND k.conrelid = relation))
+		AND NOT (d.classid = 'pg_attrdef'::regclass AND EXISTS
+			(SELECT FROM pg_attrdef a WHERE a.oid = d.objid AND a.adrelid = relation))
+		AND NOT (d.classid = 'pg_trigger'::regclass AND EXISTS
+			(SELECT FROM pg_trigger t WHERE t.oid = d.objid AND t.tgrelid = relation))
+		AND NOT (d.classid = 'pg_policy'::regclass AND EXISTS
+			(SELECT FROM pg_policy p WHERE p.oid = d.objid AND p.polrelid = relation))
+		AND NOT (d.classid = 'pg_class'::regclass AND (d.objid = relation OR EXISTS
+			(SELECT FROM pg_class o WHERE o.oid = d.objid AND o.relkind IN ('i', 'I', 'S', 't'))))
+		AND NOT (d.classid = 'pg_class'::regclass AND EXISTS
+			(SELECT FROM pg_inherits i WHERE i.inhrelid = d.objid AND i.inhparent = relation))
+		AND d.classid <> 'pg_statistic_ext'::regclass
+	ORDER BY 1 LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist',
+			MESSAGE = format('%s because %s depends on it', refusal, r.what),
+			HINT = 'Drop it first, and make it again afterwards.';
+	END IF;
+	IF EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = relation AND d.deptype = 'e') THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('%s because it belongs to an extension', refusal);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.check_replaceable(regclass, text) IS
+	'Checks that nothing about a table would be lost when another one takes its place. Returns nothing; raises feature_not_supported, dependent_objects_still_exist or insufficient_privilege, naming what is in the way.';
+
+CREATE FUNCTION shardfdw.check_unique_keys(relation regclass, key_columns smallint[]) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r record;
+BEGIN
+	SELECT x.relname, k.conname, k.contype,
+		(SELECT string_agg(quote_ident(a.attname), ', ') FROM pg_attribute a
+		 WHERE a.attrelid = relation AND a.attnum = ANY (key_columns)) AS key_text
+	INTO r
+	FROM pg_index i
+	JOIN pg_class x ON x.oid = i.indexrelid
+	LEFT JOIN pg_constraint k ON k.conindid = i.indexrelid AND k.conrelid = relation
+	WHERE i.indrelid = relation AND i.indisunique
+		AND NOT key_columns <@ (i.indkey::smallint[])[0:i.indnkeyatts - 1]
+	ORDER BY i.indisprimary DESC, x.relname::text COLLATE "C" LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('cannot shard table "%s" because %s "%s" does not include the shard key (%s)',
+				(SELECT relname FROM pg_class WHERE oid = relation),
+				CASE r.contype WHEN 'p' THEN 'primary key' WHEN 'u' THEN 'unique constraint' ELSE 'unique index' END,
+				coalesce(r.conname, r.relname), r.key_text),
+			DETAIL = 'Uniqueness can be checked only within a shard.',
+			HINT = 'Add the shard key to it, drop it, or choose another shard key.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.check_unique_keys(regclass, smallint[]) IS
+	'Checks that every unique key of a table includes the given columns. Returns nothing; raises feature_not_supported naming the key.';
+
+CREATE FUNCTION shardfdw.check_types_on_nodes(relation regclass, nodes name[]) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	distinct_nodes name[] := (SELECT array_agg(DISTINCT n) FROM unnest(nodes) n);
+	types text[];
+	collations text[];
+	r record;
+BEGIN
+	SELECT coalesce(array_agg(DISTINCT format_type(a.atttypid, NULL)) FILTER (WHERE a.atttypid >= 16384), '{}'),
+		coalesce(array_agg(DISTINCT format('%I.%I', n.nspname, c.collname)) FILTER (WHERE c.oid >= 16384), '{}')
+	INTO types, collations
+	FROM pg_attribute a
+	LEFT JOIN pg_collation c ON c.oid = a.attcollation
+	LEFT JOIN pg_namespace n ON n.oid = c.collnamespace
+	WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped;
+	IF types = '{}' AND collations = '{}' THEN
+		RETURN;
+	END IF;
+
+	SELECT q.node, q.fields[1] AS kind, q.fields[2] AS missing INTO r
+	FROM shardfdw.query_nodes(distinct_nodes, array_fill(format(
+			'SELECT ''type'', t FROM unnest(%L::text[]) t WHERE to_regtype(t) IS NULL UNION ALL '
+			'SELECT ''collation'', c FROM unnest(%L::text[]) c WHERE to_regcollation(c) IS NULL',
+			types, collations), ARRAY[cardinality(distinct_nodes)]), 'write') q
+	WHERE q.fields IS NOT NULL
+	ORDER BY q.node::text COLLATE "C", 2 DESC, 3 LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'undefined_object',
+			MESSAGE = format('%s %s does not exist on node "%s"', r.kind, r.missing, r.node),
+			HINT = 'Create it on the nodes first, for example with shardfdw.run_on_nodes().';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.check_types_on_nodes(regclass, name[]) IS
+	'Checks that the user-defined types and collations of a table''s columns exist on nodes. Returns nothing; raises undefined_object naming the type and the node.';
+
+CREATE FUNCTION shardfdw.run_on_new_shards(schema_name name, shard_names name[], nodes name[],
+										   prefixes text[], suffixes text[]) RETURNS void
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT shardfdw.query_nodes(array_agg(s.node ORDER BY s.ord), array_agg(s.commands ORDER BY s.ord), 'write',
+								labels => array_agg(s.label ORDER BY s.ord))
+	FROM (SELECT t.node, t.ord, format('%I.%I', schema_name, t.shard_name) AS label,
+			(SELECT string_agg(c.prefix || format('%I.%I', schema_name, t.shard_name) || c.suffix, '; ' ORDER BY c.ord)
+			 FROM unnest(prefixes, suffixes) WITH ORDINALITY c(prefix, suffix, ord)) AS commands
+		  FROM unnest(shard_names, nodes) WITH ORDINALITY t(shard_name, node, ord)) s
+	WHERE s.commands IS NOT NULL
+	HAVING count(*) > 0
+$$;
+COMMENT ON FUNCTION shardfdw.run_on_new_shards(name, name[], name[], text[], text[]) IS
+	'Runs the same commands for each of several shards on their nodes, as part of this transaction; prefixes and suffixes stand around the shard''s name. Returns nothing; raises the node''s error.';
+
+CREATE FUNCTION shardfdw.make_shards(parent regclass, shard_names name[], bounds text[], nodes name[],
+									 reloptions text[] DEFAULT NULL) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	schema_name name;
+	table_owner name;
+	distinct_nodes name[] := (SELECT array_agg(DISTINCT n) FROM unnest(nodes) n);
+	prefixes text[];
+	suffixes text[];
+	marker record;
+	restore text[] := '{}';
+	command text;
+	i integer;
+BEGIN
+	SELECT n.nspname, pg_get_userbyid(c.relowner) INTO schema_name, table_owner
+	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = parent;
+
+	-- CREATE SCHEMA IF NOT EXISTS asks for the right to create even when it has nothing to do
+	PERFORM shardfdw.query_nodes(distinct_nodes, array_fill(format('DO %L', format(
+			'BEGIN IF pg_catalog.to_regnamespace(%L) IS NULL THEN CREATE SCHEMA %I; END IF; END',
+			quote_ident(schema_name), schema_name)), ARRAY[cardinality(distinct_nodes)]), 'write');
+	SELECT array_agg(c.prefix), array_agg(c.suffix) INTO prefixes, suffixes
+	FROM shardfdw.shard_table_commands(parent, reloptions) c;
+	PERFORM shardfdw.run_on_new_shards(schema_name, shard_names, nodes, prefixes, suffixes);
+
+	-- Core adds no foreign partition to a table with unique keys, so the markers step aside.
+	restore := ARRAY(SELECT * FROM shardfdw.parent_index_commands(parent, true));
+	FOR marker IN SELECT * FROM shardfdw.index_definitions(parent) WHERE is_unique
+	LOOP
+		IF marker.constraint_def IS NOT NULL THEN
+			EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', parent, marker.index_name);
+		ELSE
+			EXECUTE format('DROP INDEX %I.%I', schema_name, marker.index_name);
+		END IF;
+	END LOOP;
+
+	FOR i IN 1 .. cardinality(shard_names)
+	LOOP
+		EXECUTE format('CREATE FOREIGN TABLE %I.%I PARTITION OF %s %s SERVER %I',
+					   schema_name, shard_names[i], parent, bounds[i], nodes[i]);
+		IF table_owner <> current_user THEN
+			EXECUTE format('ALTER FOREIGN TABLE %I.%I OWNER TO %I', schema_name, shard_names[i], table_owner);
+		END IF;
+	END LOOP;
+
+	FOREACH command IN ARRAY restore
+	LOOP
+		CONTINUE WHEN starts_with(command, 'CREATE INDEX ');
+		EXECUTE command;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.make_shards(regclass, name[], text[], name[], text[]) IS
+	'Makes shards of a partitioned table: tables without indexes on their nodes, and foreign tables for them here. bounds are FOR VALUES clauses or DEFAULT. Returns nothing; raises the node''s error, naming node and shard.';
+
+CREATE FUNCTION shardfdw.index_shards(parent regclass, shard_names name[], nodes name[]) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	prefixes text[];
+	suffixes text[];
+BEGIN
+	SELECT array_agg(c.prefix), array_agg(c.suffix) INTO prefixes, suffixes FROM shardfdw.shard_index_commands(parent) c;
+	PERFORM shardfdw.run_on_new_shards(
+		(SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = parent),
+		shard_names, nodes, prefixes, suffixes);
+END
+$$;
+COMMENT ON FUNCTION shardfdw.index_shards(regclass, name[], name[]) IS
+	'Makes the keys and indexes of a table on its shards, all nodes at once. Returns nothing; raises the node''s error, for example unique_violation.';
+
+CREATE FUNCTION shardfdw.hash_placement(relation regclass) RETURNS name[]
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	placed name[];
+	moduli integer[];
+BEGIN
+	SELECT array_agg(s.srvname ORDER BY b.bound[2]::integer), array_agg(b.bound[1]::integer)
+	INTO placed, moduli
+	FROM pg_inherits i
+	JOIN pg_class c ON c.oid = i.inhrelid
+	CROSS JOIN LATERAL regexp_match(pg_get_expr(c.relpartbound, c.oid), '^FOR VALUES WITH \(modulus (\d+), remainder (\d+)\)$') AS b(bound)
+	JOIN pg_foreign_table f ON f.ftrelid = i.inhrelid
+	JOIN pg_foreign_server s ON s.oid = f.ftserver
+	WHERE i.inhparent = relation AND shardfdw.is_sharded(relation);
+
+	IF placed IS NULL OR moduli[1] <> ALL (moduli) OR moduli[1] <> cardinality(placed) THEN
+		RETURN NULL;
+	END IF;
+	RETURN placed;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.hash_placement(regclass) IS
+	'Finds the nodes of a hash-sharded table, in the order of the remainders. Returns null for a table that is not evenly sharded by hash.';
+
+CREATE FUNCTION shardfdw.key_signature(relation regclass) RETURNS text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT concat_ws('/', p.partstrat, p.partclass, p.partcollation,
+		(SELECT string_agg(format_type(a.atttypid, NULL), ',' ORDER BY k.ord)
+		 FROM unnest(p.partattrs) WITH ORDINALITY k(attnum, ord)
+		 JOIN pg_attribute a ON a.attrelid = relation AND a.attnum = k.attnum))
+	FROM pg_partitioned_table p WHERE p.partrelid = relation
+$$;
+COMMENT ON FUNCTION shardfdw.key_signature(regclass) IS
+	'Writes down what decides where a key value goes: strategy, operator classes, collations and types. Returns equal texts for tables that agree in it, null for a table that is not partitioned.';
+
+CREATE FUNCTION shardfdw.shard_table(relation regclass, key name DEFAULT NULL, shards integer DEFAULT NULL,
+									 nodes name[] DEFAULT NULL, colocate_with regclass DEFAULT NULL) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	relation_text text;
+	table_name name;
+	kind "char";
+	table_options text[];
+	key_columns smallint[];
+	key_text text;
+	placement name[];
+	shard_names name[];
+	bounds text[];
+	nshards integer;
+	old_name name;
+	parent regclass;
+	index_commands text[];
+	commands text[];
+	command text;
+	shard_prefixes text[];
+	shard_suffixes text[];
+	has_rows boolean;
+	column_list text;
+BEGIN
+	IF relation IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'relation must not be null';
+	END IF;
+	SELECT c.relname, c.relkind, c.reloptions INTO table_name, kind, table_options FROM pg_class c WHERE c.oid = relation;
+	IF kind = 'p' AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = relation) THEN
+		IF shardfdw.is_sharded(relation) THEN
+			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
+				MESSAGE = format('table "%s" is sharded already', table_name);
+		END IF;
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('cannot shard table "%s" because it has partitions', table_name),
+			HINT = 'Shard an empty partitioned table, or a plain one.';
+	END IF;
+	-- the catalogs are read for good only under the lock; who may not take it learns so here
+	IF kind IN ('r', 'p') THEN
+		EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
+	END IF;
+	PERFORM shardfdw.check_replaceable(relation, 'shard');
+	relation_text := relation::text;
+
+	-- the shard key
+	IF kind = 'p' THEN
+		IF key IS NOT NULL THEN
+			RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+				MESSAGE = format('table "%s" is partitioned and has a key already', table_name),
+				HINT = 'Leave the key out.';
+		END IF;
+		SELECT p.partattrs::smallint[], pg_get_partkeydef(relation) INTO key_columns, key_text
+		FROM pg_partitioned_table p WHERE p.partrelid = relation;
+		IF (SELECT p.partstrat FROM pg_partitioned_table p WHERE p.partrelid = relation) <> 'h' THEN
+			RAISE EXCEPTION USING ERRCODE = 'wrong_object_type',
+				MESSAGE = format('table "%s" is partitioned by %s', table_name, key_text),
+				HINT = 'Make its shards one by one with shardfdw.create_shard().';
+		END IF;
+		key_columns := array_remove(key_columns, 0::smallint);
+	ELSE
+		IF key IS NULL THEN
+			SELECT a.attname INTO key FROM pg_index i
+			JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+			WHERE i.indrelid = relation AND i.indisprimary;
+			IF NOT FOUND THEN
+				RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+					MESSAGE = format('table "%s" has no primary key to take the shard key from', table_name),
+					HINT = 'Name the column: key => ''...''.';
+			END IF;
+		END IF;
+		SELECT ARRAY[a.attnum] INTO key_columns FROM pg_attribute a
+		WHERE a.attrelid = relation AND a.attname = key AND a.attnum > 0 AND NOT a.attisdropped;
+		IF NOT FOUND THEN
+			RAISE EXCEPTION USING ERRCODE = 'undefined_column',
+				MESSAGE = format('column "%s" of table "%s" does not exist', key, table_name);
+		END IF;
+		IF (SELECT a.attgenerated FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum = key_columns[1]) <> '' THEN
+			RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+				MESSAGE = format('generated column "%s" cannot be the shard key', key);
+		END IF;
+		key_text := format('HASH (%I)', key);
+	END IF;
+	PERFORM shardfdw.check_unique_keys(relation, key_columns);
+
+	-- where the shards go
+	IF colocate_with IS NOT NULL THEN
+		IF shards IS NOT NULL OR nodes IS NOT NULL THEN
+			RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+				MESSAGE = 'shards and nodes cannot be given together with colocate_with';
+		END IF;
+		placement := shardfdw.hash_placement(colocate_with);
+		IF placement IS NULL THEN
+			RAISE EXCEPTION USING ERRCODE = 'wrong_object_type',
+				MESSAGE = format('cannot colocate with "%s", which is not evenly sharded by hash', colocate_with);
+		END IF;
+		PERFORM shardfdw.usable_nodes(placement);
+		nshards := cardinality(placement);
+	ELSE
+		nodes := shardfdw.usable_nodes(nodes);
+		nshards := coalesce(shards, current_setting('shardfdw.default_shards')::integer);
+		IF nshards NOT BETWEEN 1 AND 32768 THEN
+			RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+				MESSAGE = 'the number of shards must be between 1 and 32768';
+		END IF;
+		placement := ARRAY(SELECT nodes[1 + i % cardinality(nodes)] FROM generate_series(0, nshards - 1) i);
+	END IF;
+	PERFORM shardfdw.check_types_on_nodes(relation, placement);
+	SELECT array_agg(shardfdw.shard_name(table_name, i, nshards) ORDER BY i),
+		array_agg(format('FOR VALUES WITH (MODULUS %s, REMAINDER %s)', nshards, i) ORDER BY i)
+	INTO shard_names, bounds FROM generate_series(0, nshards - 1) i;
+
+	IF kind = 'p' THEN
+		IF colocate_with IS NOT NULL AND shardfdw.key_signature(relation) <> shardfdw.key_signature(colocate_with) THEN
+			RAISE EXCEPTION USING ERRCODE = 'datatype_mismatch',
+				MESSAGE = format('cannot colocate "%s" with "%s" because their keys differ in type, collation or operator class', table_name, colocate_with);
+		END IF;
+		PERFORM shardfdw.make_shards(relation, shard_names, bounds, placement, table_options);
+		PERFORM shardfdw.index_shards(relation, shard_names, placement);
+		RETURN;
+	END IF;
+
+	-- Everything about the old table is written down before it loses its name.
+	index_commands := ARRAY(SELECT * FROM shardfdw.parent_index_commands(relation, true));
+	commands := ARRAY(SELECT * FROM shardfdw.successor_commands(relation));
+	SELECT array_agg(c.prefix), array_agg(c.suffix) INTO shard_prefixes, shard_suffixes FROM shardfdw.shard_index_commands(relation) c;
+	SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) INTO column_list
+	FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '';
+
+	old_name := format('shardfdw_old_%s', relation::oid);
+	BEGIN
+		parent := shardfdw.replace_table(relation, key_text, old_name);
+	EXCEPTION WHEN undefined_object THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('column "%s" of table "%s" cannot be the shard key', key, table_name),
+			DETAIL = SQLERRM, HINT = 'Choose a column whose type can be hashed.';
+	END;
+	IF colocate_with IS NOT NULL AND shardfdw.key_signature(parent) <> shardfdw.key_signature(colocate_with) THEN
+		RAISE EXCEPTION USING ERRCODE = 'datatype_mismatch',
+			MESSAGE = format('cannot colocate "%s" with "%s" because their keys differ in type, collation or operator class', table_name, colocate_with);
+	END IF;
+
+	PERFORM shardfdw.make_shards(parent, shard_names, bounds, placement, table_options);
+	EXECUTE format('SELECT EXISTS (SELECT FROM ONLY %s)', relation) INTO has_rows;
+	IF has_rows THEN
+		EXECUTE format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM ONLY %s',
+					   parent, column_list, column_list, relation);
+	END IF;
+	-- indexes are faster to make over the rows than to keep up while they come
+	PERFORM shardfdw.run_on_new_shards((SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE c.oid = parent), shard_names, placement, shard_prefixes, shard_suffixes);
+
+	PERFORM shardfdw.drop_replaced_table(relation, parent);
+	FOREACH command IN ARRAY index_commands || commands
+	LOOP
+		EXECUTE command;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.shard_table(regclass, name, integer, name[], regclass) IS
+	'Makes a sharded table of a plain one, moving its rows, or gives an empty table partitioned by HASH its shards. key: a column, by default the first of the primary key; shards: how many, by default shardfdw.default_shards; nodes: where, in turn, by default on all; colocate_with: as many and on the same nodes as that table. Part of the transaction; raises, before anything changes, what cannot be kept.';
+
+CREATE FUNCTION shardfdw.create_shard(parent regclass, name name, bounds text, node name) RETURNS regclass
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	c record;
+BEGIN
+	SELECT t.relkind, t.relname, t.relowner, t.relpersistence, n.nspname INTO c
+	FROM pg_class t JOIN pg_namespace n ON n.oid = t.relnamespace WHERE t.oid = parent;
+	IF c.relkind IS DISTINCT FROM 'p' THEN
+		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type', MESSAGE = format('"%s" is not a partitioned table', c.relname);
+	END IF;
+	IF NOT pg_has_role(c.relowner, 'USAGE') THEN
+		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('must be owner of table %s', c.relname);
+	END IF;
+	IF c.relpersistence <> 'p' THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('cannot shard table "%s" because it is temporary', c.relname);
+	END IF;
+	IF name IS NULL OR bounds IS NULL OR node IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'name, bounds and node must not be null';
+	END IF;
+	EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', parent);
+	PERFORM shardfdw.usable_nodes(ARRAY[node]);
+	PERFORM shardfdw.check_unique_keys(parent,
+		(SELECT array_remove(p.partattrs::smallint[], 0::smallint) FROM pg_partitioned_table p WHERE p.partrelid = parent));
+
+	PERFORM shardfdw.check_types_on_nodes(parent, ARRAY[node]);
+
+	bounds := btrim(bounds, E' \t\n');
+	IF bounds !~* '^(for\s+values\s|default$)' THEN
+		bounds := 'FOR VALUES ' || bounds;
+	END IF;
+	PERFORM shardfdw.make_shards(parent, ARRAY[name], ARRAY[bounds], ARRAY[node]);
+	PERFORM shardfdw.index_shards(parent, ARRAY[name], ARRAY[node]);
+	RETURN format('%I.%I', c.nspname, name)::regclass;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.create_shard(regclass, name, text, name) IS
+	'Adds a shard to a partitioned table: a table on the node, with the parent''s keys and indexes, and a foreign table for it here. bounds: as in FOR VALUES, with or without these words, or DEFAULT; part of a command, so never take it from strangers. Returns the shard; raises what CREATE TABLE raises here or there.';
+
+CREATE FUNCTION shardfdw.shard_for(relation regclass, key anyelement) RETURNS regclass
+	LANGUAGE c STABLE AS 'MODULE_PATHNAME', 'shardfdw_shard_for';
+COMMENT ON FUNCTION shardfdw.shard_for(regclass, anyelement) IS
+	'Tells which shard of a table takes rows with this key; a key of several columns is given as ROW(...). Returns null when no partition takes it; raises wrong_object_type for a table that is not sharded.';

@@ -1,0 +1,99 @@
+-- From shards back to a table, and commands for the shards of a table.
+
+CREATE FUNCTION shardfdw.shards_of(relation regclass)
+	RETURNS TABLE (shard regclass, node name, remote_name text, bounds text)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT f.ftrelid::regclass, s.srvname,
+		format('%I.%I',
+			coalesce((SELECT o.option_value FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name = 'schema_name'), n.nspname),
+			coalesce((SELECT o.option_value FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name = 'table_name'), c.relname)),
+		pg_get_expr(c.relpartbound, c.oid)
+	FROM pg_inherits i
+	JOIN pg_foreign_table f ON f.ftrelid = i.inhrelid
+	JOIN pg_foreign_server s ON s.oid = f.ftserver
+	JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw AND w.fdwhandler = 'shardfdw.shardfdw_handler'::regproc
+	JOIN pg_class c ON c.oid = f.ftrelid
+	JOIN pg_namespace n ON n.oid = c.relnamespace
+	WHERE i.inhparent = relation
+	ORDER BY c.relname::text COLLATE "C"
+$$;
+COMMENT ON FUNCTION shardfdw.shards_of(regclass) IS
+	'Lists the shards of a partitioned table by name. Returns each shard, its node, its qualified name there and its bounds.';
+
+CREATE FUNCTION shardfdw.unshard_table(relation regclass) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	old_name name;
+	new_table regclass;
+	column_list text;
+	index_commands text[];
+	commands text[];
+	command text;
+	drop_nodes name[];
+	drop_commands text[];
+	drop_labels text[];
+BEGIN
+	IF relation IS NULL OR NOT shardfdw.is_sharded(relation) THEN
+		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type',
+			MESSAGE = format('"%s" is not a sharded table', (SELECT c.relname FROM pg_class c WHERE c.oid = relation));
+	END IF;
+	EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
+	PERFORM shardfdw.check_replaceable(relation, 'unshard');
+
+	index_commands := ARRAY(SELECT * FROM shardfdw.parent_index_commands(relation, false));
+	commands := ARRAY(SELECT * FROM shardfdw.successor_commands(relation));
+	SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) INTO column_list
+	FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '';
+	SELECT array_agg(s.node), array_agg(format('DROP TABLE %s', s.remote_name)), array_agg(s.shard::text)
+	INTO drop_nodes, drop_commands, drop_labels FROM shardfdw.shards_of(relation) s;
+
+	old_name := format('shardfdw_old_%s', relation::oid);
+	new_table := shardfdw.replace_table(relation, NULL, old_name);
+	EXECUTE format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM %s', new_table, column_list, column_list, relation);
+	PERFORM shardfdw.drop_replaced_table(relation, new_table);
+	PERFORM shardfdw.query_nodes(drop_nodes, drop_commands, 'write', labels => drop_labels);
+
+	FOREACH command IN ARRAY index_commands || commands
+	LOOP
+		EXECUTE command;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.unshard_table(regclass) IS
+	'Makes a plain table of a sharded one, rows, keys and indexes included, and drops the shards on their nodes. Part of the transaction; raises, before anything changes, what cannot be kept.';
+
+CREATE FUNCTION shardfdw.run_on_shards(relation regclass, command text, in_transaction boolean DEFAULT true)
+	RETURNS TABLE (node name, shard regclass, ok boolean, result text)
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	shards regclass[];
+	nodes name[];
+	commands text[];
+BEGIN
+	-- the name as often as the command may ask for it
+	SELECT array_agg(s.shard), array_agg(s.node),
+		array_agg(format(run_on_shards.command, VARIADIC array_fill(s.remote_name, ARRAY[32])))
+	INTO shards, nodes, commands FROM shardfdw.shards_of(relation) s;
+	IF shards IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type',
+			MESSAGE = format('"%s" is not a sharded table', (SELECT c.relname FROM pg_class c WHERE c.oid = relation));
+	END IF;
+
+	RETURN QUERY
+	SELECT q.node, shards[q.command], bool_and(q.ok),
+		coalesce(string_agg(array_to_string(q.fields, E'\t', ''), E'\n' ORDER BY q.ordinality),
+				 max(q.message), max(q.tag))
+	FROM shardfdw.query_nodes(nodes, commands, CASE WHEN in_transaction THEN 'write' ELSE 'free' END, false,
+							  shards::text[]) WITH ORDINALITY q
+	GROUP BY q.command, q.node
+	ORDER BY q.command;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.run_on_shards(regclass, text, boolean) IS
+	'Runs a command for every shard of a table on its node, all nodes at once; %s stands for the shard''s qualified name there (%% for a percent sign). Part of this transaction, or each committed by itself when in_transaction is false. Returns for each shard whether it succeeded, and its rows, command tag or error message.';
+REVOKE ALL ON FUNCTION shardfdw.run_on_shards(regclass, text, boolean) FROM PUBLIC;

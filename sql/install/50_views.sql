@@ -1,0 +1,80 @@
+-- What is sharded, and where it is.
+
+CREATE VIEW shardfdw.tables AS
+SELECT c.oid::pg_catalog.regclass AS table_name,
+	pg_catalog.regexp_replace(pg_catalog.pg_get_partkeydef(c.oid), '^\w+ \((.*)\)$', '\1') AS key,
+	CASE p.partstrat WHEN 'h' THEN 'hash' WHEN 'r' THEN 'range' ELSE 'list' END AS strategy,
+	s.shards, s.nodes,
+	ARRAY(SELECT o.partrelid::pg_catalog.regclass
+		  FROM pg_catalog.pg_partitioned_table o
+		  WHERE o.partrelid <> c.oid AND p.partstrat = 'h' AND o.partstrat = 'h'
+			AND shardfdw.is_sharded(o.partrelid)
+			AND shardfdw.key_signature(o.partrelid) = shardfdw.key_signature(c.oid)
+			AND shardfdw.hash_placement(o.partrelid) = shardfdw.hash_placement(c.oid)
+		  ORDER BY o.partrelid::pg_catalog.regclass::text COLLATE "C") AS colocated_with
+FROM pg_catalog.pg_class c
+JOIN pg_catalog.pg_partitioned_table p ON p.partrelid = c.oid
+CROSS JOIN LATERAL (
+	SELECT pg_catalog.count(*) AS shards,
+		pg_catalog.array_agg(DISTINCT x.node) AS nodes
+	FROM shardfdw.shards_of(c.oid) x) s
+WHERE shardfdw.is_sharded(c.oid);
+COMMENT ON VIEW shardfdw.tables IS
+	'Lists the sharded tables: shard key, strategy (hash, range or list), number of shards, their nodes, and the tables whose shards lie beside them.';
+GRANT SELECT ON shardfdw.tables TO PUBLIC;
+
+CREATE FUNCTION shardfdw.shard_sizes()
+	RETURNS TABLE (shard oid, size_bytes bigint, estimated_rows bigint)
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	nodes name[];
+	commands text[];
+	a record;
+BEGIN
+	SELECT array_agg(n.name), array_agg(format(
+			'SELECT t.shard, pg_total_relation_size(c.oid), c.reltuples::bigint '
+			'FROM unnest(%L::oid[], %L::text[]) t(shard, name) JOIN pg_class c ON c.oid = to_regclass(t.name)',
+			n.shards, n.names)) INTO nodes, commands
+	FROM (SELECT x.name, array_agg(e.shard::oid) AS shards, array_agg(e.remote_name) AS names
+		  FROM shardfdw.nodes x, shardfdw.expected_shards(x.name) e
+		  WHERE has_server_privilege(x.name, 'USAGE') GROUP BY x.name) n;
+	IF nodes IS NULL THEN
+		RETURN;
+	END IF;
+
+	FOR a IN SELECT q.node, q.ok, q.fields, q.message FROM shardfdw.query_nodes(nodes, commands, 'read', false) q
+	LOOP
+		IF NOT a.ok THEN
+			RAISE WARNING USING MESSAGE = format('could not ask node "%s" for the sizes of its shards', a.node), DETAIL = a.message;
+		ELSIF a.fields IS NOT NULL THEN
+			shard := a.fields[1]::oid;
+			size_bytes := a.fields[2]::bigint;
+			-- -1: never counted
+			estimated_rows := nullif(a.fields[3]::bigint, -1);
+			RETURN NEXT;
+		END IF;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.shard_sizes() IS
+	'Asks all nodes at once for the sizes of their shards, indexes included, in bytes, and the row counts of their last ANALYZE or VACUUM. Returns one row per shard found; warns of nodes that do not answer.';
+
+CREATE VIEW shardfdw.shards AS
+SELECT i.inhparent::pg_catalog.regclass AS table_name,
+	f.ftrelid::pg_catalog.regclass AS shard,
+	s.srvname AS node,
+	pg_catalog.pg_get_expr(c.relpartbound, c.oid) AS bounds,
+	z.size_bytes, z.estimated_rows
+FROM pg_catalog.pg_foreign_table f
+JOIN pg_catalog.pg_class c ON c.oid = f.ftrelid
+JOIN pg_catalog.pg_foreign_server s ON s.oid = f.ftserver
+JOIN pg_catalog.pg_foreign_data_wrapper w ON w.oid = s.srvfdw
+JOIN pg_catalog.pg_inherits i ON i.inhrelid = f.ftrelid
+JOIN pg_catalog.pg_partitioned_table p ON p.partrelid = i.inhparent
+LEFT JOIN shardfdw.shard_sizes() z ON z.shard = f.ftrelid
+WHERE w.fdwhandler = 'shardfdw.shardfdw_handler'::pg_catalog.regproc;
+COMMENT ON VIEW shardfdw.shards IS
+	'Lists the shards: table, node, bounds, and as asked from the nodes at that moment the size in bytes, indexes included, and the number of rows at the last ANALYZE or VACUUM there (null: not known).';
+GRANT SELECT ON shardfdw.shards TO PUBLIC;
