@@ -729,6 +729,8 @@ cancel_in_child(PGcancel *cancel, TimestampTz deadline)
 
 	if (pipe(done) != 0)
 		return;
+	/* the pipe may have got the number of a socket that libpq closed when its connection was lost */
+	shard_wait_sockets_changed();
 	pid = fork();
 	if (pid == 0)
 	{
