@@ -271,6 +271,7 @@ connect_again(PGconn *lost, TimestampTz deadline)
 	}
 	keywords[n] = values[n] = NULL;
 	pg = PQconnectStartParams(keywords, values, 0);
+	shard_wait_sockets_changed();
 	PQconninfoFree(options);
 	if (pg && PQstatus(pg) != CONNECTION_BAD && finish_connecting(pg, deadline))
 		return pg;

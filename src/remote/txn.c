@@ -780,6 +780,17 @@ left_ms(TimestampTz deadline)
 	return Max(100, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline));
 }
 
+/* What runs on conn does not end: closing the connection makes the node roll back. */
+static void
+give_up(ShardConn *conn)
+{
+	conn->state = SHARD_CONN_BROKEN;
+	ereport(WARNING,
+			(errcode(ERRCODE_CONNECTION_FAILURE),
+			 errmsg("connection to node \"%s\" is closed, since it did not answer while rolling back",
+					conn->node)));
+}
+
 /* Runs items at once; connections on which that fails are broken. */
 static void
 rollback_all(ShardBroadcast *items, int nitems, TimestampTz deadline)
@@ -790,7 +801,7 @@ rollback_all(ShardBroadcast *items, int nitems, TimestampTz deadline)
 	shard_broadcast_finish(items, nitems, left_ms(deadline), SHARD_BROADCAST_IGNORE);
 	for (int i = 0; i < nitems; i++)
 		if (!shard_broadcast_ok(&items[i], NULL))
-			items[i].conn->state = SHARD_CONN_BROKEN;
+			give_up(items[i].conn);
 	shard_broadcast_clear(items, nitems);
 }
 
@@ -803,7 +814,7 @@ stop_running(ShardConn *conn, TimestampTz deadline)
 	if (conn->state == SHARD_CONN_READY && !conn->end_pending &&
 		PQtransactionStatus(conn->pg) == PQTRANS_ACTIVE &&
 		!shard_connection_cancel_noerror(conn, left_ms(deadline)))
-		conn->state = SHARD_CONN_BROKEN;
+		give_up(conn);
 }
 
 static void
@@ -835,13 +846,6 @@ abort_all(void)
 
 	if (prepared.nconns > 0)
 		shard_twophase_abort(prepared.conns, prepared.nconns);
-	for (int i = 0; i < all.nconns; i++)
-		if (all.conns[i]->state == SHARD_CONN_BROKEN && all.conns[i]->xact_wrote &&
-			all.conns[i]->prepared_gid == NULL)
-			ereport(WARNING,
-					(errcode(ERRCODE_CONNECTION_FAILURE),
-					 errmsg("connection to node \"%s\" is closed, so that the transaction there rolls back",
-							all.conns[i]->node)));
 }
 
 static void
