@@ -318,6 +318,7 @@ group_by_node(ShardScanState *state, int window)
 		total += Min(scan_node->nlive, window);
 		scan_node->nlive = 0;
 	}
+	shardno = -1;
 	while ((shardno = bms_next_member(state->live, shardno)) >= 0)
 	{
 		ShardScanNode *scan_node = &state->nodes[map->shards[shardno].nodeno];
