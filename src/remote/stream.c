@@ -259,6 +259,24 @@ connection_is_lost(ShardConn *conn, PGresult *res)
 }
 
 /*
+ * After an error or a cancel: what became of the remote transaction.  When it
+ * struck before the BEGIN in front of the statement there is none at all.
+ */
+static void
+note_failed_transaction(ShardStream *stream, ShardConn *conn)
+{
+	PGTransactionStatusType status = PQtransactionStatus(conn->pg);
+
+	if (status == PQTRANS_INERROR)
+		conn->xact_failed = true;
+	else if (status == PQTRANS_IDLE && stream->began && !stream->spec.as_writer)
+	{
+		conn->xact_depth = 0;
+		conn->snapshot = NULL;
+	}
+}
+
+/*
  * True when a lost connection takes nothing with it that anybody has seen: it
  * was idle before, and its transaction began with this statement.
  */
@@ -297,8 +315,8 @@ handle_error(ShardStream *stream)
 
 	if (lost)
 		conn->state = SHARD_CONN_BROKEN;
-	else if (PQtransactionStatus(conn->pg) == PQTRANS_INERROR)
-		conn->xact_failed = true;
+	else
+		note_failed_transaction(stream, conn);
 	give_up_connection(stream, STREAM_LOST);
 	shard_error_report(ERROR, error, conn, stream->spec.label, stream->spec.sql);
 }
@@ -808,11 +826,13 @@ end_statement(ShardStream *stream)
 	if (stream->guarded || !in_xact || !shard_connection_drain_noerror(conn))
 		(void) shard_connection_cancel_noerror(conn, CLOSE_TIMEOUT_MS);
 
-	if (conn->state == SHARD_CONN_READY && PQtransactionStatus(conn->pg) == PQTRANS_INERROR &&
-		!(in_xact && stream->guarded &&
-		  shard_connection_exec_noerror(conn, "ROLLBACK TO SAVEPOINT shardfdw_stream; "
-										"RELEASE SAVEPOINT shardfdw_stream", CLOSE_TIMEOUT_MS)))
-		conn->xact_failed = true;
+	if (conn->state != SHARD_CONN_READY)
+		return;
+	if (PQtransactionStatus(conn->pg) == PQTRANS_INERROR && in_xact && stream->guarded)
+		(void) shard_connection_exec_noerror(conn, "ROLLBACK TO SAVEPOINT shardfdw_stream; "
+											 "RELEASE SAVEPOINT shardfdw_stream", CLOSE_TIMEOUT_MS);
+	if (conn->state == SHARD_CONN_READY)
+		note_failed_transaction(stream, conn);
 }
 
 void
