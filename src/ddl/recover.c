@@ -39,6 +39,7 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
+#include "utils/tuplestore.h"
 #include "utils/xid8.h"
 
 PG_FUNCTION_INFO_V1(shardfdw_recover);
@@ -259,6 +260,8 @@ settle_prepared(Survey *survey, ReturnSetInfo *rsinfo)
 		subjects[i]->settled = error == NULL || error->sqlerrcode == ERRCODE_UNDEFINED_OBJECT;
 		if (!error)
 			put_row(rsinfo, subjects[i]->node, subjects[i]->gid, commits[i] ? "committed" : "rolled back");
+		else if (error->sqlerrcode == ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE)
+			;					/* busy: its own session, or another recover(), is at it */
 		else if (!subjects[i]->settled)
 			put_row(rsinfo, subjects[i]->node, subjects[i]->gid, psprintf("failed: %s", error->message));
 	}
