@@ -322,6 +322,19 @@ check_columns(ShardStream *stream, PGresult *res)
 	}
 }
 
+/*
+ * Rows affected, from the command tag.  In chunked mode libpq puts the tag on
+ * the last chunk that has rows, or on the empty result behind.
+ */
+static void
+note_affected(ShardStream *stream, PGresult *res)
+{
+	const char *count = PQcmdTuples(res);
+
+	if (count[0] != '\0')
+		stream->affected = strtoll(count, NULL, 10);
+}
+
 static void
 take_snapshot_id(ShardStream *stream, PGresult *res)
 {
@@ -357,7 +370,7 @@ take_result(ShardStream *stream, PGresult *res)
 			if (stream->spec.use_copy || stream->state == STREAM_PREAMBLE)
 				break;
 			check_columns(stream, res);
-			stream->affected = atoll(PQcmdTuples(res));
+			note_affected(stream, res);
 			stream->result = res;
 			return;
 		case PGRES_SINGLE_TUPLE:
@@ -365,11 +378,12 @@ take_result(ShardStream *stream, PGresult *res)
 		case PGRES_TUPLES_CHUNK:
 #endif
 			check_columns(stream, res);
+			note_affected(stream, res);
 			stream->result = res;
 			return;
 		case PGRES_COMMAND_OK:
 			/* of the preamble, of COPY, or of a change */
-			stream->affected = atoll(PQcmdTuples(res));
+			note_affected(stream, res);
 			PQclear(res);
 			return;
 		case PGRES_COPY_OUT:
