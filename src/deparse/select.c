@@ -603,7 +603,7 @@ cut_text(ShardSelect *select, const char *text, const char *name)
 	while (*at)
 	{
 		if (strncmp(at, place, place_len) == 0 && at > text && at[-1] == ' ' &&
-			(at[place_len] == ' ' || at[place_len] == '\0'))
+			(at[place_len] == '\0' || isspace((unsigned char) at[place_len])))
 		{
 			template = append_text(template, start, at);
 			template = append_place(select, template);
