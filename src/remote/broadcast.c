@@ -66,7 +66,8 @@ advance_item(ShardBroadcast *item)
 			item->done = conn->state == SHARD_CONN_READY;
 			return 0;
 		}
-		shard_connection_note_result(conn, res);
+		if (conn->settings)		/* a connection made for a single command has none */
+			shard_connection_note_result(conn, res);
 		failed = PQresultStatus(res) == PGRES_FATAL_ERROR;
 		if (item->result && PQresultStatus(item->result) == PGRES_FATAL_ERROR)
 			PQclear(res);

@@ -282,10 +282,11 @@ connect_again(PGconn *lost, TimestampTz deadline)
 
 /*
  * Tries sql over a new connection in place of conn's lost one; true when the
- * node did it, or does not know the prepared transaction.
+ * node did it.  When the node does not know the prepared transaction, a commit
+ * has been done before; but a PREPARE may be under way there still.
  */
 static bool
-settle_over_new_connection(ShardConn *conn, const char *sql, TimestampTz deadline)
+settle_over_new_connection(ShardConn *conn, const char *sql, bool commit, TimestampTz deadline)
 {
 	ShardConn	second = {0};
 	ShardBroadcast item = {0};
@@ -305,7 +306,7 @@ settle_over_new_connection(ShardConn *conn, const char *sql, TimestampTz deadlin
 		shard_broadcast_finish(&item, 1, Max(1, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline)),
 							   SHARD_BROADCAST_HURRY);
 		settled = shard_broadcast_ok(&item, NULL) ||
-			shard_broadcast_sqlstate(&item) == ERRCODE_UNDEFINED_OBJECT;
+			(commit && shard_broadcast_sqlstate(&item) == ERRCODE_UNDEFINED_OBJECT);
 		shard_broadcast_clear(&item, 1);
 		PQfinish(second.pg);
 		shard_wait_sockets_changed();
@@ -372,7 +373,7 @@ settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
 			shard_broadcast_sqlstate(&items[i]) == ERRCODE_UNDEFINED_OBJECT;
 
 		if (!settled && !items[i].done)
-			settled = settle_over_new_connection(items[i].conn, items[i].sql, again_deadline);
+			settled = settle_over_new_connection(items[i].conn, items[i].sql, commit, again_deadline);
 		if (!settled)
 		{
 			warn_not_settled(&items[i], commit);
