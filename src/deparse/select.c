@@ -585,6 +585,36 @@ append_param(ShardSelect *select, List *template, int paramno)
 	return lappend(template, makeInteger(paramno));
 }
 
+/* text with each run of white space outside of quotes made one blank, none at the start. */
+static char *
+squeeze_blanks(const char *text)
+{
+	char	   *result = palloc(strlen(text) + 1);
+	char	   *to = result;
+
+	while (*text)
+	{
+		if (*text == '\'' || *text == '"')
+		{
+			const char *end = skip_quoted(text);
+
+			memcpy(to, text, end - text);
+			to += end - text;
+			text = end;
+		}
+		else if (isspace((unsigned char) *text))
+		{
+			if (to > result && to[-1] != ' ')
+				*to++ = ' ';
+			text++;
+		}
+		else
+			*to++ = *text++;
+	}
+	*to = '\0';
+	return result;
+}
+
 /*
  * Cuts printed text into a template.  name: the table as it was printed, its
  * alias follows; it stands there once.
@@ -603,7 +633,7 @@ cut_text(ShardSelect *select, const char *text, const char *name)
 	while (*at)
 	{
 		if (strncmp(at, place, place_len) == 0 && at > text && at[-1] == ' ' &&
-			(at[place_len] == '\0' || isspace((unsigned char) at[place_len])))
+			(at[place_len] == ' ' || at[place_len] == '\0'))
 		{
 			template = append_text(template, start, at);
 			template = append_place(select, template);
@@ -648,5 +678,5 @@ shard_select_finish(ShardSelect *select)
 	/* with pg_catalog alone in the path every table of a user is printed qualified */
 	name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(select->relid)),
 									  get_rel_name(select->relid));
-	return cut_text(select, print_query(query), name);
+	return cut_text(select, squeeze_blanks(print_query(query)), name);
 }

@@ -13,11 +13,11 @@
  *	 - Var-free parts that the coordinator has to evaluate (now(), parameters,
  *	   its own stable functions): the deparser makes them parameters.
  *
- * Collations: nodes have columns of the same collation by name, and a database
- * collation that add_node compares.  So an expression whose collation comes
- * from a column may be shipped, as in postgres_fdw.  "C" and its kin order by
- * bytes and are the same everywhere, so they may also be named by COLLATE.  Any
- * other explicit collation is not shipped.
+ * Collations: nodes have columns of the same collation by name, and the same
+ * database collation, which add_node compares.  So an expression may be shipped
+ * whose collation comes from a column, as in postgres_fdw, or is the database's
+ * (constants).  "C" and "POSIX" order by bytes everywhere, so they may also be
+ * named by COLLATE.  Any other explicit collation is not shipped.
  *
  * A built-in function that exists here may be missing on a node of an older
  * major: the node then raises an error; the result is never wrong.
@@ -42,7 +42,7 @@
 /* Where the collation of an expression comes from. */
 typedef enum CollationState
 {
-	COLLATION_NONE,				/* the type has none, or its default from no column */
+	COLLATION_NONE,				/* the type has none, or it is the default from no column */
 	COLLATION_SAFE,				/* a column, or byte order */
 	COLLATION_UNSAFE
 } CollationState;
@@ -204,8 +204,11 @@ merge_derived(Derived *outer, Derived inner)
 static bool
 input_collation_ok(Oid inputcollid, Derived args)
 {
+	if (args.state == COLLATION_NONE)
+		return !OidIsValid(inputcollid) || inputcollid == DEFAULT_COLLATION_OID ||
+			is_byte_order_collation(inputcollid);
 	if (!OidIsValid(inputcollid) || is_byte_order_collation(inputcollid))
-		return args.state != COLLATION_UNSAFE;
+		return args.state == COLLATION_SAFE;
 	return args.state == COLLATION_SAFE && args.collation == inputcollid;
 }
 

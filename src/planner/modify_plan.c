@@ -300,5 +300,8 @@ shardPlanDirectModify(PlannerInfo *root, ModifyTable *plan,
 	scan->resultRelation = resultRelation;
 	scan->fdw_exprs = select->params;
 	scan->fdw_private = shard_plan_private_pack_direct(&direct);
+
+	/* core marked it while it was a scan */
+	scan->scan.plan.async_capable = false;
 	return true;
 }

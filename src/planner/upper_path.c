@@ -374,8 +374,8 @@ shardGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage,
 {
 	ShardRelInfo *input = input_rel->fdw_private;
 	GroupPathExtraData *group_extra = extra;
-	List	   *group_exprs;
-	List	   *aggs;
+	List	   *group_exprs = NIL;
+	List	   *aggs = NIL;
 
 	if (stage != UPPERREL_GROUP_AGG || input == NULL || input->kind != SHARD_REL_SCAN ||
 		output_rel->fdw_private != NULL)
