@@ -696,10 +696,11 @@ pump_export(ShardStream *stream)
 		stream->drained = false;	/* rows may be here already */
 }
 
+/* alone: it is about one stream; then the set that outlives the statement is the best one */
 static void
-wait_for_items(StreamWait *wait, ShardWaitSet *set)
+wait_for_items(StreamWait *wait, ShardWaitSet *set, bool alone)
 {
-	if (!set && wait->nitems == 1)
+	if (wait->nitems == 1 && (alone || !set))
 		wait->items[0].revents = shard_wait_socket(wait->items[0].fd, wait->items[0].events,
 												   wait->timeout_ms, false);
 	else if (set)
@@ -729,7 +730,7 @@ shard_stream_wait(ShardStream **streams, int nstreams, ShardWaitSet *set)
 
 	if (!go && wait.nitems > 0)
 	{
-		wait_for_items(&wait, set);
+		wait_for_items(&wait, set, nstreams == 1);
 		for (int i = 0; i < wait.nitems; i++)
 		{
 			ShardStream *stream = wait.owners[i];

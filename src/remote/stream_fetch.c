@@ -107,7 +107,8 @@ shard_fetch_send(ShardStream *stream, const char *preamble)
 {
 	const ShardFetcher *fetcher = fetcher_of(stream);
 
-	stream->drained = false;
+	/* nothing can be here before the node has read it */
+	stream->drained = true;
 	if (preamble[0] != '\0' && !fetcher->takes_preamble)
 	{
 		/* a savepoint costs nothing here; see send_copy */

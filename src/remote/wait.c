@@ -3,11 +3,14 @@
  *	  Every wait for a socket: one WaitEventSet loop with latch and interrupts.
  *
  * The kernel's object (epoll, kqueue) is costly to build, so a set keeps it
- * while the same sockets are asked for, and only modifies events:
+ * while no other sockets are asked for, and only modifies events:
  *
- *	 items --> same sockets as before, none closed since? --yes--> modify events --> wait
+ *	 items --> all sockets in it, none closed since? --yes--> modify events --> wait
  *						 |no
- *						 +--> build anew --------------------------------------------> wait
+ *						 +--> build anew ---------------------------------------> wait
+ *
+ * Sockets that are not asked for any more stay in it (streams end one by one,
+ * and then their sockets are silent) until one of them wakes us.
  *
  * Event 0 of a set is the latch, event 1 the postmaster's death, then sockets.
  */
@@ -28,11 +31,11 @@ struct ShardWaitSet
 {
 	WaitEventSet *set;			/* NULL: to be built */
 	uint64		generation;		/* of sockets, when it was built */
-	int			nsockets;
+	int			nsockets;		/* in the kernel's object */
 	int			maxsockets;
-	int		   *fds;			/* nsockets of them, in order of items */
+	int		   *fds;			/* nsockets of them */
 	int		   *events;			/* as last told to the kernel */
-	int		   *itemnos;		/* which item of the current wait */
+	int		   *itemnos;		/* which item of the current wait; -1: not waited for now */
 	MemoryContext cxt;
 	MemoryContextCallback callback;
 };
@@ -72,15 +75,39 @@ shard_wait_set_create(MemoryContext cxt)
 }
 
 /*
- * Copies the sockets to wait for into set; true when they are those that the
- * kernel's object was built for.
+ * True when the kernel's object has all sockets of items, in their order; then
+ * itemnos says which is which.
  */
 static bool
-take_items(ShardWaitSet *set, ShardWaitItem *items, int nitems)
+match_items(ShardWaitSet *set, const ShardWaitItem *items, int nitems)
 {
-	bool		same = set->set != NULL && set->generation == socket_generation;
 	int			n = 0;
 
+	if (!set->set || set->generation != socket_generation)
+		return false;
+	for (int i = 0; i < nitems; i++)
+	{
+		if (items[i].fd < 0 || items[i].events == 0)
+			continue;
+		while (n < set->nsockets && set->fds[n] != items[i].fd)
+			set->itemnos[n++] = -1;
+		if (n == set->nsockets)
+			return false;
+		set->itemnos[n++] = i;
+	}
+	while (n < set->nsockets)
+		set->itemnos[n++] = -1;
+	return true;
+}
+
+/* Builds the kernel's object for items. */
+static void
+build_set(ShardWaitSet *set, const ShardWaitItem *items, int nitems)
+{
+	int			n = 0;
+
+	free_kernel_set(set);
+	set->nsockets = 0;
 	if (nitems > set->maxsockets)
 	{
 		set->maxsockets = 0;	/* in case that an allocation fails */
@@ -88,55 +115,48 @@ take_items(ShardWaitSet *set, ShardWaitItem *items, int nitems)
 		set->events = MemoryContextAlloc(set->cxt, nitems * sizeof(int));
 		set->itemnos = MemoryContextAlloc(set->cxt, nitems * sizeof(int));
 		set->maxsockets = nitems;
-		same = false;
 	}
 	for (int i = 0; i < nitems; i++)
 	{
-		items[i].revents = 0;
 		if (items[i].fd < 0 || items[i].events == 0)
 			continue;
-		if (same && (n >= set->nsockets || set->fds[n] != items[i].fd))
-			same = false;
 		set->fds[n] = items[i].fd;
-		set->itemnos[n] = i;
-		n++;
+		set->events[n] = items[i].events;
+		set->itemnos[n++] = i;
 	}
-	if (n != set->nsockets)
-		same = false;
+
+	set->generation = 0;		/* not complete if something below raises */
+	set->set = shard_create_wait_event_set(FIRST_SOCKET + n);
+	AddWaitEventToSet(set->set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
+	AddWaitEventToSet(set->set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
+	for (int i = 0; i < n; i++)
+		AddWaitEventToSet(set->set, set->events[i], set->fds[i], NULL, NULL);
 	set->nsockets = n;
-	return same;
+	set->generation = socket_generation;
 }
 
 /* Makes the kernel's object wait for what items say. */
 static void
-prepare_set(ShardWaitSet *set, ShardWaitItem *items, int nitems)
+prepare_set(ShardWaitSet *set, const ShardWaitItem *items, int nitems)
 {
-	if (take_items(set, items, nitems))
+	if (!match_items(set, items, nitems))
 	{
-		for (int n = 0; n < set->nsockets; n++)
-		{
-			int			events = items[set->itemnos[n]].events;
-
-			if (events == set->events[n])
-				continue;
-			set->events[n] = 0; /* not known if this raises */
-			ModifyWaitEvent(set->set, FIRST_SOCKET + n, events, NULL);
-			set->events[n] = events;
-		}
+		build_set(set, items, nitems);
 		return;
 	}
-
-	free_kernel_set(set);
-	set->set = shard_create_wait_event_set(FIRST_SOCKET + set->nsockets);
-	set->generation = 0;		/* not complete if something below raises */
-	AddWaitEventToSet(set->set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
-	AddWaitEventToSet(set->set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
 	for (int n = 0; n < set->nsockets; n++)
 	{
-		set->events[n] = items[set->itemnos[n]].events;
-		AddWaitEventToSet(set->set, set->events[n], set->fds[n], NULL, NULL);
+		int			events;
+
+		if (set->itemnos[n] < 0)
+			continue;
+		events = items[set->itemnos[n]].events;
+		if (events == set->events[n])
+			continue;
+		set->events[n] = 0;		/* not known if this raises */
+		ModifyWaitEvent(set->set, FIRST_SOCKET + n, events, NULL);
+		set->events[n] = events;
 	}
-	set->generation = socket_generation;
 }
 
 int
@@ -149,6 +169,8 @@ shard_wait_set_wait(ShardWaitSet *set, ShardWaitItem *items, int nitems,
 
 	if (!noerror)
 		CHECK_FOR_INTERRUPTS();
+	for (int i = 0; i < nitems; i++)
+		items[i].revents = 0;
 	prepare_set(set, items, nitems);
 	noccurred = WaitEventSetWait(set->set, timeout_ms, occurred, lengthof(occurred),
 								 PG_WAIT_EXTENSION);
@@ -162,8 +184,15 @@ shard_wait_set_wait(ShardWaitSet *set, ShardWaitItem *items, int nitems,
 		}
 		else if (occurred[i].pos >= FIRST_SOCKET)
 		{
-			items[set->itemnos[occurred[i].pos - FIRST_SOCKET]].revents = occurred[i].events;
-			nready++;
+			int			itemno = set->itemnos[occurred[i].pos - FIRST_SOCKET];
+
+			if (itemno >= 0)
+			{
+				items[itemno].revents = occurred[i].events;
+				nready++;
+			}
+			else
+				set->generation = 0;	/* it would wake us again and again: without it */
 		}
 	}
 	return nready;
