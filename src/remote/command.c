@@ -312,6 +312,12 @@ send_command(CommandRun *run, Lane *lane)
 {
 	ShardCommand *command = &run->commands[lane->current];
 
+	if (command->nparams > 0 &&
+		shard_connection_start_prepare(lane->conn, command->sql, command->nparams))
+	{
+		lane->step = LANE_PREFIX;	/* comes back here */
+		return;
+	}
 	lane->step = LANE_COMMAND;
 	if (command->nparams > 0)
 		shard_connection_send_params(lane->conn, command->sql, command->nparams,
@@ -405,6 +411,9 @@ command_failed(CommandRun *run, int laneno)
 
 	PQclear(command->result);
 	command->result = NULL;
+	if (command->nparams > 0 && run->failures[lane->current] &&
+		shard_connection_is_stale(run->failures[lane->current]))
+		shard_connection_forget_prepared(lane->conn, command->sql);
 	if (!run->noerror)
 	{
 		if (lost)

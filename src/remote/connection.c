@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "compat.h"
+#include "common/hashfn.h"
 #include "conninfo.h"
 #include "foreign/foreign.h"
 #include "guc.h"
@@ -45,6 +46,8 @@
 #define MAX_NOTICE_BYTES 2048
 #define ENCRYPTED_WAIT_MS 1000	/* longest wait on a socket with TLS or GSS */
 #define WORKERS_UNKNOWN (-2)
+#define USES_BEFORE_PREPARE 3	/* a statement with parameters is prepared at this use */
+#define MAX_PREPARED 500		/* statements remembered per connection */
 #define SILENT_MS 2000			/* how long a node that did not answer a cancel is taken for dead */
 
 struct ShardNotice
@@ -54,6 +57,16 @@ struct ShardNotice
 	int			sqlstate;
 	char		text[FLEXIBLE_ARRAY_MEMBER];
 };
+
+/* A statement with parameters that came up on a connection. */
+typedef struct ShardPrepared
+{
+	uint64		hash;			/* key: of the text */
+	char	   *sql;
+	int			nuses;
+	int			generation;		/* part of its name: goes up when it is prepared anew */
+	bool		prepared;
+} ShardPrepared;
 
 /* Session settings that results depend on; value NULL: follow the user's. */
 static const struct
@@ -72,6 +85,8 @@ static const struct
 };
 
 static MemoryContext connection_cxt = NULL;
+
+static void prepare_to_send(ShardConn *conn, const char *sql);
 
 /* Node that last let a cancel run out of time, and when. */
 static Oid	silent_server = InvalidOid;
@@ -169,6 +184,120 @@ drop_notices(ShardConn *conn)
 		pfree(notice);
 }
 
+/* ---------- prepared statements ---------- */
+
+static void
+forget_all_prepared(ShardConn *conn)
+{
+	HASH_SEQ_STATUS seq;
+	ShardPrepared *entry;
+
+	if (!conn->prepared)
+		return;
+	hash_seq_init(&seq, conn->prepared);
+	while ((entry = hash_seq_search(&seq)) != NULL)
+		pfree(entry->sql);
+	hash_destroy(conn->prepared);
+	conn->prepared = NULL;
+}
+
+/* Entry of sql; NULL when it has none. */
+static ShardPrepared *
+find_prepared(ShardConn *conn, const char *sql)
+{
+	uint64		hash = hash_bytes_extended((const unsigned char *) sql, strlen(sql), 0);
+	ShardPrepared *entry;
+
+	if (!conn->prepared)
+		return NULL;
+	entry = hash_search(conn->prepared, &hash, HASH_FIND, NULL);
+	return entry && strcmp(entry->sql, sql) == 0 ? entry : NULL;
+}
+
+/* Makes an entry for sql, unless there are too many. */
+static void
+remember_statement(ShardConn *conn, const char *sql)
+{
+	uint64		hash = hash_bytes_extended((const unsigned char *) sql, strlen(sql), 0);
+	char	   *copy;
+	ShardPrepared *entry;
+	bool		found;
+
+	if (!conn->prepared)
+	{
+		HASHCTL		ctl = {0};
+
+		ctl.keysize = sizeof(uint64);
+		ctl.entrysize = sizeof(ShardPrepared);
+		ctl.hcxt = connection_cxt;
+		conn->prepared = hash_create("shardfdw prepared statements", 32, &ctl,
+									 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	}
+	if (hash_get_num_entries(conn->prepared) >= MAX_PREPARED)
+		return;
+	copy = MemoryContextStrdup(connection_cxt, sql);
+	entry = hash_search(conn->prepared, &hash, HASH_ENTER, &found);
+	if (found)
+	{
+		pfree(copy);			/* another text with this hash */
+		return;
+	}
+	entry->sql = copy;
+	entry->nuses = 1;
+	entry->generation = 0;
+	entry->prepared = false;
+}
+
+static void
+name_prepared(const ShardPrepared *entry, char *name, size_t size)
+{
+	snprintf(name, size, "shardfdw_" UINT64_FORMAT "_%d", entry->hash, entry->generation);
+}
+
+bool
+shard_connection_start_prepare(ShardConn *conn, const char *sql, int nparams)
+{
+	ShardPrepared *entry = find_prepared(conn, sql);
+	char		name[NAMEDATALEN];
+
+	if (!entry)
+	{
+		remember_statement(conn, sql);
+		return false;
+	}
+	if (entry->prepared || entry == conn->preparing || ++entry->nuses < USES_BEFORE_PREPARE)
+		return false;
+	prepare_to_send(conn, sql);
+	name_prepared(entry, name, sizeof(name));
+	if (!PQsendPrepare(conn->pg, name, sql, nparams, NULL))
+		shard_error_report(ERROR, NULL, conn, NULL, sql);
+	shard_connection_flush(conn);
+	conn->preparing = entry;
+	return true;
+}
+
+bool
+shard_connection_is_stale(const PGresult *res)
+{
+	const char *sqlstate = PQresultErrorField(res, PG_DIAG_SQLSTATE);
+
+	/* "cached plan must not change result type", "prepared statement does not exist" */
+	return sqlstate && (strcmp(sqlstate, "0A000") == 0 || strcmp(sqlstate, "26000") == 0);
+}
+
+void
+shard_connection_forget_prepared(ShardConn *conn, const char *sql)
+{
+	ShardPrepared *entry = find_prepared(conn, sql);
+
+	if (entry && entry->prepared)
+	{
+		entry->prepared = false;
+		entry->nuses = 0;
+		entry->generation++;
+	}
+}
+
 /* ---------- opening ---------- */
 
 /* Raises why conn could not be opened; it is broken afterwards. */
@@ -200,6 +329,7 @@ static void
 free_connection(ShardConn *conn)
 {
 	drop_notices(conn);
+	forget_all_prepared(conn);
 	if (conn->settings)
 	{
 		for (int i = 0; i < lengthof(session_settings); i++)
@@ -458,6 +588,8 @@ shard_connection_note_result(ShardConn *conn, PGresult *res)
 	if (status == PGRES_FATAL_ERROR ||
 		(status == PGRES_COMMAND_OK && strcmp(PQcmdStatus(res), "ROLLBACK") == 0))
 		forget_settings(conn);
+	if (status == PGRES_FATAL_ERROR)
+		conn->preparing = NULL;
 }
 
 /* ---------- holders ---------- */
@@ -639,6 +771,7 @@ prepare_to_send(ShardConn *conn, const char *sql)
 	while (!shard_connection_settle(conn))
 		wait_for_input(conn, 0, false);
 	conn->used = true;
+	conn->preparing = NULL;
 	if (shard_guc_log_remote_sql)
 		ereport(LOG,
 				(errmsg("remote SQL on node \"%s\": %s", conn->node, sql),
@@ -658,8 +791,22 @@ void
 shard_connection_send_params(ShardConn *conn, const char *sql, int nparams,
 							 const char *const *params, bool binary_result)
 {
+	ShardPrepared *entry = nparams > 0 ? find_prepared(conn, sql) : NULL;
+	char		name[NAMEDATALEN];
+	int			sent;
+
+	/* the caller has read the result of the Parse, and it was good */
+	if (entry && entry == conn->preparing)
+		entry->prepared = true;
 	prepare_to_send(conn, sql);
-	if (!PQsendQueryParams(conn->pg, sql, nparams, NULL, params, NULL, NULL, binary_result ? 1 : 0))
+	if (entry && entry->prepared)
+	{
+		name_prepared(entry, name, sizeof(name));
+		sent = PQsendQueryPrepared(conn->pg, name, nparams, params, NULL, NULL, binary_result ? 1 : 0);
+	}
+	else
+		sent = PQsendQueryParams(conn->pg, sql, nparams, NULL, params, NULL, NULL, binary_result ? 1 : 0);
+	if (!sent)
 		shard_error_report(ERROR, NULL, conn, NULL, sql);
 	shard_connection_flush(conn);
 }

@@ -15,6 +15,7 @@
 #include "lib/ilist.h"
 #include "lib/stringinfo.h"
 #include "libpq-fe.h"
+#include "utils/hsearch.h"
 #include "utils/timestamp.h"
 
 typedef struct ShardConn ShardConn;
@@ -83,6 +84,8 @@ struct ShardConn
 	 */
 	char	  **settings;
 	int			workers;		/* max_parallel_workers_per_gather as last sent; -1 = node's own; -2 = not known */
+	HTAB	   *prepared;		/* statements with parameters; NULL: none yet */
+	struct ShardPrepared *preparing;	/* the Parse under way */
 	ShardNotice *notices;		/* oldest first, bounded */
 	int			nnotices;
 	int			server_version;
@@ -131,6 +134,18 @@ extern void shard_connection_send(ShardConn *conn, const char *sql);
 /* The same with parameters as text, by the extended protocol (one statement). */
 extern void shard_connection_send_params(ShardConn *conn, const char *sql, int nparams,
 										 const char *const *params, bool binary_result);
+
+/*
+ * Statements with parameters are prepared once they have come up often enough
+ * on a connection.  start_prepare: true when it has sent a Parse, whose result
+ * must be read to its end before shard_connection_send_params is called for the
+ * same text; false when there is nothing to prepare.  After a failure that a
+ * changed table or a pooler on the way has caused (is_stale), forget_prepared
+ * makes the next use send the text again.
+ */
+extern bool shard_connection_start_prepare(ShardConn *conn, const char *sql, int nparams);
+extern bool shard_connection_is_stale(const PGresult *res);
+extern void shard_connection_forget_prepared(ShardConn *conn, const char *sql);
 
 /*
  * Pieces for those who wait on several connections at once.

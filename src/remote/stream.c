@@ -300,6 +300,19 @@ handle_error(ShardStream *stream)
 	bool		lost = connection_is_lost(conn, error);
 
 	stream->error = NULL;
+	if (!lost && stream->spec.nparams > 0 && shard_connection_is_stale(error))
+	{
+		shard_connection_forget_prepared(conn, stream->spec.sql);
+		if (can_retry(stream) && PQtransactionStatus(conn->pg) == PQTRANS_IDLE)
+		{
+			PQclear(error);
+			stream->retried = true;
+			note_failed_transaction(stream, conn);
+			give_up_connection(stream, STREAM_QUEUED);
+			enqueue(stream, true);
+			return;
+		}
+	}
 	if (lost && can_retry(stream))
 	{
 		PQclear(error);

@@ -92,6 +92,12 @@ send_simple(ShardStream *stream, const char *preamble)
 static void
 send_query(ShardStream *stream, const char *preamble)
 {
+	if (stream->spec.nparams > 0 && stream->state == STREAM_SENT &&
+		shard_connection_start_prepare(stream->conn, stream->spec.sql, stream->spec.nparams))
+	{
+		stream->state = STREAM_PREAMBLE;	/* comes back here */
+		return;
+	}
 	shard_connection_send_params(stream->conn, stream->spec.sql, stream->spec.nparams,
 								 stream->spec.params, true);
 #ifdef LIBPQ_HAS_CHUNK_MODE
