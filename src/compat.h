@@ -52,6 +52,11 @@
 	create_foreign_upper_path(root, rel, target, rows, startup, total, pathkeys, NULL, fdw_private)
 #endif
 
+/* 18 left out the symbol of pg_catalog."POSIX" */
+#if PG_VERSION_NUM >= 180000
+#define POSIX_COLLATION_OID 951
+#endif
+
 /* 16 gives the grouping clause as planned */
 #if PG_VERSION_NUM >= 160000
 #define shard_group_clause(root) ((root)->processed_groupClause)

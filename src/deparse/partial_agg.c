@@ -33,6 +33,7 @@
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
+#include "utils/timestamp.h"
 
 /* the same function under another name from 17 on: pg_proc.dat, interval_accum and interval_avg_accum */
 #define INTERVAL_ACCUM_OID 1843

@@ -30,6 +30,7 @@
 #include "catalog/pg_collation.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
+#include "compat.h"
 #include "deparse/partial_agg.h"
 #include "deparse/shippable.h"
 #include "miscadmin.h"
