@@ -3,7 +3,7 @@
 CREATE FUNCTION shardfdw.query_nodes(nodes name[], commands text[], mode text DEFAULT 'read',
 									 stop_on_error boolean DEFAULT true, labels text[] DEFAULT NULL,
 									 OUT command integer, OUT node name, OUT ok boolean, OUT fields text[],
-									 OUT tag text, OUT sqlstate text, OUT message text)
+									 OUT tag text, OUT sqlstate text, OUT message text, OUT detail text)
 	RETURNS SETOF record LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_query_nodes';
 COMMENT ON FUNCTION shardfdw.query_nodes(name[], text[], text, boolean, text[]) IS
 	'Runs commands[i] on nodes[i], all nodes at once, as the caller''s user mapping says. Mode write: in this transaction; read: like a query; free: committed by itself. Returns one row per result row, or one per command without rows; raises the first error if stop_on_error, and permission denied without USAGE on a server.';
@@ -27,18 +27,18 @@ CREATE FUNCTION shardfdw.usable_nodes(wanted name[] DEFAULT NULL) RETURNS name[]
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	found name[];
+	everywhere name[];
 	missing name;
 BEGIN
 	IF wanted IS NULL THEN
-		SELECT array_agg(n.name ORDER BY n.name::text COLLATE "C") INTO found
+		SELECT array_agg(n.name ORDER BY n.name::text COLLATE "C") INTO everywhere
 		FROM shardfdw.nodes n WHERE has_server_privilege(n.name, 'USAGE');
-		IF found IS NULL THEN
+		IF everywhere IS NULL THEN
 			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
 				MESSAGE = 'there are no nodes',
 				HINT = 'Declare one with shardfdw.add_node().';
 		END IF;
-		RETURN found;
+		RETURN everywhere;
 	END IF;
 
 	IF cardinality(wanted) = 0 THEN
@@ -91,7 +91,7 @@ BEGIN
 	FROM (SELECT to_jsonb(x) AS j FROM pg_database x WHERE datname = current_database()) d;
 
 	FOR r IN
-		SELECT q.node, q.ok, q.fields, q.message, clock_timestamp() AS at
+		SELECT q.node, q.ok, q.fields, concat_ws(': ', q.message, q.detail) AS message, clock_timestamp() AS at
 		FROM shardfdw.query_nodes(inspect_nodes.nodes,
 			array_fill(probe, ARRAY[cardinality(inspect_nodes.nodes)]), 'free', false) q
 	LOOP

@@ -153,15 +153,32 @@ BEGIN
 
 	-- column settings that CREATE TABLE ... LIKE leaves out
 	FOR r IN
-		SELECT a.attname, to_jsonb(a)->>'attstattarget' AS target, a.attoptions
+		SELECT a.attname, to_jsonb(a)->>'attstattarget' AS target,
+			-- core keeps options of its own there, too
+			(SELECT string_agg(format('%I = %L', o.option_name, o.option_value), ', ') FROM pg_options_to_table(a.attoptions) o
+			 WHERE o.option_name IN ('n_distinct', 'n_distinct_inherited')) AS options
 		FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 	LOOP
 		IF r.target::integer >= 0 THEN
 			RETURN NEXT format('ALTER TABLE %s ALTER COLUMN %I SET STATISTICS %s', relation, r.attname, r.target);
 		END IF;
-		IF r.attoptions IS NOT NULL THEN
-			RETURN NEXT format('ALTER TABLE %s ALTER COLUMN %I SET (%s)', relation, r.attname,
-				(SELECT string_agg(format('%I = %L', o.option_name, o.option_value), ', ') FROM pg_options_to_table(r.attoptions) o));
+		IF r.options IS NOT NULL THEN
+			RETURN NEXT format('ALTER TABLE %s ALTER COLUMN %I SET (%s)', relation, r.attname, r.options);
+		END IF;
+	END LOOP;
+
+	FOR r IN
+		SELECT pg_get_statisticsobjdef(s.oid) AS definition, format('%I.%I', n.nspname, s.stxname) AS name,
+			pg_get_userbyid(s.stxowner) AS owner, obj_description(s.oid, 'pg_statistic_ext') AS description
+		FROM pg_statistic_ext s JOIN pg_namespace n ON n.oid = s.stxnamespace
+		WHERE s.stxrelid = relation ORDER BY s.stxname::text COLLATE "C"
+	LOOP
+		RETURN NEXT r.definition;
+		IF r.owner <> current_user THEN
+			RETURN NEXT format('ALTER STATISTICS %s OWNER TO %I', r.name, r.owner);
+		END IF;
+		IF r.description IS NOT NULL THEN
+			RETURN NEXT format('COMMENT ON STATISTICS %s IS %L', r.name, r.description);
 		END IF;
 	END LOOP;
 
@@ -233,7 +250,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.successor_commands(regclass) IS
-	'Writes the commands that give a new table of the same name what its columns and indexes do not carry: statistics targets, triggers, row security, privileges, comment. Returns the commands in order.';
+	'Writes the commands that give a new table of the same name what its columns and indexes do not carry: statistics, triggers, row security, privileges, comment. Returns the commands in order.';
 
 CREATE FUNCTION shardfdw.replace_table(relation regclass, partition_by text, old_name name) RETURNS regclass
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -252,7 +269,7 @@ BEGIN
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation;
 
 	EXECUTE format('ALTER TABLE %s RENAME TO %I', relation, old_name);
-	EXECUTE format('CREATE TABLE %s (LIKE %I.%I INCLUDING DEFAULTS INCLUDING GENERATED INCLUDING IDENTITY INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING STATISTICS INCLUDING COMMENTS)%s',
+	EXECUTE format('CREATE TABLE %s (LIKE %I.%I INCLUDING DEFAULTS INCLUDING GENERATED INCLUDING IDENTITY INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING COMMENTS)%s',
 				   relation_text, schema_name, old_name, coalesce(' PARTITION BY ' || partition_by, ''));
 	EXECUTE format('ALTER TABLE %s OWNER TO %I', relation_text, table_owner);
 

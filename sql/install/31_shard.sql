@@ -7,15 +7,15 @@ DECLARE
 	suffix text := '_' || lpad(shardno::text, greatest(2, length((nshards - 1)::text)), '0');
 	kept text := base;
 BEGIN
-	-- whole characters only: a name is at most 63 bytes
-	WHILE octet_length(kept) + octet_length(suffix) > 63 LOOP
+	-- Whole characters only, and one byte less than the 63 of a name: core calls the array type of the table "_name".
+	WHILE octet_length(kept) + octet_length(suffix) > 62 LOOP
 		kept := left(kept, -1);
 	END LOOP;
 	RETURN kept || suffix;
 END
 $$;
 COMMENT ON FUNCTION shardfdw.shard_name(name, integer, integer) IS
-	'Names a shard: the table''s name, cut to fit, and the number of the shard (0-based), padded with zeros. Returns at most 63 bytes.';
+	'Names a shard: the table''s name, cut to fit, and the number of the shard (0-based), padded with zeros. Returns at most 62 bytes.';
 
 CREATE FUNCTION shardfdw.is_sharded(relation regclass) RETURNS boolean
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp

@@ -36,6 +36,7 @@ typedef enum ResultColumn
 	RESULT_TAG,					/* text: its command tag */
 	RESULT_SQLSTATE,			/* text: of its error */
 	RESULT_MESSAGE,				/* text: of its error */
+	RESULT_DETAIL,				/* text: of its error */
 	RESULT_NCOLUMNS
 } ResultColumn;
 
@@ -114,6 +115,11 @@ store_result(ReturnSetInfo *rsinfo, int commandno, const char *node, ShardComman
 		values[RESULT_SQLSTATE] = CStringGetTextDatum(unpack_sql_state(command->error->sqlerrcode));
 		values[RESULT_MESSAGE] = CStringGetTextDatum(command->error->message);
 		nulls[RESULT_SQLSTATE] = nulls[RESULT_MESSAGE] = false;
+		if (command->error->detail != NULL)
+		{
+			values[RESULT_DETAIL] = CStringGetTextDatum(command->error->detail);
+			nulls[RESULT_DETAIL] = false;
+		}
 	}
 	else if (res != NULL)
 	{

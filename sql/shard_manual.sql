@@ -1,0 +1,121 @@
+-- RANGE and LIST shards by create_shard, set-ups typed by hand, and where rows go at the bounds.
+\set VERBOSITY default
+\set SHOW_CONTEXT never
+SET client_min_messages = warning;
+CREATE SCHEMA sm;
+SET search_path = sm;
+
+-- RANGE with keys and an index, which every shard gets
+CREATE TABLE r (at date NOT NULL, id int NOT NULL, v text DEFAULT 'v', CHECK (id > 0), PRIMARY KEY (at, id)) PARTITION BY RANGE (at);
+CREATE INDEX r_v ON r (v);
+CREATE UNIQUE INDEX r_uq ON ONLY r (id, at);
+COMMENT ON INDEX r_uq IS 'unique';
+SELECT shardfdw.create_shard('r', 'r_old', 'FROM (MINVALUE) TO (''2024-01-01'')', 'node1');
+SELECT shardfdw.create_shard('r', 'r_2024', 'for values FROM (''2024-01-01'') TO (''2025-01-01'')', 'node2');
+SELECT shardfdw.create_shard('r', 'r_2026', $$ FROM ('2026-01-01') TO (MAXVALUE) $$, 'node3');
+SELECT shardfdw.create_shard('r', 'r_again', 'FROM (''2024-06-01'') TO (''2024-07-01'')', 'node4');
+INSERT INTO r VALUES ('2023-12-31', 1), ('2024-01-01', 2), ('2024-12-31', 3), ('2026-01-01', 4), ('infinity', 5), ('-infinity', 6);
+INSERT INTO r VALUES ('2025-01-01', 7);
+SELECT shardfdw.shard_for('r', '2025-01-01'::date);
+SELECT shardfdw.create_shard('r', 'r_default', 'DEFAULT', 'node4');
+INSERT INTO r VALUES ('2025-01-01', 7), ('2025-12-31', 8);
+SELECT tableoid::regclass, at, id, shardfdw.shard_for('r', at) = tableoid AS agrees FROM r ORDER BY at;
+SELECT at, id FROM r WHERE at >= '2024-12-31' AND at < '2026-01-01' ORDER BY at;
+SELECT at, id FROM r WHERE at = '2026-01-01' OR at = '2023-12-31' ORDER BY at;
+SELECT shardfdw.shard_for('r', NULL::date);
+SELECT indexrelid::regclass, indisprimary, indisunique, obj_description(indexrelid, 'pg_class') FROM pg_index WHERE indrelid = 'r'::regclass ORDER BY 1;
+SELECT DISTINCT result FROM shardfdw.run_on_shards('r', $$SELECT indisprimary, indisunique, indnatts FROM pg_index WHERE indrelid = '%s'::regclass ORDER BY 1, 2, 3$$);
+INSERT INTO r VALUES ('2024-01-01', 2);
+INSERT INTO r VALUES ('2024-01-01', 0);
+SELECT * FROM shardfdw.tables WHERE table_name = 'r'::regclass;
+SELECT shard, node, bounds FROM shardfdw.shards WHERE table_name = 'r'::regclass ORDER BY 1;
+SELECT shardfdw.unshard_table('r');
+SELECT count(*), min(at), max(at) FROM r;
+SELECT indexrelid::regclass, indisprimary, indisunique, indisvalid FROM pg_index WHERE indrelid = 'r'::regclass ORDER BY 1;
+
+-- LIST with NULL; rows of no shard are refused
+CREATE TABLE l (k text COLLATE "C", v int) PARTITION BY LIST (k);
+SELECT shardfdw.create_shard('l', 'l_ab', $$IN ('a', 'b')$$, 'node1');
+SELECT shardfdw.create_shard('l', 'l_null', $$IN (NULL, 'ö')$$, 'node2');
+INSERT INTO l VALUES ('a', 1), ('b', 2), (NULL, 3), ('ö', 4);
+INSERT INTO l VALUES ('A', 5);
+SELECT tableoid::regclass, * FROM l ORDER BY v;
+SELECT k, shardfdw.shard_for('l', k) FROM unnest('{a,A,ö,NULL}'::text[]) k;
+SELECT v FROM l WHERE k IS NULL;
+SELECT v FROM l WHERE k <> 'a' ORDER BY v;
+
+-- HASH, shard by shard, with other moduli
+CREATE TABLE h (k int, v text) PARTITION BY HASH (k);
+SELECT shardfdw.create_shard('h', 'h_half', 'WITH (MODULUS 2, REMAINDER 0)', 'node1');
+SELECT shardfdw.create_shard('h', 'h_quarter', 'WITH (MODULUS 4, REMAINDER 1)', 'node2');
+SELECT shardfdw.create_shard('h', 'h_last', 'WITH (MODULUS 4, REMAINDER 3)', 'node1');
+INSERT INTO h SELECT i, 'x' FROM generate_series(1, 200) i;
+SELECT count(*) FILTER (WHERE tableoid = shardfdw.shard_for('h', k)) AS placed, count(*), count(DISTINCT tableoid) AS shards FROM h;
+CREATE TABLE h2 (k int);
+SELECT shardfdw.shard_table('h2', 'k', colocate_with => 'h');
+
+-- By hand: other names on the node, and another order of columns.
+SELECT node, ok FROM shardfdw.run_on_nodes('CREATE SCHEMA "Sm x"; CREATE TABLE "Sm x"."T 1" ("the v" text, extra int, k int); CREATE TABLE "Sm x".m2 (k int, v text)');
+SELECT name, dbname FROM shardfdw.nodes WHERE name IN ('node3', 'node4') ORDER BY 1;
+SELECT split_part(current_setting('unix_socket_directories'), ',', 1) AS host, current_setting('port') AS port \gset
+CREATE SERVER "by hand" FOREIGN DATA WRAPPER shardfdw OPTIONS (host :'host', port :'port', dbname 'shardfdw_node3');
+CREATE USER MAPPING FOR CURRENT_USER SERVER "by hand";
+CREATE TABLE m (k int, v text) PARTITION BY RANGE (k);
+CREATE FOREIGN TABLE m1 PARTITION OF m FOR VALUES FROM (0) TO (100) SERVER "by hand" OPTIONS (schema_name 'Sm x', table_name 'T 1');
+ALTER FOREIGN TABLE m1 ALTER v OPTIONS (column_name 'the v');
+CREATE FOREIGN TABLE m2 (v text, gone int, k int) SERVER node4 OPTIONS (schema_name 'Sm x');
+ALTER FOREIGN TABLE m2 DROP COLUMN gone;
+ALTER TABLE m ATTACH PARTITION m2 FOR VALUES FROM (100) TO (200);
+INSERT INTO m VALUES (1, 'one'), (150, 'many');
+SELECT * FROM m ORDER BY k;
+SELECT tableoid::regclass, * FROM m WHERE v > 'a' ORDER BY k;
+SELECT v, count(*) FROM m GROUP BY v ORDER BY v;
+SELECT * FROM m WHERE k = 1;
+SELECT node, result FROM shardfdw.run_on_shards('m', 'SELECT * FROM %s');
+SELECT table_name, key, strategy, shards, nodes FROM shardfdw.tables WHERE table_name = 'm'::regclass;
+
+-- check_nodes() sees a column that is missing, one of another type, one too many, and a table that is gone
+SELECT node, "check", status, detail FROM shardfdw.check_nodes() WHERE "check" LIKE 'shard%' AND node IN ('by hand', 'node4');
+SELECT ok, tag FROM shardfdw.query_nodes('{node4}', ARRAY['ALTER TABLE "Sm x".m2 ALTER k TYPE bigint'], 'write');
+ALTER FOREIGN TABLE m1 ALTER v OPTIONS (SET column_name 'nix');
+SELECT node, "check", status, detail FROM shardfdw.check_nodes() WHERE "check" LIKE 'shard%' AND node IN ('by hand', 'node4');
+SELECT * FROM m ORDER BY k;
+ALTER FOREIGN TABLE m1 OPTIONS (SET table_name 'nix');
+SELECT node, "check", status, detail FROM shardfdw.check_nodes() WHERE "check" LIKE 'shard%' AND node = 'by hand';
+SELECT * FROM m1;
+ALTER SERVER "by hand" OPTIONS (SET dbname 'shardfdw_nowhere', ADD connect_timeout '3');
+SELECT node, "check", status FROM shardfdw.check_nodes() WHERE node = 'by hand';
+SELECT shardfdw.remove_node('by hand');
+SELECT shardfdw.remove_node('nowhere');
+SELECT shardfdw.remove_node('shardfdw_cluster');
+DROP TABLE m;
+SELECT shardfdw.remove_node('by hand');
+SELECT count(*) FROM pg_user_mappings WHERE srvname = 'by hand';
+
+-- nodes that cannot be added leave nothing behind
+\set VERBOSITY terse
+SELECT shardfdw.add_node('bad', :'host', :port, 'shardfdw_nowhere');
+\set VERBOSITY default
+SELECT shardfdw.add_node('bad', :'host', :port, 'shardfdw_node1', options => '{"hots": "x"}');
+SELECT shardfdw.add_node('bad', :'host', :port, 'shardfdw_node1', options => '[]');
+SELECT shardfdw.add_node('node1', :'host', :port, 'shardfdw_node1');
+SELECT name, shards FROM shardfdw.nodes WHERE name = 'bad';
+SELECT shardfdw.add_node('n"5 ö', :'host', :port, 'shardfdw_node1', options => '{"cores": "3", "fetch_size": "77", "password_required": "false"}');
+SELECT name, dbname, cores FROM shardfdw.nodes WHERE name LIKE 'n"%';
+SELECT umoptions @> '{password_required=false}' AS on_mapping FROM pg_user_mappings WHERE srvname LIKE 'n"%';
+SELECT shardfdw.remove_node('n"5 ö');
+
+-- commands: rows, tags, errors; part of the transaction, or not
+SELECT node, ok, result FROM shardfdw.run_on_nodes('SELECT 1, NULL, ''x'' UNION ALL SELECT 2, ''y'', ''z'' ORDER BY 1') LIMIT 1;
+SELECT node, ok, result FROM shardfdw.run_on_nodes('SELECT 1/0');
+SELECT node, ok, result FROM shardfdw.run_on_nodes('VACUUM sm.h_half') LIMIT 1;
+SELECT node, ok, result FROM shardfdw.run_on_nodes('VACUUM', false) LIMIT 1;
+BEGIN;
+SELECT DISTINCT ok, result FROM shardfdw.run_on_nodes('CREATE TABLE public.undone (a int)');
+ROLLBACK;
+SELECT DISTINCT ok, result FROM shardfdw.run_on_nodes('SELECT to_regclass(''public.undone'')');
+SELECT shard, ok, result FROM shardfdw.run_on_shards('h', 'SELECT count(*) > 0, ''100%%'', %L FROM %s') ORDER BY shard::text;
+SELECT shard, ok, result FROM shardfdw.run_on_shards('h2', 'SELECT 1');
+
+SELECT DISTINCT ok FROM shardfdw.run_on_nodes('DROP SCHEMA IF EXISTS sm CASCADE; DROP SCHEMA "Sm x" CASCADE');
+DROP SCHEMA sm CASCADE;

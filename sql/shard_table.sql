@@ -1,0 +1,184 @@
+-- A plain table becomes a sharded one and a plain one again: rows, columns, keys, triggers, rights and all.
+\set VERBOSITY default
+\set SHOW_CONTEXT never
+SET client_min_messages = warning;
+CREATE SCHEMA st;
+SET search_path = st;
+CREATE TYPE mood AS ENUM ('sad', 'happy');
+CREATE ROLE st_owner;
+CREATE ROLE st_reader;
+GRANT CREATE, USAGE ON SCHEMA st TO st_owner, st_reader;
+
+CREATE TABLE t (
+	id bigint GENERATED ALWAYS AS IDENTITY (START 100 INCREMENT 5),
+	gone int,
+	ser serial,
+	name varchar(20) COLLATE "C" NOT NULL DEFAULT 'nobody',
+	v numeric(10,2) CHECK (v >= 0),
+	g int GENERATED ALWAYS AS (ser * 2) STORED,
+	arr int[],
+	m mood DEFAULT 'happy',
+	body text,
+	CONSTRAINT t_pkey PRIMARY KEY (id),
+	CONSTRAINT "t Uq" UNIQUE (name, id) DEFERRABLE,
+	CONSTRAINT t_long CHECK (length(name) < 19) NOT VALID) WITH (fillfactor = 70);
+ALTER TABLE t DROP COLUMN gone;
+ALTER TABLE t ADD CONSTRAINT t_nv CHECK (v < 1000000) NOT VALID;
+ALTER TABLE t ALTER body SET STORAGE EXTERNAL, ALTER v SET STATISTICS 500, ALTER v SET (n_distinct = 50);
+CREATE INDEX t_lower ON t (lower(name), v DESC NULLS LAST) WHERE v > 1;
+CREATE UNIQUE INDEX t_inc ON t (id, ser) INCLUDE (v);
+CREATE INDEX t_arr ON t USING gin (arr);
+CREATE STATISTICS t_stat ON name, v FROM t;
+COMMENT ON STATISTICS t_stat IS 'the statistics';
+COMMENT ON TABLE t IS 'the table';
+COMMENT ON COLUMN t.v IS 'the value';
+COMMENT ON INDEX t_lower IS 'the index';
+COMMENT ON CONSTRAINT "t Uq" ON t IS 'the constraint';
+ALTER TABLE t OWNER TO st_owner;
+GRANT SELECT, INSERT ON t TO st_reader;
+GRANT UPDATE (v) ON t TO st_reader WITH GRANT OPTION;
+INSERT INTO t (name, v, arr, body) SELECT 'n' || i, i, ARRAY[i, i + 1], repeat('x', i % 7) FROM generate_series(1, 1000) i;
+INSERT INTO t (name, v, m) VALUES ('none', NULL, NULL);
+CREATE FUNCTION t_trigger() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN new.name := new.name || '!'; RETURN new; END$$;
+CREATE TRIGGER t_before BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION t_trigger();
+CREATE TRIGGER t_off BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION t_trigger();
+ALTER TABLE t DISABLE TRIGGER t_off;
+CREATE POLICY t_policy ON t AS RESTRICTIVE FOR SELECT TO st_reader USING (v > 10);
+ALTER TABLE t ENABLE ROW LEVEL SECURITY;
+CREATE TEMPORARY TABLE before AS SELECT * FROM t;
+
+-- What \d+ shows of the table, in a form that is the same in all versions.
+CREATE VIEW described AS
+SELECT a.attnum, 'column' AS what, concat_ws(' ', a.attname, format_type(a.atttypid, a.atttypmod), a.attcollation::regcollation,
+		CASE WHEN a.attnotnull THEN 'not null' END, 'identity=' || a.attidentity::text, 'generated=' || a.attgenerated::text, 'storage=' || a.attstorage::text,
+		'default=' || pg_get_expr(d.adbin, d.adrelid), 'target=' || nullif(to_jsonb(a)->>'attstattarget', '-1'),
+		(SELECT string_agg(o::text, ',') FROM unnest(a.attoptions) o WHERE o NOT LIKE 'pg\_%'), col_description(a.attrelid, a.attnum), a.attacl::text) AS definition
+FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+WHERE a.attrelid = to_regclass('st.t') AND a.attnum > 0 AND NOT a.attisdropped
+UNION ALL
+SELECT 100, 'constraint', concat_ws(' ', conname, pg_get_constraintdef(oid), obj_description(oid, 'pg_constraint'))
+FROM pg_constraint WHERE conrelid = to_regclass('st.t') AND contype <> 'n'
+UNION ALL
+SELECT 101, 'index', concat_ws(' ', replace(pg_get_indexdef(indexrelid), ' ON ONLY ', ' ON '), obj_description(indexrelid, 'pg_class'))
+FROM pg_index WHERE indrelid = to_regclass('st.t')
+UNION ALL
+SELECT 102, 'trigger', concat_ws(' ', pg_get_triggerdef(oid), tgenabled) FROM pg_trigger WHERE tgrelid = to_regclass('st.t') AND NOT tgisinternal
+UNION ALL
+SELECT 103, 'policy', concat_ws(' ', polname, polpermissive, polcmd, polroles::regrole[], pg_get_expr(polqual, polrelid)) FROM pg_policy WHERE polrelid = to_regclass('st.t')
+UNION ALL
+SELECT 104, 'statistics', concat_ws(' ', pg_get_statisticsobjdef(oid), obj_description(oid, 'pg_statistic_ext')) FROM pg_statistic_ext WHERE stxrelid = to_regclass('st.t')
+UNION ALL
+SELECT 105, 'table', concat_ws(' ', relname, relowner::regrole, relrowsecurity, (SELECT array_agg(replace(replace(x::text, 'arwdDxtm', 'arwdDxt'), current_user, 'superuser') ORDER BY x::text COLLATE "C") FROM unnest(relacl) x), obj_description(oid, 'pg_class'))
+FROM pg_class WHERE oid = to_regclass('st.t')
+UNION ALL
+SELECT 106, 'sequence', concat_ws(' ', s.relname, s.relowner::regrole, q.seqstart, q.seqincrement, a.attname, d.deptype)
+FROM pg_depend d JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S' JOIN pg_sequence q ON q.seqrelid = s.oid
+JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
+WHERE d.refclassid = 'pg_class'::regclass AND d.classid = 'pg_class'::regclass AND d.refobjid = to_regclass('st.t');
+CREATE TEMPORARY TABLE described_before AS SELECT what, definition FROM described;
+
+-- The type is not on the nodes yet.
+SELECT shardfdw.shard_table('t', shards => 3);
+SELECT node, ok FROM shardfdw.run_on_nodes($$CREATE SCHEMA st; CREATE TYPE st.mood AS ENUM ('sad', 'happy')$$);
+SELECT shardfdw.shard_table('t', shards => 3);
+
+SELECT what, definition FROM described ORDER BY attnum, what, definition COLLATE "C";
+SELECT table_name, key, strategy, shards, nodes, colocated_with FROM shardfdw.tables WHERE table_name = 't'::regclass;
+SELECT shard, node, bounds, size_bytes > 0 AS has_size FROM shardfdw.shards WHERE table_name = 't'::regclass ORDER BY shard::text COLLATE "C";
+SELECT relname, relkind, relowner::regrole FROM pg_class WHERE relnamespace = 'st'::regnamespace AND relname LIKE 't\_0%' ORDER BY 1;
+SELECT indexrelid::regclass, indisprimary, indisunique FROM pg_index WHERE indrelid = 't'::regclass ORDER BY indexrelid::regclass::text COLLATE "C";
+-- the rows, each in the shard of its key
+SELECT count(*) FROM (SELECT * FROM t EXCEPT ALL SELECT * FROM before) x;
+SELECT count(*) FROM (SELECT * FROM before EXCEPT ALL SELECT * FROM t) x;
+SELECT count(*), sum(id), min(name), max(g) FROM t;
+SELECT shard, result::int > 250 AS filled FROM shardfdw.run_on_shards('t', 'SELECT count(*) FROM %s');
+SELECT count(*) FILTER (WHERE tableoid = shardfdw.shard_for('t', id)) AS placed, count(*) FROM t;
+-- the shards on the nodes
+SELECT node, result FROM shardfdw.run_on_shards('t', $$SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attcollation::regcollation, a.attnotnull, a.attgenerated, a.attstorage, atthasdef
+FROM pg_attribute a WHERE attrelid = '%s'::regclass AND attnum > 0 ORDER BY attnum$$) LIMIT 1;
+SELECT node, result FROM shardfdw.run_on_shards('t', $$SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = '%s'::regclass ORDER BY 1$$);
+SELECT result FROM shardfdw.run_on_shards('t', $$SELECT conname, contype, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = '%s'::regclass AND contype <> 'n' ORDER BY conname COLLATE "C"$$) LIMIT 1;
+SELECT result FROM shardfdw.run_on_shards('t', $$SELECT reloptions FROM pg_class WHERE oid = '%s'::regclass$$) LIMIT 1;
+SELECT node, "check", status, detail FROM shardfdw.check_nodes() WHERE "check" LIKE 'shard%' AND node IN ('node1', 'node2', 'node3') ORDER BY 1;
+
+-- identity, serial, defaults and triggers go on where they were
+INSERT INTO t (v) VALUES (1.5) RETURNING id, ser, name, v, g, m;
+INSERT INTO t (id, v) VALUES (1, 2);
+INSERT INTO t (name, v) VALUES ('negative', -1);
+SET ROLE st_reader;
+SELECT count(*) FROM t;
+RESET ROLE;
+DELETE FROM t WHERE name = 'nobody!';
+
+-- and back
+SELECT shardfdw.unshard_table('t');
+SELECT what, definition FROM described EXCEPT SELECT * FROM described_before;
+SELECT * FROM described_before EXCEPT SELECT what, definition FROM described;
+SELECT count(*) FROM (SELECT * FROM t EXCEPT ALL SELECT * FROM before) x;
+SELECT count(*) FROM (SELECT * FROM before EXCEPT ALL SELECT * FROM t) x;
+INSERT INTO t (v) VALUES (1.5) RETURNING id, ser, name;
+SELECT node, result FROM shardfdw.run_on_nodes($$SELECT count(*) FROM pg_class WHERE relnamespace = 'st'::regnamespace AND relkind = 'r'$$);
+
+-- a savepoint takes all of it back, on the nodes too
+BEGIN;
+SAVEPOINT s;
+SELECT shardfdw.shard_table('t', shards => 2, nodes => '{node4}');
+SELECT count(*) FROM t;
+ROLLBACK TO s;
+SELECT count(*), sum(id) FROM t;
+COMMIT;
+SELECT relkind FROM pg_class WHERE oid = 't'::regclass;
+SELECT node, result FROM shardfdw.run_on_nodes($$SELECT count(*) FROM pg_class WHERE relnamespace = 'st'::regnamespace AND relkind = 'r'$$);
+
+-- rows that are no longer unique shard by shard cannot come: the key is checked on every shard
+CREATE TABLE dup (k int, v int);
+INSERT INTO dup VALUES (1, 1), (1, 1), (2, 2);
+SELECT shardfdw.shard_table('dup', 'k', shards => 2);
+SELECT ok, result FROM shardfdw.run_on_shards('dup', 'CREATE UNIQUE INDEX ON %s (k)') ORDER BY ok, result;
+SELECT count(*) FROM dup;
+
+-- colocated, a key of several columns, long names, odd names
+CREATE TABLE dup_too (v text, k int PRIMARY KEY);
+SELECT shardfdw.shard_table('dup_too', colocate_with => 'dup');
+SELECT table_name, colocated_with FROM shardfdw.tables WHERE table_name::text LIKE 'dup%' ORDER BY 1;
+CREATE TABLE multi (a int, b text COLLATE "C", c int, PRIMARY KEY (a, b)) PARTITION BY HASH (a, b);
+CREATE INDEX multi_c ON multi (c);
+SELECT shardfdw.shard_table('multi', shards => 5, nodes => '{node3,node1}');
+SELECT shard, node, bounds FROM shardfdw.shards WHERE table_name = 'multi'::regclass ORDER BY 1;
+SELECT conname, contype FROM pg_constraint WHERE conrelid = 'multi'::regclass AND contype <> 'n';
+SELECT DISTINCT result FROM shardfdw.run_on_shards('multi', $$SELECT indisprimary, indnatts FROM pg_index WHERE indrelid = '%s'::regclass ORDER BY 1$$);
+INSERT INTO multi SELECT i % 10, 'b' || i, i FROM generate_series(1, 100) i;
+SELECT count(*) FILTER (WHERE tableoid = shardfdw.shard_for('multi', ROW(a, b))) AS placed, count(*) FROM multi;
+SELECT shardfdw.shard_for('multi', 1);
+SELECT shardfdw.shard_for('multi', ROW(1));
+SELECT shardfdw.shard_for('dup', 'x'::text);
+SELECT shardfdw.shard_for('dup', 1::bigint) = shardfdw.shard_for('dup', 1), shardfdw.shard_for('dup', NULL::int);
+SELECT shardfdw.shard_for('st.described', 1);
+CREATE TABLE "a ""long"" näme, with 60 characters and more than that in by…" ("odd ""col" int PRIMARY KEY, "select" text DEFAULT 'a''b\c');
+SELECT shardfdw.shard_table(oid::regclass, shards => 101) FROM pg_class WHERE relname LIKE 'a "long"%' AND relkind = 'r';
+INSERT INTO "a ""long"" näme, with 60 characters and more than that in by…" SELECT i FROM generate_series(1, 300) i;
+SELECT count(*), min("select"), count(DISTINCT tableoid) > 80 AS spread FROM "a ""long"" näme, with 60 characters and more than that in by…";
+SELECT relname, octet_length(relname::text) FROM pg_class WHERE relname LIKE 'a "long"%' AND relkind = 'f' ORDER BY 1 LIMIT 1;
+SELECT shardfdw.unshard_table(oid::regclass) FROM pg_class WHERE relname LIKE 'a "long"%' AND relkind = 'p';
+SELECT count(*), min("select") FROM "a ""long"" näme, with 60 characters and more than that in by…";
+
+-- owners that are no superusers, by a password-free mapping that a superuser made for them
+CREATE USER MAPPING FOR st_owner SERVER node1 OPTIONS (user :'USER', password_required 'false');
+SET ROLE st_owner;
+CREATE TABLE own (k int PRIMARY KEY, v text);
+INSERT INTO own SELECT i, 'v' || i FROM generate_series(1, 20) i;
+SELECT shardfdw.shard_table('own', shards => 2, nodes => '{node1}');
+RESET ROLE;
+GRANT USAGE ON FOREIGN SERVER node1 TO st_owner;
+SET ROLE st_owner;
+SELECT shardfdw.shard_table('own', shards => 2);
+SELECT count(*), max(v) FROM own;
+SELECT shardfdw.unshard_table('own');
+SELECT count(*), max(v) FROM own;
+RESET ROLE;
+
+DROP USER MAPPING FOR st_owner SERVER node1;
+SELECT node, ok FROM shardfdw.run_on_nodes('DROP SCHEMA st CASCADE');
+DROP SCHEMA st CASCADE;
+REVOKE USAGE ON FOREIGN SERVER node1 FROM st_owner;
+DROP ROLE st_owner, st_reader;
