@@ -8,7 +8,8 @@ use ShardCluster;
 use Test::More;
 use Time::HiRes qw(usleep);
 
-my $c = ShardCluster->new(nodes => 2);
+# With walsenders, so that a commit can be made to wait for a standby.
+my $c = ShardCluster->new(nodes => 2, coordinator_conf => "wal_level = replica\nmax_wal_senders = 4\n");
 $c->safe_psql('CREATE TABLE t (id int PRIMARY KEY, v int); CREATE TABLE here (id int)');
 $c->shard_table('t', 'id', shards => 4);
 my @ids;    # one key of each node
