@@ -25,6 +25,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "catalog/route.h"
 #include "executor/executor.h"
 #include "executor/fdw_executor.h"
@@ -277,6 +278,7 @@ open_source(ShardScanState *state, int i, int nodeno)
 	ShardStreamSpec spec = {0};
 
 	source->nodeno = nodeno;
+	source->shardno = shardno;
 	if (source->sql.data == NULL)
 		initStringInfo(&source->sql);
 	else
@@ -471,6 +473,42 @@ take_row(ForeignScanState *node, ShardRow *row)
 	return false;
 }
 
+/*
+ * Turns slot's virtual tuple into one that has system columns.  Those other
+ * than ctid and tableoid mean nothing here and read as zero.  The ctid stands
+ * also where it survives when the row becomes a composite value (EvalPlanQual).
+ */
+static void
+add_tuple_header(TupleTableSlot *slot, MemoryContext cxt)
+{
+	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
+	HeapTuple	tuple = heap_form_tuple(slot->tts_tupleDescriptor,
+										slot->tts_values, slot->tts_isnull);
+
+	tuple->t_self = tuple->t_data->t_ctid = slot->tts_tid;
+	HeapTupleHeaderSetXmin(tuple->t_data, InvalidTransactionId);
+	HeapTupleHeaderSetXmax(tuple->t_data, InvalidTransactionId);
+	HeapTupleHeaderSetCmin(tuple->t_data, 0);
+	MemoryContextSwitchTo(oldcxt);
+	ExecStoreHeapTuple(tuple, slot, false);
+}
+
+/* Values into slot; core resets their memory before it asks for the next row. */
+static void
+store_row(ForeignScanState *node, const ShardRow *row, TupleTableSlot *slot)
+{
+	ShardScanState *state = node->fdw_state;
+	const ShardMap *map = state->maps[0];
+	const ShardScanSource *source = &state->sources[state->current];
+	MemoryContext cxt = node->ss.ps.ps_ExprContext->ecxt_per_tuple_memory;
+
+	shard_decode_set_source(state->decoder, map->nodes[source->nodeno].name,
+							map->shards[source->shardno].name);
+	shard_decode_row(state->decoder, row, slot, cxt);
+	if (((ForeignScan *) node->ss.ps.plan)->fsSystemCol)
+		add_tuple_header(slot, cxt);
+}
+
 /* Next row into the scan's slot, which is returned; empty at the end or when async_mode may not wait. */
 static TupleTableSlot *
 fetch_row(ForeignScanState *node)
@@ -491,10 +529,7 @@ fetch_row(ForeignScanState *node)
 		}
 		shard_stream_wait(state->streams, state->nsources, state->wait_set);
 	}
-
-	/* core resets this context before it asks for the next row */
-	shard_decode_row(state->decoder, &row, slot,
-					 node->ss.ps.ps_ExprContext->ecxt_per_tuple_memory);
+	store_row(node, &row, slot);
 	return slot;
 }
 

@@ -20,6 +20,7 @@
 typedef struct ShardScanSource
 {
 	int			nodeno;			/* into maps[0]->nodes */
+	int			shardno;		/* into maps[0]->shards */
 	StringInfoData sql;			/* its remote SQL */
 } ShardScanSource;
 

@@ -82,7 +82,11 @@ struct ShardDecoder
 	int		   *absent;			/* attributes without a column */
 	int			nabsent;
 	StringInfoData scratch;		/* copy of one field */
-	DecodeColumn *current;		/* for the error context */
+
+	/* for the error context */
+	DecodeColumn *current;
+	const char *node;			/* source of the rows; NULL: not told */
+	const char *label;
 };
 
 /* Op of a type's binary form; the base type's for domains. */
@@ -226,20 +230,30 @@ static void
 decode_error_context(void *arg)
 {
 	ShardDecoder *decoder = arg;
-	const char *name;
+	DecodeColumn *column = decoder->current;
+	const char *name = "";
+	const char *source = "a node";
 
-	if (decoder->current == NULL)
-		return;
-	if (decoder->current->op == OP_CTID)
-	{
-		errcontext("column \"%s\" of a row from a node", "ctid");
-		return;
-	}
-	name = NameStr(TupleDescAttr(decoder->desc, decoder->current->target)->attname);
+	if (column && column->op == OP_CTID)
+		name = "ctid";
+	else if (column)
+		name = NameStr(TupleDescAttr(decoder->desc, column->target)->attname);
+
+	if (decoder->node)
+		source = psprintf("node \"%s\", shard %s", decoder->node, decoder->label);
 	if (name[0] != '\0')
-		errcontext("column \"%s\" of a row from a node", name);
+		errcontext("column \"%s\" of a row from %s", name, source);
+	else if (column)
+		errcontext("column %d of a row from %s", column->colno + 1, source);
 	else
-		errcontext("column %d of a row from a node", decoder->current->colno + 1);
+		errcontext("row from %s", source);
+}
+
+void
+shard_decode_set_source(ShardDecoder *decoder, const char *node, const char *label)
+{
+	decoder->node = node;
+	decoder->label = label;
 }
 
 static void
@@ -247,7 +261,8 @@ malformed_field(int len)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_PROTOCOL_VIOLATION),
-			 errmsg("node returned a value of unexpected length %d", len)));
+			 errmsg("node returned a value of unexpected length %d", len),
+			 errhint("The column may have another type on the node.")));
 }
 
 static void

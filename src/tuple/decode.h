@@ -41,12 +41,15 @@ extern ShardDecoder *shard_decode_create(TupleDesc desc, const ShardDecodeColumn
 /* Columns that the remote query must return. */
 extern int	shard_decode_nremote(const ShardDecoder *decoder);
 
+/* What rows come from now, for errors: the node's and the shard's name, valid as long as rows do. */
+extern void shard_decode_set_source(ShardDecoder *decoder, const char *node, const char *label);
+
 /*
  * Stores row as a virtual tuple in slot (cleared first); attributes without a
  * column are NULL.  Memory: by-reference values in cxt, a per-tuple context
  * that the caller resets before the next row.
  * Errors: ERRCODE_PROTOCOL_VIOLATION for a malformed row; those of input and
- * receive functions, with CONTEXT naming the attribute.
+ * receive functions, with CONTEXT naming the attribute and the source.
  */
 extern void shard_decode_row(ShardDecoder *decoder, const ShardRow *row,
 							 TupleTableSlot *slot, MemoryContext cxt);
