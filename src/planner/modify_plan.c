@@ -247,9 +247,9 @@ shardPlanDirectModify(PlannerInfo *root, ModifyTable *plan,
 					  Index resultRelation, int subplan_index)
 {
 	RangeTblEntry *rte = planner_rt_fetch(resultRelation, root);
-	RelOptInfo *baserel = find_base_rel(root, resultRelation);
-	const ShardRelInfo *info = baserel->fdw_private;
-	const Shard *shard = &info->map->shards[0];
+	RelOptInfo *baserel;
+	const ShardRelInfo *info;
+	const Shard *shard;
 	ForeignScan *scan;
 	ShardDirectPlan direct = {0};
 	ShardSelect *select;
@@ -258,6 +258,9 @@ shardPlanDirectModify(PlannerInfo *root, ModifyTable *plan,
 
 	if (plan->operation != CMD_UPDATE && plan->operation != CMD_DELETE)
 		return false;
+	baserel = find_base_rel(root, resultRelation);
+	info = baserel->fdw_private;
+	shard = &info->map->shards[0];
 	scan = find_scan(plan, resultRelation, subplan_index);
 	if (scan == NULL || scan->scan.plan.qual != NIL || info->local_conds != NIL)
 		return false;
