@@ -243,15 +243,6 @@ convert_mutator(Node *node, ConvertContext *cxt)
 
 	switch (nodeTag(node))
 	{
-		case T_Const:
-			{
-				Const	   *con = (Const *) copyObject(node);
-
-				if (cxt->for_pruning)
-					return (Node *) con;
-				return name_collation((Node *) con, con->constcollid,
-									  get_typcollation(con->consttype));
-			}
 		case T_CaseTestExpr:
 			return copyObject(cxt->case_test ? cxt->case_test : node);
 		case T_CaseExpr:
@@ -615,6 +606,14 @@ squeeze_blanks(const char *text)
 	return result;
 }
 
+static bool
+starts_with_word(const char *text, const char *word)
+{
+	size_t		len = strlen(word);
+
+	return strncmp(text, word, len) == 0 && (text[len] == ' ' || text[len] == '\0');
+}
+
 /*
  * Cuts printed text into a template.  name: the table as it was printed, its
  * alias follows; it stands there once.
@@ -622,8 +621,8 @@ squeeze_blanks(const char *text)
 static List *
 cut_text(ShardSelect *select, const char *text, const char *name)
 {
-	char	   *place = psprintf("%s " TABLE_ALIAS, name);
-	size_t		place_len = strlen(place);
+	/* some minor versions print AS after the target of UPDATE and DELETE */
+	char	   *places[] = {psprintf("%s " TABLE_ALIAS, name), psprintf("%s AS " TABLE_ALIAS, name)};
 	size_t		name_len = strlen(name);
 	const char *start = text;	/* of what is not in the template yet */
 	const char *at = text;
@@ -632,8 +631,8 @@ cut_text(ShardSelect *select, const char *text, const char *name)
 
 	while (*at)
 	{
-		if (strncmp(at, place, place_len) == 0 && at > text && at[-1] == ' ' &&
-			(at[place_len] == ' ' || at[place_len] == '\0'))
+		if (at > text && at[-1] == ' ' &&
+			(starts_with_word(at, places[0]) || starts_with_word(at, places[1])))
 		{
 			template = append_text(template, start, at);
 			template = append_place(select, template);

@@ -176,6 +176,18 @@ estimate_groups(PlannerInfo *root, GroupPathExtraData *extra, double nrows)
 	return estimate_num_groups(root, exprs, nrows, NULL, NULL);
 }
 
+/*
+ * Rows that come from the nodes when nrows of theirs go into ngroups groups of
+ * each of nqueries queries.  Without statistics, and after selective
+ * conditions, estimates often say that each row is a group.  Even then grouping
+ * on the nodes loses little, so it is taken to save a quarter of the rows.
+ */
+static double
+grouped_rows(double ngroups, int nqueries, double nrows)
+{
+	return Min(ngroups * Max(nqueries, 1), nrows * 0.75);
+}
+
 /* The info of a grouping over input; what travels is group_exprs, then aggs. */
 static ShardRelInfo *
 make_group_info(const ShardRelInfo *input, ShardRelKind kind, List *group_exprs, List *aggs)
@@ -218,8 +230,8 @@ add_whole_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_
 	}
 
 	ngroups = estimate_groups(root, extra, input->rows);
-	info->rows = clamp_row_est(ngroups * clauselist_selectivity(root, info->remote_having, 0,
-																JOIN_INNER, NULL));
+	info->rows = grouped_rows(ngroups, 1, input->rows) *
+		clauselist_selectivity(root, info->remote_having, 0, JOIN_INNER, NULL);
 	info->width = output_rel->reltarget->width;
 	shard_cost_group(root, output_rel->reltarget, input, input->rows,
 					 list_length(group_exprs), info);
@@ -347,9 +359,7 @@ add_partial_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *outpu
 	info = make_group_info(input, SHARD_REL_PARTIAL_GROUP, group_exprs, partial_aggs);
 
 	ngroups = estimate_groups(root, extra, input->rows);
-	info->rows = clamp_row_est(Min(ngroups * Max(input->nlive, 1), input->rows));
-	if (root->parse->groupClause == NIL)
-		info->rows = Max(input->nlive, 1);
+	info->rows = grouped_rows(ngroups, input->nlive, input->rows);
 	info->width = target->width;
 	shard_cost_group(root, target, input, input->rows, list_length(group_exprs), info);
 	shard_cost_path(root, info, target, NIL, &startup, &total);
@@ -362,7 +372,8 @@ add_partial_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *outpu
 	partial_rel->fdwroutine = input_rel->fdwroutine;
 	partial_rel->fdw_private = info;
 
-	path = (Path *) shard_create_foreign_upper_path(root, partial_rel, target, info->rows,
+	path = (Path *) shard_create_foreign_upper_path(root, partial_rel, target,
+													clamp_row_est(info->rows),
 													startup, total, NIL, NIL);
 	add_finalize_paths(root, output_rel, path, (List *) extra->havingQual, ngroups);
 	return true;
