@@ -25,7 +25,6 @@
 #include "compat.h"
 #include "deparse/dml.h"
 #include "executor/fdw_executor.h"
-#include "executor/remote_table.h"
 #include "executor/row_sink.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
@@ -61,7 +60,6 @@ typedef struct ShardModifyState
 	int			nparams;
 	const char **params;		/* the ctid (UPDATE, DELETE), then the columns */
 	AttrNumber	ctid_attno;		/* resno of the ctid in the plan's rows */
-	bool		plain_checked;
 	ShardDecoder *decoder;		/* of the rows returned; NULL: none */
 	int			nreturned;		/* their columns */
 	MemoryContext row_cxt;		/* parameters and returned values of one row */
@@ -299,24 +297,6 @@ shardEndForeignInsert(EState *estate, ResultRelInfo *rinfo)
 /* ---- statement per row ---- */
 
 /*
- * Refuses to identify rows by ctid where it does not: in a partitioned table,
- * or one with children, each of them has a row with the same ctid.
- */
-static void
-require_plain_table(ShardModifyState *state)
-{
-	if (state->plain_checked)
-		return;
-	if (!shard_remote_table_get(RelationGetRelid(state->rel), state->serverid, state->userid)->plain)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot update or delete single rows of shard %s", state->label),
-				 errdetail("On node \"%s\" it is not an ordinary table without child tables.",
-						   GetForeignServer(state->serverid)->servername)));
-	state->plain_checked = true;
-}
-
-/*
  * Runs the statement with returned columns; its row goes to slot.
  * Returns the number of rows that came back.
  */
@@ -395,7 +375,6 @@ modify_row(ShardModifyState *state, EState *estate, TupleTableSlot *slot,
 
 		if (isnull)
 			elog(ERROR, "ctid is NULL");
-		require_plain_table(state);
 		state->params[nfixed++] = DatumGetCString(DirectFunctionCall1(tidout, ctid));
 	}
 	if (state->encoder != NULL)

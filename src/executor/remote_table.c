@@ -1,13 +1,11 @@
 /*
  * remote_table.c
- *	  What a shard's table on its node is like, as far as writing to it depends
- *	  on that.
+ *	  Whether a shard's table on its node has the column types that it has here.
  *
  * Foreign tables can be declared by hand, with other types than the node's
  * tables have.  Text would be converted by the node; a binary value would be
  * taken for something else (a timestamp and a bigint are both eight bytes).
- * And ctid identifies a row of an ordinary table only.  So the node is asked
- * before the first write of a session to a table.
+ * So the node is asked before the first binary row of a session to a table.
  */
 #include "postgres.h"
 
@@ -16,7 +14,6 @@
 #include "access/transam.h"
 #include "catalog/option.h"
 #include "catalog/partition.h"
-#include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "catalog/shard_map.h"
 #include "compat.h"
@@ -35,11 +32,16 @@
 enum
 {
 	ANSWER_TABLE,				/* 0-based position in the question */
-	ANSWER_PLAIN,
 	ANSWER_COLUMN,
 	ANSWER_TYPE,				/* OID, base type of a domain */
 	ANSWER_IS_ENUM
 };
+
+typedef struct RemoteTable
+{
+	Oid			relid;			/* hash key: the foreign table */
+	bool		same_types;
+} RemoteTable;
 
 static HTAB *tables = NULL;
 
@@ -54,7 +56,7 @@ static void
 forget_table(Datum arg, Oid relid)
 {
 	HASH_SEQ_STATUS scan;
-	ShardRemoteTable *entry;
+	RemoteTable *entry;
 
 	if (OidIsValid(relid))
 	{
@@ -78,7 +80,7 @@ create_cache(void)
 	HASHCTL		ctl = {0};
 
 	ctl.keysize = sizeof(Oid);
-	ctl.entrysize = sizeof(ShardRemoteTable);
+	ctl.entrysize = sizeof(RemoteTable);
 	tables = hash_create("shardfdw remote tables", 64, &ctl, HASH_ELEM | HASH_BLOBS);
 	CacheRegisterRelcacheCallback(forget_table, (Datum) 0);
 	CacheRegisterSyscacheCallback(FOREIGNSERVEROID, forget_all_tables, (Datum) 0);
@@ -124,7 +126,7 @@ build_question(const AskedTable *asked, int ntables)
 
 	initStringInfo(&sql);
 	appendStringInfoString(&sql,
-						   "SELECT q.n, c.relkind = 'r' AND NOT c.relhassubclass, a.attname,"
+						   "SELECT q.n, a.attname,"
 						   " CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END::int8,"
 						   " t.typtype = 'e'"
 						   " FROM (VALUES ");
@@ -133,9 +135,8 @@ build_question(const AskedTable *asked, int ntables)
 						 quote_literal_cstr(asked[i].relation));
 	appendStringInfoString(&sql,
 						   ") AS q (n, name)"
-						   " JOIN pg_class c ON c.oid = to_regclass(q.name)"
-						   " LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped"
-						   " LEFT JOIN pg_type t ON t.oid = a.atttypid"
+						   " JOIN pg_attribute a ON a.attrelid = to_regclass(q.name) AND a.attnum > 0 AND NOT a.attisdropped"
+						   " JOIN pg_type t ON t.oid = a.atttypid"
 						   " ORDER BY q.n");
 	return sql.data;
 }
@@ -156,42 +157,61 @@ binary_fits(Oid local, Oid remote, bool remote_enum)
 	return local == remote || (is_text(local) && is_text(remote));
 }
 
-/* Type of the local column that has this name on the node; InvalidOid: none. */
-static Oid
-local_type(Relation rel, const char *remote_name)
+/*
+ * Names on the node of the columns of rel, by attribute number - 1; NULL for
+ * dropped ones.
+ */
+static const char **
+remote_names(Relation rel)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
+	const char **names = palloc0(sizeof(char *) * Max(desc->natts, 1));
 
 	for (int i = 0; i < desc->natts; i++)
 	{
-		Form_pg_attribute att = TupleDescAttr(desc, i);
-
-		if (!att->attisdropped &&
-			strcmp(shard_option_column_name(RelationGetRelid(rel), att->attnum), remote_name) == 0)
-			return att->atttypid;
+		if (!TupleDescAttr(desc, i)->attisdropped)
+			names[i] = shard_option_column_name(RelationGetRelid(rel), i + 1);
 	}
-	return InvalidOid;
+	return names;
+}
+
+/* Position of name in names, looked for from the one that is likely; -1: not there. */
+static int
+find_name(const char *name, const char **names, int nnames, int likely)
+{
+	for (int n = 0; n < nnames; n++)
+	{
+		int			i = (likely + n) % nnames;
+
+		if (names[i] != NULL && strcmp(names[i], name) == 0)
+			return i;
+	}
+	return -1;
 }
 
 /* Rows [row, end) of the answer describe one table; fills its entry. */
 static void
-read_answer(ShardRemoteTable *entry, PGresult *res, int row, int end)
+read_answer(RemoteTable *entry, PGresult *res, int row, int end)
 {
 	Relation	rel = try_relation_open(entry->relid, AccessShareLock);
 
+	const char **names;
+	int			at = -1;
+
+	entry->same_types = true;
 	if (rel == NULL)
 		return;
-	entry->plain = PQgetvalue(res, row, ANSWER_PLAIN)[0] == 't';
-	entry->same_types = true;
+	names = remote_names(rel);
 	for (; row < end; row++)
 	{
-		Oid			type;
+		int			natts = RelationGetNumberOfAttributes(rel);
+		int			found = find_name(PQgetvalue(res, row, ANSWER_COLUMN), names, natts, at + 1);
 
-		if (PQgetisnull(res, row, ANSWER_COLUMN))
+		if (found < 0)
 			continue;
-		type = local_type(rel, PQgetvalue(res, row, ANSWER_COLUMN));
-		if (OidIsValid(type) &&
-			!binary_fits(type, atooid(PQgetvalue(res, row, ANSWER_TYPE)),
+		at = found;
+		if (!binary_fits(TupleDescAttr(RelationGetDescr(rel), at)->atttypid,
+						 atooid(PQgetvalue(res, row, ANSWER_TYPE)),
 						 PQgetvalue(res, row, ANSWER_IS_ENUM)[0] == 't'))
 			entry->same_types = false;
 	}
@@ -208,8 +228,8 @@ remember_tables(PGresult *res, const AskedTable *asked, int ntables)
 	for (int row = 0; row < nrows; row = end)
 	{
 		int			n = atoi(PQgetvalue(res, row, ANSWER_TABLE));
-		ShardRemoteTable answer = {0};
-		ShardRemoteTable *entry;
+		RemoteTable answer = {0};
+		RemoteTable *entry;
 
 		if (n < 0 || n >= ntables)
 			elog(ERROR, "unexpected table number %d in the answer of a node", n);
@@ -253,11 +273,10 @@ ask_node(Oid relid, Oid serverid, Oid userid)
 	MemoryContextDelete(cxt);
 }
 
-const ShardRemoteTable *
-shard_remote_table_get(Oid relid, Oid serverid, Oid userid)
+bool
+shard_remote_table_same_types(Oid relid, Oid serverid, Oid userid)
 {
-	static const ShardRemoteTable not_there = {InvalidOid, true, true};
-	const ShardRemoteTable *entry;
+	const RemoteTable *entry;
 
 	if (tables == NULL)
 		create_cache();
@@ -267,5 +286,5 @@ shard_remote_table_get(Oid relid, Oid serverid, Oid userid)
 		ask_node(relid, serverid, userid);
 		entry = hash_search(tables, &relid, HASH_FIND, NULL);
 	}
-	return entry ? entry : &not_there;
+	return entry == NULL || entry->same_types;
 }

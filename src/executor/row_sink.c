@@ -187,7 +187,7 @@ shard_row_sink_open(ShardRowSink *sink, Relation rel, Oid userid, List *attnos)
 		attno_array[natts++] = (AttrNumber) lfirst_int(lc);
 	target->encoder = shard_encode_create(RelationGetDescr(rel), attno_array, natts);
 	if (shard_encode_is_binary(target->encoder) &&
-		!shard_remote_table_get(relid, serverid, userid)->same_types)
+		!shard_remote_table_same_types(relid, serverid, userid))
 		shard_encode_use_text(target->encoder);
 	binary = shard_encode_is_binary(target->encoder);
 
