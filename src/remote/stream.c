@@ -379,6 +379,7 @@ read_node(ShardStream *stream, ShardRow *row)
 			PQstatus(stream->conn->pg) == CONNECTION_OK)
 		{
 			shard_fetch_send(stream, "");
+			stream->drained = false;	/* it is read at once, and a row may come of that */
 			continue;
 		}
 		finish(stream);
