@@ -64,7 +64,7 @@ typedef struct ShardPrepared
 	uint64		hash;			/* key: of the text */
 	char	   *sql;
 	int			nuses;
-	int			generation;		/* part of its name: goes up when it is prepared anew */
+	int			generation;		/* part of its name: goes up each time it is prepared */
 	bool		prepared;
 } ShardPrepared;
 
@@ -268,6 +268,7 @@ shard_connection_start_prepare(ShardConn *conn, const char *sql, int nparams)
 	if (entry->prepared || entry == conn->preparing || ++entry->nuses < USES_BEFORE_PREPARE)
 		return false;
 	prepare_to_send(conn, sql);
+	entry->generation++;		/* an earlier Parse may have gone through unnoticed */
 	name_prepared(entry, name, sizeof(name));
 	if (!PQsendPrepare(conn->pg, name, sql, nparams, NULL))
 		shard_error_report(ERROR, NULL, conn, NULL, sql);
@@ -294,7 +295,6 @@ shard_connection_forget_prepared(ShardConn *conn, const char *sql)
 	{
 		entry->prepared = false;
 		entry->nuses = 0;
-		entry->generation++;
 	}
 }
 
