@@ -37,7 +37,9 @@
 #include "nodes/value.h"
 #include "optimizer/optimizer.h"
 #include "tuple/type_io.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -187,7 +189,28 @@ convert_case(CaseExpr *expr, ConvertContext *cxt)
 	return (Node *) result;
 }
 
-/* ROW(all columns), as the text form of the whole row needs. */
+/*
+ * Text of a date or time stamp in ISO form: json_extract_path_text(to_json(expr)).
+ * Other styles name time zones by abbreviations that can mean another zone, or
+ * none, when they are read.
+ */
+static Expr *
+make_iso_text(Expr *expr)
+{
+	Const	   *path = makeConst(TEXTARRAYOID, -1, DEFAULT_COLLATION_OID, -1,
+								 PointerGetDatum(construct_empty_array(TEXTOID)), false, false);
+	FuncExpr   *json;
+	FuncExpr   *text;
+
+	json = makeFuncExpr(F_TO_JSON, JSONOID, list_make1(expr), InvalidOid, InvalidOid,
+						COERCE_EXPLICIT_CALL);
+	text = makeFuncExpr(F_JSON_EXTRACT_PATH_TEXT, TEXTOID, list_make2(json, path),
+						DEFAULT_COLLATION_OID, InvalidOid, COERCE_EXPLICIT_CALL);
+	text->funcvariadic = true;
+	return (Expr *) text;
+}
+
+/* ROW(all columns), whose text form is read as the whole row. */
 static Node *
 make_whole_row(Oid relid)
 {
@@ -198,11 +221,23 @@ make_whole_row(Oid relid)
 	for (int i = 0; i < desc->natts; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(desc, i);
+		Expr	   *value;
 
 		if (att->attisdropped)
 			continue;
-		row->args = lappend(row->args, makeVar(1, att->attnum, att->atttypid, att->atttypmod,
-											   att->attcollation, 0));
+		value = (Expr *) makeVar(1, att->attnum, att->atttypid, att->atttypmod,
+								 att->attcollation, 0);
+		switch (getBaseType(att->atttypid))
+		{
+			case DATEOID:
+			case TIMESTAMPOID:
+			case TIMESTAMPTZOID:
+				value = make_iso_text(value);
+				break;
+			default:
+				break;
+		}
+		row->args = lappend(row->args, value);
 	}
 	table_close(rel, NoLock);
 	row->row_typeid = RECORDOID;

@@ -44,7 +44,8 @@ typedef struct ShardRelInfo
 	List	   *prune_conds;
 
 	/* Groupings: see upper_path.c. */
-	List	   *grouped_tlist;	/* TargetEntries: what the remote query returns */
+	List	   *group_exprs;	/* what the remote query groups by */
+	List	   *grouped_tlist;	/* TargetEntries: what it returns */
 	List	   *local_having;	/* clauses to check here (SHARD_REL_GROUP) */
 	List	   *remote_having;
 

@@ -327,13 +327,8 @@ plan_group(PlannerInfo *root, const ShardRelInfo *info, List *tlist, Plan *outer
 		else
 			shard_select_output(select, entry->expr, entry->resno - 1);
 	}
-	foreach(lc, info->grouped_tlist)
-	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
-		if (!IsA(entry->expr, Aggref))
-			shard_select_group_by(select, entry->expr);
-	}
+	foreach(lc, info->group_exprs)
+		shard_select_group_by(select, lfirst(lc));
 	shard_select_aggregate(select);
 	shard_select_where(select, extract_actual_clauses(info->remote_conds, false));
 	shard_select_having(select, info->remote_having);

@@ -188,15 +188,28 @@ grouped_rows(double ngroups, int nqueries, double nrows)
 	return Min(ngroups * Max(nqueries, 1), nrows * 0.75);
 }
 
-/* The info of a grouping over input; what travels is group_exprs, then aggs. */
+/*
+ * The info of a grouping over input; what travels is group_exprs, then aggs.
+ * Grouping expressions without columns (constants, parameters) do not travel:
+ * the scan's projection computes them.  Neither may they be in the list, as
+ * core would find the scan's parameters there and refer to a row for them.
+ */
 static ShardRelInfo *
 make_group_info(const ShardRelInfo *input, ShardRelKind kind, List *group_exprs, List *aggs)
 {
 	ShardRelInfo *info = palloc(sizeof(ShardRelInfo));
+	ListCell   *lc;
 
 	*info = *input;
 	info->kind = kind;
-	info->grouped_tlist = add_to_flat_tlist(NIL, group_exprs);
+	info->group_exprs = group_exprs;
+	info->grouped_tlist = NIL;
+	foreach(lc, group_exprs)
+	{
+		if (contain_var_clause(lfirst(lc)))
+			info->grouped_tlist = add_to_flat_tlist(info->grouped_tlist,
+													list_make1(lfirst(lc)));
+	}
 	info->grouped_tlist = add_to_flat_tlist(info->grouped_tlist, aggs);
 	return info;
 }
