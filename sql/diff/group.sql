@@ -64,7 +64,7 @@ SELECT a, count(*) FROM facts GROUP BY a;
 SELECT cmp, count(*) FROM facts GROUP BY cmp;
 SELECT jb, count(*) FROM types GROUP BY jb;
 SELECT d, count(*), min(ts) FROM facts GROUP BY d;
-SELECT iv, count(*) FROM types GROUP BY iv;
+SELECT justify_days(iv), count(*) FROM types GROUP BY iv;
 SELECT ip, sum(i4) FROM facts GROUP BY ip;
 SELECT bi, count(*) FROM types GROUP BY bi;
 SELECT e, count(*), sum(dom) FROM types GROUP BY e;

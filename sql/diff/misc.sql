@@ -53,8 +53,11 @@ SELECT id, unnest(a) FROM facts WHERE id < 20;
 SELECT id, set_config('diff.x', id::text, false) FROM facts WHERE id < 5;
 
 -- Whole rows and system columns
+--= zones
 SELECT f FROM facts f WHERE id < 20;
 SELECT f.g, count(f) FROM facts f GROUP BY f.g;
+--= zones
+SELECT f.tz, f FROM facts f WHERE g = 3;
 SELECT row_to_json(o) FROM orders o WHERE o_id < 10;
 SELECT to_jsonb(i) - 'line' FROM items i WHERE part = 3;
 SELECT o FROM orders o WHERE o = ROW(3, 3, NULL, 10.5, '2024-01-04')::orders;

@@ -32,7 +32,7 @@ SELECT * FROM numerics WHERE k = 1;
 SELECT * FROM numerics WHERE k = 1.000;
 SELECT * FROM numerics WHERE k = 0;
 SELECT * FROM numerics WHERE k = 'NaN';
-SELECT k, count(*) FROM numerics GROUP BY k;
+SELECT trim_scale(k), count(*) FROM numerics GROUP BY k;
 --= zones
 SELECT * FROM stamps WHERE k = '2024-03-10 02:30';
 --= zones
