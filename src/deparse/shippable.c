@@ -297,7 +297,8 @@ needs_coordinator_walker(Node *node, void *context)
 bool
 shard_shippable_is_param(Node *expr, bool conditional)
 {
-	if (expr == NULL || IsA(expr, Var) || IsA(expr, Const) || IsA(expr, List))
+	if (expr == NULL || IsA(expr, Var) || IsA(expr, Const) || IsA(expr, List) ||
+		IsA(expr, TargetEntry))
 		return false;
 	if (IsA(expr, Param))
 		return true;
