@@ -108,3 +108,9 @@ shard_cost_path(PlannerInfo *root, const ShardRelInfo *info, PathTarget *target,
 	*total = startup_cost + quals.startup + target->cost.startup + info->remote_cost +
 		info->rows * (cpu_tuple_cost + tuple_cost + quals.per_tuple + target->cost.per_tuple);
 }
+
+Cost
+shard_cost_receive(double nrows)
+{
+	return nrows * (cpu_tuple_cost + TRANSFER_ROW_COST);
+}

@@ -24,4 +24,7 @@ extern void shard_cost_group(PlannerInfo *root, PathTarget *target, const ShardR
 extern void shard_cost_path(PlannerInfo *root, const ShardRelInfo *info, PathTarget *target,
 							List *local, Cost *startup, Cost *total);
 
+/* What of a scan's cost is the receiving of so many rows. */
+extern Cost shard_cost_receive(double nrows);
+
 #endif

@@ -33,6 +33,7 @@
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
 #include "planner/fdw_planner.h"
+#include "planner/jit.h"
 #include "planner/relinfo.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
@@ -253,6 +254,9 @@ mark_query(Query *query, MarkContext *cxt, bool locks)
 static PlannedStmt *
 shard_planner(SHARD_PLANNER_HOOK_PARAMS)
 {
+	PlannedStmt *stmt;
+	bool		marked = false;
+
 	if (shard_guc_enable_shard_scan &&
 		parse->commandType != CMD_UTILITY &&
 		OidIsValid(shard_option_cluster_server()) &&
@@ -262,11 +266,16 @@ shard_planner(SHARD_PLANNER_HOOK_PARAMS)
 
 		cxt.any_locks = find_locks_walker((Node *) parse, NULL);
 		mark_query(parse, &cxt, false);
+		marked = true;
 	}
 
 	if (prev_planner_hook)
-		return prev_planner_hook(SHARD_PLANNER_HOOK_ARGS);
-	return standard_planner(SHARD_PLANNER_HOOK_ARGS);
+		stmt = prev_planner_hook(SHARD_PLANNER_HOOK_ARGS);
+	else
+		stmt = standard_planner(SHARD_PLANNER_HOOK_ARGS);
+	if (marked)
+		shard_jit_adjust(stmt);
+	return stmt;
 }
 
 bool
