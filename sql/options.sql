@@ -38,6 +38,8 @@ ALTER SERVER opt OPTIONS (SET extensions 'plpgsql, not_there');
 ALTER SERVER opt OPTIONS (SET extensions 'plpgsql,,');
 
 -- what only superusers may give
+SET client_min_messages = warning;
+DROP ROLE IF EXISTS opt_role;
 CREATE ROLE opt_role;
 GRANT USAGE ON FOREIGN SERVER opt TO opt_role;
 SET ROLE opt_role;

@@ -79,7 +79,11 @@ SELECT node, "check", status, detail FROM shardfdw.check_nodes() WHERE "check" L
 SELECT ok, tag FROM shardfdw.query_nodes('{node4}', ARRAY['ALTER TABLE "Sm x".m2 ALTER k TYPE bigint'], 'write');
 ALTER FOREIGN TABLE m1 ALTER v OPTIONS (SET column_name 'nix');
 SELECT node, "check", status, detail FROM shardfdw.check_nodes() WHERE "check" LIKE 'shard%' AND node IN ('by hand', 'node4');
-SELECT * FROM m ORDER BY k;
+SELECT * FROM m WHERE k = 1;
+\set SHOW_CONTEXT always
+SELECT * FROM m WHERE k = 150;
+\set SHOW_CONTEXT never
+SELECT * FROM m2;
 ALTER FOREIGN TABLE m1 OPTIONS (SET table_name 'nix');
 SELECT node, "check", status, detail FROM shardfdw.check_nodes() WHERE "check" LIKE 'shard%' AND node = 'by hand';
 SELECT * FROM m1;
@@ -100,6 +104,7 @@ SELECT shardfdw.add_node('bad', :'host', :port, 'shardfdw_node1', options => '{"
 SELECT shardfdw.add_node('bad', :'host', :port, 'shardfdw_node1', options => '[]');
 SELECT shardfdw.add_node('node1', :'host', :port, 'shardfdw_node1');
 SELECT name, shards FROM shardfdw.nodes WHERE name = 'bad';
+SET client_min_messages = error;
 SELECT shardfdw.add_node('n"5 ö', :'host', :port, 'shardfdw_node1', options => '{"cores": "3", "fetch_size": "77", "password_required": "false"}');
 SELECT name, dbname, cores FROM shardfdw.nodes WHERE name LIKE 'n"%';
 SELECT umoptions @> '{password_required=false}' AS on_mapping FROM pg_user_mappings WHERE srvname LIKE 'n"%';

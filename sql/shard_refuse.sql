@@ -101,6 +101,7 @@ SELECT shardfdw.shard_table('keys', 'b', shards => 3, colocate_with => 'hashed')
 SELECT shardfdw.shard_table('hashed');
 
 -- rights
+DROP ROLE IF EXISTS refuse_role;
 CREATE ROLE refuse_role;
 GRANT USAGE ON SCHEMA refuse TO refuse_role;
 GRANT ALL ON keys TO refuse_role;

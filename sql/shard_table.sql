@@ -5,6 +5,7 @@ SET client_min_messages = warning;
 CREATE SCHEMA st;
 SET search_path = st;
 CREATE TYPE mood AS ENUM ('sad', 'happy');
+DROP ROLE IF EXISTS st_owner, st_reader;
 CREATE ROLE st_owner;
 CREATE ROLE st_reader;
 GRANT CREATE, USAGE ON SCHEMA st TO st_owner, st_reader;
