@@ -35,7 +35,7 @@ parallelism(const ShardRelInfo *info)
 {
 	double		cores = 0;
 
-	if (info->nlive <= 1)
+	if (info->nexpected <= 1)
 		return 1;
 	for (int i = 0; i < info->map->nnodes; i++)
 	{
@@ -43,14 +43,14 @@ parallelism(const ShardRelInfo *info)
 
 		cores += Min(node->nshards, node->cores > 0 ? node->cores : DEFAULT_CORES);
 	}
-	return Max(1, Min(cores, info->nlive));
+	return Max(1, Min(cores, info->nexpected));
 }
 
 void
 shard_cost_scan(PlannerInfo *root, RelOptInfo *baserel, ShardRelInfo *info)
 {
 	double		fraction = info->map->nshards > 0 ?
-		(double) info->nlive / info->map->nshards : 1.0;
+		(double) info->nexpected / info->map->nshards : 1.0;
 	double		tuples = baserel->tuples * fraction;
 
 	/* statistics of widths would take a look-up per column: assume narrow columns */

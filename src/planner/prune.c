@@ -9,6 +9,7 @@
  */
 #include "postgres.h"
 
+#include "access/stratnum.h"
 #include "access/sysattr.h"
 #include "access/table.h"
 #include "catalog/route.h"
@@ -17,6 +18,7 @@
 #include "optimizer/optimizer.h"
 #include "planner/prune.h"
 #include "rewrite/rewriteManip.h"
+#include "utils/lsyscache.h"
 #include "utils/partcache.h"
 #include "utils/rel.h"
 
@@ -65,6 +67,50 @@ renumber(List *clauses, Index rtindex)
 	return copy;
 }
 
+/* Is clause an equality of column attno with something Var-free, under the key's equality? */
+static bool
+is_key_equality(Node *clause, AttrNumber attno, Oid opfamily, int strategy)
+{
+	OpExpr	   *op = (OpExpr *) clause;
+	Node	   *left;
+	Node	   *right;
+
+	if (!IsA(op, OpExpr) || list_length(op->args) != 2 ||
+		get_op_opfamily_strategy(op->opno, opfamily) != strategy)
+		return false;
+	left = strip_implicit_coercions(linitial(op->args));
+	right = strip_implicit_coercions(lsecond(op->args));
+	return (IsA(left, Var) && ((Var *) left)->varattno == attno && !contain_var_clause(right)) ||
+		(IsA(right, Var) && ((Var *) right)->varattno == attno && !contain_var_clause(left));
+}
+
+/*
+ * Will the conditions leave one shard at most, whatever the parameters are?
+ * Generic plans are chosen by cost, so this has to be known now.
+ */
+static bool
+prunes_to_one(Oid relid, List *clauses)
+{
+	Relation	rel = table_open(relid, NoLock);
+	PartitionKey key = RelationGetPartitionKey(rel);
+	int			strategy = key->strategy == PARTITION_STRATEGY_HASH ? HTEqualStrategyNumber :
+		BTEqualStrategyNumber;
+	bool		result = true;
+
+	for (int i = 0; i < key->partnatts && result; i++)
+	{
+		bool		found = false;
+		ListCell   *lc;
+
+		foreach(lc, clauses)
+			found |= key->partattrs[i] != 0 &&
+				is_key_equality(lfirst(lc), key->partattrs[i], key->partopfamily[i], strategy);
+		result = found;
+	}
+	table_close(rel, NoLock);
+	return result;
+}
+
 void
 shard_prune_relation(RelOptInfo *baserel, ShardRelInfo *info)
 {
@@ -77,7 +123,7 @@ shard_prune_relation(RelOptInfo *baserel, ShardRelInfo *info)
 	if (!info->sharded)
 	{
 		info->live = bms_make_singleton(0);
-		info->nlive = 1;
+		info->nlive = info->nexpected = 1;
 		return;
 	}
 
@@ -103,6 +149,11 @@ shard_prune_relation(RelOptInfo *baserel, ShardRelInfo *info)
 
 	info->live = shard_route_prune(info->relid, renumber(constant, info->rtindex));
 	info->nlive = bms_num_members(info->live);
+	info->nexpected = info->nlive;
 	if (dynamic != NIL && info->nlive > 0)
+	{
 		info->prune_conds = list_concat(constant, dynamic);
+		if (info->nlive > 1 && prunes_to_one(info->relid, info->prune_conds))
+			info->nexpected = 1;
+	}
 }

@@ -29,6 +29,7 @@ typedef struct ShardRelInfo
 	bool		sharded;		/* a parent with shards, not a foreign table by itself */
 	Bitmapset  *live;			/* shardnos left by pruning */
 	int			nlive;
+	int			nexpected;		/* of them, how many are left when execution starts: a guess */
 
 	/* Conditions of the scan; RestrictInfos. */
 	List	   *remote_conds;

@@ -101,7 +101,7 @@ fill_shards(PlannerInfo *root, const ShardRelInfo *info, ShardScanPlan *plan)
 	plan->all_shards = info->nlive == info->map->nshards;
 	while (!plan->all_shards && (shardno = bms_next_member(info->live, shardno)) >= 0)
 		plan->shards = lappend_oid(plan->shards, info->map->shards[shardno].relid);
-	plan->rows_per_shard = info->rows / Max(info->nlive, 1);
+	plan->rows_per_shard = info->rows / Max(info->nexpected, 1);
 	plan->width = info->width;
 	if (info->sharded || info->kind != SHARD_REL_SCAN)
 		plan->relations = shard_relinfo_name(root, info);

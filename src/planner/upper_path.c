@@ -372,7 +372,7 @@ add_partial_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *outpu
 	info = make_group_info(input, SHARD_REL_PARTIAL_GROUP, group_exprs, partial_aggs);
 
 	ngroups = estimate_groups(root, extra, input->rows);
-	info->rows = grouped_rows(ngroups, input->nlive, input->rows);
+	info->rows = grouped_rows(ngroups, input->nexpected, input->rows);
 	info->width = target->width;
 	shard_cost_group(root, target, input, input->rows, list_length(group_exprs), info);
 	shard_cost_path(root, info, target, NIL, &startup, &total);
