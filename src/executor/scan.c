@@ -16,6 +16,11 @@
  * earlier one ends.  Memory is thus bounded by the window, not by the number of
  * shards or rows.
  *
+ * A node that this transaction has written to is read over the one connection
+ * that wrote, where each statement has a snapshot of its own (READ COMMITTED).
+ * There all live shards are read by one statement, joined by UNION ALL, so that
+ * they are seen at the same moment, and before what the statement itself writes.
+ *
  * Assumptions: conditions in the remote query need no check here; conditions
  * left to the coordinator are plan.qual, which core evaluates.  Tables of one
  * scan are colocated: shard i of each makes one remote query.
@@ -260,11 +265,37 @@ workers_per_stream(const ShardMap *map, const ShardScanNode *scan_node, int node
 	int			in_flight = Min(scan_node->nlive, shard_guc_max_connections_per_node);
 	int			cores = map->nodes[nodeno].cores;
 
-	if (in_flight <= 1)
+	if (in_flight <= 1 || scan_node->together)
 		return -1;
 	if (cores <= 0)
 		return 0;
 	return Min(Max(cores / in_flight - 1, 0), 8);
+}
+
+/*
+ * Renders the query over the next shard of scan_node, or over all of them when
+ * they are read together.  Returns the name for messages.
+ */
+static const char *
+render_next(ShardScanState *state, ShardScanNode *scan_node, StringInfo buf)
+{
+	int			first = scan_node->shardnos[scan_node->nopened++];
+	const char *name = state->maps[0]->shards[first].name;
+
+	if (!scan_node->together)
+	{
+		render(state, first, state->use_copy, buf);
+		return name;
+	}
+	appendStringInfoChar(buf, '(');
+	render(state, first, state->use_copy, buf);
+	while (scan_node->nopened < scan_node->nlive)
+	{
+		appendStringInfoString(buf, ") UNION ALL (");
+		render(state, scan_node->shardnos[scan_node->nopened++], state->use_copy, buf);
+	}
+	appendStringInfoChar(buf, ')');
+	return psprintf(_("%s and %d more"), name, scan_node->nlive - 1);
 }
 
 /* Opens the next shard of node nodeno as source i. */
@@ -274,7 +305,7 @@ open_source(ShardScanState *state, int i, int nodeno)
 	const ShardMap *map = state->maps[0];
 	ShardScanNode *scan_node = &state->nodes[nodeno];
 	ShardScanSource *source = &state->sources[i];
-	int			shardno = scan_node->shardnos[scan_node->nopened++];
+	int			shardno = scan_node->shardnos[scan_node->nopened];
 	ShardStreamSpec spec = {0};
 
 	source->nodeno = nodeno;
@@ -283,12 +314,11 @@ open_source(ShardScanState *state, int i, int nodeno)
 		initStringInfo(&source->sql);
 	else
 		resetStringInfo(&source->sql);
-	render(state, shardno, state->use_copy, &source->sql);
+	spec.label = render_next(state, scan_node, &source->sql);
 
 	spec.serverid = map->shards[shardno].serverid;
 	spec.userid = state->userid;
 	spec.sql = source->sql.data;
-	spec.label = map->shards[shardno].name;
 	spec.ncolumns = shard_decode_nremote(state->decoder);
 	spec.use_copy = state->use_copy;
 	spec.as_writer = state->plan->locks_rows;
@@ -317,7 +347,10 @@ group_by_node(ShardScanState *state, int window)
 		ShardScanNode *scan_node = &state->nodes[i];
 
 		scan_node->shardnos = palloc(sizeof(int) * Max(scan_node->nlive, 1));
-		total += Min(scan_node->nlive, window);
+		scan_node->together = scan_node->nlive > 1 && !state->plan->locks_rows &&
+			shard_txn_uses_writer(shard_pool_get(map->nodes[i].serverid, state->userid),
+								  state->snapshot);
+		total += scan_node->together ? 1 : Min(scan_node->nlive, window);
 		scan_node->nlive = 0;
 	}
 	shardno = -1;

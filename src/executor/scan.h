@@ -29,6 +29,7 @@ typedef struct ShardScanNode
 {
 	int			nlive;			/* live shards there */
 	int			nopened;		/* of them opened so far in this scan */
+	bool		together;		/* read by one statement */
 	int		   *shardnos;		/* nlive of them */
 } ShardScanNode;
 
