@@ -72,7 +72,7 @@ class Session:
         self.errors = open(os.path.join(config.work, f"psql.errors.{id(self)}"), "w+", encoding="utf-8")
         self.psql = subprocess.Popen([*psql_command(config, port), "-A", "-t"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                      stderr=self.errors, text=True, encoding="utf-8")
-        self.run("SET statement_timeout = '30min'", *settings)
+        self.run("SET statement_timeout = '10min'", *settings)
 
     def __enter__(self):
         return self
@@ -352,7 +352,9 @@ class Bench:
         command = [os.path.join(self.config.bin, "pgbench"), "-n", "-M", protocol, "-c", str(PGBENCH_CLIENTS), "-j", "2",
                    "-T", str(self.config.pgbench_seconds), "-f", script, "-h", os.path.join(self.config.work, "sockets"),
                    "-p", str(self.config.coordinator), "-U", "postgres", "bench"]
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        # A statement that does not end is a failure, and must not hold up the rest.
+        environment = {**os.environ, "PGOPTIONS": "-c statement_timeout=30s"}
+        result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         tps = re.search(r"^tps = ([0-9.]+)", result.stdout, re.MULTILINE)
         if result.returncode != 0 or not tps:
             self.failed(work, target, " ".join(result.stderr.split())[-300:])
