@@ -168,6 +168,10 @@ shard_connection_flush_notices(ShardConn *conn)
 		int			sqlstate = notice->sqlstate;
 
 		pfree(notice);
+
+		/* the end of the connection: if that matters, an error says so */
+		if (sqlstate == ERRCODE_ADMIN_SHUTDOWN || sqlstate == ERRCODE_CRASH_SHUTDOWN)
+			continue;
 		ereport(elevel,
 				(sqlstate ? errcode(sqlstate) : 0,
 				 errmsg_internal("%s", text),
