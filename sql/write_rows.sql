@@ -19,6 +19,7 @@ SET client_min_messages = warning;
 \set VERBOSITY sqlstate
 SET TimeZone = 'Europe/Berlin';
 SET DateStyle = 'ISO, MDY';
+SET IntervalStyle = postgres;
 SET search_path = write_rows, diff;
 \set ECHO all
 \endif

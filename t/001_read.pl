@@ -27,8 +27,10 @@ for my $file (@files)
 	queries_ok($c, $file, @$_, common => ['TimeZone=America/New_York']) for @modes;
 	queries_ok(
 		$c, $file, 'diff_seven', ['shardfdw.max_connections_per_node=2'],
-		before => "\\set FETCH_COUNT 3\n",
-		title  => 'through cursors');
+		before    => "\\set FETCH_COUNT 3\n",
+		no_errors => 1,
+		skip      => qr/^SELECT FROM/,    # psql prints such rows in another way
+		title     => 'through cursors');
 	queries_ok(
 		$c, $file, 'diff_seven', [],
 		before => "BEGIN ISOLATION LEVEL REPEATABLE READ; INSERT INTO public.scratch SELECT g, g FROM generate_series(1, 50) g;\n",

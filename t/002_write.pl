@@ -28,7 +28,7 @@ sub run_script
 	chmod 0777, $tmp;
 	my ($out, $errors) = run_file(
 		$c, "sql/$script.sql", [ @settings, "search_path=$schema,diff", 'TimeZone=Europe/Berlin' ],
-		VERBOSITY => 'sqlstate', tmp => $tmp);
+		VERBOSITY => 'sqlstate', tmp => $tmp, schema => $schema);
 	# Lines of the script stay in the messages, file names do not.
 	$errors =~ s/^psql:[^ ]*:(\d+):/line $1:/mg;
 	return ($out, $errors);

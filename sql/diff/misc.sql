@@ -17,7 +17,7 @@ SELECT id FROM facts WHERE tz + interval '1 day' > timestamptz '2024-03-20 00:00
 SELECT id FROM facts WHERE extract(hour FROM tz) = 2 AND extract(day FROM tz) = 10;
 --= zones
 SELECT id, now() > tz, current_date > d, tz::date - d FROM facts WHERE id < 40;
-SELECT count(*) FROM facts WHERE now() = now() AND transaction_timestamp() = statement_timestamp() OR id = 3;
+SELECT count(*) FROM facts WHERE now() = now() AND transaction_timestamp() <= statement_timestamp() OR id = 3;
 SELECT count(DISTINCT now()), count(DISTINCT current_timestamp), count(*) FROM facts;
 SELECT now() = x.n FROM (SELECT DISTINCT now() AS n FROM facts) x;
 SELECT count(*) FROM facts WHERE d < 'tomorrow'::date AND d > 'epoch'::date;

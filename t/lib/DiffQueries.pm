@@ -101,9 +101,10 @@ sub run_queries
 		$script .= "$_\n\\echo \@\@\@ :SQLSTATE\n" for @statements;
 		$n++;
 	}
-	my ($out, $err) = run_file($c, \($script . "\n" . ($after // '')), $settings);
+	my ($out, $err) = run_file($c, \($script . "\n\\echo \@\@\@ begin $n\n" . ($after // '')), $settings);
 	my @results = split /^\@\@\@ begin \d+\n/m, $out;
 	shift @results;
+	$#results = $n - 1 if @results > $n;
 
 	for my $i (0 .. $#results)
 	{
@@ -123,7 +124,7 @@ sub queries_ok
 	my $major = $c->coordinator->safe_psql('postgres', 'SHOW server_version_num') / 10000;
 	my @queries = grep {
 		my ($since) = map { /^since (\d+)/ ? $1 : () } keys %{ $_->{flags} };
-		!($since && $since > $major) && !($opt{no_errors} && $_->{flags}{error})
+		!($since && $since > $major) && !($opt{no_errors} && $_->{flags}{error}) && !($opt{skip} && $_->{query} =~ $opt{skip})
 	} read_queries($name);
 	my @common = @{ $opt{common} // [] };
 	my (undef, @plain) = run_queries($c, \@queries, [ @common, 'search_path=diff_plain,diff' ]);
