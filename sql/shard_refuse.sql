@@ -84,6 +84,14 @@ SELECT shardfdw.shard_table('keys', 'nix');
 SELECT shardfdw.shard_table('keys', 'a');
 SELECT shardfdw.shard_table('keys', 'c');
 SELECT shardfdw.shard_table('keys', 'ctid');
+CREATE TYPE colour AS ENUM ('red', 'green');
+CREATE DOMAIN colours AS colour[];
+CREATE TABLE enums (k colour PRIMARY KEY, ks colours, r int);
+SELECT shardfdw.shard_table('enums');
+ALTER TABLE enums DROP CONSTRAINT enums_pkey;
+SELECT shardfdw.shard_table('enums', 'ks');
+CREATE TABLE hashed_enum (k colour) PARTITION BY HASH (k);
+SELECT shardfdw.create_shard('hashed_enum', 'he1', 'WITH (MODULUS 1, REMAINDER 0)', 'node1');
 CREATE TABLE hashed (b int) PARTITION BY HASH (b);
 SELECT shardfdw.shard_table('hashed', 'b');
 

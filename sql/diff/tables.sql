@@ -41,7 +41,6 @@ CREATE TABLE texts (k text, v int, w text);
 CREATE TABLE chars (k char(6), v int);
 CREATE TABLE numerics (k numeric, v int);
 CREATE TABLE stamps (k timestamptz, v int);
-CREATE TABLE moods (k diff.mood, v int);
 CREATE TABLE uuids (k uuid, v int);
 CREATE TABLE "Odd ""Table" (
 	"K ey" bigint, "sel""ect" int, "UPPER" text, "Ünï cödé" text, "a.b" int, "$1" int, "--" text, "back\slash" text, "group" int
@@ -53,12 +52,14 @@ CREATE TABLE ranges (d date, v int, t text) PARTITION BY RANGE (d);
 CREATE TABLE ranges2 (a int, b int, v int) PARTITION BY RANGE (a, b);
 CREATE TABLE lists (k text, v int) PARTITION BY LIST (k);
 CREATE TABLE mixed (id int, v text) PARTITION BY RANGE (id);
+CREATE TABLE moods (k diff.mood, v int) PARTITION BY LIST (k);
 \else
 CREATE TABLE multi (a int, b text, v numeric);
 CREATE TABLE ranges (d date, v int, t text);
 CREATE TABLE ranges2 (a int, b int, v int);
 CREATE TABLE lists (k text, v int);
 CREATE TABLE mixed (id int, v text);
+CREATE TABLE moods (k diff.mood, v int);
 \endif
 
 \if :sharded
@@ -76,7 +77,6 @@ SELECT shardfdw.shard_table('texts', 'k', shards => :shards);
 SELECT shardfdw.shard_table('chars', 'k', shards => :shards);
 SELECT shardfdw.shard_table('numerics', 'k', shards => :shards);
 SELECT shardfdw.shard_table('stamps', 'k', shards => :shards);
-SELECT shardfdw.shard_table('moods', 'k', shards => :shards);
 SELECT shardfdw.shard_table('uuids', 'k', shards => :shards);
 SELECT shardfdw.shard_table('"Odd ""Table"', 'K ey', shards => :shards);
 SELECT shardfdw.shard_table('multi', shards => :shards);
@@ -92,6 +92,9 @@ SELECT shardfdw.create_shard('ranges2', 'ranges2_1', 'FROM (MINVALUE, MINVALUE) 
 SELECT shardfdw.create_shard('ranges2', 'ranges2_2', 'FROM (10, MINVALUE) TO (10, 5)', :'node_b');
 SELECT shardfdw.create_shard('ranges2', 'ranges2_3', 'FROM (10, 5) TO (20, MAXVALUE)', :'node_a');
 SELECT shardfdw.create_shard('ranges2', 'ranges2_4', 'FROM (20, MAXVALUE) TO (MAXVALUE, MAXVALUE)', :'node_b');
+SELECT shardfdw.create_shard('moods', 'moods_sad', 'IN (''sad'', NULL)', :'node_a');
+SELECT shardfdw.create_shard('moods', 'moods_ok', 'IN (''o''''k'')', :'node_b');
+SELECT shardfdw.create_shard('moods', 'moods_rest', 'DEFAULT', :'node_a');
 SELECT shardfdw.create_shard('lists', 'lists_ab', 'IN (''a'', ''b'')', :'node_a');
 SELECT shardfdw.create_shard('lists', 'lists_c', 'IN (''c'')', :'node_b');
 SELECT shardfdw.create_shard('lists', 'lists_null', 'IN (NULL)', :'node_a');
@@ -102,6 +105,7 @@ SELECT shardfdw.create_shard('mixed', 'mixed_2', 'FROM (100) TO (200)', :'node_b
 \else
 SELECT shardfdw.create_shard('ranges', 'ranges_all', 'DEFAULT', :'node_a');
 SELECT shardfdw.create_shard('ranges2', 'ranges2_all', 'FROM (MINVALUE, MINVALUE) TO (MAXVALUE, MAXVALUE)', :'node_a');
+SELECT shardfdw.create_shard('moods', 'moods_all', 'DEFAULT', :'node_a');
 SELECT shardfdw.create_shard('lists', 'lists_all', 'DEFAULT', :'node_a');
 CREATE TABLE mixed_local PARTITION OF mixed FOR VALUES FROM (0) TO (50);
 SELECT shardfdw.create_shard('mixed', 'mixed_1', 'FROM (50) TO (200)', :'node_b');

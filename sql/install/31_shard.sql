@@ -174,6 +174,38 @@ $$;
 COMMENT ON FUNCTION shardfdw.check_unique_keys(regclass, smallint[]) IS
 	'Checks that every unique key of a table includes the given columns. Returns nothing; raises feature_not_supported naming the key.';
 
+CREATE FUNCTION shardfdw.check_hash_key(relation regclass, key_columns smallint[]) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r record;
+BEGIN
+	-- The hash of an enum value is that of its OID, which a restored dump changes: rows would be looked for in other shards.
+	WITH RECURSIVE parts AS (
+		SELECT a.attname, a.atttypid AS type FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum = ANY (key_columns)
+		UNION
+		SELECT p.attname, inner_type FROM parts p
+		JOIN pg_type t ON t.oid = p.type
+		CROSS JOIN LATERAL (
+			SELECT nullif(t.typbasetype, 0) AS inner_type UNION ALL
+			SELECT nullif(t.typelem, 0) UNION ALL
+			SELECT g.rngsubtype FROM pg_range g WHERE g.rngtypid = t.oid UNION ALL
+			SELECT a.atttypid FROM pg_attribute a WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped) x
+		WHERE inner_type IS NOT NULL)
+	SELECT p.attname, format_type(p.type, NULL) AS type INTO r
+	FROM parts p JOIN pg_type t ON t.oid = p.type WHERE t.typtype = 'e' LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('column "%s" of table "%s" cannot be the shard key', r.attname,
+							 (SELECT relname FROM pg_class WHERE oid = relation)),
+			DETAIL = format('The hash of a value of enum %s is not the same in a restored database.', r.type),
+			HINT = 'Choose another shard key, or partition the table by LIST.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.check_hash_key(regclass, smallint[]) IS
+	'Checks that the values of a hash key are hashed alike in a database restored from a dump, which those of enums are not. Returns nothing; raises feature_not_supported.';
+
 CREATE FUNCTION shardfdw.check_types_on_nodes(relation regclass, nodes name[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -423,6 +455,7 @@ BEGIN
 		key_text := format('HASH (%I)', key);
 	END IF;
 	PERFORM shardfdw.check_unique_keys(relation, key_columns);
+	PERFORM shardfdw.check_hash_key(relation, key_columns);
 
 	-- where the shards go
 	IF colocate_with IS NOT NULL THEN
@@ -507,6 +540,7 @@ AS $$
 #variable_conflict use_variable
 DECLARE
 	c record;
+	k record;
 BEGIN
 	SELECT t.relkind, t.relname, t.relowner, t.relpersistence, n.nspname INTO c
 	FROM pg_class t JOIN pg_namespace n ON n.oid = t.relnamespace WHERE t.oid = parent;
@@ -524,8 +558,12 @@ BEGIN
 	END IF;
 	EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', parent);
 	PERFORM shardfdw.usable_nodes(ARRAY[node]);
-	PERFORM shardfdw.check_unique_keys(parent,
-		(SELECT array_remove(p.partattrs::smallint[], 0::smallint) FROM pg_partitioned_table p WHERE p.partrelid = parent));
+	SELECT p.partstrat, array_remove(p.partattrs::smallint[], 0::smallint) AS columns INTO k
+	FROM pg_partitioned_table p WHERE p.partrelid = parent;
+	PERFORM shardfdw.check_unique_keys(parent, k.columns);
+	IF k.partstrat = 'h' THEN
+		PERFORM shardfdw.check_hash_key(parent, k.columns);
+	END IF;
 
 	PERFORM shardfdw.check_types_on_nodes(parent, ARRAY[node]);
 
