@@ -394,22 +394,15 @@ shard_select_output(ShardSelect *select, Expr *expr, int target)
 }
 
 /*
- * ctid, or an error where the row is not the shard's own.  Text of a runtime
- * error needs something that fails to be read as a tid.
+ * ctid, or an error where the row is not the shard's own.  To fail at run time
+ * takes something that cannot be read as a tid; it says why.
  */
-static const char *
+static char *
 ctid_guard(const char *relation)
 {
-	StringInfoData buf;
-	char	   *complaint = psprintf("shard %s cannot be updated by row, it has the child table ",
-									 relation);
-
-	initStringInfo(&buf);
-	appendStringInfo(&buf, "CASE WHEN r1.tableoid = %s::regclass THEN r1.ctid ELSE ",
-					 quote_literal_cstr(relation));
-	appendStringInfo(&buf, "(%s || r1.tableoid::regclass::text)::tid END",
-					 quote_literal_cstr(complaint));
-	return buf.data;
+	return psprintf("CASE tableoid WHEN %s::regclass THEN ctid "
+					"ELSE ('row of child table ' || tableoid::regclass::text)::tid END",
+					quote_literal_cstr(relation));
 }
 
 /*
@@ -436,10 +429,16 @@ shard_select_output_ctid(ShardSelect *select, bool for_modify)
 	select->own_from = from_item_with_ctid(&map->shards[0]);
 	if (for_modify)
 	{
+		Param	   *param = makeNode(Param);
+
 		select->raw_texts = lappend(select->raw_texts,
-									makeString(unconstify(char *, ctid_guard(map->shards[0].relation))));
-		expr = (Expr *) make_param(FIRST_RAW_TEXT + list_length(select->raw_texts),
-								   TIDOID, InvalidOid);
+									makeString(ctid_guard(map->shards[0].relation)));
+		param->paramkind = PARAM_EXTERN;
+		param->paramid = FIRST_RAW_TEXT + list_length(select->raw_texts);
+		param->paramtype = TIDOID;
+		param->paramtypmod = -1;
+		param->location = -1;
+		expr = (Expr *) param;
 	}
 	else
 		expr = (Expr *) makeVar(1, SelfItemPointerAttributeNumber, TIDOID, -1, InvalidOid, 0);
