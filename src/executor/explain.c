@@ -19,6 +19,7 @@
 #include "executor/scan.h"
 #include "nodes/execnodes.h"
 #include "planner/plan_private.h"
+#include "tuple/type_io.h"
 #include "utils/rel.h"
 
 #define PROP_RELATIONS		"Relations"
@@ -128,6 +129,22 @@ explain_statement(Oid relid, const char *sql, ExplainState *es)
 	ExplainPropertyText(PROP_REMOTE_SQL, sql, es);
 }
 
+/* Would a COPY of these columns be binary?  (Unless the node's types turn out to differ.) */
+static bool
+all_binary(Relation rel, List *attnos)
+{
+	ListCell   *lc;
+
+	foreach(lc, attnos)
+	{
+		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), lfirst_int(lc) - 1);
+
+		if (!shard_type_io_binary_input(att->atttypid))
+			return false;
+	}
+	return true;
+}
+
 void
 shardExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *rinfo,
 						  List *fdw_private, int subplan_index, ExplainState *es)
@@ -142,8 +159,12 @@ shardExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *rinfo,
 	switch (plan->operation)
 	{
 		case CMD_INSERT:
-			sql = shard_dml_insert(relid, plan->target_attnos, 1, plan->do_nothing,
-								   plan->returning_attnos);
+			if (shard_modify_by_copy(plan, rinfo))
+				sql = shard_dml_copy(relid, plan->target_attnos,
+									 all_binary(rinfo->ri_RelationDesc, plan->target_attnos));
+			else
+				sql = shard_dml_insert(relid, plan->target_attnos, 1, plan->do_nothing,
+									   plan->returning_attnos);
 			break;
 		case CMD_UPDATE:
 			sql = shard_dml_update(relid, plan->target_attnos, plan->returning_attnos);

@@ -46,6 +46,8 @@ extern void shardEndForeignModify(EState *estate, ResultRelInfo *rinfo);
 extern void shardBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *rinfo);
 extern void shardEndForeignInsert(EState *estate, ResultRelInfo *rinfo);
 extern int	shardIsForeignRelUpdatable(Relation rel);
+struct ShardModifyPlan;
+extern bool shard_modify_by_copy(const struct ShardModifyPlan *plan, const ResultRelInfo *rinfo);
 extern void shardExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs);
 
 /* direct_modify.c */

@@ -149,8 +149,8 @@ prepare_statement(ShardModifyState *state, EState *estate, const ShardModifyPlan
  * the node makes of it (defaults, triggers) is not looked at here, and it is
  * not conditional.
  */
-static bool
-insert_by_copy(const ShardModifyPlan *plan, ResultRelInfo *rinfo)
+bool
+shard_modify_by_copy(const ShardModifyPlan *plan, const ResultRelInfo *rinfo)
 {
 	return plan->operation == CMD_INSERT &&
 		plan->returning_attnos == NIL &&
@@ -175,7 +175,7 @@ create_state(ModifyTableState *mtstate, ResultRelInfo *rinfo, const ShardModifyP
 											  RelationGetRelationName(state->rel));
 	state->attnos = plan->target_attnos;
 
-	if (insert_by_copy(plan, rinfo))
+	if (shard_modify_by_copy(plan, rinfo))
 		state->sink = shard_row_sink_get(estate, mtstate->ps.plan == NULL);
 	else
 		prepare_statement(state, estate, plan);
