@@ -11,8 +11,8 @@
  *	  exports its snapshot, the others import it, all are READ ONLY; they are
  *	  ended, without waiting, when the statement's memory goes;
  *	- to the snapshot of the whole transaction (REPEATABLE READ and above): the
- *	  same, but they end with the local transaction.  The one that exported
- *	  becomes the writer when the node is first written to.
+ *	  same, but they end with the local transaction.  When the node is written
+ *	  to, the writer is one more connection that imports the snapshot.
  *
  * A statement that needs one stream of a node has no transaction around it.
  * SERIALIZABLE: the pool gives out one connection per node, since the node can
@@ -376,26 +376,6 @@ note_writer(ShardConn *conn, int level)
 	MemoryContextSwitchTo(oldcxt);
 }
 
-/* Appends what a statement over the node's writing connection needs before it. */
-static void
-append_writer_begin(ShardConn *conn, int level, StringInfo buf)
-{
-	/* a read transaction of an earlier statement is in the way */
-	if (conn->xact_depth > 0 && !conn->xact_wrote && !IsolationUsesXactSnapshot())
-		append_end_of_reading(conn, buf);
-	if (conn->xact_depth == 0)
-		append_begin(conn, buf, shard_txn_isolation(), XactReadOnly);
-	append_savepoints(conn, level, buf);
-}
-
-void
-shard_txn_writer_preamble(ShardConn *conn, int level, StringInfo buf)
-{
-	append_writer_begin(conn, level, buf);
-	conn->xact_wrote = true;
-	note_writer(conn, level);
-}
-
 /*
  * The transaction's snapshot of a node has been lost with its connection: what
  * would be read now is another one.
@@ -409,6 +389,38 @@ check_snapshot_kept(ShardNodeSnapshot *node)
 				 errmsg("the snapshot of this transaction on node \"%s\" was lost with its connection",
 						GetForeignServer(node->serverid)->servername),
 				 errhint("Roll back the transaction and try again.")));
+}
+
+/* Appends what a statement over the node's writing connection needs before it. */
+static void
+append_writer_begin(ShardConn *conn, int level, StringInfo buf)
+{
+	bool		whole = IsolationUsesXactSnapshot();
+
+	/* a read transaction of an earlier statement, or of this transaction's readers, is in the way */
+	if (conn->xact_depth > 0 && !conn->xact_wrote && (!whole || conn->snapshot != NULL))
+		append_end_of_reading(conn, buf);
+	if (conn->xact_depth == 0)
+	{
+		append_begin(conn, buf, shard_txn_isolation(), XactReadOnly);
+		if (whole && xact_snapshot)
+		{
+			ShardNodeSnapshot *node = node_snapshot(xact_snapshot, conn->serverid, conn->userid);
+
+			check_snapshot_kept(node);
+			if (node->state == SNAPSHOT_EXPORTED)
+				appendStringInfo(buf, "SET TRANSACTION SNAPSHOT '%s'; ", node->id);
+		}
+	}
+	append_savepoints(conn, level, buf);
+}
+
+void
+shard_txn_writer_preamble(ShardConn *conn, int level, StringInfo buf)
+{
+	append_writer_begin(conn, level, buf);
+	conn->xact_wrote = true;
+	note_writer(conn, level);
 }
 
 bool
@@ -454,9 +466,7 @@ shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot,
 			appendStringInfo(buf, "SET TRANSACTION SNAPSHOT '%s'; ", node->id);
 			break;
 		case SNAPSHOT_NONE:
-			/* in the transaction's snapshot this connection may become the writer */
-			append_begin(conn, buf, whole ? shard_txn_isolation() : "REPEATABLE READ",
-						 !whole || XactReadOnly);
+			append_begin(conn, buf, whole ? shard_txn_isolation() : "REPEATABLE READ", true);
 			appendStringInfoString(buf, "SELECT pg_catalog.pg_export_snapshot(); ");
 			node->state = SNAPSHOT_EXPORTING;
 			node->exporter = conn;
@@ -572,8 +582,13 @@ shard_txn_writer_start(Oid serverid, Oid userid)
 		ShardNodeSnapshot *node = node_snapshot(xact_snapshot, serverid, userid);
 
 		check_snapshot_kept(node);
-		if (exporter_alive(xact_snapshot, node))
-			conn = node->exporter;
+
+		/*
+		 * What has exported a snapshot cannot be prepared for a two-phase
+		 * commit: the writer is another connection, which imports it.
+		 */
+		if (node->state == SNAPSHOT_EXPORTING && exporter_alive(xact_snapshot, node))
+			shard_connection_yield(node->exporter);
 	}
 	if (!conn)
 		conn = pick_writer(pool);
