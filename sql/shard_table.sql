@@ -131,7 +131,18 @@ COMMIT;
 SELECT relkind FROM pg_class WHERE oid = 't'::regclass;
 SELECT node, result FROM shardfdw.run_on_nodes($$SELECT count(*) FROM pg_class WHERE relnamespace = 'st'::regnamespace AND relkind = 'r'$$);
 
--- rows that are no longer unique shard by shard cannot come: the key is checked on every shard
+-- a constraint that old rows break, and were allowed to
+CREATE TABLE nv (k int, v int);
+INSERT INTO nv VALUES (1, -1), (2, 2);
+ALTER TABLE nv ADD CONSTRAINT nv_check CHECK (v > 0) NOT VALID;
+SELECT shardfdw.shard_table('nv', 'k', shards => 2);
+SELECT * FROM nv ORDER BY k;
+INSERT INTO nv VALUES (1, -3);
+SELECT shardfdw.unshard_table('nv');
+SELECT * FROM nv ORDER BY k;
+INSERT INTO nv VALUES (1, -3);
+
+-- commands for shards: one that fails does not take the others back
 CREATE TABLE dup (k int, v int);
 INSERT INTO dup VALUES (1, 1), (1, 1), (2, 2);
 SELECT shardfdw.shard_table('dup', 'k', shards => 2);
@@ -168,6 +179,9 @@ CREATE USER MAPPING FOR st_owner SERVER node1 OPTIONS (user :'USER', password_re
 SET ROLE st_owner;
 CREATE TABLE own (k int PRIMARY KEY, v text);
 INSERT INTO own SELECT i, 'v' || i FROM generate_series(1, 20) i;
+CREATE POLICY own_policy ON own USING (k > 10);
+ALTER TABLE own ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+SELECT count(*) FROM own;
 SELECT shardfdw.shard_table('own', shards => 2, nodes => '{node1}');
 RESET ROLE;
 GRANT USAGE ON FOREIGN SERVER node1 TO st_owner;
@@ -176,6 +190,8 @@ SELECT shardfdw.shard_table('own', shards => 2);
 SELECT count(*), max(v) FROM own;
 SELECT shardfdw.unshard_table('own');
 SELECT count(*), max(v) FROM own;
+ALTER TABLE own NO FORCE ROW LEVEL SECURITY;
+SELECT count(*), min(k) FROM own;
 RESET ROLE;
 
 DROP USER MAPPING FOR st_owner SERVER node1;

@@ -85,9 +85,6 @@ AS $$
 		(SELECT format(' WITH (%s)', string_agg(format('%I = %L', o.option_name, o.option_value), ', '))
 		 FROM pg_options_to_table(reloptions) o HAVING count(*) > 0))
 	UNION ALL
-	SELECT 'ALTER TABLE ', format(' ADD CONSTRAINT %I %s', k.constraint_name, k.definition)
-	FROM shardfdw.check_definitions(relation) k WHERE k.definition LIKE '% NOT VALID'
-	UNION ALL
 	SELECT 'ALTER TABLE ', format(' ALTER COLUMN %I SET STORAGE %s', a.attname,
 		CASE a.attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' ELSE 'EXTENDED' END)
 	FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
@@ -106,9 +103,12 @@ AS $$
 		CASE WHEN i.constraint_def IS NOT NULL THEN ' ADD ' || i.constraint_def
 			ELSE ' USING ' || i.using_clause END
 	FROM shardfdw.index_definitions(relation) i
+	UNION ALL
+	SELECT 'ALTER TABLE ', format(' ADD CONSTRAINT %I %s', k.constraint_name, k.definition)
+	FROM shardfdw.check_definitions(relation) k WHERE k.definition LIKE '% NOT VALID'
 $$;
 COMMENT ON FUNCTION shardfdw.shard_index_commands(regclass) IS
-	'Writes the commands that make a table''s keys and indexes on a shard. Returns what stands before and after the name of the shard.';
+	'Writes the commands that make a table''s keys and indexes, and CHECK constraints that are not valid for old rows, on a shard. Returns what stands before and after the name of the shard.';
 
 CREATE FUNCTION shardfdw.parent_index_commands(relation regclass, sharded boolean)
 	RETURNS SETOF text
@@ -150,6 +150,12 @@ DECLARE
 	table_owner name;
 BEGIN
 	SELECT pg_get_userbyid(c.relowner) INTO table_owner FROM pg_class c WHERE c.oid = relation;
+
+	-- constraints that hold for new rows only come after the old ones
+	FOR r IN SELECT * FROM shardfdw.check_definitions(relation) k WHERE k.definition LIKE '% NOT VALID'
+	LOOP
+		RETURN NEXT format('ALTER TABLE %s ADD CONSTRAINT %I %s', relation, r.constraint_name, r.definition);
+	END LOOP;
 
 	-- column settings that CREATE TABLE ... LIKE leaves out
 	FOR r IN
@@ -250,7 +256,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.successor_commands(regclass) IS
-	'Writes the commands that give a new table of the same name what its columns and indexes do not carry: statistics, triggers, row security, privileges, comment. Returns the commands in order.';
+	'Writes the commands that give a new table of the same name what its columns and indexes do not carry: CHECK constraints that are not valid for old rows, statistics, triggers, row security, privileges, comment. Returns the commands in order.';
 
 CREATE FUNCTION shardfdw.replace_table(relation regclass, partition_by text, old_name name) RETURNS regclass
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -269,11 +275,13 @@ BEGIN
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation;
 
 	EXECUTE format('ALTER TABLE %s RENAME TO %I', relation, old_name);
+	-- policies that bind even the owner must not keep rows back when they are moved
+	EXECUTE format('ALTER TABLE %I.%I NO FORCE ROW LEVEL SECURITY', schema_name, old_name);
 	EXECUTE format('CREATE TABLE %s (LIKE %I.%I INCLUDING DEFAULTS INCLUDING GENERATED INCLUDING IDENTITY INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING COMMENTS)%s',
 				   relation_text, schema_name, old_name, coalesce(' PARTITION BY ' || partition_by, ''));
 	EXECUTE format('ALTER TABLE %s OWNER TO %I', relation_text, table_owner);
 
-	FOR constraint_row IN SELECT * FROM shardfdw.check_definitions(relation)
+	FOR constraint_row IN SELECT * FROM shardfdw.check_definitions(relation) k WHERE k.definition NOT LIKE '% NOT VALID'
 	LOOP
 		EXECUTE format('ALTER TABLE %s ADD CONSTRAINT %I %s', relation_text, constraint_row.constraint_name, constraint_row.definition);
 	END LOOP;

@@ -372,7 +372,7 @@ COMMENT ON FUNCTION shardfdw.key_signature(regclass) IS
 
 CREATE FUNCTION shardfdw.shard_table(relation regclass, key name DEFAULT NULL, shards integer DEFAULT NULL,
 									 nodes name[] DEFAULT NULL, colocate_with regclass DEFAULT NULL) RETURNS void
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off
 AS $$
 #variable_conflict use_variable
 DECLARE

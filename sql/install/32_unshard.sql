@@ -22,7 +22,7 @@ COMMENT ON FUNCTION shardfdw.shards_of(regclass) IS
 	'Lists the shards of a partitioned table by name. Returns each shard, its node, its qualified name there and its bounds.';
 
 CREATE FUNCTION shardfdw.unshard_table(relation regclass) RETURNS void
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off
 AS $$
 #variable_conflict use_variable
 DECLARE
