@@ -12,6 +12,7 @@
  */
 #include "postgres.h"
 
+#include "guc.h"
 #include "miscadmin.h"
 #include "remote/broadcast.h"
 #include "remote/wait.h"
@@ -24,6 +25,24 @@
 
 static ShardWaitSet *wait_set = NULL;
 
+bool
+shard_broadcast_send(ShardConn *conn, const char *sql)
+{
+	if (conn->state != SHARD_CONN_READY)
+		return false;
+	if (shard_guc_log_remote_sql)
+		ereport(LOG,
+				(errmsg("remote SQL on node \"%s\": %s", conn->node, sql),
+				 errhidestmt(true), errhidecontext(true)));
+	if (!PQsendQuery(conn->pg, sql))
+	{
+		conn->state = SHARD_CONN_BROKEN;
+		return false;
+	}
+	(void) shard_connection_flush(conn);
+	return true;
+}
+
 void
 shard_broadcast_start(ShardBroadcast *items, int nitems)
 {
@@ -33,12 +52,8 @@ shard_broadcast_start(ShardBroadcast *items, int nitems)
 
 		item->sent = item->done = false;
 		item->result = NULL;
-		if (!item->sql)
-			continue;
-		if (item->conn->state == SHARD_CONN_READY && PQsendQuery(item->conn->pg, item->sql))
-			item->sent = true;
-		else
-			item->conn->state = SHARD_CONN_BROKEN;
+		if (item->sql)
+			item->sent = shard_broadcast_send(item->conn, item->sql);
 	}
 }
 

@@ -29,6 +29,9 @@ typedef enum ShardBroadcastInterrupt
 	SHARD_BROADCAST_IGNORE		/* nothing */
 } ShardBroadcastInterrupt;
 
+/* Sends one command, and logs it; false when libpq refuses, then conn is broken.  Never raises. */
+extern bool shard_broadcast_send(ShardConn *conn, const char *sql);
+
 /*
  * Starts the commands.  Never raises; what could not be sent has sent = false
  * and its connection is broken.

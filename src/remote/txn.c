@@ -206,7 +206,10 @@ exporter_alive(ShardSnapshot *snapshot, ShardNodeSnapshot *node)
 	return false;
 }
 
-/* Ends the read transaction of conn when it belongs to the snapshot arg. */
+/*
+ * Sends the COMMIT that ends the read transaction of conn when it belongs to
+ * the snapshot arg; its answer is read before the connection is used again.
+ */
 static void
 end_read_transaction(ShardConn *conn, void *arg)
 {
@@ -224,14 +227,11 @@ end_read_transaction(ShardConn *conn, void *arg)
 	 */
 	if (PQtransactionStatus(conn->pg) == PQTRANS_ACTIVE)
 		return;
-	if (PQsendQuery(conn->pg, "COMMIT"))
+	if (shard_broadcast_send(conn, "COMMIT"))
 	{
-		(void) PQflush(conn->pg);
 		conn->end_pending = true;
 		forget_xact(conn);
 	}
-	else
-		conn->state = SHARD_CONN_BROKEN;
 }
 
 static void
@@ -530,35 +530,62 @@ shard_txn_check_writer(ShardConn *conn)
 static ShardConn *
 pick_writer(ShardPool *pool)
 {
-	ShardConn  *connecting = NULL;
 	ShardConn  *leftover = NULL;
 	ShardConn  *conn;
 	dlist_iter	iter;
+
+	dlist_foreach(iter, &pool->conns)
+	{
+		conn = dlist_container(ShardConn, link, iter.cur);
+		if (conn->holder != NULL || conn->invalidated || conn->state != SHARD_CONN_READY ||
+			!shard_connection_usable(conn))
+			continue;
+		if (conn->xact_depth == 0)
+			return conn;
+		if (!conn->snapshot ||
+			node_snapshot(conn->snapshot, conn->serverid, conn->userid)->exporter != conn)
+			leftover = conn;
+	}
+	if (leftover)
+		return leftover;
 
 	shard_pool_warm(pool);
 	dlist_foreach(iter, &pool->conns)
 	{
 		conn = dlist_container(ShardConn, link, iter.cur);
-		if (conn->holder != NULL || conn->invalidated)
-			continue;
-		if (conn->state == SHARD_CONN_CONNECTING)
-			connecting = conn;
-		else if (conn->state == SHARD_CONN_READY && shard_connection_usable(conn))
-		{
-			if (conn->xact_depth == 0)
-				return conn;
-			if (!conn->snapshot ||
-				node_snapshot(conn->snapshot, conn->serverid, conn->userid)->exporter != conn)
-				leftover = conn;
-		}
+		if (conn->holder == NULL && !conn->invalidated && conn->state == SHARD_CONN_CONNECTING)
+			return conn;
 	}
-	if (leftover)
-		return leftover;
-	if (connecting)
-		return connecting;
 	conn = shard_pool_acquire_free(pool);
 	shard_connection_release(conn);
 	return conn;
+}
+
+/*
+ * In a transaction with one snapshot: the new writer of pool imports it, which
+ * has to be waited for, since only then may those who read with it end.  They
+ * do, because the locks they hold could stand in the writer's way for ever.
+ */
+static void
+take_over_snapshot(ShardPool *pool)
+{
+	StringInfoData buf;
+	dlist_iter	iter;
+
+	shard_connection_finish(pool->writer);
+	initStringInfo(&buf);
+	append_writer_begin(pool->writer, GetCurrentTransactionNestLevel(), &buf);
+	if (buf.len > 0)
+		shard_connection_exec(pool->writer, buf.data);
+	pfree(buf.data);
+
+	dlist_foreach(iter, &pool->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		if (conn != pool->writer && conn->holder == NULL)
+			end_read_transaction(conn, xact_snapshot);
+	}
 }
 
 ShardConn *
@@ -567,6 +594,7 @@ shard_txn_writer_start(Oid serverid, Oid userid)
 	ShardPool  *pool = shard_pool_get(serverid, userid);
 	ShardWriter *writer = find_writer(serverid, userid);
 	ShardConn  *conn;
+	bool		takes_over = false;
 
 	touched = true;
 	if (writer)
@@ -589,6 +617,7 @@ shard_txn_writer_start(Oid serverid, Oid userid)
 		 */
 		if (node->state == SNAPSHOT_EXPORTING && exporter_alive(xact_snapshot, node))
 			shard_connection_yield(node->exporter);
+		takes_over = node->state == SNAPSHOT_EXPORTED;
 	}
 	if (!conn)
 		conn = pick_writer(pool);
@@ -597,6 +626,8 @@ shard_txn_writer_start(Oid serverid, Oid userid)
 
 	pool->writer = conn;
 	note_writer(conn, GetCurrentTransactionNestLevel());
+	if (takes_over)
+		take_over_snapshot(pool);
 	return conn;
 }
 
@@ -689,13 +720,10 @@ commit_readers(ShardConnList *readers)
 
 		if (conn->state != SHARD_CONN_READY)
 			continue;			/* the pool closes it */
-		if (PQtransactionStatus(conn->pg) != PQTRANS_ACTIVE && PQsendQuery(conn->pg, "COMMIT"))
-		{
-			(void) PQflush(conn->pg);
-			conn->end_pending = true;
-		}
-		else
+		if (PQtransactionStatus(conn->pg) == PQTRANS_ACTIVE)
 			conn->state = SHARD_CONN_BROKEN;
+		else if (shard_broadcast_send(conn, "COMMIT"))
+			conn->end_pending = true;
 		forget_xact(conn);
 	}
 }
