@@ -94,6 +94,17 @@ shard_pool_discard(ShardConn *conn)
 		destroy(conn);
 }
 
+/*
+ * Nobody has waited for conn to be opened (its statement was over before), and
+ * now its time has run out.
+ */
+static bool
+was_forgotten(const ShardConn *conn)
+{
+	return conn->state == SHARD_CONN_CONNECTING && conn->connect_deadline != 0 &&
+		GetCurrentTimestamp() >= conn->connect_deadline;
+}
+
 /* Closes idle connections of pool that nobody can use any more. */
 static void
 sweep(ShardPool *pool)
@@ -105,7 +116,7 @@ sweep(ShardPool *pool)
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
 
 		if (!conn->holder && conn->xact_depth == 0 &&
-			(conn->invalidated || conn->state == SHARD_CONN_BROKEN))
+			(conn->invalidated || conn->state == SHARD_CONN_BROKEN || was_forgotten(conn)))
 			destroy(conn);
 	}
 }
