@@ -133,6 +133,17 @@ shardForeignAsyncConfigureWait(AsyncRequest *areq)
 		return;
 
 	Assert(state->nsources == 1);
+
+	/*
+	 * Append waits without a timeout, so connecting is waited for here; all
+	 * children have begun to connect, so it does not add up.
+	 */
+	while (shard_stream_connecting(state->streams[0]))
+	{
+		shard_stream_wait(state->streams, state->nsources, state->wait_set);
+		if (try_complete_pending(areq))
+			return;
+	}
 	fd = shard_stream_socket(state->streams[0], &events);
 	if (fd >= 0)
 	{

@@ -769,6 +769,12 @@ shard_stream_wait(ShardStream **streams, int nstreams, ShardWaitSet *set)
 	}
 }
 
+bool
+shard_stream_connecting(const ShardStream *stream)
+{
+	return stream->state == STREAM_CONNECTING;
+}
+
 int
 shard_stream_socket(ShardStream *stream, int *events)
 {

@@ -66,6 +66,9 @@ extern void shard_stream_wait(ShardStream **streams, int nstreams, ShardWaitSet 
  */
 extern int	shard_stream_socket(ShardStream *stream, int *events);
 
+/* Its connection is being opened: only shard_stream_wait() minds connect_timeout. */
+extern bool shard_stream_connecting(const ShardStream *stream);
+
 /* Rows changed, from the command tag, after SHARD_STREAM_DONE (DML). */
 extern int64 shard_stream_affected(ShardStream *stream);
 
