@@ -42,11 +42,14 @@ SET client_min_messages = warning;
 DROP ROLE IF EXISTS opt_role;
 CREATE ROLE opt_role;
 GRANT USAGE ON FOREIGN SERVER opt TO opt_role;
+GRANT USAGE ON FOREIGN DATA WRAPPER shardfdw TO opt_role;
 SET ROLE opt_role;
 CREATE USER MAPPING FOR opt_role SERVER opt OPTIONS (user 'u', password_required 'false');
 CREATE USER MAPPING FOR opt_role SERVER opt OPTIONS (user 'u', sslcert '/etc/passwd');
 CREATE USER MAPPING FOR opt_role SERVER opt OPTIONS (user 'u', sslkey '/etc/passwd');
 CREATE USER MAPPING FOR opt_role SERVER opt OPTIONS (user 'u', password_required 'true');
+CREATE SERVER opt_own FOREIGN DATA WRAPPER shardfdw OPTIONS (service 'x');
+CREATE SERVER opt_own FOREIGN DATA WRAPPER shardfdw OPTIONS (passfile 'x');
 RESET ROLE;
 
 SELECT srvname, option_name, option_value FROM pg_foreign_server, pg_options_to_table(srvoptions) WHERE srvname = 'opt' ORDER BY 2;

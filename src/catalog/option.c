@@ -124,6 +124,13 @@ shardfdw_validator(PG_FUNCTION_ARGS)
 			report_unknown_option(elem->defname, place);
 		if (def != NULL)
 			check_value(elem, def);
+		else if (place == ON_SERVER && shard_conninfo_is_superuser_option(elem->defname) &&
+				 !superuser())
+			ereport(ERROR,
+					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+					 errmsg("option \"%s\" is superuser-only", elem->defname),
+					 errhint("Servers with the %s option set may only be created or modified by the superuser.",
+							 elem->defname)));
 	}
 
 	PG_RETURN_VOID();
