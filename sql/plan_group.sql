@@ -113,3 +113,5 @@ PREPARE p(int, text) AS SELECT g + $1, CASE WHEN s = $2 THEN $2 ELSE '-' END COL
 SET plan_cache_mode = force_generic_plan;
 EXECUTE p(2, 's1');
 RESET plan_cache_mode;
+SET search_path = public;
+DROP SCHEMA pgr CASCADE;

@@ -101,3 +101,5 @@ DELETE FROM renamed WHERE k = 1 RETURNING ctid IS NOT NULL AS ctid, s;
 SELECT plan('SELECT max(s), count(*) FROM renamed WHERE k > 1');
 SELECT max(s), count(*) FROM renamed WHERE k > 1;
 INSERT INTO renamed VALUES (4, 'd') ON CONFLICT DO NOTHING RETURNING s;
+SET search_path = public;
+DROP SCHEMA pm CASCADE;

@@ -139,3 +139,5 @@ RESET plan_cache_mode;
 
 DROP OWNED BY regress_plan_reader;
 DROP ROLE regress_plan_reader;
+SET search_path = public;
+DROP SCHEMA ps CASCADE;
