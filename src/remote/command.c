@@ -16,6 +16,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "miscadmin.h"
 #include "remote/command.h"
 #include "remote/error.h"
 #include "remote/pool.h"
@@ -44,6 +45,8 @@ typedef struct Lane
 	int			current;		/* index of its current command */
 	LaneStep	step;
 	bool		exporting;
+	bool		copying;		/* the node sends the data of a COPY, which nobody wants */
+	bool		copied;			/* the current command was such a COPY */
 } Lane;
 
 typedef struct CommandRun
@@ -148,10 +151,17 @@ static void
 raise_failure(CommandRun *run, int i)
 {
 	PGresult   *res = run->failures[i];
+	Lane	   *lane = &run->lanes[run->laneno[i]];
+
+	if (!res && lane->copied && lane->current == i)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("COPY from or to the client is not possible in a command for nodes"),
+				 errdetail("Node \"%s\".", lane->conn->node)));
 
 	run->failures[i] = NULL;
-	shard_error_report(ERROR, res, run->lanes[run->laneno[i]].conn,
-					   run->commands[i].label, run->commands[i].sql);
+	shard_error_report(ERROR, res, lane->conn, run->commands[i].label,
+					   run->commands[i].sql);
 }
 
 /* noerror: all commands of the lane from its current one on have failed with the current error. */
@@ -378,9 +388,20 @@ take_result(CommandRun *run, Lane *lane, PGresult *res)
 			else
 				run->failures[lane->current] = res;
 			return;
+		case PGRES_COPY_OUT:
+			lane->copying = lane->copied = true;
+			PQclear(res);
+			return;
+		case PGRES_COPY_IN:
+			PQclear(res);
+			/* the node answers with an error; nothing else waits to be sent */
+			lane->copied = true;
+			if (PQputCopyEnd(lane->conn->pg, "COPY is not possible here") != 1)
+				shard_error_protocol(lane->conn, command->label, "COPY is not possible here");
+			return;
 		default:
 			PQclear(res);
-			shard_error_protocol(lane->conn, command->label, "COPY is not possible here");
+			shard_error_protocol(lane->conn, command->label, "not the kind of result that was asked for");
 	}
 	if (lane->step == LANE_COMMAND)
 	{
@@ -398,6 +419,7 @@ next_of_lane(CommandRun *run, int laneno)
 	Lane	   *lane = &run->lanes[laneno];
 
 	lane->current = next_command(run, laneno, lane->current + 1);
+	lane->copied = false;
 	lane->step = lane->current < run->ncommands ? LANE_SEND : LANE_END;
 }
 
@@ -437,8 +459,9 @@ command_failed(CommandRun *run, int laneno)
 		lane->conn->state = SHARD_CONN_BROKEN;
 		fail_rest(run, laneno, command->error);
 	}
-	else if (run->guarded && PQtransactionStatus(lane->conn->pg) == PQTRANS_INERROR)
+	else if (run->guarded)
 	{
+		lane->copied = false;
 		lane->step = LANE_ROLLBACK;
 		shard_connection_send(lane->conn,
 							  "ROLLBACK TO SAVEPOINT shardfdw_command; RELEASE SAVEPOINT shardfdw_command");
@@ -464,7 +487,7 @@ end_step(CommandRun *run, int laneno)
 		next_of_lane(run, laneno);
 		return;
 	}
-	if (run->failures[lane->current] || PQstatus(lane->conn->pg) != CONNECTION_OK)
+	if (run->failures[lane->current] || lane->copied || PQstatus(lane->conn->pg) != CONNECTION_OK)
 	{
 		command_failed(run, laneno);
 		return;
@@ -493,6 +516,22 @@ end_step(CommandRun *run, int laneno)
 	next_of_lane(run, laneno);
 }
 
+/* Throws away what is here of a COPY's data; false when more must come. */
+static bool
+skip_copy_data(Lane *lane)
+{
+	char	   *row;
+	int			len;
+
+	while ((len = PQgetCopyData(lane->conn->pg, &row, 1)) > 0)
+	{
+		PQfreemem(row);
+		CHECK_FOR_INTERRUPTS();
+	}
+	lane->copying = len == 0 && PQstatus(lane->conn->pg) == CONNECTION_OK;
+	return !lane->copying;
+}
+
 /* Moves a lane on as far as it goes; the socket events to wait for, 0 when it has ended. */
 static int
 advance(CommandRun *run, int laneno)
@@ -519,7 +558,9 @@ advance(CommandRun *run, int laneno)
 			begin_command(run, lane);
 			dry = false;
 		}
-		else if (PQstatus(conn->pg) == CONNECTION_BAD || !PQisBusy(conn->pg))
+		else if (lane->copying && skip_copy_data(lane))
+			continue;
+		else if (!lane->copying && (PQstatus(conn->pg) == CONNECTION_BAD || !PQisBusy(conn->pg)))
 		{
 			PGresult   *res = PQgetResult(conn->pg);
 

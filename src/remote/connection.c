@@ -738,8 +738,10 @@ shard_connection_usable(ShardConn *conn)
 		conn->state = SHARD_CONN_BROKEN;
 		return false;
 	}
-	if (conn->end_pending)
-		return true;			/* settled before the next statement */
+	if (!shard_connection_settle(conn))
+		return true;			/* its COMMIT has not ended; settled before the next statement */
+	if (conn->state != SHARD_CONN_READY)
+		return false;
 	status = PQtransactionStatus(conn->pg);
 	if (status == PQTRANS_ACTIVE || status == PQTRANS_UNKNOWN)
 	{
