@@ -1,0 +1,117 @@
+# Declaring: the library in new sessions, nodes that fit and nodes that do not, nodes that are down, and
+# columns that only newer majors have.
+
+use strict;
+use warnings;
+
+use ShardCluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $c = ShardCluster->new(nodes => 2, add_nodes => 0, extension => 0, coordinator_conf => "session_preload_libraries = 'auto_explain'\n");
+my $coordinator = $c->coordinator;
+my $version = $coordinator->safe_psql('postgres', 'SHOW server_version_num');
+
+# auto_explain is contrib, which not every installation has.
+if ($coordinator->psql('postgres', 'SELECT 1') != 0)
+{
+	$coordinator->adjust_conf('postgresql.conf', 'session_preload_libraries', "''");
+	$coordinator->restart;
+}
+my $others = $coordinator->safe_psql('postgres', 'SHOW session_preload_libraries');
+my $preloads = sub { return $coordinator->safe_psql($_[0], 'SHOW session_preload_libraries'); };
+
+# Libraries in new sessions
+$c->safe_psql('CREATE EXTENSION shardfdw');
+is($preloads->('postgres'), join(', ', grep { $_ } $others, 'shardfdw'), 'CREATE EXTENSION adds the library to what sessions load');
+$c->safe_psql('DROP EXTENSION shardfdw; CREATE EXTENSION shardfdw');
+is($preloads->('postgres'), join(', ', grep { $_ } $others, 'shardfdw'), 'once');
+is($coordinator->safe_psql('template1', 'SHOW session_preload_libraries'), $others, 'in this database alone');
+$c->safe_psql(q{CREATE DATABASE "odd "" name"});
+$coordinator->safe_psql('odd " name', q{ALTER DATABASE "odd "" name" SET session_preload_libraries = '$libdir/shardfdw'});
+$coordinator->safe_psql('odd " name', 'CREATE EXTENSION shardfdw');
+is($preloads->('odd " name'), '"$libdir/shardfdw"', 'not beside the same library by its path');
+$c->safe_psql(q{DROP DATABASE "odd "" name"; CREATE DATABASE preloaded});
+$coordinator->append_conf('postgresql.conf', "shared_preload_libraries = 'shardfdw'\n");
+$coordinator->restart;
+$coordinator->safe_psql('preloaded', 'CREATE EXTENSION shardfdw');
+is($preloads->('preloaded'), $others, 'not when the server loads it');
+is($coordinator->safe_psql('preloaded', 'SHOW shardfdw.default_shards'), 16, 'settings are there');
+$coordinator->adjust_conf('postgresql.conf', 'shared_preload_libraries', "''");
+$coordinator->restart;
+
+# What add_node tells
+my ($host, $port) = $c->node_address(1);
+my ($rc, $out, $err) = $c->psql(qq{SELECT shardfdw.add_node('node1', '$host', $port, 'postgres')});
+is($rc, 0, 'add_node');
+like($err, qr/node "node1": connect: reachable/, 'tells that the node is reachable');
+like($err, qr/node "node1": version: PostgreSQL \d+/, 'its version');
+like($err, qr/node "node1": encoding: UTF8/, 'its encoding');
+like($err, qr/node "node1": collation: /, 'its collation');
+like($err, qr/NOTICE: +node "node1": max_prepared_transactions: 20/, 'its prepared transactions');
+like($err, qr/node "node1": cores: [1-9]/, 'its cores');
+like($c->safe_psql(q{SELECT cores FROM shardfdw.nodes}), qr/^[1-9]/, 'which become an option');
+
+($host, $port) = $c->node_address(2);
+$c->node_safe_psql(2, q{CREATE DATABASE latin TEMPLATE template0 ENCODING 'SQL_ASCII'; CREATE DATABASE locale TEMPLATE template0 LC_CTYPE 'C.UTF-8'; CREATE ROLE plain LOGIN});
+($rc, $out, $err) = $c->psql(qq{SELECT shardfdw.add_node('latin', '$host', $port, 'latin')});
+like($err, qr/could not add node "latin".*encoding: SQL_ASCII, but UTF8 here/s, 'another encoding is an error');
+($rc, $out, $err) = $c->psql(qq{SELECT shardfdw.add_node('locale', '$host', $port, 'locale', 'plain', options => '{"password_required": "false"}')});
+like($err, qr/WARNING: +node "locale": collation: .*, but .* here/, 'another locale is a warning');
+like($err, qr/cores: not known.*ALTER SERVER locale OPTIONS/s, 'a role without the right to read the number of cores');
+$c->safe_psql(q{SELECT shardfdw.remove_node('locale')});
+$c->node(2)->append_conf('postgresql.conf', 'max_prepared_transactions = 0');
+$c->node(2)->restart;
+($rc, $out, $err) = $c->psql(qq{SELECT shardfdw.add_node('node2', '$host', $port, 'postgres')});
+like($err, qr/WARNING: +node "node2": max_prepared_transactions: 0\nHINT/, 'no prepared transactions are a warning');
+$c->node(2)->adjust_conf('postgresql.conf', 'max_prepared_transactions', '20');
+$c->node(2)->restart;
+($rc, $out, $err) = $c->psql(q{SELECT shardfdw.add_node('node3', 'host.invalid', 5432, 'postgres')});
+like($err, qr/could not add node "node3".*host\.invalid/s, 'a host that does not exist');
+is($c->safe_psql('SELECT name FROM shardfdw.nodes ORDER BY name'), "node1\nnode2", 'only nodes that can be used are there');
+
+# A node that is down
+$c->safe_psql(q{CREATE TABLE t (k int PRIMARY KEY, v text); INSERT INTO t SELECT g, 'v' FROM generate_series(1, 100) g;
+	CREATE TABLE later (k int PRIMARY KEY); INSERT INTO later SELECT generate_series(1, 100)});
+$c->shard_table('t', undef, shards => 4);
+$c->stop_node(2, 'immediate');
+($rc, $out, $err) = $c->psql(q{SELECT node, "check", status FROM shardfdw.check_nodes() WHERE "check" IN ('connect', 'shards') ORDER BY 1, 2});
+is($out, "node1|connect|ok\nnode1|shards|ok\nnode2|connect|error", 'check_nodes with a node down');
+($rc, $out, $err) = $c->psql(q{SELECT shard, size_bytes > 0 FROM shardfdw.shards ORDER BY shard::text});
+is($out, "t_00|t\nt_01|\nt_02|t\nt_03|", 'sizes of the shards that answer');
+like($err, qr/WARNING: +could not ask node "node2"/, 'and a warning');
+($rc, $out, $err) = $c->psql(q{SELECT shardfdw.shard_table('later', shards => 4)});
+isnt($rc, 0, 'shard_table with a node down');
+like($err, qr/"node2"/, 'names the node');
+is($c->safe_psql('SELECT relkind, (SELECT count(*) FROM later) FROM pg_class WHERE oid = \'later\'::regclass'), 'r|100', 'the table is as it was');
+is($c->node_safe_psql(1, q{SELECT count(*) FROM pg_class WHERE relname LIKE 'later%'}), 0, 'and nothing is on the other node');
+($rc, $out, $err) = $c->psql(q{SELECT shardfdw.unshard_table('t')});
+like($err, qr/"node2"/, 'unshard_table with a node down');
+($rc, $out, $err) = $c->psql(q{SELECT node, ok FROM shardfdw.run_on_nodes('SELECT 1') ORDER BY 1});
+is($out, "node1|t\nnode2|f", 'run_on_nodes with a node down');
+$c->start_node(2);
+is($c->safe_psql('SELECT count(*) FROM t'), 100, 'the rows are there when it is back');
+
+# A host that does not answer: connect_timeout is the limit.
+my $before = time;
+($rc, $out, $err) = $c->psql(q{SELECT shardfdw.add_node('silent', '192.0.2.1', 5432, 'postgres', options => '{"connect_timeout": "2"}')});
+isnt($rc, 0, 'a host that does not answer');
+like($err, qr/could not add node "silent"/, 'is an error that names the node');
+cmp_ok(time - $before, '<', 6, 'within connect_timeout');
+
+SKIP:
+{
+	skip 'virtual generated columns came with 18', 4 if $version < 180000;
+	$c->safe_psql(q{CREATE TABLE virtual (k int PRIMARY KEY, w int GENERATED ALWAYS AS (k * 2) VIRTUAL, s int GENERATED ALWAYS AS (k * 3) STORED);
+		INSERT INTO virtual SELECT g FROM generate_series(1, 50) g});
+	$c->shard_table('virtual', 'k', shards => 3);
+	$c->safe_psql('INSERT INTO virtual VALUES (100)');
+	is($c->safe_psql('SELECT sum(w), sum(s) FROM virtual'), '2750|4125', 'virtual generated columns');
+	is($c->safe_psql('SELECT k, s FROM virtual WHERE w = 200'), '100|300', 'in conditions');
+	is($c->node_safe_psql(1, q{SELECT count(*) > 0 FROM pg_attribute WHERE attrelid = 'virtual_00'::regclass AND attgenerated = 'v'}), 't', 'on the shards');
+	$c->safe_psql(q{SELECT shardfdw.unshard_table('virtual')});
+	is($c->safe_psql('SELECT sum(w), sum(s) FROM virtual'), '2750|4125', 'and in the plain table afterwards');
+}
+
+done_testing();
