@@ -1,5 +1,8 @@
 -- The foreign-data wrapper, the server that stands for the whole cluster, and the library in every session.
 
+-- Schema shardfdw may have been there before, with objects of others: nothing is looked up in it.
+SET LOCAL search_path = pg_catalog, pg_temp;
+
 CREATE FUNCTION shardfdw.shardfdw_handler() RETURNS fdw_handler
 	LANGUAGE c STRICT AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION shardfdw.shardfdw_handler() IS
