@@ -698,6 +698,21 @@ next_result(ShardConn *conn, TimestampTz deadline, bool noerror, PGresult **res)
 	return true;
 }
 
+/* True when res is the last message of a session. */
+static bool
+is_fatal(const PGresult *res)
+{
+	const char *severity = PQresultErrorField(res, PG_DIAG_SEVERITY_NONLOCALIZED);
+
+	return severity && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0);
+}
+
+bool
+shard_connection_is_lost(const ShardConn *conn, const PGresult *res)
+{
+	return PQstatus(conn->pg) == CONNECTION_BAD || is_fatal(res);
+}
+
 bool
 shard_connection_settle(ShardConn *conn)
 {
@@ -718,6 +733,14 @@ shard_connection_settle(ShardConn *conn)
 			return true;
 		}
 		shard_connection_note_result(conn, res);
+		if (is_fatal(res))
+		{
+			/* the session has ended; nothing was at stake */
+			conn->end_pending = false;
+			conn->state = SHARD_CONN_BROKEN;
+			PQclear(res);
+			return true;
+		}
 		if (PQresultStatus(res) == PGRES_FATAL_ERROR && PQstatus(conn->pg) == CONNECTION_OK)
 			shard_error_report(WARNING, res, conn, NULL, NULL);
 		else

@@ -165,6 +165,9 @@ extern void shard_connection_flush_notices(ShardConn *conn);
  */
 extern bool shard_connection_settle(ShardConn *conn);
 
+/* True when a failure means that the session has ended. */
+extern bool shard_connection_is_lost(const ShardConn *conn, const PGresult *res);
+
 /* True when conn, without a holder, can take a new statement: alive, no query under way. */
 extern bool shard_connection_usable(ShardConn *conn);
 

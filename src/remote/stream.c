@@ -225,7 +225,10 @@ send_statement(ShardStream *stream)
 	return ready;
 }
 
-/* Moves stream on until its statement is sent; false when it has to wait. */
+/*
+ * Moves stream on until its statement is sent; false when it has to wait, or
+ * has lost its connection and is queued again.
+ */
 static bool
 advance(ShardStream *stream)
 {
@@ -237,9 +240,18 @@ advance(ShardStream *stream)
 	}
 	if (stream->state == STREAM_SETTLING)
 	{
-		if (!shard_connection_settle(stream->conn))
+		ShardConn  *conn = stream->conn;
+
+		if (!shard_connection_settle(conn))
 			return false;
 		stream->state = STREAM_SNAPSHOT;
+		if (conn->state == SHARD_CONN_BROKEN && conn->xact_depth == 0 && !stream->spec.as_writer)
+		{
+			/* it ended together with its last transaction: another one, please */
+			give_up_connection(stream, STREAM_QUEUED);
+			enqueue(stream, true);
+			return false;
+		}
 	}
 	if (stream->state == STREAM_SNAPSHOT)
 		return send_statement(stream);
@@ -247,16 +259,6 @@ advance(ShardStream *stream)
 }
 
 /* ---------- reading ---------- */
-
-/* True when the failure res (or no answer) means that the connection is gone. */
-static bool
-connection_is_lost(ShardConn *conn, PGresult *res)
-{
-	const char *severity = PQresultErrorField(res, PG_DIAG_SEVERITY_NONLOCALIZED);
-
-	return PQstatus(conn->pg) == CONNECTION_BAD ||
-		(severity && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0));
-}
 
 /*
  * After an error or a cancel: what became of the remote transaction.  When it
@@ -297,7 +299,7 @@ handle_error(ShardStream *stream)
 {
 	ShardConn  *conn = stream->conn;
 	PGresult   *error = stream->error;
-	bool		lost = connection_is_lost(conn, error);
+	bool		lost = shard_connection_is_lost(conn, error);
 
 	stream->error = NULL;
 	if (!lost && stream->spec.nparams > 0 && shard_connection_is_stale(error))
@@ -416,7 +418,7 @@ shard_stream_next(ShardStream *stream, ShardRow *row)
 			case STREAM_CONNECTING:
 			case STREAM_SETTLING:
 			case STREAM_SNAPSHOT:
-				if (!advance(stream))
+				if (!advance(stream) && stream->state != STREAM_QUEUED)
 					return SHARD_STREAM_WAIT;
 				continue;
 			case STREAM_PREAMBLE:
@@ -461,9 +463,11 @@ stream_yield(ShardConn *conn, void *arg)
 
 	/* A statement that has not begun must still see what it would have seen. */
 	while (!advance(stream))
+	{
+		if (stream->conn != conn)
+			return;				/* it was lost */
 		shard_stream_wait(&stream, 1, NULL);
-	if (stream->conn != conn)
-		return;
+	}
 
 	/* The reader may hold a row that lies in these. */
 	stream->values = MemoryContextAlloc(stream->cxt, ncolumns * sizeof(char *));
@@ -548,9 +552,13 @@ shard_stream_drain_queue(ShardPool *pool)
 		dlist_foreach(iter, &pool->conns)
 		{
 			ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+			ShardStream *stream;
 
-			if (conn->holder && conn->holder->yield == stream_yield && !advance(conn->holder->arg))
-				unsent = conn->holder->arg;
+			if (!conn->holder || conn->holder->yield != stream_yield)
+				continue;
+			stream = conn->holder->arg;
+			if (!advance(stream))
+				unsent = stream;
 		}
 		if (!unsent)
 			break;
