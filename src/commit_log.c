@@ -47,11 +47,14 @@ find_relation(const char *name)
 	return OidIsValid(nspid) ? get_relname_relid(name, nspid) : InvalidOid;
 }
 
+/* NULL when there is no log and missing_ok. */
 static Relation
-open_log(LOCKMODE lockmode)
+open_log(LOCKMODE lockmode, bool missing_ok)
 {
 	Oid			relid = find_relation("commit_log");
 
+	if (!OidIsValid(relid) && missing_ok)
+		return NULL;
 	if (!OidIsValid(relid))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
@@ -78,7 +81,7 @@ void
 shard_commit_log_insert(FullTransactionId xid, int64 token,
 						const char *const *nodes, int nnodes)
 {
-	Relation	log = open_log(RowExclusiveLock);
+	Relation	log = open_log(RowExclusiveLock, false);
 	Datum		values[LOG_NATTS];
 	bool		nulls[LOG_NATTS] = {false};
 	Datum	   *names = palloc(nnodes * sizeof(Datum));
@@ -98,7 +101,7 @@ shard_commit_log_insert(FullTransactionId xid, int64 token,
 bool
 shard_commit_log_contains(FullTransactionId xid, int64 token)
 {
-	Relation	log = open_log(AccessShareLock);
+	Relation	log = open_log(AccessShareLock, false);
 	SysScanDesc scan = begin_lookup(log, xid, token);
 	bool		found = HeapTupleIsValid(systable_getnext(scan));
 
@@ -110,11 +113,15 @@ shard_commit_log_contains(FullTransactionId xid, int64 token)
 bool
 shard_commit_log_delete(FullTransactionId xid, int64 token)
 {
-	Relation	log = open_log(RowExclusiveLock);
-	SysScanDesc scan = begin_lookup(log, xid, token);
-	HeapTuple	tuple = systable_getnext(scan);
+	Relation	log = open_log(RowExclusiveLock, true);
+	SysScanDesc scan;
+	HeapTuple	tuple;
 	bool		deleted = false;
 
+	if (!log)
+		return false;
+	scan = begin_lookup(log, xid, token);
+	tuple = systable_getnext(scan);
 	if (HeapTupleIsValid(tuple))
 	{
 		TM_FailureData failure;
@@ -148,7 +155,7 @@ names_of_array(ArrayType *array)
 List *
 shard_commit_log_read(void)
 {
-	Relation	log = open_log(AccessShareLock);
+	Relation	log = open_log(AccessShareLock, false);
 	SysScanDesc scan = systable_beginscan(log, InvalidOid, false, SnapshotSelf, 0, NULL);
 	List	   *entries = NIL;
 	HeapTuple	tuple;

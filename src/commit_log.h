@@ -31,8 +31,8 @@ extern void shard_commit_log_insert(FullTransactionId xid, int64 token,
 extern bool shard_commit_log_contains(FullTransactionId xid, int64 token);
 
 /*
- * Deletes a row in the current transaction; false when it is not there or when
- * another transaction is at it.  Does not wait.
+ * Deletes a row in the current transaction; false when it (or the log) is not
+ * there, or when another transaction is at it.  Does not wait.
  */
 extern bool shard_commit_log_delete(FullTransactionId xid, int64 token);
 

@@ -28,9 +28,9 @@
  *	  the log row has the token.
  *
  * The row of a transaction all of whose nodes have confirmed is deleted by the
- * next two-phase commit of the same session, so the log stays short without
- * transactions of its own; rows that remain when a session ends are left to
- * recover().
+ * next two-phase commit of the same session, or when the session ends, so the
+ * log has no more rows than there are sessions.  What remains after a crash is
+ * left to recover().
  *
  * When a connection is lost while PREPARE or COMMIT PREPARED is under way, its
  * outcome is not known.  One attempt is made over a new connection with the
@@ -49,6 +49,7 @@
 #include "remote/twophase.h"
 #include "remote/wait.h"
 #include "storage/fd.h"
+#include "storage/ipc.h"
 #include "storage/latch.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -66,6 +67,7 @@ static FullTransactionId current_xid;
 static int64 current_token;
 static FullTransactionId settled_xid;
 static int64 settled_token;
+static bool exit_callback_registered = false;
 
 /* ---------- identifiers ---------- */
 
@@ -170,6 +172,24 @@ check_prepared(ShardBroadcast *items, int nitems)
 		raise_not_prepared(&items[failed]);
 }
 
+/*
+ * The client has gone: deletes the row of the last transaction.  Nothing waits
+ * for the disk; a row that a crash brings back does no harm.
+ */
+static void
+forget_at_exit(int code, Datum arg)
+{
+	if (code != 0 || !FullTransactionIdIsValid(settled_xid))
+		return;
+	AbortOutOfAnyTransaction();
+	synchronous_commit = SYNCHRONOUS_COMMIT_OFF;
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	(void) shard_commit_log_delete(settled_xid, settled_token);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+}
+
 /* The row of the current transaction, in place of the one of this session's last. */
 static void
 write_log(ShardConn **conns, int nconns)
@@ -200,6 +220,11 @@ shard_twophase_prepare(ShardConn **conns, int nconns)
 				 errmsg("a transaction cannot commit on more than %d nodes", MAX_PARTICIPANTS)));
 	current_xid = GetTopFullTransactionId();
 	current_token = new_token();
+	if (!exit_callback_registered)
+	{
+		before_shmem_exit(forget_at_exit, (Datum) 0);
+		exit_callback_registered = true;
+	}
 
 	for (int i = 0; i < nconns; i++)
 	{

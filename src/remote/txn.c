@@ -655,6 +655,17 @@ shard_txn_writer(Oid serverid, Oid userid)
 static void
 check_committed(ShardBroadcast *items, int nitems)
 {
+	int			ncommitted = 0;
+
+	for (int i = 0; i < nitems; i++)
+		if (shard_broadcast_ok(&items[i], "COMMIT"))
+			ncommitted++;
+	if (ncommitted > 0 && ncommitted < nitems)
+		ereport(WARNING,
+				(errcode(ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN),
+				 errmsg("the transaction has committed on %d of %d nodes", ncommitted, nitems),
+				 errhint("Set shardfdw.commit_protocol to '2pc' to commit on all nodes or on none.")));
+
 	for (int i = 0; i < nitems; i++)
 	{
 		ShardBroadcast *item = &items[i];
