@@ -86,6 +86,16 @@ same('prepared statements',
 	  . "\nEXECUTE d(80001);");
 same('ON CONFLICT DO NOTHING without a conflict', "INSERT INTO {t}(id, v) VALUES (80100, 1), (80101, 2) ON CONFLICT DO NOTHING;");
 
+same('no part of a statement sees what another one writes', q{
+WITH i AS (INSERT INTO {t}(id, v) SELECT g, 1 FROM generate_series(81001, 81050) g RETURNING id) SELECT count(*), (SELECT count(*) FROM {t}) FROM i;
+WITH i AS (INSERT INTO {t}(id, v) VALUES (81100, 1), (81101, 1) RETURNING id) SELECT * FROM i UNION ALL SELECT id FROM {t} WHERE id > 81040;
+WITH d AS (DELETE FROM {t} WHERE id BETWEEN 81001 AND 81010 RETURNING id) SELECT count(*), (SELECT count(*) FROM {t}) FROM d;
+WITH d AS (DELETE FROM {t} WHERE id BETWEEN 81011 AND 81020 AND random() < 2 RETURNING id) SELECT count(*), (SELECT count(*) FROM {t}) FROM d;
+WITH u AS (UPDATE {t} SET v = 100000 WHERE id > 81000 RETURNING id) SELECT count(*), (SELECT max(v) FROM {t}) FROM u;
+WITH i AS (INSERT INTO {t}(id, v) SELECT g, 1 FROM generate_series(82001, 82050) g) SELECT count(*) FROM {t};
+INSERT INTO {t}(id, v) SELECT g, (SELECT count(*) FROM {t} b WHERE b.id > g) FROM generate_series(83001, 83020) g;
+});
+
 # --- transactions
 
 same('savepoints', q{

@@ -21,6 +21,7 @@
 #include "compat.h"
 #include "executor/fdw_executor.h"
 #include "executor/param.h"
+#include "executor/statement_view.h"
 #include "lib/ilist.h"
 #include "planner/plan_private.h"
 #include "remote/command.h"
@@ -164,6 +165,7 @@ shardBeginDirectModify(ForeignScanState *node, int eflags)
 	}
 	state->group = join_group(node);
 	node->fdw_state = state;
+	shard_statement_view_pin(estate, state->shard->serverid, state->userid);
 }
 
 /* Makes the text and the parameters. Memory: current context. */

@@ -26,6 +26,7 @@
 #include "deparse/dml.h"
 #include "executor/fdw_executor.h"
 #include "executor/row_sink.h"
+#include "executor/statement_view.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "optimizer/optimizer.h"
@@ -174,6 +175,7 @@ create_state(ModifyTableState *mtstate, ResultRelInfo *rinfo, const ShardModifyP
 	state->label = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(state->rel)),
 											  RelationGetRelationName(state->rel));
 	state->attnos = plan->target_attnos;
+	shard_statement_view_pin(estate, state->serverid, state->userid);
 
 	if (shard_modify_by_copy(plan, rinfo))
 		state->sink = shard_row_sink_get(estate, mtstate->ps.plan == NULL);

@@ -1,0 +1,148 @@
+/*
+ * statement_view.c
+ *	  What a statement that both reads and writes sees of the nodes.
+ *
+ * In PostgreSQL no part of a statement sees what another part of it writes:
+ *
+ *	 WITH i AS (INSERT INTO t ... RETURNING *) SELECT ... FROM i, t
+ *
+ * reads t as it was.  A scan of ours takes its snapshot of a node when it
+ * starts, which may be after the INSERT; then it would read on the connection
+ * that has written, and see the new rows.  So the snapshot is taken before: a
+ * connection that only reads exports it, and all scans of the statement use it
+ * (remote/txn.h).
+ *
+ * It cannot be had after the transaction has written to the node in an earlier
+ * statement (other connections do not see that), nor at REPEATABLE READ and
+ * above, where the writer shares the transaction's snapshot.  Then such a scan
+ * sees what its own statement has written before it starts.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/pg_class.h"
+#include "executor/statement_view.h"
+#include "lib/ilist.h"
+#include "nodes/plannodes.h"
+#include "remote/pool.h"
+#include "remote/stream.h"
+#include "remote/txn.h"
+#include "utils/memutils.h"
+
+/* A statement whose nodes are being pinned. */
+typedef struct PinnedStatement
+{
+	slist_node	link;			/* in statements */
+	EState	   *estate;
+	bool		needed;			/* it may read after it has written */
+	List	   *pools;			/* of ShardPool: nodes dealt with */
+} PinnedStatement;
+
+/* Statements in progress, innermost first. */
+static slist_head statements = SLIST_STATIC_INIT(statements);
+
+static void
+forget_statement(void *arg)
+{
+	slist_delete(&statements, &((PinnedStatement *) arg)->link);
+}
+
+/*
+ * Does a part of the statement that does not feed the writing one read foreign
+ * or partitioned tables?
+ */
+static bool
+reads_beside_writing(EState *estate)
+{
+	PlannedStmt *stmt = estate->es_plannedstmt;
+	Index		rti = 0;
+	ListCell   *lc;
+
+	if (stmt == NULL || !stmt->hasModifyingCTE)
+		return false;
+	foreach(lc, stmt->rtable)
+	{
+		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+
+		rti++;
+		if (rte->rtekind == RTE_RELATION &&
+			(rte->relkind == RELKIND_FOREIGN_TABLE || rte->relkind == RELKIND_PARTITIONED_TABLE) &&
+			!list_member_int(stmt->resultRelations, rti))
+			return true;
+	}
+	return false;
+}
+
+static PinnedStatement *
+get_statement(EState *estate)
+{
+	PinnedStatement *statement;
+	MemoryContextCallback *callback;
+	slist_iter	iter;
+
+	slist_foreach(iter, &statements)
+	{
+		statement = slist_container(PinnedStatement, link, iter.cur);
+		if (statement->estate == estate)
+			return statement;
+	}
+	statement = MemoryContextAllocZero(estate->es_query_cxt, sizeof(PinnedStatement));
+	statement->estate = estate;
+	statement->needed = reads_beside_writing(estate);
+	callback = MemoryContextAllocZero(estate->es_query_cxt, sizeof(MemoryContextCallback));
+	callback->func = forget_statement;
+	callback->arg = statement;
+	slist_push_head(&statements, &statement->link);
+	MemoryContextRegisterResetCallback(estate->es_query_cxt, callback);
+	return statement;
+}
+
+/* Makes a reader of the statement start, and so its snapshot of the node be exported. */
+static void
+export_snapshot(EState *estate, Oid serverid, Oid userid)
+{
+	ShardSnapshot *snapshot = shard_txn_snapshot(estate->es_query_cxt);
+	ShardStreamSpec spec = {0};
+	ShardStream *stream;
+
+	/* one stream alone would run without a transaction, and so without a snapshot to share */
+	shard_txn_expect(snapshot, serverid, userid, 2);
+
+	spec.serverid = serverid;
+	spec.userid = userid;
+	spec.sql = "SELECT 1";
+	spec.ncolumns = 1;
+	spec.workers = -1;
+	stream = shard_stream_open(estate->es_query_cxt, snapshot, &spec);
+	for (;;)
+	{
+		ShardRow	row;
+		ShardStreamStatus status = shard_stream_next(stream, &row);
+
+		if (status == SHARD_STREAM_DONE)
+			break;
+		if (status == SHARD_STREAM_WAIT)
+			shard_stream_wait(&stream, 1, NULL);
+	}
+	shard_stream_close(stream);
+}
+
+void
+shard_statement_view_pin(EState *estate, Oid serverid, Oid userid)
+{
+	PinnedStatement *statement = get_statement(estate);
+	ShardPool  *pool;
+	MemoryContext oldcxt;
+
+	if (!statement->needed || IsolationUsesXactSnapshot())
+		return;
+	pool = shard_pool_get(serverid, userid);
+	if (list_member_ptr(statement->pools, pool))
+		return;
+	oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
+	statement->pools = lappend(statement->pools, pool);
+	MemoryContextSwitchTo(oldcxt);
+
+	if (pool->writer == NULL)
+		export_snapshot(estate, serverid, userid);
+}
