@@ -1,24 +1,24 @@
 -- What is sharded, and where it is.
 
 CREATE VIEW shardfdw.tables AS
-SELECT c.oid::pg_catalog.regclass AS table_name,
-	pg_catalog.regexp_replace(pg_catalog.pg_get_partkeydef(c.oid), '^\w+ \((.*)\)$', '\1') AS key,
-	CASE p.partstrat WHEN 'h' THEN 'hash' WHEN 'r' THEN 'range' ELSE 'list' END AS strategy,
-	s.shards, s.nodes,
-	ARRAY(SELECT o.partrelid::pg_catalog.regclass
-		  FROM pg_catalog.pg_partitioned_table o
-		  WHERE o.partrelid <> c.oid AND p.partstrat = 'h' AND o.partstrat = 'h'
-			AND shardfdw.is_sharded(o.partrelid)
-			AND shardfdw.key_signature(o.partrelid) = shardfdw.key_signature(c.oid)
-			AND shardfdw.hash_placement(o.partrelid) = shardfdw.hash_placement(c.oid)
-		  ORDER BY o.partrelid::pg_catalog.regclass::text COLLATE "C") AS colocated_with
-FROM pg_catalog.pg_class c
-JOIN pg_catalog.pg_partitioned_table p ON p.partrelid = c.oid
-CROSS JOIN LATERAL (
-	SELECT pg_catalog.count(*) AS shards,
-		pg_catalog.array_agg(DISTINCT x.node) AS nodes
-	FROM shardfdw.shards_of(c.oid) x) s
-WHERE shardfdw.is_sharded(c.oid);
+WITH sharded AS MATERIALIZED (
+	SELECT p.partrelid AS relid, p.partstrat AS strategy, s.shards, s.nodes,
+		-- equal for tables of which the same key values are on the same nodes; null for what is not evenly sharded by hash
+		CASE p.partstrat WHEN 'h' THEN
+			shardfdw.key_signature(p.partrelid) || shardfdw.hash_placement(p.partrelid)::text END AS placement
+	FROM pg_catalog.pg_partitioned_table p
+	CROSS JOIN LATERAL (
+		SELECT pg_catalog.count(*) AS shards, pg_catalog.array_agg(DISTINCT x.node) AS nodes
+		FROM shardfdw.shards_of(p.partrelid) x) s
+	WHERE shardfdw.is_sharded(p.partrelid))
+SELECT t.relid::pg_catalog.regclass AS table_name,
+	pg_catalog.regexp_replace(pg_catalog.pg_get_partkeydef(t.relid), '^\w+ \((.*)\)$', '\1') AS key,
+	CASE t.strategy WHEN 'h' THEN 'hash' WHEN 'r' THEN 'range' ELSE 'list' END AS strategy,
+	t.shards, t.nodes,
+	ARRAY(SELECT o.relid::pg_catalog.regclass FROM sharded o
+		  WHERE o.placement = t.placement AND o.relid <> t.relid
+		  ORDER BY o.relid::pg_catalog.regclass::text COLLATE "C") AS colocated_with
+FROM sharded t;
 COMMENT ON VIEW shardfdw.tables IS
 	'Lists the sharded tables: shard key, strategy (hash, range or list), number of shards, their nodes, and the tables whose shards lie beside them.';
 GRANT SELECT ON shardfdw.tables TO PUBLIC;
