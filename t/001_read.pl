@@ -24,7 +24,7 @@ my @modes = (
 
 for my $file (@files)
 {
-	queries_ok($c, $file, @$_, common => ['TimeZone=America/New_York']) for @modes;
+	queries_ok($c, $file, @$_, common => [ 'TimeZone=America/New_York', 'jit=off' ]) for @modes;
 	queries_ok(
 		$c, $file, 'diff_seven', ['shardfdw.max_connections_per_node=2'],
 		before    => "\\set FETCH_COUNT 3\n",

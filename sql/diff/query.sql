@@ -18,7 +18,7 @@ SELECT o_id, (SELECT max(price) FROM items i WHERE i.o_id = o.o_id AND i.qty > o
 SELECT o_id, (SELECT string_agg(i.part::text, ',' ORDER BY line) FROM items i WHERE i.o_id = o.o_id) FROM orders o WHERE cust = 3;
 SELECT (SELECT name FROM cust c WHERE c.id = o.cust), count(*) FROM orders o GROUP BY 1;
 SELECT id FROM cust c WHERE (SELECT count(*) FROM orders o WHERE o.cust = c.id) > 7;
-SELECT id FROM facts f WHERE i4 = (SELECT max(i4) FROM facts f2 WHERE f2.g = f.g);
+SELECT id FROM facts f WHERE f.id > 1300 AND i4 = (SELECT max(i4) FROM facts f2 WHERE f2.g = f.g);
 SELECT id FROM facts f WHERE n > (SELECT avg(n) FROM facts) AND g = 6;
 SELECT id FROM facts WHERE i4 > ALL (SELECT i4 FROM facts WHERE g = 3 AND i4 IS NOT NULL);
 SELECT id FROM facts WHERE (g, h) = (SELECT g, h FROM facts WHERE id = 6);
