@@ -21,17 +21,13 @@
 #include "postgres.h"
 
 #include <poll.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "compat.h"
-#include "common/hashfn.h"
 #include "conninfo.h"
 #include "foreign/foreign.h"
 #include "guc.h"
 #include "miscadmin.h"
-#include "remote/connection.h"
+#include "remote/connection_private.h"
 #include "remote/error.h"
 #include "remote/wait.h"
 #include "storage/fd.h"
@@ -46,9 +42,6 @@
 #define MAX_NOTICE_BYTES 2048
 #define ENCRYPTED_WAIT_MS 1000	/* longest wait on a socket with TLS or GSS */
 #define WORKERS_UNKNOWN (-2)
-#define USES_BEFORE_PREPARE 3	/* a statement with parameters is prepared at this use */
-#define MAX_PREPARED 500		/* statements remembered per connection */
-#define SILENT_MS 2000			/* how long a node that did not answer a cancel is taken for dead */
 
 struct ShardNotice
 {
@@ -57,16 +50,6 @@ struct ShardNotice
 	int			sqlstate;
 	char		text[FLEXIBLE_ARRAY_MEMBER];
 };
-
-/* A statement with parameters that came up on a connection. */
-typedef struct ShardPrepared
-{
-	uint64		hash;			/* key: of the text */
-	char	   *sql;
-	int			nuses;
-	int			generation;		/* part of its name: goes up each time it is prepared */
-	bool		prepared;
-} ShardPrepared;
 
 /* Session settings that results depend on; value NULL: follow the user's. */
 static const struct
@@ -84,13 +67,7 @@ static const struct
 	{"array_nulls", NULL}
 };
 
-static MemoryContext connection_cxt = NULL;
-
-static void prepare_to_send(ShardConn *conn, const char *sql);
-
-/* Node that last let a cancel run out of time, and when. */
-static Oid	silent_server = InvalidOid;
-static TimestampTz silent_since = 0;
+MemoryContext shard_connection_cxt = NULL;
 
 /* ---------- notices ---------- */
 
@@ -127,7 +104,7 @@ keep_notice(void *arg, const PGresult *res)
 	if (!message || conn->nnotices >= MAX_NOTICES)
 		return;
 	len = strnlen(message, MAX_NOTICE_BYTES);
-	notice = MemoryContextAllocExtended(connection_cxt,
+	notice = MemoryContextAllocExtended(shard_connection_cxt,
 										offsetof(ShardNotice, text) + len + 1, MCXT_ALLOC_NO_OOM);
 	if (!notice)
 		return;
@@ -179,127 +156,13 @@ shard_connection_flush_notices(ShardConn *conn)
 	}
 }
 
-static void
-drop_notices(ShardConn *conn)
+void
+shard_connection_drop_notices(ShardConn *conn)
 {
 	ShardNotice *notice;
 
 	while ((notice = pop_notice(conn)) != NULL)
 		pfree(notice);
-}
-
-/* ---------- prepared statements ---------- */
-
-static void
-forget_all_prepared(ShardConn *conn)
-{
-	HASH_SEQ_STATUS seq;
-	ShardPrepared *entry;
-
-	if (!conn->prepared)
-		return;
-	hash_seq_init(&seq, conn->prepared);
-	while ((entry = hash_seq_search(&seq)) != NULL)
-		pfree(entry->sql);
-	hash_destroy(conn->prepared);
-	conn->prepared = NULL;
-}
-
-/* Entry of sql; NULL when it has none. */
-static ShardPrepared *
-find_prepared(ShardConn *conn, const char *sql)
-{
-	uint64		hash = hash_bytes_extended((const unsigned char *) sql, strlen(sql), 0);
-	ShardPrepared *entry;
-
-	if (!conn->prepared)
-		return NULL;
-	entry = hash_search(conn->prepared, &hash, HASH_FIND, NULL);
-	return entry && strcmp(entry->sql, sql) == 0 ? entry : NULL;
-}
-
-/* Makes an entry for sql, unless there are too many. */
-static void
-remember_statement(ShardConn *conn, const char *sql)
-{
-	uint64		hash = hash_bytes_extended((const unsigned char *) sql, strlen(sql), 0);
-	char	   *copy;
-	ShardPrepared *entry;
-	bool		found;
-
-	if (!conn->prepared)
-	{
-		HASHCTL		ctl = {0};
-
-		ctl.keysize = sizeof(uint64);
-		ctl.entrysize = sizeof(ShardPrepared);
-		ctl.hcxt = connection_cxt;
-		conn->prepared = hash_create("shardfdw prepared statements", 32, &ctl,
-									 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	}
-	if (hash_get_num_entries(conn->prepared) >= MAX_PREPARED)
-		return;
-	copy = MemoryContextStrdup(connection_cxt, sql);
-	entry = hash_search(conn->prepared, &hash, HASH_ENTER, &found);
-	if (found)
-	{
-		pfree(copy);			/* another text with this hash */
-		return;
-	}
-	entry->sql = copy;
-	entry->nuses = 1;
-	entry->generation = 0;
-	entry->prepared = false;
-}
-
-static void
-name_prepared(const ShardPrepared *entry, char *name, size_t size)
-{
-	snprintf(name, size, "shardfdw_" UINT64_FORMAT "_%d", entry->hash, entry->generation);
-}
-
-bool
-shard_connection_start_prepare(ShardConn *conn, const char *sql, int nparams)
-{
-	ShardPrepared *entry = find_prepared(conn, sql);
-	char		name[NAMEDATALEN];
-
-	if (!entry)
-	{
-		remember_statement(conn, sql);
-		return false;
-	}
-	if (entry->prepared || entry == conn->preparing || ++entry->nuses < USES_BEFORE_PREPARE)
-		return false;
-	prepare_to_send(conn, sql);
-	entry->generation++;		/* an earlier Parse may have gone through unnoticed */
-	name_prepared(entry, name, sizeof(name));
-	if (!PQsendPrepare(conn->pg, name, sql, nparams, NULL))
-		shard_error_report(ERROR, NULL, conn, NULL, sql);
-	shard_connection_flush(conn);
-	conn->preparing = entry;
-	return true;
-}
-
-bool
-shard_connection_is_stale(const PGresult *res)
-{
-	const char *sqlstate = PQresultErrorField(res, PG_DIAG_SQLSTATE);
-
-	/* "cached plan must not change result type", "prepared statement does not exist" */
-	return sqlstate && (strcmp(sqlstate, "0A000") == 0 || strcmp(sqlstate, "26000") == 0);
-}
-
-void
-shard_connection_forget_prepared(ShardConn *conn, const char *sql)
-{
-	ShardPrepared *entry = find_prepared(conn, sql);
-
-	if (entry && entry->prepared)
-	{
-		entry->prepared = false;
-		entry->nuses = 0;
-	}
 }
 
 /* ---------- opening ---------- */
@@ -311,7 +174,7 @@ fail_connecting(ShardConn *conn, const char *reason)
 	char	   *detail = shard_error_clean_text(reason ? reason : PQerrorMessage(conn->pg));
 
 	conn->state = SHARD_CONN_BROKEN;
-	drop_notices(conn);
+	shard_connection_drop_notices(conn);
 	ereport(ERROR,
 			(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
 			 errmsg("could not connect to node \"%s\"", conn->node),
@@ -332,8 +195,8 @@ connect_deadline(const char *const *keywords, const char *const *values)
 static void
 free_connection(ShardConn *conn)
 {
-	drop_notices(conn);
-	forget_all_prepared(conn);
+	shard_connection_drop_notices(conn);
+	shard_connection_free_prepared(conn);
 	if (conn->settings)
 	{
 		for (int i = 0; i < lengthof(session_settings); i++)
@@ -358,10 +221,10 @@ shard_connection_start(Oid serverid, Oid userid)
 	shard_conninfo_build(server, user, &keywords, &values);
 	shard_conninfo_check_password(server, user, keywords, values);
 
-	if (!connection_cxt)
-		connection_cxt = AllocSetContextCreate(TopMemoryContext, "shardfdw connections",
+	if (!shard_connection_cxt)
+		shard_connection_cxt = AllocSetContextCreate(TopMemoryContext, "shardfdw connections",
 											   ALLOCSET_DEFAULT_SIZES);
-	oldcxt = MemoryContextSwitchTo(connection_cxt);
+	oldcxt = MemoryContextSwitchTo(shard_connection_cxt);
 	conn = palloc0(sizeof(ShardConn));
 	conn->node = pstrdup(server->servername);
 	conn->settings = palloc0(lengthof(session_settings) * sizeof(char *));
@@ -521,8 +384,8 @@ shard_connection_poll(ShardConn *conn)
 }
 
 /* Milliseconds until deadline, at least 0; -1 when there is none (0). */
-static long
-remaining_ms(TimestampTz deadline)
+long
+shard_connection_remaining_ms(TimestampTz deadline)
 {
 	return deadline ? TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline) : -1;
 }
@@ -534,7 +397,7 @@ shard_connection_finish(ShardConn *conn)
 
 	while ((events = shard_connection_poll(conn)) != 0)
 	{
-		long		timeout_ms = remaining_ms(conn->connect_deadline);
+		long		timeout_ms = shard_connection_remaining_ms(conn->connect_deadline);
 
 		/* rounded up, so that the deadline has passed when it wakes */
 		shard_wait_socket(PQsocket(conn->pg), events, timeout_ms < 0 ? -1 : timeout_ms + 1, false);
@@ -568,7 +431,7 @@ shard_connection_sync_settings(ShardConn *conn, int workers, StringInfo buf)
 			value = GetConfigOption(name, false, false);
 		if (conn->settings[i] && strcmp(conn->settings[i], value) == 0)
 			continue;
-		copy = MemoryContextStrdup(connection_cxt, value);
+		copy = MemoryContextStrdup(shard_connection_cxt, value);
 		appendStringInfo(buf, "SET %s = %s; ", name, quote_literal_cstr(value));
 		if (conn->settings[i])
 			pfree(conn->settings[i]);
@@ -658,11 +521,11 @@ bounded_wait(ShardConn *conn, long timeout_ms)
  * Waits for conn's socket (to be writable too, if something is not sent yet)
  * and reads.  False when deadline (0: none) has passed.
  */
-static bool
-wait_for_input(ShardConn *conn, TimestampTz deadline, bool noerror)
+bool
+shard_connection_wait_input(ShardConn *conn, TimestampTz deadline, bool noerror)
 {
 	int			events = WL_SOCKET_READABLE;
-	long		timeout_ms = remaining_ms(deadline);
+	long		timeout_ms = shard_connection_remaining_ms(deadline);
 
 	if (timeout_ms == 0)
 		return false;
@@ -675,8 +538,8 @@ wait_for_input(ShardConn *conn, TimestampTz deadline, bool noerror)
 }
 
 /* True when PQgetResult will not wait. */
-static bool
-result_is_here(ShardConn *conn)
+bool
+shard_connection_result_is_here(ShardConn *conn)
 {
 	return PQstatus(conn->pg) == CONNECTION_BAD || !PQisBusy(conn->pg);
 }
@@ -684,11 +547,11 @@ result_is_here(ShardConn *conn)
 /*
  * Next result into *res; false when deadline has passed.
  */
-static bool
-next_result(ShardConn *conn, TimestampTz deadline, bool noerror, PGresult **res)
+bool
+shard_connection_next_result(ShardConn *conn, TimestampTz deadline, bool noerror, PGresult **res)
 {
-	while (!result_is_here(conn))
-		if (!wait_for_input(conn, deadline, noerror))
+	while (!shard_connection_result_is_here(conn))
+		if (!shard_connection_wait_input(conn, deadline, noerror))
 			return false;
 	*res = PQgetResult(conn->pg);
 	if (*res)
@@ -719,9 +582,9 @@ shard_connection_settle(ShardConn *conn)
 	if (!conn->end_pending)
 		return true;
 	shard_connection_flush(conn);
-	if (!result_is_here(conn))
+	if (!shard_connection_result_is_here(conn))
 		shard_connection_consume(conn);
-	while (result_is_here(conn))
+	while (shard_connection_result_is_here(conn))
 	{
 		PGresult   *res = PQgetResult(conn->pg);
 
@@ -782,7 +645,7 @@ shard_connection_usable(ShardConn *conn)
 		if (!PQconsumeInput(conn->pg) || PQstatus(conn->pg) != CONNECTION_OK)
 		{
 			conn->state = SHARD_CONN_BROKEN;
-			drop_notices(conn);
+			shard_connection_drop_notices(conn);
 			return false;
 		}
 		/* lets libpq look at it: a FATAL message is followed by the end */
@@ -791,26 +654,32 @@ shard_connection_usable(ShardConn *conn)
 	return true;
 }
 
-/* What must be true before a statement is sent; logs it. */
-static void
-prepare_to_send(ShardConn *conn, const char *sql)
+void
+shard_connection_log(ShardConn *conn, const char *sql)
 {
-	if (conn->state == SHARD_CONN_CONNECTING)
-		shard_connection_finish(conn);
-	while (!shard_connection_settle(conn))
-		wait_for_input(conn, 0, false);
-	conn->used = true;
-	conn->preparing = NULL;
 	if (shard_guc_log_remote_sql)
 		ereport(LOG,
 				(errmsg("remote SQL on node \"%s\": %s", conn->node, sql),
 				 errhidestmt(true), errhidecontext(true)));
 }
 
+/* What must be true before a statement is sent; logs it. */
+void
+shard_connection_prepare_to_send(ShardConn *conn, const char *sql)
+{
+	if (conn->state == SHARD_CONN_CONNECTING)
+		shard_connection_finish(conn);
+	while (!shard_connection_settle(conn))
+		shard_connection_wait_input(conn, 0, false);
+	conn->used = true;
+	conn->preparing = NULL;
+	shard_connection_log(conn, sql);
+}
+
 void
 shard_connection_send(ShardConn *conn, const char *sql)
 {
-	prepare_to_send(conn, sql);
+	shard_connection_prepare_to_send(conn, sql);
 	if (!PQsendQuery(conn->pg, sql))
 		shard_error_report(ERROR, NULL, conn, NULL, sql);
 	shard_connection_flush(conn);
@@ -820,19 +689,13 @@ void
 shard_connection_send_params(ShardConn *conn, const char *sql, int nparams,
 							 const char *const *params, bool binary_result)
 {
-	ShardPrepared *entry = nparams > 0 ? find_prepared(conn, sql) : NULL;
 	char		name[NAMEDATALEN];
+	bool		prepared = nparams > 0 && shard_connection_find_prepared(conn, sql, name, sizeof(name));
 	int			sent;
 
-	/* the caller has read the result of the Parse, and it was good */
-	if (entry && entry == conn->preparing)
-		entry->prepared = true;
-	prepare_to_send(conn, sql);
-	if (entry && entry->prepared)
-	{
-		name_prepared(entry, name, sizeof(name));
+	shard_connection_prepare_to_send(conn, sql);
+	if (prepared)
 		sent = PQsendQueryPrepared(conn->pg, name, nparams, params, NULL, NULL, binary_result ? 1 : 0);
-	}
 	else
 		sent = PQsendQueryParams(conn->pg, sql, nparams, NULL, params, NULL, NULL, binary_result ? 1 : 0);
 	if (!sent)
@@ -845,7 +708,7 @@ shard_connection_get_result(ShardConn *conn)
 {
 	PGresult   *res = NULL;
 
-	(void) next_result(conn, 0, false, &res);
+	(void) shard_connection_next_result(conn, 0, false, &res);
 	if (conn->notices)
 		shard_connection_flush_notices(conn);
 	return res;
@@ -886,257 +749,6 @@ shard_connection_exec(ShardConn *conn, const char *sql)
 	PG_END_TRY();
 	if (failed)
 		shard_error_report(ERROR, failed, conn, NULL, sql);
-}
-
-/* ---------- ending, without errors ---------- */
-
-#ifndef LIBPQ_HAS_ASYNC_CANCEL
-/*
- * PQcancel of this libpq waits for the node's postmaster without a limit, and
- * is safe in a signal handler, hence after a fork: so a child does it, and is
- * waited for until deadline.  A timer ends it whatever happens to us.
- */
-static void
-cancel_in_child(PGcancel *cancel, TimestampTz deadline)
-{
-	int			done[2];		/* the child's end closes when it exits */
-	long		timeout_ms = remaining_ms(deadline);
-	pid_t		pid;
-
-	if (pipe(done) != 0)
-		return;
-	/* the pipe may have got the number of a socket that libpq closed when its connection was lost */
-	shard_wait_sockets_changed();
-	pid = fork();
-	if (pid == 0)
-	{
-		char		message[256];
-		sigset_t	none;
-
-		signal(SIGALRM, SIG_DFL);
-		signal(SIGTERM, SIG_DFL);
-		signal(SIGQUIT, SIG_DFL);
-		sigemptyset(&none);
-		sigprocmask(SIG_SETMASK, &none, NULL);
-		alarm((unsigned int) (timeout_ms / 1000 + 1));
-		(void) PQcancel(cancel, message, sizeof(message));
-		_exit(0);
-	}
-	close(done[1]);
-	if (pid > 0)
-	{
-		while ((timeout_ms = remaining_ms(deadline)) > 0 &&
-			   shard_wait_socket(done[0], WL_SOCKET_READABLE, timeout_ms, true) == 0)
-			;					/* the latch was set */
-		shard_wait_sockets_changed();
-		kill(pid, SIGKILL);
-		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-			;
-	}
-	close(done[0]);
-}
-#endif
-
-/* Asks the node to cancel what conn runs, within deadline. */
-static void
-request_cancel(ShardConn *conn, TimestampTz deadline)
-{
-#ifdef LIBPQ_HAS_ASYNC_CANCEL
-	PGcancelConn *cancel = PQcancelCreate(conn->pg);
-	int			events = WL_SOCKET_WRITEABLE;
-
-	if (cancel && PQcancelStart(cancel))
-	{
-		for (;;)
-		{
-			PostgresPollingStatusType status;
-			long		timeout_ms = remaining_ms(deadline);
-
-			if (timeout_ms == 0)
-				break;
-			if (!(shard_wait_socket(PQcancelSocket(cancel), events, timeout_ms, true) & events))
-				continue;		/* latch, or time is over */
-			status = PQcancelPoll(cancel);
-			shard_wait_sockets_changed();
-			if (status == PGRES_POLLING_READING)
-				events = WL_SOCKET_READABLE;
-			else if (status == PGRES_POLLING_WRITING)
-				events = WL_SOCKET_WRITEABLE;
-			else
-				break;
-		}
-	}
-	PQcancelFinish(cancel);
-	shard_wait_sockets_changed();
-#else
-	PGcancel   *cancel = PQgetCancel(conn->pg);
-
-	if (cancel)
-	{
-		cancel_in_child(cancel, deadline);
-		PQfreeCancel(cancel);
-	}
-#endif
-}
-
-/*
- * Reads and throws away what conn still sends, until it is idle.  When
- * may_wait is false only what is here; true when idle.  A COPY into the node
- * is failed.
- */
-static bool
-drain(ShardConn *conn, TimestampTz deadline, bool may_wait)
-{
-	bool		copying = false;
-	uint64		nrows = 0;
-
-	for (;;)
-	{
-		if (copying)
-		{
-			char	   *row = NULL;
-			int			len = PQgetCopyData(conn->pg, &row, 1);
-
-			if (len > 0)
-			{
-				PQfreemem(row);
-				if ((++nrows & 0xff) == 0 && remaining_ms(deadline) == 0)
-					return false;
-				continue;
-			}
-			copying = len == 0;
-			if (PQstatus(conn->pg) == CONNECTION_BAD)
-				return false;
-			if (!copying)
-				continue;
-		}
-		else if (result_is_here(conn))
-		{
-			PGresult   *res = PQgetResult(conn->pg);
-			ExecStatusType status;
-
-			if (!res)
-				return PQstatus(conn->pg) == CONNECTION_OK;
-			status = PQresultStatus(res);
-			shard_connection_note_result(conn, res);
-			PQclear(res);
-			copying = status == PGRES_COPY_OUT;
-			if (status == PGRES_COPY_IN)
-				PQputCopyEnd(conn->pg, "canceled by the coordinator");
-			if (status == PGRES_COPY_BOTH || PQstatus(conn->pg) == CONNECTION_BAD ||
-				remaining_ms(deadline) == 0)
-				return false;
-			continue;
-		}
-
-		/* nothing complete is here */
-		if (!may_wait || !wait_for_input(conn, deadline, true))
-			return false;
-	}
-}
-
-bool
-shard_connection_drain_noerror(ShardConn *conn)
-{
-	while (conn->state == SHARD_CONN_READY && !QueryCancelPending && !ProcDiePending)
-	{
-		if (drain(conn, TimestampTzPlusMilliseconds(GetCurrentTimestamp(), 100), true))
-			return true;
-		if (PQstatus(conn->pg) != CONNECTION_OK)
-			conn->state = SHARD_CONN_BROKEN;
-	}
-	return false;
-}
-
-bool
-shard_connection_cancel_noerror(ShardConn *conn, int timeout_ms)
-{
-	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms);
-	bool		idle;
-
-	if (conn->state != SHARD_CONN_READY || PQstatus(conn->pg) != CONNECTION_OK)
-	{
-		conn->state = SHARD_CONN_BROKEN;
-		return false;
-	}
-	if (PQtransactionStatus(conn->pg) == PQTRANS_ACTIVE)
-	{
-		/* A node that did not answer a moment ago is not waited for again and again. */
-		if (conn->serverid == silent_server &&
-			!TimestampDifferenceExceeds(silent_since, GetCurrentTimestamp(), SILENT_MS))
-			deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), 1);
-
-		/* Its end may be here already; a COMMIT is not to be cancelled. */
-		shard_connection_consume(conn);
-		idle = drain(conn, deadline, conn->end_pending);
-		if (!idle && !conn->end_pending && PQstatus(conn->pg) == CONNECTION_OK)
-		{
-			request_cancel(conn, deadline);
-			idle = drain(conn, deadline, true);
-		}
-		if (!idle)
-		{
-			if (PQstatus(conn->pg) == CONNECTION_OK)
-			{
-				silent_server = conn->serverid;
-				silent_since = GetCurrentTimestamp();
-			}
-			conn->state = SHARD_CONN_BROKEN;
-			drop_notices(conn);
-			return false;
-		}
-	}
-	conn->end_pending = false;
-	return true;
-}
-
-bool
-shard_connection_exec_noerror(ShardConn *conn, const char *sql, int timeout_ms)
-{
-	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms);
-	bool		ok = true;
-	PGresult   *res;
-
-	if (!shard_connection_cancel_noerror(conn, timeout_ms))
-		return false;
-	if (shard_guc_log_remote_sql)
-		ereport(LOG,
-				(errmsg("remote SQL on node \"%s\": %s", conn->node, sql),
-				 errhidestmt(true), errhidecontext(true)));
-	conn->used = true;
-	if (!PQsendQuery(conn->pg, sql))
-	{
-		conn->state = SHARD_CONN_BROKEN;
-		return false;
-	}
-	for (;;)
-	{
-		ExecStatusType status;
-
-		if (!next_result(conn, deadline, true, &res))
-		{
-			conn->state = SHARD_CONN_BROKEN;
-			return false;
-		}
-		if (!res)
-			return ok && conn->state == SHARD_CONN_READY;
-		status = PQresultStatus(res);
-		if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK)
-			PQclear(res);
-		else
-		{
-			ok = false;
-			if (status != PGRES_FATAL_ERROR)
-				conn->state = SHARD_CONN_BROKEN;	/* a COPY: not what was asked for */
-			if (conn->state == SHARD_CONN_READY)
-				shard_error_report(DEBUG1, res, conn, NULL, sql);
-			else
-			{
-				PQclear(res);
-				return false;
-			}
-		}
-	}
 }
 
 void

@@ -160,7 +160,7 @@ take_error(RemoteError *error, PGresult *res, ShardConn *conn, const char *label
 
 		if ((!text || text[0] == '\0') && conn)
 			text = shard_error_clean_text(PQerrorMessage(conn->pg));
-		if (lost)
+		if (lost && conn)
 		{
 			/* what libpq adds when it is asked for the reason once more */
 			char	   *echo = text ? strstr(text, "\ninvalid socket") : NULL;

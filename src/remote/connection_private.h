@@ -1,0 +1,38 @@
+/*
+ * connection_private.h
+ *	  What the parts of connection*.c share.
+ */
+#ifndef SHARDFDW_CONNECTION_PRIVATE_H
+#define SHARDFDW_CONNECTION_PRIVATE_H
+
+#include "remote/connection.h"
+
+extern MemoryContext shard_connection_cxt;	/* of all connections; NULL before the first */
+
+/* Milliseconds until deadline, at least 0; -1 when there is none (0). */
+extern long shard_connection_remaining_ms(TimestampTz deadline);
+
+/*
+ * Waits for conn's socket (to be writable too, if something is not sent yet)
+ * and reads.  False when deadline (0: none) has passed.
+ */
+extern bool shard_connection_wait_input(ShardConn *conn, TimestampTz deadline, bool noerror);
+
+/* True when PQgetResult will not wait. */
+extern bool shard_connection_result_is_here(ShardConn *conn);
+
+/* Next result into *res; false when deadline has passed. */
+extern bool shard_connection_next_result(ShardConn *conn, TimestampTz deadline, bool noerror,
+										 PGresult **res);
+
+/* Makes conn ready for a statement, which is logged. */
+extern void shard_connection_prepare_to_send(ShardConn *conn, const char *sql);
+extern void shard_connection_log(ShardConn *conn, const char *sql);
+
+extern void shard_connection_drop_notices(ShardConn *conn);
+
+/* True when sql is prepared on conn; its name then. */
+extern bool shard_connection_find_prepared(ShardConn *conn, const char *sql, char *name, size_t size);
+extern void shard_connection_free_prepared(ShardConn *conn);
+
+#endif
