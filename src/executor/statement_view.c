@@ -23,6 +23,7 @@
 #include "catalog/pg_class.h"
 #include "executor/statement_view.h"
 #include "lib/ilist.h"
+#include "nodes/parsenodes.h"
 #include "nodes/plannodes.h"
 #include "remote/pool.h"
 #include "remote/stream.h"
