@@ -36,9 +36,11 @@
 #include "nodes/nodeFuncs.h"
 #include "nodes/value.h"
 #include "optimizer/optimizer.h"
+#include "parser/parse_coerce.h"
 #include "tuple/type_io.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
@@ -362,18 +364,54 @@ add_output(ShardSelect *select, ShardSelectKind kind, int target, Oid type, int3
 	return output;
 }
 
-/* (expr)::text */
+/*
+ * The value's text form, as (expr)::text; but where a user has defined a cast
+ * to text, which writes what he likes, by the type's output function.
+ */
 static Expr *
-make_text_cast(Expr *expr)
+make_text_form(Expr *expr, Oid type)
 {
-	CoerceViaIO *cast = makeNode(CoerceViaIO);
+	CoerceViaIO *cast;
+	Oid			funcid;
+	Oid			output;
+	bool		isvarlena;
 
+	if (find_coercion_pathway(TEXTOID, type, COERCION_EXPLICIT, &funcid) == COERCION_PATH_FUNC)
+	{
+		getTypeOutputInfo(type, &output, &isvarlena);
+		expr = (Expr *) makeFuncExpr(output, CSTRINGOID, list_make1(expr),
+									 InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
+		return (Expr *) makeFuncExpr(F_TEXTIN, TEXTOID, list_make1(expr),
+									 DEFAULT_COLLATION_OID, InvalidOid, COERCE_EXPLICIT_CALL);
+	}
+
+	cast = makeNode(CoerceViaIO);
 	cast->arg = expr;
 	cast->resulttype = TEXTOID;
 	cast->resultcollid = DEFAULT_COLLATION_OID;
 	cast->coerceformat = COERCE_EXPLICIT_CAST;
 	cast->location = -1;
 	return (Expr *) cast;
+}
+
+/*
+ * (expr)::type.  The node's column may have got another type than the
+ * coordinator's, and rows of COPY do not tell their types: without the cast
+ * eight bytes of a float would be read as a bigint.  Where the types agree, as
+ * they should, the cast is nothing to the node.  Text needs none, any bytes of
+ * it are text; count() is of one type.
+ */
+static Expr *
+make_typed(Expr *expr, Oid type)
+{
+	type = getBaseType(type);
+	if (type == TEXTOID || type == VARCHAROID || type == BPCHAROID || type == NAMEOID)
+		return expr;
+	if (IsA(expr, Aggref) && (((Aggref *) expr)->aggfnoid == F_COUNT_ ||
+							  ((Aggref *) expr)->aggfnoid == F_COUNT_ANY))
+		return expr;
+	return (Expr *) makeRelabelType(expr, type, -1, get_typcollation(type),
+									COERCE_EXPLICIT_CAST);
 }
 
 void
@@ -383,10 +421,12 @@ shard_select_output(ShardSelect *select, Expr *expr, int target)
 	Expr	   *converted = shard_select_convert(select, expr);
 	ShardSelectKind kind = SHARD_SELECT_VALUE;
 
-	if (!shard_type_io_binary_output(type))
+	if (shard_type_io_binary_output(type))
+		converted = make_typed(converted, type);
+	else
 	{
 		kind = SHARD_SELECT_TEXT;
-		converted = make_text_cast(converted);
+		converted = make_text_form(converted, type);
 		select->text_columns = true;
 	}
 	shard_select_add_column(select, converted);
