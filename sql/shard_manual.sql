@@ -76,14 +76,11 @@ SELECT table_name, key, strategy, shards, nodes FROM shardfdw.tables WHERE table
 
 -- check_nodes() sees a column that is missing, one of another type, one too many, and a table that is gone
 SELECT node, "check", status, detail FROM shardfdw.check_nodes() WHERE "check" LIKE 'shard%' AND node IN ('by hand', 'node4');
-SELECT ok, tag FROM shardfdw.query_nodes('{node4}', ARRAY['ALTER TABLE "Sm x".m2 ALTER k TYPE bigint'], 'write');
+SELECT ok, tag FROM shardfdw.query_nodes('{node4}', ARRAY['ALTER TABLE "Sm x".m2 ALTER k TYPE text'], 'write');
 ALTER FOREIGN TABLE m1 ALTER v OPTIONS (SET column_name 'nix');
 SELECT node, "check", status, detail FROM shardfdw.check_nodes() WHERE "check" LIKE 'shard%' AND node IN ('by hand', 'node4');
 SELECT * FROM m WHERE k = 1;
-\set SHOW_CONTEXT always
 SELECT * FROM m WHERE k = 150;
-\set SHOW_CONTEXT never
-SELECT * FROM m2;
 ALTER FOREIGN TABLE m1 OPTIONS (SET table_name 'nix');
 SELECT node, "check", status, detail FROM shardfdw.check_nodes() WHERE "check" LIKE 'shard%' AND node = 'by hand';
 SELECT * FROM m1;
