@@ -330,6 +330,26 @@ like(failure('UPDATE small SET v = 200 WHERE id = 2000'), qr/44000: .*violates c
 $c->safe_psql('INSERT INTO t_plain(id, v) VALUES (700001, 20); INSERT INTO small(id, v) VALUES (700001, 20)');
 same_rows('through the view', 't');
 
+# row security of the parent
+$c->safe_psql('CREATE TABLE ownp (id int, who text); CREATE ROLE ann; CREATE ROLE bob');
+$c->shard_table('ownp', 'id', shards => 4);
+$c->safe_psql(q{
+GRANT ALL ON ownp TO ann, bob;
+ALTER TABLE ownp ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_rows ON ownp USING (who = current_user) WITH CHECK (who = current_user);
+});
+my $user = getpwuid($<);
+for my $i (1, 2)
+{
+	$c->safe_psql("CREATE USER MAPPING IF NOT EXISTS FOR $_ SERVER node$i OPTIONS (user '$user', password_required 'false')") for qw(ann bob);
+}
+$c->safe_psql("SET ROLE ann; INSERT INTO ownp SELECT g, 'ann' FROM generate_series(1, 20) g");
+like(failure("SET ROLE bob; INSERT INTO ownp SELECT g, CASE WHEN g = 35 THEN 'ann' ELSE 'bob' END FROM generate_series(21, 40) g"), qr/42501: new row violates row-level security policy/, 'row security on INSERT');
+like(failure("SET ROLE bob; INSERT INTO ownp VALUES (50, 'ann') RETURNING id"), qr/42501: new row violates row-level security policy/, 'row security on INSERT RETURNING');
+$c->safe_psql("SET ROLE bob; INSERT INTO ownp SELECT g, 'bob' FROM generate_series(21, 40) g; UPDATE ownp SET who = who; DELETE FROM ownp WHERE id IN (1, 21)");
+like(failure("SET ROLE bob; UPDATE ownp SET who = 'ann' WHERE id = 30"), qr/42501: new row violates row-level security policy/, 'row security on UPDATE');
+is($c->safe_psql("SELECT who, count(*) FROM ownp GROUP BY 1 ORDER BY 1; SET ROLE ann; SELECT count(*) FROM ownp"), "ann|20\nbob|19\n20", 'row security: each role has its rows');
+
 # --- TRUNCATE, and tables that may not be changed
 
 $c->safe_psql('CREATE TABLE tc (id int)');

@@ -15,7 +15,8 @@
  *
  * Core does not check the partition constraint of foreign tables, but routing
  * and pruning rely on it, so it is checked here wherever core has not routed
- * the row itself.
+ * the row itself.  Nor does it check row security policies of a parent for rows
+ * that go to foreign tables (ExecInsert() does so for local ones alone).
  */
 #include "postgres.h"
 
@@ -403,6 +404,8 @@ shardExecForeignInsert(EState *estate, ResultRelInfo *rinfo,
 {
 	ShardModifyState *state = rinfo->ri_FdwState;
 
+	if (unlikely(rinfo->ri_WithCheckOptions != NIL))
+		ExecWithCheckOptions(WCO_RLS_INSERT_CHECK, rinfo, slot, estate);
 	if (unlikely(state->check_partition))
 		(void) ExecPartitionCheck(rinfo, slot, estate, true);
 	if (state->sink == NULL)
@@ -449,6 +452,8 @@ shardExecForeignUpdate(EState *estate, ResultRelInfo *rinfo,
 {
 	ShardModifyState *state = rinfo->ri_FdwState;
 
+	if (rinfo->ri_WithCheckOptions != NIL)
+		ExecWithCheckOptions(WCO_RLS_UPDATE_CHECK, rinfo, slot, estate);
 	if (state->check_partition && !ExecPartitionCheck(rinfo, slot, estate, false))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
