@@ -177,4 +177,11 @@ typedef get_relation_info_hook_type shard_simple_rel_hook_type;
 #define shard_var_clear_nulling(var) ((void) 0)
 #endif
 
+/* 19 made the list of result relations a set */
+#if PG_VERSION_NUM >= 190000
+#define shard_is_result_relation(stmt, rti) bms_is_member(rti, (stmt)->resultRelationRelids)
+#else
+#define shard_is_result_relation(stmt, rti) list_member_int((stmt)->resultRelations, rti)
+#endif
+
 #endif

@@ -21,6 +21,7 @@
 
 #include "access/xact.h"
 #include "catalog/pg_class.h"
+#include "compat.h"
 #include "executor/statement_view.h"
 #include "lib/ilist.h"
 #include "nodes/parsenodes.h"
@@ -68,7 +69,7 @@ reads_beside_writing(EState *estate)
 		rti++;
 		if (rte->rtekind == RTE_RELATION &&
 			(rte->relkind == RELKIND_FOREIGN_TABLE || rte->relkind == RELKIND_PARTITIONED_TABLE) &&
-			!list_member_int(stmt->resultRelations, rti))
+			!shard_is_result_relation(stmt, rti))
 			return true;
 	}
 	return false;
