@@ -80,7 +80,9 @@ SELECT ok, tag FROM shardfdw.query_nodes('{node4}', ARRAY['ALTER TABLE "Sm x".m2
 ALTER FOREIGN TABLE m1 ALTER v OPTIONS (SET column_name 'nix');
 SELECT node, "check", status, detail FROM shardfdw.check_nodes() WHERE "check" LIKE 'shard%' AND node IN ('by hand', 'node4');
 SELECT * FROM m WHERE k = 1;
+\set VERBOSITY terse
 SELECT * FROM m WHERE k = 150;
+\set VERBOSITY default
 ALTER FOREIGN TABLE m1 OPTIONS (SET table_name 'nix');
 SELECT node, "check", status, detail FROM shardfdw.check_nodes() WHERE "check" LIKE 'shard%' AND node = 'by hand';
 SELECT * FROM m1;
