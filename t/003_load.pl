@@ -21,13 +21,13 @@ sub load_fails
 {
 	my ($pattern, $name, $row, $line, $n) = @_;
 	my $rows = join '', map { $_ == $line ? "$row\n" : "$_\t1\tx\n" } 1 .. $n;
-	append_to_file($file, '');
+
 	open my $fh, '>', $file or die;
 	print $fh $rows;
 	close $fh;
 	for my $format ('text', 'csv')
 	{
-		my $options = $format eq 'csv' ? "(FORMAT csv, DELIMITER E'\\t')" : '';
+		my $options = $format eq 'csv' ? "(FORMAT csv, DELIMITER E'\\t', NULL '\\N')" : '';
 		my ($rc, undef, $err) = $c->psql("\\set VERBOSITY verbose\nCOPY t FROM '$file' $options", on_error_stop => 1);
 		isnt($rc, 0, "$name ($format) fails");
 		like($err, $pattern, "$name ($format): error");
