@@ -11,10 +11,12 @@ Targets, all reached through the coordinator:
 Works, each measured --runs times, the targets taking turns (A B C A B C ...):
   COPY          of the file, read by the server, into the truncated table without indexes, after a
                 checkpoint of all servers, in a new session; elapsed, and CPU of the backend that
-                runs it (utime + stime). postgres_fdw loads a slice only; its figures are multiplied.
+                runs it. postgres_fdw loads a slice only; its figures are multiplied.
   six queries   after VACUUM (ANALYZE), in one session, after a run that is not counted, whose answer
                 is compared between the targets.
   point SELECT  by key through an index, pgbench with 4 clients, protocols simple and prepared.
+For COPY and queries also the CPU of all servers together, which says how much work was done where
+elapsed time depends on how many cores were idle. CPU is user and system time of /proc/<pid>/stat.
 
 A work that fails is reported as such, and the rest goes on. Exit code 1: something failed, or
 answers differ.
@@ -46,6 +48,9 @@ QUERIES = [
     ("count(DISTINCT 10k values)", "SELECT count(DISTINCT l_suppkey) FROM {t}"),
     ("COPY (SELECT *) TO '/dev/null'", "COPY (SELECT * FROM {t}) TO '/dev/null'"),
 ]
+
+# The name of a work's CPU of all servers begins with this.
+CPU = "CPU of all: "
 
 # Compared like an answer, once: it stands for the rows that go to /dev/null.
 CHECKSUM = """SELECT count(*), sum(hashtextextended(concat_ws('|', l_orderkey, l_partkey, l_suppkey, l_linenumber,
@@ -124,11 +129,31 @@ def psql_command(config, port):
             "-h", os.path.join(config.work, "sockets"), "-p", str(port), "-U", "postgres", "-d", "bench"]
 
 
-def cpu_ms(pid):
-    """CPU that a process has used, user and system, in ms."""
+def read_stat(pid):
+    """The pid of a process's parent; ms of CPU of the process; ms of CPU of its children that have ended."""
     with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
         fields = stat.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
+    tick_ms = 1000 / os.sysconf("SC_CLK_TCK")
+    return int(fields[1]), (int(fields[11]) + int(fields[12])) * tick_ms, (int(fields[13]) + int(fields[14])) * tick_ms
+
+
+def cpu_ms(pid):
+    return read_stat(pid)[1]
+
+
+def servers_cpu_ms(postmasters):
+    """CPU of servers and all of their backends and workers, ended ones too, in ms."""
+    total = 0
+    for pid in [int(name) for name in os.listdir("/proc") if name.isdigit()]:
+        try:
+            parent, own, ended = read_stat(pid)
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if pid in postmasters:
+            total += own + ended
+        elif parent in postmasters:
+            total += own
+    return total
 
 
 class Plain:
@@ -204,6 +229,12 @@ class Bench:
         self.config = config
         self.coordinator = Session(config, config.coordinator)
         self.nodes = [Session(config, port) for port in config.nodes]
+        self.postmasters = set()
+        for server in os.listdir(os.path.join(config.work, "clusters")):
+            path = os.path.join(config.work, "clusters", server, "postmaster.pid")
+            if os.path.exists(path):
+                with open(path, encoding="utf-8") as file:
+                    self.postmasters.add(int(file.readline()))
         with open(config.data, "rb") as data:
             self.nrows = sum(block.count(b"\n") for block in iter(lambda: data.read(1 << 20), b""))
         self.targets = [target for target in (Plain(), PostgresFdw(), Shardfdw())
@@ -226,6 +257,12 @@ class Bench:
         for session in [self.coordinator, *self.nodes]:
             session.run(statement)
 
+    def time(self, session, statement):
+        """Runs a statement; returns ms elapsed, and ms of CPU of all servers."""
+        before = servers_cpu_ms(self.postmasters)
+        elapsed, _ = session.time(statement)
+        return elapsed, servers_cpu_ms(self.postmasters) - before
+
     def record(self, work, unit, target, number):
         self.works.setdefault(work, unit)
         self.samples.setdefault((work, target.name), []).append(number)
@@ -247,35 +284,36 @@ class Bench:
         return path, self.nrows / nrows
 
     def copy_once(self, target, path):
-        """Returns ms elapsed and ms of CPU of one COPY."""
+        """Runs one COPY; returns ms elapsed, ms of CPU of its backend and of all servers."""
         self.coordinator.run(f"TRUNCATE {target.load_table}")
         self.everywhere("CHECKPOINT")
         with self.session(target) as session:
             pid = session.value("SELECT pg_backend_pid()")
             before = cpu_ms(pid)
-            elapsed, _ = session.time(f"COPY {target.load_table} FROM '{path}' (FORMAT csv)")
-            return elapsed, cpu_ms(pid) - before
+            elapsed, servers = self.time(session, f"COPY {target.load_table} FROM '{path}' (FORMAT csv)")
+            return elapsed, cpu_ms(pid) - before, servers
 
     def copy(self):
         """COPY, in turn; the first round warms up the file's pages and WAL segments, and is not counted."""
         part = self.slice()
-        for work in ("COPY, elapsed", "COPY, CPU of the backend"):
+        works = ("COPY", "COPY, CPU of the backend", CPU + "COPY")
+        for work in works:
             self.works[work] = "ms"
             self.extrapolated.add((work, "postgres_fdw"))
         for run in range(self.config.runs + 1):
             for target in self.targets:
                 path, factor = part if target.name == "postgres_fdw" else (self.config.data, 1)
                 try:
-                    elapsed, cpu = self.copy_once(target, path)
+                    figures = self.copy_once(target, path)
                 except SqlError as error:
                     self.reconnect()
                     self.failed("COPY", target, error)
                     continue
-                print(f"   COPY, {target.name}: {elapsed / 1000:.2f} s, CPU {cpu / 1000:.2f} s"
+                print("   COPY, {}: {:.0f} ms, CPU {:.0f} ms, of all servers {:.0f} ms".format(target.name, *figures)
                       + (f" for 1/{factor:.0f} of the rows" if factor != 1 else "") + ("" if run else " (warm-up)"), flush=True)
                 if run > 0:
-                    self.record("COPY, elapsed", "ms", target, elapsed * factor)
-                    self.record("COPY, CPU of the backend", "ms", target, cpu * factor)
+                    for work, figure in zip(works, figures):
+                        self.record(work, "ms", target, figure * factor)
 
     def prepare_reads(self):
         for target in self.targets:
@@ -316,8 +354,9 @@ class Bench:
                 for target, session in sessions:
                     if session and session.psql.poll() is None:
                         try:
-                            elapsed, _ = session.time(text.format(t=target.table))
+                            elapsed, servers = self.time(session, text.format(t=target.table))
                             self.record(title, "ms", target, elapsed)
+                            self.record(CPU + title, "ms", target, servers)
                         except SqlError as error:
                             self.failed(title, target, error)
             for _, session in sessions:
@@ -375,7 +414,7 @@ class Bench:
                     median = statistics.median(numbers)
                     records.append({"work": work, "target": target.name, "unit": unit, "median": median,
                                     "min": min(numbers), "max": max(numbers),
-                                    "ratio_to_plain": median / statistics.median(plain) if plain else None,
+                                    "ratio_to_plain": median / statistics.median(plain) if plain and statistics.median(plain) else None,
                                     "extrapolated": (work, target.name) in self.extrapolated, "samples": numbers})
         return records
 
@@ -412,10 +451,10 @@ class Bench:
             print(f"{name}: " + ", ".join(f"{key} = {value}" for key, value in settings.items()))
         print(f"postgres_fdw: {PostgresFdw.options}; " + "; ".join(PostgresFdw.settings))
         print(f"\nmedian of {self.config.runs} (ratio to plain) smallest-largest; * = extrapolated\n")
-        print(f"{'':<34}" + "".join(f"{target.name:>42}" for target in self.targets))
+        print(f"{'':<42}" + "".join(f"{target.name:>42}" for target in self.targets))
         cells = {(record["work"], record["target"]): record for record in results}
-        for work, unit in self.works.items():
-            line = f"{work:<34}"
+        for work, unit in sorted(self.works.items(), key=lambda item: item[0].startswith(CPU)):
+            line = f"{work:<42}"
             for target in self.targets:
                 cell = cells.get((work, target.name))
                 if cell is None:
