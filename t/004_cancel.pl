@@ -10,14 +10,15 @@ use Time::HiRes qw(time usleep);
 
 my $c = ShardCluster->new(nodes => 2);
 
-# Two tables; one shard of "slow" is a view that sleeps.
+# Two tables; one shard of "slow" is a view that sleeps, far longer than any wait of this test. Limits
+# leave room for a busy machine: without the cancel nothing here would end.
 $c->safe_psql(q{
 	CREATE TABLE fast (id int, v int); CREATE TABLE slow (id int, v int)});
 $c->shard_table('fast', 'id', shards => 6);
 $c->shard_table('slow', 'id', shards => 6);
 $c->safe_psql('INSERT INTO fast SELECT g, g FROM generate_series(1, 6000) g; INSERT INTO slow SELECT * FROM fast');
 my ($shard, $node) = @{ ($c->shards_of('slow'))[-1] };
-$c->node_safe_psql($node, "ALTER TABLE $shard RENAME TO real_rows; CREATE VIEW $shard AS SELECT r.* FROM real_rows r, pg_sleep(20)");
+$c->node_safe_psql($node, "ALTER TABLE $shard RENAME TO real_rows; CREATE VIEW $shard AS SELECT r.* FROM real_rows r, pg_sleep(600)");
 
 my %queries = (
 	'aggregate' => 'SELECT count(*) FROM slow',
@@ -39,7 +40,7 @@ for my $mode (@modes)
 		my $elapsed = time - $start;
 
 		like($err, qr/canceling statement due to statement timeout/, "$name, $mode: timed out");
-		cmp_ok($elapsed, '<', 1.5, "$name, $mode: soon");
+		cmp_ok($elapsed, '<', 8, "$name, $mode: soon");
 		like($out, qr/^6000\|18003000$/m, "$name, $mode: the session goes on");
 	}
 }
@@ -70,7 +71,7 @@ for my $function ('pg_cancel_backend', 'pg_terminate_backend')
 		$c->safe_psql("SELECT $function(pid) FROM pg_stat_activity WHERE application_name = 'waiter'");
 		my ($status, undef, $errors) = $c->wait_sql($session);
 		isnt($status, 0, "$function, $mode: the query ends");
-		cmp_ok(time - $start, '<', 2, "$function, $mode: soon");
+		cmp_ok(time - $start, '<', 8, "$function, $mode: soon");
 		$c->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE wait_event = 'PgSleep'", $node);
 	}
 }
@@ -90,7 +91,7 @@ for my $sql (
 	my $start = time;
 	my ($status, undef, $errors) = $c->psql("SET statement_timeout = '500ms'; $sql");
 	like($errors, qr/statement timeout/, "timed out: $sql");
-	cmp_ok(time - $start, '<', 2, "soon: $sql");
+	cmp_ok(time - $start, '<', 8, "soon: $sql");
 }
 $blocker->query_safe('ROLLBACK');
 $blocker->quit;
@@ -103,7 +104,7 @@ for my $mode (@modes)
 	my $start = time;
 	my (undef, undef, $errors) = $c->psql("SET $mode; SET statement_timeout = '700ms'; SELECT count(*) FROM fast;");
 	like($errors, qr/statement timeout/, "connecting to a frozen node, $mode: timed out");
-	cmp_ok(time - $start, '<', 3, "connecting to a frozen node, $mode: soon");
+	cmp_ok(time - $start, '<', 8, "connecting to a frozen node, $mode: soon");
 }
 $c->sigcont_node(2);
 is($c->safe_psql('SELECT count(*) FROM fast WHERE id <= 6000'), '6000', 'the node is used again');

@@ -44,7 +44,7 @@ sub all_fail
 
 # Down
 $c->stop_node(2, 'immediate');
-all_fail(qr/08001.*node2/s, 'node is down', 2);
+all_fail(qr/08001.*node2/s, 'node is down', 8);
 $c->start_node(2);
 is($c->safe_psql('SELECT count(*), sum(v) FROM t'), '1000|500500', 'the node is back');
 
@@ -74,7 +74,7 @@ for my $sql ('SELECT count(*) FROM t', 'UPDATE t SET v = 0', 'SET shardfdw.enabl
 	my $start = time;
 	my ($rc, undef, $err) = $c->psql($sql);
 	like($err, qr/node2/, "frozen node: the error of $sql names it");
-	cmp_ok(time - $start, '<', 6, "frozen node: within connect_timeout: $sql");
+	cmp_ok(time - $start, '<', 8, "frozen node: within connect_timeout: $sql");
 }
 $c->sigcont_node(2);
 is($c->safe_psql('SELECT count(*) FROM t'), '1000', 'the node goes on');
@@ -90,13 +90,13 @@ close $fh;
 $c->node(2)->reload;
 my ($mapping) = $c->safe_psql("SELECT umoptions FROM pg_user_mappings WHERE srvname = 'node2'");
 $c->safe_psql("DROP USER MAPPING FOR CURRENT_USER SERVER node2; CREATE USER MAPPING FOR CURRENT_USER SERVER node2 OPTIONS (user 'app', password 'wrong-secret')");
-all_fail(qr/(08001|28P01).*(node2.*password authentication failed|password authentication failed.*node2)/s, 'wrong password', 2);
+all_fail(qr/(08001|28P01).*(node2.*password authentication failed|password authentication failed.*node2)/s, 'wrong password', 8);
 $c->safe_psql("ALTER USER MAPPING FOR CURRENT_USER SERVER node2 OPTIONS (SET password 'right-secret')");
 is($c->safe_psql('SELECT count(*), sum(v) FROM t'), '1000|500500', 'right password');
 
 # Missing shard table
 $c->node_safe_psql(2, "ALTER TABLE $shard RENAME TO elsewhere");
-all_fail(qr/42P01.*node "node2".*\Q$shard\E/si, 'shard table is missing', 2);
+all_fail(qr/42P01.*node "node2".*\Q$shard\E/si, 'shard table is missing', 8);
 $c->node_safe_psql(2, "ALTER TABLE elsewhere RENAME TO $shard");
 is($c->safe_psql('SELECT count(*), sum(v) FROM t'), '1000|500500', 'shard table is back');
 
@@ -119,7 +119,7 @@ is($c->safe_psql('SELECT count(*), sum(v) FROM t'), '1000|500500', 'columns are 
 # A node that dies while it is read.
 for my $mode ('on', 'off')
 {
-	$c->node_safe_psql(2, "ALTER TABLE $shard RENAME TO real_rows; CREATE VIEW $shard AS SELECT r.* FROM real_rows r, pg_sleep(20)");
+	$c->node_safe_psql(2, "ALTER TABLE $shard RENAME TO real_rows; CREATE VIEW $shard AS SELECT r.* FROM real_rows r, pg_sleep(600)");
 	my $query = $c->start_sql("SET shardfdw.enable_shard_scan = $mode; SELECT count(*) FROM t;");
 	$c->wait_for("SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'PgSleep'", 2);
 	my $start = time;
@@ -127,7 +127,7 @@ for my $mode ('on', 'off')
 	my ($status, undef, $errors) = $c->wait_sql($query);
 	isnt($status, 0, "a node that dies is an error (shard scan $mode)");
 	like($errors, qr/node2/, "which names the node (shard scan $mode)");
-	cmp_ok(time - $start, '<', 4, "soon (shard scan $mode)");
+	cmp_ok(time - $start, '<', 8, "soon (shard scan $mode)");
 	$c->start_node(2);
 	$c->node_safe_psql(2, "DROP VIEW $shard; ALTER TABLE real_rows RENAME TO $shard");
 	is($c->safe_psql('SELECT count(*) FROM t'), '1000', "the cluster works again (shard scan $mode)");

@@ -75,8 +75,9 @@ suite_run() {
 	suite_finish
 }
 
-# Prints the count; ends the script.
+# Prints the time it took and the count; ends the script.
 suite_finish() {
+	note "$((SECONDS / 60)) min $((SECONDS % 60)) s in all"
 	printf '%s passed, %s failed\n' "$NPASSED" "$NFAILED"
 	[ "$NFAILED" -eq 0 ] || exit 1
 	exit 0
@@ -148,7 +149,7 @@ suite_server() {
 # reads the results from the program's report: "test name ... ok" up to 15, "ok 1 - name" after it.
 suite_pg_regress() {
 	local program=$SUITE_PGXS/src/test/$1 prefix=$2 suffix=$3 dbname=$4 outdir=$5 port=$6
-	local log=$SUITE_TMP/${5//[.\/]/}$4.log names=() name rc=0 seen verdict
+	local log=$SUITE_TMP/${5//[.\/]/}$4.log names=() name rc=0 seen verdict took
 
 	while IFS= read -r name; do
 		name=${name#"$prefix"}
@@ -162,6 +163,8 @@ suite_pg_regress() {
 	seen=0
 	for name in "${names[@]}"; do
 		verdict=$(sed -E -n "s/^ *(test +)?$name +\.\.\. +(ok|FAILED).*/\2/p; s/^(not )?ok +[0-9]+ +[-+] +$name( .*)?\$/\1ok/p" "$log" | head -n 1)
+		took=$(sed -E -n "s/^.*[ ]$name .* ([0-9]+) ms\$/\1/p" "$log" | head -n 1)
+		printf '   %-28s %5s s\n' "$prefix$name$suffix" "$(((${took:-0} + 999) / 1000))"
 		case $verdict in
 		ok) passed && seen=$((seen + 1)) ;;
 		"FAILED" | "not ok") failed "$prefix$name$suffix" && seen=$((seen + 1)) ;;
@@ -180,7 +183,7 @@ suite_pg_regress() {
 
 # Every TAP file by itself: its assertions count, and one more failure when it breaks off.
 suite_tap() {
-	local file files out rc n
+	local file files out rc n start
 
 	files=$(suite_wants tap t/*.pl)
 	[ -n "$files" ] || return 0
@@ -191,12 +194,14 @@ suite_tap() {
 	while IFS= read -r file; do
 		out=$SUITE_TMP/$(basename "$file").out
 		rc=0
+		start=$SECONDS
 		run_limited 600 env PATH="$PRIVATE_BIN:$PATH" TESTDIR="$SUITE_SRC" TMPDIR="$SUITE_SRC/t/tmp" \
 			TESTDATADIR="$SUITE_SRC/tmp_check" TESTLOGDIR="$SUITE_SRC/tmp_check/log" top_builddir="$SUITE_SRC" \
 			PG_REGRESS="$SUITE_PGXS/src/test/regress/pg_regress" PG_TEST_TIMEOUT_DEFAULT=60 LC_ALL=C \
 			perl -I "$SUITE_PERL" -I t/lib "$file" >"$out" 2>&1 </dev/null || rc=$?
 		n=$(grep -c '^ok ' "$out" || true)
 		passed "$n"
+		printf '   %-28s %5s s\n' "$file" "$((SECONDS - start))"
 		while IFS= read -r n; do
 			[ -z "$n" ] || failed "$file: ${n#not ok }"
 		done < <(grep '^not ok ' "$out" | grep -v '# TODO' || true)
