@@ -7,6 +7,7 @@
  *			`-> INSERT ... RETURNING per row	RETURNING, check options, AFTER ROW
  *												triggers, ON CONFLICT DO NOTHING
  *	 UPDATE, DELETE --> by ctid, a statement per row
+ *			`-> row_move						the new key belongs to another shard
  *
  * All of it runs on the transaction's writing connection of the shard's node.
  * The scan below an UPDATE or DELETE has locked the row there, so its ctid is
@@ -26,6 +27,7 @@
 #include "compat.h"
 #include "deparse/dml.h"
 #include "executor/fdw_executor.h"
+#include "executor/row_move.h"
 #include "executor/row_sink.h"
 #include "executor/statement_view.h"
 #include "foreign/foreign.h"
@@ -50,6 +52,8 @@ typedef struct ShardModifyState
 	Oid			userid;
 	const char *label;			/* shard's name, for messages */
 	bool		check_partition;	/* rows of INSERT and UPDATE must be checked */
+	ShardRowMove *move;			/* UPDATE may move rows to other shards; NULL: it must not */
+	const char *delete_sql;		/* deletes what moves */
 
 	/* INSERT by COPY */
 	ShardRowSink *sink;			/* NULL: statement per row */
@@ -212,6 +216,8 @@ shardBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *rinfo,
 		Plan	   *subplan = outerPlanState(mtstate)->plan;
 
 		state->check_partition = plan->check_partition && state->rel->rd_rel->relispartition;
+		if (state->check_partition)
+			state->move = shard_row_move_begin(mtstate->ps.state, rinfo, state->userid);
 		state->ctid_attno = ExecFindJunkAttributeInTlist(subplan->targetlist, "ctid");
 		if (!AttributeNumberIsValid(state->ctid_attno))
 			elog(ERROR, "could not find junk ctid column");
@@ -229,6 +235,8 @@ shardEndForeignModify(EState *estate, ResultRelInfo *rinfo)
 	rinfo->ri_FdwState = NULL;
 	if (state->sink != NULL)
 		shard_row_sink_release(state->sink);
+	if (state->move != NULL)
+		shard_row_move_end(state->move);
 }
 
 /* Range table index that the Vars of a routed partition's RETURNING and check options have. */
@@ -337,23 +345,49 @@ run_returning(ShardModifyState *state, EState *estate, TupleTableSlot *slot)
 	return nrows;
 }
 
-/* Runs the statement; returns the number of rows changed. */
+/* Runs sql with the first nparams parameters; returns the number of rows changed. */
 static int64
-run_plain(ShardModifyState *state)
+run_plain(ShardModifyState *state, const char *sql, int nparams)
 {
 	ShardCommand command = {0};
 	int64		nrows;
 
 	command.serverid = state->serverid;
 	command.userid = state->userid;
-	command.sql = state->sql;
+	command.sql = sql;
 	command.label = state->label;
-	command.nparams = state->nparams;
+	command.nparams = nparams;
 	command.params = state->params;
 	shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
 	nrows = strtoi64(PQcmdTuples(command.result), NULL, 10);
 	PQclear(command.result);
 	return nrows;
+}
+
+/* Text of the ctid of the plan's row. Memory: current context. */
+static const char *
+ctid_param(ShardModifyState *state, TupleTableSlot *planSlot)
+{
+	bool		isnull;
+	Datum		ctid = ExecGetJunkAttribute(planSlot, state->ctid_attno, &isnull);
+
+	if (isnull)
+		elog(ERROR, "ctid is NULL");
+	return DatumGetCString(DirectFunctionCall1(tidout, ctid));
+}
+
+/* A statement for one ctid has changed nrows rows: NULL when none. */
+static TupleTableSlot *
+one_row(ShardModifyState *state, int64 nrows, TupleTableSlot *slot)
+{
+	if (nrows > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_CARDINALITY_VIOLATION),
+				 errmsg("%lld rows of shard %s were changed instead of one",
+						(long long) nrows, state->label),
+				 errdetail("Node \"%s\" has several rows at one ctid.",
+						   GetForeignServer(state->serverid)->servername)));
+	return nrows == 1 ? slot : NULL;
 }
 
 /*
@@ -372,28 +406,43 @@ modify_row(ShardModifyState *state, EState *estate, TupleTableSlot *slot,
 	oldcxt = MemoryContextSwitchTo(state->row_cxt);
 
 	if (state->operation != CMD_INSERT)
-	{
-		bool		isnull;
-		Datum		ctid = ExecGetJunkAttribute(planSlot, state->ctid_attno, &isnull);
-
-		if (isnull)
-			elog(ERROR, "ctid is NULL");
-		state->params[nfixed++] = DatumGetCString(DirectFunctionCall1(tidout, ctid));
-	}
+		state->params[nfixed++] = ctid_param(state, planSlot);
 	if (state->encoder != NULL)
 		shard_encode_params(state->encoder, slot, state->params + nfixed);
 
-	nrows = state->decoder ? run_returning(state, estate, slot) : run_plain(state);
+	nrows = state->decoder ? run_returning(state, estate, slot) :
+		run_plain(state, state->sql, state->nparams);
+	MemoryContextSwitchTo(oldcxt);
+	return one_row(state, nrows, slot);
+}
+
+/* UPDATE of a row whose new key belongs to another shard. */
+static TupleTableSlot *
+move_row(ShardModifyState *state, ResultRelInfo *rinfo, TupleTableSlot *slot,
+		 TupleTableSlot *planSlot)
+{
+	MemoryContext oldcxt;
+
+	if (state->move == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot move a row out of shard %s by UPDATE", state->label),
+				 errdetail("The new partition key belongs to another shard."),
+				 errhint("Delete the row, and insert it with its new key.")));
+
+	MemoryContextReset(state->row_cxt);
+	oldcxt = MemoryContextSwitchTo(state->row_cxt);
+	if (state->delete_sql == NULL)
+		state->delete_sql =
+			MemoryContextStrdup(GetMemoryChunkContext(state),
+								shard_dml_delete(RelationGetRelid(state->rel), NIL));
+	state->params[0] = ctid_param(state, planSlot);
+	slot = one_row(state, run_plain(state, state->delete_sql, 1), slot);
 	MemoryContextSwitchTo(oldcxt);
 
-	if (nrows > 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_CARDINALITY_VIOLATION),
-				 errmsg("%lld rows of shard %s were changed instead of one",
-						(long long) nrows, state->label),
-				 errdetail("Node \"%s\" has several rows at one ctid.",
-						   GetForeignServer(state->serverid)->servername)));
-	return nrows == 1 ? slot : NULL;
+	if (slot != NULL)
+		shard_row_move_put(state->move, rinfo, slot);
+	return slot;
 }
 
 /* ---- rows ---- */
@@ -455,11 +504,7 @@ shardExecForeignUpdate(EState *estate, ResultRelInfo *rinfo,
 	if (rinfo->ri_WithCheckOptions != NIL)
 		ExecWithCheckOptions(WCO_RLS_UPDATE_CHECK, rinfo, slot, estate);
 	if (state->check_partition && !ExecPartitionCheck(rinfo, slot, estate, false))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot move a row out of shard %s by UPDATE", state->label),
-				 errdetail("The new partition key belongs to another shard."),
-				 errhint("Delete the row, and insert it with its new key.")));
+		return move_row(state, rinfo, slot, planSlot);
 	return modify_row(state, estate, slot, planSlot);
 }
 
