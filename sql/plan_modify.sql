@@ -15,7 +15,7 @@ BEGIN
 		COALESCE(' ' || (plan ->> 'Operation'), '') ||
 		CASE WHEN plan ->> 'Filter' IS NOT NULL THEN ' filter' ELSE '' END ||
 		COALESCE(' shards ' || (plan ->> 'Shards'), '') ||
-		COALESCE(': ' || (plan ->> 'Remote SQL'), '');
+		COALESCE(': ' || replace(plan ->> 'Remote SQL', ' AS r1 ', ' r1 '), ''); -- 15 prints AS here
 	RETURN NEXT;
 	FOR child IN SELECT * FROM json_array_elements(COALESCE(plan -> 'Plans', '[]')) LOOP
 		RETURN QUERY SELECT * FROM pm.walk(child, depth + 1);

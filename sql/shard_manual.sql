@@ -75,10 +75,10 @@ SELECT node, result FROM shardfdw.run_on_shards('m', 'SELECT * FROM %s');
 SELECT table_name, key, strategy, shards, nodes FROM shardfdw.tables WHERE table_name = 'm'::regclass;
 
 -- check_nodes() sees a column that is missing, one of another type, one too many, and a table that is gone
-SELECT node, "check", status, detail FROM shardfdw.check_nodes() WHERE "check" LIKE 'shard%' AND node IN ('by hand', 'node4');
+SELECT node, "check", status, detail FROM shardfdw.check_nodes() WHERE "check" LIKE 'shard %' AND node IN ('by hand', 'node4');
 SELECT ok, tag FROM shardfdw.query_nodes('{node4}', ARRAY['ALTER TABLE "Sm x".m2 ALTER k TYPE text'], 'write');
 ALTER FOREIGN TABLE m1 ALTER v OPTIONS (SET column_name 'nix');
-SELECT node, "check", status, detail FROM shardfdw.check_nodes() WHERE "check" LIKE 'shard%' AND node IN ('by hand', 'node4');
+SELECT node, "check", status, detail FROM shardfdw.check_nodes() WHERE "check" LIKE 'shard %' AND node IN ('by hand', 'node4');
 SELECT * FROM m WHERE k = 1;
 \set VERBOSITY terse
 SELECT * FROM m WHERE k = 150;

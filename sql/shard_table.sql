@@ -100,7 +100,8 @@ FROM pg_attribute a WHERE attrelid = '%s'::regclass AND attnum > 0 ORDER BY attn
 SELECT node, result FROM shardfdw.run_on_shards('t', $$SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = '%s'::regclass ORDER BY 1$$);
 SELECT result FROM shardfdw.run_on_shards('t', $$SELECT conname, contype, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = '%s'::regclass AND contype <> 'n' ORDER BY conname COLLATE "C"$$) LIMIT 1;
 SELECT result FROM shardfdw.run_on_shards('t', $$SELECT reloptions FROM pg_class WHERE oid = '%s'::regclass$$) LIMIT 1;
-SELECT node, "check", status, detail FROM shardfdw.check_nodes() WHERE "check" LIKE 'shard%' AND node IN ('node1', 'node2', 'node3') ORDER BY 1;
+SELECT node, "check", status, detail = format('%s as expected', (SELECT count(*) FROM shardfdw.shards s WHERE s.node = c.node)) AS all_shards
+FROM shardfdw.check_nodes() c WHERE "check" LIKE 'shard%' AND node IN ('node1', 'node2', 'node3') ORDER BY 1;
 
 -- identity, serial, defaults and triggers go on where they were
 INSERT INTO t (v) VALUES (1.5) RETURNING id, ser, name, v, g, m;
