@@ -578,10 +578,10 @@ shard_select_delete(ShardSelect *select)
 
 /*
  * The query's text under settings in which names are qualified and literals
- * mean the same in every session.
+ * mean the same in every session.  *name: that of the table, as it stands there.
  */
 static char *
-print_query(Query *query)
+print_query(Query *query, Oid relid, char **name)
 {
 	static const struct
 	{
@@ -592,6 +592,8 @@ print_query(Query *query)
 		{"datestyle", "ISO"},
 		{"intervalstyle", "postgres"},
 		{"extra_float_digits", "3"},
+		{"quote_all_identifiers", "off"},
+		{"standard_conforming_strings", "on"},
 	};
 	int			nestlevel = NewGUCNestLevel();
 	char	   *text;
@@ -601,6 +603,8 @@ print_query(Query *query)
 								 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 
 	text = pg_get_querydef(copyObject(query), false);
+	*name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
+									   get_rel_name(relid));
 	AtEOXact_GUC(true, nestlevel);
 	return text;
 }
@@ -744,12 +748,12 @@ shard_select_finish(ShardSelect *select)
 {
 	Query	   *query = select->query;
 	char	   *name;
+	char	   *text;
 
 	query->jointree->quals = (Node *) make_condition(select->quals);
 	query->havingQual = (Node *) make_condition(select->having);
 
 	/* with pg_catalog alone in the path every table of a user is printed qualified */
-	name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(select->relid)),
-									  get_rel_name(select->relid));
-	return cut_text(select, squeeze_blanks(print_query(query)), name);
+	text = print_query(query, select->relid, &name);
+	return cut_text(select, squeeze_blanks(text), name);
 }
