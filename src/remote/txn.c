@@ -447,9 +447,11 @@ shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot,
 		return true;
 	}
 
-	append_end_of_reading(conn, buf);
 	if (shard_txn_single(snapshot, conn->serverid, conn->userid))
+	{
+		append_end_of_reading(conn, buf);
 		return true;
+	}
 
 	node = node_snapshot(snapshot, conn->serverid, conn->userid);
 	if (whole)
@@ -457,21 +459,23 @@ shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot,
 	if (!exporter_alive(snapshot, node))
 		node->state = SNAPSHOT_NONE;
 
-	switch (node->state)
+	/* nothing is taken for done before it is certain that buf will be sent */
+	if (node->state == SNAPSHOT_EXPORTING)
+		return false;
+	append_end_of_reading(conn, buf);
+
+	if (node->state == SNAPSHOT_EXPORTED)
 	{
-		case SNAPSHOT_EXPORTING:
-			return false;
-		case SNAPSHOT_EXPORTED:
-			append_begin(conn, buf, IsolationIsSerializable() ? "SERIALIZABLE" : "REPEATABLE READ", true);
-			appendStringInfo(buf, "SET TRANSACTION SNAPSHOT '%s'; ", node->id);
-			break;
-		case SNAPSHOT_NONE:
-			append_begin(conn, buf, whole ? shard_txn_isolation() : "REPEATABLE READ", true);
-			appendStringInfoString(buf, "SELECT pg_catalog.pg_export_snapshot(); ");
-			node->state = SNAPSHOT_EXPORTING;
-			node->exporter = conn;
-			*exports = true;
-			break;
+		append_begin(conn, buf, IsolationIsSerializable() ? "SERIALIZABLE" : "REPEATABLE READ", true);
+		appendStringInfo(buf, "SET TRANSACTION SNAPSHOT '%s'; ", node->id);
+	}
+	else
+	{
+		append_begin(conn, buf, whole ? shard_txn_isolation() : "REPEATABLE READ", true);
+		appendStringInfoString(buf, "SELECT pg_catalog.pg_export_snapshot(); ");
+		node->state = SNAPSHOT_EXPORTING;
+		node->exporter = conn;
+		*exports = true;
 	}
 	conn->snapshot = snapshot;
 	if (whole)
