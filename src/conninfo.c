@@ -16,6 +16,7 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
+#include "utils/syscache.h"
 
 #define DEFAULT_CONNECT_TIMEOUT "10"	/* seconds */
 
@@ -184,6 +185,15 @@ shard_conninfo_build(ForeignServer *server, UserMapping *user,
 
 	*keywords_out = keywords;
 	*values_out = values;
+}
+
+bool
+shard_conninfo_has_mapping(Oid userid, Oid serverid)
+{
+	return SearchSysCacheExists2(USERMAPPINGUSERSERVER,
+								 ObjectIdGetDatum(userid), ObjectIdGetDatum(serverid)) ||
+		SearchSysCacheExists2(USERMAPPINGUSERSERVER,
+							  ObjectIdGetDatum(InvalidOid), ObjectIdGetDatum(serverid));
 }
 
 bool

@@ -39,6 +39,9 @@ extern void shard_conninfo_build(ForeignServer *server, UserMapping *user,
 extern void shard_conninfo_check_password(ForeignServer *server, UserMapping *user,
 										  const char *const *keywords, const char *const *values);
 
+/* True when userid has a mapping for the server, its own or the public one. */
+extern bool shard_conninfo_has_mapping(Oid userid, Oid serverid);
+
 /* True when password_required = 'false' stands on the mapping. */
 extern bool shard_conninfo_password_optional(UserMapping *user);
 

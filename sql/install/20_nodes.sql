@@ -181,6 +181,7 @@ DECLARE
 	mapping_keys CONSTANT text[] := ARRAY['password_required', 'sslpassword', 'user', 'password'];
 	server_options text;
 	mapping_options text;
+	mapping_hint text;
 	cores integer;
 	r record;
 BEGIN
@@ -198,7 +199,14 @@ BEGIN
 			'user', "user", 'password', password) || options)) o;
 
 	EXECUTE format('CREATE SERVER %I FOREIGN DATA WRAPPER shardfdw OPTIONS (%s)', name, server_options);
-	EXECUTE format('CREATE USER MAPPING FOR CURRENT_USER SERVER %I OPTIONS (%s)', name, mapping_options);
+	BEGIN
+		EXECUTE format('CREATE USER MAPPING FOR CURRENT_USER SERVER %I OPTIONS (%s)', name, mapping_options);
+	EXCEPTION WHEN OTHERS THEN
+		-- the context of the error would show the command, and with it the password
+		GET STACKED DIAGNOSTICS mapping_hint = PG_EXCEPTION_HINT;
+		RAISE EXCEPTION USING ERRCODE = SQLSTATE, MESSAGE = SQLERRM,
+			HINT = coalesce(nullif(mapping_hint, ''), 'The options of the user mapping are user, password, password_required and sslpassword.');
+	END;
 
 	FOR r IN SELECT i."check", i.status, i.detail, i.hint FROM shardfdw.inspect_nodes(ARRAY[name]) i
 	LOOP

@@ -7,15 +7,20 @@ DECLARE
 	suffix text := '_' || lpad(shardno::text, greatest(2, length((nshards - 1)::text)), '0');
 	kept text := base;
 BEGIN
-	-- Whole characters only, and one byte less than the 63 of a name: core calls the array type of the table "_name".
-	WHILE octet_length(kept) + octet_length(suffix) > 62 LOOP
-		kept := left(kept, -1);
-	END LOOP;
+	-- One byte less than the 63 of a name: core calls the array type of the table "_name".
+	IF octet_length(kept) + octet_length(suffix) > 62 THEN
+		-- what is cut off may be all in which the names of two tables differ
+		suffix := '_' || left(encode(sha256(convert_to(base::text, getdatabaseencoding())), 'hex'), 8) || suffix;
+		-- whole characters only
+		WHILE octet_length(kept) + octet_length(suffix) > 62 LOOP
+			kept := left(kept, -1);
+		END LOOP;
+	END IF;
 	RETURN kept || suffix;
 END
 $$;
 COMMENT ON FUNCTION shardfdw.shard_name(name, integer, integer) IS
-	'Names a shard: the table''s name, cut to fit, and the number of the shard (0-based), padded with zeros. Returns at most 62 bytes.';
+	'Names a shard: the table''s name and the number of the shard (0-based), padded with zeros. A long name is cut to fit, and gets a part of its hash. Returns at most 62 bytes.';
 
 CREATE FUNCTION shardfdw.is_sharded(relation regclass) RETURNS boolean
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -534,6 +539,31 @@ $$;
 COMMENT ON FUNCTION shardfdw.shard_table(regclass, name, integer, name[], regclass) IS
 	'Makes a sharded table of a plain one, moving its rows, or gives an empty table partitioned by HASH its shards. key: a column, by default the first of the primary key; shards: how many, by default shardfdw.default_shards; nodes: where, in turn, by default on all; colocate_with: as many and on the same nodes as that table. Part of the transaction; raises, before anything changes, what cannot be kept.';
 
+CREATE FUNCTION shardfdw.check_default_shard(parent regclass) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off
+AS $$
+DECLARE
+	default_shard regclass := (SELECT nullif(p.partdefid, 0)::regclass FROM pg_partitioned_table p
+							   JOIN pg_class c ON c.oid = p.partdefid AND c.relkind = 'f' WHERE p.partrelid = parent);
+	-- null or empty: no DEFAULT shard, or no other
+	kept text := nullif(pg_get_partition_constraintdef(default_shard), '');
+	misplaced boolean;
+BEGIN
+	IF kept IS NULL THEN
+		RETURN;
+	END IF;
+	-- core looks into local tables only
+	EXECUTE format('SELECT EXISTS (SELECT FROM %s WHERE NOT (%s))', default_shard, kept) INTO misplaced;
+	IF misplaced THEN
+		RAISE EXCEPTION USING ERRCODE = 'check_violation',
+			MESSAGE = format('default shard %s has rows that belong to the new shard', default_shard),
+			HINT = 'Delete them, and insert them again when the shard is there.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.check_default_shard(regclass) IS
+	'Checks that the DEFAULT shard of a table holds no rows that belong to another shard. Returns nothing; raises check_violation.';
+
 CREATE FUNCTION shardfdw.create_shard(parent regclass, name name, bounds text, node name) RETURNS regclass
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -572,6 +602,7 @@ BEGIN
 		bounds := 'FOR VALUES ' || bounds;
 	END IF;
 	PERFORM shardfdw.make_shards(parent, ARRAY[name], ARRAY[bounds], ARRAY[node]);
+	PERFORM shardfdw.check_default_shard(parent);
 	PERFORM shardfdw.index_shards(parent, ARRAY[name], ARRAY[node]);
 	RETURN format('%I.%I', c.nspname, name)::regclass;
 END

@@ -203,6 +203,7 @@ shardfdw_query_nodes(PG_FUNCTION_ARGS)
 		commands[i].serverid = lookup_node(NameStr(*DatumGetName(nodes[i])));
 		commands[i].userid = GetUserId();
 		commands[i].sql = TextDatumGetCString(texts[i]);
+		commands[i].is_users = true;
 		if (labels != NULL && !label_nulls[i])
 			commands[i].label = TextDatumGetCString(labels[i]);
 	}

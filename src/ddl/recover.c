@@ -29,6 +29,7 @@
 #include "catalog/pg_foreign_server.h"
 #include "commit_log.h"
 #include "compat.h"
+#include "conninfo.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -37,7 +38,6 @@
 #include "storage/procarray.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
-#include "utils/syscache.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 #include "utils/xid8.h"
@@ -79,15 +79,6 @@ typedef struct Survey
 	List	   *prepared;		/* of Prepared */
 } Survey;
 
-static bool
-has_user_mapping(Oid serverid)
-{
-	return SearchSysCacheExists2(USERMAPPINGUSERSERVER,
-								 ObjectIdGetDatum(GetUserId()), ObjectIdGetDatum(serverid)) ||
-		SearchSysCacheExists2(USERMAPPINGUSERSERVER,
-							  ObjectIdGetDatum(InvalidOid), ObjectIdGetDatum(serverid));
-}
-
 /* The nodes that the current user has mappings for; *complete is false when there are others. */
 static List *
 find_nodes(bool *complete)
@@ -106,7 +97,7 @@ find_nodes(bool *complete)
 
 		if (form->oid == cluster || !shard_option_is_our_server(form->oid))
 			continue;
-		if (!has_user_mapping(form->oid))
+		if (!shard_conninfo_has_mapping(GetUserId(), form->oid))
 		{
 			*complete = false;
 			continue;

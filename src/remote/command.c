@@ -244,7 +244,11 @@ release_lanes(CommandRun *run, bool failed)
 	{
 		Lane	   *lane = &run->lanes[i];
 
-		if (!lane->conn || !lane->held)
+		if (!lane->conn)
+			continue;
+		if (run->commands[next_command(run, i, 0)].is_users)
+			shard_connection_distrust(lane->conn);
+		if (!lane->held)
 			continue;
 		lane->held = false;
 		if (lane->conn->holder)

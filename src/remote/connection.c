@@ -208,11 +208,26 @@ free_connection(ShardConn *conn)
 	pfree(conn);
 }
 
+/* The user's own mapping, or the public one; core's error for none names no node on every major. */
+static UserMapping *
+find_mapping(const ForeignServer *server, Oid userid)
+{
+	if (!shard_conninfo_has_mapping(userid, server->serverid))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("user mapping not found for user \"%s\" on node \"%s\"",
+						MappingUserName(userid), server->servername),
+				 errhint("Create one with CREATE USER MAPPING FOR %s SERVER %s.",
+						 quote_identifier(MappingUserName(userid)),
+						 quote_identifier(server->servername))));
+	return GetUserMapping(userid, server->serverid);
+}
+
 ShardConn *
 shard_connection_start(Oid serverid, Oid userid)
 {
 	ForeignServer *server = GetForeignServer(serverid);
-	UserMapping *user = GetUserMapping(userid, serverid);
+	UserMapping *user = find_mapping(server, userid);
 	const char **keywords;
 	const char **values;
 	MemoryContext oldcxt;
@@ -416,6 +431,13 @@ forget_settings(ShardConn *conn)
 		conn->settings[i] = NULL;
 	}
 	conn->workers = WORKERS_UNKNOWN;
+}
+
+void
+shard_connection_distrust(ShardConn *conn)
+{
+	forget_settings(conn);
+	conn->invalidated = true;
 }
 
 void

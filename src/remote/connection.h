@@ -62,7 +62,7 @@ struct ShardConn
 	bool		connected;		/* the server accepted us; now the session is set up */
 	bool		needs_password; /* refuse a server that did not ask for the password */
 	bool		used;			/* has run a statement */
-	bool		invalidated;	/* options changed: close when idle and outside a transaction */
+	bool		invalidated;	/* options changed, or distrusted: close when idle and outside a transaction */
 	uint32		server_hash;	/* system cache hashes of server and mapping, for invalidation */
 	uint32		mapping_hash;
 
@@ -120,6 +120,13 @@ extern void shard_connection_finish(ShardConn *conn);
  * client_encoding are set once when connecting.
  */
 extern void shard_connection_sync_settings(ShardConn *conn, int workers, StringInfo buf);
+
+/*
+ * A user's own commands have run on conn, and may have changed the session in
+ * ways nobody can see (SET, SET ROLE, BEGIN): the settings are sent anew, and it
+ * is closed as soon as it is idle and outside a transaction.
+ */
+extern void shard_connection_distrust(ShardConn *conn);
 
 extern void shard_connection_hold(ShardConn *conn, const ShardConnHolder *holder);
 extern void shard_connection_release(ShardConn *conn);	/* no holder any more; tells it by lost() */

@@ -292,6 +292,14 @@ shard_txn_single(ShardSnapshot *snapshot, Oid serverid, Oid userid)
 }
 
 bool
+shard_txn_is_exported(ShardSnapshot *snapshot, Oid serverid, Oid userid)
+{
+	ShardNodeSnapshot *node = node_snapshot(snapshot, serverid, userid);
+
+	return node->state != SNAPSHOT_NONE && exporter_alive(snapshot, node);
+}
+
+bool
 shard_txn_uses_writer(ShardPool *pool, ShardSnapshot *snapshot)
 {
 	ShardNodeSnapshot *node;
@@ -1026,6 +1034,18 @@ end_level(int level, bool committed)
 	}
 }
 
+/* The savepoint of the subtransaction of level arg becomes part of the one around it. */
+static void
+leave_savepoint(ShardConn *conn, void *arg)
+{
+	int			level = *(int *) arg;
+
+	if (conn->xact_depth < level)
+		return;
+	conn->xact_depth = level - 1;
+	conn->xact_stale = true;
+}
+
 static void
 subxact_callback(SubXactEvent event, SubTransactionId mySubid,
 				 SubTransactionId parentSubid, void *arg)
@@ -1034,19 +1054,8 @@ subxact_callback(SubXactEvent event, SubTransactionId mySubid,
 
 	if (event == SUBXACT_EVENT_PRE_COMMIT_SUB && touched)
 	{
-		ShardConnList all = all_conns();
-
-		for (int i = 0; i < all.nconns; i++)
-		{
-			ShardConn  *conn = all.conns[i];
-
-			if (conn->xact_depth < level)
-				continue;
-			conn->xact_depth = level - 1;
-			conn->xact_stale = true;
-		}
-		if (all.conns)
-			pfree(all.conns);
+		/* nothing is allocated: core keeps a used context of a subtransaction until the transaction ends */
+		shard_pool_each(leave_savepoint, &level);
 		end_level(level, true);
 	}
 	else if (event == SUBXACT_EVENT_ABORT_SUB && touched)
