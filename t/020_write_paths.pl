@@ -323,6 +323,18 @@ is($c->safe_psql('SELECT sum(v), count(*) FROM tr'), 30 * 29 / 2 . '|30', 'R5: e
 $c->safe_psql('DROP TRIGGER b ON tr; DELETE FROM tr; TRUNCATE log; CREATE TRIGGER c BEFORE INSERT ON tr FOR EACH ROW EXECUTE FUNCTION caught_before()');
 $c->safe_psql("INSERT INTO tr SELECT g, g FROM generate_series(1, 30) g; COPY tr FROM STDIN;\n31\t31\n32\t32\n\\.\n");
 is($c->safe_psql('SELECT count(*), sum(v) FROM tr'), '32|528', 'a subtransaction that rolls back inside a trigger takes no rows with it');
+$c->safe_psql(q{
+CREATE TABLE trc (id int, v int CHECK (v < 100));
+CREATE FUNCTION swallow() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	BEGIN PERFORM count(*) FROM trc; EXCEPTION WHEN OTHERS THEN NULL; END;
+	RETURN NEW;
+END $$;
+});
+$c->shard_table('trc', 'id', shards => 4);
+$c->safe_psql('CREATE TRIGGER b BEFORE INSERT ON trc FOR EACH ROW EXECUTE FUNCTION swallow()');
+like(failure('INSERT INTO trc SELECT g, g * 20 FROM generate_series(1, 20) g'), qr/ERROR:  08006: rows that were on their way to a node are lost/, 'a trigger cannot hide that rows were refused');
+is($c->safe_psql('INSERT INTO trc SELECT g, g FROM generate_series(1, 20) g; SELECT count(*) FROM trc'), '20', 'and it goes on after that');
 $c->safe_psql('DROP TRIGGER c ON tr; DROP TRIGGER s ON tr; DELETE FROM tr; TRUNCATE log; CREATE TRIGGER a AFTER INSERT OR UPDATE OR DELETE ON tr FOR EACH ROW EXECUTE FUNCTION after_row()');
 $c->safe_psql('INSERT INTO tr VALUES (1, 1), (2, 2), (3, 3); UPDATE tr SET v = v * 10 WHERE id < 3; DELETE FROM tr WHERE id > 1');
 is($c->safe_psql('SELECT what FROM log ORDER BY 1'), join("\n", 'DELETE 20 -', 'DELETE 3 -', 'INSERT - 1', 'INSERT - 2', 'INSERT - 3', 'UPDATE 1 10', 'UPDATE 2 20'), 'AFTER ROW triggers see old and new rows');

@@ -237,6 +237,8 @@ raise_error(ShardCopyNode *node, PGresult *res)
 	ShardCopySet *set = node->set;
 	uint64		rowno = res ? row_in_context(PQresultErrorField(res, PG_DIAG_CONTEXT)) : 0;
 
+	/* an inner block may catch this and let the load go on: not without these rows */
+	set->lost = true;
 	node->error = res;			/* freed with the set if the hook raises */
 	if (set->hook)
 		set->hook(set->hook_arg, rowno > 0 ? line_of_row(&node->chunk, rowno) : 0);
@@ -817,7 +819,7 @@ shard_copy_target_put(ShardCopyTarget *target, uint64 lineno)
 	set->npumped += nbytes;
 
 	/* held from the first row on: nobody may read the node without this row */
-	if (unlikely(!target->node->conn))
+	if (unlikely(!target->node->conn || set->lost))
 		hold_connection(target->node);
 	if (likely(set->npumped < PUMP_BYTES))
 		return;
