@@ -54,6 +54,9 @@ SELECT plan('SELECT g FROM t GROUP BY g');
 SELECT plan('SELECT ''x''::text, 1, count(*) FROM t GROUP BY 1, 2');
 SELECT plan('SELECT now(), count(*) FROM t GROUP BY 1');
 SELECT plan('SELECT g, count(m) FROM t GROUP BY g');
+-- without statistics grouping is taken to save much, whatever default estimates say
+SELECT bool_or(line LIKE '%Foreign Scan%GROUP BY g, i2, i4') AS on_nodes
+FROM plan('SELECT g, i2, i4, sum(n), avg(n), sum(n * i8), avg(n * 2), sum(n + 1), avg(n / 3) FROM t WHERE n > 3 GROUP BY g, i2, i4') line;
 
 -- whole: by the key, or from one shard
 SELECT plan('SELECT k, g, count(*), count(DISTINCT i4), string_agg(s, '','' ORDER BY s) FROM t GROUP BY g, k HAVING count(*) > 0');

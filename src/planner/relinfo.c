@@ -124,6 +124,7 @@ shard_relinfo_create(PlannerInfo *root, RelOptInfo *baserel, Oid relid)
 		baserel->tuples = shard_relinfo_tuples(relid, -1);
 	set_baserel_size_estimates(root, baserel);
 
+	info->analyzed = relation_reltuples(relid) > 0;
 	info->rows = clamp_row_est(baserel->tuples *
 							   clauselist_selectivity(root, info->remote_conds, baserel->relid,
 													  JOIN_INNER, NULL));

@@ -51,6 +51,7 @@ typedef struct ShardRelInfo
 	List	   *remote_having;
 
 	/* Estimates; cost.c. */
+	bool		analyzed;		/* the table has statistics */
 	double		rows;			/* rows that come from all nodes together */
 	int			width;
 	Cost		remote_cost;	/* of the remote queries, without transfer; elapsed, not summed up */

@@ -177,15 +177,16 @@ estimate_groups(PlannerInfo *root, GroupPathExtraData *extra, double nrows)
 }
 
 /*
- * Rows that come from the nodes when nrows of theirs go into ngroups groups of
- * each of nqueries queries.  Without statistics, and after selective
- * conditions, estimates often say that each row is a group.  Even then grouping
- * on the nodes loses little, so it is taken to save a quarter of the rows.
+ * Rows that come from the nodes when the rows of input go into ngroups groups
+ * of each of nqueries queries.  After selective conditions, and always without
+ * statistics, estimates often say that each row is a group.  Grouping on the
+ * nodes loses little even then, and gathering all rows may lose much: so it is
+ * taken to save a quarter of the rows, and most of them when nothing is known.
  */
 static double
-grouped_rows(double ngroups, int nqueries, double nrows)
+grouped_rows(double ngroups, int nqueries, const ShardRelInfo *input)
 {
-	return Min(ngroups * Max(nqueries, 1), nrows * 0.75);
+	return Min(ngroups * Max(nqueries, 1), input->rows * (input->analyzed ? 0.75 : 0.1));
 }
 
 /*
@@ -243,7 +244,7 @@ add_whole_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_
 	}
 
 	ngroups = estimate_groups(root, extra, input->rows);
-	info->rows = grouped_rows(ngroups, 1, input->rows) *
+	info->rows = grouped_rows(ngroups, 1, input) *
 		clauselist_selectivity(root, info->remote_having, 0, JOIN_INNER, NULL);
 	info->width = output_rel->reltarget->width;
 	shard_cost_group(root, output_rel->reltarget, input, input->rows,
@@ -372,7 +373,7 @@ add_partial_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *outpu
 	info = make_group_info(input, SHARD_REL_PARTIAL_GROUP, group_exprs, partial_aggs);
 
 	ngroups = estimate_groups(root, extra, input->rows);
-	info->rows = grouped_rows(ngroups, input->nexpected, input->rows);
+	info->rows = grouped_rows(ngroups, input->nexpected, input);
 	info->width = target->width;
 	shard_cost_group(root, target, input, input->rows, list_length(group_exprs), info);
 	shard_cost_path(root, info, target, NIL, &startup, &total);
