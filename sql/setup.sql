@@ -16,9 +16,11 @@ CREATE EXTENSION shardfdw;
 SELECT format('ALTER DATABASE %I SET lc_messages = ''C''', d) FROM unnest('{shardfdw_node1,shardfdw_node2,shardfdw_node3,shardfdw_node4}'::text[]) d
 \gexec
 -- A server without prepared transactions cannot commit on all nodes or on none.
-SELECT format('ALTER DATABASE %I SET shardfdw.commit_protocol = ''1pc''', current_database())
-WHERE current_setting('max_prepared_transactions')::int = 0
-\gexec
+DO $$BEGIN
+	IF current_setting('max_prepared_transactions')::int = 0 THEN
+		EXECUTE format('ALTER DATABASE %I SET shardfdw.commit_protocol = ''1pc''', current_database());
+	END IF;
+END$$;
 -- Reconnecting takes up these settings, and the library that the new session finds loaded.
 \c -
 \set VERBOSITY terse
