@@ -121,3 +121,11 @@ SELECT g, count(*), sum(n), avg(f8) FROM facts WHERE g < $1 GROUP BY g HAVING co
 SELECT id FROM facts WHERE g = 4 ORDER BY id LIMIT $1 OFFSET $2;
 --= params bigint | 20 | 21
 SELECT o.o_id, o.status, i.line, i.price FROM orders o JOIN items i USING (o_id) WHERE o.o_id = $1;
+
+-- Parameters of conditions on the key that are checked here
+--= params int | 10 | 12
+SELECT id, g FROM facts WHERE id = 5 AND twice(id::int) = $1;
+--= params int, int | 10, 5 | 10, 6
+SELECT id, g FROM facts WHERE id = 5 AND twice(id::int) = $1 AND g = $2;
+SELECT id FROM facts WHERE id = 5 AND twice(id::int) < (SELECT max(qty) + 8 FROM items);
+SELECT k, w FROM texts WHERE k = 'b1' AND to_jsonb(k) > to_jsonb('a'::text);

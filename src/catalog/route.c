@@ -56,6 +56,24 @@ key_expression(PartitionKey key, int keyno)
 	return copyObject(list_nth(key->partexprs, exprno));
 }
 
+/*
+ * A copy of quals in which "column IS NOT NULL" has become true, within AND
+ * and OR too.  In a RANGE parent it prunes nothing, as the DEFAULT partition
+ * has other keys than NULL; but together with "key IN (...)" core takes it for
+ * a reason to leave out the DEFAULT partition, which it is not.
+ */
+static Node *
+ignore_not_null(Node *quals, void *context)
+{
+	if (quals == NULL)
+		return NULL;
+	if (IsA(quals, NullTest) && ((NullTest *) quals)->nulltesttype == IS_NOT_NULL)
+		return makeBoolConst(true, false);
+	if (IsA(quals, List) || is_andclause(quals) || is_orclause(quals))
+		return expression_tree_mutator(quals, ignore_not_null, context);
+	return quals;
+}
+
 /* Core's pruning for an open partitioned table with at least one partition. */
 static Bitmapset *
 prune_relation(Relation parent, PartitionDesc partdesc, List *quals)
@@ -82,7 +100,8 @@ prune_relation(Relation parent, PartitionDesc partdesc, List *quals)
 	scratch->partexprs = palloc(sizeof(List *) * key->partnatts);
 	for (int i = 0; i < key->partnatts; i++)
 		scratch->partexprs[i] = list_make1(key_expression(key, i));
-	scratch->baserestrictinfo = quals;
+	scratch->baserestrictinfo = key->strategy == PARTITION_STRATEGY_RANGE ?
+		(List *) ignore_not_null((Node *) quals, NULL) : quals;
 
 	/* A sharded table can be a partition itself: its own bounds prune its DEFAULT. */
 	if (parent->rd_rel->relispartition)

@@ -94,9 +94,19 @@ shard_param_create(List *exprs, PlanState *parent)
 }
 
 int
-shard_param_count(const ShardParams *params)
+shard_param_count(const ShardTemplate *template)
 {
-	return params->nparams;
+	int			count = 0;
+	ListCell   *lc;
+
+	foreach(lc, template)
+	{
+		Node	   *part = lfirst(lc);
+
+		if (IsA(part, Integer))
+			count = Max(count, intVal(part));
+	}
+	return count;
 }
 
 bool

@@ -17,7 +17,11 @@ typedef struct ShardParams ShardParams;
 /* Prepares exprs (fdw_exprs of the node that parent executes). Memory: current context. */
 extern ShardParams *shard_param_create(List *exprs, PlanState *parent);
 
-extern int	shard_param_count(const ShardParams *params);
+/*
+ * How many parameters the template's text has.  Behind them there may be some
+ * that only pruning needs: no node is told of those.
+ */
+extern int	shard_param_count(const ShardTemplate *template);
 
 /*
  * Evaluates all parameters: their text forms, NULL for NULL, readable by a node

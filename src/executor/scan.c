@@ -325,7 +325,7 @@ open_source(ShardScanState *state, int i, int nodeno)
 	spec.workers = workers_per_stream(map, scan_node, nodeno);
 	if (!state->use_copy)
 	{
-		spec.nparams = shard_param_count(state->params);
+		spec.nparams = shard_param_count(state->plan->template);
 		spec.params = state->param_values;
 	}
 	state->streams[i] = shard_stream_open(state->run_cxt, state->snapshot, &spec);

@@ -110,7 +110,8 @@ fill_shards(PlannerInfo *root, const ShardRelInfo *info, ShardScanPlan *plan)
 /*
  * Conditions for pruning at executor start.  An aggregate without GROUP BY that
  * a node computes whole has one row even from no rows, so its shard must not
- * be pruned away.
+ * be pruned away.  To be called when all of the query is there: parameters that
+ * nothing but pruning needs stand behind the query's (see shard_param_count).
  */
 static void
 fill_prune_quals(PlannerInfo *root, const ShardRelInfo *info, ShardSelect *select,
