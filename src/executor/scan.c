@@ -31,10 +31,12 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/xact.h"
 #include "catalog/route.h"
 #include "executor/executor.h"
 #include "executor/fdw_executor.h"
 #include "executor/scan.h"
+#include "executor/statement_view.h"
 #include "guc.h"
 #include "miscadmin.h"
 #include "parser/parsetree.h"
@@ -331,11 +333,19 @@ open_source(ShardScanState *state, int i, int nodeno)
 	state->streams[i] = shard_stream_open(state->run_cxt, state->snapshot, &spec);
 }
 
-/* Distributes live shards to their nodes. Result: streams to open at first. */
+/*
+ * Distributes live shards to their nodes. Result: streams to open at first.
+ *
+ * A node is read by one statement where all reading is on the connection that
+ * writes, or will be when this statement begins to write: with one statement
+ * per shard the later ones would see what was written meanwhile.
+ */
 static int
-group_by_node(ShardScanState *state, int window)
+group_by_node(ForeignScanState *node, int window)
 {
+	ShardScanState *state = node->fdw_state;
 	const ShardMap *map = state->maps[0];
+	bool		will_write = IsolationUsesXactSnapshot() && shard_statement_view_writes(node->ss.ps.state);
 	int			total = 0;
 	int			shardno = -1;
 
@@ -348,8 +358,9 @@ group_by_node(ShardScanState *state, int window)
 
 		scan_node->shardnos = palloc(sizeof(int) * Max(scan_node->nlive, 1));
 		scan_node->together = scan_node->nlive > 1 && !state->plan->locks_rows &&
-			shard_txn_uses_writer(shard_pool_get(map->nodes[i].serverid, state->userid),
-								  state->snapshot);
+			(will_write ||
+			 shard_txn_uses_writer(shard_pool_get(map->nodes[i].serverid, state->userid),
+								   state->snapshot));
 		total += scan_node->together ? 1 : Min(scan_node->nlive, window);
 		scan_node->nlive = 0;
 	}
@@ -380,7 +391,7 @@ shard_scan_start(ForeignScanState *node)
 	if (state->prune_each_start)
 		state->live = prune_by_parameters(node);
 
-	nstreams = group_by_node(state, window);
+	nstreams = group_by_node(node, window);
 	state->use_copy = shard_guc_enable_copy_fetch && !state->plan->locks_rows &&
 		(bms_membership(state->live) == BMS_MULTIPLE ||
 		 state->plan->rows_per_shard > COPY_FETCH_MIN_ROWS);

@@ -20,7 +20,6 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "catalog/pg_class.h"
 #include "compat.h"
 #include "executor/statement_view.h"
 #include "lib/ilist.h"
@@ -49,30 +48,75 @@ forget_statement(void *arg)
 	slist_delete(&statements, &((PinnedStatement *) arg)->link);
 }
 
+static bool reads_nodes(Plan *plan, PlannedStmt *stmt);
+
+static bool
+some_reads_nodes(List *plans, PlannedStmt *stmt)
+{
+	ListCell   *lc;
+
+	foreach(lc, plans)
+	{
+		if (reads_nodes(lfirst(lc), stmt))
+			return true;
+	}
+	return false;
+}
+
 /*
- * Does a part of the statement that does not feed the writing one read foreign
- * or partitioned tables?
+ * Does a part of the plan read nodes?  Scans that bring the rows to be changed
+ * do not count: they read, and lock, on the connection that writes.
  */
+static bool
+reads_nodes(Plan *plan, PlannedStmt *stmt)
+{
+	if (plan == NULL)
+		return false;
+	switch (nodeTag(plan))
+	{
+		case T_ForeignScan:
+			{
+				ForeignScan *scan = (ForeignScan *) plan;
+
+				if (scan->operation == CMD_SELECT &&
+					(scan->scan.scanrelid == 0 || !shard_is_result_relation(stmt, scan->scan.scanrelid)))
+					return true;
+				break;
+			}
+		case T_Append:
+			if (some_reads_nodes(((Append *) plan)->appendplans, stmt))
+				return true;
+			break;
+		case T_MergeAppend:
+			if (some_reads_nodes(((MergeAppend *) plan)->mergeplans, stmt))
+				return true;
+			break;
+		case T_SubqueryScan:
+			if (reads_nodes(((SubqueryScan *) plan)->subplan, stmt))
+				return true;
+			break;
+		default:
+			break;
+	}
+	return reads_nodes(plan->lefttree, stmt) || reads_nodes(plan->righttree, stmt);
+}
+
+/* May the statement, which writes, read nodes after it has written? */
 static bool
 reads_beside_writing(EState *estate)
 {
 	PlannedStmt *stmt = estate->es_plannedstmt;
-	Index		rti = 0;
-	ListCell   *lc;
 
-	if (stmt == NULL || !stmt->hasModifyingCTE)
-		return false;
-	foreach(lc, stmt->rtable)
-	{
-		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+	return stmt != NULL &&
+		(reads_nodes(stmt->planTree, stmt) || some_reads_nodes(stmt->subplans, stmt));
+}
 
-		rti++;
-		if (rte->rtekind == RTE_RELATION &&
-			(rte->relkind == RELKIND_FOREIGN_TABLE || rte->relkind == RELKIND_PARTITIONED_TABLE) &&
-			!shard_is_result_relation(stmt, rti))
-			return true;
-	}
-	return false;
+bool
+shard_statement_view_writes(EState *estate)
+{
+	PlannedStmt *stmt = estate->es_plannedstmt;
+
+	return stmt != NULL && (stmt->commandType != CMD_SELECT || stmt->hasModifyingCTE);
 }
 
 static PinnedStatement *
@@ -145,6 +189,8 @@ shard_statement_view_pin(EState *estate, Oid serverid, Oid userid)
 	statement->pools = lappend(statement->pools, pool);
 	MemoryContextSwitchTo(oldcxt);
 
-	if (pool->writer == NULL)
+	/* a scan that has begun may have exported it already */
+	if (pool->writer == NULL &&
+		!shard_txn_is_exported(shard_txn_snapshot(estate->es_query_cxt), serverid, userid))
 		export_snapshot(estate, serverid, userid);
 }

@@ -16,4 +16,7 @@
  */
 extern void shard_statement_view_pin(EState *estate, Oid serverid, Oid userid);
 
+/* Does the statement change tables, whichever they are? */
+extern bool shard_statement_view_writes(EState *estate);
+
 #endif

@@ -134,7 +134,8 @@ open_connection(ShardPool *pool)
 /*
  * How well a free connection serves a reader of snapshot: 0 not at all, 1 when
  * nothing else can be had, 2 will soon be ready, 3 ready, 4 in the read
- * transaction of snapshot already.
+ * transaction of snapshot already.  One that has exported the snapshot of
+ * another statement is not taken: that statement still needs it.
  */
 static int
 reader_rank(const ShardPool *pool, const ShardConn *conn, const struct ShardSnapshot *snapshot)
@@ -145,7 +146,9 @@ reader_rank(const ShardPool *pool, const ShardConn *conn, const struct ShardSnap
 	{
 		if (conn->xact_failed)
 			return 0;
-		return conn->snapshot && conn->snapshot == snapshot ? 4 : 1;
+		if (conn->snapshot && conn->snapshot == snapshot)
+			return 4;
+		return shard_txn_is_exporter(conn) ? 0 : 1;
 	}
 	if (conn->state == SHARD_CONN_CONNECTING || conn->end_pending)
 		return 2;
@@ -196,6 +199,23 @@ count_live(const ShardPool *pool)
 	return n;
 }
 
+/* Is there a connection that nobody holds, kept for the snapshot that it has exported? */
+static bool
+has_idle_exporter(const ShardPool *pool)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, (dlist_head *) &pool->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		if (!conn->holder && conn != pool->writer && conn->state == SHARD_CONN_READY &&
+			!conn->xact_failed && shard_txn_is_exporter(conn))
+			return true;
+	}
+	return false;
+}
+
 ShardConn *
 shard_pool_acquire_reader(ShardPool *pool, struct ShardSnapshot *snapshot)
 {
@@ -220,6 +240,8 @@ shard_pool_acquire_reader(ShardPool *pool, struct ShardSnapshot *snapshot)
 		conn = open_connection(pool);
 	if (!conn)
 		conn = find_free(pool, snapshot, 1);
+	if (!conn && has_idle_exporter(pool))
+		conn = open_connection(pool);	/* above the cap */
 
 	/* a node can find dangerous structures only when it sees one transaction */
 	if (conn && IsolationIsSerializable())

@@ -292,6 +292,13 @@ shard_txn_single(ShardSnapshot *snapshot, Oid serverid, Oid userid)
 }
 
 bool
+shard_txn_is_exporter(const ShardConn *conn)
+{
+	return conn->xact_depth > 0 && conn->snapshot != NULL &&
+		node_snapshot(conn->snapshot, conn->serverid, conn->userid)->exporter == conn;
+}
+
+bool
 shard_txn_is_exported(ShardSnapshot *snapshot, Oid serverid, Oid userid)
 {
 	ShardNodeSnapshot *node = node_snapshot(snapshot, serverid, userid);
@@ -583,6 +590,7 @@ take_over_snapshot(ShardPool *pool)
 {
 	StringInfoData buf;
 	dlist_iter	iter;
+	bool		importing = false;
 
 	shard_connection_finish(pool->writer);
 	initStringInfo(&buf);
@@ -591,11 +599,20 @@ take_over_snapshot(ShardPool *pool)
 		shard_connection_exec(pool->writer, buf.data);
 	pfree(buf.data);
 
+	/* A stream may have sent its import without the node having carried it out. */
 	dlist_foreach(iter, &pool->conns)
 	{
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
 
-		if (conn != pool->writer && conn->holder == NULL)
+		if (conn != pool->writer && conn->holder != NULL && conn->snapshot == xact_snapshot)
+			importing = true;
+	}
+	dlist_foreach(iter, &pool->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		if (conn != pool->writer && conn->holder == NULL &&
+			!(importing && shard_txn_is_exporter(conn)))
 			end_read_transaction(conn, xact_snapshot);
 	}
 }
@@ -612,9 +629,12 @@ shard_txn_writer_start(Oid serverid, Oid userid)
 	if (writer)
 		check_not_lost(writer);
 
-	/* streams of this statement that have not begun must not see what it writes */
-	if (!dlist_is_empty(&pool->queue))
-		shard_stream_drain_queue(pool);
+	/*
+	 * Streams of this statement that have not begun, be it that they are
+	 * queued or that their connection is being opened, must not see what it
+	 * writes.
+	 */
+	shard_stream_drain_queue(pool);
 
 	conn = pool->writer;
 	if (!conn && xact_snapshot)

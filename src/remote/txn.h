@@ -61,6 +61,9 @@ extern bool shard_txn_uses_writer(ShardPool *pool, ShardSnapshot *snapshot);
 /* Is the node's snapshot exported, or about to be, by a connection that is there? */
 extern bool shard_txn_is_exported(ShardSnapshot *snapshot, Oid serverid, Oid userid);
 
+/* Does a snapshot of the node last only as long as conn's transaction? */
+extern bool shard_txn_is_exporter(const ShardConn *conn);
+
 /*
  * Appends to buf what must precede a reader's statement on conn: BEGIN with the
  * right isolation level, SET TRANSACTION SNAPSHOT or pg_export_snapshot(), or
