@@ -67,6 +67,11 @@ EXCEPTION WHEN OTHERS THEN
 END
 $$;
 
+-- The coordinator's own database is no node: shards would have the names of their foreign tables.
+SELECT shardfdw.add_node('session_state_node',
+						 coalesce(nullif(btrim(split_part(current_setting('unix_socket_directories'), ',', 1)), ''), 'localhost'),
+						 current_setting('port')::int, current_database());
+
 -- Tables with long names that differ at the end.
 CREATE TABLE a_table_whose_name_is_as_long_as_a_name_can_be_and_ends_in_one1 (id int);
 CREATE TABLE a_table_whose_name_is_as_long_as_a_name_can_be_and_ends_in_one2 (id int);

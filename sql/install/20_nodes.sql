@@ -75,7 +75,8 @@ DECLARE
 			current_setting('server_encoding'), current_setting('max_prepared_transactions'),
 			concat_ws(' ', d.j->>'datlocprovider', d.j->>'datcollate', d.j->>'datctype',
 					  coalesce(d.j->>'datlocale', d.j->>'daticulocale')),
-			extract(epoch FROM clock_timestamp())
+			extract(epoch FROM clock_timestamp()),
+			concat_ws(' ', extract(epoch FROM pg_postmaster_start_time()), d.j->>'datname')
 		FROM (SELECT to_jsonb(x) AS j FROM pg_database x WHERE datname = current_database()) d$probe$;
 	-- The newest minor of each major when this version of the extension was made.
 	newest_minors CONSTANT integer[] := ARRAY[150020, 160016, 170012, 180006];
@@ -102,6 +103,14 @@ BEGIN
 			status := 'error';
 			detail := r.message;
 			hint := 'Check that the server runs, and the host, port, database, user and password given.';
+			RETURN NEXT;
+			CONTINUE;
+		END IF;
+		IF r.fields[7] = concat_ws(' ', extract(epoch FROM pg_postmaster_start_time()), current_database()) THEN
+			-- a shard there would have the name of its foreign table here
+			status := 'error';
+			detail := 'this is the database of the coordinator itself';
+			hint := 'Use another database as the node.';
 			RETURN NEXT;
 			CONTINUE;
 		END IF;

@@ -1,5 +1,23 @@
 -- What a table is made of, as commands that make it again: on nodes for its shards, here for its successor.
 
+CREATE FUNCTION shardfdw.storage_options_query(relation text) RETURNS text
+	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT format('SELECT (coalesce(c.reloptions, ''{}'') || ARRAY(SELECT ''toast.'' || o FROM pg_class t, unnest(t.reloptions) o '
+				  'WHERE t.oid = c.reltoastrelid))::text FROM pg_class c WHERE c.oid = to_regclass(%L)', relation)
+$$;
+COMMENT ON FUNCTION shardfdw.storage_options_query(text) IS
+	'Writes the query, to be run here or on a node, for the storage parameters of a table and its TOAST table. Returns its text; the query returns a text[] of "name=value" as text.';
+
+CREATE FUNCTION shardfdw.storage_options(options text[]) RETURNS text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT string_agg(format('%s%I = %L', o.parts[1], o.parts[2], o.parts[3]), ', ')
+	FROM (SELECT regexp_match(x, '^(toast\.)?([^=]*)=(.*)$') AS parts FROM unnest(options) x) o
+$$;
+COMMENT ON FUNCTION shardfdw.storage_options(text[]) IS
+	'Writes storage parameters given as "name=value". Returns what stands between the parentheses of WITH or SET, null for none.';
+
 CREATE FUNCTION shardfdw.index_definitions(relation regclass)
 	RETURNS TABLE (index_name name, is_unique boolean, constraint_def text, using_clause text, description text)
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -9,9 +27,10 @@ DECLARE
 	r record;
 	prefix text;
 	definition text;
+	deferral text;
 BEGIN
 	FOR r IN
-		SELECT i.indexrelid, i.indisunique, c.relname, k.oid AS conid,
+		SELECT i.indexrelid, i.indisunique, c.relname, c.reloptions, k.oid AS conid,
 			format('%I.%I', n.nspname, t.relname) AS on_table, t.relkind
 		FROM pg_index i
 		JOIN pg_class c ON c.oid = i.indexrelid
@@ -32,6 +51,12 @@ BEGIN
 		index_name := r.relname;
 		is_unique := r.indisunique;
 		constraint_def := pg_get_constraintdef(r.conid);
+		IF constraint_def IS NOT NULL AND r.reloptions IS NOT NULL THEN
+			-- which pg_get_constraintdef() leaves out
+			deferral := coalesce(substring(constraint_def FROM '( DEFERRABLE( INITIALLY DEFERRED)?)$'), '');
+			constraint_def := format('%s WITH (%s)%s', left(constraint_def, length(constraint_def) - length(deferral)),
+									 shardfdw.storage_options(r.reloptions), deferral);
+		END IF;
 		using_clause := substr(definition, length(prefix) + 1);
 		description := coalesce(obj_description(r.conid, 'pg_constraint'), obj_description(r.indexrelid, 'pg_class'));
 		RETURN NEXT;
@@ -82,8 +107,7 @@ AS $$
 	SELECT 'CREATE TABLE ', format(' (%s)%s', concat_ws(', ', shardfdw.shard_columns(relation),
 			(SELECT string_agg(format('CONSTRAINT %I %s', k.constraint_name, k.definition), ', ')
 			 FROM shardfdw.check_definitions(relation) k WHERE k.definition NOT LIKE '% NOT VALID')),
-		(SELECT format(' WITH (%s)', string_agg(format('%I = %L', o.option_name, o.option_value), ', '))
-		 FROM pg_options_to_table(reloptions) o HAVING count(*) > 0))
+		' WITH (' || shardfdw.storage_options(reloptions) || ')')
 	UNION ALL
 	SELECT 'ALTER TABLE ', format(' ALTER COLUMN %I SET STORAGE %s', a.attname,
 		CASE a.attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' ELSE 'EXTENDED' END)
@@ -174,12 +198,23 @@ BEGIN
 	END LOOP;
 
 	FOR r IN
-		SELECT pg_get_statisticsobjdef(s.oid) AS definition, format('%I.%I', n.nspname, s.stxname) AS name,
+		SELECT k.conname, obj_description(k.oid, 'pg_constraint') AS description
+		FROM pg_constraint k WHERE k.conrelid = relation AND k.contype = 'c' ORDER BY k.conname::text COLLATE "C"
+	LOOP
+		CONTINUE WHEN r.description IS NULL;
+		RETURN NEXT format('COMMENT ON CONSTRAINT %I ON %s IS %L', r.conname, relation, r.description);
+	END LOOP;
+
+	FOR r IN
+		SELECT pg_get_statisticsobjdef(s.oid) AS definition, to_jsonb(s)->>'stxstattarget' AS target, format('%I.%I', n.nspname, s.stxname) AS name,
 			pg_get_userbyid(s.stxowner) AS owner, obj_description(s.oid, 'pg_statistic_ext') AS description
 		FROM pg_statistic_ext s JOIN pg_namespace n ON n.oid = s.stxnamespace
 		WHERE s.stxrelid = relation ORDER BY s.stxname::text COLLATE "C"
 	LOOP
 		RETURN NEXT r.definition;
+		IF r.target::integer >= 0 THEN
+			RETURN NEXT format('ALTER STATISTICS %s SET STATISTICS %s', r.name, r.target);
+		END IF;
 		IF r.owner <> current_user THEN
 			RETURN NEXT format('ALTER STATISTICS %s OWNER TO %I', r.name, r.owner);
 		END IF;
@@ -206,7 +241,8 @@ BEGIN
 		SELECT p.polname, p.polpermissive, p.polcmd, pg_get_expr(p.polqual, p.polrelid) AS qual,
 			pg_get_expr(p.polwithcheck, p.polrelid) AS with_check,
 			(SELECT string_agg(CASE role WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(role)) END, ', ')
-			 FROM unnest(p.polroles) role) AS roles
+			 FROM unnest(p.polroles) role) AS roles,
+			obj_description(p.oid, 'pg_policy') AS description
 		FROM pg_policy p WHERE p.polrelid = relation ORDER BY p.polname::text COLLATE "C"
 	LOOP
 		RETURN NEXT concat_ws(' ', format('CREATE POLICY %I ON %s', r.polname, relation),
@@ -214,9 +250,17 @@ BEGIN
 			CASE r.polcmd WHEN 'r' THEN 'FOR SELECT' WHEN 'a' THEN 'FOR INSERT' WHEN 'w' THEN 'FOR UPDATE'
 				WHEN 'd' THEN 'FOR DELETE' ELSE 'FOR ALL' END,
 			'TO ' || r.roles, 'USING (' || r.qual || ')', 'WITH CHECK (' || r.with_check || ')');
+		IF r.description IS NOT NULL THEN
+			RETURN NEXT format('COMMENT ON POLICY %I ON %s IS %L', r.polname, relation, r.description);
+		END IF;
 	END LOOP;
-	FOR r IN SELECT c.relrowsecurity, c.relforcerowsecurity FROM pg_class c WHERE c.oid = relation
+	FOR r IN SELECT c.relrowsecurity, c.relforcerowsecurity, c.relreplident FROM pg_class c WHERE c.oid = relation
 	LOOP
+		-- an index cannot be it: the keys of a sharded table are only markers
+		IF r.relreplident IN ('f', 'n') THEN
+			RETURN NEXT format('ALTER TABLE %s REPLICA IDENTITY %s', relation,
+				CASE r.relreplident WHEN 'f' THEN 'FULL' ELSE 'NOTHING' END);
+		END IF;
 		IF r.relrowsecurity THEN
 			RETURN NEXT format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', relation);
 		END IF;
@@ -256,7 +300,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.successor_commands(regclass) IS
-	'Writes the commands that give a new table of the same name what its columns and indexes do not carry: CHECK constraints that are not valid for old rows, statistics, triggers, row security, privileges, comment. Returns the commands in order.';
+	'Writes the commands that give a new table of the same name what its columns and indexes do not carry: CHECK constraints that are not valid for old rows, comments of constraints, statistics, triggers, row security, replica identity, privileges, comment. Returns the commands in order.';
 
 CREATE FUNCTION shardfdw.replace_table(relation regclass, partition_by text, old_name name) RETURNS regclass
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -299,6 +343,9 @@ BEGIN
 			EXECUTE format('ALTER SEQUENCE %s OWNED BY %s.%I', sequence.seq, relation_text, sequence.attname);
 		ELSE
 			new_sequence := pg_get_serial_sequence(relation_text, sequence.attname);
+			-- LIKE makes it a bigint
+			EXECUTE format('ALTER SEQUENCE %s AS %s', new_sequence,
+				(SELECT format_type(s.seqtypid, NULL) FROM pg_sequence s WHERE s.seqrelid = sequence.seq));
 			EXECUTE format('SELECT last_value, is_called FROM %s', sequence.seq) INTO last_value, is_called;
 			PERFORM setval(new_sequence, last_value, is_called);
 		END IF;

@@ -404,7 +404,7 @@ BEGIN
 	IF relation IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'relation must not be null';
 	END IF;
-	SELECT c.relname, c.relkind, c.reloptions INTO table_name, kind, table_options FROM pg_class c WHERE c.oid = relation;
+	SELECT c.relname, c.relkind INTO table_name, kind FROM pg_class c WHERE c.oid = relation;
 	IF kind = 'p' AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = relation) THEN
 		IF shardfdw.is_sharded(relation) THEN
 			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
@@ -420,6 +420,7 @@ BEGIN
 	END IF;
 	PERFORM shardfdw.check_replaceable(relation, 'shard');
 	relation_text := relation::text;
+	EXECUTE shardfdw.storage_options_query(relation_text) INTO table_options;
 
 	-- the shard key
 	IF kind = 'p' THEN

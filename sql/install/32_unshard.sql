@@ -35,6 +35,7 @@ DECLARE
 	drop_nodes name[];
 	drop_commands text[];
 	drop_labels text[];
+	table_options text;
 BEGIN
 	IF relation IS NULL OR NOT shardfdw.is_sharded(relation) THEN
 		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type',
@@ -50,8 +51,17 @@ BEGIN
 	SELECT array_agg(s.node), array_agg(format('DROP TABLE %s', s.remote_name)), array_agg(s.shard::text)
 	INTO drop_nodes, drop_commands, drop_labels FROM shardfdw.shards_of(relation) s;
 
+	-- storage parameters are on the nodes only; those of one shard stand for all
+	SELECT shardfdw.storage_options((q.fields)[1]::text[]) INTO table_options
+	FROM shardfdw.shards_of(relation) WITH ORDINALITY s,
+		shardfdw.query_nodes(ARRAY[s.node], ARRAY[shardfdw.storage_options_query(s.remote_name)], 'write') q
+	WHERE s.ordinality = 1;
+
 	old_name := format('shardfdw_old_%s', relation::oid);
 	new_table := shardfdw.replace_table(relation, NULL, old_name);
+	IF table_options IS NOT NULL THEN
+		EXECUTE format('ALTER TABLE %s SET (%s)', new_table, table_options);
+	END IF;
 	EXECUTE format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM %s', new_table, column_list, column_list, relation);
 	PERFORM shardfdw.drop_replaced_table(relation, new_table);
 	PERFORM shardfdw.query_nodes(drop_nodes, drop_commands, 'write', labels => drop_labels);
