@@ -174,3 +174,8 @@ SELECT g, sum(n) FROM facts GROUP BY g HAVING count(*) > 50 ORDER BY sum(n) DESC
 SELECT id, sum(i4) FROM facts GROUP BY id ORDER BY id DESC LIMIT 7;
 --= ordered
 SELECT upper(h) AS u, count(*) FROM facts GROUP BY upper(h) ORDER BY u;
+
+-- The same expression twice
+SELECT g AS a, g AS b, count(*) FROM facts GROUP BY a, b;
+SELECT g + 0 AS a, g + 0 AS b, sum(n), g + 0 + count(*) FROM facts GROUP BY a, b;
+SELECT id AS a, id AS b, max(g) FROM facts GROUP BY b, a;

@@ -263,7 +263,8 @@ add_whole_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_
 
 /*
  * The target of the remote query for partial grouping: the grouping
- * expressions with their sort/group references, and the aggregates split.
+ * expressions with their sort/group references, once for each when one is
+ * grouped by under several, and the aggregates split.
  */
 static PathTarget *
 make_partial_target(PlannerInfo *root, PathTarget *target, List *group_exprs, List *aggs)
@@ -273,7 +274,7 @@ make_partial_target(PlannerInfo *root, PathTarget *target, List *group_exprs, Li
 
 	foreach(lc, group_exprs)
 	{
-		Index		sgref = 0;
+		bool		found = false;
 		int			i = 0;
 		ListCell   *lc2;
 
@@ -281,11 +282,14 @@ make_partial_target(PlannerInfo *root, PathTarget *target, List *group_exprs, Li
 		{
 			Index		ref = get_pathtarget_sortgroupref(target, i++);
 
-			if (ref != 0 && equal(lfirst(lc2), lfirst(lc)) &&
-				get_sortgroupref_clause_noerr(ref, root->parse->groupClause) != NULL)
-				sgref = ref;
+			if (ref == 0 || !equal(lfirst(lc2), lfirst(lc)) ||
+				get_sortgroupref_clause_noerr(ref, root->parse->groupClause) == NULL)
+				continue;
+			add_column_to_pathtarget(partial, lfirst(lc), ref);
+			found = true;
 		}
-		add_column_to_pathtarget(partial, lfirst(lc), sgref);
+		if (!found)
+			add_column_to_pathtarget(partial, lfirst(lc), 0);
 	}
 	foreach(lc, aggs)
 	{
