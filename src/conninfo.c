@@ -121,7 +121,8 @@ shard_conninfo_is_user_option(const char *keyword)
 bool
 shard_conninfo_is_superuser_option(const char *keyword)
 {
-	return strcmp(keyword, "service") == 0 || strcmp(keyword, "passfile") == 0;
+	return strcmp(keyword, "service") == 0 || strcmp(keyword, "servicefile") == 0 ||
+		strcmp(keyword, "passfile") == 0;
 }
 
 /*

@@ -19,7 +19,7 @@
 extern bool shard_conninfo_is_server_option(const char *keyword);
 extern bool shard_conninfo_is_user_option(const char *keyword);
 
-/* Server options that read files of the operating system's user: service, passfile. */
+/* Server options that read files of the operating system's user: service, servicefile, passfile. */
 extern bool shard_conninfo_is_superuser_option(const char *keyword);
 
 /*

@@ -18,6 +18,7 @@
 #include "foreign/foreign.h"
 #include "funcapi.h"
 #include "libpq-fe.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "remote/command.h"
 #include "utils/acl.h"
@@ -92,6 +93,16 @@ lookup_node(const char *name)
 	return server->serverid;
 }
 
+/* Text that a node sent, as text here; one that does not keep to the encoding is refused. */
+static Datum
+text_of_node(const char *value)
+{
+	int			len = strlen(value);
+
+	(void) pg_verifymbstr(value, len, false);
+	return PointerGetDatum(cstring_to_text_with_len(value, len));
+}
+
 /* Appends what became of one command to the function's result. */
 static void
 store_result(ReturnSetInfo *rsinfo, int commandno, const char *node, ShardCommand *command)
@@ -143,7 +154,7 @@ store_result(ReturnSetInfo *rsinfo, int commandno, const char *node, ShardComman
 		for (int i = 0; i < nfields; i++)
 		{
 			field_nulls[i] = PQgetisnull(res, row, i);
-			fields[i] = field_nulls[i] ? (Datum) 0 : CStringGetTextDatum(PQgetvalue(res, row, i));
+			fields[i] = field_nulls[i] ? (Datum) 0 : text_of_node(PQgetvalue(res, row, i));
 		}
 		values[RESULT_FIELDS] = PointerGetDatum(construct_md_array(fields, field_nulls, 1,
 																   &nfields, &lbound, TEXTOID,
