@@ -350,7 +350,7 @@ tidy(ShardConn *conn, void *arg)
 }
 
 /*
- * Runs after the callback of txn.c, which was registered later: what is broken
+ * Runs after the callback of txn_end.c, which was registered later: what is broken
  * has been noticed there.
  */
 static void

@@ -1,0 +1,485 @@
+/*
+ * txn_end.c
+ *	  How remote transactions end with the local one and its subtransactions.
+ *
+ * End of the local transaction (PRE_COMMIT):
+ *
+ *	 nothing written ------------------> COMMIT of readers, not waited for
+ *	 one node, nothing local ----------> COMMIT there, waited for
+ *	 several nodes, or node + local ---> twophase.c
+ *
+ * The writer of a node may have been lost while an inner block caught the
+ * error.  Then the local transaction can no longer commit: list
+ * shard_txn_writers says what was written where, and is compared with what is
+ * left.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "guc.h"
+#include "remote/broadcast.h"
+#include "remote/error.h"
+#include "remote/twophase.h"
+#include "remote/txn_private.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+/* All of an abort's waiting for nodes, in ms. */
+#define ABORT_TIMEOUT_MS 10000
+
+typedef struct ShardConnList
+{
+	ShardConn **conns;
+	int			nconns;
+	int			maxconns;
+} ShardConnList;
+
+/* After PREPARE on the nodes, until the end of the local transaction. */
+static ShardConnList prepared = {NULL, 0, 0};
+
+/*
+ * Lists of connections
+ */
+
+static void
+add_conn(ShardConn *conn, void *arg)
+{
+	ShardConnList *list = arg;
+
+	if (list->nconns == list->maxconns)
+	{
+		list->maxconns = Max(16, list->maxconns * 2);
+		if (list->conns)
+			list->conns = repalloc(list->conns, list->maxconns * sizeof(ShardConn *));
+		else
+			list->conns = palloc(list->maxconns * sizeof(ShardConn *));
+	}
+	list->conns[list->nconns++] = conn;
+}
+
+/* Every connection of this backend, in the current context. */
+static ShardConnList
+all_conns(void)
+{
+	ShardConnList list = {NULL, 0, 0};
+
+	shard_pool_each(add_conn, &list);
+	return list;
+}
+
+static ShardPool *
+pool_of(ShardConn *conn)
+{
+	return shard_pool_get(conn->serverid, conn->userid);
+}
+
+/*
+ * Commit
+ */
+
+/* Raises what went wrong with a COMMIT on one of items, after all have ended. */
+static void
+check_committed(ShardBroadcast *items, int nitems)
+{
+	int			ncommitted = 0;
+
+	for (int i = 0; i < nitems; i++)
+		if (shard_broadcast_ok(&items[i], "COMMIT"))
+			ncommitted++;
+	if (ncommitted > 0 && ncommitted < nitems)
+		ereport(WARNING,
+				(errcode(ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN),
+				 errmsg("the transaction has committed on %d of %d nodes", ncommitted, nitems),
+				 errhint("Set shardfdw.commit_protocol to '2pc' to commit on all nodes or on none.")));
+
+	for (int i = 0; i < nitems; i++)
+	{
+		ShardBroadcast *item = &items[i];
+		PGresult   *res = item->result;
+
+		if (item->done && shard_broadcast_ok(item, "COMMIT"))
+			continue;
+		item->result = NULL;
+		for (int j = i + 1; j < nitems; j++)
+			PQclear(items[j].result);
+		if (item->done && res && PQresultStatus(res) == PGRES_FATAL_ERROR)
+			shard_error_report(ERROR, res, item->conn, NULL, NULL);
+		PQclear(res);
+		if (!item->sent)
+			ereport(ERROR,
+					(errcode(ERRCODE_CONNECTION_FAILURE),
+					 errmsg("connection to node \"%s\" was lost before commit", item->conn->node)));
+		if (item->done)
+			ereport(ERROR,
+					(errcode(ERRCODE_IN_FAILED_SQL_TRANSACTION),
+					 errmsg("the transaction on node \"%s\" is aborted", item->conn->node),
+					 errdetail("The node answered COMMIT with ROLLBACK.")));
+		ereport(ERROR,
+				(errcode(ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN),
+				 errmsg("node \"%s\" did not confirm the commit", item->conn->node),
+				 errdetail("Whether the transaction has committed there is not known.")));
+	}
+}
+
+/* COMMIT on all conns at once, waited for. */
+static void
+commit_now(ShardConn **conns, int nconns)
+{
+	ShardBroadcast *items = palloc0(nconns * sizeof(ShardBroadcast));
+
+	for (int i = 0; i < nconns; i++)
+	{
+		items[i].conn = conns[i];
+		items[i].sql = "COMMIT";
+	}
+	shard_broadcast_start(items, nconns);
+	shard_broadcast_finish(items, nconns, -1, SHARD_BROADCAST_HURRY);
+	for (int i = 0; i < nconns; i++)
+		if (items[i].done)
+			shard_txn_forget(conns[i]);
+	check_committed(items, nconns);
+	shard_broadcast_clear(items, nconns);
+	pfree(items);
+}
+
+/* Ends the transactions of readers.  Those of SERIALIZABLE are verdicts and are waited for. */
+static void
+commit_readers(ShardConnList *readers)
+{
+	if (IsolationIsSerializable())
+	{
+		commit_now(readers->conns, readers->nconns);
+		return;
+	}
+	for (int i = 0; i < readers->nconns; i++)
+	{
+		ShardConn  *conn = readers->conns[i];
+
+		if (conn->state != SHARD_CONN_READY)
+			continue;			/* the pool closes it */
+		if (PQtransactionStatus(conn->pg) == PQTRANS_ACTIVE)
+			conn->state = SHARD_CONN_BROKEN;
+		else if (shard_broadcast_send(conn, "COMMIT"))
+			conn->end_pending = true;
+		shard_txn_forget(conn);
+	}
+}
+
+/* Lets holders of writing connections finish, and raises if something written is lost. */
+static void
+settle_writers(void)
+{
+	ListCell   *lc;
+
+	foreach(lc, shard_txn_writers)
+	{
+		ShardWriter *writer = lfirst(lc);
+		ShardConn  *conn;
+
+		shard_txn_check_not_lost(writer);
+		conn = shard_pool_get(writer->serverid, writer->userid)->writer;
+		if (conn->holder)
+			shard_connection_yield(conn);
+		shard_txn_check_not_lost(writer);
+		shard_txn_check_writer(conn);
+	}
+}
+
+static void
+pre_commit(void)
+{
+	ShardConnList all;
+	ShardConnList readers = {NULL, 0, 0};
+	ShardConnList written = {NULL, 0, 0};
+
+	settle_writers();
+	all = all_conns();
+	for (int i = 0; i < all.nconns; i++)
+	{
+		ShardConn  *conn = all.conns[i];
+
+		if (conn->xact_depth == 0)
+			continue;
+		if (conn->holder)
+			shard_connection_yield(conn);
+		if (conn->xact_wrote)
+			add_conn(conn, &written);
+		else
+			add_conn(conn, &readers);
+	}
+	if (readers.nconns > 0)
+		commit_readers(&readers);
+	if (written.nconns == 0)
+		return;
+
+	if (shard_guc_commit_protocol == SHARD_COMMIT_1PC ||
+		(written.nconns == 1 && !TransactionIdIsValid(GetTopTransactionIdIfAny())))
+		commit_now(written.conns, written.nconns);
+	else
+	{
+		/* known to abort from the first PREPARE on */
+		MemoryContext oldcxt = MemoryContextSwitchTo(TopTransactionContext);
+
+		for (int i = 0; i < written.nconns; i++)
+			add_conn(written.conns[i], &prepared);
+		MemoryContextSwitchTo(oldcxt);
+		shard_twophase_prepare(prepared.conns, prepared.nconns);
+	}
+}
+
+/* The transaction is over here: nothing may point to it any more. */
+static void
+end_of_xact(void)
+{
+	ShardConnList all = all_conns();
+
+	for (int i = 0; i < all.nconns; i++)
+	{
+		ShardConn  *conn = all.conns[i];
+
+		pool_of(conn)->writer = NULL;
+		shard_txn_forget(conn);
+		if (conn->state == SHARD_CONN_BROKEN)
+			shard_pool_discard(conn);
+	}
+	if (all.conns)
+		pfree(all.conns);
+	memset(&prepared, 0, sizeof(prepared));
+	shard_txn_reset();
+}
+
+/*
+ * Abort
+ */
+
+static int
+left_ms(TimestampTz deadline)
+{
+	return Max(100, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline));
+}
+
+/* What runs on conn does not end: closing the connection makes the node roll back. */
+static void
+give_up(ShardConn *conn)
+{
+	conn->state = SHARD_CONN_BROKEN;
+	ereport(WARNING,
+			(errcode(ERRCODE_CONNECTION_FAILURE),
+			 errmsg("connection to node \"%s\" is closed, since it did not answer while rolling back",
+					conn->node)));
+}
+
+/* Runs items at once; connections on which that fails are broken. */
+static void
+rollback_all(ShardBroadcast *items, int nitems, TimestampTz deadline)
+{
+	if (nitems == 0)
+		return;
+	shard_broadcast_start(items, nitems);
+	shard_broadcast_finish(items, nitems, left_ms(deadline), SHARD_BROADCAST_IGNORE);
+	for (int i = 0; i < nitems; i++)
+		if (!shard_broadcast_ok(&items[i], NULL))
+			give_up(items[i].conn);
+	shard_broadcast_clear(items, nitems);
+}
+
+/* Frees conn from whoever holds it and ends what runs there. */
+static void
+stop_running(ShardConn *conn, TimestampTz deadline)
+{
+	if (conn->holder)
+		shard_connection_release(conn);
+	if (conn->state == SHARD_CONN_READY && !conn->end_pending &&
+		PQtransactionStatus(conn->pg) == PQTRANS_ACTIVE &&
+		!shard_connection_cancel_noerror(conn, left_ms(deadline)))
+		give_up(conn);
+}
+
+static void
+abort_all(void)
+{
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ABORT_TIMEOUT_MS);
+	ShardConnList all = all_conns();
+	ShardBroadcast *items = palloc0(Max(all.nconns, 1) * sizeof(ShardBroadcast));
+	int			nitems = 0;
+
+	for (int i = 0; i < all.nconns; i++)
+	{
+		ShardConn  *conn = all.conns[i];
+
+		if (conn->prepared_gid != NULL)
+			continue;
+		stop_running(conn, deadline);
+		if (conn->state != SHARD_CONN_READY || conn->end_pending)
+			continue;
+		if (PQtransactionStatus(conn->pg) == PQTRANS_INTRANS ||
+			PQtransactionStatus(conn->pg) == PQTRANS_INERROR)
+		{
+			items[nitems].conn = conn;
+			items[nitems++].sql = "ROLLBACK";
+		}
+	}
+	rollback_all(items, nitems, deadline);
+	pfree(items);
+
+	if (prepared.nconns > 0)
+		shard_twophase_abort(prepared.conns, prepared.nconns);
+}
+
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+			if (shard_txn_touched)
+				pre_commit();
+			break;
+		case XACT_EVENT_COMMIT:
+			if (prepared.nconns > 0)
+				shard_twophase_commit(prepared.conns, prepared.nconns);
+			if (shard_txn_touched)
+				end_of_xact();
+			break;
+		case XACT_EVENT_PRE_PREPARE:
+			if (shard_txn_touched)
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("cannot PREPARE a transaction that has used nodes of shardfdw")));
+			break;
+		case XACT_EVENT_ABORT:
+			/* not only if touched: a statement outside any transaction may be under way */
+			abort_all();
+			end_of_xact();
+			break;
+		case XACT_EVENT_PREPARE:
+		case XACT_EVENT_PARALLEL_PRE_COMMIT:
+		case XACT_EVENT_PARALLEL_COMMIT:
+		case XACT_EVENT_PARALLEL_ABORT:
+			break;
+	}
+}
+
+/*
+ * Subtransactions
+ */
+
+/* True when all that this transaction wrote over conn was written in level or deeper. */
+static bool
+wrote_only_below(ShardConn *conn, int level)
+{
+	ShardWriter *writer = shard_txn_find_writer(conn->serverid, conn->userid);
+
+	return writer && writer->level >= level && pool_of(conn)->writer == conn;
+}
+
+/*
+ * Back to the savepoint of level on every connection that has one; the end of
+ * the remote transaction where nothing else was done in it.
+ */
+static void
+abort_sub(int level)
+{
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ABORT_TIMEOUT_MS);
+	ShardConnList all = all_conns();
+	ShardBroadcast *items = palloc0(Max(all.nconns, 1) * sizeof(ShardBroadcast));
+	int			nitems = 0;
+	char		rollback_to[80];
+
+	snprintf(rollback_to, sizeof(rollback_to),
+			 "ROLLBACK TO SAVEPOINT s%d; RELEASE SAVEPOINT s%d", level, level);
+	for (int i = 0; i < all.nconns; i++)
+	{
+		ShardConn  *conn = all.conns[i];
+		bool		whole = !IsolationUsesXactSnapshot() && wrote_only_below(conn, level);
+
+		if (conn->xact_depth < level && !(whole && conn->xact_depth > 0))
+			continue;
+		stop_running(conn, deadline);
+		if (conn->state == SHARD_CONN_READY)
+		{
+			items[nitems].conn = conn;
+			items[nitems++].sql = whole ? "ROLLBACK" : rollback_to;
+		}
+		if (whole)
+			shard_txn_forget(conn);
+		else
+		{
+			conn->xact_depth = level - 1;
+			conn->xact_failed = false;
+			conn->xact_stale = false;
+		}
+	}
+	rollback_all(items, nitems, deadline);
+	pfree(items);
+}
+
+/*
+ * Moves what was written in level to its parent, or forgets it: a node whose
+ * writes were all rolled back takes no part in the commit.  In a transaction
+ * with one snapshot it keeps its connection, since that has the snapshot.
+ */
+static void
+end_level(int level, bool committed)
+{
+	ListCell   *lc;
+
+	foreach(lc, shard_txn_writers)
+	{
+		ShardWriter *writer = lfirst(lc);
+		ShardPool  *pool = shard_pool_get(writer->serverid, writer->userid);
+
+		if (writer->level < level)
+			continue;
+		if (committed)
+			writer->level = level - 1;
+		else if (IsolationUsesXactSnapshot())
+		{
+			if (pool->writer)
+				pool->writer->xact_wrote = false;
+		}
+		else
+		{
+			pool->writer = NULL;
+			shard_txn_writers = foreach_delete_current(shard_txn_writers, lc);
+		}
+	}
+}
+
+/* The savepoint of the subtransaction of level arg becomes part of the one around it. */
+static void
+leave_savepoint(ShardConn *conn, void *arg)
+{
+	int			level = *(int *) arg;
+
+	if (conn->xact_depth < level)
+		return;
+	conn->xact_depth = level - 1;
+	conn->xact_stale = true;
+}
+
+static void
+subxact_callback(SubXactEvent event, SubTransactionId mySubid,
+				 SubTransactionId parentSubid, void *arg)
+{
+	int			level = GetCurrentTransactionNestLevel();
+
+	if (event == SUBXACT_EVENT_PRE_COMMIT_SUB && shard_txn_touched)
+	{
+		/* nothing is allocated: core keeps a used context of a subtransaction until the transaction ends */
+		shard_pool_each(leave_savepoint, &level);
+		end_level(level, true);
+	}
+	else if (event == SUBXACT_EVENT_ABORT_SUB && shard_txn_touched)
+	{
+		abort_sub(level);
+		end_level(level, false);
+	}
+}
+
+void
+shard_txn_init(void)
+{
+	RegisterXactCallback(xact_callback, NULL);
+	RegisterSubXactCallback(subxact_callback, NULL);
+}

@@ -1,0 +1,36 @@
+/*
+ * txn_private.h
+ *	  What the parts of txn*.c share.
+ */
+#ifndef SHARDFDW_TXN_PRIVATE_H
+#define SHARDFDW_TXN_PRIVATE_H
+
+#include "nodes/pg_list.h"
+#include "remote/pool.h"
+#include "remote/txn.h"
+
+/* A node that this transaction writes to. */
+typedef struct ShardWriter
+{
+	Oid			serverid;
+	Oid			userid;
+	char	   *node;
+	int			level;			/* outermost nesting level in which it wrote */
+} ShardWriter;
+
+extern List *shard_txn_writers; /* of ShardWriter, in TopTransactionContext */
+extern bool shard_txn_touched;	/* this transaction has used a node */
+
+/* NULL: this transaction has not written there. */
+extern ShardWriter *shard_txn_find_writer(Oid serverid, Oid userid);
+
+/* Raises when what writer wrote is lost. */
+extern void shard_txn_check_not_lost(ShardWriter *writer);
+
+/* conn is outside any transaction now. */
+extern void shard_txn_forget(ShardConn *conn);
+
+/* The local transaction has ended: its memory is going. */
+extern void shard_txn_reset(void);
+
+#endif
