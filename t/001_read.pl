@@ -26,10 +26,10 @@ my @modes = (
 	[ 'diff_seven', [ 'shardfdw.enable_shard_scan=off', 'enable_partitionwise_join=on', 'enable_partitionwise_aggregate=on' ] ],
 	[ 'diff_seven', [ 'enable_hashjoin=off', 'enable_mergejoin=off', 'enable_material=off', 'shardfdw.max_connections_per_node=1' ] ]);
 
-# Settings that change how values and names are printed; 19 does not let go of standard strings.
+# Settings that change how values and names are printed and read; 19 does not let go of standard strings.
 my @strange = (
 	'DateStyle=German', 'IntervalStyle=iso_8601', 'bytea_output=escape', 'quote_all_identifiers=on',
-	'TimeZone=Asia/Kolkata', 'extra_float_digits=0', 'jit=off');
+	'TimeZone=Asia/Kolkata', 'extra_float_digits=0', 'array_nulls=off', 'jit=off');
 push @strange, 'standard_conforming_strings=off'
   if $c->safe_psql('SHOW server_version_num') < 190000;
 

@@ -64,7 +64,7 @@ static const struct
 	{"extra_float_digits", NULL},
 	{"bytea_output", NULL},
 	{"xmloption", NULL},
-	{"array_nulls", NULL}
+	{"array_nulls", "on"}
 };
 
 MemoryContext shard_connection_cxt = NULL;

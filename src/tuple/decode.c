@@ -31,7 +31,9 @@
 #include "port/pg_bswap.h"
 #include "tuple/decode.h"
 #include "tuple/type_io.h"
+#include "utils/array.h"
 #include "utils/date.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
@@ -457,9 +459,16 @@ decode_by_receive(ShardDecoder *decoder, DecodeColumn *column, const char *value
 	return result;
 }
 
+/*
+ * NULL in a node's text of an array is a null element, whatever the user's
+ * array_nulls makes of it in his own.
+ */
 static Datum
 decode_by_input(ShardDecoder *decoder, DecodeColumn *column, const char *value, int len)
 {
+	int			nestlevel = 0;
+	Datum		result;
+
 	if (column->op == OP_JSONB)
 	{
 		if (len < 1 || value[0] != 1)
@@ -470,8 +479,17 @@ decode_by_input(ShardDecoder *decoder, DecodeColumn *column, const char *value, 
 		len--;
 	}
 	verify_text(value, len);
-	return InputFunctionCall(&column->func, copy_field(decoder, value, len)->data,
-							 column->ioparam, column->typmod);
+	if (unlikely(!Array_nulls))
+	{
+		nestlevel = NewGUCNestLevel();
+		(void) set_config_option("array_nulls", "on", PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_SAVE, true, 0, false);
+	}
+	result = InputFunctionCall(&column->func, copy_field(decoder, value, len)->data,
+							   column->ioparam, column->typmod);
+	if (unlikely(nestlevel > 0))
+		AtEOXact_GUC(true, nestlevel);
+	return result;
 }
 
 /* A row's ctid: block number, then offset. */
