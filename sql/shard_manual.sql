@@ -59,7 +59,7 @@ SELECT node, ok FROM shardfdw.run_on_nodes('CREATE SCHEMA "Sm x"; CREATE TABLE "
 SELECT name, dbname FROM shardfdw.nodes WHERE name IN ('node3', 'node4') ORDER BY 1;
 SELECT split_part(current_setting('unix_socket_directories'), ',', 1) AS host, current_setting('port') AS port \gset
 CREATE SERVER "by hand" FOREIGN DATA WRAPPER shardfdw OPTIONS (host :'host', port :'port', dbname 'shardfdw_node3');
-CREATE USER MAPPING FOR CURRENT_USER SERVER "by hand";
+CREATE USER MAPPING FOR CURRENT_USER SERVER "by hand" OPTIONS (user :'USER');
 CREATE TABLE m (k int, v text) PARTITION BY RANGE (k);
 CREATE FOREIGN TABLE m1 PARTITION OF m FOR VALUES FROM (0) TO (100) SERVER "by hand" OPTIONS (schema_name 'Sm x', table_name 'T 1');
 ALTER FOREIGN TABLE m1 ALTER v OPTIONS (column_name 'the v');
