@@ -12,7 +12,7 @@ $c->safe_psql(q{
 	CREATE TABLE t (id int, v int, w text); CREATE TABLE t_plain (id int, v int, w text);
 	CREATE TABLE log (id int, what text)});
 $c->shard_table('t', 'id', shards => 6);
-$c->safe_psql(q{INSERT INTO t SELECT g, g % 100, repeat('x', g % 50) FROM generate_series(1, 20000) g; INSERT INTO t_plain SELECT * FROM t});
+$c->safe_psql(q{INSERT INTO t SELECT g, g % 100, repeat('x', g % 50) FROM generate_series(1, 8000) g; INSERT INTO t_plain SELECT * FROM t});
 my @modes = ('shardfdw.max_connections_per_node = 1', 'shardfdw.enable_shard_scan = off', 'shardfdw.enable_copy_fetch = off', 'shardfdw.copy_buffer_size = 64');
 
 # A statement that reads the table it writes sees it as it was.
@@ -32,7 +32,7 @@ for my $mode (@modes)
 # Sub-selects that run once per row, while rows are written.
 $c->safe_psql('CREATE TABLE h (id int, v int); CREATE TABLE h_plain (id int, v int); CREATE TABLE ids (id int)');
 $c->shard_table('h', 'id', shards => 6);
-$c->safe_psql('INSERT INTO h SELECT g, g FROM generate_series(1, 100) g; INSERT INTO h_plain SELECT * FROM h; INSERT INTO ids SELECT g FROM generate_series(1, 200) g');
+$c->safe_psql('INSERT INTO h SELECT g, g FROM generate_series(1, 100) g; INSERT INTO h_plain SELECT * FROM h; INSERT INTO ids SELECT g FROM generate_series(1, 50) g');
 for my $mode (@modes, 'enable_async_append = off')
 {
 	for my $sql (
@@ -133,15 +133,15 @@ my $session = $c->coordinator->background_psql('postgres', on_error_stop => 0);
 for my $mode (@modes)
 {
 	$session->query("SET $mode");
-	is($session->query('SELECT count(*), sum(v) FROM t'), '20000|990000', "before ($mode)");
+	is($session->query('SELECT count(*), sum(v) FROM t'), '8000|396000', "before ($mode)");
 	$c->safe_psql($kill);
-	is($session->query('SELECT count(*), sum(v) FROM t'), '20000|990000', "connections that a node has ended are replaced ($mode)");
+	is($session->query('SELECT count(*), sum(v) FROM t'), '8000|396000', "connections that a node has ended are replaced ($mode)");
 	$session->query('BEGIN');
 	$session->query('UPDATE t SET v = v + 1 WHERE id <= 10');
 	$c->safe_psql($kill);
 	$session->query('UPDATE t SET v = v + 1 WHERE id <= 10');
 	$session->query('COMMIT');
-	is($session->query('SELECT count(*), sum(v) FROM t'), '20000|990000', "half a transaction is not committed ($mode)");
+	is($session->query('SELECT count(*), sum(v) FROM t'), '8000|396000', "half a transaction is not committed ($mode)");
 }
 $session->quit;
 

@@ -177,5 +177,5 @@ SELECT upper(h) AS u, count(*) FROM facts GROUP BY upper(h) ORDER BY u;
 
 -- The same expression twice
 SELECT g AS a, g AS b, count(*) FROM facts GROUP BY a, b;
-SELECT g + 0 AS a, g + 0 AS b, sum(n), g + 0 + count(*) FROM facts GROUP BY a, b;
-SELECT id AS a, id AS b, max(g) FROM facts GROUP BY b, a;
+SELECT g + 0 AS x1, g + 0 AS x2, sum(n), g + 0 + count(*) FROM facts GROUP BY x1, x2;
+SELECT id AS x1, id AS x2, max(g) FROM facts GROUP BY x2, x1;

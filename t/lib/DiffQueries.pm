@@ -117,6 +117,8 @@ sub run_queries
 	return ($err, @results);
 }
 
+my %plain_results;
+
 # One test: the queries of a file give the same in the schemas, each with its settings.
 sub queries_ok
 {
@@ -127,7 +129,10 @@ sub queries_ok
 		!($since && $since > $major) && !($opt{no_errors} && $_->{flags}{error}) && !($opt{skip} && $_->{query} =~ $opt{skip})
 	} read_queries($name);
 	my @common = @{ $opt{common} // [] };
-	my (undef, @plain) = run_queries($c, \@queries, [ @common, 'search_path=diff_plain,diff' ]);
+	# Asked once for each set of settings.
+	my $key = join "\n", $name, @common, map { $_->{query} } @queries;
+	$plain_results{$key} //= [ run_queries($c, \@queries, [ @common, 'search_path=diff_plain,diff' ]) ];
+	my (undef, @plain) = @{ $plain_results{$key} };
 	my ($err, @sharded) =
 	  run_queries($c, \@queries, [ @common, "search_path=$schema,diff", @$settings ], $opt{before}, $opt{after});
 	my $bad = 0;
