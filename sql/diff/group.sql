@@ -176,6 +176,6 @@ SELECT id, sum(i4) FROM facts GROUP BY id ORDER BY id DESC LIMIT 7;
 SELECT upper(h) AS u, count(*) FROM facts GROUP BY upper(h) ORDER BY u;
 
 -- The same expression twice
-SELECT g AS a, g AS b, count(*) FROM facts GROUP BY a, b;
+SELECT g AS x1, g AS x2, count(*) FROM facts GROUP BY x1, x2;
 SELECT g + 0 AS x1, g + 0 AS x2, sum(n), g + 0 + count(*) FROM facts GROUP BY x1, x2;
 SELECT id AS x1, id AS x2, max(g) FROM facts GROUP BY x2, x1;
