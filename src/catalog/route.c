@@ -59,8 +59,8 @@ key_expression(PartitionKey key, int keyno)
 /*
  * A copy of quals in which "column IS NOT NULL" has become true, within AND
  * and OR too.  In a RANGE parent it prunes nothing, as the DEFAULT partition
- * has other keys than NULL; but together with "key IN (...)" core takes it for
- * a reason to leave out the DEFAULT partition, which it is not.
+ * has other keys than NULL; but together with "key IN (...)" core up to some major
+ * takes it for a reason to leave out the DEFAULT partition, which it is not.
  */
 static Node *
 ignore_not_null(Node *quals, void *context)
