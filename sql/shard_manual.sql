@@ -121,5 +121,17 @@ SELECT DISTINCT ok, result FROM shardfdw.run_on_nodes('SELECT to_regclass(''publ
 SELECT shard, ok, result FROM shardfdw.run_on_shards('h', 'SELECT count(*) > 0, ''100%%'', %L FROM %s') ORDER BY shard::text;
 SELECT shard, ok, result FROM shardfdw.run_on_shards('h2', 'SELECT 1');
 
+-- columns of other types than the node's: converted in every statement that returns them, and by ANALYZE
+SELECT ok FROM shardfdw.run_on_nodes('CREATE TABLE sm.other_types (k bigint PRIMARY KEY, f float8, at timestamp, v text)') WHERE node = 'node1';
+CREATE FOREIGN TABLE other_types (k int, f numeric, at date, v varchar(10)) SERVER node1;
+INSERT INTO other_types VALUES (1, 1.5, '2024-02-29', 'one') RETURNING *;
+INSERT INTO other_types VALUES (1, 0, NULL, '') ON CONFLICT DO NOTHING RETURNING *;
+UPDATE other_types SET f = f + 1 WHERE k = 1 RETURNING *;
+UPDATE other_types SET v = v || g FROM generate_series(1, 1) g WHERE g = k RETURNING k, f, at, v;
+ANALYZE other_types;
+SELECT attname, most_common_vals, histogram_bounds, null_frac FROM pg_stats WHERE tablename = 'other_types' ORDER BY attname;
+DELETE FROM other_types USING generate_series(1, 1) g WHERE g = k RETURNING k, f, at, v;
+DROP FOREIGN TABLE other_types;
+
 SELECT DISTINCT ok FROM shardfdw.run_on_nodes('DROP SCHEMA IF EXISTS sm CASCADE; DROP SCHEMA "Sm x" CASCADE');
 DROP SCHEMA sm CASCADE;

@@ -93,7 +93,7 @@ find_nodes(bool *complete)
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		Form_pg_foreign_server form = (Form_pg_foreign_server) GETSTRUCT(tuple);
-		SurveyNode	   *node;
+		SurveyNode *node;
 
 		if (form->oid == cluster || !shard_option_is_our_server(form->oid))
 			continue;
@@ -162,21 +162,30 @@ survey_nodes(Survey *survey)
 	}
 	shard_command_run(commands, n, SHARD_COMMAND_FREE, true);
 
-	n = 0;
-	foreach(lc, survey->nodes)
+	PG_TRY();
 	{
-		SurveyNode	   *node = lfirst(lc);
-		ShardCommand *command = &commands[n++];
-
-		if (command->error)
+		n = 0;
+		foreach(lc, survey->nodes)
 		{
-			node->failure = command->error->message;
-			survey->complete = false;
+			SurveyNode *node = lfirst(lc);
+			ShardCommand *command = &commands[n++];
+
+			if (command->error)
+			{
+				node->failure = command->error->message;
+				survey->complete = false;
+			}
+			else
+				take_answer(survey, node, command->result);
 		}
-		else
-			take_answer(survey, node, command->result);
-		PQclear(command->result);
 	}
+	PG_FINALLY();
+	{
+		/* libpq's memory outlives an error */
+		for (int i = 0; i < list_length(survey->nodes); i++)
+			PQclear(commands[i].result);
+	}
+	PG_END_TRY();
 }
 
 /* Does the transaction still run in this server?  xid must have been read from a node just now. */

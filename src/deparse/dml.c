@@ -11,11 +11,13 @@
 #include "access/sysattr.h"
 #include "access/table.h"
 #include "catalog/option.h"
+#include "catalog/pg_type.h"
 #include "catalog/shard_map.h"
 #include "deparse/dml.h"
 #include "lib/stringinfo.h"
 #include "nodes/value.h"
 #include "optimizer/optimizer.h"
+#include "parser/parse_coerce.h"
 #include "tuple/type_io.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -131,6 +133,42 @@ append_columns(StringInfo buf, Oid relid, List *attnos)
 		appendStringInfoChar(buf, ')');
 }
 
+/* pg_catalog.textin(output function(column)): a user has defined a cast to text, which writes what he likes. */
+static void
+append_by_output_function(StringInfo buf, const char *column, Oid type)
+{
+	Oid			output;
+	bool		varlena;
+
+	getTypeOutputInfo(type, &output, &varlena);
+	appendStringInfo(buf, "pg_catalog.textin(%s(%s))",
+					 quote_qualified_identifier(get_namespace_name(get_func_namespace(output)),
+												get_func_name(output)),
+					 column);
+}
+
+void
+shard_dml_append_column(StringInfo buf, Oid relid, AttrNumber attno)
+{
+	Oid			type = getBaseType(get_atttype(relid, attno));
+	const char *column = quoted_column(relid, attno);
+	Oid			funcid;
+
+	if (!shard_type_io_binary_output(get_atttype(relid, attno)))
+	{
+		if (find_coercion_pathway(TEXTOID, type, COERCION_EXPLICIT, &funcid) == COERCION_PATH_FUNC)
+			append_by_output_function(buf, column, type);
+		else
+			appendStringInfo(buf, "(%s)::pg_catalog.text", column);
+	}
+	else if (type == TEXTOID || type == VARCHAROID || type == BPCHAROID || type == NAMEOID)
+		appendStringInfoString(buf, column);	/* any bytes of text are text */
+	else
+		appendStringInfo(buf, "(%s)::%s", column,
+						 format_type_extended(type, -1, FORMAT_TYPE_TYPEMOD_GIVEN |
+											  FORMAT_TYPE_FORCE_QUALIFY));
+}
+
 /* " RETURNING ..." in the forms in which values travel. */
 static void
 append_returning(StringInfo buf, Oid relid, List *attnos)
@@ -145,12 +183,7 @@ append_returning(StringInfo buf, Oid relid, List *attnos)
 		if (attno == SelfItemPointerAttributeNumber)
 			appendStringInfoString(buf, "ctid");
 		else
-		{
-			Oid			type = get_atttype(relid, attno);
-
-			appendStringInfo(buf, "%s%s", quoted_column(relid, attno),
-							 shard_type_io_binary_output(type) ? "" : "::text");
-		}
+			shard_dml_append_column(buf, relid, attno);
 	}
 }
 

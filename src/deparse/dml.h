@@ -13,6 +13,7 @@
 
 #include "postgres.h"
 
+#include "lib/stringinfo.h"
 #include "nodes/nodes.h"
 #include "nodes/parsenodes.h"
 #include "nodes/pg_list.h"
@@ -66,9 +67,16 @@ extern List *shard_dml_all_attnos(Relation rel);
 extern List *shard_dml_needed_attnos(Relation rel, Index varno, List *exprs, bool all);
 
 /*
+ * Appends the column as it travels to the coordinator: when
+ * shard_type_io_binary_output(its type), with a cast to that type (the node's
+ * column may have another one); else its text form.
+ */
+extern void shard_dml_append_column(StringInfo buf, Oid relid, AttrNumber attno);
+
+/*
  * RETURNING clause for attnos is part of the three below when returning is not
- * NIL: its columns come in the order of the list, each as it is when
- * shard_type_io_binary_output(its type), else cast to text.
+ * NIL: its columns come in the order of the list, each as
+ * shard_dml_append_column() writes it.
  * All results: palloc'd in the current context.
  */
 

@@ -20,6 +20,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/shard_map.h"
 #include "commands/vacuum.h"
+#include "deparse/dml.h"
 #include "executor/fdw_executor.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
@@ -159,10 +160,9 @@ build_query(Relation relation, SamplingMethod method, double fraction,
 		if (att->attisdropped)
 			continue;
 		binary = shard_type_io_binary_output(att->atttypid);
-		appendStringInfo(sql, "%s%s%s", ncolumns > 0 ? ", " : "",
-						 quote_identifier(shard_option_column_name(RelationGetRelid(relation),
-																   att->attnum)),
-						 binary ? "" : "::pg_catalog.text");
+		if (ncolumns > 0)
+			appendStringInfoString(sql, ", ");
+		shard_dml_append_column(sql, RelationGetRelid(relation), att->attnum);
 		columns[ncolumns].kind = binary ? SHARD_DECODE_BINARY : SHARD_DECODE_TEXT;
 		columns[ncolumns].target = i;
 		columns[ncolumns].type = att->atttypid;
