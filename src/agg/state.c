@@ -161,14 +161,24 @@ put_int128(StringInfo buf, const WireNumeric *num)
 }
 #endif
 
+/* A sum of nothing is NULL, whatever stands in for its count. */
+static int64
+check_count(int64 count, int sumlen)
+{
+	if (sumlen < 0)
+		return 0;
+	if (count <= 0)
+		malformed_sum();
+	return count;
+}
+
 bytea *
 shard_state_int8_sum(int64 count, const char *sum, int sumlen)
 {
 	StringInfoData buf;
 	WireNumeric num = {0};
 
-	if (count < 0 || (sumlen < 0) != (count == 0))
-		malformed_sum();
+	count = check_count(count, sumlen);
 	if (sumlen >= 0)
 	{
 		wire_parse(sum, sumlen, &num);
@@ -197,13 +207,12 @@ shard_state_numeric_sum(int64 count, const char *sum, int sumlen)
 {
 	StringInfoData buf;
 	WireNumeric num = {0};
-	int64		nfinite = count;
+	int64		nfinite;
 	int64		nnan = 0;
 	int64		npinf = 0;
 	int64		nninf = 0;
 
-	if (count < 0 || (sumlen < 0) != (count == 0))
-		malformed_sum();
+	nfinite = count = check_count(count, sumlen);
 	if (sumlen >= 0)
 		wire_parse(sum, sumlen, &num);
 
@@ -240,14 +249,15 @@ bytea *
 shard_state_interval_sum(int64 count, const char *sum, int sumlen)
 {
 	StringInfoData buf;
-	int64		nfinite = count;
+	int64		nfinite;
 	int64		npinf = 0;
 	int64		nninf = 0;
 	int64		time = 0;
 	int32		day = 0;
 	int32		month = 0;
 
-	if (count < 0 || (sumlen < 0) != (count == 0) || (sumlen >= 0 && sumlen != 16))
+	nfinite = count = check_count(count, sumlen);
+	if (sumlen >= 0 && sumlen != 16)
 		malformed_sum();
 	if (sumlen >= 0)
 	{

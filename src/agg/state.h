@@ -9,9 +9,9 @@
 #include "postgres.h"
 
 /*
- * State of sum/avg(bigint) (as int8_avg_serialize writes it) from count (8
- * bytes, network order) and sum (numeric in binary form, NULL len -1 when
- * count is 0).  Result: bytea in the current context.
+ * State of sum/avg(bigint) (as int8_avg_serialize writes it) from count and
+ * sum (numeric in binary form; sumlen -1 is NULL, a sum of no values, for which
+ * count does not matter).  Result: bytea in the current context.
  */
 extern bytea *shard_state_int8_sum(int64 count, const char *sum, int sumlen);
 

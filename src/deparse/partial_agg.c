@@ -11,7 +11,9 @@
  *	 float4_accum, float8_accum				ARRAY[count(x), coalesce(sum(x), 0),
  *												  coalesce(regr_sxx(x, x), 0)]
  *	 int8_avg_accum, numeric_avg_accum		count(x) and sum(x); the coordinator
- *											makes the serialized state of them
+ *											makes the serialized state of them;
+ *											1 for the count where sum() alone
+ *											uses the state
  *	 interval_accum (until 16)				ARRAY[coalesce(sum(x), '0'),
  *												  count(x) * '1 microsecond']
  *	 interval_avg_accum (from 17)			count(x) and sum(x), likewise
@@ -236,13 +238,28 @@ whole_aggregate(const Aggref *agg)
 	return (Expr *) whole;
 }
 
+static bool
+is_sum(const Aggref *agg)
+{
+	return agg->aggfnoid == F_SUM_INT8 || agg->aggfnoid == F_SUM_NUMERIC ||
+		agg->aggfnoid == F_SUM_INTERVAL;
+}
+
+static Const *
+make_one(void)
+{
+	return makeConst(INT8OID, -1, InvalidOid, sizeof(int64), Int64GetDatum(1),
+					 false, FLOAT8PASSBYVAL);
+}
+
 void
-shard_select_output_partial(ShardSelect *select, Aggref *agg, int target)
+shard_select_output_partial(ShardSelect *select, Aggref *agg, bool shared, int target)
 {
 	ShardPartialKind kind = shard_partial_agg_kind(agg);
 	Expr	   *arg = agg->args ? linitial_node(TargetEntry, agg->args)->expr : NULL;
 	ShardSelectKind output_kind;
 	ShardSelectOutput *output;
+	Expr	   *count;
 	Expr	   *sum;
 
 	switch (kind)
@@ -276,7 +293,15 @@ shard_select_output_partial(ShardSelect *select, Aggref *agg, int target)
 			return;
 	}
 
-	shard_select_add_column(select, shard_select_convert(select, make_count(agg, arg)));
+	/*
+	 * Whoever wants the sum alone asks only whether there was a value, which
+	 * the sum tells by itself.  An avg() that shares the state needs the count.
+	 */
+	if (!shared && is_sum(agg))
+		count = (Expr *) make_one();
+	else
+		count = make_count(agg, arg);
+	shard_select_add_column(select, shard_select_convert(select, count));
 	shard_select_add_column(select, shard_select_convert(select, sum));
 	output = palloc0(sizeof(ShardSelectOutput));
 	output->kind = output_kind;

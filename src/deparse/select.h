@@ -68,8 +68,11 @@ extern void shard_select_output(ShardSelect *select, Expr *expr, int target);
  */
 extern void shard_select_output_ctid(ShardSelect *select, bool for_modify);
 
-/* Partial state of an aggregate (AGGSPLIT_INITIAL_SERIAL).  partial_agg.c */
-extern void shard_select_output_partial(ShardSelect *select, Aggref *agg, int target);
+/*
+ * Partial state of an aggregate (AGGSPLIT_INITIAL_SERIAL).  shared: another
+ * aggregate of the statement uses the same transition state.  partial_agg.c
+ */
+extern void shard_select_output_partial(ShardSelect *select, Aggref *agg, bool shared, int target);
 
 extern void shard_select_where(ShardSelect *select, List *clauses);
 extern void shard_select_group_by(ShardSelect *select, Expr *expr);

@@ -310,6 +310,22 @@ plan_sharded(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, Forei
 							shard_plan_private_pack(&plan), scan_tlist, NIL, outer_plan);
 }
 
+/* Does another aggregate in the list have the same transition state as agg? */
+static bool
+shares_state(List *tlist, const Aggref *agg)
+{
+	ListCell   *lc;
+
+	foreach(lc, tlist)
+	{
+		const Aggref *other = (const Aggref *) lfirst_node(TargetEntry, lc)->expr;
+
+		if (IsA(other, Aggref) && other != agg && other->aggtransno == agg->aggtransno)
+			return true;
+	}
+	return false;
+}
+
 /* Groups, whole or partial. */
 static ForeignScan *
 plan_group(PlannerInfo *root, const ShardRelInfo *info, List *tlist, Plan *outer_plan)
@@ -324,7 +340,8 @@ plan_group(PlannerInfo *root, const ShardRelInfo *info, List *tlist, Plan *outer
 		Aggref	   *agg = (Aggref *) entry->expr;
 
 		if (IsA(agg, Aggref) && agg->aggsplit != AGGSPLIT_SIMPLE)
-			shard_select_output_partial(select, agg, entry->resno - 1);
+			shard_select_output_partial(select, agg, shares_state(info->grouped_tlist, agg),
+										entry->resno - 1);
 		else
 			shard_select_output(select, entry->expr, entry->resno - 1);
 	}

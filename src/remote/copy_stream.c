@@ -55,7 +55,7 @@
 #define PIECE_BYTES (64 * 1024) /* handed to libpq at once */
 #define PUMP_BYTES (64 * 1024)	/* of input between two looks at the sockets */
 #define MIN_CHUNK_BYTES (32 * 1024)
-#define MAX_CHUNK_BYTES (256 * 1024)	/* more is sent when it is there, but not waited for */
+#define MAX_CHUNK_BYTES (1024 * 1024)	/* more is sent when it is there, but not waited for */
 #define MAX_COPY_BYTES (32 * 1024 * 1024)	/* of one COPY, bounds the memory for lines */
 #define MAX_BUFFER_BYTES (256 * 1024 * 1024)	/* a target's buffer must stay below 1 GB */
 #define WAIT_MS 1000			/* a node's connect timeout is looked at as often */
