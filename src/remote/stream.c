@@ -29,6 +29,7 @@
 #include "utils/memutils.h"
 
 #define CLOSE_TIMEOUT_MS 1000	/* for the answer to a cancel request */
+#define SAVEPOINT_WAIT_MS 20	/* before one, for a node that is slow to begin */
 #define ENCRYPTED_WAIT_MS 1000	/* a TLS library may hold bytes back */
 
 static uint64 wait_counter = 0;
@@ -851,8 +852,18 @@ end_statement(ShardStream *stream)
 {
 	ShardConn  *conn = stream->conn;
 	bool		in_xact = conn->xact_depth > 0 && IsTransactionState();
+	bool		guarded = stream->guarded;
 
-	if (stream->guarded || !in_xact || !shard_connection_drain_noerror(conn))
+	/* What precedes the statement makes the savepoint, and does not take long. */
+	if (stream->state == STREAM_PREAMBLE)
+		guarded = false;
+	else if (guarded && in_xact && stream->spec.use_copy && !stream->copying && stream->nbytes == 0)
+	{
+		/* in one message with the statement; a sign of life says that it has been made */
+		shard_connection_flush(conn);
+		(void) shard_wait_socket(PQsocket(conn->pg), WL_SOCKET_READABLE, SAVEPOINT_WAIT_MS, true);
+	}
+	if (guarded || !in_xact || !shard_connection_drain_noerror(conn))
 		(void) shard_connection_cancel_noerror(conn, CLOSE_TIMEOUT_MS);
 
 	if (conn->state != SHARD_CONN_READY)
