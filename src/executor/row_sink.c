@@ -77,7 +77,7 @@ copy_context(void *arg)
  * being read now) is replaced; after that, it is gone and ours is pushed.
  */
 static void
-name_bad_line(void *arg, uint64 lineno)
+name_bad_line(void *arg, uint64 lineno, const char *place)
 {
 	ShardRowSink *sink = arg;
 

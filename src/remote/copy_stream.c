@@ -241,7 +241,7 @@ raise_error(ShardCopyNode *node, PGresult *res)
 	set->lost = true;
 	node->error = res;			/* freed with the set if the hook raises */
 	if (set->hook)
-		set->hook(set->hook_arg, rowno > 0 ? line_of_row(&node->chunk, rowno) : 0);
+		set->hook(set->hook_arg, rowno > 0 ? line_of_row(&node->chunk, rowno) : 0, NULL);
 	node->error = NULL;
 	shard_error_report(ERROR, res, node->conn, node->target ? node->target->label : NULL, NULL);
 }

@@ -48,6 +48,16 @@ extern ShardConn *shard_txn_writer(Oid serverid, Oid userid);
 extern ShardConn *shard_txn_writer_start(Oid serverid, Oid userid);
 extern void shard_txn_writer_preamble(ShardConn *conn, int level, StringInfo buf);
 
+/*
+ * One more connection that writes on the node in this transaction, without a
+ * holder but perhaps still connecting; NULL when the pool's limit allows no
+ * more.  For a statement that is the whole transaction (not in a transaction
+ * block, outermost level): what it writes is seen by nobody else here, and it
+ * takes part in the commit, or in the loss of the transaction, as the writer
+ * does.  Its preamble is shard_txn_writer_preamble's.  Free again after the commit.
+ */
+extern ShardConn *shard_txn_extra_writer_start(Oid serverid, Oid userid);
+
 /* Raises when the node has aborted the transaction that this transaction wrote in. */
 extern void shard_txn_check_writer(ShardConn *conn);
 

@@ -1,0 +1,52 @@
+/*
+ * copy_option.h
+ *	  Options of COPY FROM that only sharded tables know, or that core knows in
+ *	  later majors only.
+ */
+#ifndef SHARDFDW_COPY_OPTION_H
+#define SHARDFDW_COPY_OPTION_H
+
+#include "postgres.h"
+
+#include "nodes/pg_list.h"
+#include "parser/parse_node.h"
+
+typedef enum ShardCopyDuplicate
+{
+	SHARD_DUPLICATE_ERROR,
+	SHARD_DUPLICATE_KEEP_OLD,	/* the row that is there, or came first, stays */
+	SHARD_DUPLICATE_KEEP_NEW	/* the later row takes its place */
+} ShardCopyDuplicate;
+
+typedef enum ShardCopyVerbosity
+{
+	SHARD_VERBOSITY_SILENT = -1,
+	SHARD_VERBOSITY_DEFAULT,
+	SHARD_VERBOSITY_VERBOSE		/* a NOTICE for each row set aside */
+} ShardCopyVerbosity;
+
+typedef struct ShardCopyOptions
+{
+	bool		ignore_errors;	/* ON_ERROR 'ignore' */
+	int64		reject_limit;	/* REJECT_LIMIT: rows that may be rejected; 0 = no limit */
+	char	   *reject_file;	/* REJECT_FILE: path on the server; NULL none */
+	char	   *reject_table;	/* REJECT_TABLE: name as given; NULL none */
+	ShardCopyDuplicate duplicate;	/* ON_DUPLICATE */
+	int64		skip;			/* SKIP: lines of data (after a header) left out */
+	int64		max_rows;		/* MAX_ROWS: lines read at most; -1 = all */
+	char	   *filter;			/* FILTER: function's name as given; NULL none */
+	ShardCopyVerbosity verbosity;	/* LOG_VERBOSITY */
+	bool		any;			/* one of the above was given */
+	List	   *core;			/* the options that are left, for core */
+} ShardCopyOptions;
+
+/*
+ * Takes ours out of options (DefElems of a COPY FROM on a sharded table).
+ * ON_ERROR 'stop' and ON_ERROR 'set_null' (where core knows it) stay core's.
+ * Errors, as core words them: an option twice, a bad value, REJECT_LIMIT without
+ * ON_ERROR 'ignore', REJECT_FILE and REJECT_TABLE without something that rejects,
+ * format binary together with one of ours; REJECT_FILE without pg_write_server_files.
+ */
+extern void shard_copy_option_parse(ParseState *pstate, List *options, ShardCopyOptions *result);
+
+#endif

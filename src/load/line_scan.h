@@ -1,0 +1,96 @@
+/*
+ * line_scan.h
+ *	  Boundaries of lines, and of the few fields that hold the shard key, in the
+ *	  bytes of a text or CSV file, by the rules of core's COPY FROM.
+ *
+ * Plain C over a buffer of the caller: no allocation, no errors, no backend.
+ * Bytes are taken as they are: any encoding in which the bytes of ASCII
+ * characters never are part of another character.
+ */
+#ifndef SHARDFDW_LINE_SCAN_H
+#define SHARDFDW_LINE_SCAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SHARD_LINE_MAX_KEYS 32	/* core's PARTITION_MAX_KEYS */
+
+typedef enum ShardLineEol
+{
+	SHARD_EOL_UNKNOWN,			/* no line has been seen */
+	SHARD_EOL_NL,
+	SHARD_EOL_CR,
+	SHARD_EOL_CRNL
+} ShardLineEol;
+
+typedef struct ShardLineFormat
+{
+	bool		csv;
+	char		delim;
+	char		quote;			/* CSV only */
+	char		escape;			/* CSV only; may be the same as quote */
+	int			nkeys;			/* fields wanted */
+	int			key_fieldnos[SHARD_LINE_MAX_KEYS];	/* 0-based, ascending, distinct */
+	int			nfields;		/* > 0: a line with another number of fields is odd; 0: not counted */
+} ShardLineFormat;
+
+typedef struct ShardLineField
+{
+	size_t		start;			/* offset from the line's first byte */
+	size_t		nbytes;			/* as in the file: with quotes and escapes */
+	bool		plain;			/* no quote, escape or backslash in it: the bytes are the value */
+} ShardLineField;
+
+/* Why only core's own parser can tell what the line means. */
+typedef enum ShardLineOddity
+{
+	SHARD_LINE_NOT_ODD,
+	SHARD_LINE_ODD_EOL,			/* a CR or NL that does not end the file's lines */
+	SHARD_LINE_ODD_MARKER,		/* \. (text: anywhere, not escaped; CSV: first in a physical line) */
+	SHARD_LINE_ODD_QUOTE,		/* the input ends inside quotes */
+	SHARD_LINE_ODD_FIELDS		/* a wanted field is missing, or the number of fields is not nfields */
+} ShardLineOddity;
+
+typedef struct ShardLine
+{
+	size_t		nbytes;			/* with its end of line */
+	size_t		content_bytes;	/* without it; equal to nbytes: the input ended without one */
+	uint32_t	nbreaks;		/* line ends inside quotes: the line is nbreaks + 1 lines of the file */
+	bool		high_tail;		/* one of its last 3 bytes is no ASCII: it may end within a character */
+	ShardLineOddity oddity;		/* fields are not valid when it is not SHARD_LINE_NOT_ODD */
+	ShardLineField fields[SHARD_LINE_MAX_KEYS]; /* of format.key_fieldnos, in that order */
+} ShardLine;
+
+typedef enum ShardLineStatus
+{
+	SHARD_LINE_FOUND,
+	SHARD_LINE_MORE,			/* the line does not end in the buffer, and that is not all */
+	SHARD_LINE_END				/* no bytes are left */
+} ShardLineStatus;
+
+/* State between calls; the caller may copy it, and may set eol before the first line. */
+typedef struct ShardLineScan
+{
+	ShardLineFormat format;
+	ShardLineEol eol;			/* fixed by the first line */
+	bool		use_simd;		/* set by init; tests clear it for the scalar twin */
+	size_t		resume_pos;		/* after MORE: bytes of the line looked at; the rest of its state: */
+	bool		in_quote;
+	bool		last_was_escape;
+	ShardLine	partial;
+	int			fieldno;
+} ShardLineScan;
+
+extern void shard_line_scan_init(ShardLineScan *scan, const ShardLineFormat *format);
+
+/*
+ * The line that begins at buf[0], of len bytes that are there.  at_end: nothing
+ * follows them.  After FOUND the next call starts nbytes further; after MORE
+ * with the same bytes and more (which may lie elsewhere).  Cost: linear in the
+ * bytes, also over any number of MOREs.
+ */
+extern ShardLineStatus shard_line_scan_next(ShardLineScan *scan, const char *buf, size_t len,
+											bool at_end, ShardLine *line);
+
+#endif
