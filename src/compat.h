@@ -184,4 +184,43 @@ typedef get_relation_info_hook_type shard_simple_rel_hook_type;
 #define shard_is_result_relation(stmt, rti) list_member_int((stmt)->resultRelations, rti)
 #endif
 
+/* 17 says how much of what the client sent waits in the buffer, older ones only whether */
+#include "libpq/libpq.h"
+#if PG_VERSION_NUM >= 170000
+#define shard_client_data_buffered() (pq_buffer_remaining_data() > 0)
+#else
+#define shard_client_data_buffered() pq_buffer_has_data()
+#endif
+
+/* 16 moved the rights that a query needs out of the range table */
+#include "executor/executor.h"
+#include "parser/parse_node.h"
+#if PG_VERSION_NUM >= 160000
+#define SHARD_PERM_INFO(nsitem) ((nsitem)->p_perminfo)
+#define shard_check_permissions(pstate) \
+	((void) ExecCheckPermissions((pstate)->p_rtable, (pstate)->p_rteperminfos, true))
+#else
+#define SHARD_PERM_INFO(nsitem) ((nsitem)->p_rte)
+#define shard_check_permissions(pstate) ((void) ExecCheckRTPerms((pstate)->p_rtable, true))
+#endif
+
+/* Lines of a header: 19 made the choice between none, one and "match" a number. */
+#include "commands/copy.h"
+static inline int
+shard_copy_header_lines(const CopyFormatOptions *opts)
+{
+#if PG_VERSION_NUM >= 190000
+	return opts->header_line == COPY_HEADER_MATCH ? 1 : opts->header_line;
+#else
+	return opts->header_line == COPY_HEADER_FALSE ? 0 : 1;
+#endif
+}
+
+/* Options of COPY FROM that core knows: ON_ERROR and LOG_VERBOSITY from 17 on, ON_ERROR set_null from 19 on. */
+#if PG_VERSION_NUM >= 190000
+#define SHARD_CORE_COPY_SET_NULL true
+#else
+#define SHARD_CORE_COPY_SET_NULL false
+#endif
+
 #endif

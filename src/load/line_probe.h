@@ -43,8 +43,10 @@ extern ShardProbeResult shard_line_probe_fields(ShardLineProbe *probe, const cha
 
 /*
  * Header lines: lets core read and check them (HEADER MATCH).  bytes: all lines
- * of the header.  Errors: core's.
+ * of the header; eol: how they end (SHARD_EOL_UNKNOWN: the input ended before).
+ * False: the data end within it.  Errors: core's.
  */
-extern void shard_line_probe_header(ShardLineProbe *probe, const char *bytes, size_t nbytes);
+extern bool shard_line_probe_header(ShardLineProbe *probe, const char *bytes, size_t nbytes,
+									ShardLineEol eol);
 
 #endif

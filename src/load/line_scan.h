@@ -39,16 +39,16 @@ typedef struct ShardLineField
 {
 	size_t		start;			/* offset from the line's first byte */
 	size_t		nbytes;			/* as in the file: with quotes and escapes */
-	bool		plain;			/* no quote, escape or backslash in it: the bytes are the value */
+	bool		plain;			/* no backslash (text) or quote (CSV) in it: the bytes are the value */
 } ShardLineField;
 
-/* Why only core's own parser can tell what the line means. */
+/* Why only core's own parser can tell what the line means: the first that applies. */
 typedef enum ShardLineOddity
 {
 	SHARD_LINE_NOT_ODD,
 	SHARD_LINE_ODD_EOL,			/* a CR or NL that does not end the file's lines */
 	SHARD_LINE_ODD_MARKER,		/* \. (text: anywhere, not escaped; CSV: first in a physical line) */
-	SHARD_LINE_ODD_QUOTE,		/* the input ends inside quotes */
+	SHARD_LINE_ODD_QUOTE,		/* the input ends inside quotes; CR or NL are used as quotes */
 	SHARD_LINE_ODD_FIELDS		/* a wanted field is missing, or the number of fields is not nfields */
 } ShardLineOddity;
 
@@ -56,8 +56,10 @@ typedef struct ShardLine
 {
 	size_t		nbytes;			/* with its end of line */
 	size_t		content_bytes;	/* without it; equal to nbytes: the input ended without one */
-	uint32_t	nbreaks;		/* line ends inside quotes: the line is nbreaks + 1 lines of the file */
-	bool		high_tail;		/* one of its last 3 bytes is no ASCII: it may end within a character */
+	uint32_t	nbreaks;		/* line ends inside quotes, as core counts: the line is nbreaks + 1 lines of
+								 * the file (in the first line CRs count, NLs do not) */
+	bool		high_tail;		/* one of the last 3 bytes of its content is no ASCII: it may end within a
+								 * character */
 	ShardLineOddity oddity;		/* fields are not valid when it is not SHARD_LINE_NOT_ODD */
 	ShardLineField fields[SHARD_LINE_MAX_KEYS]; /* of format.key_fieldnos, in that order */
 } ShardLine;
@@ -69,17 +71,30 @@ typedef enum ShardLineStatus
 	SHARD_LINE_END				/* no bytes are left */
 } ShardLineStatus;
 
+/* How far a line was read that did not end in the buffer; the scanner's own. */
+typedef struct ShardLineProgress
+{
+	size_t		pos;			/* bytes of the line that were looked at */
+	bool		in_quote;
+	bool		after_escape;	/* the byte before pos takes the one at pos with it */
+	bool		field_special;	/* plain of the field that pos is in, negated */
+	unsigned	oddities;		/* bit n: ShardLineOddity n */
+	uint32_t	nbreaks;
+	int			fieldno;		/* field that pos is in; not kept when only the end is looked for */
+	int			keyno;			/* wanted fields that have ended */
+	size_t		field_start;
+} ShardLineProgress;
+
 /* State between calls; the caller may copy it, and may set eol before the first line. */
 typedef struct ShardLineScan
 {
 	ShardLineFormat format;
 	ShardLineEol eol;			/* fixed by the first line */
 	bool		use_simd;		/* set by init; tests clear it for the scalar twin */
-	size_t		resume_pos;		/* after MORE: bytes of the line looked at; the rest of its state: */
-	bool		in_quote;
-	bool		last_was_escape;
-	ShardLine	partial;
-	int			fieldno;
+	bool		break_quotes;	/* quote or escape is CR or NL: every line is odd */
+	ShardLineProgress progress; /* after MORE */
+	ShardLineField found[SHARD_LINE_MAX_KEYS];	/* after MORE: the first progress.keyno */
+	uint8_t		classes[256];	/* what a byte may mean */
 } ShardLineScan;
 
 extern void shard_line_scan_init(ShardLineScan *scan, const ShardLineFormat *format);

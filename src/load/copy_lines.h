@@ -1,0 +1,61 @@
+/*
+ * copy_lines.h
+ *	  The lines of COPY FROM's input that make rows: after the header, within SKIP
+ *	  and MAX_ROWS.
+ */
+#ifndef SHARDFDW_COPY_LINES_H
+#define SHARDFDW_COPY_LINES_H
+
+#include "postgres.h"
+
+#include "load/copy_input.h"
+#include "load/copy_option.h"
+#include "load/line_probe.h"
+#include "load/line_scan.h"
+
+typedef struct ShardCopyLines
+{
+	/* the current line; valid until the next call */
+	const char *bytes;
+	ShardLine	line;			/* its extent and fields */
+	uint64		lineno_before;	/* lines of the file before it */
+	uint64		lineno;			/* of its last line, as in error contexts */
+
+	ShardLineScan scan;			/* scan.eol: how lines end */
+	ShardCopyInput *input;
+	ShardLineProbe *probe;		/* for the header */
+	MemoryContext cxt;
+	char	   *buf;
+	size_t		buf_bytes;		/* allocated */
+	size_t		pos;			/* of the first byte that was not returned yet */
+	size_t		end;			/* of what is there */
+	bool		at_end;			/* nothing follows */
+	int			nheader;		/* header lines left */
+	char	   *header;			/* the header's first line, for REJECT_FILE */
+	size_t		header_bytes;
+	int64		nskip;			/* lines left of SKIP */
+	int64		nleft;			/* lines left of MAX_ROWS; -1: no limit */
+} ShardCopyLines;
+
+/* Memory: lines and its buffers in cxt. */
+extern ShardCopyLines *shard_copy_lines_create(MemoryContext cxt, ShardCopyInput *input,
+											   const ShardLineFormat *format, int nheader,
+											   ShardLineProbe *probe,
+											   const ShardCopyOptions *options);
+
+/* Reads and checks the header.  Errors: core's. */
+extern void shard_copy_lines_header(ShardCopyLines *lines);
+
+/* Moves on to the next line; false at the end. */
+extern bool shard_copy_lines_next(ShardCopyLines *lines);
+
+/*
+ * Takes the bytes that follow the current line as far as they are here (what
+ * core shows of a character that ends there), at most 8.
+ */
+extern size_t shard_copy_lines_following(const ShardCopyLines *lines);
+
+/* The input ends here: what follows is dropped. */
+extern void shard_copy_lines_stop(ShardCopyLines *lines);
+
+#endif
