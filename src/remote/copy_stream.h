@@ -125,6 +125,9 @@ extern void shard_copy_target_stat(const ShardCopyTarget *target, ShardCopyTarge
 /* Called now and then while the set sends or waits (at most every 100 ms); must not raise. */
 extern void shard_copy_set_on_progress(ShardCopySet *set, void (*hook) (void *arg), void *arg);
 
+/* Sends what can be sent without waiting.  True: rows are left that wait for a node. */
+extern bool shard_copy_set_pump(ShardCopySet *set);
+
 /* Sends everything and waits until all nodes have taken it: their rows are visible to this transaction. */
 extern void shard_copy_set_flush(ShardCopySet *set);
 
