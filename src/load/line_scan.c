@@ -578,7 +578,8 @@ scan_blocks(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t l
 	const Vector escape = csv ? vector_splat(format->escape) : special;
 	const Vector delim = vector_splat(format->delim);
 
-	if (csv && p->pos == 0 && buf[0] == '\\' && buf[1] == '.')
+	/* Each block looks behind its line breaks; nobody has looked behind the one before the first block. */
+	if (csv && buf[p->pos] == '\\' && buf[p->pos + 1] == '.' && (p->pos == 0 || is_break(buf[p->pos - 1])))
 		p->oddities |= ODD(SHARD_LINE_ODD_MARKER);
 
 	do
