@@ -185,7 +185,7 @@ typedef get_relation_info_hook_type shard_simple_rel_hook_type;
 #endif
 
 /* 17 says how much of what the client sent waits in the buffer, older ones only whether */
-#include "libpq/libpq.h"
+#include "client.h"
 #if PG_VERSION_NUM >= 170000
 #define shard_client_data_buffered() (pq_buffer_remaining_data() > 0)
 #else
@@ -202,6 +202,16 @@ typedef get_relation_info_hook_type shard_simple_rel_hook_type;
 #else
 #define SHARD_PERM_INFO(nsitem) ((nsitem)->p_rte)
 #define shard_check_permissions(pstate) ((void) ExecCheckRTPerms((pstate)->p_rtable, true))
+#endif
+
+/* What COPY of a file or program says to those without the role; 16 moved the role to the detail. */
+#if PG_VERSION_NUM >= 160000
+#define SHARD_COPY_DENIED(role, what) \
+	errmsg("permission denied to " what), \
+	errdetail("Only roles with privileges of the \"%s\" role may " what ".", role)
+#else
+#define SHARD_COPY_DENIED(role, what) \
+	errmsg("must be superuser or have privileges of the " role " role to " what)
 #endif
 
 /* Lines of a header: 19 made the choice between none, one and "match" a number. */
@@ -221,6 +231,23 @@ shard_copy_header_lines(const CopyFormatOptions *opts)
 #define SHARD_CORE_COPY_SET_NULL true
 #else
 #define SHARD_CORE_COPY_SET_NULL false
+#endif
+
+/* 19 named the format of COPY by an enum. */
+#if PG_VERSION_NUM >= 190000
+#define shard_copy_is_csv(opts) ((opts)->format == COPY_FORMAT_CSV)
+#define shard_copy_is_binary(opts) ((opts)->format == COPY_FORMAT_BINARY)
+#else
+#define shard_copy_is_csv(opts) ((opts)->csv_mode)
+#define shard_copy_is_binary(opts) ((opts)->binary)
+#endif
+
+/* 19 computes a descriptor's offsets when it is complete */
+#include "access/tupdesc.h"
+#if PG_VERSION_NUM >= 190000
+#define shard_finalize_tuple_desc(desc) TupleDescFinalize(desc)
+#else
+#define shard_finalize_tuple_desc(desc) ((void) (desc))
 #endif
 
 #endif

@@ -47,13 +47,13 @@ struct ShardRejectFile
 /* A file that waits for the end of its transaction; in TopTransactionContext. */
 typedef struct PendingFile
 {
-	slist_node	link;
+	dlist_node	link;
 	SubTransactionId subid;
 	const char *path;
 	const char *temp_path;
 } PendingFile;
 
-static slist_head pending_files = SLIST_STATIC_INIT(pending_files);
+static dlist_head pending_files = DLIST_STATIC_INIT(pending_files);
 static bool registered = false;
 
 static void
@@ -68,14 +68,14 @@ remove_file(const char *path)
 static void
 settle_files(bool commit)
 {
-	slist_mutable_iter iter;
+	dlist_mutable_iter iter;
 
-	slist_foreach_modify(iter, &pending_files)
+	dlist_foreach_modify(iter, &pending_files)
 	{
-		PendingFile *file = slist_container(PendingFile, link, iter.cur);
+		PendingFile *file = dlist_container(PendingFile, link, iter.cur);
 
 		/* First, so that nothing is done twice should an error come up. */
-		slist_delete_current(&iter);
+		dlist_delete(iter.cur);
 		if (!commit)
 			remove_file(file->temp_path);
 		else if (rename(file->temp_path, file->path) != 0)
@@ -98,7 +98,7 @@ at_transaction_end(XactEvent event, void *arg)
 			settle_files(false);
 			break;
 		case XACT_EVENT_PRE_PREPARE:
-			if (!slist_is_empty(&pending_files))
+			if (!dlist_is_empty(&pending_files))
 				ereport(ERROR,
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						 errmsg("cannot PREPARE a transaction that has written a REJECT_FILE")));
@@ -111,13 +111,13 @@ at_transaction_end(XactEvent event, void *arg)
 static void
 at_subtransaction_end(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg)
 {
-	slist_mutable_iter iter;
+	dlist_mutable_iter iter;
 
 	if (event != SUBXACT_EVENT_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB)
 		return;
-	slist_foreach_modify(iter, &pending_files)
+	dlist_foreach_modify(iter, &pending_files)
 	{
-		PendingFile *file = slist_container(PendingFile, link, iter.cur);
+		PendingFile *file = dlist_container(PendingFile, link, iter.cur);
 
 		if (file->subid != subid)
 			continue;
@@ -125,7 +125,7 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId subid, SubTransaction
 			file->subid = parent;
 		else
 		{
-			slist_delete_current(&iter);
+			dlist_delete(iter.cur);
 			remove_file(file->temp_path);
 		}
 	}
@@ -317,7 +317,7 @@ shard_reject_file_finish(ShardRejectFile *file)
 		pending->subid = GetCurrentSubTransactionId();
 		pending->path = pstrdup(file->path);
 		pending->temp_path = pstrdup(file->temp_path);
-		slist_push_head(&pending_files, &pending->link);
+		dlist_push_tail(&pending_files, &pending->link);
 		MemoryContextSwitchTo(oldcxt);
 	}
 	file->finished = true;
