@@ -5,10 +5,10 @@
  * Core's BeginCopyFrom() has opened the file, started the program or asked the
  * client; EndCopyFrom() will close.  Between them nothing but this reads.
  *
- * A program or client that is slower than the nodes must not keep a cancel
- * request waiting, nor the nodes: before a read that would block, the idle
- * hook waits for the input together with the nodes' sockets.  A client's
- * message is read as a whole once it has begun, as core does.
+ * A program or client that is slow must not keep a cancel request waiting, nor
+ * the nodes: a read that would block waits for input with the latch, and serves
+ * the nodes now and then.  A client's message is read as a whole once it has
+ * begun, as core does.
  */
 #include "postgres.h"
 
@@ -16,14 +16,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client.h"
 #include "commands/progress.h"
 #include "compat.h"
-#include "libpq/libpq.h"
-#include "libpq/libpq-be.h"
-#include "libpq/pqformat.h"
 #include "load/copy_input.h"
 #include "miscadmin.h"
+#include "remote/wait.h"
+#include "storage/latch.h"
 #include "utils/backend_progress.h"
+#include "utils/wait_event.h"
 
 struct ShardCopyInput
 {
@@ -56,19 +57,33 @@ is_readable(int fd)
 	return poll(&pfd, 1, 0) != 0;
 }
 
-/* Waits until a read of the client's next message has something to begin with. */
-static void
-wait_for_client(ShardCopyInput *input)
+/*
+ * The type of the client's next message, or EOF.  While it waits no message is
+ * being read, so that an interrupt leaves the protocol in order.
+ */
+static int
+next_message_type(ShardCopyInput *input)
 {
-	/* what TLS or GSS have taken off the socket already cannot be seen from here */
-	if (shard_client_data_buffered() || MyProcPort->ssl_in_use
-#ifdef ENABLE_GSS
-		|| (MyProcPort->gss && MyProcPort->gss->enc)
-#endif
-		)
-		return;
-	while (!is_readable(MyProcPort->sock))
-		input->idle(input->idle_arg, MyProcPort->sock);
+	for (;;)
+	{
+		WaitEvent	event;
+		unsigned char type;
+		int			rc;
+
+		pq_startmsgread();
+		rc = pq_getbyte_if_available(&type);
+		if (rc == 1)
+			return type;
+		pq_endmsgread();
+		if (rc == EOF)
+			return EOF;
+
+		ModifyWaitEvent(FeBeWaitSet, FeBeWaitSetSocketPos, WL_SOCKET_READABLE, NULL);
+		(void) WaitEventSetWait(FeBeWaitSet, input->idle(input->idle_arg), &event, 1,
+								PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
 }
 
 /* The client's next message of data into fe_msgbuf; false at the end of its COPY. */
@@ -79,12 +94,9 @@ next_message(ShardCopyInput *input)
 
 	for (;;)
 	{
-		int			type;
+		int			type = next_message_type(input);
 
-		wait_for_client(input);
 		HOLD_CANCEL_INTERRUPTS();
-		pq_startmsgread();
-		type = pq_getbyte();
 		if (type != EOF && strchr("dcfHS", type) == NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_PROTOCOL_VIOLATION),
@@ -143,7 +155,7 @@ read_file(ShardCopyInput *input, char *buf, size_t max_bytes)
 		CHECK_FOR_INTERRUPTS();
 		if (input->may_block && !is_readable(fd))
 		{
-			input->idle(input->idle_arg, fd);
+			(void) shard_wait_socket(fd, WL_SOCKET_READABLE, input->idle(input->idle_arg), false);
 			continue;
 		}
 		nread = read(fd, buf, max_bytes);

@@ -12,10 +12,10 @@
 typedef struct ShardCopyInput ShardCopyInput;
 
 /*
- * Called with the descriptor to be waited for when no bytes are there yet; waits
- * until some are, or for a while, and answers interrupts.
+ * Called when no bytes are there yet: does what else there is to do, and returns
+ * for how many ms at most to wait for input before it wants to be called again.
  */
-typedef void (*ShardCopyIdleHook) (void *arg, int fd);
+typedef int (*ShardCopyIdleHook) (void *arg);
 
 /* The input that BeginCopyFrom() has opened for cstate.  Memory: current context. */
 extern ShardCopyInput *shard_copy_input_create(CopyFromState cstate, ShardCopyIdleHook idle, void *arg);

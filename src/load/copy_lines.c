@@ -114,7 +114,7 @@ shard_copy_lines_header(ShardCopyLines *lines)
 		lines->nheader--;
 		lines->header = header.data;
 	}
-	if (!shard_line_probe_header(lines->probe, header.data, header.len, lines->scan.eol))
+	if (shard_line_probe_header(lines->probe, header.data, header.len, 0) == SHARD_PROBE_END)
 		shard_copy_lines_stop(lines);
 }
 
@@ -139,7 +139,7 @@ shard_copy_lines_next(ShardCopyLines *lines)
 size_t
 shard_copy_lines_following(const ShardCopyLines *lines)
 {
-	return Min(lines->end - lines->pos, 8);
+	return Min(lines->end - lines->pos, SHARD_LINE_PROBE_TAIL);
 }
 
 void

@@ -50,8 +50,8 @@ extern void shard_copy_lines_header(ShardCopyLines *lines);
 extern bool shard_copy_lines_next(ShardCopyLines *lines);
 
 /*
- * Takes the bytes that follow the current line as far as they are here (what
- * core shows of a character that ends there), at most 8.
+ * How many bytes that follow the current line are here, at most
+ * SHARD_LINE_PROBE_TAIL: core shows of them when a character does not end in the line.
  */
 extern size_t shard_copy_lines_following(const ShardCopyLines *lines);
 

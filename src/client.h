@@ -1,0 +1,23 @@
+/*
+ * client.h
+ *	  The connection to this backend's client: core's libpq/libpq.h.
+ *
+ * That header pulls in those of GSSAPI and OpenSSL, for members of a struct that
+ * nobody here looks into.  Core keeps the struct the same without them (see
+ * libpq-be.h), so their development packages need not be there.
+ */
+#ifndef SHARDFDW_CLIENT_H
+#define SHARDFDW_CLIENT_H
+
+#include "postgres.h"
+
+#pragma push_macro("ENABLE_GSS")
+#pragma push_macro("USE_OPENSSL")
+#undef ENABLE_GSS
+#undef USE_OPENSSL
+#include "libpq/libpq.h"
+#pragma pop_macro("USE_OPENSSL")
+#pragma pop_macro("ENABLE_GSS")
+#include "libpq/pqformat.h"
+
+#endif
