@@ -200,7 +200,7 @@ reader_connection(CommandRun *run, ShardPool *pool)
 		dlist_foreach(iter, &pool->conns)
 		{
 			conn = dlist_container(ShardConn, link, iter.cur);
-			if (conn->holder)
+			if (conn->holder && !conn->xact_extra)
 			{
 				shard_connection_yield(conn);
 				break;

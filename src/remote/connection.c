@@ -635,6 +635,13 @@ shard_connection_settle(ShardConn *conn)
 }
 
 bool
+shard_connection_is_alive(const ShardConn *conn)
+{
+	return conn->state == SHARD_CONN_CONNECTING ||
+		(conn->state == SHARD_CONN_READY && PQstatus(conn->pg) != CONNECTION_BAD);
+}
+
+bool
 shard_connection_usable(ShardConn *conn)
 {
 	PGTransactionStatusType status;

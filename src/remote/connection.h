@@ -71,6 +71,7 @@ struct ShardConn
 	/* remote transaction: 0 none, 1 BEGIN done, n: n-1 savepoints */
 	int			xact_depth;
 	bool		xact_wrote;		/* may have changed data: takes part in commit */
+	bool		xact_extra;		/* writes beside the node's writer, until the local transaction ends */
 	bool		xact_failed;	/* remote transaction is aborted */
 	bool		xact_stale;		/* savepoint xact_depth + 1 of a committed subtransaction still stands */
 	bool		end_pending;	/* COMMIT of a read transaction sent, result not read yet */
@@ -174,6 +175,9 @@ extern bool shard_connection_settle(ShardConn *conn);
 
 /* True when a failure means that the session has ended. */
 extern bool shard_connection_is_lost(const ShardConn *conn, const PGresult *res);
+
+/* False when conn is known to be lost, or to be closed: what it did in its transaction cannot commit. */
+extern bool shard_connection_is_alive(const ShardConn *conn);
 
 /* True when conn, without a holder, can take a new statement: alive, no query under way. */
 extern bool shard_connection_usable(ShardConn *conn);

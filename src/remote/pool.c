@@ -115,7 +115,8 @@ sweep(ShardPool *pool)
 	{
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
 
-		if (!conn->holder && conn->xact_depth == 0 &&
+		/* an extra writer that has not written yet would be taken for a loss */
+		if (!conn->holder && conn->xact_depth == 0 && !conn->xact_extra &&
 			(conn->invalidated || conn->state == SHARD_CONN_BROKEN || was_forgotten(conn)))
 			destroy(conn);
 	}
@@ -140,7 +141,7 @@ open_connection(ShardPool *pool)
 static int
 reader_rank(const ShardPool *pool, const ShardConn *conn, const struct ShardSnapshot *snapshot)
 {
-	if (conn->holder || conn->state == SHARD_CONN_BROKEN || conn == pool->writer)
+	if (conn->holder || conn->state == SHARD_CONN_BROKEN || conn == pool->writer || conn->xact_extra)
 		return 0;
 	if (conn->xact_depth > 0)
 	{
@@ -209,8 +210,8 @@ has_idle_exporter(const ShardPool *pool)
 	{
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
 
-		if (!conn->holder && conn != pool->writer && conn->state == SHARD_CONN_READY &&
-			!conn->xact_failed && shard_txn_is_exporter(conn))
+		if (!conn->holder && conn != pool->writer && !conn->xact_extra &&
+			conn->state == SHARD_CONN_READY && !conn->xact_failed && shard_txn_is_exporter(conn))
 			return true;
 	}
 	return false;
@@ -249,24 +250,30 @@ shard_pool_acquire_reader(ShardPool *pool, struct ShardSnapshot *snapshot)
 	return conn;
 }
 
+/* An idle connection outside any transaction that is nobody's; NULL: none. */
+static ShardConn *
+find_idle(ShardPool *pool)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &pool->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		if (!conn->holder && conn != pool->writer && !conn->xact_extra && conn->xact_depth == 0 &&
+			!conn->end_pending && shard_connection_usable(conn))
+			return conn;
+	}
+	return NULL;
+}
+
 ShardConn *
 shard_pool_start_free(ShardPool *pool)
 {
-	ShardConn  *conn = NULL;
-	dlist_iter	iter;
+	ShardConn  *conn;
 
 	sweep(pool);
-	dlist_foreach(iter, &pool->conns)
-	{
-		ShardConn  *candidate = dlist_container(ShardConn, link, iter.cur);
-
-		if (!candidate->holder && candidate != pool->writer && candidate->xact_depth == 0 &&
-			!candidate->end_pending && shard_connection_usable(candidate))
-		{
-			conn = candidate;
-			break;
-		}
-	}
+	conn = find_idle(pool);
 	if (!conn)
 		conn = open_connection(pool);
 	shard_connection_hold(conn, &free_holder);
@@ -281,6 +288,55 @@ shard_pool_acquire_free(ShardPool *pool)
 	/* an error leaves it held, and so does the end of the transaction find it */
 	shard_connection_finish(conn);
 	return conn;
+}
+
+/* A connection that is being opened and that nobody waits for; NULL: none. */
+static ShardConn *
+find_opening(ShardPool *pool)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &pool->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		if (!conn->holder && conn != pool->writer && !conn->xact_extra &&
+			conn->state == SHARD_CONN_CONNECTING)
+			return conn;
+	}
+	return NULL;
+}
+
+ShardConn *
+shard_pool_start_extra(ShardPool *pool)
+{
+	ShardConn  *conn;
+
+	sweep(pool);
+	conn = find_idle(pool);
+	if (!conn)
+		conn = find_opening(pool);
+	if (!conn && count_live(pool) < shard_guc_max_connections_per_node)
+		conn = open_connection(pool);
+	if (conn)
+		conn->xact_extra = true;
+	return conn;
+}
+
+int
+shard_pool_count_extra(const ShardPool *pool)
+{
+	int			n = 0;
+	dlist_iter	iter;
+
+	dlist_foreach(iter, (dlist_head *) &pool->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		if (conn->xact_extra && shard_connection_is_alive(conn))
+			n++;
+	}
+	return n;
 }
 
 void

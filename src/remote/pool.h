@@ -8,6 +8,8 @@
  *	  every statement on that node uses the one connection that wrote.
  *	- Otherwise a reader gets a free connection, a new one below the cap, or
  *	  queues; a reader that must not wait takes one by yield.
+ *	- Extra writers (remote/txn.h) count for the cap and are nobody else's, held
+ *	  or not, until the local transaction ends.
  */
 #ifndef SHARDFDW_POOL_H
 #define SHARDFDW_POOL_H
@@ -46,6 +48,16 @@ extern ShardConn *shard_pool_acquire_free(ShardPool *pool);
 
 /* The same without waiting: it may still be connecting. */
 extern ShardConn *shard_pool_start_free(ShardPool *pool);
+
+/*
+ * A connection outside any transaction, without a holder, perhaps still
+ * connecting, that was nobody's: now an extra writer.  NULL when there is none
+ * and the cap is reached.  Never blocks.
+ */
+extern ShardConn *shard_pool_start_extra(ShardPool *pool);
+
+/* How many extra writers of pool can still commit what they wrote. */
+extern int	shard_pool_count_extra(const ShardPool *pool);
 
 /* Calls fn for every pool / connection of this backend. */
 typedef void (*ShardConnVisitor) (ShardConn *conn, void *arg);

@@ -8,6 +8,9 @@
  *	 COMMIT		  COMMIT PREPARED on all nodes at once
  *	 or ABORT	  ROLLBACK PREPARED, or ROLLBACK where nothing was prepared
  *
+ * A participant is a connection: a node to which the transaction wrote over
+ * several of them has as many prepared transactions, which are settled alike.
+ *
  * Invariants:
  *
  * 1. The log row of a transaction is visible if and only if it committed: the
@@ -115,10 +118,23 @@ new_token(void)
 /* ---------- first phase ---------- */
 
 /*
- * Raises what went wrong with PREPARE TRANSACTION on item's node.
+ * Has the node no room for one more prepared transaction?  The error has the
+ * code of several kinds of shortage; the function that raises it tells them apart.
+ */
+static bool
+is_out_of_slots(const PGresult *res, int sqlstate)
+{
+	const char *function = res ? PQresultErrorField(res, PG_DIAG_SOURCE_FUNCTION) : NULL;
+
+	return sqlstate == ERRCODE_OUT_OF_MEMORY && function && strcmp(function, "MarkAsPreparing") == 0;
+}
+
+/*
+ * Raises what went wrong with PREPARE TRANSACTION on item's node, to which the
+ * transaction wrote over nsame connections.
  */
 static void
-raise_not_prepared(ShardBroadcast *item)
+raise_not_prepared(ShardBroadcast *item, int nsame)
 {
 	ShardConn  *conn = item->conn;
 	PGresult   *res = item->result;
@@ -133,6 +149,17 @@ raise_not_prepared(ShardBroadcast *item)
 				 errmsg("node \"%s\" cannot take part in an atomic commit: prepared transactions are disabled there",
 						conn->node),
 				 errhint("Set max_prepared_transactions on the node to at least its max_connections, or shardfdw.commit_protocol to '1pc'.")));
+	}
+	if (is_out_of_slots(res, sqlstate))
+	{
+		PQclear(res);
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("node \"%s\" has no room for the prepared transactions of an atomic commit", conn->node),
+				 errdetail("The transaction needs %d of them there.", nsame),
+				 nsame > 1 ?
+				 errhint("Increase max_prepared_transactions on the node, or lower shardfdw.max_connections_per_node.") :
+				 errhint("Increase max_prepared_transactions on the node.")));
 	}
 	if (sqlstate != 0)
 		shard_error_report(ERROR, res, conn, NULL, NULL);
@@ -169,7 +196,14 @@ check_prepared(ShardBroadcast *items, int nitems)
 			items[i].result = NULL;
 		}
 	if (failed >= 0)
-		raise_not_prepared(&items[failed]);
+	{
+		int			nsame = 0;
+
+		for (int i = 0; i < nitems; i++)
+			if (items[i].conn->serverid == items[failed].conn->serverid)
+				nsame++;
+		raise_not_prepared(&items[failed], nsame);
+	}
 }
 
 /*
@@ -195,16 +229,24 @@ static void
 write_log(ShardConn **conns, int nconns)
 {
 	const char **nodes = palloc(nconns * sizeof(char *));
+	List	   *seen = NIL;		/* serverids: a node is named once */
+	int			nnodes = 0;
 
 	for (int i = 0; i < nconns; i++)
-		nodes[i] = conns[i]->node;
+	{
+		if (list_member_oid(seen, conns[i]->serverid))
+			continue;
+		seen = lappend_oid(seen, conns[i]->serverid);
+		nodes[nnodes++] = conns[i]->node;
+	}
 
 	/* not looked at, but no row may be written without one */
 	PushActiveSnapshot(GetTransactionSnapshot());
 	if (FullTransactionIdIsValid(settled_xid))
 		(void) shard_commit_log_delete(settled_xid, settled_token);
-	shard_commit_log_insert(current_xid, current_token, nodes, nconns);
+	shard_commit_log_insert(current_xid, current_token, nodes, nnodes);
 	PopActiveSnapshot();
+	list_free(seen);
 	pfree(nodes);
 }
 
@@ -217,7 +259,7 @@ shard_twophase_prepare(ShardConn **conns, int nconns)
 	if (nconns > MAX_PARTICIPANTS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("a transaction cannot commit on more than %d nodes", MAX_PARTICIPANTS)));
+				 errmsg("a transaction cannot commit over more than %d connections", MAX_PARTICIPANTS)));
 	current_xid = GetTopFullTransactionId();
 	current_token = new_token();
 	if (!exit_callback_registered)

@@ -7,6 +7,9 @@
  *	- to this transaction's writes on the node: pool->writer, from the first
  *	  write until the local transaction ends, with a savepoint per local
  *	  subtransaction in which the connection was used;
+ *	- to the same writes as an extra writer (conn->xact_extra): only in a
+ *	  transaction that is one statement, which spreads its rows over several
+ *	  connections of a node;
  *	- to the snapshot of one statement (READ COMMITTED): the first connection
  *	  exports its snapshot, the others import it, all are READ ONLY; they are
  *	  ended, without waiting, when the statement's memory goes;
@@ -24,11 +27,20 @@
  *
  * What is written where is in list shard_txn_writers.  The ends of transactions
  * and subtransactions are in txn_end.c.
+ *
+ * Invariant: the local transaction commits only if every connection that was
+ * given out for writing can.  A connection that is lost may vanish from its pool
+ * without a trace, so the list says what must be there: for each node the
+ * writer, plus nextra connections with xact_extra.  The mark is set when a
+ * connection is given out, by txn.c alone, and taken away when the local
+ * transaction has ended, by end_of_xact alone: an end of its remote
+ * transaction (1pc) or a lost connection must not make it look like a free one.
  */
 #include "postgres.h"
 
 #include "access/xact.h"
 #include "foreign/foreign.h"
+#include "guc.h"
 #include "miscadmin.h"
 #include "remote/broadcast.h"
 #include "remote/error.h"
@@ -332,6 +344,7 @@ note_writer(ShardConn *conn, int level)
 	writer->userid = conn->userid;
 	writer->node = pstrdup(conn->node);
 	writer->level = level;
+	writer->nextra = 0;
 	shard_txn_writers = lappend(shard_txn_writers, writer);
 	MemoryContextSwitchTo(oldcxt);
 }
@@ -463,10 +476,10 @@ shard_txn_exported(ShardConn *conn, const char *snapshot_id)
 void
 shard_txn_check_not_lost(ShardWriter *writer)
 {
-	ShardConn  *conn = shard_pool_get(writer->serverid, writer->userid)->writer;
+	ShardPool  *pool = shard_pool_get(writer->serverid, writer->userid);
 
-	if (conn == NULL || conn->state == SHARD_CONN_BROKEN ||
-		(conn->state == SHARD_CONN_READY && PQstatus(conn->pg) == CONNECTION_BAD))
+	if (pool->writer == NULL || !shard_connection_is_alive(pool->writer) ||
+		shard_pool_count_extra(pool) != writer->nextra)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONNECTION_FAILURE),
 				 errmsg("connection to node \"%s\" was lost after this transaction had written there",
@@ -500,8 +513,8 @@ pick_writer(ShardPool *pool)
 	dlist_foreach(iter, &pool->conns)
 	{
 		conn = dlist_container(ShardConn, link, iter.cur);
-		if (conn->holder != NULL || conn->invalidated || conn->state != SHARD_CONN_READY ||
-			!shard_connection_usable(conn))
+		if (conn->holder != NULL || conn->xact_extra || conn->invalidated ||
+			conn->state != SHARD_CONN_READY || !shard_connection_usable(conn))
 			continue;
 		if (conn->xact_depth == 0)
 			return conn;
@@ -516,7 +529,8 @@ pick_writer(ShardPool *pool)
 	dlist_foreach(iter, &pool->conns)
 	{
 		conn = dlist_container(ShardConn, link, iter.cur);
-		if (conn->holder == NULL && !conn->invalidated && conn->state == SHARD_CONN_CONNECTING)
+		if (conn->holder == NULL && !conn->xact_extra && !conn->invalidated &&
+			conn->state == SHARD_CONN_CONNECTING)
 			return conn;
 	}
 	conn = shard_pool_acquire_free(pool);
@@ -620,5 +634,29 @@ shard_txn_writer(Oid serverid, Oid userid)
 	if (buf.len > 0)
 		shard_connection_exec(conn, buf.data);
 	pfree(buf.data);
+	return conn;
+}
+
+ShardConn *
+shard_txn_extra_writer_start(Oid serverid, Oid userid)
+{
+	ShardWriter *writer = shard_txn_find_writer(serverid, userid);
+	ShardConn  *conn;
+
+	if (IsTransactionBlock() || GetCurrentTransactionNestLevel() > 1)
+		elog(ERROR, "a second connection cannot write to node \"%s\" in a transaction block",
+			 GetForeignServer(serverid)->servername);
+	if (IsolationUsesXactSnapshot())
+		return NULL;
+	if (!writer)
+		elog(ERROR, "nothing writes to node \"%s\"", GetForeignServer(serverid)->servername);
+	shard_txn_check_not_lost(writer);
+
+	/* idle ones above the cap, from before it was lowered, do not count as a permission */
+	if (1 + writer->nextra >= shard_guc_max_connections_per_node)
+		return NULL;
+	conn = shard_pool_start_extra(shard_pool_get(serverid, userid));
+	if (conn)
+		writer->nextra++;
 	return conn;
 }

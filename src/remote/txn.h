@@ -50,11 +50,22 @@ extern void shard_txn_writer_preamble(ShardConn *conn, int level, StringInfo buf
 
 /*
  * One more connection that writes on the node in this transaction, without a
- * holder but perhaps still connecting; NULL when the pool's limit allows no
- * more.  For a statement that is the whole transaction (not in a transaction
- * block, outermost level): what it writes is seen by nobody else here, and it
- * takes part in the commit, or in the loss of the transaction, as the writer
- * does.  Its preamble is shard_txn_writer_preamble's.  Free again after the commit.
+ * holder but perhaps still connecting; the node's writer must have been started
+ * before.  NULL when the pool's cap allows no more, and always at REPEATABLE
+ * READ and above: use one connection then.
+ *
+ * What it writes is in a transaction of its own on the node: no other
+ * statement of this transaction can see it or touch it, it sees nothing of what
+ * the writer or another extra writer does, and a lock that one of them waits
+ * for and another one holds is waited for for ever.  So it is only for a statement
+ *	- that is the whole transaction: outside a transaction block and at the
+ *	  outermost level (raised otherwise), sent by the client by the simple
+ *	  protocol (in a pipeline others may follow) and not run by a function;
+ *	- whose connections write to different tables that do not depend on each
+ *	  other (see load/spread.h).
+ * It takes part in the commit, and in the loss of the transaction, as the
+ * writer does.  Its preamble is shard_txn_writer_preamble's.  It belongs to the
+ * transaction until that ends, held or not, and is free for anybody afterwards.
  */
 extern ShardConn *shard_txn_extra_writer_start(Oid serverid, Oid userid);
 

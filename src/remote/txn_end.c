@@ -5,8 +5,11 @@
  * End of the local transaction (PRE_COMMIT):
  *
  *	 nothing written ------------------> COMMIT of readers, not waited for
- *	 one node, nothing local ----------> COMMIT there, waited for
- *	 several nodes, or node + local ---> twophase.c
+ *	 one connection, nothing local ----> COMMIT there, waited for
+ *	 several, or node + local ---------> twophase.c
+ *
+ * (Several are those of several nodes, or the writer and the extra writers of one:
+ * what counts is how many transactions have to end alike.)
  *
  * The writer of a node may have been lost while an inner block caught the
  * error.  Then the local transaction can no longer commit: list
@@ -89,7 +92,7 @@ check_committed(ShardBroadcast *items, int nitems)
 	if (ncommitted > 0 && ncommitted < nitems)
 		ereport(WARNING,
 				(errcode(ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN),
-				 errmsg("the transaction has committed on %d of %d nodes", ncommitted, nitems),
+				 errmsg("the transaction has committed over %d of %d connections to nodes", ncommitted, nitems),
 				 errhint("Set shardfdw.commit_protocol to '2pc' to commit on all nodes or on none.")));
 
 	for (int i = 0; i < nitems; i++)
@@ -165,6 +168,24 @@ commit_readers(ShardConnList *readers)
 	}
 }
 
+/* A connection that writes on the node of pool and has a holder; NULL: none. */
+static ShardConn *
+held_writer(ShardPool *pool)
+{
+	dlist_iter	iter;
+
+	if (pool->writer && pool->writer->holder)
+		return pool->writer;
+	dlist_foreach(iter, &pool->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		if (conn->xact_extra && conn->holder)
+			return conn;
+	}
+	return NULL;
+}
+
 /* Lets holders of writing connections finish, and raises if something written is lost. */
 static void
 settle_writers(void)
@@ -174,14 +195,23 @@ settle_writers(void)
 	foreach(lc, shard_txn_writers)
 	{
 		ShardWriter *writer = lfirst(lc);
+		ShardPool  *pool = shard_pool_get(writer->serverid, writer->userid);
 		ShardConn  *conn;
+		dlist_iter	iter;
 
+		/* one that yields may lose others */
 		shard_txn_check_not_lost(writer);
-		conn = shard_pool_get(writer->serverid, writer->userid)->writer;
-		if (conn->holder)
+		while ((conn = held_writer(pool)) != NULL)
+		{
 			shard_connection_yield(conn);
-		shard_txn_check_not_lost(writer);
-		shard_txn_check_writer(conn);
+			shard_txn_check_not_lost(writer);
+		}
+		dlist_foreach(iter, &pool->conns)
+		{
+			conn = dlist_container(ShardConn, link, iter.cur);
+			if (conn == pool->writer || conn->xact_extra)
+				shard_txn_check_writer(conn);
+		}
 	}
 }
 
@@ -238,6 +268,7 @@ end_of_xact(void)
 		ShardConn  *conn = all.conns[i];
 
 		pool_of(conn)->writer = NULL;
+		conn->xact_extra = false;
 		shard_txn_forget(conn);
 		if (conn->state == SHARD_CONN_BROKEN)
 			shard_pool_discard(conn);

@@ -16,6 +16,7 @@ typedef struct ShardWriter
 	Oid			userid;
 	char	   *node;
 	int			level;			/* outermost nesting level in which it wrote */
+	int			nextra;			/* connections with xact_extra that were given out */
 } ShardWriter;
 
 extern List *shard_txn_writers; /* of ShardWriter, in TopTransactionContext */
@@ -24,7 +25,7 @@ extern bool shard_txn_touched;	/* this transaction has used a node */
 /* NULL: this transaction has not written there. */
 extern ShardWriter *shard_txn_find_writer(Oid serverid, Oid userid);
 
-/* Raises when what writer wrote is lost. */
+/* Raises when what writer, or one of its extra connections, wrote is lost. */
 extern void shard_txn_check_not_lost(ShardWriter *writer);
 
 /* conn is outside any transaction now. */

@@ -1,0 +1,214 @@
+/*
+ * spread.c
+ *	  Over how many connections per node a load may write to its shards.
+ *
+ * One connection per node is always right.  Several are several transactions of
+ * the node, which do not see each other's rows and wait for each other's locks;
+ * the coordinator, which waits for all of them, is no part of any wait that the
+ * node's deadlock detector knows.  So they must not have anything in common:
+ *
+ *	 trigger of a shard's table    may write to a table that all of them write to
+ *	 rule, view, foreign table     the same
+ *	 foreign key between shards    does not find the row that came over another connection
+ *	 two shards that are one table unique keys
+ *
+ * Foreign keys to other tables are no harm: they take locks that can be shared.
+ *
+ * Nodes are asked for each load: what was true an hour ago is not good enough
+ * where the price is to hang.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "catalog/pg_class.h"
+#include "guc.h"
+#include "lib/stringinfo.h"
+#include "load/spread.h"
+#include "remote/command.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+
+/* Loads at once that a node's max_prepared_transactions should do for. */
+#define LOADS_AT_ONCE 10
+
+/* Columns of the question's result, one row. */
+enum
+{
+	ANSWER_PREPARED,			/* max_prepared_transactions */
+	ANSWER_CONNECTIONS,			/* max_connections */
+	ANSWER_OBSTACLE				/* text, NULL = none */
+};
+
+static bool
+has_triggers(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	bool		result;
+
+	if (!HeapTupleIsValid(tuple))
+		return true;			/* dropped: the load will find out */
+	result = ((Form_pg_class) GETSTRUCT(tuple))->relhastriggers;
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+/* What here is in the way; NULL: nothing. */
+static const char *
+local_obstacle(const ShardMap *map, ProcessUtilityContext context, CommandDest dest)
+{
+	if (IsolationUsesXactSnapshot())
+		return "the transaction has one snapshot";
+	if (IsInTransactionBlock(context == PROCESS_UTILITY_TOPLEVEL))
+		return "it is not the whole transaction";
+	/* the first statement of a pipeline looks like one that is alone */
+	if (dest != DestRemote)
+		return "other statements may follow in its transaction";
+	if (has_triggers(map->relid))
+		return "the table has triggers";
+	for (int i = 0; i < map->nshards; i++)
+		if (has_triggers(map->shards[i].relid))
+			return "a shard has triggers";
+	return NULL;
+}
+
+/* The question to node nodeno of map. */
+static char *
+build_question(const ShardMap *map, int nodeno, bool merges)
+{
+	/* pg_trigger.tgtype: INSERT 4, DELETE 8, UPDATE 16 */
+	const int	events = merges ? 4 | 8 | 16 : 4;
+	const char *separator = "";
+	StringInfoData sql;
+
+	initStringInfo(&sql);
+	appendStringInfoString(&sql, "WITH shard AS MATERIALIZED (SELECT to_regclass(q.name)::oid AS id FROM (VALUES ");
+	for (int i = 0; i < map->nshards; i++)
+	{
+		const Shard *shard = &map->shards[i];
+
+		if (shard->nodeno != nodeno)
+			continue;
+		appendStringInfo(&sql, "%s(%s)", separator, quote_literal_cstr(shard->relation));
+		separator = ", ";
+	}
+	appendStringInfo(&sql,
+					 ") AS q (name)),"
+	/* a shard can be partitioned further on its node */
+					 " tree AS MATERIALIZED (SELECT id FROM shard"
+					 " UNION SELECT p.relid::oid FROM shard, pg_partition_tree(shard.id) p)"
+					 " SELECT current_setting('max_prepared_transactions'), current_setting('max_connections'), CASE"
+					 " WHEN (SELECT count(DISTINCT id) < count(*) FROM shard) THEN 'shards that are the same table or none'"
+					 " WHEN EXISTS (SELECT FROM tree JOIN pg_class c ON c.oid = tree.id WHERE c.relkind NOT IN ('r', 'p'))"
+					 " THEN 'shards that are not tables'"
+					 " WHEN EXISTS (SELECT FROM tree JOIN pg_trigger t ON t.tgrelid = tree.id"
+					 " WHERE NOT t.tgisinternal AND t.tgenabled <> 'D' AND t.tgtype & %d <> 0) THEN 'triggers'"
+					 " WHEN EXISTS (SELECT FROM tree JOIN pg_rewrite r ON r.ev_class = tree.id) THEN 'rules'"
+					 " WHEN EXISTS (SELECT FROM pg_constraint f WHERE f.contype = 'f' AND f.conrelid <> f.confrelid"
+					 " AND f.conrelid IN (SELECT id FROM tree) AND f.confrelid IN (SELECT id FROM tree))"
+					 " THEN 'foreign keys between shards' END",
+					 events);
+	return sql.data;
+}
+
+/* How many connections a node allows that answered res; why it is less than wanted goes to *obstacle. */
+static int
+read_answer(const PGresult *res, int wanted, const char **obstacle)
+{
+	int			prepared;
+	int			limit = wanted;
+
+	if (PQntuples(res) != 1)
+		elog(ERROR, "unexpected number of rows in the answer of a node");
+	if (!PQgetisnull(res, 0, ANSWER_OBSTACLE))
+	{
+		*obstacle = pstrdup(PQgetvalue(res, 0, ANSWER_OBSTACLE));
+		return 1;
+	}
+	if (shard_guc_commit_protocol == SHARD_COMMIT_1PC)
+		return wanted;
+
+	/*
+	 * A connection needs no more than one prepared transaction at a time.  Where
+	 * there are fewer of these than connections, loads at the same time
+	 * must not take them from each other, or from other transactions.
+	 */
+	prepared = atoi(PQgetvalue(res, 0, ANSWER_PREPARED));
+	if (prepared < atoi(PQgetvalue(res, 0, ANSWER_CONNECTIONS)))
+		limit = Max(1, prepared / LOADS_AT_ONCE);
+	if (limit < wanted)
+		*obstacle = "few max_prepared_transactions";
+	return Min(limit, wanted);
+}
+
+/* The least of what the nodes of map allow. */
+static int
+ask_nodes(const ShardMap *map, Oid userid, bool merges, int wanted)
+{
+	ShardCommand *commands = palloc0(map->nnodes * sizeof(ShardCommand));
+	int			result = wanted;
+
+	for (int i = 0; i < map->nnodes; i++)
+	{
+		commands[i].serverid = map->nodes[i].serverid;
+		commands[i].userid = userid;
+		commands[i].sql = build_question(map, i, merges);
+	}
+	shard_command_run(commands, map->nnodes, SHARD_COMMAND_FREE, true);
+	PG_TRY();
+	{
+		for (int i = 0; i < map->nnodes; i++)
+		{
+			const char *obstacle = NULL;
+			int			limit = 1;
+
+			if (commands[i].error)
+				obstacle = commands[i].error->message;
+			else
+				limit = read_answer(commands[i].result, wanted, &obstacle);
+			if (obstacle)
+				elog(DEBUG1, "connections per node for the load are limited to %d by node \"%s\": %s",
+					 limit, map->nodes[i].name, obstacle);
+			result = Min(result, limit);
+		}
+	}
+	PG_FINALLY();
+	{
+		/* libpq's memory outlives an error */
+		for (int i = 0; i < map->nnodes; i++)
+			PQclear(commands[i].result);
+	}
+	PG_END_TRY();
+	return result;
+}
+
+int
+shard_spread_connections(const ShardMap *map, Oid userid, ProcessUtilityContext context,
+						 CommandDest dest, bool merges, int wanted)
+{
+	MemoryContext cxt;
+	MemoryContext oldcxt;
+	const char *obstacle;
+	int			most_shards = 0;
+	int			result;
+
+	for (int i = 0; i < map->nnodes; i++)
+		most_shards = Max(most_shards, map->nodes[i].nshards);
+	wanted = Min(wanted, Min(most_shards, shard_guc_max_connections_per_node));
+	if (wanted <= 1)
+		return 1;
+	obstacle = local_obstacle(map, context, dest);
+	if (obstacle)
+	{
+		elog(DEBUG1, "load uses one connection per node: %s", obstacle);
+		return 1;
+	}
+
+	cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw spread", ALLOCSET_DEFAULT_SIZES);
+	oldcxt = MemoryContextSwitchTo(cxt);
+	result = ask_nodes(map, userid, merges, wanted);
+	MemoryContextSwitchTo(oldcxt);
+	MemoryContextDelete(cxt);
+	return result;
+}

@@ -1,0 +1,45 @@
+/*
+ * spread.h
+ *	  Over how many connections per node a load may write to its shards.
+ */
+#ifndef SHARDFDW_SPREAD_H
+#define SHARDFDW_SPREAD_H
+
+#include "postgres.h"
+
+#include "catalog/shard_map.h"
+#include "tcop/dest.h"
+#include "tcop/utility.h"
+
+/*
+ * For a COPY FROM into the table of map, run by ProcessUtility with context and
+ * dest, over connections of userid: how many, at most wanted, at least 1.  To be
+ * called before the load's first row has been sent, for shard_copy_set_spread().
+ *
+ * 1 (for all nodes) unless
+ *	- the load is all its transaction does: isolation below REPEATABLE READ, no
+ *	  transaction block, function, or extended protocol, where other statements
+ *	  may follow; no trigger here that would see a part of its rows.  Functions
+ *	  that the load calls for each row are the caller's to judge: what reads or
+ *	  writes tables forbids spreading;
+ *	- on every node the shards are different tables (no views, no foreign
+ *	  tables) without triggers and rules for what is done to them, and without
+ *	  foreign keys from one to another of them.  merges: not only COPY, but UPDATE and
+ *	  DELETE too;
+ *	- every node answers.
+ * Less than wanted where a node has few max_prepared_transactions: each
+ * connection needs one.
+ *
+ * Connections then share the shards: those of one shard must all go over the
+ * same one, since rows of one table can stand in each other's way.
+ *
+ * Asks all nodes at the same time, over connections that the load uses
+ * afterwards.  That takes a round trip, and the time until a node that is down
+ * is found to be: not worth it for an input that ends in its first block.
+ * Errors: only what interrupts raise.
+ */
+extern int	shard_spread_connections(const ShardMap *map, Oid userid,
+									 ProcessUtilityContext context, CommandDest dest,
+									 bool merges, int wanted);
+
+#endif
