@@ -237,9 +237,11 @@ shard_copy_header_lines(const CopyFormatOptions *opts)
 #if PG_VERSION_NUM >= 190000
 #define shard_copy_is_csv(opts) ((opts)->format == COPY_FORMAT_CSV)
 #define shard_copy_is_binary(opts) ((opts)->format == COPY_FORMAT_BINARY)
+#define shard_copy_is_json(opts) ((opts)->format == COPY_FORMAT_JSON)
 #else
 #define shard_copy_is_csv(opts) ((opts)->csv_mode)
 #define shard_copy_is_binary(opts) ((opts)->binary)
+#define shard_copy_is_json(opts) false
 #endif
 
 /* 19 computes a descriptor's offsets when it is complete */
