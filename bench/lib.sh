@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# lib.sh - what run and plan_time share: the work folder, the build, the servers
+# lib.sh - what run, load and plan_time share: the work folder, the build, the servers
 #
 # Sourced, never run. Everything is in the folder $WORK: a private copy of PostgreSQL with the
 # extension, the clusters, their sockets; it goes away at the end. The server of name N listens on
@@ -77,3 +77,40 @@ bench_psql() {
 	shift
 	"$PRIVATE_BIN/psql" -X -q -v ON_ERROR_STOP=1 -h "$WORK/sockets" -p "$(bench_port "$server")" -U postgres -d bench "$@"
 }
+
+# bench_data variable columns scale: sets the variable to TPC-H's lineitem of that scale as CSV without
+# header, with 16 or 7 columns (l_orderkey, l_partkey, l_suppkey, l_linenumber, l_shipdate, l_receiptdate,
+# l_shipinstruct); generated when it is missing, and kept in $ENV_CACHE.
+bench_data() {
+	local name=lineitem$2-$3.csv
+
+	printf -v "$1" '%s' "$ENV_CACHE/$name"
+	[ ! -e "$ENV_CACHE/$name" ] || return 0
+	say "generating lineitem at scale $3 into $ENV_CACHE/$name"
+	need_packages python3-venv ca-certificates
+	/usr/bin/python3 -m venv "$WORK/venv"
+	"$WORK/venv/bin/pip" install -q --disable-pip-version-check tpchgen-cli==4.0.0 ||
+		die "pip could not install tpchgen-cli, which makes the data; give a ready file with --data"
+	run_child "$WORK/venv/bin/tpchgen-cli" csv --scale-factor "$3" --tables lineitem --output-dir "$WORK" >"$WORK/generate.log" 2>&1 || {
+		cat "$WORK/generate.log" >&2
+		die "tpchgen-cli failed"
+	}
+	[ "$(head -n 1 "$WORK/lineitem.csv" | cut -d , -f 1-4,11,13,14)" = \
+		l_orderkey,l_partkey,l_suppkey,l_linenumber,l_shipdate,l_receiptdate,l_shipinstruct ] ||
+		die "tpchgen-cli has written other columns than expected"
+	# Only the last column, a comment, can have commas in it.
+	tail -n +2 "$WORK/lineitem.csv" | if [ "$2" = 16 ]; then cat; else cut -d , -f 1-4,11,13,14; fi >"$WORK/$name"
+	as_root mkdir -p "$ENV_CACHE"
+	as_root cp "$WORK/$name" "$ENV_CACHE/$name.new"
+	as_root mv "$ENV_CACHE/$name.new" "$ENV_CACHE/$name"
+	rm -rf "$WORK/venv" "${WORK:?}/lineitem.csv" "${WORK:?}/$name"
+}
+
+# The same settings everywhere. No checkpoint and no autovacuum falls into a measurement; fsync stays
+# on.
+# shellcheck disable=SC2034
+BENCH_SETTINGS=(
+	'shared_buffers = 512MB' 'work_mem = 64MB' 'maintenance_work_mem = 256MB' 'max_wal_size = 16GB' 'min_wal_size = 2GB'
+	'checkpoint_timeout = 1h' 'autovacuum = off' 'jit = off' 'max_connections = 200'
+	'max_prepared_transactions = 50' 'max_worker_processes = 16'
+)
