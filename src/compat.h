@@ -252,4 +252,49 @@ shard_copy_header_lines(const CopyFormatOptions *opts)
 #define shard_finalize_tuple_desc(desc) ((void) (desc))
 #endif
 
+/* 16 gave input functions a way to report bad values without raising. */
+#include "fmgr.h"
+#if PG_VERSION_NUM >= 160000
+#include "nodes/miscnodes.h"
+#define SHARD_SOFT_INPUT true
+static inline bool
+shard_input_call_safe(FmgrInfo *flinfo, char *text, Oid typioparam, int32 typmod, Datum *value)
+{
+	ErrorSaveContext escontext = {T_ErrorSaveContext};
+
+	return InputFunctionCallSafe(flinfo, text, typioparam, typmod, (Node *) &escontext, value);
+}
+#else
+#define SHARD_SOFT_INPUT false
+static inline bool
+shard_input_call_safe(FmgrInfo *flinfo, char *text, Oid typioparam, int32 typmod, Datum *value)
+{
+	*value = InputFunctionCall(flinfo, text, typioparam, typmod);
+	return true;
+}
+#endif
+
+/* All functions of a name; 19 also tells why there are none */
+#include "catalog/namespace.h"
+#if PG_VERSION_NUM >= 190000
+static inline FuncCandidateList
+shard_function_candidates(List *names)
+{
+	int			flags;
+
+	return FuncnameGetCandidates(names, -1, NIL, false, false, false, true, &flags);
+}
+#else
+#define shard_function_candidates(names) FuncnameGetCandidates(names, -1, NIL, false, false, false, true)
+#endif
+
+/* 16 has one function for the rights on all kinds of objects */
+#include "utils/acl.h"
+#if PG_VERSION_NUM >= 160000
+#include "catalog/pg_proc.h"
+#define shard_function_aclcheck(funcid, roleid) object_aclcheck(ProcedureRelationId, funcid, roleid, ACL_EXECUTE)
+#else
+#define shard_function_aclcheck(funcid, roleid) pg_proc_aclcheck(funcid, roleid, ACL_EXECUTE)
+#endif
+
 #endif
