@@ -22,18 +22,20 @@ extern ShardKeyReader *shard_key_reader_create(MemoryContext cxt, CopyFromState 
 
 /*
  * Values of the key, in key order, as core's COPY would convert them; line holds
- * the fields that the scanner found in the line at bytes.  Integers, text, uuid,
- * date, timestamp are converted here when their text has a plain form; all else
- * by the type's input function.
- * Returns false when only core's parser can tell what the line is: a value that
- * cannot be converted, special date/time words (now, today...), invalid encoding.
- * (Input functions that raise are called so that the error can be dropped:
- * softly where the major can, otherwise inside a subtransaction, or, with
- * may_raise, not guarded at all: then the error passes through.)
+ * the fields that the scanner found in the line at bytes (and is not odd).
+ * Integers, text, uuid, date, timestamp are converted here when their text has a
+ * plain form; all else by the type's input function.
+ * Returns false when the line is not plain: a value that cannot be converted, a
+ * special date/time word, invalid encoding; only core's parser can tell what
+ * it is.  Input functions that could raise (all of them on 15, those of other than
+ * built-in types later) are called with may_raise only, and raise then without a
+ * context; without it the result is false.
+ * *clock_word is set when a value is one that depends on the clock (now, today...),
+ * so that a node would read another one: such a line must not be forwarded.
  * Memory: values live until the next call.
  */
 extern bool shard_key_reader_read(ShardKeyReader *reader, const char *bytes,
-								  const ShardLine *line, bool may_raise,
+								  const ShardLine *line, bool may_raise, bool *clock_word,
 								  const Datum **values, const bool **isnull);
 
 #endif
