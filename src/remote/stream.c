@@ -163,6 +163,7 @@ shard_stream_open(MemoryContext cxt, ShardSnapshot *snapshot, const ShardStreamS
 	int			ncolumns = Max(spec->ncolumns, 1);
 
 	Assert(!spec->use_copy || spec->nparams == 0);
+	Assert(!spec->raw_copy || (spec->use_copy && spec->ncolumns == 1));
 	stream->cxt = cxt;
 	stream->owner = CurrentResourceOwner;
 	stream->spec = *spec;
@@ -445,6 +446,28 @@ shard_stream_next(ShardStream *stream, ShardRow *row)
 			stream->nrows++;
 		return status;
 	}
+}
+
+/* Messages that a yield has put aside come one by one. */
+ShardStreamStatus
+shard_stream_next_bytes(ShardStream *stream, char *buf, int size,
+						const char **data, int *len, bool *torn)
+{
+	ShardStreamStatus status;
+	ShardRow	row = {0};
+
+	Assert(stream->spec.raw_copy);
+	stream->bulk = buf;
+	stream->bulk_size = size;
+	stream->bulk_len = 0;
+	stream->bulk_torn = false;
+	status = shard_stream_next(stream, &row);
+	stream->bulk = NULL;
+
+	*torn = stream->bulk_torn;
+	*data = stream->bulk_len > 0 || row.ncols == 0 ? buf : row.values[0];
+	*len = stream->bulk_len > 0 || row.ncols == 0 ? stream->bulk_len : row.lens[0];
+	return status;
 }
 
 /* ---------- yielding ---------- */

@@ -7,7 +7,8 @@
  *
  * Two fetchers: COPY (query) TO STDOUT (FORMAT binary) for bulk; the extended
  * protocol with binary results (single or chunked rows) for small and
- * parameterised reads.  A stream knows servers and SQL, never shards.
+ * parameterised reads.  A raw stream runs somebody's own COPY ... TO STDOUT and
+ * hands on the bytes as they are.  A stream knows servers and SQL, never shards.
  */
 #ifndef SHARDFDW_STREAM_H
 #define SHARDFDW_STREAM_H
@@ -28,6 +29,8 @@ typedef struct ShardStreamSpec
 	const char *label;			/* what it reads, for messages: the shard's name */
 	int			ncolumns;		/* columns of the result, checked */
 	bool		use_copy;		/* COPY fetcher; needs nparams == 0 */
+	bool		raw_copy;		/* with use_copy: sql is a COPY ... TO STDOUT by itself, each
+								 * CopyData message is a row of one value; ncolumns = 1 */
 	bool		as_writer;		/* on the transaction's writing connection (row locks, DML) */
 	int			workers;		/* max_parallel_workers_per_gather; -1 = node's own */
 	int			nparams;
@@ -53,6 +56,16 @@ extern ShardStream *shard_stream_open(MemoryContext cxt, ShardSnapshot *snapshot
 extern ShardStreamStatus shard_stream_next(ShardStream *stream, ShardRow *row);
 
 /*
+ * Of a raw stream: messages that are here, one behind the other, up to size
+ * bytes.  *data is buf, or memory that is valid until the next call.  *torn: the
+ * last message may go on, by the bytes of the next call; so the next bytes to be
+ * used are those of this stream.  (If that call gives none, it was whole.)  Not
+ * to be mixed with shard_stream_next() while torn.  Never blocks.
+ */
+extern ShardStreamStatus shard_stream_next_bytes(ShardStream *stream, char *buf, int size,
+												 const char **data, int *len, bool *torn);
+
+/*
  * Waits until at least one of the streams (NULLs skipped) may have made
  * progress.  A queued stream makes progress when another one of its node does;
  * if all that it waits for are streams which nobody will read now (they are
@@ -69,7 +82,7 @@ extern int	shard_stream_socket(ShardStream *stream, int *events);
 /* Its connection is being opened: only shard_stream_wait() minds connect_timeout. */
 extern bool shard_stream_connecting(const ShardStream *stream);
 
-/* Rows changed, from the command tag, after SHARD_STREAM_DONE (DML). */
+/* Rows changed or copied, from the command tag, after SHARD_STREAM_DONE (DML, raw). */
 extern int64 shard_stream_affected(ShardStream *stream);
 
 extern uint64 shard_stream_rows(ShardStream *stream);

@@ -11,6 +11,9 @@
  *
  *	 int16 number of fields, per field int32 length (-1: NULL) and bytes; int16 -1 at the end
  *
+ * Raw: the statement is the caller's, and a message is a row of one value; many
+ * at a time they are copied straight to his buffer, without a malloc for each.
+ *
  * Query fetcher: the extended protocol with binary results, in chunks (libpq
  * 17 and later) or single rows; the preamble, if any, goes before it by itself.
  * The savepoint, where there is one, is left to the end of the transaction.
@@ -68,7 +71,10 @@ send_copy(ShardStream *stream, const char *preamble)
 	appendStringInfoString(&text, preamble);
 	if (stream->guarded)
 		appendStringInfoString(&text, "SAVEPOINT shardfdw_stream; ");
-	appendStringInfo(&text, "COPY (%s) TO STDOUT (FORMAT binary)", stream->spec.sql);
+	if (stream->spec.raw_copy)
+		appendStringInfoString(&text, stream->spec.sql);
+	else
+		appendStringInfo(&text, "COPY (%s) TO STDOUT (FORMAT binary)", stream->spec.sql);
 	if (stream->guarded)
 		appendStringInfoString(&text, "; RELEASE SAVEPOINT shardfdw_stream");
 	shard_connection_send(stream->conn, text.data);
@@ -284,6 +290,16 @@ next_copy_row(ShardStream *stream, ShardRow *row)
 	return true;
 }
 
+/* The whole message. */
+static void
+next_raw_row(ShardStream *stream, ShardRow *row)
+{
+	stream->values[0] = stream->message;
+	stream->lens[0] = stream->message_len;
+	stream->cursor = stream->message_len;
+	set_row(stream, row);
+}
+
 static void
 next_result_row(ShardStream *stream, ShardRow *row)
 {
@@ -391,12 +407,15 @@ take_result(ShardStream *stream, PGresult *res)
 		case PGRES_COMMAND_OK:
 			/* of the preamble, of COPY, or of a change */
 			note_affected(stream, res);
+			if (stream->spec.raw_copy && PQcmdTuples(res)[0] != '\0')
+				stream->trailer_seen = true;	/* the raw bytes have no other end mark */
 			PQclear(res);
 			return;
 		case PGRES_COPY_OUT:
-			if (!stream->spec.use_copy || stream->header_seen || !PQbinaryTuples(res))
+			if (!stream->spec.use_copy || stream->header_seen ||
+				(!stream->spec.raw_copy && !PQbinaryTuples(res)))
 				break;
-			if (PQnfields(res) != stream->spec.ncolumns)
+			if (!stream->spec.raw_copy && PQnfields(res) != stream->spec.ncolumns)
 			{
 				PQclear(res);
 				violation(stream, "number of columns differs");
@@ -432,7 +451,9 @@ next_copy_message(ShardStream *stream)
 		stream->cursor = 0;
 		stream->nbytes += len;
 		stream->conn->bytes_received += len;
-		if (!stream->header_seen)
+		if (stream->spec.raw_copy)
+			stream->header_seen = true;
+		else if (!stream->header_seen)
 			parse_header(stream);
 		return true;
 	}
@@ -446,6 +467,41 @@ next_copy_message(ShardStream *stream)
 	return false;
 }
 
+/*
+ * Fills bulk with messages; false when there is none.  libpq hands a message out
+ * only when all of it is here, so the rest of a torn one never has to be waited for.
+ */
+static bool
+next_copy_messages(ShardStream *stream)
+{
+	int			nmessages = 0;
+
+	stream->bulk_torn = false;
+	while (stream->bulk_len < stream->bulk_size)
+	{
+		int			room = stream->bulk_size - stream->bulk_len;
+		int			len = PQgetlineAsync(stream->conn->pg, stream->bulk + stream->bulk_len, room);
+
+		if (len <= 0)
+		{
+			/* the end, or an error that PQgetResult tells */
+			if (len < 0 || PQstatus(stream->conn->pg) == CONNECTION_BAD)
+				stream->copying = false;
+			break;
+		}
+		nmessages++;
+		stream->bulk_len += len;
+		stream->bulk_torn = len == room;
+	}
+	if (nmessages == 0)
+		return false;
+	stream->header_seen = true;
+	stream->nbytes += stream->bulk_len;
+	stream->conn->bytes_received += stream->bulk_len;
+	stream->nrows += nmessages - 1; /* the caller counts one */
+	return true;
+}
+
 ShardFetchStatus
 shard_fetch_next(ShardStream *stream, ShardRow *row)
 {
@@ -456,6 +512,11 @@ shard_fetch_next(ShardStream *stream, ShardRow *row)
 	{
 		if (stream->cursor < stream->message_len)
 		{
+			if (stream->spec.raw_copy)
+			{
+				next_raw_row(stream, row);
+				return FETCH_ROW;
+			}
 			if (next_copy_row(stream, row))
 				return FETCH_ROW;
 			continue;
@@ -467,7 +528,14 @@ shard_fetch_next(ShardStream *stream, ShardRow *row)
 		}
 		shard_fetch_free_row(stream);
 
-		if (stream->copying)
+		if (stream->copying && stream->bulk)
+		{
+			if (next_copy_messages(stream))
+				return FETCH_ROW;
+			if (!stream->copying)
+				continue;
+		}
+		else if (stream->copying)
 		{
 			if (next_copy_message(stream))
 				continue;

@@ -70,6 +70,10 @@ struct ShardStream
 	const char **values;		/* spec.ncolumns each */
 	int		   *lens;
 	PGresult   *error;			/* first failure of the node */
+	char	   *bulk;			/* during shard_stream_next_bytes: where messages go */
+	int			bulk_size;
+	int			bulk_len;
+	bool		bulk_torn;		/* the last one may go on */
 
 	ShardSpill *spill;
 	uint64		nrows;

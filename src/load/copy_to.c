@@ -1,0 +1,498 @@
+/*
+ * copy_to.c
+ *	  Runs COPY TO of a sharded table: shards write the format at the same time,
+ *	  their bytes are forwarded.
+ *
+ *	  rights, options --> as core would write it? --no--> COPY (SELECT ...) TO, by core
+ *								|yes
+ *	  header --> one raw stream per shard --> whole messages, as they come --> trailer
+ *
+ * A message is a row, so that rows of different shards are never mixed within
+ * one.  Nothing is kept: a destination that is slow is waited for, and nodes wait
+ * at their sockets meanwhile.
+ *
+ * A node that this transaction has written to is read by one statement over all
+ * of its shards, see executor/scan.c.
+ *
+ * Left to others: which bytes (copy_to_sql.c), where to (copy_dest.c), snapshots
+ * and connections (remote/).
+ */
+#include "postgres.h"
+
+#include "access/sysattr.h"
+#include "access/table.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_authid.h"
+#include "compat.h"
+#include "guc.h"
+#include "load/copy_dest.h"
+#include "load/copy_to.h"
+#include "load/copy_to_sql.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "parser/parse_relation.h"
+#include "port/pg_bswap.h"
+#include "remote/stream.h"
+#include "remote/txn.h"
+#include "utils/acl.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/rls.h"
+
+#define CHUNK_BYTES (64 * 1024)
+
+/* Streams of a node that may be open, as a multiple of its connections. */
+#define WINDOW_FACTOR 2
+
+#define BINARY_HEADER_BYTES 19	/* signature, flags, length of the extension */
+#define BINARY_TRAILER_BYTES 2
+
+static const char binary_header[BINARY_HEADER_BYTES] = "PGCOPY\n\377\r\n\0\0\0\0\0\0\0\0";
+static const char binary_trailer[BINARY_TRAILER_BYTES] = "\377\377";
+
+/* A node's shards. */
+typedef struct CopyNode
+{
+	int			nshards;
+	int			nopened;		/* of them, opened so far */
+	int		   *shardnos;
+	bool		together;		/* read by one statement */
+} CopyNode;
+
+/* An open stream. */
+typedef struct CopySource
+{
+	ShardStream *stream;
+	int			nodeno;
+	const char *label;
+	bool		begun;			/* binary: the header was there */
+	bool		ended;			/* binary: the trailer was there */
+} CopySource;
+
+typedef struct CopyRun
+{
+	const ShardCopyTo *copy;
+	MemoryContext cxt;			/* of all of it */
+	ShardSnapshot *snapshot;
+	ShardCopyDest *dest;
+	CopyNode   *nodes;			/* map->nnodes */
+	int			nsources;
+	CopySource *sources;
+	ShardStream **streams;		/* of the sources, for waiting */
+	ShardWaitSet *wait_set;
+	char	   *chunk;
+	uint64		nrows;
+} CopyRun;
+
+/* ------------------------------------------------------------------------
+ * Rights and options, in core's order
+ * ------------------------------------------------------------------------ */
+
+static void
+check_file_rights(const CopyStmt *stmt)
+{
+	if (stmt->filename == NULL)
+		return;
+	if (stmt->is_program && !has_privs_of_role(GetUserId(), ROLE_PG_EXECUTE_SERVER_PROGRAM))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 SHARD_COPY_DENIED("pg_execute_server_program", "COPY to or from an external program"),
+				 errhint("Anyone can COPY to stdout or from stdin. "
+						 "psql's \\copy command also works for anyone.")));
+	if (!stmt->is_program && !has_privs_of_role(GetUserId(), ROLE_PG_WRITE_SERVER_FILES))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 SHARD_COPY_DENIED("pg_write_server_files", "COPY to a file"),
+				 errhint("Anyone can COPY to stdout or from stdin. "
+						 "psql's \\copy command also works for anyone.")));
+}
+
+/* SELECT on the columns that are written. */
+static void
+check_table_rights(ParseState *pstate, Relation rel, List *attnos)
+{
+	ParseNamespaceItem *nsitem = addRangeTableEntryForRelation(pstate, rel, AccessShareLock,
+															   NULL, false, false);
+	ListCell   *lc;
+
+	SHARD_PERM_INFO(nsitem)->requiredPerms = ACL_SELECT;
+	foreach(lc, attnos)
+		SHARD_PERM_INFO(nsitem)->selectedCols =
+			bms_add_member(SHARD_PERM_INFO(nsitem)->selectedCols,
+						   lfirst_int(lc) - FirstLowInvalidHeapAttributeNumber);
+	shard_check_permissions(pstate);
+}
+
+static void
+check_force_quote(Relation rel, const ShardCopyTo *copy)
+{
+	List	   *quoted;
+	ListCell   *lc;
+
+	if (copy->opts.force_quote == NIL)
+		return;
+	quoted = CopyGetAttnums(copy->desc, rel, copy->opts.force_quote);
+	foreach(lc, quoted)
+		if (!list_member_int(copy->attnos, lfirst_int(lc)))
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_COLUMN_REFERENCE),
+					 errmsg("FORCE_QUOTE column \"%s\" not referenced by COPY",
+							NameStr(TupleDescAttr(copy->desc, lfirst_int(lc) - 1)->attname))));
+}
+
+/* Core's way: COPY (SELECT columns FROM table) TO, with everything else as it stands. */
+static uint64
+run_as_query(ParseState *pstate, const CopyStmt *stmt, Relation rel, List *attnos,
+			 int stmt_location, int stmt_len)
+{
+	CopyStmt   *copy = copyObject(unconstify(CopyStmt *, stmt));
+	SelectStmt *select = makeNode(SelectStmt);
+	uint64		nrows;
+	ListCell   *lc;
+
+	foreach(lc, attnos)
+	{
+		ColumnRef  *column = makeNode(ColumnRef);
+		ResTarget  *target = makeNode(ResTarget);
+
+		column->fields = list_make1(makeString(NameStr(TupleDescAttr(RelationGetDescr(rel),
+																	 lfirst_int(lc) - 1)->attname)));
+		column->location = -1;
+		target->val = (Node *) column;
+		target->location = -1;
+		select->targetList = lappend(select->targetList, target);
+	}
+	select->fromClause = list_make1(makeRangeVar(get_namespace_name(RelationGetNamespace(rel)),
+												 pstrdup(RelationGetRelationName(rel)), -1));
+	copy->relation = NULL;
+	copy->attlist = NIL;
+	copy->query = (Node *) select;
+	DoCopy(pstate, copy, stmt_location, stmt_len, &nrows);
+	return nrows;
+}
+
+/* ------------------------------------------------------------------------
+ * Starting
+ * ------------------------------------------------------------------------ */
+
+/* Distributes the shards to their nodes. */
+static void
+group_by_node(CopyRun *run)
+{
+	const ShardMap *map = run->copy->map;
+
+	run->nodes = palloc0(sizeof(CopyNode) * map->nnodes);
+	for (int i = 0; i < map->nnodes; i++)
+		run->nodes[i].shardnos = palloc(sizeof(int) * map->nodes[i].nshards);
+	for (int i = 0; i < map->nshards; i++)
+	{
+		CopyNode   *node = &run->nodes[map->shards[i].nodeno];
+
+		node->shardnos[node->nshards++] = i;
+	}
+	for (int i = 0; i < map->nnodes; i++)
+	{
+		CopyNode   *node = &run->nodes[i];
+		Oid			serverid = map->nodes[i].serverid;
+
+		node->together = node->nshards > 1 &&
+			shard_txn_uses_writer(shard_pool_get(serverid, run->copy->userid), run->snapshot);
+		shard_txn_expect(run->snapshot, serverid, run->copy->userid,
+						 node->together ? 1 : node->nshards);
+	}
+}
+
+/* As for scans: the streams in flight come first, workers only fill cores that they leave idle. */
+static int
+workers_per_stream(const CopyRun *run, int nodeno)
+{
+	const CopyNode *node = &run->nodes[nodeno];
+	int			in_flight = Min(node->nshards, shard_guc_max_connections_per_node);
+	int			cores = run->copy->map->nodes[nodeno].cores;
+
+	if (in_flight <= 1 || node->together)
+		return -1;
+	if (cores <= 0)
+		return 0;
+	return Min(Max(cores / in_flight - 1, 0), 8);
+}
+
+/* Opens the next shard of node nodeno, or all of them when they are read together, as source i. */
+static void
+open_source(CopyRun *run, int i, int nodeno)
+{
+	MemoryContext oldcxt = MemoryContextSwitchTo(run->cxt);
+	const ShardMap *map = run->copy->map;
+	CopyNode   *node = &run->nodes[nodeno];
+	CopySource *source = &run->sources[i];
+	const int  *shardnos = node->shardnos + node->nopened;
+	int			nshards = node->together ? node->nshards : 1;
+	ShardStreamSpec spec = {0};
+	StringInfoData sql;
+
+	memset(source, 0, sizeof(CopySource));
+	source->nodeno = nodeno;
+	source->label = map->shards[shardnos[0]].name;
+	if (nshards > 1)
+		source->label = psprintf(_("%s and %d more"), source->label, nshards - 1);
+	initStringInfo(&sql);
+	shard_copy_to_sql_render(run->copy, shardnos, nshards, &sql);
+	node->nopened += nshards;
+
+	spec.serverid = map->nodes[nodeno].serverid;
+	spec.userid = run->copy->userid;
+	spec.sql = sql.data;
+	spec.label = source->label;
+	spec.ncolumns = 1;
+	spec.use_copy = true;
+	spec.raw_copy = true;
+	spec.workers = workers_per_stream(run, nodeno);
+	source->stream = run->streams[i] = shard_stream_open(run->cxt, run->snapshot, &spec);
+	MemoryContextSwitchTo(oldcxt);
+}
+
+/* Round by round over the nodes, so that all of them start early. */
+static void
+open_sources(CopyRun *run)
+{
+	const ShardMap *map = run->copy->map;
+	int			window = WINDOW_FACTOR * shard_guc_max_connections_per_node;
+	bool		more = true;
+
+	run->sources = palloc0(sizeof(CopySource) * map->nshards);
+	run->streams = palloc0(sizeof(ShardStream *) * map->nshards);
+	while (more)
+	{
+		more = false;
+		for (int i = 0; i < map->nnodes; i++)
+		{
+			if (run->nodes[i].nopened < Min(run->nodes[i].nshards, window))
+			{
+				open_source(run, run->nsources++, i);
+				more = true;
+			}
+		}
+	}
+}
+
+/* ------------------------------------------------------------------------
+ * Forwarding
+ * ------------------------------------------------------------------------ */
+
+static void
+violation(const CopyRun *run, const CopySource *source, const char *what)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_PROTOCOL_VIOLATION),
+			 errmsg("unexpected data from node \"%s\": %s",
+					run->copy->map->nodes[source->nodeno].name, what),
+			 errdetail("Shard %s.", source->label)));
+}
+
+/* A message of the binary format: its header and trailer are not the output's. */
+static void
+forward_binary(CopyRun *run, CopySource *source, const char *data, int len)
+{
+	if (!source->begun)
+	{
+		uint32		extension;
+
+		if (len < BINARY_HEADER_BYTES || memcmp(data, binary_header, 15) != 0)
+			violation(run, source, "no header of the binary COPY format");
+		memcpy(&extension, data + 15, sizeof(extension));
+		extension = pg_ntoh32(extension);
+		if (extension > (uint32) (len - BINARY_HEADER_BYTES))
+			violation(run, source, "header of the binary COPY format is longer than its message");
+		data += BINARY_HEADER_BYTES + extension;
+		len -= BINARY_HEADER_BYTES + extension;
+		source->begun = true;
+		if (len == 0)
+			return;
+	}
+	if (source->ended)
+		violation(run, source, "row after the end of the COPY data");
+	if (len == BINARY_TRAILER_BYTES && memcmp(data, binary_trailer, BINARY_TRAILER_BYTES) == 0)
+		source->ended = true;
+	else
+		shard_copy_dest_write(run->dest, data, len, 1);
+}
+
+/* Writes the rows of source that are here, one by one. */
+static ShardStreamStatus
+forward_rows(CopyRun *run, CopySource *source)
+{
+	bool		binary = shard_copy_is_binary(&run->copy->opts);
+	ShardStreamStatus status;
+	ShardRow	row;
+
+	while ((status = shard_stream_next(source->stream, &row)) == SHARD_STREAM_ROW)
+	{
+		if (binary)
+			forward_binary(run, source, row.values[0], row.lens[0]);
+		else
+			shard_copy_dest_write(run->dest, row.values[0], row.lens[0], 1);
+	}
+	return status;
+}
+
+/*
+ * The same many rows at a time.  A chunk may end within a row, whose rest then
+ * comes at once, so nothing of another source gets between.
+ */
+static ShardStreamStatus
+forward_chunks(CopyRun *run, CopySource *source)
+{
+	uint64		nrows = shard_stream_rows(source->stream);
+	const char *data;
+	int			len;
+	bool		torn;
+	ShardStreamStatus status;
+
+	while ((status = shard_stream_next_bytes(source->stream, run->chunk, CHUNK_BYTES,
+											 &data, &len, &torn)) == SHARD_STREAM_ROW)
+	{
+		uint64		total = shard_stream_rows(source->stream);
+
+		shard_copy_dest_write(run->dest, data, len, total - nrows);
+		nrows = total;
+	}
+	return status;
+}
+
+/* Source i has ended: its node's next shard takes its place, or the last source does. */
+static void
+finish_source(CopyRun *run, int i)
+{
+	CopySource *source = &run->sources[i];
+	CopyNode   *node = &run->nodes[source->nodeno];
+
+	if (shard_copy_is_binary(&run->copy->opts) && !source->ended)
+		violation(run, source, "the COPY data have no end mark");
+	run->nrows += shard_stream_affected(source->stream);
+	shard_stream_close(source->stream);
+	run->streams[i] = NULL;
+	if (node->nopened < node->nshards)
+		open_source(run, i, source->nodeno);
+	else
+	{
+		run->nsources--;
+		run->sources[i] = run->sources[run->nsources];
+		run->streams[i] = run->streams[run->nsources];
+	}
+}
+
+static void
+forward_all(CopyRun *run)
+{
+	/* a message of its own for each row of the client; in binary, ends of messages matter */
+	bool		by_rows = shard_copy_dest_is_client(run->dest) || shard_copy_is_binary(&run->copy->opts);
+
+	while (run->nsources > 0)
+	{
+		int			i = 0;
+
+		while (i < run->nsources)
+		{
+			CopySource *source = &run->sources[i];
+			ShardStreamStatus status = by_rows ? forward_rows(run, source) : forward_chunks(run, source);
+
+			if (status == SHARD_STREAM_DONE)
+				finish_source(run, i);	/* whoever takes its place is asked next */
+			else
+				i++;
+		}
+		if (run->nsources > 0)
+			shard_stream_wait(run->streams, run->nsources, run->wait_set);
+	}
+}
+
+/* What stands before the first row. */
+static void
+write_start(CopyRun *run)
+{
+	const ShardCopyTo *copy = run->copy;
+	bool		binary = shard_copy_is_binary(&copy->opts);
+
+	shard_copy_dest_begin(run->dest, binary, list_length(copy->attnos));
+	if (binary)
+		shard_copy_dest_prefix(run->dest, binary_header, BINARY_HEADER_BYTES);
+	else if (shard_copy_header_lines(&copy->opts) > 0)
+	{
+		StringInfoData line;
+
+		initStringInfo(&line);
+		shard_copy_to_sql_header(copy, &line);
+		shard_copy_dest_write(run->dest, line.data, line.len, 0);
+	}
+}
+
+static uint64
+run_on_shards(const CopyStmt *stmt, const ShardCopyTo *copy)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw COPY TO",
+											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
+	CopyRun		run = {0};
+
+	run.copy = copy;
+	run.cxt = cxt;
+	run.dest = shard_copy_dest_open(stmt, copy->map->relid);
+	run.snapshot = shard_txn_snapshot(cxt);
+	run.wait_set = shard_wait_set_create(cxt);
+	run.chunk = palloc(CHUNK_BYTES);
+	group_by_node(&run);
+	open_sources(&run);
+
+	write_start(&run);
+	forward_all(&run);
+	if (shard_copy_is_binary(&copy->opts))
+		shard_copy_dest_write(run.dest, binary_trailer, BINARY_TRAILER_BYTES, 0);
+	shard_copy_dest_close(run.dest);
+
+	MemoryContextSwitchTo(oldcxt);
+	MemoryContextDelete(cxt);
+	return run.nrows;
+}
+
+uint64
+shard_copy_to(ParseState *pstate, const CopyStmt *stmt, int stmt_location, int stmt_len)
+{
+	ShardCopyTo copy = {0};
+	const char *obstacle;
+	Relation	rel;
+	uint64		nrows;
+
+	check_file_rights(stmt);
+	rel = table_openrv(stmt->relation, AccessShareLock);
+	copy.desc = RelationGetDescr(rel);
+	copy.userid = GetUserId();
+	copy.attnos = CopyGetAttnums(copy.desc, rel, stmt->attlist);
+	check_table_rights(pstate, rel, copy.attnos);
+
+	if (check_enable_rls(RelationGetRelid(rel), InvalidOid, false) == RLS_ENABLED)
+		obstacle = "row security has to be applied";
+	else
+	{
+		ProcessCopyOptions(pstate, &copy.opts, false, stmt->options);
+		check_force_quote(rel, &copy);
+		copy.encoding = copy.opts.file_encoding >= 0 ? copy.opts.file_encoding : pg_get_client_encoding();
+		copy.map = shard_map_get(RelationGetRelid(rel));
+		if (copy.map == NULL)
+			elog(ERROR, "relation \"%s\" is not sharded", RelationGetRelationName(rel));
+		obstacle = shard_copy_to_sql_obstacle(&copy);
+	}
+
+	if (obstacle)
+	{
+		ereport(DEBUG1,
+				(errmsg_internal("COPY \"%s\" TO runs as a query: %s",
+								 RelationGetRelationName(rel), obstacle)));
+		nrows = run_as_query(pstate, stmt, rel, copy.attnos, stmt_location, stmt_len);
+	}
+	else
+		nrows = run_on_shards(stmt, &copy);
+	table_close(rel, NoLock);
+	return nrows;
+}

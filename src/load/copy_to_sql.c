@@ -1,0 +1,307 @@
+/*
+ * copy_to_sql.c
+ *	  What shards are told to do in COPY TO, where they can write what core would.
+ *
+ * Assumptions: nodes are of any major from 15 to 19, their sessions follow the
+ * user's DateStyle, TimeZone, IntervalStyle, extra_float_digits, bytea_output,
+ * and use this database's encoding; the rules of quoting are the same in all majors.
+ *
+ * So the output functions of built-in types write the same there, but for those
+ * that look at other settings (money), at search_path (regclass and its kind) or
+ * at OIDs, and those that have changed between majors ("char" in 16, pg_lsn in
+ * 19).  Nothing is known of types that are not built in, apart from enums, nor of
+ * composite types, whose columns may be others on the node.
+ *
+ * A column that has another type on the node is cast to the type it has here, as
+ * it is in every other remote query.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "compat.h"
+#include "load/copy_to_sql.h"
+#include "mb/pg_wchar.h"
+#include "nodes/value.h"
+#include "remote/command.h"
+#include "tuple/type_io.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+
+/* ---------- what can be left to nodes ---------- */
+
+static bool
+is_same_text(Oid type)
+{
+	Oid			element;
+
+	type = getBaseType(type);
+	element = get_element_type(type);
+	if (OidIsValid(element))
+		return is_same_text(element);
+	switch (type)
+	{
+		case CHAROID:
+		case PG_LSNOID:
+		case CASHOID:
+			return false;
+		case TSVECTOROID:
+		case TSQUERYOID:
+			return true;
+		default:
+			/* what has a binary form that holds no OIDs has no text with names in it either */
+			return shard_type_io_binary_output(type);
+	}
+}
+
+/* The same binary form on all majors, and text in it that is in this database's encoding? */
+static bool
+is_same_binary(Oid type)
+{
+	return shard_type_io_binary_input(type);
+}
+
+/* NULL when all nodes' databases have the encoding of this one. */
+static const char *
+find_other_encoding(const ShardCopyTo *copy)
+{
+	const char *ours = GetDatabaseEncodingName();
+	const ShardMap *map = copy->map;
+	ShardCommand *commands = palloc0(sizeof(ShardCommand) * map->nnodes);
+	const char *result = NULL;
+
+	for (int i = 0; i < map->nnodes; i++)
+	{
+		commands[i].serverid = map->nodes[i].serverid;
+		commands[i].userid = copy->userid;
+		commands[i].sql = "SELECT getdatabaseencoding()";
+	}
+	shard_command_run(commands, map->nnodes, SHARD_COMMAND_READ, false);
+	for (int i = 0; i < map->nnodes; i++)
+	{
+		PGresult   *res = commands[i].result;
+
+		if (PQntuples(res) != 1 || strcmp(PQgetvalue(res, 0, 0), ours) != 0)
+			result = "a node would convert from another encoding";
+	}
+	for (int i = 0; i < map->nnodes; i++)
+		PQclear(commands[i].result);
+	pfree(commands);
+	return result;
+}
+
+const char *
+shard_copy_to_sql_obstacle(const ShardCopyTo *copy)
+{
+	bool		binary = shard_copy_is_binary(&copy->opts);
+	ListCell   *lc;
+
+	if (shard_copy_is_json(&copy->opts))
+		return "not every node knows the format";
+	if (copy->attnos == NIL)
+		return "no columns";
+	foreach(lc, copy->attnos)
+	{
+		Form_pg_attribute att = TupleDescAttr(copy->desc, lfirst_int(lc) - 1);
+
+		if (!(binary ? is_same_binary(att->atttypid) : is_same_text(att->atttypid)))
+			return psprintf("nodes might write type %s of column \"%s\" in another way",
+							format_type_be(att->atttypid), NameStr(att->attname));
+	}
+	/* binary values hold text in the client's encoding, whatever ENCODING says */
+	if (binary && pg_get_client_encoding() != GetDatabaseEncoding())
+		return "text has to be converted to the client's encoding";
+	if (!binary && copy->encoding != GetDatabaseEncoding())
+		return find_other_encoding(copy);
+	return NULL;
+}
+
+/* ---------- the statement ---------- */
+
+/*
+ * The type that a column is to have on the node, or NULL where any will do.  Any
+ * text is text; but in binary a field that is none would be taken for it.
+ */
+static const char *
+cast_of(const ShardCopyTo *copy, Oid type)
+{
+	type = getBaseType(type);
+	if (!shard_copy_is_binary(&copy->opts) &&
+		(type == TEXTOID || type == VARCHAROID || type == BPCHAROID || type == NAMEOID))
+		return NULL;
+	return format_type_extended(type, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
+}
+
+static void
+append_select(const ShardCopyTo *copy, int shardno, StringInfo buf)
+{
+	const char *separator = "SELECT ";
+	ListCell   *lc;
+
+	foreach(lc, copy->attnos)
+	{
+		Form_pg_attribute att = TupleDescAttr(copy->desc, lfirst_int(lc) - 1);
+		const char *name = quote_identifier(NameStr(att->attname));
+		const char *cast = cast_of(copy, att->atttypid);
+
+		if (cast)
+			appendStringInfo(buf, "%s(shard.%s)::%s AS %s", separator, name, cast, name);
+		else
+			appendStringInfo(buf, "%sshard.%s", separator, name);
+		separator = ", ";
+	}
+	appendStringInfo(buf, " FROM %s AS shard", copy->map->shards[shardno].from_item);
+}
+
+static void
+append_force_quote(const ShardCopyTo *copy, StringInfo buf)
+{
+	const char *separator = ", FORCE_QUOTE (";
+	ListCell   *lc;
+
+	if (copy->opts.force_quote_all)
+		appendStringInfoString(buf, ", FORCE_QUOTE *");
+	if (copy->opts.force_quote == NIL)
+		return;
+	foreach(lc, copy->opts.force_quote)
+	{
+		appendStringInfo(buf, "%s%s", separator, quote_identifier(strVal(lfirst(lc))));
+		separator = ", ";
+	}
+	appendStringInfoChar(buf, ')');
+}
+
+static void
+append_options(const ShardCopyTo *copy, StringInfo buf)
+{
+	const CopyFormatOptions *opts = &copy->opts;
+
+	if (shard_copy_is_binary(opts))
+	{
+		appendStringInfoString(buf, " (FORMAT binary)");
+		return;
+	}
+	appendStringInfo(buf, " (FORMAT %s, DELIMITER %s, NULL %s",
+					 shard_copy_is_csv(opts) ? "csv" : "text",
+					 quote_literal_cstr(opts->delim), quote_literal_cstr(opts->null_print));
+	if (copy->encoding != GetDatabaseEncoding())
+		appendStringInfo(buf, ", ENCODING %s", quote_literal_cstr(pg_encoding_to_char(copy->encoding)));
+	if (shard_copy_is_csv(opts))
+	{
+		appendStringInfo(buf, ", QUOTE %s, ESCAPE %s",
+						 quote_literal_cstr(opts->quote), quote_literal_cstr(opts->escape));
+		append_force_quote(copy, buf);
+	}
+	appendStringInfoChar(buf, ')');
+}
+
+void
+shard_copy_to_sql_render(const ShardCopyTo *copy, const int *shardnos, int nshards, StringInfo buf)
+{
+	appendStringInfoString(buf, "COPY (");
+	for (int i = 0; i < nshards; i++)
+	{
+		if (i > 0)
+			appendStringInfoString(buf, " UNION ALL ");
+		append_select(copy, shardnos[i], buf);
+	}
+	appendStringInfoString(buf, ") TO STDOUT");
+	append_options(copy, buf);
+}
+
+/* ---------- the header line ---------- */
+
+/* The letter that stands for c behind a backslash in text format, or 0. */
+static char
+letter_of(char c)
+{
+	static const char controls[] = "\b\f\n\r\t\v";
+	static const char letters[] = "bfnrtv";
+	const char *found = strchr(controls, c);
+
+	return found ? letters[found - controls] : '\0';
+}
+
+static int
+character_bytes(const ShardCopyTo *copy, const char *p)
+{
+	/* in the encodings of databases no byte of a character looks like ASCII */
+	if (!IS_HIGHBIT_SET(*p) || !PG_ENCODING_IS_CLIENT_ONLY(copy->encoding))
+		return 1;
+	return Min(pg_encoding_mblen(copy->encoding, p), (int) strlen(p));
+}
+
+static void
+append_text_name(const ShardCopyTo *copy, const char *name, StringInfo buf)
+{
+	int			len;
+
+	for (const char *p = name; *p != '\0'; p += len)
+	{
+		len = character_bytes(copy, p);
+		if (len == 1 && letter_of(*p) != '\0')
+		{
+			appendStringInfoChar(buf, '\\');
+			appendStringInfoChar(buf, letter_of(*p));
+			continue;
+		}
+		if (len == 1 && (*p == '\\' || *p == copy->opts.delim[0]))
+			appendStringInfoChar(buf, '\\');
+		appendBinaryStringInfo(buf, p, len);
+	}
+}
+
+/* In CSV, what could be taken for NULL, for the end of data or for more than one field is quoted. */
+static bool
+needs_quotes(const ShardCopyTo *copy, const char *name)
+{
+	const char special[] = {copy->opts.delim[0], copy->opts.quote[0], '\n', '\r', '\0'};
+
+	if (list_length(copy->attnos) == 1 && strcmp(name, "\\.") == 0)
+		return true;
+	for (const char *p = name; *p != '\0'; p += character_bytes(copy, p))
+		if (!IS_HIGHBIT_SET(*p) && strchr(special, *p) != NULL)
+			return true;
+	return false;
+}
+
+static void
+append_csv_name(const ShardCopyTo *copy, const char *name, bool is_null, StringInfo buf)
+{
+	char		quote = copy->opts.quote[0];
+	int			len;
+
+	if (!is_null && !needs_quotes(copy, name))
+	{
+		appendStringInfoString(buf, name);
+		return;
+	}
+	appendStringInfoChar(buf, quote);
+	for (const char *p = name; *p != '\0'; p += len)
+	{
+		len = character_bytes(copy, p);
+		if (len == 1 && (*p == quote || *p == copy->opts.escape[0]))
+			appendStringInfoChar(buf, copy->opts.escape[0]);
+		appendBinaryStringInfo(buf, p, len);
+	}
+	appendStringInfoChar(buf, quote);
+}
+
+void
+shard_copy_to_sql_header(const ShardCopyTo *copy, StringInfo buf)
+{
+	ListCell   *lc;
+
+	foreach(lc, copy->attnos)
+	{
+		char	   *name = NameStr(TupleDescAttr(copy->desc, lfirst_int(lc) - 1)->attname);
+		const char *converted = pg_server_to_any(name, strlen(name), copy->encoding);
+
+		if (foreach_current_index(lc) > 0)
+			appendStringInfoChar(buf, copy->opts.delim[0]);
+		if (shard_copy_is_csv(&copy->opts))
+			append_csv_name(copy, converted, strcmp(name, copy->opts.null_print) == 0, buf);
+		else
+			append_text_name(copy, converted, buf);
+	}
+	appendStringInfoChar(buf, '\n');
+}
