@@ -92,13 +92,26 @@ end_wanted_field(ShardLineProgress *p, size_t end, bool special, ShardLine *line
 	field->plain = !special;
 }
 
+static inline bool
+has_high_tail(const char *content, size_t nbytes)
+{
+	char		high = 0;
+
+	if (likely_to_be(nbytes >= 3))
+		high = content[nbytes - 1] | content[nbytes - 2] | content[nbytes - 3];
+	else
+	{
+		while (nbytes > 0)
+			high |= content[--nbytes];
+	}
+	return (high & 0x80) != 0;
+}
+
 static inline ShardLineStatus
 finish_line(ShardLineScan *scan, ShardLineProgress *p, const char *buf,
 			size_t content_bytes, size_t nbytes, ShardLine *line)
 {
 	unsigned	oddities = p->oddities;
-	size_t		tail = content_bytes < 3 ? content_bytes : 3;
-	char		high = 0;
 
 	if (in_wanted_field(scan, p))
 		end_wanted_field(p, content_bytes, p->field_special, line);
@@ -107,13 +120,11 @@ finish_line(ShardLineScan *scan, ShardLineProgress *p, const char *buf,
 		oddities |= ODD(SHARD_LINE_ODD_FIELDS);
 	if (p->in_quote || scan->break_quotes)
 		oddities |= ODD(SHARD_LINE_ODD_QUOTE);
-	while (tail > 0)
-		high |= buf[content_bytes - tail--];
 
 	line->nbytes = nbytes;
 	line->content_bytes = content_bytes;
 	line->nbreaks = p->nbreaks;
-	line->high_tail = (high & 0x80) != 0;
+	line->high_tail = has_high_tail(buf, content_bytes);
 	line->oddity = seldom(oddities) ? (ShardLineOddity) __builtin_ctz(oddities) : SHARD_LINE_NOT_ODD;
 	if (seldom(scan->progress.pos > 0))
 		memset(&scan->progress, 0, sizeof(scan->progress));
@@ -125,16 +136,16 @@ finish_line(ShardLineScan *scan, ShardLineProgress *p, const char *buf,
  * ----
  */
 
-/* A CR or NL at p->pos that is not quoted and not escaped: does it end the line?  Returns length of the line end, or 0. */
-static size_t
-take_break(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t len)
+/* A CR or NL at pos that is not quoted and not escaped: does it end the line?  Returns length of the line end, or 0. */
+static inline size_t
+take_break(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t pos, size_t len)
 {
 	ShardLineEol eol = scan->eol;
 	ShardLineEol seen;
 
-	if (buf[p->pos] == '\n')
+	if (buf[pos] == '\n')
 		seen = SHARD_EOL_NL;
-	else if (eol != SHARD_EOL_CR && p->pos + 1 < len && buf[p->pos + 1] == '\n')
+	else if (eol != SHARD_EOL_CR && pos + 1 < len && buf[pos + 1] == '\n')
 		seen = SHARD_EOL_CRNL;
 	else
 		seen = SHARD_EOL_CR;
@@ -199,21 +210,31 @@ scan_bytes(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t le
 
 	for (; p->pos < len; p->pos++)
 	{
-		char		c = buf[p->pos];
-		uint8_t		class = scan->classes[(unsigned char) c];
-		bool		is_last = p->pos + 1 == len;
+		size_t		pos = p->pos;
+		uint8_t		class;
+		bool		is_last;
+		char		c;
 
-		if (class == 0 && !p->after_escape)
-			continue;
+		if (!p->after_escape)
+		{
+			while (pos < len && scan->classes[(unsigned char) buf[pos]] == 0)
+				pos++;
+			p->pos = pos;
+			if (pos == len)
+				break;
+		}
+		c = buf[pos];
+		class = scan->classes[(unsigned char) c];
+		is_last = pos + 1 == len;
 
 		/* Two bytes are needed to tell what these are; state is as it was before them then. */
 		if (c == '\r' && is_last && !at_end)
 			break;
-		if (csv && c == '\\' && (p->pos == 0 || is_break(buf[p->pos - 1])))
+		if (csv && c == '\\' && (pos == 0 || is_break(buf[pos - 1])))
 		{
 			if (is_last && !at_end)
 				break;
-			if (!is_last && buf[p->pos + 1] == '.')
+			if (!is_last && buf[pos + 1] == '.')
 				p->oddities |= ODD(SHARD_LINE_ODD_MARKER);
 		}
 
@@ -221,17 +242,17 @@ scan_bytes(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t le
 			continue;
 		if (class & CLASS_EOL)
 		{
-			size_t		eol_bytes = take_break(scan, p, buf, len);
+			size_t		eol_bytes = take_break(scan, p, buf, pos, len);
 
 			if (eol_bytes > 0)
-				return finish_line(scan, p, buf, p->pos, p->pos + eol_bytes, line);
+				return finish_line(scan, p, buf, pos, pos + eol_bytes, line);
 		}
 		else if ((class & CLASS_DELIM) && wants_fields(scan, p))
 		{
 			if (in_wanted_field(scan, p))
-				end_wanted_field(p, p->pos, p->field_special, line);
+				end_wanted_field(p, pos, p->field_special, line);
 			p->fieldno++;
-			p->field_start = p->pos + 1;
+			p->field_start = pos + 1;
 			p->field_special = false;
 		}
 	}
@@ -294,36 +315,58 @@ vectors_mask(Vector a, Vector b, Vector c, Vector d)
 
 #endif							/* __SSE2__ */
 
+/* No array: -O2 leaves loops over one in memory. */
 typedef struct Block
 {
-	Vector		part[4];
+	Vector		a;
+	Vector		b;
+	Vector		c;
+	Vector		d;
 } Block;
 
-static inline void
-block_load(Block *block, const char *bytes)
+static inline Block
+block_load(const char *bytes)
 {
-	for (int i = 0; i < 4; i++)
-		block->part[i] = vector_load(bytes + i * 16);
+	Block		block;
+
+	block.a = vector_load(bytes);
+	block.b = vector_load(bytes + 16);
+	block.c = vector_load(bytes + 32);
+	block.d = vector_load(bytes + 48);
+	return block;
 }
 
 /* Bytes that are c. */
 static inline uint64_t
-block_eq(const Block *block, Vector c)
+block_eq(Block block, Vector c)
 {
-	return vectors_mask(vector_eq(block->part[0], c), vector_eq(block->part[1], c),
-						vector_eq(block->part[2], c), vector_eq(block->part[3], c));
+	return vectors_mask(vector_eq(block.a, c), vector_eq(block.b, c),
+						vector_eq(block.c, c), vector_eq(block.d, c));
 }
 
-/* Bytes that are one of four. */
+/* Bytes that are one of two. */
 static inline uint64_t
-block_any(const Block *block, Vector c1, Vector c2, Vector c3, Vector c4)
+block_eq2(Block block, Vector c1, Vector c2)
 {
-	Vector		any[4];
+	return vectors_mask(vector_or(vector_eq(block.a, c1), vector_eq(block.a, c2)),
+						vector_or(vector_eq(block.b, c1), vector_eq(block.b, c2)),
+						vector_or(vector_eq(block.c, c1), vector_eq(block.c, c2)),
+						vector_or(vector_eq(block.d, c1), vector_eq(block.d, c2)));
+}
 
-	for (int i = 0; i < 4; i++)
-		any[i] = vector_or(vector_or(vector_eq(block->part[i], c1), vector_eq(block->part[i], c2)),
-						   vector_or(vector_eq(block->part[i], c3), vector_eq(block->part[i], c4)));
-	return vectors_mask(any[0], any[1], any[2], any[3]);
+static inline Vector
+vector_eq4(Vector v, Vector c1, Vector c2, Vector c3, Vector c4)
+{
+	return vector_or(vector_or(vector_eq(v, c1), vector_eq(v, c2)),
+					 vector_or(vector_eq(v, c3), vector_eq(v, c4)));
+}
+
+/* Bytes that are one of four; some of these may be the same. */
+static inline uint64_t
+block_eq4(Block block, Vector c1, Vector c2, Vector c3, Vector c4)
+{
+	return vectors_mask(vector_eq4(block.a, c1, c2, c3, c4), vector_eq4(block.b, c1, c2, c3, c4),
+						vector_eq4(block.c, c1, c2, c3, c4), vector_eq4(block.d, c1, c2, c3, c4));
 }
 
 static inline int
@@ -358,7 +401,7 @@ any_since(uint64_t mask, size_t field_start, size_t base)
 }
 
 /* Goes over the delimiters of a block; special: its bytes that make fields not plain. */
-static inline void
+static inline __attribute__((always_inline)) void
 take_delims(const ShardLineScan *scan, ShardLineProgress *p, size_t base,
 			uint64_t delims, uint64_t special, ShardLine *line)
 {
@@ -437,6 +480,8 @@ toggling_quotes(ShardLineProgress *p, uint64_t quotes, uint64_t escapes)
 	int			taken = p->after_escape ? 0 : -1;	/* byte that an escape takes with it */
 	uint64_t	toggles = 0;
 
+	if (escapes == 0 && !p->after_escape)
+		return quotes;
 	for (uint64_t rest = quotes | escapes; rest != 0; rest &= rest - 1)
 	{
 		int			n = lowest_bit(rest);
@@ -457,10 +502,8 @@ toggling_quotes(ShardLineProgress *p, uint64_t quotes, uint64_t escapes)
 
 /* Line breaks in quotes, below the line's end: counted, and the lines after them looked at. */
 static void
-take_quoted_breaks(const ShardLineScan *scan, ShardLineProgress *p, const char *bytes, uint64_t breaks)
+take_quoted_breaks(ShardLineProgress *p, const char *bytes, uint64_t breaks, char counted)
 {
-	char		counted = scan->eol == SHARD_EOL_NL ? '\n' : '\r';
-
 	for (; breaks != 0; breaks &= breaks - 1)
 	{
 		int			n = lowest_bit(breaks);
@@ -472,148 +515,119 @@ take_quoted_breaks(const ShardLineScan *scan, ShardLineProgress *p, const char *
 	}
 }
 
-/* The first of the bytes in breaks (CRs and NLs that mean themselves) that ends the line, or -1. */
-static inline int
-find_eol(ShardLineScan *scan, const char *bytes, uint64_t nl, uint64_t cr)
-{
-	uint64_t	ends = 0;
-
-	switch (scan->eol)
-	{
-		case SHARD_EOL_UNKNOWN:
-			ends = nl | cr;
-			break;
-		case SHARD_EOL_NL:
-			ends = nl;
-			break;
-		case SHARD_EOL_CR:
-			ends = cr;
-			break;
-		case SHARD_EOL_CRNL:
-			for (ends = cr; ends != 0 && bytes[lowest_bit(ends) + 1] != '\n';)
-				ends &= ends - 1;
-			break;
-	}
-	if (ends == 0)
-		return -1;
-	if (scan->eol == SHARD_EOL_UNKNOWN)
-	{
-		if (bytes[lowest_bit(ends)] == '\n')
-			scan->eol = SHARD_EOL_NL;
-		else
-			scan->eol = bytes[lowest_bit(ends) + 1] == '\n' ? SHARD_EOL_CRNL : SHARD_EOL_CR;
-	}
-	return lowest_bit(ends);
-}
-
-/* A block with more than delimiters and the line's end in it; the position of the latter, or -1. */
-static inline int
-take_block(ShardLineScan *scan, ShardLineProgress *p, const char *bytes, const Block *block,
-		   uint64_t delims, bool csv, ShardLine *line)
+/*
+ * A block of which anything may be true.  Returns length of the line end in it,
+ * with p->pos moved to where that begins, or 0, with p->pos behind the block.
+ */
+static inline __attribute__((always_inline)) size_t
+take_block(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t len, bool csv, ShardLine *line)
 {
 	const ShardLineFormat *format = &scan->format;
-	uint64_t	nl = block_eq(block, vector_splat('\n'));
-	uint64_t	cr = block_eq(block, vector_splat('\r'));
+	const size_t base = p->pos;
+	const char *bytes = buf + base;
+	const ShardLineEol eol = scan->eol;
+	Block		block = block_load(bytes);
+	uint64_t	breaks = block_eq2(block, vector_splat('\n'), vector_splat('\r'));
 	uint64_t	special = block_eq(block, vector_splat(csv ? format->quote : '\\'));
-	uint64_t	masked;
-	uint64_t	markers = 0;
-	uint64_t	quoted_breaks = 0;
 	uint64_t	below = ~(uint64_t) 0;
-	bool		was_in_quote = p->in_quote;
-	ShardLineEol eol = scan->eol;
-	int			end;
+	uint64_t	markers = 0;
+	uint64_t	masked;
+	size_t		eol_bytes = 0;
 
 	if (csv)
 	{
 		uint64_t	toggles = special;
+		bool		was_in_quote = p->in_quote;
 
 		if (format->escape != format->quote)
 			toggles = toggling_quotes(p, special, block_eq(block, vector_splat(format->escape)));
-		masked = running_parity(toggles);
-		if (was_in_quote)
-			masked = ~masked;
-		quoted_breaks = (nl | cr) & masked;
+		masked = running_parity(toggles) ^ (was_in_quote ? ~(uint64_t) 0 : 0);
 	}
 	else
 		masked = escaped_text(p, bytes, special, &markers);
 
-	delims &= ~masked;
-	nl &= ~masked;
-	cr &= ~masked;
-	end = find_eol(scan, bytes, nl, cr);
-	if (end >= 0)
+	for (uint64_t rest = breaks & ~masked; rest != 0 && eol_bytes == 0; rest &= rest - 1)
 	{
-		below = bits_below(end);
-		p->in_quote = false;
+		p->pos = base + lowest_bit(rest);
+		eol_bytes = take_break(scan, p, buf, p->pos, len);
+		if (eol_bytes > 0)
+			below = bits_below(lowest_bit(rest));
 	}
-	else if (csv)
-		p->in_quote = masked >> (BLOCK_BYTES - 1);
-
-	if (seldom(((nl | cr) & below) != 0))
-		p->oddities |= ODD(SHARD_LINE_ODD_EOL);
-	if (seldom((markers & below) != 0))
+	if (eol_bytes == 0)
+		p->pos = base + BLOCK_BYTES;
+	if (csv)
+	{
+		p->in_quote = eol_bytes == 0 && masked >> (BLOCK_BYTES - 1);
+		if (seldom((breaks & masked & below) != 0))
+			take_quoted_breaks(p, bytes, breaks & masked & below, eol == SHARD_EOL_NL ? '\n' : '\r');
+	}
+	else if (seldom((markers & below) != 0))
 		p->oddities |= ODD(SHARD_LINE_ODD_MARKER);
-	if (seldom((quoted_breaks & below) != 0))
-	{
-		/* What counts is the style as it was when the byte was met. */
-		ShardLineEol now = scan->eol;
-
-		scan->eol = eol;
-		take_quoted_breaks(scan, p, bytes, quoted_breaks & below);
-		scan->eol = now;
-	}
 	if (wants_fields(scan, p))
-		take_delims(scan, p, p->pos, delims & below, special & below, line);
-	return end;
+		take_delims(scan, p, base, block_eq(block, vector_splat(format->delim)) & ~masked & below,
+					special & below, line);
+	return eol_bytes;
 }
 
+/* The blocks from p on, whatever is in them. */
 static inline __attribute__((always_inline)) ShardLineStatus
-scan_blocks(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t len,
-			bool csv, ShardLine *line)
+scan_blocks(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t len, bool csv, ShardLine *line)
 {
-	const ShardLineFormat *format = &scan->format;
-	const Vector nl = vector_splat('\n');
-	const Vector cr = vector_splat('\r');
-	const Vector special = vector_splat(csv ? format->quote : '\\');
-	const Vector escape = csv ? vector_splat(format->escape) : special;
-	const Vector delim = vector_splat(format->delim);
-
 	/* Each block looks behind its line breaks; nobody has looked behind the one before the first block. */
 	if (csv && buf[p->pos] == '\\' && buf[p->pos + 1] == '.' && (p->pos == 0 || is_break(buf[p->pos - 1])))
 		p->oddities |= ODD(SHARD_LINE_ODD_MARKER);
 
 	do
 	{
-		const char *bytes = buf + p->pos;
-		uint64_t	any;
-		uint64_t	delims;
-		Block		block;
-		int			end;
+		size_t		eol_bytes = take_block(scan, p, buf, len, csv, line);
 
-		block_load(&block, bytes);
-		any = block_any(&block, nl, cr, special, escape);
-		delims = block_eq(&block, delim);
-		if (likely_to_be(!p->in_quote && !p->after_escape))
+		if (eol_bytes > 0)
+			return finish_line(scan, p, buf, p->pos, p->pos + eol_bytes, line);
+	} while (len - p->pos >= BLOCK_BYTES + BLOCK_AHEAD);
+	return SHARD_LINE_MORE;
+}
+
+/*
+ * A line from its beginning, as long as blocks hold nothing but delimiters and
+ * data, and then a line end as it should be.  MORE: p is where that is over.
+ */
+static inline __attribute__((always_inline)) ShardLineStatus
+scan_plain_blocks(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t len,
+				  bool csv, bool own_escape, ShardLine *line)
+{
+	const ShardLineFormat *format = &scan->format;
+	const ShardLineEol eol = scan->eol;
+	const char	eol_byte = eol == SHARD_EOL_NL ? '\n' : '\r';
+	const Vector nl = vector_splat('\n');
+	const Vector cr = vector_splat('\r');
+	const Vector special = vector_splat(csv ? format->quote : '\\');
+	const Vector escape = own_escape ? vector_splat(format->escape) : special;
+	const Vector delim = vector_splat(format->delim);
+
+	/* A possible marker; and, where the first field is quoted, mostly all others are. */
+	if (csv && (buf[0] == '\\' || buf[0] == format->quote))
+		return SHARD_LINE_MORE;
+	do
+	{
+		const char *bytes = buf + p->pos;
+		uint64_t	delims = 0;
+		uint64_t	any;
+		Block		block = block_load(bytes);
+
+		any = block_eq4(block, nl, cr, special, escape);
+		if (wants_fields(scan, p))
+			delims = block_eq(block, delim);
+		if (any != 0)
 		{
-			if (any == 0)
-			{
-				if (wants_fields(scan, p))
-					take_delims(scan, p, p->pos, delims, 0, line);
-				p->pos += BLOCK_BYTES;
-				continue;
-			}
-			end = lowest_bit(any);
-			if (likely_to_be(bytes[end] == '\n' && scan->eol == SHARD_EOL_NL))
-			{
-				if (wants_fields(scan, p))
-					take_delims(scan, p, p->pos, delims & bits_below(end), 0, line);
-				return finish_line(scan, p, buf, p->pos + end, p->pos + end + 1, line);
-			}
-		}
-		end = take_block(scan, p, bytes, &block, delims, csv, line);
-		if (end >= 0)
+			int			end = lowest_bit(any);
+
+			if (bytes[end] != eol_byte || (eol == SHARD_EOL_CRNL && bytes[end + 1] != '\n'))
+				return SHARD_LINE_MORE;
+			take_delims(scan, p, p->pos, delims & bits_below(end), 0, line);
 			return finish_line(scan, p, buf, p->pos + end,
-							   p->pos + end + (scan->eol == SHARD_EOL_CRNL ? 2 : 1), line);
+							   p->pos + end + (eol == SHARD_EOL_CRNL ? 2 : 1), line);
+		}
+		take_delims(scan, p, p->pos, delims, 0, line);
 		p->pos += BLOCK_BYTES;
 	} while (len - p->pos >= BLOCK_BYTES + BLOCK_AHEAD);
 	return SHARD_LINE_MORE;
@@ -621,27 +635,19 @@ scan_blocks(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t l
 
 #endif							/* HAVE_BLOCKS */
 
-ShardLineStatus
-shard_line_scan_next(ShardLineScan *scan, const char *buf, size_t len, bool at_end, ShardLine *line)
+/* The line from p on. */
+static __attribute__((noinline)) ShardLineStatus
+scan_rest(ShardLineScan *scan, ShardLineProgress p, const char *buf, size_t len, bool at_end, ShardLine *line)
 {
-	ShardLineProgress p = {0};
-	ShardLineStatus status = SHARD_LINE_MORE;
-
-	if (seldom(scan->progress.pos > 0))
-	{
-		p = scan->progress;
-		memcpy(line->fields, scan->found, p.keyno * sizeof(line->fields[0]));
-	}
-	else if (len == 0)
-		return at_end ? SHARD_LINE_END : SHARD_LINE_MORE;
+	ShardLineStatus status;
 
 #ifdef HAVE_BLOCKS
-	if (likely_to_be(len - p.pos >= BLOCK_BYTES + BLOCK_AHEAD) && scan->use_simd && !scan->break_quotes)
+	if (len - p.pos >= BLOCK_BYTES + BLOCK_AHEAD && scan->use_simd && !scan->break_quotes)
 	{
 		status = scan->format.csv ?
 			scan_blocks(scan, &p, buf, len, true, line) :
 			scan_blocks(scan, &p, buf, len, false, line);
-		if (likely_to_be(status == SHARD_LINE_FOUND))
+		if (status == SHARD_LINE_FOUND)
 			return status;
 	}
 #endif
@@ -652,4 +658,36 @@ shard_line_scan_next(ShardLineScan *scan, const char *buf, size_t len, bool at_e
 		memcpy(scan->found, line->fields, p.keyno * sizeof(line->fields[0]));
 	}
 	return status;
+}
+
+ShardLineStatus
+shard_line_scan_next(ShardLineScan *scan, const char *buf, size_t len, bool at_end, ShardLine *line)
+{
+	ShardLineProgress p = {0};
+
+	if (seldom(scan->progress.pos > 0))
+	{
+		p = scan->progress;
+		memcpy(line->fields, scan->found, p.keyno * sizeof(line->fields[0]));
+	}
+	else if (seldom(len == 0))
+		return at_end ? SHARD_LINE_END : SHARD_LINE_MORE;
+#ifdef HAVE_BLOCKS
+	else if (likely_to_be(len >= BLOCK_BYTES + BLOCK_AHEAD && scan->use_simd && !scan->break_quotes &&
+						  scan->eol != SHARD_EOL_UNKNOWN))
+	{
+		ShardLineStatus status;
+
+		/* Copies of the same for each format: no choices within. */
+		if (!scan->format.csv)
+			status = scan_plain_blocks(scan, &p, buf, len, false, false, line);
+		else if (scan->format.escape == scan->format.quote)
+			status = scan_plain_blocks(scan, &p, buf, len, true, false, line);
+		else
+			status = scan_plain_blocks(scan, &p, buf, len, true, true, line);
+		if (likely_to_be(status == SHARD_LINE_FOUND))
+			return status;
+	}
+#endif
+	return scan_rest(scan, p, buf, len, at_end, line);
 }
