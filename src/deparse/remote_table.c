@@ -17,7 +17,7 @@
 #include "catalog/pg_type.h"
 #include "catalog/shard_map.h"
 #include "compat.h"
-#include "executor/remote_table.h"
+#include "deparse/remote_table.h"
 #include "lib/stringinfo.h"
 #include "remote/command.h"
 #include "utils/builtins.h"
