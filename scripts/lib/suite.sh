@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # suite.sh - the whole test suite against one installation of PostgreSQL
 #
-#   tree -> copy -> build (-Werror) -> private installation -> check_layers
+#   tree -> copy -> build (-Werror) -> private installation -> check_layers, tests without a server
 #                                          |-> one server: pg_regress, isolation specs
 #                                          '-> t/*.pl, which start their own servers
 #
@@ -68,6 +68,9 @@ suite_run() {
 	case ",$SUITE_ONLY," in
 	,, | *,layers,*) suite_layers "$pg_config" ;;
 	esac
+	case ",$SUITE_ONLY," in
+	,, | *,unit,*) suite_units ;;
+	esac
 	# Tests write beside their sources.
 	[ "$(id -u)" -ne 0 ] || chown -R "$(server_user)" "$SUITE_SRC"
 	suite_server
@@ -94,6 +97,30 @@ suite_layers() {
 		*) printf '%s\n' "$line" ;;
 		esac
 	done < <(PG_CONFIG=$1 "$SUITE_SRC/scripts/check_layers" 2>&1 || true)
+}
+
+# Programs that test C without a server, and print TAP. scripts/fuzz looks at the same code harder.
+suite_units() {
+	local out=$SUITE_TMP/line_scan_corpus rc=0 line
+
+	say "line scanner"
+	if ! gcc -g -O2 -Wall -Wextra -Werror -I"$SUITE_SRC/src" -o "$out" \
+		"$SUITE_SRC/t/fuzz/line_scan_corpus.c" "$SUITE_SRC/src/load/line_scan.c" >"$out.log" 2>&1; then
+		show_tail "$out.log" 20
+		failed "build of line_scan_corpus"
+		return 0
+	fi
+	run_child timeout 300 "$out" 200 >"$out.log" 2>&1 </dev/null || rc=$?
+	while IFS= read -r line; do
+		case $line in
+		"ok "*) passed ;;
+		"not ok "*) failed "${line#not ok }" ;;
+		esac
+	done <"$out.log"
+	if [ "$rc" -ne 0 ]; then
+		show_tail "$out.log" 40
+		grep -q '^not ok ' "$out.log" || failed "line_scan_corpus ended with $rc"
+	fi
 }
 
 # pg_regress and the isolation tester share one server.
