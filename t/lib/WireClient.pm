@@ -1,0 +1,139 @@
+# WireClient.pm - a client of the server's own protocol, for tests that have to say which bytes go
+# into which message
+#
+#   my $client = WireClient->new($cluster->coordinator, 'postgres');
+#   my $result = $client->query('COPY t FROM STDIN', "1\t", "2\n");
+#
+# A result is a hash: rows (lists of values, undef for NULL), tags (of the commands), notices and
+# error (hashes by the protocol's one-letter field names: C the SQLSTATE, M the message, D the
+# detail, W the context; error is undef when there was none). Values are bytes, nothing is decoded.
+
+package WireClient;
+
+use strict;
+use warnings;
+
+use Carp;
+use IO::Socket::UNIX;
+
+# new(server, dbname, %parameters): parameters are those of the startup message.
+sub new
+{
+	my ($class, $server, $dbname, %parameter) = @_;
+	my $path = $server->host . '/.s.PGSQL.' . $server->port;
+	my $socket = IO::Socket::UNIX->new(Type => SOCK_STREAM(), Peer => $path)
+	  or croak "could not connect to $path: $!";
+	my $self = bless { socket => $socket, buffer => '', notices => [] }, $class;
+
+	%parameter = (user => (getpwuid $<)[0], database => $dbname, %parameter);
+	my $body = pack 'N', 196608;
+	$body .= "$_\0$parameter{$_}\0" for sort keys %parameter;
+	$self->_write(pack('N', length($body) + 5) . "$body\0");
+	while (1)
+	{
+		my ($type, $payload) = $self->_read_message;
+		last if $type eq 'Z';
+		croak 'could not log in: ' . (_fields($payload)->{M} // '') if $type eq 'E';
+		croak 'the server asks for a password' if $type eq 'R' && unpack('N', $payload) != 0;
+	}
+	return $self;
+}
+
+sub close
+{
+	my ($self) = @_;
+	return unless $self->{socket};
+	$self->_write("X\0\0\0\4");
+	CORE::close $self->{socket};
+	delete $self->{socket};
+	return;
+}
+
+# query(sql, data...): runs one or several statements in one message. When one of them is COPY FROM
+# STDIN, each of data is sent as one message of copy data.
+sub query
+{
+	my ($self, $sql, @data) = @_;
+	my %result = (rows => [], tags => [], notices => []);
+
+	$self->_write('Q' . pack('N', length($sql) + 5) . "$sql\0");
+	while (1)
+	{
+		my ($type, $payload) = $self->_read_message;
+		if ($type eq 'Z') { last; }
+		elsif ($type eq 'D') { push @{ $result{rows} }, _values($payload); }
+		elsif ($type eq 'C') { push @{ $result{tags} }, substr $payload, 0, -1; }
+		elsif ($type eq 'E') { $result{error} = _fields($payload); }
+		elsif ($type eq 'N') { push @{ $result{notices} }, _fields($payload); }
+		elsif ($type eq 'G')
+		{
+			$self->_write(join('', map { 'd' . pack('N', length($_) + 4) . $_ } @data) . "c\0\0\0\4");
+		}
+	}
+	return \%result;
+}
+
+sub _write
+{
+	my ($self, $bytes) = @_;
+	my $done = 0;
+
+	while ($done < length $bytes)
+	{
+		my $n = syswrite $self->{socket}, $bytes, 1 << 20, $done;
+		croak "could not write to the server: $!" unless defined $n;
+		$done += $n;
+	}
+	return;
+}
+
+sub _need
+{
+	my ($self, $nbytes) = @_;
+
+	while (length $self->{buffer} < $nbytes)
+	{
+		my $n = sysread $self->{socket}, $self->{buffer}, 1 << 16, length $self->{buffer};
+		croak 'the server closed the connection' unless $n;
+	}
+	return;
+}
+
+sub _read_message
+{
+	my ($self) = @_;
+
+	$self->_need(5);
+	my ($type, $len) = unpack 'a1 N', $self->{buffer};
+	$self->_need($len + 1);
+	my $payload = substr $self->{buffer}, 5, $len - 4;
+	substr($self->{buffer}, 0, $len + 1) = '';
+	return ($type, $payload);
+}
+
+sub _fields
+{
+	my ($payload) = @_;
+	my %fields;
+
+	while ($payload =~ /\G([^\0])([^\0]*)\0/gs) { $fields{$1} = $2; }
+	return \%fields;
+}
+
+sub _values
+{
+	my ($payload) = @_;
+	my ($n, $at) = (unpack('n', $payload), 2);
+	my @values;
+
+	for (1 .. $n)
+	{
+		my $len = unpack 'l>', substr $payload, $at, 4;
+		$at += 4;
+		push @values, $len < 0 ? undef : substr $payload, $at, $len;
+		$at += $len if $len > 0;
+	}
+	return \@values;
+}
+
+1;
