@@ -297,4 +297,24 @@ shard_function_candidates(List *names)
 #define shard_function_aclcheck(funcid, roleid) pg_proc_aclcheck(funcid, roleid, ACL_EXECUTE)
 #endif
 
+/* Options of COPY FROM: 16 brought DEFAULT, 19 ON_ERROR set_null. */
+#if PG_VERSION_NUM >= 160000
+#define shard_copy_default_print(opts) ((opts)->default_print)
+#else
+#define shard_copy_default_print(opts) ((const char *) NULL)
+#endif
+#if PG_VERSION_NUM >= 190000
+#define shard_copy_sets_null(opts) ((opts)->on_error == COPY_ON_ERROR_SET_NULL)
+#else
+#define shard_copy_sets_null(opts) false
+#endif
+
+/* 19 also asks whether a constraint is volatile */
+#include "utils/typcache.h"
+#if PG_VERSION_NUM >= 190000
+#define shard_domain_has_constraints(type) DomainHasConstraints(type, NULL)
+#else
+#define shard_domain_has_constraints(type) DomainHasConstraints(type)
+#endif
+
 #endif

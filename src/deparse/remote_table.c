@@ -34,13 +34,17 @@ enum
 	ANSWER_TABLE,				/* 0-based position in the question */
 	ANSWER_COLUMN,
 	ANSWER_TYPE,				/* OID, base type of a domain */
-	ANSWER_IS_ENUM
+	ANSWER_IS_ENUM,
+	ANSWER_TYPE_SCHEMA,			/* of the type itself */
+	ANSWER_TYPE_NAME,
+	ANSWER_TYPMOD
 };
 
 typedef struct RemoteTable
 {
 	Oid			relid;			/* hash key: the foreign table */
 	bool		same_types;
+	bool		same_declarations;
 } RemoteTable;
 
 static HTAB *tables = NULL;
@@ -128,7 +132,7 @@ build_question(const AskedTable *asked, int ntables)
 	appendStringInfoString(&sql,
 						   "SELECT q.n, a.attname,"
 						   " CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END::int8,"
-						   " t.typtype = 'e'"
+						   " t.typtype = 'e', n.nspname, t.typname, a.atttypmod"
 						   " FROM (VALUES ");
 	for (int i = 0; i < ntables; i++)
 		appendStringInfo(&sql, "%s(%d, %s)", i > 0 ? ", " : "", i,
@@ -137,6 +141,7 @@ build_question(const AskedTable *asked, int ntables)
 						   ") AS q (n, name)"
 						   " JOIN pg_attribute a ON a.attrelid = to_regclass(q.name) AND a.attnum > 0 AND NOT a.attisdropped"
 						   " JOIN pg_type t ON t.oid = a.atttypid"
+						   " JOIN pg_namespace n ON n.oid = t.typnamespace"
 						   " ORDER BY q.n");
 	return sql.data;
 }
@@ -155,6 +160,27 @@ binary_fits(Oid local, Oid remote, bool remote_enum)
 	if (local >= FirstGenbkiObjectId)
 		return type_is_enum(local) && remote_enum;
 	return local == remote || (is_text(local) && is_text(remote));
+}
+
+/* Is the remote column declared with the type of the local one? */
+static bool
+same_declaration(Form_pg_attribute att, PGresult *res, int row)
+{
+	HeapTuple	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(att->atttypid));
+	Form_pg_type type;
+	char	   *schema;
+	bool		same;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for type %u", att->atttypid);
+	type = (Form_pg_type) GETSTRUCT(tuple);
+	schema = get_namespace_name(type->typnamespace);
+	same = schema != NULL &&
+		strcmp(schema, PQgetvalue(res, row, ANSWER_TYPE_SCHEMA)) == 0 &&
+		strcmp(NameStr(type->typname), PQgetvalue(res, row, ANSWER_TYPE_NAME)) == 0 &&
+		att->atttypmod == atoi(PQgetvalue(res, row, ANSWER_TYPMOD));
+	ReleaseSysCache(tuple);
+	return same;
 }
 
 /*
@@ -199,6 +225,7 @@ read_answer(RemoteTable *entry, PGresult *res, int row, int end)
 	int			at = -1;
 
 	entry->same_types = true;
+	entry->same_declarations = true;
 	if (rel == NULL)
 		return;
 	names = remote_names(rel);
@@ -210,6 +237,8 @@ read_answer(RemoteTable *entry, PGresult *res, int row, int end)
 		if (found < 0)
 			continue;
 		at = found;
+		if (!same_declaration(TupleDescAttr(RelationGetDescr(rel), at), res, row))
+			entry->same_declarations = false;
 		if (!binary_fits(TupleDescAttr(RelationGetDescr(rel), at)->atttypid,
 						 atooid(PQgetvalue(res, row, ANSWER_TYPE)),
 						 PQgetvalue(res, row, ANSWER_IS_ENUM)[0] == 't'))
@@ -273,8 +302,9 @@ ask_node(Oid relid, Oid serverid, Oid userid)
 	MemoryContextDelete(cxt);
 }
 
-bool
-shard_remote_table_same_types(Oid relid, Oid serverid, Oid userid)
+/* What is known of the table, after asking if need be; NULL: nothing. */
+static const RemoteTable *
+find_table(Oid relid, Oid serverid, Oid userid)
 {
 	const RemoteTable *entry;
 
@@ -286,5 +316,21 @@ shard_remote_table_same_types(Oid relid, Oid serverid, Oid userid)
 		ask_node(relid, serverid, userid);
 		entry = hash_search(tables, &relid, HASH_FIND, NULL);
 	}
+	return entry;
+}
+
+bool
+shard_remote_table_same_types(Oid relid, Oid serverid, Oid userid)
+{
+	const RemoteTable *entry = find_table(relid, serverid, userid);
+
 	return entry == NULL || entry->same_types;
+}
+
+bool
+shard_remote_table_same_declarations(Oid relid, Oid serverid, Oid userid)
+{
+	const RemoteTable *entry = find_table(relid, serverid, userid);
+
+	return entry == NULL || entry->same_declarations;
 }

@@ -17,4 +17,11 @@
  */
 extern bool shard_remote_table_same_types(Oid relid, Oid serverid, Oid userid);
 
+/*
+ * The same question, strictly: every column has on the node a type of the same
+ * schema, name and modifiers, so that the node reads a text as it would be read
+ * here.
+ */
+extern bool shard_remote_table_same_declarations(Oid relid, Oid serverid, Oid userid);
+
 #endif
