@@ -43,6 +43,7 @@ struct ShardRowSink
 	bool		from_copy;
 	CopyFromState cstate;		/* NULL: not known */
 	uint64		bad_lineno;		/* line a node complained about; 0 = not known */
+	const char *bad_place;		/* what it said of the place in the line */
 	ErrorContextCallback context;
 };
 
@@ -65,8 +66,9 @@ copy_context(void *arg)
 	ShardRowSink *sink = arg;
 
 	if (sink->bad_lineno > 0)
-		errcontext("COPY %s, line %llu", sink->cstate->cur_relname,
-				   (unsigned long long) sink->bad_lineno);
+		errcontext("%s%s", psprintf(_("COPY %s, line %llu"), sink->cstate->cur_relname,
+									(unsigned long long) sink->bad_lineno),
+				   sink->bad_place ? sink->bad_place : "");
 	else
 		errcontext("COPY %s", sink->cstate->cur_relname);
 }
@@ -84,6 +86,7 @@ name_bad_line(void *arg, uint64 lineno, const char *place)
 	if (sink->cstate == NULL)
 		return;
 	sink->bad_lineno = lineno;
+	sink->bad_place = place;
 	for (ErrorContextCallback *cb = error_context_stack; cb != NULL; cb = cb->previous)
 	{
 		if (cb->callback == copy_context && cb->arg == sink)

@@ -80,47 +80,6 @@ add_place(char *detail, const ShardConn *conn, const char *label)
 	return detail && detail[0] ? psprintf("%s\n%s", detail, place) : place;
 }
 
-/*
- * Takes "COPY t_07, line 42" out of a node's context, in place: the row's number
- * in a stream that the user knows nothing of.  Of "COPY t_07, line 42, column a:
- * ..." the column stays.  Those who stream rows say where they came from.
- */
-static char *
-drop_copy_place(char *context)
-{
-	char	   *from = context;
-	char	   *to = context;
-
-	if (!context)
-		return NULL;
-	while (*from)
-	{
-		char	   *end = from + strcspn(from, "\n");
-		char	   *next = *end ? end + 1 : end;
-
-		if (strncmp(from, "COPY ", 5) == 0)
-		{
-			/* the name may be quoted, and hold anything: the number follows the first comma */
-			from += strcspn(from, ",\n");
-			from += strcspn(from, "0123456789\n");
-			from += strspn(from, "0123456789");
-			if (strncmp(from, ", ", 2) != 0)
-			{
-				from = next;
-				continue;
-			}
-			from += 2;
-		}
-		memmove(to, from, next - from);
-		to += next - from;
-		from = next;
-	}
-	while (to > context && to[-1] == '\n')
-		to--;
-	*to = '\0';
-	return context[0] ? context : NULL;
-}
-
 static void
 take_error(RemoteError *error, PGresult *res, ShardConn *conn, const char *label)
 {
@@ -147,7 +106,7 @@ take_error(RemoteError *error, PGresult *res, ShardConn *conn, const char *label
 	error->message = field(res, PG_DIAG_MESSAGE_PRIMARY);
 	error->detail = field(res, PG_DIAG_MESSAGE_DETAIL);
 	error->hint = field(res, PG_DIAG_MESSAGE_HINT);
-	error->context = drop_copy_place(field(res, PG_DIAG_CONTEXT));
+	error->context = field(res, PG_DIAG_CONTEXT);
 	error->schema = field(res, PG_DIAG_SCHEMA_NAME);
 	error->table = field(res, PG_DIAG_TABLE_NAME);
 	error->column = field(res, PG_DIAG_COLUMN_NAME);
@@ -185,16 +144,33 @@ set_field(int code, const char *value)
 	return value ? err_generic_string(code, value) : 0;
 }
 
-void
-shard_error_report(int elevel, PGresult *res, ShardConn *conn,
-				   const char *label, const char *sql)
+static void
+report_error(int elevel, RemoteError *error, const char *sql)
 {
-	RemoteError error = {0};
+	ereport(elevel,
+			(errcode(error->sqlstate),
+			 errmsg_internal("%s", error->message),
+			 error->detail ? errdetail_internal("%s", error->detail) : 0,
+			 error->hint ? errhint("%s", error->hint) : 0,
+			 error->context ? errcontext("%s", error->context) : 0,
+			 sql ? errcontext("remote SQL command: %s", sql) : 0,
+			 set_field(PG_DIAG_SCHEMA_NAME, error->schema),
+			 set_field(PG_DIAG_TABLE_NAME, error->table),
+			 set_field(PG_DIAG_COLUMN_NAME, error->column),
+			 set_field(PG_DIAG_DATATYPE_NAME, error->datatype),
+			 set_field(PG_DIAG_CONSTRAINT_NAME, error->constraint)));
+}
+
+/* Copies what the node said, and clears res whatever happens. */
+static void
+consume_error(RemoteError *error, PGresult *res, ShardConn *conn, const char *label)
+{
+	memset(error, 0, sizeof(RemoteError));
 
 	/* Nothing below raises but for lack of memory. */
 	PG_TRY();
 	{
-		take_error(&error, res, conn, label);
+		take_error(error, res, conn, label);
 	}
 	PG_CATCH();
 	{
@@ -203,19 +179,27 @@ shard_error_report(int elevel, PGresult *res, ShardConn *conn,
 	}
 	PG_END_TRY();
 	PQclear(res);
+}
 
-	ereport(elevel,
-			(errcode(error.sqlstate),
-			 errmsg_internal("%s", error.message),
-			 error.detail ? errdetail_internal("%s", error.detail) : 0,
-			 error.hint ? errhint("%s", error.hint) : 0,
-			 error.context ? errcontext("%s", error.context) : 0,
-			 sql ? errcontext("remote SQL command: %s", sql) : 0,
-			 set_field(PG_DIAG_SCHEMA_NAME, error.schema),
-			 set_field(PG_DIAG_TABLE_NAME, error.table),
-			 set_field(PG_DIAG_COLUMN_NAME, error.column),
-			 set_field(PG_DIAG_DATATYPE_NAME, error.datatype),
-			 set_field(PG_DIAG_CONSTRAINT_NAME, error.constraint)));
+void
+shard_error_report(int elevel, PGresult *res, ShardConn *conn,
+				   const char *label, const char *sql)
+{
+	RemoteError error;
+
+	consume_error(&error, res, conn, label);
+	report_error(elevel, &error, sql);
+}
+
+void
+shard_error_report_context(int elevel, PGresult *res, ShardConn *conn,
+						   const char *label, const char *context)
+{
+	RemoteError error;
+
+	consume_error(&error, res, conn, label);
+	error.context = unconstify(char *, context);
+	report_error(elevel, &error, NULL);
 }
 
 void

@@ -19,6 +19,10 @@
 extern void shard_error_report(int elevel, PGresult *res, ShardConn *conn,
 							   const char *label, const char *sql);
 
+/* The same with context in the place of the node's own (NULL: none). */
+extern void shard_error_report_context(int elevel, PGresult *res, ShardConn *conn,
+									   const char *label, const char *context);
+
 /*
  * Raises ERRCODE_PROTOCOL_VIOLATION: what a node sent is not what was asked
  * for.  The connection is broken from then on.

@@ -1,0 +1,206 @@
+/*
+ * copy_private.h
+ *	  What the parts of copy_*.c share: sets, lanes, targets, rows.
+ */
+#ifndef SHARDFDW_COPY_PRIVATE_H
+#define SHARDFDW_COPY_PRIVATE_H
+
+#include "postgres.h"
+
+#include "nodes/pg_list.h"
+#include "remote/copy_stream.h"
+#include "remote/wait.h"
+
+#define SHARD_COPY_MAX_CHUNK_BYTES (1024 * 1024)	/* more is sent when it is there, but not waited for */
+
+/* ---------- rows: copy_rows.c ---------- */
+
+/*
+ * Rows, and what has to be known of each of them when a node objects.
+ * lines: the input line as a varint, the difference to that of the row before;
+ * for rows of several lines of text the bytes 0x80 0x00 and the number of lines
+ * as a varint come first.  sizes, in guarded sets: bytes of the row, bytes of
+ * its source + 1 (0: the row is its own source), as varints.
+ */
+typedef struct ShardCopyRows
+{
+	StringInfoData data;
+	StringInfoData lines;
+	StringInfoData sizes;
+	StringInfoData sources;
+	uint64		nrows;
+	uint64		base_line;		/* input line of the row before the first one */
+} ShardCopyRows;
+
+/* A place between two rows. */
+typedef struct ShardCopyPos
+{
+	uint64		rowno;			/* rows before it */
+	uint64		lineno;			/* input line of the row before it */
+	int			data_pos;
+	int			lines_pos;
+	int			sizes_pos;
+	int			sources_pos;
+} ShardCopyPos;
+
+typedef struct ShardCopyRow
+{
+	uint64		lineno;			/* input line, the last one of the row's */
+	uint64		nlines;			/* lines of text that a node counts for it */
+	const char *data;			/* this and the rest: in guarded sets only */
+	size_t		nbytes;
+	const char *source;			/* NULL: data is */
+	size_t		source_bytes;
+} ShardCopyRow;
+
+extern void shard_copy_rows_init(ShardCopyRows *rows);
+extern void shard_copy_rows_reset(ShardCopyRows *rows, uint64 base_line);
+extern void shard_copy_rows_note_line(ShardCopyRows *rows, uint64 delta, uint64 nlines);
+extern void shard_copy_rows_note_size(ShardCopyRows *rows, size_t nbytes,
+									  const char *source, size_t source_bytes);
+extern void shard_copy_rows_start(const ShardCopyRows *rows, ShardCopyPos *pos);
+extern bool shard_copy_rows_next(const ShardCopyRows *rows, ShardCopyPos *pos, ShardCopyRow *row);
+
+/*
+ * The row behind from that holds the node's line text_lineno (1-based from
+ * there on): number of rows before it in rowno, the user's line in lineno.
+ */
+extern bool shard_copy_rows_find(const ShardCopyRows *rows, const ShardCopyPos *from,
+								 uint64 text_lineno, uint64 *rowno, uint64 *lineno);
+
+/* ---------- lanes: copy_lane.c ---------- */
+
+typedef enum ShardCopyState
+{
+	COPY_CONNECTING,
+	COPY_IDLE,
+	COPY_STARTING,
+	COPY_SENDING,
+	COPY_ENDING
+} ShardCopyState;
+
+/* A connection and the targets that it serves. */
+typedef struct ShardCopyLane
+{
+	ShardCopySet *set;
+	Oid			serverid;
+	Oid			userid;
+	struct ShardCopyLane *main; /* the node's first lane, whose connection is the node's writer */
+	int			laneno;			/* 0: this is it */
+	int			nopened;		/* main: targets of the node */
+	List	   *targets;
+	ShardConn  *conn;			/* NULL: not held */
+	ShardConn  *extra;			/* the connection of a lane that is not main, once it has one */
+	ShardConnHolder holder;
+	ShardCopyState state;
+	int			events;			/* socket events it waits for, 0 none */
+	bool		flushing;		/* everything has to go out now */
+	bool		aborted;		/* the remote transaction is, by an error that waits to be raised */
+	TimestampTz stalled_since;	/* 0: it can take rows */
+
+	/* the COPY under way */
+	ShardCopyTarget *target;
+	ShardCopyRows chunk;		/* data: of the chunk; lines, nrows: of the whole COPY */
+	const char *span;			/* bytes that are being sent: rows, header, trailer */
+	int			span_bytes;
+	int			nsent;			/* of them, that libpq has */
+	bool		span_is_rows;
+	bool		trailed;		/* span is the last one */
+	bool		end_soon;		/* the node has said something */
+	int64		copy_bytes;
+	uint64		nconfirmed;
+	PGresult   *error;
+} ShardCopyLane;
+
+struct ShardCopyTarget
+{
+	ShardCopySet *set;
+	ShardCopyLane *lane;
+	const char *copy_sql;
+	const char *relname;		/* as the node names it in error contexts */
+	const char *label;
+	bool		binary;
+	ShardCopyRows rows;
+	int			put_pos;		/* bytes of rows that are complete */
+	int64		charged_bytes;	/* of them and their sources, in set->nbytes */
+	uint64		last_line;
+	uint64		nconfirmed;
+	ShardCopyTargetStat stat;	/* what is counted here: all but nbytes_buffered */
+};
+
+/* Moves lane on as far as that is possible without waiting; sets its events. */
+extern void shard_copy_lane_advance(ShardCopyLane *lane);
+
+/* The connection is lost: raises the reason, as far as libpq knows one. */
+extern void shard_copy_lane_raise_lost(ShardCopyLane *lane) __attribute__((noreturn));
+
+extern bool shard_copy_lane_has_rows(const ShardCopyLane *lane);
+extern void shard_copy_lane_drop_rows(ShardCopyTarget *target);
+
+/* ---------- errors: copy_error.c ---------- */
+
+/* An error about a row that is not raised before others have been looked for. */
+typedef struct ShardCopyError
+{
+	PGresult   *res;			/* NULL: none */
+	ShardCopyLane *lane;
+	ShardConn  *conn;
+	const char *label;
+	uint64		lineno;			/* of the input; 0 not known */
+	char	   *place;
+	char	   *context;
+} ShardCopyError;
+
+/* What an error says about the row that it is about. */
+typedef struct ShardCopyErrorPlace
+{
+	uint64		text_lineno;	/* as the node counts; 0 not known */
+	char	   *place;			/* what follows the number, NULL when there is none */
+	char	   *context;		/* the rest of the context, or NULL */
+} ShardCopyErrorPlace;
+
+/* Name of the table in "COPY schema.table (...) ...".  Memory: current context. */
+extern char *shard_copy_error_relname(const char *copy_sql);
+
+extern void shard_copy_error_find_place(const PGresult *res, const char *relname,
+										ShardCopyErrorPlace *place);
+extern bool shard_copy_error_is_about_row(const PGresult *res, const ShardCopyErrorPlace *place);
+
+/* lane->error, an error of its COPY: raised now, or, when it is about a row, kept. */
+extern void shard_copy_error_take(ShardCopyLane *lane);
+
+/* Raises lane->error (NULL: the state of the connection) at once. */
+extern void shard_copy_error_raise(ShardCopyLane *lane) __attribute__((noreturn));
+
+/* Raises the error that was kept. */
+extern void shard_copy_error_raise_first(ShardCopySet *set) __attribute__((noreturn));
+
+/* ---------- sets: copy_stream.c ---------- */
+
+struct ShardCopySet
+{
+	MemoryContext cxt;
+	MemoryContextCallback callback;
+	ShardCopyErrorHook hook;
+	void	   *hook_arg;
+	void		(*progress) (void *arg);
+	void	   *progress_arg;
+	TimestampTz ticked_at;		/* progress was called, and quiet sockets were looked at */
+	int			level;			/* nesting level of the rows */
+	int			nlanes;			/* per node */
+	List	   *lanes;
+	int			ntargets;
+	int64		nbytes;			/* of rows that may still be needed here */
+	int64		npumped;		/* bytes put since the sockets were looked at */
+	int64		limit_bytes;
+	int			chunk_bytes;	/* worth a COPY */
+	bool		full;
+	bool		lost;			/* rows will never arrive: a connection was taken away, or an error is raised */
+	bool		judging;		/* an error is known; those of earlier lines are looked for */
+	ShardCopyError first;
+	ShardWaitSet *wait_set;
+	ShardWaitItem *items;
+	int			maxitems;
+};
+
+#endif
