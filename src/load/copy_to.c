@@ -50,7 +50,7 @@
 #define BINARY_TRAILER_BYTES 2
 
 static const char binary_header[BINARY_HEADER_BYTES] = "PGCOPY\n\377\r\n\0\0\0\0\0\0\0\0";
-static const char binary_trailer[BINARY_TRAILER_BYTES] = "\377\377";
+static const char binary_trailer[BINARY_TRAILER_BYTES] = {'\377', '\377'};
 
 /* A node's shards. */
 typedef struct CopyNode
