@@ -64,6 +64,8 @@ typedef struct ShardScanState
 	/* async Append: set by the async callbacks, read by shardIterateForeignScan */
 	bool		async_mode;		/* return an empty slot instead of waiting */
 	bool		would_wait;		/* it did, because nothing is here yet */
+	bool		siblings_known; /* the next is set */
+	bool		siblings_ours;	/* Append's other asynchronous children are scans of ours too */
 
 	/* for EXPLAIN ANALYZE: of streams that were closed */
 	uint64		rows;

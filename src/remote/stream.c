@@ -83,43 +83,62 @@ enqueue(ShardStream *stream, bool first)
 		dlist_push_tail(&stream->pool->queue, &stream->queue_link);
 }
 
-/* A connection for a queued stream, or NULL. */
+static void
+dequeue(ShardStream *stream)
+{
+	dlist_delete(&stream->queue_link);
+	stream->state = STREAM_LOST;
+}
+
+/* A connection for a queued stream, which leaves the queue; or NULL. */
 static ShardConn *
 find_connection(ShardStream *stream)
 {
 	ShardPool  *pool = stream->pool;
+	ShardConn  *conn;
 
-	if (!stream->spec.as_writer)
-		return shard_pool_acquire_reader(pool, stream->snapshot);
-	if (!pool->writer)
+	if (stream->spec.as_writer && !pool->writer)
+	{
+		/* all that is queued gets started before there is a writer, but for this one */
+		dequeue(stream);
 		return shard_txn_writer_start(stream->spec.serverid, stream->spec.userid);
-	if (pool->writer->holder)
-		return NULL;
-	return pool->writer;
+	}
+	if (stream->spec.as_writer)
+		conn = pool->writer->holder ? NULL : pool->writer;
+	else
+		conn = shard_pool_acquire_reader(pool, stream->snapshot);
+	if (conn)
+		dequeue(stream);
+	return conn;
 }
 
 /*
  * Starts queued streams of one statement on pool, in order, while there are
- * connections.  (Those of other statements are not read now and would only
- * take connections from those that are.)
+ * connections: those that write need the one that does, and others need not
+ * queue behind them.  (Streams of other statements are not read now and would
+ * only take connections from those that are.)
  */
 static void
 start_queued(ShardPool *pool, ShardSnapshot *snapshot)
 {
+	bool		none[2];		/* there is no connection for those that read, that write */
 	dlist_iter	iter;
 
 restart:
+	none[false] = none[true] = false;
 	dlist_foreach(iter, &pool->queue)
 	{
 		ShardStream *stream = dlist_container(ShardStream, queue_link, iter.cur);
 		ShardConn  *conn;
 
-		if (stream->snapshot != snapshot)
+		if (stream->snapshot != snapshot || none[stream->spec.as_writer])
 			continue;
 		conn = find_connection(stream);
 		if (!conn)
-			return;
-		dlist_delete(&stream->queue_link);
+		{
+			none[stream->spec.as_writer] = true;
+			continue;
+		}
 		take_connection(stream, conn);
 		(void) advance(stream);
 		goto restart;			/* the queue may have changed */
@@ -807,33 +826,46 @@ shard_stream_connecting(const ShardStream *stream)
 	return stream->state == STREAM_CONNECTING;
 }
 
+bool
+shard_stream_idle(ShardStream *stream)
+{
+	switch (stream->state)
+	{
+		case STREAM_QUEUED:
+			start_queued(stream->pool, stream->snapshot);
+			return stream->state == STREAM_QUEUED;
+		case STREAM_SETTLING:
+		case STREAM_SNAPSHOT:
+			return !advance(stream) && stream->state != STREAM_QUEUED;
+		case STREAM_PREAMBLE:
+		case STREAM_SENT:
+			return stream->drained;
+		default:
+			return false;
+	}
+}
+
 int
 shard_stream_socket(ShardStream *stream, int *events)
 {
-	if (stream->state == STREAM_QUEUED)
-		start_queued(stream->pool, stream->snapshot);
-	if (!stream->conn)
-		return -1;
-	if (!advance(stream))
+	switch (stream->state)
 	{
-		switch (stream->state)
-		{
-			case STREAM_CONNECTING:
-				*events = stream->conn->connect_events;
-				return PQsocket(stream->conn->pg);
-			case STREAM_SETTLING:
-				*events = reading_events(stream);
-				return PQsocket(stream->conn->pg);
-			default:
-				return -1;
-		}
+		case STREAM_SETTLING:
+		case STREAM_PREAMBLE:
+		case STREAM_SENT:
+			*events = reading_events(stream);
+			return PQsocket(stream->conn->pg);
+		default:
+			return -1;
 	}
-	if (!stream->drained)
-		return -1;
-	/* whoever waits for it comes back by next */
-	stream->drained = false;
-	*events = reading_events(stream);
-	return PQsocket(stream->conn->pg);
+}
+
+void
+shard_stream_awake(ShardStream *stream, bool ready)
+{
+	/* a TLS library may have something that the socket does not show */
+	if (ready || is_encrypted(stream))
+		stream->drained = false;
 }
 
 /* ---------- figures ---------- */

@@ -74,10 +74,16 @@ extern ShardStreamStatus shard_stream_next_bytes(ShardStream *stream, char *buf,
 extern void shard_stream_wait(ShardStream **streams, int nstreams, ShardWaitSet *set);
 
 /*
- * For async Append: the socket to wait for and its events; -1 when the stream
- * can be read at once or is queued behind another stream.
+ * For async Append, which waits by itself.  shard_stream_idle: next() has nothing
+ * to do before something else happens (never while connecting).
+ * shard_stream_socket: then the socket to wait for, with its events, or -1 when
+ * it waits for a connection or for another stream's snapshot; it holds as long
+ * as nothing else uses the node.  shard_stream_awake: next() looks at the socket
+ * again, because it is ready, or may hide something.
  */
+extern bool shard_stream_idle(ShardStream *stream);
 extern int	shard_stream_socket(ShardStream *stream, int *events);
+extern void shard_stream_awake(ShardStream *stream, bool ready);
 
 /* Its connection is being opened: only shard_stream_wait() minds connect_timeout. */
 extern bool shard_stream_connecting(const ShardStream *stream);
