@@ -66,6 +66,8 @@ struct ShardRejects
 	bool		any_accepted;
 	uint64		first_lineno;	/* the first one of the data */
 	uint64		nfirst_bad;
+	uint64		top_lineno;	/* the first one of them that was reported */
+	char	   *top_message;
 	uint64		nfaults[NFAULTS];
 
 	Tuplesortstate *sort;		/* NULL: rows are only counted */
@@ -225,7 +227,7 @@ classify_fault(int sqlstate)
 }
 
 static void
-raise_all_bad(ShardRejects *rejects, const ShardReject *reject)
+raise_all_bad(const ShardRejects *rejects)
 {
 	const char *hint;
 
@@ -238,7 +240,7 @@ raise_all_bad(ShardRejects *rejects, const ShardReject *reject)
 	ereport(ERROR,
 			(errcode(ERRCODE_BAD_COPY_FILE_FORMAT),
 			 errmsg("the first %d lines were rejected one and all", FIRST_LINES),
-			 errdetail("Line %llu: %s", (unsigned long long) reject->lineno, reject->message),
+			 errdetail("Line %llu: %s", (unsigned long long) rejects->top_lineno, rejects->top_message),
 			 errhint("%s", hint)));
 }
 
@@ -256,10 +258,17 @@ check_first_lines(ShardRejects *rejects, const ShardReject *reject)
 
 	if (rejects->any_accepted || first < rejects->first_lineno || first >= end)
 		return;
+	if (rejects->top_message == NULL || reject->lineno < rejects->top_lineno)
+	{
+		if (rejects->top_message != NULL)
+			pfree(rejects->top_message);
+		rejects->top_message = MemoryContextStrdup(rejects->cxt, reject->message);
+		rejects->top_lineno = reject->lineno;
+	}
 	rejects->nfaults[classify_fault(reject->sqlstate)]++;
 	rejects->nfirst_bad += Min(reject->lineno + 1, end) - first;
 	if (rejects->nfirst_bad >= FIRST_LINES)
-		raise_all_bad(rejects, reject);
+		raise_all_bad(rejects);
 }
 
 static void

@@ -173,13 +173,14 @@ shard_reject_table_open(MemoryContext cxt, const char *name, Relation parent, in
 static void
 insert_batch(ShardRejectTable *table)
 {
-	MemoryContext oldcxt = MemoryContextSwitchTo(table->batch_cxt);
+	MemoryContext oldcxt;
 	Datum		params[NCOLS + 1];
 	int			lbound = 1;
 	int			rc;
 
 	if (table->nrows == 0)
 		return;
+	oldcxt = MemoryContextSwitchTo(table->batch_cxt);
 	params[0] = Int64GetDatum(table->load);
 	for (int i = 0; i < NCOLS; i++)
 	{
