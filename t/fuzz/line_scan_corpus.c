@@ -36,28 +36,43 @@ pick(uint32_t n)
 	return (seed >> 8) % n;
 }
 
-/* Bytes of which one in rarity means something. */
+/*
+ * A file of lines of about line_bytes, where one byte in rarity may mean
+ * something.  What may mean something differs: few files are good for much when
+ * each has a wrong line end in every line.
+ */
 static size_t
-generate(const ShardLineFormat *format, uint32_t rarity, const char *eol, char *file, size_t max_bytes)
+generate(const ShardLineFormat *format, uint32_t rarity, uint32_t line_bytes, const char *eol, char *file, size_t max_bytes)
 {
-	const char	special[] = {format->delim, format->delim, '\\', format->csv ? format->quote : '\\',
-		format->csv ? format->escape : '.', '\n', '\r', '.', '\xc3'};
+	const char	all[] = {format->delim, format->csv ? format->quote : '\\', '\\', format->csv ? format->escape : '.',
+		'\xc3', '.', '\n', '\r'};
+	char		special[sizeof(all)];
+	uint32_t	nspecial = 0;
 	size_t		want = pick((uint32_t) max_bytes - 4);
 	size_t		n = 0;
+	bool		markers = pick(4) == 0;
 
+	for (uint32_t i = 0; i < sizeof(all); i++)
+	{
+		if (i == 0 || pick(i < 4 ? 2 : 6) == 0)
+			special[nspecial++] = all[i];
+	}
 	while (n < want)
 	{
-		uint32_t	what = pick(rarity * 12);
-
-		if (what < sizeof(special))
-			file[n++] = special[what];
-		else if (what < 12)
+		if (pick(line_bytes) == 0)
 		{
 			memcpy(file + n, eol, strlen(eol));
 			n += strlen(eol);
 		}
+		else if (markers && pick(rarity * 4) == 0)
+		{
+			memcpy(file + n, "\n\\.", 3);
+			n += 3;
+		}
+		else if (pick(rarity) == 0)
+			file[n++] = special[pick(nspecial)];
 		else
-			file[n++] = "abcdefghijklmnop"[what % 16];
+			file[n++] = "abcdefghijklmnop"[pick(16)];
 	}
 	return n;
 }
@@ -80,9 +95,11 @@ main(int argc, char **argv)
 
 		for (int n = 0; n < nfiles && good; n++)
 		{
-			static const uint32_t rarities[] = {1, 3, 10, 40, 200};
+			static const uint32_t rarities[] = {1, 2, 4, 15, 100};
+			static const uint32_t lengths[] = {3, 20, 70, 200, 1000};
 			ShardLineEol eol = pick(3) == 0 ? (ShardLineEol) pick(4) : SHARD_EOL_UNKNOWN;
-			size_t		len = generate(format, rarities[pick(5)], eols[pick(3)], file, n % 10 == 0 ? sizeof(file) : 500);
+			size_t		len = generate(format, rarities[pick(5)], lengths[pick(5)], eols[pick(3)], file,
+									   n % 5 == 0 ? sizeof(file) : 500);
 
 			good = oracle_check_all(format, eol, file, len, seed);
 		}
