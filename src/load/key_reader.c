@@ -15,55 +15,28 @@
  *	  takes no other encoding), so a field is a whole number of characters.
  *	- Delimiter, quotes and NULL marker are ASCII (raw_mode.c sees to it), so that
  *	  they may be compared before the input is converted.
- *	- Dates of the form YYYY-MM-DD mean the same under every DateStyle: core takes a
- *	  first number of three or more digits for the year, and the month comes next.
  */
 #include "postgres.h"
 
-#include "access/transam.h"
-#include "catalog/pg_type.h"
 #include "compat.h"
 #include "fmgr.h"
 #include "load/key_reader.h"
+#include "load/key_value.h"
 #include "load/line_probe.h"
 #include "mb/pg_wchar.h"
-#include "utils/builtins.h"
-#include "utils/date.h"
-#include "utils/datetime.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/partcache.h"
 #include "utils/rel.h"
-#include "utils/timestamp.h"
-#include "utils/uuid.h"
-
-/* Digits that cannot overflow. */
-#define INT4_SAFE_DIGITS 9
-#define INT8_SAFE_DIGITS 18
-
-#define UUID_TEXT_BYTES 36
-
-typedef enum KeyKind
-{
-	KEY_INT2,
-	KEY_INT4,
-	KEY_INT8,
-	KEY_TEXT,					/* text, varchar */
-	KEY_BPCHAR,
-	KEY_UUID,
-	KEY_DATE,
-	KEY_TIMESTAMP,				/* without time zone */
-	KEY_OTHER
-} KeyKind;
 
 typedef struct KeyColumn
 {
-	KeyKind		kind;
+	ShardKeyKind kind;
 	int			slot;			/* into ShardLine.fields */
 	bool		force_null;
 	bool		force_notnull;
 	bool		knows_clock;	/* date/time type: "now" is a value */
-	bool		never_raises;	/* input function reports errors softly */
+	bool		never_raises;	/* input function reports errors softly, or has none */
+	ShardKeyTextCheck is_safe;	/* 15: text that the input function surely takes; NULL: none */
 	int32		typmod;
 	FmgrInfo   *input;
 	Oid			typioparam;
@@ -95,105 +68,6 @@ struct ShardKeyReader
 
 /* ---------- set-up ---------- */
 
-static KeyKind
-kind_of(Oid type)
-{
-	switch (type)
-	{
-		case INT2OID:
-			return KEY_INT2;
-		case INT4OID:
-			return KEY_INT4;
-		case INT8OID:
-			return KEY_INT8;
-		case TEXTOID:
-		case VARCHAROID:
-			return KEY_TEXT;
-		case BPCHAROID:
-			return KEY_BPCHAR;
-		case UUIDOID:
-			return KEY_UUID;
-		case DATEOID:
-			return KEY_DATE;
-		case TIMESTAMPOID:
-			return KEY_TIMESTAMP;
-		default:
-			return KEY_OTHER;
-	}
-}
-
-/* True when type or something it is made of has values that depend on the clock. */
-static bool
-knows_clock(Oid type)
-{
-	Oid			element;
-
-	type = getBaseType(type);
-	switch (type)
-	{
-		case DATEOID:
-		case TIMEOID:
-		case TIMETZOID:
-		case TIMESTAMPOID:
-		case TIMESTAMPTZOID:
-			return true;
-		default:
-			break;
-	}
-	element = get_element_type(type);
-	if (!OidIsValid(element))
-		element = get_range_subtype(type);
-	if (OidIsValid(element))
-		return knows_clock(element);
-
-	/* composites and multiranges: rare enough to look at their text */
-	return type_is_rowtype(type) || type_is_multirange(type);
-}
-
-/*
- * Types whose input functions never raise when they are given a place for
- * errors.  Domains and composed types call what users wrote.
- */
-static bool
-never_raises(Oid type)
-{
-	if (!SHARD_SOFT_INPUT)
-		return false;
-	switch (type)
-	{
-		case BOOLOID:
-		case CHAROID:
-		case NAMEOID:
-		case INT2OID:
-		case INT4OID:
-		case INT8OID:
-		case OIDOID:
-		case FLOAT4OID:
-		case FLOAT8OID:
-		case NUMERICOID:
-		case TEXTOID:
-		case VARCHAROID:
-		case BPCHAROID:
-		case BYTEAOID:
-		case UUIDOID:
-		case DATEOID:
-		case TIMEOID:
-		case TIMETZOID:
-		case TIMESTAMPOID:
-		case TIMESTAMPTZOID:
-		case INTERVALOID:
-		case INETOID:
-		case CIDROID:
-		case MACADDROID:
-		case MACADDR8OID:
-		case BITOID:
-		case VARBITOID:
-			return true;
-		default:
-			return false;
-	}
-}
-
 /* 0-based position of attno among the columns of the input. */
 static int
 field_number(CopyFromState cstate, AttrNumber attno)
@@ -216,18 +90,19 @@ init_column(KeyColumn *column, CopyFromState cstate, AttrNumber attno)
 	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(cstate->rel), attno - 1);
 	int			m = attno - 1;
 
-	column->kind = kind_of(att->atttypid);
+	column->kind = shard_key_value_kind(att->atttypid);
 	column->typmod = att->atttypmod;
 	column->input = &cstate->in_functions[m];
 	column->typioparam = cstate->typioparams[m];
 	column->force_null = cstate->opts.force_null_flags[m];
 	column->force_notnull = cstate->opts.force_notnull_flags[m];
-	column->knows_clock = knows_clock(att->atttypid);
-	column->never_raises = never_raises(att->atttypid);
+	column->knows_clock = shard_key_value_knows_clock(att->atttypid);
+	column->never_raises = shard_key_value_never_raises(att->atttypid);
+	column->is_safe = shard_key_value_safe_text(att->atttypid, att->atttypmod);
 
 	/* fractions of seconds get rounded */
-	if (column->kind == KEY_TIMESTAMP && column->typmod >= 0 && column->typmod < MAX_TIMESTAMP_PRECISION)
-		column->kind = KEY_OTHER;
+	if (column->kind == SHARD_KEY_TIMESTAMP && column->typmod >= 0 && column->typmod < MAX_TIMESTAMP_PRECISION)
+		column->kind = SHARD_KEY_OTHER;
 }
 
 /* Tells the scanner which fields are wanted, and each key which of them it is. */
@@ -278,166 +153,6 @@ shard_key_reader_create(MemoryContext cxt, CopyFromState cstate, ShardLineFormat
 	assign_slots(reader, key, format);
 	MemoryContextSwitchTo(oldcxt);
 	return reader;
-}
-
-/* ---------- plain forms ---------- */
-
-/*
- * [-]digits, at most max_digits of them.  Everything else that is an integer,
- * and what is none, is the input function's.
- */
-static inline bool
-read_digits(const char *p, size_t nbytes, size_t max_digits, int64 *result)
-{
-	const char *end = p + nbytes;
-	bool		negative = nbytes > 0 && *p == '-';
-	int64		value = 0;
-
-	p += negative;
-	if (p == end || end - p > max_digits)
-		return false;
-	for (; p < end; p++)
-	{
-		unsigned	digit = (unsigned char) *p - '0';
-
-		if (digit > 9)
-			return false;
-		value = value * 10 + digit;
-	}
-	*result = negative ? -value : value;
-	return true;
-}
-
-static inline bool
-read_integer(const char *p, size_t nbytes, KeyKind kind, Datum *value)
-{
-	int64		number;
-
-	if (!read_digits(p, nbytes, kind == KEY_INT8 ? INT8_SAFE_DIGITS : INT4_SAFE_DIGITS, &number))
-		return false;
-	switch (kind)
-	{
-		case KEY_INT2:
-			*value = Int16GetDatum((int16) number);
-			return number >= PG_INT16_MIN && number <= PG_INT16_MAX;
-		case KEY_INT4:
-			*value = Int32GetDatum((int32) number);
-			return true;
-		default:
-			*value = Int64GetDatum(number);
-			return true;
-	}
-}
-
-/* A number of exactly ndigits digits; -1 when it is none. */
-static int
-fixed_number(const char *p, int ndigits)
-{
-	int			value = 0;
-
-	for (int i = 0; i < ndigits; i++)
-	{
-		unsigned	digit = (unsigned char) p[i] - '0';
-
-		if (digit > 9)
-			return -1;
-		value = value * 10 + digit;
-	}
-	return value;
-}
-
-/* YYYY-MM-DD, ten bytes at p. */
-static bool
-read_date(const char *p, DateADT *date)
-{
-	int			year = fixed_number(p, 4);
-	int			month = fixed_number(p + 5, 2);
-	int			day = fixed_number(p + 8, 2);
-
-	if (p[4] != '-' || p[7] != '-' || year < 1 || month < 1 || month > 12 ||
-		day < 1 || day > day_tab[isleap(year)][month - 1])
-		return false;
-	*date = date2j(year, month, day) - POSTGRES_EPOCH_JDATE;
-	return true;
-}
-
-/* HH:MM:SS[.ffffff], microseconds since midnight. */
-static bool
-read_time(const char *p, size_t nbytes, int64 *usecs)
-{
-	int			hour;
-	int			minute;
-	int			second;
-	int			fraction = 0;
-
-	if (nbytes < 8 || p[2] != ':' || p[5] != ':')
-		return false;
-	hour = fixed_number(p, 2);
-	minute = fixed_number(p + 3, 2);
-	second = fixed_number(p + 6, 2);
-	if (hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 59)
-		return false;
-	if (nbytes > 8)
-	{
-		int			ndigits = (int) Min(nbytes - 9, 7);
-
-		if (p[8] != '.' || ndigits < 1 || ndigits > 6)
-			return false;
-		fraction = fixed_number(p + 9, ndigits);
-		if (fraction < 0)
-			return false;
-		for (; ndigits < 6; ndigits++)
-			fraction *= 10;
-	}
-	*usecs = ((hour * INT64CONST(60) + minute) * 60 + second) * USECS_PER_SEC + fraction;
-	return true;
-}
-
-/* YYYY-MM-DD or YYYY-MM-DD HH:MM:SS[.ffffff] */
-static bool
-read_timestamp(const char *p, size_t nbytes, Timestamp *timestamp)
-{
-	DateADT		date;
-	int64		usecs = 0;
-
-	if (nbytes < 10 || !read_date(p, &date))
-		return false;
-	if (nbytes > 10 && (p[10] != ' ' || !read_time(p + 11, nbytes - 11, &usecs)))
-		return false;
-	*timestamp = date * USECS_PER_DAY + usecs;
-	return true;
-}
-
-static int
-hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* 8-4-4-4-12 digits. */
-static bool
-read_uuid(const char *p, size_t nbytes, pg_uuid_t *uuid)
-{
-	if (nbytes != UUID_TEXT_BYTES)
-		return false;
-	for (int i = 0; i < UUID_LEN; i++)
-	{
-		int			high;
-		int			low;
-
-		if ((i == 4 || i == 6 || i == 8 || i == 10) && *p++ != '-')
-			return false;
-		high = hex_digit(p[0]);
-		low = hex_digit(p[1]);
-		if (high < 0 || low < 0)
-			return false;
-		uuid->data[i] = (unsigned char) (high << 4 | low);
-		p += 2;
-	}
-	return true;
 }
 
 /* ---------- text ---------- */
@@ -492,7 +207,7 @@ make_text(ShardKeyReader *reader, KeyColumn *column, const char *p, size_t nbyte
 
 		if (nbytes > limit)
 			return false;
-		if (column->kind == KEY_BPCHAR)
+		if (column->kind == SHARD_KEY_BPCHAR)
 		{
 			if (nbytes < limit && !is_ascii(p, nbytes))
 				return false;
@@ -506,31 +221,17 @@ make_text(ShardKeyReader *reader, KeyColumn *column, const char *p, size_t nbyte
 	return true;
 }
 
-/* now, today, tomorrow or yesterday somewhere in the text. */
+/*
+ * The input function's value of text (NULL for a NULL).  Never raises: an error
+ * must be that of the first column that has one, which may be none of the key's.
+ */
 static bool
-has_clock_word(const char *text)
-{
-	static const char *const words[] = {"now", "today", "tomorrow", "yesterday"};
-
-	for (; *text; text++)
-	{
-		for (int i = 0; i < lengthof(words); i++)
-		{
-			if (pg_strncasecmp(text, words[i], strlen(words[i])) == 0)
-				return true;
-		}
-	}
-	return false;
-}
-
-/* text: NULL for a NULL. */
-static bool
-call_input(ShardKeyReader *reader, KeyColumn *column, char *text, bool may_raise, Datum *value)
+call_input(ShardKeyReader *reader, KeyColumn *column, char *text, Datum *value)
 {
 	MemoryContext oldcxt;
 	bool		ok = true;
 
-	if (!may_raise && !column->never_raises)
+	if (!column->never_raises && (column->is_safe == NULL || text == NULL || !column->is_safe(text)))
 		return false;
 	reader->row_cxt_used = true;
 	oldcxt = MemoryContextSwitchTo(reader->row_cxt);
@@ -548,7 +249,7 @@ call_input(ShardKeyReader *reader, KeyColumn *column, char *text, bool may_raise
  */
 static bool
 convert_text(ShardKeyReader *reader, KeyColumn *column, const char *p, size_t nbytes,
-			 bool may_raise, bool *clock_word, Datum *value)
+			 bool *clock_word, Datum *value)
 {
 	StringInfo	text = &reader->unescaped;
 	Timestamp	timestamp;
@@ -556,37 +257,37 @@ convert_text(ShardKeyReader *reader, KeyColumn *column, const char *p, size_t nb
 
 	switch (column->kind)
 	{
-		case KEY_INT2:
-		case KEY_INT4:
-		case KEY_INT8:
-			if (read_integer(p, nbytes, column->kind, value))
+		case SHARD_KEY_INT2:
+		case SHARD_KEY_INT4:
+		case SHARD_KEY_INT8:
+			if (shard_key_value_integer(p, nbytes, column->kind, value))
 				return true;
 			break;
-		case KEY_TEXT:
-		case KEY_BPCHAR:
+		case SHARD_KEY_TEXT:
+		case SHARD_KEY_BPCHAR:
 			if (make_text(reader, column, p, nbytes, value))
 				return true;
 			break;
-		case KEY_UUID:
+		case SHARD_KEY_UUID:
 			*value = UUIDPGetDatum(&column->uuid);
-			if (read_uuid(p, nbytes, &column->uuid))
+			if (shard_key_value_uuid(p, nbytes, &column->uuid))
 				return true;
 			break;
-		case KEY_DATE:
-			if (nbytes == 10 && read_date(p, &date))
+		case SHARD_KEY_DATE:
+			if (nbytes == 10 && shard_key_value_date(p, &date))
 			{
 				*value = DateADTGetDatum(date);
 				return true;
 			}
 			break;
-		case KEY_TIMESTAMP:
-			if (read_timestamp(p, nbytes, &timestamp))
+		case SHARD_KEY_TIMESTAMP:
+			if (shard_key_value_timestamp(p, nbytes, &timestamp))
 			{
 				*value = TimestampGetDatum(timestamp);
 				return true;
 			}
 			break;
-		case KEY_OTHER:
+		case SHARD_KEY_OTHER:
 			break;
 	}
 
@@ -595,12 +296,12 @@ convert_text(ShardKeyReader *reader, KeyColumn *column, const char *p, size_t nb
 		resetStringInfo(text);
 		appendBinaryStringInfo(text, p, (int) nbytes);
 	}
-	if (column->knows_clock && has_clock_word(text->data))
+	if (column->knows_clock && shard_key_value_has_clock_word(text->data))
 	{
 		*clock_word = true;
 		return false;
 	}
-	return call_input(reader, column, text->data, may_raise, value);
+	return call_input(reader, column, text->data, value);
 }
 
 /* ---------- fields ---------- */
@@ -673,7 +374,7 @@ read_code(const char **p, const char *end, int base, int max_digits)
 
 	for (int i = 0; i < max_digits && *p < end; i++)
 	{
-		int			digit = hex_digit(**p);
+		int			digit = shard_key_value_hex_digit(**p);
 
 		if (digit < 0 || digit >= base)
 			break;
@@ -727,7 +428,7 @@ unescape(ShardKeyReader *reader, const char *p, const char *end)
 					c = '\v';
 					break;
 				case 'x':
-					if (p < end && hex_digit(*p) >= 0)
+					if (p < end && shard_key_value_hex_digit(*p) >= 0)
 					{
 						c = read_code(&p, end, 16, 2);
 						verify |= c == '\0' || IS_HIGHBIT_SET(c);
@@ -757,7 +458,7 @@ is_null_marker(const ShardKeyReader *reader, const char *p, size_t nbytes)
 }
 
 static bool
-set_null(ShardKeyReader *reader, int keyno, bool may_raise)
+set_null(ShardKeyReader *reader, int keyno)
 {
 	KeyColumn  *column = &reader->columns[keyno];
 
@@ -767,13 +468,13 @@ set_null(ShardKeyReader *reader, int keyno, bool may_raise)
 	/* a domain may refuse it */
 	if (column->input->fn_strict)
 		return true;
-	return call_input(reader, column, NULL, may_raise, &reader->values[keyno]);
+	return call_input(reader, column, NULL, &reader->values[keyno]);
 }
 
 /* Key keyno of a field that is not simply a plain number. */
 static bool
 read_field(ShardKeyReader *reader, int keyno, const char *p, size_t nbytes, bool plain,
-		   bool may_raise, bool *clock_word)
+		   bool *clock_word)
 {
 	KeyColumn  *column = &reader->columns[keyno];
 	Datum	   *value = &reader->values[keyno];
@@ -782,9 +483,9 @@ read_field(ShardKeyReader *reader, int keyno, const char *p, size_t nbytes, bool
 	if ((plain || !reader->csv) && is_null_marker(reader, p, nbytes))
 	{
 		if (!column->force_notnull)
-			return set_null(reader, keyno, may_raise);
+			return set_null(reader, keyno);
 		return convert_text(reader, column, reader->null_print, reader->null_bytes,
-							may_raise, clock_word, value);
+							clock_word, value);
 	}
 	if (!convert_encoding(reader, &p, &nbytes))
 		return false;
@@ -797,9 +498,9 @@ read_field(ShardKeyReader *reader, int keyno, const char *p, size_t nbytes, bool
 		p = reader->unescaped.data;
 		nbytes = reader->unescaped.len;
 		if (column->force_null && is_null_marker(reader, p, nbytes))
-			return set_null(reader, keyno, may_raise);
+			return set_null(reader, keyno);
 	}
-	return convert_text(reader, column, p, nbytes, may_raise, clock_word, value);
+	return convert_text(reader, column, p, nbytes, clock_word, value);
 }
 
 bool
@@ -819,14 +520,14 @@ shard_key_reader_read(ShardKeyReader *reader, const char *bytes, const ShardLine
 		const ShardLineField *field = &line->fields[column->slot];
 		const char *p = bytes + field->start;
 
-		if (likely(column->kind <= KEY_INT8 && field->plain &&
+		if (likely(column->kind <= SHARD_KEY_INT8 && field->plain &&
 				   !is_null_marker(reader, p, field->nbytes) &&
-				   read_integer(p, field->nbytes, column->kind, &reader->values[i])))
+				   shard_key_value_integer(p, field->nbytes, column->kind, &reader->values[i])))
 		{
 			reader->isnull[i] = false;
 			continue;
 		}
-		if (!read_field(reader, i, p, field->nbytes, field->plain, may_raise, clock_word))
+		if (!read_field(reader, i, p, field->nbytes, field->plain, clock_word))
 			return false;
 	}
 	return true;

@@ -27,9 +27,10 @@ extern ShardKeyReader *shard_key_reader_create(MemoryContext cxt, CopyFromState 
  * plain form; all else by the type's input function.
  * Returns false when the line is not plain: a value that cannot be converted, a
  * special date/time word, invalid encoding; only core's parser can tell what
- * it is.  Input functions that could raise (all of them on 15, those of other than
- * built-in types later) are called with may_raise only, and raise then without a
- * context; without it the result is false.
+ * it is.  Nothing is raised for what is wrong with a value, as a column before
+ * it may have an error, too, which comes first: so input functions are called only if
+ * they surely do not raise; false says otherwise, and core's parser has to look.
+ * (may_raise changes nothing.)
  * *clock_word is set when a value is one that depends on the clock (now, today...),
  * so that a node would read another one: such a line must not be forwarded.
  * Memory: values live until the next call.

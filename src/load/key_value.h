@@ -1,0 +1,113 @@
+/*
+ * key_value.h
+ *	  Values of shard keys from the usual, plain forms of their texts.
+ *
+ * What is read here has exactly the value that the type's input function gives;
+ * false says no more than that the text is not of that form.
+ */
+#ifndef SHARDFDW_KEY_VALUE_H
+#define SHARDFDW_KEY_VALUE_H
+
+#include "postgres.h"
+
+#include "utils/date.h"
+#include "utils/timestamp.h"
+#include "utils/uuid.h"
+
+/* Digits that cannot overflow. */
+#define SHARD_INT4_SAFE_DIGITS 9
+#define SHARD_INT8_SAFE_DIGITS 18
+
+typedef enum ShardKeyKind
+{
+	SHARD_KEY_INT2,
+	SHARD_KEY_INT4,
+	SHARD_KEY_INT8,
+	SHARD_KEY_TEXT,					/* text, varchar */
+	SHARD_KEY_BPCHAR,
+	SHARD_KEY_UUID,
+	SHARD_KEY_DATE,
+	SHARD_KEY_TIMESTAMP,				/* without time zone */
+	SHARD_KEY_OTHER
+} ShardKeyKind;
+
+/* True for a text that an input function surely takes. */
+typedef bool (*ShardKeyTextCheck) (const char *text);
+
+extern ShardKeyKind shard_key_value_kind(Oid type);
+
+/* True when type or something it is made of has values that depend on the clock. */
+extern bool shard_key_value_knows_clock(Oid type);
+
+/* now, today, tomorrow or yesterday somewhere in the text. */
+extern bool shard_key_value_has_clock_word(const char *text);
+
+/*
+ * Types whose input functions never raise, or not when they are given a place
+ * for errors.  Domains and composed types call what users wrote.
+ */
+extern bool shard_key_value_never_raises(Oid type);
+
+/* For other types that are likely keys: a check for texts without an error; NULL: there is none. */
+extern ShardKeyTextCheck shard_key_value_safe_text(Oid type, int32 typmod);
+
+/* YYYY-MM-DD, ten bytes at p. */
+extern bool shard_key_value_date(const char *p, DateADT *date);
+
+/* YYYY-MM-DD or YYYY-MM-DD HH:MM:SS[.ffffff] */
+extern bool shard_key_value_timestamp(const char *p, size_t nbytes, Timestamp *timestamp);
+
+/* 8-4-4-4-12 hexadecimal digits. */
+extern bool shard_key_value_uuid(const char *p, size_t nbytes, pg_uuid_t *uuid);
+
+/* Value of a hexadecimal digit, -1 when it is none. */
+extern int	shard_key_value_hex_digit(char c);
+
+/*
+ * [-]digits, at most max_digits of them.  Everything else that is an integer,
+ * and what is none, is the input function's.
+ */
+static inline bool
+shard_key_value_digits(const char *p, size_t nbytes, size_t max_digits, int64 *result)
+{
+	const char *end = p + nbytes;
+	bool		negative = nbytes > 0 && *p == '-';
+	int64		value = 0;
+
+	p += negative;
+	if (p == end || end - p > max_digits)
+		return false;
+	for (; p < end; p++)
+	{
+		unsigned	digit = (unsigned char) *p - '0';
+
+		if (digit > 9)
+			return false;
+		value = value * 10 + digit;
+	}
+	*result = negative ? -value : value;
+	return true;
+}
+
+static inline bool
+shard_key_value_integer(const char *p, size_t nbytes, ShardKeyKind kind, Datum *value)
+{
+	int64		number;
+
+	if (!shard_key_value_digits(p, nbytes, kind == SHARD_KEY_INT8 ? SHARD_INT8_SAFE_DIGITS : SHARD_INT4_SAFE_DIGITS, &number))
+		return false;
+	switch (kind)
+	{
+		case SHARD_KEY_INT2:
+			*value = Int16GetDatum((int16) number);
+			return number >= PG_INT16_MIN && number <= PG_INT16_MAX;
+		case SHARD_KEY_INT4:
+			*value = Int32GetDatum((int32) number);
+			return true;
+		default:
+			*value = Int64GetDatum(number);
+			return true;
+	}
+}
+
+#endif
