@@ -59,6 +59,7 @@ static const struct
 }			session_settings[] = {
 	{"search_path", "pg_catalog"},
 	{"TimeZone", NULL},
+	{"timezone_abbreviations", NULL},
 	{"DateStyle", NULL},
 	{"IntervalStyle", NULL},
 	{"extra_float_digits", NULL},
