@@ -19,6 +19,7 @@
 
 #include "catalog/pg_type.h"
 #include "compat.h"
+#include "deparse/remote_table.h"
 #include "load/copy_to_sql.h"
 #include "mb/pg_wchar.h"
 #include "nodes/value.h"
@@ -58,6 +59,18 @@ static bool
 is_same_binary(Oid type)
 {
 	return shard_type_io_binary_input(type);
+}
+
+/* Has some column on a node a type whose binary form is another one? */
+static bool
+types_differ(const ShardCopyTo *copy)
+{
+	const ShardMap *map = copy->map;
+
+	for (int i = 0; i < map->nshards; i++)
+		if (!shard_remote_table_same_types(map->shards[i].relid, map->shards[i].serverid, copy->userid))
+			return true;
+	return false;
 }
 
 /* NULL when all nodes' databases have the encoding of this one. */
@@ -107,6 +120,8 @@ shard_copy_to_sql_obstacle(const ShardCopyTo *copy)
 			return psprintf("nodes might write type %s of column \"%s\" in another way",
 							format_type_be(att->atttypid), NameStr(att->attname));
 	}
+	if (binary && types_differ(copy))
+		return "a column has another type on a node";
 	/* binary values hold text in the client's encoding, whatever ENCODING says */
 	if (binary && pg_get_client_encoding() != GetDatabaseEncoding())
 		return "text has to be converted to the client's encoding";
@@ -118,15 +133,14 @@ shard_copy_to_sql_obstacle(const ShardCopyTo *copy)
 /* ---------- the statement ---------- */
 
 /*
- * The type that a column is to have on the node, or NULL where any will do.  Any
- * text is text; but in binary a field that is none would be taken for it.
+ * The type that a column is to have on the node, or NULL where any will do: any
+ * text is text.
  */
 static const char *
-cast_of(const ShardCopyTo *copy, Oid type)
+cast_of(Oid type)
 {
 	type = getBaseType(type);
-	if (!shard_copy_is_binary(&copy->opts) &&
-		(type == TEXTOID || type == VARCHAROID || type == BPCHAROID || type == NAMEOID))
+	if (type == TEXTOID || type == VARCHAROID || type == BPCHAROID || type == NAMEOID)
 		return NULL;
 	return format_type_extended(type, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
 }
@@ -141,7 +155,7 @@ append_select(const ShardCopyTo *copy, int shardno, StringInfo buf)
 	{
 		Form_pg_attribute att = TupleDescAttr(copy->desc, lfirst_int(lc) - 1);
 		const char *name = quote_identifier(NameStr(att->attname));
-		const char *cast = cast_of(copy, att->atttypid);
+		const char *cast = cast_of(att->atttypid);
 
 		if (cast)
 			appendStringInfo(buf, "%s(shard.%s)::%s AS %s", separator, name, cast, name);
