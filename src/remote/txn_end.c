@@ -27,8 +27,16 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-/* All of an abort's waiting for nodes, in ms. */
-#define ABORT_TIMEOUT_MS 10000
+/*
+ * How long an abort waits for nodes, in ms.  The end of a whole transaction can
+ * be left to a node that finds its connection closed, so the user, who may have
+ * pressed Ctrl-C because of that node, does not wait long.  A savepoint is lost
+ * with its connection.  Behind a node that took all of the time the others
+ * still get some.
+ */
+#define ABORT_TIMEOUT_MS 3000
+#define ABORT_SUB_TIMEOUT_MS 10000
+#define ABORT_LEAST_MS 1000
 
 typedef struct ShardConnList
 {
@@ -286,7 +294,7 @@ end_of_xact(void)
 static int
 left_ms(TimestampTz deadline)
 {
-	return Max(100, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline));
+	return Max(ABORT_LEAST_MS, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline));
 }
 
 /* What runs on conn does not end: closing the connection makes the node roll back. */
@@ -334,6 +342,10 @@ abort_all(void)
 	ShardBroadcast *items = palloc0(Max(all.nconns, 1) * sizeof(ShardBroadcast));
 	int			nitems = 0;
 
+	/* all loads are told to fail before the first one is waited for */
+	for (int i = 0; i < all.nconns; i++)
+		if (all.conns[i]->holder && all.conns[i]->prepared_gid == NULL)
+			shard_connection_release(all.conns[i]);
 	for (int i = 0; i < all.nconns; i++)
 	{
 		ShardConn  *conn = all.conns[i];
@@ -411,7 +423,7 @@ wrote_only_below(ShardConn *conn, int level)
 static void
 abort_sub(int level)
 {
-	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ABORT_TIMEOUT_MS);
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ABORT_SUB_TIMEOUT_MS);
 	ShardConnList all = all_conns();
 	ShardBroadcast *items = palloc0(Max(all.nconns, 1) * sizeof(ShardBroadcast));
 	int			nitems = 0;
