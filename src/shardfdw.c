@@ -7,6 +7,7 @@
 #include "catalog/shard_map.h"
 #include "fmgr.h"
 #include "guc.h"
+#include "load/copy_hook.h"
 #include "planner/fdw_planner.h"
 #include "remote/pool.h"
 #include "remote/txn.h"
@@ -23,4 +24,5 @@ _PG_init(void)
 	shard_pool_init();
 	shard_txn_init();
 	shard_hooks_init();
+	shard_copy_hook_init();
 }

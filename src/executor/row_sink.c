@@ -27,6 +27,7 @@
 #include "executor/row_sink.h"
 #include "foreign/fdwapi.h"
 #include "lib/ilist.h"
+#include "remote/copy_context.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -42,6 +43,7 @@ struct ShardRowSink
 	/* COPY FROM only */
 	bool		from_copy;
 	CopyFromState cstate;		/* NULL: not known */
+	const ShardCopyContext *load;	/* what the load wants that has called CopyFrom(); NULL: none */
 	uint64		bad_lineno;		/* line a node complained about; 0 = not known */
 	const char *bad_place;		/* what it said of the place in the line */
 	ErrorContextCallback context;
@@ -49,6 +51,7 @@ struct ShardRowSink
 
 struct ShardRowTarget
 {
+	ShardRowSink *sink;
 	ShardCopyTarget *stream;
 	ShardEncoder *encoder;
 	const uint64 *lineno;		/* line that is being read; never NULL */
@@ -163,8 +166,23 @@ shard_row_sink_release(ShardRowSink *sink)
 	Assert(sink->nusers > 0);
 	if (--sink->nusers > 0 || set == NULL)
 		return;
+	if (sink->load)
+	{
+		shard_copy_set_flush(set);
+		sink->load->closing(sink->load->arg);
+	}
 	sink->set = NULL;
 	shard_copy_set_finish(set);
+}
+
+/* Within CopyFrom(), the load that has called it may want more of the streams. */
+static void
+open_set(ShardRowSink *sink)
+{
+	sink->set = shard_copy_set_create(sink->estate->es_query_cxt,
+									  sink->from_copy ? name_bad_line : NULL, sink);
+	if (sink->cstate)
+		sink->load = shard_copy_context_get(sink->cstate);
 }
 
 ShardRowTarget *
@@ -177,15 +195,14 @@ shard_row_sink_open(ShardRowSink *sink, Relation rel, Oid userid, List *attnos)
 	int			natts = 0;
 	Oid			serverid = GetForeignServerIdByRelId(relid);
 	const char *label;
+	const char *copy_sql;
 	bool		binary;
 	ListCell   *lc;
 
 	if (sink->from_copy && sink->cstate == NULL)
 		find_copy_state(sink);
 	if (sink->set == NULL)
-		sink->set = shard_copy_set_create(sink->estate->es_query_cxt,
-										  sink->from_copy ? name_bad_line : NULL, sink);
-
+		open_set(sink);
 	foreach(lc, attnos)
 		attno_array[natts++] = (AttrNumber) lfirst_int(lc);
 	target->encoder = shard_encode_create(RelationGetDescr(rel), attno_array, natts);
@@ -196,9 +213,11 @@ shard_row_sink_open(ShardRowSink *sink, Relation rel, Oid userid, List *attnos)
 
 	label = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
 									   RelationGetRelationName(rel));
-	target->stream = shard_copy_target_open(sink->set, serverid, userid,
-											shard_dml_copy(relid, attnos, binary),
-											binary, label);
+	copy_sql = shard_dml_copy(relid, attnos, binary);
+	target->sink = sink;
+	target->stream = shard_copy_target_open(sink->set, serverid, userid, copy_sql, binary, label);
+	if (sink->load)
+		sink->load->opened(sink->load->arg, target->stream);
 	target->lineno = sink->cstate ? &sink->cstate->cur_lineno : &no_lineno;
 
 	MemoryContextSwitchTo(oldcxt);
@@ -216,5 +235,13 @@ shard_row_sink_put(ShardRowTarget *target, EState *estate, TupleTableSlot *slot)
 	shard_encode_row(target->encoder, slot, buf);
 	MemoryContextSwitchTo(oldcxt);
 
-	shard_copy_target_put(target->stream, *target->lineno);
+	if (target->sink->load && target->sink->load->source)
+	{
+		size_t		nbytes;
+		const char *source = target->sink->load->source(target->sink->load->arg, &nbytes);
+
+		shard_copy_target_put_row(target->stream, *target->lineno, 1, source, nbytes);
+	}
+	else
+		shard_copy_target_put(target->stream, *target->lineno);
 }

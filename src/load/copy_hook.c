@@ -1,0 +1,194 @@
+/*
+ * copy_hook.c
+ *	  Takes over COPY of sharded tables.
+ *
+ * What core's DoCopy() does before it reads or writes is done here, in its order,
+ * since nothing of it can be called by itself: rights on files and programs, on
+ * the table and its columns, row security, the WHERE clause.  COPY of anything
+ * but a sharded table goes on to core.
+ */
+#include "postgres.h"
+
+#include "access/sysattr.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_authid.h"
+#include "catalog/shard_map.h"
+#include "commands/copy.h"
+#include "compat.h"
+#include "load/copy_hook.h"
+#include "load/copy_load.h"
+#include "load/copy_option.h"
+#include "load/copy_to.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "optimizer/optimizer.h"
+#include "parser/parse_coerce.h"
+#include "parser/parse_collate.h"
+#include "parser/parse_expr.h"
+#include "parser/parse_relation.h"
+#include "tcop/utility.h"
+#include "utils/acl.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/rls.h"
+
+static ProcessUtility_hook_type prev_process_utility = NULL;
+
+/*
+ * The sharded table of stmt, locked as core would lock it; InvalidOid when stmt
+ * is none of ours.
+ */
+static Oid
+sharded_relation(const CopyStmt *stmt)
+{
+	Oid			relid;
+
+	if (stmt->relation == NULL)
+		return InvalidOid;
+	relid = RangeVarGetRelid(stmt->relation, stmt->is_from ? RowExclusiveLock : AccessShareLock, true);
+	if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE ||
+		shard_map_get(relid) == NULL)
+		return InvalidOid;
+	return relid;
+}
+
+static void
+check_file_rights(const CopyStmt *stmt)
+{
+	if (stmt->filename == NULL)
+		return;
+	if (stmt->is_program && !has_privs_of_role(GetUserId(), ROLE_PG_EXECUTE_SERVER_PROGRAM))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 SHARD_COPY_DENIED("pg_execute_server_program", "COPY to or from an external program"),
+				 errhint("Anyone can COPY to stdout or from stdin. "
+						 "psql's \\copy command also works for anyone.")));
+	if (!stmt->is_program && !has_privs_of_role(GetUserId(), ROLE_PG_READ_SERVER_FILES))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 SHARD_COPY_DENIED("pg_read_server_files", "COPY from a file"),
+				 errhint("Anyone can COPY to stdout or from stdin. "
+						 "psql's \\copy command also works for anyone.")));
+}
+
+/* INSERT on the columns that are read. */
+static void
+check_table_rights(ParseState *pstate, const CopyStmt *stmt, Relation rel,
+				   ParseNamespaceItem *nsitem)
+{
+	List	   *attnos = CopyGetAttnums(RelationGetDescr(rel), rel, stmt->attlist);
+	ListCell   *lc;
+
+	SHARD_PERM_INFO(nsitem)->requiredPerms = ACL_INSERT;
+	foreach(lc, attnos)
+		SHARD_PERM_INFO(nsitem)->insertedCols =
+			bms_add_member(SHARD_PERM_INFO(nsitem)->insertedCols,
+						   lfirst_int(lc) - FirstLowInvalidHeapAttributeNumber);
+	shard_check_permissions(pstate);
+
+	if (check_enable_rls(RelationGetRelid(rel), InvalidOid, false) == RLS_ENABLED)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("COPY FROM not supported with row-level security"),
+				 errhint("Use INSERT statements instead.")));
+}
+
+/* The condition of COPY ... WHERE as CopyFrom() wants it: an implicit-AND list. */
+static Node *
+transform_where(ParseState *pstate, const CopyStmt *stmt, Relation rel, ParseNamespaceItem *nsitem)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	Bitmapset  *attrs = NULL;
+	bool		whole_row;
+	Node	   *where;
+
+	if (stmt->whereClause == NULL)
+		return NULL;
+	addNSItemToQuery(pstate, nsitem, false, true, true);
+	where = transformExpr(pstate, stmt->whereClause, EXPR_KIND_COPY_WHERE);
+	where = coerce_to_boolean(pstate, where, "WHERE");
+	assign_expr_collations(pstate, where);
+
+	/* generated columns have no value yet when it is evaluated */
+	pull_varattnos(where, 1, &attrs);
+	whole_row = bms_is_member(0 - FirstLowInvalidHeapAttributeNumber, attrs);
+	for (int i = 0; i < desc->natts; i++)
+		if (TupleDescAttr(desc, i)->attgenerated && !TupleDescAttr(desc, i)->attisdropped &&
+			(whole_row || bms_is_member(i + 1 - FirstLowInvalidHeapAttributeNumber, attrs)))
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_COLUMN_REFERENCE),
+					 errmsg("generated columns are not supported in COPY FROM WHERE conditions"),
+					 errdetail("Column \"%s\" is a generated column.",
+							   NameStr(TupleDescAttr(desc, i)->attname))));
+
+	where = eval_const_expressions(NULL, where);
+	where = (Node *) canonicalize_qual((Expr *) where, false);
+	return (Node *) make_ands_implicit((Expr *) where);
+}
+
+static uint64
+copy_from(ParseState *pstate, const CopyStmt *stmt, Oid relid,
+		  ProcessUtilityContext context, CommandDest dest)
+{
+	Relation	rel;
+	ParseNamespaceItem *nsitem;
+	ShardCopyOptions options;
+	Node	   *where;
+	uint64		nrows;
+
+	check_file_rights(stmt);
+	rel = table_open(relid, NoLock);
+	nsitem = addRangeTableEntryForRelation(pstate, rel, RowExclusiveLock, NULL, false, false);
+	where = transform_where(pstate, stmt, rel, nsitem);
+	check_table_rights(pstate, stmt, rel, nsitem);
+	if (XactReadOnly)
+		PreventCommandIfReadOnly("COPY FROM");
+
+	shard_copy_option_parse(pstate, stmt->options, &options);
+	nrows = shard_copy_load(pstate, stmt, rel, shard_map_get(relid), where, &options, context, dest);
+	table_close(rel, NoLock);
+	return nrows;
+}
+
+static void
+process_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
+				ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *query_env,
+				DestReceiver *dest, QueryCompletion *qc)
+{
+	if (IsA(pstmt->utilityStmt, CopyStmt))
+	{
+		const CopyStmt *stmt = castNode(CopyStmt, pstmt->utilityStmt);
+		Oid			relid = sharded_relation(stmt);
+
+		if (OidIsValid(relid))
+		{
+			ParseState *pstate = make_parsestate(NULL);
+			uint64		nrows;
+
+			pstate->p_sourcetext = query_string;
+			pstate->p_queryEnv = query_env;
+			if (stmt->is_from)
+				nrows = copy_from(pstate, stmt, relid, context, dest ? dest->mydest : DestNone);
+			else
+				nrows = shard_copy_to(pstate, stmt, pstmt->stmt_location, pstmt->stmt_len);
+			if (qc)
+				SetQueryCompletion(qc, CMDTAG_COPY, nrows);
+			free_parsestate(pstate);
+			return;
+		}
+	}
+
+	if (prev_process_utility)
+		prev_process_utility(pstmt, query_string, read_only_tree, context, params, query_env, dest, qc);
+	else
+		standard_ProcessUtility(pstmt, query_string, read_only_tree, context, params, query_env, dest, qc);
+}
+
+void
+shard_copy_hook_init(void)
+{
+	prev_process_utility = ProcessUtility_hook;
+	ProcessUtility_hook = process_utility;
+}

@@ -1,0 +1,27 @@
+/*
+ * copy_load.h
+ *	  COPY FROM into a sharded table.
+ */
+#ifndef SHARDFDW_COPY_LOAD_H
+#define SHARDFDW_COPY_LOAD_H
+
+#include "postgres.h"
+
+#include "catalog/shard_map.h"
+#include "load/copy_option.h"
+#include "nodes/parsenodes.h"
+#include "parser/parse_node.h"
+#include "tcop/utility.h"
+#include "utils/relcache.h"
+
+/*
+ * Runs COPY parent FROM, whose rights have been checked.  where: its condition,
+ * transformed, or NULL; context, dest: of ProcessUtility.
+ * Returns the rows that were loaded.  Errors: as core's COPY FROM gives them.
+ */
+extern uint64 shard_copy_load(ParseState *pstate, const CopyStmt *stmt, Relation parent,
+							  const ShardMap *map, Node *where,
+							  const ShardCopyOptions *options,
+							  ProcessUtilityContext context, CommandDest dest);
+
+#endif
