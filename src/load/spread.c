@@ -20,6 +20,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/relation.h"
 #include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "guc.h"
@@ -28,6 +29,7 @@
 #include "remote/command.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
+#include "utils/rel.h"
 #include "utils/syscache.h"
 
 /* Loads at once that a node's max_prepared_transactions should do for. */
@@ -45,12 +47,22 @@ static bool
 has_triggers(Oid relid)
 {
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Relation	rel;
 	bool		result;
 
 	if (!HeapTupleIsValid(tuple))
 		return true;			/* dropped: the load will find out */
 	result = ((Form_pg_class) GETSTRUCT(tuple))->relhastriggers;
 	ReleaseSysCache(tuple);
+	if (!result)
+		return false;
+
+	/* the mark stays when they are dropped */
+	rel = try_relation_open(relid, AccessShareLock);
+	if (rel == NULL)
+		return true;
+	result = rel->trigdesc != NULL;
+	relation_close(rel, AccessShareLock);
 	return result;
 }
 

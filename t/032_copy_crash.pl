@@ -1,0 +1,411 @@
+# A load that ends in the middle, whoever ends it: no row of it is visible, nothing of it is left on nodes
+# or on disk, and a session that survives goes on working. Nodes that freeze or were restarted; many loads
+# at once; loads in the middle of a transaction; too few prepared transactions.
+
+use strict;
+use warnings;
+
+use POSIX ();
+use ShardCluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time usleep);
+
+# As many prepared transactions as connections: loads use several connections per node.
+my $c = ShardCluster->new(nodes => 2, node_conf => "max_prepared_transactions = 100\n");
+my $dir = PostgreSQL::Test::Utils::tempdir();
+my $nbefore = 1000;
+
+$c->safe_psql('CREATE TABLE t (id int PRIMARY KEY, v int, w text)');
+$c->shard_table('t', 'id', shards => 8);
+$c->safe_psql("INSERT INTO t SELECT g, g, 'before' FROM generate_series(1, $nbefore) g");
+
+# Rows for a load: many at once, then a trickle, for a minute or until nobody reads them.
+open my $fh, '>', "$dir/rows.pl" or die;
+print $fh <<'EOF';
+my ($nfast, $separator, $pid_file) = @ARGV;
+my $id = 1_000_000;
+my $end = time + 60;
+$| = 1;
+if ($pid_file)
+{
+	open my $fh, '>', $pid_file or die;
+	print $fh $$;
+	close $fh;
+}
+for (my $n = 0; $n < $nfast || time < $end; $n += 100)
+{
+	print join '', map { $id++; "$id$separator" . ($id % 7) . $separator . 'x' x 80 . "\n" } 1 .. 100;
+	select undef, undef, undef, 0.01 if $n >= $nfast;
+}
+EOF
+close $fh;
+
+# A file that is larger than the buffers.
+sub write_file
+{
+	my ($name, $first, $n, $separator) = @_;
+
+	open my $out, '>', "$dir/$name" or die;
+	print $out join '', map { "$_$separator" . ($_ % 7) . $separator . 'y' x 80 . "\n" } $first + 1 .. $first + $n;
+	close $out;
+	return "$dir/$name";
+}
+my %file = (text => write_file('text', 2_000_000, 100_000, "\t"), csv => write_file('csv', 2_000_000, 100_000, ','));
+my %separator = (text => "\t", csv => ',');
+
+# psql, with rows without an end on its standard input if the load is to read them there. Returns a handle.
+my $nloads = 0;
+
+sub start_load
+{
+	my ($source, $format, $before, @after) = @_;
+	my $name = 'load_' . ++$nloads;
+	my $load = { name => $name, out => "$dir/$name.out", err => "$dir/$name.err" };
+	$load->{pid_file} = "$dir/$name.pid" if $source eq 'STDIN';
+	my $from = $source eq 'STDIN' ? 'STDIN'
+	  : $source eq 'PROGRAM' ? "PROGRAM \$\$perl $dir/rows.pl 30000 '$separator{$format}'\$\$"
+	  : "'$file{$format}'";
+	my @commands = map { ('-c', $_) } (@$before, "COPY t FROM $from (FORMAT $format)", @after);
+
+	$load->{pid} = fork // die;
+	if ($load->{pid} == 0)
+	{
+		if ($source eq 'STDIN')
+		{
+			open STDIN, '-|', 'perl', "$dir/rows.pl", 30_000, $separator{$format}, "$dir/$name.pid" or POSIX::_exit(1);
+		}
+		else
+		{
+			open STDIN, '<', '/dev/null' or POSIX::_exit(1);
+		}
+		open STDOUT, '>', $load->{out} or POSIX::_exit(1);
+		open STDERR, '>', $load->{err} or POSIX::_exit(1);
+		exec('psql', '-XAtq', @commands, '-d', $c->coordinator->connstr('postgres') . " application_name='$name'")
+		  or POSIX::_exit(1);
+	}
+	return $load;
+}
+
+# Waits for its end, within a minute; psql learns of an error when its input has ended. Returns (exit code, stdout, stderr).
+sub finish_load
+{
+	my ($load) = @_;
+	my $deadline = time + 60;
+
+	kill 'TERM', slurp_file($load->{pid_file}) if $load->{pid_file};
+	while (waitpid($load->{pid}, POSIX::WNOHANG()) == 0)
+	{
+		if (time > $deadline)
+		{
+			kill 'KILL', $load->{pid};
+			die "load $load->{name} does not end";
+		}
+		usleep(20_000);
+	}
+	return ($?, slurp_file($load->{out}), slurp_file($load->{err}));
+}
+
+# Pid of the backend of a load.
+sub backend
+{
+	my ($load) = @_;
+	return $c->safe_psql("SELECT pid FROM pg_stat_activity WHERE application_name = '$load->{name}'");
+}
+
+# A node's sessions that are in the middle of a load.
+my $writing = "FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND xact_start IS NOT NULL AND query LIKE '%COPY%FROM STDIN%'";
+
+sub wait_until_in_the_middle
+{
+	my ($load, $nwriting) = @_;
+
+	$c->wait_for("SELECT count(*) >= $nwriting $writing", $_) for 1 .. 2;
+	return backend($load);
+}
+
+# Has the backend stopped loading?
+sub load_has_ended
+{
+	my ($pid) = @_;
+	my ($rc, $out) = $c->psql("SELECT count(*) FROM pg_stat_activity WHERE pid = $pid AND state = 'active' AND query LIKE 'COPY%'");
+
+	return $rc == 0 && $out eq '0';
+}
+
+# What must hold after every one of them.
+sub nothing_is_left
+{
+	my ($name, %opt) = @_;
+	my $gone = $opt{session_is_gone} // 1;
+	my @prepared;
+
+	for my $i (1 .. 2)
+	{
+		# In kill -9 of the coordinator the nodes notice by themselves.
+		$c->wait_for(
+			$gone
+			? "SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+			: "SELECT count(*) = 0 $writing", $i);
+	}
+	for (1 .. 100)
+	{
+		$c->safe_psql('SELECT shardfdw.recover()');
+		@prepared = map { $c->node_safe_psql($_, 'SELECT gid FROM pg_prepared_xacts') } 1 .. 2;
+		last if !grep { $_ ne '' } @prepared;
+		usleep(50_000);
+	}
+	is("@prepared", ' ', "$name: no prepared transaction");
+	is($c->safe_psql('SELECT count(*), count(*) FILTER (WHERE id > 1000) FROM t'), ($opt{nrows} // $nbefore) . '|' . ($opt{nnew} // 0), "$name: rows");
+	my @temporary = map { glob $_->data_dir . '/base/pgsql_tmp/*' } $c->coordinator, $c->nodes;
+	is("@temporary", '', "$name: no temporary file");
+	return;
+}
+
+# Ways to end a load, and what is said then.
+my %ends = (
+	'kill -9 of a node' => {
+		do => sub { $c->kill9_node(2); },
+		error => qr/node2/,
+		afterwards => sub { $c->start_node(2); }
+	},
+	# (A session that reads a file notices when it is told to look, as without shards.)
+	'kill -9 of the client' => {
+		before => "SET client_connection_check_interval = '500ms'",
+		do => sub { kill 'KILL', $_[0]->{pid}; },
+		session_is_gone => 1
+	},
+	"kill -9 of the coordinator's backend" => {
+		do => sub { kill 'KILL', $_[1]; },
+		session_is_gone => 1,
+		error => qr/connection to server was lost|server closed the connection/,
+		afterwards => sub { $c->coordinator->poll_query_until('postgres', 'SELECT true'); }
+	},
+	'Ctrl-C' => {
+		do => sub { kill 'INT', $_[0]->{pid}; },
+		session_is_gone => 1,
+		error => qr/canceled by user|canceling statement due to user request/
+	},
+	'pg_cancel_backend' => {
+		do => sub { $c->safe_psql("SELECT pg_cancel_backend($_[1])"); },
+		error => qr/canceling statement due to user request/
+	},
+	'statement_timeout' => {
+		before => "SET statement_timeout = '3s'",
+		do => sub { },
+		error => qr/canceling statement due to statement timeout/
+	},
+	'pg_terminate_backend' => {
+		do => sub { $c->safe_psql("SELECT pg_terminate_backend($_[1])"); },
+		session_is_gone => 1,
+		error => qr/terminating connection due to administrator command/
+	});
+
+# A shard's lock holds a load from a file up in the middle; the other inputs have no end.
+my ($locked_shard) = map { $_->[0] } grep { $_->[1] == 2 } $c->shards_of('t');
+my $nruns = 0;
+
+for my $name (sort keys %ends)
+{
+	my $end = $ends{$name};
+
+	for my $source ('FILE', 'PROGRAM', 'STDIN')
+	{
+		# each way of ending and each input with both formats, with one connection per node and with several
+		my $format = $nruns % 2 ? 'csv' : 'text';
+		my $nconns = int($nruns / 2) % 2 ? 1 : 4;
+		my $what = "$name, $source, $format, $nconns connections";
+		my $blocker;
+		$nruns++;
+
+		if ($source eq 'FILE')
+		{
+			$blocker = $c->node(2)->background_psql('postgres');
+			$blocker->query_safe("BEGIN; LOCK TABLE $locked_shard");
+		}
+		my $load = start_load(
+			$source, $format,
+			[
+				"SET shardfdw.max_connections_per_node = $nconns",
+				"SET shardfdw.copy_buffer_size = '1MB'",
+				$end->{before} // ()
+			],
+			"SET statement_timeout = 0",
+			"INSERT INTO t VALUES (999999, 1, 'after')",
+			"SELECT count(*) FROM t WHERE id > $nbefore",
+			"DELETE FROM t WHERE id = 999999");
+		# with several the rows of node 2's other shards go on past the lock
+		my $pid = wait_until_in_the_middle($load, $nconns > 1 ? 2 : 1);
+		my $start = time;
+		$end->{do}->($load, $pid);
+		usleep(20_000) until load_has_ended($pid) || time - $start > 30;
+		my $elapsed = time - $start;
+		$end->{afterwards}->() if $end->{afterwards};
+		$blocker->{run}->kill_kill if $blocker;
+		my ($status, $out, $err) = finish_load($load);
+
+		like($err, $end->{error}, "$what: error") if $end->{error};
+		cmp_ok($elapsed, '<', $name eq 'statement_timeout' ? 10 : 7, "$what: soon");
+		is($out, "1\n", "$what: the session goes on") || diag $err
+		  unless $end->{session_is_gone} || $name =~ /of a node/;
+		nothing_is_left($what);
+	}
+}
+
+
+# A node that freezes in mid-load: what was read and cannot be sent stays bounded, a cancel is answered,
+# and the load ends well when the node goes on.
+sub memory_kb
+{
+	my ($pid) = @_;
+	my ($kb) = slurp_file("/proc/$pid/status") =~ /^RssAnon:\s+(\d+) kB/m;
+	return $kb;
+}
+
+my $large = write_file('large', 3_000_000, 400_000, "\t");
+for my $nconns (1, 4)
+{
+	my $load = $c->start_sql(
+		"SET shardfdw.max_connections_per_node = $nconns; SET shardfdw.copy_buffer_size = '4MB';
+		 SELECT count(*) FROM t; SELECT pg_sleep(0.5); COPY t FROM '$large'; SELECT count(*) FROM t; DELETE FROM t WHERE id > $nbefore;",
+		name => 'frozen');
+	$c->wait_for("SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = 'frozen' AND wait_event = 'PgSleep'");
+	my $pid = backend({ name => 'frozen' });
+	my $kb = memory_kb($pid);
+	$c->wait_for("SELECT count(*) > 0 $writing", 2);
+	$c->sigstop_node(2);
+	my $most_kb = $kb;
+	for (1 .. 30)
+	{
+		my $now_kb = memory_kb($pid);
+		$most_kb = $now_kb if $now_kb > $most_kb;
+		usleep(100_000);
+	}
+	$c->sigcont_node(2);
+	my ($status, $out, $err) = $c->wait_sql($load);
+	is($status, 0, "frozen node, $nconns connections: the load ends well when it goes on") || diag $err;
+	like($out, qr/\b401000$/, "frozen node, $nconns connections: every row is there");
+	cmp_ok($most_kb - $kb, '<', 24 * 1024, "frozen node, $nconns connections: memory");
+	nothing_is_left("frozen node, $nconns connections");
+
+	$load = $c->start_sql("SET shardfdw.max_connections_per_node = $nconns; COPY t FROM '$large';", name => 'frozen');
+	$c->wait_for("SELECT count(*) > 0 $writing", 2);
+	$pid = backend({ name => 'frozen' });
+	$c->sigstop_node(2);
+	usleep(500_000);
+	my $start = time;
+	$c->safe_psql("SELECT pg_cancel_backend($pid)");
+	($status, $out, $err) = $c->wait_sql($load);
+	my $elapsed = time - $start;
+	$c->sigcont_node(2);
+	like($err, qr/canceling statement due to user request/, "frozen node, $nconns connections: cancelled");
+	cmp_ok($elapsed, '<', 8, "frozen node, $nconns connections: soon");
+	nothing_is_left("cancelled with a frozen node, $nconns connections");
+}
+
+# A node that is restarted between two loads of a session, and one connection that is lost between two.
+my $session = $c->coordinator->background_psql('postgres');
+$session->query_safe("COPY t FROM '$file{text}'");
+$c->stop_node(2, 'immediate');
+$c->start_node(2);
+$session->query_safe("DELETE FROM t WHERE id > $nbefore");
+$session->query_safe("COPY t FROM '$file{text}'");
+is($c->safe_psql('SELECT count(*) FROM t'), $nbefore + 100_000, 'a session loads again after a restart of a node');
+$c->node_safe_psql(1, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND query LIKE '%PREPARED%'");
+$c->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'", 1);
+$session->query_safe("DELETE FROM t WHERE id > $nbefore");
+$session->query_safe("COPY t FROM '$file{csv}' (FORMAT csv)");
+is($c->safe_psql('SELECT count(*) FROM t'), $nbefore + 100_000, 'and after the loss of its connections to another');
+$session->query_safe("DELETE FROM t WHERE id > $nbefore");
+$session->quit;
+nothing_is_left('after restarts');
+
+# One of several connections of a node is lost in mid-load: the commit must not miss its rows.
+{
+	my $load = start_load('STDIN', 'text', ["SET shardfdw.copy_buffer_size = '1MB'"]);
+	wait_until_in_the_middle($load, 2);
+	$c->node_safe_psql(1, "SELECT pg_terminate_backend(pid) $writing LIMIT 1");
+	my ($status, $out, $err) = finish_load($load);
+	like($err, qr/ERROR:.*node1|node "node1"/s, 'one of several connections is lost: the load fails');
+	nothing_is_left('one of several connections was lost');
+}
+
+# Many loads at once into one table: each row is in the shard that its key belongs to (R19).
+{
+	my @loads;
+	my $n = 5000;
+
+	for my $i (0 .. 7)
+	{
+		open my $out, '>', "$dir/part$i" or die;
+		print $out join '', map { 10_000_000 + $_ * 8 + $i . "\t$i\tz\n" } 1 .. $n;
+		close $out;
+		push @loads, $c->start_sql("COPY t FROM '$dir/part$i'" . ($i % 2 ? '' : " WHERE v >= 0") . ';', name => "part$i");
+	}
+	for my $load (@loads)
+	{
+		my ($status, undef, $err) = $c->wait_sql($load);
+		is($status, 0, "$load->{name} of 8 loads at once") || diag $err;
+	}
+	is( $c->safe_psql("SELECT count(*), count(DISTINCT id), sum(v) FROM t WHERE id > $nbefore"),
+		8 * $n . '|' . 8 * $n . '|' . 28 * $n, '8 loads at once: every row, once');
+	my @shards = $c->shards_of('t');
+	my $nwrong = 0;
+	my $nfound = 0;
+	for my $shard (@shards)
+	{
+		my ($name, $i) = @$shard;
+		my ($modulus, $remainder) = $c->safe_psql("SELECT pg_get_expr(relpartbound, oid) FROM pg_class WHERE oid = '$name'::regclass") =~ /modulus (\d+), remainder (\d+)/;
+		my $ids = $c->node_safe_psql($i, "SELECT array_agg(id) FROM $name");
+		$nfound += () = $ids =~ /\d+/g;
+		$nwrong += $c->safe_psql("SELECT count(*) FROM unnest('$ids'::int[]) id WHERE NOT satisfies_hash_partition('t'::regclass, $modulus, $remainder, id)");
+	}
+	is($nfound, $nbefore + 8 * $n, '8 loads at once: the rows are in the shards');
+	is($nwrong, 0, '8 loads at once: each in its own');
+	$c->safe_psql("DELETE FROM t WHERE id > $nbefore");
+}
+
+# Loads among other statements of a transaction, one of them undone by a savepoint (R26).
+for my $nconns (1, 2, 8)
+{
+	open my $bad, '>', "$dir/bad" or die;
+	print $bad slurp_file($file{text}), "5\t1\tduplicate\n";
+	close $bad;
+	my ($rc, $out, $err) = $c->psql(qq{
+		SET shardfdw.max_connections_per_node = $nconns;
+		BEGIN;
+		INSERT INTO t VALUES (5000001, 1, 'a');
+		COPY t FROM '$file{csv}' (FORMAT csv);
+		UPDATE t SET v = v + 100 WHERE id IN (2000001, 2000002, 5000001);
+		COPY t FROM PROGRAM 'printf "5000002\\\\t2\\\\tb\\\\n5000003\\\\t3\\\\tc\\\\n"';
+		SAVEPOINT a;
+		COPY t FROM PROGRAM 'printf "5000004\\\\t4\\\\td\\\\n"';
+		COPY t FROM '$dir/bad';
+		ROLLBACK TO a;
+		COPY t FROM PROGRAM 'printf "5000005,5,e\\\\n"' (FORMAT csv);
+		SELECT count(*), sum(v) FROM t WHERE id > 5000000;
+		COMMIT;
+		SELECT count(*), sum(v) FILTER (WHERE id IN (2000001, 2000002)), sum(v) FILTER (WHERE id > 5000000) FROM t WHERE id > $nbefore;
+		DELETE FROM t WHERE id > $nbefore;}, on_error_stop => 0);
+	my $v = 200 + 2000001 % 7 + 2000002 % 7;
+	is($out, "4|111\n100004|$v|111", "loads in a transaction, $nconns connections") || diag $err;
+	like($err, qr/duplicate key value/, "the load that fails, $nconns connections");
+	nothing_is_left("loads in a transaction, $nconns connections");
+}
+
+# A node that has not enough prepared transactions left: said with its name and the setting (R37). With few of
+# them a load uses few connections.
+$c->node_safe_psql(2, 'ALTER SYSTEM SET max_prepared_transactions = 30');
+$c->node(2)->restart;
+$c->node_safe_psql(2, join '', map { "BEGIN; CREATE TABLE other_$_ (); PREPARE TRANSACTION 'other_$_';\n" } 1 .. 30);
+for my $sql ("COPY t FROM '$file{text}'", "COPY t FROM '$file{text}' WHERE v >= 0")
+{
+	my ($rc, undef, $err) = $c->psql("\\set VERBOSITY verbose\n$sql");
+	isnt($rc, 0, 'no prepared transaction is left on a node: an error');
+	like($err, qr/ERROR: +53200: .*"node2".*\n.*\n?HINT: .*max_prepared_transactions/, 'which names node and setting');
+}
+$c->node_safe_psql(2, join '', map { "ROLLBACK PREPARED 'other_$_';\n" } 1 .. 30);
+nothing_is_left('too few prepared transactions');
+is($c->safe_psql("COPY t FROM '$file{text}'; SELECT count(*) FROM t"), $nbefore + 100_000, 'when there are some the load goes well');
+
+done_testing();
