@@ -110,6 +110,13 @@
 #define shard_create_wait_event_set(nevents) CreateWaitEventSet(TopMemoryContext, nevents)
 #endif
 
+/* 16 renamed it: status of a backend, by its place in the list of this transaction */
+#if PG_VERSION_NUM >= 160000
+#define shard_local_beentry(n) pgstat_get_local_beentry_by_index(n)
+#else
+#define shard_local_beentry(n) pgstat_fetch_stat_local_beentry(n)
+#endif
+
 /* 19 gave the identifiers of system caches a type */
 #if PG_VERSION_NUM < 190000
 typedef int SysCacheIdentifier;
