@@ -44,6 +44,8 @@ shard_copy_input_create(CopyFromState cstate, ShardCopyIdleHook idle, void *arg)
 	input->cstate = cstate;
 	input->idle = idle;
 	input->idle_arg = arg;
+	/* its number may be that of a pipe, closed since, which a wait set still knows */
+	shard_wait_sockets_changed();
 	if (cstate->copy_src == COPY_FILE)
 		input->may_block = fstat(fileno(cstate->copy_file), &st) != 0 || !S_ISREG(st.st_mode);
 	return input;
