@@ -184,8 +184,6 @@ reject_row(ShardLoad *load, ErrorData *edata)
 	reject.sqlstate = edata->sqlerrcode;
 	reject.message = edata->message;
 	reject.column = edata->column_name;
-	if (load->nsent + load->nparsed > 0)
-		shard_reject_accept(load->rejects, 1);
 	shard_reject_add(load->rejects, &reject);
 }
 
@@ -306,6 +304,8 @@ filter_step(ShardLoad *load)
 	if (load->ended)
 		return;
 	resetStringInfo(&load->filtered);
+	/* the parser has said its own; from here on it is ours to say which line it is */
+	load->quiet = false;
 	load->filter_kept = shard_filter_row(load->filter, fields, nfields, &load->filtered);
 }
 
@@ -536,18 +536,8 @@ note_refusal(void *arg, const ShardCopyRefusal *refusal)
 {
 	ShardLoad  *load = arg;
 	ShardReject reject = {0};
-	uint64		nconfirmed = 0;
-	ListCell   *lc;
 
 	load->nrefused++;
-	for (int i = 0; load->set && i < load->map->nshards && nconfirmed == 0; i++)
-		if (load->targets[i])
-			nconfirmed += shard_copy_target_rows(load->targets[i]);
-	foreach(lc, load->fed_targets)
-		nconfirmed += shard_copy_target_rows(lfirst(lc));
-	if (nconfirmed > 0)
-		shard_reject_accept(load->rejects, nconfirmed);
-
 	reject.lineno = refusal->lineno;
 	reject.source = refusal->source;
 	reject.source_bytes = refusal->source_bytes;
@@ -926,9 +916,9 @@ load_lines(ShardLoad *load, ProcessUtilityContext context, CommandDest dest)
 	load->quiet = true;
 	shard_copy_lines_header(load->lines);
 	load->quiet = false;
-	if (options->ignore_errors || options->duplicate != SHARD_DUPLICATE_ERROR)
-		load->rejects = shard_reject_open(load->cxt, options, load->rel, load->lines->header,
-										  load->lines->header_bytes, load->source->file_encoding);
+	if (load->rejects)
+		shard_reject_begin(load->rejects, load->lines->header, load->lines->header_bytes,
+						   load->source->file_encoding);
 	if (load->plan.reason == NULL)
 	{
 		open_set(load, connections_per_node(load, context, dest));
@@ -962,11 +952,16 @@ shard_copy_load(ParseState *pstate, const CopyStmt *stmt, Relation parent, const
 	load->options = options;
 	load->attnamelist = stmt->attlist;
 	load->core_options = options->core;
-	load->source = BeginCopyFrom(pstate, parent, where, stmt->filename, stmt->is_program, NULL,
-								 stmt->attlist, options->core);
-	load->cstate = load->source;
+
+	/* what may be wrong with our own options, before the client is asked for data */
 	if (options->filter)
 		open_filter(load);
+	if (options->ignore_errors || options->duplicate != SHARD_DUPLICATE_ERROR)
+		load->rejects = shard_reject_open(cxt, options, parent);
+	load->source = BeginCopyFrom(pstate, parent, where, stmt->filename, stmt->is_program, NULL,
+								 stmt->attlist, options->core);
+	if (load->cstate == NULL)
+		load->cstate = load->source;
 	shard_raw_mode_plan(load->cstate, map, where != NULL, &load->plan);
 	say_mode(load);
 	if (options->ignore_errors || options->duplicate != SHARD_DUPLICATE_ERROR)

@@ -62,8 +62,7 @@ struct ShardRejects
 	uint64		nreplaced;
 	bool		only_types;		/* all that was rejected was data of wrong type, as core's ON_ERROR has it */
 
-	/* the first lines; only as long as no row was accepted */
-	bool		any_accepted;
+	/* the first lines */
 	uint64		first_lineno;	/* the first one of the data */
 	uint64		nfirst_bad;
 	uint64		top_lineno;	/* the first one of them that was reported */
@@ -132,8 +131,7 @@ open_sort(ShardRejects *rejects)
 }
 
 ShardRejects *
-shard_reject_open(MemoryContext cxt, const ShardCopyOptions *options, Relation parent,
-				  const char *header, size_t header_bytes, int source_encoding)
+shard_reject_open(MemoryContext cxt, const ShardCopyOptions *options, Relation parent)
 {
 	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
 	ShardRejects *rejects = palloc0(sizeof(ShardRejects));
@@ -142,27 +140,35 @@ shard_reject_open(MemoryContext cxt, const ShardCopyOptions *options, Relation p
 	rejects->limit = options->reject_limit;
 	rejects->verbosity = options->verbosity;
 	rejects->only_types = true;
-	rejects->first_lineno = count_breaks(header, header_bytes) + options->skip + 1;
+	rejects->first_lineno = options->skip + 1;
 
 	if (options->reject_table != NULL)
 	{
-		rejects->table = shard_reject_table_open(cxt, options->reject_table, parent, source_encoding);
+		rejects->table = shard_reject_table_open(cxt, options->reject_table, parent);
 		rejects->table_name = pstrdup(options->reject_table);
 	}
 	if (options->reject_file != NULL)
 	{
 		rejects->file = shard_reject_file_open(cxt, options->reject_file);
 		rejects->file_path = pstrdup(options->reject_file);
-		if (header_bytes > 0)
-		{
-			rejects->eol = line_end(header, header_bytes);
-			shard_reject_file_write(rejects->file, header, header_bytes);
-		}
 	}
 	if (rejects->file != NULL || rejects->table != NULL)
 		open_sort(rejects);
 	MemoryContextSwitchTo(oldcxt);
 	return rejects;
+}
+
+void
+shard_reject_begin(ShardRejects *rejects, const char *header, size_t header_bytes, int source_encoding)
+{
+	rejects->first_lineno += count_breaks(header, header_bytes);
+	if (rejects->table != NULL)
+		shard_reject_table_set_encoding(rejects->table, source_encoding);
+	if (rejects->file != NULL && header_bytes > 0)
+	{
+		rejects->eol = line_end(header, header_bytes);
+		shard_reject_file_write(rejects->file, header, header_bytes);
+	}
 }
 
 /* Keeps the row for finish. */
@@ -256,7 +262,7 @@ check_first_lines(ShardRejects *rejects, const ShardReject *reject)
 	uint64		first = reject->lineno >= nlines ? reject->lineno - nlines + 1 : 1;
 	uint64		end = rejects->first_lineno + FIRST_LINES;	/* exclusive */
 
-	if (rejects->any_accepted || first < rejects->first_lineno || first >= end)
+	if (first < rejects->first_lineno || first >= end)
 		return;
 	if (rejects->top_message == NULL || reject->lineno < rejects->top_lineno)
 	{
@@ -322,13 +328,6 @@ shard_reject_add(ShardRejects *rejects, const ShardReject *reject)
 	}
 	if (rejects->sort != NULL)
 		keep_row(rejects, reject);
-}
-
-void
-shard_reject_accept(ShardRejects *rejects, uint64 nrows)
-{
-	if (nrows > 0)
-		rejects->any_accepted = true;
 }
 
 void

@@ -27,25 +27,29 @@ typedef struct ShardReject
 } ShardReject;
 
 /*
- * Opens REJECT_FILE (written anew; header: its first line, NULL none, with end
- * of line) and REJECT_TABLE (columns load, line, column, shard, SQLSTATE,
- * message, raw line: see docs/reference.md; made by shardfdw.create_reject_table()
- * or by hand; INSERT rights of the user are needed).  source_encoding: of the
- * input's bytes; the table gets the line in the database's encoding.
+ * Opens REJECT_FILE (written anew) and REJECT_TABLE (columns load, line, column,
+ * shard, SQLSTATE, message, raw line: see docs/reference.md; made by
+ * shardfdw.create_reject_table() or by hand; INSERT rights of the user are needed).
  * Memory: in cxt; its reset closes the file, and removes it when finish was not
  * called.  Errors: the file or table cannot be opened or does not fit.
  */
 extern ShardRejects *shard_reject_open(MemoryContext cxt, const ShardCopyOptions *options,
-									   Relation parent, const char *header, size_t header_bytes,
-									   int source_encoding);
+									   Relation parent);
 
 /*
- * One row.  Errors: REJECT_LIMIT is passed (as core 18 words it); the first 1,000
- * rows were rejected one and all (the format is wrong; names the likely reason).
- * shard_reject_accept: a row went well, so that the latter is not raised.
+ * Before the first row.  header: lines that the file begins with, with their ends;
+ * NULL none.  source_encoding: of the input's bytes; the table gets lines in the
+ * database's encoding.
+ */
+extern void shard_reject_begin(ShardRejects *rejects, const char *header, size_t header_bytes,
+							   int source_encoding);
+
+/*
+ * One row; rows may come in any order.  Errors: REJECT_LIMIT is passed (as core
+ * 18 words it); the first 1,000 lines were rejected one and all (the format is
+ * wrong; names the likely reason).
  */
 extern void shard_reject_add(ShardRejects *rejects, const ShardReject *reject);
-extern void shard_reject_accept(ShardRejects *rejects, uint64 nrows);
 extern void shard_reject_replaced(ShardRejects *rejects, uint64 nrows); /* by ON_DUPLICATE keep_new */
 
 extern uint64 shard_reject_count(const ShardRejects *rejects);	/* without duplicates */

@@ -133,7 +133,7 @@ next_load(void)
 }
 
 ShardRejectTable *
-shard_reject_table_open(MemoryContext cxt, const char *name, Relation parent, int source_encoding)
+shard_reject_table_open(MemoryContext cxt, const char *name, Relation parent)
 {
 	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
 	ShardRejectTable *table = palloc0(sizeof(ShardRejectTable));
@@ -147,10 +147,7 @@ shard_reject_table_open(MemoryContext cxt, const char *name, Relation parent, in
 				 errmsg("REJECT_TABLE cannot be the table that is loaded")));
 	check_columns(rel);
 	table->insert_sql = build_insert(rel);
-	table->source_encoding = source_encoding;
-	if (source_encoding != GetDatabaseEncoding() && source_encoding != PG_SQL_ASCII &&
-		GetDatabaseEncoding() != PG_SQL_ASCII)
-		table->conversion = FindDefaultConversionProc(source_encoding, GetDatabaseEncoding());
+	table->source_encoding = GetDatabaseEncoding();
 	/* The lock stays, so that the table is still the same when rows go in. */
 	table_close(rel, NoLock);
 
@@ -168,6 +165,15 @@ shard_reject_table_open(MemoryContext cxt, const char *name, Relation parent, in
 	}
 	MemoryContextSwitchTo(oldcxt);
 	return table;
+}
+
+void
+shard_reject_table_set_encoding(ShardRejectTable *table, int source_encoding)
+{
+	table->source_encoding = source_encoding;
+	if (source_encoding != GetDatabaseEncoding() && source_encoding != PG_SQL_ASCII &&
+		GetDatabaseEncoding() != PG_SQL_ASCII)
+		table->conversion = FindDefaultConversionProc(source_encoding, GetDatabaseEncoding());
 }
 
 static void
