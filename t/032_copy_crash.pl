@@ -11,8 +11,12 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time usleep);
 
-# As many prepared transactions as connections: loads use several connections per node.
-my $c = ShardCluster->new(nodes => 2, node_conf => "max_prepared_transactions = 100\n");
+# As many prepared transactions as connections: loads use several connections per node. Walsenders, so that
+# a commit can be made to wait for a standby.
+my $c = ShardCluster->new(
+	nodes            => 2,
+	node_conf        => "max_prepared_transactions = 100\n",
+	coordinator_conf => "wal_level = replica\nmax_wal_senders = 4\n");
 my $dir = PostgreSQL::Test::Utils::tempdir();
 my $nbefore = 1000;
 
@@ -329,6 +333,99 @@ nothing_is_left('after restarts');
 	like($err, qr/ERROR:.*node1|node "node1"/s, 'one of several connections is lost: the load fails');
 	nothing_is_left('one of several connections was lost');
 }
+
+# The commit of a load with four transactions on each node. A deferred foreign key, which is checked when the node
+# prepares, holds one of them up; a standby that does not exist the local commit.
+$c->node_safe_psql(2, "CREATE TABLE ref (id int PRIMARY KEY); INSERT INTO ref SELECT generate_series(0, 6);
+	ALTER TABLE $locked_shard ADD CONSTRAINT to_ref FOREIGN KEY (v) REFERENCES ref DEFERRABLE INITIALLY DEFERRED NOT VALID");
+
+sub nprepared
+{
+	return join ' ', map { $c->node_safe_psql($_, "SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw:%'") } 1 .. 2;
+}
+
+sub start_blocked_commit
+{
+	my $blocker = $c->node(2)->background_psql('postgres');
+	$blocker->query_safe('BEGIN; SELECT * FROM ref WHERE id = 3 FOR UPDATE');
+	my $load = $c->start_sql("SET shardfdw.max_connections_per_node = 4; COPY t FROM '$file{text}';", name => 'blocked');
+	$c->wait_for("SELECT count(*) = 4 FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw:%'", 1);
+	$c->wait_for("SELECT count(*) = 3 FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw:%'", 2);
+	return ($blocker, $load);
+}
+
+sub start_waiting_commit
+{
+	$c->coordinator->safe_psql('postgres', "ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+	$c->coordinator->reload;
+	my $load = $c->start_sql("SET shardfdw.max_connections_per_node = 4; COPY t FROM '$file{text}';", name => 'waiting');
+	$c->wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'waiting' AND wait_event = 'SyncRep'");
+	is(nprepared(), '4 4', 'the load is prepared over four connections to each node');
+	return $load;
+}
+
+sub end_waiting
+{
+	$c->coordinator->safe_psql('postgres', 'ALTER SYSTEM RESET synchronous_standby_names');
+	$c->coordinator->reload;
+	return;
+}
+
+for my $end ('pg_cancel_backend', 'pg_terminate_backend', 'kill -9 of the coordinator', 'kill -9 of node 1')
+{
+	my ($blocker, $load) = start_blocked_commit();
+
+	$c->safe_psql('SELECT shardfdw.recover()');
+	is(nprepared(), '4 3', "$end while a node prepares: recovery leaves a running commit alone");
+	if ($end =~ /^pg_/)
+	{
+		$c->safe_psql("SELECT $end(pid) FROM pg_stat_activity WHERE application_name = 'blocked'");
+	}
+	elsif ($end =~ /node 1/)
+	{
+		$c->kill9_node(1);
+		$c->start_node(1);
+		$blocker->quit;
+	}
+	else
+	{
+		$c->kill9_coordinator;
+		$c->coordinator->start;
+		$c->safe_psql('SELECT shardfdw.recover()');
+	}
+	my ($status, $out, $err) = $c->wait_sql($load) if $end !~ /coordinator/;
+	# whoever died after having prepared has promised to commit
+	my $nnew = $end =~ /node 1/ && $status == 0 ? 100_000 : 0;
+	isnt($status, 0, "$end while a node prepares: an error") if $end =~ /^pg_/;
+	$blocker->quit unless $end =~ /node 1/;
+	$c->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE query LIKE 'PREPARE TRANSACTION%' AND state = 'active' AND pid <> pg_backend_pid()", 2);
+	nothing_is_left("$end while a node prepares", nrows => $nbefore + $nnew, nnew => $nnew);
+	$c->safe_psql("DELETE FROM t WHERE id > $nbefore") if $nnew;
+}
+
+for my $end ('kill -9 of the coordinator', 'kill -9 of a node')
+{
+	my $load = start_waiting_commit();
+
+	if ($end =~ /coordinator/)
+	{
+		$c->kill9_coordinator;
+		$c->wait_sql($load);
+		$c->coordinator->start;
+		end_waiting();
+	}
+	else
+	{
+		$c->kill9_node(1);
+		$c->start_node(1);
+		end_waiting();
+		my ($status, undef, $err) = $c->wait_sql($load);
+		is($status, 0, "$end after the decision: the commit goes on") || diag $err;
+	}
+	nothing_is_left("$end after the decision", nrows => $nbefore + 100_000, nnew => 100_000);
+	$c->safe_psql("DELETE FROM t WHERE id > $nbefore");
+}
+$c->node_safe_psql(2, "ALTER TABLE $locked_shard DROP CONSTRAINT to_ref");
 
 # Many loads at once into one table: each row is in the shard that its key belongs to (R19).
 {
