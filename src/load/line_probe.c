@@ -150,8 +150,8 @@ rewind_parser(ShardLineProbe *probe, const char *bytes, size_t nbytes,
 	reading = probe;
 }
 
-static void
-push_context(ErrorContextCallback *context, ShardLineProbe *probe)
+void
+shard_line_probe_push_context(ShardLineProbe *probe, ErrorContextCallback *context)
 {
 	context->callback = CopyFromErrorCallback;
 	context->arg = probe->cstate;
@@ -191,7 +191,7 @@ shard_line_probe_row(ShardLineProbe *probe, const char *bytes, size_t nbytes, si
 	ResetPerTupleExprContext(probe->estate);
 	rewind_parser(probe, bytes, nbytes + ntail, lineno_before, eol);
 
-	push_context(&context, probe);
+	shard_line_probe_push_context(probe, &context);
 	oldcxt = MemoryContextSwitchTo(GetPerTupleMemoryContext(probe->estate));
 	found = NextCopyFrom(probe->cstate, econtext, probe->values, probe->isnull);
 	MemoryContextSwitchTo(oldcxt);
@@ -210,7 +210,7 @@ shard_line_probe_fields(ShardLineProbe *probe, const char *bytes, size_t nbytes,
 	bool		found;
 
 	rewind_parser(probe, bytes, nbytes + ntail, lineno_before, eol);
-	push_context(&context, probe);
+	shard_line_probe_push_context(probe, &context);
 	found = NextCopyFromRawFields(probe->cstate, fields, nfields);
 	error_context_stack = context.previous;
 	return found ? classify_row(probe, bytes, nbytes) : SHARD_PROBE_END;
@@ -234,10 +234,19 @@ shard_line_probe_header(ShardLineProbe *probe, const char *bytes, size_t nbytes,
 		ntail = 0;
 	rewind_parser(probe, bytes, nbytes + ntail, 0, SHARD_EOL_UNKNOWN);
 	cstate->opts.header_line = probe->header_line;
-	push_context(&context, probe);
+	shard_line_probe_push_context(probe, &context);
 	(void) NextCopyFromRawFields(cstate, &fields, &nfields);
 	error_context_stack = context.previous;
 	return cstate->input_reached_eof ? SHARD_PROBE_ROW : SHARD_PROBE_END;
+}
+
+const char *
+shard_line_probe_take_column(ShardLineProbe *probe)
+{
+	const char *column = probe->cstate->cur_attname;
+
+	probe->cstate->cur_attname = NULL;
+	return column;
 }
 
 void

@@ -67,6 +67,18 @@ extern ShardProbeResult shard_line_probe_fields(ShardLineProbe *probe, const cha
 extern ShardProbeResult shard_line_probe_header(ShardLineProbe *probe, const char *bytes, size_t nbytes,
 												size_t ntail);
 
+/*
+ * Makes an error that is raised from now on one of the line that was parsed
+ * last; the caller takes *context off the stack again.
+ */
+extern void shard_line_probe_push_context(ShardLineProbe *probe, ErrorContextCallback *context);
+
+/*
+ * The column whose value the error that was raised last was about, once: the
+ * next call returns NULL, as for any other error.
+ */
+extern const char *shard_line_probe_take_column(ShardLineProbe *probe);
+
 /* How lines of the input are scanned, without any field to be found. */
 extern void shard_line_probe_format(CopyFromState cstate, ShardLineFormat *format);
 
