@@ -196,8 +196,8 @@ find_function(const char *name, Relation rel)
 			ereport(ERROR,
 					(errcode(ERRCODE_AMBIGUOUS_FUNCTION),
 					 errmsg("FILTER function name \"%s\" is not unique", name),
-					 errdetail("Both %s and %s return rows of \"%s\".", format_procedure(found),
-							   format_procedure(candidates->oid), RelationGetRelationName(rel))));
+					 errdetail("More than one function of that name returns rows of \"%s\".",
+							   RelationGetRelationName(rel))));
 		found = candidates->oid;
 	}
 	if (ncandidates == 0)
