@@ -183,7 +183,9 @@ reject_row(ShardLoad *load, ErrorData *edata)
 	reject.source_bytes = load->lines->line.nbytes;
 	reject.sqlstate = edata->sqlerrcode;
 	reject.message = edata->message;
-	reject.column = edata->column_name;
+	reject.column = shard_line_probe_take_column(load->probe);
+	if (edata->column_name)
+		reject.column = edata->column_name;
 	shard_reject_add(load->rejects, &reject);
 }
 
@@ -392,7 +394,9 @@ route_values(ShardLoad *load, const Datum *values, const bool *isnull)
 	load->shardno = shard_route_key(load->rel, values, isnull);
 	if (unlikely(load->shardno < 0))
 	{
-		load->quiet = false;
+		ErrorContextCallback context;
+
+		shard_line_probe_push_context(load->probe, &context);
 		ereport(ERROR,
 				(errcode(ERRCODE_CHECK_VIOLATION),
 				 errmsg("no partition of relation \"%s\" found for row",
@@ -426,24 +430,6 @@ probe_step(ShardLoad *load)
 		key_isnull[i] = isnull[key->partattrs[i] - 1];
 	}
 	route_values(load, key_values, key_isnull);
-}
-
-static void
-route_step(ShardLoad *load)
-{
-	const Datum *values;
-	const bool *isnull;
-	bool		clock_word = false;
-
-	if (!shard_key_reader_read(load->keys, load->row, load->row_line, true, &clock_word,
-							   &values, &isnull))
-	{
-		/* the node's clock must not tell another day than ours */
-		load->must_parse = clock_word;
-		probe_step(load);
-	}
-	else
-		route_values(load, values, isnull);
 }
 
 /*
@@ -515,7 +501,7 @@ route_row(ShardLoad *load)
 	}
 	if (is_last_key(load))
 		return true;
-	if (likely(shard_key_reader_read(load->keys, load->row, load->row_line, false, &clock_word,
+	if (likely(shard_key_reader_read(load->keys, load->row, load->row_line, &clock_word,
 									 &values, &isnull)))
 	{
 		load->shardno = shard_route_key(load->rel, values, isnull);
@@ -525,7 +511,10 @@ route_row(ShardLoad *load)
 			return true;
 		}
 	}
-	return run_step(load, route_step) && !load->ended;
+
+	/* the node's clock must not tell another day than ours */
+	load->must_parse = clock_word;
+	return run_step(load, probe_step) && !load->ended;
 }
 
 /* ---------- raw mode ---------- */

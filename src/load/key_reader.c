@@ -505,7 +505,7 @@ read_field(ShardKeyReader *reader, int keyno, const char *p, size_t nbytes, bool
 
 bool
 shard_key_reader_read(ShardKeyReader *reader, const char *bytes, const ShardLine *line,
-					  bool may_raise, bool *clock_word, const Datum **values, const bool **isnull)
+					  bool *clock_word, const Datum **values, const bool **isnull)
 {
 	*values = reader->values;
 	*isnull = reader->isnull;

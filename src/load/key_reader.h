@@ -30,13 +30,12 @@ extern ShardKeyReader *shard_key_reader_create(MemoryContext cxt, CopyFromState 
  * it is.  Nothing is raised for what is wrong with a value, as a column before
  * it may have an error, too, which comes first: so input functions are called only if
  * they surely do not raise; false says otherwise, and core's parser has to look.
- * (may_raise changes nothing.)
  * *clock_word is set when a value is one that depends on the clock (now, today...),
  * so that a node would read another one: such a line must not be forwarded.
  * Memory: values live until the next call.
  */
 extern bool shard_key_reader_read(ShardKeyReader *reader, const char *bytes,
-								  const ShardLine *line, bool may_raise, bool *clock_word,
+								  const ShardLine *line, bool *clock_word,
 								  const Datum **values, const bool **isnull);
 
 #endif
