@@ -1,0 +1,155 @@
+# Over how many connections a load writes to a node: several when it is alone in its transaction and the
+# shards have nothing in common, one otherwise. A wrong choice here hangs, or shows a part of the rows.
+
+use strict;
+use warnings;
+
+use ShardCluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $c = ShardCluster->new(nodes => 2, node_conf => "max_prepared_transactions = 100\n");
+my $dir = PostgreSQL::Test::Utils::tempdir();
+my $nrows = 30_000;
+
+$c->safe_psql('CREATE TABLE t (id int PRIMARY KEY, v int, w text)');
+$c->shard_table('t', 'id', shards => 8);
+my @shards = $c->shards_of('t');
+my @of_node1 = map { $_->[0] } grep { $_->[1] == 1 } @shards;
+
+sub write_file
+{
+	my ($name, $n) = @_;
+
+	open my $out, '>', "$dir/$name" or die;
+	print $out join '', map { "$_\t" . ($_ % 7) . "\t" . 'y' x 60 . "\n" } 1 .. $n;
+	close $out;
+	return "$dir/$name";
+}
+my $file = write_file('rows', $nrows);
+my $small_file = write_file('few', 1000);
+my $copy = "COPY t FROM '$file'";
+
+# What the log of the nodes says about their sessions' transactions that wrote.
+$c->node_safe_psql($_, "ALTER SYSTEM SET log_statement = 'all'; SELECT pg_reload_conf()") for 1 .. 2;
+
+# Runs code, which loads, and counts the sessions of each node that got rows.
+sub sessions_of
+{
+	my ($load) = @_;
+	my @positions = map { $c->log_position($_) } 1 .. 2;
+	$load->();
+	return join ' ', map {
+		my %pids;
+		$pids{$_} = 1 for $c->log_since($positions[ $_ - 1 ], $_) =~ /\[(\d+)\] .*COPY public\.\S+ .*FROM STDIN/g;
+		scalar keys %pids;
+	} 1 .. 2;
+}
+
+# One test of a load by SQL, which must load all rows and end (a hang is a failure).
+sub uses
+{
+	my ($expected, $sql, $name, %opt) = @_;
+	my ($rc, $out, $err);
+	my $got = sessions_of(sub {
+		($rc, $out, $err) = $c->psql("SET statement_timeout = '60s';\n$sql", on_error_stop => 1);
+	});
+
+	is($rc, 0, "$name: the load") || diag $err;
+	is($got, $expected, "$name: connections");
+	is($c->safe_psql('SELECT count(*) FROM t'), $opt{nrows} // $nrows, "$name: rows");
+	$c->safe_psql('TRUNCATE t');
+	return;
+}
+
+# Alone, and not alone
+uses('4 4', $copy, 'alone');
+uses('2 2', "SET shardfdw.max_connections_per_node = 2; $copy", 'two connections');
+uses('1 1', "SET shardfdw.max_connections_per_node = 1; $copy", 'one connection');
+uses('4 4', "SET shardfdw.commit_protocol = '1pc'; $copy", 'one-phase commit');
+uses('1 1', "COPY t FROM '$small_file'", 'a small file', nrows => 1000);
+uses('1 1', "BEGIN; $copy; SELECT count(*) FROM t; COMMIT;", 'in a transaction block');
+uses('1 1', "$copy \\; SELECT count(*) FROM t;", 'several statements in a message');
+uses('1 1', "SET default_transaction_isolation = 'repeatable read'; $copy", 'with one snapshot');
+uses('1 1', "DO \$\$ BEGIN EXECUTE \$q\$$copy\$q\$; IF (SELECT count(*) FROM t) <> $nrows THEN RAISE 'rows are missing'; END IF; END \$\$;", 'in a function');
+uses('1 1', "BEGIN; SAVEPOINT a; $copy; RELEASE a; COMMIT;", 'in a subtransaction');
+
+open my $fh, '>', "$dir/load.sql" or die;
+print $fh "$copy;\n";
+close $fh;
+is( sessions_of(sub { run_log([ 'pgbench', '-n', '-t', '1', '-M', 'extended', '-f', "$dir/load.sql", $c->coordinator->connstr('postgres') ]); }),
+	'1 1', 'by the extended protocol: connections');
+is($c->safe_psql('SELECT count(*) FROM t'), $nrows, 'by the extended protocol: rows');
+$c->safe_psql('TRUNCATE t');
+
+# Triggers of the nodes: all shards of a node write to one row of one table.
+for my $i (1 .. 2)
+{
+	$c->node_safe_psql($i, q{
+		CREATE TABLE counter (n bigint); INSERT INTO counter VALUES (0);
+		CREATE FUNCTION count_rows() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN UPDATE public.counter SET n = n + 1; RETURN NULL; END $$});
+	$c->node_safe_psql($i, "CREATE TRIGGER count_rows AFTER INSERT ON $_->[0] FOR EACH STATEMENT EXECUTE FUNCTION count_rows()")
+	  for grep { $_->[1] == $i } @shards;
+}
+uses('1 1', $copy, 'triggers that write to a common table');
+$c->node_safe_psql($_->[1], "ALTER TABLE $_->[0] DISABLE TRIGGER count_rows") for @shards;
+uses('4 4', $copy, 'triggers that are disabled');
+$c->node_safe_psql(1, "ALTER TABLE $of_node1[0] ENABLE TRIGGER count_rows");
+uses('1 1', $copy, 'a trigger of one shard');
+$c->node_safe_psql($_->[1], "DROP TRIGGER count_rows ON $_->[0]") for @shards;
+uses('4 4', $copy, 'triggers that were dropped');
+$c->node_safe_psql($_->[1], "CREATE TRIGGER on_update BEFORE UPDATE ON $_->[0] FOR EACH ROW EXECUTE FUNCTION count_rows()") for @shards;
+uses('4 4', $copy, 'triggers for what a load does not do');
+$c->node_safe_psql($_->[1], "DROP TRIGGER on_update ON $_->[0]") for @shards;
+
+# Foreign keys: rows of a common table are locked by all, which does not hurt; a row of another shard of the
+# same load is seen over the same connection only.
+for my $i (1 .. 2)
+{
+	$c->node_safe_psql($i, 'CREATE TABLE ref (id int PRIMARY KEY); INSERT INTO ref SELECT generate_series(0, 6)');
+}
+$c->node_safe_psql($_->[1], "ALTER TABLE $_->[0] ADD CONSTRAINT to_ref FOREIGN KEY (v) REFERENCES ref") for @shards;
+uses('4 4', $copy, 'foreign keys to a common table');
+$c->node_safe_psql($_->[1], "ALTER TABLE $_->[0] DROP CONSTRAINT to_ref") for @shards;
+my ($from, $to) = @of_node1[ 0, 1 ];
+my $ids = $c->safe_psql("SELECT array_agg(id) FROM generate_series(1, $nrows) id WHERE shardfdw.shard_for('t', id) = '$to'::regclass");
+my ($referenced) = $ids =~ /(\d+)/;
+$c->node_safe_psql(1, "ALTER TABLE $from ADD COLUMN other int DEFAULT $referenced, ADD CONSTRAINT to_other FOREIGN KEY (other) REFERENCES $to DEFERRABLE INITIALLY DEFERRED");
+uses('1 1', $copy, 'a foreign key between two shards');
+$c->node_safe_psql(1, "ALTER TABLE $from DROP COLUMN other");
+
+# Shards that are views: nobody knows what of.
+$c->node_safe_psql(1, qq{
+	ALTER TABLE $from RENAME TO real_rows; CREATE VIEW $from AS SELECT * FROM real_rows;
+	CREATE FUNCTION into_real_rows() RETURNS trigger LANGUAGE plpgsql AS
+	\$\$ BEGIN INSERT INTO public.real_rows (id, v, w) VALUES (NEW.id, NEW.v, NEW.w); RETURN NEW; END \$\$;
+	CREATE TRIGGER into_real_rows INSTEAD OF INSERT ON $from FOR EACH ROW EXECUTE FUNCTION into_real_rows()});
+my ($rc, $out, $err);
+is(sessions_of(sub { ($rc, $out, $err) = $c->psql($copy); }), '1 1', 'a shard that is a view: connections');
+is($rc, 0, 'a shard that is a view: the load') || diag $err;
+is($c->safe_psql('SELECT count(*) FROM t'), $nrows, 'a shard that is a view: rows');
+$c->node_safe_psql(1, "DROP VIEW $from; ALTER TABLE real_rows RENAME TO $from");
+$c->safe_psql('TRUNCATE t');
+
+# Triggers of the coordinator, which see what was loaded.
+$c->safe_psql(qq{
+	CREATE FUNCTION look() RETURNS trigger LANGUAGE plpgsql AS
+	\$\$ BEGIN IF (SELECT count(*) FROM t) <> $nrows THEN RAISE 'rows are missing'; END IF; RETURN NULL; END \$\$;
+	CREATE TRIGGER look AFTER INSERT ON t FOR EACH STATEMENT EXECUTE FUNCTION look()});
+uses('1 1', $copy, 'a trigger of the coordinator');
+$c->safe_psql('DROP TRIGGER look ON t');
+uses('4 4', $copy, 'when it is gone');
+
+$c->safe_psql('CREATE TABLE u (id int PRIMARY KEY, v int, w text)');
+$c->shard_table('u', 'id', shards => 4, nodes => ['node2']);
+
+# Few prepared transactions: few connections, but for one-phase commit. None: one.
+$c->node_safe_psql(2, 'ALTER SYSTEM SET max_prepared_transactions = 20');
+$c->node(2)->restart;
+uses('2 2', $copy, 'few prepared transactions');
+uses('4 4', "SET shardfdw.commit_protocol = '1pc'; $copy", 'few prepared transactions, one-phase commit');
+$c->node_safe_psql(2, 'ALTER SYSTEM SET max_prepared_transactions = 0');
+$c->node(2)->restart;
+is(sessions_of(sub { $c->psql("COPY u FROM '$file'"); }), '0 1', 'no prepared transactions, one node: connections');
+is($c->safe_psql('SELECT count(*) FROM u'), $nrows, 'no prepared transactions, one node: rows');
+done_testing();
