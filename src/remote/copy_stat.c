@@ -34,7 +34,7 @@
 #define HANDLE_MAGIC INT64CONST(0x73686172646c6f61) /* announces its handle */
 #define PARAM_MAGIC (PGSTAT_NUM_PROGRESS_PARAM - 2)
 #define PARAM_HANDLE (PGSTAT_NUM_PROGRESS_PARAM - 1)
-#define FIRST_CAPACITY 256
+#define FIRST_CAPACITY 64
 #define READ_TRIES 100
 
 typedef struct StatSegment
@@ -60,6 +60,10 @@ static ShardCopyStatLoad *figures = NULL;
 static int	capacity = 0;		/* targets that figures has room for */
 
 static dsm_segment *segment = NULL;
+
+/* of shard_copy_stat_explain */
+static const void *explained = NULL;
+static char explanation[sizeof(((ShardCopyStatLoad *) NULL)->reason)];
 
 static Size
 load_size(int ntargets)
@@ -211,6 +215,19 @@ shard_copy_stat_begin(MemoryContext cxt, ShardCopySet *set, Oid relid,
 	MemoryContextRegisterResetCallback(cxt, &stat->callback);
 	shard_copy_set_on_progress(set, update, stat);
 	return stat;
+}
+
+void
+shard_copy_stat_explain(const void *cstate, const char *reason)
+{
+	explained = cstate;
+	copy_text(explanation, sizeof(explanation), reason);
+}
+
+const char *
+shard_copy_stat_reason(const void *cstate)
+{
+	return cstate != NULL && cstate == explained ? explanation : NULL;
 }
 
 void

@@ -54,6 +54,13 @@ extern ShardCopyStat *shard_copy_stat_begin(MemoryContext cxt, ShardCopySet *set
  */
 extern void shard_copy_stat_publish(ShardCopyStat *stat);
 
+/*
+ * Why the COPY of cstate (CopyFromState) is parsed on the coordinator, for
+ * whoever begins a load for it; NULL: not known.
+ */
+extern void shard_copy_stat_explain(const void *cstate, const char *reason);
+extern const char *shard_copy_stat_reason(const void *cstate);
+
 /* A target of the set that has been opened. */
 extern void shard_copy_stat_add(ShardCopyStat *stat, ShardCopyTarget *target, Oid relid, Oid serverid);
 
