@@ -90,8 +90,9 @@ shard_copy_error_find_place(const PGresult *res, const char *relname, ShardCopyE
 			continue;
 		place->text_lineno = strtoull(number, &rest, 10);
 
-		/* what belongs to the number in some languages */
-		if (*rest != ',' && *rest != ':' && strncmp(rest, " :", 2) != 0)
+		/* what belongs to the number in some languages; another one has a comma of its own */
+		if (*rest != ',' && *rest != ':' && strncmp(rest, " :", 2) != 0 &&
+			strncmp(rest, "\343\200\201", 3) != 0)
 			rest += strcspn(rest, ",:\n");
 		place->place = pstrdup(rest);
 
@@ -128,7 +129,8 @@ shard_copy_error_is_about_row(const PGresult *res, const ShardCopyErrorPlace *pl
 
 	/* undefined tables and the like: only where a value names one, as in a column of type regclass */
 	if (strncmp(sqlstate, "42", 2) == 0 && strcmp(sqlstate, "42804") != 0)
-		return place->place && place->place[0] == ',' && strcmp(sqlstate, "42501") != 0;
+		return place->place && place->place[0] != '\0' && place->place[0] != ':' &&
+			strcmp(sqlstate, "42501") != 0;
 	return true;
 }
 
@@ -165,9 +167,22 @@ describe_error(ShardCopyLane *lane, PGresult *res, const ShardCopyErrorPlace *pl
 	error->label = lane->target ? lane->target->label : NULL;
 	error->place = place->place;
 	error->context = place->context;
-	shard_copy_rows_start(&lane->chunk, &start);
+	if (lane->set->guarded)
+		start = lane->guard.pos;
+	else
+		shard_copy_rows_start(&lane->chunk, &start);
 	if (!shard_copy_rows_find(&lane->chunk, &start, place->text_lineno, &rowno, &error->lineno))
 		error->lineno = 0;
+
+	/* a slice of one row */
+	if (error->lineno == 0 && lane->set->guarded && lane->guard.end.rowno == start.rowno + 1)
+		error->lineno = lane->guard.end.lineno;
+}
+
+const char *
+shard_copy_error_current_relname(const ShardCopyLane *lane)
+{
+	return lane->guard.staged ? lane->target->detour->relname : lane->target->relname;
 }
 
 static void
@@ -178,7 +193,7 @@ find_place(ShardCopyLane *lane, const PGresult *res, ShardCopyErrorPlace *place)
 	{
 		MemoryContext oldcxt = MemoryContextSwitchTo(lane->set->cxt);
 
-		shard_copy_error_find_place(res, lane->target->relname, place);
+		shard_copy_error_find_place(res, shard_copy_error_current_relname(lane), place);
 		MemoryContextSwitchTo(oldcxt);
 	}
 }
@@ -238,7 +253,8 @@ shard_copy_error_take(ShardCopyLane *lane)
 	find_place(lane, lane->error, &place);
 	describe_error(lane, lane->error, &place, &error);
 	lane->error = NULL;
-	if (lane->state == COPY_STARTING || !shard_copy_error_is_about_row(error.res, &place))
+	if (lane->state == COPY_STARTING || !lane->target ||
+		!shard_copy_error_is_about_row(error.res, &place))
 		raise_error(set, &error);
 
 	set->lost = set->judging = true;

@@ -109,16 +109,29 @@ set_span(ShardCopyLane *lane, const char *bytes, int nbytes, bool is_rows)
 	lane->nsent = 0;
 }
 
+static inline void
+swap_buffers(StringInfo a, StringInfo b)
+{
+	StringInfoData buf = *a;
+
+	*a = *b;
+	*b = buf;
+}
+
 /* Makes the rows of the COPY's target its next chunk. */
 static void
 take_chunk(ShardCopyLane *lane)
 {
 	ShardCopyTarget *target = lane->target;
-	StringInfoData data = lane->chunk.data;
+	int64		charged_bytes = target->charged_bytes;
 	int			ncomplete = target->put_pos;
 
-	lane->chunk.data = target->rows.data;
-	target->rows.data = data;
+	swap_buffers(&lane->chunk.data, &target->rows.data);
+	if (lane->set->guarded)
+	{
+		swap_buffers(&lane->chunk.sizes, &target->rows.sizes);
+		swap_buffers(&lane->chunk.sources, &target->rows.sources);
+	}
 	if (lane->chunk.nrows == 0)
 		lane->chunk.base_line = target->rows.base_line;
 	lane->chunk.nrows += target->rows.nrows;
@@ -131,9 +144,29 @@ take_chunk(ShardCopyLane *lane)
 	appendBinaryStringInfo(&target->rows.data, lane->chunk.data.data + ncomplete,
 						   lane->chunk.data.len - ncomplete);
 	lane->chunk.data.len = ncomplete;
+	if (lane->set->guarded)
+		shard_copy_guard_begin(lane, charged_bytes);
+}
 
-	set_span(lane, lane->chunk.data.data, lane->chunk.data.len, true);
-	lane->copy_bytes += lane->chunk.data.len;
+/* Sends the chunk's rows next: all, or the slice of a guarded set. */
+static void
+send_rows(ShardCopyLane *lane)
+{
+	int			from = 0;
+	int			to;
+
+	if (lane->set->guarded)
+	{
+		from = lane->guard.pos.data_pos;
+		to = lane->guard.end.data_pos;
+	}
+	else
+	{
+		take_chunk(lane);
+		to = lane->chunk.data.len;
+	}
+	set_span(lane, lane->chunk.data.data + from, to - from, true);
+	lane->copy_bytes += to - from;
 }
 
 /*
@@ -144,17 +177,23 @@ static bool
 choose_next_span(ShardCopyLane *lane)
 {
 	ShardCopyTarget *target = lane->target;
-	ShardCopyTarget *other = fullest_target(lane, target);
 	int			own_bytes = target->put_pos;
-	bool		first = lane->copy_bytes == 0 && own_bytes > 0;
-	bool		end = lane->end_soon || lane->copy_bytes >= MAX_COPY_BYTES ||
-		(other && other->put_pos > own_bytes && !first) ||
-		(lane->flushing && own_bytes == 0);
+	bool		end = false;
 
-	if (!end && !first && own_bytes < Min(worth_bytes(lane), PIECE_BYTES))
-		return false;
+	if (lane->set->guarded)
+		end = lane->copy_bytes > 0;
+	else if (lane->copy_bytes > 0 || own_bytes == 0)
+	{
+		ShardCopyTarget *other = fullest_target(lane, target);
+
+		end = lane->end_soon || lane->copy_bytes >= MAX_COPY_BYTES ||
+			(other && other->put_pos > own_bytes) ||
+			(lane->flushing && own_bytes == 0);
+		if (!end && own_bytes < Min(worth_bytes(lane), PIECE_BYTES))
+			return false;
+	}
 	if (!end)
-		take_chunk(lane);
+		send_rows(lane);
 	else
 	{
 		lane->trailed = true;
@@ -184,13 +223,16 @@ shard_copy_lane_raise_lost(ShardCopyLane *lane)
 }
 
 /*
- * Appends the end of a remote transaction that an error has aborted, as far as
- * it takes to go on.  The local one is going to fail.
+ * Appends what takes the remote transaction back to where an error did not
+ * abort it: behind what was confirmed, in a guarded set; as far as it takes to
+ * go on at all otherwise, since the local transaction is going to fail.
  */
 static void
 append_rollback(ShardCopyLane *lane, StringInfo sql)
 {
-	if (lane->set->level > 1)
+	if (lane->guard.standing)
+		appendStringInfoString(sql, "ROLLBACK TO SAVEPOINT " SHARD_COPY_SAVEPOINT "; ");
+	else if (lane->set->level > 1)
 		appendStringInfo(sql, "ROLLBACK TO SAVEPOINT s%d; ", lane->set->level);
 	else
 	{
@@ -200,55 +242,159 @@ append_rollback(ShardCopyLane *lane, StringInfo sql)
 	lane->aborted = false;
 }
 
-/* Sends COPY for target, with all that has to precede it. */
 static void
-start_copy(ShardCopyLane *lane, ShardCopyTarget *target)
+reset_copy(ShardCopyLane *lane)
 {
-	StringInfoData sql;
-
-	if (!lane->aborted)
-		shard_txn_check_writer(lane->conn);
-	lane->target = target;
-	shard_copy_rows_reset(&lane->chunk, 0);
 	set_span(lane, NULL, 0, false);
 	lane->copy_bytes = 0;
 	lane->end_soon = lane->trailed = false;
 	lane->nconfirmed = 0;
+	PQclear(lane->rows);
+	lane->rows = NULL;
+}
 
+/* Sends COPY for the lane's target, with all that has to precede it. */
+static void
+start_copy(ShardCopyLane *lane)
+{
+	bool		rolled_back = lane->aborted;
+	StringInfoData sql;
+	int			nbytes;
+
+	reset_copy(lane);
 	initStringInfo(&sql);
 	if (lane->aborted)
 		append_rollback(lane, &sql);
+	else
+		shard_txn_check_writer(lane->conn);
+	nbytes = sql.len;
 	shard_txn_writer_preamble(lane->conn, lane->set->level, &sql);
 	shard_connection_sync_settings(lane->conn, -1, &sql);
-	appendStringInfoString(&sql, target->copy_sql);
+	if (lane->set->guarded)
+		shard_copy_guard_append(lane, &sql, rolled_back, sql.len > nbytes);
+	else
+		appendStringInfoString(&sql, lane->target->copy_sql);
 	lane->state = COPY_STARTING;
 	shard_connection_send(lane->conn, sql.data);
 	pfree(sql.data);
+}
+
+/* Removes the lane's staging tables. */
+static void
+start_drop(ShardCopyLane *lane)
+{
+	StringInfoData sql;
+
+	reset_copy(lane);
+	shard_txn_check_writer(lane->conn);
+	initStringInfo(&sql);
+	shard_txn_writer_preamble(lane->conn, lane->set->level, &sql);
+	shard_copy_staging_append_drop(lane, &sql);
+	lane->dropping = false;
+	lane->state = COPY_ENDING;
+	shard_connection_send(lane->conn, sql.data);
+	pfree(sql.data);
+}
+
+/* No rows are under way any more. */
+static void
+end_chunk(ShardCopyLane *lane)
+{
+	if (lane->set->guarded)
+		shard_copy_guard_drop(lane);
+	shard_copy_rows_reset(&lane->chunk, 0);
+	lane->target = NULL;
+}
+
+/* The node has confirmed the rows of the COPY. */
+static void
+confirm_rows(ShardCopyLane *lane)
+{
+	uint64		nsent = lane->chunk.nrows;
+
+	if (lane->set->guarded)
+		nsent = lane->guard.end.rowno - lane->guard.pos.rowno;
+	if (lane->nconfirmed != nsent)
+		ereport(ERROR,
+				(errcode(ERRCODE_FDW_ERROR),
+				 errmsg("node \"%s\" stored " UINT64_FORMAT " of " UINT64_FORMAT " rows",
+						lane->conn->node, lane->nconfirmed, nsent),
+				 errdetail("Node \"%s\", shard %s.", lane->conn->node, lane->target->label),
+				 errhint("A trigger on the node may have skipped rows.")));
+	if (lane->set->guarded)
+	{
+		if (!shard_copy_guard_confirm(lane))
+			return;
+	}
+	else
+		lane->target->nconfirmed += nsent;
+	end_chunk(lane);
+}
+
+/* The target of the next COPY; false when there is nothing worth one. */
+static bool
+choose_target(ShardCopyLane *lane)
+{
+	lane->target = fullest_target(lane, NULL);
+	if (lane->target && lane->set->guarded)
+		take_chunk(lane);
+	return lane->target != NULL;
 }
 
 /* The statement has ended. */
 static void
 finish_results(ShardCopyLane *lane)
 {
-	if (lane->error && PQstatus(lane->conn->pg) == CONNECTION_OK)
-		shard_copy_error_take(lane);
-	else if (lane->error || PQstatus(lane->conn->pg) != CONNECTION_OK)
+	bool		chunk_done = true;
+
+	if (PQstatus(lane->conn->pg) != CONNECTION_OK)
 		shard_copy_lane_raise_lost(lane);
+	if (lane->error)
+	{
+		if (!lane->set->guarded || lane->target == NULL || !shard_copy_guard_fail(lane, &chunk_done))
+		{
+			shard_connection_note_result(lane->conn, lane->error);
+			shard_copy_error_take(lane);
+		}
+		if (chunk_done)
+			end_chunk(lane);
+	}
 	else if (lane->state == COPY_STARTING)
 		shard_error_protocol(lane->conn, lane->target->label, "COPY did not start");
-	else if (lane->nconfirmed != lane->chunk.nrows)
-		ereport(ERROR,
-				(errcode(ERRCODE_FDW_ERROR),
-				 errmsg("node \"%s\" stored " UINT64_FORMAT " of " UINT64_FORMAT " rows",
-						lane->conn->node, lane->nconfirmed, lane->chunk.nrows),
-				 errdetail("Node \"%s\", shard %s.", lane->conn->node, lane->target->label),
-				 errhint("A trigger on the node may have skipped rows.")));
-	else
-		lane->target->nconfirmed += lane->nconfirmed;
+	else if (lane->target)
+		confirm_rows(lane);
 	shard_connection_flush_notices(lane->conn);
-	lane->target = NULL;
-	shard_copy_rows_reset(&lane->chunk, 0);
 	lane->state = COPY_IDLE;
+}
+
+/* One result of the lane's statement (owned by us).  True: COPY has started. */
+static bool
+take_result(ShardCopyLane *lane, PGresult *res)
+{
+	ExecStatusType status = PQresultStatus(res);
+
+	/* settings stand before the savepoint that an error of a guarded set goes back to */
+	if (status != PGRES_FATAL_ERROR || !lane->set->guarded)
+		shard_connection_note_result(lane->conn, res);
+	if (status == PGRES_COPY_IN && lane->state == COPY_STARTING)
+	{
+		PQclear(res);
+		lane->state = COPY_SENDING;
+		if (lane->target->binary)
+			set_span(lane, binary_header, BINARY_HEADER_BYTES, false);
+		return true;
+	}
+	if (lane->state == COPY_ENDING && status == PGRES_COMMAND_OK &&
+		strncmp(PQcmdStatus(res), "COPY ", 5) == 0)
+		lane->nconfirmed = strtoull(PQcmdTuples(res), NULL, 10);
+
+	if (status == PGRES_FATAL_ERROR && !lane->error)
+		lane->error = res;
+	else if (lane->state == COPY_ENDING && status == PGRES_TUPLES_OK && !lane->rows)
+		lane->rows = res;
+	else
+		PQclear(res);
+	return false;
 }
 
 /*
@@ -271,23 +417,8 @@ read_results(ShardCopyLane *lane)
 			finish_results(lane);
 			return 0;
 		}
-		shard_connection_note_result(lane->conn, res);
-		if (PQresultStatus(res) == PGRES_COPY_IN && lane->state == COPY_STARTING)
-		{
-			PQclear(res);
-			lane->state = COPY_SENDING;
-			if (lane->target->binary)
-				set_span(lane, binary_header, BINARY_HEADER_BYTES, false);
+		if (take_result(lane, res))
 			return 0;
-		}
-		if (PQresultStatus(res) == PGRES_FATAL_ERROR && !lane->error)
-		{
-			lane->error = res;
-			continue;
-		}
-		if (PQresultStatus(res) == PGRES_COMMAND_OK && lane->state == COPY_ENDING)
-			lane->nconfirmed = strtoull(PQcmdTuples(res), NULL, 10);
-		PQclear(res);
 	}
 	if (!alive)
 		shard_copy_lane_raise_lost(lane);
@@ -317,7 +448,7 @@ send_data(ShardCopyLane *lane)
 			if (rc > 0)
 			{
 				lane->nsent += nbytes;
-				if (lane->span_is_rows)
+				if (lane->span_is_rows && !lane->set->guarded)
 					lane->set->nbytes -= nbytes;
 				continue;
 			}
@@ -344,8 +475,6 @@ send_data(ShardCopyLane *lane)
 static void
 take_steps(ShardCopyLane *lane)
 {
-	ShardCopyTarget *target;
-
 	lane->events = 0;
 	while (lane->conn)
 	{
@@ -360,10 +489,12 @@ take_steps(ShardCopyLane *lane)
 				lane->state = COPY_IDLE;
 				break;
 			case COPY_IDLE:
-				target = fullest_target(lane, NULL);
-				if (!target)
+				if (lane->target || choose_target(lane))
+					start_copy(lane);
+				else if (lane->dropping)
+					start_drop(lane);
+				else
 					return;
-				start_copy(lane, target);
 				break;
 			case COPY_SENDING:
 				lane->events = send_data(lane);

@@ -7,11 +7,14 @@
 
 #include "postgres.h"
 
+#include "lib/ilist.h"
 #include "nodes/pg_list.h"
 #include "remote/copy_stream.h"
 #include "remote/wait.h"
 
 #define SHARD_COPY_MAX_CHUNK_BYTES (1024 * 1024)	/* more is sent when it is there, but not waited for */
+
+#define SHARD_COPY_SAVEPOINT "shardfdw_copy"
 
 /* ---------- rows: copy_rows.c ---------- */
 
@@ -79,6 +82,28 @@ typedef enum ShardCopyState
 	COPY_ENDING
 } ShardCopyState;
 
+/*
+ * A lane of a guarded set: how far its chunk is.  A slice of the chunk is the
+ * COPY under way, behind a savepoint.
+ */
+typedef struct ShardCopyGuard
+{
+	bool		standing;		/* our savepoint is there */
+	ShardCopyPos pos;			/* first row of the slice; all before it are done */
+	ShardCopyPos end;			/* behind its last row */
+	bool		staged;			/* it goes by way of the staging table */
+	uint64		suspect_end;	/* between pos and this row (number) is a bad one; 0 not known */
+	uint64	   *refused;		/* rows (numbers) behind pos that are refused already, last ones first */
+	int			nrefused;
+	int			maxrefused;
+	int64		charged_bytes;	/* of the rows from pos on, in set->nbytes */
+
+	/* how far bad rows are apart: sizes of slices follow from it */
+	uint64		ndone;			/* rows of this lane that are done */
+	uint64		last_bad;		/* ndone at the last bad row */
+	double		gap;			/* rows between bad ones, smoothed; < 0: there was none */
+} ShardCopyGuard;
+
 /* A connection and the targets that it serves. */
 typedef struct ShardCopyLane
 {
@@ -95,6 +120,7 @@ typedef struct ShardCopyLane
 	ShardCopyState state;
 	int			events;			/* socket events it waits for, 0 none */
 	bool		flushing;		/* everything has to go out now */
+	bool		dropping;		/* its staging tables are not needed any more */
 	bool		aborted;		/* the remote transaction is, by an error that waits to be raised */
 	TimestampTz stalled_since;	/* 0: it can take rows */
 
@@ -110,7 +136,20 @@ typedef struct ShardCopyLane
 	int64		copy_bytes;
 	uint64		nconfirmed;
 	PGresult   *error;
+	PGresult   *rows;			/* of a staging table's result_sql */
+	ShardCopyGuard guard;
 } ShardCopyLane;
+
+/* A target's way around duplicates: copy_staging.c. */
+typedef struct ShardCopyDetour
+{
+	ShardCopyStaging sql;
+	char	   *relname;		/* of the staging table, in error contexts */
+	bool		created;
+	bool		taken;			/* slices go by it */
+	int			nclean;			/* slices without duplicates in a row */
+	char	   *message;		/* of the last duplicate that COPY met; NULL none */
+} ShardCopyDetour;
 
 struct ShardCopyTarget
 {
@@ -125,6 +164,7 @@ struct ShardCopyTarget
 	int64		charged_bytes;	/* of them and their sources, in set->nbytes */
 	uint64		last_line;
 	uint64		nconfirmed;
+	ShardCopyDetour *detour;	/* NULL: none */
 	ShardCopyTargetStat stat;	/* what is counted here: all but nbytes_buffered */
 };
 
@@ -159,6 +199,9 @@ typedef struct ShardCopyErrorPlace
 	char	   *context;		/* the rest of the context, or NULL */
 } ShardCopyErrorPlace;
 
+/* As the node calls the table of the COPY under way. */
+extern const char *shard_copy_error_current_relname(const ShardCopyLane *lane);
+
 /* Name of the table in "COPY schema.table (...) ...".  Memory: current context. */
 extern char *shard_copy_error_relname(const char *copy_sql);
 
@@ -175,7 +218,44 @@ extern void shard_copy_error_raise(ShardCopyLane *lane) __attribute__((noreturn)
 /* Raises the error that was kept. */
 extern void shard_copy_error_raise_first(ShardCopySet *set) __attribute__((noreturn));
 
+/* ---------- guarded sets: copy_guard.c, copy_staging.c ---------- */
+
+/* Chooses the rows of the next COPY, and appends to sql what makes them safe, and it. */
+extern void shard_copy_guard_append(ShardCopyLane *lane, StringInfo sql, bool rolled_back, bool changed);
+
+/* The lane has a new chunk. */
+extern void shard_copy_guard_begin(ShardCopyLane *lane, int64 charged_bytes);
+
+/* The slice is there.  True: the whole chunk is. */
+extern bool shard_copy_guard_confirm(ShardCopyLane *lane);
+
+/* lane->error is that of the slice.  False: it has to be raised. */
+extern bool shard_copy_guard_fail(ShardCopyLane *lane, bool *chunk_done);
+
+/* The rest of the chunk is not needed any more. */
+extern void shard_copy_guard_drop(ShardCopyLane *lane);
+
+/* Hands refused rows to the hook. */
+extern void shard_copy_guard_deliver(ShardCopySet *set);
+
+/* Keeps a refused row (rowno of the chunk, to be looked for from pos on) for deliver. */
+extern void shard_copy_guard_refuse(ShardCopyLane *lane, ShardCopyPos *pos, uint64 rowno, int sqlstate,
+									const char *message, const char *column, bool duplicate);
+
+extern void shard_copy_staging_append(ShardCopyDetour *detour, StringInfo sql);
+extern uint64 shard_copy_staging_confirm(ShardCopyLane *lane);	/* returns duplicates */
+
+/* Staging tables on the lane's node: are there any, and their removal. */
+extern bool shard_copy_staging_is_there(const ShardCopyLane *lane);
+extern void shard_copy_staging_append_drop(ShardCopyLane *lane, StringInfo sql);
+
 /* ---------- sets: copy_stream.c ---------- */
+
+typedef struct ShardCopyRefused
+{
+	slist_node	link;
+	ShardCopyRefusal refusal;
+} ShardCopyRefused;
 
 struct ShardCopySet
 {
@@ -198,6 +278,13 @@ struct ShardCopySet
 	bool		lost;			/* rows will never arrive: a connection was taken away, or an error is raised */
 	bool		judging;		/* an error is known; those of earlier lines are looked for */
 	ShardCopyError first;
+	bool		guarded;
+	bool		on_error;		/* refused rows are handed over whatever the reason */
+	ShardCopyRefuseHook refuse;
+	void	   *refuse_arg;
+	slist_head	refused;		/* of ShardCopyRefused, newest first, not handed over yet */
+	MemoryContext refused_cxt;	/* their memory */
+	bool		delivering;
 	ShardWaitSet *wait_set;
 	ShardWaitItem *items;
 	int			maxitems;

@@ -97,7 +97,8 @@ tick(ShardCopySet *set)
 static bool
 has_work(const ShardCopyLane *lane)
 {
-	return lane->conn && (lane->state != COPY_IDLE || shard_copy_lane_has_rows(lane));
+	return lane->conn &&
+		(lane->state != COPY_IDLE || lane->dropping || shard_copy_lane_has_rows(lane));
 }
 
 /* Moves all lanes on; true when one of those that flush has not done so yet. */
@@ -141,6 +142,8 @@ pump(ShardCopySet *set)
 
 	if (set->judging)
 		judge(set);
+	if (!slist_is_empty(&set->refused))
+		shard_copy_guard_deliver(set);
 	tick(set);
 	return busy;
 }
@@ -236,13 +239,9 @@ hold_lane(ShardCopyTarget *target)
 	lane->targets = NIL;
 }
 
-/*
- * Sends all rows of lane (NULL: of all lanes) and lets go of the connections.
- * Lanes with a connection of their own keep it, since no one else may use it,
- * unless they are asked for it.
- */
+/* Sends all rows of lane (NULL: of all lanes). */
 static void
-flush_lanes(ShardCopySet *set, ShardCopyLane *only)
+send_all(ShardCopySet *set, ShardCopyLane *only)
 {
 	ListCell   *lc;
 
@@ -257,19 +256,18 @@ flush_lanes(ShardCopySet *set, ShardCopyLane *only)
 	while (pump(set))
 		wait_for_nodes(set);
 	foreach(lc, set->lanes)
-	{
-		ShardCopyLane *lane = lfirst(lc);
-		ShardConn  *conn = lane->conn;
+		((ShardCopyLane *) lfirst(lc))->flushing = false;
+}
 
-		if (!lane->flushing)
-			continue;
-		lane->flushing = false;
-		if (lane != lane->main && lane != only)
-			continue;
-		lane->conn = NULL;
-		if (conn)
-			shard_connection_release(conn);
-	}
+/* The connection is free for others. */
+static void
+let_go(ShardCopyLane *lane)
+{
+	ShardConn  *conn = lane->conn;
+
+	lane->conn = NULL;
+	if (conn)
+		shard_connection_release(conn);
 }
 
 static void
@@ -277,11 +275,12 @@ yield_connection(ShardConn *conn, void *arg)
 {
 	ShardCopyLane *lane = arg;
 
-	flush_lanes(lane->set, lane);
+	send_all(lane->set, lane);
+	let_go(lane);
 }
 
 /*
- * The connection was released: by flush_lanes, which has forgotten it already,
+ * The connection was released: by let_go, which has forgotten it already,
  * or because of an abort.  Then the node's COPY is told to fail; it would wait
  * for data, deaf to a cancel request, for ever.
  */
@@ -303,20 +302,6 @@ lose_connection(ShardConn *conn, void *arg)
 	lane->state = COPY_IDLE;
 }
 
-static void
-release_all(ShardCopySet *set)
-{
-	ListCell   *lc;
-
-	foreach(lc, set->lanes)
-	{
-		ShardCopyLane *lane = lfirst(lc);
-
-		if (lane->conn)
-			shard_connection_release(lane->conn);
-	}
-}
-
 /* Reset of the set's memory. */
 static void
 drop_set(void *arg)
@@ -324,15 +309,17 @@ drop_set(void *arg)
 	ShardCopySet *set = arg;
 	ListCell   *lc;
 
-	release_all(set);
 	PQclear(set->first.res);
 	set->first.res = NULL;
 	foreach(lc, set->lanes)
 	{
 		ShardCopyLane *lane = lfirst(lc);
 
+		if (lane->conn)
+			shard_connection_release(lane->conn);
 		PQclear(lane->error);
-		lane->error = NULL;
+		PQclear(lane->rows);
+		lane->error = lane->rows = NULL;
 	}
 }
 
@@ -363,6 +350,17 @@ shard_copy_set_spread(ShardCopySet *set, int nconns)
 {
 	Assert(set->lanes == NIL);
 	set->nlanes = Max(1, Min(nconns, shard_guc_max_connections_per_node));
+}
+
+void
+shard_copy_set_guard(ShardCopySet *set, bool on_error, ShardCopyRefuseHook hook, void *arg)
+{
+	Assert(set->lanes == NIL);
+	set->guarded = true;
+	set->on_error = on_error;
+	set->refuse = hook;
+	set->refuse_arg = arg;
+	set->refused_cxt = AllocSetContextCreate(set->cxt, "shardfdw refused rows", ALLOCSET_DEFAULT_SIZES);
 }
 
 void
@@ -401,6 +399,7 @@ add_lane(ShardCopySet *set, Oid serverid, Oid userid, ShardCopyLane *main, int l
 	lane->holder.arg = lane;
 	lane->holder.lost = lose_connection;
 	lane->state = COPY_IDLE;
+	lane->guard.gap = -1;
 	shard_copy_rows_init(&lane->chunk);
 	set->lanes = lappend(set->lanes, lane);
 	return lane;
@@ -465,6 +464,12 @@ shard_copy_target_put_row(ShardCopyTarget *target, uint64 lineno, uint32 nlines,
 	target->last_line = lineno;
 	target->rows.nrows++;
 	target->put_pos = target->rows.data.len;
+	if (set->guarded)
+	{
+		shard_copy_rows_note_size(&target->rows, nbytes, source, source_bytes);
+		if (source)
+			nbytes += source_bytes;
+	}
 	target->charged_bytes += nbytes;
 	set->nbytes += nbytes;
 	set->npumped += nbytes;
@@ -511,16 +516,50 @@ shard_copy_set_pump(ShardCopySet *set)
 	return false;
 }
 
+/* Lanes with a connection of their own keep it: nobody else may use it. */
 void
 shard_copy_set_flush(ShardCopySet *set)
 {
-	flush_lanes(set, NULL);
+	ListCell   *lc;
+
+	send_all(set, NULL);
+	foreach(lc, set->lanes)
+	{
+		ShardCopyLane *lane = lfirst(lc);
+
+		if (lane == lane->main)
+			let_go(lane);
+	}
+}
+
+/* Removes the staging tables, on all nodes at once. */
+static void
+drop_staging(ShardCopySet *set)
+{
+	ListCell   *lc;
+	bool		any = false;
+
+	foreach(lc, set->lanes)
+	{
+		ShardCopyLane *lane = lfirst(lc);
+
+		lane->dropping = shard_copy_staging_is_there(lane);
+		if (lane->dropping && !lane->conn)
+			hold_lane(linitial(lane->targets));
+		any |= lane->dropping;
+	}
+	if (any)
+		send_all(set, NULL);
 }
 
 void
 shard_copy_set_finish(ShardCopySet *set)
 {
-	flush_lanes(set, NULL);
-	release_all(set);
+	ListCell   *lc;
+
+	send_all(set, NULL);
+	drop_staging(set);
+	foreach(lc, set->lanes)
+		let_go(lfirst(lc));
 	MemoryContextDelete(set->cxt);
 }

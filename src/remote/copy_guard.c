@@ -1,0 +1,381 @@
+/*
+ * copy_guard.c
+ *	  Chunks of a guarded set: rows that a node refuses are taken out, all others
+ *	  arrive.
+ *
+ *	 chunk  |......done......|....slice....|......rest......|
+ *	                        pos           end
+ *
+ * Each COPY sends a slice of the lane's chunk, behind a savepoint that is
+ * renewed in the message which starts the next COPY:
+ *
+ *	 slice confirmed		RELEASE SAVEPOINT; SAVEPOINT; COPY of the next slice
+ *	 refused, row known		row --> hook; ROLLBACK TO SAVEPOINT; COPY of the rows
+ *							before it; later the rows behind it
+ *	 refused, row unknown	ROLLBACK TO SAVEPOINT; COPY of the first half, until
+ *							the slice is a single row (foreign keys, AFTER triggers)
+ *
+ * A failed COPY has cost the rows before the bad one in vain, a COPY as such
+ * costs as much as COPY_COST_ROWS rows: slices of sqrt(2 * cost * gap) rows are
+ * the cheapest when bad rows are gap rows apart.  While there are none, slices
+ * are as large as chunks.
+ *
+ * The hook is not called from within the steps of a lane, since what it does
+ * may need a connection that one of our lanes holds: refused rows are copied and
+ * handed over between two rounds (deliver).
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "remote/copy_private.h"
+#include "remote/error.h"
+#include "utils/memutils.h"
+
+#define COPY_COST_ROWS 60
+#define MIN_SLICE_ROWS 8
+
+/* ---------- slices ---------- */
+
+/* Rows from pos to to are done: their memory is not counted any more. */
+static void
+move_pos(ShardCopyLane *lane, const ShardCopyPos *to)
+{
+	ShardCopyGuard *guard = &lane->guard;
+	int64		nbytes = (to->data_pos - guard->pos.data_pos) + (to->sources_pos - guard->pos.sources_pos);
+
+	guard->ndone += to->rowno - guard->pos.rowno;
+	guard->charged_bytes -= nbytes;
+	lane->set->nbytes -= nbytes;
+	guard->pos = *to;
+}
+
+/* Moves past rows at pos that were refused. */
+static void
+skip_refused(ShardCopyLane *lane)
+{
+	ShardCopyGuard *guard = &lane->guard;
+
+	while (guard->nrefused > 0 && guard->refused[guard->nrefused - 1] == guard->pos.rowno)
+	{
+		ShardCopyPos pos = guard->pos;
+		ShardCopyRow row;
+
+		(void) shard_copy_rows_next(&lane->chunk, &pos, &row);
+		move_pos(lane, &pos);
+		guard->nrefused--;
+	}
+	if (guard->pos.rowno >= guard->suspect_end)
+		guard->suspect_end = 0;
+}
+
+void
+shard_copy_guard_begin(ShardCopyLane *lane, int64 charged_bytes)
+{
+	ShardCopyGuard *guard = &lane->guard;
+
+	shard_copy_rows_start(&lane->chunk, &guard->pos);
+	guard->end = guard->pos;
+	guard->suspect_end = 0;
+	guard->nrefused = 0;
+	guard->charged_bytes = charged_bytes;
+}
+
+void
+shard_copy_guard_drop(ShardCopyLane *lane)
+{
+	lane->set->nbytes -= lane->guard.charged_bytes;
+	lane->guard.charged_bytes = 0;
+	lane->guard.staged = false;
+}
+
+static uint64
+max_slice_rows(const ShardCopyGuard *guard)
+{
+	double		gap = guard->gap;
+
+	if (gap < 0)
+		return PG_UINT64_MAX;
+	gap = Max(gap, (double) (guard->ndone - Min(guard->ndone, guard->last_bad)));
+	return Max(MIN_SLICE_ROWS, (uint64) sqrt(2.0 * COPY_COST_ROWS * gap));
+}
+
+/* Chooses the slice that begins at pos. */
+static void
+choose_slice(ShardCopyLane *lane)
+{
+	ShardCopyGuard *guard = &lane->guard;
+	uint64		stop = lane->chunk.nrows;
+	uint64		nrows = max_slice_rows(guard);
+	ShardCopyRow row;
+
+	if (guard->suspect_end > 0)
+		nrows = Max(1, (guard->suspect_end - guard->pos.rowno) / 2);
+	if (guard->nrefused > 0)
+		stop = guard->refused[guard->nrefused - 1];
+	stop = Min(stop, guard->pos.rowno + Min(nrows, lane->chunk.nrows));
+
+	guard->end = guard->pos;
+	while (guard->end.rowno < stop &&
+		   guard->end.data_pos - guard->pos.data_pos < SHARD_COPY_MAX_CHUNK_BYTES)
+		(void) shard_copy_rows_next(&lane->chunk, &guard->end, &row);
+}
+
+void
+shard_copy_guard_append(ShardCopyLane *lane, StringInfo sql, bool rolled_back, bool changed)
+{
+	ShardCopyGuard *guard = &lane->guard;
+	ShardCopyDetour *detour = lane->target->detour;
+
+	choose_slice(lane);
+	guard->staged = detour && detour->taken;
+	if (guard->staged && !detour->created)
+	{
+		appendStringInfo(sql, "%s; ", detour->sql.create_sql);
+		detour->created = changed = true;
+	}
+
+	/* what has to survive a failure of the slice stands before its savepoint */
+	if (guard->standing && (changed || !rolled_back))
+		appendStringInfoString(sql, "RELEASE SAVEPOINT " SHARD_COPY_SAVEPOINT "; "
+							   "SAVEPOINT " SHARD_COPY_SAVEPOINT "; ");
+	else if (!guard->standing)
+		appendStringInfoString(sql, "SAVEPOINT " SHARD_COPY_SAVEPOINT "; ");
+	guard->standing = true;
+
+	if (guard->staged)
+		shard_copy_staging_append(detour, sql);
+	else
+		appendStringInfoString(sql, lane->target->copy_sql);
+}
+
+bool
+shard_copy_guard_confirm(ShardCopyLane *lane)
+{
+	ShardCopyGuard *guard = &lane->guard;
+	uint64		nrows = guard->end.rowno - guard->pos.rowno;
+
+	if (guard->staged)
+		nrows -= shard_copy_staging_confirm(lane);
+	lane->target->nconfirmed += nrows;
+	move_pos(lane, &guard->end);
+	skip_refused(lane);
+	return guard->pos.rowno >= lane->chunk.nrows;
+}
+
+/* ---------- refused rows ---------- */
+
+/* Notes for the size of slices that row rowno was bad. */
+static void
+note_gap(ShardCopyGuard *guard, uint64 rowno)
+{
+	uint64		now = guard->ndone + (rowno - guard->pos.rowno);
+	double		run = now > guard->last_bad ? now - guard->last_bad : 1;
+
+	guard->gap = guard->gap < 0 ? run : (guard->gap * 3 + run) / 4;
+	guard->last_bad = Max(guard->last_bad, now);
+}
+
+static void
+push_refused(ShardCopyLane *lane, uint64 rowno)
+{
+	ShardCopyGuard *guard = &lane->guard;
+
+	if (guard->nrefused == guard->maxrefused)
+	{
+		int			max = Max(8, guard->maxrefused * 2);
+
+		if (guard->refused)
+			guard->refused = repalloc(guard->refused, max * sizeof(uint64));
+		else
+			guard->refused = MemoryContextAlloc(lane->set->cxt, max * sizeof(uint64));
+		guard->maxrefused = max;
+	}
+	guard->refused[guard->nrefused++] = rowno;
+}
+
+static char *
+copy_bytes(const char *bytes, size_t nbytes)
+{
+	char	   *copy = palloc(nbytes + 1);
+
+	memcpy(copy, bytes, nbytes);
+	copy[nbytes] = '\0';
+	return copy;
+}
+
+void
+shard_copy_guard_refuse(ShardCopyLane *lane, ShardCopyPos *pos, uint64 rowno, int sqlstate,
+						const char *message, const char *column, bool duplicate)
+{
+	ShardCopySet *set = lane->set;
+	MemoryContext oldcxt = MemoryContextSwitchTo(set->refused_cxt);
+	ShardCopyRefused *refused = palloc0(sizeof(ShardCopyRefused));
+	ShardCopyRefusal *refusal = &refused->refusal;
+	ShardCopyRow row;
+
+	if (pos->rowno > rowno)
+		*pos = lane->guard.pos;
+	do
+	{
+		if (!shard_copy_rows_next(&lane->chunk, pos, &row))
+			elog(ERROR, "there is no row " UINT64_FORMAT " in the chunk", rowno);
+	} while (pos->rowno <= rowno);
+	refusal->target = lane->target;
+	refusal->lineno = row.lineno;
+	refusal->source_bytes = row.source ? row.source_bytes : row.nbytes;
+	refusal->source = copy_bytes(row.source ? row.source : row.data, refusal->source_bytes);
+	refusal->sqlstate = sqlstate;
+	refusal->message = message ? pstrdup(message) : NULL;
+	refusal->column = column && column[0] ? pstrdup(column) : NULL;
+	refusal->node = pstrdup(lane->conn->node);
+	refusal->label = lane->target->label;
+	refusal->duplicate = duplicate;
+	slist_push_head(&set->refused, &refused->link);
+	MemoryContextSwitchTo(oldcxt);
+}
+
+void
+shard_copy_guard_deliver(ShardCopySet *set)
+{
+	/* The hook may come back here by way of a yield: the outer round goes on with what that adds. */
+	if (set->delivering)
+		return;
+	set->delivering = true;
+	while (!slist_is_empty(&set->refused))
+	{
+		slist_head	newest_first = set->refused;
+		slist_head	oldest_first = SLIST_STATIC_INIT(oldest_first);
+
+		slist_init(&set->refused);
+		while (!slist_is_empty(&newest_first))
+			slist_push_head(&oldest_first, slist_pop_head_node(&newest_first));
+		while (!slist_is_empty(&oldest_first))
+		{
+			ShardCopyRefused *refused = slist_container(ShardCopyRefused, link,
+														slist_pop_head_node(&oldest_first));
+
+			set->refuse(set->refuse_arg, &refused->refusal);
+		}
+	}
+	set->delivering = false;
+	MemoryContextReset(set->refused_cxt);
+}
+
+/*
+ * Name of the column in the place of an error: ", column a: \"x\"", the first
+ * word in any language.
+ */
+static char *
+column_in_place(const char *place)
+{
+	const char *end;
+
+	if (!place || (place[0] != ',' && !IS_HIGHBIT_SET(place[0])))
+		return NULL;
+	place += strcspn(place, " ");
+	place += strspn(place, " ");
+	place += strcspn(place, " ");
+	place += strspn(place, " ");
+	end = strstr(place, ": ");
+	if (end && end > place && end[-1] == ' ')
+		end--;
+	return pnstrdup(place, end ? end - place : strlen(place));
+}
+
+/* Hands over the row that the lane's error is about. */
+static void
+refuse_row(ShardCopyLane *lane, uint64 rowno, const ShardCopyErrorPlace *place)
+{
+	const char *sqlstate = PQresultErrorField(lane->error, PG_DIAG_SQLSTATE);
+	char	   *column = shard_error_clean_text(PQresultErrorField(lane->error, PG_DIAG_COLUMN_NAME));
+	ShardCopyPos pos = lane->guard.pos;
+
+	shard_copy_guard_refuse(lane, &pos, rowno,
+							MAKE_SQLSTATE(sqlstate[0], sqlstate[1], sqlstate[2], sqlstate[3], sqlstate[4]),
+							shard_error_clean_text(PQresultErrorField(lane->error, PG_DIAG_MESSAGE_PRIMARY)),
+							column ? column : column_in_place(place->place), false);
+	lane->target->stat.nrefused++;
+	note_gap(&lane->guard, rowno);
+	push_refused(lane, rowno);
+	skip_refused(lane);
+}
+
+/* COPY has met a duplicate: the same rows once more, by way of staging. */
+static void
+take_detour(ShardCopyLane *lane)
+{
+	ShardCopyDetour *detour = lane->target->detour;
+	MemoryContext oldcxt = MemoryContextSwitchTo(lane->set->cxt);
+	char	   *message = shard_error_clean_text(PQresultErrorField(lane->error, PG_DIAG_MESSAGE_PRIMARY));
+
+	if (detour->message)
+		pfree(detour->message);
+	detour->message = message;
+	detour->taken = true;
+	detour->nclean = 0;
+	MemoryContextSwitchTo(oldcxt);
+}
+
+/* What to do about the lane's error; false: raise it. */
+static bool
+handle_error(ShardCopyLane *lane)
+{
+	ShardCopyGuard *guard = &lane->guard;
+	uint64		nrows = guard->end.rowno - guard->pos.rowno;
+	ShardCopyErrorPlace place;
+	uint64		rowno;
+	uint64		lineno;
+	bool		known;
+
+	shard_copy_error_find_place(lane->error, shard_copy_error_current_relname(lane), &place);
+	if (!shard_copy_error_is_about_row(lane->error, &place))
+		return false;
+	if (lane->target->detour && !guard->staged &&
+		strcmp(PQresultErrorField(lane->error, PG_DIAG_SQLSTATE), "23505") == 0)
+	{
+		take_detour(lane);
+		return true;
+	}
+	known = shard_copy_rows_find(&lane->chunk, &guard->pos, place.text_lineno, &rowno, &lineno) &&
+		rowno < guard->end.rowno;
+	if (!known && nrows == 1)
+	{
+		known = true;
+		rowno = guard->pos.rowno;
+	}
+	if (known && !lane->set->on_error)
+		return false;
+	if (known)
+		refuse_row(lane, rowno, &place);
+	else if (lane->set->on_error || guard->staged)
+		guard->suspect_end = guard->end.rowno;
+	else
+		return false;			/* nobody needs the row */
+	return true;
+}
+
+bool
+shard_copy_guard_fail(ShardCopyLane *lane, bool *chunk_done)
+{
+	MemoryContext oldcxt;
+	MemoryContext cxt;
+	bool		handled = false;
+
+	if (lane->state != COPY_STARTING)
+	{
+		cxt = AllocSetContextCreate(lane->set->cxt, "shardfdw copy error", ALLOCSET_SMALL_SIZES);
+		oldcxt = MemoryContextSwitchTo(cxt);
+		handled = handle_error(lane);
+		MemoryContextSwitchTo(oldcxt);
+		MemoryContextDelete(cxt);
+	}
+	if (handled)
+	{
+		PQclear(lane->error);
+		lane->error = NULL;
+		lane->aborted = true;
+		*chunk_done = lane->guard.pos.rowno >= lane->chunk.nrows;
+	}
+	return handled;
+}
