@@ -131,6 +131,25 @@ is($c->safe_psql('SELECT count(*) FROM t'), $nrows, 'a shard that is a view: row
 $c->node_safe_psql(1, "DROP VIEW $from; ALTER TABLE real_rows RENAME TO $from");
 $c->safe_psql('TRUNCATE t');
 
+# A load that goes on in parsed mode writes to each shard over the connection that has written to it: a key
+# that comes again is an error, and not a wait for the other one.
+for my $again (0, 1)
+{
+	open $fh, '>', "$dir/marker" or die;
+	print $fh map { "$_,1," . 'z' x 60 . "\n" . ($_ == 20_000 ? "0,1,\"a\n\\.\nb\"\n" : '') } 1 .. $nrows;
+	print $fh map { "$_,1,again\n" } 1 .. 50 * $again;
+	close $fh;
+	my $sql = "COPY t FROM '$dir/marker' (FORMAT csv)";
+	if ($again)
+	{
+		$c->psql_fails_like("SET statement_timeout = '30s'; $sql", qr/23505.*COPY t, line 30004/s, 'parsed mode after raw mode, a key again');
+	}
+	else
+	{
+		uses('4 4', $sql, 'parsed mode after raw mode', nrows => $nrows + 1);
+	}
+}
+
 # Triggers of the coordinator, which see what was loaded.
 $c->safe_psql(qq{
 	CREATE FUNCTION look() RETURNS trigger LANGUAGE plpgsql AS

@@ -15,6 +15,7 @@
 #include "lib/ilist.h"
 #include "lib/stringinfo.h"
 #include "libpq-fe.h"
+#include "nodes/pg_list.h"
 #include "utils/hsearch.h"
 #include "utils/timestamp.h"
 
@@ -72,6 +73,7 @@ struct ShardConn
 	int			xact_depth;
 	bool		xact_wrote;		/* may have changed data: takes part in commit */
 	bool		xact_extra;		/* writes beside the node's writer, until the local transaction ends */
+	List	   *xact_tables;	/* extra writer: names (char *) of the tables that it alone writes to */
 	bool		xact_failed;	/* remote transaction is aborted */
 	bool		xact_stale;		/* savepoint xact_depth + 1 of a committed subtransaction still stands */
 	bool		end_pending;	/* COMMIT of a read transaction sent, result not read yet */

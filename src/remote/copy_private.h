@@ -156,6 +156,7 @@ struct ShardCopyTarget
 	ShardCopySet *set;
 	ShardCopyLane *lane;
 	const char *copy_sql;
+	const char *table;			/* as copy_sql names it */
 	const char *relname;		/* as the node names it in error contexts */
 	const char *label;
 	bool		binary;

@@ -21,6 +21,10 @@
  * that they see them.  Savepoints are made up to the level in which the set was
  * created, not the one in which it has to yield.
  *
+ * What an extra connection has written to a table no other one adds to, since
+ * their rows could wait for each other for ever: a set that follows another one in
+ * the same transaction gets its connections for the tables that they claimed.
+ *
  * When a node complains about a row, the set judges: all that is buffered is
  * sent, in bounded time, and the error of the first line of the input is raised
  * (copy_error.c).
@@ -226,6 +230,8 @@ hold_lane(ShardCopyTarget *target)
 	lane->extra = shard_txn_extra_writer_start(lane->serverid, lane->userid);
 	if (lane->extra)
 	{
+		foreach(lc, lane->targets)
+			shard_txn_extra_writer_claim(lane->extra, ((ShardCopyTarget *) lfirst(lc))->table);
 		hold_connection(lane, lane->extra);
 		return;
 	}
@@ -405,19 +411,54 @@ add_lane(ShardCopySet *set, Oid serverid, Oid userid, ShardCopyLane *main, int l
 	return lane;
 }
 
-/* The lane of the node's next target: one after the other. */
+/* The lane of an extra writer that an earlier set has left. */
 static ShardCopyLane *
-next_lane(ShardCopySet *set, Oid serverid, Oid userid)
+lane_of_extra(ShardCopySet *set, ShardConn *extra, ShardCopyLane *main)
+{
+	ShardCopyLane *lane;
+	ListCell   *lc;
+
+	foreach(lc, set->lanes)
+	{
+		lane = lfirst(lc);
+		if (lane->extra == extra)
+			return lane;
+	}
+	lane = add_lane(set, extra->serverid, extra->userid, main, -1);
+	lane->extra = extra;
+	return lane;
+}
+
+/* The lane of the node's next target, which is table: one after the other. */
+static ShardCopyLane *
+next_lane(ShardCopySet *set, Oid serverid, Oid userid, const char *table)
 {
 	ShardCopyLane *main = find_lane(set, serverid, userid, 0);
+	ShardConn  *extra = shard_txn_extra_writer_of(serverid, userid, table);
 	ShardCopyLane *lane;
 	int			laneno;
 
 	if (!main)
 		main = add_lane(set, serverid, userid, NULL, 0);
+	if (extra)
+		return lane_of_extra(set, extra, main);
 	laneno = main->nopened++ % set->nlanes;
 	lane = find_lane(set, serverid, userid, laneno);
 	return lane ? lane : add_lane(set, serverid, userid, main, laneno);
+}
+
+/* What stands for the table in "COPY schema.table (...) ...".  Memory: current context. */
+static char *
+table_in(const char *copy_sql)
+{
+	const char *start = copy_sql + strlen("COPY ");
+	const char *p = start;
+	bool		quoted = false;
+
+	for (; *p && (quoted || (*p != ' ' && *p != '(')); p++)
+		if (*p == '"')
+			quoted = !quoted;
+	return pnstrdup(start, p - start);
 }
 
 ShardCopyTarget *
@@ -433,8 +474,11 @@ shard_copy_target_open(ShardCopySet *set, Oid serverid, Oid userid,
 	target->label = label ? pstrdup(label) : NULL;
 	target->binary = binary;
 	shard_copy_rows_init(&target->rows);
-	target->lane = next_lane(set, serverid, userid);
+	target->table = table_in(copy_sql);
+	target->lane = next_lane(set, serverid, userid, target->table);
 	target->lane->targets = lappend(target->lane->targets, target);
+	if (target->lane->extra)
+		shard_txn_extra_writer_claim(target->lane->extra, target->table);
 	set->ntargets++;
 	set->chunk_bytes = Max(MIN_CHUNK_BYTES,
 						   Min(SHARD_COPY_MAX_CHUNK_BYTES, set->limit_bytes / (2 * set->ntargets)));

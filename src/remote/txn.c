@@ -660,3 +660,45 @@ shard_txn_extra_writer_start(Oid serverid, Oid userid)
 		writer->nextra++;
 	return conn;
 }
+
+static bool
+has_claimed(const ShardConn *conn, const char *table)
+{
+	ListCell   *lc;
+
+	foreach(lc, conn->xact_tables)
+		if (strcmp(lfirst(lc), table) == 0)
+			return true;
+	return false;
+}
+
+void
+shard_txn_extra_writer_claim(ShardConn *conn, const char *table)
+{
+	MemoryContext oldcxt;
+
+	Assert(conn->xact_extra);
+	if (has_claimed(conn, table))
+		return;
+	oldcxt = MemoryContextSwitchTo(TopTransactionContext);
+	conn->xact_tables = lappend(conn->xact_tables, pstrdup(table));
+	MemoryContextSwitchTo(oldcxt);
+}
+
+ShardConn *
+shard_txn_extra_writer_of(Oid serverid, Oid userid, const char *table)
+{
+	ShardWriter *writer = shard_txn_find_writer(serverid, userid);
+	dlist_iter	iter;
+
+	if (!writer || writer->nextra == 0)
+		return NULL;
+	dlist_foreach(iter, &shard_pool_get(serverid, userid)->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		if (conn->xact_extra && has_claimed(conn, table))
+			return conn;
+	}
+	return NULL;
+}

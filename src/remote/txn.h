@@ -69,6 +69,15 @@ extern void shard_txn_writer_preamble(ShardConn *conn, int level, StringInfo buf
  */
 extern ShardConn *shard_txn_extra_writer_start(Oid serverid, Oid userid);
 
+/*
+ * Rows of one table must not come over two connections: they could wait for each
+ * other.  claim: conn, an extra writer, writes to table (name as in SQL, the
+ * same each time) from now on.  of: the extra writer that has claimed it; NULL:
+ * none, it is the writer's.
+ */
+extern void shard_txn_extra_writer_claim(ShardConn *conn, const char *table);
+extern ShardConn *shard_txn_extra_writer_of(Oid serverid, Oid userid, const char *table);
+
 /* Raises when the node has aborted the transaction that this transaction wrote in. */
 extern void shard_txn_check_writer(ShardConn *conn);
 

@@ -277,6 +277,7 @@ end_of_xact(void)
 
 		pool_of(conn)->writer = NULL;
 		conn->xact_extra = false;
+		conn->xact_tables = NIL;
 		shard_txn_forget(conn);
 		if (conn->state == SHARD_CONN_BROKEN)
 			shard_pool_discard(conn);
