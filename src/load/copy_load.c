@@ -55,6 +55,7 @@
 
 #define PROGRESS_ROWS 1024		/* between two updates of pg_stat_progress_copy */
 #define LAST_KEY_BYTES 32
+#define MAX_CHAR_BYTES 16
 #define BUSY_WAIT_MS 10			/* for input, while nodes have rows to take */
 #define IDLE_WAIT_MS 1000
 #define SPREAD_BYTES (1024 * 1024)	/* a smaller file is not worth more connections */
@@ -301,7 +302,8 @@ filter_step(ShardLoad *load)
 
 	note_end(load, shard_line_probe_fields(load->source_probe, lines->bytes, lines->line.nbytes,
 										   shard_copy_lines_following(lines),
-										   lines->lineno_before, lines->scan.eol,
+										   lines->lineno_before,
+										   lines->lineno_before == 0 ? SHARD_EOL_UNKNOWN : lines->scan.eol,
 										   &fields, &nfields));
 	if (load->ended)
 		return;
@@ -356,6 +358,34 @@ static ShardLineEol
 row_eol(const ShardLoad *load)
 {
 	return load->filter ? SHARD_EOL_NL : load->lines->scan.eol;
+}
+
+/*
+ * Line end as core knows it in front of the row: none before the first line.
+ * Line breaks within quotes are counted by that.
+ */
+static ShardLineEol
+parser_eol(const ShardLoad *load)
+{
+	if (load->filter == NULL && load->lines->lineno_before == 0)
+		return SHARD_EOL_UNKNOWN;
+	return row_eol(load);
+}
+
+/*
+ * Core takes a CR for the end of a line only after a look at the byte behind it:
+ * in CSV, and in the first line.  When that byte begins no character, it is the
+ * line with the CR that is complained about.
+ */
+static inline bool
+breaks_line_before(const ShardLoad *load)
+{
+	return unlikely(load->lines->scan.eol == SHARD_EOL_CR) && load->filter == NULL &&
+		load->lines->lineno_before > 0 &&
+		(load->lines->lineno_before == 1 || shard_copy_is_csv(&load->cstate->opts)) &&
+		(load->row[0] == '\0' || IS_HIGHBIT_SET(load->row[0])) &&
+		pg_encoding_verifymbstr(load->source->file_encoding, load->row,
+								(int) Min(load->row_line->nbytes, MAX_CHAR_BYTES)) == 0;
 }
 
 /* "(a, b) = (1, x)" of the key values, as core shows them. */
@@ -420,7 +450,7 @@ probe_step(ShardLoad *load)
 
 	note_end(load, shard_line_probe_row(load->probe, load->row, load->row_line->nbytes,
 										load->filter ? 0 : shard_copy_lines_following(lines),
-										lines->lineno_before, row_eol(load),
+										lines->lineno_before - breaks_line_before(load), parser_eol(load),
 										&values, &isnull));
 	if (load->ended || load->keys == NULL)
 		return;
@@ -453,6 +483,19 @@ ends_within_character(const ShardLoad *load)
 		p--;
 	while (p > load->row && end - p < 4 && ((unsigned char) *p & 0xC0) == 0x80);
 	return !pg_verify_mbstr(PG_UTF8, p, end - p, true);
+}
+
+/*
+ * True when the last line has no line end, but a backslash, which would take
+ * with it the one that is added.
+ */
+static inline bool
+ends_in_backslash(const ShardLoad *load)
+{
+	const ShardLine *line = load->row_line;
+
+	return unlikely(line->content_bytes == line->nbytes) && line->nbytes > 0 &&
+		load->row[line->nbytes - 1] == '\\' && !shard_copy_is_csv(&load->cstate->opts);
 }
 
 /* True when the row has the very key of the row before: load->shardno is set. */
@@ -492,11 +535,13 @@ route_row(ShardLoad *load)
 	bool		clock_word = false;
 
 	load->must_parse = false;
-	if (unlikely(load->row_line->oddity != SHARD_LINE_NOT_ODD || ends_within_character(load)))
+	if (unlikely(load->row_line->oddity != SHARD_LINE_NOT_ODD || ends_within_character(load) ||
+				 ends_in_backslash(load) || breaks_line_before(load)))
 	{
 		/* a node of another major may take \. for the end of data */
-		load->must_parse = shard_copy_is_csv(&load->cstate->opts) &&
-			load->row_line->oddity == SHARD_LINE_ODD_MARKER;
+		load->must_parse = ends_in_backslash(load) ||
+			(shard_copy_is_csv(&load->cstate->opts) &&
+			 load->row_line->oddity == SHARD_LINE_ODD_MARKER);
 		return run_step(load, probe_step) && !load->ended;
 	}
 	if (is_last_key(load))
@@ -705,7 +750,7 @@ feed_row(void *outbuf, int minread, int maxread)
 			return 0;
 		load->nfed = 0;
 		load->parsed->cur_lineno = load->lines->lineno_before + 1;
-		load->parsed->eol_type = core_eol(row_eol(load));
+		load->parsed->eol_type = core_eol(parser_eol(load));
 	}
 	nbytes = Min(load->row_line->nbytes - load->nfed, (size_t) maxread);
 	memcpy(outbuf, load->row + load->nfed, nbytes);
