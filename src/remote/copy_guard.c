@@ -301,6 +301,15 @@ refuse_row(ShardCopyLane *lane, uint64 rowno, const ShardCopyErrorPlace *place)
 	skip_refused(lane);
 }
 
+/* By a unique index or an exclusion constraint. */
+static bool
+is_duplicate(const PGresult *error)
+{
+	const char *sqlstate = PQresultErrorField(error, PG_DIAG_SQLSTATE);
+
+	return strcmp(sqlstate, "23505") == 0 || strcmp(sqlstate, "23P01") == 0;
+}
+
 /* COPY has met a duplicate: the same rows once more, by way of staging. */
 static void
 take_detour(ShardCopyLane *lane)
@@ -331,8 +340,7 @@ handle_error(ShardCopyLane *lane)
 	shard_copy_error_find_place(lane->error, shard_copy_error_current_relname(lane), &place);
 	if (!shard_copy_error_is_about_row(lane->error, &place))
 		return false;
-	if (lane->target->detour && !guard->staged &&
-		strcmp(PQresultErrorField(lane->error, PG_DIAG_SQLSTATE), "23505") == 0)
+	if (lane->target->detour && !guard->staged && is_duplicate(lane->error))
 	{
 		take_detour(lane);
 		return true;
