@@ -38,6 +38,7 @@
 #define CLASS_EOL		0x02	/* CR, NL */
 #define CLASS_BACKSLASH	0x04
 #define CLASS_QUOTE		0x08	/* quote or escape in CSV */
+#define CLASS_UNPLAIN	0x10	/* a line that begins with it is seldom plain */
 
 #define ODD(oddity) (1U << (oddity))
 
@@ -60,11 +61,19 @@ shard_line_scan_init(ShardLineScan *scan, const ShardLineFormat *format)
 	scan->classes['\r'] |= CLASS_EOL;
 	scan->classes['\\'] |= CLASS_BACKSLASH;
 	scan->classes[(unsigned char) format->delim] |= CLASS_DELIM;
+	memset(scan->delims, format->delim, sizeof(scan->delims));
+	memset(scan->specials, format->csv ? format->quote : '\\', sizeof(scan->specials));
+	memset(scan->escapes, format->csv ? format->escape : '\\', sizeof(scan->escapes));
 	if (format->csv)
 	{
 		scan->classes[(unsigned char) format->quote] |= CLASS_QUOTE;
 		scan->classes[(unsigned char) format->escape] |= CLASS_QUOTE;
 		scan->break_quotes = is_break(format->quote) || is_break(format->escape);
+		if (scan->break_quotes)
+			scan->use_simd = false;
+		/* a possible marker; and where the first field is quoted, mostly all others are */
+		scan->classes['\\'] |= CLASS_UNPLAIN;
+		scan->classes[(unsigned char) format->quote] |= CLASS_UNPLAIN;
 	}
 }
 
@@ -386,9 +395,12 @@ bits_below(int n)
 static inline uint64_t
 running_parity(uint64_t mask)
 {
-	for (int shift = 1; shift < 64; shift *= 2)
-		mask ^= mask << shift;
-	return mask;
+	mask ^= mask << 1;
+	mask ^= mask << 2;
+	mask ^= mask << 4;
+	mask ^= mask << 8;
+	mask ^= mask << 16;
+	return mask ^ (mask << 32);
 }
 
 /* Is one of the bits from field_start on set, in the block at base? */
@@ -528,7 +540,7 @@ take_block(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t le
 	const ShardLineEol eol = scan->eol;
 	Block		block = block_load(bytes);
 	uint64_t	breaks = block_eq2(block, vector_splat('\n'), vector_splat('\r'));
-	uint64_t	special = block_eq(block, vector_splat(csv ? format->quote : '\\'));
+	uint64_t	special = block_eq(block, vector_load(scan->specials));
 	uint64_t	below = ~(uint64_t) 0;
 	uint64_t	markers = 0;
 	uint64_t	masked;
@@ -540,7 +552,7 @@ take_block(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t le
 		bool		was_in_quote = p->in_quote;
 
 		if (format->escape != format->quote)
-			toggles = toggling_quotes(p, special, block_eq(block, vector_splat(format->escape)));
+			toggles = toggling_quotes(p, special, block_eq(block, vector_load(scan->escapes)));
 		masked = running_parity(toggles) ^ (was_in_quote ? ~(uint64_t) 0 : 0);
 	}
 	else
@@ -564,7 +576,7 @@ take_block(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t le
 	else if (seldom((markers & below) != 0))
 		p->oddities |= ODD(SHARD_LINE_ODD_MARKER);
 	if (wants_fields(scan, p))
-		take_delims(scan, p, base, block_eq(block, vector_splat(format->delim)) & ~masked & below,
+		take_delims(scan, p, base, block_eq(block, vector_load(scan->delims)) & ~masked & below,
 					special & below, line);
 	return eol_bytes;
 }
@@ -593,20 +605,16 @@ scan_blocks(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t l
  */
 static inline __attribute__((always_inline)) ShardLineStatus
 scan_plain_blocks(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t len,
-				  bool csv, bool own_escape, ShardLine *line)
+				  bool own_escape, ShardLine *line)
 {
-	const ShardLineFormat *format = &scan->format;
 	const ShardLineEol eol = scan->eol;
 	const char	eol_byte = eol == SHARD_EOL_NL ? '\n' : '\r';
 	const Vector nl = vector_splat('\n');
 	const Vector cr = vector_splat('\r');
-	const Vector special = vector_splat(csv ? format->quote : '\\');
-	const Vector escape = own_escape ? vector_splat(format->escape) : special;
-	const Vector delim = vector_splat(format->delim);
+	const Vector special = vector_load(scan->specials);
+	const Vector escape = own_escape ? vector_load(scan->escapes) : special;
+	const Vector delim = vector_load(scan->delims);
 
-	/* A possible marker; and, where the first field is quoted, mostly all others are. */
-	if (csv && (buf[0] == '\\' || buf[0] == format->quote))
-		return SHARD_LINE_MORE;
 	do
 	{
 		const char *bytes = buf + p->pos;
@@ -642,7 +650,7 @@ scan_rest(ShardLineScan *scan, ShardLineProgress p, const char *buf, size_t len,
 	ShardLineStatus status;
 
 #ifdef HAVE_BLOCKS
-	if (len - p.pos >= BLOCK_BYTES + BLOCK_AHEAD && scan->use_simd && !scan->break_quotes)
+	if (len - p.pos >= BLOCK_BYTES + BLOCK_AHEAD && scan->use_simd)
 	{
 		status = scan->format.csv ?
 			scan_blocks(scan, &p, buf, len, true, line) :
@@ -673,18 +681,15 @@ shard_line_scan_next(ShardLineScan *scan, const char *buf, size_t len, bool at_e
 	else if (seldom(len == 0))
 		return at_end ? SHARD_LINE_END : SHARD_LINE_MORE;
 #ifdef HAVE_BLOCKS
-	else if (likely_to_be(len >= BLOCK_BYTES + BLOCK_AHEAD && scan->use_simd && !scan->break_quotes &&
-						  scan->eol != SHARD_EOL_UNKNOWN))
+	else if (likely_to_be(len >= BLOCK_BYTES + BLOCK_AHEAD && scan->use_simd && scan->eol != SHARD_EOL_UNKNOWN) &&
+			 !(scan->classes[(unsigned char) buf[0]] & CLASS_UNPLAIN))
 	{
 		ShardLineStatus status;
 
-		/* Copies of the same for each format: no choices within. */
-		if (!scan->format.csv)
-			status = scan_plain_blocks(scan, &p, buf, len, false, false, line);
-		else if (scan->format.escape == scan->format.quote)
-			status = scan_plain_blocks(scan, &p, buf, len, true, false, line);
+		if (scan->format.csv && scan->format.escape != scan->format.quote)
+			status = scan_plain_blocks(scan, &p, buf, len, true, line);
 		else
-			status = scan_plain_blocks(scan, &p, buf, len, true, true, line);
+			status = scan_plain_blocks(scan, &p, buf, len, false, line);
 		if (likely_to_be(status == SHARD_LINE_FOUND))
 			return status;
 	}

@@ -90,11 +90,14 @@ typedef struct ShardLineScan
 {
 	ShardLineFormat format;
 	ShardLineEol eol;			/* fixed by the first line */
-	bool		use_simd;		/* set by init; tests clear it for the scalar twin */
+	bool		use_simd;		/* set by init, where it can be; tests clear it for the scalar twin */
 	bool		break_quotes;	/* quote or escape is CR or NL: every line is odd */
 	ShardLineProgress progress; /* after MORE */
 	ShardLineField found[SHARD_LINE_MAX_KEYS];	/* after MORE: the first progress.keyno */
 	uint8_t		classes[256];	/* what a byte may mean */
+	uint8_t		delims[16];		/* bytes of format, repeated: */
+	uint8_t		specials[16];	/* quote, or backslash in text format */
+	uint8_t		escapes[16];	/* escape, or the same */
 } ShardLineScan;
 
 extern void shard_line_scan_init(ShardLineScan *scan, const ShardLineFormat *format);

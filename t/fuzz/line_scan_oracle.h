@@ -253,11 +253,13 @@ oracle_check(const ShardLineFormat *format, ShardLineEol eol, const char *data, 
 	size_t		given = 0;
 	bool		have_line = false;
 	bool		end_told = false;
+	bool		can_simd;
 	ShardLine	want;
 	ShardLine	got;
 
 	shard_line_scan_init(&scan, format);
 	scan.eol = eol;
+	can_simd = scan.use_simd;
 	if (!delivery.use_simd)
 		scan.use_simd = false;
 	for (;;)
@@ -283,7 +285,7 @@ oracle_check(const ShardLineFormat *format, ShardLineEol eol, const char *data, 
 			memset(&scan, 0x55, sizeof(scan));
 			scan = copy;
 			delivery.seed = delivery.seed * 1664525 + 1013904223;
-			scan.use_simd = delivery.use_simd && (delivery.seed >> 16) % 2 == 0;
+			scan.use_simd = can_simd && (delivery.seed >> 16) % 2 == 0;
 		}
 		status = shard_line_scan_next(&scan, bytes, n, end_told, &got);
 		free(bytes);
