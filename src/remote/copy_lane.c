@@ -286,11 +286,28 @@ start_drop(ShardCopyLane *lane)
 	StringInfoData sql;
 
 	reset_copy(lane);
-	shard_txn_check_writer(lane->conn);
 	initStringInfo(&sql);
+	if (lane->aborted)
+		append_rollback(lane, &sql);
+	else
+		shard_txn_check_writer(lane->conn);
 	shard_txn_writer_preamble(lane->conn, lane->set->level, &sql);
 	shard_copy_staging_append_drop(lane, &sql);
 	lane->dropping = false;
+	lane->state = COPY_ENDING;
+	shard_connection_send(lane->conn, sql.data);
+	pfree(sql.data);
+}
+
+/* Takes back what a slice has left whose last row was refused: no other one follows to do so. */
+static void
+start_rollback(ShardCopyLane *lane)
+{
+	StringInfoData sql;
+
+	reset_copy(lane);
+	initStringInfo(&sql);
+	append_rollback(lane, &sql);
 	lane->state = COPY_ENDING;
 	shard_connection_send(lane->conn, sql.data);
 	pfree(sql.data);
@@ -493,6 +510,8 @@ take_steps(ShardCopyLane *lane)
 					start_copy(lane);
 				else if (lane->dropping)
 					start_drop(lane);
+				else if (lane->aborted && lane->set->guarded && lane->set->first.res == NULL)
+					start_rollback(lane);
 				else
 					return;
 				break;
