@@ -148,7 +148,7 @@ CREATE TABLE settings (names text[], options text);
 INSERT INTO settings VALUES
 	('{"DateStyle=ISO, MDY","IntervalStyle=postgres","bytea_output=hex","extra_float_digits=1","TimeZone=UTC"}', ''),
 	('{"DateStyle=SQL, DMY","IntervalStyle=iso_8601","bytea_output=escape","extra_float_digits=0","TimeZone=America/New_York"}', '(FORMAT csv, FORCE_QUOTE *)'),
-	('{"DateStyle=German","IntervalStyle=sql_standard","bytea_output=hex","extra_float_digits=-4","TimeZone=Asia/Kolkata"}', '(FORMAT text, DELIMITER '';'')'),
+	('{"DateStyle=German","IntervalStyle=sql_standard","bytea_output=hex","extra_float_digits=-4","TimeZone=Asia/Tokyo"}', '(FORMAT text, DELIMITER '';'')'),
 	('{"DateStyle=Postgres, MDY","IntervalStyle=postgres_verbose","bytea_output=escape","extra_float_digits=3","TimeZone=<+03>-03"}', '(FORMAT csv)');
 CREATE FUNCTION differing(names text[], options text) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE

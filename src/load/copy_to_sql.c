@@ -102,6 +102,14 @@ find_other_encoding(const ShardCopyTo *copy)
 	return result;
 }
 
+/* A single byte that is no ASCII is another byte in another encoding, or several. */
+static bool
+has_odd_delimiter(const CopyFormatOptions *opts)
+{
+	return IS_HIGHBIT_SET(opts->delim[0]) ||
+		(shard_copy_is_csv(opts) && (IS_HIGHBIT_SET(opts->quote[0]) || IS_HIGHBIT_SET(opts->escape[0])));
+}
+
 const char *
 shard_copy_to_sql_obstacle(const ShardCopyTo *copy)
 {
@@ -125,7 +133,7 @@ shard_copy_to_sql_obstacle(const ShardCopyTo *copy)
 	/* binary values hold text in the client's encoding, whatever ENCODING says */
 	if (binary && pg_get_client_encoding() != GetDatabaseEncoding())
 		return "text has to be converted to the client's encoding";
-	if (!binary && copy->encoding != GetDatabaseEncoding())
+	if (!binary && (copy->encoding != GetDatabaseEncoding() || has_odd_delimiter(&copy->opts)))
 		return find_other_encoding(copy);
 	return NULL;
 }

@@ -489,11 +489,12 @@ next_copy_messages(ShardStream *stream)
 				stream->copying = false;
 			break;
 		}
-		nmessages++;
 		stream->bulk_len += len;
 		stream->bulk_torn = len == room;
+		if (!stream->bulk_torn)
+			nmessages++;
 	}
-	if (nmessages == 0)
+	if (stream->bulk_len == 0)
 		return false;
 	stream->header_seen = true;
 	stream->nbytes += stream->bulk_len;
