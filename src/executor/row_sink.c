@@ -183,6 +183,8 @@ open_set(ShardRowSink *sink)
 									  sink->from_copy ? name_bad_line : NULL, sink);
 	if (sink->cstate)
 		sink->load = shard_copy_context_get(sink->cstate);
+	if (sink->load && sink->load->refuse)
+		shard_copy_set_guard(sink->set, sink->load->on_error, sink->load->refuse, sink->load->arg);
 }
 
 ShardRowTarget *
@@ -218,6 +220,9 @@ shard_row_sink_open(ShardRowSink *sink, Relation rel, Oid userid, List *attnos)
 	target->stream = shard_copy_target_open(sink->set, serverid, userid, copy_sql, binary, label);
 	if (sink->load)
 		sink->load->opened(sink->load->arg, target->stream);
+	if (sink->load && sink->load->staging)
+		shard_copy_target_set_staging(target->stream,
+									  sink->load->staging(sink->load->arg, relid, copy_sql));
 	target->lineno = sink->cstate ? &sink->cstate->cur_lineno : &no_lineno;
 
 	MemoryContextSwitchTo(oldcxt);

@@ -1,0 +1,201 @@
+/*
+ * load_parsed.c
+ *	  COPY FROM in parsed mode: core's CopyFrom() with the lines that it should see.
+ *
+ *	 lines -> callback, a row at a time -> CopyFrom() -> FDW insert -> COPY stream
+ *
+ * What the streams of that insert should do with rows that nodes refuse, they
+ * are told past core (remote/copy_context.h).
+ */
+#include "postgres.h"
+
+#include "deparse/dml.h"
+#include "load/load_private.h"
+#include "load/progress.h"
+#include "remote/copy_context.h"
+#include "utils/memutils.h"
+
+/* The load whose lines core's CopyFrom() is reading. */
+static ShardLoad *feeding = NULL;
+
+static EolType
+core_eol(ShardLineEol eol)
+{
+	switch (eol)
+	{
+		case SHARD_EOL_NL:
+			return EOL_NL;
+		case SHARD_EOL_CR:
+			return EOL_CR;
+		case SHARD_EOL_CRNL:
+			return EOL_CRNL;
+		case SHARD_EOL_UNKNOWN:
+			break;
+	}
+	return EOL_UNKNOWN;
+}
+
+/* A row that core's parser will accept; false at the end. */
+static bool
+next_parsable_row(ShardLoad *load)
+{
+	while (shard_load_row_next(load))
+	{
+		if (!load->options->ignore_errors || shard_load_row_probe(load))
+			return true;
+		if (load->ended)
+			break;
+	}
+	return false;
+}
+
+/* The row at hand, that core is not done with when it asks for the next one. */
+static void
+keep_row(ShardLoad *load)
+{
+	MemoryContext oldcxt = MemoryContextSwitchTo(load->cxt);
+
+	if (load->kept.data == NULL)
+		initStringInfo(&load->kept);
+	resetStringInfo(&load->kept);
+	appendBinaryStringInfo(&load->kept, load->lines->bytes, load->lines->line.nbytes);
+	MemoryContextSwitchTo(oldcxt);
+}
+
+/*
+ * Source of data for CopyFrom(): never more than one row, so that its line
+ * number can be set when it begins to read that.  Behind a CR core may want one
+ * byte more before it takes the line for complete; it gets no more than that.
+ */
+static int
+feed_row(void *outbuf, int minread, int maxread)
+{
+	ShardLoad  *load = feeding;
+	CopyFromState parsed = load->parsed;
+	bool		in_line = INPUT_BUF_BYTES(parsed) > 0;
+	size_t		nbytes;
+
+	if (load->row == NULL || load->nfed == load->row_line->nbytes)
+	{
+		MemoryContext oldcxt = MemoryContextSwitchTo(load->cxt);
+		bool		more;
+
+		if (in_line && load->rejects)
+			keep_row(load);
+		more = next_parsable_row(load);
+		MemoryContextSwitchTo(oldcxt);
+		if (!more)
+			return 0;
+		load->nfed = 0;
+		load->numbered = false;
+	}
+	if (!load->numbered && !in_line)
+	{
+		parsed->cur_lineno = load->lines->lineno_before + 1;
+		parsed->eol_type = core_eol(shard_load_row_parser_eol(load));
+		load->numbered = true;
+	}
+	nbytes = load->numbered ? Min(load->row_line->nbytes - load->nfed, (size_t) maxread) : 1;
+	memcpy(outbuf, load->row + load->nfed, nbytes);
+	load->nfed += nbytes;
+	return (int) nbytes;
+}
+
+/* Of ShardCopyContext: the line that core's parser made the row of. */
+static const char *
+fed_source(void *arg, size_t *nbytes)
+{
+	ShardLoad  *load = arg;
+
+	if (!load->numbered)
+	{
+		*nbytes = load->kept.len;
+		return load->kept.data;
+	}
+	*nbytes = load->lines->line.nbytes;
+	return load->lines->bytes;
+}
+
+static const ShardCopyStaging *
+fed_staging(void *arg, Oid shard_relid, const char *copy_sql)
+{
+	ShardLoad  *load = arg;
+
+	return shard_duplicate_staging(load->duplicates, shard_map_find(load->map, shard_relid), copy_sql);
+}
+
+static void
+fed_target_opened(void *arg, ShardCopyTarget *target)
+{
+	ShardLoad  *load = arg;
+	MemoryContext oldcxt = MemoryContextSwitchTo(load->cxt);
+
+	load->fed_targets = lappend(load->fed_targets, target);
+	MemoryContextSwitchTo(oldcxt);
+}
+
+static void
+fed_targets_closing(void *arg)
+{
+	ShardLoad  *load = arg;
+	ListCell   *lc;
+
+	foreach(lc, load->fed_targets)
+		shard_load_row_count_replaced(load, lfirst(lc));
+	load->fed_targets = NIL;
+}
+
+/* Lets core's CopyFrom() load the row at hand, if there is one, and all that follow. */
+void
+shard_load_parsed(ShardLoad *load)
+{
+	const ShardCopyOptions *options = load->options;
+	const ShardCopyContext *outer_context;
+	ShardLoad  *outer = feeding;
+	ShardCopyContext context = {0};
+	ShardProgress progress;
+
+	load->quiet = true;
+	load->nfed = 0;
+	shard_progress_save(&progress);
+	load->parsed = BeginCopyFrom(load->pstate, load->rel, load->where, NULL, false, feed_row,
+								 load->attnamelist, load->core_options);
+	shard_progress_restore(&progress);
+	load->parsed->cur_lineno = load->row ? load->lines->lineno_before : load->lines->lineno;
+	load->parsed->eol_type = core_eol(shard_load_row_parser_eol(load));
+	load->numbered = true;
+
+	context.cstate = load->parsed;
+	context.arg = load;
+	if (load->rejects)
+	{
+		context.on_error = options->ignore_errors;
+		context.refuse = shard_load_row_refused;
+		context.source = fed_source;
+	}
+	if (options->duplicate != SHARD_DUPLICATE_ERROR)
+	{
+		load->duplicates = shard_duplicate_open(load->cxt, load->map, shard_dml_all_attnos(load->rel),
+												options->duplicate);
+		context.staging = fed_staging;
+	}
+	context.opened = fed_target_opened;
+	context.closing = fed_targets_closing;
+
+	outer_context = shard_copy_context_set(&context);
+	PG_TRY();
+	{
+		feeding = load;
+		load->nparsed = CopyFrom(load->parsed);
+	}
+	PG_FINALLY();
+	{
+		feeding = outer;
+		shard_copy_context_set(outer_context);
+	}
+	PG_END_TRY();
+	EndCopyFrom(load->parsed);
+	shard_progress_restore(&progress);
+	load->quiet = false;
+}
+

@@ -1,0 +1,246 @@
+/*
+ * load_raw.c
+ *	  COPY FROM in raw mode: lines go to the shards as they are.
+ *
+ * Of each line no more than its end and the shard key is looked at.
+ */
+#include "postgres.h"
+
+#include "catalog/route.h"
+#include "commands/progress.h"
+#include "compat.h"
+#include "load/load_private.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "utils/backend_progress.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#define PROGRESS_ROWS 1024		/* between two updates of pg_stat_progress_copy */
+
+/*
+ * True when the line may end in the middle of a character, so that the node
+ * would take its end for a part of that, and core would name other bytes.
+ */
+static bool
+ends_within_character(const ShardLoad *load)
+{
+	const char *end = load->row + load->row_line->content_bytes;
+	int			encoding = load->filter ? GetDatabaseEncoding() : load->source->file_encoding;
+	const char *p = end;
+
+	if (likely(!load->row_line->high_tail))
+		return false;
+	if (encoding != PG_UTF8)
+		return !pg_verify_mbstr(encoding, load->row, load->row_line->content_bytes, true);
+
+	/* to the first byte of the last character */
+	do
+		p--;
+	while (p > load->row && end - p < 4 && ((unsigned char) *p & 0xC0) == 0x80);
+	return !pg_verify_mbstr(PG_UTF8, p, end - p, true);
+}
+
+/*
+ * True when the last line has no line end, but a backslash, which would take
+ * with it the one that is added.
+ */
+static inline bool
+ends_in_backslash(const ShardLoad *load)
+{
+	const ShardLine *line = load->row_line;
+
+	return unlikely(line->content_bytes == line->nbytes) && line->nbytes > 0 &&
+		load->row[line->nbytes - 1] == '\\' && !shard_copy_is_csv(&load->cstate->opts);
+}
+
+/* True when the row has the very key of the row before: load->shardno is set. */
+static inline bool
+is_last_key(ShardLoad *load)
+{
+	const ShardLineField *field = &load->row_line->fields[0];
+
+	if (field->nbytes != load->last_key_bytes || field->nbytes == 0 || !field->plain ||
+		memcmp(load->row + field->start, load->last_key, field->nbytes) != 0)
+		return false;
+	load->shardno = load->last_shardno;
+	return true;
+}
+
+static inline void
+remember_key(ShardLoad *load)
+{
+	const ShardLineField *field = &load->row_line->fields[0];
+
+	if (load->format.nkeys != 1 || !field->plain || field->nbytes > SHARD_LAST_KEY_BYTES)
+		return;
+	memcpy(load->last_key, load->row + field->start, field->nbytes);
+	load->last_key_bytes = field->nbytes;
+	load->last_shardno = load->shardno;
+}
+
+/*
+ * Finds the shard of the row: load->shardno.  False: there is none (the row was
+ * rejected, or is the end of the data).
+ */
+static bool
+route_row(ShardLoad *load)
+{
+	const Datum *values;
+	const bool *isnull;
+	bool		clock_word = false;
+
+	load->must_parse = false;
+	if (unlikely(load->row_line->oddity != SHARD_LINE_NOT_ODD || ends_within_character(load) ||
+				 ends_in_backslash(load) || shard_load_row_breaks_line_before(load)))
+	{
+		/* a node of another major may take \. for the end of data */
+		load->must_parse = ends_in_backslash(load) ||
+			(shard_copy_is_csv(&load->cstate->opts) &&
+			 load->row_line->oddity == SHARD_LINE_ODD_MARKER);
+		return shard_load_row_probe(load);
+	}
+	if (is_last_key(load))
+		return true;
+	if (likely(shard_key_reader_read(load->keys, load->row, load->row_line, &clock_word,
+									 &values, &isnull)))
+	{
+		load->shardno = shard_route_key(load->rel, values, isnull);
+		if (likely(load->shardno >= 0))
+		{
+			remember_key(load);
+			return true;
+		}
+	}
+
+	/* the node's clock must not tell another day than ours */
+	load->must_parse = clock_word;
+	return shard_load_row_probe(load);
+}
+
+static void
+open_set(ShardLoad *load, int nconns)
+{
+	const ShardCopyOptions *options = load->options;
+
+	load->set = shard_copy_set_create(load->cxt, shard_load_row_note_bad_line, load);
+	load->targets = MemoryContextAllocZero(load->cxt, load->map->nshards * sizeof(ShardCopyTarget *));
+	load->stat = shard_copy_stat_begin(load->cxt, load->set, RelationGetRelid(load->rel), "raw", NULL);
+	if (nconns > 1)
+		shard_copy_set_spread(load->set, nconns);
+	if (load->rejects)
+		shard_copy_set_guard(load->set, options->ignore_errors, shard_load_row_refused, load);
+	if (options->duplicate != SHARD_DUPLICATE_ERROR)
+		load->duplicates = shard_duplicate_open(load->cxt, load->map, load->plan.attnos,
+												options->duplicate);
+}
+
+static void
+close_set(ShardLoad *load)
+{
+	ShardCopySet *set = load->set;
+
+	shard_copy_set_flush(set);
+	for (int i = 0; i < load->map->nshards; i++)
+		if (load->targets[i])
+			shard_load_row_count_replaced(load, load->targets[i]);
+	shard_copy_stat_set_rejected(load->stat, load->nrejected);
+	shard_copy_stat_end(load->stat);
+	load->set = NULL;
+	shard_copy_set_finish(set);
+}
+
+static ShardCopyTarget *
+open_target(ShardLoad *load, int shardno)
+{
+	const Shard *shard = &load->map->shards[shardno];
+	MemoryContext oldcxt = MemoryContextSwitchTo(load->cxt);
+	char	   *sql = shard_raw_mode_copy_sql(load->cstate, &load->plan, shard->relid);
+	ShardCopyTarget *target = shard_copy_target_open(load->set, shard->serverid, GetUserId(),
+													 sql, false, shard->name);
+
+	if (load->duplicates)
+		shard_copy_target_set_staging(target,
+									  shard_duplicate_staging(load->duplicates, shardno, sql));
+	shard_copy_stat_add(load->stat, target, shard->relid, shard->serverid);
+	load->targets[shardno] = target;
+	MemoryContextSwitchTo(oldcxt);
+	return target;
+}
+
+static void
+append_eol(StringInfo buf, ShardLineEol eol)
+{
+	if (eol == SHARD_EOL_CR || eol == SHARD_EOL_CRNL)
+		appendStringInfoChar(buf, '\r');
+	if (eol != SHARD_EOL_CR)
+		appendStringInfoChar(buf, '\n');
+}
+
+static void
+report_progress(ShardLoad *load)
+{
+	pgstat_progress_update_param(PROGRESS_COPY_TUPLES_PROCESSED, load->nsent - load->nrefused);
+	shard_copy_stat_set_rejected(load->stat, load->nrejected);
+	if (load->nsent == PROGRESS_ROWS)
+		shard_copy_stat_publish(load->stat);	/* not worth it for less */
+}
+
+static void
+send_row(ShardLoad *load)
+{
+	const ShardLine *line = load->row_line;
+	ShardCopyTarget *target = load->targets[load->shardno];
+	StringInfo	buf;
+	bool		is_source = load->filter == NULL && load->plan.suffix == NULL;
+
+	if (unlikely(target == NULL))
+		target = open_target(load, load->shardno);
+	buf = shard_copy_target_buffer(target);
+	if (likely(load->plan.suffix == NULL && line->content_bytes < line->nbytes))
+		appendBinaryStringInfo(buf, load->row, line->nbytes);
+	else
+	{
+		appendBinaryStringInfo(buf, load->row, line->content_bytes);
+		if (load->plan.suffix)
+			appendStringInfoString(buf, load->plan.suffix);
+		append_eol(buf, shard_load_row_eol(load));
+	}
+	shard_copy_target_put_row(target, load->lines->lineno, 1 + line->nbreaks,
+							  is_source ? NULL : load->lines->bytes,
+							  is_source ? 0 : load->lines->line.nbytes);
+	load->nsent++;
+	if (unlikely(load->nsent % PROGRESS_ROWS == 0))
+		report_progress(load);
+}
+
+/* Returns false when the row at hand, and what follows, has to go through core's parser. */
+static bool
+send_rows(ShardLoad *load)
+{
+	while (shard_load_row_next(load))
+	{
+		if (!route_row(load))
+		{
+			if (!load->ended)
+				continue;
+			shard_copy_lines_stop(load->lines);
+			break;
+		}
+		if (unlikely(load->must_parse))
+			return false;
+		send_row(load);
+	}
+	return true;
+}
+
+bool
+shard_load_raw(ShardLoad *load, int nconns)
+{
+	bool		done;
+
+	open_set(load, nconns);
+	done = send_rows(load);
+	close_set(load);
+	return done;
+}

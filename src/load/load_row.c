@@ -1,0 +1,397 @@
+/*
+ * load_row.c
+ *	  One row of COPY FROM's input at a time: read, filtered, put to core's parser
+ *	  when it is not plain, rejected.
+ *
+ * A step that may fail runs in a subtransaction when bad rows are set aside.
+ * Otherwise its error is held back until the nodes have taken all lines before:
+ * the first line that is wrong is the one that is complained about.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/partition.h"
+#include "catalog/route.h"
+#include "compat.h"
+#include "load/load_private.h"
+#include "load/progress.h"
+#include "mb/pg_wchar.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/partcache.h"
+#include "utils/rel.h"
+#include "utils/resowner.h"
+#include "utils/ruleutils.h"
+
+#define MAX_CHAR_BYTES 16
+
+void
+shard_load_row_context(void *arg)
+{
+	ShardLoad  *load = arg;
+	const char *name = RelationGetRelationName(load->rel);
+
+	if (load->quiet)
+		return;
+	if (!load->about_bad_line)
+		errcontext("COPY %s, line %llu", name, (unsigned long long) load->lines->lineno);
+	else if (load->bad_lineno > 0)
+		errcontext("COPY %s, line %llu%s", name, (unsigned long long) load->bad_lineno,
+				   load->bad_place ? load->bad_place : "");
+	else
+		errcontext("COPY %s", name);
+}
+
+/* ShardCopyErrorHook */
+void
+shard_load_row_note_bad_line(void *arg, uint64 lineno, const char *place)
+{
+	ShardLoad  *load = arg;
+
+	load->quiet = false;
+	load->about_bad_line = true;
+	load->bad_lineno = lineno;
+	load->bad_place = place;
+}
+
+/* True for an error that is about the row at hand rather than about the load. */
+static bool
+is_about_row(int sqlstate)
+{
+	switch (ERRCODE_TO_CATEGORY(sqlstate))
+	{
+		case ERRCODE_CONNECTION_EXCEPTION:
+		case ERRCODE_TRANSACTION_ROLLBACK:
+		case ERRCODE_INSUFFICIENT_RESOURCES:
+		case ERRCODE_OPERATOR_INTERVENTION:
+		case ERRCODE_SYSTEM_ERROR:
+		case ERRCODE_INTERNAL_ERROR:
+			return false;
+		default:
+			return true;
+	}
+}
+
+static void
+reject_row(ShardLoad *load, ErrorData *edata)
+{
+	ShardReject reject = {0};
+
+	load->nrejected++;
+	reject.lineno = load->lines->lineno;
+	reject.source = load->lines->bytes;
+	reject.source_bytes = load->lines->line.nbytes;
+	reject.sqlstate = edata->sqlerrcode;
+	reject.message = edata->message;
+	reject.column = shard_line_probe_take_column(load->probe);
+	if (edata->column_name)
+		reject.column = edata->column_name;
+	shard_reject_add(load->rejects, &reject);
+}
+
+typedef void (*ShardLoadStep) (ShardLoad *load);
+
+/* A step that may fail, in a load that goes on without the row.  False: the row was rejected. */
+static bool
+run_step_or_reject(ShardLoad *load, ShardLoadStep step)
+{
+	MemoryContext oldcxt = CurrentMemoryContext;
+	ResourceOwner oldowner = CurrentResourceOwner;
+	ErrorContextCallback *oldstack = error_context_stack;
+	ErrorData  *volatile edata = NULL;
+	ShardProgress progress;
+
+	shard_progress_save(&progress);
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(oldcxt);
+	PG_TRY();
+	{
+		step(load);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(load->cxt);
+		edata = CopyErrorData();
+		if (!is_about_row(edata->sqlerrcode))
+			PG_RE_THROW();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		shard_progress_restore(&progress);
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(oldcxt);
+	CurrentResourceOwner = oldowner;
+	error_context_stack = oldstack;
+
+	if (edata == NULL)
+		return true;
+	reject_row(load, edata);
+	FreeErrorData(edata);
+	return false;
+}
+
+/*
+ * A step that may fail.  Its error is raised after the nodes have had a say
+ * about the lines before: they may raise another one.
+ */
+static void
+run_step_or_raise(ShardLoad *load, ShardLoadStep step)
+{
+	ErrorContextCallback *oldstack = error_context_stack;
+
+	PG_TRY();
+	{
+		step(load);
+	}
+	PG_CATCH();
+	{
+		ErrorData  *edata;
+
+		if (load->set == NULL || !is_about_row(geterrcode()))
+			PG_RE_THROW();
+		MemoryContextSwitchTo(load->cxt);
+		edata = CopyErrorData();
+		FlushErrorState();
+		error_context_stack = oldstack;
+		shard_copy_set_flush(load->set);
+		load->quiet = true;
+		ReThrowError(edata);
+	}
+	PG_END_TRY();
+}
+
+/* False: the row was rejected. */
+static bool
+run_step(ShardLoad *load, ShardLoadStep step)
+{
+	bool		kept = true;
+
+	load->quiet = true;
+	if (load->options->ignore_errors)
+		kept = run_step_or_reject(load, step);
+	else
+		run_step_or_raise(load, step);
+	load->quiet = false;
+	return kept;
+}
+
+/* ShardCopyRefuseHook */
+void
+shard_load_row_refused(void *arg, const ShardCopyRefusal *refusal)
+{
+	ShardLoad  *load = arg;
+	ShardReject reject = {0};
+
+	load->nrefused++;
+	reject.lineno = refusal->lineno;
+	reject.source = refusal->source;
+	reject.source_bytes = refusal->source_bytes;
+	reject.sqlstate = refusal->sqlstate;
+	reject.message = refusal->message;
+	reject.column = refusal->column;
+	reject.shard = refusal->label;
+	reject.node = refusal->node;
+	reject.duplicate = refusal->duplicate;
+	shard_reject_add(load->rejects, &reject);
+}
+
+void
+shard_load_row_count_replaced(ShardLoad *load, const ShardCopyTarget *target)
+{
+	ShardCopyTargetStat stat;
+
+	if (load->rejects == NULL)
+		return;
+	shard_copy_target_stat(target, &stat);
+	shard_reject_replaced(load->rejects, stat.nreplaced);
+}
+
+/* What a marker for the end of the data means for this load. */
+static void
+note_end(ShardLoad *load, ShardProbeResult result)
+{
+	if (result == SHARD_PROBE_END)
+		load->ended = true;
+	else if (result == SHARD_PROBE_ROW_MARKER)
+	{
+		/* a node would take the marker for the end of what it is sent */
+		load->must_parse = true;
+		load->ends_here = load->source->copy_src == COPY_FRONTEND;
+	}
+}
+
+static void
+filter_step(ShardLoad *load)
+{
+	ShardCopyLines *lines = load->lines;
+	char	  **fields;
+	int			nfields;
+
+	note_end(load, shard_line_probe_fields(load->source_probe, lines->bytes, lines->line.nbytes,
+										   shard_copy_lines_following(lines),
+										   lines->lineno_before,
+										   lines->lineno_before == 0 ? SHARD_EOL_UNKNOWN : lines->scan.eol,
+										   &fields, &nfields));
+	if (load->ended)
+		return;
+	resetStringInfo(&load->filtered);
+	/* the parser has said its own; from here on it is ours to say which line it is */
+	load->quiet = false;
+	load->filter_kept = shard_filter_row(load->filter, fields, nfields, &load->filtered);
+}
+
+/* Moves on to the next row; false at the end. */
+bool
+shard_load_row_next(ShardLoad *load)
+{
+	ShardCopyLines *lines = load->lines;
+	ShardLineScan scan;
+
+	if (unlikely(load->ends_here))
+	{
+		shard_copy_lines_stop(lines);
+		return false;
+	}
+	if (load->filter == NULL)
+	{
+		if (!shard_copy_lines_next(lines))
+			return false;
+		load->row = lines->bytes;
+		load->row_line = &lines->line;
+		return true;
+	}
+
+	do
+	{
+		if (!shard_copy_lines_next(lines))
+			return false;
+		load->filter_kept = false;
+		if (run_step(load, filter_step) && load->ended)
+		{
+			shard_copy_lines_stop(lines);
+			return false;
+		}
+	} while (!load->filter_kept);
+
+	load->row = load->filtered.data;
+	load->row_line = &load->filtered_line;
+	shard_line_scan_init(&scan, &load->format);
+	scan.eol = SHARD_EOL_NL;
+	(void) shard_line_scan_next(&scan, load->row, load->filtered.len, true, &load->filtered_line);
+	return true;
+}
+
+ShardLineEol
+shard_load_row_eol(const ShardLoad *load)
+{
+	return load->filter ? SHARD_EOL_NL : load->lines->scan.eol;
+}
+
+/*
+ * Line end as core knows it in front of the row: none before the first line.
+ * Line breaks within quotes are counted by that.
+ */
+ShardLineEol
+shard_load_row_parser_eol(const ShardLoad *load)
+{
+	if (load->filter == NULL && load->lines->lineno_before == 0)
+		return SHARD_EOL_UNKNOWN;
+	return shard_load_row_eol(load);
+}
+
+/*
+ * Core takes a CR for the end of a line only after a look at the byte behind it:
+ * in CSV, and in the first line.  When that byte begins no character, it is the
+ * line with the CR that is complained about.
+ */
+bool
+shard_load_row_breaks_line_before(const ShardLoad *load)
+{
+	return load->lines->scan.eol == SHARD_EOL_CR && load->filter == NULL &&
+		load->lines->lineno_before > 0 &&
+		(load->lines->lineno_before == 1 || shard_copy_is_csv(&load->cstate->opts)) &&
+		(load->row[0] == '\0' || IS_HIGHBIT_SET(load->row[0])) &&
+		pg_encoding_verifymbstr(load->source->file_encoding, load->row,
+								(int) Min(load->row_line->nbytes, MAX_CHAR_BYTES)) == 0;
+}
+
+/* "(a, b) = (1, x)" of the key values, as core shows them. */
+static char *
+describe_key(ShardLoad *load, const Datum *values, const bool *isnull)
+{
+	PartitionKey key = RelationGetPartitionKey(load->rel);
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	appendStringInfo(&buf, "(%s) = (", pg_get_partkeydef_columns(RelationGetRelid(load->rel), true));
+	for (int i = 0; i < key->partnatts; i++)
+	{
+		Oid			output;
+		bool		is_varlena;
+		char	   *value = "null";
+
+		if (!isnull[i])
+		{
+			getTypeOutputInfo(get_partition_col_typid(key, i), &output, &is_varlena);
+			value = OidOutputFunctionCall(output, values[i]);
+		}
+		if (i > 0)
+			appendStringInfoString(&buf, ", ");
+		appendBinaryStringInfo(&buf, value, pg_mbcliplen(value, strlen(value), 64));
+		if (pg_mbcliplen(value, strlen(value), 64) < (int) strlen(value))
+			appendStringInfoString(&buf, "...");
+	}
+	appendStringInfoChar(&buf, ')');
+	return buf.data;
+}
+
+static void
+route_values(ShardLoad *load, const Datum *values, const bool *isnull)
+{
+	load->shardno = shard_route_key(load->rel, values, isnull);
+	if (unlikely(load->shardno < 0))
+	{
+		ErrorContextCallback context;
+
+		shard_line_probe_push_context(load->probe, &context);
+		ereport(ERROR,
+				(errcode(ERRCODE_CHECK_VIOLATION),
+				 errmsg("no partition of relation \"%s\" found for row",
+						RelationGetRelationName(load->rel)),
+				 errdetail("Partition key of the failing row contains %s.",
+						   describe_key(load, values, isnull)),
+				 errtable(load->rel)));
+	}
+}
+
+/* The row is not plain: what does core's parser make of it? */
+static void
+probe_step(ShardLoad *load)
+{
+	PartitionKey key = RelationGetPartitionKey(load->rel);
+	ShardCopyLines *lines = load->lines;
+	Datum		key_values[PARTITION_MAX_KEYS];
+	bool		key_isnull[PARTITION_MAX_KEYS];
+	Datum	   *values;
+	bool	   *isnull;
+
+	note_end(load, shard_line_probe_row(load->probe, load->row, load->row_line->nbytes,
+										load->filter ? 0 : shard_copy_lines_following(lines),
+										lines->lineno_before - shard_load_row_breaks_line_before(load), shard_load_row_parser_eol(load),
+										&values, &isnull));
+	if (load->ended || load->keys == NULL)
+		return;
+	for (int i = 0; i < key->partnatts; i++)
+	{
+		key_values[i] = values[key->partattrs[i] - 1];
+		key_isnull[i] = isnull[key->partattrs[i] - 1];
+	}
+	route_values(load, key_values, key_isnull);
+}
+
+bool
+shard_load_row_probe(ShardLoad *load)
+{
+	return run_step(load, probe_step) && !load->ended;
+}
