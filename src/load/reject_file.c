@@ -2,13 +2,16 @@
  * reject_file.c
  *	  A file on the server that shows up when the transaction that wrote it commits.
  *
- *	 open --> path.tmp<pid>.<n> --(finish)--> pending --(commit)--> path
- *	   |                                         |
- *	   +--(context reset)--> removed             +--(abort)--> removed
+ *	 open --> no name --(finish)--> path.tmp<pid>.<n>, pending --(commit)--> path
+ *	   |                                                 |
+ *	   +--(context reset)--> gone                        +--(abort)--> removed
  *
  * The rows that the file lacks are in the table if and only if the transaction
- * commits; so the file is there, and replaces an older one, only then.  A crash
- * leaves the file under its first name.  Other ends of the backend run the abort.
+ * commits; so the file is there, and replaces an older one, only then.  A file
+ * without a name goes with the process that has it open, whatever ends that.
+ * Where the file system or the kernel knows no such files, it has its first name
+ * from the beginning, and a crash leaves it.  Other ends of the backend run the
+ * abort.
  *
  * The descriptor is kept by itself, not among those of AllocateFile(): these are
  * closed at the end of the transaction, before the memory context is reset
@@ -35,8 +38,10 @@
 
 struct ShardRejectFile
 {
+	MemoryContext cxt;
 	const char *path;			/* as it will be named; symbolic links resolved */
-	const char *temp_path;		/* as it is named now; NULL: is no regular file */
+	const char *temp_path;		/* as it is named now; NULL: is no regular file, or ... */
+	bool		unnamed;		/* ... has no name yet */
 	int			fd;				/* -1: closed */
 	bool		finished;
 	char	   *buffer;
@@ -162,11 +167,61 @@ open_file(const char *path, int flags)
 	return fd;
 }
 
-/*
- * Decides between a new file beside path and path itself, and fills path and
- * temp_path.  Returns the flags to open it with.
- */
+/* A file without a name in the folder of path, which can be given one later; -1: there is no such thing. */
 static int
+open_unnamed(const char *path)
+{
+#ifdef O_TMPFILE
+	char	   *folder = pstrdup(path);
+	struct stat st;
+	int			fd;
+
+	get_parent_directory(folder);
+	fd = open_file(folder, O_TMPFILE);
+	if (fd >= 0 && lstat(psprintf("/proc/self/fd/%d", fd), &st) == 0)
+		return fd;
+	if (fd >= 0)
+		(void) close(fd);
+#endif
+	return -1;
+}
+
+/*
+ * A name beside path that no file has, given to the file fd, or (-1) to a new one.
+ * False with errno set.
+ */
+static bool
+take_temp_path(ShardRejectFile *file)
+{
+	char	   *temp_path;
+	int			n = 0;
+	bool		taken;
+
+	/* never a file that is there: it could be a link laid by somebody else */
+	do
+	{
+		temp_path = psprintf("%s.tmp%d.%d", file->path, MyProcPid, n++);
+		if (file->unnamed)
+			taken = linkat(AT_FDCWD, psprintf("/proc/self/fd/%d", file->fd),
+						   AT_FDCWD, temp_path, AT_SYMLINK_FOLLOW) == 0;
+		else
+		{
+			file->fd = open_file(temp_path, O_CREAT | O_EXCL);
+			taken = file->fd >= 0;
+		}
+	} while (!taken && errno == EEXIST && n < 1000);
+	if (taken)
+	{
+		file->temp_path = temp_path;
+		file->unnamed = false;
+	}
+	return taken;
+}
+
+/*
+ * Decides between a new file beside path (true) and path itself, and fills path.
+ */
+static bool
 choose_path(ShardRejectFile *file, const char *path)
 {
 	struct stat st;
@@ -181,7 +236,7 @@ choose_path(ShardRejectFile *file, const char *path)
 					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 					 errmsg("\"%s\" is a directory", path)));
 		if (!S_ISREG(st.st_mode))
-			return 0;
+			return false;
 		/* Renaming would put the file in the place of a link, not of what it points to. */
 		resolved = realpath(path, NULL);
 		if (resolved != NULL)
@@ -190,8 +245,7 @@ choose_path(ShardRejectFile *file, const char *path)
 			free(resolved);
 		}
 	}
-	/* Never takes a file that is there: it could be a link laid by somebody else. */
-	return O_CREAT | O_EXCL;
+	return true;
 }
 
 ShardRejectFile *
@@ -199,7 +253,7 @@ shard_reject_file_open(MemoryContext cxt, const char *path)
 {
 	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
 	ShardRejectFile *file = palloc0(sizeof(ShardRejectFile));
-	int			flags;
+	bool		beside;
 
 	if (!registered)
 	{
@@ -208,29 +262,24 @@ shard_reject_file_open(MemoryContext cxt, const char *path)
 		registered = true;
 	}
 
+	file->cxt = cxt;
 	file->fd = -1;
 	file->buffer = palloc(BUFFER_BYTES);
 	file->callback.func = drop_file;
 	file->callback.arg = file;
 	MemoryContextRegisterResetCallback(cxt, &file->callback);
 
-	flags = choose_path(file, path);
+	beside = choose_path(file, path);
 	ReserveExternalFD();
-	if (flags & O_CREAT)
+	if (beside)
 	{
-		char	   *temp_path;
-		int			n = 0;
-
-		do
-		{
-			temp_path = psprintf("%s.tmp%d.%d", file->path, MyProcPid, n++);
-			file->fd = open_file(temp_path, flags);
-		} while (file->fd < 0 && errno == EEXIST && n < 1000);
-		if (file->fd >= 0)
-			file->temp_path = temp_path;
+		file->fd = open_unnamed(file->path);
+		file->unnamed = file->fd >= 0;
+		if (!file->unnamed)
+			(void) take_temp_path(file);
 	}
 	else
-		file->fd = open_file(file->path, flags);
+		file->fd = open_file(file->path, 0);
 	if (file->fd < 0)
 	{
 		int			save_errno = errno;
@@ -298,9 +347,15 @@ shard_reject_file_write(ShardRejectFile *file, const char *bytes, size_t nbytes)
 void
 shard_reject_file_finish(ShardRejectFile *file)
 {
+	MemoryContext oldcxt = MemoryContextSwitchTo(file->cxt);
 	int			fd = file->fd;
 
 	write_buffer(file);
+	if (file->unnamed && !take_temp_path(file))
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not create file \"%s\": %m", file->path)));
+	MemoryContextSwitchTo(oldcxt);
 	file->fd = -1;
 	ReleaseExternalFD();
 	if (close(fd) != 0)
@@ -311,9 +366,10 @@ shard_reject_file_finish(ShardRejectFile *file)
 
 	if (file->temp_path != NULL)
 	{
-		MemoryContext oldcxt = MemoryContextSwitchTo(TopTransactionContext);
-		PendingFile *pending = palloc(sizeof(PendingFile));
+		PendingFile *pending;
 
+		MemoryContextSwitchTo(TopTransactionContext);
+		pending = palloc(sizeof(PendingFile));
 		pending->subid = GetCurrentSubTransactionId();
 		pending->path = pstrdup(file->path);
 		pending->temp_path = pstrdup(file->temp_path);

@@ -11,7 +11,7 @@ typedef struct ShardRejectFile ShardRejectFile;
 
 /*
  * Starts to write path, which is absolute.  The bytes go to a new file beside
- * it, "path.tmp<pid>.<n>"; what is no regular file (a device, a pipe) is written
+ * it that has no name until finish, or else "path.tmp<pid>.<n>"; what is no regular file (a device, a pipe) is written
  * to directly.  Memory: in cxt; its reset closes the file and removes it when
  * finish was not called.  Errors: as COPY TO.
  */
