@@ -141,9 +141,10 @@ load_lines(ShardLoad *load, ProcessUtilityContext context, CommandDest dest)
 		done = shard_load_raw(load, connections_per_node(load, context, dest));
 	if (!done)
 		shard_load_parsed(load);
+	/* what goes wrong from here on is about no line */
+	error_context_stack = load->context.previous;
 	if (load->rejects)
 		shard_reject_finish(load->rejects);
-	error_context_stack = load->context.previous;
 }
 
 uint64

@@ -33,9 +33,9 @@ shard_load_row_context(void *arg)
 
 	if (load->quiet)
 		return;
-	if (!load->about_bad_line)
+	if (!load->about_bad_line && load->lines->lineno > 0)
 		errcontext("COPY %s, line %llu", name, (unsigned long long) load->lines->lineno);
-	else if (load->bad_lineno > 0)
+	else if (load->about_bad_line && load->bad_lineno > 0)
 		errcontext("COPY %s, line %llu%s", name, (unsigned long long) load->bad_lineno,
 				   load->bad_place ? load->bad_place : "");
 	else
