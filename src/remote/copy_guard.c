@@ -12,8 +12,9 @@
  *	 slice confirmed		RELEASE SAVEPOINT; SAVEPOINT; COPY of the next slice
  *	 refused, row known		row --> hook; ROLLBACK TO SAVEPOINT; COPY of the rows
  *							before it; later the rows behind it
- *	 refused, row unknown	ROLLBACK TO SAVEPOINT; COPY of the first half, until
- *							the slice is a single row (foreign keys, AFTER triggers)
+ *	 refused, row unknown	ROLLBACK TO SAVEPOINT; COPY of the first half (or of what
+ *							is before the row that seems to be meant), until the
+ *							slice is a single row (foreign keys, AFTER triggers)
  *
  * A failed COPY has cost the rows before the bad one in vain, a COPY as such
  * costs as much as COPY_COST_ROWS rows: slices of sqrt(2 * cost * gap) rows are
@@ -26,6 +27,7 @@
  */
 #include "postgres.h"
 
+#include <ctype.h>
 #include <math.h>
 
 #include "remote/copy_private.h"
@@ -34,6 +36,8 @@
 
 #define COPY_COST_ROWS 60
 #define MIN_SLICE_ROWS 8
+#define REMEMBERED_BAD 64
+#define MAX_GUESSES 2			/* rows with the value in question: more are too many */
 
 /* ---------- slices ---------- */
 
@@ -44,10 +48,17 @@ move_pos(ShardCopyLane *lane, const ShardCopyPos *to)
 	ShardCopyGuard *guard = &lane->guard;
 	int64		nbytes = (to->data_pos - guard->pos.data_pos) + (to->sources_pos - guard->pos.sources_pos);
 
-	guard->ndone += to->rowno - guard->pos.rowno;
 	guard->charged_bytes -= nbytes;
 	lane->set->nbytes -= nbytes;
 	guard->pos = *to;
+}
+
+/* The rows at pos are like any other. */
+static void
+forget_suspects(ShardCopyGuard *guard)
+{
+	guard->suspect_end = guard->guess = 0;
+	guard->guessed = false;
 }
 
 /* Moves past rows at pos that were refused. */
@@ -66,7 +77,7 @@ skip_refused(ShardCopyLane *lane)
 		guard->nrefused--;
 	}
 	if (guard->pos.rowno >= guard->suspect_end)
-		guard->suspect_end = 0;
+		forget_suspects(guard);
 }
 
 void
@@ -76,8 +87,9 @@ shard_copy_guard_begin(ShardCopyLane *lane, int64 charged_bytes)
 
 	shard_copy_rows_start(&lane->chunk, &guard->pos);
 	guard->end = guard->pos;
-	guard->suspect_end = 0;
 	guard->nrefused = 0;
+	guard->ncounted = 0;
+	forget_suspects(guard);
 	guard->charged_bytes = charged_bytes;
 }
 
@@ -89,15 +101,63 @@ shard_copy_guard_drop(ShardCopyLane *lane)
 	lane->guard.staged = false;
 }
 
-static uint64
-max_slice_rows(const ShardCopyGuard *guard)
+/* Rows of the chunk up to rowno count for how far bad ones are apart. */
+static void
+count_rows(ShardCopyLane *lane, uint64 rowno)
 {
-	double		gap = guard->gap;
+	ShardCopyGuard *guard = &lane->guard;
 
-	if (gap < 0)
+	if (rowno <= guard->ncounted)
+		return;
+	lane->set->rows_counted += rowno - guard->ncounted;
+	lane->set->rows_since_bad += rowno - guard->ncounted;
+	guard->ncounted = rowno;
+}
+
+static void
+count_bad(ShardCopyLane *lane, uint64 rowno)
+{
+	ShardCopySet *set = lane->set;
+
+	count_rows(lane, rowno);
+	set->rows_since_bad = 0;
+	if (++set->bad_counted >= REMEMBERED_BAD)
+	{
+		set->bad_counted /= 2;
+		set->rows_counted /= 2;
+	}
+}
+
+static uint64
+max_slice_rows(const ShardCopySet *set)
+{
+	double		gap;
+
+	if (set->bad_counted == 0)
 		return PG_UINT64_MAX;
-	gap = Max(gap, (double) (guard->ndone - Min(guard->ndone, guard->last_bad)));
+	gap = Max((double) set->rows_counted / set->bad_counted, (double) set->rows_since_bad);
 	return Max(MIN_SLICE_ROWS, (uint64) sqrt(2.0 * COPY_COST_ROWS * gap));
+}
+
+/* Number of the row behind the slice that begins at pos, as far as rows alone decide. */
+static uint64
+slice_stop(const ShardCopyLane *lane)
+{
+	const ShardCopyGuard *guard = &lane->guard;
+	uint64		from = guard->pos.rowno;
+	uint64		stop = lane->chunk.nrows;
+
+	if (guard->nrefused > 0)
+		stop = guard->refused[guard->nrefused - 1]; /* those before it are good */
+	else
+		stop = from + Min(max_slice_rows(lane->set), stop - from);
+	if (guard->guess > from + 1)
+		stop = Min(stop, guard->guess - 1);
+	else if (guard->guess == from + 1)
+		stop = from + 1;
+	else if (guard->suspect_end > 0)
+		stop = Min(stop, from + Max(1, (guard->suspect_end - from) / 2));
+	return stop;
 }
 
 /* Chooses the slice that begins at pos. */
@@ -105,15 +165,8 @@ static void
 choose_slice(ShardCopyLane *lane)
 {
 	ShardCopyGuard *guard = &lane->guard;
-	uint64		stop = lane->chunk.nrows;
-	uint64		nrows = max_slice_rows(guard);
+	uint64		stop = slice_stop(lane);
 	ShardCopyRow row;
-
-	if (guard->suspect_end > 0)
-		nrows = Max(1, (guard->suspect_end - guard->pos.rowno) / 2);
-	if (guard->nrefused > 0)
-		stop = guard->refused[guard->nrefused - 1];
-	stop = Min(stop, guard->pos.rowno + Min(nrows, lane->chunk.nrows));
 
 	guard->end = guard->pos;
 	while (guard->end.rowno < stop &&
@@ -158,23 +211,19 @@ shard_copy_guard_confirm(ShardCopyLane *lane)
 	if (guard->staged)
 		nrows -= shard_copy_staging_confirm(lane);
 	lane->target->nconfirmed += nrows;
+	count_rows(lane, guard->end.rowno);
+	if (guard->end.rowno == guard->guess)
+	{
+		/* the row that was taken for the bad one is not */
+		guard->guess = 0;
+		guard->guessed = true;
+	}
 	move_pos(lane, &guard->end);
 	skip_refused(lane);
 	return guard->pos.rowno >= lane->chunk.nrows;
 }
 
 /* ---------- refused rows ---------- */
-
-/* Notes for the size of slices that row rowno was bad. */
-static void
-note_gap(ShardCopyGuard *guard, uint64 rowno)
-{
-	uint64		now = guard->ndone + (rowno - guard->pos.rowno);
-	double		run = now > guard->last_bad ? now - guard->last_bad : 1;
-
-	guard->gap = guard->gap < 0 ? run : (guard->gap * 3 + run) / 4;
-	guard->last_bad = Max(guard->last_bad, now);
-}
 
 static void
 push_refused(ShardCopyLane *lane, uint64 rowno)
@@ -296,9 +345,58 @@ refuse_row(ShardCopyLane *lane, uint64 rowno, const ShardCopyErrorPlace *place)
 							shard_error_clean_text(PQresultErrorField(lane->error, PG_DIAG_MESSAGE_PRIMARY)),
 							column ? column : column_in_place(place->place), false);
 	lane->target->stat.nrefused++;
-	note_gap(&lane->guard, rowno);
+	count_bad(lane, rowno);
 	push_refused(lane, rowno);
+	if (rowno == lane->guard.pos.rowno)
+		forget_suspects(&lane->guard);
 	skip_refused(lane);
+}
+
+/* Is text somewhere in the row, and not as a part of a longer word or number? */
+static bool
+has_value(const ShardCopyRow *row, const char *text, size_t nbytes)
+{
+	const char *end = row->data + row->nbytes;
+
+	for (const char *p = row->data; end - p >= (ptrdiff_t) nbytes; p++)
+	{
+		p = memchr(p, text[0], end - p - nbytes + 1);
+		if (!p)
+			return false;
+		if (memcmp(p, text, nbytes) == 0 &&
+			(p == row->data || !isalnum((unsigned char) p[-1])) &&
+			(p + nbytes == end || !isalnum((unsigned char) p[nbytes])))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The row that an error without a row may be about: that of a foreign key names
+ * the value, 'Key (a)=(77) is not present in table "b".', in any language.  It is
+ * a guess that saves most of the halving when it is right.
+ */
+static uint64
+guess_row(const ShardCopyLane *lane)
+{
+	const char *detail = PQresultErrorField(lane->error, PG_DIAG_MESSAGE_DETAIL);
+	const char *value = detail ? strstr(detail, ")=(") : NULL;
+	ShardCopyPos pos = lane->guard.pos;
+	ShardCopyRow row;
+	uint64		found = 0;
+	int			nfound = 0;
+	size_t		nbytes;
+
+	if (!value || lane->guard.guessed)
+		return 0;
+	value += 3;
+	nbytes = strcspn(value, ",)");	/* of several columns the first one */
+	if (nbytes == 0)
+		return 0;
+	while (pos.rowno < lane->guard.end.rowno && shard_copy_rows_next(&lane->chunk, &pos, &row))
+		if (has_value(&row, value, nbytes) && nfound++ == 0)
+			found = pos.rowno;
+	return nfound <= MAX_GUESSES ? found : 0;
 }
 
 /* By a unique index or an exclusion constraint. */
@@ -357,7 +455,10 @@ handle_error(ShardCopyLane *lane)
 	if (known)
 		refuse_row(lane, rowno, &place);
 	else if (lane->set->on_error || guard->staged)
+	{
 		guard->suspect_end = guard->end.rowno;
+		guard->guess = guess_row(lane);
+	}
 	else
 		return false;			/* nobody needs the row */
 	return true;

@@ -390,8 +390,8 @@ take_result(ShardCopyLane *lane, PGresult *res)
 {
 	ExecStatusType status = PQresultStatus(res);
 
-	/* settings stand before the savepoint that an error of a guarded set goes back to */
-	if (status != PGRES_FATAL_ERROR || !lane->set->guarded)
+	/* settings stand before the savepoint to which a guarded set goes back after an error */
+	if (!lane->set->guarded)
 		shard_connection_note_result(lane->conn, res);
 	if (status == PGRES_COPY_IN && lane->state == COPY_STARTING)
 	{

@@ -97,11 +97,9 @@ typedef struct ShardCopyGuard
 	int			nrefused;
 	int			maxrefused;
 	int64		charged_bytes;	/* of the rows from pos on, in set->nbytes */
-
-	/* how far bad rows are apart: sizes of slices follow from it */
-	uint64		ndone;			/* rows of this lane that are done */
-	uint64		last_bad;		/* ndone at the last bad row */
-	double		gap;			/* rows between bad ones, smoothed; < 0: there was none */
+	uint64		ncounted;		/* rows of the chunk that are in the set's figures */
+	uint64		guess;			/* number + 1 of the row that an error without a row seems to be about; 0 none */
+	bool		guessed;		/* and that was wrong: no more of it for these rows */
 } ShardCopyGuard;
 
 /* A connection and the targets that it serves. */
@@ -283,6 +281,9 @@ struct ShardCopySet
 	bool		on_error;		/* refused rows are handed over whatever the reason */
 	ShardCopyRefuseHook refuse;
 	void	   *refuse_arg;
+	uint64		rows_counted;	/* how far bad rows are apart: rows, ... */
+	uint64		bad_counted;	/* ... and bad ones among them, both decaying */
+	uint64		rows_since_bad;
 	slist_head	refused;		/* of ShardCopyRefused, newest first, not handed over yet */
 	MemoryContext refused_cxt;	/* their memory */
 	bool		delivering;

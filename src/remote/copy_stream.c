@@ -405,7 +405,6 @@ add_lane(ShardCopySet *set, Oid serverid, Oid userid, ShardCopyLane *main, int l
 	lane->holder.arg = lane;
 	lane->holder.lost = lose_connection;
 	lane->state = COPY_IDLE;
-	lane->guard.gap = -1;
 	shard_copy_rows_init(&lane->chunk);
 	set->lanes = lappend(set->lanes, lane);
 	return lane;
