@@ -233,7 +233,7 @@ shard_copy_stat_reason(const void *cstate)
 void
 shard_copy_stat_publish(ShardCopyStat *stat)
 {
-	if (stat == NULL || stat->published)
+	if (stat == NULL || stat != current || stat->published)
 		return;
 	make_segment();
 	stat->published = segment != NULL;
@@ -245,7 +245,7 @@ shard_copy_stat_add(ShardCopyStat *stat, ShardCopyTarget *target, Oid relid, Oid
 {
 	ShardCopyStatTarget *entry;
 
-	if (stat == NULL)
+	if (stat == NULL || stat != current)
 		return;
 	if (figures->ntargets == capacity)
 	{
@@ -270,21 +270,21 @@ shard_copy_stat_add(ShardCopyStat *stat, ShardCopyTarget *target, Oid relid, Oid
 void
 shard_copy_stat_set_rejected(ShardCopyStat *stat, uint64 nrejected)
 {
-	if (stat != NULL)
+	if (stat != NULL && stat == current)
 		figures->nrejected = nrejected;
 }
 
 void
 shard_copy_stat_update(ShardCopyStat *stat)
 {
-	if (stat != NULL)
+	if (stat != NULL && stat == current)
 		update(stat);
 }
 
 void
 shard_copy_stat_end(ShardCopyStat *stat)
 {
-	if (stat == NULL)
+	if (stat == NULL || stat != current)
 		return;
 	shard_copy_set_on_progress(stat->set, NULL, NULL);
 	for (int i = 0; i < figures->ntargets; i++)

@@ -42,7 +42,8 @@ typedef struct ShardCopyStatLoad
  * only are for those who look.  Until end, or the reset of cxt in case of an
  * error, the set's progress hook is taken.
  * Returns NULL inside another load of this session: only the outermost one is
- * shown.  All of the functions below do nothing with NULL.
+ * shown.  The functions below do nothing with NULL,
+ * and nothing after end.
  */
 extern ShardCopyStat *shard_copy_stat_begin(MemoryContext cxt, ShardCopySet *set, Oid relid,
 											const char *mode, const char *reason);
