@@ -63,6 +63,25 @@ keep_row(ShardLoad *load)
 }
 
 /*
+ * Bytes of the row that core gets to see.  When the end of data from the client
+ * is marked behind a row, that is its end: core itself would drop what follows,
+ * but not from a source that is no client.
+ */
+static size_t
+bytes_to_feed(const ShardLoad *load)
+{
+	const char *p = load->row;
+	const char *end = p + load->row_line->nbytes;
+
+	if (!load->ends_here)
+		return load->row_line->nbytes;
+	while (end - p > 2 && !(p[0] == '\\' && p[1] == '.'))
+		p += *p == '\\' ? 2 : 1;
+	p += 2 + (shard_load_row_parser_eol(load) == SHARD_EOL_CRNL ? 2 : 1);
+	return Min(p, end) - load->row;
+}
+
+/*
  * Source of data for CopyFrom(): never more than one row, so that its line
  * number can be set when it begins to read that.  Behind a CR core may want one
  * byte more before it takes the line for complete; it gets no more than that.
@@ -75,7 +94,7 @@ feed_row(void *outbuf, int minread, int maxread)
 	bool		in_line = INPUT_BUF_BYTES(parsed) > 0;
 	size_t		nbytes;
 
-	if (load->row == NULL || load->nfed == load->row_line->nbytes)
+	if (load->row == NULL || load->nfed == load->nfeed)
 	{
 		MemoryContext oldcxt = MemoryContextSwitchTo(load->cxt);
 		bool		more;
@@ -87,6 +106,7 @@ feed_row(void *outbuf, int minread, int maxread)
 		if (!more)
 			return 0;
 		load->nfed = 0;
+		load->nfeed = bytes_to_feed(load);
 		load->numbered = false;
 	}
 	if (!load->numbered && !in_line)
@@ -95,7 +115,7 @@ feed_row(void *outbuf, int minread, int maxread)
 		parsed->eol_type = core_eol(shard_load_row_parser_eol(load));
 		load->numbered = true;
 	}
-	nbytes = load->numbered ? Min(load->row_line->nbytes - load->nfed, (size_t) maxread) : 1;
+	nbytes = load->numbered ? Min(load->nfeed - load->nfed, (size_t) maxread) : 1;
 	memcpy(outbuf, load->row + load->nfed, nbytes);
 	load->nfed += nbytes;
 	return (int) nbytes;
@@ -163,6 +183,7 @@ shard_load_parsed(ShardLoad *load)
 	shard_progress_restore(&progress);
 	load->parsed->cur_lineno = load->row ? load->lines->lineno_before : load->lines->lineno;
 	load->parsed->eol_type = core_eol(shard_load_row_parser_eol(load));
+	load->nfeed = load->row ? bytes_to_feed(load) : 0;
 	load->numbered = true;
 
 	context.cstate = load->parsed;

@@ -78,7 +78,8 @@ typedef struct ShardLoad
 	/* parsed mode */
 	CopyFromState parsed;
 	List	   *fed_targets;	/* gone when CopyFrom() is */
-	size_t		nfed;			/* bytes of the row that it has */
+	size_t		nfeed;			/* bytes of the row that it gets */
+	size_t		nfed;			/* of them, those that it has */
 	bool		numbered;		/* it has begun to read the row, and knows its line */
 	StringInfoData kept;		/* the row before, which it still has in hand as long as it has not */
 

@@ -54,6 +54,20 @@ ends_in_backslash(const ShardLoad *load)
 		load->row[line->nbytes - 1] == '\\' && !shard_copy_is_csv(&load->cstate->opts);
 }
 
+/*
+ * Core counts line breaks within quotes as lines, but before the first line has
+ * ended it takes a CR for one.  Nodes know better by then, from their header
+ * (which ends in an NL when no line of the input has an end).
+ */
+static inline bool
+breaks_are_miscounted(const ShardLoad *load)
+{
+	return unlikely(load->lines->lineno_before == 0) && load->filter == NULL &&
+		(load->lines->scan.eol == SHARD_EOL_NL || load->lines->scan.eol == SHARD_EOL_UNKNOWN) &&
+		shard_copy_is_csv(&load->cstate->opts) &&
+		(load->row_line->nbreaks > 0 || memchr(load->row, '\n', load->row_line->content_bytes) != NULL);
+}
+
 /* True when the row has the very key of the row before: load->shardno is set. */
 static inline bool
 is_last_key(ShardLoad *load)
@@ -92,7 +106,8 @@ route_row(ShardLoad *load)
 
 	load->must_parse = false;
 	if (unlikely(load->row_line->oddity != SHARD_LINE_NOT_ODD || ends_within_character(load) ||
-				 ends_in_backslash(load) || shard_load_row_breaks_line_before(load)))
+				 ends_in_backslash(load) || shard_load_row_breaks_line_before(load) ||
+				 breaks_are_miscounted(load)))
 	{
 		/* a node of another major may take \. for the end of data */
 		load->must_parse = ends_in_backslash(load) ||
@@ -150,6 +165,15 @@ close_set(ShardLoad *load)
 	shard_copy_set_finish(set);
 }
 
+static void
+append_eol(StringInfo buf, ShardLineEol eol)
+{
+	if (eol == SHARD_EOL_CR || eol == SHARD_EOL_CRNL)
+		appendStringInfoChar(buf, '\r');
+	if (eol != SHARD_EOL_CR)
+		appendStringInfoChar(buf, '\n');
+}
+
 static ShardCopyTarget *
 open_target(ShardLoad *load, int shardno)
 {
@@ -158,7 +182,11 @@ open_target(ShardLoad *load, int shardno)
 	char	   *sql = shard_raw_mode_copy_sql(load->cstate, &load->plan, shard->relid);
 	ShardCopyTarget *target = shard_copy_target_open(load->set, shard->serverid, GetUserId(),
 													 sql, false, shard->name);
+	StringInfoData header;
 
+	initStringInfo(&header);
+	append_eol(&header, shard_load_row_eol(load));
+	shard_copy_target_set_header(target, header.data);
 	if (load->duplicates)
 		shard_copy_target_set_staging(target,
 									  shard_duplicate_staging(load->duplicates, shardno, sql));
@@ -169,21 +197,26 @@ open_target(ShardLoad *load, int shardno)
 }
 
 static void
-append_eol(StringInfo buf, ShardLineEol eol)
-{
-	if (eol == SHARD_EOL_CR || eol == SHARD_EOL_CRNL)
-		appendStringInfoChar(buf, '\r');
-	if (eol != SHARD_EOL_CR)
-		appendStringInfoChar(buf, '\n');
-}
-
-static void
 report_progress(ShardLoad *load)
 {
 	pgstat_progress_update_param(PROGRESS_COPY_TUPLES_PROCESSED, load->nsent - load->nrefused);
 	shard_copy_stat_set_rejected(load->stat, load->nrejected);
 	if (load->nsent == PROGRESS_ROWS)
 		shard_copy_stat_publish(load->stat);	/* not worth it for less */
+}
+
+/* Lines of text that a node counts for the row. */
+static uint32
+lines_for_node(const ShardLoad *load)
+{
+	const ShardLine *line = load->row_line;
+	uint32		nlines = 1;
+
+	if (likely(!breaks_are_miscounted(load)))
+		return 1 + line->nbreaks;
+	for (size_t i = 0; i < line->content_bytes; i++)
+		nlines += load->row[i] == '\n';
+	return nlines;
 }
 
 static void
@@ -206,7 +239,7 @@ send_row(ShardLoad *load)
 			appendStringInfoString(buf, load->plan.suffix);
 		append_eol(buf, shard_load_row_eol(load));
 	}
-	shard_copy_target_put_row(target, load->lines->lineno, 1 + line->nbreaks,
+	shard_copy_target_put_row(target, load->lines->lineno, lines_for_node(load),
 							  is_source ? NULL : load->lines->bytes,
 							  is_source ? 0 : load->lines->line.nbytes);
 	load->nsent++;

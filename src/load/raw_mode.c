@@ -463,7 +463,7 @@ shard_raw_mode_copy_sql(CopyFromState cstate, const ShardRawPlan *plan, Oid shar
 	appendStringInfoString(&buf, shard_dml_copy(shard_relid,
 												shard_attnos(cstate->rel, plan->attnos, shard_relid),
 												false));
-	appendStringInfo(&buf, " (FORMAT %s, DELIMITER %s, NULL %s, ENCODING %s",
+	appendStringInfo(&buf, " (FORMAT %s, HEADER true, DELIMITER %s, NULL %s, ENCODING %s",
 					 shard_copy_is_csv(opts) ? "csv" : "text",
 					 quote_literal_cstr(opts->delim), quote_literal_cstr(opts->null_print),
 					 quote_literal_cstr(pg_encoding_to_char(cstate->file_encoding)));

@@ -35,7 +35,8 @@ extern void shard_raw_mode_plan(CopyFromState cstate, const ShardMap *map, bool 
 
 /*
  * COPY <shard> (columns) FROM STDIN (FORMAT ...) for lines as they are in the
- * input: all options that bear on parsing are spelled out, the header is off.
+ * input, with one line in front of them (see shard_copy_target_set_header); all
+ * options that bear on parsing are spelled out.
  */
 extern char *shard_raw_mode_copy_sql(CopyFromState cstate, const ShardRawPlan *plan, Oid shard_relid);
 

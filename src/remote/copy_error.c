@@ -72,8 +72,9 @@ number_in_line(const char *line, const char *relname)
 }
 
 void
-shard_copy_error_find_place(const PGresult *res, const char *relname, ShardCopyErrorPlace *place)
+shard_copy_error_find_place(const ShardCopyLane *lane, const PGresult *res, ShardCopyErrorPlace *place)
 {
+	const char *relname = shard_copy_error_current_relname(lane);
 	char	   *context = shard_error_clean_text(PQresultErrorField(res, PG_DIAG_CONTEXT));
 
 	memset(place, 0, sizeof(ShardCopyErrorPlace));
@@ -89,6 +90,10 @@ shard_copy_error_find_place(const PGresult *res, const char *relname, ShardCopyE
 		if (!number)
 			continue;
 		place->text_lineno = strtoull(number, &rest, 10);
+
+		/* behind a CR some errors of the next line are said to be in the one before */
+		if (lane->target->header && place->text_lineno > 1)
+			place->text_lineno--;
 
 		/* what belongs to the number in some languages; another one has a comma of its own */
 		if (*rest != ',' && *rest != ':' && strncmp(rest, " :", 2) != 0 &&
@@ -193,7 +198,7 @@ find_place(ShardCopyLane *lane, const PGresult *res, ShardCopyErrorPlace *place)
 	{
 		MemoryContext oldcxt = MemoryContextSwitchTo(lane->set->cxt);
 
-		shard_copy_error_find_place(res, shard_copy_error_current_relname(lane), place);
+		shard_copy_error_find_place(lane, res, place);
 		MemoryContextSwitchTo(oldcxt);
 	}
 }

@@ -435,7 +435,7 @@ handle_error(ShardCopyLane *lane)
 	uint64		lineno;
 	bool		known;
 
-	shard_copy_error_find_place(lane->error, shard_copy_error_current_relname(lane), &place);
+	shard_copy_error_find_place(lane, lane->error, &place);
 	if (!shard_copy_error_is_about_row(lane->error, &place))
 		return false;
 	if (lane->target->detour && !guard->staged && is_duplicate(lane->error))

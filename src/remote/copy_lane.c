@@ -399,6 +399,8 @@ take_result(ShardCopyLane *lane, PGresult *res)
 		lane->state = COPY_SENDING;
 		if (lane->target->binary)
 			set_span(lane, binary_header, BINARY_HEADER_BYTES, false);
+		else if (lane->target->header)
+			set_span(lane, lane->target->header, strlen(lane->target->header), false);
 		return true;
 	}
 	if (lane->state == COPY_ENDING && status == PGRES_COMMAND_OK &&

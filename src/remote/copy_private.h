@@ -158,6 +158,7 @@ struct ShardCopyTarget
 	const char *relname;		/* as the node names it in error contexts */
 	const char *label;
 	bool		binary;
+	const char *header;			/* a line in front of each COPY's rows; NULL: none */
 	ShardCopyRows rows;
 	int			put_pos;		/* bytes of rows that are complete */
 	int64		charged_bytes;	/* of them and their sources, in set->nbytes */
@@ -193,7 +194,7 @@ typedef struct ShardCopyError
 /* What an error says about the row that it is about. */
 typedef struct ShardCopyErrorPlace
 {
-	uint64		text_lineno;	/* as the node counts; 0 not known */
+	uint64		text_lineno;	/* as the node counts, behind the header; 0 not known */
 	char	   *place;			/* what follows the number, NULL when there is none */
 	char	   *context;		/* the rest of the context, or NULL */
 } ShardCopyErrorPlace;
@@ -204,7 +205,7 @@ extern const char *shard_copy_error_current_relname(const ShardCopyLane *lane);
 /* Name of the table in "COPY schema.table (...) ...".  Memory: current context. */
 extern char *shard_copy_error_relname(const char *copy_sql);
 
-extern void shard_copy_error_find_place(const PGresult *res, const char *relname,
+extern void shard_copy_error_find_place(const ShardCopyLane *lane, const PGresult *res,
 										ShardCopyErrorPlace *place);
 extern bool shard_copy_error_is_about_row(const PGresult *res, const ShardCopyErrorPlace *place);
 

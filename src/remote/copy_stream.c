@@ -485,6 +485,12 @@ shard_copy_target_open(ShardCopySet *set, Oid serverid, Oid userid,
 	return target;
 }
 
+void
+shard_copy_target_set_header(ShardCopyTarget *target, const char *header)
+{
+	target->header = MemoryContextStrdup(target->set->cxt, header);
+}
+
 StringInfo
 shard_copy_target_buffer(ShardCopyTarget *target)
 {

@@ -102,6 +102,13 @@ extern ShardCopyTarget *shard_copy_target_open(ShardCopySet *set, Oid serverid, 
 											   const char *label);
 
 /*
+ * Before the first row: copy_sql has HEADER, and header is the line that it skips.
+ * A node that has seen one line knows how lines end, and counts line breaks
+ * within values by that from the first row on, as core does for the whole input.
+ */
+extern void shard_copy_target_set_header(ShardCopyTarget *target, const char *header);
+
+/*
  * The buffer to append one encoded row to; after appending call
  * shard_copy_target_put, which may send (and waits only when the set's memory
  * is full).
