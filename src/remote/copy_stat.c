@@ -217,6 +217,12 @@ shard_copy_stat_begin(MemoryContext cxt, ShardCopySet *set, Oid relid,
 	return stat;
 }
 
+ShardCopyStat *
+shard_copy_stat_current(void)
+{
+	return current;
+}
+
 void
 shard_copy_stat_explain(const void *cstate, const char *reason)
 {

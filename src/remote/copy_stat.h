@@ -55,6 +55,9 @@ extern ShardCopyStat *shard_copy_stat_begin(MemoryContext cxt, ShardCopySet *set
  */
 extern void shard_copy_stat_publish(ShardCopyStat *stat);
 
+/* The load in progress that is shown, NULL: none. */
+extern ShardCopyStat *shard_copy_stat_current(void);
+
 /*
  * Why the COPY of cstate (CopyFromState) is parsed on the coordinator, for
  * whoever begins a load for it; NULL: not known.
