@@ -209,9 +209,9 @@ column_reason(Relation rel)
 	return NULL;
 }
 
-/* True when the shard's foreign table generates other columns than its parent does. */
-static bool
-generates_others(Relation parent, Relation shard)
+/* What is different about the columns of the shard's foreign table; NULL: nothing. */
+static const char *
+shard_columns_reason(Relation parent, Relation rel, const Shard *shard)
 {
 	TupleDesc	desc = RelationGetDescr(parent);
 
@@ -222,12 +222,17 @@ generates_others(Relation parent, Relation shard)
 
 		if (att->attisdropped)
 			continue;
-		attno = get_attnum(RelationGetRelid(shard), NameStr(att->attname));
+		attno = get_attnum(RelationGetRelid(rel), NameStr(att->attname));
 		if (attno == InvalidAttrNumber ||
-			TupleDescAttr(RelationGetDescr(shard), attno - 1)->attgenerated != att->attgenerated)
-			return true;
+			TupleDescAttr(RelationGetDescr(rel), attno - 1)->attgenerated != att->attgenerated)
+			return psprintf("shard %s has other generated columns", shard->name);
+
+		/* errors of the node would show the other name */
+		if (strcmp(shard_option_column_name(RelationGetRelid(rel), attno), NameStr(att->attname)) != 0)
+			return psprintf("column \"%s\" of shard %s has another name on the node",
+							NameStr(att->attname), shard->name);
 	}
-	return false;
+	return NULL;
 }
 
 static const char *
@@ -235,15 +240,14 @@ shard_reason(Relation parent, const Shard *shard)
 {
 	/* as core locks a partition that it routes rows to */
 	Relation	rel = table_open(shard->relid, RowExclusiveLock);
-	const char *reason = NULL;
+	const char *reason = shard_columns_reason(parent, rel, shard);
 
-	if (has_insert_trigger(rel))
+	if (reason == NULL && has_insert_trigger(rel))
 		reason = psprintf("shard %s has a trigger on INSERT", shard->name);
-	else if (generates_others(parent, rel))
-		reason = psprintf("shard %s has other generated columns", shard->name);
-	else if (!shard_option_table_bool(shard->relid, "updatable", true))
+	if (reason == NULL && !shard_option_table_bool(shard->relid, "updatable", true))
 		reason = psprintf("shard %s is not updatable", shard->name);
-	else if (!shard_remote_table_same_declarations(shard->relid, shard->serverid, GetUserId()))
+	if (reason == NULL &&
+		!shard_remote_table_same_declarations(shard->relid, shard->serverid, GetUserId()))
 		reason = psprintf("a column of shard %s has another type on the node", shard->name);
 	table_close(rel, NoLock);
 	return reason;
@@ -431,25 +435,22 @@ shard_attnos(Relation parent, List *attnos, Oid shard_relid)
 
 /* ", OPTION (columns)" for those of the input's columns whose flag is set. */
 static void
-append_forced(StringInfo buf, const char *option, CopyFromState cstate, const bool *flags,
-			  Oid shard_relid)
+append_forced(StringInfo buf, const char *option, CopyFromState cstate, const bool *flags)
 {
-	bool		first = true;
+	const char *separator = option;
 	ListCell   *lc;
 
 	foreach(lc, cstate->attnumlist)
 	{
 		int			attno = lfirst_int(lc);
-		List	   *attnos;
 
 		if (!flags[attno - 1])
 			continue;
-		attnos = shard_attnos(cstate->rel, list_make1_int(attno), shard_relid);
-		appendStringInfo(buf, "%s%s", first ? option : ", ",
-						 quote_identifier(shard_option_column_name(shard_relid, linitial_int(attnos))));
-		first = false;
+		appendStringInfo(buf, "%s%s", separator,
+						 quote_identifier(NameStr(TupleDescAttr(RelationGetDescr(cstate->rel), attno - 1)->attname)));
+		separator = ", ";
 	}
-	if (!first)
+	if (separator != option)
 		appendStringInfoChar(buf, ')');
 }
 
@@ -471,8 +472,8 @@ shard_raw_mode_copy_sql(CopyFromState cstate, const ShardRawPlan *plan, Oid shar
 	{
 		appendStringInfo(&buf, ", QUOTE %s, ESCAPE %s",
 						 quote_literal_cstr(opts->quote), quote_literal_cstr(opts->escape));
-		append_forced(&buf, ", FORCE_NOT_NULL (", cstate, opts->force_notnull_flags, shard_relid);
-		append_forced(&buf, ", FORCE_NULL (", cstate, opts->force_null_flags, shard_relid);
+		append_forced(&buf, ", FORCE_NOT_NULL (", cstate, opts->force_notnull_flags);
+		append_forced(&buf, ", FORCE_NULL (", cstate, opts->force_null_flags);
 	}
 	appendStringInfoChar(&buf, ')');
 	return buf.data;
