@@ -130,6 +130,19 @@ $c->safe_psql("BEGIN; COPY t FROM '$in' ($options, MAX_ROWS 1000, REJECT_FILE '$
 is(files(), 'bad rows corrected rows', 'rolled back to a savepoint: no file');
 is($c->safe_psql('SELECT count(*), max(id) FROM t'), '998|1000', 'the rest is loaded');
 
+# An error that is caught.
+$c->safe_psql("DO \$\$
+BEGIN
+	BEGIN
+		EXECUTE 'COPY t FROM ''$in'' ($options, SKIP 1000, REJECT_LIMIT 5, REJECT_FILE ''$bad 2'')';
+	EXCEPTION WHEN invalid_text_representation THEN
+		RAISE NOTICE '%', SQLERRM;
+	END;
+	EXECUTE 'COPY t FROM ''$in'' ($options, SKIP 1000, MAX_ROWS 1000, REJECT_LIMIT 5, REJECT_FILE ''$bad 3'')';
+END \$\$");
+is(files(), 'bad rows bad rows 3 corrected rows', 'a failed load leaves no file when its error is caught');
+unlink "$bad 3";
+
 # A session that ends in mid-load.
 $c->safe_psql('TRUNCATE t');
 unlink $bad;
