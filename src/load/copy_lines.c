@@ -14,6 +14,7 @@
 #include "load/copy_lines.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
+#include "utils/timestamp.h"
 
 #define BLOCK_BYTES (256 * 1024)
 
@@ -70,6 +71,27 @@ read_block(ShardCopyLines *lines)
 		if (nread == 0)
 			lines->at_end = true;
 	}
+}
+
+bool
+shard_copy_lines_fill(ShardCopyLines *lines, long timeout_ms)
+{
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms);
+
+	memmove(lines->buf, lines->buf + lines->pos, lines->end - lines->pos);
+	lines->end -= lines->pos;
+	lines->pos = 0;
+	while (!lines->at_end && lines->end < lines->buf_bytes)
+	{
+		size_t		nread = shard_copy_input_read(lines->input, lines->buf + lines->end,
+												  lines->buf_bytes - lines->end);
+
+		lines->end += nread;
+		lines->at_end = nread == 0;
+		if (GetCurrentTimestamp() >= deadline)
+			break;
+	}
+	return lines->end == lines->buf_bytes;
 }
 
 /* The next line of the input, whatever it is; false at the end. */

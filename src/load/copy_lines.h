@@ -46,6 +46,13 @@ extern ShardCopyLines *shard_copy_lines_create(MemoryContext cxt, ShardCopyInput
 /* Reads and checks the header.  Errors: core's. */
 extern void shard_copy_lines_header(ShardCopyLines *lines);
 
+/*
+ * Reads ahead until the buffer is full: true.  False when the input has ended
+ * before, or has not brought that much within timeout_ms (and the byte that it
+ * was waited for by then).
+ */
+extern bool shard_copy_lines_fill(ShardCopyLines *lines, long timeout_ms);
+
 /* Moves on to the next line; false at the end. */
 extern bool shard_copy_lines_next(ShardCopyLines *lines);
 

@@ -20,8 +20,6 @@
  */
 #include "postgres.h"
 
-#include <sys/stat.h>
-
 #include "compat.h"
 #include "guc.h"
 #include "load/copy_input.h"
@@ -34,7 +32,7 @@
 
 #define BUSY_WAIT_MS 10			/* for input, while nodes have rows to take */
 #define IDLE_WAIT_MS 1000
-#define SPREAD_BYTES (1024 * 1024)	/* a smaller file is not worth more connections */
+#define SPREAD_WAIT_MS 2000		/* an input that takes longer for a buffer is not worth more connections */
 
 /* ShardCopyIdleHook */
 static int
@@ -84,14 +82,10 @@ say_mode(const ShardLoad *load)
 static int
 connections_per_node(const ShardLoad *load, ProcessUtilityContext context, CommandDest dest)
 {
-	struct stat st;
-
 	/* functions called on the way may want to see the rows */
 	if (load->filter || load->options->reject_table)
 		return 1;
-	if (load->source->copy_src == COPY_FILE && !load->source->is_program &&
-		fstat(fileno(load->source->copy_file), &st) == 0 && S_ISREG(st.st_mode) &&
-		st.st_size < SPREAD_BYTES)
+	if (!shard_copy_lines_fill(load->lines, SPREAD_WAIT_MS))
 		return 1;
 	return shard_spread_connections(load->map, GetUserId(), context, dest,
 									load->options->duplicate == SHARD_DUPLICATE_KEEP_NEW,

@@ -35,7 +35,7 @@
  *
  * Asks all nodes at the same time, over connections that the load uses
  * afterwards.  That takes a round trip, and the time until a node that is down
- * is found to be: not worth it for an input that ends in its first block.
+ * is found to be: not worth it for a small input.
  * Errors: only what interrupts raise.
  */
 extern int	shard_spread_connections(const ShardMap *map, Oid userid,
