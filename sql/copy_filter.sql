@@ -150,6 +150,8 @@ COPY t FROM STDIN (FILTER 'f_few');
 1
 \.
 COPY t (id, name) FROM '/dev/null' (FILTER 'f_one');
+COPY t FROM '/dev/null' (FORMAT csv, FORCE_NULL (name), FILTER 'f_one');
+COPY t FROM '/dev/null' (FILTER 'f_one', DEFAULT 'x');
 COPY t FROM STDIN (FILTER 'f_one');
 1
 \.

@@ -20,6 +20,7 @@
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/formatting.h"
 
 typedef struct OptionName
 {
@@ -182,6 +183,29 @@ static const OptionName option_names[] = {
 	{"filter", "FILTER", read_filter, true}
 };
 
+/*
+ * Core's options about the table's columns mean nothing to the columns of the
+ * input that FILTER takes.
+ */
+static void
+check_filter(const ShardCopyOptions *result, ParseState *pstate)
+{
+	ListCell   *lc;
+
+	foreach(lc, result->core)
+	{
+		DefElem    *def = lfirst_node(DefElem, lc);
+
+		if (strcmp(def->defname, "default") == 0 || strcmp(def->defname, "force_null") == 0 ||
+			strcmp(def->defname, "force_not_null") == 0 || strcmp(def->defname, "on_error") == 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("COPY %s cannot be used with %s", "FILTER",
+							asc_toupper(def->defname, strlen(def->defname))),
+					 parser_errposition(pstate, def->location)));
+	}
+}
+
 /* What does not go together. */
 static void
 check_combination(const ShardCopyOptions *result, const OptionName *ours, bool binary)
@@ -245,6 +269,8 @@ shard_copy_option_parse(ParseState *pstate, List *options, ShardCopyOptions *res
 		option_names[i].read(def, pstate, result);
 	}
 	check_combination(result, ours, binary);
+	if (result->filter)
+		check_filter(result, pstate);
 
 	/* ON_ERROR 'set_null' is core's, and so is what it says of the values then. */
 	if (verbosity != NULL && SHARD_CORE_COPY_SET_NULL && !result->ignore_errors)
