@@ -162,6 +162,13 @@ uses('4 4', $copy, 'when it is gone');
 $c->safe_psql('CREATE TABLE u (id int PRIMARY KEY, v int, w text)');
 $c->shard_table('u', 'id', shards => 4, nodes => ['node2']);
 
+# Few connections: half of the free ones, beside the first.
+$c->node_safe_psql(2, 'ALTER SYSTEM SET max_connections = 8');
+$c->node(2)->restart;
+$c->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()", 2);
+uses('3 3', $copy, 'few free connections');
+$c->node_safe_psql(2, 'ALTER SYSTEM RESET max_connections');
+
 # Few prepared transactions: few connections, but for one-phase commit. None: one.
 $c->node_safe_psql(2, 'ALTER SYSTEM SET max_prepared_transactions = 20');
 $c->node(2)->restart;

@@ -40,6 +40,7 @@ enum
 {
 	ANSWER_PREPARED,			/* max_prepared_transactions */
 	ANSWER_CONNECTIONS,			/* max_connections */
+	ANSWER_FREE,				/* of them, that nobody uses now */
 	ANSWER_OBSTACLE				/* text, NULL = none */
 };
 
@@ -110,7 +111,10 @@ build_question(const ShardMap *map, int nodeno, bool merges)
 	/* a shard can be partitioned further on its node */
 					 " tree AS MATERIALIZED (SELECT id FROM shard"
 					 " UNION SELECT p.relid::oid FROM shard, pg_partition_tree(shard.id) p)"
-					 " SELECT current_setting('max_prepared_transactions'), current_setting('max_connections'), CASE"
+					 " SELECT current_setting('max_prepared_transactions'), current_setting('max_connections'),"
+					 " current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int"
+					 " - coalesce(nullif(current_setting('reserved_connections', true), '')::int, 0)"
+					 " - (SELECT count(*)::int FROM pg_stat_activity WHERE datid IS NOT NULL), CASE"
 					 " WHEN (SELECT count(DISTINCT id) < count(*) FROM shard) THEN 'shards that are the same table or none'"
 					 " WHEN EXISTS (SELECT FROM tree JOIN pg_class c ON c.oid = tree.id WHERE c.relkind NOT IN ('r', 'p'))"
 					 " THEN 'shards that are not tables'"
@@ -129,7 +133,7 @@ static int
 read_answer(const PGresult *res, int wanted, const char **obstacle)
 {
 	int			prepared;
-	int			limit = wanted;
+	int			limit;
 
 	if (PQntuples(res) != 1)
 		elog(ERROR, "unexpected number of rows in the answer of a node");
@@ -137,6 +141,14 @@ read_answer(const PGresult *res, int wanted, const char **obstacle)
 	{
 		*obstacle = pstrdup(PQgetvalue(res, 0, ANSWER_OBSTACLE));
 		return 1;
+	}
+
+	/* Others may come at the same time: half of what is free, beside the one that asks. */
+	limit = 1 + Max(0, atoi(PQgetvalue(res, 0, ANSWER_FREE))) / 2;
+	if (limit < wanted)
+	{
+		*obstacle = "few free connections";
+		wanted = limit;
 	}
 	if (shard_guc_commit_protocol == SHARD_COMMIT_1PC)
 		return wanted;
@@ -147,11 +159,13 @@ read_answer(const PGresult *res, int wanted, const char **obstacle)
 	 * must not take them from each other, or from other transactions.
 	 */
 	prepared = atoi(PQgetvalue(res, 0, ANSWER_PREPARED));
-	if (prepared < atoi(PQgetvalue(res, 0, ANSWER_CONNECTIONS)))
-		limit = Max(1, prepared / LOADS_AT_ONCE);
-	if (limit < wanted)
+	limit = Max(1, prepared / LOADS_AT_ONCE);
+	if (prepared < atoi(PQgetvalue(res, 0, ANSWER_CONNECTIONS)) && limit < wanted)
+	{
 		*obstacle = "few max_prepared_transactions";
-	return Min(limit, wanted);
+		wanted = limit;
+	}
+	return wanted;
 }
 
 /* The least of what the nodes of map allow. */

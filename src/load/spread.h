@@ -27,8 +27,8 @@
  *	  foreign keys from one to another of them.  merges: not only COPY, but UPDATE and
  *	  DELETE too;
  *	- every node answers.
- * Less than wanted where a node has few max_prepared_transactions: each
- * connection needs one.
+ * Less than wanted where a node has few max_prepared_transactions (each
+ * connection needs one) or few free connections.
  *
  * Connections then share the shards: those of one shard must all go over the
  * same one, since rows of one table can stand in each other's way.
