@@ -175,7 +175,7 @@ shard_copy_load(ParseState *pstate, const CopyStmt *stmt, Relation parent, const
 	say_mode(load);
 
 	if (load->plan.reason != NULL && !options->any)
-		nrows = CopyFrom(load->source);
+		nrows = shard_load_parsed_all(load);
 	else
 	{
 		load_lines(load, context, dest);

@@ -14,6 +14,7 @@
 #include "load/progress.h"
 #include "remote/copy_context.h"
 #include "utils/memutils.h"
+#include "utils/resowner.h"
 
 /* The load whose lines core's CopyFrom() is reading. */
 static ShardLoad *feeding = NULL;
@@ -81,17 +82,28 @@ bytes_to_feed(const ShardLoad *load)
 	return Min(p, end) - load->row;
 }
 
+/* Core is in the middle of a line: it has bytes that it has not taken yet, or that begin a character. */
+static bool
+has_pending_bytes(CopyFromState cstate)
+{
+	int			nunverified = cstate->raw_buf == cstate->input_buf ?
+		cstate->raw_buf_len - cstate->input_buf_len : RAW_BUF_BYTES(cstate);
+
+	return INPUT_BUF_BYTES(cstate) > 0 || nunverified > 0;
+}
+
 /*
  * Source of data for CopyFrom(): never more than one row, so that its line
- * number can be set when it begins to read that.  Behind a CR core may want one
- * byte more before it takes the line for complete; it gets no more than that.
+ * number can be set when it begins to read that.  Behind a CR, and behind bytes
+ * that are no character, core wants more before it is done with the line: it
+ * gets that byte by byte.
  */
 static int
 feed_row(void *outbuf, int minread, int maxread)
 {
 	ShardLoad  *load = feeding;
 	CopyFromState parsed = load->parsed;
-	bool		in_line = INPUT_BUF_BYTES(parsed) > 0;
+	bool		in_line = has_pending_bytes(parsed);
 	size_t		nbytes;
 
 	if (load->row == NULL || load->nfed == load->nfeed)
@@ -165,13 +177,65 @@ fed_targets_closing(void *arg)
 	load->fed_targets = NIL;
 }
 
+/*
+ * CopyFrom() with its context.  Its error about a row is raised after the nodes
+ * have had a say about the rows before: they may raise another one.
+ */
+static uint64
+run_copy(ShardLoad *load, const ShardCopyContext *context, CopyFromState cstate)
+{
+	const ShardCopyContext *outer_context = shard_copy_context_set(context);
+	ShardLoad  *outer = feeding;
+	ErrorContextCallback *oldstack = error_context_stack;
+	ResourceOwner oldowner = CurrentResourceOwner;
+	uint64		nrows = 0;
+
+	PG_TRY();
+	{
+		feeding = load;
+		nrows = CopyFrom(cstate);
+	}
+	PG_CATCH();
+	{
+		ShardCopySet *set = load->fed_targets == NIL ? NULL :
+			shard_copy_target_get_set(linitial(load->fed_targets));
+		ErrorData  *edata;
+
+		feeding = outer;
+		shard_copy_context_set(outer_context);
+		if (set == NULL || shard_copy_set_is_lost(set) || !shard_load_row_is_about_row(geterrcode()))
+			PG_RE_THROW();
+		MemoryContextSwitchTo(load->cxt);
+		edata = CopyErrorData();
+		FlushErrorState();
+		error_context_stack = oldstack;
+		CurrentResourceOwner = oldowner;
+		shard_copy_set_flush(set);
+		ReThrowError(edata);
+	}
+	PG_END_TRY();
+	feeding = outer;
+	shard_copy_context_set(outer_context);
+	return nrows;
+}
+
+uint64
+shard_load_parsed_all(ShardLoad *load)
+{
+	ShardCopyContext context = {0};
+
+	context.cstate = load->source;
+	context.arg = load;
+	context.opened = fed_target_opened;
+	context.closing = fed_targets_closing;
+	return run_copy(load, &context, load->source);
+}
+
 /* Lets core's CopyFrom() load the row at hand, if there is one, and all that follow. */
 void
 shard_load_parsed(ShardLoad *load)
 {
 	const ShardCopyOptions *options = load->options;
-	const ShardCopyContext *outer_context;
-	ShardLoad  *outer = feeding;
 	ShardCopyContext context = {0};
 	ShardProgress progress;
 
@@ -203,18 +267,7 @@ shard_load_parsed(ShardLoad *load)
 	context.opened = fed_target_opened;
 	context.closing = fed_targets_closing;
 
-	outer_context = shard_copy_context_set(&context);
-	PG_TRY();
-	{
-		feeding = load;
-		load->nparsed = CopyFrom(load->parsed);
-	}
-	PG_FINALLY();
-	{
-		feeding = outer;
-		shard_copy_context_set(outer_context);
-	}
-	PG_END_TRY();
+	load->nparsed = run_copy(load, &context, load->parsed);
 	EndCopyFrom(load->parsed);
 	shard_progress_restore(&progress);
 	load->quiet = false;

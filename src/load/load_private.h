@@ -105,6 +105,9 @@ extern bool shard_load_row_next(ShardLoad *load);
  */
 extern bool shard_load_row_probe(ShardLoad *load);
 
+/* True for an error that is about the row at hand rather than about the load. */
+extern bool shard_load_row_is_about_row(int sqlstate);
+
 /* How the row's line ends; and as core knows it in front of the row, none before the first line. */
 extern ShardLineEol shard_load_row_eol(const ShardLoad *load);
 extern ShardLineEol shard_load_row_parser_eol(const ShardLoad *load);
@@ -125,6 +128,9 @@ extern void shard_load_row_count_replaced(ShardLoad *load, const ShardCopyTarget
 
 /* Forwards lines.  False: the row at hand and all that follow have to go through core's parser. */
 extern bool shard_load_raw(ShardLoad *load, int nconns);
+
+/* Lets core's CopyFrom() load the whole input, read by itself.  Returns its rows. */
+extern uint64 shard_load_parsed_all(ShardLoad *load);
 
 /* Lets core's CopyFrom() load the row at hand, if there is one, and all that follow. */
 extern void shard_load_parsed(ShardLoad *load);

@@ -16,11 +16,14 @@
 #include "load/load_private.h"
 #include "load/progress.h"
 #include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/partcache.h"
 #include "utils/rel.h"
 #include "utils/resowner.h"
+#include "utils/rls.h"
 #include "utils/ruleutils.h"
 
 #define MAX_CHAR_BYTES 16
@@ -55,8 +58,8 @@ shard_load_row_note_bad_line(void *arg, uint64 lineno, const char *place)
 }
 
 /* True for an error that is about the row at hand rather than about the load. */
-static bool
-is_about_row(int sqlstate)
+bool
+shard_load_row_is_about_row(int sqlstate)
 {
 	switch (ERRCODE_TO_CATEGORY(sqlstate))
 	{
@@ -113,7 +116,7 @@ run_step_or_reject(ShardLoad *load, ShardLoadStep step)
 	{
 		MemoryContextSwitchTo(load->cxt);
 		edata = CopyErrorData();
-		if (!is_about_row(edata->sqlerrcode))
+		if (!shard_load_row_is_about_row(edata->sqlerrcode))
 			PG_RE_THROW();
 		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
@@ -148,7 +151,7 @@ run_step_or_raise(ShardLoad *load, ShardLoadStep step)
 	{
 		ErrorData  *edata;
 
-		if (load->set == NULL || !is_about_row(geterrcode()))
+		if (load->set == NULL || !shard_load_row_is_about_row(geterrcode()))
 			PG_RE_THROW();
 		MemoryContextSwitchTo(load->cxt);
 		edata = CopyErrorData();
@@ -316,6 +319,25 @@ shard_load_row_breaks_line_before(const ShardLoad *load)
 								(int) Min(load->row_line->nbytes, MAX_CHAR_BYTES)) == 0;
 }
 
+/* As core has it: values of the key are shown to those who may read all of its columns. */
+static bool
+may_see_key(Relation rel)
+{
+	PartitionKey key = RelationGetPartitionKey(rel);
+	Oid			relid = RelationGetRelid(rel);
+
+	if (check_enable_rls(relid, InvalidOid, true) == RLS_ENABLED)
+		return false;
+	if (pg_class_aclcheck(relid, GetUserId(), ACL_SELECT) == ACLCHECK_OK)
+		return true;
+	for (int i = 0; i < key->partnatts; i++)
+	{
+		if (pg_attribute_aclcheck(relid, key->partattrs[i], GetUserId(), ACL_SELECT) != ACLCHECK_OK)
+			return false;
+	}
+	return true;
+}
+
 /* "(a, b) = (1, x)" of the key values, as core shows them. */
 static char *
 describe_key(ShardLoad *load, const Datum *values, const bool *isnull)
@@ -359,8 +381,9 @@ route_values(ShardLoad *load, const Datum *values, const bool *isnull)
 				(errcode(ERRCODE_CHECK_VIOLATION),
 				 errmsg("no partition of relation \"%s\" found for row",
 						RelationGetRelationName(load->rel)),
+				 may_see_key(load->rel) ?
 				 errdetail("Partition key of the failing row contains %s.",
-						   describe_key(load, values, isnull)),
+						   describe_key(load, values, isnull)) : 0,
 				 errtable(load->rel)));
 	}
 }

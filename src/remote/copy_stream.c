@@ -566,6 +566,18 @@ shard_copy_set_pump(ShardCopySet *set)
 }
 
 /* Lanes with a connection of their own keep it: nobody else may use it. */
+ShardCopySet *
+shard_copy_target_get_set(const ShardCopyTarget *target)
+{
+	return target->set;
+}
+
+bool
+shard_copy_set_is_lost(const ShardCopySet *set)
+{
+	return set->lost;
+}
+
 void
 shard_copy_set_flush(ShardCopySet *set)
 {

@@ -135,6 +135,11 @@ extern void shard_copy_set_on_progress(ShardCopySet *set, void (*hook) (void *ar
 /* Sends what can be sent without waiting.  True: rows are left that wait for a node. */
 extern bool shard_copy_set_pump(ShardCopySet *set);
 
+extern ShardCopySet *shard_copy_target_get_set(const ShardCopyTarget *target);
+
+/* True once an error was raised or a connection lost: there is nothing to flush any more. */
+extern bool shard_copy_set_is_lost(const ShardCopySet *set);
+
 /* Sends everything and waits until all nodes have taken it: their rows are visible to this transaction. */
 extern void shard_copy_set_flush(ShardCopySet *set);
 

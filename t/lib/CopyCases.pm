@@ -232,8 +232,8 @@ sub mutate
 
 sub random_rows
 {
-	my ($table) = @_;
-	my $n = pick(0, 1, 2, 3, 5, 8, 20);
+	my ($table, $n) = @_;
+	$n //= pick(0, 1, 2, 3, 5, 8, 20);
 	return [ map { [ map { random_value($_) } @{ $columns{$table} } ] } 1 .. $n ];
 }
 
@@ -300,6 +300,33 @@ sub random_csv_case
 	return;
 }
 
+# Many rows of good values, few bad places: more than one COPY on the nodes, sometimes more than one
+# connection.
+sub random_long_case
+{
+	my ($group) = @_;
+	my $table = pick(qw(ints mid texts last bigs strict dropped uuids hashed pair));
+	my $csv   = chance(0.6);
+	my $eol   = pick("\n", "\n", "\r\n", "\r");
+	my $long  = chance(0.3);
+	my $n     = $long ? 10000 + int rand 30000 : 100 + int rand 4000;
+	my %style = (eol => $eol, always => pick(0, 0.1, 0.5));
+	my @rows  = map { [ map { my $v = random_value($_); $v // random_value($_) // 1 } @{ $columns{$table} } ] } 1 .. 50;
+	my @lines = map { $csv ? csv_file([$_], %style) : text_file([$_], %style) } @rows;
+	my $file  = join '', map { $lines[ rand @lines ] } 1 .. $n;
+
+	for (1 .. pick(0, 1, 1, 2, 3))
+	{
+		my $at = int rand length $file;
+		substr($file, $at, pick(0, 1)) = pick(@bytes, $csv ? @csv_bytes : @text_bytes);
+	}
+	add($group, $table, $csv ? 'FORMAT csv' : '', $file,
+		mode => $long && chance(0.5) ? 'top' : pick('txn', 'txn', 'stdin', 'sub', 'program'),
+		set  => chance(0.5) ? q{shardfdw.copy_buffer_size = '64kB'} : '',
+		cuts => [ map { 1 + int rand 70000 } 1 .. 30 ]);
+	return;
+}
+
 # Bytes that mean something, in any order.
 sub random_soup_case
 {
@@ -322,7 +349,8 @@ sub random_group
 	for (1 .. $n)
 	{
 		my $kind = rand;
-		if    ($kind < 0.36) { random_text_case('random text'); }
+		if    ($kind < 0.04) { random_long_case('random, long'); }
+		elsif ($kind < 0.36) { random_text_case('random text'); }
 		elsif ($kind < 0.72) { random_csv_case('random CSV'); }
 		else                 { random_soup_case('random tokens'); }
 	}
