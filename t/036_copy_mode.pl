@@ -114,4 +114,20 @@ mode(undef, "COPY t $none");
 $c->safe_psql('CREATE TABLE above (k int, v text) PARTITION BY RANGE (k); ALTER TABLE above ATTACH PARTITION t FOR VALUES FROM (0) TO (10)');
 mode('the table is itself a partition', "COPY t $none");
 
+# A key without a partition is shown to those who may read it.
+$c->safe_psql(q{
+	CREATE TABLE ends (k int, v text) PARTITION BY LIST (k);
+	SELECT shardfdw.create_shard('ends', 'ends_1', 'IN (1)', 'node1');
+	CREATE ROLE writer LOGIN; GRANT pg_execute_server_program TO writer; GRANT INSERT ON ends TO writer; GRANT SELECT (v) ON ends TO writer;});
+$c->safe_psql("CREATE USER MAPPING FOR writer SERVER node1 OPTIONS (user current_user, password_required 'false')" =~ s/current_user/"'" . $c->safe_psql('SELECT current_user') . "'"/er);
+my $two = q{COPY ends FROM PROGRAM 'printf "1\\\\t\\\\\\\\N\\\\n2\\\\tx\\\\n"'};
+for my $may (0, 1)
+{
+	$c->safe_psql('GRANT SELECT (k) ON ends TO writer') if $may;
+	my (undef, undef, $err) = $c->psql("SET ROLE writer; $two");
+	like($err, qr/no partition of relation "ends" found for row/, 'a key without a partition');
+	($may ? \&like : \&unlike)->($err, qr/failing row contains \(k\) = \(2\)/, $may ? 'is shown to one who may see it' : 'is not shown to others');
+	like($err, qr/CONTEXT:  COPY ends, line 2: "2\tx"/, 'its line is shown');
+}
+
 done_testing();
