@@ -138,6 +138,8 @@ copy_from(ParseState *pstate, const CopyStmt *stmt, Oid relid,
 	Node	   *where;
 	uint64		nrows;
 
+	PreventCommandIfParallelMode("COPY");
+	PreventCommandDuringRecovery("COPY");
 	check_file_rights(stmt);
 	rel = table_open(relid, NoLock);
 	nsitem = addRangeTableEntryForRelation(pstate, rel, RowExclusiveLock, NULL, false, false);
@@ -160,7 +162,11 @@ process_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tre
 	if (IsA(pstmt->utilityStmt, CopyStmt))
 	{
 		const CopyStmt *stmt = castNode(CopyStmt, pstmt->utilityStmt);
-		Oid			relid = sharded_relation(stmt);
+		Oid			relid;
+
+		/* a FILTER can come back here */
+		check_stack_depth();
+		relid = sharded_relation(stmt);
 
 		if (OidIsValid(relid))
 		{
@@ -169,6 +175,10 @@ process_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tre
 
 			pstate->p_sourcetext = query_string;
 			pstate->p_queryEnv = query_env;
+
+			/* parse analysis may write to the tree, which is a function's to be used again */
+			if (read_only_tree)
+				stmt = copyObject(stmt);
 			if (stmt->is_from)
 				nrows = copy_from(pstate, stmt, relid, context, dest ? dest->mydest : DestNone);
 			else

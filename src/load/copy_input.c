@@ -81,8 +81,12 @@ next_message_type(ShardCopyInput *input)
 			return EOF;
 
 		ModifyWaitEvent(FeBeWaitSet, FeBeWaitSetSocketPos, WL_SOCKET_READABLE, NULL);
-		(void) WaitEventSetWait(FeBeWaitSet, input->idle(input->idle_arg), &event, 1,
-								PG_WAIT_EXTENSION);
+		if (WaitEventSetWait(FeBeWaitSet, input->idle(input->idle_arg), &event, 1,
+							 PG_WAIT_EXTENSION) > 0 &&
+			(event.events & WL_POSTMASTER_DEATH))
+			ereport(FATAL,
+					(errcode(ERRCODE_ADMIN_SHUTDOWN),
+					 errmsg("terminating connection due to unexpected postmaster exit")));
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 	}

@@ -116,7 +116,9 @@ run_step_or_reject(ShardLoad *load, ShardLoadStep step)
 	{
 		MemoryContextSwitchTo(load->cxt);
 		edata = CopyErrorData();
-		if (!shard_load_row_is_about_row(edata->sqlerrcode))
+		/* what the step asks of a node can bring up an error of rows before */
+		if (!shard_load_row_is_about_row(edata->sqlerrcode) ||
+			(load->set && shard_copy_set_is_lost(load->set)))
 			PG_RE_THROW();
 		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
@@ -151,7 +153,8 @@ run_step_or_raise(ShardLoad *load, ShardLoadStep step)
 	{
 		ErrorData  *edata;
 
-		if (load->set == NULL || !shard_load_row_is_about_row(geterrcode()))
+		if (load->set == NULL || shard_copy_set_is_lost(load->set) ||
+			!shard_load_row_is_about_row(geterrcode()))
 			PG_RE_THROW();
 		MemoryContextSwitchTo(load->cxt);
 		edata = CopyErrorData();

@@ -287,9 +287,12 @@ shard_copy_guard_refuse(ShardCopyLane *lane, ShardCopyPos *pos, uint64 rowno, in
 void
 shard_copy_guard_deliver(ShardCopySet *set)
 {
+	bool		lost;
+
 	/* The hook may come back here by way of a yield: the outer round goes on with what that adds. */
 	if (set->delivering)
 		return;
+	lost = set->lost;
 	set->delivering = true;
 	while (!slist_is_empty(&set->refused))
 	{
@@ -304,7 +307,10 @@ shard_copy_guard_deliver(ShardCopySet *set)
 			ShardCopyRefused *refused = slist_container(ShardCopyRefused, link,
 														slist_pop_head_node(&oldest_first));
 
+			/* when the hook raises, an inner block may catch that: not to go on without these rows */
+			set->lost = true;
 			set->refuse(set->refuse_arg, &refused->refusal);
+			set->lost = lost;
 		}
 	}
 	set->delivering = false;
