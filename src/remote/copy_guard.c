@@ -16,10 +16,13 @@
  *							is before the row that seems to be meant), until the
  *							slice is a single row (foreign keys, AFTER triggers)
  *
- * A failed COPY has cost the rows before the bad one in vain, a COPY as such
- * costs as much as COPY_COST_ROWS rows: slices of sqrt(2 * cost * gap) rows are
- * the cheapest when bad rows are gap rows apart.  While there are none, slices
- * are as large as chunks.
+ * A failed COPY has cost the rows before the bad one in vain, and a COPY as such
+ * costs as much as some rows: slices of sqrt(2 * cost * gap) rows are the cheapest
+ * when bad rows are gap rows apart.  What a COPY costs depends on the slice, since
+ * core gives each of the first 1,000 rows a slot, in time that grows with their
+ * square (15: CopyMultiInsertInfoNextFreeSlot() and the resource owner's hash of
+ * always the same descriptor).  So slices are either short or long.  While there
+ * are no bad rows, they are as large as chunks.
  *
  * The hook is not called from within the steps of a lane, since what it does
  * may need a connection that one of our lanes holds: refused rows are copied and
@@ -34,7 +37,10 @@
 #include "remote/error.h"
 #include "utils/memutils.h"
 
-#define COPY_COST_ROWS 60
+#define SHORT_COST_ROWS 100		/* of a COPY of few rows */
+#define SHORT_SLICE_ROWS 280	/* more only when they can be many */
+#define LONG_COST_ROWS 1400		/* of a COPY of 1,000 rows and more */
+#define LONG_GAP_ROWS 5000
 #define MIN_SLICE_ROWS 8
 #define REMEMBERED_BAD 64
 #define MAX_GUESSES 2			/* rows with the value in question: more are too many */
@@ -136,7 +142,9 @@ max_slice_rows(const ShardCopySet *set)
 	if (set->bad_counted == 0)
 		return PG_UINT64_MAX;
 	gap = Max((double) set->rows_counted / set->bad_counted, (double) set->rows_since_bad);
-	return Max(MIN_SLICE_ROWS, (uint64) sqrt(2.0 * COPY_COST_ROWS * gap));
+	if (gap >= LONG_GAP_ROWS)
+		return (uint64) sqrt(2.0 * LONG_COST_ROWS * gap);
+	return Max(MIN_SLICE_ROWS, Min(SHORT_SLICE_ROWS, (uint64) sqrt(2.0 * SHORT_COST_ROWS * gap)));
 }
 
 /* Number of the row behind the slice that begins at pos, as far as rows alone decide. */
@@ -318,24 +326,29 @@ shard_copy_guard_deliver(ShardCopySet *set)
 }
 
 /*
- * Name of the column in the place of an error: ", column a: \"x\"", the first
- * word in any language.
+ * Name of the column in the place of an error: ", column a: \"x\"", the word in
+ * any language.  It comes before the name but in Korean.
  */
 static char *
 column_in_place(const char *place)
 {
+	static const char korean[] = " \354\227\264";
 	const char *end;
+	size_t		nbytes;
 
 	if (!place || (place[0] != ',' && !IS_HIGHBIT_SET(place[0])))
 		return NULL;
-	place += strcspn(place, " ");
-	place += strspn(place, " ");
-	place += strcspn(place, " ");
-	place += strspn(place, " ");
+	place += strspn(place, ", ");
 	end = strstr(place, ": ");
-	if (end && end > place && end[-1] == ' ')
-		end--;
-	return pnstrdup(place, end ? end - place : strlen(place));
+	nbytes = end ? end - place : strlen(place);
+	if (nbytes > 0 && place[nbytes - 1] == ' ')
+		nbytes--;
+	if (nbytes >= sizeof(korean) && memcmp(place + nbytes - strlen(korean), korean, strlen(korean)) == 0)
+		return pnstrdup(place, nbytes - strlen(korean));
+	end = memchr(place, ' ', nbytes);
+	if (!end)
+		return NULL;
+	return pnstrdup(end + 1, place + nbytes - end - 1);
 }
 
 /* Hands over the row that the lane's error is about. */
