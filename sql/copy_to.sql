@@ -295,3 +295,5 @@ SELECT set_config('copy_to.command', format('rm -f %L', :'path'), false) \g /dev
 DO $$BEGIN EXECUTE format('COPY (SELECT 1) TO PROGRAM %L', current_setting('copy_to.command')); END$$;
 DROP OWNED BY regress_copy_to;
 DROP ROLE regress_copy_to;
+SET client_min_messages = warning;
+DROP SCHEMA copy_to CASCADE;
