@@ -24,7 +24,15 @@ $c->safe_psql('CREATE TABLE t (id int PRIMARY KEY, v int, w text)');
 $c->shard_table('t', 'id', shards => 8);
 $c->safe_psql("INSERT INTO t SELECT g, g, 'before' FROM generate_series(1, $nbefore) g");
 
-# Rows for a load: many at once, then a trickle, for a minute or until nobody reads them. One in a thousand is bad.
+# What there is on the nodes.
+sub relations
+{
+	return join ' ', map { $c->node_safe_psql($_, "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace") } 1 .. 2;
+}
+my $relations = relations();
+
+# Rows for a load: many at once, then a trickle, for a minute or until nobody reads them. On request one
+# in a thousand is bad, and another one comes again and again.
 open my $fh, '>', "$dir/rows.pl" or die;
 print $fh <<'EOF';
 my ($nfast, $separator, $bad, $pid_file) = @ARGV;
@@ -39,7 +47,7 @@ if ($pid_file)
 }
 for (my $n = 0; $n < $nfast || time < $end; $n += 100)
 {
-	print join '', map { $id++; "$id$separator" . ($bad && $id % 1000 == 0 ? 'x' : $id % 7) . $separator . 'x' x 80 . "\n" } 1 .. 100;
+	print join '', map { $id++ unless $bad && $id % 1000 == 501 && $_ != 1; "$id$separator" . ($bad && $id % 1000 == 0 ? 'x' : $id % 7) . $separator . 'x' x 80 . "\n" } 1 .. 100;
 	select undef, undef, undef, 0.01 if $n >= $nfast;
 }
 EOF
@@ -161,6 +169,7 @@ sub nothing_is_left
 	}
 	is("@prepared", ' ', "$name: no prepared transaction");
 	is($c->safe_psql('SELECT count(*), count(*) FILTER (WHERE id > 1000) FROM t'), ($opt{nrows} // $nbefore) . '|' . ($opt{nnew} // 0), "$name: rows");
+	is(relations(), $relations, "$name: no table on a node");
 	my @temporary = map { glob $_->data_dir . '/base/pgsql_tmp/*' } $c->coordinator, $c->nodes;
 	is("@temporary", '', "$name: no temporary file");
 	return;
@@ -174,6 +183,11 @@ my %ends = (
 		afterwards => sub { $c->start_node(2); }
 	},
 	# (A session that reads a file notices when it is told to look, as without shards.)
+	'shutdown of a node' => {
+		do => sub { $c->stop_node(2, 'fast'); },
+		error => qr/node2/,
+		afterwards => sub { $c->start_node(2); }
+	},
 	'kill -9 of the client' => {
 		before => "SET client_connection_check_interval = '500ms'",
 		do => sub { kill 'KILL', $_[0]->{pid}; },
@@ -228,7 +242,7 @@ for my $name (sort keys %ends)
 			$blocker->query_safe("BEGIN; LOCK TABLE $locked_shard");
 		}
 		# rows set aside on the way
-		my $options = $source eq 'STDIN' ? ", ON_ERROR 'ignore', REJECT_FILE '$dir/rejected'" : '';
+		my $options = $source eq 'STDIN' ? ", ON_ERROR 'ignore', ON_DUPLICATE 'keep_old', REJECT_FILE '$dir/rejected'" : '';
 		my $load = start_load(
 			$source, $format, $options,
 			[
@@ -314,6 +328,16 @@ for my $nconns (1, 4)
 	nothing_is_left("cancelled with a frozen node, $nconns connections");
 }
 
+# A node that is frozen before the load begins.
+$c->sigstop_node(2);
+my $start = time;
+my ($status, $out, $err) = $c->psql("SET statement_timeout = '1s'; COPY t FROM '$large'");
+my $elapsed = time - $start;
+$c->sigcont_node(2);
+like($err, qr/statement timeout/, 'a load into a frozen node is cancelled');
+cmp_ok($elapsed, '<', 8, 'a load into a frozen node: soon');
+nothing_is_left('a load into a frozen node');
+
 # A node that is restarted between two loads of a session, and one connection that is lost between two.
 my $session = $c->coordinator->background_psql('postgres');
 $session->query_safe("COPY t FROM '$file{text}'");
@@ -345,6 +369,7 @@ nothing_is_left('after restarts');
 # prepares, holds one of them up; a standby that does not exist the local commit.
 $c->node_safe_psql(2, "CREATE TABLE ref (id int PRIMARY KEY); INSERT INTO ref SELECT generate_series(0, 6);
 	ALTER TABLE $locked_shard ADD CONSTRAINT to_ref FOREIGN KEY (v) REFERENCES ref DEFERRABLE INITIALLY DEFERRED NOT VALID");
+$relations = relations();
 
 sub nprepared
 {
