@@ -116,11 +116,8 @@ run_step_or_reject(ShardLoad *load, ShardLoadStep step)
 	{
 		MemoryContextSwitchTo(load->cxt);
 		edata = CopyErrorData();
-		/* what the step asks of a node can bring up an error of rows before */
-		if (!shard_load_row_is_about_row(edata->sqlerrcode) ||
-			(load->set && shard_copy_set_is_lost(load->set)))
-			PG_RE_THROW();
 		FlushErrorState();
+		/* in any case: the session would be left in a failed transaction block */
 		RollbackAndReleaseCurrentSubTransaction();
 		shard_progress_restore(&progress);
 	}
@@ -131,6 +128,10 @@ run_step_or_reject(ShardLoad *load, ShardLoadStep step)
 
 	if (edata == NULL)
 		return true;
+	/* what the step asks of a node can bring up an error of rows before */
+	if (!shard_load_row_is_about_row(edata->sqlerrcode) ||
+		(load->set && shard_copy_set_is_lost(load->set)))
+		ReThrowError(edata);
 	reject_row(load, edata);
 	FreeErrorData(edata);
 	return false;

@@ -1,0 +1,45 @@
+-- COPY into a sharded table: what functions, errors and cancel requests in the middle must not break.
+CREATE SCHEMA copy_hostile;
+SET search_path = copy_hostile;
+CREATE TABLE t (id int PRIMARY KEY, v int, w text);
+SELECT shardfdw.shard_table('t', 'id', 4);
+\set VERBOSITY terse
+
+-- A FILTER that reads the table brings up what nodes say of earlier rows: that is not about its own row.
+CREATE FUNCTION reads(id int, v int, w text) RETURNS t LANGUAGE plpgsql AS $$
+BEGIN
+	IF v IS NULL THEN
+		PERFORM count(*) FROM copy_hostile.t;
+	END IF;
+	RETURN ROW(id, v, w);
+END $$;
+COPY t FROM PROGRAM $$seq 3000 | awk '{ print $1 "\t" $1 "\tfirst" }'$$;
+COPY t FROM PROGRAM $$seq 3000 | awk '{ print $1 "\t" ($1 % 1500 ? $1 : "\\N") "\tagain" }'$$ (FILTER 'reads', ON_ERROR ignore);
+SELECT count(*) FROM t;
+SELECT count(*) FROM t WHERE w = 'again';
+
+-- An error that ends a load which rejects rows leaves no failed transaction behind.
+CREATE FUNCTION fails(id int, v int, w text) RETURNS t LANGUAGE plpgsql AS $$
+BEGIN
+	IF id = 3 THEN
+		RAISE EXCEPTION 'no more' USING ERRCODE = 'query_canceled';
+	END IF;
+	RETURN ROW(id + 10000, v, w);
+END $$;
+COPY t FROM PROGRAM $$seq 10 | awk '{ print $1 "\t1\tx" }'$$ (FILTER 'fails', ON_ERROR ignore);
+SELECT count(*) FROM t;
+SET statement_timeout = 1;
+COPY t FROM PROGRAM 'sleep 1; seq 1 10' (ON_ERROR ignore);
+RESET statement_timeout;
+SELECT count(*) FROM t;
+
+-- Not in a parallel worker, whose rows nobody would commit.
+CREATE FUNCTION loads() RETURNS void LANGUAGE plpgsql PARALLEL SAFE AS $$
+BEGIN
+	COPY copy_hostile.t (id) FROM PROGRAM 'echo 5001';
+END $$;
+SET force_parallel_mode = on;
+SELECT loads();
+RESET force_parallel_mode;
+SELECT loads();
+SELECT * FROM t WHERE id = 5001;
