@@ -162,6 +162,18 @@ uses('4 4', $copy, 'when it is gone');
 $c->safe_psql('CREATE TABLE u (id int PRIMARY KEY, v int, w text)');
 $c->shard_table('u', 'id', shards => 4, nodes => ['node2']);
 
+# A role that may not have many connections.
+$c->node_safe_psql(2, 'CREATE ROLE app LOGIN CONNECTION LIMIT 3; GRANT ALL ON ALL TABLES IN SCHEMA public TO app');
+$c->safe_psql("DROP USER MAPPING FOR CURRENT_USER SERVER node2; CREATE USER MAPPING FOR CURRENT_USER SERVER node2 OPTIONS (user 'app')");
+$c->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE usename = 'app'", 2);
+is(sessions_of(sub { ($rc, $out, $err) = $c->psql($copy); }), '2 2', 'a role with few connections: connections');
+is($rc, 0, 'a role with few connections: the load') || diag $err;
+$c->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE usename = 'app'", 2);
+is($c->safe_psql('SET shardfdw.max_connections_per_node = 1; SELECT count(*) FROM t'), $nrows, 'a role with few connections: rows');
+$c->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE usename = 'app'", 2);
+$c->safe_psql('TRUNCATE t');
+$c->safe_psql("DROP USER MAPPING FOR CURRENT_USER SERVER node2; CREATE USER MAPPING FOR CURRENT_USER SERVER node2 OPTIONS (user 'postgres')");
+
 # Few connections: half of the free ones, beside the first.
 $c->node_safe_psql(2, 'ALTER SYSTEM SET max_connections = 8');
 $c->node(2)->restart;

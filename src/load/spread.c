@@ -40,7 +40,7 @@ enum
 {
 	ANSWER_PREPARED,			/* max_prepared_transactions */
 	ANSWER_CONNECTIONS,			/* max_connections */
-	ANSWER_FREE,				/* of them, that nobody uses now */
+	ANSWER_FREE,				/* connections that could be opened now */
 	ANSWER_OBSTACLE				/* text, NULL = none */
 };
 
@@ -112,9 +112,15 @@ build_question(const ShardMap *map, int nodeno, bool merges)
 					 " tree AS MATERIALIZED (SELECT id FROM shard"
 					 " UNION SELECT p.relid::oid FROM shard, pg_partition_tree(shard.id) p)"
 					 " SELECT current_setting('max_prepared_transactions'), current_setting('max_connections'),"
-					 " current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int"
-					 " - coalesce(nullif(current_setting('reserved_connections', true), '')::int, 0)"
-					 " - (SELECT count(*)::int FROM pg_stat_activity WHERE datid IS NOT NULL), CASE"
+					 " (SELECT least(current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int"
+					 " - coalesce(nullif(current_setting('reserved_connections', true), '')::int, 0) - a.nall,"
+					 " CASE WHEN r.rolconnlimit >= 0 AND NOT r.rolsuper THEN r.rolconnlimit - a.nrole END,"
+					 " CASE WHEN d.datconnlimit >= 0 AND NOT r.rolsuper THEN d.datconnlimit - a.ndatabase END)"
+					 " FROM pg_roles r, pg_database d, (SELECT count(*)::int AS nall,"
+					 " (count(*) FILTER (WHERE usename = session_user))::int AS nrole,"
+					 " (count(*) FILTER (WHERE datname = current_database()))::int AS ndatabase"
+					 " FROM pg_stat_activity WHERE datid IS NOT NULL) a"
+					 " WHERE r.rolname = session_user AND d.datname = current_database()), CASE"
 					 " WHEN (SELECT count(DISTINCT id) < count(*) FROM shard) THEN 'shards that are the same table or none'"
 					 " WHEN EXISTS (SELECT FROM tree JOIN pg_class c ON c.oid = tree.id WHERE c.relkind NOT IN ('r', 'p'))"
 					 " THEN 'shards that are not tables'"
