@@ -95,7 +95,7 @@ shard_copy_lines_fill(ShardCopyLines *lines, long timeout_ms)
 }
 
 /* The next line of the input, whatever it is; false at the end. */
-static bool
+static inline bool
 next_line(ShardCopyLines *lines)
 {
 	for (;;)
@@ -162,6 +162,23 @@ size_t
 shard_copy_lines_following(const ShardCopyLines *lines)
 {
 	return Min(lines->end - lines->pos, SHARD_LINE_PROBE_TAIL);
+}
+
+void
+shard_copy_lines_push_back(ShardCopyLines *lines)
+{
+	lines->pos -= lines->line.nbytes;
+}
+
+size_t
+shard_copy_lines_read(ShardCopyLines *lines, char *buf, size_t nbytes)
+{
+	while (lines->pos == lines->end && !lines->at_end)
+		read_block(lines);
+	nbytes = Min(nbytes, lines->end - lines->pos);
+	memcpy(buf, lines->buf + lines->pos, nbytes);
+	lines->pos += nbytes;
+	return nbytes;
 }
 
 void

@@ -68,15 +68,30 @@ breaks_are_miscounted(const ShardLoad *load)
 		(load->row_line->nbreaks > 0 || memchr(load->row, '\n', load->row_line->content_bytes) != NULL);
 }
 
+/* True for a line to which none of the exceptions above can apply. */
+static inline bool
+is_plain(const ShardLoad *load)
+{
+	const ShardLine *line = load->row_line;
+
+	return likely(line->oddity == SHARD_LINE_NOT_ODD && !line->high_tail &&
+				  line->content_bytes < line->nbytes && load->lines->lineno_before > 1 &&
+				  load->lines->scan.eol != SHARD_EOL_CR);
+}
+
 /* True when the row has the very key of the row before: load->shardno is set. */
 static inline bool
 is_last_key(ShardLoad *load)
 {
 	const ShardLineField *field = &load->row_line->fields[0];
+	const char *key = load->row + field->start;
 
-	if (field->nbytes != load->last_key_bytes || field->nbytes == 0 || !field->plain ||
-		memcmp(load->row + field->start, load->last_key, field->nbytes) != 0)
+	if (field->nbytes != load->last_key_bytes || field->nbytes == 0 || !field->plain)
 		return false;
+	/* from the last byte on: what differs in numbers that count up */
+	for (size_t i = field->nbytes; i-- > 0;)
+		if (key[i] != load->last_key[i])
+			return false;
 	load->shardno = load->last_shardno;
 	return true;
 }
@@ -105,9 +120,10 @@ route_row(ShardLoad *load)
 	bool		clock_word = false;
 
 	load->must_parse = false;
-	if (unlikely(load->row_line->oddity != SHARD_LINE_NOT_ODD || ends_within_character(load) ||
-				 ends_in_backslash(load) || shard_load_row_breaks_line_before(load) ||
-				 breaks_are_miscounted(load)))
+	if (!is_plain(load) &&
+		(load->row_line->oddity != SHARD_LINE_NOT_ODD || ends_within_character(load) ||
+		 ends_in_backslash(load) || shard_load_row_breaks_line_before(load) ||
+		 breaks_are_miscounted(load)))
 	{
 		/* a node of another major may take \. for the end of data */
 		load->must_parse = ends_in_backslash(load) ||
@@ -231,7 +247,12 @@ send_row(ShardLoad *load)
 		target = open_target(load, load->shardno);
 	buf = shard_copy_target_buffer(target);
 	if (likely(load->plan.suffix == NULL && line->content_bytes < line->nbytes))
-		appendBinaryStringInfo(buf, load->row, line->nbytes);
+	{
+		if (unlikely(line->nbytes >= buf->maxlen - buf->len))
+			enlargeStringInfo(buf, line->nbytes);
+		memcpy(buf->data + buf->len, load->row, line->nbytes);
+		buf->len += line->nbytes;
+	}
 	else
 	{
 		appendBinaryStringInfo(buf, load->row, line->content_bytes);
