@@ -19,6 +19,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/partition.h"
 #include "commands/copy.h"
 #include "commands/copyfrom_internal.h"
 #include "deparse/dml.h"
@@ -28,10 +29,14 @@
 #include "foreign/fdwapi.h"
 #include "lib/ilist.h"
 #include "remote/copy_context.h"
+#include "remote/copy_stat.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+
+/* INSERTs of that many rows can be watched by other sessions. */
+#define PUBLISH_ROWS 1000
 
 struct ShardRowSink
 {
@@ -39,6 +44,8 @@ struct ShardRowSink
 	EState	   *estate;
 	int			nusers;			/* gets without release */
 	ShardCopySet *set;
+	ShardCopyStat *stat;		/* of set */
+	uint64		nrows;			/* put into set */
 
 	/* COPY FROM only */
 	bool		from_copy;
@@ -166,11 +173,11 @@ shard_row_sink_release(ShardRowSink *sink)
 	Assert(sink->nusers > 0);
 	if (--sink->nusers > 0 || set == NULL)
 		return;
+	shard_copy_set_flush(set);
 	if (sink->load)
-	{
-		shard_copy_set_flush(set);
 		sink->load->closing(sink->load->arg);
-	}
+	shard_copy_stat_end(sink->stat);
+	sink->stat = NULL;
 	sink->set = NULL;
 	shard_copy_set_finish(set);
 }
@@ -185,6 +192,22 @@ open_set(ShardRowSink *sink)
 		sink->load = shard_copy_context_get(sink->cstate);
 	if (sink->load && sink->load->refuse)
 		shard_copy_set_guard(sink->set, sink->load->on_error, sink->load->refuse, sink->load->arg);
+}
+
+static void
+begin_stat(ShardRowSink *sink, Relation rel)
+{
+	Oid			relid = RelationGetRelid(rel);
+
+	/* It is the table that is shown, whichever of its shards comes first. */
+	if (rel->rd_rel->relispartition)
+		relid = llast_oid(get_partition_ancestors(relid));
+	sink->nrows = 0;
+	sink->stat = shard_copy_stat_begin(sink->estate->es_query_cxt, sink->set, relid,
+									   sink->from_copy ? "parsed" : "insert",
+									   shard_copy_stat_reason(sink->cstate));
+	if (sink->from_copy)
+		shard_copy_stat_publish(sink->stat);
 }
 
 ShardRowTarget *
@@ -204,7 +227,10 @@ shard_row_sink_open(ShardRowSink *sink, Relation rel, Oid userid, List *attnos)
 	if (sink->from_copy && sink->cstate == NULL)
 		find_copy_state(sink);
 	if (sink->set == NULL)
+	{
 		open_set(sink);
+		begin_stat(sink, rel);
+	}
 	foreach(lc, attnos)
 		attno_array[natts++] = (AttrNumber) lfirst_int(lc);
 	target->encoder = shard_encode_create(RelationGetDescr(rel), attno_array, natts);
@@ -218,6 +244,7 @@ shard_row_sink_open(ShardRowSink *sink, Relation rel, Oid userid, List *attnos)
 	copy_sql = shard_dml_copy(relid, attnos, binary);
 	target->sink = sink;
 	target->stream = shard_copy_target_open(sink->set, serverid, userid, copy_sql, binary, label);
+	shard_copy_stat_add(sink->stat, target->stream, relid, serverid);
 	if (sink->load)
 		sink->load->opened(sink->load->arg, target->stream);
 	if (sink->load && sink->load->staging)
@@ -234,6 +261,9 @@ shard_row_sink_put(ShardRowTarget *target, EState *estate, TupleTableSlot *slot)
 {
 	StringInfo	buf = shard_copy_target_buffer(target->stream);
 	MemoryContext oldcxt;
+
+	if (++target->sink->nrows == PUBLISH_ROWS)
+		shard_copy_stat_publish(target->sink->stat);
 
 	/* What the encoder leaves behind goes with core's reset for the next row. */
 	oldcxt = MemoryContextSwitchTo(GetPerTupleMemoryContext(estate));

@@ -27,6 +27,7 @@
 #include "load/load_private.h"
 #include "load/spread.h"
 #include "miscadmin.h"
+#include "remote/copy_stat.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
@@ -68,6 +69,7 @@ open_filter(ShardLoad *load)
 static void
 say_mode(const ShardLoad *load)
 {
+	shard_copy_stat_explain(load->source, load->plan.reason);
 	if (load->plan.reason)
 		ereport(DEBUG1,
 				(errmsg_internal("COPY %s: rows are parsed on the coordinator: %s",

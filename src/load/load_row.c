@@ -80,7 +80,7 @@ reject_row(ShardLoad *load, ErrorData *edata)
 {
 	ShardReject reject = {0};
 
-	load->nrejected++;
+	shard_copy_stat_set_rejected(load->stat, ++load->nrejected);
 	reject.lineno = load->lines->lineno;
 	reject.source = load->lines->bytes;
 	reject.source_bytes = load->lines->line.nbytes;
