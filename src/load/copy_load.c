@@ -159,6 +159,7 @@ shard_copy_load(ParseState *pstate, const CopyStmt *stmt, Relation parent, const
 	load->stmt = stmt;
 	load->rel = parent;
 	load->map = map;
+	load->userid = GetUserId();
 	load->where = where;
 	load->options = options;
 	load->attnamelist = stmt->attlist;

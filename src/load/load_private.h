@@ -31,6 +31,7 @@ typedef struct ShardLoad
 	const CopyStmt *stmt;
 	Relation	rel;
 	const ShardMap *map;
+	Oid			userid;			/* whose load it is: a FILTER can SET ROLE */
 	Node	   *where;
 	const ShardCopyOptions *options;
 

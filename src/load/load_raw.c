@@ -68,6 +68,19 @@ breaks_are_miscounted(const ShardLoad *load)
 		(load->row_line->nbreaks > 0 || memchr(load->row, '\n', load->row_line->content_bytes) != NULL);
 }
 
+/* As shard_load_row_breaks_line_before(), and the row at hand is that line. */
+static inline bool
+is_broken_behind(const ShardLoad *load)
+{
+	const ShardCopyLines *lines = load->lines;
+	size_t		nbytes = shard_copy_lines_following(lines);
+
+	return unlikely(lines->scan.eol == SHARD_EOL_CR) && load->filter == NULL && nbytes > 0 &&
+		(lines->lineno_before == 0 || shard_copy_is_csv(&load->cstate->opts)) &&
+		(lines->at_end || nbytes >= (size_t) pg_encoding_max_length(load->source->file_encoding)) &&
+		pg_encoding_verifymbstr(load->source->file_encoding, lines->buf + lines->pos, (int) nbytes) == 0;
+}
+
 /* True for a line to which none of the exceptions above can apply. */
 static inline bool
 is_plain(const ShardLoad *load)
@@ -123,7 +136,7 @@ route_row(ShardLoad *load)
 	if (!is_plain(load) &&
 		(load->row_line->oddity != SHARD_LINE_NOT_ODD || ends_within_character(load) ||
 		 ends_in_backslash(load) || shard_load_row_breaks_line_before(load) ||
-		 breaks_are_miscounted(load)))
+		 breaks_are_miscounted(load) || is_broken_behind(load)))
 	{
 		/* a node of another major may take \. for the end of data */
 		load->must_parse = ends_in_backslash(load) ||
@@ -196,7 +209,7 @@ open_target(ShardLoad *load, int shardno)
 	const Shard *shard = &load->map->shards[shardno];
 	MemoryContext oldcxt = MemoryContextSwitchTo(load->cxt);
 	char	   *sql = shard_raw_mode_copy_sql(load->cstate, &load->plan, shard->relid);
-	ShardCopyTarget *target = shard_copy_target_open(load->set, shard->serverid, GetUserId(),
+	ShardCopyTarget *target = shard_copy_target_open(load->set, shard->serverid, load->userid,
 													 sql, false, shard->name);
 	StringInfoData header;
 
