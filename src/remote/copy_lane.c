@@ -29,8 +29,11 @@
 #include "remote/txn_private.h"
 #include "storage/latch.h"
 
-/* With the message's header a multiple of libpq's 8 kB: nothing is left over to be sent by itself. */
-#define PIECE_BYTES (64 * 1024 - 5)
+/*
+ * With the message's header a multiple of libpq's 8 kB: nothing is left over to
+ * be sent by itself.  Small enough that what is filled and sent stays in the cache.
+ */
+#define PIECE_BYTES (32 * 1024 - 5)
 #define MAX_COPY_BYTES (32 * 1024 * 1024)	/* of one COPY, bounds the memory for lines */
 
 static const char binary_header[] = "PGCOPY\n\377\r\n\0\0\0\0\0\0\0\0\0";
