@@ -62,6 +62,13 @@ extern bool shard_copy_lines_next(ShardCopyLines *lines);
  */
 extern size_t shard_copy_lines_following(const ShardCopyLines *lines);
 
+/*
+ * No lines any more: the current one and all that follows are read as bytes.
+ * Returns how many, up to nbytes; 0 at the end.
+ */
+extern void shard_copy_lines_push_back(ShardCopyLines *lines);
+extern size_t shard_copy_lines_read(ShardCopyLines *lines, char *buf, size_t nbytes);
+
 /* The input ends here: what follows is dropped. */
 extern void shard_copy_lines_stop(ShardCopyLines *lines);
 

@@ -133,6 +133,17 @@ feed_row(void *outbuf, int minread, int maxread)
 	return (int) nbytes;
 }
 
+/*
+ * Source of data for CopyFrom() when no option of ours wants to know lines: what
+ * core makes of the rest is its own.  (A marker for the end of data behind a row
+ * in a file may leave core with other line ends than ours.)
+ */
+static int
+feed_bytes(void *outbuf, int minread, int maxread)
+{
+	return (int) shard_copy_lines_read(feeding->lines, outbuf, maxread);
+}
+
 /* Of ShardCopyContext: the line that core's parser made the row of. */
 static const char *
 fed_source(void *arg, size_t *nbytes)
@@ -238,11 +249,15 @@ shard_load_parsed(ShardLoad *load)
 	const ShardCopyOptions *options = load->options;
 	ShardCopyContext context = {0};
 	ShardProgress progress;
+	bool		by_lines = options->any || load->ends_here;
 
+	if (!by_lines)
+		shard_copy_lines_push_back(load->lines);
 	load->quiet = true;
 	load->nfed = 0;
 	shard_progress_save(&progress);
-	load->parsed = BeginCopyFrom(load->pstate, load->rel, load->where, NULL, false, feed_row,
+	load->parsed = BeginCopyFrom(load->pstate, load->rel, load->where, NULL, false,
+								 by_lines ? feed_row : feed_bytes,
 								 load->attnamelist, load->core_options);
 	shard_progress_restore(&progress);
 	load->parsed->cur_lineno = load->row ? load->lines->lineno_before : load->lines->lineno;
