@@ -267,7 +267,7 @@ sub known_difference
 	my ($other_state) = $sharded =~ /^error (\S+)/;
 
 	return 0 unless $case->{binary_fails} && defined $other_state;
-	return $other_state eq ($state // $case->{binary_fails});
+	return $other_state eq $case->{binary_fails} || $other_state eq ($state // '');
 }
 
 # True when both tables agree.

@@ -27,18 +27,20 @@ ends_within_character(const ShardLoad *load)
 {
 	const char *end = load->row + load->row_line->content_bytes;
 	int			encoding = load->filter ? GetDatabaseEncoding() : load->source->file_encoding;
-	const char *p = end;
+	const char *p;
 
 	if (likely(!load->row_line->high_tail))
 		return false;
 	if (encoding != PG_UTF8)
 		return !pg_verify_mbstr(encoding, load->row, load->row_line->content_bytes, true);
 
-	/* to the first byte of the last character */
-	do
-		p--;
-	while (p > load->row && end - p < 4 && ((unsigned char) *p & 0xC0) == 0x80);
-	return !pg_verify_mbstr(PG_UTF8, p, end - p, true);
+	/* a first byte that is left without some of the others, be it that something else comes before the end */
+	for (p = end - Min(load->row_line->content_bytes, 3); p < end; p++)
+	{
+		if (IS_HIGHBIT_SET(*p) && pg_utf_mblen((const unsigned char *) p) > end - p)
+			return true;
+	}
+	return false;
 }
 
 /*
