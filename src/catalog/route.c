@@ -33,6 +33,8 @@
 #include "utils/partcache.h"
 #include "utils/rel.h"
 
+#define PIN_TRIES 10
+
 /*
  * Key expression keyno (0-based), with varno 1: a Var for a plain column.
  * Memory: current context.
@@ -147,11 +149,39 @@ range_index(PartitionKey key, PartitionBoundInfo bounds,
 										 &equal) + 1;
 }
 
+static bool
+map_fits(const ShardMap *map, PartitionDesc partdesc)
+{
+	if (map->nshards != partdesc->nparts)
+		return false;
+	for (int i = 0; i < map->nshards; i++)
+		if (map->shards[i].relid != partdesc->oids[i])
+			return false;
+	return true;
+}
+
+const ShardMap *
+shard_route_pin(Relation parent, PartitionDesc *partdesc)
+{
+	/* what changes between the two look-ups shows at the next try */
+	for (int i = 0; i < PIN_TRIES; i++)
+	{
+		const ShardMap *map = shard_map_get(RelationGetRelid(parent));
+
+		*partdesc = RelationGetPartitionDesc(parent, true);
+		if (map == NULL || map_fits(map, *partdesc))
+			return map;
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_IN_USE),
+			 errmsg("partitions of \"%s\" are being attached or detached",
+					RelationGetRelationName(parent))));
+}
+
 int
-shard_route_key(Relation parent, const Datum *values, const bool *isnull)
+shard_route_key(Relation parent, PartitionDesc partdesc, const Datum *values, const bool *isnull)
 {
 	PartitionKey key = RelationGetPartitionKey(parent);
-	PartitionDesc partdesc = RelationGetPartitionDesc(parent, true);
 	PartitionBoundInfo bounds = partdesc->boundinfo;
 	int			shardno = -1;
 

@@ -8,8 +8,10 @@
 
 #include "postgres.h"
 
+#include "catalog/shard_map.h"
 #include "nodes/bitmapset.h"
 #include "nodes/pg_list.h"
+#include "partitioning/partdefs.h"
 #include "utils/relcache.h"
 
 /*
@@ -22,10 +24,20 @@
 extern Bitmapset *shard_route_prune(Oid relid, List *quals);
 
 /*
- * shardno for key values (partnatts of them, in key order), -1 when no
- * partition takes them.  Key expressions are the caller's work.
+ * The map of a sharded table and the bounds that fit it, for a statement that
+ * routes rows: both stay as they are while parent is open, though other
+ * sessions can attach and detach partitions meanwhile.  NULL when it is not
+ * sharded (any more).
  */
-extern int	shard_route_key(Relation parent, const Datum *values, const bool *isnull);
+extern const ShardMap *shard_route_pin(Relation parent, PartitionDesc *partdesc);
+
+/*
+ * shardno, in the map that partdesc was pinned with, for key values (partnatts
+ * of them, in key order), -1 when no partition takes them.  Key expressions are
+ * the caller's work.
+ */
+extern int	shard_route_key(Relation parent, PartitionDesc partdesc,
+							const Datum *values, const bool *isnull);
 
 /*
  * Partition key of relid: attribute numbers (0 = expression).  Used by planners

@@ -103,6 +103,7 @@ shardfdw_shard_for(PG_FUNCTION_ARGS)
 	Relation	parent;
 	PartitionKey key;
 	const ShardMap *map;
+	PartitionDesc partdesc;
 	Datum		values[PARTITION_MAX_KEYS];
 	bool		isnull[PARTITION_MAX_KEYS];
 	int			shardno;
@@ -112,7 +113,7 @@ shardfdw_shard_for(PG_FUNCTION_ARGS)
 	relid = PG_GETARG_OID(0);
 
 	parent = table_open(relid, AccessShareLock);
-	map = parent->rd_rel->relkind == RELKIND_PARTITIONED_TABLE ? shard_map_get(relid) : NULL;
+	map = parent->rd_rel->relkind == RELKIND_PARTITIONED_TABLE ? shard_route_pin(parent, &partdesc) : NULL;
 	if (map == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
@@ -134,7 +135,7 @@ shardfdw_shard_for(PG_FUNCTION_ARGS)
 								  isnull[0] ? (Datum) 0 : PG_GETARG_DATUM(1), &isnull[0]);
 	}
 
-	shardno = shard_route_key(parent, values, isnull);
+	shardno = shard_route_key(parent, partdesc, values, isnull);
 	table_close(parent, AccessShareLock);
 
 	if (shardno < 0)

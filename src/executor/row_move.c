@@ -49,6 +49,7 @@ struct ShardRowMove
 	EState	   *estate;
 	Relation	parent;
 	const ShardMap *map;
+	PartitionDesc partdesc;		/* that map fits */
 	Oid			userid;
 	int			nusers;			/* begins without end */
 	Tuplestorestate *rows;		/* NULL: none yet */
@@ -125,7 +126,7 @@ shard_row_move_begin(EState *estate, ResultRelInfo *rinfo, Oid userid)
 	move = palloc0(sizeof(ShardRowMove));
 	move->estate = estate;
 	move->parent = rinfo->ri_RootResultRelInfo->ri_RelationDesc;
-	move->map = shard_map_get(RelationGetRelid(move->parent));
+	move->map = shard_route_pin(move->parent, &move->partdesc);
 	move->userid = userid;
 	move->nusers = 1;
 	callback = palloc0(sizeof(MemoryContextCallback));
@@ -148,7 +149,7 @@ route_row(ShardRowMove *move, TupleTableSlot *slot)
 
 	for (int i = 0; i < key->partnatts; i++)
 		values[i] = slot_getattr(slot, key->partattrs[i], &nulls[i]);
-	shardno = shard_route_key(move->parent, values, nulls);
+	shardno = shard_route_key(move->parent, move->partdesc, values, nulls);
 	if (shardno < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_CHECK_VIOLATION),

@@ -149,7 +149,7 @@ copy_from(ParseState *pstate, const CopyStmt *stmt, Oid relid,
 		PreventCommandIfReadOnly("COPY FROM");
 
 	shard_copy_option_parse(pstate, stmt->options, &options);
-	nrows = shard_copy_load(pstate, stmt, rel, shard_map_get(relid), where, &options, context, dest);
+	nrows = shard_copy_load(pstate, stmt, rel, where, &options, context, dest);
 	table_close(rel, NoLock);
 	return nrows;
 }

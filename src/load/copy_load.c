@@ -20,6 +20,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/route.h"
 #include "compat.h"
 #include "guc.h"
 #include "load/copy_input.h"
@@ -144,8 +145,8 @@ load_lines(ShardLoad *load, ProcessUtilityContext context, CommandDest dest)
 }
 
 uint64
-shard_copy_load(ParseState *pstate, const CopyStmt *stmt, Relation parent, const ShardMap *map,
-				Node *where, const ShardCopyOptions *options,
+shard_copy_load(ParseState *pstate, const CopyStmt *stmt, Relation parent, Node *where,
+				const ShardCopyOptions *options,
 				ProcessUtilityContext context, CommandDest dest)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw load",
@@ -158,7 +159,11 @@ shard_copy_load(ParseState *pstate, const CopyStmt *stmt, Relation parent, const
 	load->pstate = pstate;
 	load->stmt = stmt;
 	load->rel = parent;
-	load->map = map;
+	load->map = shard_route_pin(parent, &load->partdesc);
+	if (load->map == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("\"%s\" is no sharded table any more", RelationGetRelationName(parent))));
 	load->userid = GetUserId();
 	load->where = where;
 	load->options = options;
@@ -174,7 +179,7 @@ shard_copy_load(ParseState *pstate, const CopyStmt *stmt, Relation parent, const
 								 stmt->attlist, options->core);
 	if (load->cstate == NULL)
 		load->cstate = load->source;
-	shard_raw_mode_plan(load->cstate, map, where != NULL, &load->plan);
+	shard_raw_mode_plan(load->cstate, load->map, where != NULL, &load->plan);
 	say_mode(load);
 
 	if (load->plan.reason != NULL && !options->any)

@@ -7,7 +7,6 @@
 
 #include "postgres.h"
 
-#include "catalog/shard_map.h"
 #include "load/copy_option.h"
 #include "nodes/parsenodes.h"
 #include "parser/parse_node.h"
@@ -20,8 +19,7 @@
  * Returns the rows that were loaded.  Errors: as core's COPY FROM gives them.
  */
 extern uint64 shard_copy_load(ParseState *pstate, const CopyStmt *stmt, Relation parent,
-							  const ShardMap *map, Node *where,
-							  const ShardCopyOptions *options,
+							  Node *where, const ShardCopyOptions *options,
 							  ProcessUtilityContext context, CommandDest dest);
 
 #endif

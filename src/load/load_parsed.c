@@ -13,6 +13,7 @@
 #include "load/load_private.h"
 #include "load/progress.h"
 #include "remote/copy_context.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 
@@ -163,8 +164,14 @@ static const ShardCopyStaging *
 fed_staging(void *arg, Oid shard_relid, const char *copy_sql)
 {
 	ShardLoad  *load = arg;
+	int			shardno = shard_map_find(load->map, shard_relid);
 
-	return shard_duplicate_staging(load->duplicates, shard_map_find(load->map, shard_relid), copy_sql);
+	/* core looks for partitions by itself, later than we did */
+	if (shardno < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("partition \"%s\" was attached while the load ran", get_rel_name(shard_relid))));
+	return shard_duplicate_staging(load->duplicates, shardno, copy_sql);
 }
 
 static void

@@ -31,6 +31,7 @@ typedef struct ShardLoad
 	const CopyStmt *stmt;
 	Relation	rel;
 	const ShardMap *map;
+	PartitionDesc partdesc;		/* that map fits */
 	Oid			userid;			/* whose load it is: a FILTER can SET ROLE */
 	Node	   *where;
 	const ShardCopyOptions *options;

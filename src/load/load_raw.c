@@ -151,7 +151,7 @@ route_row(ShardLoad *load)
 	if (likely(shard_key_reader_read(load->keys, load->row, load->row_line, &clock_word,
 									 &values, &isnull)))
 	{
-		load->shardno = shard_route_key(load->rel, values, isnull);
+		load->shardno = shard_route_key(load->rel, load->partdesc, values, isnull);
 		if (likely(load->shardno >= 0))
 		{
 			remember_key(load);

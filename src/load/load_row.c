@@ -375,7 +375,7 @@ describe_key(ShardLoad *load, const Datum *values, const bool *isnull)
 static void
 route_values(ShardLoad *load, const Datum *values, const bool *isnull)
 {
-	load->shardno = shard_route_key(load->rel, values, isnull);
+	load->shardno = shard_route_key(load->rel, load->partdesc, values, isnull);
 	if (unlikely(load->shardno < 0))
 	{
 		ErrorContextCallback context;
