@@ -14,6 +14,7 @@
 #include "load/duplicate.h"
 #include "load/filter.h"
 #include "load/key_reader.h"
+#include "load/line_check.h"
 #include "load/line_probe.h"
 #include "load/raw_mode.h"
 #include "load/reject.h"
@@ -67,6 +68,7 @@ typedef struct ShardLoad
 	/* raw mode */
 	ShardRawPlan plan;
 	ShardKeyReader *keys;
+	ShardLineCheck *check;		/* NULL: lines go to the shards unseen */
 	ShardCopySet *set;
 	ShardCopyTarget **targets;	/* by shardno; NULL: no row yet */
 	ShardDuplicates *duplicates;

@@ -2,7 +2,8 @@
  * load_raw.c
  *	  COPY FROM in raw mode: lines go to the shards as they are.
  *
- * Of each line no more than its end and the shard key is looked at.
+ * Of each line no more than its end and the shard key is looked at; under
+ * ON_ERROR 'ignore' also whether its fields look as their types want them.
  */
 #include "postgres.h"
 
@@ -283,6 +284,21 @@ send_row(ShardLoad *load)
 		report_progress(load);
 }
 
+/*
+ * False: the row is wrong, and was rejected.  What core's parser finds costs
+ * much less than what a shard refuses.
+ */
+static bool
+check_row(ShardLoad *load)
+{
+	if (likely(shard_line_check_passes(load->check, load->row, load->row_line->content_bytes)))
+		return true;
+	if (!shard_load_row_probe(load))
+		return false;
+	shard_line_check_was_good(load->check);
+	return true;
+}
+
 /* Returns false when the row at hand, and what follows, has to go through core's parser. */
 static bool
 send_rows(ShardLoad *load)
@@ -298,6 +314,8 @@ send_rows(ShardLoad *load)
 		}
 		if (unlikely(load->must_parse))
 			return false;
+		if (load->check && !check_row(load))
+			continue;
 		send_row(load);
 	}
 	return true;
@@ -309,6 +327,8 @@ shard_load_raw(ShardLoad *load, int nconns)
 	bool		done;
 
 	open_set(load, nconns);
+	if (load->options->ignore_errors && load->filter == NULL)
+		load->check = shard_line_check_create(load->cxt, load->cstate);
 	done = send_rows(load);
 	close_set(load);
 	return done;
