@@ -147,15 +147,17 @@ no_go();
 is($out, '0', 'for its session, too') or diag($err);
 go();
 
-# ---------- rows set aside ----------
+# ---------- rows set aside: by the coordinator, and by nodes ----------
 
-$c->safe_psql('CREATE TABLE u (a int PRIMARY KEY, b int); INSERT INTO u SELECT g, 0 FROM generate_series(1, 10) g');
+$c->safe_psql('CREATE TABLE u (a int PRIMARY KEY, b int CHECK (b < 5)); INSERT INTO u SELECT g, 0 FROM generate_series(1, 10) g');
 $c->shard_table('u', 'a', shards => 4);
-PostgreSQL::Test::Utils::append_to_file("$dir/bad.csv", join '', map { "$_\n" } 'x,1', (map { "$_,1" } 6 .. 3000), '4001,y', 'z,1', '4002,1,1', '4003,');
+PostgreSQL::Test::Utils::append_to_file("$dir/bad.csv", join '', map { "$_\n" } 'x,1', (map { "$_,1" } 6 .. 3000), '4001,7', 'z,1', '4002,8');
 my $set_aside = 'SELECT min(mode), sum(rejected) FILTER (WHERE shard IS NULL), sum(rejected) FILTER (WHERE shard IS NOT NULL), sum(duplicates), sum(replaced) FROM shardfdw.stat_load';
 is($c->safe_psql("COPY u FROM '$dir/bad.csv' (FORMAT csv, ON_ERROR ignore, ON_DUPLICATE keep_old, LOG_VERBOSITY silent); $set_aside"), 'raw|2|2|5|0', 'rejected rows and duplicates');
 $c->safe_psql('DELETE FROM u WHERE a > 10');
 is($c->safe_psql("COPY u FROM '$dir/bad.csv' (FORMAT csv, ON_ERROR ignore, ON_DUPLICATE keep_new, LOG_VERBOSITY silent); $set_aside"), 'raw|2|2|0|5', 'replaced rows');
+$c->safe_psql('DELETE FROM u WHERE a > 10');
+is($c->safe_psql("COPY u FROM '$dir/bad.csv' (FORMAT csv, ON_ERROR ignore, ON_DUPLICATE keep_new, LOG_VERBOSITY silent) WHERE a <> 8; $set_aside"), 'parsed|2|2|0|4', 'and in parsed mode');
 
 # ---------- loads inside loads ----------
 

@@ -13,6 +13,7 @@
 #include "load/load_private.h"
 #include "load/progress.h"
 #include "remote/copy_context.h"
+#include "remote/copy_stat.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
@@ -182,6 +183,7 @@ fed_target_opened(void *arg, ShardCopyTarget *target)
 
 	load->fed_targets = lappend(load->fed_targets, target);
 	MemoryContextSwitchTo(oldcxt);
+	load->stat = shard_copy_stat_current();
 }
 
 static void
@@ -193,6 +195,8 @@ fed_targets_closing(void *arg)
 	foreach(lc, load->fed_targets)
 		shard_load_row_count_replaced(load, lfirst(lc));
 	load->fed_targets = NIL;
+	shard_copy_stat_set_rejected(load->stat, load->nrejected);
+	load->stat = NULL;
 }
 
 /*
@@ -272,6 +276,8 @@ shard_load_parsed(ShardLoad *load)
 	load->nfeed = load->row ? bytes_to_feed(load) : 0;
 	load->numbered = true;
 
+	shard_copy_stat_explain(load->parsed, load->plan.reason ? load->plan.reason :
+							"only the coordinator can tell what is in a line");
 	context.cstate = load->parsed;
 	context.arg = load;
 	if (load->rejects)

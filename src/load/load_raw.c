@@ -191,8 +191,8 @@ close_set(ShardLoad *load)
 	for (int i = 0; i < load->map->nshards; i++)
 		if (load->targets[i])
 			shard_load_row_count_replaced(load, load->targets[i]);
-	shard_copy_stat_set_rejected(load->stat, load->nrejected);
 	shard_copy_stat_end(load->stat);
+	load->stat = NULL;
 	load->set = NULL;
 	shard_copy_set_finish(set);
 }
@@ -232,7 +232,6 @@ static void
 report_progress(ShardLoad *load)
 {
 	pgstat_progress_update_param(PROGRESS_COPY_TUPLES_PROCESSED, load->nsent - load->nrefused);
-	shard_copy_stat_set_rejected(load->stat, load->nrejected);
 	if (load->nsent == PROGRESS_ROWS)
 		shard_copy_stat_publish(load->stat);	/* not worth it for less */
 }
