@@ -183,7 +183,7 @@ fed_target_opened(void *arg, ShardCopyTarget *target)
 
 	load->fed_targets = lappend(load->fed_targets, target);
 	MemoryContextSwitchTo(oldcxt);
-	load->stat = shard_copy_stat_current();
+	load->stat = shard_copy_stat_of(target);
 }
 
 static void

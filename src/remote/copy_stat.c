@@ -218,9 +218,12 @@ shard_copy_stat_begin(MemoryContext cxt, ShardCopySet *set, Oid relid,
 }
 
 ShardCopyStat *
-shard_copy_stat_current(void)
+shard_copy_stat_of(const ShardCopyTarget *target)
 {
-	return current;
+	for (int i = current ? figures->ntargets - 1 : -1; i >= 0; i--)
+		if (current->targets[i] == target)
+			return current;
+	return NULL;
 }
 
 void

@@ -55,8 +55,8 @@ extern ShardCopyStat *shard_copy_stat_begin(MemoryContext cxt, ShardCopySet *set
  */
 extern void shard_copy_stat_publish(ShardCopyStat *stat);
 
-/* The load in progress that is shown, NULL: none. */
-extern ShardCopyStat *shard_copy_stat_current(void);
+/* The load that target was added to; NULL: none that is shown. */
+extern ShardCopyStat *shard_copy_stat_of(const ShardCopyTarget *target);
 
 /*
  * Why the COPY of cstate (CopyFromState) is parsed on the coordinator, for
