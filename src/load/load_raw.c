@@ -206,16 +206,32 @@ append_eol(StringInfo buf, ShardLineEol eol)
 		appendStringInfoChar(buf, '\n');
 }
 
-static ShardCopyTarget *
+/*
+ * The first row for a shard.  Only now its node is asked whether it reads lines as
+ * we would: nodes that get no rows may be down.  False: it does not.
+ */
+static bool
 open_target(ShardLoad *load, int shardno)
 {
 	const Shard *shard = &load->map->shards[shardno];
 	MemoryContext oldcxt = MemoryContextSwitchTo(load->cxt);
-	char	   *sql = shard_raw_mode_copy_sql(load->cstate, &load->plan, shard->relid);
-	ShardCopyTarget *target = shard_copy_target_open(load->set, shard->serverid, load->userid,
-													 sql, false, shard->name);
+	const char *reason = shard_raw_mode_shard_reason(shard, load->userid);
+	ShardCopyTarget *target;
 	StringInfoData header;
+	char	   *sql;
 
+	if (reason != NULL)
+	{
+		ereport(DEBUG1,
+				(errmsg_internal("COPY %s: rows are parsed on the coordinator from line %llu on: %s",
+								 RelationGetRelationName(load->rel),
+								 (unsigned long long) load->lines->lineno, reason)));
+		MemoryContextSwitchTo(oldcxt);
+		return false;
+	}
+
+	sql = shard_raw_mode_copy_sql(load->cstate, &load->plan, shard->relid);
+	target = shard_copy_target_open(load->set, shard->serverid, load->userid, sql, false, shard->name);
 	initStringInfo(&header);
 	append_eol(&header, shard_load_row_eol(load));
 	shard_copy_target_set_header(target, header.data);
@@ -225,7 +241,7 @@ open_target(ShardLoad *load, int shardno)
 	shard_copy_stat_add(load->stat, target, shard->relid, shard->serverid);
 	load->targets[shardno] = target;
 	MemoryContextSwitchTo(oldcxt);
-	return target;
+	return true;
 }
 
 static void
@@ -258,8 +274,6 @@ send_row(ShardLoad *load)
 	StringInfo	buf;
 	bool		is_source = load->filter == NULL && load->plan.suffix == NULL;
 
-	if (unlikely(target == NULL))
-		target = open_target(load, load->shardno);
 	buf = shard_copy_target_buffer(target);
 	if (likely(load->plan.suffix == NULL && line->content_bytes < line->nbytes))
 	{
@@ -312,6 +326,8 @@ send_rows(ShardLoad *load)
 			break;
 		}
 		if (unlikely(load->must_parse))
+			return false;
+		if (unlikely(load->targets[load->shardno] == NULL) && !open_target(load, load->shardno))
 			return false;
 		if (load->check && !check_row(load))
 			continue;

@@ -246,11 +246,16 @@ shard_reason(Relation parent, const Shard *shard)
 		reason = psprintf("shard %s has a trigger on INSERT", shard->name);
 	if (reason == NULL && !shard_option_table_bool(shard->relid, "updatable", true))
 		reason = psprintf("shard %s is not updatable", shard->name);
-	if (reason == NULL &&
-		!shard_remote_table_same_declarations(shard->relid, shard->serverid, GetUserId()))
-		reason = psprintf("a column of shard %s has another type on the node", shard->name);
 	table_close(rel, NoLock);
 	return reason;
+}
+
+const char *
+shard_raw_mode_shard_reason(const Shard *shard, Oid userid)
+{
+	if (!shard_remote_table_same_declarations(shard->relid, shard->serverid, userid))
+		return psprintf("a column of shard %s has another type on the node", shard->name);
+	return NULL;
 }
 
 /* ---------- columns that the input leaves out ---------- */

@@ -27,11 +27,17 @@ typedef struct ShardRawPlan
 } ShardRawPlan;
 
 /*
- * cstate: of the parent, as BeginCopyFrom() made it; attlist_given: a column list
- * or not; has_where: COPY ... WHERE.  Never raises for what is merely not possible.
+ * cstate: of the parent, as BeginCopyFrom() made it; has_where: COPY ...
+ * WHERE.  No node is asked.  Never raises for what is merely not possible.
  */
 extern void shard_raw_mode_plan(CopyFromState cstate, const ShardMap *map, bool has_where,
 								ShardRawPlan *plan);
+
+/*
+ * Why lines cannot be forwarded to shard, as far as only its node can tell; NULL:
+ * they can.  Asks the node, once in a session for all of its shards.
+ */
+extern const char *shard_raw_mode_shard_reason(const Shard *shard, Oid userid);
 
 /*
  * COPY <shard> (columns) FROM STDIN (FORMAT ...) for lines as they are in the
