@@ -124,6 +124,8 @@ void
 shard_copy_lines_header(ShardCopyLines *lines)
 {
 	StringInfoData header;
+	size_t		nbytes;
+	size_t		ntail;
 
 	if (lines->nheader == 0)
 		return;
@@ -136,7 +138,18 @@ shard_copy_lines_header(ShardCopyLines *lines)
 		lines->nheader--;
 		lines->header = header.data;
 	}
-	if (shard_line_probe_header(lines->probe, header.data, header.len, 0) == SHARD_PROBE_END)
+	nbytes = header.len;
+
+	/* what follows must not be half of a character */
+	while (!lines->at_end && lines->end - lines->pos < SHARD_LINE_PROBE_TAIL)
+		read_block(lines);
+	ntail = shard_copy_lines_following(lines);
+	if (lines->header != NULL)
+	{
+		appendBinaryStringInfo(&header, lines->buf + lines->pos, (int) ntail);
+		lines->header = header.data;
+	}
+	if (shard_line_probe_header(lines->probe, header.data, nbytes, ntail) == SHARD_PROBE_END)
 		shard_copy_lines_stop(lines);
 }
 

@@ -229,8 +229,13 @@ shard_line_probe_header(ShardLineProbe *probe, const char *bytes, size_t nbytes,
 	char	  **fields;
 	int			nfields;
 
-	/* With an invalid sequence in the header the parser never gets to the tail. */
-	if (pg_encoding_verifymbstr(cstate->file_encoding, bytes, (int) nbytes) == (int) nbytes)
+	/*
+	 * With an invalid sequence in the header the parser never gets to the tail,
+	 * nor with one behind a CR, where it looks.
+	 */
+	if (pg_encoding_verifymbstr(cstate->file_encoding, bytes, (int) nbytes) == (int) nbytes &&
+		!(ntail > 0 && bytes[nbytes - 1] == '\r' &&
+		  pg_encoding_verifymbstr(cstate->file_encoding, bytes + nbytes, (int) ntail) == 0))
 		ntail = 0;
 	rewind_parser(probe, bytes, nbytes + ntail, 0, SHARD_EOL_UNKNOWN);
 	cstate->opts.header_line = probe->header_line;
