@@ -29,12 +29,11 @@ WIDE_COLUMNS = """l_orderkey bigint NOT NULL, l_partkey bigint NOT NULL, l_suppk
 TARGETS = ("plain", "shardfdw")
 
 
-def memory_kb(pid, field):
+def private_kb(pid, field):
+    """KiB of a process by VmRSS or VmHWM, less those of shared memory."""
     with open(f"/proc/{pid}/status", encoding="ascii") as status:
-        for line in status:
-            if line.startswith(field + ":"):
-                return int(line.split()[1])
-    return 0
+        sizes = dict(line.split(":", 1) for line in status)
+    return int(sizes[field].split()[0]) - int(sizes["RssShmem"].split()[0])
 
 
 class LoadBench(measure.Bench):
@@ -43,7 +42,7 @@ class LoadBench(measure.Bench):
     def __init__(self, config):
         config.targets = ["plain"]
         super().__init__(config)
-        self.targets = [type("Target", (), {"name": name})() for name in TARGETS]
+        self.targets = [type("Target", (), {"name": name, "settings": ()})() for name in TARGETS]
         self.coordinator.run("CREATE EXTENSION shardfdw")
         self.reconnect()
         for i, port in enumerate(config.nodes):
@@ -71,7 +70,7 @@ class LoadBench(measure.Bench):
         self.fresh(table)
         sessions = [Session(self.config, self.config.coordinator) for _ in paths]
         pids = [session.value("SELECT pg_backend_pid()") for session in sessions]
-        cpu, memory = sum(cpu_ms(pid) for pid in pids), memory_kb(pids[0], "VmRSS")
+        cpu, memory = sum(cpu_ms(pid) for pid in pids), private_kb(pids[0], "VmRSS")
         servers = measure.servers_cpu_ms(self.postmasters)
         errors = []
 
@@ -92,8 +91,7 @@ class LoadBench(measure.Bench):
             raise errors[0]
         servers = measure.servers_cpu_ms(self.postmasters) - servers
         cpu = sum(cpu_ms(pid) for pid in pids) - cpu
-        # pages of shared memory that were touched are not what the load itself takes
-        grown = memory_kb(pids[0], "VmHWM") - memory - memory_kb(pids[0], "RssShmem")
+        grown = private_kb(pids[0], "VmHWM") - memory
         for session in sessions:
             session.close()
         return elapsed, cpu, servers, grown
@@ -200,7 +198,7 @@ class LoadBench(measure.Bench):
             postmaster = int(file.readline())
         with Session(self.config, self.config.coordinator) as session:
             pid = session.value("SELECT pg_backend_pid()")
-            memory = memory_kb(pid, "VmRSS")
+            memory = private_kb(pid, "VmRSS")
             thread = threading.Thread(target=session.run, args=(f"COPY {table} FROM '{self.config.data}' (FORMAT csv)",))
             thread.start()
             time.sleep(1)
@@ -212,7 +210,7 @@ class LoadBench(measure.Bench):
             for process in stopped:
                 os.kill(process, signal.SIGCONT)
             thread.join()
-            grown = memory_kb(pid, "VmHWM") - memory - memory_kb(pid, "RssShmem")
+            grown = private_kb(pid, "VmHWM") - memory
         self.check_count(table, self.nrows)
         print(f"   COPY with a node stopped for 10 s: completed, memory {grown / 1024:.1f} MB", flush=True)
         self.record("COPY, a node stopped: memory", "KiB", self.targets[1], grown)
