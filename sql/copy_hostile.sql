@@ -43,3 +43,22 @@ SELECT loads();
 RESET force_parallel_mode;
 SELECT loads();
 SELECT * FROM t WHERE id = 5001;
+
+-- An error says once which line it is about, in parsed mode too.
+\set VERBOSITY default
+CREATE FUNCTION picky(id int, v int) RETURNS t LANGUAGE plpgsql AS $$
+BEGIN
+	IF v = 3 THEN
+		RAISE EXCEPTION 'not this one';
+	END IF;
+	RETURN ROW(id, v, NULL::text);
+END $$;
+COPY t FROM PROGRAM $$seq 6001 6004 | awk '{ print $1 "\t" $1 - 6000 }'$$ (FILTER 'picky');
+COPY t FROM PROGRAM $$seq 6001 6004 | awk '{ print $1 "\t" $1 - 6000 }'$$ (FILTER 'picky') WHERE v > 0;
+COPY t FROM PROGRAM $$echo x; seq 1 4 | awk '{ print $1 + 6000 "\t1\tx" }'$$ (ON_ERROR ignore) WHERE v / (id - 6003) < 9;
+
+-- A column that is called like the staging table's own.
+CREATE TABLE staged (id int PRIMARY KEY, shardfdw_ordinal int, shardfdw_ordinal_ int);
+SELECT shardfdw.shard_table('staged', 'id', 2);
+COPY staged FROM PROGRAM $$printf '1\t10\t100\n2\t20\t200\n1\t11\t101\n'$$ (ON_DUPLICATE keep_new);
+SELECT * FROM staged ORDER BY id;

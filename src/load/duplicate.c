@@ -32,7 +32,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-#define ORDINAL "shardfdw_ordinal"
+#define ORDINAL "shardfdw_ordinal"	/* column of the staging table */
 #define REFUSED "shardfdw_load.refused"
 #define REPLACED "shardfdw_load.replaced"
 
@@ -159,7 +159,7 @@ answer_text(MemoryContext cxt, PGresult *res, int row, int col)
 }
 
 static DuplicateColumn *
-find_column(DuplicateShard *shard, const char *name)
+find_column(const DuplicateShard *shard, const char *name)
 {
 	for (int i = 0; i < shard->ncolumns; i++)
 	{
@@ -356,6 +356,17 @@ shard_duplicate_open(MemoryContext cxt, const ShardMap *map, List *attnos, Shard
 
 /* ---------- commands ---------- */
 
+/* ORDINAL, or longer where the table has a column of that name. */
+static const char *
+ordinal_column(const DuplicateShard *shard)
+{
+	const char *name = ORDINAL;
+
+	while (find_column(shard, name) != NULL)
+		name = psprintf("%s_", name);
+	return name;
+}
+
 static char *
 build_create(const DuplicateShard *shard, const char *staging)
 {
@@ -373,7 +384,7 @@ build_create(const DuplicateShard *shard, const char *staging)
 			appendStringInfo(&sql, " DEFAULT %s", column->dflt);
 		appendStringInfoString(&sql, ", ");
 	}
-	appendStringInfoString(&sql, ORDINAL " bigint GENERATED ALWAYS AS IDENTITY)");
+	appendStringInfo(&sql, "%s bigint GENERATED ALWAYS AS IDENTITY)", ordinal_column(shard));
 	return sql.data;
 }
 
@@ -425,7 +436,7 @@ build_merge(const ShardDuplicates *duplicates, const DuplicateShard *shard, cons
 	initStringInfo(&sql);
 	appendStringInfo(&sql,
 					 "DECLARE s record; n bigint := 0; tries int; refused bigint[] := '{}'; replaced bigint := 0; "
-					 "BEGIN FOR s IN SELECT * FROM %s ORDER BY " ORDINAL " LOOP ", staging);
+					 "BEGIN FOR s IN SELECT * FROM %s ORDER BY %s LOOP ", staging, ordinal_column(shard));
 	if (duplicates->how == SHARD_DUPLICATE_KEEP_OLD)
 	{
 		append_insert(&sql, shard, relation);

@@ -173,13 +173,14 @@ static bool
 run_step(ShardLoad *load, ShardLoadStep step)
 {
 	bool		kept = true;
+	bool		quiet = load->quiet;	/* in parsed mode core's parser says which line it is */
 
 	load->quiet = true;
 	if (load->options->ignore_errors)
 		kept = run_step_or_reject(load, step);
 	else
 		run_step_or_raise(load, step);
-	load->quiet = false;
+	load->quiet = quiet;
 	return kept;
 }
 
@@ -243,8 +244,8 @@ filter_step(ShardLoad *load)
 	if (load->ended)
 		return;
 	resetStringInfo(&load->filtered);
-	/* the parser has said its own; from here on it is ours to say which line it is */
-	load->quiet = false;
+	/* the parser has said its own; from here on it is ours to say which line it is, or that of CopyFrom() */
+	load->quiet = load->parsed != NULL;
 	load->filter_kept = shard_filter_row(load->filter, fields, nfields, &load->filtered);
 }
 
