@@ -368,6 +368,10 @@ append_omitted(StringInfo buf, CopyFromState cstate, Form_pg_attribute att)
 	if (!shard_copy_is_csv(opts) && opts->null_print_len > 0 &&
 		opts->null_print[opts->null_print_len - 1] == '\\')
 		return "the NULL marker ends in a backslash";
+
+	/* anywhere in a line, this is how nodes before 18 find the end of the data */
+	if (!shard_copy_is_csv(opts) && strstr(opts->null_print, "\\.") != NULL)
+		return "the NULL marker has the marker of the end of the data in it";
 	appendStringInfoString(buf, opts->null_print);
 	return NULL;
 }

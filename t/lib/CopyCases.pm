@@ -232,22 +232,35 @@ sub mutate
 
 sub random_rows
 {
-	my ($table, $n) = @_;
-	$n //= pick(0, 1, 2, 3, 5, 8, 20);
-	return [ map { [ map { random_value($_) } @{ $columns{$table} } ] } 1 .. $n ];
+	my ($types) = @_;
+	my $n = pick(0, 1, 2, 3, 5, 8, 20);
+	return [ map { [ map { random_value($_) } @$types ] } 1 .. $n ];
 }
 
-sub random_header
+# Names of a table's columns, as far as there are random rows for it.
+my %names = map {
+	my $columns = $_->{columns};
+	$columns{ $_->{name} } ? ($_->{name} => [ grep { !/^gone/ } $columns =~ /(?:^|, )(\w+) [a-z]/g ]) : ()
+} copy_tables();
+
+# Some of the columns in any order, and their types; all of them as a rule.
+sub random_columns
 {
 	my ($table) = @_;
-	my %names = (ints => [qw(a b c)], mid => [qw(x k y)], mid3 => [qw(x k y)], texts => [qw(k v)], one => ['k']);
-	return $names{$table};
+	my @names = @{ $names{$table} };
+	my @types = @{ $columns{$table} };
+
+	return ('', \@names, \@types) unless chance(0.12);
+	my @order = sort { rand() <=> 0.5 } 0 .. $#names;
+	@order = @order[ 0 .. int rand @order ];
+	return ('(' . join(', ', @names[@order]) . ')', [ @names[@order] ], [ @types[@order] ]);
 }
 
 sub random_text_case
 {
 	my ($group) = @_;
 	my $table = pick(sort keys %columns);
+	my ($columns, $names, $types) = random_columns($table);
 	my $delim = pick("\t", "\t", "\t", ',', '|', ';', "\x01", ' ', ':', '"', '~', "\x7f", "\x1c");
 	my $null  = pick('\N', '\N', '\N', '', 'NULL', 'x', '0', '\\', '\\\\', '\.', '-', 'N U', "\xc3\xa9", '\\n', '"', '\\x41', '1');
 	my @options;
@@ -258,12 +271,12 @@ sub random_text_case
 	my $header = chance(0.15) ? pick('true', 'true', 'match', 'false') : '';
 	push @options, "HEADER $header" if $header;
 	push @options, 'ENCODING ' . pick("'utf8'", "'latin1'", "'sql_ascii'", "'sjis'", "'gbk'") if chance(0.06);
-	my $rows = random_rows($table);
+	my $rows = random_rows($types);
 	my $eol  = pick("\n", "\n", "\r\n", "\r\n", "\r");
 	my $file = text_file($rows, delim => $delim, null => $null, eol => $eol);
-	$file = text_file([ random_header($table) // ['h'] ], delim => $delim, eol => $eol) . $file if $header && chance(0.8);
+	$file = text_file([$names], delim => $delim, eol => $eol) . $file if $header && chance(0.8);
 	$file =~ s/[\r\n]+\z// if chance(0.12);
-	add($group, $table, join(', ', @options), mutate($file), "@options" =~ /sql_ascii/ ? (binary_fails => '22021') : ());
+	add($group, $table, join(', ', @options), mutate($file), columns => $columns, "@options" =~ /sql_ascii/ ? (binary_fails => '22021') : ());
 	return;
 }
 
@@ -271,6 +284,7 @@ sub random_csv_case
 {
 	my ($group) = @_;
 	my $table = pick(sort keys %columns);
+	my ($columns, $names, $types) = random_columns($table);
 	my $delim = pick(',', ',', ',', ';', '|', "\t", ' ', "\x01", 'a', "'", '\\');
 	my $quote = pick('"', '"', '"', '"', "'", '|', '~', '\\', "\x02");
 	my $escape = pick($quote, $quote, $quote, '\\', '"', "'", '~', 'a', $delim);
@@ -279,8 +293,6 @@ sub random_csv_case
 
 	push @options, 'NULL ' . sql_literal($null) if $null ne '' || chance(0.1);
 	push @options, 'DEFAULT ' . sql_literal(pick('\D', 'D', 'x', '1', 'D E')) if $version >= 160000 && chance(0.12);
-	my $names = random_header($table);
-	if ($names)
 	{
 		push @options, 'FORCE_NULL (' . pick(@$names) . ')' if chance(0.2);
 		push @options, 'FORCE_NOT_NULL (' . join(', ', grep { chance(0.7) } @$names, 'nope') . ')' if chance(0.03);
@@ -291,12 +303,12 @@ sub random_csv_case
 	my $header = chance(0.2) ? pick('true', 'true', 'match') : '';
 	push @options, "HEADER $header" if $header;
 	push @options, 'ENCODING ' . pick("'utf8'", "'latin1'", "'sql_ascii'", "'big5'", "'euc_jp'") if chance(0.06);
-	my $rows = random_rows($table);
+	my $rows = random_rows($types);
 	my %style = (delim => $delim, null => $null, eol => pick("\n", "\n", "\r\n", "\r\n", "\r"), quote => $quote, escape => $escape, always => pick(0, 0.3, 1));
 	my $file = csv_file($rows, %style);
-	$file = csv_file([ $names // ["h\n2"] ], %style) . $file if $header && chance(0.8);
+	$file = csv_file([ chance(0.9) ? $names : ["h\n2"] ], %style) . $file if $header && chance(0.8);
 	$file =~ s/[\r\n]+\z// if chance(0.12);
-	add($group, $table, join(', ', @options), mutate($file), "@options" =~ /sql_ascii/ ? (binary_fails => '22021') : ());
+	add($group, $table, join(', ', @options), mutate($file), columns => $columns, "@options" =~ /sql_ascii/ ? (binary_fails => '22021') : ());
 	return;
 }
 
@@ -327,6 +339,38 @@ sub random_long_case
 	return;
 }
 
+# Words of one encoding, read as this or another one.
+my %encoded = (
+	latin1 => [ "\xe9", "caf\xe9", "\xff", "\x80", "\xa4", 'plain' ],
+	utf8   => [ "\xc3\xa9", "\xe2\x82\xac", "\xe6\x97\xa5\xe6\x9c\xac", "\xe9", "\xf0\x9f\x98\x80", "\xc4\x80", 'plain' ],
+	sjis   => [ "\x93\xfa\x96\x7b", "\x83\x5c", "\x95\x5c", "\x83\x7c", "\x81\x5f", "\xb1", "\x83", "\x83\x5c.", "\x83\x0a", 'plain' ],
+	big5   => [ "\xa4\xa4", "\xa5\x5c", "\xb3\x5c", "\xa6\x7c", "\xa5", "\xa5\x5c.", "\xa5\x22", 'plain' ],
+	gbk    => [ "\xd6\xd0", "\x81\x5c", "\x97\x7c", "\xd6", "\x81\x5c.", "\xb0\x22", 'plain' ],
+	euc_jp => [ "\xc6\xfc\xcb\xdc", "\x8e\xb1", "\x8f\xb0\xa1", "\xc6", "\xa4", 'plain' ],
+	gb18030 => [ "\xd6\xd0", "\x81\x30\x81\x30", "\x81\x5c", "\x81\x30", 'plain' ],
+	sql_ascii => [ "\xc3\xa9", "\xe9", "\xff", 'plain' ],
+	uhc    => [ "\xb0\xa1", "\x81\x41", "\x81\x5c", 'plain' ],
+	win1252 => [ "\x80", "\x81", "\xe9", 'plain' ],
+);
+
+sub random_encoding_case
+{
+	my ($group) = @_;
+	my $table = pick(qw(mid mid3 texts one pair ints));
+	my $encoding = pick(grep { $_ ne 'sql_ascii' } sort keys %encoded);
+	my @texts = @{ $encoded{ chance(0.9) ? $encoding : pick(sort keys %encoded) } };
+	my @rows = map { [ map { /text/ ? join('', map { pick(@texts, 'a', pick(@words)) } 1 .. pick(1, 1, 2, 3)) : int rand 50 } @{ $columns{$table} } ] } 1 .. pick(1, 2, 3, 8);
+	my $csv = chance(0.5);
+	my %style = (eol => pick("\n", "\r\n", "\r"), always => pick(0, 0.5, 1));
+	my $file = $csv ? csv_file(\@rows, %style) : text_file(\@rows, %style);
+	my $as_client = chance(0.3);
+	my @options = ($csv ? 'FORMAT csv' : (), $as_client ? () : "ENCODING '$encoding'", chance(0.15) ? 'HEADER' : ());
+
+	$file =~ s/[\r\n]+\z// if chance(0.15);
+	add($group, $table, join(', ', @options), chance(0.4) ? mutate($file) : $file, db => pick(qw(utf8 utf8 latin eucjp)), set => $as_client ? "client_encoding = '$encoding'" : '');
+	return;
+}
+
 # Bytes that mean something, in any order.
 sub random_soup_case
 {
@@ -350,7 +394,8 @@ sub random_group
 	{
 		my $kind = rand;
 		if    ($kind < 0.04) { random_long_case('random, long'); }
-		elsif ($kind < 0.36) { random_text_case('random text'); }
+		elsif ($kind < 0.12) { random_encoding_case('random encodings'); }
+		elsif ($kind < 0.40) { random_text_case('random text'); }
 		elsif ($kind < 0.72) { random_csv_case('random CSV'); }
 		else                 { random_soup_case('random tokens'); }
 	}
@@ -581,19 +626,6 @@ sub default_markers
 	}
 	return;
 }
-
-my %encoded = (
-	latin1 => [ "\xe9", "caf\xe9", "\xff", "\x80", "\xa4", 'plain' ],
-	utf8   => [ "\xc3\xa9", "\xe2\x82\xac", "\xe6\x97\xa5\xe6\x9c\xac", "\xe9", "\xf0\x9f\x98\x80", "\xc4\x80", 'plain' ],
-	sjis   => [ "\x93\xfa\x96\x7b", "\x83\x5c", "\x95\x5c", "\x83\x7c", "\x81\x5f", "\xb1", "\x83", "\x83\x5c.", "\x83\x0a", 'plain' ],
-	big5   => [ "\xa4\xa4", "\xa5\x5c", "\xb3\x5c", "\xa6\x7c", "\xa5", "\xa5\x5c.", "\xa5\x22", 'plain' ],
-	gbk    => [ "\xd6\xd0", "\x81\x5c", "\x97\x7c", "\xd6", "\x81\x5c.", "\xb0\x22", 'plain' ],
-	euc_jp => [ "\xc6\xfc\xcb\xdc", "\x8e\xb1", "\x8f\xb0\xa1", "\xc6", "\xa4", 'plain' ],
-	gb18030 => [ "\xd6\xd0", "\x81\x30\x81\x30", "\x81\x5c", "\x81\x30", 'plain' ],
-	sql_ascii => [ "\xc3\xa9", "\xe9", "\xff", 'plain' ],
-	uhc    => [ "\xb0\xa1", "\x81\x41", "\x81\x5c", 'plain' ],
-	win1252 => [ "\x80", "\x81", "\xe9", 'plain' ],
-);
 
 sub encodings
 {

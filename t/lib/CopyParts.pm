@@ -91,7 +91,7 @@ sub copy_tables
 			strategy   => $bounds->[0] =~ /^WITH/ ? 'HASH' : $bounds->[0] =~ /^FROM/ ? 'RANGE' : 'LIST',
 			plain      => !ref $shards,
 			after      => $after // '',
-			encodings  => $name =~ /^(ints|mid|mid3|texts|one|pair)$/,
+			encodings  => scalar($name =~ /^(ints|mid|mid3|texts|one|pair)$/),
 		  };
 	}
 	return @result;
