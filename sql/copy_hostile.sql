@@ -62,3 +62,16 @@ CREATE TABLE staged (id int PRIMARY KEY, shardfdw_ordinal int, shardfdw_ordinal_
 SELECT shardfdw.shard_table('staged', 'id', 2);
 COPY staged FROM PROGRAM $$printf '1\t10\t100\n2\t20\t200\n1\t11\t101\n'$$ (ON_DUPLICATE keep_new);
 SELECT * FROM staged ORDER BY id;
+
+-- WHERE asks for SELECT on the columns that it reads.
+CREATE ROLE regress_copy_hostile;
+GRANT USAGE ON SCHEMA copy_hostile TO regress_copy_hostile;
+GRANT INSERT, SELECT (id) ON t TO regress_copy_hostile;
+SET ROLE regress_copy_hostile;
+COPY t FROM STDIN WHERE v > 0;
+COPY t FROM STDIN WHERE id > 0;
+1	1	x
+\.
+RESET ROLE;
+DROP OWNED BY regress_copy_hostile;
+DROP ROLE regress_copy_hostile;

@@ -81,7 +81,6 @@ check_table_rights(ParseState *pstate, const CopyStmt *stmt, Relation rel,
 	List	   *attnos = CopyGetAttnums(RelationGetDescr(rel), rel, stmt->attlist);
 	ListCell   *lc;
 
-	SHARD_PERM_INFO(nsitem)->requiredPerms = ACL_INSERT;
 	foreach(lc, attnos)
 		SHARD_PERM_INFO(nsitem)->insertedCols =
 			bms_add_member(SHARD_PERM_INFO(nsitem)->insertedCols,
@@ -143,7 +142,8 @@ copy_from(ParseState *pstate, const CopyStmt *stmt, Oid relid,
 	check_file_rights(stmt);
 	rel = table_open(relid, NoLock);
 	nsitem = addRangeTableEntryForRelation(pstate, rel, RowExclusiveLock, NULL, false, false);
-	where = transform_where(pstate, stmt, rel, nsitem);
+	SHARD_PERM_INFO(nsitem)->requiredPerms = ACL_INSERT;
+	where = transform_where(pstate, stmt, rel, nsitem);	/* adds SELECT on what it reads */
 	check_table_rights(pstate, stmt, rel, nsitem);
 	if (XactReadOnly)
 		PreventCommandIfReadOnly("COPY FROM");

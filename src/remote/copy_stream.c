@@ -205,13 +205,12 @@ hold_main(ShardCopyLane *lane)
  * leaves its targets to the main one.
  */
 static void
-hold_lane(ShardCopyTarget *target)
+take_connection(ShardCopyTarget *target)
 {
 	ShardCopyLane *lane = target->lane;
 	ShardCopyLane *main = lane->main;
 	ListCell   *lc;
 
-	check_not_lost(target->set);
 	hold_main(main);
 	if (lane == main)
 		return;
@@ -243,6 +242,18 @@ hold_lane(ShardCopyTarget *target)
 		main->targets = lappend(main->targets, other);
 	}
 	lane->targets = NIL;
+}
+
+static void
+hold_lane(ShardCopyTarget *target)
+{
+	ShardCopySet *set = target->set;
+
+	check_not_lost(set);
+	/* should that fail: the row that wants to be sent is here already */
+	set->lost = true;
+	take_connection(target);
+	set->lost = false;
 }
 
 /* Sends all rows of lane (NULL: of all lanes). */
