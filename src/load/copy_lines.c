@@ -94,20 +94,35 @@ shard_copy_lines_fill(ShardCopyLines *lines, long timeout_ms)
 	return lines->end == lines->buf_bytes;
 }
 
+/* lines->line, which begins at pos, is the current one. */
+static inline void
+make_current(ShardCopyLines *lines)
+{
+	lines->bytes = lines->buf + lines->pos;
+	lines->pos += lines->line.nbytes;
+	lines->lineno_before = lines->lineno;
+	lines->lineno += 1 + lines->line.nbreaks;
+}
+
 /* The next line of the input, whatever it is; false at the end. */
 static inline bool
 next_line(ShardCopyLines *lines)
 {
+	if (lines->has_ahead)
+	{
+		memcpy(&lines->line, &lines->ahead,
+			   offsetof(ShardLine, fields) + lines->scan.format.nkeys * sizeof(ShardLineField));
+		lines->has_ahead = false;
+		make_current(lines);
+		return true;
+	}
 	for (;;)
 	{
 		switch (shard_line_scan_next(&lines->scan, lines->buf + lines->pos,
 									 lines->end - lines->pos, lines->at_end, &lines->line))
 		{
 			case SHARD_LINE_FOUND:
-				lines->bytes = lines->buf + lines->pos;
-				lines->pos += lines->line.nbytes;
-				lines->lineno_before = lines->lineno;
-				lines->lineno += 1 + lines->line.nbreaks;
+				make_current(lines);
 				return true;
 			case SHARD_LINE_END:
 				if (lines->at_end)
@@ -171,6 +186,28 @@ shard_copy_lines_next(ShardCopyLines *lines)
 	return true;
 }
 
+const ShardLine *
+shard_copy_lines_peek(ShardCopyLines *lines)
+{
+	if (lines->nskip > 0 || lines->nleft >= 0)
+		return NULL;
+	if (!lines->has_ahead)
+		lines->has_ahead = shard_line_scan_next(&lines->scan, lines->buf + lines->pos,
+												lines->end - lines->pos, lines->at_end,
+												&lines->ahead) == SHARD_LINE_FOUND;
+	return lines->has_ahead ? &lines->ahead : NULL;
+}
+
+void
+shard_copy_lines_take(ShardCopyLines *lines)
+{
+	Assert(lines->has_ahead);
+	lines->has_ahead = false;
+	lines->pos += lines->ahead.nbytes;
+	lines->lineno_before = lines->lineno;
+	lines->lineno += 1 + lines->ahead.nbreaks;
+}
+
 size_t
 shard_copy_lines_following(const ShardCopyLines *lines)
 {
@@ -197,6 +234,7 @@ shard_copy_lines_read(ShardCopyLines *lines, char *buf, size_t nbytes)
 void
 shard_copy_lines_stop(ShardCopyLines *lines)
 {
+	lines->has_ahead = false;
 	lines->pos = lines->end;
 	lines->at_end = true;
 	shard_copy_input_drain(lines->input);

@@ -29,6 +29,8 @@ typedef struct ShardCopyLines
 	size_t		buf_bytes;		/* allocated */
 	size_t		pos;			/* of the first byte that was not returned yet */
 	size_t		end;			/* of what is there */
+	ShardLine	ahead;			/* the line at pos, when has_ahead */
+	bool		has_ahead;
 	bool		at_end;			/* nothing follows */
 	int			nheader;		/* header lines left */
 	char	   *header;			/* the header's first line, for REJECT_FILE */
@@ -55,6 +57,15 @@ extern bool shard_copy_lines_fill(ShardCopyLines *lines, long timeout_ms);
 
 /* Moves on to the next line; false at the end. */
 extern bool shard_copy_lines_next(ShardCopyLines *lines);
+
+/*
+ * A look at the line behind the current one; NULL when it is not whole in the
+ * buffer, or SKIP and MAX_ROWS are counting.  The current line stays valid.
+ * take: makes a line that was looked at part of the current one's place: the next
+ * line is the one behind it.
+ */
+extern const ShardLine *shard_copy_lines_peek(ShardCopyLines *lines);
+extern void shard_copy_lines_take(ShardCopyLines *lines);
 
 /*
  * How many bytes that follow the current line are here, at most

@@ -75,6 +75,8 @@ typedef struct ShardLoad
 	ShardRejects *rejects;		/* NULL: no row may be rejected */
 	ShardCopyStat *stat;
 	uint64		nsent;
+	bool		may_run;		/* rows of one key may be sent together */
+	uint64		next_report;	/* of progress, when nsent is that */
 	uint64		nrejected;		/* before they were sent */
 	uint64		nrefused;		/* by nodes */
 	uint64		nparsed;		/* loaded in parsed mode */

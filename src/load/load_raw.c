@@ -18,6 +18,7 @@
 #include "utils/rel.h"
 
 #define PROGRESS_ROWS 1024		/* between two updates of pg_stat_progress_copy */
+#define MAX_RUN_ROWS 256
 
 /*
  * True when the line may end in the middle of a character, so that the node
@@ -86,21 +87,19 @@ is_broken_behind(const ShardLoad *load)
 
 /* True for a line to which none of the exceptions above can apply. */
 static inline bool
-is_plain(const ShardLoad *load)
+is_plain(const ShardLoad *load, const ShardLine *line)
 {
-	const ShardLine *line = load->row_line;
-
 	return likely(line->oddity == SHARD_LINE_NOT_ODD && !line->high_tail &&
 				  line->content_bytes < line->nbytes && load->lines->lineno_before > 1 &&
 				  load->lines->scan.eol != SHARD_EOL_CR);
 }
 
-/* True when the row has the very key of the row before: load->shardno is set. */
+/* True when the line at bytes has the very key of the row before. */
 static inline bool
-is_last_key(ShardLoad *load)
+has_last_key(const ShardLoad *load, const char *bytes, const ShardLine *line)
 {
-	const ShardLineField *field = &load->row_line->fields[0];
-	const char *key = load->row + field->start;
+	const ShardLineField *field = &line->fields[0];
+	const char *key = bytes + field->start;
 
 	if (field->nbytes != load->last_key_bytes || field->nbytes == 0 || !field->plain)
 		return false;
@@ -108,7 +107,6 @@ is_last_key(ShardLoad *load)
 	for (size_t i = field->nbytes; i-- > 0;)
 		if (key[i] != load->last_key[i])
 			return false;
-	load->shardno = load->last_shardno;
 	return true;
 }
 
@@ -136,7 +134,7 @@ route_row(ShardLoad *load)
 	bool		clock_word = false;
 
 	load->must_parse = false;
-	if (!is_plain(load) &&
+	if (!is_plain(load, load->row_line) &&
 		(load->row_line->oddity != SHARD_LINE_NOT_ODD || ends_within_character(load) ||
 		 ends_in_backslash(load) || shard_load_row_breaks_line_before(load) ||
 		 breaks_are_miscounted(load) || is_broken_behind(load)))
@@ -147,8 +145,12 @@ route_row(ShardLoad *load)
 			 load->row_line->oddity == SHARD_LINE_ODD_MARKER);
 		return shard_load_row_probe(load);
 	}
-	if (is_last_key(load))
+	if (has_last_key(load, load->row, load->row_line))
+	{
+		load->shardno = load->last_shardno;
 		return true;
+	}
+	load->last_key_bytes = 0;
 	if (likely(shard_key_reader_read(load->keys, load->row, load->row_line, &clock_word,
 									 &values, &isnull)))
 	{
@@ -177,6 +179,8 @@ open_set(ShardLoad *load, int nconns)
 		shard_copy_set_spread(load->set, nconns);
 	if (load->rejects)
 		shard_copy_set_guard(load->set, options->ignore_errors, shard_load_row_refused, load);
+	load->may_run = load->rejects == NULL && load->filter == NULL && load->plan.suffix == NULL &&
+		load->format.nkeys == 1;
 	if (options->duplicate != SHARD_DUPLICATE_ERROR)
 		load->duplicates = shard_duplicate_open(load->cxt, load->map, load->plan.attnos,
 												options->duplicate);
@@ -248,8 +252,17 @@ static void
 report_progress(ShardLoad *load)
 {
 	pgstat_progress_update_param(PROGRESS_COPY_TUPLES_PROCESSED, load->nsent - load->nrefused);
-	if (load->nsent == PROGRESS_ROWS)
+	if (load->next_report > 0)
 		shard_copy_stat_publish(load->stat);	/* not worth it for less */
+	load->next_report = load->nsent + PROGRESS_ROWS;
+}
+
+static inline void
+note_sent(ShardLoad *load, uint32 nrows)
+{
+	load->nsent += nrows;
+	if (unlikely(load->nsent >= load->next_report))
+		report_progress(load);
 }
 
 /* Lines of text that a node counts for the row. */
@@ -292,9 +305,36 @@ send_row(ShardLoad *load)
 	shard_copy_target_put_row(target, load->lines->lineno, lines_for_node(load),
 							  is_source ? NULL : load->lines->bytes,
 							  is_source ? 0 : load->lines->line.nbytes);
-	load->nsent++;
-	if (unlikely(load->nsent % PROGRESS_ROWS == 0))
-		report_progress(load);
+	note_sent(load, 1);
+}
+
+/*
+ * The row at hand together with those behind it that have the very same key, as
+ * rows often have that come from one place: one piece of memory.
+ */
+static void
+send_run(ShardLoad *load)
+{
+	ShardCopyLines *lines = load->lines;
+	StringInfo	buf = shard_copy_target_buffer(load->targets[load->shardno]);
+	uint64		lineno = lines->lineno;
+	size_t		nbytes = lines->line.nbytes;
+	uint32		nrows = 1;
+	const ShardLine *ahead;
+
+	while (nrows < MAX_RUN_ROWS && (ahead = shard_copy_lines_peek(lines)) != NULL &&
+		   is_plain(load, ahead) && ahead->nbreaks == 0 && has_last_key(load, load->row + nbytes, ahead))
+	{
+		nbytes += ahead->nbytes;
+		nrows++;
+		shard_copy_lines_take(lines);
+	}
+	if (unlikely(nbytes >= buf->maxlen - buf->len))
+		enlargeStringInfo(buf, (int) nbytes);
+	memcpy(buf->data + buf->len, load->row, nbytes);
+	buf->len += (int) nbytes;
+	shard_copy_target_put_rows(load->targets[load->shardno], lineno, nrows);
+	note_sent(load, nrows);
 }
 
 /*
@@ -331,7 +371,10 @@ send_rows(ShardLoad *load)
 			return false;
 		if (load->check && !check_row(load))
 			continue;
-		send_row(load);
+		if (load->may_run && is_plain(load, load->row_line) && load->row_line->nbreaks == 0)
+			send_run(load);
+		else
+			send_row(load);
 	}
 	return true;
 }

@@ -508,6 +508,27 @@ shard_copy_target_buffer(ShardCopyTarget *target)
 	return &target->rows.data;
 }
 
+/* nbytes more wait in target: time to look at the sockets, or to wait? */
+static inline void
+charge(ShardCopyTarget *target, int nbytes)
+{
+	ShardCopySet *set = target->set;
+
+	target->charged_bytes += nbytes;
+	set->nbytes += nbytes;
+	set->npumped += nbytes;
+
+	/* held from the first row on: nobody may read the node without this row */
+	if (unlikely(!target->lane->conn || set->lost))
+		hold_lane(target);
+	if (likely(set->npumped < PUMP_BYTES))
+		return;
+	if (set->nbytes > set->limit_bytes)
+		make_room(set);
+	else
+		(void) pump(set);
+}
+
 void
 shard_copy_target_put_row(ShardCopyTarget *target, uint64 lineno, uint32 nlines,
 						  const char *source, size_t source_bytes)
@@ -530,19 +551,24 @@ shard_copy_target_put_row(ShardCopyTarget *target, uint64 lineno, uint32 nlines,
 		if (source)
 			nbytes += source_bytes;
 	}
-	target->charged_bytes += nbytes;
-	set->nbytes += nbytes;
-	set->npumped += nbytes;
+	charge(target, nbytes);
+}
 
-	/* held from the first row on: nobody may read the node without this row */
-	if (unlikely(!target->lane->conn || set->lost))
-		hold_lane(target);
-	if (likely(set->npumped < PUMP_BYTES))
-		return;
-	if (set->nbytes > set->limit_bytes)
-		make_room(set);
-	else
-		(void) pump(set);
+void
+shard_copy_target_put_rows(ShardCopyTarget *target, uint64 lineno, uint32 nrows)
+{
+	ShardCopyRows *rows = &target->rows;
+	int			nbytes = rows->data.len - target->put_pos;
+
+	Assert(!target->set->guarded);
+	shard_copy_rows_note_line(rows, lineno - target->last_line, 1);
+	enlargeStringInfo(&rows->lines, nrows);
+	memset(rows->lines.data + rows->lines.len, 1, nrows - 1);
+	rows->lines.len += nrows - 1;
+	target->last_line = lineno + nrows - 1;
+	rows->nrows += nrows;
+	target->put_pos = rows->data.len;
+	charge(target, nbytes);
 }
 
 void

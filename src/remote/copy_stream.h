@@ -124,6 +124,9 @@ extern void shard_copy_target_put(ShardCopyTarget *target, uint64 lineno);
 extern void shard_copy_target_put_row(ShardCopyTarget *target, uint64 lineno, uint32 nlines,
 									  const char *source, size_t source_bytes);
 
+/* The same for nrows rows of a line each, of lines lineno, lineno + 1, ...  Not for guarded sets. */
+extern void shard_copy_target_put_rows(ShardCopyTarget *target, uint64 lineno, uint32 nrows);
+
 /* From now on, where COPY finds a duplicate (SQLSTATE 23505, 23P01), the chunk goes by way of staging.  Guarded sets only. */
 extern void shard_copy_target_set_staging(ShardCopyTarget *target, const ShardCopyStaging *staging);
 
