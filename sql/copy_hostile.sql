@@ -63,15 +63,17 @@ SELECT shardfdw.shard_table('staged', 'id', 2);
 COPY staged FROM PROGRAM $$printf '1\t10\t100\n2\t20\t200\n1\t11\t101\n'$$ (ON_DUPLICATE keep_new);
 SELECT * FROM staged ORDER BY id;
 
--- WHERE asks for SELECT on the columns that it reads.
+-- WHERE asks for SELECT on the columns that it reads; in parsed mode, a node that knows no such user.
+CREATE TABLE guarded (id int, secret int);
+SELECT shardfdw.shard_table('guarded', 'id', 2, nodes => ARRAY['node1']::name[]);
 CREATE ROLE regress_copy_hostile;
+GRANT pg_execute_server_program TO regress_copy_hostile;
 GRANT USAGE ON SCHEMA copy_hostile TO regress_copy_hostile;
-GRANT INSERT, SELECT (id) ON t TO regress_copy_hostile;
+GRANT INSERT, SELECT (id) ON guarded TO regress_copy_hostile;
 SET ROLE regress_copy_hostile;
-COPY t FROM STDIN WHERE v > 0;
-COPY t FROM STDIN WHERE id > 0;
-1	1	x
-\.
+COPY guarded (id) FROM PROGRAM 'seq 3' WHERE secret > 0;
+COPY guarded (id) FROM PROGRAM 'seq 3' WHERE id > 0;
 RESET ROLE;
+REVOKE pg_execute_server_program FROM regress_copy_hostile;
 DROP OWNED BY regress_copy_hostile;
 DROP ROLE regress_copy_hostile;
