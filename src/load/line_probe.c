@@ -235,7 +235,7 @@ shard_line_probe_header(ShardLineProbe *probe, const char *bytes, size_t nbytes,
 	 */
 	if (pg_encoding_verifymbstr(cstate->file_encoding, bytes, (int) nbytes) == (int) nbytes &&
 		!(ntail > 0 && bytes[nbytes - 1] == '\r' &&
-		  pg_encoding_verifymbstr(cstate->file_encoding, bytes + nbytes, (int) ntail) == 0))
+		  shard_line_probe_is_no_character(cstate, bytes + nbytes, ntail)))
 		ntail = 0;
 	rewind_parser(probe, bytes, nbytes + ntail, 0, SHARD_EOL_UNKNOWN);
 	cstate->opts.header_line = probe->header_line;
@@ -252,6 +252,21 @@ shard_line_probe_take_column(ShardLineProbe *probe)
 
 	probe->cstate->cur_attname = NULL;
 	return column;
+}
+
+bool
+shard_line_probe_is_no_character(CopyFromState cstate, const char *bytes, size_t nbytes)
+{
+	unsigned char converted[SHARD_LINE_PROBE_TAIL * MAX_CONVERSION_GROWTH + 1];
+
+	nbytes = Min(nbytes, SHARD_LINE_PROBE_TAIL);
+	if (bytes[0] != '\0' && !IS_HIGHBIT_SET(bytes[0]))
+		return false;
+	if (!cstate->need_transcoding)
+		return pg_encoding_verifymbstr(cstate->file_encoding, bytes, (int) nbytes) == 0;
+	return pg_do_encoding_conversion_buf(cstate->conversion_proc, cstate->file_encoding,
+										 GetDatabaseEncoding(), (unsigned char *) unconstify(char *, bytes),
+										 (int) nbytes, converted, sizeof(converted), true) == 0;
 }
 
 void

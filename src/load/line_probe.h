@@ -79,6 +79,12 @@ extern void shard_line_probe_push_context(ShardLineProbe *probe, ErrorContextCal
  */
 extern const char *shard_line_probe_take_column(ShardLineProbe *probe);
 
+/*
+ * True when the bytes, of which there are enough for a character, begin with none
+ * that core could read from the input of cstate.
+ */
+extern bool shard_line_probe_is_no_character(CopyFromState cstate, const char *bytes, size_t nbytes);
+
 /* How lines of the input are scanned, without any field to be found. */
 extern void shard_line_probe_format(CopyFromState cstate, ShardLineFormat *format);
 

@@ -82,7 +82,7 @@ is_broken_behind(const ShardLoad *load)
 	return unlikely(lines->scan.eol == SHARD_EOL_CR) && load->filter == NULL && nbytes > 0 &&
 		(lines->lineno_before == 0 || shard_copy_is_csv(&load->cstate->opts)) &&
 		(lines->at_end || nbytes >= (size_t) pg_encoding_max_length(load->source->file_encoding)) &&
-		pg_encoding_verifymbstr(load->source->file_encoding, lines->buf + lines->pos, (int) nbytes) == 0;
+		shard_line_probe_is_no_character(load->source, lines->buf + lines->pos, nbytes);
 }
 
 /* True for a line to which none of the exceptions above can apply. */

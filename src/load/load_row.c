@@ -26,7 +26,6 @@
 #include "utils/rls.h"
 #include "utils/ruleutils.h"
 
-#define MAX_CHAR_BYTES 16
 
 void
 shard_load_row_context(void *arg)
@@ -45,6 +44,19 @@ shard_load_row_context(void *arg)
 		errcontext("COPY %s", name);
 }
 
+/* A node shows the line as it was sent: what was added to it is not the user's. */
+static const char *
+without_suffix(const ShardLoad *load, const char *place)
+{
+	size_t		nplace = place ? strlen(place) : 0;
+	size_t		nsuffix = load->plan.suffix ? strlen(load->plan.suffix) : 0;
+
+	if (nsuffix == 0 || nplace <= nsuffix || place[0] == ',' || place[nplace - 1] != '"' ||
+		memcmp(place + nplace - 1 - nsuffix, load->plan.suffix, nsuffix) != 0)
+		return place;
+	return psprintf("%.*s\"", (int) (nplace - 1 - nsuffix), place);
+}
+
 /* ShardCopyErrorHook */
 void
 shard_load_row_note_bad_line(void *arg, uint64 lineno, const char *place)
@@ -54,7 +66,7 @@ shard_load_row_note_bad_line(void *arg, uint64 lineno, const char *place)
 	load->quiet = false;
 	load->about_bad_line = true;
 	load->bad_lineno = lineno;
-	load->bad_place = place;
+	load->bad_place = without_suffix(load, place);
 }
 
 /* True for an error that is about the row at hand rather than about the load. */
@@ -319,9 +331,7 @@ shard_load_row_breaks_line_before(const ShardLoad *load)
 	return load->lines->scan.eol == SHARD_EOL_CR && load->filter == NULL &&
 		load->lines->lineno_before > 0 &&
 		(load->lines->lineno_before == 1 || shard_copy_is_csv(&load->cstate->opts)) &&
-		(load->row[0] == '\0' || IS_HIGHBIT_SET(load->row[0])) &&
-		pg_encoding_verifymbstr(load->source->file_encoding, load->row,
-								(int) Min(load->row_line->nbytes, MAX_CHAR_BYTES)) == 0;
+		shard_line_probe_is_no_character(load->source, load->row, load->row_line->nbytes);
 }
 
 /* As core has it: values of the key are shown to those who may read all of its columns. */
