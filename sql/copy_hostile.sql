@@ -77,3 +77,5 @@ RESET ROLE;
 REVOKE pg_execute_server_program FROM regress_copy_hostile;
 DROP OWNED BY regress_copy_hostile;
 DROP ROLE regress_copy_hostile;
+SET client_min_messages = warning;
+DROP SCHEMA copy_hostile CASCADE;
