@@ -38,9 +38,10 @@ CREATE FUNCTION loads() RETURNS void LANGUAGE plpgsql PARALLEL SAFE AS $$
 BEGIN
 	COPY copy_hostile.t (id) FROM PROGRAM 'echo 5001';
 END $$;
-SET force_parallel_mode = on;
+-- 16 gave the setting another name
+SELECT set_config(name, 'on', false) FROM pg_settings WHERE name IN ('force_parallel_mode', 'debug_parallel_query') \g /dev/null
 SELECT loads();
-RESET force_parallel_mode;
+SELECT set_config(name, 'off', false) FROM pg_settings WHERE name IN ('force_parallel_mode', 'debug_parallel_query') \g /dev/null
 SELECT loads();
 SELECT * FROM t WHERE id = 5001;
 
