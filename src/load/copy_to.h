@@ -12,8 +12,8 @@
 #include "parser/parse_node.h"
 
 /*
- * Runs COPY relation TO on a sharded table (checked by the caller, who has not
- * checked rights).  Returns rows written.
+ * Runs COPY relation TO on a sharded table (checked by the caller, as the right to
+ * write the file or start the program was).  Returns rows written.
  * Errors: as core's COPY TO for a table (rights, file, options, row security
  * makes it a query), and those of nodes.
  */

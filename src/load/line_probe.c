@@ -99,9 +99,8 @@ shard_line_probe_create(MemoryContext cxt, ParseState *pstate, CopyFromState cst
 	return probe;
 }
 
-/* Core's name of a kind of line end. */
-static EolType
-core_eol(ShardLineEol eol)
+EolType
+shard_line_probe_core_eol(ShardLineEol eol)
 {
 	switch (eol)
 	{
@@ -128,7 +127,7 @@ rewind_parser(ShardLineProbe *probe, const char *bytes, size_t nbytes,
 	CopyFromState cstate = probe->cstate;
 
 	cstate->opts.header_line = COPY_HEADER_FALSE;
-	cstate->eol_type = core_eol(eol);
+	cstate->eol_type = shard_line_probe_core_eol(eol);
 	cstate->cur_lineno = lineno_before;
 	cstate->cur_attname = NULL;
 	cstate->cur_attval = NULL;

@@ -88,4 +88,7 @@ extern bool shard_line_probe_is_no_character(CopyFromState cstate, const char *b
 /* How lines of the input are scanned, without any field to be found. */
 extern void shard_line_probe_format(CopyFromState cstate, ShardLineFormat *format);
 
+/* Core's name of a kind of line end. */
+extern EolType shard_line_probe_core_eol(ShardLineEol eol);
+
 #endif

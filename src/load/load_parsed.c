@@ -21,23 +21,6 @@
 /* The load whose lines core's CopyFrom() is reading. */
 static ShardLoad *feeding = NULL;
 
-static EolType
-core_eol(ShardLineEol eol)
-{
-	switch (eol)
-	{
-		case SHARD_EOL_NL:
-			return EOL_NL;
-		case SHARD_EOL_CR:
-			return EOL_CR;
-		case SHARD_EOL_CRNL:
-			return EOL_CRNL;
-		case SHARD_EOL_UNKNOWN:
-			break;
-	}
-	return EOL_UNKNOWN;
-}
-
 /* A row that core's parser will accept; false at the end. */
 static bool
 next_parsable_row(ShardLoad *load)
@@ -126,7 +109,7 @@ feed_row(void *outbuf, int minread, int maxread)
 	if (!load->numbered && !in_line)
 	{
 		parsed->cur_lineno = load->lines->lineno_before + 1;
-		parsed->eol_type = core_eol(shard_load_row_parser_eol(load));
+		parsed->eol_type = shard_line_probe_core_eol(shard_load_row_parser_eol(load));
 		load->numbered = true;
 	}
 	nbytes = load->numbered ? Min(load->nfeed - load->nfed, (size_t) maxread) : 1;
@@ -272,7 +255,7 @@ shard_load_parsed(ShardLoad *load)
 								 load->attnamelist, load->core_options);
 	shard_progress_restore(&progress);
 	load->parsed->cur_lineno = load->row ? load->lines->lineno_before : load->lines->lineno;
-	load->parsed->eol_type = core_eol(shard_load_row_parser_eol(load));
+	load->parsed->eol_type = shard_line_probe_core_eol(shard_load_row_parser_eol(load));
 	load->nfeed = load->row ? bytes_to_feed(load) : 0;
 	load->numbered = true;
 
