@@ -90,7 +90,7 @@ shard_copy_lane_has_rows(const ShardCopyLane *lane)
 static void
 reset_target(ShardCopyTarget *target)
 {
-	shard_copy_rows_reset(&target->rows, target->last_line);
+	shard_copy_rows_reset(&target->rows, target->last_line, 2 * target->set->chunk_bytes);
 	target->put_pos = 0;
 	target->charged_bytes = 0;
 }
@@ -322,7 +322,7 @@ end_chunk(ShardCopyLane *lane)
 {
 	if (lane->set->guarded)
 		shard_copy_guard_drop(lane);
-	shard_copy_rows_reset(&lane->chunk, 0);
+	shard_copy_rows_reset(&lane->chunk, 0, 2 * lane->set->chunk_bytes);
 	lane->target = NULL;
 }
 

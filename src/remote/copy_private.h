@@ -57,7 +57,7 @@ typedef struct ShardCopyRow
 } ShardCopyRow;
 
 extern void shard_copy_rows_init(ShardCopyRows *rows);
-extern void shard_copy_rows_reset(ShardCopyRows *rows, uint64 base_line);
+extern void shard_copy_rows_reset(ShardCopyRows *rows, uint64 base_line, int kept_bytes);
 extern void shard_copy_rows_note_line(ShardCopyRows *rows, uint64 delta, uint64 nlines);
 extern void shard_copy_rows_note_size(ShardCopyRows *rows, size_t nbytes,
 									  const char *source, size_t source_bytes);
@@ -273,7 +273,7 @@ struct ShardCopySet
 	int64		nbytes;			/* of rows that may still be needed here */
 	int64		npumped;		/* bytes put since the sockets were looked at */
 	int64		limit_bytes;
-	int			chunk_bytes;	/* worth a COPY */
+	int			chunk_bytes;	/* worth a COPY; empty buffers keep room for two */
 	bool		full;
 	bool		lost;			/* rows will never arrive: a connection was taken away, or an error is raised */
 	bool		judging;		/* an error is known; those of earlier lines are looked for */

@@ -15,8 +15,6 @@
 #include "remote/copy_private.h"
 #include "utils/memutils.h"
 
-#define KEPT_BYTES (2 * SHARD_COPY_MAX_CHUNK_BYTES)	/* larger buffers are given back */
-
 void
 shard_copy_rows_init(ShardCopyRows *rows)
 {
@@ -28,9 +26,9 @@ shard_copy_rows_init(ShardCopyRows *rows)
 }
 
 static void
-reset_buffer(StringInfo buf)
+reset_buffer(StringInfo buf, int kept_bytes)
 {
-	if (buf->maxlen > KEPT_BYTES)
+	if (buf->maxlen > kept_bytes)
 	{
 		MemoryContext oldcxt = MemoryContextSwitchTo(GetMemoryChunkContext(buf->data));
 		StringInfoData fresh;
@@ -44,12 +42,12 @@ reset_buffer(StringInfo buf)
 }
 
 void
-shard_copy_rows_reset(ShardCopyRows *rows, uint64 base_line)
+shard_copy_rows_reset(ShardCopyRows *rows, uint64 base_line, int kept_bytes)
 {
-	reset_buffer(&rows->data);
-	reset_buffer(&rows->lines);
-	reset_buffer(&rows->sizes);
-	reset_buffer(&rows->sources);
+	reset_buffer(&rows->data, kept_bytes);
+	reset_buffer(&rows->lines, kept_bytes);
+	reset_buffer(&rows->sizes, kept_bytes);
+	reset_buffer(&rows->sources, kept_bytes);
 	rows->nrows = 0;
 	rows->base_line = base_line;
 }
