@@ -258,15 +258,17 @@ $c->node_safe_psql($node, "CREATE OR REPLACE VIEW $shard AS SELECT r.* FROM real
 	is($out, '300', 'the session goes on');
 	$c->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE wait_event = 'PgSleep'", $node);
 }
-$c->node_safe_psql($node, "DROP VIEW $shard; ALTER TABLE real_rows RENAME TO " . ($shard =~ s/.*\.//r));
 {
-	my ($reader, $backend) = slow_reader();
-	$c->kill9_node(2);
+	my $reader = WireClient->new($c->coordinator, 'postgres');
+	ask($reader, 'COPY big TO STDOUT');
+	$c->wait_for("SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'PgSleep'", $node);
+	$c->kill9_node($node);
 	my $error = answer($reader)->{error};
-	is($error->{M}, 'lost connection to node "node2"', 'a node that dies in mid-way fails the COPY, and is named');
+	is($error->{M}, qq{lost connection to node "node$node"}, 'a node that dies in mid-way fails the COPY, and is named');
 	like($error->{D}, qr/shard public\.big_\d+/, 'so is the shard');
 	$reader->close;
-	$c->start_node(2);
+	$c->start_node($node);
+	$c->node_safe_psql($node, "DROP VIEW $shard; ALTER TABLE real_rows RENAME TO " . ($shard =~ s/.*\.//r));
 	is($c->safe_psql("COPY big TO '$dir/x'; SELECT count(*) FROM big"), '60000', 'the node is used again');
 	open my $fh, '<', "$dir/x" or die;
 	my $lines = 0;
