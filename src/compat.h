@@ -221,6 +221,13 @@ typedef get_relation_info_hook_type shard_simple_rel_hook_type;
 	errmsg("must be superuser or have privileges of the " role " role to " what)
 #endif
 
+/* 19 refuses system columns in COPY ... WHERE, where they have no value */
+#if PG_VERSION_NUM >= 190000
+#define SHARD_COPY_WHERE_SYSTEM_COLUMNS false
+#else
+#define SHARD_COPY_WHERE_SYSTEM_COLUMNS true
+#endif
+
 /* Lines of a header: 19 made the choice between none, one and "match" a number. */
 #include "commands/copy.h"
 static inline int

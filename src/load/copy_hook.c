@@ -12,6 +12,7 @@
 #include "access/sysattr.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "catalog/heap.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_authid.h"
 #include "catalog/shard_map.h"
@@ -116,8 +117,16 @@ transform_where(ParseState *pstate, const CopyStmt *stmt, Relation rel, ParseNam
 	where = coerce_to_boolean(pstate, where, "WHERE");
 	assign_expr_collations(pstate, where);
 
-	/* generated columns have no value yet when it is evaluated */
+	/* what has no value yet when it is evaluated */
 	pull_varattnos(where, 1, &attrs);
+	for (int attno = FirstLowInvalidHeapAttributeNumber + 1; attno < 0; attno++)
+		if (!SHARD_COPY_WHERE_SYSTEM_COLUMNS &&
+			bms_is_member(attno - FirstLowInvalidHeapAttributeNumber, attrs))
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_COLUMN_REFERENCE),
+					 errmsg("system columns are not supported in COPY FROM WHERE conditions"),
+					 errdetail("Column \"%s\" is a system column.",
+							   NameStr(SystemAttributeDefinition(attno)->attname))));
 	whole_row = bms_is_member(0 - FirstLowInvalidHeapAttributeNumber, attrs);
 	for (int i = 0; i < desc->natts; i++)
 		if (TupleDescAttr(desc, i)->attgenerated && !TupleDescAttr(desc, i)->attisdropped &&
