@@ -321,6 +321,42 @@ is( $c->safe_psql("COPY m FROM '$file' (ON_DUPLICATE 'keep_new', ON_ERROR 'ignor
 
 # --- memory is bounded while a node stands still, and nothing is lost then (R16)
 
+# --- rows of one key that follow each other
+
+$c->safe_psql('CREATE TABLE run_rows (k text, n int CHECK (n >= 0), w text); CREATE TABLE run_plain (LIKE run_rows)');
+$c->shard_table('run_rows', 'k', shards => 5);
+for my $case ([ "\n", 'text', '\N' ], [ "\n", 'csv', '' ], [ "\r\n", 'csv', '' ], [ "\r", 'text', '\N' ])
+{
+	my ($eol, $format, $null) = @$case;
+	my $name = "$format, " . ($eol =~ s/\r/CR/r =~ s/\n/NL/r);
+	my $delim = $format eq 'csv' ? ',' : "\t";
+	my ($key, @rows) = (0);
+
+	# runs of many lengths, one longer than is sent at once; the same key written in two ways, none, and one that is the begin of the next
+	while (@rows < 40_000)
+	{
+		my $length = $key == 3000 ? 700 : 1 + $key * 7 % 9;
+		my @names = (("$key") x 3, $null, $format eq 'csv' ? qq{"$key"} : "\\x" . sprintf('%x', ord $key) . substr($key, 1), $key . '0');
+		my $text = $names[ $key % @names ];
+		push @rows, join($delim, $_ % 5 == 4 ? $names[4] : $text, scalar @rows, 'x' x ($key % 60)) . $eol for 1 .. $length;
+		$key++;
+	}
+	write_rows(\@rows);
+	$c->safe_psql("TRUNCATE run_rows, run_plain; COPY run_rows FROM '$file' (FORMAT $format); COPY run_plain FROM '$file' (FORMAT $format)");
+	is($c->safe_psql('(SELECT * FROM run_rows EXCEPT ALL SELECT * FROM run_plain) UNION ALL (SELECT * FROM run_plain EXCEPT ALL SELECT * FROM run_rows)'),
+		'', "rows of one key, $name");
+	is($c->safe_psql(q{SELECT count(*) FROM run_rows r WHERE k IS NOT NULL AND r.tableoid <> shardfdw.shard_for('run_rows', k)}), 0, "each in its shard, $name");
+
+	# line numbers within and behind runs
+	for my $line (10, 2_000, 20_000, 39_990)
+	{
+		my @bad = @rows;
+		$bad[ $line - 1 ] =~ s/^([^$delim]*$delim)/$1-/;
+		write_rows(\@bad);
+		like(failure("COPY run_rows FROM '$file' (FORMAT $format);"), qr/23514.*COPY run_rows, line $line: /s, "line $line, $name");
+	}
+}
+
 sub peak_kb
 {
 	my ($pid) = @_;
