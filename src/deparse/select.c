@@ -88,6 +88,7 @@ shard_select_begin(Index rtindex, Oid relid)
 
 	select->rtindex = rtindex;
 	select->relid = relid;
+	select->relids = list_make1_oid(relid);
 	select->query = query;
 	return select;
 }

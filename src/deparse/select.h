@@ -44,6 +44,8 @@ typedef struct ShardSelect
 	Oid			relid;			/* sharded parent or shard; its columns' names are used */
 
 	/* results */
+	List	   *relids;			/* OidList: tables that have places in the template; place -n is the nth */
+	List	   *shard_template; /* set when the template is one query per node, see ShardScanPlan */
 	List	   *params;			/* expressions: the scan's parameters, in order */
 	List	   *outputs;		/* of ShardSelectOutput */
 	bool		text_columns;	/* some output is SHARD_SELECT_TEXT */

@@ -19,7 +19,9 @@ enum ScanField
 	SCAN_ALL_SHARDS,			/* Boolean */
 	SCAN_SHARDS,				/* OidList */
 	SCAN_TEMPLATE,				/* List of String and Integer */
+	SCAN_SHARD_TEMPLATE,		/* the same, or NIL */
 	SCAN_OUTPUTS,				/* List, see pack_outputs() */
+	SCAN_SORT,					/* List of four: IntList, OidList, OidList, IntList */
 	SCAN_PRUNE_QUALS,			/* List of expressions */
 	SCAN_GROUPED,				/* Boolean */
 	SCAN_LOCKS_ROWS,			/* Boolean */
@@ -27,6 +29,7 @@ enum ScanField
 	SCAN_ROWS_PER_SHARD,		/* Float */
 	SCAN_WIDTH,					/* Integer */
 	SCAN_RELATIONS,				/* String or NULL */
+	SCAN_CHECK_AS_USER,			/* OidList of one */
 	SCAN_NFIELDS
 };
 
@@ -105,7 +108,10 @@ shard_plan_private_pack(const ShardScanPlan *plan)
 	packed = lappend(packed, makeBoolean(plan->all_shards));
 	packed = lappend(packed, plan->shards);
 	packed = lappend(packed, plan->template);
+	packed = lappend(packed, plan->shard_template);
 	packed = lappend(packed, pack_outputs(plan->outputs, plan->noutputs));
+	packed = lappend(packed, list_make4(plan->sort_columns, plan->sort_operators,
+										plan->sort_collations, plan->sort_nulls_first));
 	packed = lappend(packed, plan->prune_quals);
 	packed = lappend(packed, makeBoolean(plan->grouped));
 	packed = lappend(packed, makeBoolean(plan->locks_rows));
@@ -113,6 +119,7 @@ shard_plan_private_pack(const ShardScanPlan *plan)
 	packed = lappend(packed, makeFloat(psprintf("%.17g", plan->rows_per_shard)));
 	packed = lappend(packed, makeInteger(plan->width));
 	packed = lappend(packed, plan->relations ? makeString(plan->relations) : NULL);
+	packed = lappend(packed, list_make1_oid(plan->check_as_user));
 	Assert(list_length(packed) == SCAN_NFIELDS);
 	return packed;
 }
@@ -122,6 +129,7 @@ ShardScanPlan *
 shard_plan_private_unpack(List *fdw_private)
 {
 	ShardScanPlan *plan = palloc0(sizeof(ShardScanPlan));
+	List	   *sort;
 	Node	   *relations;
 
 	if (list_length(fdw_private) != SCAN_NFIELDS)
@@ -131,7 +139,13 @@ shard_plan_private_unpack(List *fdw_private)
 	plan->all_shards = boolVal(list_nth(fdw_private, SCAN_ALL_SHARDS));
 	plan->shards = list_nth(fdw_private, SCAN_SHARDS);
 	plan->template = list_nth(fdw_private, SCAN_TEMPLATE);
+	plan->shard_template = list_nth(fdw_private, SCAN_SHARD_TEMPLATE);
 	plan->outputs = unpack_outputs(list_nth(fdw_private, SCAN_OUTPUTS), &plan->noutputs);
+	sort = list_nth(fdw_private, SCAN_SORT);
+	plan->sort_columns = linitial(sort);
+	plan->sort_operators = lsecond(sort);
+	plan->sort_collations = lthird(sort);
+	plan->sort_nulls_first = lfourth(sort);
 	plan->prune_quals = list_nth(fdw_private, SCAN_PRUNE_QUALS);
 	plan->grouped = boolVal(list_nth(fdw_private, SCAN_GROUPED));
 	plan->locks_rows = boolVal(list_nth(fdw_private, SCAN_LOCKS_ROWS));
@@ -140,6 +154,7 @@ shard_plan_private_unpack(List *fdw_private)
 	plan->width = intVal(list_nth(fdw_private, SCAN_WIDTH));
 	relations = list_nth(fdw_private, SCAN_RELATIONS);
 	plan->relations = relations ? strVal(relations) : NULL;
+	plan->check_as_user = linitial_oid(list_nth(fdw_private, SCAN_CHECK_AS_USER));
 	return plan;
 }
 

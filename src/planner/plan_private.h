@@ -20,6 +20,16 @@
  */
 typedef List ShardTemplate;
 
+/* In a template that is one query per node: the place of the UNION ALL over the node's shards, without parentheses. */
+#define SHARD_TEMPLATE_UNION PG_INT32_MIN
+
+/*
+ * Params of kind PARAM_EXTERN from this paramid on are arrays of keys that a key
+ * join (executor/key_join.c) hands over when it starts the scan.  They are no
+ * parameters of the statement; core passes them through as ones it cannot know.
+ */
+#define SHARD_KEYS_PARAM 0x10000000
+
 /* How remote columns become attributes of the scan's slot. */
 typedef enum ShardOutputKind
 {
@@ -47,9 +57,19 @@ typedef struct ShardScanPlan
 	List	   *relids;			/* OidList: tables read, sharded parent or shard; the first one's shards drive */
 	bool		all_shards;		/* every shard of it; else ... */
 	List	   *shards;			/* OidList: shards (foreign tables) left by pruning at plan time */
-	ShardTemplate *template;
+	ShardTemplate *template;	/* a query per shard; or, when shard_template is set, one per node */
+	ShardTemplate *shard_template;	/* of each shard's part at SHARD_TEMPLATE_UNION's place, or NIL */
 	ShardOutput *outputs;
 	int			noutputs;
+
+	/*
+	 * How the rows of each remote query are ordered; the scan merges them in
+	 * this order.  Lists of equal length, NIL when in no order.
+	 */
+	List	   *sort_columns;	/* IntList: 1-based attributes of the scan's slot */
+	List	   *sort_operators; /* OidList */
+	List	   *sort_collations;	/* OidList */
+	List	   *sort_nulls_first;	/* IntList: 0 or 1 */
 
 	/*
 	 * Conditions to prune with when execution starts: implicit-AND list over
@@ -64,6 +84,7 @@ typedef struct ShardScanPlan
 	double		rows_per_shard; /* estimate, chooses the fetcher */
 	int			width;			/* bytes per row, estimate */
 	char	   *relations;		/* EXPLAIN: "Relations" of a scan without scanrelid; NULL otherwise */
+	Oid			check_as_user;	/* whose user mappings are used; 0 is the current user */
 } ShardScanPlan;
 
 /* fdw_exprs of the ForeignScan are the scan's parameters, in order. */

@@ -17,6 +17,7 @@
 #include "deparse/shippable.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/restrictinfo.h"
 #include "parser/parsetree.h"
 #include "planner/cost.h"
 #include "planner/fdw_planner.h"
@@ -116,6 +117,8 @@ shard_relinfo_create(PlannerInfo *root, RelOptInfo *baserel, Oid relid)
 			info->local_conds = lappend(info->local_conds, rinfo);
 	}
 
+	info->from = shard_from_table(SHARD_FROM_TABLE, info->rtindex, relid,
+								  extract_actual_clauses(info->remote_conds, false));
 	pull_varattnos((Node *) baserel->reltarget->exprs, baserel->relid, &info->columns);
 	shard_prune_relation(baserel, info);
 

@@ -9,20 +9,43 @@
 #include "postgres.h"
 
 #include "catalog/shard_map.h"
+#include "deparse/remote_query.h"
 #include "nodes/pathnodes.h"
 
 typedef enum ShardRelKind
 {
 	SHARD_REL_SCAN,				/* rows of one table */
+	SHARD_REL_JOIN,				/* rows of several */
 	SHARD_REL_GROUP,			/* groups, final on the nodes */
-	SHARD_REL_PARTIAL_GROUP		/* groups of each shard, partial states */
+	SHARD_REL_PARTIAL_GROUP,	/* groups of each shard, or node; partial states */
+	SHARD_REL_UPPER				/* any other upper stage */
 } ShardRelKind;
+
+/*
+ * Expressions over a relation's columns that say on which shard a row lies: one
+ * for each column of the partition key, in its order.  A row in which none of
+ * them is NULL lies on the shard that the map's key function gives.
+ */
+typedef struct ShardDistKey
+{
+	List	   *exprs;
+	bool		nullable;		/* an outer join may have made them NULL: such rows lie on any shard */
+} ShardDistKey;
 
 typedef struct ShardRelInfo
 {
 	ShardRelKind kind;
 
-	/* The table that is read: of a scan, or of the input of a grouping. */
+	/*
+	 * The rows of the relation are the union of what from gives on each live
+	 * shard of map; of a reference relation, what it gives on any one node (or
+	 * here).  Conditions that nodes check are in from's where.
+	 */
+	ShardFrom  *from;
+	bool		reference;		/* only reference tables below; no map, no shards */
+	List	   *keys;			/* of ShardDistKey; NIL for a reference relation */
+
+	/* The table whose shards are asked: of a join one of its sharded tables, all of which are colocated. */
 	const ShardMap *map;
 	Oid			relid;
 	Index		rtindex;
@@ -32,26 +55,25 @@ typedef struct ShardRelInfo
 	int			nexpected;		/* of them, how many are left when execution starts: a guess */
 
 	/* Conditions of the scan; RestrictInfos. */
-	List	   *remote_conds;
-	List	   *local_conds;
+	List	   *remote_conds;	/* SHARD_REL_SCAN: the same as from->where */
+	List	   *local_conds;	/* checked here, above from; a relation with some takes no part in joins and upper stages */
 
 	/* Columns needed above the scan, as pull_varattnos() numbers them (a shard by itself). */
 	Bitmapset  *columns;
 
 	/*
-	 * Conditions for pruning when execution starts: clauses over the key's
-	 * columns, with Params or stable expressions in some; NIL when there are none.
+	 * Conditions for pruning when execution starts: clauses over the columns of
+	 * rtindex, with Params or stable expressions in some; NIL when there are
+	 * none.
 	 */
 	List	   *prune_conds;
 
-	/* Groupings: see upper_path.c. */
-	List	   *group_exprs;	/* what the remote query groups by */
-	List	   *grouped_tlist;	/* TargetEntries: what it returns */
+	/* Upper stages: what is asked for; NULL where the columns follow from the path's target. */
+	ShardRemoteQuery *query;
 	List	   *local_having;	/* clauses to check here (SHARD_REL_GROUP) */
-	List	   *remote_having;
 
 	/* Estimates; cost.c. */
-	bool		analyzed;		/* the table has statistics */
+	bool		analyzed;		/* the tables have statistics */
 	double		rows;			/* rows that come from all nodes together */
 	int			width;
 	Cost		remote_cost;	/* of the remote queries, without transfer; elapsed, not summed up */

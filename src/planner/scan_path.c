@@ -16,7 +16,7 @@
 #include "access/table.h"
 #include "catalog/option.h"
 #include "compat.h"
-#include "deparse/select.h"
+#include "deparse/remote_query.h"
 #include "deparse/shippable.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -97,7 +97,6 @@ fill_shards(PlannerInfo *root, const ShardRelInfo *info, ShardScanPlan *plan)
 {
 	int			shardno = -1;
 
-	plan->relids = list_make1_oid(info->relid);
 	plan->all_shards = info->nlive == info->map->nshards;
 	while (!plan->all_shards && (shardno = bms_next_member(info->live, shardno)) >= 0)
 		plan->shards = lappend_oid(plan->shards, info->map->shards[shardno].relid);
@@ -172,7 +171,9 @@ fill_query(ShardSelect *select, ShardScanPlan *plan)
 {
 	plan->outputs = shard_scan_convert_outputs(select->outputs, &plan->noutputs);
 	plan->text_columns = select->text_columns;
+	plan->relids = select->relids;
 	plan->template = shard_select_finish(select);
+	plan->shard_template = select->shard_template;
 }
 
 void
@@ -275,11 +276,11 @@ plan_sharded(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, Forei
 			 List *tlist, List *scan_clauses, Plan *outer_plan)
 {
 	ShardScanPlan plan = {0};
-	ShardSelect *select = shard_select_begin(info->rtindex, info->relid);
+	ShardRemoteQuery query = {0};
+	ShardSelect *select;
 	List	   *scan_tlist;
 	List	   *remote;
 	List	   *local;
-	ListCell   *lc;
 
 	split_clauses(root, rel, info, scan_clauses, &remote, &local);
 
@@ -295,13 +296,10 @@ plan_sharded(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, Forei
 	scan_tlist = add_own_vars(NIL, path->path.pathtarget->exprs, info->rtindex);
 	scan_tlist = add_own_vars(scan_tlist, tlist, info->rtindex);
 	scan_tlist = add_own_vars(scan_tlist, local, info->rtindex);
-	foreach(lc, scan_tlist)
-	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
-		shard_select_output(select, entry->expr, entry->resno - 1);
-	}
-	shard_select_where(select, remote);
+	query.from = info->from;
+	query.driver = info->relid;
+	query.tlist = scan_tlist;
+	select = shard_remote_query_select(&query);
 	fill_shards(root, info, &plan);
 	fill_prune_quals(root, info, select, &plan);
 	fill_query(select, &plan);
@@ -310,46 +308,12 @@ plan_sharded(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, Forei
 							shard_plan_private_pack(&plan), scan_tlist, NIL, outer_plan);
 }
 
-/* Does another aggregate in the list have the same transition state as agg? */
-static bool
-shares_state(List *tlist, const Aggref *agg)
-{
-	ListCell   *lc;
-
-	foreach(lc, tlist)
-	{
-		const Aggref *other = (const Aggref *) lfirst_node(TargetEntry, lc)->expr;
-
-		if (IsA(other, Aggref) && other != agg && other->aggtransno == agg->aggtransno)
-			return true;
-	}
-	return false;
-}
-
 /* Groups, whole or partial. */
 static ForeignScan *
 plan_group(PlannerInfo *root, const ShardRelInfo *info, List *tlist, Plan *outer_plan)
 {
 	ShardScanPlan plan = {0};
-	ShardSelect *select = shard_select_begin(info->rtindex, info->relid);
-	ListCell   *lc;
-
-	foreach(lc, info->grouped_tlist)
-	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-		Aggref	   *agg = (Aggref *) entry->expr;
-
-		if (IsA(agg, Aggref) && agg->aggsplit != AGGSPLIT_SIMPLE)
-			shard_select_output_partial(select, agg, shares_state(info->grouped_tlist, agg),
-										entry->resno - 1);
-		else
-			shard_select_output(select, entry->expr, entry->resno - 1);
-	}
-	foreach(lc, info->group_exprs)
-		shard_select_group_by(select, lfirst(lc));
-	shard_select_aggregate(select);
-	shard_select_where(select, extract_actual_clauses(info->remote_conds, false));
-	shard_select_having(select, info->remote_having);
+	ShardSelect *select = shard_remote_query_select(info->query);
 
 	plan.grouped = true;
 	fill_shards(root, info, &plan);
@@ -357,7 +321,7 @@ plan_group(PlannerInfo *root, const ShardRelInfo *info, List *tlist, Plan *outer
 	fill_query(select, &plan);
 
 	return make_foreignscan(tlist, info->local_having, 0, select->params,
-							shard_plan_private_pack(&plan), info->grouped_tlist, NIL, outer_plan);
+							shard_plan_private_pack(&plan), info->query->tlist, NIL, outer_plan);
 }
 
 ForeignScan *

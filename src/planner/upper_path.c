@@ -199,19 +199,22 @@ static ShardRelInfo *
 make_group_info(const ShardRelInfo *input, ShardRelKind kind, List *group_exprs, List *aggs)
 {
 	ShardRelInfo *info = palloc(sizeof(ShardRelInfo));
+	ShardRemoteQuery *query = palloc0(sizeof(ShardRemoteQuery));
 	ListCell   *lc;
 
 	*info = *input;
 	info->kind = kind;
-	info->group_exprs = group_exprs;
-	info->grouped_tlist = NIL;
+	info->query = query;
+	query->from = input->from;
+	query->driver = input->relid;
+	query->aggregated = true;
+	query->group_exprs = group_exprs;
 	foreach(lc, group_exprs)
 	{
 		if (contain_var_clause(lfirst(lc)))
-			info->grouped_tlist = add_to_flat_tlist(info->grouped_tlist,
-													list_make1(lfirst(lc)));
+			query->tlist = add_to_flat_tlist(query->tlist, list_make1(lfirst(lc)));
 	}
-	info->grouped_tlist = add_to_flat_tlist(info->grouped_tlist, aggs);
+	query->tlist = add_to_flat_tlist(query->tlist, aggs);
 	return info;
 }
 
@@ -238,14 +241,14 @@ add_whole_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_
 	foreach(lc, having)
 	{
 		if (shard_shippable_agg_expr(root, input_rel->relids, lfirst(lc)))
-			info->remote_having = lappend(info->remote_having, lfirst(lc));
+			info->query->having = lappend(info->query->having, lfirst(lc));
 		else
 			info->local_having = lappend(info->local_having, lfirst(lc));
 	}
 
 	ngroups = estimate_groups(root, extra, input->rows);
 	info->rows = grouped_rows(ngroups, 1, input) *
-		clauselist_selectivity(root, info->remote_having, 0, JOIN_INNER, NULL);
+		clauselist_selectivity(root, info->query->having, 0, JOIN_INNER, NULL);
 	info->width = output_rel->reltarget->width;
 	shard_cost_group(root, output_rel->reltarget, input, input->rows,
 					 list_length(group_exprs), info);
