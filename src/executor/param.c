@@ -8,10 +8,14 @@
  * Values travel as text in forms that do not depend on the node's settings:
  * ISO dates, shortest exact floats, names qualified by their schemas.  The
  * template has the type of each parameter behind it as a cast.
+ *
+ * Parameters from SHARD_KEYS_PARAM on are unknown to core: their values are
+ * arrays that a key join above the scan has made (keys.h).
  */
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
+#include "executor/keys.h"
 #include "executor/param.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -22,16 +26,21 @@
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 
+/* Keys that still help to prune: beyond, finding their shards costs more than asking the others. */
+#define MAX_PRUNE_KEYS	1000
+
 typedef struct ParamColumn
 {
-	ExprState  *expr;
+	ExprState  *expr;			/* NULL for keys */
+	int			keys_param;		/* number of the parameter that a key join sets, or 0 */
 	Oid			type;
-	bool		has_exec;		/* refers to a Param of the executor */
+	bool		has_exec;		/* refers to a Param of the executor, or is keys */
 	FmgrInfo	output;
 } ParamColumn;
 
 struct ShardParams
 {
+	EState	   *estate;
 	int			nparams;
 	bool		has_exec;
 	ParamColumn *columns;
@@ -69,11 +78,19 @@ has_fixed_text(Oid type)
 	}
 }
 
+static bool
+is_keys_param(const Expr *expr)
+{
+	return IsA(expr, Param) && ((const Param *) expr)->paramkind == PARAM_EXTERN &&
+		((const Param *) expr)->paramid >= SHARD_KEYS_PARAM;
+}
+
 ShardParams *
 shard_param_create(List *exprs, PlanState *parent)
 {
 	ShardParams *params = palloc0(sizeof(ShardParams));
 
+	params->estate = parent->state;
 	params->nparams = list_length(exprs);
 	params->columns = palloc0(sizeof(ParamColumn) * Max(params->nparams, 1));
 	for (int i = 0; i < params->nparams; i++)
@@ -83,9 +100,17 @@ shard_param_create(List *exprs, PlanState *parent)
 		Oid			output;
 		bool		isvarlena;
 
-		column->expr = ExecInitExpr(expr, parent);
 		column->type = exprType((Node *) expr);
-		column->has_exec = contains_exec_param((Node *) expr, NULL);
+		if (is_keys_param(expr))
+		{
+			column->keys_param = ((Param *) expr)->paramid;
+			column->has_exec = true;
+		}
+		else
+		{
+			column->expr = ExecInitExpr(expr, parent);
+			column->has_exec = contains_exec_param((Node *) expr, NULL);
+		}
 		getTypeOutputInfo(column->type, &output, &isvarlena);
 		fmgr_info(output, &column->output);
 		params->has_exec |= column->has_exec;
@@ -135,6 +160,17 @@ begin_portable_text(void)
 	return nestlevel;
 }
 
+/* Value of one parameter. Memory: the per-tuple context, or the key join's. */
+static Datum
+evaluate_column(const ShardParams *params, const ParamColumn *column, ExprContext *econtext,
+				bool *isnull)
+{
+	if (column->keys_param == 0)
+		return ExecEvalExprSwitchContext(column->expr, econtext, isnull);
+	*isnull = false;
+	return shard_keys_get(params->estate, column->keys_param);
+}
+
 const char *const *
 shard_param_evaluate(ShardParams *params, ExprContext *econtext)
 {
@@ -155,7 +191,7 @@ shard_param_evaluate(ShardParams *params, ExprContext *econtext)
 		 * The expression itself sees the user's settings, its text form does
 		 * not.
 		 */
-		value = ExecEvalExprSwitchContext(column->expr, econtext, &isnull);
+		value = evaluate_column(params, column, econtext, &isnull);
 		if (isnull)
 			continue;
 		if (!has_fixed_text(column->type))
@@ -199,7 +235,7 @@ bind_mutator(Node *node, void *arg)
 		bool		typbyval;
 
 		get_typlenbyval(param->paramtype, &typlen, &typbyval);
-		value = ExecEvalExprSwitchContext(column->expr, context->econtext, &isnull);
+		value = evaluate_column(context->params, column, context->econtext, &isnull);
 		if (!isnull)
 			value = datumCopy(value, typbyval, typlen);
 		return (Node *) makeConst(param->paramtype, param->paramtypmod, param->paramcollid,
@@ -208,11 +244,38 @@ bind_mutator(Node *node, void *arg)
 	return expression_tree_mutator(node, bind_mutator, arg);
 }
 
+/* Finds sets of keys too large to prune with. */
+static bool
+many_keys_walker(Node *node, void *arg)
+{
+	const ShardParams *params = arg;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, Param))
+	{
+		int			keys_param = referenced_column(params, (Param *) node)->keys_param;
+
+		return keys_param != 0 &&
+			shard_keys_param_count(params->estate, keys_param) > MAX_PRUNE_KEYS;
+	}
+	return expression_tree_walker(node, many_keys_walker, arg);
+}
+
 List *
 shard_param_bind(ShardParams *params, ExprContext *econtext, List *quals)
 {
 	BindContext context = {params, econtext};
-	Node	   *bound = bind_mutator((Node *) quals, &context);
+	List	   *useful = NIL;
+	Node	   *bound;
+	ListCell   *lc;
+
+	foreach(lc, quals)
+	{
+		if (!many_keys_walker(lfirst(lc), params))
+			useful = lappend(useful, lfirst(lc));
+	}
+	bound = bind_mutator((Node *) useful, &context);
 
 	/* a cast over a parameter becomes a constant that pruning understands */
 	return (List *) eval_const_expressions(NULL, bound);
