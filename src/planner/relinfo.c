@@ -1,6 +1,6 @@
 /*
  * relinfo.c
- *	  What the planner knows of a scan: its conditions, shards and size.
+ *	  What the planner knows of a scan: its conditions, shards, keys and size.
  *
  *	  restriction clauses -> remote (checked by the nodes) and local
  *						  -> live shards, conditions for pruning later (prune.c)
@@ -12,9 +12,14 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/stratnum.h"
+#include "access/sysattr.h"
+#include "access/table.h"
 #include "catalog/pg_class.h"
 #include "compat.h"
 #include "deparse/shippable.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/restrictinfo.h"
@@ -23,8 +28,11 @@
 #include "planner/fdw_planner.h"
 #include "planner/prune.h"
 #include "planner/relinfo.h"
+#include "rewrite/rewriteManip.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/partcache.h"
+#include "utils/rel.h"
 #include "utils/syscache.h"
 
 /* Rows of a shard nobody has counted. */
@@ -83,10 +91,69 @@ shard_relinfo_tuples(Oid relid, double reltuples)
  * Behind a security barrier, a condition that could reveal rows by its errors
  * must not run beside the barrier's own: on a node they are one WHERE clause.
  */
-static bool
-security_allows(RelOptInfo *baserel, RestrictInfo *rinfo)
+bool
+shard_relinfo_security_allows(const RestrictInfo *rinfo, Index min_security)
 {
-	return rinfo->security_level <= baserel->baserestrict_min_security || rinfo->leakproof;
+	return rinfo->security_level <= min_security || rinfo->leakproof;
+}
+
+/* Sorts the relation's conditions into those that nodes check and those left to be checked here. */
+static void
+sort_conditions(PlannerInfo *root, RelOptInfo *rel, ShardRelInfo *info)
+{
+	ListCell   *lc;
+
+	info->min_security = rel->baserestrict_min_security;
+	foreach(lc, rel->baserestrictinfo)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
+
+		if (rinfo->pseudoconstant)
+			continue;
+		if (shard_relinfo_security_allows(rinfo, info->min_security) &&
+			shard_shippable_expr(root, rel->relids, rinfo->clause))
+			info->remote_conds = lappend(info->remote_conds, rinfo);
+		else
+			info->local_conds = lappend(info->local_conds, rinfo);
+	}
+}
+
+/* The key of a sharded table, over the columns of range table index info->rtindex. */
+static void
+fill_key(ShardRelInfo *info)
+{
+	Relation	rel = table_open(info->relid, NoLock);
+	PartitionKey key = RelationGetPartitionKey(rel);
+	ShardDistKey *dist_key = palloc0(sizeof(ShardDistKey));
+	ListCell   *next = list_head(key->partexprs);
+	Oid		   *opfamilies = palloc(sizeof(Oid) * key->partnatts);
+	Oid		   *collations = palloc(sizeof(Oid) * key->partnatts);
+
+	for (int i = 0; i < key->partnatts; i++)
+	{
+		Node	   *expr;
+
+		if (key->partattrs[i] != 0)
+			expr = (Node *) makeVar(info->rtindex, key->partattrs[i], key->parttypid[i],
+									key->parttypmod[i], key->parttypcoll[i], 0);
+		else
+		{
+			expr = copyObject(lfirst(next));
+			next = lnext(key->partexprs, next);
+			if (info->rtindex != 1)
+				ChangeVarNodes(expr, 1, info->rtindex, 0);
+		}
+		dist_key->exprs = lappend(dist_key->exprs, expr);
+		opfamilies[i] = key->partopfamily[i];
+		collations[i] = key->partcollation[i];
+	}
+	info->keys = list_make1(dist_key);
+	info->nkeycols = key->partnatts;
+	info->key_opfamilies = opfamilies;
+	info->key_collations = collations;
+	info->key_strategy = key->strategy == PARTITION_STRATEGY_HASH ? HTEqualStrategyNumber :
+		BTEqualStrategyNumber;
+	table_close(rel, NoLock);
 }
 
 ShardRelInfo *
@@ -94,7 +161,6 @@ shard_relinfo_create(PlannerInfo *root, RelOptInfo *baserel, Oid relid)
 {
 	ShardRelInfo *info = palloc0(sizeof(ShardRelInfo));
 	RangeTblEntry *rte = planner_rt_fetch(baserel->relid, root);
-	ListCell   *lc;
 
 	info->kind = SHARD_REL_SCAN;
 	info->relid = relid;
@@ -104,22 +170,12 @@ shard_relinfo_create(PlannerInfo *root, RelOptInfo *baserel, Oid relid)
 	if (info->map == NULL)
 		elog(ERROR, "table \"%s\" is not a foreign table of shardfdw", get_rel_name(relid));
 
-	foreach(lc, baserel->baserestrictinfo)
-	{
-		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
-
-		if (rinfo->pseudoconstant)
-			continue;
-		if (security_allows(baserel, rinfo) &&
-			shard_shippable_expr(root, baserel->relids, rinfo->clause))
-			info->remote_conds = lappend(info->remote_conds, rinfo);
-		else
-			info->local_conds = lappend(info->local_conds, rinfo);
-	}
-
+	sort_conditions(root, baserel, info);
 	info->from = shard_from_table(SHARD_FROM_TABLE, info->rtindex, relid,
 								  extract_actual_clauses(info->remote_conds, false));
 	pull_varattnos((Node *) baserel->reltarget->exprs, baserel->relid, &info->columns);
+	if (info->sharded)
+		fill_key(info);
 	shard_prune_relation(baserel, info);
 
 	/* a foreign table that was never analyzed; parents have been seen to by the hook */
@@ -138,17 +194,236 @@ shard_relinfo_create(PlannerInfo *root, RelOptInfo *baserel, Oid relid)
 	return info;
 }
 
-char *
-shard_relinfo_name(PlannerInfo *root, const ShardRelInfo *info)
+/* Is a system column of rel needed above its scan, or in its conditions? */
+static bool
+needs_system_columns(RelOptInfo *rel)
 {
-	RangeTblEntry *rte = planner_rt_fetch(info->rtindex, root);
-	const char *relname = get_rel_name(info->relid);
+	Bitmapset  *columns = NULL;
+	ListCell   *lc;
+
+	for (AttrNumber attno = rel->min_attr; attno < 0; attno++)
+	{
+		if (!bms_is_empty(rel->attr_needed[attno - rel->min_attr]))
+			return true;
+	}
+	foreach(lc, rel->baserestrictinfo)
+		pull_varattnos((Node *) lfirst_node(RestrictInfo, lc)->clause, rel->relid, &columns);
+	return bms_next_member(columns, -1) >= 0 &&
+		bms_next_member(columns, -1) < 0 - FirstLowInvalidHeapAttributeNumber;
+}
+
+ShardRelInfo *
+shard_relinfo_reference(PlannerInfo *root, RelOptInfo *rel)
+{
+	RangeTblEntry *rte = planner_rt_fetch(rel->relid, root);
+	ShardRelInfo *info;
+
+	if (rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_RELATION ||
+		needs_system_columns(rel))
+		return NULL;
+
+	info = palloc0(sizeof(ShardRelInfo));
+	info->kind = SHARD_REL_SCAN;
+	info->reference = true;
+	info->relid = rte->relid;
+	info->rtindex = rel->relid;
+	sort_conditions(root, rel, info);
+	if (info->local_conds != NIL)
+		return NULL;
+	info->from = shard_from_table(SHARD_FROM_REFERENCE, info->rtindex, info->relid,
+								  extract_actual_clauses(info->remote_conds, false));
+	info->analyzed = rel->tuples > 0;
+	info->rows = rel->rows;
+	info->width = rel->reltarget->width;
+	rel->fdw_private = info;
+	return info;
+}
+
+/* A copy of expr without what outer joins noted on its Vars. */
+static Node *
+clear_nulling_mutator(Node *node, void *context)
+{
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, Var))
+	{
+		Var		   *var = copyObject((Var *) node);
+
+		shard_var_clear_nulling(var);
+		return (Node *) var;
+	}
+	if (IsA(node, PlaceHolderVar))
+		return clear_nulling_mutator((Node *) ((PlaceHolderVar *) node)->phexpr, context);
+	return expression_tree_mutator(node, clear_nulling_mutator, context);
+}
+
+/* varchar columns come with a RelabelType that the key may have too. */
+static Expr *
+strip_relabel(Expr *expr)
+{
+	while (expr != NULL && IsA(expr, RelabelType))
+		expr = ((RelabelType *) expr)->arg;
+	return expr;
+}
+
+bool
+shard_relinfo_same_expr(Expr *left, Expr *right)
+{
+	left = strip_relabel(left);
+	right = strip_relabel(right);
+	if (IsA(left, Var) && IsA(right, Var))
+		return ((Var *) left)->varno == ((Var *) right)->varno &&
+			((Var *) left)->varattno == ((Var *) right)->varattno &&
+			((Var *) left)->varlevelsup == ((Var *) right)->varlevelsup;
+	if (IsA(left, Var) || IsA(right, Var))
+		return false;
+	return equal(clear_nulling_mutator((Node *) left, NULL),
+				 clear_nulling_mutator((Node *) right, NULL));
+}
+
+/* Is operator eqop the equality by which column keyno of the key is hashed or compared? */
+static bool
+is_key_equality(const ShardRelInfo *info, int keyno, Oid eqop)
+{
+	return get_op_opfamily_strategy(eqop, info->key_opfamilies[keyno]) == info->key_strategy;
+}
+
+/* Member of the class that stands for expr in the relation over relids, or NULL. */
+static EquivalenceMember *
+find_member(EquivalenceClass *ec, Relids relids, Expr *expr)
+{
+	ListCell   *lc;
+
+	foreach(lc, ec->ec_members)
+	{
+		EquivalenceMember *member = lfirst_node(EquivalenceMember, lc);
+
+		if (!member->em_is_child && !member->em_is_const &&
+			bms_is_subset(member->em_relids, relids) &&
+			shard_relinfo_same_expr(member->em_expr, expr))
+			return member;
+	}
+	return NULL;
+}
+
+bool
+shard_relinfo_equal_by_class(PlannerInfo *root, const ShardRelInfo *info, int keyno,
+							 Relids relids, Expr *left, Expr *right)
+{
+	ListCell   *lc;
+
+	foreach(lc, root->eq_classes)
+	{
+		EquivalenceClass *ec = lfirst_node(EquivalenceClass, lc);
+		EquivalenceMember *left_member;
+		EquivalenceMember *right_member;
+		ListCell   *lc2;
+
+		/* of a broken class, core does not enforce all that follows */
+		if (ec->ec_has_volatile || ec->ec_broken ||
+			ec->ec_collation != info->key_collations[keyno] ||
+			(left_member = find_member(ec, relids, left)) == NULL ||
+			(right_member = find_member(ec, relids, right)) == NULL)
+			continue;
+		foreach(lc2, ec->ec_opfamilies)
+		{
+			Oid			eqop = get_opfamily_member(lfirst_oid(lc2), left_member->em_datatype,
+												   right_member->em_datatype,
+												   BTEqualStrategyNumber);
+
+			if (OidIsValid(eqop) && is_key_equality(info, keyno, eqop))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Is column keyno of a key, expr, among exprs under the key's equality? */
+static bool
+has_key_column(const ShardRelInfo *info, int keyno, Expr *expr, List *exprs, List *eqops)
+{
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	forboth(lc, exprs, lc2, eqops)
+	{
+		if (exprCollation(lfirst(lc)) == info->key_collations[keyno] &&
+			is_key_equality(info, keyno, lfirst_oid(lc2)) &&
+			shard_relinfo_same_expr(lfirst(lc), expr))
+			return true;
+	}
+	return false;
+}
+
+bool
+shard_relinfo_has_key(const ShardRelInfo *info, List *exprs, List *eqops)
+{
+	ListCell   *lc;
+
+	foreach(lc, info->keys)
+	{
+		ShardDistKey *key = lfirst(lc);
+		int			keyno = 0;
+		ListCell   *lc2;
+
+		if (key->nullable)
+			continue;
+		foreach(lc2, key->exprs)
+		{
+			if (!has_key_column(info, keyno, lfirst(lc2), exprs, eqops))
+				break;
+			keyno++;
+		}
+		if (keyno == info->nkeycols && keyno > 0)
+			return true;
+	}
+	return false;
+}
+
+/* Name and alias of a table or sub-select. */
+static char *
+table_name(PlannerInfo *root, const ShardFrom *from)
+{
+	RangeTblEntry *rte = planner_rt_fetch(from->rtindex, root);
 	const char *alias = rte->eref->aliasname;
+	const char *relname;
 	char	   *name;
 
-	name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(info->relid)),
+	if (from->kind == SHARD_FROM_QUERY)
+		return pstrdup(quote_identifier(alias));
+	relname = get_rel_name(from->relid);
+	name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(from->relid)),
 									  relname);
 	if (strcmp(alias, relname) != 0)
 		name = psprintf("%s %s", name, quote_identifier(alias));
 	return name;
+}
+
+static const char *
+join_name(JoinType jointype)
+{
+	switch (jointype)
+	{
+		case JOIN_INNER:
+			return "INNER";
+		case JOIN_LEFT:
+			return "LEFT";
+		case JOIN_FULL:
+			return "FULL";
+		case JOIN_SEMI:
+			return "SEMI";
+		case JOIN_ANTI:
+			return "ANTI";
+		default:
+			elog(ERROR, "unexpected type of a remote join: %d", (int) jointype);
+	}
+}
+
+char *
+shard_relinfo_name(PlannerInfo *root, const ShardFrom *from)
+{
+	if (from->kind != SHARD_FROM_JOIN)
+		return table_name(root, from);
+	return psprintf("(%s) %s JOIN (%s)", shard_relinfo_name(root, from->outer),
+					join_name(from->jointype), shard_relinfo_name(root, from->inner));
 }

@@ -45,18 +45,28 @@ typedef struct ShardRelInfo
 	bool		reference;		/* only reference tables below; no map, no shards */
 	List	   *keys;			/* of ShardDistKey; NIL for a reference relation */
 
+	/* What the shard key calls equal, column by column; the same in all tables of a join. */
+	int			nkeycols;
+	const Oid  *key_opfamilies;
+	const Oid  *key_collations;
+	int			key_strategy;	/* of "=" in these operator families */
+
 	/* The table whose shards are asked: of a join one of its sharded tables, all of which are colocated. */
 	const ShardMap *map;
 	Oid			relid;
 	Index		rtindex;
 	bool		sharded;		/* a parent with shards, not a foreign table by itself */
 	Bitmapset  *live;			/* shardnos left by pruning */
+	bool		live_only;		/* from has rows on other shards, too: those of a reference table */
 	int			nlive;
 	int			nexpected;		/* of them, how many are left when execution starts: a guess */
 
 	/* Conditions of the scan; RestrictInfos. */
 	List	   *remote_conds;	/* SHARD_REL_SCAN: the same as from->where */
 	List	   *local_conds;	/* checked here, above from; a relation with some takes no part in joins and upper stages */
+
+	/* Conditions of a higher security level than this must not run beside those in from. */
+	Index		min_security;
 
 	/* Columns needed above the scan, as pull_varattnos() numbers them (a shard by itself). */
 	Bitmapset  *columns;
@@ -85,7 +95,33 @@ extern ShardRelInfo *shard_relinfo_create(PlannerInfo *root, RelOptInfo *baserel
 /* Rows of a sharded table: reltuples of it (-1: never analyzed), else of its shards, else a guess. */
 extern double shard_relinfo_tuples(Oid relid, double reltuples);
 
-/* EXPLAIN's "Relations": schema-qualified, quoted name and alias of the table. */
-extern char *shard_relinfo_name(PlannerInfo *root, const ShardRelInfo *info);
+/*
+ * The info of a reference table, made when the first join asks for it; NULL when
+ * it cannot be read on nodes.  Fills rel->fdw_private.
+ */
+extern ShardRelInfo *shard_relinfo_reference(PlannerInfo *root, RelOptInfo *rel);
+
+/*
+ * Do rows that agree in exprs, as the operators eqops (of the same number) tell,
+ * lie on one shard?  So they do when the expressions hold a whole shard key
+ * that no outer join has made NULL.  The collations are the expressions'.
+ */
+extern bool shard_relinfo_has_key(const ShardRelInfo *info, List *exprs, List *eqops);
+
+/*
+ * Is left of one row known to equal right of another, as the shard key's column
+ * keyno tells, because the relation over relids has an equivalence class with both?
+ */
+extern bool shard_relinfo_equal_by_class(PlannerInfo *root, const ShardRelInfo *info, int keyno,
+										 Relids relids, Expr *left, Expr *right);
+
+/* Are both the same expression, apart from binary relabelling and outer joins that may have made them NULL? */
+extern bool shard_relinfo_same_expr(Expr *left, Expr *right);
+
+/* May a condition of this kind be checked by nodes beside those of info? */
+extern bool shard_relinfo_security_allows(const RestrictInfo *rinfo, Index min_security);
+
+/* EXPLAIN's "Relations": schema-qualified, quoted names and aliases of the tables, and how they are joined. */
+extern char *shard_relinfo_name(PlannerInfo *root, const ShardFrom *from);
 
 #endif

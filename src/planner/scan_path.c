@@ -103,7 +103,7 @@ fill_shards(PlannerInfo *root, const ShardRelInfo *info, ShardScanPlan *plan)
 	plan->rows_per_shard = info->rows / Max(info->nexpected, 1);
 	plan->width = info->width;
 	if (info->sharded || info->kind != SHARD_REL_SCAN)
-		plan->relations = shard_relinfo_name(root, info);
+		plan->relations = shard_relinfo_name(root, info->from);
 }
 
 /*
