@@ -177,7 +177,7 @@ build_statement(ForeignScanState *node)
 
 	state->param_values = shard_param_evaluate(state->params, node->ss.ps.ps_ExprContext);
 	initStringInfo(&sql);
-	shard_param_render(&sql, state->plan->template, &state->shard->relation, false,
+	shard_param_render(&sql, state->plan->template, &state->shard->relation, NULL, false,
 					   state->param_values);
 	state->sql = sql.data;
 }
@@ -196,7 +196,7 @@ open_stream(ForeignScanState *node)
 	spec.ncolumns = shard_decode_nremote(state->decoder);
 	spec.as_writer = true;
 	spec.workers = -1;
-	spec.nparams = shard_param_count(state->plan->template);
+	spec.nparams = shard_param_count(state->plan->template, NIL);
 	spec.params = state->param_values;
 	state->stream = shard_stream_open(estate->es_query_cxt,
 									  shard_txn_snapshot(estate->es_query_cxt), &spec);
@@ -222,7 +222,7 @@ run_plain(ShardDirectGroup *group)
 		command->userid = state->userid;
 		command->sql = state->sql;
 		command->label = state->shard->name;
-		command->nparams = shard_param_count(state->plan->template);
+		command->nparams = shard_param_count(state->plan->template, NIL);
 		command->params = state->param_values;
 		states[ncommands++] = state;
 	}

@@ -109,7 +109,7 @@ shardExplainForeignScan(ForeignScanState *node, ExplainState *es)
 		StringInfoData sql;
 
 		initStringInfo(&sql);
-		shard_scan_sql(state, first, &sql);
+		shard_scan_sql(state, &first, 1, false, &sql);
 		ExplainPropertyText(PROP_REMOTE_SQL, sql.data, es);
 		pfree(sql.data);
 	}
@@ -190,7 +190,7 @@ shardExplainDirectModify(ForeignScanState *node, ExplainState *es)
 	if (map == NULL)
 		elog(ERROR, "relation %u is not a shard", plan->relid);
 	initStringInfo(&sql);
-	shard_param_render(&sql, plan->template, &map->shards[0].relation, false, NULL);
+	shard_param_render(&sql, plan->template, &map->shards[0].relation, NULL, false, NULL);
 	explain_statement(plan->relid, sql.data, es);
 	pfree(sql.data);
 }

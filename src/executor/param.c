@@ -118,10 +118,10 @@ shard_param_create(List *exprs, PlanState *parent)
 	return params;
 }
 
-int
-shard_param_count(const ShardTemplate *template)
+static int
+highest_param(const ShardTemplate *template)
 {
-	int			count = 0;
+	int			highest = 0;
 	ListCell   *lc;
 
 	foreach(lc, template)
@@ -129,9 +129,15 @@ shard_param_count(const ShardTemplate *template)
 		Node	   *part = lfirst(lc);
 
 		if (IsA(part, Integer))
-			count = Max(count, intVal(part));
+			highest = Max(highest, intVal(part));
 	}
-	return count;
+	return highest;
+}
+
+int
+shard_param_count(const ShardTemplate *template, const ShardTemplate *shard_template)
+{
+	return Max(highest_param(template), highest_param(shard_template));
 }
 
 bool
@@ -299,7 +305,7 @@ shard_param_known_at_start(const ShardParams *params, List *quals)
 
 void
 shard_param_render(StringInfo buf, const ShardTemplate *template,
-				   const char *const *relations,
+				   const char *const *relations, const char *shards,
 				   bool literals, const char *const *values)
 {
 	ListCell   *lc;
@@ -315,7 +321,9 @@ shard_param_render(StringInfo buf, const ShardTemplate *template,
 			continue;
 		}
 		number = intVal(part);
-		if (number <= 0)
+		if (number == SHARD_TEMPLATE_UNION)
+			appendStringInfoString(buf, shards);
+		else if (number <= 0)
 			appendStringInfoString(buf, relations[-number]);
 		else if (!literals)
 			appendStringInfo(buf, "$%d", number);

@@ -18,10 +18,11 @@ typedef struct ShardParams ShardParams;
 extern ShardParams *shard_param_create(List *exprs, PlanState *parent);
 
 /*
- * How many parameters the template's text has.  Behind them there may be some
- * that only pruning needs: no node is told of those.
+ * How many parameters the text of template and, when it is not NIL, of
+ * shard_template has.  Behind them there may be some that only pruning needs:
+ * no node is told of those.
  */
-extern int	shard_param_count(const ShardTemplate *template);
+extern int	shard_param_count(const ShardTemplate *template, const ShardTemplate *shard_template);
 
 /*
  * Evaluates all parameters: their text forms, NULL for NULL, readable by a node
@@ -42,11 +43,12 @@ extern bool shard_param_known_at_start(const ShardParams *params, List *quals);
 extern bool shard_param_has_exec(const ShardParams *params);
 
 /*
- * Appends the template's text.  relations[n] is put in place of table n.
- * Parameters become $n, or, when literals is true, the quoted values.
+ * Appends the template's text.  relations[n] is put in place of table n, shards
+ * in that of SHARD_TEMPLATE_UNION.  Parameters become $n, or, when literals is
+ * true, the quoted values.
  */
 extern void shard_param_render(StringInfo buf, const ShardTemplate *template,
-							   const char *const *relations,
+							   const char *const *relations, const char *shards,
 							   bool literals, const char *const *values);
 
 #endif

@@ -16,6 +16,10 @@
  * earlier one ends.  Memory is thus bounded by the window, not by the number of
  * shards or rows.
  *
+ * Rows in an order are merged (merge.c), for which all streams have to be open
+ * at once.  There a statement reads as many shards of a node as it takes for
+ * each statement to have a connection, and the node merges these.
+ *
  * A node that this transaction has written to is read over the one connection
  * that wrote, where each statement has a snapshot of its own (READ COMMITTED).
  * There all live shards are read by one statement, joined by UNION ALL, so that
@@ -192,6 +196,10 @@ announce_streams(const ShardScanState *state, bool may_rescan)
 		nstreams[map->shards[shardno].nodeno]++;
 	for (int i = 0; i < map->nnodes; i++)
 	{
+		if (state->plan->shard_template != NIL)
+			nstreams[i] = Min(nstreams[i], 1);
+		else if (state->plan->sort_columns != NIL)
+			nstreams[i] = Min(nstreams[i], state->max_streams);
 		if (nstreams[i] > 0)
 			shard_txn_expect(state->snapshot, map->nodes[i].serverid, state->userid,
 							 nstreams[i] + (may_rescan ? 1 : 0));
@@ -229,6 +237,7 @@ shardBeginForeignScan(ForeignScanState *node, int eflags)
 	state->run_cxt = AllocSetContextCreate(estate->es_query_cxt, "shard scan",
 										   ALLOCSET_DEFAULT_SIZES);
 	state->snapshot = shard_txn_snapshot(estate->es_query_cxt);
+	state->max_streams = shard_guc_max_connections_per_node;
 	announce_streams(state, shard_param_has_exec(state->params) ||
 					 (eflags & EXEC_FLAG_REWIND) != 0);
 }
@@ -237,23 +246,11 @@ shardBeginForeignScan(ForeignScanState *node, int eflags)
  * Starting
  * ------------------------------------------------------------------------ */
 
-static void
-render(const ShardScanState *state, int shardno, bool literals, StringInfo buf)
+/* How many statements read a node's shards. */
+static int
+count_statements(const ShardScanNode *scan_node)
 {
-	const char *from_items[8];
-	const char **relations = from_items;
-
-	if (state->nmaps > lengthof(from_items))
-		relations = palloc(sizeof(char *) * state->nmaps);
-	for (int i = 0; i < state->nmaps; i++)
-		relations[i] = state->maps[i]->shards[shardno].from_item;
-	shard_param_render(buf, state->plan->template, relations, literals, state->param_values);
-}
-
-void
-shard_scan_sql(const ShardScanState *state, int shardno, StringInfo buf)
-{
-	render(state, shardno, false, buf);
+	return (scan_node->nlive + scan_node->per_statement - 1) / scan_node->per_statement;
 }
 
 /*
@@ -264,43 +261,30 @@ shard_scan_sql(const ShardScanState *state, int shardno, StringInfo buf)
 static int
 workers_per_stream(const ShardMap *map, const ShardScanNode *scan_node, int nodeno)
 {
-	int			in_flight = Min(scan_node->nlive, shard_guc_max_connections_per_node);
+	int			in_flight = Min(count_statements(scan_node), shard_guc_max_connections_per_node);
 	int			cores = map->nodes[nodeno].cores;
 
-	if (in_flight <= 1 || scan_node->together)
+	if (in_flight <= 1)
 		return -1;
 	if (cores <= 0)
 		return 0;
 	return Min(Max(cores / in_flight - 1, 0), 8);
 }
 
-/*
- * Renders the query over the next shard of scan_node, or over all of them when
- * they are read together.  Returns the name for messages.
- */
+/* Renders the next statement over shards of scan_node. Returns their name for messages. */
 static const char *
 render_next(ShardScanState *state, ShardScanNode *scan_node, StringInfo buf)
 {
-	int			first = scan_node->shardnos[scan_node->nopened++];
-	const char *name = state->maps[0]->shards[first].name;
+	const int  *shardnos = scan_node->shardnos + scan_node->nopened;
+	int			nshards = Min(scan_node->per_statement, scan_node->nlive - scan_node->nopened);
+	const char *name = state->maps[0]->shards[shardnos[0]].name;
 
-	if (!scan_node->together)
-	{
-		render(state, first, state->use_copy, buf);
-		return name;
-	}
-	appendStringInfoChar(buf, '(');
-	render(state, first, state->use_copy, buf);
-	while (scan_node->nopened < scan_node->nlive)
-	{
-		appendStringInfoString(buf, ") UNION ALL (");
-		render(state, scan_node->shardnos[scan_node->nopened++], state->use_copy, buf);
-	}
-	appendStringInfoChar(buf, ')');
-	return psprintf(_("%s and %d more"), name, scan_node->nlive - 1);
+	scan_node->nopened += nshards;
+	shard_scan_sql(state, shardnos, nshards, state->use_copy, buf);
+	return nshards == 1 ? name : psprintf(_("%s and %d more"), name, nshards - 1);
 }
 
-/* Opens the next shard of node nodeno as source i. */
+/* Opens the next statement on node nodeno as source i. */
 static void
 open_source(ShardScanState *state, int i, int nodeno)
 {
@@ -327,10 +311,22 @@ open_source(ShardScanState *state, int i, int nodeno)
 	spec.workers = workers_per_stream(map, scan_node, nodeno);
 	if (!state->use_copy)
 	{
-		spec.nparams = shard_param_count(state->plan->template);
+		spec.nparams = shard_param_count(state->plan->template, state->plan->shard_template);
 		spec.params = state->param_values;
 	}
 	state->streams[i] = shard_stream_open(state->run_cxt, state->snapshot, &spec);
+}
+
+/* Shards that one statement reads when nothing asks for all of a node to be read together. */
+static int
+shards_per_statement(const ShardScanState *state, int nlive)
+{
+	if (state->plan->shard_template != NIL)
+		return nlive;
+	/* there are no row locks over a union */
+	if (state->plan->sort_columns != NIL && !state->plan->locks_rows)
+		return (nlive + state->max_streams - 1) / state->max_streams;
+	return 1;
 }
 
 /*
@@ -356,12 +352,16 @@ group_by_node(ForeignScanState *node, int window)
 	{
 		ShardScanNode *scan_node = &state->nodes[i];
 
-		scan_node->shardnos = palloc(sizeof(int) * Max(scan_node->nlive, 1));
-		scan_node->together = scan_node->nlive > 1 && !state->plan->locks_rows &&
+		if (scan_node->nlive == 0)
+			continue;
+		scan_node->shardnos = palloc(sizeof(int) * scan_node->nlive);
+		scan_node->per_statement = shards_per_statement(state, scan_node->nlive);
+		if (!state->plan->locks_rows &&
 			(will_write ||
 			 shard_txn_uses_writer(shard_pool_get(map->nodes[i].serverid, state->userid),
-								   state->snapshot));
-		total += scan_node->together ? 1 : Min(scan_node->nlive, window);
+								   state->snapshot)))
+			scan_node->per_statement = scan_node->nlive;
+		total += Min(count_statements(scan_node), window);
 		scan_node->nlive = 0;
 	}
 	shardno = -1;
@@ -378,7 +378,8 @@ void
 shard_scan_start(ForeignScanState *node)
 {
 	ShardScanState *state = node->fdw_state;
-	int			window = WINDOW_FACTOR * shard_guc_max_connections_per_node;
+	int			window = state->plan->sort_columns != NIL ? state->maps[0]->nshards :
+		WINDOW_FACTOR * shard_guc_max_connections_per_node;
 	int			nnodes = state->maps[0]->nnodes;
 	MemoryContext oldcxt;
 	int			nstreams;
@@ -400,6 +401,7 @@ shard_scan_start(ForeignScanState *node)
 	state->wait_set = shard_wait_set_create(state->run_cxt);
 	state->nsources = 0;
 	state->current = 0;
+	state->merging = state->plan->sort_columns != NIL && nstreams > 1;
 	state->running = true;
 
 	/* round by round over the nodes, so that all of them start early */
@@ -409,7 +411,8 @@ shard_scan_start(ForeignScanState *node)
 		{
 			ShardScanNode *scan_node = &state->nodes[i];
 
-			if (scan_node->nopened < Min(scan_node->nlive, window))
+			if (scan_node->nopened < scan_node->nlive &&
+				scan_node->nopened < window * scan_node->per_statement)
 				open_source(state, state->nsources++, i);
 		}
 	}
@@ -434,9 +437,8 @@ add_connection(const void **conns, int *nconns, const void *conn)
 	return true;
 }
 
-/* Closes source i's stream and keeps its numbers. */
-static void
-close_stream(ForeignScanState *node, int i)
+void
+shard_scan_close_stream(ForeignScanState *node, int i)
 {
 	ShardScanState *state = node->fdw_state;
 	ShardStream *stream = state->streams[i];
@@ -466,7 +468,7 @@ finish_source(ForeignScanState *node, int i)
 	ShardScanState *state = node->fdw_state;
 	int			nodeno = state->sources[i].nodeno;
 
-	close_stream(node, i);
+	shard_scan_close_stream(node, i);
 	if (state->nodes[nodeno].nopened < state->nodes[nodeno].nlive)
 	{
 		MemoryContext oldcxt = MemoryContextSwitchTo(state->run_cxt);
@@ -537,14 +539,13 @@ add_tuple_header(TupleTableSlot *slot, MemoryContext cxt)
 	ExecStoreHeapTuple(tuple, slot, false);
 }
 
-/* Values into slot; core resets their memory before it asks for the next row. */
-static void
-store_row(ForeignScanState *node, const ShardRow *row, TupleTableSlot *slot)
+void
+shard_scan_store_row(ForeignScanState *node, int i, const ShardRow *row,
+					 TupleTableSlot *slot, MemoryContext cxt)
 {
 	ShardScanState *state = node->fdw_state;
 	const ShardMap *map = state->maps[0];
-	const ShardScanSource *source = &state->sources[state->current];
-	MemoryContext cxt = node->ss.ps.ps_ExprContext->ecxt_per_tuple_memory;
+	const ShardScanSource *source = &state->sources[i];
 
 	shard_decode_set_source(state->decoder, map->nodes[source->nodeno].name,
 							map->shards[source->shardno].name);
@@ -553,7 +554,10 @@ store_row(ForeignScanState *node, const ShardRow *row, TupleTableSlot *slot)
 		add_tuple_header(slot, cxt);
 }
 
-/* Next row into the scan's slot, which is returned; empty at the end or when async_mode may not wait. */
+/*
+ * Next row: into the scan's slot, which is returned, or in a slot of merge.c.
+ * Empty at the end or when async_mode may not wait.
+ */
 static TupleTableSlot *
 fetch_row(ForeignScanState *node)
 {
@@ -562,6 +566,8 @@ fetch_row(ForeignScanState *node)
 	ShardRow	row;
 
 	shard_scan_start(node);
+	if (state->merging)
+		return shard_merge_next(node);
 	while (!take_row(node, &row))
 	{
 		if (state->nsources == 0)
@@ -573,7 +579,9 @@ fetch_row(ForeignScanState *node)
 		}
 		shard_stream_wait(state->streams, state->nsources, state->wait_set);
 	}
-	store_row(node, &row, slot);
+	/* core resets the values' memory before it asks for the next row */
+	shard_scan_store_row(node, state->current, &row, slot,
+						 node->ss.ps.ps_ExprContext->ecxt_per_tuple_memory);
 	return slot;
 }
 
@@ -592,7 +600,12 @@ stop_run(ForeignScanState *node)
 	if (!state->running)
 		return;
 	for (int i = 0; i < state->nsources; i++)
-		close_stream(node, i);
+	{
+		if (state->streams[i] != NULL)
+			shard_scan_close_stream(node, i);
+	}
+	if (state->merge != NULL)
+		shard_merge_reset(state->merge);
 	if (state->prune_each_start)
 		state->live = state->planned;
 	state->running = false;
@@ -635,9 +648,14 @@ shardEndForeignScan(ForeignScanState *node)
 bool
 shardRecheckForeignScan(ForeignScanState *node, TupleTableSlot *slot)
 {
+	TupleTableSlot *row;
+
 	if (((Scan *) node->ss.ps.plan)->scanrelid > 0)
 		return true;
-	return !TupIsNull(fetch_row(node));
+	row = fetch_row(node);
+	if (row != slot)
+		ExecCopySlot(slot, row);
+	return !TupIsNull(slot);
 }
 
 /* ------------------------------------------------------------------------
@@ -656,6 +674,8 @@ shard_scan_totals(const ShardScanState *state, uint64 *rows, uint64 *bytes, int 
 		conns[i] = state->conns[i];
 	for (int i = 0; i < state->nsources; i++)
 	{
+		if (state->streams[i] == NULL)
+			continue;
 		*rows += shard_stream_rows(state->streams[i]);
 		*bytes += shard_stream_bytes(state->streams[i]);
 		add_connection(conns, nconns, shard_stream_conn_id(state->streams[i]));

@@ -29,9 +29,11 @@ typedef struct ShardScanNode
 {
 	int			nlive;			/* live shards there */
 	int			nopened;		/* of them opened so far in this scan */
-	bool		together;		/* read by one statement */
+	int			per_statement;	/* shards that one statement reads */
 	int		   *shardnos;		/* nlive of them */
 } ShardScanNode;
+
+typedef struct ShardMerge ShardMerge;
 
 typedef struct ShardScanState
 {
@@ -48,6 +50,8 @@ typedef struct ShardScanState
 
 	ShardSnapshot *snapshot;	/* NULL under plain EXPLAIN */
 	ShardDecoder *decoder;
+	int			max_streams;	/* of a node, where all have to be open at once */
+	ShardMerge *merge;			/* of a scan whose rows are in an order; NULL until needed */
 
 	/* one execution of the remote query; everything below is in run_cxt */
 	MemoryContext run_cxt;
@@ -55,6 +59,7 @@ typedef struct ShardScanState
 	ShardScanNode *nodes;		/* maps[0]->nnodes */
 	int			nsources;		/* open streams */
 	int			current;		/* the one rows are taken from */
+	bool		merging;		/* streams keep their numbers, and are NULL when they have ended */
 	ShardStream **streams;		/* nsources */
 	ShardScanSource *sources;	/* nsources */
 	const char *const *param_values;
@@ -81,7 +86,24 @@ extern void shard_scan_start(ForeignScanState *node);
 /* Adds what open streams have received to the counters, closes nothing. */
 extern void shard_scan_totals(const ShardScanState *state, uint64 *rows, uint64 *bytes, int *nconns);
 
-/* Appends the remote SQL for shardno; parameters as $n. */
-extern void shard_scan_sql(const ShardScanState *state, int shardno, StringInfo buf);
+/* Turns row, which came from source i, into slot's row.  Memory: by-reference values in cxt. */
+extern void shard_scan_store_row(ForeignScanState *node, int i, const ShardRow *row,
+								 TupleTableSlot *slot, MemoryContext cxt);
+
+/* Closes source i's stream and keeps its numbers. */
+extern void shard_scan_close_stream(ForeignScanState *node, int i);
+
+/* scan_sql.c: appends the statement that reads these shards of one node; parameters as $n or literals. */
+extern void shard_scan_sql(const ShardScanState *state, const int *shardnos, int nshards,
+						   bool literals, StringInfo buf);
+
+/*
+ * merge.c: the next row in the scan's order, empty at the end.  The slot belongs
+ * to the scan; its row is valid until the next call.
+ */
+extern TupleTableSlot *shard_merge_next(ForeignScanState *node);
+
+/* Forgets the rows at hand: the streams are closed, or about to be. */
+extern void shard_merge_reset(ShardMerge *merge);
 
 #endif
