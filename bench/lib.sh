@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# lib.sh - what run, load and plan_time share: the work folder, the build, the servers
+# lib.sh - what run, load, tpch and plan_time share: the work folder, the build, the servers
 #
 # Sourced, never run. Everything is in the folder $WORK: a private copy of PostgreSQL with the
 # extension, the clusters, their sockets; it goes away at the end. The server of name N listens on
@@ -18,16 +18,25 @@ TREE=$(dirname "$HERE")
 
 bench_usage() { sed -n '2,/^$/s/^# \{0,1\}//p' "$0"; }
 
-# bench_begin keep: makes the work folder. With keep = yes servers and folder stay at the end.
+# bench_begin keep [folder]: makes the work folder, or takes the one named. With keep = yes servers and
+# folder stay at the end.
 bench_begin() {
-	WORK=$(mktemp -d "${TMPDIR:-/tmp}/shardfdw-bench.XXXXXX")
+	WORK=${2:-}
+	if [ -n "$WORK" ]; then
+		mkdir -p "$WORK"
+		WORK=$(realpath "$WORK")
+	else
+		WORK=$(mktemp -d "${TMPDIR:-/tmp}/shardfdw-bench.XXXXXX")
+	fi
 	chmod 755 "$WORK"
-	if [ "$1" = yes ]; then
+	if [ -n "${2:-}" ]; then
+		on_exit "note 'kept: $WORK'"
+	elif [ "$1" = yes ]; then
 		on_exit "note 'kept: $WORK; remove it with: bench/run --remove $WORK'"
 	else
 		on_exit "bench_remove '$WORK'"
 	fi
-	mkdir "$WORK/sockets" "$WORK/clusters"
+	mkdir -p "$WORK/sockets" "$WORK/clusters"
 	[ "$(id -u)" -ne 0 ] || chown "$(server_user)" "$WORK/sockets" "$WORK/clusters"
 }
 
@@ -48,6 +57,8 @@ bench_install() {
 		return 0
 	fi
 	say "building and installing into $WORK/inst ($("$pg_config" --version))"
+	# In a folder that is used again only what a build makes stays.
+	[ ! -d "$WORK/src" ] || find "$WORK/src" -type f ! -name '*.[od]' -delete
 	copy_tree "$TREE" "$WORK/src"
 	if ! run_child make -C "$WORK/src" -j"$(nproc)" PG_CONFIG="$pg_config" >"$WORK/build.log" 2>&1; then
 		tail -n 30 "$WORK/build.log" >&2
@@ -56,17 +67,37 @@ bench_install() {
 	install_private "$pg_config" "$WORK/src" "$WORK/inst" || die "make install failed"
 }
 
-# bench_server name first_port setting...: makes and starts a server with a database "bench".
+# bench_server name first_port setting...: makes and starts a server with a database "bench"; one that
+# a folder used again has already is started only, with the programs that are installed now.
 bench_server() {
 	local name=$1 port
+
+	if [ -e "$WORK/$name.port" ]; then
+		server_start "$PRIVATE_BIN" "$WORK/clusters/$name" || die "$name does not start"
+		return 0
+	fi
 	port=$(free_port "$2")
 	shift 2
 
-	echo "$port" >"$WORK/$name.port"
 	server_init "$PRIVATE_BIN" "$WORK/clusters/$name" "$port" "$WORK/sockets" "cluster_name = '$name'" "$@" ||
 		die "initdb of $name failed"
 	server_start "$PRIVATE_BIN" "$WORK/clusters/$name" || die "$name does not start"
 	as_server_user "$PRIVATE_BIN/createdb" -h "$WORK/sockets" -p "$port" -U postgres bench
+	echo "$port" >"$WORK/$name.port"
+}
+
+# bench_stop: ends the servers of the work folder in order.
+bench_stop() {
+	local pid i
+
+	for pid in $(servers_below "$WORK"); do
+		kill_as_root -INT "$pid" || true
+	done
+	for ((i = 0; i < 300; i++)); do
+		[ -n "$(servers_below "$WORK")" ] || return 0
+		sleep 0.1
+	done
+	stop_servers_below "$WORK"
 }
 
 bench_port() { cat "$WORK/$1.port"; }
@@ -87,10 +118,7 @@ bench_data() {
 	printf -v "$1" '%s' "$ENV_CACHE/$name"
 	[ ! -e "$ENV_CACHE/$name" ] || return 0
 	say "generating lineitem at scale $3 into $ENV_CACHE/$name"
-	need_packages python3-venv ca-certificates
-	/usr/bin/python3 -m venv "$WORK/venv"
-	"$WORK/venv/bin/pip" install -q --disable-pip-version-check tpchgen-cli==4.0.0 ||
-		die "pip could not install tpchgen-cli, which makes the data; give a ready file with --data"
+	bench_generator
 	run_child "$WORK/venv/bin/tpchgen-cli" csv --scale-factor "$3" --tables lineitem --output-dir "$WORK" >"$WORK/generate.log" 2>&1 || {
 		cat "$WORK/generate.log" >&2
 		die "tpchgen-cli failed"
@@ -104,6 +132,35 @@ bench_data() {
 	as_root cp "$WORK/$name" "$ENV_CACHE/$name.new"
 	as_root mv "$ENV_CACHE/$name.new" "$ENV_CACHE/$name"
 	rm -rf "$WORK/venv" "${WORK:?}/lineitem.csv" "${WORK:?}/$name"
+}
+
+# tpch_data variable scale: sets the variable to a folder with the eight tables of TPC-H at that scale as CSV
+# with headers; generated when it is missing, and kept in $ENV_CACHE.
+tpch_data() {
+	local name=tpch-$2
+
+	printf -v "$1" '%s' "$ENV_CACHE/$name"
+	[ ! -e "$ENV_CACHE/$name" ] || return 0
+	say "generating TPC-H at scale $2 into $ENV_CACHE/$name"
+	bench_generator
+	run_child "$WORK/venv/bin/tpchgen-cli" csv --scale-factor "$2" --output-dir "$WORK/$name" >"$WORK/generate.log" 2>&1 || {
+		cat "$WORK/generate.log" >&2
+		die "tpchgen-cli failed"
+	}
+	as_root mkdir -p "$ENV_CACHE"
+	as_root rm -rf "$ENV_CACHE/$name.new"
+	as_root cp -r "$WORK/$name" "$ENV_CACHE/$name.new"
+	as_root chmod -R a+rX "$ENV_CACHE/$name.new"
+	as_root mv "$ENV_CACHE/$name.new" "$ENV_CACHE/$name"
+	rm -rf "${WORK:?}/venv" "${WORK:?}/$name"
+}
+
+# bench_generator: installs tpchgen-cli into $WORK/venv.
+bench_generator() {
+	need_packages python3-venv ca-certificates
+	/usr/bin/python3 -m venv "$WORK/venv"
+	"$WORK/venv/bin/pip" install -q --disable-pip-version-check tpchgen-cli==4.0.0 ||
+		die "pip could not install tpchgen-cli, which makes the data; give ready data with --data"
 }
 
 # The same settings everywhere. No checkpoint and no autovacuum falls into a measurement; fsync stays

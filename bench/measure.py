@@ -73,10 +73,10 @@ class Session:
 
     END = "=== end of statement ==="
 
-    def __init__(self, config, port, settings=()):
+    def __init__(self, config, port, settings=(), database="bench"):
         self.errors = open(os.path.join(config.work, f"psql.errors.{id(self)}"), "w+", encoding="utf-8")
-        self.psql = subprocess.Popen([*psql_command(config, port), "-A", "-t"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                     stderr=self.errors, text=True, encoding="utf-8")
+        self.psql = subprocess.Popen([*psql_command(config, port, database), "-A", "-t"], stdin=subprocess.PIPE,
+                                     stdout=subprocess.PIPE, stderr=self.errors, text=True, encoding="utf-8")
         self.run("SET statement_timeout = '10min'", *settings)
 
     def __enter__(self):
@@ -124,9 +124,9 @@ class Session:
         return float(times[0].split()[1]), [line for line in lines if line != times[0] and line]
 
 
-def psql_command(config, port):
+def psql_command(config, port, database="bench"):
     return [os.path.join(config.bin, "psql"), "-X", "-q", "-v", "ON_ERROR_STOP=1",
-            "-h", os.path.join(config.work, "sockets"), "-p", str(port), "-U", "postgres", "-d", "bench"]
+            "-h", os.path.join(config.work, "sockets"), "-p", str(port), "-U", "postgres", "-d", database]
 
 
 def read_stat(pid):
