@@ -92,15 +92,6 @@
 #define SHARD_EXEC_FLAG_NO_PARAMS 0
 #endif
 
-/* User whose rights a scan has: 16 moved it from the range table to the plan. */
-#if PG_VERSION_NUM >= 160000
-#define shard_scan_userid(fsplan, rte) \
-	(OidIsValid((fsplan)->checkAsUser) ? (fsplan)->checkAsUser : GetUserId())
-#else
-#define shard_scan_userid(fsplan, rte) \
-	(OidIsValid((rte)->checkAsUser) ? (rte)->checkAsUser : GetUserId())
-#endif
-
 /* 17 gave wait event sets a resource owner in place of a memory context; ours are freed by hand */
 #include "storage/latch.h"
 #if PG_VERSION_NUM >= 170000

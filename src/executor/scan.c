@@ -43,7 +43,6 @@
 #include "executor/statement_view.h"
 #include "guc.h"
 #include "miscadmin.h"
-#include "parser/parsetree.h"
 #include "utils/memutils.h"
 
 /* Rows from one shard beyond which COPY pays even for a single stream. */
@@ -55,39 +54,6 @@
 /* ------------------------------------------------------------------------
  * Begin
  * ------------------------------------------------------------------------ */
-
-/*
- * The user whose rights the scan has.  Where the plan does not say (15), the
- * range table entry of the first table does; a scan of several relations has
- * no entry of its own.
- */
-static Oid
-scan_userid(ForeignScanState *node, Oid relid)
-{
-	ForeignScan *fsplan = (ForeignScan *) node->ss.ps.plan;
-	EState	   *estate = node->ss.ps.state;
-	RangeTblEntry *rte = NULL;
-
-	if (fsplan->scan.scanrelid > 0)
-		rte = exec_rt_fetch(fsplan->scan.scanrelid, estate);
-	else
-	{
-		int			rti = -1;
-
-		while ((rti = bms_next_member(fsplan->fs_relids, rti)) >= 0)
-		{
-			/* outer joins have relids too (16), but no entry of that relation */
-			if (rti > list_length(estate->es_range_table))
-				break;
-			rte = exec_rt_fetch(rti, estate);
-			if (rte->rtekind == RTE_RELATION && rte->relid == relid)
-				break;
-		}
-	}
-	if (rte == NULL)
-		elog(ERROR, "shard scan has no range table entry");
-	return shard_scan_userid(fsplan, rte);
-}
 
 /* Looks up the tables' shards; all of them must be colocated with the first. */
 static void
@@ -218,7 +184,7 @@ shardBeginForeignScan(ForeignScanState *node, int eflags)
 	state->plan = shard_plan_private_unpack(fsplan->fdw_private);
 	state->params = shard_param_create(fsplan->fdw_exprs, (PlanState *) node);
 	resolve_maps(state);
-	state->userid = scan_userid(node, linitial_oid(state->plan->relids));
+	state->userid = OidIsValid(state->plan->check_as_user) ? state->plan->check_as_user : GetUserId();
 	state->planned = planned_shards(state);
 	state->live = state->planned;
 

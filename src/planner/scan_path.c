@@ -93,7 +93,8 @@ split_clauses(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, List
 
 /* Fills the plan's parts that follow from the table and its live shards. */
 static void
-fill_shards(PlannerInfo *root, const ShardRelInfo *info, ShardScanPlan *plan)
+fill_shards(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info,
+			ShardScanPlan *plan)
 {
 	int			shardno = -1;
 
@@ -102,6 +103,7 @@ fill_shards(PlannerInfo *root, const ShardRelInfo *info, ShardScanPlan *plan)
 		plan->shards = lappend_oid(plan->shards, info->map->shards[shardno].relid);
 	plan->rows_per_shard = info->rows / Max(info->nexpected, 1);
 	plan->width = info->width;
+	plan->check_as_user = rel->userid;
 	if (info->sharded || info->kind != SHARD_REL_SCAN)
 		plan->relations = shard_relinfo_name(root, info->from);
 }
@@ -247,7 +249,7 @@ plan_single(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info,
 							 bms_is_member(info->rtindex, root->all_result_relids));
 	shard_select_where(select, remote);
 	plan.locks_rows = add_row_lock(root, info->rtindex, select);
-	fill_shards(root, info, &plan);
+	fill_shards(root, rel, info, &plan);
 	fill_query(select, &plan);
 
 	return make_foreignscan(tlist, local, info->rtindex, select->params,
@@ -300,7 +302,7 @@ plan_sharded(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, Forei
 	query.driver = info->relid;
 	query.tlist = scan_tlist;
 	select = shard_remote_query_select(&query);
-	fill_shards(root, info, &plan);
+	fill_shards(root, rel, info, &plan);
 	fill_prune_quals(root, info, select, &plan);
 	fill_query(select, &plan);
 
@@ -310,13 +312,14 @@ plan_sharded(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, Forei
 
 /* Groups, whole or partial. */
 static ForeignScan *
-plan_group(PlannerInfo *root, const ShardRelInfo *info, List *tlist, Plan *outer_plan)
+plan_group(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info, List *tlist,
+		   Plan *outer_plan)
 {
 	ShardScanPlan plan = {0};
 	ShardSelect *select = shard_remote_query_select(info->query);
 
 	plan.grouped = true;
-	fill_shards(root, info, &plan);
+	fill_shards(root, rel, info, &plan);
 	fill_prune_quals(root, info, select, &plan);
 	fill_query(select, &plan);
 
@@ -332,7 +335,7 @@ shardGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	const ShardRelInfo *info = rel->fdw_private;
 
 	if (info->kind != SHARD_REL_SCAN)
-		return plan_group(root, info, tlist, outer_plan);
+		return plan_group(root, rel, info, tlist, outer_plan);
 	if (info->sharded)
 		return plan_sharded(root, rel, info, best_path, tlist, scan_clauses, outer_plan);
 	return plan_single(root, rel, info, tlist, scan_clauses, outer_plan);
