@@ -118,9 +118,11 @@ static void
 fill_prune_quals(PlannerInfo *root, const ShardRelInfo *info, ShardSelect *select,
 				 ShardScanPlan *plan)
 {
+	const ShardRemoteQuery *query = info->query;
 	ListCell   *lc;
 
-	if (info->kind == SHARD_REL_GROUP && root->parse->groupClause == NIL)
+	if (query != NULL && query->aggregated && query->group_exprs == NIL &&
+		info->kind != SHARD_REL_PARTIAL_GROUP)
 		return;
 	foreach(lc, info->prune_conds)
 		plan->prune_quals = lappend(plan->prune_quals,
@@ -310,7 +312,28 @@ plan_sharded(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, Forei
 							shard_plan_private_pack(&plan), scan_tlist, NIL, outer_plan);
 }
 
-/* Groups, whole or partial. */
+/* The order of each remote query's rows, by the attributes of the scan's slot. */
+static void
+fill_sort(const ShardRemoteQuery *query, ShardScanPlan *plan)
+{
+	ListCell   *lc;
+
+	foreach(lc, query->sort)
+	{
+		const ShardSort *sort = lfirst(lc);
+		TargetEntry *entry = tlist_member(sort->expr, query->tlist);
+
+		if (entry == NULL)
+			elog(ERROR, "a sort expression is not in the remote query's target list");
+		plan->sort_columns = lappend_int(plan->sort_columns, entry->resno);
+		plan->sort_operators = lappend_oid(plan->sort_operators, sort->sortop);
+		plan->sort_collations = lappend_oid(plan->sort_collations,
+											exprCollation((Node *) sort->expr));
+		plan->sort_nulls_first = lappend_int(plan->sort_nulls_first, sort->nulls_first ? 1 : 0);
+	}
+}
+
+/* Groups, whole or partial, and other upper stages. */
 static ForeignScan *
 plan_group(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info, List *tlist,
 		   Plan *outer_plan)
@@ -318,7 +341,8 @@ plan_group(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info, L
 	ShardScanPlan plan = {0};
 	ShardSelect *select = shard_remote_query_select(info->query);
 
-	plan.grouped = true;
+	plan.grouped = info->query->aggregated;
+	fill_sort(info->query, &plan);
 	fill_shards(root, rel, info, &plan);
 	fill_prune_quals(root, info, select, &plan);
 	fill_query(select, &plan);
