@@ -1,443 +1,239 @@
 /*
  * upper_path.c
- *	  Groupings that nodes compute.
+ *	  Which stages above joins are offered to the nodes.
  *
- *	 whole		Every group lies in one shard: the key is grouped by under the
- *				equality that partitions it, or there is but one shard.  The nodes
- *				return final groups.
- *	 partial	Otherwise: each shard's query returns transition states for its
- *				groups, and core's Finalize Aggregate combines them:
+ *	  scan, join -> grouping -> windows -> DISTINCT -> ORDER BY -> LIMIT
  *
- *					Finalize HashAggregate (HAVING)
- *					  -> Foreign Scan: groups and partial states of all shards
+ * A stage is pushed down on top of what the nodes compute already: each adds
+ * its clause to a copy of the query below (ShardRemoteQuery), which has them in
+ * SQL's own order.  A stage that is not pushed down leaves its relation without
+ * a ShardRelInfo, and those above it are core's.  Stages that nodes do in part
+ * (states of aggregates, DISTINCT shard by shard) have core's node for the rest
+ * above the scan; for the next stage they are core's too.
  *
- * The list of what travels holds the grouping expressions and the aggregates of
- * target list and HAVING, nothing around them: expressions over aggregates are
- * evaluated here.  The remote query groups by everything in that list that is
- * no aggregate.
+ * Lists of what travels hold what a target is made of, columns and aggregates:
+ * expressions around them are evaluated here, unless the nodes need them.
  */
 #include "postgres.h"
 
 #include "access/transam.h"
-#include "catalog/route.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_type.h"
 #include "compat.h"
 #include "deparse/shippable.h"
-#include "guc.h"
-#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
-#include "optimizer/paths.h"
-#include "optimizer/planner.h"
-#include "optimizer/prep.h"
 #include "optimizer/tlist.h"
 #include "planner/cost.h"
 #include "planner/fdw_planner.h"
-#include "planner/relinfo.h"
-#include "rewrite/rewriteManip.h"
-#include "utils/selfuncs.h"
+#include "planner/upper.h"
+#include "utils/lsyscache.h"
+#include "utils/pg_locale.h"
 
-/* Says at DEBUG1 why a grouping is not computed by the nodes. */
-static bool
-refuse(const char *reason)
+bool
+shard_upper_refuse(const char *stage, const char *reason)
 {
 	ereport(DEBUG1,
-			(errmsg_internal("grouping is not pushed down: %s", reason)));
+			(errmsg_internal("%s is not pushed down: %s", stage, reason)));
 	return false;
 }
 
-typedef struct CollectContext
+bool
+shard_upper_has_key(const ShardRelInfo *input, List *clauses, List *tlist)
 {
-	List	   *group_exprs;	/* grouping expressions: nothing inside them is looked at */
-	List	   *columns;		/* Vars outside of them */
-	List	   *aggs;
-	bool		unknown;		/* something that is neither */
-} CollectContext;
+	List	   *exprs = NIL;
+	List	   *eqops = NIL;
+	ListCell   *lc;
 
-static bool
-collect_walker(Node *node, CollectContext *cxt)
-{
-	if (node == NULL || list_member(cxt->group_exprs, node))
-		return false;
-	switch (nodeTag(node))
+	if (input->nlive == 1)
+		return true;
+	foreach(lc, clauses)
 	{
-		case T_Aggref:
-			cxt->aggs = list_append_unique(cxt->aggs, node);
-			return false;
-		case T_Var:
-			cxt->columns = list_append_unique(cxt->columns, node);
-			return false;
-		case T_GroupingFunc:
-		case T_PlaceHolderVar:
-			cxt->unknown = true;
-			return true;
-		default:
-			return expression_tree_walker(node, collect_walker, cxt);
+		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
+
+		exprs = lappend(exprs, get_sortgroupclause_expr(clause, tlist));
+		eqops = lappend_oid(eqops, clause->eqop);
 	}
+	return shard_relinfo_has_key(input, exprs, eqops);
 }
 
 /*
- * Splits a grouping's target and HAVING into the expressions that are grouped
- * by and the aggregates, without duplicates.  Columns that stand outside of
- * both depend on the grouping's (GROUP BY primary key), so grouping by them too
- * makes no more groups.  Returns false when some of these expressions cannot be
- * grouped by on the nodes.
+ * Is the order of expr's values on every node surely the one here?  No order by
+ * which a catalog or a library of the node sorts: enums, collations other than
+ * byte order, and types that compare texts in the database's collation.
  */
 static bool
-collect_expressions(PlannerInfo *root, RelOptInfo *input_rel, PathTarget *target, List *having,
-					List **group_exprs, List **aggs)
+sort_expr_ok(PlannerInfo *root, const ShardRelInfo *info, Expr *expr, Oid sortop)
 {
-	CollectContext cxt = {0};
-	int			i = 0;
+	Oid			type = getBaseType(exprType((Node *) expr));
+	Oid			collation = exprCollation((Node *) expr);
+
+	if (sortop >= FirstGenbkiObjectId || type == JSONBOID || type_is_enum(type) ||
+		type_is_range(type) || type_is_multirange(type))
+		return false;
+	if (OidIsValid(collation) && collation != C_COLLATION_OID && collation != POSIX_COLLATION_OID &&
+		!(collation == DEFAULT_COLLATION_OID && lc_collate_is_c(collation)))
+		return false;
+	if (contain_agg_clause((Node *) expr))
+		return shard_shippable_agg_expr(root, info->from->relids, expr);
+	return shard_shippable_group_expr(root, info->from->relids, expr);
+}
+
+void
+shard_upper_add_output(ShardRemoteQuery *query, Expr *expr)
+{
+	query->tlist = add_to_flat_tlist(query->tlist, list_make1(expr));
+}
+
+ShardRelInfo *
+shard_upper_make_info(const ShardRelInfo *input, List *exprs)
+{
+	ShardRelInfo *info = palloc(sizeof(ShardRelInfo));
 	ListCell   *lc;
 
-	foreach(lc, target->exprs)
+	*info = *input;
+	info->kind = SHARD_REL_UPPER;
+	info->query = palloc0(sizeof(ShardRemoteQuery));
+	if (input->query != NULL)
 	{
-		Index		sgref = get_pathtarget_sortgroupref(target, i++);
-		SortGroupClause *clause = NULL;
-
-		/* the clause as written: 16 and later drop redundant items from the one they plan with */
-		if (sgref != 0)
-			clause = get_sortgroupref_clause_noerr(sgref, root->parse->groupClause);
-		if (clause == NULL)
-			continue;
-		if (clause->eqop >= FirstGenbkiObjectId)
-			return refuse("the equality of a grouping is not built in");
-		cxt.group_exprs = list_append_unique(cxt.group_exprs, lfirst(lc));
+		*info->query = *input->query;
+		info->query->tlist = list_copy(input->query->tlist);
+		return info;
 	}
 
-	(void) collect_walker((Node *) target->exprs, &cxt);
-	(void) collect_walker((Node *) having, &cxt);
-	if (cxt.unknown)
-		return refuse("an expression belongs to an outer join");
-
-	*group_exprs = list_concat(cxt.group_exprs, cxt.columns);
-	*aggs = cxt.aggs;
-	foreach(lc, *group_exprs)
+	info->query->from = input->from;
+	info->query->driver = input->relid;
+	foreach(lc, pull_var_clause((Node *) exprs, PVC_INCLUDE_PLACEHOLDERS))
 	{
-		if (!shard_shippable_group_expr(root, input_rel->relids, lfirst(lc)))
-			return refuse("a grouping expression must be evaluated here");
+		Var		   *var = lfirst(lc);
+
+		if (!IsA(var, Var) || var->varattno < 0)
+			return NULL;
+		shard_upper_add_output(info->query, (Expr *) var);
+	}
+	return info;
+}
+
+/*
+ * Rows in different order where the same are wanted would be a wrong result, so
+ * the order has to be surely ours: see sort_expr_ok().  Constants
+ * order nothing, and in SQL an integer among them would be a position.
+ */
+bool
+shard_upper_add_sort(PlannerInfo *root, ShardRelInfo *info, List *clauses, List *tlist)
+{
+	ListCell   *lc;
+
+	foreach(lc, clauses)
+	{
+		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
+		Expr	   *expr = (Expr *) get_sortgroupclause_expr(clause, tlist);
+		ShardSort  *sort;
+
+		if (pull_var_clause((Node *) expr, PVC_INCLUDE_AGGREGATES | PVC_INCLUDE_WINDOWFUNCS |
+							PVC_INCLUDE_PLACEHOLDERS) == NIL &&
+			!contain_volatile_functions((Node *) expr))
+			continue;
+		if (!sort_expr_ok(root, info, expr, clause->sortop))
+			return shard_upper_refuse("sort", "the order of an expression may be another one on nodes");
+
+		sort = palloc0(sizeof(ShardSort));
+		sort->expr = expr;
+		sort->sortop = clause->sortop;
+		sort->eqop = clause->eqop;
+		sort->nulls_first = clause->nulls_first;
+		info->query->sort = lappend(info->query->sort, sort);
+		shard_upper_add_output(info->query, expr);
 	}
 	return true;
 }
 
-/* Does every group lie in one shard? */
-static bool
-is_grouped_by_key(PlannerInfo *root, const ShardRelInfo *input)
+RelOptInfo *
+shard_upper_make_rel(PlannerInfo *root, const RelOptInfo *like, PathTarget *target,
+					 ShardRelInfo *info)
 {
-	int			nkeys;
+	RelOptInfo *rel = makeNode(RelOptInfo);
 
-	if (input->nlive == 1)
-		return true;
-	if (!input->sharded)
-		return false;
-
-	nkeys = shard_route_nkeys(input->relid);
-	for (int keyno = 0; keyno < nkeys; keyno++)
-	{
-		bool		found = false;
-		ListCell   *lc;
-
-		foreach(lc, root->parse->groupClause)
-		{
-			SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
-			Node	   *expr = get_sortgroupclause_expr(clause, root->processed_tlist);
-
-			if (!bms_is_member(input->rtindex, pull_varnos(root, expr)))
-				continue;
-			expr = copyObject(expr);
-			if (input->rtindex != 1)
-				ChangeVarNodes(expr, input->rtindex, 1, 0);
-			if (shard_route_key_matches(input->relid, keyno, expr, clause->eqop,
-										exprCollation(expr)))
-			{
-				found = true;
-				break;
-			}
-		}
-		if (!found)
-			return false;
-	}
-	return nkeys > 0;
+	rel->reloptkind = RELOPT_UPPER_REL;
+	rel->relids = like->relids;
+	rel->reltarget = target;
+	rel->serverid = like->serverid;
+	rel->userid = like->userid;
+	rel->useridiscurrent = like->useridiscurrent;
+	rel->fdwroutine = like->fdwroutine;
+	rel->fdw_private = info;
+	return rel;
 }
 
-/* Number of groups among nrows rows of the input. */
-static double
-estimate_groups(PlannerInfo *root, GroupPathExtraData *extra, double nrows)
+Path *
+shard_upper_make_path(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, List *pathkeys)
 {
-	List	   *exprs;
+	const ShardRelInfo *info = rel->fdw_private;
+	double		rows = info->rows;
+	Cost		startup;
+	Cost		total;
 
-	if (root->parse->groupClause == NIL)
-		return 1;
-	exprs = get_sortgrouplist_exprs(shard_group_clause(root), extra->targetList);
-	if (exprs == NIL)
-		return 1;
-	return estimate_num_groups(root, exprs, nrows, NULL, NULL);
+	shard_cost_path(root, info, target, info->local_having, &startup, &total);
+	if (info->local_having != NIL)
+		rows *= clauselist_selectivity(root, info->local_having, 0, JOIN_INNER, NULL);
+	return (Path *) shard_create_foreign_upper_path(root, rel, target, clamp_row_est(rows),
+													startup, total, pathkeys, NIL);
 }
 
 /*
- * Rows that come from the nodes when the rows of input go into ngroups groups
- * of each of nqueries queries.  After selective conditions, and always without
- * statistics, estimates often say that each row is a group.  Grouping on the
- * nodes loses little even then, and gathering all rows may lose much: so it is
- * taken to save a quarter of the rows, and most of them when nothing is known.
+ * After selective conditions, and always without statistics, estimates often
+ * say that each row is a group.  Grouping on the nodes loses little even then,
+ * and gathering all rows may lose much: so it is taken to save a quarter of the
+ * rows, and most of them when nothing is known.
  */
-static double
-grouped_rows(double ngroups, int nqueries, const ShardRelInfo *input)
+double
+shard_upper_grouped_rows(double ngroups, int nqueries, const ShardRelInfo *input)
 {
 	return Min(ngroups * Max(nqueries, 1), input->rows * (input->analyzed ? 0.75 : 0.1));
 }
 
 /*
- * The info of a grouping over input; what travels is group_exprs, then aggs.
- * Grouping expressions without columns (constants, parameters) do not travel:
- * the scan's projection computes them.  Neither may they be in the list, as
- * core would find the scan's parameters there and refer to a row for them.
+ * Why no stage at all is pushed down on top of input, or NULL.  A gating
+ * condition of core's is a node above the scan or join, which would be lost;
+ * set-returning functions multiply rows between the stages.
  */
-static ShardRelInfo *
-make_group_info(const ShardRelInfo *input, ShardRelKind kind, List *group_exprs, List *aggs)
+static const char *
+blocker(PlannerInfo *root, RelOptInfo *input_rel, const ShardRelInfo *input)
 {
-	ShardRelInfo *info = palloc(sizeof(ShardRelInfo));
-	ShardRemoteQuery *query = palloc0(sizeof(ShardRemoteQuery));
-	ListCell   *lc;
-
-	*info = *input;
-	info->kind = kind;
-	info->query = query;
-	query->from = input->from;
-	query->driver = input->relid;
-	query->aggregated = true;
-	query->group_exprs = group_exprs;
-	foreach(lc, group_exprs)
-	{
-		if (contain_var_clause(lfirst(lc)))
-			query->tlist = add_to_flat_tlist(query->tlist, list_make1(lfirst(lc)));
-	}
-	query->tlist = add_to_flat_tlist(query->tlist, aggs);
-	return info;
-}
-
-/* Nodes return final groups. */
-static bool
-add_whole_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_rel,
-			   GroupPathExtraData *extra, List *group_exprs, List *aggs)
-{
-	const ShardRelInfo *input = input_rel->fdw_private;
-	List	   *having = (List *) extra->havingQual;
-	ShardRelInfo *info;
-	double		ngroups;
-	Cost		startup;
-	Cost		total;
-	ListCell   *lc;
-
-	foreach(lc, aggs)
-	{
-		if (!shard_shippable_agg_expr(root, input_rel->relids, lfirst(lc)))
-			return refuse("an aggregate must be computed here");
-	}
-
-	info = make_group_info(input, SHARD_REL_GROUP, group_exprs, aggs);
-	foreach(lc, having)
-	{
-		if (shard_shippable_agg_expr(root, input_rel->relids, lfirst(lc)))
-			info->query->having = lappend(info->query->having, lfirst(lc));
-		else
-			info->local_having = lappend(info->local_having, lfirst(lc));
-	}
-
-	ngroups = estimate_groups(root, extra, input->rows);
-	info->rows = grouped_rows(ngroups, 1, input) *
-		clauselist_selectivity(root, info->query->having, 0, JOIN_INNER, NULL);
-	info->width = output_rel->reltarget->width;
-	shard_cost_group(root, output_rel->reltarget, input, input->rows,
-					 list_length(group_exprs), info);
-	shard_cost_path(root, info, output_rel->reltarget, info->local_having, &startup, &total);
-
-	output_rel->fdw_private = info;
-	add_path(output_rel, (Path *)
-			 shard_create_foreign_upper_path(root, output_rel, output_rel->reltarget,
-											 clamp_row_est(info->rows *
-														   clauselist_selectivity(root, info->local_having,
-																				  0, JOIN_INNER, NULL)),
-											 startup, total, NIL, NIL));
-	return true;
-}
-
-/*
- * The target of the remote query for partial grouping: the grouping
- * expressions with their sort/group references, once for each when one is
- * grouped by under several, and the aggregates split.
- */
-static PathTarget *
-make_partial_target(PlannerInfo *root, PathTarget *target, List *group_exprs, List *aggs)
-{
-	PathTarget *partial = create_empty_pathtarget();
-	ListCell   *lc;
-
-	foreach(lc, group_exprs)
-	{
-		bool		found = false;
-		int			i = 0;
-		ListCell   *lc2;
-
-		foreach(lc2, target->exprs)
-		{
-			Index		ref = get_pathtarget_sortgroupref(target, i++);
-
-			if (ref == 0 || !equal(lfirst(lc2), lfirst(lc)) ||
-				get_sortgroupref_clause_noerr(ref, root->parse->groupClause) == NULL)
-				continue;
-			add_column_to_pathtarget(partial, lfirst(lc), ref);
-			found = true;
-		}
-		if (!found)
-			add_column_to_pathtarget(partial, lfirst(lc), 0);
-	}
-	foreach(lc, aggs)
-	{
-		Aggref	   *agg = makeNode(Aggref);
-
-		/* a flat copy, as the whole aggregate stays in use */
-		*agg = *lfirst_node(Aggref, lc);
-		mark_partial_aggref(agg, AGGSPLIT_INITIAL_SERIAL);
-		add_column_to_pathtarget(partial, (Expr *) agg, 0);
-	}
-	return set_pathtarget_cost_width(root, partial);
-}
-
-/* Adds Finalize Aggregate over path in every strategy that can serve. */
-static void
-add_finalize_paths(PlannerInfo *root, RelOptInfo *output_rel, Path *path, List *having,
-				   double ngroups)
-{
-	List	   *group_clause = shard_group_clause(root);
-	AggClauseCosts costs;
-
-	MemSet(&costs, 0, sizeof(costs));
-	if (root->parse->hasAggs)
-		get_agg_clause_costs(root, AGGSPLIT_FINAL_DESERIAL, &costs);
-
-	if (root->parse->groupClause == NIL)
-	{
-		add_path(output_rel, (Path *)
-				 create_agg_path(root, output_rel, path, output_rel->reltarget, AGG_PLAIN,
-								 AGGSPLIT_FINAL_DESERIAL, NIL, having, &costs, 1));
-		return;
-	}
-
-	if (group_clause != NIL && grouping_is_hashable(group_clause))
-		add_path(output_rel, (Path *)
-				 create_agg_path(root, output_rel, path, output_rel->reltarget, AGG_HASHED,
-								 AGGSPLIT_FINAL_DESERIAL, group_clause, having, &costs, ngroups));
-
-	if (grouping_is_sortable(group_clause))
-	{
-		if (root->group_pathkeys != NIL)
-			path = (Path *) create_sort_path(root, output_rel, path, root->group_pathkeys, -1.0);
-		add_path(output_rel, (Path *)
-				 create_agg_path(root, output_rel, path, output_rel->reltarget, AGG_SORTED,
-								 AGGSPLIT_FINAL_DESERIAL, group_clause, having, &costs, ngroups));
-	}
-}
-
-/* Nodes return partial states, which are combined here. */
-static bool
-add_partial_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_rel,
-				 GroupPathExtraData *extra, List *group_exprs, List *aggs)
-{
-	const ShardRelInfo *input = input_rel->fdw_private;
-	RelOptInfo *partial_rel;
-	PathTarget *target;
-	ShardRelInfo *info;
-	List	   *partial_aggs = NIL;
-	double		ngroups;
-	Path	   *path;
-	Cost		startup;
-	Cost		total;
-	ListCell   *lc;
-
-	if (!shard_guc_enable_partial_aggregate)
-		return refuse("shardfdw.enable_partial_aggregate is off");
-	if (root->hasNonPartialAggs || root->hasNonSerialAggs)
-		return refuse("an aggregate has no partial mode");
-	foreach(lc, aggs)
-	{
-		Aggref	   *agg = lfirst_node(Aggref, lc);
-
-		if (!shard_shippable_partial_agg(agg))
-			return refuse("nodes cannot compute the partial state of an aggregate");
-		if (!shard_shippable_partial_args(root, input_rel->relids, agg))
-			return refuse("an aggregate's argument must be evaluated here");
-	}
-
-	target = make_partial_target(root, output_rel->reltarget, group_exprs, aggs);
-	foreach(lc, target->exprs)
-	{
-		if (IsA(lfirst(lc), Aggref))
-			partial_aggs = lappend(partial_aggs, lfirst(lc));
-	}
-	info = make_group_info(input, SHARD_REL_PARTIAL_GROUP, group_exprs, partial_aggs);
-
-	ngroups = estimate_groups(root, extra, input->rows);
-	info->rows = grouped_rows(ngroups, input->nexpected, input);
-	info->width = target->width;
-	shard_cost_group(root, target, input, input->rows, list_length(group_exprs), info);
-	shard_cost_path(root, info, target, NIL, &startup, &total);
-
-	partial_rel = fetch_upper_rel(root, UPPERREL_PARTIAL_GROUP_AGG, output_rel->relids);
-	partial_rel->reltarget = target;
-	partial_rel->serverid = input_rel->serverid;
-	partial_rel->userid = input_rel->userid;
-	partial_rel->useridiscurrent = input_rel->useridiscurrent;
-	partial_rel->fdwroutine = input_rel->fdwroutine;
-	partial_rel->fdw_private = info;
-
-	path = (Path *) shard_create_foreign_upper_path(root, partial_rel, target,
-													clamp_row_est(info->rows),
-													startup, total, NIL, NIL);
-	add_finalize_paths(root, output_rel, path, (List *) extra->havingQual, ngroups);
-	return true;
+	if (input->reference)
+		return "it reads reference tables only";
+	if (input->local_conds != NIL)
+		return "a condition must be checked here";
+	if (root->hasPseudoConstantQuals || root->parse->hasTargetSRFs)
+		return "rows are tested or multiplied before";
+	return NULL;
 }
 
 void
 shardGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage,
 						  RelOptInfo *input_rel, RelOptInfo *output_rel, void *extra)
 {
-	ShardRelInfo *input = input_rel->fdw_private;
-	GroupPathExtraData *group_extra = extra;
-	List	   *group_exprs = NIL;
-	List	   *aggs = NIL;
+	const ShardRelInfo *input = input_rel->fdw_private;
+	const char *reason;
 
-	if (stage != UPPERREL_GROUP_AGG || input == NULL || input->kind != SHARD_REL_SCAN ||
-		output_rel->fdw_private != NULL)
+	if (input == NULL || output_rel->fdw_private != NULL || IS_DUMMY_REL(input_rel))
 		return;
-
-	/* of a partition's grouping, only what is a whole grouping by itself */
-	if (group_extra->patype == PARTITIONWISE_AGGREGATE_PARTIAL)
-		return;
-	if (root->parse->groupingSets != NIL)
+	reason = blocker(root, input_rel, input);
+	if (reason != NULL)
 	{
-		(void) refuse("it has grouping sets");
+		(void) shard_upper_refuse("a stage", reason);
 		return;
 	}
-	if (input->local_conds != NIL)
-	{
-		(void) refuse("a condition must be checked here");
-		return;
-	}
-	if (root->hasPseudoConstantQuals || root->parse->hasTargetSRFs)
-	{
-		(void) refuse("rows are tested or multiplied before they are grouped");
-		return;
-	}
-	if (!collect_expressions(root, input_rel, output_rel->reltarget,
-							 (List *) group_extra->havingQual, &group_exprs, &aggs))
-		return;
 
-	if (is_grouped_by_key(root, input) &&
-		add_whole_grouping(root, input_rel, output_rel, group_extra, group_exprs, aggs))
-		return;
-	if (input->sharded)
-		(void) add_partial_grouping(root, input_rel, output_rel, group_extra, group_exprs, aggs);
+	switch (stage)
+	{
+		case UPPERREL_GROUP_AGG:
+			shard_group_add_paths(root, input_rel, output_rel, extra);
+			break;
+		default:
+			break;
+	}
 }

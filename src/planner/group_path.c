@@ -1,0 +1,369 @@
+/*
+ * group_path.c
+ *	  Groupings that nodes compute.
+ *
+ *	 whole		Every group lies in one shard: the key is grouped by under the
+ *				equality that partitions it, or there is but one shard.  The nodes
+ *				return final groups.
+ *	 partial	Otherwise: each shard's query returns transition states for its
+ *				groups, and core's Finalize Aggregate combines them:
+ *
+ *					Finalize HashAggregate (HAVING)
+ *					  -> Foreign Scan: groups and partial states of all shards
+ *
+ * The list of what travels holds the grouping expressions and the aggregates of
+ * target list and HAVING, nothing around them: expressions over aggregates are
+ * evaluated here.  The remote query groups by everything in that list that is
+ * no aggregate.
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "compat.h"
+#include "deparse/shippable.h"
+#include "guc.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
+#include "optimizer/planner.h"
+#include "optimizer/prep.h"
+#include "optimizer/tlist.h"
+#include "planner/cost.h"
+#include "planner/upper.h"
+#include "utils/selfuncs.h"
+
+static bool
+refuse(const char *reason)
+{
+	return shard_upper_refuse("grouping", reason);
+}
+
+typedef struct CollectContext
+{
+	List	   *group_exprs;	/* grouping expressions: nothing inside them is looked at */
+	List	   *columns;		/* Vars outside of them */
+	List	   *aggs;
+	bool		unknown;		/* something that is neither */
+} CollectContext;
+
+static bool
+collect_walker(Node *node, CollectContext *cxt)
+{
+	if (node == NULL || list_member(cxt->group_exprs, node))
+		return false;
+	switch (nodeTag(node))
+	{
+		case T_Aggref:
+			cxt->aggs = list_append_unique(cxt->aggs, node);
+			return false;
+		case T_Var:
+			cxt->columns = list_append_unique(cxt->columns, node);
+			return false;
+		case T_GroupingFunc:
+		case T_PlaceHolderVar:
+			cxt->unknown = true;
+			return true;
+		default:
+			return expression_tree_walker(node, collect_walker, cxt);
+	}
+}
+
+/*
+ * Splits a grouping's target and HAVING into the expressions that are grouped
+ * by and the aggregates, without duplicates.  Columns that stand outside of
+ * both depend on the grouping's (GROUP BY primary key), so grouping by them too
+ * makes no more groups.  Returns false when some of these expressions cannot be
+ * grouped by on the nodes.
+ */
+static bool
+collect_expressions(PlannerInfo *root, const ShardRelInfo *input, PathTarget *target, List *having,
+					List **group_exprs, List **aggs)
+{
+	CollectContext cxt = {0};
+	int			i = 0;
+	ListCell   *lc;
+
+	foreach(lc, target->exprs)
+	{
+		Index		sgref = get_pathtarget_sortgroupref(target, i++);
+		SortGroupClause *clause = NULL;
+
+		/* the clause as written: 16 and later drop redundant items from the one they plan with */
+		if (sgref != 0)
+			clause = get_sortgroupref_clause_noerr(sgref, root->parse->groupClause);
+		if (clause == NULL)
+			continue;
+		if (clause->eqop >= FirstGenbkiObjectId)
+			return refuse("the equality of a grouping is not built in");
+		cxt.group_exprs = list_append_unique(cxt.group_exprs, lfirst(lc));
+	}
+
+	(void) collect_walker((Node *) target->exprs, &cxt);
+	(void) collect_walker((Node *) having, &cxt);
+	if (cxt.unknown)
+		return refuse("an expression belongs to an outer join");
+
+	*group_exprs = list_concat(cxt.group_exprs, cxt.columns);
+	*aggs = cxt.aggs;
+	foreach(lc, *group_exprs)
+	{
+		if (!shard_shippable_group_expr(root, input->from->relids, lfirst(lc)))
+			return refuse("a grouping expression must be evaluated here");
+	}
+	return true;
+}
+
+/* Number of groups among nrows rows of the input. */
+static double
+estimate_groups(PlannerInfo *root, GroupPathExtraData *extra, double nrows)
+{
+	List	   *exprs;
+
+	if (root->parse->groupClause == NIL)
+		return 1;
+	exprs = get_sortgrouplist_exprs(shard_group_clause(root), extra->targetList);
+	if (exprs == NIL)
+		return 1;
+	return estimate_num_groups(root, exprs, nrows, NULL, NULL);
+}
+
+/*
+ * The info of a grouping over input; what travels is group_exprs, then aggs.
+ * Grouping expressions without columns (constants, parameters) do not travel:
+ * the scan's projection computes them.  Neither may they be in the list, as
+ * core would find the scan's parameters there and refer to a row for them.
+ */
+static ShardRelInfo *
+make_group_info(const ShardRelInfo *input, ShardRelKind kind, List *group_exprs, List *aggs)
+{
+	ShardRelInfo *info = palloc(sizeof(ShardRelInfo));
+	ShardRemoteQuery *query = palloc0(sizeof(ShardRemoteQuery));
+	ListCell   *lc;
+
+	*info = *input;
+	info->kind = kind;
+	info->query = query;
+	query->from = input->from;
+	query->driver = input->relid;
+	query->aggregated = true;
+	query->group_exprs = group_exprs;
+	foreach(lc, group_exprs)
+	{
+		if (contain_var_clause(lfirst(lc)))
+			query->tlist = add_to_flat_tlist(query->tlist, list_make1(lfirst(lc)));
+	}
+	query->tlist = add_to_flat_tlist(query->tlist, aggs);
+	return info;
+}
+
+/* Nodes return final groups. */
+static bool
+add_whole_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_rel,
+			   GroupPathExtraData *extra, List *group_exprs, List *aggs)
+{
+	const ShardRelInfo *input = input_rel->fdw_private;
+	List	   *having = (List *) extra->havingQual;
+	ShardRelInfo *info;
+	double		ngroups;
+	Cost		startup;
+	Cost		total;
+	ListCell   *lc;
+
+	foreach(lc, aggs)
+	{
+		if (!shard_shippable_agg_expr(root, input->from->relids, lfirst(lc)))
+			return refuse("an aggregate must be computed here");
+	}
+
+	info = make_group_info(input, SHARD_REL_GROUP, group_exprs, aggs);
+	foreach(lc, having)
+	{
+		if (shard_shippable_agg_expr(root, input->from->relids, lfirst(lc)))
+			info->query->having = lappend(info->query->having, lfirst(lc));
+		else
+			info->local_having = lappend(info->local_having, lfirst(lc));
+	}
+
+	ngroups = estimate_groups(root, extra, input->rows);
+	info->rows = shard_upper_grouped_rows(ngroups, 1, input) *
+		clauselist_selectivity(root, info->query->having, 0, JOIN_INNER, NULL);
+	info->width = output_rel->reltarget->width;
+	shard_cost_group(root, output_rel->reltarget, input, input->rows,
+					 list_length(group_exprs), info);
+	shard_cost_path(root, info, output_rel->reltarget, info->local_having, &startup, &total);
+
+	output_rel->fdw_private = info;
+	add_path(output_rel, (Path *)
+			 shard_create_foreign_upper_path(root, output_rel, output_rel->reltarget,
+											 clamp_row_est(info->rows *
+														   clauselist_selectivity(root, info->local_having,
+																				  0, JOIN_INNER, NULL)),
+											 startup, total, NIL, NIL));
+	return true;
+}
+
+/*
+ * The target of the remote query for partial grouping: the grouping
+ * expressions with their sort/group references, once for each when one is
+ * grouped by under several, and the aggregates split.
+ */
+static PathTarget *
+make_partial_target(PlannerInfo *root, PathTarget *target, List *group_exprs, List *aggs)
+{
+	PathTarget *partial = create_empty_pathtarget();
+	ListCell   *lc;
+
+	foreach(lc, group_exprs)
+	{
+		bool		found = false;
+		int			i = 0;
+		ListCell   *lc2;
+
+		foreach(lc2, target->exprs)
+		{
+			Index		ref = get_pathtarget_sortgroupref(target, i++);
+
+			if (ref == 0 || !equal(lfirst(lc2), lfirst(lc)) ||
+				get_sortgroupref_clause_noerr(ref, root->parse->groupClause) == NULL)
+				continue;
+			add_column_to_pathtarget(partial, lfirst(lc), ref);
+			found = true;
+		}
+		if (!found)
+			add_column_to_pathtarget(partial, lfirst(lc), 0);
+	}
+	foreach(lc, aggs)
+	{
+		Aggref	   *agg = makeNode(Aggref);
+
+		/* a flat copy, as the whole aggregate stays in use */
+		*agg = *lfirst_node(Aggref, lc);
+		mark_partial_aggref(agg, AGGSPLIT_INITIAL_SERIAL);
+		add_column_to_pathtarget(partial, (Expr *) agg, 0);
+	}
+	return set_pathtarget_cost_width(root, partial);
+}
+
+/* Adds Finalize Aggregate over path in every strategy that can serve. */
+static void
+add_finalize_paths(PlannerInfo *root, RelOptInfo *output_rel, Path *path, List *having,
+				   double ngroups)
+{
+	List	   *group_clause = shard_group_clause(root);
+	AggClauseCosts costs;
+
+	MemSet(&costs, 0, sizeof(costs));
+	if (root->parse->hasAggs)
+		get_agg_clause_costs(root, AGGSPLIT_FINAL_DESERIAL, &costs);
+
+	if (root->parse->groupClause == NIL)
+	{
+		add_path(output_rel, (Path *)
+				 create_agg_path(root, output_rel, path, output_rel->reltarget, AGG_PLAIN,
+								 AGGSPLIT_FINAL_DESERIAL, NIL, having, &costs, 1));
+		return;
+	}
+
+	if (group_clause != NIL && grouping_is_hashable(group_clause))
+		add_path(output_rel, (Path *)
+				 create_agg_path(root, output_rel, path, output_rel->reltarget, AGG_HASHED,
+								 AGGSPLIT_FINAL_DESERIAL, group_clause, having, &costs, ngroups));
+
+	if (grouping_is_sortable(group_clause))
+	{
+		if (root->group_pathkeys != NIL)
+			path = (Path *) create_sort_path(root, output_rel, path, root->group_pathkeys, -1.0);
+		add_path(output_rel, (Path *)
+				 create_agg_path(root, output_rel, path, output_rel->reltarget, AGG_SORTED,
+								 AGGSPLIT_FINAL_DESERIAL, group_clause, having, &costs, ngroups));
+	}
+}
+
+/* Nodes return partial states, which are combined here. */
+static bool
+add_partial_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_rel,
+				 GroupPathExtraData *extra, List *group_exprs, List *aggs)
+{
+	const ShardRelInfo *input = input_rel->fdw_private;
+	RelOptInfo *partial_rel;
+	PathTarget *target;
+	ShardRelInfo *info;
+	List	   *partial_aggs = NIL;
+	double		ngroups;
+	Path	   *path;
+	Cost		startup;
+	Cost		total;
+	ListCell   *lc;
+
+	if (!shard_guc_enable_partial_aggregate)
+		return refuse("shardfdw.enable_partial_aggregate is off");
+	if (root->hasNonPartialAggs || root->hasNonSerialAggs)
+		return refuse("an aggregate has no partial mode");
+	foreach(lc, aggs)
+	{
+		Aggref	   *agg = lfirst_node(Aggref, lc);
+
+		if (!shard_shippable_partial_agg(agg))
+			return refuse("nodes cannot compute the partial state of an aggregate");
+		if (!shard_shippable_partial_args(root, input->from->relids, agg))
+			return refuse("an aggregate's argument must be evaluated here");
+	}
+
+	target = make_partial_target(root, output_rel->reltarget, group_exprs, aggs);
+	foreach(lc, target->exprs)
+	{
+		if (IsA(lfirst(lc), Aggref))
+			partial_aggs = lappend(partial_aggs, lfirst(lc));
+	}
+	info = make_group_info(input, SHARD_REL_PARTIAL_GROUP, group_exprs, partial_aggs);
+
+	ngroups = estimate_groups(root, extra, input->rows);
+	info->rows = shard_upper_grouped_rows(ngroups, input->nexpected, input);
+	info->width = target->width;
+	shard_cost_group(root, target, input, input->rows, list_length(group_exprs), info);
+	shard_cost_path(root, info, target, NIL, &startup, &total);
+
+	partial_rel = fetch_upper_rel(root, UPPERREL_PARTIAL_GROUP_AGG, output_rel->relids);
+	partial_rel->reltarget = target;
+	partial_rel->serverid = input_rel->serverid;
+	partial_rel->userid = input_rel->userid;
+	partial_rel->useridiscurrent = input_rel->useridiscurrent;
+	partial_rel->fdwroutine = input_rel->fdwroutine;
+	partial_rel->fdw_private = info;
+
+	path = (Path *) shard_create_foreign_upper_path(root, partial_rel, target,
+													clamp_row_est(info->rows),
+													startup, total, NIL, NIL);
+	add_finalize_paths(root, output_rel, path, (List *) extra->havingQual, ngroups);
+	return true;
+}
+
+void
+shard_group_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_rel,
+					  GroupPathExtraData *extra)
+{
+	const ShardRelInfo *input = input_rel->fdw_private;
+	List	   *group_exprs = NIL;
+	List	   *aggs = NIL;
+
+	/* of a partition's grouping, only what is a whole grouping by itself */
+	if (input->query != NULL || extra->patype == PARTITIONWISE_AGGREGATE_PARTIAL)
+		return;
+	if (root->parse->groupingSets != NIL)
+	{
+		(void) refuse("it has grouping sets");
+		return;
+	}
+	if (!collect_expressions(root, input, output_rel->reltarget, (List *) extra->havingQual,
+							 &group_exprs, &aggs))
+		return;
+
+	if (shard_upper_has_key(input, root->parse->groupClause, root->processed_tlist) &&
+		add_whole_grouping(root, input_rel, output_rel, extra, group_exprs, aggs))
+		return;
+	if (input->sharded)
+		(void) add_partial_grouping(root, input_rel, output_rel, extra, group_exprs, aggs);
+}
