@@ -2,10 +2,27 @@
  * remote_query.c
  *	  Turns the planner's description of a remote query into a query under
  *	  construction.
+ *
+ *	   from			FROM, WHERE (from.c)
+ *	   tlist		what is returned, in the forms in which it travels (select.c)
+ *	   the rest		entries of the target list that are not returned, with the
+ *					clauses that refer to them: what is returned may be a cast
+ *
+ * With per_node there are two levels: the inner one, for each shard, returns
+ * what the outer one groups by and aggregates.
  */
 #include "postgres.h"
 
+#include "catalog/pg_type.h"
+#include "compat.h"
+#include "deparse/convert.h"
+#include "deparse/from.h"
+#include "deparse/level.h"
 #include "deparse/remote_query.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/tlist.h"
 
 ShardFrom *
 shard_from_table(ShardFromKind kind, Index rtindex, Oid relid, List *where)
@@ -50,14 +67,256 @@ shares_state(List *tlist, const Aggref *agg)
 	return false;
 }
 
-ShardSelect *
-shard_remote_query_select(const ShardRemoteQuery *query)
+/* Sort/group reference of an entry that is not returned and holds converted. */
+static Index
+add_entry(Query *query, Expr *converted)
 {
-	ShardSelect *select = shard_select_begin(query->from->rtindex, query->from->relid);
+	TargetEntry *entry;
+	Index		ref = 0;
 	ListCell   *lc;
 
-	if (query->from->kind != SHARD_FROM_TABLE)
-		elog(ERROR, "unexpected kind of FROM item in a remote query: %d", query->from->kind);
+	foreach(lc, query->targetList)
+	{
+		entry = lfirst_node(TargetEntry, lc);
+		ref = Max(ref, entry->ressortgroupref);
+		if (entry->resjunk && equal(entry->expr, converted))
+			return entry->ressortgroupref;
+	}
+	entry = makeTargetEntry(converted, list_length(query->targetList) + 1, NULL, true);
+	entry->ressortgroupref = ref + 1;
+	query->targetList = lappend(query->targetList, entry);
+	return entry->ressortgroupref;
+}
+
+static SortGroupClause *
+make_clause(Index ref)
+{
+	SortGroupClause *clause = makeNode(SortGroupClause);
+
+	clause->tleSortGroupRef = ref;
+	return clause;
+}
+
+static void
+add_groups(ShardSelect *select, ShardLevel *level, List *group_exprs)
+{
+	ListCell   *lc;
+
+	foreach(lc, group_exprs)
+	{
+		Index		ref = add_entry(level->query, shard_convert_expr(select, level, lfirst(lc)));
+
+		level->query->groupClause = lappend(level->query->groupClause, make_clause(ref));
+	}
+}
+
+/* PARTITION BY or ORDER BY of a window with references into the level's own list. */
+static List *
+convert_window_clauses(ShardSelect *select, ShardLevel *level, List *clauses, List *window_tlist)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, clauses)
+	{
+		SortGroupClause *clause = copyObject(lfirst_node(SortGroupClause, lc));
+		Expr	   *expr = (Expr *) get_sortgroupclause_expr(clause, window_tlist);
+
+		clause->tleSortGroupRef = add_entry(level->query,
+											shard_convert_expr(select, level, expr));
+		result = lappend(result, clause);
+	}
+	return result;
+}
+
+/* Windows are printed where they are used, in full: without name and without reference to others. */
+static void
+add_windows(ShardSelect *select, ShardLevel *level, const ShardRemoteQuery *query)
+{
+	ListCell   *lc;
+
+	foreach(lc, query->windows)
+	{
+		WindowClause *window = makeNode(WindowClause);
+
+		*window = *lfirst_node(WindowClause, lc);
+		window->name = NULL;
+		window->refname = NULL;
+		window->copiedOrder = false;
+		window->partitionClause = convert_window_clauses(select, level, window->partitionClause,
+														 query->window_tlist);
+		window->orderClause = convert_window_clauses(select, level, window->orderClause,
+													 query->window_tlist);
+		window->startOffset = shard_convert_value(select, window->startOffset);
+		window->endOffset = shard_convert_value(select, window->endOffset);
+		level->query->windowClause = lappend(level->query->windowClause, window);
+		level->query->hasWindowFuncs = true;
+	}
+}
+
+/*
+ * An entry that is in the range table and not in FROM: with more than one in it
+ * core prints columns qualified.  In ORDER BY, a bare name would be that of an
+ * output column, which is a cast of it.
+ */
+static void
+qualify_columns(Query *query)
+{
+	RangeTblEntry *rte = makeNode(RangeTblEntry);
+
+	rte->rtekind = RTE_RESULT;
+	rte->eref = makeAlias("r0", NIL);
+	query->rtable = lappend(query->rtable, rte);
+}
+
+static void
+add_order(ShardSelect *select, ShardLevel *level, const ShardRemoteQuery *query)
+{
+	ListCell   *lc;
+
+	if (query->sort != NIL || query->distinct_on != NIL)
+		qualify_columns(level->query);
+	foreach(lc, query->sort)
+	{
+		ShardSort  *sort = lfirst(lc);
+		SortGroupClause *clause;
+
+		clause = make_clause(add_entry(level->query,
+									   shard_convert_expr(select, level, sort->expr)));
+		clause->eqop = sort->eqop;
+		clause->sortop = sort->sortop;
+		clause->nulls_first = sort->nulls_first;
+		level->query->sortClause = lappend(level->query->sortClause, clause);
+	}
+	foreach(lc, query->distinct_on)
+	{
+		Index		ref = add_entry(level->query, shard_convert_expr(select, level, lfirst(lc)));
+
+		level->query->distinctClause = lappend(level->query->distinctClause, make_clause(ref));
+		level->query->hasDistinctOn = true;
+	}
+	level->query->limitCount = shard_convert_value(select, query->limit);
+}
+
+/* All but what is returned. */
+static void
+add_clauses(ShardSelect *select, ShardLevel *level, const ShardRemoteQuery *query)
+{
+	add_groups(select, level, query->group_exprs);
+	level->having = shard_convert_list(select, level, query->having);
+	level->query->hasAggs = query->aggregated || query->having != NIL;
+	add_windows(select, level, query);
+	add_order(select, level, query);
+}
+
+ShardLevel *
+shard_remote_query_sub(ShardSelect *select, const ShardRemoteQuery *query, List **resnos)
+{
+	ShardLevel *level = shard_level_create(select, NULL);
+	Query	   *sub = level->query;
+	ListCell   *lc;
+
+	*resnos = NIL;
+	shard_from_build(select, level, query->from);
+	foreach(lc, query->tlist)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+		int			colno = list_length(sub->targetList) + 1;
+
+		*resnos = lappend_int(*resnos, entry->resno);
+		sub->targetList = lappend(sub->targetList,
+								  makeTargetEntry(shard_convert_expr(select, level, entry->expr),
+												  colno, psprintf("c%d", colno), false));
+	}
+	if (query->distinct)
+	{
+		foreach(lc, sub->targetList)
+		{
+			TargetEntry *entry = lfirst_node(TargetEntry, lc);
+
+			entry->ressortgroupref = entry->resno;
+			sub->distinctClause = lappend(sub->distinctClause,
+										  make_clause(entry->ressortgroupref));
+		}
+	}
+	add_clauses(select, level, query);
+	return level;
+}
+
+/* The column that holds the value of expr, which tlist has. */
+static Expr *
+column_of(List *tlist, const Expr *expr)
+{
+	ListCell   *lc;
+
+	foreach(lc, tlist)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+
+		if (equal(entry->expr, expr))
+			return (Expr *) makeVarFromTargetEntry(1, entry);
+	}
+	elog(ERROR, "a remote SELECT DISTINCT is ordered by what it does not return");
+	return NULL;				/* keep compiler quiet */
+}
+
+/*
+ * SELECT DISTINCT compares values, while what is returned are their forms on
+ * the way; so it becomes GROUP BY, or where that is taken a sub-select.
+ */
+static const ShardRemoteQuery *
+without_distinct(const ShardRemoteQuery *query)
+{
+	ShardRemoteQuery *result = palloc(sizeof(ShardRemoteQuery));
+	ShardRemoteQuery *sub;
+	ListCell   *lc;
+
+	*result = *query;
+	result->distinct = false;
+	if (!query->aggregated && query->group_exprs == NIL && query->windows == NIL)
+	{
+		foreach(lc, query->tlist)
+			result->group_exprs = lappend(result->group_exprs,
+										  lfirst_node(TargetEntry, lc)->expr);
+		if (query->tlist == NIL)
+			result->group_exprs = list_make1(makeBoolConst(true, false));
+		return result;
+	}
+
+	sub = palloc(sizeof(ShardRemoteQuery));
+	*sub = *query;
+	sub->sort = NIL;
+	sub->limit = NULL;
+	MemSet(result, 0, sizeof(ShardRemoteQuery));
+	result->driver = query->driver;
+	result->limit = query->limit;
+	result->from = palloc0(sizeof(ShardFrom));
+	result->from->kind = SHARD_FROM_QUERY;
+	result->from->rtindex = 1;
+	result->from->query = sub;
+	foreach(lc, query->tlist)
+	{
+		TargetEntry *entry = flatCopyTargetEntry(lfirst_node(TargetEntry, lc));
+
+		entry->expr = (Expr *) makeVarFromTargetEntry(1, entry);
+		result->tlist = lappend(result->tlist, entry);
+	}
+	foreach(lc, query->sort)
+	{
+		ShardSort  *sort = palloc(sizeof(ShardSort));
+
+		*sort = *(ShardSort *) lfirst(lc);
+		sort->expr = column_of(query->tlist, sort->expr);
+		result->sort = lappend(result->sort, sort);
+	}
+	return result;
+}
+
+static void
+add_outputs(ShardSelect *select, const ShardRemoteQuery *query)
+{
+	ListCell   *lc;
+
 	foreach(lc, query->tlist)
 	{
 		TargetEntry *entry = lfirst_node(TargetEntry, lc);
@@ -69,11 +328,28 @@ shard_remote_query_select(const ShardRemoteQuery *query)
 		else
 			shard_select_output(select, entry->expr, entry->resno - 1);
 	}
-	foreach(lc, query->group_exprs)
-		shard_select_group_by(select, lfirst(lc));
-	if (query->aggregated)
-		shard_select_aggregate(select);
-	shard_select_where(select, query->from->where);
-	shard_select_having(select, query->having);
+}
+
+ShardSelect *
+shard_remote_query_select(const ShardRemoteQuery *query)
+{
+	ShardSelect *select = shard_select_create(query->driver);
+	ShardLevel *level = select->level;
+
+	if (query->distinct)
+		query = without_distinct(query);
+	if (query->per_node)
+	{
+		ShardLevel *shards = shard_level_create(select, NULL);
+
+		level->group_exprs = query->group_exprs;
+		level->query->jointree->fromlist =
+			list_make1(shard_level_add_union(select, level, shards));
+		shard_from_build(select, shards, query->from);
+	}
+	else
+		shard_from_build(select, level, query->from);
+	add_outputs(select, query);
+	add_clauses(select, level, query);
 	return select;
 }

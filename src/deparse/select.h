@@ -3,7 +3,7 @@
  *	  Builds the SQL text of a remote query, or of a remote UPDATE or DELETE,
  *	  piece by piece, as a template with places for the shard and parameters.
  *
- *	   begin -> outputs, conditions, groups, locks -> finish -> template
+ *	   begin -> outputs, conditions, locks -> finish -> template
  */
 #ifndef SHARDFDW_SELECT_H
 #define SHARDFDW_SELECT_H
@@ -34,12 +34,34 @@ typedef struct ShardSelectOutput
 	int32		typmod;
 } ShardSelectOutput;
 
+/* Parameter numbers from here on stand for pieces of text: 1-based index into raw_texts added to it. */
+#define SHARD_SELECT_RAW_TEXT 1000000
+
+/* What stands for the UNION ALL of a node's shards until the text is cut. */
+#define SHARD_SELECT_UNION_NAME "shards_of_node"
+
+/* Its place in the template; as in planner/plan_private.h, which lies above. */
+#define SHARD_SELECT_UNION_NUMBER PG_INT32_MIN
+
+/* A FROM item that is put in when the query is sent. */
+typedef struct ShardSelectPlace
+{
+	Oid			relid;			/* the table that is printed there, or InvalidOid for the union */
+	const char *alias;
+	int			number;			/* in the template */
+	const char *own_from;		/* text used in place of the shard's FROM item, or NULL */
+} ShardSelectPlace;
+
+struct ShardLevel;
+
 /*
- * A query under construction over one table.  Expressions given to it are the
- * planner's: Vars of range table index rtindex, checked by shippable.c.
+ * A query under construction.  Expressions given to it are the planner's,
+ * checked by shippable.c; of a query over one table, Vars of range table index
+ * rtindex.
  */
 typedef struct ShardSelect
 {
+	/* a query over one table, from shard_select_begin() */
 	Index		rtindex;
 	Oid			relid;			/* sharded parent or shard; its columns' names are used */
 
@@ -51,14 +73,19 @@ typedef struct ShardSelect
 	bool		text_columns;	/* some output is SHARD_SELECT_TEXT */
 
 	/* under construction */
-	Query	   *query;
-	List	   *quals;			/* implicit AND, converted */
-	List	   *having;
+	struct ShardLevel *level;	/* the outermost, see level.h */
+	Query	   *query;			/* its query */
+	List	   *levels;			/* all of them */
+	int			naliases;
+	List	   *places;			/* of ShardSelectPlace: all tables with shards */
 	List	   *raw_texts;		/* Strings: pieces of SQL that core does not print */
-	const char *own_from;		/* FROM item used in place of the shard's, or NULL */
 } ShardSelect;
 
+/* A query over one table, a sharded parent or a shard. */
 extern ShardSelect *shard_select_begin(Index rtindex, Oid relid);
+
+/* A query without FROM yet (remote_query.c); driver: the table whose shards are asked. */
+extern ShardSelect *shard_select_create(Oid driver);
 
 /* One attribute of the scan slot, by whatever form its type travels in. */
 extern void shard_select_output(ShardSelect *select, Expr *expr, int target);
@@ -77,11 +104,6 @@ extern void shard_select_output_ctid(ShardSelect *select, bool for_modify);
 extern void shard_select_output_partial(ShardSelect *select, Aggref *agg, bool shared, int target);
 
 extern void shard_select_where(ShardSelect *select, List *clauses);
-extern void shard_select_group_by(ShardSelect *select, Expr *expr);
-extern void shard_select_having(ShardSelect *select, List *clauses);
-
-/* Makes the query an aggregate query even without GROUP BY. */
-extern void shard_select_aggregate(ShardSelect *select);
 
 /* FOR UPDATE or FOR SHARE. */
 extern void shard_select_lock(ShardSelect *select, LockClauseStrength strength,
@@ -102,7 +124,7 @@ extern void shard_select_delete(ShardSelect *select);
 
 /*
  * Text of what was built: String and Integer nodes as ShardTemplate describes
- * (n > 0 parameter, 0 the place of the shard).
+ * (n > 0 parameter, otherwise a place).  Sets shard_template, too.
  */
 extern List *shard_select_finish(ShardSelect *select);
 

@@ -1,0 +1,444 @@
+/*
+ * convert.c
+ *	  The planner's expressions as they stand in a remote query.
+ *
+ *	 Var			column of the relation where it stands in the level, or in
+ *					one around it
+ *	 Var of a side of a full join that became a sub-select
+ *					column of that, added when it is first needed
+ *	 what only the coordinator can tell
+ *					a parameter
+ *	 aggregates and grouping expressions of a query per node
+ *					over columns of the UNION ALL of its shards
+ *
+ * Functions with a syntax of their own (EXTRACT, AT TIME ZONE, ...) are called
+ * by name: some minor releases print the arguments of that syntax unquoted.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_type.h"
+#include "compat.h"
+#include "deparse/convert.h"
+#include "deparse/shippable.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "utils/array.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+typedef struct ConvertContext
+{
+	ShardSelect *select;
+	ShardLevel *level;
+	bool		conditional;	/* see shard_shippable_is_param() */
+	bool		for_pruning;	/* parameters as such, everything else untouched */
+	Node	   *case_test;		/* what CaseTestExpr stands for */
+} ConvertContext;
+
+static Node *convert_mutator(Node *node, ConvertContext *cxt);
+
+/* ($paramno)::type: the cast tells the node the parameter's type. */
+static Node *
+make_param(int paramno, Oid type, Oid collation)
+{
+	Param	   *param = makeNode(Param);
+
+	param->paramkind = PARAM_EXTERN;
+	param->paramid = paramno;
+	param->paramtype = type;
+	param->paramtypmod = -1;
+	param->paramcollid = collation;
+	param->location = -1;
+	return (Node *) makeRelabelType((Expr *) param, type, -1, collation, COERCE_EXPLICIT_CAST);
+}
+
+int
+shard_select_param(ShardSelect *select, Expr *expr)
+{
+	int			paramno = 0;
+	ListCell   *lc;
+
+	foreach(lc, select->params)
+	{
+		paramno++;
+		if (equal(lfirst(lc), expr))
+			return paramno;
+	}
+	select->params = lappend(select->params, copyObject(expr));
+	return paramno + 1;
+}
+
+/* expr COLLATE collation when that is not what expr implies (see shippable.h). */
+static Node *
+name_collation(Node *expr, Oid collation, Oid implied)
+{
+	CollateExpr *collate;
+
+	if (!shard_shippable_names_collation(collation, implied))
+		return expr;
+	collate = makeNode(CollateExpr);
+	collate->arg = (Expr *) expr;
+	collate->collOid = collation;
+	collate->location = -1;
+	return (Node *) collate;
+}
+
+static Node *
+convert_param(Node *node, ConvertContext *cxt)
+{
+	Oid			type = exprType(node);
+	Oid			collation = exprCollation(node);
+	int			paramno = shard_select_param(cxt->select, (Expr *) node);
+
+	if (cxt->for_pruning)
+	{
+		Param	   *param = makeNode(Param);
+
+		param->paramkind = PARAM_EXTERN;
+		param->paramid = paramno;
+		param->paramtype = type;
+		param->paramtypmod = exprTypmod(node);
+		param->paramcollid = collation;
+		param->location = -1;
+		return (Node *) param;
+	}
+	return name_collation(make_param(paramno, type, collation),
+						  collation, get_typcollation(type));
+}
+
+/* CASE x WHEN y ...: as CASE WHEN x = y ..., whose test expressions can be printed in any form. */
+static Node *
+convert_case(CaseExpr *expr, ConvertContext *cxt)
+{
+	ConvertContext inner = *cxt;
+	CaseExpr   *result = makeNode(CaseExpr);
+	ListCell   *lc;
+
+	*result = *expr;
+	inner.conditional = true;
+	if (expr->arg != NULL && !cxt->for_pruning)
+	{
+		inner.case_test = convert_mutator((Node *) expr->arg, cxt);
+		result->arg = NULL;
+	}
+	result->args = NIL;
+	foreach(lc, expr->args)
+	{
+		CaseWhen   *when = lfirst_node(CaseWhen, lc);
+		CaseWhen   *converted = makeNode(CaseWhen);
+
+		converted->expr = (Expr *) convert_mutator((Node *) when->expr, &inner);
+		converted->result = (Expr *) convert_mutator((Node *) when->result, &inner);
+		converted->location = -1;
+		result->args = lappend(result->args, converted);
+	}
+	result->defresult = (Expr *) convert_mutator((Node *) expr->defresult, &inner);
+	return (Node *) result;
+}
+
+/*
+ * Text of a date or time stamp in ISO form: json_extract_path_text(to_json(expr)).
+ * Other styles name time zones by abbreviations that can mean another zone, or
+ * none, when they are read.
+ */
+static Expr *
+make_iso_text(Expr *expr)
+{
+	Const	   *path = makeConst(TEXTARRAYOID, -1, DEFAULT_COLLATION_OID, -1,
+								 PointerGetDatum(construct_empty_array(TEXTOID)), false, false);
+	FuncExpr   *json;
+	FuncExpr   *text;
+
+	json = makeFuncExpr(F_TO_JSON, JSONOID, list_make1(expr), InvalidOid, InvalidOid,
+						COERCE_EXPLICIT_CALL);
+	text = makeFuncExpr(F_JSON_EXTRACT_PATH_TEXT, TEXTOID, list_make2(json, path),
+						DEFAULT_COLLATION_OID, InvalidOid, COERCE_EXPLICIT_CALL);
+	text->funcvariadic = true;
+	return (Expr *) text;
+}
+
+/* row, or NULL where an outer join has left out the whole relation: its text form is NULL then. */
+static Node *
+make_nullable_row(Expr *row, Var *whole)
+{
+	CoerceViaIO *text = makeNode(CoerceViaIO);
+	NullTest   *test = makeNode(NullTest);
+	CaseWhen   *when = makeNode(CaseWhen);
+	CaseExpr   *result = makeNode(CaseExpr);
+
+	text->arg = (Expr *) whole;
+	text->resulttype = TEXTOID;
+	text->resultcollid = DEFAULT_COLLATION_OID;
+	text->coerceformat = COERCE_EXPLICIT_CAST;
+	text->location = -1;
+	test->arg = (Expr *) text;
+	test->nulltesttype = IS_NOT_NULL;
+	test->location = -1;
+	when->expr = (Expr *) test;
+	when->result = row;
+	when->location = -1;
+	result->casetype = RECORDOID;
+	result->args = list_make1(when);
+	result->location = -1;
+	return (Node *) result;
+}
+
+/* ROW(all columns), whose text form is read as the whole row. */
+static Node *
+make_whole_row(const ShardLevelRel *rel, Var *whole)
+{
+	RowExpr    *row = makeNode(RowExpr);
+	Relation	relation;
+	TupleDesc	desc;
+
+	if (!OidIsValid(rel->relid))
+		elog(ERROR, "unexpected reference to the whole row of a sub-select in a remote query");
+	relation = table_open(rel->relid, NoLock);
+	desc = RelationGetDescr(relation);
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		Expr	   *value;
+
+		if (att->attisdropped)
+			continue;
+		value = (Expr *) makeVar(rel->varno, att->attnum, att->atttypid, att->atttypmod,
+								 att->attcollation, whole->varlevelsup);
+		switch (getBaseType(att->atttypid))
+		{
+			case DATEOID:
+			case TIMESTAMPOID:
+			case TIMESTAMPTZOID:
+				value = make_iso_text(value);
+				break;
+			default:
+				break;
+		}
+		row->args = lappend(row->args, value);
+	}
+	table_close(relation, NoLock);
+	row->row_typeid = RECORDOID;
+	row->row_format = COERCE_EXPLICIT_CALL;
+	row->location = -1;
+	return rel->nullable ? make_nullable_row((Expr *) row, whole) : (Node *) row;
+}
+
+/* Position of the planner's column attno among the columns of a sub-select. */
+static AttrNumber
+subquery_attno(const ShardLevelRel *rel, AttrNumber attno)
+{
+	AttrNumber	position = 0;
+	ListCell   *lc;
+
+	foreach(lc, rel->resnos)
+	{
+		position++;
+		if (lfirst_int(lc) == attno)
+			return position;
+	}
+	elog(ERROR, "sub-select of a remote query has no column %d", attno);
+	return 0;					/* keep compiler quiet */
+}
+
+/* var as a column of level or of one around it. */
+static Node *
+convert_var_in(ShardLevel *level, const Var *var)
+{
+	int			levelsup;
+	ShardLevelRel *rel = shard_level_find(level, var->varno, &levelsup);
+	Var		   *result;
+
+	if (rel->varno == 0)
+		return (Node *) makeNullConst(var->vartype, var->vartypmod, var->varcollid);
+	if (rel->wrapped != NULL)
+	{
+		Node	   *inner = convert_var_in(rel->wrapped, var);
+
+		for (int i = 0; i < levelsup; i++)
+			level = level->outer;
+		result = shard_level_column(level, rel->varno, rel->wrapped, (Expr *) inner);
+		result->varlevelsup = levelsup;
+		return (Node *) result;
+	}
+
+	result = copyObject(unconstify(Var *, var));
+	result->varno = rel->varno;
+	if (rel->resnos != NIL && var->varattno > 0)
+		result->varattno = subquery_attno(rel, var->varattno);
+	result->varlevelsup = levelsup;
+	result->varnosyn = result->varno;
+	result->varattnosyn = result->varattno;
+	shard_var_clear_nulling(result);
+	return var->varattno == InvalidAttrNumber ? make_whole_row(rel, result) : (Node *) result;
+}
+
+static Node *
+convert_var(Var *var, ConvertContext *cxt)
+{
+	if (var->varlevelsup != 0)
+		elog(ERROR, "unexpected column of another query level in a remote query");
+	if (cxt->for_pruning)
+	{
+		Var		   *result = copyObject(var);
+
+		result->varno = 1;
+		result->varnosyn = 1;
+		result->varattnosyn = var->varattno;
+		shard_var_clear_nulling(result);
+		return (Node *) result;
+	}
+	return convert_var_in(cxt->level, var);
+}
+
+/* Query per node: expr is computed shard by shard and becomes a column of their union. */
+static Node *
+convert_shard_column(Node *expr, ConvertContext *cxt)
+{
+	ShardLevel *level = cxt->level;
+	Expr	   *inner = shard_convert_expr(cxt->select, level->shards, (Expr *) expr);
+
+	/* the union is all that stands in FROM */
+	return (Node *) shard_level_column(level, 1, level->shards, inner);
+}
+
+static Node *
+shard_column_mutator(Node *node, ConvertContext *cxt)
+{
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, List) || IsA(node, TargetEntry))
+		return expression_tree_mutator(node, shard_column_mutator, cxt);
+	if (!contain_var_clause(node))
+		return convert_mutator(node, cxt);
+	return convert_shard_column(node, cxt);
+}
+
+/* Query per node: an aggregate whose arguments and FILTER are columns of the union. */
+static Node *
+convert_split_aggref(Aggref *agg, ConvertContext *cxt)
+{
+	Aggref	   *result = makeNode(Aggref);
+
+	*result = *agg;
+	result->aggdirectargs = (List *) convert_mutator((Node *) agg->aggdirectargs, cxt);
+	result->args = (List *) shard_column_mutator((Node *) agg->args, cxt);
+	result->aggfilter = (Expr *) shard_column_mutator((Node *) agg->aggfilter, cxt);
+	return (Node *) result;
+}
+
+static Node *
+convert_mutator(Node *node, ConvertContext *cxt)
+{
+	if (node == NULL)
+		return NULL;
+	if (!cxt->for_pruning && cxt->level->shards != NULL)
+	{
+		if (IsA(node, Aggref))
+			return convert_split_aggref((Aggref *) node, cxt);
+		if (IsA(node, Var) ||
+			(list_member(cxt->level->group_exprs, node) && contain_var_clause(node)))
+			return convert_shard_column(node, cxt);
+	}
+	if (IsA(node, Var))
+		return convert_var((Var *) node, cxt);
+	if (IsA(node, PlaceHolderVar))
+		return convert_mutator((Node *) ((PlaceHolderVar *) node)->phexpr, cxt);
+	if (shard_shippable_is_param(node, cxt->conditional))
+		return convert_param(node, cxt);
+
+	switch (nodeTag(node))
+	{
+		case T_CaseTestExpr:
+			return copyObject(cxt->case_test ? cxt->case_test : node);
+		case T_CaseExpr:
+			return convert_case((CaseExpr *) node, cxt);
+		case T_CoalesceExpr:
+			{
+				ConvertContext inner = *cxt;
+
+				inner.conditional = true;
+				return expression_tree_mutator(node, convert_mutator, &inner);
+			}
+		case T_ArrayCoerceExpr:
+			{
+				/* the CaseTestExpr in elemexpr is not that of a CASE around it */
+				ConvertContext inner = *cxt;
+
+				inner.case_test = NULL;
+				return expression_tree_mutator(node, convert_mutator, &inner);
+			}
+		case T_RelabelType:
+			{
+				RelabelType *result = (RelabelType *)
+				expression_tree_mutator(node, convert_mutator, cxt);
+
+				if (cxt->for_pruning)
+					return (Node *) result;
+				return name_collation((Node *) result, result->resultcollid,
+									  exprCollation((Node *) ((RelabelType *) node)->arg));
+			}
+		case T_FuncExpr:
+			{
+				FuncExpr   *result = (FuncExpr *)
+				expression_tree_mutator(node, convert_mutator, cxt);
+
+				if (result->funcformat == COERCE_SQL_SYNTAX)
+					result->funcformat = COERCE_EXPLICIT_CALL;
+				return (Node *) result;
+			}
+		default:
+			return expression_tree_mutator(node, convert_mutator, cxt);
+	}
+}
+
+Expr *
+shard_convert_expr(ShardSelect *select, ShardLevel *level, Expr *expr)
+{
+	ConvertContext cxt = {0};
+
+	cxt.select = select;
+	cxt.level = level;
+	return (Expr *) convert_mutator((Node *) expr, &cxt);
+}
+
+List *
+shard_convert_list(ShardSelect *select, ShardLevel *level, List *exprs)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, exprs)
+		result = lappend(result, shard_convert_expr(select, level, lfirst(lc)));
+	return result;
+}
+
+Node *
+shard_convert_value(ShardSelect *select, Node *expr)
+{
+	ConvertContext cxt = {0};
+
+	if (expr == NULL || IsA(expr, Const))
+		return copyObject(expr);
+	cxt.select = select;
+	return convert_param(expr, &cxt);
+}
+
+Expr *
+shard_select_convert(ShardSelect *select, Expr *expr)
+{
+	return shard_convert_expr(select, select->level, expr);
+}
+
+Node *
+shard_select_prune_clause(ShardSelect *select, Node *clause)
+{
+	ConvertContext cxt = {0};
+
+	cxt.select = select;
+	cxt.for_pruning = true;
+	return convert_mutator(clause, &cxt);
+}

@@ -1,0 +1,24 @@
+/*
+ * convert.h
+ *	  The planner's expressions as they stand in a remote query.
+ */
+#ifndef SHARDFDW_CONVERT_H
+#define SHARDFDW_CONVERT_H
+
+#include "postgres.h"
+
+#include "deparse/level.h"
+
+/*
+ * expr, over relations that level or those around it have, in level's terms.
+ * What the coordinator evaluates becomes a parameter of select.
+ */
+extern Expr *shard_convert_expr(ShardSelect *select, ShardLevel *level, Expr *expr);
+
+/* The same for each of a list. */
+extern List *shard_convert_list(ShardSelect *select, ShardLevel *level, List *exprs);
+
+/* expr, without columns: a constant as it is, anything else as a parameter. */
+extern Node *shard_convert_value(ShardSelect *select, Node *expr);
+
+#endif

@@ -1,0 +1,20 @@
+/*
+ * from.h
+ *	  The planner's tree of FROM items as FROM, WHERE and EXISTS of a level.
+ */
+#ifndef SHARDFDW_FROM_H
+#define SHARDFDW_FROM_H
+
+#include "postgres.h"
+
+#include "deparse/level.h"
+#include "deparse/remote_query.h"
+
+/* Makes from the FROM and WHERE of level, which has none yet. */
+extern void shard_from_build(ShardSelect *select, ShardLevel *level, const ShardFrom *from);
+
+/* For from.c: a sub-select of query, its columns named. remote_query.c */
+extern ShardLevel *shard_remote_query_sub(ShardSelect *select, const ShardRemoteQuery *query,
+										  List **resnos);
+
+#endif

@@ -1,0 +1,322 @@
+/*
+ * level.c
+ *	  The SELECT levels of a remote query under construction.
+ *
+ * Aliases are r1, r2, ... over all levels of a remote query, so that a name
+ * means one relation wherever it is printed.
+ *
+ * What core's printing asks of a Query made by hand: entries of tables need no
+ * column names (they are looked up), those of sub-selects do, and those of joins
+ * have to list the columns of the sub-selects below them.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_class.h"
+#include "deparse/level.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/value.h"
+#include "optimizer/clauses.h"
+#include "parser/parsetree.h"
+#include "storage/lockdefs.h"
+#include "utils/lsyscache.h"
+
+ShardLevel *
+shard_level_create(ShardSelect *select, ShardLevel *outer)
+{
+	ShardLevel *level = palloc0(sizeof(ShardLevel));
+	Query	   *query = makeNode(Query);
+
+	query->commandType = CMD_SELECT;
+	query->canSetTag = true;
+	query->jointree = makeFromExpr(NIL, NULL);
+	level->outer = outer;
+	level->query = query;
+	select->levels = lappend(select->levels, level);
+	return level;
+}
+
+/* A range table entry under the next alias; *rtindex: its number. */
+static RangeTblEntry *
+add_entry(ShardSelect *select, ShardLevel *level, RTEKind kind, Node **item)
+{
+	RangeTblEntry *rte = makeNode(RangeTblEntry);
+	RangeTblRef *ref = makeNode(RangeTblRef);
+	char	   *alias = psprintf("r%d", ++select->naliases);
+
+	rte->rtekind = kind;
+	rte->alias = makeAlias(alias, NIL);
+	rte->eref = makeAlias(alias, NIL);
+	rte->inFromCl = true;
+	level->query->rtable = lappend(level->query->rtable, rte);
+	ref->rtindex = list_length(level->query->rtable);
+	*item = (Node *) ref;
+	return rte;
+}
+
+static ShardLevelRel *
+add_rel(ShardLevel *level, Index rtindex, Index varno)
+{
+	ShardLevelRel *rel = palloc0(sizeof(ShardLevelRel));
+
+	rel->rtindex = rtindex;
+	rel->varno = varno;
+	level->rels = lappend(level->rels, rel);
+	return rel;
+}
+
+/* 0-based index of the table among those with places. */
+static int
+relation_number(ShardSelect *select, Oid relid)
+{
+	int			relno = 0;
+	ListCell   *lc;
+
+	foreach(lc, select->relids)
+	{
+		if (lfirst_oid(lc) == relid)
+			return relno;
+		relno++;
+	}
+	select->relids = lappend_oid(select->relids, relid);
+	return relno;
+}
+
+Node *
+shard_level_add_table(ShardSelect *select, ShardLevel *level, Index rtindex, Oid relid,
+					  bool has_place)
+{
+	Node	   *item;
+	RangeTblEntry *rte = add_entry(select, level, RTE_RELATION, &item);
+
+	rte->relid = relid;
+	rte->relkind = get_rel_relkind(relid);
+	rte->rellockmode = AccessShareLock;
+	rte->inh = true;			/* or it is printed with ONLY */
+	add_rel(level, rtindex, ((RangeTblRef *) item)->rtindex)->relid = relid;
+
+	if (has_place)
+	{
+		ShardSelectPlace *place = palloc0(sizeof(ShardSelectPlace));
+
+		place->relid = relid;
+		place->alias = rte->alias->aliasname;
+		place->number = -relation_number(select, relid);
+		select->places = lappend(select->places, place);
+	}
+	return item;
+}
+
+/* FROM item of a sub-select, its columns named. */
+static Node *
+add_subquery(ShardSelect *select, ShardLevel *level, ShardLevel *sub)
+{
+	Node	   *item;
+	RangeTblEntry *rte = add_entry(select, level, RTE_SUBQUERY, &item);
+	ListCell   *lc;
+
+	rte->subquery = sub->query;
+	foreach(lc, sub->query->targetList)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+
+		if (!entry->resjunk)
+			rte->eref->colnames = lappend(rte->eref->colnames, makeString(entry->resname));
+	}
+	return item;
+}
+
+Node *
+shard_level_add_query(ShardSelect *select, ShardLevel *level, Index rtindex, ShardLevel *sub,
+					  List *resnos)
+{
+	Node	   *item = add_subquery(select, level, sub);
+
+	add_rel(level, rtindex, ((RangeTblRef *) item)->rtindex)->resnos = resnos;
+	return item;
+}
+
+Node *
+shard_level_add_wrapped(ShardSelect *select, ShardLevel *level, ShardLevel *sub)
+{
+	Node	   *item = add_subquery(select, level, sub);
+	ListCell   *lc;
+
+	foreach(lc, sub->rels)
+	{
+		ShardLevelRel *inner = lfirst(lc);
+
+		add_rel(level, inner->rtindex, ((RangeTblRef *) item)->rtindex)->wrapped = sub;
+	}
+	return item;
+}
+
+Node *
+shard_level_add_union(ShardSelect *select, ShardLevel *level, ShardLevel *sub)
+{
+	Node	   *item;
+	RangeTblEntry *rte = add_entry(select, level, RTE_CTE, &item);
+
+	/* printed as its name and alias, and cut out by these */
+	rte->ctename = pstrdup(SHARD_SELECT_UNION_NAME);
+	level->shards = sub;
+	return item;
+}
+
+/* A join needs an entry, too; its columns are listed when all is there. */
+Node *
+shard_level_add_join(ShardLevel *level, JoinType jointype, Node *left, Node *right, List *quals)
+{
+	RangeTblEntry *rte = makeNode(RangeTblEntry);
+	JoinExpr   *join = makeNode(JoinExpr);
+
+	rte->rtekind = RTE_JOIN;
+	rte->jointype = jointype;
+	rte->eref = makeAlias("join", NIL);
+	rte->inFromCl = true;
+	level->query->rtable = lappend(level->query->rtable, rte);
+
+	join->jointype = jointype;
+	join->larg = left;
+	join->rarg = right;
+	join->quals = quals != NIL ? (Node *) make_ands_explicit(quals) : NULL;
+	join->rtindex = list_length(level->query->rtable);
+	return (Node *) join;
+}
+
+void
+shard_level_add_nulls(ShardLevel *level, Relids relids)
+{
+	int			rtindex = -1;
+
+	while ((rtindex = bms_next_member(relids, rtindex)) >= 0)
+		(void) add_rel(level, rtindex, 0);
+}
+
+void
+shard_level_set_nullable(ShardLevel *level, Relids relids)
+{
+	ListCell   *lc;
+
+	foreach(lc, level->rels)
+	{
+		ShardLevelRel *rel = lfirst(lc);
+
+		if (bms_is_member(rel->rtindex, relids))
+			rel->nullable = true;
+	}
+}
+
+ShardLevelRel *
+shard_level_find(ShardLevel *level, Index rtindex, int *levelsup)
+{
+	*levelsup = 0;
+	for (; level != NULL; level = level->outer)
+	{
+		ListCell   *lc;
+
+		foreach(lc, level->rels)
+		{
+			ShardLevelRel *rel = lfirst(lc);
+
+			if (rel->rtindex == rtindex)
+				return rel;
+		}
+		(*levelsup)++;
+	}
+	elog(ERROR, "unexpected column of relation %u in a remote query", rtindex);
+	return NULL;				/* keep compiler quiet */
+}
+
+Var *
+shard_level_column(ShardLevel *level, Index varno, ShardLevel *sub, Expr *converted)
+{
+	Alias	   *eref = rt_fetch(varno, level->query->rtable)->eref;
+	TargetEntry *column = NULL;
+	ListCell   *lc;
+
+	foreach(lc, sub->query->targetList)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+
+		if (equal(entry->expr, converted))
+		{
+			column = entry;
+			break;
+		}
+	}
+	if (column == NULL)
+	{
+		int			colno = list_length(sub->query->targetList) + 1;
+
+		column = makeTargetEntry(converted, colno, psprintf("c%d", colno), false);
+		sub->query->targetList = lappend(sub->query->targetList, column);
+		eref->colnames = lappend(eref->colnames, makeString(column->resname));
+	}
+	return makeVar(varno, column->resno, exprType((Node *) column->expr),
+				   exprTypmod((Node *) column->expr), exprCollation((Node *) column->expr), 0);
+}
+
+/* Columns of sub-selects below a FROM item: Vars.  Completes the joins among them. */
+static List *
+list_columns(Query *query, Node *item)
+{
+	List	   *vars = NIL;
+
+	if (IsA(item, RangeTblRef))
+	{
+		int			varno = ((RangeTblRef *) item)->rtindex;
+		RangeTblEntry *rte = rt_fetch(varno, query->rtable);
+		ListCell   *lc;
+
+		if (rte->rtekind != RTE_SUBQUERY)
+			return NIL;
+		foreach(lc, rte->subquery->targetList)
+		{
+			TargetEntry *entry = lfirst_node(TargetEntry, lc);
+			Node	   *expr = (Node *) entry->expr;
+
+			if (!entry->resjunk)
+				vars = lappend(vars, makeVar(varno, list_length(vars) + 1, exprType(expr),
+											 exprTypmod(expr), exprCollation(expr), 0));
+		}
+	}
+	else
+	{
+		JoinExpr   *join = castNode(JoinExpr, item);
+		RangeTblEntry *rte = rt_fetch(join->rtindex, query->rtable);
+		List	   *left = list_columns(query, join->larg);
+		List	   *right = list_columns(query, join->rarg);
+		ListCell   *lc;
+
+		for (int i = 1; i <= list_length(left); i++)
+			rte->joinleftcols = lappend_int(rte->joinleftcols, i);
+		for (int i = 1; i <= list_length(right); i++)
+			rte->joinrightcols = lappend_int(rte->joinrightcols, i);
+		vars = list_concat_copy(left, right);
+		rte->joinaliasvars = vars;
+		foreach(lc, vars)
+		{
+			Var		   *var = lfirst_node(Var, lc);
+			Alias	   *eref = rt_fetch(var->varno, query->rtable)->eref;
+
+			rte->eref->colnames = lappend(rte->eref->colnames,
+										  list_nth(eref->colnames, var->varattno - 1));
+		}
+	}
+	return vars;
+}
+
+void
+shard_level_finish(ShardLevel *level)
+{
+	Query	   *query = level->query;
+	ListCell   *lc;
+
+	foreach(lc, query->jointree->fromlist)
+		(void) list_columns(query, lfirst(lc));
+	if (level->quals != NIL)
+		query->jointree->quals = (Node *) make_ands_explicit(level->quals);
+	if (level->having != NIL)
+		query->havingQual = (Node *) make_ands_explicit(level->having);
+}

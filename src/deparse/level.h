@@ -1,0 +1,79 @@
+/*
+ * level.h
+ *	  The SELECT levels of a remote query under construction, and where the
+ *	  planner's relations stand in them.
+ *
+ * A description by the planner has range table indexes of its own.  It may take
+ * more than one level to say it: EXISTS for semi and anti joins, sub-selects in
+ * FROM for conditions that must be checked below a full join.
+ */
+#ifndef SHARDFDW_LEVEL_H
+#define SHARDFDW_LEVEL_H
+
+#include "postgres.h"
+
+#include "deparse/select.h"
+#include "nodes/pathnodes.h"
+
+/* A relation of the planner, as it stands in one level. */
+typedef struct ShardLevelRel
+{
+	Index		rtindex;		/* the planner's */
+	Index		varno;			/* in the level's query; 0: nowhere, all its columns are NULL */
+	Oid			relid;			/* a table's; InvalidOid for sub-selects */
+	bool		nullable;		/* an outer join of this level may have made all its columns NULL */
+	List	   *resnos;			/* sub-select: IntList, the planner's numbers of its columns in order */
+	struct ShardLevel *wrapped; /* it is to be found in this level, of which varno is a sub-select */
+} ShardLevelRel;
+
+typedef struct ShardLevel
+{
+	struct ShardLevel *outer;	/* EXISTS: the level around, whose relations are visible here */
+	Query	   *query;
+	List	   *rels;			/* of ShardLevelRel */
+	List	   *quals;			/* converted, implicit AND */
+	List	   *having;
+
+	/*
+	 * A query per node: FROM is the UNION ALL of what the level `shards` gives
+	 * on each shard.  Grouping expressions and what aggregates take in are its
+	 * columns.
+	 */
+	struct ShardLevel *shards;
+	List	   *group_exprs;	/* the planner's grouping expressions, for that */
+} ShardLevel;
+
+/* A level with an empty FROM; outer: see there, or NULL. */
+extern ShardLevel *shard_level_create(ShardSelect *select, ShardLevel *outer);
+
+/* Add what will stand in FROM; the result is to be put into the jointree.  in_relids: it has a place in the template. */
+extern Node *shard_level_add_table(ShardSelect *select, ShardLevel *level, Index rtindex,
+								   Oid relid, bool has_place);
+extern Node *shard_level_add_query(ShardSelect *select, ShardLevel *level, Index rtindex,
+								   ShardLevel *sub, List *resnos);
+extern Node *shard_level_add_wrapped(ShardSelect *select, ShardLevel *level, ShardLevel *sub);
+extern Node *shard_level_add_join(ShardLevel *level, JoinType jointype, Node *left, Node *right,
+								  List *quals);
+
+/* FROM is what sub gives on all shards of a node. */
+extern Node *shard_level_add_union(ShardSelect *select, ShardLevel *level, ShardLevel *sub);
+
+/* All columns of these relations are NULL in level. */
+extern void shard_level_add_nulls(ShardLevel *level, Relids relids);
+
+/* From here on the columns of these relations may be NULL for an outer join. */
+extern void shard_level_set_nullable(ShardLevel *level, Relids relids);
+
+/*
+ * Where the planner's rtindex stands: in which level, seen from `level` so many
+ * levels up.  Raises an error when nowhere.
+ */
+extern ShardLevelRel *shard_level_find(ShardLevel *level, Index rtindex, int *levelsup);
+
+/* Column of sub-select varno of level whose value is converted (in the sub-select's terms). */
+extern Var *shard_level_column(ShardLevel *level, Index varno, ShardLevel *sub, Expr *converted);
+
+/* The query complete: conditions, and what printing needs to know of joins. */
+extern void shard_level_finish(ShardLevel *level);
+
+#endif

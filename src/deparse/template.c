@@ -1,0 +1,240 @@
+/*
+ * template.c
+ *	  The text of a remote query, cut into a template.
+ *
+ * The text is printed by core's pg_get_querydef(), so quoting, precedence and
+ * syntax are core's.  It is printed with nothing but pg_catalog in search_path
+ * and with settings that make literals unambiguous.
+ *
+ *	  Query -> text -> cut at each $n and at the places of tables -> template
+ *
+ * The cutting steps over literals and quoted names, so nothing that a user
+ * wrote can be taken for a parameter or for a table.
+ */
+#include "postgres.h"
+
+#include <ctype.h>
+
+#include "deparse/template.h"
+#include "nodes/value.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/ruleutils.h"
+
+/* Parts of text that are replaced: "name alias", of which name goes. */
+typedef struct CutPlace
+{
+	const ShardSelectPlace *place;
+	char	   *name;
+	char	   *forms[2];		/* some minor versions print AS after the target of UPDATE and DELETE */
+	int			nfound;
+} CutPlace;
+
+static char *
+place_name(const ShardSelectPlace *place)
+{
+	if (!OidIsValid(place->relid))
+		return SHARD_SELECT_UNION_NAME;
+	/* with pg_catalog alone in the path every table of a user is printed qualified */
+	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(place->relid)),
+									  get_rel_name(place->relid));
+}
+
+/*
+ * The query's text under settings in which names are qualified and literals
+ * mean the same in every session.  cuts: filled from places.
+ */
+static char *
+print_query(Query *query, List *places, CutPlace *cuts)
+{
+	static const struct
+	{
+		const char *name;
+		const char *value;
+	}			settings[] = {
+		{"search_path", "pg_catalog"},
+		{"datestyle", "ISO"},
+		{"intervalstyle", "postgres"},
+		{"extra_float_digits", "3"},
+		{"quote_all_identifiers", "off"},
+		{"standard_conforming_strings", "on"},
+	};
+	int			nestlevel = NewGUCNestLevel();
+	char	   *text;
+	ListCell   *lc;
+
+	for (int i = 0; i < lengthof(settings); i++)
+		(void) set_config_option(settings[i].name, settings[i].value, PGC_USERSET,
+								 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+
+	text = pg_get_querydef(copyObject(query), false);
+	foreach(lc, places)
+	{
+		CutPlace   *cut = cuts++;
+
+		cut->place = lfirst(lc);
+		cut->name = place_name(cut->place);
+		cut->forms[0] = psprintf("%s %s", cut->name, cut->place->alias);
+		cut->forms[1] = psprintf("%s AS %s", cut->name, cut->place->alias);
+		cut->nfound = 0;
+	}
+	AtEOXact_GUC(true, nestlevel);
+	return text;
+}
+
+/* End of the literal or quoted name that starts at text: quotes in it are doubled. */
+static const char *
+skip_quoted(const char *text)
+{
+	char		quote = *text++;
+
+	for (;; text++)
+	{
+		if (*text == '\0')
+			elog(ERROR, "unterminated quote in a remote query");
+		if (*text == quote)
+		{
+			if (text[1] != quote)
+				return text + 1;
+			text++;
+		}
+	}
+}
+
+/* Appends what stands between start and end, if anything. */
+static List *
+append_text(List *template, const char *start, const char *end)
+{
+	if (end > start)
+		template = lappend(template, makeString(pnstrdup(start, end - start)));
+	return template;
+}
+
+/* The FROM item itself where the place has one; the union in parentheses. */
+static List *
+append_place(List *template, const ShardSelectPlace *place)
+{
+	if (!OidIsValid(place->relid))
+	{
+		template = lappend(template, makeString(pstrdup("(")));
+		template = lappend(template, makeInteger(place->number));
+		return lappend(template, makeString(pstrdup(")")));
+	}
+	if (place->own_from != NULL)
+		return lappend(template, makeString(pstrdup(place->own_from)));
+	return lappend(template, makeInteger(place->number));
+}
+
+static List *
+append_param(ShardSelect *select, List *template, int paramno)
+{
+	if (paramno > SHARD_SELECT_RAW_TEXT)
+		return lappend(template, list_nth(select->raw_texts, paramno - SHARD_SELECT_RAW_TEXT - 1));
+	return lappend(template, makeInteger(paramno));
+}
+
+/* text with each run of white space outside of quotes made one blank, none at the start. */
+static char *
+squeeze_blanks(const char *text)
+{
+	char	   *result = palloc(strlen(text) + 1);
+	char	   *to = result;
+
+	while (*text)
+	{
+		if (*text == '\'' || *text == '"')
+		{
+			const char *end = skip_quoted(text);
+
+			memcpy(to, text, end - text);
+			to += end - text;
+			text = end;
+		}
+		else if (isspace((unsigned char) *text))
+		{
+			if (to > result && to[-1] != ' ')
+				*to++ = ' ';
+			text++;
+		}
+		else
+			*to++ = *text++;
+	}
+	*to = '\0';
+	return result;
+}
+
+/* Does text start with word, and does the word end there? */
+static bool
+starts_with_word(const char *text, const char *word)
+{
+	size_t		len = strlen(word);
+
+	return strncmp(text, word, len) == 0 && strchr(" ),", text[len]) != NULL;
+}
+
+/* The place whose name and alias stand at `at`, or NULL. */
+static CutPlace *
+find_place(const char *text, const char *at, CutPlace *cuts, int ncuts)
+{
+	if (at == text || (at[-1] != ' ' && at[-1] != '('))
+		return NULL;
+	for (int i = 0; i < ncuts; i++)
+	{
+		if (starts_with_word(at, cuts[i].forms[0]) || starts_with_word(at, cuts[i].forms[1]))
+			return &cuts[i];
+	}
+	return NULL;
+}
+
+/* Cuts printed text into a template. */
+static List *
+cut_text(ShardSelect *select, const char *text, CutPlace *cuts, int ncuts)
+{
+	const char *start = text;	/* of what is not in the template yet */
+	const char *at = text;
+	List	   *template = NIL;
+
+	while (*at)
+	{
+		CutPlace   *cut = find_place(text, at, cuts, ncuts);
+
+		if (cut != NULL)
+		{
+			template = append_text(template, start, at);
+			template = append_place(template, cut->place);
+			cut->nfound++;
+			start = at = at + strlen(cut->name);
+		}
+		else if (*at == '\'' || *at == '"')
+			at = skip_quoted(at);
+		else if (*at == '$' && isdigit((unsigned char) at[1]))
+		{
+			char	   *end;
+			int			paramno = (int) strtol(at + 1, &end, 10);
+
+			template = append_text(template, start, at);
+			template = append_param(select, template, paramno);
+			start = at = end;
+		}
+		else
+			at++;
+	}
+	for (int i = 0; i < ncuts; i++)
+	{
+		if (cuts[i].nfound != 1)
+			elog(ERROR, "table %s found %d times in remote query \"%s\"",
+				 cuts[i].forms[0], cuts[i].nfound, text);
+	}
+	return append_text(template, start, at);
+}
+
+List *
+shard_template_print(ShardSelect *select, Query *query, List *places)
+{
+	int			ncuts = list_length(places);
+	CutPlace   *cuts = palloc(sizeof(CutPlace) * Max(ncuts, 1));
+	char	   *text = print_query(query, places, cuts);
+
+	return cut_text(select, squeeze_blanks(text), cuts, ncuts);
+}

@@ -1,0 +1,18 @@
+/*
+ * template.h
+ *	  The text of a remote query, cut into a template.
+ */
+#ifndef SHARDFDW_TEMPLATE_H
+#define SHARDFDW_TEMPLATE_H
+
+#include "postgres.h"
+
+#include "deparse/select.h"
+
+/*
+ * query as a template.  places: of ShardSelectPlace; each of them stands in the
+ * text exactly once.
+ */
+extern List *shard_template_print(ShardSelect *select, Query *query, List *places);
+
+#endif
