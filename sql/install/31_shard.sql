@@ -265,6 +265,17 @@ $$;
 COMMENT ON FUNCTION shardfdw.run_on_new_shards(name, name[], name[], text[], text[]) IS
 	'Runs the same commands for each of several shards on their nodes, as part of this transaction; prefixes and suffixes stand around the shard''s name. Returns nothing; raises the node''s error.';
 
+CREATE FUNCTION shardfdw.make_schema_on_nodes(schema_name name, nodes name[]) RETURNS void
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- CREATE SCHEMA IF NOT EXISTS asks for the right to create even when it has nothing to do
+	SELECT shardfdw.query_nodes(nodes, array_fill(format('DO %L', format(
+			'BEGIN IF pg_catalog.to_regnamespace(%L) IS NULL THEN CREATE SCHEMA %I; END IF; END',
+			quote_ident(schema_name), schema_name)), ARRAY[cardinality(nodes)]), 'write')
+$$;
+COMMENT ON FUNCTION shardfdw.make_schema_on_nodes(name, name[]) IS
+	'Makes a schema on each of several different nodes where it does not exist, as part of this transaction. Returns nothing; raises the node''s error.';
+
 CREATE FUNCTION shardfdw.make_shards(parent regclass, shard_names name[], bounds text[], nodes name[],
 									 reloptions text[] DEFAULT NULL) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -284,10 +295,7 @@ BEGIN
 	SELECT n.nspname, pg_get_userbyid(c.relowner) INTO schema_name, table_owner
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = parent;
 
-	-- CREATE SCHEMA IF NOT EXISTS asks for the right to create even when it has nothing to do
-	PERFORM shardfdw.query_nodes(distinct_nodes, array_fill(format('DO %L', format(
-			'BEGIN IF pg_catalog.to_regnamespace(%L) IS NULL THEN CREATE SCHEMA %I; END IF; END',
-			quote_ident(schema_name), schema_name)), ARRAY[cardinality(distinct_nodes)]), 'write');
+	PERFORM shardfdw.make_schema_on_nodes(schema_name, distinct_nodes);
 	SELECT array_agg(c.prefix), array_agg(c.suffix) INTO prefixes, suffixes
 	FROM shardfdw.shard_table_commands(parent, reloptions) c;
 	PERFORM shardfdw.run_on_new_shards(schema_name, shard_names, nodes, prefixes, suffixes);

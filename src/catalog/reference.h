@@ -8,11 +8,22 @@
 
 #include "postgres.h"
 
+#include "nodes/pg_list.h"
+
+/* C symbol of the trigger function that sends writes, see ddl/reference.c. */
+#define SHARD_REFERENCE_TRIGGER "shardfdw_send_reference_write"
+
 /*
  * Is relid a reference table?  A table is one by the trigger that sends its
  * writes to the nodes; nothing else says so.  Cost: relcache look-up; false
  * for every relation that has no triggers.
  */
 extern bool shard_reference_is(Oid relid);
+
+/* Is it the function of the triggers that send writes? */
+extern bool shard_reference_is_trigger(Oid funcid);
+
+/* Servers that have copies of the reference tables: all nodes, in order of their OIDs. Memory: current context. */
+extern List *shard_reference_nodes(void);
 
 #endif

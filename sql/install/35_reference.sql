@@ -1,0 +1,202 @@
+-- Reference tables: a local table of which every node has a copy.
+
+CREATE FUNCTION shardfdw.send_reference_write() RETURNS trigger
+	LANGUAGE c AS 'MODULE_PATHNAME', 'shardfdw_send_reference_write';
+COMMENT ON FUNCTION shardfdw.send_reference_write() IS
+	'Sends what a statement has changed in a reference table to its copies on all nodes. Only for the triggers that replicate_table() makes; raises the node''s error, or object_not_in_prerequisite_state for a copy that lacks a row.';
+
+CREATE FUNCTION shardfdw.is_reference(relation regclass) RETURNS boolean
+	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_is_reference';
+COMMENT ON FUNCTION shardfdw.is_reference(regclass) IS
+	'Tells whether a table is a reference table: a plain one without children whose triggers send every write to the nodes. Returns false for anything else.';
+
+CREATE FUNCTION shardfdw.copy_reference_rows(relation regclass, nodes name[]) RETURNS bigint
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_copy_reference_rows';
+COMMENT ON FUNCTION shardfdw.copy_reference_rows(regclass, name[]) IS
+	'Copies all rows of a table to the tables of the same name on some nodes, as part of this transaction, and keeps writers out until it ends. Returns the number of rows; raises insufficient_privilege for those who do not own the table.';
+
+CREATE FUNCTION shardfdw.lock_node_list() RETURNS void
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT pg_advisory_xact_lock('pg_foreign_server'::regclass::oid::integer,
+		(SELECT s.oid::integer FROM pg_foreign_server s WHERE s.srvname = 'shardfdw_cluster'))
+$$;
+COMMENT ON FUNCTION shardfdw.lock_node_list() IS
+	'Keeps others from adding a node or making a reference table until this transaction ends, so that no copy is forgotten. Returns nothing.';
+
+CREATE FUNCTION shardfdw.reference_index_commands(relation regclass)
+	RETURNS TABLE (prefix text, suffix text)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- The table here has the say: copies check what can be deferred at the end, and exclusion not at all.
+	SELECT CASE WHEN i.constraint_def IS NULL OR i.constraint_def LIKE 'EXCLUDE %'
+			THEN format('CREATE %sINDEX %I ON ', CASE WHEN i.is_unique THEN 'UNIQUE ' ELSE '' END, i.index_name)
+			ELSE 'ALTER TABLE ' END,
+		CASE WHEN i.constraint_def IS NULL OR i.constraint_def LIKE 'EXCLUDE %' THEN ' USING ' || i.using_clause
+			ELSE format(' ADD CONSTRAINT %I %s', i.index_name,
+				regexp_replace(i.constraint_def, ' DEFERRABLE( INITIALLY DEFERRED)?$', ' DEFERRABLE INITIALLY DEFERRED')) END
+	FROM shardfdw.index_definitions(relation) i
+	UNION ALL
+	SELECT 'ALTER TABLE ', format(' ADD CONSTRAINT %I %s', k.constraint_name, k.definition)
+	FROM shardfdw.check_definitions(relation) k WHERE k.definition LIKE '% NOT VALID'
+$$;
+COMMENT ON FUNCTION shardfdw.reference_index_commands(regclass) IS
+	'Writes the commands that make a reference table''s keys and indexes, and CHECK constraints that are not valid for old rows, on a copy. Returns what stands before and after the name of the table.';
+
+CREATE FUNCTION shardfdw.make_reference_copies(relation regclass, nodes name[]) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	schema_name name;
+	table_names name[];
+	table_options text[];
+	prefixes text[];
+	suffixes text[];
+BEGIN
+	SELECT n.nspname, array_fill(c.relname, ARRAY[cardinality(nodes)]) INTO schema_name, table_names
+	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation;
+	EXECUTE shardfdw.storage_options_query(relation::text) INTO table_options;
+
+	PERFORM shardfdw.check_types_on_nodes(relation, nodes);
+	PERFORM shardfdw.make_schema_on_nodes(schema_name, nodes);
+	SELECT array_agg(c.prefix), array_agg(c.suffix) INTO prefixes, suffixes
+	FROM shardfdw.shard_table_commands(relation, table_options) c;
+	PERFORM shardfdw.run_on_new_shards(schema_name, table_names, nodes, prefixes, suffixes);
+	PERFORM shardfdw.copy_reference_rows(relation, nodes);
+	-- indexes are faster to make over the rows than to keep up while they come
+	SELECT array_agg(c.prefix), array_agg(c.suffix) INTO prefixes, suffixes
+	FROM shardfdw.reference_index_commands(relation) c;
+	PERFORM shardfdw.run_on_new_shards(schema_name, table_names, nodes, prefixes, suffixes);
+END
+$$;
+COMMENT ON FUNCTION shardfdw.make_reference_copies(regclass, name[]) IS
+	'Makes copies of a table on nodes: columns, CHECK constraints, rows, keys and indexes, but no defaults, foreign keys or triggers, since every value comes from here. Returns nothing; raises the node''s error.';
+
+CREATE FUNCTION shardfdw.reference_triggers(relation regclass) RETURNS SETOF name
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT t.tgname FROM pg_trigger t
+	WHERE t.tgrelid = relation AND t.tgfoid = 'shardfdw.send_reference_write()'::regprocedure
+	ORDER BY t.tgname::text COLLATE "C"
+$$;
+COMMENT ON FUNCTION shardfdw.reference_triggers(regclass) IS
+	'Lists the triggers of a table that send its writes to the nodes. Returns their names.';
+
+CREATE FUNCTION shardfdw.check_replicable(relation regclass) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	c record;
+	refusal CONSTANT text := format('cannot replicate table "%s"', (SELECT relname FROM pg_class WHERE oid = relation));
+BEGIN
+	SELECT t.*, n.nspname INTO c FROM pg_class t JOIN pg_namespace n ON n.oid = t.relnamespace WHERE t.oid = relation;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'undefined_table', MESSAGE = format('relation with OID %s does not exist', relation::oid);
+	END IF;
+	IF c.oid < 16384 OR c.nspname IN ('pg_catalog', 'information_schema', 'pg_toast', 'shardfdw') THEN
+		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('%s because it is a system table', refusal);
+	END IF;
+	IF NOT pg_has_role(c.relowner, 'USAGE') THEN
+		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('must be owner of table %s', c.relname);
+	END IF;
+	IF c.relkind NOT IN ('r', 'p') THEN
+		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type', MESSAGE = format('"%s" is not a table', c.relname);
+	END IF;
+	IF shardfdw.is_sharded(relation) THEN
+		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type', MESSAGE = format('%s because it is sharded', refusal),
+			HINT = format('Make it a plain table first: SELECT shardfdw.unshard_table(%L).', relation);
+	END IF;
+	IF c.relkind = 'p' THEN
+		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type', MESSAGE = format('%s because it is partitioned', refusal);
+	END IF;
+	IF c.relpersistence <> 'p' THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('%s because it is %s', refusal, CASE c.relpersistence WHEN 't' THEN 'temporary' ELSE 'unlogged' END),
+			HINT = CASE c.relpersistence WHEN 'u' THEN format('Make it permanent first: ALTER TABLE %s SET LOGGED.', relation)
+				ELSE 'Replicate a permanent table.' END;
+	END IF;
+	IF EXISTS (SELECT FROM pg_inherits i WHERE relation IN (i.inhrelid, i.inhparent)) THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('%s because it %s', refusal, CASE
+				WHEN c.relispartition THEN 'is a partition'
+				WHEN EXISTS (SELECT FROM pg_inherits i WHERE i.inhrelid = relation) THEN 'inherits from another table'
+				ELSE 'has child tables' END),
+			HINT = CASE WHEN c.relispartition THEN 'Detach it first.' ELSE 'End the inheritance first, with ALTER TABLE ... NO INHERIT.' END;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.check_replicable(regclass) IS
+	'Checks that a table can be a reference table. Returns nothing; raises wrong_object_type, feature_not_supported or insufficient_privilege, saying why not.';
+
+CREATE FUNCTION shardfdw.replicate_table(relation regclass) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	nodes name[];
+	missing name;
+	event record;
+	trigger_name name;
+BEGIN
+	IF relation IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'relation must not be null';
+	END IF;
+	PERFORM shardfdw.check_replicable(relation);
+	PERFORM shardfdw.lock_node_list();
+	EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', relation);
+	PERFORM shardfdw.check_replicable(relation);
+
+	nodes := ARRAY(SELECT n.name FROM shardfdw.nodes n ORDER BY n.name::text COLLATE "C");
+	-- the list must not be empty, and all of it must be allowed
+	PERFORM shardfdw.usable_nodes(nullif(nodes, '{}'));
+	IF shardfdw.is_reference(relation) THEN
+		nodes := shardfdw.nodes_without_copy(relation, nodes);
+		IF nodes <> '{}' THEN
+			PERFORM shardfdw.make_reference_copies(relation, nodes);
+		END IF;
+		RETURN;
+	END IF;
+	PERFORM shardfdw.make_reference_copies(relation, nodes);
+
+	FOR trigger_name IN SELECT * FROM shardfdw.reference_triggers(relation)
+	LOOP
+		EXECUTE format('DROP TRIGGER %I ON %s', trigger_name, relation);
+	END LOOP;
+	FOR event IN
+		SELECT * FROM (VALUES
+			('insert', 'REFERENCING NEW TABLE AS new_rows'),
+			('update', 'REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows'),
+			('delete', 'REFERENCING OLD TABLE AS old_rows'),
+			('truncate', '')) e(name, rows)
+	LOOP
+		-- the names are such that these run before other triggers, see ddl/reference.c
+		EXECUTE format('CREATE TRIGGER %I AFTER %s ON %s %s FOR EACH STATEMENT EXECUTE FUNCTION shardfdw.send_reference_write()',
+					   '00_shardfdw_' || event.name, event.name, relation, event.rows);
+		IF event.name <> 'truncate' THEN
+			EXECUTE format('CREATE TRIGGER %I AFTER %s ON %s %s FOR EACH ROW EXECUTE FUNCTION shardfdw.send_reference_write()',
+						   '00_shardfdw_' || event.name || '_row', event.name, relation, event.rows);
+		END IF;
+	END LOOP;
+	FOR trigger_name IN SELECT * FROM shardfdw.reference_triggers(relation)
+	LOOP
+		-- what a replica applies must reach the nodes, too
+		EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', relation, trigger_name);
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.replicate_table(regclass) IS
+	'Makes a table a reference table: copies of it on all nodes, rows and indexes included, and triggers that send every write to them in the same transaction. For a reference table: makes the copies that are missing. Part of the transaction; raises, before anything changes, what cannot be a reference table.';
+
+CREATE FUNCTION shardfdw.nodes_without_copy(relation regclass, nodes name[]) RETURNS name[]
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT coalesce(array_agg(q.node ORDER BY q.node::text COLLATE "C"), '{}')
+	FROM pg_class c
+	JOIN pg_namespace n ON n.oid = c.relnamespace
+	CROSS JOIN LATERAL shardfdw.query_nodes(nodes, array_fill(
+		format('SELECT to_regclass(%L) IS NULL', format('%I.%I', n.nspname, c.relname)), ARRAY[cardinality(nodes)]), 'write') q
+	WHERE c.oid = relation AND (q.fields)[1] = 't'
+$$;
+COMMENT ON FUNCTION shardfdw.nodes_without_copy(regclass, name[]) IS
+	'Finds out which nodes have no table of that name, as seen by this transaction. Returns them; raises the node''s error.';

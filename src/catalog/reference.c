@@ -1,0 +1,165 @@
+/*
+ * reference.c
+ *	  Which tables are reference tables, as the catalogs say.
+ *
+ * A reference table is a plain table with the triggers that replicate_table()
+ * makes (sql/install/35_reference.sql): statement triggers for INSERT, UPDATE,
+ * DELETE and TRUNCATE that run our C function.  If one of them is missing or
+ * disabled, writes may pass the nodes by, and the table is an ordinary one.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/option.h"
+#include "catalog/pg_foreign_server.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_language.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_trigger.h"
+#include "catalog/reference.h"
+#include "commands/trigger.h"
+#include "utils/builtins.h"
+#include "utils/hsearch.h"
+#include "utils/inval.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+/* Events of which a reference table sends each one. */
+#define ALL_EVENTS (TRIGGER_TYPE_INSERT | TRIGGER_TYPE_UPDATE | TRIGGER_TYPE_DELETE | TRIGGER_TYPE_TRUNCATE)
+
+typedef struct ReferenceEntry
+{
+	Oid			relid;			/* hash key: a table with triggers */
+	bool		is_reference;
+} ReferenceEntry;
+
+static HTAB *entries = NULL;
+static uint64 ninvalidations = 0;
+
+static void
+forget_relation(Datum arg, Oid relid)
+{
+	HASH_SEQ_STATUS scan;
+	ReferenceEntry *entry;
+
+	ninvalidations++;
+	if (OidIsValid(relid))
+	{
+		hash_search(entries, &relid, HASH_REMOVE, NULL);
+		return;
+	}
+	hash_seq_init(&scan, entries);
+	while ((entry = hash_seq_search(&scan)) != NULL)
+		hash_search(entries, &entry->relid, HASH_REMOVE, NULL);
+}
+
+static void
+create_cache(void)
+{
+	HASHCTL		ctl = {0};
+
+	ctl.keysize = sizeof(Oid);
+	ctl.entrysize = sizeof(ReferenceEntry);
+	entries = hash_create("shardfdw reference tables", 64, &ctl, HASH_ELEM | HASH_BLOBS);
+	CacheRegisterRelcacheCallback(forget_relation, (Datum) 0);
+}
+
+/* Only superusers make C functions, so nobody else's has this symbol by chance. */
+bool
+shard_reference_is_trigger(Oid funcid)
+{
+	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(funcid));
+	bool		result = false;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	if (((Form_pg_proc) GETSTRUCT(tuple))->prolang == ClanguageId)
+	{
+		bool		isnull;
+		Datum		symbol = SysCacheGetAttr(PROCOID, tuple, Anum_pg_proc_prosrc, &isnull);
+
+		result = !isnull && strcmp(TextDatumGetCString(symbol), SHARD_REFERENCE_TRIGGER) == 0;
+	}
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+/* Does a trigger for each write of rel send it to the nodes? */
+static bool
+sends_all_writes(Relation rel)
+{
+	TriggerDesc *triggers = rel->trigdesc;
+	int			sent = 0;
+
+	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
+	{
+		Trigger    *trigger = &triggers->triggers[i];
+
+		if (!TRIGGER_FOR_ROW(trigger->tgtype) && TRIGGER_FOR_AFTER(trigger->tgtype) &&
+			(trigger->tgenabled == TRIGGER_FIRES_ALWAYS || trigger->tgenabled == TRIGGER_FIRES_ON_ORIGIN) &&
+			shard_reference_is_trigger(trigger->tgfoid))
+			sent |= trigger->tgtype & ALL_EVENTS;
+	}
+	return sent == ALL_EVENTS;
+}
+
+bool
+shard_reference_is(Oid relid)
+{
+	ReferenceEntry *entry;
+	Relation	rel;
+	uint64		began;
+	bool		result;
+
+	if (entries == NULL)
+		create_cache();
+	entry = hash_search(entries, &relid, HASH_FIND, NULL);
+	if (entry != NULL)
+		return entry->is_reference;
+
+	began = ninvalidations;
+	rel = RelationIdGetRelation(relid);
+	if (!RelationIsValid(rel))
+		return false;
+	if (rel->rd_rel->relkind != RELKIND_RELATION || !rel->rd_rel->relhastriggers)
+	{
+		RelationClose(rel);
+		return false;
+	}
+	/* rows of children would be read here, and are not on the nodes */
+	result = sends_all_writes(rel) &&
+		!(rel->rd_rel->relhassubclass && find_inheritance_children(relid, NoLock) != NIL);
+	RelationClose(rel);
+
+	if (began == ninvalidations)
+	{
+		entry = hash_search(entries, &relid, HASH_ENTER, NULL);
+		entry->is_reference = result;
+	}
+	return result;
+}
+
+List *
+shard_reference_nodes(void)
+{
+	Relation	rel = table_open(ForeignServerRelationId, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
+	Oid			cluster = shard_option_cluster_server();
+	List	   *nodes = NIL;
+	HeapTuple	tuple;
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Oid			serverid = ((Form_pg_foreign_server) GETSTRUCT(tuple))->oid;
+
+		if (serverid != cluster && shard_option_is_our_server(serverid))
+			nodes = lappend_oid(nodes, serverid);
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	list_sort(nodes, list_oid_cmp);
+	return nodes;
+}
