@@ -40,21 +40,48 @@
 	create_foreignscan_path(root, rel, target, rows, 0, startup, total, pathkeys, outer, NULL, NIL, fdw_private)
 #define shard_create_foreign_upper_path(root, rel, target, rows, startup, total, pathkeys, fdw_private) \
 	create_foreign_upper_path(root, rel, target, rows, 0, startup, total, pathkeys, NULL, NIL, fdw_private)
+#define shard_create_foreign_join_path(root, rel, target, rows, startup, total, pathkeys, outer, fdw_private) \
+	create_foreign_join_path(root, rel, target, rows, 0, startup, total, pathkeys, outer, NULL, NIL, fdw_private)
 #elif PG_VERSION_NUM >= 170000
 #define shard_create_foreignscan_path(root, rel, target, rows, startup, total, pathkeys, outer, fdw_private) \
 	create_foreignscan_path(root, rel, target, rows, startup, total, pathkeys, outer, NULL, NIL, fdw_private)
 #define shard_create_foreign_upper_path(root, rel, target, rows, startup, total, pathkeys, fdw_private) \
 	create_foreign_upper_path(root, rel, target, rows, startup, total, pathkeys, NULL, NIL, fdw_private)
+#define shard_create_foreign_join_path(root, rel, target, rows, startup, total, pathkeys, outer, fdw_private) \
+	create_foreign_join_path(root, rel, target, rows, startup, total, pathkeys, outer, NULL, NIL, fdw_private)
 #else
 #define shard_create_foreignscan_path(root, rel, target, rows, startup, total, pathkeys, outer, fdw_private) \
 	create_foreignscan_path(root, rel, target, rows, startup, total, pathkeys, outer, NULL, fdw_private)
 #define shard_create_foreign_upper_path(root, rel, target, rows, startup, total, pathkeys, fdw_private) \
 	create_foreign_upper_path(root, rel, target, rows, startup, total, pathkeys, NULL, fdw_private)
+#define shard_create_foreign_join_path(root, rel, target, rows, startup, total, pathkeys, outer, fdw_private) \
+	create_foreign_join_path(root, rel, target, rows, startup, total, pathkeys, outer, NULL, fdw_private)
 #endif
 
 /* 18 left out the symbol of pg_catalog."POSIX" */
 #if PG_VERSION_NUM >= 180000
 #define POSIX_COLLATION_OID 951
+#endif
+
+/*
+ * Semijoins whose inner side, made unique, comes first: 19 made the unique rows
+ * a relation of its own, which joins like any other.
+ */
+#if PG_VERSION_NUM >= 190000
+#define shard_is_unique_outer(jointype) false
+#define shard_create_unique_path(root, rel, path, sjinfo) (path)
+#else
+#define shard_is_unique_outer(jointype) ((jointype) == JOIN_UNIQUE_OUTER)
+#define shard_create_unique_path(root, rel, path, sjinfo) \
+	((Path *) create_unique_path(root, rel, path, sjinfo))
+#endif
+
+/* 18 counts the nodes of a path that are switched off */
+#if PG_VERSION_NUM >= 180000
+#define shard_path_disabled_nodes(path, outer, inner) \
+	((path)->disabled_nodes = (outer)->disabled_nodes + (inner)->disabled_nodes)
+#else
+#define shard_path_disabled_nodes(path, outer, inner) ((void) 0)
 #endif
 
 /* 16 gives the grouping clause as planned */

@@ -17,6 +17,7 @@ bool		shard_guc_log_remote_sql = false;
 bool		shard_guc_enable_shard_scan = true;
 bool		shard_guc_enable_partial_aggregate = true;
 bool		shard_guc_enable_copy_fetch = true;
+bool		shard_guc_enable_key_join = true;
 
 static const struct config_enum_entry commit_protocol_options[] = {
 	{"2pc", SHARD_COMMIT_2PC, false},
@@ -70,6 +71,11 @@ shard_guc_init(void)
 							 "Enables reading large results from nodes as COPY streams.",
 							 NULL,
 							 &shard_guc_enable_copy_fetch,
+							 true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+	DefineCustomBoolVariable("shardfdw.enable_key_join",
+							 "Enables joins that send the keys of one side to the nodes of the other.",
+							 NULL,
+							 &shard_guc_enable_key_join,
 							 true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 
 	MarkGUCPrefixReserved("shardfdw");

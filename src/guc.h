@@ -21,6 +21,7 @@ extern bool shard_guc_log_remote_sql;	/* LOG every statement sent */
 extern bool shard_guc_enable_shard_scan;	/* sharded table as one planned node */
 extern bool shard_guc_enable_partial_aggregate; /* partial states from nodes */
 extern bool shard_guc_enable_copy_fetch;	/* COPY TO STDOUT for bulk reads */
+extern bool shard_guc_enable_key_join;	/* keys of one side of a join sent to the other */
 
 extern void shard_guc_init(void);
 

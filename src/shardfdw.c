@@ -6,9 +6,11 @@
 
 #include "catalog/shard_map.h"
 #include "fmgr.h"
+#include "executor/key_join.h"
 #include "guc.h"
 #include "load/copy_hook.h"
 #include "planner/fdw_planner.h"
+#include "planner/key_join.h"
 #include "remote/pool.h"
 #include "remote/txn.h"
 
@@ -24,5 +26,7 @@ _PG_init(void)
 	shard_pool_init();
 	shard_txn_init();
 	shard_hooks_init();
+	shard_key_join_init();
+	shard_key_join_register();
 	shard_copy_hook_init();
 }

@@ -190,6 +190,48 @@ shard_plan_private_unpack_direct(List *fdw_private)
 	return plan;
 }
 
+/* As shard_plan_private_pack(), for a key join. */
+List *
+shard_plan_private_pack_key_join(const ShardKeyJoinPlan *plan)
+{
+	List	   *params = NIL;
+	List	   *oids = NIL;
+
+	for (int i = 0; i < plan->nkeys; i++)
+	{
+		params = lappend_int(params, plan->keys[i].paramid);
+		oids = lappend_oid(oids, plan->keys[i].outer_hash);
+		oids = lappend_oid(oids, plan->keys[i].inner_hash);
+		oids = lappend_oid(oids, plan->keys[i].collation);
+	}
+	return list_make5(list_make2_int(plan->jointype, plan->change_param), plan->columns,
+					  params, oids, makeFloat(psprintf("%.17g", plan->first_rows)));
+}
+
+/* As shard_plan_private_unpack(), for a key join. */
+ShardKeyJoinPlan *
+shard_plan_private_unpack_key_join(List *custom_private)
+{
+	ShardKeyJoinPlan *plan = palloc0(sizeof(ShardKeyJoinPlan));
+	List	   *params = lthird(custom_private);
+	List	   *oids = lfourth(custom_private);
+
+	plan->jointype = (JoinType) linitial_int(linitial(custom_private));
+	plan->change_param = lsecond_int(linitial(custom_private));
+	plan->columns = lsecond(custom_private);
+	plan->nkeys = list_length(params);
+	plan->keys = palloc(sizeof(ShardKeyJoinKey) * plan->nkeys);
+	for (int i = 0; i < plan->nkeys; i++)
+	{
+		plan->keys[i].paramid = list_nth_int(params, i);
+		plan->keys[i].outer_hash = list_nth_oid(oids, i * 3);
+		plan->keys[i].inner_hash = list_nth_oid(oids, i * 3 + 1);
+		plan->keys[i].collation = list_nth_oid(oids, i * 3 + 2);
+	}
+	plan->first_rows = floatVal(list_nth(custom_private, 4));
+	return plan;
+}
+
 /* Appends text as it stands. */
 ShardTemplate *
 shard_template_text(ShardTemplate *template, const char *text)

@@ -11,6 +11,7 @@
 
 #include "postgres.h"
 
+#include "nodes/nodes.h"
 #include "nodes/pg_list.h"
 
 /*
@@ -107,6 +108,36 @@ typedef struct ShardDirectPlan
 
 extern List *shard_plan_private_pack_direct(const ShardDirectPlan *plan);
 extern ShardDirectPlan *shard_plan_private_unpack_direct(List *fdw_private);
+
+/* CustomName of a key join's plan node. */
+#define SHARD_KEY_JOIN_NAME "ShardKeyJoin"
+
+/* One equality of a key join. */
+typedef struct ShardKeyJoinKey
+{
+	int			paramid;		/* the inner side's parameter: an array of the outer expression's type */
+	Oid			outer_hash;		/* functions under which equal values have equal hashes */
+	Oid			inner_hash;
+	Oid			collation;
+} ShardKeyJoinKey;
+
+/*
+ * A key join: custom_private of a CustomScan.  Its custom_plans are the outer
+ * and the inner side; its custom_exprs three lists: the join's conditions, and
+ * for each key its expression over the outer and over the inner side.
+ */
+typedef struct ShardKeyJoinPlan
+{
+	JoinType	jointype;		/* INNER, LEFT, SEMI or ANTI */
+	List	   *columns;		/* IntList, for each of custom_scan_tlist: n is column n of the outer plan, -n of the inner */
+	int			nkeys;
+	ShardKeyJoinKey *keys;
+	int			change_param;	/* number of a PARAM_EXEC that nothing else uses: marks nodes whose keys have changed */
+	double		first_rows;		/* rows of the first batch, a guess */
+} ShardKeyJoinPlan;
+
+extern List *shard_plan_private_pack_key_join(const ShardKeyJoinPlan *plan);
+extern ShardKeyJoinPlan *shard_plan_private_unpack_key_join(List *custom_private);
 
 /* Helpers for templates. */
 extern ShardTemplate *shard_template_text(ShardTemplate *template, const char *text);

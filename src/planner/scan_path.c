@@ -29,6 +29,7 @@
 #include "parser/parsetree.h"
 #include "planner/cost.h"
 #include "planner/fdw_planner.h"
+#include "planner/key_join.h"
 #include "planner/plan_private.h"
 #include "planner/relinfo.h"
 #include "planner/scan_path.h"
@@ -356,7 +357,7 @@ shardGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 					ForeignPath *best_path, List *tlist, List *scan_clauses,
 					Plan *outer_plan)
 {
-	const ShardRelInfo *info = rel->fdw_private;
+	const ShardRelInfo *info = shard_key_join_filter(best_path, rel->fdw_private);
 
 	if (info->kind != SHARD_REL_SCAN)
 		return plan_group(root, rel, info, tlist, outer_plan);
