@@ -19,6 +19,7 @@ shardfdw_handler(PG_FUNCTION_ARGS)
 	routine->GetForeignRelSize = shardGetForeignRelSize;
 	routine->GetForeignPaths = shardGetForeignPaths;
 	routine->GetForeignPlan = shardGetForeignPlan;
+	routine->GetForeignJoinPaths = shardGetForeignJoinPaths;
 	routine->GetForeignUpperPaths = shardGetForeignUpperPaths;
 	routine->IsForeignPathAsyncCapable = shardIsForeignPathAsyncCapable;
 

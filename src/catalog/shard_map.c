@@ -70,6 +70,7 @@ typedef struct MapEntry
 static HTAB *map_hash = NULL;
 static CachedMap *retired_maps = NULL;
 static bool xact_ended = false; /* since the last look-up */
+static uint64 last_serial = 0;
 
 static CachedMap *build_map(Oid relid, char relkind, bool *keep);
 static void fill_shard(CachedMap *cached, int shardno, Oid relid);
@@ -213,6 +214,7 @@ build_map(Oid relid, char relkind, bool *keep)
 	cached = palloc0(sizeof(CachedMap));
 	cached->cxt = cxt;
 	cached->map.relid = relid;
+	cached->map.serial = ++last_serial;
 	cached->map.nshards = nshards;
 	cached->map.shards = palloc0(sizeof(Shard) * nshards);
 	cached->map.nodes = palloc0(sizeof(ShardNode) * nshards);

@@ -42,6 +42,7 @@ typedef struct Shard
 typedef struct ShardMap
 {
 	Oid			relid;
+	uint64		serial;			/* of the session: another one after each change */
 	int			nshards;
 	Shard	   *shards;
 	int			nnodes;

@@ -8,6 +8,10 @@
  * that number.  Then each row that comes over costs its transfer, which the
  * coordinator pays alone.  So whatever makes fewer rows travel wins: grouping
  * on the nodes wins over gathering rows unless nearly each row is a group.
+ *
+ * In a join each of the remote queries reads the whole of a reference table, so
+ * that counts as often.  A join that makes more rows than its sides have is
+ * better done here, and the transfer of its rows says so.
  */
 #include "postgres.h"
 
@@ -25,6 +29,9 @@
 /* One row over the wire and into a slot. */
 #define TRANSFER_ROW_COST 0.05
 #define TRANSFER_BYTE_COST 0.0005
+
+/* A row of one side of a join looked up by an index on the other. */
+#define LOOKUP_COST (0.25 * random_page_cost + cpu_tuple_cost)
 
 /* Cores of a node that has not said how many. */
 #define DEFAULT_CORES 2
@@ -79,6 +86,59 @@ shard_cost_group(PlannerInfo *root, PathTarget *target, const ShardRelInfo *inpu
 		(input_rows * per_row + info->rows * cpu_tuple_cost) / parallelism(info);
 }
 
+/* One side of a join: rows that all remote queries together read of it, and what that takes, summed up. */
+typedef struct JoinSide
+{
+	double		rows;
+	Cost		work;
+} JoinSide;
+
+static JoinSide
+join_side(const ShardRelInfo *info, const ShardRelInfo *side, const RelOptInfo *rel)
+{
+	JoinSide	result;
+
+	if (side->reference)
+	{
+		result.rows = side->rows * info->nexpected;
+		result.work = (rel->cheapest_total_path ? rel->cheapest_total_path->total_cost : 0) *
+			info->nexpected;
+	}
+	else
+	{
+		/* the other side may have left fewer shards */
+		double		fraction = (double) info->nexpected / Max(side->nexpected, 1);
+
+		fraction = Min(fraction, 1.0);
+		result.rows = side->rows * fraction;
+		result.work = side->remote_cost * parallelism(side) * fraction;
+	}
+	return result;
+}
+
+void
+shard_cost_join(PlannerInfo *root, ShardRelInfo *info,
+				const ShardRelInfo *outer, const RelOptInfo *outerrel,
+				const ShardRelInfo *inner, const RelOptInfo *innerrel, bool equijoin)
+{
+	JoinSide	left = join_side(info, outer, outerrel);
+	JoinSide	right = join_side(info, inner, innerrel);
+	Cost		work;
+
+	if (equijoin)
+	{
+		/* a hash table of one side; or rows of the one looked up in the other */
+		work = left.work + right.work + (left.rows + right.rows) * 2 * cpu_operator_cost +
+			Min(left.rows, right.rows) * cpu_tuple_cost;
+		work = Min(work, left.work + left.rows * LOOKUP_COST);
+		work = Min(work, right.work + right.rows * LOOKUP_COST);
+	}
+	else
+		work = left.work + right.work +
+			left.rows * right.rows / Max(info->nexpected, 1) * cpu_operator_cost;
+	info->remote_cost = (work + info->rows * cpu_tuple_cost) / parallelism(info);
+}
+
 /* An option of postgres_fdw that is a cost; < 0 when it is not set. */
 static double
 cost_option(const ShardRelInfo *info, const char *name)
@@ -103,7 +163,7 @@ shard_cost_path(PlannerInfo *root, const ShardRelInfo *info, PathTarget *target,
 
 	cost_qual_eval(&quals, local, root);
 	*startup = startup_cost + quals.startup + target->cost.startup;
-	if (info->kind != SHARD_REL_SCAN)
+	if (info->kind != SHARD_REL_SCAN && info->kind != SHARD_REL_JOIN)
 		*startup += info->remote_cost;
 	*total = startup_cost + quals.startup + target->cost.startup + info->remote_cost +
 		info->rows * (cpu_tuple_cost + tuple_cost + quals.per_tuple + target->cost.per_tuple);

@@ -20,6 +20,14 @@ extern void shard_cost_scan(PlannerInfo *root, RelOptInfo *baserel, ShardRelInfo
 extern void shard_cost_group(PlannerInfo *root, PathTarget *target, const ShardRelInfo *input,
 							 double input_rows, int ngroupcols, ShardRelInfo *info);
 
+/*
+ * Sets info->remote_cost of a join from its sides'.  equijoin: it need not
+ * compare each pair of rows.
+ */
+extern void shard_cost_join(PlannerInfo *root, ShardRelInfo *info,
+							const ShardRelInfo *outer, const RelOptInfo *outerrel,
+							const ShardRelInfo *inner, const RelOptInfo *innerrel, bool equijoin);
+
 /* Costs of a path that runs the queries and takes their info->rows rows over; local: clauses checked here. */
 extern void shard_cost_path(PlannerInfo *root, const ShardRelInfo *info, PathTarget *target,
 							List *local, Cost *startup, Cost *total);

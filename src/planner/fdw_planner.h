@@ -21,6 +21,9 @@ extern void shardGetForeignPaths(PlannerInfo *root, RelOptInfo *baserel, Oid for
 extern ForeignScan *shardGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 										ForeignPath *best_path, List *tlist, List *scan_clauses,
 										Plan *outer_plan);
+extern void shardGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel,
+									 RelOptInfo *outerrel, RelOptInfo *innerrel,
+									 JoinType jointype, JoinPathExtraData *extra);
 extern void shardGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage,
 									  RelOptInfo *input_rel, RelOptInfo *output_rel, void *extra);
 extern bool shardIsForeignPathAsyncCapable(ForeignPath *path);

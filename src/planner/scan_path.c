@@ -1,12 +1,13 @@
 /*
  * scan_path.c
- *	  Paths and plans of scans: of a sharded table as a whole, of a shard by
- *	  itself, and the plans of groupings over either.
+ *	  Paths of scans: of a sharded table as a whole, of a shard by itself; the
+ *	  plans of these and of all that is remote above them.
  *
  *	   sharded table	scanrelid 0; fdw_scan_tlist lists the columns that travel
+ *	   join				the same
  *	   shard			scanrelid > 0; rows have the table's row type, columns
  *						that nobody needs are NULL
- *	   grouping			scanrelid 0; fdw_scan_tlist lists groups and aggregates
+ *	   upper stage		scanrelid 0; fdw_scan_tlist is the remote query's list
  *
  * All of them become a ShardScanPlan (plan_private.h).
  */
@@ -259,9 +260,9 @@ plan_single(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info,
 							shard_plan_private_pack(&plan), NIL, remote, outer_plan);
 }
 
-/* Adds the Vars of rtindex in exprs (a list, also of TargetEntries) to a flat target list. */
+/* Adds the Vars of relids in exprs (a list, also of TargetEntries) to a flat target list. */
 static List *
-add_own_vars(List *tlist, List *exprs, Index rtindex)
+add_own_vars(List *tlist, List *exprs, Relids relids)
 {
 	List	   *vars = pull_var_clause((Node *) exprs, PVC_RECURSE_PLACEHOLDERS);
 	List	   *own = NIL;
@@ -269,13 +270,13 @@ add_own_vars(List *tlist, List *exprs, Index rtindex)
 
 	foreach(lc, vars)
 	{
-		if (lfirst_node(Var, lc)->varno == rtindex)
+		if (bms_is_member(lfirst_node(Var, lc)->varno, relids))
 			own = lappend(own, lfirst(lc));
 	}
 	return add_to_flat_tlist(tlist, own);
 }
 
-/* Scan of a sharded table: only Vars travel, in the order of the list. */
+/* Scan of a sharded table, or join: only Vars travel, in the order of the list. */
 static ForeignScan *
 plan_sharded(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, ForeignPath *path,
 			 List *tlist, List *scan_clauses, Plan *outer_plan)
@@ -287,20 +288,23 @@ plan_sharded(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, Forei
 	List	   *remote;
 	List	   *local;
 
-	split_clauses(root, rel, info, scan_clauses, &remote, &local);
+	if (info->kind == SHARD_REL_JOIN)
+		local = extract_actual_clauses(info->local_conds, false);
+	else
+		split_clauses(root, rel, info, scan_clauses, &remote, &local);
 
 	/*
 	 * For a base relation core may have handed over a physical target list,
 	 * with every column of the table.  (A path with lateral references gets a
 	 * list in which they are parameters already; there it is kept.)
 	 */
-	if (tlist != NIL && path->path.param_info == NULL)
+	if (tlist != NIL && path->path.param_info == NULL && info->kind == SHARD_REL_SCAN)
 		tlist = make_tlist_from_pathtarget(path->path.pathtarget);
 
 	/* a projection above may replace the list by one over the same pathtarget */
-	scan_tlist = add_own_vars(NIL, path->path.pathtarget->exprs, info->rtindex);
-	scan_tlist = add_own_vars(scan_tlist, tlist, info->rtindex);
-	scan_tlist = add_own_vars(scan_tlist, local, info->rtindex);
+	scan_tlist = add_own_vars(NIL, path->path.pathtarget->exprs, info->from->relids);
+	scan_tlist = add_own_vars(scan_tlist, tlist, info->from->relids);
+	scan_tlist = add_own_vars(scan_tlist, local, info->from->relids);
 	query.from = info->from;
 	query.driver = info->relid;
 	query.tlist = scan_tlist;
@@ -359,9 +363,9 @@ shardGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 {
 	const ShardRelInfo *info = shard_key_join_filter(best_path, rel->fdw_private);
 
-	if (info->kind != SHARD_REL_SCAN)
+	if (info->query != NULL)
 		return plan_group(root, rel, info, tlist, outer_plan);
-	if (info->sharded)
+	if (info->sharded || info->kind == SHARD_REL_JOIN)
 		return plan_sharded(root, rel, info, best_path, tlist, scan_clauses, outer_plan);
 	return plan_single(root, rel, info, tlist, scan_clauses, outer_plan);
 }

@@ -1,0 +1,142 @@
+/*
+ * colocate.c
+ *	  Whether two sharded tables are colocated, remembered pair by pair.
+ *
+ * Two tables with the same partition key types, operator families, collations
+ * and bounds put equal keys into partitions of the same number, as the order of
+ * a PartitionDesc follows from the bounds.  What is left is to compare the
+ * servers of the shards, one by one.
+ *
+ * A verdict holds as long as the two tables' maps, which are built anew when
+ * bounds, partitions or options change: it is kept together with their serial
+ * numbers.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "catalog/colocate.h"
+#include "catalog/pg_class.h"
+#include "catalog/shard_map.h"
+#include "partitioning/partbounds.h"
+#include "partitioning/partdesc.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+#include "utils/partcache.h"
+#include "utils/rel.h"
+
+typedef struct PairKey
+{
+	Oid			low;
+	Oid			high;
+} PairKey;
+
+typedef struct PairEntry
+{
+	PairKey		key;			/* hash key */
+	uint64		low_serial;		/* of the maps that the verdict was found with */
+	uint64		high_serial;
+	bool		colocated;
+} PairEntry;
+
+static HTAB *pair_hash = NULL;
+
+static bool
+same_keys(PartitionKey a, PartitionKey b)
+{
+	if (a->strategy != b->strategy || a->partnatts != b->partnatts)
+		return false;
+	for (int i = 0; i < a->partnatts; i++)
+	{
+		if (a->partopfamily[i] != b->partopfamily[i] ||
+			a->partopcintype[i] != b->partopcintype[i] ||
+			a->partcollation[i] != b->partcollation[i] ||
+			a->parttypid[i] != b->parttypid[i])
+			return false;
+	}
+	return true;
+}
+
+/* Do partitions of the same number of both tables take the same keys? */
+static bool
+same_bounds(Oid relid1, Oid relid2)
+{
+	Relation	rel1 = table_open(relid1, NoLock);
+	Relation	rel2 = table_open(relid2, NoLock);
+	PartitionKey key = RelationGetPartitionKey(rel1);
+	PartitionKey key2 = RelationGetPartitionKey(rel2);
+	bool		result = false;
+
+	if (key != NULL && key2 != NULL && same_keys(key, key2))
+	{
+		PartitionDesc desc1 = RelationGetPartitionDesc(rel1, true);
+		PartitionDesc desc2 = RelationGetPartitionDesc(rel2, true);
+
+		result = desc1->nparts == desc2->nparts && desc1->nparts > 0 &&
+			partition_bounds_equal(key->partnatts, key->parttyplen, key->parttypbyval,
+								   desc1->boundinfo, desc2->boundinfo);
+	}
+	table_close(rel1, NoLock);
+	table_close(rel2, NoLock);
+	return result;
+}
+
+static bool
+same_nodes(const ShardMap *map1, const ShardMap *map2)
+{
+	if (map1->nshards != map2->nshards)
+		return false;
+	for (int i = 0; i < map1->nshards; i++)
+	{
+		if (map1->shards[i].serverid != map2->shards[i].serverid)
+			return false;
+	}
+	return true;
+}
+
+static bool
+is_parent(const ShardMap *map)
+{
+	return map->nshards != 1 || map->shards[0].relid != map->relid;
+}
+
+bool
+shard_colocated(Oid relid1, Oid relid2)
+{
+	PairKey		key = {Min(relid1, relid2), Max(relid1, relid2)};
+	const ShardMap *low = shard_map_get(key.low);
+	const ShardMap *high = shard_map_get(key.high);
+	PairEntry  *entry;
+	bool		found;
+	bool		colocated;
+
+	if (low == NULL || high == NULL)
+		return false;
+	if (key.low == key.high)
+		return true;
+	if (is_parent(low) != is_parent(high))
+		return false;
+	if (!is_parent(low))
+		return low->shards[0].serverid == high->shards[0].serverid;
+
+	if (pair_hash == NULL)
+	{
+		HASHCTL		ctl = {0};
+
+		ctl.keysize = sizeof(PairKey);
+		ctl.entrysize = sizeof(PairEntry);
+		ctl.hcxt = CacheMemoryContext;
+		pair_hash = hash_create("shardfdw colocated tables", 64, &ctl,
+								HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	}
+	entry = hash_search(pair_hash, &key, HASH_FIND, NULL);
+	if (entry != NULL && entry->low_serial == low->serial && entry->high_serial == high->serial)
+		return entry->colocated;
+
+	/* an error in here leaves no verdict behind */
+	colocated = same_nodes(low, high) && same_bounds(key.low, key.high);
+	entry = hash_search(pair_hash, &key, HASH_ENTER, &found);
+	entry->low_serial = low->serial;
+	entry->high_serial = high->serial;
+	entry->colocated = colocated;
+	return colocated;
+}
