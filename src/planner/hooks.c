@@ -3,7 +3,9 @@
  *	  Makes core plan a sharded table as one foreign table.
  *
  *	   planner_hook             RTEs of sharded parents become foreign-table RTEs
- *	   get_relation_info_hook   their RelOptInfos get our FdwRoutine and server
+ *	   get_relation_info_hook   their RelOptInfos get our FdwRoutine and server;
+ *								so do those of reference tables, which stay
+ *								plain tables otherwise
  *	   get_relation_stats_hook  their columns get the parent's statistics
  *
  * An RTE is left to core's own partition planning, which is always right, when
@@ -25,7 +27,9 @@
 #include "access/htup_details.h"
 #include "catalog/option.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_statistic.h"
+#include "catalog/reference.h"
 #include "catalog/shard_map.h"
 #include "compat.h"
 #include "guc.h"
@@ -59,6 +63,9 @@ typedef struct MarkContext
 static planner_hook_type prev_planner_hook = NULL;
 static shard_simple_rel_hook_type prev_simple_rel_hook = NULL;
 static get_relation_stats_hook_type prev_stats_hook = NULL;
+
+/* The statement that is being planned reads sharded tables as such. */
+static bool statement_marked = false;
 
 static void mark_query(Query *query, MarkContext *cxt, bool locks);
 
@@ -254,8 +261,9 @@ mark_query(Query *query, MarkContext *cxt, bool locks)
 static PlannedStmt *
 shard_planner(SHARD_PLANNER_HOOK_PARAMS)
 {
-	PlannedStmt *stmt;
-	bool		marked = false;
+	PlannedStmt *stmt = NULL;
+	bool		outer_marked = statement_marked;
+	volatile bool marked = false;
 
 	if (shard_guc_enable_shard_scan &&
 		parse->commandType != CMD_UTILITY &&
@@ -269,10 +277,20 @@ shard_planner(SHARD_PLANNER_HOOK_PARAMS)
 		marked = true;
 	}
 
-	if (prev_planner_hook)
-		stmt = prev_planner_hook(SHARD_PLANNER_HOOK_ARGS);
-	else
-		stmt = standard_planner(SHARD_PLANNER_HOOK_ARGS);
+	/* functions that are evaluated while planning have statements of their own */
+	statement_marked = marked;
+	PG_TRY();
+	{
+		if (prev_planner_hook)
+			stmt = prev_planner_hook(SHARD_PLANNER_HOOK_ARGS);
+		else
+			stmt = standard_planner(SHARD_PLANNER_HOOK_ARGS);
+	}
+	PG_FINALLY();
+	{
+		statement_marked = outer_marked;
+	}
+	PG_END_TRY();
 	if (marked)
 		shard_jit_adjust(stmt);
 	return stmt;
@@ -305,6 +323,27 @@ cluster_routine(Oid serverid)
 	return routine;
 }
 
+/*
+ * Is it a reference table that nodes may read in place of this one?  Not where
+ * its rows are locked or changed, nor where this statement inserts into it.
+ */
+static bool
+is_readable_reference(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte)
+{
+	Query	   *parse = root->parse;
+
+	if (!statement_marked || rel->reloptkind != RELOPT_BASEREL ||
+		rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_RELATION ||
+		rte->inh || rte->tablesample != NULL || rte->securityQuals != NIL ||
+		root->rowMarks != NIL || parse->commandType == CMD_UPDATE ||
+		parse->commandType == CMD_DELETE || parse->commandType == CMD_MERGE)
+		return false;
+	if (parse->resultRelation > 0 &&
+		planner_rt_fetch(parse->resultRelation, root)->relid == rte->relid)
+		return false;
+	return shard_reference_is(rte->relid) && !has_subclass(rte->relid);
+}
+
 static void
 shard_simple_rel(SHARD_SIMPLE_REL_HOOK_PARAMS)
 {
@@ -314,7 +353,15 @@ shard_simple_rel(SHARD_SIMPLE_REL_HOOK_PARAMS)
 		prev_simple_rel_hook(SHARD_SIMPLE_REL_HOOK_ARGS);
 
 	if (!shard_hooks_is_sharded(rte))
+	{
+		/* joins with it are offered to us; scans of it stay core's */
+		if (is_readable_reference(root, rel, rte))
+		{
+			rel->serverid = shard_option_cluster_server();
+			rel->fdwroutine = cluster_routine(rel->serverid);
+		}
 		return;
+	}
 
 	/* rel->userid is set by core */
 	rel->serverid = shard_option_cluster_server();
