@@ -274,7 +274,7 @@ def main():
     load_average = os.getloadavg()[0]
     tpch = Tpch(config)
     print("== making the databases", flush=True)
-    for database in tpch_sqlatabases:
+    for database in tpch.databases:
         tpch.make(database)
     part, parts = config.slice
     queries = [Query(number, config.scale) for number in config.queries]
@@ -283,7 +283,7 @@ def main():
     for query in queries:
         tpch.measure(query)
         print(f"   {query.name}: " + ", ".join(
-            f"{database} {tpch.median(query, database):,.0f} ms" for database in tpch_sqlatabases if tpch.median(query, database)), flush=True)
+            f"{database} {tpch.median(query, database):,.0f} ms" for database in tpch.databases if tpch.median(query, database)), flush=True)
     version = tpch.session("plain").value("SHOW server_version")
     print(f"\nPostgreSQL {version}, scale {config.scale}, {config.shards} shards on {len(config.nodes)} nodes, "
           f"coordinator and nodes on this machine with {len(os.sched_getaffinity(0))} cores")
@@ -294,7 +294,7 @@ def main():
         json.dump({"environment": {"postgresql": version, "scale": config.scale, "shards": config.shards, "nodes": len(config.nodes),
                                    "runs": config.runs, "cores": len(os.sched_getaffinity(0)), "load_average": load_average,
                                    "settings": config.set},
-                   "samples": {query.name: {database: tpch.samples.get((query.name, database), []) for database in tpch_sqlatabases}
+                   "samples": {query.name: {database: tpch.samples.get((query.name, database), []) for database in tpch.databases}
                                for query in queries},
                    "failures": [list(key) + [message] for key, message in tpch.failures.items()],
                    "slow": tpch.slow, "plans": tpch.plans}, file, indent=1)
