@@ -91,6 +91,60 @@
 #define shard_group_clause(root) ((root)->parse->groupClause)
 #endif
 
+/* ... and the DISTINCT clause */
+#if PG_VERSION_NUM >= 160000
+#define shard_distinct_clause(root) ((root)->processed_distinctClause)
+#else
+#define shard_distinct_clause(root) ((root)->parse->distinctClause)
+#endif
+
+/* 19 gave the name to the path that drops duplicates from sorted rows */
+#if PG_VERSION_NUM >= 190000
+#define shard_create_upper_unique_path(root, rel, path, ncols, ngroups) \
+	create_unique_path(root, rel, path, ncols, ngroups)
+#else
+#define shard_create_upper_unique_path(root, rel, path, ncols, ngroups) \
+	create_upper_unique_path(root, rel, path, ncols, ngroups)
+#endif
+
+/*
+ * Conditions that windows check while they run, and that are not checked above
+ * them any more: 17 moved them from the windows to the functions.  Result:
+ * expressions over WindowFuncs.
+ */
+#if PG_VERSION_NUM >= 170000
+#include "catalog/pg_type.h"
+#include "nodes/makefuncs.h"
+static inline List *
+shard_window_run_conditions(WindowClause *window, List *funcs)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, funcs)
+	{
+		WindowFunc *func = lfirst_node(WindowFunc, lc);
+		ListCell   *lc2;
+
+		if (func->winref != window->winref)
+			continue;
+		foreach(lc2, func->runCondition)
+		{
+			WindowFuncRunCondition *cond = lfirst_node(WindowFuncRunCondition, lc2);
+
+			result = lappend(result,
+							 make_opclause(cond->opno, BOOLOID, false,
+										   cond->wfunc_left ? (Expr *) func : cond->arg,
+										   cond->wfunc_left ? cond->arg : (Expr *) func,
+										   InvalidOid, cond->inputcollid));
+		}
+	}
+	return result;
+}
+#else
+#define shard_window_run_conditions(window, funcs) ((window)->runCondition)
+#endif
+
 /*
  * Result type of sum/avg(interval)'s transition: internal from 17 on, so that
  * its partial state has to be built.

@@ -248,10 +248,14 @@ BEGIN
 				HINT = format('Set them with ALTER SERVER %I OPTIONS (ADD cores ''...''), so that queries can use parallel workers there.', name);
 		END IF;
 	END IF;
+
+	IF NOT options ? 'partial_twins' THEN
+		RAISE NOTICE 'node "%": partial twins: %', name, shardfdw.make_twins(name);
+	END IF;
 END
 $$;
 COMMENT ON FUNCTION shardfdw.add_node(name, text, integer, name, name, text, jsonb) IS
-	'Declares a node: creates a server and the caller''s user mapping, then checks that the node is reachable and fit, with a NOTICE or WARNING for each check. options are further server options. Raises the error of a node that cannot be used, and then creates nothing.';
+	'Declares a node: creates a server and the caller''s user mapping, then checks that the node is reachable and fit, with a NOTICE or WARNING for each check, and makes partial twins of aggregates there. options are further server options. Raises the error of a node that cannot be used, and then creates nothing.';
 REVOKE ALL ON FUNCTION shardfdw.add_node(name, text, integer, name, name, text, jsonb) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.remove_node(name name) RETURNS void

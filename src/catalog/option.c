@@ -21,6 +21,7 @@
 #include "catalog/pg_foreign_table.h"
 #include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
 #include "catalog/pg_user_mapping.h"
 #include "commands/defrem.h"
 #include "commands/extension.h"
@@ -28,7 +29,9 @@
 #include "fmgr.h"
 #include "libpq-fe.h"
 #include "miscadmin.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -47,6 +50,7 @@ typedef enum OptionType
 	OPTION_COST,				/* floating point, zero or more */
 	OPTION_NAME,
 	OPTION_EXTENSIONS,			/* comma-separated list of extensions */
+	OPTION_LIST,				/* text[] in its text form, without NULLs */
 	OPTION_SAMPLING,			/* how ANALYZE samples */
 	OPTION_SUPERUSER_FALSE,		/* boolean that only a superuser may switch off */
 	OPTION_SUPERUSER			/* any value, from a superuser only */
@@ -70,6 +74,8 @@ static const OptionDef option_defs[] = {
 	{"table_name", ON_TABLE, OPTION_NAME},
 	{"column_name", ON_COLUMN, OPTION_NAME},
 	{"cores", ON_SERVER, OPTION_COUNT},
+	{"partial_twins", ON_SERVER, OPTION_BOOL},
+	{"lacking_twins", ON_SERVER, OPTION_LIST},
 	{"use_remote_estimate", ON_SERVER | ON_TABLE, OPTION_BOOL},
 	{"updatable", ON_SERVER | ON_TABLE, OPTION_BOOL},
 	{"truncatable", ON_SERVER | ON_TABLE, OPTION_BOOL},
@@ -100,6 +106,7 @@ static bool is_valid_option(const char *name, int place, const OptionDef **def);
 static void report_unknown_option(const char *name, int place);
 static void check_value(DefElem *elem, const OptionDef *def);
 static void check_extension_list(DefElem *elem);
+static List *parse_list(const char *value);
 static const char *find_option(List *options, const char *name);
 
 /*
@@ -279,6 +286,10 @@ check_value(DefElem *elem, const OptionDef *def)
 			check_extension_list(elem);
 			break;
 
+		case OPTION_LIST:
+			(void) parse_list(value);
+			break;
+
 		case OPTION_SAMPLING:
 			if (strcmp(value, "off") != 0 && strcmp(value, "random") != 0 &&
 				strcmp(value, "system") != 0 && strcmp(value, "bernoulli") != 0 &&
@@ -376,10 +387,9 @@ option_to_int(const char *name, const char *value, int dflt)
 	return number;
 }
 
-bool
-shard_option_table_bool(Oid relid, const char *name, bool dflt)
+static bool
+option_to_bool(const char *name, const char *value, bool dflt)
 {
-	const char *value = shard_option_table(relid, name);
 	bool		result;
 
 	if (value == NULL)
@@ -387,6 +397,49 @@ shard_option_table_bool(Oid relid, const char *name, bool dflt)
 	if (!parse_bool(value, &result))
 		elog(ERROR, "invalid value for boolean option \"%s\": %s", name, value);
 	return result;
+}
+
+/* Elements of a text[] in its text form; raises for what is none, and for NULL elements. */
+static List *
+parse_list(const char *value)
+{
+	Datum		array = OidInputFunctionCall(F_ARRAY_IN, pstrdup(value), TEXTOID, -1);
+	List	   *result = NIL;
+	Datum	   *elems;
+	bool	   *nulls;
+	int			nelems;
+
+	deconstruct_array(DatumGetArrayTypeP(array), TEXTOID, -1, false, TYPALIGN_INT,
+					  &elems, &nulls, &nelems);
+	for (int i = 0; i < nelems; i++)
+	{
+		if (nulls[i])
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("a list among the options must not contain nulls")));
+		result = lappend(result, TextDatumGetCString(elems[i]));
+	}
+	return result;
+}
+
+bool
+shard_option_table_bool(Oid relid, const char *name, bool dflt)
+{
+	return option_to_bool(name, shard_option_table(relid, name), dflt);
+}
+
+bool
+shard_option_server_bool(Oid serverid, const char *name, bool dflt)
+{
+	return option_to_bool(name, shard_option_server(serverid, name), dflt);
+}
+
+List *
+shard_option_server_list(Oid serverid, const char *name)
+{
+	const char *value = shard_option_server(serverid, name);
+
+	return value ? parse_list(value) : NIL;
 }
 
 int

@@ -18,6 +18,10 @@ extern bool shard_option_table_bool(Oid relid, const char *name, bool dflt);
 extern int	shard_option_table_int(Oid relid, const char *name, int dflt);
 extern const char *shard_option_server(Oid serverid, const char *name);
 extern int	shard_option_server_int(Oid serverid, const char *name, int dflt);
+extern bool shard_option_server_bool(Oid serverid, const char *name, bool dflt);
+
+/* Elements (char *) of an option that is a list.  Memory: current context. */
+extern List *shard_option_server_list(Oid serverid, const char *name);
 
 /* True when the table's wrapper has shardfdw's handler. */
 extern bool shard_option_is_ours(Oid foreigntable_relid);

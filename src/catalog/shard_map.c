@@ -253,6 +253,8 @@ find_or_add_node(ShardMap *map, Oid serverid)
 	node->name = server->servername;
 	node->cores = shard_option_server_int(serverid, "cores", 0);
 	node->nshards = 0;
+	node->has_twins = shard_option_server_bool(serverid, "partial_twins", false);
+	node->lacking_twins = shard_option_server_list(serverid, "lacking_twins");
 	return map->nnodes++;
 }
 

@@ -8,6 +8,8 @@
 
 #include "postgres.h"
 
+#include "nodes/pg_list.h"
+
 /* A node that holds shards of one table. */
 typedef struct ShardNode
 {
@@ -15,6 +17,8 @@ typedef struct ShardNode
 	const char *name;			/* server's name */
 	int			cores;			/* server option `cores`; 0 = not known */
 	int			nshards;		/* shards of this table there */
+	bool		has_twins;		/* server option `partial_twins`: add_node made partial twins there */
+	List	   *lacking_twins;	/* of char *: qualified names, server option `lacking_twins` */
 } ShardNode;
 
 /* One shard: an ordinary table on one node, a foreign table here. */

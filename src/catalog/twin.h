@@ -11,10 +11,12 @@
 #include "catalog/shard_map.h"
 
 /*
- * The name (schema-qualified, quoted) under which every node of map has the
- * twin of aggregate aggfnoid, or NULL when some node lacks it or keeps such
- * states in another format.  Cost: cached look-ups, nothing remote.
+ * The twin of aggregate aggfnoid, as it is on the coordinator and, under the
+ * same qualified name, on every node of map; InvalidOid when there is none, or
+ * some node lacks it.  Its result is the state that core's Finalize Aggregate
+ * takes: aggtranstype, or bytea when that is internal.
+ * Cost: a few system cache look-ups, nothing remote.
  */
-extern const char *shard_twin_name(const ShardMap *map, Oid aggfnoid);
+extern Oid	shard_twin_get(const ShardMap *map, Oid aggfnoid);
 
 #endif

@@ -7,6 +7,12 @@
  *
  *	 no final function, state not internal	the aggregate itself: count, min,
  *											max, bool_and, sum(int4), ...
+ *	 any other whose twin nodes have		its partial twin (catalog/twin.h): one
+ *											transition where algebra takes two or
+ *											three, and floats as core sums them up
+ *
+ * and where they do not, by algebra on the transition function:
+ *
  *	 int2_avg_accum, int4_avg_accum			ARRAY[count(x), coalesce(sum(x), 0)]
  *	 float4_accum, float8_accum				ARRAY[count(x), coalesce(sum(x), 0),
  *												  coalesce(regr_sxx(x, x), 0)]
@@ -18,14 +24,16 @@
  *												  count(x) * '1 microsecond']
  *	 interval_avg_accum (from 17)			count(x) and sum(x), likewise
  *
- * The choice goes by the transition function, so that all aggregates that
- * share a state are served: avg(float8) as well as stddev(float8).
+ * All aggregates that share a state are served: avg(float8) as well as
+ * stddev(float8).
  */
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/transam.h"
 #include "catalog/pg_aggregate.h"
 #include "catalog/pg_type.h"
+#include "catalog/twin.h"
 #include "compat.h"
 #include "datatype/timestamp.h"
 #include "deparse/partial_agg.h"
@@ -41,7 +49,7 @@
 #define INTERVAL_ACCUM_OID 1843
 
 ShardPartialKind
-shard_partial_agg_kind(const Aggref *agg)
+shard_partial_agg_kind(const ShardMap *map, const Aggref *agg)
 {
 	HeapTuple	tuple;
 	Form_pg_aggregate form;
@@ -84,6 +92,8 @@ shard_partial_agg_kind(const Aggref *agg)
 	}
 
 	ReleaseSysCache(tuple);
+	if (kind != SHARD_PARTIAL_SELF && OidIsValid(shard_twin_get(map, agg->aggfnoid)))
+		kind = SHARD_PARTIAL_TWIN;
 	return kind;
 }
 
@@ -238,6 +248,22 @@ whole_aggregate(const Aggref *agg)
 	return (Expr *) whole;
 }
 
+/*
+ * The twin in place of the aggregate.  agg->aggtype is what a partial aggregate
+ * returns already, and so what the twin does.
+ */
+static Expr *
+twin_aggregate(const ShardMap *map, const Aggref *agg)
+{
+	Aggref	   *twin = makeNode(Aggref);
+
+	*twin = *agg;
+	twin->aggfnoid = shard_twin_get(map, agg->aggfnoid);
+	twin->aggsplit = AGGSPLIT_SIMPLE;
+	twin->aggcollid = type_is_collatable(agg->aggtype) ? agg->aggcollid : InvalidOid;
+	return (Expr *) twin;
+}
+
 static bool
 is_sum(const Aggref *agg)
 {
@@ -253,9 +279,10 @@ make_one(void)
 }
 
 void
-shard_select_output_partial(ShardSelect *select, Aggref *agg, bool shared, int target)
+shard_select_output_partial(ShardSelect *select, const ShardMap *map, Aggref *agg,
+							bool shared, int target)
 {
-	ShardPartialKind kind = shard_partial_agg_kind(agg);
+	ShardPartialKind kind = shard_partial_agg_kind(map, agg);
 	Expr	   *arg = agg->args ? linitial_node(TargetEntry, agg->args)->expr : NULL;
 	ShardSelectKind output_kind;
 	ShardSelectOutput *output;
@@ -266,6 +293,9 @@ shard_select_output_partial(ShardSelect *select, Aggref *agg, bool shared, int t
 	{
 		case SHARD_PARTIAL_SELF:
 			shard_select_output(select, whole_aggregate(agg), target);
+			return;
+		case SHARD_PARTIAL_TWIN:
+			shard_select_output(select, twin_aggregate(map, agg), target);
 			return;
 		case SHARD_PARTIAL_INT_AVG:
 			shard_select_output(select, int_avg_state(agg, arg), target);

@@ -7,6 +7,7 @@
 
 #include "postgres.h"
 
+#include "catalog/shard_map.h"
 #include "nodes/primnodes.h"
 
 /* How a stock node can compute the transition state of an aggregate. */
@@ -14,6 +15,7 @@ typedef enum ShardPartialKind
 {
 	SHARD_PARTIAL_NONE,			/* it cannot */
 	SHARD_PARTIAL_SELF,			/* the aggregate's result is its state */
+	SHARD_PARTIAL_TWIN,			/* by its partial twin */
 	SHARD_PARTIAL_INT_AVG,		/* int8[]: count, sum */
 	SHARD_PARTIAL_FLOAT,		/* float8[]: count, sum, sum of squared differences */
 	SHARD_PARTIAL_INT8_SUM,		/* internal, built from count and sum(bigint) */
@@ -22,7 +24,7 @@ typedef enum ShardPartialKind
 	SHARD_PARTIAL_INTERVAL_SUM	/* internal, built from count and sum(interval); from 17 */
 } ShardPartialKind;
 
-/* Of a built-in aggregate without ORDER BY and DISTINCT. */
-extern ShardPartialKind shard_partial_agg_kind(const Aggref *agg);
+/* Of an aggregate without ORDER BY and DISTINCT, for the nodes of map. */
+extern ShardPartialKind shard_partial_agg_kind(const ShardMap *map, const Aggref *agg);
 
 #endif

@@ -323,8 +323,8 @@ add_outputs(ShardSelect *select, const ShardRemoteQuery *query)
 		Aggref	   *agg = (Aggref *) entry->expr;
 
 		if (IsA(agg, Aggref) && agg->aggsplit != AGGSPLIT_SIMPLE)
-			shard_select_output_partial(select, agg, shares_state(query->tlist, agg),
-										entry->resno - 1);
+			shard_select_output_partial(select, shard_map_get(query->driver), agg,
+										shares_state(query->tlist, agg), entry->resno - 1);
 		else
 			shard_select_output(select, entry->expr, entry->resno - 1);
 	}

@@ -10,6 +10,7 @@
 
 #include "postgres.h"
 
+#include "catalog/shard_map.h"
 #include "nodes/lockoptions.h"
 #include "nodes/parsenodes.h"
 #include "nodes/pg_list.h"
@@ -98,10 +99,12 @@ extern void shard_select_output(ShardSelect *select, Expr *expr, int target);
 extern void shard_select_output_ctid(ShardSelect *select, bool for_modify);
 
 /*
- * Partial state of an aggregate (AGGSPLIT_INITIAL_SERIAL).  shared: another
- * aggregate of the statement uses the same transition state.  partial_agg.c
+ * Partial state of an aggregate (AGGSPLIT_INITIAL_SERIAL), for the nodes of
+ * map.  shared: another aggregate of the statement uses the same transition
+ * state.  partial_agg.c
  */
-extern void shard_select_output_partial(ShardSelect *select, Aggref *agg, bool shared, int target);
+extern void shard_select_output_partial(ShardSelect *select, const ShardMap *map, Aggref *agg,
+										bool shared, int target);
 
 extern void shard_select_where(ShardSelect *select, List *clauses);
 

@@ -833,12 +833,12 @@ shard_shippable_group_expr(PlannerInfo *root, Relids relids, Expr *expr)
 }
 
 bool
-shard_shippable_partial_agg(Aggref *agg)
+shard_shippable_partial_agg(const ShardMap *map, Aggref *agg)
 {
 	return is_builtin(agg->aggfnoid) &&
 		agg->agglevelsup == 0 && agg->aggkind == AGGKIND_NORMAL &&
 		agg->aggorder == NIL && agg->aggdistinct == NIL &&
-		shard_partial_agg_kind(agg) != SHARD_PARTIAL_NONE;
+		shard_partial_agg_kind(map, agg) != SHARD_PARTIAL_NONE;
 }
 
 bool

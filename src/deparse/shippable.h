@@ -7,6 +7,7 @@
 
 #include "postgres.h"
 
+#include "catalog/shard_map.h"
 #include "nodes/pathnodes.h"
 
 /*
@@ -29,10 +30,10 @@ extern bool shard_shippable_agg_expr(PlannerInfo *root, Relids relids, Expr *exp
 extern bool shard_shippable_group_expr(PlannerInfo *root, Relids relids, Expr *expr);
 
 /*
- * Does the aggregate have partial states that stock nodes can compute?  Its
- * arguments and FILTER are not looked at, see shard_shippable_partial_args().
+ * Does the aggregate have partial states that the nodes of map can compute?
+ * Its arguments and FILTER are not looked at, see shard_shippable_partial_args().
  */
-extern bool shard_shippable_partial_agg(Aggref *agg);
+extern bool shard_shippable_partial_agg(const ShardMap *map, Aggref *agg);
 
 /* May the arguments and FILTER of such an aggregate be evaluated on nodes? */
 extern bool shard_shippable_partial_args(PlannerInfo *root, Relids relids, Aggref *agg);

@@ -306,7 +306,7 @@ add_partial_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *outpu
 	{
 		Aggref	   *agg = lfirst_node(Aggref, lc);
 
-		if (!shard_shippable_partial_agg(agg))
+		if (!shard_shippable_partial_agg(input->map, agg))
 			return refuse("nodes cannot compute the partial state of an aggregate");
 		if (!shard_shippable_partial_args(root, input->from->relids, agg))
 			return refuse("an aggregate's argument must be evaluated here");

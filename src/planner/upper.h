@@ -18,6 +18,10 @@
  */
 extern void shard_group_add_paths(PlannerInfo *root, RelOptInfo *input_rel,
 								  RelOptInfo *output_rel, GroupPathExtraData *extra);
+extern void shard_order_add_paths(PlannerInfo *root, RelOptInfo *input_rel,
+								  RelOptInfo *output_rel);
+extern void shard_limit_add_paths(PlannerInfo *root, RelOptInfo *input_rel,
+								  RelOptInfo *output_rel, FinalPathExtraData *extra);
 
 /* Says at DEBUG1 why a stage ("grouping", "sort", ...) is not computed by the nodes.  Returns false. */
 extern bool shard_upper_refuse(const char *stage, const char *reason);

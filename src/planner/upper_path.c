@@ -16,11 +16,14 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/transam.h"
 #include "catalog/pg_collation.h"
+#include "catalog/pg_database.h"
 #include "catalog/pg_type.h"
 #include "compat.h"
 #include "deparse/shippable.h"
+#include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/cost.h"
@@ -30,8 +33,9 @@
 #include "planner/cost.h"
 #include "planner/fdw_planner.h"
 #include "planner/upper.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/pg_locale.h"
+#include "utils/syscache.h"
 
 bool
 shard_upper_refuse(const char *stage, const char *reason)
@@ -60,6 +64,28 @@ shard_upper_has_key(const ShardRelInfo *input, List *clauses, List *tlist)
 	return shard_relinfo_has_key(input, exprs, eqops);
 }
 
+/* Does the database's default collation, which nodes have too, order by bytes? */
+static bool
+database_sorts_bytes(void)
+{
+	HeapTuple	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(MyDatabaseId));
+	bool		result = false;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for database %u", MyDatabaseId);
+	if (((Form_pg_database) GETSTRUCT(tuple))->datlocprovider == COLLPROVIDER_LIBC)
+	{
+		bool		isnull;
+		char	   *name = TextDatumGetCString(SysCacheGetAttr(DATABASEOID, tuple,
+															   Anum_pg_database_datcollate,
+															   &isnull));
+
+		result = strcmp(name, "C") == 0 || strcmp(name, "POSIX") == 0;
+	}
+	ReleaseSysCache(tuple);
+	return result;
+}
+
 /*
  * Is the order of expr's values on every node surely the one here?  No order by
  * which a catalog or a library of the node sorts: enums, collations other than
@@ -75,7 +101,7 @@ sort_expr_ok(PlannerInfo *root, const ShardRelInfo *info, Expr *expr, Oid sortop
 		type_is_range(type) || type_is_multirange(type))
 		return false;
 	if (OidIsValid(collation) && collation != C_COLLATION_OID && collation != POSIX_COLLATION_OID &&
-		!(collation == DEFAULT_COLLATION_OID && lc_collate_is_c(collation)))
+		!(collation == DEFAULT_COLLATION_OID && database_sorts_bytes()))
 		return false;
 	if (contain_agg_clause((Node *) expr))
 		return shard_shippable_agg_expr(root, info->from->relids, expr);
@@ -232,6 +258,12 @@ shardGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage,
 	{
 		case UPPERREL_GROUP_AGG:
 			shard_group_add_paths(root, input_rel, output_rel, extra);
+			break;
+		case UPPERREL_ORDERED:
+			shard_order_add_paths(root, input_rel, output_rel);
+			break;
+		case UPPERREL_FINAL:
+			shard_limit_add_paths(root, input_rel, output_rel, extra);
 			break;
 		default:
 			break;

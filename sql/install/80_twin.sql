@@ -1,0 +1,161 @@
+-- Partial twins: aggregates whose result is the transition state of another one, here and on nodes.
+--
+-- Built-in aggregates with the same transition function have the same state, and share a twin.
+
+CREATE FUNCTION shardfdw.builtin_twins()
+	RETURNS TABLE (name name, args text, internal boolean, definition text, sample text)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT t.name, t.args, t.internal,
+		format('CREATE AGGREGATE shardfdw.%I(%s) (SFUNC = pg_catalog.%I, STYPE = %s, COMBINEFUNC = pg_catalog.%I%s%s%s, PARALLEL = SAFE)',
+			   t.name, t.args, t.transfn, t.state, t.combinefn,
+			   CASE WHEN t.space > 0 THEN format(', SSPACE = %s', t.space) END,
+			   CASE WHEN t.initval IS NOT NULL THEN format(', INITCOND = %L', t.initval) END,
+			   CASE WHEN t.internal THEN format(', SERIALFUNC = pg_catalog.%I, DESERIALFUNC = pg_catalog.%I, FINALFUNC = pg_catalog.%I',
+												t.serialfn, t.deserialfn, t.serialfn) END),
+		-- the state of a few values, to be compared with a node's
+		format('SELECT %s FROM unnest(%L::%s[]) v',
+			   format(CASE WHEN t.internal THEN 'encode(%s, ''hex'')' ELSE '(%s)::text' END,
+					  format('shardfdw.%I(%s)', t.name, array_to_string(array_fill(
+						  CASE t.first_arg WHEN 'anyarray' THEN 'ARRAY[v, 7]' ELSE 'v' END, ARRAY[t.nargs]), ', '))),
+			   s.elements, s.type)
+	FROM (SELECT DISTINCT ON (name, p.proargtypes)
+			format('partial_%s', f.proname)::name AS name,
+			(SELECT string_agg(format_type(x.type, NULL), ', ' ORDER BY x.ord) FROM unnest(p.proargtypes) WITH ORDINALITY x(type, ord)) AS args,
+			a.aggtranstype = 'internal'::regtype AS internal, format_type(a.aggtranstype, NULL) AS state,
+			f.proname AS transfn, a.aggtransspace AS space, a.agginitval AS initval,
+			(SELECT proname FROM pg_proc WHERE oid = a.aggcombinefn) AS combinefn,
+			(SELECT proname FROM pg_proc WHERE oid = a.aggserialfn) AS serialfn,
+			(SELECT proname FROM pg_proc WHERE oid = a.aggdeserialfn) AS deserialfn,
+			format_type(p.proargtypes[0], NULL) AS first_arg, p.pronargs::integer AS nargs
+		FROM pg_aggregate a
+		JOIN pg_proc p ON p.oid = a.aggfnoid
+		JOIN pg_proc f ON f.oid = a.aggtransfn
+		WHERE p.pronamespace = 'pg_catalog'::regnamespace AND p.oid < 10000 AND a.aggkind = 'n' AND a.aggcombinefn <> 0
+			AND (a.aggfinalfn <> 0 OR a.aggtranstype = 'internal'::regtype)
+			AND (a.aggtranstype <> 'internal'::regtype OR a.aggserialfn <> 0)
+			AND octet_length(f.proname) <= 55
+			-- gone in 17, where pg_upgrade would stumble over a twin
+			AND f.proname <> 'interval_accum'
+		ORDER BY name, p.proargtypes, p.oid) t
+	LEFT JOIN (VALUES
+		('smallint', 'smallint', '{1,-3,NULL,32767}'),
+		('integer', 'integer', '{1,-3,NULL,2147483647}'),
+		('bigint', 'bigint', '{1,-3,NULL,9223372036854775807,9223372036854775807}'),
+		('numeric', 'numeric', '{1.50,-30000000000.000001,NULL,NaN,Infinity}'),
+		('real', 'real', '{1.5,-3,NULL}'),
+		('double precision', 'double precision', '{1.5,-3,NULL}'),
+		('interval', 'interval', '{"1 month 2 days",NULL,"-3 hours"}'),
+		('text', 'text', '{a,NULL,bc}'),
+		('bytea', 'bytea', '{"\\x00",NULL,"\\x6162"}'),
+		('anynonarray', 'integer', '{1,NULL,-3}'),
+		('anyarray', 'integer', '{1,NULL,-3}')) s(arg, type, elements) ON s.arg = t.first_arg
+	ORDER BY t.name
+$$;
+COMMENT ON FUNCTION shardfdw.builtin_twins() IS
+	'Lists the partial twins that the built-in aggregates of this server need. Returns name, argument types, whether the state is internal, the command that makes it in schema shardfdw, and a query for the state of a few values (null when no values are known).';
+
+DO $$
+DECLARE
+	t record;
+BEGIN
+	FOR t IN SELECT b.name, b.args, b.definition FROM shardfdw.builtin_twins() b
+	LOOP
+		-- this server may have been a node of another one: its twins give way
+		IF pg_catalog.to_regprocedure(pg_catalog.format('shardfdw.%I(%s)', t.name, t.args)) IS NOT NULL THEN
+			EXECUTE pg_catalog.format('DROP AGGREGATE shardfdw.%I(%s)', t.name, t.args);
+		END IF;
+		EXECUTE t.definition;
+		EXECUTE pg_catalog.format('COMMENT ON AGGREGATE shardfdw.%I(%s) IS %L', t.name, t.args,
+			'Returns the transition state of aggregates that share it, in the form in which it is sent: null for no input where core has none.');
+	END LOOP;
+END
+$$;
+
+CREATE FUNCTION shardfdw.set_node_option(node name, option text, value text) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	present boolean := EXISTS (SELECT FROM pg_foreign_server s, pg_options_to_table(s.srvoptions) o
+							   WHERE s.srvname = set_node_option.node AND o.option_name = option);
+BEGIN
+	IF value IS NOT NULL THEN
+		EXECUTE format('ALTER SERVER %I OPTIONS (%s %I %L)', node, CASE WHEN present THEN 'SET' ELSE 'ADD' END, option, value);
+	ELSIF present THEN
+		EXECUTE format('ALTER SERVER %I OPTIONS (DROP %I)', node, option);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.set_node_option(name, text, text) IS
+	'Sets an option of a node''s server, or removes it when the value is null. Returns nothing; raises the errors of ALTER SERVER.';
+
+CREATE FUNCTION shardfdw.make_twins(node name) RETURNS integer
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	names name[];
+	commands text[];
+	results text[];
+	here text;
+	lacking text[] := '{}';
+	internals text[] := '{}';
+	n integer := 0;
+	b record;
+	there text;
+	made text := '';
+BEGIN
+	-- What there is already stays if it is safe: of a role that can be trusted, as the next query asks.
+	FOR b IN SELECT x.name, x.args, x.definition FROM shardfdw.builtin_twins() x
+	LOOP
+		made := made || format('IF pg_catalog.to_regprocedure(%L) IS NULL THEN '
+			'BEGIN %s; EXECUTE %L; EXCEPTION WHEN OTHERS THEN NULL; END; END IF; ',
+			format('shardfdw.%I(%s)', b.name, b.args), b.definition,
+			format('GRANT EXECUTE ON FUNCTION shardfdw.%I(%s) TO PUBLIC', b.name, b.args));
+	END LOOP;
+	PERFORM shardfdw.query_nodes(ARRAY[node], ARRAY[format('DO %L', 'BEGIN '
+		'IF pg_catalog.to_regnamespace(''shardfdw'') IS NULL THEN '
+		'BEGIN CREATE SCHEMA shardfdw; GRANT USAGE ON SCHEMA shardfdw TO PUBLIC; '
+		'EXCEPTION WHEN OTHERS THEN RETURN; END; END IF; ' || made || 'END')], 'free', true);
+
+	-- Who could change a twin later would have SQL run as anybody who aggregates.
+	SELECT array_agg((q.fields)[1]) INTO results
+	FROM shardfdw.query_nodes(ARRAY[node], ARRAY[$q$
+		SELECT p.oid::pg_catalog.regprocedure FROM pg_catalog.pg_proc p
+		JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+		WHERE n.nspname = 'shardfdw' AND p.prokind = 'a' AND p.proname ~ '^partial_'
+			AND (p.proowner = current_user::pg_catalog.regrole OR (SELECT rolsuper FROM pg_catalog.pg_roles WHERE oid = p.proowner))
+			AND (n.nspowner = current_user::pg_catalog.regrole OR (SELECT rolsuper FROM pg_catalog.pg_roles WHERE oid = n.nspowner))
+			AND NOT EXISTS (SELECT FROM pg_catalog.aclexplode(n.nspacl) x WHERE x.privilege_type = 'CREATE' AND x.grantee <> n.nspowner)
+			AND EXISTS (SELECT FROM pg_catalog.aclexplode(n.nspacl) x WHERE x.privilege_type = 'USAGE' AND x.grantee = 0)$q$],
+		'free', true) q;
+
+	FOR b IN SELECT x.name, x.args, x.internal, x.sample FROM shardfdw.builtin_twins() x
+	LOOP
+		IF format('shardfdw.%I(%s)', b.name, replace(b.args, ', ', ',')) = ANY (results) AND b.sample IS NOT NULL THEN
+			-- the same state in the same bytes, whatever major and machine
+			EXECUTE b.sample INTO here;
+			SELECT CASE WHEN q.ok THEN (q.fields)[1] END INTO there
+			FROM shardfdw.query_nodes(ARRAY[node], ARRAY[b.sample], 'free', false) q;
+			IF there = here THEN
+				n := n + 1;
+				CONTINUE;
+			END IF;
+		END IF;
+		lacking := lacking || format('shardfdw.%I', b.name);
+		IF b.internal THEN
+			internals := internals || format('shardfdw.%I', b.name);
+		END IF;
+	END LOOP;
+	IF cardinality(internals) = (SELECT count(*) FROM shardfdw.builtin_twins() x WHERE x.internal) THEN
+		lacking := ARRAY['internal'] || ARRAY(SELECT l FROM unnest(lacking) l WHERE l <> ALL (internals));
+	END IF;
+
+	PERFORM shardfdw.set_node_option(node, 'partial_twins', (n > 0)::text);
+	PERFORM shardfdw.set_node_option(node, 'lacking_twins', CASE WHEN n > 0 THEN nullif(lacking, '{}')::text END);
+	RETURN n;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.make_twins(name) IS
+	'Makes the partial twins of aggregates on a node, as far as the caller''s role there may, and notes in the server''s options partial_twins and lacking_twins which it has. To be repeated after the node''s major version or the rights of the role have changed. Returns how many it has; raises the error of a node that cannot be asked.';
+REVOKE ALL ON FUNCTION shardfdw.make_twins(name) FROM PUBLIC;
