@@ -252,8 +252,11 @@ typedef get_relation_info_hook_type shard_simple_rel_hook_type;
 /* 16 notes on each Var which outer joins can make it NULL */
 #if PG_VERSION_NUM >= 160000
 #define shard_var_clear_nulling(var) ((var)->varnullingrels = NULL)
+#define shard_var_add_nulling(var, rtindex) \
+	((var)->varnullingrels = bms_add_member((var)->varnullingrels, rtindex))
 #else
 #define shard_var_clear_nulling(var) ((void) 0)
+#define shard_var_add_nulling(var, rtindex) ((void) 0)
 #endif
 
 /* 19 made the list of result relations a set */
