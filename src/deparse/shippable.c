@@ -30,223 +30,30 @@
 #include "catalog/pg_collation.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
+#include "catalog/shard_map.h"
 #include "compat.h"
 #include "deparse/partial_agg.h"
 #include "deparse/shippable.h"
+#include "deparse/shippable_rule.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
+#include "parser/parsetree.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 
-/* Where the collation of an expression comes from. */
-typedef enum CollationState
-{
-	COLLATION_NONE,				/* the type has none, or it is the default from no column */
-	COLLATION_SAFE,				/* a column, or byte order */
-	COLLATION_UNSAFE
-} CollationState;
-
-typedef struct Derived
-{
-	Oid			collation;
-	CollationState state;
-} Derived;
-
 typedef struct WalkContext
 {
+	PlannerInfo *root;
 	Relids		relids;
 	bool		allow_aggs;
+	bool		allow_windows;
 	bool		conditional;	/* inside a construct that may skip evaluation */
-	Derived		case_test;		/* of the innermost CASE's test expression */
+	ShardDerived case_test;		/* of the innermost CASE's test expression */
 } WalkContext;
 
-static bool walk(Node *node, WalkContext *cxt, Derived *outer);
-
-static bool
-is_builtin(Oid oid)
-{
-	return OidIsValid(oid) && oid < FirstGenbkiObjectId;
-}
-
-static bool
-is_byte_order_collation(Oid collation)
-{
-	return collation == C_COLLATION_OID || collation == POSIX_COLLATION_OID;
-}
-
-/* Stable functions that depend on nothing but TimeZone. */
-static bool
-depends_on_timezone_only(Oid funcid)
-{
-	switch (funcid)
-	{
-		case F_DATE_TRUNC_TEXT_TIMESTAMPTZ:
-		case F_DATE_TRUNC_TEXT_TIMESTAMPTZ_TEXT:
-		case F_DATE_PART_TEXT_TIMESTAMPTZ:
-		case F_EXTRACT_TEXT_TIMESTAMPTZ:
-		case F_TIMESTAMPTZ_PL_INTERVAL:
-		case F_TIMESTAMPTZ_MI_INTERVAL:
-		case F_INTERVAL_PL_TIMESTAMPTZ:
-		case F_TIMESTAMPTZ_DATE:
-		case F_DATE_TIMESTAMPTZ:
-		case F_TIME_TIMESTAMPTZ:
-		case F_TIMETZ_TIMESTAMPTZ:
-		case F_TIMESTAMP_TIMESTAMPTZ:
-		case F_TIMESTAMPTZ_TIMESTAMP:
-		case F_TIMESTAMPTZ_DATE_TIME:
-		case F_DATE_LT_TIMESTAMPTZ:
-		case F_DATE_LE_TIMESTAMPTZ:
-		case F_DATE_EQ_TIMESTAMPTZ:
-		case F_DATE_GT_TIMESTAMPTZ:
-		case F_DATE_GE_TIMESTAMPTZ:
-		case F_DATE_NE_TIMESTAMPTZ:
-		case F_TIMESTAMPTZ_LT_DATE:
-		case F_TIMESTAMPTZ_LE_DATE:
-		case F_TIMESTAMPTZ_EQ_DATE:
-		case F_TIMESTAMPTZ_GT_DATE:
-		case F_TIMESTAMPTZ_GE_DATE:
-		case F_TIMESTAMPTZ_NE_DATE:
-		case F_TIMESTAMP_LT_TIMESTAMPTZ:
-		case F_TIMESTAMP_LE_TIMESTAMPTZ:
-		case F_TIMESTAMP_EQ_TIMESTAMPTZ:
-		case F_TIMESTAMP_GT_TIMESTAMPTZ:
-		case F_TIMESTAMP_GE_TIMESTAMPTZ:
-		case F_TIMESTAMP_NE_TIMESTAMPTZ:
-		case F_TIMESTAMPTZ_LT_TIMESTAMP:
-		case F_TIMESTAMPTZ_LE_TIMESTAMP:
-		case F_TIMESTAMPTZ_EQ_TIMESTAMP:
-		case F_TIMESTAMPTZ_GT_TIMESTAMP:
-		case F_TIMESTAMPTZ_GE_TIMESTAMP:
-		case F_TIMESTAMPTZ_NE_TIMESTAMP:
-			return true;
-		default:
-			return false;
-	}
-}
-
-static bool
-is_shippable_function(Oid funcid)
-{
-	return is_builtin(funcid) &&
-		(func_volatile(funcid) == PROVOLATILE_IMMUTABLE || depends_on_timezone_only(funcid));
-}
-
-/* Built-in and no name of an object in its text form. */
-static bool
-is_shippable_type(Oid type)
-{
-	Oid			element;
-
-	if (!is_builtin(type))
-		return false;
-	switch (type)
-	{
-		case REGPROCOID:
-		case REGPROCEDUREOID:
-		case REGOPEROID:
-		case REGOPERATOROID:
-		case REGCLASSOID:
-		case REGTYPEOID:
-		case REGROLEOID:
-		case REGNAMESPACEOID:
-		case REGCONFIGOID:
-		case REGDICTIONARYOID:
-		case REGCOLLATIONOID:
-		case ACLITEMOID:
-		case XMLOID:
-		case UNKNOWNOID:
-		case REFCURSOROID:
-			return false;
-		default:
-			break;
-	}
-
-	/* no composites, no pseudo-types; by name because 19 has one more reg type */
-	switch (get_typtype(type))
-	{
-		case TYPTYPE_BASE:
-		case TYPTYPE_RANGE:
-		case TYPTYPE_MULTIRANGE:
-			break;
-		default:
-			return false;
-	}
-	element = get_element_type(type);
-	return !OidIsValid(element) || is_shippable_type(element);
-}
-
-bool
-shard_shippable_value_type(Oid type)
-{
-	/* money's text form follows lc_monetary, which nodes set as they like */
-	return is_shippable_type(type) && type != CASHOID && get_element_type(type) != CASHOID;
-}
-
-/* Combines what an expression derives with what its siblings did. */
-static void
-merge_derived(Derived *outer, Derived inner)
-{
-	if (inner.state > outer->state)
-		*outer = inner;
-	else if (inner.state == outer->state && inner.state == COLLATION_SAFE &&
-			 inner.collation != outer->collation)
-	{
-		/* as in parse_collate.c, a column's own collation wins over the default */
-		if (outer->collation == DEFAULT_COLLATION_OID)
-			*outer = inner;
-		else if (inner.collation != DEFAULT_COLLATION_OID)
-			outer->state = COLLATION_UNSAFE;
-	}
-}
-
-/* May a function use this input collation, given what its arguments derive? */
-static bool
-input_collation_ok(Oid inputcollid, Derived args)
-{
-	if (args.state == COLLATION_NONE)
-		return !OidIsValid(inputcollid) || inputcollid == DEFAULT_COLLATION_OID ||
-			is_byte_order_collation(inputcollid);
-	if (!OidIsValid(inputcollid) || is_byte_order_collation(inputcollid))
-		return args.state == COLLATION_SAFE;
-	return args.state == COLLATION_SAFE && args.collation == inputcollid;
-}
-
-/* What a function's result derives from its arguments. */
-static Derived
-result_derived(Oid resultcollid, Derived args)
-{
-	Derived		result = {resultcollid, COLLATION_UNSAFE};
-
-	if (!OidIsValid(resultcollid))
-		result.state = COLLATION_NONE;
-	else if (args.state == COLLATION_SAFE && args.collation == resultcollid)
-		result.state = COLLATION_SAFE;
-	else if (resultcollid == DEFAULT_COLLATION_OID && args.state == COLLATION_NONE)
-		result.state = COLLATION_NONE;
-	return result;
-}
-
-bool
-shard_shippable_names_collation(Oid collation, Oid implied)
-{
-	return collation != implied && is_byte_order_collation(collation);
-}
-
-/* What a constant or parameter derives. */
-static Derived
-value_derived(Oid type, Oid collation)
-{
-	Derived		result = {collation, COLLATION_UNSAFE};
-	Oid			implied = get_typcollation(type);
-
-	if (!OidIsValid(collation) || collation == implied || collation == DEFAULT_COLLATION_OID)
-		result.state = COLLATION_NONE;
-	else if (shard_shippable_names_collation(collation, implied))
-		result.state = COLLATION_SAFE;
-	return result;
-}
+static bool walk(Node *node, WalkContext *cxt, ShardDerived *outer);
 
 /* Finds what a parameter's value cannot be computed from. */
 static bool
@@ -277,7 +84,7 @@ not_var_free_walker(Node *node, void *context)
 static bool
 is_foreign_function(Oid funcid, void *context)
 {
-	return !is_shippable_function(funcid);
+	return !shard_rule_function_ok(funcid);
 }
 
 /* Finds what a node cannot evaluate: parameters, other functions than those shipped. */
@@ -335,7 +142,7 @@ argument_types_ok(List *args)
 
 	foreach(lc, args)
 	{
-		if (!is_shippable_type(exprType(lfirst(lc))))
+		if (!shard_rule_type_ok(exprType(lfirst(lc))))
 			return false;
 	}
 	return true;
@@ -344,76 +151,46 @@ argument_types_ok(List *args)
 /* A function or operator: funcid over args, input and result collation and type. */
 static bool
 call_ok(Oid funcid, List *args, Oid inputcollid, Oid resulttype, Oid resultcollid,
-		WalkContext *cxt, Derived *derived)
+		WalkContext *cxt, ShardDerived *derived)
 {
-	Derived		inner = {InvalidOid, COLLATION_NONE};
+	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
 
-	if (!is_shippable_function(funcid) || !is_shippable_type(resulttype) ||
+	if (!shard_rule_function_ok(funcid) || !shard_rule_type_ok(resulttype) ||
 		!argument_types_ok(args) || !walk((Node *) args, cxt, &inner) ||
-		!input_collation_ok(inputcollid, inner))
+		!shard_rule_input_collation_ok(inputcollid, inner))
 		return false;
-	*derived = result_derived(resultcollid, inner);
+	*derived = shard_rule_result_derived(resultcollid, inner);
 	return true;
 }
 
 static bool
 operator_ok(Oid opno, List *args, Oid inputcollid, Oid resulttype, Oid resultcollid,
-			WalkContext *cxt, Derived *derived)
+			WalkContext *cxt, ShardDerived *derived)
 {
-	return is_builtin(opno) &&
+	return shard_rule_is_builtin(opno) &&
 		call_ok(get_opcode(opno), args, inputcollid, resulttype, resultcollid, cxt, derived);
 }
 
 /*
- * Conversion through text.  Output: of types whose text form depends on
- * nothing, or only on settings that follow the user's (DateStyle, TimeZone,
- * IntervalStyle, extra_float_digits, bytea_output).  Input: where core calls
- * it immutable ('today'::date is not).
+ * A column of relids that a remote query can name.  Of the system columns only
+ * ctid, where the query is one over a single shard that shows it.
  */
 static bool
-via_io_ok(Oid from, Oid to)
+column_ok(const Var *var, const WalkContext *cxt)
 {
-	bool		from_text = from == TEXTOID || from == VARCHAROID || from == BPCHAROID;
-	bool		to_text = to == TEXTOID || to == VARCHAROID || to == BPCHAROID;
-	Oid			function;
-	Oid			ioparam;
+	const ShardMap *map;
 
-	if (to_text)
-	{
-		switch (from)
-		{
-			case BOOLOID:
-			case BYTEAOID:
-			case CHAROID:
-			case NAMEOID:
-			case INT2OID:
-			case INT4OID:
-			case INT8OID:
-			case OIDOID:
-			case FLOAT4OID:
-			case FLOAT8OID:
-			case NUMERICOID:
-			case DATEOID:
-			case TIMEOID:
-			case TIMETZOID:
-			case TIMESTAMPOID:
-			case TIMESTAMPTZOID:
-			case INTERVALOID:
-			case UUIDOID:
-			case INETOID:
-			case CIDROID:
-			case MACADDROID:
-			case JSONOID:
-			case JSONBOID:
-				return true;
-			default:
-				return from_text;
-		}
-	}
-	if (!from_text || !is_shippable_type(to) || to == CASHOID)
+	if (var->varlevelsup != 0 || !bms_is_member(var->varno, cxt->relids) ||
+		var->varattno == InvalidAttrNumber)
 		return false;
-	getTypeInputInfo(to, &function, &ioparam);
-	return is_builtin(function) && func_volatile(function) == PROVOLATILE_IMMUTABLE;
+	if (var->varattno > 0)
+		return true;
+	if (var->varattno != SelfItemPointerAttributeNumber || cxt->root == NULL ||
+		bms_membership(cxt->relids) != BMS_SINGLETON)
+		return false;
+	map = shard_map_get(planner_rt_fetch(var->varno, cxt->root)->relid);
+	return map != NULL && map->nshards == 1 &&
+		strcmp(map->shards[0].from_item, map->shards[0].relation) == 0;
 }
 
 /* The sort operators of an aggregate's ORDER BY and DISTINCT. */
@@ -426,24 +203,24 @@ sort_clauses_ok(List *clauses)
 	{
 		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
 
-		if (!is_builtin(clause->eqop) ||
-			(OidIsValid(clause->sortop) && !is_builtin(clause->sortop)))
+		if (!shard_rule_is_builtin(clause->eqop) ||
+			(OidIsValid(clause->sortop) && !shard_rule_is_builtin(clause->sortop)))
 			return false;
 	}
 	return true;
 }
 
 static bool
-aggref_ok(Aggref *agg, WalkContext *cxt, Derived *derived)
+aggref_ok(Aggref *agg, WalkContext *cxt, ShardDerived *derived)
 {
-	Derived		inner = {InvalidOid, COLLATION_NONE};
+	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
 	List	   *args = NIL;
 	ListCell   *lc;
 
 	if (!cxt->allow_aggs || agg->agglevelsup != 0 || agg->aggsplit != AGGSPLIT_SIMPLE ||
-		!is_builtin(agg->aggfnoid) ||
+		!shard_rule_is_builtin(agg->aggfnoid) ||
 		func_volatile(agg->aggfnoid) != PROVOLATILE_IMMUTABLE ||
-		!is_shippable_type(agg->aggtype))
+		!shard_rule_type_ok(agg->aggtype))
 		return false;
 
 	foreach(lc, agg->args)
@@ -462,30 +239,52 @@ aggref_ok(Aggref *agg, WalkContext *cxt, Derived *derived)
 		return false;
 
 	/* a collation that an argument does not have also says how DISTINCT and ORDER BY work */
-	if (inner.state == COLLATION_UNSAFE || !input_collation_ok(agg->inputcollid, inner))
+	if (inner.state == SHARD_COLLATION_UNSAFE || !shard_rule_input_collation_ok(agg->inputcollid, inner))
 		return false;
 
 	if (agg->aggfilter != NULL)
 	{
-		Derived		filter = {InvalidOid, COLLATION_NONE};
+		ShardDerived filter = {InvalidOid, SHARD_COLLATION_NONE};
 
 		if (!walk((Node *) agg->aggfilter, cxt, &filter))
 			return false;
 	}
-	*derived = result_derived(agg->aggcollid, inner);
+	*derived = shard_rule_result_derived(agg->aggcollid, inner);
 	return true;
 }
 
 static bool
-case_ok(CaseExpr *expr, WalkContext *cxt, Derived *derived)
+window_func_ok(WindowFunc *func, WalkContext *cxt, ShardDerived *derived)
+{
+	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
+	ShardDerived filter = {InvalidOid, SHARD_COLLATION_NONE};
+
+	if (!cxt->allow_windows || cxt->root == NULL ||
+		!shard_rule_is_builtin(func->winfnoid) ||
+		func_volatile(func->winfnoid) != PROVOLATILE_IMMUTABLE ||
+		!shard_rule_type_ok(func->wintype) ||
+		!shard_shippable_window(cxt->root, cxt->relids, func))
+		return false;
+	if (func->winfnoid != F_COUNT_ANY && !argument_types_ok(func->args))
+		return false;
+	if (!walk((Node *) func->args, cxt, &inner) ||
+		!shard_rule_input_collation_ok(func->inputcollid, inner) ||
+		!walk((Node *) func->aggfilter, cxt, &filter))
+		return false;
+	*derived = shard_rule_result_derived(func->wincollid, inner);
+	return true;
+}
+
+static bool
+case_ok(CaseExpr *expr, WalkContext *cxt, ShardDerived *derived)
 {
 	WalkContext saved = *cxt;
-	Derived		test = {InvalidOid, COLLATION_NONE};
-	Derived		results = {InvalidOid, COLLATION_NONE};
+	ShardDerived test = {InvalidOid, SHARD_COLLATION_NONE};
+	ShardDerived results = {InvalidOid, SHARD_COLLATION_NONE};
 	bool		ok = false;
 	ListCell   *lc;
 
-	if (expr->arg != NULL && (!is_shippable_type(exprType((Node *) expr->arg)) ||
+	if (expr->arg != NULL && (!shard_rule_type_ok(exprType((Node *) expr->arg)) ||
 							  !walk((Node *) expr->arg, cxt, &test)))
 		return false;
 	cxt->conditional = true;
@@ -493,7 +292,7 @@ case_ok(CaseExpr *expr, WalkContext *cxt, Derived *derived)
 	foreach(lc, expr->args)
 	{
 		CaseWhen   *when = lfirst_node(CaseWhen, lc);
-		Derived		condition = {InvalidOid, COLLATION_NONE};
+		ShardDerived condition = {InvalidOid, SHARD_COLLATION_NONE};
 
 		/* a condition's own collation says nothing about the result */
 		if (!walk((Node *) when->expr, cxt, &condition) ||
@@ -502,8 +301,8 @@ case_ok(CaseExpr *expr, WalkContext *cxt, Derived *derived)
 	}
 	if (!walk((Node *) expr->defresult, cxt, &results))
 		goto done;
-	*derived = result_derived(expr->casecollid, results);
-	ok = is_shippable_type(expr->casetype);
+	*derived = shard_rule_result_derived(expr->casecollid, results);
+	ok = shard_rule_type_ok(expr->casetype);
 done:
 	*cxt = saved;
 	return ok;
@@ -511,7 +310,7 @@ done:
 
 /* Arguments of which some may not be evaluated. */
 static bool
-conditional_args_ok(List *args, WalkContext *cxt, Derived *inner)
+conditional_args_ok(List *args, WalkContext *cxt, ShardDerived *inner)
 {
 	bool		saved = cxt->conditional;
 	bool		ok;
@@ -533,7 +332,7 @@ row_compare_ok(RowCompareExpr *expr, WalkContext *cxt)
 	forfour(left, expr->largs, right, expr->rargs, opno, expr->opnos,
 			collation, expr->inputcollids)
 	{
-		Derived		ignored = {InvalidOid, COLLATION_NONE};
+		ShardDerived ignored = {InvalidOid, SHARD_COLLATION_NONE};
 
 		if (!operator_ok(lfirst_oid(opno), list_make2(lfirst(left), lfirst(right)),
 						 lfirst_oid(collation), BOOLOID, InvalidOid, cxt, &ignored))
@@ -544,16 +343,16 @@ row_compare_ok(RowCompareExpr *expr, WalkContext *cxt)
 
 /* int4[] to int8[] and the like: the element's conversion is a plain function or none. */
 static bool
-array_coerce_ok(ArrayCoerceExpr *expr, WalkContext *cxt, Derived *inner)
+array_coerce_ok(ArrayCoerceExpr *expr, WalkContext *cxt, ShardDerived *inner)
 {
 	Node	   *element = (Node *) expr->elemexpr;
 
-	if (!is_shippable_type(expr->resulttype) ||
-		!is_shippable_type(exprType((Node *) expr->arg)))
+	if (!shard_rule_type_ok(expr->resulttype) ||
+		!shard_rule_type_ok(exprType((Node *) expr->arg)))
 		return false;
 	if (IsA(element, FuncExpr))
 	{
-		if (!is_shippable_function(((FuncExpr *) element)->funcid))
+		if (!shard_rule_function_ok(((FuncExpr *) element)->funcid))
 			return false;
 	}
 	else if (!IsA(element, RelabelType) && !IsA(element, CaseTestExpr))
@@ -562,18 +361,18 @@ array_coerce_ok(ArrayCoerceExpr *expr, WalkContext *cxt, Derived *inner)
 }
 
 static bool
-subscript_ok(SubscriptingRef *expr, WalkContext *cxt, Derived *derived)
+subscript_ok(SubscriptingRef *expr, WalkContext *cxt, ShardDerived *derived)
 {
-	Derived		inner = {InvalidOid, COLLATION_NONE};
-	Derived		ignored = {InvalidOid, COLLATION_NONE};
+	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
+	ShardDerived ignored = {InvalidOid, SHARD_COLLATION_NONE};
 
 	if (expr->refassgnexpr != NULL ||
-		!is_shippable_type(expr->refcontainertype) || !is_shippable_type(expr->refrestype) ||
+		!shard_rule_type_ok(expr->refcontainertype) || !shard_rule_type_ok(expr->refrestype) ||
 		!walk((Node *) expr->refupperindexpr, cxt, &ignored) ||
 		!walk((Node *) expr->reflowerindexpr, cxt, &ignored) ||
 		!walk((Node *) expr->refexpr, cxt, &inner))
 		return false;
-	*derived = result_derived(expr->refcollid, inner);
+	*derived = shard_rule_result_derived(expr->refcollid, inner);
 	return true;
 }
 
@@ -591,10 +390,10 @@ const_ok(Const *con)
  * expression derives to *outer.
  */
 static bool
-walk(Node *node, WalkContext *cxt, Derived *outer)
+walk(Node *node, WalkContext *cxt, ShardDerived *outer)
 {
-	Derived		inner = {InvalidOid, COLLATION_NONE};
-	Derived		result = {InvalidOid, COLLATION_NONE};
+	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
+	ShardDerived result = {InvalidOid, SHARD_COLLATION_NONE};
 
 	if (node == NULL)
 		return true;
@@ -604,7 +403,7 @@ walk(Node *node, WalkContext *cxt, Derived *outer)
 	{
 		if (!param_ok(node))
 			return false;
-		merge_derived(outer, value_derived(exprType(node), exprCollation(node)));
+		shard_rule_merge_derived(outer, shard_rule_value_derived(exprType(node), exprCollation(node)));
 		return true;
 	}
 
@@ -625,12 +424,10 @@ walk(Node *node, WalkContext *cxt, Derived *outer)
 			{
 				Var		   *var = (Var *) node;
 
-				if (var->varlevelsup != 0 || !bms_is_member(var->varno, cxt->relids) ||
-					var->varattno == InvalidAttrNumber ||
-					(var->varattno < 0 && var->varattno != SelfItemPointerAttributeNumber))
+				if (!column_ok(var, cxt))
 					return false;
 				result.collation = var->varcollid;
-				result.state = OidIsValid(var->varcollid) ? COLLATION_SAFE : COLLATION_NONE;
+				result.state = OidIsValid(var->varcollid) ? SHARD_COLLATION_SAFE : SHARD_COLLATION_NONE;
 				break;
 			}
 		case T_Const:
@@ -639,10 +436,13 @@ walk(Node *node, WalkContext *cxt, Derived *outer)
 
 				if (!const_ok(con))
 					return false;
-				result = value_derived(con->consttype, con->constcollid);
+				result = shard_rule_value_derived(con->consttype, con->constcollid);
 				break;
 			}
 		case T_PlaceHolderVar:
+			/* in a join, an outer join may have made it NULL where the expression is not */
+			if (bms_membership(cxt->relids) != BMS_SINGLETON)
+				return false;
 			return walk((Node *) ((PlaceHolderVar *) node)->phexpr, cxt, outer);
 		case T_CaseTestExpr:
 			result = cxt->case_test;
@@ -697,32 +497,32 @@ walk(Node *node, WalkContext *cxt, Derived *outer)
 			{
 				RelabelType *expr = (RelabelType *) node;
 
-				if (!is_shippable_type(expr->resulttype) ||
+				if (!shard_rule_type_ok(expr->resulttype) ||
 					!walk((Node *) expr->arg, cxt, &inner))
 					return false;
-				result = result_derived(expr->resultcollid, inner);
+				result = shard_rule_result_derived(expr->resultcollid, inner);
 
 				/* this is what COLLATE "C" has become by now */
-				if (result.state == COLLATION_UNSAFE &&
+				if (result.state == SHARD_COLLATION_UNSAFE &&
 					shard_shippable_names_collation(expr->resultcollid,
 													exprCollation((Node *) expr->arg)))
-					result.state = COLLATION_SAFE;
+					result.state = SHARD_COLLATION_SAFE;
 				break;
 			}
 		case T_CoerceViaIO:
 			{
 				CoerceViaIO *expr = (CoerceViaIO *) node;
 
-				if (!via_io_ok(exprType((Node *) expr->arg), expr->resulttype) ||
+				if (!shard_rule_via_io_ok(exprType((Node *) expr->arg), expr->resulttype) ||
 					!walk((Node *) expr->arg, cxt, &inner))
 					return false;
-				result = result_derived(expr->resultcollid, inner);
+				result = shard_rule_result_derived(expr->resultcollid, inner);
 				break;
 			}
 		case T_ArrayCoerceExpr:
 			if (!array_coerce_ok((ArrayCoerceExpr *) node, cxt, &inner))
 				return false;
-			result = result_derived(((ArrayCoerceExpr *) node)->resultcollid, inner);
+			result = shard_rule_result_derived(((ArrayCoerceExpr *) node)->resultcollid, inner);
 			break;
 		case T_BoolExpr:
 			if (!walk((Node *) ((BoolExpr *) node)->args, cxt, &inner))
@@ -745,31 +545,31 @@ walk(Node *node, WalkContext *cxt, Derived *outer)
 			{
 				CoalesceExpr *expr = (CoalesceExpr *) node;
 
-				if (!is_shippable_type(expr->coalescetype) ||
+				if (!shard_rule_type_ok(expr->coalescetype) ||
 					!conditional_args_ok(expr->args, cxt, &inner))
 					return false;
-				result = result_derived(expr->coalescecollid, inner);
+				result = shard_rule_result_derived(expr->coalescecollid, inner);
 				break;
 			}
 		case T_MinMaxExpr:
 			{
 				MinMaxExpr *expr = (MinMaxExpr *) node;
 
-				if (!is_shippable_type(expr->minmaxtype) ||
+				if (!shard_rule_type_ok(expr->minmaxtype) ||
 					!walk((Node *) expr->args, cxt, &inner) ||
-					!input_collation_ok(expr->inputcollid, inner))
+					!shard_rule_input_collation_ok(expr->inputcollid, inner))
 					return false;
-				result = result_derived(expr->minmaxcollid, inner);
+				result = shard_rule_result_derived(expr->minmaxcollid, inner);
 				break;
 			}
 		case T_ArrayExpr:
 			{
 				ArrayExpr  *expr = (ArrayExpr *) node;
 
-				if (!is_shippable_type(expr->array_typeid) ||
+				if (!shard_rule_type_ok(expr->array_typeid) ||
 					!walk((Node *) expr->elements, cxt, &inner))
 					return false;
-				result = result_derived(expr->array_collid, inner);
+				result = shard_rule_result_derived(expr->array_collid, inner);
 				break;
 			}
 		case T_SubscriptingRef:
@@ -780,62 +580,64 @@ walk(Node *node, WalkContext *cxt, Derived *outer)
 			if (!aggref_ok((Aggref *) node, cxt, &result))
 				return false;
 			break;
+		case T_WindowFunc:
+			if (!window_func_ok((WindowFunc *) node, cxt, &result))
+				return false;
+			break;
 		default:
-			/* subplans, rows, domains, window functions, XML, JSON constructors, ... */
+			/* subplans, rows, domains, XML, JSON constructors, ... */
 			return false;
 	}
 
-	merge_derived(outer, result);
+	shard_rule_merge_derived(outer, result);
 	return true;
 }
 
 static bool
-check_expr(Relids relids, Node *expr, bool allow_aggs, Derived *derived)
+check_expr(PlannerInfo *root, Relids relids, Node *expr, bool allow_aggs, bool allow_windows)
 {
 	WalkContext cxt = {0};
+	ShardDerived derived = {InvalidOid, SHARD_COLLATION_NONE};
 
+	cxt.root = root;
 	cxt.relids = relids;
 	cxt.allow_aggs = allow_aggs;
-	derived->collation = InvalidOid;
-	derived->state = COLLATION_NONE;
-	return walk(expr, &cxt, derived) && derived->state != COLLATION_UNSAFE;
+	cxt.allow_windows = allow_windows;
+	return walk(expr, &cxt, &derived) && derived.state != SHARD_COLLATION_UNSAFE;
 }
 
 bool
 shard_shippable_expr(PlannerInfo *root, Relids relids, Expr *expr)
 {
-	Derived		derived;
-
-	return check_expr(relids, (Node *) expr, false, &derived);
+	return check_expr(root, relids, (Node *) expr, false, false);
 }
 
 bool
 shard_shippable_agg_expr(PlannerInfo *root, Relids relids, Expr *expr)
 {
-	Derived		derived;
-
-	return check_expr(relids, (Node *) expr, true, &derived);
+	return check_expr(root, relids, (Node *) expr, true, false);
 }
 
 bool
-shard_shippable_group_expr(PlannerInfo *root, Relids relids, Expr *expr)
+shard_shippable_window_expr(PlannerInfo *root, Relids relids, Expr *expr)
 {
-	Oid			type = exprType((Node *) expr);
-	Oid			collation = exprCollation((Node *) expr);
-	Derived		derived;
+	return check_expr(root, relids, (Node *) expr, true, true);
+}
 
-	if (!check_expr(relids, (Node *) expr, false, &derived))
-		return false;
-	if (!is_shippable_type(getBaseType(type)) && get_typtype(type) != TYPTYPE_ENUM)
-		return false;
-
-	return !OidIsValid(collation) || get_collation_isdeterministic(collation);
+bool
+shard_shippable_value(Node *expr)
+{
+	if (expr == NULL)
+		return true;
+	if (IsA(expr, Const))
+		return const_ok((Const *) expr);
+	return !not_var_free_walker(expr, NULL) && param_ok(expr);
 }
 
 bool
 shard_shippable_partial_agg(const ShardMap *map, Aggref *agg)
 {
-	return is_builtin(agg->aggfnoid) &&
+	return shard_rule_is_builtin(agg->aggfnoid) &&
 		agg->agglevelsup == 0 && agg->aggkind == AGGKIND_NORMAL &&
 		agg->aggorder == NIL && agg->aggdistinct == NIL &&
 		shard_partial_agg_kind(map, agg) != SHARD_PARTIAL_NONE;
@@ -845,10 +647,9 @@ bool
 shard_shippable_partial_args(PlannerInfo *root, Relids relids, Aggref *agg)
 {
 	Aggref	   *whole = makeNode(Aggref);
-	Derived		derived;
 
 	/* the node is asked for whole aggregates over the same arguments */
 	*whole = *agg;
 	whole->aggsplit = AGGSPLIT_SIMPLE;
-	return check_expr(relids, (Node *) whole, true, &derived);
+	return check_expr(root, relids, (Node *) whole, true, false);
 }

@@ -24,6 +24,26 @@ extern bool shard_shippable_expr(PlannerInfo *root, Relids relids, Expr *expr);
 extern bool shard_shippable_agg_expr(PlannerInfo *root, Relids relids, Expr *expr);
 
 /*
+ * The same for an expression that may also hold window functions of root's
+ * query level; their windows' PARTITION BY, ORDER BY and frames are checked.
+ */
+extern bool shard_shippable_window_expr(PlannerInfo *root, Relids relids, Expr *expr);
+
+/* May nodes compute the window that func refers to? */
+extern bool shard_shippable_window(PlannerInfo *root, Relids relids, WindowFunc *func);
+
+/*
+ * Is the order of expr's values under sortop the same on every node as here?
+ * expr may hold aggregates and window functions.  default_collation: the
+ * database's default collation is surely the same on all nodes that are asked.
+ */
+extern bool shard_shippable_sort_expr(PlannerInfo *root, Relids relids, Expr *expr, Oid sortop,
+									  bool default_collation);
+
+/* Can an expression without columns (LIMIT, a frame's offset; may be NULL) go to nodes by its value? */
+extern bool shard_shippable_value(Node *expr);
+
+/*
  * May rows be grouped by expr on nodes?  Its equality must be the same there:
  * built-in types or enums, no nondeterministic collation.
  */

@@ -1,0 +1,50 @@
+/*
+ * shippable_rule.h
+ *	  Which types, functions and collations mean the same on every node.
+ */
+#ifndef SHARDFDW_SHIPPABLE_RULE_H
+#define SHARDFDW_SHIPPABLE_RULE_H
+
+#include "postgres.h"
+
+/* Where the collation of an expression comes from. */
+typedef enum ShardCollationState
+{
+	SHARD_COLLATION_NONE,		/* the type has none, or it is the default from no column */
+	SHARD_COLLATION_SAFE,		/* a column, or byte order */
+	SHARD_COLLATION_UNSAFE
+} ShardCollationState;
+
+typedef struct ShardDerived
+{
+	Oid			collation;
+	ShardCollationState state;
+} ShardDerived;
+
+extern bool shard_rule_is_builtin(Oid oid);
+
+/* "C" or "POSIX"? */
+extern bool shard_rule_is_byte_order(Oid collation);
+
+/* Built-in, and immutable or dependent on TimeZone alone? */
+extern bool shard_rule_function_ok(Oid funcid);
+
+/* Built-in and no name of an object in its text form? */
+extern bool shard_rule_type_ok(Oid type);
+
+/* Is a conversion through text, of which one side is a text type, the same everywhere? */
+extern bool shard_rule_via_io_ok(Oid from, Oid to);
+
+/* Combines what an expression derives with what its siblings did. */
+extern void shard_rule_merge_derived(ShardDerived *outer, ShardDerived inner);
+
+/* May a function use this input collation, given what its arguments derive? */
+extern bool shard_rule_input_collation_ok(Oid inputcollid, ShardDerived args);
+
+/* What a function's result derives from its arguments. */
+extern ShardDerived shard_rule_result_derived(Oid resultcollid, ShardDerived args);
+
+/* What a constant or parameter derives. */
+extern ShardDerived shard_rule_value_derived(Oid type, Oid collation);
+
+#endif
