@@ -589,7 +589,9 @@ plan_key_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 		inner_exprs = lappend(inner_exprs, key->inner);
 	}
 
+	/* a projection above may replace the list by another one over the same pathtarget */
 	needed = list_make5(tlist, join_clauses, other_clauses, outer_exprs, inner_exprs);
+	needed = lappend(needed, path->path.pathtarget->exprs);
 	scan->custom_scan_tlist = add_scan_columns(NIL, needed, linitial(custom_plans),
 											   lsecond(custom_plans), &plan->columns);
 	scan->scan.plan.targetlist = tlist;
