@@ -183,6 +183,8 @@ make_nullable_row(Expr *row, Var *whole)
 	when->location = -1;
 	result->casetype = RECORDOID;
 	result->args = list_make1(when);
+	/* without one, core prints an empty ELSE */
+	result->defresult = (Expr *) makeNullConst(RECORDOID, -1, InvalidOid);
 	result->location = -1;
 	return (Node *) result;
 }
