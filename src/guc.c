@@ -14,10 +14,12 @@ int			shard_guc_max_connections_per_node = 8;
 int			shard_guc_copy_buffer_kb = 16384;
 int			shard_guc_commit_protocol = SHARD_COMMIT_2PC;
 bool		shard_guc_log_remote_sql = false;
+bool		shard_guc_explain_remote = false;
 bool		shard_guc_enable_shard_scan = true;
 bool		shard_guc_enable_partial_aggregate = true;
 bool		shard_guc_enable_copy_fetch = true;
 bool		shard_guc_enable_key_join = true;
+bool		shard_guc_enable_decorrelation = true;
 
 static const struct config_enum_entry commit_protocol_options[] = {
 	{"2pc", SHARD_COMMIT_2PC, false},
@@ -57,6 +59,11 @@ shard_guc_init(void)
 							 NULL,
 							 &shard_guc_log_remote_sql,
 							 false, PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("shardfdw.explain_remote",
+							 "Makes EXPLAIN VERBOSE ask a node for its plan.",
+							 "With ANALYZE, the query of one shard is run once more for that.",
+							 &shard_guc_explain_remote,
+							 false, PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("shardfdw.enable_shard_scan",
 							 "Enables planning a sharded table as one scan over all of its shards.",
 							 NULL,
@@ -76,6 +83,11 @@ shard_guc_init(void)
 							 "Enables joins that send the keys of one side to the nodes of the other.",
 							 NULL,
 							 &shard_guc_enable_key_join,
+							 true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+	DefineCustomBoolVariable("shardfdw.enable_decorrelation",
+							 "Enables joins in place of correlated sub-selects that compute aggregates.",
+							 NULL,
+							 &shard_guc_enable_decorrelation,
 							 true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 
 	MarkGUCPrefixReserved("shardfdw");

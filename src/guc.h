@@ -18,10 +18,12 @@ extern int	shard_guc_max_connections_per_node; /* per backend, node and user */
 extern int	shard_guc_copy_buffer_kb;	/* kB buffered by one load, all shards */
 extern int	shard_guc_commit_protocol;	/* ShardCommitProtocol */
 extern bool shard_guc_log_remote_sql;	/* LOG every statement sent */
+extern bool shard_guc_explain_remote;	/* EXPLAIN VERBOSE shows a node's plan, too */
 extern bool shard_guc_enable_shard_scan;	/* sharded table as one planned node */
 extern bool shard_guc_enable_partial_aggregate; /* partial states from nodes */
 extern bool shard_guc_enable_copy_fetch;	/* COPY TO STDOUT for bulk reads */
 extern bool shard_guc_enable_key_join;	/* keys of one side of a join sent to the other */
+extern bool shard_guc_enable_decorrelation; /* correlated sub-selects become joins */
 
 extern void shard_guc_init(void);
 

@@ -2,12 +2,15 @@
  * explain.c
  *	  What EXPLAIN shows of our plan nodes.  Nothing remote happens here.
  *
- * Property names are an interface; all of them stand below.
+ * Property names are an interface; all of them stand below, and in
+ * explain_remote.c those of what nodes say.
  *
  *	   Relations		tables of a scan without a relation of its own
  *	   Shards			"n of m" to be read; n and "Shards Total" outside of text
  *	   Nodes			names of the nodes read, or their number when many
  *	   Node				name of the one node of a single shard
+ *	   Merge Key		order in which sorted streams are merged
+ *	   Combined On Nodes	a query per node combines what its shards give
  *	   Remote SQL		query for the first of these shards
  *	   Rows Received, Bytes Received, Connections		with ANALYZE
  */
@@ -15,18 +18,26 @@
 
 #include "catalog/shard_map.h"
 #include "deparse/dml.h"
+#include "executor/explain_remote.h"
 #include "executor/fdw_executor.h"
 #include "executor/scan.h"
 #include "nodes/execnodes.h"
+#include "nodes/nodeFuncs.h"
 #include "planner/plan_private.h"
 #include "tuple/type_io.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/ruleutils.h"
+#include "utils/typcache.h"
 
 #define PROP_RELATIONS		"Relations"
 #define PROP_SHARDS			"Shards"
 #define PROP_SHARDS_TOTAL	"Shards Total"
 #define PROP_NODE			"Node"
 #define PROP_NODES			"Nodes"
+#define PROP_MERGE_KEY		"Merge Key"
+#define PROP_COMBINED		"Combined On Nodes"
 #define PROP_REMOTE_SQL		"Remote SQL"
 #define PROP_ROWS			"Rows Received"
 #define PROP_BYTES			"Bytes Received"
@@ -72,6 +83,61 @@ explain_shards(const ShardScanState *state, ExplainState *es)
 	ExplainPropertyInteger(PROP_SHARDS_TOTAL, NULL, total, es);
 }
 
+/* Appends how one key is sorted, as far as it is not ascending with NULLs last. */
+static void
+append_direction(StringInfo buf, Oid type, Oid operator, bool nulls_first)
+{
+	TypeCacheEntry *entry = lookup_type_cache(type, TYPECACHE_LT_OPR | TYPECACHE_GT_OPR);
+	bool		reverse = operator == entry->gt_opr;
+
+	if (reverse)
+		appendStringInfoString(buf, " DESC");
+	else if (operator != entry->lt_opr)
+	{
+		char	   *name = get_opname(operator);
+
+		if (name == NULL)
+			elog(ERROR, "cache lookup failed for operator %u", operator);
+		appendStringInfo(buf, " USING %s", name);
+		(void) get_equality_op_for_ordering_op(operator, &reverse);
+	}
+	if (nulls_first && !reverse)
+		appendStringInfoString(buf, " NULLS FIRST");
+	else if (!nulls_first && reverse)
+		appendStringInfoString(buf, " NULLS LAST");
+}
+
+/* As core shows the keys of a sort. */
+static void
+explain_merge_key(ForeignScanState *node, ExplainState *es)
+{
+	ShardScanState *state = node->fdw_state;
+	const ShardScanPlan *plan = state->plan;
+	ForeignScan *fsplan = (ForeignScan *) node->ss.ps.plan;
+	List	   *context = set_deparse_context_plan(es->deparse_cxt, node->ss.ps.plan, NIL);
+	bool		use_prefix = list_length(es->rtable) > 1 || es->verbose;
+	List	   *keys = NIL;
+
+	for (int i = 0; i < list_length(plan->sort_columns); i++)
+	{
+		int			attno = list_nth_int(plan->sort_columns, i);
+		TargetEntry *entry = list_nth_node(TargetEntry, fsplan->fdw_scan_tlist, attno - 1);
+		Oid			type = exprType((Node *) entry->expr);
+		Oid			collation = list_nth_oid(plan->sort_collations, i);
+		StringInfoData key;
+
+		initStringInfo(&key);
+		appendStringInfoString(&key, deparse_expression((Node *) entry->expr, context,
+														use_prefix, true));
+		if (OidIsValid(collation) && collation != get_typcollation(type))
+			appendStringInfo(&key, " COLLATE %s", quote_identifier(get_collation_name(collation)));
+		append_direction(&key, type, list_nth_oid(plan->sort_operators, i),
+						 list_nth_int(plan->sort_nulls_first, i) != 0);
+		keys = lappend(keys, key.data);
+	}
+	ExplainPropertyList(PROP_MERGE_KEY, keys, es);
+}
+
 static void
 explain_received(const ShardScanState *state, ExplainState *es)
 {
@@ -103,6 +169,12 @@ shardExplainForeignScan(ForeignScanState *node, ExplainState *es)
 		explain_nodes(state, es);
 	}
 
+	/* a scan of one relation has no such list, and one shard at most */
+	if (state->plan->sort_columns != NIL && ((ForeignScan *) node->ss.ps.plan)->fdw_scan_tlist != NIL)
+		explain_merge_key(node, es);
+	if (state->plan->shard_template != NIL)
+		ExplainPropertyBool(PROP_COMBINED, true, es);
+
 	first = bms_next_member(state->live, -1);
 	if (first >= 0)
 	{
@@ -116,6 +188,7 @@ shardExplainForeignScan(ForeignScanState *node, ExplainState *es)
 
 	if (es->analyze)
 		explain_received(state, es);
+	shard_explain_remote(node, es);
 }
 
 /* Node and Remote SQL of a statement on one shard. */

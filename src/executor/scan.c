@@ -187,6 +187,7 @@ shardBeginForeignScan(ForeignScanState *node, int eflags)
 	state->userid = OidIsValid(state->plan->check_as_user) ? state->plan->check_as_user : GetUserId();
 	state->planned = planned_shards(state);
 	state->live = state->planned;
+	state->max_streams = shard_guc_max_connections_per_node;
 
 	if (state->plan->prune_quals != NIL && !(eflags & SHARD_EXEC_FLAG_NO_PARAMS))
 	{
@@ -203,7 +204,8 @@ shardBeginForeignScan(ForeignScanState *node, int eflags)
 	state->run_cxt = AllocSetContextCreate(estate->es_query_cxt, "shard scan",
 										   ALLOCSET_DEFAULT_SIZES);
 	state->snapshot = shard_txn_snapshot(estate->es_query_cxt);
-	state->max_streams = shard_guc_max_connections_per_node;
+	if (node->ss.ps.state->es_instrument)
+		state->figures = palloc0(sizeof(ShardScanFigures) * state->maps[0]->nshards);
 	announce_streams(state, shard_param_has_exec(state->params) ||
 					 (eflags & EXEC_FLAG_REWIND) != 0);
 }
@@ -219,22 +221,45 @@ count_statements(const ShardScanNode *scan_node)
 	return (scan_node->nlive + scan_node->per_statement - 1) / scan_node->per_statement;
 }
 
+/* Shards that one statement reads when nothing asks for all of a node to be read together. */
+static int
+shards_per_statement(const ShardScanState *state, int nlive)
+{
+	if (state->plan->shard_template != NIL)
+		return nlive;
+	/* there are no row locks over a union */
+	if (state->plan->sort_columns != NIL && !state->plan->locks_rows)
+		return (nlive + state->max_streams - 1) / state->max_streams;
+	return 1;
+}
+
 /*
- * Parallel workers that one query on a node may use: shards in flight are the
- * first parallelism, workers only fill the cores they leave idle.  -1 is the
- * node's own setting.
+ * Shards in flight are the first parallelism, workers only fill the cores they
+ * leave idle.  -1 is the node's own setting.
  */
 static int
-workers_per_stream(const ShardMap *map, const ShardScanNode *scan_node, int nodeno)
+workers_per_stream(const ShardNode *map_node, const ShardScanNode *scan_node)
 {
 	int			in_flight = Min(count_statements(scan_node), shard_guc_max_connections_per_node);
-	int			cores = map->nodes[nodeno].cores;
 
 	if (in_flight <= 1)
 		return -1;
-	if (cores <= 0)
+	if (map_node->cores <= 0)
 		return 0;
-	return Min(Max(cores / in_flight - 1, 0), 8);
+	return Min(Max(map_node->cores / in_flight - 1, 0), 8);
+}
+
+int
+shard_scan_workers(const ShardScanState *state, int nodeno)
+{
+	const ShardMap *map = state->maps[0];
+	ShardScanNode scan_node = {0};
+	int			shardno = -1;
+
+	while ((shardno = bms_next_member(state->live, shardno)) >= 0)
+		scan_node.nlive += map->shards[shardno].nodeno == nodeno;
+	scan_node.per_statement = Max(shards_per_statement(state, scan_node.nlive), 1);
+	return workers_per_stream(&map->nodes[nodeno], &scan_node);
 }
 
 /* Renders the next statement over shards of scan_node. Returns their name for messages. */
@@ -262,6 +287,9 @@ open_source(ShardScanState *state, int i, int nodeno)
 
 	source->nodeno = nodeno;
 	source->shardno = shardno;
+	source->has_rows = source->counted = false;
+	if (state->figures != NULL)
+		INSTR_TIME_SET_CURRENT(source->opened);
 	if (source->sql.data == NULL)
 		initStringInfo(&source->sql);
 	else
@@ -274,25 +302,13 @@ open_source(ShardScanState *state, int i, int nodeno)
 	spec.ncolumns = shard_decode_nremote(state->decoder);
 	spec.use_copy = state->use_copy;
 	spec.as_writer = state->plan->locks_rows;
-	spec.workers = workers_per_stream(map, scan_node, nodeno);
+	spec.workers = workers_per_stream(&map->nodes[nodeno], scan_node);
 	if (!state->use_copy)
 	{
 		spec.nparams = shard_param_count(state->plan->template, state->plan->shard_template);
 		spec.params = state->param_values;
 	}
 	state->streams[i] = shard_stream_open(state->run_cxt, state->snapshot, &spec);
-}
-
-/* Shards that one statement reads when nothing asks for all of a node to be read together. */
-static int
-shards_per_statement(const ShardScanState *state, int nlive)
-{
-	if (state->plan->shard_template != NIL)
-		return nlive;
-	/* there are no row locks over a union */
-	if (state->plan->sort_columns != NIL && !state->plan->locks_rows)
-		return (nlive + state->max_streams - 1) / state->max_streams;
-	return 1;
 }
 
 /*
@@ -403,12 +419,42 @@ add_connection(const void **conns, int *nconns, const void *conn)
 	return true;
 }
 
+static double
+ms_since(instr_time start)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_SUBTRACT(now, start);
+	return INSTR_TIME_GET_MILLISEC(now);
+}
+
+/* Adds what source i has brought, now that it ends; once. */
+static void
+add_figures(ShardScanState *state, int i)
+{
+	ShardScanSource *source = &state->sources[i];
+	ShardScanFigures *figures = &state->figures[source->shardno];
+	double		total_ms = ms_since(source->opened);
+
+	if (source->counted)
+		return;
+	source->counted = true;
+	figures->nqueries++;
+	figures->rows += shard_stream_rows(state->streams[i]);
+	figures->bytes += shard_stream_bytes(state->streams[i]);
+	figures->first_ms += source->has_rows ? source->first_ms : total_ms;
+	figures->total_ms += total_ms;
+}
+
 void
 shard_scan_close_stream(ForeignScanState *node, int i)
 {
 	ShardScanState *state = node->fdw_state;
 	ShardStream *stream = state->streams[i];
 
+	if (state->figures != NULL)
+		add_figures(state, i);
 	state->rows += shard_stream_rows(stream);
 	state->bytes += shard_stream_bytes(stream);
 	if (state->nconns == state->maxconns)
@@ -511,8 +557,13 @@ shard_scan_store_row(ForeignScanState *node, int i, const ShardRow *row,
 {
 	ShardScanState *state = node->fdw_state;
 	const ShardMap *map = state->maps[0];
-	const ShardScanSource *source = &state->sources[i];
+	ShardScanSource *source = &state->sources[i];
 
+	if (state->figures != NULL && !source->has_rows)
+	{
+		source->has_rows = true;
+		source->first_ms = ms_since(source->opened);
+	}
 	shard_decode_set_source(state->decoder, map->nodes[source->nodeno].name,
 							map->shards[source->shardno].name);
 	shard_decode_row(state->decoder, row, slot, cxt);
@@ -557,6 +608,27 @@ shardIterateForeignScan(ForeignScanState *node)
 	return fetch_row(node);
 }
 
+void
+shard_scan_close_streams(ForeignScanState *node)
+{
+	ShardScanState *state = node->fdw_state;
+
+	/* first, since closing takes time where something has to be cancelled */
+	for (int i = 0; i < state->nsources && state->figures != NULL; i++)
+	{
+		if (state->streams[i] != NULL)
+			add_figures(state, i);
+	}
+	for (int i = 0; i < state->nsources; i++)
+	{
+		if (state->streams[i] != NULL)
+			shard_scan_close_stream(node, i);
+	}
+	state->nsources = 0;
+	if (state->merge != NULL)
+		shard_merge_reset(state->merge);
+}
+
 /* Ends what is running; the next Iterate starts from scratch. */
 static void
 stop_run(ForeignScanState *node)
@@ -565,17 +637,10 @@ stop_run(ForeignScanState *node)
 
 	if (!state->running)
 		return;
-	for (int i = 0; i < state->nsources; i++)
-	{
-		if (state->streams[i] != NULL)
-			shard_scan_close_stream(node, i);
-	}
-	if (state->merge != NULL)
-		shard_merge_reset(state->merge);
+	shard_scan_close_streams(node);
 	if (state->prune_each_start)
 		state->live = state->planned;
 	state->running = false;
-	state->nsources = 0;
 	MemoryContextReset(state->run_cxt);
 }
 

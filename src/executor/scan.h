@@ -13,6 +13,7 @@
 #include "nodes/bitmapset.h"
 #include "nodes/execnodes.h"
 #include "planner/plan_private.h"
+#include "portability/instr_time.h"
 #include "remote/stream.h"
 #include "tuple/decode.h"
 
@@ -20,9 +21,23 @@
 typedef struct ShardScanSource
 {
 	int			nodeno;			/* into maps[0]->nodes */
-	int			shardno;		/* into maps[0]->shards */
+	int			shardno;		/* into maps[0]->shards; of several the first */
 	StringInfoData sql;			/* its remote SQL */
+	instr_time	opened;			/* when figures are wanted */
+	bool		has_rows;		/* the first one has come */
+	double		first_ms;		/* time from opened to that */
+	bool		counted;		/* is in figures */
 } ShardScanSource;
+
+/* What the queries whose first shard is a certain one have brought; sums. */
+typedef struct ShardScanFigures
+{
+	uint64		nqueries;
+	uint64		rows;
+	uint64		bytes;
+	double		first_ms;		/* to the first row, or to the end when there was none */
+	double		total_ms;		/* to the end */
+} ShardScanFigures;
 
 /* A node's live shards that are still to be opened. */
 typedef struct ShardScanNode
@@ -78,6 +93,7 @@ typedef struct ShardScanState
 	int			nconns;
 	int			maxconns;
 	const void **conns;			/* distinct connections */
+	ShardScanFigures *figures;	/* maps[0]->nshards; NULL when nobody wants to know */
 } ShardScanState;
 
 /* Opens the streams; nothing when they are open. Never blocks. */
@@ -85,6 +101,12 @@ extern void shard_scan_start(ForeignScanState *node);
 
 /* Adds what open streams have received to the counters, closes nothing. */
 extern void shard_scan_totals(const ShardScanState *state, uint64 *rows, uint64 *bytes, int *nconns);
+
+/* Closes all streams.  The scan gives no more rows until it is rescanned. */
+extern void shard_scan_close_streams(ForeignScanState *node);
+
+/* Parallel workers that one query on node nodeno may use; -1: the node's own setting. */
+extern int	shard_scan_workers(const ShardScanState *state, int nodeno);
 
 /* Turns row, which came from source i, into slot's row.  Memory: by-reference values in cxt. */
 extern void shard_scan_store_row(ForeignScanState *node, int i, const ShardRow *row,

@@ -286,6 +286,7 @@ free_run(CommandRun *run, bool failed)
 static void
 append_prefix(CommandRun *run, Lane *lane, StringInfo text)
 {
+	const int  *workers = run->commands[lane->current].workers;
 	StringInfoData xact;
 
 	initStringInfo(&xact);
@@ -313,7 +314,7 @@ append_prefix(CommandRun *run, Lane *lane, StringInfo text)
 			}
 		}
 	}
-	shard_connection_sync_settings(lane->conn, -1, text);
+	shard_connection_sync_settings(lane->conn, workers ? *workers : -1, text);
 	appendBinaryStringInfo(text, xact.data, xact.len);
 	if (run->guarded)
 		appendStringInfoString(text, "SAVEPOINT shardfdw_command; ");

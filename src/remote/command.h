@@ -26,6 +26,7 @@ typedef struct ShardCommand
 	bool		is_users;		/* text of a user: nothing is sure of the session afterwards */
 	int			nparams;
 	const char *const *params;	/* text */
+	const int  *workers;		/* max_parallel_workers_per_gather; NULL: the node's own */
 	/* out */
 	PGresult   *result;			/* last result, text format; caller clears; NULL on error */
 	ErrorData  *error;			/* only with noerror */

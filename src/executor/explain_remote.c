@@ -1,0 +1,398 @@
+/*
+ * explain_remote.c
+ *	  The nodes' side of EXPLAIN: shardfdw.explain_remote.
+ *
+ *	   EXPLAIN VERBOSE		the plan that a node makes for the query of the first
+ *							shard that is read
+ *	   ... and ANALYZE		what that query really did, and how much the queries
+ *							of the shards differ
+ *
+ * The figures of all queries are those seen from here while they ran.  A node
+ * does not tell what it did for a COPY, so for its real plan the query of that
+ * one shard is run once more; row locks are never taken for that.
+ *
+ * A node that does not answer is no reason for a statement to fail that has
+ * succeeded (auto_explain): it is a WARNING.
+ *
+ * Parameters that have no value yet stay parameters, for which the node makes a
+ * generic plan if it is of 16 or later.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "compat.h"
+#include "executor/explain_remote.h"
+#include "executor/scan.h"
+#include "guc.h"
+#include "mb/pg_wchar.h"
+#include "remote/command.h"
+#include "remote/pool.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+
+#define PROP_REMOTE_PLAN	"Remote Plan"
+#define PROP_ROWS_PER		"Rows per Query"
+#define PROP_BYTES_PER		"Bytes per Query"
+#define PROP_FIRST_PER		"First Row Time per Query"
+#define PROP_TIME_PER		"Time per Query"
+#define PROP_MINIMUM		"Minimum"
+#define PROP_MEDIAN			"Median"
+#define PROP_MAXIMUM		"Maximum"
+
+/* Nodes know EXPLAIN (GENERIC_PLAN) from here on. */
+#define GENERIC_PLAN_VERSION	160000
+
+/* ------------------------------------------------------------------------
+ * Asking
+ * ------------------------------------------------------------------------ */
+
+/* Runs sql on the node of shardno; NULL, after a WARNING, when it fails.  Caller clears the result. */
+static PGresult *
+ask_node(const ShardScanState *state, int shardno, const char *sql)
+{
+	const Shard *shard = &state->maps[0]->shards[shardno];
+	int			workers = shard_scan_workers(state, shard->nodeno);
+	ShardCommand command = {0};
+	bool		has_written;
+
+	command.serverid = shard->serverid;
+	command.userid = state->userid;
+	command.sql = sql;
+	command.label = shard->name;
+	command.workers = &workers;
+
+	/* where the transaction has written, a savepoint keeps a failure from ending it */
+	has_written = shard_pool_get(shard->serverid, state->userid)->writer != NULL;
+	shard_command_run(&command, 1, has_written ? SHARD_COMMAND_WRITE : SHARD_COMMAND_READ, true);
+	if (command.error != NULL)
+	{
+		ereport(WARNING,
+				(errcode(command.error->sqlerrcode),
+				 errmsg("could not get the plan of a node: %s", command.error->message),
+				 command.error->detail ? errdetail_internal("%s", command.error->detail) : 0));
+		return NULL;
+	}
+	return command.result;
+}
+
+/* Lines that the node answers with; NIL when it fails.  Encoding is checked. */
+static List *
+ask_lines(const ShardScanState *state, int shardno, const char *sql)
+{
+	PGresult   *result = ask_node(state, shardno, sql);
+	List	   *texts = NIL;
+	List	   *lines = NIL;
+	ListCell   *lc;
+
+	if (result == NULL)
+		return NIL;
+	for (int i = 0; PQnfields(result) == 1 && i < PQntuples(result); i++)
+		texts = lappend(texts, pstrdup(PQgetvalue(result, i, 0)));
+	PQclear(result);
+
+	foreach(lc, texts)
+	{
+		char	   *text = lfirst(lc);
+		char	   *next;
+
+		(void) pg_verifymbstr(text, strlen(text), false);
+		for (; text != NULL; text = next)
+		{
+			next = strchr(text, '\n');
+			if (next != NULL)
+				*next++ = '\0';
+			lines = lappend(lines, text);
+		}
+	}
+	return lines;
+}
+
+static bool
+knows_generic_plans(const ShardScanState *state, int shardno)
+{
+	List	   *lines = ask_lines(state, shardno, "SELECT pg_catalog.current_setting('server_version_num')");
+
+	return lines != NIL && atoi(linitial(lines)) >= GENERIC_PLAN_VERSION;
+}
+
+static const char *
+on_off(bool value)
+{
+	return value ? "on" : "off";
+}
+
+static const char *
+format_name(ExplainFormat format)
+{
+	switch (format)
+	{
+		case EXPLAIN_FORMAT_XML:
+			return "xml";
+		case EXPLAIN_FORMAT_JSON:
+			return "json";
+		case EXPLAIN_FORMAT_YAML:
+			return "yaml";
+		default:
+			return "text";
+	}
+}
+
+/*
+ * The statement to send for the query of shardno, or of all shards of its node
+ * where a query is the node's.  run: the query may be run for it.
+ */
+static char *
+explain_statement(const ShardScanState *state, int shardno, bool run, bool generic,
+				  const ExplainState *es)
+{
+	const ShardMap *map = state->maps[0];
+	StringInfoData sql;
+	int		   *shardnos = palloc(sizeof(int) * map->nshards);
+	int			nshards = 0;
+
+	initStringInfo(&sql);
+	appendStringInfo(&sql, "EXPLAIN (VERBOSE, COSTS %s, SUMMARY off, FORMAT %s",
+					 on_off(es->costs), format_name(es->format));
+	if (run)
+		appendStringInfo(&sql, ", ANALYZE, TIMING %s, BUFFERS %s",
+						 on_off(es->timing), on_off(es->buffers));
+	if (generic)
+		appendStringInfoString(&sql, ", GENERIC_PLAN");
+	appendStringInfoString(&sql, ") ");
+
+	shardnos[nshards++] = shardno;
+	if (state->plan->shard_template != NIL)
+	{
+		int			nodeno = map->shards[shardno].nodeno;
+
+		while ((shardno = bms_next_member(state->live, shardno)) >= 0)
+			if (map->shards[shardno].nodeno == nodeno)
+				shardnos[nshards++] = shardno;
+	}
+	shard_scan_sql(state, shardnos, nshards, !generic, &sql);
+	pfree(shardnos);
+	return sql.data;
+}
+
+/* ------------------------------------------------------------------------
+ * Showing
+ * ------------------------------------------------------------------------ */
+
+static bool
+has_prefix(const char *line, const char *prefix)
+{
+	return strncmp(line, prefix, strlen(prefix)) == 0;
+}
+
+/*
+ * What a node has said in the format of es, without what begins and ends a
+ * whole document.
+ */
+static List *
+strip_document(List *lines, ExplainFormat format)
+{
+	List	   *body = NIL;
+	bool		inside = false;
+	ListCell   *lc;
+
+	foreach(lc, lines)
+	{
+		char	   *line = lfirst(lc);
+
+		switch (format)
+		{
+			case EXPLAIN_FORMAT_JSON:
+				/* "[", "  {", members, "  }", "]" */
+				if (strcmp(line, "  {") == 0)
+					inside = true;
+				else if (strcmp(line, "  }") == 0)
+					inside = false;
+				else if (inside)
+					body = lappend(body, has_prefix(line, "    ") ? line + 4 : line);
+				break;
+			case EXPLAIN_FORMAT_XML:
+				if (has_prefix(line, "  <Query>"))
+					inside = true;
+				else if (has_prefix(line, "  </Query>"))
+					inside = false;
+				else if (inside)
+					body = lappend(body, has_prefix(line, "    ") ? line + 4 : line);
+				break;
+			case EXPLAIN_FORMAT_YAML:
+				/* the one item of a list */
+				body = lappend(body, has_prefix(line, "- ") || has_prefix(line, "  ") ? line + 2 : line);
+				break;
+			default:
+				body = lappend(body, line);
+				break;
+		}
+	}
+	return body;
+}
+
+/* Raises when a node's JSON would break the document that it becomes a part of. */
+static void
+check_json(List *lines)
+{
+	StringInfoData text;
+	ListCell   *lc;
+
+	initStringInfo(&text);
+	appendStringInfoChar(&text, '{');
+	foreach(lc, lines)
+		appendStringInfo(&text, "%s\n", (char *) lfirst(lc));
+	appendStringInfoChar(&text, '}');
+	(void) DirectFunctionCall1(json_in, CStringGetDatum(text.data));
+	pfree(text.data);
+}
+
+static void
+show_plan(List *lines, ExplainState *es)
+{
+	ListCell   *lc;
+
+	lines = strip_document(lines, es->format);
+	if (es->format == EXPLAIN_FORMAT_JSON)
+		check_json(lines);
+	if (es->format == EXPLAIN_FORMAT_TEXT)
+	{
+		appendStringInfoSpaces(es->str, es->indent * 2);
+		appendStringInfoString(es->str, PROP_REMOTE_PLAN ":\n");
+		foreach(lc, lines)
+		{
+			appendStringInfoSpaces(es->str, es->indent * 2 + 2);
+			appendStringInfo(es->str, "%s\n", (char *) lfirst(lc));
+		}
+		return;
+	}
+
+	ExplainOpenGroup(PROP_REMOTE_PLAN, PROP_REMOTE_PLAN, true, es);
+	foreach(lc, lines)
+	{
+		/* of XML each line has its end, of the others its beginning */
+		if (es->format != EXPLAIN_FORMAT_XML)
+			appendStringInfoChar(es->str, '\n');
+		appendStringInfoSpaces(es->str, es->indent * 2);
+		appendStringInfoString(es->str, lfirst(lc));
+		if (es->format == EXPLAIN_FORMAT_XML)
+			appendStringInfoChar(es->str, '\n');
+	}
+	ExplainCloseGroup(PROP_REMOTE_PLAN, PROP_REMOTE_PLAN, true, es);
+}
+
+static int
+compare_doubles(const void *a, const void *b)
+{
+	double		left = *(const double *) a;
+	double		right = *(const double *) b;
+
+	return left < right ? -1 : left > right ? 1 : 0;
+}
+
+/* values, of which there is at least one, are sorted. */
+static void
+show_spread(const char *label, const char *unit, int ndigits, double *values, int nvalues,
+			ExplainState *es)
+{
+	double		median;
+
+	qsort(values, nvalues, sizeof(double), compare_doubles);
+	median = (values[(nvalues - 1) / 2] + values[nvalues / 2]) / 2;
+	if (es->format == EXPLAIN_FORMAT_TEXT)
+	{
+		char	   *text = psprintf("min %.*f, median %.*f, max %.*f%s", ndigits, values[0],
+									ndigits, median, ndigits, values[nvalues - 1], unit);
+
+		ExplainPropertyText(label, text, es);
+		pfree(text);
+		return;
+	}
+	ExplainOpenGroup(label, label, true, es);
+	ExplainPropertyFloat(PROP_MINIMUM, NULL, values[0], ndigits, es);
+	ExplainPropertyFloat(PROP_MEDIAN, NULL, median, ndigits, es);
+	ExplainPropertyFloat(PROP_MAXIMUM, NULL, values[nvalues - 1], ndigits, es);
+	ExplainCloseGroup(label, label, true, es);
+}
+
+/* How much the queries differ; per query, averages over its executions. */
+static void
+show_figures(const ShardScanState *state, ExplainState *es)
+{
+	int			nshards = state->maps[0]->nshards;
+	double	   *rows = palloc(sizeof(double) * nshards);
+	double	   *bytes = palloc(sizeof(double) * nshards);
+	double	   *first = palloc(sizeof(double) * nshards);
+	double	   *total = palloc(sizeof(double) * nshards);
+	int			n = 0;
+
+	for (int i = 0; i < nshards; i++)
+	{
+		const ShardScanFigures *figures = &state->figures[i];
+
+		if (figures->nqueries == 0)
+			continue;
+		rows[n] = (double) figures->rows / figures->nqueries;
+		bytes[n] = (double) figures->bytes / figures->nqueries;
+		first[n] = figures->first_ms / figures->nqueries;
+		total[n++] = figures->total_ms / figures->nqueries;
+	}
+	if (n == 0)
+		return;
+	show_spread(PROP_ROWS_PER, "", 0, rows, n, es);
+	show_spread(PROP_BYTES_PER, "", 0, bytes, n, es);
+	if (es->timing)
+	{
+		show_spread(PROP_FIRST_PER, " ms", 3, first, n, es);
+		show_spread(PROP_TIME_PER, " ms", 3, total, n, es);
+	}
+}
+
+/* ------------------------------------------------------------------------
+ * The whole
+ * ------------------------------------------------------------------------ */
+
+/* Values of the parameters, if they can be known. */
+static bool
+evaluate_parameters(ForeignScanState *node, bool was_run)
+{
+	ShardScanState *state = node->fdw_state;
+
+	if (state->running || shard_param_count(state->plan->template, state->plan->shard_template) == 0)
+		return true;
+	if (was_run || shard_param_has_exec(state->params) ||
+		(node->ss.ps.state->es_top_eflags & SHARD_EXEC_FLAG_NO_PARAMS))
+		return false;
+	state->param_values = shard_param_evaluate(state->params, node->ss.ps.ps_ExprContext);
+	return true;
+}
+
+void
+shard_explain_remote(ForeignScanState *node, ExplainState *es)
+{
+	ShardScanState *state = node->fdw_state;
+	int			shardno = bms_next_member(state->live, -1);
+	bool		was_run = es->analyze && state->running && !state->plan->locks_rows;
+	bool		generic;
+	char	   *sql;
+	List	   *lines;
+
+	if (!shard_guc_explain_remote || !es->verbose || !IsTransactionState())
+		return;
+
+	if (shardno >= 0)
+	{
+		generic = !evaluate_parameters(node, es->analyze);
+		sql = generic ? NULL : explain_statement(state, shardno, was_run, false, es);
+
+		/* nobody will ask for more rows, and the connections may be needed */
+		if (state->running)
+			shard_scan_close_streams(node);
+		if (generic && knows_generic_plans(state, shardno))
+			sql = explain_statement(state, shardno, false, true, es);
+		lines = sql == NULL ? NIL : ask_lines(state, shardno, sql);
+		if (lines != NIL)
+			show_plan(lines, es);
+	}
+	if (es->analyze && state->figures != NULL)
+		show_figures(state, es);
+}
