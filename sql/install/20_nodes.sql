@@ -207,6 +207,7 @@ BEGIN
 	FROM jsonb_each_text(jsonb_strip_nulls(jsonb_build_object('host', host, 'port', port, 'dbname', dbname,
 			'user', "user", 'password', password) || options)) o;
 
+	PERFORM shardfdw.lock_node_list();
 	EXECUTE format('CREATE SERVER %I FOREIGN DATA WRAPPER shardfdw OPTIONS (%s)', name, server_options);
 	BEGIN
 		EXECUTE format('CREATE USER MAPPING FOR CURRENT_USER SERVER %I OPTIONS (%s)', name, mapping_options);
@@ -252,10 +253,12 @@ BEGIN
 	IF NOT options ? 'partial_twins' THEN
 		RAISE NOTICE 'node "%": partial twins: %', name, shardfdw.make_twins(name);
 	END IF;
+
+	PERFORM shardfdw.copy_all_references(name);
 END
 $$;
 COMMENT ON FUNCTION shardfdw.add_node(name, text, integer, name, name, text, jsonb) IS
-	'Declares a node: creates a server and the caller''s user mapping, then checks that the node is reachable and fit, with a NOTICE or WARNING for each check, and makes partial twins of aggregates there. options are further server options. Raises the error of a node that cannot be used, and then creates nothing.';
+	'Declares a node: creates a server and the caller''s user mapping, then checks that the node is reachable and fit, with a NOTICE or WARNING for each check, makes partial twins of aggregates there, and copies the reference tables to it. options are further server options. Raises the error of a node that cannot be used, and then creates nothing.';
 REVOKE ALL ON FUNCTION shardfdw.add_node(name, text, integer, name, name, text, jsonb) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.remove_node(name name) RETURNS void
@@ -286,6 +289,10 @@ BEGIN
 		EXECUTE format('DROP USER MAPPING FOR %s SERVER %I', mapped, remove_node.name);
 	END LOOP;
 	EXECUTE format('DROP SERVER %I', remove_node.name);
+	-- the node may be gone for good, so nothing is asked of it
+	IF EXISTS (SELECT FROM shardfdw.reference_tables()) THEN
+		RAISE NOTICE 'the copies of reference tables stay on node "%"', remove_node.name;
+	END IF;
 END
 $$;
 COMMENT ON FUNCTION shardfdw.remove_node(name) IS

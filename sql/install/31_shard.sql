@@ -82,6 +82,8 @@ BEGIN
 	SELECT k.conname, k.conrelid::regclass AS from_table, k.confrelid::regclass AS to_table INTO r
 	FROM pg_constraint k
 	WHERE k.contype = 'f' AND (k.conrelid = relation OR k.confrelid = relation)
+		-- shards can refer to the copies of a reference table
+		AND NOT (k.conrelid = relation AND c.relkind = 'r' AND shardfdw.is_reference(k.confrelid))
 	ORDER BY k.conrelid <> relation, k.conname::text COLLATE "C" LIMIT 1;
 	IF FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
@@ -426,6 +428,11 @@ BEGIN
 	IF kind IN ('r', 'p') THEN
 		EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
 	END IF;
+	IF shardfdw.is_reference(relation) THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
+			MESSAGE = format('table "%s" is a reference table', table_name),
+			HINT = format('Make it a plain table first: SELECT shardfdw.unshard_table(%L).', relation);
+	END IF;
 	PERFORM shardfdw.check_replaceable(relation, 'shard');
 	relation_text := relation::text;
 	EXECUTE shardfdw.storage_options_query(relation_text) INTO table_options;
@@ -511,7 +518,8 @@ BEGIN
 	-- Everything about the old table is written down before it loses its name.
 	index_commands := ARRAY(SELECT * FROM shardfdw.parent_index_commands(relation, true));
 	commands := ARRAY(SELECT * FROM shardfdw.successor_commands(relation));
-	SELECT array_agg(c.prefix), array_agg(c.suffix) INTO shard_prefixes, shard_suffixes FROM shardfdw.shard_index_commands(relation) c;
+	SELECT array_agg(c.prefix), array_agg(c.suffix) INTO shard_prefixes, shard_suffixes
+	FROM (SELECT * FROM shardfdw.shard_index_commands(relation) UNION ALL SELECT * FROM shardfdw.reference_key_commands(relation)) c;
 	SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) INTO column_list
 	FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '';
 

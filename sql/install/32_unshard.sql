@@ -21,6 +21,16 @@ $$;
 COMMENT ON FUNCTION shardfdw.shards_of(regclass) IS
 	'Lists the shards of a partitioned table by name. Returns each shard, its node, its qualified name there and its bounds.';
 
+CREATE FUNCTION shardfdw.foreign_keys_query(relation text) RETURNS text
+	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT format('SELECT k.conname, pg_get_constraintdef(k.oid), format(''%%I.%%I'', n.nspname, c.relname) FROM pg_constraint k '
+				  'JOIN pg_class c ON c.oid = k.confrelid JOIN pg_namespace n ON n.oid = c.relnamespace '
+				  'WHERE k.conrelid = to_regclass(%L) AND k.contype = ''f'' ORDER BY k.conname', relation)
+$$;
+COMMENT ON FUNCTION shardfdw.foreign_keys_query(text) IS
+	'Writes the query, to be run on a node, for the foreign keys of a table. Returns its text; the query returns name, definition and the qualified name of the table referred to.';
+
 CREATE FUNCTION shardfdw.unshard_table(relation regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off
 AS $$
@@ -36,7 +46,13 @@ DECLARE
 	drop_commands text[];
 	drop_labels text[];
 	table_options text;
+	foreign_keys text[];
 BEGIN
+	IF shardfdw.is_reference(relation) THEN
+		PERFORM shardfdw.check_replicable(relation);
+		PERFORM shardfdw.unreplicate_table(relation);
+		RETURN;
+	END IF;
 	IF relation IS NULL OR NOT shardfdw.is_sharded(relation) THEN
 		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type',
 			MESSAGE = format('"%s" is not a sharded table', (SELECT c.relname FROM pg_class c WHERE c.oid = relation));
@@ -57,6 +73,12 @@ BEGIN
 		shardfdw.query_nodes(ARRAY[s.node], ARRAY[shardfdw.storage_options_query(s.remote_name)], 'write') q
 	WHERE s.ordinality = 1;
 
+	-- and so are foreign keys to reference tables
+	SELECT array_agg(format('ALTER TABLE %s ADD CONSTRAINT %I %s', relation, (q.fields)[1], (q.fields)[2])) INTO foreign_keys
+	FROM shardfdw.shards_of(relation) WITH ORDINALITY s,
+		shardfdw.query_nodes(ARRAY[s.node], ARRAY[shardfdw.foreign_keys_query(s.remote_name)], 'write') q
+	WHERE s.ordinality = 1 AND shardfdw.is_reference(to_regclass((q.fields)[3]));
+
 	old_name := format('shardfdw_old_%s', relation::oid);
 	new_table := shardfdw.replace_table(relation, NULL, old_name);
 	IF table_options IS NOT NULL THEN
@@ -66,14 +88,14 @@ BEGIN
 	PERFORM shardfdw.drop_replaced_table(relation, new_table);
 	PERFORM shardfdw.query_nodes(drop_nodes, drop_commands, 'write', labels => drop_labels);
 
-	FOREACH command IN ARRAY index_commands || commands
+	FOREACH command IN ARRAY index_commands || commands || coalesce(foreign_keys, '{}')
 	LOOP
 		EXECUTE command;
 	END LOOP;
 END
 $$;
 COMMENT ON FUNCTION shardfdw.unshard_table(regclass) IS
-	'Makes a plain table of a sharded one, rows, keys and indexes included, and drops the shards on their nodes. Part of the transaction; raises, before anything changes, what cannot be kept.';
+	'Makes a plain table of a sharded one, rows, keys and indexes included, and drops the shards on their nodes; or of a reference table, and drops its copies. Part of the transaction; raises, before anything changes, what cannot be kept.';
 
 CREATE FUNCTION shardfdw.run_on_shards(relation regclass, command text, in_transaction boolean DEFAULT true)
 	RETURNS TABLE (node name, shard regclass, ok boolean, result text)

@@ -64,7 +64,8 @@ $$;
 COMMENT ON FUNCTION shardfdw.inspect_shards(name[]) IS
 	'Asks nodes for the tables that should be their shards. Returns one row per shard: error if its table is missing or lacks a column or has another type for it, warning if it has further columns, else ok.';
 
-CREATE FUNCTION shardfdw.check_nodes() RETURNS TABLE (node name, "check" text, status text, detail text)
+CREATE FUNCTION shardfdw.check_nodes(contents boolean DEFAULT false)
+	RETURNS TABLE (node name, "check" text, status text, detail text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
@@ -103,7 +104,22 @@ BEGIN
 		detail := CASE i.status WHEN 'ok' THEN format('%s as expected', i.nok) ELSE i.detail END;
 		RETURN NEXT;
 	END LOOP;
+
+	FOR i IN
+		SELECT r.node, r.relation, r.status, r.detail,
+			count(*) FILTER (WHERE r.status = 'ok') OVER (PARTITION BY r.node) AS nok,
+			row_number() OVER (PARTITION BY r.node ORDER BY r.status <> 'ok') AS ord
+		FROM shardfdw.inspect_references(coalesce(reachable, '{}'), contents) r
+		ORDER BY r.node::text COLLATE "C", ord, r.relation::text COLLATE "C"
+	LOOP
+		CONTINUE WHEN i.status = 'ok' AND i.ord > 1;
+		node := i.node;
+		"check" := CASE i.status WHEN 'ok' THEN 'reference tables' ELSE 'reference table ' || i.relation::text END;
+		status := i.status;
+		detail := CASE i.status WHEN 'ok' THEN format('%s as expected', i.nok) ELSE i.detail END;
+		RETURN NEXT;
+	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.check_nodes() IS
-	'Checks every node: that it can be reached, version, encoding, locale, max_prepared_transactions, clock, and that each shard is there with the columns and types it has here. Returns one row per check, shards in order as one, with status ok, warning or error; raises nothing for a node that is down.';
+COMMENT ON FUNCTION shardfdw.check_nodes(boolean) IS
+	'Checks every node: that it can be reached, version, encoding, locale, max_prepared_transactions, clock, that each shard is there with the columns and types it has here, and each copy of a reference table with as many rows; with contents, with equal rows. Returns one row per check, shards and copies in order as one, with status ok, warning or error; raises nothing for a node that is down.';

@@ -188,6 +188,196 @@ $$;
 COMMENT ON FUNCTION shardfdw.replicate_table(regclass) IS
 	'Makes a table a reference table: copies of it on all nodes, rows and indexes included, and triggers that send every write to them in the same transaction. For a reference table: makes the copies that are missing. Part of the transaction; raises, before anything changes, what cannot be a reference table.';
 
+CREATE FUNCTION shardfdw.reference_tables() RETURNS SETOF regclass
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT x.relation FROM (SELECT DISTINCT t.tgrelid::regclass AS relation FROM pg_trigger t
+		WHERE t.tgfoid = 'shardfdw.send_reference_write()'::regprocedure) x
+	WHERE shardfdw.is_reference(x.relation)
+	ORDER BY x.relation::text COLLATE "C"
+$$;
+COMMENT ON FUNCTION shardfdw.reference_tables() IS
+	'Lists the reference tables by name. Returns their OIDs.';
+
+CREATE FUNCTION shardfdw.copy_all_references(node name) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	relation regclass;
+BEGIN
+	FOR relation IN SELECT * FROM shardfdw.reference_tables()
+	LOOP
+		EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', relation);
+		IF shardfdw.nodes_without_copy(relation, ARRAY[node]) = '{}' THEN
+			RAISE EXCEPTION USING ERRCODE = 'duplicate_table',
+				MESSAGE = format('could not add node "%s"', node),
+				DETAIL = format('Every node gets a copy of reference table %s, but has a table of that name already.', relation),
+				HINT = 'Drop the table on the node first.';
+		END IF;
+		PERFORM shardfdw.make_reference_copies(relation, ARRAY[node]);
+		RAISE NOTICE 'node "%": copied reference table %', node, relation;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.copy_all_references(name) IS
+	'Makes copies of all reference tables on a new node, as part of this transaction. Returns nothing; raises duplicate_table when the node has a table of such a name.';
+
+CREATE FUNCTION shardfdw.unreplicate_table(relation regclass) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	nodes name[] := ARRAY(SELECT n.name FROM shardfdw.nodes n ORDER BY n.name::text COLLATE "C");
+	remote_name text;
+	trigger_name name;
+BEGIN
+	PERFORM shardfdw.lock_node_list();
+	EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
+	SELECT format('%I.%I', n.nspname, c.relname) INTO remote_name
+	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation;
+	FOR trigger_name IN SELECT * FROM shardfdw.reference_triggers(relation)
+	LOOP
+		EXECUTE format('DROP TRIGGER %I ON %s', trigger_name, relation);
+	END LOOP;
+	-- a node that lacks its copy needs none any more
+	SELECT coalesce(array_agg(n), '{}') INTO nodes FROM unnest(nodes) n
+	WHERE n <> ALL (shardfdw.nodes_without_copy(relation, nodes));
+	PERFORM shardfdw.query_nodes(nodes, array_fill(format('DROP TABLE %s', remote_name), ARRAY[cardinality(nodes)]), 'write',
+		labels => array_fill(remote_name, ARRAY[cardinality(nodes)]));
+END
+$$;
+COMMENT ON FUNCTION shardfdw.unreplicate_table(regclass) IS
+	'Makes a plain table of a reference table: drops its triggers, and its copies on all nodes. Returns nothing; raises the node''s error, for example dependent_objects_still_exist.';
+
+CREATE FUNCTION shardfdw.reference_key_commands(relation regclass)
+	RETURNS TABLE (prefix text, suffix text)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT 'ALTER TABLE ', format(' ADD CONSTRAINT %I %s', k.conname, pg_get_constraintdef(k.oid))
+	FROM pg_constraint k
+	WHERE k.conrelid = relation AND k.contype = 'f' AND shardfdw.is_reference(k.confrelid)
+	ORDER BY k.conname::text COLLATE "C"
+$$;
+COMMENT ON FUNCTION shardfdw.reference_key_commands(regclass) IS
+	'Writes the commands that make a table''s foreign keys to reference tables on its shards, where they refer to the copies. Returns what stands before and after the name of the shard.';
+
+CREATE FUNCTION shardfdw.checksum_query(relation regclass, contents boolean) RETURNS text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- a sum, since rows have no order
+	SELECT format('SELECT count(*), %s FROM ONLY %I.%I', CASE WHEN contents THEN
+			(SELECT format('coalesce(sum(hashtextextended(ROW(%s)::text, 0)), 0)', string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum))
+			 FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped)
+			ELSE '0' END, n.nspname, c.relname)
+	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation
+$$;
+COMMENT ON FUNCTION shardfdw.checksum_query(regclass, boolean) IS
+	'Writes the query, to be run here and on nodes, by which copies of a table are compared. Returns its text; the query returns the number of rows and, with contents, a sum of hashes of the rows, else 0.';
+
+CREATE FUNCTION shardfdw.different_copies(relation regclass, nodes name[], contents boolean)
+	RETURNS TABLE (node name, detail text)
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	question CONSTANT text := shardfdw.checksum_query(relation, contents);
+	nrows bigint;
+	checksum numeric;
+BEGIN
+	EXECUTE question INTO nrows, checksum;
+	RETURN QUERY
+	SELECT q.node, CASE WHEN NOT q.ok THEN q.message
+			WHEN q.fields[1]::bigint <> nrows THEN format('%s rows, but %s here', q.fields[1], nrows)
+			ELSE 'rows differ' END
+	FROM shardfdw.query_nodes(nodes, array_fill(question, ARRAY[cardinality(nodes)]), 'read', false) q
+	WHERE NOT q.ok OR q.fields[1]::bigint <> nrows OR q.fields[2]::numeric <> checksum
+	ORDER BY q.node::text COLLATE "C";
+END
+$$;
+COMMENT ON FUNCTION shardfdw.different_copies(regclass, name[], boolean) IS
+	'Compares a reference table with its copies by number of rows, and by a checksum of them with contents. Returns the nodes whose copies differ, or cannot be read, and how.';
+
+CREATE FUNCTION shardfdw.inspect_references(nodes name[], contents boolean)
+	RETURNS TABLE (node name, relation regclass, status text, detail text)
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off
+AS $$
+#variable_conflict use_column
+DECLARE
+	checked regclass;
+	comparable name[];
+	differ record;
+	a record;
+	lacking text[];
+	surplus text[];
+	columns text[];
+BEGIN
+	FOR checked IN SELECT * FROM shardfdw.reference_tables()
+	LOOP
+		CONTINUE WHEN nodes = '{}';
+		relation := checked;
+		comparable := '{}';
+		columns := ARRAY(SELECT format('%I %s', a.attname, format_type(a.atttypid, a.atttypmod))
+						 FROM pg_attribute a WHERE a.attrelid = checked AND a.attnum > 0 AND NOT a.attisdropped);
+		FOR a IN
+			SELECT q.node, q.ok, q.message, (q.fields)[1]::boolean AS found, (q.fields)[2]::text[] AS columns
+			FROM pg_class c
+			JOIN pg_namespace n ON n.oid = c.relnamespace
+			CROSS JOIN LATERAL shardfdw.query_nodes(nodes, array_fill(format(
+				'SELECT to_regclass(%1$L) IS NOT NULL, '
+				'ARRAY(SELECT format(''%%I %%s'', a.attname, format_type(a.atttypid, a.atttypmod)) FROM pg_attribute a '
+				'WHERE a.attrelid = to_regclass(%1$L) AND a.attnum > 0 AND NOT a.attisdropped)', format('%I.%I', n.nspname, c.relname)),
+				ARRAY[cardinality(nodes)]), 'read', false) q
+			WHERE c.oid = checked
+			ORDER BY q.node::text COLLATE "C"
+		LOOP
+			node := a.node;
+			lacking := ARRAY(SELECT x FROM unnest(columns) x WHERE x <> ALL (a.columns));
+			surplus := ARRAY(SELECT x FROM unnest(a.columns) x WHERE x <> ALL (columns));
+			IF NOT a.ok OR NOT a.found THEN
+				status := 'error';
+				detail := CASE WHEN NOT a.ok THEN a.message ELSE 'there is no copy' END;
+				RETURN NEXT;
+			ELSIF lacking <> '{}' OR surplus <> '{}' THEN
+				status := 'error';
+				detail := concat_ws('; ', 'columns only here: ' || nullif(array_to_string(lacking, ', '), ''),
+									'columns only there: ' || nullif(array_to_string(surplus, ', '), ''));
+				RETURN NEXT;
+			ELSE
+				comparable := comparable || node;
+			END IF;
+		END LOOP;
+		CONTINUE WHEN comparable = '{}';
+
+		BEGIN
+			IF contents OR EXISTS (SELECT FROM shardfdw.different_copies(checked, comparable, false)) THEN
+				-- others may have written in between; now they wait
+				EXECUTE format('LOCK TABLE %s IN SHARE MODE', checked);
+			END IF;
+			FOR differ IN
+				SELECT c.node, d.detail FROM unnest(comparable) c(node)
+				LEFT JOIN shardfdw.different_copies(checked, comparable, contents) d USING (node)
+				ORDER BY c.node::text COLLATE "C"
+			LOOP
+				node := differ.node;
+				status := CASE WHEN differ.detail IS NULL THEN 'ok' ELSE 'error' END;
+				detail := coalesce(differ.detail, 'as expected');
+				RETURN NEXT;
+			END LOOP;
+		EXCEPTION WHEN insufficient_privilege THEN
+			FOREACH node IN ARRAY comparable
+			LOOP
+				status := 'warning';
+				detail := format('not compared: %s', SQLERRM);
+				RETURN NEXT;
+			END LOOP;
+		END;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.inspect_references(name[], boolean) IS
+	'Compares the copies of all reference tables with the tables here: columns, number of rows, and with contents a checksum of the rows. Takes a SHARE lock on a table whose rows seem to differ, or of which contents are compared. Returns one row per copy with status ok, warning (it could not be compared) or error.';
+
 CREATE FUNCTION shardfdw.nodes_without_copy(relation regclass, nodes name[]) RETURNS name[]
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$

@@ -18,9 +18,13 @@ SELECT t.relid::pg_catalog.regclass AS table_name,
 	ARRAY(SELECT o.relid::pg_catalog.regclass FROM sharded o
 		  WHERE o.placement = t.placement AND o.relid <> t.relid
 		  ORDER BY o.relid::pg_catalog.regclass::text COLLATE "C") AS colocated_with
-FROM sharded t;
+FROM sharded t
+UNION ALL
+SELECT r.relation, NULL, 'reference', NULL,
+	ARRAY(SELECT n.name FROM shardfdw.nodes n ORDER BY n.name::text COLLATE "C"), '{}'
+FROM shardfdw.reference_tables() r(relation);
 COMMENT ON VIEW shardfdw.tables IS
-	'Lists the sharded tables: shard key, strategy (hash, range or list), number of shards, their nodes, and the tables whose shards lie beside them.';
+	'Lists the sharded tables: shard key, strategy (hash, range or list), number of shards, their nodes, and the tables whose shards lie beside them; and the reference tables (strategy reference), with the nodes that have copies.';
 GRANT SELECT ON shardfdw.tables TO PUBLIC;
 
 CREATE FUNCTION shardfdw.shard_sizes()

@@ -1,0 +1,96 @@
+-- Reference tables: what replicate_table makes, and what it refuses.
+\set VERBOSITY terse
+\set SHOW_CONTEXT never
+SET client_min_messages = warning;
+CREATE SCHEMA reference;
+SET search_path = reference;
+CREATE VIEW reference_tables AS SELECT table_name, key, strategy, shards, nodes FROM shardfdw.tables WHERE strategy = 'reference';
+-- the nodes that there are may be more than those of setup.sql
+CREATE FUNCTION copies(query text) RETURNS TABLE (node name, ok boolean, result text) LANGUAGE sql AS $$
+	SELECT * FROM shardfdw.run_on_nodes(query) n WHERE n.node IN ('node1', 'node2', 'node3', 'node4') $$;
+
+CREATE TABLE r (id serial PRIMARY KEY, name varchar(20) NOT NULL, price numeric(8,2) DEFAULT 1 CHECK (price >= 0),
+	twice numeric GENERATED ALWAYS AS (price * 2) STORED, span int4range, parent int REFERENCES r, EXCLUDE USING gist (span WITH &&), UNIQUE (name) DEFERRABLE);
+CREATE INDEX ON r (lower(name)) WHERE price > 1;
+INSERT INTO r (name, price) SELECT 'n' || g, g FROM generate_series(1, 5) g;
+SELECT shardfdw.is_reference('r');
+SELECT shardfdw.replicate_table('r');
+SELECT shardfdw.is_reference('r');
+SELECT * FROM reference_tables;
+SELECT tgname, tgenabled, pg_get_triggerdef(oid) FROM pg_trigger WHERE tgrelid = 'r'::regclass AND NOT tgisinternal ORDER BY tgname;
+-- a second time there is nothing to do
+SELECT shardfdw.replicate_table('r');
+SELECT result FROM copies($$SELECT string_agg(pg_get_indexdef(indexrelid), E'\n' ORDER BY indexrelid::regclass::text COLLATE "C") FROM pg_index WHERE indrelid = 'reference.r'::regclass$$) WHERE node = 'node1';
+SELECT result FROM copies($$SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'reference.r'::regclass AND contype <> 'n' ORDER BY conname$$) WHERE node = 'node1';
+
+INSERT INTO r (name, span) VALUES ('new', '[1,5)');
+UPDATE r SET price = price + 0.5, span = span + '[5,6)' WHERE id % 2 = 0;
+UPDATE r SET name = CASE name WHEN 'n1' THEN 'n2' WHEN 'n2' THEN 'n1' END WHERE name IN ('n1', 'n2');
+DELETE FROM r WHERE id = 3;
+SELECT count(*), count(DISTINCT result), min(result) FROM copies('SELECT string_agg(r::text, E''\n'' ORDER BY id) FROM reference.r r');
+SELECT string_agg(r::text, E'\n' ORDER BY id) FROM r;
+INSERT INTO r (name, span) VALUES ('other', '[2,3)');
+UPDATE r SET price = -1;
+SELECT count(*) FROM shardfdw.check_nodes(true) WHERE "check" LIKE 'reference%' AND status <> 'ok';
+
+-- a child or partition would be written past the triggers
+CREATE TABLE parent (LIKE r) PARTITION BY RANGE (id);
+ALTER TABLE parent ATTACH PARTITION r DEFAULT;
+CREATE TABLE above (id int);
+ALTER TABLE r INHERIT above;
+-- and rows of a child are not in the copies
+CREATE TABLE below () INHERITS (r);
+SELECT shardfdw.is_reference('r');
+DELETE FROM r WHERE id = 1;
+DROP TABLE below;
+DELETE FROM r WHERE id = 1;
+
+-- without one of its triggers a table is none
+ALTER TABLE r DISABLE TRIGGER "00_shardfdw_truncate";
+SELECT shardfdw.is_reference('r');
+ALTER TABLE r ENABLE TRIGGER "00_shardfdw_truncate";
+SELECT shardfdw.is_reference('r');
+SELECT shardfdw.send_reference_write();
+CREATE TABLE misuse (id int);
+CREATE TRIGGER t AFTER INSERT ON misuse FOR EACH ROW EXECUTE FUNCTION shardfdw.send_reference_write();
+INSERT INTO misuse VALUES (1);
+CREATE TRIGGER b BEFORE INSERT ON misuse FOR EACH ROW EXECUTE FUNCTION shardfdw.send_reference_write();
+INSERT INTO misuse VALUES (1);
+
+-- refused
+SELECT shardfdw.replicate_table(NULL);
+SELECT shardfdw.replicate_table('pg_class');
+SELECT shardfdw.replicate_table('reference_tables');
+SELECT shardfdw.replicate_table('parent');
+CREATE TEMP TABLE temporary (id int);
+SELECT shardfdw.replicate_table('temporary');
+CREATE UNLOGGED TABLE unlogged (id int);
+SELECT shardfdw.replicate_table('unlogged');
+CREATE TABLE s (id int PRIMARY KEY, rid int, CONSTRAINT s_rid FOREIGN KEY (rid) REFERENCES r ON DELETE CASCADE);
+SELECT shardfdw.shard_table('r');
+CREATE TABLE kid () INHERITS (above);
+SELECT shardfdw.replicate_table('kid');
+SELECT shardfdw.replicate_table('above');
+CREATE TYPE only_here AS (a int);
+CREATE TABLE untyped (a only_here);
+SELECT shardfdw.replicate_table('untyped');
+SELECT shardfdw.is_reference('untyped'), shardfdw.is_reference(0), shardfdw.is_reference('r_pkey');
+
+-- a foreign key to a reference table becomes one from each shard to the copy beside it
+INSERT INTO s VALUES (1, 2), (2, 4), (3, NULL);
+SELECT shardfdw.shard_table('s', shards => 2, nodes => '{node1,node2}');
+SELECT shardfdw.replicate_table('s');
+SELECT node, shard, result FROM shardfdw.run_on_shards('s', 'SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = %L::regclass AND contype = ''f''') ORDER BY shard::text;
+INSERT INTO s VALUES (4, 99);
+DELETE FROM r WHERE id = 2;
+SELECT * FROM s ORDER BY id;
+SELECT shardfdw.unshard_table('r');
+SELECT shardfdw.unshard_table('s');
+SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 's'::regclass AND contype = 'f';
+
+SELECT shardfdw.unshard_table('r');
+SELECT shardfdw.is_reference('r'), count(*) FROM pg_trigger WHERE tgrelid = 'r'::regclass AND tgfoid = 'shardfdw.send_reference_write()'::regprocedure;
+SELECT DISTINCT result FROM copies('SELECT to_regclass(''reference.r'') IS NULL');
+SELECT * FROM r ORDER BY id;
+SELECT * FROM reference_tables;
+DROP SCHEMA reference CASCADE;
