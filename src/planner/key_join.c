@@ -397,7 +397,8 @@ key_subquery_path(PlannerInfo *root, SubqueryScanPath *path, List *keys, List *e
 	SubqueryScanPath *copy;
 	ListCell   *lc;
 
-	if (rte->rtekind != RTE_SUBQUERY || rte->security_barrier || subroot == NULL)
+	if (rte->rtekind != RTE_SUBQUERY || rte->security_barrier || subroot == NULL ||
+		subroot->parse->setOperations != NULL)
 		return NULL;
 	foreach(lc, exprs)
 	{
@@ -589,7 +590,7 @@ plan_key_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 		inner_exprs = lappend(inner_exprs, key->inner);
 	}
 
-	/* a projection above may replace the list by another one over the same pathtarget */
+	/* tlist is empty when a projection above will put its own there, over the same columns */
 	needed = list_make5(tlist, join_clauses, other_clauses, outer_exprs, inner_exprs);
 	needed = lappend(needed, path->path.pathtarget->exprs);
 	scan->custom_scan_tlist = add_scan_columns(NIL, needed, linitial(custom_plans),
