@@ -15,18 +15,6 @@
 #include "planner/cost.h"
 #include "planner/upper.h"
 
-/* Elapsed time of sorting rows by the nodes, all at a time, and of merging them here. */
-static void
-cost_sorted_streams(ShardRelInfo *info)
-{
-	double		nqueries = Max(info->nexpected, 1);
-	double		compare = 2.0 * cpu_operator_cost;
-
-	info->remote_cost += info->rows / Min(nqueries, 2.0 * Max(info->map->nnodes, 1)) *
-		compare * log2(Max(info->rows / nqueries, 2.0));
-	info->remote_cost += info->rows * compare * log2(nqueries + 1);
-}
-
 void
 shard_order_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_rel)
 {
@@ -44,7 +32,8 @@ shard_order_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *outp
 		return;
 	info->width = target->width;
 	if (info->query->sort != NIL)
-		cost_sorted_streams(info);
+		info->remote_cost += shard_upper_sort_cost(info) +
+			info->rows * 2.0 * cpu_operator_cost * log2(Max(info->nexpected, 1));
 
 	output_rel->fdw_private = info;
 	add_path(output_rel, shard_upper_make_path(root, output_rel, target, root->sort_pathkeys));

@@ -18,6 +18,10 @@
  */
 extern void shard_group_add_paths(PlannerInfo *root, RelOptInfo *input_rel,
 								  RelOptInfo *output_rel, GroupPathExtraData *extra);
+extern void shard_window_add_paths(PlannerInfo *root, RelOptInfo *input_rel,
+								   RelOptInfo *output_rel);
+extern void shard_distinct_add_paths(PlannerInfo *root, RelOptInfo *input_rel,
+									 RelOptInfo *output_rel);
 extern void shard_order_add_paths(PlannerInfo *root, RelOptInfo *input_rel,
 								  RelOptInfo *output_rel);
 extern void shard_limit_add_paths(PlannerInfo *root, RelOptInfo *input_rel,
@@ -62,6 +66,9 @@ extern RelOptInfo *shard_upper_make_rel(PlannerInfo *root, const RelOptInfo *lik
  */
 extern Path *shard_upper_make_path(PlannerInfo *root, RelOptInfo *rel, PathTarget *target,
 								   List *pathkeys);
+
+/* Elapsed time in which the nodes sort info's rows, all at a time. */
+extern Cost shard_upper_sort_cost(const ShardRelInfo *info);
 
 /*
  * Rows that come from the nodes when input's rows go into ngroups groups of each

@@ -16,11 +16,11 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "access/htup_details.h"
-#include "access/transam.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_database.h"
-#include "catalog/pg_type.h"
 #include "compat.h"
 #include "deparse/shippable.h"
 #include "miscadmin.h"
@@ -64,7 +64,10 @@ shard_upper_has_key(const ShardRelInfo *input, List *clauses, List *tlist)
 	return shard_relinfo_has_key(input, exprs, eqops);
 }
 
-/* Does the database's default collation, which nodes have too, order by bytes? */
+/*
+ * Does the database's default collation, which nodes have too, order by bytes?
+ * For others nobody knows whether their version is the same there.
+ */
 static bool
 database_sorts_bytes(void)
 {
@@ -84,28 +87,6 @@ database_sorts_bytes(void)
 	}
 	ReleaseSysCache(tuple);
 	return result;
-}
-
-/*
- * Is the order of expr's values on every node surely the one here?  No order by
- * which a catalog or a library of the node sorts: enums, collations other than
- * byte order, and types that compare texts in the database's collation.
- */
-static bool
-sort_expr_ok(PlannerInfo *root, const ShardRelInfo *info, Expr *expr, Oid sortop)
-{
-	Oid			type = getBaseType(exprType((Node *) expr));
-	Oid			collation = exprCollation((Node *) expr);
-
-	if (sortop >= FirstGenbkiObjectId || type == JSONBOID || type_is_enum(type) ||
-		type_is_range(type) || type_is_multirange(type))
-		return false;
-	if (OidIsValid(collation) && collation != C_COLLATION_OID && collation != POSIX_COLLATION_OID &&
-		!(collation == DEFAULT_COLLATION_OID && database_sorts_bytes()))
-		return false;
-	if (contain_agg_clause((Node *) expr))
-		return shard_shippable_agg_expr(root, info->from->relids, expr);
-	return shard_shippable_group_expr(root, info->from->relids, expr);
 }
 
 void
@@ -145,7 +126,7 @@ shard_upper_make_info(const ShardRelInfo *input, List *exprs)
 
 /*
  * Rows in different order where the same are wanted would be a wrong result, so
- * the order has to be surely ours: see sort_expr_ok().  Constants
+ * the order has to be surely ours: see shard_shippable_sort_expr().  Constants
  * order nothing, and in SQL an integer among them would be a position.
  */
 bool
@@ -163,7 +144,8 @@ shard_upper_add_sort(PlannerInfo *root, ShardRelInfo *info, List *clauses, List 
 							PVC_INCLUDE_PLACEHOLDERS) == NIL &&
 			!contain_volatile_functions((Node *) expr))
 			continue;
-		if (!sort_expr_ok(root, info, expr, clause->sortop))
+		if (!shard_shippable_sort_expr(root, info->from->relids, expr, clause->sortop,
+									   database_sorts_bytes()))
 			return shard_upper_refuse("sort", "the order of an expression may be another one on nodes");
 
 		sort = palloc0(sizeof(ShardSort));
@@ -207,6 +189,16 @@ shard_upper_make_path(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, Li
 		rows *= clauselist_selectivity(root, info->local_having, 0, JOIN_INNER, NULL);
 	return (Path *) shard_create_foreign_upper_path(root, rel, target, clamp_row_est(rows),
 													startup, total, pathkeys, NIL);
+}
+
+Cost
+shard_upper_sort_cost(const ShardRelInfo *info)
+{
+	double		nqueries = Max(info->nexpected, 1);
+	double		nparallel = Min(nqueries, 2.0 * Max(info->map->nnodes, 1));
+
+	return info->rows / nparallel * 2.0 * cpu_operator_cost *
+		log2(Max(info->rows / nqueries, 2.0));
 }
 
 /*
@@ -258,6 +250,12 @@ shardGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage,
 	{
 		case UPPERREL_GROUP_AGG:
 			shard_group_add_paths(root, input_rel, output_rel, extra);
+			break;
+		case UPPERREL_WINDOW:
+			shard_window_add_paths(root, input_rel, output_rel);
+			break;
+		case UPPERREL_DISTINCT:
+			shard_distinct_add_paths(root, input_rel, output_rel);
 			break;
 		case UPPERREL_ORDERED:
 			shard_order_add_paths(root, input_rel, output_rel);
