@@ -946,6 +946,8 @@ shard_stream_close(ShardStream *stream)
 
 		if (state == STREAM_PREAMBLE || state == STREAM_SENT)
 			end_statement(stream);
+		if (stream->exporting && IsTransactionState())
+			shard_txn_export_given_up(conn);
 		give_up_connection(stream, STREAM_DONE);
 		/* nobody would move it on, and its time would run out */
 		if (state == STREAM_CONNECTING)

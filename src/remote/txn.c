@@ -470,6 +470,26 @@ shard_txn_exported(ShardConn *conn, const char *snapshot_id)
 }
 
 /*
+ * What conn has read so far, if anything, has been thrown away; its transaction
+ * does not see what the next exporter's will, so it is no part of the snapshot.
+ */
+void
+shard_txn_export_given_up(ShardConn *conn)
+{
+	ShardNodeSnapshot *node;
+
+	if (!conn->snapshot)
+		return;
+	node = node_snapshot(conn->snapshot, conn->serverid, conn->userid);
+	if (node->state == SNAPSHOT_EXPORTING && node->exporter == conn)
+	{
+		node->state = SNAPSHOT_NONE;
+		node->exporter = NULL;
+	}
+	conn->snapshot = NULL;
+}
+
+/*
  * Writing
  */
 

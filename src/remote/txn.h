@@ -106,6 +106,9 @@ extern bool shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot,
 									  StringInfo buf, bool *exports);
 extern void shard_txn_exported(ShardConn *conn, const char *snapshot_id);
 
+/* Nobody will read the identifier that conn's preamble has asked for: another connection is to export. */
+extern void shard_txn_export_given_up(ShardConn *conn);
+
 /* Isolation of the remote transaction, e.g. "READ COMMITTED". */
 extern const char *shard_txn_isolation(void);
 
