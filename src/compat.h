@@ -406,4 +406,20 @@ shard_function_candidates(List *names)
 #define shard_domain_has_constraints(type) DomainHasConstraints(type)
 #endif
 
+/* Is the operator "<" or ">" of an ordering?  18 tells which by a type of its own. */
+#include "utils/lsyscache.h"
+static inline bool
+shard_is_ordering_operator(Oid opno)
+{
+	Oid			opfamily;
+	Oid			opcintype;
+#if PG_VERSION_NUM >= 180000
+	CompareType direction;
+#else
+	int16		direction;
+#endif
+
+	return get_ordering_op_properties(opno, &opfamily, &opcintype, &direction);
+}
+
 #endif

@@ -36,6 +36,7 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
+#include "planner/decorrelate.h"
 #include "planner/fdw_planner.h"
 #include "planner/jit.h"
 #include "planner/relinfo.h"
@@ -272,6 +273,8 @@ shard_planner(SHARD_PLANNER_HOOK_PARAMS)
 	{
 		MarkContext cxt = {0};
 
+		if (shard_guc_enable_decorrelation)
+			shard_decorrelate(parse);
 		cxt.any_locks = find_locks_walker((Node *) parse, NULL);
 		mark_query(parse, &cxt, false);
 		marked = true;
