@@ -21,7 +21,7 @@
  *				are in ON, of others those from above the join in WHERE
  *	   keys		both sides' where both are visible, nullable where the join
  *				extends rows by NULLs; of FULL also COALESCE of both, which is what
- *				USING shows
+ *				USING shows; columns of R that equal a key of D are one, too
  *	   live		INNER, SEMI: in both; LEFT, ANTI: the outer side's; FULL: in either
  *
  * Conditions that nodes cannot check are checked here, when the join allows it;
@@ -199,32 +199,50 @@ stands_for(JoinContext *cxt, const ShardRelInfo *info, Relids relids, const Shar
 		 shard_relinfo_equal_by_class(cxt->root, info, keyno, relids, expr, column));
 }
 
+/*
+ * An operand over other that a condition of the join calls equal to column keyno
+ * of a key of rel, or NULL.  like: the key of other that it has to stand for, or
+ * NULL for anything.
+ */
+static Expr *
+equated_expr(JoinContext *cxt, const ShardRelInfo *info, RelOptInfo *rel, const ShardDistKey *key,
+			 int keyno, RelOptInfo *other, const ShardDistKey *like)
+{
+	ListCell   *lc;
+
+	foreach(lc, cxt->own)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
+		OpExpr	   *op = (OpExpr *) rinfo->clause;
+
+		if (!IsA(op, OpExpr) || list_length(op->args) != 2 ||
+			op->inputcollid != info->key_collations[keyno] ||
+			get_op_opfamily_strategy(op->opno, info->key_opfamilies[keyno]) != info->key_strategy)
+			continue;
+		for (int side = 0; side < 2; side++)
+		{
+			Expr	   *mine = list_nth(op->args, side);
+			Expr	   *theirs = list_nth(op->args, 1 - side);
+			Relids		their_relids = side == 0 ? rinfo->right_relids : rinfo->left_relids;
+
+			if (!bms_is_empty(their_relids) && bms_is_subset(their_relids, other->relids) &&
+				stands_for(cxt, info, rel->relids, key, keyno, mine) &&
+				(like == NULL || stands_for(cxt, info, other->relids, like, keyno, theirs)))
+				return theirs;
+		}
+	}
+	return NULL;
+}
+
 /* Is it a condition of the join that column keyno of both keys is equal? */
 static bool
 joined_on_column(JoinContext *cxt, const ShardDistKey *outer_key, const ShardDistKey *inner_key,
 				 int keyno)
 {
 	const ShardRelInfo *info = cxt->outer;
-	ListCell   *lc;
 
-	foreach(lc, cxt->own)
-	{
-		OpExpr	   *op = (OpExpr *) lfirst_node(RestrictInfo, lc)->clause;
-		Expr	   *left;
-		Expr	   *right;
-
-		if (!IsA(op, OpExpr) || list_length(op->args) != 2 ||
-			op->inputcollid != info->key_collations[keyno] ||
-			get_op_opfamily_strategy(op->opno, info->key_opfamilies[keyno]) != info->key_strategy)
-			continue;
-		left = linitial(op->args);
-		right = lsecond(op->args);
-		if ((stands_for(cxt, cxt->outer, cxt->outerrel->relids, outer_key, keyno, left) &&
-			 stands_for(cxt, cxt->inner, cxt->innerrel->relids, inner_key, keyno, right)) ||
-			(stands_for(cxt, cxt->outer, cxt->outerrel->relids, outer_key, keyno, right) &&
-			 stands_for(cxt, cxt->inner, cxt->innerrel->relids, inner_key, keyno, left)))
-			return true;
-	}
+	if (equated_expr(cxt, info, cxt->outerrel, outer_key, keyno, cxt->innerrel, inner_key) != NULL)
+		return true;
 
 	/* core makes no condition of it when both are equal to a constant or parameter */
 	return (cxt->jointype == JOIN_INNER || cxt->jointype == JOIN_SEMI) &&
@@ -339,6 +357,40 @@ merged_keys(JoinContext *cxt)
 	return list_make2(merged[0], merged[1]);
 }
 
+/*
+ * Keys of a sharded side named by columns of the reference tables that it is
+ * joined with: those that the join's own conditions call equal.  nullable: the
+ * reference side may be missing.
+ */
+static List *
+reference_keys(JoinContext *cxt, bool nullable)
+{
+	bool		outer_sharded = !cxt->outer->reference;
+	const ShardRelInfo *info = outer_sharded ? cxt->outer : cxt->inner;
+	RelOptInfo *rel = outer_sharded ? cxt->outerrel : cxt->innerrel;
+	RelOptInfo *other = outer_sharded ? cxt->innerrel : cxt->outerrel;
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, info->keys)
+	{
+		ShardDistKey *key = lfirst(lc);
+		ShardDistKey *named = palloc0(sizeof(ShardDistKey));
+
+		for (int keyno = 0; keyno < info->nkeycols; keyno++)
+		{
+			Expr	   *expr = equated_expr(cxt, info, rel, key, keyno, other, NULL);
+
+			if (expr != NULL)
+				named->exprs = lappend(named->exprs, expr);
+		}
+		named->nullable = nullable || key->nullable;
+		if (list_length(named->exprs) == info->nkeycols && info->nkeycols > 0)
+			result = lappend(result, named);
+	}
+	return result;
+}
+
 /* Keys of the join; each side's lists stay as they are. */
 static List *
 join_keys(JoinContext *cxt)
@@ -349,8 +401,12 @@ join_keys(JoinContext *cxt)
 	switch (cxt->jointype)
 	{
 		case JOIN_INNER:
+			if (cxt->outer->reference || cxt->inner->reference)
+				return list_concat(list_concat_copy(outer, inner), reference_keys(cxt, false));
 			return list_concat_copy(outer, inner);
 		case JOIN_LEFT:
+			if (cxt->inner->reference)
+				return list_concat_copy(outer, reference_keys(cxt, true));
 			/* of R LEFT D with one live shard, too: then any row is on that */
 			return list_concat_copy(outer, make_nullable(inner));
 		case JOIN_FULL:
