@@ -7,12 +7,13 @@ Targets, all reached through the coordinator:
   plain         a table of the coordinator's own server; what the others are compared with
   postgres_fdw  a table partitioned by hash over foreign tables of postgres_fdw
   shardfdw      the same by shardfdw.shard_table
+  more_shards   as shardfdw, with four times as many shards; for the queries only
 
 Works, each measured --runs times, the targets taking turns (A B C A B C ...):
   COPY          of the file, read by the server, into the truncated table without indexes, after a
                 checkpoint of all servers, in a new session; elapsed, and CPU of the backend that
                 runs it. postgres_fdw loads a slice only; its figures are multiplied.
-  six queries   after VACUUM (ANALYZE), in one session, after a run that is not counted, whose answer
+  seven queries after VACUUM (ANALYZE), in one session, after a run that is not counted, whose answer
                 is compared between the targets.
   point SELECT  by key through an index, pgbench with 4 clients, protocols simple and prepared.
 For COPY and queries also the CPU of all servers together, which says how much work was done where
@@ -46,8 +47,18 @@ QUERIES = [
     ("10k groups: count, stddev",
      "SELECT l_suppkey, count(*), stddev(l_partkey) FROM {t} GROUP BY l_suppkey"),
     ("count(DISTINCT 10k values)", "SELECT count(DISTINCT l_suppkey) FROM {t}"),
+    ("ORDER BY ... LIMIT 10",
+     "SELECT l_receiptdate, l_orderkey, l_linenumber, l_shipinstruct FROM {t} ORDER BY l_receiptdate DESC, l_orderkey, l_linenumber LIMIT 10"),
     ("COPY (SELECT *) TO '/dev/null'", "COPY (SELECT * FROM {t}) TO '/dev/null'"),
 ]
+
+# What shardfdw may take at most, as a multiple of the plain table's time; and with four times as many
+# shards, of its own with the fewer ones.
+LIMITS = {
+    "count(*)": 0.7, "4 groups: count, sum, avg": 1.05, "2.5k groups: count, avg, top 3": 1.05, "10k groups: count, stddev": 1.25,
+    "count(DISTINCT 10k values)": 0.5, "ORDER BY ... LIMIT 10": 1.0, "COPY (SELECT *) TO '/dev/null'": 1.4,
+}
+MORE_SHARDS_LIMIT = 1.3
 
 # The name of a work's CPU of all servers begins with this.
 CPU = "CPU of all: "
@@ -162,6 +173,7 @@ class Plain:
     name = "plain"
     table = load_table = "lineitem_plain"
     settings = ()
+    queries_only = False
 
     def create(self, bench):
         bench.coordinator.run(f"CREATE TABLE {self.table} ({COLUMNS})")
@@ -172,6 +184,7 @@ class PostgresFdw:
 
     name = "postgres_fdw"
     table, load_table = "lineitem_pf", "lineitem_pf_slice"
+    queries_only = False
     settings = ("SET enable_partitionwise_aggregate = on", "SET enable_partitionwise_join = on")
     options = "async_capable 'true', fetch_size '10000', batch_size '1000'"
 
@@ -211,15 +224,31 @@ class Shardfdw:
     name = "shardfdw"
     table = load_table = "lineitem"
     settings = ()
+    queries_only = False
+    shards_factor = 1
 
     def create(self, bench):
-        bench.coordinator.run("CREATE EXTENSION shardfdw")
-        # The extension's settings for the database begin with the next session.
-        bench.reconnect()
-        for i, port in enumerate(bench.config.nodes):
-            bench.coordinator.run(f"SELECT shardfdw.add_node('node{i + 1}', '127.0.0.1', {port})")
+        if not bench.coordinator.run("SELECT extname FROM pg_extension WHERE extname = 'shardfdw'"):
+            bench.coordinator.run("CREATE EXTENSION shardfdw")
+            # The extension's settings for the database begin with the next session.
+            bench.reconnect()
+            for i, port in enumerate(bench.config.nodes):
+                bench.coordinator.run(f"SELECT shardfdw.add_node('node{i + 1}', '127.0.0.1', {port})")
+        shards = bench.config.shards * self.shards_factor
         bench.coordinator.run(f"CREATE TABLE {self.table} ({COLUMNS})",
-                              f"SELECT shardfdw.shard_table('{self.table}', 'l_orderkey', shards => {bench.config.shards})")
+                              f"SELECT shardfdw.shard_table('{self.table}', 'l_orderkey', shards => {shards})")
+
+
+class MoreShards(Shardfdw):
+    """The same in four times as many shards."""
+
+    name = "more_shards"
+    table = load_table = "lineitem_more"
+    queries_only = True
+    shards_factor = 4
+
+    def fill(self, bench):
+        bench.coordinator.run(f"COPY {self.table} FROM '{bench.config.data}' (FORMAT csv)")
 
 
 class Bench:
@@ -237,7 +266,7 @@ class Bench:
                     self.postmasters.add(int(file.readline()))
         with open(config.data, "rb") as data:
             self.nrows = sum(block.count(b"\n") for block in iter(lambda: data.read(1 << 20), b""))
-        self.targets = [target for target in (Plain(), PostgresFdw(), Shardfdw())
+        self.targets = [target for target in (Plain(), PostgresFdw(), Shardfdw(), MoreShards())
                         if target.name == "plain" or target.name in config.targets]
         self.works = {}         # work -> unit, in the order of the report
         self.samples = {}       # (work, target's name) -> list of numbers
@@ -301,7 +330,7 @@ class Bench:
             self.works[work] = "ms"
             self.extrapolated.add((work, "postgres_fdw"))
         for run in range(self.config.runs + 1):
-            for target in self.targets:
+            for target in [target for target in self.targets if not target.queries_only]:
                 path, factor = part if target.name == "postgres_fdw" else (self.config.data, 1)
                 try:
                     figures = self.copy_once(target, path)
@@ -380,7 +409,7 @@ class Bench:
         self.index()
         for _ in range(self.config.runs):
             for protocol in ("simple", "prepared"):
-                for target in self.targets:
+                for target in [target for target in self.targets if not target.queries_only]:
                     self.point_select(target, protocol, orders)
 
     def point_select(self, target, protocol, orders):
@@ -417,6 +446,20 @@ class Bench:
                                     "ratio_to_plain": median / statistics.median(plain) if plain and statistics.median(plain) else None,
                                     "extrapolated": (work, target.name) in self.extrapolated, "samples": numbers})
         return records
+
+    def limits(self):
+        """One line for each query and limit: what was measured, and whether it is within the limit."""
+        def ratio(title, target, other):
+            samples = self.samples.get((title, target)), self.samples.get((title, other))
+            return statistics.median(samples[0]) / statistics.median(samples[1]) if all(samples) else None
+
+        lines = []
+        for title, limit in LIMITS.items():
+            for target, other, most in (("shardfdw", "plain", limit), ("more_shards", "shardfdw", MORE_SHARDS_LIMIT)):
+                found = ratio(title, target, other)
+                if found is not None:
+                    lines.append(f"{'ok   ' if found <= most else 'ABOVE'} {title}: {target} / {other} {found:.2f}, limit {most}")
+        return lines
 
     def environment(self):
         def read(path, pattern):
@@ -458,12 +501,15 @@ class Bench:
             for target in self.targets:
                 cell = cells.get((work, target.name))
                 if cell is None:
-                    line += f"{'failed':>42}"
+                    line += f"{'-' if target.queries_only else 'failed':>42}"
                     continue
                 median = f"{cell['median']:,.0f} {unit}" + ("*" if cell["extrapolated"] else "")
                 ratio = f"({cell['ratio_to_plain']:.2f})" if cell["ratio_to_plain"] is not None else ""
                 line += f"{median:>15} {ratio:>8} {cell['min']:>8,.0f}-{cell['max']:<8,.0f}"
             print(line.rstrip())
+        print()
+        for line in self.limits():
+            print(line)
         print(f"\n{len(self.answers)} answers compared, {len(self.failures)} failures")
         for failure in self.failures:
             print(f"FAILED {failure}")
