@@ -255,7 +255,18 @@ convert_var_in(ShardLevel *level, const Var *var)
 	Var		   *result;
 
 	if (rel->varno == 0)
+	{
+		for (int i = 0; i < list_length(rel->shown); i += 2)
+		{
+			const Var  *hidden = list_nth(rel->shown, i);
+
+			if (hidden->varno == var->varno && hidden->varattno == var->varattno)
+				return convert_var_in(level, list_nth(rel->shown, i + 1));
+		}
+		if (!rel->nulls)
+			elog(ERROR, "unexpected column of a semi join's inner side in a remote query");
 		return (Node *) makeNullConst(var->vartype, var->vartypmod, var->varcollid);
+	}
 	if (rel->wrapped != NULL)
 	{
 		Node	   *inner = convert_var_in(rel->wrapped, var);

@@ -80,11 +80,11 @@ build_exists(ShardSelect *select, ShardLevel *level, const ShardFrom *from)
 	link->subselect = (Node *) sub->query;
 	link->location = -1;
 	level->query->hasSubLinks = true;
-	if (from->jointype == JOIN_SEMI)
-		return (Expr *) link;
 
 	/* what an anti join shows of its inner side, if anything, are NULLs */
-	shard_level_add_nulls(level, from->inner->relids);
+	shard_level_add_hidden(level, from->inner->relids, from->jointype == JOIN_ANTI, from->shown);
+	if (from->jointype == JOIN_SEMI)
+		return (Expr *) link;
 	return makeBoolExpr(NOT_EXPR, list_make1(link), -1);
 }
 

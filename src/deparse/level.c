@@ -185,12 +185,17 @@ shard_level_add_join(ShardLevel *level, JoinType jointype, Node *left, Node *rig
 }
 
 void
-shard_level_add_nulls(ShardLevel *level, Relids relids)
+shard_level_add_hidden(ShardLevel *level, Relids relids, bool nulls, List *shown)
 {
 	int			rtindex = -1;
 
 	while ((rtindex = bms_next_member(relids, rtindex)) >= 0)
-		(void) add_rel(level, rtindex, 0);
+	{
+		ShardLevelRel *rel = add_rel(level, rtindex, 0);
+
+		rel->nulls = nulls;
+		rel->shown = shown;
+	}
 }
 
 void

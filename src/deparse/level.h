@@ -19,7 +19,9 @@
 typedef struct ShardLevelRel
 {
 	Index		rtindex;		/* the planner's */
-	Index		varno;			/* in the level's query; 0: nowhere, all its columns are NULL */
+	Index		varno;			/* in the level's query; 0: nowhere */
+	bool		nulls;			/* all its columns are NULL */
+	List	   *shown;			/* pairs of Vars: a column of the relation, the visible one that stands for it */
 	Oid			relid;			/* a table's; InvalidOid for sub-selects */
 	bool		nullable;		/* an outer join of this level may have made all its columns NULL */
 	List	   *resnos;			/* sub-select: IntList, the planner's numbers of its columns in order */
@@ -58,8 +60,8 @@ extern Node *shard_level_add_join(ShardLevel *level, JoinType jointype, Node *le
 /* FROM is what sub gives on all shards of a node. */
 extern Node *shard_level_add_union(ShardSelect *select, ShardLevel *level, ShardLevel *sub);
 
-/* All columns of these relations are NULL in level. */
-extern void shard_level_add_nulls(ShardLevel *level, Relids relids);
+/* These relations are not in level: their columns are NULL, or those in shown (see ShardLevelRel). */
+extern void shard_level_add_hidden(ShardLevel *level, Relids relids, bool nulls, List *shown);
 
 /* From here on the columns of these relations may be NULL for an outer join. */
 extern void shard_level_set_nullable(ShardLevel *level, Relids relids);

@@ -43,6 +43,12 @@ typedef struct ShardFrom
 	struct ShardFrom *outer;
 	struct ShardFrom *inner;	/* of SEMI and ANTI not visible above */
 	List	   *on;				/* the join's own conditions */
+
+	/*
+	 * SEMI: Vars of the inner side that are needed above all the same, by
+	 * equivalence classes, and after each the outer side's Var that is equal.
+	 */
+	List	   *shown;
 } ShardFrom;
 
 /* One ORDER BY item. */

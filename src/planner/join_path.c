@@ -29,6 +29,8 @@
  */
 #include "postgres.h"
 
+#include <float.h>
+
 #include "access/sysattr.h"
 #include "catalog/colocate.h"
 #include "compat.h"
@@ -43,6 +45,9 @@
 #include "planner/fdw_planner.h"
 #include "planner/relinfo.h"
 #include "utils/lsyscache.h"
+
+/* Rows that an anti join with an inequality leaves at least, of its outer side's. */
+#define MIN_ANTI_JOIN_FRACTION 0.05
 
 /* A join under consideration. */
 typedef struct JoinContext
@@ -60,6 +65,7 @@ typedef struct JoinContext
 	Index		min_security;
 	ShardDistKey *outer_key;	/* keys that the join equates, NULL when it needs none */
 	ShardDistKey *inner_key;
+	List	   *shown;			/* see ShardFrom */
 } JoinContext;
 
 /* Says at DEBUG1 why a join is not computed by the nodes. */
@@ -147,6 +153,39 @@ subquery_relids(const ShardFrom *from)
 	return from->kind == SHARD_FROM_QUERY ? from->relids : NULL;
 }
 
+/*
+ * A column of a semi join's inner side is not to be had from EXISTS.  What core
+ * may want of it above is to compare it, as a member of an equivalence class,
+ * and for that any equal column will do.
+ */
+static bool
+show_inner_var(JoinContext *cxt, Var *var)
+{
+	ListCell   *lc;
+
+	foreach(lc, cxt->own)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
+		OpExpr	   *op = (OpExpr *) rinfo->clause;
+		Var		   *other;
+
+		if (rinfo->mergeopfamilies == NIL || !IsA(op, OpExpr) || list_length(op->args) != 2)
+			continue;
+		if (shard_relinfo_same_expr(linitial(op->args), (Expr *) var))
+			other = lsecond(op->args);
+		else if (shard_relinfo_same_expr(lsecond(op->args), (Expr *) var))
+			other = linitial(op->args);
+		else
+			continue;
+		if (!IsA(other, Var) || !bms_is_member(other->varno, cxt->outerrel->relids) ||
+			other->vartype != var->vartype || other->varcollid != var->varcollid)
+			continue;
+		cxt->shown = lappend(lappend(cxt->shown, var), other);
+		return true;
+	}
+	return refuse("columns of the inner side are needed above it");
+}
+
 /* Can nodes return the columns that are needed above the join? */
 static bool
 columns_ok(JoinContext *cxt, const ShardFrom *from)
@@ -166,8 +205,9 @@ columns_ok(JoinContext *cxt, const ShardFrom *from)
 			return refuse("a system column is needed");
 		if (var->varattno == 0 && bms_is_member(var->varno, subqueries))
 			return refuse("the whole row of a sub-select is needed");
-		if (cxt->jointype == JOIN_SEMI && bms_is_member(var->varno, cxt->innerrel->relids))
-			return refuse("columns of the inner side are needed above it");
+		if (cxt->jointype == JOIN_SEMI && bms_is_member(var->varno, cxt->innerrel->relids) &&
+			!show_inner_var(cxt, var))
+			return false;
 	}
 
 	foreach(lc, cxt->root->placeholder_list)
@@ -464,16 +504,35 @@ fill_shards(JoinContext *cxt, ShardRelInfo *info)
 	info->live_only |= outer->live_only || inner->live_only;
 }
 
+/* Does the join compare by anything but equality? */
+static bool
+has_inequality(const JoinContext *cxt)
+{
+	ListCell   *lc;
+
+	foreach(lc, cxt->own)
+	{
+		if (lfirst_node(RestrictInfo, lc)->mergeopfamilies == NIL)
+			return true;
+	}
+	return false;
+}
+
 /*
- * Without statistics, core takes a key for a column of 200 values, so that joins
- * would seem to multiply rows.  Keys have more, and on one side they are unique
- * more often than not.
+ * Where core's estimates are far off.  Without statistics, it takes a key for a
+ * column of 200 values, so that joins would seem to multiply rows: keys have
+ * more, and on one side they are unique more often than not.  Of an anti join
+ * with an inequality (another row of the same order) it believes that each row
+ * finds a match, so that one row would be left; what is planned above such an
+ * estimate reads whole tables per row.
  */
 static void
-guess_rows(JoinContext *cxt)
+correct_rows(JoinContext *cxt, bool analyzed)
 {
-	if (cxt->outer_key != NULL)
+	if (!analyzed && cxt->outer_key != NULL)
 		cxt->joinrel->rows = Min(cxt->joinrel->rows, Max(cxt->outer->rows, cxt->inner->rows));
+	if (cxt->jointype == JOIN_ANTI && has_inequality(cxt))
+		cxt->joinrel->rows = Max(cxt->joinrel->rows, cxt->outer->rows * MIN_ANTI_JOIN_FRACTION);
 }
 
 /* Decides about the join; NULL when it is not remote. */
@@ -505,13 +564,13 @@ make_info(JoinContext *cxt, JoinPathExtraData *extra)
 	if (!columns_ok(cxt, from))
 		return NULL;
 
+	from->shown = cxt->shown;
 	info->from = from;
 	info->local_conds = cxt->local;
 	if (!info->reference)
 		info->keys = join_keys(cxt);
 	info->analyzed = cxt->outer->analyzed && cxt->inner->analyzed;
-	if (!info->analyzed)
-		guess_rows(cxt);
+	correct_rows(cxt, info->analyzed);
 	local_selectivity = clauselist_selectivity(cxt->root, cxt->local, 0, JOIN_INNER, NULL);
 	info->rows = clamp_row_est(cxt->joinrel->rows / Max(local_selectivity, 1e-10));
 	info->width = cxt->joinrel->reltarget->width;
@@ -520,11 +579,11 @@ make_info(JoinContext *cxt, JoinPathExtraData *extra)
 
 /* Can the join be computed otherwise than by comparing each pair? */
 static bool
-is_equijoin(const JoinContext *cxt)
+is_equijoin(List *restrictlist)
 {
 	ListCell   *lc;
 
-	foreach(lc, cxt->own)
+	foreach(lc, restrictlist)
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
 
@@ -540,12 +599,10 @@ shardGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *out
 {
 	JoinContext cxt = {0};
 	ShardRelInfo *info;
+	Cost		cheapest;
 	Cost		startup;
 	Cost		total;
 
-	/* one way to join is enough: what the node makes of it is its own affair */
-	if (joinrel->fdw_private != NULL)
-		return;
 	if (!bms_is_empty(joinrel->lateral_relids) || marks_rows(root))
 		return;
 	if (jointype != JOIN_INNER && jointype != JOIN_LEFT && jointype != JOIN_RIGHT &&
@@ -562,15 +619,27 @@ shardGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *out
 		return;
 	cxt.min_security = Min(cxt.outer->min_security, cxt.inner->min_security);
 
-	info = make_info(&cxt, extra);
-	if (info == NULL)
+	/*
+	 * One way to write the join is enough, as the node has a planner of its
+	 * own; but that will find the cheapest order, so cost counts of all.
+	 */
+	info = joinrel->fdw_private;
+	if (info == NULL && (info = make_info(&cxt, extra)) == NULL)
 		return;
-	joinrel->fdw_private = info;
 	if (info->reference)
+	{
+		joinrel->fdw_private = info;
 		return;
-
+	}
+	cheapest = joinrel->fdw_private ? info->remote_cost : DBL_MAX;
+	joinrel->fdw_private = info;
 	shard_cost_join(root, info, cxt.outer, cxt.outerrel, cxt.inner, cxt.innerrel,
-					is_equijoin(&cxt));
+					is_equijoin(extra->restrictlist));
+	if (info->remote_cost >= cheapest)
+	{
+		info->remote_cost = cheapest;
+		return;
+	}
 	shard_cost_path(root, info, joinrel->reltarget,
 					extract_actual_clauses(info->local_conds, false), &startup, &total);
 	add_path(joinrel, (Path *)
