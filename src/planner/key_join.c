@@ -327,8 +327,10 @@ key_foreign_path(PlannerInfo *root, ForeignPath *path, List *keys, List *exprs, 
 	{
 		KeyClause  *key = lfirst(lc);
 		Expr	   *filter = make_filter(key, lfirst(lc2));
+		Relids		varnos = pull_varnos(root, (Node *) filter);
 
-		if (!bms_is_subset(pull_varnos(root, (Node *) filter), info->from->relids) ||
+		/* one without columns would be computed here, where there are no keys */
+		if (bms_is_empty(varnos) || !bms_is_subset(varnos, info->from->relids) ||
 			!shard_relinfo_security_allows(key->rinfo, info->min_security) ||
 			!shard_shippable_expr(root, info->from->relids, filter))
 			return NULL;
