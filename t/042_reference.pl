@@ -296,6 +296,33 @@ my $log = $c->log_position(1);
 $c->safe_psql(q{SET shardfdw.log_remote_sql = on; SET client_min_messages = error; INSERT INTO r (id) VALUES (950)});
 like($c->log_since(0), qr/PREPARE TRANSACTION/, 'a write is committed in two phases');
 
+# A row that another transaction has just committed is there on the coordinator first: who changes it
+# at once waits until the node has it.  Here the transaction is stopped in between by being made by hand.
+sub committed_late
+{
+	my ($id, $late, $now) = @_;
+
+	$c->safe_psql("ALTER TABLE r DISABLE TRIGGER USER; $late; ALTER TABLE r ENABLE TRIGGER USER");
+	$c->node_safe_psql($_, $late) for 1, 3;
+	my $prefix = $c->safe_psql("SELECT 'shardfdw:' || system_identifier || ':' || d.oid || ':' FROM pg_control_system(), pg_database d WHERE datname = current_database()");
+	$c->node_safe_psql(2, "BEGIN; $late; PREPARE TRANSACTION '${prefix}1:$id'");
+	my $handle = $c->start_sql($now, name => "late$id");
+	my $asks = q{SELECT count(*) > 0 FROM pg_stat_activity WHERE query LIKE '%pg_prepared_xacts%' AND pid <> pg_backend_pid() AND application_name LIKE 'shardfdw%'};
+	$c->wait_for($asks, 2);
+	$c->node_safe_psql(2, "COMMIT PREPARED '${prefix}1:$id'");
+	my ($rc, $out, $err) = $c->wait_sql($handle);
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	is($rc, 0, "$now, of what is prepared still") || diag $err;
+	return same_copies($now, 'r');
+}
+
+$c->safe_psql("INSERT INTO r (id, v) VALUES (961, 'a'), (962, 'a')");
+committed_late(1, "INSERT INTO r (id, v) VALUES (960, 'late')", "UPDATE r SET v = 'found' WHERE id IN (960, 961)");
+committed_late(2, 'UPDATE r SET id = 970 WHERE id = 960', 'DELETE FROM r WHERE id IN (962, 970)');
+committed_late(3, "INSERT INTO r (id, v) VALUES (963, 'late')", 'UPDATE r SET id = id + 10 WHERE id IN (961, 963)');
+is($c->safe_psql('SELECT id, v FROM r WHERE id > 955 ORDER BY id'), "971|found\n973|late", 'all of it was done');
+
 # ---------- many at once ----------
 
 $c->safe_psql('DELETE FROM r; INSERT INTO r (id, extra) SELECT g, 0 FROM generate_series(1, 5) g');
@@ -314,6 +341,22 @@ close $fh;
 command_ok([ 'pgbench', '-n', '-c', 8, '-j', 2, '-t', 25, '-f', $script, '-d', $c->coordinator->connstr('postgres') ], 'eight clients');
 is($c->safe_psql('SELECT sum(extra) FROM r WHERE id <= 5'), '200', 'no update is lost');
 same_copies('after eight clients', @all);
+
+# what a subscription applies
+$c->coordinator->append_conf('postgresql.conf', "wal_level = logical\nmax_wal_senders = 4\nmax_replication_slots = 4\n");
+$c->coordinator->restart;
+my $publisher = $c->coordinator->connstr('publisher');
+my $create = 'CREATE TABLE sub (id int PRIMARY KEY, v text)';
+$c->safe_psql("$create; SELECT shardfdw.replicate_table('sub'); CREATE DATABASE publisher");
+$c->coordinator->safe_psql('publisher', "$create; INSERT INTO sub SELECT g, 'v' FROM generate_series(1, 10) g; CREATE PUBLICATION p FOR TABLE sub; SELECT pg_create_logical_replication_slot('slot', 'pgoutput')");
+$c->safe_psql("CREATE SUBSCRIPTION s CONNECTION \$c\$$publisher\$c\$ PUBLICATION p WITH (create_slot = false, slot_name = 'slot')");
+$c->wait_for("SELECT count(*) = 10 FROM sub");
+$c->coordinator->safe_psql('publisher', "INSERT INTO sub SELECT g, 'new' FROM generate_series(11, 20) g; UPDATE sub SET v = 'updated' WHERE id % 2 = 0; UPDATE sub SET id = 100 WHERE id = 5; DELETE FROM sub WHERE id = 6; INSERT INTO sub VALUES (1000, 'end')");
+$c->wait_for("SELECT count(*) = 1 FROM sub WHERE id = 1000");
+$c->wait_for("SELECT count(*) = 0 FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'", $_) for 1 .. 3;
+same_copies('rows that a subscription applies', 'sub');
+$c->safe_psql("DROP SUBSCRIPTION s; SELECT shardfdw.unshard_table('sub'); DROP TABLE sub");
+$c->safe_psql('DROP DATABASE publisher');
 
 # ---------- nodes come and go ----------
 

@@ -170,6 +170,46 @@ refuse_children(Relation rel)
 				 errhint("End the inheritance with ALTER TABLE ... NO INHERIT.")));
 }
 
+static void
+send_rows(Relation rel, int event, Tuplestorestate *old_rows, Tuplestorestate *new_rows)
+{
+	refuse_children(rel);
+	if (event == TRIGGER_TYPE_INSERT)
+		shard_reference_send_insert(rel, new_rows);
+	else if (event == TRIGGER_TYPE_UPDATE)
+		shard_reference_send_update(rel, old_rows, new_rows);
+	else
+		shard_reference_send_delete(rel, old_rows);
+}
+
+static bool
+has_transition_table(const Trigger *trigger)
+{
+	return trigger->tgoldtable != NULL || trigger->tgnewtable != NULL;
+}
+
+static Tuplestorestate *
+store_row(TupleTableSlot *slot)
+{
+	Tuplestorestate *rows = tuplestore_begin_heap(true, false, work_mem);
+
+	tuplestore_puttupleslot(rows, slot);
+	return rows;
+}
+
+/* Logical replication applies rows without transition tables, and fires no statement triggers. */
+static void
+send_row(TriggerData *data, int event)
+{
+	Tuplestorestate *first = store_row(data->tg_trigslot);
+	Tuplestorestate *second = event == TRIGGER_TYPE_UPDATE ? store_row(data->tg_newslot) : first;
+
+	send_rows(data->tg_relation, event, first, second);
+	tuplestore_end(first);
+	if (second != first)
+		tuplestore_end(second);
+}
+
 /*
  * send_reference_write() -> trigger
  */
@@ -200,6 +240,11 @@ shardfdw_send_reference_write(PG_FUNCTION_ARGS)
 	}
 	event = TRIGGER_FIRED_BY_INSERT(data->tg_event) ? TRIGGER_TYPE_INSERT :
 		TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? TRIGGER_TYPE_UPDATE : TRIGGER_TYPE_DELETE;
+	if (old_rows == NULL && new_rows == NULL && by_row && has_transition_table(data->tg_trigger))
+	{
+		send_row(data, event);
+		return PointerGetDatum(NULL);
+	}
 	rows = event == TRIGGER_TYPE_DELETE ? old_rows : new_rows;
 	if (rows == NULL || (event == TRIGGER_TYPE_UPDATE && old_rows == NULL))
 		ereport(ERROR,
@@ -212,14 +257,8 @@ shardfdw_send_reference_write(PG_FUNCTION_ARGS)
 		return PointerGetDatum(NULL);
 	if (tuplestore_tuple_count(rows) == 0)
 		return PointerGetDatum(NULL);
-	refuse_children(rel);
 
-	if (event == TRIGGER_TYPE_INSERT)
-		shard_reference_send_insert(rel, new_rows);
-	else if (event == TRIGGER_TYPE_UPDATE)
-		shard_reference_send_update(rel, old_rows, new_rows);
-	else
-		shard_reference_send_delete(rel, old_rows);
+	send_rows(rel, event, old_rows, new_rows);
 	if (by_row)
 		note_sent(rows);
 	return PointerGetDatum(NULL);

@@ -24,6 +24,13 @@ extern void shard_reference_send_update(Relation rel, Tuplestorestate *old_rows,
 extern void shard_reference_send_delete(Relation rel, Tuplestorestate *old_rows);
 extern void shard_reference_send_truncate(Relation rel);
 
+/* A chunk of UPDATE or DELETE ends with that many rows, or bytes of values. */
+#define SHARD_REFERENCE_CHUNK_ROWS 10000
+#define SHARD_REFERENCE_CHUNK_BYTES (1024 * 1024)
+
+/* Makes a read pointer at the first row and selects it. */
+extern void shard_reference_send_rewind(Tuplestorestate *rows);
+
 /*
  * Copies all rows of rel to new, empty copies on some nodes (OIDs of servers).
  * The caller holds a lock that keeps writers out.  Returns the number of rows.
