@@ -422,4 +422,12 @@ shard_is_ordering_operator(Oid opno)
 	return get_ordering_op_properties(opno, &opfamily, &opcintype, &direction);
 }
 
+/* 19 lets slots have flags of their own */
+#include "executor/tuptable.h"
+#if PG_VERSION_NUM >= 190000
+#define shard_make_tuple_slot(desc, ops) MakeTupleTableSlot(desc, ops, 0)
+#else
+#define shard_make_tuple_slot(desc, ops) MakeTupleTableSlot(desc, ops)
+#endif
+
 #endif

@@ -15,6 +15,7 @@
 #include "postgres.h"
 
 #include "executor/executor.h"
+#include "compat.h"
 #include "executor/scan.h"
 #include "lib/binaryheap.h"
 #include "utils/memutils.h"
@@ -104,7 +105,7 @@ grow(ShardMerge *merge, int nsources, TupleDesc desc)
 	}
 	while (merge->maxsources < nsources)
 	{
-		merge->heads[merge->maxsources] = MakeTupleTableSlot(desc, &TTSOpsVirtual);
+		merge->heads[merge->maxsources] = shard_make_tuple_slot(desc, &TTSOpsVirtual);
 		merge->memory[merge->maxsources++] = AllocSetContextCreate(merge->cxt, "shard merge",
 																   ALLOCSET_SMALL_SIZES);
 	}
