@@ -380,10 +380,15 @@ shard_function_candidates(List *names)
 /* 16 has one function for the rights on all kinds of objects */
 #include "utils/acl.h"
 #if PG_VERSION_NUM >= 160000
+#include "catalog/pg_namespace.h"
 #include "catalog/pg_proc.h"
 #define shard_function_aclcheck(funcid, roleid) object_aclcheck(ProcedureRelationId, funcid, roleid, ACL_EXECUTE)
+#define shard_function_ownercheck(funcid, roleid) object_ownercheck(ProcedureRelationId, funcid, roleid)
+#define shard_namespace_ownercheck(nspoid, roleid) object_ownercheck(NamespaceRelationId, nspoid, roleid)
 #else
 #define shard_function_aclcheck(funcid, roleid) pg_proc_aclcheck(funcid, roleid, ACL_EXECUTE)
+#define shard_function_ownercheck(funcid, roleid) pg_proc_ownercheck(funcid, roleid)
+#define shard_namespace_ownercheck(nspoid, roleid) pg_namespace_ownercheck(nspoid, roleid)
 #endif
 
 /* Options of COPY FROM: 16 brought DEFAULT, 19 ON_ERROR set_null. */

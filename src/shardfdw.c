@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "catalog/shard_map.h"
+#include "catalog/twin.h"
 #include "fmgr.h"
 #include "executor/key_join.h"
 #include "guc.h"
@@ -23,6 +24,7 @@ _PG_init(void)
 {
 	shard_guc_init();
 	shard_map_init();
+	shard_twin_init();
 	shard_pool_init();
 	shard_txn_init();
 	shard_hooks_init();

@@ -55,20 +55,42 @@ $$;
 COMMENT ON FUNCTION shardfdw.builtin_twins() IS
 	'Lists the partial twins that the built-in aggregates of this server need. Returns name, argument types, whether the state is internal, the command that makes it in schema shardfdw, and a query for the state of a few values (null when no values are known).';
 
-DO $$
+CREATE FUNCTION shardfdw.make_local_twins() RETURNS integer
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
 DECLARE
 	t record;
+	n integer := 0;
 BEGIN
 	FOR t IN SELECT b.name, b.args, b.definition FROM shardfdw.builtin_twins() b
 	LOOP
+		CONTINUE WHEN EXISTS (SELECT FROM pg_depend d
+			WHERE d.classid = 'pg_proc'::regclass AND d.objid = to_regprocedure(format('shardfdw.%I(%s)', t.name, t.args))
+				AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e');
 		-- this server may have been a node of another one: its twins give way
-		IF pg_catalog.to_regprocedure(pg_catalog.format('shardfdw.%I(%s)', t.name, t.args)) IS NOT NULL THEN
-			EXECUTE pg_catalog.format('DROP AGGREGATE shardfdw.%I(%s)', t.name, t.args);
+		IF to_regprocedure(format('shardfdw.%I(%s)', t.name, t.args)) IS NOT NULL THEN
+			EXECUTE format('DROP AGGREGATE shardfdw.%I(%s)', t.name, t.args);
 		END IF;
 		EXECUTE t.definition;
-		EXECUTE pg_catalog.format('COMMENT ON AGGREGATE shardfdw.%I(%s) IS %L', t.name, t.args,
-			'Returns the transition state of aggregates that share it, in the form in which it is sent: null for no input where core has none.');
+		EXECUTE format('COMMENT ON AGGREGATE shardfdw.%I(%s) IS %L', t.name, t.args,
+			'Returns the transition state of the aggregates that share it, in the form in which it is sent.');
+		-- after CREATE EXTENSION: a major that has more of them
+		IF NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass
+				AND d.objid = to_regprocedure(format('shardfdw.%I(%s)', t.name, t.args)) AND d.deptype = 'e') THEN
+			EXECUTE format('ALTER EXTENSION shardfdw ADD AGGREGATE shardfdw.%I(%s)', t.name, t.args);
+		END IF;
+		n := n + 1;
 	END LOOP;
+	RETURN n;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.make_local_twins() IS
+	'Makes the partial twins on the coordinator that are missing, as after pg_upgrade to a major with further aggregates. Returns how many it made; raises insufficient_privilege for those who are no superusers.';
+REVOKE ALL ON FUNCTION shardfdw.make_local_twins() FROM PUBLIC;
+
+DO $$
+BEGIN
+	PERFORM shardfdw.make_local_twins();
 END
 $$;
 
@@ -94,8 +116,6 @@ CREATE FUNCTION shardfdw.make_twins(node name) RETURNS integer
 AS $$
 #variable_conflict use_variable
 DECLARE
-	names name[];
-	commands text[];
 	results text[];
 	here text;
 	lacking text[] := '{}';
@@ -105,6 +125,10 @@ DECLARE
 	there text;
 	made text := '';
 BEGIN
+	IF (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
+		PERFORM shardfdw.make_local_twins();
+	END IF;
+
 	-- What there is already stays if it is safe: of a role that can be trusted, as the next query asks.
 	FOR b IN SELECT x.name, x.args, x.definition FROM shardfdw.builtin_twins() x
 	LOOP
@@ -131,6 +155,7 @@ BEGIN
 		'free', true) q;
 
 	FOR b IN SELECT x.name, x.args, x.internal, x.sample FROM shardfdw.builtin_twins() x
+		WHERE to_regprocedure(format('shardfdw.%I(%s)', x.name, x.args)) IS NOT NULL
 	LOOP
 		IF format('shardfdw.%I(%s)', b.name, replace(b.args, ', ', ',')) = ANY (results) AND b.sample IS NOT NULL THEN
 			-- the same state in the same bytes, whatever major and machine
@@ -152,10 +177,26 @@ BEGIN
 	END IF;
 
 	PERFORM shardfdw.set_node_option(node, 'partial_twins', (n > 0)::text);
+
+	-- Users' aggregates: those that the other nodes have, then those that no node has.
+	FOR b IN SELECT x.aggregate, x.twin FROM shardfdw.user_aggregates() x WHERE n > 0 ORDER BY x.twin IS NULL, x.aggregate::text COLLATE "C"
+	LOOP
+		IF b.twin IS NULL THEN
+			PERFORM shardfdw.distribute_aggregate(b.aggregate);
+			CONTINUE;
+		END IF;
+		SELECT coalesce(shardfdw.obstacle_to_copies(b.aggregate), CASE WHEN NOT q.ok THEN q.message END) INTO there
+		FROM shardfdw.query_nodes(ARRAY[node], ARRAY[shardfdw.copy_command(b.aggregate)], 'free', false) q;
+		IF there IS NOT NULL THEN
+			RAISE NOTICE USING MESSAGE = format('aggregate %s is not computed by node "%s"', b.aggregate, node), DETAIL = there;
+			lacking := lacking || (SELECT format('%I.%I', s.nspname, p.proname)
+								   FROM pg_proc p JOIN pg_namespace s ON s.oid = p.pronamespace WHERE p.oid = b.twin);
+		END IF;
+	END LOOP;
 	PERFORM shardfdw.set_node_option(node, 'lacking_twins', CASE WHEN n > 0 THEN nullif(lacking, '{}')::text END);
 	RETURN n;
 END
 $$;
 COMMENT ON FUNCTION shardfdw.make_twins(name) IS
-	'Makes the partial twins of aggregates on a node, as far as the caller''s role there may, and notes in the server''s options partial_twins and lacking_twins which it has. To be repeated after the node''s major version or the rights of the role have changed. Returns how many it has; raises the error of a node that cannot be asked.';
+	'Makes the partial twins of aggregates on a node, and copies of users'' aggregates, as far as the caller''s role there may, and notes in the server''s options partial_twins and lacking_twins which it has. To be repeated after the node''s major version or the rights of the role have changed. Returns how many of the built-in aggregates'' twins it has; raises the error of a node that cannot be asked.';
 REVOKE ALL ON FUNCTION shardfdw.make_twins(name) FROM PUBLIC;

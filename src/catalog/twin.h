@@ -19,4 +19,21 @@
  */
 extern Oid	shard_twin_get(const ShardMap *map, Oid aggfnoid);
 
+/* The twin that an aggregate has on the coordinator, whatever nodes have; or InvalidOid. */
+extern Oid	shard_twin_local(Oid aggfnoid);
+
+/*
+ * Do all nodes, whatever tables they hold, have a copy of an aggregate that is
+ * not built in, and may everybody execute it?  Where its twin is, it is too.
+ */
+extern bool shard_twin_everywhere(Oid aggfnoid);
+
+/* Name of the twin of an aggregate that is not built in, beside it in its schema.  Memory: current context. */
+extern char *shard_twin_name(const char *aggregate);
+
+/* Is twin, by its definition, what returns the state of aggregate? */
+extern bool shard_twin_matches(Oid aggfnoid, Oid twin);
+
+extern void shard_twin_init(void);	/* registers invalidation callbacks */
+
 #endif

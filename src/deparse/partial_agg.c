@@ -55,6 +55,10 @@ shard_partial_agg_kind(const ShardMap *map, const Aggref *agg)
 	Form_pg_aggregate form;
 	ShardPartialKind kind;
 
+	/* any other aggregate may share the functions, but start from another value */
+	if (agg->aggfnoid >= FirstGenbkiObjectId)
+		return OidIsValid(shard_twin_get(map, agg->aggfnoid)) ? SHARD_PARTIAL_TWIN : SHARD_PARTIAL_NONE;
+
 	tuple = SearchSysCache1(AGGFNOID, ObjectIdGetDatum(agg->aggfnoid));
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for aggregate %u", agg->aggfnoid);
@@ -339,4 +343,32 @@ shard_select_output_partial(ShardSelect *select, const ShardMap *map, Aggref *ag
 	output->type = BYTEAOID;
 	output->typmod = -1;
 	select->outputs = lappend(select->outputs, output);
+}
+
+static bool
+functions_walker(Node *node, List **functions)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, functions_walker, functions, 0);
+	if (IsA(node, Aggref) && ((Aggref *) node)->aggfnoid >= FirstGenbkiObjectId)
+	{
+		Oid			aggfnoid = ((Aggref *) node)->aggfnoid;
+		Oid			twin = shard_twin_local(aggfnoid);
+
+		*functions = list_append_unique_oid(*functions, aggfnoid);
+		if (OidIsValid(twin))
+			*functions = list_append_unique_oid(*functions, twin);
+	}
+	return expression_tree_walker(node, functions_walker, functions);
+}
+
+List *
+shard_partial_agg_functions(Query *query)
+{
+	List	   *functions = NIL;
+
+	(void) functions_walker((Node *) query, &functions);
+	return functions;
 }

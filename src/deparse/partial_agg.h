@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "catalog/shard_map.h"
+#include "nodes/parsenodes.h"
 #include "nodes/primnodes.h"
 
 /* How a stock node can compute the transition state of an aggregate. */
@@ -26,5 +27,11 @@ typedef enum ShardPartialKind
 
 /* Of an aggregate without ORDER BY and DISTINCT, for the nodes of map. */
 extern ShardPartialKind shard_partial_agg_kind(const ShardMap *map, const Aggref *agg);
+
+/*
+ * The aggregates of a remote query that are not built in, and their twins
+ * (OidList): what a plan with this query depends on.
+ */
+extern List *shard_partial_agg_functions(Query *query);
 
 #endif

@@ -31,6 +31,7 @@
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "catalog/shard_map.h"
+#include "catalog/twin.h"
 #include "compat.h"
 #include "deparse/partial_agg.h"
 #include "deparse/shippable.h"
@@ -48,6 +49,7 @@ typedef struct WalkContext
 	PlannerInfo *root;
 	Relids		relids;
 	bool		allow_aggs;
+	bool		partial;		/* the aggregate stands for what computes its state: nodes have that */
 	bool		allow_windows;
 	bool		conditional;	/* inside a construct that may skip evaluation */
 	ShardDerived case_test;		/* of the innermost CASE's test expression */
@@ -218,9 +220,13 @@ aggref_ok(Aggref *agg, WalkContext *cxt, ShardDerived *derived)
 	ListCell   *lc;
 
 	if (!cxt->allow_aggs || agg->agglevelsup != 0 || agg->aggsplit != AGGSPLIT_SIMPLE ||
-		!shard_rule_is_builtin(agg->aggfnoid) ||
-		func_volatile(agg->aggfnoid) != PROVOLATILE_IMMUTABLE ||
 		!shard_rule_type_ok(agg->aggtype))
+		return false;
+
+	/* others count as immutable: nodes have a copy only where the functions under them are */
+	if (!(shard_rule_is_builtin(agg->aggfnoid) ?
+		  func_volatile(agg->aggfnoid) == PROVOLATILE_IMMUTABLE :
+		  cxt->partial || shard_twin_everywhere(agg->aggfnoid)))
 		return false;
 
 	foreach(lc, agg->args)
@@ -637,8 +643,7 @@ shard_shippable_value(Node *expr)
 bool
 shard_shippable_partial_agg(const ShardMap *map, Aggref *agg)
 {
-	return shard_rule_is_builtin(agg->aggfnoid) &&
-		agg->agglevelsup == 0 && agg->aggkind == AGGKIND_NORMAL &&
+	return agg->agglevelsup == 0 && agg->aggkind == AGGKIND_NORMAL &&
 		agg->aggorder == NIL && agg->aggdistinct == NIL &&
 		shard_partial_agg_kind(map, agg) != SHARD_PARTIAL_NONE;
 }
@@ -647,9 +652,16 @@ bool
 shard_shippable_partial_args(PlannerInfo *root, Relids relids, Aggref *agg)
 {
 	Aggref	   *whole = makeNode(Aggref);
+	WalkContext cxt = {0};
+	ShardDerived derived = {InvalidOid, SHARD_COLLATION_NONE};
 
-	/* the node is asked for whole aggregates over the same arguments */
+	/* the node is asked for aggregates over the same arguments, which return the state */
 	*whole = *agg;
 	whole->aggsplit = AGGSPLIT_SIMPLE;
-	return check_expr(root, relids, (Node *) whole, true, false);
+	whole->aggtype = agg->aggtranstype == INTERNALOID ? BYTEAOID : agg->aggtranstype;
+	cxt.root = root;
+	cxt.relids = relids;
+	cxt.allow_aggs = true;
+	cxt.partial = true;
+	return walk((Node *) whole, &cxt, &derived) && derived.state != SHARD_COLLATION_UNSAFE;
 }

@@ -17,6 +17,7 @@
 #include "access/table.h"
 #include "catalog/option.h"
 #include "compat.h"
+#include "deparse/partial_agg.h"
 #include "deparse/remote_query.h"
 #include "deparse/shippable.h"
 #include "nodes/makefuncs.h"
@@ -173,13 +174,19 @@ shard_scan_convert_outputs(List *outputs, int *noutputs)
 
 /* Takes over what the deparser made. */
 static void
-fill_query(ShardSelect *select, ShardScanPlan *plan)
+fill_query(PlannerInfo *root, ShardSelect *select, ShardScanPlan *plan)
 {
+	ListCell   *lc;
+
 	plan->outputs = shard_scan_convert_outputs(select->outputs, &plan->noutputs);
 	plan->text_columns = select->text_columns;
 	plan->relids = select->relids;
 	plan->template = shard_select_finish(select);
 	plan->shard_template = select->shard_template;
+
+	/* when an aggregate is no longer what nodes have, neither is the plan */
+	foreach(lc, shard_partial_agg_functions(select->query))
+		record_plan_function_dependency(root, lfirst_oid(lc));
 }
 
 void
@@ -254,7 +261,7 @@ plan_single(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info,
 	shard_select_where(select, remote);
 	plan.locks_rows = add_row_lock(root, info->rtindex, select);
 	fill_shards(root, rel, info, &plan);
-	fill_query(select, &plan);
+	fill_query(root, select, &plan);
 
 	return make_foreignscan(tlist, local, info->rtindex, select->params,
 							shard_plan_private_pack(&plan), NIL, remote, outer_plan);
@@ -311,7 +318,7 @@ plan_sharded(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, Forei
 	select = shard_remote_query_select(&query);
 	fill_shards(root, rel, info, &plan);
 	fill_prune_quals(root, info, select, &plan);
-	fill_query(select, &plan);
+	fill_query(root, select, &plan);
 
 	return make_foreignscan(tlist, local, 0, select->params,
 							shard_plan_private_pack(&plan), scan_tlist, NIL, outer_plan);
@@ -350,7 +357,7 @@ plan_group(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info, L
 	fill_sort(info->query, &plan);
 	fill_shards(root, rel, info, &plan);
 	fill_prune_quals(root, info, select, &plan);
-	fill_query(select, &plan);
+	fill_query(root, select, &plan);
 
 	return make_foreignscan(tlist, info->local_having, 0, select->params,
 							shard_plan_private_pack(&plan), info->query->tlist, NIL, outer_plan);

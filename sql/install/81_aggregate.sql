@@ -1,0 +1,431 @@
+-- Aggregates of users: copies of them, of their functions and of their partial twins on all nodes.
+--
+-- What a copy does on a node must be what the original does here, and must not be at anybody else's command:
+-- it is made and run as the role of the user's mapping, bodies may name nothing but what is built in, and
+-- objects that are there already are left alone unless they are such copies.
+
+CREATE FUNCTION shardfdw.twin_name(aggregate name) RETURNS name
+	LANGUAGE c STRICT IMMUTABLE AS 'MODULE_PATHNAME', 'shardfdw_twin_name';
+COMMENT ON FUNCTION shardfdw.twin_name(name) IS
+	'Gives the name of the partial twin of a user''s aggregate, which is in the same schema. A long name is cut, with a part of its hash added.';
+
+CREATE FUNCTION shardfdw.attach_twin(aggregate regprocedure, twin regprocedure) RETURNS void
+	LANGUAGE c STRICT VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_attach_twin';
+COMMENT ON FUNCTION shardfdw.attach_twin(regprocedure, regprocedure) IS
+	'Makes a partial twin be dropped with its aggregate. Returns nothing; raises insufficient_privilege for a twin of another owner, invalid_parameter_value for what is no twin of it.';
+
+CREATE FUNCTION shardfdw.drop_twins(aggregate regprocedure) RETURNS integer
+	LANGUAGE c STRICT VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_drop_twins';
+COMMENT ON FUNCTION shardfdw.drop_twins(regprocedure) IS
+	'Drops the partial twins of a user''s aggregate here, so that it works on gathered rows. Returns how many there were; raises insufficient_privilege for those who own neither the aggregate nor one of its functions, nor the schema of any.';
+
+CREATE FUNCTION shardfdw.support_functions(aggregate oid) RETURNS SETOF oid
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT DISTINCT f.oid FROM pg_aggregate a
+	CROSS JOIN LATERAL (VALUES (a.aggtransfn::oid), (a.aggfinalfn::oid), (a.aggcombinefn::oid), (a.aggserialfn::oid), (a.aggdeserialfn::oid)) f(oid)
+	WHERE a.aggfnoid = aggregate AND f.oid <> 0
+$$;
+COMMENT ON FUNCTION shardfdw.support_functions(oid) IS
+	'Lists the functions that an aggregate is made of, without those of moving aggregates.';
+
+-- Names are looked for as words, in comments and literals too: rather one too many than one too few.
+CREATE FUNCTION shardfdw.obstacle_in_body(function oid) RETURNS text
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	p pg_proc;
+	body text;
+	words text[];
+	calls text[];
+	arguments text[];
+	reads_tables boolean;
+	found_name text;
+BEGIN
+	SELECT * INTO p FROM pg_proc WHERE oid = function;
+	body := coalesce(pg_get_function_sqlbody(function), p.prosrc);
+	words := ARRAY(SELECT DISTINCT w FROM (
+		SELECT lower(m[1]) AS w FROM regexp_matches(body, '([[:alpha:]_][[:alnum:]_$]*)', 'g') m
+		UNION ALL SELECT m[1] FROM regexp_matches(body, '"([^"]+)"', 'g') m) x);
+	calls := ARRAY(SELECT DISTINCT w FROM (
+		SELECT lower(m[1]) AS w FROM regexp_matches(body, '([[:alpha:]_][[:alnum:]_$]*)\s*\(', 'g') m
+		UNION ALL SELECT m[1] FROM regexp_matches(body, '"([^"]+)"\s*\(', 'g') m) x);
+	arguments := coalesce(p.proargnames, '{}');
+	reads_tables := words && '{from,join,using,update,insert,delete,merge,table,copy,truncate,lock}';
+
+	SELECT f.proname INTO found_name FROM pg_proc f
+	WHERE f.oid >= 16384 AND f.proname = ANY (calls) AND f.prokind <> 'p' LIMIT 1;
+	IF found_name IS NULL AND reads_tables THEN
+		SELECT c.relname INTO found_name FROM pg_class c
+		WHERE c.relkind IN ('r', 'v', 'm', 'f', 'p', 'S') AND c.relname = ANY (words) AND c.relname <> ALL (arguments)
+			AND (c.oid >= 16384 OR p.provolatile <> 'i') LIMIT 1;
+	END IF;
+	IF found_name IS NULL THEN
+		SELECT t.typname INTO found_name FROM pg_type t
+		WHERE t.oid >= 16384 AND t.typname = ANY (words) AND t.typname <> ALL (arguments)
+			AND t.typtype <> 'c' AND t.typelem = 0 LIMIT 1;
+	END IF;
+	IF found_name IS NULL THEN
+		SELECT o.oprname INTO found_name FROM pg_operator o
+		WHERE o.oid >= 16384 AND strpos(body, o.oprname) > 0 AND o.oprleft < 16384 AND o.oprright < 16384 LIMIT 1;
+	END IF;
+	IF found_name IS NOT NULL THEN
+		RETURN format('function %s mentions "%s", which nodes may lack', function::regprocedure, found_name);
+	END IF;
+
+	-- Few authors say IMMUTABLE: what names nothing that is not immutable is so.
+	IF p.provolatile <> 'i' THEN
+		SELECT f.proname INTO found_name FROM pg_proc f
+		WHERE f.proname = ANY (calls) AND f.provolatile <> 'i' LIMIT 1;
+		IF found_name IS NULL THEN
+			SELECT w INTO found_name FROM unnest(words) w
+			WHERE w IN ('current_date', 'current_time', 'current_timestamp', 'localtime', 'localtimestamp', 'current_user', 'current_role',
+						'session_user', 'user', 'current_schema', 'current_catalog', 'execute', 'perform', 'date', 'time', 'timestamp',
+						'timestamptz', 'timetz', 'interval', 'money', 'at') OR starts_with(w, 'reg') LIMIT 1;
+		END IF;
+		IF found_name IS NOT NULL THEN
+			RETURN format('function %s is not declared IMMUTABLE and mentions "%s"', function::regprocedure, found_name);
+		END IF;
+	END IF;
+	RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.obstacle_in_body(oid) IS
+	'Says why a function in SQL or PL/pgSQL might do something else on a node: words of its body that name objects of this database, or that make its result depend on more than its arguments. Returns null when nothing is found.';
+
+CREATE FUNCTION shardfdw.obstacle_to_copies(aggregate oid) RETURNS text
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	a pg_aggregate;
+	p pg_proc;
+	f record;
+	obstacle text;
+BEGIN
+	SELECT * INTO a FROM pg_aggregate WHERE aggfnoid = aggregate;
+	SELECT * INTO p FROM pg_proc WHERE oid = aggregate;
+	IF a.aggtranstype >= 16384 OR p.prorettype >= 16384 OR EXISTS (SELECT FROM unnest(p.proargtypes) t WHERE t >= 16384) THEN
+		RETURN 'one of its types is not built in';
+	ELSIF a.aggtranstype = 'internal'::regtype AND a.aggserialfn = 0 THEN
+		RETURN 'its state is internal and has no serialization function';
+	ELSIF p.proacl IS NOT NULL THEN
+		RETURN 'not everybody may execute it';
+	END IF;
+
+	FOR f IN
+		SELECT x.oid, x.prolang, x.prosecdef, x.provolatile, x.proacl, l.lanname,
+			EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = x.oid
+					AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e') AS of_extension
+		FROM pg_proc x JOIN pg_language l ON l.oid = x.prolang
+		WHERE x.oid IN (SELECT shardfdw.support_functions(aggregate))
+	LOOP
+		IF f.oid < 16384 THEN
+			CONTINUE WHEN f.provolatile = 'i';
+			RETURN format('function %s is not immutable', f.oid::regprocedure);
+		ELSIF f.prosecdef THEN
+			RETURN format('function %s is SECURITY DEFINER', f.oid::regprocedure);
+		ELSIF f.proacl IS NOT NULL THEN
+			RETURN format('not everybody may execute function %s', f.oid::regprocedure);
+		ELSIF f.of_extension OR f.lanname = 'internal' THEN
+			CONTINUE WHEN f.provolatile = 'i';
+			RETURN format('function %s is not immutable', f.oid::regprocedure);
+		ELSIF f.lanname NOT IN ('sql', 'plpgsql') THEN
+			RETURN format('function %s is in language %s', f.oid::regprocedure, f.lanname);
+		END IF;
+		obstacle := shardfdw.obstacle_in_body(f.oid);
+		IF obstacle IS NOT NULL THEN
+			RETURN obstacle;
+		END IF;
+	END LOOP;
+	RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.obstacle_to_copies(oid) IS
+	'Says why a user''s aggregate with a combine function cannot be copied to nodes: its types, rights, languages, or what its functions mention. Returns null when it can.';
+
+CREATE FUNCTION shardfdw.aggregate_definition(aggregate oid, as_twin boolean) RETURNS text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	WITH f AS (
+		SELECT x.oid, format('%I.%I', n.nspname, x.proname) AS name
+		FROM pg_proc x JOIN pg_namespace n ON n.oid = x.pronamespace
+		WHERE x.oid IN (SELECT shardfdw.support_functions(aggregate)))
+	SELECT format('CREATE AGGREGATE %I.%I(%s) (%s)', n.nspname, CASE WHEN as_twin THEN shardfdw.twin_name(p.proname) ELSE p.proname END,
+		pg_get_function_identity_arguments(p.oid), array_to_string(ARRAY[
+			'SFUNC = ' || (SELECT name FROM f WHERE oid = a.aggtransfn),
+			'STYPE = ' || format_type(a.aggtranstype, NULL),
+			CASE WHEN a.aggtransspace > 0 THEN 'SSPACE = ' || a.aggtransspace END,
+			CASE WHEN NOT as_twin THEN 'FINALFUNC = ' || (SELECT name FROM f WHERE oid = a.aggfinalfn)
+				WHEN a.aggtranstype = 'internal'::regtype THEN 'FINALFUNC = ' || (SELECT name FROM f WHERE oid = a.aggserialfn) END,
+			CASE WHEN a.aggfinalextra AND NOT as_twin THEN 'FINALFUNC_EXTRA' END,
+			CASE WHEN as_twin AND a.aggtranstype <> 'internal'::regtype THEN NULL
+				WHEN NOT as_twin AND a.aggfinalfn = 0 THEN NULL
+				ELSE 'FINALFUNC_MODIFY = ' || CASE WHEN as_twin THEN 'READ_WRITE' WHEN a.aggfinalmodify = 'r' THEN 'READ_ONLY'
+											  WHEN a.aggfinalmodify = 's' THEN 'SHAREABLE' ELSE 'READ_WRITE' END END,
+			'COMBINEFUNC = ' || (SELECT name FROM f WHERE oid = a.aggcombinefn),
+			'SERIALFUNC = ' || (SELECT name FROM f WHERE oid = a.aggserialfn),
+			'DESERIALFUNC = ' || (SELECT name FROM f WHERE oid = a.aggdeserialfn),
+			'INITCOND = ' || quote_literal(a.agginitval),
+			'PARALLEL = ' || CASE p.proparallel WHEN 's' THEN 'SAFE' WHEN 'r' THEN 'RESTRICTED' ELSE 'UNSAFE' END], ', '))
+	FROM pg_aggregate a JOIN pg_proc p ON p.oid = a.aggfnoid JOIN pg_namespace n ON n.oid = p.pronamespace
+	WHERE a.aggfnoid = aggregate
+$$;
+COMMENT ON FUNCTION shardfdw.aggregate_definition(oid, boolean) IS
+	'Gives the CREATE AGGREGATE command of an aggregate, without what moving aggregates and sort operators add, or that of its partial twin.';
+
+CREATE FUNCTION shardfdw.copy_command(aggregate oid) RETURNS text
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	-- how a copy is known
+	mark CONSTANT text := 'Copy of the coordinator''s, made by shardfdw.';
+	steps text := '';
+	names text[] := '{}';
+	r record;
+BEGIN
+	FOR r IN SELECT DISTINCT n.nspname FROM pg_namespace n JOIN pg_proc p ON p.pronamespace = n.oid
+		WHERE p.oid >= 16384 AND (p.oid = aggregate OR p.oid IN (SELECT shardfdw.support_functions(aggregate)))
+	LOOP
+		steps := steps || format('IF pg_catalog.to_regnamespace(%L) IS NULL THEN CREATE SCHEMA %I; END IF; ', format('%I', r.nspname), r.nspname);
+	END LOOP;
+
+	-- functions: as they are there already, a copy to be renewed, or new
+	FOR r IN
+		SELECT format('%I.%I(%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid)) AS signature,
+			format('%I.%I(%s)', n.nspname, p.proname, (SELECT string_agg(format_type(t, NULL), ',' ORDER BY ord) FROM unnest(p.proargtypes) WITH ORDINALITY x(t, ord))) AS name,
+			pg_get_functiondef(p.oid) AS definition,
+			(SELECT format('%L', ARRAY[e.extname::text, e.extversion]) FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid
+			 WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e') AS extension
+		FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+		WHERE p.oid >= 16384 AND p.oid IN (SELECT shardfdw.support_functions(aggregate))
+	LOOP
+		names := names || r.name;
+		steps := steps || format('this := pg_catalog.to_regprocedure(%L); ', r.name);
+		IF r.extension IS NOT NULL THEN
+			steps := steps || format('IF NOT EXISTS (SELECT FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid '
+				'WHERE d.classid = ''pg_catalog.pg_proc''::pg_catalog.regclass AND d.objid = this AND d.refclassid = ''pg_catalog.pg_extension''::pg_catalog.regclass '
+				'AND ARRAY[e.extname::text, e.extversion] = %s::text[]) THEN RAISE EXCEPTION ''function %% of the same extension is missing'', %L; END IF; ', r.extension, r.name);
+		ELSE
+			steps := steps || format('IF this IS NULL OR pg_catalog.obj_description(this, ''pg_proc'') = %L THEN EXECUTE %L; COMMENT ON FUNCTION %s IS %L; '
+				'ELSIF pg_catalog.pg_get_functiondef(this) <> %L THEN RAISE EXCEPTION ''there is another function %%'', %L; END IF; ',
+				mark, r.definition, r.signature, mark, r.definition, r.name);
+		END IF;
+	END LOOP;
+
+	-- the aggregate, then its twin
+	FOR r IN
+		SELECT t.as_twin, format('%I.%I(%s)', n.nspname, x.name, pg_get_function_identity_arguments(p.oid)) AS signature,
+			format('%I.%I(%s)', n.nspname, x.name, (SELECT string_agg(format_type(a, NULL), ',' ORDER BY ord) FROM unnest(p.proargtypes) WITH ORDINALITY y(a, ord))) AS name,
+			shardfdw.aggregate_definition(p.oid, t.as_twin) AS definition,
+			EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid
+					AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e') AND NOT t.as_twin AS of_extension
+		FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+		CROSS JOIN (VALUES (false), (true)) t(as_twin)
+		CROSS JOIN LATERAL (SELECT CASE WHEN t.as_twin THEN shardfdw.twin_name(p.proname) ELSE p.proname END AS name) x
+		WHERE p.oid = aggregate
+		ORDER BY t.as_twin
+	LOOP
+		names := names || r.name;
+		steps := steps || format('this := pg_catalog.to_regprocedure(%L); ', r.name);
+		IF r.of_extension THEN
+			steps := steps || format('IF this IS NULL THEN RAISE EXCEPTION ''aggregate %% is missing'', %L; END IF; ', r.name);
+		ELSE
+			steps := steps || format('IF this IS NOT NULL THEN '
+				'IF pg_catalog.obj_description(this, ''pg_proc'') IS DISTINCT FROM %L THEN RAISE EXCEPTION ''there is another aggregate %%'', %L; END IF; '
+				'DROP AGGREGATE %s; END IF; %s; COMMENT ON AGGREGATE %s IS %L; ',
+				mark, r.name, r.signature, r.definition, r.signature, mark);
+		END IF;
+	END LOOP;
+
+	-- Who owns a function can change what it does; a superuser may do that anyway.
+	RETURN format('DO %L', 'DECLARE this pg_catalog.oid; BEGIN ' || steps || format(
+		'IF EXISTS (SELECT FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_roles r ON r.oid = p.proowner '
+		'WHERE p.oid = ANY (%L::pg_catalog.regprocedure[]) AND r.rolname <> current_user AND NOT r.rolsuper) '
+		'THEN RAISE EXCEPTION ''one of its functions belongs to another role''; END IF; END', names::text));
+END
+$$;
+COMMENT ON FUNCTION shardfdw.copy_command(oid) IS
+	'Gives the command that makes, or renews, the copies of a user''s aggregate, of its functions and of its partial twin on a node. It raises an error, and changes nothing, where other objects are in the way.';
+
+CREATE FUNCTION shardfdw.twin_nodes() RETURNS name[]
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT coalesce(array_agg(n.name ORDER BY n.name::text COLLATE "C"), '{}')
+	FROM shardfdw.nodes n JOIN pg_foreign_server s ON s.srvname = n.name
+	WHERE EXISTS (SELECT FROM pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'partial_twins' AND o.option_value::boolean)
+$$;
+COMMENT ON FUNCTION shardfdw.twin_nodes() IS
+	'Lists the nodes that have partial twins.';
+
+CREATE FUNCTION shardfdw.distribute_aggregate(aggregate regprocedure) RETURNS boolean
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	nodes name[] := shardfdw.twin_nodes();
+	p pg_proc;
+	schema text;
+	obstacle text;
+BEGIN
+	SELECT * INTO p FROM pg_proc WHERE oid = aggregate;
+	SELECT n.nspname INTO schema FROM pg_namespace n WHERE n.oid = p.pronamespace;
+
+	-- An old twin tells of an old definition.
+	PERFORM shardfdw.drop_twins(aggregate);
+
+	IF nodes = '{}' OR NOT EXISTS (SELECT FROM shardfdw.user_aggregates() u WHERE u.aggregate = distribute_aggregate.aggregate) THEN
+		RETURN false;
+	END IF;
+	obstacle := shardfdw.obstacle_to_copies(aggregate);
+	-- copies belong to who makes them, and it should be the owner who can change them
+	IF obstacle IS NULL AND NOT pg_has_role(p.proowner, 'USAGE') THEN
+		obstacle := 'it belongs to another role';
+	END IF;
+	IF obstacle IS NULL AND EXISTS (SELECT FROM unnest(nodes) n WHERE NOT has_server_privilege(n, 'USAGE')) THEN
+		obstacle := 'USAGE on all nodes is needed';
+	END IF;
+
+	IF obstacle IS NULL THEN
+		BEGIN
+			-- a commit that no node can prepare would take the user's command with it
+			IF current_setting('shardfdw.commit_protocol', true) IS DISTINCT FROM '1pc' THEN
+				SELECT format('node "%s" has no max_prepared_transactions', q.node) INTO obstacle
+				FROM shardfdw.query_nodes(nodes, array_fill('SELECT current_setting(''max_prepared_transactions'')'::text, ARRAY[cardinality(nodes)]), 'read', true) q
+				WHERE (q.fields)[1] = '0' LIMIT 1;
+			END IF;
+			IF obstacle IS NULL THEN
+				EXECUTE shardfdw.aggregate_definition(aggregate, true);
+				PERFORM shardfdw.attach_twin(aggregate, format('%I.%I(%s)', schema, shardfdw.twin_name(p.proname),
+					(SELECT string_agg(format_type(t, NULL), ',' ORDER BY ord) FROM unnest(p.proargtypes) WITH ORDINALITY x(t, ord)))::regprocedure);
+				PERFORM shardfdw.query_nodes(nodes, array_fill(shardfdw.copy_command(aggregate), ARRAY[cardinality(nodes)]), 'write', true);
+			END IF;
+		EXCEPTION WHEN OTHERS THEN
+			obstacle := SQLERRM;
+		END;
+	END IF;
+	IF obstacle IS NULL THEN
+		-- a node that lacked it does so no longer
+		PERFORM shardfdw.set_node_option(s.srvname, 'lacking_twins', nullif(array_remove(o.option_value::text[],
+				format('%I.%I', schema, shardfdw.twin_name(p.proname))), '{}')::text)
+		FROM pg_foreign_server s CROSS JOIN LATERAL pg_options_to_table(s.srvoptions) o
+		WHERE s.srvname = ANY (nodes) AND o.option_name = 'lacking_twins' AND pg_has_role(s.srvowner, 'USAGE')
+			AND format('%I.%I', schema, shardfdw.twin_name(p.proname)) = ANY (o.option_value::text[]);
+	ELSE
+		RAISE NOTICE USING MESSAGE = format('aggregate %s is not computed by the nodes', aggregate),
+			DETAIL = obstacle,
+			HINT = 'Over sharded tables it works on gathered rows.';
+	END IF;
+	RETURN obstacle IS NULL;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.distribute_aggregate(regprocedure) IS
+	'Has a user''s aggregate computed by the nodes: makes its partial twin here, and copies of both and of their functions on all nodes, in this transaction. Event triggers call it for each CREATE AGGREGATE. Returns whether nodes can compute it; says in a NOTICE why not.';
+
+CREATE FUNCTION shardfdw.user_aggregates() RETURNS TABLE (aggregate regprocedure, twin regprocedure)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT p.oid::regprocedure, (
+			SELECT d.objid::regprocedure FROM pg_depend d JOIN pg_aggregate t ON t.aggfnoid = d.objid
+			WHERE d.classid = 'pg_proc'::regclass AND d.refclassid = d.classid AND d.refobjid = p.oid AND d.deptype = 'a' LIMIT 1)
+	FROM pg_aggregate a
+	JOIN pg_proc p ON p.oid = a.aggfnoid
+	JOIN pg_namespace n ON n.oid = p.pronamespace
+	WHERE p.oid >= 16384 AND a.aggkind = 'n' AND a.aggcombinefn <> 0
+		AND n.nspname <> 'shardfdw' AND NOT starts_with(n.nspname, 'pg_') AND NOT starts_with(p.proname, 'shardfdw_partial_')
+$$;
+COMMENT ON FUNCTION shardfdw.user_aggregates() IS
+	'Lists the users'' aggregates that have a combine function, with their partial twin: null where nodes do not compute them.';
+
+CREATE FUNCTION shardfdw.follow_aggregates() RETURNS event_trigger
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	c record;
+	r record;
+BEGIN
+	FOR c IN SELECT x.classid, x.objid FROM pg_event_trigger_ddl_commands() x
+		WHERE NOT x.in_extension AND x.classid IN ('pg_proc'::regclass, 'pg_extension'::regclass, 'pg_namespace'::regclass)
+	LOOP
+		FOR r IN
+			-- the aggregate itself, or those that a function, extension or schema has to do with
+			SELECT a.aggfnoid::oid AS aggregate, starts_with(p.proname, 'shardfdw_partial_') AS is_twin, a.aggfnoid, p.proargtypes, p.pronamespace, p.proname
+			FROM pg_aggregate a JOIN pg_proc p ON p.oid = a.aggfnoid
+			WHERE p.oid >= 16384 AND a.aggcombinefn <> 0 AND p.pronamespace <> 'shardfdw'::regnamespace AND (
+				(c.classid = 'pg_proc'::regclass AND (p.oid = c.objid OR
+					(c.objid IN (a.aggtransfn, a.aggfinalfn, a.aggcombinefn, a.aggserialfn, a.aggdeserialfn) AND NOT starts_with(p.proname, 'shardfdw_partial_'))))
+				OR (c.classid = 'pg_extension'::regclass AND EXISTS (
+					SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.refclassid = c.classid AND d.refobjid = c.objid AND d.deptype = 'e'))
+				OR (c.classid = 'pg_namespace'::regclass AND NOT starts_with(p.proname, 'shardfdw_partial_') AND (p.pronamespace = c.objid OR EXISTS (
+					SELECT FROM shardfdw.support_functions(p.oid) s JOIN pg_proc f ON f.oid = s WHERE f.pronamespace = c.objid))))
+		LOOP
+			IF NOT r.is_twin THEN
+				PERFORM shardfdw.distribute_aggregate(r.aggregate);
+			ELSE
+				-- a dump that is restored makes the twin by itself
+				PERFORM shardfdw.attach_twin(b.oid, r.aggregate) FROM pg_proc b
+				WHERE b.pronamespace = r.pronamespace AND b.proargtypes = r.proargtypes AND b.prokind = 'a' AND shardfdw.twin_name(b.proname) = r.proname
+					AND b.oid <> r.aggregate AND NOT EXISTS (
+						SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = r.aggregate AND d.refclassid = d.classid AND d.refobjid = b.oid AND d.deptype = 'a');
+			END IF;
+		END LOOP;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.follow_aggregates() IS
+	'Keeps partial twins and copies on nodes as the aggregates and their functions here are. Raises nothing for what nodes refuse.';
+
+CREATE FUNCTION shardfdw.drop_copies() RETURNS event_trigger
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	mark CONSTANT text := 'Copy of the coordinator''s, made by shardfdw.';
+	nodes name[];
+	dropped record;
+	command text;
+BEGIN
+	FOR dropped IN
+		SELECT a.schema_name, a.object_name, a.address_args AS args, t.address_names[2] AS twin_name
+		FROM (SELECT x.schema_name, x.address_names[2] AS object_name, x.address_args FROM pg_event_trigger_dropped_objects() x
+			  WHERE x.object_type = 'aggregate') a
+		JOIN pg_event_trigger_dropped_objects() t ON t.object_type = 'aggregate' AND t.schema_name = a.schema_name
+			AND t.address_args = a.address_args AND t.address_names[2] = shardfdw.twin_name(a.object_name)
+	LOOP
+		nodes := shardfdw.twin_nodes();
+		EXIT WHEN nodes = '{}';
+		command := format('DO %L', format(
+			'DECLARE f pg_catalog.oid; functions pg_catalog.oid[]; a text; BEGIN '
+			'FOREACH a IN ARRAY %L::text[] LOOP '
+			'IF pg_catalog.obj_description(pg_catalog.to_regprocedure(a), ''pg_proc'') = %L THEN '
+			'SELECT functions || ARRAY[aggtransfn, aggfinalfn, aggcombinefn, aggserialfn, aggdeserialfn]::pg_catalog.oid[] INTO functions '
+			'FROM pg_catalog.pg_aggregate WHERE aggfnoid = pg_catalog.to_regprocedure(a); '
+			'EXECUTE pg_catalog.format(''DROP AGGREGATE %%s'', a); END IF; END LOOP; '
+			'FOREACH f IN ARRAY coalesce(functions, ''{}'') LOOP '
+			'IF pg_catalog.obj_description(f, ''pg_proc'') = %L THEN '
+			'BEGIN EXECUTE pg_catalog.format(''DROP FUNCTION %%s'', f::pg_catalog.regprocedure); EXCEPTION WHEN OTHERS THEN NULL; END; END IF; END LOOP; END',
+			ARRAY[format('%I.%I(%s)', dropped.schema_name, dropped.twin_name, array_to_string(dropped.args, ',')),
+				  format('%I.%I(%s)', dropped.schema_name, dropped.object_name, array_to_string(dropped.args, ','))]::text, mark, mark));
+		BEGIN
+			PERFORM shardfdw.query_nodes(nodes, array_fill(command, ARRAY[cardinality(nodes)]), 'write', true);
+		EXCEPTION WHEN OTHERS THEN
+			RAISE NOTICE USING MESSAGE = format('copies of aggregate %I.%I stay on nodes', dropped.schema_name, dropped.object_name),
+				DETAIL = SQLERRM;
+		END;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.drop_copies() IS
+	'Drops the copies on nodes of an aggregate that is dropped here, and those of its functions that nothing else uses there. Raises nothing when that fails.';
+
+CREATE EVENT TRIGGER shardfdw_follow_aggregates ON ddl_command_end
+	WHEN TAG IN ('CREATE AGGREGATE', 'ALTER AGGREGATE', 'CREATE FUNCTION', 'ALTER FUNCTION', 'ALTER ROUTINE', 'CREATE EXTENSION', 'ALTER EXTENSION', 'ALTER SCHEMA')
+	EXECUTE FUNCTION shardfdw.follow_aggregates();
+COMMENT ON EVENT TRIGGER shardfdw_follow_aggregates IS
+	'Has nodes compute the aggregates that users create.';
+CREATE EVENT TRIGGER shardfdw_drop_copies ON sql_drop
+	WHEN TAG IN ('DROP AGGREGATE', 'DROP FUNCTION', 'DROP ROUTINE', 'DROP SCHEMA', 'DROP OWNED', 'DROP EXTENSION', 'DROP TYPE')
+	EXECUTE FUNCTION shardfdw.drop_copies();
+COMMENT ON EVENT TRIGGER shardfdw_drop_copies IS
+	'Drops the copies on nodes of aggregates that are dropped here.';

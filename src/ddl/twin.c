@@ -1,0 +1,144 @@
+/*
+ * twin.c
+ *	  What the SQL functions that follow aggregates of users cannot do by
+ *	  themselves: names of twins, and their dependency on their aggregate.
+ *
+ * A twin depends on its aggregate (DEPENDENCY_AUTO), is dropped with it, and
+ * found by that whatever its name is.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/dependency.h"
+#include "catalog/pg_aggregate.h"
+#include "catalog/pg_depend.h"
+#include "catalog/pg_namespace.h"
+#include "catalog/pg_proc.h"
+#include "catalog/twin.h"
+#include "compat.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/regproc.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+PG_FUNCTION_INFO_V1(shardfdw_twin_name);
+PG_FUNCTION_INFO_V1(shardfdw_attach_twin);
+PG_FUNCTION_INFO_V1(shardfdw_drop_twins);
+
+/* twin_name(aggregate name) -> name */
+Datum
+shardfdw_twin_name(PG_FUNCTION_ARGS)
+{
+	Name		result = palloc0(NAMEDATALEN);
+
+	namestrcpy(result, shard_twin_name(NameStr(*PG_GETARG_NAME(0))));
+	PG_RETURN_NAME(result);
+}
+
+/*
+ * attach_twin(aggregate regprocedure, twin regprocedure) -> void
+ *
+ * Makes the twin be dropped with its aggregate, in place of what earlier calls
+ * have recorded.
+ */
+Datum
+shardfdw_attach_twin(PG_FUNCTION_ARGS)
+{
+	ObjectAddress aggregate = {ProcedureRelationId, PG_GETARG_OID(0), 0};
+	ObjectAddress twin = {ProcedureRelationId, PG_GETARG_OID(1), 0};
+
+	if (!shard_function_ownercheck(twin.objectId, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_AGGREGATE, get_func_name(twin.objectId));
+	if (!shard_twin_matches(aggregate.objectId, twin.objectId))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s is not the partial twin of %s",
+						format_procedure(twin.objectId), format_procedure(aggregate.objectId))));
+	(void) deleteDependencyRecordsForSpecific(ProcedureRelationId, twin.objectId, DEPENDENCY_AUTO,
+											  ProcedureRelationId, aggregate.objectId);
+	recordDependencyOn(&twin, &aggregate, DEPENDENCY_AUTO);
+	PG_RETURN_VOID();
+}
+
+/* May the user change what the function does, or where it is? */
+static bool
+owns_function(Oid funcid)
+{
+	return OidIsValid(funcid) &&
+		(shard_function_ownercheck(funcid, GetUserId()) ||
+		 shard_namespace_ownercheck(get_func_namespace(funcid), GetUserId()));
+}
+
+/* ... the aggregate, or one of its functions? */
+static bool
+owns_aggregate(Oid aggfnoid)
+{
+	HeapTuple	tuple = SearchSysCache1(AGGFNOID, ObjectIdGetDatum(aggfnoid));
+	Form_pg_aggregate agg;
+	bool		result;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	agg = (Form_pg_aggregate) GETSTRUCT(tuple);
+	result = owns_function(aggfnoid) || owns_function(agg->aggtransfn) ||
+		owns_function(agg->aggfinalfn) || owns_function(agg->aggcombinefn) ||
+		owns_function(agg->aggserialfn) || owns_function(agg->aggdeserialfn);
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+/*
+ * drop_twins(aggregate regprocedure) -> integer
+ *
+ * Drops the twins of an aggregate, whoever owns them: they tell of a definition
+ * that the user has changed.
+ */
+Datum
+shardfdw_drop_twins(PG_FUNCTION_ARGS)
+{
+	Oid			aggfnoid = PG_GETARG_OID(0);
+	ObjectAddresses *twins = new_object_addresses();
+	int			ntwins = 0;
+	Relation	rel;
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	if (!owns_aggregate(aggfnoid))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_AGGREGATE, get_func_name(aggfnoid));
+
+	rel = table_open(DependRelationId, AccessShareLock);
+	ScanKeyInit(&keys[0], Anum_pg_depend_refclassid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(ProcedureRelationId));
+	ScanKeyInit(&keys[1], Anum_pg_depend_refobjid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(aggfnoid));
+	scan = systable_beginscan(rel, DependReferenceIndexId, true, NULL, 2, keys);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_depend depend = (Form_pg_depend) GETSTRUCT(tuple);
+
+		if (depend->deptype == DEPENDENCY_AUTO && depend->classid == ProcedureRelationId &&
+			SearchSysCacheExists1(AGGFNOID, ObjectIdGetDatum(depend->objid)))
+		{
+			ObjectAddress twin = {ProcedureRelationId, depend->objid, 0};
+
+			add_exact_object_address(&twin, twins);
+			ntwins++;
+		}
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+
+	performMultipleDeletions(twins, DROP_RESTRICT, 0);
+	free_object_addresses(twins);
+	CommandCounterIncrement();
+	PG_RETURN_INT32(ntwins);
+}
