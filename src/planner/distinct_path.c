@@ -36,7 +36,7 @@ refuse(const char *reason)
 	return shard_upper_refuse("DISTINCT", reason);
 }
 
-/* Does the expression depend on rows?  What does not is computed above the scan, see make_group_info(). */
+/* Does the expression depend on rows?  What does not is computed above the scan, see shard_group_make_info(). */
 static bool
 depends_on_rows(Expr *expr)
 {
@@ -215,6 +215,8 @@ shard_distinct_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *o
 	info->rows = shard_upper_grouped_rows(ngroups, whole ? 1 : input->nexpected, input);
 	info->width = target->width;
 	shard_cost_group(root, target, input, input->rows, list_length(exprs), info);
+	if (!whole && info->query->aggregated && !info->query->distinct)
+		shard_upper_combine_on_nodes(info, input, ngroups);
 
 	if (whole)
 	{

@@ -131,13 +131,13 @@ estimate_groups(PlannerInfo *root, GroupPathExtraData *extra, double nrows)
 }
 
 /*
- * The info of a grouping over input; what travels is group_exprs, then aggs.
  * Grouping expressions without columns (constants, parameters) do not travel:
  * the scan's projection computes them.  Neither may they be in the list, as
  * core would find the scan's parameters there and refer to a row for them.
  */
-static ShardRelInfo *
-make_group_info(const ShardRelInfo *input, ShardRelKind kind, List *group_exprs, List *aggs)
+ShardRelInfo *
+shard_group_make_info(const ShardRelInfo *input, ShardRelKind kind, List *group_exprs,
+					  List *aggs)
 {
 	ShardRelInfo *info = palloc(sizeof(ShardRelInfo));
 	ShardRemoteQuery *query = palloc0(sizeof(ShardRemoteQuery));
@@ -178,7 +178,7 @@ add_whole_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_
 			return refuse("an aggregate must be computed here");
 	}
 
-	info = make_group_info(input, SHARD_REL_GROUP, group_exprs, aggs);
+	info = shard_group_make_info(input, SHARD_REL_GROUP, group_exprs, aggs);
 	foreach(lc, having)
 	{
 		if (shard_shippable_agg_expr(root, input->from->relids, lfirst(lc)))
@@ -205,15 +205,10 @@ add_whole_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_
 	return true;
 }
 
-/*
- * The target of the remote query for partial grouping: the grouping
- * expressions with their sort/group references, once for each when one is
- * grouped by under several, and the aggregates split.
- */
-static PathTarget *
-make_partial_target(PlannerInfo *root, PathTarget *target, List *group_exprs, List *aggs)
+PathTarget *
+shard_group_make_target(PlannerInfo *root, PathTarget *target, List *group_exprs)
 {
-	PathTarget *partial = create_empty_pathtarget();
+	PathTarget *result = create_empty_pathtarget();
 	ListCell   *lc;
 
 	foreach(lc, group_exprs)
@@ -229,12 +224,22 @@ make_partial_target(PlannerInfo *root, PathTarget *target, List *group_exprs, Li
 			if (ref == 0 || !equal(lfirst(lc2), lfirst(lc)) ||
 				get_sortgroupref_clause_noerr(ref, root->parse->groupClause) == NULL)
 				continue;
-			add_column_to_pathtarget(partial, lfirst(lc), ref);
+			add_column_to_pathtarget(result, lfirst(lc), ref);
 			found = true;
 		}
 		if (!found)
-			add_column_to_pathtarget(partial, lfirst(lc), 0);
+			add_column_to_pathtarget(result, lfirst(lc), 0);
 	}
+	return result;
+}
+
+/* The target of the remote query for partial grouping: group_exprs and the aggregates, split. */
+static PathTarget *
+make_partial_target(PlannerInfo *root, PathTarget *target, List *group_exprs, List *aggs)
+{
+	PathTarget *partial = shard_group_make_target(root, target, group_exprs);
+	ListCell   *lc;
+
 	foreach(lc, aggs)
 	{
 		Aggref	   *agg = makeNode(Aggref);
@@ -318,12 +323,13 @@ add_partial_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *outpu
 		if (IsA(lfirst(lc), Aggref))
 			partial_aggs = lappend(partial_aggs, lfirst(lc));
 	}
-	info = make_group_info(input, SHARD_REL_PARTIAL_GROUP, group_exprs, partial_aggs);
+	info = shard_group_make_info(input, SHARD_REL_PARTIAL_GROUP, group_exprs, partial_aggs);
 
 	ngroups = estimate_groups(root, extra, input->rows);
 	info->rows = shard_upper_grouped_rows(ngroups, input->nexpected, input);
 	info->width = target->width;
 	shard_cost_group(root, target, input, input->rows, list_length(group_exprs), info);
+	shard_upper_combine_on_nodes(info, input, ngroups);
 	shard_cost_path(root, info, target, NIL, &startup, &total);
 
 	partial_rel = fetch_upper_rel(root, UPPERREL_PARTIAL_GROUP_AGG, output_rel->relids);
@@ -364,6 +370,11 @@ shard_group_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *outp
 	if (shard_upper_has_key(input, root->parse->groupClause, root->processed_tlist) &&
 		add_whole_grouping(root, input_rel, output_rel, extra, group_exprs, aggs))
 		return;
-	if (input->sharded)
-		(void) add_partial_grouping(root, input_rel, output_rel, extra, group_exprs, aggs);
+	if (!input->sharded ||
+		add_partial_grouping(root, input_rel, output_rel, extra, group_exprs, aggs))
+		return;
+	if (root->numOrderedAggs > 0)
+		(void) shard_distinct_agg_add_paths(root, input_rel, output_rel, (List *) extra->havingQual,
+											group_exprs, aggs,
+											estimate_groups(root, extra, input->rows));
 }

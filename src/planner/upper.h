@@ -27,6 +27,25 @@ extern void shard_order_add_paths(PlannerInfo *root, RelOptInfo *input_rel,
 extern void shard_limit_add_paths(PlannerInfo *root, RelOptInfo *input_rel,
 								  RelOptInfo *output_rel, FinalPathExtraData *extra);
 
+/*
+ * A grouping that has aggregates with DISTINCT, over distinct rows: part of
+ * shard_group_add_paths(), whose lists these are.
+ */
+extern bool shard_distinct_agg_add_paths(PlannerInfo *root, RelOptInfo *input_rel,
+										 RelOptInfo *output_rel, List *having,
+										 List *group_exprs, List *aggs, double ngroups);
+
+/* The info of a grouping over input's rows; what travels is group_exprs, then aggs. */
+extern ShardRelInfo *shard_group_make_info(const ShardRelInfo *input, ShardRelKind kind,
+										   List *group_exprs, List *aggs);
+
+/*
+ * group_exprs as columns of a target, with the sort/group references that target
+ * has for them: once for each, when one is grouped by under several.
+ */
+extern PathTarget *shard_group_make_target(PlannerInfo *root, PathTarget *target,
+										   List *group_exprs);
+
 /* Says at DEBUG1 why a stage ("grouping", "sort", ...) is not computed by the nodes.  Returns false. */
 extern bool shard_upper_refuse(const char *stage, const char *reason);
 
@@ -75,5 +94,13 @@ extern Cost shard_upper_sort_cost(const ShardRelInfo *info);
  * of nqueries queries.
  */
 extern double shard_upper_grouped_rows(double ngroups, int nqueries, const ShardRelInfo *input);
+
+/*
+ * Lets one query for each node aggregate over all of its shards when that costs
+ * less: info's rows and cost, so far those of a query per shard, follow.  info
+ * is of a grouping of input's rows into ngroups, combined here.
+ */
+extern void shard_upper_combine_on_nodes(ShardRelInfo *info, const ShardRelInfo *input,
+										 double ngroups);
 
 #endif

@@ -37,6 +37,16 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
+/* Cores of a node that has not said how many. */
+#define DEFAULT_CORES 2
+
+/* A parallel query has a leader and, by default, two workers, which do not keep each other fully busy. */
+#define NODE_STREAMS 3
+#define NODE_STREAM_EFFICIENCY 0.8
+
+/* Fewer rows than this are not worth another plan on the nodes. */
+#define MIN_ROWS_SAVED 1000
+
 bool
 shard_upper_refuse(const char *stage, const char *reason)
 {
@@ -211,6 +221,43 @@ double
 shard_upper_grouped_rows(double ngroups, int nqueries, const ShardRelInfo *input)
 {
 	return Min(ngroups * Max(nqueries, 1), input->rows * (input->analyzed ? 0.75 : 0.1));
+}
+
+/*
+ * Queries per node return fewer rows, but a node runs one stream instead of one
+ * for each of its shards; parallel workers, which it may use then, make up for
+ * most of that.
+ */
+void
+shard_upper_combine_on_nodes(ShardRelInfo *info, const ShardRelInfo *input, double ngroups)
+{
+	const ShardMap *map = input->map;
+	int			nnodes = Min(map->nnodes, input->nexpected);
+	double		shard_streams = 0;
+	double		node_streams = 0;
+	double		slower;
+	double		rows;
+
+	if (!input->sharded || nnodes >= input->nexpected)
+		return;
+	for (int i = 0; i < map->nnodes; i++)
+	{
+		int			cores = map->nodes[i].cores > 0 ? map->nodes[i].cores : DEFAULT_CORES;
+
+		shard_streams += Min(map->nodes[i].nshards, cores);
+		node_streams += Min(NODE_STREAMS, cores) * NODE_STREAM_EFFICIENCY;
+	}
+	slower = Max(Min(shard_streams, input->nexpected) / node_streams, 1.0);
+	rows = shard_upper_grouped_rows(ngroups, nnodes, input);
+
+	if (info->rows - rows < MIN_ROWS_SAVED ||
+		info->remote_cost * (slower - 1.0) >=
+		shard_cost_receive(info->rows - rows) +
+		(info->rows - rows) * cpu_operator_cost * list_length(info->query->tlist))
+		return;
+	info->query->per_node = true;
+	info->remote_cost *= slower;
+	info->rows = rows;
 }
 
 /*
