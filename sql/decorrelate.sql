@@ -85,6 +85,12 @@ SELECT q, r.* FROM unnest(ARRAY[
 	'SELECT DISTINCT (SELECT count(*) FROM s i WHERE i.a = o.a) FROM o ORDER BY 1 LIMIT 5',
 	'SELECT i.id, i.n FROM s i WHERE i.id < 300 AND i.n > (SELECT 1.5 * avg(j.n) FROM s j WHERE j.a = i.a)',
 	'SELECT i.id, (SELECT count(*) FROM s j WHERE j.id = i.id AND j.z = 1) FROM s i WHERE i.b = 3',
+	'SELECT o.k, (SELECT i.n FROM s i WHERE i.id = o.k) FROM o',
+	'SELECT o.k, (SELECT i.v FROM s i WHERE i.id = o.a AND i.z > 0), (SELECT i.t || ''x'' FROM s i WHERE i.id = o.a) FROM o',
+	'SELECT o.k FROM o WHERE (SELECT i.d FROM s i WHERE i.id = o.k) < ''2024-01-10'' OR (SELECT i.n FROM s i WHERE i.id = o.k) IS NULL',
+	'SELECT o.k, o.n = 1 AND EXISTS (SELECT 1 FROM s i WHERE i.a = o.a AND i.b = 2), EXISTS (SELECT * FROM s i WHERE i.a = o.k) FROM o',
+	'SELECT o.k FROM o WHERE o.n < 3 OR EXISTS (SELECT 1 FROM s i WHERE i.a = o.a AND i.b = o.b)',
+	'SELECT o.k FROM o WHERE o.n < 3 OR NOT EXISTS (SELECT 1 FROM s i WHERE i.a = o.a AND i.b = o.b)',
 	'SELECT o.k FROM o WHERE o.k > 1 UNION ALL SELECT (SELECT count(*) FROM s i WHERE i.a = o.a)::int FROM o'
 ]) WITH ORDINALITY AS queries(q, n), compare(q) r ORDER BY queries.n;
 
@@ -99,7 +105,8 @@ SELECT q, r.* FROM unnest(ARRAY[
 	'SELECT o.k, (SELECT count(*) FROM s i WHERE i.a = o.k HAVING count(*) > 1) FROM o',
 	'SELECT o.k, (SELECT count(*) FROM s i WHERE i.a = o.k LIMIT 1) FROM o',
 	'SELECT o.k, (SELECT count(*) FROM s i WHERE i.a = o.k GROUP BY i.a) FROM o',
-	'SELECT o.k, (SELECT i.n FROM s i WHERE i.id = o.k) FROM o',
+	'SELECT o.k, (SELECT ARRAY[i.n] FROM s i WHERE i.id = o.k) FROM o',
+	'SELECT o.k, (SELECT 1 FROM s i WHERE i.id = o.k) FROM o',
 	'SELECT o.k, CASE WHEN o.k < 0 THEN (SELECT sum(i.n) FROM s i WHERE i.a = o.k AND 1 / (i.id - 1) >= 0) END FROM o',
 	'SELECT o.k, (SELECT count(*) FROM s i LEFT JOIN o2 p ON p.k = o.k WHERE i.a = o.k) FROM o',
 	'SELECT o.k, (SELECT count(*) FROM s i, LATERAL (SELECT o.k + i.z AS y) y WHERE i.a = o.k AND y.y > 1) FROM o',
@@ -111,6 +118,12 @@ SELECT q, r.* FROM unnest(ARRAY[
 
 -- groups that nobody asks for do not fail
 SELECT count((SELECT sum(1 / i.z) FROM s i WHERE i.id = o.k)) FROM o WHERE o.k IN (1, 2, 4);
+-- more than one row where one is expected: only if an outer row meets them
+SELECT count((SELECT i.n FROM s i WHERE i.a = o.k)) FROM o;
+SELECT count((SELECT i.n FROM s i WHERE i.a = o.k)) FROM o WHERE o.k < 0;
+SELECT count(CASE WHEN o.k < 0 THEN (SELECT i.n FROM s i WHERE i.a = o.k) END) FROM o;
+CREATE TABLE types AS SELECT (SELECT i.v FROM s i WHERE i.id = o.k) AS v, (SELECT i.n FROM s i WHERE i.id = o.k) AS n FROM o;
+SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = 'types'::regclass AND attnum > 0;
 -- one row, one group
 EXPLAIN (VERBOSE, COSTS OFF) SELECT o.k, (SELECT count(*) FROM s i WHERE i.id = o.k) FROM o WHERE o.k = 7;
 -- other statements

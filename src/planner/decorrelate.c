@@ -1,6 +1,6 @@
 /*
  * decorrelate.c
- *	  Turns correlated sub-selects that compute aggregates into joins.
+ *	  Turns correlated sub-selects into joins with grouped ones.
  *
  *	   SELECT .. FROM o WHERE o.x < (SELECT 0.2 * avg(i.y) FROM i WHERE i.k = o.k AND i.z > 0)
  *
@@ -24,6 +24,12 @@
  * where it may not be evaluated at all (CASE, OR): then they are held to the same.
  * What is computed from the aggregates stays where the sub-select stood.
  *
+ * Two other kinds are aggregates in disguise:
+ *
+ *	   (SELECT i.x FROM i WHERE i.k = o.k)	the group's max(i.x), as long as its count(*) is not above 1; if it
+ *											is, the sub-select itself is evaluated, which raises core's error
+ *	   EXISTS (..) within OR, CASE ...		whether there is a group (core makes joins of the others)
+ *
  * Looked at are WHERE and, where rows are not grouped, the target list of plain
  * SELECT levels.  The joins are above all others of the level, where WHERE is, so
  * whatever the sub-select could refer to is there.
@@ -33,6 +39,7 @@
 #include "access/transam.h"
 #include "catalog/pg_aggregate.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_operator.h"
 #include "catalog/pg_type.h"
 #include "catalog/shard_map.h"
 #include "compat.h"
@@ -53,14 +60,22 @@ typedef struct ReplaceContext
 	bool		conditional;	/* it may not be evaluated at all */
 } ReplaceContext;
 
+typedef enum CorrelatedKind
+{
+	CORRELATED_AGGREGATE,		/* an expression over aggregates */
+	CORRELATED_VALUE,			/* a column of the one row there is */
+	CORRELATED_EXISTS			/* whether there are rows */
+} CorrelatedKind;
+
 /* A sub-select taken apart. */
 typedef struct Correlated
 {
+	CorrelatedKind kind;
 	List	   *clauses;		/* OpExprs: inner = outer, or outer = inner */
 	List	   *inner_exprs;	/* their sides */
 	List	   *inner_first;	/* IntList: is the inner side the left one? */
 	List	   *others;			/* conditions without outer references */
-	List	   *aggs;			/* distinct Aggrefs of the target */
+	List	   *aggs;			/* distinct Aggrefs of the target; of a value: its max() and count(*) */
 	Expr	   *target;
 } Correlated;
 
@@ -330,17 +345,123 @@ take_clause(Expr *clause, Correlated *result)
 	return true;
 }
 
-/* Is the sub-select of the form that can be turned, its clauses apart? */
+/* max() of a type whose value it gives back as it is, or 0. */
+static Oid
+max_function(Oid type)
+{
+	switch (type)
+	{
+		case INT2OID:
+			return F_MAX_INT2;
+		case INT4OID:
+			return F_MAX_INT4;
+		case INT8OID:
+			return F_MAX_INT8;
+		case FLOAT4OID:
+			return F_MAX_FLOAT4;
+		case FLOAT8OID:
+			return F_MAX_FLOAT8;
+		case NUMERICOID:
+			return F_MAX_NUMERIC;
+		case TEXTOID:
+		case VARCHAROID:
+			return F_MAX_TEXT;
+		case BPCHAROID:
+			return F_MAX_BPCHAR;
+		case DATEOID:
+			return F_MAX_DATE;
+		case TIMEOID:
+			return F_MAX_TIME;
+		case TIMESTAMPOID:
+			return F_MAX_TIMESTAMP;
+		case TIMESTAMPTZOID:
+			return F_MAX_TIMESTAMPTZ;
+		case INTERVALOID:
+			return F_MAX_INTERVAL;
+		default:
+			return InvalidOid;
+	}
+}
+
+/* An aggregate as the parser makes it; arg NULL: of all rows. */
+static Aggref *
+make_aggregate(Oid function, Oid type, Expr *arg)
+{
+	Aggref	   *agg = makeNode(Aggref);
+
+	agg->aggfnoid = function;
+	agg->aggtype = type;
+	agg->aggkind = AGGKIND_NORMAL;
+	agg->aggsplit = AGGSPLIT_SIMPLE;
+	agg->aggno = agg->aggtransno = -1;
+	agg->location = -1;
+	if (arg == NULL)
+		agg->aggstar = true;
+	else
+	{
+		agg->aggcollid = agg->inputcollid = exprCollation((Node *) arg);
+		agg->aggargtypes = list_make1_oid(type);
+		agg->args = list_make1(makeTargetEntry(arg, 1, NULL, false));
+	}
+	return agg;
+}
+
+/* The value's column as aggregates. False when there is no way. */
+static bool
+take_value(Expr *value, Correlated *result)
+{
+	LevelsContext levels = find_levels((Node *) value);
+	Oid			type = exprType((Node *) value);
+	Oid			max = max_function(type);
+	Expr	   *arg = value;
+
+	if (!OidIsValid(max) || levels.outer || levels.beyond || !levels.own ||
+		checkExprHasSubLink((Node *) value) || may_fail((Node *) value))
+		return false;
+	if (type == VARCHAROID)
+		arg = (Expr *) makeRelabelType(value, type = TEXTOID, -1, exprCollation((Node *) value),
+									   COERCE_IMPLICIT_CAST);
+	result->aggs = list_make2(make_aggregate(max, type, arg),
+							  make_aggregate(F_COUNT_, INT8OID, NULL));
+	return true;
+}
+
+/* The target as aggregates and what is above them, by the kind of sub-select. */
+static bool
+take_target(const SubLink *sublink, const Query *sub, Correlated *result)
+{
+	CollectContext aggs = {0};
+
+	if (sublink->subLinkType == EXISTS_SUBLINK)
+	{
+		result->kind = CORRELATED_EXISTS;
+		return !sub->hasAggs;
+	}
+	if (sublink->subLinkType != EXPR_SUBLINK || list_length(sub->targetList) != 1)
+		return false;
+	result->target = linitial_node(TargetEntry, sub->targetList)->expr;
+	if (!sub->hasAggs)
+	{
+		result->kind = CORRELATED_VALUE;
+		return take_value(result->target, result);
+	}
+	result->kind = CORRELATED_AGGREGATE;
+	(void) collect_aggs_walker((Node *) result->target, &aggs);
+	result->aggs = aggs.aggs;
+	return !aggs.refused && aggs.aggs != NIL;
+}
+
+/* Has the sub-select no clauses but FROM and WHERE? */
 static bool
 has_right_form(const Query *sub)
 {
-	return sub->commandType == CMD_SELECT && sub->hasAggs &&
-		!sub->hasWindowFuncs && !sub->hasTargetSRFs && !sub->hasDistinctOn &&
+	return sub->commandType == CMD_SELECT && !sub->hasTargetSRFs &&
+		!sub->hasDistinctOn &&
 		!sub->hasRecursive && !sub->hasModifyingCTE && !sub->hasForUpdate &&
 		sub->cteList == NIL && sub->groupClause == NIL && sub->groupingSets == NIL &&
 		sub->havingQual == NULL && sub->distinctClause == NIL && sub->sortClause == NIL &&
 		sub->limitOffset == NULL && sub->limitCount == NULL && sub->rowMarks == NIL &&
-		sub->setOperations == NULL && list_length(sub->targetList) == 1;
+		sub->setOperations == NULL;
 }
 
 /* Conditions that AND connects, at whatever depth, as a list. */
@@ -359,11 +480,11 @@ flatten_ands(Node *quals)
 	return result;
 }
 
-/* Takes sub apart; false when it is not of a form that can become a join. */
+/* Takes a sub-select apart; false when it is not of a form that can become a join. */
 static bool
-take_apart(Query *sub, bool conditional, Correlated *result)
+take_apart(const SubLink *sublink, bool conditional, Correlated *result)
 {
-	CollectContext aggs = {0};
+	Query	   *sub = castNode(Query, sublink->subselect);
 	List	   *quals;
 	LevelsContext levels;
 	ListCell   *lc;
@@ -402,11 +523,7 @@ take_apart(Query *sub, bool conditional, Correlated *result)
 	if (conditional &&
 		(may_fail((Node *) result->others) || may_fail((Node *) sub->jointree->fromlist)))
 		return false;
-
-	result->target = linitial_node(TargetEntry, sub->targetList)->expr;
-	(void) collect_aggs_walker((Node *) result->target, &aggs);
-	result->aggs = aggs.aggs;
-	return !aggs.refused && aggs.aggs != NIL;
+	return take_target(sublink, sub, result);
 }
 
 /* ------------------------------------------------------------------------
@@ -442,6 +559,7 @@ group_query(Query *sub, const Correlated *parts)
 											   false));
 	}
 	sub->targetList = tlist;
+	sub->hasAggs = parts->aggs != NIL;
 	sub->jointree->quals = parts->others == NIL ? NULL :
 		(Node *) make_ands_explicit(copyObject(parts->others));
 }
@@ -527,6 +645,16 @@ typedef struct TargetContext
 	Index		join_rtindex;
 } TargetContext;
 
+/* Column resno of the grouped sub-select above the join. */
+static Var *
+joined_column(const TargetContext *cxt, int resno)
+{
+	Var		   *var = group_column(cxt->rtindex, cxt->sub, resno);
+
+	shard_var_add_nulling(var, cxt->join_rtindex);
+	return var;
+}
+
 /* The sub-select's target over the columns of the grouped one. */
 static Node *
 target_mutator(Node *node, TargetContext *cxt)
@@ -555,8 +683,7 @@ target_mutator(Node *node, TargetContext *cxt)
 				break;
 			resno++;
 		}
-		var = group_column(cxt->rtindex, cxt->sub, resno);
-		shard_var_add_nulling(var, cxt->join_rtindex);
+		var = joined_column(cxt, resno);
 		if (!is_count((Aggref *) node))
 			return (Node *) var;
 		coalesce = makeNode(CoalesceExpr);
@@ -569,22 +696,73 @@ target_mutator(Node *node, TargetContext *cxt)
 	return expression_tree_mutator(node, target_mutator, cxt);
 }
 
+/* CASE WHEN 1 < count THEN sublink ELSE max END */
+static Node *
+value_target(SubLink *sublink, const TargetContext *cxt)
+{
+	int			resno = list_length(cxt->parts->inner_exprs) + 1;
+	Node	   *value = (Node *) cxt->parts->target;
+	Expr	   *max = (Expr *) joined_column(cxt, resno);
+	Const	   *one = makeConst(INT8OID, -1, InvalidOid, sizeof(int64), Int64GetDatum(1), false,
+								FLOAT8PASSBYVAL);
+	OpExpr	   *several = (OpExpr *) make_opclause(Int8LessOperator, BOOLOID, false, (Expr *) one,
+												   (Expr *) joined_column(cxt, resno + 1),
+												   InvalidOid, InvalidOid);
+	CaseExpr   *result = makeNode(CaseExpr);
+	CaseWhen   *when = makeNode(CaseWhen);
+
+	set_opfuncid(several);
+	when->expr = (Expr *) several;
+	when->result = (Expr *) sublink;
+	when->location = -1;
+	if (exprType((Node *) max) != exprType(value) || exprTypmod(value) != -1)
+		max = (Expr *) makeRelabelType(max, exprType(value), exprTypmod(value),
+									   exprCollation(value), COERCE_IMPLICIT_CAST);
+	result->casetype = exprType(value);
+	result->casecollid = exprCollation(value);
+	result->args = list_make1(when);
+	result->defresult = max;
+	result->location = -1;
+	return (Node *) result;
+}
+
+/* Is there a group? */
+static Node *
+exists_target(const TargetContext *cxt)
+{
+	NullTest   *test = makeNode(NullTest);
+
+	test->arg = (Expr *) joined_column(cxt, 1);
+	test->nulltesttype = IS_NOT_NULL;
+	test->location = -1;
+	return (Node *) test;
+}
+
 /* What stands in place of the sub-select, or NULL when it stays. */
 static Node *
 replace_sublink(SubLink *sublink, ReplaceContext *cxt)
 {
-	Query	   *sub = castNode(Query, sublink->subselect);
+	Query	   *sub;
 	Correlated	parts = {0};
 	TargetContext target = {0};
 
-	if (sublink->subLinkType != EXPR_SUBLINK || !take_apart(sub, cxt->conditional, &parts))
+	if (!take_apart(sublink, cxt->conditional, &parts))
 		return NULL;
 
-	sub = copyObject(sub);
+	sub = copyObject(castNode(Query, sublink->subselect));
 	group_query(sub, &parts);
 	target.parts = &parts;
 	target.sub = sub;
 	add_join(cxt->query, sub, &parts, &target.rtindex, &target.join_rtindex);
+	switch (parts.kind)
+	{
+		case CORRELATED_AGGREGATE:
+			break;
+		case CORRELATED_VALUE:
+			return value_target(sublink, &target);
+		case CORRELATED_EXISTS:
+			return exists_target(&target);
+	}
 	return target_mutator((Node *) parts.target, &target);
 }
 
@@ -619,13 +797,25 @@ replace_mutator(Node *node, ReplaceContext *cxt)
 	return expression_tree_mutator(node, replace_mutator, &inner);
 }
 
-/* WHERE: what is joined by AND at the top is no condition for the rest, as core may check it in any order. */
+static bool
+is_exists(const Node *node)
+{
+	return node != NULL && IsA(node, SubLink) &&
+		((const SubLink *) node)->subLinkType == EXISTS_SUBLINK;
+}
+
+/*
+ * WHERE, in which EXISTS at the top is for core to join.  What is connected by AND
+ * at the top is no condition for the rest, as core may check it in any order.
+ */
 static Node *
 replace_in_where(Node *quals, ReplaceContext *cxt)
 {
 	List	   *clauses = NIL;
 	ListCell   *lc;
 
+	if (is_exists(quals) || (is_notclause(quals) && is_exists((Node *) get_notclausearg(quals))))
+		return quals;
 	if (!is_andclause(quals))
 		return replace_mutator(quals, cxt);
 	foreach(lc, ((BoolExpr *) quals)->args)
