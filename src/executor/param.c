@@ -177,35 +177,43 @@ evaluate_column(const ShardParams *params, const ParamColumn *column, ExprContex
 	return shard_keys_get(params->estate, column->keys_param);
 }
 
+Datum
+shard_param_value(const ShardParams *params, int paramno, ExprContext *econtext, bool *isnull)
+{
+	return evaluate_column(params, &params->columns[paramno - 1], econtext, isnull);
+}
+
+/* An expression itself sees the user's settings, its text form does not. */
+char *
+shard_param_text(ShardParams *params, int paramno, Datum value)
+{
+	ParamColumn *column = &params->columns[paramno - 1];
+	int			nestlevel;
+	char	   *text;
+
+	if (has_fixed_text(column->type))
+		return OutputFunctionCall(&column->output, value);
+	nestlevel = begin_portable_text();
+	text = OutputFunctionCall(&column->output, value);
+	AtEOXact_GUC(true, nestlevel);
+	return text;
+}
+
 const char *const *
 shard_param_evaluate(ShardParams *params, ExprContext *econtext)
 {
 	const char **values;
-	int			nestlevel = 0;
 
 	if (params->nparams == 0)
 		return NULL;
 	values = palloc0(sizeof(char *) * params->nparams);
-
 	for (int i = 0; i < params->nparams; i++)
 	{
-		ParamColumn *column = &params->columns[i];
-		Datum		value;
 		bool		isnull;
+		Datum		value = evaluate_column(params, &params->columns[i], econtext, &isnull);
 
-		/*
-		 * The expression itself sees the user's settings, its text form does
-		 * not.
-		 */
-		value = evaluate_column(params, column, econtext, &isnull);
-		if (isnull)
-			continue;
-		if (!has_fixed_text(column->type))
-			nestlevel = begin_portable_text();
-		values[i] = OutputFunctionCall(&column->output, value);
-		if (nestlevel > 0)
-			AtEOXact_GUC(true, nestlevel);
-		nestlevel = 0;
+		if (!isnull)
+			values[i] = shard_param_text(params, i + 1, value);
 	}
 	return values;
 }

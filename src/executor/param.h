@@ -31,6 +31,11 @@ extern int	shard_param_count(const ShardTemplate *template, const ShardTemplate 
  */
 extern const char *const *shard_param_evaluate(ShardParams *params, ExprContext *econtext);
 
+/* The same for one parameter (1-based) in two steps.  Memory: value in the per-tuple context, text in the current one. */
+extern Datum shard_param_value(const ShardParams *params, int paramno, ExprContext *econtext,
+							   bool *isnull);
+extern char *shard_param_text(ShardParams *params, int paramno, Datum value);
+
 /*
  * quals with its Params replaced by Consts.  Memory: current context.
  */

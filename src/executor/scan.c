@@ -200,6 +200,7 @@ shardBeginForeignScan(ForeignScanState *node, int eflags)
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 
+	state->split = shard_key_split_create(state->plan);
 	state->decoder = create_decoder(node, state->plan);
 	state->run_cxt = AllocSetContextCreate(estate->es_query_cxt, "shard scan",
 										   ALLOCSET_DEFAULT_SIZES);
@@ -306,7 +307,9 @@ open_source(ShardScanState *state, int i, int nodeno)
 	if (!state->use_copy)
 	{
 		spec.nparams = shard_param_count(state->plan->template, state->plan->shard_template);
-		spec.params = state->param_values;
+		/* of several shards those values that are right for all */
+		spec.params = scan_node->per_statement == 1 ? shard_scan_values(state, shardno) :
+			state->param_values;
 	}
 	state->streams[i] = shard_stream_open(state->run_cxt, state->snapshot, &spec);
 }
@@ -373,6 +376,10 @@ shard_scan_start(ForeignScanState *node)
 	state->param_values = shard_param_evaluate(state->params, node->ss.ps.ps_ExprContext);
 	if (state->prune_each_start)
 		state->live = prune_by_parameters(node);
+	state->unsplit = state->live;
+	state->split_values = state->split == NULL ? NULL :
+		shard_key_split_run(state->split, state->maps[0], state->params,
+							node->ss.ps.ps_ExprContext, &state->live);
 
 	nstreams = group_by_node(node, window);
 	state->use_copy = shard_guc_enable_copy_fetch && !state->plan->locks_rows &&
@@ -638,8 +645,7 @@ stop_run(ForeignScanState *node)
 	if (!state->running)
 		return;
 	shard_scan_close_streams(node);
-	if (state->prune_each_start)
-		state->live = state->planned;
+	state->live = state->prune_each_start ? state->planned : state->unsplit;
 	state->running = false;
 	MemoryContextReset(state->run_cxt);
 }

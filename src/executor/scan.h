@@ -9,6 +9,7 @@
 #include "postgres.h"
 
 #include "catalog/shard_map.h"
+#include "executor/key_split.h"
 #include "executor/param.h"
 #include "nodes/bitmapset.h"
 #include "nodes/execnodes.h"
@@ -62,6 +63,8 @@ typedef struct ShardScanState
 	Bitmapset  *planned;		/* by plan-time pruning */
 	Bitmapset  *live;			/* by parameters as well; == planned until they are known */
 	bool		prune_each_start;	/* conditions need values of the executor */
+	ShardKeySplit *split;		/* NULL when all shards get the same values */
+	Bitmapset  *unsplit;		/* live, without what the values of one execution leave out */
 
 	ShardSnapshot *snapshot;	/* NULL under plain EXPLAIN */
 	ShardDecoder *decoder;
@@ -78,6 +81,7 @@ typedef struct ShardScanState
 	ShardStream **streams;		/* nsources */
 	ShardScanSource *sources;	/* nsources */
 	const char *const *param_values;
+	const char *const *split_values;	/* by shardno: of parameter split->paramno; or NULL */
 	bool		use_copy;
 	ShardWaitSet *wait_set;
 
@@ -114,6 +118,9 @@ extern void shard_scan_store_row(ForeignScanState *node, int i, const ShardRow *
 
 /* Closes source i's stream and keeps its numbers. */
 extern void shard_scan_close_stream(ForeignScanState *node, int i);
+
+/* scan_sql.c: the parameters' values for the query of one shard. Memory: current context. */
+extern const char *const *shard_scan_values(const ShardScanState *state, int shardno);
 
 /* scan_sql.c: appends the statement that reads these shards of one node; parameters as $n or literals. */
 extern void shard_scan_sql(const ShardScanState *state, const int *shardnos, int nshards,

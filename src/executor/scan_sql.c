@@ -21,6 +21,21 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
+const char *const *
+shard_scan_values(const ShardScanState *state, int shardno)
+{
+	int			nparams;
+	const char **values;
+
+	if (state->split_values == NULL)
+		return state->param_values;
+	nparams = shard_param_count(state->plan->template, state->plan->shard_template);
+	values = palloc(sizeof(char *) * nparams);
+	memcpy(values, state->param_values, sizeof(char *) * nparams);
+	values[state->split->paramno - 1] = state->split_values[shardno];
+	return values;
+}
+
 /* The template, or the part of it that is a shard's, for one shard. */
 static void
 append_shard(const ShardScanState *state, const ShardTemplate *template, int shardno,
@@ -33,7 +48,8 @@ append_shard(const ShardScanState *state, const ShardTemplate *template, int sha
 		relations = palloc(sizeof(char *) * state->nmaps);
 	for (int i = 0; i < state->nmaps; i++)
 		relations[i] = state->maps[i]->shards[shardno].from_item;
-	shard_param_render(buf, template, relations, NULL, literals, state->param_values);
+	shard_param_render(buf, template, relations, NULL, literals,
+					   literals ? shard_scan_values(state, shardno) : NULL);
 }
 
 static void
