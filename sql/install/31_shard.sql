@@ -89,7 +89,9 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
 			MESSAGE = format('%s because of foreign key "%s" from %s to %s', refusal, r.conname, r.from_table, r.to_table),
 			DETAIL = 'A foreign key cannot be checked across nodes.',
-			HINT = format('Drop it first: ALTER TABLE %s DROP CONSTRAINT %I.', r.from_table, r.conname);
+			HINT = CASE WHEN r.from_table = relation AND r.to_table <> relation AND action = 'shard' AND NOT shardfdw.is_sharded(r.to_table)
+				THEN format('Make %s a reference table first, with shardfdw.replicate_table().', r.to_table)
+				ELSE format('Drop it first: ALTER TABLE %s DROP CONSTRAINT %I.', r.from_table, r.conname) END;
 	END IF;
 
 	SELECT k.conname INTO r FROM pg_constraint k WHERE k.contype = 'x' AND k.conrelid = relation
