@@ -33,6 +33,9 @@
 /* A row of one side of a join looked up by an index on the other. */
 #define LOOKUP_COST (0.25 * random_page_cost + cpu_tuple_cost)
 
+/* A key of a key join on one shard: read there, and looked up or put into a hash table. */
+#define KEY_COST (10 * cpu_tuple_cost)
+
 /* Cores of a node that has not said how many. */
 #define DEFAULT_CORES 2
 
@@ -167,6 +170,12 @@ shard_cost_path(PlannerInfo *root, const ShardRelInfo *info, PathTarget *target,
 		*startup += info->remote_cost;
 	*total = startup_cost + quals.startup + target->cost.startup + info->remote_cost +
 		info->rows * (cpu_tuple_cost + tuple_cost + quals.per_tuple + target->cost.per_tuple);
+}
+
+Cost
+shard_cost_keys(const ShardRelInfo *info, double nkeys)
+{
+	return nkeys * info->nexpected * KEY_COST / parallelism(info);
 }
 
 Cost

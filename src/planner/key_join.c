@@ -44,6 +44,7 @@
 #include "optimizer/restrictinfo.h"
 #include "optimizer/tlist.h"
 #include "parser/parsetree.h"
+#include "planner/cost.h"
 #include "planner/fdw_planner.h"
 #include "planner/key_join.h"
 #include "planner/plan_private.h"
@@ -81,6 +82,7 @@ typedef struct KeyedPath
 {
 	Path	   *path;
 	double		fraction;		/* of the rows */
+	double		nkeys;			/* that are sent, estimate */
 	Cost		rescan;			/* of each further batch, rows apart */
 } KeyedPath;
 
@@ -350,6 +352,7 @@ key_foreign_path(PlannerInfo *root, ForeignPath *path, List *keys, List *exprs, 
 	copy->path.total_cost -= receive * (1 - keyed->fraction);
 	copy->path.rows = clamp_row_est(path->path.rows * keyed->fraction);
 	keyed->rescan = copy->path.total_cost - receive * keyed->fraction;
+	copy->path.total_cost += shard_cost_keys(info, keyed->nkeys);
 	return (Path *) copy;
 }
 
@@ -680,7 +683,7 @@ choose_inner(PlannerInfo *root, RelOptInfo *outerrel, double outer_rows, RelOptI
 
 		foreach(lc2, innerrel->pathlist)
 		{
-			KeyedPath	keyed = {.fraction = 1};
+			KeyedPath	keyed = {.fraction = 1, .nkeys = outer_rows};
 
 			if (key_path(root, lfirst(lc2), list_make1(key), list_make1(key->inner),
 						 &keyed) != NULL)
@@ -704,7 +707,7 @@ choose_inner(PlannerInfo *root, RelOptInfo *outerrel, double outer_rows, RelOptI
 	best->fraction = filtered_fraction(root, outerrel, outer_rows, innerrel, usable);
 	foreach(lc, innerrel->pathlist)
 	{
-		KeyedPath	keyed = {.fraction = best->fraction};
+		KeyedPath	keyed = {.fraction = best->fraction, .nkeys = outer_rows};
 		List	   *exprs = NIL;
 		ListCell   *lc2;
 
