@@ -7,6 +7,8 @@
  *								so do those of reference tables, which stay
  *								plain tables otherwise
  *	   get_relation_stats_hook  their columns get the parent's statistics
+ *	   set_rel_pathlist_hook	so do sub-selects that are remote as a whole
+ *								(absorb.c)
  *
  * An RTE is left to core's own partition planning, which is always right, when
  *
@@ -35,7 +37,9 @@
 #include "guc.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/paths.h"
 #include "parser/parsetree.h"
+#include "planner/absorb.h"
 #include "planner/decorrelate.h"
 #include "planner/fdw_planner.h"
 #include "planner/jit.h"
@@ -64,6 +68,7 @@ typedef struct MarkContext
 static planner_hook_type prev_planner_hook = NULL;
 static shard_simple_rel_hook_type prev_simple_rel_hook = NULL;
 static get_relation_stats_hook_type prev_stats_hook = NULL;
+static set_rel_pathlist_hook_type prev_rel_pathlist_hook = NULL;
 
 /* The statement that is being planned reads sharded tables as such. */
 static bool statement_marked = false;
@@ -408,6 +413,15 @@ shard_relation_stats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attnum,
 	return true;
 }
 
+static void
+shard_rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
+{
+	if (prev_rel_pathlist_hook)
+		prev_rel_pathlist_hook(root, rel, rti, rte);
+	if (statement_marked)
+		shard_absorb_subselect(root, rel, rte);
+}
+
 void
 shard_hooks_init(void)
 {
@@ -417,4 +431,6 @@ shard_hooks_init(void)
 	SHARD_SIMPLE_REL_HOOK = shard_simple_rel;
 	prev_stats_hook = get_relation_stats_hook;
 	get_relation_stats_hook = shard_relation_stats;
+	prev_rel_pathlist_hook = set_rel_pathlist_hook;
+	set_rel_pathlist_hook = shard_rel_pathlist;
 }

@@ -29,6 +29,7 @@
 #include "optimizer/restrictinfo.h"
 #include "optimizer/tlist.h"
 #include "parser/parsetree.h"
+#include "planner/absorb.h"
 #include "planner/cost.h"
 #include "planner/fdw_planner.h"
 #include "planner/key_join.h"
@@ -370,6 +371,7 @@ shardGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 {
 	const ShardRelInfo *info = shard_key_join_filter(best_path, rel->fdw_private);
 
+	shard_absorb_release(root, info->from);
 	if (info->query != NULL)
 		return plan_group(root, rel, info, tlist, outer_plan);
 	if (info->sharded || info->kind == SHARD_REL_JOIN)

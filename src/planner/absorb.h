@@ -1,0 +1,19 @@
+/*
+ * absorb.h
+ *	  Sub-selects in FROM that nodes compute whole, as sides of remote joins.
+ */
+#ifndef SHARDFDW_ABSORB_H
+#define SHARDFDW_ABSORB_H
+
+#include "postgres.h"
+
+#include "deparse/remote_query.h"
+#include "nodes/pathnodes.h"
+
+/* For set_rel_pathlist_hook: makes rel a relation of the cluster when the sub-select is remote as a whole. */
+extern void shard_absorb_subselect(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
+
+/* A plan reads from: the levels of sub-selects in it have no plans of their own. */
+extern void shard_absorb_release(PlannerInfo *root, const ShardFrom *from);
+
+#endif
