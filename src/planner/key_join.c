@@ -837,6 +837,15 @@ key_join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 		return;
 	if (innerrel->fdwroutine == NULL && innerrel->rtekind != RTE_SUBQUERY)
 		return;
+
+	/*
+	 * A join that the nodes compute returns no more rows than one with keys
+	 * would fetch, and does not depend on how many outer rows there really
+	 * are.
+	 */
+	if (joinrel->fdw_private != NULL && joinrel->fdwroutine != NULL &&
+		joinrel->fdwroutine->GetForeignPlan == shardGetForeignPlan)
+		return;
 	add_key_join(root, joinrel, outerrel, innerrel, jointype, extra);
 }
 
