@@ -42,6 +42,46 @@ SELECT count(*) AS nodes, bool_and(ok) AS ok
 FROM shardfdw.run_on_shards('events', $$UPDATE pg_catalog.pg_class SET reltuples = -1 WHERE oid = '%s'::regclass$$);
 SELECT s.* FROM sampled('auto') s;
 
+-- a shard takes over the statistics that its node has; its values are those that the node prints
+RESET default_statistics_target;
+CREATE DOMAIN code AS int CHECK (VALUE >= 0);
+CREATE TABLE items (id bigint NOT NULL, kind code, label text, c text COLLATE "C", d date, amount numeric(10,2), doc json, gone int, z timestamptz);
+ALTER TABLE items DROP COLUMN gone;
+INSERT INTO items
+SELECT i, i % 20, CASE WHEN i % 4 = 0 THEN NULL ELSE 'label, "' || i % 100 END, repeat('x', i % 7), date '2024-01-01' + i % 400, i * 0.5, '{}',
+	timestamptz '2024-01-01 00:00:00+00' + i * interval '1 hour'
+FROM generate_series(1, 4000) i;
+SELECT bool_and(ok) AS ok FROM shardfdw.run_on_nodes('CREATE SCHEMA IF NOT EXISTS analyze_test');
+SELECT bool_and(ok) AS ok FROM shardfdw.run_on_nodes('CREATE DOMAIN analyze_test.code AS int CHECK (VALUE >= 0)');
+SELECT shardfdw.shard_table('items', 'id', 2);
+CREATE TEMP VIEW here AS
+SELECT tablename, md5(string_agg(concat_ws('|', attname, null_frac, avg_width, n_distinct, most_common_vals, most_common_freqs,
+	histogram_bounds, correlation), chr(10) ORDER BY attname)) AS digest
+FROM pg_stats WHERE schemaname = 'analyze_test' AND tablename LIKE 'items\__%' GROUP BY tablename;
+CREATE TEMP VIEW there AS
+SELECT shard, result AS digest FROM shardfdw.run_on_shards('items', $$SELECT md5(string_agg(concat_ws('|', attname, null_frac, avg_width,
+	n_distinct, most_common_vals, most_common_freqs, histogram_bounds, correlation), chr(10) ORDER BY attname))
+	FROM pg_catalog.pg_stats WHERE format('%%I.%%I', schemaname, tablename) = '%s'$$);
+SET client_min_messages = info;
+ANALYZE VERBOSE items;
+SET client_min_messages = warning;
+SELECT bool_and(ok) AS ok FROM shardfdw.run_on_shards('items', 'ANALYZE %s');
+SET client_min_messages = info;
+ANALYZE VERBOSE items;
+ANALYZE VERBOSE items;
+SET client_min_messages = warning;
+SELECT tablename, here.digest = there.digest AS same FROM here JOIN there ON there.shard::text LIKE '%' || tablename ORDER BY 1;
+SELECT relname, reltuples FROM pg_class WHERE oid IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = 'items'::regclass) ORDER BY 1;
+-- sampled when the user says how, and when the node's column has another type
+ALTER FOREIGN TABLE items_00 OPTIONS (ADD analyze_sampling 'off');
+ALTER FOREIGN TABLE items_01 OPTIONS (ADD analyze_sampling 'auto');
+SELECT bool_and(ok) AS ok FROM shardfdw.run_on_nodes($$ALTER TABLE IF EXISTS analyze_test.items_01 ALTER COLUMN d TYPE timestamp$$);
+SELECT bool_and(ok) AS ok FROM shardfdw.run_on_shards('items', 'ANALYZE %s');
+SET client_min_messages = info;
+ANALYZE VERBOSE items_00, items_01;
+SET client_min_messages = warning;
+DROP VIEW here, there;
+
 -- an empty table, a view and a missing table on the node
 CREATE TABLE empty_table (id int);
 SELECT shardfdw.shard_table('empty_table', 'id', 2);
@@ -60,4 +100,5 @@ SELECT bool_and(ok) AS ok FROM shardfdw.run_on_nodes('DROP VIEW public.analyze_v
 SET client_min_messages = error;
 SELECT shardfdw.unshard_table('events');
 SELECT shardfdw.unshard_table('empty_table');
+SELECT shardfdw.unshard_table('items');
 DROP SCHEMA analyze_test CASCADE;

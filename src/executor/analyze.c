@@ -6,10 +6,16 @@
  *	   acquire_sample       reads a sample --> decode --> reservoir --> HeapTuples
  *
  * ANALYZE of the sharded parent samples all shards by core's inherited
- * sampling, which calls both for each.  The table's option analyze_sampling
- * (off, auto, random, system, bernoulli; the server's as fallback) says how the
- * node thins the rows out; a table of a few times the sample's size is read as
- * a whole, so that its row count is exact.
+ * sampling, which calls both for each: one sample, to which each shard gives
+ * its part.  Then core analyzes each shard by itself, as it does with all
+ * partitions; a shard takes over the statistics that its node has of the table
+ * (stat_import.c), and its rows are sampled only when the node has none.
+ *
+ * The table's option analyze_sampling (off, auto, random, system, bernoulli;
+ * the server's as fallback) says how the node thins the rows out; with auto, a
+ * small part of a large table is taken from some of its blocks, as core does.
+ * A table of a few times the sample's size is read as a whole, so that its row
+ * count is exact.
  */
 #include "postgres.h"
 
@@ -22,12 +28,14 @@
 #include "commands/vacuum.h"
 #include "deparse/dml.h"
 #include "executor/fdw_executor.h"
+#include "executor/stat_import.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "remote/command.h"
 #include "remote/stream.h"
 #include "tuple/decode.h"
 #include "tuple/type_io.h"
+#include "utils/backend_status.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -40,12 +48,16 @@
 /* Rows asked for, as a multiple of the wanted sample: estimates are rough. */
 #define SAMPLE_MARGIN		1.2
 
+/* Blocks are left out only where at least so many are read, so that their number varies little. */
+#define MIN_BLOCKS			500
+
 typedef enum SamplingMethod
 {
 	SAMPLE_OFF,
 	SAMPLE_RANDOM,
 	SAMPLE_SYSTEM,
-	SAMPLE_BERNOULLI
+	SAMPLE_BERNOULLI,
+	SAMPLE_BLOCKS				/* rows of some blocks: SYSTEM, then random */
 } SamplingMethod;
 
 /* What the node says about the shard's table. */
@@ -118,6 +130,38 @@ ask_table(Relation relation)
 	return table;
 }
 
+/*
+ * Is the relation analyzed by itself, not as a part of its parent?  Core does not
+ * say so, but shows it to pg_stat_progress_analyze; where that is switched off
+ * the answer is no.
+ */
+static bool
+is_own_analyze(Relation relation)
+{
+	return MyBEEntry != NULL &&
+		MyBEEntry->st_progress_command == PROGRESS_COMMAND_ANALYZE &&
+		MyBEEntry->st_progress_command_target == RelationGetRelid(relation);
+}
+
+/* May rows be chosen in any way? */
+static bool
+is_auto(Relation relation)
+{
+	const char *option = shard_option_table(RelationGetRelid(relation), "analyze_sampling");
+
+	return option == NULL || strcmp(option, "auto") == 0;
+}
+
+/*
+ * The share of the table's blocks from which a sample may come: as many blocks
+ * as rows are wanted, which is what core reads of its own tables.
+ */
+static double
+block_fraction(const RemoteTable *table, int targrows)
+{
+	return Max(targrows * SAMPLE_MARGIN, MIN_BLOCKS) / Max(table->bytes / BLCKSZ, 1);
+}
+
 static SamplingMethod
 choose_method(Relation relation, const RemoteTable *table, int targrows)
 {
@@ -137,15 +181,19 @@ choose_method(Relation relation, const RemoteTable *table, int targrows)
 		if (strcmp(option, "system") == 0)
 			return SAMPLE_SYSTEM;
 	}
+	if (table->relkind == RELKIND_RELATION && is_auto(relation) &&
+		block_fraction(table, targrows) < 0.8)
+		return SAMPLE_BLOCKS;
 	return is_table ? SAMPLE_BERNOULLI : SAMPLE_RANDOM;
 }
 
 /*
- * SELECT of all columns, thinned out to fraction of the rows.  Fills columns
- * (room for natts) with how to decode them; returns their number.
+ * SELECT of all columns, thinned out to fraction of the rows; blocks: the share
+ * of the blocks they come from, with SAMPLE_BLOCKS.  Fills columns (room for
+ * natts) with how to decode them; returns their number.
  */
 static int
-build_query(Relation relation, SamplingMethod method, double fraction,
+build_query(Relation relation, SamplingMethod method, double fraction, double blocks,
 			StringInfo sql, ShardDecodeColumn *columns)
 {
 	TupleDesc	desc = RelationGetDescr(relation);
@@ -182,6 +230,10 @@ build_query(Relation relation, SamplingMethod method, double fraction,
 			break;
 		case SAMPLE_BERNOULLI:
 			appendStringInfo(sql, " TABLESAMPLE BERNOULLI (%.8f)", fraction * 100);
+			break;
+		case SAMPLE_BLOCKS:
+			appendStringInfo(sql, " TABLESAMPLE SYSTEM (%.8f) WHERE pg_catalog.random() < %.10f",
+							 blocks * 100, fraction / blocks);
 			break;
 	}
 	return ncolumns;
@@ -245,8 +297,7 @@ read_sample(ShardStream *stream, ShardDecoder *decoder, TupleTableSlot *slot,
 }
 
 static int
-acquire_sample(Relation relation, int elevel, HeapTuple *rows, int targrows,
-			   double *totalrows, double *totaldeadrows)
+sample_rows(Relation relation, int elevel, HeapTuple *rows, int targrows, double *totalrows)
 {
 	const Shard *shard = shard_of(relation);
 	TupleDesc	desc = RelationGetDescr(relation);
@@ -270,7 +321,8 @@ acquire_sample(Relation relation, int elevel, HeapTuple *rows, int targrows,
 	if (method != SAMPLE_OFF)
 		fraction = Min(targrows * SAMPLE_MARGIN / table.rows, 1.0);
 	initStringInfo(&sql);
-	ncolumns = build_query(relation, method, fraction, &sql, columns);
+	ncolumns = build_query(relation, method, fraction, Max(block_fraction(&table, targrows), fraction),
+						   &sql, columns);
 	decoder = shard_decode_create(desc, columns, ncolumns);
 	slot = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
 
@@ -292,11 +344,28 @@ acquire_sample(Relation relation, int elevel, HeapTuple *rows, int targrows,
 	MemoryContextDelete(cxt);
 
 	*totalrows = floor(nread / fraction + 0.5);
-	*totaldeadrows = 0;
 	ereport(elevel,
 			(errmsg("\"%s\": table contains %.0f rows, %d rows in sample",
 					RelationGetRelationName(relation), *totalrows, nrows)));
 	return nrows;
+}
+
+static int
+acquire_sample(Relation relation, int elevel, HeapTuple *rows, int targrows,
+			   double *totalrows, double *totaldeadrows)
+{
+	const Shard *shard = shard_of(relation);
+
+	*totaldeadrows = 0;
+	if (!is_auto(relation) || !is_own_analyze(relation) ||
+		!shard_stat_import(relation, shard->serverid, shard->relation, shard->name, totalrows))
+		return sample_rows(relation, elevel, rows, targrows, totalrows);
+
+	/* without rows core makes no statistics, and records the number of rows */
+	ereport(elevel,
+			(errmsg("\"%s\": table contains %.0f rows, statistics taken over from the node",
+					RelationGetRelationName(relation), *totalrows)));
+	return 0;
 }
 
 bool
