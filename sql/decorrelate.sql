@@ -83,6 +83,8 @@ SELECT q, r.* FROM unnest(ARRAY[
 	'WITH q AS (SELECT * FROM s x WHERE x.z = 1) SELECT o.k, (SELECT count(*) FROM q i WHERE i.a = o.a) FROM o, (SELECT count(*) FROM q) r',
 	'SELECT o.k, sum(o.n) OVER (PARTITION BY o.b) + (SELECT count(*) FROM s i WHERE i.a = o.a) FROM o',
 	'SELECT DISTINCT (SELECT count(*) FROM s i WHERE i.a = o.a) FROM o ORDER BY 1 LIMIT 5',
+	'SELECT o.k, sum((SELECT count(*) FROM s i WHERE i.a = o.a)) FROM o GROUP BY o.k',
+	'SELECT o.k, max((SELECT sum(i.n) FROM s i WHERE i.a = o.a)) FILTER (WHERE o.n > 2) FROM o GROUP BY ROLLUP (o.k) HAVING sum((SELECT count(*) FROM s i WHERE i.a = o.a AND i.b = o.b)) >= 0',
 	'SELECT i.id, i.n FROM s i WHERE i.id < 300 AND i.n > (SELECT 1.5 * avg(j.n) FROM s j WHERE j.a = i.a)',
 	'SELECT i.id, (SELECT count(*) FROM s j WHERE j.id = i.id AND j.z = 1) FROM s i WHERE i.b = 3',
 	'SELECT o.k, (SELECT i.n FROM s i WHERE i.id = o.k) FROM o',
@@ -112,7 +114,7 @@ SELECT q, r.* FROM unnest(ARRAY[
 	'SELECT o.k, (SELECT count(*) FROM s i, LATERAL (SELECT o.k + i.z AS y) y WHERE i.a = o.k AND y.y > 1) FROM o',
 	'SELECT o.k, (SELECT (SELECT count(*) FROM s i WHERE i.a = o.k AND i.b = p.b) FROM o2 p LIMIT 1) FROM o',
 	'SELECT o.k, (SELECT count(*) FROM s i WHERE i.a::text || '''' = o.k::text) FROM o',
-	'SELECT o.k, sum((SELECT count(*) FROM s i WHERE i.a = o.a)) FROM o GROUP BY o.k',
+	'SELECT o.k, (SELECT count(*) FROM s i WHERE i.a = o.k) FROM o GROUP BY o.k',
 	'SELECT o.k, (SELECT count(*) FROM o2 p WHERE p.a = o.a) FROM o'
 ]) WITH ORDINALITY AS queries(q, n), compare(q) r ORDER BY queries.n;
 

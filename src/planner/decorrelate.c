@@ -30,9 +30,9 @@
  *											is, the sub-select itself is evaluated, which raises core's error
  *	   EXISTS (..) within OR, CASE ...		whether there is a group (core makes joins of the others)
  *
- * Looked at are WHERE and, where rows are not grouped, the target list of plain
- * SELECT levels.  The joins are above all others of the level, where WHERE is, so
- * whatever the sub-select could refer to is there.
+ * Looked at are WHERE and the target list of plain SELECT levels; where these
+ * group, what stands within an aggregate.  The joins are above all others of the
+ * level, where WHERE is, so whatever the sub-select could refer to is there.
  */
 #include "postgres.h"
 
@@ -57,6 +57,7 @@
 typedef struct ReplaceContext
 {
 	Query	   *query;			/* the outer level */
+	bool		grouped;		/* it is evaluated for groups, not for rows of FROM */
 	bool		conditional;	/* it may not be evaluated at all */
 } ReplaceContext;
 
@@ -746,7 +747,7 @@ replace_sublink(SubLink *sublink, ReplaceContext *cxt)
 	Correlated	parts = {0};
 	TargetContext target = {0};
 
-	if (!take_apart(sublink, cxt->conditional, &parts))
+	if (cxt->grouped || !take_apart(sublink, cxt->conditional, &parts))
 		return NULL;
 
 	sub = copyObject(castNode(Query, sublink->subselect));
@@ -786,6 +787,11 @@ replace_mutator(Node *node, ReplaceContext *cxt)
 			}
 		case T_Query:
 			return node;
+		case T_Aggref:
+			if (((Aggref *) node)->agglevelsup == 0)
+				inner.grouped = false;
+			inner.conditional |= ((Aggref *) node)->aggfilter != NULL;
+			break;
 		case T_BoolExpr:
 		case T_CaseExpr:
 		case T_CoalesceExpr:
@@ -826,15 +832,16 @@ replace_in_where(Node *quals, ReplaceContext *cxt)
 static void
 decorrelate_level(Query *query)
 {
-	ReplaceContext cxt = {query, false};
+	ReplaceContext cxt = {query, false, false};
 
 	if (query->commandType != CMD_SELECT || !query->hasSubLinks || query->rowMarks != NIL ||
 		query->setOperations != NULL || query->jointree->fromlist == NIL)
 		return;
 	query->jointree->quals = replace_in_where(query->jointree->quals, &cxt);
-	if (!query->hasAggs && query->groupClause == NIL && query->groupingSets == NIL &&
-		query->havingQual == NULL)
-		query->targetList = (List *) replace_mutator((Node *) query->targetList, &cxt);
+	cxt.grouped = query->hasAggs || query->groupClause != NIL || query->groupingSets != NIL ||
+		query->havingQual != NULL;
+	query->targetList = (List *) replace_mutator((Node *) query->targetList, &cxt);
+	query->havingQual = replace_mutator(query->havingQual, &cxt);
 }
 
 static bool

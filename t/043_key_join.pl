@@ -1,0 +1,106 @@
+# Key joins and correlated sub-selects: how many queries nodes get, what a failure in mid-way leaves, memory.
+
+use strict;
+use warnings;
+
+use ShardCluster;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $c = ShardCluster->new(nodes => 2);
+
+$c->safe_psql(q{
+	CREATE TABLE big (id int NOT NULL, grp int, v int, pad text);
+	CREATE TABLE slow (id int NOT NULL, grp int);
+	CREATE TABLE small AS SELECT i AS k, i % 97 AS grp FROM generate_series(1, 3000) i;
+	ANALYZE small});
+$c->shard_table('big', 'id', shards => 4);
+$c->shard_table('slow', 'id', shards => 4);
+$c->safe_psql(q{
+	INSERT INTO big SELECT i, i % 1000, i % 7, repeat('x', 50) FROM generate_series(1, 60000) i;
+	INSERT INTO slow SELECT i, i % 100 FROM generate_series(1, 60000) i;
+	ANALYZE big; ANALYZE slow});
+
+# Number of queries with SELECT that a statement sends, and its output.
+sub count_queries
+{
+	my ($query, @settings) = @_;
+	my $position = $c->log_position;
+	my $out = $c->safe_psql(join('', map { "SET $_; " } 'shardfdw.log_remote_sql = on', @settings) . $query);
+	my $log = $c->log_since($position);
+	my $count = () = $log =~ /SELECT .* FROM public\.(?:big|slow)_0/g;
+
+	return ($count, $out);
+}
+
+my @kept = ('enable_hashjoin = off', 'enable_mergejoin = off', 'enable_nestloop = off');
+
+# One query per shard and batch, however many rows the outer side has.
+my ($n, $out) = count_queries('SELECT count(*), sum(b.v) FROM small s JOIN big b ON b.id = s.k', @kept);
+is($out, '3000|8998', 'join: result');
+is($n, 4, 'join: one batch, one query per shard');
+($n, $out) = count_queries('SELECT count(*), sum(b.v) FROM small s JOIN big b ON b.id = s.k WHERE s.k = 77', @kept);
+is($out, '1|0', 'join with one key: result');
+is($n, 1, 'join with one key: only its shard is asked');
+($n, $out) = count_queries('SELECT count(*) FROM small s JOIN big b ON b.id = s.k WHERE s.k < 0', @kept);
+is("$n $out", '0 0', 'join without outer rows: nothing is asked');
+($n, $out) = count_queries('SELECT count(*) FROM small s LEFT JOIN big b ON b.id = NULLIF(s.k, s.k)', @kept);
+is("$n $out", '0 3000', 'join without keys: nothing is asked');
+
+# Correlated sub-selects: not one query per outer row.
+for my $case (
+	['aggregate', 'SELECT sum((SELECT sum(b.v) FROM big b WHERE b.grp = s.grp)) FROM small s'],
+	['value', 'SELECT sum((SELECT b.v FROM big b WHERE b.id = s.k)) FROM small s'],
+	['exists', 'SELECT count(*) FROM small s WHERE s.k < 5 OR EXISTS (SELECT FROM big b WHERE b.grp = s.grp AND b.v = 3)'])
+{
+	my ($name, $query) = @$case;
+	my ($turned, $result) = count_queries($query);
+	my ($plain) = $c->safe_psql("CREATE TEMP TABLE plain AS SELECT * FROM big; CREATE INDEX ON plain (grp); CREATE INDEX ON plain (id); SET shardfdw.enable_decorrelation = off; " . $query =~ s/big b/plain b/r);
+
+	cmp_ok($turned, '<=', 4, "correlated sub-select, $name: one query per shard");
+	is($result, $plain, "correlated sub-select, $name: result");
+}
+
+# A wrong guess: the outer side is a hundred times larger than the planner thinks. The number of batches stays small.
+$c->safe_psql(q{
+	CREATE FUNCTION few() RETURNS SETOF int LANGUAGE plpgsql ROWS 10 AS
+		$$BEGIN RETURN QUERY SELECT generate_series(1, 40000); END$$});
+($n, $out) = count_queries('SELECT count(*), sum(b.v) FROM few() f JOIN big b ON b.id = f', 'work_mem = \'64MB\'');
+is($out, '40000|119997', 'many more rows than expected: result');
+is($n, 16, 'many more rows than expected: four batches');
+($n, $out) = count_queries('SELECT count(*), sum(b.v) FROM few() f JOIN big b ON b.id = f', 'work_mem = \'64kB\'');
+is($out, '40000|119997', 'little memory: result');
+cmp_ok($n, '<', 400, 'little memory: batches of some hundred rows');
+
+# A node that hangs, one that dies; the session goes on.
+my ($shard, $node) = @{ ($c->shards_of('slow'))[-1] };
+$c->node_safe_psql($node, "ALTER TABLE $shard RENAME TO real_rows; CREATE VIEW $shard AS SELECT r.* FROM real_rows r, pg_sleep(600)");
+my $start = time;
+my ($rc, $stdout, $stderr) = $c->psql(
+	"SET statement_timeout = '500ms'; SELECT count(*) FROM small s JOIN slow b ON b.grp = s.grp;\n" .
+	'SET statement_timeout = 0; SELECT count(*) FROM small s JOIN big b ON b.id = s.k', on_error_stop => 0);
+like($stderr, qr/canceling statement due to statement timeout/, 'timeout while keys are with a node');
+cmp_ok(time - $start, '<', 10, 'soon');
+like($stdout, qr/^3000$/m, 'the session goes on');
+$c->node_safe_psql($node, "DROP VIEW $shard; ALTER TABLE real_rows RENAME TO $shard");
+
+($rc, $stdout, $stderr) = $c->psql(q{
+	DECLARE h CURSOR WITH HOLD FOR SELECT 1;
+	BEGIN;
+	DECLARE q CURSOR FOR SELECT s.k, b.v, 1 / (b.v - 3) FROM small s JOIN big b ON b.id = s.k;
+	SAVEPOINT a;
+	FETCH ALL FROM q;
+	ROLLBACK TO a;
+	SELECT count(*) FROM small s JOIN big b ON b.id = s.k;
+	COMMIT;}, on_error_stop => 0);
+like($stderr, qr/division by zero/, 'error in mid-way');
+like($stdout, qr/^3000$/m, 'the transaction goes on');
+
+# A function that joins within a join: each execution has keys of its own.
+$c->safe_psql(q{
+	CREATE FUNCTION joined(g int) RETURNS bigint LANGUAGE sql VOLATILE AS
+		'SELECT count(*) FROM small s JOIN big b ON b.id = s.k WHERE s.grp = g'});
+is($c->safe_psql('SELECT count(*), sum(joined(s.grp)) FROM small s JOIN big b ON b.id = s.k WHERE s.k <= 5'), '5|155',
+	'a join inside a join');
+
+done_testing();
