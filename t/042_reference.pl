@@ -136,6 +136,7 @@ writes('BEGIN; SET CONSTRAINTS ALL DEFERRED; UPDATE r SET du = 5 WHERE id = 1; U
 	'keys that are unique at the end of the transaction only', 'r');
 writes(q{UPDATE multi SET v = v + 1; UPDATE multi SET a = lower(a), b = b + 1 WHERE v % 2 = 0; DELETE FROM multi WHERE b = 2; INSERT INTO multi VALUES ('quote"\\', 1, 1), ('', 1, 1);
 	UPDATE multi SET v = 0 WHERE a IN ('', 'quote"\\'); DELETE FROM multi WHERE v = 0}, 'a key of two columns', 'multi');
+writes('BEGIN; UPDATE r SET du = du + 1; TRUNCATE r, child; ROLLBACK', 'TRUNCATE of a table with a deferrable key', 'r');
 writes(q{MERGE INTO r USING (SELECT g FROM generate_series(15, 30) g) s ON s.g = r.id
 	WHEN MATCHED AND id % 3 = 0 THEN DELETE WHEN MATCHED THEN UPDATE SET v = 'merged' WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.g, 'new')}, 'MERGE', 'r');
 writes(q{MERGE INTO r USING (VALUES (-1, 10), (-2, 11)) s (new, u) ON s.u = r.u WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN DO NOTHING;
@@ -344,6 +345,82 @@ close $fh;
 command_ok([ 'pgbench', '-n', '-c', 8, '-j', 2, '-t', 25, '-f', $script, '-d', $c->coordinator->connstr('postgres') ], 'eight clients');
 is($c->safe_psql('SELECT sum(extra) FROM r WHERE id <= 5'), '200', 'no update is lost');
 same_copies('after eight clients', @all);
+
+# ---------- whatever comes ----------
+
+# Random statements, some of which fail on the coordinator, some of them undone or in the same transaction.
+$c->safe_psql(<<'EOF');
+CREATE TABLE fz (id int PRIMARY KEY, u int UNIQUE, du int UNIQUE DEFERRABLE, v text, n numeric, parent int REFERENCES fz ON DELETE CASCADE ON UPDATE CASCADE, g int GENERATED ALWAYS AS (id % 7) STORED);
+CREATE UNIQUE INDEX ON fz ((n % 1000)) WHERE n IS NOT NULL AND n > 0;
+CREATE TABLE fz2 (a int, b text, fid int REFERENCES fz ON DELETE SET NULL ON UPDATE CASCADE, fid2 int REFERENCES fz ON DELETE SET NULL ON UPDATE CASCADE, PRIMARY KEY (a, b));
+SELECT shardfdw.replicate_table(t) FROM unnest('{fz,fz2}'::regclass[]) t;
+CREATE FUNCTION fz_trig() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	IF pg_trigger_depth() > 1 THEN RETURN NULL; END IF;
+	IF TG_OP <> 'DELETE' THEN
+		UPDATE fz SET v = coalesce(v,'') || '!' WHERE id = NEW.id;
+		IF NEW.id % 3 = 0 THEN DELETE FROM fz WHERE id = NEW.id + 1; END IF;
+		IF NEW.id % 4 = 0 THEN INSERT INTO fz (id) VALUES (NEW.id + 500) ON CONFLICT DO NOTHING; END IF;
+	ELSE
+		UPDATE fz SET v = 'del' WHERE id = OLD.id + 1;
+	END IF;
+	RETURN NULL;
+END $$;
+CREATE FUNCTION rnd(n int) RETURNS int LANGUAGE sql AS 'SELECT (random()*n)::int';
+CREATE PROCEDURE fz_run(steps int, seed float8) LANGUAGE plpgsql AS $$
+DECLARE
+	sql text;
+	k int;
+	st text;
+	msg text;
+	det text;
+BEGIN
+	PERFORM setseed(seed);
+	FOR i IN 1..steps LOOP
+		k := rnd(15);
+		sql := CASE k
+			WHEN 0 THEN format('INSERT INTO fz (id,u,v,n) SELECT g, NULL, ''i'', NULL FROM generate_series(%s,%s) g ON CONFLICT (id) DO NOTHING', rnd(60), rnd(60))
+			WHEN 1 THEN format('INSERT INTO fz (id,v) SELECT g, ''u'' FROM generate_series(%s,%s) g ON CONFLICT (id) DO UPDATE SET v = excluded.v || fz.id, u = fz.id + %s', rnd(60), rnd(60), rnd(3)*100)
+			WHEN 2 THEN format('UPDATE fz SET id = id + %s WHERE id BETWEEN %s AND %s', rnd(6)-3, rnd(60), rnd(60))
+			WHEN 3 THEN format('UPDATE fz SET u = %s - u WHERE u IS NOT NULL', rnd(200))
+			WHEN 4 THEN format('UPDATE fz SET du = %s - coalesce(du, id)', rnd(100))
+			WHEN 5 THEN format('DELETE FROM fz WHERE id %% 5 = %s', rnd(4))
+			WHEN 6 THEN format('MERGE INTO fz USING (SELECT g FROM generate_series(%s,%s) g) s ON id = g WHEN MATCHED AND g %% 2 = 0 THEN DELETE WHEN MATCHED THEN UPDATE SET v = ''m'', u = g + 1 WHEN NOT MATCHED THEN INSERT (id, u) VALUES (g, %s - g)', rnd(40), rnd(60), rnd(100))
+			WHEN 7 THEN format('UPDATE fz SET parent = (SELECT id FROM fz f ORDER BY random() LIMIT 1) WHERE id %% 3 = %s', rnd(2))
+			WHEN 8 THEN format('INSERT INTO fz2 SELECT %s, g::text, (SELECT id FROM fz WHERE g > 0 ORDER BY random() LIMIT 1), (SELECT id FROM fz WHERE g > 0 ORDER BY random() LIMIT 1) FROM generate_series(1,5) g ON CONFLICT (a,b) DO UPDATE SET fid = excluded.fid, fid2 = excluded.fid2', rnd(20))
+			WHEN 9 THEN format('WITH d AS (DELETE FROM fz2 WHERE a %% 4 = %s RETURNING *) INSERT INTO fz2 SELECT a + %s, b, fid2, fid FROM d', rnd(3), rnd(20))
+			WHEN 10 THEN format('UPDATE fz SET n = CASE WHEN random() < 0.5 THEN id + %s ELSE -id END WHERE id > %s', rnd(3), rnd(60))
+			WHEN 11 THEN format('UPDATE fz2 SET a = a + 1 WHERE a > %s', rnd(20))
+			WHEN 12 THEN CASE WHEN rnd(5) = 0 THEN 'TRUNCATE fz, fz2' ELSE 'UPDATE fz SET v = v' END
+			WHEN 13 THEN format('WITH u AS (UPDATE fz SET v = ''w'' WHERE id %% 2 = 0 RETURNING id), d AS (DELETE FROM fz2 WHERE a = %s RETURNING a) INSERT INTO fz (id) SELECT id + 100 FROM u ON CONFLICT (id) DO NOTHING', rnd(20))
+			WHEN 14 THEN CASE rnd(3) WHEN 0 THEN 'CREATE TRIGGER tr AFTER INSERT OR UPDATE OR DELETE ON fz FOR EACH ROW EXECUTE FUNCTION fz_trig()' ELSE 'DROP TRIGGER IF EXISTS tr ON fz' END
+			ELSE 'UPDATE fz SET v = repeat(md5(random()::text), 20)'
+			END;
+		BEGIN
+			EXECUTE sql;
+			IF rnd(6) = 0 THEN RAISE division_by_zero; END IF;
+		EXCEPTION WHEN OTHERS THEN
+			GET STACKED DIAGNOSTICS st = RETURNED_SQLSTATE, msg = MESSAGE_TEXT, det = PG_EXCEPTION_DETAIL;
+			IF det LIKE '%Node%' OR msg LIKE '%node%' THEN
+				RAISE EXCEPTION 'step % of seed %: % % | % | %', i, seed, st, msg, det, sql;
+			END IF;
+		END;
+		IF rnd(4) = 0 THEN COMMIT; END IF;
+		IF i % 25 = 0 THEN
+			COMMIT;
+			SELECT string_agg(node || ': ' || detail, ', ') INTO msg FROM shardfdw.check_nodes(true) WHERE "check" LIKE 'reference table public.fz%';
+			IF msg IS NOT NULL THEN RAISE EXCEPTION 'step % after %: %', i, sql, msg; END IF;
+		END IF;
+	END LOOP;
+	COMMIT;
+END $$;
+EOF
+for my $seed (split ' ', $ENV{REFERENCE_SEEDS} // '0.11 0.22 0.33')
+{
+	($rc, $out, $err) = $c->psql("CALL fz_run(150, $seed)", on_error_stop => 1);
+	is($rc ? $err : '', '', "random writes, seed $seed");
+}
+$c->safe_psql("SELECT shardfdw.unshard_table(t) FROM unnest('{fz,fz2}'::regclass[]) t; DROP TABLE fz, fz2");
 
 # what a subscription applies
 $c->coordinator->append_conf('postgresql.conf', "wal_level = logical\nmax_wal_senders = 4\nmax_replication_slots = 4\n");

@@ -28,14 +28,13 @@ CREATE FUNCTION shardfdw.reference_index_commands(relation regclass)
 	RETURNS TABLE (prefix text, suffix text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- The table here has the say: copies check what can be deferred at the end, and exclusion not at all.
-	SELECT CASE WHEN i.constraint_def IS NULL OR i.constraint_def LIKE 'EXCLUDE %'
-			THEN format('CREATE %sINDEX %I ON ', CASE WHEN i.is_unique THEN 'UNIQUE ' ELSE '' END, i.index_name)
-			ELSE 'ALTER TABLE ' END,
-		CASE WHEN i.constraint_def IS NULL OR i.constraint_def LIKE 'EXCLUDE %' THEN ' USING ' || i.using_clause
-			ELSE format(' ADD CONSTRAINT %I %s', i.index_name,
-				regexp_replace(i.constraint_def, ' DEFERRABLE( INITIALLY DEFERRED)?$', ' DEFERRABLE INITIALLY DEFERRED')) END
-	FROM shardfdw.index_definitions(relation) i
+	-- The table here has the say: what can be deferred, and exclusion, are not checked by copies once more.
+	SELECT CASE WHEN i.kept IS NOT NULL THEN 'ALTER TABLE '
+			ELSE format('CREATE %sINDEX %I ON ', CASE WHEN i.is_unique AND i.constraint_def IS NULL THEN 'UNIQUE ' ELSE '' END, i.index_name) END,
+		CASE WHEN i.kept IS NOT NULL THEN format(' ADD CONSTRAINT %I %s', i.index_name, i.kept)
+			ELSE ' USING ' || i.using_clause END
+	FROM (SELECT d.*, CASE WHEN d.constraint_def !~ '^EXCLUDE | DEFERRABLE( INITIALLY DEFERRED)?$' THEN d.constraint_def END AS kept
+		  FROM shardfdw.index_definitions(relation) d) i
 	UNION ALL
 	SELECT 'ALTER TABLE ', format(' ADD CONSTRAINT %I %s', k.constraint_name, k.definition)
 	FROM shardfdw.check_definitions(relation) k WHERE k.definition LIKE '% NOT VALID'

@@ -130,7 +130,7 @@ shard_reference_param_identity(Relation rel, const char *verb, ShardReferenceIde
 				 errmsg("cannot %s reference table \"%s\" because it has no primary key",
 						verb, RelationGetRelationName(rel)),
 				 errdetail("The rows to be changed cannot be found in the copies on the nodes."),
-				 errhint("Add a primary key, or a unique index over columns that are NOT NULL.")));
+				 errhint("Add a primary key, or a unique index over columns that are NOT NULL; it must not be deferrable.")));
 
 	index = index_open(indexid, AccessShareLock);
 	identity->ncolumns = index->rd_index->indnkeyatts;
