@@ -44,6 +44,7 @@
 #include "planner/fdw_planner.h"
 #include "planner/jit.h"
 #include "planner/relinfo.h"
+#include "planner/window_print.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -301,6 +302,7 @@ shard_planner(SHARD_PLANNER_HOOK_PARAMS)
 	PG_END_TRY();
 	if (marked)
 		shard_jit_adjust(stmt);
+	shard_window_print_replace(stmt);
 	return stmt;
 }
 
