@@ -201,7 +201,7 @@ like($out, qr/^800$/m, 'auto_explain and errors: the session goes on');
 my $sent = join('', map { $c->log_since($position{$_}, $_) } 1, 2);
 is(() = $sent =~ /EXPLAIN \(/g, 1, 'auto_explain and errors: only the last statement is explained');
 
-# Cursors that end well, and one whose node has gone meanwhile: a warning.
+# Cursors that end well: at the end of their transaction, or after it.
 $c->safe_psql("$auto BEGIN; DECLARE a CURSOR FOR SELECT * FROM t; FETCH 3 FROM a; COMMIT; SELECT 1");
 $c->safe_psql("$auto BEGIN; DECLARE a CURSOR WITH HOLD FOR SELECT id FROM t ORDER BY id LIMIT 9; COMMIT; FETCH 3 FROM a; CLOSE a");
 pass('auto_explain and cursors');
