@@ -56,9 +56,12 @@
 /* Name of the part of a ForeignPath's fdw_private that holds the added conditions. */
 #define FILTER_NAME "shard_keys"
 
-/* So many rows the executor's first batch takes without a guess; it grows by the factor. */
+/* Rows of the first batch: where a LIMIT may end the join early, where none does, and at most. */
 #define MIN_BATCH_ROWS 1000.0
+#define UNLIMITED_BATCH_ROWS 10000.0
 #define MAX_FIRST_ROWS 50000.0
+
+/* How much larger each further batch is. */
 #define BATCH_GROWTH 4.0
 
 /* Equalities of one key join: as many as its executor's arrays take. */
@@ -296,7 +299,8 @@ filtered_fraction(PlannerInfo *root, RelOptInfo *outerrel, double outer_rows,
 	{
 		KeyClause  *key = lfirst(lc);
 
-		clauses = lappend(clauses, key->rinfo);
+		/* not the RestrictInfo, which keeps the answer for either direction of the join */
+		clauses = lappend(clauses, key->rinfo->clause);
 		exprs = lappend(exprs, key->inner);
 	}
 	sjinfo.type = T_SpecialJoinInfo;
@@ -729,7 +733,7 @@ first_batch_rows(PlannerInfo *root, double outer_rows)
 	/* with a LIMIT, few of them may be asked for */
 	if (root->limit_tuples >= 0)
 		return MIN_BATCH_ROWS;
-	return Max(MIN_BATCH_ROWS, Min(outer_rows * 1.5, MAX_FIRST_ROWS));
+	return Max(UNLIMITED_BATCH_ROWS, Min(outer_rows * 1.5, MAX_FIRST_ROWS));
 }
 
 /* In how many batches outer_rows rows of this width are joined. */
