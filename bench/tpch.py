@@ -98,7 +98,7 @@ class Tpch:
     def fit(self, database):
         """What a database that can be used has as its comment."""
         parts = f"scale {self.config.scale}, data {self.config.data}"
-        return parts if database == "plain" else f"{parts}, {self.config.shards} shards, extension {self.config.sql_version}"
+        return parts if database == "plain" else f"{parts}, {self.config.shards} shards, reference tables, extension {self.config.sql_version}"
 
     def make(self, database):
         with self.admin(self.config.coordinator) as admin:
@@ -132,7 +132,7 @@ class Tpch:
             session.run(f"COPY {table} FROM '{os.path.join(self.config.data, table)}.csv' (FORMAT csv, HEADER)")
         if sharded:
             # Without reference tables the others stay local ones.
-            for table in TABLES if session.run("SELECT FROM pg_proc WHERE proname = 'replicate_table'") else ():
+            for table in TABLES if session.run("SELECT proname FROM pg_proc WHERE proname = 'replicate_table'") else ():
                 if table not in [name for name, _, _ in sharded]:
                     session.run(f"SELECT shardfdw.replicate_table('{table}')")
             for port in self.config.nodes:
