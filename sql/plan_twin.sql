@@ -54,6 +54,7 @@ INSERT INTO queries VALUES
 	('SELECT k, stddev(i2), var_pop(i2), variance(i4), stddev_pop(i4), stddev_samp(i8), var_samp(i8), stddev(n), var_pop(n) FROM t GROUP BY k'),
 	('SELECT sum(i8), avg(n), stddev(i8), variance(n), avg(f8), avg(iv) FROM t WHERE id < 0'),
 	('SELECT k, avg(i8) FILTER (WHERE id % 2 = 0), sum(i8), stddev(i4) FILTER (WHERE i4 > 490) FROM t GROUP BY k HAVING avg(n) IS NOT NULL'),
+	('SELECT stddev(i2), stddev(i4), stddev(i8), stddev(n) FROM t WHERE k = 11'),
 	('SELECT k, corr(f8, i4), regr_slope(f8, i4), covar_pop(i2, f8), regr_count(f8, i4) FROM t WHERE k < 9 GROUP BY k');
 
 SELECT plan(q) FROM queries WHERE q !~ 'avg\(iv\)';
@@ -65,10 +66,11 @@ SELECT plan(q) FROM queries WHERE q !~ 'avg\(iv\)';
 SELECT s.* FROM queries, same(q) s;
 -- without some twin, or all
 ALTER SERVER node2 OPTIONS (SET lacking_twins '{shardfdw.partial_int8_accum,shardfdw.partial_float8_accum}');
-SELECT plan('SELECT stddev(i8) FROM t');
+SELECT plan('SELECT stddev(i8), stddev(n) FROM t');
 SELECT plan('SELECT avg(f8), stddev(i4) FROM t');
 ALTER SERVER node2 OPTIONS (DROP lacking_twins, SET partial_twins 'false');
 SELECT plan('SELECT corr(f8, i4) FROM t');
+SELECT plan(q) FROM queries WHERE q ~ 'stddev.i2';
 SELECT s.* FROM queries, same(q) s;
 ROLLBACK;
 SELECT plan('SELECT stddev(i8) FROM t');

@@ -1,10 +1,11 @@
 /*
  * state.c
- *	  Builds the serialized transition states of sum and avg whose state is
- *	  internal.
+ *	  Builds the serialized transition states of sum, avg, stddev and variance
+ *	  whose state is internal.
  *
- * The node returns count(x) and sum(x); the coordinator writes what core's own
- * serial function would have written for a group with that count and sum.
+ * The node returns count(x) and sum(x), and for the last two sum(x * x); the
+ * coordinator writes what core's own serial function would have written for a
+ * group with that count and these sums.
  * Formats: int8_avg_serialize and numeric_avg_serialize of
  * src/backend/utils/adt/numeric.c, interval_avg_serialize of timestamp.c.
  *
@@ -172,6 +173,31 @@ check_count(int64 count, int sumlen)
 	return count;
 }
 
+/* An integer of at most 10 digits to base 10000: 2^127 has no more. */
+static void
+wire_parse_integer(const char *data, int len, WireNumeric *num)
+{
+	wire_parse(data, len, num);
+	if (num->sign != WIRE_POS && num->sign != WIRE_NEG)
+		malformed_sum();
+	if (num->ndigits > 0 &&
+		(num->weight < 0 || num->weight > 9 || num->ndigits > num->weight + 1))
+		malformed_sum();
+	if (num->ndigits == 0)
+		num->weight = 0;
+}
+
+/* A sum as the states of integers have it. */
+static void
+put_integer(StringInfo buf, const WireNumeric *num)
+{
+#if SHARD_INT8_STATE_INT128
+	put_int128(buf, num);
+#else
+	put_numericvar(buf, num);
+#endif
+}
+
 bytea *
 shard_state_int8_sum(int64 count, const char *sum, int sumlen)
 {
@@ -180,25 +206,75 @@ shard_state_int8_sum(int64 count, const char *sum, int sumlen)
 
 	count = check_count(count, sumlen);
 	if (sumlen >= 0)
-	{
-		wire_parse(sum, sumlen, &num);
+		wire_parse_integer(sum, sumlen, &num);
 
-		/* an integer of at most 10 digits to base 10000: 2^127 has no more */
-		if (num.sign != WIRE_POS && num.sign != WIRE_NEG)
-			malformed_sum();
-		if (num.ndigits > 0 && (num.weight < 0 || num.weight > 9 || num.ndigits > num.weight + 1))
-			malformed_sum();
-		if (num.ndigits == 0)
-			num.weight = 0;
+	pq_begintypsend(&buf);
+	pq_sendint64(&buf, count);
+	put_integer(&buf, &num);
+	return pq_endtypsend(&buf);
+}
+
+bytea *
+shard_state_poly_variance(int64 count, ShardWireValue sum, ShardWireValue squares)
+{
+	StringInfoData buf;
+	WireNumeric num = {0};
+	WireNumeric square = {0};
+
+	count = check_count(count, sum.len);
+	if ((sum.len < 0) != (squares.len < 0))
+		malformed_sum();
+	if (sum.len >= 0)
+	{
+		wire_parse_integer(sum.data, sum.len, &num);
+		wire_parse_integer(squares.data, squares.len, &square);
 	}
 
 	pq_begintypsend(&buf);
 	pq_sendint64(&buf, count);
-#if SHARD_INT8_STATE_INT128
-	put_int128(&buf, &num);
-#else
+	put_integer(&buf, &num);
+	put_integer(&buf, &square);
+	return pq_endtypsend(&buf);
+}
+
+/*
+ * Core counts NaN and infinities apart from finite values, and any of them
+ * makes the result NaN; the number of values says only whether there are enough.
+ */
+bytea *
+shard_state_numeric_variance(int64 count, ShardWireValue sum, ShardWireValue squares)
+{
+	StringInfoData buf;
+	WireNumeric num = {0};
+	WireNumeric square = {0};
+	int64		nspecial = 0;
+
+	count = check_count(count, sum.len);
+	if ((sum.len < 0) != (squares.len < 0))
+		malformed_sum();
+	if (sum.len >= 0)
+	{
+		wire_parse(sum.data, sum.len, &num);
+		wire_parse(squares.data, squares.len, &square);
+	}
+	if ((num.sign != WIRE_POS && num.sign != WIRE_NEG) ||
+		(square.sign != WIRE_POS && square.sign != WIRE_NEG))
+	{
+		nspecial = count;
+		count = 0;
+		memset(&num, 0, sizeof(num));
+		memset(&square, 0, sizeof(square));
+	}
+
+	pq_begintypsend(&buf);
+	pq_sendint64(&buf, count);
 	put_numericvar(&buf, &num);
-#endif
+	put_numericvar(&buf, &square);
+	pq_sendint32(&buf, num.dscale); /* maxScale */
+	pq_sendint64(&buf, count);		/* maxScaleCount */
+	pq_sendint64(&buf, nspecial);
+	pq_sendint64(&buf, 0);
+	pq_sendint64(&buf, 0);
 	return pq_endtypsend(&buf);
 }
 

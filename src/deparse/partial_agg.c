@@ -20,6 +20,8 @@
  *											makes the serialized state of them;
  *											1 for the count where sum() alone
  *											uses the state
+ *	 int2_accum, int4_accum					count(x), sum(x) and sum(x * x), likewise; of
+ *	 int8_accum, numeric_accum				integers over bigint, else over numeric
  *	 interval_accum (until 16)				ARRAY[coalesce(sum(x), '0'),
  *												  count(x) * '1 microsecond']
  *	 interval_avg_accum (from 17)			count(x) and sum(x), likewise
@@ -31,6 +33,7 @@
 
 #include "access/htup_details.h"
 #include "access/transam.h"
+#include "agg/state.h"
 #include "catalog/pg_aggregate.h"
 #include "catalog/pg_type.h"
 #include "catalog/twin.h"
@@ -48,6 +51,32 @@
 /* the same function under another name from 17 on: pg_proc.dat, interval_accum and interval_avg_accum */
 #define INTERVAL_ACCUM_OID 1843
 
+/* Can the serialized state be checked, or is it not core's? */
+static bool
+internal_state_ok(const Aggref *agg, ShardStateFormat *format)
+{
+	HeapTuple	tuple = SearchSysCache1(AGGFNOID, ObjectIdGetDatum(agg->aggfnoid));
+	Oid			deserialfn;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for aggregate %u", agg->aggfnoid);
+	deserialfn = ((Form_pg_aggregate) GETSTRUCT(tuple))->aggdeserialfn;
+	ReleaseSysCache(tuple);
+	*format = SHARD_STATE_UNKNOWN;
+	return agg->aggargtypes == NIL ||
+		shard_state_format(deserialfn, linitial_oid(agg->aggargtypes), format);
+}
+
+/* Does a twin serve the aggregate on the nodes of map? */
+static bool
+twin_ok(const ShardMap *map, const Aggref *agg)
+{
+	ShardStateFormat format;
+
+	return OidIsValid(shard_twin_get(map, agg->aggfnoid)) &&
+		(agg->aggtranstype != INTERNALOID || internal_state_ok(agg, &format));
+}
+
 ShardPartialKind
 shard_partial_agg_kind(const ShardMap *map, const Aggref *agg)
 {
@@ -57,7 +86,7 @@ shard_partial_agg_kind(const ShardMap *map, const Aggref *agg)
 
 	/* any other aggregate may share the functions, but start from another value */
 	if (agg->aggfnoid >= FirstGenbkiObjectId)
-		return OidIsValid(shard_twin_get(map, agg->aggfnoid)) ? SHARD_PARTIAL_TWIN : SHARD_PARTIAL_NONE;
+		return twin_ok(map, agg) ? SHARD_PARTIAL_TWIN : SHARD_PARTIAL_NONE;
 
 	tuple = SearchSysCache1(AGGFNOID, ObjectIdGetDatum(agg->aggfnoid));
 	if (!HeapTupleIsValid(tuple))
@@ -75,6 +104,14 @@ shard_partial_agg_kind(const ShardMap *map, const Aggref *agg)
 				break;
 			case F_NUMERIC_AVG_ACCUM:
 				kind = SHARD_PARTIAL_NUMERIC_SUM;
+				break;
+			case F_INT2_ACCUM:
+			case F_INT4_ACCUM:
+				kind = SHARD_PARTIAL_POLY_VARIANCE;
+				break;
+			case F_INT8_ACCUM:
+			case F_NUMERIC_ACCUM:
+				kind = SHARD_PARTIAL_NUMERIC_VARIANCE;
 				break;
 			case F_INT2_AVG_ACCUM:
 			case F_INT4_AVG_ACCUM:
@@ -96,7 +133,7 @@ shard_partial_agg_kind(const ShardMap *map, const Aggref *agg)
 	}
 
 	ReleaseSysCache(tuple);
-	if (kind != SHARD_PARTIAL_SELF && OidIsValid(shard_twin_get(map, agg->aggfnoid)))
+	if (kind != SHARD_PARTIAL_SELF && twin_ok(map, agg))
 		kind = SHARD_PARTIAL_TWIN;
 	return kind;
 }
@@ -252,6 +289,37 @@ whole_aggregate(const Aggref *agg)
 	return (Expr *) whole;
 }
 
+/* sum(x * x) in numeric; *sum: sum(x), likewise. */
+static Expr *
+sum_of_squares(const Aggref *agg, Expr *arg, Expr **sum)
+{
+	Oid			type = exprType((Node *) arg);
+	Oid			square = F_NUMERIC_MUL;
+	Oid			sumfn = F_SUM_NUMERIC;
+
+	switch (type)
+	{
+		case INT2OID:
+		case INT4OID:
+			/* the square of an integer fits, and a sum of bigints is a numeric */
+			arg = make_cast(type == INT2OID ? F_INT8_INT2 : F_INT8_INT4, INT8OID, arg);
+			square = F_INT8MUL;
+			sumfn = F_SUM_INT8;
+			*sum = make_aggregate(agg, F_SUM_INT8, NUMERICOID, INTERNALOID, list_make1(arg));
+			break;
+		case INT8OID:
+			*sum = make_aggregate(agg, F_SUM_INT8, NUMERICOID, INTERNALOID, list_make1(arg));
+			arg = make_cast(F_NUMERIC_INT8, NUMERICOID, arg);
+			break;
+		default:
+			*sum = make_aggregate(agg, F_SUM_NUMERIC, NUMERICOID, INTERNALOID, list_make1(arg));
+			break;
+	}
+	arg = (Expr *) makeFuncExpr(square, exprType((Node *) arg), list_make2(arg, arg),
+								InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
+	return make_aggregate(agg, sumfn, NUMERICOID, INTERNALOID, list_make1(arg));
+}
+
 /*
  * The twin in place of the aggregate.  agg->aggtype is what a partial aggregate
  * returns already, and so what the twin does.
@@ -266,6 +334,23 @@ twin_aggregate(const ShardMap *map, const Aggref *agg)
 	twin->aggsplit = AGGSPLIT_SIMPLE;
 	twin->aggcollid = type_is_collatable(agg->aggtype) ? agg->aggcollid : InvalidOid;
 	return (Expr *) twin;
+}
+
+/* Adds the twin; of what it returns, core's own functions check nothing, so that the decoder has to. */
+static void
+output_twin(ShardSelect *select, const ShardMap *map, const Aggref *agg, int target)
+{
+	ShardSelectOutput *output;
+	ShardStateFormat format;
+
+	shard_select_output(select, twin_aggregate(map, agg), target);
+	if (agg->aggtranstype == INTERNALOID && internal_state_ok(agg, &format))
+	{
+		output = llast(select->outputs);
+		output->kind = SHARD_SELECT_STATE;
+		output->typmod = format;
+		output->type = linitial_oid(agg->aggargtypes);
+	}
 }
 
 static bool
@@ -292,6 +377,7 @@ shard_select_output_partial(ShardSelect *select, const ShardMap *map, Aggref *ag
 	ShardSelectOutput *output;
 	Expr	   *count;
 	Expr	   *sum;
+	Expr	   *squares = NULL;
 
 	switch (kind)
 	{
@@ -299,7 +385,7 @@ shard_select_output_partial(ShardSelect *select, const ShardMap *map, Aggref *ag
 			shard_select_output(select, whole_aggregate(agg), target);
 			return;
 		case SHARD_PARTIAL_TWIN:
-			shard_select_output(select, twin_aggregate(map, agg), target);
+			output_twin(select, map, agg, target);
 			return;
 		case SHARD_PARTIAL_INT_AVG:
 			shard_select_output(select, int_avg_state(agg, arg), target);
@@ -322,6 +408,14 @@ shard_select_output_partial(ShardSelect *select, const ShardMap *map, Aggref *ag
 			output_kind = SHARD_SELECT_INTERVAL_SUM;
 			sum = make_aggregate(agg, F_SUM_INTERVAL, INTERVALOID, INTERNALOID, list_make1(arg));
 			break;
+		case SHARD_PARTIAL_POLY_VARIANCE:
+			output_kind = SHARD_SELECT_POLY_VARIANCE;
+			squares = sum_of_squares(agg, arg, &sum);
+			break;
+		case SHARD_PARTIAL_NUMERIC_VARIANCE:
+			output_kind = SHARD_SELECT_NUMERIC_VARIANCE;
+			squares = sum_of_squares(agg, arg, &sum);
+			break;
 		default:
 			elog(ERROR, "aggregate %u has no partial state", agg->aggfnoid);
 			return;
@@ -337,6 +431,8 @@ shard_select_output_partial(ShardSelect *select, const ShardMap *map, Aggref *ag
 		count = make_count(agg, arg);
 	shard_select_add_column(select, shard_select_convert(select, count));
 	shard_select_add_column(select, shard_select_convert(select, sum));
+	if (squares != NULL)
+		shard_select_add_column(select, shard_select_convert(select, squares));
 	output = palloc0(sizeof(ShardSelectOutput));
 	output->kind = output_kind;
 	output->target = target;

@@ -22,7 +22,9 @@ typedef enum ShardPartialKind
 	SHARD_PARTIAL_INT8_SUM,		/* internal, built from count and sum(bigint) */
 	SHARD_PARTIAL_NUMERIC_SUM,	/* internal, built from count and sum(numeric) */
 	SHARD_PARTIAL_INTERVAL_ARRAY,	/* interval[]: sum, count; until 16 */
-	SHARD_PARTIAL_INTERVAL_SUM	/* internal, built from count and sum(interval); from 17 */
+	SHARD_PARTIAL_INTERVAL_SUM, /* internal, built from count and sum(interval); from 17 */
+	SHARD_PARTIAL_POLY_VARIANCE,	/* internal, built from count, sum and sum of squares */
+	SHARD_PARTIAL_NUMERIC_VARIANCE
 } ShardPartialKind;
 
 /* Of an aggregate without ORDER BY and DISTINCT, for the nodes of map. */

@@ -135,6 +135,15 @@ create_decoder(ForeignScanState *node, const ShardScanPlan *plan)
 			case SHARD_OUTPUT_INTERVAL_SUM:
 				columns[i].kind = SHARD_DECODE_INTERVAL_SUM;
 				break;
+			case SHARD_OUTPUT_POLY_VARIANCE:
+				columns[i].kind = SHARD_DECODE_POLY_VARIANCE;
+				break;
+			case SHARD_OUTPUT_NUMERIC_VARIANCE:
+				columns[i].kind = SHARD_DECODE_NUMERIC_VARIANCE;
+				break;
+			case SHARD_OUTPUT_STATE:
+				columns[i].kind = SHARD_DECODE_STATE;
+				break;
 		}
 		columns[i].target = output->target;
 		columns[i].type = output->type;

@@ -52,11 +52,15 @@ shard_output_ncolumns(ShardOutputKind kind)
 		case SHARD_OUTPUT_VALUE:
 		case SHARD_OUTPUT_TEXT:
 		case SHARD_OUTPUT_CTID:
+		case SHARD_OUTPUT_STATE:
 			return 1;
 		case SHARD_OUTPUT_INT8_SUM:
 		case SHARD_OUTPUT_NUMERIC_SUM:
 		case SHARD_OUTPUT_INTERVAL_SUM:
 			return 2;
+		case SHARD_OUTPUT_POLY_VARIANCE:
+		case SHARD_OUTPUT_NUMERIC_VARIANCE:
+			return 3;
 	}
 	elog(ERROR, "unrecognized output kind: %d", (int) kind);
 	return 0;					/* keep compiler quiet */

@@ -39,7 +39,10 @@ typedef enum ShardOutputKind
 	SHARD_OUTPUT_CTID,			/* one remote column, goes to slot->tts_tid (target unused) */
 	SHARD_OUTPUT_INT8_SUM,		/* two: count bigint, sum numeric -> serialized state of sum/avg(int8) */
 	SHARD_OUTPUT_NUMERIC_SUM,	/* two: count bigint, sum numeric -> serialized state of sum/avg(numeric) */
-	SHARD_OUTPUT_INTERVAL_SUM	/* two: count bigint, sum interval -> serialized state of sum/avg(interval), 17+ */
+	SHARD_OUTPUT_INTERVAL_SUM,	/* two: count bigint, sum interval -> serialized state of sum/avg(interval), 17+ */
+	SHARD_OUTPUT_POLY_VARIANCE, /* three: count bigint, sum, sum of squares numeric -> state of stddev(int4) */
+	SHARD_OUTPUT_NUMERIC_VARIANCE,	/* three: the same -> state of stddev(int8), stddev(numeric) */
+	SHARD_OUTPUT_STATE			/* one: serialized state, bytea; typmod: ShardStateFormat, type: see shard_state_check() */
 } ShardOutputKind;
 
 typedef struct ShardOutput

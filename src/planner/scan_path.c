@@ -165,6 +165,15 @@ shard_scan_convert_outputs(List *outputs, int *noutputs)
 			case SHARD_SELECT_INTERVAL_SUM:
 				to->kind = SHARD_OUTPUT_INTERVAL_SUM;
 				break;
+			case SHARD_SELECT_POLY_VARIANCE:
+				to->kind = SHARD_OUTPUT_POLY_VARIANCE;
+				break;
+			case SHARD_SELECT_NUMERIC_VARIANCE:
+				to->kind = SHARD_OUTPUT_NUMERIC_VARIANCE;
+				break;
+			case SHARD_SELECT_STATE:
+				to->kind = SHARD_OUTPUT_STATE;
+				break;
 		}
 		to->target = from->target;
 		to->type = from->type;

@@ -60,9 +60,14 @@ typedef enum DecodeOp
 	OP_RECEIVE,					/* receive function */
 	OP_INPUT,					/* input function */
 	OP_CTID,
+	OP_STATE,					/* bytea: a serialized state, to be checked */
+
+	/* several remote columns, see remote_columns() */
 	OP_INT8_SUM,
 	OP_NUMERIC_SUM,
-	OP_INTERVAL_SUM
+	OP_INTERVAL_SUM,
+	OP_POLY_VARIANCE,
+	OP_NUMERIC_VARIANCE
 } DecodeOp;
 
 typedef struct DecodeColumn
@@ -73,6 +78,7 @@ typedef struct DecodeColumn
 	FmgrInfo	func;			/* OP_RECEIVE, OP_INPUT, OP_JSONB */
 	Oid			ioparam;
 	int32		typmod;
+	ShardStateFormat format;	/* OP_STATE, with ioparam the type of what is aggregated */
 } DecodeColumn;
 
 struct ShardDecoder
@@ -177,6 +183,17 @@ init_column(DecodeColumn *column, const ShardDecodeColumn *spec)
 		case SHARD_DECODE_INTERVAL_SUM:
 			column->op = OP_INTERVAL_SUM;
 			break;
+		case SHARD_DECODE_POLY_VARIANCE:
+			column->op = OP_POLY_VARIANCE;
+			break;
+		case SHARD_DECODE_NUMERIC_VARIANCE:
+			column->op = OP_NUMERIC_VARIANCE;
+			break;
+		case SHARD_DECODE_STATE:
+			column->op = OP_STATE;
+			column->format = (ShardStateFormat) spec->typmod;
+			column->ioparam = type;
+			break;
 	}
 
 	if (column->op == OP_RECEIVE)
@@ -186,6 +203,14 @@ init_column(DecodeColumn *column, const ShardDecodeColumn *spec)
 	else
 		return;
 	fmgr_info(func, &column->func);
+}
+
+static int
+remote_columns(DecodeOp op)
+{
+	if (op >= OP_POLY_VARIANCE)
+		return 3;
+	return op >= OP_INT8_SUM ? 2 : 1;
 }
 
 ShardDecoder *
@@ -203,7 +228,7 @@ shard_decode_create(TupleDesc desc, const ShardDecodeColumn *columns, int ncolum
 
 		init_column(column, &columns[i]);
 		column->colno = decoder->nremote;
-		decoder->nremote += column->op >= OP_INT8_SUM ? 2 : 1;
+		decoder->nremote += remote_columns(column->op);
 		if (column->op == OP_CTID)
 			continue;
 		if (column->target < 0 || column->target >= desc->natts)
@@ -500,18 +525,28 @@ decode_ctid(const char *value, int len, ItemPointer tid)
 	ItemPointerSet(tid, load32(value), load16(value + 4));
 }
 
-/* Count and sum to a serialized state. */
+/* Count and sums to a serialized state. */
 static Datum
 decode_state(DecodeColumn *column, const ShardRow *row)
 {
 	const char *sum = row->values[column->colno + 1];
 	int			sumlen = row->lens[column->colno + 1];
+	ShardWireValue sums[2];
 	int64		count;
 
 	check_length(row->lens[column->colno], 8);
 	count = (int64) load64(row->values[column->colno]);
+	for (int i = 1; i < remote_columns(column->op); i++)
+	{
+		sums[i - 1].data = row->values[column->colno + i];
+		sums[i - 1].len = row->lens[column->colno + i];
+	}
 	switch (column->op)
 	{
+		case OP_POLY_VARIANCE:
+			return PointerGetDatum(shard_state_poly_variance(count, sums[0], sums[1]));
+		case OP_NUMERIC_VARIANCE:
+			return PointerGetDatum(shard_state_numeric_variance(count, sums[0], sums[1]));
 		case OP_INT8_SUM:
 			return PointerGetDatum(shard_state_int8_sum(count, sum, sumlen));
 		case OP_NUMERIC_SUM:
@@ -576,7 +611,12 @@ decode_field(ShardDecoder *decoder, DecodeColumn *column, const ShardRow *row,
 		case OP_INT8_SUM:
 		case OP_NUMERIC_SUM:
 		case OP_INTERVAL_SUM:
+		case OP_POLY_VARIANCE:
+		case OP_NUMERIC_VARIANCE:
 			return decode_state(column, row);
+		case OP_STATE:
+			shard_state_check(column->format, column->ioparam, value, len);
+			return make_varlena(value, len);
 		case OP_CTID:
 			break;				/* not an attribute */
 	}

@@ -24,7 +24,10 @@ typedef enum ShardDecodeKind
 	SHARD_DECODE_CTID,			/* one column, tid in binary, to slot->tts_tid */
 	SHARD_DECODE_INT8_SUM,		/* count, sum -> bytea */
 	SHARD_DECODE_NUMERIC_SUM,
-	SHARD_DECODE_INTERVAL_SUM
+	SHARD_DECODE_INTERVAL_SUM,
+	SHARD_DECODE_POLY_VARIANCE, /* count, sum, sum of squares -> bytea */
+	SHARD_DECODE_NUMERIC_VARIANCE,
+	SHARD_DECODE_STATE			/* bytea that is a state of format typmod, over type */
 } ShardDecodeKind;
 
 typedef struct ShardDecodeColumn
