@@ -179,3 +179,8 @@ SELECT upper(h) AS u, count(*) FROM facts GROUP BY upper(h) ORDER BY u;
 SELECT g AS x1, g AS x2, count(*) FROM facts GROUP BY x1, x2;
 SELECT g + 0 AS x1, g + 0 AS x2, sum(n), g + 0 + count(*) FROM facts GROUP BY x1, x2;
 SELECT id AS x1, id AS x2, max(g) FROM facts GROUP BY x2, x1;
+
+-- Aggregates of which nothing is needed but that they make one row
+SELECT 1 FROM (SELECT max(g), count(*) FROM facts WHERE id = -1) s;
+SELECT 1 FROM (SELECT max(g) FROM facts WHERE id = 7) s;
+SELECT count(*) FROM (SELECT sum(n) FROM facts) s;

@@ -47,7 +47,7 @@ my %columns = (
 my %nrows = (a => 60, b => 50, e => 40, x => 30, r => 12, l => 15);
 
 # State of the case that is being made.
-my ($nalias, $params, %ctes, @cuts);
+my ($nalias, $params, $keyed, %ctes, @cuts);
 
 sub pick { return $_[ int rand @_ ]; }
 sub chance { return rand() < $_[0]; }
@@ -165,6 +165,14 @@ sub all_columns
 	return map { my $source = $_; map { [ "$source->{alias}.$_->[0]", $_->[1] ] } @{ $source->{cols} } } @{ $scope->{sources} };
 }
 
+# One of some columns; in some cases the shard key of the colocated tables as a rule.
+sub pick_column
+{
+	my (@columns) = @_;
+	my @keys = $keyed && chance(0.75) ? grep { /\.k$/ } @columns : ();
+	return pick(@keys ? @keys : @columns);
+}
+
 sub alias { return $_[0] . ++$nalias; }
 
 # ---- expressions ---------------------------------------------------------------------------------
@@ -174,7 +182,7 @@ sub leaf
 {
 	my ($type, $scope) = @_;
 	my @columns = columns_of($scope, $type, chance(0.3));
-	return pick(@columns) if @columns && !chance(0.12);
+	return pick_column(@columns) if @columns && !chance(0.12);
 	return constant($type);
 }
 
@@ -183,7 +191,7 @@ sub own_leaf
 {
 	my ($type, $scope) = @_;
 	my @columns = columns_of($scope, $type, 0);
-	return @columns ? pick(@columns) : constant($type);
+	return @columns ? pick_column(@columns) : constant($type);
 }
 
 sub case_of
@@ -321,7 +329,7 @@ sub correlated_body
 	{
 		my $type = pick('int', 'int', 'int', 'txt', 'dt');
 		my @outside = columns_of($outer, $type, 1);
-		push @conditions, own_leaf($type, $scope) . ' = ' . (@outside ? pick(@outside) : constant($type));
+		push @conditions, own_leaf($type, $scope) . ' = ' . (@outside ? pick_column(@outside) : constant($type));
 	}
 	push @conditions, condition($scope, $depth) if !@conditions || chance(0.4);
 	return ($scope, $from, node([ ' WHERE ', list(' AND ', @conditions) ]));
@@ -430,7 +438,7 @@ sub window
 {
 	my ($type, $scope) = @_;
 	my @all = all_columns($scope);
-	my $partition = chance(0.7) ? 'PARTITION BY ' . join(', ', map { pick(@all)->[0] } 1 .. pick(1, 1, 2)) . ' ' : '';
+	my $partition = chance(0.7) ? 'PARTITION BY ' . join(', ', map { pick_column(map { $_->[0] } @all) } 1 .. pick(1, 1, 2)) . ' ' : '';
 	my $order = 'ORDER BY ' . pick(@all)->[0];
 	my $total = 'ORDER BY ' . total_order($scope);
 	my $argument = own_leaf($type, $scope);
@@ -478,7 +486,7 @@ sub from_item
 		return ({ alias => $alias, cols => [ [qw(k int)], [qw(t txt)] ] },
 			"(VALUES " . join(', ', map { '(' . int(rand 10) . ', ' . quoted(pick(@words)) . ')' } 1 .. 1 + rand 4) . ") AS $alias(k, t)");
 	}
-	my $table = pick(qw(a a a b b b e e x r r l v));
+	my $table = $keyed && chance(0.7) ? pick(qw(a b v r)) : pick(qw(a a a b b b e e x r r l v));
 	my $alias = alias('t');
 	return ({ alias => $alias, cols => $columns{$table} }, "$table AS $alias");
 }
@@ -691,7 +699,7 @@ sub grouped
 		if (chance(0.45))
 		{
 			my @columns = columns_of($scope, $type, 0);
-			my $key = @columns && ($sets || chance(0.75)) ? pick(@columns) : $sets ? undef : plain_text(expression($type, { sources => $scope->{sources} }, 1));
+			my $key = @columns && ($sets || chance(0.75)) ? pick_column(@columns) : $sets ? undef : plain_text(expression($type, { sources => $scope->{sources} }, 1));
 			if (defined $key && $key =~ /[a-z]\d+\./ && $key !~ /SELECT|\$/)
 			{
 				push @keys, $key;
@@ -704,7 +712,7 @@ sub grouped
 	if (!@keys && chance(0.6) || chance(0.2))
 	{
 		my @all = all_columns($scope);
-		push @keys, pick(@all)->[0];
+		push @keys, pick_column(map { $_->[0] } @all);
 	}
 	my $group = '';
 	if (@keys)
@@ -712,7 +720,7 @@ sub grouped
 		my $keys = join ', ', @keys;
 		$group = !$sets ? " GROUP BY $keys"
 		  : pick(" GROUP BY ROLLUP ($keys)", " GROUP BY CUBE ($keys)", " GROUP BY GROUPING SETS (($keys), ())",
-			" GROUP BY GROUPING SETS (" . join(', ', map { "($_)" } @keys) . ", ($keys))", " GROUP BY $keys[0], ROLLUP ($keys)");
+			" GROUP BY GROUPING SETS (" . join(', ', map { "($_)" } @keys) . ", ($keys))", " GROUP BY $keys[0]" . (@keys > 1 ? ', ROLLUP (' . join(', ', @keys[ 1 .. $#keys ]) . ')' : ''));
 		if ($sets && chance(0.5))
 		{
 			for my $i (0 .. $#$types)
@@ -777,6 +785,7 @@ sub random_case
 	srand $seed;
 	($nalias, %ctes, @cuts) = (0);
 	$params = chance(0.2) ? [] : undef;
+	$keyed  = chance(0.4);
 	my $with = chance(0.15) ? with_clause(1) : '';
 	my ($columns, $query) = query(undef, 2, output_types(1 + int rand 4));
 	if (chance(0.3))
