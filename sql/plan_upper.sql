@@ -79,6 +79,13 @@ SELECT bool_or(line LIKE '%GROUP BY%') AS on_nodes FROM plan('SELECT array_agg(x
 -- what cannot be aggregated in part needs the columns it uses, no others
 SELECT plan('SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY x), mode() WITHIN GROUP (ORDER BY s) FROM t WHERE y = 2');
 
+-- grouping sets: what tells them apart travels
+SELECT plan('SELECT g, x % 3 AS m, count(*), sum(y), GROUPING(g), GROUPING(x % 3, g) FROM t GROUP BY ROLLUP (g, x % 3) HAVING count(*) > 3');
+SELECT plan('SELECT k, sum(x) FROM t WHERE y > 2 GROUP BY CUBE (k) ORDER BY 1');
+SELECT bool_or(line LIKE '%GROUPING SETS%') AS on_nodes FROM plan('SELECT sum(x) FROM t GROUP BY GROUPING SETS ((g), (g))') line;
+SELECT bool_or(line LIKE '%GROUPING SETS%') AS on_nodes FROM plan('SELECT sum(x) FROM t GROUP BY ROLLUP (g, ''x''::text)') line;
+SELECT bool_or(line LIKE '%GROUPING SETS%') AS on_nodes FROM plan('SELECT count(DISTINCT x) FROM t GROUP BY ROLLUP (g, y)') line;
+
 -- groupings over joins
 SELECT plan('SELECT t.k, sum(n), max(z) FROM t JOIN p ON p.k = t.k GROUP BY t.k ORDER BY 2 DESC, 1 LIMIT 2');
 SELECT plan('SELECT p.k, count(*) FROM t LEFT JOIN p ON p.k = t.k GROUP BY p.k');
@@ -134,6 +141,23 @@ SELECT * FROM same('SELECT g, count(*) FROM t WHERE k IN (SELECT k FROM p) GROUP
 SELECT * FROM same('SELECT g, sum(c) FROM (SELECT g, k, count(*) AS c FROM t GROUP BY g, k) x GROUP BY g');
 SELECT * FROM same('SELECT count(*) FROM (SELECT k FROM t WHERE true OR k IN (SELECT k FROM p) GROUP BY k) x');
 SELECT * FROM same('SELECT (SELECT count(DISTINCT x) FROM t WHERE t.g = p.z) FROM p WHERE p.k < 12');
+SELECT * FROM same('SELECT g, x % 3 AS m, count(*), sum(n), GROUPING(g), GROUPING(x % 3, g) FROM t GROUP BY ROLLUP (g, x % 3) HAVING count(*) > 3');
+SELECT * FROM same('SELECT g, y, s, avg(n), max(a), COALESCE(g, -1) + GROUPING(s) AS z FROM t GROUP BY CUBE (g, y, s)');
+SELECT * FROM same('SELECT g, y, count(*) FROM t WHERE g = 3 GROUP BY GROUPING SETS ((g, y), (y), ())');
+SELECT * FROM same('SELECT g, y, count(*) FROM t GROUP BY GROUPING SETS ((g), (y), (g))');
+SELECT * FROM same('SELECT g, y, count(*) FROM t GROUP BY DISTINCT ROLLUP (g, y), ROLLUP (g)');
+SELECT * FROM same('SELECT k, g, sum(x) FROM t GROUP BY ROLLUP (k, g)');
+SELECT * FROM same('SELECT count(*), sum(n) FROM t WHERE k < 0 GROUP BY ROLLUP (g)');
+SELECT * FROM same('SELECT count(*), sum(n) FROM t WHERE k < 0 GROUP BY GROUPING SETS ((g), (y))');
+SELECT * FROM same('SELECT count(*), sum(n) FROM t GROUP BY ()');
+SELECT * FROM same('SELECT g, count(*) FROM t WHERE k = 7 GROUP BY ROLLUP (g)');
+SELECT * FROM same('SELECT g, count(*) FROM t WHERE k = 7 AND k = 8 GROUP BY ROLLUP (g)');
+SELECT * FROM same('SELECT z, g, count(*), sum(n), GROUPING(z) FROM t JOIN p ON p.k = t.k GROUP BY CUBE (z, g)');
+SELECT * FROM same('SELECT z, g, count(*), sum(n), GROUPING(z) FROM t LEFT JOIN p ON p.k = t.k GROUP BY ROLLUP (z, g) HAVING GROUPING(z) = 0 OR count(*) > 10');
+SELECT * FROM same('SELECT g, sum(n), rank() OVER (PARTITION BY GROUPING(g) ORDER BY sum(n), g) FROM t GROUP BY ROLLUP (g)');
+SELECT * FROM same('SELECT DISTINCT count(*) > 5 FROM t GROUP BY CUBE (g, y)');
+SELECT * FROM same('SELECT q.g, q.c FROM (SELECT g, y, count(*) AS c FROM t GROUP BY ROLLUP (g, y)) q WHERE q.g = 2');
+SELECT * FROM same('SELECT l2.g, x.c FROM (VALUES (1), (2)) l2 (g), LATERAL (SELECT y, count(*) AS c FROM t WHERE t.g = l2.g GROUP BY ROLLUP (y)) x');
 -- prepared, with generic plans
 SET plan_cache_mode = force_generic_plan;
 PREPARE w(int, bigint) AS SELECT k, x, row_number() OVER (PARTITION BY k ORDER BY x) + $1 AS r, lag(x, $1) OVER (PARTITION BY k ORDER BY x) FROM t WHERE k BETWEEN $2 AND $2 + 2 ORDER BY k, x LIMIT $2;
@@ -142,6 +166,9 @@ EXECUTE w(2, 30);
 PREPARE d(int) AS SELECT count(DISTINCT x % $1), sum(DISTINCT x) FILTER (WHERE y > $1) FROM t WHERE g <> $1;
 EXECUTE d(3);
 EXECUTE d(4);
+PREPARE g(bigint) AS SELECT g, count(*), sum(n) FROM t WHERE k = $1 GROUP BY ROLLUP (g) ORDER BY 1;
+EXECUTE g(3);
+EXECUTE g(-3);
 DEALLOCATE ALL;
 RESET plan_cache_mode;
 SET search_path = public;

@@ -21,7 +21,6 @@
 #include "deparse/remote_query.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
-#include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/tlist.h"
 
@@ -98,17 +97,35 @@ make_clause(Index ref)
 	return clause;
 }
 
-static void
-add_groups(ShardSelect *select, ShardLevel *level, List *group_exprs)
+/* One of GROUPING SETS, positions of group_exprs, by the references that clauses have. */
+static GroupingSet *
+make_grouping_set(List *positions, List *clauses)
 {
+	List	   *refs = NIL;
 	ListCell   *lc;
 
-	foreach(lc, group_exprs)
+	foreach(lc, positions)
+		refs = lappend_int(refs, list_nth_node(SortGroupClause, clauses,
+											   lfirst_int(lc))->tleSortGroupRef);
+	return makeGroupingSet(refs != NIL ? GROUPING_SET_SIMPLE : GROUPING_SET_EMPTY, refs, -1);
+}
+
+static void
+add_groups(ShardSelect *select, ShardLevel *level, const ShardRemoteQuery *query)
+{
+	List	   *sets = NIL;
+	ListCell   *lc;
+
+	foreach(lc, query->group_exprs)
 	{
 		Index		ref = add_entry(level->query, shard_convert_expr(select, level, lfirst(lc)));
 
 		level->query->groupClause = lappend(level->query->groupClause, make_clause(ref));
 	}
+	foreach(lc, query->grouping_sets)
+		sets = lappend(sets, make_grouping_set(lfirst(lc), level->query->groupClause));
+	if (sets != NIL)
+		level->query->groupingSets = list_make1(makeGroupingSet(GROUPING_SET_SETS, sets, -1));
 }
 
 /* PARTITION BY or ORDER BY of a window with references into the level's own list. */
@@ -203,12 +220,8 @@ add_order(ShardSelect *select, ShardLevel *level, const ShardRemoteQuery *query)
 static void
 add_clauses(ShardSelect *select, ShardLevel *level, const ShardRemoteQuery *query)
 {
-	add_groups(select, level, query->group_exprs);
+	add_groups(select, level, query);
 	level->having = shard_convert_list(select, level, query->having);
-	/* one row also of no rows: nothing else may say that this is an aggregate query */
-	if (query->aggregated && query->group_exprs == NIL && query->having == NIL &&
-		!contain_agg_clause((Node *) query->tlist))
-		level->having = list_make1(makeBoolConst(true, false));
 	level->query->hasAggs = query->aggregated || query->having != NIL;
 	add_windows(select, level, query);
 	add_order(select, level, query);

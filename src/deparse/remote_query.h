@@ -73,6 +73,7 @@ typedef struct ShardRemoteQuery
 	List	   *tlist;
 	bool		aggregated;		/* an aggregate query, even without GROUP BY */
 	List	   *group_exprs;	/* may hold expressions that are not in tlist */
+	List	   *grouping_sets;	/* of IntLists, 0-based positions in group_exprs; NIL: grouped by all of them at once */
 	List	   *having;
 	List	   *windows;		/* WindowClauses that tlist's WindowFuncs refer to; their expressions are found in window_tlist */
 	List	   *window_tlist;	/* the planner's target list, for the sort/group references in windows */

@@ -32,6 +32,7 @@
 #include "optimizer/prep.h"
 #include "optimizer/tlist.h"
 #include "planner/cost.h"
+#include "planner/grouping_sets.h"
 #include "planner/upper.h"
 #include "utils/selfuncs.h"
 
@@ -46,7 +47,9 @@ typedef struct CollectContext
 	List	   *group_exprs;	/* grouping expressions: nothing inside them is looked at */
 	List	   *columns;		/* Vars outside of them */
 	List	   *aggs;
-	bool		unknown;		/* something that is neither */
+	bool		has_sets;		/* GROUPING() means something */
+	List	   *groupings;
+	bool		unknown;		/* something else */
 } CollectContext;
 
 static bool
@@ -63,6 +66,9 @@ collect_walker(Node *node, CollectContext *cxt)
 			cxt->columns = list_append_unique(cxt->columns, node);
 			return false;
 		case T_GroupingFunc:
+			cxt->unknown |= !cxt->has_sets;
+			cxt->groupings = list_append_unique(cxt->groupings, node);
+			return cxt->unknown;
 		case T_PlaceHolderVar:
 			cxt->unknown = true;
 			return true;
@@ -80,11 +86,13 @@ collect_walker(Node *node, CollectContext *cxt)
  */
 static bool
 collect_expressions(PlannerInfo *root, const ShardRelInfo *input, PathTarget *target, List *having,
-					List **group_exprs, List **aggs)
+					List **group_exprs, List **aggs, List **groupings)
 {
 	CollectContext cxt = {0};
 	int			i = 0;
 	ListCell   *lc;
+
+	cxt.has_sets = root->parse->groupingSets != NIL;
 
 	foreach(lc, target->exprs)
 	{
@@ -105,7 +113,10 @@ collect_expressions(PlannerInfo *root, const ShardRelInfo *input, PathTarget *ta
 	(void) collect_walker((Node *) having, &cxt);
 	if (cxt.unknown)
 		return refuse("an expression belongs to an outer join");
+	if (cxt.has_sets && cxt.columns != NIL)
+		return refuse("a column depends on what sets are grouped by");
 
+	*groupings = cxt.groupings;
 	*group_exprs = list_concat(cxt.group_exprs, cxt.columns);
 	*aggs = cxt.aggs;
 	foreach(lc, *group_exprs)
@@ -233,12 +244,20 @@ shard_group_make_target(PlannerInfo *root, PathTarget *target, List *group_exprs
 	return result;
 }
 
-/* The target of the remote query for partial grouping: group_exprs and the aggregates, split. */
+/*
+ * The target of the remote query for partial grouping: group_exprs, what tells
+ * sets apart, and the aggregates, split.
+ */
 static PathTarget *
-make_partial_target(PlannerInfo *root, PathTarget *target, List *group_exprs, List *aggs)
+make_partial_target(PlannerInfo *root, PathTarget *target, List *group_exprs, List *aggs,
+					const ShardGroupingSets *sets)
 {
 	PathTarget *partial = shard_group_make_target(root, target, group_exprs);
 	ListCell   *lc;
+
+	foreach(lc, sets ? sets->columns : NIL)
+		add_column_to_pathtarget(partial, lfirst(lc),
+								 lc == list_head(sets->columns) ? sets->sgref : 0);
 
 	foreach(lc, aggs)
 	{
@@ -252,19 +271,23 @@ make_partial_target(PlannerInfo *root, PathTarget *target, List *group_exprs, Li
 	return set_pathtarget_cost_width(root, partial);
 }
 
-/* Adds Finalize Aggregate over path in every strategy that can serve. */
+/*
+ * Adds Finalize Aggregate over path in every strategy that can serve.  Groups of
+ * sets are only hashed: what core knows of the order of columns is true of them
+ * before the sets make them NULL.
+ */
 static void
 add_finalize_paths(PlannerInfo *root, RelOptInfo *output_rel, Path *path, List *having,
-				   double ngroups)
+				   double ngroups, const ShardGroupingSets *sets)
 {
-	List	   *group_clause = shard_group_clause(root);
+	List	   *group_clause = sets ? sets->clauses : shard_group_clause(root);
 	AggClauseCosts costs;
 
 	MemSet(&costs, 0, sizeof(costs));
 	if (root->parse->hasAggs)
 		get_agg_clause_costs(root, AGGSPLIT_FINAL_DESERIAL, &costs);
 
-	if (root->parse->groupClause == NIL)
+	if (root->parse->groupClause == NIL && sets == NULL)
 	{
 		add_path(output_rel, (Path *)
 				 create_agg_path(root, output_rel, path, output_rel->reltarget, AGG_PLAIN,
@@ -277,7 +300,7 @@ add_finalize_paths(PlannerInfo *root, RelOptInfo *output_rel, Path *path, List *
 				 create_agg_path(root, output_rel, path, output_rel->reltarget, AGG_HASHED,
 								 AGGSPLIT_FINAL_DESERIAL, group_clause, having, &costs, ngroups));
 
-	if (grouping_is_sortable(group_clause))
+	if (sets == NULL && grouping_is_sortable(group_clause))
 	{
 		if (root->group_pathkeys != NIL)
 			path = (Path *) create_sort_path(root, output_rel, path, root->group_pathkeys, -1.0);
@@ -287,10 +310,27 @@ add_finalize_paths(PlannerInfo *root, RelOptInfo *output_rel, Path *path, List *
 	}
 }
 
+/*
+ * Makes info's query group by sets.  The set without columns has a row even
+ * where there are no rows, so some shard must be left.
+ */
+static void
+add_sets(ShardRelInfo *info, const ShardGroupingSets *sets)
+{
+	ListCell   *lc;
+
+	info->query->grouping_sets = sets->sets;
+	foreach(lc, sets->columns)
+		shard_upper_add_output(info->query, lfirst(lc));
+	if (sets->has_empty)
+		info->prune_conds = NIL;
+}
+
 /* Nodes return partial states, which are combined here. */
 static bool
 add_partial_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_rel,
-				 GroupPathExtraData *extra, List *group_exprs, List *aggs)
+				 GroupPathExtraData *extra, List *group_exprs, List *aggs,
+				 const ShardGroupingSets *sets)
 {
 	const ShardRelInfo *input = input_rel->fdw_private;
 	RelOptInfo *partial_rel;
@@ -317,18 +357,21 @@ add_partial_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *outpu
 			return refuse("an aggregate's argument must be evaluated here");
 	}
 
-	target = make_partial_target(root, output_rel->reltarget, group_exprs, aggs);
+	target = make_partial_target(root, output_rel->reltarget, group_exprs, aggs, sets);
 	foreach(lc, target->exprs)
 	{
 		if (IsA(lfirst(lc), Aggref))
 			partial_aggs = lappend(partial_aggs, lfirst(lc));
 	}
 	info = shard_group_make_info(input, SHARD_REL_PARTIAL_GROUP, group_exprs, partial_aggs);
+	if (sets != NULL)
+		add_sets(info, sets);
 
-	ngroups = estimate_groups(root, extra, input->rows);
+	ngroups = sets ? sets->ngroups : estimate_groups(root, extra, input->rows);
 	info->rows = shard_upper_grouped_rows(ngroups, input->nexpected, input);
 	info->width = target->width;
-	shard_cost_group(root, target, input, input->rows, list_length(group_exprs), info);
+	shard_cost_group(root, target, input, input->rows,
+					 sets ? sets->ncolumns : list_length(group_exprs), info);
 	shard_upper_combine_on_nodes(info, input, ngroups);
 	shard_cost_path(root, info, target, NIL, &startup, &total);
 
@@ -343,7 +386,7 @@ add_partial_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *outpu
 	path = (Path *) shard_create_foreign_upper_path(root, partial_rel, target,
 													clamp_row_est(info->rows),
 													startup, total, NIL, NIL);
-	add_finalize_paths(root, output_rel, path, (List *) extra->havingQual, ngroups);
+	add_finalize_paths(root, output_rel, path, (List *) extra->havingQual, ngroups, sets);
 	return true;
 }
 
@@ -352,26 +395,33 @@ shard_group_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *outp
 					  GroupPathExtraData *extra)
 {
 	const ShardRelInfo *input = input_rel->fdw_private;
+	ShardGroupingSets *sets = NULL;
 	List	   *group_exprs = NIL;
 	List	   *aggs = NIL;
+	List	   *groupings = NIL;
 
 	/* of a partition's grouping, only what is a whole grouping by itself */
 	if (input->query != NULL || extra->patype == PARTITIONWISE_AGGREGATE_PARTIAL)
 		return;
+	if (!collect_expressions(root, input, output_rel->reltarget, (List *) extra->havingQual,
+							 &group_exprs, &aggs, &groupings))
+		return;
+
 	if (root->parse->groupingSets != NIL)
 	{
-		(void) refuse("it has grouping sets");
+		if (extra->patype == PARTITIONWISE_AGGREGATE_NONE && input->sharded)
+			sets = shard_grouping_sets_make(root, input, output_rel->reltarget, group_exprs,
+											groupings);
+		if (sets != NULL)
+			(void) add_partial_grouping(root, input_rel, output_rel, extra, group_exprs, aggs, sets);
 		return;
 	}
-	if (!collect_expressions(root, input, output_rel->reltarget, (List *) extra->havingQual,
-							 &group_exprs, &aggs))
-		return;
 
 	if (shard_upper_has_key(input, root->parse->groupClause, root->processed_tlist) &&
 		add_whole_grouping(root, input_rel, output_rel, extra, group_exprs, aggs))
 		return;
 	if (!input->sharded ||
-		add_partial_grouping(root, input_rel, output_rel, extra, group_exprs, aggs))
+		add_partial_grouping(root, input_rel, output_rel, extra, group_exprs, aggs, NULL))
 		return;
 	if (root->numOrderedAggs > 0)
 		(void) shard_distinct_agg_add_paths(root, input_rel, output_rel, (List *) extra->havingQual,
