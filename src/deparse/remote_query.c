@@ -21,6 +21,7 @@
 #include "deparse/remote_query.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/tlist.h"
 
@@ -222,6 +223,10 @@ add_clauses(ShardSelect *select, ShardLevel *level, const ShardRemoteQuery *quer
 {
 	add_groups(select, level, query);
 	level->having = shard_convert_list(select, level, query->having);
+	/* one row also of no rows: nothing else may say that this is an aggregate query */
+	if (query->aggregated && query->group_exprs == NIL && query->having == NIL &&
+		!contain_agg_clause((Node *) query->tlist))
+		level->having = list_make1(makeBoolConst(true, false));
 	level->query->hasAggs = query->aggregated || query->having != NIL;
 	add_windows(select, level, query);
 	add_order(select, level, query);
