@@ -64,6 +64,10 @@ unlike($plan, qr/Remote Plan:|per Query/, 'no shard, no plan');
 like(explain_query('SELECT count(*) FROM t', 'VERBOSE, ANALYZE, COSTS off'),
 	qr/Remote Plan:\n +Aggregate.*actual/, 'partial aggregate');
 
+# A condition with thousands of values does not fill the screen.
+$plan = explain_query("SELECT v FROM t WHERE grp = ANY ('{" . join(',', 100001 .. 103000) . "}')", 'VERBOSE');
+like($plan, qr/Remote Plan:(?s:.)*Filter: \(r1\.grp = ANY \('\{100001,[0-9,]{4000,4100}\.\.\.$/m, 'long lines are cut');
+
 # ---------- other formats ----------
 
 for my $options ('ANALYZE false', 'ANALYZE, TIMING off', 'ANALYZE')

@@ -39,6 +39,9 @@
 #define PROP_MEDIAN			"Median"
 #define PROP_MAXIMUM		"Maximum"
 
+/* Longer lines are cut in text: a condition can hold thousands of keys. */
+#define MAX_LINE_BYTES		4096
+
 /* Nodes know EXPLAIN (GENERIC_PLAN) from here on. */
 #define GENERIC_PLAN_VERSION	160000
 
@@ -260,8 +263,13 @@ show_plan(List *lines, ExplainState *es)
 		appendStringInfoString(es->str, PROP_REMOTE_PLAN ":\n");
 		foreach(lc, lines)
 		{
+			const char *line = lfirst(lc);
+			int			len = strlen(line);
+			int			shown = pg_mbcliplen(line, len, MAX_LINE_BYTES);
+
 			appendStringInfoSpaces(es->str, es->indent * 2 + 2);
-			appendStringInfo(es->str, "%s\n", (char *) lfirst(lc));
+			appendBinaryStringInfo(es->str, line, shown);
+			appendStringInfoString(es->str, shown < len ? "...\n" : "\n");
 		}
 		return;
 	}
