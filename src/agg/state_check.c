@@ -27,6 +27,7 @@
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/timestamp.h"
 
 #define NUMERIC_BASE		10000
 #define NUMERIC_SIGN_POS	0x0000
