@@ -220,7 +220,7 @@ shard_upper_sort_cost(const ShardRelInfo *info)
 double
 shard_upper_grouped_rows(double ngroups, int nqueries, const ShardRelInfo *input)
 {
-	return Min(ngroups * Max(nqueries, 1), input->rows * (input->analyzed ? 0.75 : 0.1));
+	return clamp_row_est(Min(ngroups * Max(nqueries, 1), input->rows * (input->analyzed ? 0.75 : 0.1)));
 }
 
 /*
