@@ -170,7 +170,7 @@ SELECT plan('SELECT a.x, s.n FROM a JOIN (SELECT k, count(*) AS n, max(y) FROM b
 SELECT plan('SELECT a.x FROM a WHERE k IN (SELECT k FROM b GROUP BY k HAVING sum(y) > 3)');
 SELECT plan('SELECT s.n, u.m FROM (SELECT k, count(*) AS n FROM a GROUP BY k) s FULL JOIN (SELECT k, count(*) AS m FROM b GROUP BY k) u USING (k)');
 SELECT plan('SELECT a.x, s.y FROM a LEFT JOIN (SELECT DISTINCT k, y FROM b) s ON s.k = a.k AND s.y > 3');
-SELECT plan('SELECT a.x, s.y FROM a JOIN (SELECT k, y, row_number() OVER (PARTITION BY k ORDER BY y) AS p FROM b) s ON s.k = a.k WHERE s.p = 1');
+SELECT scans('SELECT a.x, s.y FROM a JOIN (SELECT k, y, row_number() OVER (PARTITION BY k ORDER BY y) AS p FROM b) s ON s.k = a.k WHERE s.p = 1');
 SELECT plan('WITH s AS (SELECT k, count(*) AS n FROM b GROUP BY k) SELECT a.x, s.n FROM a LEFT JOIN s USING (k)');
 SELECT plan('SELECT s.n, count(*) FROM (SELECT k, count(*) AS n FROM b GROUP BY k) s GROUP BY s.n');
 SELECT plan('SELECT r.name, s.n FROM (SELECT k, y, count(*) AS n FROM b GROUP BY k, y) s JOIN r ON r.id = s.y');

@@ -21,6 +21,7 @@
 #include "compat.h"
 #include "deparse/shippable.h"
 #include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/restrictinfo.h"
@@ -122,6 +123,53 @@ make_keys(const ShardRelInfo *info, List *tlist, Index rtindex)
 	return keys;
 }
 
+typedef struct OutsideContext
+{
+	List	   *tlist;			/* of the sub-select */
+	Index		rtindex;
+} OutsideContext;
+
+/* An expression of the level below in terms of the sub-select's columns, as far as it has them. */
+static Node *
+outside_mutator(Node *node, OutsideContext *cxt)
+{
+	ListCell   *lc;
+
+	if (node == NULL)
+		return NULL;
+	foreach(lc, cxt->tlist)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+
+		if (equal(entry->expr, node))
+			return (Node *) makeVarFromTargetEntry(cxt->rtindex, entry);
+	}
+	return expression_tree_mutator(node, outside_mutator, cxt);
+}
+
+/*
+ * Conditions that core has moved into the windows (row_number() <= 3), where
+ * the scan would check them, as conditions on the sub-select's rows again.
+ */
+static bool
+take_run_conditions(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *sub, ShardFrom *from)
+{
+	OutsideContext cxt = {from->query->tlist, rel->relid};
+	ListCell   *lc;
+
+	foreach(lc, sub->local_having)
+	{
+		Node	   *condition = outside_mutator(lfirst(lc), &cxt);
+
+		if (contain_window_function(condition) ||
+			!bms_is_subset(pull_varnos(root, condition), rel->relids) ||
+			!shard_shippable_expr(root, rel->relids, (Expr *) condition))
+			return false;
+		from->where = lappend(from->where, condition);
+	}
+	return true;
+}
+
 /* Conditions on the sub-select's rows that stayed outside; false when nodes cannot check them all. */
 static bool
 take_conditions(PlannerInfo *root, RelOptInfo *rel, ShardFrom *from)
@@ -158,7 +206,8 @@ shard_absorb_subselect(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 		return;
 	top = topmost_stage(rel->subroot);
 	if (top == NULL || (sub = top->fdw_private) == NULL || sub->query == NULL ||
-		sub->local_having != NIL || sub->local_conds != NIL || sub->reference ||
+		sub->local_conds != NIL || sub->reference ||
+		(sub->local_having != NIL && sub->query->windows == NIL) ||
 		sub->query->limit != NULL || sub->query->per_node ||
 		sub->kind == SHARD_REL_PARTIAL_GROUP)
 		return;
@@ -176,13 +225,14 @@ shard_absorb_subselect(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 	from->rtindex = rel->relid;
 	from->relids = bms_copy(rel->relids);
 	from->query = query;
-	if (!take_conditions(root, rel, from))
+	if (!take_conditions(root, rel, from) || !take_run_conditions(root, rel, sub, from))
 		return;
 
 	info = palloc(sizeof(ShardRelInfo));
 	*info = *sub;
 	info->kind = SHARD_REL_SCAN;
 	info->query = NULL;
+	info->local_having = NIL;
 	info->from = from;
 	info->rtindex = rel->relid;
 	info->keys = make_keys(sub, query->tlist, rel->relid);

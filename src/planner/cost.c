@@ -130,11 +130,13 @@ shard_cost_join(PlannerInfo *root, ShardRelInfo *info,
 
 	if (equijoin)
 	{
-		/* a hash table of one side; or rows of the one looked up in the other */
+		/* a hash table of one side; or rows of one looked up in the other, a table with an index */
 		work = left.work + right.work + (left.rows + right.rows) * 2 * cpu_operator_cost +
 			Min(left.rows, right.rows) * cpu_tuple_cost;
-		work = Min(work, left.work + left.rows * LOOKUP_COST);
-		work = Min(work, right.work + right.rows * LOOKUP_COST);
+		if (inner->from->kind == SHARD_FROM_TABLE || inner->from->kind == SHARD_FROM_REFERENCE)
+			work = Min(work, left.work + (left.rows + info->rows) * LOOKUP_COST);
+		if (outer->from->kind == SHARD_FROM_TABLE || outer->from->kind == SHARD_FROM_REFERENCE)
+			work = Min(work, right.work + (right.rows + info->rows) * LOOKUP_COST);
 	}
 	else
 		work = left.work + right.work +

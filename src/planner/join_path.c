@@ -127,6 +127,10 @@ sort_conditions(JoinContext *cxt, List *restrictlist)
 			!RINFO_IS_PUSHED_DOWN(rinfo, cxt->joinrel->relids);
 		bool		shippable;
 
+		/* what core leaves of a condition that it has made others of (16) */
+		if (IsA(rinfo->clause, Const) && !((Const *) rinfo->clause)->constisnull &&
+			DatumGetBool(((Const *) rinfo->clause)->constvalue))
+			continue;
 		if (rinfo->pseudoconstant)
 			return refuse("a condition without columns belongs to it");
 		shippable = shard_relinfo_security_allows(rinfo, cxt->min_security) &&
@@ -280,16 +284,28 @@ joined_on_column(JoinContext *cxt, const ShardDistKey *outer_key, const ShardDis
 				 int keyno)
 {
 	const ShardRelInfo *info = cxt->outer;
+	Expr	   *outer_value;
+	Expr	   *inner_value;
 
 	if (equated_expr(cxt, info, cxt->outerrel, outer_key, keyno, cxt->innerrel, inner_key) != NULL)
 		return true;
 
-	/* core makes no condition of it when both are equal to a constant or parameter */
-	return (cxt->jointype == JOIN_INNER || cxt->jointype == JOIN_SEMI) &&
-		!outer_key->nullable && !inner_key->nullable &&
+	/*
+	 * Core makes no condition of it when both are equal to a constant or
+	 * parameter; of an outer join (16) it drops the one that there was.
+	 */
+	if (outer_key->nullable || inner_key->nullable)
+		return false;
+	if ((cxt->jointype == JOIN_INNER || cxt->jointype == JOIN_SEMI) &&
 		shard_relinfo_equal_by_class(cxt->root, info, keyno, cxt->joinrel->relids,
 									 list_nth(outer_key->exprs, keyno),
-									 list_nth(inner_key->exprs, keyno));
+									 list_nth(inner_key->exprs, keyno)))
+		return true;
+	outer_value = shard_relinfo_class_constant(cxt->root, info, keyno, cxt->outerrel->relids,
+											   list_nth(outer_key->exprs, keyno));
+	inner_value = shard_relinfo_class_constant(cxt->root, info, keyno, cxt->innerrel->relids,
+											   list_nth(inner_key->exprs, keyno));
+	return outer_value != NULL && inner_value != NULL && equal(outer_value, inner_value);
 }
 
 /* Are all columns of some key of either side equal in rows that are joined? */

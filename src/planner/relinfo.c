@@ -306,6 +306,24 @@ find_member(EquivalenceClass *ec, Relids relids, Expr *expr)
 	return NULL;
 }
 
+/* Does the class compare its two members by the key's equality? */
+static bool
+class_has_key_equality(const EquivalenceClass *ec, const ShardRelInfo *info, int keyno,
+					   const EquivalenceMember *left, const EquivalenceMember *right)
+{
+	ListCell   *lc;
+
+	foreach(lc, ec->ec_opfamilies)
+	{
+		Oid			eqop = get_opfamily_member(lfirst_oid(lc), left->em_datatype,
+											   right->em_datatype, BTEqualStrategyNumber);
+
+		if (OidIsValid(eqop) && is_key_equality(info, keyno, eqop))
+			return true;
+	}
+	return false;
+}
+
 bool
 shard_relinfo_equal_by_class(PlannerInfo *root, const ShardRelInfo *info, int keyno,
 							 Relids relids, Expr *left, Expr *right)
@@ -317,7 +335,6 @@ shard_relinfo_equal_by_class(PlannerInfo *root, const ShardRelInfo *info, int ke
 		EquivalenceClass *ec = lfirst_node(EquivalenceClass, lc);
 		EquivalenceMember *left_member;
 		EquivalenceMember *right_member;
-		ListCell   *lc2;
 
 		/* of a broken class, core does not enforce all that follows */
 		if (ec->ec_has_volatile || ec->ec_broken ||
@@ -325,17 +342,38 @@ shard_relinfo_equal_by_class(PlannerInfo *root, const ShardRelInfo *info, int ke
 			(left_member = find_member(ec, relids, left)) == NULL ||
 			(right_member = find_member(ec, relids, right)) == NULL)
 			continue;
-		foreach(lc2, ec->ec_opfamilies)
-		{
-			Oid			eqop = get_opfamily_member(lfirst_oid(lc2), left_member->em_datatype,
-												   right_member->em_datatype,
-												   BTEqualStrategyNumber);
-
-			if (OidIsValid(eqop) && is_key_equality(info, keyno, eqop))
-				return true;
-		}
+		if (class_has_key_equality(ec, info, keyno, left_member, right_member))
+			return true;
 	}
 	return false;
+}
+
+Expr *
+shard_relinfo_class_constant(PlannerInfo *root, const ShardRelInfo *info, int keyno,
+							 Relids relids, Expr *expr)
+{
+	ListCell   *lc;
+
+	foreach(lc, root->eq_classes)
+	{
+		EquivalenceClass *ec = lfirst_node(EquivalenceClass, lc);
+		EquivalenceMember *member;
+		ListCell   *lc2;
+
+		if (!ec->ec_has_const || ec->ec_has_volatile || ec->ec_broken ||
+			ec->ec_collation != info->key_collations[keyno] ||
+			(member = find_member(ec, relids, expr)) == NULL)
+			continue;
+		foreach(lc2, ec->ec_members)
+		{
+			EquivalenceMember *other = lfirst_node(EquivalenceMember, lc2);
+
+			if (other->em_is_const && !other->em_is_child &&
+				class_has_key_equality(ec, info, keyno, member, other))
+				return other->em_expr;
+		}
+	}
+	return NULL;
 }
 
 /* Is column keyno of a key, expr, among exprs under the key's equality? */

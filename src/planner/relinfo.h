@@ -115,6 +115,13 @@ extern bool shard_relinfo_has_key(const ShardRelInfo *info, List *exprs, List *e
 extern bool shard_relinfo_equal_by_class(PlannerInfo *root, const ShardRelInfo *info, int keyno,
 										 Relids relids, Expr *left, Expr *right);
 
+/*
+ * The constant, parameter or other Var-free expression that expr, column keyno
+ * of a key, is known to equal in the relation over relids; or NULL.
+ */
+extern Expr *shard_relinfo_class_constant(PlannerInfo *root, const ShardRelInfo *info, int keyno,
+										  Relids relids, Expr *expr);
+
 /* Are both the same expression, apart from binary relabelling and outer joins that may have made them NULL? */
 extern bool shard_relinfo_same_expr(Expr *left, Expr *right);
 
