@@ -184,7 +184,7 @@ SELECT scans('SELECT s FROM a JOIN (SELECT k, count(*) AS n FROM b GROUP BY k) s
 SELECT scans('SELECT s.n FROM a JOIN (SELECT 7 AS k, count(*) AS n FROM b WHERE k = 7) s ON s.k = a.k');
 PREPARE p4 (bigint) AS SELECT a.x, s.n FROM a LEFT JOIN (SELECT k, count(*) AS n FROM b WHERE y > $1 GROUP BY k) s USING (k) WHERE a.k = $1;
 SET plan_cache_mode = force_generic_plan;
-SELECT plan('EXECUTE p4 (7)');
+SELECT scans('EXECUTE p4 (7)');
 RESET plan_cache_mode;
 CREATE FUNCTION names(i int) RETURNS SETOF r STABLE LANGUAGE sql AS 'SELECT * FROM r WHERE grp = i';
 SELECT scans('SELECT a.x FROM a WHERE k IN (SELECT b.k FROM b JOIN names(1) n ON n.id = b.y GROUP BY b.k)');
