@@ -61,7 +61,7 @@ my %values = (
 	'real' => q{CASE WHEN g = 4 AND i % 11 = 1 THEN 'NaN' WHEN g = 5 AND i % 3 = 0 THEN '-Infinity' ELSE (i % 64) * 0.5 END::real},
 	'double precision' => q{CASE WHEN g = 4 AND i % 11 = 1 THEN 'NaN' WHEN g = 5 AND i % 3 = 0 THEN 'Infinity' ELSE i * 0.25 END::float8},
 	'interval' => q{make_interval(months => i % 17, days => i % 29, secs => i)}, 'money' => '(i * 1.25)::numeric::money',
-	'text' => q{'x' || i % 97}, 'character' => q{('y' || i % 89)::bpchar}, 'bytea' => q{decode(lpad(to_hex(i + 4096), 4, '0'), 'hex')},
+	'text' => q{'x' || i % 97}, 'character' => q{('y' || i % 89)::bpchar}, 'bytea' => q{convert_to('b' || i % 97, 'UTF8')},
 	'boolean' => 'i % 10 > 0', 'bit' => 'i::bit(12)', 'date' => q{date '2024-01-31' + i}, 'time without time zone' => q{time '00:00' + i * interval '7 min'},
 	'time with time zone' => q{(time '00:00' + i * interval '7 min')::timetz}, 'timestamp without time zone' => q{timestamp '2024-01-31' + i * interval '1 h'},
 	'timestamp with time zone' => q{timestamptz '2024-01-31' + i * interval '1 h'}, 'oid' => '(i + 16384)::oid', 'tid' => q{format('(%s,%s)', i, i % 100 + 1)::tid},
@@ -107,7 +107,7 @@ $c->safe_psql(q{
 	DECLARE result text;
 	BEGIN
 		EXECUTE format('SELECT string_agg(concat_ws('':'', x.g, %s), E''\n'' ORDER BY x.g) FROM (%s) x',
-			CASE WHEN bag THEN $q$(SELECT string_agg(e, '|' ORDER BY e COLLATE "C") FROM regexp_split_to_table(x.r::text, '\},\{|,|2c') e)$q$ ELSE 'x.r::text' END, query) INTO result;
+			CASE WHEN bag THEN $q$(SELECT string_agg(e, '|' ORDER BY e COLLATE "C") FROM regexp_split_to_table(translate(x.r::text, '{}', ''), ',') e)$q$ ELSE 'x.r::text' END, query) INTO result;
 		RETURN md5(coalesce(result, '')) || ' ' || left(coalesce(result, ''), 300);
 	END $$});
 
@@ -132,19 +132,20 @@ for my $aggregate (@aggregates)
 		next;
 	}
 	my $call = $name . '(' . (@types ? join(', ', map { $column{$_} } @types) : '*') . ')';
+	$call = "$name(coalesce($column{anyarray}, '{0,0}'))" if $signature eq 'array_agg(anyarray)';
 	$call = "$name($column{text}, ',')" if $signature eq 'string_agg(text,text)';
 	$call = "$name($column{bytea}, '\\x2c')" if $signature eq 'string_agg(bytea,bytea)';
 	$call = "$name($column{'double precision'}, $column{smallint})" if @types == 2 && $types[1] eq 'double precision';
 	$call = "$name($column{anynonarray})" if $signature eq 'any_value(anyelement)';
 	my $any = $name eq 'any_value';
 
-	my $sql = "SET extra_float_digits = -5;\n";
+	my $sql = "SET extra_float_digits = -5; SET bytea_output = escape;\n";
 	for my $table (sort keys %tables)
 	{
 		for my $query (@queries)
 		{
 			my ($sharded, $plain) = ($query, $query);
-			s/\{a\}/$any ? "$call IS NOT NULL" : $call/e for $sharded, $plain;
+			s/\{a\}( FILTER \([^)]*\))?/$call . ($1 \/\/ '') . ($any ? ' IS NOT NULL' : '')/e for $sharded, $plain;
 			$sharded =~ s/\{t\}/$table/;
 			$plain =~ s/\{t\}/plain/;
 			$sql .= "SELECT concat_ws(E'\\t', '$table', plan(\$q\$$sharded\$q\$), CASE WHEN a = p THEN 'same' ELSE format('%s instead of %s in $table', a, p) END)
@@ -194,6 +195,14 @@ like($err, qr/is not computed by the nodes/, 'it says so');
 $c->start_node(2);
 is($c->safe_psql("SELECT plan('SELECT ours.highest(id) FROM t')"), 'gathered', 'gathered');
 is($c->safe_psql("SELECT shardfdw.distribute_aggregate('ours.highest(int)'); SELECT plan('SELECT ours.highest(id) FROM t')"), "t\npartial", 'distributed later');
+
+# check_nodes() compares.
+my $check = q{SELECT node, status, detail FROM shardfdw.check_nodes() WHERE "check" = 'partial twins' AND node IN ('node1', 'app1') ORDER BY node};
+like($c->safe_psql($check), qr/^app1\|ok\|without internal, ours\.shardfdw_partial_total\nnode1\|ok\|all \d+$/, 'check_nodes: as expected');
+$c->node_safe_psql(1, 'DROP AGGREGATE shardfdw.partial_int8_accum(bigint), ours.shardfdw_partial_rms(float8)');
+like($c->safe_psql($check), qr/^node1\|error\|missing, or of another form: shardfdw\.partial_int8_accum, ours\.shardfdw_partial_rms\(double precision\); call/m, 'check_nodes finds what is gone');
+$c->safe_psql(q{SELECT shardfdw.make_twins('node1')});
+like($c->safe_psql($check), qr/^node1\|ok/m, 'make_twins mends it');
 
 # Twins that somebody else could change are not used.
 $c->node_safe_psql(1, 'CREATE ROLE mallory; CREATE DATABASE squat TEMPLATE template0');

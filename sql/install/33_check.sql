@@ -105,6 +105,15 @@ BEGIN
 		RETURN NEXT;
 	END LOOP;
 
+	FOR i IN SELECT t.node, t.status, t.detail FROM shardfdw.inspect_twins(coalesce(reachable, '{}')) t
+	LOOP
+		node := i.node;
+		"check" := 'partial twins';
+		status := i.status;
+		detail := i.detail;
+		RETURN NEXT;
+	END LOOP;
+
 	FOR i IN
 		SELECT r.node, r.relation, r.status, r.detail,
 			count(*) FILTER (WHERE r.status = 'ok') OVER (PARTITION BY r.node) AS nok,
@@ -122,4 +131,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.check_nodes(boolean) IS
-	'Checks every node: that it can be reached, version, encoding, locale, max_prepared_transactions, clock, that each shard is there with the columns and types it has here, and each copy of a reference table with as many rows; with contents, with equal rows. Returns one row per check, shards and copies in order as one, with status ok, warning or error; raises nothing for a node that is down.';
+	'Checks every node: that it can be reached, version, encoding, locale, max_prepared_transactions, clock, partial twins, that each shard is there with the columns and types it has here, and each copy of a reference table with as many rows; with contents, with equal rows. Returns one row per check, shards and copies in order as one, with status ok, warning or error; raises nothing for a node that is down.';

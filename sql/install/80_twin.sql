@@ -49,7 +49,8 @@ AS $$
 		('text', 'text', '{a,NULL,bc}'),
 		('bytea', 'bytea', '{"\\x00",NULL,"\\x6162"}'),
 		('anynonarray', 'integer', '{1,NULL,-3}'),
-		('anyarray', 'integer', '{1,NULL,-3}')) s(arg, type, elements) ON s.arg = t.first_arg
+		-- without NULLs: their bitmap has bytes that mean nothing
+		('anyarray', 'integer', '{1,5,-3}')) s(arg, type, elements) ON s.arg = t.first_arg
 	ORDER BY t.name
 $$;
 COMMENT ON FUNCTION shardfdw.builtin_twins() IS
@@ -111,37 +112,18 @@ $$;
 COMMENT ON FUNCTION shardfdw.set_node_option(name, text, text) IS
 	'Sets an option of a node''s server, or removes it when the value is null. Returns nothing; raises the errors of ALTER SERVER.';
 
-CREATE FUNCTION shardfdw.make_twins(node name) RETURNS integer
+CREATE FUNCTION shardfdw.find_lacking_twins(node name) RETURNS text[]
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
 	results text[];
-	here text;
 	lacking text[] := '{}';
 	internals text[] := '{}';
-	n integer := 0;
-	b record;
+	here text;
 	there text;
-	made text := '';
+	b record;
 BEGIN
-	IF (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
-		PERFORM shardfdw.make_local_twins();
-	END IF;
-
-	-- What there is already stays if it is safe: of a role that can be trusted, as the next query asks.
-	FOR b IN SELECT x.name, x.args, x.definition FROM shardfdw.builtin_twins() x
-	LOOP
-		made := made || format('IF pg_catalog.to_regprocedure(%L) IS NULL THEN '
-			'BEGIN %s; EXECUTE %L; EXCEPTION WHEN OTHERS THEN NULL; END; END IF; ',
-			format('shardfdw.%I(%s)', b.name, b.args), b.definition,
-			format('GRANT EXECUTE ON FUNCTION shardfdw.%I(%s) TO PUBLIC', b.name, b.args));
-	END LOOP;
-	PERFORM shardfdw.query_nodes(ARRAY[node], ARRAY[format('DO %L', 'BEGIN '
-		'IF pg_catalog.to_regnamespace(''shardfdw'') IS NULL THEN '
-		'BEGIN CREATE SCHEMA shardfdw; GRANT USAGE ON SCHEMA shardfdw TO PUBLIC; '
-		'EXCEPTION WHEN OTHERS THEN RETURN; END; END IF; ' || made || 'END')], 'free', true);
-
 	-- Who could change a twin later would have SQL run as anybody who aggregates.
 	SELECT array_agg((q.fields)[1]) INTO results
 	FROM shardfdw.query_nodes(ARRAY[node], ARRAY[$q$
@@ -163,7 +145,6 @@ BEGIN
 			SELECT CASE WHEN q.ok THEN (q.fields)[1] END INTO there
 			FROM shardfdw.query_nodes(ARRAY[node], ARRAY[b.sample], 'free', false) q;
 			IF there = here THEN
-				n := n + 1;
 				CONTINUE;
 			END IF;
 		END IF;
@@ -176,6 +157,43 @@ BEGIN
 		lacking := ARRAY['internal'] || ARRAY(SELECT l FROM unnest(lacking) l WHERE l <> ALL (internals));
 	END IF;
 
+	RETURN lacking;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.find_lacking_twins(name) IS
+	'Asks a node for the partial twins of built-in aggregates, has it aggregate a few values, and compares the bytes with those of here. Returns what it lacks, as option lacking_twins has it; raises the error of a node that cannot be asked.';
+
+CREATE FUNCTION shardfdw.make_twins(node name) RETURNS integer
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	lacking text[];
+	n integer;
+	b record;
+	obstacle text;
+	made text := '';
+BEGIN
+	IF (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
+		PERFORM shardfdw.make_local_twins();
+	END IF;
+
+	-- What there is already stays if it is safe: of a role that can be trusted, as the next query asks.
+	FOR b IN SELECT x.name, x.args, x.definition FROM shardfdw.builtin_twins() x
+	LOOP
+		made := made || format('IF pg_catalog.to_regprocedure(%L) IS NULL THEN '
+			'BEGIN %s; EXECUTE %L; EXCEPTION WHEN OTHERS THEN NULL; END; END IF; ',
+			format('shardfdw.%I(%s)', b.name, b.args), b.definition,
+			format('GRANT EXECUTE ON FUNCTION shardfdw.%I(%s) TO PUBLIC', b.name, b.args));
+	END LOOP;
+	PERFORM shardfdw.query_nodes(ARRAY[node], ARRAY[format('DO %L', 'BEGIN '
+		'IF pg_catalog.to_regnamespace(''shardfdw'') IS NULL THEN '
+		'BEGIN CREATE SCHEMA shardfdw; GRANT USAGE ON SCHEMA shardfdw TO PUBLIC; '
+		'EXCEPTION WHEN OTHERS THEN RETURN; END; END IF; ' || made || 'END')], 'free', true);
+
+	lacking := shardfdw.find_lacking_twins(node);
+	n := (SELECT count(*) FROM shardfdw.builtin_twins() x WHERE format('shardfdw.%I', x.name) <> ALL (lacking)
+		  AND NOT (x.internal AND 'internal' = ANY (lacking)));
 	PERFORM shardfdw.set_node_option(node, 'partial_twins', (n > 0)::text);
 
 	-- Users' aggregates: those that the other nodes have, then those that no node has.
@@ -185,10 +203,10 @@ BEGIN
 			PERFORM shardfdw.distribute_aggregate(b.aggregate);
 			CONTINUE;
 		END IF;
-		SELECT coalesce(shardfdw.obstacle_to_copies(b.aggregate), CASE WHEN NOT q.ok THEN q.message END) INTO there
+		SELECT coalesce(shardfdw.obstacle_to_copies(b.aggregate), CASE WHEN NOT q.ok THEN q.message END) INTO obstacle
 		FROM shardfdw.query_nodes(ARRAY[node], ARRAY[shardfdw.copy_command(b.aggregate)], 'free', false) q;
-		IF there IS NOT NULL THEN
-			RAISE NOTICE USING MESSAGE = format('aggregate %s is not computed by node "%s"', b.aggregate, node), DETAIL = there;
+		IF obstacle IS NOT NULL THEN
+			RAISE NOTICE USING MESSAGE = format('aggregate %s is not computed by node "%s"', b.aggregate, node), DETAIL = obstacle;
 			lacking := lacking || (SELECT format('%I.%I', s.nspname, p.proname)
 								   FROM pg_proc p JOIN pg_namespace s ON s.oid = p.pronamespace WHERE p.oid = b.twin);
 		END IF;
@@ -200,3 +218,43 @@ $$;
 COMMENT ON FUNCTION shardfdw.make_twins(name) IS
 	'Makes the partial twins of aggregates on a node, and copies of users'' aggregates, as far as the caller''s role there may, and notes in the server''s options partial_twins and lacking_twins which it has. To be repeated after the node''s major version or the rights of the role have changed. Returns how many of the built-in aggregates'' twins it has; raises the error of a node that cannot be asked.';
 REVOKE ALL ON FUNCTION shardfdw.make_twins(name) FROM PUBLIC;
+
+CREATE FUNCTION shardfdw.inspect_twins(nodes name[]) RETURNS TABLE (node name, status text, detail text)
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	lacking text[];
+	noted text[];
+	gone text;
+	total integer := (SELECT count(*) FROM shardfdw.builtin_twins());
+BEGIN
+	FOREACH node IN ARRAY nodes
+	LOOP
+		IF node <> ALL (shardfdw.twin_nodes()) THEN
+			status := 'warning';
+			detail := 'none: call shardfdw.make_twins()';
+			RETURN NEXT;
+			CONTINUE;
+		END IF;
+		SELECT coalesce((SELECT o.option_value::text[] FROM pg_foreign_server s, pg_options_to_table(s.srvoptions) o
+						 WHERE s.srvname = inspect_twins.node AND o.option_name = 'lacking_twins'), '{}') INTO noted;
+		lacking := shardfdw.find_lacking_twins(node);
+		-- what the options promise must be there
+		SELECT string_agg(format('shardfdw.%I', b.name), ', ') INTO gone FROM shardfdw.builtin_twins() b
+		WHERE (format('shardfdw.%I', b.name) = ANY (lacking) OR (b.internal AND 'internal' = ANY (lacking)))
+			AND NOT (format('shardfdw.%I', b.name) = ANY (noted) OR (b.internal AND 'internal' = ANY (noted)));
+		SELECT concat_ws(', ', gone, string_agg((q.fields)[1], ', ')) INTO gone
+		FROM shardfdw.query_nodes(ARRAY[node], ARRAY[format(
+			'SELECT t FROM pg_catalog.unnest(%L::text[]) t WHERE pg_catalog.to_regprocedure(t) IS NULL',
+			ARRAY(SELECT u.twin::text FROM shardfdw.user_aggregates() u JOIN pg_proc p ON p.oid = u.twin JOIN pg_namespace n ON n.oid = p.pronamespace
+				  WHERE format('%I.%I', n.nspname, p.proname) <> ALL (noted))::text)], 'free', true) q;
+		status := CASE WHEN gone <> '' THEN 'error' ELSE 'ok' END;
+		detail := CASE WHEN gone <> '' THEN format('missing, or of another form: %s; call shardfdw.make_twins()', gone)
+			WHEN noted = '{}' THEN format('all %s', total) ELSE format('without %s', array_to_string(noted, ', ')) END;
+		RETURN NEXT;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.inspect_twins(name[]) IS
+	'Compares the partial twins that nodes have with what the options of their servers say. Returns one row per node: error where one is missing, warning where none have been made; raises the error of a node that cannot be asked.';
