@@ -66,7 +66,7 @@ SELECT q, r.* FROM unnest(ARRAY[
 	'SELECT o.* FROM o WHERE o.n < (SELECT 0.5 * avg(i.n) FROM s i WHERE i.a = o.a)',
 	'SELECT o.* FROM o WHERE o.k > 3 AND (SELECT count(*) FROM s i WHERE i.a = o.a) = 0',
 	'SELECT o.* FROM o WHERE o.k > 3 OR (SELECT count(*) FROM s i WHERE i.a = o.a) = 0',
-	'SELECT o.* FROM o WHERE (SELECT count(*) FROM s i WHERE i.a = o.a) IS NOT NULL',
+	'SELECT o.* FROM o WHERE (SELECT sum(i.n) FROM s i WHERE i.a = o.a) IS NOT NULL',
 	'SELECT CASE WHEN o.k > 3 THEN (SELECT sum(i.n) FROM s i WHERE i.a = o.a AND i.z < 2) END FROM o',
 	'SELECT o.k, count(*) FROM o WHERE o.b <= (SELECT max(i.b) FROM s i WHERE i.t = o.t) GROUP BY o.k',
 	'SELECT o.k, (SELECT count(*) FROM s i WHERE i.v = o.v), (SELECT count(*) FROM s i WHERE i.a = o.b) FROM o',
@@ -127,7 +127,15 @@ SELECT count(CASE WHEN o.k < 0 THEN (SELECT i.n FROM s i WHERE i.a = o.k) END) F
 CREATE TABLE types AS SELECT (SELECT i.v FROM s i WHERE i.id = o.k) AS v, (SELECT i.n FROM s i WHERE i.id = o.k) AS n FROM o;
 SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = 'types'::regclass AND attnum > 0;
 -- one row, one group
-EXPLAIN (VERBOSE, COSTS OFF) SELECT o.k, (SELECT count(*) FROM s i WHERE i.id = o.k) FROM o WHERE o.k = 7;
+CREATE FUNCTION dc.shards(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (VERBOSE, COSTS OFF) ' || query LOOP
+		IF line ~ 'Shards:|Remote SQL:' THEN RETURN NEXT btrim(line); END IF;
+	END LOOP;
+END $$;
+SELECT shards('SELECT o.k, (SELECT count(*) FROM s i WHERE i.id = o.k) FROM o WHERE o.k = 7');
 -- other statements
 CREATE TABLE r AS SELECT o.k, (SELECT count(*) FROM s i WHERE i.a = o.a) AS c FROM o;
 INSERT INTO r SELECT o.k, (SELECT count(*) FROM l i WHERE i.a = o.a) FROM o;

@@ -64,14 +64,12 @@
 #endif
 
 /*
- * Semijoins whose inner side, made unique, comes first: 19 made the unique rows
- * a relation of its own, which joins like any other.
+ * The outer side of JOIN_UNIQUE_OUTER made unique: 19 hands over a relation that
+ * is so already.
  */
 #if PG_VERSION_NUM >= 190000
-#define shard_is_unique_outer(jointype) false
 #define shard_create_unique_path(root, rel, path, sjinfo) (path)
 #else
-#define shard_is_unique_outer(jointype) ((jointype) == JOIN_UNIQUE_OUTER)
 #define shard_create_unique_path(root, rel, path, sjinfo) \
 	((Path *) create_unique_path(root, rel, path, sjinfo))
 #endif

@@ -512,22 +512,26 @@ shard_key_join_filter(const ForeignPath *path, const ShardRelInfo *info)
  * The plan
  * ------------------------------------------------------------------------ */
 
-/* Position (1-based) of what expr names among a plan's columns, or 0. */
+/*
+ * Position (1-based) of what var, a Var or PlaceHolderVar, names among the
+ * entries of a target list, or 0.  Outer joins that may have made it NULL do not
+ * count.
+ */
 static int
-find_column(const Plan *plan, const Node *expr)
+find_column(List *tlist, const Node *var)
 {
 	ListCell   *lc;
 
-	foreach(lc, plan->targetlist)
+	foreach(lc, tlist)
 	{
 		TargetEntry *entry = lfirst_node(TargetEntry, lc);
 
-		if (IsA(expr, Var) && IsA(entry->expr, Var) &&
-			((Var *) expr)->varno == ((Var *) entry->expr)->varno &&
-			((Var *) expr)->varattno == ((Var *) entry->expr)->varattno)
+		if (IsA(var, Var) && IsA(entry->expr, Var) &&
+			((Var *) var)->varno == ((Var *) entry->expr)->varno &&
+			((Var *) var)->varattno == ((Var *) entry->expr)->varattno)
 			return entry->resno;
-		if (IsA(expr, PlaceHolderVar) && IsA(entry->expr, PlaceHolderVar) &&
-			((PlaceHolderVar *) expr)->phid == ((PlaceHolderVar *) entry->expr)->phid)
+		if (IsA(var, PlaceHolderVar) && IsA(entry->expr, PlaceHolderVar) &&
+			((PlaceHolderVar *) var)->phid == ((PlaceHolderVar *) entry->expr)->phid)
 			return entry->resno;
 	}
 	return 0;
@@ -535,8 +539,7 @@ find_column(const Plan *plan, const Node *expr)
 
 /*
  * Adds to the list of the scan slot's columns what exprs need; columns: where
- * each comes from.  A column that an outer join below or this one may have made
- * NULL appears under each of its names.
+ * each comes from.
  */
 static List *
 add_scan_columns(List *scan_tlist, List *exprs, const Plan *outer, const Plan *inner,
@@ -550,11 +553,11 @@ add_scan_columns(List *scan_tlist, List *exprs, const Plan *outer, const Plan *i
 		Node	   *var = lfirst(lc);
 		int			colno;
 
-		if (tlist_member((Expr *) var, scan_tlist) != NULL)
+		if (find_column(scan_tlist, var) != 0)
 			continue;
-		colno = find_column(outer, var);
+		colno = find_column(outer->targetlist, var);
 		if (colno == 0)
-			colno = -find_column(inner, var);
+			colno = -find_column(inner->targetlist, var);
 		if (colno != 0)
 		{
 			scan_tlist = lappend(scan_tlist, makeTargetEntry(copyObject((Expr *) var),
@@ -570,6 +573,26 @@ add_scan_columns(List *scan_tlist, List *exprs, const Plan *outer, const Plan *i
 				 ((Var *) var)->varno, ((Var *) var)->varattno);
 	}
 	return scan_tlist;
+}
+
+/*
+ * A copy of an expression in which columns bear the names that they have in the
+ * scan slot's list.  From 16 on a column above an outer join has another one
+ * than in the join's condition, and the list may hold only one of them.
+ */
+static Node *
+name_columns(Node *node, void *scan_tlist)
+{
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, Var) || IsA(node, PlaceHolderVar))
+	{
+		int			resno = find_column(scan_tlist, node);
+
+		if (resno != 0)
+			return copyObject((Node *) list_nth_node(TargetEntry, scan_tlist, resno - 1)->expr);
+	}
+	return expression_tree_mutator(node, name_columns, scan_tlist);
 }
 
 static Plan *
@@ -599,17 +622,23 @@ plan_key_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 		inner_exprs = lappend(inner_exprs, key->inner);
 	}
 
-	/* tlist is empty when a projection above will put its own there, over the same columns */
-	needed = list_make5(tlist, join_clauses, other_clauses, outer_exprs, inner_exprs);
-	needed = lappend(needed, path->path.pathtarget->exprs);
+	/*
+	 * tlist is empty when a projection above will put its own there, over the
+	 * columns of the path's target.  These come first: their names are those
+	 * that the plans above know.
+	 */
+	needed = list_make5(path->path.pathtarget->exprs, tlist, join_clauses, other_clauses, outer_exprs);
+	needed = lappend(needed, inner_exprs);
 	scan->custom_scan_tlist = add_scan_columns(NIL, needed, linitial(custom_plans),
 											   lsecond(custom_plans), &plan->columns);
 	scan->scan.plan.targetlist = tlist;
-	scan->scan.plan.qual = other_clauses;
+	scan->scan.plan.qual = (List *) name_columns((Node *) other_clauses, scan->custom_scan_tlist);
 	scan->scan.scanrelid = 0;
 	scan->flags = path->flags;
 	scan->custom_plans = custom_plans;
-	scan->custom_exprs = list_make3(join_clauses, outer_exprs, inner_exprs);
+	scan->custom_exprs = list_make3(name_columns((Node *) join_clauses, scan->custom_scan_tlist),
+									name_columns((Node *) outer_exprs, scan->custom_scan_tlist),
+									name_columns((Node *) inner_exprs, scan->custom_scan_tlist));
 	scan->custom_private = shard_plan_private_pack_key_join(plan);
 	scan->methods = GetCustomScanMethods(SHARD_KEY_JOIN_NAME, false);
 	return &scan->scan.plan;
@@ -633,7 +662,7 @@ choose_outer(PlannerInfo *root, RelOptInfo *outerrel, JoinType *jointype,
 			 JoinPathExtraData *extra, Path **outer)
 {
 	*outer = outerrel->cheapest_total_path;
-	if (shard_is_unique_outer(*jointype))
+	if (*jointype == JOIN_UNIQUE_OUTER)
 	{
 		*outer = shard_create_unique_path(root, outerrel, *outer, extra->sjinfo);
 		*jointype = JOIN_INNER;
