@@ -208,6 +208,9 @@ filters_keep_groups(PlannerInfo *root, List *keys, List *exprs, List *group_clau
 	ListCell   *lc;
 	ListCell   *lc2;
 
+	/* such a grouping may be planned in terms of its own, which the target list has not */
+	if (root->parse->groupingSets != NIL)
+		return false;
 	forboth(lc, keys, lc2, exprs)
 	{
 		bool		found = false;
