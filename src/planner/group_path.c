@@ -372,7 +372,8 @@ add_partial_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *outpu
 	info->width = target->width;
 	shard_cost_group(root, target, input, input->rows,
 					 sets ? sets->ncolumns : list_length(group_exprs), info);
-	shard_upper_combine_on_nodes(info, input, ngroups);
+	if (sets == NULL || !sets->per_shard)
+		shard_upper_combine_on_nodes(info, input, ngroups);
 	shard_cost_path(root, info, target, NIL, &startup, &total);
 
 	partial_rel = fetch_upper_rel(root, UPPERREL_PARTIAL_GROUP_AGG, output_rel->relids);

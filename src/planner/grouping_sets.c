@@ -47,7 +47,8 @@ match_references(PlannerInfo *root, PathTarget *target, List *group_exprs)
 		Index		found = 0;
 		ListCell   *lc2;
 
-		if (!contain_var_clause(lfirst(lc)))
+		/* constants of grouping sets come wrapped from 18 on */
+		if (!contain_var_clause(lfirst(lc)) || IsA(lfirst(lc), PlaceHolderVar))
 			return NIL;
 		foreach(lc2, target->exprs)
 		{
@@ -133,6 +134,24 @@ free_reference(PlannerInfo *root, PathTarget *target)
 	return highest + 1;
 }
 
+/*
+ * Does every argument of these GROUPING() calls equal a grouping expression as
+ * it stands?  From 18 on one of them may be marked as nulled by the sets, and
+ * the other not; they are printed alike, but not found by one another.
+ */
+static bool
+arguments_match(List *groupings, List *group_exprs)
+{
+	ListCell   *lc;
+
+	foreach(lc, groupings)
+	{
+		if (list_difference(lfirst_node(GroupingFunc, lc)->args, group_exprs) != NIL)
+			return false;
+	}
+	return true;
+}
+
 ShardGroupingSets *
 shard_grouping_sets_make(PlannerInfo *root, const ShardRelInfo *input, PathTarget *target,
 						 List *group_exprs, List *groupings)
@@ -153,6 +172,7 @@ shard_grouping_sets_make(PlannerInfo *root, const ShardRelInfo *input, PathTarge
 		return refuse("there are no shards");
 
 	result->columns = list_concat(list_make1(make_set_column(group_exprs, refs)), groupings);
+	result->per_shard = !arguments_match(groupings, group_exprs);
 	result->sgref = free_reference(root, target);
 	result->clauses = lappend(list_copy(root->parse->groupClause),
 							  make_set_clause(result->sgref));

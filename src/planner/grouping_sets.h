@@ -13,6 +13,7 @@
 typedef struct ShardGroupingSets
 {
 	List	   *sets;			/* of IntLists: 0-based positions in the grouping expressions */
+	bool		per_shard;		/* queries per node are no choice */
 	bool		has_empty;		/* some set has no columns: a row even from no rows */
 	List	   *columns;		/* GroupingFuncs that travel; the first tells sets apart */
 	Index		sgref;			/* sort/group reference of that one */
