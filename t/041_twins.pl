@@ -69,6 +69,7 @@ my %values = (
 	'anyarray' => 'ARRAY[i % 7, i]', 'anynonarray' => q{'z' || i % 97}, 'anyelement' => 'i % 1000', '"any"' => 'i', 'record' => 'ROW(i % 7, i)',
 	'anyrange' => 'int4range(-i, i + 1000)', 'anymultirange' => 'int4multirange(int4range(-i, 0), int4range(i, 5000))',
 );
+$values{oid8} = '(i + 16384)::text::oid8' if $major >= 19;
 # what a column of a polymorphic type is declared as; those that nodes cannot compare in our stead are gathered
 my %declared = ('bit' => 'bit(12)', 'anyenum' => 'level', 'anyarray' => 'int[]', 'anynonarray' => 'text', 'anyelement' => 'int', '"any"' => 'int', 'record' => 'pair',
 	'character' => 'bpchar', 'anyrange' => 'int4range', 'anymultirange' => 'int4multirange');
@@ -226,6 +227,61 @@ $c->coordinator->command_ok([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-f', $dum
 my $twins = q{SELECT string_agg(concat_ws(' ', aggregate, twin), ', ' ORDER BY aggregate::text) FROM shardfdw.user_aggregates()};
 is($c->coordinator->safe_psql('restored', $twins), $c->safe_psql($twins), 'twins of restored aggregates');
 unlike(slurp_file($dump), qr/partial_int8_accum/, 'those of built-in aggregates belong to the extension');
+
+# A hostile node: states with any byte changed, cut or added to. Some are other values, all others errors; the server lives.
+$c->node_safe_psql(1, 'CREATE DATABASE hostile TEMPLATE template0');
+$c->safe_psql("SELECT shardfdw.add_node('hostile', '$host', $port, 'hostile')");
+my %states = ('partial_int8_accum' => [ 'stddev(v::bigint)', 'bigint' ], 'partial_int8_avg_accum' => [ 'sum(v::bigint)', 'bigint' ],
+	'partial_int4_accum' => [ 'variance(v::int)', 'integer' ], 'partial_numeric_avg_accum' => [ 'avg(v::numeric)', 'numeric' ]);
+if ($major >= 16)
+{
+	$states{partial_array_agg_transfn} = [ 'array_agg(v)', 'anynonarray' ];
+	$states{partial_array_agg_array_transfn} = [ 'array_agg(ARRAY[v::text, NULL])', 'anyarray', q{ARRAY[v::text, NULL]} ];
+	$states{partial_string_agg_transfn} = [ q{string_agg(v::text, '','')}, 'text, text', q{v::text, ','} ];
+}
+$c->safe_psql('CREATE TABLE h (id int, v int)');
+$c->shard_table('h', 'id', shards => 2, nodes => ['hostile']);
+for my $name (sort keys %states)
+{
+	my ($call, $args, $values) = @{ $states{$name} };
+	my $type = $args eq 'anynonarray' ? 'integer' : $args;
+	$values //= $args eq 'anynonarray' ? 'v' : "v::$args";
+	my $valid = $c->safe_psql("SELECT encode(shardfdw.$name($values), 'hex') FROM generate_series(1, 3) v");
+	my @mutants = map { my $i = $_; map { my $m = $valid; substr($m, 2 * $i, 2) = $_; $m } '00', '01', '7f', '80', 'ff' } 0 .. length($valid) / 2 - 1;
+	push @mutants, $valid . '00';
+	my $ncut = length($valid) / 2;
+	push @mutants, map { substr $valid, 0, 2 * $_ } 0 .. $ncut - 1;
+
+	# the state goes by the value that is aggregated
+	my $last = $args eq 'text, text' ? 'text, text' : $args;
+	my $number = { 'anyarray' => '($2)[1]::text::int', 'text, text' => '$2::int' }->{$args} // '$2::text::int';
+	my $list = join ',', map { "'\\x$_'" } @mutants;
+	$c->node(1)->safe_psql('hostile', qq{
+		CREATE TABLE IF NOT EXISTS states (n serial, state bytea); TRUNCATE states RESTART IDENTITY;
+		INSERT INTO states (state) SELECT s FROM unnest(ARRAY[$list]::bytea[]) s;
+		CREATE OR REPLACE FUNCTION evil(bytea, $last) RETURNS bytea LANGUAGE sql AS 'SELECT state FROM public.states WHERE n = $number';
+		DROP AGGREGATE shardfdw.$name($args);
+		CREATE AGGREGATE shardfdw.$name($args) (SFUNC = evil, STYPE = bytea)});
+	$c->safe_psql("TRUNCATE h; INSERT INTO h SELECT i, i FROM generate_series(1, " . scalar(@mutants) . ') i');
+	my $outcome = $c->safe_psql(qq{
+		CREATE FUNCTION pg_temp.attack() RETURNS TABLE (n int, state text) LANGUAGE plpgsql AS \$\$
+		DECLARE value text;
+		BEGIN
+			FOR i IN 1 .. @{[ scalar @mutants ]} LOOP
+				n := i; state := '00000';
+				BEGIN
+					EXECUTE 'SELECT ($call)::text FROM h WHERE v = ' || i INTO value;
+				EXCEPTION WHEN OTHERS THEN state := SQLSTATE; END;
+				RETURN NEXT;
+			END LOOP;
+		END \$\$;
+		SELECT string_agg(DISTINCT a.state, ' ') FILTER (WHERE a.n <= @{[ @mutants - $ncut ]}), string_agg(DISTINCT a.state, ' ') FILTER (WHERE a.n > @{[ @mutants - $ncut ]}) FROM pg_temp.attack() a});
+	my ($changed, $cut) = split /\|/, $outcome;
+	like($changed, qr/^00000 (08P01|22)/, "$name: changed bytes");
+	like($cut, $name =~ /string_agg/ ? qr/^00000 08P01$/ : qr/^08P01( 22021)?$/, "$name: cut states");
+}
+is($c->safe_psql('SELECT 1'), '1', 'the server lives');
+unlike($c->log_since(0), qr/was terminated by signal/, 'and nothing has crashed');
 
 $c->safe_psql('DROP SCHEMA ours CASCADE');
 is($c->safe_psql(q{SELECT count(*) FROM pg_proc WHERE proname ~ '^shardfdw_partial_'}), '0', 'aggregates take their twins with them');
