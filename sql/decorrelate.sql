@@ -110,6 +110,7 @@ SELECT q, r.* FROM unnest(ARRAY[
 	'SELECT o.k, (SELECT ARRAY[i.n] FROM s i WHERE i.id = o.k) FROM o',
 	'SELECT o.k, (SELECT 1 FROM s i WHERE i.id = o.k) FROM o',
 	'SELECT o.k, CASE WHEN o.k < 0 THEN (SELECT sum(i.n) FROM s i WHERE i.a = o.k AND 1 / (i.id - 1) >= 0) END FROM o',
+	'SELECT o.k, CASE WHEN o.k <> 3 THEN (SELECT sum(i.n) FROM s i WHERE i.a = 12 / (o.k - 3)) END FROM o',
 	'SELECT o.k, (SELECT count(*) FROM s i LEFT JOIN o2 p ON p.k = o.k WHERE i.a = o.k) FROM o',
 	'SELECT o.k, (SELECT count(*) FROM s i, LATERAL (SELECT o.k + i.z AS y) y WHERE i.a = o.k AND y.y > 1) FROM o',
 	'SELECT o.k, (SELECT (SELECT count(*) FROM s i WHERE i.a = o.k AND i.b = p.b) FROM o2 p LIMIT 1) FROM o',

@@ -522,7 +522,8 @@ take_apart(const SubLink *sublink, bool conditional, Correlated *result)
 			return false;
 	}
 	if (conditional &&
-		(may_fail((Node *) result->others) || may_fail((Node *) sub->jointree->fromlist)))
+		(may_fail((Node *) result->clauses) || may_fail((Node *) result->others) ||
+		 may_fail((Node *) sub->jointree->fromlist)))
 		return false;
 	return take_target(sublink, sub, result);
 }
