@@ -20,6 +20,7 @@
 #include "deparse/remote_table.h"
 #include "lib/stringinfo.h"
 #include "remote/command.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
@@ -100,8 +101,17 @@ collect_tables(Oid relid, Oid serverid, int *ntables)
 	const ShardMap *map = NULL;
 	AskedTable *asked;
 
+	/*
+	 * A statement on the shard alone has not locked its parent, and waiting for
+	 * that would be the wrong order: without it, the shard is asked about alone.
+	 */
 	if (get_rel_relispartition(relid))
-		map = shard_map_get(get_partition_parent(relid, true));
+	{
+		Oid			parent = get_partition_parent(relid, true);
+
+		if (ConditionalLockRelationOid(parent, AccessShareLock))
+			map = shard_map_get(parent);
+	}
 	if (map == NULL || shard_map_find(map, relid) < 0)
 		map = shard_map_get(relid);
 	if (map == NULL)

@@ -175,9 +175,9 @@ shard_cost_path(PlannerInfo *root, const ShardRelInfo *info, PathTarget *target,
 }
 
 Cost
-shard_cost_keys(const ShardRelInfo *info, double nkeys)
+shard_cost_keys(const ShardRelInfo *info, double nkeys, bool routed)
 {
-	return nkeys * info->nexpected * KEY_COST / parallelism(info);
+	return nkeys * (routed ? 1 : info->nexpected) * KEY_COST / parallelism(info);
 }
 
 Cost

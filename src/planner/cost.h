@@ -32,8 +32,8 @@ extern void shard_cost_join(PlannerInfo *root, ShardRelInfo *info,
 extern void shard_cost_path(PlannerInfo *root, const ShardRelInfo *info, PathTarget *target,
 							List *local, Cost *startup, Cost *total);
 
-/* What it costs to filter info's rows by nkeys keys, which go to each of its shards. */
-extern Cost shard_cost_keys(const ShardRelInfo *info, double nkeys);
+/* What it costs to filter info's rows by nkeys keys; each goes to every shard, or, when routed, to its own. */
+extern Cost shard_cost_keys(const ShardRelInfo *info, double nkeys, bool routed);
 
 /* What of a scan's cost is the receiving of so many rows. */
 extern Cost shard_cost_receive(double nrows);

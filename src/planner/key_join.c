@@ -315,6 +315,26 @@ filtered_fraction(PlannerInfo *root, RelOptInfo *outerrel, double outer_rows,
 	return Min(Min(fraction, outer_rows / Max(ndistinct, 1)), 1.0);
 }
 
+/* Is one of exprs the shard key, so that each shard gets only the keys that it can have? */
+static bool
+filters_shard_key(const ShardRelInfo *info, List *exprs)
+{
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	if (info->nkeycols != 1)
+		return false;
+	foreach(lc, info->keys)
+	{
+		foreach(lc2, exprs)
+		{
+			if (shard_relinfo_same_expr(linitial(((ShardDistKey *) lfirst(lc))->exprs), lfirst(lc2)))
+				return true;
+		}
+	}
+	return false;
+}
+
 /* A copy of a path of ours with the conditions added, or NULL. */
 static Path *
 key_foreign_path(PlannerInfo *root, ForeignPath *path, List *keys, List *exprs, KeyedPath *keyed)
@@ -359,7 +379,7 @@ key_foreign_path(PlannerInfo *root, ForeignPath *path, List *keys, List *exprs, 
 	copy->path.total_cost -= receive * (1 - keyed->fraction);
 	copy->path.rows = clamp_row_est(path->path.rows * keyed->fraction);
 	keyed->rescan = copy->path.total_cost - receive * keyed->fraction;
-	copy->path.total_cost += shard_cost_keys(info, keyed->nkeys);
+	copy->path.total_cost += shard_cost_keys(info, keyed->nkeys, filters_shard_key(info, exprs));
 	return (Path *) copy;
 }
 
