@@ -234,7 +234,7 @@ shard_absorb_subselect(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 	info->query = NULL;
 	info->local_having = NIL;
 	info->from = from;
-	info->rtindex = rel->relid;
+	info->rtindex = 0;			/* what prunes is in terms of the level below */
 	info->keys = make_keys(sub, query->tlist, rel->relid);
 	info->remote_conds = NIL;
 	info->columns = NULL;

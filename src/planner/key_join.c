@@ -5,33 +5,19 @@
  *
  *	   Custom Scan (ShardKeyJoin)
  *		 -> outer: any path
- *		 -> inner: a copy of the inner relation's path, down to
- *			  -> ForeignPath of ours, to whose query is added
- *				 inner_expr = ANY (array of the outer side's values)
+ *		 -> inner: a copy of the inner relation's path, filtered by the keys; see
+ *			key_filter.c
  *
- * The inner path may have nodes of core above the ForeignPath: groupings,
- * sub-selects, sorts, projections.  The key's expression is followed through
- * them, and it is only where filtering by it below gives what filtering above
- * would: at a grouping it must be one of the grouped expressions, under the same
- * equality.  Whatever else cuts or numbers rows (LIMIT, windows, DISTINCT ON, set
- * operations) has a path of another kind, and ends the search.
- *
- * The array is a parameter that core takes for one of the statement which has
- * no value yet (SHARD_KEYS_PARAM); executor/key_join.c gives it its values, batch
- * by batch.  Nodes need not return all that matches exactly once the filter is
- * wider than the join's conditions: these are checked again by the join.
- *
- * Costs: what is saved are rows that travel.  A node is thought to read the same
- * pages for the filtered query as for the whole, once per batch, as nothing is
- * known of its indexes.
+ * The keys are parameters that core takes for ones of the statement which have
+ * no value yet (SHARD_KEYS_PARAM); executor/key_join.c gives them their values,
+ * batch by batch.  Nodes need not return just what matches: all of the join's
+ * conditions are checked by the join.
  */
 #include "postgres.h"
 
 #include <math.h>
 
-#include "catalog/pg_type.h"
 #include "compat.h"
-#include "deparse/shippable.h"
 #include "guc.h"
 #include "nodes/extensible.h"
 #include "nodes/makefuncs.h"
@@ -39,22 +25,15 @@
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/paramassign.h"
-#include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
 #include "optimizer/tlist.h"
-#include "parser/parsetree.h"
-#include "planner/cost.h"
 #include "planner/fdw_planner.h"
+#include "planner/key_filter.h"
 #include "planner/key_join.h"
 #include "planner/plan_private.h"
-#include "planner/relinfo.h"
 #include "utils/lsyscache.h"
 #include "utils/selfuncs.h"
-#include "utils/typcache.h"
-
-/* Name of the part of a ForeignPath's fdw_private that holds the added conditions. */
-#define FILTER_NAME "shard_keys"
 
 /* Rows of the first batch: where a LIMIT may end the join early, where none does, and at most. */
 #define MIN_BATCH_ROWS 1000.0
@@ -67,42 +46,18 @@
 /* Equalities of one key join: as many as its executor's arrays take. */
 #define MAX_KEYS INDEX_MAX_KEYS
 
-/* One equality between the sides. */
-typedef struct KeyClause
-{
-	RestrictInfo *rinfo;
-	Expr	   *outer;
-	Expr	   *inner;
-	Oid			opno;			/* inner opno outer */
-	Oid			collation;
-	Oid			outer_hash;
-	Oid			inner_hash;
-	int			paramid;
-} KeyClause;
-
-/* What the filter leaves of a relation, and what it costs. */
-typedef struct KeyedPath
-{
-	Path	   *path;
-	double		fraction;		/* of the rows */
-	double		nkeys;			/* that are sent, estimate */
-	Cost		rescan;			/* of each further batch, rows apart */
-} KeyedPath;
-
 static set_join_pathlist_hook_type prev_join_pathlist_hook = NULL;
-
-static Path *key_path(PlannerInfo *root, Path *path, List *keys, List *exprs, KeyedPath *keyed);
 
 /* ------------------------------------------------------------------------
  * Clauses
  * ------------------------------------------------------------------------ */
 
 /* The clause as an equality between the sides that hashes, or NULL. */
-static KeyClause *
+static ShardKeyClause *
 make_key_clause(RestrictInfo *rinfo, RelOptInfo *outerrel, RelOptInfo *innerrel)
 {
 	OpExpr	   *op = (OpExpr *) rinfo->clause;
-	KeyClause  *key;
+	ShardKeyClause  *key;
 	bool		outer_is_left;
 	Oid			left_hash;
 	Oid			right_hash;
@@ -122,7 +77,7 @@ make_key_clause(RestrictInfo *rinfo, RelOptInfo *outerrel, RelOptInfo *innerrel)
 		!get_op_hash_functions(rinfo->hashjoinoperator, &left_hash, &right_hash))
 		return NULL;
 
-	key = palloc0(sizeof(KeyClause));
+	key = palloc0(sizeof(ShardKeyClause));
 	key->rinfo = rinfo;
 	key->outer = (Expr *) list_nth(op->args, outer_is_left ? 0 : 1);
 	key->inner = (Expr *) list_nth(op->args, outer_is_left ? 1 : 0);
@@ -134,401 +89,6 @@ make_key_clause(RestrictInfo *rinfo, RelOptInfo *outerrel, RelOptInfo *innerrel)
 		contain_volatile_functions((Node *) rinfo->clause))
 		return NULL;
 	return key;
-}
-
-/* inner_expr = ANY (keys), where inner_expr stands for the key in some relation. */
-static Expr *
-make_filter(const KeyClause *key, Expr *inner_expr)
-{
-	ScalarArrayOpExpr *filter = makeNode(ScalarArrayOpExpr);
-	Param	   *param = makeNode(Param);
-
-	param->paramkind = PARAM_EXTERN;
-	param->paramid = key->paramid;
-	param->paramtype = get_array_type(exprType((Node *) key->outer));
-	param->paramtypmod = -1;
-	param->paramcollid = get_typcollation(param->paramtype);
-	param->location = -1;
-
-	filter->opno = key->opno;
-	filter->opfuncid = get_opcode(key->opno);
-	filter->useOr = true;
-	filter->inputcollid = key->collation;
-	filter->args = list_make2(copyObject(inner_expr), param);
-	filter->location = -1;
-	return (Expr *) filter;
-}
-
-/* May a condition of this clause's kind run beside the conditions of all tables of rel? */
-static bool
-security_allows(PlannerInfo *root, const RelOptInfo *rel, const RestrictInfo *rinfo)
-{
-	int			rti = -1;
-
-	while ((rti = bms_next_member(rel->relids, rti)) >= 0)
-	{
-		RelOptInfo *base = rti < root->simple_rel_array_size ? root->simple_rel_array[rti] : NULL;
-
-		/* outer joins have numbers among relids, but no relation */
-		if (base != NULL &&
-			!shard_relinfo_security_allows(rinfo, base->baserestrict_min_security))
-			return false;
-	}
-	return true;
-}
-
-/* ------------------------------------------------------------------------
- * The inner path
- * ------------------------------------------------------------------------ */
-
-static Expr *
-strip_relabel(Expr *expr)
-{
-	while (expr != NULL && IsA(expr, RelabelType))
-		expr = ((RelabelType *) expr)->arg;
-	return expr;
-}
-
-/*
- * Does grouping by group_expr, under the equality eqop, put only such rows
- * together of which the filter takes all or none?
- */
-static bool
-filter_keeps_groups(const KeyClause *key, Expr *expr, Expr *group_expr, Oid eqop)
-{
-	return equal(strip_relabel(expr), strip_relabel(group_expr)) &&
-		(!OidIsValid(key->collation) || key->collation == exprCollation((Node *) group_expr)) &&
-		equality_ops_are_compatible(key->opno, eqop);
-}
-
-/* The same for each key and a list of grouping clauses of core's. */
-static bool
-filters_keep_groups(PlannerInfo *root, List *keys, List *exprs, List *group_clauses)
-{
-	ListCell   *lc;
-	ListCell   *lc2;
-
-	/* such a grouping may be planned in terms of its own, which the target list has not */
-	if (root->parse->groupingSets != NIL)
-		return false;
-	forboth(lc, keys, lc2, exprs)
-	{
-		bool		found = false;
-		ListCell   *lc3;
-
-		foreach(lc3, group_clauses)
-		{
-			SortGroupClause *clause = lfirst_node(SortGroupClause, lc3);
-
-			if (filter_keeps_groups(lfirst(lc), lfirst(lc2),
-									(Expr *) get_sortgroupclause_expr(clause, root->processed_tlist),
-									clause->eqop))
-			{
-				found = true;
-				break;
-			}
-		}
-		if (!found)
-			return false;
-	}
-	return true;
-}
-
-/* The same for groups that a remote query makes. */
-static bool
-filters_keep_remote_groups(List *keys, List *exprs, List *group_exprs)
-{
-	ListCell   *lc;
-	ListCell   *lc2;
-
-	forboth(lc, keys, lc2, exprs)
-	{
-		bool		found = false;
-		ListCell   *lc3;
-
-		foreach(lc3, group_exprs)
-		{
-			Expr	   *group_expr = lfirst(lc3);
-			TypeCacheEntry *type = lookup_type_cache(exprType((Node *) group_expr),
-													 TYPECACHE_EQ_OPR);
-
-			if (OidIsValid(type->eq_opr) &&
-				filter_keeps_groups(lfirst(lc), lfirst(lc2), group_expr, type->eq_opr))
-			{
-				found = true;
-				break;
-			}
-		}
-		if (!found)
-			return false;
-	}
-	return true;
-}
-
-/* Which of a remote query's rows may be filtered below all that it does with them? */
-static bool
-query_allows_filters(const ShardRemoteQuery *query, List *keys, List *exprs)
-{
-	List	   *distinct_exprs = NIL;
-	ListCell   *lc;
-
-	if (query->limit != NULL || query->windows != NIL || query->distinct_on != NIL)
-		return false;
-	if (query->aggregated && !filters_keep_remote_groups(keys, exprs, query->group_exprs))
-		return false;
-	if (!query->distinct)
-		return true;
-	foreach(lc, query->tlist)
-		distinct_exprs = lappend(distinct_exprs, lfirst_node(TargetEntry, lc)->expr);
-	return filters_keep_remote_groups(keys, exprs, distinct_exprs);
-}
-
-/*
- * Fraction of rel's rows that have a key among those of the outer side: by the
- * planner's own selectivity of a semijoin, and by the number of keys there are.
- */
-static double
-filtered_fraction(PlannerInfo *root, RelOptInfo *outerrel, double outer_rows,
-				  RelOptInfo *innerrel, List *keys)
-{
-	SpecialJoinInfo sjinfo = {0};
-	List	   *clauses = NIL;
-	List	   *exprs = NIL;
-	double		fraction;
-	double		ndistinct;
-	ListCell   *lc;
-
-	foreach(lc, keys)
-	{
-		KeyClause  *key = lfirst(lc);
-
-		/* not the RestrictInfo, which keeps the answer for either direction of the join */
-		clauses = lappend(clauses, key->rinfo->clause);
-		exprs = lappend(exprs, key->inner);
-	}
-	sjinfo.type = T_SpecialJoinInfo;
-	sjinfo.min_lefthand = sjinfo.syn_lefthand = innerrel->relids;
-	sjinfo.min_righthand = sjinfo.syn_righthand = outerrel->relids;
-	sjinfo.jointype = JOIN_SEMI;
-	fraction = clauselist_selectivity(root, clauses, 0, JOIN_SEMI, &sjinfo);
-	ndistinct = estimate_num_groups(root, exprs, Max(innerrel->rows, 1), NULL, NULL);
-	return Min(Min(fraction, outer_rows / Max(ndistinct, 1)), 1.0);
-}
-
-/* Is one of exprs the shard key, so that each shard gets only the keys that it can have? */
-static bool
-filters_shard_key(const ShardRelInfo *info, List *exprs)
-{
-	ListCell   *lc;
-	ListCell   *lc2;
-
-	if (info->nkeycols != 1)
-		return false;
-	foreach(lc, info->keys)
-	{
-		foreach(lc2, exprs)
-		{
-			if (shard_relinfo_same_expr(linitial(((ShardDistKey *) lfirst(lc))->exprs), lfirst(lc2)))
-				return true;
-		}
-	}
-	return false;
-}
-
-/* A copy of a path of ours with the conditions added, or NULL. */
-static Path *
-key_foreign_path(PlannerInfo *root, ForeignPath *path, List *keys, List *exprs, KeyedPath *keyed)
-{
-	const ShardRelInfo *info = path->path.parent->fdw_private;
-	ForeignPath *copy;
-	List	   *filters = NIL;
-	Cost		receive;
-	ListCell   *lc;
-	ListCell   *lc2;
-
-	if (path->path.parent->fdwroutine == NULL ||
-		path->path.parent->fdwroutine->GetForeignPlan != shardGetForeignPlan ||
-		info == NULL || !info->sharded)
-		return NULL;
-	if (info->query != NULL && !query_allows_filters(info->query, keys, exprs))
-		return NULL;
-	forboth(lc, keys, lc2, exprs)
-	{
-		KeyClause  *key = lfirst(lc);
-		Expr	   *filter = make_filter(key, lfirst(lc2));
-		Relids		varnos = pull_varnos(root, (Node *) filter);
-
-		/* one without columns would be computed here, where there are no keys */
-		if (bms_is_empty(varnos) || !bms_is_subset(varnos, info->from->relids) ||
-			!shard_relinfo_security_allows(key->rinfo, info->min_security) ||
-			!shard_shippable_expr(root, info->from->relids, filter))
-			return NULL;
-		filters = lappend(filters, filter);
-	}
-
-	copy = makeNode(ForeignPath);
-	memcpy(copy, path, sizeof(ForeignPath));
-	copy->fdw_private = lappend(list_copy(path->fdw_private),
-								makeDefElem(FILTER_NAME, (Node *) filters, -1));
-
-	/* groups come at the end of the remote query, rows while it runs */
-	receive = path->path.total_cost - path->path.startup_cost;
-	if (info->kind == SHARD_REL_SCAN || info->kind == SHARD_REL_JOIN)
-		receive -= info->remote_cost;
-	receive = Max(receive, 0);
-	copy->path.total_cost -= receive * (1 - keyed->fraction);
-	copy->path.rows = clamp_row_est(path->path.rows * keyed->fraction);
-	keyed->rescan = copy->path.total_cost - receive * keyed->fraction;
-	copy->path.total_cost += shard_cost_keys(info, keyed->nkeys, filters_shard_key(info, exprs));
-	return (Path *) copy;
-}
-
-/* Costs of copy, a copy of the node path, over the filtered child. */
-static Path *
-cost_upper(Path *copy, const Path *path, const Path *old_child, const Path *child, double fraction)
-{
-	bool		blocks = path->startup_cost >= old_child->total_cost;
-	Cost		own = (path->total_cost - old_child->total_cost) * fraction;
-
-	copy->rows = clamp_row_est(path->rows * fraction);
-	copy->total_cost = child->total_cost + Max(own, 0);
-	if (blocks)
-		copy->startup_cost = child->total_cost +
-			(path->startup_cost - old_child->total_cost) * fraction;
-	else
-		copy->startup_cost = child->startup_cost +
-			Max(path->startup_cost - old_child->startup_cost, 0);
-	return copy;
-}
-
-/* For nodes with one child: a copy over the filtered child. */
-#define KEY_UPPER_PATH(type, path) \
-	do { \
-		type	   *node = (type *) (path); \
-		Path	   *child = key_path(root, node->subpath, keys, exprs, keyed); \
-		type	   *copy; \
-\
-		if (child == NULL) \
-			return NULL; \
-		copy = makeNode(type); \
-		memcpy(copy, node, sizeof(type)); \
-		copy->subpath = child; \
-		return cost_upper((Path *) copy, (path), node->subpath, child, keyed->fraction); \
-	} while (0)
-
-/* A sub-select: the keys are columns of it, whose expressions the level below knows. */
-static Path *
-key_subquery_path(PlannerInfo *root, SubqueryScanPath *path, List *keys, List *exprs,
-				  KeyedPath *keyed)
-{
-	RelOptInfo *rel = path->path.parent;
-	RangeTblEntry *rte = planner_rt_fetch(rel->relid, root);
-	PlannerInfo *subroot = rel->subroot;
-	List	   *sub_exprs = NIL;
-	Path	   *child;
-	SubqueryScanPath *copy;
-	ListCell   *lc;
-
-	if (rte->rtekind != RTE_SUBQUERY || rte->security_barrier || subroot == NULL ||
-		subroot->parse->setOperations != NULL)
-		return NULL;
-	foreach(lc, exprs)
-	{
-		Expr	   *expr = strip_relabel(lfirst(lc));
-		TargetEntry *entry;
-
-		if (!IsA(expr, Var) || ((Var *) expr)->varno != rel->relid || ((Var *) expr)->varattno <= 0)
-			return NULL;
-		entry = get_tle_by_resno(subroot->processed_tlist, ((Var *) expr)->varattno);
-		if (entry == NULL || contain_volatile_functions((Node *) entry->expr) ||
-			expression_returns_set((Node *) entry->expr))
-			return NULL;
-		if (IsA(lfirst(lc), RelabelType))
-		{
-			/* the one on top decides type and collation */
-			RelabelType *relabel = copyObject(lfirst(lc));
-
-			relabel->arg = copyObject(entry->expr);
-			sub_exprs = lappend(sub_exprs, relabel);
-		}
-		else
-			sub_exprs = lappend(sub_exprs, entry->expr);
-	}
-	child = key_path(subroot, path->subpath, keys, sub_exprs, keyed);
-	if (child == NULL)
-		return NULL;
-	copy = makeNode(SubqueryScanPath);
-	memcpy(copy, path, sizeof(SubqueryScanPath));
-	copy->subpath = child;
-	return cost_upper((Path *) copy, &path->path, path->subpath, child, keyed->fraction);
-}
-
-/*
- * A copy of path that returns only rows whose exprs are among the keys, or some
- * more; NULL when the nodes cannot be told.  exprs: the keys' expressions over
- * path's relation, one for each of keys.
- */
-static Path *
-key_path(PlannerInfo *root, Path *path, List *keys, List *exprs, KeyedPath *keyed)
-{
-	if (path->param_info != NULL || !bms_is_empty(path->parent->lateral_relids))
-		return NULL;
-	switch (nodeTag(path))
-	{
-		case T_ForeignPath:
-			return key_foreign_path(root, (ForeignPath *) path, keys, exprs, keyed);
-		case T_SubqueryScanPath:
-			return key_subquery_path(root, (SubqueryScanPath *) path, keys, exprs, keyed);
-		case T_ProjectionPath:
-			KEY_UPPER_PATH(ProjectionPath, path);
-		case T_SortPath:
-			KEY_UPPER_PATH(SortPath, path);
-		case T_AggPath:
-			if (!filters_keep_groups(root, keys, exprs, ((AggPath *) path)->groupClause))
-				return NULL;
-			KEY_UPPER_PATH(AggPath, path);
-		default:
-			return NULL;
-	}
-}
-
-const ShardRelInfo *
-shard_key_join_filter(const ForeignPath *path, const ShardRelInfo *info)
-{
-	ShardRelInfo *result;
-	ListCell   *lc;
-
-	foreach(lc, path->fdw_private)
-	{
-		DefElem    *elem = lfirst(lc);
-		ShardFrom  *from;
-		ListCell   *lc2;
-
-		if (!IsA(elem, DefElem) || strcmp(elem->defname, FILTER_NAME) != 0)
-			continue;
-		result = palloc(sizeof(ShardRelInfo));
-		*result = *info;
-		from = palloc(sizeof(ShardFrom));
-		*from = *info->from;
-		from->where = list_concat_copy(from->where, (List *) elem->arg);
-		result->from = from;
-		if (info->query != NULL)
-		{
-			result->query = palloc(sizeof(ShardRemoteQuery));
-			*result->query = *info->query;
-			result->query->from = from;
-		}
-		foreach(lc2, (List *) elem->arg)
-		{
-			int			varno;
-
-			if (bms_get_singleton_member(pull_varnos(NULL, lfirst(lc2)), &varno) &&
-				varno == info->rtindex)
-				result->prune_conds = lappend(list_copy(result->prune_conds), lfirst(lc2));
-		}
-		return result;
-	}
-	return info;
 }
 
 /* ------------------------------------------------------------------------
@@ -639,7 +199,7 @@ plan_key_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 		join_clauses = extract_actual_clauses(restrictlist, false);
 	foreach(lc, keys)
 	{
-		KeyClause  *key = lfirst(lc);
+		ShardKeyClause  *key = lfirst(lc);
 
 		outer_exprs = lappend(outer_exprs, key->outer);
 		inner_exprs = lappend(inner_exprs, key->inner);
@@ -696,6 +256,56 @@ choose_outer(PlannerInfo *root, RelOptInfo *outerrel, JoinType *jointype,
 		*outer != NULL && (*outer)->param_info == NULL;
 }
 
+/* May a condition of this clause's kind run beside the conditions of all tables of rel? */
+static bool
+security_allows(PlannerInfo *root, const RelOptInfo *rel, const RestrictInfo *rinfo)
+{
+	int			rti = -1;
+
+	while ((rti = bms_next_member(rel->relids, rti)) >= 0)
+	{
+		RelOptInfo *base = rti < root->simple_rel_array_size ? root->simple_rel_array[rti] : NULL;
+
+		/* outer joins have numbers among relids, but no relation */
+		if (base != NULL &&
+			!shard_relinfo_security_allows(rinfo, base->baserestrict_min_security))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Fraction of rel's rows that have a key among those of the outer side: by the
+ * planner's own selectivity of a semijoin, and by the number of keys there are.
+ */
+static double
+filtered_fraction(PlannerInfo *root, RelOptInfo *outerrel, double outer_rows,
+				  RelOptInfo *innerrel, List *keys)
+{
+	SpecialJoinInfo sjinfo = {0};
+	List	   *clauses = NIL;
+	List	   *exprs = NIL;
+	double		fraction;
+	double		ndistinct;
+	ListCell   *lc;
+
+	foreach(lc, keys)
+	{
+		ShardKeyClause  *key = lfirst(lc);
+
+		/* not the RestrictInfo, which keeps the answer for either direction of the join */
+		clauses = lappend(clauses, key->rinfo->clause);
+		exprs = lappend(exprs, key->inner);
+	}
+	sjinfo.type = T_SpecialJoinInfo;
+	sjinfo.min_lefthand = sjinfo.syn_lefthand = innerrel->relids;
+	sjinfo.min_righthand = sjinfo.syn_righthand = outerrel->relids;
+	sjinfo.jointype = JOIN_SEMI;
+	fraction = clauselist_selectivity(root, clauses, 0, JOIN_SEMI, &sjinfo);
+	ndistinct = estimate_num_groups(root, exprs, Max(innerrel->rows, 1), NULL, NULL);
+	return Min(Min(fraction, outer_rows / Max(ndistinct, 1)), 1.0);
+}
+
 /* The equalities that can be sent; of an outer join only those in its own condition. */
 static List *
 find_keys(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptInfo *innerrel,
@@ -707,7 +317,7 @@ find_keys(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 	foreach(lc, restrictlist)
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
-		KeyClause  *key;
+		ShardKeyClause  *key;
 
 		if (rinfo->pseudoconstant)
 			return NIL;
@@ -725,7 +335,7 @@ find_keys(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptIn
 /* The relation's cheapest path that some of the keys can filter; keys: in, candidates; out, those used. */
 static bool
 choose_inner(PlannerInfo *root, RelOptInfo *outerrel, double outer_rows, RelOptInfo *innerrel,
-			 List **keys, KeyedPath *best)
+			 List **keys, ShardKeyedPath *best)
 {
 	List	   *usable = NIL;
 	ListCell   *lc;
@@ -733,15 +343,15 @@ choose_inner(PlannerInfo *root, RelOptInfo *outerrel, double outer_rows, RelOptI
 	best->path = NULL;
 	foreach(lc, *keys)
 	{
-		KeyClause  *key = lfirst(lc);
+		ShardKeyClause  *key = lfirst(lc);
 		bool		found = false;
 		ListCell   *lc2;
 
 		foreach(lc2, innerrel->pathlist)
 		{
-			KeyedPath	keyed = {.fraction = 1, .nkeys = outer_rows};
+			ShardKeyedPath	keyed = {.fraction = 1, .nkeys = outer_rows};
 
-			if (key_path(root, lfirst(lc2), list_make1(key), list_make1(key->inner),
+			if (shard_key_filter_path(root, lfirst(lc2), list_make1(key), list_make1(key->inner),
 						 &keyed) != NULL)
 			{
 				found = true;
@@ -756,20 +366,20 @@ choose_inner(PlannerInfo *root, RelOptInfo *outerrel, double outer_rows, RelOptI
 
 	foreach(lc, usable)
 	{
-		KeyClause  *key = lfirst(lc);
+		ShardKeyClause  *key = lfirst(lc);
 
 		key->paramid = SHARD_KEYS_PARAM + assign_special_exec_param(root);
 	}
 	best->fraction = filtered_fraction(root, outerrel, outer_rows, innerrel, usable);
 	foreach(lc, innerrel->pathlist)
 	{
-		KeyedPath	keyed = {.fraction = best->fraction, .nkeys = outer_rows};
+		ShardKeyedPath	keyed = {.fraction = best->fraction, .nkeys = outer_rows};
 		List	   *exprs = NIL;
 		ListCell   *lc2;
 
 		foreach(lc2, usable)
-			exprs = lappend(exprs, ((KeyClause *) lfirst(lc2))->inner);
-		keyed.path = key_path(root, lfirst(lc), usable, exprs, &keyed);
+			exprs = lappend(exprs, ((ShardKeyClause *) lfirst(lc2))->inner);
+		keyed.path = shard_key_filter_path(root, lfirst(lc), usable, exprs, &keyed);
 		if (keyed.path != NULL &&
 			(best->path == NULL || keyed.path->total_cost < best->path->total_cost))
 			*best = keyed;
@@ -810,7 +420,7 @@ count_batches(double first_rows, double outer_rows, int width)
 
 static void
 set_costs(PlannerInfo *root, CustomPath *path, RelOptInfo *joinrel, const Path *outer,
-		  const KeyedPath *inner, double first_rows, int nclauses)
+		  const ShardKeyedPath *inner, double first_rows, int nclauses)
 {
 	double		batches = count_batches(first_rows, outer->rows, outer->pathtarget->width);
 	double		first_part = Min(1.0, first_rows / Max(outer->rows, 1));
@@ -835,7 +445,7 @@ add_key_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOp
 			 JoinType jointype, JoinPathExtraData *extra)
 {
 	Path	   *outer;
-	KeyedPath	inner;
+	ShardKeyedPath	inner;
 	List	   *keys;
 	ShardKeyJoinPlan *plan;
 	CustomPath *path;
@@ -853,10 +463,10 @@ add_key_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOp
 	plan->nkeys = list_length(keys);
 	plan->keys = palloc0(sizeof(ShardKeyJoinKey) * plan->nkeys);
 	plan->first_rows = first_batch_rows(root, outer->rows);
-	plan->change_param = ((KeyClause *) linitial(keys))->paramid - SHARD_KEYS_PARAM;
+	plan->change_param = ((ShardKeyClause *) linitial(keys))->paramid - SHARD_KEYS_PARAM;
 	foreach(lc, keys)
 	{
-		KeyClause  *key = lfirst(lc);
+		ShardKeyClause  *key = lfirst(lc);
 
 		plan->keys[i].paramid = key->paramid;
 		plan->keys[i].outer_hash = key->outer_hash;

@@ -32,7 +32,7 @@
 #include "planner/absorb.h"
 #include "planner/cost.h"
 #include "planner/fdw_planner.h"
-#include "planner/key_join.h"
+#include "planner/key_filter.h"
 #include "planner/plan_private.h"
 #include "planner/relinfo.h"
 #include "planner/scan_path.h"
@@ -378,7 +378,7 @@ shardGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 					ForeignPath *best_path, List *tlist, List *scan_clauses,
 					Plan *outer_plan)
 {
-	const ShardRelInfo *info = shard_key_join_filter(best_path, rel->fdw_private);
+	const ShardRelInfo *info = shard_key_filter_info(best_path, rel->fdw_private);
 
 	shard_absorb_release(root, info->from);
 	if (info->query != NULL)

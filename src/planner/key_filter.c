@@ -1,0 +1,379 @@
+/*
+ * key_filter.c
+ *	  Filters paths by keys that a join sends along.
+ *
+ *	   copy of the path of a relation, down to
+ *		 -> ForeignPath of ours, to whose query is added
+ *			inner_expr = ANY (array of the outer side's values)
+ *
+ * The path may have nodes of core above the ForeignPath: groupings, sub-selects,
+ * sorts, projections.  The key's expression is followed through them, and it is
+ * only where filtering by it below gives what filtering above would: at a
+ * grouping it must be one of the grouped expressions, under the same equality.
+ * Whatever else cuts or numbers rows (LIMIT, windows, DISTINCT ON, set operations)
+ * has a path of another kind, and ends the search.
+ *
+ * Costs: what is saved are rows that travel.  A node is thought to read the same
+ * pages for the filtered query as for the whole, once per batch, as nothing is
+ * known of its indexes.
+ */
+#include "postgres.h"
+
+#include "deparse/shippable.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "parser/parsetree.h"
+#include "planner/cost.h"
+#include "planner/fdw_planner.h"
+#include "planner/key_filter.h"
+#include "utils/lsyscache.h"
+#include "utils/typcache.h"
+
+/* Name of the part of a ForeignPath's fdw_private that holds the added conditions. */
+#define FILTER_NAME "shard_keys"
+
+/* inner_expr = ANY (keys), where inner_expr stands for the key in some relation. */
+static Expr *
+make_filter(const ShardKeyClause *key, Expr *inner_expr)
+{
+	ScalarArrayOpExpr *filter = makeNode(ScalarArrayOpExpr);
+	Param	   *param = makeNode(Param);
+
+	param->paramkind = PARAM_EXTERN;
+	param->paramid = key->paramid;
+	param->paramtype = get_array_type(exprType((Node *) key->outer));
+	param->paramtypmod = -1;
+	param->paramcollid = get_typcollation(param->paramtype);
+	param->location = -1;
+
+	filter->opno = key->opno;
+	filter->opfuncid = get_opcode(key->opno);
+	filter->useOr = true;
+	filter->inputcollid = key->collation;
+	filter->args = list_make2(copyObject(inner_expr), param);
+	filter->location = -1;
+	return (Expr *) filter;
+}
+
+/* ------------------------------------------------------------------------
+ * The inner path
+ * ------------------------------------------------------------------------ */
+
+static Expr *
+strip_relabel(Expr *expr)
+{
+	while (expr != NULL && IsA(expr, RelabelType))
+		expr = ((RelabelType *) expr)->arg;
+	return expr;
+}
+
+/*
+ * Does grouping by group_expr, under the equality eqop, put only such rows
+ * together of which the filter takes all or none?
+ */
+static bool
+filter_keeps_groups(const ShardKeyClause *key, Expr *expr, Expr *group_expr, Oid eqop)
+{
+	return equal(strip_relabel(expr), strip_relabel(group_expr)) &&
+		(!OidIsValid(key->collation) || key->collation == exprCollation((Node *) group_expr)) &&
+		equality_ops_are_compatible(key->opno, eqop);
+}
+
+/* The same for each key and a list of grouping clauses of core's. */
+static bool
+filters_keep_groups(PlannerInfo *root, List *keys, List *exprs, List *group_clauses)
+{
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	/* such a grouping may be planned in terms of its own, which the target list has not */
+	if (root->parse->groupingSets != NIL)
+		return false;
+	forboth(lc, keys, lc2, exprs)
+	{
+		bool		found = false;
+		ListCell   *lc3;
+
+		foreach(lc3, group_clauses)
+		{
+			SortGroupClause *clause = lfirst_node(SortGroupClause, lc3);
+
+			if (filter_keeps_groups(lfirst(lc), lfirst(lc2),
+									(Expr *) get_sortgroupclause_expr(clause, root->processed_tlist),
+									clause->eqop))
+			{
+				found = true;
+				break;
+			}
+		}
+		if (!found)
+			return false;
+	}
+	return true;
+}
+
+/* The same for groups that a remote query makes. */
+static bool
+filters_keep_remote_groups(List *keys, List *exprs, List *group_exprs)
+{
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	forboth(lc, keys, lc2, exprs)
+	{
+		bool		found = false;
+		ListCell   *lc3;
+
+		foreach(lc3, group_exprs)
+		{
+			Expr	   *group_expr = lfirst(lc3);
+			TypeCacheEntry *type = lookup_type_cache(exprType((Node *) group_expr),
+													 TYPECACHE_EQ_OPR);
+
+			if (OidIsValid(type->eq_opr) &&
+				filter_keeps_groups(lfirst(lc), lfirst(lc2), group_expr, type->eq_opr))
+			{
+				found = true;
+				break;
+			}
+		}
+		if (!found)
+			return false;
+	}
+	return true;
+}
+
+/* Which of a remote query's rows may be filtered below all that it does with them? */
+static bool
+query_allows_filters(const ShardRemoteQuery *query, List *keys, List *exprs)
+{
+	List	   *distinct_exprs = NIL;
+	ListCell   *lc;
+
+	if (query->limit != NULL || query->windows != NIL || query->distinct_on != NIL)
+		return false;
+	if (query->aggregated && !filters_keep_remote_groups(keys, exprs, query->group_exprs))
+		return false;
+	if (!query->distinct)
+		return true;
+	foreach(lc, query->tlist)
+		distinct_exprs = lappend(distinct_exprs, lfirst_node(TargetEntry, lc)->expr);
+	return filters_keep_remote_groups(keys, exprs, distinct_exprs);
+}
+
+/* Is one of exprs the shard key, so that each shard gets only the keys that it can have? */
+static bool
+filters_shard_key(const ShardRelInfo *info, List *exprs)
+{
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	if (info->nkeycols != 1)
+		return false;
+	foreach(lc, info->keys)
+	{
+		foreach(lc2, exprs)
+		{
+			if (shard_relinfo_same_expr(linitial(((ShardDistKey *) lfirst(lc))->exprs), lfirst(lc2)))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* A copy of a path of ours with the conditions added, or NULL. */
+static Path *
+key_foreign_path(PlannerInfo *root, ForeignPath *path, List *keys, List *exprs, ShardKeyedPath *keyed)
+{
+	const ShardRelInfo *info = path->path.parent->fdw_private;
+	ForeignPath *copy;
+	List	   *filters = NIL;
+	Cost		receive;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	if (path->path.parent->fdwroutine == NULL ||
+		path->path.parent->fdwroutine->GetForeignPlan != shardGetForeignPlan ||
+		info == NULL || !info->sharded)
+		return NULL;
+	if (info->query != NULL && !query_allows_filters(info->query, keys, exprs))
+		return NULL;
+	forboth(lc, keys, lc2, exprs)
+	{
+		ShardKeyClause  *key = lfirst(lc);
+		Expr	   *filter = make_filter(key, lfirst(lc2));
+		Relids		varnos = pull_varnos(root, (Node *) filter);
+
+		/* one without columns would be computed here, where there are no keys */
+		if (bms_is_empty(varnos) || !bms_is_subset(varnos, info->from->relids) ||
+			!shard_relinfo_security_allows(key->rinfo, info->min_security) ||
+			!shard_shippable_expr(root, info->from->relids, filter))
+			return NULL;
+		filters = lappend(filters, filter);
+	}
+
+	copy = makeNode(ForeignPath);
+	memcpy(copy, path, sizeof(ForeignPath));
+	copy->fdw_private = lappend(list_copy(path->fdw_private),
+								makeDefElem(FILTER_NAME, (Node *) filters, -1));
+
+	/* groups come at the end of the remote query, rows while it runs */
+	receive = path->path.total_cost - path->path.startup_cost;
+	if (info->kind == SHARD_REL_SCAN || info->kind == SHARD_REL_JOIN)
+		receive -= info->remote_cost;
+	receive = Max(receive, 0);
+	copy->path.total_cost -= receive * (1 - keyed->fraction);
+	copy->path.rows = clamp_row_est(path->path.rows * keyed->fraction);
+	keyed->rescan = copy->path.total_cost - receive * keyed->fraction;
+	copy->path.total_cost += shard_cost_keys(info, keyed->nkeys, filters_shard_key(info, exprs));
+	return (Path *) copy;
+}
+
+/* Costs of copy, a copy of the node path, over the filtered child. */
+static Path *
+cost_upper(Path *copy, const Path *path, const Path *old_child, const Path *child, double fraction)
+{
+	bool		blocks = path->startup_cost >= old_child->total_cost;
+	Cost		own = (path->total_cost - old_child->total_cost) * fraction;
+
+	copy->rows = clamp_row_est(path->rows * fraction);
+	copy->total_cost = child->total_cost + Max(own, 0);
+	if (blocks)
+		copy->startup_cost = child->total_cost +
+			(path->startup_cost - old_child->total_cost) * fraction;
+	else
+		copy->startup_cost = child->startup_cost +
+			Max(path->startup_cost - old_child->startup_cost, 0);
+	return copy;
+}
+
+/* For nodes with one child: a copy over the filtered child. */
+#define KEY_UPPER_PATH(type, path) \
+	do { \
+		type	   *node = (type *) (path); \
+		Path	   *child = shard_key_filter_path(root, node->subpath, keys, exprs, keyed); \
+		type	   *copy; \
+\
+		if (child == NULL) \
+			return NULL; \
+		copy = makeNode(type); \
+		memcpy(copy, node, sizeof(type)); \
+		copy->subpath = child; \
+		return cost_upper((Path *) copy, (path), node->subpath, child, keyed->fraction); \
+	} while (0)
+
+/* A sub-select: the keys are columns of it, whose expressions the level below knows. */
+static Path *
+key_subquery_path(PlannerInfo *root, SubqueryScanPath *path, List *keys, List *exprs,
+				  ShardKeyedPath *keyed)
+{
+	RelOptInfo *rel = path->path.parent;
+	RangeTblEntry *rte = planner_rt_fetch(rel->relid, root);
+	PlannerInfo *subroot = rel->subroot;
+	List	   *sub_exprs = NIL;
+	Path	   *child;
+	SubqueryScanPath *copy;
+	ListCell   *lc;
+
+	if (rte->rtekind != RTE_SUBQUERY || rte->security_barrier || subroot == NULL ||
+		subroot->parse->setOperations != NULL)
+		return NULL;
+	foreach(lc, exprs)
+	{
+		Expr	   *expr = strip_relabel(lfirst(lc));
+		TargetEntry *entry;
+
+		if (!IsA(expr, Var) || ((Var *) expr)->varno != rel->relid || ((Var *) expr)->varattno <= 0)
+			return NULL;
+		entry = get_tle_by_resno(subroot->processed_tlist, ((Var *) expr)->varattno);
+		if (entry == NULL || contain_volatile_functions((Node *) entry->expr) ||
+			expression_returns_set((Node *) entry->expr))
+			return NULL;
+		if (IsA(lfirst(lc), RelabelType))
+		{
+			/* the one on top decides type and collation */
+			RelabelType *relabel = copyObject(lfirst(lc));
+
+			relabel->arg = copyObject(entry->expr);
+			sub_exprs = lappend(sub_exprs, relabel);
+		}
+		else
+			sub_exprs = lappend(sub_exprs, entry->expr);
+	}
+	child = shard_key_filter_path(subroot, path->subpath, keys, sub_exprs, keyed);
+	if (child == NULL)
+		return NULL;
+	copy = makeNode(SubqueryScanPath);
+	memcpy(copy, path, sizeof(SubqueryScanPath));
+	copy->subpath = child;
+	return cost_upper((Path *) copy, &path->path, path->subpath, child, keyed->fraction);
+}
+
+/*
+ * A copy of path that returns only rows whose exprs are among the keys, or some
+ * more; NULL when the nodes cannot be told.  exprs: the keys' expressions over
+ * path's relation, one for each of keys.
+ */
+Path *
+shard_key_filter_path(PlannerInfo *root, Path *path, List *keys, List *exprs, ShardKeyedPath *keyed)
+{
+	if (path->param_info != NULL || !bms_is_empty(path->parent->lateral_relids))
+		return NULL;
+	switch (nodeTag(path))
+	{
+		case T_ForeignPath:
+			return key_foreign_path(root, (ForeignPath *) path, keys, exprs, keyed);
+		case T_SubqueryScanPath:
+			return key_subquery_path(root, (SubqueryScanPath *) path, keys, exprs, keyed);
+		case T_ProjectionPath:
+			KEY_UPPER_PATH(ProjectionPath, path);
+		case T_SortPath:
+			KEY_UPPER_PATH(SortPath, path);
+		case T_AggPath:
+			if (!filters_keep_groups(root, keys, exprs, ((AggPath *) path)->groupClause))
+				return NULL;
+			KEY_UPPER_PATH(AggPath, path);
+		default:
+			return NULL;
+	}
+}
+
+const ShardRelInfo *
+shard_key_filter_info(const ForeignPath *path, const ShardRelInfo *info)
+{
+	ShardRelInfo *result;
+	ListCell   *lc;
+
+	foreach(lc, path->fdw_private)
+	{
+		DefElem    *elem = lfirst(lc);
+		ShardFrom  *from;
+		ListCell   *lc2;
+
+		if (!IsA(elem, DefElem) || strcmp(elem->defname, FILTER_NAME) != 0)
+			continue;
+		result = palloc(sizeof(ShardRelInfo));
+		*result = *info;
+		from = palloc(sizeof(ShardFrom));
+		*from = *info->from;
+		from->where = list_concat_copy(from->where, (List *) elem->arg);
+		result->from = from;
+		if (info->query != NULL)
+		{
+			result->query = palloc(sizeof(ShardRemoteQuery));
+			*result->query = *info->query;
+			result->query->from = from;
+		}
+		foreach(lc2, (List *) elem->arg)
+		{
+			int			varno;
+
+			if (bms_get_singleton_member(pull_varnos(NULL, lfirst(lc2)), &varno) &&
+				varno == info->rtindex)
+				result->prune_conds = lappend(list_copy(result->prune_conds), lfirst(lc2));
+		}
+		return result;
+	}
+	return info;
+}

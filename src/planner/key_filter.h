@@ -1,0 +1,50 @@
+/*
+ * key_filter.h
+ *	  Paths that are filtered by keys of a join.
+ */
+#ifndef SHARDFDW_KEY_FILTER_H
+#define SHARDFDW_KEY_FILTER_H
+
+#include "postgres.h"
+
+#include "nodes/pathnodes.h"
+#include "planner/relinfo.h"
+
+/* One equality between the sides. */
+typedef struct ShardKeyClause
+{
+	RestrictInfo *rinfo;
+	Expr	   *outer;
+	Expr	   *inner;
+	Oid			opno;			/* inner opno outer */
+	Oid			collation;
+	Oid			outer_hash;
+	Oid			inner_hash;
+	int			paramid;
+} ShardKeyClause;
+
+/* What the filter leaves of a relation, and what it costs. */
+typedef struct ShardKeyedPath
+{
+	Path	   *path;
+	double		fraction;		/* of the rows */
+	double		nkeys;			/* that are sent, estimate */
+	Cost		rescan;			/* of each further batch, rows apart */
+} ShardKeyedPath;
+
+/*
+ * A copy of path whose rows are those with some exprs[i] = ANY (values of keys[i])
+ * for each i, or NULL when it cannot be filtered so.  keys: of ShardKeyClause; exprs:
+ * what stands for the keys' inner expressions in path.  Of *keyed fraction and
+ * nkeys are given, rescan is set.
+ */
+extern Path *shard_key_filter_path(PlannerInfo *root, Path *path, List *keys, List *exprs,
+								   ShardKeyedPath *keyed);
+
+/*
+ * info, or, when path was filtered, a copy of it whose FROM has the conditions
+ * with the keys, too.
+ */
+extern const ShardRelInfo *shard_key_filter_info(const ForeignPath *path, const ShardRelInfo *info);
+
+#endif
