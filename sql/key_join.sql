@@ -159,6 +159,15 @@ SELECT compare('SELECT m.k, m.g FROM many m WHERE EXISTS (SELECT 1 FROM s i WHER
 SELECT compare('SELECT m.k, m.g FROM many m WHERE NOT EXISTS (SELECT 1 FROM s i WHERE i.a = m.g)');
 SELECT compare('SELECT m.k, q.* FROM many m LEFT JOIN (SELECT a, count(*), sum(n) FROM s i GROUP BY a) q ON q.a = m.k');
 SELECT compare('SELECT m.k, q.* FROM many m LEFT JOIN (SELECT id, count(*), sum(n) FROM s i GROUP BY id) q ON q.id = m.k');
+-- a sub-select in a remote join: its columns have other numbers than those of its table
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SET enable_nestloop = off;
+SELECT nrows, differences FROM compare('SELECT o.k, q.* FROM o JOIN (SELECT z.f, z.id, j.x FROM (SELECT a AS f, id, count(*) AS n FROM s i GROUP BY a, id) z JOIN s2 j ON j.id = z.id) q ON q.f = o.k');
+SELECT nrows, differences FROM compare('SELECT o.k, q.* FROM o LEFT JOIN (SELECT z.f, z.id, j.x FROM (SELECT a AS f, id, count(*) AS n FROM s i GROUP BY a, id) z LEFT JOIN s2 j ON j.id = z.id) q ON q.f = o.k');
+RESET enable_hashjoin;
+RESET enable_mergejoin;
+RESET enable_nestloop;
 -- sets: by a column that they group by, and by what they compute
 SELECT nrows, differences FROM compare('SELECT o.k, q.* FROM o JOIN (SELECT a, b, count(*) AS n FROM s i GROUP BY ROLLUP (a, b)) q ON q.a = o.k');
 SELECT nrows, differences FROM compare('SELECT o.k, q.* FROM o JOIN (SELECT a, b, count(*) AS n FROM s i GROUP BY ROLLUP (a, b)) q ON q.n = o.k');

@@ -73,8 +73,8 @@ typedef struct ShardRelInfo
 
 	/*
 	 * Conditions for pruning when execution starts: clauses over the columns of
-	 * rtindex, with Params or stable expressions in some; NIL when there are
-	 * none.
+	 * rtindex (0: of a table within a sub-select), with Params or stable
+	 * expressions in some; NIL when there are none.
 	 */
 	List	   *prune_conds;
 
