@@ -73,10 +73,15 @@ shard_cost_scan(PlannerInfo *root, RelOptInfo *baserel, ShardRelInfo *info)
 		tuples * (cpu_tuple_cost + quals.per_tuple);
 
 	/* the node may have an index that serves the conditions */
-	if (info->remote_conds != NIL)
-		cost = Min(cost, info->rows * (random_page_cost + cpu_tuple_cost));
-
 	info->remote_cost = cost / parallelism(info);
+	if (info->remote_conds != NIL)
+		info->remote_cost = Min(info->remote_cost, shard_cost_fetch(info, info->rows));
+}
+
+Cost
+shard_cost_fetch(const ShardRelInfo *info, double nrows)
+{
+	return nrows * (random_page_cost + cpu_tuple_cost) / parallelism(info);
 }
 
 void

@@ -32,6 +32,9 @@ extern void shard_cost_join(PlannerInfo *root, ShardRelInfo *info,
 extern void shard_cost_path(PlannerInfo *root, const ShardRelInfo *info, PathTarget *target,
 							List *local, Cost *startup, Cost *total);
 
+/* What it costs the nodes to find nrows rows of a table by an index. */
+extern Cost shard_cost_fetch(const ShardRelInfo *info, double nrows);
+
 /* What it costs to filter info's rows by nkeys keys; each goes to every shard, or, when routed, to its own. */
 extern Cost shard_cost_keys(const ShardRelInfo *info, double nkeys, bool routed);
 

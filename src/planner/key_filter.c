@@ -13,9 +13,9 @@
  * Whatever else cuts or numbers rows (LIMIT, windows, DISTINCT ON, set operations)
  * has a path of another kind, and ends the search.
  *
- * Costs: what is saved are rows that travel.  A node is thought to read the same
- * pages for the filtered query as for the whole, once per batch, as nothing is
- * known of its indexes.
+ * Costs: what is saved are rows that travel.  Of a table a node is thought to
+ * have an index on the key, as everywhere in cost.c; for joins and groupings it is
+ * thought to read the same pages as for the whole, once per batch.
  */
 #include "postgres.h"
 
@@ -225,6 +225,10 @@ key_foreign_path(PlannerInfo *root, ForeignPath *path, List *keys, List *exprs, 
 	receive = Max(receive, 0);
 	copy->path.total_cost -= receive * (1 - keyed->fraction);
 	copy->path.rows = clamp_row_est(path->path.rows * keyed->fraction);
+	if (info->kind == SHARD_REL_SCAN && info->query == NULL)
+		copy->path.total_cost -= info->remote_cost -
+			Min(info->remote_cost,
+				shard_cost_fetch(info, path->path.parent->tuples * keyed->fraction));
 	keyed->rescan = copy->path.total_cost - receive * keyed->fraction;
 	copy->path.total_cost += shard_cost_keys(info, keyed->nkeys, filters_shard_key(info, exprs));
 	return (Path *) copy;

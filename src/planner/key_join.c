@@ -35,10 +35,9 @@
 #include "utils/lsyscache.h"
 #include "utils/selfuncs.h"
 
-/* Rows of the first batch: where a LIMIT may end the join early, where none does, and at most. */
+/* Rows of the first batch: where a LIMIT may end the join early, and where none does. */
 #define MIN_BATCH_ROWS 1000.0
-#define UNLIMITED_BATCH_ROWS 10000.0
-#define MAX_FIRST_ROWS 50000.0
+#define MAX_BATCH_ROWS 50000.0
 
 /* How much larger each further batch is. */
 #define BATCH_GROWTH 4.0
@@ -388,14 +387,14 @@ choose_inner(PlannerInfo *root, RelOptInfo *outerrel, double outer_rows, RelOptI
 	return best->path != NULL;
 }
 
-/* Rows of the first batch when so many are expected. */
+/* Rows of the first batch. */
 static double
-first_batch_rows(PlannerInfo *root, double outer_rows)
+first_batch_rows(PlannerInfo *root)
 {
 	/* with a LIMIT, few of them may be asked for */
 	if (root->limit_tuples >= 0)
 		return MIN_BATCH_ROWS;
-	return Max(UNLIMITED_BATCH_ROWS, Min(outer_rows * 1.5, MAX_FIRST_ROWS));
+	return MAX_BATCH_ROWS;
 }
 
 /* In how many batches outer_rows rows of this width are joined. */
@@ -406,7 +405,7 @@ count_batches(double first_rows, double outer_rows, int width)
 	double		limit = Min(first_rows, max_rows);
 	double		batches = 0;
 
-	max_rows = Min(max_rows, MAX_FIRST_ROWS);
+	max_rows = Min(max_rows, MAX_BATCH_ROWS);
 	while (outer_rows > 0 && limit < max_rows)
 	{
 		outer_rows -= limit;
@@ -462,7 +461,7 @@ add_key_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOp
 	plan->jointype = jointype;
 	plan->nkeys = list_length(keys);
 	plan->keys = palloc0(sizeof(ShardKeyJoinKey) * plan->nkeys);
-	plan->first_rows = first_batch_rows(root, outer->rows);
+	plan->first_rows = first_batch_rows(root);
 	plan->change_param = ((ShardKeyClause *) linitial(keys))->paramid - SHARD_KEYS_PARAM;
 	foreach(lc, keys)
 	{
@@ -489,6 +488,15 @@ add_key_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOp
 	add_path(joinrel, &path->path);
 }
 
+/* Has the relation rows that nodes can give?  Reference tables alone are local. */
+static bool
+is_remote(const RelOptInfo *rel)
+{
+	return rel->fdw_private != NULL && rel->fdwroutine != NULL &&
+		rel->fdwroutine->GetForeignPlan == shardGetForeignPlan &&
+		!((ShardRelInfo *) rel->fdw_private)->reference;
+}
+
 static void
 key_join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 				  RelOptInfo *innerrel, JoinType jointype, JoinPathExtraData *extra)
@@ -507,10 +515,10 @@ key_join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 	/*
 	 * A join that the nodes compute returns no more rows than one with keys
 	 * would fetch, and does not depend on how many outer rows there really
-	 * are.
+	 * are.  But one with a reference table reads that once per shard, while
+	 * its few rows that are wanted may be found here.
 	 */
-	if (joinrel->fdw_private != NULL && joinrel->fdwroutine != NULL &&
-		joinrel->fdwroutine->GetForeignPlan == shardGetForeignPlan)
+	if (is_remote(joinrel) && (is_remote(outerrel) || !is_remote(innerrel)))
 		return;
 	add_key_join(root, joinrel, outerrel, innerrel, jointype, extra);
 }
