@@ -13,6 +13,8 @@
  *	 others					shardfdw_partial_<aggregate> in the aggregate's own
  *							schema, where its owner may create; nodes that have
  *							it have a copy of the aggregate, too
+ *	 built-in twins			themselves: where a node is a coordinator of other ones,
+ *							it combines what these return
  *
  * Nothing rests on the name alone: the definitions are compared whenever a twin
  * is looked up, as system caches hold both.  Which nodes have it follows from
@@ -119,13 +121,20 @@ twin_place(Form_pg_proc proc, Form_pg_aggregate agg, Oid *nspoid, char **name)
 {
 	char	   *transfn;
 
+	*nspoid = get_namespace_oid(TWIN_SCHEMA, true);
 	if (proc->oid >= FirstGenbkiObjectId)
 	{
+		/* a built-in twin is asked for by a coordinator above this one: its state is that of its own twin */
+		if (proc->pronamespace == *nspoid &&
+			strncmp(NameStr(proc->proname), TWIN_PREFIX, strlen(TWIN_PREFIX)) == 0)
+		{
+			*name = pstrdup(NameStr(proc->proname));
+			return true;
+		}
 		*nspoid = proc->pronamespace;
 		*name = shard_twin_name(NameStr(proc->proname));
 		return true;
 	}
-	*nspoid = get_namespace_oid(TWIN_SCHEMA, true);
 	transfn = get_func_name(agg->aggtransfn);
 	if (!OidIsValid(*nspoid) || transfn == NULL)
 		return false;
