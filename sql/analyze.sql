@@ -62,14 +62,10 @@ CREATE TEMP VIEW there AS
 SELECT shard, result AS digest FROM shardfdw.run_on_shards('items', $$SELECT md5(string_agg(concat_ws('|', attname, null_frac, avg_width,
 	n_distinct, most_common_vals, most_common_freqs, histogram_bounds, correlation), chr(10) ORDER BY attname))
 	FROM pg_catalog.pg_stats WHERE format('%%I.%%I', schemaname, tablename) = '%s'$$);
-SET client_min_messages = info;
-ANALYZE VERBOSE items;
-SET client_min_messages = warning;
+ANALYZE items;
 SELECT bool_and(ok) AS ok FROM shardfdw.run_on_shards('items', 'ANALYZE %s');
-SET client_min_messages = info;
-ANALYZE VERBOSE items;
-ANALYZE VERBOSE items;
-SET client_min_messages = warning;
+ANALYZE items;
+ANALYZE items;
 SELECT tablename, here.digest = there.digest AS same FROM here JOIN there ON there.shard::text LIKE '%' || tablename ORDER BY 1;
 SELECT relname, reltuples FROM pg_class WHERE oid IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = 'items'::regclass) ORDER BY 1;
 -- sampled when the user says how, and when the node's column has another type
@@ -77,9 +73,7 @@ ALTER FOREIGN TABLE items_00 OPTIONS (ADD analyze_sampling 'off');
 ALTER FOREIGN TABLE items_01 OPTIONS (ADD analyze_sampling 'auto');
 SELECT bool_and(ok) AS ok FROM shardfdw.run_on_nodes($$ALTER TABLE IF EXISTS analyze_test.items_01 ALTER COLUMN d TYPE timestamp$$);
 SELECT bool_and(ok) AS ok FROM shardfdw.run_on_shards('items', 'ANALYZE %s');
-SET client_min_messages = info;
-ANALYZE VERBOSE items_00, items_01;
-SET client_min_messages = warning;
+ANALYZE items_00, items_01;
 DROP VIEW here, there;
 
 -- an empty table, a view and a missing table on the node

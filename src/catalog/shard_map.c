@@ -74,6 +74,7 @@ static uint64 last_serial = 0;
 
 static CachedMap *build_map(Oid relid, char relkind, bool *keep);
 static void fill_shard(CachedMap *cached, int shardno, Oid relid);
+static void count_hosted(ShardMap *map);
 static void free_stale_maps(void);
 
 static int
@@ -225,6 +226,7 @@ build_map(Oid relid, char relkind, bool *keep)
 		cached->index[i].relid = oids[i];
 		cached->index[i].shardno = i;
 	}
+	count_hosted(&cached->map);
 	qsort(cached->index, nshards, sizeof(ShardIndex), compare_index);
 	MemoryContextSwitchTo(oldcxt);
 	MemoryContextSetParent(cxt, CacheMemoryContext);
@@ -232,6 +234,29 @@ build_map(Oid relid, char relkind, bool *keep)
 	if (rel != NULL)
 		table_close(rel, NoLock);
 	return cached;
+}
+
+/* Where a server's options say that it is; the local socket's directory need not be named. */
+static const char *
+host_of(Oid serverid)
+{
+	const char *host = shard_option_server(serverid, "hostaddr");
+
+	if (host == NULL)
+		host = shard_option_server(serverid, "host");
+	return host ? host : "";
+}
+
+/* Sets nhosted of all nodes. */
+static void
+count_hosted(ShardMap *map)
+{
+	for (int i = 0; i < map->nnodes; i++)
+	{
+		map->nodes[i].nhosted = 0;
+		for (int j = 0; j < map->nnodes; j++)
+			map->nodes[i].nhosted += strcmp(map->nodes[i].host, map->nodes[j].host) == 0;
+	}
 }
 
 /* nodeno of a server, added to the map when it is new there. */
@@ -251,6 +276,7 @@ find_or_add_node(ShardMap *map, Oid serverid)
 	node = &map->nodes[map->nnodes];
 	node->serverid = serverid;
 	node->name = server->servername;
+	node->host = host_of(serverid);
 	node->cores = shard_option_server_int(serverid, "cores", 0);
 	node->nshards = 0;
 	node->has_twins = shard_option_server_bool(serverid, "partial_twins", false);

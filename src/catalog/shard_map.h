@@ -16,6 +16,8 @@ typedef struct ShardNode
 	Oid			serverid;
 	const char *name;			/* server's name */
 	int			cores;			/* server option `cores`; 0 = not known */
+	const char *host;
+	int			nhosted;		/* nodes of this table with the same host, which share the cores */
 	int			nshards;		/* shards of this table there */
 	bool		has_twins;		/* server option `partial_twins`: add_node made partial twins there */
 	List	   *lacking_twins;	/* of char *: qualified names, server option `lacking_twins` */

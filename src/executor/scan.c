@@ -252,6 +252,9 @@ workers_per_stream(const ShardNode *map_node, const ShardScanNode *scan_node)
 {
 	int			in_flight = Min(count_statements(scan_node), shard_guc_max_connections_per_node);
 
+	/* servers of one machine, each reading all of its shards at once */
+	if (scan_node->per_statement > 1 && map_node->nhosted > 1 && map_node->cores > 0)
+		return Min(Max(map_node->cores / (map_node->nhosted * in_flight) - 1, 0), 8);
 	if (in_flight <= 1)
 		return -1;
 	if (map_node->cores <= 0)

@@ -242,10 +242,11 @@ shard_upper_combine_on_nodes(ShardRelInfo *info, const ShardRelInfo *input, doub
 		return;
 	for (int i = 0; i < map->nnodes; i++)
 	{
-		int			cores = map->nodes[i].cores > 0 ? map->nodes[i].cores : DEFAULT_CORES;
+		const ShardNode *node = &map->nodes[i];
+		double		cores = node->cores > 0 ? (double) node->cores / node->nhosted : DEFAULT_CORES;
 
-		shard_streams += Min(map->nodes[i].nshards, cores);
-		node_streams += Min(NODE_STREAMS, cores) * NODE_STREAM_EFFICIENCY;
+		shard_streams += Min(node->nshards, cores);
+		node_streams += cores <= 1 ? cores : Min(NODE_STREAMS, cores) * NODE_STREAM_EFFICIENCY;
 	}
 	slower = Max(Min(shard_streams, input->nexpected) / node_streams, 1.0);
 	rows = shard_upper_grouped_rows(ngroups, nnodes, input);
