@@ -4,7 +4,7 @@
 #   make PG_CONFIG=/path/...    build for another one
 #   make install                install library, control file and script
 #   make installcheck           run the tests against a running server
-#   make COPT=-Werror           what scripts/check does
+#   make COPT=-Werror FAULT_POINTS=1    what scripts/check does; see src/fault.h
 
 EXTENSION = shardfdw
 EXTVERSION = 1.0
@@ -27,6 +27,9 @@ endif
 PROVE_FLAGS += -I t/lib
 
 PG_CPPFLAGS = -I$(libpq_srcdir) -Isrc
+ifdef FAULT_POINTS
+PG_CPPFLAGS += -DSHARDFDW_FAULT_POINTS
+endif
 # Core's own headers are not clean under these three.
 PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -MMD -MP
 SHLIB_LINK_INTERNAL = $(libpq)

@@ -15,7 +15,7 @@ Works, each measured --runs times, the targets taking turns (A B C A B C ...):
                 runs it. postgres_fdw loads a slice only; its figures are multiplied.
   seven queries after VACUUM (ANALYZE), in one session, after a run that is not counted, whose answer
                 is compared between the targets.
-  point SELECT  by key through an index, pgbench with 4 clients, protocols simple and prepared.
+  single rows, whole tables written by one statement: see oltp.py
 For COPY and queries also the CPU of all servers together, which says how much work was done where
 elapsed time depends on how many cores were idle. CPU is user and system time of /proc/<pid>/stat.
 
@@ -33,6 +33,8 @@ import re
 import statistics
 import subprocess
 import sys
+
+import oltp
 
 COLUMNS = """l_orderkey bigint NOT NULL, l_partkey bigint NOT NULL, l_suppkey bigint NOT NULL,
     l_linenumber bigint NOT NULL, l_shipdate date NOT NULL, l_receiptdate date NOT NULL, l_shipinstruct char(25) NOT NULL"""
@@ -66,13 +68,6 @@ CPU = "CPU of all: "
 # Compared like an answer, once: it stands for the rows that go to /dev/null.
 CHECKSUM = """SELECT count(*), sum(hashtextextended(concat_ws('|', l_orderkey, l_partkey, l_suppkey, l_linenumber,
     l_shipdate, l_receiptdate, l_shipinstruct), 0)::numeric) FROM {t}"""
-
-# TPC-H uses the first 8 of every 32 order keys.
-POINT_SELECT = """\\set n random(1, {orders})
-\\set key :n / 8 * 32 + :n % 8
-SELECT l_partkey, l_suppkey, l_shipdate, l_shipinstruct FROM {t} WHERE l_orderkey = :key;
-"""
-PGBENCH_CLIENTS = 4
 
 
 class SqlError(Exception):
@@ -193,7 +188,7 @@ class PostgresFdw:
         for i, port in enumerate(bench.config.nodes):
             bench.coordinator.run(
                 f"""CREATE SERVER pf{i} FOREIGN DATA WRAPPER postgres_fdw
-                    OPTIONS (host '127.0.0.1', port '{port}', dbname 'bench', {self.options})""",
+                    OPTIONS (host '{bench.node_host}', port '{port}', dbname 'bench', {self.options})""",
                 f"CREATE USER MAPPING FOR CURRENT_USER SERVER pf{i} OPTIONS (user 'postgres')")
         for table in (self.table, self.load_table):
             bench.coordinator.run(f"CREATE TABLE {table} ({COLUMNS}) PARTITION BY HASH (l_orderkey)")
@@ -233,7 +228,7 @@ class Shardfdw:
             # The extension's settings for the database begin with the next session.
             bench.reconnect()
             for i, port in enumerate(bench.config.nodes):
-                bench.coordinator.run(f"SELECT shardfdw.add_node('node{i + 1}', '127.0.0.1', {port})")
+                bench.coordinator.run(f"SELECT shardfdw.add_node('node{i + 1}', '{bench.node_host}', {port})")
         shards = bench.config.shards * self.shards_factor
         bench.coordinator.run(f"CREATE TABLE {self.table} ({COLUMNS})",
                               f"SELECT shardfdw.shard_table('{self.table}', 'l_orderkey', shards => {shards})")
@@ -256,6 +251,7 @@ class Bench:
 
     def __init__(self, config):
         self.config = config
+        self.node_host = "127.0.0.1" if config.tcp else os.path.join(config.work, "sockets")
         self.coordinator = Session(config, config.coordinator)
         self.nodes = [Session(config, port) for port in config.nodes]
         self.postmasters = set()
@@ -274,6 +270,8 @@ class Bench:
         self.answers = {}       # query -> {target's name: digest}
         self.plans = {}         # query -> {target's name: lines}
         self.failures = []
+        self.failed_works = set()
+        self.oltp = oltp.Oltp(self, SqlError)
 
     def reconnect(self):
         self.coordinator.close()
@@ -300,6 +298,7 @@ class Bench:
         message = f"{work}, {target.name}: {error}"
         print(f"   FAILED {message}", flush=True)
         self.failures.append(message)
+        self.failed_works.add((work, target.name))
 
     # What is measured
 
@@ -329,7 +328,7 @@ class Bench:
         for work in works:
             self.works[work] = "ms"
             self.extrapolated.add((work, "postgres_fdw"))
-        for run in range(self.config.runs + 1):
+        for run in range(self.config.runs + 1 if "copy" in self.config.parts else 1):
             for target in [target for target in self.targets if not target.queries_only]:
                 path, factor = part if target.name == "postgres_fdw" else (self.config.data, 1)
                 try:
@@ -396,40 +395,6 @@ class Bench:
                     f"{target.name} {statistics.median(self.samples[title, target.name]):.0f} ms"
                     for target in self.targets if (title, target.name) in self.samples), flush=True)
 
-    def index(self):
-        self.coordinator.run("CREATE INDEX ON lineitem_plain (l_orderkey)")
-        for session in self.nodes:
-            tables = session.run("""SELECT oid::regclass FROM pg_class
-                WHERE relkind = 'r' AND relname LIKE 'lineitem%' AND relname NOT LIKE '%slice%'""")
-            session.run(*[f"CREATE INDEX ON {table} (l_orderkey)" for table in tables])
-        self.everywhere("CHECKPOINT")
-
-    def point_selects(self):
-        orders = int(self.coordinator.value("SELECT max(l_orderkey) / 32 * 8 + 7 FROM lineitem_plain"))
-        self.index()
-        for _ in range(self.config.runs):
-            for protocol in ("simple", "prepared"):
-                for target in [target for target in self.targets if not target.queries_only]:
-                    self.point_select(target, protocol, orders)
-
-    def point_select(self, target, protocol, orders):
-        work = f"point SELECT, {PGBENCH_CLIENTS} clients, {protocol}"
-        script = os.path.join(self.config.work, f"point_{target.name}.sql")
-        with open(script, "w", encoding="utf-8") as file:
-            file.write(POINT_SELECT.format(t=target.table, orders=orders))
-        command = [os.path.join(self.config.bin, "pgbench"), "-n", "-M", protocol, "-c", str(PGBENCH_CLIENTS), "-j", "2",
-                   "-T", str(self.config.pgbench_seconds), "-f", script, "-h", os.path.join(self.config.work, "sockets"),
-                   "-p", str(self.config.coordinator), "-U", "postgres", "bench"]
-        # A statement that does not end is a failure, and must not hold up the rest.
-        environment = {**os.environ, "PGOPTIONS": "-c statement_timeout=30s"}
-        result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-        tps = re.search(r"^tps = ([0-9.]+)", result.stdout, re.MULTILINE)
-        if result.returncode != 0 or not tps:
-            self.failed(work, target, " ".join(result.stderr.split())[-300:])
-            return
-        print(f"   {work}, {target.name}: {float(tps.group(1)):.0f} tps", flush=True)
-        self.record(work, "tps", target, float(tps.group(1)))
-
     # The report
 
     def results(self):
@@ -459,7 +424,7 @@ class Bench:
                 found = ratio(title, target, other)
                 if found is not None:
                     lines.append(f"{'ok   ' if found <= most else 'ABOVE'} {title}: {target} / {other} {found:.2f}, limit {most}")
-        return lines
+        return lines + self.oltp.limits(lambda work: ratio(work, "shardfdw", "plain"))
 
     def environment(self):
         def read(path, pattern):
@@ -501,7 +466,7 @@ class Bench:
             for target in self.targets:
                 cell = cells.get((work, target.name))
                 if cell is None:
-                    line += f"{'-' if target.queries_only else 'failed':>42}"
+                    line += f"{'failed' if (work, target.name) in self.failed_works else '-':>42}"
                     continue
                 median = f"{cell['median']:,.0f} {unit}" + ("*" if cell["extrapolated"] else "")
                 ratio = f"({cell['ratio_to_plain']:.2f})" if cell["ratio_to_plain"] is not None else ""
@@ -528,20 +493,26 @@ def main():
     parser.add_argument("--slice", type=int, required=True)
     parser.add_argument("--pgbench-seconds", type=int, required=True)
     parser.add_argument("--json", required=True)
+    parser.add_argument("--tcp", action="store_true")
+    parser.add_argument("--parts", type=lambda text: text.split(","), required=True)
     load_average = os.getloadavg()[0]
     bench = Bench(parser.parse_args())
     for target in bench.targets:
         target.create(bench)
     bench.copy()
     bench.prepare_reads()
-    bench.queries()
-    if bench.config.pgbench_seconds > 0:
-        bench.point_selects()
+    if "queries" in bench.config.parts:
+        bench.queries()
+    if "points" in bench.config.parts:
+        bench.oltp.points()
+        bench.oltp.count_round_trips()
+    if "tables" in bench.config.parts:
+        bench.oltp.tables()
     results = bench.results()
     environment = {**bench.environment(), "load_average": load_average}
     bench.report(environment, results)
     with open(bench.config.json, "w", encoding="utf-8") as file:
-        json.dump({"environment": environment, "results": results, "answers": bench.answers, "failures": bench.failures,
+        json.dump({"environment": environment, "results": results, "answers": bench.answers, "failures": bench.failures, "round_trips": bench.oltp.round_trips,
                    "queries": dict(QUERIES), "plans": bench.plans}, file, indent=1)
         file.write("\n")
     print(f"numbers, settings and plans: {bench.config.json}")

@@ -167,6 +167,7 @@ REVOKE EXECUTE ON FUNCTION f_one(int) FROM PUBLIC;
 SET ROLE copy_filter_user;
 COPY t FROM '/dev/null' (FILTER 'f_one');
 RESET ROLE;
+SELECT count(*) FROM shardfdw.run_on_nodes('DROP OWNED BY copy_filter_user') WHERE NOT ok;
 DROP OWNED BY copy_filter_user;
 DROP ROLE copy_filter_user;
 

@@ -76,6 +76,7 @@ COPY guarded (id) FROM PROGRAM 'seq 3' WHERE secret > 0;
 COPY guarded (id) FROM PROGRAM 'seq 3' WHERE id > 0;
 RESET ROLE;
 REVOKE pg_execute_server_program FROM regress_copy_hostile;
+SELECT count(*) FROM shardfdw.run_on_nodes('DROP OWNED BY regress_copy_hostile') WHERE NOT ok;
 DROP OWNED BY regress_copy_hostile;
 DROP ROLE regress_copy_hostile;
 SET client_min_messages = warning;

@@ -172,6 +172,7 @@ SET ROLE copy_reject_user;
 COPY t FROM '/dev/null' (ON_ERROR ignore, REJECT_TABLE 'rejects');
 COPY t FROM '/dev/null' (ON_ERROR ignore, REJECT_FILE '/nonexistent/x');
 RESET ROLE;
+SELECT count(*) FROM shardfdw.run_on_nodes('DROP OWNED BY copy_reject_user') WHERE NOT ok;
 DROP OWNED BY copy_reject_user;
 DROP ROLE copy_reject_user;
 

@@ -211,6 +211,11 @@ INSERT INTO s (id, a) VALUES (5000, 5000), (5001, 5000);
 UPDATE o SET a = 5000 WHERE k = 5;
 SELECT count(*) FROM o JOIN s i ON i.a = o.a WHERE o.a = 5000;
 ROLLBACK;
+-- what its own statement writes is not
+BEGIN;
+WITH w AS (INSERT INTO s (id, a) VALUES (5000, 5000), (5001, 5001) RETURNING id) SELECT count(*), count(i.id) FROM w LEFT JOIN s i ON i.id = w.id;
+SELECT count(*) FROM s WHERE id IN (5000, 5001);
+ROLLBACK;
 
 SET search_path = public;
 DROP SCHEMA kj CASCADE;

@@ -1,6 +1,7 @@
 -- Joins: which the nodes compute, which not, and why not.
 \set VERBOSITY terse
 SET client_min_messages = warning;
+SET shardfdw.enable_router = off;  -- statements on one shard are planned here, too
 CREATE SCHEMA pjn;
 SET search_path = pjn;
 
@@ -15,7 +16,7 @@ BEGIN
 			CASE WHEN plan ->> 'Node Type' IN ('Hash Join', 'Merge Join', 'Nested Loop') THEN 'Join' ELSE plan ->> 'Node Type' END ||
 			CASE WHEN plan ->> 'Partial Mode' <> 'Simple' THEN ' (' || (plan ->> 'Partial Mode') || ')' ELSE '' END ||
 			CASE WHEN plan ->> 'Filter' IS NOT NULL THEN ' filter' ELSE '' END ||
-			COALESCE(' on ' || (plan ->> 'Relations'), '') ||
+			COALESCE(' on ' || replace(plan ->> 'Relations', '"ANY_subquery"', 'unnamed_subquery'), '') || -- its name in 19
 			COALESCE(' shards ' || (plan ->> 'Shards'), '') ||
 			COALESCE(': ' || regexp_replace(plan ->> 'Remote SQL', '\((r\d+)\.id = (r\d+)\.(\w+)\)', '(\2.\3 = \1.id)', 'g'), '');
 		RETURN NEXT;

@@ -1,33 +1,16 @@
 -- UPDATE and DELETE: whole statements on the node where that is possible, else row by row.
 \set VERBOSITY terse
 SET client_min_messages = warning;
+SET shardfdw.enable_router = off;  -- statements on one shard are planned here, too
+SET shardfdw.enable_statement_push = off;  -- so are those that all shards could run
 CREATE SCHEMA pm;
 SET search_path = pm;
 
--- Lines of a plan, one for each node: its type, and what a foreign scan sends. Says nothing that
--- differs from major to major.
-CREATE FUNCTION pm.walk(plan json, depth int, OUT line text) RETURNS SETOF text LANGUAGE plpgsql AS $$
-DECLARE
-	child json;
-BEGIN
-	line := repeat('  ', depth) || (plan ->> 'Node Type') ||
-		CASE WHEN plan ->> 'Partial Mode' <> 'Simple' THEN ' (' || (plan ->> 'Partial Mode') || ')' ELSE '' END ||
-		COALESCE(' ' || (plan ->> 'Operation'), '') ||
-		CASE WHEN plan ->> 'Filter' IS NOT NULL THEN ' filter' ELSE '' END ||
-		COALESCE(' shards ' || (plan ->> 'Shards'), '') ||
-		COALESCE(': ' || replace(plan ->> 'Remote SQL', ' AS r1 ', ' r1 '), ''); -- 15 prints AS here
-	RETURN NEXT;
-	FOR child IN SELECT * FROM json_array_elements(COALESCE(plan -> 'Plans', '[]')) LOOP
-		RETURN QUERY SELECT * FROM pm.walk(child, depth + 1);
-	END LOOP;
-END $$;
-CREATE FUNCTION pm.plan(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
-DECLARE
-	plan json;
-BEGIN
-	EXECUTE 'EXPLAIN (VERBOSE, COSTS OFF, FORMAT JSON) ' || query INTO plan;
-	RETURN QUERY SELECT * FROM pm.walk(plan -> 0 -> 'Plan', 0);
-END $$;
+\set ECHO none
+\getenv srcdir PG_ABS_SRCDIR
+\set f :srcdir '/sql/plan/walk.sql'
+\i :f
+\set ECHO all
 
 
 CREATE TABLE t (k bigint, g int, s text, at date);

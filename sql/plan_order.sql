@@ -4,30 +4,11 @@ SET client_min_messages = warning;
 CREATE SCHEMA por;
 SET search_path = por;
 
--- Lines of a plan, one for each node: its type, and what a foreign scan sends. Says nothing that
--- differs from major to major.
-CREATE FUNCTION por.walk(plan json, depth int, OUT line text) RETURNS SETOF text LANGUAGE plpgsql AS $$
-DECLARE
-	child json;
-BEGIN
-	line := repeat('  ', depth) || (plan ->> 'Node Type') ||
-		CASE WHEN plan ->> 'Partial Mode' <> 'Simple' THEN ' (' || (plan ->> 'Partial Mode') || ')' ELSE '' END ||
-		COALESCE(' ' || (plan ->> 'Operation'), '') ||
-		CASE WHEN plan ->> 'Filter' IS NOT NULL THEN ' filter' ELSE '' END ||
-		COALESCE(' shards ' || (plan ->> 'Shards'), '') ||
-		COALESCE(': ' || (plan ->> 'Remote SQL'), '');
-	RETURN NEXT;
-	FOR child IN SELECT * FROM json_array_elements(COALESCE(plan -> 'Plans', '[]')) LOOP
-		RETURN QUERY SELECT * FROM por.walk(child, depth + 1);
-	END LOOP;
-END $$;
-CREATE FUNCTION por.plan(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
-DECLARE
-	plan json;
-BEGIN
-	EXECUTE 'EXPLAIN (VERBOSE, COSTS OFF, FORMAT JSON) ' || query INTO plan;
-	RETURN QUERY SELECT * FROM por.walk(plan -> 0 -> 'Plan', 0);
-END $$;
+\set ECHO none
+\getenv srcdir PG_ABS_SRCDIR
+\set f :srcdir '/sql/plan/walk.sql'
+\i :f
+\set ECHO all
 
 CREATE FUNCTION por.same(query text) RETURNS TABLE (side text, "row" text) LANGUAGE plpgsql AS $$
 DECLARE
@@ -200,6 +181,14 @@ EXECUTE q(2, 3);
 EXECUTE q(9223372036854775807, 9);
 DEALLOCATE ALL;
 RESET plan_cache_mode;
+-- an order by aggregates or windows over the columns of one table is none of its scan
+SET shardfdw.enable_shard_scan = off;
+SET enable_nestloop = off;
+SELECT max(a.g) FROM t a JOIN (SELECT DISTINCT g FROM t) b ON true ORDER BY 1;
+SELECT max(a.g) OVER (), b.g FROM t a JOIN (SELECT DISTINCT g FROM t) b ON true ORDER BY 1, 2 LIMIT 1;
+SELECT DISTINCT max(a.g) FROM t a JOIN (SELECT DISTINCT g FROM t) b ON true GROUP BY ();
+RESET enable_nestloop;
+RESET shardfdw.enable_shard_scan;
 -- cursors
 BEGIN;
 DECLARE c SCROLL CURSOR FOR SELECT k FROM t ORDER BY k LIMIT 5;

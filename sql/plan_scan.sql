@@ -1,33 +1,15 @@
 -- What is sent to nodes for scans: columns, conditions, shards; and what is left to core's own planning.
 \set VERBOSITY terse
 SET client_min_messages = warning;
+SET shardfdw.enable_router = off;  -- statements on one shard are planned here, too
 CREATE SCHEMA ps;
 SET search_path = ps;
 
--- Lines of a plan, one for each node: its type, and what a foreign scan sends. Says nothing that
--- differs from major to major.
-CREATE FUNCTION ps.walk(plan json, depth int, OUT line text) RETURNS SETOF text LANGUAGE plpgsql AS $$
-DECLARE
-	child json;
-BEGIN
-	line := repeat('  ', depth) || (plan ->> 'Node Type') ||
-		CASE WHEN plan ->> 'Partial Mode' <> 'Simple' THEN ' (' || (plan ->> 'Partial Mode') || ')' ELSE '' END ||
-		COALESCE(' ' || (plan ->> 'Operation'), '') ||
-		CASE WHEN plan ->> 'Filter' IS NOT NULL THEN ' filter' ELSE '' END ||
-		COALESCE(' shards ' || (plan ->> 'Shards'), '') ||
-		COALESCE(': ' || (plan ->> 'Remote SQL'), '');
-	RETURN NEXT;
-	FOR child IN SELECT * FROM json_array_elements(COALESCE(plan -> 'Plans', '[]')) LOOP
-		RETURN QUERY SELECT * FROM ps.walk(child, depth + 1);
-	END LOOP;
-END $$;
-CREATE FUNCTION ps.plan(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
-DECLARE
-	plan json;
-BEGIN
-	EXECUTE 'EXPLAIN (VERBOSE, COSTS OFF, FORMAT JSON) ' || query INTO plan;
-	RETURN QUERY SELECT * FROM ps.walk(plan -> 0 -> 'Plan', 0);
-END $$;
+\set ECHO none
+\getenv srcdir PG_ABS_SRCDIR
+\set f :srcdir '/sql/plan/walk.sql'
+\i :f
+\set ECHO all
 
 CREATE TYPE mood AS ENUM ('sad', 'happy');
 SELECT count(*) FROM shardfdw.run_on_nodes('CREATE SCHEMA IF NOT EXISTS ps; CREATE TYPE ps.mood AS ENUM (''sad'', ''happy'')') WHERE NOT ok;
@@ -137,6 +119,7 @@ ALTER TABLE t ATTACH PARTITION :shard FOR VALUES WITH (MODULUS 4, REMAINDER 0);
 EXECUTE all_rows;
 RESET plan_cache_mode;
 
+SELECT count(*) FROM shardfdw.run_on_nodes('DROP OWNED BY regress_plan_reader') WHERE NOT ok;
 DROP OWNED BY regress_plan_reader;
 DROP ROLE regress_plan_reader;
 SET search_path = public;

@@ -5,30 +5,11 @@ SET client_min_messages = warning;
 CREATE SCHEMA pup;
 SET search_path = pup;
 
--- Lines of a plan, one for each node: its type, and what a foreign scan sends. Says nothing that
--- differs from major to major.
-CREATE FUNCTION pup.walk(plan json, depth int, OUT line text) RETURNS SETOF text LANGUAGE plpgsql AS $$
-DECLARE
-	child json;
-BEGIN
-	line := repeat('  ', depth) || (plan ->> 'Node Type') ||
-		CASE WHEN plan ->> 'Partial Mode' <> 'Simple' THEN ' (' || (plan ->> 'Partial Mode') || ')' ELSE '' END ||
-		COALESCE(' ' || (plan ->> 'Operation'), '') ||
-		CASE WHEN plan ->> 'Filter' IS NOT NULL THEN ' filter' ELSE '' END ||
-		COALESCE(' shards ' || (plan ->> 'Shards'), '') ||
-		COALESCE(': ' || (plan ->> 'Remote SQL'), '');
-	RETURN NEXT;
-	FOR child IN SELECT * FROM json_array_elements(COALESCE(plan -> 'Plans', '[]')) LOOP
-		RETURN QUERY SELECT * FROM pup.walk(child, depth + 1);
-	END LOOP;
-END $$;
-CREATE FUNCTION pup.plan(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
-DECLARE
-	plan json;
-BEGIN
-	EXECUTE 'EXPLAIN (VERBOSE, COSTS OFF, FORMAT JSON) ' || query INTO plan;
-	RETURN QUERY SELECT * FROM pup.walk(plan -> 0 -> 'Plan', 0);
-END $$;
+\set ECHO none
+\getenv srcdir PG_ABS_SRCDIR
+\set f :srcdir '/sql/plan/walk.sql'
+\i :f
+\set ECHO all
 
 CREATE FUNCTION pup.same(query text) RETURNS TABLE (side text, "row" text) LANGUAGE plpgsql AS $$
 DECLARE
@@ -78,6 +59,28 @@ SELECT bool_or(line LIKE '%GROUP BY%') AS on_nodes FROM plan('SELECT count(DISTI
 SELECT bool_or(line LIKE '%GROUP BY%') AS on_nodes FROM plan('SELECT array_agg(x ORDER BY x) FROM t') line;
 -- what cannot be aggregated in part needs the columns it uses, no others
 SELECT plan('SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY x), mode() WITHIN GROUP (ORDER BY s) FROM t WHERE y = 2');
+
+-- conditions without columns are tested by nodes, too
+SET plan_cache_mode = force_generic_plan;
+PREPARE gated(int) AS SELECT g, count(*) FROM t WHERE $1 > 0 GROUP BY g ORDER BY g LIMIT 3;
+PREPARE gated_all(int) AS SELECT count(*), sum(x) FROM t WHERE $1 > 0 AND y > 2;
+PREPARE gated_join(int) AS SELECT count(*) FROM t LEFT JOIN p ON p.k = t.k AND $1 > 0 WHERE t.y > 2 AND p.z IS NULL;
+SELECT bool_or(line LIKE '%GROUP BY g') AS on_nodes FROM plan('EXECUTE gated(1)') line;
+SELECT bool_or(line LIKE '%count(*)%') AS on_nodes FROM plan('EXECUTE gated_all(1)') line;
+EXECUTE gated(1);
+EXECUTE gated(0);
+EXECUTE gated_all(1);
+EXECUTE gated_all(0);
+EXECUTE gated_join(1);
+EXECUTE gated_join(0);
+SELECT count(*) FROM l LEFT JOIN o ON o.k = l.k WHERE l.y > 2 AND o.z IS NULL;
+RESET plan_cache_mode;
+SELECT bool_or(line LIKE '%count(*)%') AS on_nodes FROM plan('SELECT count(*) FROM t WHERE (SELECT max(z) FROM o) > 3') line;
+SELECT same('SELECT count(*), sum(x) FROM t WHERE (SELECT max(z) FROM o) > 3');
+SELECT same('SELECT count(*), sum(x) FROM t WHERE (SELECT max(z) FROM o) > 300');
+SELECT bool_or(line LIKE '%count(*)%') AS on_nodes FROM plan('SELECT count(*) FROM t WHERE now() > ''2020-01-01''') line;
+SELECT same('SELECT count(*), sum(x) FROM t WHERE now() > ''2020-01-01''');
+SELECT same('SELECT count(*) FROM t JOIN p USING (k) WHERE now() > ''2020-01-01'' AND p.z > 2');
 
 -- grouping sets: what tells them apart travels
 SELECT plan('SELECT g, x % 3 AS m, count(*), sum(y), GROUPING(g), GROUPING(x % 3, g) FROM t GROUP BY ROLLUP (g, x % 3) HAVING count(*) > 3');

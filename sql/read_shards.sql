@@ -1,5 +1,6 @@
 -- Reading shards: windows of streams, rescans, early ends, partial states of sum and avg, what EXPLAIN shows.
 SET client_min_messages = warning;
+SET shardfdw.enable_router = off;  -- statements on one shard are planned here, too
 CREATE SCHEMA read_test;
 SET search_path = read_test;
 SET extra_float_digits = 1;

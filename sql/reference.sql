@@ -71,7 +71,7 @@ SELECT shardfdw.shard_table('r');
 CREATE TABLE kid () INHERITS (above);
 SELECT shardfdw.replicate_table('kid');
 SELECT shardfdw.replicate_table('above');
-CREATE TYPE only_here AS (a int);
+CREATE TABLE only_here (a int);
 CREATE TABLE untyped (a only_here);
 SELECT shardfdw.replicate_table('untyped');
 SELECT shardfdw.is_reference('untyped'), shardfdw.is_reference(0), shardfdw.is_reference('r_pkey');

@@ -10,6 +10,9 @@ CREATE TABLE r (at date NOT NULL, id int NOT NULL, v text DEFAULT 'v', CHECK (id
 CREATE INDEX r_v ON r (v);
 CREATE UNIQUE INDEX r_uq ON ONLY r (id, at);
 COMMENT ON INDEX r_uq IS 'unique';
+-- further shards leave what depends on a key as it is
+CREATE VIEW r_grouped AS SELECT at, id, v, count(*) FROM r GROUP BY at, id;
+CREATE TEMPORARY TABLE keys_before AS SELECT indexrelid, obj_description(indexrelid, 'pg_class') FROM pg_index WHERE indrelid = 'r'::regclass;
 SELECT shardfdw.create_shard('r', 'r_old', 'FROM (MINVALUE) TO (''2024-01-01'')', 'node1');
 SELECT shardfdw.create_shard('r', 'r_2024', 'for values FROM (''2024-01-01'') TO (''2025-01-01'')', 'node2');
 SELECT shardfdw.create_shard('r', 'r_2026', $$ FROM ('2026-01-01') TO (MAXVALUE) $$, 'node3');
@@ -23,7 +26,10 @@ SELECT tableoid::regclass, at, id, shardfdw.shard_for('r', at) = tableoid AS agr
 SELECT at, id FROM r WHERE at >= '2024-12-31' AND at < '2026-01-01' ORDER BY at;
 SELECT at, id FROM r WHERE at = '2026-01-01' OR at = '2023-12-31' ORDER BY at;
 SELECT shardfdw.shard_for('r', NULL::date);
-SELECT indexrelid::regclass, indisprimary, indisunique, obj_description(indexrelid, 'pg_class') FROM pg_index WHERE indrelid = 'r'::regclass ORDER BY 1;
+SELECT indexrelid::regclass, indisprimary, indisunique, indisvalid, indislive FROM pg_index WHERE indrelid = 'r'::regclass ORDER BY indexrelid::regclass::text;
+SELECT count(*) FROM keys_before NATURAL JOIN (SELECT indexrelid FROM pg_index) i WHERE obj_description IS NOT DISTINCT FROM obj_description(indexrelid, 'pg_class');
+SELECT * FROM r_grouped ORDER BY at, id LIMIT 2;
+DROP VIEW r_grouped;
 SELECT DISTINCT result FROM shardfdw.run_on_shards('r', $$SELECT indisprimary, indisunique, indnatts FROM pg_index WHERE indrelid = '%s'::regclass ORDER BY 1, 2, 3$$);
 INSERT INTO r VALUES ('2024-01-01', 2);
 INSERT INTO r VALUES ('2024-01-01', 0);
@@ -73,6 +79,30 @@ SELECT v, count(*) FROM m GROUP BY v ORDER BY v;
 SELECT * FROM m WHERE k = 1;
 SELECT node, result FROM shardfdw.run_on_shards('m', 'SELECT * FROM %s');
 SELECT table_name, key, strategy, shards, nodes FROM shardfdw.tables WHERE table_name = 'm'::regclass;
+
+-- Foreign partitions typed by hand may join a table with unique keys, too; not one with partitions here, whose keys are real.
+CREATE TABLE u (k int PRIMARY KEY, v text, UNIQUE (k, v)) PARTITION BY RANGE (k);
+CREATE FOREIGN TABLE u1 PARTITION OF u FOR VALUES FROM (0) TO (100) SERVER node1;
+CREATE FOREIGN TABLE u2 (k int NOT NULL, v text) SERVER node2;
+ALTER TABLE u ATTACH PARTITION u2 FOR VALUES FROM (100) TO (200);
+SELECT conname, contype, indisvalid, indislive FROM pg_constraint JOIN pg_index ON indexrelid = conindid WHERE conrelid = 'u'::regclass AND contype IN ('p', 'u') ORDER BY 1;
+BEGIN;
+SAVEPOINT s;
+CREATE FOREIGN TABLE u3 PARTITION OF u FOR VALUES FROM (150) TO (300) SERVER node1;
+ROLLBACK TO s;
+CREATE FOREIGN TABLE u3 PARTITION OF u FOR VALUES FROM (200) TO (300) SERVER node1;
+SELECT count(*) FROM pg_index WHERE indrelid = 'u'::regclass AND indislive;
+ROLLBACK;
+DROP TABLE u;
+CREATE TABLE u (k int PRIMARY KEY) PARTITION BY RANGE (k);
+CREATE TABLE u1 PARTITION OF u FOR VALUES FROM (0) TO (100);
+CREATE FOREIGN TABLE u2 PARTITION OF u FOR VALUES FROM (100) TO (200) SERVER node1;
+DROP TABLE u1;
+CREATE TABLE refers (k int REFERENCES u);
+CREATE FOREIGN TABLE u2 PARTITION OF u FOR VALUES FROM (100) TO (200) SERVER node1;
+DROP TABLE refers;
+CREATE FOREIGN TABLE u2 PARTITION OF u FOR VALUES FROM (100) TO (200) SERVER node1;
+DROP TABLE u;
 
 -- check_nodes() sees a column that is missing, one of another type, one too many, and a table that is gone
 SELECT node, "check", status, detail FROM shardfdw.check_nodes() WHERE "check" LIKE 'shard %' AND node IN ('by hand', 'node4');

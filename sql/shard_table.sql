@@ -78,9 +78,10 @@ JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
 WHERE d.refclassid = 'pg_class'::regclass AND d.classid = 'pg_class'::regclass AND d.refobjid = to_regclass('st.t');
 CREATE TEMPORARY TABLE described_before AS SELECT what, definition FROM described;
 
--- The type is not on the nodes yet.
+-- A type of that name is on a node, but not the same; on the others it is made.
+SELECT ok, tag FROM shardfdw.query_nodes('{node2}', ARRAY[$$CREATE SCHEMA st; CREATE TYPE st.mood AS ENUM ('happy', 'sad')$$], 'write');
 SELECT shardfdw.shard_table('t', shards => 3);
-SELECT node, ok FROM shardfdw.run_on_nodes($$CREATE SCHEMA st; CREATE TYPE st.mood AS ENUM ('sad', 'happy')$$);
+SELECT ok, tag FROM shardfdw.query_nodes('{node2}', ARRAY['DROP TYPE st.mood'], 'write');
 SELECT shardfdw.shard_table('t', shards => 3);
 
 SELECT what, definition FROM described ORDER BY attnum, what, definition COLLATE "C";
@@ -154,6 +155,15 @@ SELECT count(*) FROM dup;
 CREATE TABLE dup_too (v text, k int PRIMARY KEY);
 SELECT shardfdw.shard_table('dup_too', colocate_with => 'dup');
 SELECT table_name, colocated_with FROM shardfdw.tables WHERE table_name::text LIKE 'dup%' ORDER BY 1;
+-- one statement has looked up the name of the first table before it is another one
+CREATE TABLE one_a (k int PRIMARY KEY);
+CREATE TABLE one_b (k int PRIMARY KEY);
+SELECT shardfdw.shard_table('one_a', shards => 7), shardfdw.shard_table('one_b', colocate_with => 'one_a');
+SELECT table_name, ARRAY(SELECT c FROM unnest(colocated_with) c WHERE c::text LIKE 'one%') AS colocated_with FROM shardfdw.tables WHERE table_name::text LIKE 'one%' ORDER BY 1;
+CREATE TABLE one_c (k int PRIMARY KEY);
+SELECT shardfdw.shard_table('one_c', colocate_with => '4000000000');
+SELECT shardfdw.unshard_table('one_a'), shardfdw.unshard_table('one_b');
+DROP TABLE one_a, one_b, one_c;
 CREATE TABLE multi (a int, b text COLLATE "C", c int, PRIMARY KEY (a, b)) PARTITION BY HASH (a, b);
 CREATE INDEX multi_c ON multi (c);
 SELECT shardfdw.shard_table('multi', shards => 5, nodes => '{node3,node1}');
@@ -205,6 +215,9 @@ ALTER STATISTICS kept_statistics SET STATISTICS 55;
 CREATE POLICY p ON kept USING (a > 0);
 COMMENT ON POLICY p ON kept IS 'positive';
 ALTER TABLE kept REPLICA IDENTITY FULL;
+CREATE INDEX kept_sum ON kept ((a + length(b)), a);
+ALTER INDEX kept_sum ALTER COLUMN 1 SET STATISTICS 77;
+ALTER TABLE kept CLUSTER ON kept_sum;
 CREATE VIEW definition AS
 SELECT 'table ' || concat_ws(' ', c.reloptions::text, (SELECT t.reloptions FROM pg_class t WHERE t.oid = c.reltoastrelid)::text, c.relreplident) AS text
 FROM pg_class c WHERE c.relname = 'kept' AND c.relnamespace = current_schema::regnamespace
@@ -212,6 +225,9 @@ UNION ALL
 SELECT concat_ws(' ', 'constraint', k.conname, pg_get_constraintdef(k.oid), i.reloptions::text, obj_description(k.oid, 'pg_constraint'))
 FROM pg_constraint k LEFT JOIN pg_class i ON i.oid = k.conindid
 WHERE k.conrelid = to_regclass('kept') AND k.contype IN ('p', 'u', 'c')
+UNION ALL
+SELECT concat_ws(' ', 'index', i.indexrelid::regclass, CASE WHEN c.relkind = 'r' THEN i.indisclustered END, a.attnum, a.attstattarget)
+FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indexrelid AND a.attstattarget >= 0 JOIN pg_class c ON c.oid = i.indrelid WHERE c.relname = 'kept'
 UNION ALL
 SELECT concat_ws(' ', 'policy', p.polname, obj_description(p.oid, 'pg_policy')) FROM pg_policy p WHERE p.polrelid = to_regclass('kept')
 UNION ALL
@@ -226,8 +242,17 @@ SELECT DISTINCT ok, result FROM shardfdw.run_on_shards('kept', $$
 	SELECT concat_ws(' ', c.reloptions::text, (SELECT t.reloptions FROM pg_class t WHERE t.oid = c.reltoastrelid)::text,
 		(SELECT string_agg(i.reloptions::text, ' ' ORDER BY i.relname) FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid WHERE x.indrelid = c.oid))
 	FROM pg_class c WHERE c.oid = '%s'::regclass$$);
+SELECT result FROM shardfdw.run_on_shards('kept', $$
+	SELECT x.relname, i.indisclustered, (SELECT string_agg(a.attnum || ':' || a.attstattarget, ' ') FROM pg_attribute a WHERE a.attrelid = x.oid AND a.attstattarget >= 0)
+	FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid WHERE i.indrelid = '%s'::regclass ORDER BY x.relname$$);
 SELECT shardfdw.unshard_table('kept');
 SELECT text AS changed FROM ((TABLE kept_before EXCEPT TABLE definition) UNION ALL (TABLE definition EXCEPT TABLE kept_before)) x;
+ALTER TABLE kept REPLICA IDENTITY USING INDEX kept_pkey;
+SELECT shardfdw.shard_table('kept', shards => 2);
+SELECT relreplident, (SELECT indexrelid::regclass FROM pg_index WHERE indrelid = c.oid AND indisreplident) FROM pg_class c WHERE oid = 'kept'::regclass;
+SELECT result FROM shardfdw.run_on_shards('kept', $$SELECT indexrelid::regclass FROM pg_index WHERE indrelid = '%s'::regclass AND indisreplident$$);
+SELECT shardfdw.unshard_table('kept');
+SELECT relreplident, (SELECT indexrelid::regclass FROM pg_index WHERE indrelid = c.oid AND indisreplident) FROM pg_class c WHERE oid = 'kept'::regclass;
 DROP VIEW definition;
 DROP TABLE kept_before, kept;
 

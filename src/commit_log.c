@@ -35,7 +35,8 @@ enum
 	LOG_TOKEN,
 	LOG_NODES,
 	LOG_LOGGED_AT,
-	LOG_NATTS = LOG_LOGGED_AT
+	LOG_TIMELINES,
+	LOG_NATTS = LOG_TIMELINES
 };
 
 /* OID of a table or index in the extension's schema; InvalidOid when not there. */
@@ -79,19 +80,24 @@ begin_lookup(Relation log, FullTransactionId xid, int64 token)
 
 void
 shard_commit_log_insert(FullTransactionId xid, int64 token,
-						const char *const *nodes, int nnodes)
+						const char *const *nodes, const TimeLineID *timelines, int nnodes)
 {
 	Relation	log = open_log(RowExclusiveLock, false);
 	Datum		values[LOG_NATTS];
 	bool		nulls[LOG_NATTS] = {false};
 	Datum	   *names = palloc(nnodes * sizeof(Datum));
+	Datum	   *numbers = palloc(nnodes * sizeof(Datum));
 
 	for (int i = 0; i < nnodes; i++)
+	{
 		names[i] = CStringGetTextDatum(nodes[i]);
+		numbers[i] = Int32GetDatum((int32) timelines[i]);
+	}
 	values[LOG_XID - 1] = FullTransactionIdGetDatum(xid);
 	values[LOG_TOKEN - 1] = Int64GetDatum(token);
 	values[LOG_NODES - 1] = PointerGetDatum(construct_array(names, nnodes, TEXTOID, -1, false, TYPALIGN_INT));
 	values[LOG_LOGGED_AT - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
+	values[LOG_TIMELINES - 1] = PointerGetDatum(construct_array(numbers, nnodes, INT4OID, sizeof(int32), true, TYPALIGN_INT));
 	CatalogTupleInsert(log, heap_form_tuple(RelationGetDescr(log), values, nulls));
 
 	/* the lock stays until the end of the transaction, as for any INSERT */
@@ -152,6 +158,22 @@ names_of_array(ArrayType *array)
 	return names;
 }
 
+/* The numbers of the array that belongs to nnodes names; 0 for what is missing. */
+static List *
+timelines_of_array(ArrayType *array, int nnodes)
+{
+	List	   *timelines = NIL;
+	Datum	   *elems = NULL;
+	bool	   *nulls = NULL;
+	int			n = 0;
+
+	if (array)
+		deconstruct_array(array, INT4OID, sizeof(int32), true, TYPALIGN_INT, &elems, &nulls, &n);
+	for (int i = 0; i < nnodes; i++)
+		timelines = lappend_int(timelines, i < n && !nulls[i] ? DatumGetInt32(elems[i]) : 0);
+	return timelines;
+}
+
 List *
 shard_commit_log_read(void)
 {
@@ -170,6 +192,8 @@ shard_commit_log_read(void)
 		entry->xid = DatumGetFullTransactionId(values[LOG_XID - 1]);
 		entry->token = DatumGetInt64(values[LOG_TOKEN - 1]);
 		entry->nodes = names_of_array(DatumGetArrayTypeP(values[LOG_NODES - 1]));
+		entry->timelines = timelines_of_array(nulls[LOG_TIMELINES - 1] ? NULL : DatumGetArrayTypeP(values[LOG_TIMELINES - 1]),
+											  list_length(entry->nodes));
 		entries = lappend(entries, entry);
 	}
 	systable_endscan(scan);

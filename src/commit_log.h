@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "access/transam.h"
+#include "access/xlogdefs.h"
 #include "nodes/pg_list.h"
 
 typedef struct ShardLogEntry
@@ -18,6 +19,7 @@ typedef struct ShardLogEntry
 	FullTransactionId xid;
 	int64		token;			/* tells apart users of one xid: a crash can give it out twice */
 	List	   *nodes;			/* of char *: servers' names when it was logged */
+	List	   *timelines;		/* int: theirs when they prepared it; 0: not known */
 } ShardLogEntry;
 
 /*
@@ -25,7 +27,7 @@ typedef struct ShardLogEntry
  * Errors: the extension is not in this database.
  */
 extern void shard_commit_log_insert(FullTransactionId xid, int64 token,
-									const char *const *nodes, int nnodes);
+									const char *const *nodes, const TimeLineID *timelines, int nnodes);
 
 /* True when a committed row stands there now, whatever the transaction's snapshot. */
 extern bool shard_commit_log_contains(FullTransactionId xid, int64 token);

@@ -10,6 +10,7 @@
 
 #include "postgres.h"
 
+#include "commands/trigger.h"
 #include "executor/executor.h"
 #include "foreign/fdwapi.h"
 #include "miscadmin.h"
@@ -180,6 +181,18 @@ shard_window_run_conditions(WindowClause *window, List *funcs)
 #define shard_create_wait_event_set(nevents) CreateWaitEventSet(TopMemoryContext, nevents)
 #endif
 
+/* Makes the backend with pid, when it waits for its client, go through an empty transaction. */
+#include "storage/procsignal.h"
+#if PG_VERSION_NUM >= 170000
+#include "storage/procnumber.h"
+#define shard_wake_idle_backend(pid) \
+	((void) SendProcSignal(pid, PROCSIG_CATCHUP_INTERRUPT, INVALID_PROC_NUMBER))
+#else
+#include "storage/backendid.h"
+#define shard_wake_idle_backend(pid) \
+	((void) SendProcSignal(pid, PROCSIG_CATCHUP_INTERRUPT, InvalidBackendId))
+#endif
+
 /* 16 renamed it: status of a backend, by its place in the list of this transaction */
 #if PG_VERSION_NUM >= 160000
 #define shard_local_beentry(n) pgstat_get_local_beentry_by_index(n)
@@ -245,6 +258,13 @@ typedef get_relation_info_hook_type shard_simple_rel_hook_type;
 #else
 #define shard_table_tuple_delete(rel, tid, cid, snapshot, crosscheck, wait, tmfd) \
 	table_tuple_delete(rel, tid, cid, snapshot, crosscheck, wait, tmfd, false)
+#endif
+
+/* 19 aggregates below joins: such relations have the callbacks and fdw_private of those they are copies of */
+#if PG_VERSION_NUM >= 190000
+#define shard_rel_is_grouped(rel) IS_GROUPED_REL(rel)
+#else
+#define shard_rel_is_grouped(rel) false
 #endif
 
 /* 16 notes on each Var which outer joins can make it NULL */
@@ -378,15 +398,21 @@ shard_function_candidates(List *names)
 /* 16 has one function for the rights on all kinds of objects */
 #include "utils/acl.h"
 #if PG_VERSION_NUM >= 160000
+#include "catalog/pg_class.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_proc.h"
 #define shard_function_aclcheck(funcid, roleid) object_aclcheck(ProcedureRelationId, funcid, roleid, ACL_EXECUTE)
 #define shard_function_ownercheck(funcid, roleid) object_ownercheck(ProcedureRelationId, funcid, roleid)
+#define shard_class_ownercheck(relid, roleid) object_ownercheck(RelationRelationId, relid, roleid)
 #define shard_namespace_ownercheck(nspoid, roleid) object_ownercheck(NamespaceRelationId, nspoid, roleid)
+#define shard_class_ownercheck(relid, roleid) object_ownercheck(RelationRelationId, relid, roleid)
 #else
 #define shard_function_aclcheck(funcid, roleid) pg_proc_aclcheck(funcid, roleid, ACL_EXECUTE)
 #define shard_function_ownercheck(funcid, roleid) pg_proc_ownercheck(funcid, roleid)
+#define shard_class_ownercheck(relid, roleid) pg_class_ownercheck(relid, roleid)
 #define shard_namespace_ownercheck(nspoid, roleid) pg_namespace_ownercheck(nspoid, roleid)
+#define shard_class_ownercheck(relid, roleid) pg_class_ownercheck(relid, roleid)
 #endif
 
 /* Options of COPY FROM: 16 brought DEFAULT, 19 ON_ERROR set_null. */
@@ -432,5 +458,270 @@ shard_is_ordering_operator(Oid opno)
 #else
 #define shard_make_tuple_slot(desc, ops) MakeTupleTableSlot(desc, ops)
 #endif
+
+/* 16 keeps the permissions of a query level apart from its range table */
+#if PG_VERSION_NUM >= 160000
+#define shard_query_forget_relations(query) ((query)->rteperminfos = NIL)
+#else
+#define shard_query_forget_relations(query) ((void) 0)
+#endif
+
+/* 18 has what is grouped by in a range table entry, to which the level's expressions refer */
+#include "optimizer/optimizer.h"
+#if PG_VERSION_NUM >= 180000
+#define shard_flatten_group_exprs(query, node) \
+	((query)->hasGroupRTE ? flatten_group_exprs(NULL, query, node) : (node))
+#define shard_query_forget_groups(query) ((query)->hasGroupRTE = false)
+#else
+#define shard_flatten_group_exprs(query, node) (node)
+#define shard_query_forget_groups(query) ((void) 0)
+#endif
+
+/* Range table entries of a planned statement: 16 keeps permissions apart, 18 has entries for GROUP BY and a set of those never pruned */
+#include "parser/parse_relation.h"
+#if PG_VERSION_NUM >= 160000
+static inline void
+shard_stmt_add_permissions(PlannedStmt *stmt, Query *query, RangeTblEntry *rte)
+{
+	RTEPermissionInfo *from;
+	RTEPermissionInfo *to;
+
+	if (rte->perminfoindex == 0)
+		return;
+	from = getRTEPermissionInfo(query->rteperminfos, rte);
+	rte->perminfoindex = 0;
+	to = addRTEPermissionInfo(&stmt->permInfos, rte);
+	memcpy(to, from, sizeof(RTEPermissionInfo));
+}
+static inline Oid
+shard_rte_check_as_user(Query *query, RangeTblEntry *rte)
+{
+	return rte->perminfoindex == 0 ? InvalidOid :
+		getRTEPermissionInfo(query->rteperminfos, rte)->checkAsUser;
+}
+#else
+#define shard_stmt_add_permissions(stmt, query, rte) ((void) 0)
+#define shard_rte_check_as_user(query, rte) ((rte)->checkAsUser)
+#endif
+#if PG_VERSION_NUM >= 180000
+#define shard_rte_clear_group(rte) ((rte)->groupexprs = NIL)
+#define shard_stmt_add_unprunable(stmt, rti) \
+	((stmt)->unprunableRelids = bms_add_member((stmt)->unprunableRelids, rti))
+#else
+#define shard_rte_clear_group(rte) ((void) 0)
+#define shard_stmt_add_unprunable(stmt, rti) ((void) 0)
+#endif
+
+/* Conditions of MERGE beside its join tree, from 17 on; expressions of GROUP BY in a range table entry of 18 */
+#if PG_VERSION_NUM >= 170000
+#define shard_query_merge_condition(query) (&(query)->mergeJoinCondition)
+#else
+#define shard_query_merge_condition(query) ((Node **) NULL)
+#endif
+#if PG_VERSION_NUM >= 180000
+#define shard_rte_group_exprs(rte) ((rte)->rtekind == RTE_GROUP ? &(rte)->groupexprs : NULL)
+#else
+#define shard_rte_group_exprs(rte) ((List **) NULL)
+#endif
+
+/* 17 lets MERGE act on rows that the source does not have */
+#if PG_VERSION_NUM >= 170000
+#define shard_merge_not_by_source(action) ((action)->matchKind == MERGE_WHEN_NOT_MATCHED_BY_SOURCE)
+#else
+#define shard_merge_not_by_source(action) ((void) (action), false)
+#endif
+
+/* Sub-commands of ALTER TABLE and kinds of constraints that came later; no statement has these numbers before. */
+#include "catalog/pg_constraint.h"
+#include "nodes/parsenodes.h"
+#if PG_VERSION_NUM >= 170000
+#define SHARD_AT_SET_EXPRESSION AT_SetExpression
+#else
+#define SHARD_AT_SET_EXPRESSION ((AlterTableType) 10001)
+#endif
+#if PG_VERSION_NUM >= 180000
+#define SHARD_CONSTRAINT_NOTNULL CONSTRAINT_NOTNULL
+#define shard_constraint_not_enforced(constraint) (!(constraint)->is_enforced)
+#else
+#define SHARD_CONSTRAINT_NOTNULL 'n'
+#define shard_constraint_not_enforced(constraint) false
+#endif
+
+/* 17 lets maintenance be granted */
+#if PG_VERSION_NUM >= 170000
+#define shard_may_maintain(relid, roleid) (pg_class_aclcheck(relid, roleid, ACL_MAINTAIN) == ACLCHECK_OK)
+#else
+#define shard_may_maintain(relid, roleid) shard_class_ownercheck(relid, roleid)
+#endif
+
+/* 17 has a target of statistics that may be missing: the default */
+#if PG_VERSION_NUM >= 170000
+#define shard_stats_target(stmt) ((stmt)->stxstattarget ? intVal((stmt)->stxstattarget) : -1)
+#else
+#define shard_stats_target(stmt) ((stmt)->stxstattarget)
+#endif
+
+/* 19 made CLUSTER a form of REPACK, which VACUUM FULL is, too */
+#if PG_VERSION_NUM >= 190000
+#define SHARD_T_CLUSTER_STMT T_RepackStmt
+#define shard_cluster_relation(stmt) \
+	(castNode(RepackStmt, stmt)->relation ? castNode(RepackStmt, stmt)->relation->relation : NULL)
+#define shard_cluster_index(stmt) (castNode(RepackStmt, stmt)->indexname)
+#define shard_cluster_params(stmt) (castNode(RepackStmt, stmt)->params)
+#define shard_cluster_is_cluster(stmt) (castNode(RepackStmt, stmt)->command == REPACK_COMMAND_CLUSTER)
+#else
+#define SHARD_T_CLUSTER_STMT T_ClusterStmt
+#define shard_cluster_relation(stmt) (castNode(ClusterStmt, stmt)->relation)
+#define shard_cluster_index(stmt) (castNode(ClusterStmt, stmt)->indexname)
+#define shard_cluster_params(stmt) (castNode(ClusterStmt, stmt)->params)
+#define shard_cluster_is_cluster(stmt) ((void) (stmt), true)
+#endif
+
+/* Columns of pg_database: 16 brought rules of ICU, 17 named the locale for all providers */
+#include "catalog/pg_database.h"
+#if PG_VERSION_NUM >= 170000
+#define SHARD_ANUM_DATABASE_LOCALE Anum_pg_database_datlocale
+#else
+#define SHARD_ANUM_DATABASE_LOCALE Anum_pg_database_daticulocale
+#endif
+#if PG_VERSION_NUM >= 160000
+#define SHARD_ANUM_DATABASE_RULES Anum_pg_database_daticurules
+#else
+#define SHARD_ANUM_DATABASE_RULES InvalidAttrNumber
+#endif
+
+/* 18 has a path key's direction as what it compares for; for btree that is the strategy */
+#include "nodes/pathnodes.h"
+#if PG_VERSION_NUM >= 180000
+#define shard_pathkey_strategy(pathkey) ((pathkey)->pk_cmptype == COMPARE_LT ? BTLessStrategyNumber : BTGreaterStrategyNumber)
+#else
+#define shard_pathkey_strategy(pathkey) ((pathkey)->pk_strategy)
+#endif
+#include "access/stratnum.h"
+
+/*
+ * Members of an equivalence class that may be of interest for relids, those of
+ * child tables included: 18 keeps these elsewhere.
+ */
+#if PG_VERSION_NUM < 180000
+typedef struct EquivalenceMemberIterator
+{
+	List	   *members;
+	int			next;
+} EquivalenceMemberIterator;
+
+static inline void
+setup_eclass_member_iterator(EquivalenceMemberIterator *it, EquivalenceClass *ec, Relids relids)
+{
+	it->members = ec->ec_members;
+	it->next = 0;
+}
+
+static inline EquivalenceMember *
+eclass_member_iterator_next(EquivalenceMemberIterator *it)
+{
+	if (it->next >= list_length(it->members))
+		return NULL;
+	return (EquivalenceMember *) list_nth(it->members, it->next++);
+}
+#endif
+
+/* 17 moved the join condition of MERGE out of the jointree */
+#if PG_VERSION_NUM >= 170000
+#define shard_merge_condition(query) ((query)->mergeJoinCondition)
+#define shard_merge_set_condition(query, condition) ((query)->mergeJoinCondition = (condition))
+#else
+#define shard_merge_condition(query) ((query)->jointree->quals)
+#define shard_merge_set_condition(query, condition) ((query)->jointree->quals = (condition))
+#endif
+
+/* 17 brought WHEN NOT MATCHED BY SOURCE, and RETURNING with merge_action() */
+#if PG_VERSION_NUM >= 170000
+#define shard_merge_is_by_source(action) ((action)->matchKind == MERGE_WHEN_NOT_MATCHED_BY_SOURCE)
+#define shard_is_merge_action(node) IsA(node, MergeSupportFunc)
+#else
+#define shard_merge_is_by_source(action) false
+#define shard_is_merge_action(node) false
+#endif
+
+/* 18 brought the old and the new row in RETURNING */
+#if PG_VERSION_NUM >= 180000
+#define shard_is_returning_expr(node) IsA(node, ReturningExpr)
+#define shard_var_is_plain(var) ((var)->varreturningtype == VAR_RETURNING_DEFAULT)
+#define shard_query_copy_returning_names(to, from) \
+	((to)->returningOldAlias = (from)->returningOldAlias, \
+	 (to)->returningNewAlias = (from)->returningNewAlias)
+#else
+#define shard_is_returning_expr(node) false
+#define shard_var_is_plain(var) true
+#define shard_query_copy_returning_names(to, from) ((void) 0)
+#endif
+
+/* planner(), as planner hooks see it, without the text of the query */
+#if PG_VERSION_NUM >= 190000
+#define shard_plan_query(query, cursor_options, params) planner(query, "", cursor_options, params, NULL)
+#else
+#define shard_plan_query(query, cursor_options, params) planner(query, "", cursor_options, params)
+#endif
+
+/* 16 brought the one that raises for NULL */
+#if PG_VERSION_NUM < 160000
+#include "utils/syscache.h"
+#define SysCacheGetAttrNotNull(cache, tuple, attno) \
+	SysCacheGetAttr(cache, tuple, attno, &(bool) {false})
+#endif
+
+/* 19 named it anew, as DO SELECT has come */
+#if PG_VERSION_NUM >= 190000
+typedef OnConflictActionState ShardConflictState;
+#else
+typedef OnConflictSetState ShardConflictState;
+#endif
+
+/* BEFORE UPDATE triggers of a row of a foreign table: 16 added the result, 18 whether it is MERGE */
+static inline bool
+shard_br_update_triggers(EState *estate, EPQState *epqstate, ResultRelInfo *rinfo, HeapTuple old,
+						 TupleTableSlot *slot)
+{
+	TM_FailureData tmfd;
+
+#if PG_VERSION_NUM >= 180000
+	return ExecBRUpdateTriggers(estate, epqstate, rinfo, NULL, old, slot, NULL, &tmfd, false);
+#elif PG_VERSION_NUM >= 160000
+	return ExecBRUpdateTriggers(estate, epqstate, rinfo, NULL, old, slot, NULL, &tmfd);
+#else
+	return ExecBRUpdateTriggers(estate, epqstate, rinfo, NULL, old, slot, &tmfd);
+#endif
+}
+
+/* 18 runs each statement once */
+#if PG_VERSION_NUM >= 180000
+#define SHARD_EXECUTOR_RUN_PARAMS QueryDesc *desc, ScanDirection direction, uint64 count
+#define SHARD_EXECUTOR_RUN_ARGS desc, direction, count
+#else
+#define SHARD_EXECUTOR_RUN_PARAMS QueryDesc *desc, ScanDirection direction, uint64 count, bool once
+#define SHARD_EXECUTOR_RUN_ARGS desc, direction, count, once
+#endif
+
+/* What a statement asks permission for: 16 moved it out of the range table */
+#if PG_VERSION_NUM >= 160000
+typedef RTEPermissionInfo ShardPermissions;
+#define SHARD_CHECK_PERMS_PARAMS List *range_table, List *permissions, bool raise
+#define SHARD_CHECK_PERMS_ARGS range_table, permissions, raise
+#define SHARD_CHECK_PERMS_LIST permissions
+#define shard_estate_permissions(estate) ((estate)->es_rteperminfos)
+#define shard_rte_required_perms(stmt, rte) \
+	((rte)->perminfoindex == 0 ? 0 : getRTEPermissionInfo((stmt)->permInfos, rte)->requiredPerms)
+#else
+typedef RangeTblEntry ShardPermissions;
+#define SHARD_CHECK_PERMS_PARAMS List *range_table, bool raise
+#define SHARD_CHECK_PERMS_ARGS range_table, raise
+#define SHARD_CHECK_PERMS_LIST range_table
+#define shard_estate_permissions(estate) ((estate)->es_range_table)
+#define shard_rte_required_perms(stmt, rte) ((rte)->requiredPerms)
+#endif
+
+/* The minors of November 2026 check that a row in conflict is visible through the view; others have none of it */
+#define SHARD_WCO_VIEW_CONFLICT_CHECK ((WCOKind) (WCO_RLS_MERGE_DELETE_CHECK + 1))
 
 #endif

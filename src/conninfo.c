@@ -10,15 +10,31 @@
  */
 #include "postgres.h"
 
+#include "access/xlog.h"
+#include "client.h"
 #include "commands/defrem.h"
 #include "conninfo.h"
+#include "lib/stringinfo.h"
 #include "libpq-fe.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 
-#define DEFAULT_CONNECT_TIMEOUT "10"	/* seconds */
+/*
+ * What counts where neither server nor user mapping says otherwise.  A node that
+ * the network has cut off is found after about half a minute of silence: TCP
+ * asks after 15 seconds, and gives up 15 seconds later; what was sent and is not
+ * confirmed is given up after 30 seconds.
+ */
+static const char *const defaults[][2] = {
+	{"connect_timeout", "10"},
+	{"keepalives_idle", "15"},
+	{"keepalives_interval", "5"},
+	{"keepalives_count", "3"},
+	{"tcp_user_timeout", "30000"}
+};
 
 typedef struct LibpqOption
 {
@@ -161,31 +177,117 @@ find_value(const char *const *keywords, const char *const *values, const char *k
 	return found;
 }
 
+/* What an escape of an application name stands for, %a by 'a'; nothing for an unknown one. */
+static const char *
+expand_escape(char escape)
+{
+	const char *value;
+
+	switch (escape)
+	{
+		case '%':
+			return "%";
+		case 'a':
+			return application_name;
+		case 'c':
+			return psprintf("%llx.%x", (unsigned long long) MyStartTime, MyProcPid);
+		case 'C':
+			return cluster_name;
+		case 'd':
+		case 'u':
+			if (MyProcPort == NULL)
+				return "";
+			value = escape == 'd' ? MyProcPort->database_name : MyProcPort->user_name;
+			return value ? value : "[unknown]";
+		case 'p':
+			return psprintf("%d", MyProcPid);
+		default:
+			return "";
+	}
+}
+
+static const char *
+expand_escapes(const char *name)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	for (; *name; name++)
+	{
+		if (*name != '%')
+			appendStringInfoChar(&buf, *name);
+		else if (name[1] != '\0')
+			appendStringInfoString(&buf, expand_escape(*++name));
+	}
+	return buf.data;
+}
+
+/*
+ * The name to give to the node: the setting's, else the server's option, each
+ * with its escapes expanded; NULL when neither says one.  The setting may be
+ * there without postgres_fdw's library, which defines it.
+ */
+static const char *
+choose_application_name(const char *const *keywords, const char *const *values)
+{
+	const char *candidates[2];
+
+	candidates[0] = GetConfigOption("postgres_fdw.application_name", true, false);
+	candidates[1] = find_value(keywords, values, "application_name");
+	for (int i = 0; i < lengthof(candidates); i++)
+	{
+		if (candidates[i] != NULL)
+		{
+			const char *name = expand_escapes(candidates[i]);
+
+			if (name[0] != '\0')
+				return name;
+		}
+	}
+	return NULL;
+}
+
 void
 shard_conninfo_build(ForeignServer *server, UserMapping *user,
 					 const char ***keywords_out, const char ***values_out)
 {
-	int			max = list_length(server->options) + list_length(user->options) + 4;
+	int			max = list_length(server->options) + list_length(user->options) + 4 + lengthof(defaults);
 	const char **keywords = palloc0(max * sizeof(char *));
 	const char **values = palloc0(max * sizeof(char *));
+	const char *application;
 	int			n = 0;
 
 	n = append_options(server->options, shard_conninfo_is_server_option, keywords, values, n);
 	n = append_options(user->options, shard_conninfo_is_user_option, keywords, values, n);
 
-	if (!find_value(keywords, values, "connect_timeout"))
+	for (int i = 0; i < lengthof(defaults); i++)
 	{
-		keywords[n] = "connect_timeout";
-		values[n++] = DEFAULT_CONNECT_TIMEOUT;
+		if (find_value(keywords, values, defaults[i][0]))
+			continue;
+		keywords[n] = defaults[i][0];
+		values[n++] = defaults[i][1];
+	}
+	application = choose_application_name(keywords, values);
+	if (application != NULL)
+	{
+		/* of several, libpq takes the last one */
+		keywords[n] = "application_name";
+		values[n++] = application;
 	}
 	keywords[n] = "fallback_application_name";
-	values[n++] = "shardfdw";
+	values[n++] = shard_conninfo_session_name(MyProcPid);
 	keywords[n] = "client_encoding";
 	values[n++] = GetDatabaseEncodingName();
 	Assert(n < max);
 
 	*keywords_out = keywords;
 	*values_out = values;
+}
+
+const char *
+shard_conninfo_session_name(int pid)
+{
+	return psprintf("shardfdw:" UINT64_FORMAT ":%d", GetSystemIdentifier(), pid);
 }
 
 bool

@@ -25,11 +25,20 @@ extern bool shard_conninfo_is_superuser_option(const char *keyword);
 /*
  * Fills NULL-terminated keyword/value arrays for PQconnectStartParams from a
  * server and a user mapping.  Adds client_encoding (the database's),
- * fallback_application_name, and connect_timeout 10 when none is given.
- * Memory: arrays in the current context, strings owned by server and user.
+ * fallback_application_name, connect_timeout 10 when none is given, and the
+ * application_name of the setting postgres_fdw.application_name or the server,
+ * with escapes as postgres_fdw knows them expanded.
+ * Memory: current context, but for strings owned by server and user.
  */
 extern void shard_conninfo_build(ForeignServer *server, UserMapping *user,
 								 const char ***keywords, const char ***values);
+
+/*
+ * The application_name by which nodes know the connections of process pid of this
+ * server, unless the user has set another one: shardfdw:<system identifier>:<pid>.
+ * Memory: current context.
+ */
+extern const char *shard_conninfo_session_name(int pid);
 
 /*
  * Raises ERRCODE_S_R_E_PROHIBITED_SQL_STATEMENT_ATTEMPTED when a user who is

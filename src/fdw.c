@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "compat.h"
+#include "ddl/import.h"
 #include "executor/fdw_executor.h"
 #include "fmgr.h"
 #include "planner/fdw_planner.h"
@@ -56,6 +57,7 @@ shardfdw_handler(PG_FUNCTION_ARGS)
 	routine->ExplainDirectModify = shardExplainDirectModify;
 
 	routine->AnalyzeForeignTable = shardAnalyzeForeignTable;
+	routine->ImportForeignSchema = shardImportForeignSchema;
 
 	PG_RETURN_POINTER(routine);
 }

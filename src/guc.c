@@ -6,13 +6,18 @@
 
 #include <limits.h>
 
+#include "fault.h"
 #include "guc.h"
 #include "utils/guc.h"
 
 int			shard_guc_default_shards = 16;
 int			shard_guc_max_connections_per_node = 8;
+int			shard_guc_max_shared_connections = -1;
+int			shard_guc_connection_wait_timeout_ms = 60000;
 int			shard_guc_copy_buffer_kb = 16384;
 int			shard_guc_commit_protocol = SHARD_COMMIT_2PC;
+int			shard_guc_snapshot = SHARD_SNAPSHOT_NODE;
+int			shard_guc_recovery_interval_s = 60;
 bool		shard_guc_log_remote_sql = false;
 bool		shard_guc_explain_remote = false;
 bool		shard_guc_enable_shard_scan = true;
@@ -20,10 +25,20 @@ bool		shard_guc_enable_partial_aggregate = true;
 bool		shard_guc_enable_copy_fetch = true;
 bool		shard_guc_enable_key_join = true;
 bool		shard_guc_enable_decorrelation = true;
+bool		shard_guc_enable_cpu_factor = true;
+bool		shard_guc_enable_ddl_propagation = true;
+bool		shard_guc_enable_router = true;
+bool		shard_guc_enable_statement_push = true;
 
 static const struct config_enum_entry commit_protocol_options[] = {
 	{"2pc", SHARD_COMMIT_2PC, false},
 	{"1pc", SHARD_COMMIT_1PC, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry snapshot_options[] = {
+	{"node", SHARD_SNAPSHOT_NODE, false},
+	{"cluster", SHARD_SNAPSHOT_CLUSTER, false},
 	{NULL, 0, false}
 };
 
@@ -44,6 +59,16 @@ shard_guc_init(void)
 							"Streams that find no free connection wait for one.",
 							&shard_guc_max_connections_per_node,
 							8, 1, 1000, PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("shardfdw.max_shared_connections_per_node",
+							"Sets how many connections all sessions together open to one node.",
+							"-1 is what the node allows less a tenth, 0 any number. It needs shardfdw in shared_preload_libraries.",
+							&shard_guc_max_shared_connections,
+							-1, -1, 100000, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("shardfdw.connection_wait_timeout",
+							"Sets how long a session waits for a connection to a node when all sessions together have as many as they may.",
+							"Zero waits without a limit.",
+							&shard_guc_connection_wait_timeout_ms,
+							60000, 0, INT_MAX, PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("shardfdw.copy_buffer_size",
 							"Sets the memory in which one load holds rows that nodes have not taken yet.",
 							NULL,
@@ -54,6 +79,16 @@ shard_guc_init(void)
 							 "With 2pc it commits on all nodes or on none; with 1pc a crash can leave it committed on some.",
 							 &shard_guc_commit_protocol,
 							 SHARD_COMMIT_2PC, commit_protocol_options, PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("shardfdw.snapshot",
+							 "Selects whether a statement sees all nodes as of one moment.",
+							 "With node it sees each node as of one moment; with cluster all of them, which costs a round trip to every node.",
+							 &shard_guc_snapshot,
+							 SHARD_SNAPSHOT_NODE, snapshot_options, PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("shardfdw.recovery_interval",
+							"Sets how often a background worker settles what a crash left prepared on nodes.",
+							"Zero has no worker do it. It needs shardfdw in shared_preload_libraries.",
+							&shard_guc_recovery_interval_s,
+							60, 0, INT_MAX / 1000, PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 	DefineCustomBoolVariable("shardfdw.log_remote_sql",
 							 "Logs every statement that is sent to a node.",
 							 NULL,
@@ -88,6 +123,28 @@ shard_guc_init(void)
 							 "Enables joins in place of correlated sub-selects that compute aggregates.",
 							 NULL,
 							 &shard_guc_enable_decorrelation,
+							 true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+	DefineCustomBoolVariable("shardfdw.enable_cpu_factor",
+							 "Has nodes plan with higher costs of CPU where many streams share their cores.",
+							 NULL,
+							 &shard_guc_enable_cpu_factor,
+							 true, PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("shardfdw.enable_ddl_propagation",
+							 "Changes the definitions of shards and reference tables on the nodes, too.",
+							 "Off: the coordinator's side alone is changed.",
+							 &shard_guc_enable_ddl_propagation,
+							 true, PGC_USERSET, 0, NULL, NULL, NULL);
+
+	SHARD_FAULT_INIT();
+	DefineCustomBoolVariable("shardfdw.enable_statement_push",
+							 "Enables running statements that write on all shards at once.",
+							 NULL,
+							 &shard_guc_enable_statement_push,
+							 true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+	DefineCustomBoolVariable("shardfdw.enable_router",
+							 "Enables sending a statement as it stands to the one shard that its key says.",
+							 NULL,
+							 &shard_guc_enable_router,
 							 true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 
 	MarkGUCPrefixReserved("shardfdw");

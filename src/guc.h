@@ -13,10 +13,20 @@ typedef enum ShardCommitProtocol
 	SHARD_COMMIT_1PC
 } ShardCommitProtocol;
 
+typedef enum ShardSnapshotMode
+{
+	SHARD_SNAPSHOT_NODE,
+	SHARD_SNAPSHOT_CLUSTER
+} ShardSnapshotMode;
+
 extern int	shard_guc_default_shards;	/* shards of a new sharded table */
 extern int	shard_guc_max_connections_per_node; /* per backend, node and user */
+extern int	shard_guc_max_shared_connections;	/* per node, all backends; 0: any number, -1: what the node allows */
+extern int	shard_guc_connection_wait_timeout_ms;	/* 0: none */
 extern int	shard_guc_copy_buffer_kb;	/* kB buffered by one load, all shards */
 extern int	shard_guc_commit_protocol;	/* ShardCommitProtocol */
+extern int	shard_guc_snapshot; /* ShardSnapshotMode */
+extern int	shard_guc_recovery_interval_s;	/* 0: no recovery worker */
 extern bool shard_guc_log_remote_sql;	/* LOG every statement sent */
 extern bool shard_guc_explain_remote;	/* EXPLAIN VERBOSE shows a node's plan, too */
 extern bool shard_guc_enable_shard_scan;	/* sharded table as one planned node */
@@ -24,6 +34,10 @@ extern bool shard_guc_enable_partial_aggregate; /* partial states from nodes */
 extern bool shard_guc_enable_copy_fetch;	/* COPY TO STDOUT for bulk reads */
 extern bool shard_guc_enable_key_join;	/* keys of one side of a join sent to the other */
 extern bool shard_guc_enable_decorrelation; /* correlated sub-selects become joins */
+extern bool shard_guc_enable_cpu_factor;	/* nodes count CPU more where streams share cores */
+extern bool shard_guc_enable_ddl_propagation;	/* changes of definitions reach the nodes */
+extern bool shard_guc_enable_statement_push;	/* writes that are exact shard by shard go to all of them */
+extern bool shard_guc_enable_router;	/* statements on one shard run there as they stand */
 
 extern void shard_guc_init(void);
 

@@ -4,15 +4,30 @@
  */
 #include "postgres.h"
 
+#include "catalog/node_list.h"
 #include "catalog/shard_map.h"
 #include "catalog/twin.h"
+#include "ddl/deadlock.h"
+#include "ddl/error_name.h"
+#include "ddl/marker.h"
+#include "ddl/recovery_worker.h"
+#include "ddl/utility_hook.h"
+#include "deparse/template_cache.h"
 #include "fmgr.h"
 #include "executor/key_join.h"
+#include "executor/cte_order.h"
+#include "executor/nested_write.h"
+#include "executor/source_modify.h"
+#include "executor/statement.h"
 #include "guc.h"
 #include "load/copy_hook.h"
 #include "planner/fdw_planner.h"
 #include "planner/key_join.h"
+#include "planner/statement_cache.h"
+#include "remote/cut.h"
+#include "remote/autocommit.h"
 #include "remote/pool.h"
+#include "remote/quota.h"
 #include "remote/txn.h"
 
 PG_MODULE_MAGIC;
@@ -25,10 +40,24 @@ _PG_init(void)
 	shard_guc_init();
 	shard_map_init();
 	shard_twin_init();
+	shard_quota_init();
 	shard_pool_init();
 	shard_txn_init();
+	shard_autocommit_init();
+	shard_cut_init(shard_node_list_oids);
+	shard_template_cache_init();
+	shard_statement_cache_init();
 	shard_hooks_init();
 	shard_key_join_init();
 	shard_key_join_register();
+	shard_statement_register();
+	shard_source_register();
+	shard_nested_write_init();
+	shard_cte_order_init();
 	shard_copy_hook_init();
+	shard_marker_init();
+	shard_utility_hook_init();
+	shard_deadlock_init();
+	shard_error_name_init();
+	shard_recovery_worker_init();
 }

@@ -11,6 +11,10 @@ use Time::HiRes qw(usleep);
 my $c = ShardCluster->new(nodes => 2);
 my $file = PostgreSQL::Test::Utils::tempdir() . '/rows';
 
+# A program that gives the rows of the file, and waits until there is a file "go" when each node has got more than is kept here.
+my $go = "$file.go";
+my $pausing = "awk 'NR == 80000 { system(\"\"); system(\"while [ ! -e $go ]; do sleep 0.05; done\") } { print }' $file";
+
 $c->safe_psql(q{
 	CREATE TABLE t (id int PRIMARY KEY, v int CONSTRAINT v_positive CHECK (v > 0), w text NOT NULL);
 	CREATE TABLE t_plain (LIKE t INCLUDING ALL)});
@@ -51,7 +55,7 @@ is($c->safe_psql('SELECT count(*) FROM t'), '0', 'nothing of that load stays');
 $c->safe_psql(q{INSERT INTO t_plain SELECT g, g, repeat(md5(g::text), 8) FROM generate_series(1, 120000) g});
 $c->safe_psql("COPY t_plain TO '$file'");
 my $expected = $c->safe_psql(q{SELECT count(*), sum(id), md5(string_agg(w, '' ORDER BY id)) FROM t_plain});
-for my $buffer ('64kB', '16MB')
+for my $buffer ('64kB', '8MB')
 {
 	$c->sigstop_node(2);
 	my $load = $c->start_sql(
@@ -65,22 +69,24 @@ for my $buffer ('64kB', '16MB')
 	$c->safe_psql('TRUNCATE t');
 
 	# Now in the middle: the input is a pipe that pauses.
-	my $pipe = "awk 'NR == 60000 { system(\"\"); system(\"sleep 1\") } { print }' $file";
-	$load = $c->start_sql("SET shardfdw.copy_buffer_size = '$buffer'; COPY t FROM PROGRAM \$\$$pipe\$\$;", name => 'load');
+	$load = $c->start_sql("SET shardfdw.copy_buffer_size = '$buffer'; COPY t FROM PROGRAM \$\$$pausing\$\$;", name => 'load');
 	$c->wait_for("SELECT count(*) > 0 FROM pg_stat_activity WHERE query LIKE 'COPY%FROM STDIN%' OR query LIKE 'BEGIN%COPY%'", 1);
 	$c->sigstop_node(1);
-	usleep(2_000_000);
+	append_to_file($go, '');
+	usleep(1_500_000);
 	$c->sigcont_node(1);
 	($status, undef, $errors) = $c->wait_sql($load);
+	unlink $go;
 	is($status, 0, "COPY ends when the node goes on in mid-load ($buffer)") || diag $errors;
 	is($c->safe_psql(q{SELECT count(*), sum(id), md5(string_agg(w, '' ORDER BY id)) FROM t}), $expected, "all rows arrived ($buffer)");
 	$c->safe_psql('TRUNCATE t');
 }
 
 # A node that dies in mid-load: an error, soon, and nothing stays.
-my $load = $c->start_sql("COPY t FROM PROGRAM \$\$awk 'NR == 60000 { system(\"sleep 2\") } { print }' $file\$\$;", name => 'load');
+my $load = $c->start_sql("SET shardfdw.copy_buffer_size = '8MB'; COPY t FROM PROGRAM \$\$$pausing\$\$;", name => 'load');
 $c->wait_for("SELECT count(*) > 0 FROM pg_stat_activity WHERE query LIKE '%COPY%FROM STDIN%' AND pid <> pg_backend_pid()", 2);
 $c->kill9_node(2);
+append_to_file($go, '');
 my ($status, undef, $errors) = $c->wait_sql($load);
 isnt($status, 0, 'COPY fails when a node dies');
 like($errors, qr/node2/, 'the error names the node');

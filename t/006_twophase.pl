@@ -145,6 +145,51 @@ for my $case ([ 'two nodes', "($id1, 1), ($id2, 1)", '1 1' ], [ 'one node and a 
 	reset_rows();
 }
 
+# What nodes have prepared out of subtransactions outlives crashes of theirs: replayed from the log, from a checkpoint's
+# file, and then again, and only the parts that were not rolled back (R12).
+for my $decided (0, 1)
+{
+	my $name = 'subtransactions, ' . ($decided ? 'committed' : 'not committed');
+	my $inserts = join ' ', map { "SAVEPOINT a; INSERT INTO t VALUES ($_, 5); SAVEPOINT b; UPDATE t SET v = 6 WHERE id = $_; ROLLBACK TO b; SAVEPOINT c; UPDATE t SET v = v + 2 WHERE id = $_; RELEASE a;" } $id1, $id2;
+	$c->coordinator->safe_psql('postgres', "ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+	$c->coordinator->reload;
+	if ($decided)
+	{
+		$writer = $c->start_sql("BEGIN; INSERT INTO here VALUES (1); $inserts COMMIT;", name => 'writer');
+		$c->wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'writer' AND wait_event = 'SyncRep'");
+	}
+	else
+	{
+		# node 2 cannot prepare: its trigger waits for the lock
+		$blocker = $c->node(2)->background_psql('postgres');
+		$blocker->query_safe('SELECT pg_advisory_lock(4711)');
+		$writer = $c->start_sql("BEGIN; INSERT INTO here VALUES (1); $inserts SAVEPOINT d; DELETE FROM t WHERE id = $id2; INSERT INTO t VALUES ($id2, 7); RELEASE d; COMMIT;", name => 'writer');
+		$c->wait_for("SELECT count(*) = 1 FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'", 1);
+		$c->wait_for("SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted", 2);
+	}
+	my $before = prepared();
+	is($before, $decided ? '1 1' : '1 0', "$name: prepared");
+	$c->kill9_coordinator;
+	$c->wait_sql($writer);
+	for my $crash (1 .. 3)
+	{
+		$c->kill9_node($_) for 1 .. 2;
+		$c->start_node($_) for 1 .. 2;
+		$c->node_safe_psql($_, $crash == 2 ? 'CHECKPOINT' : 'SELECT 1') for 1 .. 2;
+		is(prepared(), $before, "$name: prepared after crash $crash of the nodes");
+	}
+	eval { $blocker->quit } unless $decided;    # its node has crashed under it
+	$c->coordinator->append_conf('postgresql.auto.conf', "synchronous_standby_names = ''");
+	$c->coordinator->start;
+	recover_all();
+	$c->kill9_node($_) for 1 .. 2;
+	$c->start_node($_) for 1 .. 2;
+	is(prepared(), '0 0', "$name: settled, once more crashed");
+	is($c->safe_psql("SELECT count(*) FROM here; SELECT count(*), min(v), max(v) FROM t WHERE id IN ($id1, $id2)"),
+		$decided ? "1\n2|7|7" : "0\n0||", "$name: all of it or nothing");
+	reset_rows();
+}
+
 # The same wait, but recovery runs in another session and the writer goes on.
 $c->coordinator->safe_psql('postgres', "ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
 $c->coordinator->reload;

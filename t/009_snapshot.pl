@@ -75,6 +75,55 @@ for my $session (@writers)
 	$session->query_until(qr/stopped/, '');
 	$session->quit;
 }
+# An error of a node is told, not what had to be given up to find the first one.
+$c->safe_psql('CREATE TABLE key (id int PRIMARY KEY)');
+$c->shard_table('key', 'id', shards => 8);
+$c->safe_psql('INSERT INTO key SELECT generate_series(1, 100)');
+for my $load ('INSERT INTO key SELECT generate_series(1, 100)', "COPY key FROM PROGRAM 'seq 1 100'", "COPY key FROM PROGRAM 'seq 101 100000; seq 1 100; seq 100001 200000'")
+{
+	for my $n (1 .. 4)
+	{
+		my ($rc, undef, $err) = $c->psql("\\set VERBOSITY verbose\nBEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM key; UPDATE key SET id = id; UPDATE acc SET v = v; $load", on_error_stop => 1);
+		like($err, qr/23505/, "the node's error, not that of a lost snapshot: $load");
+	}
+}
+
+# Where one connection of a node waits, the others go on: they need its snapshot, not its rows.
+for my $mode ('shardfdw.enable_shard_scan = on', 'shardfdw.enable_shard_scan = off', 'shardfdw.enable_copy_fetch = off')
+{
+	for my $i (0, $#shards)
+	{
+		my $lock = $c->node(1)->background_psql('postgres');
+		$lock->query_safe("BEGIN; LOCK TABLE $shards[$i]");
+		my $query = $c->start_sql("SET $mode; SELECT count(*), sum(v) FROM acc");
+		$c->wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'", 1);
+		my $others = join ' AND ',
+		  map { "count(*) FILTER (WHERE query LIKE '%$_%' AND pid <> pg_backend_pid() AND wait_event_type <> 'Lock') > 0" }
+		  grep { $_ ne $shards[$i] } @shards;
+		ok($c->node(1)->poll_query_until('postgres', "SELECT $others FROM pg_stat_activity"),
+			"the others read while shard $i is locked ($mode)");
+		$lock->query_safe('COMMIT');
+		$lock->quit;
+		is(join(' ', ($c->wait_sql($query))[ 0, 1 ]), '0 800|800000', "then that one reads as well ($mode)");
+	}
+}
+
+# The connection that exported a snapshot has gone when another one imports it: the node finds no file.
+for my $mode ('shardfdw.enable_copy_fetch = on', 'shardfdw.enable_copy_fetch = off')
+{
+	my $session = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+	$session->query("\\set VERBOSITY verbose\nSET $mode");
+	is($session->query("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM $shards[0] WHERE id < 0"), '0', "a snapshot of a transaction ($mode)");
+	my @files = glob $c->node(1)->data_dir . '/pg_snapshots/*';
+	is(scalar @files, 1, "is exported ($mode)");
+	unlink @files;
+	$session->query('SELECT sum(v) FROM acc');
+	like($session->{stderr}, qr/08006: the snapshot on node "node1" was lost.*node "node1"/si, "lost: a connection failure that names the node ($mode)");
+	$session->{stderr} = '';
+	is($session->query('ROLLBACK; SELECT sum(v) FROM acc'), '800000', "then the session goes on ($mode)");
+	$session->quit;
+}
+
 for my $i (1 .. 2)
 {
 	$c->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'", $i);

@@ -87,6 +87,14 @@ is($out, "node1|t\nnode2|f", 'run_on_nodes with a node down');
 $c->start_node(2);
 is($c->safe_psql('SELECT count(*) FROM t'), 100, 'the rows are there when it is back');
 
+# What a node cannot even parse is undone there alone, as any other error is.
+is( $c->safe_psql(q{BEGIN; SELECT bool_and(ok) FROM shardfdw.run_on_nodes('CREATE TABLE public.kept (a int)');
+	SELECT node, ok, result FROM shardfdw.run_on_nodes('CREATE TABL public.kept (a int)') ORDER BY 1;
+	SELECT bool_and(ok) FROM shardfdw.run_on_nodes('INSERT INTO public.kept VALUES (1)'); COMMIT}),
+	qq{t\nnode1|f|syntax error at or near "TABL"\nnode2|f|syntax error at or near "TABL"\nt}, 'a syntax error in a transaction');
+is($c->node_safe_psql($_, 'SELECT count(*) FROM kept'), 1, "node $_ has what was done before and after") for 1, 2;
+is($c->safe_psql(q{SELECT bool_or(ok) FROM shardfdw.run_on_nodes('selec 1')}), 'f', 'a syntax error alone');
+
 # A host that does not answer: connect_timeout is the limit.
 my $before = time;
 ($rc, $out, $err) = $c->psql(q{SELECT shardfdw.add_node('silent', '192.0.2.1', 5432, 'postgres', options => '{"connect_timeout": "2"}')});

@@ -368,18 +368,21 @@ $c->shard_table('big', 'id', shards => 4);
 write_rows([ map { "$_\t" . ('x' x 800) . "\n" } 1 .. 100_000 ]);
 for my $options ('', "(ON_ERROR 'ignore')", "(FORMAT csv, DELIMITER E'\\t')")
 {
+	my $go = "$file.go";
 	my $session = $c->start_sql(
-		"SET shardfdw.copy_buffer_size = '8MB'; TRUNCATE big;\nCOPY big FROM PROGRAM \$\$awk 'NR == 2000 { system(\"\"); system(\"sleep 2\") } { print }' $file\$\$ $options;",
+		"SET shardfdw.copy_buffer_size = '8MB'; TRUNCATE big;\nCOPY big FROM PROGRAM \$\$awk 'NR == 2000 { system(\"\"); system(\"while [ ! -e $go ]; do sleep 0.05; done\") } { print }' $file\$\$ $options;",
 		name => 'big');
 	my $active = "FROM pg_stat_activity WHERE application_name = 'big' AND query LIKE 'COPY big%' AND state = 'active'";
 	$c->wait_for("SELECT count(*) > 0 $active");
 	my $pid = $c->safe_psql("SELECT pid $active");
 	my $start = peak_kb($pid);
 	$c->sigstop_node(1);
-	usleep(2_500_000);
+	append_to_file($go, '');
+	usleep(2_000_000);
 	my $grown = (peak_kb($pid) - $start) / 1024;
 	$c->sigcont_node(1);
 	my ($rc, undef, $errors) = $c->wait_sql($session);
+	unlink $go;
 	is($rc, 0, "the load goes on when the node does $options") || diag $errors;
 	is($c->safe_psql('SELECT count(*), sum(id), sum(length(w)) FROM big'), '100000|5000050000|80000000', "every row has arrived $options");
 	cmp_ok($grown, '<', 48, "memory meanwhile $options");

@@ -259,14 +259,13 @@ $c->node_safe_psql($node, "CREATE OR REPLACE VIEW $shard AS SELECT r.* FROM real
 	$c->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE wait_event = 'PgSleep'", $node);
 }
 {
-	my $reader = WireClient->new($c->coordinator, 'postgres');
-	ask($reader, 'COPY big TO STDOUT');
+	# (a client that reads: while one is waited for, no connection is begun)
+	my $session = $c->start_sql("\\set VERBOSITY verbose\n\\o /dev/null\nCOPY big TO STDOUT;");
 	$c->wait_for("SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'PgSleep'", $node);
 	$c->kill9_node($node);
-	my $error = answer($reader)->{error};
-	is($error->{M}, qq{lost connection to node "node$node"}, 'a node that dies in mid-way fails the COPY, and is named');
-	like($error->{D}, qr/shard public\.big_\d+/, 'so is the shard');
-	$reader->close;
+	my (undef, undef, $errors) = $c->wait_sql($session);
+	like($errors, qr/ERROR:  08006: lost connection to node "node$node"/, 'a node that dies in mid-way fails the COPY, and is named');
+	like($errors, qr/DETAIL: .*shard public\.big_\d+/s, 'so is the shard');
 	$c->start_node($node);
 	$c->node_safe_psql($node, "DROP VIEW $shard; ALTER TABLE real_rows RENAME TO " . ($shard =~ s/.*\.//r));
 	is($c->safe_psql("COPY big TO '$dir/x'; SELECT count(*) FROM big"), '60000', 'the node is used again');

@@ -9,7 +9,7 @@ use ShardCluster;
 use Test::More;
 use Time::HiRes qw(time);
 
-my $c = ShardCluster->new(nodes => 2, coordinator_conf => "shared_preload_libraries = 'shardfdw, auto_explain'\n",
+my $c = ShardCluster->new(nodes => 2, coordinator_conf => "shared_preload_libraries = 'shardfdw, auto_explain'\nshardfdw.enable_router = off\n",
 	node_conf => "log_statement = all\n");
 my $major = $c->safe_psql("SELECT current_setting('server_version_num')::int / 10000");
 

@@ -44,7 +44,7 @@ my %tables = (t => [ 'node1', 'node2' ], u => [ 'app1', 'app2' ]);
 my ($other) = grep { -x "$_/bin/postgres" } glob(($ENV{SHARDFDW_CACHE} // '/var/cache/shardfdw') . '/pg16/*/pginstall');
 if ($major != 16 && defined $other)
 {
-	my $node = PostgreSQL::Test::Cluster->new('other', install_path => $other);
+	my $node = ShardServer->new('other', install_path => $other);
 	$node->init(extra => [ '--no-locale', '-E', 'UTF8' ]);
 	$node->append_conf('postgresql.conf', "max_prepared_transactions = 20\nfsync = off\nlisten_addresses = ''\n");
 	$node->start;

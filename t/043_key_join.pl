@@ -47,6 +47,17 @@ is("$n $out", '0 0', 'join without outer rows: nothing is asked');
 ($n, $out) = count_queries('SELECT count(*) FROM small s LEFT JOIN big b ON b.id = NULLIF(s.k, s.k)', @kept);
 is("$n $out", '0 3000', 'join without keys: nothing is asked');
 
+# Many keys that nodes look up in an index are kept from their planners, and only then.
+my $looked_up = 'SELECT count(*), sum(b.v) FROM small s JOIN big b ON b.v = s.k';
+my $remote_sql = sub { join("\n", grep { /Remote SQL/ } split /\n/, $c->safe_psql(join('', map { "SET $_; " } @kept) . "EXPLAIN (VERBOSE) $_[0]")) };
+my $expected = $c->safe_psql($looked_up);
+unlike($remote_sql->($looked_up), qr/SELECT \$1::/, 'keys without an index are seen');
+$c->safe_psql('CREATE INDEX big_v ON big (v)');
+like($remote_sql->($looked_up), qr/v = ANY \(\(\(SELECT \$1::/, 'keys with an index are not');
+unlike($remote_sql->("$looked_up WHERE s.k < 20"), qr/SELECT \$1::/, 'few keys are');
+is((count_queries($looked_up, @kept))[1], $expected, 'keys that are not seen: result');
+$c->safe_psql('DROP INDEX big_v');
+
 # Correlated sub-selects: not one query per outer row.
 for my $case (
 	['aggregate', 'SELECT sum((SELECT sum(b.v) FROM big b WHERE b.grp = s.grp)) FROM small s'],

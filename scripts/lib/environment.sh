@@ -19,6 +19,7 @@ env_prepare() {
 	15)
 		need_latest_packages postgresql-15 postgresql-server-dev-15 libpq-dev
 		need_packages gcc make perl libipc-run-perl util-linux
+		env_pooler
 		;;
 	16)
 		env_prepare 15
@@ -26,6 +27,7 @@ env_prepare() {
 		;;
 	17 | 18 | 19)
 		[ -e "$ENV_CACHE/pg$1/usr/lib/postgresql/$1/bin/pg_config" ] || env_make_chroot "$1"
+		[ -x "$ENV_CACHE/pg$1/usr/sbin/pgbouncer" ] || env_add_pooler "$1"
 		;;
 	*)
 		die "there is no environment for PostgreSQL $1: 15 to 19 are supported"
@@ -41,6 +43,47 @@ env_pg_config() {
 	15) echo /usr/lib/postgresql/15/bin/pg_config ;;
 	16) echo "$(env_wheel_root)/bin/pg_config" ;;
 	esac
+}
+
+# pgbouncer, for tests. Its package would have the machine start one, so it is only unpacked; what
+# libraries it takes is installed.
+env_pooler() {
+	local work root=$ENV_CACHE/pgbouncer
+
+	if [ -x /usr/sbin/pgbouncer ] || [ -x "$root/usr/sbin/pgbouncer" ]; then
+		return 0
+	fi
+	note "getting pgbouncer"
+	need_packages libevent-2.1-7 libc-ares2
+	apt_update
+	work=$(mktemp -d)
+	if (cd "$work" && apt-get -q download pgbouncer >/dev/null 2>&1); then
+		as_root mkdir -p "$ENV_CACHE"
+		as_root rm -rf "$root.new"
+		as_root dpkg -x "$work"/pgbouncer_*.deb "$root.new"
+		as_root rm -rf "$root"
+		as_root mv "$root.new" "$root"
+	else
+		warn "could not download pgbouncer: its tests are skipped"
+	fi
+	rm -rf "$work"
+}
+
+# In a chroot that was made without it; nothing is started there.
+env_add_pooler() {
+	local root=$ENV_CACHE/pg$1 log=$ENV_CACHE/pg$1.log
+
+	say "adding pgbouncer to $root"
+	printf '#!/bin/sh\nexit 101\n' | as_root tee "$root/usr/sbin/policy-rc.d" >/dev/null
+	as_root chmod 755 "$root/usr/sbin/policy-rc.d"
+	if ! {
+		env_chroot "$root" apt-get -q -o Acquire::Check-Valid-Until=false update &&
+			env_chroot "$root" env DEBIAN_FRONTEND=noninteractive apt-get -y -q --no-install-recommends install pgbouncer
+	} 2>&1 | as_root tee -a "$log" >/dev/null; then
+		warn "could not install pgbouncer (log: $log): its tests are skipped"
+	fi
+	as_root rm -f "$root/usr/sbin/policy-rc.d"
+	as_root chroot "$root" apt-get clean
 }
 
 env_make_wheel() {
@@ -64,7 +107,7 @@ env_make_wheel() {
 
 env_make_chroot() {
 	local major=$1 work=$ENV_CACHE/pg$1.new log=$ENV_CACHE/pg$1.log suite include
-	local tools=gcc,make,perl,libipc-run-perl,util-linux,passwd
+	local tools=gcc,make,perl,libipc-run-perl,util-linux,passwd,pgbouncer
 
 	case $major in
 	17) suite=trixie include=postgresql-17,postgresql-server-dev-17,$tools ;;

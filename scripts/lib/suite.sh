@@ -53,7 +53,7 @@ suite_run() {
 	say "build ($("$pg_config" --version))"
 	copy_tree "$tree" "$SUITE_SRC"
 	cd "$SUITE_SRC" || exit
-	if ! make -C "$SUITE_SRC" -j"$(nproc)" PG_CONFIG="$pg_config" COPT=-Werror >"$SUITE_TMP/build.log" 2>&1; then
+	if ! make -C "$SUITE_SRC" -j"$(nproc)" PG_CONFIG="$pg_config" COPT=-Werror FAULT_POINTS=1 >"$SUITE_TMP/build.log" 2>&1; then
 		grep -v -E '^[^ ]*gcc ' "$SUITE_TMP/build.log" | grep -E '(error|warning|undefined reference)' -A 4 | head -n 80 ||
 			show_tail "$SUITE_TMP/build.log" 15
 		failed "build"
@@ -222,9 +222,9 @@ suite_tap() {
 		out=$SUITE_TMP/$(basename "$file").out
 		rc=0
 		start=$SECONDS
-		run_limited 600 env PATH="$PRIVATE_BIN:$PATH" TESTDIR="$SUITE_SRC" TMPDIR="$SUITE_SRC/t/tmp" \
+		run_limited 900 env PATH="$PRIVATE_BIN:$PATH:$ENV_CACHE/pgbouncer/usr/sbin" TESTDIR="$SUITE_SRC" TMPDIR="$SUITE_SRC/t/tmp" \
 			TESTDATADIR="$SUITE_SRC/tmp_check" TESTLOGDIR="$SUITE_SRC/tmp_check/log" top_builddir="$SUITE_SRC" \
-			PG_REGRESS="$SUITE_PGXS/src/test/regress/pg_regress" PG_TEST_TIMEOUT_DEFAULT=60 LC_ALL=C \
+			PG_REGRESS="$SUITE_PGXS/src/test/regress/pg_regress" PG_TEST_TIMEOUT_DEFAULT=180 LC_ALL=C \
 			perl -I "$SUITE_PERL" -I t/lib "$file" >"$out" 2>&1 </dev/null || rc=$?
 		n=$(grep -c '^ok ' "$out" || true)
 		passed "$n"

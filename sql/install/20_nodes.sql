@@ -11,7 +11,7 @@ COMMENT ON FUNCTION shardfdw.query_nodes(name[], text[], text, boolean, text[]) 
 CREATE VIEW shardfdw.nodes AS
 SELECT s.srvname AS name,
 	(SELECT o.option_value FROM pg_catalog.pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'host') AS host,
-	(SELECT o.option_value FROM pg_catalog.pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'port')::integer AS port,
+	(SELECT o.option_value FROM pg_catalog.pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'port') AS port,
 	(SELECT o.option_value FROM pg_catalog.pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'dbname') AS dbname,
 	(SELECT o.option_value FROM pg_catalog.pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'cores')::integer AS cores,
 	(SELECT pg_catalog.count(*) FROM pg_catalog.pg_foreign_table t WHERE t.ftserver = s.oid) AS shards
@@ -20,7 +20,7 @@ JOIN pg_catalog.pg_foreign_data_wrapper w ON w.oid = s.srvfdw
 WHERE w.fdwhandler = 'shardfdw.shardfdw_handler'::pg_catalog.regproc
 	AND s.srvname <> 'shardfdw_cluster';
 COMMENT ON VIEW shardfdw.nodes IS
-	'Lists the nodes: servers of the wrapper, whether made by add_node() or CREATE SERVER. host, port and dbname as given (null: libpq''s default), cores if known, and the number of shards they hold.';
+	'Lists the nodes: servers of the wrapper, whether made by add_node() or CREATE SERVER. host, port (both may be lists) and dbname as given (null: libpq''s default), cores if known, and the number of shards they hold.';
 GRANT SELECT ON shardfdw.nodes TO PUBLIC;
 
 CREATE FUNCTION shardfdw.usable_nodes(wanted name[] DEFAULT NULL) RETURNS name[]
@@ -63,6 +63,27 @@ $$;
 COMMENT ON FUNCTION shardfdw.usable_nodes(name[]) IS
 	'Checks a list of nodes, null standing for all that the caller has USAGE on, by name. Returns the list; raises undefined_object or insufficient_privilege.';
 
+CREATE FUNCTION shardfdw.default_collation() RETURNS text
+	LANGUAGE c STABLE AS 'MODULE_PATHNAME', 'shardfdw_default_collation';
+COMMENT ON FUNCTION shardfdw.default_collation() IS
+	'Describes the default collation of this database. Returns provider, locale, rules, version of the library and encoding with bars between them, or null when it has no version or text was indexed with another one.';
+
+CREATE FUNCTION shardfdw.note_default_collation(node name, description text) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF NOT current_setting('transaction_read_only')::boolean AND EXISTS (
+		SELECT FROM pg_foreign_server s JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw
+		WHERE s.srvname = note_default_collation.node AND w.fdwname = 'shardfdw' AND pg_has_role(s.srvowner, 'USAGE')
+			AND (SELECT o.option_value FROM pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'default_collation')
+				IS DISTINCT FROM description) THEN
+		PERFORM shardfdw.set_node_option(node, 'default_collation', description);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.note_default_collation(name, text) IS
+	'Notes in the options of a node''s server what its default collation is, as default_collation() describes it, or removes the note when it is null. Does nothing in read-only transactions, for a caller who does not own the server, and for servers of an adopted wrapper, whose own options a dump has to restore.';
+
 CREATE FUNCTION shardfdw.inspect_nodes(nodes name[])
 	RETURNS TABLE (node name, "check" text, status text, detail text, hint text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -76,8 +97,13 @@ DECLARE
 			concat_ws(' ', d.j->>'datlocprovider', d.j->>'datcollate', d.j->>'datctype',
 					  coalesce(d.j->>'datlocale', d.j->>'daticulocale')),
 			extract(epoch FROM clock_timestamp()),
-			concat_ws(' ', extract(epoch FROM pg_postmaster_start_time()), d.j->>'datname')
-		FROM (SELECT to_jsonb(x) AS j FROM pg_database x WHERE datname = current_database()) d$probe$;
+			concat_ws(' ', extract(epoch FROM pg_postmaster_start_time()), d.j->>'datname'),
+			-- as shardfdw.default_collation() describes the one here
+			CASE WHEN d.j->>'datlocprovider' = 'c' AND d.j->>'datcollate' IN ('C', 'POSIX') THEN format('c|C|||C|%s', getdatabaseencoding())
+				WHEN d.j->>'datcollversion' = pg_database_collation_actual_version(d.oid)
+				THEN concat_ws('|', d.j->>'datlocprovider', d.j->>'datcollate', coalesce(d.j->>'datlocale', d.j->>'daticulocale', ''),
+							   coalesce(d.j->>'daticurules', ''), d.j->>'datcollversion', getdatabaseencoding()) END
+		FROM (SELECT x.oid, to_jsonb(x) AS j FROM pg_database x WHERE datname = current_database()) d$probe$;
 	-- The newest minor of each major when this version of the extension was made.
 	newest_minors CONSTANT integer[] := ARRAY[150020, 160016, 170012, 180006];
 	here_locale text;
@@ -150,8 +176,14 @@ BEGIN
 			status := 'warning';
 			detail := format('%s, but %s here', r.fields[5], here_locale);
 			hint := 'Sort orders can differ. Create the database on the node with the locale of this one.';
+		ELSIF r.fields[8] <> shardfdw.default_collation() THEN
+			status := 'warning';
+			detail := format('%s in version %s, but in version %s here', r.fields[5], split_part(r.fields[8], '|', 5),
+							 split_part(shardfdw.default_collation(), '|', 5));
+			hint := 'Text is sorted here, not by nodes.';
 		END IF;
 		RETURN NEXT;
+		PERFORM shardfdw.note_default_collation(r.node, r.fields[8]);
 
 		"check" := 'max_prepared_transactions';
 		status := 'ok';
@@ -177,7 +209,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.inspect_nodes(name[]) IS
-	'Asks nodes for version, encoding, locale, max_prepared_transactions and clock. Returns one row per node and check with status ok, warning or error; raises nothing for a node that does not answer.';
+	'Asks nodes for version, encoding, locale, max_prepared_transactions and clock, and notes their default collations. Returns one row per node and check with status ok, warning or error; raises nothing for a node that does not answer.';
 
 CREATE FUNCTION shardfdw.add_node(name name, host text, port integer DEFAULT 5432,
 								  dbname name DEFAULT pg_catalog.current_database(), "user" name DEFAULT CURRENT_USER,

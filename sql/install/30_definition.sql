@@ -118,21 +118,35 @@ COMMENT ON FUNCTION shardfdw.shard_table_commands(regclass, text[]) IS
 	'Writes the commands that make a shard of a table on its node, without indexes. Returns what stands before and after the name of the shard.';
 
 CREATE FUNCTION shardfdw.shard_index_commands(relation regclass)
-	RETURNS TABLE (prefix text, suffix text)
+	RETURNS TABLE (prefix text, suffix text, object_name name, object_kind text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT CASE WHEN i.constraint_def IS NOT NULL THEN 'ALTER TABLE '
-			WHEN i.is_unique THEN 'CREATE UNIQUE INDEX ON '
-			ELSE 'CREATE INDEX ON ' END,
-		CASE WHEN i.constraint_def IS NOT NULL THEN ' ADD ' || i.constraint_def
-			ELSE ' USING ' || i.using_clause END
-	FROM shardfdw.index_definitions(relation) i
-	UNION ALL
-	SELECT 'ALTER TABLE ', format(' ADD CONSTRAINT %I %s', k.constraint_name, k.definition)
-	FROM shardfdw.check_definitions(relation) k WHERE k.definition LIKE '% NOT VALID'
+	SELECT c.prefix, c.suffix, c.object_name, c.object_kind FROM (
+		SELECT i.ord, 1, CASE WHEN i.constraint_def IS NOT NULL THEN 'ALTER TABLE '
+				WHEN i.is_unique THEN 'CREATE UNIQUE INDEX '
+				ELSE 'CREATE INDEX ' END,
+			CASE WHEN i.constraint_def IS NOT NULL THEN ' ' || i.constraint_def
+				ELSE ' USING ' || i.using_clause END,
+			i.index_name, CASE WHEN i.constraint_def IS NOT NULL THEN 'constraint' ELSE 'index' END
+		FROM shardfdw.index_definitions(relation) WITH ORDINALITY i(index_name, is_unique, constraint_def, using_clause, description, ord)
+		UNION ALL
+		SELECT i.ord, 1 + a.attnum, 'ALTER INDEX ', format(' ALTER COLUMN %s SET STATISTICS %s', a.attnum, to_jsonb(a)->>'attstattarget'), i.index_name, 'schema'
+		FROM shardfdw.index_definitions(relation) WITH ORDINALITY i(index_name, is_unique, constraint_def, using_clause, description, ord)
+		JOIN pg_class x ON x.relname = i.index_name AND x.relnamespace = (SELECT c.relnamespace FROM pg_class c WHERE c.oid = relation)
+		JOIN pg_attribute a ON a.attrelid = x.oid AND (to_jsonb(a)->>'attstattarget')::integer >= 0 AND i.constraint_def IS NULL
+		UNION ALL
+		SELECT 100000, row_number() OVER (), 'ALTER TABLE ', format(' ADD CONSTRAINT %I %s', k.constraint_name, k.definition), NULL, NULL
+		FROM shardfdw.check_definitions(relation) k WHERE k.definition LIKE '% NOT VALID'
+		UNION ALL
+		SELECT 100001, 1, 'ALTER TABLE ', ' CLUSTER ON ', x.relname, 'last'
+		FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid WHERE i.indrelid = relation AND i.indisclustered
+		UNION ALL
+		SELECT 100002, 1, 'ALTER TABLE ', ' REPLICA IDENTITY USING INDEX ', x.relname, 'last'
+		FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid WHERE i.indrelid = relation AND i.indisreplident) c(ord, sub, prefix, suffix, object_name, object_kind)
+	ORDER BY c.ord, c.sub
 $$;
 COMMENT ON FUNCTION shardfdw.shard_index_commands(regclass) IS
-	'Writes the commands that make a table''s keys and indexes, and CHECK constraints that are not valid for old rows, on a shard. Returns what stands before and after the name of the shard.';
+	'Writes the commands that make a table''s keys and indexes, and CHECK constraints that are not valid for old rows, on a shard. Returns what stands before and after the name of the shard, and the name and kind of the object that run_on_new_shards() names for the shard.';
 
 CREATE FUNCTION shardfdw.parent_index_commands(relation regclass, sharded boolean)
 	RETURNS SETOF text
@@ -140,6 +154,8 @@ CREATE FUNCTION shardfdw.parent_index_commands(relation regclass, sharded boolea
 AS $$
 DECLARE
 	i record;
+	target record;
+	schema_name name := (SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation);
 	-- Core has no unique keys over foreign partitions: the parent's are markers, for clients to see, that the shards enforce.
 	only_marker text := CASE WHEN sharded THEN 'ONLY ' ELSE '' END;
 BEGIN
@@ -154,10 +170,15 @@ BEGIN
 			RETURN NEXT format('CREATE %sINDEX %I ON %s%s USING %s', CASE WHEN i.is_unique THEN 'UNIQUE ' ELSE '' END,
 				i.index_name, CASE WHEN i.is_unique THEN only_marker ELSE '' END, relation, i.using_clause);
 			IF i.description IS NOT NULL THEN
-				RETURN NEXT format('COMMENT ON INDEX %I.%I IS %L',
-					(SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation),
-					i.index_name, i.description);
+				RETURN NEXT format('COMMENT ON INDEX %I.%I IS %L', schema_name, i.index_name, i.description);
 			END IF;
+			FOR target IN
+				SELECT a.attnum, to_jsonb(a)->>'attstattarget' AS value FROM pg_attribute a
+				JOIN pg_class x ON x.oid = a.attrelid AND x.relname = i.index_name AND x.relnamespace = (SELECT n.oid FROM pg_namespace n WHERE n.nspname = schema_name)
+				WHERE (to_jsonb(a)->>'attstattarget')::integer >= 0 ORDER BY a.attnum
+			LOOP
+				RETURN NEXT format('ALTER INDEX %I.%I ALTER COLUMN %s SET STATISTICS %s', schema_name, i.index_name, target.attnum, target.value);
+			END LOOP;
 		END IF;
 	END LOOP;
 END
@@ -256,10 +277,12 @@ BEGIN
 	END LOOP;
 	FOR r IN SELECT c.relrowsecurity, c.relforcerowsecurity, c.relreplident FROM pg_class c WHERE c.oid = relation
 	LOOP
-		-- an index cannot be it: the keys of a sharded table are only markers
 		IF r.relreplident IN ('f', 'n') THEN
 			RETURN NEXT format('ALTER TABLE %s REPLICA IDENTITY %s', relation,
 				CASE r.relreplident WHEN 'f' THEN 'FULL' ELSE 'NOTHING' END);
+		ELSIF r.relreplident = 'i' AND EXISTS (SELECT FROM pg_index i WHERE i.indrelid = relation AND i.indisreplident) THEN
+			RETURN NEXT format('ALTER TABLE %s REPLICA IDENTITY USING INDEX %I', relation,
+				(SELECT x.relname FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid WHERE i.indrelid = relation AND i.indisreplident));
 		END IF;
 		IF r.relrowsecurity THEN
 			RETURN NEXT format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', relation);

@@ -215,59 +215,38 @@ $$;
 COMMENT ON FUNCTION shardfdw.check_hash_key(regclass, smallint[]) IS
 	'Checks that the values of a hash key are hashed alike in a database restored from a dump, which those of enums are not. Returns nothing; raises feature_not_supported.';
 
-CREATE FUNCTION shardfdw.check_types_on_nodes(relation regclass, nodes name[]) RETURNS void
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+CREATE FUNCTION shardfdw.shard_command(schema_name name, shard name, prefix text, suffix text, object name, kind text) RETURNS text
+	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
-#variable_conflict use_variable
-DECLARE
-	distinct_nodes name[] := (SELECT array_agg(DISTINCT n) FROM unnest(nodes) n);
-	types text[];
-	collations text[];
-	r record;
-BEGIN
-	SELECT coalesce(array_agg(DISTINCT format_type(a.atttypid, NULL)) FILTER (WHERE a.atttypid >= 16384), '{}'),
-		coalesce(array_agg(DISTINCT format('%I.%I', n.nspname, c.collname)) FILTER (WHERE c.oid >= 16384), '{}')
-	INTO types, collations
-	FROM pg_attribute a
-	LEFT JOIN pg_collation c ON c.oid = a.attcollation
-	LEFT JOIN pg_namespace n ON n.oid = c.collnamespace
-	WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped;
-	IF types = '{}' AND collations = '{}' THEN
-		RETURN;
-	END IF;
-
-	SELECT q.node, q.fields[1] AS kind, q.fields[2] AS missing INTO r
-	FROM shardfdw.query_nodes(distinct_nodes, array_fill(format(
-			'SELECT ''type'', t FROM unnest(%L::text[]) t WHERE to_regtype(t) IS NULL UNION ALL '
-			'SELECT ''collation'', c FROM unnest(%L::text[]) c WHERE to_regcollation(c) IS NULL',
-			types, collations), ARRAY[cardinality(distinct_nodes)]), 'write') q
-	WHERE q.fields IS NOT NULL
-	ORDER BY q.node::text COLLATE "C", 2 DESC, 3 LIMIT 1;
-	IF FOUND THEN
-		RAISE EXCEPTION USING ERRCODE = 'undefined_object',
-			MESSAGE = format('%s %s does not exist on node "%s"', r.kind, r.missing, r.node),
-			HINT = 'Create it on the nodes first, for example with shardfdw.run_on_nodes().';
-	END IF;
-END
+	SELECT prefix || CASE kind
+		WHEN 'index' THEN format('%I ON %I.%I', object, schema_name, shard) || suffix
+		WHEN 'constraint' THEN format('%I.%I ADD CONSTRAINT %I', schema_name, shard, object) || suffix
+		WHEN 'schema' THEN format('%I.%I', schema_name, object) || suffix
+		WHEN 'last' THEN format('%I.%I', schema_name, shard) || suffix || quote_ident(object)
+		ELSE format('%I.%I', schema_name, shard) || suffix END
 $$;
-COMMENT ON FUNCTION shardfdw.check_types_on_nodes(regclass, name[]) IS
-	'Checks that the user-defined types and collations of a table''s columns exist on nodes. Returns nothing; raises undefined_object naming the type and the node.';
+COMMENT ON FUNCTION shardfdw.shard_command(name, name, text, text, name, text) IS
+	'Writes a command for a shard from what stands before and after its name; kind tells where the name of an object of the shard goes. Returns the command.';
 
 CREATE FUNCTION shardfdw.run_on_new_shards(schema_name name, shard_names name[], nodes name[],
-										   prefixes text[], suffixes text[]) RETURNS void
-	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+										   prefixes text[], suffixes text[],
+										   object_names name[] DEFAULT '{}', object_kinds text[] DEFAULT '{}', siblings name[] DEFAULT '{}') RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT shardfdw.query_nodes(array_agg(s.node ORDER BY s.ord), array_agg(s.commands ORDER BY s.ord), 'write',
+BEGIN
+	PERFORM shardfdw.query_nodes(array_agg(s.node ORDER BY s.ord), array_agg(s.commands ORDER BY s.ord), 'write',
 								labels => array_agg(s.label ORDER BY s.ord))
 	FROM (SELECT t.node, t.ord, format('%I.%I', schema_name, t.shard_name) AS label,
-			(SELECT string_agg(c.prefix || format('%I.%I', schema_name, t.shard_name) || c.suffix, '; ' ORDER BY c.ord)
-			 FROM unnest(prefixes, suffixes) WITH ORDINALITY c(prefix, suffix, ord)) AS commands
+			(SELECT string_agg(shardfdw.shard_command(schema_name, t.shard_name, c.prefix, c.suffix,
+					CASE WHEN c.object IS NOT NULL THEN shardfdw.shard_object_name(c.object, t.shard_name, siblings) END, c.kind), '; ' ORDER BY c.ord)
+			 FROM unnest(prefixes, suffixes, object_names, object_kinds) WITH ORDINALITY c(prefix, suffix, object, kind, ord)) AS commands
 		  FROM unnest(shard_names, nodes) WITH ORDINALITY t(shard_name, node, ord)) s
 	WHERE s.commands IS NOT NULL
-	HAVING count(*) > 0
+	HAVING count(*) > 0;
+END
 $$;
-COMMENT ON FUNCTION shardfdw.run_on_new_shards(name, name[], name[], text[], text[]) IS
-	'Runs the same commands for each of several shards on their nodes, as part of this transaction; prefixes and suffixes stand around the shard''s name. Returns nothing; raises the node''s error.';
+COMMENT ON FUNCTION shardfdw.run_on_new_shards(name, name[], name[], text[], text[], name[], text[], name[]) IS
+	'Runs the same commands for each of several shards on their nodes, as part of this transaction; prefixes and suffixes stand around the shard''s name, object_names and object_kinds say what objects of the shard get a name made of that of the parent''s and the shard''s. Returns nothing; raises the node''s error.';
 
 CREATE FUNCTION shardfdw.make_schema_on_nodes(schema_name name, nodes name[]) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -291,9 +270,6 @@ DECLARE
 	distinct_nodes name[] := (SELECT array_agg(DISTINCT n) FROM unnest(nodes) n);
 	prefixes text[];
 	suffixes text[];
-	marker record;
-	restore text[] := '{}';
-	command text;
 	i integer;
 BEGIN
 	SELECT n.nspname, pg_get_userbyid(c.relowner) INTO schema_name, table_owner
@@ -304,17 +280,7 @@ BEGIN
 	FROM shardfdw.shard_table_commands(parent, reloptions) c;
 	PERFORM shardfdw.run_on_new_shards(schema_name, shard_names, nodes, prefixes, suffixes);
 
-	-- Core adds no foreign partition to a table with unique keys, so the markers step aside.
-	restore := ARRAY(SELECT * FROM shardfdw.parent_index_commands(parent, true));
-	FOR marker IN SELECT * FROM shardfdw.index_definitions(parent) WHERE is_unique
-	LOOP
-		IF marker.constraint_def IS NOT NULL THEN
-			EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', parent, marker.index_name);
-		ELSE
-			EXECUTE format('DROP INDEX %I.%I', schema_name, marker.index_name);
-		END IF;
-	END LOOP;
-
+	-- the library's hook has the parent's unique keys step aside, see ddl/marker.c
 	FOR i IN 1 .. cardinality(shard_names)
 	LOOP
 		EXECUTE format('CREATE FOREIGN TABLE %I.%I PARTITION OF %s %s SERVER %I',
@@ -322,12 +288,6 @@ BEGIN
 		IF table_owner <> current_user THEN
 			EXECUTE format('ALTER FOREIGN TABLE %I.%I OWNER TO %I', schema_name, shard_names[i], table_owner);
 		END IF;
-	END LOOP;
-
-	FOREACH command IN ARRAY restore
-	LOOP
-		CONTINUE WHEN starts_with(command, 'CREATE INDEX ');
-		EXECUTE command;
 	END LOOP;
 END
 $$;
@@ -338,13 +298,14 @@ CREATE FUNCTION shardfdw.index_shards(parent regclass, shard_names name[], nodes
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	prefixes text[];
-	suffixes text[];
+	made record;
 BEGIN
-	SELECT array_agg(c.prefix), array_agg(c.suffix) INTO prefixes, suffixes FROM shardfdw.shard_index_commands(parent) c;
+	SELECT array_agg(i.prefix) AS prefixes, array_agg(i.suffix) AS suffixes, array_agg(i.object_name) AS names, array_agg(i.object_kind) AS kinds INTO made
+	FROM shardfdw.shard_index_commands(parent) i;
 	PERFORM shardfdw.run_on_new_shards(
 		(SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = parent),
-		shard_names, nodes, prefixes, suffixes);
+		shard_names, nodes, made.prefixes, made.suffixes, made.names, made.kinds,
+		ARRAY(SELECT s.relname FROM pg_inherits i JOIN pg_class s ON s.oid = i.inhrelid WHERE i.inhparent = parent));
 END
 $$;
 COMMENT ON FUNCTION shardfdw.index_shards(regclass, name[], name[]) IS
@@ -389,7 +350,7 @@ COMMENT ON FUNCTION shardfdw.key_signature(regclass) IS
 
 CREATE FUNCTION shardfdw.shard_table(relation regclass, key name DEFAULT NULL, shards integer DEFAULT NULL,
 									 nodes name[] DEFAULT NULL, colocate_with regclass DEFAULT NULL) RETURNS void
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
 DECLARE
@@ -410,6 +371,8 @@ DECLARE
 	command text;
 	shard_prefixes text[];
 	shard_suffixes text[];
+	object_names name[];
+	object_kinds text[];
 	has_rows boolean;
 	column_list text;
 BEGIN
@@ -486,6 +449,13 @@ BEGIN
 			RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
 				MESSAGE = 'shards and nodes cannot be given together with colocate_with';
 		END IF;
+		-- a statement that also shards that table has looked its name up before
+		IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = colocate_with) THEN
+			colocate_with := nullif(current_setting('shardfdw_replaced.t' || colocate_with::oid, true), '')::oid::regclass;
+			IF colocate_with IS NULL THEN
+				RAISE EXCEPTION USING ERRCODE = 'undefined_table', MESSAGE = 'the table that colocate_with names does not exist any more';
+			END IF;
+		END IF;
 		placement := shardfdw.hash_placement(colocate_with);
 		IF placement IS NULL THEN
 			RAISE EXCEPTION USING ERRCODE = 'wrong_object_type',
@@ -502,7 +472,7 @@ BEGIN
 		END IF;
 		placement := ARRAY(SELECT nodes[1 + i % cardinality(nodes)] FROM generate_series(0, nshards - 1) i);
 	END IF;
-	PERFORM shardfdw.check_types_on_nodes(relation, placement);
+	PERFORM shardfdw.make_objects_on_nodes(relation, placement);
 	SELECT array_agg(shardfdw.shard_name(table_name, i, nshards) ORDER BY i),
 		array_agg(format('FOR VALUES WITH (MODULUS %s, REMAINDER %s)', nshards, i) ORDER BY i)
 	INTO shard_names, bounds FROM generate_series(0, nshards - 1) i;
@@ -520,8 +490,9 @@ BEGIN
 	-- Everything about the old table is written down before it loses its name.
 	index_commands := ARRAY(SELECT * FROM shardfdw.parent_index_commands(relation, true));
 	commands := ARRAY(SELECT * FROM shardfdw.successor_commands(relation));
-	SELECT array_agg(c.prefix), array_agg(c.suffix) INTO shard_prefixes, shard_suffixes
-	FROM (SELECT * FROM shardfdw.shard_index_commands(relation) UNION ALL SELECT * FROM shardfdw.reference_key_commands(relation)) c;
+	SELECT array_agg(c.prefix), array_agg(c.suffix), array_agg(c.object_name), array_agg(c.object_kind)
+	INTO shard_prefixes, shard_suffixes, object_names, object_kinds
+	FROM (SELECT * FROM shardfdw.shard_index_commands(relation) UNION ALL SELECT k.prefix, k.suffix, NULL, NULL FROM shardfdw.reference_key_commands(relation) k) c;
 	SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) INTO column_list
 	FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '';
 
@@ -546,9 +517,10 @@ BEGIN
 	END IF;
 	-- indexes are faster to make over the rows than to keep up while they come
 	PERFORM shardfdw.run_on_new_shards((SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-		WHERE c.oid = parent), shard_names, placement, shard_prefixes, shard_suffixes);
+		WHERE c.oid = parent), shard_names, placement, shard_prefixes, shard_suffixes, object_names, object_kinds, shard_names);
 
 	PERFORM shardfdw.drop_replaced_table(relation, parent);
+	PERFORM set_config('shardfdw_replaced.t' || relation::oid, parent::oid::text, true);
 	FOREACH command IN ARRAY index_commands || commands
 	LOOP
 		EXECUTE command;
@@ -583,8 +555,74 @@ $$;
 COMMENT ON FUNCTION shardfdw.check_default_shard(regclass) IS
 	'Checks that the DEFAULT shard of a table holds no rows that belong to another shard. Returns nothing; raises check_violation.';
 
-CREATE FUNCTION shardfdw.create_shard(parent regclass, name name, bounds text, node name) RETURNS regclass
+CREATE FUNCTION shardfdw.follow_siblings(parent regclass, shard regclass, node name) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	names text := (SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = shard);
+	-- what is quoted inside of a DO's quotes stays text
+	only_if text := 'BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %L) THEN %s; END IF; END';
+	sibling record;
+	had record;
+	k record;
+	target text;
+	commands text[] := '{}';
+BEGIN
+	SELECT s.srvname AS node, format('%I.%I', n.nspname, c.relname) AS name INTO sibling
+	FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+	JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server s ON s.oid = f.ftserver
+	WHERE i.inhparent = parent AND c.oid <> shard
+		AND NOT EXISTS (SELECT FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name IN ('schema_name', 'table_name'))
+	ORDER BY s.srvname <> node, c.relname LIMIT 1;
+	IF NOT FOUND THEN
+		RETURN;
+	END IF;
+	SELECT (q.fields)[1]::jsonb->'foreign_keys' AS keys, (q.fields)[2]::text[] AS options, (q.fields)[3]::jsonb AS rights, (q.fields)[4] AS owner INTO had
+	FROM shardfdw.query_nodes(ARRAY[sibling.node], ARRAY[format('SELECT q.d, (%s), (SELECT jsonb_agg(jsonb_build_array(a.privilege_type, '
+			'CASE WHEN a.grantee <> 0 THEN pg_get_userbyid(a.grantee) END, a.is_grantable) ORDER BY a.privilege_type) '
+			'FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = to_regclass(%L) AND a.grantee <> c.relowner), q.d->>''owner'' FROM (%s) q(ord, major, d)',
+			shardfdw.storage_options_query(sibling.name), sibling.name, shardfdw.describe_query(ARRAY[sibling.name]))], 'write') q;
+
+	FOR k IN SELECT * FROM jsonb_to_recordset(had.keys) x(name text, definition text, "table" text)
+	LOOP
+		-- to a copy of a reference table, or to the shard that takes the same keys
+		target := k."table";
+		IF EXISTS (SELECT FROM pg_foreign_table f WHERE f.ftrelid = to_regclass(target)) THEN
+			SELECT format('%I.%I', n.nspname, c.relname) INTO target
+			FROM pg_inherits i JOIN pg_inherits other ON other.inhparent = i.inhparent
+			JOIN pg_class c ON c.oid = other.inhrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+			JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server s ON s.oid = f.ftserver
+			WHERE i.inhrelid = to_regclass(k."table") AND s.srvname = node
+				AND pg_get_expr(c.relpartbound, c.oid) = (SELECT pg_get_expr(n.relpartbound, n.oid) FROM pg_class n WHERE n.oid = shard);
+			IF NOT FOUND THEN
+				RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
+					MESSAGE = format('foreign key %s of the other shards cannot be made for shard %s', k.name, shard),
+					DETAIL = format('The table that it refers to has no shard with the same bounds on node "%s".', node),
+					HINT = 'Create that shard first, on the same node.';
+			END IF;
+		END IF;
+		commands := commands || format('ALTER TABLE %s ADD CONSTRAINT %s %s', names, k.name,
+			replace(k.definition, format(' REFERENCES %s(', k."table"), format(' REFERENCES %s(', target)));
+	END LOOP;
+	commands := commands || ('ALTER TABLE ' || names || ' SET (' || shardfdw.storage_options(had.options) || ')');
+	FOR k IN SELECT r->>0 AS privilege, r->>1 AS grantee, (r->>2)::boolean AS grantable FROM jsonb_array_elements(coalesce(had.rights, '[]')) r
+	LOOP
+		target := format('GRANT %s ON TABLE %s TO %s%s', k.privilege, names, coalesce(quote_ident(k.grantee), 'PUBLIC'), CASE WHEN k.grantable THEN ' WITH GRANT OPTION' END);
+		commands := commands || CASE WHEN k.grantee IS NULL THEN target ELSE format('DO %L', format(only_if, k.grantee, target)) END;
+	END LOOP;
+	-- last, since the next owner may not be one of ours
+	IF had.owner IS NOT NULL THEN
+		commands := commands || format('DO %L', format(only_if, had.owner, format('ALTER TABLE %s OWNER TO %I', names, had.owner)));
+	END IF;
+	PERFORM shardfdw.query_nodes(ARRAY[node], ARRAY[array_to_string(commands, '; ')], 'write', labels => ARRAY[names]);
+END
+$$;
+COMMENT ON FUNCTION shardfdw.follow_siblings(regclass, regclass, name) IS
+	'Gives a new shard on a node what only shards have, as one of the other shards has it: foreign keys, storage parameters, and, as far as the roles exist there, privileges and owner. Returns nothing; raises object_not_in_prerequisite_state when a foreign key would need a shard that is not on this node.';
+
+CREATE FUNCTION shardfdw.create_shard(parent regclass, name name, bounds text, node name) RETURNS regclass
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
 DECLARE
@@ -614,7 +652,7 @@ BEGIN
 		PERFORM shardfdw.check_hash_key(parent, k.columns);
 	END IF;
 
-	PERFORM shardfdw.check_types_on_nodes(parent, ARRAY[node]);
+	PERFORM shardfdw.make_objects_on_nodes(parent, ARRAY[node]);
 
 	bounds := btrim(bounds, E' \t\n');
 	IF bounds !~* '^(for\s+values\s|default$)' THEN
@@ -623,11 +661,12 @@ BEGIN
 	PERFORM shardfdw.make_shards(parent, ARRAY[name], ARRAY[bounds], ARRAY[node]);
 	PERFORM shardfdw.check_default_shard(parent);
 	PERFORM shardfdw.index_shards(parent, ARRAY[name], ARRAY[node]);
+	PERFORM shardfdw.follow_siblings(parent, format('%I.%I', c.nspname, name)::regclass, node);
 	RETURN format('%I.%I', c.nspname, name)::regclass;
 END
 $$;
 COMMENT ON FUNCTION shardfdw.create_shard(regclass, name, text, name) IS
-	'Adds a shard to a partitioned table: a table on the node, with the parent''s keys and indexes, and a foreign table for it here. bounds: as in FOR VALUES, with or without these words, or DEFAULT; part of a command, so never take it from strangers. Returns the shard; raises what CREATE TABLE raises here or there.';
+	'Adds a shard to a partitioned table: a table on the node, with the parent''s keys, constraints and indexes and the other shards'' foreign keys, and a foreign table for it here. bounds: as in FOR VALUES, with or without these words, or DEFAULT; part of a command, so never take it from strangers. Returns the shard; raises what CREATE TABLE raises here or there.';
 
 CREATE FUNCTION shardfdw.shard_for(relation regclass, key anyelement) RETURNS regclass
 	LANGUAGE c STABLE AS 'MODULE_PATHNAME', 'shardfdw_shard_for';

@@ -32,7 +32,7 @@ COMMENT ON FUNCTION shardfdw.foreign_keys_query(text) IS
 	'Writes the query, to be run on a node, for the foreign keys of a table. Returns its text; the query returns name, definition and the qualified name of the table referred to.';
 
 CREATE FUNCTION shardfdw.unshard_table(relation regclass) RETURNS void
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
 DECLARE
@@ -47,6 +47,7 @@ DECLARE
 	drop_labels text[];
 	table_options text;
 	foreign_keys text[];
+	cluster_command text;
 BEGIN
 	IF shardfdw.is_reference(relation) THEN
 		PERFORM shardfdw.check_replicable(relation);
@@ -79,6 +80,16 @@ BEGIN
 		shardfdw.query_nodes(ARRAY[s.node], ARRAY[shardfdw.foreign_keys_query(s.remote_name)], 'write') q
 	WHERE s.ordinality = 1 AND shardfdw.is_reference(to_regclass((q.fields)[3]));
 
+	-- and the mark of CLUSTER
+	SELECT format('ALTER TABLE %s CLUSTER ON %I', relation, d.index_name) INTO cluster_command
+	FROM shardfdw.shards_of(relation) WITH ORDINALITY s
+	JOIN pg_class c ON c.oid = s.shard
+	CROSS JOIN LATERAL shardfdw.query_nodes(ARRAY[s.node], ARRAY[format('SELECT x.relname FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid '
+			'WHERE i.indrelid = to_regclass(%L) AND i.indisclustered', s.remote_name)], 'write') q
+	JOIN shardfdw.index_definitions(relation) d ON (q.fields)[1]::name = shardfdw.shard_object_name(d.index_name, c.relname,
+		ARRAY(SELECT o.relname FROM pg_inherits i JOIN pg_class o ON o.oid = i.inhrelid WHERE i.inhparent = relation))
+	WHERE s.ordinality = 1;
+
 	old_name := format('shardfdw_old_%s', relation::oid);
 	new_table := shardfdw.replace_table(relation, NULL, old_name);
 	IF table_options IS NOT NULL THEN
@@ -88,7 +99,7 @@ BEGIN
 	PERFORM shardfdw.drop_replaced_table(relation, new_table);
 	PERFORM shardfdw.query_nodes(drop_nodes, drop_commands, 'write', labels => drop_labels);
 
-	FOREACH command IN ARRAY index_commands || commands || coalesce(foreign_keys, '{}')
+	FOREACH command IN ARRAY index_commands || commands || coalesce(foreign_keys, '{}') || array_remove(ARRAY[cluster_command], NULL)
 	LOOP
 		EXECUTE command;
 	END LOOP;
@@ -127,5 +138,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.run_on_shards(regclass, text, boolean) IS
-	'Runs a command for every shard of a table on its node, all nodes at once; %s stands for the shard''s qualified name there (%% for a percent sign). Part of this transaction, or each committed by itself when in_transaction is false. Returns for each shard whether it succeeded, and its rows, command tag or error message.';
+	'Runs a command for every shard of a table on its node, all nodes at once; %s stands for the shard''s qualified name there, %L for the same as a literal (%% for a percent sign). Part of this transaction, or each committed by itself when in_transaction is false. Returns for each shard whether it succeeded, and its rows, command tag or error message.';
 REVOKE ALL ON FUNCTION shardfdw.run_on_shards(regclass, text, boolean) FROM PUBLIC;

@@ -1,26 +1,48 @@
 -- Whether nodes and shards are as the catalogs here say.
 
 CREATE FUNCTION shardfdw.expected_shards(node name)
-	RETURNS TABLE (shard regclass, remote_name text, columns text[])
+	RETURNS TABLE (shard regclass, parent regclass, remote_name text, is_exact boolean, remote_columns jsonb)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT f.ftrelid::regclass,
-		format('%I.%I',
-			coalesce((SELECT o.option_value FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name = 'schema_name'), n.nspname),
-			coalesce((SELECT o.option_value FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name = 'table_name'), c.relname)),
-		ARRAY(SELECT format('%I %s',
-				coalesce((SELECT o.option_value FROM pg_options_to_table(a.attfdwoptions) o WHERE o.option_name = 'column_name'), a.attname),
-				format_type(a.atttypid, a.atttypmod))
-			  FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum)
+	WITH parents AS MATERIALIZED (
+		-- asked once per table, not per shard
+		SELECT x.inhparent, shardfdw.is_sharded(x.inhparent) AS is_sharded FROM (
+			SELECT DISTINCT i.inhparent FROM pg_inherits i JOIN pg_foreign_table f ON f.ftrelid = i.inhrelid
+			JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE s.srvname = expected_shards.node) x
+	)
+	SELECT f.ftrelid::regclass, p.inhparent::regclass,
+		format('%I.%I', coalesce(o.schema_name, n.nspname), coalesce(o.table_name, c.relname)),
+		p.inhparent IS NOT NULL AND o.schema_name IS NULL AND o.table_name IS NULL AND k.columns IS NULL,
+		k.columns
 	FROM pg_foreign_table f
 	JOIN pg_foreign_server s ON s.oid = f.ftserver
 	JOIN pg_class c ON c.oid = f.ftrelid
 	JOIN pg_namespace n ON n.oid = c.relnamespace
+	LEFT JOIN pg_inherits i ON i.inhrelid = f.ftrelid
+	LEFT JOIN parents p ON p.inhparent = i.inhparent AND p.is_sharded
+	CROSS JOIN LATERAL (SELECT max(x.option_value) FILTER (WHERE x.option_name = 'schema_name') AS schema_name,
+			max(x.option_value) FILTER (WHERE x.option_name = 'table_name') AS table_name
+		FROM pg_options_to_table(f.ftoptions) x) o
+	CROSS JOIN LATERAL (SELECT jsonb_object_agg(quote_ident(a.attname), quote_ident(x.option_value)) AS columns
+		FROM pg_attribute a CROSS JOIN LATERAL pg_options_to_table(a.attfdwoptions) x
+		WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND x.option_name = 'column_name') k
 	WHERE s.srvname = expected_shards.node
 	ORDER BY n.nspname::text COLLATE "C", c.relname::text COLLATE "C"
 $$;
 COMMENT ON FUNCTION shardfdw.expected_shards(name) IS
-	'Lists the foreign tables here whose shards a node should hold. Returns each with its qualified name on the node and its columns there as "name type".';
+	'Lists the foreign tables here whose shards a node should hold. Returns each with its sharded table if any, its qualified name on the node, whether that and all columns have the names they have here, and the names of columns that differ.';
+
+CREATE FUNCTION shardfdw.expected_definition(shard jsonb, parent jsonb, siblings jsonb, remote_columns jsonb) RETURNS jsonb
+	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT CASE WHEN parent IS NOT NULL THEN shard || jsonb_build_object('indexes', parent->'indexes') || siblings
+		-- of a foreign table by itself, its columns are known
+		ELSE jsonb_build_object('columns', (
+			SELECT jsonb_agg(jsonb_build_object('name', coalesce(remote_columns->>(c->>'name'), c->>'name'), 'type', c->'type'))
+			FROM jsonb_array_elements(shard->'columns') c)) END
+$$;
+COMMENT ON FUNCTION shardfdw.expected_definition(jsonb, jsonb, jsonb, jsonb) IS
+	'Writes down how a shard should be: columns and constraints as its foreign table, indexes as its parent, foreign keys and owner as its siblings. Returns it in the form of describe_query().';
 
 CREATE FUNCTION shardfdw.inspect_shards(nodes name[])
 	RETURNS TABLE (node name, shard regclass, status text, detail text)
@@ -29,44 +51,63 @@ AS $$
 #variable_conflict use_column
 BEGIN
 	RETURN QUERY
-	WITH expected AS (
-		SELECT n.node, e.shard, e.remote_name, e.columns, row_number() OVER (PARTITION BY n.node ORDER BY e.ord) AS ord
-		FROM unnest(inspect_shards.nodes) n(node), shardfdw.expected_shards(n.node) WITH ORDINALITY e(shard, remote_name, columns, ord)
+	WITH expected AS MATERIALIZED (
+		SELECT n.node, e.shard, e.parent, e.remote_name, e.is_exact, e.remote_columns, row_number() OVER (PARTITION BY n.node ORDER BY e.ord) AS ord
+		FROM unnest(inspect_shards.nodes) n(node),
+			shardfdw.expected_shards(n.node) WITH ORDINALITY e(shard, parent, remote_name, is_exact, remote_columns, ord)
+	), here AS MATERIALIZED (
+		SELECT d.relation, d.definition FROM shardfdw.describe_tables(
+			(SELECT array_agg(DISTINCT r) FROM (SELECT e.shard AS r FROM expected e UNION ALL SELECT e.parent FROM expected e) x WHERE r IS NOT NULL)) d
 	), question AS (
-		-- one question to each node: what columns do these tables have?
-		SELECT array_agg(x.node) AS nodes, array_agg(format(
-			'SELECT t.ord, to_regclass(t.name) IS NOT NULL, '
-			'ARRAY(SELECT format(''%%I %%s'', a.attname, format_type(a.atttypid, a.atttypmod)) FROM pg_attribute a '
-			'WHERE a.attrelid = to_regclass(t.name) AND a.attnum > 0 AND NOT a.attisdropped) '
-			'FROM unnest(%L::text[]) WITH ORDINALITY t(name, ord)', x.names)) AS commands
+		-- one question to each node
+		SELECT array_agg(x.node) AS nodes, array_agg(shardfdw.describe_query(x.names)) AS commands
 		FROM (SELECT e.node, array_agg(e.remote_name ORDER BY e.ord) AS names FROM expected e GROUP BY e.node) x
-	), answer AS (
-		SELECT a.node, a.ok, a.message, (a.fields)[1]::bigint AS ord, (a.fields)[2]::boolean AS found, (a.fields)[3]::text[] AS columns
+	), answer AS MATERIALIZED (
+		SELECT a.node, a.ok, a.message, (a.fields)[1]::bigint AS ord,
+			(a.fields)[2]::integer = current_setting('server_version_num')::integer / 10000 AS same_major, (a.fields)[3]::jsonb AS definition
 		FROM question q, shardfdw.query_nodes(q.nodes, q.commands, 'read', false) a
 		WHERE q.nodes IS NOT NULL
-	), compared AS (
-		SELECT e.node, e.shard, e.remote_name, e.ord, a.ok, a.message, a.found,
-			ARRAY(SELECT c FROM unnest(e.columns) c WHERE c <> ALL (a.columns)) AS lacking,
-			ARRAY(SELECT c FROM unnest(a.columns) c WHERE c <> ALL (e.columns)) AS surplus
-		FROM expected e LEFT JOIN answer a ON a.node = e.node AND (a.ord = e.ord OR NOT a.ok)
+	), compared AS MATERIALIZED (
+		SELECT e.*, a.ok, a.message, a.same_major, h.definition AS here,
+			a.definition || jsonb_build_object('foreign_keys', CASE WHEN a.definition->'foreign_keys' = '[]' THEN '[]'
+				ELSE shardfdw.comparable_keys(e.shard, a.definition->'foreign_keys') END) AS there,
+			CASE WHEN e.is_exact THEN p.definition END AS parent_definition
+		FROM expected e
+		LEFT JOIN answer a ON a.node = e.node AND (a.ord = e.ord OR NOT a.ok)
+		LEFT JOIN here h ON h.relation = e.shard
+		LEFT JOIN here p ON p.relation = e.parent
+	), siblings AS MATERIALIZED (
+		-- what only shards have: each should have it as the others do
+		SELECT c.parent, jsonb_build_object('foreign_keys', coalesce(jsonb_agg(DISTINCT f) FILTER (WHERE f IS NOT NULL), '[]')) AS definition
+		FROM compared c LEFT JOIN LATERAL jsonb_array_elements(c.there->'foreign_keys') f ON true WHERE c.is_exact GROUP BY c.parent
+	), owners AS MATERIALIZED (
+		SELECT c.parent, c.node, jsonb_build_object('owner', mode() WITHIN GROUP (ORDER BY c.there->>'owner')) AS definition
+		FROM compared c WHERE c.is_exact GROUP BY c.parent, c.node
 	)
 	SELECT c.node, c.shard,
-		CASE WHEN NOT c.ok OR NOT c.found OR c.lacking <> '{}' THEN 'error' WHEN c.surplus <> '{}' THEN 'warning' ELSE 'ok' END,
+		CASE WHEN NOT c.ok OR c.there IS NULL OR d.has_error THEN 'error' WHEN d.differences IS NOT NULL THEN 'warning' ELSE 'ok' END,
 		CASE WHEN NOT c.ok THEN c.message
-			WHEN NOT c.found THEN format('table %s does not exist there', c.remote_name)
-			WHEN c.lacking <> '{}' OR c.surplus <> '{}' THEN concat_ws('; ',
-				'columns only here: ' || nullif(array_to_string(c.lacking, ', '), ''),
-				'columns only there: ' || nullif(array_to_string(c.surplus, ', '), ''))
-			ELSE 'as expected' END
-	FROM compared c ORDER BY c.node::text COLLATE "C", c.ord;
+			WHEN c.there IS NULL THEN format('table %s does not exist there', c.remote_name)
+			ELSE coalesce(d.differences, 'as expected') END
+	FROM compared c
+	LEFT JOIN siblings s ON s.parent = c.parent
+	LEFT JOIN owners o ON o.parent = c.parent AND o.node = c.node
+	LEFT JOIN LATERAL (
+		SELECT bool_or(x.status = 'error') AS has_error, string_agg(x.difference, '; ') AS differences
+		FROM (SELECT shardfdw.expected_definition(c.here, c.parent_definition, s.definition || o.definition, c.remote_columns) AS definition) e
+		CROSS JOIN LATERAL shardfdw.compare_definitions(e.definition, c.there, c.same_major) x
+		WHERE e.definition <> c.there AND (c.is_exact OR x.difference LIKE 'columns only %')) d ON c.ok AND c.there IS NOT NULL
+	ORDER BY c.node::text COLLATE "C", c.ord;
 END
 $$;
 COMMENT ON FUNCTION shardfdw.inspect_shards(name[]) IS
-	'Asks nodes for the tables that should be their shards. Returns one row per shard: error if its table is missing or lacks a column or has another type for it, warning if it has further columns, else ok.';
+	'Asks nodes for the definitions of the tables that should be their shards. Returns one row per shard: error if its table is missing, lacks a column, constraint or index, or has another type, collation or expression for a column; warning if it has more than expected, else ok. Of shards with names of their own on the node, columns alone are compared.';
 
 CREATE FUNCTION shardfdw.check_nodes(contents boolean DEFAULT false)
 	RETURNS TABLE (node name, "check" text, status text, detail text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+	-- its queries are long and short-lived
+	SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -105,6 +146,21 @@ BEGIN
 		RETURN NEXT;
 	END LOOP;
 
+	FOR i IN
+		SELECT o.node, o.label, o.status, o.detail,
+			count(*) FILTER (WHERE o.status = 'ok') OVER (PARTITION BY o.node) AS nok,
+			row_number() OVER (PARTITION BY o.node ORDER BY o.status <> 'ok') AS ord
+		FROM shardfdw.inspect_objects(coalesce(reachable, '{}')) o
+		ORDER BY o.node::text COLLATE "C", ord, o.label COLLATE "C"
+	LOOP
+		CONTINUE WHEN i.status = 'ok' AND i.ord > 1;
+		node := i.node;
+		"check" := CASE i.status WHEN 'ok' THEN 'objects' ELSE i.label END;
+		status := i.status;
+		detail := CASE i.status WHEN 'ok' THEN format('%s as expected', i.nok) ELSE i.detail END;
+		RETURN NEXT;
+	END LOOP;
+
 	FOR i IN SELECT t.node, t.status, t.detail FROM shardfdw.inspect_twins(coalesce(reachable, '{}')) t
 	LOOP
 		node := i.node;
@@ -131,4 +187,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.check_nodes(boolean) IS
-	'Checks every node: that it can be reached, version, encoding, locale, max_prepared_transactions, clock, partial twins, that each shard is there with the columns and types it has here, and each copy of a reference table with as many rows; with contents, with equal rows. Returns one row per check, shards and copies in order as one, with status ok, warning or error; raises nothing for a node that is down.';
+	'Checks every node: that it can be reached, version, encoding, locale, max_prepared_transactions, clock, partial twins, that each shard is there with the columns, constraints and indexes it has here, the types and functions these need, and each copy of a reference table, with as many rows; with contents, with equal rows. Returns one row per check, shards and copies in order as one, with status ok, warning or error, and notes default collations in the options of servers that the caller owns; raises nothing for a node that is down.';

@@ -57,7 +57,7 @@ BEGIN
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation;
 	EXECUTE shardfdw.storage_options_query(relation::text) INTO table_options;
 
-	PERFORM shardfdw.check_types_on_nodes(relation, nodes);
+	PERFORM shardfdw.make_objects_on_nodes(relation, nodes);
 	PERFORM shardfdw.make_schema_on_nodes(schema_name, nodes);
 	SELECT array_agg(c.prefix), array_agg(c.suffix) INTO prefixes, suffixes
 	FROM shardfdw.shard_table_commands(relation, table_options) c;
@@ -129,7 +129,7 @@ COMMENT ON FUNCTION shardfdw.check_replicable(regclass) IS
 	'Checks that a table can be a reference table. Returns nothing; raises wrong_object_type, feature_not_supported or insufficient_privilege, saying why not.';
 
 CREATE FUNCTION shardfdw.replicate_table(relation regclass) RETURNS void
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
 DECLARE
@@ -199,7 +199,7 @@ COMMENT ON FUNCTION shardfdw.reference_tables() IS
 	'Lists the reference tables by name. Returns their OIDs.';
 
 CREATE FUNCTION shardfdw.copy_all_references(node name) RETURNS void
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
 DECLARE
@@ -223,7 +223,7 @@ COMMENT ON FUNCTION shardfdw.copy_all_references(name) IS
 	'Makes copies of all reference tables on a new node, as part of this transaction. Returns nothing; raises duplicate_table when the node has a table of such a name.';
 
 CREATE FUNCTION shardfdw.unreplicate_table(relation regclass) RETURNS void
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
 DECLARE
@@ -297,9 +297,20 @@ $$;
 COMMENT ON FUNCTION shardfdw.different_copies(regclass, name[], boolean) IS
 	'Compares a reference table with its copies by number of rows, and by a checksum of them with contents. Returns the nodes whose copies differ, or cannot be read, and how.';
 
+CREATE FUNCTION shardfdw.expected_copy(definition jsonb) RETURNS jsonb
+	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- as reference_index_commands() makes them
+	SELECT (definition - 'owner') || jsonb_build_object('foreign_keys', '[]'::jsonb, 'indexes', (
+		SELECT coalesce(jsonb_agg(CASE WHEN i->>'kind' = 'EXCLUDE' OR i->>'deferral' IS NOT NULL
+			THEN i || '{"kind": "INDEX", "deferral": null}' ELSE i END), '[]') FROM jsonb_array_elements(definition->'indexes') i))
+$$;
+COMMENT ON FUNCTION shardfdw.expected_copy(jsonb) IS
+	'Writes down how a copy of a reference table should be, from the definition of the table in the form of describe_query(). Returns it in that form.';
+
 CREATE FUNCTION shardfdw.inspect_references(nodes name[], contents boolean)
 	RETURNS TABLE (node name, relation regclass, status text, detail text)
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off SET row_security = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -307,43 +318,36 @@ DECLARE
 	comparable name[];
 	differ record;
 	a record;
-	lacking text[];
-	surplus text[];
-	columns text[];
+	expected jsonb;
+	differences jsonb;
 BEGIN
 	FOR checked IN SELECT * FROM shardfdw.reference_tables()
 	LOOP
 		CONTINUE WHEN nodes = '{}';
 		relation := checked;
 		comparable := '{}';
-		columns := ARRAY(SELECT format('%I %s', a.attname, format_type(a.atttypid, a.atttypmod))
-						 FROM pg_attribute a WHERE a.attrelid = checked AND a.attnum > 0 AND NOT a.attisdropped);
+		differences := '{}';
+		SELECT shardfdw.expected_copy(d.definition) INTO expected FROM shardfdw.describe_tables(ARRAY[checked]) d;
 		FOR a IN
-			SELECT q.node, q.ok, q.message, (q.fields)[1]::boolean AS found, (q.fields)[2]::text[] AS columns
-			FROM pg_class c
-			JOIN pg_namespace n ON n.oid = c.relnamespace
-			CROSS JOIN LATERAL shardfdw.query_nodes(nodes, array_fill(format(
-				'SELECT to_regclass(%1$L) IS NOT NULL, '
-				'ARRAY(SELECT format(''%%I %%s'', a.attname, format_type(a.atttypid, a.atttypmod)) FROM pg_attribute a '
-				'WHERE a.attrelid = to_regclass(%1$L) AND a.attnum > 0 AND NOT a.attisdropped)', format('%I.%I', n.nspname, c.relname)),
-				ARRAY[cardinality(nodes)]), 'read', false) q
-			WHERE c.oid = checked
+			SELECT q.node, q.ok, q.message, (q.fields)[3] IS NOT NULL AS found, d.*
+			FROM shardfdw.query_nodes(nodes, array_fill(shardfdw.describe_query(ARRAY[checked::text]), ARRAY[cardinality(nodes)]), 'read', false) q
+			LEFT JOIN LATERAL (
+				SELECT string_agg(c.difference, '; ') AS differences, bool_or(c.status = 'error') AS has_error,
+					bool_or(c.difference LIKE 'columns only %') AS other_columns
+				FROM shardfdw.compare_definitions(expected, (q.fields)[3]::jsonb,
+					(q.fields)[2]::integer = current_setting('server_version_num')::integer / 10000) c) d ON (q.fields)[3] IS NOT NULL
 			ORDER BY q.node::text COLLATE "C"
 		LOOP
 			node := a.node;
-			lacking := ARRAY(SELECT x FROM unnest(columns) x WHERE x <> ALL (a.columns));
-			surplus := ARRAY(SELECT x FROM unnest(a.columns) x WHERE x <> ALL (columns));
-			IF NOT a.ok OR NOT a.found THEN
+			IF NOT a.ok OR NOT a.found OR a.other_columns THEN
 				status := 'error';
-				detail := CASE WHEN NOT a.ok THEN a.message ELSE 'there is no copy' END;
-				RETURN NEXT;
-			ELSIF lacking <> '{}' OR surplus <> '{}' THEN
-				status := 'error';
-				detail := concat_ws('; ', 'columns only here: ' || nullif(array_to_string(lacking, ', '), ''),
-									'columns only there: ' || nullif(array_to_string(surplus, ', '), ''));
+				detail := CASE WHEN NOT a.ok THEN a.message WHEN NOT a.found THEN 'there is no copy' ELSE a.differences END;
 				RETURN NEXT;
 			ELSE
 				comparable := comparable || node;
+				IF a.differences IS NOT NULL THEN
+					differences := differences || jsonb_build_object(node, jsonb_build_array(CASE WHEN a.has_error THEN 'error' ELSE 'warning' END, a.differences));
+				END IF;
 			END IF;
 		END LOOP;
 		CONTINUE WHEN comparable = '{}';
@@ -359,8 +363,8 @@ BEGIN
 				ORDER BY c.node::text COLLATE "C"
 			LOOP
 				node := differ.node;
-				status := CASE WHEN differ.detail IS NULL THEN 'ok' ELSE 'error' END;
-				detail := coalesce(differ.detail, 'as expected');
+				status := CASE WHEN differ.detail IS NULL THEN coalesce(differences->node->>0, 'ok') ELSE 'error' END;
+				detail := coalesce(nullif(concat_ws('; ', differences->node->>1, differ.detail), ''), 'as expected');
 				RETURN NEXT;
 			END LOOP;
 		EXCEPTION WHEN insufficient_privilege THEN
@@ -375,7 +379,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.inspect_references(name[], boolean) IS
-	'Compares the copies of all reference tables with the tables here: columns, number of rows, and with contents a checksum of the rows. Takes a SHARE lock on a table whose rows seem to differ, or of which contents are compared. Returns one row per copy with status ok, warning (it could not be compared) or error.';
+	'Compares the copies of all reference tables with the tables here: definitions, number of rows, and with contents a checksum of the rows. Takes a SHARE lock on a table whose rows seem to differ, or of which contents are compared. Returns one row per copy with status ok, warning (it could not be compared) or error.';
 
 CREATE FUNCTION shardfdw.nodes_without_copy(relation regclass, nodes name[]) RETURNS name[]
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp

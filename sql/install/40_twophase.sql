@@ -7,16 +7,18 @@ CREATE TABLE shardfdw.commit_log (
 	token bigint NOT NULL,
 	nodes text[] NOT NULL,
 	logged_at timestamptz NOT NULL,
+	timelines integer[],
 	PRIMARY KEY (xid, token)
 );
 REVOKE ALL ON shardfdw.commit_log FROM PUBLIC;
 
 COMMENT ON TABLE shardfdw.commit_log IS
-	'Transactions that committed on several nodes: the row of a transaction is visible if and only if it committed. Rows go when no node has a prepared transaction of theirs any more. Never change it by hand.';
+	'Transactions that committed on several nodes: the row of a transaction is visible if and only if it committed. Rows go when no node has a prepared transaction of theirs any more. Never change it by hand, but for deleting what recover() has reported as promoted.';
 COMMENT ON COLUMN shardfdw.commit_log.xid IS 'Transaction on the coordinator.';
 COMMENT ON COLUMN shardfdw.commit_log.token IS 'Random number in the identifiers of its prepared transactions: a crash can give out a transaction identifier twice.';
 COMMENT ON COLUMN shardfdw.commit_log.nodes IS 'Nodes that prepared it, by name.';
 COMMENT ON COLUMN shardfdw.commit_log.logged_at IS 'Time of the commit.';
+COMMENT ON COLUMN shardfdw.commit_log.timelines IS 'Timelines of the nodes when they prepared it, in their order; 0 or null: not known.';
 
 CREATE FUNCTION shardfdw.recover(
 	OUT node name,
@@ -26,7 +28,7 @@ CREATE FUNCTION shardfdw.recover(
 	LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME', 'shardfdw_recover';
 COMMENT ON FUNCTION shardfdw.recover() IS
-	'Settles the transactions that this database left prepared on nodes: commits those whose transaction committed here, rolls back the others, leaves alone those still running. Returns one row per prepared transaction settled or failed, and one per node that was not reached.';
+	'Settles the transactions that this database left prepared on nodes: commits those whose transaction committed here, rolls back the others, leaves alone those still running. Returns one row per prepared transaction settled or failed, one per node that was not reached, and one per commit and node that was promoted after it had prepared it and does not have it: what was written there may be lost.';
 
 CREATE FUNCTION shardfdw.list_prepared(
 	OUT node name,

@@ -2,6 +2,8 @@
 
 CREATE SEQUENCE shardfdw.load_id;
 REVOKE ALL ON shardfdw.load_id FROM PUBLIC;
+-- Read by pg_dump, whoever runs it.
+GRANT SELECT ON shardfdw.load_id TO PUBLIC;
 COMMENT ON SEQUENCE shardfdw.load_id IS
 	'Numbers of the loads that wrote into a REJECT_TABLE. COPY draws from it whatever the rights of its user.';
 -- Restored tables of rejected rows keep their numbers; new ones must not collide with them.

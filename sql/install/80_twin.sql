@@ -54,7 +54,7 @@ AS $$
 	ORDER BY t.name
 $$;
 COMMENT ON FUNCTION shardfdw.builtin_twins() IS
-	'Lists the partial twins that the built-in aggregates of this server need. Returns name, argument types, whether the state is internal, the command that makes it in schema shardfdw, and a query for the state of a few values (null when no values are known).';
+	'Lists the partial twins that the built-in aggregates of this server need. Returns name, argument types, whether the state is internal, the command that makes it in schema shardfdw (which has to be there), and a query for the state of a few values (null when no values are known).';
 
 CREATE FUNCTION shardfdw.make_local_twins() RETURNS integer
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp

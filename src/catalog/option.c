@@ -25,6 +25,7 @@
 #include "catalog/pg_user_mapping.h"
 #include "commands/defrem.h"
 #include "commands/extension.h"
+#include "compat.h"
 #include "conninfo.h"
 #include "fmgr.h"
 #include "libpq-fe.h"
@@ -33,11 +34,13 @@
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 #include "utils/varlena.h"
 
 #define CLUSTER_SERVER "shardfdw_cluster"
+#define ADOPTED_WRAPPER "postgres_fdw"
 #define HANDLER_SYMBOL "shardfdw_handler"
 
 /* Longest distance at which a wrong name is taken for a misspelt one; core uses 4. */
@@ -74,8 +77,10 @@ static const OptionDef option_defs[] = {
 	{"table_name", ON_TABLE, OPTION_NAME},
 	{"column_name", ON_COLUMN, OPTION_NAME},
 	{"cores", ON_SERVER, OPTION_COUNT},
+	{"propagate_ddl", ON_SERVER, OPTION_BOOL},
 	{"partial_twins", ON_SERVER, OPTION_BOOL},
 	{"lacking_twins", ON_SERVER, OPTION_LIST},
+	{"default_collation", ON_SERVER, OPTION_NAME},
 	{"use_remote_estimate", ON_SERVER | ON_TABLE, OPTION_BOOL},
 	{"updatable", ON_SERVER | ON_TABLE, OPTION_BOOL},
 	{"truncatable", ON_SERVER | ON_TABLE, OPTION_BOOL},
@@ -90,6 +95,7 @@ static const OptionDef option_defs[] = {
 	{"parallel_commit", ON_SERVER, OPTION_BOOL},
 	{"parallel_abort", ON_SERVER, OPTION_BOOL},
 	{"keep_connections", ON_SERVER, OPTION_BOOL},
+	{"session_state", ON_SERVER, OPTION_BOOL},
 	{"use_scram_passthrough", ON_SERVER | ON_USER, OPTION_BOOL},
 	{"password_required", ON_USER, OPTION_SUPERUSER_FALSE},
 	/* libpq's, but on a mapping they read files of the server's account */
@@ -442,6 +448,18 @@ shard_option_server_list(Oid serverid, const char *name)
 	return value ? parse_list(value) : NIL;
 }
 
+List *
+shard_option_server_extensions(Oid serverid)
+{
+	const char *value = shard_option_server(serverid, "extensions");
+	List	   *names = NIL;
+
+	/* the parser writes into its input, which the names then lie in; the validator has seen it */
+	if (value != NULL && !SplitIdentifierString(pstrdup(value), ',', &names))
+		elog(ERROR, "invalid list of extensions: %s", value);
+	return names;
+}
+
 int
 shard_option_table_int(Oid relid, const char *name, int dflt)
 {
@@ -506,6 +524,15 @@ shard_option_is_our_server(Oid serverid)
 }
 
 bool
+shard_option_is_adopted_server(Oid serverid)
+{
+	ForeignServer *server = GetForeignServer(serverid);
+
+	return strcmp(GetForeignDataWrapper(server->fdwid)->fdwname, ADOPTED_WRAPPER) == 0 &&
+		shard_option_is_our_server(serverid);
+}
+
+bool
 shard_option_is_ours(Oid foreigntable_relid)
 {
 	HeapTuple	tuple = SearchSysCache1(FOREIGNTABLEREL, ObjectIdGetDatum(foreigntable_relid));
@@ -527,12 +554,38 @@ shard_option_column_name(Oid relid, AttrNumber attno)
 	return name ? name : get_attname(relid, attno, false);
 }
 
+/* Each statement asks for it. */
+static Oid	cluster_server;
+static bool cluster_server_known = false;
+static uint64 cluster_server_changes = 0;
+
+static void
+forget_cluster_server(Datum arg, SysCacheIdentifier cacheid, uint32 hashvalue)
+{
+	cluster_server_known = false;
+	cluster_server_changes++;
+}
+
 Oid
 shard_option_cluster_server(void)
 {
-	Oid			serverid = get_foreign_server_oid(CLUSTER_SERVER, true);
+	static bool registered = false;
 
-	if (OidIsValid(serverid) && !shard_option_is_our_server(serverid))
-		return InvalidOid;
-	return serverid;
+	if (!registered)
+	{
+		CacheRegisterSyscacheCallback(FOREIGNSERVEROID, forget_cluster_server, (Datum) 0);
+		CacheRegisterSyscacheCallback(FOREIGNDATAWRAPPEROID, forget_cluster_server, (Datum) 0);
+		registered = true;
+	}
+	if (!cluster_server_known)
+	{
+		/* it may change while it is looked at */
+		uint64		before = cluster_server_changes;
+
+		cluster_server = get_foreign_server_oid(CLUSTER_SERVER, true);
+		if (OidIsValid(cluster_server) && !shard_option_is_our_server(cluster_server))
+			cluster_server = InvalidOid;
+		cluster_server_known = cluster_server_changes == before;
+	}
+	return cluster_server;
 }

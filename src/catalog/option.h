@@ -23,9 +23,15 @@ extern bool shard_option_server_bool(Oid serverid, const char *name, bool dflt);
 /* Elements (char *) of an option that is a list.  Memory: current context. */
 extern List *shard_option_server_list(Oid serverid, const char *name);
 
+/* Names (char *) in the option `extensions`.  Memory: current context. */
+extern List *shard_option_server_extensions(Oid serverid);
+
 /* True when the table's wrapper has shardfdw's handler. */
 extern bool shard_option_is_ours(Oid foreigntable_relid);
 extern bool shard_option_is_our_server(Oid serverid);
+
+/* Is it one of the wrapper postgres_fdw, which shardfdw has adopted? */
+extern bool shard_option_is_adopted_server(Oid serverid);
 
 /* Remote name of column attno (column_name option, else the column's name). */
 extern const char *shard_option_column_name(Oid relid, AttrNumber attno);

@@ -247,15 +247,23 @@ host_of(Oid serverid)
 	return host ? host : "";
 }
 
-/* Sets nhosted of all nodes. */
+/* Sets hostno and nhosted of all nodes. */
 static void
 count_hosted(ShardMap *map)
 {
 	for (int i = 0; i < map->nnodes; i++)
 	{
-		map->nodes[i].nhosted = 0;
-		for (int j = 0; j < map->nnodes; j++)
-			map->nodes[i].nhosted += strcmp(map->nodes[i].host, map->nodes[j].host) == 0;
+		ShardNode  *node = &map->nodes[i];
+
+		node->hostno = i;
+		node->nhosted = 0;
+		for (int j = map->nnodes - 1; j >= 0; j--)
+		{
+			if (strcmp(node->host, map->nodes[j].host) != 0)
+				continue;
+			node->hostno = j;
+			node->nhosted++;
+		}
 	}
 }
 
@@ -278,8 +286,10 @@ find_or_add_node(ShardMap *map, Oid serverid)
 	node->name = server->servername;
 	node->host = host_of(serverid);
 	node->cores = shard_option_server_int(serverid, "cores", 0);
+	node->default_collation = shard_option_server(serverid, "default_collation");
 	node->nshards = 0;
 	node->has_twins = shard_option_server_bool(serverid, "partial_twins", false);
+	node->extensions = shard_option_server_extensions(serverid);
 	node->lacking_twins = shard_option_server_list(serverid, "lacking_twins");
 	return map->nnodes++;
 }
@@ -345,6 +355,19 @@ build_from_item(Oid relid, const char *relation)
 	return relation;
 }
 
+static bool
+has_triggers(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	bool		result;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for relation %u", relid);
+	result = ((Form_pg_class) GETSTRUCT(tuple))->relhastriggers;
+	ReleaseSysCache(tuple);
+	return result;
+}
+
 /* Fills shards[shardno] of a map from the catalogs.  Memory: current context, the map's. */
 static void
 fill_shard(CachedMap *cached, int shardno, Oid relid)
@@ -378,6 +401,9 @@ fill_shard(CachedMap *cached, int shardno, Oid relid)
 	shard->name = quote_qualified_identifier(local_schema, local_name);
 	shard->relation = quote_qualified_identifier(schema, name);
 	shard->from_item = build_from_item(relid, shard->relation);
+	map->renames |= shard->from_item != shard->relation;
+	map->read_only |= !shard_option_table_bool(relid, "updatable", true);
+	map->has_triggers |= has_triggers(relid);
 }
 
 /* Marks every map that relid (0: any relation) is the table or a shard of. */

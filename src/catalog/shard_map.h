@@ -17,9 +17,12 @@ typedef struct ShardNode
 	const char *name;			/* server's name */
 	int			cores;			/* server option `cores`; 0 = not known */
 	const char *host;
+	int			hostno;			/* the first node with the same host, itself maybe */
 	int			nhosted;		/* nodes of this table with the same host, which share the cores */
 	int			nshards;		/* shards of this table there */
 	bool		has_twins;		/* server option `partial_twins`: add_node made partial twins there */
+	List	   *extensions;		/* of char *: server option `extensions`, whose objects are the same there */
+	const char *default_collation;	/* server option of this name, see collation.c; NULL = not known */
 	List	   *lacking_twins;	/* of char *: qualified names, server option `lacking_twins` */
 } ShardNode;
 
@@ -49,6 +52,9 @@ typedef struct ShardMap
 {
 	Oid			relid;
 	uint64		serial;			/* of the session: another one after each change */
+	bool		renames;		/* columns of some shard have other names on its node */
+	bool		read_only;		/* option `updatable` of some shard, or of its server, is false */
+	bool		has_triggers;	/* some shard has triggers here */
 	int			nshards;
 	Shard	   *shards;
 	int			nnodes;

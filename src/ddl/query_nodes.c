@@ -20,6 +20,7 @@
 #include "libpq-fe.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "remote/answer.h"
 #include "remote/command.h"
 #include "utils/acl.h"
 #include "utils/array.h"
@@ -215,6 +216,7 @@ shardfdw_query_nodes(PG_FUNCTION_ARGS)
 		commands[i].userid = GetUserId();
 		commands[i].sql = TextDatumGetCString(texts[i]);
 		commands[i].is_users = true;
+		commands[i].max_bytes = SHARD_ANSWER_MANY_BYTES;
 		if (labels != NULL && !label_nulls[i])
 			commands[i].label = TextDatumGetCString(labels[i]);
 	}

@@ -1,12 +1,12 @@
 /*
  * recover.c
- *	  SQL functions shardfdw.recover() and shardfdw.list_prepared(): settles, or
- *	  shows, the transactions that this database left prepared on nodes.
+ *	  Settles, or shows, the transactions that this database left prepared on
+ *	  nodes: SQL functions shardfdw.recover() and shardfdw.list_prepared().
  *
  *	 read the commit log --> ask all nodes for gids --> running here? --> in the log? --> settle
  *			|										    yes: leave alone   |yes: COMMIT PREPARED
  *			|															   |no:  ROLLBACK PREPARED
- *			+--> rows of which no node has anything left are deleted
+ *			+--> rows of which no node has anything left are deleted, unless one was promoted since
  *
  * The order matters.  A gid that a node shows belongs to a transaction that has
  * begun before; when it does not run any more, its log row is there now or will
@@ -21,15 +21,12 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
 #include "access/transam.h"
-#include "catalog/option.h"
-#include "catalog/pg_foreign_server.h"
+#include "catalog/node_list.h"
 #include "commit_log.h"
 #include "compat.h"
-#include "conninfo.h"
+#include "ddl/recover.h"
+#include "fault.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -37,7 +34,6 @@
 #include "remote/twophase.h"
 #include "storage/procarray.h"
 #include "utils/builtins.h"
-#include "utils/rel.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 #include "utils/xid8.h"
@@ -50,6 +46,7 @@ typedef struct SurveyNode
 	Oid			serverid;
 	const char *name;
 	const char *failure;		/* why it was not reached; NULL when it was */
+	TimeLineID	timeline;		/* 0: not known */
 } SurveyNode;
 
 typedef enum PreparedState
@@ -83,32 +80,18 @@ typedef struct Survey
 static List *
 find_nodes(bool *complete)
 {
-	Relation	servers = table_open(ForeignServerRelationId, AccessShareLock);
-	SysScanDesc scan = systable_beginscan(servers, InvalidOid, false, NULL, 0, NULL);
-	Oid			cluster = shard_option_cluster_server();
 	List	   *nodes = NIL;
-	HeapTuple	tuple;
+	ListCell   *lc;
 
-	*complete = true;
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	foreach(lc, shard_node_list(complete))
 	{
-		Form_pg_foreign_server form = (Form_pg_foreign_server) GETSTRUCT(tuple);
-		SurveyNode *node;
+		const ShardNodeName *found = lfirst(lc);
+		SurveyNode *node = palloc0(sizeof(SurveyNode));
 
-		if (form->oid == cluster || !shard_option_is_our_server(form->oid))
-			continue;
-		if (!shard_conninfo_has_mapping(GetUserId(), form->oid))
-		{
-			*complete = false;
-			continue;
-		}
-		node = palloc0(sizeof(SurveyNode));
-		node->serverid = form->oid;
-		node->name = pstrdup(NameStr(form->srvname));
+		node->serverid = found->serverid;
+		node->name = found->name;
 		nodes = lappend(nodes, node);
 	}
-	systable_endscan(scan);
-	table_close(servers, AccessShareLock);
 	return nodes;
 }
 
@@ -125,7 +108,9 @@ timestamp_from_text(const char *text)
 static void
 take_answer(Survey *survey, SurveyNode *node, PGresult *res)
 {
-	for (int i = 0; i < PQntuples(res); i++)
+	if (PQntuples(res) > 0 && !PQgetisnull(res, 0, 3))
+		node->timeline = shard_connection_parse_timeline(PQgetvalue(res, 0, 3));
+	for (int i = 0; i < PQntuples(res) && !PQgetisnull(res, i, 0); i++)
 	{
 		Prepared   *prepared = palloc0(sizeof(Prepared));
 
@@ -142,10 +127,10 @@ take_answer(Survey *survey, SurveyNode *node, PGresult *res)
 static void
 survey_nodes(Survey *survey)
 {
-	char	   *sql = psprintf("SELECT gid, owner, (extract(epoch FROM prepared) * 1000000)::bigint"
-							   " FROM pg_prepared_xacts"
-							   " WHERE database = current_database() AND starts_with(gid, '%s')"
-							   " ORDER BY prepared, gid",
+	char	   *sql = psprintf("SELECT p.gid, p.owner, (extract(epoch FROM p.prepared) * 1000000)::bigint, t.timeline"
+							   " FROM (SELECT " SHARD_TIMELINE_SQL " AS timeline) t LEFT JOIN pg_prepared_xacts p"
+							   " ON p.database = current_database() AND starts_with(p.gid, '%s')"
+							   " ORDER BY p.prepared, p.gid",
 							   shard_twophase_gid_prefix());
 	ShardCommand *commands;
 	ListCell   *lc;
@@ -158,6 +143,7 @@ survey_nodes(Survey *survey)
 	{
 		commands[n].serverid = ((SurveyNode *) lfirst(lc))->serverid;
 		commands[n].userid = GetUserId();
+		commands[n].nfields = 4;
 		commands[n++].sql = sql;
 	}
 	shard_command_run(commands, n, SHARD_COMMAND_FREE, true);
@@ -213,21 +199,22 @@ judge(const Prepared *prepared)
 		PREPARED_COMMITTED : PREPARED_NOT_COMMITTED;
 }
 
-static void
-put_row(ReturnSetInfo *rsinfo, const SurveyNode *node, const char *gid, const char *action)
+static List *
+add_outcome(List *outcomes, const SurveyNode *node, const char *gid,
+			ShardRecoverAction action, const char *message)
 {
-	Datum		values[3];
-	bool		nulls[3] = {false, gid == NULL, false};
+	ShardRecoverOutcome *outcome = palloc(sizeof(ShardRecoverOutcome));
 
-	values[0] = DirectFunctionCall1(namein, CStringGetDatum(node->name));
-	values[1] = gid ? CStringGetTextDatum(gid) : (Datum) 0;
-	values[2] = CStringGetTextDatum(action);
-	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	outcome->node = node->name;
+	outcome->gid = gid;
+	outcome->action = action;
+	outcome->message = message;
+	return lappend(outcomes, outcome);
 }
 
 /* Commits or rolls back what does not run any more, on all nodes at once. */
-static void
-settle_prepared(Survey *survey, ReturnSetInfo *rsinfo)
+static List *
+settle_prepared(Survey *survey, List *outcomes)
 {
 	int			nmax = Max(1, list_length(survey->prepared));
 	ShardCommand *commands = palloc0(nmax * sizeof(ShardCommand));
@@ -259,12 +246,63 @@ settle_prepared(Survey *survey, ReturnSetInfo *rsinfo)
 		PQclear(commands[i].result);
 		subjects[i]->settled = error == NULL || error->sqlerrcode == ERRCODE_UNDEFINED_OBJECT;
 		if (!error)
-			put_row(rsinfo, subjects[i]->node, subjects[i]->gid, commits[i] ? "committed" : "rolled back");
+			outcomes = add_outcome(outcomes, subjects[i]->node, subjects[i]->gid,
+								   commits[i] ? SHARD_RECOVER_COMMITTED : SHARD_RECOVER_ROLLED_BACK,
+								   NULL);
 		else if (error->sqlerrcode == ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE)
 			;					/* busy: its own session, or another recover(), is at it */
 		else if (!subjects[i]->settled)
-			put_row(rsinfo, subjects[i]->node, subjects[i]->gid, psprintf("failed: %s", error->message));
+			outcomes = add_outcome(outcomes, subjects[i]->node, subjects[i]->gid,
+								   SHARD_RECOVER_FAILED, error->message);
 	}
+	return outcomes;
+}
+
+/* Has survey seen something of entry on node? */
+static bool
+is_prepared_on(const ShardLogEntry *entry, const SurveyNode *node, const Survey *survey)
+{
+	ListCell   *lc;
+
+	foreach(lc, survey->prepared)
+	{
+		const Prepared *prepared = lfirst(lc);
+
+		if (prepared->node == node && prepared->token == entry->token &&
+			FullTransactionIdEquals(prepared->xid, entry->xid))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Adds the nodes that had prepared entry, have nothing of it, and have become
+ * another server since: a standby that was promoted may not have received the
+ * PREPARE, or what followed it.
+ */
+static List *
+find_promoted(const ShardLogEntry *entry, const Survey *survey, List *outcomes)
+{
+	ListCell   *name;
+	ListCell   *timeline;
+	ListCell   *lc;
+
+	forboth(name, entry->nodes, timeline, entry->timelines)
+	{
+		foreach(lc, survey->nodes)
+		{
+			const SurveyNode *node = lfirst(lc);
+
+			if (strcmp(node->name, lfirst(name)) != 0 || node->failure || node->timeline == 0 ||
+				lfirst_int(timeline) == 0 || (TimeLineID) lfirst_int(timeline) == node->timeline ||
+				is_prepared_on(entry, node, survey))
+				continue;
+			outcomes = add_outcome(outcomes, node, NULL, SHARD_RECOVER_PROMOTED,
+								   psprintf("it prepared transaction " UINT64_FORMAT " on timeline %d, is on timeline %u now and does not have it",
+											U64FromFullTransactionId(entry->xid), lfirst_int(timeline), node->timeline));
+		}
+	}
+	return outcomes;
 }
 
 /* May entry go?  Only if nodes that took part, or else all, were reached and have nothing of it. */
@@ -302,33 +340,62 @@ is_forgettable(const ShardLogEntry *entry, const Survey *survey)
 	return true;
 }
 
-Datum
-shardfdw_recover(PG_FUNCTION_ARGS)
+List *
+shard_recover_run(void)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	List	   *outcomes = NIL;
 	Survey		survey;
 	List	   *log;
 	ListCell   *lc;
 
-	PreventCommandIfReadOnly("recover()");
-	InitMaterializedSRF(fcinfo, 0);
-
 	log = shard_commit_log_read();
 	survey_nodes(&survey);
+	SHARD_FAULT_POINT("recover");
 	foreach(lc, survey.nodes)
 	{
 		const SurveyNode *node = lfirst(lc);
 
 		if (node->failure)
-			put_row(rsinfo, node, NULL, psprintf("unreachable: %s", node->failure));
+			outcomes = add_outcome(outcomes, node, NULL, SHARD_RECOVER_UNREACHABLE, node->failure);
 	}
-	settle_prepared(&survey, rsinfo);
+	outcomes = settle_prepared(&survey, outcomes);
+	SHARD_FAULT_POINT("recovered");
 	foreach(lc, log)
 	{
 		const ShardLogEntry *entry = lfirst(lc);
 
-		if (is_forgettable(entry, &survey))
+		int			nbefore = list_length(outcomes);
+
+		outcomes = find_promoted(entry, &survey, outcomes);
+		if (list_length(outcomes) == nbefore && is_forgettable(entry, &survey))
 			(void) shard_commit_log_delete(entry->xid, entry->token);
+	}
+	return outcomes;
+}
+
+Datum
+shardfdw_recover(PG_FUNCTION_ARGS)
+{
+	static const char *const action_names[] = {"committed", "rolled back", "failed", "unreachable", "promoted"};
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	ListCell   *lc;
+
+	PreventCommandIfReadOnly("recover()");
+	InitMaterializedSRF(fcinfo, 0);
+
+	foreach(lc, shard_recover_run())
+	{
+		const ShardRecoverOutcome *outcome = lfirst(lc);
+		const char *action = action_names[outcome->action];
+		Datum		values[3];
+		bool		nulls[3] = {false, outcome->gid == NULL, false};
+
+		if (outcome->message)
+			action = psprintf("%s: %s", action, outcome->message);
+		values[0] = DirectFunctionCall1(namein, CStringGetDatum(outcome->node));
+		values[1] = outcome->gid ? CStringGetTextDatum(outcome->gid) : (Datum) 0;
+		values[2] = CStringGetTextDatum(action);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;
 }

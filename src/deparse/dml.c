@@ -8,9 +8,11 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/sysattr.h"
 #include "access/table.h"
 #include "catalog/option.h"
+#include "catalog/pg_operator.h"
 #include "catalog/pg_type.h"
 #include "catalog/shard_map.h"
 #include "deparse/dml.h"
@@ -22,6 +24,8 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
+#include "utils/typcache.h"
 
 enum ModifyField
 {
@@ -29,6 +33,7 @@ enum ModifyField
 	MODIFY_TARGET_ATTNOS,		/* IntList */
 	MODIFY_RETURNING_ATTNOS,	/* IntList */
 	MODIFY_DO_NOTHING,			/* Boolean */
+	MODIFY_CONFLICT_ATTNOS,		/* IntList */
 	MODIFY_CHECK_PARTITION,		/* Boolean */
 	MODIFY_NFIELDS
 };
@@ -42,6 +47,7 @@ shard_dml_pack(const ShardModifyPlan *plan)
 	packed = lappend(packed, plan->target_attnos);
 	packed = lappend(packed, plan->returning_attnos);
 	packed = lappend(packed, makeBoolean(plan->do_nothing));
+	packed = lappend(packed, plan->conflict_attnos);
 	packed = lappend(packed, makeBoolean(plan->check_partition));
 	Assert(list_length(packed) == MODIFY_NFIELDS);
 	return packed;
@@ -59,6 +65,7 @@ shard_dml_unpack(List *fdw_private)
 	plan->target_attnos = list_nth(fdw_private, MODIFY_TARGET_ATTNOS);
 	plan->returning_attnos = list_nth(fdw_private, MODIFY_RETURNING_ATTNOS);
 	plan->do_nothing = boolVal(list_nth(fdw_private, MODIFY_DO_NOTHING));
+	plan->conflict_attnos = list_nth(fdw_private, MODIFY_CONFLICT_ATTNOS);
 	plan->check_partition = boolVal(list_nth(fdw_private, MODIFY_CHECK_PARTITION));
 	return plan;
 }
@@ -169,9 +176,9 @@ shard_dml_append_column(StringInfo buf, Oid relid, AttrNumber attno)
 											  FORMAT_TYPE_FORCE_QUALIFY));
 }
 
-/* " RETURNING ..." in the forms in which values travel. */
+/* What comes back, after keyword, in the forms in which values travel. */
 static void
-append_returning(StringInfo buf, Oid relid, List *attnos)
+append_output(StringInfo buf, const char *keyword, Oid relid, List *attnos)
 {
 	ListCell   *lc;
 
@@ -179,7 +186,7 @@ append_returning(StringInfo buf, Oid relid, List *attnos)
 	{
 		AttrNumber	attno = lfirst_int(lc);
 
-		appendStringInfoString(buf, lc == list_head(attnos) ? " RETURNING " : ", ");
+		appendStringInfoString(buf, lc == list_head(attnos) ? keyword : ", ");
 		if (attno == SelfItemPointerAttributeNumber)
 			appendStringInfoString(buf, "ctid");
 		else
@@ -188,7 +195,8 @@ append_returning(StringInfo buf, Oid relid, List *attnos)
 }
 
 char *
-shard_dml_insert(Oid relid, List *attnos, int nrows, bool do_nothing, List *returning)
+shard_dml_insert(Oid relid, List *attnos, int nrows, bool do_nothing, List *conflict_attnos,
+				 List *returning)
 {
 	StringInfoData buf;
 	int			ncolumns = list_length(attnos);
@@ -211,9 +219,88 @@ shard_dml_insert(Oid relid, List *attnos, int nrows, bool do_nothing, List *retu
 		}
 	}
 	if (do_nothing)
-		appendStringInfoString(&buf, " ON CONFLICT DO NOTHING");
-	append_returning(&buf, relid, returning);
+	{
+		appendStringInfoString(&buf, " ON CONFLICT");
+		append_columns(&buf, relid, conflict_attnos);
+		appendStringInfoString(&buf, " DO NOTHING");
+	}
+	append_output(&buf, " RETURNING ", relid, returning);
 	return buf.data;
+}
+
+/* "column = $paramno", by the equality of the column's type, wherever that is. */
+static void
+append_key_condition(StringInfo buf, Oid relid, AttrNumber attno, int paramno)
+{
+	Oid			type = getBaseType(get_atttype(relid, attno));
+	Oid			operator = lookup_type_cache(type, TYPECACHE_EQ_OPR)->eq_opr;
+	HeapTuple	tuple;
+	Form_pg_operator form;
+	Oid			param;
+
+	if (!OidIsValid(operator))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_FUNCTION),
+				 errmsg("could not identify an equality operator for type %s", format_type_be(type))));
+	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(operator));
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for operator %u", operator);
+	form = (Form_pg_operator) GETSTRUCT(tuple);
+	param = IsPolymorphicType(form->oprright) || form->oprright == RECORDOID ? type : form->oprright;
+	appendStringInfo(buf, "%s OPERATOR(%s.%s) ($%d)::%s", quoted_column(relid, attno),
+					 quote_identifier(get_namespace_name(form->oprnamespace)),
+					 NameStr(form->oprname), paramno,
+					 format_type_extended(type, -1, FORMAT_TYPE_TYPEMOD_GIVEN |
+										  FORMAT_TYPE_FORCE_QUALIFY));
+	/* the value's text is its own type's, which the operator's need not read: regclass, oid */
+	if (param != type)
+		appendStringInfo(buf, "::%s", format_type_extended(param, -1, FORMAT_TYPE_TYPEMOD_GIVEN |
+														   FORMAT_TYPE_FORCE_QUALIFY));
+	ReleaseSysCache(tuple);
+}
+
+char *
+shard_dml_lock(Oid relid, List *key_attnos, const bool *nulls, List *attnos)
+{
+	StringInfoData buf;
+	int			paramno = 0;
+	ListCell   *lc;
+
+	initStringInfo(&buf);
+	append_output(&buf, "SELECT ", relid, attnos);
+	appendStringInfo(&buf, " FROM ONLY %s WHERE ", remote_name(relid));
+	foreach(lc, key_attnos)
+	{
+		AttrNumber	attno = lfirst_int(lc);
+
+		if (paramno++ > 0)
+			appendStringInfoString(&buf, " AND ");
+		if (nulls[paramno - 1])
+			appendStringInfo(&buf, "%s IS NULL AND ($%d)::pg_catalog.text IS NULL",
+							 quoted_column(relid, attno), paramno);
+		else
+			append_key_condition(&buf, relid, attno, paramno);
+	}
+
+	/* an UPDATE of key columns that foreign keys refer to takes the stronger lock by itself */
+	appendStringInfoString(&buf, " FOR NO KEY UPDATE");
+	return buf.data;
+}
+
+/*
+ * A row that is visible is its own transaction's if the one that made it is in
+ * progress.  xmin lacks the epoch; subtransactions come after their top one.
+ */
+char *
+shard_dml_is_own(Oid relid)
+{
+	return psprintf("SELECT 1 FROM (SELECT top, made, top + ((made - top) %% 4294967296 + 4294967296) %% 4294967296 AS id"
+					" FROM (SELECT pg_current_xact_id()::text::int8 AS top, xmin::text::int8 AS made"
+					" FROM ONLY %s WHERE ctid = $1) AS a) AS b"
+					" WHERE CASE WHEN made < 3 OR id - top >= 2147483648 THEN false"
+					" WHEN id >= pg_snapshot_xmax(pg_current_snapshot())::text::int8 THEN true"
+					" ELSE pg_xact_status(id::text::xid8) = 'in progress' END",
+					remote_name(relid));
 }
 
 /* "column = DEFAULT" for a generated column: all that an UPDATE of such columns alone says. */
@@ -252,7 +339,7 @@ shard_dml_update(Oid relid, List *attnos, List *returning)
 		appendStringInfo(&buf, "%s%s = $%d", lc == list_head(attnos) ? "" : ", ",
 						 quoted_column(relid, lfirst_int(lc)), paramno++);
 	appendStringInfoString(&buf, " WHERE ctid = $1");
-	append_returning(&buf, relid, returning);
+	append_output(&buf, " RETURNING ", relid, returning);
 	return buf.data;
 }
 
@@ -263,7 +350,7 @@ shard_dml_delete(Oid relid, List *returning)
 
 	initStringInfo(&buf);
 	appendStringInfo(&buf, "DELETE FROM ONLY %s WHERE ctid = $1", remote_name(relid));
-	append_returning(&buf, relid, returning);
+	append_output(&buf, " RETURNING ", relid, returning);
 	return buf.data;
 }
 

@@ -43,6 +43,7 @@ typedef struct ShardModifyPlan
 	List	   *returning_attnos;	/* IntList */
 
 	bool		do_nothing;		/* ON CONFLICT DO NOTHING */
+	List	   *conflict_attnos;	/* IntList: the columns that ON CONFLICT names; NIL: none */
 
 	/*
 	 * UPDATE may change partition key columns of a shard: core does not check
@@ -82,7 +83,19 @@ extern void shard_dml_append_column(StringInfo buf, Oid relid, AttrNumber attno)
 
 /* nrows rows of VALUES: parameter of row r (0-based), column c of list attnos: $(r * ncols + c + 1).
  * attnos may be NIL (a table without columns, nrows 1): DEFAULT VALUES. */
-extern char *shard_dml_insert(Oid relid, List *attnos, int nrows, bool do_nothing, List *returning);
+extern char *shard_dml_insert(Oid relid, List *attnos, int nrows, bool do_nothing,
+							  List *conflict_attnos, List *returning);
+
+/*
+ * SELECT of columns attnos, as RETURNING would give them, of the row whose columns
+ * key_attnos are $1..., which is locked.  nulls: the keys that are NULL; their
+ * parameters are not used.
+ * Errors: a type that has no equality.
+ */
+extern char *shard_dml_lock(Oid relid, List *key_attnos, const bool *nulls, List *attnos);
+
+/* SELECT of a row if the one with ctid $1 has been written by the transaction that asks. */
+extern char *shard_dml_is_own(Oid relid);
 
 /* $1 is the row's ctid, $2... the columns of attnos.  Never touches rows of inheritance children of the shard. */
 extern char *shard_dml_update(Oid relid, List *attnos, List *returning);

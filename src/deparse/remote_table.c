@@ -298,6 +298,7 @@ ask_node(Oid relid, Oid serverid, Oid userid)
 	command.serverid = serverid;
 	command.userid = userid;
 	command.sql = build_question(asked, ntables);
+	command.nfields = ANSWER_TYPMOD + 1;
 	shard_command_run(&command, 1, SHARD_COMMAND_READ, false);
 	PG_TRY();
 	{

@@ -122,22 +122,27 @@ make_typed(Expr *expr, Oid type)
 									COERCE_EXPLICIT_CAST);
 }
 
+Expr *
+shard_select_wire_form(Expr *expr, Oid type, ShardSelectKind *kind)
+{
+	if (shard_type_io_binary_output(type))
+	{
+		*kind = SHARD_SELECT_VALUE;
+		return make_typed(expr, type);
+	}
+	*kind = SHARD_SELECT_TEXT;
+	return make_text_form(expr, type);
+}
+
 void
 shard_select_output(ShardSelect *select, Expr *expr, int target)
 {
 	Oid			type = exprType((Node *) expr);
-	Expr	   *converted = shard_select_convert(select, expr);
-	ShardSelectKind kind = SHARD_SELECT_VALUE;
+	ShardSelectKind kind;
+	Expr	   *form = shard_select_wire_form(shard_select_convert(select, expr), type, &kind);
 
-	if (shard_type_io_binary_output(type))
-		converted = make_typed(converted, type);
-	else
-	{
-		kind = SHARD_SELECT_TEXT;
-		converted = make_text_form(converted, type);
-		select->text_columns = true;
-	}
-	shard_select_add_column(select, converted);
+	select->text_columns |= kind == SHARD_SELECT_TEXT;
+	shard_select_add_column(select, form);
 	add_output(select, kind, target, type, exprTypmod((Node *) expr));
 }
 

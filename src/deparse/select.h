@@ -41,6 +41,14 @@ typedef struct ShardSelectOutput
 /* Parameter numbers from here on stand for pieces of text: 1-based index into raw_texts added to it. */
 #define SHARD_SELECT_RAW_TEXT 1000000
 
+/*
+ * A bit of the number of a PARAM_EXTERN: the text keeps the parameter's value
+ * from the node's planner.  For large arrays that are looked up in an index:
+ * the planner would estimate each element by itself, which takes longer than
+ * to look it up.
+ */
+#define SHARD_SELECT_UNSEEN 0x08000000
+
 /* What stands for the UNION ALL of a node's shards until the text is cut. */
 #define SHARD_SELECT_UNION_NAME "shards_of_node"
 
@@ -100,6 +108,12 @@ extern void shard_select_output(ShardSelect *select, Expr *expr, int target);
  * shard's own rows.  Only for a shard by itself.
  */
 extern void shard_select_output_ctid(ShardSelect *select, bool for_modify);
+
+/*
+ * expr, of type, in the form in which its value travels: as it is, or as text.
+ * Sets *kind.
+ */
+extern Expr *shard_select_wire_form(Expr *expr, Oid type, ShardSelectKind *kind);
 
 /*
  * Partial state of an aggregate (AGGSPLIT_INITIAL_SERIAL), for the nodes of

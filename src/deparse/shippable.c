@@ -8,6 +8,8 @@
  *	   FirstGenbkiObjectId, so in pg_catalog everywhere) that are immutable, or
  *	   among the stable ones below, which depend on nothing but the TimeZone
  *	   setting: sessions on nodes have the user's;
+ *	 - the same of extensions that are listed in the option `extensions` of all
+ *	   servers concerned (shippable_extension.c), if immutable;
  *	 - built-in types whose text form names no object of this database.  Columns
  *	   of other types may be fetched, tested for NULL and counted, no more;
  *	 - Var-free parts that the coordinator has to evaluate (now(), parameters,
@@ -35,6 +37,7 @@
 #include "compat.h"
 #include "deparse/partial_agg.h"
 #include "deparse/shippable.h"
+#include "deparse/shippable_extension.h"
 #include "deparse/shippable_rule.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
@@ -53,35 +56,10 @@ typedef struct WalkContext
 	bool		allow_windows;
 	bool		conditional;	/* inside a construct that may skip evaluation */
 	ShardDerived case_test;		/* of the innermost CASE's test expression */
+	ShardExtensionScope extensions;
 } WalkContext;
 
 static bool walk(Node *node, WalkContext *cxt, ShardDerived *outer);
-
-/* Finds what a parameter's value cannot be computed from. */
-static bool
-not_var_free_walker(Node *node, void *context)
-{
-	if (node == NULL)
-		return false;
-	switch (nodeTag(node))
-	{
-		case T_Var:
-		case T_Aggref:
-		case T_GroupingFunc:
-		case T_WindowFunc:
-		case T_SubLink:
-		case T_SubPlan:
-		case T_AlternativeSubPlan:
-		case T_PlaceHolderVar:
-		case T_CaseTestExpr:
-		case T_CoerceToDomainValue:
-		case T_CurrentOfExpr:
-		case T_SetToDefault:
-			return true;
-		default:
-			return expression_tree_walker(node, not_var_free_walker, context);
-	}
-}
 
 static bool
 is_foreign_function(Oid funcid, void *context)
@@ -111,7 +89,7 @@ shard_shippable_is_param(Node *expr, bool conditional)
 		return false;
 	if (IsA(expr, Param))
 		return true;
-	if (not_var_free_walker(expr, NULL) || !needs_coordinator_walker(expr, NULL))
+	if (!shard_rule_is_value(expr, true) || !needs_coordinator_walker(expr, NULL))
 		return false;
 
 	/*
@@ -124,27 +102,49 @@ shard_shippable_is_param(Node *expr, bool conditional)
 	return true;
 }
 
+static bool
+function_ok(Oid funcid, WalkContext *cxt)
+{
+	return shard_rule_function_ok(funcid) ||
+		(!shard_rule_is_builtin(funcid) && shard_extension_function_ok(&cxt->extensions, funcid));
+}
+
+static bool
+type_ok(Oid type, WalkContext *cxt)
+{
+	return shard_rule_type_ok(type) ||
+		(!shard_rule_is_builtin(type) && shard_extension_type_ok(&cxt->extensions, type));
+}
+
+/* Can a value of type go to a node as text? */
+static bool
+value_type_ok(Oid type, WalkContext *cxt)
+{
+	return shard_shippable_value_type(type) ||
+		(!shard_rule_is_builtin(type) && shard_extension_type_ok(&cxt->extensions, type));
+}
+
 /* Can a parameter's value be had at the start of the scan, and be sent? */
 static bool
-param_ok(Node *expr)
+param_ok(Node *expr, WalkContext *cxt)
 {
 	if (IsA(expr, Param) && ((Param *) expr)->paramkind != PARAM_EXTERN &&
 		((Param *) expr)->paramkind != PARAM_EXEC)
 		return false;
-	return shard_shippable_value_type(exprType(expr)) &&
+	return value_type_ok(exprType(expr), cxt) &&
 		!contain_volatile_functions(expr) &&
 		!expression_returns_set(expr);
 }
 
 /* Are the types of all arguments shippable? */
 static bool
-argument_types_ok(List *args)
+argument_types_ok(List *args, WalkContext *cxt)
 {
 	ListCell   *lc;
 
 	foreach(lc, args)
 	{
-		if (!shard_rule_type_ok(exprType(lfirst(lc))))
+		if (!type_ok(exprType(lfirst(lc)), cxt))
 			return false;
 	}
 	return true;
@@ -157,8 +157,8 @@ call_ok(Oid funcid, List *args, Oid inputcollid, Oid resulttype, Oid resultcolli
 {
 	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
 
-	if (!shard_rule_function_ok(funcid) || !shard_rule_type_ok(resulttype) ||
-		!argument_types_ok(args) || !walk((Node *) args, cxt, &inner) ||
+	if (!function_ok(funcid, cxt) || !type_ok(resulttype, cxt) ||
+		!argument_types_ok(args, cxt) || !walk((Node *) args, cxt, &inner) ||
 		!shard_rule_input_collation_ok(inputcollid, inner))
 		return false;
 	*derived = shard_rule_result_derived(resultcollid, inner);
@@ -169,7 +169,7 @@ static bool
 operator_ok(Oid opno, List *args, Oid inputcollid, Oid resulttype, Oid resultcollid,
 			WalkContext *cxt, ShardDerived *derived)
 {
-	return shard_rule_is_builtin(opno) &&
+	return (shard_rule_is_builtin(opno) || shard_extension_operator_ok(&cxt->extensions, opno)) &&
 		call_ok(get_opcode(opno), args, inputcollid, resulttype, resultcollid, cxt, derived);
 }
 
@@ -195,9 +195,16 @@ column_ok(const Var *var, const WalkContext *cxt)
 		strcmp(map->shards[0].from_item, map->shards[0].relation) == 0;
 }
 
+static bool
+sort_operator_ok(Oid opno, WalkContext *cxt)
+{
+	return shard_rule_is_builtin(opno) ||
+		(shard_extension_operator_ok(&cxt->extensions, opno) && function_ok(get_opcode(opno), cxt));
+}
+
 /* The sort operators of an aggregate's ORDER BY and DISTINCT. */
 static bool
-sort_clauses_ok(List *clauses)
+sort_clauses_ok(List *clauses, WalkContext *cxt)
 {
 	ListCell   *lc;
 
@@ -205,8 +212,8 @@ sort_clauses_ok(List *clauses)
 	{
 		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
 
-		if (!shard_rule_is_builtin(clause->eqop) ||
-			(OidIsValid(clause->sortop) && !shard_rule_is_builtin(clause->sortop)))
+		if (!sort_operator_ok(clause->eqop, cxt) ||
+			(OidIsValid(clause->sortop) && !sort_operator_ok(clause->sortop, cxt)))
 			return false;
 	}
 	return true;
@@ -220,13 +227,14 @@ aggref_ok(Aggref *agg, WalkContext *cxt, ShardDerived *derived)
 	ListCell   *lc;
 
 	if (!cxt->allow_aggs || agg->agglevelsup != 0 || agg->aggsplit != AGGSPLIT_SIMPLE ||
-		!shard_rule_type_ok(agg->aggtype))
+		!type_ok(agg->aggtype, cxt))
 		return false;
 
 	/* others count as immutable: nodes have a copy only where the functions under them are */
 	if (!(shard_rule_is_builtin(agg->aggfnoid) ?
 		  func_volatile(agg->aggfnoid) == PROVOLATILE_IMMUTABLE :
-		  cxt->partial || shard_twin_everywhere(agg->aggfnoid)))
+		  cxt->partial || shard_twin_everywhere(agg->aggfnoid) ||
+		  shard_extension_function_ok(&cxt->extensions, agg->aggfnoid)))
 		return false;
 
 	foreach(lc, agg->args)
@@ -235,10 +243,10 @@ aggref_ok(Aggref *agg, WalkContext *cxt, ShardDerived *derived)
 	/* count() asks only whether its argument is NULL */
 	if (agg->aggfnoid != F_COUNT_ANY || agg->aggdistinct != NIL)
 	{
-		if (!argument_types_ok(args) || !argument_types_ok(agg->aggdirectargs))
+		if (!argument_types_ok(args, cxt) || !argument_types_ok(agg->aggdirectargs, cxt))
 			return false;
 	}
-	if (!sort_clauses_ok(agg->aggorder) || !sort_clauses_ok(agg->aggdistinct))
+	if (!sort_clauses_ok(agg->aggorder, cxt) || !sort_clauses_ok(agg->aggdistinct, cxt))
 		return false;
 
 	if (!walk((Node *) agg->aggdirectargs, cxt, &inner) || !walk((Node *) args, cxt, &inner))
@@ -268,10 +276,10 @@ window_func_ok(WindowFunc *func, WalkContext *cxt, ShardDerived *derived)
 	if (!cxt->allow_windows || cxt->root == NULL ||
 		!shard_rule_is_builtin(func->winfnoid) ||
 		func_volatile(func->winfnoid) != PROVOLATILE_IMMUTABLE ||
-		!shard_rule_type_ok(func->wintype) ||
+		!type_ok(func->wintype, cxt) ||
 		!shard_shippable_window(cxt->root, cxt->relids, func))
 		return false;
-	if (func->winfnoid != F_COUNT_ANY && !argument_types_ok(func->args))
+	if (func->winfnoid != F_COUNT_ANY && !argument_types_ok(func->args, cxt))
 		return false;
 	if (!walk((Node *) func->args, cxt, &inner) ||
 		!shard_rule_input_collation_ok(func->inputcollid, inner) ||
@@ -290,7 +298,7 @@ case_ok(CaseExpr *expr, WalkContext *cxt, ShardDerived *derived)
 	bool		ok = false;
 	ListCell   *lc;
 
-	if (expr->arg != NULL && (!shard_rule_type_ok(exprType((Node *) expr->arg)) ||
+	if (expr->arg != NULL && (!type_ok(exprType((Node *) expr->arg), cxt) ||
 							  !walk((Node *) expr->arg, cxt, &test)))
 		return false;
 	cxt->conditional = true;
@@ -308,7 +316,7 @@ case_ok(CaseExpr *expr, WalkContext *cxt, ShardDerived *derived)
 	if (!walk((Node *) expr->defresult, cxt, &results))
 		goto done;
 	*derived = shard_rule_result_derived(expr->casecollid, results);
-	ok = shard_rule_type_ok(expr->casetype);
+	ok = type_ok(expr->casetype, cxt);
 done:
 	*cxt = saved;
 	return ok;
@@ -353,12 +361,12 @@ array_coerce_ok(ArrayCoerceExpr *expr, WalkContext *cxt, ShardDerived *inner)
 {
 	Node	   *element = (Node *) expr->elemexpr;
 
-	if (!shard_rule_type_ok(expr->resulttype) ||
-		!shard_rule_type_ok(exprType((Node *) expr->arg)))
+	if (!type_ok(expr->resulttype, cxt) ||
+		!type_ok(exprType((Node *) expr->arg), cxt))
 		return false;
 	if (IsA(element, FuncExpr))
 	{
-		if (!shard_rule_function_ok(((FuncExpr *) element)->funcid))
+		if (!function_ok(((FuncExpr *) element)->funcid, cxt))
 			return false;
 	}
 	else if (!IsA(element, RelabelType) && !IsA(element, CaseTestExpr))
@@ -373,7 +381,7 @@ subscript_ok(SubscriptingRef *expr, WalkContext *cxt, ShardDerived *derived)
 	ShardDerived ignored = {InvalidOid, SHARD_COLLATION_NONE};
 
 	if (expr->refassgnexpr != NULL ||
-		!shard_rule_type_ok(expr->refcontainertype) || !shard_rule_type_ok(expr->refrestype) ||
+		!type_ok(expr->refcontainertype, cxt) || !type_ok(expr->refrestype, cxt) ||
 		!walk((Node *) expr->refupperindexpr, cxt, &ignored) ||
 		!walk((Node *) expr->reflowerindexpr, cxt, &ignored) ||
 		!walk((Node *) expr->refexpr, cxt, &inner))
@@ -383,12 +391,117 @@ subscript_ok(SubscriptingRef *expr, WalkContext *cxt, ShardDerived *derived)
 }
 
 static bool
-const_ok(Const *con)
+const_ok(Const *con, WalkContext *cxt)
 {
 	/* text search configurations that every server has */
 	if (con->consttype == REGCONFIGOID)
 		return !con->constisnull && DatumGetObjectId(con->constvalue) < FirstNormalObjectId;
-	return shard_shippable_value_type(con->consttype);
+	return value_type_ok(con->consttype, cxt);
+}
+
+static bool
+list_ok(List *list, WalkContext *cxt, ShardDerived *outer)
+{
+	ListCell   *lc;
+
+	foreach(lc, list)
+	{
+		if (!walk(lfirst(lc), cxt, outer))
+			return false;
+	}
+	return true;
+}
+
+static bool
+var_ok(Var *var, WalkContext *cxt, ShardDerived *result)
+{
+	if (!column_ok(var, cxt))
+		return false;
+	result->collation = var->varcollid;
+	result->state = OidIsValid(var->varcollid) ? SHARD_COLLATION_SAFE : SHARD_COLLATION_NONE;
+	return true;
+}
+
+static bool
+func_expr_ok(FuncExpr *expr, WalkContext *cxt, ShardDerived *result)
+{
+	List	   *args = expr->args;
+
+	if (expr->funcretset)
+		return false;
+
+	/* text search configurations are the one reg type whose constants may go */
+	if (args != NIL && IsA(linitial(args), Const) &&
+		((Const *) linitial(args))->consttype == REGCONFIGOID)
+	{
+		if (!const_ok(linitial(args), cxt))
+			return false;
+		args = list_copy_tail(args, 1);
+	}
+	return call_ok(expr->funcid, args, expr->inputcollid, expr->funcresulttype, expr->funccollid,
+				   cxt, result);
+}
+
+static bool
+relabel_ok(RelabelType *expr, WalkContext *cxt, ShardDerived *result)
+{
+	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
+
+	if (!type_ok(expr->resulttype, cxt) || !walk((Node *) expr->arg, cxt, &inner))
+		return false;
+	*result = shard_rule_result_derived(expr->resultcollid, inner);
+
+	/* this is what COLLATE "C" has become by now */
+	if (result->state == SHARD_COLLATION_UNSAFE &&
+		shard_shippable_names_collation(expr->resultcollid, exprCollation((Node *) expr->arg)))
+		result->state = SHARD_COLLATION_SAFE;
+	return true;
+}
+
+static bool
+via_io_ok(CoerceViaIO *expr, WalkContext *cxt, ShardDerived *result)
+{
+	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
+
+	if (!shard_rule_via_io_ok(exprType((Node *) expr->arg), expr->resulttype) ||
+		!walk((Node *) expr->arg, cxt, &inner))
+		return false;
+	*result = shard_rule_result_derived(expr->resultcollid, inner);
+	return true;
+}
+
+static bool
+coalesce_ok(CoalesceExpr *expr, WalkContext *cxt, ShardDerived *result)
+{
+	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
+
+	if (!type_ok(expr->coalescetype, cxt) || !conditional_args_ok(expr->args, cxt, &inner))
+		return false;
+	*result = shard_rule_result_derived(expr->coalescecollid, inner);
+	return true;
+}
+
+static bool
+min_max_ok(MinMaxExpr *expr, WalkContext *cxt, ShardDerived *result)
+{
+	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
+
+	if (!type_ok(expr->minmaxtype, cxt) || !walk((Node *) expr->args, cxt, &inner) ||
+		!shard_rule_input_collation_ok(expr->inputcollid, inner))
+		return false;
+	*result = shard_rule_result_derived(expr->minmaxcollid, inner);
+	return true;
+}
+
+static bool
+array_ok(ArrayExpr *expr, WalkContext *cxt, ShardDerived *result)
+{
+	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
+
+	if (!type_ok(expr->array_typeid, cxt) || !walk((Node *) expr->elements, cxt, &inner))
+		return false;
+	*result = shard_rule_result_derived(expr->array_collid, inner);
+	return true;
 }
 
 /*
@@ -407,7 +520,7 @@ walk(Node *node, WalkContext *cxt, ShardDerived *outer)
 
 	if (shard_shippable_is_param(node, cxt->conditional))
 	{
-		if (!param_ok(node))
+		if (!param_ok(node, cxt))
 			return false;
 		shard_rule_merge_derived(outer, shard_rule_value_derived(exprType(node), exprCollation(node)));
 		return true;
@@ -416,35 +529,16 @@ walk(Node *node, WalkContext *cxt, ShardDerived *outer)
 	switch (nodeTag(node))
 	{
 		case T_List:
-			{
-				ListCell   *lc;
-
-				foreach(lc, (List *) node)
-				{
-					if (!walk(lfirst(lc), cxt, outer))
-						return false;
-				}
-				return true;
-			}
+			return list_ok((List *) node, cxt, outer);
 		case T_Var:
-			{
-				Var		   *var = (Var *) node;
-
-				if (!column_ok(var, cxt))
-					return false;
-				result.collation = var->varcollid;
-				result.state = OidIsValid(var->varcollid) ? SHARD_COLLATION_SAFE : SHARD_COLLATION_NONE;
-				break;
-			}
+			if (!var_ok((Var *) node, cxt, &result))
+				return false;
+			break;
 		case T_Const:
-			{
-				Const	   *con = (Const *) node;
-
-				if (!const_ok(con))
-					return false;
-				result = shard_rule_value_derived(con->consttype, con->constcollid);
-				break;
-			}
+			if (!const_ok((Const *) node, cxt))
+				return false;
+			result = shard_rule_value_derived(((Const *) node)->consttype, ((Const *) node)->constcollid);
+			break;
 		case T_PlaceHolderVar:
 			/* in a join, an outer join may have made it NULL where the expression is not */
 			if (bms_membership(cxt->relids) != BMS_SINGLETON)
@@ -454,26 +548,9 @@ walk(Node *node, WalkContext *cxt, ShardDerived *outer)
 			result = cxt->case_test;
 			break;
 		case T_FuncExpr:
-			{
-				FuncExpr   *expr = (FuncExpr *) node;
-
-				/* text search configurations are the one reg type whose constants may go */
-				if (expr->funcretset)
-					return false;
-				if (expr->args != NIL && IsA(linitial(expr->args), Const) &&
-					((Const *) linitial(expr->args))->consttype == REGCONFIGOID)
-				{
-					if (!const_ok(linitial(expr->args)))
-						return false;
-					if (!call_ok(expr->funcid, list_copy_tail(expr->args, 1), expr->inputcollid,
-								 expr->funcresulttype, expr->funccollid, cxt, &result))
-						return false;
-				}
-				else if (!call_ok(expr->funcid, expr->args, expr->inputcollid,
-								  expr->funcresulttype, expr->funccollid, cxt, &result))
-					return false;
-				break;
-			}
+			if (!func_expr_ok((FuncExpr *) node, cxt, &result))
+				return false;
+			break;
 		case T_OpExpr:
 		case T_DistinctExpr:
 		case T_NullIfExpr:
@@ -500,31 +577,13 @@ walk(Node *node, WalkContext *cxt, ShardDerived *outer)
 				return false;
 			break;
 		case T_RelabelType:
-			{
-				RelabelType *expr = (RelabelType *) node;
-
-				if (!shard_rule_type_ok(expr->resulttype) ||
-					!walk((Node *) expr->arg, cxt, &inner))
-					return false;
-				result = shard_rule_result_derived(expr->resultcollid, inner);
-
-				/* this is what COLLATE "C" has become by now */
-				if (result.state == SHARD_COLLATION_UNSAFE &&
-					shard_shippable_names_collation(expr->resultcollid,
-													exprCollation((Node *) expr->arg)))
-					result.state = SHARD_COLLATION_SAFE;
-				break;
-			}
+			if (!relabel_ok((RelabelType *) node, cxt, &result))
+				return false;
+			break;
 		case T_CoerceViaIO:
-			{
-				CoerceViaIO *expr = (CoerceViaIO *) node;
-
-				if (!shard_rule_via_io_ok(exprType((Node *) expr->arg), expr->resulttype) ||
-					!walk((Node *) expr->arg, cxt, &inner))
-					return false;
-				result = shard_rule_result_derived(expr->resultcollid, inner);
-				break;
-			}
+			if (!via_io_ok((CoerceViaIO *) node, cxt, &result))
+				return false;
+			break;
 		case T_ArrayCoerceExpr:
 			if (!array_coerce_ok((ArrayCoerceExpr *) node, cxt, &inner))
 				return false;
@@ -548,36 +607,17 @@ walk(Node *node, WalkContext *cxt, ShardDerived *outer)
 				return false;
 			break;
 		case T_CoalesceExpr:
-			{
-				CoalesceExpr *expr = (CoalesceExpr *) node;
-
-				if (!shard_rule_type_ok(expr->coalescetype) ||
-					!conditional_args_ok(expr->args, cxt, &inner))
-					return false;
-				result = shard_rule_result_derived(expr->coalescecollid, inner);
-				break;
-			}
+			if (!coalesce_ok((CoalesceExpr *) node, cxt, &result))
+				return false;
+			break;
 		case T_MinMaxExpr:
-			{
-				MinMaxExpr *expr = (MinMaxExpr *) node;
-
-				if (!shard_rule_type_ok(expr->minmaxtype) ||
-					!walk((Node *) expr->args, cxt, &inner) ||
-					!shard_rule_input_collation_ok(expr->inputcollid, inner))
-					return false;
-				result = shard_rule_result_derived(expr->minmaxcollid, inner);
-				break;
-			}
+			if (!min_max_ok((MinMaxExpr *) node, cxt, &result))
+				return false;
+			break;
 		case T_ArrayExpr:
-			{
-				ArrayExpr  *expr = (ArrayExpr *) node;
-
-				if (!shard_rule_type_ok(expr->array_typeid) ||
-					!walk((Node *) expr->elements, cxt, &inner))
-					return false;
-				result = shard_rule_result_derived(expr->array_collid, inner);
-				break;
-			}
+			if (!array_ok((ArrayExpr *) node, cxt, &result))
+				return false;
+			break;
 		case T_SubscriptingRef:
 			if (!subscript_ok((SubscriptingRef *) node, cxt, &result))
 				return false;
@@ -609,6 +649,8 @@ check_expr(PlannerInfo *root, Relids relids, Node *expr, bool allow_aggs, bool a
 	cxt.relids = relids;
 	cxt.allow_aggs = allow_aggs;
 	cxt.allow_windows = allow_windows;
+	cxt.extensions.root = root;
+	cxt.extensions.relids = relids;
 	return walk(expr, &cxt, &derived) && derived.state != SHARD_COLLATION_UNSAFE;
 }
 
@@ -633,11 +675,13 @@ shard_shippable_window_expr(PlannerInfo *root, Relids relids, Expr *expr)
 bool
 shard_shippable_value(Node *expr)
 {
+	WalkContext cxt = {0};
+
 	if (expr == NULL)
 		return true;
 	if (IsA(expr, Const))
-		return const_ok((Const *) expr);
-	return !not_var_free_walker(expr, NULL) && param_ok(expr);
+		return const_ok((Const *) expr, &cxt);
+	return shard_rule_is_value(expr, true) && param_ok(expr, &cxt);
 }
 
 bool
@@ -663,5 +707,7 @@ shard_shippable_partial_args(PlannerInfo *root, Relids relids, Aggref *agg)
 	cxt.relids = relids;
 	cxt.allow_aggs = true;
 	cxt.partial = true;
+	cxt.extensions.root = root;
+	cxt.extensions.relids = relids;
 	return walk((Node *) whole, &cxt, &derived) && derived.state != SHARD_COLLATION_UNSAFE;
 }

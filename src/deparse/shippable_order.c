@@ -9,6 +9,7 @@
 #include "catalog/pg_type.h"
 #include "compat.h"
 #include "deparse/shippable.h"
+#include "deparse/shippable_extension.h"
 #include "deparse/shippable_rule.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
@@ -17,13 +18,14 @@
 
 /* Is it surely the same order on all servers that agree on the default collation, or even without that? */
 static bool
-order_ok(Node *expr, Oid sortop, bool default_collation)
+order_ok(Node *expr, Oid sortop, bool default_collation, ShardExtensionScope *extensions)
 {
 	Oid			type = getBaseType(exprType(expr));
 	Oid			collation = exprCollation(expr);
 	Oid			element = get_element_type(type);
 
-	if (!shard_rule_is_builtin(sortop) || !shard_rule_type_ok(type))
+	if (!(shard_rule_is_builtin(sortop) || shard_extension_operator_ok(extensions, sortop)) ||
+		!(shard_rule_type_ok(type) || shard_extension_type_ok(extensions, type)))
 		return false;
 
 	/* strings within jsonb are compared in the default collation */
@@ -38,18 +40,21 @@ bool
 shard_shippable_sort_expr(PlannerInfo *root, Relids relids, Expr *expr, Oid sortop,
 						  bool default_collation)
 {
-	return order_ok((Node *) expr, sortop, default_collation) &&
+	ShardExtensionScope extensions = {root, relids};
+
+	return order_ok((Node *) expr, sortop, default_collation, &extensions) &&
 		shard_shippable_window_expr(root, relids, expr);
 }
 
 /* Equality of values: the type's own, under which no collation takes different bytes for equal ones. */
 static bool
-equality_ok(Node *expr)
+equality_ok(Node *expr, ShardExtensionScope *extensions)
 {
 	Oid			type = exprType(expr);
 	Oid			collation = exprCollation(expr);
 
-	if (!shard_rule_type_ok(getBaseType(type)) && get_typtype(type) != TYPTYPE_ENUM)
+	if (!shard_rule_type_ok(getBaseType(type)) && get_typtype(type) != TYPTYPE_ENUM &&
+		!shard_extension_type_ok(extensions, getBaseType(type)))
 		return false;
 	return !OidIsValid(collation) || get_collation_isdeterministic(collation);
 }
@@ -57,12 +62,15 @@ equality_ok(Node *expr)
 bool
 shard_shippable_group_expr(PlannerInfo *root, Relids relids, Expr *expr)
 {
-	return shard_shippable_expr(root, relids, expr) && equality_ok((Node *) expr);
+	ShardExtensionScope extensions = {root, relids};
+
+	return shard_shippable_expr(root, relids, expr) && equality_ok((Node *) expr, &extensions);
 }
 
 bool
 shard_shippable_window(PlannerInfo *root, Relids relids, WindowFunc *func)
 {
+	ShardExtensionScope extensions = {root, relids};
 	WindowClause *window = NULL;
 	ListCell   *lc;
 
@@ -79,7 +87,7 @@ shard_shippable_window(PlannerInfo *root, Relids relids, WindowFunc *func)
 		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
 		Node	   *expr = get_sortgroupclause_expr(clause, root->processed_tlist);
 
-		if (!shard_rule_is_builtin(clause->eqop) || !equality_ok(expr) ||
+		if (!shard_rule_is_builtin(clause->eqop) || !equality_ok(expr, &extensions) ||
 			!shard_shippable_agg_expr(root, relids, (Expr *) expr))
 			return false;
 	}
@@ -90,7 +98,7 @@ shard_shippable_window(PlannerInfo *root, Relids relids, WindowFunc *func)
 
 		/* nodes compare in the default collation for WHERE, too */
 		if (!shard_rule_is_builtin(clause->eqop) ||
-			!order_ok(expr, clause->sortop, true) || !equality_ok(expr) ||
+			!order_ok(expr, clause->sortop, true, &extensions) || !equality_ok(expr, &extensions) ||
 			!shard_shippable_agg_expr(root, relids, (Expr *) expr))
 			return false;
 	}

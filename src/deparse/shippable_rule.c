@@ -11,6 +11,7 @@
 #include "compat.h"
 #include "deparse/shippable.h"
 #include "deparse/shippable_rule.h"
+#include "nodes/nodeFuncs.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 
@@ -18,6 +19,40 @@ bool
 shard_rule_is_builtin(Oid oid)
 {
 	return OidIsValid(oid) && oid < FirstGenbkiObjectId;
+}
+
+/* Finds what a value cannot be computed from; context: bool, whether any parameter will do. */
+static bool
+not_value_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	switch (nodeTag(node))
+	{
+		case T_Var:
+		case T_Aggref:
+		case T_GroupingFunc:
+		case T_WindowFunc:
+		case T_SubLink:
+		case T_SubPlan:
+		case T_AlternativeSubPlan:
+		case T_PlaceHolderVar:
+		case T_CaseTestExpr:
+		case T_CoerceToDomainValue:
+		case T_CurrentOfExpr:
+		case T_SetToDefault:
+			return true;
+		case T_Param:
+			return !*(bool *) context && ((Param *) node)->paramkind != PARAM_EXTERN;
+		default:
+			return expression_tree_walker(node, not_value_walker, context);
+	}
+}
+
+bool
+shard_rule_is_value(Node *expr, bool any_param)
+{
+	return !not_value_walker(expr, &any_param);
 }
 
 bool

@@ -7,6 +7,8 @@
 
 #include "postgres.h"
 
+#include "nodes/nodes.h"
+
 /* Where the collation of an expression comes from. */
 typedef enum ShardCollationState
 {
@@ -22,6 +24,13 @@ typedef struct ShardDerived
 } ShardDerived;
 
 extern bool shard_rule_is_builtin(Oid oid);
+
+/*
+ * Is expr, before or after planning, one value wherever it stands, which could be
+ * computed before any row is read?  Its parameters have to be the user's, unless
+ * any_param.  (It may be volatile, or return a set.)
+ */
+extern bool shard_rule_is_value(Node *expr, bool any_param);
 
 /* "C" or "POSIX"? */
 extern bool shard_rule_is_byte_order(Oid collation);

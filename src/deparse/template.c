@@ -15,10 +15,11 @@
 
 #include <ctype.h>
 
+#include "catalog/namespace.h"
+#include "deparse/print_settings.h"
 #include "deparse/template.h"
 #include "nodes/value.h"
 #include "utils/builtins.h"
-#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/ruleutils.h"
 
@@ -36,7 +37,10 @@ place_name(const ShardSelectPlace *place)
 {
 	if (!OidIsValid(place->relid))
 		return SHARD_SELECT_UNION_NAME;
-	/* with pg_catalog alone in the path every table of a user is printed qualified */
+
+	/* with pg_catalog alone in the path every table of a user is printed qualified, but for temporary ones */
+	if (RelationIsVisible(place->relid))
+		return pstrdup(quote_identifier(get_rel_name(place->relid)));
 	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(place->relid)),
 									  get_rel_name(place->relid));
 }
@@ -48,25 +52,9 @@ place_name(const ShardSelectPlace *place)
 static char *
 print_query(Query *query, List *places, CutPlace *cuts)
 {
-	static const struct
-	{
-		const char *name;
-		const char *value;
-	}			settings[] = {
-		{"search_path", "pg_catalog"},
-		{"datestyle", "ISO"},
-		{"intervalstyle", "postgres"},
-		{"extra_float_digits", "3"},
-		{"quote_all_identifiers", "off"},
-		{"standard_conforming_strings", "on"},
-	};
-	int			nestlevel = NewGUCNestLevel();
+	int			nestlevel = shard_print_settings_begin();
 	char	   *text;
 	ListCell   *lc;
-
-	for (int i = 0; i < lengthof(settings); i++)
-		(void) set_config_option(settings[i].name, settings[i].value, PGC_USERSET,
-								 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 
 	text = pg_get_querydef(copyObject(query), false);
 	foreach(lc, places)
@@ -79,7 +67,7 @@ print_query(Query *query, List *places, CutPlace *cuts)
 		cut->forms[1] = psprintf("%s AS %s", cut->name, cut->place->alias);
 		cut->nfound = 0;
 	}
-	AtEOXact_GUC(true, nestlevel);
+	shard_print_settings_end(nestlevel);
 	return text;
 }
 
@@ -126,11 +114,27 @@ append_place(List *template, const ShardSelectPlace *place)
 	return lappend(template, makeInteger(place->number));
 }
 
+/* See SHARD_SELECT_UNSEEN. */
+static bool
+is_unseen(const Expr *expr)
+{
+	return IsA(expr, Param) && ((const Param *) expr)->paramkind == PARAM_EXTERN &&
+		(((const Param *) expr)->paramid & SHARD_SELECT_UNSEEN) != 0;
+}
+
 static List *
 append_param(ShardSelect *select, List *template, int paramno)
 {
-	if (paramno > SHARD_SELECT_RAW_TEXT)
+	if (select != NULL && paramno > SHARD_SELECT_RAW_TEXT)
 		return lappend(template, list_nth(select->raw_texts, paramno - SHARD_SELECT_RAW_TEXT - 1));
+	if (select != NULL && is_unseen(list_nth(select->params, paramno - 1)))
+	{
+		Param	   *param = list_nth(select->params, paramno - 1);
+
+		template = lappend(template, makeString(pstrdup("(SELECT ")));
+		template = lappend(template, makeInteger(paramno));
+		return lappend(template, makeString(psprintf("::%s)", format_type_be_qualified(param->paramtype))));
+	}
 	return lappend(template, makeInteger(paramno));
 }
 
@@ -170,7 +174,8 @@ starts_with_word(const char *text, const char *word)
 {
 	size_t		len = strlen(word);
 
-	return strncmp(text, word, len) == 0 && strchr(" ),", text[len]) != NULL;
+	/* a parenthesis: names of the columns follow */
+	return strncmp(text, word, len) == 0 && strchr(" ),(", text[len]) != NULL;
 }
 
 /* The place whose name and alias stand at `at`, or NULL. */
@@ -222,6 +227,8 @@ cut_text(ShardSelect *select, const char *text, CutPlace *cuts, int ncuts)
 	}
 	for (int i = 0; i < ncuts; i++)
 	{
+		if (cuts[i].nfound != 1 && select == NULL)
+			return NIL;
 		if (cuts[i].nfound != 1)
 			elog(ERROR, "table %s found %d times in remote query \"%s\"",
 				 cuts[i].forms[0], cuts[i].nfound, text);

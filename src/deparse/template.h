@@ -11,7 +11,9 @@
 
 /*
  * query as a template.  places: of ShardSelectPlace; each of them stands in the
- * text exactly once.
+ * text exactly once.  select: has the raw texts.  NULL, for a statement of a
+ * user: there are none, and the result is NIL when a place is not found, because
+ * the user has named something alike.
  */
 extern List *shard_template_print(ShardSelect *select, Query *query, List *places);
 

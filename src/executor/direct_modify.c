@@ -21,6 +21,7 @@
 #include "compat.h"
 #include "executor/fdw_executor.h"
 #include "executor/param.h"
+#include "executor/returned.h"
 #include "executor/statement_view.h"
 #include "lib/ilist.h"
 #include "planner/plan_private.h"
@@ -105,38 +106,6 @@ join_group(ForeignScanState *node)
 	return group;
 }
 
-/* Decoders and plans name the kinds apart, since tuple/ lies below planner/. */
-static ShardDecodeKind
-decode_kind(ShardOutputKind kind)
-{
-	switch (kind)
-	{
-		case SHARD_OUTPUT_VALUE:
-			return SHARD_DECODE_BINARY;
-		case SHARD_OUTPUT_TEXT:
-			return SHARD_DECODE_TEXT;
-		case SHARD_OUTPUT_CTID:
-			return SHARD_DECODE_CTID;
-		default:
-			elog(ERROR, "unexpected output kind %d in RETURNING", (int) kind);
-	}
-}
-
-static ShardDecoder *
-create_decoder(const ShardDirectPlan *plan, TupleDesc desc)
-{
-	ShardDecodeColumn *columns = palloc0(sizeof(ShardDecodeColumn) * Max(plan->noutputs, 1));
-
-	for (int i = 0; i < plan->noutputs; i++)
-	{
-		columns[i].kind = decode_kind(plan->outputs[i].kind);
-		columns[i].target = plan->outputs[i].target;
-		columns[i].type = plan->outputs[i].type;
-		columns[i].typmod = plan->outputs[i].typmod;
-	}
-	return shard_decode_create(desc, columns, plan->noutputs);
-}
-
 void
 shardBeginDirectModify(ForeignScanState *node, int eflags)
 {
@@ -158,8 +127,8 @@ shardBeginDirectModify(ForeignScanState *node, int eflags)
 	state->params = shard_param_create(fsplan->fdw_exprs, &node->ss.ps);
 	if (state->plan->has_returning && state->plan->noutputs > 0)
 	{
-		state->decoder = create_decoder(state->plan,
-										node->ss.ss_ScanTupleSlot->tts_tupleDescriptor);
+		state->decoder = shard_returned_decoder(state->plan->outputs, state->plan->noutputs,
+												node->ss.ss_ScanTupleSlot->tts_tupleDescriptor);
 		state->row_cxt = AllocSetContextCreate(estate->es_query_cxt, "shardfdw returned row",
 											   ALLOCSET_SMALL_SIZES);
 	}

@@ -18,6 +18,7 @@
 
 #include "catalog/shard_map.h"
 #include "deparse/dml.h"
+#include "executor/explain.h"
 #include "executor/explain_remote.h"
 #include "executor/fdw_executor.h"
 #include "executor/scan.h"
@@ -47,14 +48,13 @@
 #define MAX_LISTED_NODES	8
 
 static void
-explain_nodes(const ShardScanState *state, ExplainState *es)
+explain_nodes(const ShardMap *map, const Bitmapset *live, ExplainState *es)
 {
-	const ShardMap *map = state->maps[0];
 	Bitmapset  *nodenos = NULL;
 	List	   *names = NIL;
 	int			i = -1;
 
-	while ((i = bms_next_member(state->live, i)) >= 0)
+	while ((i = bms_next_member(live, i)) >= 0)
 		nodenos = bms_add_member(nodenos, map->shards[i].nodeno);
 	if (bms_num_members(nodenos) > MAX_LISTED_NODES)
 	{
@@ -68,19 +68,17 @@ explain_nodes(const ShardScanState *state, ExplainState *es)
 		ExplainPropertyList(PROP_NODES, names, es);
 }
 
-static void
-explain_shards(const ShardScanState *state, ExplainState *es)
+void
+shard_explain_shards(const ShardMap *map, const Bitmapset *live, int nlive, ExplainState *es)
 {
-	int			nlive = bms_num_members(state->live);
-	int			total = state->maps[0]->nshards;
-
 	if (es->format == EXPLAIN_FORMAT_TEXT)
+		ExplainPropertyText(PROP_SHARDS, psprintf("%d of %d", nlive, map->nshards), es);
+	else
 	{
-		ExplainPropertyText(PROP_SHARDS, psprintf("%d of %d", nlive, total), es);
-		return;
+		ExplainPropertyInteger(PROP_SHARDS, NULL, nlive, es);
+		ExplainPropertyInteger(PROP_SHARDS_TOTAL, NULL, map->nshards, es);
 	}
-	ExplainPropertyInteger(PROP_SHARDS, NULL, nlive, es);
-	ExplainPropertyInteger(PROP_SHARDS_TOTAL, NULL, total, es);
+	explain_nodes(map, live, es);
 }
 
 /* Appends how one key is sorted, as far as it is not ascending with NULLs last. */
@@ -138,17 +136,18 @@ explain_merge_key(ForeignScanState *node, ExplainState *es)
 	ExplainPropertyList(PROP_MERGE_KEY, keys, es);
 }
 
-static void
-explain_received(const ShardScanState *state, ExplainState *es)
+void
+shard_explain_received(uint64 rows, uint64 bytes, int nconns, ExplainState *es)
 {
-	uint64		rows;
-	uint64		bytes;
-	int			nconns;
-
-	shard_scan_totals(state, &rows, &bytes, &nconns);
 	ExplainPropertyInteger(PROP_ROWS, NULL, rows, es);
 	ExplainPropertyInteger(PROP_BYTES, NULL, bytes, es);
 	ExplainPropertyInteger(PROP_CONNECTIONS, NULL, nconns, es);
+}
+
+void
+shard_explain_remote_sql(const char *sql, ExplainState *es)
+{
+	ExplainPropertyText(PROP_REMOTE_SQL, sql, es);
 }
 
 void
@@ -164,10 +163,7 @@ shardExplainForeignScan(ForeignScanState *node, ExplainState *es)
 		((Scan *) node->ss.ps.plan)->scanrelid > 0)
 		ExplainPropertyText(PROP_NODE, state->maps[0]->nodes[0].name, es);
 	else
-	{
-		explain_shards(state, es);
-		explain_nodes(state, es);
-	}
+		shard_explain_shards(state->maps[0], state->live, bms_num_members(state->live), es);
 
 	/* a scan of one relation has no such list, and one shard at most */
 	if (state->plan->sort_columns != NIL && ((ForeignScan *) node->ss.ps.plan)->fdw_scan_tlist != NIL)
@@ -187,7 +183,14 @@ shardExplainForeignScan(ForeignScanState *node, ExplainState *es)
 	}
 
 	if (es->analyze)
-		explain_received(state, es);
+	{
+		uint64		rows;
+		uint64		bytes;
+		int			nconns;
+
+		shard_scan_totals(state, &rows, &bytes, &nconns);
+		shard_explain_received(rows, bytes, nconns, es);
+	}
 	shard_explain_remote(node, es);
 }
 
@@ -237,7 +240,7 @@ shardExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *rinfo,
 									 all_binary(rinfo->ri_RelationDesc, plan->target_attnos));
 			else
 				sql = shard_dml_insert(relid, plan->target_attnos, 1, plan->do_nothing,
-									   plan->returning_attnos);
+									   plan->conflict_attnos, plan->returning_attnos);
 			break;
 		case CMD_UPDATE:
 			sql = shard_dml_update(relid, plan->target_attnos, plan->returning_attnos);

@@ -23,6 +23,7 @@
 #include "compat.h"
 #include "executor/explain_remote.h"
 #include "executor/scan.h"
+#include "executor/scan_share.h"
 #include "guc.h"
 #include "mb/pg_wchar.h"
 #include "remote/command.h"
@@ -54,7 +55,7 @@ static PGresult *
 ask_node(const ShardScanState *state, int shardno, const char *sql)
 {
 	const Shard *shard = &state->maps[0]->shards[shardno];
-	int			workers = shard_scan_workers(state, shard->nodeno);
+	int			workers = shard_share_node_workers(state, shard->nodeno);
 	ShardCommand command = {0};
 	bool		has_written;
 
@@ -63,6 +64,7 @@ ask_node(const ShardScanState *state, int shardno, const char *sql)
 	command.sql = sql;
 	command.label = shard->name;
 	command.workers = &workers;
+	command.cpu_factor = shard_share_node_cpu_factor(state, shard->nodeno);
 
 	/* where the transaction has written, a savepoint keeps a failure from ending it */
 	has_written = shard_pool_get(shard->serverid, state->userid)->writer != NULL;

@@ -5,7 +5,8 @@
  *
  *	 INSERT --> row_sink (COPY stream)			nothing has to come back
  *			`-> INSERT ... RETURNING per row	RETURNING, check options, AFTER ROW
- *												triggers, ON CONFLICT DO NOTHING
+ *				|								triggers, ON CONFLICT DO NOTHING
+ *				`-> row_upsert					ON CONFLICT DO UPDATE: the row is there
  *	 UPDATE, DELETE --> by ctid, a statement per row
  *			`-> row_move						the new key belongs to another shard
  *
@@ -21,23 +22,22 @@
  */
 #include "postgres.h"
 
+#include "access/sysattr.h"
 #include "catalog/option.h"
-#include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "compat.h"
 #include "deparse/dml.h"
 #include "executor/fdw_executor.h"
 #include "executor/row_move.h"
 #include "executor/row_sink.h"
+#include "executor/row_statement.h"
+#include "executor/row_upsert.h"
 #include "executor/statement_view.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "optimizer/optimizer.h"
-#include "remote/command.h"
-#include "remote/stream.h"
-#include "tuple/decode.h"
+#include "planner/plan_private.h"
 #include "tuple/encode.h"
-#include "tuple/type_io.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -48,9 +48,6 @@ typedef struct ShardModifyState
 {
 	CmdType		operation;
 	Relation	rel;
-	Oid			serverid;
-	Oid			userid;
-	const char *label;			/* shard's name, for messages */
 	bool		check_partition;	/* rows of INSERT and UPDATE must be checked */
 	ShardRowMove *move;			/* UPDATE may move rows to other shards; NULL: it must not */
 	const char *delete_sql;		/* deletes what moves */
@@ -60,50 +57,13 @@ typedef struct ShardModifyState
 	ShardRowTarget *target;		/* opened at the first row */
 	List	   *attnos;			/* columns sent */
 
-	/* statement per row */
-	const char *sql;
+	/* statement per row: its parameters are the ctid (UPDATE, DELETE), then the columns */
+	ShardRowStatement statement;	/* server, user and label are those of every statement */
 	ShardEncoder *encoder;		/* columns sent; NULL: none */
-	int			nparams;
-	const char **params;		/* the ctid (UPDATE, DELETE), then the columns */
 	AttrNumber	ctid_attno;		/* resno of the ctid in the plan's rows */
-	ShardDecoder *decoder;		/* of the rows returned; NULL: none */
-	int			nreturned;		/* their columns */
+	ShardRowUpsert *upsert;		/* ON CONFLICT DO UPDATE; NULL: none */
 	MemoryContext row_cxt;		/* parameters and returned values of one row */
 } ShardModifyState;
-
-/* Decoder for the columns that a RETURNING clause for attnos brings (deparse/dml.h). */
-static ShardDecoder *
-create_returning_decoder(Relation rel, List *attnos)
-{
-	TupleDesc	desc = RelationGetDescr(rel);
-	ShardDecodeColumn *columns = palloc0(sizeof(ShardDecodeColumn) * list_length(attnos));
-	int			ncolumns = 0;
-	ListCell   *lc;
-
-	foreach(lc, attnos)
-	{
-		int			attno = lfirst_int(lc);
-		ShardDecodeColumn *col = &columns[ncolumns++];
-
-		if (attno == SelfItemPointerAttributeNumber)
-		{
-			col->kind = SHARD_DECODE_CTID;
-			col->type = TIDOID;
-			col->typmod = -1;
-		}
-		else
-		{
-			Form_pg_attribute att = TupleDescAttr(desc, attno - 1);
-
-			col->kind = shard_type_io_binary_output(att->atttypid) ?
-				SHARD_DECODE_BINARY : SHARD_DECODE_TEXT;
-			col->target = attno - 1;
-			col->type = att->atttypid;
-			col->typmod = att->atttypmod;
-		}
-	}
-	return shard_decode_create(desc, columns, ncolumns);
-}
 
 /* Sets up everything that a statement per row needs. */
 static void
@@ -116,14 +76,14 @@ prepare_statement(ShardModifyState *state, EState *estate, const ShardModifyPlan
 	switch (plan->operation)
 	{
 		case CMD_INSERT:
-			state->sql = shard_dml_insert(relid, plan->target_attnos, 1, plan->do_nothing,
-										  plan->returning_attnos);
+			state->statement.sql = shard_dml_insert(relid, plan->target_attnos, 1, plan->do_nothing,
+												plan->conflict_attnos, plan->returning_attnos);
 			break;
 		case CMD_UPDATE:
-			state->sql = shard_dml_update(relid, plan->target_attnos, plan->returning_attnos);
+			state->statement.sql = shard_dml_update(relid, plan->target_attnos, plan->returning_attnos);
 			break;
 		case CMD_DELETE:
-			state->sql = shard_dml_delete(relid, plan->returning_attnos);
+			state->statement.sql = shard_dml_delete(relid, plan->returning_attnos);
 			natts = 0;
 			break;
 		default:
@@ -140,12 +100,10 @@ prepare_statement(ShardModifyState *state, EState *estate, const ShardModifyPlan
 			attnos[i++] = (AttrNumber) lfirst_int(lc);
 		state->encoder = shard_encode_create(RelationGetDescr(state->rel), attnos, natts);
 	}
-	state->nparams = natts + (by_ctid ? 1 : 0);
-	state->params = palloc0(sizeof(char *) * Max(state->nparams, 1));
+	state->statement.nparams = natts + (by_ctid ? 1 : 0);
+	state->statement.params = palloc0(sizeof(char *) * Max(state->statement.nparams, 1));
 
-	state->nreturned = list_length(plan->returning_attnos);
-	if (state->nreturned > 0)
-		state->decoder = create_returning_decoder(state->rel, plan->returning_attnos);
+	state->statement.decoder = shard_row_statement_decoder(state->rel, plan->returning_attnos);
 	state->row_cxt = AllocSetContextCreate(estate->es_query_cxt, "shardfdw modified row",
 										   ALLOCSET_SMALL_SIZES);
 }
@@ -175,12 +133,13 @@ create_state(ModifyTableState *mtstate, ResultRelInfo *rinfo, const ShardModifyP
 
 	state->operation = plan->operation;
 	state->rel = rinfo->ri_RelationDesc;
-	state->serverid = GetForeignServerIdByRelId(RelationGetRelid(state->rel));
-	state->userid = shard_result_userid(rinfo, estate);
-	state->label = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(state->rel)),
-											  RelationGetRelationName(state->rel));
+	state->statement.serverid = GetForeignServerIdByRelId(RelationGetRelid(state->rel));
+	state->statement.userid = shard_result_userid(rinfo, estate);
+	state->statement.label =
+		quote_qualified_identifier(get_namespace_name(RelationGetNamespace(state->rel)),
+								   RelationGetRelationName(state->rel));
 	state->attnos = plan->target_attnos;
-	shard_statement_view_pin(estate, state->serverid, state->userid);
+	shard_statement_view_pin(estate, state->statement.serverid, state->statement.userid);
 
 	if (shard_modify_by_copy(plan, rinfo))
 		state->sink = shard_row_sink_get(estate, mtstate->ps.plan == NULL);
@@ -217,7 +176,7 @@ shardBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *rinfo,
 
 		state->check_partition = plan->check_partition && state->rel->rd_rel->relispartition;
 		if (state->check_partition)
-			state->move = shard_row_move_begin(mtstate->ps.state, rinfo, state->userid);
+			state->move = shard_row_move_begin(mtstate->ps.state, rinfo, state->statement.userid);
 		state->ctid_attno = ExecFindJunkAttributeInTlist(subplan->targetlist, "ctid");
 		if (!AttributeNumberIsValid(state->ctid_attno))
 			elog(ERROR, "could not find junk ctid column");
@@ -250,6 +209,21 @@ returning_varno(ModifyTableState *mtstate, ResultRelInfo *rinfo)
 	return mtstate->resultRelInfo[0].ri_RangeTableIndex;
 }
 
+/* Columns of the shard that ON CONFLICT names, NIL when it names none. */
+static List *
+conflict_attnos(ModifyTableState *mtstate, ResultRelInfo *rinfo)
+{
+	ModifyTable *node = (ModifyTable *) mtstate->ps.plan;
+	Oid			parent = RelationGetRelid(mtstate->rootResultRelInfo->ri_RelationDesc);
+	Oid			shard = RelationGetRelid(rinfo->ri_RelationDesc);
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, shard_plan_private_unpack_conflict(node->exclRelTlist))
+		result = lappend_int(result, get_attnum(shard, get_attname(parent, lfirst_int(lc), false)));
+	return result;
+}
+
 /* COPY FROM a foreign table, or rows routed to it: there is no plan of ours. */
 void
 shardBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *rinfo)
@@ -259,6 +233,7 @@ shardBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *rinfo)
 	ShardModifyState *state;
 	TriggerDesc *triggers = rinfo->ri_TrigDesc;
 	List	   *exprs = NIL;
+	bool		upsert = false;
 	ListCell   *lc;
 
 	/*
@@ -274,24 +249,34 @@ shardBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *rinfo)
 	plan.operation = CMD_INSERT;
 	if (node != NULL && node->onConflictAction != ONCONFLICT_NONE)
 	{
-		if (node->onConflictAction != ONCONFLICT_NOTHING)
+		plan.do_nothing = true;
+		plan.conflict_attnos = conflict_attnos(mtstate, rinfo);
+		upsert = node->onConflictAction != ONCONFLICT_NOTHING;
+		if (upsert && plan.conflict_attnos == NIL)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("ON CONFLICT DO UPDATE is not supported for shard \"%s\"",
 							RelationGetRelationName(rinfo->ri_RelationDesc))));
-		plan.do_nothing = true;
 	}
 
+	/* rows that fail check options are shown as a whole */
 	foreach(lc, rinfo->ri_WithCheckOptions)
 		exprs = lappend(exprs, ((WithCheckOption *) lfirst(lc))->qual);
 	exprs = lappend(exprs, rinfo->ri_returningList);
 	plan.target_attnos = shard_dml_all_attnos(rinfo->ri_RelationDesc);
 	plan.returning_attnos =
 		shard_dml_needed_attnos(rinfo->ri_RelationDesc,
-								node ? returning_varno(mtstate, rinfo) : 1,
-								exprs, triggers && triggers->trig_insert_after_row);
+								node ? returning_varno(mtstate, rinfo) : 1, exprs,
+								rinfo->ri_WithCheckOptions != NIL ||
+								(triggers && (triggers->trig_insert_after_row ||
+											  (upsert && triggers->trig_update_after_row))));
+	if (upsert && !list_member_int(plan.returning_attnos, SelfItemPointerAttributeNumber))
+		plan.returning_attnos = lcons_int(SelfItemPointerAttributeNumber, plan.returning_attnos);
 
 	state = create_state(mtstate, rinfo, &plan);
+	if (upsert)
+		state->upsert = shard_row_upsert_begin(mtstate, rinfo, &state->statement,
+											   plan.conflict_attnos, plan.returning_attnos);
 
 	/* COPY FROM checks the constraint itself where it has not routed. */
 	state->check_partition = node != NULL && state->rel->rd_rel->relispartition &&
@@ -306,63 +291,6 @@ shardEndForeignInsert(EState *estate, ResultRelInfo *rinfo)
 }
 
 /* ---- statement per row ---- */
-
-/*
- * Runs the statement with returned columns; its row goes to slot.
- * Returns the number of rows that came back.
- */
-static int64
-run_returning(ShardModifyState *state, EState *estate, TupleTableSlot *slot)
-{
-	ShardStreamSpec spec = {0};
-	ShardStream *stream;
-	int64		nrows = 0;
-
-	spec.serverid = state->serverid;
-	spec.userid = state->userid;
-	spec.sql = state->sql;
-	spec.label = state->label;
-	spec.ncolumns = shard_decode_nremote(state->decoder);
-	spec.as_writer = true;
-	spec.workers = -1;
-	spec.nparams = state->nparams;
-	spec.params = state->params;
-
-	stream = shard_stream_open(state->row_cxt, shard_txn_snapshot(estate->es_query_cxt), &spec);
-	for (;;)
-	{
-		ShardRow	row;
-		ShardStreamStatus status = shard_stream_next(stream, &row);
-
-		if (status == SHARD_STREAM_DONE)
-			break;
-		if (status == SHARD_STREAM_WAIT)
-			shard_stream_wait(&stream, 1, NULL);
-		else if (nrows++ == 0)
-			shard_decode_row(state->decoder, &row, slot, state->row_cxt);
-	}
-	shard_stream_close(stream);
-	return nrows;
-}
-
-/* Runs sql with the first nparams parameters; returns the number of rows changed. */
-static int64
-run_plain(ShardModifyState *state, const char *sql, int nparams)
-{
-	ShardCommand command = {0};
-	int64		nrows;
-
-	command.serverid = state->serverid;
-	command.userid = state->userid;
-	command.sql = sql;
-	command.label = state->label;
-	command.nparams = nparams;
-	command.params = state->params;
-	shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
-	nrows = strtoi64(PQcmdTuples(command.result), NULL, 10);
-	PQclear(command.result);
-	return nrows;
-}
 
 /* Text of the ctid of the plan's row. Memory: current context. */
 static const char *
@@ -384,9 +312,9 @@ one_row(ShardModifyState *state, int64 nrows, TupleTableSlot *slot)
 		ereport(ERROR,
 				(errcode(ERRCODE_CARDINALITY_VIOLATION),
 				 errmsg("%lld rows of shard %s were changed instead of one",
-						(long long) nrows, state->label),
+						(long long) nrows, state->statement.label),
 				 errdetail("Node \"%s\" has several rows at one ctid.",
-						   GetForeignServer(state->serverid)->servername)));
+						   GetForeignServer(state->statement.serverid)->servername)));
 	return nrows == 1 ? slot : NULL;
 }
 
@@ -406,14 +334,31 @@ modify_row(ShardModifyState *state, EState *estate, TupleTableSlot *slot,
 	oldcxt = MemoryContextSwitchTo(state->row_cxt);
 
 	if (state->operation != CMD_INSERT)
-		state->params[nfixed++] = ctid_param(state, planSlot);
+		state->statement.params[nfixed++] = ctid_param(state, planSlot);
 	if (state->encoder != NULL)
-		shard_encode_params(state->encoder, slot, state->params + nfixed);
+		shard_encode_params(state->encoder, slot, state->statement.params + nfixed);
 
-	nrows = state->decoder ? run_returning(state, estate, slot) :
-		run_plain(state, state->sql, state->nparams);
+	nrows = shard_row_statement_run(&state->statement, estate, slot);
 	MemoryContextSwitchTo(oldcxt);
 	return one_row(state, nrows, slot);
+}
+
+/* INSERT ... ON CONFLICT DO UPDATE of one row. */
+static TupleTableSlot *
+upsert_row(ShardModifyState *state, EState *estate, TupleTableSlot *slot,
+		   TupleTableSlot *planSlot)
+{
+	shard_row_upsert_start(state->upsert);
+	for (;;)
+	{
+		if (modify_row(state, estate, slot, planSlot) != NULL)
+		{
+			shard_row_upsert_inserted(state->upsert, slot);
+			return slot;
+		}
+		if (shard_row_upsert_lock(state->upsert, estate, slot))
+			return shard_row_upsert_update(state->upsert, estate, slot);
+	}
 }
 
 /* UPDATE of a row whose new key belongs to another shard. */
@@ -421,12 +366,13 @@ static TupleTableSlot *
 move_row(ShardModifyState *state, ResultRelInfo *rinfo, TupleTableSlot *slot,
 		 TupleTableSlot *planSlot)
 {
+	ShardRowStatement delete;
 	MemoryContext oldcxt;
 
 	if (state->move == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot move a row out of shard %s by UPDATE", state->label),
+				 errmsg("cannot move a row out of shard %s by UPDATE", state->statement.label),
 				 errdetail("The new partition key belongs to another shard."),
 				 errhint("Delete the row, and insert it with its new key.")));
 
@@ -436,8 +382,12 @@ move_row(ShardModifyState *state, ResultRelInfo *rinfo, TupleTableSlot *slot,
 		state->delete_sql =
 			MemoryContextStrdup(GetMemoryChunkContext(state),
 								shard_dml_delete(RelationGetRelid(state->rel), NIL));
-	state->params[0] = ctid_param(state, planSlot);
-	slot = one_row(state, run_plain(state, state->delete_sql, 1), slot);
+	state->statement.params[0] = ctid_param(state, planSlot);
+	delete = state->statement;
+	delete.sql = state->delete_sql;
+	delete.nparams = 1;
+	delete.decoder = NULL;
+	slot = one_row(state, shard_row_statement_run(&delete, NULL, NULL), slot);
 	MemoryContextSwitchTo(oldcxt);
 
 	if (slot != NULL)
@@ -457,11 +407,13 @@ shardExecForeignInsert(EState *estate, ResultRelInfo *rinfo,
 		ExecWithCheckOptions(WCO_RLS_INSERT_CHECK, rinfo, slot, estate);
 	if (unlikely(state->check_partition))
 		(void) ExecPartitionCheck(rinfo, slot, estate, true);
+	if (state->upsert != NULL)
+		return upsert_row(state, estate, slot, planSlot);
 	if (state->sink == NULL)
 		return modify_row(state, estate, slot, planSlot);
 
 	if (unlikely(state->target == NULL))
-		state->target = shard_row_sink_open(state->sink, state->rel, state->userid, state->attnos);
+		state->target = shard_row_sink_open(state->sink, state->rel, state->statement.userid, state->attnos);
 	shard_row_sink_put(state->target, estate, slot);
 	return slot;
 }

@@ -15,6 +15,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
+#include "deparse/select.h"
 #include "executor/keys.h"
 #include "executor/param.h"
 #include "miscadmin.h"
@@ -23,6 +24,7 @@
 #include "optimizer/optimizer.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
+#include "utils/float.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 
@@ -31,7 +33,8 @@
 
 typedef struct ParamColumn
 {
-	ExprState  *expr;			/* NULL for keys */
+	ExprState  *expr;			/* NULL for keys and constants */
+	const Const *constant;
 	int			keys_param;		/* number of the parameter that a key join sets, or 0 */
 	Oid			type;
 	bool		has_exec;		/* refers to a Param of the executor, or is keys */
@@ -56,7 +59,7 @@ contains_exec_param(Node *node, void *context)
 	return expression_tree_walker(node, contains_exec_param, context);
 }
 
-/* Is the text form of type the same under all settings? */
+/* Is the text form of type the same under all settings, or under the present ones as under ours? */
 static bool
 has_fixed_text(Oid type)
 {
@@ -73,6 +76,15 @@ has_fixed_text(Oid type)
 		case BPCHAROID:
 		case UUIDOID:
 			return true;
+
+			/* what begin_portable_text() would set is set: mostly it is */
+		case DATEOID:
+		case TIMESTAMPOID:
+		case TIMESTAMPTZOID:
+			return DateStyle == USE_ISO_DATES;
+		case FLOAT4OID:
+		case FLOAT8OID:
+			return extra_float_digits > 0;
 		default:
 			return false;
 	}
@@ -103,9 +115,11 @@ shard_param_create(List *exprs, PlanState *parent)
 		column->type = exprType((Node *) expr);
 		if (is_keys_param(expr))
 		{
-			column->keys_param = ((Param *) expr)->paramid;
+			column->keys_param = ((Param *) expr)->paramid & ~SHARD_SELECT_UNSEEN;
 			column->has_exec = true;
 		}
+		else if (IsA(expr, Const))
+			column->constant = (const Const *) expr;
 		else
 		{
 			column->expr = ExecInitExpr(expr, parent);
@@ -171,6 +185,11 @@ static Datum
 evaluate_column(const ShardParams *params, const ParamColumn *column, ExprContext *econtext,
 				bool *isnull)
 {
+	if (column->constant != NULL)
+	{
+		*isnull = column->constant->constisnull;
+		return column->constant->constvalue;
+	}
 	if (column->keys_param == 0)
 		return ExecEvalExprSwitchContext(column->expr, econtext, isnull);
 	*isnull = false;

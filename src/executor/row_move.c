@@ -19,8 +19,10 @@
 #include "access/table.h"
 #include "access/tupconvert.h"
 #include "catalog/partition.h"
+#include "catalog/pg_trigger.h"
 #include "catalog/route.h"
 #include "catalog/shard_map.h"
+#include "catalog/trigger.h"
 #include "compat.h"
 #include "deparse/dml.h"
 #include "executor/executor.h"
@@ -68,11 +70,8 @@ forget_move(void *arg)
 static bool
 has_triggers(const TriggerDesc *triggers)
 {
-	return triggers != NULL &&
-		(triggers->trig_update_before_row || triggers->trig_update_after_row ||
-		 triggers->trig_update_after_statement ||
-		 triggers->trig_delete_before_row || triggers->trig_delete_after_row ||
-		 triggers->trig_insert_before_row || triggers->trig_insert_after_row);
+	return shard_trigger_fires(triggers, TRIGGER_TYPE_INSERT | TRIGGER_TYPE_UPDATE | TRIGGER_TYPE_DELETE, true) ||
+		(triggers != NULL && triggers->trig_update_after_statement);
 }
 
 static bool

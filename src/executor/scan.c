@@ -14,7 +14,7 @@
  * All live shards are in flight at once, up to a window per node: a stream
  * beyond twice the node's connections would only queue, so it is opened when an
  * earlier one ends.  Memory is thus bounded by the window, not by the number of
- * shards or rows.
+ * shards or rows.  Nodes of one machine may take turns (scan_share.c).
  *
  * Rows in an order are merged (merge.c), for which all streams have to be open
  * at once.  There a statement reads as many shards of a node as it takes for
@@ -35,11 +35,13 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/table.h"
 #include "access/xact.h"
 #include "catalog/route.h"
 #include "executor/executor.h"
 #include "executor/fdw_executor.h"
 #include "executor/scan.h"
+#include "executor/scan_share.h"
 #include "executor/statement_view.h"
 #include "guc.h"
 #include "miscadmin.h"
@@ -72,6 +74,31 @@ resolve_maps(ShardScanState *state)
 			elog(ERROR, "relations of a shard scan have %d and %d shards",
 				 state->maps[0]->nshards, state->maps[i]->nshards);
 	}
+}
+
+/*
+ * Core opens the tables of scans with a scanrelid alone.  Those that are open
+ * are not altered or dropped by the session itself (55006), under a cursor or a
+ * loop of a function; their readers on the nodes would have it wait for ever.
+ */
+List *
+shard_scan_open_rels(List *relids)
+{
+	List	   *rels = NIL;
+	ListCell   *lc;
+
+	foreach(lc, relids)
+		rels = lappend(rels, table_open(lfirst_oid(lc), NoLock));
+	return rels;
+}
+
+void
+shard_scan_close_rels(List *rels)
+{
+	ListCell   *lc;
+
+	foreach(lc, rels)
+		table_close((Relation) lfirst(lc), NoLock);
 }
 
 static Bitmapset *
@@ -171,13 +198,14 @@ announce_streams(const ShardScanState *state, bool may_rescan)
 		nstreams[map->shards[shardno].nodeno]++;
 	for (int i = 0; i < map->nnodes; i++)
 	{
-		if (state->plan->shard_template != NIL)
-			nstreams[i] = Min(nstreams[i], 1);
-		else if (state->plan->sort_columns != NIL)
-			nstreams[i] = Min(nstreams[i], state->max_streams);
-		if (nstreams[i] > 0)
-			shard_txn_expect(state->snapshot, map->nodes[i].serverid, state->userid,
-							 nstreams[i] + (may_rescan ? 1 : 0));
+		int			per_statement;
+
+		if (nstreams[i] == 0)
+			continue;
+		per_statement = shard_share_per_statement(state, i, nstreams[i]);
+		nstreams[i] = (nstreams[i] + per_statement - 1) / per_statement;
+		shard_txn_expect(state->snapshot, map->nodes[i].serverid, state->userid,
+						 nstreams[i] + (may_rescan ? 1 : 0));
 	}
 	pfree(nstreams);
 }
@@ -206,10 +234,13 @@ shardBeginForeignScan(ForeignScanState *node, int eflags)
 			state->live = prune_by_parameters(node);
 	}
 
+	state->split = shard_key_split_create(state->plan);
+	state->takes_turns = shard_share_takes_turns(state, shard_statement_view_writes(estate));
+
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 
-	state->split = shard_key_split_create(state->plan);
+	state->rels = shard_scan_open_rels(state->plan->relids);
 	state->decoder = create_decoder(node, state->plan);
 	state->run_cxt = AllocSetContextCreate(estate->es_query_cxt, "shard scan",
 										   ALLOCSET_DEFAULT_SIZES);
@@ -223,57 +254,6 @@ shardBeginForeignScan(ForeignScanState *node, int eflags)
 /* ------------------------------------------------------------------------
  * Starting
  * ------------------------------------------------------------------------ */
-
-/* How many statements read a node's shards. */
-static int
-count_statements(const ShardScanNode *scan_node)
-{
-	return (scan_node->nlive + scan_node->per_statement - 1) / scan_node->per_statement;
-}
-
-/* Shards that one statement reads when nothing asks for all of a node to be read together. */
-static int
-shards_per_statement(const ShardScanState *state, int nlive)
-{
-	if (state->plan->shard_template != NIL)
-		return nlive;
-	/* there are no row locks over a union */
-	if (state->plan->sort_columns != NIL && !state->plan->locks_rows)
-		return (nlive + state->max_streams - 1) / state->max_streams;
-	return 1;
-}
-
-/*
- * Shards in flight are the first parallelism, workers only fill the cores they
- * leave idle.  -1 is the node's own setting.
- */
-static int
-workers_per_stream(const ShardNode *map_node, const ShardScanNode *scan_node)
-{
-	int			in_flight = Min(count_statements(scan_node), shard_guc_max_connections_per_node);
-
-	/* servers of one machine, each reading all of its shards at once */
-	if (scan_node->per_statement > 1 && map_node->nhosted > 1 && map_node->cores > 0)
-		return Min(Max(map_node->cores / (map_node->nhosted * in_flight) - 1, 0), 8);
-	if (in_flight <= 1)
-		return -1;
-	if (map_node->cores <= 0)
-		return 0;
-	return Min(Max(map_node->cores / in_flight - 1, 0), 8);
-}
-
-int
-shard_scan_workers(const ShardScanState *state, int nodeno)
-{
-	const ShardMap *map = state->maps[0];
-	ShardScanNode scan_node = {0};
-	int			shardno = -1;
-
-	while ((shardno = bms_next_member(state->live, shardno)) >= 0)
-		scan_node.nlive += map->shards[shardno].nodeno == nodeno;
-	scan_node.per_statement = Max(shards_per_statement(state, scan_node.nlive), 1);
-	return workers_per_stream(&map->nodes[nodeno], &scan_node);
-}
 
 /* Renders the next statement over shards of scan_node. Returns their name for messages. */
 static const char *
@@ -315,7 +295,8 @@ open_source(ShardScanState *state, int i, int nodeno)
 	spec.ncolumns = shard_decode_nremote(state->decoder);
 	spec.use_copy = state->use_copy;
 	spec.as_writer = state->plan->locks_rows;
-	spec.workers = workers_per_stream(&map->nodes[nodeno], scan_node);
+	spec.workers = shard_share_workers(state, nodeno, scan_node);
+	spec.cpu_factor = shard_share_cpu_factor(state, nodeno, scan_node);
 	if (!state->use_copy)
 	{
 		spec.nparams = shard_param_count(state->plan->template, state->plan->shard_template);
@@ -352,13 +333,13 @@ group_by_node(ForeignScanState *node, int window)
 		if (scan_node->nlive == 0)
 			continue;
 		scan_node->shardnos = palloc(sizeof(int) * scan_node->nlive);
-		scan_node->per_statement = shards_per_statement(state, scan_node->nlive);
+		scan_node->per_statement = shard_share_per_statement(state, i, scan_node->nlive);
 		if (!state->plan->locks_rows &&
 			(will_write ||
 			 shard_txn_uses_writer(shard_pool_get(map->nodes[i].serverid, state->userid),
 								   state->snapshot)))
 			scan_node->per_statement = scan_node->nlive;
-		total += Min(count_statements(scan_node), window);
+		total += Min(shard_share_statements(scan_node), window);
 		scan_node->nlive = 0;
 	}
 	shardno = -1;
@@ -401,19 +382,27 @@ shard_scan_start(ForeignScanState *node)
 	state->sources = palloc0(sizeof(ShardScanSource) * Max(nstreams, 1));
 	state->wait_set = shard_wait_set_create(state->run_cxt);
 	state->nsources = 0;
+	state->nwaiting = 0;
 	state->current = 0;
 	state->merging = state->plan->sort_columns != NIL && nstreams > 1;
 	state->running = true;
 
 	/* round by round over the nodes, so that all of them start early */
-	while (state->nsources < nstreams)
+	while (state->nsources + state->nwaiting < nstreams)
 	{
 		for (int i = 0; i < nnodes; i++)
 		{
 			ShardScanNode *scan_node = &state->nodes[i];
 
-			if (scan_node->nopened < scan_node->nlive &&
-				scan_node->nopened < window * scan_node->per_statement)
+			if (scan_node->waits || scan_node->nopened >= scan_node->nlive ||
+				scan_node->nopened >= window * scan_node->per_statement)
+				continue;
+			if (state->takes_turns && shard_share_is_busy(state, i))
+			{
+				scan_node->waits = true;
+				state->nwaiting++;
+			}
+			else
 				open_source(state, state->nsources++, i);
 		}
 	}
@@ -492,7 +481,10 @@ shard_scan_close_stream(ForeignScanState *node, int i)
 	shard_stream_close(stream);
 }
 
-/* Source i has no more rows: its node's next shard takes its place, or the last source does. */
+/*
+ * Source i has no more rows: its node's next shard takes its place, or, when the
+ * node has none left to open, a node that has waited for it, or the last source.
+ */
 static void
 finish_source(ForeignScanState *node, int i)
 {
@@ -500,6 +492,8 @@ finish_source(ForeignScanState *node, int i)
 	int			nodeno = state->sources[i].nodeno;
 
 	shard_scan_close_stream(node, i);
+	if (state->nwaiting > 0 && state->nodes[nodeno].nopened >= state->nodes[nodeno].nlive)
+		nodeno = shard_share_next(state, nodeno);
 	if (state->nodes[nodeno].nopened < state->nodes[nodeno].nlive)
 	{
 		MemoryContext oldcxt = MemoryContextSwitchTo(state->run_cxt);
@@ -644,6 +638,7 @@ shard_scan_close_streams(ForeignScanState *node)
 			shard_scan_close_stream(node, i);
 	}
 	state->nsources = 0;
+	state->nwaiting = 0;
 	if (state->merge != NULL)
 		shard_merge_reset(state->merge);
 }
@@ -684,6 +679,7 @@ shardEndForeignScan(ForeignScanState *node)
 	if (state == NULL || state->run_cxt == NULL)
 		return;
 	stop_run(node);
+	shard_scan_close_rels(state->rels);
 	MemoryContextDelete(state->run_cxt);
 	state->run_cxt = NULL;
 }

@@ -46,6 +46,7 @@ typedef struct ShardScanNode
 	int			nlive;			/* live shards there */
 	int			nopened;		/* of them opened so far in this scan */
 	int			per_statement;	/* shards that one statement reads */
+	bool		waits;			/* for other nodes of its machine to finish */
 	int		   *shardnos;		/* nlive of them */
 } ShardScanNode;
 
@@ -57,6 +58,7 @@ typedef struct ShardScanState
 	ShardParams *params;
 	int			nmaps;
 	const ShardMap **maps;		/* one per table of plan->relids */
+	List	   *rels;			/* these, open: nothing may change their definitions meanwhile */
 	Oid			userid;			/* whose user mappings are used */
 
 	/* shardnos of maps[0] that have to be read */
@@ -75,6 +77,8 @@ typedef struct ShardScanState
 	MemoryContext run_cxt;
 	bool		running;
 	ShardScanNode *nodes;		/* maps[0]->nnodes */
+	bool		takes_turns;	/* nodes of one machine may have to wait for each other */
+	int			nwaiting;		/* nodes that do */
 	int			nsources;		/* open streams */
 	int			current;		/* the one rows are taken from */
 	bool		merging;		/* streams keep their numbers, and are NULL when they have ended */
@@ -100,6 +104,13 @@ typedef struct ShardScanState
 	ShardScanFigures *figures;	/* maps[0]->nshards; NULL when nobody wants to know */
 } ShardScanState;
 
+/*
+ * The tables of a plan, which are locked, for as long as it runs: the session's
+ * own DDL finds them in use.  Memory: current context.
+ */
+extern List *shard_scan_open_rels(List *relids);
+extern void shard_scan_close_rels(List *rels);
+
 /* Opens the streams; nothing when they are open. Never blocks. */
 extern void shard_scan_start(ForeignScanState *node);
 
@@ -108,9 +119,6 @@ extern void shard_scan_totals(const ShardScanState *state, uint64 *rows, uint64 
 
 /* Closes all streams.  The scan gives no more rows until it is rescanned. */
 extern void shard_scan_close_streams(ForeignScanState *node);
-
-/* Parallel workers that one query on node nodeno may use; -1: the node's own setting. */
-extern int	shard_scan_workers(const ShardScanState *state, int nodeno);
 
 /* Turns row, which came from source i, into slot's row.  Memory: by-reference values in cxt. */
 extern void shard_scan_store_row(ForeignScanState *node, int i, const ShardRow *row,

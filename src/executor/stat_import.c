@@ -26,6 +26,7 @@
 #include "deparse/remote_table.h"
 #include "executor/stat_import.h"
 #include "parser/parse_oper.h"
+#include "remote/answer.h"
 #include "remote/command.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -80,6 +81,7 @@ ask_node(Relation relation, Oid serverid, const char *relation_name, const char 
 	command.userid = relation->rd_rel->relowner;
 	command.sql = psprintf(query_format, name);
 	command.label = label;
+	command.max_bytes = SHARD_ANSWER_MANY_BYTES;
 	shard_command_run(&command, 1, SHARD_COMMAND_READ, false);
 
 	stats.nlines = PQnfields(command.result) == STAT_NCOLUMNS ? PQntuples(command.result) : 0;

@@ -95,6 +95,10 @@ reads_nodes(Plan *plan, PlannedStmt *stmt)
 			if (reads_nodes(((SubqueryScan *) plan)->subplan, stmt))
 				return true;
 			break;
+		case T_CustomScan:
+			if (some_reads_nodes(((CustomScan *) plan)->custom_plans, stmt))
+				return true;
+			break;
 		default:
 			break;
 	}

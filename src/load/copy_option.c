@@ -171,7 +171,19 @@ read_filter(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
 	result->filter = text_value(def, pstate, "FILTER");
 }
 
+/*
+ * Core refuses FREEZE for partitioned tables; but it changes nothing except how
+ * soon rows are frozen, and loaders of one's own give it to any table that they
+ * have just emptied (pgbench -i). So it is checked, and not passed on.
+ */
+static void
+read_freeze(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
+{
+	(void) defGetBoolean(def);
+}
+
 static const OptionName option_names[] = {
+	{"freeze", "FREEZE", read_freeze, false},
 	{"on_error", "ON_ERROR", read_on_error, false},
 	{"reject_limit", "REJECT_LIMIT", read_reject_limit, false},
 	{"log_verbosity", "LOG_VERBOSITY", read_log_verbosity, false},

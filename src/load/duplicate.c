@@ -229,6 +229,8 @@ read_index(ShardDuplicates *duplicates, int shardno, PGresult *res, int row)
 static void
 read_answer(ShardDuplicates *duplicates, PGresult *res)
 {
+	if (PQnfields(res) <= ANSWER_THIRD)
+		elog(ERROR, "unexpected number of columns in the answer of a node");
 	for (int row = 0; row < PQntuples(res); row++)
 	{
 		int			shardno = atoi(PQgetvalue(res, row, ANSWER_SHARD));

@@ -22,7 +22,9 @@
 #include "access/transam.h"
 #include "catalog/option.h"
 #include "catalog/pg_proc.h"
+#include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
+#include "catalog/trigger.h"
 #include "compat.h"
 #include "deparse/dml.h"
 #include "deparse/remote_table.h"
@@ -143,8 +145,6 @@ format_reason(CopyFromState cstate)
 
 	if (shard_copy_is_binary(opts))
 		return "the format is binary";
-	if (opts->freeze)
-		return "FREEZE was given";
 	if (shard_copy_sets_null(opts))
 		return "ON_ERROR set_null was given";
 	if (shard_copy_default_print(opts) != NULL)
@@ -161,24 +161,13 @@ format_reason(CopyFromState cstate)
 	return NULL;
 }
 
-static bool
-has_insert_trigger(Relation rel)
-{
-	const TriggerDesc *triggers = rel->trigdesc;
-
-	return triggers != NULL &&
-		(triggers->trig_insert_before_row || triggers->trig_insert_after_row ||
-		 triggers->trig_insert_instead_row || triggers->trig_insert_before_statement ||
-		 triggers->trig_insert_after_statement || triggers->trig_insert_new_table);
-}
-
 static const char *
 parent_reason(CopyFromState cstate)
 {
 	Relation	rel = cstate->rel;
 	PartitionKey key = RelationGetPartitionKey(rel);
 
-	if (has_insert_trigger(rel))
+	if (shard_trigger_fires(rel->trigdesc, TRIGGER_TYPE_INSERT, false))
 		return "the table has a trigger on INSERT";
 	if (rel->rd_rel->relispartition)
 		return "the table is itself a partition";
@@ -242,7 +231,7 @@ shard_reason(Relation parent, const Shard *shard)
 	Relation	rel = table_open(shard->relid, RowExclusiveLock);
 	const char *reason = shard_columns_reason(parent, rel, shard);
 
-	if (reason == NULL && has_insert_trigger(rel))
+	if (reason == NULL && shard_trigger_fires(rel->trigdesc, TRIGGER_TYPE_INSERT, false))
 		reason = psprintf("shard %s has a trigger on INSERT", shard->name);
 	if (reason == NULL && !shard_option_table_bool(shard->relid, "updatable", true))
 		reason = psprintf("shard %s is not updatable", shard->name);

@@ -23,6 +23,8 @@
 #include "access/relation.h"
 #include "access/xact.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_trigger.h"
+#include "catalog/trigger.h"
 #include "guc.h"
 #include "lib/stringinfo.h"
 #include "load/spread.h"
@@ -62,7 +64,7 @@ has_triggers(Oid relid)
 	rel = try_relation_open(relid, AccessShareLock);
 	if (rel == NULL)
 		return true;
-	result = rel->trigdesc != NULL;
+	result = shard_trigger_fires(rel->trigdesc, ~0, false);
 	relation_close(rel, AccessShareLock);
 	return result;
 }
@@ -186,6 +188,7 @@ ask_nodes(const ShardMap *map, Oid userid, bool merges, int wanted)
 		commands[i].serverid = map->nodes[i].serverid;
 		commands[i].userid = userid;
 		commands[i].sql = build_question(map, i, merges);
+		commands[i].nfields = ANSWER_OBSTACLE + 1;
 	}
 	shard_command_run(commands, map->nnodes, SHARD_COMMAND_FREE, true);
 	PG_TRY();

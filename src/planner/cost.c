@@ -36,6 +36,9 @@
 /* A key of a key join on one shard: read there, and looked up or put into a hash table. */
 #define KEY_COST (10 * cpu_tuple_cost)
 
+/* A row that passes through an Append takes this share of cpu_tuple_cost; core keeps it to itself. */
+#define APPEND_FACTOR 0.5
+
 /* Cores of a node that has not said how many. */
 #define DEFAULT_CORES 2
 
@@ -183,6 +186,12 @@ Cost
 shard_cost_keys(const ShardRelInfo *info, double nkeys, bool routed)
 {
 	return nkeys * (routed ? 1 : info->nexpected) * KEY_COST / parallelism(info);
+}
+
+Cost
+shard_cost_append(const ShardRelInfo *info)
+{
+	return info->rows * cpu_tuple_cost * APPEND_FACTOR / parallelism(info);
 }
 
 Cost

@@ -17,12 +17,8 @@
  * rows: NULL, of count and regr_count 0.  Aggregates that are something else
  * then (hypothetical sets, users' own) are left alone.
  *
- * What a sub-select computes for groups that nobody asks for must not fail.  So
- * what aggregates and groups are computed from has to be columns, constants,
- * comparisons, sums, differences and products.  Conditions of the sub-select are
- * free, as core is free to check them in any order, unless the sub-select stands
- * where it may not be evaluated at all (CASE, OR): then they are held to the same.
- * What is computed from the aggregates stays where the sub-select stood.
+ * Which sub-selects these are is found in correlated.c.  What is computed from the
+ * aggregates stays where the sub-select stood.
  *
  * Two other kinds are aggregates in disguise:
  *
@@ -36,22 +32,16 @@
  */
 #include "postgres.h"
 
-#include "access/transam.h"
-#include "catalog/pg_aggregate.h"
-#include "catalog/pg_class.h"
 #include "catalog/pg_operator.h"
 #include "catalog/pg_type.h"
-#include "catalog/shard_map.h"
 #include "compat.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "parser/parse_oper.h"
+#include "planner/correlated.h"
 #include "planner/decorrelate.h"
 #include "rewrite/rewriteManip.h"
-#include "utils/fmgroids.h"
-#include "utils/lsyscache.h"
-#include "utils/syscache.h"
 
 /* Where in an expression of the outer level a sub-select stands. */
 typedef struct ReplaceContext
@@ -61,480 +51,9 @@ typedef struct ReplaceContext
 	bool		conditional;	/* it may not be evaluated at all */
 } ReplaceContext;
 
-typedef enum CorrelatedKind
-{
-	CORRELATED_AGGREGATE,		/* an expression over aggregates */
-	CORRELATED_VALUE,			/* a column of the one row there is */
-	CORRELATED_EXISTS			/* whether there are rows */
-} CorrelatedKind;
-
-/* A sub-select taken apart. */
-typedef struct Correlated
-{
-	CorrelatedKind kind;
-	List	   *clauses;		/* OpExprs: inner = outer, or outer = inner */
-	List	   *inner_exprs;	/* their sides */
-	List	   *inner_first;	/* IntList: is the inner side the left one? */
-	List	   *others;			/* conditions without outer references */
-	List	   *aggs;			/* distinct Aggrefs of the target; of a value: its max() and count(*) */
-	Expr	   *target;
-} Correlated;
-
-/* ------------------------------------------------------------------------
- * What may be taken apart
- * ------------------------------------------------------------------------ */
-
-typedef struct LevelsContext
-{
-	int			depth;			/* levels below the one looked at */
-	bool		own;			/* something of that level is referred to */
-	bool		outer;			/* something of the next outer one */
-	bool		beyond;			/* something further out */
-} LevelsContext;
-
-static void
-note_level(LevelsContext *cxt, int levelsup)
-{
-	if (levelsup == cxt->depth)
-		cxt->own = true;
-	else if (levelsup == cxt->depth + 1)
-		cxt->outer = true;
-	else if (levelsup > cxt->depth + 1)
-		cxt->beyond = true;
-}
-
-static bool
-levels_walker(Node *node, LevelsContext *cxt)
-{
-	bool		result;
-
-	if (node == NULL)
-		return false;
-	switch (nodeTag(node))
-	{
-		case T_Var:
-			note_level(cxt, ((Var *) node)->varlevelsup);
-			return false;
-		case T_Aggref:
-			/* of another level: its rows are not the sub-select's */
-			if ((int) ((Aggref *) node)->agglevelsup > cxt->depth)
-				cxt->beyond = true;
-			break;
-		case T_GroupingFunc:
-			cxt->beyond = true;
-			return true;
-		case T_PlaceHolderVar:
-			cxt->beyond = true;
-			return true;
-		case T_Query:
-			cxt->depth++;
-			result = query_tree_walker((Query *) node, levels_walker, cxt, 0);
-			cxt->depth--;
-			return result;
-		default:
-			break;
-	}
-	return expression_tree_walker(node, levels_walker, cxt);
-}
-
-/* Which levels an expression of a query level refers to. */
-static LevelsContext
-find_levels(Node *expr)
-{
-	LevelsContext cxt = {0};
-
-	(void) levels_walker(expr, &cxt);
-	return cxt;
-}
-
-static bool
-has_sharded_walker(Node *node, void *context)
-{
-	if (node == NULL)
-		return false;
-	if (IsA(node, RangeTblEntry))
-	{
-		RangeTblEntry *rte = (RangeTblEntry *) node;
-
-		return rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_PARTITIONED_TABLE &&
-			rte->inh && shard_map_get(rte->relid) != NULL;
-	}
-	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, has_sharded_walker, context,
-								 QTW_EXAMINE_RTES_BEFORE);
-	return expression_tree_walker(node, has_sharded_walker, context);
-}
-
-static bool
-is_number(Oid type)
-{
-	return type == INT2OID || type == INT4OID || type == INT8OID || type == FLOAT4OID ||
-		type == FLOAT8OID || type == NUMERICOID;
-}
-
-/* Is the operator a built-in comparison, or a sum, difference or product of numbers? */
-static bool
-is_harmless_operator(Oid opno)
-{
-	Oid			left;
-	Oid			right;
-	Oid			negator;
-	const char *name;
-
-	if (opno >= FirstGenbkiObjectId)
-		return false;
-	op_input_types(opno, &left, &right);
-	if (type_is_rowtype(left) || type_is_array(left))
-		return false;
-	negator = get_negator(opno);
-	if (get_func_leakproof(get_opcode(opno)) ||
-		op_mergejoinable(opno, left) || shard_is_ordering_operator(opno) ||
-		(OidIsValid(negator) &&
-		 (op_mergejoinable(negator, left) || shard_is_ordering_operator(negator))))
-		return true;
-	name = get_opname(opno);
-	return is_number(left) && is_number(right) &&
-		(strcmp(name, "+") == 0 || strcmp(name, "-") == 0 || strcmp(name, "*") == 0);
-}
-
-/* Finds what may fail for some value. */
-static bool
-may_fail_walker(Node *node, void *context)
-{
-	if (node == NULL)
-		return false;
-	switch (nodeTag(node))
-	{
-		case T_Var:
-		case T_Const:
-		case T_Param:
-		case T_SQLValueFunction:
-		case T_CaseTestExpr:
-			return false;
-		case T_List:
-		case T_TargetEntry:
-		case T_RelabelType:
-		case T_BoolExpr:
-		case T_NullTest:
-		case T_BooleanTest:
-		case T_CaseExpr:
-		case T_CaseWhen:
-		case T_CoalesceExpr:
-		case T_ArrayExpr:
-		case T_FromExpr:
-		case T_JoinExpr:
-			break;
-		case T_RangeTblRef:
-			return false;
-		case T_OpExpr:
-		case T_DistinctExpr:
-		case T_NullIfExpr:
-			if (!is_harmless_operator(((OpExpr *) node)->opno))
-				return true;
-			break;
-		case T_ScalarArrayOpExpr:
-			if (!is_harmless_operator(((ScalarArrayOpExpr *) node)->opno))
-				return true;
-			break;
-		case T_FuncExpr:
-			{
-				FuncExpr   *func = (FuncExpr *) node;
-
-				/* implicit casts widen */
-				if (func->funcid >= FirstGenbkiObjectId ||
-					(func->funcformat != COERCE_IMPLICIT_CAST && !get_func_leakproof(func->funcid)))
-					return true;
-				break;
-			}
-		case T_CoerceViaIO:
-			/* the text of a value can always be had */
-			if (((CoerceViaIO *) node)->resulttype != TEXTOID)
-				return true;
-			break;
-		default:
-			return true;
-	}
-	return expression_tree_walker(node, may_fail_walker, context);
-}
-
-static bool
-may_fail(Node *expr)
-{
-	return may_fail_walker(expr, NULL);
-}
-
-/* Is the aggregate 0 over no rows?  The others that are let through are NULL then. */
-static bool
-is_count(const Aggref *agg)
-{
-	return agg->aggfnoid == F_COUNT_ || agg->aggfnoid == F_COUNT_ANY ||
-		agg->aggfnoid == F_REGR_COUNT;
-}
-
-typedef struct CollectContext
-{
-	List	   *aggs;
-	bool		refused;
-} CollectContext;
-
-/* Collects the aggregates of a target; refuses what cannot be computed above a grouping. */
-static bool
-collect_aggs_walker(Node *node, CollectContext *cxt)
-{
-	if (node == NULL)
-		return false;
-	if (IsA(node, Aggref))
-	{
-		Aggref	   *agg = (Aggref *) node;
-		LevelsContext levels = find_levels((Node *) agg);
-
-		if (agg->aggfnoid >= FirstGenbkiObjectId || agg->aggkind == AGGKIND_HYPOTHETICAL ||
-			levels.outer || levels.beyond || may_fail((Node *) agg->args) ||
-			may_fail((Node *) agg->aggdirectargs) || may_fail((Node *) agg->aggfilter))
-			cxt->refused = true;
-		else
-			cxt->aggs = list_append_unique(cxt->aggs, agg);
-		return cxt->refused;
-	}
-	if (IsA(node, SubLink) || (IsA(node, Var) && ((Var *) node)->varlevelsup != 1))
-	{
-		cxt->refused = true;
-		return true;
-	}
-	return expression_tree_walker(node, collect_aggs_walker, cxt);
-}
-
-/*
- * Is the clause inner = outer, and grouping by inner such that a value of outer
- * meets one group and all of its rows?  Adds it to the sub-select's then.
- */
-static bool
-take_clause(Expr *clause, Correlated *result)
-{
-	OpExpr	   *op = (OpExpr *) clause;
-	LevelsContext left;
-	LevelsContext right;
-	Expr	   *inner;
-	Oid			sortop;
-	Oid			eqop;
-	bool		hashable;
-
-	if (!IsA(op, OpExpr) || list_length(op->args) != 2 || !op_strict(op->opno))
-		return false;
-	left = find_levels(linitial(op->args));
-	right = find_levels(lsecond(op->args));
-	if (left.own && !left.outer && !right.own && right.outer)
-		inner = linitial(op->args);
-	else if (right.own && !right.outer && !left.own && left.outer)
-		inner = lsecond(op->args);
-	else
-		return false;
-	if (checkExprHasSubLink((Node *) op) || may_fail((Node *) inner))
-		return false;
-
-	get_sort_group_operators(exprType((Node *) inner), false, false, false,
-							 &sortop, &eqop, NULL, &hashable);
-	if (!OidIsValid(eqop) || !OidIsValid(sortop) || !hashable ||
-		!equality_ops_are_compatible(op->opno, eqop) ||
-		!op_hashjoinable(op->opno, exprType(linitial(op->args))) ||
-		(OidIsValid(op->inputcollid) && op->inputcollid != exprCollation((Node *) inner)))
-		return false;
-
-	result->clauses = lappend(result->clauses, op);
-	result->inner_exprs = lappend(result->inner_exprs, inner);
-	result->inner_first = lappend_int(result->inner_first, inner == linitial(op->args));
-	return true;
-}
-
-/* max() of a type whose value it gives back as it is, or 0. */
-static Oid
-max_function(Oid type)
-{
-	switch (type)
-	{
-		case INT2OID:
-			return F_MAX_INT2;
-		case INT4OID:
-			return F_MAX_INT4;
-		case INT8OID:
-			return F_MAX_INT8;
-		case FLOAT4OID:
-			return F_MAX_FLOAT4;
-		case FLOAT8OID:
-			return F_MAX_FLOAT8;
-		case NUMERICOID:
-			return F_MAX_NUMERIC;
-		case TEXTOID:
-		case VARCHAROID:
-			return F_MAX_TEXT;
-		case BPCHAROID:
-			return F_MAX_BPCHAR;
-		case DATEOID:
-			return F_MAX_DATE;
-		case TIMEOID:
-			return F_MAX_TIME;
-		case TIMESTAMPOID:
-			return F_MAX_TIMESTAMP;
-		case TIMESTAMPTZOID:
-			return F_MAX_TIMESTAMPTZ;
-		case INTERVALOID:
-			return F_MAX_INTERVAL;
-		default:
-			return InvalidOid;
-	}
-}
-
-/* An aggregate as the parser makes it; arg NULL: of all rows. */
-static Aggref *
-make_aggregate(Oid function, Oid type, Expr *arg)
-{
-	Aggref	   *agg = makeNode(Aggref);
-
-	agg->aggfnoid = function;
-	agg->aggtype = type;
-	agg->aggkind = AGGKIND_NORMAL;
-	agg->aggsplit = AGGSPLIT_SIMPLE;
-	agg->aggno = agg->aggtransno = -1;
-	agg->location = -1;
-	if (arg == NULL)
-		agg->aggstar = true;
-	else
-	{
-		agg->aggcollid = agg->inputcollid = exprCollation((Node *) arg);
-		agg->aggargtypes = list_make1_oid(type);
-		agg->args = list_make1(makeTargetEntry(arg, 1, NULL, false));
-	}
-	return agg;
-}
-
-/* The value's column as aggregates. False when there is no way. */
-static bool
-take_value(Expr *value, Correlated *result)
-{
-	LevelsContext levels = find_levels((Node *) value);
-	Oid			type = exprType((Node *) value);
-	Oid			max = max_function(type);
-	Expr	   *arg = value;
-
-	if (!OidIsValid(max) || levels.outer || levels.beyond || !levels.own ||
-		checkExprHasSubLink((Node *) value) || may_fail((Node *) value))
-		return false;
-	if (type == VARCHAROID)
-		arg = (Expr *) makeRelabelType(value, type = TEXTOID, -1, exprCollation((Node *) value),
-									   COERCE_IMPLICIT_CAST);
-	result->aggs = list_make2(make_aggregate(max, type, arg),
-							  make_aggregate(F_COUNT_, INT8OID, NULL));
-	return true;
-}
-
-/* The target as aggregates and what is above them, by the kind of sub-select. */
-static bool
-take_target(const SubLink *sublink, const Query *sub, Correlated *result)
-{
-	CollectContext aggs = {0};
-
-	if (sublink->subLinkType == EXISTS_SUBLINK)
-	{
-		result->kind = CORRELATED_EXISTS;
-		return !sub->hasAggs;
-	}
-	if (sublink->subLinkType != EXPR_SUBLINK || list_length(sub->targetList) != 1)
-		return false;
-	result->target = linitial_node(TargetEntry, sub->targetList)->expr;
-	if (!sub->hasAggs)
-	{
-		result->kind = CORRELATED_VALUE;
-		return take_value(result->target, result);
-	}
-	result->kind = CORRELATED_AGGREGATE;
-	(void) collect_aggs_walker((Node *) result->target, &aggs);
-	result->aggs = aggs.aggs;
-	return !aggs.refused && aggs.aggs != NIL;
-}
-
-/* Has the sub-select no clauses but FROM and WHERE? */
-static bool
-has_right_form(const Query *sub)
-{
-	return sub->commandType == CMD_SELECT && !sub->hasTargetSRFs &&
-		!sub->hasDistinctOn &&
-		!sub->hasRecursive && !sub->hasModifyingCTE && !sub->hasForUpdate &&
-		sub->cteList == NIL && sub->groupClause == NIL && sub->groupingSets == NIL &&
-		sub->havingQual == NULL && sub->distinctClause == NIL && sub->sortClause == NIL &&
-		sub->limitOffset == NULL && sub->limitCount == NULL && sub->rowMarks == NIL &&
-		sub->setOperations == NULL;
-}
-
-/* Conditions that AND connects, at whatever depth, as a list. */
-static List *
-flatten_ands(Node *quals)
-{
-	List	   *result = NIL;
-	ListCell   *lc;
-
-	if (quals == NULL)
-		return NIL;
-	if (!is_andclause(quals))
-		return list_make1(quals);
-	foreach(lc, ((BoolExpr *) quals)->args)
-		result = list_concat(result, flatten_ands(lfirst(lc)));
-	return result;
-}
-
-/* Takes a sub-select apart; false when it is not of a form that can become a join. */
-static bool
-take_apart(const SubLink *sublink, bool conditional, Correlated *result)
-{
-	Query	   *sub = castNode(Query, sublink->subselect);
-	List	   *quals;
-	LevelsContext levels;
-	ListCell   *lc;
-
-	if (!has_right_form(sub) || contain_volatile_functions((Node *) sub) ||
-		!has_sharded_walker((Node *) sub, NULL))
-		return false;
-
-	quals = flatten_ands(sub->jointree->quals);
-	foreach(lc, quals)
-	{
-		levels = find_levels(lfirst(lc));
-		if (levels.beyond || (levels.outer && !take_clause(lfirst(lc), result)))
-			return false;
-		if (!levels.outer)
-			result->others = lappend(result->others, lfirst(lc));
-	}
-	if (result->clauses == NIL)
-		return false;
-
-	/* nothing else may refer to other levels: FROM with ON, functions and sub-selects in it */
-	levels = find_levels((Node *) sub->jointree->fromlist);
-	if (levels.outer || levels.beyond)
-		return false;
-	foreach(lc, sub->rtable)
-	{
-		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
-		LevelsContext cxt = {0};
-
-		if (rte->rtekind == RTE_JOIN)
-			continue;
-		(void) range_table_walker(list_make1(rte), levels_walker, &cxt, 0);
-		if (cxt.outer || cxt.beyond || (conditional && rte->rtekind != RTE_RELATION))
-			return false;
-	}
-	if (conditional &&
-		(may_fail((Node *) result->clauses) || may_fail((Node *) result->others) ||
-		 may_fail((Node *) sub->jointree->fromlist)))
-		return false;
-	return take_target(sublink, sub, result);
-}
-
-/* ------------------------------------------------------------------------
- * Turning
- * ------------------------------------------------------------------------ */
-
 /* The sub-select, grouped by the inner sides of its clauses: these are its columns, then the aggregates. */
 static void
-group_query(Query *sub, const Correlated *parts)
+group_query(Query *sub, const ShardCorrelated *parts)
 {
 	List	   *tlist = NIL;
 	int			resno = 0;
@@ -588,7 +107,7 @@ group_column(Index rtindex, const Query *sub, int resno)
 
 /* The join's condition: the clauses, with columns of the grouped sub-select for inner sides. */
 static Node *
-join_condition(Index rtindex, const Query *sub, const Correlated *parts)
+join_condition(Index rtindex, const Query *sub, const ShardCorrelated *parts)
 {
 	List	   *clauses = NIL;
 	int			i = 0;
@@ -610,7 +129,7 @@ join_condition(Index rtindex, const Query *sub, const Correlated *parts)
 
 /* Puts LEFT JOIN sub above all of the level's FROM. Result: range table indexes. */
 static void
-add_join(Query *query, Query *sub, const Correlated *parts, Index *rtindex, Index *join_rtindex)
+add_join(Query *query, Query *sub, const ShardCorrelated *parts, Index *rtindex, Index *join_rtindex)
 {
 	RangeTblEntry *sub_rte = makeNode(RangeTblEntry);
 	RangeTblEntry *join_rte = makeNode(RangeTblEntry);
@@ -641,7 +160,7 @@ add_join(Query *query, Query *sub, const Correlated *parts, Index *rtindex, Inde
 
 typedef struct TargetContext
 {
-	const Correlated *parts;
+	const ShardCorrelated *parts;
 	const Query *sub;
 	Index		rtindex;
 	Index		join_rtindex;
@@ -686,7 +205,7 @@ target_mutator(Node *node, TargetContext *cxt)
 			resno++;
 		}
 		var = joined_column(cxt, resno);
-		if (!is_count((Aggref *) node))
+		if (!shard_correlated_is_count((Aggref *) node))
 			return (Node *) var;
 		coalesce = makeNode(CoalesceExpr);
 		coalesce->coalescetype = INT8OID;
@@ -745,10 +264,10 @@ static Node *
 replace_sublink(SubLink *sublink, ReplaceContext *cxt)
 {
 	Query	   *sub;
-	Correlated	parts = {0};
+	ShardCorrelated	parts = {0};
 	TargetContext target = {0};
 
-	if (cxt->grouped || !take_apart(sublink, cxt->conditional, &parts))
+	if (cxt->grouped || !shard_correlated_take_apart(sublink, cxt->conditional, &parts))
 		return NULL;
 
 	sub = copyObject(castNode(Query, sublink->subselect));
@@ -758,11 +277,11 @@ replace_sublink(SubLink *sublink, ReplaceContext *cxt)
 	add_join(cxt->query, sub, &parts, &target.rtindex, &target.join_rtindex);
 	switch (parts.kind)
 	{
-		case CORRELATED_AGGREGATE:
+		case SHARD_CORRELATED_AGGREGATE:
 			break;
-		case CORRELATED_VALUE:
+		case SHARD_CORRELATED_VALUE:
 			return value_target(sublink, &target);
-		case CORRELATED_EXISTS:
+		case SHARD_CORRELATED_EXISTS:
 			return exists_target(&target);
 	}
 	return target_mutator((Node *) parts.target, &target);

@@ -38,9 +38,9 @@ refuse(const char *reason)
 	return shard_upper_refuse("grouping of distinct rows", reason);
 }
 
-/* min(), max(), bool_and() and their kind: what a sort operator could tell. */
-static bool
-ignores_duplicates(const Aggref *agg)
+/* What a sort operator could tell. */
+bool
+shard_distinct_agg_ignores_duplicates(const Aggref *agg)
 {
 	HeapTuple	tuple;
 	bool		result;
@@ -93,7 +93,7 @@ collect_inputs(List *aggs, List *group_exprs, List **inputs)
 		}
 		if (agg->aggdistinct != NIL)
 			*inputs = list_concat_unique(*inputs, pull_inputs(agg));
-		else if (!ignores_duplicates(agg))
+		else if (!shard_distinct_agg_ignores_duplicates(agg))
 			return refuse("an aggregate counts duplicates");
 	}
 	foreach(lc, aggs)

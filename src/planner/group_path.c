@@ -424,8 +424,11 @@ shard_group_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *outp
 	if (!input->sharded ||
 		add_partial_grouping(root, input_rel, output_rel, extra, group_exprs, aggs, NULL))
 		return;
-	if (root->numOrderedAggs > 0)
-		(void) shard_distinct_agg_add_paths(root, input_rel, output_rel, (List *) extra->havingQual,
-											group_exprs, aggs,
-											estimate_groups(root, extra, input->rows));
+	if (root->numOrderedAggs > 0 &&
+		shard_distinct_agg_add_paths(root, input_rel, output_rel, (List *) extra->havingQual,
+									 group_exprs, aggs, estimate_groups(root, extra, input->rows)))
+		return;
+	if (extra->patype == PARTITIONWISE_AGGREGATE_NONE)
+		(void) shard_sorted_agg_add_paths(root, input_rel, output_rel, (List *) extra->havingQual,
+										  aggs, estimate_groups(root, extra, input->rows));
 }

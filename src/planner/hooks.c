@@ -2,6 +2,9 @@
  * hooks.c
  *	  Makes core plan a sharded table as one foreign table.
  *
+ * Statements that nodes can run as they stand never get that far: see
+ * statement.h.  For the others:
+ *
  *	   planner_hook             RTEs of sharded parents become foreign-table RTEs
  *	   get_relation_info_hook   their RelOptInfos get our FdwRoutine and server;
  *								so do those of reference tables, which stay
@@ -38,12 +41,17 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/paths.h"
+#include "optimizer/planmain.h"
 #include "parser/parsetree.h"
 #include "planner/absorb.h"
 #include "planner/decorrelate.h"
 #include "planner/fdw_planner.h"
 #include "planner/jit.h"
 #include "planner/relinfo.h"
+#include "planner/source_cte.h"
+#include "planner/statement.h"
+#include "planner/statement_cache.h"
+#include "planner/two_level.h"
 #include "planner/window_print.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
@@ -85,6 +93,15 @@ is_sharded_rte(const RangeTblEntry *rte)
 		shard_map_get(rte->relid) != NULL;
 }
 
+/* The target of INSERT is never marked as one with partitions. */
+static bool
+is_insert_target(const Query *query, const RangeTblEntry *rte)
+{
+	return query->commandType == CMD_INSERT &&
+		rte == rt_fetch(query->resultRelation, query->rtable) &&
+		rte->relkind == RELKIND_PARTITIONED_TABLE && shard_map_get(rte->relid) != NULL;
+}
+
 /*
  * Is a sharded table in any level?  Looks at expressions only where there are
  * sub-selects, as statements on other tables pay for this too.
@@ -101,15 +118,15 @@ find_sharded_walker(Node *node, void *context)
 		Query	   *query = (Query *) node;
 		ListCell   *lc;
 
-		if (query->hasSubLinks)
-			return query_tree_walker(query, find_sharded_walker, context,
-									 QTW_EXAMINE_RTES_BEFORE);
+		if (query->hasSubLinks &&
+			query_tree_walker(query, find_sharded_walker, context, QTW_EXAMINE_RTES_BEFORE))
+			return true;
 
 		foreach(lc, query->rtable)
 		{
 			RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
 
-			if (is_sharded_rte(rte))
+			if (is_sharded_rte(rte) || is_insert_target(query, rte))
 				return true;
 			if (rte->rtekind == RTE_SUBQUERY &&
 				find_sharded_walker((Node *) rte->subquery, context))
@@ -265,39 +282,83 @@ mark_query(Query *query, MarkContext *cxt, bool locks)
 	bms_free(level.syscol_rels);
 }
 
+/* The plan of a statement that nodes run as it stands, or NULL. */
+static PlannedStmt *
+plan_whole_statement(Query *parse, int cursor_options, ParamListInfo bound_params)
+{
+	PlannedStmt *stmt = NULL;
+
+	if (shard_guc_enable_router)
+		stmt = shard_statement_cache_plan(parse, cursor_options, bound_params);
+	if (stmt == NULL && shard_guc_enable_statement_push)
+		stmt = shard_push_plan(parse, cursor_options, bound_params);
+	if (stmt == NULL)
+		stmt = shard_source_plan(parse, cursor_options, bound_params);
+
+	/* as in standard_planner() */
+	if (stmt != NULL && (cursor_options & CURSOR_OPT_SCROLL) &&
+		!ExecSupportsBackwardScan(stmt->planTree))
+		stmt->planTree = materialize_finished_plan(stmt->planTree);
+	return stmt;
+}
+
+static void
+mark_statement(Query *query)
+{
+	MarkContext cxt = {0};
+
+	if (shard_guc_enable_decorrelation)
+		shard_decorrelate(query);
+	if (shard_guc_enable_partial_aggregate)
+		shard_two_level_group(query);
+	cxt.any_locks = find_locks_walker((Node *) query, NULL);
+	mark_query(query, &cxt, false);
+}
+
 static PlannedStmt *
 shard_planner(SHARD_PLANNER_HOOK_PARAMS)
 {
-	PlannedStmt *stmt = NULL;
+	PlannedStmt *volatile stmt = NULL;
 	bool		outer_marked = statement_marked;
 	volatile bool marked = false;
-
-	if (shard_guc_enable_shard_scan &&
-		parse->commandType != CMD_UTILITY &&
+	List	   *outer_ctes;
+	bool		sharded = parse->commandType != CMD_UTILITY &&
 		OidIsValid(shard_option_cluster_server()) &&
-		find_sharded_walker((Node *) parse, NULL))
-	{
-		MarkContext cxt = {0};
+		find_sharded_walker((Node *) parse, NULL);
 
-		if (shard_guc_enable_decorrelation)
-			shard_decorrelate(parse);
-		cxt.any_locks = find_locks_walker((Node *) parse, NULL);
-		mark_query(parse, &cxt, false);
-		marked = true;
+	if (!sharded && parse->commandType != CMD_UTILITY)
+	{
+		stmt = shard_single_plan(parse, cursor_options, bound_params);
+		if (stmt != NULL)
+			return stmt;
+	}
+	if (sharded)
+	{
+		stmt = plan_whole_statement(parse, cursor_options, bound_params);
+		if (stmt != NULL)
+			return stmt;
 	}
 
 	/* functions that are evaluated while planning have statements of their own */
-	statement_marked = marked;
+	outer_ctes = shard_source_cte_enter();
 	PG_TRY();
 	{
+		if (sharded)
+			shard_source_cte_replace(parse);
+		marked = sharded && shard_guc_enable_shard_scan;
+		if (marked)
+			mark_statement(parse);
+		statement_marked = marked;
 		if (prev_planner_hook)
 			stmt = prev_planner_hook(SHARD_PLANNER_HOOK_ARGS);
 		else
 			stmt = standard_planner(SHARD_PLANNER_HOOK_ARGS);
+		shard_source_cte_finish();
 	}
 	PG_FINALLY();
 	{
 		statement_marked = outer_marked;
+		shard_source_cte_leave(outer_ctes);
 	}
 	PG_END_TRY();
 	if (marked)
@@ -435,4 +496,5 @@ shard_hooks_init(void)
 	get_relation_stats_hook = shard_relation_stats;
 	prev_rel_pathlist_hook = set_rel_pathlist_hook;
 	set_rel_pathlist_hook = shard_rel_pathlist;
+	shard_source_cte_init();
 }

@@ -44,6 +44,7 @@
 #include "planner/cost.h"
 #include "planner/fdw_planner.h"
 #include "planner/relinfo.h"
+#include "planner/remote_estimate.h"
 #include "utils/lsyscache.h"
 
 /* Rows that an anti join with an inequality leaves at least, of its outer side's. */
@@ -91,20 +92,12 @@ static ShardRelInfo *
 side_info(PlannerInfo *root, RelOptInfo *rel)
 {
 	ShardRelInfo *info = rel->fdw_private;
-	ListCell   *lc;
 
 	if (!bms_is_empty(rel->lateral_relids))
 		return NULL;
-
-	/* core would put these into a Result above a scan that is not there */
-	foreach(lc, rel->baserestrictinfo)
-	{
-		if (lfirst_node(RestrictInfo, lc)->pseudoconstant)
-			return NULL;
-	}
 	if (info == NULL && IS_SIMPLE_REL(rel))
 		info = shard_relinfo_reference(root, rel);
-	if (info == NULL || info->local_conds != NIL || info->query != NULL)
+	if (info == NULL || info->local_conds != NIL || info->gated || info->query != NULL)
 		return NULL;
 
 	/* ctid and the like of a shard by itself */
@@ -131,10 +124,11 @@ sort_conditions(JoinContext *cxt, List *restrictlist)
 		if (IsA(rinfo->clause, Const) && !((Const *) rinfo->clause)->constisnull &&
 			DatumGetBool(((Const *) rinfo->clause)->constvalue))
 			continue;
-		if (rinfo->pseudoconstant)
-			return refuse("a condition without columns belongs to it");
 		shippable = shard_relinfo_security_allows(rinfo, cxt->min_security) &&
 			shard_shippable_expr(cxt->root, cxt->joinrel->relids, rinfo->clause);
+		/* core would test it above a join of its own, but not above ours */
+		if (rinfo->pseudoconstant && !shippable)
+			return refuse("a condition without columns must be tested here");
 
 		if (own && shippable)
 			cxt->own = lappend(cxt->own, rinfo);
@@ -575,8 +569,8 @@ make_info(JoinContext *cxt, JoinPathExtraData *extra)
 		return NULL;
 
 	from = shard_from_join(cxt->jointype, cxt->outer->from, cxt->inner->from,
-						   extract_actual_clauses(cxt->own, false));
-	from->where = extract_actual_clauses(cxt->above, false);
+						   shard_relinfo_clauses(cxt->own));
+	from->where = shard_relinfo_clauses(cxt->above);
 	if (!columns_ok(cxt, from))
 		return NULL;
 
@@ -586,6 +580,7 @@ make_info(JoinContext *cxt, JoinPathExtraData *extra)
 	if (!info->reference)
 		info->keys = join_keys(cxt);
 	info->analyzed = cxt->outer->analyzed && cxt->inner->analyzed;
+	info->remote_estimate = cxt->outer->remote_estimate && cxt->inner->remote_estimate;
 	correct_rows(cxt, info->analyzed);
 	local_selectivity = clauselist_selectivity(cxt->root, cxt->local, 0, JOIN_INNER, NULL);
 	info->rows = clamp_row_est(cxt->joinrel->rows / Max(local_selectivity, 1e-10));
@@ -619,7 +614,7 @@ shardGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *out
 	Cost		startup;
 	Cost		total;
 
-	if (!bms_is_empty(joinrel->lateral_relids) || marks_rows(root))
+	if (shard_rel_is_grouped(joinrel) || !bms_is_empty(joinrel->lateral_relids) || marks_rows(root))
 		return;
 	if (jointype != JOIN_INNER && jointype != JOIN_LEFT && jointype != JOIN_RIGHT &&
 		jointype != JOIN_FULL && jointype != JOIN_SEMI && jointype != JOIN_ANTI)
@@ -649,8 +644,11 @@ shardGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *out
 	}
 	cheapest = joinrel->fdw_private ? info->remote_cost : DBL_MAX;
 	joinrel->fdw_private = info;
+	if (info->remote_estimate && cheapest < DBL_MAX)
+		return;					/* the node has told what it costs, whatever the order */
 	shard_cost_join(root, info, cxt.outer, cxt.outerrel, cxt.inner, cxt.innerrel,
 					is_equijoin(extra->restrictlist));
+	shard_estimate_ask(root, joinrel, info);
 	if (info->remote_cost >= cheapest)
 	{
 		info->remote_cost = cheapest;

@@ -19,29 +19,40 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/sysattr.h"
+#include "access/table.h"
+#include "deparse/select.h"
 #include "deparse/shippable.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/restrictinfo.h"
 #include "parser/parsetree.h"
 #include "planner/cost.h"
 #include "planner/fdw_planner.h"
 #include "planner/key_filter.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/relcache.h"
 #include "utils/typcache.h"
 
 /* Name of the part of a ForeignPath's fdw_private that holds the added conditions. */
 #define FILTER_NAME "shard_keys"
 
+/* Keys, and rows of a shard, from which on keys are kept from the nodes' planners. */
+#define UNSEEN_MIN_KEYS 100
+#define UNSEEN_MIN_ROWS 10000
+
 /* inner_expr = ANY (keys), where inner_expr stands for the key in some relation. */
 static Expr *
-make_filter(const ShardKeyClause *key, Expr *inner_expr)
+make_filter(const ShardKeyClause *key, Expr *inner_expr, bool unseen)
 {
 	ScalarArrayOpExpr *filter = makeNode(ScalarArrayOpExpr);
 	Param	   *param = makeNode(Param);
 
 	param->paramkind = PARAM_EXTERN;
-	param->paramid = key->paramid;
+	param->paramid = key->paramid | (unseen ? SHARD_SELECT_UNSEEN : 0);
 	param->paramtype = get_array_type(exprType((Node *) key->outer));
 	param->paramtypmod = -1;
 	param->paramcollid = get_typcollation(param->paramtype);
@@ -182,6 +193,62 @@ filters_shard_key(const ShardRelInfo *info, List *exprs)
 	return false;
 }
 
+bool
+shard_key_filter_needs_own_scan(const RelOptInfo *rel, const ShardRelInfo *info)
+{
+	Bitmapset  *columns = bms_copy(info->columns);
+	int			first;
+
+	if (info->sharded || info->kind != SHARD_REL_SCAN)
+		return false;
+	pull_varattnos((Node *) extract_actual_clauses(info->local_conds, false), rel->relid, &columns);
+	first = bms_next_member(columns, -1);
+	return first >= 0 && first < 0 - FirstLowInvalidHeapAttributeNumber;
+}
+
+/* Is this an index whose first column is attno, such that the key's operator can be looked up in it? */
+static bool
+index_serves_key(Oid indexoid, AttrNumber attno, const ShardKeyClause *key)
+{
+	Relation	index = index_open(indexoid, AccessShareLock);
+	bool		result = index->rd_index->indisvalid &&
+		index->rd_index->indkey.values[0] == attno &&
+		op_in_opfamily(key->opno, index->rd_opfamily[0]) &&
+		(!OidIsValid(key->collation) || key->collation == index->rd_indcollation[0]) &&
+		RelationGetIndexPredicate(index) == NIL;
+
+	index_close(index, AccessShareLock);
+	return result;
+}
+
+/*
+ * Will nodes surely look up many keys of expr, a column of rel, in indexes of
+ * large shards?  Then they need not see the keys to plan that.  Without an index
+ * they have to: only a constant array becomes a hash table.
+ */
+static bool
+keys_are_looked_up(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info,
+				   const ShardKeyClause *key, Expr *expr, double nkeys)
+{
+	const Var  *column = (const Var *) strip_relabel(expr);
+	bool		result = false;
+	Relation	table;
+	List	   *indexes;
+	ListCell   *lc;
+
+	if (info->kind != SHARD_REL_SCAN || info->map == NULL || nkeys < UNSEEN_MIN_KEYS ||
+		rel->tuples < UNSEEN_MIN_ROWS * info->map->nshards || !IsA(column, Var) ||
+		column->varno != rel->relid || column->varattno <= 0)
+		return false;
+	table = table_open(planner_rt_fetch(rel->relid, root)->relid, NoLock);
+	indexes = RelationGetIndexList(table);
+	foreach(lc, indexes)
+		result = result || index_serves_key(lfirst_oid(lc), column->varattno, key);
+	list_free(indexes);
+	table_close(table, NoLock);
+	return result;
+}
+
 /* A copy of a path of ours with the conditions added, or NULL. */
 static Path *
 key_foreign_path(PlannerInfo *root, ForeignPath *path, List *keys, List *exprs, ShardKeyedPath *keyed)
@@ -195,14 +262,16 @@ key_foreign_path(PlannerInfo *root, ForeignPath *path, List *keys, List *exprs, 
 
 	if (path->path.parent->fdwroutine == NULL ||
 		path->path.parent->fdwroutine->GetForeignPlan != shardGetForeignPlan ||
-		info == NULL || !info->sharded)
+		info == NULL || shard_key_filter_needs_own_scan(path->path.parent, info))
 		return NULL;
 	if (info->query != NULL && !query_allows_filters(info->query, keys, exprs))
 		return NULL;
 	forboth(lc, keys, lc2, exprs)
 	{
 		ShardKeyClause  *key = lfirst(lc);
-		Expr	   *filter = make_filter(key, lfirst(lc2));
+		bool		unseen = keys_are_looked_up(root, path->path.parent, info, key, lfirst(lc2),
+												keyed->nkeys);
+		Expr	   *filter = make_filter(key, lfirst(lc2), unseen);
 		Relids		varnos = pull_varnos(root, (Node *) filter);
 
 		/* one without columns would be computed here, where there are no keys */
@@ -343,6 +412,20 @@ shard_key_filter_path(PlannerInfo *root, Path *path, List *keys, List *exprs, Sh
 	}
 }
 
+bool
+shard_key_filter_is_set(const ForeignPath *path)
+{
+	ListCell   *lc;
+
+	foreach(lc, path->fdw_private)
+	{
+		if (IsA(lfirst(lc), DefElem) &&
+			strcmp(lfirst_node(DefElem, lc)->defname, FILTER_NAME) == 0)
+			return true;
+	}
+	return false;
+}
+
 const ShardRelInfo *
 shard_key_filter_info(const ForeignPath *path, const ShardRelInfo *info)
 {
@@ -373,7 +456,7 @@ shard_key_filter_info(const ForeignPath *path, const ShardRelInfo *info)
 		{
 			int			varno;
 
-			if (bms_get_singleton_member(pull_varnos(NULL, lfirst(lc2)), &varno) &&
+			if (info->sharded && bms_get_singleton_member(pull_varnos(NULL, lfirst(lc2)), &varno) &&
 				varno == info->rtindex)
 				result->prune_conds = lappend(list_copy(result->prune_conds), lfirst(lc2));
 		}

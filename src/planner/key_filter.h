@@ -41,6 +41,12 @@ typedef struct ShardKeyedPath
 extern Path *shard_key_filter_path(PlannerInfo *root, Path *path, List *keys, List *exprs,
 								   ShardKeyedPath *keyed);
 
+/* Must a foreign table by itself be scanned as such, by scanrelid, since its system columns are wanted? */
+extern bool shard_key_filter_needs_own_scan(const RelOptInfo *rel, const ShardRelInfo *info);
+
+/* Was path filtered? */
+extern bool shard_key_filter_is_set(const ForeignPath *path);
+
 /*
  * info, or, when path was filtered, a copy of it whose FROM has the conditions
  * with the keys, too.

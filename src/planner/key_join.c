@@ -507,7 +507,8 @@ key_join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 	/* a join may run again within EvalPlanQual only where its level marks rows: left to core */
 	if (!shard_guc_enable_key_join || root->rowMarks != NIL ||
 		(root->parse->commandType != CMD_SELECT && root->parse->commandType != CMD_INSERT) ||
-		IS_OTHER_REL(joinrel) || !bms_is_empty(joinrel->lateral_relids))
+		IS_OTHER_REL(joinrel) || shard_rel_is_grouped(joinrel) ||
+		!bms_is_empty(joinrel->lateral_relids))
 		return;
 	if (innerrel->fdwroutine == NULL && innerrel->rtekind != RTE_SUBQUERY)
 		return;

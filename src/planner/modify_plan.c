@@ -163,8 +163,12 @@ shardPlanForeignModify(PlannerInfo *root, ModifyTable *plan,
 	{
 		ListCell   *lc;
 
+		/* the whole row, which is shown when it fails */
 		foreach(lc, (List *) list_nth(plan->withCheckOptionLists, subplan_index))
+		{
 			exprs = lappend(exprs, lfirst_node(WithCheckOption, lc)->qual);
+			all_columns = true;
+		}
 	}
 	modify.returning_attnos = shard_dml_needed_attnos(rel, resultRelation, exprs, all_columns);
 
@@ -260,6 +264,8 @@ shardPlanDirectModify(PlannerInfo *root, ModifyTable *plan,
 		return false;
 	baserel = find_base_rel(root, resultRelation);
 	info = baserel->fdw_private;
+	if (info == NULL)
+		return false;			/* proven empty: WHERE false */
 	shard = &info->map->shards[0];
 	scan = find_scan(plan, resultRelation, subplan_index);
 	if (scan == NULL || scan->scan.plan.qual != NIL || info->local_conds != NIL)

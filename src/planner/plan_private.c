@@ -1,17 +1,22 @@
 /*
  * plan_private.c
- *	  Packs a ShardScanPlan or ShardDirectPlan into fdw_private and back.
+ *	  Packs the plans of our nodes into Lists and back.
  *
- *	   ShardScanPlan   -> (relids, all_shards, shards, template, outputs, ...)
- *	   ShardDirectPlan -> (relid, template, outputs, ...)
+ *	   ShardScanPlan      -> (relids, all_shards, shards, template, outputs, ...)
+ *	   ShardDirectPlan    -> (relid, template, outputs, ...)
+ *	   ShardKeyJoinPlan   -> (type, columns, keys, ...)
+ *	   ShardStatementPlan -> (flags, relids, shards, key_params, template, outputs, ...)
  *
  * The positions are the enums below.  Only node types that copyObject and
  * nodeToString know are used; an output is four integers of one flat list.
  */
 #include "postgres.h"
 
+#include "catalog/pg_type.h"
+#include "nodes/makefuncs.h"
 #include "nodes/value.h"
 #include "planner/plan_private.h"
+#include "utils/builtins.h"
 
 enum ScanField
 {
@@ -24,12 +29,14 @@ enum ScanField
 	SCAN_SORT,					/* List of four: IntList, OidList, OidList, IntList */
 	SCAN_PRUNE_QUALS,			/* List of expressions */
 	SCAN_GROUPED,				/* Boolean */
+	SCAN_AT_ONCE,				/* Boolean */
 	SCAN_LOCKS_ROWS,			/* Boolean */
 	SCAN_TEXT_COLUMNS,			/* Boolean */
 	SCAN_ROWS_PER_SHARD,		/* Float */
 	SCAN_WIDTH,					/* Integer */
 	SCAN_RELATIONS,				/* String or NULL */
 	SCAN_CHECK_AS_USER,			/* OidList of one */
+	SCAN_KEY_COLUMNS,			/* List of IntLists */
 	SCAN_NFIELDS
 };
 
@@ -118,12 +125,14 @@ shard_plan_private_pack(const ShardScanPlan *plan)
 										plan->sort_collations, plan->sort_nulls_first));
 	packed = lappend(packed, plan->prune_quals);
 	packed = lappend(packed, makeBoolean(plan->grouped));
+	packed = lappend(packed, makeBoolean(plan->at_once));
 	packed = lappend(packed, makeBoolean(plan->locks_rows));
 	packed = lappend(packed, makeBoolean(plan->text_columns));
 	packed = lappend(packed, makeFloat(psprintf("%.17g", plan->rows_per_shard)));
 	packed = lappend(packed, makeInteger(plan->width));
 	packed = lappend(packed, plan->relations ? makeString(plan->relations) : NULL);
 	packed = lappend(packed, list_make1_oid(plan->check_as_user));
+	packed = lappend(packed, plan->key_columns);
 	Assert(list_length(packed) == SCAN_NFIELDS);
 	return packed;
 }
@@ -152,6 +161,7 @@ shard_plan_private_unpack(List *fdw_private)
 	plan->sort_nulls_first = lfourth(sort);
 	plan->prune_quals = list_nth(fdw_private, SCAN_PRUNE_QUALS);
 	plan->grouped = boolVal(list_nth(fdw_private, SCAN_GROUPED));
+	plan->at_once = boolVal(list_nth(fdw_private, SCAN_AT_ONCE));
 	plan->locks_rows = boolVal(list_nth(fdw_private, SCAN_LOCKS_ROWS));
 	plan->text_columns = boolVal(list_nth(fdw_private, SCAN_TEXT_COLUMNS));
 	plan->rows_per_shard = floatVal(list_nth(fdw_private, SCAN_ROWS_PER_SHARD));
@@ -159,6 +169,7 @@ shard_plan_private_unpack(List *fdw_private)
 	relations = list_nth(fdw_private, SCAN_RELATIONS);
 	plan->relations = relations ? strVal(relations) : NULL;
 	plan->check_as_user = linitial_oid(list_nth(fdw_private, SCAN_CHECK_AS_USER));
+	plan->key_columns = list_nth(fdw_private, SCAN_KEY_COLUMNS);
 	return plan;
 }
 
@@ -236,6 +247,112 @@ shard_plan_private_unpack_key_join(List *custom_private)
 	return plan;
 }
 
+enum StatementField
+{
+	STATEMENT_FLAGS,			/* IntList, see enum StatementFlag */
+	STATEMENT_RELIDS,			/* OidList */
+	STATEMENT_SHARDS,			/* OidList */
+	STATEMENT_KEY_PARAMS,		/* IntList */
+	STATEMENT_TEMPLATE,
+	STATEMENT_OUTPUTS,
+	STATEMENT_CHECK_AS_USER,	/* OidList of one */
+	STATEMENT_NFIELDS
+};
+
+enum StatementFlag
+{
+	STATEMENT_OPERATION,
+	STATEMENT_SET_PROCESSED,
+	STATEMENT_RETURNS_ROWS,
+	STATEMENT_ON_WRITER,
+	STATEMENT_ALL_SHARDS,
+	STATEMENT_INSERTS_KEY,
+	STATEMENT_TEXT_COLUMNS
+};
+
+/* As shard_plan_private_pack(), for a whole statement. */
+List *
+shard_plan_private_pack_statement(const ShardStatementPlan *plan)
+{
+	List	   *flags = list_make5_int(plan->operation, plan->set_processed, plan->returns_rows,
+									   plan->on_writer, plan->all_shards);
+	List	   *packed;
+
+	flags = lappend_int(flags, plan->inserts_key);
+	flags = lappend_int(flags, plan->text_columns);
+	packed = list_make5(flags, plan->relids, plan->shards, plan->key_params, plan->template);
+	packed = lappend(packed, pack_outputs(plan->outputs, plan->noutputs));
+	packed = lappend(packed, list_make1_oid(plan->check_as_user));
+	Assert(list_length(packed) == STATEMENT_NFIELDS);
+	return packed;
+}
+
+/* As shard_plan_private_unpack(), for a whole statement. */
+ShardStatementPlan *
+shard_plan_private_unpack_statement(List *custom_private)
+{
+	ShardStatementPlan *plan = palloc0(sizeof(ShardStatementPlan));
+	List	   *flags;
+
+	if (list_length(custom_private) != STATEMENT_NFIELDS)
+		elog(ERROR, "unexpected length of a shard statement's private data: %d",
+			 list_length(custom_private));
+	flags = list_nth(custom_private, STATEMENT_FLAGS);
+	plan->operation = (CmdType) list_nth_int(flags, STATEMENT_OPERATION);
+	plan->set_processed = list_nth_int(flags, STATEMENT_SET_PROCESSED);
+	plan->returns_rows = list_nth_int(flags, STATEMENT_RETURNS_ROWS);
+	plan->on_writer = list_nth_int(flags, STATEMENT_ON_WRITER);
+	plan->all_shards = list_nth_int(flags, STATEMENT_ALL_SHARDS);
+	plan->inserts_key = list_nth_int(flags, STATEMENT_INSERTS_KEY);
+	plan->text_columns = list_nth_int(flags, STATEMENT_TEXT_COLUMNS);
+	plan->relids = list_nth(custom_private, STATEMENT_RELIDS);
+	plan->shards = list_nth(custom_private, STATEMENT_SHARDS);
+	plan->key_params = list_nth(custom_private, STATEMENT_KEY_PARAMS);
+	plan->template = list_nth(custom_private, STATEMENT_TEMPLATE);
+	plan->outputs = unpack_outputs(list_nth(custom_private, STATEMENT_OUTPUTS), &plan->noutputs);
+	plan->check_as_user = linitial_oid(list_nth(custom_private, STATEMENT_CHECK_AS_USER));
+	return plan;
+}
+
+/* As shard_plan_private_pack(), for a statement over rows that are computed here. */
+List *
+shard_plan_private_pack_source(const ShardSourcePlan *plan)
+{
+	List	   *flags = list_make5_int(plan->operation, plan->set_processed, plan->returns_rows,
+									   plan->all_shards, plan->skip_unrouted);
+
+	flags = lappend_int(flags, plan->narrays);
+	flags = lappend_int(flags, plan->tableoid_attno);
+	flags = lappend_int(flags, plan->first_column);
+	return list_make5(flags, list_make2_oid(plan->relid, plan->check_as_user),
+					  plan->key_columns, plan->template,
+					  pack_outputs(plan->outputs, plan->noutputs));
+}
+
+/* As shard_plan_private_unpack(), for a statement over rows that are computed here. */
+ShardSourcePlan *
+shard_plan_private_unpack_source(List *custom_private)
+{
+	ShardSourcePlan *plan = palloc0(sizeof(ShardSourcePlan));
+	List	   *flags = linitial(custom_private);
+	List	   *oids = lsecond(custom_private);
+
+	plan->operation = (CmdType) list_nth_int(flags, 0);
+	plan->set_processed = list_nth_int(flags, 1) != 0;
+	plan->returns_rows = list_nth_int(flags, 2) != 0;
+	plan->all_shards = list_nth_int(flags, 3) != 0;
+	plan->skip_unrouted = list_nth_int(flags, 4) != 0;
+	plan->narrays = list_nth_int(flags, 5);
+	plan->tableoid_attno = list_nth_int(flags, 6);
+	plan->first_column = list_nth_int(flags, 7);
+	plan->relid = linitial_oid(oids);
+	plan->check_as_user = lsecond_oid(oids);
+	plan->key_columns = lthird(custom_private);
+	plan->template = lfourth(custom_private);
+	plan->outputs = unpack_outputs(list_nth(custom_private, 4), &plan->noutputs);
+	return plan;
+}
+
 /* Appends text as it stands. */
 ShardTemplate *
 shard_template_text(ShardTemplate *template, const char *text)
@@ -257,4 +374,36 @@ shard_template_relation(ShardTemplate *template, int relno)
 {
 	Assert(relno >= 0);
 	return lappend(template, makeInteger(-relno));
+}
+
+/* An int2vector, which no expression of a statement can be. */
+TargetEntry *
+shard_plan_private_pack_conflict(List *attnos, AttrNumber resno)
+{
+	int16	   *values = palloc(sizeof(int16) * list_length(attnos));
+	int			n = 0;
+	Const	   *value;
+	ListCell   *lc;
+
+	foreach(lc, attnos)
+		values[n++] = (int16) lfirst_int(lc);
+	value = makeConst(INT2VECTOROID, -1, InvalidOid, -1, PointerGetDatum(buildint2vector(values, n)),
+					  false, false);
+	return makeTargetEntry((Expr *) value, resno, NULL, true);
+}
+
+List *
+shard_plan_private_unpack_conflict(List *tlist)
+{
+	TargetEntry *entry = tlist == NIL ? NULL : llast_node(TargetEntry, tlist);
+	List	   *attnos = NIL;
+	int2vector *values;
+
+	if (entry == NULL || !entry->resjunk || !IsA(entry->expr, Const) ||
+		((Const *) entry->expr)->consttype != INT2VECTOROID)
+		return NIL;
+	values = (int2vector *) DatumGetPointer(((Const *) entry->expr)->constvalue);
+	for (int i = 0; i < values->dim1; i++)
+		attnos = lappend_int(attnos, values->values[i]);
+	return attnos;
 }

@@ -13,6 +13,7 @@
 
 #include "nodes/nodes.h"
 #include "nodes/pg_list.h"
+#include "nodes/primnodes.h"
 
 /*
  * One remote SQL text for all shards: a List of String (text as it stands) and
@@ -28,6 +29,7 @@ typedef List ShardTemplate;
  * Params of kind PARAM_EXTERN from this paramid on are arrays of keys that a key
  * join (executor/key_join.c) hands over when it starts the scan.  They are no
  * parameters of the statement; core passes them through as ones it cannot know.
+ * In scans they may have the bit SHARD_SELECT_UNSEEN (deparse/select.h).
  */
 #define SHARD_KEYS_PARAM 0x10000000
 
@@ -82,7 +84,15 @@ typedef struct ShardScanPlan
 	 */
 	List	   *prune_quals;
 
-	bool		grouped;		/* the remote query aggregates */
+	/*
+	 * Ways to name the shard key among the rows: of IntLists, each with the
+	 * 1-based attributes of the scan's slot that are its columns.  For planners
+	 * who look at a finished plan.
+	 */
+	List	   *key_columns;
+
+	bool		grouped;		/* the remote query makes groups, or finds distinct rows */
+	bool		at_once;		/* the statement calls functions that may write: all nodes are to be read from the start */
 	bool		locks_rows;		/* SELECT ... FOR UPDATE/SHARE: runs on the writing connection */
 	bool		text_columns;	/* some output is SHARD_OUTPUT_TEXT */
 	double		rows_per_shard; /* estimate, chooses the fetcher */
@@ -141,6 +151,80 @@ typedef struct ShardKeyJoinPlan
 
 extern List *shard_plan_private_pack_key_join(const ShardKeyJoinPlan *plan);
 extern ShardKeyJoinPlan *shard_plan_private_unpack_key_join(List *custom_private);
+
+/* CustomName of the plan node of a statement that nodes run as it stands. */
+#define SHARD_STATEMENT_NAME "ShardStatement"
+
+/*
+ * A whole statement (SELECT, INSERT, UPDATE, DELETE, MERGE) that each live shard
+ * group runs as it stands: custom_private of a CustomScan, the top of its plan.
+ * Its custom_exprs are the parameters: those of the template, and behind them
+ * values of the shard key that the template has no parameter for.
+ */
+typedef struct ShardStatementPlan
+{
+	CmdType		operation;
+	bool		set_processed;	/* its rows count for the command tag */
+	bool		returns_rows;	/* SELECT or RETURNING */
+	bool		on_writer;		/* it changes or locks rows: runs on the writing connection */
+	List	   *relids;			/* OidList: sharded tables at the template's places, colocated; the first one's shards drive */
+	bool		all_shards;		/* without key values: every shard of it; else ... */
+	List	   *shards;			/* OidList: shards left by pruning at plan time */
+
+	/*
+	 * IntList, one for each column of the shard key: number of the parameter
+	 * (1-based) that is its value, and so says which is the one shard that runs
+	 * the statement.  NIL: it goes to all_shards or shards.
+	 */
+	List	   *key_params;
+	bool		inserts_key;	/* a row with this key is inserted: its shard must exist; else no shard means no rows */
+	ShardTemplate *template;
+	ShardOutput *outputs;		/* what it returns */
+	int			noutputs;
+	bool		text_columns;	/* some output is SHARD_OUTPUT_TEXT */
+	Oid			check_as_user;	/* whose user mappings are used; 0 is the current user */
+} ShardStatementPlan;
+
+extern List *shard_plan_private_pack_statement(const ShardStatementPlan *plan);
+extern ShardStatementPlan *shard_plan_private_unpack_statement(List *custom_private);
+
+/* CustomName of the plan node of INSERT ... ON CONFLICT and MERGE over rows that are computed here. */
+#define SHARD_SOURCE_NAME "ShardSourceModify"
+
+/*
+ * Rows of a child plan, routed to the shards of one table, each of which runs
+ * one statement over all of its rows: custom_private of a CustomScan, the top of
+ * its plan.  The template's parameters are narrays arrays, one for each column of
+ * the child plan, then the custom_exprs.
+ */
+typedef struct ShardSourcePlan
+{
+	Oid			relid;			/* the sharded table */
+	CmdType		operation;		/* CMD_INSERT or CMD_MERGE */
+	bool		set_processed;	/* its rows count for the command tag */
+	bool		returns_rows;	/* RETURNING */
+	bool		all_shards;		/* shards without rows run the statement, too */
+	bool		skip_unrouted;	/* rows that no shard takes are left out; otherwise they are an error */
+	int			narrays;
+	int			first_column;	/* 0-based, of the child plan: where the columns for the arrays begin */
+	List	   *key_columns;	/* IntList: 1-based among these columns: the shard key */
+	ShardTemplate *template;
+	ShardOutput *outputs;		/* what nodes return, attributes of custom_scan_tlist */
+	int			noutputs;
+	int			tableoid_attno; /* attribute of custom_scan_tlist that is the shard's OID; 0: none */
+	Oid			check_as_user;	/* whose user mappings are used; 0 is the current user */
+} ShardSourcePlan;
+
+extern List *shard_plan_private_pack_source(const ShardSourcePlan *plan);
+extern ShardSourcePlan *shard_plan_private_unpack_source(List *custom_private);
+
+/*
+ * Columns (IntList of the parent's attribute numbers) that ON CONFLICT names, for
+ * rows that go one by one: a junk entry at the end of OnConflictExpr.exclRelTlist,
+ * which core hands on to ModifyTable and does not look at.  unpack: NIL: no such entry.
+ */
+extern TargetEntry *shard_plan_private_pack_conflict(List *attnos, AttrNumber resno);
+extern List *shard_plan_private_unpack_conflict(List *tlist);
 
 /* Helpers for templates. */
 extern ShardTemplate *shard_template_text(ShardTemplate *template, const char *text);

@@ -109,13 +109,27 @@ sort_conditions(PlannerInfo *root, RelOptInfo *rel, ShardRelInfo *info)
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
 
 		if (rinfo->pseudoconstant)
+		{
+			/* core tests it above the scan; above joins and stages nobody would */
+			if (shard_relinfo_security_allows(rinfo, info->min_security) &&
+				shard_shippable_expr(root, rel->relids, rinfo->clause))
+				info->remote_conds = lappend(info->remote_conds, rinfo);
+			else
+				info->gated = true;
 			continue;
+		}
 		if (shard_relinfo_security_allows(rinfo, info->min_security) &&
 			shard_shippable_expr(root, rel->relids, rinfo->clause))
 			info->remote_conds = lappend(info->remote_conds, rinfo);
 		else
 			info->local_conds = lappend(info->local_conds, rinfo);
 	}
+}
+
+List *
+shard_relinfo_clauses(List *rinfos)
+{
+	return list_concat(extract_actual_clauses(rinfos, true), extract_actual_clauses(rinfos, false));
 }
 
 /* The key of a sharded table, over the columns of range table index info->rtindex. */
@@ -172,7 +186,7 @@ shard_relinfo_create(PlannerInfo *root, RelOptInfo *baserel, Oid relid)
 
 	sort_conditions(root, baserel, info);
 	info->from = shard_from_table(SHARD_FROM_TABLE, info->rtindex, relid,
-								  extract_actual_clauses(info->remote_conds, false));
+								  shard_relinfo_clauses(info->remote_conds));
 	pull_varattnos((Node *) baserel->reltarget->exprs, baserel->relid, &info->columns);
 	if (info->sharded)
 		fill_key(info);
@@ -228,10 +242,10 @@ shard_relinfo_reference(PlannerInfo *root, RelOptInfo *rel)
 	info->relid = rte->relid;
 	info->rtindex = rel->relid;
 	sort_conditions(root, rel, info);
-	if (info->local_conds != NIL)
+	if (info->local_conds != NIL || info->gated)
 		return NULL;
 	info->from = shard_from_table(SHARD_FROM_REFERENCE, info->rtindex, info->relid,
-								  extract_actual_clauses(info->remote_conds, false));
+								  shard_relinfo_clauses(info->remote_conds));
 	info->analyzed = rel->tuples > 0;
 	info->rows = rel->rows;
 	info->width = rel->reltarget->width;

@@ -65,6 +65,8 @@ typedef struct ShardRelInfo
 	List	   *remote_conds;	/* SHARD_REL_SCAN: the same as from->where */
 	List	   *local_conds;	/* checked here, above from; a relation with some takes no part in joins and upper stages */
 
+	bool		gated;			/* a condition without columns can only be tested here, above the scan */
+
 	/* Conditions of a higher security level than this must not run beside those in from. */
 	Index		min_security;
 
@@ -82,7 +84,8 @@ typedef struct ShardRelInfo
 	ShardRemoteQuery *query;
 	List	   *local_having;	/* clauses to check here (SHARD_REL_GROUP) */
 
-	/* Estimates; cost.c. */
+	/* Estimates; cost.c, or a node's (remote_estimate.c). */
+	bool		remote_estimate;	/* the node is asked: scans and joins of foreign tables by themselves */
 	bool		analyzed;		/* the tables have statistics */
 	double		rows;			/* rows that come from all nodes together */
 	int			width;
@@ -91,6 +94,9 @@ typedef struct ShardRelInfo
 
 /* Fills baserel->fdw_private, rows and width. */
 extern ShardRelInfo *shard_relinfo_create(PlannerInfo *root, RelOptInfo *baserel, Oid relid);
+
+/* The plain clauses of RestrictInfos, those without columns first. */
+extern List *shard_relinfo_clauses(List *rinfos);
 
 /* Rows of a sharded table: reltuples of it (-1: never analyzed), else of its shards, else a guess. */
 extern double shard_relinfo_tuples(Oid relid, double reltuples);

@@ -15,7 +15,9 @@
 
 #include "access/sysattr.h"
 #include "access/table.h"
+#include "access/transam.h"
 #include "catalog/option.h"
+#include "catalog/pg_proc.h"
 #include "compat.h"
 #include "deparse/partial_agg.h"
 #include "deparse/remote_query.h"
@@ -35,14 +37,20 @@
 #include "planner/key_filter.h"
 #include "planner/plan_private.h"
 #include "planner/relinfo.h"
+#include "planner/remote_estimate.h"
 #include "planner/scan_path.h"
+#include "planner/sort_path.h"
 #include "rewrite/rewriteManip.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
 
 void
 shardGetForeignRelSize(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 {
-	(void) shard_relinfo_create(root, baserel, foreigntableid);
+	ShardRelInfo *info = shard_relinfo_create(root, baserel, foreigntableid);
+
+	shard_estimate_choose(info);
+	shard_estimate_ask(root, baserel, info);
 }
 
 void
@@ -56,6 +64,7 @@ shardGetForeignPaths(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 	add_path(baserel, (Path *)
 			 shard_create_foreignscan_path(root, baserel, NULL, baserel->rows,
 										   startup, total, NIL, baserel->lateral_relids, NIL));
+	shard_sort_add_path(root, baserel, info);
 }
 
 /*
@@ -180,6 +189,39 @@ shard_scan_convert_outputs(List *outputs, int *noutputs)
 		to->typmod = from->typmod;
 	}
 	return result;
+}
+
+/* Finds the shard key's columns among those of the scan. */
+static void
+fill_key_columns(const ShardRelInfo *info, List *scan_tlist, ShardScanPlan *plan)
+{
+	ListCell   *lc;
+
+	foreach(lc, info->keys)
+	{
+		const ShardDistKey *key = lfirst(lc);
+		List	   *columns = NIL;
+		ListCell   *lc2;
+		ListCell   *lc3;
+
+		if (key->nullable)
+			continue;
+		foreach(lc2, key->exprs)
+		{
+			foreach(lc3, scan_tlist)
+			{
+				TargetEntry *entry = lfirst_node(TargetEntry, lc3);
+
+				if (equal(entry->expr, lfirst(lc2)))
+				{
+					columns = lappend_int(columns, entry->resno);
+					break;
+				}
+			}
+		}
+		if (columns != NIL && list_length(columns) == list_length(key->exprs))
+			plan->key_columns = lappend(plan->key_columns, columns);
+	}
 }
 
 /* Takes over what the deparser made. */
@@ -325,9 +367,18 @@ plan_sharded(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, Forei
 	query.from = info->from;
 	query.driver = info->relid;
 	query.tlist = scan_tlist;
+
+	/* of a foreign table by itself: its rows need no merging */
+	if (!info->sharded && path->path.pathkeys != NIL)
+	{
+		query.sort = shard_sort_clauses(root, rel, info, path->path.pathkeys);
+		if (query.sort == NIL)
+			elog(ERROR, "an order that nodes do not give");
+	}
 	select = shard_remote_query_select(&query);
 	fill_shards(root, rel, info, &plan);
 	fill_prune_quals(root, info, select, &plan);
+	fill_key_columns(info, scan_tlist, &plan);
 	fill_query(root, select, &plan);
 
 	return make_foreignscan(tlist, local, 0, select->params,
@@ -355,6 +406,43 @@ fill_sort(const ShardRemoteQuery *query, ShardScanPlan *plan)
 	}
 }
 
+static bool
+is_writing_function(Oid funcid, void *context)
+{
+	return funcid >= FirstNormalObjectId && func_volatile(funcid) == PROVOLATILE_VOLATILE;
+}
+
+static bool
+calls_writing_function(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (check_functions_in_node(node, is_writing_function, NULL))
+		return true;
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, calls_writing_function, context, 0);
+	return expression_tree_walker(node, calls_writing_function, context);
+}
+
+/* May a function that the statement calls, in whichever level, write to a table? */
+static bool
+statement_may_write(PlannerInfo *root)
+{
+	ListCell   *lc;
+
+	for (PlannerInfo *level = root; level != NULL; level = level->parent_root)
+	{
+		if (calls_writing_function((Node *) level->parse, NULL))
+			return true;
+	}
+	foreach(lc, root->glob->subroots)
+	{
+		if (calls_writing_function((Node *) lfirst_node(PlannerInfo, lc)->parse, NULL))
+			return true;
+	}
+	return false;
+}
+
 /* Groups, whole or partial, and other upper stages. */
 static ForeignScan *
 plan_group(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info, List *tlist,
@@ -363,9 +451,11 @@ plan_group(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info, L
 	ShardScanPlan plan = {0};
 	ShardSelect *select = shard_remote_query_select(info->query);
 
-	plan.grouped = info->query->aggregated;
+	plan.grouped = info->query->aggregated || (info->query->distinct && info->query->limit == NULL);
+	plan.at_once = statement_may_write(root);
 	fill_sort(info->query, &plan);
 	fill_shards(root, rel, info, &plan);
+	fill_key_columns(info, info->query->tlist, &plan);
 	fill_prune_quals(root, info, select, &plan);
 	fill_query(root, select, &plan);
 
@@ -383,7 +473,8 @@ shardGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	shard_absorb_release(root, info->from);
 	if (info->query != NULL)
 		return plan_group(root, rel, info, tlist, outer_plan);
-	if (info->sharded || info->kind == SHARD_REL_JOIN)
+	if (info->sharded || info->kind == SHARD_REL_JOIN || best_path->path.pathkeys != NIL ||
+		shard_key_filter_is_set(best_path))
 		return plan_sharded(root, rel, info, best_path, tlist, scan_clauses, outer_plan);
 	return plan_single(root, rel, info, tlist, scan_clauses, outer_plan);
 }

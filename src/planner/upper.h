@@ -35,6 +35,17 @@ extern bool shard_distinct_agg_add_paths(PlannerInfo *root, RelOptInfo *input_re
 										 RelOptInfo *output_rel, List *having,
 										 List *group_exprs, List *aggs, double ngroups);
 
+/*
+ * A grouping that has aggregates with ORDER BY (or DISTINCT), over rows in that
+ * order: part of shard_group_add_paths(), whose list aggs is.
+ */
+extern bool shard_sorted_agg_add_paths(PlannerInfo *root, RelOptInfo *input_rel,
+									   RelOptInfo *output_rel, List *having, List *aggs,
+									   double ngroups);
+
+/* Is it min(), max(), bool_and() or of their kind, to which rows that are there twice are nothing? */
+extern bool shard_distinct_agg_ignores_duplicates(const Aggref *agg);
+
 /* The info of a grouping over input's rows; what travels is group_exprs, then aggs. */
 extern ShardRelInfo *shard_group_make_info(const ShardRelInfo *input, ShardRelKind kind,
 										   List *group_exprs, List *aggs);

@@ -18,12 +18,9 @@
 
 #include <math.h>
 
-#include "access/htup_details.h"
-#include "catalog/pg_collation.h"
-#include "catalog/pg_database.h"
+#include "catalog/collation.h"
 #include "compat.h"
 #include "deparse/shippable.h"
-#include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/cost.h"
@@ -33,9 +30,7 @@
 #include "planner/cost.h"
 #include "planner/fdw_planner.h"
 #include "planner/upper.h"
-#include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/syscache.h"
 
 /* Cores of a node that has not said how many. */
 #define DEFAULT_CORES 2
@@ -72,31 +67,6 @@ shard_upper_has_key(const ShardRelInfo *input, List *clauses, List *tlist)
 		eqops = lappend_oid(eqops, clause->eqop);
 	}
 	return shard_relinfo_has_key(input, exprs, eqops);
-}
-
-/*
- * Does the database's default collation, which nodes have too, order by bytes?
- * For others nobody knows whether their version is the same there.
- */
-static bool
-database_sorts_bytes(void)
-{
-	HeapTuple	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(MyDatabaseId));
-	bool		result = false;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for database %u", MyDatabaseId);
-	if (((Form_pg_database) GETSTRUCT(tuple))->datlocprovider == COLLPROVIDER_LIBC)
-	{
-		bool		isnull;
-		char	   *name = TextDatumGetCString(SysCacheGetAttr(DATABASEOID, tuple,
-															   Anum_pg_database_datcollate,
-															   &isnull));
-
-		result = strcmp(name, "C") == 0 || strcmp(name, "POSIX") == 0;
-	}
-	ReleaseSysCache(tuple);
-	return result;
 }
 
 void
@@ -155,7 +125,7 @@ shard_upper_add_sort(PlannerInfo *root, ShardRelInfo *info, List *clauses, List 
 			!contain_volatile_functions((Node *) expr))
 			continue;
 		if (!shard_shippable_sort_expr(root, info->from->relids, expr, clause->sortop,
-									   database_sorts_bytes()))
+									   shard_collation_same_default(info->map)))
 			return shard_upper_refuse("sort", "the order of an expression may be another one on nodes");
 
 		sort = palloc0(sizeof(ShardSort));
@@ -224,9 +194,9 @@ shard_upper_grouped_rows(double ngroups, int nqueries, const ShardRelInfo *input
 }
 
 /*
- * Queries per node return fewer rows, but a node runs one stream instead of one
- * for each of its shards; parallel workers, which it may use then, make up for
- * most of that.
+ * Queries per node return fewer rows, but each row that is grouped passes through
+ * an Append, and a node runs one stream instead of one for each of its shards;
+ * parallel workers, which it may use then, make up for most of that.
  */
 void
 shard_upper_combine_on_nodes(ShardRelInfo *info, const ShardRelInfo *input, double ngroups)
@@ -237,6 +207,7 @@ shard_upper_combine_on_nodes(ShardRelInfo *info, const ShardRelInfo *input, doub
 	double		node_streams = 0;
 	double		slower;
 	double		rows;
+	Cost		append = shard_cost_append(input);
 
 	if (!input->sharded || nnodes >= input->nexpected)
 		return;
@@ -252,19 +223,19 @@ shard_upper_combine_on_nodes(ShardRelInfo *info, const ShardRelInfo *input, doub
 	rows = shard_upper_grouped_rows(ngroups, nnodes, input);
 
 	if (info->rows - rows < MIN_ROWS_SAVED ||
-		info->remote_cost * (slower - 1.0) >=
+		append + info->remote_cost * (slower - 1.0) >=
 		shard_cost_receive(info->rows - rows) +
 		(info->rows - rows) * cpu_operator_cost * list_length(info->query->tlist))
 		return;
 	info->query->per_node = true;
-	info->remote_cost *= slower;
+	info->remote_cost = info->remote_cost * slower + append;
 	info->rows = rows;
 }
 
 /*
- * Why no stage at all is pushed down on top of input, or NULL.  A gating
- * condition of core's is a node above the scan or join, which would be lost;
- * set-returning functions multiply rows between the stages.
+ * Why no stage at all is pushed down on top of input, or NULL.  A condition
+ * without columns that nodes cannot test is a node of core's above the scan,
+ * which would be lost; set-returning functions multiply rows between the stages.
  */
 static const char *
 blocker(PlannerInfo *root, RelOptInfo *input_rel, const ShardRelInfo *input)
@@ -273,7 +244,7 @@ blocker(PlannerInfo *root, RelOptInfo *input_rel, const ShardRelInfo *input)
 		return "it reads reference tables only";
 	if (input->local_conds != NIL)
 		return "a condition must be checked here";
-	if (root->hasPseudoConstantQuals || root->parse->hasTargetSRFs)
+	if (input->gated || root->parse->hasTargetSRFs)
 		return "rows are tested or multiplied before";
 	return NULL;
 }

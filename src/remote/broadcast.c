@@ -21,12 +21,12 @@
 #include "utils/timestamp.h"
 
 /* Time left to the nodes after the user asked to cancel, in ms. */
-#define HURRY_MS 2000
+#define HURRY_MS 600
 
 static ShardWaitSet *wait_set = NULL;
 
-bool
-shard_broadcast_send(ShardConn *conn, const char *sql)
+static bool
+send_command(ShardConn *conn, const char *sql, bool has_rows)
 {
 	if (conn->state != SHARD_CONN_READY)
 		return false;
@@ -39,8 +39,17 @@ shard_broadcast_send(ShardConn *conn, const char *sql)
 		conn->state = SHARD_CONN_BROKEN;
 		return false;
 	}
+	/* a node that sends rows, and more of them, is not to fill memory */
+	if (!has_rows)
+		(void) PQsetSingleRowMode(conn->pg);
 	(void) shard_connection_flush(conn);
 	return true;
+}
+
+bool
+shard_broadcast_send(ShardConn *conn, const char *sql)
+{
+	return send_command(conn, sql, false);
 }
 
 void
@@ -53,7 +62,7 @@ shard_broadcast_start(ShardBroadcast *items, int nitems)
 		item->sent = item->done = false;
 		item->result = NULL;
 		if (item->sql)
-			item->sent = shard_broadcast_send(item->conn, item->sql);
+			item->sent = send_command(item->conn, item->sql, item->has_rows);
 	}
 }
 
@@ -71,7 +80,7 @@ advance_item(ShardBroadcast *item)
 	while (!PQisBusy(conn->pg))
 	{
 		PGresult   *res = PQgetResult(conn->pg);
-		bool		failed;
+		bool		nonsense;
 
 		if (!res)
 		{
@@ -83,7 +92,7 @@ advance_item(ShardBroadcast *item)
 		}
 		if (conn->settings)		/* a connection made for a single command has none */
 			shard_connection_note_result(conn, res);
-		failed = PQresultStatus(res) == PGRES_FATAL_ERROR;
+		nonsense = shard_connection_is_copy(res) || PQresultStatus(res) == PGRES_SINGLE_TUPLE;
 		if (item->result && PQresultStatus(item->result) == PGRES_FATAL_ERROR)
 			PQclear(res);
 		else
@@ -91,9 +100,9 @@ advance_item(ShardBroadcast *item)
 			PQclear(item->result);
 			item->result = res;
 		}
-		if (!failed && PQresultStatus(res) == PGRES_COPY_IN)
+		if (nonsense)
 		{
-			/* nobody sends a COPY this way; do not go round in it */
+			/* nobody sends such a command this way; do not go round in it */
 			conn->state = SHARD_CONN_BROKEN;
 			return 0;
 		}

@@ -14,6 +14,7 @@ typedef struct ShardBroadcast
 {
 	ShardConn  *conn;			/* connected, no query under way */
 	const char *sql;			/* NULL: nothing to send */
+	bool		has_rows;		/* it returns some; else a node that sends any is lost */
 
 	/* out */
 	bool		sent;

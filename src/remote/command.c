@@ -17,6 +17,7 @@
 
 #include "access/xact.h"
 #include "miscadmin.h"
+#include "remote/answer.h"
 #include "remote/command.h"
 #include "remote/error.h"
 #include "remote/pool.h"
@@ -25,7 +26,7 @@
 #include "storage/latch.h"
 #include "utils/memutils.h"
 
-#define CANCEL_TIMEOUT_MS 1000
+#define CANCEL_TIMEOUT_MS 600
 
 typedef enum LaneStep
 {
@@ -42,9 +43,11 @@ typedef struct Lane
 	ShardPool  *pool;
 	ShardConn  *conn;			/* NULL: could not get one */
 	bool		held;			/* to be released at the end */
+	bool		passing;		/* and closed, since others wait for one */
 	int			current;		/* index of its current command */
 	LaneStep	step;
 	bool		exporting;
+	PGresult   *rows;			/* of a result whose end has not come */
 	bool		copying;		/* the node sends the data of a COPY, which nobody wants */
 	bool		copied;			/* the current command was such a COPY */
 } Lane;
@@ -160,6 +163,8 @@ raise_failure(CommandRun *run, int i)
 				 errdetail("Node \"%s\".", lane->conn->node)));
 
 	run->failures[i] = NULL;
+	if (run->commands[i].is_users)
+		shard_error_report_as_is(res, lane->conn, run->commands[i].label, run->commands[i].sql);
 	shard_error_report(ERROR, res, lane->conn, run->commands[i].label,
 					   run->commands[i].sql);
 }
@@ -230,6 +235,15 @@ acquire(CommandRun *run, Lane *lane)
 			lane->conn = shard_pool_start_free(lane->pool);
 			lane->held = true;
 			break;
+		case SHARD_COMMAND_SPARE:
+			lane->conn = shard_pool_start_spare(lane->pool);
+			if (!lane->conn)
+				ereport(ERROR,
+						(errcode(ERRCODE_TOO_MANY_CONNECTIONS),
+						 errmsg("other sessions have all connections to the node")));
+			lane->held = true;
+			lane->passing = lane->conn->state == SHARD_CONN_CONNECTING && lane->conn->quota_node >= 0;
+			break;
 	}
 }
 
@@ -255,7 +269,7 @@ release_lanes(CommandRun *run, bool failed)
 			shard_connection_release(lane->conn);
 		if (failed && lane->conn->state == SHARD_CONN_READY)
 			(void) shard_connection_cancel_noerror(lane->conn, CANCEL_TIMEOUT_MS);
-		if (lane->conn->state != SHARD_CONN_READY)
+		if (lane->conn->state != SHARD_CONN_READY || lane->passing)
 			shard_pool_discard(lane->conn);
 		else if (lane->conn->xact_depth > 0 &&
 				 PQtransactionStatus(lane->conn->pg) == PQTRANS_INERROR)
@@ -267,6 +281,11 @@ static void
 free_run(CommandRun *run, bool failed)
 {
 	release_lanes(run, failed);
+	for (int i = 0; i < run->nlanes; i++)
+	{
+		PQclear(run->lanes[i].rows);
+		run->lanes[i].rows = NULL;
+	}
 	for (int i = 0; i < run->ncommands; i++)
 	{
 		PQclear(run->failures[i]);
@@ -286,7 +305,7 @@ free_run(CommandRun *run, bool failed)
 static void
 append_prefix(CommandRun *run, Lane *lane, StringInfo text)
 {
-	const int  *workers = run->commands[lane->current].workers;
+	const ShardCommand *command = &run->commands[lane->current];
 	StringInfoData xact;
 
 	initStringInfo(&xact);
@@ -314,8 +333,8 @@ append_prefix(CommandRun *run, Lane *lane, StringInfo text)
 			}
 		}
 	}
-	shard_connection_sync_settings(lane->conn, workers ? *workers : -1, text);
-	appendBinaryStringInfo(text, xact.data, xact.len);
+	shard_connection_append_preamble(lane->conn, command->workers ? *command->workers : -1,
+									 command->cpu_factor, &xact, text);
 	if (run->guarded)
 		appendStringInfoString(text, "SAVEPOINT shardfdw_command; ");
 	pfree(xact.data);
@@ -352,7 +371,7 @@ begin_command(CommandRun *run, Lane *lane)
 	append_prefix(run, lane, &text);
 	if (text.len == 0)
 		send_command(run, lane);
-	else if (command->nparams > 0 || run->mode == SHARD_COMMAND_FREE)
+	else if (command->nparams > 0 || run->mode >= SHARD_COMMAND_FREE || run->guarded)
 	{
 		lane->step = LANE_PREFIX;
 		shard_connection_send(lane->conn, text.data);
@@ -373,6 +392,10 @@ take_result(CommandRun *run, Lane *lane, PGresult *res)
 	ShardCommand *command = &run->commands[lane->current];
 
 	shard_connection_note_result(lane->conn, res);
+	res = shard_answer_add(&lane->rows, res, command->max_bytes ? command->max_bytes : SHARD_ANSWER_BYTES,
+						   lane->conn, command->label);
+	if (!res)
+		return;
 	switch (PQresultStatus(res))
 	{
 		case PGRES_COMMAND_OK:
@@ -475,6 +498,17 @@ command_failed(CommandRun *run, int laneno)
 		next_of_lane(run, laneno);
 }
 
+/* Whoever reads the result goes by what was asked for, not by what a node makes of it. */
+static void
+check_answer(const ShardCommand *command, ShardConn *conn)
+{
+	if (command->result == NULL)
+		shard_error_protocol(conn, command->label, "the command has no result");
+	if (command->nfields > 0 &&
+		(PQresultStatus(command->result) != PGRES_TUPLES_OK || PQnfields(command->result) != command->nfields))
+		shard_error_protocol(conn, command->label, "number of columns differs");
+}
+
 /* The node has answered the current step completely. */
 static void
 end_step(CommandRun *run, int laneno)
@@ -502,6 +536,8 @@ end_step(CommandRun *run, int laneno)
 		send_command(run, lane);
 		return;
 	}
+
+	check_answer(&run->commands[lane->current], lane->conn);
 
 	/* COMMIT or ROLLBACK in the text of a command would break the transaction of all nodes. */
 	if (run->mode == SHARD_COMMAND_WRITE && !in_xact)
@@ -643,11 +679,17 @@ wait_limit(CommandRun *run)
 	for (int i = 0; i < run->nlanes; i++)
 	{
 		Lane	   *lane = &run->lanes[i];
+		long		lane_ms = -1;
 
 		if (lane->step == LANE_END || !lane->conn)
 			continue;
-		if (lane->step == LANE_CONNECT || PQsslInUse(lane->conn->pg) || PQgssEncInUse(lane->conn->pg))
-			limit_ms = 500;
+		if (lane->step == LANE_CONNECT && (lane_ms = shard_connection_poll_ms(lane->conn)) < 0)
+			lane_ms = 500;
+		else if (lane->step != LANE_CONNECT &&
+				 (PQsslInUse(lane->conn->pg) || PQgssEncInUse(lane->conn->pg)))
+			lane_ms = 500;
+		if (lane_ms >= 0 && (limit_ms < 0 || lane_ms < limit_ms))
+			limit_ms = lane_ms;
 	}
 	return limit_ms;
 }

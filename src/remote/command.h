@@ -14,7 +14,8 @@ typedef enum ShardCommandMode
 {
 	SHARD_COMMAND_WRITE,		/* in this transaction, on the node's writing connection */
 	SHARD_COMMAND_READ,			/* like a reader: sees this transaction's writes if any */
-	SHARD_COMMAND_FREE			/* outside any transaction, committed by itself */
+	SHARD_COMMAND_FREE,			/* outside any transaction, committed by itself */
+	SHARD_COMMAND_SPARE			/* the same; fails where a connection would have to be waited for */
 } ShardCommandMode;
 
 typedef struct ShardCommand
@@ -27,6 +28,9 @@ typedef struct ShardCommand
 	int			nparams;
 	const char *const *params;	/* text */
 	const int  *workers;		/* max_parallel_workers_per_gather; NULL: the node's own */
+	int			cpu_factor;		/* as in ShardStreamSpec */
+	int			nfields;		/* columns that the result must have; 0: not checked */
+	size_t		max_bytes;		/* of its rows, more are an error; 0: SHARD_ANSWER_BYTES */
 	/* out */
 	PGresult   *result;			/* last result, text format; caller clears; NULL on error */
 	ErrorData  *error;			/* only with noerror */

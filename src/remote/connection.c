@@ -1,16 +1,8 @@
 /*
  * connection.c
- *	  One libpq connection to one node for one user.
- *
- * Opening never blocks, so that callers open many at once:
- *
- *	 start --> CONNECTING --poll...--> accepted --(SET, if the node needs it)--> READY
- *				   |  failure, connect_timeout, password rules
- *				   +--> BROKEN (error raised)
+ *	  One libpq connection to one node for one user: what runs on it.
  *
  * Assumptions:
- *	- libpq's socket may change while connecting (several hosts, GSS), so it is
- *	  asked for each time; sets of sockets are told (shard_wait_sockets_changed).
  *	- The connection is in libpq's nonblocking mode; what is sent must be
  *	  flushed, and while it does not fit, input is read too.
  *	- With TLS libpq may hold bytes that the socket does not show; reading goes
@@ -23,25 +15,25 @@
 #include <poll.h>
 
 #include "compat.h"
-#include "conninfo.h"
-#include "foreign/foreign.h"
 #include "guc.h"
 #include "miscadmin.h"
+#include "pgtime.h"
 #include "remote/connection_private.h"
 #include "remote/error.h"
 #include "remote/wait.h"
-#include "storage/fd.h"
 #include "storage/latch.h"
 #include "utils/builtins.h"
+#include "utils/bytea.h"
+#include "utils/float.h"
 #include "utils/guc.h"
-#include "utils/inval.h"
 #include "utils/memutils.h"
-#include "utils/syscache.h"
+#include "utils/xml.h"
 
 #define MAX_NOTICES 100			/* kept per connection until they are passed on */
 #define MAX_NOTICE_BYTES 2048
 #define ENCRYPTED_WAIT_MS 1000	/* longest wait on a socket with TLS or GSS */
 #define WORKERS_UNKNOWN (-2)
+#define CPU_FACTOR_UNKNOWN (-1)
 
 struct ShardNotice
 {
@@ -65,8 +57,14 @@ static const struct
 	{"extra_float_digits", NULL},
 	{"bytea_output", NULL},
 	{"xmloption", NULL},
+	{"quote_all_identifiers", NULL},	/* quote_ident(), format(), names of types */
 	{"array_nulls", "on"}
 };
+
+#define ABBREVIATIONS 2			/* position of timezone_abbreviations */
+
+/* Costs that a planner counts in the time of a core. */
+static const char *const cpu_costs[] = {"cpu_tuple_cost", "cpu_index_tuple_cost", "cpu_operator_cost"};
 
 MemoryContext shard_connection_cxt = NULL;
 
@@ -92,8 +90,8 @@ notice_level(const PGresult *res)
  * libpq's notice receiver: keeps the message until libpq is left, because
  * ereport could raise through libpq's code.
  */
-static void
-keep_notice(void *arg, const PGresult *res)
+void
+shard_connection_keep_notice(void *arg, const PGresult *res)
 {
 	ShardConn  *conn = arg;
 	const char *message = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
@@ -166,261 +164,13 @@ shard_connection_drop_notices(ShardConn *conn)
 		pfree(notice);
 }
 
-/* ---------- opening ---------- */
-
-/* Raises why conn could not be opened; it is broken afterwards. */
-static void
-fail_connecting(ShardConn *conn, const char *reason)
-{
-	char	   *detail = shard_error_clean_text(reason ? reason : PQerrorMessage(conn->pg));
-
-	conn->state = SHARD_CONN_BROKEN;
-	shard_connection_drop_notices(conn);
-	ereport(ERROR,
-			(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
-			 errmsg("could not connect to node \"%s\"", conn->node),
-			 errdetail_internal("%s", detail)));
-}
-
-static TimestampTz
-connect_deadline(const char *const *keywords, const char *const *values)
-{
-	int			seconds = 0;
-
-	for (int i = 0; keywords[i]; i++)
-		if (strcmp(keywords[i], "connect_timeout") == 0)
-			seconds = atoi(values[i]);
-	return seconds > 0 ? TimestampTzPlusMilliseconds(GetCurrentTimestamp(), seconds * INT64CONST(1000)) : 0;
-}
-
-static void
-free_connection(ShardConn *conn)
-{
-	shard_connection_drop_notices(conn);
-	shard_connection_free_prepared(conn);
-	if (conn->settings)
-	{
-		for (int i = 0; i < lengthof(session_settings); i++)
-			if (conn->settings[i])
-				pfree(conn->settings[i]);
-		pfree(conn->settings);
-	}
-	pfree(conn->node);
-	pfree(conn);
-}
-
-/* The user's own mapping, or the public one; core's error for none names no node on every major. */
-static UserMapping *
-find_mapping(const ForeignServer *server, Oid userid)
-{
-	if (!shard_conninfo_has_mapping(userid, server->serverid))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("user mapping not found for user \"%s\" on node \"%s\"",
-						MappingUserName(userid), server->servername),
-				 errhint("Create one with CREATE USER MAPPING FOR %s SERVER %s.",
-						 quote_identifier(MappingUserName(userid)),
-						 quote_identifier(server->servername))));
-	return GetUserMapping(userid, server->serverid);
-}
-
-ShardConn *
-shard_connection_start(Oid serverid, Oid userid)
-{
-	ForeignServer *server = GetForeignServer(serverid);
-	UserMapping *user = find_mapping(server, userid);
-	const char **keywords;
-	const char **values;
-	MemoryContext oldcxt;
-	ShardConn  *conn;
-
-	shard_conninfo_build(server, user, &keywords, &values);
-	shard_conninfo_check_password(server, user, keywords, values);
-
-	if (!shard_connection_cxt)
-		shard_connection_cxt = AllocSetContextCreate(TopMemoryContext, "shardfdw connections",
-											   ALLOCSET_DEFAULT_SIZES);
-	oldcxt = MemoryContextSwitchTo(shard_connection_cxt);
-	conn = palloc0(sizeof(ShardConn));
-	conn->node = pstrdup(server->servername);
-	conn->settings = palloc0(lengthof(session_settings) * sizeof(char *));
-	MemoryContextSwitchTo(oldcxt);
-	conn->serverid = serverid;
-	conn->userid = userid;
-	conn->workers = -1;
-	conn->needs_password = !superuser_arg(userid) && !shard_conninfo_password_optional(user);
-	conn->server_hash = GetSysCacheHashValue1(FOREIGNSERVEROID, ObjectIdGetDatum(serverid));
-	conn->mapping_hash = GetSysCacheHashValue1(USERMAPPINGOID, ObjectIdGetDatum(user->umid));
-	conn->connect_deadline = connect_deadline(keywords, values);
-
-	if (!AcquireExternalFD())
-	{
-		free_connection(conn);
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
-				 errmsg("could not connect to node \"%s\"", server->servername),
-				 errdetail("There are too many open files on the local server."),
-				 errhint("Raise the server's max_files_per_process and/or \"ulimit -n\" limits, or lower shardfdw.max_connections_per_node.")));
-	}
-
-	/* not expand_dbname: a database name is no connection string */
-	conn->pg = PQconnectStartParams(keywords, values, 0);
-	if (!conn->pg || PQstatus(conn->pg) == CONNECTION_BAD)
-	{
-		char	   *reason = shard_error_clean_text(conn->pg ? PQerrorMessage(conn->pg) : _("out of memory"));
-
-		PQfinish(conn->pg);
-		ReleaseExternalFD();
-		free_connection(conn);
-		ereport(ERROR,
-				(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
-				 errmsg("could not connect to node \"%s\"", server->servername),
-				 errdetail_internal("%s", reason)));
-	}
-	PQsetNoticeReceiver(conn->pg, keep_notice, conn);
-	conn->state = SHARD_CONN_CONNECTING;
-	conn->connect_events = WL_SOCKET_WRITEABLE; /* what PQconnectPoll wants first */
-	shard_wait_sockets_changed();
-	return conn;
-}
-
-/* True when conn's socket is ready for events right now. */
-static bool
-socket_is_ready(ShardConn *conn, int events)
-{
-	struct pollfd pfd;
-
-	pfd.fd = PQsocket(conn->pg);
-	if (pfd.fd < 0)
-		return true;			/* libpq will say what is wrong */
-	pfd.events = ((events & WL_SOCKET_READABLE) ? POLLIN : 0) |
-		((events & WL_SOCKET_WRITEABLE) ? POLLOUT : 0);
-	pfd.revents = 0;
-	return poll(&pfd, 1, 0) > 0;
-}
-
-/*
- * The node has accepted us: checks the password rule, starts what the session
- * needs before any statement is parsed.  True when nothing is under way.
- */
-static bool
-accept_session(ShardConn *conn)
-{
-	const char *conforming = PQparameterStatus(conn->pg, "standard_conforming_strings");
-
-	conn->connected = true;
-	if (conn->needs_password && !PQconnectionUsedPassword(conn->pg))
-	{
-		conn->state = SHARD_CONN_BROKEN;
-		ereport(ERROR,
-				(errcode(ERRCODE_S_R_E_PROHIBITED_SQL_STATEMENT_ATTEMPTED),
-				 errmsg("password is required"),
-				 errdetail("Non-superuser cannot connect if node \"%s\" does not request a password.",
-						   conn->node),
-				 errhint("Target server's authentication method must be changed or password_required=false set in the user mapping attributes.")));
-	}
-	if (PQsetnonblocking(conn->pg, 1) != 0)
-		fail_connecting(conn, NULL);
-	conn->server_version = PQserverVersion(conn->pg);
-
-	/* Remote SQL is written for it: it must hold before the first one is read. */
-	if (conforming && strcmp(conforming, "on") == 0)
-		return true;
-	if (!PQsendQuery(conn->pg, "SET standard_conforming_strings = on"))
-		fail_connecting(conn, NULL);
-	return false;
-}
-
-/* Moves the SET of accept_session on; true when it has ended. */
-static bool
-setup_ended(ShardConn *conn)
-{
-	PGresult   *res;
-
-	shard_connection_flush(conn);
-	if (!shard_connection_consume(conn))
-		fail_connecting(conn, NULL);
-	while (!PQisBusy(conn->pg))
-	{
-		res = PQgetResult(conn->pg);
-		if (!res)
-			return true;
-		if (PQresultStatus(res) != PGRES_COMMAND_OK)
-		{
-			conn->state = SHARD_CONN_BROKEN;
-			shard_error_report(ERROR, res, conn, NULL, NULL);
-		}
-		PQclear(res);
-	}
-	return false;
-}
-
-int
-shard_connection_poll(ShardConn *conn)
-{
-	if (conn->state == SHARD_CONN_READY)
-		return 0;
-	if (conn->state == SHARD_CONN_BROKEN)
-		fail_connecting(conn, NULL);
-
-	/* PQconnectPoll takes its being called as news that the socket is ready. */
-	if (!socket_is_ready(conn, conn->connect_events))
-	{
-		if (conn->connect_deadline && GetCurrentTimestamp() >= conn->connect_deadline)
-			fail_connecting(conn, _("connect_timeout expired"));
-		return conn->connect_events;
-	}
-
-	if (!conn->connected)
-	{
-		PostgresPollingStatusType status = PQconnectPoll(conn->pg);
-
-		shard_wait_sockets_changed();
-		if (status == PGRES_POLLING_READING || status == PGRES_POLLING_WRITING)
-		{
-			if (conn->connect_deadline && GetCurrentTimestamp() >= conn->connect_deadline)
-				fail_connecting(conn, _("connect_timeout expired"));
-			conn->connect_events = status == PGRES_POLLING_READING ?
-				WL_SOCKET_READABLE : WL_SOCKET_WRITEABLE;
-			return conn->connect_events;
-		}
-		if (status != PGRES_POLLING_OK)
-			fail_connecting(conn, NULL);
-		if (!accept_session(conn))
-		{
-			conn->connect_events = WL_SOCKET_READABLE;
-			return conn->connect_events;
-		}
-	}
-	else if (!setup_ended(conn))
-		return conn->connect_events;
-
-	conn->state = SHARD_CONN_READY;
-	return 0;
-}
-
-/* Milliseconds until deadline, at least 0; -1 when there is none (0). */
-long
-shard_connection_remaining_ms(TimestampTz deadline)
-{
-	return deadline ? TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline) : -1;
-}
-
-void
-shard_connection_finish(ShardConn *conn)
-{
-	int			events;
-
-	while ((events = shard_connection_poll(conn)) != 0)
-	{
-		long		timeout_ms = shard_connection_remaining_ms(conn->connect_deadline);
-
-		/* rounded up, so that the deadline has passed when it wakes */
-		shard_wait_socket(PQsocket(conn->pg), events, timeout_ms < 0 ? -1 : timeout_ms + 1, false);
-	}
-}
-
 /* ---------- settings ---------- */
+
+char	  **
+shard_connection_make_settings(void)
+{
+	return palloc0(lengthof(session_settings) * sizeof(char *));
+}
 
 static void
 forget_settings(ShardConn *conn)
@@ -432,6 +182,17 @@ forget_settings(ShardConn *conn)
 		conn->settings[i] = NULL;
 	}
 	conn->workers = WORKERS_UNKNOWN;
+	conn->cpu_factor = CPU_FACTOR_UNKNOWN;
+}
+
+void
+shard_connection_free_settings(ShardConn *conn)
+{
+	if (!conn->settings)
+		return;
+	forget_settings(conn);
+	pfree(conn->settings);
+	conn->settings = NULL;
 }
 
 void
@@ -441,8 +202,65 @@ shard_connection_distrust(ShardConn *conn)
 	conn->invalidated = true;
 }
 
+/* As shard_connection_sync_settings(), of the planner's costs of CPU: the user's, times factor; 0 = node's own. */
+static void
+sync_cpu_costs(ShardConn *conn, int factor, StringInfo buf)
+{
+	if (conn->cpu_factor == factor)
+		return;
+	for (int i = 0; i < lengthof(cpu_costs); i++)
+	{
+		if (factor == 0 && conn->stateless)
+			appendStringInfo(buf, "SET LOCAL %s TO DEFAULT; ", cpu_costs[i]);
+		else if (factor == 0)
+			appendStringInfo(buf, "RESET %s; ", cpu_costs[i]);
+		else
+			appendStringInfo(buf, "SET %s%s = %g; ", conn->stateless ? "LOCAL " : "", cpu_costs[i],
+							 factor * strtod(GetConfigOption(cpu_costs[i], false, false), NULL));
+	}
+	conn->cpu_factor = factor;
+}
+
 void
-shard_connection_sync_settings(ShardConn *conn, int workers, StringInfo buf)
+shard_connection_forget_settings(ShardConn *conn)
+{
+	if (conn->settings && conn->stateless)
+		forget_settings(conn);
+}
+
+/*
+ * What the user's settings are made of, as far as a comparison is cheaper than
+ * to ask for all of them by name, which each statement would do.
+ */
+static void
+look_at_settings(ShardUserSettings *now)
+{
+	memset(now, 0, sizeof(*now));
+	now->timezone = session_timezone;
+	now->date_style = DateStyle;
+	now->date_order = DateOrder;
+	now->interval_style = IntervalStyle;
+	now->float_digits = extra_float_digits;
+	now->bytea_output = bytea_output;
+	now->xml_option = xmloption;
+	now->quote_all = quote_all_identifiers;
+}
+
+/* True when conn's session has the user's settings. */
+static bool
+is_in_line(ShardConn *conn)
+{
+	ShardUserSettings now;
+	const char *abbreviations = conn->settings[ABBREVIATIONS];
+
+	look_at_settings(&now);
+	return abbreviations && memcmp(&now, &conn->user_settings, sizeof(now)) == 0 &&
+		strcmp(abbreviations, GetConfigOption(session_settings[ABBREVIATIONS].name, false, false)) == 0;
+}
+
+/* Appends SET for each setting that differs. */
+static void
+append_settings(ShardConn *conn, const char *local, StringInfo buf)
 {
 	for (int i = 0; i < lengthof(session_settings); i++)
 	{
@@ -455,19 +273,46 @@ shard_connection_sync_settings(ShardConn *conn, int workers, StringInfo buf)
 		if (conn->settings[i] && strcmp(conn->settings[i], value) == 0)
 			continue;
 		copy = MemoryContextStrdup(shard_connection_cxt, value);
-		appendStringInfo(buf, "SET %s = %s; ", name, quote_literal_cstr(value));
+		appendStringInfo(buf, "SET %s%s = %s; ", local, name, quote_literal_cstr(value));
 		if (conn->settings[i])
 			pfree(conn->settings[i]);
 		conn->settings[i] = copy;
 	}
+	look_at_settings(&conn->user_settings);
+}
+
+void
+shard_connection_sync_settings(ShardConn *conn, int workers, int cpu_factor, StringInfo buf)
+{
+	const char *local = conn->stateless ? "LOCAL " : "";
+
+	/* what is set outside a transaction would be somebody else's */
+	if (conn->stateless && conn->xact_depth == 0)
+		return;
+	if (!is_in_line(conn))
+		append_settings(conn, local, buf);
 	if (conn->workers != workers)
 	{
-		if (workers < 0)
-			appendStringInfoString(buf, "RESET max_parallel_workers_per_gather; ");
+		if (workers >= 0)
+			appendStringInfo(buf, "SET %smax_parallel_workers_per_gather = %d; ", local, workers);
+		else if (conn->stateless)
+			appendStringInfoString(buf, "SET LOCAL max_parallel_workers_per_gather TO DEFAULT; ");
 		else
-			appendStringInfo(buf, "SET max_parallel_workers_per_gather = %d; ", workers);
+			appendStringInfoString(buf, "RESET max_parallel_workers_per_gather; ");
 		conn->workers = workers;
 	}
+	sync_cpu_costs(conn, cpu_factor, buf);
+}
+
+void
+shard_connection_append_preamble(ShardConn *conn, int workers, int cpu_factor,
+								 const StringInfoData *xact, StringInfo buf)
+{
+	if (conn->stateless)
+		appendBinaryStringInfo(buf, xact->data, xact->len);
+	shard_connection_sync_settings(conn, workers, cpu_factor, buf);
+	if (!conn->stateless)
+		appendBinaryStringInfo(buf, xact->data, xact->len);
 }
 
 void
@@ -511,6 +356,28 @@ shard_connection_yield(ShardConn *conn)
 }
 
 /* ---------- statements ---------- */
+
+/* True when conn's socket is ready for events right now. */
+bool
+shard_connection_socket_is_ready(ShardConn *conn, int events)
+{
+	struct pollfd pfd;
+
+	pfd.fd = PQsocket(conn->pg);
+	if (pfd.fd < 0)
+		return true;			/* libpq will say what is wrong */
+	pfd.events = ((events & WL_SOCKET_READABLE) ? POLLIN : 0) |
+		((events & WL_SOCKET_WRITEABLE) ? POLLOUT : 0);
+	pfd.revents = 0;
+	return poll(&pfd, 1, 0) > 0;
+}
+
+/* Milliseconds until deadline, at least 0; -1 when there is none (0). */
+long
+shard_connection_remaining_ms(TimestampTz deadline)
+{
+	return deadline ? TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline) : -1;
+}
 
 bool
 shard_connection_flush(ShardConn *conn)
@@ -584,6 +451,14 @@ shard_connection_next_result(ShardConn *conn, TimestampTz deadline, bool noerror
 	return true;
 }
 
+bool
+shard_connection_is_copy(const PGresult *res)
+{
+	ExecStatusType status = PQresultStatus(res);
+
+	return status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH;
+}
+
 /* True when res is the last message of a session. */
 static bool
 is_fatal(const PGresult *res)
@@ -619,9 +494,10 @@ shard_connection_settle(ShardConn *conn)
 			return true;
 		}
 		shard_connection_note_result(conn, res);
-		if (is_fatal(res))
+		if (is_fatal(res) || shard_connection_is_copy(res) ||
+			(PQresultStatus(res) == PGRES_FATAL_ERROR && !PQresultErrorField(res, PG_DIAG_SQLSTATE)))
 		{
-			/* the session has ended; nothing was at stake */
+			/* the session has ended, or cannot be understood; nothing was at stake */
 			conn->end_pending = false;
 			conn->state = SHARD_CONN_BROKEN;
 			PQclear(res);
@@ -631,6 +507,10 @@ shard_connection_settle(ShardConn *conn)
 			shard_error_report(WARNING, res, conn, NULL, NULL);
 		else
 			PQclear(res);
+
+		/* what follows it: maybe the end of the connection */
+		if (!shard_connection_result_is_here(conn))
+			shard_connection_consume(conn);
 	}
 	return false;
 }
@@ -670,7 +550,7 @@ shard_connection_usable(ShardConn *conn)
 	 * Nobody asked for anything, so input is the end of the connection, or a
 	 * message that libpq takes care of.
 	 */
-	for (int i = 0; i < 10 && socket_is_ready(conn, WL_SOCKET_READABLE); i++)
+	for (int i = 0; i < 10 && shard_connection_socket_is_ready(conn, WL_SOCKET_READABLE); i++)
 	{
 		if (!PQconsumeInput(conn->pg) || PQstatus(conn->pg) != CONNECTION_OK)
 		{
@@ -712,6 +592,7 @@ shard_connection_send(ShardConn *conn, const char *sql)
 	shard_connection_prepare_to_send(conn, sql);
 	if (!PQsendQuery(conn->pg, sql))
 		shard_error_report(ERROR, NULL, conn, NULL, sql);
+	(void) PQsetSingleRowMode(conn->pg);
 	shard_connection_flush(conn);
 }
 
@@ -730,6 +611,7 @@ shard_connection_send_params(ShardConn *conn, const char *sql, int nparams,
 		sent = PQsendQueryParams(conn->pg, sql, nparams, NULL, params, NULL, NULL, binary_result ? 1 : 0);
 	if (!sent)
 		shard_error_report(ERROR, NULL, conn, NULL, sql);
+	(void) PQsetSingleRowMode(conn->pg);
 	shard_connection_flush(conn);
 }
 
@@ -759,12 +641,14 @@ shard_connection_exec(ShardConn *conn, const char *sql)
 		{
 			ExecStatusType status = PQresultStatus(res);
 
+			bool		copy = shard_connection_is_copy(res);
+
 			if (!failed && status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK &&
-				status != PGRES_EMPTY_QUERY)
+				status != PGRES_SINGLE_TUPLE && status != PGRES_EMPTY_QUERY)
 				failed = res;
 			else
 				PQclear(res);
-			if (status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH)
+			if (copy)
 			{
 				conn->state = SHARD_CONN_BROKEN;	/* not what was asked for */
 				break;
@@ -779,15 +663,4 @@ shard_connection_exec(ShardConn *conn, const char *sql)
 	PG_END_TRY();
 	if (failed)
 		shard_error_report(ERROR, failed, conn, NULL, sql);
-}
-
-void
-shard_connection_close(ShardConn *conn)
-{
-	if (conn->holder)
-		shard_connection_release(conn);
-	PQfinish(conn->pg);
-	ReleaseExternalFD();
-	shard_wait_sockets_changed();
-	free_connection(conn);
 }

@@ -12,6 +12,7 @@
 
 #include "postgres.h"
 
+#include "access/xlogdefs.h"
 #include "lib/ilist.h"
 #include "lib/stringinfo.h"
 #include "libpq-fe.h"
@@ -50,6 +51,19 @@ typedef struct ShardConnHolder
 /* A message of a node that waits to be passed on to the client. */
 typedef struct ShardNotice ShardNotice;
 
+/* The variables behind settings of the user; see connection.c. */
+typedef struct ShardUserSettings
+{
+	const void *timezone;		/* compare only */
+	int			date_style;
+	int			date_order;
+	int			interval_style;
+	int			float_digits;
+	int			bytea_output;
+	int			xml_option;
+	int			quote_all;
+} ShardUserSettings;
+
 struct ShardConn
 {
 	dlist_node	link;			/* in its pool */
@@ -63,6 +77,13 @@ struct ShardConn
 	bool		connected;		/* the server accepted us; now the session is set up */
 	bool		needs_password; /* refuse a server that did not ask for the password */
 	bool		used;			/* has run a statement */
+	bool		keep;			/* option keep_connections: also after the transaction */
+	bool		stateless;		/* option session_state off: a pooler may be on the way */
+	int			quota_node;		/* see remote/quota.h */
+	bool		asks;			/* while connecting: how many connections the node allows */
+	int			nrefused;		/* how often the node had too many connections */
+	TimestampTz retry_at;		/* when it is asked again; 0: it is being asked */
+	TimestampTz opened_at;
 	bool		invalidated;	/* options changed, or distrusted: close when idle and outside a transaction */
 	uint32		server_hash;	/* system cache hashes of server and mapping, for invalidation */
 	uint32		mapping_hash;
@@ -74,6 +95,7 @@ struct ShardConn
 	bool		xact_wrote;		/* may have changed data: takes part in commit */
 	bool		xact_extra;		/* writes beside the node's writer, until the local transaction ends */
 	List	   *xact_tables;	/* extra writer: names (char *) of the tables that it alone writes to */
+	bool		xact_leftover;	/* a read transaction whose snapshot nobody needs any more */
 	bool		xact_failed;	/* remote transaction is aborted */
 	bool		xact_stale;		/* savepoint xact_depth + 1 of a committed subtransaction still stands */
 	bool		end_pending;	/* COMMIT of a read transaction sent, result not read yet */
@@ -86,14 +108,26 @@ struct ShardConn
 	 * its transaction, so then all of them are forgotten.
 	 */
 	char	  **settings;
+	ShardUserSettings user_settings;	/* that settings were made of, unless they are forgotten */
 	int			workers;		/* max_parallel_workers_per_gather as last sent; -1 = node's own; -2 = not known */
+	int			cpu_factor;		/* as last sent; -1 = not known */
 	HTAB	   *prepared;		/* statements with parameters; NULL: none yet */
 	struct ShardPrepared *preparing;	/* the Parse under way */
 	ShardNotice *notices;		/* oldest first, bounded */
 	int			nnotices;
 	int			server_version;
+	TimeLineID	timeline;		/* of the node, when it was asked at connecting; 0: not known */
 	uint64		bytes_received;
 };
+
+/*
+ * Expression for a node's timeline, and what a node that is no standby has
+ * answered to it as a number; 0: not known.
+ */
+#define SHARD_TIMELINE_SQL \
+	"CASE WHEN NOT pg_catalog.pg_is_in_recovery()" \
+	" THEN pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) END"
+extern TimeLineID shard_connection_parse_timeline(const char *answer);
 
 /*
  * Begins to open; never blocks (but for name resolution, which libpq does
@@ -101,28 +135,45 @@ struct ShardConn
  * directly flushes (shard_connection_flush).  Only the pool calls this.
  * Errors: no user mapping, password rules.
  */
-extern ShardConn *shard_connection_start(Oid serverid, Oid userid);
+extern ShardConn *shard_connection_start(Oid serverid, Oid userid, int quota_node);
+
+/* Where the node is, for remote/quota.h.  Memory: palloc'd; NULL: it is not to be counted. */
+extern char *shard_connection_address(Oid serverid);
 
 /*
  * Moves a connecting connection on.  Returns the socket events to wait for
- * (WL_SOCKET_READABLE/WRITEABLE), 0 when it is ready.
+ * (WL_SOCKET_READABLE/WRITEABLE; WL_TIMEOUT while no socket says anything, because
+ * the node had too many connections), 0 when it is ready.  poll_ms: how long
+ * they may be waited for before it is called again, -1 without a limit.
  * Errors: ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION, naming the node,
- * also when connect_timeout has passed.
+ * also when connect_timeout has passed; ERRCODE_TOO_MANY_CONNECTIONS when the
+ * node had too many connections all the time.
  */
 extern int	shard_connection_poll(ShardConn *conn);
+extern long shard_connection_poll_ms(const ShardConn *conn);
 
-/* Waits until conn is connected; answers interrupts. */
+/* Waits until conn is connected, and until a COMMIT of end_pending has ended; answers interrupts. */
 extern void shard_connection_finish(ShardConn *conn);
 
 /*
  * Appends to buf the SET commands (each ended by "; ") that bring the session
  * in line with the user's current TimeZone, DateStyle, IntervalStyle,
  * extra_float_digits, bytea_output..., and max_parallel_workers_per_gather with
- * workers (-1 = node's own value); notes them as sent.  Nothing when in line.
+ * workers (-1 = node's own value) and costs of CPU with cpu_factor (0 = node's
+ * own); notes them as sent.  Nothing when in line.
  * search_path = pg_catalog, standard_conforming_strings = on and
  * client_encoding are set once when connecting.
  */
-extern void shard_connection_sync_settings(ShardConn *conn, int workers, StringInfo buf);
+extern void shard_connection_sync_settings(ShardConn *conn, int workers, int cpu_factor, StringInfo buf);
+
+/*
+ * Without session state (option session_state off) they are SET LOCAL, so they
+ * come behind xact, which has conn in a transaction, and end with it (forget).
+ * Else they come first: a failure in xact leaves them as they are noted.
+ */
+extern void shard_connection_append_preamble(ShardConn *conn, int workers, int cpu_factor,
+											 const StringInfoData *xact, StringInfo buf);
+extern void shard_connection_forget_settings(ShardConn *conn);
 
 /*
  * A user's own commands have run on conn, and may have changed the session in
@@ -170,6 +221,12 @@ extern void shard_connection_note_result(ShardConn *conn, PGresult *res);
 extern void shard_connection_flush_notices(ShardConn *conn);
 
 /*
+ * True when res is the beginning of a COPY.  Where none was asked for, the
+ * connection is broken: PQgetResult would give the same again and again.
+ */
+extern bool shard_connection_is_copy(const PGresult *res);
+
+/*
  * True when the COMMIT of end_pending has ended, never blocks: then a statement
  * can be sent.  Its failure is a WARNING (it was a reader's).
  */
@@ -198,6 +255,9 @@ extern void shard_connection_exec(ShardConn *conn, const char *sql);
  * false when that failed and conn is now broken.  Never raises: for abort.
  */
 extern bool shard_connection_cancel_noerror(ShardConn *conn, int timeout_ms);
+
+/* Asks the node to cancel what runs on conn, within timeout_ms; its answer is still to be read. Never raises. */
+extern void shard_connection_request_cancel(ShardConn *conn, int timeout_ms);
 
 /*
  * Reads on until what runs on conn has ended, without cancelling it; false when

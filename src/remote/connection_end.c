@@ -17,6 +17,7 @@
 #include "remote/wait.h"
 #include "storage/latch.h"
 
+#define HURRY_MS 500			/* a user who cancels meanwhile waits no longer */
 #define SILENT_MS 2000			/* how long a node that did not answer a cancel is taken for dead */
 
 /* Node that last let a cancel run out of time, and when. */
@@ -38,7 +39,6 @@ cancel_in_child(PGcancel *cancel, TimestampTz deadline)
 
 	if (pipe(done) != 0)
 		return;
-	/* the pipe may have got the number of a socket that libpq closed when its connection was lost */
 	shard_wait_sockets_changed();
 	pid = fork();
 	if (pid == 0)
@@ -80,6 +80,7 @@ request_cancel(ShardConn *conn, TimestampTz deadline)
 
 	if (cancel && PQcancelStart(cancel))
 	{
+		shard_wait_sockets_changed();
 		for (;;)
 		{
 			PostgresPollingStatusType status;
@@ -112,6 +113,12 @@ request_cancel(ShardConn *conn, TimestampTz deadline)
 #endif
 }
 
+void
+shard_connection_request_cancel(ShardConn *conn, int timeout_ms)
+{
+	request_cancel(conn, TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms));
+}
+
 /*
  * Reads and throws away what conn still sends, until it is idle.  When
  * may_wait is false only what is here; true when idle.  A COPY into the node
@@ -121,10 +128,16 @@ static bool
 drain(ShardConn *conn, TimestampTz deadline, bool may_wait)
 {
 	bool		copying = false;
+	bool		hurried = false;
 	uint64		nrows = 0;
 
 	for (;;)
 	{
+		if (!hurried && (QueryCancelPending || ProcDiePending))
+		{
+			hurried = true;
+			deadline = Min(deadline, TimestampTzPlusMilliseconds(GetCurrentTimestamp(), HURRY_MS));
+		}
 		if (copying)
 		{
 			char	   *row = NULL;
@@ -239,6 +252,7 @@ shard_connection_exec_noerror(ShardConn *conn, const char *sql, int timeout_ms)
 		conn->state = SHARD_CONN_BROKEN;
 		return false;
 	}
+	(void) PQsetSingleRowMode(conn->pg);
 	for (;;)
 	{
 		ExecStatusType status;
@@ -257,7 +271,7 @@ shard_connection_exec_noerror(ShardConn *conn, const char *sql, int timeout_ms)
 		{
 			ok = false;
 			if (status != PGRES_FATAL_ERROR)
-				conn->state = SHARD_CONN_BROKEN;	/* a COPY: not what was asked for */
+				conn->state = SHARD_CONN_BROKEN;	/* rows or a COPY: not what was asked for */
 			if (conn->state == SHARD_CONN_READY)
 				shard_error_report(DEBUG1, res, conn, NULL, sql);
 			else

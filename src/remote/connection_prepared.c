@@ -100,6 +100,8 @@ shard_connection_start_prepare(ShardConn *conn, const char *sql, int nparams)
 	ShardPrepared *entry = find_prepared(conn, sql);
 	char		name[NAMEDATALEN];
 
+	if (conn->stateless)
+		return false;			/* the next transaction may be in another session */
 	if (!entry)
 	{
 		remember_statement(conn, sql);
@@ -112,6 +114,7 @@ shard_connection_start_prepare(ShardConn *conn, const char *sql, int nparams)
 	name_prepared(entry, name, sizeof(name));
 	if (!PQsendPrepare(conn->pg, name, sql, nparams, NULL))
 		shard_error_report(ERROR, NULL, conn, NULL, sql);
+	(void) PQsetSingleRowMode(conn->pg);
 	shard_connection_flush(conn);
 	conn->preparing = entry;
 	return true;

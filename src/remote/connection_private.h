@@ -29,7 +29,15 @@ extern bool shard_connection_next_result(ShardConn *conn, TimestampTz deadline, 
 extern void shard_connection_prepare_to_send(ShardConn *conn, const char *sql);
 extern void shard_connection_log(ShardConn *conn, const char *sql);
 
+extern void shard_connection_keep_notice(void *arg, const PGresult *res);
 extern void shard_connection_drop_notices(ShardConn *conn);
+
+/* True when conn's socket is ready for events right now. */
+extern bool shard_connection_socket_is_ready(ShardConn *conn, int events);
+
+/* In the current context. */
+extern char **shard_connection_make_settings(void);
+extern void shard_connection_free_settings(ShardConn *conn);
 
 /* True when sql is prepared on conn; its name then. */
 extern bool shard_connection_find_prepared(ShardConn *conn, const char *sql, char *name, size_t size);

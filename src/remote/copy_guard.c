@@ -361,7 +361,7 @@ refuse_row(ShardCopyLane *lane, uint64 rowno, const ShardCopyErrorPlace *place)
 
 	shard_copy_guard_refuse(lane, &pos, rowno,
 							MAKE_SQLSTATE(sqlstate[0], sqlstate[1], sqlstate[2], sqlstate[3], sqlstate[4]),
-							shard_error_clean_text(PQresultErrorField(lane->error, PG_DIAG_MESSAGE_PRIMARY)),
+							shard_error_message(lane->error, lane->conn),
 							column ? column : column_in_place(place->place), false);
 	lane->target->stat.nrefused++;
 	count_bad(lane, rowno);
@@ -433,7 +433,7 @@ take_detour(ShardCopyLane *lane)
 {
 	ShardCopyDetour *detour = lane->target->detour;
 	MemoryContext oldcxt = MemoryContextSwitchTo(lane->set->cxt);
-	char	   *message = shard_error_clean_text(PQresultErrorField(lane->error, PG_DIAG_MESSAGE_PRIMARY));
+	char	   *message = shard_error_message(lane->error, lane->conn);
 
 	if (detour->message)
 		pfree(detour->message);

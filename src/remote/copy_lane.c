@@ -24,6 +24,7 @@
  */
 #include "postgres.h"
 
+#include "remote/answer.h"
 #include "remote/copy_private.h"
 #include "remote/error.h"
 #include "remote/txn_private.h"
@@ -240,7 +241,7 @@ append_rollback(ShardCopyLane *lane, StringInfo sql)
 	else
 	{
 		appendStringInfoString(sql, "ROLLBACK; ");
-		shard_txn_forget(lane->conn);
+		shard_txn_forget_doomed(lane->conn);
 	}
 	lane->aborted = false;
 }
@@ -253,7 +254,8 @@ reset_copy(ShardCopyLane *lane)
 	lane->end_soon = lane->trailed = false;
 	lane->nconfirmed = 0;
 	PQclear(lane->rows);
-	lane->rows = NULL;
+	PQclear(lane->partial);
+	lane->rows = lane->partial = NULL;
 }
 
 /* Sends COPY for the lane's target, with all that has to precede it. */
@@ -272,7 +274,7 @@ start_copy(ShardCopyLane *lane)
 		shard_txn_check_writer(lane->conn);
 	nbytes = sql.len;
 	shard_txn_writer_preamble(lane->conn, lane->set->level, &sql);
-	shard_connection_sync_settings(lane->conn, -1, &sql);
+	shard_connection_sync_settings(lane->conn, -1, 0, &sql);
 	if (lane->set->guarded)
 		shard_copy_guard_append(lane, &sql, rolled_back, sql.len > nbytes);
 	else
@@ -391,11 +393,19 @@ finish_results(ShardCopyLane *lane)
 static bool
 take_result(ShardCopyLane *lane, PGresult *res)
 {
-	ExecStatusType status = PQresultStatus(res);
+	const char *label = lane->target ? lane->target->label : NULL;
+	ExecStatusType status;
+	bool		copy;
 
 	/* settings stand before the savepoint to which a guarded set goes back after an error */
 	if (!lane->set->guarded)
 		shard_connection_note_result(lane->conn, res);
+	res = shard_answer_add(&lane->partial, res, lane->state == COPY_ENDING ? SHARD_ANSWER_MANY_BYTES : SHARD_ANSWER_BYTES,
+						   lane->conn, label);
+	if (!res)
+		return false;
+	status = PQresultStatus(res);
+	copy = shard_connection_is_copy(res);
 	if (status == PGRES_COPY_IN && lane->state == COPY_STARTING)
 	{
 		PQclear(res);
@@ -416,6 +426,8 @@ take_result(ShardCopyLane *lane, PGresult *res)
 		lane->rows = res;
 	else
 		PQclear(res);
+	if (copy)
+		shard_error_protocol(lane->conn, label, "a COPY that was not asked for");
 	return false;
 }
 

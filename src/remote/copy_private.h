@@ -135,6 +135,7 @@ typedef struct ShardCopyLane
 	uint64		nconfirmed;
 	PGresult   *error;
 	PGresult   *rows;			/* of a staging table's result_sql */
+	PGresult   *partial;		/* rows of a result whose end has not come */
 	ShardCopyGuard guard;
 } ShardCopyLane;
 

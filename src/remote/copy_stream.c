@@ -65,6 +65,10 @@ watch_sockets(ShardCopySet *set, long timeout_ms)
 		ShardCopyLane *lane = lfirst(lc);
 		ShardWaitItem *item = &set->items[n++];
 
+		long		poll_ms = lane->conn ? shard_connection_poll_ms(lane->conn) : -1;
+
+		if (poll_ms >= 0 && (timeout_ms < 0 || poll_ms < timeout_ms))
+			timeout_ms = poll_ms;
 		item->fd = lane->conn ? PQsocket(lane->conn->pg) : -1;
 		item->events = lane->conn ? lane->events : 0;
 		if (item->fd >= 0 && lane->state == COPY_SENDING && !lane->end_soon)
@@ -336,7 +340,8 @@ drop_set(void *arg)
 			shard_connection_release(lane->conn);
 		PQclear(lane->error);
 		PQclear(lane->rows);
-		lane->error = lane->rows = NULL;
+		PQclear(lane->partial);
+		lane->error = lane->rows = lane->partial = NULL;
 	}
 }
 

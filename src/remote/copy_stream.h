@@ -3,7 +3,8 @@
  *	  Rows into nodes by COPY FROM STDIN: many targets at once, one transaction
  *	  per node, bounded memory.
  *
- * A node has one writing connection, and a connection runs one COPY at a time.
+ * A node has one writing connection (a load that is all its transaction does may
+ * have more, see shard_copy_set_spread()), and a connection runs one COPY at a time.
  * So each target collects bytes in a buffer of its own, and each node's
  * connection serves its targets in turn, a chunk (one COPY statement) each:
  *

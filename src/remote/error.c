@@ -4,10 +4,12 @@
  *
  * Texts of a node are not trusted: they are cut and checked for the database's
  * encoding (libpq does not), and the libpq result is cleared before anything
- * can raise.
+ * can raise.  Nodes name shards and their constraints; a layer that knows tables
+ * gives the names that users know (shard_error_set_rename).
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "mb/pg_wchar.h"
 #include "remote/error.h"
 
@@ -44,20 +46,24 @@ shard_error_clean_text(const char *text)
 	return pnstrdup(text, len);
 }
 
+static ShardErrorRenameHook rename_hook = NULL;
+
 /* What a node said, copied out of libpq. */
 typedef struct RemoteError
 {
 	int			sqlstate;
-	char	   *message;
 	char	   *detail;			/* node's own, then the place */
 	char	   *hint;
 	char	   *context;
-	char	   *schema;
-	char	   *table;
-	char	   *column;
 	char	   *datatype;
-	char	   *constraint;
+	ShardErrorNames names;
 } RemoteError;
+
+void
+shard_error_set_rename(ShardErrorRenameHook hook)
+{
+	rename_hook = hook;
+}
 
 static char *
 field(const PGresult *res, int code)
@@ -78,6 +84,41 @@ add_place(char *detail, const ShardConn *conn, const char *label)
 	else
 		place = psprintf(_("Node \"%s\"."), conn->node);
 	return detail && detail[0] ? psprintf("%s\n%s", detail, place) : place;
+}
+
+/*
+ * True when a transaction of ours could not import the snapshot that another
+ * connection had exported: that one has gone.  The node reports it by functions
+ * of its snapmgr.c, with SQLSTATEs that would blame the user.
+ */
+static bool
+is_lost_snapshot(const PGresult *res, const ShardConn *conn)
+{
+	const char *function = res ? PQresultErrorField(res, PG_DIAG_SOURCE_FUNCTION) : NULL;
+
+	return function && conn && conn->xact_depth > 0 &&
+		(strcmp(function, "ImportSnapshot") == 0 || strcmp(function, "SetTransactionSnapshot") == 0);
+}
+
+static void
+take_names(ShardErrorNames *names, const PGresult *res)
+{
+	names->message = field(res, PG_DIAG_MESSAGE_PRIMARY);
+	names->schema = field(res, PG_DIAG_SCHEMA_NAME);
+	names->table = field(res, PG_DIAG_TABLE_NAME);
+	names->column = field(res, PG_DIAG_COLUMN_NAME);
+	names->constraint = field(res, PG_DIAG_CONSTRAINT_NAME);
+}
+
+/*
+ * Names of the user's own for those of the node.  They are looked up in the
+ * catalogs, which a transaction that is being rolled back cannot do.
+ */
+static void
+rename_objects(ShardErrorNames *names, int sqlstate, const char *detail, const ShardConn *conn)
+{
+	if (rename_hook && conn && names->table && names->schema && IsTransactionState())
+		rename_hook(conn->serverid, sqlstate, detail, names);
 }
 
 static void
@@ -103,17 +144,13 @@ take_error(RemoteError *error, PGresult *res, ShardConn *conn, const char *label
 		lost = true;
 	}
 
-	error->message = field(res, PG_DIAG_MESSAGE_PRIMARY);
+	take_names(&error->names, res);
 	error->detail = field(res, PG_DIAG_MESSAGE_DETAIL);
 	error->hint = field(res, PG_DIAG_MESSAGE_HINT);
 	error->context = field(res, PG_DIAG_CONTEXT);
-	error->schema = field(res, PG_DIAG_SCHEMA_NAME);
-	error->table = field(res, PG_DIAG_TABLE_NAME);
-	error->column = field(res, PG_DIAG_COLUMN_NAME);
 	error->datatype = field(res, PG_DIAG_DATATYPE_NAME);
-	error->constraint = field(res, PG_DIAG_CONSTRAINT_NAME);
 
-	if (!error->message || error->message[0] == '\0')
+	if (!error->names.message || error->names.message[0] == '\0')
 	{
 		char	   *text = res ? shard_error_clean_text(PQresultErrorMessage(res)) : NULL;
 
@@ -126,11 +163,19 @@ take_error(RemoteError *error, PGresult *res, ShardConn *conn, const char *label
 
 			if (echo)
 				*echo = '\0';
-			error->message = psprintf(_("lost connection to node \"%s\""), conn->node);
+			error->names.message = psprintf(_("lost connection to node \"%s\""), conn->node);
 			error->detail = text;
 		}
 		else
-			error->message = text && text[0] ? text : pstrdup(_("could not obtain message string for remote error"));
+			error->names.message = text && text[0] ? text : pstrdup(_("could not obtain message string for remote error"));
+	}
+	if (is_lost_snapshot(res, conn))
+	{
+		error->sqlstate = ERRCODE_CONNECTION_FAILURE;
+		error->detail = error->names.message;
+		error->names.message = psprintf(_("the snapshot on node \"%s\" was lost with the connection that had exported it"),
+								  conn->node);
+		error->hint = pstrdup(_("Roll back the transaction and try again."));
 	}
 	error->detail = add_place(error->detail, conn, label);
 
@@ -149,16 +194,16 @@ report_error(int elevel, RemoteError *error, const char *sql)
 {
 	ereport(elevel,
 			(errcode(error->sqlstate),
-			 errmsg_internal("%s", error->message),
+			 errmsg_internal("%s", error->names.message),
 			 error->detail ? errdetail_internal("%s", error->detail) : 0,
 			 error->hint ? errhint("%s", error->hint) : 0,
 			 error->context ? errcontext("%s", error->context) : 0,
 			 sql ? errcontext("remote SQL command: %s", sql) : 0,
-			 set_field(PG_DIAG_SCHEMA_NAME, error->schema),
-			 set_field(PG_DIAG_TABLE_NAME, error->table),
-			 set_field(PG_DIAG_COLUMN_NAME, error->column),
+			 set_field(PG_DIAG_SCHEMA_NAME, error->names.schema),
+			 set_field(PG_DIAG_TABLE_NAME, error->names.table),
+			 set_field(PG_DIAG_COLUMN_NAME, error->names.column),
 			 set_field(PG_DIAG_DATATYPE_NAME, error->datatype),
-			 set_field(PG_DIAG_CONSTRAINT_NAME, error->constraint)));
+			 set_field(PG_DIAG_CONSTRAINT_NAME, error->names.constraint)));
 }
 
 /* Copies what the node said, and clears res whatever happens. */
@@ -188,7 +233,18 @@ shard_error_report(int elevel, PGresult *res, ShardConn *conn,
 	RemoteError error;
 
 	consume_error(&error, res, conn, label);
+	if (elevel >= ERROR)
+		rename_objects(&error.names, error.sqlstate, error.detail, conn);
 	report_error(elevel, &error, sql);
+}
+
+void
+shard_error_report_as_is(PGresult *res, ShardConn *conn, const char *label, const char *sql)
+{
+	RemoteError error;
+
+	consume_error(&error, res, conn, label);
+	report_error(ERROR, &error, sql);
 }
 
 void
@@ -198,8 +254,23 @@ shard_error_report_context(int elevel, PGresult *res, ShardConn *conn,
 	RemoteError error;
 
 	consume_error(&error, res, conn, label);
+	if (elevel >= ERROR)
+		rename_objects(&error.names, error.sqlstate, error.detail, conn);
 	error.context = unconstify(char *, context);
 	report_error(elevel, &error, NULL);
+}
+
+char *
+shard_error_message(const PGresult *res, const ShardConn *conn)
+{
+	const char *sqlstate = PQresultErrorField(res, PG_DIAG_SQLSTATE);
+	ShardErrorNames names;
+
+	take_names(&names, res);
+	if (sqlstate && strlen(sqlstate) == 5)
+		rename_objects(&names, MAKE_SQLSTATE(sqlstate[0], sqlstate[1], sqlstate[2], sqlstate[3], sqlstate[4]),
+					   field(res, PG_DIAG_MESSAGE_DETAIL), conn);
+	return names.message;
 }
 
 void

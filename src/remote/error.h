@@ -9,6 +9,24 @@
 
 #include "remote/connection.h"
 
+/* Names in an error of a node; each may be NULL. */
+typedef struct ShardErrorNames
+{
+	char	   *message;		/* primary message, which may have the others in quotes */
+	char	   *schema;
+	char	   *table;
+	char	   *column;
+	char	   *constraint;
+} ShardErrorNames;
+
+/*
+ * Puts the user's names in the place of the node's.  schema and table are there.
+ * detail: the node's, or NULL.  Called in a transaction; may look into catalogs.
+ */
+typedef void (*ShardErrorRenameHook) (Oid serverid, int sqlstate, const char *detail,
+									  ShardErrorNames *names);
+extern void shard_error_set_rename(ShardErrorRenameHook hook);
+
 /*
  * Reports res (or, when NULL, the state of conn) at elevel: SQLSTATE, message,
  * detail, hint and context of the node, its constraint/table/column fields; a
@@ -19,9 +37,16 @@
 extern void shard_error_report(int elevel, PGresult *res, ShardConn *conn,
 							   const char *label, const char *sql);
 
+/* The same as ERROR, of a command of a user for the node itself: names are the node's. */
+extern void shard_error_report_as_is(PGresult *res, ShardConn *conn, const char *label,
+									 const char *sql);
+
 /* The same with context in the place of the node's own (NULL: none). */
 extern void shard_error_report_context(int elevel, PGresult *res, ShardConn *conn,
 									   const char *label, const char *context);
+
+/* Primary message of an error of conn's node with the user's names, or NULL. */
+extern char *shard_error_message(const PGresult *res, const ShardConn *conn);
 
 /*
  * Raises ERRCODE_PROTOCOL_VIOLATION: what a node sent is not what was asked

@@ -9,22 +9,33 @@
  *	  else at the end of the transaction, which must see the loss;
  *	- when options of their server or mapping changed: as soon as they are idle.
  *
+ *	- when their server does not want them kept, at the end of the transaction;
+ *	- when other backends wait for one, see quota.c.
+ *
  * A connection that was idle is looked at before it is handed out (a node may
  * have been restarted), which costs one poll().
+ *
+ * New connections: one that is needed is waited for, one more than needed is not
+ * even asked for where connections are scarce.
  */
 #include "postgres.h"
 
 #include "access/xact.h"
 #include "compat.h"
+#include "foreign/foreign.h"
 #include "guc.h"
 #include "remote/pool.h"
+#include "remote/quota.h"
 #include "remote/txn.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 
+#define FULL_MS 10000			/* how long a node that refused a connection is taken to be full */
+
 static HTAB *pools = NULL;
+static dlist_head all_pools = DLIST_STATIC_INIT(all_pools);	/* the same, to go through */
 
 static void refuse_yield(ShardConn *conn, void *arg);
 
@@ -54,12 +65,15 @@ shard_pool_get(Oid serverid, Oid userid)
 		pools = hash_create("shardfdw pools", 16, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	}
 	StaticAssertStmt(offsetof(ShardPool, key_userid) == sizeof(Oid), "key is two OIDs");
+	shard_quota_begin_use();
 	pool = hash_search(pools, key, HASH_ENTER, &found);
 	if (!found)
 	{
+		dlist_push_tail(&all_pools, &pool->link);
 		dlist_init(&pool->conns);
 		dlist_init(&pool->queue);
 		pool->nconns = 0;
+		pool->full_until = 0;
 		pool->writer = NULL;
 	}
 	return pool;
@@ -122,14 +136,111 @@ sweep(ShardPool *pool)
 	}
 }
 
-static ShardConn *
-open_connection(ShardPool *pool)
+/* True when nobody, and no remote transaction, uses conn. */
+static bool
+is_idle(const ShardConn *conn, const ShardPool *pool)
 {
-	ShardConn  *conn = shard_connection_start(pool->key_serverid, pool->key_userid);
+	return !conn->holder && conn->xact_depth == 0 && !conn->xact_extra && conn != pool->writer;
+}
 
+/* Closes idle connections that other backends wait for. */
+static void
+give_idle(void)
+{
+	dlist_iter	pool_iter;
+
+	dlist_foreach(pool_iter, &all_pools)
+	{
+		ShardPool  *pool = dlist_container(ShardPool, link, pool_iter.cur);
+		int			nkept = 0;
+		dlist_mutable_iter iter;
+
+		dlist_foreach_modify(iter, &pool->conns)
+		{
+			ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+			if (is_idle(conn, pool) && nkept >= shard_quota_idle_allowed(conn->quota_node))
+				destroy(conn);
+			else
+				nkept++;
+		}
+	}
+}
+
+static void
+note_connection(ShardConn *conn, void *arg)
+{
+	if (conn->state != SHARD_CONN_BROKEN)
+		*(bool *) arg = true;
+}
+
+/*
+ * What this backend needs a connection for, when it cannot go on without.  Idle
+ * connections count, too: whoever has some to one node gets those to the other
+ * nodes first, or each of two nodes would serve backends that wait for the other.
+ */
+static ShardQuotaNeed
+how_needed(void)
+{
+	bool		holds = TransactionIdIsValid(GetTopTransactionIdIfAny());
+
+	shard_pool_each(note_connection, &holds);
+	return holds ? SHARD_QUOTA_HOLDER : SHARD_QUOTA_FRESH;
+}
+
+/* Begins to open a connection that has been taken from the quota of node. */
+static ShardConn *
+start_counted(const ShardPool *pool, int node)
+{
+	ShardConn  *volatile conn = NULL;
+
+	PG_TRY();
+	{
+		conn = shard_connection_start(pool->key_serverid, pool->key_userid, node);
+	}
+	PG_CATCH();
+	{
+		shard_quota_give(node);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	return conn;
+}
+
+/*
+ * Begins to open a connection.  EXTRA, SPARE: NULL when there should be none;
+ * otherwise it may have to be waited for.
+ */
+static ShardConn *
+open_needed(ShardPool *pool, ShardQuotaNeed need)
+{
+	ShardConn  *conn;
+	char	   *address;
+	int			node = SHARD_QUOTA_NONE;
+
+	if (need == SHARD_QUOTA_EXTRA && pool->full_until != 0 && GetCurrentTimestamp() < pool->full_until)
+		return NULL;
+	address = shard_connection_address(pool->key_serverid);
+	if (address)
+	{
+		node = shard_quota_find(address);
+		pfree(address);
+	}
+	if (node != SHARD_QUOTA_NONE &&
+		!shard_quota_take(node, GetForeignServer(pool->key_serverid)->servername,
+						  need, give_idle))
+		return NULL;
+	conn = start_counted(pool, node);
 	dlist_push_tail(&pool->conns, &conn->link);
 	pool->nconns++;
 	return conn;
+}
+
+/* extra: one more than is needed. */
+static ShardConn *
+open_connection(ShardPool *pool, bool extra)
+{
+	return open_needed(pool, extra ? SHARD_QUOTA_EXTRA : how_needed());
 }
 
 /*
@@ -200,6 +311,22 @@ count_live(const ShardPool *pool)
 	return n;
 }
 
+/*
+ * How many connections pool may have.  A pooler on the way to the node has a
+ * bounded number of sessions, and each of several transactions of ours would
+ * wait for one while it keeps another from being free.
+ */
+static int
+cap_of(const ShardPool *pool)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, (dlist_head *) &pool->conns)
+		if (dlist_container(ShardConn, link, iter.cur)->stateless)
+			return 1;
+	return shard_guc_max_connections_per_node;
+}
+
 /* Is there a connection that nobody holds, kept for the snapshot that it has exported? */
 static bool
 has_idle_exporter(const ShardPool *pool)
@@ -213,6 +340,45 @@ has_idle_exporter(const ShardPool *pool)
 		if (!conn->holder && conn != pool->writer && !conn->xact_extra &&
 			conn->state == SHARD_CONN_READY && !conn->xact_failed && shard_txn_is_exporter(conn))
 			return true;
+	}
+	return false;
+}
+
+/* Is there a connection that its holder will give up, by and by or when it is asked to? */
+static bool
+will_be_free(const ShardPool *pool)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, (dlist_head *) &pool->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		if (conn->holder && conn->holder != &free_holder && conn->state != SHARD_CONN_BROKEN &&
+			conn != pool->writer && !conn->xact_extra && !conn->xact_failed)
+			return true;
+	}
+	return false;
+}
+
+bool
+shard_pool_can_do_without(ShardConn *conn, struct ShardSnapshot *snapshot)
+{
+	ShardPool  *pool = pool_of(conn);
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &pool->conns)
+	{
+		ShardConn  *other = dlist_container(ShardConn, link, iter.cur);
+
+		if (other == conn || other->state != SHARD_CONN_READY || other == pool->writer || other->xact_extra)
+			continue;
+		/* somebody will give it up, or has already */
+		if (other->holder ? other->holder != &free_holder : reader_rank(pool, other, snapshot) > 1)
+		{
+			pool->full_until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), FULL_MS);
+			return true;
+		}
 	}
 	return false;
 }
@@ -237,12 +403,12 @@ shard_pool_acquire_reader(ShardPool *pool, struct ShardSnapshot *snapshot)
 
 	sweep(pool);
 	conn = find_free(pool, snapshot, 2);
-	if (!conn && count_live(pool) < shard_guc_max_connections_per_node)
-		conn = open_connection(pool);
+	if (!conn && count_live(pool) < cap_of(pool))
+		conn = open_connection(pool, will_be_free(pool));
 	if (!conn)
 		conn = find_free(pool, snapshot, 1);
 	if (!conn && has_idle_exporter(pool))
-		conn = open_connection(pool);	/* above the cap */
+		conn = open_connection(pool, false);	/* above the cap */
 
 	/* a node can find dangerous structures only when it sees one transaction */
 	if (conn && IsolationIsSerializable())
@@ -260,8 +426,26 @@ find_idle(ShardPool *pool)
 	{
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
 
+		/* usable() takes note of the end of a COMMIT whose answer is here */
 		if (!conn->holder && conn != pool->writer && !conn->xact_extra && conn->xact_depth == 0 &&
-			!conn->end_pending && shard_connection_usable(conn))
+			shard_connection_usable(conn) && !conn->end_pending)
+			return conn;
+	}
+	return NULL;
+}
+
+/* One that will be so when the COMMIT under way has ended; NULL: none. */
+static ShardConn *
+find_ending(ShardPool *pool)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &pool->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		if (!conn->holder && conn != pool->writer && !conn->xact_extra && conn->xact_depth == 0 &&
+			!conn->invalidated && conn->state == SHARD_CONN_READY && conn->end_pending)
 			return conn;
 	}
 	return NULL;
@@ -275,8 +459,24 @@ shard_pool_start_free(ShardPool *pool)
 	sweep(pool);
 	conn = find_idle(pool);
 	if (!conn)
-		conn = open_connection(pool);
+		conn = find_ending(pool);
+	if (!conn)
+		conn = open_connection(pool, false);
 	shard_connection_hold(conn, &free_holder);
+	return conn;
+}
+
+ShardConn *
+shard_pool_start_spare(ShardPool *pool)
+{
+	ShardConn  *conn;
+
+	sweep(pool);
+	conn = find_idle(pool);
+	if (!conn)
+		conn = open_needed(pool, SHARD_QUOTA_SPARE);
+	if (conn)
+		shard_connection_hold(conn, &free_holder);
 	return conn;
 }
 
@@ -316,8 +516,8 @@ shard_pool_start_extra(ShardPool *pool)
 	conn = find_idle(pool);
 	if (!conn)
 		conn = find_opening(pool);
-	if (!conn && count_live(pool) < shard_guc_max_connections_per_node)
-		conn = open_connection(pool);
+	if (!conn && count_live(pool) < cap_of(pool))
+		conn = open_connection(pool, true);
 	if (conn)
 		conn->xact_extra = true;
 	return conn;
@@ -345,22 +545,19 @@ shard_pool_warm(ShardPool *pool)
 	if (pool->writer)
 		return;
 	sweep(pool);
-	if (!find_free(pool, NULL, 2) && count_live(pool) < shard_guc_max_connections_per_node)
-		open_connection(pool);
+	if (!find_free(pool, NULL, 2) && count_live(pool) < cap_of(pool))
+		(void) open_connection(pool, true);
 }
 
 /* Calls fn, which may close its connection, for each. */
 void
 shard_pool_each(ShardConnVisitor fn, void *arg)
 {
-	HASH_SEQ_STATUS seq;
-	ShardPool  *pool;
+	dlist_iter	pool_iter;
 
-	if (!pools)
-		return;
-	hash_seq_init(&seq, pools);
-	while ((pool = hash_seq_search(&seq)) != NULL)
+	dlist_foreach(pool_iter, &all_pools)
 	{
+		ShardPool  *pool = dlist_container(ShardPool, link, pool_iter.cur);
 		dlist_mutable_iter iter;
 
 		dlist_foreach_modify(iter, &pool->conns)
@@ -372,14 +569,11 @@ shard_pool_each(ShardConnVisitor fn, void *arg)
 static void
 invalidate_pools(Datum arg, SysCacheIdentifier cacheid, uint32 hashvalue)
 {
-	HASH_SEQ_STATUS seq;
-	ShardPool  *pool;
+	dlist_iter	pool_iter;
 
-	if (!pools)
-		return;
-	hash_seq_init(&seq, pools);
-	while ((pool = hash_seq_search(&seq)) != NULL)
+	dlist_foreach(pool_iter, &all_pools)
 	{
+		ShardPool  *pool = dlist_container(ShardPool, link, pool_iter.cur);
 		dlist_iter	iter;
 
 		dlist_foreach(iter, &pool->conns)
@@ -401,8 +595,40 @@ tidy(ShardConn *conn, void *arg)
 	if (conn->holder == &free_holder)
 		shard_pool_discard(conn);
 	else if (conn->state == SHARD_CONN_BROKEN ||
-			 (conn->invalidated && !conn->holder && conn->xact_depth == 0))
+			 ((conn->invalidated || !conn->keep) && !conn->holder && conn->xact_depth == 0))
 		destroy(conn);
+}
+
+int
+shard_pool_disconnect(Oid serverid)
+{
+	dlist_iter	pool_iter;
+	int			nclosed = 0;
+
+	dlist_foreach(pool_iter, &all_pools)
+	{
+		ShardPool  *pool = dlist_container(ShardPool, link, pool_iter.cur);
+		dlist_mutable_iter iter;
+		int			nbusy = 0;
+
+		if (OidIsValid(serverid) && pool->key_serverid != serverid)
+			continue;
+		dlist_foreach_modify(iter, &pool->conns)
+		{
+			ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+			if (is_idle(conn, pool))
+			{
+				destroy(conn);
+				nclosed++;
+			}
+			else if (nbusy++ == 0)
+				ereport(WARNING,
+						(errcode(ERRCODE_OBJECT_IN_USE),
+						 errmsg("connection to node \"%s\" is not closed, because this transaction uses it", conn->node)));
+		}
+	}
+	return nclosed;
 }
 
 /*
@@ -413,7 +639,11 @@ static void
 end_transaction(XactEvent event, void *arg)
 {
 	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
+	{
 		shard_pool_each(tidy, NULL);
+		give_idle();
+		shard_quota_end_use();
+	}
 }
 
 void

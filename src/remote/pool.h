@@ -22,8 +22,10 @@ typedef struct ShardPool		/* one node and user */
 {
 	Oid			key_serverid;	/* hash key, with ... */
 	Oid			key_userid;
+	dlist_node	link;			/* in the list of all */
 	dlist_head	conns;			/* of ShardConn */
 	int			nconns;
+	TimestampTz full_until;		/* the node has refused one more connection; 0: never */
 	ShardConn  *writer;			/* the one that wrote in this transaction, or NULL */
 	dlist_head	queue;			/* streams that wait for a connection, FIFO */
 } ShardPool;
@@ -32,7 +34,8 @@ extern ShardPool *shard_pool_get(Oid serverid, Oid userid);
 
 /*
  * A free or new connection for reading, or NULL when all are held (the caller
- * queues).  Never blocks: it may be connecting still, or have end_pending.
+ * queues).  It may be connecting still, or have end_pending.  Blocks only when
+ * there is none at all, and other backends have all that the node allows.
  * Free ones are preferred in this order: in a read transaction of snapshot,
  * outside any transaction, a new one, in a read transaction of another snapshot.
  */
@@ -42,12 +45,16 @@ extern ShardConn *shard_pool_acquire_reader(ShardPool *pool, struct ShardSnapsho
  * A connected one outside any transaction, own to the caller until
  * shard_connection_release (DDL helpers, recovery): it is held on return, by a
  * holder that does not yield; the end of the transaction releases what an error
- * left.  May open one above the cap.  Waits for connecting; answers interrupts.
+ * left.  May open one above the session's cap.  Waits for connecting; answers
+ * interrupts.
  */
 extern ShardConn *shard_pool_acquire_free(ShardPool *pool);
 
-/* The same without waiting: it may still be connecting. */
+/* The same without waiting for that: it may still be connecting. */
 extern ShardConn *shard_pool_start_free(ShardPool *pool);
+
+/* The same; NULL when other backends have all that the node allows.  Never blocks. */
+extern ShardConn *shard_pool_start_spare(ShardPool *pool);
 
 /*
  * A connection outside any transaction, without a holder, perhaps still
@@ -58,6 +65,18 @@ extern ShardConn *shard_pool_start_extra(ShardPool *pool);
 
 /* How many extra writers of pool can still commit what they wrote. */
 extern int	shard_pool_count_extra(const ShardPool *pool);
+
+/*
+ * conn is being opened, and the node has too many connections: true when there
+ * is another one that its reader, of snapshot, can have or wait for instead.
+ */
+extern bool shard_pool_can_do_without(ShardConn *conn, struct ShardSnapshot *snapshot);
+
+/*
+ * Closes the idle connections to a server; InvalidOid: to all.  Those that this
+ * transaction uses stay, with a WARNING.  Returns how many were closed.
+ */
+extern int	shard_pool_disconnect(Oid serverid);
 
 /* Calls fn for every pool / connection of this backend. */
 typedef void (*ShardConnVisitor) (ShardConn *conn, void *arg);

@@ -9,12 +9,8 @@
  *
  * Nothing here blocks but shard_stream_wait, yielding and (as shortly as
  * possible) closing.  Who moves a stream on: its reader, by next and wait; and
- * for a queued one also the stream that gives its connection up.
- *
- * A stream waits for the socket only when a read of it has just brought
- * nothing complete ("drained"); it reads the socket only when no complete row
- * is in memory.  So memory stays bounded and no bytes are forgotten inside
- * libpq.
+ * for a queued one also the stream that gives its connection up.  Its bytes are
+ * read in stream_fetch.c; what it waits for is in stream_wait.c.
  *
  * Deadlocks: a queued stream whose connections are held by streams that its
  * reader is not reading now makes one of them yield.
@@ -22,23 +18,28 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "remote/error.h"
 #include "remote/stream_private.h"
+#include "remote/wait.h"
 #include "storage/latch.h"
 #include "utils/memutils.h"
 
 #define CLOSE_TIMEOUT_MS 1000	/* for the answer to a cancel request */
+#define CLOSE_HURRY_MS 500		/* the same, when the user has cancelled */
 #define SAVEPOINT_WAIT_MS 20	/* before one, for a node that is slow to begin */
-#define ENCRYPTED_WAIT_MS 1000	/* a TLS library may hold bytes back */
-
-static uint64 wait_counter = 0;
 
 static void stream_yield(ShardConn *conn, void *arg);
 static void stream_lost(ShardConn *conn, void *arg);
-static bool advance(ShardStream *stream);
 
 /* ---------- beginning ---------- */
+
+ShardStream *
+shard_stream_of_connection(ShardConn *conn)
+{
+	return conn->holder && conn->holder->yield == stream_yield ? conn->holder->arg : NULL;
+}
 
 /* Its connection has been released, by whomever. */
 static void
@@ -112,14 +113,8 @@ find_connection(ShardStream *stream)
 	return conn;
 }
 
-/*
- * Starts queued streams of one statement on pool, in order, while there are
- * connections: those that write need the one that does, and others need not
- * queue behind them.  (Streams of other statements are not read now and would
- * only take connections from those that are.)
- */
-static void
-start_queued(ShardPool *pool, ShardSnapshot *snapshot)
+void
+shard_stream_start_queued(ShardPool *pool, ShardSnapshot *snapshot)
 {
 	bool		none[2];		/* there is no connection for those that read, that write */
 	dlist_iter	iter;
@@ -140,7 +135,7 @@ restart:
 			continue;
 		}
 		take_connection(stream, conn);
-		(void) advance(stream);
+		(void) shard_stream_advance(stream);
 		goto restart;			/* the queue may have changed */
 	}
 }
@@ -151,18 +146,13 @@ writers_under_way(ShardStream *stream)
 {
 	ShardPool  *pool = stream->pool;
 	dlist_iter	iter;
+	ShardStream *other = pool->writer ? shard_stream_of_connection(pool->writer) : NULL;
 
-	if (pool->writer && pool->writer->holder && pool->writer->holder->yield == stream_yield)
-	{
-		ShardStream *other = pool->writer->holder->arg;
-
-		if (other->spec.as_writer && other->snapshot == stream->snapshot)
-			return true;
-	}
+	if (other && other->spec.as_writer && other->snapshot == stream->snapshot)
+		return true;
 	dlist_foreach(iter, &pool->queue)
 	{
-		ShardStream *other = dlist_container(ShardStream, queue_link, iter.cur);
-
+		other = dlist_container(ShardStream, queue_link, iter.cur);
 		if (other->spec.as_writer && other->snapshot == stream->snapshot)
 			return true;
 	}
@@ -203,12 +193,12 @@ shard_stream_open(MemoryContext cxt, ShardSnapshot *snapshot, const ShardStreamS
 	if (spec->as_writer && !writers_under_way(stream))
 	{
 		take_connection(stream, shard_txn_writer_start(spec->serverid, spec->userid));
-		(void) advance(stream);
+		(void) shard_stream_advance(stream);
 	}
 	else
 	{
 		enqueue(stream, false);
-		start_queued(stream->pool, snapshot);
+		shard_stream_start_queued(stream->pool, snapshot);
 	}
 	return stream;
 }
@@ -235,10 +225,11 @@ send_statement(ShardStream *stream)
 	if (ready)
 	{
 		stream->exports = stream->exporting;
+		stream->awaited = stream->exporting &&
+			shard_txn_is_shared(stream->snapshot, stream->spec.serverid, stream->spec.userid);
 
-		/* settings first: they do not take a snapshot, and hold before the query */
-		shard_connection_sync_settings(conn, stream->spec.workers, &text);
-		appendBinaryStringInfo(&text, xact.data, xact.len);
+		shard_connection_append_preamble(conn, stream->spec.workers, stream->spec.cpu_factor, &xact,
+										 &text);
 		shard_fetch_send(stream, text.data);
 	}
 	pfree(xact.data);
@@ -246,17 +237,24 @@ send_statement(ShardStream *stream)
 	return ready;
 }
 
-/*
- * Moves stream on until its statement is sent; false when it has to wait, or
- * has lost its connection and is queued again.
- */
-static bool
-advance(ShardStream *stream)
+bool
+shard_stream_advance(ShardStream *stream)
 {
 	if (stream->state == STREAM_CONNECTING)
 	{
-		if (shard_connection_poll(stream->conn) != 0)
+		ShardConn  *conn = stream->conn;
+
+		if (shard_connection_poll(conn) != 0)
+		{
+			if (conn->nrefused > 0 && !stream->spec.as_writer &&
+				shard_pool_can_do_without(conn, stream->snapshot))
+			{
+				give_up_connection(stream, STREAM_QUEUED);
+				enqueue(stream, true);
+				conn->state = SHARD_CONN_BROKEN;	/* the pool closes it */
+			}
 			return false;
+		}
 		stream->state = STREAM_SETTLING;
 	}
 	if (stream->state == STREAM_SETTLING)
@@ -341,6 +339,8 @@ handle_error(ShardStream *stream)
 		PQclear(error);
 		stream->retried = true;
 		stream->exporting = stream->drained = stream->guarded = false;
+		PQclear(stream->snapshot_rows);
+		stream->snapshot_rows = NULL;
 		conn->xact_depth = 0;
 		conn->snapshot = NULL;
 		give_up_connection(stream, STREAM_QUEUED);
@@ -374,16 +374,16 @@ finish(ShardStream *stream)
 		give_up_connection(stream, STREAM_LOST);
 		shard_error_report(ERROR, NULL, conn, stream->spec.label, stream->spec.sql);
 	}
-	if (stream->spec.use_copy && !stream->trailer_seen)
-		shard_error_protocol(conn, stream->spec.label, "the COPY data have no end mark");
+	if (!stream->trailer_seen)
+		shard_error_protocol(conn, stream->spec.label,
+							 stream->spec.use_copy ? "the COPY data have no end mark" : "the statement has no result");
 	give_up_connection(stream, STREAM_DONE);
 	if (!stream->yielding)
-		start_queued(stream->pool, stream->snapshot);
+		shard_stream_start_queued(stream->pool, stream->snapshot);
 }
 
-/* Next row from the node.  After WAIT the state may be another one. */
-static ShardStreamStatus
-read_node(ShardStream *stream, ShardRow *row)
+ShardStreamStatus
+shard_stream_read_node(ShardStream *stream, ShardRow *row)
 {
 	for (;;)
 	{
@@ -432,21 +432,21 @@ shard_stream_next(ShardStream *stream, ShardRow *row)
 		switch (stream->state)
 		{
 			case STREAM_QUEUED:
-				start_queued(stream->pool, stream->snapshot);
+				shard_stream_start_queued(stream->pool, stream->snapshot);
 				if (stream->state == STREAM_QUEUED)
 					return SHARD_STREAM_WAIT;
 				continue;
 			case STREAM_CONNECTING:
 			case STREAM_SETTLING:
 			case STREAM_SNAPSHOT:
-				if (!advance(stream) && stream->state != STREAM_QUEUED)
+				if (!shard_stream_advance(stream) && stream->state != STREAM_QUEUED)
 					return SHARD_STREAM_WAIT;
 				continue;
 			case STREAM_PREAMBLE:
 			case STREAM_SENT:
 				if (stream->drained)
 					return SHARD_STREAM_WAIT;
-				status = read_node(stream, row);
+				status = shard_stream_read_node(stream, row);
 				if (stream->state == STREAM_QUEUED)
 					continue;	/* once more */
 				break;
@@ -505,7 +505,7 @@ stream_yield(ShardConn *conn, void *arg)
 	Assert(stream->conn == conn);
 
 	/* A statement that has not begun must still see what it would have seen. */
-	while (!advance(stream))
+	while (!shard_stream_advance(stream))
 	{
 		if (stream->conn != conn)
 			return;				/* it was lost */
@@ -524,7 +524,7 @@ stream_yield(ShardConn *conn, void *arg)
 	{
 		for (;;)
 		{
-			ShardStreamStatus status = read_node(stream, &row);
+			ShardStreamStatus status = shard_stream_read_node(stream, &row);
 
 			if (status == SHARD_STREAM_ROW)
 			{
@@ -550,9 +550,8 @@ stream_yield(ShardConn *conn, void *arg)
 	}
 }
 
-/* Makes some stream of the pool of a queued one yield. */
-static void
-make_room(ShardStream *queued)
+void
+shard_stream_make_room(ShardStream *queued)
 {
 	ShardPool  *pool = queued->pool;
 	ShardConn  *victim = NULL;
@@ -565,307 +564,58 @@ make_room(ShardStream *queued)
 	{
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
 
-		if (!victim && conn->holder && conn->holder->yield == stream_yield)
+		if (!victim && shard_stream_of_connection(conn))
 			victim = conn;
 	}
+
+	/* the ones that the query waited for are gone by now */
 	if (!victim)
-		elog(ERROR, "no connection to wait for");
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("lost connection to node \"%s\"",
+						GetForeignServer(queued->spec.serverid)->servername)));
 	shard_connection_yield(victim);
-	start_queued(pool, queued->snapshot);
+	shard_stream_start_queued(pool, queued->snapshot);
 }
 
-void
-shard_stream_drain_queue(ShardPool *pool)
+/* Starts all queued streams of pool, making room for them. */
+static void
+start_all(ShardPool *pool)
 {
 	while (!dlist_is_empty(&pool->queue))
 	{
 		ShardStream *stream = dlist_container(ShardStream, queue_link, dlist_head_node(&pool->queue));
 
-		start_queued(pool, stream->snapshot);
+		shard_stream_start_queued(pool, stream->snapshot);
 		if (stream->state == STREAM_QUEUED)
-			make_room(stream);
+			shard_stream_make_room(stream);
 	}
+}
 
-	/* Those that were started just now may still wait for a connection to open. */
+void
+shard_stream_drain_queue(ShardPool *pool)
+{
 	for (;;)
 	{
 		ShardStream *unsent = NULL;
 		dlist_iter	iter;
 
+		start_all(pool);
+
+		/* Those that were started may still wait for a connection to open, and be queued again. */
 		dlist_foreach(iter, &pool->conns)
 		{
 			ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
-			ShardStream *stream;
+			ShardStream *stream = shard_stream_of_connection(conn);
 
-			if (!conn->holder || conn->holder->yield != stream_yield)
-				continue;
-			stream = conn->holder->arg;
-			if (!advance(stream))
+			if (stream && !shard_stream_advance(stream))
 				unsent = stream;
 		}
-		if (!unsent)
+		if (unsent)
+			shard_stream_wait(&unsent, 1, NULL);
+		else if (dlist_is_empty(&pool->queue))
 			break;
-		shard_stream_wait(&unsent, 1, NULL);
 	}
-}
-
-/* ---------- waiting ---------- */
-
-/* What one wait is about. */
-typedef struct StreamWait
-{
-	ShardWaitItem *items;
-	ShardStream **owners;		/* of the items */
-	int			nitems;
-	int			maxitems;
-	long		timeout_ms;		/* -1: none */
-	ShardStream *queued;		/* some stream that has no connection */
-} StreamWait;
-
-static void
-limit_timeout(StreamWait *wait, long timeout_ms)
-{
-	if (wait->timeout_ms < 0 || timeout_ms < wait->timeout_ms)
-		wait->timeout_ms = timeout_ms;
-}
-
-static void
-add_item(StreamWait *wait, ShardStream *stream, int events)
-{
-	if (stream->wait_no == wait_counter)
-		return;					/* is there already */
-	if (wait->nitems == wait->maxitems)
-	{
-		wait->maxitems = Max(16, wait->maxitems * 2);
-		if (wait->items)
-		{
-			wait->items = repalloc(wait->items, wait->maxitems * sizeof(ShardWaitItem));
-			wait->owners = repalloc(wait->owners, wait->maxitems * sizeof(ShardStream *));
-		}
-		else
-		{
-			wait->items = palloc(wait->maxitems * sizeof(ShardWaitItem));
-			wait->owners = palloc(wait->maxitems * sizeof(ShardStream *));
-		}
-	}
-	stream->wait_no = wait_counter;
-	wait->items[wait->nitems].fd = PQsocket(stream->conn->pg);
-	wait->items[wait->nitems].events = events;
-	wait->items[wait->nitems].revents = 0;
-	wait->owners[wait->nitems++] = stream;
-}
-
-static int
-reading_events(ShardStream *stream)
-{
-	return WL_SOCKET_READABLE | (shard_connection_flush(stream->conn) ? 0 : WL_SOCKET_WRITEABLE);
-}
-
-static bool
-is_encrypted(ShardStream *stream)
-{
-	return stream->conn && (PQsslInUse(stream->conn->pg) || PQgssEncInUse(stream->conn->pg));
-}
-
-static void
-add_reading(StreamWait *wait, ShardStream *stream)
-{
-	add_item(wait, stream, reading_events(stream));
-	if (is_encrypted(stream))
-		limit_timeout(wait, ENCRYPTED_WAIT_MS);
-}
-
-/* Adds the stream that exports the snapshot which stream waits for. */
-static void
-add_exporter(StreamWait *wait, ShardStream *stream)
-{
-	bool		found = false;
-	dlist_iter	iter;
-
-	dlist_foreach(iter, &stream->pool->conns)
-	{
-		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
-		ShardStream *other;
-
-		if (!conn->holder || conn->holder->yield != stream_yield)
-			continue;
-		other = conn->holder->arg;
-		if (other->exporting)
-		{
-			add_reading(wait, other);
-			found = true;
-		}
-	}
-	if (!found)
-		limit_timeout(wait, 10);	/* it is about to be asked for anew */
-}
-
-/*
- * Notes what stream waits for; true when it need not wait.
- */
-static bool
-add_stream(StreamWait *wait, ShardStream *stream)
-{
-	switch (stream->state)
-	{
-		case STREAM_QUEUED:
-			start_queued(stream->pool, stream->snapshot);
-			if (stream->state != STREAM_QUEUED)
-				return true;
-			wait->queued = stream;
-			return false;
-		case STREAM_CONNECTING:
-			add_item(wait, stream, stream->conn->connect_events);
-			if (stream->conn->connect_deadline)
-				limit_timeout(wait, 1 + TimestampDifferenceMilliseconds(GetCurrentTimestamp(),
-																		stream->conn->connect_deadline));
-			return false;
-		case STREAM_SETTLING:
-			add_reading(wait, stream);
-			return false;
-		case STREAM_SNAPSHOT:
-			if (advance(stream))
-				return true;
-			add_exporter(wait, stream);
-			return false;
-		case STREAM_PREAMBLE:
-		case STREAM_SENT:
-			if (!stream->drained)
-				return true;
-			add_reading(wait, stream);
-			return false;
-		default:
-			return true;
-	}
-}
-
-/*
- * Reads what an exporting stream has got, for the sake of those that wait for
- * its snapshot; its rows are left alone.
- */
-static void
-pump_export(ShardStream *stream)
-{
-	ShardRow	row;
-
-	stream->pumping = true;
-	while (stream->exporting && !stream->drained &&
-		   (stream->state == STREAM_SENT || stream->state == STREAM_PREAMBLE))
-	{
-		/* no row can come before the identifier has */
-		if (read_node(stream, &row) == SHARD_STREAM_ROW)
-			shard_error_protocol(stream->conn, stream->spec.label, "rows instead of a snapshot identifier");
-	}
-	stream->pumping = false;
-	if (!stream->exporting)
-		stream->drained = false;	/* rows may be here already */
-}
-
-/* alone: it is about one stream; then the set that outlives the statement is the best one */
-static void
-wait_for_items(StreamWait *wait, ShardWaitSet *set, bool alone)
-{
-	if (wait->nitems == 1 && (alone || !set))
-		wait->items[0].revents = shard_wait_socket(wait->items[0].fd, wait->items[0].events,
-												   wait->timeout_ms, false);
-	else if (set)
-		shard_wait_set_wait(set, wait->items, wait->nitems, wait->timeout_ms, false);
-	else
-	{
-		MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw wait",
-												  ALLOCSET_SMALL_SIZES);
-
-		shard_wait_set_wait(shard_wait_set_create(cxt), wait->items, wait->nitems,
-							wait->timeout_ms, false);
-		MemoryContextDelete(cxt);
-	}
-}
-
-void
-shard_stream_wait(ShardStream **streams, int nstreams, ShardWaitSet *set)
-{
-	StreamWait	wait = {0};
-	bool		go = false;
-
-	wait.timeout_ms = -1;
-	wait_counter++;
-	for (int i = 0; i < nstreams && !go; i++)
-		if (streams[i])
-			go = add_stream(&wait, streams[i]);
-
-	if (!go && wait.nitems > 0)
-	{
-		wait_for_items(&wait, set, nstreams == 1);
-		for (int i = 0; i < wait.nitems; i++)
-		{
-			ShardStream *stream = wait.owners[i];
-
-			/* a TLS library may have something that the socket does not show */
-			if (wait.items[i].revents || is_encrypted(stream))
-				stream->drained = false;
-		}
-		for (int i = 0; i < wait.nitems; i++)
-			if (wait.owners[i]->exporting)
-				pump_export(wait.owners[i]);
-	}
-	else if (!go && wait.queued)
-		make_room(wait.queued);
-	else if (!go && wait.timeout_ms >= 0)
-		(void) shard_wait_socket(-1, 0, wait.timeout_ms, false);
-
-	if (wait.items)
-	{
-		pfree(wait.items);
-		pfree(wait.owners);
-	}
-}
-
-bool
-shard_stream_connecting(const ShardStream *stream)
-{
-	return stream->state == STREAM_CONNECTING;
-}
-
-bool
-shard_stream_idle(ShardStream *stream)
-{
-	switch (stream->state)
-	{
-		case STREAM_QUEUED:
-			start_queued(stream->pool, stream->snapshot);
-			return stream->state == STREAM_QUEUED;
-		case STREAM_SETTLING:
-		case STREAM_SNAPSHOT:
-			return !advance(stream) && stream->state != STREAM_QUEUED;
-		case STREAM_PREAMBLE:
-		case STREAM_SENT:
-			return stream->drained;
-		default:
-			return false;
-	}
-}
-
-int
-shard_stream_socket(ShardStream *stream, int *events)
-{
-	switch (stream->state)
-	{
-		case STREAM_SETTLING:
-		case STREAM_PREAMBLE:
-		case STREAM_SENT:
-			*events = reading_events(stream);
-			return PQsocket(stream->conn->pg);
-		default:
-			return -1;
-	}
-}
-
-void
-shard_stream_awake(ShardStream *stream, bool ready)
-{
-	/* a TLS library may have something that the socket does not show */
-	if (ready || is_encrypted(stream))
-		stream->drained = false;
 }
 
 /* ---------- figures ---------- */
@@ -908,6 +658,7 @@ end_statement(ShardStream *stream)
 	ShardConn  *conn = stream->conn;
 	bool		in_xact = conn->xact_depth > 0 && IsTransactionState();
 	bool		guarded = stream->guarded;
+	int			timeout_ms;
 
 	/* What precedes the statement makes the savepoint, and does not take long. */
 	if (stream->state == STREAM_PREAMBLE)
@@ -918,14 +669,15 @@ end_statement(ShardStream *stream)
 		shard_connection_flush(conn);
 		(void) shard_wait_socket(PQsocket(conn->pg), WL_SOCKET_READABLE, SAVEPOINT_WAIT_MS, true);
 	}
+	timeout_ms = shard_wait_interrupted ? CLOSE_HURRY_MS : CLOSE_TIMEOUT_MS;
 	if (guarded || !in_xact || !shard_connection_drain_noerror(conn))
-		(void) shard_connection_cancel_noerror(conn, CLOSE_TIMEOUT_MS);
+		(void) shard_connection_cancel_noerror(conn, timeout_ms);
 
 	if (conn->state != SHARD_CONN_READY)
 		return;
 	if (PQtransactionStatus(conn->pg) == PQTRANS_INERROR && in_xact && stream->guarded)
 		(void) shard_connection_exec_noerror(conn, "ROLLBACK TO SAVEPOINT shardfdw_stream; "
-											 "RELEASE SAVEPOINT shardfdw_stream", CLOSE_TIMEOUT_MS);
+											 "RELEASE SAVEPOINT shardfdw_stream", timeout_ms);
 	if (conn->state == SHARD_CONN_READY)
 		note_failed_transaction(stream, conn);
 }
@@ -946,6 +698,11 @@ shard_stream_close(ShardStream *stream)
 
 		if (state == STREAM_PREAMBLE || state == STREAM_SENT)
 			end_statement(stream);
+		else if (state == STREAM_SETTLING)
+		{
+			/* a COMMIT that was waited for in vain is not left to the next one who reads here */
+			(void) shard_connection_cancel_noerror(conn, shard_wait_interrupted ? CLOSE_HURRY_MS : CLOSE_TIMEOUT_MS);
+		}
 		if (stream->exporting && IsTransactionState())
 			shard_txn_export_given_up(conn);
 		give_up_connection(stream, STREAM_DONE);
@@ -959,6 +716,8 @@ shard_stream_close(ShardStream *stream)
 	shard_fetch_free_row(stream);
 	PQclear(stream->error);
 	stream->error = NULL;
+	PQclear(stream->snapshot_rows);
+	stream->snapshot_rows = NULL;
 
 	/* in abort the file is gone already, with its resource owner */
 	if (stream->spill && IsTransactionState())

@@ -33,6 +33,7 @@ typedef struct ShardStreamSpec
 								 * CopyData message is a row of one value; ncolumns = 1 */
 	bool		as_writer;		/* on the transaction's writing connection (row locks, DML) */
 	int			workers;		/* max_parallel_workers_per_gather; -1 = node's own */
+	int			cpu_factor;		/* the node counts costs of CPU as our session's times this; 0 = as its own */
 	int			nparams;
 	const char *const *params;	/* text, NULL for NULL; valid until the stream is closed */
 } ShardStreamSpec;
@@ -100,12 +101,6 @@ extern const void *shard_stream_conn_id(ShardStream *stream);	/* distinct per co
  * transaction it ran in, if any, stays usable.
  */
 extern void shard_stream_close(ShardStream *stream);
-
-/*
- * Starts every queued stream of pool and puts its rows aside, waiting for them:
- * before the transaction writes there, since they must not see it.
- */
-extern void shard_stream_drain_queue(ShardPool *pool);
 
 /*
  * Before this transaction's first write on a node: starts the streams that are

@@ -4,7 +4,11 @@
  *
  * COPY fetcher: one simple query, so that all of it costs one round trip:
  *
- *	 SET ...; BEGIN ...; [SELECT pg_export_snapshot();] [SAVEPOINT;] COPY (sql) TO STDOUT; [RELEASE]
+ *	 SET ...; BEGIN ...; [SAVEPOINT;] COPY (sql) TO STDOUT; [RELEASE]
+ *
+ * But a preamble that exports a snapshot which other streams wait for goes by
+ * itself: a node sends the identifier only with the statement's first rows, or
+ * its end, when both are in one message.
  *
  * Its rows are CopyData messages: the first one begins with the format's
  * header (19 bytes, usually together with the first row), then one row each:
@@ -23,6 +27,7 @@
 #include "postgres.h"
 
 #include "port/pg_bswap.h"
+#include "remote/answer.h"
 #include "remote/error.h"
 #include "remote/stream_private.h"
 
@@ -108,10 +113,8 @@ send_query(ShardStream *stream, const char *preamble)
 								 stream->spec.params, true);
 #ifdef LIBPQ_HAS_CHUNK_MODE
 	if (!PQsetChunkedRowsMode(stream->conn->pg, CHUNK_ROWS))
-#else
-	if (!PQsetSingleRowMode(stream->conn->pg))
-#endif
 		shard_error_protocol(stream->conn, stream->spec.label, "could not select row-by-row mode");
+#endif
 }
 
 void
@@ -121,10 +124,10 @@ shard_fetch_send(ShardStream *stream, const char *preamble)
 
 	/* nothing can be here before the node has read it */
 	stream->drained = true;
-	if (preamble[0] != '\0' && !fetcher->takes_preamble)
+	if (preamble[0] != '\0' && (!fetcher->takes_preamble || stream->awaited))
 	{
-		/* a savepoint costs nothing here; see send_copy */
-		stream->guarded = stream->conn->xact_depth > 0;
+		/* a savepoint costs nothing here; send_copy makes its own */
+		stream->guarded = stream->conn->xact_depth > 0 && !fetcher->takes_preamble;
 		if (stream->guarded)
 		{
 			char	   *text = psprintf("%sSAVEPOINT shardfdw_stream", preamble);
@@ -382,24 +385,33 @@ static void
 take_result(ShardStream *stream, PGresult *res)
 {
 	shard_connection_note_result(stream->conn, res);
+	if (stream->exporting && PQresultStatus(res) != PGRES_COMMAND_OK)
+	{
+		res = shard_answer_add(&stream->snapshot_rows, res, SHARD_ANSWER_BYTES, stream->conn, stream->spec.label);
+		if (!res)
+			return;
+		if (PQresultStatus(res) == PGRES_TUPLES_OK)
+		{
+			take_snapshot_id(stream, res);
+			return;
+		}
+	}
 	switch (PQresultStatus(res))
 	{
 		case PGRES_TUPLES_OK:
-			if (stream->exporting)
-			{
-				take_snapshot_id(stream, res);
-				return;
-			}
 			if (stream->spec.use_copy || stream->state == STREAM_PREAMBLE)
 				break;
 			check_columns(stream, res);
 			note_affected(stream, res);
+			stream->trailer_seen = true;	/* row by row it comes behind the last one */
 			stream->result = res;
 			return;
 		case PGRES_SINGLE_TUPLE:
 #ifdef LIBPQ_HAS_CHUNK_MODE
 		case PGRES_TUPLES_CHUNK:
 #endif
+			if (stream->spec.use_copy || stream->state == STREAM_PREAMBLE)
+				break;
 			check_columns(stream, res);
 			note_affected(stream, res);
 			stream->result = res;
@@ -407,8 +419,9 @@ take_result(ShardStream *stream, PGresult *res)
 		case PGRES_COMMAND_OK:
 			/* of the preamble, of COPY, or of a change */
 			note_affected(stream, res);
-			if (stream->spec.raw_copy && PQcmdTuples(res)[0] != '\0')
-				stream->trailer_seen = true;	/* the raw bytes have no other end mark */
+			if ((stream->spec.raw_copy ? stream->copy_seen : !stream->spec.use_copy && stream->spec.ncolumns == 0) &&
+				PQcmdTuples(res)[0] != '\0')
+				stream->trailer_seen = true;	/* raw bytes, and changes without rows, have no other end mark */
 			PQclear(res);
 			return;
 		case PGRES_COPY_OUT:
@@ -420,7 +433,7 @@ take_result(ShardStream *stream, PGresult *res)
 				PQclear(res);
 				violation(stream, "number of columns differs");
 			}
-			stream->copying = true;
+			stream->copying = stream->copy_seen = true;
 			PQclear(res);
 			return;
 		case PGRES_FATAL_ERROR:
@@ -548,7 +561,7 @@ shard_fetch_next(ShardStream *stream, ShardRow *row)
 			if (!res)
 				return FETCH_END;
 			take_result(stream, res);
-			if (stream->pumping && !stream->exporting)
+			if (stream->pumping && !stream->exporting && stream->state != STREAM_PREAMBLE)
 				return FETCH_WAIT;
 			continue;
 		}

@@ -1,6 +1,7 @@
 /*
  * stream_private.h
- *	  What stream.c (life of a stream) and stream_fetch.c (its bytes) share.
+ *	  What stream.c (life of a stream), stream_fetch.c (its bytes) and
+ *	  stream_wait.c (waiting) share.
  */
 #ifndef SHARDFDW_STREAM_PRIVATE_H
 #define SHARDFDW_STREAM_PRIVATE_H
@@ -45,6 +46,7 @@ struct ShardStream
 	bool		conn_was_used;	/* conn is from before this stream */
 	bool		began;			/* conn was in no transaction before */
 	bool		exports;		/* the preamble exports a snapshot */
+	bool		awaited;		/* and other streams need that */
 	bool		retried;
 	bool		closed;
 	bool		yielding;
@@ -54,9 +56,11 @@ struct ShardStream
 
 	/* reading (stream_fetch.c) */
 	bool		exporting;		/* the preamble's pg_export_snapshot() has not come */
-	bool		pumping;		/* reading stops behind it */
+	PGresult   *snapshot_rows;	/* what has come of it */
+	bool		pumping;		/* reading stops behind it, but the statement is sent */
 	bool		copying;		/* between the node's CopyOut and CopyDone */
 	bool		header_seen;
+	bool		copy_seen;		/* the node has begun a COPY */
 	bool		trailer_seen;
 	bool		format_checked;
 	char	   *message;		/* CopyData of the current row */
@@ -82,8 +86,35 @@ struct ShardStream
 };
 
 /*
+ * Starts queued streams of one statement on pool, in order, while there are
+ * connections: those that write need the one that does, and others need not
+ * queue behind them.  (Streams of other statements are not read now and would
+ * only take connections from those that are.)
+ */
+extern void shard_stream_start_queued(ShardPool *pool, ShardSnapshot *snapshot);
+
+/*
+ * Moves stream on until its statement is sent; false when it has to wait, or
+ * has lost its connection and is queued again.
+ */
+extern bool shard_stream_advance(ShardStream *stream);
+
+/*
+ * Next row from the node.  After WAIT the state may be another one.  Errors: the
+ * node's.
+ */
+extern ShardStreamStatus shard_stream_read_node(ShardStream *stream, ShardRow *row);
+
+/* Makes some stream of the pool of a queued one yield.  May block. */
+extern void shard_stream_make_room(ShardStream *queued);
+
+/* The stream that holds conn; NULL when nobody does, or somebody else. */
+extern ShardStream *shard_stream_of_connection(ShardConn *conn);
+
+/*
  * Sends the statement, preamble in front of it, and sets the state; when they
- * cannot go together, the preamble only (STREAM_PREAMBLE).
+ * cannot go together, or the preamble's answer is needed at once, the preamble
+ * only (STREAM_PREAMBLE).
  */
 extern void shard_fetch_send(ShardStream *stream, const char *preamble);
 

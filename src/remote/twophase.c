@@ -20,7 +20,8 @@
  * 3. A prepared transaction whose local transaction neither runs nor has a log
  *	  row is rolled back (ddl/recover.c).  So a row is deleted only when every
  *	  node has confirmed COMMIT PREPARED, or when no node has anything left of
- *	  the transaction.  No PREPARE can come late then: the local commit waited
+ *	  the transaction and none of them was promoted since it prepared (that is
+ *	  reported: a standby may not have received it).  No PREPARE can come late then: the local commit waited
  *	  for all of them.
  * 4. gid = shardfdw:<system identifier>:<database oid>:<xid with epoch>:<n>.
  *	  Only gids with this system's and this database's prefix are touched.
@@ -46,6 +47,7 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "commit_log.h"
+#include "fault.h"
 #include "miscadmin.h"
 #include "remote/broadcast.h"
 #include "remote/error.h"
@@ -60,7 +62,9 @@
 
 #define COMMIT_TIMEOUT_MS 30000 /* for COMMIT PREPARED on all nodes */
 #define ABORT_TIMEOUT_MS 10000	/* for ROLLBACK PREPARED on all nodes */
+#define ABORT_HURRY_MS 400		/* the same, when the user has cancelled */
 #define RECONNECT_TIMEOUT_MS 3000	/* for all second attempts together */
+#define RECONNECT_HURRY_MS 200
 
 #define TOKEN_LOW_BITS INT64CONST(0xffff)	/* room for the connection's number */
 #define MAX_PARTICIPANTS 0xffff
@@ -229,6 +233,7 @@ static void
 write_log(ShardConn **conns, int nconns)
 {
 	const char **nodes = palloc(nconns * sizeof(char *));
+	TimeLineID *timelines = palloc(nconns * sizeof(TimeLineID));
 	List	   *seen = NIL;		/* serverids: a node is named once */
 	int			nnodes = 0;
 
@@ -237,6 +242,7 @@ write_log(ShardConn **conns, int nconns)
 		if (list_member_oid(seen, conns[i]->serverid))
 			continue;
 		seen = lappend_oid(seen, conns[i]->serverid);
+		timelines[nnodes] = conns[i]->timeline;
 		nodes[nnodes++] = conns[i]->node;
 	}
 
@@ -244,9 +250,10 @@ write_log(ShardConn **conns, int nconns)
 	PushActiveSnapshot(GetTransactionSnapshot());
 	if (FullTransactionIdIsValid(settled_xid))
 		(void) shard_commit_log_delete(settled_xid, settled_token);
-	shard_commit_log_insert(current_xid, current_token, nodes, nnodes);
+	shard_commit_log_insert(current_xid, current_token, nodes, timelines, nnodes);
 	PopActiveSnapshot();
 	list_free(seen);
+	pfree(timelines);
 	pfree(nodes);
 }
 
@@ -282,10 +289,13 @@ shard_twophase_prepare(ShardConn **conns, int nconns)
 	}
 
 	ForceSyncCommit();
+	SHARD_FAULT_POINT("prepare");
 	shard_broadcast_start(items, nconns);
+	SHARD_FAULT_POINT("prepare_sent");
 	write_log(conns, nconns);
 	shard_broadcast_finish(items, nconns, -1, SHARD_BROADCAST_RAISE);
 	check_prepared(items, nconns);
+	SHARD_FAULT_POINT("prepared");
 
 	for (int i = 0; i < nconns; i++)
 		conns[i]->xact_depth = 0;
@@ -348,9 +358,36 @@ connect_again(PGconn *lost, TimestampTz deadline)
 }
 
 /*
+ * Runs sql on the one connection of item, which has been used up to now for
+ * another command.
+ */
+static void
+run_next(ShardBroadcast *item, const char *sql, bool has_rows, TimestampTz deadline)
+{
+	shard_broadcast_clear(item, 1);
+	item->sql = sql;
+	item->has_rows = has_rows;
+	shard_broadcast_start(item, 1);
+	shard_broadcast_finish(item, 1, Max(1, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline)),
+						   SHARD_BROADCAST_HURRY);
+}
+
+/* Is the server of item's connection the one that prepared, and not a standby promoted since? */
+static bool
+is_same_timeline(ShardBroadcast *item, TimeLineID timeline, TimestampTz deadline)
+{
+	if (timeline == 0)
+		return true;
+	run_next(item, "SELECT " SHARD_TIMELINE_SQL, true, deadline);
+	return shard_broadcast_ok(item, NULL) && PQntuples(item->result) == 1 && PQnfields(item->result) == 1 &&
+		shard_connection_parse_timeline(PQgetvalue(item->result, 0, 0)) == timeline;
+}
+
+/*
  * Tries sql over a new connection in place of conn's lost one; true when the
  * node did it.  When the node does not know the prepared transaction, a commit
- * has been done before; but a PREPARE may be under way there still.
+ * has been done before, unless it is another server by now; but a PREPARE may
+ * be under way there still.
  */
 static bool
 settle_over_new_connection(ShardConn *conn, const char *sql, bool commit, TimestampTz deadline)
@@ -368,12 +405,10 @@ settle_over_new_connection(ShardConn *conn, const char *sql, bool commit, Timest
 	{
 		PQsetnonblocking(second.pg, 1);
 		item.conn = &second;
-		item.sql = sql;
-		shard_broadcast_start(&item, 1);
-		shard_broadcast_finish(&item, 1, Max(1, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline)),
-							   SHARD_BROADCAST_HURRY);
+		run_next(&item, sql, false, deadline);
 		settled = shard_broadcast_ok(&item, NULL) ||
-			(commit && shard_broadcast_sqlstate(&item) == ERRCODE_UNDEFINED_OBJECT);
+			(commit && shard_broadcast_sqlstate(&item) == ERRCODE_UNDEFINED_OBJECT &&
+			 is_same_timeline(&item, conn->timeline, deadline));
 		shard_broadcast_clear(&item, 1);
 		PQfinish(second.pg);
 		shard_wait_sockets_changed();
@@ -419,8 +454,11 @@ settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
 		items[nitems++].sql = psprintf("%s PREPARED '%s'", commit ? "COMMIT" : "ROLLBACK",
 									   conns[i]->prepared_gid);
 	}
+	SHARD_FAULT_POINT(commit ? "commit" : "rollback");
 	shard_broadcast_start(items, nitems);
+	SHARD_FAULT_POINT(commit ? "commit_sent" : "rollback_sent");
 	shard_broadcast_finish(items, nitems, timeout_ms, interrupt);
+	SHARD_FAULT_POINT(commit ? "committed" : "rolled_back");
 
 	/* a late cancel request may have hit the command instead of what it was meant for */
 	for (int i = 0; i < nitems; i++)
@@ -431,7 +469,8 @@ settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
 			shard_broadcast_finish(&items[i], 1, timeout_ms, interrupt);
 		}
 
-	again_deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RECONNECT_TIMEOUT_MS);
+	again_deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+												 shard_wait_interrupted ? RECONNECT_HURRY_MS : RECONNECT_TIMEOUT_MS);
 	for (int i = 0; i < nitems; i++)
 	{
 		bool		settled = shard_broadcast_ok(&items[i], NULL) ||
@@ -468,7 +507,9 @@ shard_twophase_commit(ShardConn **conns, int nconns)
 void
 shard_twophase_abort(ShardConn **conns, int nconns)
 {
-	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ABORT_TIMEOUT_MS);
+	bool		hurry = shard_wait_interrupted;
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+													   hurry ? ABORT_HURRY_MS : ABORT_TIMEOUT_MS);
 
 	/*
 	 * Where PREPARE is still under way it is cancelled; whether that came in
@@ -495,7 +536,7 @@ shard_twophase_abort(ShardConn **conns, int nconns)
 			conn->prepared_gid = NULL;
 		}
 	}
-	(void) settle(conns, nconns, false, Max(1000, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline)));
+	(void) settle(conns, nconns, false, Max(hurry ? 100 : 1000, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline)));
 	for (int i = 0; i < nconns; i++)
 		conns[i]->prepared_gid = NULL;
 }

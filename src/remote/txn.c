@@ -17,7 +17,8 @@
  *	  same, but they end with the local transaction.  When the node is written
  *	  to, the writer is one more connection that imports the snapshot.
  *
- * A statement that needs one stream of a node has no transaction around it.
+ * A statement that needs one stream of a node has no transaction around it,
+ * unless the session on the node must not keep any settings (session_state off).
  * SERIALIZABLE: the pool gives out one connection per node, since the node can
  * find dangerous structures only when it sees one transaction.
  *
@@ -43,6 +44,7 @@
 #include "guc.h"
 #include "miscadmin.h"
 #include "remote/broadcast.h"
+#include "remote/cut.h"
 #include "remote/error.h"
 #include "remote/stream.h"
 #include "remote/txn_private.h"
@@ -63,6 +65,7 @@ typedef struct ShardNodeSnapshot
 	int			nexpected;		/* streams announced */
 	ShardSnapshotState state;
 	ShardConn  *exporter;		/* compare only: it may be gone */
+	Oid			exporter_userid;
 	char	   *id;				/* as pg_export_snapshot() gave it */
 } ShardNodeSnapshot;
 
@@ -73,6 +76,7 @@ struct ShardSnapshot
 	MemoryContext cxt;			/* memory of the below */
 	MemoryContextCallback callback;
 	List	   *nodes;			/* of ShardNodeSnapshot */
+	bool		cut;			/* taken on all nodes at one moment (remote/cut.c) */
 };
 
 static dlist_head snapshots = DLIST_STATIC_INIT(snapshots);
@@ -102,9 +106,11 @@ shard_txn_forget(ShardConn *conn)
 	conn->xact_depth = 0;
 	conn->xact_wrote = false;
 	conn->xact_failed = false;
+	conn->xact_leftover = false;
 	conn->xact_stale = false;
 	conn->snapshot = NULL;
 	conn->prepared_gid = NULL;
+	shard_connection_forget_settings(conn);
 }
 
 void
@@ -145,11 +151,12 @@ node_snapshot(ShardSnapshot *snapshot, Oid serverid, Oid userid)
 static bool
 exporter_alive(ShardSnapshot *snapshot, ShardNodeSnapshot *node)
 {
-	ShardPool  *pool = shard_pool_get(node->serverid, node->userid);
+	ShardPool  *pool;
 	dlist_iter	iter;
 
 	if (node->state == SNAPSHOT_NONE)
 		return false;
+	pool = shard_pool_get(node->serverid, node->exporter_userid);
 	dlist_foreach(iter, &pool->conns)
 	{
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
@@ -173,6 +180,7 @@ end_read_transaction(ShardConn *conn, void *arg)
 	if (conn->snapshot == NULL || conn->snapshot != (ShardSnapshot *) arg)
 		return;
 	conn->snapshot = NULL;
+	conn->xact_leftover = conn->xact_depth > 0;
 	if (conn->xact_depth == 0 || conn->xact_wrote || conn->holder != NULL ||
 		conn->state != SHARD_CONN_READY)
 		return;
@@ -200,6 +208,16 @@ end_snapshot(void *arg)
 	shard_pool_each(end_read_transaction, snapshot);
 }
 
+/* Takes snapshot, which is new, on all nodes if the user wants that. */
+static void
+take_cut(ShardSnapshot *snapshot)
+{
+	if (shard_guc_snapshot != SHARD_SNAPSHOT_CLUSTER)
+		return;
+	shard_cut_take(snapshot);
+	snapshot->cut = true;
+}
+
 ShardSnapshot *
 shard_txn_snapshot(MemoryContext query_cxt)
 {
@@ -212,8 +230,10 @@ shard_txn_snapshot(MemoryContext query_cxt)
 	{
 		if (!xact_snapshot)
 		{
-			xact_snapshot = MemoryContextAllocZero(TopTransactionContext, sizeof(ShardSnapshot));
-			xact_snapshot->cxt = TopTransactionContext;
+			snapshot = MemoryContextAllocZero(TopTransactionContext, sizeof(ShardSnapshot));
+			snapshot->cxt = TopTransactionContext;
+			take_cut(snapshot);
+			xact_snapshot = snapshot;
 		}
 		return xact_snapshot;
 	}
@@ -231,6 +251,7 @@ shard_txn_snapshot(MemoryContext query_cxt)
 	snapshot->callback.arg = snapshot;
 	dlist_push_head(&snapshots, &snapshot->link);
 	MemoryContextRegisterResetCallback(cxt, &snapshot->callback);
+	take_cut(snapshot);
 	return snapshot;
 }
 
@@ -243,9 +264,15 @@ shard_txn_expect(ShardSnapshot *snapshot, Oid serverid, Oid userid, int nstreams
 bool
 shard_txn_single(ShardSnapshot *snapshot, Oid serverid, Oid userid)
 {
-	if (IsolationUsesXactSnapshot())
+	if (IsolationUsesXactSnapshot() || (snapshot != NULL && snapshot->cut))
 		return false;
 	return snapshot == NULL || node_snapshot(snapshot, serverid, userid)->nexpected == 1;
+}
+
+bool
+shard_txn_is_shared(ShardSnapshot *snapshot, Oid serverid, Oid userid)
+{
+	return node_snapshot(snapshot, serverid, userid)->nexpected > 1;
 }
 
 bool
@@ -290,7 +317,10 @@ append_savepoints(ShardConn *conn, int level, StringInfo buf)
 		conn->xact_stale = false;
 	}
 	while (conn->xact_depth < level)
+	{
 		appendStringInfo(buf, "SAVEPOINT s%d; ", ++conn->xact_depth);
+		shard_txn_append_constraints(conn->xact_depth, conn->xact_depth, buf);
+	}
 }
 
 /* Appends the end of a read transaction that conn is still in, if it is in one. */
@@ -305,10 +335,14 @@ append_end_of_reading(ShardConn *conn, StringInfo buf)
 static void
 append_begin(ShardConn *conn, StringInfo buf, const char *isolation, bool read_only)
 {
+	bool		deferrable = XactDeferrable && XactReadOnly && IsolationIsSerializable();
+
+	/* the session's defaults are those set when connecting, unless it keeps none */
 	appendStringInfo(buf, "BEGIN ISOLATION LEVEL %s%s%s; ", isolation,
-					 read_only ? " READ ONLY" : "",
-					 XactDeferrable && XactReadOnly && IsolationIsSerializable() ? " DEFERRABLE" : "");
+					 read_only ? " READ ONLY" : conn->stateless ? " READ WRITE" : "",
+					 deferrable ? " DEFERRABLE" : conn->stateless ? " NOT DEFERRABLE" : "");
 	conn->xact_depth = 1;
+	conn->xact_leftover = false;
 }
 
 ShardWriter *
@@ -350,13 +384,13 @@ note_writer(ShardConn *conn, int level)
 }
 
 /*
- * The transaction's snapshot of a node has been lost with its connection: what
- * would be read now is another one.
+ * The snapshot of a node, which must stay the same, has been lost with its
+ * connection: what would be read now is another one.
  */
 static void
-check_snapshot_kept(ShardNodeSnapshot *node)
+check_snapshot_kept(ShardSnapshot *snapshot, ShardNodeSnapshot *node)
 {
-	if (node->state == SNAPSHOT_EXPORTED && !exporter_alive(xact_snapshot, node))
+	if (node->state == SNAPSHOT_EXPORTED && !exporter_alive(snapshot, node))
 		ereport(ERROR,
 				(errcode(ERRCODE_CONNECTION_FAILURE),
 				 errmsg("the snapshot of this transaction on node \"%s\" was lost with its connection",
@@ -371,7 +405,8 @@ append_writer_begin(ShardConn *conn, int level, StringInfo buf)
 	bool		whole = IsolationUsesXactSnapshot();
 
 	/* a read transaction of an earlier statement, or of this transaction's readers, is in the way */
-	if (conn->xact_depth > 0 && !conn->xact_wrote && (!whole || conn->snapshot != NULL))
+	if (conn->xact_depth > 0 && !conn->xact_wrote &&
+		(!whole || conn->snapshot != NULL || conn->xact_leftover))
 		append_end_of_reading(conn, buf);
 	if (conn->xact_depth == 0)
 	{
@@ -380,10 +415,11 @@ append_writer_begin(ShardConn *conn, int level, StringInfo buf)
 		{
 			ShardNodeSnapshot *node = node_snapshot(xact_snapshot, conn->serverid, conn->userid);
 
-			check_snapshot_kept(node);
+			check_snapshot_kept(xact_snapshot, node);
 			if (node->state == SNAPSHOT_EXPORTED)
 				appendStringInfo(buf, "SET TRANSACTION SNAPSHOT '%s'; ", node->id);
 		}
+		shard_txn_append_constraints(1, 1, buf);
 	}
 	append_savepoints(conn, level, buf);
 }
@@ -391,9 +427,44 @@ append_writer_begin(ShardConn *conn, int level, StringInfo buf)
 void
 shard_txn_writer_preamble(ShardConn *conn, int level, StringInfo buf)
 {
+	bool		was_reader = conn->xact_depth > 0 && !conn->xact_wrote;
+
 	append_writer_begin(conn, level, buf);
+	if (was_reader)
+		shard_txn_append_constraints(1, level, buf);
 	conn->xact_wrote = true;
 	note_writer(conn, level);
+}
+
+/*
+ * node is another user's part of a cut, that of a view's owner: it is the one
+ * that was taken there.
+ */
+static void
+share_export(ShardSnapshot *snapshot, ShardNodeSnapshot *node)
+{
+	ListCell   *lc;
+
+	if (node->state != SNAPSHOT_NONE)
+		return;
+	foreach(lc, snapshot->nodes)
+	{
+		ShardNodeSnapshot *other = lfirst(lc);
+
+		if (other->serverid != node->serverid || other->state != SNAPSHOT_EXPORTED)
+			continue;
+		node->state = SNAPSHOT_EXPORTED;
+		node->id = other->id;
+		node->exporter = other->exporter;
+		node->exporter_userid = other->exporter_userid;
+		return;
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("node \"%s\" is not part of the snapshot over all nodes",
+					GetForeignServer(node->serverid)->servername),
+			 errdetail("It is read as a user other than the current one, who has no mapping for it or has written to it."),
+			 errhint("Set shardfdw.snapshot to 'node'.")));
 }
 
 bool
@@ -423,12 +494,19 @@ shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot,
 	if (shard_txn_single(snapshot, conn->serverid, conn->userid))
 	{
 		append_end_of_reading(conn, buf);
+		if (conn->stateless)
+		{
+			append_begin(conn, buf, "READ COMMITTED", XactReadOnly);
+			conn->snapshot = snapshot;
+		}
 		return true;
 	}
 
 	node = node_snapshot(snapshot, conn->serverid, conn->userid);
-	if (whole)
-		check_snapshot_kept(node);
+	if (snapshot->cut)
+		share_export(snapshot, node);
+	if (whole || snapshot->cut)
+		check_snapshot_kept(snapshot, node);
 	if (!exporter_alive(snapshot, node))
 		node->state = SNAPSHOT_NONE;
 
@@ -448,6 +526,7 @@ shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot,
 		appendStringInfoString(buf, "SELECT pg_catalog.pg_export_snapshot(); ");
 		node->state = SNAPSHOT_EXPORTING;
 		node->exporter = conn;
+		node->exporter_userid = conn->userid;
 		*exports = true;
 	}
 	conn->snapshot = snapshot;
@@ -467,6 +546,20 @@ shard_txn_exported(ShardConn *conn, const char *snapshot_id)
 	node->id = MemoryContextStrdup(conn->snapshot->cxt, snapshot_id);
 	node->state = SNAPSHOT_EXPORTED;
 	node->exporter = conn;
+	node->exporter_userid = conn->userid;
+}
+
+void
+shard_txn_take_export(ShardSnapshot *snapshot, ShardConn *conn, const char *id)
+{
+	conn->xact_depth = 1;
+	if (IsolationIsSerializable())
+	{
+		pool_of(conn)->writer = conn;
+		return;
+	}
+	conn->snapshot = snapshot;
+	shard_txn_exported(conn, id);
 }
 
 /*
@@ -487,6 +580,7 @@ shard_txn_export_given_up(ShardConn *conn)
 		node->exporter = NULL;
 	}
 	conn->snapshot = NULL;
+	conn->xact_leftover = conn->xact_depth > 0;
 }
 
 /*
@@ -505,6 +599,14 @@ shard_txn_check_not_lost(ShardWriter *writer)
 				 errmsg("connection to node \"%s\" was lost after this transaction had written there",
 						writer->node),
 				 errhint("Roll back the transaction and try again.")));
+}
+
+void
+shard_txn_forget_doomed(ShardConn *conn)
+{
+	shard_txn_forget(conn);
+	if (xact_snapshot)
+		node_snapshot(xact_snapshot, conn->serverid, conn->userid)->state = SNAPSHOT_NONE;
 }
 
 void
@@ -604,6 +706,9 @@ shard_txn_writer_start(Oid serverid, Oid userid)
 	bool		takes_over = false;
 
 	shard_txn_touched = true;
+	/* what this node shows the writer is part of the transaction's cut, too */
+	if (IsolationUsesXactSnapshot() && shard_guc_snapshot == SHARD_SNAPSHOT_CLUSTER)
+		(void) shard_txn_snapshot(NULL);
 	if (writer)
 		shard_txn_check_not_lost(writer);
 
@@ -619,7 +724,7 @@ shard_txn_writer_start(Oid serverid, Oid userid)
 	{
 		ShardNodeSnapshot *node = node_snapshot(xact_snapshot, serverid, userid);
 
-		check_snapshot_kept(node);
+		check_snapshot_kept(xact_snapshot, node);
 
 		/*
 		 * What has exported a snapshot cannot be prepared for a two-phase
@@ -655,70 +760,4 @@ shard_txn_writer(Oid serverid, Oid userid)
 		shard_connection_exec(conn, buf.data);
 	pfree(buf.data);
 	return conn;
-}
-
-ShardConn *
-shard_txn_extra_writer_start(Oid serverid, Oid userid)
-{
-	ShardWriter *writer = shard_txn_find_writer(serverid, userid);
-	ShardConn  *conn;
-
-	if (IsTransactionBlock() || GetCurrentTransactionNestLevel() > 1)
-		elog(ERROR, "a second connection cannot write to node \"%s\" in a transaction block",
-			 GetForeignServer(serverid)->servername);
-	if (IsolationUsesXactSnapshot())
-		return NULL;
-	if (!writer)
-		elog(ERROR, "nothing writes to node \"%s\"", GetForeignServer(serverid)->servername);
-	shard_txn_check_not_lost(writer);
-
-	/* idle ones above the cap, from before it was lowered, do not count as a permission */
-	if (1 + writer->nextra >= shard_guc_max_connections_per_node)
-		return NULL;
-	conn = shard_pool_start_extra(shard_pool_get(serverid, userid));
-	if (conn)
-		writer->nextra++;
-	return conn;
-}
-
-static bool
-has_claimed(const ShardConn *conn, const char *table)
-{
-	ListCell   *lc;
-
-	foreach(lc, conn->xact_tables)
-		if (strcmp(lfirst(lc), table) == 0)
-			return true;
-	return false;
-}
-
-void
-shard_txn_extra_writer_claim(ShardConn *conn, const char *table)
-{
-	MemoryContext oldcxt;
-
-	Assert(conn->xact_extra);
-	if (has_claimed(conn, table))
-		return;
-	oldcxt = MemoryContextSwitchTo(TopTransactionContext);
-	conn->xact_tables = lappend(conn->xact_tables, pstrdup(table));
-	MemoryContextSwitchTo(oldcxt);
-}
-
-ShardConn *
-shard_txn_extra_writer_of(Oid serverid, Oid userid, const char *table)
-{
-	ShardWriter *writer = shard_txn_find_writer(serverid, userid);
-	dlist_iter	iter;
-
-	if (!writer || writer->nextra == 0)
-		return NULL;
-	dlist_foreach(iter, &shard_pool_get(serverid, userid)->conns)
-	{
-		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
-
-		if (conn->xact_extra && has_claimed(conn, table))
-			return conn;
-	}
-	return NULL;
 }

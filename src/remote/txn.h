@@ -32,6 +32,9 @@ extern ShardSnapshot *shard_txn_snapshot(MemoryContext query_cxt);
 extern void shard_txn_expect(ShardSnapshot *snapshot, Oid serverid, Oid userid, int nstreams);
 extern bool shard_txn_single(ShardSnapshot *snapshot, Oid serverid, Oid userid);
 
+/* Is more than one stream expected on the node, so that others import what one exports? */
+extern bool shard_txn_is_shared(ShardSnapshot *snapshot, Oid serverid, Oid userid);
+
 /*
  * The connection of this transaction that writes on the node: yielded by its
  * holder, in a remote transaction with savepoints up to the current nesting
@@ -78,6 +81,12 @@ extern ShardConn *shard_txn_extra_writer_start(Oid serverid, Oid userid);
 extern void shard_txn_extra_writer_claim(ShardConn *conn, const char *table);
 extern ShardConn *shard_txn_extra_writer_of(Oid serverid, Oid userid, const char *table);
 
+/*
+ * conn's holder has rolled its remote transaction back and goes on only to find
+ * out why the local transaction is going to fail: what comes may see any moment.
+ */
+extern void shard_txn_forget_doomed(ShardConn *conn);
+
 /* Raises when the node has aborted the transaction that this transaction wrote in. */
 extern void shard_txn_check_writer(ShardConn *conn);
 
@@ -111,6 +120,12 @@ extern void shard_txn_export_given_up(ShardConn *conn);
 
 /* Isolation of the remote transaction, e.g. "READ COMMITTED". */
 extern const char *shard_txn_isolation(void);
+
+/*
+ * SET CONSTRAINTS ALL for the rest of the current (sub)transaction, on nodes that
+ * it writes to and those that it is going to.  Errors: what nodes then find violated.
+ */
+extern void shard_txn_set_constraints(bool deferred);
 
 extern void shard_txn_init(void);	/* (sub)transaction callbacks */
 

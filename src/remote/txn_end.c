@@ -21,22 +21,26 @@
 #include "access/xact.h"
 #include "guc.h"
 #include "remote/broadcast.h"
+#include "remote/cut.h"
 #include "remote/error.h"
 #include "remote/twophase.h"
 #include "remote/txn_private.h"
+#include "remote/wait.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 /*
  * How long an abort waits for nodes, in ms.  The end of a whole transaction can
- * be left to a node that finds its connection closed, so the user, who may have
- * pressed Ctrl-C because of that node, does not wait long.  A savepoint is lost
- * with its connection.  Behind a node that took all of the time the others
- * still get some.
+ * be left to a node that finds its connection closed.  A savepoint is lost with
+ * its connection, so it is waited for longer; but not by a user who has pressed
+ * Ctrl-C, maybe because of that node, before or meanwhile: that takes less than
+ * a second.  Behind a node that took all of the time the others still get some.
  */
 #define ABORT_TIMEOUT_MS 3000
 #define ABORT_SUB_TIMEOUT_MS 10000
+#define ABORT_HURRY_MS 500
 #define ABORT_LEAST_MS 1000
+#define ABORT_LEAST_HURRY_MS 100
 
 typedef struct ShardConnList
 {
@@ -252,7 +256,10 @@ pre_commit(void)
 
 	if (shard_guc_commit_protocol == SHARD_COMMIT_1PC ||
 		(written.nconns == 1 && !TransactionIdIsValid(GetTopTransactionIdIfAny())))
+	{
+		shard_cut_hold_off();
 		commit_now(written.conns, written.nconns);
+	}
 	else
 	{
 		/* known to abort from the first PREPARE on */
@@ -262,6 +269,7 @@ pre_commit(void)
 			add_conn(written.conns[i], &prepared);
 		MemoryContextSwitchTo(oldcxt);
 		shard_twophase_prepare(prepared.conns, prepared.nconns);
+		shard_cut_hold_off();
 	}
 }
 
@@ -285,6 +293,7 @@ end_of_xact(void)
 	if (all.conns)
 		pfree(all.conns);
 	memset(&prepared, 0, sizeof(prepared));
+	shard_wait_interrupted = false;
 	shard_txn_reset();
 }
 
@@ -295,7 +304,15 @@ end_of_xact(void)
 static int
 left_ms(TimestampTz deadline)
 {
-	return Max(ABORT_LEAST_MS, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline));
+	return Max(shard_wait_interrupted ? ABORT_LEAST_HURRY_MS : ABORT_LEAST_MS,
+			   TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline));
+}
+
+static TimestampTz
+abort_deadline(int timeout_ms)
+{
+	return TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+									   shard_wait_interrupted ? ABORT_HURRY_MS : timeout_ms);
 }
 
 /* What runs on conn does not end: closing the connection makes the node roll back. */
@@ -316,7 +333,7 @@ rollback_all(ShardBroadcast *items, int nitems, TimestampTz deadline)
 	if (nitems == 0)
 		return;
 	shard_broadcast_start(items, nitems);
-	shard_broadcast_finish(items, nitems, left_ms(deadline), SHARD_BROADCAST_IGNORE);
+	shard_broadcast_finish(items, nitems, left_ms(deadline), SHARD_BROADCAST_HURRY);
 	for (int i = 0; i < nitems; i++)
 		if (!shard_broadcast_ok(&items[i], NULL))
 			give_up(items[i].conn);
@@ -338,7 +355,7 @@ stop_running(ShardConn *conn, TimestampTz deadline)
 static void
 abort_all(void)
 {
-	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ABORT_TIMEOUT_MS);
+	TimestampTz deadline = abort_deadline(ABORT_TIMEOUT_MS);
 	ShardConnList all = all_conns();
 	ShardBroadcast *items = palloc0(Max(all.nconns, 1) * sizeof(ShardBroadcast));
 	int			nitems = 0;
@@ -354,6 +371,9 @@ abort_all(void)
 		if (conn->prepared_gid != NULL)
 			continue;
 		stop_running(conn, deadline);
+		/* maybe it is what was waited for in vain */
+		if (shard_wait_interrupted && !shard_connection_settle(conn))
+			conn->state = SHARD_CONN_BROKEN;
 		if (conn->state != SHARD_CONN_READY || conn->end_pending)
 			continue;
 		if (PQtransactionStatus(conn->pg) == PQTRANS_INTRANS ||
@@ -384,6 +404,7 @@ xact_callback(XactEvent event, void *arg)
 				shard_twophase_commit(prepared.conns, prepared.nconns);
 			if (shard_txn_touched)
 				end_of_xact();
+			shard_txn_reset_constraints();
 			break;
 		case XACT_EVENT_PRE_PREPARE:
 			if (shard_txn_touched)
@@ -395,8 +416,11 @@ xact_callback(XactEvent event, void *arg)
 			/* not only if touched: a statement outside any transaction may be under way */
 			abort_all();
 			end_of_xact();
+			shard_txn_reset_constraints();
 			break;
 		case XACT_EVENT_PREPARE:
+			shard_txn_reset_constraints();
+			break;
 		case XACT_EVENT_PARALLEL_PRE_COMMIT:
 		case XACT_EVENT_PARALLEL_COMMIT:
 		case XACT_EVENT_PARALLEL_ABORT:
@@ -424,7 +448,7 @@ wrote_only_below(ShardConn *conn, int level)
 static void
 abort_sub(int level)
 {
-	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ABORT_SUB_TIMEOUT_MS);
+	TimestampTz deadline = abort_deadline(ABORT_SUB_TIMEOUT_MS);
 	ShardConnList all = all_conns();
 	ShardBroadcast *items = palloc0(Max(all.nconns, 1) * sizeof(ShardBroadcast));
 	int			nitems = 0;
@@ -440,7 +464,9 @@ abort_sub(int level)
 		if (conn->xact_depth < level && !(whole && conn->xact_depth > 0))
 			continue;
 		stop_running(conn, deadline);
-		if (conn->state == SHARD_CONN_READY)
+		/* what was stopped early enough has not even begun */
+		if (conn->state == SHARD_CONN_READY &&
+			!(whole && PQtransactionStatus(conn->pg) == PQTRANS_IDLE))
 		{
 			items[nitems].conn = conn;
 			items[nitems++].sql = whole ? "ROLLBACK" : rollback_to;
@@ -508,6 +534,8 @@ subxact_callback(SubXactEvent event, SubTransactionId mySubid,
 {
 	int			level = GetCurrentTransactionNestLevel();
 
+	if (event == SUBXACT_EVENT_PRE_COMMIT_SUB || event == SUBXACT_EVENT_ABORT_SUB)
+		shard_txn_end_constraints(level, event == SUBXACT_EVENT_PRE_COMMIT_SUB);
 	if (event == SUBXACT_EVENT_PRE_COMMIT_SUB && shard_txn_touched)
 	{
 		/* nothing is allocated: core keeps a used context of a subtransaction until the transaction ends */
@@ -518,6 +546,7 @@ subxact_callback(SubXactEvent event, SubTransactionId mySubid,
 	{
 		abort_sub(level);
 		end_level(level, false);
+		shard_wait_interrupted = false;
 	}
 }
 

@@ -28,6 +28,20 @@ extern ShardWriter *shard_txn_find_writer(Oid serverid, Oid userid);
 /* Raises when what writer, or one of its extra connections, wrote is lost. */
 extern void shard_txn_check_not_lost(ShardWriter *writer);
 
+/*
+ * conn, in a transaction that has just exported its snapshot as id, is snapshot's
+ * exporter on its node.  SERIALIZABLE: it has exported none, and is what the
+ * transaction uses on the node.
+ */
+extern void shard_txn_take_export(ShardSnapshot *snapshot, ShardConn *conn, const char *id);
+
+/* What the levels from min_level to max_level have made of deferrable constraints. */
+extern void shard_txn_append_constraints(int min_level, int max_level, StringInfo buf);
+
+/* The subtransaction of level, or the transaction, has ended. */
+extern void shard_txn_end_constraints(int level, bool committed);
+extern void shard_txn_reset_constraints(void);
+
 /* conn is outside any transaction now. */
 extern void shard_txn_forget(ShardConn *conn);
 

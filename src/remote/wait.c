@@ -5,7 +5,7 @@
  * The kernel's object (epoll, kqueue) is costly to build, so a set keeps it
  * while no other sockets are asked for, and only modifies events:
  *
- *	 items --> all sockets in it, none closed since? --yes--> modify events --> wait
+ *	 items --> all sockets in it, none opened since? --yes--> modify events --> wait
  *						 |no
  *						 +--> build anew ---------------------------------------> wait
  *
@@ -20,12 +20,14 @@
 #include "miscadmin.h"
 #include "remote/wait.h"
 #include "storage/latch.h"
+#include "storage/proc.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
 #define FIRST_SOCKET 2			/* position of the first socket in a set */
 #define MAX_OCCURRED 64			/* ready events fetched by one call */
+#define MAX_STALL_MS 60000		/* longest time between two calls of shard_wait_stalled */
 
 struct ShardWaitSet
 {
@@ -40,11 +42,22 @@ struct ShardWaitSet
 	MemoryContextCallback callback;
 };
 
-/* Counts sockets that were closed or exchanged. */
+/* Counts sockets that were opened or exchanged (shard_wait_sockets_changed). */
 static uint64 socket_generation = 1;
 
-/* For waits on one socket: the same one is mostly waited for again. */
-static ShardWaitSet *single_set = NULL;
+/*
+ * For waits on one socket: the same ones are mostly waited for again, by
+ * statements that go to one node each.  The position says where a socket's set
+ * is likely to be.
+ */
+#define NSINGLE_SETS 16
+static ShardWaitSet *single_sets[NSINGLE_SETS];
+
+bool		shard_wait_interrupted = false;
+shard_wait_stalled_type shard_wait_stalled = NULL;
+static long silent_ms = 0;		/* since a socket was ready */
+static long stall_ms = 0;		/* after so much silence it is a stall; 0: deadlock_timeout */
+static bool in_stalled = false; /* waits for what the callback has asked are no stalls */
 
 void
 shard_wait_sockets_changed(void)
@@ -75,6 +88,16 @@ shard_wait_set_create(MemoryContext cxt)
 }
 
 /*
+ * True when item's socket is to be watched.  libpq keeps the socket of a failed
+ * attempt, and the kernel would go on to tell its end (EPOLLHUP), unasked.
+ */
+static bool
+is_watched(const ShardWaitItem *item)
+{
+	return item->fd >= 0 && (item->events & WL_SOCKET_MASK) != 0;
+}
+
+/*
  * True when the kernel's object has all sockets of items, in their order; then
  * itemnos says which is which.
  */
@@ -87,7 +110,7 @@ match_items(ShardWaitSet *set, const ShardWaitItem *items, int nitems)
 		return false;
 	for (int i = 0; i < nitems; i++)
 	{
-		if (items[i].fd < 0 || items[i].events == 0)
+		if (!is_watched(&items[i]))
 			continue;
 		while (n < set->nsockets && set->fds[n] != items[i].fd)
 			set->itemnos[n++] = -1;
@@ -118,7 +141,7 @@ build_set(ShardWaitSet *set, const ShardWaitItem *items, int nitems)
 	}
 	for (int i = 0; i < nitems; i++)
 	{
-		if (items[i].fd < 0 || items[i].events == 0)
+		if (!is_watched(&items[i]))
 			continue;
 		set->fds[n] = items[i].fd;
 		set->events[n] = items[i].events;
@@ -159,28 +182,71 @@ prepare_set(ShardWaitSet *set, const ShardWaitItem *items, int nitems)
 	}
 }
 
+/* CHECK_FOR_INTERRUPTS, noting that it may have raised. */
+static void
+check_interrupts(void)
+{
+	if (QueryCancelPending || ProcDiePending)
+		shard_wait_interrupted = true;
+	CHECK_FOR_INTERRUPTS();
+}
+
+/*
+ * Nothing has come for waited_ms.  Counts that, and calls shard_wait_stalled when
+ * it has been long enough.
+ */
+static void
+note_silence(long waited_ms)
+{
+	silent_ms += waited_ms;
+	if (silent_ms < stall_ms)
+		return;
+	silent_ms = 0;
+	stall_ms = Min(stall_ms * 2, MAX_STALL_MS);
+	in_stalled = true;
+	PG_TRY();
+	{
+		shard_wait_stalled();
+	}
+	PG_FINALLY();
+	{
+		in_stalled = false;
+	}
+	PG_END_TRY();
+}
+
 int
 shard_wait_set_wait(ShardWaitSet *set, ShardWaitItem *items, int nitems,
 					long timeout_ms, bool noerror)
 {
+	bool		watched = !noerror && shard_wait_stalled != NULL && !in_stalled;
 	WaitEvent	occurred[MAX_OCCURRED];
 	int			noccurred;
 	int			nready = 0;
 
 	if (!noerror)
-		CHECK_FOR_INTERRUPTS();
+		check_interrupts();
 	for (int i = 0; i < nitems; i++)
 		items[i].revents = 0;
 	prepare_set(set, items, nitems);
+	if (watched)
+	{
+		if (stall_ms == 0)
+			stall_ms = DeadlockTimeout;
+		if (timeout_ms < 0 || timeout_ms > stall_ms - silent_ms)
+			timeout_ms = stall_ms - silent_ms;
+	}
 	noccurred = WaitEventSetWait(set->set, timeout_ms, occurred, lengthof(occurred),
 								 PG_WAIT_EXTENSION);
+	if (watched && noccurred == 0)
+		note_silence(timeout_ms);
 	for (int i = 0; i < noccurred; i++)
 	{
 		if (occurred[i].events & WL_LATCH_SET)
 		{
 			ResetLatch(MyLatch);
 			if (!noerror)
-				CHECK_FOR_INTERRUPTS();
+				check_interrupts();
 		}
 		else if (occurred[i].pos >= FIRST_SOCKET)
 		{
@@ -195,6 +261,8 @@ shard_wait_set_wait(ShardWaitSet *set, ShardWaitItem *items, int nitems,
 				set->generation = 0;	/* it would wake us again and again: without it */
 		}
 	}
+	if (watched && nready > 0)
+		silent_ms = stall_ms = 0;
 	return nready;
 }
 
@@ -202,10 +270,12 @@ int
 shard_wait_socket(int fd, int events, long timeout_ms, bool noerror)
 {
 	ShardWaitItem item = {fd, events, 0};
+	ShardWaitSet **set;
 
-	if (!single_set)
-		single_set = shard_wait_set_create(TopMemoryContext);
-	if (shard_wait_set_wait(single_set, &item, 1, timeout_ms, noerror) == 0)
+	set = &single_sets[fd < 0 ? 0 : fd % NSINGLE_SETS];
+	if (!*set)
+		*set = shard_wait_set_create(TopMemoryContext);
+	if (shard_wait_set_wait(*set, &item, 1, timeout_ms, noerror) == 0)
 		return 0;
 	return item.revents;
 }

@@ -8,8 +8,9 @@
 #include "postgres.h"
 
 /*
- * A socket and what to wait for; revents is the answer.  fd < 0 and events == 0
- * are skipped.  A socket stands at most once among the items of a wait.
+ * A socket and what to wait for; revents is the answer.  fd < 0 and events
+ * without any of a socket (0, WL_TIMEOUT) are skipped.  A socket stands at most
+ * once among the items of a wait.
  */
 typedef struct ShardWaitItem
 {
@@ -37,8 +38,25 @@ extern int	shard_wait_set_wait(ShardWaitSet *set, ShardWaitItem *items, int nite
 extern int	shard_wait_socket(int fd, int events, long timeout_ms, bool noerror);
 
 /*
- * To be called when a socket was closed or may have been exchanged: sets built
- * before are built anew, since the kernel may give its number to another socket.
+ * Called when a wait that answers interrupts has seen nothing for
+ * deadlock_timeout, and again after twice that time and so on: the transaction may wait for
+ * itself. May use connections that are outside any transaction, and may raise.
+ */
+typedef void (*shard_wait_stalled_type) (void);
+extern shard_wait_stalled_type shard_wait_stalled;
+
+/*
+ * Set when a wait was ended by a cancel, a timeout or a termination: the user is
+ * in a hurry, and the abort that follows should not wait long for nodes.  The end
+ * of that abort, or of the transaction, takes it back.
+ */
+extern bool shard_wait_interrupted;
+
+/*
+ * To be called when a socket or pipe that will be waited for was opened, or may
+ * have been exchanged: sets built before are built anew, since it may have got
+ * the number of one that was closed.  Closing alone cannot be relied on to be
+ * told: libpq closes the socket of a connection that it finds lost.
  */
 extern void shard_wait_sockets_changed(void);
 

@@ -1,6 +1,6 @@
 # ShardCluster.pm - one coordinator and N nodes for a TAP test
 #
-# Built on core's PostgreSQL::Test::Cluster (the names that 15 to 19 have). Every server is its own
+# Built on core's PostgreSQL::Test::Cluster (the names that 15 to 19 have), see ShardServer. Every server is its own
 # cluster with its own system identifier, listens on a Unix socket and on 127.0.0.1, and ends with the
 # test; a server that was stopped by a signal is woken up first.
 #
@@ -19,8 +19,8 @@ use warnings;
 
 use Carp;
 use IPC::Run ();
-use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use ShardServer;
 use Test::More ();
 use Time::HiRes qw(usleep);
 
@@ -84,7 +84,7 @@ sub new
 sub _start_server
 {
 	my ($name, $conf) = @_;
-	my $server = PostgreSQL::Test::Cluster->new($name);
+	my $server = ShardServer->new($name);
 
 	$server->init(extra => [ '--no-locale', '-E', 'UTF8' ]);
 	$server->append_conf('postgresql.conf', $common_conf . $conf);
@@ -95,7 +95,7 @@ sub _start_server
 sub coordinator { return $_[0]->{coordinator}; }
 sub nodes { return @{ $_[0]->{nodes} }; }
 
-# The PostgreSQL::Test::Cluster of node $i.
+# The ShardServer of node $i.
 sub node
 {
 	my ($self, $i) = @_;
@@ -262,6 +262,32 @@ sub _pids
 	return @pids;
 }
 
+# The letter of a process's state in /proc; '' when there is none.
+sub _state
+{
+	my ($pid) = @_;
+	open my $fh, '<', "/proc/$pid/stat" or return '';
+	my $line = <$fh> // '';
+	close $fh;
+	return $line =~ /\) (\S) / ? $1 : '';
+}
+
+# Stops all processes of a server where they are; returns them.
+sub _freeze
+{
+	my ($server) = @_;
+	my ($postmaster) = _pids($server);
+	my $n = 0;
+
+	return () unless defined $postmaster;
+	# The postmaster first, and until it stands still: a child that it was about to start has no number yet.
+	kill 'STOP', $postmaster;
+	usleep(1000) while _state($postmaster) =~ /[RSD]/ && $n++ < 10_000;
+	my @pids = _pids($server);
+	kill 'STOP', @pids;
+	return @pids;
+}
+
 # stop_node(i, mode): mode is fast (default), immediate or smart.
 sub stop_node
 {
@@ -282,7 +308,8 @@ sub kill9_coordinator { return _kill9($_[0]->{coordinator}); }
 sub _kill9
 {
 	my ($server) = @_;
-	my @pids = _pids($server);
+	# Nobody does anything more: a backend that sees the postmaster gone would end its wait, and commit.
+	my @pids = _freeze($server);
 
 	$server->kill9;
 	kill 'KILL', @pids;
@@ -291,31 +318,18 @@ sub _kill9
 	for my $pid (@pids)
 	{
 		my $n = 0;
-		usleep(10_000) while kill(0, $pid) && $n++ < (_zombie($pid) ? 300 : 1000);
+		usleep(10_000) while kill(0, $pid) && $n++ < (_state($pid) eq 'Z' ? 300 : 1000);
 	}
-	unlink $server->data_dir . '/postmaster.pid' if _zombie($pids[0]);
+	unlink $server->data_dir . '/postmaster.pid' if _state($pids[0]) eq 'Z';
 	return;
-}
-
-sub _zombie
-{
-	my ($pid) = @_;
-	open my $fh, '<', "/proc/$pid/stat" or return 0;
-	my $line = <$fh> // '';
-	close $fh;
-	return $line =~ /\) Z /;
 }
 
 # Freezes a node (it keeps its connections and answers nothing) until sigcont_node.
 sub sigstop_node
 {
 	my ($self, $i) = @_;
-	my @pids = _pids($self->node($i));
+	my @pids = _freeze($self->node($i));
 
-	# The postmaster first: it cannot start another child then.
-	kill 'STOP', $pids[0];
-	@pids = _pids($self->node($i));
-	kill 'STOP', @pids;
 	$stopped{ $pids[0] } = \@pids;
 	return;
 }
@@ -333,6 +347,16 @@ sub _sigcont
 	my $pids = delete $stopped{$postmaster} or return;
 	kill 'CONT', reverse @$pids;
 	return;
+}
+
+# What a process has open beside files (those of relations come and go with core's cache): sockets, pipes, and
+# epoll objects that are more than it keeps: 16 in remote/wait.c, some of core.
+sub open_handles
+{
+	my ($self, $pid) = @_;
+	my @targets = grep { !m{^/} } map { readlink($_) // () } glob "/proc/$pid/fd/*";
+	my @epolls = grep { /eventpoll/ } @targets;
+	return ((map { s/\d+//gr } sort grep { !/eventpoll/ } @targets), @epolls[ 20 .. $#epolls ]);
 }
 
 # Log scanning: log_position gives a mark, log_since what a server wrote after it. $i is a node's

@@ -124,6 +124,19 @@ sub random_value { my ($type) = @_; return chance(0.08) ? 'NULL' : quoted(value(
 
 # ---- tables --------------------------------------------------------------------------------------
 
+# For statements made elsewhere (DmlRandom.pm): the tables' columns as ( table => [ [ name, type ], ... ] ), and the state in
+# which parts of another statement are made; most of what compares columns then compares the shard key.
+sub table_columns { return %columns; }
+
+sub begin_parts
+{
+	my ($mostly_keys) = @_;
+	($nalias, %ctes, @cuts) = (0);
+	$params = undef;
+	$keyed  = $mostly_keys;
+	return;
+}
+
 # random_tables: [ name, columns, rows as VALUES ] of each table; "other" is the name of a collation.
 sub random_tables
 {

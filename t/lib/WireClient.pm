@@ -4,9 +4,15 @@
 #   my $client = WireClient->new($cluster->coordinator, 'postgres');
 #   my $result = $client->query('COPY t FROM STDIN', "1\t", "2\n");
 #
-# A result is a hash: rows (lists of values, undef for NULL), tags (of the commands), notices and
+# A result is a hash: rows (lists of values, undef for NULL), copied (bytes of COPY TO STDOUT), tags (of the commands), notices and
 # error (hashes by the protocol's one-letter field names: C the SQLSTATE, M the message, D the
 # detail, W the context; error is undef when there was none). Values are bytes, nothing is decoded.
+#
+# What happens meanwhile:
+#
+#   $client->start_query('SELECT ...');
+#   $client->cancel;
+#   my $result = $client->finish_query(5);    # undef when it has not ended after 5 seconds
 
 package WireClient;
 
@@ -15,6 +21,7 @@ use warnings;
 
 use Carp;
 use IO::Socket::UNIX;
+use Time::HiRes qw(time);
 
 # new(server, dbname, %parameters): parameters are those of the startup message.
 sub new
@@ -23,7 +30,7 @@ sub new
 	my $path = $server->host . '/.s.PGSQL.' . $server->port;
 	my $socket = IO::Socket::UNIX->new(Type => SOCK_STREAM(), Peer => $path)
 	  or croak "could not connect to $path: $!";
-	my $self = bless { socket => $socket, buffer => '', notices => [] }, $class;
+	my $self = bless { path => $path, socket => $socket, buffer => '', notices => [] }, $class;
 
 	%parameter = (user => (getpwuid $<)[0], database => $dbname, %parameter);
 	my $body = pack 'N', 196608;
@@ -32,7 +39,9 @@ sub new
 	while (1)
 	{
 		my ($type, $payload) = $self->_read_message;
+		$self->{status} = $payload if $type eq 'Z';
 		last if $type eq 'Z';
+		$self->{key} = $payload if $type eq 'K';
 		croak 'could not log in: ' . (_fields($payload)->{M} // '') if $type eq 'E';
 		croak 'the server asks for a password' if $type eq 'R' && unpack('N', $payload) != 0;
 	}
@@ -54,23 +63,58 @@ sub close
 sub query
 {
 	my ($self, $sql, @data) = @_;
-	my %result = (rows => [], tags => [], notices => []);
+	$self->start_query($sql, @data);
+	return $self->finish_query;
+}
 
+sub start_query
+{
+	my ($self, $sql, @data) = @_;
+	$self->{data} = \@data;
+	$self->{result} = { rows => [], tags => [], notices => [], copied => '' };
 	$self->_write('Q' . pack('N', length($sql) + 5) . "$sql\0");
+	return;
+}
+
+# May be called again when it has returned undef.
+sub finish_query
+{
+	my ($self, $seconds) = @_;
+	my $result = $self->{result};
+	my @data = @{ $self->{data} };
+
+	local $self->{until} = defined $seconds ? time + $seconds : undef;
 	while (1)
 	{
 		my ($type, $payload) = $self->_read_message;
-		if ($type eq 'Z') { last; }
-		elsif ($type eq 'D') { push @{ $result{rows} }, _values($payload); }
-		elsif ($type eq 'C') { push @{ $result{tags} }, substr $payload, 0, -1; }
-		elsif ($type eq 'E') { $result{error} = _fields($payload); }
-		elsif ($type eq 'N') { push @{ $result{notices} }, _fields($payload); }
+		return undef unless defined $type;
+		if ($type eq 'Z')
+		{
+			$self->{status} = $payload;    # I, T or E
+			last;
+		}
+		elsif ($type eq 'D') { push @{ $result->{rows} }, _values($payload); }
+		elsif ($type eq 'd') { $result->{copied} .= $payload; }
+		elsif ($type eq 'C') { push @{ $result->{tags} }, substr $payload, 0, -1; }
+		elsif ($type eq 'E') { $result->{error} = _fields($payload); }
+		elsif ($type eq 'N') { push @{ $result->{notices} }, _fields($payload); }
 		elsif ($type eq 'G')
 		{
 			$self->_write(join('', map { 'd' . pack('N', length($_) + 4) . $_ } @data) . "c\0\0\0\4");
 		}
 	}
-	return \%result;
+	return $result;
+}
+
+# Asks the server to cancel what runs.
+sub cancel
+{
+	my ($self) = @_;
+	my $socket = IO::Socket::UNIX->new(Type => SOCK_STREAM(), Peer => $self->{path}) or return;
+	syswrite $socket, pack('NN', 8 + length $self->{key}, 80877102) . $self->{key};
+	sysread $socket, my $nothing, 1;    # the server closes
+	CORE::close $socket;
+	return;
 }
 
 sub _write
@@ -93,19 +137,26 @@ sub _need
 
 	while (length $self->{buffer} < $nbytes)
 	{
+		if (defined $self->{until})
+		{
+			vec(my $reads = '', fileno $self->{socket}, 1) = 1;
+			my $left = $self->{until} - time;
+			return 0 if $left <= 0 || select($reads, undef, undef, $left) <= 0;
+		}
 		my $n = sysread $self->{socket}, $self->{buffer}, 1 << 16, length $self->{buffer};
 		croak 'the server closed the connection' unless $n;
 	}
-	return;
+	return 1;
 }
 
+# Empty when it is not there in time.
 sub _read_message
 {
 	my ($self) = @_;
 
-	$self->_need(5);
+	$self->_need(5) or return;
 	my ($type, $len) = unpack 'a1 N', $self->{buffer};
-	$self->_need($len + 1);
+	$self->_need($len + 1) or return;
 	my $payload = substr $self->{buffer}, 5, $len - 4;
 	substr($self->{buffer}, 0, $len + 1) = '';
 	return ($type, $payload);

@@ -1,0 +1,275 @@
+-- Types, functions, collations and extensions that a table's shards need, and that nodes get with them.
+
+CREATE FUNCTION shardfdw.needed_object(classid oid, objid oid)
+	RETURNS TABLE (classid oid, objid oid)
+	LANGUAGE sql STABLE ROWS 1 SET search_path = pg_catalog, pg_temp
+AS $$
+	WITH object AS (
+		-- of an array its elements, of a multirange its range, of a composite type's table the type
+		SELECT CASE WHEN $1 = 'pg_class'::regclass THEN 'pg_type'::regclass::oid ELSE $1 END AS classid, CASE
+			WHEN $1 = 'pg_class'::regclass THEN (SELECT t.oid FROM pg_class c JOIN pg_type t ON t.oid = c.reltype WHERE c.oid = $2 AND c.relkind = 'c')
+			WHEN $1 = 'pg_type'::regclass THEN coalesce(
+				(SELECT t.typelem FROM pg_type t WHERE t.oid = $2 AND t.typcategory = 'A' AND t.typelem <> 0),
+				(SELECT r.rngtypid FROM pg_range r WHERE r.rngmultitypid = $2), $2)
+			ELSE $2 END AS objid
+	)
+	-- of an extension's member the extension
+	SELECT coalesce(e.refclassid, o.classid), coalesce(e.refobjid, o.objid)
+	FROM object o
+	LEFT JOIN pg_depend e ON e.classid = o.classid AND e.objid = o.objid AND e.deptype = 'e'
+	WHERE o.objid >= 16384
+$$;
+COMMENT ON FUNCTION shardfdw.needed_object(oid, oid) IS
+	'Finds what has to be made so that an object that another one depends on is there. Returns its class and OID, nothing for what every server has.';
+
+CREATE FUNCTION shardfdw.needed_objects(relations regclass[])
+	RETURNS TABLE (kind text, object jsonb, label text, level integer)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	WITH RECURSIVE
+	-- whose dependencies are those of a table on a node: no defaults or triggers, which stay here, no partition key
+	part(classid, objid) AS (
+		SELECT 'pg_class'::regclass::oid, r::oid FROM unnest(relations) r
+		UNION ALL
+		SELECT 'pg_class'::regclass, i.indexrelid FROM pg_index i WHERE i.indrelid = ANY (relations)
+		UNION ALL
+		SELECT 'pg_constraint'::regclass, k.oid FROM pg_constraint k WHERE k.conrelid = ANY (relations) AND k.contype IN ('c', 'p', 'u', 'x')
+		UNION ALL
+		SELECT 'pg_attrdef'::regclass, d.oid FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
+		WHERE d.adrelid = ANY (relations) AND a.attgenerated <> ''
+	),
+	needed(classid, objid, level) AS (
+		SELECT x.classid, x.objid, 1
+		FROM part p
+		JOIN pg_depend d ON d.classid = p.classid AND d.objid = p.objid AND d.deptype IN ('n', 'a')
+			AND NOT (d.refclassid = 'pg_opclass'::regclass AND d.objid = ANY (relations))
+		CROSS JOIN LATERAL shardfdw.needed_object(d.refclassid, d.refobjid) x
+		UNION
+		SELECT x.classid, x.objid, n.level + 1
+		FROM needed n
+		CROSS JOIN LATERAL (
+			SELECT d.refclassid, d.refobjid FROM pg_depend d WHERE d.classid = n.classid AND d.objid = n.objid
+			UNION ALL
+			SELECT d.refclassid, d.refobjid FROM pg_type t JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = t.typrelid
+			WHERE n.classid = 'pg_type'::regclass AND t.oid = n.objid AND t.typrelid <> 0
+			UNION ALL
+			SELECT d.refclassid, d.refobjid FROM pg_constraint k JOIN pg_depend d ON d.classid = 'pg_constraint'::regclass AND d.objid = k.oid
+			WHERE n.classid = 'pg_type'::regclass AND k.contypid = n.objid) d
+		CROSS JOIN LATERAL shardfdw.needed_object(d.refclassid, d.refobjid) x
+		-- functions may refer to each other in a circle
+		WHERE n.level < 30 AND (x.classid, x.objid) <> (n.classid, n.objid)
+	)
+	SELECT k.kind, k.object, pg_describe_object(n.classid, n.objid, 0), n.level
+	FROM (SELECT classid, objid, max(level) AS level FROM needed GROUP BY classid, objid) n
+	CROSS JOIN LATERAL (
+		SELECT 'schema', jsonb_build_object('name', s.nspname) FROM pg_namespace s
+		WHERE n.classid = 'pg_namespace'::regclass AND s.oid = n.objid
+		UNION ALL
+		SELECT 'extension', jsonb_build_object('name', e.extname, 'command', format('CREATE EXTENSION IF NOT EXISTS %I SCHEMA %I VERSION %L',
+			e.extname, s.nspname, e.extversion)) FROM pg_extension e JOIN pg_namespace s ON s.oid = e.extnamespace
+		WHERE n.classid = 'pg_extension'::regclass AND e.oid = n.objid
+		UNION ALL
+		SELECT 'type', jsonb_build_object('name', t.typname, 'schema', s.nspname) FROM pg_type t JOIN pg_namespace s ON s.oid = t.typnamespace
+		WHERE n.classid = 'pg_type'::regclass AND t.oid = n.objid
+		UNION ALL
+		SELECT 'function', jsonb_build_object('name', p.proname, 'schema', s.nspname, 'arguments',
+			(SELECT coalesce(jsonb_agg(format_type(a, NULL) ORDER BY o), '[]') FROM unnest(p.proargtypes) WITH ORDINALITY u(a, o)))
+		FROM pg_proc p JOIN pg_namespace s ON s.oid = p.pronamespace
+		WHERE n.classid = 'pg_proc'::regclass AND p.oid = n.objid
+		UNION ALL
+		SELECT 'collation', jsonb_build_object('name', c.collname, 'schema', s.nspname) FROM pg_collation c JOIN pg_namespace s ON s.oid = c.collnamespace
+		WHERE n.classid = 'pg_collation'::regclass AND c.oid = n.objid
+		UNION ALL
+		SELECT 'operator', jsonb_build_object('name', o.oprname, 'schema', s.nspname, 'arguments',
+			jsonb_build_array(format_type(nullif(o.oprleft, 0), NULL), format_type(o.oprright, NULL)))
+		FROM pg_operator o JOIN pg_namespace s ON s.oid = o.oprnamespace
+		WHERE n.classid = 'pg_operator'::regclass AND o.oid = n.objid
+		UNION ALL
+		SELECT 'operator class', jsonb_build_object('name', o.opcname, 'schema', s.nspname, 'arguments', jsonb_build_array(a.amname))
+		FROM pg_opclass o JOIN pg_namespace s ON s.oid = o.opcnamespace JOIN pg_am a ON a.oid = o.opcmethod
+		WHERE n.classid = 'pg_opclass'::regclass AND o.oid = n.objid
+	) k(kind, object)
+$$;
+COMMENT ON FUNCTION shardfdw.needed_objects(regclass[]) IS
+	'Lists what the shards of tables need on their nodes: user-defined schemas, extensions, types, functions, collations, operators and their classes, of columns, constraints, generated columns and indexes, and what these need in turn. Returns for each its kind, its name as jsonb, a description, and a level: higher ones are needed by lower ones.';
+
+CREATE FUNCTION shardfdw.object_query(objects jsonb) RETURNS text
+	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- the same text here and there, so that it can be compared; what majors call differently is reached as JSON
+	SELECT replace($query$
+		SELECT o.ord, x.found, x.definition, current_setting('server_version_num')::integer / 10000
+		FROM jsonb_array_elements($objects$::jsonb) WITH ORDINALITY o(object, ord)
+		LEFT JOIN LATERAL (
+			SELECT true, NULL FROM pg_namespace s WHERE o.object->>'kind' = 'schema' AND s.nspname = o.object->>'name'
+			UNION ALL
+			SELECT true, format('VERSION %L', e.extversion) FROM pg_extension e WHERE o.object->>'kind' = 'extension' AND e.extname = o.object->>'name'
+			UNION ALL
+			SELECT true, CASE t.typtype
+				WHEN 'e' THEN format('CREATE TYPE %I.%I AS ENUM (%s)', s.nspname, t.typname,
+					(SELECT string_agg(quote_literal(e.enumlabel), ', ' ORDER BY e.enumsortorder) FROM pg_enum e WHERE e.enumtypid = t.oid))
+				WHEN 'd' THEN concat_ws(' ', format('CREATE DOMAIN %I.%I AS %s', s.nspname, t.typname, format_type(t.typbasetype, t.typtypmod)),
+					(SELECT format('COLLATE %I.%I', cs.nspname, c.collname) FROM pg_collation c JOIN pg_namespace cs ON cs.oid = c.collnamespace
+					 JOIN pg_type b ON b.oid = t.typbasetype WHERE c.oid = t.typcollation AND t.typcollation <> b.typcollation),
+					CASE WHEN t.typnotnull THEN 'NOT NULL' END,
+					(SELECT string_agg(format('CONSTRAINT %I %s', k.conname, regexp_replace(pg_get_constraintdef(k.oid), ' NOT VALID$', '')), ' '
+						ORDER BY k.conname::text COLLATE "C") FROM pg_constraint k WHERE k.contypid = t.oid AND k.contype = 'c'))
+				WHEN 'c' THEN (SELECT format('CREATE TYPE %I.%I AS (%s)', s.nspname, t.typname, string_agg(concat_ws(' ',
+						quote_ident(a.attname), format_type(a.atttypid, a.atttypmod),
+						(SELECT format('COLLATE %I.%I', cs.nspname, c.collname) FROM pg_collation c JOIN pg_namespace cs ON cs.oid = c.collnamespace
+						 JOIN pg_type b ON b.oid = a.atttypid WHERE c.oid = a.attcollation AND a.attcollation <> b.typcollation)), ', ' ORDER BY a.attnum))
+					FROM pg_class r JOIN pg_attribute a ON a.attrelid = r.oid WHERE r.oid = t.typrelid AND r.relkind = 'c' AND a.attnum > 0 AND NOT a.attisdropped HAVING count(*) > 0)
+				WHEN 'r' THEN (SELECT format('CREATE TYPE %I.%I AS RANGE (%s)', s.nspname, t.typname, concat_ws(', ',
+						'SUBTYPE = ' || format_type(r.rngsubtype, NULL),
+						(SELECT format('SUBTYPE_OPCLASS = %I.%I', os.nspname, oc.opcname) FROM pg_opclass oc JOIN pg_namespace os ON os.oid = oc.opcnamespace WHERE oc.oid = r.rngsubopc),
+						(SELECT format('COLLATION = %I.%I', cs.nspname, c.collname) FROM pg_collation c JOIN pg_namespace cs ON cs.oid = c.collnamespace WHERE c.oid = r.rngcollation),
+						(SELECT format('CANONICAL = %I.%I', ps.nspname, p.proname) FROM pg_proc p JOIN pg_namespace ps ON ps.oid = p.pronamespace WHERE p.oid = r.rngcanonical),
+						(SELECT format('SUBTYPE_DIFF = %I.%I', ps.nspname, p.proname) FROM pg_proc p JOIN pg_namespace ps ON ps.oid = p.pronamespace WHERE p.oid = r.rngsubdiff),
+						(SELECT format('MULTIRANGE_TYPE_NAME = %I.%I', ms.nspname, m.typname) FROM pg_type m JOIN pg_namespace ms ON ms.oid = m.typnamespace WHERE m.oid = r.rngmultitypid)))
+					FROM pg_range r WHERE r.rngtypid = t.oid) END
+			FROM pg_type t JOIN pg_namespace s ON s.oid = t.typnamespace
+			WHERE o.object->>'kind' = 'type' AND t.typname = o.object->>'name' AND s.nspname = o.object->>'schema'
+			UNION ALL
+			SELECT true, CASE WHEN p.prokind IN ('f', 'p', 'w') THEN regexp_replace(pg_get_functiondef(p.oid), '^CREATE OR REPLACE ', 'CREATE ') END
+			FROM pg_proc p JOIN pg_namespace s ON s.oid = p.pronamespace
+			WHERE o.object->>'kind' = 'function' AND p.proname = o.object->>'name' AND s.nspname = o.object->>'schema'
+				AND o.object->'arguments' = (SELECT coalesce(jsonb_agg(format_type(a, NULL) ORDER BY n), '[]') FROM unnest(p.proargtypes) WITH ORDINALITY u(a, n))
+			UNION ALL
+			SELECT true, format('CREATE COLLATION %I.%I (%s)', s.nspname, j->>'collname', concat_ws(', ',
+				'PROVIDER = ' || CASE j->>'collprovider' WHEN 'i' THEN 'icu' WHEN 'b' THEN 'builtin' ELSE 'libc' END,
+				'LOCALE = ' || quote_literal(coalesce(j->>'colllocale', j->>'colliculocale')),
+				CASE j->>'collprovider' WHEN 'c' THEN format('LC_COLLATE = %L, LC_CTYPE = %L', j->>'collcollate', j->>'collctype') END,
+				'RULES = ' || quote_literal(j->>'collicurules'),
+				'DETERMINISTIC = ' || (j->>'collisdeterministic')))
+			FROM (SELECT to_jsonb(c) AS j, c.collnamespace FROM pg_collation c WHERE c.collname = o.object->>'name'
+				AND c.collencoding IN (-1, (SELECT d.encoding FROM pg_database d WHERE d.datname = current_database()))) c
+			JOIN pg_namespace s ON s.oid = c.collnamespace
+			WHERE o.object->>'kind' = 'collation' AND s.nspname = o.object->>'schema'
+			UNION ALL
+			SELECT true, concat_ws(', ', format('CREATE OPERATOR %I.%s (FUNCTION = %s', s.nspname, p.oprname, p.oprcode),
+				'LEFTARG = ' || format_type(nullif(p.oprleft, 0), NULL), format('RIGHTARG = %s)', format_type(p.oprright, NULL)))
+			FROM pg_operator p JOIN pg_namespace s ON s.oid = p.oprnamespace
+			WHERE o.object->>'kind' = 'operator' AND p.oprname = o.object->>'name' AND s.nspname = o.object->>'schema'
+				AND o.object->'arguments' = jsonb_build_array(format_type(nullif(p.oprleft, 0), NULL), format_type(p.oprright, NULL))
+			UNION ALL
+			SELECT true, NULL FROM pg_opclass p JOIN pg_namespace s ON s.oid = p.opcnamespace JOIN pg_am a ON a.oid = p.opcmethod
+			WHERE o.object->>'kind' = 'operator class' AND p.opcname = o.object->>'name' AND s.nspname = o.object->>'schema'
+				AND o.object->'arguments'->>0 = a.amname
+		) x(found, definition) ON true
+		ORDER BY o.ord$query$, '$objects$', quote_literal(objects::text))
+$$;
+COMMENT ON FUNCTION shardfdw.object_query(jsonb) IS
+	'Writes the query, to be run here or on a node, for the definitions of objects named as needed_objects() does. Returns its text; the query returns for each its number, whether it is there, its definition as a command, as far as it has one (of an extension its version), and the major version of the server.';
+
+CREATE FUNCTION shardfdw.compare_objects(relations regclass[], nodes name[], mode text)
+	RETURNS TABLE (node name, ok boolean, message text, kind text, name text, label text, command text, here text, there text, found boolean, is_different boolean, level integer)
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	needed jsonb;
+	question text;
+BEGIN
+	SELECT jsonb_agg(n.object || jsonb_build_object('kind', n.kind, 'label', n.label, 'level', n.level)
+					 ORDER BY n.level DESC, n.kind <> 'schema', n.kind <> 'extension', n.label COLLATE "C")
+	INTO needed FROM shardfdw.needed_objects(relations) n;
+	IF needed IS NULL OR nodes = '{}' THEN
+		RETURN;
+	END IF;
+	question := shardfdw.object_query((SELECT jsonb_agg(n - 'label' - 'level' - 'command') FROM jsonb_array_elements(needed) n));
+	RETURN QUERY EXECUTE format($q$
+		SELECT a.node, a.ok, a.message, n.object->>'kind', n.object->>'name', n.object->>'label',
+			CASE n.object->>'kind' WHEN 'schema' THEN format('CREATE SCHEMA %%I', n.object->>'name')
+				WHEN 'extension' THEN n.object->>'command' ELSE h.definition END,
+			h.definition, (a.fields)[3], (a.fields)[2] IS NOT NULL,
+			CASE WHEN (a.fields)[4]::integer = h.major THEN h.definition IS DISTINCT FROM (a.fields)[3]
+				-- majors differ in the blanks and parentheses of expressions they print
+				ELSE regexp_replace(h.definition, '[\s()]', '', 'g') IS DISTINCT FROM regexp_replace((a.fields)[3], '[\s()]', '', 'g') END,
+			(n.object->>'level')::integer
+		FROM shardfdw.query_nodes($1, array_fill($2, ARRAY[cardinality($1)]), $3, false) a
+		LEFT JOIN jsonb_array_elements($4) WITH ORDINALITY n(object, ord) ON n.ord = (a.fields)[1]::bigint
+		LEFT JOIN (%s) h(ord, found, definition, major) ON h.ord = n.ord
+		ORDER BY a.node::text COLLATE "C", n.ord$q$, question) USING nodes, question, mode, needed;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.compare_objects(regclass[], name[], text) IS
+	'Compares what the shards of tables need with what nodes have. mode: as in query_nodes(). Returns a row for each node and object, in the order in which they can be made; for a node that cannot be asked, one with its error.';
+
+CREATE FUNCTION shardfdw.make_objects_on_nodes(relation regclass, nodes name[]) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	distinct_nodes name[] := (SELECT array_agg(DISTINCT n) FROM unnest(nodes) n);
+	o record;
+	failed record;
+	make_nodes name[] := '{}';
+	commands text[] := '{}';
+	labels text[] := '{}';
+BEGIN
+	FOR o IN SELECT * FROM shardfdw.compare_objects(ARRAY[relation], distinct_nodes, 'write')
+	LOOP
+		IF NOT o.ok THEN
+			RAISE EXCEPTION USING ERRCODE = 'fdw_error', MESSAGE = o.message, DETAIL = format('Node "%s".', o.node);
+		ELSIF o.found AND o.is_different AND o.kind <> 'extension' THEN
+			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
+				MESSAGE = format('%s on node "%s" is not the one here', o.label, o.node),
+				DETAIL = format(E'There: %s\nHere: %s', coalesce(o.there, 'of another kind'), coalesce(o.here, 'of another kind')),
+				HINT = 'Make them the same, or give one of them another name.';
+		ELSIF NOT o.found AND (o.command IS NULL OR o.kind = 'operator'
+				OR (o.kind = 'function' AND o.command !~ '\n LANGUAGE (sql|plpgsql)\n')) THEN
+			RAISE EXCEPTION USING ERRCODE = 'undefined_object',
+				MESSAGE = format('%s does not exist on node "%s"', o.label, o.node),
+				DETAIL = 'It is of a kind that is not made there by itself.',
+				HINT = coalesce('Create it on the node first: ' || o.command, 'Create it on the node first.');
+		ELSIF NOT o.found THEN
+			make_nodes := make_nodes || o.node;
+			-- what a body mentions may come later
+			commands := commands || CASE o.kind WHEN 'function'
+				THEN format('SET check_function_bodies = off; %s; RESET check_function_bodies', o.command) ELSE o.command END;
+			labels := labels || o.label;
+		END IF;
+	END LOOP;
+	IF commands = '{}' THEN
+		RETURN;
+	END IF;
+
+	SELECT q.* INTO failed FROM shardfdw.query_nodes(make_nodes, commands, 'write', false) q WHERE NOT q.ok ORDER BY q.command LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = coalesce(failed.sqlstate, 'fdw_error'),
+			MESSAGE = format('could not create %s on node "%s": %s', labels[failed.command], failed.node, failed.message),
+			DETAIL = coalesce(failed.detail, ''),
+			HINT = format('Create it on the node first, as a role that may: %s', commands[failed.command]);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.make_objects_on_nodes(regclass, name[]) IS
+	'Makes on nodes what the shards of a table need there and lack: schemas, extensions, types, collations and functions, as part of this transaction; replaces nothing. Returns nothing; raises object_not_in_prerequisite_state for an object of that name that is another one, undefined_object for what is not made by itself, and the node''s error, each with the command.';
+
+CREATE FUNCTION shardfdw.inspect_objects(nodes name[])
+	RETURNS TABLE (node name, label text, status text, detail text)
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+	RETURN QUERY
+	SELECT o.node, o.label,
+		CASE WHEN NOT o.ok OR NOT o.found THEN 'error' WHEN o.is_different THEN CASE o.kind WHEN 'extension' THEN 'warning' ELSE 'error' END ELSE 'ok' END,
+		CASE WHEN NOT o.ok THEN o.message WHEN NOT o.found THEN 'does not exist there'
+			WHEN o.is_different THEN format('%s, but %s here', coalesce(o.there, 'of another kind'), coalesce(o.here, 'of another kind')) ELSE 'as expected' END
+	FROM (SELECT n.relations, array_agg(n.node ORDER BY n.node) AS nodes FROM (
+			-- what a node holds; nodes that hold the same are asked together
+			SELECT x.node, array_agg(x.relation ORDER BY x.relation::oid) AS relations FROM (
+				SELECT d.node, d.relation FROM (
+					SELECT DISTINCT s.srvname AS node, i.inhparent::regclass AS relation
+					FROM pg_inherits i JOIN pg_foreign_table f ON f.ftrelid = i.inhrelid JOIN pg_foreign_server s ON s.oid = f.ftserver
+					WHERE s.srvname = ANY (inspect_objects.nodes)) d
+				WHERE shardfdw.is_sharded(d.relation)
+				UNION SELECT w, r FROM unnest(inspect_objects.nodes) w, shardfdw.reference_tables() r) x
+			GROUP BY x.node) n
+		  GROUP BY n.relations) g,
+		shardfdw.compare_objects(g.relations, g.nodes, 'read') o;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.inspect_objects(name[]) IS
+	'Compares the types, functions, collations and extensions that sharded and reference tables need with those of the nodes that hold them. Returns one row per object and node: error if it is missing or another one, warning for another version of an extension, else ok.';

@@ -1,0 +1,73 @@
+-- Connections to nodes: who has which, and closing them.
+
+CREATE FUNCTION shardfdw.session_connections(
+	OUT node name,
+	OUT role name,
+	OUT state text,
+	OUT wrote boolean,
+	OUT kept boolean,
+	OUT opened timestamptz,
+	OUT node_pid integer,
+	OUT node_version integer,
+	OUT bytes_received bigint
+) RETURNS SETOF record
+	LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED
+	AS 'MODULE_PATHNAME', 'shardfdw_session_connections';
+COMMENT ON FUNCTION shardfdw.session_connections() IS
+	'Returns one row per connection of this session to a node. Asks no node.';
+
+CREATE VIEW shardfdw.connections AS
+SELECT c.node, c.role, c.state, c.wrote, c.kept, c.opened, c.node_pid, c.node_version, c.bytes_received
+FROM shardfdw.session_connections() c;
+COMMENT ON VIEW shardfdw.connections IS 'Connections of this session to nodes.';
+COMMENT ON COLUMN shardfdw.connections.node IS 'Node.';
+COMMENT ON COLUMN shardfdw.connections.role IS 'Role here whose user mapping is used.';
+COMMENT ON COLUMN shardfdw.connections.state IS
+	'connecting; refused: the node has too many connections and is asked again; idle; active: a statement runs; idle in transaction; idle in transaction (aborted); lost.';
+COMMENT ON COLUMN shardfdw.connections.wrote IS 'The current transaction has written over it, so it takes part in the commit.';
+COMMENT ON COLUMN shardfdw.connections.kept IS 'It stays open for later transactions. False when keep_connections is off, or when options of its server or user mapping have changed.';
+COMMENT ON COLUMN shardfdw.connections.opened IS 'Time when it began to be opened.';
+COMMENT ON COLUMN shardfdw.connections.node_pid IS 'Process on the node that serves it.';
+COMMENT ON COLUMN shardfdw.connections.node_version IS 'Version of the node as in server_version_num.';
+COMMENT ON COLUMN shardfdw.connections.bytes_received IS 'Bytes of results that were read as COPY streams.';
+GRANT SELECT ON shardfdw.connections TO PUBLIC;
+
+CREATE FUNCTION shardfdw.all_connections(
+	OUT address text,
+	OUT pid integer,
+	OUT connections integer,
+	OUT in_use boolean,
+	OUT waits boolean,
+	OUT allowed integer
+) RETURNS SETOF record
+	LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED
+	AS 'MODULE_PATHNAME', 'shardfdw_all_connections';
+COMMENT ON FUNCTION shardfdw.all_connections() IS
+	'Returns one row per session of this server and address of a node to which it has connections or for one of which it waits. No rows unless shardfdw is in shared_preload_libraries.';
+
+CREATE VIEW shardfdw.shared_connections AS
+SELECT c.address, c.pid, c.connections, c.in_use, c.waits, c.allowed
+FROM shardfdw.all_connections() c;
+COMMENT ON VIEW shardfdw.shared_connections IS
+	'Connections to nodes of all sessions of this server, in all databases. Empty unless shardfdw is in shared_preload_libraries.';
+COMMENT ON COLUMN shardfdw.shared_connections.address IS 'Where the node is: its host and port options.';
+COMMENT ON COLUMN shardfdw.shared_connections.pid IS 'Process of the session.';
+COMMENT ON COLUMN shardfdw.shared_connections.connections IS 'Open connections of the session to the node.';
+COMMENT ON COLUMN shardfdw.shared_connections.in_use IS 'The session is in a transaction that uses nodes.';
+COMMENT ON COLUMN shardfdw.shared_connections.waits IS 'The session waits for a connection to the node.';
+COMMENT ON COLUMN shardfdw.shared_connections.allowed IS 'Connections to the node that all sessions together may have; null: any number.';
+GRANT SELECT ON shardfdw.shared_connections TO PUBLIC;
+
+CREATE FUNCTION shardfdw.disconnect(node name)
+	RETURNS boolean
+	LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED
+	AS 'MODULE_PATHNAME', 'shardfdw_disconnect';
+COMMENT ON FUNCTION shardfdw.disconnect(name) IS
+	'Closes the connections of this session to a node. Returns true when it closed some; warns of one that the transaction uses and leaves it open; raises 42704 when there is no such server.';
+
+CREATE FUNCTION shardfdw.disconnect_all()
+	RETURNS boolean
+	LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED
+	AS 'MODULE_PATHNAME', 'shardfdw_disconnect_all';
+COMMENT ON FUNCTION shardfdw.disconnect_all() IS
+	'Closes the connections of this session to all nodes. Returns true when it closed some; warns of those that the transaction uses and leaves them open.';

@@ -1,0 +1,142 @@
+-- SET CONSTRAINTS ALL: deferrable constraints of shards, on nodes that are written to and those that will be.
+CREATE SCHEMA set_constraints;
+SET search_path = set_constraints;
+CREATE TABLE parent (id int PRIMARY KEY);
+CREATE TABLE child (id int PRIMARY KEY, note text);
+SELECT shardfdw.shard_table('parent', 'id', shards => 4) IS NOT NULL AS sharded;
+SELECT shardfdw.shard_table('child', 'id', colocate_with => 'parent') IS NOT NULL AS sharded;
+ALTER TABLE child ADD FOREIGN KEY (id) REFERENCES parent (id) DEFERRABLE;
+
+-- as it is defined: at once
+BEGIN;
+\set VERBOSITY terse
+INSERT INTO child SELECT g FROM generate_series(1, 8) g;
+\set VERBOSITY default
+ROLLBACK;
+
+-- before any node is written to
+BEGIN;
+SET CONSTRAINTS ALL DEFERRED;
+INSERT INTO child SELECT g FROM generate_series(1, 8) g;
+INSERT INTO parent SELECT g FROM generate_series(1, 8) g;
+COMMIT;
+SELECT count(*) FROM child;
+
+-- after: one node is written to, others join later
+BEGIN;
+INSERT INTO parent VALUES (11);
+SET CONSTRAINTS ALL DEFERRED;
+INSERT INTO child SELECT g FROM generate_series(11, 18) g;
+INSERT INTO parent SELECT g FROM generate_series(12, 18) g;
+COMMIT;
+SELECT count(*) FROM child;
+
+-- back to IMMEDIATE: what is violated is an error at once
+BEGIN;
+SET CONSTRAINTS ALL DEFERRED;
+INSERT INTO child VALUES (21);
+SAVEPOINT a;
+\set VERBOSITY terse
+SET CONSTRAINTS ALL IMMEDIATE;
+\set VERBOSITY default
+ROLLBACK TO a;
+INSERT INTO parent VALUES (21);
+SET CONSTRAINTS ALL IMMEDIATE;
+COMMIT;
+SELECT count(*) FROM child;
+
+-- still violated at the end
+BEGIN;
+SET CONSTRAINTS ALL DEFERRED;
+INSERT INTO child VALUES (31);
+\set VERBOSITY terse
+COMMIT;
+
+-- savepoints: taken back, and kept, for nodes that join later, too
+BEGIN;
+SAVEPOINT a;
+SET CONSTRAINTS ALL DEFERRED;
+ROLLBACK TO a;
+INSERT INTO child SELECT g FROM generate_series(41, 48) g;
+ROLLBACK;
+BEGIN;
+SAVEPOINT a;
+SET CONSTRAINTS ALL DEFERRED;
+SAVEPOINT b;
+SET CONSTRAINTS ALL IMMEDIATE;
+ROLLBACK TO b;
+RELEASE a;
+INSERT INTO child SELECT g FROM generate_series(41, 48) g;
+SAVEPOINT c;
+INSERT INTO child SELECT g FROM generate_series(51, 58) g;
+ROLLBACK TO c;
+INSERT INTO parent SELECT g FROM generate_series(41, 48) g;
+COMMIT;
+SELECT count(*) FROM child;
+BEGIN;
+SAVEPOINT a;
+SET CONSTRAINTS ALL DEFERRED;
+SAVEPOINT b;
+INSERT INTO child SELECT g FROM generate_series(61, 68) g;
+ROLLBACK TO b;
+INSERT INTO child SELECT g FROM generate_series(71, 78) g;
+ROLLBACK TO a;
+INSERT INTO child SELECT g FROM generate_series(61, 68) g;
+ROLLBACK;
+
+-- a snapshot for the whole transaction, and a node that was read before
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT count(*) FROM child;
+SET CONSTRAINTS ALL DEFERRED;
+INSERT INTO child SELECT g FROM generate_series(61, 68) g;
+INSERT INTO parent SELECT g FROM generate_series(61, 68) g;
+COMMIT;
+SELECT count(*) FROM child;
+
+-- over with the transaction
+INSERT INTO child VALUES (99);
+SET CONSTRAINTS ALL DEFERRED;
+INSERT INTO child VALUES (99);
+\set VERBOSITY default
+
+-- one row of one shard, and COPY
+BEGIN;
+SET CONSTRAINTS ALL DEFERRED;
+INSERT INTO child VALUES (81);
+INSERT INTO parent VALUES (81);
+DELETE FROM parent WHERE id = 11;
+COPY child FROM STDIN;
+82	x
+83	y
+\.
+COPY parent FROM STDIN;
+82
+83
+\.
+DELETE FROM child WHERE id = 11;
+COMMIT;
+SELECT count(*) FROM child JOIN parent USING (id);
+
+-- several statements in one message, a block, an exception, statements that go to all shards as they stand
+SET CONSTRAINTS ALL DEFERRED\; INSERT INTO child VALUES (91)\; INSERT INTO parent VALUES (91);
+DO $$ BEGIN
+	SET CONSTRAINTS ALL DEFERRED;
+	INSERT INTO child VALUES (92), (93), (94);
+	BEGIN
+		SET CONSTRAINTS ALL IMMEDIATE;
+	EXCEPTION WHEN foreign_key_violation THEN
+		RAISE NOTICE 'not yet';
+	END;
+	INSERT INTO parent VALUES (92), (93), (94);
+END $$;
+BEGIN;
+INSERT INTO parent SELECT g FROM generate_series(101, 120) g;
+SET CONSTRAINTS ALL DEFERRED;
+INSERT INTO child SELECT id + 100 FROM parent WHERE id > 100;
+INSERT INTO parent SELECT id FROM child WHERE id > 200;
+UPDATE child SET note = 'x' WHERE id > 200;
+COMMIT;
+SELECT count(*) FROM child JOIN parent USING (id);
+
+SET client_min_messages = warning;
+DROP SCHEMA set_constraints CASCADE;

@@ -1,0 +1,30 @@
+/*
+ * trigger.c
+ *	  Whether triggers of a table here have to be fired.
+ *
+ * Deferrable unique constraints of a sharded table come with a trigger of core's
+ * that checks them at the end of the transaction.  The shards have constraints
+ * of their own, and so their own trigger of this kind: the one here has nothing
+ * to do.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_trigger.h"
+#include "catalog/trigger.h"
+#include "utils/fmgroids.h"
+
+bool
+shard_trigger_fires(const TriggerDesc *triggers, int events, bool rows_only)
+{
+	if (triggers == NULL)
+		return false;
+	for (int i = 0; i < triggers->numtriggers; i++)
+	{
+		const Trigger *trigger = &triggers->triggers[i];
+
+		if (trigger->tgfoid != F_UNIQUE_KEY_RECHECK && (trigger->tgtype & events) != 0 &&
+			(TRIGGER_FOR_ROW(trigger->tgtype) || !rows_only))
+			return true;
+	}
+	return false;
+}

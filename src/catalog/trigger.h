@@ -1,0 +1,18 @@
+/*
+ * trigger.h
+ *	  Whether triggers of a table here have to be fired.
+ */
+#ifndef SHARDFDW_TRIGGER_H
+#define SHARDFDW_TRIGGER_H
+
+#include "postgres.h"
+
+#include "utils/reltrigger.h"
+
+/*
+ * Does a trigger fire for one of events (TRIGGER_TYPE_INSERT | ...)?  rows_only:
+ * one that fires for each row.  triggers may be NULL.
+ */
+extern bool shard_trigger_fires(const TriggerDesc *triggers, int events, bool rows_only);
+
+#endif

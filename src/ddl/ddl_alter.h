@@ -1,0 +1,66 @@
+/*
+ * ddl_alter.h
+ *	  ALTER TABLE of a table that has tables on nodes: what is done where.
+ */
+#ifndef SHARDFDW_DDL_ALTER_H
+#define SHARDFDW_DDL_ALTER_H
+
+#include "postgres.h"
+
+#include "ddl/ddl_call.h"
+#include "ddl/ddl_send.h"
+#include "nodes/parsenodes.h"
+#include "utils/relcache.h"
+
+/*
+ * One sub-command of the shards' ALTER TABLE.  names: what each shard has in its
+ * place there, quoted; NULL when all have the same text, which is before.
+ */
+typedef struct ShardAlterPiece
+{
+	char	   *before;
+	char	  **names;
+	char	   *after;
+} ShardAlterPiece;
+
+/* A column whose definition is taken from the catalog when the coordinator's side is done. */
+typedef struct ShardAlterColumn
+{
+	const char *name;
+	AlterTableType subtype;		/* AT_AddColumn, AT_AlterColumnType, AT_SetExpression */
+	const char *using_text;		/* of AT_AlterColumnType, or NULL */
+} ShardAlterColumn;
+
+typedef struct ShardAlterState
+{
+	ShardDdlCall *call;
+	AlterTableStmt *stmt;		/* a copy */
+	ShardDdlTable *table;
+	Relation	rel;
+	List	   *local;			/* sub-commands for the coordinator's table and its partitions */
+	List	   *markers;		/* those for the parent alone: its unique keys */
+	List	   *pieces;			/* of ShardAlterPiece */
+	List	   *columns;		/* of ShardAlterColumn */
+	List	   *constraints;	/* of char *: names that were there before, and are not dropped */
+	List	   *drop_indexes;	/* of char *: constraints of which a copy of a reference table has an index only */
+	List	   *drop_defaults;	/* of char *: new columns whose default was for the rows that are there */
+	const char *new_owner;		/* role's name, or NULL */
+} ShardAlterState;
+
+/* ddl_alter_cmd.c: sorts one sub-command into the lists; raises for what is not supported. */
+extern void shard_alter_classify(ShardAlterState *state, AlterTableCmd *cmd);
+
+extern ShardAlterPiece *shard_alter_piece(ShardAlterState *state, char *before, char **names, char *after);
+
+/* ddl_alter_key.c: constraints and indexes */
+extern void shard_alter_add_constraint(ShardAlterState *state, AlterTableCmd *cmd);
+extern void shard_alter_drop_constraint(ShardAlterState *state, AlterTableCmd *cmd);
+extern void shard_alter_validate_constraint(ShardAlterState *state, AlterTableCmd *cmd);
+extern void shard_alter_cluster_on(ShardAlterState *state, AlterTableCmd *cmd);
+extern void shard_alter_foreign_key(ShardAlterState *state, Constraint *constraint);
+extern void shard_alter_note_constraints(ShardAlterState *state);
+extern List *shard_alter_put_keys_aside(ShardAlterState *state);
+extern void shard_alter_run_here(List *commands);
+extern void shard_alter_new_constraints(ShardAlterState *state, ShardDdlBatch *batch);
+
+#endif

@@ -1,0 +1,59 @@
+/*
+ * ddl_call.h
+ *	  A utility statement that is being run, and how core is asked to run it.
+ */
+#ifndef SHARDFDW_DDL_CALL_H
+#define SHARDFDW_DDL_CALL_H
+
+#include "postgres.h"
+
+#include "tcop/utility.h"
+
+struct ShardDdlTable;
+
+/* The arguments of ProcessUtility_hook. */
+typedef struct ShardDdlCall
+{
+	PlannedStmt *pstmt;
+	const char *query_string;
+	bool		read_only_tree;
+	ProcessUtilityContext context;
+	ParamListInfo params;
+	QueryEnvironment *query_env;
+	DestReceiver *dest;
+	QueryCompletion *qc;
+} ShardDdlCall;
+
+/* Has core (and other hooks) run the statement as it is. */
+extern void shard_ddl_run_core(ShardDdlCall *call);
+
+/*
+ * The same with another statement in its place, a copy that core may write to.
+ * extra: it is a further part of the statement, for which no event triggers
+ * fire once more.
+ */
+extern void shard_ddl_run_core_with(ShardDdlCall *call, Node *stmt, bool extra);
+
+/*
+ * Statements by kind.  Each returns false when the statement is not for it: then
+ * nothing was done, and core runs it.
+ */
+extern bool shard_ddl_alter_table(ShardDdlCall *call);
+extern bool shard_ddl_create_index(ShardDdlCall *call);
+extern bool shard_ddl_create_index_concurrently(ShardDdlCall *call, struct ShardDdlTable *table);
+extern bool shard_ddl_drop_index_concurrently(ShardDdlCall *call);
+extern bool shard_ddl_rename(ShardDdlCall *call);
+extern bool shard_ddl_set_schema(ShardDdlCall *call);
+extern bool shard_ddl_comment(ShardDdlCall *call);
+extern bool shard_ddl_grant(ShardDdlCall *call);
+extern bool shard_ddl_lock(ShardDdlCall *call);
+extern bool shard_ddl_set_constraints(ShardDdlCall *call);
+extern bool shard_ddl_create_trigger(ShardDdlCall *call);
+extern bool shard_ddl_create_statistics(ShardDdlCall *call);
+extern bool shard_ddl_alter_statistics(ShardDdlCall *call);
+extern bool shard_ddl_rename_statistics(ShardDdlCall *call);
+extern bool shard_ddl_vacuum(ShardDdlCall *call);
+extern bool shard_ddl_reindex(ShardDdlCall *call);
+extern bool shard_ddl_cluster(ShardDdlCall *call);
+
+#endif

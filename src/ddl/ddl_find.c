@@ -1,0 +1,178 @@
+/*
+ * ddl_find.c
+ *	  What indexes and constraints of a table are called on its shards.
+ *
+ * New ones are named by ddl_name.c.  Shards that were made by hand, or whose index
+ * was, may have others, so that an index is also known by its definition.  One
+ * question per node.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/pg_index.h"
+#include "ddl/ddl_find.h"
+#include "ddl/ddl_send.h"
+#include "ddl/ddl_text.h"
+#include "deparse/print_settings.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+typedef struct IndexQuestion
+{
+	const ShardDdlIndex *index;
+	char	  **found;			/* of each shard */
+} IndexQuestion;
+
+/* "(0, 'a."b"'::regclass::oid, 'name'), ..." for the shards of a node. */
+static char *
+list_shards(const ShardDdlTable *table, List *shardnos, const char *object)
+{
+	StringInfoData text;
+	ListCell   *lc;
+
+	initStringInfo(&text);
+	foreach(lc, shardnos)
+	{
+		const ShardDdlShard *shard = &table->shards[lfirst_int(lc)];
+
+		appendStringInfo(&text, "%s(%d, to_regclass(%s), %s)", text.len > 0 ? ", " : "", lfirst_int(lc),
+						 quote_literal_cstr(shard->relation),
+						 quote_literal_cstr(shard_ddl_table_object(table, shard, object)));
+	}
+	return text.data;
+}
+
+static char *
+ask_index(const ShardDdlTable *table, List *shardnos, void *arg)
+{
+	IndexQuestion *question = arg;
+	const char *unique = question->index->is_unique ? "UNIQUE " : "";
+
+	return psprintf("SELECT s.no, (SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
+					"WHERE i.indrelid = s.shard AND (c.relname = s.name OR pg_get_indexdef(c.oid) = "
+					"format('CREATE %sINDEX %%I ON %%I.%%I USING %%s', c.relname, "
+					"(SELECT n.nspname FROM pg_namespace n WHERE n.oid = t.relnamespace), t.relname, %s)) "
+					"ORDER BY c.relname = s.name DESC, c.relname LIMIT 1) "
+					"FROM (VALUES %s) s(no, shard, name) LEFT JOIN pg_class t ON t.oid = s.shard",
+					unique, quote_literal_cstr(question->index->definition),
+					list_shards(table, shardnos, question->index->name));
+}
+
+static void
+take_name(const ShardDdlTable *table, int shardno, int nfields, const char *const *fields, void *arg)
+{
+	if (nfields == 1 && fields[0] != NULL)
+		((char **) arg)[shardno] = pstrdup(fields[0]);
+}
+
+static void
+take_index(const ShardDdlTable *table, int shardno, int nfields, const char *const *fields, void *arg)
+{
+	take_name(table, shardno, nfields, fields, ((IndexQuestion *) arg)->found);
+}
+
+static void
+raise_missing(const ShardDdlTable *table, int shardno, const char *kind, const char *name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("%s \"%s\" of table \"%s\" does not exist on node \"%s\"", kind, name, table->name,
+					table->shards[shardno].node),
+			 errdetail("Shard %s has no such %s.", table->shards[shardno].relation, kind),
+			 errhint("Make it there with shardfdw.run_on_shards(), or set shardfdw.enable_ddl_propagation to off to change the coordinator alone.")));
+}
+
+ShardDdlIndex *
+shard_ddl_index_describe(Oid index)
+{
+	ShardDdlIndex *described = palloc(sizeof(ShardDdlIndex));
+	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(index));
+	int			nestlevel = shard_print_settings_begin();
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for index %u", index);
+	described->name = get_rel_name(index);
+	described->is_unique = ((Form_pg_index) GETSTRUCT(tuple))->indisunique;
+	described->definition = shard_ddl_text_index(index);
+	ReleaseSysCache(tuple);
+	shard_print_settings_end(nestlevel);
+	return described;
+}
+
+char **
+shard_ddl_find_index_described(const ShardDdlTable *table, const ShardDdlIndex *index, bool missing_ok)
+{
+	IndexQuestion question = {index, palloc0(sizeof(char *) * table->nshards)};
+
+	shard_ddl_ask(table, ask_index, take_index, &question);
+	for (int i = 0; i < table->nshards && !missing_ok; i++)
+		if (question.found[i] == NULL)
+			raise_missing(table, i, "index", index->name);
+	return question.found;
+}
+
+char **
+shard_ddl_find_index(const ShardDdlTable *table, Oid index)
+{
+	return shard_ddl_find_index_described(table, shard_ddl_index_describe(index), false);
+}
+
+typedef struct NameQuestion
+{
+	const char *name;
+	char	  **found;
+} NameQuestion;
+
+static char *
+ask_foreign_key(const ShardDdlTable *table, List *shardnos, void *arg)
+{
+	const char *name = ((NameQuestion *) arg)->name;
+
+	return psprintf("SELECT s.no, k.conname FROM (VALUES %s) s(no, shard, name) "
+					"JOIN pg_constraint k ON k.conrelid = s.shard AND k.contype = 'f' AND k.conname = %s",
+					list_shards(table, shardnos, name), quote_literal_cstr(name));
+}
+
+static void
+take_named(const ShardDdlTable *table, int shardno, int nfields, const char *const *fields, void *arg)
+{
+	take_name(table, shardno, nfields, fields, ((NameQuestion *) arg)->found);
+}
+
+bool
+shard_ddl_find_foreign_key(const ShardDdlTable *table, const char *name)
+{
+	NameQuestion question = {name, palloc0(sizeof(char *) * table->nshards)};
+	int			nfound = 0;
+	int			missing = -1;
+
+	shard_ddl_ask(table, ask_foreign_key, take_named, &question);
+	for (int i = 0; i < table->nshards; i++)
+	{
+		if (question.found[i] != NULL)
+			nfound++;
+		else
+			missing = i;
+	}
+	if (nfound > 0 && missing >= 0)
+		raise_missing(table, missing, "constraint", name);
+	return nfound > 0;
+}
+
+static char *
+ask_statistics(const ShardDdlTable *table, List *shardnos, void *arg)
+{
+	return psprintf("SELECT s.no, x.stxname FROM (VALUES %s) s(no, shard, name) "
+					"JOIN pg_statistic_ext x ON x.stxrelid = s.shard AND x.stxname = s.name",
+					list_shards(table, shardnos, ((NameQuestion *) arg)->name));
+}
+
+char **
+shard_ddl_find_statistics(const ShardDdlTable *table, const char *name)
+{
+	NameQuestion question = {name, palloc0(sizeof(char *) * table->nshards)};
+
+	shard_ddl_ask(table, ask_statistics, take_named, &question);
+	return question.found;
+}

@@ -1,0 +1,43 @@
+/*
+ * ddl_find.h
+ *	  What indexes and constraints of a table are called on its shards.
+ */
+#ifndef SHARDFDW_DDL_FIND_H
+#define SHARDFDW_DDL_FIND_H
+
+#include "postgres.h"
+
+#include "ddl/ddl_table.h"
+
+/* What an index is, for when it is gone. */
+typedef struct ShardDdlIndex
+{
+	char	   *name;
+	char	   *definition;		/* what follows USING */
+	bool		is_unique;
+} ShardDdlIndex;
+
+extern ShardDdlIndex *shard_ddl_index_describe(Oid index);
+
+/*
+ * Names, unquoted, that an index of a table has on each of its shards: the one that
+ * naming gives it, or that of an index with the same definition.  Asks the nodes,
+ * in this transaction.  Memory: current context.
+ * Errors: undefined_object naming shard and node when there is none.
+ */
+extern char **shard_ddl_find_index(const ShardDdlTable *table, Oid index);
+
+/* The same of an index that may be gone here.  missing_ok: NULL where a shard has none. */
+extern char **shard_ddl_find_index_described(const ShardDdlTable *table, const ShardDdlIndex *index, bool missing_ok);
+
+/*
+ * The same for a constraint that the table itself does not have (a foreign key
+ * of the shards): it has one name everywhere.  Returns false when no shard has
+ * it.  Errors: undefined_object when only some have it.
+ */
+extern bool shard_ddl_find_foreign_key(const ShardDdlTable *table, const char *name);
+
+/* Extended statistics: names on each shard, NULL where there are none. */
+extern char **shard_ddl_find_statistics(const ShardDdlTable *table, const char *name);
+
+#endif

@@ -1,0 +1,205 @@
+/*
+ * ddl_send.c
+ *	  Commands for the tables of nodes, all nodes at the same time.
+ *
+ * In a transaction they go over the connection that writes there, so that they
+ * commit, or vanish with a savepoint, together with what was changed here.
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "ddl/ddl_send.h"
+#include "executor/spi.h"
+#include "libpq-fe.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+
+ShardDdlBatch *
+shard_ddl_batch_create(const ShardDdlTable *table)
+{
+	ShardDdlBatch *batch = palloc0(sizeof(ShardDdlBatch));
+
+	batch->table = table;
+	batch->texts = palloc0(sizeof(StringInfoData) * table->nshards);
+	for (int i = 0; i < table->nshards; i++)
+		initStringInfo(&batch->texts[i]);
+	return batch;
+}
+
+void
+shard_ddl_batch_add(ShardDdlBatch *batch, int shardno, const char *fmt,...)
+{
+	StringInfo	text = &batch->texts[shardno];
+
+	if (text->len > 0)
+		appendStringInfoString(text, "; ");
+	for (;;)
+	{
+		va_list		args;
+		int			needed;
+
+		va_start(args, fmt);
+		needed = appendStringInfoVA(text, fmt, args);
+		va_end(args);
+		if (needed == 0)
+			break;
+		enlargeStringInfo(text, needed);
+	}
+}
+
+void
+shard_ddl_batch_add_all(ShardDdlBatch *batch, const char *before, const char *after)
+{
+	for (int i = 0; i < batch->table->nshards; i++)
+		shard_ddl_batch_add(batch, i, "%s%s%s", before, batch->table->shards[i].relation, after);
+}
+
+/* The batch's commands as remote/command wants them; *shardnos: the shard of each. */
+static ShardCommand *
+make_commands(ShardDdlBatch *batch, int *ncommands, int **shardnos)
+{
+	const ShardDdlTable *table = batch->table;
+	ShardCommand *commands = palloc0(sizeof(ShardCommand) * table->nshards);
+
+	*ncommands = 0;
+	*shardnos = palloc(sizeof(int) * table->nshards);
+	for (int i = 0; i < table->nshards; i++)
+	{
+		ShardCommand *command = &commands[*ncommands];
+
+		if (batch->texts[i].len == 0)
+			continue;
+		command->serverid = table->shards[i].serverid;
+		command->userid = GetUserId();
+		command->sql = pstrdup(batch->texts[i].data);
+		command->label = table->shards[i].relation;
+		(*shardnos)[(*ncommands)++] = i;
+		resetStringInfo(&batch->texts[i]);
+	}
+	return commands;
+}
+
+void
+shard_ddl_batch_run(ShardDdlBatch *batch)
+{
+	int			ncommands;
+	int		   *shardnos;
+	ShardCommand *commands = make_commands(batch, &ncommands, &shardnos);
+
+	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
+	for (int i = 0; i < ncommands; i++)
+		PQclear(commands[i].result);
+}
+
+void
+shard_ddl_make_objects(const ShardDdlTable *table)
+{
+	StringInfoData nodes;
+	StringInfoData sql;
+
+	initStringInfo(&nodes);
+	for (int i = 0; i < table->nshards; i++)
+		appendStringInfo(&nodes, "%s%s", i > 0 ? ", " : "", quote_literal_cstr(table->shards[i].node));
+	initStringInfo(&sql);
+	appendStringInfo(&sql, "SELECT shardfdw.make_objects_on_nodes(%u, ARRAY[%s]::pg_catalog.name[]) WHERE EXISTS ("
+					 "SELECT FROM pg_catalog.pg_depend d WHERE d.refobjid OPERATOR(pg_catalog.>=) %u "
+					 "AND d.refclassid OPERATOR(pg_catalog.=) ANY ('{pg_catalog.pg_type,pg_catalog.pg_proc,pg_catalog.pg_collation,"
+					 "pg_catalog.pg_operator,pg_catalog.pg_opclass}'::pg_catalog.regclass[]) AND d.objid OPERATOR(pg_catalog.=) ANY (ARRAY("
+					 "SELECT %u::pg_catalog.oid UNION ALL "
+					 "SELECT k.oid FROM pg_catalog.pg_constraint k WHERE k.conrelid OPERATOR(pg_catalog.=) %u UNION ALL "
+					 "SELECT a.oid FROM pg_catalog.pg_attrdef a WHERE a.adrelid OPERATOR(pg_catalog.=) %u UNION ALL "
+					 "SELECT i.indexrelid FROM pg_catalog.pg_index i WHERE i.indrelid OPERATOR(pg_catalog.=) %u)))",
+					 table->relid, nodes.data, (Oid) FirstNormalObjectId,
+					 table->relid, table->relid, table->relid, table->relid);
+	SPI_connect();
+	if (SPI_execute(sql.data, false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not find out what table \"%s\" needs", table->name);
+	SPI_finish();
+}
+
+List *
+shard_ddl_batch_run_free(ShardDdlBatch *batch, ErrorData **error)
+{
+	int			ncommands;
+	int		   *shardnos;
+	ShardCommand *commands = make_commands(batch, &ncommands, &shardnos);
+	List	   *done = NIL;
+
+	*error = NULL;
+	shard_command_run(commands, ncommands, SHARD_COMMAND_FREE, true);
+	for (int i = 0; i < ncommands; i++)
+	{
+		if (commands[i].error == NULL)
+			done = lappend(done, &batch->table->shards[shardnos[i]]);
+		else if (*error == NULL)
+			*error = commands[i].error;
+		PQclear(commands[i].result);
+	}
+	return done;
+}
+
+/* Hands one node's rows to take. */
+static void
+take_answer(const ShardDdlTable *table, PGresult *res, ShardDdlAnswer take, void *arg)
+{
+	int			nfields = PQnfields(res);
+	const char **fields = palloc(sizeof(char *) * Max(nfields, 1));
+
+	for (int row = 0; row < PQntuples(res); row++)
+	{
+		int			shardno = nfields > 0 ? pg_strtoint32(PQgetvalue(res, row, 0)) : -1;
+
+		if (shardno < 0 || shardno >= table->nshards)
+			ereport(ERROR,
+					(errcode(ERRCODE_PROTOCOL_VIOLATION),
+					 errmsg("a node of table \"%s\" answered for a shard that it was not asked about", table->name)));
+		for (int i = 1; i < nfields; i++)
+		{
+			fields[i - 1] = PQgetisnull(res, row, i) ? NULL : pstrdup(PQgetvalue(res, row, i));
+			if (fields[i - 1] != NULL)
+				(void) pg_verifymbstr(fields[i - 1], strlen(fields[i - 1]), false);
+		}
+		take(table, shardno, nfields - 1, fields, arg);
+	}
+}
+
+void
+shard_ddl_ask(const ShardDdlTable *table, ShardDdlQuestion question, ShardDdlAnswer take, void *arg)
+{
+	ShardCommand *commands = palloc0(sizeof(ShardCommand) * table->nshards);
+	bool	   *asked = palloc0(sizeof(bool) * table->nshards);
+	int			ncommands = 0;
+
+	for (int i = 0; i < table->nshards; i++)
+	{
+		List	   *shardnos = NIL;
+
+		for (int j = i; j < table->nshards; j++)
+			if (!asked[j] && table->shards[j].serverid == table->shards[i].serverid)
+			{
+				shardnos = lappend_int(shardnos, j);
+				asked[j] = true;
+			}
+		if (shardnos == NIL)
+			continue;
+		commands[ncommands].serverid = table->shards[i].serverid;
+		commands[ncommands].userid = GetUserId();
+		commands[ncommands++].sql = question(table, shardnos, arg);
+	}
+
+	PG_TRY();
+	{
+		shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
+		for (int i = 0; i < ncommands; i++)
+			take_answer(table, commands[i].result, take, arg);
+	}
+	PG_FINALLY();
+	{
+		/* libpq's memory is not ours to forget */
+		for (int i = 0; i < ncommands; i++)
+			PQclear(commands[i].result);
+	}
+	PG_END_TRY();
+}

@@ -1,0 +1,61 @@
+/*
+ * ddl_send.h
+ *	  Commands for the tables of nodes, all nodes at the same time.
+ */
+#ifndef SHARDFDW_DDL_SEND_H
+#define SHARDFDW_DDL_SEND_H
+
+#include "postgres.h"
+
+#include "ddl/ddl_table.h"
+#include "remote/command.h"
+
+/* What is to be run for each shard of a table. */
+typedef struct ShardDdlBatch
+{
+	const ShardDdlTable *table;
+	StringInfoData *texts;		/* of each shard: its commands, separated by semicolons */
+} ShardDdlBatch;
+
+extern ShardDdlBatch *shard_ddl_batch_create(const ShardDdlTable *table);
+
+/* Appends a command for one shard. */
+extern void shard_ddl_batch_add(ShardDdlBatch *batch, int shardno, const char *fmt,...) pg_attribute_printf(3, 4);
+
+/*
+ * Appends a command to those of every shard: before, the quoted qualified name
+ * of the shard, after.
+ */
+extern void shard_ddl_batch_add_all(ShardDdlBatch *batch, const char *before, const char *after);
+
+/*
+ * Sends all of it in this transaction, as the current user; raises the first
+ * node's error.  The batch is empty afterwards.
+ */
+extern void shard_ddl_batch_run(ShardDdlBatch *batch);
+
+/*
+ * Makes on the nodes the types, functions and other objects that the table as it
+ * is here needs there; nothing to do for one that needs built-in ones alone.
+ */
+extern void shard_ddl_make_objects(const ShardDdlTable *table);
+
+/*
+ * The same outside any transaction, for batches of one command per shard.
+ * Returns the shards (a List of ShardDdlShard) that succeeded; *error: the first
+ * failure, NULL when there was none.
+ */
+extern List *shard_ddl_batch_run_free(ShardDdlBatch *batch, ErrorData **error);
+
+/*
+ * Asks the nodes of a table, in this transaction.  question: makes the query
+ * for one node from the numbers (int list) of the shards there.  Each row of the answer begins
+ * with the number of a shard; take is called for it with the values of the
+ * row's fields (NULL for null).
+ */
+typedef char *(*ShardDdlQuestion) (const ShardDdlTable *table, List *shardnos, void *arg);
+typedef void (*ShardDdlAnswer) (const ShardDdlTable *table, int shardno, int nfields, const char *const *fields, void *arg);
+
+extern void shard_ddl_ask(const ShardDdlTable *table, ShardDdlQuestion question, ShardDdlAnswer take, void *arg);
+
+#endif

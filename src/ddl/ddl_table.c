@@ -1,0 +1,286 @@
+/*
+ * ddl_table.c
+ *	  Which tables on the nodes a change of a table's definition concerns.
+ *
+ * Those of a sharded table are its shards, at any level of partitioning; those
+ * of a reference table its copies.  A shard takes part when it is called on its
+ * node as it is called here, columns included, and its server's option
+ * propagate_ddl does not say no: then the two are one table that has two sides.
+ * Any other foreign table of the wrapper is a view of something that is defined
+ * elsewhere, as with postgres_fdw, and its definition changes here alone.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/relation.h"
+#include "access/table.h"
+#include "catalog/namespace.h"
+#include "catalog/option.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/reference.h"
+#include "commands/defrem.h"
+#include "commands/tablecmds.h"
+#include "compat.h"
+#include "ddl/ddl_name.h"
+#include "ddl/ddl_table.h"
+#include "foreign/foreign.h"
+#include "guc.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+typedef enum ShardSide
+{
+	SIDE_OTHER,					/* no foreign table of ours */
+	SIDE_HERE,					/* its definition is changed here alone */
+	SIDE_BOTH
+} ShardSide;
+
+static ShardSide
+side_of(Oid relid)
+{
+	ForeignTable *table;
+	Relation	rel;
+	ListCell   *lc;
+	bool		same = true;
+
+	if (get_rel_relkind(relid) != RELKIND_FOREIGN_TABLE || !shard_option_is_ours(relid))
+		return SIDE_OTHER;
+	table = GetForeignTable(relid);
+	if (!shard_option_server_bool(table->serverid, "propagate_ddl",
+								  !shard_option_is_adopted_server(table->serverid)))
+		return SIDE_HERE;
+	foreach(lc, table->options)
+	{
+		DefElem    *option = lfirst_node(DefElem, lc);
+		const char *own = strcmp(option->defname, "schema_name") == 0 ?
+			get_namespace_name(get_rel_namespace(relid)) :
+			strcmp(option->defname, "table_name") == 0 ? get_rel_name(relid) : NULL;
+
+		if (own != NULL && strcmp(own, defGetString(option)) != 0)
+			return SIDE_HERE;
+	}
+
+	rel = table_open(relid, AccessShareLock);
+	for (int i = 0; i < RelationGetNumberOfAttributes(rel) && same; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), i);
+
+		if (!att->attisdropped &&
+			strcmp(shard_option_column_name(relid, att->attnum), NameStr(att->attname)) != 0)
+			same = false;
+	}
+	table_close(rel, AccessShareLock);
+	return same ? SIDE_BOTH : SIDE_HERE;
+}
+
+static void
+fill_shard(ShardDdlShard *shard, Oid relid, Oid serverid)
+{
+	shard->relid = relid;
+	shard->serverid = serverid;
+	shard->node = GetForeignServer(serverid)->servername;
+	shard->schema = get_namespace_name(get_rel_namespace(relid));
+	shard->name = get_rel_name(relid);
+	shard->relation = quote_qualified_identifier(shard->schema, shard->name);
+}
+
+bool
+shard_ddl_table_shard(Oid relid, ShardDdlShard *shard)
+{
+	if (side_of(relid) != SIDE_BOTH)
+		return false;
+	fill_shard(shard, relid, GetForeignTable(relid)->serverid);
+	return true;
+}
+
+static int
+compare_shards(const void *a, const void *b)
+{
+	const ShardDdlShard *left = a;
+	const ShardDdlShard *right = b;
+	int			by_name = strcmp(left->name, right->name);
+
+	return by_name != 0 ? by_name : strcmp(left->schema, right->schema);
+}
+
+void
+shard_ddl_table_sort(ShardDdlTable *table)
+{
+	qsort(table->shards, table->nshards, sizeof(ShardDdlShard), compare_shards);
+}
+
+static int
+compare_suffixes(const void *a, const void *b)
+{
+	return strcmp(shard_ddl_name_suffix((*(ShardDdlShard *const *) a)->name),
+				  shard_ddl_name_suffix((*(ShardDdlShard *const *) b)->name));
+}
+
+/* Notes which shards end in the same number as another one. */
+static void
+note_whole_names(ShardDdlTable *table)
+{
+	ShardDdlShard **numbered = palloc(sizeof(ShardDdlShard *) * table->nshards);
+	int			nnumbered = 0;
+
+	for (int i = 0; i < table->nshards; i++)
+		if (shard_ddl_name_suffix(table->shards[i].name) != NULL)
+			numbered[nnumbered++] = &table->shards[i];
+	qsort(numbered, nnumbered, sizeof(ShardDdlShard *), compare_suffixes);
+	for (int i = 1; i < nnumbered; i++)
+		if (compare_suffixes(&numbered[i - 1], &numbered[i]) == 0 &&
+			strcmp(numbered[i - 1]->name, numbered[i]->name) != 0)
+			numbered[i - 1]->whole_name = numbered[i]->whole_name = true;
+	pfree(numbered);
+}
+
+static ShardDdlTable *
+make_table(Oid relid, int maxshards, bool is_reference)
+{
+	ShardDdlTable *table = palloc0(sizeof(ShardDdlTable));
+
+	table->relid = relid;
+	table->name = get_rel_name(relid);
+	table->is_reference = is_reference;
+	table->shards = palloc0(sizeof(ShardDdlShard) * maxshards);
+	return table;
+}
+
+ShardDdlTable *
+shard_ddl_table_reference(Oid relid)
+{
+	List	   *nodes = shard_reference_nodes();
+	ShardDdlTable *table;
+	ListCell   *lc;
+
+	if (nodes == NIL)
+		return NULL;
+	table = make_table(relid, list_length(nodes), true);
+	foreach(lc, nodes)
+		fill_shard(&table->shards[table->nshards++], relid, lfirst_oid(lc));
+	return table;
+}
+
+bool
+shard_ddl_table_maybe(Oid relid)
+{
+	char		relkind;
+
+	if (!shard_guc_enable_ddl_propagation || !OidIsValid(relid) ||
+		!OidIsValid(shard_option_cluster_server()))
+		return false;
+	relkind = get_rel_relkind(relid);
+	return relkind == RELKIND_PARTITIONED_TABLE || relkind == RELKIND_RELATION ||
+		(relkind == RELKIND_FOREIGN_TABLE && get_rel_relispartition(relid));
+}
+
+ShardDdlTable *
+shard_ddl_table(Oid relid)
+{
+	ShardDdlTable *table;
+	List	   *children;
+	ListCell   *lc;
+	Oid			here = InvalidOid;
+
+	if (!shard_ddl_table_maybe(relid))
+		return NULL;
+	switch (get_rel_relkind(relid))
+	{
+		case RELKIND_RELATION:
+			return shard_reference_is(relid) ? shard_ddl_table_reference(relid) : NULL;
+		case RELKIND_FOREIGN_TABLE:
+			/* a shard by itself */
+			table = make_table(relid, 1, false);
+			if (!shard_ddl_table_shard(relid, &table->shards[0]))
+				return NULL;
+			table->nshards = 1;
+			return table;
+		default:
+			break;
+	}
+
+	children = find_all_inheritors(relid, NoLock, NULL);
+	table = make_table(relid, list_length(children), false);
+	foreach(lc, children)
+	{
+		ShardSide	side = side_of(lfirst_oid(lc));
+
+		if (side == SIDE_HERE)
+			here = lfirst_oid(lc);
+		else if (side == SIDE_BOTH)
+			fill_shard(&table->shards[table->nshards++], lfirst_oid(lc),
+					   GetForeignTable(lfirst_oid(lc))->serverid);
+	}
+	if (table->nshards == 0)
+		return NULL;
+	if (OidIsValid(here))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot change the definition of table \"%s\"", table->name),
+				 errdetail("Shard \"%s\" has other names on its node, or its server's option propagate_ddl is off, but other shards follow the table.",
+						   get_rel_name(here)),
+				 errhint("Set propagate_ddl to off for all of its servers, and change the shards with shardfdw.run_on_shards().")));
+	shard_ddl_table_sort(table);
+	note_whole_names(table);
+	return table;
+}
+
+/* Callback of the look-up: no lock is waited for by those who do not own the table. */
+static void
+check_owner(const RangeVar *relation, Oid relid, Oid oldrelid, void *arg)
+{
+	if (OidIsValid(relid) && !shard_class_ownercheck(relid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(get_rel_relkind(relid)), relation->relname);
+}
+
+ShardDdlTable *
+shard_ddl_table_owned(RangeVar *relation, LOCKMODE lockmode)
+{
+	Oid			relid = RangeVarGetRelid(relation, NoLock, true);
+
+	/* what can be none of ours is locked by core, by its own rules */
+	if (!shard_ddl_table_maybe(relid))
+		return NULL;
+	if (get_rel_relkind(relid) == RELKIND_RELATION && !shard_reference_is(relid))
+		return NULL;
+	relid = RangeVarGetRelidExtended(relation, lockmode, RVR_MISSING_OK, check_owner, NULL);
+	return shard_ddl_table(relid);
+}
+
+void
+shard_ddl_table_check_unused(const ShardDdlTable *table, const char *command)
+{
+	for (int i = -1; i < table->nshards; i++)
+	{
+		Relation	rel;
+
+		if (i >= 0 && table->is_reference)
+			break;
+		rel = relation_open(i < 0 ? table->relid : table->shards[i].relid, AccessShareLock);
+		CheckTableNotInUse(rel, command);
+		relation_close(rel, NoLock);
+	}
+}
+
+char *
+shard_ddl_table_object(const ShardDdlTable *table, const ShardDdlShard *shard, const char *object)
+{
+	if (table->is_reference)
+		return pstrdup(object);
+	return shard_ddl_name(object, shard->name, shard->whole_name);
+}
+
+void
+shard_ddl_table_refuse(const ShardDdlTable *table, const char *what, const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("%s is not supported for %s table \"%s\"", what,
+					table->is_reference ? "reference" : "sharded", table->name),
+			 hint ? errhint("%s", hint) : 0));
+}

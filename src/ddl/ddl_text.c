@@ -1,0 +1,260 @@
+/*
+ * ddl_text.c
+ *	  Definitions of columns, constraints and options as text that means the same on nodes.
+ *
+ * It is taken from the catalogs, after the coordinator has made the change, or
+ * from parsed expressions: names were looked up here, once, and are printed
+ * qualified.  So nothing depends on the search_path of a node's session, and no
+ * word of what the user has typed is sent.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/toast_compression.h"
+#include "catalog/index.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_constraint.h"
+#include "catalog/pg_index.h"
+#include "catalog/pg_type.h"
+#include "commands/defrem.h"
+#include "compat.h"
+#include "ddl/ddl_text.h"
+#include "deparse/print_settings.h"
+#include "deparse/shippable.h"
+#include "executor/executor.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/readfuncs.h"
+#include "optimizer/optimizer.h"
+#include "parser/parse_collate.h"
+#include "parser/parse_expr.h"
+#include "parser/parse_relation.h"
+#include "rewrite/rewriteHandler.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/ruleutils.h"
+#include "utils/syscache.h"
+
+char *
+shard_ddl_text_type(Oid type, int32 typmod)
+{
+	return format_type_extended(type, typmod, FORMAT_TYPE_TYPEMOD_GIVEN);
+}
+
+char *
+shard_ddl_text_collation(Oid type, Oid collation)
+{
+	if (!OidIsValid(collation) || collation == get_typcollation(type))
+		return pstrdup("");
+	return psprintf(" COLLATE %s", generate_collation_name(collation));
+}
+
+char *
+shard_ddl_text_expr(Relation rel, Node *expr)
+{
+	return deparse_expression(expr, deparse_context_for(RelationGetRelationName(rel), RelationGetRelid(rel)),
+							  false, false);
+}
+
+/* What the catalog says of a column's default or generation. */
+static Node *
+stored_expr(Relation rel, AttrNumber attno)
+{
+	TupleConstr *constr = RelationGetDescr(rel)->constr;
+
+	for (int i = 0; constr != NULL && i < constr->num_defval; i++)
+		if (constr->defval[i].adnum == attno)
+			return stringToNode(constr->defval[i].adbin);
+	elog(ERROR, "column %d of table \"%s\" has no expression", attno, RelationGetRelationName(rel));
+}
+
+char *
+shard_ddl_text_generation(Relation rel, AttrNumber attno)
+{
+	return shard_ddl_text_expr(rel, stored_expr(rel, attno));
+}
+
+const char *
+shard_ddl_text_storage(char storage)
+{
+	switch (storage)
+	{
+		case TYPSTORAGE_PLAIN:
+			return "PLAIN";
+		case TYPSTORAGE_EXTERNAL:
+			return "EXTERNAL";
+		case TYPSTORAGE_MAIN:
+			return "MAIN";
+		default:
+			return "EXTENDED";
+	}
+}
+
+char *
+shard_ddl_text_column(Relation rel, AttrNumber attno, const char *value, bool not_null)
+{
+	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), attno - 1);
+	StringInfoData text;
+
+	initStringInfo(&text);
+	appendStringInfo(&text, "%s %s", quote_identifier(NameStr(att->attname)),
+					 shard_ddl_text_type(att->atttypid, att->atttypmod));
+	if (CompressionMethodIsValid(att->attcompression))
+		appendStringInfo(&text, " COMPRESSION %s", GetCompressionMethodName(att->attcompression));
+	appendStringInfoString(&text, shard_ddl_text_collation(att->atttypid, att->attcollation));
+	if (att->attgenerated)
+		appendStringInfo(&text, " GENERATED ALWAYS AS (%s) %s", shard_ddl_text_generation(rel, attno),
+						 att->attgenerated == ATTRIBUTE_GENERATED_STORED ? "STORED" : "VIRTUAL");
+	if (value)
+		appendStringInfo(&text, " DEFAULT %s", value);
+	if (not_null)
+		appendStringInfoString(&text, " NOT NULL");
+	return text.data;
+}
+
+char *
+shard_ddl_text_constraint(Oid constraint)
+{
+	HeapTuple	tuple = SearchSysCache1(CONSTROID, ObjectIdGetDatum(constraint));
+	Form_pg_constraint form;
+	char	   *definition = pg_get_constraintdef_command(constraint);
+	char	   *prefix;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for constraint %u", constraint);
+	form = (Form_pg_constraint) GETSTRUCT(tuple);
+
+	/* the text up to the definition is known to the letter */
+	prefix = psprintf("ALTER TABLE %s ADD CONSTRAINT %s ",
+					  quote_qualified_identifier(get_namespace_name(get_rel_namespace(form->conrelid)),
+												 get_rel_name(form->conrelid)),
+					  quote_identifier(NameStr(form->conname)));
+	ReleaseSysCache(tuple);
+	if (strncmp(definition, prefix, strlen(prefix)) != 0)
+		elog(ERROR, "unexpected definition of a constraint: %s", definition);
+	return definition + strlen(prefix);
+}
+
+char *
+shard_ddl_text_index(Oid index)
+{
+	Oid			relid = IndexGetRelation(index, false);
+	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(index));
+	bool		is_unique;
+	char	   *definition = TextDatumGetCString(DirectFunctionCall1(pg_get_indexdef, ObjectIdGetDatum(index)));
+	char	   *prefix;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for index %u", index);
+	is_unique = ((Form_pg_index) GETSTRUCT(tuple))->indisunique;
+	ReleaseSysCache(tuple);
+
+	/* the text up to USING is known to the letter */
+	prefix = psprintf("CREATE %sINDEX %s ON %s%s USING ", is_unique ? "UNIQUE " : "",
+					  quote_identifier(get_rel_name(index)),
+					  get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE ? "ONLY " : "",
+					  quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid)));
+	if (strncmp(definition, prefix, strlen(prefix)) != 0)
+		elog(ERROR, "unexpected definition of index \"%s\": %s", get_rel_name(index), definition);
+	return definition + strlen(prefix);
+}
+
+char *
+shard_ddl_text_options(List *options, bool values)
+{
+	StringInfoData text;
+	ListCell   *lc;
+
+	initStringInfo(&text);
+	foreach(lc, options)
+	{
+		DefElem    *option = lfirst_node(DefElem, lc);
+
+		if (text.len > 0)
+			appendStringInfoString(&text, ", ");
+		if (option->defnamespace)
+			appendStringInfo(&text, "%s.", quote_identifier(option->defnamespace));
+		appendStringInfoString(&text, quote_identifier(option->defname));
+		if (values && option->arg)
+			appendStringInfo(&text, " = %s", quote_literal_cstr(defGetString(option)));
+	}
+	return text.data;
+}
+
+/* The value of an expression without columns, as a constant. */
+static Const *
+evaluate(Expr *expr)
+{
+	Oid			type = exprType((Node *) expr);
+	EState	   *estate = CreateExecutorState();
+	int16		typlen;
+	bool		typbyval;
+	bool		isnull;
+	Datum		value;
+	Const	   *result;
+
+	get_typlenbyval(type, &typlen, &typbyval);
+	value = ExecEvalExprSwitchContext(ExecPrepareExpr(expr, estate), GetPerTupleExprContext(estate), &isnull);
+	if (!isnull && typlen == -1)
+		value = PointerGetDatum(PG_DETOAST_DATUM_COPY(value));
+	else if (!isnull)
+		value = datumCopy(value, typbyval, typlen);
+	result = makeConst(type, exprTypmod((Node *) expr), exprCollation((Node *) expr), typlen, value, isnull, typbyval);
+	FreeExecutorState(estate);
+	return result;
+}
+
+char *
+shard_ddl_text_default(Relation rel, AttrNumber attno, bool *per_row)
+{
+	Expr	   *expr = (Expr *) build_column_default(rel, attno);
+	Const	   *value;
+
+	*per_row = false;
+	if (expr == NULL || TupleDescAttr(RelationGetDescr(rel), attno - 1)->attgenerated)
+		return NULL;
+	expr = expression_planner(expr);
+	if (contain_volatile_functions((Node *) expr))
+	{
+		*per_row = true;
+		return NULL;
+	}
+	value = evaluate(expr);
+	return value->constisnull ? NULL : deparse_expression((Node *) value, NIL, false, false);
+}
+
+/* Puts values in the place of what only the coordinator can tell. */
+static Node *
+fold_mutator(Node *node, void *context)
+{
+	if (node == NULL)
+		return NULL;
+	if (shard_shippable_is_param(node, false))
+		return (Node *) evaluate((Expr *) copyObject(node));
+	return expression_tree_mutator(node, fold_mutator, context);
+}
+
+char *
+shard_ddl_text_using(Relation rel, const char *query_string, Node *raw_expr)
+{
+	ParseState *pstate = make_parsestate(NULL);
+	ParseNamespaceItem *nsitem;
+	Node	   *expr;
+	int			nestlevel;
+	char	   *text;
+
+	pstate->p_sourcetext = query_string;
+	nsitem = addRangeTableEntryForRelation(pstate, rel, AccessShareLock, NULL, false, true);
+	addNSItemToQuery(pstate, nsitem, false, true, true);
+	expr = transformExpr(pstate, copyObject(raw_expr), EXPR_KIND_ALTER_COL_TRANSFORM);
+	assign_expr_collations(pstate, expr);
+	if (contain_volatile_functions(expr) || !shard_shippable_expr(NULL, bms_make_singleton(1), (Expr *) expr))
+		return NULL;
+	expr = fold_mutator(expr, NULL);
+	nestlevel = shard_print_settings_begin();
+	text = shard_ddl_text_expr(rel, expr);
+	shard_print_settings_end(nestlevel);
+	return text;
+}

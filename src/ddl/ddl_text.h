@@ -1,0 +1,63 @@
+/*
+ * ddl_text.h
+ *	  Definitions of columns, constraints and options as text that means the same on nodes.
+ */
+#ifndef SHARDFDW_DDL_TEXT_H
+#define SHARDFDW_DDL_TEXT_H
+
+#include "postgres.h"
+
+#include "nodes/pg_list.h"
+#include "utils/relcache.h"
+
+/*
+ * To be called under shard_print_settings_begin() (deparse/print_settings.h).
+ * Memory: current context.
+ */
+
+extern char *shard_ddl_text_type(Oid type, int32 typmod);
+
+/* " COLLATE x", or "" for the type's own. */
+extern char *shard_ddl_text_collation(Oid type, Oid collation);
+
+/* An expression over the columns of rel, which is range table entry 1. */
+extern char *shard_ddl_text_expr(Relation rel, Node *expr);
+
+/* The generation expression of a column. */
+extern char *shard_ddl_text_generation(Relation rel, AttrNumber attno);
+
+/* Name of a column's storage. */
+extern const char *shard_ddl_text_storage(char storage);
+
+/*
+ * What follows ADD COLUMN on nodes: name, type, compression, collation, generation
+ * expression; DEFAULT value (when not NULL), NOT NULL if asked for.
+ */
+extern char *shard_ddl_text_column(Relation rel, AttrNumber attno, const char *value, bool not_null);
+
+/* Definition of a constraint, storage parameters of its index included. */
+extern char *shard_ddl_text_constraint(Oid constraint);
+
+/*
+ * What follows "USING" in the definition of an index.
+ */
+extern char *shard_ddl_text_index(Oid index);
+
+/* A list of DefElem as what stands in "SET (...)"; names alone for RESET. */
+extern char *shard_ddl_text_options(List *options, bool values);
+
+/*
+ * The default of a column, for the rows that a table has when the column is
+ * added: a value computed now, as text; NULL when there is none.  *per_row: it
+ * is another one for each row, and cannot be told.
+ */
+extern char *shard_ddl_text_default(Relation rel, AttrNumber attno, bool *per_row);
+
+/*
+ * USING expression of ALTER COLUMN TYPE as nodes are to evaluate it; what only
+ * the coordinator can tell is a value in it.  NULL when a node might find
+ * another result.  To be called outside of begin and end.
+ */
+extern char *shard_ddl_text_using(Relation rel, const char *query_string, Node *raw_expr);
+
+#endif

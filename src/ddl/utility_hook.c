@@ -1,0 +1,120 @@
+/*
+ * utility_hook.c
+ *	  Takes over statements that change the definitions of sharded and reference tables.
+ *
+ *	  statement --> which tables on nodes follow? --none--> core
+ *		  |
+ *		refuse what cannot be done on both sides
+ *		  |
+ *		core changes the coordinator's side (and its foreign tables, by recursion)
+ *		  |
+ *		commands made from the catalogs --> nodes, in the same transaction
+ *
+ * Nothing is changed on one side only: an error of a node is an error of the
+ * statement, and the nodes' transactions commit, or roll back to a savepoint,
+ * with the one here.
+ */
+#include "postgres.h"
+
+#include "compat.h"
+#include "ddl/ddl_call.h"
+#include "ddl/ddl_drop.h"
+#include "ddl/utility_hook.h"
+#include "guc.h"
+#include "miscadmin.h"
+
+static ProcessUtility_hook_type prev_process_utility = NULL;
+
+static void
+run_next(PlannedStmt *pstmt, ShardDdlCall *call, bool read_only_tree, ProcessUtilityContext context)
+{
+	if (prev_process_utility)
+		prev_process_utility(pstmt, call->query_string, read_only_tree, context,
+							 call->params, call->query_env, call->dest, call->qc);
+	else
+		standard_ProcessUtility(pstmt, call->query_string, read_only_tree, context,
+								call->params, call->query_env, call->dest, call->qc);
+}
+
+void
+shard_ddl_run_core(ShardDdlCall *call)
+{
+	run_next(call->pstmt, call, call->read_only_tree, call->context);
+}
+
+void
+shard_ddl_run_core_with(ShardDdlCall *call, Node *stmt, bool extra)
+{
+	PlannedStmt *pstmt = copyObject(call->pstmt);
+
+	pstmt->utilityStmt = stmt;
+	run_next(pstmt, call, false, extra ? PROCESS_UTILITY_SUBCOMMAND : call->context);
+}
+
+/* Has the statement been taken over?  False: core is to run it as it is. */
+static bool
+take_over(ShardDdlCall *call)
+{
+	check_stack_depth();
+	switch (nodeTag(call->pstmt->utilityStmt))
+	{
+		case T_AlterTableStmt:
+			return shard_ddl_alter_table(call);
+		case T_IndexStmt:
+			return shard_ddl_create_index(call);
+		case T_AlterObjectSchemaStmt:
+			return shard_ddl_set_schema(call);
+		case T_CommentStmt:
+			return shard_ddl_comment(call);
+		case T_GrantStmt:
+			return shard_ddl_grant(call);
+		case T_LockStmt:
+			return shard_ddl_lock(call);
+		case T_ConstraintsSetStmt:
+			return shard_ddl_set_constraints(call);
+		case T_CreateTrigStmt:
+			return shard_ddl_create_trigger(call);
+		case T_CreateStatsStmt:
+			return shard_ddl_create_statistics(call);
+		case T_AlterStatsStmt:
+			return shard_ddl_alter_statistics(call);
+		case T_VacuumStmt:
+			return shard_ddl_vacuum(call);
+		case T_ReindexStmt:
+			return shard_ddl_reindex(call);
+		case SHARD_T_CLUSTER_STMT:
+			return shard_ddl_cluster(call);
+		case T_RenameStmt:
+			return shard_ddl_rename(call);
+		case T_DropStmt:
+			return shard_ddl_drop(call);
+		case T_DropOwnedStmt:
+			return shard_ddl_drop_collected(call);
+		default:
+			return false;
+	}
+}
+
+static void
+process_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
+				ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *query_env,
+				DestReceiver *dest, QueryCompletion *qc)
+{
+	ShardDdlCall call = {pstmt, query_string, read_only_tree, context, params, query_env, dest, qc};
+
+	/*
+	 * What core does on its way through another statement belongs to that one.
+	 */
+	if (shard_guc_enable_ddl_propagation && context != PROCESS_UTILITY_SUBCOMMAND &&
+		take_over(&call))
+		return;
+	shard_ddl_run_core(&call);
+}
+
+void
+shard_utility_hook_init(void)
+{
+	prev_process_utility = ProcessUtility_hook;
+	ProcessUtility_hook = process_utility;
+	shard_ddl_drop_init();
+}

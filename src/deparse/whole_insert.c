@@ -1,0 +1,179 @@
+/*
+ * whole_insert.c
+ *	  Makes the rows of a shipped INSERT fit its target list.
+ *
+ * Core prints the columns of INSERT by its target list, and the rows by the
+ * VALUES or sub-select they come from.  The rewriter has put the first in the
+ * table's order and has added defaults, so the rows are made to fit:
+ *
+ *	   VALUES		each row is what the target list computes from it
+ *	   sub-select	SELECT targets FROM (sub-select), unless it gives just them
+ */
+#include "postgres.h"
+
+#include "deparse/whole_insert.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/value.h"
+#include "parser/parsetree.h"
+#include "rewrite/rewriteManip.h"
+
+typedef struct SubstituteContext
+{
+	int			varno;
+	List	   *values;			/* what its columns are */
+} SubstituteContext;
+
+static Node *
+substitute_mutator(Node *node, void *arg)
+{
+	SubstituteContext *cxt = arg;
+
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, Var) && ((Var *) node)->varno == cxt->varno && ((Var *) node)->varlevelsup == 0)
+		return copyObject(list_nth(cxt->values, ((Var *) node)->varattno - 1));
+	return expression_tree_mutator(node, substitute_mutator, arg);
+}
+
+/* Names for as many columns as targets has. */
+static List *
+target_names(List *targets)
+{
+	List	   *names = NIL;
+
+	for (int i = 1; i <= list_length(targets); i++)
+		names = lappend(names, makeString(psprintf("column%d", i)));
+	return names;
+}
+
+/* Entry i of targets becomes column i of FROM item varno. */
+static void
+point_targets(List *targets, int varno)
+{
+	ListCell   *lc;
+
+	foreach(lc, targets)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+		Node	   *expr = (Node *) entry->expr;
+
+		entry->expr = (Expr *) makeVar(varno, foreach_current_index(lc) + 1, exprType(expr),
+									   exprTypmod(expr), exprCollation(expr), 0);
+	}
+}
+
+static void
+fit_values(Query *query, int varno, RangeTblEntry *rte)
+{
+	List	   *rows = NIL;
+	ListCell   *lc;
+
+	foreach(lc, rte->values_lists)
+	{
+		SubstituteContext cxt = {varno, lfirst(lc)};
+		List	   *row = NIL;
+		ListCell   *lc2;
+
+		foreach(lc2, query->targetList)
+			row = lappend(row, substitute_mutator((Node *) lfirst_node(TargetEntry, lc2)->expr, &cxt));
+		rows = lappend(rows, row);
+	}
+	rte->values_lists = rows;
+	rte->eref = makeAlias("values", target_names(query->targetList));
+	point_targets(query->targetList, varno);
+}
+
+/* Is the target list what the sub-select gives, column by column? */
+static bool
+fits_already(List *targets, int varno, Query *subquery)
+{
+	int			ncolumns = 0;
+	ListCell   *lc;
+
+	foreach(lc, subquery->targetList)
+		ncolumns += !lfirst_node(TargetEntry, lc)->resjunk;
+	if (ncolumns != list_length(targets))
+		return false;
+	foreach(lc, targets)
+	{
+		Var		   *var = (Var *) lfirst_node(TargetEntry, lc)->expr;
+
+		if (!IsA(var, Var) || var->varno != varno || var->varattno != foreach_current_index(lc) + 1)
+			return false;
+	}
+	return true;
+}
+
+/* INSERT ... SELECT targets FROM (sub-select) */
+static void
+fit_subquery(Query *query, int varno, RangeTblEntry *rte)
+{
+	Query	   *outer = makeNode(Query);
+	RangeTblEntry *inner = makeNode(RangeTblEntry);
+	RangeTblRef *ref = makeNode(RangeTblRef);
+	List	   *names = target_names(query->targetList);
+	ListCell   *lc;
+
+	*inner = *rte;
+	inner->alias = makeAlias("source", NIL);
+	inner->eref = copyObject(rte->eref);
+	inner->eref->aliasname = pstrdup("source");
+	inner->inFromCl = true;
+	IncrementVarSublevelsUp((Node *) inner->subquery, 1, 1);
+	ref->rtindex = 1;
+
+	outer->commandType = CMD_SELECT;
+	outer->querySource = QSRC_ORIGINAL;
+	outer->canSetTag = true;
+	outer->rtable = list_make1(inner);
+	outer->jointree = makeFromExpr(list_make1(ref), NULL);
+	foreach(lc, query->targetList)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+		Node	   *expr = copyObject((Node *) entry->expr);
+		int			colno = foreach_current_index(lc);
+
+		ChangeVarNodes(expr, varno, 1, 0);
+		outer->targetList = lappend(outer->targetList,
+									makeTargetEntry((Expr *) expr, colno + 1,
+													strVal(list_nth(names, colno)), false));
+	}
+	rte->subquery = outer;
+	rte->alias = NULL;
+	rte->eref = makeAlias("rows", names);
+	point_targets(query->targetList, varno);
+}
+
+void
+shard_whole_insert_fit(Query *query, ShardWholeContext *cxt)
+{
+	int			source = 0;
+	RangeTblEntry *rte;
+	ListCell   *lc;
+
+	foreach(lc, query->targetList)
+	{
+		Node	   *expr = (Node *) lfirst_node(TargetEntry, lc)->expr;
+
+		if (IsA(expr, FieldStore) ||
+			(IsA(expr, SubscriptingRef) && ((SubscriptingRef *) expr)->refassgnexpr != NULL))
+			shard_whole_refuse(cxt, "part of a column is assigned");
+	}
+	foreach(lc, query->rtable)
+	{
+		rte = lfirst_node(RangeTblEntry, lc);
+		if (rte->rtekind != RTE_SUBQUERY && rte->rtekind != RTE_VALUES)
+			continue;
+		if (source != 0)
+			shard_whole_refuse(cxt, "INSERT through a view");
+		source = foreach_current_index(lc) + 1;
+	}
+	if (source == 0 || cxt->reason != NULL)
+		return;
+	rte = rt_fetch(source, query->rtable);
+	if (rte->rtekind == RTE_VALUES)
+		fit_values(query, source, rte);
+	else if (!fits_already(query->targetList, source, rte->subquery))
+		fit_subquery(query, source, rte);
+}

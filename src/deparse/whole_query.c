@@ -1,0 +1,642 @@
+/*
+ * whole_query.c
+ *	  The text of a whole statement that nodes run as it stands.
+ *
+ *	  Query -> copy -> level by level: checked, values made parameters
+ *			-> rows of INSERT fitted to its columns (whole_insert.c)
+ *			-> tables get aliases by which they are found in the text
+ *			-> result columns in the form in which they travel
+ *			-> text -> template (template.c)
+ *
+ * What is checked here is that a node understands the statement as the
+ * coordinator does.  Which shards may run it is the planner's business.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_constraint.h"
+#include "catalog/pg_index.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_trigger.h"
+#include "catalog/reference.h"
+#include "catalog/shard_map.h"
+#include "catalog/trigger.h"
+#include "compat.h"
+#include "deparse/select.h"
+#include "deparse/shippable_rule.h"
+#include "deparse/template_cache.h"
+#include "deparse/whole_expr.h"
+#include "deparse/whole_insert.h"
+#include "deparse/whole_query.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "parser/parsetree.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+/* What the protocol allows, less those that route the statement. */
+#define MAX_PARAMS (65535 - PARTITION_MAX_KEYS)
+
+/* Aliases of tables with shards; one that a user gives to something else keeps the statement here. */
+#define TABLE_ALIAS "shard_t%d"
+
+typedef struct WholeState
+{
+	ShardWholeContext cxt;		/* first: what whole_expr.c hands back */
+	ShardWholeQuery *whole;
+	List	   *places;			/* of ShardSelectPlace */
+	bool		single;			/* tables are foreign tables by themselves */
+} WholeState;
+
+static void convert_query(Query *query, ShardWholeContext *cxt);
+
+/* ---------- relations ---------- */
+
+/* Do all shards have the parent's names of columns, and is the parent all there is to know? */
+static bool
+is_plain_map(const ShardMap *map, const RangeTblEntry *rte, bool is_insert, bool single)
+{
+	if (single ? rte->relkind != RELKIND_FOREIGN_TABLE || has_subclass(rte->relid) :
+		rte->relkind != RELKIND_PARTITIONED_TABLE || (!rte->inh && !is_insert))
+		return false;
+	return !map->renames;
+}
+
+/* A place in the text, found by an alias of its own. */
+static void
+add_place(WholeState *state, RangeTblEntry *rte)
+{
+	ShardSelectPlace *place = palloc0(sizeof(ShardSelectPlace));
+	int			number = list_length(state->places);
+	List	   *colnames = rte->alias ? rte->alias->colnames : NIL;
+
+	place->relid = rte->relid;
+	place->alias = psprintf(TABLE_ALIAS, number + 1);
+	place->number = -number;
+	rte->alias = makeAlias(place->alias, colnames);
+	rte->eref->aliasname = pstrdup(place->alias);
+	state->places = lappend(state->places, place);
+	state->whole->relids = lappend_oid(state->whole->relids, rte->relid);
+}
+
+static void
+convert_relation(RangeTblEntry *rte, bool is_target, bool is_insert, WholeState *state)
+{
+	const ShardMap *map = shard_map_get(rte->relid);
+
+	if (rte->tablesample != NULL)
+		shard_whole_refuse(&state->cxt, "TABLESAMPLE");
+	else if (map != NULL)
+	{
+		if (is_plain_map(map, rte, is_insert, state->single))
+			add_place(state, rte);
+		else
+			shard_whole_refuse(&state->cxt, "table whose columns have other names on nodes, or a single shard");
+	}
+	else if (is_target || state->single || rte->relkind != RELKIND_RELATION ||
+			 !shard_reference_is(rte->relid) || has_subclass(rte->relid))
+		shard_whole_refuse(&state->cxt, "local table");
+}
+
+static void
+convert_functions(RangeTblEntry *rte, ShardWholeContext *cxt)
+{
+	ListCell   *lc;
+
+	foreach(lc, rte->functions)
+	{
+		RangeTblFunction *function = lfirst_node(RangeTblFunction, lc);
+		Node	   *expr = function->funcexpr;
+		ListCell   *lc2;
+
+		foreach(lc2, function->funccoltypes)
+		{
+			if (!shard_rule_type_ok(lfirst_oid(lc2)))
+				shard_whole_refuse(cxt, "type of a column");
+		}
+
+		/* the function itself is called there, whatever it is called with */
+		if (IsA(expr, FuncExpr) && shard_rule_function_ok(((FuncExpr *) expr)->funcid))
+			((FuncExpr *) expr)->args = (List *) shard_whole_expr((Node *) ((FuncExpr *) expr)->args, cxt);
+		else
+			shard_whole_refuse(cxt, "function in FROM");
+	}
+}
+
+/* Range table indexes of what stands in FROM. */
+static bool
+from_items_walker(Node *node, void *arg)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblRef))
+	{
+		Bitmapset **items = arg;
+
+		*items = bms_add_member(*items, ((RangeTblRef *) node)->rtindex);
+		return false;
+	}
+	if (IsA(node, FromExpr))
+		return from_items_walker((Node *) ((FromExpr *) node)->fromlist, arg);
+	if (IsA(node, JoinExpr))
+		return from_items_walker(((JoinExpr *) node)->larg, arg) ||
+			from_items_walker(((JoinExpr *) node)->rarg, arg);
+	return expression_tree_walker(node, from_items_walker, arg);
+}
+
+static void
+convert_rte(Query *query, int rtindex, const Bitmapset *from_items, WholeState *state)
+{
+	ShardWholeContext *cxt = &state->cxt;
+	RangeTblEntry *rte = rt_fetch(rtindex, query->rtable);
+	bool		is_target = rtindex == query->resultRelation;
+	bool		is_source = query->commandType == CMD_INSERT && list_length(query->jointree->fromlist) == 1;
+	List	  **group_exprs = shard_rte_group_exprs(rte);
+
+	if (rte->securityQuals != NIL)
+		shard_whole_refuse(cxt, "row security");
+	if (rte->security_barrier)
+		shard_whole_refuse(cxt, "security barrier");
+	switch (rte->rtekind)
+	{
+		case RTE_RELATION:
+			/* what an updatable view was made of stands for its permissions alone, and "excluded" for itself */
+			if (is_target || bms_is_member(rtindex, from_items))
+				convert_relation(rte, is_target, is_target && query->commandType == CMD_INSERT, state);
+			break;
+		case RTE_SUBQUERY:
+			convert_query(rte->subquery, cxt);
+			break;
+		case RTE_JOIN:
+		case RTE_CTE:
+		case RTE_RESULT:
+			break;
+		case RTE_FUNCTION:
+			convert_functions(rte, cxt);
+			break;
+		case RTE_VALUES:
+			/* rows of INSERT ... VALUES are computed once each */
+			cxt->once = is_source;
+			if (is_source)
+			{
+				ListCell   *lc;
+
+				foreach(lc, rte->values_lists)
+				{
+					ListCell   *lc2;
+
+					foreach(lc2, (List *) lfirst(lc))
+						lfirst(lc2) = shard_whole_assigned(lfirst(lc2), cxt);
+				}
+			}
+			else
+				rte->values_lists = (List *) shard_whole_expr((Node *) rte->values_lists, cxt);
+			cxt->once = false;
+			break;
+		default:
+			if (group_exprs != NULL)
+				*group_exprs = (List *) shard_whole_expr((Node *) *group_exprs, cxt);
+			else
+				shard_whole_refuse(cxt, "kind of FROM item");
+			break;
+	}
+}
+
+/* ---------- targets ---------- */
+
+/* Which of its rows the statement may insert, update, delete. */
+static void
+changes_of(const Query *query, bool *insert, bool *update, bool *delete)
+{
+	ListCell   *lc;
+
+	*insert = query->commandType == CMD_INSERT;
+	*update = query->commandType == CMD_UPDATE ||
+		(query->onConflict != NULL && query->onConflict->action == ONCONFLICT_UPDATE);
+	*delete = query->commandType == CMD_DELETE;
+	foreach(lc, query->mergeActionList)
+	{
+		CmdType		command = lfirst_node(MergeAction, lc)->commandType;
+
+		*insert |= command == CMD_INSERT;
+		*update |= command == CMD_UPDATE;
+		*delete |= command == CMD_DELETE;
+	}
+}
+
+static void
+check_triggers(Query *query, ShardWholeContext *cxt)
+{
+	Oid			relid = rt_fetch(query->resultRelation, query->rtable)->relid;
+	const ShardMap *map = shard_map_get(relid);
+	bool		insert;
+	bool		update;
+	bool		delete;
+	Relation	rel;
+
+	if (map == NULL)
+		return;					/* refused already */
+	changes_of(query, &insert, &update, &delete);
+	rel = table_open(relid, NoLock);
+	if (shard_trigger_fires(rel->trigdesc,
+							(insert ? TRIGGER_TYPE_INSERT : 0) | (update ? TRIGGER_TYPE_UPDATE : 0) |
+							(delete ? TRIGGER_TYPE_DELETE : 0), false))
+		shard_whole_refuse(cxt, "trigger");
+	table_close(rel, NoLock);
+	if (map->has_triggers)
+		shard_whole_refuse(cxt, "trigger of a shard");
+	if (map->read_only)
+		shard_whole_refuse(cxt, "shard that is not updatable");
+}
+
+/*
+ * ON CONFLICT ON CONSTRAINT by its columns: the constraints of shards may have
+ * other names.
+ */
+static void
+infer_constraint(OnConflictExpr *clause, Index target, Oid relid, ShardWholeContext *cxt)
+{
+	Oid			index = get_constraint_index(clause->constraint);
+	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(index));
+	Form_pg_index form;
+
+	if (!HeapTupleIsValid(tuple))
+	{
+		shard_whole_refuse(cxt, "constraint without an index");
+		return;
+	}
+	form = (Form_pg_index) GETSTRUCT(tuple);
+	if (!form->indisunique)
+		shard_whole_refuse(cxt, "constraint that is not unique");
+	for (int i = 0; i < form->indnkeyatts; i++)
+	{
+		AttrNumber	attno = form->indkey.values[i];
+		InferenceElem *elem = makeNode(InferenceElem);
+		Oid			type;
+		int32		typmod;
+		Oid			collation;
+
+		if (attno <= 0)
+		{
+			shard_whole_refuse(cxt, "constraint on an expression");
+			break;
+		}
+		get_atttypetypmodcoll(relid, attno, &type, &typmod, &collation);
+		elem->expr = (Node *) makeVar(target, attno, type, typmod, collation, 0);
+		clause->arbiterElems = lappend(clause->arbiterElems, elem);
+	}
+	clause->constraint = InvalidOid;
+	ReleaseSysCache(tuple);
+}
+
+static void
+convert_targets(List *entries, ShardWholeContext *cxt)
+{
+	ListCell   *lc;
+
+	foreach(lc, entries)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+
+		entry->expr = (Expr *) shard_whole_assigned((Node *) entry->expr, cxt);
+	}
+}
+
+static void
+convert_on_conflict(Query *query, ShardWholeContext *cxt)
+{
+	OnConflictExpr *clause = query->onConflict;
+	bool		saved = cxt->keep_constants;
+
+	if (clause == NULL)
+		return;
+	if (OidIsValid(clause->constraint))
+		infer_constraint(clause, query->resultRelation,
+						 rt_fetch(query->resultRelation, query->rtable)->relid, cxt);
+
+	/* these are compared with the definitions of indexes */
+	cxt->keep_constants = true;
+	{
+		ListCell   *lc;
+
+		foreach(lc, clause->arbiterElems)
+		{
+			InferenceElem *elem = lfirst_node(InferenceElem, lc);
+
+			elem->expr = shard_whole_expr(elem->expr, cxt);
+			if (OidIsValid(elem->inferopclass) && !shard_rule_is_builtin(elem->inferopclass))
+				shard_whole_refuse(cxt, "operator class");
+			if (OidIsValid(elem->infercollid) && !shard_rule_is_byte_order(elem->infercollid))
+				shard_whole_refuse(cxt, "COLLATE");
+		}
+	}
+	clause->arbiterWhere = shard_whole_expr(clause->arbiterWhere, cxt);
+	cxt->keep_constants = saved;
+
+	convert_targets(clause->onConflictSet, cxt);
+	clause->onConflictWhere = shard_whole_expr(clause->onConflictWhere, cxt);
+}
+
+static void
+convert_merge_actions(Query *query, ShardWholeContext *cxt)
+{
+	Node	  **condition = shard_query_merge_condition(query);
+	ListCell   *lc;
+
+	foreach(lc, query->mergeActionList)
+	{
+		MergeAction *action = lfirst_node(MergeAction, lc);
+
+		action->qual = shard_whole_expr(action->qual, cxt);
+		convert_targets(action->targetList, cxt);
+		/* values come from here even where the node's column is an identity that is always generated */
+		if (action->commandType == CMD_UPDATE && action->targetList == NIL)
+			shard_whole_refuse(cxt, "UPDATE of no column");
+		if (action->commandType == CMD_INSERT)
+			action->override = OVERRIDING_SYSTEM_VALUE;
+	}
+	if (condition != NULL)
+		*condition = shard_whole_expr(*condition, cxt);
+}
+
+/* ---------- levels ---------- */
+
+static void
+convert_jointree(Node *node, ShardWholeContext *cxt)
+{
+	if (node == NULL)
+		return;
+	if (IsA(node, FromExpr))
+	{
+		FromExpr   *from = (FromExpr *) node;
+		ListCell   *lc;
+
+		foreach(lc, from->fromlist)
+			convert_jointree(lfirst(lc), cxt);
+		from->quals = shard_whole_expr(from->quals, cxt);
+	}
+	else if (IsA(node, JoinExpr))
+	{
+		JoinExpr   *join = (JoinExpr *) node;
+
+		convert_jointree(join->larg, cxt);
+		convert_jointree(join->rarg, cxt);
+		join->quals = shard_whole_expr(join->quals, cxt);
+	}
+}
+
+static void
+convert_set_operations(Node *node, ShardWholeContext *cxt)
+{
+	SetOperationStmt *op = (SetOperationStmt *) node;
+	ListCell   *lc;
+
+	if (node == NULL || !IsA(node, SetOperationStmt))
+		return;
+	foreach(lc, op->groupClauses)
+	{
+		if (!shard_rule_is_builtin(lfirst_node(SortGroupClause, lc)->eqop))
+			shard_whole_refuse(cxt, "operator of a set operation");
+	}
+	foreach(lc, op->colTypes)
+	{
+		if (!shard_rule_type_ok(lfirst_oid(lc)))
+			shard_whole_refuse(cxt, "type of a set operation");
+	}
+	convert_set_operations(op->larg, cxt);
+	convert_set_operations(op->rarg, cxt);
+}
+
+static void
+convert_windows(Query *query, ShardWholeContext *cxt)
+{
+	ListCell   *lc;
+
+	foreach(lc, query->windowClause)
+	{
+		WindowClause *window = lfirst_node(WindowClause, lc);
+
+		shard_whole_clauses(window->partitionClause, query->targetList, false, cxt);
+		shard_whole_clauses(window->orderClause, query->targetList, true, cxt);
+		if ((OidIsValid(window->startInRangeFunc) && !shard_rule_is_builtin(window->startInRangeFunc)) ||
+			(OidIsValid(window->endInRangeFunc) && !shard_rule_is_builtin(window->endInRangeFunc)))
+			shard_whole_refuse(cxt, "frame of a window");
+		window->startOffset = shard_whole_expr(window->startOffset, cxt);
+		window->endOffset = shard_whole_expr(window->endOffset, cxt);
+	}
+}
+
+static void
+convert_ctes(Query *query, ShardWholeContext *cxt)
+{
+	ListCell   *lc;
+
+	foreach(lc, query->cteList)
+	{
+		CommonTableExpr *cte = lfirst_node(CommonTableExpr, lc);
+
+		/* the rewriter has carried these out, and left the clauses, which would be printed */
+		if (cte->search_clause != NULL || cte->cycle_clause != NULL)
+			shard_whole_refuse(cxt, "SEARCH or CYCLE");
+		convert_query(castNode(Query, cte->ctequery), cxt);
+	}
+}
+
+/* FOR UPDATE locks rows of this level's tables: those of reference tables would be the node's. */
+static void
+check_row_marks(Query *query, ShardWholeContext *cxt)
+{
+	ListCell   *lc;
+
+	foreach(lc, query->rowMarks)
+	{
+		RangeTblEntry *rte = rt_fetch(lfirst_node(RowMarkClause, lc)->rti, query->rtable);
+
+		if (rte->rtekind == RTE_RELATION && shard_map_get(rte->relid) == NULL)
+			shard_whole_refuse(cxt, "locks on rows of a reference table");
+	}
+}
+
+/* The columns that the statement or sub-select gives, or assigns. */
+static void
+convert_target_list(Query *query, ShardWholeContext *cxt)
+{
+	switch (query->commandType)
+	{
+		case CMD_SELECT:
+			query->targetList = (List *) shard_whole_expr((Node *) query->targetList, cxt);
+			break;
+		case CMD_INSERT:
+			/* a row without FROM is computed once */
+			cxt->once = query->jointree->fromlist == NIL;
+			convert_targets(query->targetList, cxt);
+			cxt->once = false;
+			query->override = OVERRIDING_SYSTEM_VALUE;
+			break;
+		case CMD_UPDATE:
+			/* SET of generated columns to DEFAULT alone */
+			if (query->targetList == NIL)
+				shard_whole_refuse(cxt, "UPDATE of no column");
+			convert_targets(query->targetList, cxt);
+			break;
+		default:
+			convert_targets(query->targetList, cxt);
+			break;
+	}
+}
+
+/* Checks and converts query, in place, and what is below it. */
+static void
+convert_query(Query *query, ShardWholeContext *cxt)
+{
+	Bitmapset  *from_items = NULL;
+
+	check_stack_depth();
+	if (cxt->reason != NULL)
+		return;
+	if (query->querySource != QSRC_ORIGINAL || query->utilityStmt != NULL)
+		shard_whole_refuse(cxt, "rule");
+	if (query->withCheckOptions != NIL)
+		shard_whole_refuse(cxt, "check option");
+	if (query->commandType == CMD_INSERT)
+		shard_whole_insert_fit(query, cxt);
+
+	convert_ctes(query, cxt);
+	(void) from_items_walker((Node *) query->jointree, &from_items);
+	for (int i = 1; i <= list_length(query->rtable) && cxt->reason == NULL; i++)
+		convert_rte(query, i, from_items, (WholeState *) cxt);
+	if (cxt->reason != NULL)
+		return;
+	if (query->resultRelation > 0)
+		check_triggers(query, cxt);
+	check_row_marks(query, cxt);
+	shard_whole_clauses(query->groupClause, query->targetList, false, cxt);
+	shard_whole_clauses(query->distinctClause, query->targetList, false, cxt);
+	shard_whole_clauses(query->sortClause, query->targetList, true, cxt);
+	convert_windows(query, cxt);
+	convert_set_operations(query->setOperations, cxt);
+	convert_target_list(query, cxt);
+	convert_jointree((Node *) query->jointree, cxt);
+	convert_on_conflict(query, cxt);
+	convert_merge_actions(query, cxt);
+	query->returningList = (List *) shard_whole_expr((Node *) query->returningList, cxt);
+	query->havingQual = shard_whole_expr(query->havingQual, cxt);
+	query->limitOffset = shard_whole_expr(query->limitOffset, cxt);
+	query->limitCount = shard_whole_expr(query->limitCount, cxt);
+}
+
+/* ---------- the statement ---------- */
+
+/* Each result column in the form in which it travels. */
+static void
+make_outputs(Query *query, WholeState *state)
+{
+	List	   *columns = query->commandType == CMD_SELECT ? query->targetList : query->returningList;
+	int			target = 0;
+	ListCell   *lc;
+
+	foreach(lc, columns)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+		ShardSelectOutput *output;
+		Expr	   *form;
+
+		if (entry->resjunk)
+			continue;
+		output = palloc0(sizeof(ShardSelectOutput));
+		output->target = target++;
+		output->type = exprType((Node *) entry->expr);
+		output->typmod = exprTypmod((Node *) entry->expr);
+		form = shard_select_wire_form(entry->expr, output->type, &output->kind);
+		state->whole->outputs = lappend(state->whole->outputs, output);
+		state->whole->text_columns |= output->kind == SHARD_SELECT_TEXT;
+
+		/* the columns of UNION and the like are those of its parts; what is sorted by keeps its type */
+		if (output->kind == SHARD_SELECT_TEXT &&
+			(query->setOperations != NULL || entry->ressortgroupref != 0))
+			shard_whole_refuse(&state->cxt, "column that travels as text is sorted or grouped by");
+		if (query->setOperations == NULL)
+			entry->expr = form;
+	}
+}
+
+/* Are expressions compared with each other in some level, as those of GROUP BY are? */
+static bool
+compares_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Query))
+	{
+		Query	   *query = (Query *) node;
+
+		return query->groupClause != NIL || query->groupingSets != NIL ||
+			query->distinctClause != NIL || query->hasAggs || query->hasWindowFuncs ||
+			query_tree_walker(query, compares_walker, context, 0);
+	}
+	return expression_tree_walker(node, compares_walker, context);
+}
+
+/* Parameters that are values of INSERT's columns. */
+static List *
+assigned_params(Query *query)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	if (query->commandType != CMD_INSERT)
+		return NIL;
+	foreach(lc, query->targetList)
+	{
+		Node	   *expr = (Node *) lfirst_node(TargetEntry, lc)->expr;
+
+		if (IsA(expr, RelabelType))
+			expr = (Node *) ((RelabelType *) expr)->arg;
+		result = lappend_int(result, IsA(expr, Param) ? ((Param *) expr)->paramid : 0);
+	}
+	return result;
+}
+
+static ShardWholeQuery *
+print_statement(Query *query, bool single, const char **reason)
+{
+	WholeState	state = {0};
+
+	query = copyObject(query);
+	state.cxt.compares = compares_walker((Node *) query, NULL);
+	state.whole = palloc0(sizeof(ShardWholeQuery));
+	state.cxt.convert_query = convert_query;
+	state.single = single;
+	convert_query(query, &state.cxt);
+	if (state.cxt.reason == NULL)
+		make_outputs(query, &state);
+	if (list_length(state.cxt.params) > MAX_PARAMS)
+		shard_whole_refuse(&state.cxt, "more parameters than a message takes");
+	if (state.cxt.reason == NULL)
+	{
+		state.whole->assigned = assigned_params(query);
+		state.whole->params = state.cxt.params;
+		state.whole->sources = state.cxt.sources;
+		state.whole->template = shard_template_cache_print(query, state.places);
+		if (state.whole->template == NIL)
+			shard_whole_refuse(&state.cxt, "name of a table");
+	}
+	*reason = state.cxt.reason;
+	return state.cxt.reason == NULL ? state.whole : NULL;
+}
+
+ShardWholeQuery *
+shard_whole_query_print(Query *query, const char **reason)
+{
+	return print_statement(query, false, reason);
+}
+
+ShardWholeQuery *
+shard_whole_query_print_single(Query *query, const char **reason)
+{
+	return print_statement(query, true, reason);
+}

@@ -1,0 +1,49 @@
+/*
+ * whole_query.h
+ *	  The text of a whole statement that nodes run as it stands.
+ *
+ * Statements come from the parser and the rewriter, not from the planner: their
+ * range tables, sub-selects, CTEs, ON CONFLICT and RETURNING are core's Query,
+ * and core's own pg_get_querydef() prints them.
+ */
+#ifndef SHARDFDW_WHOLE_QUERY_H
+#define SHARDFDW_WHOLE_QUERY_H
+
+#include "postgres.h"
+
+#include "nodes/parsenodes.h"
+#include "nodes/pg_list.h"
+
+/* What the text of a statement is made of. */
+typedef struct ShardWholeQuery
+{
+	List	   *template;		/* ShardTemplate (planner/plan_private.h), places in the order of relids */
+	List	   *relids;			/* OidList: sharded tables, one for each range table entry */
+	List	   *params;			/* of Expr, as executed: what the coordinator evaluates, once, for $1... */
+	List	   *sources;		/* of Node: each of params as it stands in the query */
+	List	   *assigned;		/* INSERT: IntList, for each entry of its target list the parameter that is its value, or 0 */
+	List	   *outputs;		/* of ShardSelectOutput: its result columns; none without RETURNING */
+	bool		text_columns;
+} ShardWholeQuery;
+
+/*
+ * NULL when a node could run query with another result than the coordinator
+ * would, or when something of it is not in its text (row security, check
+ * options); *reason then says what (a message for DEBUG1, not translated).
+ *
+ * Looks at all levels: relations are sharded or reference tables (those only
+ * read), functions, operators, types and collations mean the same on every node
+ * (see shippable.h). What only the coordinator can tell and that has no columns
+ * becomes a parameter: stable functions anywhere, volatile ones where they are
+ * evaluated exactly once (the columns of INSERT's rows). Triggers, generated and
+ * identity columns of the target that the coordinator must see to: NULL.
+ *
+ * Whether the statement is exact on the shards it is sent to is the caller's
+ * work. query is not changed. Memory: current context.
+ */
+extern ShardWholeQuery *shard_whole_query_print(Query *query, const char **reason);
+
+/* The same for a statement whose tables are foreign tables by themselves, of one server; none else may be in it. */
+extern ShardWholeQuery *shard_whole_query_print_single(Query *query, const char **reason);
+
+#endif

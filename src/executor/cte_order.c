@@ -1,0 +1,302 @@
+/*
+ * cte_order.c
+ *	  Statements that insert rows into a sharded table, and change rows of it in another part.
+ *
+ *	 WITH d AS (DELETE FROM t WHERE ...) INSERT INTO t ...
+ *
+ * All parts of a statement see the rows that were there before it.  Nodes show
+ * them what the same transaction has written: a DELETE or UPDATE that comes after
+ * the INSERT would have its rows, too.  So it has to come before:
+ *
+ *	 nothing reads what it returns		core would run it last; it is run first here
+ *	 the INSERT reads what it returns	it comes before anyway
+ *	 nothing reads what the INSERT returns	core runs the INSERT last
+ *	 otherwise	refused
+ *
+ * In which order the parts of a statement change rows is not defined in SQL.  What
+ * runs first must not be seen by a part that only reads the table; such statements
+ * are refused, too.
+ *
+ * Assumptions: who reads a WITH query is a CteScan of the plan.
+ */
+#include "postgres.h"
+
+#include "catalog/partition.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/shard_map.h"
+#include "compat.h"
+#include "executor/cte_order.h"
+#include "executor/executor.h"
+#include "nodes/extensible.h"
+#include "nodes/plannodes.h"
+#include "parser/parse_relation.h"
+#include "parser/parsetree.h"
+#include "planner/plan_private.h"
+#include "utils/lsyscache.h"
+
+/* A part of a statement that writes to a sharded table. */
+typedef struct WritingPart
+{
+	Plan	   *plan;
+	int			cte;			/* 1-based number of it among the statement's subplans; 0: the statement itself */
+	bool		inserts;		/* else it updates or deletes */
+	Oid			parent;			/* the sharded table, or the top of the tree that it is in */
+} WritingPart;
+
+static ExecutorRun_hook_type prev_run_hook = NULL;
+
+/* ---- who reads what ---- */
+
+static bool scans_cte(Plan *plan, int cte);
+
+static bool
+some_scans_cte(List *plans, int cte)
+{
+	ListCell   *lc;
+
+	foreach(lc, plans)
+	{
+		if (scans_cte(lfirst(lc), cte))
+			return true;
+	}
+	return false;
+}
+
+/* Does plan itself read WITH query number cte? */
+static bool
+scans_cte(Plan *plan, int cte)
+{
+	if (plan == NULL)
+		return false;
+	switch (nodeTag(plan))
+	{
+		case T_CteScan:
+			if (((CteScan *) plan)->ctePlanId == cte)
+				return true;
+			break;
+		case T_Append:
+			if (some_scans_cte(((Append *) plan)->appendplans, cte))
+				return true;
+			break;
+		case T_MergeAppend:
+			if (some_scans_cte(((MergeAppend *) plan)->mergeplans, cte))
+				return true;
+			break;
+		case T_SubqueryScan:
+			if (scans_cte(((SubqueryScan *) plan)->subplan, cte))
+				return true;
+			break;
+		case T_CustomScan:
+			if (some_scans_cte(((CustomScan *) plan)->custom_plans, cte))
+				return true;
+			break;
+		default:
+			break;
+	}
+	return scans_cte(plan->lefttree, cte) || scans_cte(plan->righttree, cte);
+}
+
+/* Does plan read it, or a WITH query that does? */
+static bool
+reaches_cte(const PlannedStmt *stmt, Plan *plan, int cte)
+{
+	int			other = 0;
+	ListCell   *lc;
+
+	if (scans_cte(plan, cte))
+		return true;
+	foreach(lc, stmt->subplans)
+	{
+		other++;
+		if (other != cte && lfirst(lc) != plan && scans_cte(plan, other) &&
+			reaches_cte(stmt, lfirst(lc), cte))
+			return true;
+	}
+	return false;
+}
+
+/* Does any part of the statement read what part returns? */
+static bool
+is_read(const PlannedStmt *stmt, const WritingPart *part)
+{
+	return part->cte == 0 || scans_cte(stmt->planTree, part->cte) ||
+		some_scans_cte(stmt->subplans, part->cte);
+}
+
+/* ---- parts that write ---- */
+
+/* The table at the top of relid's partition tree: parts may name any table of it. */
+static Oid
+top_of(Oid relid)
+{
+	return get_rel_relispartition(relid) ? llast_oid(get_partition_ancestors(relid)) : relid;
+}
+
+/* Is relid sharded, or any table of its partition tree? */
+static bool
+has_shards(Oid relid)
+{
+	ListCell   *lc;
+
+	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
+	{
+		char		relkind = get_rel_relkind(lfirst_oid(lc));
+
+		if ((relkind == RELKIND_PARTITIONED_TABLE || relkind == RELKIND_FOREIGN_TABLE) &&
+			shard_map_get(lfirst_oid(lc)) != NULL)
+			return true;
+	}
+	return false;
+}
+
+static List *
+add_part(List *parts, const PlannedStmt *stmt, Plan *plan, int cte)
+{
+	WritingPart part = {plan, cte, false, InvalidOid};
+	WritingPart *result;
+
+	if (plan == NULL)
+		return parts;
+	if (IsA(plan, ModifyTable))
+	{
+		ModifyTable *modify = (ModifyTable *) plan;
+
+		part.inserts = modify->operation == CMD_INSERT;
+		part.parent = top_of(rt_fetch(modify->nominalRelation, stmt->rtable)->relid);
+	}
+	else if (IsA(plan, CustomScan) &&
+			 strcmp(((CustomScan *) plan)->methods->CustomName, SHARD_SOURCE_NAME) == 0)
+	{
+		part.inserts = true;
+		part.parent = shard_plan_private_unpack_source(((CustomScan *) plan)->custom_private)->relid;
+	}
+	if (!OidIsValid(part.parent) || !has_shards(part.parent))
+		return parts;
+	result = palloc(sizeof(WritingPart));
+	*result = part;
+	return lappend(parts, result);
+}
+
+static List *
+find_parts(const PlannedStmt *stmt)
+{
+	List	   *parts = NIL;
+	int			cte = 0;
+	ListCell   *lc;
+
+	foreach(lc, stmt->subplans)
+		parts = add_part(parts, stmt, lfirst(lc), ++cte);
+	return add_part(parts, stmt, stmt->planTree, 0);
+}
+
+/* ---- the order ---- */
+
+static void
+refuse(Oid parent, const char *detail)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("cannot insert rows into sharded table \"%s\" and change others in one statement",
+					get_rel_name(parent)),
+			 errdetail_internal("%s", detail),
+			 errhint("Use several statements in a transaction.")));
+}
+
+/* Raises when a part of the statement reads parent and does nothing else with it. */
+static void
+check_not_read(const PlannedStmt *stmt, Oid parent)
+{
+	ListCell   *lc;
+
+	foreach(lc, stmt->rtable)
+	{
+		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+
+		/* EXCLUDED is no table by its relkind */
+		if (rte->rtekind == RTE_RELATION && rte->relkind != RELKIND_COMPOSITE_TYPE &&
+			shard_rte_required_perms(stmt, rte) == ACL_SELECT && top_of(rte->relid) == parent)
+			refuse(parent, _("Another part of it reads the table, and would see what WITH has changed."));
+	}
+}
+
+/* Has changes to come before inserts?  Raises when that cannot be. */
+static bool
+comes_first(const PlannedStmt *stmt, const WritingPart *change, const WritingPart *insert)
+{
+	if (insert->parent != change->parent)
+		return false;
+	if (!is_read(stmt, change))
+		return true;
+	if (is_read(stmt, insert) &&
+		!(change->cte != 0 && reaches_cte(stmt, insert->plan, change->cte)))
+		refuse(change->parent, _("What it changes must not depend on what it inserts."));
+	return false;
+}
+
+/* Runs part to its end; core will find it finished. */
+static void
+run_part(EState *estate, const WritingPart *part)
+{
+	ListCell   *lc;
+
+	foreach(lc, estate->es_auxmodifytables)
+	{
+		PlanState  *ps = lfirst(lc);
+
+		if (ps->plan != part->plan)
+			continue;
+		do
+			ResetPerTupleExprContext(estate);
+		while (!TupIsNull(ExecProcNode(ps)));
+	}
+}
+
+static void
+run_changes_first(QueryDesc *desc)
+{
+	EState	   *estate = desc->estate;
+	MemoryContext oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
+	List	   *parts = find_parts(desc->plannedstmt);
+	List	   *first = NIL;
+	ListCell   *lc;
+
+	foreach(lc, parts)
+	{
+		WritingPart *change = lfirst(lc);
+		ListCell   *lc2;
+
+		foreach(lc2, parts)
+		{
+			WritingPart *insert = lfirst(lc2);
+
+			if (!change->inserts && insert->inserts &&
+				comes_first(desc->plannedstmt, change, insert))
+				first = list_append_unique_ptr(first, change);
+		}
+	}
+	foreach(lc, first)
+		check_not_read(desc->plannedstmt, ((WritingPart *) lfirst(lc))->parent);
+	foreach(lc, first)
+		run_part(estate, lfirst(lc));
+	MemoryContextSwitchTo(oldcxt);
+}
+
+static void
+run_statement(SHARD_EXECUTOR_RUN_PARAMS)
+{
+	if (desc->plannedstmt->hasModifyingCTE && !desc->estate->es_finished &&
+		!ScanDirectionIsNoMovement(direction))
+		run_changes_first(desc);
+	if (prev_run_hook)
+		prev_run_hook(SHARD_EXECUTOR_RUN_ARGS);
+	else
+		standard_ExecutorRun(SHARD_EXECUTOR_RUN_ARGS);
+}
+
+void
+shard_cte_order_init(void)
+{
+	prev_run_hook = ExecutorRun_hook;
+	ExecutorRun_hook = run_statement;
+}

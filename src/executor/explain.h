@@ -1,0 +1,23 @@
+/*
+ * explain.h
+ *	  What EXPLAIN shows of several kinds of our plan nodes.
+ */
+#ifndef SHARDFDW_EXPLAIN_H
+#define SHARDFDW_EXPLAIN_H
+
+#include "postgres.h"
+
+#include "catalog/shard_map.h"
+#include "compat.h"
+#include "nodes/bitmapset.h"
+
+/* Shards: how many of map, nlive; Nodes: of those in live, which may be unknown (NULL). */
+extern void shard_explain_shards(const ShardMap *map, const Bitmapset *live, int nlive,
+								 ExplainState *es);
+
+extern void shard_explain_remote_sql(const char *sql, ExplainState *es);
+
+/* With ANALYZE. */
+extern void shard_explain_received(uint64 rows, uint64 bytes, int nconns, ExplainState *es);
+
+#endif

@@ -1,0 +1,41 @@
+/*
+ * row_statement.h
+ *	  A statement that changes or locks single rows of a shard.
+ */
+#ifndef SHARDFDW_ROW_STATEMENT_H
+#define SHARDFDW_ROW_STATEMENT_H
+
+#include "postgres.h"
+
+#include "nodes/execnodes.h"
+#include "nodes/pg_list.h"
+#include "tuple/decode.h"
+#include "utils/relcache.h"
+
+typedef struct ShardRowStatement
+{
+	Oid			serverid;
+	Oid			userid;
+	const char *label;			/* shard's name, for messages */
+	const char *sql;
+	int			nparams;
+	const char **params;		/* text */
+	ShardDecoder *decoder;		/* of the rows that come back; NULL: none do */
+} ShardRowStatement;
+
+/*
+ * Decoder for columns attnos of rel, in the form of deparse/dml.h's RETURNING;
+ * SelfItemPointerAttributeNumber among them is the ctid.  NIL: NULL.
+ * Memory: current context.
+ */
+extern ShardDecoder *shard_row_statement_decoder(Relation rel, List *attnos);
+
+/*
+ * Runs the statement on the transaction's writing connection.  With a decoder
+ * the first row that comes back is stored in slot, its values in the current
+ * memory context.  Returns the number of rows that came back or were changed.
+ */
+extern int64 shard_row_statement_run(const ShardRowStatement *statement, EState *estate,
+									 TupleTableSlot *slot);
+
+#endif

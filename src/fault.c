@@ -1,0 +1,123 @@
+/*
+ * fault.c
+ *	  Makes the server fail at named points, for tests; see fault.h.
+ *
+ * Points lie in commits, where neither catalogs nor errors can be had: nothing
+ * here allocates memory or looks anything up, but for raising what was asked for.
+ */
+#include "postgres.h"
+
+#include "fault.h"
+
+#ifdef SHARDFDW_FAULT_POINTS
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/pg_prng.h"
+#include "utils/guc.h"
+
+#define DEFAULT_SLEEP_MS 100
+#define WAIT_POLL_MS 10
+
+typedef struct FaultRule
+{
+	const char *action;
+	int			actionlen;
+	int			ms;
+	double		probability;
+} FaultRule;
+
+static char *fault_points = NULL;
+
+/* Length of the part of text that ends before one of the characters in stop. */
+static int
+part_length(const char *text, const char *stop)
+{
+	return (int) strcspn(text, stop);
+}
+
+/* The rule for name, if there is one. */
+static bool
+find_rule(const char *name, FaultRule *rule)
+{
+	const char *text = fault_points;
+
+	while (text && *text)
+	{
+		int			len;
+		bool		found;
+
+		text += strspn(text, ", ");
+		len = part_length(text, "=");
+		found = len == strlen(name) && strncmp(text, name, len) == 0;
+		text += len;
+		if (*text == '=')
+			text++;
+		rule->action = text;
+		rule->actionlen = part_length(text, ":@, ");
+		rule->ms = DEFAULT_SLEEP_MS;
+		rule->probability = 1.0;
+		text += rule->actionlen;
+		if (*text == ':')
+		{
+			rule->ms = atoi(++text);
+			text += part_length(text, "@, ");
+		}
+		if (*text == '@')
+		{
+			rule->probability = atof(++text);
+			text += part_length(text, ", ");
+		}
+		if (found)
+			return true;
+	}
+	return false;
+}
+
+static bool
+is_action(const FaultRule *rule, const char *name)
+{
+	return rule->actionlen == strlen(name) && strncmp(rule->action, name, rule->actionlen) == 0;
+}
+
+void
+shard_fault_point(const char *name)
+{
+	FaultRule	rule;
+
+	if (!find_rule(name, &rule) || pg_prng_double(&pg_global_prng_state) >= rule.probability)
+		return;
+
+	if (is_action(&rule, "abort"))
+		kill(getpid(), SIGKILL);
+	else if (is_action(&rule, "sleep"))
+		pg_usleep(rule.ms * 1000L);
+	else if (is_action(&rule, "wait"))
+	{
+		char		path[MAXPGPATH];
+		struct stat st;
+
+		/* the working directory of a server process is the data directory */
+		snprintf(path, sizeof(path), "shardfdw_fault_%s", name);
+		while (stat(path, &st) == 0)
+			pg_usleep(WAIT_POLL_MS * 1000L);
+	}
+	else if (is_action(&rule, "error"))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("fault at \"%s\"", name)));
+}
+
+void
+shard_fault_init(void)
+{
+	DefineCustomStringVariable("shardfdw.fault_points",
+							   "Makes the server fail at named points, for tests.",
+							   NULL,
+							   &fault_points,
+							   "", PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+}
+
+#endif

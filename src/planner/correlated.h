@@ -1,0 +1,43 @@
+/*
+ * correlated.h
+ *	  A correlated sub-select, taken apart.
+ */
+#ifndef SHARDFDW_CORRELATED_H
+#define SHARDFDW_CORRELATED_H
+
+#include "postgres.h"
+
+#include "nodes/parsenodes.h"
+#include "nodes/primnodes.h"
+
+typedef enum ShardCorrelatedKind
+{
+	SHARD_CORRELATED_AGGREGATE,		/* an expression over aggregates */
+	SHARD_CORRELATED_VALUE,			/* a column of the one row there is */
+	SHARD_CORRELATED_EXISTS			/* whether there are rows */
+} ShardCorrelatedKind;
+
+/* A sub-select taken apart; its pieces are the sub-select's own nodes, not copies. */
+typedef struct ShardCorrelated
+{
+	ShardCorrelatedKind kind;
+	List	   *clauses;		/* OpExprs: inner = outer, or outer = inner */
+	List	   *inner_exprs;	/* their sides */
+	List	   *inner_first;	/* IntList: is the inner side the left one? */
+	List	   *others;			/* conditions without outer references */
+	List	   *aggs;			/* distinct Aggrefs of the target; of a value: its max() and count(*) */
+	Expr	   *target;
+} ShardCorrelated;
+
+/*
+ * Takes a sub-select apart; false when it is not of a form that can become a join.
+ * conditional: it stands where it may not be evaluated at all, so nothing in it may
+ * fail.  *result is zeroed by the caller, and of no use when the result is false.
+ */
+extern bool shard_correlated_take_apart(const SubLink *sublink, bool conditional,
+										ShardCorrelated *result);
+
+/* Is the aggregate 0 over no rows?  The others that are let through are NULL then. */
+extern bool shard_correlated_is_count(const Aggref *agg);
+
+#endif

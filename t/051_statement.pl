@@ -1,0 +1,193 @@
+
+# Whole statements on one shard: round trips, what is committed when something goes wrong, and what is kept on the node.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use ShardCluster;
+use Test::More;
+
+my $c = ShardCluster->new(nodes => 2, node_conf => "log_statement = all\n",
+	coordinator_conf => "shared_preload_libraries = 'shardfdw, auto_explain'\n");
+$c->safe_psql('CREATE TABLE t (k int PRIMARY KEY, v int, s text);
+	CREATE TABLE child (k int, i serial, v int, PRIMARY KEY (k, i))');
+$c->shard_table('t', 'k', shards => 4);
+$c->safe_psql(q{SELECT shardfdw.shard_table('child', 'k', colocate_with => 't')});
+$c->safe_psql(q{INSERT INTO t SELECT g, g, 's' || g FROM generate_series(1, 100) g});
+
+# Node and shard of key 1.
+my ($server, $shard) = split /\|/, $c->safe_psql(q{SELECT s.srvname, f.ftrelid::regclass FROM pg_foreign_table f
+	JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE f.ftrelid = shardfdw.shard_for('t', 1)});
+my ($nodeno) = $server =~ /(\d+)$/;
+my $node = $c->node($nodeno);
+
+# The statements that the node of key 1 gets for sql, in a session that has asked it before.
+sub asked
+{
+	my ($sql) = @_;
+	my $position = $c->log_position($nodeno);
+
+	$c->safe_psql("SELECT v AS begins_here FROM t WHERE k = 1;\n$sql");
+	my @said = $c->log_since($position, $nodeno) =~ /LOG:  (?:statement|execute [^:]*): (.*)/g;
+	my ($first) = grep { $said[$_] =~ /begins_here/ } 0 .. $#said;
+	return @said[ $first + 1 .. $#said ];
+}
+
+# sql fails on the coordinator, at the first error.
+sub fails
+{
+	my ($sql, $pattern, $name) = @_;
+	my ($rc, $out, $err) = $c->psql($sql, on_error_stop => 1);
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	isnt($rc, 0, "$name: fails");
+	return like($err, $pattern, $name);
+}
+
+# --- round trips
+
+my @said = asked('SELECT v FROM t WHERE k = 1;');
+is(@said, 1, 'a SELECT is one statement') or diag join "\n", @said;
+like($said[0], qr/^SELECT \(v\)::integer AS v FROM public\.\Q$shard\E/, 'and nothing around it');
+@said = asked("UPDATE t SET v = v + 1 WHERE k = 1;");
+is(@said, 1, 'nor around an UPDATE that is a transaction') or diag join "\n", @said;
+@said = asked("INSERT INTO t VALUES (1, 5) ON CONFLICT (k) DO UPDATE SET v = excluded.v;");
+is(@said, 1, 'nor around an upsert') or diag join "\n", @said;
+@said = asked("BEGIN; UPDATE t SET v = 1 WHERE k = 1; SELECT v FROM t WHERE k = 1; UPDATE t SET v = 2 WHERE k = 1; COMMIT;");
+is(join(' ', map { /^(\w+)/ } @said), 'BEGIN UPDATE SELECT UPDATE COMMIT', 'a transaction is begun and committed once')
+	or diag join "\n", @said;
+@said = asked('UPDATE t SET v = v WHERE k = 1 RETURNING v;');
+is(join(' ', grep { !/SAVEPOINT/ } map { /^(\w+)/ } @said), 'BEGIN UPDATE COMMIT', 'RETURNING has a transaction') or diag join "\n", @said;
+@said = asked("DO 'BEGIN UPDATE t SET v = 3 WHERE k = 1; END';");
+is(join(' ', map { /^(\w+)/ } @said), 'BEGIN UPDATE COMMIT', 'so has a statement of a function') or diag join "\n", @said;
+@said = asked("SELECT v FROM t WHERE k = 1;\n" x 6);
+is(scalar(grep { /\$1/ } @said), 6, 'constants are parameters');
+
+# --- atomicity
+
+fails('UPDATE t SET v = 1 / (k - 1) WHERE k = 1', qr/division by zero/, 'an error of the node is an error');
+is($c->safe_psql('SELECT v FROM t WHERE k = 1'), 3, 'and nothing is changed');
+fails("INSERT INTO t VALUES (1, 1)", qr/duplicate key/, 'a key that is there is refused');
+is($c->safe_psql("INSERT INTO t VALUES (1001, 1); INSERT INTO t VALUES (1002, 1); SELECT count(*) FROM t WHERE k > 1000"), 2,
+	'the connection goes on');
+fails("BEGIN; UPDATE t SET v = 50 WHERE k = 1; SELECT 1 / 0; COMMIT", qr/division/, 'a block that fails');
+is($c->safe_psql('SELECT v FROM t WHERE k = 1'), 3, 'takes back what it did');
+# several statements of one message are one transaction
+fails('UPDATE t SET v = 51 WHERE k = 1\; SELECT 1 / 0', qr/division/, 'two statements in one message');
+is($c->safe_psql('SELECT v FROM t WHERE k = 1'), 3, 'are one transaction');
+
+# what is deferred fails when the node commits, behind the answer to the statement
+$node->safe_psql('postgres', qq{
+	CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN IF NEW.v = 13 THEN RAISE 'refused at the end'; END IF; RETURN NULL; END \$\$;
+	CREATE CONSTRAINT TRIGGER refuse AFTER UPDATE ON $shard DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()});
+fails('UPDATE t SET v = 13 WHERE k = 1', qr/refused at the end/, 'a deferred trigger of the node');
+is($c->safe_psql('SELECT v FROM t WHERE k = 1'), 3, 'undoes the statement');
+$node->safe_psql('postgres', "DROP TRIGGER refuse ON $shard");
+
+# a row that another session has locked
+my $blocker = $node->background_psql('postgres');
+$blocker->query_safe("BEGIN; UPDATE $shard SET s = 'locked' WHERE k = 1");
+fails("SET statement_timeout = 500; UPDATE t SET v = 60 WHERE k = 1", qr/canceling statement due to statement timeout/,
+	'a statement that waits');
+is($node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"), 0, 'on the node, too');
+$blocker->query_safe('ROLLBACK');
+is($c->safe_psql('SELECT v FROM t WHERE k = 1'), 3, 'and has done nothing');
+$blocker->quit;
+is($c->safe_psql("SET statement_timeout = 5000; UPDATE t SET v = 4 WHERE k = 1; SELECT v FROM t WHERE k = 1"), 4,
+	'a statement in time is carried out');
+
+# the node's own defaults do not matter
+$node->safe_psql('postgres', qq{
+	ALTER DATABASE postgres SET default_transaction_isolation = 'serializable';
+	ALTER DATABASE postgres SET default_transaction_read_only = on;
+	ALTER DATABASE postgres SET default_transaction_deferrable = on});
+$node->safe_psql('postgres', qq{BEGIN READ WRITE;
+	CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN NEW.s = current_setting('transaction_isolation'); RETURN NEW; END \$\$;
+	CREATE TRIGGER note BEFORE UPDATE ON $shard FOR EACH ROW EXECUTE FUNCTION note(); COMMIT});
+is($c->safe_psql("UPDATE t SET v = 3 WHERE k = 1; SELECT s FROM t WHERE k = 1"), 'read committed', 'isolation is that of this session');
+is($c->safe_psql("BEGIN; UPDATE t SET v = 3 WHERE k = 1; COMMIT; SELECT s FROM t WHERE k = 1"), 'read committed', 'in a transaction');
+is($c->safe_psql("SET default_transaction_isolation = 'repeatable read'; UPDATE t SET v = 3 WHERE k = 1; SELECT s FROM t WHERE k = 1"), 'repeatable read', 'which may be another');
+$c->safe_psql("ALTER SERVER $server OPTIONS (ADD session_state 'off')");
+is($c->safe_psql("UPDATE t SET v = 3 WHERE k = 1; SELECT s FROM t WHERE k = 1"), 'read committed', 'without session state, too');
+is($c->safe_psql("SET shardfdw.snapshot = cluster; BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT v FROM t WHERE k = 1; UPDATE t SET v = 3 WHERE k = 1; COMMIT; SELECT s FROM t WHERE k = 1"), "3\nserializable", 'and with one snapshot of all nodes');
+$c->safe_psql("ALTER SERVER $server OPTIONS (DROP session_state)");
+$node->safe_psql('postgres', qq{SET transaction_read_only = off; SELECT 1; BEGIN READ WRITE; ALTER DATABASE postgres RESET ALL; DROP TRIGGER note ON $shard; UPDATE $shard SET s = 's1' WHERE k = 1; COMMIT});
+
+# --- evaluated once
+
+$c->safe_psql('CREATE SEQUENCE calls; CREATE FUNCTION counted() RETURNS int STABLE LANGUAGE plpgsql AS $$BEGIN PERFORM nextval(\'calls\'); RETURN 1; END$$');
+$c->safe_psql('SELECT v FROM t WHERE k = counted() AND v >= counted()');
+is($c->safe_psql('SELECT last_value FROM calls'), 1, 'equal functions are called once');
+is($c->safe_psql("INSERT INTO child (k, v) VALUES (1, 1), (1, 2), (1, 3) RETURNING i"), "1\n2\n3", 'sequences once per row');
+
+# --- plans
+
+$c->safe_psql('ALTER TABLE t ADD w int DEFAULT 9');
+is($c->safe_psql("PREPARE p AS SELECT k, v FROM t WHERE k = \$1;\n" . join('', map { "EXECUTE p ($_);\n" } 1 .. 8) .
+	"ALTER TABLE t DROP w; EXECUTE p (1)") =~ tr/\n//, 8, 'a prepared statement survives a change of its table');
+my $generic = $c->safe_psql("SET plan_cache_mode = force_generic_plan; PREPARE p (int) AS SELECT k FROM t WHERE k = \$1;\n" .
+	join('', map { "EXECUTE p ($_);\n" } 2 .. 9));
+is($generic, join("\n", 2 .. 9), 'a generic plan finds the shard of each key');
+like($c->safe_psql('EXPLAIN (ANALYZE, TIMING off) SELECT k FROM t WHERE k = 3'), qr/ShardStatement.*\n.*Shards: 1 of 4(.*\n)*.*Rows Received: 1/, 'EXPLAIN ANALYZE');
+$c->safe_psql("SET auto_explain.log_min_duration = 0; SET auto_explain.log_analyze = on; UPDATE t SET v = 5 WHERE k = 1");
+is($c->safe_psql('SELECT v FROM t WHERE k = 1'), 5, 'with auto_explain');
+
+# a role without a mapping gets none of the session's connections
+$c->safe_psql('CREATE ROLE other; GRANT ALL ON t TO other');
+fails("PREPARE p AS SELECT v FROM t WHERE k = 1; EXECUTE p; SET ROLE other; EXECUTE p", qr/user mapping/,
+	'SET ROLE with a prepared statement looks for the mapping of the new role');
+
+# --- row locks last as long as the transaction
+
+my $locker = $c->coordinator->background_psql('postgres');
+$locker->query_safe('BEGIN');
+$locker->query_safe('SELECT k FROM t WHERE k = 1 FOR UPDATE');
+fails("SELECT k FROM t WHERE k = 1 FOR UPDATE NOWAIT", qr/could not obtain lock/, 'a locked row');
+is($c->safe_psql('SELECT k FROM t WHERE k = 1 FOR UPDATE SKIP LOCKED'), '', 'or skipped');
+$locker->query_safe('COMMIT');
+is($c->safe_psql('SELECT k FROM t WHERE k = 1 FOR UPDATE NOWAIT'), 1, 'until the end of the transaction');
+$locker->quit;
+
+# a connection that the node has closed meanwhile
+sub close_connections
+{
+	$node->safe_psql('postgres', "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+		WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'");
+}
+
+my $session = $c->coordinator->background_psql('postgres');
+$session->query_safe('SELECT v FROM t WHERE k = 1');
+close_connections();
+is($session->query_safe('SELECT v FROM t WHERE k = 1'), 5, 'a dead connection is replaced');
+close_connections();
+$session->query_safe('UPDATE t SET v = 6 WHERE k = 1');
+is($session->query_safe('SELECT v FROM t WHERE k = 1'), 6, 'for a change, too');
+$session->quit;
+
+# Plans that the router has kept, and another session that changes what they are of.
+$c->safe_psql('CREATE TABLE kept (id int PRIMARY KEY, v int, w text)');
+$c->shard_table('kept', 'id', shards => 4);
+$c->safe_psql('INSERT INTO kept SELECT g, g, $$x$$ FROM generate_series(1, 30) g');
+$session = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+$session->query_safe("SELECT * FROM kept WHERE id = $_") for 1 .. 6;
+$c->safe_psql('ALTER TABLE kept DROP COLUMN v; ALTER TABLE kept ADD COLUMN n int DEFAULT 7');
+is($session->query_safe('SELECT * FROM kept WHERE id = 7'), '7|x|7', 'a column is dropped, another one added');
+$session->query_safe("UPDATE kept SET n = $_ WHERE id = $_ + 10") for 1 .. 6;
+$c->safe_psql('ALTER TABLE kept RENAME COLUMN n TO m; ALTER TABLE kept ADD COLUMN n int');
+$session->query_safe('UPDATE kept SET n = 5 WHERE id = 17');
+is($session->query_safe('SELECT * FROM kept WHERE id = 17'), '17|x|7|5', 'a column is renamed, another one gets its name');
+$session->query_safe("SELECT m FROM kept WHERE id = $_") for 11 .. 16;
+$c->safe_psql(q{ALTER SERVER node1 OPTIONS (ADD connect_timeout '7'); ALTER SERVER node2 OPTIONS (ADD connect_timeout '7')});
+is($session->query_safe('SELECT m FROM kept WHERE id = 11'), '1', 'options of the nodes change');
+$c->safe_psql(q{CREATE ROLE reader; GRANT SELECT ON kept TO reader; ALTER TABLE kept ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON kept USING (id > 12);
+	CREATE USER MAPPING FOR reader SERVER node1 OPTIONS (user 'postgres', password_required 'false'); CREATE USER MAPPING FOR reader SERVER node2 OPTIONS (user 'postgres', password_required 'false')});
+$session->query_safe('SET ROLE reader');
+is($session->query_safe("SELECT m FROM kept WHERE id = $_"), $_ > 12 ? $_ - 10 : '', "a policy comes: row $_") for 11 .. 14;
+$c->safe_psql('DROP POLICY p ON kept; CREATE POLICY p ON kept USING (id > 13)');
+is($session->query_safe('SELECT m FROM kept WHERE id = 13'), '', 'the policy changes');
+$c->safe_psql('REVOKE SELECT ON kept FROM reader');
+$session->query('SELECT m FROM kept WHERE id = 14');
+like($session->{stderr}, qr/permission denied for table kept/, 'the privilege goes');
+$session->quit;
+
+done_testing();

@@ -1,0 +1,186 @@
+# With the library preloaded, what a crash has left prepared on nodes is settled without anybody asking:
+# what committed is committed, the rest rolled back, what is not ours left alone.
+
+use strict;
+use warnings;
+
+use ShardCluster;
+use Test::More;
+
+my $c = ShardCluster->new(nodes => 2, preload => 1, coordinator_conf => "shardfdw.recovery_interval = 1\n");
+my $prefix = $c->safe_psql("SELECT 'shardfdw:' || system_identifier || ':' || (SELECT oid FROM pg_database WHERE datname = current_database()) || ':' FROM pg_control_system()");
+my $launcher = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'shardfdw recovery launcher'";
+is($c->safe_psql($launcher), '1', 'there is a launcher');
+
+# Leaves a row of node $i's table prepared there under the gid; returns its id.
+my $last_id = 0;
+sub prepare_on
+{
+	my ($i, $gid, $role) = @_;
+	$role //= 'postgres';
+	my $id = 1000000 + ++$last_id;
+	$c->node_safe_psql($i, "SET ROLE $role; BEGIN; INSERT INTO probe VALUES ($id); PREPARE TRANSACTION '$gid'");
+	return $id;
+}
+
+sub wait_gone
+{
+	my ($i, $gid, $what) = @_;
+	ok($c->wait_for("SELECT count(*) = 0 FROM pg_prepared_xacts WHERE gid = '$gid'", $i), $what);
+	return;
+}
+
+$c->node_safe_psql($_, 'CREATE TABLE probe (id int); CREATE ROLE teller LOGIN; GRANT ALL ON probe TO teller') for 1 .. 2;
+
+# A transaction without a row in the log has not committed.  Its xid belongs to the past.
+my $xid = $c->safe_psql('SELECT pg_current_xact_id()');
+my $lost = prepare_on(1, "$prefix$xid:65536");
+wait_gone(1, "$prefix$xid:65536", 'what did not commit goes');
+is($c->node_safe_psql(1, "SELECT count(*) FROM probe WHERE id = $lost"), '0', 'and is rolled back');
+
+# One with a row has.  The row goes with it.
+$xid = $c->safe_psql('SELECT pg_current_xact_id()');
+$c->safe_psql("INSERT INTO shardfdw.commit_log VALUES ('$xid', 131072, '{node1,node2}', now())");
+my @ids = map { prepare_on($_, "$prefix$xid:131073") } 1 .. 2;
+wait_gone($_, "$prefix$xid:131073", "what committed goes on node $_") for 1 .. 2;
+is($c->node_safe_psql($_, "SELECT count(*) FROM probe WHERE id = $ids[$_ - 1]"), '1', "and is committed on node $_") for 1 .. 2;
+ok($c->wait_for('SELECT count(*) = 0 FROM shardfdw.commit_log'), 'nothing is left in the log');
+
+# A user whose role on the node owns what is prepared; nobody else's mapping is needed.
+$c->safe_psql(q{CREATE ROLE teller LOGIN; GRANT USAGE ON FOREIGN SERVER node1, node2 TO teller;
+	CREATE USER MAPPING FOR teller SERVER node1 OPTIONS (user 'teller', password_required 'false')});
+$xid = $c->safe_psql('SELECT pg_current_xact_id()');
+prepare_on(1, "$prefix$xid:196608", 'teller');
+wait_gone(1, "$prefix$xid:196608", 'a role settles what it prepared');
+
+# Others' transactions are nobody's business: of another server, another database, another program (R29).
+my @foreign = ("shardfdw:1:2:3:4", $prefix =~ s/:\d+:$/:1:/r . "$xid:65536", 'batch-7');
+prepare_on(2, $_) for @foreign;
+
+# While a transaction runs here, what it has prepared stays.
+my $running = $c->coordinator->background_psql('postgres');
+$xid = $running->query_safe('BEGIN; SELECT pg_current_xact_id()');
+prepare_on(2, "$prefix$xid:262144");
+$xid = $c->safe_psql('SELECT pg_current_xact_id()');
+prepare_on(1, "$prefix$xid:327680");
+wait_gone(1, "$prefix$xid:327680", 'a later round has come by');
+is($c->node_safe_psql(2, "SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE '%:262144'"), '1', 'what a running transaction has prepared is left alone');
+$running->query_safe('ROLLBACK');
+$running->quit;
+ok($c->wait_for("SELECT count(*) = 0 FROM pg_prepared_xacts WHERE gid LIKE '%:262144'", 2), 'until it has ended');
+is($c->node_safe_psql(2, 'SELECT count(*) FROM pg_prepared_xacts'), '3', 'those of others are left alone');
+
+# A node that is down delays nobody, and its part is settled when it is back.
+$xid = $c->safe_psql('SELECT pg_current_xact_id()');
+prepare_on(1, "$prefix$xid:393216");
+prepare_on(2, "$prefix$xid:393217");
+$c->stop_node(2, 'immediate');
+wait_gone(1, "$prefix$xid:393216", 'with a node down the others are settled');
+$c->start_node(2);
+wait_gone(2, "$prefix$xid:393217", 'a node that is back is settled');
+
+# A whole crash of the coordinator, and a database without the extension.
+$c->safe_psql('CREATE DATABASE other');
+$xid = $c->safe_psql('SELECT pg_current_xact_id()');
+$c->kill9_coordinator;
+prepare_on(1, "$prefix$xid:458752");
+$c->coordinator->start;
+wait_gone(1, "$prefix$xid:458752", 'after a crash of the coordinator too');
+is($c->safe_psql($launcher), '1', 'there is one launcher');
+$c->safe_psql('DROP DATABASE other');
+
+# Two coordinators with the same nodes, each with its recovery: what one has left while it was down is its own (R29, R30).
+my $second = ShardCluster->new(nodes => 0, preload => 1, coordinator_conf => "shardfdw.recovery_interval = 1\n");
+for my $i (1 .. 2)
+{
+	my ($host, $port) = $c->node_address($i);
+	$second->safe_psql("SELECT shardfdw.add_node('node$i', '$host', $port, 'postgres')");
+}
+my $second_prefix = $second->safe_psql("SELECT 'shardfdw:' || system_identifier || ':' || (SELECT oid FROM pg_database WHERE datname = current_database()) || ':' FROM pg_control_system()");
+isnt($second_prefix, $prefix, 'two coordinators have names of their own');
+$xid = $c->safe_psql('SELECT pg_current_xact_id()');
+$c->coordinator->stop;
+prepare_on(1, "$prefix$xid:589824");
+prepare_on(2, "$prefix$xid:589825");
+for my $round (1 .. 2)
+{
+	$xid = $second->safe_psql('SELECT pg_current_xact_id()');
+	prepare_on(2, "$second_prefix$xid:655360");
+	wait_gone(2, "$second_prefix$xid:655360", "the second coordinator settles its own, round $round");
+}
+is($c->node_safe_psql($_, "SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE '$prefix%:58982_'"), '1', "those of the first one stay on node $_") for 1 .. 2;
+$second->coordinator->stop;
+$c->coordinator->start;
+ok($c->wait_for("SELECT count(*) = 0 FROM pg_prepared_xacts WHERE gid LIKE '$prefix%:58982_'", $_), "until it is back, node $_") for 1 .. 2;
+
+# Recovery beside VACUUM of the log, and beside who changes the extension: neither waits for the other for long, and
+# the log does not grow (R31, R35).
+$c->safe_psql('CREATE TABLE t (id int PRIMARY KEY, v int)');
+$c->shard_table('t', 'id', shards => 4);
+$c->safe_psql('INSERT INTO t SELECT i, 0 FROM generate_series(1, 20) i');
+my $commits = q{DO $$ BEGIN FOR i IN 1 .. 200 LOOP UPDATE t SET v = v + 1; COMMIT; END LOOP; END $$};
+my $size = q{SELECT pg_total_relation_size('shardfdw.commit_log')};
+my @sizes;
+for my $round (1 .. 3)
+{
+	my $load = $c->start_sql("SET statement_timeout = '120s'; $commits;", name => "load$round");
+	for (1 .. 5)
+	{
+		$c->safe_psql("SET lock_timeout = '5s'; SET client_min_messages = error; VACUUM (FREEZE) shardfdw.commit_log");
+		$c->safe_psql("SET statement_timeout = '20s'; SELECT shardfdw.recover()");
+	}
+	my ($status, undef, $errors) = $c->wait_sql($load);
+	is($status, 0, "commits beside VACUUM (FREEZE) of the log and recovery, round $round") || diag $errors;
+	$c->safe_psql('VACUUM (FREEZE) shardfdw.commit_log');
+	push @sizes, $c->safe_psql($size);
+}
+is($c->safe_psql('SELECT min(v), max(v) FROM t'), '600|600', 'all of them');
+cmp_ok($sizes[2], '<=', $sizes[0] * 2, "the log does not grow: @sizes");
+cmp_ok($c->safe_psql('SELECT count(*) FROM shardfdw.commit_log'), '<=', 1, 'it has no more rows than sessions');
+
+# One that waits for a node that does not answer keeps VACUUM from nothing; nor does VACUUM's lock keep commits.
+$c->safe_psql("INSERT INTO shardfdw.commit_log SELECT ('1' || i)::xid8, 65536, '{node1}', now() FROM generate_series(10, 20) i");
+my $holder = $c->coordinator->background_psql('postgres');
+$holder->query_safe('BEGIN; SELECT * FROM shardfdw.recover()');
+$c->safe_psql("SET lock_timeout = '5s'; VACUUM (FREEZE) shardfdw.commit_log");
+$c->safe_psql("SET lock_timeout = '5s'; UPDATE t SET v = v + 1");
+$holder->query_safe('COMMIT');
+$holder->query_safe('BEGIN; LOCK TABLE shardfdw.commit_log IN SHARE UPDATE EXCLUSIVE MODE');
+$c->safe_psql("SET lock_timeout = '5s'; UPDATE t SET v = v + 1; SELECT shardfdw.recover()");
+ok($c->wait_for("SELECT count(*) <= 1 FROM shardfdw.commit_log"), 'rows go while VACUUM is at the log');
+$holder->query_safe('COMMIT');
+
+# An update of the extension locks what it changes; meanwhile commits and recovery wait, and then go on.
+my $mark = $c->log_position;
+$c->safe_psql('CREATE TABLE stop (id int)');
+my $before = $c->safe_psql('SELECT max(v) FROM t');
+my $load = $c->start_sql(q{SET statement_timeout = '120s'; DO $$ DECLARE n int = 0; BEGIN
+	WHILE NOT EXISTS (SELECT FROM stop) LOOP UPDATE t SET v = v + 1; n := n + 1; COMMIT; END LOOP; CREATE TABLE counted AS SELECT n; END $$;}, name => 'load');
+$c->wait_for("SELECT max(v) > $before FROM t");
+$holder->query_safe(q{SET client_min_messages = error; BEGIN; ALTER EXTENSION shardfdw UPDATE; ALTER FUNCTION shardfdw.recover() COST 100; LOCK TABLE shardfdw.commit_log IN ACCESS EXCLUSIVE MODE});
+ok($c->wait_for("SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = 'load' AND wait_event_type = 'Lock'"), 'a commit waits for the update');
+ok($c->wait_for("SELECT count(*) > 0 FROM pg_stat_activity WHERE backend_type = 'shardfdw recovery worker' AND wait_event_type = 'Lock'"), 'so does recovery');
+$holder->query_safe(q{COMMENT ON TABLE shardfdw.commit_log IS 'log'; SELECT count(*) FROM t; COMMIT});
+$holder->quit;
+my $then = $c->safe_psql('SELECT max(v) FROM t');
+ok($c->wait_for("SELECT max(v) > $then FROM t"), 'and go on');
+$c->safe_psql('INSERT INTO stop VALUES (1)');
+my ($status, undef, $errors) = $c->wait_sql($load);
+is($status, 0, 'the commits go on after the update') || diag $errors;
+$xid = $c->safe_psql('SELECT pg_current_xact_id()');
+prepare_on(1, "$prefix$xid:720896");
+wait_gone(1, "$prefix$xid:720896", 'recovery too');
+unlike($c->log_since($mark), qr/deadlock detected/, 'there was no deadlock');
+is($c->safe_psql("SELECT DISTINCT v - $before - n FROM t, counted"), '0', 'nothing is lost');
+
+# The interval follows a reload; 0 stops it.
+$c->safe_psql('ALTER SYSTEM SET shardfdw.recovery_interval = 0');
+$c->safe_psql('SELECT pg_reload_conf()');
+$c->wait_for("SELECT setting = '0' FROM pg_settings WHERE name = 'shardfdw.recovery_interval'");
+$xid = $c->safe_psql('SELECT pg_current_xact_id()');
+prepare_on(1, "$prefix$xid:524288");
+$c->safe_psql('ALTER SYSTEM RESET shardfdw.recovery_interval');
+$c->safe_psql("SELECT pg_reload_conf()");
+wait_gone(1, "$prefix$xid:524288", 'it goes on after a reload');
+
+done_testing();

@@ -1,0 +1,41 @@
+# A bank over four nodes, with a crash every second: of the coordinator, a node, a backend, at each point
+# of a commit. No acknowledged commit is lost, none is half, nothing stays prepared.
+#
+# CRASH_CYCLES crashes (20 by default), CRASH_SEED for another run.
+
+use strict;
+use warnings;
+
+use CrashDriver;
+use ShardCluster;
+use Test::More;
+
+my $cycles = $ENV{CRASH_CYCLES} // 20;
+my $c = ShardCluster->new(
+	nodes            => 4,
+	preload          => 1,
+	coordinator_conf => CrashDriver::coordinator_conf(),
+	node_conf        => "checkpoint_timeout = 30s\n");
+my $bank = CrashDriver->new(cluster => $c, seed => $ENV{CRASH_SEED} // 1);
+
+$bank->start;
+my @kinds = map { $bank->crash($_) } 1 .. $cycles;
+$bank->stop;
+my %found = $bank->verdict;
+note "$cycles crashes: $found{committed} transactions committed, $found{acknowledged} acknowledged; died at: $found{reached}";
+cmp_ok($found{acknowledged}, '>', 10 * $cycles, 'the bank was at work');
+is($found{lost}, 0, 'no acknowledged commit is lost');
+is($found{halves}, 0, 'no transaction is there in part');
+is($found{balance}, 0, 'the balances add up');
+is($found{prepared}, 0, 'nothing stays prepared');
+SKIP:
+{
+	skip 'the library has no fault points', 1 unless $bank->{faults};
+	skip 'too few cycles to come by every point', 1 if $cycles < 20;
+	for my $point (qw(prepare prepare_sent prepared commit commit_sent committed recover recovered))
+	{
+		like(" $found{reached} ", qr/ $point /, "a process died at \"$point\"");
+	}
+}
+
+done_testing();

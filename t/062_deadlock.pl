@@ -1,0 +1,144 @@
+# Deadlocks over several nodes are found, one victim gets 40P01, the others go on; waits that are none
+# are left alone.
+
+use strict;
+use warnings;
+
+use ShardCluster;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $c = ShardCluster->new(nodes => 2);
+$c->safe_psql('CREATE TABLE t (id int PRIMARY KEY, v int NOT NULL DEFAULT 0); CREATE TABLE here (id int PRIMARY KEY, v int)');
+$c->shard_table('t', 'id', shards => 4);
+my @ids;    # two keys of each node
+for my $id (1 .. 200)
+{
+	my $node = $c->safe_psql(
+		"SELECT substr(srvname, 5) FROM pg_foreign_table JOIN pg_foreign_server s ON s.oid = ftserver WHERE ftrelid = shardfdw.shard_for('t', $id)");
+	push @{ $ids[$node] }, $id;
+	last if @{ $ids[1] // [] } > 1 && @{ $ids[2] // [] } > 1;
+}
+my ($a, $b) = ($ids[1][0], $ids[2][0]);
+$c->safe_psql('INSERT INTO t SELECT i FROM generate_series(1, 200) i; INSERT INTO here VALUES (1, 0)');
+
+sub row { my ($id) = @_; return "UPDATE t SET v = v + 1 WHERE id = $id"; }
+sub row_here { return 'UPDATE here SET v = v + 1'; }
+
+# Sessions that lock their first row, then all ask for another one's. run_all(cluster, [first, second], ...)
+# returns what each said last, and how long it took.
+sub run_all
+{
+	my @steps = @_;
+	my @sessions = map { ($_->[2] // $c)->coordinator->background_psql('postgres', on_error_stop => 0) } @steps;
+	my @errors;
+
+	for my $i (0 .. $#steps)
+	{
+		$sessions[$i]->query_safe('BEGIN');
+		$sessions[$i]->query_safe($_) for ref $steps[$i][0] ? @{ $steps[$i][0] } : $steps[$i][0];
+	}
+	my $start = time;
+	for my $i (0 .. $#steps)
+	{
+		# psql says when it is done; until then it is not waited for
+		$sessions[$i]{stdin} .= "\\set VERBOSITY sqlstate\n$steps[$i][1];\nCOMMIT;\n\\echo finished\n";
+		$sessions[$i]{run}->pump_nb;
+	}
+	for my $session (@sessions)
+	{
+		IPC::Run::pump($session->{run}) until $session->{stdout} =~ /finished/ || time > $start + 60;
+		push @errors, $session->{stderr} =~ /ERROR:\s+(\S+)/ ? $1 : 'none';
+		$session->{$_} = '' for 'stdout', 'stderr';
+	}
+	my $elapsed = time - $start;
+	$_->quit for @sessions;
+	return (join(' ', sort @errors), $elapsed);
+}
+
+my ($errors, $elapsed) = run_all([ row($a), row($b) ], [ row($b), row($a) ]);
+is($errors, '40P01 none', 'two sessions over two nodes: one victim');
+cmp_ok($elapsed, '<', 20, 'found while they wait');
+is($c->safe_psql("SELECT sum(v) FROM t WHERE id IN ($a, $b)"), '2', 'the other one has committed');
+
+($errors) = run_all([ row($a), row($b) ], [ row($b), row($ids[1][1]) ], [ row($ids[1][1]), row($a) ]);
+is($errors, '40P01 none none', 'three sessions');
+
+($errors) = run_all([ row($a), row_here() ], [ row_here(), row($a) ]);
+is($errors, '40P01 none', 'a lock of the coordinator and one of a node');
+
+# the session whose wait is the coordinator's cannot find it, the other one does
+($errors) = run_all([ [ row_here(), row($b) ], row($a) ], [ row($a), row_here() ]);
+is($errors, '40P01 none', 'whoever waits for the node finds it');
+
+# a session that waits for itself, over the connection of another user
+$c->safe_psql(q{CREATE ROLE teller SUPERUSER; CREATE USER MAPPING FOR teller SERVER node1 OPTIONS (user 'postgres');
+	CREATE USER MAPPING FOR teller SERVER node2 OPTIONS (user 'postgres')});
+my ($rc, undef, $err) = $c->psql('\set VERBOSITY sqlstate' . "\nBEGIN; " . row($a) . '; SET LOCAL ROLE teller; ' . row($a) . '; COMMIT');
+like($err, qr/40P01/, 'a session that waits for its own other connection');
+
+# another coordinator with the same nodes
+my $other = ShardCluster->new(nodes => 0);
+for my $i (1, 2)
+{
+	my ($host, $port) = $c->node_address($i);
+	$other->safe_psql("CREATE SERVER node$i FOREIGN DATA WRAPPER shardfdw OPTIONS (host '$host', port '$port', dbname 'postgres'); CREATE USER MAPPING FOR CURRENT_USER SERVER node$i");
+}
+$other->safe_psql('CREATE TABLE t (id int, v int) PARTITION BY HASH (id)');
+my @shards = $c->shards_of('t');
+for my $i (0 .. $#shards)
+{
+	my $bounds = $c->safe_psql("SELECT pg_get_expr(relpartbound, oid) FROM pg_class WHERE relname = '$shards[$i][0]'");
+	$other->safe_psql("CREATE FOREIGN TABLE $shards[$i][0] PARTITION OF t $bounds SERVER node$shards[$i][1]");
+}
+($errors) = run_all([ row($a), row($b) ], [ row($b), row($a), $other ]);
+is($errors, '40P01 none', 'sessions of two coordinators');
+
+# A savepoint takes the error; what was done before it commits.
+my $first = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+my $second = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+$first->query_safe("SET deadlock_timeout = '1h'; BEGIN; " . row($b));
+$second->query_safe("SET deadlock_timeout = '100ms'; BEGIN; " . row($ids[2][1]) . '; ' . row($a) . '; SAVEPOINT s');
+my $before = $c->safe_psql("SELECT v FROM t WHERE id = $ids[2][1]");
+$first->{stdin} .= row($a) . ";\nCOMMIT;\n\\echo finished\n";
+$first->{run}->pump_nb;
+$c->wait_for("SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'", 1);
+$second->query(row($b));
+$err = $second->{stderr};
+like($err, qr/deadlock detected over nodes/, 'the message');
+like($err, qr/On node "node[12]" process \d+ waits for process \d+\./, 'says who waits for whom');
+$second->{stderr} = '';
+$second->query_safe('ROLLBACK TO s');
+$second->query_safe('COMMIT');
+IPC::Run::pump($first->{run}) until $first->{stdout} =~ /finished/;
+is($c->safe_psql("SELECT v FROM t WHERE id = $ids[2][1]"), $before + 1, 'a savepoint takes it');
+$_->quit for $first, $second;
+
+# A lock that is simply held is waited for.
+$first = $c->coordinator->background_psql('postgres');
+$first->query_safe('BEGIN; ' . row($a));
+my $waiter = $c->start_sql("SET deadlock_timeout = '50ms'; BEGIN; " . row($b) . '; ' . row($a) . '; COMMIT', name => 'waiter');
+$c->wait_for("SELECT count(*) > 0 FROM pg_stat_activity WHERE query LIKE '%pg_blocking_pids%' AND pid <> pg_backend_pid()", 1);
+$first->query_safe('SELECT pg_sleep(0.5)');
+$first->query_safe('COMMIT');
+$first->quit;
+($rc, undef, $err) = $c->wait_sql($waiter);
+is($rc, 0, 'a wait that is no deadlock goes on') || diag $err;
+is($err, '', 'without a word');
+
+# All connections are taken: nobody waits for one to look; the last one will do for that.
+$c->coordinator->append_conf('postgresql.conf', "shared_preload_libraries = 'shardfdw'\nshardfdw.recovery_interval = 0\nshardfdw.max_shared_connections_per_node = 3\n");
+$c->coordinator->restart;
+($errors, $elapsed) = run_all([ row($a), row($b) ], [ row($b), row($a) ]);
+is($errors, '40P01 none', 'with one connection left');
+my @full = map { $_->background_psql('postgres', on_error_stop => 0) } ($c->coordinator) x 2;
+$full[0]->query_safe('BEGIN; ' . row($a));
+$full[1]->query_safe("BEGIN; " . row($ids[1][1]));
+$c->safe_psql($_) for 'ALTER SYSTEM SET shardfdw.max_shared_connections_per_node = 2', 'SELECT pg_reload_conf()';
+$full[1]->query_safe("SET deadlock_timeout = '50ms'; SET shardfdw.connection_wait_timeout = '2s'; SET statement_timeout = '5s'");
+$full[1]->query(row($a));
+like($full[1]->{stderr}, qr/statement timeout/, 'with none the wait goes on, and is not for a connection');
+$full[1]->{stderr} = '';
+$_->quit for @full;
+
+done_testing();

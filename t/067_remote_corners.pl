@@ -1,0 +1,190 @@
+# What postgres_fdw and libpq have got wrong over the years, or still do: batches near the limit of
+# parameters, cursors over lost connections, memory of statements that fail, rows behind a ctid that
+# says nothing, messages and literals that are long.
+
+use strict;
+use warnings;
+
+use ShardCluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $c = ShardCluster->new(nodes => 2);
+
+# --- R5: rows times columns around 65,535 parameters, and triggers that read what is pending
+
+my @columns = map { "c$_" } 1 .. 120;
+$c->safe_psql('CREATE TABLE wide (' . join(', ', map { "$_ int" } @columns) . ')');
+$c->shard_table('wide', 'c1', shards => 3);
+$c->safe_psql(q{ALTER SERVER node1 OPTIONS (ADD batch_size '10000'); ALTER SERVER node2 OPTIONS (ADD batch_size '10000')});
+my $list = join ', ', map { "g + $_" } 1 .. 120;
+for my $nrows (545, 546, 547, 1093, 3000)
+{
+	my $sum = 120 * $nrows * ($nrows + 1) / 2 + $nrows * 120 * 121 / 2;
+	my $all = join ' + ', @columns;
+
+	for my $returning ('', ' RETURNING c120')
+	{
+		$c->safe_psql("TRUNCATE wide; INSERT INTO wide SELECT $list FROM generate_series(1, $nrows) g$returning");
+		is($c->safe_psql("SELECT count(*), sum($all) FROM wide"), "$nrows|$sum", "R5: $nrows rows of 120 columns$returning");
+	}
+}
+$c->safe_psql(q{
+CREATE TABLE seen (id int, n bigint);
+CREATE TABLE plain (id int, n bigint);
+CREATE FUNCTION counts() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE format('SELECT count(*) FROM %I', TG_ARGV[0]) INTO NEW.n;
+	RETURN NEW;
+END $$;
+});
+$c->shard_table('seen', 'id', shards => 3);
+$c->safe_psql(qq{
+CREATE TRIGGER b BEFORE INSERT ON seen FOR EACH ROW EXECUTE FUNCTION counts('seen');
+CREATE TRIGGER b BEFORE INSERT ON plain FOR EACH ROW EXECUTE FUNCTION counts('plain');
+INSERT INTO seen SELECT g FROM generate_series(1, 60) g;
+INSERT INTO plain SELECT g FROM generate_series(1, 60) g;
+});
+is($c->safe_psql('SELECT count(*), sum(seen.n) FROM seen JOIN plain USING (id, n)'), '60|' . 59 * 60 / 2, 'R5: triggers see the rows that are still on their way');
+
+# --- R6: a cursor over a connection that is lost while a savepoint is rolled back
+
+$c->safe_psql('CREATE TABLE t (id int, v int, s text)');
+$c->shard_table('t', 'id', shards => 4);
+$c->safe_psql('INSERT INTO t SELECT g, g, repeat(md5(g::text), 20) FROM generate_series(1, 40000) g');
+for my $mode ('SET shardfdw.enable_shard_scan = on', 'SET shardfdw.enable_shard_scan = off', 'SET shardfdw.enable_copy_fetch = off',
+	'SET shardfdw.max_connections_per_node = 1')
+{
+	# the file is read as it is; what kills the connections is a statement of the session itself
+	my ($rc, $out, $err) = $c->psql(<<"END", on_error_stop => 0);
+$mode;
+SELECT 'pid ' || pg_backend_pid();
+BEGIN;
+DECLARE before CURSOR FOR SELECT id FROM t;
+FETCH 2 FROM before;
+SAVEPOINT s;
+UPDATE t SET v = 0 WHERE id IN (1, 2, 3, 4, 5, 6, 7, 8);
+DECLARE inside CURSOR FOR SELECT id FROM t;
+FETCH 2 FROM inside;
+SELECT 'killed ' || count(result) FROM (SELECT result FROM shardfdw.run_on_nodes(
+	\$\$SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()\$\$, in_transaction => false)) x;
+ROLLBACK TO s;
+FETCH ALL FROM before;
+ROLLBACK;
+SELECT 'pid ' || pg_backend_pid();
+SELECT 'rows ' || count(*) || ' ' || sum((v = 0)::int) FROM t;
+END
+	my @pids = $out =~ /^pid (\d+)$/mg;
+
+	is(scalar(@pids), 2, "R6: the session is alive: $mode") || diag("$out\n$err");
+	is($pids[0], $pids[1], "R6: the same process: $mode");
+	like($out, qr/^killed 2$/m, "R6: connections were killed: $mode");
+	like($out, qr/^rows 40000 0$/m, "R6: nothing has changed: $mode");
+
+	# what was on its way is lost, or had come in full before
+	my $nfetched = () = $out =~ /^\d+$/mg;
+	ok($err =~ /ERROR/ || $nfetched == 4 + 39998, "R6: the cursor says so, or has all rows: $mode") || diag($nfetched);
+}
+
+# --- R7: memory of UPDATE ... RETURNING that fails on the node
+
+$c->safe_psql(q{
+CREATE PROCEDURE fail(statement text, times int) LANGUAGE plpgsql AS $$
+DECLARE
+	failed int := 0;
+BEGIN
+	FOR i IN 1 .. times LOOP
+		BEGIN
+			EXECUTE statement;
+		EXCEPTION WHEN division_by_zero THEN
+			failed := failed + 1;
+		END;
+		IF i % 100 = 0 THEN COMMIT; END IF;
+	END LOOP;
+	IF failed <> times THEN RAISE 'failed % times', failed; END IF;
+END $$;
+});
+
+$c->safe_psql('CREATE TABLE small (id int PRIMARY KEY, v int)');
+$c->shard_table('small', 'id', shards => 3);
+$c->safe_psql('INSERT INTO small SELECT g, g FROM generate_series(1, 50) g');
+
+sub rss_kb
+{
+	my ($pid) = @_;
+	return slurp_file("/proc/$pid/status") =~ /RssAnon:\s+(\d+)/ ? $1 : die 'no RssAnon';
+}
+
+my %failing = (
+	'on one shard' => 'UPDATE small SET v = 1 / (id - 5) WHERE id = 5 RETURNING *',
+	'on all shards' => 'UPDATE small SET v = 1 / (id - 5) WHERE id < 9 RETURNING *',
+	'row by row' => 'UPDATE small SET v = 1 / (id - 5) WHERE id < 9 AND random() < 2 RETURNING *');
+for my $name (sort keys %failing)
+{
+	my $session = $c->coordinator->background_psql('postgres');
+	my $pid = $session->query_safe('SELECT pg_backend_pid()');
+	my $times = $name eq 'on one shard' ? 5000 : 1500;
+
+	$session->query_safe("CALL fail('$failing{$name}', 300)");
+	my $start = rss_kb($pid);
+	$session->query_safe("CALL fail('$failing{$name}', $times)");
+	cmp_ok(rss_kb($pid) - $start, '<', 2048, "R7: memory after $times failures $name");
+	$session->quit;
+}
+
+# --- R13: a ctid on the node says nothing where a shard is partitioned or has children there
+
+$c->safe_psql('CREATE TABLE family (id int, v int)');
+$c->shard_table('family', 'id', shards => 2);
+my ($shard, $node) = split /\|/, $c->safe_psql("SELECT shard, substr(node::text, 5) FROM shardfdw.shards WHERE shard = shardfdw.shard_for('family', 1)");
+$c->safe_psql('INSERT INTO family VALUES (1, 1)');
+$c->node_safe_psql($node, "CREATE TABLE child () INHERITS ($shard); INSERT INTO child VALUES (1, 10)");
+is($c->node_safe_psql($node, "SELECT count(DISTINCT ctid) FROM $shard"), '1', 'R13: two rows with the same ctid');
+$c->psql_fails_like('UPDATE family SET v = 5 WHERE v = 10 AND random() < 2', qr/child table public.child/, 'R13: UPDATE row by row is refused');
+$c->psql_fails_like('DELETE FROM family WHERE v = 10 AND random() < 2', qr/child table public.child/, 'R13: DELETE row by row is refused');
+is($c->safe_psql('SELECT id, v FROM family ORDER BY v'), "1|1\n1|10", 'R13: the rows are as they were');
+$c->safe_psql('UPDATE family SET v = 11 WHERE v = 10');
+is($c->safe_psql('SELECT id, v FROM family ORDER BY v'), "1|1\n1|11", 'R13: as a whole it is exact');
+$c->safe_psql('UPDATE family SET v = 12 WHERE id = 1 AND v = 11');
+is($c->safe_psql('SELECT id, v FROM family ORDER BY v'), "1|1\n1|12", 'R13: on one shard as well');
+
+# --- R15: descriptions of more than 30,000 bytes, more values than a message takes, long literals
+
+my $n = 8000;
+my $types = join ',', ('int') x $n;
+my $params = join ',', map { "\$$_" } 1 .. $n;
+my $values = join ',', 1 .. $n;
+for my $mode ('force_generic_plan', 'force_custom_plan')
+{
+	is( $c->safe_psql(
+			"SET plan_cache_mode = $mode; PREPARE many($types) AS SELECT count(*) FROM t WHERE id IN ($params);"
+			. "PREPARE one($types) AS SELECT count(*) FROM t WHERE id = 5 AND id + length(s) - length(s) IN ($params);"
+			. "EXECUTE many($values);" x 7 . "EXECUTE one($values);" x 7),
+		join("\n", (8000) x 7, (1) x 7),
+		"R15: $n parameters, $mode");
+}
+$c->safe_psql('CREATE TABLE m (id int, r double precision, n int)');
+$c->shard_table('m', 'id', shards => 3);
+my $rows = join ',', map { "(7, random(), $_)" } 1 .. 30000;
+$c->safe_psql("INSERT INTO m VALUES $rows");
+is($c->safe_psql('SELECT count(*), count(DISTINCT n), count(DISTINCT r) > 29000 FROM m'), '30000|30000|t', 'R15: 90,000 values for one shard');
+$c->safe_psql('CREATE TABLE lit (id int PRIMARY KEY, s text)');
+$c->shard_table('lit', 'id', shards => 2);
+my $text = q{a\\'b"c\\\\} . "\n\t" . q{$1 -- /* };
+(my $quoted = $text) =~ s/([\\'])/$1$1/g;
+for my $times (1, 1000, 100_000)
+{
+	my $literal = "E'" . $quoted x $times . "'";
+
+	$c->safe_psql("DELETE FROM lit; INSERT INTO lit VALUES (1, $literal), (2, ''), (3, 'x'); UPDATE lit SET s = $literal WHERE id = 2; UPDATE lit SET s = $literal WHERE s = 'x'");
+	is( $c->safe_psql("SELECT count(*) FROM lit WHERE s = $literal") . '|' . $c->safe_psql("SELECT count(*) FROM lit WHERE id = 2 AND s = $literal AND md5(s) = md5($literal)"),
+		'3|1', "R15: a literal of $times times " . length($text) . ' bytes');
+}
+
+# --- WHERE CURRENT OF
+
+$c->psql_fails_like('BEGIN; DECLARE cur CURSOR FOR SELECT * FROM t WHERE id = 1 FOR UPDATE; FETCH cur; UPDATE t SET v = 7 WHERE CURRENT OF cur',
+	qr/0A000: /, 'WHERE CURRENT OF is refused');
+is($c->safe_psql('SELECT count(*) FROM t WHERE v = 7'), '1', 'and has changed nothing');
+
+done_testing();

@@ -1,0 +1,157 @@
+# Nodes that are reached over TLS: rows of 8 kB to 1 MB in both directions, whatever is left in the TLS library's
+# buffer when the socket has nothing more, and whatever could not be written when it was full (R14); a server that
+# refuses TLS, so that libpq begins again with another socket (R56).
+
+use strict;
+use warnings;
+
+use ShardCluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time usleep);
+
+my $c = ShardCluster->new(nodes => 2, host => 'tcp', add_nodes => 0);
+my $dir = PostgreSQL::Test::Utils::tempdir();
+
+plan skip_all => 'this server has no TLS' if $c->node_safe_psql(1, 'SHOW ssl_library') eq '';
+plan skip_all => 'there is no openssl' if system('openssl version >/dev/null 2>&1') != 0;
+
+# A certificate for 127.0.0.1 that stands for itself; without TLS nobody comes in but by the socket.
+sub use_tls
+{
+	my ($i, $hba) = @_;
+	my $data = $c->node($i)->data_dir;
+	unlink "$data/pg_hba.conf";
+	append_to_file("$data/pg_hba.conf", "local all all trust\n$hba\n");
+	return;
+}
+for my $i (1 .. 2)
+{
+	my $data = $c->node($i)->data_dir;
+	system("openssl req -new -x509 -nodes -days 2 -newkey rsa:2048 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1 "
+		  . "-keyout '$data/server.key' -out '$data/server.crt' 2>'$dir/openssl.log'") == 0
+	  or die slurp_file("$dir/openssl.log");
+	chmod 0600, "$data/server.key";
+	use_tls($i, 'hostssl all all 127.0.0.1/32 trust');
+	$c->node($i)->append_conf('postgresql.conf', "ssl = on\n");
+	$c->node($i)->restart;
+	my ($host, $port) = $c->node_address($i);
+	$c->safe_psql("SELECT shardfdw.add_node('node$i', '$host', $port, 'postgres', options => jsonb_build_object('sslmode', 'verify-full', 'sslrootcert', '$data/server.crt'))");
+}
+my $encrypted = q{SELECT count(*) > 0 AND bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name LIKE 'shardfdw:%'};
+
+# Rows about as long as a page, as a record of TLS, as the buffers of libpq, and up to 1 MB: none of the same length, and none that compresses.
+$c->safe_psql(q{
+	CREATE TABLE t (id int PRIMARY KEY, v int, w text);
+	CREATE TABLE t_plain (id int PRIMARY KEY, v int, w text);
+	INSERT INTO t_plain
+	SELECT id, 0, left((SELECT string_agg(md5(id::text || '.' || i), '') FROM generate_series(0, length / 32) i), length)
+	FROM (SELECT row_number() OVER () AS id, length + d AS length
+		  FROM unnest('{8192,16384,32768,65536,262144,1048576}'::int[]) length, generate_series(-24, 24, 4) d) x;
+	INSERT INTO t_plain SELECT 1000 + i, 0, 'short ' || i FROM generate_series(1, 2000) i});
+$c->shard_table('t', 'id', shards => 4);
+my $digest = q{SELECT count(*), sum(id), sum(length(w)), md5(string_agg(md5(w), '' ORDER BY id)) FROM };
+my $expected = $c->safe_psql($digest . 't_plain');
+like($expected, qr/^2078\|/, 'the rows are made');
+
+# What hangs ends by this, and fails.
+my $limit = "SET statement_timeout = '60s';";
+sub holds
+{
+	my ($name, $sql) = @_;
+	my ($status, $out, $errors) = $c->psql("$limit $sql", on_error_stop => 1);
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	is($status == 0 ? $out : $errors, $expected, $name);
+	return;
+}
+
+# Loads. Two paths: lines as they come, and rows that are taken apart (WHERE).
+for my $format ('text', 'csv', 'binary')
+{
+	$c->safe_psql("COPY t_plain TO '$dir/$format' (FORMAT $format)");
+	for my $where ('', ' WHERE v >= 0')
+	{
+		for my $buffer ('64kB', '8MB')
+		{
+			$c->safe_psql('TRUNCATE t');
+			holds("COPY FROM, $format,$where buffer $buffer",
+				"SET shardfdw.copy_buffer_size = '$buffer'; COPY t FROM '$dir/$format' (FORMAT $format)$where; $digest t");
+		}
+	}
+}
+
+# A node that does not read for a while: what was not written is sent again as it was.
+for my $buffer ('64kB', '8MB')
+{
+	$c->safe_psql('TRUNCATE t');
+	$c->sigstop_node(2);
+	my $load = $c->start_sql("$limit SET shardfdw.copy_buffer_size = '$buffer'; COPY t FROM '$dir/text';", name => 'load');
+	usleep(1_000_000);
+	$c->sigcont_node(2);
+	my ($status, undef, $errors) = $c->wait_sql($load);
+	is($status, 0, "COPY ends when a node reads again ($buffer)") || diag $errors;
+	is($c->safe_psql($digest . 't'), $expected, "all rows arrived ($buffer)");
+}
+my $writer = $c->coordinator->background_psql('postgres');
+$writer->query_safe("$limit BEGIN; UPDATE t SET v = v");
+is($c->node_safe_psql($_, $encrypted), 't', "node $_ is reached over TLS") for 1 .. 2;
+
+# Readers beside a writer whose transaction is open; each way to fetch.
+for my $settings ('', 'SET shardfdw.enable_copy_fetch = off;', 'SET shardfdw.enable_shard_scan = off;', 'SET shardfdw.max_connections_per_node = 1;')
+{
+	my $name = $settings =~ /SET (.*);/ ? $1 : 'as it is';
+	holds("aggregate here: $name", "$settings $digest (SELECT * FROM t OFFSET 0) x");
+	holds("in order: $name", "$settings $digest (SELECT * FROM t ORDER BY v, id DESC OFFSET 0) x");
+	holds("join: $name", "$settings SELECT count(*), sum(a.id), sum(length(b.w)), md5(string_agg(md5(a.w), '' ORDER BY a.id)) FROM (SELECT * FROM t OFFSET 0) a JOIN (SELECT * FROM t OFFSET 0) b USING (id)");
+	$c->safe_psql("$limit $settings COPY t TO '$dir/out'; COPY (SELECT * FROM t) TO '$dir/out_query' (FORMAT binary)");
+	holds("COPY TO: $name", "CREATE TEMP TABLE back (LIKE t); COPY back FROM '$dir/out'; $digest back");
+	holds("COPY (query) TO: $name", "CREATE TEMP TABLE back (LIKE t); COPY back FROM '$dir/out_query' (FORMAT binary); $digest back");
+	is( $c->safe_psql("$limit $settings BEGIN; DECLARE a CURSOR FOR SELECT id, w FROM t; DECLARE b CURSOR FOR SELECT id, w FROM t ORDER BY id;
+			MOVE 5 FROM a; MOVE 5 FROM b; MOVE 700 FROM a; MOVE 700 FROM b; MOVE 3 FROM a; SELECT count(*) FROM t; FETCH 1 FROM b; COMMIT") =~ s/\|(.*)/'|' . length $1/er,
+		$c->safe_psql("SELECT count(*) FROM t_plain; (SELECT id || '|' || length(w) FROM t_plain ORDER BY id OFFSET 705 LIMIT 1)"), "two cursors, read in turns: $name");
+}
+$writer->query_safe('COMMIT');
+$writer->quit;
+
+# Rows that go out as parameters, and come back in the same statement.
+for my $settings ('', 'SET shardfdw.enable_statement_push = off;', 'SET shardfdw.enable_shard_scan = off;')
+{
+	my $name = $settings =~ /SET (.*);/ ? $1 : 'as it is';
+	$c->safe_psql('TRUNCATE t');
+	holds("INSERT: $name", "$settings INSERT INTO t SELECT * FROM t_plain; $digest t");
+	holds("UPDATE RETURNING: $name", "$settings WITH u AS (UPDATE t SET w = t.w || 'x' FROM t_plain p WHERE p.id = t.id RETURNING t.id, left(t.w, -1) AS w) $digest u");
+	holds("UPSERT: $name", "$settings INSERT INTO t SELECT * FROM t_plain ON CONFLICT (id) DO UPDATE SET w = excluded.w; $digest t");
+}
+
+# A statement that is cancelled over TLS, and the session goes on with what it has left in the buffers.
+is( $c->safe_psql("SET statement_timeout = 60000;\n\\set ON_ERROR_STOP 0\nBEGIN; SAVEPOINT a; SET LOCAL statement_timeout = 300; SELECT id, length(w), pg_sleep(0.01) FROM t; ROLLBACK TO a; $digest t; COMMIT; $digest t")
+	  =~ s/.*?(?=2078)//sr, "$expected\n$expected", 'cancelled in the middle of its rows; the transaction goes on');
+
+# R56: sslmode=prefer, and node 1 takes no TLS: libpq closes the socket and begins again, in the same PQconnectPoll.
+use_tls(1, "hostnossl all all 127.0.0.1/32 trust\nhostssl all all 127.0.0.1/32 reject");
+$c->node($_)->restart for 1 .. 2;
+$c->safe_psql(q{ALTER SERVER node1 OPTIONS (SET sslmode 'prefer', DROP sslrootcert); ALTER SERVER node2 OPTIONS (SET sslmode 'prefer', DROP sslrootcert)});
+for my $try (1 .. 3)
+{
+	my $start = time;
+	holds("a node that refuses TLS, the other one does not ($try)", "$digest t");
+	cmp_ok(time - $start, '<', 20, 'and nobody waits for the socket that is gone');
+}
+my $mixed = $c->coordinator->background_psql('postgres');
+$mixed->query_safe("$limit BEGIN; UPDATE t SET v = v + 1");
+is($c->node_safe_psql(1, $encrypted) . $c->node_safe_psql(2, $encrypted), 'ft', 'one is reached without TLS, one with it');
+$mixed->query_safe('COMMIT');
+$mixed->quit;
+
+# Two addresses for a node, of which the first one is nobody's: again another socket.
+my ($host, $port) = $c->node_address(2);
+$c->safe_psql("ALTER SERVER node2 OPTIONS (SET host '127.0.0.1,$host', SET port '1,$port')");
+holds('the second of two addresses', "$digest t");
+
+# Who wants TLS and does not get it is told so.
+$c->safe_psql(q{ALTER SERVER node1 OPTIONS (SET sslmode 'require')});
+my ($rc, undef, $err) = $c->psql("$limit $digest t");
+isnt($rc, 0, 'TLS is required, and refused: an error');
+like($err, qr/pg_hba\.conf|SSL|no encryption/, 'which says so') || diag $err;
+
+done_testing();

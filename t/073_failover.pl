@@ -1,0 +1,105 @@
+# Failover of nodes to a standby: connection strings with several hosts, prepared transactions that a standby
+# has, and those that it has not (R12).
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Utils;
+use ShardCluster;
+use ShardServer;
+use Test::More;
+
+my $c = ShardCluster->new(nodes => 2, node_conf => "wal_level = replica\nmax_wal_senders = 4\nhot_standby = on\n");
+plan skip_all => 'built without fault points' unless $c->safe_psql(q{SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
+
+# A standby of each node; the coordinator knows both and takes the one that accepts writes.
+my @standbys;
+for my $i (1 .. 2)
+{
+	my $node = $c->node($i);
+	$node->backup('base');
+	my $standby = ShardServer->new("standby$i");
+	$standby->init_from_backup($node, 'base', has_streaming => 1);
+	$standby->start;
+	push @standbys, $standby;
+	my ($host, $port) = $c->node_address($i);
+	$c->safe_psql(sprintf q{ALTER SERVER node%d OPTIONS (SET host '%s,%s', SET port '%d,%d', ADD target_session_attrs 'read-write')},
+		$i, $standby->host, $host, $standby->port, $port);
+}
+$c->safe_psql('CREATE TABLE t (id int PRIMARY KEY, v int)');
+$c->shard_table('t', 'id', shards => 4);
+$c->safe_psql('INSERT INTO t SELECT i, 0 FROM generate_series(1, 100) i');
+is($c->safe_psql('SELECT count(*), sum(v) FROM t'), '100|0', 'the hosts that accept writes are used');
+my $status = join ' ', map { $_->safe_psql('postgres', 'SELECT pg_is_in_recovery()') } @standbys;
+is($status, 't t', 'the standbys stand by');
+is($c->safe_psql('SELECT count(*) FROM shardfdw.nodes WHERE port ~ $$^[0-9]+,[0-9]+$$'), 2, 'the view of nodes shows lists');
+
+# A transaction over both nodes, on these timelines, that has committed here and is still prepared on node $i.
+my $file = $c->coordinator->data_dir . '/shardfdw_fault_commit';
+sub start_commit
+{
+	my ($value, $timelines, $i) = @_;
+	append_to_file($file, '');
+	my $writer = $c->start_sql("SET shardfdw.fault_points = 'commit=wait'; UPDATE t SET v = $value WHERE id <= 50;", name => 'writer');
+	$c->wait_for(q{SELECT count(*) = 1 FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'}, $i);
+	$c->wait_for("SELECT count(*) = 1 FROM shardfdw.commit_log WHERE timelines = '$timelines'");
+	return $writer;
+}
+
+sub fail_over
+{
+	my ($i) = @_;
+	$c->kill9_node($i);
+	$standbys[ $i - 1 ]->promote;
+	return;
+}
+
+sub recovered { return $c->safe_psql(q{SELECT node, regexp_replace(action, '\d{2,}', 'X') FROM shardfdw.recover() WHERE action NOT LIKE 'committed%'}); }
+
+# ---- the standby has it all ----------------------------------------------------------------------
+
+my $idle = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+is($idle->query_safe('SELECT count(*) FROM t'), '100', 'a session is there before');
+my $busy = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+$busy->query_safe('BEGIN; UPDATE t SET v = 99 WHERE id > 90');
+
+my $writer = start_commit(1, '{1,1}', 1);
+$c->node(1)->wait_for_catchup($standbys[0], 'replay', $c->node(1)->lsn('flush'));
+fail_over(1);
+unlink $file;
+my ($code, $out, $error) = $c->wait_sql($writer);
+is($code, 0, 'a commit goes on with the standby') || diag $error;
+is($c->safe_psql(q{SELECT count(*), sum(v) FROM t}), '100|50', 'committed on both nodes, one of them promoted');
+is($standbys[0]->safe_psql('postgres', q{SELECT count(*) FROM pg_prepared_xacts}), '0', 'nothing is left prepared on the standby');
+is(recovered(), '', 'recovery has nothing to report');
+is($idle->query_safe('SELECT sum(v) FROM t'), '50', 'a session that was idle goes on with the standby');
+$busy->query('UPDATE t SET v = 98 WHERE id > 90');
+like($busy->{stderr}, qr/node "node1"/, 'a transaction on the lost node is an error');
+$busy->query('ROLLBACK');
+$busy->quit;
+is($c->safe_psql(q{INSERT INTO t VALUES (101, 0), (102, 0), (103, 0), (104, 0); SELECT count(*), sum(v) FROM t}), '104|50', 'reads and writes go on');
+
+# ---- the standby has not received it -------------------------------------------------------------
+
+$standbys[1]->safe_psql('postgres', q{ALTER SYSTEM SET primary_conninfo = ''});
+$standbys[1]->reload;
+$standbys[1]->poll_query_until('postgres', 'SELECT count(*) = 0 FROM pg_stat_wal_receiver') or die 'the standby still receives';
+$writer = start_commit(2, '{2,1}', 2);
+fail_over(2);
+unlink $file;
+($code, $out, $error) = $c->wait_sql($writer);
+like($error, qr/is committed, but node "node2" has not confirmed it/, 'that a promoted standby knows nothing of it is no confirmation');
+my $lost = 'node2|promoted: it prepared transaction X on timeline 1, is on timeline 2 now and does not have it';
+is(recovered(), $lost, 'recovery reports what may be lost');
+is(recovered(), $lost, 'again and again');
+is($c->safe_psql(q{SELECT count(*) FROM shardfdw.prepared_transactions WHERE state = 'settled'}), '1', 'it stands in the log');
+my $half = $c->safe_psql('SELECT count(DISTINCT v) FROM t WHERE id <= 50');
+is($half, '2', 'and is lost indeed');
+$c->safe_psql('UPDATE t SET v = 2 WHERE id <= 50');
+is(recovered(), $lost, 'commits behind it change nothing');
+$c->safe_psql(q{DELETE FROM shardfdw.commit_log WHERE timelines = '{2,1}'});
+is(recovered(), '', 'until the row is deleted');
+is($c->safe_psql(q{SELECT count(*), sum(v) FROM t}), '104|100', 'all is well');
+$idle->quit;
+
+done_testing();
