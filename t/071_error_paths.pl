@@ -103,12 +103,14 @@ for my $kind (@failing)
 		if ($n == int($statements / 3) || $n == $statements)
 		{
 			push @kb, status_of($pid, 'RssAnon');
-			push @handles, join ' ', $c->open_handles($pid);
+			push @handles, scalar(() = $c->open_handles($pid));
 		}
 	}
 	ok(join(',', keys %codes) =~ /^(22012|23514|23505)$/, "R7: $name fails as it should") || diag join ', ', %codes;
 	cmp_ok($kb[1] - $kb[0], '<', 1024, "R7: $name: memory does not grow (kB: $kb[0], $kb[1])");
-	is($handles[1], $handles[0], "R7: $name: nor do open sockets and pipes");
+	# Connections that a statement began to open end with it when it fails before they are there, so that the number that
+	# stays is not always the same; the least leak would be one for each of the statements.
+	cmp_ok($handles[1] - $handles[0], '<', $statements / 10, "R7: $name: nor do open sockets and pipes ($handles[0], $handles[1])");
 	$client->close;
 }
 is($c->safe_psql(q{SELECT count(*), sum(v) FROM t}), '2000|99000', 'nothing was written');
