@@ -31,9 +31,34 @@
 #if PG_VERSION_NUM >= 180000
 #include "commands/explain_format.h"
 #include "commands/explain_state.h"
+#include "common/base64.h"
 #endif
 #include "tcop/dest.h"
 #include "commands/explain.h"
+
+/*
+ * 18 keeps the keys of a client that has logged in with SCRAM.  shard_scram_key():
+ * the client's or the server's key as libpq takes it, in the current context; NULL:
+ * there is none.  Needs client.h.
+ */
+#if PG_VERSION_NUM >= 180000
+static inline char *
+shard_base64(const uint8 *bytes, int len)
+{
+	int			maxlen = pg_b64_enc_len(len);
+	char	   *text = palloc0(maxlen + 1);
+
+	if (pg_b64_encode(bytes, len, text, maxlen) < 0)
+		elog(ERROR, "could not encode %d bytes", len);
+	return text;
+}
+
+#define shard_scram_key(of_server) \
+	(MyProcPort == NULL || !MyProcPort->has_scram_keys ? NULL : \
+	 shard_base64((of_server) ? MyProcPort->scram_ServerKey : MyProcPort->scram_ClientKey, SCRAM_MAX_KEY_LEN))
+#else
+#define shard_scram_key(of_server)	((char *) NULL)
+#endif
 
 /* 17 added fdw_restrictinfo, 18 disabled_nodes */
 #if PG_VERSION_NUM >= 180000

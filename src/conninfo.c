@@ -13,6 +13,7 @@
 #include "access/xlog.h"
 #include "client.h"
 #include "commands/defrem.h"
+#include "compat.h"
 #include "conninfo.h"
 #include "lib/stringinfo.h"
 #include "libpq-fe.h"
@@ -177,6 +178,34 @@ find_value(const char *const *keywords, const char *const *values, const char *k
 	return found;
 }
 
+/* Boolean option of a mapping or else of its server. */
+static bool
+find_flag(ForeignServer *server, UserMapping *user, const char *name)
+{
+	List	   *places[] = {user->options, server->options};
+
+	for (int i = 0; i < lengthof(places); i++)
+	{
+		ListCell   *lc;
+
+		foreach(lc, places[i])
+		{
+			DefElem    *def = lfirst_node(DefElem, lc);
+
+			if (strcmp(def->defname, name) == 0)
+				return defGetBoolean(def);
+		}
+	}
+	return false;
+}
+
+/* True when nodes know the session by the SCRAM keys with which its client has logged in. */
+static bool
+passes_scram_keys(ForeignServer *server, UserMapping *user)
+{
+	return find_flag(server, user, "use_scram_passthrough") && shard_scram_key(false) != NULL;
+}
+
 /* What an escape of an application name stands for, %a by 'a'; nothing for an unknown one. */
 static const char *
 expand_escape(char escape)
@@ -251,7 +280,7 @@ void
 shard_conninfo_build(ForeignServer *server, UserMapping *user,
 					 const char ***keywords_out, const char ***values_out)
 {
-	int			max = list_length(server->options) + list_length(user->options) + 4 + lengthof(defaults);
+	int			max = list_length(server->options) + list_length(user->options) + 7 + lengthof(defaults);
 	const char **keywords = palloc0(max * sizeof(char *));
 	const char **values = palloc0(max * sizeof(char *));
 	const char *application;
@@ -273,6 +302,16 @@ shard_conninfo_build(ForeignServer *server, UserMapping *user,
 		/* of several, libpq takes the last one */
 		keywords[n] = "application_name";
 		values[n++] = application;
+	}
+	if (passes_scram_keys(server, user))
+	{
+		keywords[n] = "scram_client_key";
+		values[n++] = shard_scram_key(false);
+		keywords[n] = "scram_server_key";
+		values[n++] = shard_scram_key(true);
+		/* a node that asks for the password itself, or for nothing, gets no session */
+		keywords[n] = "require_auth";
+		values[n++] = "scram-sha-256";
 	}
 	keywords[n] = "fallback_application_name";
 	values[n++] = shard_conninfo_session_name(MyProcPid);
@@ -300,10 +339,12 @@ shard_conninfo_has_mapping(Oid userid, Oid serverid)
 }
 
 bool
-shard_conninfo_password_optional(UserMapping *user)
+shard_conninfo_password_optional(ForeignServer *server, UserMapping *user)
 {
 	ListCell   *lc;
 
+	if (passes_scram_keys(server, user))
+		return true;
 	foreach(lc, user->options)
 	{
 		DefElem    *def = lfirst_node(DefElem, lc);
@@ -333,7 +374,7 @@ shard_conninfo_check_password(ForeignServer *server, UserMapping *user,
 							keywords[i], server->servername)));
 	}
 
-	if (superuser_arg(user->userid) || shard_conninfo_password_optional(user))
+	if (superuser_arg(user->userid) || shard_conninfo_password_optional(server, user))
 		return;
 	password = find_value(keywords, values, "password");
 	if (password && password[0] != '\0')

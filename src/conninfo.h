@@ -27,7 +27,8 @@ extern bool shard_conninfo_is_superuser_option(const char *keyword);
  * server and a user mapping.  Adds client_encoding (the database's),
  * fallback_application_name, connect_timeout 10 when none is given, and the
  * application_name of the setting postgres_fdw.application_name or the server,
- * with escapes as postgres_fdw knows them expanded.
+ * with escapes as postgres_fdw knows them expanded; with use_scram_passthrough the
+ * SCRAM keys of the session's login.
  * Memory: current context, but for strings owned by server and user.
  */
 extern void shard_conninfo_build(ForeignServer *server, UserMapping *user,
@@ -51,7 +52,10 @@ extern void shard_conninfo_check_password(ForeignServer *server, UserMapping *us
 /* True when userid has a mapping for the server, its own or the public one. */
 extern bool shard_conninfo_has_mapping(Oid userid, Oid serverid);
 
-/* True when password_required = 'false' stands on the mapping. */
-extern bool shard_conninfo_password_optional(UserMapping *user);
+/*
+ * True when a role that is no superuser needs no password: password_required
+ * 'false' stands on the mapping, or its client's SCRAM keys are passed on.
+ */
+extern bool shard_conninfo_password_optional(ForeignServer *server, UserMapping *user);
 
 #endif

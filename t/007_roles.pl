@@ -97,4 +97,49 @@ is( $c->safe_psql(
 		 ALTER USER MAPPING FOR alice SERVER node2 OPTIONS (SET user 'bob', SET password 'pw-bob'); SET ROLE alice; SELECT max(u) FROM who"),
 	"alice\nbob", 'a changed user mapping is used');
 
+# use_scram_passthrough: the keys of the client's own login open sessions on nodes, nothing else does.
+{
+	my $secret = $c->safe_psql(q{SET password_encryption = 'scram-sha-256'; CREATE ROLE dora LOGIN PASSWORD 'pw-dora'; GRANT ALL ON who TO dora;
+		GRANT USAGE ON FOREIGN SERVER node1, node2 TO dora; SELECT rolpassword FROM pg_authid WHERE rolname = 'dora'});
+	for my $i (1 .. 2)
+	{
+		$c->node_safe_psql($i, "CREATE ROLE dora LOGIN PASSWORD '$secret'; GRANT ALL ON who_$i TO dora");
+		$c->safe_psql("CREATE USER MAPPING FOR dora SERVER node$i OPTIONS (user 'dora')");
+	}
+	my $rule = sub {
+		my ($server, $line) = @_;
+		my $hba = $server->data_dir . '/pg_hba.conf';
+		my $old = slurp_file($hba);
+		open my $fh, '>', $hba or die;
+		print $fh "$line\n$old";
+		close $fh;
+		$server->reload;
+	};
+	$rule->($_, 'host all dora 127.0.0.1/32 scram-sha-256') for $c->coordinator, $c->node(1), $c->node(2);
+
+	my $as_dora = sub {
+		my ($sql) = @_;
+		local $ENV{PGPASSWORD} = 'pw-dora';
+		my ($rc, $out, $err) = $c->psql($sql, extra_params => [ '-d', 'host=127.0.0.1 user=dora port=' . $c->coordinator->port . " dbname=$c->{dbname}" ]);
+		return $rc ? $err : $out;
+	};
+	my $q = 'SELECT DISTINCT u FROM who';
+	like($as_dora->($q), qr/password is required/, 'SCRAM keys: not without the option');
+	$c->safe_psql("ALTER SERVER node$_ OPTIONS (ADD use_scram_passthrough 'true')") for 1 .. 2;
+
+	SKIP:
+	{
+		skip 'SCRAM keys came with 18', 5 if $c->safe_psql('SHOW server_version_num') < 180000;
+		is($as_dora->("BEGIN; $q; SAVEPOINT a; $q; COMMIT"), "dora\ndora", 'passed on');
+		like($as_dora->("ALTER USER MAPPING FOR dora SERVER node1 OPTIONS (ADD use_scram_passthrough 'false'); $q"), qr/password is required/, 'not where the mapping says no');
+		$as_dora->("ALTER USER MAPPING FOR dora SERVER node1 OPTIONS (SET use_scram_passthrough 'true')");
+		is($as_dora->($q), 'dora', 'and where it says yes');
+		$c->node_safe_psql(1, q{ALTER ROLE dora PASSWORD 'pw-dora'});
+		like($as_dora->($q), qr/password authentication failed/, 'another salt, another key');
+		$rule->($c->node(1), 'host all dora 127.0.0.1/32 trust');
+		like($as_dora->($q), qr/authentication method requirement "scram-sha-256" failed/, 'a node that asks for nothing');
+	}
+	$c->psql_fails_like("SET ROLE dora; $q", qr/2F003.*password/s, 'a session that has logged in without them');
+}
+
 done_testing();

@@ -252,7 +252,7 @@ shard_connection_start(Oid serverid, Oid userid, int quota_node)
 	conn->keep = server_flag(server, "keep_connections", true);
 	conn->stateless = !server_flag(server, "session_state", true);
 	conn->opened_at = GetCurrentTimestamp();
-	conn->needs_password = !superuser_arg(userid) && !shard_conninfo_password_optional(user);
+	conn->needs_password = !superuser_arg(userid) && !shard_conninfo_password_optional(server, user);
 	conn->server_hash = GetSysCacheHashValue1(FOREIGNSERVEROID, ObjectIdGetDatum(serverid));
 	conn->mapping_hash = GetSysCacheHashValue1(USERMAPPINGOID, ObjectIdGetDatum(user->umid));
 	conn->connect_deadline = connect_deadline(keywords, values);
