@@ -248,6 +248,7 @@ BEGIN
 	END LOOP;
 END $$;
 SELECT conflicts($$INSERT INTO u (k, m) VALUES ('x', 'sad'), ('kept', 'ok'), ('new', 'ok') ON CONFLICT (k, m, d) DO UPDATE SET v = 1 WHERE u.k = 'x'$$);
+SELECT conflicts($$INSERT INTO u (k, m) VALUES ('x', 'sad'), ('kept', 'ok'), ('newer', 'ok') ON CONFLICT DO NOTHING$$);
 SELECT parent.attnum, shard.attnum FROM pg_attribute AS parent JOIN pg_attribute AS shard USING (attname)
 WHERE parent.attrelid = 'u'::regclass AND shard.attrelid = 'u_00'::regclass AND attname = 'k';
 

@@ -77,6 +77,28 @@ COPY d (k, v) FROM STDIN;
 \.
 SELECT * FROM d ORDER BY k;
 SQL
+
+	# rows that triggers get have no value for one
+	$setup .= q{CREATE FUNCTION seen() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			INSERT INTO log (what) VALUES (concat(TG_WHEN, ' ', TG_OP, ' ', to_json(OLD), ' > ', to_json(NEW)));
+			RETURN coalesce(NEW, OLD); END $$;
+		CREATE TRIGGER b BEFORE INSERT OR UPDATE OR DELETE ON d FOR EACH ROW EXECUTE FUNCTION seen();
+		CREATE TRIGGER a AFTER INSERT OR UPDATE OR DELETE ON d FOR EACH ROW EXECUTE FUNCTION seen();};
+	same('virtual_triggers', '', <<'SQL');
+INSERT INTO d VALUES (1, 10), (2, 20) RETURNING *;
+INSERT INTO d VALUES (3, 30);
+INSERT INTO d VALUES (3, 60);
+UPDATE d SET v = v + 1 WHERE k = 1 RETURNING k, w, s;
+UPDATE d SET v = v + 1;
+INSERT INTO d VALUES (1, 7), (4, 40) ON CONFLICT (k) DO UPDATE SET v = excluded.v + d.w RETURNING *;
+INSERT INTO d VALUES (1, 7), (5, 40) ON CONFLICT DO NOTHING RETURNING w;
+INSERT INTO d VALUES (1, 1) ON CONFLICT (k) DO UPDATE SET v = 2 WHERE d.w = 58 RETURNING d;
+COPY d FROM STDIN;
+6	5
+\.
+DELETE FROM d WHERE w > 20 RETURNING w;
+DELETE FROM d;
+SQL
 }
 
 # Triggers that core cannot fire over foreign partitions

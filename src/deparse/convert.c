@@ -189,7 +189,7 @@ make_nullable_row(Expr *row, Var *whole)
 	return (Node *) result;
 }
 
-/* ROW(all columns), whose text form is read as the whole row. */
+/* ROW(all columns), whose text form is read as the whole row.  Virtual generated columns have no value in one. */
 static Node *
 make_whole_row(const ShardLevelRel *rel, Var *whole)
 {
@@ -208,8 +208,10 @@ make_whole_row(const ShardLevelRel *rel, Var *whole)
 
 		if (att->attisdropped)
 			continue;
-		value = (Expr *) makeVar(rel->varno, att->attnum, att->atttypid, att->atttypmod,
-								 att->attcollation, whole->varlevelsup);
+		value = att->attgenerated == 'v' ?
+			(Expr *) makeNullConst(att->atttypid, att->atttypmod, att->attcollation) :
+			(Expr *) makeVar(rel->varno, att->attnum, att->atttypid, att->atttypmod,
+							 att->attcollation, whole->varlevelsup);
 		switch (getBaseType(att->atttypid))
 		{
 			case DATEOID:

@@ -103,7 +103,7 @@ shard_dml_needed_attnos(Relation rel, Index varno, List *exprs, bool all)
 	{
 		Form_pg_attribute att = TupleDescAttr(desc, i);
 
-		if (!att->attisdropped &&
+		if (!att->attisdropped && att->attgenerated != 'v' &&
 			(all || bms_is_member(att->attnum - FirstLowInvalidHeapAttributeNumber, columns)))
 			attnos = lappend_int(attnos, att->attnum);
 	}

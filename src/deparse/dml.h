@@ -62,8 +62,9 @@ extern List *shard_dml_all_attnos(Relation rel);
 /*
  * Columns of rel (with range table index varno) that exprs (RETURNING lists,
  * check options) need; all when all is true or a whole-row Var is among them.
- * tableoid and the like are left out (core fills tableoid).  IntList, ascending;
- * ctid first.
+ * tableoid and the like are left out (core fills tableoid), and virtual generated
+ * columns (whoever reads them has core compute them).  IntList, ascending; ctid
+ * first.
  */
 extern List *shard_dml_needed_attnos(Relation rel, Index varno, List *exprs, bool all);
 

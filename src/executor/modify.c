@@ -28,6 +28,7 @@
 #include "compat.h"
 #include "deparse/dml.h"
 #include "executor/fdw_executor.h"
+#include "executor/instrument.h"
 #include "executor/row_move.h"
 #include "executor/row_sink.h"
 #include "executor/row_statement.h"
@@ -62,6 +63,7 @@ typedef struct ShardModifyState
 	ShardEncoder *encoder;		/* columns sent; NULL: none */
 	AttrNumber	ctid_attno;		/* resno of the ctid in the plan's rows */
 	ShardRowUpsert *upsert;		/* ON CONFLICT DO UPDATE; NULL: none */
+	PlanState  *do_nothing;		/* ON CONFLICT DO NOTHING: counts the conflicts; NULL: not that */
 	MemoryContext row_cxt;		/* parameters and returned values of one row */
 } ShardModifyState;
 
@@ -277,6 +279,8 @@ shardBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *rinfo)
 	if (upsert)
 		state->upsert = shard_row_upsert_begin(mtstate, rinfo, &state->statement,
 											   plan.conflict_attnos, plan.returning_attnos);
+	else if (plan.do_nothing)
+		state->do_nothing = &mtstate->ps;
 
 	/* COPY FROM checks the constraint itself where it has not routed. */
 	state->check_partition = node != NULL && state->rel->rd_rel->relispartition &&
@@ -410,7 +414,13 @@ shardExecForeignInsert(EState *estate, ResultRelInfo *rinfo,
 	if (state->upsert != NULL)
 		return upsert_row(state, estate, slot, planSlot);
 	if (state->sink == NULL)
-		return modify_row(state, estate, slot, planSlot);
+	{
+		TupleTableSlot *inserted = modify_row(state, estate, slot, planSlot);
+
+		if (inserted == NULL && state->do_nothing != NULL)
+			InstrCountTuples2(state->do_nothing, 1);
+		return inserted;
+	}
 
 	if (unlikely(state->target == NULL))
 		state->target = shard_row_sink_open(state->sink, state->rel, state->statement.userid, state->attnos);

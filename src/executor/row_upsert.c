@@ -80,21 +80,6 @@ create_encoder(Relation rel, List *attnos)
 	return n == 0 ? NULL : shard_encode_create(RelationGetDescr(rel), numbers, n);
 }
 
-/* ctid and all columns but those that are computed whenever they are read. */
-static List *
-all_read_attnos(Relation rel)
-{
-	List	   *result = list_make1_int(SelfItemPointerAttributeNumber);
-	ListCell   *lc;
-
-	foreach(lc, shard_dml_needed_attnos(rel, 1, NIL, true))
-	{
-		if (TupleDescAttr(RelationGetDescr(rel), lfirst_int(lc) - 1)->attgenerated != 'v')
-			result = lappend_int(result, lfirst_int(lc));
-	}
-	return result;
-}
-
 ShardRowUpsert *
 shard_row_upsert_begin(ModifyTableState *mtstate, ResultRelInfo *rinfo,
 					   const ShardRowStatement *insert, List *conflict_attnos,
@@ -125,7 +110,8 @@ shard_row_upsert_begin(ModifyTableState *mtstate, ResultRelInfo *rinfo,
 	upsert->conflict_attnos = conflict_attnos;
 	upsert->nulls = palloc0(sizeof(bool) * list_length(conflict_attnos));
 	upsert->keys = create_encoder(rel, conflict_attnos);
-	upsert->read_attnos = all_read_attnos(rel);
+	upsert->read_attnos =
+		lcons_int(SelfItemPointerAttributeNumber, shard_dml_needed_attnos(rel, 1, NIL, true));
 	upsert->lock = *insert;
 	upsert->lock.nparams = list_length(conflict_attnos);
 	upsert->lock.params = palloc0(sizeof(char *) * upsert->lock.nparams);

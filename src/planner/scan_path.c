@@ -253,7 +253,7 @@ shard_scan_fetch_columns(ShardSelect *select, PlannerInfo *root, Oid relid,
 	{
 		Form_pg_attribute att = TupleDescAttr(desc, i);
 
-		if (att->attisdropped ||
+		if (att->attisdropped || att->attgenerated == 'v' ||
 			(!whole_row &&
 			 !bms_is_member(att->attnum - FirstLowInvalidHeapAttributeNumber, columns)))
 			continue;

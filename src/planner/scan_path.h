@@ -14,7 +14,9 @@
 /*
  * Adds columns of relid (numbered as pull_varattnos() does; the whole row means
  * all) to select, each to the attribute of its own number; ctid too when it is
- * among them.  for_modify: see shard_select_output_ctid().
+ * among them.  Virtual generated columns, whose readers have core compute them, are
+ * none of these: as in a heap they are NULL.  for_modify: see
+ * shard_select_output_ctid().
  */
 extern void shard_scan_fetch_columns(ShardSelect *select, PlannerInfo *root, Oid relid,
 									 Bitmapset *columns, bool for_modify);
