@@ -290,6 +290,101 @@ MOVE FORWARD ALL FROM c;
 COMMIT;
 RESET shardfdw.max_connections_per_node;
 
+--
+-- Queries: shards write the result where it is theirs, one after the other.
+--
+CREATE FUNCTION same(query text, options text DEFAULT '') RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	header bool := options LIKE '%HEADER%';
+	p text := replace(query, '{t}', 'plain');
+	s text := replace(query, '{t}', 'sharded');
+BEGIN
+	RETURN CASE WHEN lines(p, options, header) <> lines(s, options, header) THEN 'other lines'
+		WHEN tag(p, options) <> tag(s, options) THEN 'other rows' ELSE 'same, ' || tag(s, options) || ' rows' END;
+END $$;
+CREATE TABLE queries (by_shards bool, query text);
+INSERT INTO queries VALUES
+	(true, '(SELECT * FROM {t})'), (true, '(TABLE {t})'), (true, '(SELECT id, a FROM {t} WHERE id % 3 = 0)'), (true, '(SELECT a, id, a AS again, id FROM {t} AS x WHERE c > a)'),
+	(false, '(SELECT "b,""B", length(c) + 1, upper(a) AS a FROM {t} WHERE a IS NOT NULL)'), (false, '(SELECT * FROM {t} WHERE id = 17)'), (true, '(SELECT c FROM {t} WHERE id IN (1, 2, 30, NULL))'),
+	(true, '(SELECT x.id, y.c, y.a FROM {t} AS x JOIN {t} AS y USING (id) WHERE x.a <> y.a OR x.id > 100)'), (true, '(SELECT id, count(*), max(c) FROM {t} GROUP BY id)'), (true, '(SELECT DISTINCT id, a FROM {t})'),
+	(true, '(SELECT id FROM {t} WHERE id > (SELECT avg(id) FROM {t}))'), (true, '(SELECT id FROM {t} WHERE id = (SELECT max(id) FROM {t}))'), (true, '(SELECT id FROM {t} WHERE now() > ''2000-01-01''::timestamptz + id * interval ''1 day'')'),
+	(true, '(SELECT id, a FROM {t} WHERE a = current_setting(''copy_to.path'') OR id < 9)'), (true, '(WITH w AS (SELECT id AS k, c FROM {t}) SELECT c, k FROM w WHERE k < 50)'), (true, '(SELECT id FROM {t} x WHERE NOT EXISTS (SELECT FROM {t} y WHERE y.id = x.id AND y.a IS NULL))'),
+	(false, '(SELECT id, row_number() OVER (PARTITION BY id ORDER BY a) FROM {t})'), (true, '(SELECT id FROM {t} WHERE a = ''it''''s'' OR a = E''\\\\'' OR a = ''"'')'), (false, '(SELECT id, NULLIF(a, '''') AS "NULLIF" FROM {t})'),
+	(false, '(SELECT id FROM {t} ORDER BY id)'), (false, '(SELECT id FROM {t} ORDER BY a, id LIMIT 5)'), (false, '(SELECT a, count(*) FROM {t} GROUP BY a)'), (false, '(SELECT count(*) FROM {t})'), (false, '(SELECT id, 1 FROM {t})'),
+	(false, '(SELECT id, random() < 2 FROM {t})'), (false, '(SELECT id FROM {t} WHERE random() < 2)'), (false, '(SELECT id FROM {t} UNION ALL SELECT -id FROM {t})'), (false, '(SELECT t FROM {t} AS t)'), (false, '(SELECT id, ctid IS NULL FROM {t})'),
+	(false, '(SELECT id FROM {t} WHERE false)'), (false, '(SELECT x.id FROM {t} AS x JOIN odd ON odd.value = x.a)'), (false, '(SELECT x.id FROM {t} AS x JOIN {t} AS y ON x.id = y.id + 1)'), (false, '(SELECT FROM {t})'),
+	(false, '(SELECT id FROM {t} FOR UPDATE)'), (false, '(SELECT id, id::oid::regclass FROM {t})'), (false, '(SELECT id, (SELECT count(*) FROM odd) FROM {t})');
+SELECT query, same(query), same(query, '(FORMAT csv, HEADER, FORCE_QUOTE *)') AS csv FROM queries;
+-- Who writes: a message where shards do not.
+SET jit = off;
+SET client_min_messages = debug1;
+DO $$
+DECLARE
+	q text;
+BEGIN
+	FOR q IN SELECT query FROM queries ORDER BY by_shards DESC, query COLLATE "C" LOOP
+		RAISE INFO '%', q;
+		PERFORM tag(replace(q, '{t}', 'sharded'));
+	END LOOP;
+	RAISE INFO 'binary';
+	PERFORM tag('(SELECT id FROM sharded)', '(FORMAT binary)');
+END $$;
+RESET client_min_messages;
+RESET jit;
+-- Sub-selects are evaluated once, whoever writes.
+CREATE SEQUENCE asked;
+SELECT tag('(SELECT id FROM sharded WHERE id < (SELECT nextval(''asked'') * 9))'), tag('(SELECT sharded FROM sharded WHERE id < (SELECT nextval(''asked'') * 9))'),
+	tag('(SELECT id FROM sharded WHERE id < (SELECT nextval(''asked'') * 9))', '(FORMAT binary)'), currval('asked');
+-- Options belong to the columns of the result.
+COPY (SELECT id AS "Key", id * 2 AS "twice,", a AS "Key" FROM sharded WHERE id = 2) TO STDOUT (FORMAT csv, HEADER, FORCE_QUOTE ("twice,", "Key"));
+COPY (SELECT id, a FROM sharded WHERE id = -1) TO STDOUT (HEADER);
+-- What core refuses.
+CREATE TABLE query_failures (what text);
+INSERT INTO query_failures VALUES ('(SELECT id FROM {t}) TO %L (FORMAT csv, FORCE_QUOTE (a))'), ('(SELECT id FROM {t}) TO %L (FORMAT csv, FORCE_QUOTE (id, id))'), ('(SELECT nope FROM {t}) TO %L'), ('(SELECT id FROM {t}, nope) TO %L'),
+	('(SELECT id FROM {t}) TO %L (FORMAT nope)'), ('(SELECT id FROM {t}) TO %L (DELIMITER ''ab'')'), ('(SELECT id INTO x FROM {t}) TO %L'), ('(SELECT id FROM {t}) TO ''relative'''), ('(SELECT id FROM {t}) TO ''/nonexistent/file'''),
+	('(SELECT id FROM {t}) TO PROGRAM ''cat > /dev/null; exit 3'''), ('(SELECT 1 / (id - 5) FROM {t}) TO %L'), ('(SELECT id FROM {t}) FROM %L');
+SELECT what, failure(format(replace(what, '{t}', 'sharded'), :'path')) FROM query_failures
+WHERE split_part(failure(format(replace(what, '{t}', 'sharded'), :'path')), ' | ', 2) IS DISTINCT FROM split_part(failure(format(replace(what, '{t}', 'plain'), :'path')), ' | ', 2);
+SELECT count(failure(format(replace(what, '{t}', 'sharded'), :'path'))) AS failed, count(*) FROM query_failures;
+-- Rights, row security.
+SET ROLE regress_copy_to;
+COPY (SELECT v FROM refused) TO STDOUT;
+COPY (SELECT k FROM refused) TO STDOUT;
+RESET ROLE;
+CREATE TABLE secret (k int, v text);
+SELECT shardfdw.shard_table('secret', 'k', shards => 2) \g /dev/null
+INSERT INTO secret VALUES (1, 'public'), (2, 'secret');
+ALTER TABLE secret ENABLE ROW LEVEL SECURITY;
+CREATE POLICY public ON secret USING (v = 'public');
+GRANT SELECT ON secret TO regress_copy_to;
+DO $$
+DECLARE
+	node name;
+BEGIN
+	FOR node IN SELECT name FROM shardfdw.nodes LOOP
+		EXECUTE format('CREATE USER MAPPING FOR regress_copy_to SERVER %I OPTIONS (user %L, password_required ''false'')', node, current_user);
+	END LOOP;
+END $$;
+SET ROLE regress_copy_to;
+COPY (SELECT v FROM refused) TO STDOUT;
+COPY (SELECT * FROM secret) TO STDOUT;
+COPY (SELECT v FROM secret WHERE k > 0) TO STDOUT;
+RESET ROLE;
+COPY (SELECT * FROM secret WHERE k = 2) TO STDOUT;
+-- Own writes; functions, prepared by their language.
+BEGIN;
+INSERT INTO sharded VALUES (-1, 'mine'), (-2, 'mine'), (-3, 'mine');
+SELECT tag('(SELECT a FROM sharded WHERE id < 0)'), tag('(SELECT * FROM sharded)');
+ROLLBACK;
+SELECT tag('(SELECT a FROM sharded WHERE id < 0)');
+CREATE PROCEDURE twice() LANGUAGE plpgsql AS $$
+BEGIN
+	FOR i IN 1 .. 2 LOOP
+		COPY (SELECT id FROM copy_to.sharded WHERE id < 4) TO '/dev/null';
+	END LOOP;
+END $$;
+CALL twice();
+
 SELECT set_config('copy_to.command', format('rm -f %L', :'path'), false) \g /dev/null
 DO $$BEGIN EXECUTE format('COPY (SELECT 1) TO PROGRAM %L', current_setting('copy_to.command')); END$$;
 SELECT count(*) FROM shardfdw.run_on_nodes('DROP OWNED BY regress_copy_to') WHERE NOT ok;

@@ -17,10 +17,12 @@
 #include "executor/key_join.h"
 #include "executor/cte_order.h"
 #include "executor/nested_write.h"
+#include "executor/shard_query.h"
 #include "executor/source_modify.h"
 #include "executor/statement.h"
 #include "guc.h"
 #include "load/copy_hook.h"
+#include "load/copy_to.h"
 #include "planner/fdw_planner.h"
 #include "planner/key_join.h"
 #include "planner/statement_cache.h"
@@ -54,6 +56,7 @@ _PG_init(void)
 	shard_source_register();
 	shard_nested_write_init();
 	shard_cte_order_init();
+	shard_copy_to_init(shard_query_of);
 	shard_copy_hook_init();
 	shard_marker_init();
 	shard_utility_hook_init();

@@ -353,6 +353,22 @@ group_by_node(ForeignScanState *node, int window)
 }
 
 void
+shard_scan_bind(ForeignScanState *node)
+{
+	ShardScanState *state = node->fdw_state;
+	MemoryContext oldcxt = MemoryContextSwitchTo(state->run_cxt);
+
+	state->param_values = shard_param_evaluate(state->params, node->ss.ps.ps_ExprContext);
+	if (state->prune_each_start)
+		state->live = prune_by_parameters(node);
+	state->unsplit = state->live;
+	state->split_values = state->split == NULL ? NULL :
+		shard_key_split_run(state->split, state->maps[0], state->params,
+							node->ss.ps.ps_ExprContext, &state->live);
+	MemoryContextSwitchTo(oldcxt);
+}
+
+void
 shard_scan_start(ForeignScanState *node)
 {
 	ShardScanState *state = node->fdw_state;
@@ -365,15 +381,8 @@ shard_scan_start(ForeignScanState *node)
 	if (state->running)
 		return;
 
+	shard_scan_bind(node);
 	oldcxt = MemoryContextSwitchTo(state->run_cxt);
-	state->param_values = shard_param_evaluate(state->params, node->ss.ps.ps_ExprContext);
-	if (state->prune_each_start)
-		state->live = prune_by_parameters(node);
-	state->unsplit = state->live;
-	state->split_values = state->split == NULL ? NULL :
-		shard_key_split_run(state->split, state->maps[0], state->params,
-							node->ss.ps.ps_ExprContext, &state->live);
-
 	nstreams = group_by_node(node, window);
 	state->use_copy = shard_guc_enable_copy_fetch && !state->plan->locks_rows &&
 		(bms_membership(state->live) == BMS_MULTIPLE ||

@@ -111,6 +111,9 @@ typedef struct ShardScanState
 extern List *shard_scan_open_rels(List *relids);
 extern void shard_scan_close_rels(List *rels);
 
+/* Evaluates the parameters, and leaves the shards that can have rows for them (state->live). */
+extern void shard_scan_bind(ForeignScanState *node);
+
 /* Opens the streams; nothing when they are open. Never blocks. */
 extern void shard_scan_start(ForeignScanState *node);
 

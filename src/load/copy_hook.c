@@ -1,11 +1,11 @@
 /*
  * copy_hook.c
- *	  Takes over COPY of sharded tables.
+ *	  Takes over COPY of sharded tables, and of queries over them.
  *
  * What core's DoCopy() does before it reads or writes is done here, in its order,
  * since nothing of it can be called by itself: rights on files and programs, on
- * the table and its columns, row security, the WHERE clause.  COPY of anything
- * but a sharded table goes on to core.
+ * the table and its columns, row security, the WHERE clause.  COPY of
+ * anything else goes on to core.
  */
 #include "postgres.h"
 
@@ -168,6 +168,41 @@ copy_from(ParseState *pstate, const CopyStmt *stmt, Oid relid,
 	return nrows;
 }
 
+/* Runs what is ours to run: *nrows rows.  False: core has to. */
+static bool
+run_copy(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
+		 ProcessUtilityContext context, QueryEnvironment *query_env, CommandDest dest, uint64 *nrows)
+{
+	const CopyStmt *stmt = castNode(CopyStmt, pstmt->utilityStmt);
+	ParseState *pstate;
+	Oid			relid = InvalidOid;
+	bool		done = true;
+
+	if (stmt->relation != NULL)
+	{
+		relid = sharded_relation(stmt);
+		if (!OidIsValid(relid))
+			return false;
+	}
+
+	pstate = make_parsestate(NULL);
+	pstate->p_sourcetext = query_string;
+	pstate->p_queryEnv = query_env;
+
+	/* parse analysis may write to the tree, which is a function's to be used again */
+	if (read_only_tree)
+		stmt = copyObject(stmt);
+	check_file_rights(stmt);
+	if (relid == InvalidOid)
+		done = shard_copy_query_to(pstate, stmt, pstmt->stmt_location, pstmt->stmt_len, nrows);
+	else if (stmt->is_from)
+		*nrows = copy_from(pstate, stmt, relid, context, dest);
+	else
+		*nrows = shard_copy_to(pstate, stmt, pstmt->stmt_location, pstmt->stmt_len);
+	free_parsestate(pstate);
+	return done;
+}
+
 static void
 process_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
 				ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *query_env,
@@ -175,32 +210,15 @@ process_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tre
 {
 	if (IsA(pstmt->utilityStmt, CopyStmt))
 	{
-		const CopyStmt *stmt = castNode(CopyStmt, pstmt->utilityStmt);
-		Oid			relid;
+		uint64		nrows;
 
 		/* a FILTER can come back here */
 		check_stack_depth();
-		relid = sharded_relation(stmt);
-
-		if (OidIsValid(relid))
+		if (run_copy(pstmt, query_string, read_only_tree, context, query_env,
+					 dest ? dest->mydest : DestNone, &nrows))
 		{
-			ParseState *pstate = make_parsestate(NULL);
-			uint64		nrows;
-
-			pstate->p_sourcetext = query_string;
-			pstate->p_queryEnv = query_env;
-
-			/* parse analysis may write to the tree, which is a function's to be used again */
-			if (read_only_tree)
-				stmt = copyObject(stmt);
-			check_file_rights(stmt);
-			if (stmt->is_from)
-				nrows = copy_from(pstate, stmt, relid, context, dest ? dest->mydest : DestNone);
-			else
-				nrows = shard_copy_to(pstate, stmt, pstmt->stmt_location, pstmt->stmt_len);
 			if (qc)
 				SetQueryCompletion(qc, CMDTAG_COPY, nrows);
-			free_parsestate(pstate);
 			return;
 		}
 	}

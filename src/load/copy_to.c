@@ -1,11 +1,16 @@
 /*
  * copy_to.c
- *	  Runs COPY TO of a sharded table: shards write the format at the same time,
- *	  their bytes are forwarded.
+ *	  Runs COPY TO of a sharded table, or of a query whose result its shards compute
+ *	  part by part: shards write the format at the same time, their bytes are
+ *	  forwarded.
  *
  *	  rights, options --> as core would write it? --no--> COPY (SELECT ...) TO, by core
  *								|yes
  *	  header --> one raw stream per shard --> whole messages, as they come --> trailer
+ *
+ * A query is planned, and its plan started, to see whether it is such a one; what
+ * it asks of shards is then sent by this file, and the plan ended without having
+ * run.
  *
  * A message is a row, so that rows of different shards are never mixed within
  * one.  Nothing is kept: a destination that is slow is waited for, and nodes wait
@@ -23,6 +28,7 @@
 #include "access/table.h"
 #include "catalog/namespace.h"
 #include "compat.h"
+#include "executor/executor.h"
 #include "guc.h"
 #include "load/copy_dest.h"
 #include "load/copy_to.h"
@@ -30,15 +36,18 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
 #include "parser/parse_relation.h"
 #include "port/pg_bswap.h"
 #include "remote/stream.h"
 #include "remote/txn.h"
+#include "tcop/tcopprot.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/rls.h"
+#include "utils/snapmgr.h"
 
 #define CHUNK_BYTES (64 * 1024)
 
@@ -157,11 +166,12 @@ run_as_query(ParseState *pstate, const CopyStmt *stmt, Relation rel, List *attno
  * Starting
  * ------------------------------------------------------------------------ */
 
-/* Distributes the shards to their nodes. */
+/* Distributes the shards to their nodes.  Of a query's streams the transaction layer knows already. */
 static void
 group_by_node(CopyRun *run)
 {
 	const ShardMap *map = run->copy->map;
+	const ShardQuery *query = run->copy->query;
 
 	run->nodes = palloc0(sizeof(CopyNode) * map->nnodes);
 	for (int i = 0; i < map->nnodes; i++)
@@ -170,7 +180,8 @@ group_by_node(CopyRun *run)
 	{
 		CopyNode   *node = &run->nodes[map->shards[i].nodeno];
 
-		node->shardnos[node->nshards++] = i;
+		if (query == NULL || bms_is_member(i, query->shards))
+			node->shardnos[node->nshards++] = i;
 	}
 	for (int i = 0; i < map->nnodes; i++)
 	{
@@ -179,8 +190,9 @@ group_by_node(CopyRun *run)
 
 		node->together = node->nshards > 1 &&
 			shard_txn_uses_writer(shard_pool_get(serverid, run->copy->userid), run->snapshot);
-		shard_txn_expect(run->snapshot, serverid, run->copy->userid,
-						 node->together ? 1 : node->nshards);
+		if (query == NULL)
+			shard_txn_expect(run->snapshot, serverid, run->copy->userid,
+							 node->together ? 1 : node->nshards);
 	}
 }
 
@@ -418,8 +430,8 @@ run_on_shards(const CopyStmt *stmt, const ShardCopyTo *copy)
 
 	run.copy = copy;
 	run.cxt = cxt;
-	run.dest = shard_copy_dest_open(stmt, copy->map->relid);
-	run.snapshot = shard_txn_snapshot(cxt);
+	run.dest = shard_copy_dest_open(stmt, copy->query ? InvalidOid : copy->map->relid);
+	run.snapshot = copy->query ? copy->query->snapshot : shard_txn_snapshot(cxt);
 	run.wait_set = shard_wait_set_create(cxt);
 	run.chunk = palloc(CHUNK_BYTES);
 	group_by_node(&run);
@@ -474,4 +486,117 @@ shard_copy_to(ParseState *pstate, const CopyStmt *stmt, int stmt_location, int s
 		nrows = run_on_shards(stmt, &copy);
 	table_close(rel, NoLock);
 	return nrows;
+}
+
+/* ------------------------------------------------------------------------
+ * Queries
+ * ------------------------------------------------------------------------ */
+
+static ShardQueryOf query_of = NULL;
+
+void
+shard_copy_to_init(ShardQueryOf function)
+{
+	query_of = function;
+}
+
+/* Is a sharded table among the tables of a query that has not been analysed?  Locks them as analysis will. */
+static bool
+names_sharded_table(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeVar))
+	{
+		Oid			relid = RangeVarGetRelid((RangeVar *) node, AccessShareLock, true);
+
+		return OidIsValid(relid) && get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE &&
+			shard_map_get(relid) != NULL;
+	}
+	return raw_expression_tree_walker(node, names_sharded_table, context);
+}
+
+/* The plan of a query, as COPY (query) has it; NULL where no scan is all of it. */
+static PlannedStmt *
+plan_scan(ParseState *pstate, const CopyStmt *stmt, int stmt_location, int stmt_len)
+{
+	RawStmt    *raw = makeNode(RawStmt);
+	List	   *queries;
+	Query	   *query;
+	PlannedStmt *plan;
+
+	raw->stmt = copyObject(stmt->query);
+	raw->stmt_location = stmt_location;
+	raw->stmt_len = stmt_len;
+	queries = pg_analyze_and_rewrite_fixedparams(raw, pstate->p_sourcetext, NULL, 0,
+												 pstate->p_queryEnv);
+	if (list_length(queries) != 1)
+		return NULL;
+	query = linitial_node(Query, queries);
+	if (query->commandType != CMD_SELECT || query->hasModifyingCTE)
+		return NULL;
+	plan = shard_plan_query(query, CURSOR_OPT_PARALLEL_OK, NULL);
+	return IsA(plan->planTree, ForeignScan) ? plan : NULL;
+}
+
+/* Completes copy, which has its options, for a query that was started. NULL: shards can write it. */
+static const char *
+describe_query(QueryDesc *desc, ShardCopyTo *copy)
+{
+	copy->query = query_of(desc);
+	if (copy->query == NULL)
+		return "its result takes more than what shards give";
+	copy->map = copy->query->map;
+	copy->desc = desc->tupDesc;
+	copy->userid = copy->query->userid;
+	copy->attnos = CopyGetAttnums(copy->desc, NULL, NIL);
+	check_force_quote(NULL, copy);
+	return shard_copy_to_sql_obstacle(copy);
+}
+
+/* Starts plan, and ends it without running: shards write its result. Returns what is in the way of that. */
+static const char *
+run_plan(ParseState *pstate, const CopyStmt *stmt, PlannedStmt *plan, ShardCopyTo *copy,
+		 uint64 *nrows)
+{
+	const char *obstacle;
+	QueryDesc  *desc;
+
+	PushCopiedSnapshot(GetActiveSnapshot());
+	UpdateActiveSnapshotCommandId();
+	desc = CreateQueryDesc(plan, pstate->p_sourcetext, GetActiveSnapshot(), InvalidSnapshot,
+						   None_Receiver, NULL, NULL, 0);
+	ExecutorStart(desc, 0);
+	obstacle = describe_query(desc, copy);
+	if (obstacle == NULL)
+	{
+		copy->query->bind(copy->query);
+		*nrows = run_on_shards(stmt, copy);
+	}
+	ExecutorFinish(desc);
+	ExecutorEnd(desc);
+	FreeQueryDesc(desc);
+	PopActiveSnapshot();
+	return obstacle;
+}
+
+bool
+shard_copy_query_to(ParseState *pstate, const CopyStmt *stmt, int stmt_location, int stmt_len,
+					uint64 *nrows)
+{
+	const char *obstacle = "its plan is more than a scan";
+	ShardCopyTo copy = {0};
+	PlannedStmt *plan;
+
+	if (!IsA(stmt->query, SelectStmt) || !names_sharded_table(stmt->query, NULL))
+		return false;
+	ProcessCopyOptions(pstate, &copy.opts, false, stmt->options);
+	copy.encoding = copy.opts.file_encoding >= 0 ? copy.opts.file_encoding : pg_get_client_encoding();
+	plan = plan_scan(pstate, stmt, stmt_location, stmt_len);
+	if (plan != NULL)
+		obstacle = run_plan(pstate, stmt, plan, &copy, nrows);
+	if (obstacle != NULL)
+		ereport(DEBUG1,
+				(errmsg_internal("COPY of a query is written by the coordinator: %s", obstacle)));
+	return obstacle == NULL;
 }

@@ -8,6 +8,7 @@
 
 #include "postgres.h"
 
+#include "deparse/shard_query.h"
 #include "nodes/parsenodes.h"
 #include "parser/parse_node.h"
 
@@ -18,5 +19,16 @@
  * makes it a query), and those of nodes.
  */
 extern uint64 shard_copy_to(ParseState *pstate, const CopyStmt *stmt, int stmt_location, int stmt_len);
+
+/*
+ * The same for COPY (query) TO; *nrows: rows written.  False: nothing was written,
+ * and core has to run it, since its result is not that of one shard after the other
+ * or core might write it in another way.
+ */
+extern bool shard_copy_query_to(ParseState *pstate, const CopyStmt *stmt, int stmt_location,
+								int stmt_len, uint64 *nrows);
+
+/* Registers who knows what queries ask of shards. */
+extern void shard_copy_to_init(ShardQueryOf function);
 
 #endif

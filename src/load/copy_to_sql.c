@@ -121,6 +121,8 @@ shard_copy_to_sql_obstacle(const ShardCopyTo *copy)
 		return "not every node knows the format";
 	if (copy->attnos == NIL)
 		return "no columns";
+	if (copy->query != NULL && binary)
+		return "a column of the query may have another type on a node";
 	foreach(lc, copy->attnos)
 	{
 		Form_pg_attribute att = TupleDescAttr(copy->desc, lfirst_int(lc) - 1);
@@ -221,11 +223,16 @@ void
 shard_copy_to_sql_render(const ShardCopyTo *copy, const int *shardnos, int nshards, StringInfo buf)
 {
 	appendStringInfoString(buf, "COPY (");
-	for (int i = 0; i < nshards; i++)
+	if (copy->query != NULL)
+		copy->query->render(copy->query, shardnos, nshards, buf);
+	else
 	{
-		if (i > 0)
-			appendStringInfoString(buf, " UNION ALL ");
-		append_select(copy, shardnos[i], buf);
+		for (int i = 0; i < nshards; i++)
+		{
+			if (i > 0)
+				appendStringInfoString(buf, " UNION ALL ");
+			append_select(copy, shardnos[i], buf);
+		}
 	}
 	appendStringInfoString(buf, ") TO STDOUT");
 	append_options(copy, buf);

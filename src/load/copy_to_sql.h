@@ -10,15 +10,17 @@
 #include "access/tupdesc.h"
 #include "catalog/shard_map.h"
 #include "commands/copy.h"
+#include "deparse/shard_query.h"
 #include "lib/stringinfo.h"
 
 /*
- * COPY TO as analysed: attnos (1-based, in the order of output) of a table, its
- * options, and the encoding of text.
+ * COPY TO as analysed: attnos (1-based, in the order of output) of a table or of a
+ * query's result, the options, and the encoding of text.
  */
 typedef struct ShardCopyTo
 {
 	const ShardMap *map;
+	ShardQuery *query;			/* NULL: of a table */
 	TupleDesc	desc;
 	Oid			userid;			/* whose user mappings are used */
 	List	   *attnos;

@@ -1,0 +1,43 @@
+/*
+ * shard_query.h
+ *	  A query whose result is that of its shards, one after the other: what each of
+ *	  them is asked, for those who have it do more with its part than send rows
+ *	  (COPY TO).
+ */
+#ifndef SHARDFDW_SHARD_QUERY_H
+#define SHARDFDW_SHARD_QUERY_H
+
+#include "postgres.h"
+
+#include "catalog/shard_map.h"
+#include "executor/execdesc.h"
+#include "lib/stringinfo.h"
+#include "nodes/bitmapset.h"
+#include "remote/txn.h"
+
+typedef struct ShardQuery
+{
+	const ShardMap *map;		/* of the table whose shards drive */
+	Oid			userid;			/* whose user mappings are used */
+	ShardSnapshot *snapshot;	/* for reading them; it knows how many streams to expect */
+	Bitmapset  *shards;			/* numbers of those that have a part; set by bind() */
+
+	/* Evaluates the query's parameters and sub-selects, once, before anything is rendered. */
+	void		(*bind) (struct ShardQuery *query);
+
+	/*
+	 * Appends the SELECT over nshards shards of one node, values in it as literals.
+	 * Its columns are the query's, in order and with their names.
+	 */
+	void		(*render) (const struct ShardQuery *query, const int *shardnos, int nshards,
+						   StringInfo buf);
+} ShardQuery;
+
+/*
+ * What a query that has been started (ExecutorStart) asks of its shards; nothing
+ * has been sent or evaluated yet.  NULL: its result takes more than theirs.  Valid until
+ * ExecutorEnd.
+ */
+typedef ShardQuery *(*ShardQueryOf) (QueryDesc *desc);
+
+#endif
