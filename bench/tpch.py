@@ -11,6 +11,8 @@ Each query runs once on every database to warm up: this gives the answers that a
 plan. Then it is measured --runs times, the databases taking turns, each in its own session. Answers
 are compared as text, in order where the query's order is total (its first line says so), else as
 sorted lines; numbers that are written differently are equal when they differ by less than 1 in 10^9.
+
+With --planning N nothing is executed: each query is planned N times on every database.
 """
 
 import argparse
@@ -184,6 +186,26 @@ class Tpch:
                 except SqlError as error:
                     self.failed(query, database, str(error))
 
+    def measure_planning(self, query):
+        """Planning as EXPLAIN (SUMMARY) reports it, the databases taking turns, after three that are not counted."""
+        for turn in range(-3, self.config.planning):
+            for database in self.databases:
+                try:
+                    lines = self.session(database).run(f"EXPLAIN (SUMMARY) {query.text}")
+                except SqlError as error:
+                    self.failed(query, database, str(error))
+                    return
+                if turn >= 0:
+                    self.samples.setdefault((query.name, database), []).append(planning_ms(lines))
+
+    def report_planning(self, queries):
+        print(f"\nplanning: median of {self.config.planning} in ms (range)\n")
+        print(f"{'':<8}" + "".join(f"{database:>26}" for database in self.databases))
+        for query in queries:
+            samples = [self.samples.get((query.name, database)) for database in self.databases]
+            cells = [f"{statistics.median(one):.2f} ({min(one):.2f}-{max(one):.2f})" if one else "failed" for one in samples]
+            print(f"{query.name:<8}" + "".join(f"{cell:>26}" for cell in cells))
+
     @staticmethod
     def differences(query, plain, sharded):
         print(f"   DIFFERENT {query.name}: {len(plain)} rows, {len(sharded)} rows")
@@ -242,6 +264,14 @@ class Tpch:
                     print("\n".join(self.plans.get(query.name, {}).get(layout, ["no plan"])))
 
 
+def planning_ms(lines):
+    """The planning time among the lines of EXPLAIN (SUMMARY)."""
+    for line in lines:
+        if line.startswith("Planning Time: "):
+            return float(line.split()[2])
+    raise SqlError("EXPLAIN printed no planning time")
+
+
 def numbers(text):
     """1-3,5 -> [1, 2, 3, 5]"""
     found = []
@@ -268,6 +298,7 @@ def main():
     parser.add_argument("--sql-version", required=True)
     parser.add_argument("--json", required=True)
     parser.add_argument("--set", action="append", default=[])
+    parser.add_argument("--planning", type=int, default=0)
     parser.add_argument("--explain", action="store_true")
     parser.add_argument("--no-limits", action="store_true")
     config = parser.parse_args()
@@ -279,20 +310,26 @@ def main():
     part, parts = config.slice
     queries = [Query(number, config.scale) for number in config.queries]
     queries = queries[len(queries) * (part - 1) // parts:len(queries) * part // parts]
-    print(f"== measuring ({config.runs} times each, in turn; load average at start {load_average:.2f})", flush=True)
+    print(f"== measuring ({config.planning or config.runs} times each, in turn; load average at start {load_average:.2f})", flush=True)
     for query in queries:
+        if config.planning:
+            tpch.measure_planning(query)
+            continue
         tpch.measure(query)
         print(f"   {query.name}: " + ", ".join(
             f"{database} {tpch.median(query, database):,.0f} ms" for database in tpch.databases if tpch.median(query, database)), flush=True)
     version = tpch.session("plain").value("SHOW server_version")
     print(f"\nPostgreSQL {version}, scale {config.scale}, {config.shards} shards on {len(config.nodes)} nodes, "
           f"coordinator and nodes on this machine with {len(os.sched_getaffinity(0))} cores")
-    tpch.report(queries)
+    if config.planning:
+        tpch.report_planning(queries)
+    else:
+        tpch.report(queries)
     if config.explain:
         tpch.print_plans(queries)
     with open(config.json, "w", encoding="utf-8") as file:
         json.dump({"environment": {"postgresql": version, "scale": config.scale, "shards": config.shards, "nodes": len(config.nodes),
-                                   "runs": config.runs, "cores": len(os.sched_getaffinity(0)), "load_average": load_average,
+                                   "runs": config.runs, "planning": config.planning, "cores": len(os.sched_getaffinity(0)), "load_average": load_average,
                                    "settings": config.set},
                    "samples": {query.name: {database: tpch.samples.get((query.name, database), []) for database in tpch.databases}
                                for query in queries},
