@@ -391,6 +391,21 @@ SELECT w FROM pc WHERE id = 11;
 RESET ROLE;
 DROP TABLE pc;
 
+-- Names of output columns that are names of columns, too: ORDER BY and DISTINCT ON mean the columns.
+INSERT INTO u VALUES (77, 1, 30, 'c'), (77, 2, 10, 'a'), (77, 3, 20, 'b'), (77, 4, 20, 'a');
+EXPLAIN (VERBOSE, COSTS OFF) SELECT -i AS i, v FROM u WHERE k = 77 ORDER BY u.i;
+SELECT -i AS i, v FROM u WHERE k = 77 ORDER BY u.i;
+SELECT -i AS i, v FROM u WHERE k = 77 ORDER BY i;
+SELECT i AS v, -v AS i FROM u WHERE k = 77 ORDER BY u.v DESC, u.i DESC;
+SELECT DISTINCT ON (u.v) -v AS v, i FROM u WHERE k = 77 ORDER BY u.v, u.i;
+SELECT w AS v, count(*) AS w FROM u WHERE k = 77 GROUP BY u.w ORDER BY u.w DESC;
+SELECT -s.c1 AS c2, s.c2 AS c1 FROM (SELECT i AS c1, v AS c2 FROM u WHERE k = 77 OFFSET 0) s ORDER BY s.c1 DESC, s.c2;
+SELECT (SELECT -x.i AS i FROM u x WHERE x.k = 77 ORDER BY x.i LIMIT 1), min(v) AS k FROM u WHERE k = 77 GROUP BY k ORDER BY u.k;
+WITH w AS (SELECT -i AS i FROM u WHERE k = 77 ORDER BY u.i LIMIT 2) SELECT i FROM w ORDER BY i;
+SELECT -i AS i FROM u WHERE k = 77 UNION ALL SELECT 0 ORDER BY i;
+SELECT -i AS i, row_number() OVER (ORDER BY i) FROM u WHERE k = 77 ORDER BY u.i;
+DELETE FROM u WHERE k = 77;
+
 SET client_min_messages = error;
 SELECT shardfdw.unreplicate_table('r');
 DROP SCHEMA rt CASCADE;

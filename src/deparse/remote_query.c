@@ -173,28 +173,11 @@ add_windows(ShardSelect *select, ShardLevel *level, const ShardRemoteQuery *quer
 	}
 }
 
-/*
- * An entry that is in the range table and not in FROM: with more than one in it
- * core prints columns qualified.  In ORDER BY, a bare name would be that of an
- * output column, which is a cast of it.
- */
-static void
-qualify_columns(Query *query)
-{
-	RangeTblEntry *rte = makeNode(RangeTblEntry);
-
-	rte->rtekind = RTE_RESULT;
-	rte->eref = makeAlias("r0", NIL);
-	query->rtable = lappend(query->rtable, rte);
-}
-
 static void
 add_order(ShardSelect *select, ShardLevel *level, const ShardRemoteQuery *query)
 {
 	ListCell   *lc;
 
-	if (query->sort != NIL || query->distinct_on != NIL)
-		qualify_columns(level->query);
 	foreach(lc, query->sort)
 	{
 		ShardSort  *sort = lfirst(lc);

@@ -18,6 +18,7 @@
 #include "catalog/namespace.h"
 #include "deparse/print_settings.h"
 #include "deparse/template.h"
+#include "nodes/makefuncs.h"
 #include "nodes/value.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -46,6 +47,25 @@ place_name(const ShardSelectPlace *place)
 }
 
 /*
+ * In ORDER BY and DISTINCT ON a bare name is that of an output column, if there
+ * is one, and only then that of a column.  Core prints columns of the topmost
+ * level without their tables where its range table has a single entry; so it gets
+ * another one, which is not in FROM.
+ */
+static void
+qualify_columns(Query *query)
+{
+	RangeTblEntry *rte;
+
+	if (query->commandType != CMD_SELECT || (query->sortClause == NIL && !query->hasDistinctOn))
+		return;
+	rte = makeNode(RangeTblEntry);
+	rte->rtekind = RTE_RESULT;
+	rte->eref = makeAlias("r0", NIL);
+	query->rtable = lappend(query->rtable, rte);
+}
+
+/*
  * The query's text under settings in which names are qualified and literals
  * mean the same in every session.  cuts: filled from places.
  */
@@ -56,7 +76,9 @@ print_query(Query *query, List *places, CutPlace *cuts)
 	char	   *text;
 	ListCell   *lc;
 
-	text = pg_get_querydef(copyObject(query), false);
+	query = copyObject(query);
+	qualify_columns(query);
+	text = pg_get_querydef(query, false);
 	foreach(lc, places)
 	{
 		CutPlace   *cut = cuts++;
