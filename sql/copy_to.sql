@@ -305,11 +305,11 @@ END $$;
 CREATE TABLE queries (by_shards bool, query text);
 INSERT INTO queries VALUES
 	(true, '(SELECT * FROM {t})'), (true, '(TABLE {t})'), (true, '(SELECT id, a FROM {t} WHERE id % 3 = 0)'), (true, '(SELECT a, id, a AS again, id FROM {t} AS x WHERE c > a)'),
-	(false, '(SELECT "b,""B", length(c) + 1, upper(a) AS a FROM {t} WHERE a IS NOT NULL)'), (false, '(SELECT * FROM {t} WHERE id = 17)'), (true, '(SELECT c FROM {t} WHERE id IN (1, 2, 30, NULL))'),
+	(true, '(SELECT "b,""B", length(c) + 1, upper(a) AS a FROM {t} WHERE a IS NOT NULL)'), (false, '(SELECT * FROM {t} WHERE id = 17)'), (true, '(SELECT c FROM {t} WHERE id IN (1, 2, 30, NULL))'),
 	(true, '(SELECT x.id, y.c, y.a FROM {t} AS x JOIN {t} AS y USING (id) WHERE x.a <> y.a OR x.id > 100)'), (true, '(SELECT id, count(*), max(c) FROM {t} GROUP BY id)'), (true, '(SELECT DISTINCT id, a FROM {t})'),
 	(true, '(SELECT id FROM {t} WHERE id > (SELECT avg(id) FROM {t}))'), (true, '(SELECT id FROM {t} WHERE id = (SELECT max(id) FROM {t}))'), (true, '(SELECT id FROM {t} WHERE now() > ''2000-01-01''::timestamptz + id * interval ''1 day'')'),
 	(true, '(SELECT id, a FROM {t} WHERE a = current_setting(''copy_to.path'') OR id < 9)'), (true, '(WITH w AS (SELECT id AS k, c FROM {t}) SELECT c, k FROM w WHERE k < 50)'), (true, '(SELECT id FROM {t} x WHERE NOT EXISTS (SELECT FROM {t} y WHERE y.id = x.id AND y.a IS NULL))'),
-	(false, '(SELECT id, row_number() OVER (PARTITION BY id ORDER BY a) FROM {t})'), (true, '(SELECT id FROM {t} WHERE a = ''it''''s'' OR a = E''\\\\'' OR a = ''"'')'), (false, '(SELECT id, NULLIF(a, '''') AS "NULLIF" FROM {t})'),
+	(false, '(SELECT id, row_number() OVER (PARTITION BY id ORDER BY a) FROM {t})'), (true, '(SELECT id FROM {t} WHERE a = ''it''''s'' OR a = E''\\\\'' OR a = ''"'')'), (true, '(SELECT id, NULLIF(a, '''') AS "NULLIF" FROM {t})'),
 	(false, '(SELECT id FROM {t} ORDER BY id)'), (false, '(SELECT id FROM {t} ORDER BY a, id LIMIT 5)'), (false, '(SELECT a, count(*) FROM {t} GROUP BY a)'), (false, '(SELECT count(*) FROM {t})'), (false, '(SELECT id, 1 FROM {t})'),
 	(false, '(SELECT id, random() < 2 FROM {t})'), (false, '(SELECT id FROM {t} WHERE random() < 2)'), (false, '(SELECT id FROM {t} UNION ALL SELECT -id FROM {t})'), (false, '(SELECT t FROM {t} AS t)'), (false, '(SELECT id, ctid IS NULL FROM {t})'),
 	(false, '(SELECT id FROM {t} WHERE false)'), (false, '(SELECT x.id FROM {t} AS x JOIN odd ON odd.value = x.a)'), (false, '(SELECT x.id FROM {t} AS x JOIN {t} AS y ON x.id = y.id + 1)'), (false, '(SELECT FROM {t})'),

@@ -65,7 +65,9 @@ MOVE 500 IN d;
 SELECT count(*) FROM many;
 MOVE FORWARD ALL IN d;
 SAVEPOINT s;
+\set VERBOSITY terse
 SELECT 1 / (id - id) FROM many;
+\set VERBOSITY default
 ROLLBACK TO s;
 FETCH 2 FROM c;
 COMMIT;

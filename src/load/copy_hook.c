@@ -194,7 +194,7 @@ run_copy(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
 		stmt = copyObject(stmt);
 	check_file_rights(stmt);
 	if (relid == InvalidOid)
-		done = shard_copy_query_to(pstate, stmt, pstmt->stmt_location, pstmt->stmt_len, nrows);
+		done = shard_copy_to_query(pstate, stmt, pstmt->stmt_location, pstmt->stmt_len, nrows);
 	else if (stmt->is_from)
 		*nrows = copy_from(pstate, stmt, relid, context, dest);
 	else

@@ -581,7 +581,7 @@ run_plan(ParseState *pstate, const CopyStmt *stmt, PlannedStmt *plan, ShardCopyT
 }
 
 bool
-shard_copy_query_to(ParseState *pstate, const CopyStmt *stmt, int stmt_location, int stmt_len,
+shard_copy_to_query(ParseState *pstate, const CopyStmt *stmt, int stmt_location, int stmt_len,
 					uint64 *nrows)
 {
 	const char *obstacle = "its plan is more than a scan";

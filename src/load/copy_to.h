@@ -25,7 +25,7 @@ extern uint64 shard_copy_to(ParseState *pstate, const CopyStmt *stmt, int stmt_l
  * and core has to run it, since its result is not that of one shard after the other
  * or core might write it in another way.
  */
-extern bool shard_copy_query_to(ParseState *pstate, const CopyStmt *stmt, int stmt_location,
+extern bool shard_copy_to_query(ParseState *pstate, const CopyStmt *stmt, int stmt_location,
 								int stmt_len, uint64 *nrows);
 
 /* Registers who knows what queries ask of shards. */

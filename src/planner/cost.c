@@ -189,6 +189,12 @@ shard_cost_keys(const ShardRelInfo *info, double nkeys, bool routed)
 }
 
 Cost
+shard_cost_eval(const ShardRelInfo *info, const PathTarget *target)
+{
+	return info->rows * target->cost.per_tuple / parallelism(info);
+}
+
+Cost
 shard_cost_append(const ShardRelInfo *info)
 {
 	return info->rows * cpu_tuple_cost * APPEND_FACTOR / parallelism(info);

@@ -38,6 +38,9 @@ extern Cost shard_cost_fetch(const ShardRelInfo *info, double nrows);
 /* What it costs to filter info's rows by nkeys keys; each goes to every shard, or, when routed, to its own. */
 extern Cost shard_cost_keys(const ShardRelInfo *info, double nkeys, bool routed);
 
+/* What it costs the nodes to compute target, which is what info's queries return. */
+extern Cost shard_cost_eval(const ShardRelInfo *info, const PathTarget *target);
+
 /* What it costs the nodes to put the rows of their shards together. */
 extern Cost shard_cost_append(const ShardRelInfo *info);
 

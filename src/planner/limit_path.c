@@ -135,7 +135,7 @@ shard_limit_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *outp
 	Node	   *bound;
 	Path	   *path;
 
-	if (!extra->limit_needed || parse->limitOption != LIMIT_OPTION_COUNT)
+	if (parse->limitOption != LIMIT_OPTION_COUNT)
 		return;
 	if (input->local_having != NIL)
 	{

@@ -26,6 +26,8 @@ extern void shard_order_add_paths(PlannerInfo *root, RelOptInfo *input_rel,
 								  RelOptInfo *output_rel);
 extern void shard_limit_add_paths(PlannerInfo *root, RelOptInfo *input_rel,
 								  RelOptInfo *output_rel, FinalPathExtraData *extra);
+extern void shard_project_add_paths(PlannerInfo *root, RelOptInfo *input_rel,
+									RelOptInfo *output_rel);
 
 /*
  * A grouping that has aggregates with DISTINCT, over distinct rows: part of

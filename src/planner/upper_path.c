@@ -3,6 +3,7 @@
  *	  Which stages above joins are offered to the nodes.
  *
  *	  scan, join -> grouping -> windows -> DISTINCT -> ORDER BY -> LIMIT
+ *		   `-> expressions of the result
  *
  * A stage is pushed down on top of what the nodes compute already: each adds
  * its clause to a copy of the query below (ShardRemoteQuery), which has them in
@@ -280,7 +281,10 @@ shardGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage,
 			shard_order_add_paths(root, input_rel, output_rel);
 			break;
 		case UPPERREL_FINAL:
-			shard_limit_add_paths(root, input_rel, output_rel, extra);
+			if (((FinalPathExtraData *) extra)->limit_needed)
+				shard_limit_add_paths(root, input_rel, output_rel, extra);
+			else
+				shard_project_add_paths(root, input_rel, output_rel);
 			break;
 		default:
 			break;
