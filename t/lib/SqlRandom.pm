@@ -613,10 +613,15 @@ sub output_types
 	return [ map { pick('int', 'int', 'num', 'txt', @types) } 1 .. $n ];
 }
 
+my $next_is_topmost = 0;		# of the calls of query()
+our $is_topmost = 0;
+
 # query(outer scope, depth, types of the columns or undef): (columns, part).
 sub query
 {
 	my ($outer, $depth, $wanted) = @_;
+	local $is_topmost = $next_is_topmost;
+	$next_is_topmost = 0;
 	my $types = $wanted // output_types(1 + int rand 3);
 	my $what  = rand;
 	my @made  = $depth > 0 && $what < 0.14 ? set_operation($outer, $depth - 1, $types)
@@ -667,12 +672,13 @@ sub body
 	return ($scope, [ [ ' FROM ', $from, $where ] ]);
 }
 
-# Expressions with names c1, c2, ...
+# Expressions with names c1, c2, ...; of the topmost SELECT now and then the name of a column.
 sub named
 {
-	my (@expressions) = @_;
+	my ($scope, @expressions) = @_;
+	my @columns = $is_topmost && chance(0.3) ? map { $_->[0] =~ /\.(\w+)$/ ? $1 : () } all_columns($scope) : ();
 	my $n = 0;
-	return [ [ map { $n++ ? (', ', $_, " AS c$n") : ($_, " AS c$n") } @expressions ] ];
+	return [ [ map { my $name = @columns && chance(0.5) ? pick(@columns) : 'c' . ($n + 1); $n++ ? (', ', $_, " AS $name") : ($_, " AS $name") } @expressions ] ];
 }
 
 sub simple
@@ -683,13 +689,13 @@ sub simple
 
 	if (chance(0.12))
 	{
-		return [ [ 'SELECT DISTINCT ', named(@expressions), $body ] ];
+		return [ [ 'SELECT DISTINCT ', named($scope, @expressions), $body ] ];
 	}
 	if (chance(0.06) && @$types > 1)
 	{
-		return [ [ 'SELECT * FROM (SELECT DISTINCT ON (' . pick(1, '1, 2') . ') ', named(@expressions), $body, ' ORDER BY ' . join(', ', 1 .. @$types) . ') AS q' ] ];
+		return [ [ 'SELECT * FROM (SELECT DISTINCT ON (' . pick(1, '1, 2') . ') ', named($scope, @expressions), $body, ' ORDER BY ' . join(', ', 1 .. @$types) . ') AS q' ] ];
 	}
-	return [ [ 'SELECT ', named(@expressions), $body ] ];
+	return [ [ 'SELECT ', named($scope, @expressions), $body ] ];
 }
 
 sub windowed
@@ -697,7 +703,7 @@ sub windowed
 	my ($outer, $depth, $types) = @_;
 	my ($scope, $body) = body($outer, $depth, pick(1, 1, 2));
 	my @expressions = map { chance(0.5) ? own_leaf($_, $scope) : window($_, $scope) } @$types;
-	return [ [ pick('SELECT ', 'SELECT ', 'SELECT DISTINCT '), named(@expressions), $body ] ];
+	return [ [ pick('SELECT ', 'SELECT ', 'SELECT DISTINCT '), named($scope, @expressions), $body ] ];
 }
 
 sub grouped
@@ -744,7 +750,7 @@ sub grouped
 	}
 	my $having = chance(0.25)
 	  ? node([ ' HAVING ', aggregate('int', $scope, 1), pick(' > ', ' < ', ' <> '), constant('int') ]) : '';
-	return [ [ 'SELECT ' . (chance(0.05) ? 'DISTINCT ' : ''), named(@expressions), $body, $group, $having ] ];
+	return [ [ 'SELECT ' . (chance(0.05) ? 'DISTINCT ' : ''), named($scope, @expressions), $body, $group, $having ] ];
 }
 
 sub set_operation
@@ -800,6 +806,7 @@ sub random_case
 	$params = chance(0.2) ? [] : undef;
 	$keyed  = chance(0.4);
 	my $with = chance(0.15) ? with_clause(1) : '';
+	$next_is_topmost = 1;
 	my ($columns, $query) = query(undef, 2, output_types(1 + int rand 4));
 	if (chance(0.3))
 	{
