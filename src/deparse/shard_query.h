@@ -26,6 +26,12 @@ typedef struct ShardQuery
 	void		(*bind) (struct ShardQuery *query);
 
 	/*
+	 * Have nshards shards of node nodeno to be read by one statement?  The snapshot
+	 * expects no more than that one there.
+	 */
+	bool		(*is_together) (const struct ShardQuery *query, int nodeno, int nshards);
+
+	/*
 	 * Appends the SELECT over nshards shards of one node, values in it as literals.
 	 * Its columns are the query's, in order and with their names.
 	 */

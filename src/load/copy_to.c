@@ -17,7 +17,7 @@
  * at their sockets meanwhile.
  *
  * A node that this transaction has written to is read by one statement over all
- * of its shards, see executor/scan.c.
+ * of its shards, see executor/scan.c; so is one whose shards a query groups in turn.
  *
  * Left to others: which bytes (copy_to_sql.c), where to (copy_dest.c), snapshots
  * and connections (remote/).
@@ -189,7 +189,8 @@ group_by_node(CopyRun *run)
 		Oid			serverid = map->nodes[i].serverid;
 
 		node->together = node->nshards > 1 &&
-			shard_txn_uses_writer(shard_pool_get(serverid, run->copy->userid), run->snapshot);
+			((query != NULL && query->is_together(query, i, node->nshards)) ||
+			 shard_txn_uses_writer(shard_pool_get(serverid, run->copy->userid), run->snapshot));
 		if (query == NULL)
 			shard_txn_expect(run->snapshot, serverid, run->copy->userid,
 							 node->together ? 1 : node->nshards);
