@@ -84,6 +84,10 @@ SELECT pair.same($$MERGE INTO t USING (VALUES (7001), (7002)) s (k) ON t.k = s.k
 	WHEN NOT MATCHED THEN INSERT (k, part, v) VALUES (s.k, 'x', 20000)$$);
 SELECT pair.same($$MERGE INTO t USING t AS s ON t.k = s.k AND t.part = s.part WHEN MATCHED AND s.k > 200 THEN DELETE$$);
 
+-- UPDATE of generated columns alone
+SELECT pair.same($$INSERT INTO t (k, part, n) VALUES (1, 'a', 0) ON CONFLICT (k, part) DO UPDATE SET twice = DEFAULT RETURNING k, part, v, n, twice$$);
+SELECT pair.same($$INSERT INTO t (k, part, n) VALUES (1, 'a', 0), (2, 'NULL', 0), (9000, 'x', 0) ON CONFLICT (k, part) DO UPDATE SET twice = DEFAULT WHERE t.k < 2 RETURNING k, part, twice$$);
+SELECT pair.same($$MERGE INTO t USING (VALUES (1), (3), (9001)) s (k) ON t.k = s.k WHEN MATCHED THEN UPDATE SET twice = DEFAULT WHEN NOT MATCHED THEN INSERT (k, part, n) VALUES (s.k, 'm', 0)$$);
 -- what cannot be exact is refused, and says why
 SET search_path = sharded, pair;
 INSERT INTO t (k, part) VALUES (1, 'a'), (2, 'b') ON CONFLICT (k, part) DO UPDATE SET k = 5;

@@ -338,6 +338,8 @@ convert_on_conflict(Query *query, ShardWholeContext *cxt)
 	cxt->keep_constants = saved;
 
 	convert_targets(clause->onConflictSet, cxt);
+	if (clause->action == ONCONFLICT_UPDATE && clause->onConflictSet == NIL)
+		shard_whole_refuse(cxt, "UPDATE of no column");
 	clause->onConflictWhere = shard_whole_expr(clause->onConflictWhere, cxt);
 }
 

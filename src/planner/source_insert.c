@@ -174,6 +174,13 @@ convert_assignments(ShardSourceInfo *info, List *tlist)
 		entry->expr = shard_source_convert(info, entry->expr);
 		result = lappend(result, entry);
 	}
+	if (result == NIL)
+	{
+		TargetEntry *entry = shard_source_unchanged(info);
+
+		entry->expr = shard_source_convert(info, entry->expr);
+		result = list_make1(entry);
+	}
 	return result;
 }
 

@@ -319,6 +319,8 @@ plan_action(ShardSourceInfo *info, List *keys, const MergeAction *source)
 
 		entry->expr = (Expr *) shard_source_prepare((Node *) entry->expr);
 	}
+	if (action->commandType == CMD_UPDATE && action->targetList == NIL)
+		action->targetList = list_make1(shard_source_unchanged(info));
 	if (action->commandType == CMD_INSERT || action->commandType == CMD_UPDATE)
 		check_key(info, keys, action);
 	if (action->commandType == CMD_INSERT)

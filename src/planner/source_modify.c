@@ -132,6 +132,17 @@ shard_source_null(Form_pg_attribute att)
 						   att->attnum, pstrdup(NameStr(att->attname)), false);
 }
 
+TargetEntry *
+shard_source_unchanged(const ShardSourceInfo *info)
+{
+	AttrNumber	attno = RelationGetPartitionKey(info->rel)->partattrs[0];
+	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(info->rel), attno - 1);
+
+	return makeTargetEntry((Expr *) makeVar(info->target, attno, att->atttypid, att->atttypmod,
+											att->attcollation, 0),
+						   attno, pstrdup(NameStr(att->attname)), false);
+}
+
 /* A constant that is assigned, of a type that the node knows since a column there has it? */
 static bool
 is_column_constant(const ShardSourceInfo *info, Node *expr)

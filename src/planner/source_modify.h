@@ -82,6 +82,12 @@ extern bool shard_source_is_key(const ShardSourceInfo *info, AttrNumber attno);
 /* An assignment of NULL to a column that the statement leaves out and that has no default. */
 extern TargetEntry *shard_source_null(Form_pg_attribute att);
 
+/*
+ * An assignment of its own value to a column of the shard key: for an UPDATE that
+ * assigns to generated columns alone, of which the rewriter leaves nothing.
+ */
+extern TargetEntry *shard_source_unchanged(const ShardSourceInfo *info);
+
 /* values: of Expr over source columns. A sub-select of them for the FROM of the text, known there as info->source. */
 extern Node *shard_source_add_rows(ShardSourceInfo *info, List *values);
 
