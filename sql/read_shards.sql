@@ -128,7 +128,28 @@ SELECT id FROM misfit;
 DROP FOREIGN TABLE misfit;
 SELECT bool_and(ok) AS ok FROM shardfdw.run_on_nodes('DROP TABLE public.misfit');
 
+-- floating-point numbers in values that travel as text: what extra_float_digits rounds is print
+CREATE TYPE measure AS (a float8, b float4[]);
+CREATE TYPE span AS RANGE (subtype = float8);
+CREATE TABLE measured (id int PRIMARY KEY, m measure, s span, n int);
+SELECT shardfdw.shard_table('measured', 'id', shards => 2) \g /dev/null
+INSERT INTO measured SELECT g, ROW(1 / 3.0, ARRAY[1 / 3.0])::measure, span(1 / 3.0, 2 / 3.0) FROM generate_series(1, 6) g;
+CREATE TEMP TABLE exact AS SELECT ROW(1 / 3.0, ARRAY[1 / 3.0])::measure AS em, span(1 / 3.0, 2 / 3.0) AS es;
+SET extra_float_digits = -10;
+SELECT count(*), bool_and(m = em AND s = es) AS exact, min((m).a::text) AS printed FROM measured, exact;
+SELECT m = em AND s = es AS exact, (m).a FROM measured, exact WHERE id = 1;
+UPDATE measured SET m = x.m, s = x.s FROM (SELECT * FROM measured WHERE random() < 2 OFFSET 0) x WHERE x.id = measured.id;
+UPDATE measured SET n = 1 WHERE id = 2 RETURNING m = (SELECT em FROM exact) AS exact, m;
+DELETE FROM measured WHERE id > 5 RETURNING s = (SELECT es FROM exact) AS exact, s;
+WITH i AS (INSERT INTO measured (id) VALUES (3), (7) ON CONFLICT (id) DO UPDATE SET n = 2 RETURNING id, m)
+SELECT id, m = em AS exact FROM i, exact ORDER BY id;
+INSERT INTO measured (id) VALUES (4) ON CONFLICT (id) DO UPDATE SET n = (random() * 0)::int RETURNING m = (SELECT em FROM exact) AS exact;
+SELECT id, (1 / 3.0::float8)::text FROM measured WHERE (id / 3.0)::float8::text = '0.33333';
+SET extra_float_digits = 1;
+SELECT DISTINCT m, s FROM measured WHERE id < 6;
+
 SET client_min_messages = error;
 SELECT shardfdw.unshard_table('many');
 SELECT shardfdw.unshard_table('sums');
+SELECT shardfdw.unshard_table('measured');
 DROP SCHEMA read_test CASCADE;

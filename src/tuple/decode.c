@@ -87,6 +87,7 @@ struct ShardDecoder
 	DecodeColumn *columns;
 	int			ncolumns;
 	int			nremote;
+	bool		has_float_text; /* some text may have floating-point numbers in it */
 	int		   *absent;			/* attributes without a column */
 	int			nabsent;
 	StringInfoData scratch;		/* copy of one field */
@@ -149,6 +150,27 @@ binary_op(Oid type)
 		default:
 			/* the binary form of an enum is its label */
 			return get_typtype(type) == TYPTYPE_ENUM ? OP_INPUT : OP_RECEIVE;
+	}
+}
+
+/* May the text form of type have floating-point numbers in it? */
+static bool
+holds_floats(Oid type)
+{
+	Oid			element;
+
+	type = getBaseType(type);
+	element = get_element_type(type);
+	if (OidIsValid(element))
+		return holds_floats(element);
+	switch (get_typtype(type))
+	{
+		case TYPTYPE_ENUM:
+			return false;
+		case TYPTYPE_BASE:
+			return type >= FirstNormalObjectId;
+		default:
+			return true;
 	}
 }
 
@@ -229,6 +251,7 @@ shard_decode_create(TupleDesc desc, const ShardDecodeColumn *columns, int ncolum
 		init_column(column, &columns[i]);
 		column->colno = decoder->nremote;
 		decoder->nremote += remote_columns(column->op);
+		decoder->has_float_text |= columns[i].kind == SHARD_DECODE_TEXT && holds_floats(columns[i].type);
 		if (column->op == OP_CTID)
 			continue;
 		if (column->target < 0 || column->target >= desc->natts)
@@ -245,6 +268,12 @@ shard_decode_create(TupleDesc desc, const ShardDecodeColumn *columns, int ncolum
 	pfree(present);
 	initStringInfo(&decoder->scratch);
 	return decoder;
+}
+
+bool
+shard_decode_has_float_text(const ShardDecoder *decoder)
+{
+	return decoder->has_float_text;
 }
 
 int
