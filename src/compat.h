@@ -53,10 +53,14 @@ shard_base64(const uint8 *bytes, int len)
 	return text;
 }
 
+/* Is it the role that the client has logged in as?  Needs miscadmin.h. */
+#define shard_is_login_role(userid)	((userid) == GetAuthenticatedUserId())
+
 #define shard_scram_key(of_server) \
 	(MyProcPort == NULL || !MyProcPort->has_scram_keys ? NULL : \
 	 shard_base64((of_server) ? MyProcPort->scram_ServerKey : MyProcPort->scram_ClientKey, SCRAM_MAX_KEY_LEN))
 #else
+#define shard_is_login_role(userid)	((void) (userid), false)
 #define shard_scram_key(of_server)	((char *) NULL)
 #endif
 

@@ -199,11 +199,16 @@ find_flag(ForeignServer *server, UserMapping *user, const char *name)
 	return false;
 }
 
-/* True when nodes know the session by the SCRAM keys with which its client has logged in. */
+/*
+ * True when nodes know the session by the SCRAM keys with which its client has
+ * logged in.  They are the client's own: functions and views of another role
+ * must not log in with them, by a mapping of that role which names the client.
+ */
 static bool
 passes_scram_keys(ForeignServer *server, UserMapping *user)
 {
-	return find_flag(server, user, "use_scram_passthrough") && shard_scram_key(false) != NULL;
+	return find_flag(server, user, "use_scram_passthrough") && shard_is_login_role(user->userid) &&
+		shard_scram_key(false) != NULL;
 }
 
 /* What an escape of an application name stands for, %a by 'a'; nothing for an unknown one. */

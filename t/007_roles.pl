@@ -129,11 +129,16 @@ is( $c->safe_psql(
 
 	SKIP:
 	{
-		skip 'SCRAM keys came with 18', 5 if $c->safe_psql('SHOW server_version_num') < 180000;
+		skip 'SCRAM keys came with 18', 7 if $c->safe_psql('SHOW server_version_num') < 180000;
 		is($as_dora->("BEGIN; $q; SAVEPOINT a; $q; COMMIT"), "dora\ndora", 'passed on');
 		like($as_dora->("ALTER USER MAPPING FOR dora SERVER node1 OPTIONS (ADD use_scram_passthrough 'false'); $q"), qr/password is required/, 'not where the mapping says no');
 		$as_dora->("ALTER USER MAPPING FOR dora SERVER node1 OPTIONS (SET use_scram_passthrough 'true')");
 		is($as_dora->($q), 'dora', 'and where it says yes');
+		# a function of another role, whose mapping names her
+		$c->safe_psql(q{CREATE ROLE eve; GRANT ALL ON who TO eve; GRANT CREATE ON SCHEMA public TO eve; GRANT USAGE ON FOREIGN SERVER node1, node2 TO eve;
+			SET ROLE eve; CREATE USER MAPPING FOR eve SERVER node1 OPTIONS (user 'dora', use_scram_passthrough 'true'); CREATE USER MAPPING FOR eve SERVER node2 OPTIONS (user 'dora');
+			CREATE FUNCTION spy() RETURNS SETOF text SECURITY DEFINER LANGUAGE sql AS 'SELECT u FROM who'; CREATE VIEW spied AS SELECT u FROM who; GRANT SELECT ON spied TO dora});
+		like($as_dora->($_), qr/password is required/, "not for others: $_") for 'SELECT spy()', 'SELECT * FROM spied';
 		$c->node_safe_psql(1, q{ALTER ROLE dora PASSWORD 'pw-dora'});
 		like($as_dora->($q), qr/password authentication failed/, 'another salt, another key');
 		$rule->($c->node(1), 'host all dora 127.0.0.1/32 trust');
