@@ -324,6 +324,15 @@ for my $connections (1, 3, 8)
 $c->node_safe_psql(1, 'INSERT INTO stop VALUES (1)');
 $writer->quit;
 
+# A WITH query that has the name of a table: nobody waits for the table.
+{
+	my $session = $c->coordinator->background_psql('postgres');
+	$session->query_safe('BEGIN; LOCK TABLE small_plain IN ACCESS EXCLUSIVE MODE');
+	is($c->safe_psql("SET lock_timeout = '5s'; COPY (WITH small_plain AS (SELECT 5 AS id) SELECT id FROM small_plain) TO STDOUT"), '5', 'a WITH query with the name of a locked table');
+	$session->query_safe('ROLLBACK');
+	$session->quit;
+}
+
 # The same of a query whose groups a node that has few cores makes shard by shard, in one statement.
 $c->safe_psql(q{CREATE TABLE grouped (id int PRIMARY KEY, v int)});
 $c->shard_table('grouped', 'id', shards => 4, nodes => [qw(node1 node2)]);

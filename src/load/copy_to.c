@@ -501,7 +501,11 @@ shard_copy_to_init(ShardQueryOf function)
 	query_of = function;
 }
 
-/* Is a sharded table among the tables of a query that has not been analysed?  Locks them as analysis will. */
+/*
+ * Is a sharded table among the tables of a query that has not been analysed?
+ * Locks it as analysis will.  Others are not waited for: what looks like a table may
+ * be the name of a WITH query.
+ */
 static bool
 names_sharded_table(Node *node, void *context)
 {
@@ -509,8 +513,11 @@ names_sharded_table(Node *node, void *context)
 		return false;
 	if (IsA(node, RangeVar))
 	{
-		Oid			relid = RangeVarGetRelid((RangeVar *) node, AccessShareLock, true);
+		Oid			relid = RangeVarGetRelid((RangeVar *) node, NoLock, true);
 
+		if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
+			return false;
+		relid = RangeVarGetRelid((RangeVar *) node, AccessShareLock, true);
 		return OidIsValid(relid) && get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE &&
 			shard_map_get(relid) != NULL;
 	}
