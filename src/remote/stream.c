@@ -212,14 +212,18 @@ shard_stream_open(MemoryContext cxt, ShardSnapshot *snapshot, const ShardStreamS
 static void
 append_preamble(ShardStream *stream, const StringInfoData *xact, StringInfo buf)
 {
+	const ShardStreamSpec *spec = &stream->spec;
 	int			old_digits = extra_float_digits;
 
+	if (!spec->exact_floats || old_digits >= 1)
+	{
+		shard_connection_append_preamble(stream->conn, spec->workers, spec->cpu_factor, xact, buf);
+		return;
+	}
 	PG_TRY();
 	{
-		if (stream->spec.exact_floats && old_digits < 1)
-			extra_float_digits = 1;
-		shard_connection_append_preamble(stream->conn, stream->spec.workers,
-										 stream->spec.cpu_factor, xact, buf);
+		extra_float_digits = 1;
+		shard_connection_append_preamble(stream->conn, spec->workers, spec->cpu_factor, xact, buf);
 	}
 	PG_FINALLY();
 	{
