@@ -92,7 +92,7 @@ SELECT pair.same($$INSERT INTO t (k, s, i) SELECT k + 1000, upper(s), x + 1 FROM
 SELECT pair.same($$UPDATE t SET s = q.u FROM (SELECT k, lower(s) || '!' AS u FROM o OFFSET 0) q WHERE q.k = t.k$$);
 SELECT pair.same($$DELETE FROM t WHERE k IN (SELECT k + 1000 FROM o)$$);
 SET search_path = sharded, pair;
-PREPARE p(int, text) AS SELECT k + $1, s || $2 FROM t WHERE k < 5;
+PREPARE p(int, text) AS SELECT k + $1, s || $2 FROM t WHERE k < 5 ORDER BY t.k;
 SET plan_cache_mode = force_generic_plan;
 EXECUTE p(10, 'x');
 EXECUTE p(NULL, 'y');
@@ -105,7 +105,7 @@ SELECT count(*) FROM pair.columns('SELECT k * 2, md5(s) FROM t');
 FETCH 0 FROM c;
 MOVE ALL IN c;
 UPDATE t SET s = 'changed' WHERE k = 1;
-SELECT k, s || '.' FROM t WHERE k < 3 AND length(s) > 6;
+SELECT k, s || '.' FROM t WHERE k < 3 AND length(s) > 6 ORDER BY k;
 ROLLBACK;
 -- settings that the text of values follows
 SET DateStyle = 'German, DMY';
