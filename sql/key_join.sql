@@ -50,7 +50,7 @@ END $$;
 CREATE FUNCTION kj.compare(query text, OUT key_joins int, OUT nrows bigint, OUT differences bigint) LANGUAGE plpgsql AS $$
 DECLARE
 	plan json;
-	plain text := regexp_replace(query, '\ms(2?) (\w+)', 'l\1 \2', 'g');
+	plain text := regexp_replace(query, '\ms([23]?) (\w+)', 'l\1 \2', 'g');
 BEGIN
 	EXECUTE 'EXPLAIN (VERBOSE, COSTS OFF, FORMAT JSON) ' || query INTO plan;
 	key_joins := (length(plan::text) - length(replace(plan::text, 'ShardKeyJoin', ''))) / length('ShardKeyJoin');
@@ -172,6 +172,62 @@ RESET enable_nestloop;
 SELECT nrows, differences FROM compare('SELECT o.k, q.* FROM o JOIN (SELECT a, b, count(*) AS n FROM s i GROUP BY ROLLUP (a, b)) q ON q.a = o.k');
 SELECT nrows, differences FROM compare('SELECT o.k, q.* FROM o JOIN (SELECT a, b, count(*) AS n FROM s i GROUP BY ROLLUP (a, b)) q ON q.n = o.k');
 RESET work_mem;
+RESET enable_nestloop;
+
+-- in rounds: a part of the shards first, the others for the keys that have found nothing
+CREATE TABLE l3 (id int NOT NULL, a int, b int, t text);
+INSERT INTO l3 SELECT i, i % 1000 * 2, i % 11, 'k' || i % 1000 FROM generate_series(1, 16000) i;
+INSERT INTO l3 VALUES (20001, NULL, 1, NULL), (20002, 1, NULL, 'x');
+CREATE TABLE s3 (LIKE l3);
+SELECT shardfdw.shard_table('s3', 'id', 8);
+INSERT INTO s3 SELECT * FROM l3;
+CREATE TABLE keys AS SELECT i AS k, i % 13 AS b, 'k' || i AS t FROM generate_series(1, 1500) i;
+INSERT INTO keys VALUES (NULL, 1, 'k1'), (2, NULL, NULL), (2, 3, 'k2');
+ANALYZE l3, s3, keys;
+CREATE FUNCTION kj.rounds(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	plan text;
+BEGIN
+	EXECUTE 'EXPLAIN (ANALYZE, VERBOSE, COSTS OFF, TIMING OFF, SUMMARY OFF, FORMAT JSON) ' || query INTO plan;
+	RETURN format('first %s, %s batches, %s keys, %s shards', COALESCE(substring(plan FROM '"Shards Asked First": (\d+)'), 'all'), substring(plan FROM '"Batches": (\d+)'),
+		substring(plan FROM '"Keys Sent": (\d+)'), substring(plan FROM '"Shards": (\d+)'));
+END $$;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SET enable_nestloop = off;
+SELECT rounds('SELECT k.* FROM keys k WHERE NOT EXISTS (SELECT FROM s3 i WHERE i.a = k.k)') AS anti,
+	rounds('SELECT k.* FROM keys k WHERE EXISTS (SELECT FROM s3 i WHERE i.a = k.k)') AS semi;
+-- not where each shard gets its own keys, where hardly any key has rows in several shards, where all rows are wanted
+SELECT rounds('SELECT k.* FROM keys k WHERE EXISTS (SELECT FROM s3 i WHERE i.id = k.k)');
+SELECT rounds('SELECT k.* FROM keys k WHERE EXISTS (SELECT FROM s3 i WHERE i.a = k.k AND i.b = 3)');
+SELECT rounds('SELECT k.*, i.id FROM keys k JOIN s3 i ON i.a = k.k');
+SELECT q, r.* FROM unnest(ARRAY[
+	'SELECT k.* FROM keys k WHERE EXISTS (SELECT FROM s3 i WHERE i.a = k.k)',
+	'SELECT k.* FROM keys k WHERE NOT EXISTS (SELECT FROM s3 i WHERE i.a = k.k)',
+	'SELECT k.* FROM keys k WHERE EXISTS (SELECT FROM s3 i WHERE i.a = k.k AND i.b > k.b)',
+	'SELECT k.* FROM keys k WHERE NOT EXISTS (SELECT FROM s3 i WHERE i.a = k.k AND i.b > k.b - 2)',
+	'SELECT k.* FROM keys k WHERE EXISTS (SELECT FROM s3 i WHERE i.a = k.k AND i.t = k.t)',
+	'SELECT k.* FROM keys k WHERE NOT EXISTS (SELECT FROM s3 i WHERE i.t = k.t)',
+	'SELECT k.* FROM keys k LEFT JOIN s3 i ON i.a = k.k WHERE i.id IS NULL',
+	'SELECT k.* FROM keys k WHERE k.t IN (SELECT t FROM s3 i)',
+	'SELECT k.* FROM keys k WHERE NOT EXISTS (SELECT FROM s3 i WHERE i.a = k.k AND i.id = 77)',
+	'SELECT k.b, (SELECT count(*) FROM keys n WHERE n.b = k.b AND EXISTS (SELECT FROM s3 i WHERE i.a = n.k AND i.b > k.b)) FROM keys k WHERE k.k < 15',
+	'SELECT k.* FROM keys k WHERE NOT EXISTS (SELECT FROM s3 i WHERE i.a = k.k) ORDER BY k.k LIMIT 7'
+]) WITH ORDINALITY AS queries(q, n), compare(q) r ORDER BY queries.n;
+SET work_mem = '64kB';
+SELECT rounds('SELECT k.* FROM keys k WHERE NOT EXISTS (SELECT FROM s3 i WHERE i.a = k.k)') ~ 'first 4, [2-9] batches' AS several;
+SELECT compare('SELECT k.* FROM keys k WHERE NOT EXISTS (SELECT FROM s3 i WHERE i.a = k.k)');
+SELECT compare('SELECT k.* FROM keys k WHERE EXISTS (SELECT FROM s3 i WHERE i.a = k.k AND i.b > k.b)');
+RESET work_mem;
+-- where a node is read on the connection that has written, each query would see another moment
+BEGIN;
+INSERT INTO s3 VALUES (30000, 7, 1, 'new');
+SELECT rounds('SELECT k.* FROM keys k WHERE NOT EXISTS (SELECT FROM s3 i WHERE i.a = k.k)');
+INSERT INTO l3 VALUES (30000, 7, 1, 'new');
+SELECT compare('SELECT k.* FROM keys k WHERE NOT EXISTS (SELECT FROM s3 i WHERE i.a = k.k)');
+ROLLBACK;
+RESET enable_hashjoin;
+RESET enable_mergejoin;
 RESET enable_nestloop;
 
 -- parameters, generic plans

@@ -6,6 +6,7 @@ use warnings;
 use ShardCluster;
 use Test::More;
 use Time::HiRes qw(time);
+use WireClient;
 
 my $c = ShardCluster->new(nodes => 2);
 
@@ -109,6 +110,33 @@ $c->node_safe_psql($node, "DROP VIEW $shard; ALTER TABLE real_rows RENAME TO $sh
 	COMMIT;}, on_error_stop => 0);
 like($stderr, qr/division by zero/, 'error in mid-way');
 like($stdout, qr/^3000$/m, 'the transaction goes on');
+
+# In rounds: a row that moves between them, from the shards that are asked last to those asked first, is still found.
+$c->safe_psql(q{
+	CREATE TABLE moved (id int NOT NULL, k int);
+	CREATE FUNCTION gate(int) RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS
+		$$BEGIN PERFORM pg_advisory_xact_lock_shared(42); RETURN true; END$$;
+	CREATE TABLE wanted AS SELECT generate_series(1, 1000) AS k UNION ALL SELECT 5000});
+$c->shard_table('moved', 'id', shards => 4);
+$c->safe_psql('INSERT INTO moved SELECT i, i % 1000 + 1 FROM generate_series(1, 10000) i; ANALYZE moved; ANALYZE wanted');
+my @of_first_node = grep { $_->[1] eq '1' } $c->shards_of('moved');
+my ($to, $from) = map { $c->safe_psql("SELECT i FROM generate_series(20000, 21000) i WHERE shardfdw.shard_for('moved', i)::text = '$_->[0]' LIMIT 1") } @of_first_node;
+$c->safe_psql("INSERT INTO moved VALUES ($from, 5000)");
+my $mover = WireClient->new($c->coordinator, 'postgres');
+my $joiner = WireClient->new($c->coordinator, 'postgres', application_name => 'joiner');
+$joiner->query("SET $_") for @kept, 'shardfdw.log_remote_sql = on';
+$mover->query('SELECT pg_advisory_lock(42)');
+my $position = $c->log_position;
+$joiner->start_query('SELECT count(*) FROM wanted s WHERE NOT EXISTS (SELECT FROM moved b WHERE b.k = s.k AND gate(b.id + s.k))');
+$c->wait_for("SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE application_name = 'joiner'");
+is($mover->query("UPDATE moved SET id = $to WHERE id = $from")->{tags}[0], 'UPDATE 1', 'a row moves between rounds');
+$mover->query('SELECT pg_advisory_unlock(42)');
+is($joiner->finish_query->{rows}[0][0], '0', 'and is found where it was');
+my @rounds = $c->log_since($position) =~ /SELECT [^\n]* FROM public\.(moved_0\d)/g;
+is(scalar(@rounds), 4, 'each shard has been asked once');
+is($rounds[0], $of_first_node[0][0], 'those first that are to be asked first');
+is($joiner->query('SELECT count(*) FROM wanted s WHERE EXISTS (SELECT FROM moved b WHERE b.k = s.k AND gate(b.id + s.k))')->{rows}[0][0], '1001', 'and then where it is');
+$_->close for $mover, $joiner;
 
 # A function that joins within a join: each execution has keys of its own.
 $c->safe_psql(q{

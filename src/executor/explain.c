@@ -154,6 +154,9 @@ void
 shardExplainForeignScan(ForeignScanState *node, ExplainState *es)
 {
 	ShardScanState *state = node->fdw_state;
+	/* who asked in parts has asked all of them */
+	const Bitmapset *shards = state->running && state->part != SHARD_SCAN_ALL ?
+		state->unsplit : state->live;
 	int			first;
 
 	if (state->plan->relations != NULL)
@@ -163,7 +166,7 @@ shardExplainForeignScan(ForeignScanState *node, ExplainState *es)
 		((Scan *) node->ss.ps.plan)->scanrelid > 0)
 		ExplainPropertyText(PROP_NODE, state->maps[0]->nodes[0].name, es);
 	else
-		shard_explain_shards(state->maps[0], state->live, bms_num_members(state->live), es);
+		shard_explain_shards(state->maps[0], shards, bms_num_members(shards), es);
 
 	/* a scan of one relation has no such list, and one shard at most */
 	if (state->plan->sort_columns != NIL && ((ForeignScan *) node->ss.ps.plan)->fdw_scan_tlist != NIL)
@@ -171,7 +174,7 @@ shardExplainForeignScan(ForeignScanState *node, ExplainState *es)
 	if (state->plan->shard_template != NIL)
 		ExplainPropertyBool(PROP_COMBINED, true, es);
 
-	first = bms_next_member(state->live, -1);
+	first = bms_next_member(shards, -1);
 	if (first >= 0)
 	{
 		StringInfoData sql;

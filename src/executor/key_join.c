@@ -11,6 +11,10 @@
  *					v end of the inner rows
  *	   LEFT, ANTI: rows of the batch that found none
  *
+ * SEMI, ANTI: where most keys are thought to have rows in several shards, a part
+ * of the shards is asked first, and the others only for keys of the batch that
+ * have found none there.
+ *
  * The inner side may return more than what matches, but nothing that matches
  * may be missing: everything is checked here.  The first batch is as large as
  * the planner thinks that the outer side is; each further one is four times as
@@ -33,6 +37,7 @@
 #include "executor/key_join.h"
 #include "executor/keys.h"
 #include "executor/nodeHash.h"
+#include "executor/scan.h"
 #include "miscadmin.h"
 #include "nodes/extensible.h"
 #include "nodes/makefuncs.h"
@@ -53,6 +58,9 @@
 
 /* Rows after which memory is looked at. */
 #define MEMORY_CHECK_ROWS 64
+
+/* Distinct keys below which a second round of questions is not worth its time. */
+#define MIN_ROUND_KEYS 500
 
 typedef enum KeyJoinPhase
 {
@@ -98,7 +106,8 @@ typedef struct KeyJoinState
 	KeyJoinPhase phase;
 	bool		outer_ended;
 	bool		inner_used;		/* has run before: must be started anew */
-	bool		inner_running;
+	ForeignScanState *in_rounds;	/* the inner side, when it may be asked in rounds; or NULL */
+	bool		first_round;	/* what runs asks a part of the shards */
 	double		batch_limit;	/* rows of the next batch */
 
 	/* the batch; in batch_cxt */
@@ -114,7 +123,7 @@ typedef struct KeyJoinState
 
 	/* for EXPLAIN ANALYZE */
 	int64		nbatches;
-	int64		nkeys_sent;
+	int64		nkeys_sent;		/* in all rounds */
 } KeyJoinState;
 
 static Node *key_join_create(CustomScan *cscan);
@@ -170,6 +179,9 @@ key_join_begin(CustomScanState *node, EState *estate, int eflags)
 	eflags &= ~(EXEC_FLAG_REWIND | EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK);
 	state->inner = ExecInitNode(lsecond(cscan->custom_plans), estate, eflags);
 	node->custom_ps = list_make2(state->outer, state->inner);
+	if (state->plan->in_rounds && IsA(state->inner, ForeignScanState) &&
+		shard_scan_first_shards((ForeignScanState *) state->inner) != NULL)
+		state->in_rounds = (ForeignScanState *) state->inner;
 
 	state->outer_slot = ExecInitExtraTupleSlot(estate, ExecGetResultType(state->outer),
 											   &TTSOpsMinimalTuple);
@@ -390,21 +402,45 @@ mark_changed(const KeyJoinState *state)
 	}
 }
 
-/* False when no row of the batch has a key. */
-static bool
-start_inner(KeyJoinState *state)
+static int
+count_keys(const KeyJoinState *state)
 {
 	int			nkeys = 0;
 
 	for (int i = 0; i < state->nkeys; i++)
 		nkeys += shard_keys_count(state->keys[i].keys);
-	if (nkeys == 0)
-		return false;
+	return nkeys;
+}
+
+/* Lets the inner side run with the keys at hand, over these of its shards. */
+static void
+run_inner(KeyJoinState *state, ShardScanPart part)
+{
 	if (state->inner_used)
 		mark_changed(state);
 	state->inner_used = true;
+	state->nkeys_sent += count_keys(state);
+	state->first_round = part == SHARD_SCAN_FIRST;
+	if (state->in_rounds != NULL)
+	{
+		if (state->inner->chgParam != NULL)
+			ExecReScan(state->inner);
+		shard_scan_set_part(state->in_rounds, part);
+	}
+}
+
+/* False when no row of the batch has a key. */
+static bool
+start_inner(KeyJoinState *state)
+{
+	int			nkeys = count_keys(state);
+
+	if (nkeys == 0)
+		return false;
 	state->nbatches++;
-	state->nkeys_sent += nkeys;
+	/* the first round decides what the second one asks: between them nothing may have moved */
+	run_inner(state, state->in_rounds != NULL && nkeys >= MIN_ROUND_KEYS &&
+			  shard_scan_sees_one_moment(state->in_rounds) ? SHARD_SCAN_FIRST : SHARD_SCAN_ALL);
 	return true;
 }
 
@@ -487,6 +523,35 @@ next_match(KeyJoinState *state)
 	return NULL;
 }
 
+/*
+ * After the first round: leaves the keys of rows without a match, and asks the
+ * other shards for them.  False when no row is left, or there was no such round.
+ */
+static bool
+start_second_round(KeyJoinState *state)
+{
+	if (!state->first_round)
+		return false;
+	for (int i = 0; i < state->nkeys; i++)
+		shard_keys_clear(state->keys[i].keys);
+	for (int i = 0; i < state->nentries; i++)
+	{
+		KeyJoinEntry *entry = &state->entries[i];
+		uint32		hash;
+
+		if (!entry->has_key || entry->matched)
+			continue;
+		ResetExprContext(state->css.ss.ps.ps_ExprContext);
+		fill_outer_entry(state, entry);
+		store_scan_tuple(state);
+		(void) hash_keys(state, true, true, &hash);
+	}
+	if (count_keys(state) == 0)
+		return false;
+	run_inner(state, SHARD_SCAN_OTHERS);
+	return true;
+}
+
 /* Next row of the batch that found no match, or NULL. */
 static TupleTableSlot *
 next_unmatched(KeyJoinState *state)
@@ -534,7 +599,7 @@ key_join_exec(CustomScanState *node)
 			case KEY_JOIN_PROBE:
 				if ((result = next_match(state)) != NULL)
 					return result;
-				if (!fetch_inner(state))
+				if (!fetch_inner(state) && !start_second_round(state))
 					state->phase = keeps_unmatched ? KEY_JOIN_UNMATCHED : KEY_JOIN_READ;
 				break;
 			case KEY_JOIN_UNMATCHED:
@@ -601,6 +666,9 @@ key_join_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 
 	ExplainPropertyText("Join Type", join_type_name(state->plan->jointype), es);
 	ExplainPropertyText("Key Cond", deparse_expression(condition, context, true, false), es);
+	if (state->in_rounds != NULL)
+		ExplainPropertyInteger("Shards Asked First", NULL,
+							   bms_num_members(shard_scan_first_shards(state->in_rounds)), es);
 	if (es->analyze)
 	{
 		ExplainPropertyInteger("Batches", NULL, state->nbatches, es);

@@ -53,6 +53,9 @@
 /* Streams of a node that may be open, as a multiple of its connections. */
 #define WINDOW_FACTOR	2
 
+/* Of a node's shards, one in so many is asked first. */
+#define FIRST_PART	4
+
 /* ------------------------------------------------------------------------
  * Begin
  * ------------------------------------------------------------------------ */
@@ -309,18 +312,29 @@ open_source(ShardScanState *state, int i, int nodeno)
 }
 
 /*
+ * Is all reading of the node on the connection that writes, or will it be when
+ * this statement begins to write?  Then each of the scan's statements there would
+ * see what was written before it.
+ */
+static bool
+reads_as_writer(const ForeignScanState *node, int nodeno)
+{
+	const ShardScanState *state = node->fdw_state;
+	ShardPool  *pool = shard_pool_get(state->maps[0]->nodes[nodeno].serverid, state->userid);
+
+	return (IsolationUsesXactSnapshot() && shard_statement_view_writes(node->ss.ps.state)) ||
+		shard_txn_uses_writer(pool, state->snapshot);
+}
+
+/*
  * Distributes live shards to their nodes. Result: streams to open at first.
- *
- * A node is read by one statement where all reading is on the connection that
- * writes, or will be when this statement begins to write: with one statement
- * per shard the later ones would see what was written meanwhile.
+ * A node that is read as a writer gets one statement, which sees one moment.
  */
 static int
 group_by_node(ForeignScanState *node, int window)
 {
 	ShardScanState *state = node->fdw_state;
 	const ShardMap *map = state->maps[0];
-	bool		will_write = IsolationUsesXactSnapshot() && shard_statement_view_writes(node->ss.ps.state);
 	int			total = 0;
 	int			shardno = -1;
 
@@ -335,10 +349,7 @@ group_by_node(ForeignScanState *node, int window)
 			continue;
 		scan_node->shardnos = palloc(sizeof(int) * scan_node->nlive);
 		scan_node->per_statement = shard_share_per_statement(state, i, scan_node->nlive);
-		if (!state->plan->locks_rows &&
-			(will_write ||
-			 shard_txn_uses_writer(shard_pool_get(map->nodes[i].serverid, state->userid),
-								   state->snapshot)))
+		if (!state->plan->locks_rows && reads_as_writer(node, i))
 			scan_node->per_statement = scan_node->nlive;
 		total += Min(shard_share_statements(scan_node), window);
 		scan_node->nlive = 0;
@@ -351,6 +362,59 @@ group_by_node(ForeignScanState *node, int window)
 		scan_node->shardnos[scan_node->nlive++] = shardno;
 	}
 	return total;
+}
+
+const Bitmapset *
+shard_scan_first_shards(ForeignScanState *node)
+{
+	ShardScanState *state = node->fdw_state;
+	const ShardMap *map = state->maps[0];
+	MemoryContext oldcxt;
+	int		   *nshards;		/* planned ones of each node, then those left to choose */
+	int			shardno = -1;
+
+	if (state->first_shards != NULL)
+		return state->first_shards;
+	oldcxt = MemoryContextSwitchTo(node->ss.ps.state->es_query_cxt);
+	nshards = palloc0(sizeof(int) * Max(map->nnodes, 1));
+	while ((shardno = bms_next_member(state->planned, shardno)) >= 0)
+		nshards[map->shards[shardno].nodeno]++;
+	for (int i = 0; i < map->nnodes; i++)
+		nshards[i] = (nshards[i] + FIRST_PART - 1) / FIRST_PART;
+	shardno = -1;
+	while ((shardno = bms_next_member(state->planned, shardno)) >= 0)
+	{
+		if (nshards[map->shards[shardno].nodeno]-- > 0)
+			state->first_shards = bms_add_member(state->first_shards, shardno);
+	}
+	if (bms_equal(state->first_shards, state->planned))
+		state->first_shards = NULL;
+	pfree(nshards);
+	MemoryContextSwitchTo(oldcxt);
+	return state->first_shards;
+}
+
+bool
+shard_scan_sees_one_moment(const ForeignScanState *node)
+{
+	const ShardScanState *state = node->fdw_state;
+
+	for (int i = 0; i < state->maps[0]->nnodes; i++)
+	{
+		if (reads_as_writer(node, i))
+			return false;
+	}
+	return true;
+}
+
+void
+shard_scan_set_part(ForeignScanState *node, ShardScanPart part)
+{
+	ShardScanState *state = node->fdw_state;
+
+	Assert(!state->running);
+	Assert(part == SHARD_SCAN_ALL || state->first_shards != NULL);
+	state->part = part;
 }
 
 void
@@ -366,6 +430,10 @@ shard_scan_bind(ForeignScanState *node)
 	state->split_values = state->split == NULL ? NULL :
 		shard_key_split_run(state->split, state->maps[0], state->params,
 							node->ss.ps.ps_ExprContext, &state->live);
+	if (state->part == SHARD_SCAN_FIRST)
+		state->live = bms_intersect(state->live, state->first_shards);
+	else if (state->part == SHARD_SCAN_OTHERS)
+		state->live = bms_difference(state->live, state->first_shards);
 	MemoryContextSwitchTo(oldcxt);
 }
 

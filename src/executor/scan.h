@@ -52,6 +52,14 @@ typedef struct ShardScanNode
 
 typedef struct ShardMerge ShardMerge;
 
+/* Shards that one run reads, for who needs not all of them at once. */
+typedef enum ShardScanPart
+{
+	SHARD_SCAN_ALL,
+	SHARD_SCAN_FIRST,			/* shard_scan_first_shards() */
+	SHARD_SCAN_OTHERS
+} ShardScanPart;
+
 typedef struct ShardScanState
 {
 	ShardScanPlan *plan;
@@ -67,6 +75,8 @@ typedef struct ShardScanState
 	bool		prune_each_start;	/* conditions need values of the executor */
 	ShardKeySplit *split;		/* NULL when all shards get the same values */
 	Bitmapset  *unsplit;		/* live, without what the values of one execution leave out */
+	Bitmapset  *first_shards;	/* see shard_scan_first_shards(); NULL until asked for */
+	ShardScanPart part;			/* of live, which the next run reads */
 
 	ShardSnapshot *snapshot;	/* NULL under plain EXPLAIN */
 	ShardDecoder *decoder;
@@ -110,6 +120,21 @@ typedef struct ShardScanState
  */
 extern List *shard_scan_open_rels(List *relids);
 extern void shard_scan_close_rels(List *rels);
+
+/*
+ * About a quarter of the planned shards, with some of each node, or NULL where
+ * they are all of them.  The same at each call.  Memory: the query's.
+ */
+extern const Bitmapset *shard_scan_first_shards(ForeignScanState *node);
+
+/*
+ * Do all runs of the scan see the same rows of a node?  Not on a connection that
+ * writes, and the answer may be another one at the next run.
+ */
+extern bool shard_scan_sees_one_moment(const ForeignScanState *node);
+
+/* Which shards are read from the next start of the scan on.  It must not be running. */
+extern void shard_scan_set_part(ForeignScanState *node, ShardScanPart part);
 
 /* Evaluates the parameters, and leaves the shards that can have rows for them (state->live). */
 extern void shard_scan_bind(ForeignScanState *node);

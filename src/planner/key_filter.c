@@ -299,7 +299,8 @@ key_foreign_path(PlannerInfo *root, ForeignPath *path, List *keys, List *exprs, 
 			Min(info->remote_cost,
 				shard_cost_fetch(info, path->path.parent->tuples * keyed->fraction));
 	keyed->rescan = copy->path.total_cost - receive * keyed->fraction;
-	copy->path.total_cost += shard_cost_keys(info, keyed->nkeys, filters_shard_key(info, exprs));
+	keyed->splits = filters_shard_key(info, exprs);
+	copy->path.total_cost += shard_cost_keys(info, keyed->nkeys, keyed->splits);
 	return (Path *) copy;
 }
 

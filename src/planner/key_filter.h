@@ -30,13 +30,14 @@ typedef struct ShardKeyedPath
 	double		fraction;		/* of the rows */
 	double		nkeys;			/* that are sent, estimate */
 	Cost		rescan;			/* of each further batch, rows apart */
+	bool		splits;			/* a key is the shard key: each shard gets its own keys */
 } ShardKeyedPath;
 
 /*
  * A copy of path whose rows are those with some exprs[i] = ANY (values of keys[i])
  * for each i, or NULL when it cannot be filtered so.  keys: of ShardKeyClause; exprs:
  * what stands for the keys' inner expressions in path.  Of *keyed fraction and
- * nkeys are given, rescan is set.
+ * nkeys are given, rescan and splits are set.
  */
 extern Path *shard_key_filter_path(PlannerInfo *root, Path *path, List *keys, List *exprs,
 								   ShardKeyedPath *keyed);

@@ -42,6 +42,9 @@
 /* How much larger each further batch is. */
 #define BATCH_GROWTH 4.0
 
+/* Inner rows per outer row from which on most keys that have any have some in a quarter of the shards. */
+#define MIN_ROUND_ROWS 4.0
+
 /* Equalities of one key join: as many as its executor's arrays take. */
 #define MAX_KEYS INDEX_MAX_KEYS
 
@@ -397,6 +400,18 @@ first_batch_rows(PlannerInfo *root)
 	return MAX_BATCH_ROWS;
 }
 
+/*
+ * Is it enough for most keys to ask a part of the shards?  Then the others are
+ * asked for those alone that have found no row there.
+ */
+static bool
+runs_in_rounds(JoinType jointype, const Path *outer, const ShardKeyedPath *inner)
+{
+	return (jointype == JOIN_SEMI || jointype == JOIN_ANTI) &&
+		IsA(inner->path, ForeignPath) && !inner->splits &&
+		inner->path->rows >= outer->rows * MIN_ROUND_ROWS;
+}
+
 /* In how many batches outer_rows rows of this width are joined. */
 static double
 count_batches(double first_rows, double outer_rows, int width)
@@ -462,6 +477,7 @@ add_key_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOp
 	plan->nkeys = list_length(keys);
 	plan->keys = palloc0(sizeof(ShardKeyJoinKey) * plan->nkeys);
 	plan->first_rows = first_batch_rows(root);
+	plan->in_rounds = runs_in_rounds(jointype, outer, &inner);
 	plan->change_param = ((ShardKeyClause *) linitial(keys))->paramid - SHARD_KEYS_PARAM;
 	foreach(lc, keys)
 	{

@@ -219,7 +219,7 @@ shard_plan_private_pack_key_join(const ShardKeyJoinPlan *plan)
 		oids = lappend_oid(oids, plan->keys[i].inner_hash);
 		oids = lappend_oid(oids, plan->keys[i].collation);
 	}
-	return list_make5(list_make2_int(plan->jointype, plan->change_param), plan->columns,
+	return list_make5(list_make3_int(plan->jointype, plan->change_param, plan->in_rounds), plan->columns,
 					  params, oids, makeFloat(psprintf("%.17g", plan->first_rows)));
 }
 
@@ -233,6 +233,7 @@ shard_plan_private_unpack_key_join(List *custom_private)
 
 	plan->jointype = (JoinType) linitial_int(linitial(custom_private));
 	plan->change_param = lsecond_int(linitial(custom_private));
+	plan->in_rounds = lthird_int(linitial(custom_private)) != 0;
 	plan->columns = lsecond(custom_private);
 	plan->nkeys = list_length(params);
 	plan->keys = palloc(sizeof(ShardKeyJoinKey) * plan->nkeys);

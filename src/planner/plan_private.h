@@ -147,6 +147,7 @@ typedef struct ShardKeyJoinPlan
 	ShardKeyJoinKey *keys;
 	int			change_param;	/* number of a PARAM_EXEC that nothing else uses: marks nodes whose keys have changed */
 	double		first_rows;		/* rows of the first batch, a guess */
+	bool		in_rounds;		/* a key that some shards have rows for is not worth asking the others: SEMI, ANTI */
 } ShardKeyJoinPlan;
 
 extern List *shard_plan_private_pack_key_join(const ShardKeyJoinPlan *plan);
