@@ -127,6 +127,25 @@ SELECT DISTINCT application_name FROM activity WHERE application_name LIKE '%set
 RESET postgres_fdw.application_name;
 DROP SERVER named CASCADE;
 
+-- text here, other types there: their text, in rows, whole rows, COPY and RETURNING
+SELECT bool_and(ok) FROM shardfdw.run_on_nodes($$
+	CREATE TABLE foreign_scan.typed (id int, a jsonb, b bytea, c uuid, d numeric, e date, f boolean, g text[], h name, i char(5), j varchar(9), k "char", l timestamptz, m inet, n regclass);
+	INSERT INTO foreign_scan.typed VALUES (1, '{"a": 1}', '\x0102', '00000000-0000-0000-0000-000000000001', 1.50, '2024-01-02', true, '{x,NULL}', 'nm', 'ch', 'vc', 'z', '2024-01-02 03:04:05+00', '1.2.3.4', 'pg_class')$$);
+CREATE FOREIGN TABLE typed (id int, a text, b text, c text, d text, e text, f text, g text, h text, i text, j text, k text, l text, m text, n text) SERVER node1;
+CREATE FOREIGN TABLE typed2 (id int, a varchar, b varchar(20), h name, i bpchar, j char(9)) SERVER node1 OPTIONS (table_name 'typed');
+SET TimeZone = 'UTC';
+SELECT * FROM typed;
+SELECT typed FROM typed;
+SELECT * FROM typed WHERE id = 1 AND length(a || b) = 14 + (random() * 0)::int;
+SELECT a.c, b.b, a.d || b.l FROM typed a JOIN typed b USING (id);
+SELECT DISTINCT c, i FROM typed ORDER BY 2, 1;
+COPY (SELECT a, b, c, e FROM typed) TO STDOUT;
+UPDATE typed SET id = 2 RETURNING b, d, i || '.';
+UPDATE typed SET id = id + 1 WHERE random() < 2 RETURNING *;
+SELECT *, octet_length(i) FROM typed2;
+SELECT max(id), count(DISTINCT b) FROM typed;
+DELETE FROM typed RETURNING c;
+
 SET client_min_messages = warning;
 DROP SCHEMA foreign_scan, imported, imported2 CASCADE;
 SELECT count(*) FROM shardfdw.run_on_nodes('DROP SCHEMA foreign_scan, "Odd ""schema" CASCADE');

@@ -25,6 +25,7 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "tuple/type_io.h"
 #include "utils/array.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -189,6 +190,17 @@ make_nullable_row(Expr *row, Var *whole)
 	return (Node *) result;
 }
 
+Expr *
+shard_convert_typed(Expr *expr, Oid type)
+{
+	type = getBaseType(type);
+	if (IsA(expr, Aggref) && (((Aggref *) expr)->aggfnoid == F_COUNT_ ||
+							  ((Aggref *) expr)->aggfnoid == F_COUNT_ANY))
+		return expr;
+	return (Expr *) makeRelabelType(expr, type, -1, get_typcollation(type),
+									COERCE_EXPLICIT_CAST);
+}
+
 /* ROW(all columns), whose text form is read as the whole row.  Virtual generated columns have no value in one. */
 static Node *
 make_whole_row(const ShardLevelRel *rel, Var *whole)
@@ -220,6 +232,8 @@ make_whole_row(const ShardLevelRel *rel, Var *whole)
 				value = make_iso_text(value);
 				break;
 			default:
+				if (shard_type_io_binary_output(att->atttypid))
+					value = shard_convert_typed(value, att->atttypid);
 				break;
 		}
 		row->args = lappend(row->args, value);

@@ -18,6 +18,15 @@ extern Expr *shard_convert_expr(ShardSelect *select, ShardLevel *level, Expr *ex
 /* The same for each of a list. */
 extern List *shard_convert_list(ShardSelect *select, ShardLevel *level, List *exprs);
 
+/*
+ * (expr)::type.  The node's column may have got another type than the
+ * coordinator's, and rows of COPY do not tell their types: without the cast
+ * eight bytes of a float would be read as a bigint, those of a jsonb as text.
+ * Where the types agree, as they should, the cast is nothing to the node.
+ * count() is of one type.
+ */
+extern Expr *shard_convert_typed(Expr *expr, Oid type);
+
 /* expr, without columns: a constant as it is, anything else as a parameter. */
 extern Node *shard_convert_value(ShardSelect *select, Node *expr);
 

@@ -168,8 +168,6 @@ shard_dml_append_column(StringInfo buf, Oid relid, AttrNumber attno)
 		else
 			appendStringInfo(buf, "(%s)::pg_catalog.text", column);
 	}
-	else if (type == TEXTOID || type == VARCHAROID || type == BPCHAROID || type == NAMEOID)
-		appendStringInfoString(buf, column);	/* any bytes of text are text */
 	else
 		appendStringInfo(buf, "(%s)::%s", column,
 						 format_type_extended(type, -1, FORMAT_TYPE_TYPEMOD_GIVEN |

@@ -162,14 +162,15 @@ is_text(Oid type)
 	return type == TEXTOID || type == VARCHAROID || type == BPCHAROID;
 }
 
-/* Does a column of the remote type read what tuple/encode.c writes for the local one? */
+/* Does a column of the remote type read what tuple/encode.c writes for the local one, and write it so? */
 static bool
 binary_fits(Oid local, Oid remote, bool remote_enum)
 {
 	local = getBaseType(local);
 	if (local >= FirstGenbkiObjectId)
 		return type_is_enum(local) && remote_enum;
-	return local == remote || (is_text(local) && is_text(remote));
+	/* cast to text, a char(n) loses its blanks */
+	return local == remote || (is_text(local) && is_text(remote) && remote != BPCHAROID);
 }
 
 /* Is the remote column declared with the type of the local one? */

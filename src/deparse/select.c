@@ -102,33 +102,13 @@ make_text_form(Expr *expr, Oid type)
 	return (Expr *) cast;
 }
 
-/*
- * (expr)::type.  The node's column may have got another type than the
- * coordinator's, and rows of COPY do not tell their types: without the cast
- * eight bytes of a float would be read as a bigint.  Where the types agree, as
- * they should, the cast is nothing to the node.  Text needs none, any bytes of
- * it are text; count() is of one type.
- */
-static Expr *
-make_typed(Expr *expr, Oid type)
-{
-	type = getBaseType(type);
-	if (type == TEXTOID || type == VARCHAROID || type == BPCHAROID || type == NAMEOID)
-		return expr;
-	if (IsA(expr, Aggref) && (((Aggref *) expr)->aggfnoid == F_COUNT_ ||
-							  ((Aggref *) expr)->aggfnoid == F_COUNT_ANY))
-		return expr;
-	return (Expr *) makeRelabelType(expr, type, -1, get_typcollation(type),
-									COERCE_EXPLICIT_CAST);
-}
-
 Expr *
 shard_select_wire_form(Expr *expr, Oid type, ShardSelectKind *kind)
 {
 	if (shard_type_io_binary_output(type))
 	{
 		*kind = SHARD_SELECT_VALUE;
-		return make_typed(expr, type);
+		return shard_convert_typed(expr, type);
 	}
 	*kind = SHARD_SELECT_TEXT;
 	return make_text_form(expr, type);

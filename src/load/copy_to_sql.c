@@ -143,19 +143,6 @@ shard_copy_to_sql_obstacle(const ShardCopyTo *copy)
 
 /* ---------- the statement ---------- */
 
-/*
- * The type that a column is to have on the node, or NULL where any will do: any
- * text is text.
- */
-static const char *
-cast_of(Oid type)
-{
-	type = getBaseType(type);
-	if (type == TEXTOID || type == VARCHAROID || type == BPCHAROID || type == NAMEOID)
-		return NULL;
-	return format_type_extended(type, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
-}
-
 static void
 append_select(const ShardCopyTo *copy, int shardno, StringInfo buf)
 {
@@ -166,12 +153,10 @@ append_select(const ShardCopyTo *copy, int shardno, StringInfo buf)
 	{
 		Form_pg_attribute att = TupleDescAttr(copy->desc, lfirst_int(lc) - 1);
 		const char *name = quote_identifier(NameStr(att->attname));
-		const char *cast = cast_of(att->atttypid);
+		const char *type = format_type_extended(getBaseType(att->atttypid), -1,
+												FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
 
-		if (cast)
-			appendStringInfo(buf, "%s(shard.%s)::%s AS %s", separator, name, cast, name);
-		else
-			appendStringInfo(buf, "%sshard.%s", separator, name);
+		appendStringInfo(buf, "%s(shard.%s)::%s AS %s", separator, name, type, name);
 		separator = ", ";
 	}
 	appendStringInfo(buf, " FROM %s AS shard", copy->map->shards[shardno].from_item);
