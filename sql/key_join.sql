@@ -226,6 +226,29 @@ SELECT rounds('SELECT k.* FROM keys k WHERE NOT EXISTS (SELECT FROM s3 i WHERE i
 INSERT INTO l3 VALUES (30000, 7, 1, 'new');
 SELECT compare('SELECT k.* FROM keys k WHERE NOT EXISTS (SELECT FROM s3 i WHERE i.a = k.k)');
 ROLLBACK;
+-- what the transaction writes while rows of a semi join are fetched is not seen by it
+CREATE FUNCTION kj.writes_meanwhile(OUT nrows bigint) LANGUAGE plpgsql AS $$
+DECLARE
+	r record;
+BEGIN
+	nrows := 0;
+	FOR r IN SELECT k.k FROM keys k WHERE EXISTS (SELECT FROM s3 i WHERE i.a = k.k) LOOP
+		nrows := nrows + 1;
+		IF nrows = 1 THEN
+			INSERT INTO s3 SELECT 30000 + k, k FROM keys WHERE k % 2 = 1;
+		END IF;
+	END LOOP;
+END $$;
+BEGIN;
+SELECT writes_meanwhile();
+ROLLBACK;
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT writes_meanwhile();
+SELECT count(*) FROM keys k WHERE EXISTS (SELECT FROM s3 i WHERE i.a = k.k);
+ROLLBACK;
+BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+SELECT rounds('SELECT k.* FROM keys k WHERE EXISTS (SELECT FROM s3 i WHERE i.a = k.k)');
+ROLLBACK;
 RESET enable_hashjoin;
 RESET enable_mergejoin;
 RESET enable_nestloop;

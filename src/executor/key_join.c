@@ -42,6 +42,7 @@
 #include "nodes/extensible.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
 #include "planner/plan_private.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -108,6 +109,7 @@ typedef struct KeyJoinState
 	bool		inner_used;		/* has run before: must be started anew */
 	ForeignScanState *in_rounds;	/* the inner side, when it may be asked in rounds; or NULL */
 	bool		first_round;	/* what runs asks a part of the shards */
+	bool		leaves_rounds;	/* between and in them, what is not ours may run: the caller, functions */
 	double		batch_limit;	/* rows of the next batch */
 
 	/* the batch; in batch_cxt */
@@ -182,6 +184,10 @@ key_join_begin(CustomScanState *node, EState *estate, int eflags)
 	if (state->plan->in_rounds && IsA(state->inner, ForeignScanState) &&
 		shard_scan_first_shards((ForeignScanState *) state->inner) != NULL)
 		state->in_rounds = (ForeignScanState *) state->inner;
+	state->leaves_rounds = state->plan->jointype == JOIN_SEMI ||
+		contain_volatile_functions((Node *) cscan->custom_exprs) ||
+		contain_volatile_functions((Node *) state->inner->plan->qual) ||
+		contain_volatile_functions((Node *) state->inner->plan->targetlist);
 
 	state->outer_slot = ExecInitExtraTupleSlot(estate, ExecGetResultType(state->outer),
 											   &TTSOpsMinimalTuple);
@@ -440,7 +446,8 @@ start_inner(KeyJoinState *state)
 	state->nbatches++;
 	/* the first round decides what the second one asks: between them nothing may have moved */
 	run_inner(state, state->in_rounds != NULL && nkeys >= MIN_ROUND_KEYS &&
-			  shard_scan_sees_one_moment(state->in_rounds) ? SHARD_SCAN_FIRST : SHARD_SCAN_ALL);
+			  shard_scan_sees_one_moment(state->in_rounds, state->leaves_rounds) ?
+			  SHARD_SCAN_FIRST : SHARD_SCAN_ALL);
 	return true;
 }
 

@@ -395,10 +395,12 @@ shard_scan_first_shards(ForeignScanState *node)
 }
 
 bool
-shard_scan_sees_one_moment(const ForeignScanState *node)
+shard_scan_sees_one_moment(const ForeignScanState *node, bool others_run)
 {
 	const ShardScanState *state = node->fdw_state;
 
+	if (others_run && IsolationUsesXactSnapshot() && !XactReadOnly)
+		return false;
 	for (int i = 0; i < state->maps[0]->nnodes; i++)
 	{
 		if (reads_as_writer(node, i))

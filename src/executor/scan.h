@@ -129,9 +129,12 @@ extern const Bitmapset *shard_scan_first_shards(ForeignScanState *node);
 
 /*
  * Do all runs of the scan see the same rows of a node?  Not on a connection that
- * writes, and the answer may be another one at the next run.
+ * writes, and the answer may be another one at the next run.  others_run: before
+ * the last of these runs other statements of the transaction may run, by functions
+ * or between two rows of a cursor: at REPEATABLE READ they would write on the
+ * connection that reads.
  */
-extern bool shard_scan_sees_one_moment(const ForeignScanState *node);
+extern bool shard_scan_sees_one_moment(const ForeignScanState *node, bool others_run);
 
 /* Which shards are read from the next start of the scan on.  It must not be running. */
 extern void shard_scan_set_part(ForeignScanState *node, ShardScanPart part);
