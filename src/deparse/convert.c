@@ -197,6 +197,9 @@ shard_convert_typed(Expr *expr, Oid type)
 	if (IsA(expr, Aggref) && (((Aggref *) expr)->aggfnoid == F_COUNT_ ||
 							  ((Aggref *) expr)->aggfnoid == F_COUNT_ANY))
 		return expr;
+	/* a node would read (a COLLATE c)::type as a::type COLLATE c, which may not be what is grouped by */
+	if (IsA(expr, CollateExpr))
+		return expr;
 	return (Expr *) makeRelabelType(expr, type, -1, get_typcollation(type),
 									COERCE_EXPLICIT_CAST);
 }

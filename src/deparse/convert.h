@@ -22,8 +22,9 @@ extern List *shard_convert_list(ShardSelect *select, ShardLevel *level, List *ex
  * (expr)::type.  The node's column may have got another type than the
  * coordinator's, and rows of COPY do not tell their types: without the cast
  * eight bytes of a float would be read as a bigint, those of a jsonb as text.
- * Where the types agree, as they should, the cast is nothing to the node.
- * count() is of one type.
+ * Where the types agree, as they should, the cast is nothing to the node, but
+ * that it hides the length of a char(n) and the like: what is grouped or sorted by
+ * has to stand without it.  count() is of one type, COLLATE gives text alone.
  */
 extern Expr *shard_convert_typed(Expr *expr, Oid type);
 
