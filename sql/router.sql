@@ -404,6 +404,18 @@ SELECT (SELECT -x.i AS i FROM u x WHERE x.k = 77 ORDER BY x.i LIMIT 1), min(v) A
 WITH w AS (SELECT -i AS i FROM u WHERE k = 77 ORDER BY u.i LIMIT 2) SELECT i FROM w ORDER BY i;
 SELECT -i AS i FROM u WHERE k = 77 UNION ALL SELECT 0 ORDER BY i;
 SELECT -i AS i, row_number() OVER (ORDER BY i) FROM u WHERE k = 77 ORDER BY u.i;
+-- Columns of a length or a domain: what is sorted and grouped by is the column, not what is returned of it.
+INSERT INTO t (k, n, p) VALUES (77, 1.5, 2);
+EXPLAIN (VERBOSE, COSTS OFF) SELECT w FROM u WHERE k = 77 ORDER BY w LIMIT 1;
+SELECT w, w || '!', length(w), count(*) FROM u WHERE k = 77 GROUP BY w HAVING w || '' > 'a' ORDER BY w || '';
+SELECT w, grouping(w), count(*) FROM u WHERE k = 77 GROUP BY ROLLUP (w) ORDER BY w, 2;
+SELECT w COLLATE "C" AS w, count(*) FROM u WHERE k = 77 GROUP BY u.w COLLATE "C" ORDER BY u.w COLLATE "C";
+SELECT w, i, rank() OVER (PARTITION BY w ORDER BY i) FROM u WHERE k = 77 ORDER BY w, i;
+SELECT DISTINCT w FROM u WHERE k = 77 ORDER BY w;
+SELECT DISTINCT w, length(w) FROM u WHERE k = 77 GROUP BY w ORDER BY w;
+SELECT DISTINCT ON (w) w, i FROM u WHERE k = 77 ORDER BY w, i DESC;
+SELECT n, n + 1, p, p + 1 FROM t WHERE k = 77 GROUP BY n, p;
+DELETE FROM t WHERE k = 77;
 DELETE FROM u WHERE k = 77;
 
 SET client_min_messages = error;

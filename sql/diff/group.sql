@@ -60,6 +60,8 @@ SELECT f4, n, count(*) FROM types GROUP BY f4, n;
 SELECT vc, count(*) FROM facts GROUP BY vc;
 SELECT vc COLLATE "C", count(*) FROM facts GROUP BY vc COLLATE "C";
 SELECT DISTINCT vc COLLATE "C" FROM facts;
+SELECT vc, vc || '!', count(*) FROM facts WHERE id = 7 GROUP BY vc;
+SELECT vc, grouping(vc), count(*) FROM facts WHERE id = 7 GROUP BY ROLLUP (vc);
 SELECT c, count(*) FROM types GROUP BY c;
 SELECT k, count(*), sum(v) FROM chars GROUP BY k;
 SELECT bt, count(*) FROM types GROUP BY bt;

@@ -33,6 +33,8 @@
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/tlist.h"
 #include "parser/parsetree.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -533,11 +535,51 @@ convert_query(Query *query, ShardWholeContext *cxt)
 
 /* ---------- the statement ---------- */
 
+/* Is there a clause for what bears this number? */
+static bool
+is_named_in(Index sortgroupref, List *clauses)
+{
+	return sortgroupref != 0 && get_sortgroupref_clause_noerr(sortgroupref, clauses) != NULL;
+}
+
+/*
+ * Puts form in the place of a result column.  What GROUP BY, ORDER BY and windows
+ * say of it stays as it is, in a column that is not returned: other expressions
+ * may name parts of it, and indexes may have it.  But what is made DISTINCT is what
+ * is returned.
+ */
+static void
+replace_output(Query *query, TargetEntry *entry, Expr *form, WholeState *state)
+{
+	bool		has_length = exprTypmod((Node *) entry->expr) >= 0 ||
+		getBaseType(exprType((Node *) entry->expr)) != exprType((Node *) entry->expr);
+
+	if (form == entry->expr)
+		return;
+	if (is_named_in(entry->ressortgroupref, query->distinctClause) && !query->hasDistinctOn)
+	{
+		if (has_length && is_named_in(entry->ressortgroupref, query->groupClause))
+			shard_whole_refuse(&state->cxt, "column that is both grouped by and DISTINCT");
+	}
+	else if (entry->ressortgroupref != 0 &&
+			 !contain_volatile_functions((Node *) entry->expr) &&
+			 !expression_returns_set((Node *) entry->expr))
+	{
+		TargetEntry *named = makeTargetEntry(entry->expr, list_length(query->targetList) + 1,
+											 NULL, true);
+
+		named->ressortgroupref = entry->ressortgroupref;
+		entry->ressortgroupref = 0;
+		query->targetList = lappend(query->targetList, named);
+	}
+	entry->expr = form;
+}
+
 /* Each result column in the form in which it travels. */
 static void
 make_outputs(Query *query, WholeState *state)
 {
-	List	   *columns = query->commandType == CMD_SELECT ? query->targetList : query->returningList;
+	List	   *columns = query->commandType == CMD_SELECT ? list_copy(query->targetList) : query->returningList;
 	int			target = 0;
 	ListCell   *lc;
 
@@ -562,7 +604,7 @@ make_outputs(Query *query, WholeState *state)
 			(query->setOperations != NULL || entry->ressortgroupref != 0))
 			shard_whole_refuse(&state->cxt, "column that travels as text is sorted or grouped by");
 		if (query->setOperations == NULL)
-			entry->expr = form;
+			replace_output(query, entry, form, state);
 	}
 }
 
