@@ -197,6 +197,17 @@ SET enable_mergejoin = off;
 SET enable_nestloop = off;
 SELECT rounds('SELECT k.* FROM keys k WHERE NOT EXISTS (SELECT FROM s3 i WHERE i.a = k.k)') AS anti,
 	rounds('SELECT k.* FROM keys k WHERE EXISTS (SELECT FROM s3 i WHERE i.a = k.k)') AS semi;
+-- the node's plan is of the query that is shown
+CREATE FUNCTION kj.explained(query text) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+	plan text;
+BEGIN
+	EXECUTE 'EXPLAIN (ANALYZE, VERBOSE, FORMAT JSON) ' || query INTO plan;
+	RETURN substring(plan FROM 'FROM kj\.(s3_\d+)') = substring(plan FROM '"Relation Name": "(s3_\d+)"');
+END $$;
+SET shardfdw.explain_remote = on;
+SELECT explained('SELECT k.* FROM keys k WHERE NOT EXISTS (SELECT FROM s3 i WHERE i.a = k.k)');
+RESET shardfdw.explain_remote;
 -- not where each shard gets its own keys, where hardly any key has rows in several shards, where all rows are wanted
 SELECT rounds('SELECT k.* FROM keys k WHERE EXISTS (SELECT FROM s3 i WHERE i.id = k.k)');
 SELECT rounds('SELECT k.* FROM keys k WHERE EXISTS (SELECT FROM s3 i WHERE i.a = k.k AND i.b = 3)');

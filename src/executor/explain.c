@@ -194,7 +194,7 @@ shardExplainForeignScan(ForeignScanState *node, ExplainState *es)
 		shard_scan_totals(state, &rows, &bytes, &nconns);
 		shard_explain_received(rows, bytes, nconns, es);
 	}
-	shard_explain_remote(node, es);
+	shard_explain_remote(node, shards, es);
 }
 
 /* Node and Remote SQL of a statement on one shard. */

@@ -143,17 +143,18 @@ format_name(ExplainFormat format)
 }
 
 /*
- * The statement to send for the query of shardno, or of all shards of its node
- * where a query is the node's.  run: the query may be run for it.
+ * The statement to send for the query of the first of shards, or of all of its
+ * node where a query is the node's.  run: the query may be run for it.
  */
 static char *
-explain_statement(const ShardScanState *state, int shardno, bool run, bool generic,
+explain_statement(const ShardScanState *state, const Bitmapset *shards, bool run, bool generic,
 				  const ExplainState *es)
 {
 	const ShardMap *map = state->maps[0];
 	StringInfoData sql;
 	int		   *shardnos = palloc(sizeof(int) * map->nshards);
 	int			nshards = 0;
+	int			shardno = bms_next_member(shards, -1);
 
 	initStringInfo(&sql);
 	appendStringInfo(&sql, "EXPLAIN (VERBOSE, COSTS %s, SUMMARY off, FORMAT %s",
@@ -170,7 +171,7 @@ explain_statement(const ShardScanState *state, int shardno, bool run, bool gener
 	{
 		int			nodeno = map->shards[shardno].nodeno;
 
-		while ((shardno = bms_next_member(state->live, shardno)) >= 0)
+		while ((shardno = bms_next_member(shards, shardno)) >= 0)
 			if (map->shards[shardno].nodeno == nodeno)
 				shardnos[nshards++] = shardno;
 	}
@@ -377,10 +378,10 @@ evaluate_parameters(ForeignScanState *node, bool was_run)
 }
 
 void
-shard_explain_remote(ForeignScanState *node, ExplainState *es)
+shard_explain_remote(ForeignScanState *node, const Bitmapset *shards, ExplainState *es)
 {
 	ShardScanState *state = node->fdw_state;
-	int			shardno = bms_next_member(state->live, -1);
+	int			shardno = bms_next_member(shards, -1);
 	bool		was_run = es->analyze && state->running && !state->plan->locks_rows;
 	bool		generic;
 	char	   *sql;
@@ -392,13 +393,13 @@ shard_explain_remote(ForeignScanState *node, ExplainState *es)
 	if (shardno >= 0)
 	{
 		generic = !evaluate_parameters(node, es->analyze);
-		sql = generic ? NULL : explain_statement(state, shardno, was_run, false, es);
+		sql = generic ? NULL : explain_statement(state, shards, was_run, false, es);
 
 		/* nobody will ask for more rows, and the connections may be needed */
 		if (state->running)
 			shard_scan_close_streams(node);
 		if (generic && knows_generic_plans(state, shardno))
-			sql = explain_statement(state, shardno, false, true, es);
+			sql = explain_statement(state, shards, false, true, es);
 		lines = sql == NULL ? NIL : ask_lines(state, shardno, sql);
 		if (lines != NIL)
 			show_plan(lines, es);
