@@ -107,7 +107,7 @@ typedef struct KeyJoinState
 	KeyJoinPhase phase;
 	bool		outer_ended;
 	bool		inner_used;		/* has run before: must be started anew */
-	ForeignScanState *in_rounds;	/* the inner side, when it may be asked in rounds; or NULL */
+	ForeignScanState *round_scan;	/* the inner side, when it may be asked in rounds; or NULL */
 	bool		first_round;	/* what runs asks a part of the shards */
 	bool		leaves_rounds;	/* between and in them, what is not ours may run: the caller, functions */
 	double		batch_limit;	/* rows of the next batch */
@@ -183,7 +183,7 @@ key_join_begin(CustomScanState *node, EState *estate, int eflags)
 	node->custom_ps = list_make2(state->outer, state->inner);
 	if (state->plan->in_rounds && IsA(state->inner, ForeignScanState) &&
 		shard_scan_first_shards((ForeignScanState *) state->inner) != NULL)
-		state->in_rounds = (ForeignScanState *) state->inner;
+		state->round_scan = (ForeignScanState *) state->inner;
 	state->leaves_rounds = state->plan->jointype == JOIN_SEMI ||
 		contain_volatile_functions((Node *) cscan->custom_exprs) ||
 		contain_volatile_functions((Node *) state->inner->plan->qual) ||
@@ -427,11 +427,11 @@ run_inner(KeyJoinState *state, ShardScanPart part)
 	state->inner_used = true;
 	state->nkeys_sent += count_keys(state);
 	state->first_round = part == SHARD_SCAN_FIRST;
-	if (state->in_rounds != NULL)
+	if (state->round_scan != NULL)
 	{
 		if (state->inner->chgParam != NULL)
 			ExecReScan(state->inner);
-		shard_scan_set_part(state->in_rounds, part);
+		shard_scan_set_part(state->round_scan, part);
 	}
 }
 
@@ -445,8 +445,8 @@ start_inner(KeyJoinState *state)
 		return false;
 	state->nbatches++;
 	/* the first round decides what the second one asks: between them nothing may have moved */
-	run_inner(state, state->in_rounds != NULL && nkeys >= MIN_ROUND_KEYS &&
-			  shard_scan_sees_one_moment(state->in_rounds, state->leaves_rounds) ?
+	run_inner(state, state->round_scan != NULL && nkeys >= MIN_ROUND_KEYS &&
+			  shard_scan_sees_one_moment(state->round_scan, state->leaves_rounds) ?
 			  SHARD_SCAN_FIRST : SHARD_SCAN_ALL);
 	return true;
 }
@@ -673,9 +673,9 @@ key_join_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 
 	ExplainPropertyText("Join Type", join_type_name(state->plan->jointype), es);
 	ExplainPropertyText("Key Cond", deparse_expression(condition, context, true, false), es);
-	if (state->in_rounds != NULL)
+	if (state->round_scan != NULL)
 		ExplainPropertyInteger("Shards Asked First", NULL,
-							   bms_num_members(shard_scan_first_shards(state->in_rounds)), es);
+							   bms_num_members(shard_scan_first_shards(state->round_scan)), es);
 	if (es->analyze)
 	{
 		ExplainPropertyInteger("Batches", NULL, state->nbatches, es);

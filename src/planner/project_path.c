@@ -17,11 +17,11 @@
 
 #include "compat.h"
 #include "deparse/shippable.h"
+#include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/tlist.h"
-#include "nodes/nodeFuncs.h"
 #include "planner/cost.h"
 #include "planner/upper.h"
 #include "tuple/type_io.h"
