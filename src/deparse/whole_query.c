@@ -575,6 +575,19 @@ replace_output(Query *query, TargetEntry *entry, Expr *form, WholeState *state)
 	entry->expr = form;
 }
 
+/* What is grouped by where expr, a result column, is a column of that; from 18 on.  Else expr. */
+static Expr *
+grouped_expr(const Query *query, Expr *expr)
+{
+	const Var  *var = (const Var *) expr;
+	List	  **group_exprs;
+
+	if (!IsA(var, Var) || var->varlevelsup != 0)
+		return expr;
+	group_exprs = shard_rte_group_exprs(rt_fetch(var->varno, query->rtable));
+	return group_exprs != NULL ? list_nth(*group_exprs, var->varattno - 1) : expr;
+}
+
 /* Each result column in the form in which it travels. */
 static void
 make_outputs(Query *query, WholeState *state)
@@ -591,6 +604,7 @@ make_outputs(Query *query, WholeState *state)
 
 		if (entry->resjunk)
 			continue;
+		entry->expr = grouped_expr(query, entry->expr);
 		output = palloc0(sizeof(ShardSelectOutput));
 		output->target = target++;
 		output->type = exprType((Node *) entry->expr);
