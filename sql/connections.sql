@@ -167,6 +167,35 @@ SET client_min_messages = warning;
 \set VERBOSITY terse
 SELECT check_rows();
 
+-- A cursor that has begun does not see what its transaction writes, however many shards are still to be read.
+CREATE TABLE many (a int, b int);
+SELECT shardfdw.shard_table('many', 'a', shards => 24);
+INSERT INTO many SELECT i, i FROM generate_series(1, 2400) i;
+SET shardfdw.max_connections_per_node = 1;
+CREATE FUNCTION read_and_write(query text) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+	r record;
+	n bigint := 0;
+BEGIN
+	FOR r IN EXECUTE query LOOP
+		n := n + 1;
+		IF n = 1 THEN
+			INSERT INTO many SELECT i, i FROM generate_series(3001, 3500) i;
+			DELETE FROM many WHERE a > 100 AND a <= 1000;
+		END IF;
+	END LOOP;
+	RETURN n;
+END $$;
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT read_and_write('SELECT a FROM many');
+SELECT count(*) FROM many;
+ROLLBACK;
+BEGIN ISOLATION LEVEL READ COMMITTED;
+SELECT read_and_write('SELECT a FROM many');
+SELECT count(*) FROM many;
+ROLLBACK;
+RESET shardfdw.max_connections_per_node;
+
 -- COPY is no command for the nodes.
 SELECT node, ok, result FROM shardfdw.run_on_nodes('COPY pg_class TO STDOUT') WHERE node = 'node1';
 SELECT node, ok, result FROM shardfdw.run_on_nodes('COPY connections.t_00 FROM STDIN') WHERE node = 'node1';

@@ -14,7 +14,10 @@
  * All live shards are in flight at once, up to a window per node: a stream
  * beyond twice the node's connections would only queue, so it is opened when an
  * earlier one ends.  Memory is thus bounded by the window, not by the number of
- * shards or rows.  Nodes of one machine may take turns (scan_share.c).
+ * shards or rows.  Nodes of one machine may take turns (scan_share.c).  Where the
+ * transaction may write on the connections that read, all are opened at once:
+ * before its first write what queues is read and put aside (remote/stream.c), so
+ * that a cursor does not see what comes after it.
  *
  * Rows in an order are merged (merge.c), for which all streams have to be open
  * at once.  There a statement reads as many shards of a node as it takes for
@@ -439,12 +442,22 @@ shard_scan_bind(ForeignScanState *node)
 	MemoryContextSwitchTo(oldcxt);
 }
 
+/* Streams of a node that may be open. */
+static int
+window_size(const ShardScanState *state)
+{
+	bool		may_write = IsolationUsesXactSnapshot() && !XactReadOnly;
+
+	if (state->plan->sort_columns != NIL || (may_write && !state->plan->locks_rows))
+		return state->maps[0]->nshards;
+	return WINDOW_FACTOR * shard_guc_max_connections_per_node;
+}
+
 void
 shard_scan_start(ForeignScanState *node)
 {
 	ShardScanState *state = node->fdw_state;
-	int			window = state->plan->sort_columns != NIL ? state->maps[0]->nshards :
-		WINDOW_FACTOR * shard_guc_max_connections_per_node;
+	int			window = window_size(state);
 	int			nnodes = state->maps[0]->nnodes;
 	MemoryContext oldcxt;
 	int			nstreams;
