@@ -32,7 +32,7 @@ SKIP:
 {
 	skip 'the library has no fault points', 1 unless $bank->{faults};
 	skip 'too few cycles to come by every point', 1 if $cycles < 20;
-	for my $point (qw(prepare prepare_sent prepared commit commit_sent committed recover recovered))
+	for my $point (CrashDriver::points())
 	{
 		like(" $found{reached} ", qr/ $point /, "a process died at \"$point\"");
 	}

@@ -29,6 +29,8 @@ my $INTERVAL_S = 1;    # shardfdw.recovery_interval of the cluster
 # Where the commit can be cut short, by the names of src/fault.h; a backend dies there as by kill -9.
 my @POINTS = qw(prepare prepare_sent prepared commit commit_sent committed rollback rollback_sent rolled_back recover recovered);
 
+sub points { return @POINTS; }
+
 # The settings that new() expects of the coordinator, beside `preload`.
 sub coordinator_conf { return "shardfdw.recovery_interval = $INTERVAL_S\ncheckpoint_timeout = 30s\n"; }
 
@@ -229,8 +231,10 @@ sub _crash_at
 	my $mark = -s $server->logfile;
 	my $end = time + 30;
 
-	# recovery comes by once a second, commits all the time
-	$self->_set_faults("$point=abort" . ($point =~ /^recover/ ? '' : '@0.2'));
+	# recovery comes by once a second, commits all the time, rollbacks of what is prepared after an error
+	$self->_set_faults($point =~ /^recover/ ? "$point=abort"
+		: $point =~ /^roll/ ? "prepared=error\@0.2, $point=abort"
+		: "$point=abort\@0.2");
 	while (time < $end)
 	{
 		if (PostgreSQL::Test::Utils::slurp_file($server->logfile, $mark) =~ /was terminated by signal 9/)
