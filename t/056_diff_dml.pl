@@ -188,6 +188,8 @@ sub compare
 	  if $code =~ /^(XX|conn)/ && $plain_code !~ /^XX/;
 	return { %end, timeout => 1 } if grep { $_ eq '57014' } $code, $plain_code;
 	return { %end, order => 1 } if $code ne $plain_code && $code =~ $row_errors && $plain_code =~ $row_errors;
+	# a key that is only taken while rows of a plain table change one after the other (docs/limits.md)
+	return { %end, order => 1, ends_script => 1 } if $plain_code eq '23505' && !$code && $statement->{sql} =~ /\bUPDATE .*\bk = [^,]*\bk\b/;
 	my ($one, $two) = (outcome($plain), outcome($sharded));
 	return \%end if $one eq $two;
 	my $kind = $code || $plain_code ? "plain: " . ($plain_code || 'succeeds') . ", sharded: " . ($code || 'succeeds') : 'rows or tag';
@@ -299,6 +301,11 @@ sub run_script
 		push @done, $statement;
 		my $end = compare($script, $statement);
 		$ncompared++;
+		if ($end->{ends_script})
+		{
+			$norder++;
+			return 1;
+		}
 		$script->done($end->{ok});
 		$statement->{contents} = $script->contents if $script->state ne 'aborted' && !$script->role;
 		$end = compare_contents($script, $end) if !$end->{kind} && $statement->{contents};
