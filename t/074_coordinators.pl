@@ -1,15 +1,21 @@
 # Two coordinators of the same nodes, the second one from a dump of the first: both load, write and query at the
 # same time; what each has of its own (sequences, definitions, reference tables) is kept by the means of docs/usage.md.
+# At the end the second one reads from standbys.
 
 use strict;
 use warnings;
 
 use ShardCluster;
+use ShardServer;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $rows = 20_000;
-my $c = ShardCluster->new(nodes => 2, preload => 1, coordinator_conf => "wal_level = logical\nmax_wal_senders = 4\nmax_replication_slots = 4\n");
+my $c = ShardCluster->new(
+	nodes            => 2,
+	preload          => 1,
+	coordinator_conf => "wal_level = logical\nmax_wal_senders = 4\nmax_replication_slots = 4\n",
+	node_conf        => "wal_level = replica\nmax_wal_senders = 4\nhot_standby = on\n");
 my $second = ShardCluster->new(nodes => 0, extension => 0, preload => 1);
 my @both = ($c, $second);
 my $keeps_nodes = 'SET shardfdw.enable_ddl_propagation = off';
@@ -125,5 +131,27 @@ $second->safe_psql('UPDATE orders SET code = -2 WHERE code = -1');
 $c->coordinator->start;
 same('SELECT count(*) FROM orders WHERE code = -2', '100', 'and the first when it is back');
 nothing_prepared();
+
+# ---------- one reads from standbys ----------
+
+for my $i (1, 2)
+{
+	my $node = $c->node($i);
+	$node->backup('base');
+	my $standby = ShardServer->new("standby$i");
+	$standby->init_from_backup($node, 'base', has_streaming => 1);
+	$standby->start;
+	$node->wait_for_catchup($standby->name);
+	$second->safe_psql(sprintf q{ALTER SERVER node%d OPTIONS (SET host '%s', SET port '%d')}, $i, $standby->host, $standby->port);
+}
+$c->stop_node($_, 'immediate') for 1, 2;
+is($second->safe_psql('SELECT count(*), count(DISTINCT note) FROM orders'), 2 * $rows + 100 . '|1', 'all shards');
+is($second->safe_psql('SELECT code, note FROM orders WHERE id = 1'), '-2|none', 'one row');
+is($second->safe_psql('SELECT count(*) FROM orders o JOIN lines l USING (id) WHERE l.pos = 1'), 2 * $rows, 'a join');
+is($second->safe_psql("BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL shardfdw.snapshot = 'cluster'; SELECT count(*) FROM orders; SELECT max(id) FROM lines; COMMIT"), 2 * $rows + 100 . "\n" . 2 * $rows, 'snapshots of all nodes');
+is($second->safe_psql('COPY (SELECT id FROM orders WHERE id = 3) TO STDOUT'), '3', 'COPY TO');
+$second->psql_fails_like('UPDATE orders SET code = 0', qr/25006: cannot execute UPDATE in a read-only transaction.*Node "node[12]"/s, 'writes are refused');
+$second->psql_fails_like("COPY orders (id, code) FROM '$dir/orders0'", qr/25006: cannot execute COPY during recovery.*Node "node[12]"/s, 'and loads');
+is($second->safe_psql('SELECT count(*) FROM orders'), 2 * $rows + 100, 'reading goes on');
 
 done_testing();
