@@ -429,6 +429,9 @@ shard_recovery_worker_init(void)
 	prev_shmem_startup_hook = shmem_startup_hook;
 	shmem_startup_hook = startup_shared;
 
+	/* nothing is to change while pg_upgrade is at work */
+	if (IsBinaryUpgrade)
+		return;
 	launcher.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
 	launcher.bgw_start_time = BgWorkerStart_RecoveryFinished;
 	launcher.bgw_restart_time = LAUNCHER_RESTART_S;

@@ -114,6 +114,9 @@ process_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tre
 void
 shard_utility_hook_init(void)
 {
+	/* pg_upgrade makes what the nodes have already, whether they are up or not */
+	if (IsBinaryUpgrade)
+		return;
 	prev_process_utility = ProcessUtility_hook;
 	ProcessUtility_hook = process_utility;
 	shard_ddl_drop_init();
