@@ -16,6 +16,7 @@
  */
 #include "postgres.h"
 
+#include "access/xlog.h"
 #include "compat.h"
 #include "ddl/ddl_call.h"
 #include "ddl/ddl_drop.h"
@@ -104,9 +105,10 @@ process_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tre
 
 	/*
 	 * What core does on its way through another statement belongs to that one.
+	 * In recovery nothing is changed, as core says.
 	 */
 	if (shard_guc_enable_ddl_propagation && context != PROCESS_UTILITY_SUBCOMMAND &&
-		take_over(&call))
+		!RecoveryInProgress() && take_over(&call))
 		return;
 	shard_ddl_run_core(&call);
 }

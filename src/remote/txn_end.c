@@ -19,6 +19,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "guc.h"
 #include "remote/broadcast.h"
 #include "remote/cut.h"
@@ -254,7 +255,8 @@ pre_commit(void)
 	if (written.nconns == 0)
 		return;
 
-	if (shard_guc_commit_protocol == SHARD_COMMIT_1PC ||
+	/* in recovery there is no transaction here that could decide, and those of nodes are READ ONLY */
+	if (shard_guc_commit_protocol == SHARD_COMMIT_1PC || RecoveryInProgress() ||
 		(written.nconns == 1 && !TransactionIdIsValid(GetTopTransactionIdIfAny())))
 	{
 		shard_cut_hold_off();

@@ -1,0 +1,115 @@
+# A standby of the coordinator: it reads from the nodes, changes nothing, and is the coordinator once it is promoted,
+# with all that the lost one had under way.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Utils;
+use ShardCluster;
+use ShardServer;
+use Test::More;
+
+my $c = ShardCluster->new(
+	nodes            => 2,
+	preload          => 1,
+	coordinator_conf => "shardfdw.recovery_interval = 1\nwal_level = replica\nmax_wal_senders = 4\nhot_standby = on\n");
+my $primary = $c->coordinator;
+
+$c->safe_psql(q{
+	CREATE TABLE t (id int PRIMARY KEY, v int, w text);
+	CREATE TABLE r (code int PRIMARY KEY, name text)});
+$c->shard_table('t', 'id', shards => 8);
+$c->safe_psql(q{
+	SELECT shardfdw.replicate_table('r');
+	INSERT INTO t SELECT g, g % 10, 'x' FROM generate_series(1, 1000) g;
+	INSERT INTO r SELECT g, 'name ' || g FROM generate_series(0, 9) g});
+$primary->backup('base');
+my $standby = ShardServer->new('standby');
+$standby->init_from_backup($primary, 'base', has_streaming => 1);
+$standby->start;
+$primary->wait_for_catchup('standby');
+
+# ---------- it reads ----------
+
+for my $sql (
+	'SELECT count(*), sum(v), min(w) FROM t',
+	'SELECT v, count(*), stddev(id) FROM t GROUP BY v ORDER BY v',
+	'SELECT * FROM t WHERE id = 77',
+	'PREPARE q(int) AS SELECT v FROM t WHERE id = $1; EXECUTE q(1); EXECUTE q(2); EXECUTE q(3)',
+	'SELECT name, count(*) FROM t JOIN r ON code = v GROUP BY name ORDER BY name',
+	'SELECT * FROM t WHERE v = 3 ORDER BY id LIMIT 5',
+	'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM t; SELECT sum(id) FROM t; COMMIT',
+	q{SET shardfdw.snapshot = 'cluster'; SELECT count(*) FROM t},
+	'BEGIN; DECLARE c CURSOR FOR SELECT id FROM t ORDER BY id; FETCH 3 FROM c; MOVE 10 IN c; FETCH 1 FROM c; COMMIT',
+	'COPY (SELECT id FROM t WHERE id = 5) TO STDOUT',
+	'SET shardfdw.enable_shard_scan = off; SELECT count(*) FROM t',
+	'EXPLAIN (COSTS OFF) SELECT v, count(*) FROM t GROUP BY v',
+	q{SELECT "check", detail FROM shardfdw.check_nodes() WHERE status <> 'ok'},
+	q{SELECT * FROM shardfdw.run_on_nodes('SELECT 1')},
+	'SELECT count(*), sum(estimated_rows) FROM shardfdw.shards')
+{
+	is($standby->safe_psql('postgres', $sql), $primary->safe_psql('postgres', $sql), $sql);
+}
+
+# ---------- and changes nothing ----------
+
+for my $sql (
+	'INSERT INTO t VALUES (1001, 1)',
+	'UPDATE t SET v = 0',
+	'DELETE FROM t WHERE id = 1',
+	'INSERT INTO r VALUES (10)',
+	"COPY t FROM PROGRAM 'true'",
+	'MERGE INTO t USING r ON id = code WHEN MATCHED THEN DELETE',
+	'SELECT * FROM t WHERE id = 1 FOR UPDATE',
+	'TRUNCATE t',
+	'ALTER TABLE t ADD COLUMN x int',
+	'CREATE INDEX ON t (v)',
+	'DROP TABLE t',
+	q{COMMENT ON TABLE t IS 'x'},
+	'GRANT SELECT ON t TO PUBLIC',
+	'VACUUM t',
+	q{SELECT shardfdw.unshard_table('t')},
+	'SELECT shardfdw.recover()')
+{
+	my ($rc, undef, $err) = $standby->psql('postgres', '\set VERBOSITY verbose' . "\n$sql", on_error_stop => 1);
+	like($err, qr/ERROR:  25006: cannot execute/, "refused: $sql");
+}
+like($standby->safe_psql('postgres', q{SELECT result FROM shardfdw.run_on_nodes('CREATE TABLE public.x ()')}), qr/^(cannot execute CREATE TABLE in a read-only transaction\n?){2}$/, 'nor by commands on nodes');
+is($c->safe_psql('SELECT count(*), sum(v) FROM t'), '1000|4500', 'nothing has changed');
+is(join(' ', map { $c->node_safe_psql($_, 'SELECT count(*) FROM pg_prepared_xacts') } 1, 2), '0 0', 'nothing is prepared');
+
+# ---------- it takes over ----------
+
+SKIP:
+{
+	skip 'built without fault points', 1 unless $c->safe_psql(q{SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
+
+	# one transaction that has committed and has not said so to the nodes, one that has not
+	my @writers;
+	for my $point ('commit', 'prepared')
+	{
+		my $prepared = @writers * 2;
+		append_to_file($primary->data_dir . "/shardfdw_fault_$point", '');
+		push @writers, $c->start_sql("SET shardfdw.fault_points = '$point=wait'; UPDATE t SET w = '$point' WHERE id " . ($point eq 'commit' ? '<= 50' : '> 900'));
+		$c->wait_for('SELECT count(*) = ' . @writers . q{ FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'}, $_) for 1, 2;
+	}
+	$c->wait_for('SELECT count(*) = 1 FROM shardfdw.commit_log');
+	$primary->wait_for_catchup('standby');
+	$c->kill9_coordinator;
+	$standby->promote;
+	$c->{coordinator} = $standby;
+	ok($c->wait_for(q{SELECT count(*) = 0 FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'}, $_), "what the lost one has prepared is settled, node $_") for 1, 2;
+	is($c->safe_psql('SELECT w, count(*) FROM t GROUP BY w ORDER BY w'), "commit|50\nx|950", 'as it had decided');
+	$c->wait_sql($_) for @writers;
+}
+if (!$standby->safe_psql('postgres', 'SELECT NOT pg_is_in_recovery()'))
+{
+	$c->kill9_coordinator;
+	$standby->promote;
+	$c->{coordinator} = $standby;
+}
+$c->safe_psql(q{UPDATE t SET v = 0; INSERT INTO r VALUES (10, 'new'); ALTER TABLE t ADD COLUMN x int DEFAULT 1});
+is($c->safe_psql('SELECT count(*), sum(v), sum(x) FROM t'), '1000|0|1000', 'it is the coordinator');
+is($c->safe_psql(q{SELECT "check", detail FROM shardfdw.check_nodes(true) WHERE status <> 'ok'}), '', 'check_nodes finds nothing wrong');
+
+done_testing();
