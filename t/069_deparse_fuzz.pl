@@ -453,6 +453,13 @@ sub run_round
 		fail_with($round, $schema, "DROP SCHEMA: $result->{error}{M}") if $result->{error} && $ok;
 		$admin->close;
 	}
+	# types stay there when the tables go, and a later round may make one of the same name
+	for my $i (1, 2)
+	{
+		my $admin = WireClient->new($c->node($i), 'postgres');
+		$admin->query('SET client_min_messages = error; DROP SCHEMA IF EXISTS ' . ident($schema{s}) . ' CASCADE');
+		$admin->close;
+	}
 	return;
 }
 
