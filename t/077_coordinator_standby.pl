@@ -88,7 +88,6 @@ SKIP:
 	my @writers;
 	for my $point ('commit', 'prepared')
 	{
-		my $prepared = @writers * 2;
 		append_to_file($primary->data_dir . "/shardfdw_fault_$point", '');
 		push @writers, $c->start_sql("SET shardfdw.fault_points = '$point=wait'; UPDATE t SET w = '$point' WHERE id " . ($point eq 'commit' ? '<= 50' : '> 900'));
 		$c->wait_for('SELECT count(*) = ' . @writers . q{ FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'}, $_) for 1, 2;
