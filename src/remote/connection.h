@@ -72,9 +72,12 @@ struct ShardConn
 	char	   *node;			/* server's name, for messages */
 	PGconn	   *pg;
 	ShardConnState state;
+	int			connect_timeout;	/* seconds; 0: none */
 	TimestampTz connect_deadline;	/* 0: none */
 	int			connect_events; /* socket events that PQconnectPoll waits for */
 	bool		connected;		/* the server accepted us; now the session is set up */
+	bool		paused;			/* while connecting: nobody moves it on */
+	bool		resumed;		/* it has been paused: a failure of it may be an old one */
 	bool		needs_password; /* refuse a server that did not ask for the password */
 	bool		used;			/* has run a statement */
 	bool		keep;			/* option keep_connections: also after the transaction */
@@ -151,6 +154,13 @@ extern char *shard_connection_address(Oid serverid);
  */
 extern int	shard_connection_poll(ShardConn *conn);
 extern long shard_connection_poll_ms(const ShardConn *conn);
+
+/*
+ * Nobody waits for conn any more.  If it is still connecting, the next one who
+ * does goes on from here, with all of connect_timeout; and if it was lost in the
+ * meantime, it is opened again.
+ */
+extern void shard_connection_pause(ShardConn *conn);
 
 /* Waits until conn is connected, and until a COMMIT of end_pending has ended; answers interrupts. */
 extern void shard_connection_finish(ShardConn *conn);

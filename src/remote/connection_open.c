@@ -10,6 +10,11 @@
  *				|	 +-- back-off
  *				+--> refused, since the node has too many connections
  *
+ * A statement that ends before leaves the connection as it is (pause), and the
+ * next one goes on with it: else statements with a time-out shorter than what it
+ * takes to connect would never get anywhere, and keep the node busy with starting
+ * sessions for nobody.
+ *
  * Assumptions:
  *	- libpq's socket may change while connecting (several hosts, GSS), so it is
  *	  asked for each time; sets of sockets are told (shard_wait_sockets_changed).
@@ -93,12 +98,15 @@ make_terse(char *text)
 	}
 }
 
-/* True when a host said that it has too many connections. */
+/*
+ * True when a host said that it has too many connections, or its socket in the
+ * file system has a full queue of them (by TCP the kernel would try again).
+ */
 static bool
 was_refused(const ShardConn *conn)
 {
 	char	   *text = pstrdup(PQerrorMessage(conn->pg));
-	bool		refused = false;
+	bool		refused = PQhost(conn->pg)[0] == '/' && strstr(text, strerror(EAGAIN)) != NULL;
 
 	for (char *code = find_sqlstate(text); code && !refused; code = find_sqlstate(code))
 		refused = strncmp(code, "53300", 5) == 0;
@@ -141,15 +149,24 @@ back_off(ShardConn *conn)
 	conn->connect_events = WL_TIMEOUT;
 }
 
-static TimestampTz
-connect_deadline(const char *const *keywords, const char *const *values)
+/* In seconds; 0: none. */
+static int
+find_connect_timeout(const char *const *keywords, const char *const *values)
 {
 	int			seconds = 0;
 
 	for (int i = 0; keywords[i]; i++)
 		if (strcmp(keywords[i], "connect_timeout") == 0)
 			seconds = atoi(values[i]);
-	return seconds > 0 ? TimestampTzPlusMilliseconds(GetCurrentTimestamp(), seconds * INT64CONST(1000)) : 0;
+	return Max(seconds, 0);
+}
+
+/* Somebody begins to wait for conn. */
+static void
+start_clock(ShardConn *conn)
+{
+	conn->connect_deadline = conn->connect_timeout == 0 ? 0 :
+		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), conn->connect_timeout * INT64CONST(1000));
 }
 
 static void
@@ -255,7 +272,8 @@ shard_connection_start(Oid serverid, Oid userid, int quota_node)
 	conn->needs_password = !superuser_arg(userid) && !shard_conninfo_password_optional(server, user);
 	conn->server_hash = GetSysCacheHashValue1(FOREIGNSERVEROID, ObjectIdGetDatum(serverid));
 	conn->mapping_hash = GetSysCacheHashValue1(USERMAPPINGOID, ObjectIdGetDatum(user->umid));
-	conn->connect_deadline = connect_deadline(keywords, values);
+	conn->connect_timeout = find_connect_timeout(keywords, values);
+	start_clock(conn);
 
 	if (!AcquireExternalFD())
 	{
@@ -269,7 +287,7 @@ shard_connection_start(Oid serverid, Oid userid, int quota_node)
 
 	/* not expand_dbname: a database name is no connection string */
 	conn->pg = PQconnectStartParams(keywords, values, 0);
-	if (!conn->pg || PQstatus(conn->pg) == CONNECTION_BAD)
+	if (!conn->pg || (PQstatus(conn->pg) == CONNECTION_BAD && !was_refused(conn)))
 	{
 		char	   *reason = shard_error_clean_text(conn->pg ? PQerrorMessage(conn->pg) : _("out of memory"));
 
@@ -285,6 +303,8 @@ shard_connection_start(Oid serverid, Oid userid, int quota_node)
 	PQsetErrorVerbosity(conn->pg, PQERRORS_VERBOSE);
 	conn->state = SHARD_CONN_CONNECTING;
 	conn->connect_events = WL_SOCKET_WRITEABLE; /* what PQconnectPoll wants first */
+	if (PQstatus(conn->pg) == CONNECTION_BAD)
+		back_off(conn);
 	shard_wait_sockets_changed();
 	return conn;
 }
@@ -360,38 +380,28 @@ take_setup_row(ShardConn *conn, const PGresult *res)
 		conn->timeline = shard_connection_parse_timeline(PQgetvalue(res, 0, 1));
 }
 
-/* Moves what accept_session has sent on; true when it has ended. */
-static bool
-setup_ended(ShardConn *conn)
-{
-	PGresult   *res;
-
-	shard_connection_flush(conn);
-	if (!shard_connection_consume(conn))
-		fail_connecting(conn, NULL);
-	while (!PQisBusy(conn->pg))
-	{
-		res = PQgetResult(conn->pg);
-		if (!res)
-			return true;
-		if (PQresultStatus(res) == PGRES_SINGLE_TUPLE && PQnfields(res) == 2)
-			take_setup_row(conn, res);
-		else if (PQresultStatus(res) != PGRES_COMMAND_OK && PQresultStatus(res) != PGRES_TUPLES_OK)
-		{
-			conn->state = SHARD_CONN_BROKEN;
-			shard_error_report(ERROR, res, conn, NULL, NULL);
-		}
-		PQclear(res);
-	}
-	return false;
-}
-
 /* Raises when connect_timeout has passed. */
 static void
 check_deadline(ShardConn *conn)
 {
 	if (conn->connect_deadline && GetCurrentTimestamp() >= conn->connect_deadline)
 		fail_connecting(conn, _("connect_timeout expired"));
+}
+
+/* Begins once more; the events to wait for. */
+static int
+open_again(ShardConn *conn)
+{
+	conn->connected = false;
+	PQsetErrorVerbosity(conn->pg, PQERRORS_VERBOSE);
+	if (PQresetStart(conn->pg))
+		conn->connect_events = WL_SOCKET_WRITEABLE;
+	else if (was_refused(conn))
+		back_off(conn);
+	else
+		fail_connecting(conn, NULL);
+	shard_wait_sockets_changed();
+	return conn->connect_events;
 }
 
 /* After back_off: once more, when it is time; the events to wait for. */
@@ -402,20 +412,78 @@ poll_refused(ShardConn *conn)
 	if (GetCurrentTimestamp() < conn->retry_at)
 		return conn->connect_events;
 	conn->retry_at = 0;
-	if (!PQresetStart(conn->pg))
+	return open_again(conn);
+}
+
+void
+shard_connection_pause(ShardConn *conn)
+{
+	if (conn->state == SHARD_CONN_CONNECTING)
+		conn->paused = true;
+}
+
+/* What conn is being opened by has failed; the events to wait for when it is tried again. */
+static int
+retry_or_fail(ShardConn *conn)
+{
+	if (was_refused(conn))
+	{
+		back_off(conn);
+		return conn->connect_events;
+	}
+	if (!conn->resumed)
 		fail_connecting(conn, NULL);
-	shard_wait_sockets_changed();
-	conn->connect_events = WL_SOCKET_WRITEABLE;
+	/* while nobody looked; that says nothing about the node as it is now */
+	conn->resumed = false;
+	return open_again(conn);
+}
+
+/* Moves what accept_session has sent on; the events to wait for, 0 when it has ended. */
+static int
+poll_setup(ShardConn *conn)
+{
+	PGresult   *res;
+
+	shard_connection_flush(conn);
+	if (!shard_connection_consume(conn))
+		return retry_or_fail(conn);
+	while (!PQisBusy(conn->pg))
+	{
+		res = PQgetResult(conn->pg);
+		if (!res)
+			return 0;
+		if (PQresultStatus(res) == PGRES_SINGLE_TUPLE && PQnfields(res) == 2)
+			take_setup_row(conn, res);
+		else if (PQresultStatus(res) != PGRES_COMMAND_OK && PQresultStatus(res) != PGRES_TUPLES_OK)
+		{
+			if (conn->resumed)
+			{
+				PQclear(res);
+				return retry_or_fail(conn);
+			}
+			conn->state = SHARD_CONN_BROKEN;
+			shard_error_report(ERROR, res, conn, NULL, NULL);
+		}
+		PQclear(res);
+	}
 	return conn->connect_events;
 }
 
 int
 shard_connection_poll(ShardConn *conn)
 {
+	int			events;
+
 	if (conn->state == SHARD_CONN_READY)
 		return 0;
 	if (conn->state == SHARD_CONN_BROKEN)
 		fail_connecting(conn, NULL);
+	if (conn->paused)
+	{
+		conn->paused = false;
+		conn->resumed = true;
+		start_clock(conn);
+	}
 	if (conn->retry_at != 0)
 		return poll_refused(conn);
 
@@ -439,20 +507,15 @@ shard_connection_poll(ShardConn *conn)
 			return conn->connect_events;
 		}
 		if (status != PGRES_POLLING_OK)
-		{
-			if (!was_refused(conn))
-				fail_connecting(conn, NULL);
-			back_off(conn);
-			return conn->connect_events;
-		}
+			return retry_or_fail(conn);
 		if (!accept_session(conn))
 		{
 			conn->connect_events = WL_SOCKET_READABLE;
 			return conn->connect_events;
 		}
 	}
-	else if (!setup_ended(conn))
-		return conn->connect_events;
+	else if ((events = poll_setup(conn)) != 0)
+		return events;
 
 	conn->state = SHARD_CONN_READY;
 	return 0;

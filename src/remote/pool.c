@@ -109,17 +109,9 @@ shard_pool_discard(ShardConn *conn)
 }
 
 /*
- * Nobody has waited for conn to be opened (its statement was over before), and
- * now its time has run out.
+ * Closes idle connections of pool that nobody can use any more.  One that is
+ * still being opened, for a statement that is over, waits for its next user.
  */
-static bool
-was_forgotten(const ShardConn *conn)
-{
-	return conn->state == SHARD_CONN_CONNECTING && conn->connect_deadline != 0 &&
-		GetCurrentTimestamp() >= conn->connect_deadline;
-}
-
-/* Closes idle connections of pool that nobody can use any more. */
 static void
 sweep(ShardPool *pool)
 {
@@ -130,9 +122,12 @@ sweep(ShardPool *pool)
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
 
 		/* an extra writer that has not written yet would be taken for a loss */
-		if (!conn->holder && conn->xact_depth == 0 && !conn->xact_extra &&
-			(conn->invalidated || conn->state == SHARD_CONN_BROKEN || was_forgotten(conn)))
+		if (conn->holder || conn->xact_depth > 0 || conn->xact_extra)
+			continue;
+		if (conn->invalidated || conn->state == SHARD_CONN_BROKEN)
 			destroy(conn);
+		else
+			shard_connection_pause(conn);
 	}
 }
 
@@ -592,6 +587,8 @@ invalidate_pools(Datum arg, SysCacheIdentifier cacheid, uint32 hashvalue)
 static void
 tidy(ShardConn *conn, void *arg)
 {
+	if (conn->holder == &free_holder && conn->state == SHARD_CONN_CONNECTING)
+		shard_connection_release(conn);
 	if (conn->holder == &free_holder)
 		shard_pool_discard(conn);
 	else if (conn->state == SHARD_CONN_BROKEN ||

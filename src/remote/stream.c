@@ -734,9 +734,8 @@ shard_stream_close(ShardStream *stream)
 		if (stream->exporting && IsTransactionState())
 			shard_txn_export_given_up(conn);
 		give_up_connection(stream, STREAM_DONE);
-		/* nobody would move it on, and its time would run out */
 		if (state == STREAM_CONNECTING)
-			shard_pool_discard(conn);
+			shard_connection_pause(conn);
 	}
 	stream->state = STREAM_DONE;
 

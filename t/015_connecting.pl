@@ -1,0 +1,170 @@
+# Statements that end while a connection is still being opened: the next one goes on with it. Nodes are
+# slow to answer here, or their sockets are full.
+
+use strict;
+use warnings;
+
+use IO::Socket::UNIX;
+use PostgreSQL::Test::Utils;
+use ProtocolProxy;
+use ShardCluster;
+use Test::More;
+use Time::HiRes qw(time usleep);
+use WireClient;
+
+my $c = ShardCluster->new(nodes => 2, add_nodes => 0);
+my $proxy = ProtocolProxy->new(port => $c->node(1)->port);
+$c->safe_psql("SELECT shardfdw.add_node('node1', '127.0.0.1', " . $proxy->port . ", 'postgres')");
+$c->add_node(2);
+$c->safe_psql('CREATE TABLE t (id int PRIMARY KEY, v int); CREATE TABLE both_nodes (id int PRIMARY KEY)');
+$c->shard_table('t', 'id', shards => 1, nodes => ['node1']);
+$c->shard_table('both_nodes', 'id', shards => 2);
+$c->safe_psql('INSERT INTO t VALUES (1, 1); INSERT INTO both_nodes SELECT generate_series(1, 10)');
+
+# How many connections were begun since the last arm().
+sub begun { return scalar grep { $_->[1] eq 'startup' } $proxy->messages; }
+
+# A session with a time-out for its statements; what the SQLSTATE of each is.
+sub session
+{
+	my ($timeout) = @_;
+	my $client = WireClient->new($c->coordinator, 'postgres');
+	$client->query("SET statement_timeout = '$timeout'");
+	return $client;
+}
+
+sub state_of
+{
+	my ($client, $sql) = @_;
+	my $result = $client->query($sql);
+	return $result->{error} ? "$result->{error}{C} $result->{error}{M}" : join ',', map { join '|', @$_ } @{ $result->{rows} };
+}
+
+# ---------- a node slower than the time-out ----------
+
+# at: the message that does not come; the first one is about the password, the other one sets the session up
+for my $at ('R', 'T')
+{
+	my %statements = (
+		'SELECT'      => [ 'SELECT v FROM t',                       qr/^\d+$/ ],
+		'UPDATE'      => [ 'UPDATE t SET v = v + 1 RETURNING id',   qr/^1$/ ],
+		'transaction' => [ 'BEGIN; SELECT v FROM t; COMMIT',        qr/^\d+$/ ],
+		'two nodes'   => [ 'SELECT count(*) FROM both_nodes',       qr/^10$/ ],
+		'TRUNCATE'    => [ 'BEGIN; TRUNCATE t; ROLLBACK',           qr/^$/ ]);
+	for my $name (sort keys %statements)
+	{
+		my ($sql, $expected) = @{ $statements{$name} };
+		my $client = session('150ms');
+
+		$proxy->arm(from => 'node', type => $at, n => 0, action => 'hold');
+		for my $n (1 .. 3)
+		{
+			like(state_of($client, $sql), qr/^57014/, "$name, $at: time-out $n");
+			$client->query('ROLLBACK') if $client->{status} ne 'I';
+		}
+		my $begun = begun();
+		cmp_ok($begun, '<=', 1, "$name, $at: with one connection");
+		$proxy->clear;
+		usleep(50_000);
+		like(state_of($client, $sql), $expected, "$name, $at: done when the node has answered");
+		is(begun(), $begun, "$name, $at: by the same connection") if $at eq 'R';
+		$client->close;
+	}
+}
+
+# Within a transaction block: the next statement after ROLLBACK TO.
+my $client = session('150ms');
+$proxy->arm(from => 'node', type => 'R', n => 0, action => 'hold');
+$client->query('BEGIN; SAVEPOINT a');
+like(state_of($client, 'SELECT v FROM t'), qr/^57014/, 'in a transaction: time-out');
+$client->query('ROLLBACK TO a');
+$proxy->clear;
+usleep(50_000);
+like(state_of($client, 'SELECT v FROM t'), qr/^\d+$/, 'in a transaction: done afterwards');
+is(begun(), 1, 'in a transaction: by the same connection');
+is($client->query('COMMIT')->{tags}[0], 'COMMIT', 'which commits');
+$client->close;
+
+# connect_timeout counts while somebody waits.
+$c->safe_psql("ALTER SERVER node1 OPTIONS (ADD connect_timeout '1')");
+$client = session('150ms');
+$proxy->arm(from => 'node', type => 'R', n => 0, action => 'hold');
+like(state_of($client, 'SELECT v FROM t'), qr/^57014/, 'connect_timeout: statement_timeout comes first');
+usleep(1_500_000);
+like(state_of($client, 'SELECT v FROM t'), qr/^57014/, 'connect_timeout: begins anew with the next statement');
+$client->query('SET statement_timeout = 0');
+like(state_of($client, 'SELECT v FROM t'), qr/^08001 could not connect to node "node1"/, 'connect_timeout: its end');
+$proxy->clear;
+$client->close;
+
+# ---------- lost while nobody looked ----------
+
+for my $at ('R', 'T')
+{
+	$client = session('150ms');
+	$proxy->arm(from => 'node', type => $at, n => 1, action => 'hang');
+	like(state_of($client, 'SELECT v FROM t'), qr/^57014/, "lost at $at: time-out");
+	$proxy->clear;    # the connection ends
+	like(state_of($client, 'SELECT v FROM t'), qr/^\d+$/, "lost at $at: opened again, and nobody notices");
+	$client->close;
+}
+
+# A node that is down is down also for the one that goes on: tried again once, not for ever.
+$client = session('150ms');
+$proxy->arm(from => 'node', type => 'R', n => 1, action => 'hang');
+like(state_of($client, 'SELECT v FROM t'), qr/^57014/, 'down: time-out');
+$c->stop_node(1);
+$proxy->clear;
+$client->query('SET statement_timeout = 0');
+like(state_of($client, 'SELECT v FROM t'), qr/^08001 could not connect to node "node1"/, 'down: an error');
+$c->start_node(1);
+like(state_of($client, 'SELECT v FROM t'), qr/^\d+$/, 'up again');
+$client->close;
+
+# Options that have changed meanwhile count, and a connection that is not to be kept is not.
+$client = session('150ms');
+$proxy->arm(from => 'node', type => 'R', n => 0, action => 'hold');
+like(state_of($client, 'SELECT v FROM t'), qr/^57014/, 'options: time-out');
+$c->safe_psql("ALTER SERVER node1 OPTIONS (ADD application_name 'changed')");
+$proxy->clear;
+$client->query('SET statement_timeout = 0');
+like(state_of($client, 'SELECT v FROM t'), qr/^\d+$/, 'options: done');
+is($c->node_safe_psql(1, q{SELECT count(*) FILTER (WHERE application_name = 'changed'), count(*) FROM pg_stat_activity WHERE application_name = 'changed' OR application_name LIKE 'shardfdw:%'}),
+	'1|1', 'options: by a connection that has them');
+$client->close;
+
+# ---------- a socket with a full queue ----------
+
+my $folder = PostgreSQL::Test::Utils::tempdir_short();
+my $path = "$folder/.s.PGSQL.5432";
+my $real = $c->node(2)->host . '/.s.PGSQL.' . $c->node(2)->port;
+my $full = IO::Socket::UNIX->new(Type => SOCK_STREAM, Local => $path, Listen => 1) or die "could not listen: $!";
+my @waiting;
+for (1 .. 50)
+{
+	socket my $socket, PF_UNIX, SOCK_STREAM, 0 or die "socket: $!";
+	IO::Handle::blocking($socket, 0);
+	last unless connect $socket, pack_sockaddr_un($path);
+	push @waiting, $socket;
+}
+cmp_ok(scalar @waiting, '<', 50, 'the queue is full');
+$c->safe_psql(qq{
+	CREATE SERVER crowded FOREIGN DATA WRAPPER shardfdw OPTIONS (host '$folder', port '5432', dbname 'postgres', connect_timeout '1');
+	CREATE USER MAPPING FOR CURRENT_USER SERVER crowded;
+	CREATE FOREIGN TABLE settings (name text, setting text) SERVER crowded OPTIONS (schema_name 'pg_catalog', table_name 'pg_settings')});
+$client = session(0);
+my $start = time;
+like(state_of($client, q{SELECT setting FROM settings WHERE name = 'port'}), qr/^53300 could not connect to node "crowded"/, 'a full queue: too many connections');
+cmp_ok(time - $start, '>', 0.9, 'a full queue: not before connect_timeout');
+
+# there is room in the end
+$c->safe_psql("ALTER SERVER crowded OPTIONS (SET connect_timeout '60')");
+$client->start_query(q{SELECT setting FROM settings WHERE name = 'port'});
+is($client->finish_query(0.3), undef, 'it is asked again and again');
+unlink $path or die "could not remove $path: $!";
+symlink $real, $path or die "could not make $path: $!";
+is($client->finish_query(30)->{rows}[0][0], $c->node(2)->port, 'until there is room');
+$client->close;
+
+$proxy->stop;
+done_testing();
