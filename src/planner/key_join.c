@@ -526,7 +526,7 @@ key_join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 		IS_OTHER_REL(joinrel) || shard_rel_is_grouped(joinrel) ||
 		!bms_is_empty(joinrel->lateral_relids))
 		return;
-	if (innerrel->fdwroutine == NULL && innerrel->rtekind != RTE_SUBQUERY)
+	if (!is_remote(innerrel) && innerrel->rtekind != RTE_SUBQUERY)
 		return;
 
 	/*
