@@ -16,13 +16,16 @@ my $c = ShardCluster->new(nodes => 2, add_nodes => 0);
 my $proxy = ProtocolProxy->new(port => $c->node(1)->port);
 $c->safe_psql("SELECT shardfdw.add_node('node1', '127.0.0.1', " . $proxy->port . ", 'postgres')");
 $c->add_node(2);
-$c->safe_psql('CREATE TABLE t (id int PRIMARY KEY, v int); CREATE TABLE both_nodes (id int PRIMARY KEY)');
+$c->safe_psql('CREATE TABLE t (id int PRIMARY KEY, v int); CREATE TABLE written (id int PRIMARY KEY, v int); CREATE TABLE both_nodes (id int PRIMARY KEY, v int)');
 $c->shard_table('t', 'id', shards => 1, nodes => ['node1']);
+$c->shard_table('written', 'id', shards => 1, nodes => ['node1']);
 $c->shard_table('both_nodes', 'id', shards => 2);
 $c->safe_psql('INSERT INTO t VALUES (1, 1); INSERT INTO both_nodes SELECT generate_series(1, 10)');
 
 # How many connections were begun since the last arm().
 sub begun { return scalar grep { $_->[1] eq 'startup' } $proxy->messages; }
+
+my $client_of_node = WireClient->new($c->node(2), 'postgres');
 
 # A session with a time-out for its statements; what the SQLSTATE of each is.
 sub session
@@ -35,8 +38,8 @@ sub session
 
 sub state_of
 {
-	my ($client, $sql) = @_;
-	my $result = $client->query($sql);
+	my ($client, $sql, @data) = @_;
+	my $result = $client->query($sql, @data);
 	return $result->{error} ? "$result->{error}{C} $result->{error}{M}" : join ',', map { join '|', @$_ } @{ $result->{rows} };
 }
 
@@ -50,23 +53,33 @@ for my $at ('R', 'T')
 		'UPDATE'      => [ 'UPDATE t SET v = v + 1 RETURNING id',   qr/^1$/ ],
 		'transaction' => [ 'BEGIN; SELECT v FROM t; COMMIT',        qr/^\d+$/ ],
 		'two nodes'   => [ 'SELECT count(*) FROM both_nodes',       qr/^10$/ ],
-		'TRUNCATE'    => [ 'BEGIN; TRUNCATE t; ROLLBACK',           qr/^$/ ]);
+		'TRUNCATE'    => [ 'BEGIN; TRUNCATE t; ROLLBACK',           qr/^$/ ],
+		# the node commits by itself
+		'one node'    => [ 'UPDATE t SET v = v + 1',                qr/^$/ ],
+		'INSERT'      => [ 'INSERT INTO written VALUES (2, 2) ON CONFLICT DO NOTHING', qr/^$/ ],
+		# what asks the node something first
+		'COPY'        => [ 'COPY written FROM STDIN',               qr/^$/, ($at eq 'R' ? 3 : 4) . "\t1\n" ],
+		'INSERT ... SELECT' => [ 'BEGIN; INSERT INTO written SELECT generate_series(10, 20); ROLLBACK', qr/^$/ ],
+		'ANALYZE'     => [ 'ANALYZE t',                             qr/^$/ ],
+		'query_nodes' => [ q{SELECT ok FROM shardfdw.query_nodes(commands => ARRAY['SELECT 1'], nodes => ARRAY['node1']::name[], mode => 'free')}, qr/^t$/ ],
+		'cluster'     => [ q{BEGIN; SET LOCAL shardfdw.snapshot = 'cluster'; SELECT count(*) FROM both_nodes; COMMIT}, qr/^10$/ ]);
 	for my $name (sort keys %statements)
 	{
-		my ($sql, $expected) = @{ $statements{$name} };
+		my ($sql, $expected, @data) = @{ $statements{$name} };
 		my $client = session('150ms');
 
 		$proxy->arm(from => 'node', type => $at, n => 0, action => 'hold');
 		for my $n (1 .. 3)
 		{
-			like(state_of($client, $sql), qr/^57014/, "$name, $at: time-out $n");
+			like(state_of($client, $sql, @data), qr/^57014/, "$name, $at: time-out $n");
 			$client->query('ROLLBACK') if $client->{status} ne 'I';
 		}
 		my $begun = begun();
 		cmp_ok($begun, '<=', 1, "$name, $at: with one connection");
+		cmp_ok($client->query(q{SELECT count(*) FROM shardfdw.connections WHERE node = 'node1'})->{rows}[0][0], '<=', 1, "$name, $at: and keeps no others");
 		$proxy->clear;
-		usleep(50_000);
-		like(state_of($client, $sql), $expected, "$name, $at: done when the node has answered");
+		$client->query('SET statement_timeout = 0');
+		like(state_of($client, $sql, @data), $expected, "$name, $at: done when the node has answered");
 		is(begun(), $begun, "$name, $at: by the same connection") if $at eq 'R';
 		$client->close;
 	}
@@ -85,6 +98,21 @@ is(begun(), 1, 'in a transaction: by the same connection');
 is($client->query('COMMIT')->{tags}[0], 'COMMIT', 'which commits');
 $client->close;
 
+# One snapshot for the transaction: it keeps its writer.
+for my $level ('REPEATABLE READ', 'SERIALIZABLE')
+{
+	$client = session('150ms');
+	$proxy->arm(from => 'node', type => 'R', n => 1, action => 'hang');
+	$client->query("BEGIN ISOLATION LEVEL $level; SAVEPOINT a");
+	like(state_of($client, 'UPDATE t SET v = v + 1'), qr/^57014/, "$level: time-out");
+	$client->query('ROLLBACK TO a');
+	$proxy->clear;    # the connection ends
+	$client->query('SET statement_timeout = 0');
+	is(state_of($client, 'UPDATE t SET v = v + 1'), '', "$level: opened again");
+	is($client->query('COMMIT')->{tags}[0], 'COMMIT', "$level: commits");
+	$client->close;
+}
+
 # connect_timeout counts while somebody waits.
 $c->safe_psql("ALTER SERVER node1 OPTIONS (ADD connect_timeout '1')");
 $client = session('150ms');
@@ -96,6 +124,59 @@ $client->query('SET statement_timeout = 0');
 like(state_of($client, 'SELECT v FROM t'), qr/^08001 could not connect to node "node1"/, 'connect_timeout: its end');
 $proxy->clear;
 $client->close;
+
+# An attempt that gets no answer for so long is not the last one.
+for my $at ('R', 'T')
+{
+	$client = session('150ms');
+	$proxy->arm(from => 'node', type => $at, n => 1, action => 'hold');
+	like(state_of($client, 'SELECT v FROM t'), qr/^57014/, "no answer, $at: time-out");
+	usleep(1_500_000);
+	$client->query('SET statement_timeout = 0');
+	like(state_of($client, 'SELECT v FROM t'), qr/^\d+/, "no answer, $at: another attempt");
+	is(begun(), 2, "no answer, $at: that is the second one");
+	is($client->query('SELECT count(*) FROM shardfdw.connections')->{rows}[0][0], 1, "no answer, $at: in place of the first one");
+	$proxy->clear;
+	$client->close;
+}
+
+# ---------- a look for deadlocks meanwhile ----------
+
+my ($shard) = map { $_->[0] } @{ $client_of_node->query(q{SELECT oid::regclass FROM pg_class WHERE relkind = 'r' AND relname LIKE 'both\_nodes\_%'})->{rows} };
+
+# One node is connected to, another one waits for a lock.
+sub start_update
+{
+	my ($statement) = @_;
+	$client_of_node->query("BEGIN; LOCK TABLE $shard");
+	$client = session(0);
+	$client->query(q{SET deadlock_timeout = '200ms'});
+	$proxy->arm(from => 'node', type => 'R', n => 1, action => 'hold');
+	$client->start_query('UPDATE both_nodes SET v = 1');
+	return;
+}
+
+start_update();
+my $began = time;
+my $result = $client->finish_query(30);
+is($result->{error}{D}, 'connect_timeout expired', 'a look: connect_timeout');
+cmp_ok(time - $began, '<', 2.2, 'a look: does not begin anew');
+$client_of_node->query('ROLLBACK');
+$proxy->clear;
+$client->close;
+
+$c->safe_psql("ALTER SERVER node1 OPTIONS (SET connect_timeout '60')");
+start_update();
+$c->safe_psql("ALTER SERVER node1 OPTIONS (ADD application_name 'other')");
+is($client->finish_query(2), undef, 'a look, options changed: it waits');
+$proxy->release;
+$client_of_node->query('ROLLBACK');
+$result = $client->finish_query(30);
+is($result->{tags}[0], 'UPDATE 10', 'a look, options changed: the connection is still there');
+$proxy->clear;
+$client->close;
+$client_of_node->close;
+$c->safe_psql("ALTER SERVER node1 OPTIONS (SET connect_timeout '1', DROP application_name)");
 
 # ---------- lost while nobody looked ----------
 

@@ -260,7 +260,7 @@ release_lanes(CommandRun *run, bool failed)
 
 		if (!lane->conn)
 			continue;
-		if (run->commands[next_command(run, i, 0)].is_users)
+		if (run->commands[next_command(run, i, 0)].is_users && lane->conn->state != SHARD_CONN_CONNECTING)
 			shard_connection_distrust(lane->conn);
 		if (!lane->held)
 			continue;
@@ -269,7 +269,9 @@ release_lanes(CommandRun *run, bool failed)
 			shard_connection_release(lane->conn);
 		if (failed && lane->conn->state == SHARD_CONN_READY)
 			(void) shard_connection_cancel_noerror(lane->conn, CANCEL_TIMEOUT_MS);
-		if (lane->conn->state != SHARD_CONN_READY || lane->passing)
+		if (lane->conn->state == SHARD_CONN_CONNECTING && !lane->passing)
+			shard_connection_pause(lane->conn);
+		else if (lane->conn->state != SHARD_CONN_READY || lane->passing)
 			shard_pool_discard(lane->conn);
 		else if (lane->conn->xact_depth > 0 &&
 				 PQtransactionStatus(lane->conn->pg) == PQTRANS_INERROR)

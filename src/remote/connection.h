@@ -74,6 +74,7 @@ struct ShardConn
 	ShardConnState state;
 	int			connect_timeout;	/* seconds; 0: none */
 	TimestampTz connect_deadline;	/* 0: none */
+	TimestampTz began_at;		/* the attempt to open it that is under way */
 	int			connect_events; /* socket events that PQconnectPoll waits for */
 	bool		connected;		/* the server accepted us; now the session is set up */
 	bool		paused;			/* while connecting: nobody moves it on */
@@ -158,7 +159,7 @@ extern long shard_connection_poll_ms(const ShardConn *conn);
 /*
  * Nobody waits for conn any more.  If it is still connecting, the next one who
  * does goes on from here, with all of connect_timeout; and if it was lost in the
- * meantime, it is opened again.
+ * meantime, or is older than that without an answer, it is opened again.
  */
 extern void shard_connection_pause(ShardConn *conn);
 

@@ -13,7 +13,8 @@
  * A statement that ends before leaves the connection as it is (pause), and the
  * next one goes on with it: else statements with a time-out shorter than what it
  * takes to connect would never get anywhere, and keep the node busy with starting
- * sessions for nobody.
+ * sessions for nobody.  An attempt that is older than connect_timeout and has no
+ * answer is given up for a new one.
  *
  * Assumptions:
  *	- libpq's socket may change while connecting (several hosts, GSS), so it is
@@ -273,6 +274,7 @@ shard_connection_start(Oid serverid, Oid userid, int quota_node)
 	conn->server_hash = GetSysCacheHashValue1(FOREIGNSERVEROID, ObjectIdGetDatum(serverid));
 	conn->mapping_hash = GetSysCacheHashValue1(USERMAPPINGOID, ObjectIdGetDatum(user->umid));
 	conn->connect_timeout = find_connect_timeout(keywords, values);
+	conn->began_at = conn->opened_at;
 	start_clock(conn);
 
 	if (!AcquireExternalFD())
@@ -393,6 +395,8 @@ static int
 open_again(ShardConn *conn)
 {
 	conn->connected = false;
+	conn->resumed = false;
+	conn->began_at = GetCurrentTimestamp();
 	PQsetErrorVerbosity(conn->pg, PQERRORS_VERBOSE);
 	if (PQresetStart(conn->pg))
 		conn->connect_events = WL_SOCKET_WRITEABLE;
@@ -434,8 +438,20 @@ retry_or_fail(ShardConn *conn)
 	if (!conn->resumed)
 		fail_connecting(conn, NULL);
 	/* while nobody looked; that says nothing about the node as it is now */
-	conn->resumed = false;
 	return open_again(conn);
+}
+
+/*
+ * True when conn, which is resumed, has got no answer for longer than one is
+ * waited for: one that never comes must not keep statements with a shorter
+ * time-out from a node that answers others.
+ */
+static bool
+is_stuck(ShardConn *conn)
+{
+	return conn->connect_timeout > 0 && conn->retry_at == 0 &&
+		TimestampDifferenceExceeds(conn->began_at, GetCurrentTimestamp(), conn->connect_timeout * 1000) &&
+		!shard_connection_socket_is_ready(conn, conn->connect_events);
 }
 
 /* Moves what accept_session has sent on; the events to wait for, 0 when it has ended. */
@@ -483,6 +499,8 @@ shard_connection_poll(ShardConn *conn)
 		conn->paused = false;
 		conn->resumed = true;
 		start_clock(conn);
+		if (is_stuck(conn))
+			return open_again(conn);
 	}
 	if (conn->retry_at != 0)
 		return poll_refused(conn);

@@ -108,6 +108,13 @@ shard_pool_discard(ShardConn *conn)
 		destroy(conn);
 }
 
+/* True when nobody, and no remote transaction, uses conn. */
+static bool
+is_idle(const ShardConn *conn, const ShardPool *pool)
+{
+	return !conn->holder && conn->xact_depth == 0 && !conn->xact_extra && conn != pool->writer;
+}
+
 /*
  * Closes idle connections of pool that nobody can use any more.  One that is
  * still being opened, for a statement that is over, waits for its next user.
@@ -121,21 +128,17 @@ sweep(ShardPool *pool)
 	{
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
 
-		/* an extra writer that has not written yet would be taken for a loss */
-		if (conn->holder || conn->xact_depth > 0 || conn->xact_extra)
+		/*
+		 * A writer that has not written yet may be being opened by a command just
+		 * now, which has no holder; an extra one would be taken for a loss.
+		 */
+		if (!is_idle(conn, pool))
 			continue;
 		if (conn->invalidated || conn->state == SHARD_CONN_BROKEN)
 			destroy(conn);
 		else
 			shard_connection_pause(conn);
 	}
-}
-
-/* True when nobody, and no remote transaction, uses conn. */
-static bool
-is_idle(const ShardConn *conn, const ShardPool *pool)
-{
-	return !conn->holder && conn->xact_depth == 0 && !conn->xact_extra && conn != pool->writer;
 }
 
 /* Closes idle connections that other backends wait for. */
@@ -446,45 +449,6 @@ find_ending(ShardPool *pool)
 	return NULL;
 }
 
-ShardConn *
-shard_pool_start_free(ShardPool *pool)
-{
-	ShardConn  *conn;
-
-	sweep(pool);
-	conn = find_idle(pool);
-	if (!conn)
-		conn = find_ending(pool);
-	if (!conn)
-		conn = open_connection(pool, false);
-	shard_connection_hold(conn, &free_holder);
-	return conn;
-}
-
-ShardConn *
-shard_pool_start_spare(ShardPool *pool)
-{
-	ShardConn  *conn;
-
-	sweep(pool);
-	conn = find_idle(pool);
-	if (!conn)
-		conn = open_needed(pool, SHARD_QUOTA_SPARE);
-	if (conn)
-		shard_connection_hold(conn, &free_holder);
-	return conn;
-}
-
-ShardConn *
-shard_pool_acquire_free(ShardPool *pool)
-{
-	ShardConn  *conn = shard_pool_start_free(pool);
-
-	/* an error leaves it held, and so does the end of the transaction find it */
-	shard_connection_finish(conn);
-	return conn;
-}
-
 /* A connection that is being opened and that nobody waits for; NULL: none. */
 static ShardConn *
 find_opening(ShardPool *pool)
@@ -500,6 +464,49 @@ find_opening(ShardPool *pool)
 			return conn;
 	}
 	return NULL;
+}
+
+ShardConn *
+shard_pool_start_free(ShardPool *pool)
+{
+	ShardConn  *conn;
+
+	sweep(pool);
+	conn = find_idle(pool);
+	if (!conn)
+		conn = find_ending(pool);
+	if (!conn)
+		conn = find_opening(pool);
+	if (!conn)
+		conn = open_connection(pool, false);
+	shard_connection_hold(conn, &free_holder);
+	return conn;
+}
+
+ShardConn *
+shard_pool_start_spare(ShardPool *pool)
+{
+	ShardConn  *conn;
+
+	sweep(pool);
+	conn = find_idle(pool);
+	if (!conn)
+		conn = open_needed(pool, SHARD_QUOTA_SPARE);
+	if (!conn)
+		conn = find_opening(pool);
+	if (conn)
+		shard_connection_hold(conn, &free_holder);
+	return conn;
+}
+
+ShardConn *
+shard_pool_acquire_free(ShardPool *pool)
+{
+	ShardConn  *conn = shard_pool_start_free(pool);
+
+	/* an error leaves it held, and so does the end of the transaction find it */
+	shard_connection_finish(conn);
+	return conn;
 }
 
 ShardConn *

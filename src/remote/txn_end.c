@@ -463,6 +463,8 @@ abort_sub(int level)
 		ShardConn  *conn = all.conns[i];
 		bool		whole = !IsolationUsesXactSnapshot() && wrote_only_below(conn, level);
 
+		/* a transaction with one snapshot keeps its writer, which nobody opens now */
+		shard_connection_pause(conn);
 		if (conn->xact_depth < level && !(whole && conn->xact_depth > 0))
 			continue;
 		stop_running(conn, deadline);
