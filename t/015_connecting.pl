@@ -190,6 +190,19 @@ for my $at ('R', 'T')
 	$client->close;
 }
 
+# The same, but all that the node has said before is there, too.
+for my $at ('R', 'T')
+{
+	$client = session('150ms');
+	$proxy->arm(from => 'node', type => $at, n => 1, action => 'hold');
+	like(state_of($client, 'SELECT v FROM t'), qr/^57014/, "ended behind $at: time-out");
+	$c->node_safe_psql(1, q{SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name LIKE 'shardfdw:%'});
+	$proxy->clear;
+	usleep(50_000);
+	like(state_of($client, 'SELECT v FROM t'), qr/^\d+$/, "ended behind $at: opened again, and nobody notices");
+	$client->close;
+}
+
 # A node that is down is down also for the one that goes on: tried again once, not for ever.
 $client = session('150ms');
 $proxy->arm(from => 'node', type => 'R', n => 1, action => 'hang');

@@ -536,6 +536,12 @@ shard_connection_poll(ShardConn *conn)
 		return events;
 
 	conn->state = SHARD_CONN_READY;
+	if (conn->resumed && !shard_connection_usable(conn))
+	{
+		/* it was opened, and lost, while nobody looked */
+		conn->state = SHARD_CONN_CONNECTING;
+		return open_again(conn);
+	}
 	return 0;
 }
 
