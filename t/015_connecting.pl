@@ -16,10 +16,11 @@ my $c = ShardCluster->new(nodes => 2, add_nodes => 0);
 my $proxy = ProtocolProxy->new(port => $c->node(1)->port);
 $c->safe_psql("SELECT shardfdw.add_node('node1', '127.0.0.1', " . $proxy->port . ", 'postgres')");
 $c->add_node(2);
-$c->safe_psql('CREATE TABLE t (id int PRIMARY KEY, v int); CREATE TABLE written (id int PRIMARY KEY, v int); CREATE TABLE both_nodes (id int PRIMARY KEY, v int)');
+$c->safe_psql('CREATE TABLE t (id int PRIMARY KEY, v int); CREATE TABLE written (id int PRIMARY KEY, v int); CREATE TABLE both_nodes (id int PRIMARY KEY, v int); CREATE TABLE wide (id int PRIMARY KEY)');
 $c->shard_table('t', 'id', shards => 1, nodes => ['node1']);
 $c->shard_table('written', 'id', shards => 1, nodes => ['node1']);
 $c->shard_table('both_nodes', 'id', shards => 2);
+$c->shard_table('wide', 'id', shards => 4, nodes => ['node1']);
 $c->safe_psql('INSERT INTO t VALUES (1, 1); INSERT INTO both_nodes SELECT generate_series(1, 10)');
 
 # How many connections were begun since the last arm().
@@ -85,8 +86,22 @@ for my $at ('R', 'T')
 	}
 }
 
+# Several connections, of which one is slow: the others stay, too.
+my $client = session('500ms');
+$proxy->arm(from => 'node', type => 'R', n => 1, action => 'hold');
+like(state_of($client, 'SELECT count(*) FROM wide'), qr/^57014/, 'one is slow: time-out');
+my $begun = begun();
+cmp_ok($begun, '>', 1, 'one is slow: there are others');
+like(state_of($client, 'SELECT count(*) FROM wide'), qr/^57014/, "one is slow: time-out $_") for 2, 3;
+is(begun(), $begun, 'one is slow: no others are opened');
+$proxy->clear;
+$client->query('SET statement_timeout = 0');
+is(state_of($client, 'SELECT count(*) FROM wide'), '0', 'one is slow: done when the node has answered');
+is(begun(), $begun, 'one is slow: by the same connections');
+$client->close;
+
 # Within a transaction block: the next statement after ROLLBACK TO.
-my $client = session('150ms');
+$client = session('150ms');
 $proxy->arm(from => 'node', type => 'R', n => 0, action => 'hold');
 $client->query('BEGIN; SAVEPOINT a');
 like(state_of($client, 'SELECT v FROM t'), qr/^57014/, 'in a transaction: time-out');
@@ -128,12 +143,12 @@ $client->close;
 # An attempt that gets no answer for so long is not the last one.
 for my $at ('R', 'T')
 {
-	$client = session('150ms');
+	$client = session('400ms');
 	$proxy->arm(from => 'node', type => $at, n => 1, action => 'hold');
 	like(state_of($client, 'SELECT v FROM t'), qr/^57014/, "no answer, $at: time-out");
 	usleep(1_500_000);
 	$client->query('SET statement_timeout = 0');
-	like(state_of($client, 'SELECT v FROM t'), qr/^\d+/, "no answer, $at: another attempt");
+	like(state_of($client, q{SELECT v FROM t}), qr/^\d+$/, "no answer, $at: another attempt");
 	is(begun(), 2, "no answer, $at: that is the second one");
 	is($client->query('SELECT count(*) FROM shardfdw.connections')->{rows}[0][0], 1, "no answer, $at: in place of the first one");
 	$proxy->clear;

@@ -243,6 +243,9 @@ extern bool shard_connection_is_copy(const PGresult *res);
  */
 extern bool shard_connection_settle(ShardConn *conn);
 
+/* The same, waiting until deadline. */
+extern bool shard_connection_settle_noerror(ShardConn *conn, TimestampTz deadline);
+
 /* True when a failure means that the session has ended. */
 extern bool shard_connection_is_lost(const ShardConn *conn, const PGresult *res);
 

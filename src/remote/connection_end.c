@@ -182,6 +182,15 @@ drain(ShardConn *conn, TimestampTz deadline, bool may_wait)
 }
 
 bool
+shard_connection_settle_noerror(ShardConn *conn, TimestampTz deadline)
+{
+	while (!shard_connection_settle(conn))
+		if (!shard_connection_wait_input(conn, deadline, true))
+			return false;
+	return true;
+}
+
+bool
 shard_connection_drain_noerror(ShardConn *conn)
 {
 	while (conn->state == SHARD_CONN_READY && !QueryCancelPending && !ProcDiePending)

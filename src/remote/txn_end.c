@@ -41,7 +41,7 @@
 #define ABORT_SUB_TIMEOUT_MS 10000
 #define ABORT_HURRY_MS 500
 #define ABORT_LEAST_MS 1000
-#define ABORT_LEAST_HURRY_MS 100
+#define ABORT_LEAST_HURRY_MS 100	/* also for COMMITs of readers */
 
 typedef struct ShardConnList
 {
@@ -358,6 +358,7 @@ static void
 abort_all(void)
 {
 	TimestampTz deadline = abort_deadline(ABORT_TIMEOUT_MS);
+	TimestampTz settle_deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ABORT_LEAST_HURRY_MS);
 	ShardConnList all = all_conns();
 	ShardBroadcast *items = palloc0(Max(all.nconns, 1) * sizeof(ShardBroadcast));
 	int			nitems = 0;
@@ -373,8 +374,8 @@ abort_all(void)
 		if (conn->prepared_gid != NULL)
 			continue;
 		stop_running(conn, deadline);
-		/* maybe it is what was waited for in vain */
-		if (shard_wait_interrupted && !shard_connection_settle(conn))
+		/* maybe it is what was waited for in vain; mostly its COMMIT was sent a moment ago, by the end of a snapshot */
+		if (shard_wait_interrupted && !shard_connection_settle_noerror(conn, settle_deadline))
 			conn->state = SHARD_CONN_BROKEN;
 		if (conn->state != SHARD_CONN_READY || conn->end_pending)
 			continue;
