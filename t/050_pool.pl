@@ -184,7 +184,13 @@ $c->shard_table('here', 'id', shards => 4, nodes => ['node1']);
 $c->safe_psql('INSERT INTO here SELECT generate_series(1, 100)');
 $c->node_safe_psql(1, 'GRANT SELECT ON ALL TABLES IN SCHEMA public TO few');
 is($c->safe_psql('SET ROLE few_here; SELECT count(*) FROM here'), '100', 'a role with one connection: four shards over that one') for 1 .. 5;
-my $hog = $c->node(1)->background_psql('postgres', extra_params => [ '-U', 'few' ]);
+sub hog
+{
+	# the role's only connection may be ending still
+	$c->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE usename = 'few'", 1);
+	return $c->node(1)->background_psql('postgres', extra_params => [ '-U', 'few' ]);
+}
+my $hog = hog();
 my $refused = $c->start_sql('SET ROLE few_here; SELECT name FROM who');
 $c->wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE query LIKE '%FROM who' AND wait_event_type IS NOT NULL AND state = 'active'");
 usleep(300_000);
@@ -195,7 +201,7 @@ is(join(' ', ($c->wait_sql($refused))[ 0, 1 ]), '0 few', 'a refused connection i
 # busy wait is running whenever one looks, however many share the processor.)
 my $directory = $c->node(1)->host;
 $c->safe_psql("CREATE SERVER near FOREIGN DATA WRAPPER shardfdw OPTIONS (host '$directory', port '$port', dbname 'postgres'); CREATE USER MAPPING FOR few_here SERVER near OPTIONS (user 'few'); CREATE FOREIGN TABLE who_near (name text, app text) SERVER near OPTIONS (table_name 'who')");
-$hog = $c->node(1)->background_psql('postgres', extra_params => [ '-U', 'few' ]);
+$hog = hog();
 $refused = $c->start_sql('SET ROLE few_here; SELECT name FROM who_near');
 my $asking = "SELECT pid FROM pg_stat_activity WHERE query LIKE '%FROM who_near' AND wait_event_type IS NOT NULL AND state = 'active' AND pid <> pg_backend_pid()";
 $c->wait_for("SELECT count(*) = 1 FROM ($asking) a");
@@ -211,7 +217,7 @@ $hog->quit;
 is(join(' ', ($c->wait_sql($refused))[ 0, 1 ]), '0 few', 'over a Unix socket, too');
 $c->safe_psql('DROP SERVER near CASCADE');
 $c->safe_psql("ALTER SERVER node1 OPTIONS (ADD connect_timeout '1')");
-$hog = $c->node(1)->background_psql('postgres', extra_params => [ '-U', 'few' ]);
+$hog = hog();
 $c->psql_fails_like('SET ROLE few_here; SELECT name FROM who', qr/53300: could not connect to node "node1"/, 'until connect_timeout');
 $hog->quit;
 $c->safe_psql('ALTER SERVER node1 OPTIONS (DROP connect_timeout)');

@@ -498,6 +498,7 @@ shard_connection_poll(ShardConn *conn)
 	{
 		conn->paused = false;
 		conn->resumed = true;
+		conn->nrefused = 0;
 		start_clock(conn);
 		if (is_stuck(conn))
 			return open_again(conn);
