@@ -88,6 +88,19 @@ SELECT pair.same($$MERGE INTO t USING t AS s ON t.k = s.k AND t.part = s.part WH
 SELECT pair.same($$INSERT INTO t (k, part, n) VALUES (1, 'a', 0) ON CONFLICT (k, part) DO UPDATE SET twice = DEFAULT RETURNING k, part, v, n, twice$$);
 SELECT pair.same($$INSERT INTO t (k, part, n) VALUES (1, 'a', 0), (2, 'NULL', 0), (9000, 'x', 0) ON CONFLICT (k, part) DO UPDATE SET twice = DEFAULT WHERE t.k < 2 RETURNING k, part, twice$$);
 SELECT pair.same($$MERGE INTO t USING (VALUES (1), (3), (9001)) s (k) ON t.k = s.k WHEN MATCHED THEN UPDATE SET twice = DEFAULT WHEN NOT MATCHED THEN INSERT (k, part, n) VALUES (s.k, 'm', 0)$$);
+
+-- a constant outside the domain matters only where it is assigned
+SELECT pair.same($$INSERT INTO t (k, part, n) VALUES (9100, 'd', 0) ON CONFLICT (k, part) DO UPDATE SET d = 1000000$$);
+SELECT pair.same($$INSERT INTO t (k, part, n) VALUES (9101, 'd', 0), (9102, 'd', 0) ON CONFLICT (k, part) DO UPDATE SET d = 1000000$$);
+SELECT pair.same($$INSERT INTO t (k, part, n) VALUES (9100, 'd', 0) ON CONFLICT (k, part) DO UPDATE SET d = 1000000$$);
+SELECT pair.same($$INSERT INTO t (k, part, n) VALUES (9100, 'd', 0) ON CONFLICT (k, part) DO UPDATE SET d = 1000000 WHERE t.v < 0$$);
+SELECT pair.same($$UPDATE t SET d = 1000000 WHERE k = 9999$$);
+SELECT pair.same($$UPDATE t SET d = 1000000 WHERE k = 9101$$);
+SELECT pair.same($$UPDATE t SET d = 1000000 WHERE v < 0$$);
+SELECT pair.same($$UPDATE t SET d = 1000000 WHERE part = 'd'$$);
+SELECT pair.same($$MERGE INTO t USING (VALUES (9100), (9103)) s (k) ON t.k = s.k AND t.part = 'd'
+	WHEN MATCHED AND t.v < 0 THEN UPDATE SET d = 1000000 WHEN NOT MATCHED AND s.k < 0 THEN INSERT (k, part, d, n) VALUES (s.k, 'd', 1000000, 0)$$);
+SELECT pair.same($$INSERT INTO t (k, part, d, n) VALUES (9104, 'd', 1000000, 0)$$);
 -- what cannot be exact is refused, and says why
 SET search_path = sharded, pair;
 INSERT INTO t (k, part) VALUES (1, 'a'), (2, 'b') ON CONFLICT (k, part) DO UPDATE SET k = 5;

@@ -454,9 +454,17 @@ shard_whole_expr(Node *node, ShardWholeContext *cxt)
 Node *
 shard_whole_assigned(Node *node, ShardWholeContext *cxt)
 {
+	bool		is_value;
+
 	if (node == NULL || cxt->reason != NULL)
 		return node;
-	if (shard_rule_is_value(node, false))
+	is_value = shard_rule_is_value(node, false);
+
+	/* the node checks the domain of its own column, if it comes to an assignment at all */
+	if (IsA(node, CoerceToDomain) && !(is_value && cxt->once) &&
+		((CoerceToDomain *) node)->coercionformat == COERCE_IMPLICIT_CAST)
+		return shard_whole_assigned((Node *) ((CoerceToDomain *) node)->arg, cxt);
+	if (is_value)
 	{
 		bool		own_type = !shard_shippable_value_type(exprType(node)) ||
 			IsA(node, CoerceToDomain);
@@ -470,11 +478,6 @@ shard_whole_assigned(Node *node, ShardWholeContext *cxt)
 			return make_param(node, !own_type, cxt);
 		}
 	}
-
-	/* the node checks the domain of its own column */
-	if (IsA(node, CoerceToDomain) &&
-		((CoerceToDomain *) node)->coercionformat == COERCE_IMPLICIT_CAST)
-		return shard_whole_assigned((Node *) ((CoerceToDomain *) node)->arg, cxt);
 	return convert(node, cxt);
 }
 

@@ -74,6 +74,17 @@ shard_source_prepare(Node *expr)
 	return (Node *) expression_planner((Expr *) copyObject(expr));
 }
 
+Node *
+shard_source_prepare_assigned(Node *expr)
+{
+	Node	   *result = shard_source_prepare(expr);
+
+	while (IsA(result, CoerceToDomain) &&
+		   ((CoerceToDomain *) result)->coercionformat == COERCE_IMPLICIT_CAST)
+		result = (Node *) ((CoerceToDomain *) result)->arg;
+	return result;
+}
+
 Var *
 shard_source_add_column(ShardSourceInfo *info, Expr *expr, bool share)
 {
@@ -570,7 +581,7 @@ computes_here(const ShardSourceInfo *info)
 	{
 		TargetEntry *entry = lfirst_node(TargetEntry, lc);
 
-		if (entry->resjunk || !is_shippable(info, shard_source_prepare((Node *) entry->expr)))
+		if (entry->resjunk || !is_shippable(info, shard_source_prepare_assigned((Node *) entry->expr)))
 			return true;
 	}
 	return conflict->onConflictWhere != NULL &&

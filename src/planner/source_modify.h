@@ -64,6 +64,12 @@ extern void shard_source_refuse(const ShardSourceInfo *info, const char *detail)
 /* expr, of the parser, as it stands in plans: constants folded, functions known. */
 extern Node *shard_source_prepare(Node *expr);
 
+/*
+ * The same of what is assigned to a column, without the check of a domain: that is
+ * the node's, of its own column, if it comes to an assignment at all.
+ */
+extern Node *shard_source_prepare_assigned(Node *expr);
+
 /* One more column of the child plan. share: the same as an equal one that is there. */
 extern Var *shard_source_add_column(ShardSourceInfo *info, Expr *expr, bool share);
 
