@@ -65,6 +65,7 @@ suite_run() {
 		suite_finish
 	fi
 	passed
+	suite_copy_clusters
 	case ",$SUITE_ONLY," in
 	,, | *,layers,*) suite_layers "$pg_config" ;;
 	esac
@@ -76,6 +77,15 @@ suite_run() {
 	suite_server
 	suite_tap
 	suite_finish
+}
+
+# The tests make hundreds of clusters: initdb runs for the first of each kind only.
+suite_copy_clusters() {
+	mv "$PRIVATE_BIN/initdb" "$PRIVATE_BIN/initdb.real"
+	cp "$SUITE_SRC/scripts/lib/initdb_copy" "$PRIVATE_BIN/initdb"
+	export INITDB_COPIES=$SUITE_TMP/clusters
+	mkdir "$INITDB_COPIES"
+	[ "$(id -u)" -ne 0 ] || chown "$(server_user)" "$INITDB_COPIES"
 }
 
 # Prints the time it took and the count; ends the script.
