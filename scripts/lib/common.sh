@@ -69,42 +69,66 @@ trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# Runs a command in the background and waits for it, so that a signal to the script is acted upon
-# at once and not when the command ends; the end of the script ends the command, too. It gets a
-# process group of its own: a function's commands would outlive the subshell that runs it.
+# Commands in the background: the end of the script ends them, too. Each has a process group of its
+# own: a function's commands would outlive the subshell that runs it.
+CHILDREN=()
+
+# Starts a command; CHILD is its process. Whoever has waited for it calls forget_child.
 CHILD=''
-run_child() {
-	local rc=0
+start_child() {
 	set -m
 	"$@" &
 	CHILD=$!
 	set +m
-	wait "$CHILD" || rc=$?
-	CHILD=''
+	CHILDREN[CHILD]=$CHILD
+}
+forget_child() { unset "CHILDREN[$1]"; }
+
+# Runs a command in the background and waits for it, so that a signal to the script is acted upon at
+# once and not when the command ends.
+run_child() {
+	local rc=0 child
+	start_child "$@"
+	child=$CHILD
+	wait "$child" || rc=$?
+	forget_child "$child"
 	return "$rc"
 }
-end_child() {
-	local i
-	[ -n "$CHILD" ] || return 0
-	kill_as_root -TERM -- "-$CHILD" || return 0
-	for ((i = 0; i < 600; i++)); do
-		kill_as_root -0 -- "-$CHILD" || return 0
-		sleep 0.1
+end_children() {
+	local child i
+	for child in "${CHILDREN[@]}"; do
+		kill_as_root -TERM -- "-$child" || forget_child "$child"
 	done
-	kill_as_root -KILL -- "-$CHILD"
+	for child in "${CHILDREN[@]}"; do
+		for ((i = 0; i < 600; i++)); do
+			kill_as_root -0 -- "-$child" || continue 2
+			sleep 0.1
+		done
+		kill_as_root -KILL -- "-$child"
+	done
 }
-on_exit end_child
+on_exit end_children
 
-# run_limited seconds command...: run_child as the unprivileged user, for so long at most; returns
-# 124 when the time was over. timeout is outermost, as it ends all of its process group.
-run_limited() {
+# start_limited seconds command...: start_child as the unprivileged user, for so long at most; the
+# command ends with 124 when the time was over. timeout is outermost, as it ends all of its process group.
+start_limited() {
 	local seconds=$1
 	shift
 	if [ "$(id -u)" -eq 0 ]; then
-		run_child timeout -k 20 "$seconds" runuser -u postgres -- env HOME=/nonexistent "$@"
+		start_child timeout -k 20 "$seconds" runuser -u postgres -- env HOME=/nonexistent "$@"
 	else
-		run_child timeout -k 20 "$seconds" "$@"
+		start_child timeout -k 20 "$seconds" "$@"
 	fi
+}
+
+# The same, and waits for it.
+run_limited() {
+	local rc=0 child
+	start_limited "$@"
+	child=$CHILD
+	wait "$child" || rc=$?
+	forget_child "$child"
+	return "$rc"
 }
 
 # Prints a port from $1 on that nobody listens on.

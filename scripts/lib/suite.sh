@@ -3,7 +3,7 @@
 #
 #   tree -> copy -> build (-Werror) -> private installation -> check_layers, tests without a server
 #                                          |-> one server: pg_regress, isolation specs
-#                                          '-> t/*.pl, which start their own servers
+#                                          '-> t/*.pl, which start their own servers, some at a time
 #
 # Every test counts as passed or failed: a rule of check_layers, a regression test, a spec, an
 # assertion of a TAP file. A part that breaks off counts as one failure more.
@@ -12,6 +12,11 @@
 
 NPASSED=0
 NFAILED=0
+
+# TAP files that may run at the same time; those that do, and since when: by their processes.
+SUITE_JOBS=1
+SUITE_RUNNING=()
+SUITE_STARTED=()
 
 passed() { NPASSED=$((NPASSED + ${1:-1})); }
 failed() {
@@ -218,46 +223,71 @@ suite_pg_regress() {
 	fi
 }
 
-# Every TAP file by itself: its assertions count, and one more failure when it breaks off.
+# Every TAP file by itself, some at the same time: its assertions count, and one more failure when it
+# breaks off.
 suite_tap() {
-	local file files out rc n start
+	local file files
 
 	files=$(suite_wants tap t/*.pl)
 	[ -n "$files" ] || return 0
 	say "TAP tests"
-	# The sockets of the servers are in TMPDIR; the path of a socket must be short.
-	as_server_user mkdir -p "$SUITE_SRC/tmp_check" "$SUITE_SRC/t/tmp"
-	on_exit "stop_servers_below '$SUITE_SRC/tmp_check'"
+	mkdir "$SUITE_TMP/tap"
+	on_exit "stop_servers_below '$SUITE_TMP/tap'"
 	while IFS= read -r file; do
-		out=$SUITE_TMP/$(basename "$file").out
-		rc=0
-		start=$SECONDS
-		run_limited 900 env PATH="$PRIVATE_BIN:$PATH:$ENV_CACHE/pgbouncer/usr/sbin" TESTDIR="$SUITE_SRC" TMPDIR="$SUITE_SRC/t/tmp" \
-			TESTDATADIR="$SUITE_SRC/tmp_check" TESTLOGDIR="$SUITE_SRC/tmp_check/log" top_builddir="$SUITE_SRC" \
-			PG_REGRESS="$SUITE_PGXS/src/test/regress/pg_regress" PG_TEST_TIMEOUT_DEFAULT=180 LC_ALL=C \
-			perl -I "$SUITE_PERL" -I t/lib "$file" >"$out" 2>&1 </dev/null || rc=$?
-		n=$(grep -c '^ok ' "$out" || true)
-		passed "$n"
-		printf '   %-28s %5s s\n' "$file" "$((SECONDS - start))"
-		while IFS= read -r n; do
-			[ -z "$n" ] || failed "$file: ${n#not ok }"
-		done < <(grep '^not ok ' "$out" | grep -v '# TODO' || true)
-		if [ "$rc" -ne 0 ]; then
-			grep -q '^not ok ' "$out" || failed "$file ended with $rc$([ "$rc" -ne 124 ] || echo ' (timed out)')"
-			grep -v '^ok ' "$out" | tail -n 40 || true
-			show_tail "$SUITE_SRC/tmp_check/log/regress_log_$(basename "$file" .pl)" 30
-			suite_show_servers "$(basename "$file" .pl)"
-		elif ! grep -q -E '^1\.\.[0-9]+' "$out"; then
-			failed "$file printed no plan"
-		fi
-		stop_servers_below "$SUITE_SRC/tmp_check"
+		[ "${#SUITE_RUNNING[@]}" -lt "$SUITE_JOBS" ] || suite_tap_end
+		suite_tap_start "$file"
 	done <<<"$files"
+	while [ "${#SUITE_RUNNING[@]}" -gt 0 ]; do
+		suite_tap_end
+	done
 }
 
-# What the servers of a TAP file complained of last.
+# The sockets of the servers are in TMPDIR; the path of a socket must be short.
+suite_tap_start() {
+	local dir
+	dir=$SUITE_TMP/tap/$(basename "$1" .pl)
+
+	mkdir -p "$dir/tmp_check" "$dir/tmp"
+	[ "$(id -u)" -ne 0 ] || chown -R "$(server_user)" "$dir"
+	start_limited 900 env PATH="$PRIVATE_BIN:$PATH:$ENV_CACHE/pgbouncer/usr/sbin" TESTDIR="$dir" TMPDIR="$dir/tmp" \
+		TESTDATADIR="$dir/tmp_check" TESTLOGDIR="$dir/tmp_check/log" top_builddir="$SUITE_SRC" \
+		PG_REGRESS="$SUITE_PGXS/src/test/regress/pg_regress" PG_TEST_TIMEOUT_DEFAULT=180 LC_ALL=C \
+		perl -I "$SUITE_PERL" -I t/lib "$1" >"$dir.out" 2>&1 </dev/null
+	SUITE_RUNNING[CHILD]=$1
+	SUITE_STARTED[CHILD]=$SECONDS
+}
+
+# Waits for one of those that run, and counts.
+suite_tap_end() {
+	local pid rc=0 file name dir n
+
+	wait -n -p pid "${!SUITE_RUNNING[@]}" || rc=$?
+	forget_child "$pid"
+	file=${SUITE_RUNNING[pid]}
+	unset "SUITE_RUNNING[$pid]"
+	name=$(basename "$file" .pl)
+	dir=$SUITE_TMP/tap/$name
+	n=$(grep -c '^ok ' "$dir.out" || true)
+	passed "$n"
+	printf '   %-28s %5s s\n' "$file" "$((SECONDS - SUITE_STARTED[pid]))"
+	while IFS= read -r n; do
+		[ -z "$n" ] || failed "$file: ${n#not ok }"
+	done < <(grep '^not ok ' "$dir.out" | grep -v '# TODO' || true)
+	if [ "$rc" -ne 0 ]; then
+		grep -q '^not ok ' "$dir.out" || failed "$file ended with $rc$([ "$rc" -ne 124 ] || echo ' (timed out)')"
+		grep -v '^ok ' "$dir.out" | tail -n 40 || true
+		show_tail "$dir/tmp_check/log/regress_log_$name" 30
+		suite_show_servers "$dir/tmp_check/log/$name"
+	elif ! grep -q -E '^1\.\.[0-9]+' "$dir.out"; then
+		failed "$file printed no plan"
+	fi
+	stop_servers_below "$dir"
+}
+
+# What the servers of a TAP file complained of last; their logs' names begin with $1.
 suite_show_servers() {
 	local log
-	for log in "$SUITE_SRC/tmp_check/log/$1"_*.log; do
+	for log in "$1"_*.log; do
 		[ -s "$log" ] || continue
 		grep -E -A 2 '(ERROR|FATAL|PANIC|WARNING|TRAP): |terminated by signal' "$log" >"$log.short" || true
 		show_tail "$log.short" 15
