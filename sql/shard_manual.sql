@@ -163,5 +163,28 @@ SELECT attname, most_common_vals, histogram_bounds, null_frac FROM pg_stats WHER
 DELETE FROM other_types USING generate_series(1, 1) g WHERE g = k RETURNING k, f, at, v;
 DROP FOREIGN TABLE other_types;
 
+-- columns of a domain here, not there: the check is made here, as with postgres_fdw
+SELECT DISTINCT ok FROM shardfdw.run_on_nodes('CREATE TABLE sm.ints (k int PRIMARY KEY, d int)');
+CREATE DOMAIN below AS int CHECK (VALUE < 100);
+CREATE TABLE d (k int, d below) PARTITION BY HASH (k);
+CREATE FOREIGN TABLE d_0 PARTITION OF d FOR VALUES WITH (MODULUS 2, REMAINDER 0) SERVER node1 OPTIONS (table_name 'ints');
+CREATE FOREIGN TABLE d_1 PARTITION OF d FOR VALUES WITH (MODULUS 2, REMAINDER 1) SERVER node2 OPTIONS (table_name 'ints');
+INSERT INTO d SELECT i, i FROM generate_series(1, 10) i;
+INSERT INTO d VALUES (11, 11), (12, 120);
+INSERT INTO d SELECT k + 100, d + 100 FROM d;
+UPDATE d SET d = 100 WHERE k = 1;
+UPDATE d SET d = d + 100;
+UPDATE d SET d = d + 89 WHERE k < 11;
+UPDATE d SET d = d + 100 WHERE d > 100;
+INSERT INTO d VALUES (1, 1) ON CONFLICT DO NOTHING;
+MERGE INTO d USING (VALUES (1)) s (k) ON d.k = s.k WHEN MATCHED THEN UPDATE SET d = 100;
+UPDATE d_0 SET d = d + 100;
+PREPARE below AS UPDATE d SET d = $1 WHERE k = $2;
+EXECUTE below (100, 1);
+EXECUTE below (50, 1);
+DEALLOCATE below;
+SELECT count(*), max(d) FROM d;
+DROP TABLE d;
+
 SELECT DISTINCT ok FROM shardfdw.run_on_nodes('DROP SCHEMA IF EXISTS sm CASCADE; DROP SCHEMA "Sm x" CASCADE');
 DROP SCHEMA sm CASCADE;

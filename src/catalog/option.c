@@ -523,13 +523,20 @@ shard_option_is_our_server(Oid serverid)
 	return is_our_handler(handler);
 }
 
-bool
-shard_option_is_adopted_server(Oid serverid)
+/* Is it one of the wrapper postgres_fdw, which shardfdw has adopted? */
+static bool
+is_adopted_server(Oid serverid)
 {
 	ForeignServer *server = GetForeignServer(serverid);
 
 	return strcmp(GetForeignDataWrapper(server->fdwid)->fdwname, ADOPTED_WRAPPER) == 0 &&
 		shard_option_is_our_server(serverid);
+}
+
+bool
+shard_option_definition_follows(Oid serverid)
+{
+	return shard_option_server_bool(serverid, "propagate_ddl", !is_adopted_server(serverid));
 }
 
 bool

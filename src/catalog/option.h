@@ -30,8 +30,11 @@ extern List *shard_option_server_extensions(Oid serverid);
 extern bool shard_option_is_ours(Oid foreigntable_relid);
 extern bool shard_option_is_our_server(Oid serverid);
 
-/* Is it one of the wrapper postgres_fdw, which shardfdw has adopted? */
-extern bool shard_option_is_adopted_server(Oid serverid);
+/*
+ * Does the definition of a server's tables follow that of their foreign tables,
+ * if these have the same names?  Option propagate_ddl.
+ */
+extern bool shard_option_definition_follows(Oid serverid);
 
 /* Remote name of column attno (column_name option, else the column's name). */
 extern const char *shard_option_column_name(Oid relid, AttrNumber attno);

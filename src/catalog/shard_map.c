@@ -291,6 +291,7 @@ find_or_add_node(ShardMap *map, Oid serverid)
 	node->has_twins = shard_option_server_bool(serverid, "partial_twins", false);
 	node->extensions = shard_option_server_extensions(serverid);
 	node->lacking_twins = shard_option_server_list(serverid, "lacking_twins");
+	map->foreign_definition |= !shard_option_definition_follows(serverid);
 	return map->nnodes++;
 }
 
@@ -402,6 +403,7 @@ fill_shard(CachedMap *cached, int shardno, Oid relid)
 	shard->relation = quote_qualified_identifier(schema, name);
 	shard->from_item = build_from_item(relid, shard->relation);
 	map->renames |= shard->from_item != shard->relation;
+	map->foreign_definition |= map->renames || strcmp(shard->name, shard->relation) != 0;
 	map->read_only |= !shard_option_table_bool(relid, "updatable", true);
 	map->has_triggers |= has_triggers(relid);
 }

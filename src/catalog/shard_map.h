@@ -55,6 +55,7 @@ typedef struct ShardMap
 	bool		renames;		/* columns of some shard have other names on its node */
 	bool		read_only;		/* option `updatable` of some shard, or of its server, is false */
 	bool		has_triggers;	/* some shard has triggers here */
+	bool		foreign_definition; /* some shard's table is defined on its node alone, maybe in another way */
 	int			nshards;
 	Shard	   *shards;
 	int			nnodes;

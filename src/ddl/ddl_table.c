@@ -51,8 +51,7 @@ side_of(Oid relid)
 	if (get_rel_relkind(relid) != RELKIND_FOREIGN_TABLE || !shard_option_is_ours(relid))
 		return SIDE_OTHER;
 	table = GetForeignTable(relid);
-	if (!shard_option_server_bool(table->serverid, "propagate_ddl",
-								  !shard_option_is_adopted_server(table->serverid)))
+	if (!shard_option_definition_follows(table->serverid))
 		return SIDE_HERE;
 	foreach(lc, table->options)
 	{

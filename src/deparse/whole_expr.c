@@ -463,7 +463,10 @@ shard_whole_assigned(Node *node, ShardWholeContext *cxt)
 	/* the node checks the domain of its own column, if it comes to an assignment at all */
 	if (IsA(node, CoerceToDomain) && !(is_value && cxt->once) &&
 		((CoerceToDomain *) node)->coercionformat == COERCE_IMPLICIT_CAST)
+	{
+		cxt->leaves_domains |= shard_domain_has_constraints(exprType(node));
 		return shard_whole_assigned((Node *) ((CoerceToDomain *) node)->arg, cxt);
+	}
 	if (is_value)
 	{
 		bool		own_type = !shard_shippable_value_type(exprType(node)) ||

@@ -19,6 +19,7 @@ typedef struct ShardWholeContext
 	bool		conditional;	/* inside a construct that may skip evaluation */
 	bool		once;			/* the expression is evaluated exactly once: volatile functions are, too */
 	bool		keep_constants; /* they have to stand in the text */
+	bool		leaves_domains; /* result: checks of domains are left to the columns of nodes */
 	bool		compares;		/* GROUP BY and the like: equal expressions must have the same text */
 
 	/* a sub-select in an expression; converts it in place */

@@ -255,6 +255,16 @@ check_triggers(Query *query, ShardWholeContext *cxt)
 		shard_whole_refuse(cxt, "shard that is not updatable");
 }
 
+/* Once its assignments are converted: a node's column that is defined elsewhere may be of no domain. */
+static void
+check_domains(Query *query, ShardWholeContext *cxt)
+{
+	const ShardMap *map = shard_map_get(rt_fetch(query->resultRelation, query->rtable)->relid);
+
+	if (cxt->leaves_domains && map != NULL && map->foreign_definition)
+		shard_whole_refuse(cxt, "domain of a column that is defined on the node alone");
+}
+
 /*
  * ON CONFLICT ON CONSTRAINT by its columns: the constraints of shards may have
  * other names.
@@ -527,6 +537,8 @@ convert_query(Query *query, ShardWholeContext *cxt)
 	convert_jointree((Node *) query->jointree, cxt);
 	convert_on_conflict(query, cxt);
 	convert_merge_actions(query, cxt);
+	if (query->resultRelation > 0)
+		check_domains(query, cxt);
 	query->returningList = (List *) shard_whole_expr((Node *) query->returningList, cxt);
 	query->havingQual = shard_whole_expr(query->havingQual, cxt);
 	query->limitOffset = shard_whole_expr(query->limitOffset, cxt);

@@ -167,7 +167,7 @@ convert_assignments(ShardSourceInfo *info, List *tlist)
 		if (entry->resjunk)
 			continue;
 		name = get_attname(RelationGetRelid(info->rel), entry->resno, false);
-		entry->expr = (Expr *) shard_source_prepare_assigned((Node *) entry->expr);
+		entry->expr = (Expr *) shard_source_prepare_assigned(info, (Node *) entry->expr);
 		shard_source_check_key(info, entry);
 		shard_source_check(info, (Node *) entry->expr,
 						   psprintf(_("the new value of column \"%s\""), name));

@@ -317,7 +317,7 @@ plan_action(ShardSourceInfo *info, List *keys, const MergeAction *source)
 	{
 		TargetEntry *entry = lfirst_node(TargetEntry, lc);
 
-		entry->expr = (Expr *) shard_source_prepare_assigned((Node *) entry->expr);
+		entry->expr = (Expr *) shard_source_prepare_assigned(info, (Node *) entry->expr);
 	}
 	if (action->commandType == CMD_UPDATE && action->targetList == NIL)
 		action->targetList = list_make1(shard_source_unchanged(info));

@@ -75,12 +75,14 @@ shard_source_prepare(Node *expr)
 }
 
 Node *
-shard_source_prepare_assigned(Node *expr)
+shard_source_prepare_assigned(const ShardSourceInfo *info, Node *expr)
 {
+	const ShardMap *map = shard_map_get(RelationGetRelid(info->rel));
 	Node	   *result = shard_source_prepare(expr);
 
 	while (IsA(result, CoerceToDomain) &&
-		   ((CoerceToDomain *) result)->coercionformat == COERCE_IMPLICIT_CAST)
+		   ((CoerceToDomain *) result)->coercionformat == COERCE_IMPLICIT_CAST &&
+		   !(map->foreign_definition && shard_domain_has_constraints(exprType(result))))
 		result = (Node *) ((CoerceToDomain *) result)->arg;
 	return result;
 }
@@ -581,7 +583,7 @@ computes_here(const ShardSourceInfo *info)
 	{
 		TargetEntry *entry = lfirst_node(TargetEntry, lc);
 
-		if (entry->resjunk || !is_shippable(info, shard_source_prepare_assigned((Node *) entry->expr)))
+		if (entry->resjunk || !is_shippable(info, shard_source_prepare_assigned(info, (Node *) entry->expr)))
 			return true;
 	}
 	return conflict->onConflictWhere != NULL &&

@@ -66,9 +66,10 @@ extern Node *shard_source_prepare(Node *expr);
 
 /*
  * The same of what is assigned to a column, without the check of a domain: that is
- * the node's, of its own column, if it comes to an assignment at all.
+ * the node's, of its own column, if it comes to an assignment at all.  With it
+ * where the node's column may be of no domain.
  */
-extern Node *shard_source_prepare_assigned(Node *expr);
+extern Node *shard_source_prepare_assigned(const ShardSourceInfo *info, Node *expr);
 
 /* One more column of the child plan. share: the same as an equal one that is there. */
 extern Var *shard_source_add_column(ShardSourceInfo *info, Expr *expr, bool share);
