@@ -326,6 +326,28 @@ add_sets(ShardRelInfo *info, const ShardGroupingSets *sets)
 		info->prune_conds = NIL;
 }
 
+/* Can nodes return the partial states of all these aggregates of input's rows? */
+static bool
+can_split(PlannerInfo *root, const ShardRelInfo *input, List *aggs)
+{
+	ListCell   *lc;
+
+	if (!shard_guc_enable_partial_aggregate)
+		return refuse("shardfdw.enable_partial_aggregate is off");
+	if (root->hasNonPartialAggs || root->hasNonSerialAggs)
+		return refuse("an aggregate has no partial mode");
+	foreach(lc, aggs)
+	{
+		Aggref	   *agg = lfirst_node(Aggref, lc);
+
+		if (!shard_shippable_partial_agg(input->map, agg))
+			return refuse("nodes cannot compute the partial state of an aggregate");
+		if (!shard_shippable_partial_args(root, input->from->relids, agg))
+			return refuse("an aggregate's argument must be evaluated here");
+	}
+	return true;
+}
+
 /* Nodes return partial states, which are combined here. */
 static bool
 add_partial_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_rel,
@@ -343,20 +365,8 @@ add_partial_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *outpu
 	Cost		total;
 	ListCell   *lc;
 
-	if (!shard_guc_enable_partial_aggregate)
-		return refuse("shardfdw.enable_partial_aggregate is off");
-	if (root->hasNonPartialAggs || root->hasNonSerialAggs)
-		return refuse("an aggregate has no partial mode");
-	foreach(lc, aggs)
-	{
-		Aggref	   *agg = lfirst_node(Aggref, lc);
-
-		if (!shard_shippable_partial_agg(input->map, agg))
-			return refuse("nodes cannot compute the partial state of an aggregate");
-		if (!shard_shippable_partial_args(root, input->from->relids, agg))
-			return refuse("an aggregate's argument must be evaluated here");
-	}
-
+	if (!can_split(root, input, aggs))
+		return false;
 	target = make_partial_target(root, output_rel->reltarget, group_exprs, aggs, sets);
 	foreach(lc, target->exprs)
 	{
@@ -401,7 +411,7 @@ shard_group_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *outp
 	List	   *aggs = NIL;
 	List	   *groupings = NIL;
 
-	/* of a partition's grouping, only what is a whole grouping by itself */
+	/* of a partition's grouping what is a whole one by itself; states are of the next stage */
 	if (input->query != NULL || extra->patype == PARTITIONWISE_AGGREGATE_PARTIAL)
 		return;
 	if (!collect_expressions(root, input, output_rel->reltarget, (List *) extra->havingQual,
@@ -431,4 +441,33 @@ shard_group_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *outp
 	if (extra->patype == PARTITIONWISE_AGGREGATE_NONE)
 		(void) shard_sorted_agg_add_paths(root, input_rel, output_rel, (List *) extra->havingQual,
 										  aggs, estimate_groups(root, extra, input->rows));
+}
+
+/*
+ * The share that a partition has in a grouping which core combines: of a parent
+ * that is no sharded table, as it has local partitions or further levels, with
+ * enable_partitionwise_aggregate.
+ */
+void
+shard_group_add_share_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_rel,
+							GroupPathExtraData *extra)
+{
+	const ShardRelInfo *input = input_rel->fdw_private;
+	PathTarget *target = output_rel->reltarget;
+	List	   *group_exprs = NIL;
+	List	   *aggs = NIL;
+	List	   *groupings = NIL;
+	ShardRelInfo *info;
+
+	if (input->query != NULL || input->sharded || extra->patype != PARTITIONWISE_AGGREGATE_PARTIAL ||
+		!collect_expressions(root, input, target, NIL, &group_exprs, &aggs, &groupings) ||
+		!can_split(root, input, aggs))
+		return;
+
+	info = shard_group_make_info(input, SHARD_REL_PARTIAL_GROUP, group_exprs, aggs);
+	info->rows = shard_upper_grouped_rows(estimate_groups(root, extra, input->rows), 1, input);
+	info->width = target->width;
+	shard_cost_group(root, target, input, input->rows, list_length(group_exprs), info);
+	output_rel->fdw_private = info;
+	add_path(output_rel, shard_upper_make_path(root, output_rel, target, NIL));
 }

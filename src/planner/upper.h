@@ -18,6 +18,8 @@
  */
 extern void shard_group_add_paths(PlannerInfo *root, RelOptInfo *input_rel,
 								  RelOptInfo *output_rel, GroupPathExtraData *extra);
+extern void shard_group_add_share_paths(PlannerInfo *root, RelOptInfo *input_rel,
+										RelOptInfo *output_rel, GroupPathExtraData *extra);
 extern void shard_window_add_paths(PlannerInfo *root, RelOptInfo *input_rel,
 								   RelOptInfo *output_rel);
 extern void shard_distinct_add_paths(PlannerInfo *root, RelOptInfo *input_rel,

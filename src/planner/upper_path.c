@@ -271,6 +271,9 @@ shardGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage,
 		case UPPERREL_GROUP_AGG:
 			shard_group_add_paths(root, input_rel, output_rel, extra);
 			break;
+		case UPPERREL_PARTIAL_GROUP_AGG:
+			shard_group_add_share_paths(root, input_rel, output_rel, extra);
+			break;
 		case UPPERREL_WINDOW:
 			shard_window_add_paths(root, input_rel, output_rel);
 			break;
