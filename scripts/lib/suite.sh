@@ -262,6 +262,14 @@ suite_tap_end() {
 	local pid rc=0 file name dir n
 
 	wait -n -p pid "${!SUITE_RUNNING[@]}" || rc=$?
+	if [ -z "${pid-}" ]; then
+		# one that a signal has ended while nobody waited: the shell has said so, and has its status, but no job
+		for pid in "${!SUITE_RUNNING[@]}"; do
+			kill_as_root -0 "$pid" || break
+		done
+		rc=0
+		wait "$pid" || rc=$?
+	fi
 	forget_child "$pid"
 	file=${SUITE_RUNNING[pid]}
 	unset "SUITE_RUNNING[$pid]"
