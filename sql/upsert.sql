@@ -13,9 +13,10 @@ CREATE SCHEMA plain;
 CREATE SCHEMA sharded;
 CREATE TYPE pair.mood AS ENUM ('sad', 'ok', 'happy');
 CREATE DOMAIN pair.small AS int CHECK (VALUE < 1000000);
+CREATE DOMAIN pair.calm AS pair.mood CHECK (VALUE <> 'sad');
 CREATE TABLE plain.t (
 	k int, part text, v numeric(10, 2) DEFAULT 7, s text, m pair.mood, d pair.small, a int[], b bytea,
-	j jsonb, n int, at timestamptz DEFAULT '2024-01-01', twice numeric GENERATED ALWAYS AS (v * 2) STORED,
+	j jsonb, c pair.calm, n int, at timestamptz DEFAULT '2024-01-01', twice numeric GENERATED ALWAYS AS (v * 2) STORED,
 	PRIMARY KEY (k, part), CHECK (v < 10000));
 CREATE TABLE sharded.t (LIKE plain.t INCLUDING ALL);
 CREATE SEQUENCE plain.s;
@@ -101,6 +102,14 @@ SELECT pair.same($$UPDATE t SET d = 1000000 WHERE part = 'd'$$);
 SELECT pair.same($$MERGE INTO t USING (VALUES (9100), (9103)) s (k) ON t.k = s.k AND t.part = 'd'
 	WHEN MATCHED AND t.v < 0 THEN UPDATE SET d = 1000000 WHEN NOT MATCHED AND s.k < 0 THEN INSERT (k, part, d, n) VALUES (s.k, 'd', 1000000, 0)$$);
 SELECT pair.same($$INSERT INTO t (k, part, d, n) VALUES (9104, 'd', 1000000, 0)$$);
+-- a constant that has a type of users
+SELECT pair.same($$MERGE INTO t USING (VALUES (9101), (9105)) s (k) ON t.k = s.k WHEN MATCHED THEN UPDATE SET c = 'ok'$$);
+SELECT pair.same($$MERGE INTO t USING (VALUES (9101), (9105)) s (k) ON t.k = s.k WHEN MATCHED THEN UPDATE SET c = 'sad'$$);
+SELECT pair.same($$MERGE INTO t USING (VALUES (9105)) s (k) ON t.k = s.k WHEN MATCHED THEN UPDATE SET c = 'sad'$$);
+-- several parts of a column
+SELECT pair.same($$UPDATE t SET a[1] = k, a[2] = k WHERE part = 'd'$$);
+SELECT pair.same($$UPDATE t SET a[1] = k + 1, a[3] = 7 WHERE k = 9101 AND part = 'd'$$);
+SELECT pair.same($$INSERT INTO t (k, part, n) VALUES (9101, 'd', 0) ON CONFLICT (k, part) DO UPDATE SET a[2] = t.k, a[4] = t.k$$);
 -- what cannot be exact is refused, and says why
 SET search_path = sharded, pair;
 INSERT INTO t (k, part) VALUES (1, 'a'), (2, 'b') ON CONFLICT (k, part) DO UPDATE SET k = 5;

@@ -276,6 +276,10 @@ convert_subscript(SubscriptingRef *expr, ShardWholeContext *cxt)
 {
 	if (!shard_rule_type_ok(expr->refcontainertype) || !shard_rule_type_ok(expr->refrestype))
 		return refuse((Node *) expr, cxt, "type of an array");
+
+	/* the rewriter has made one of SET a[1] = x, a[2] = y, of which the last part alone would be printed */
+	if (expr->refassgnexpr != NULL && !IsA(expr->refexpr, Var))
+		return refuse((Node *) expr, cxt, "several parts of a column are assigned");
 	expr->refupperindexpr = (List *) convert((Node *) expr->refupperindexpr, cxt);
 	expr->reflowerindexpr = (List *) convert((Node *) expr->reflowerindexpr, cxt);
 	expr->refexpr = (Expr *) convert((Node *) expr->refexpr, cxt);
@@ -451,8 +455,9 @@ shard_whole_expr(Node *node, ShardWholeContext *cxt)
 	return convert(node, cxt);
 }
 
-Node *
-shard_whole_assigned(Node *node, ShardWholeContext *cxt)
+/* domain: what is left of the conversion to a domain that the node checks */
+static Node *
+convert_assigned(Node *node, bool domain, ShardWholeContext *cxt)
 {
 	bool		is_value;
 
@@ -461,11 +466,12 @@ shard_whole_assigned(Node *node, ShardWholeContext *cxt)
 	is_value = shard_rule_is_value(node, false);
 
 	/* the node checks the domain of its own column, if it comes to an assignment at all */
-	if (IsA(node, CoerceToDomain) && !(is_value && cxt->once) &&
+	if (IsA(node, CoerceToDomain) && !(is_value && (cxt->once || cxt->checks_values)) &&
 		((CoerceToDomain *) node)->coercionformat == COERCE_IMPLICIT_CAST)
 	{
-		cxt->leaves_domains |= shard_domain_has_constraints(exprType(node));
-		return shard_whole_assigned((Node *) ((CoerceToDomain *) node)->arg, cxt);
+		if (cxt->checks_domains && shard_domain_has_constraints(exprType(node)))
+			return refuse(node, cxt, "domain of a column that is defined on the node alone");
+		return convert_assigned((Node *) ((CoerceToDomain *) node)->arg, !cxt->checks_domains, cxt);
 	}
 	if (is_value)
 	{
@@ -478,10 +484,18 @@ shard_whole_assigned(Node *node, ShardWholeContext *cxt)
 				return refuse(node, cxt, "volatile function");
 			if (expression_returns_set(node))
 				return refuse(node, cxt, "set in an assignment");
-			return make_param(node, !own_type, cxt);
+
+			/* without a cast it would be read, and so checked, as the domain at once */
+			return make_param(node, !own_type || domain, cxt);
 		}
 	}
 	return convert(node, cxt);
+}
+
+Node *
+shard_whole_assigned(Node *node, ShardWholeContext *cxt)
+{
+	return convert_assigned(node, false, cxt);
 }
 
 void

@@ -19,7 +19,8 @@ typedef struct ShardWholeContext
 	bool		conditional;	/* inside a construct that may skip evaluation */
 	bool		once;			/* the expression is evaluated exactly once: volatile functions are, too */
 	bool		keep_constants; /* they have to stand in the text */
-	bool		leaves_domains; /* result: checks of domains are left to the columns of nodes */
+	bool		checks_domains; /* of the columns of this level's target: their nodes may not do it */
+	bool		checks_values;	/* so of values before the statement begins: none of it can be done here */
 	bool		compares;		/* GROUP BY and the like: equal expressions must have the same text */
 
 	/* a sub-select in an expression; converts it in place */

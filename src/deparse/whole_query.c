@@ -255,14 +255,37 @@ check_triggers(Query *query, ShardWholeContext *cxt)
 		shard_whole_refuse(cxt, "shard that is not updatable");
 }
 
-/* Once its assignments are converted: a node's column that is defined elsewhere may be of no domain. */
-static void
-check_domains(Query *query, ShardWholeContext *cxt)
+/* Is the target's definition on nodes another matter than the one here?  Then columns there may be of no domain. */
+static bool
+checks_domains(const Query *query)
 {
-	const ShardMap *map = shard_map_get(rt_fetch(query->resultRelation, query->rtable)->relid);
+	const ShardMap *map = query->resultRelation == 0 ? NULL :
+		shard_map_get(rt_fetch(query->resultRelation, query->rtable)->relid);
 
-	if (cxt->leaves_domains && map != NULL && map->foreign_definition)
-		shard_whole_refuse(cxt, "domain of a column that is defined on the node alone");
+	return map != NULL && map->foreign_definition;
+}
+
+/* A column that tlist, of an INSERT, leaves out is NULL: its domain may say no. */
+static void
+check_left_out(const Query *query, List *tlist, ShardWholeContext *cxt)
+{
+	Relation	rel;
+
+	if (!cxt->checks_domains)
+		return;
+	rel = table_open(rt_fetch(query->resultRelation, query->rtable)->relid, NoLock);
+	for (int i = 0; i < RelationGetNumberOfAttributes(rel); i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), i);
+		bool		found = att->attisdropped || !shard_domain_has_constraints(att->atttypid);
+		ListCell   *lc;
+
+		foreach(lc, tlist)
+			found |= lfirst_node(TargetEntry, lc)->resno == att->attnum;
+		if (!found)
+			shard_whole_refuse(cxt, "column of a domain that is left out");
+	}
+	table_close(rel, NoLock);
 }
 
 /*
@@ -371,7 +394,10 @@ convert_merge_actions(Query *query, ShardWholeContext *cxt)
 		if (action->commandType == CMD_UPDATE && action->targetList == NIL)
 			shard_whole_refuse(cxt, "UPDATE of no column");
 		if (action->commandType == CMD_INSERT)
+		{
+			check_left_out(query, action->targetList, cxt);
 			action->override = OVERRIDING_SYSTEM_VALUE;
+		}
 	}
 	if (condition != NULL)
 		*condition = shard_whole_expr(*condition, cxt);
@@ -486,6 +512,7 @@ convert_target_list(Query *query, ShardWholeContext *cxt)
 			break;
 		case CMD_INSERT:
 			/* a row without FROM is computed once */
+			check_left_out(query, query->targetList, cxt);
 			cxt->once = query->jointree->fromlist == NIL;
 			convert_targets(query->targetList, cxt);
 			cxt->once = false;
@@ -508,10 +535,14 @@ static void
 convert_query(Query *query, ShardWholeContext *cxt)
 {
 	Bitmapset  *from_items = NULL;
+	bool		outer_checks_domains = cxt->checks_domains;
+	bool		outer_checks_values = cxt->checks_values;
 
 	check_stack_depth();
 	if (cxt->reason != NULL)
 		return;
+	cxt->checks_domains = checks_domains(query);
+	cxt->checks_values = cxt->checks_domains && ((WholeState *) cxt)->single && query->onConflict != NULL;
 	if (query->querySource != QSRC_ORIGINAL || query->utilityStmt != NULL)
 		shard_whole_refuse(cxt, "rule");
 	if (query->withCheckOptions != NIL)
@@ -537,12 +568,12 @@ convert_query(Query *query, ShardWholeContext *cxt)
 	convert_jointree((Node *) query->jointree, cxt);
 	convert_on_conflict(query, cxt);
 	convert_merge_actions(query, cxt);
-	if (query->resultRelation > 0)
-		check_domains(query, cxt);
 	query->returningList = (List *) shard_whole_expr((Node *) query->returningList, cxt);
 	query->havingQual = shard_whole_expr(query->havingQual, cxt);
 	query->limitOffset = shard_whole_expr(query->limitOffset, cxt);
 	query->limitCount = shard_whole_expr(query->limitCount, cxt);
+	cxt->checks_domains = outer_checks_domains;
+	cxt->checks_values = outer_checks_values;
 }
 
 /* ---------- the statement ---------- */

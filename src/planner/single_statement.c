@@ -27,8 +27,10 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/plancat.h"
+#include "parser/parse_coerce.h"
 #include "parser/parsetree.h"
 #include "planner/statement.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
 
 typedef struct SingleContext
@@ -189,9 +191,15 @@ name_all_columns(Query *query)
 		if (att->attisdropped)
 			continue;
 		if (entry == NULL)
-			entry = makeTargetEntry((Expr *) makeNullConst(att->atttypid, att->atttypmod,
-														   att->attcollation),
-									att->attnum, pstrdup(NameStr(att->attname)), false);
+		{
+			/* a domain may refuse it */
+			Oid			base = getBaseType(att->atttypid);
+			Node	   *null = (Node *) makeNullConst(base, -1, att->attcollation);
+
+			null = coerce_to_domain(null, base, -1, att->atttypid, COERCION_IMPLICIT,
+									COERCE_IMPLICIT_CAST, -1, false);
+			entry = makeTargetEntry((Expr *) null, att->attnum, pstrdup(NameStr(att->attname)), false);
+		}
 		tlist = lappend(tlist, entry);
 	}
 	table_close(rel, NoLock);

@@ -63,8 +63,8 @@ shard_source_insert_columns(ShardSourceInfo *info)
 		entry = find_assignment(info->query->targetList, att->attnum);
 		if (entry == NULL)
 		{
-			entry = shard_source_null(att);
-			if (!shard_source_is_key(info, att->attnum))
+			entry = shard_source_null(info, att);
+			if (!shard_source_is_key(info, att->attnum) && IsA(entry->expr, Const))
 			{
 				info->insert_values = lappend(info->insert_values, entry);
 				continue;

@@ -301,7 +301,7 @@ add_nulls(ShardSourceInfo *info, MergeAction *action)
 		foreach(lc, action->targetList)
 			found |= lfirst_node(TargetEntry, lc)->resno == att->attnum;
 		if (!found)
-			action->targetList = lappend(action->targetList, shard_source_null(att));
+			action->targetList = lappend(action->targetList, shard_source_null(info, att));
 		if (att->attidentity != '\0')
 			action->override = OVERRIDING_SYSTEM_VALUE;
 	}

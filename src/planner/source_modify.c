@@ -39,6 +39,7 @@
 #include "nodes/nodeFuncs.h"
 #include "nodes/value.h"
 #include "optimizer/optimizer.h"
+#include "parser/parse_coerce.h"
 #include "parser/parse_relation.h"
 #include "parser/parsetree.h"
 #include "planner/plan_private.h"
@@ -78,13 +79,13 @@ Node *
 shard_source_prepare_assigned(const ShardSourceInfo *info, Node *expr)
 {
 	const ShardMap *map = shard_map_get(RelationGetRelid(info->rel));
-	Node	   *result = shard_source_prepare(expr);
 
-	while (IsA(result, CoerceToDomain) &&
-		   ((CoerceToDomain *) result)->coercionformat == COERCE_IMPLICIT_CAST &&
-		   !(map->foreign_definition && shard_domain_has_constraints(exprType(result))))
-		result = (Node *) ((CoerceToDomain *) result)->arg;
-	return result;
+	/* first: of one without constraints a cast to its type would be left */
+	while (IsA(expr, CoerceToDomain) &&
+		   ((CoerceToDomain *) expr)->coercionformat == COERCE_IMPLICIT_CAST &&
+		   !(map->foreign_definition && shard_domain_has_constraints(exprType(expr))))
+		expr = (Node *) ((CoerceToDomain *) expr)->arg;
+	return shard_source_prepare(expr);
 }
 
 Var *
@@ -137,12 +138,16 @@ shard_source_is_key(const ShardSourceInfo *info, AttrNumber attno)
 }
 
 TargetEntry *
-shard_source_null(Form_pg_attribute att)
+shard_source_null(const ShardSourceInfo *info, Form_pg_attribute att)
 {
 	Oid			type = getBaseType(att->atttypid);
+	Node	   *null = (Node *) makeNullConst(type, -1, get_typcollation(type));
 
-	return makeTargetEntry((Expr *) makeNullConst(type, -1, get_typcollation(type)),
-						   att->attnum, pstrdup(NameStr(att->attname)), false);
+	if (shard_map_get(RelationGetRelid(info->rel))->foreign_definition &&
+		shard_domain_has_constraints(att->atttypid))
+		null = coerce_to_domain(null, type, -1, att->atttypid, COERCION_IMPLICIT,
+								COERCE_IMPLICIT_CAST, -1, false);
+	return makeTargetEntry((Expr *) null, att->attnum, pstrdup(NameStr(att->attname)), false);
 }
 
 TargetEntry *
@@ -166,7 +171,10 @@ is_column_constant(const ShardSourceInfo *info, Node *expr)
 		return false;
 	for (int i = 0; i < desc->natts; i++)
 	{
-		if (TupleDescAttr(desc, i)->atttypid == ((Const *) expr)->consttype)
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (!att->attisdropped && (att->atttypid == ((Const *) expr)->consttype ||
+								   getBaseType(att->atttypid) == ((Const *) expr)->consttype))
 			return true;
 	}
 	return ((Const *) expr)->constisnull;
@@ -536,6 +544,7 @@ make_plan(ShardSourceInfo *info, int cursor_options, ParamListInfo params)
 	cscan->scan.plan.extParam = bms_copy(child->extParam);
 	cscan->scan.plan.allParam = bms_copy(child->allParam);
 
+	shard_statement_add_domains(stmt, info->query);
 	stmt->planTree = (Plan *) cscan;
 	stmt->commandType = info->query->commandType;
 	stmt->queryId = info->query->queryId;

@@ -87,7 +87,7 @@ extern bool shard_source_names_target(const ShardSourceInfo *info, Node *expr);
 extern bool shard_source_is_key(const ShardSourceInfo *info, AttrNumber attno);
 
 /* An assignment of NULL to a column that the statement leaves out and that has no default. */
-extern TargetEntry *shard_source_null(Form_pg_attribute att);
+extern TargetEntry *shard_source_null(const ShardSourceInfo *info, Form_pg_attribute att);
 
 /*
  * An assignment of its own value to a column of the shard key: for an UPDATE that

@@ -6,6 +6,7 @@
  *		planTree	CustomScan "ShardStatement", whose columns are the statement's
  *		rtable		the range table entries of all levels: locks and permissions
  *		relationOids	those, and the shards: their changes invalidate the plan
+ *		invalItems	domains: so do theirs
  *
  * Core sees a statement that changes tables without result relations: the node
  * itself counts the rows.
@@ -21,6 +22,7 @@
 #include "parser/parsetree.h"
 #include "planner/scan_path.h"
 #include "planner/statement.h"
+#include "utils/syscache.h"
 
 /* What EXPLAIN shows; equal for all parameters, so that generic plans are taken. */
 #define STATEMENT_COST	100.0
@@ -85,6 +87,34 @@ collect_rtes_walker(Node *node, void *arg)
 		return query_tree_walker(query, collect_rtes_walker, arg, 0);
 	}
 	return expression_tree_walker(node, collect_rtes_walker, arg);
+}
+
+static bool
+add_domains_walker(Node *node, void *arg)
+{
+	PlannedStmt *stmt = arg;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, add_domains_walker, arg, 0);
+	if (IsA(node, CoerceToDomain))
+	{
+		PlanInvalItem *item = makeNode(PlanInvalItem);
+
+		/* as setrefs.c records the types of domains without constraints */
+		item->cacheId = TYPEOID;
+		item->hashValue = GetSysCacheHashValue1(TYPEOID,
+												ObjectIdGetDatum(((CoerceToDomain *) node)->resulttype));
+		stmt->invalItems = lappend(stmt->invalItems, item);
+	}
+	return expression_tree_walker(node, add_domains_walker, arg);
+}
+
+void
+shard_statement_add_domains(PlannedStmt *stmt, Query *query)
+{
+	(void) add_domains_walker((Node *) query, stmt);
 }
 
 /* The shards of the statement's tables: what they are like has been looked at. */
@@ -326,6 +356,7 @@ shard_statement_make(Query *query, const ShardWholeQuery *text, ShardStatementPl
 	stmt->stmt_location = query->stmt_location;
 	stmt->stmt_len = query->stmt_len;
 	collect_rtes_walker((Node *) query, &cxt);
+	shard_statement_add_domains(stmt, query);
 	depend_on_shards(stmt, text->relids);
 	return stmt;
 }

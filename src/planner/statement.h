@@ -51,6 +51,12 @@ extern PlannedStmt *shard_single_plan(Query *query, int cursor_options, ParamLis
 extern PlannedStmt *shard_statement_make(Query *query, const ShardWholeQuery *text,
 										 ShardStatementPlan *plan, List *keys);
 
+/*
+ * Has changes of the domains that query's values are checked by invalidate stmt:
+ * which ones have constraints, and where these are checked, is part of the plan.
+ */
+extern void shard_statement_add_domains(PlannedStmt *stmt, Query *query);
+
 /* User whose rights and mappings all tables of text are used with; 0 is the current one.  False when they differ. */
 extern bool shard_statement_user(Query *query, Oid *check_as_user);
 
