@@ -353,7 +353,7 @@ shard_planner(SHARD_PLANNER_HOOK_PARAMS)
 			stmt = prev_planner_hook(SHARD_PLANNER_HOOK_ARGS);
 		else
 			stmt = standard_planner(SHARD_PLANNER_HOOK_ARGS);
-		shard_source_cte_finish();
+		shard_source_cte_finish(stmt);
 	}
 	PG_FINALLY();
 	{

@@ -30,6 +30,7 @@
 #include "planner/plan_private.h"
 #include "planner/source_cte.h"
 #include "planner/source_modify.h"
+#include "planner/statement.h"
 #include "rewrite/rewriteManip.h"
 #include "utils/rel.h"
 
@@ -37,6 +38,7 @@
 typedef struct SourceCte
 {
 	uint64		id;
+	Query	   *query;			/* the statement */
 	ShardSourcePlan *plan;
 	CustomScan *made;			/* what the finished node gets */
 	Index		target;			/* range table index in the SELECT */
@@ -90,6 +92,7 @@ replace_statement(CommonTableExpr *cte)
 		return;
 	source = palloc0(sizeof(SourceCte));
 	source->id = ++last_id;
+	source->query = query;
 	source->made = makeNode(CustomScan);
 	source->plan = shard_source_build(&info, source->made);
 	source->plan->first_column = list_length(query->returningList);
@@ -205,7 +208,7 @@ source_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input
 /* ---- afterwards ---- */
 
 void
-shard_source_cte_finish(void)
+shard_source_cte_finish(PlannedStmt *stmt)
 {
 	ListCell   *lc;
 
@@ -222,6 +225,7 @@ shard_source_cte_finish(void)
 		OffsetVarNodes((Node *) cscan->custom_scan_tlist,
 					   castNode(Var, probe->expr)->varno - source->target, 0);
 		cscan->scan.plan.targetlist = source->made->scan.plan.targetlist;
+		shard_statement_add_domains(stmt, source->query);
 	}
 }
 

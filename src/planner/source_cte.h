@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "nodes/parsenodes.h"
+#include "nodes/plannodes.h"
 
 /* A statement is going to be planned. Result: for shard_source_cte_leave(), which has to be called in any case. */
 extern List *shard_source_cte_enter(void);
@@ -16,7 +17,7 @@ extern List *shard_source_cte_enter(void);
 extern void shard_source_cte_replace(Query *query);
 
 /* Core has made the plan: the statements take their places in it. */
-extern void shard_source_cte_finish(void);
+extern void shard_source_cte_finish(PlannedStmt *stmt);
 
 extern void shard_source_cte_leave(List *outer);
 
