@@ -12,7 +12,8 @@ plan. Then it is measured --runs times, the databases taking turns, each in its 
 are compared as text, in order where the query's order is total (its first line says so), else as
 sorted lines; numbers that are written differently are equal when they differ by less than 1 in 10^9.
 
-With --planning N nothing is executed: each query is planned N times on every database.
+With --planning N nothing is executed: each query is planned N times on every database, in turns of
+twenty: two processes that take turns with every statement would find each other's data in the caches.
 """
 
 import argparse
@@ -33,6 +34,8 @@ LAYOUTS = {
     "layout2": (("orders", "o_orderkey", None), ("lineitem", "l_orderkey", "orders"), ("part", "p_partkey", None),
                 ("partsupp", "ps_partkey", "part"), ("customer", "c_custkey", None)),
 }
+
+PLANS_PER_TURN = 20
 
 # Limits of layout 1: the total, and each query.
 TOTAL_RATIO = 1.3
@@ -187,16 +190,17 @@ class Tpch:
                     self.failed(query, database, str(error))
 
     def measure_planning(self, query):
-        """Planning as EXPLAIN (SUMMARY) reports it, the databases taking turns, after three that are not counted."""
-        for turn in range(-3, self.config.planning):
+        """Planning as EXPLAIN (SUMMARY) reports it; the first three of each turn are not counted."""
+        for first in range(0, self.config.planning, PLANS_PER_TURN):
             for database in self.databases:
-                try:
-                    lines = self.session(database).run(f"EXPLAIN (SUMMARY) {query.text}")
-                except SqlError as error:
-                    self.failed(query, database, str(error))
-                    return
-                if turn >= 0:
-                    self.samples.setdefault((query.name, database), []).append(planning_ms(lines))
+                for number in range(first - 3, min(first + PLANS_PER_TURN, self.config.planning)):
+                    try:
+                        lines = self.session(database).run(f"EXPLAIN (SUMMARY) {query.text}")
+                    except SqlError as error:
+                        self.failed(query, database, str(error))
+                        return
+                    if number >= first:
+                        self.samples.setdefault((query.name, database), []).append(planning_ms(lines))
 
     def report_planning(self, queries):
         print(f"\nplanning: median of {self.config.planning} in ms (range)\n")
