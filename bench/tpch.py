@@ -13,7 +13,7 @@ are compared as text, in order where the query's order is total (its first line 
 sorted lines; numbers that are written differently are equal when they differ by less than 1 in 10^9.
 
 With --planning N nothing is executed: each query is planned N times on every database, in turns of
-twenty: two processes that take turns with every statement would find each other's data in the caches.
+twenty: processes that take turns with every statement are slower, plain ones too (docs/benchmarks.md).
 """
 
 import argparse
