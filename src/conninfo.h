@@ -43,7 +43,7 @@ extern const char *shard_conninfo_session_name(int pid);
 
 /*
  * Raises ERRCODE_S_R_E_PROHIBITED_SQL_STATEMENT_ATTEMPTED when a user who is
- * no superuser would connect without a password of his own mapping
+ * not a superuser would connect without a password of the user's own mapping
  * (postgres_fdw's rules: password_required = false lifts it).
  */
 extern void shard_conninfo_check_password(ForeignServer *server, UserMapping *user,

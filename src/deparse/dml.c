@@ -140,7 +140,7 @@ append_columns(StringInfo buf, Oid relid, List *attnos)
 		appendStringInfoChar(buf, ')');
 }
 
-/* pg_catalog.textin(output function(column)): a user has defined a cast to text, which writes what he likes. */
+/* pg_catalog.textin(output function(column)): a user has defined a cast to text, which may write anything. */
 static void
 append_by_output_function(StringInfo buf, const char *column, Oid type)
 {

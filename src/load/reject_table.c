@@ -4,7 +4,7 @@
  *
  *	 add --> batch of arrays --(1,000 rows or 1 MB)--> INSERT ... SELECT FROM unnest(arrays)
  *
- * The statement is one of the user: his rights, the table's defaults, triggers,
+ * The statement is one of the user: the user's rights, the table's defaults, triggers,
  * partitions and shards all count.  It runs when the load has ended (see reject.c),
  * and in the load's transaction.
  *

@@ -16,7 +16,7 @@
  *	 int16 number of fields, per field int32 length (-1: NULL) and bytes; int16 -1 at the end
  *
  * Raw: the statement is the caller's, and a message is a row of one value; many
- * at a time they are copied straight to his buffer, without a malloc for each.
+ * at a time they are copied straight to the caller's buffer, without a malloc for each.
  *
  * Query fetcher: the extended protocol with binary results, in chunks (libpq
  * 17 and later) or single rows; the preamble, if any, goes before it by itself.

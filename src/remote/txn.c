@@ -73,7 +73,7 @@ struct ShardSnapshot
 {
 	dlist_node	link;			/* in snapshots */
 	MemoryContext query_cxt;	/* NULL: the transaction's */
-	MemoryContext cxt;			/* memory of the below */
+	MemoryContext cxt;			/* memory of what follows */
 	MemoryContextCallback callback;
 	List	   *nodes;			/* of ShardNodeSnapshot */
 	bool		cut;			/* taken on all nodes at one moment (remote/cut.c) */
