@@ -311,4 +311,24 @@ for my $pooler (@poolers)
 	$pooler->finish;
 }
 
+# More addresses in the life of a server than there are places to count them: those that nobody uses any more are given
+# to others. One node under many names; one of its names is in use all the time.
+{
+	my ($host, $port) = $c->node_address(1);
+	my $n = 140;
+	$c->safe_psql(join ";\n", map {
+		"CREATE SERVER name$_ FOREIGN DATA WRAPPER shardfdw OPTIONS (host 'name$_', hostaddr '$host', port '$port', dbname 'postgres');"
+		  . "CREATE USER MAPPING FOR CURRENT_USER SERVER name$_;"
+		  . "CREATE FOREIGN TABLE by_name$_ (one int) SERVER name$_ OPTIONS (schema_name 'public', table_name 'by_name')" } 1 .. $n);
+	$c->node_safe_psql(1, 'CREATE VIEW by_name AS SELECT 1 AS one');
+	my $keeper = session();
+	$keeper->query('SELECT * FROM by_name1');
+	my $counted = $c->safe_psql(join '', map {
+		"SELECT FROM by_name$_; SELECT 'counted' FROM shardfdw.shared_connections WHERE pid = pg_backend_pid() AND address LIKE 'host=name$_ %';"
+		  . "SELECT FROM shardfdw.disconnect_all();\n" } 1 .. $n);
+	is(() = $counted =~ /counted/g, $n, 'connections to any number of addresses are counted, one after another');
+	is($c->safe_psql("SELECT count(*) FROM shardfdw.shared_connections WHERE address LIKE 'host=name1 %'"), '1', 'one that is in use keeps its place');
+	$keeper->quit;
+}
+
 done_testing();

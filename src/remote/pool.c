@@ -219,14 +219,8 @@ open_needed(ShardPool *pool, ShardQuotaNeed need)
 	if (need == SHARD_QUOTA_EXTRA && pool->full_until != 0 && GetCurrentTimestamp() < pool->full_until)
 		return NULL;
 	address = shard_connection_address(pool->key_serverid);
-	if (address)
-	{
-		node = shard_quota_find(address);
-		pfree(address);
-	}
-	if (node != SHARD_QUOTA_NONE &&
-		!shard_quota_take(node, GetForeignServer(pool->key_serverid)->servername,
-						  need, give_idle))
+	if (address && !shard_quota_take(address, GetForeignServer(pool->key_serverid)->servername,
+									 need, give_idle, &node))
 		return NULL;
 	conn = start_counted(pool, node);
 	dlist_push_tail(&pool->conns, &conn->link);

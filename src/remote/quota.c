@@ -45,8 +45,7 @@
 #include "storage/shmem.h"
 #include "utils/wait_event.h"
 
-#define MAX_NODES 128			/* addresses; connections to further ones are not counted */
-#define MAX_ADDRESS 128
+#define MAX_NODES 128			/* addresses in use at a time; connections to further ones are not counted */
 #define UNKNOWN_LIMIT 20		/* until a node has said how many it allows */
 #define LEARN_INTERVAL_MS 60000
 #define LEARN_RETRY_MS 1000		/* while it is not known: who asked may have failed */
@@ -67,7 +66,8 @@ typedef enum QuotaRank
 
 typedef struct QuotaNode
 {
-	char		address[MAX_ADDRESS];	/* empty: not used yet */
+	char		address[SHARD_QUOTA_ADDRESS];	/* empty: not used yet */
+	uint64		last_use;		/* when a connection was asked for, by nuses */
 	int			nallowed;		/* as the node said; 0: not known */
 	TimestampTz learned_at;
 	int			nopen;
@@ -93,6 +93,7 @@ typedef struct QuotaShared
 {
 	LWLock	   *lock;
 	uint64		next_ticket;
+	uint64		nuses;
 	int			privileged_pid; /* 0: nobody */
 	int			nbackends;		/* length of the array behind the nodes */
 	QuotaNode	nodes[MAX_NODES];
@@ -265,24 +266,39 @@ enter(void)
 	return true;
 }
 
-int
-shard_quota_find(const char *address)
+/*
+ * Number of the node at address; SHARD_QUOTA_NONE: there is no place for it.  A
+ * place is given to another address when nobody has a connection or waits, the
+ * one that was not asked for the longest first: what its node allows is
+ * learned again.  The lock is held.
+ */
+static int
+find_node(const char *address)
 {
 	int			found = SHARD_QUOTA_NONE;
+	QuotaNode  *node;
 
-	if (!enter() || strlen(address) >= MAX_ADDRESS)
-		return SHARD_QUOTA_NONE;
-	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < MAX_NODES && found == SHARD_QUOTA_NONE; i++)
+	for (int i = 0; i < MAX_NODES; i++)
 	{
-		QuotaNode  *node = &shared->nodes[i];
-
-		if (node->address[0] == '\0')
-			strlcpy(node->address, address, MAX_ADDRESS);
+		node = &shared->nodes[i];
 		if (strcmp(node->address, address) == 0)
+		{
+			found = i;
+			break;
+		}
+		if (node->nopen == 0 && node->nwaiting == 0 &&
+			(found == SHARD_QUOTA_NONE || node->last_use < shared->nodes[found].last_use))
 			found = i;
 	}
-	LWLockRelease(shared->lock);
+	if (found == SHARD_QUOTA_NONE)
+		return SHARD_QUOTA_NONE;
+	node = &shared->nodes[found];
+	if (strcmp(node->address, address) != 0)
+	{
+		memset(node, 0, sizeof(QuotaNode));
+		strlcpy(node->address, address, SHARD_QUOTA_ADDRESS);
+	}
+	node->last_use = ++shared->nuses;
 	return found;
 }
 
@@ -471,15 +487,24 @@ wait_for_turn(int nodeno, const char *name, void (*give_idle) (void))
 }
 
 bool
-shard_quota_take(int node, const char *name, ShardQuotaNeed need, void (*give_idle) (void))
+shard_quota_take(const char *address, const char *name, ShardQuotaNeed need,
+				 void (*give_idle) (void), int *nodeno)
 {
 	QuotaRank	rank = need == SHARD_QUOTA_HOLDER ? RANK_HOLDER : RANK_FRESH;
 	bool		waits = need == SHARD_QUOTA_FRESH || need == SHARD_QUOTA_HOLDER;
 	bool		taken;
+	int			node;
 
-	if (node == SHARD_QUOTA_NONE || !me)
+	*nodeno = SHARD_QUOTA_NONE;
+	if (!enter() || strlen(address) >= SHARD_QUOTA_ADDRESS)
 		return true;
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	node = find_node(address);
+	if (node == SHARD_QUOTA_NONE)
+	{
+		LWLockRelease(shared->lock);
+		return true;
+	}
 	if (rank == RANK_HOLDER && shared->privileged_pid == me->pid)
 		rank = RANK_PRIVILEGED;
 	if (need == SHARD_QUOTA_EXTRA)
@@ -500,6 +525,7 @@ shard_quota_take(int node, const char *name, ShardQuotaNeed need, void (*give_id
 		wait_for_turn(node, name, give_idle);
 	slice_began[node] = GetCurrentTimestamp();
 	slice_xact[node] = nxacts;
+	*nodeno = node;
 	return true;
 }
 
@@ -574,7 +600,7 @@ shard_quota_list(int *n)
 			use->waiting = backend->waits_for == j && !backend->granted;
 			if (backend->nopen[j] == 0 && !use->waiting)
 				continue;
-			use->address = shared->nodes[j].address;	/* never changes again */
+			strlcpy(use->address, shared->nodes[j].address, SHARD_QUOTA_ADDRESS);
 			use->limit = limit == INT_MAX ? 0 : limit;
 			use->pid = backend->pid;
 			use->nopen = backend->nopen[j];

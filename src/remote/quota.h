@@ -24,16 +24,18 @@ typedef enum ShardQuotaNeed
 	SHARD_QUOTA_HOLDER			/* cannot go on, and holds connections or locks meanwhile */
 } ShardQuotaNeed;
 
-/* Number of the node at address; SHARD_QUOTA_NONE: its connections are not counted. */
-extern int	shard_quota_find(const char *address);
+/* Longest address of a node whose connections are counted, with its end. */
+#define SHARD_QUOTA_ADDRESS 128
 
 /*
- * Takes one connection to node (name: for messages); false when there is none,
- * only for EXTRA and SPARE.  Others wait for their turn and answer interrupts; before and
+ * Takes one connection to the node at address (name: for messages); false when there is none,
+ * only for EXTRA and SPARE.  *node: its number, for as long as the connection is open;
+ * SHARD_QUOTA_NONE: the node's connections are not counted.  Others wait for their turn and answer interrupts; before and
  * while it waits, give_idle is called to close what this backend does not need now.
  * Errors: ERRCODE_TOO_MANY_CONNECTIONS after shardfdw.connection_wait_timeout.
  */
-extern bool shard_quota_take(int node, const char *name, ShardQuotaNeed need, void (*give_idle) (void));
+extern bool shard_quota_take(const char *address, const char *name, ShardQuotaNeed need,
+							 void (*give_idle) (void), int *node);
 extern void shard_quota_give(int node);
 
 /* Should a new connection ask the node how many it allows?  learn: what it said. */
@@ -53,7 +55,7 @@ extern int	shard_quota_idle_allowed(int node);
 /* What is known of one node, and of one backend's connections to it. */
 typedef struct ShardQuotaUse
 {
-	const char *address;
+	char		address[SHARD_QUOTA_ADDRESS];
 	int			limit;			/* 0: none */
 	int			pid;
 	int			nopen;
