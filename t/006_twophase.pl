@@ -246,6 +246,16 @@ isnt($rc, 0, 'two nodes, one without prepared transactions: an error');
 like($err, qr/node2/, 'which names the node');
 like($err, qr/max_prepared_transactions/, 'and the setting');
 is(rows_on_nodes(), '0 0', 'nothing is written');
+# What fails otherwise at PREPARE with the same codes is told as it is.
+$c->node_safe_psql(1, q{CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not today' USING ERRCODE = '55000'; END $$;} .
+	join '', map { "CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON $_->[0] DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse();" } grep { $_->[1] == 1 } $c->shards_of('t'));
+$c->node_safe_psql(2, 'ALTER SYSTEM SET max_prepared_transactions = 20');
+$c->node(2)->restart;
+$c->psql_fails_like("INSERT INTO t VALUES ($id1, 1), ($id2, 1);", qr/55000: .*"node1".*not today/, 'a deferred trigger that fails with the code of disabled prepared transactions');
+$c->node_safe_psql(1, 'DROP FUNCTION refuse CASCADE');
+$c->node_safe_psql(2, 'ALTER SYSTEM SET max_prepared_transactions = 0');
+$c->node(2)->restart;
+$c->safe_psql('SELECT count(*) FROM t');
 is($c->safe_psql("INSERT INTO t VALUES ($id2, 1); SELECT count(*) FROM t"), '1', 'one node alone commits');
 is($c->safe_psql("SET shardfdw.commit_protocol = '1pc'; INSERT INTO t VALUES ($id1, 1); SELECT count(*) FROM t"), '2', 'one phase works');
 

@@ -325,6 +325,10 @@ shard_connection_note_result(ShardConn *conn, PGresult *res)
 		forget_settings(conn);
 	if (status == PGRES_FATAL_ERROR)
 		conn->preparing = NULL;
+	if (status == PGRES_COMMAND_OK && conn->import == SHARD_IMPORT_BEGUN)
+		conn->import = SHARD_IMPORT_NONE;
+	else if (status == PGRES_COMMAND_OK && conn->import == SHARD_IMPORT_SENT && strcmp(PQcmdStatus(res), "BEGIN") == 0)
+		conn->import = SHARD_IMPORT_BEGUN;
 }
 
 /* ---------- holders ---------- */

@@ -30,6 +30,17 @@ typedef enum ShardConnState
 	SHARD_CONN_BROKEN			/* to be closed; never used again */
 } ShardConnState;
 
+/*
+ * How far the remote transaction has come that is to begin with another
+ * connection's snapshot: a failure between BEGIN and SET means that it is lost.
+ */
+typedef enum ShardImport
+{
+	SHARD_IMPORT_NONE,			/* nothing to import, or it has succeeded */
+	SHARD_IMPORT_SENT,			/* BEGIN and SET TRANSACTION SNAPSHOT are under way */
+	SHARD_IMPORT_BEGUN			/* BEGIN has succeeded; the next result is that of SET */
+} ShardImport;
+
 /* What a holder must be able to do when its connection is needed elsewhere. */
 typedef struct ShardConnHolder
 {
@@ -102,6 +113,7 @@ struct ShardConn
 	bool		xact_leftover;	/* a read transaction whose snapshot nobody needs any more */
 	bool		xact_failed;	/* remote transaction is aborted */
 	bool		xact_stale;		/* savepoint xact_depth + 1 of a committed subtransaction still stands */
+	ShardImport import;
 	bool		end_pending;	/* COMMIT of a read transaction sent, result not read yet */
 	struct ShardSnapshot *snapshot; /* statement snapshot its read transaction belongs to */
 	char	   *prepared_gid;	/* after PREPARE TRANSACTION */

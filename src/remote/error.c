@@ -88,16 +88,17 @@ add_place(char *detail, const ShardConn *conn, const char *label)
 
 /*
  * True when a transaction of ours could not import the snapshot that another
- * connection had exported: that one has gone.  The node reports it by functions
- * of its snapmgr.c, with SQLSTATEs that would blame the user.
+ * connection had exported: that one has gone.  The node reports it with
+ * SQLSTATEs that would blame the user, so it is known by the command that has
+ * failed.  A cancel, and a shortage of the node, speak for themselves.
  */
 static bool
-is_lost_snapshot(const PGresult *res, const ShardConn *conn)
+is_lost_snapshot(const RemoteError *error, const ShardConn *conn)
 {
-	const char *function = res ? PQresultErrorField(res, PG_DIAG_SOURCE_FUNCTION) : NULL;
+	int			category = ERRCODE_TO_CATEGORY(error->sqlstate);
 
-	return function && conn && conn->xact_depth > 0 &&
-		(strcmp(function, "ImportSnapshot") == 0 || strcmp(function, "SetTransactionSnapshot") == 0);
+	return conn && conn->xact_depth > 0 && conn->import == SHARD_IMPORT_BEGUN &&
+		category != ERRCODE_OPERATOR_INTERVENTION && category != ERRCODE_INSUFFICIENT_RESOURCES;
 }
 
 static void
@@ -169,7 +170,7 @@ take_error(RemoteError *error, PGresult *res, ShardConn *conn, const char *label
 		else
 			error->names.message = text && text[0] ? text : pstrdup(_("could not obtain message string for remote error"));
 	}
-	if (is_lost_snapshot(res, conn))
+	if (!lost && is_lost_snapshot(error, conn))
 	{
 		error->sqlstate = ERRCODE_CONNECTION_FAILURE;
 		error->detail = error->names.message;

@@ -122,18 +122,6 @@ new_token(void)
 /* ---------- first phase ---------- */
 
 /*
- * Has the node no room for one more prepared transaction?  The error has the
- * code of several kinds of shortage; the function that raises it tells them apart.
- */
-static bool
-is_out_of_slots(const PGresult *res, int sqlstate)
-{
-	const char *function = res ? PQresultErrorField(res, PG_DIAG_SOURCE_FUNCTION) : NULL;
-
-	return sqlstate == ERRCODE_OUT_OF_MEMORY && function && strcmp(function, "MarkAsPreparing") == 0;
-}
-
-/*
  * Raises what went wrong with PREPARE TRANSACTION on item's node, to which the
  * transaction wrote over nsame connections.
  */
@@ -145,25 +133,18 @@ raise_not_prepared(ShardBroadcast *item, int nsame)
 	int			sqlstate = shard_broadcast_sqlstate(item);
 
 	item->result = NULL;
-	if (sqlstate == ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE)
+	/* codes of prepared transactions that are disabled, and used up, but of other things, too */
+	if (sqlstate == ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE || sqlstate == ERRCODE_OUT_OF_MEMORY)
 	{
+		char	   *message = shard_error_message(res, conn);
+
 		PQclear(res);
 		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("node \"%s\" cannot take part in an atomic commit: prepared transactions are disabled there",
-						conn->node),
-				 errhint("Set max_prepared_transactions on the node to at least its max_connections, or shardfdw.commit_protocol to '1pc'.")));
-	}
-	if (is_out_of_slots(res, sqlstate))
-	{
-		PQclear(res);
-		ereport(ERROR,
-				(errcode(ERRCODE_OUT_OF_MEMORY),
-				 errmsg("node \"%s\" has no room for the prepared transactions of an atomic commit", conn->node),
-				 errdetail("The transaction needs %d of them there.", nsame),
-				 nsame > 1 ?
-				 errhint("Increase max_prepared_transactions on the node, or lower shardfdw.max_connections_per_node.") :
-				 errhint("Increase max_prepared_transactions on the node.")));
+				(errcode(sqlstate),
+				 errmsg("node \"%s\" cannot prepare its part of an atomic commit: %s", conn->node, message),
+				 errdetail_plural("The commit takes %d prepared transaction there.",
+								  "The commit takes %d prepared transactions there.", nsame, nsame),
+				 errhint("Where it lacks prepared transactions, set max_prepared_transactions on the node to at least its max_connections, lower shardfdw.max_connections_per_node, or set shardfdw.commit_protocol to '1pc'.")));
 	}
 	if (sqlstate != 0)
 		shard_error_report(ERROR, res, conn, NULL, NULL);

@@ -343,6 +343,15 @@ append_begin(ShardConn *conn, StringInfo buf, const char *isolation, bool read_o
 					 deferrable ? " DEFERRABLE" : conn->stateless ? " NOT DEFERRABLE" : "");
 	conn->xact_depth = 1;
 	conn->xact_leftover = false;
+	conn->import = SHARD_IMPORT_NONE;
+}
+
+/* Appends, behind BEGIN, what makes the transaction see node's snapshot. */
+static void
+append_import(ShardConn *conn, const ShardNodeSnapshot *node, StringInfo buf)
+{
+	appendStringInfo(buf, "SET TRANSACTION SNAPSHOT '%s'; ", node->id);
+	conn->import = SHARD_IMPORT_SENT;
 }
 
 ShardWriter *
@@ -417,7 +426,7 @@ append_writer_begin(ShardConn *conn, int level, StringInfo buf)
 
 			check_snapshot_kept(xact_snapshot, node);
 			if (node->state == SNAPSHOT_EXPORTED)
-				appendStringInfo(buf, "SET TRANSACTION SNAPSHOT '%s'; ", node->id);
+				append_import(conn, node, buf);
 		}
 		shard_txn_append_constraints(1, 1, buf);
 	}
@@ -518,7 +527,7 @@ shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot,
 	if (node->state == SNAPSHOT_EXPORTED)
 	{
 		append_begin(conn, buf, IsolationIsSerializable() ? "SERIALIZABLE" : "REPEATABLE READ", true);
-		appendStringInfo(buf, "SET TRANSACTION SNAPSHOT '%s'; ", node->id);
+		append_import(conn, node, buf);
 	}
 	else
 	{
