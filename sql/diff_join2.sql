@@ -32,6 +32,19 @@ SET shardfdw.enable_key_join = off;
 CALL diff.compare(:'queries');
 SELECT query, mode, problem FROM diff.differences;
 SELECT count(*) AS queries, (SELECT count(*) FROM diff.differences) AS differences FROM diff.queries;
+RESET enable_hashjoin;
+RESET enable_mergejoin;
+RESET enable_nestloop;
+RESET shardfdw.enable_key_join;
+-- And with the genetic search of join orders, which throws away the memory of each order that it has tried.
+SET geqo_threshold = 2;
+SET geqo_effort = 1;
+SET join_collapse_limit = 100;
+SET from_collapse_limit = 100;
+\set queries `cat "$PG_ABS_SRCDIR"/sql/diff/join2.sql "$PG_ABS_SRCDIR"/sql/diff/join_many.sql`
+CALL diff.compare(:'queries');
+SELECT query, mode, problem FROM diff.differences;
+SELECT count(*) AS queries, (SELECT count(*) FROM diff.differences) AS differences FROM diff.queries;
 -- other tests look at all reference tables
 \o /dev/null
 SELECT shardfdw.unshard_table(relid) FROM unnest('{diff_one.r0,diff_one.r1,diff_one.r2,diff_seven.r0,diff_seven.r1,diff_seven.r2}'::regclass[]) relid;

@@ -11,7 +11,7 @@
  *								plain tables otherwise
  *	   get_relation_stats_hook  their columns get the parent's statistics
  *	   set_rel_pathlist_hook	so do sub-selects that are remote as a whole
- *								(absorb.c)
+ *								(absorb.c); reference tables get their ShardRelInfo
  *
  * An RTE is left to core's own partition planning, which is always right, when
  *
@@ -481,8 +481,13 @@ shard_rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry 
 {
 	if (prev_rel_pathlist_hook)
 		prev_rel_pathlist_hook(root, rel, rti, rte);
-	if (statement_marked)
-		shard_absorb_subselect(root, rel, rte);
+	if (!statement_marked)
+		return;
+	shard_absorb_subselect(root, rel, rte);
+	/* a reference table, as shard_simple_rel() has found */
+	if (rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_RELATION &&
+		rel->fdwroutine != NULL && rel->fdwroutine->GetForeignPlan == shardGetForeignPlan)
+		shard_relinfo_create_reference(root, rel);
 }
 
 void

@@ -89,14 +89,12 @@ marks_rows(PlannerInfo *root)
 
 /* The info of one side, or NULL when it takes no part in remote joins. */
 static ShardRelInfo *
-side_info(PlannerInfo *root, RelOptInfo *rel)
+side_info(const RelOptInfo *rel)
 {
 	ShardRelInfo *info = rel->fdw_private;
 
 	if (!bms_is_empty(rel->lateral_relids))
 		return NULL;
-	if (info == NULL && IS_SIMPLE_REL(rel))
-		info = shard_relinfo_reference(root, rel);
 	if (info == NULL || info->local_conds != NIL || info->gated || info->query != NULL)
 		return NULL;
 
@@ -625,8 +623,8 @@ shardGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *out
 	cxt.jointype = jointype == JOIN_RIGHT ? JOIN_LEFT : jointype;
 	cxt.outerrel = jointype == JOIN_RIGHT ? innerrel : outerrel;
 	cxt.innerrel = jointype == JOIN_RIGHT ? outerrel : innerrel;
-	if ((cxt.outer = side_info(root, cxt.outerrel)) == NULL ||
-		(cxt.inner = side_info(root, cxt.innerrel)) == NULL)
+	if ((cxt.outer = side_info(cxt.outerrel)) == NULL ||
+		(cxt.inner = side_info(cxt.innerrel)) == NULL)
 		return;
 	cxt.min_security = Min(cxt.outer->min_security, cxt.inner->min_security);
 

@@ -27,11 +27,13 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/paramassign.h"
 #include "optimizer/restrictinfo.h"
 #include "parser/parsetree.h"
 #include "planner/cost.h"
 #include "planner/fdw_planner.h"
 #include "planner/key_filter.h"
+#include "planner/plan_private.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/relcache.h"
@@ -44,15 +46,27 @@
 #define UNSEEN_MIN_KEYS 100
 #define UNSEEN_MIN_ROWS 10000
 
-/* inner_expr = ANY (keys), where inner_expr stands for the key in some relation. */
-static Expr *
-make_filter(const ShardKeyClause *key, Expr *inner_expr, bool unseen)
+/* A filter of a path: a member of the list in fdw_private. */
+typedef struct KeyFilter
 {
+	ShardKeyClause *key;
+	Expr	   *expr;			/* inner_expr = ANY (keys), keys being ... */
+	Param	   *param;
+} KeyFilter;
+
+/*
+ * inner_expr = ANY (keys), where inner_expr stands for the key in some relation.
+ * The parameter has no number yet, but for the bit SHARD_SELECT_UNSEEN.
+ */
+static KeyFilter *
+make_filter(ShardKeyClause *key, Expr *inner_expr, bool unseen)
+{
+	KeyFilter  *result = palloc(sizeof(KeyFilter));
 	ScalarArrayOpExpr *filter = makeNode(ScalarArrayOpExpr);
 	Param	   *param = makeNode(Param);
 
 	param->paramkind = PARAM_EXTERN;
-	param->paramid = key->paramid | (unseen ? SHARD_SELECT_UNSEEN : 0);
+	param->paramid = unseen ? SHARD_SELECT_UNSEEN : 0;
 	param->paramtype = get_array_type(exprType((Node *) key->outer));
 	param->paramtypmod = -1;
 	param->paramcollid = get_typcollation(param->paramtype);
@@ -64,7 +78,11 @@ make_filter(const ShardKeyClause *key, Expr *inner_expr, bool unseen)
 	filter->inputcollid = key->collation;
 	filter->args = list_make2(copyObject(inner_expr), param);
 	filter->location = -1;
-	return (Expr *) filter;
+
+	result->key = key;
+	result->expr = (Expr *) filter;
+	result->param = param;
+	return result;
 }
 
 /* ------------------------------------------------------------------------
@@ -271,13 +289,13 @@ key_foreign_path(PlannerInfo *root, ForeignPath *path, List *keys, List *exprs, 
 		ShardKeyClause  *key = lfirst(lc);
 		bool		unseen = keys_are_looked_up(root, path->path.parent, info, key, lfirst(lc2),
 												keyed->nkeys);
-		Expr	   *filter = make_filter(key, lfirst(lc2), unseen);
-		Relids		varnos = pull_varnos(root, (Node *) filter);
+		KeyFilter  *filter = make_filter(key, lfirst(lc2), unseen);
+		Relids		varnos = pull_varnos(root, (Node *) filter->expr);
 
 		/* one without columns would be computed here, where there are no keys */
 		if (bms_is_empty(varnos) || !bms_is_subset(varnos, info->from->relids) ||
 			!shard_relinfo_security_allows(key->rinfo, info->min_security) ||
-			!shard_shippable_expr(root, info->from->relids, filter))
+			!shard_shippable_expr(root, info->from->relids, filter->expr))
 			return NULL;
 		filters = lappend(filters, filter);
 	}
@@ -427,40 +445,54 @@ shard_key_filter_is_set(const ForeignPath *path)
 	return false;
 }
 
-const ShardRelInfo *
-shard_key_filter_info(const ForeignPath *path, const ShardRelInfo *info)
+int
+shard_key_filter_param(PlannerInfo *root, ShardKeyClause *key)
 {
-	ShardRelInfo *result;
+	if (key->paramid == 0)
+		key->paramid = SHARD_KEYS_PARAM + assign_special_exec_param(root);
+	return key->paramid;
+}
+
+/* Adds the condition of a filter to info, a copy of its own. */
+static void
+add_filter(PlannerInfo *root, ShardRelInfo *info, const KeyFilter *filter)
+{
+	int			varno;
+
+	filter->param->paramid |= shard_key_filter_param(root, filter->key);
+	info->from->where = lappend(info->from->where, filter->expr);
+	if (info->sharded && bms_get_singleton_member(pull_varnos(root, (Node *) filter->expr), &varno) &&
+		varno == info->rtindex)
+		info->prune_conds = lappend(info->prune_conds, filter->expr);
+}
+
+const ShardRelInfo *
+shard_key_filter_info(PlannerInfo *root, const ForeignPath *path, const ShardRelInfo *info)
+{
 	ListCell   *lc;
 
 	foreach(lc, path->fdw_private)
 	{
 		DefElem    *elem = lfirst(lc);
-		ShardFrom  *from;
+		ShardRelInfo *result;
 		ListCell   *lc2;
 
 		if (!IsA(elem, DefElem) || strcmp(elem->defname, FILTER_NAME) != 0)
 			continue;
 		result = palloc(sizeof(ShardRelInfo));
 		*result = *info;
-		from = palloc(sizeof(ShardFrom));
-		*from = *info->from;
-		from->where = list_concat_copy(from->where, (List *) elem->arg);
-		result->from = from;
+		result->from = palloc(sizeof(ShardFrom));
+		*result->from = *info->from;
+		result->from->where = list_copy(info->from->where);
+		result->prune_conds = list_copy(info->prune_conds);
 		if (info->query != NULL)
 		{
 			result->query = palloc(sizeof(ShardRemoteQuery));
 			*result->query = *info->query;
-			result->query->from = from;
+			result->query->from = result->from;
 		}
 		foreach(lc2, (List *) elem->arg)
-		{
-			int			varno;
-
-			if (info->sharded && bms_get_singleton_member(pull_varnos(NULL, lfirst(lc2)), &varno) &&
-				varno == info->rtindex)
-				result->prune_conds = lappend(list_copy(result->prune_conds), lfirst(lc2));
-		}
+			add_filter(root, result, lfirst(lc2));
 		return result;
 	}
 	return info;

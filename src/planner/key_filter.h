@@ -1,6 +1,10 @@
 /*
  * key_filter.h
  *	  Paths that are filtered by keys of a join.
+ *
+ * A search for the best order of joins looks at many pairs of relations, and most
+ * key joins are forgotten at once.  So the keys of those that become part of the
+ * plan get their parameters only then.
  */
 #ifndef SHARDFDW_KEY_FILTER_H
 #define SHARDFDW_KEY_FILTER_H
@@ -20,7 +24,7 @@ typedef struct ShardKeyClause
 	Oid			collation;
 	Oid			outer_hash;
 	Oid			inner_hash;
-	int			paramid;
+	int			paramid;		/* 0 until the plan is made: shard_key_filter_param() */
 } ShardKeyClause;
 
 /* What the filter leaves of a relation, and what it costs. */
@@ -49,9 +53,16 @@ extern bool shard_key_filter_needs_own_scan(const RelOptInfo *rel, const ShardRe
 extern bool shard_key_filter_is_set(const ForeignPath *path);
 
 /*
- * info, or, when path was filtered, a copy of it whose FROM has the conditions
- * with the keys, too.
+ * When the plan is made: number of the parameter that has the key's values, which
+ * is given out at the first call.
  */
-extern const ShardRelInfo *shard_key_filter_info(const ForeignPath *path, const ShardRelInfo *info);
+extern int	shard_key_filter_param(PlannerInfo *root, ShardKeyClause *key);
+
+/*
+ * When the plan is made: info, or, when path was filtered, a copy of it whose FROM
+ * has the conditions with the keys, too.
+ */
+extern const ShardRelInfo *shard_key_filter_info(PlannerInfo *root, const ForeignPath *path,
+												 const ShardRelInfo *info);
 
 #endif

@@ -24,7 +24,6 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
-#include "optimizer/paramassign.h"
 #include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
 #include "optimizer/tlist.h"
@@ -180,6 +179,24 @@ name_columns(Node *node, void *scan_tlist)
 	return expression_tree_mutator(node, name_columns, scan_tlist);
 }
 
+/* The keys as the executor needs them, with their parameters. */
+static void
+fill_keys(PlannerInfo *root, ShardKeyJoinPlan *plan, List *keys)
+{
+	plan->nkeys = list_length(keys);
+	plan->keys = palloc0(sizeof(ShardKeyJoinKey) * plan->nkeys);
+	for (int i = 0; i < plan->nkeys; i++)
+	{
+		ShardKeyClause *key = list_nth(keys, i);
+
+		plan->keys[i].paramid = shard_key_filter_param(root, key);
+		plan->keys[i].outer_hash = key->outer_hash;
+		plan->keys[i].inner_hash = key->inner_hash;
+		plan->keys[i].collation = key->collation;
+	}
+	plan->change_param = plan->keys[0].paramid - SHARD_KEYS_PARAM;
+}
+
 static Plan *
 plan_key_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 			  List *clauses, List *custom_plans)
@@ -195,6 +212,7 @@ plan_key_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	List	   *needed;
 	ListCell   *lc;
 
+	fill_keys(root, plan, keys);
 	if (IS_OUTER_JOIN(plan->jointype))
 		extract_actual_join_clauses(restrictlist, rel->relids, &join_clauses, &other_clauses);
 	else
@@ -366,12 +384,6 @@ choose_inner(PlannerInfo *root, RelOptInfo *outerrel, double outer_rows, RelOptI
 	if (usable == NIL)
 		return false;
 
-	foreach(lc, usable)
-	{
-		ShardKeyClause  *key = lfirst(lc);
-
-		key->paramid = SHARD_KEYS_PARAM + assign_special_exec_param(root);
-	}
 	best->fraction = filtered_fraction(root, outerrel, outer_rows, innerrel, usable);
 	foreach(lc, innerrel->pathlist)
 	{
@@ -463,8 +475,6 @@ add_key_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOp
 	List	   *keys;
 	ShardKeyJoinPlan *plan;
 	CustomPath *path;
-	ListCell   *lc;
-	int			i = 0;
 
 	if (!choose_outer(root, outerrel, &jointype, extra, &outer))
 		return;
@@ -474,21 +484,8 @@ add_key_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOp
 
 	plan = palloc0(sizeof(ShardKeyJoinPlan));
 	plan->jointype = jointype;
-	plan->nkeys = list_length(keys);
-	plan->keys = palloc0(sizeof(ShardKeyJoinKey) * plan->nkeys);
 	plan->first_rows = first_batch_rows(root);
 	plan->in_rounds = runs_in_rounds(jointype, outer, &inner);
-	plan->change_param = ((ShardKeyClause *) linitial(keys))->paramid - SHARD_KEYS_PARAM;
-	foreach(lc, keys)
-	{
-		ShardKeyClause  *key = lfirst(lc);
-
-		plan->keys[i].paramid = key->paramid;
-		plan->keys[i].outer_hash = key->outer_hash;
-		plan->keys[i].inner_hash = key->inner_hash;
-		plan->keys[i].collation = key->collation;
-		i++;
-	}
 
 	path = makeNode(CustomPath);
 	path->path.pathtype = T_CustomScan;

@@ -226,31 +226,27 @@ needs_system_columns(RelOptInfo *rel)
 		bms_next_member(columns, -1) < 0 - FirstLowInvalidHeapAttributeNumber;
 }
 
-ShardRelInfo *
-shard_relinfo_reference(PlannerInfo *root, RelOptInfo *rel)
+void
+shard_relinfo_create_reference(PlannerInfo *root, RelOptInfo *rel)
 {
-	RangeTblEntry *rte = planner_rt_fetch(rel->relid, root);
 	ShardRelInfo *info;
 
-	if (rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_RELATION ||
-		needs_system_columns(rel))
-		return NULL;
-
+	if (needs_system_columns(rel))
+		return;
 	info = palloc0(sizeof(ShardRelInfo));
 	info->kind = SHARD_REL_SCAN;
 	info->reference = true;
-	info->relid = rte->relid;
+	info->relid = planner_rt_fetch(rel->relid, root)->relid;
 	info->rtindex = rel->relid;
 	sort_conditions(root, rel, info);
 	if (info->local_conds != NIL || info->gated)
-		return NULL;
+		return;
 	info->from = shard_from_table(SHARD_FROM_REFERENCE, info->rtindex, info->relid,
 								  shard_relinfo_clauses(info->remote_conds));
 	info->analyzed = rel->tuples > 0;
 	info->rows = rel->rows;
 	info->width = rel->reltarget->width;
 	rel->fdw_private = info;
-	return info;
 }
 
 /* A copy of expr without what outer joins noted on its Vars. */

@@ -2,6 +2,19 @@
  * relinfo.h
  *	  What the planner knows of a relation of ours while it plans: RelOptInfo's
  *	  fdw_private.
+ *
+ * Memory: what a structure of the planner points to must live as long as that
+ * structure.  While the best order of joins is searched, the current context may
+ * be one that is reset for each order that is tried (GEQO, and extensions that
+ * search in their own way).  The RelOptInfos of joins, their infos and paths are
+ * made in it and go with it; base relations, PlannerInfo and PlannerGlobal stay.
+ * So from the first join on until the plan is made
+ *
+ *	 - an info is made for joins only: all base relations have theirs by then, a
+ *	   reference table too, whether a join will ask for it or not;
+ *	 - nothing is added to a base relation, PlannerInfo or PlannerGlobal: keys that
+ *	   a join sends along get their parameters when the plan is made (key_filter.h);
+ *	 - joins point to their sides, never the other way round.
  */
 #ifndef SHARDFDW_RELINFO_H
 #define SHARDFDW_RELINFO_H
@@ -102,10 +115,10 @@ extern List *shard_relinfo_clauses(List *rinfos);
 extern double shard_relinfo_tuples(Oid relid, double reltuples);
 
 /*
- * The info of a reference table, made when the first join asks for it; NULL when
- * it cannot be read on nodes.  Fills rel->fdw_private.
+ * The same for a reference table, which has a size and paths of core's: fills
+ * rel->fdw_private, for joins, unless the table cannot be read on nodes here.
  */
-extern ShardRelInfo *shard_relinfo_reference(PlannerInfo *root, RelOptInfo *rel);
+extern void shard_relinfo_create_reference(PlannerInfo *root, RelOptInfo *rel);
 
 /*
  * Do rows that agree in exprs, as the operators eqops (of the same number) tell,

@@ -468,7 +468,7 @@ shardGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 					ForeignPath *best_path, List *tlist, List *scan_clauses,
 					Plan *outer_plan)
 {
-	const ShardRelInfo *info = shard_key_filter_info(best_path, rel->fdw_private);
+	const ShardRelInfo *info = shard_key_filter_info(root, best_path, rel->fdw_private);
 
 	shard_absorb_release(root, info->from);
 	if (info->query != NULL)
