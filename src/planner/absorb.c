@@ -242,6 +242,9 @@ shard_absorb_subselect(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 	info->rows = rel->rows;
 	info->width = rel->reltarget->width;
 
+	/* all of its paths, those of core's that are there already included, read from nodes */
+	rel->consider_parallel = false;
+	rel->partial_pathlist = NIL;
 	rel->fdw_private = info;
 	rel->serverid = top->serverid;
 	rel->userid = top->userid;

@@ -32,6 +32,7 @@
 #include "optimizer/prep.h"
 #include "optimizer/tlist.h"
 #include "planner/cost.h"
+#include "planner/foreign_path.h"
 #include "planner/grouping_sets.h"
 #include "planner/upper.h"
 #include "utils/selfuncs.h"
@@ -207,12 +208,12 @@ add_whole_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_
 	shard_cost_path(root, info, output_rel->reltarget, info->local_having, &startup, &total);
 
 	output_rel->fdw_private = info;
-	add_path(output_rel, (Path *)
-			 shard_create_foreign_upper_path(root, output_rel, output_rel->reltarget,
-											 clamp_row_est(info->rows *
-														   clauselist_selectivity(root, info->local_having,
-																				  0, JOIN_INNER, NULL)),
-											 startup, total, NIL, NIL));
+	add_path(output_rel,
+			 shard_foreign_path_upper(root, output_rel, output_rel->reltarget,
+									  clamp_row_est(info->rows *
+													clauselist_selectivity(root, info->local_having,
+																		   0, JOIN_INNER, NULL)),
+									  startup, total, NIL));
 	return true;
 }
 
@@ -394,9 +395,8 @@ add_partial_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *outpu
 	partial_rel->fdwroutine = input_rel->fdwroutine;
 	partial_rel->fdw_private = info;
 
-	path = (Path *) shard_create_foreign_upper_path(root, partial_rel, target,
-													clamp_row_est(info->rows),
-													startup, total, NIL, NIL);
+	path = shard_foreign_path_upper(root, partial_rel, target, clamp_row_est(info->rows), startup,
+									total, NIL);
 	add_finalize_paths(root, output_rel, path, (List *) extra->havingQual, ngroups, sets);
 	return true;
 }

@@ -43,6 +43,7 @@
 #include "optimizer/restrictinfo.h"
 #include "planner/cost.h"
 #include "planner/fdw_planner.h"
+#include "planner/foreign_path.h"
 #include "planner/relinfo.h"
 #include "planner/remote_estimate.h"
 #include "utils/lsyscache.h"
@@ -654,7 +655,5 @@ shardGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *out
 	}
 	shard_cost_path(root, info, joinrel->reltarget,
 					extract_actual_clauses(info->local_conds, false), &startup, &total);
-	add_path(joinrel, (Path *)
-			 shard_create_foreign_join_path(root, joinrel, NULL, joinrel->rows, startup, total,
-											NIL, NULL, NIL));
+	add_path(joinrel, shard_foreign_path_join(root, joinrel, startup, total));
 }

@@ -23,6 +23,7 @@
 #include "optimizer/pathnode.h"
 #include "optimizer/tlist.h"
 #include "planner/cost.h"
+#include "planner/foreign_path.h"
 #include "planner/upper.h"
 #include "tuple/type_io.h"
 
@@ -90,8 +91,6 @@ shard_project_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *ou
 
 	output_rel->fdw_private = info;
 	/* rows come as the nodes find them */
-	add_path(output_rel, (Path *) shard_create_foreign_upper_path(root, output_rel, target,
-																  clamp_row_est(info->rows),
-																  Max(startup - info->remote_cost, 0),
-																  total, NIL, NIL));
+	add_path(output_rel, shard_foreign_path_upper(root, output_rel, target, clamp_row_est(info->rows),
+												  Max(startup - info->remote_cost, 0), total, NIL));
 }

@@ -34,6 +34,7 @@
 #include "planner/absorb.h"
 #include "planner/cost.h"
 #include "planner/fdw_planner.h"
+#include "planner/foreign_path.h"
 #include "planner/key_filter.h"
 #include "planner/plan_private.h"
 #include "planner/relinfo.h"
@@ -61,9 +62,7 @@ shardGetForeignPaths(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 	Cost		total;
 
 	shard_cost_path(root, info, baserel->reltarget, info->local_conds, &startup, &total);
-	add_path(baserel, (Path *)
-			 shard_create_foreignscan_path(root, baserel, NULL, baserel->rows,
-										   startup, total, NIL, baserel->lateral_relids, NIL));
+	add_path(baserel, shard_foreign_path_scan(root, baserel, startup, total, NIL, baserel->lateral_relids));
 	shard_sort_add_path(root, baserel, info);
 }
 

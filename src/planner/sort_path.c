@@ -22,6 +22,7 @@
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "planner/cost.h"
+#include "planner/foreign_path.h"
 #include "planner/key_filter.h"
 #include "planner/sort_path.h"
 #include "utils/lsyscache.h"
@@ -91,8 +92,6 @@ shard_sort_add_path(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info
 		return;
 
 	shard_cost_path(root, info, rel->reltarget, info->local_conds, &startup, &total);
-	add_path(rel, (Path *)
-			 shard_create_foreignscan_path(root, rel, NULL, rel->rows, startup * SORT_COST_FACTOR,
-										   total * SORT_COST_FACTOR, root->query_pathkeys,
-										   NULL, NIL));
+	add_path(rel, shard_foreign_path_scan(root, rel, startup * SORT_COST_FACTOR,
+										  total * SORT_COST_FACTOR, root->query_pathkeys, NULL));
 }

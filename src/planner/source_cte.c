@@ -201,6 +201,8 @@ source_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input
 	path->path.total_cost = child->total_cost;
 	path->custom_paths = list_make1(child);
 	path->methods = &path_methods;
+	/* it writes */
+	output_rel->consider_parallel = false;
 	output_rel->pathlist = list_make1(path);
 	output_rel->partial_pathlist = NIL;
 }

@@ -30,6 +30,7 @@
 #include "optimizer/tlist.h"
 #include "planner/cost.h"
 #include "planner/fdw_planner.h"
+#include "planner/foreign_path.h"
 #include "planner/upper.h"
 #include "utils/lsyscache.h"
 
@@ -168,8 +169,7 @@ shard_upper_make_path(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, Li
 	shard_cost_path(root, info, target, info->local_having, &startup, &total);
 	if (info->local_having != NIL)
 		rows *= clauselist_selectivity(root, info->local_having, 0, JOIN_INNER, NULL);
-	return (Path *) shard_create_foreign_upper_path(root, rel, target, clamp_row_est(rows),
-													startup, total, pathkeys, NIL);
+	return shard_foreign_path_upper(root, rel, target, clamp_row_est(rows), startup, total, pathkeys);
 }
 
 Cost

@@ -20,6 +20,7 @@
  */
 #include "postgres.h"
 
+#include "access/parallel.h"
 #include "access/xact.h"
 #include "compat.h"
 #include "foreign/foreign.h"
@@ -48,6 +49,21 @@ refuse_yield(ShardConn *conn, void *arg)
 	elog(ERROR, "connection to node \"%s\" is in use by a command", conn->node);
 }
 
+/*
+ * A worker of a parallel query has no part in what its leader has written on nodes,
+ * nor in its snapshots of them.  The planner sends none there; a function may be
+ * declared safe that is not.
+ */
+static void
+refuse_worker(void)
+{
+	if (IsParallelWorker())
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+				 errmsg("cannot connect to nodes from a parallel worker"),
+				 errhint("Declare functions that use tables of nodes as PARALLEL RESTRICTED, or PARALLEL UNSAFE if they write.")));
+}
+
 ShardPool *
 shard_pool_get(Oid serverid, Oid userid)
 {
@@ -55,6 +71,7 @@ shard_pool_get(Oid serverid, Oid userid)
 	ShardPool  *pool;
 	bool		found;
 
+	refuse_worker();
 	if (!pools)
 	{
 		HASHCTL		ctl = {0};
