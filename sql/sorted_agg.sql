@@ -48,4 +48,21 @@ SELECT same('SELECT g, array_agg(DISTINCT y ORDER BY y DESC), stddev(x) FROM t G
 SELECT same('SELECT g, rank() OVER (ORDER BY g), array_agg(k ORDER BY k) FROM t GROUP BY g');
 SELECT same('SELECT g, array_agg(k ORDER BY k) FROM t WHERE k < 0 GROUP BY g');
 SELECT same('SELECT g, array_agg(q.k ORDER BY q.k) FROM (SELECT g, k, 1 + y AS z FROM t WHERE g IS NOT NULL) q GROUP BY g');
+-- A column that EXISTS compares is in the same class as the one that is grouped by, but the query returns no such column.
+CREATE TABLE o (id int, g int, x int);
+INSERT INTO o SELECT i, i % 7, i % 40 FROM generate_series(1, 60) i;
+SELECT shardfdw.replicate_table('o');
+ANALYZE o;
+SELECT sorted('SELECT g, array_agg(x ORDER BY x) FROM t WHERE EXISTS (SELECT FROM o WHERE o.g = t.g) GROUP BY g');
+SELECT sorted('SELECT g, array_agg(x ORDER BY x) FROM t WHERE EXISTS (SELECT FROM t i WHERE i.k = t.k AND i.g = t.g) GROUP BY g');
+SELECT same('SELECT g, array_agg(x ORDER BY x) FROM t WHERE EXISTS (SELECT FROM o WHERE o.g = t.g) GROUP BY g');
+SELECT same('SELECT g, array_agg(x ORDER BY x) FROM t WHERE EXISTS (SELECT FROM o WHERE t.g = o.g) GROUP BY g');
+SELECT same('SELECT x, array_agg(g ORDER BY g, k) FROM t WHERE x IN (SELECT x FROM o) GROUP BY x');
+SELECT same('SELECT array_agg(x ORDER BY x, k) FROM t WHERE EXISTS (SELECT FROM o WHERE o.x = t.x AND o.g = t.g)');
+SELECT same('SELECT g, array_agg(x ORDER BY x, k) FROM t WHERE EXISTS (SELECT FROM t i WHERE i.k = t.k AND i.g = t.g AND i.x = t.x) GROUP BY g');
+SELECT same('SELECT g, array_agg(x ORDER BY x) FROM t WHERE NOT EXISTS (SELECT FROM o WHERE o.g = t.g AND o.x = t.x) GROUP BY g');
+SELECT same('SELECT t.g, array_agg(u.x ORDER BY u.x) FROM t JOIN t u ON u.k = t.k AND u.g = t.g WHERE EXISTS (SELECT FROM o WHERE o.g = u.g AND EXISTS (SELECT FROM o i WHERE i.g = o.g AND i.x = o.x)) GROUP BY t.g');
+SELECT same('SELECT u.g, array_agg(t.k ORDER BY t.k) FROM t LEFT JOIN (SELECT * FROM t i WHERE EXISTS (SELECT FROM o WHERE o.g = i.g)) u ON u.k = t.k AND u.y > 2 GROUP BY u.g');
+SELECT same('SELECT g, array_agg(DISTINCT x) FROM t WHERE g IN (SELECT g FROM o WHERE o.x IN (SELECT x FROM o i WHERE i.g = 3)) GROUP BY g');
+SELECT shardfdw.unshard_table('o');
 DROP SCHEMA sa CASCADE;

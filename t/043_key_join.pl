@@ -139,6 +139,13 @@ is(join(' ', sort @rounds[0, 1]), join(' ', sort map { $_->[0] } values %of_node
 is($joiner->query('SELECT count(*) FROM wanted s WHERE EXISTS (SELECT FROM moved b WHERE b.k = s.k AND gate(b.id + s.k))')->{rows}[0][0], '1001', 'and then where it is');
 $_->close for $mover, $joiner;
 
+# What nodes do is no reason to compile expressions here: core would, by the cost of the whole plan.
+my $join = 'SELECT count(*) FROM (SELECT * FROM small WHERE k < 20) s JOIN big b ON b.grp = s.grp AND b.pad LIKE $$%y%$$';
+my ($cost) = $c->safe_psql(join '', (map { "SET $_; " } @kept), "EXPLAIN $join") =~ /ShardKeyJoin.*?\.\.([\d.]+)/;
+my (undef, undef, $plan) = $c->psql(join '', (map { "SET $_; " } @kept, 'jit = on', 'client_min_messages = log', 'debug_print_plan = on', 'debug_pretty_print = off', 'jit_above_cost = ' . $cost / 2), $join);
+like($plan, qr/CUSTOMSCAN/, 'a key join whose cost is mostly that of nodes');
+unlike($plan, qr/:jitFlags [1-9]/, 'is not compiled');
+
 # A function that joins within a join: each execution has keys of its own.
 $c->safe_psql(q{
 	CREATE FUNCTION joined(g int) RETURNS bigint LANGUAGE sql VOLATILE AS

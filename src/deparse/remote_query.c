@@ -52,6 +52,16 @@ shard_from_join(JoinType jointype, ShardFrom *outer, ShardFrom *inner, List *on)
 	return from;
 }
 
+Relids
+shard_from_hidden(const ShardFrom *from)
+{
+	if (from->kind != SHARD_FROM_JOIN)
+		return NULL;
+	if (from->jointype == JOIN_SEMI || from->jointype == JOIN_ANTI)
+		return bms_union(shard_from_hidden(from->outer), from->inner->relids);
+	return bms_union(shard_from_hidden(from->outer), shard_from_hidden(from->inner));
+}
+
 /* Does another aggregate in the list have the same transition state as agg? */
 static bool
 shares_state(List *tlist, const Aggref *agg)

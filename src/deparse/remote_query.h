@@ -96,6 +96,9 @@ extern ShardFrom *shard_from_table(ShardFromKind kind, Index rtindex, Oid relid,
 /* FROM of a join; relids follow. */
 extern ShardFrom *shard_from_join(JoinType jointype, ShardFrom *outer, ShardFrom *inner, List *on);
 
+/* Those of from's relids whose columns are not to be had: inner sides of SEMI and ANTI. */
+extern Relids shard_from_hidden(const ShardFrom *from);
+
 /*
  * The query under construction, its outputs and parameters; to be finished by
  * shard_select_finish().  select->relids: tables with places in the template,

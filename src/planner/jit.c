@@ -50,6 +50,9 @@ remote_cost(Plan *plan)
 		case T_MergeAppend:
 			cost += remote_cost_of_list(((MergeAppend *) plan)->mergeplans);
 			break;
+		case T_CustomScan:
+			cost += remote_cost_of_list(((CustomScan *) plan)->custom_plans);
+			break;
 		case T_SubqueryScan:
 			cost += remote_cost(((SubqueryScan *) plan)->subplan);
 			break;

@@ -12,6 +12,8 @@
  */
 #include "postgres.h"
 
+#include <float.h>
+
 #include "catalog/pg_type.h"
 #include "nodes/makefuncs.h"
 #include "nodes/value.h"
@@ -49,6 +51,16 @@ enum DirectField
 	DIRECT_SET_PROCESSED,		/* Boolean */
 	DIRECT_NFIELDS
 };
+
+/*
+ * With all of its digits, and an exponent: written out, a Float node has its text
+ * and nothing else, and one that looks like an integer is read as an Integer.
+ */
+static Float *
+pack_double(double value)
+{
+	return makeFloat(psprintf("%.*e", DBL_DIG + 1, value));
+}
 
 /* Remote columns that an output consumes. */
 int
@@ -128,7 +140,7 @@ shard_plan_private_pack(const ShardScanPlan *plan)
 	packed = lappend(packed, makeBoolean(plan->at_once));
 	packed = lappend(packed, makeBoolean(plan->locks_rows));
 	packed = lappend(packed, makeBoolean(plan->text_columns));
-	packed = lappend(packed, makeFloat(psprintf("%.17g", plan->rows_per_shard)));
+	packed = lappend(packed, pack_double(plan->rows_per_shard));
 	packed = lappend(packed, makeInteger(plan->width));
 	packed = lappend(packed, plan->relations ? makeString(plan->relations) : NULL);
 	packed = lappend(packed, list_make1_oid(plan->check_as_user));
@@ -220,7 +232,7 @@ shard_plan_private_pack_key_join(const ShardKeyJoinPlan *plan)
 		oids = lappend_oid(oids, plan->keys[i].collation);
 	}
 	return list_make5(list_make3_int(plan->jointype, plan->change_param, plan->in_rounds), plan->columns,
-					  params, oids, makeFloat(psprintf("%.17g", plan->first_rows)));
+					  params, oids, pack_double(plan->first_rows));
 }
 
 /* As shard_plan_private_unpack(), for a key join. */

@@ -1,6 +1,7 @@
 /*
  * sort_path.c
- *	  Scans of foreign tables by themselves that return rows in order.
+ *	  Orders that core asks for by path keys, and scans of foreign tables by
+ *	  themselves that return rows so.
  *
  * For one table the ORDER BY of a query is a stage above the scan, which
  * order_path.c pushes down.  Where the table is one of several under Append, or
@@ -30,11 +31,16 @@
 /* What an order adds to a scan's cost on a node, which may have an index for it. */
 #define SORT_COST_FACTOR 1.2
 
-/* The expression of a class over rel's columns that nodes sort as the coordinator does; or NULL. */
+/*
+ * The expression of a class over columns that rel's rows have, and that nodes sort
+ * as the coordinator does; or NULL.  The class may also hold columns that EXISTS
+ * compares, which end there.
+ */
 static Expr *
-find_sort_expr(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info,
+find_sort_expr(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info,
 			   const PathKey *pathkey, Oid *sortop)
 {
+	Relids		visible = bms_difference(rel->relids, shard_from_hidden(info->from));
 	EquivalenceMemberIterator it;
 	EquivalenceMember *member;
 
@@ -44,14 +50,14 @@ find_sort_expr(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info,
 	while ((member = eclass_member_iterator_next(&it)) != NULL)
 	{
 		/* aggregates and windows over rel's columns are not there before their own step */
-		if (bms_is_empty(member->em_relids) || !bms_is_subset(member->em_relids, rel->relids) ||
+		if (bms_is_empty(member->em_relids) || !bms_is_subset(member->em_relids, visible) ||
 			contain_agg_clause((Node *) member->em_expr) ||
 			contain_window_function((Node *) member->em_expr))
 			continue;
 		*sortop = get_opfamily_member(pathkey->pk_opfamily, member->em_datatype,
 									  member->em_datatype, shard_pathkey_strategy(pathkey));
 		if (OidIsValid(*sortop) &&
-			shard_shippable_sort_expr(root, rel->relids, member->em_expr, *sortop,
+			shard_shippable_sort_expr(root, info->from->relids, member->em_expr, *sortop,
 									  shard_collation_same_default(info->map)))
 			return member->em_expr;
 	}
@@ -59,7 +65,8 @@ find_sort_expr(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info,
 }
 
 List *
-shard_sort_clauses(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, List *pathkeys)
+shard_sort_clauses(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info,
+				   List *pathkeys)
 {
 	List	   *result = NIL;
 	ListCell   *lc;

@@ -13,10 +13,8 @@
 
 #include <math.h>
 
-#include "catalog/collation.h"
 #include "catalog/pg_aggregate.h"
 #include "compat.h"
-#include "deparse/shippable.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
@@ -24,43 +22,8 @@
 #include "optimizer/prep.h"
 #include "optimizer/tlist.h"
 #include "planner/cost.h"
+#include "planner/sort_path.h"
 #include "planner/upper.h"
-#include "utils/lsyscache.h"
-
-/*
- * An ORDER BY item for a path key: by a member of its class that has a column of
- * the relation and that nodes surely order as here.  NULL when there is none.
- */
-static ShardSort *
-sort_of_pathkey(PlannerInfo *root, const ShardRelInfo *info, const PathKey *pathkey)
-{
-	ListCell   *lc;
-
-	foreach(lc, pathkey->pk_eclass->ec_members)
-	{
-		EquivalenceMember *member = lfirst(lc);
-		Oid			sortop;
-		ShardSort  *sort;
-
-		if (member->em_is_child || bms_is_empty(member->em_relids) ||
-			!bms_is_subset(member->em_relids, info->from->relids))
-			continue;
-		sortop = get_opfamily_member(pathkey->pk_opfamily, member->em_datatype, member->em_datatype,
-									 shard_pathkey_strategy(pathkey));
-		if (!OidIsValid(sortop) ||
-			!shard_shippable_sort_expr(root, info->from->relids, member->em_expr, sortop,
-									   shard_collation_same_default(info->map)))
-			continue;
-
-		sort = palloc0(sizeof(ShardSort));
-		sort->expr = member->em_expr;
-		sort->sortop = sortop;
-		sort->eqop = get_equality_op_for_ordering_op(sortop, NULL);
-		sort->nulls_first = pathkey->pk_nulls_first;
-		return sort;
-	}
-	return NULL;
-}
 
 static bool
 has_order(List *aggs)
@@ -93,15 +56,11 @@ shard_sorted_agg_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo 
 	info = shard_upper_make_info(input_rel->fdw_private, target->exprs);
 	if (info == NULL)
 		return shard_upper_refuse("sorted grouping", "a column cannot travel");
-	foreach(lc, root->group_pathkeys)
-	{
-		ShardSort  *sort = sort_of_pathkey(root, info, lfirst(lc));
-
-		if (sort == NULL)
-			return shard_upper_refuse("sorted grouping", "the order of an expression may be another one on nodes");
-		info->query->sort = lappend(info->query->sort, sort);
-		shard_upper_add_output(info->query, sort->expr);
-	}
+	info->query->sort = shard_sort_clauses(root, input_rel, info, root->group_pathkeys);
+	if (info->query->sort == NIL)
+		return shard_upper_refuse("sorted grouping", "the order of an expression may be another one on nodes");
+	foreach(lc, info->query->sort)
+		shard_upper_add_output(info->query, ((ShardSort *) lfirst(lc))->expr);
 	info->width = target->width;
 	info->remote_cost += shard_upper_sort_cost(info) +
 		info->rows * 2.0 * cpu_operator_cost * log2(Max(info->nexpected, 1));

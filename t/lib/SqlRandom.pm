@@ -1,6 +1,7 @@
 # SqlRandom.pm - random queries for the comparison of sharded tables with plain ones
 #
 #   my $case = random_case($seed);
+#   my $case = random_case($seed, \@switches, joins => 1);    # with a join of 2 to 16 tables, of more kinds (more_tables)
 #   $case->{settings}     [ 'name = value', ... ] for the sharded run
 #   $case->{common}       settings of both runs: they change results
 #   $case->{params}       types of the parameters, when it is to be prepared
@@ -26,7 +27,7 @@ use warnings;
 
 use Exporter 'import';
 
-our @EXPORT = qw(random_case random_tables text_of cuts_of);
+our @EXPORT = qw(random_case random_tables more_tables text_of cuts_of);
 
 # Type -> SQL; a text type for each collation, since they do not mix.
 my %sql_type = (
@@ -44,6 +45,15 @@ my %columns = (
 	r => [ [qw(k int)], [qw(i int)], [qw(t txt)], [qw(n num)], [qw(f bool)] ],
 	l => [ [qw(i int)], [qw(k int)], [qw(c ctx)], [qw(d dt)], [qw(g big)] ],
 	v => [ [qw(k int)], [qw(n num)], [qw(d dt)], [qw(t txt)] ]);
+# Tables of large joins: o has one shard, m sixteen, g is a foreign table by itself, h has a local partition h1 and one
+# with shards, h2.
+my @h = ([qw(id int)], [qw(k int)], [qw(i int)], [qw(n num)], [qw(t txt)]);
+my %more_columns = (
+	o => [ [qw(id int)], [qw(k int)], [qw(i int)], [qw(t txt)], [qw(f bool)] ],
+	m => [ [qw(id int)], [qw(k int)], [qw(i int)], [qw(n num)], [qw(d dt)] ],
+	g => [ [qw(id int)], [qw(k int)], [qw(i int)], [qw(c ctx)], [qw(z tsz)] ],
+	h => \@h, h1 => \@h, h2 => \@h);
+my %more_nrows = (o => 20, m => 50, g => 15, h => 40);
 my %nrows = (a => 60, b => 50, e => 40, x => 30, r => 12, l => 15);
 
 # State of the case that is being made.
@@ -138,19 +148,22 @@ sub begin_parts
 }
 
 # random_tables: [ name, columns, rows as VALUES ] of each table; "other" is the name of a collation.
-sub random_tables
+sub random_tables { my ($seed) = @_; return make_tables($seed, \%columns, \%nrows); }
+sub more_tables { my ($seed) = @_; return make_tables($seed, \%more_columns, \%more_nrows); }
+
+sub make_tables
 {
-	my ($seed) = @_;
+	my ($seed, $columns, $nrows) = @_;
 	my @tables;
 
 	srand $seed;
-	for my $name (sort keys %nrows)
+	for my $name (sort keys %$nrows)
 	{
-		my @defs = map { "$_->[0] $sql_type{$_->[1]}" . collation($_->[1]) } @{ $columns{$name} };
+		my @defs = map { "$_->[0] $sql_type{$_->[1]}" . collation($_->[1]) } @{ $columns->{$name} };
 		my @rows;
-		for my $id (1 .. $nrows{$name})
+		for my $id (1 .. $nrows->{$name})
 		{
-			push @rows, '(' . join(', ', map { $_->[0] eq 'id' ? $id : random_value($_->[1]) } @{ $columns{$name} }) . ')';
+			push @rows, '(' . join(', ', map { $_->[0] eq 'id' ? $id : random_value($_->[1]) } @{ $columns->{$name} }) . ')';
 		}
 		push @tables, [ $name, join(', ', @defs), join(', ', @rows) ];
 	}
@@ -605,6 +618,94 @@ sub from_clause
 	return (\@sources, $from);
 }
 
+# ---- large joins ---------------------------------------------------------------------------------
+
+my $large = 0;    # items of the next FROM, which then is a large one
+
+# An item of a large join: (source, part, 1 when no two rows have the same id).
+sub large_item
+{
+	my ($sources, $depth) = @_;
+	my $what = rand;
+	my %all = (%columns, %more_columns);
+
+	if ($what < 0.18 || %ctes && $what < 0.25)
+	{
+		my ($source, $part) = from_item(undef, $what < 0.06 ? 1 : 0, $what < 0.02 ? $sources : undef);
+		return ($source, $part, 0);
+	}
+	my $table = pick(qw(a a a b b b e e x r r r l v o o m m g g h h h1 h2));
+	my $alias = alias('t');
+	my $unique = grep { $_->[0] eq 'id' } @{ $all{$table} };
+	return ({ alias => $alias, cols => $all{$table} }, "$table AS $alias", $unique) if $what < 0.85;
+
+	my $inner = alias('t');
+	my $scope = { sources => [ { alias => $inner, cols => $all{$table} } ] };
+	# distinct keys
+	if ($what < 0.92)
+	{
+		my ($key) = map { $_->[0] } grep { $_->[0] eq ($unique ? 'id' : 'k') } @{ $all{$table} };
+		my $order = own_leaf('int', $scope);
+		return ({ alias => $alias, cols => [ [ 'id', 'int' ], [ 'k', 'int' ], [ 'i', 'int' ] ] },
+			"(SELECT $inner.$key AS id, max($order) AS k, count(*)::int AS i FROM $table AS $inner GROUP BY $inner.$key) AS $alias", 1);
+	}
+	my $column = own_leaf('int', $scope);
+	return ({ alias => $alias, cols => [ [ 'id', 'int' ], [ 'k', 'int' ] ] },
+		"(SELECT DISTINCT $column AS id, $column AS k FROM $table AS $inner UNION SELECT k, k FROM r) AS $alias", 1)
+	  if $what < 0.96;
+	# rows of the joined tables decide which ones these are
+	my @outside = columns_of({ sources => $sources }, 'int', 0);
+	my $outside = @outside ? pick(@outside) : '1';
+	return ({ alias => $alias, cols => [ [ 'id', 'int' ], [ 'k', 'int' ] ] },
+		"LATERAL (SELECT $inner.k AS id, $outside + 1 AS k FROM $table AS $inner WHERE $inner.k = $outside ORDER BY 1 LIMIT 1) AS $alias", 1);
+}
+
+# FROM with n items, whose joins mostly find one row at most: ([ sources ], part, [ conditions for WHERE ]).
+sub large_from
+{
+	my ($n) = @_;
+	my ($first, $from) = large_item([], 0);
+	my @sources = ($first);
+	my @group = ($first);    # since the last comma: what ON may name
+	my $spread = 2;          # joins that may find many rows
+	my (@before, @conditions);
+
+	for (2 .. $n)
+	{
+		my $kind = pick(('JOIN') x 7, ('LEFT JOIN') x 8, ('RIGHT JOIN') x 1, ('FULL JOIN') x 1, (',') x 2, ('semi') x 2);
+		my ($right, $item, $unique) = large_item(\@sources);
+		my @lefts  = columns_of({ sources => $kind eq ',' || $kind eq 'semi' ? \@sources : \@group }, 'int', 0);
+		my @rights = columns_of({ sources => [$right] }, 'int', 0);
+		my @ids = grep { /\.id$/ } @rights;
+
+		$kind = 'JOIN' if render($item) =~ /^LATERAL/ && $kind =~ /RIGHT|FULL/;
+		@rights = @ids if @ids && ($spread <= 0 || chance(0.5));
+		@rights = ('3') unless @rights;
+		$spread-- unless $unique && $rights[0] =~ /\.id$/;
+		my @keys = grep { /\.k$/ } @lefts;
+		my $left = !@lefts ? '3' : @keys && chance(0.6) ? pick(@keys) : pick(@lefts);
+		my $on = "$left = " . pick(@rights);
+		$on .= ' AND ' . pick(@lefts) . pick(' < ', ' <> ', ' = ') . pick(@rights) if @lefts && $kind ne 'FULL JOIN' && chance(0.08);
+
+		if ($kind eq 'semi')
+		{
+			push @conditions, node([ pick('', '', 'NOT ') . 'EXISTS (SELECT 1 FROM ', $item, " WHERE $on)" ]);
+			next;
+		}
+		push @sources, $right;
+		if ($kind eq ',')
+		{
+			push @before, $from, ', ';
+			push @conditions, $on;
+			($from, @group) = ($item, $right);
+			next;
+		}
+		$from = node([ $from, " $kind ", $item, " ON $on" ], [$from]);
+		push @group, $right;
+	}
+	return (\@sources, [ [ @before, $from ] ], \@conditions);
+}
+
 # ---- SELECT --------------------------------------------------------------------------------------
 
 sub output_types
@@ -666,8 +767,16 @@ sub body
 	my ($outer, $depth, $n) = @_;
 	$n //= nitems($depth);
 	my $comma = $n > 1 && chance(0.25) ? 1 + int rand($n - 1) : 0;
-	my ($sources, $from) = from_clause($outer, $depth - 1, $n - $comma);
 	my @conditions;
+	my ($sources, $from, $on);
+	if ($large)
+	{
+		my $items = $large;
+		($large, $comma) = (0, 0);
+		($sources, $from, $on) = large_from($items);
+		push @conditions, @$on;
+	}
+	else { ($sources, $from) = from_clause($outer, $depth - 1, $n - $comma); }
 	if ($comma)
 	{
 		my ($others, $other) = from_clause($outer, $depth - 1, $comma);
@@ -808,7 +917,7 @@ my %zones = map { $_ => 1 } ('UTC', 'Europe/Berlin', 'America/New_York', 'Asia/K
 # random_case(seed, switches): switches are names of settings of shardfdw that are on or off.
 sub random_case
 {
-	my ($seed, $switches) = @_;
+	my ($seed, $switches, %opt) = @_;
 	my %case = (seed => $seed, settings => [], common => []);
 
 	srand $seed;
@@ -817,6 +926,8 @@ sub random_case
 	$keyed  = chance(0.4);
 	my $with = chance(0.15) ? with_clause(1) : '';
 	$next_is_topmost = 1;
+	$large = $opt{joins} ? pick(2 .. 16) : 0;
+	$case{tables} = $large;
 	my ($columns, $query) = query(undef, 2, output_types(1 + int rand 4));
 	if (chance(0.3))
 	{
@@ -835,7 +946,7 @@ sub random_case
 	{
 		my %on;
 		$on{ pick(@core_switches) } = pick(qw(on off off)) for 1 .. int rand 5;
-		$on{ pick(@$switches) } = 'off' for 1 .. int rand 3;
+		$on{ pick(@$switches) } = 'off' for 1 .. (@$switches ? int rand 3 : 0);
 		$on{cursor_tuple_fraction} = 1 if chance(0.1);
 		$on{work_mem} = "'64kB'" if chance(0.1);
 		push @{ $case{settings} }, map { "$_ = $on{$_}" } sort keys %on;

@@ -1,0 +1,294 @@
+# PairedRun.pm - runs a random query on plain tables and on sharded ones, and compares the answers
+#
+#   my $pair = PairedRun->new($cluster);
+#   $pair->make_tables;                     # those of SqlRandom.pm; make_tables(1): with those of large joins
+#   $pair->agree($case, \my %why)          # true: the same rows, or the same SQLSTATE
+#   $pair->report($case, \%why, $explain)  # makes the case smaller, and prints it
+#
+# A case is one of SqlRandom.pm. The tables have the same names in the schemas p and s of the cluster's coordinator. An internal
+# error, or a connection that breaks, is a difference whatever the other run says.
+#
+# Of a case that has {cursor} the sharded run fetches that many rows at a time; what has {executions} it prepares
+# and executes as often.
+
+package PairedRun;
+
+use strict;
+use warnings;
+
+use SqlRandom;
+use Test::More ();
+use WireClient;
+
+# new(cluster, statement_timeout)
+sub new
+{
+	my ($class, $c, $timeout) = @_;
+	return bless { cluster => $c, timeout => $timeout // '20s', client => {} }, $class;
+}
+
+# Another collation than C, as far as this PostgreSQL has one, is public.other; returns how it was made.
+sub make_tables
+{
+	my ($self, $more) = @_;
+	my $c = $self->{cluster};
+	my ($collation) = grep { ($c->psql("CREATE COLLATION public.other ($_)"))[0] == 0 }
+	  ("provider = icu, locale = 'de'", "locale = 'en_US.utf8'", "locale = 'C.utf8'", "locale = 'POSIX'");
+	my %sharding = (
+		a => "SELECT shardfdw.shard_table('s.a', 'k', shards => 5)",
+		b => "SELECT shardfdw.shard_table('s.b', 'k', colocate_with => 's.a')",
+		e => "SELECT shardfdw.shard_table('s.e', 'i', shards => 3)",
+		x => "SELECT shardfdw.shard_table('s.x', 't', shards => 4)",
+		o => "SELECT shardfdw.shard_table('s.o', 'k', shards => 1)",
+		m => "SELECT shardfdw.shard_table('s.m', 'k', shards => 16)",
+		r => "SELECT shardfdw.replicate_table('s.r')");
+
+	$_->safe_psql('postgres', "CREATE COLLATION public.other ($collation)") for $c->nodes;
+	$_->safe_psql('postgres', 'CREATE SCHEMA s') for $c->coordinator, $c->nodes;
+	$c->safe_psql('CREATE SCHEMA p');
+	for my $schema (qw(p s))
+	{
+		my $sql = "SET search_path = $schema, public;\n";
+		for (random_tables(1), $more ? grep { $_->[0] !~ /^h/ } more_tables(1) : ())
+		{
+			my ($name, $columns, $rows) = @$_;
+			if ($schema eq 's' && $name eq 'g')
+			{
+				$c->node_safe_psql(1, "CREATE TABLE s.g ($columns); INSERT INTO s.g VALUES $rows");
+				$sql .= "CREATE FOREIGN TABLE g ($columns) SERVER node1;\n";
+				next;
+			}
+			$sql .= "CREATE TABLE $name ($columns);\nINSERT INTO $name VALUES $rows;\n";
+			$sql .= "CREATE INDEX ON $name (k);\n" if $name =~ /[abrm]/;
+			$sql .= "$sharding{$name};\n" if $schema eq 's' && $sharding{$name};
+			$sql .= "ANALYZE $name;\n" if $name =~ /[aelm]/;
+		}
+		for (grep { $more && $_->[0] eq 'h' } more_tables(1))
+		{
+			$sql .= "CREATE TABLE h ($_->[1]) PARTITION BY RANGE (id);\nCREATE TABLE h1 PARTITION OF h FOR VALUES FROM (MINVALUE) TO (20);\n" .
+			  "CREATE TABLE h2 PARTITION OF h FOR VALUES FROM (20) TO (MAXVALUE) PARTITION BY HASH (k);\n";
+			for my $i (0 .. 2)
+			{
+				my $bounds = "FOR VALUES WITH (MODULUS 3, REMAINDER $i)";
+				$sql .= $schema eq 's' ? "SELECT shardfdw.create_shard('s.h2', 'h2_$i', '$bounds', 'node' || 1 + $i % 2);\n" : "CREATE TABLE h2_$i PARTITION OF h2 $bounds;\n";
+			}
+			$sql .= "INSERT INTO h VALUES $_->[2];\n";
+		}
+		$sql .= "CREATE VIEW v AS SELECT a.k, b.n, b.d, a.t FROM a JOIN b ON a.k = b.k AND a.i = b.i;\n";
+		$c->safe_psql($sql);
+	}
+	return $collation;
+}
+
+sub client
+{
+	my ($self, $schema) = @_;
+	return $self->{client}{$schema} //= WireClient->new($self->{cluster}->coordinator, 'postgres',
+		options => "-c search_path=$schema,public -c statement_timeout=$self->{timeout} -c client_min_messages=error");
+}
+
+# What nobody may see: internal errors, connections that break here or to a node.
+sub is_failure { return $_[0] =~ /^(?:XX|conn|08|57P)/; }
+
+# Runs statements in one session; the result of the last one, or the first error.
+sub run_all
+{
+	my ($self, $schema, @statements) = @_;
+	my $result;
+	for my $sql (@statements)
+	{
+		$result = eval { $self->client($schema)->query($sql) };
+		if (!$result)
+		{
+			my $message = $@;
+			$self->{client} = {};
+			$self->{cluster}->coordinator->poll_query_until('postgres', 'SELECT true');
+			return { error => { C => 'connection', M => $message } };
+		}
+		return $result if $result->{error};
+	}
+	return $result;
+}
+
+# The results of a query's executions.
+sub executions
+{
+	my ($self, $case, $schema) = @_;
+	my $sql = text_of($case);
+
+	if ($case->{cursor} && $schema eq 's' && !$case->{params})
+	{
+		my @rows;
+		my $last = time + ($self->{timeout} =~ s/s$//r);
+		my $result = $self->run_all($schema, "DECLARE part CURSOR FOR $sql");
+		return $result if $result->{error};
+		do
+		{
+			$result = $self->run_all($schema, "FETCH $case->{cursor} FROM part");
+			return $result if $result->{error};
+			# the time-out of a statement is none for all parts together
+			return { error => { C => '57014', M => 'too many parts' } } if time > $last;
+			push @rows, @{ $result->{rows} };
+		} while (@{ $result->{rows} } == $case->{cursor});
+		return { rows => \@rows };
+	}
+	return $self->run_all($schema, $sql) unless $case->{params} || $case->{executions};
+
+	my $types = join ', ', @{ $case->{params} // [] };
+	my $prepared = $self->run_all($schema, 'PREPARE q ' . ($types ? "($types) " : '') . "AS $sql");
+	return $prepared if $prepared->{error};
+	my @results;
+	for my $values ($case->{params} ? @{ $case->{values} } : ([]))
+	{
+		for (1 .. ($schema eq 's' ? $case->{executions} // 1 : 1))
+		{
+			my $result = $self->run_all($schema, 'EXECUTE q' . (@$values ? ' (' . join(', ', @$values) . ')' : ''));
+			return (@results, $result) if $result->{error};
+			# one that differs from the one before counts as a further result
+			push @results, $result if $_ == 1 || answer($case, $result) ne answer($case, $results[-1]);
+		}
+	}
+	return @results;
+}
+
+sub row_text { return join "\x1f", map { $_ // "\x00" } @{ $_[0] }; }
+
+sub answer
+{
+	my ($case, $result) = @_;
+	my @rows = map { row_text($_) } @{ $result->{rows} };
+	return join "\n", 'rows', $case->{ordered} ? @rows : sort @rows;
+}
+
+# What a case comes to in one schema: a text, and a hash about it.
+sub outcome
+{
+	my ($self, $case, $schema) = @_;
+	my @settings = (@{ $case->{common} }, $schema eq 's' ? @{ $case->{settings} } : ());
+	my $in_transaction = $case->{in_transaction} || $case->{cursor};
+	my @texts;
+	my $about = {};
+
+	if (@settings)
+	{
+		my $set = $self->run_all($schema, join ';', map { "SET $_" } @settings);
+		die "@settings: $set->{error}{M}" if $set->{error};
+	}
+	$self->run_all($schema, 'BEGIN') if $in_transaction;
+	for my $result ($self->executions($case, $schema))
+	{
+		if ($result->{error})
+		{
+			$about->{error} = $result->{error};
+			push @texts, "error $result->{error}{C}";
+			last;
+		}
+		$about->{nrows} += @{ $result->{rows} };
+		push @texts, answer($case, $result);
+	}
+	# after a result that takes the client long to read, a time-out may hit even this
+	$self->run_all($schema, 'ROLLBACK') if $in_transaction && $self->run_all($schema, 'ROLLBACK')->{error};
+	$self->run_all($schema, 'DEALLOCATE ALL') if $case->{params} || $case->{executions};
+	$self->run_all($schema, 'RESET ALL') if @settings;
+	return (join("\n--\n", @texts), $about);
+}
+
+# True when both runs agree; fills $why otherwise.
+sub agree
+{
+	my ($self, $case, $why) = @_;
+	my ($plain, $about_plain)     = $self->outcome($case, 'p');
+	my ($sharded, $about_sharded) = $self->outcome($case, 's');
+	my $code = $about_sharded->{error} ? $about_sharded->{error}{C} : '';
+
+	@$why{qw(plain sharded about_plain about_sharded)} = ($plain, $sharded, $about_plain, $about_sharded);
+	$why->{kind} = kind_of($why);
+	# what core itself cannot run is nothing to compare with
+	return 1 if $about_plain->{error} && $about_plain->{error}{C} =~ /^(XX|conn)/;
+	return 1 if $about_plain->{error} && $about_plain->{error}{M} =~ /^FULL JOIN is only supported/ && !is_failure($code);
+	return 0 if is_failure($code);
+	return 1 if grep { $_ && $_->{C} eq '57014' } map { $_->{error} } $about_plain, $about_sharded;
+	return $plain eq $sharded;
+}
+
+# Makes a case that differs smaller, as long as it goes on to differ in the same way: rows, or the same error.
+sub minimise
+{
+	my ($self, $case, $kind) = @_;
+	my $budget = 600;
+	my $still = sub { my %why; return !$self->agree($case, \%why) && $why{kind} eq $kind; };
+
+	for my $pass (1 .. 3)
+	{
+		my $progress = 0;
+		for my $cut (reverse cuts_of($case))
+		{
+			next if $cut->[2] || $budget-- <= 0;
+			my $before = text_of($case);
+			$cut->[2] = 1;
+			next if text_of($case) eq $before;
+			if ($still->()) { $progress = 1; }
+			else { $cut->[2] = 0; }
+		}
+		for my $list (qw(settings common))
+		{
+			for my $i (reverse 0 .. $#{ $case->{$list} })
+			{
+				my ($gone) = splice @{ $case->{$list} }, $i, 1;
+				splice @{ $case->{$list} }, $i, 0, $gone unless $still->();
+			}
+		}
+		for my $way (grep { $case->{$_} } qw(cursor executions in_transaction))
+		{
+			my $value = delete $case->{$way};
+			$case->{$way} = $value unless $still->();
+		}
+		last unless $progress;
+	}
+	return;
+}
+
+# What tells one difference from another.
+sub kind_of
+{
+	my ($why) = @_;
+	my ($plain, $sharded) = map { $_ && $_->{error} ? "$_->{error}{C} " . ($_->{error}{M} // '') =~ s/\d+|"[^"]*"/?/gr : 'rows' } @$why{qw(about_plain about_sharded)};
+	return "$plain / $sharded";
+}
+
+sub shown
+{
+	my ($text) = @_;
+	my @lines = split /\n/, $text;
+	my $n = @lines;
+	@lines = (@lines[ 0 .. 11 ], "... $n lines") if @lines > 14;
+	return join "\n           ", map { s/\x1f/ | /gr =~ s/\x00/NULL/gr } @lines;
+}
+
+sub report
+{
+	my ($self, $case, $why, $explain) = @_;
+	my $kind = $why->{kind};
+
+	$self->minimise($case, $kind);
+	$self->agree($case, $why);
+	my $error = $why->{about_sharded}{error} // $why->{about_plain}{error};
+	my @lines = ("seed $case->{seed}: $kind" . ($error ? "\n  message: $error->{M}" : ''));
+	push @lines, '  settings: ' . join '; ', @{ $case->{common} }, @{ $case->{settings} }, $case->{in_transaction} ? 'BEGIN' : (),
+	  map { $case->{$_} ? "$_ $case->{$_}" : () } qw(cursor executions);
+	push @lines, '  query:   ' . text_of($case);
+	push @lines, '  params:  ' . join ', ', @{ $case->{params} }, map { '(' . join(', ', @$_) . ')' } @{ $case->{values} } if $case->{params};
+	push @lines, "  plain:   " . shown($why->{plain});
+	push @lines, "  sharded: " . shown($why->{sharded});
+	if ($explain && !$case->{params})
+	{
+		$self->run_all('s', join ';', map { "SET $_" } @{ $case->{common} }, @{ $case->{settings} }, 'a.b = 1');
+		my $plan = $self->run_all('s', 'EXPLAIN (VERBOSE, COSTS OFF) ' . text_of($case));
+		push @lines, '  plan:    ' . join "\n           ", map { $_->[0] } @{ $plan->{rows} };
+		$self->run_all('s', 'RESET ALL');
+	}
+	Test::More::diag($_) for @lines;
+	return;
+}
+
+1;
