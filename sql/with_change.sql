@@ -25,6 +25,7 @@ SELECT pair.same($$WITH d AS (DELETE FROM t WHERE grp = 1) INSERT INTO t SELECT 
 SELECT pair.same($$WITH d AS (DELETE FROM t WHERE grp = 1) INSERT INTO t SELECT i, 1 FROM generate_series(10701, 10800) i ON CONFLICT (id) DO UPDATE SET grp = (random() * 0)::int$$);
 SELECT pair.same($$WITH i AS (INSERT INTO t SELECT i, 1 FROM generate_series(10801, 10900) i) DELETE FROM t WHERE grp = 1$$);
 SELECT pair.same($$WITH i AS (INSERT INTO t SELECT i, 1 FROM generate_series(10901, 11000) i RETURNING *), d AS (DELETE FROM t WHERE grp = 1) SELECT count(*) FROM i$$);
+SELECT pair.same($$WITH d AS (DELETE FROM t WHERE id IN (10801, 10802, 10803) RETURNING id), u AS (UPDATE t SET grp = 3 WHERE id = 10804 RETURNING *) INSERT INTO t SELECT i, 1 FROM generate_series(11201, 11203) i /* count */$$);
 -- the INSERT reads it
 SELECT pair.same($$UPDATE t SET grp = 1 WHERE id % 4 = 0$$);
 SELECT pair.same($$WITH d AS (DELETE FROM t WHERE grp = 1 RETURNING *) INSERT INTO t SELECT id + 100000, 1 FROM d /* count */$$);

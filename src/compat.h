@@ -326,11 +326,10 @@ typedef get_relation_info_hook_type shard_simple_rel_hook_type;
 #include "parser/parse_node.h"
 #if PG_VERSION_NUM >= 160000
 #define SHARD_PERM_INFO(nsitem) ((nsitem)->p_perminfo)
-#define shard_check_permissions(pstate) \
-	((void) ExecCheckPermissions((pstate)->p_rtable, (pstate)->p_rteperminfos, true))
+#define shard_stmt_set_permissions(stmt, pstate) ((void) ((stmt)->permInfos = (pstate)->p_rteperminfos))
 #else
 #define SHARD_PERM_INFO(nsitem) ((nsitem)->p_rte)
-#define shard_check_permissions(pstate) ((void) ExecCheckRTPerms((pstate)->p_rtable, true))
+#define shard_stmt_set_permissions(stmt, pstate) ((void) 0)
 #endif
 
 /* What COPY of a file or program says to those without the role; 16 moved the role to the detail. */
@@ -686,11 +685,11 @@ eclass_member_iterator_next(EquivalenceMemberIterator *it)
 #define shard_query_copy_returning_names(to, from) ((void) 0)
 #endif
 
-/* planner(), as planner hooks see it, without the text of the query */
+/* planner(); 19 has an ExplainState, too.  text: what the query's stmt_location and stmt_len are places in */
 #if PG_VERSION_NUM >= 190000
-#define shard_plan_query(query, cursor_options, params) planner(query, "", cursor_options, params, NULL)
+#define shard_plan_query(query, text, cursor_options, params) planner(query, text, cursor_options, params, NULL)
 #else
-#define shard_plan_query(query, cursor_options, params) planner(query, "", cursor_options, params)
+#define shard_plan_query(query, text, cursor_options, params) planner(query, text, cursor_options, params)
 #endif
 
 /* 16 brought the one that raises for NULL */

@@ -17,6 +17,10 @@
  * runs first must not be seen by a part that only reads the table; such statements
  * are refused, too.
  *
+ * The parts that come first run when the statement's plan is asked for its first
+ * row: within core's ExecutorRun(), so that what other libraries measure there has
+ * them, and what their triggers and functions run counts as nested.
+ *
  * Assumptions: who reads a WITH query is a CteScan of the plan.
  */
 #include "postgres.h"
@@ -44,6 +48,15 @@ typedef struct WritingPart
 	Oid			parent;			/* the sharded table, or the top of the tree that it is in */
 } WritingPart;
 
+/* A statement that runs, until its plan is asked for a row. */
+typedef struct RunningStatement
+{
+	struct RunningStatement *outer;
+	PlanState  *top;
+	ExecProcNodeMtd next_row;	/* the function of top that run_changes_first() stands for */
+} RunningStatement;
+
+static RunningStatement *running = NULL;
 static ExecutorRun_hook_type prev_run_hook = NULL;
 
 /* ---- who reads what ---- */
@@ -243,21 +256,24 @@ run_part(EState *estate, const WritingPart *part)
 	foreach(lc, estate->es_auxmodifytables)
 	{
 		PlanState  *ps = lfirst(lc);
+		TupleTableSlot *slot;
 
 		if (ps->plan != part->plan)
 			continue;
 		do
+		{
 			ResetPerTupleExprContext(estate);
-		while (!TupIsNull(ExecProcNode(ps)));
+			slot = ExecProcNode(ps);
+		} while (!TupIsNull(slot));
 	}
 }
 
 static void
-run_changes_first(QueryDesc *desc)
+run_changes_first(EState *estate)
 {
-	EState	   *estate = desc->estate;
+	const PlannedStmt *stmt = estate->es_plannedstmt;
 	MemoryContext oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
-	List	   *parts = find_parts(desc->plannedstmt);
+	List	   *parts = find_parts(stmt);
 	List	   *first = NIL;
 	ListCell   *lc;
 
@@ -271,27 +287,69 @@ run_changes_first(QueryDesc *desc)
 			WritingPart *insert = lfirst(lc2);
 
 			if (!change->inserts && insert->inserts &&
-				comes_first(desc->plannedstmt, change, insert))
+				comes_first(stmt, change, insert))
 				first = list_append_unique_ptr(first, change);
 		}
 	}
 	foreach(lc, first)
-		check_not_read(desc->plannedstmt, ((WritingPart *) lfirst(lc))->parent);
+		check_not_read(stmt, ((WritingPart *) lfirst(lc))->parent);
 	foreach(lc, first)
 		run_part(estate, lfirst(lc));
 	MemoryContextSwitchTo(oldcxt);
 }
 
-static void
-run_statement(SHARD_EXECUTOR_RUN_PARAMS)
+/* The function of a statement's top node, for its first row. */
+static TupleTableSlot *
+first_row(PlanState *ps)
 {
-	if (desc->plannedstmt->hasModifyingCTE && !desc->estate->es_finished &&
-		!ScanDirectionIsNoMovement(direction))
-		run_changes_first(desc);
+	RunningStatement *statement = running;
+
+	while (statement->top != ps)
+		statement = statement->outer;
+	statement->top = NULL;
+	ExecSetExecProcNode(ps, statement->next_row);
+	run_changes_first(ps->state);
+	/* not by ExecProcNode(), which would measure the node twice */
+	return statement->next_row(ps);
+}
+
+static void
+run_next(SHARD_EXECUTOR_RUN_PARAMS)
+{
 	if (prev_run_hook)
 		prev_run_hook(SHARD_EXECUTOR_RUN_ARGS);
 	else
 		standard_ExecutorRun(SHARD_EXECUTOR_RUN_ARGS);
+}
+
+static void
+run_statement(SHARD_EXECUTOR_RUN_PARAMS)
+{
+	RunningStatement statement;
+
+	if (!desc->plannedstmt->hasModifyingCTE || desc->estate->es_finished ||
+		ScanDirectionIsNoMovement(direction))
+	{
+		run_next(SHARD_EXECUTOR_RUN_ARGS);
+		return;
+	}
+	statement.outer = running;
+	statement.top = desc->planstate;
+	statement.next_row = desc->planstate->ExecProcNodeReal;
+	running = &statement;
+	ExecSetExecProcNode(desc->planstate, first_row);
+	PG_TRY();
+	{
+		run_next(SHARD_EXECUTOR_RUN_ARGS);
+	}
+	PG_FINALLY();
+	{
+		running = statement.outer;
+	}
+	PG_END_TRY();
+	/* nobody has asked */
+	if (statement.top != NULL)
+		ExecSetExecProcNode(statement.top, statement.next_row);
 }
 
 void

@@ -21,6 +21,7 @@
 #include "load/copy_hook.h"
 #include "load/copy_load.h"
 #include "load/copy_option.h"
+#include "load/copy_rights.h"
 #include "load/copy_to.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -92,7 +93,7 @@ check_table_rights(ParseState *pstate, const CopyStmt *stmt, Relation rel,
 		SHARD_PERM_INFO(nsitem)->insertedCols =
 			bms_add_member(SHARD_PERM_INFO(nsitem)->insertedCols,
 						   lfirst_int(lc) - FirstLowInvalidHeapAttributeNumber);
-	shard_check_permissions(pstate);
+	shard_copy_rights_check(pstate, CMD_INSERT);
 
 	if (check_enable_rls(RelationGetRelid(rel), InvalidOid, false) == RLS_ENABLED)
 		ereport(ERROR,

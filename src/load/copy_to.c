@@ -31,6 +31,7 @@
 #include "executor/executor.h"
 #include "guc.h"
 #include "load/copy_dest.h"
+#include "load/copy_rights.h"
 #include "load/copy_to.h"
 #include "load/copy_to_sql.h"
 #include "mb/pg_wchar.h"
@@ -111,7 +112,7 @@ check_table_rights(ParseState *pstate, Relation rel, List *attnos)
 		SHARD_PERM_INFO(nsitem)->selectedCols =
 			bms_add_member(SHARD_PERM_INFO(nsitem)->selectedCols,
 						   lfirst_int(lc) - FirstLowInvalidHeapAttributeNumber);
-	shard_check_permissions(pstate);
+	shard_copy_rights_check(pstate, CMD_SELECT);
 }
 
 static void
@@ -524,7 +525,10 @@ names_sharded_table(Node *node, void *context)
 	return raw_expression_tree_walker(node, names_sharded_table, context);
 }
 
-/* The plan of a query, as COPY (query) has it; NULL where no scan is all of it. */
+/*
+ * The plan of a query, as COPY (query) has it; NULL where no scan is all of it.  Core's COPY plans
+ * it once more then: for libraries that count plans by queryId only that one counts.
+ */
 static PlannedStmt *
 plan_scan(ParseState *pstate, const CopyStmt *stmt, int stmt_location, int stmt_len)
 {
@@ -532,6 +536,7 @@ plan_scan(ParseState *pstate, const CopyStmt *stmt, int stmt_location, int stmt_
 	List	   *queries;
 	Query	   *query;
 	PlannedStmt *plan;
+	uint64		query_id;
 
 	raw->stmt = copyObject(stmt->query);
 	raw->stmt_location = stmt_location;
@@ -543,7 +548,10 @@ plan_scan(ParseState *pstate, const CopyStmt *stmt, int stmt_location, int stmt_
 	query = linitial_node(Query, queries);
 	if (query->commandType != CMD_SELECT || query->hasModifyingCTE)
 		return NULL;
-	plan = shard_plan_query(query, CURSOR_OPT_PARALLEL_OK, NULL);
+	query_id = query->queryId;
+	query->queryId = 0;
+	plan = shard_plan_query(query, pstate->p_sourcetext, CURSOR_OPT_PARALLEL_OK, NULL);
+	plan->queryId = query_id;
 	return IsA(plan->planTree, ForeignScan) ? plan : NULL;
 }
 
@@ -581,6 +589,8 @@ run_plan(ParseState *pstate, const CopyStmt *stmt, PlannedStmt *plan, ShardCopyT
 		copy->query->bind(copy->query);
 		*nrows = run_on_shards(stmt, copy);
 	}
+	else
+		plan->queryId = 0;		/* core's COPY runs it, and is to be counted for that */
 	ExecutorFinish(desc);
 	ExecutorEnd(desc);
 	FreeQueryDesc(desc);

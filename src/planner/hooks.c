@@ -38,6 +38,7 @@
 #include "catalog/shard_map.h"
 #include "compat.h"
 #include "guc.h"
+#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/paths.h"
@@ -284,16 +285,17 @@ mark_query(Query *query, MarkContext *cxt, bool locks)
 
 /* The plan of a statement that nodes run as it stands, or NULL. */
 static PlannedStmt *
-plan_whole_statement(Query *parse, int cursor_options, ParamListInfo bound_params)
+plan_whole_statement(Query *parse, const char *query_string, int cursor_options,
+					 ParamListInfo bound_params)
 {
 	PlannedStmt *stmt = NULL;
 
 	if (shard_guc_enable_router)
 		stmt = shard_statement_cache_plan(parse, cursor_options, bound_params);
 	if (stmt == NULL && shard_guc_enable_statement_push)
-		stmt = shard_push_plan(parse, cursor_options, bound_params);
+		stmt = shard_push_plan(parse, query_string, cursor_options, bound_params);
 	if (stmt == NULL)
-		stmt = shard_source_plan(parse, cursor_options, bound_params);
+		stmt = shard_source_plan(parse, query_string, cursor_options, bound_params);
 
 	/* as in standard_planner() */
 	if (stmt != NULL && (cursor_options & CURSOR_OPT_SCROLL) &&
@@ -315,6 +317,31 @@ mark_statement(Query *query)
 	mark_query(query, &cxt, false);
 }
 
+/*
+ * Shows a statement that is planned without core to the libraries whose planner
+ * hooks come after this one, as a SELECT of nothing with the statement's text
+ * and queryId: those that count plans then count it.
+ */
+static void
+show_to_others(SHARD_PLANNER_HOOK_PARAMS)
+{
+	Query	   *statement = parse;
+
+	if (prev_planner_hook == NULL || statement->queryId == 0)
+		return;
+	parse = makeNode(Query);
+	parse->commandType = CMD_SELECT;
+	parse->querySource = statement->querySource;
+	parse->queryId = statement->queryId;
+	parse->canSetTag = true;
+	parse->jointree = makeFromExpr(NIL, NULL);
+	parse->stmt_location = statement->stmt_location;
+	parse->stmt_len = statement->stmt_len;
+	cursor_options = 0;
+	bound_params = NULL;
+	(void) prev_planner_hook(SHARD_PLANNER_HOOK_ARGS);
+}
+
 static PlannedStmt *
 shard_planner(SHARD_PLANNER_HOOK_PARAMS)
 {
@@ -327,16 +354,13 @@ shard_planner(SHARD_PLANNER_HOOK_PARAMS)
 		find_sharded_walker((Node *) parse, NULL);
 
 	if (!sharded && parse->commandType != CMD_UTILITY)
-	{
 		stmt = shard_single_plan(parse, cursor_options, bound_params);
-		if (stmt != NULL)
-			return stmt;
-	}
-	if (sharded)
+	else if (sharded)
+		stmt = plan_whole_statement(parse, query_string, cursor_options, bound_params);
+	if (stmt != NULL)
 	{
-		stmt = plan_whole_statement(parse, cursor_options, bound_params);
-		if (stmt != NULL)
-			return stmt;
+		show_to_others(SHARD_PLANNER_HOOK_ARGS);
+		return stmt;
 	}
 
 	/* functions that are evaluated while planning have statements of their own */

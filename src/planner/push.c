@@ -138,6 +138,7 @@ equivalent_select(Query *query, AttrNumber some_attno)
 		tlist = lappend(tlist, entry);
 	}
 	select->commandType = CMD_SELECT;
+	select->queryId = 0;		/* libraries that count statements must not count this one */
 	select->canSetTag = true;
 	select->targetList = tlist;
 	select->resultRelation = 0;
@@ -249,7 +250,7 @@ shards_of(Oid relid, const ShardScanPlan *plan)
  * that would be the cheapest way to have the rows here.
  */
 static PlannedStmt *
-plan_select(Query *select, int cursor_options, ParamListInfo params)
+plan_select(Query *select, const char *text, int cursor_options, ParamListInfo params)
 {
 	static const char *const settings[] = {
 		"enable_hashjoin", "enable_mergejoin", "enable_nestloop", "enable_hashagg", "enable_sort",
@@ -261,14 +262,14 @@ plan_select(Query *select, int cursor_options, ParamListInfo params)
 	for (int i = 0; i < lengthof(settings); i++)
 		(void) set_config_option(settings[i], "off", PGC_USERSET, PGC_S_SESSION,
 								 GUC_ACTION_SAVE, true, 0, false);
-	stmt = shard_plan_query(select, cursor_options & ~CURSOR_OPT_PARALLEL_OK & ~CURSOR_OPT_SCROLL,
-							params);
+	stmt = shard_plan_query(select, text,
+							cursor_options & ~CURSOR_OPT_PARALLEL_OK & ~CURSOR_OPT_SCROLL, params);
 	AtEOXact_GUC(true, nestlevel);
 	return stmt;
 }
 
 PlannedStmt *
-shard_push_plan(Query *query, int cursor_options, ParamListInfo params)
+shard_push_plan(Query *query, const char *query_string, int cursor_options, ParamListInfo params)
 {
 	ShardStatementPlan plan = {0};
 	ShardWholeQuery *text;
@@ -301,7 +302,8 @@ shard_push_plan(Query *query, int cursor_options, ParamListInfo params)
 	if (text == NULL)
 		return refuse(reason);
 
-	select = plan_select(equivalent_select(query, linitial_int(attnos)), cursor_options, params);
+	select = plan_select(equivalent_select(query, linitial_int(attnos)), query_string,
+						 cursor_options, params);
 	scan = only_scan(select, &values);
 	if (scan == NULL)
 		return refuse("more than a scan of shards");

@@ -524,7 +524,7 @@ shard_source_build(ShardSourceInfo *info, CustomScan *cscan)
 }
 
 static PlannedStmt *
-make_plan(ShardSourceInfo *info, int cursor_options, ParamListInfo params)
+make_plan(ShardSourceInfo *info, const char *query_string, int cursor_options, ParamListInfo params)
 {
 	PlannedStmt *stmt;
 	CustomScan *cscan = makeNode(CustomScan);
@@ -532,7 +532,8 @@ make_plan(ShardSourceInfo *info, int cursor_options, ParamListInfo params)
 	Plan	   *child;
 
 	/* the rest of the statement writes, which parallel workers must not see begin */
-	stmt = shard_plan_query(shard_source_child(info), cursor_options & ~CURSOR_OPT_PARALLEL_OK, params);
+	stmt = shard_plan_query(shard_source_child(info), query_string,
+							cursor_options & ~CURSOR_OPT_PARALLEL_OK, params);
 	child = stmt->planTree;
 
 	cscan->custom_plans = list_make1(child);
@@ -685,14 +686,14 @@ shard_source_begin(ShardSourceInfo *info, Query *query)
 }
 
 PlannedStmt *
-shard_source_plan(Query *query, int cursor_options, ParamListInfo params)
+shard_source_plan(Query *query, const char *query_string, int cursor_options, ParamListInfo params)
 {
 	ShardSourceInfo info;
 	PlannedStmt *stmt;
 
 	if (!shard_source_begin(&info, query))
 		return NULL;
-	stmt = make_plan(&info, cursor_options, params);
+	stmt = make_plan(&info, query_string, cursor_options, params);
 	table_close(info.rel, NoLock);
 	return stmt;
 }

@@ -12,6 +12,7 @@
  *
  * Each returns NULL when the statement is not of its kind; then the next one,
  * and at last core's planner, plans it. query is not changed in that case.
+ * query_string is what query's stmt_location and stmt_len are places in.
  */
 #ifndef SHARDFDW_STATEMENT_H
 #define SHARDFDW_STATEMENT_H
@@ -33,8 +34,10 @@ typedef struct ShardRouteOrigin
 /* *origin: filled in when there is a plan. */
 extern PlannedStmt *shard_router_plan(Query *query, int cursor_options, ParamListInfo params,
 									  ShardRouteOrigin *origin);
-extern PlannedStmt *shard_push_plan(Query *query, int cursor_options, ParamListInfo params);
-extern PlannedStmt *shard_source_plan(Query *query, int cursor_options, ParamListInfo params);
+extern PlannedStmt *shard_push_plan(Query *query, const char *query_string, int cursor_options,
+									ParamListInfo params);
+extern PlannedStmt *shard_source_plan(Query *query, const char *query_string, int cursor_options,
+									  ParamListInfo params);
 extern PlannedStmt *shard_single_plan(Query *query, int cursor_options, ParamListInfo params);
 
 /*
