@@ -36,6 +36,13 @@
 #include "tcop/dest.h"
 #include "commands/explain.h"
 
+/* 19 added enabled */
+#if PG_VERSION_NUM >= 190000
+#define shard_create_material_path(rel, subpath) create_material_path(rel, subpath, true)
+#else
+#define shard_create_material_path(rel, subpath) create_material_path(rel, subpath)
+#endif
+
 /*
  * 18 keeps the keys of a client that has logged in with SCRAM.  shard_scram_key():
  * the client's or the server's key as libpq takes it, in the current context; NULL:

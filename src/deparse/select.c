@@ -51,6 +51,18 @@ shard_select_begin(Index rtindex, Oid relid)
 }
 
 void
+shard_select_sample(ShardSelect *select, const TableSampleClause *sample)
+{
+	RangeTblEntry *rte = linitial_node(RangeTblEntry, select->query->rtable);
+
+	rte->tablesample = makeNode(TableSampleClause);
+	rte->tablesample->tsmhandler = sample->tsmhandler;
+	rte->tablesample->args = shard_convert_list(select, select->level, sample->args);
+	if (sample->repeatable != NULL)
+		rte->tablesample->repeatable = shard_convert_expr(select, select->level, sample->repeatable);
+}
+
+void
 shard_select_add_column(ShardSelect *select, Expr *converted)
 {
 	Query	   *query = select->query;

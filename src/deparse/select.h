@@ -96,6 +96,9 @@ typedef struct ShardSelect
 /* A query over one table, a sharded parent or a shard. */
 extern ShardSelect *shard_select_begin(Index rtindex, Oid relid);
 
+/* The rows are a sample of those of the one table. */
+extern void shard_select_sample(ShardSelect *select, const TableSampleClause *sample);
+
 /* A query without FROM yet (remote_query.c); driver: the table whose shards are asked. */
 extern ShardSelect *shard_select_create(Oid driver);
 

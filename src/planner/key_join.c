@@ -501,13 +501,15 @@ add_key_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOp
 	add_path(joinrel, &path->path);
 }
 
-/* Has the relation rows that nodes can give?  Reference tables alone are local. */
+/* Has the relation rows that nodes can give by keys?  Reference tables alone are local. */
 static bool
 is_remote(const RelOptInfo *rel)
 {
 	return rel->fdw_private != NULL && rel->fdwroutine != NULL &&
 		rel->fdwroutine->GetForeignPlan == shardGetForeignPlan &&
-		!((ShardRelInfo *) rel->fdw_private)->reference;
+		!((ShardRelInfo *) rel->fdw_private)->reference &&
+		/* each batch of keys would ask for another sample */
+		((ShardRelInfo *) rel->fdw_private)->sample == NULL;
 }
 
 static void

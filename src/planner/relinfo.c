@@ -170,6 +170,28 @@ fill_key(ShardRelInfo *info)
 	table_close(rel, NoLock);
 }
 
+/*
+ * TABLESAMPLE is the nodes' business: each gives a sample of its shards.  That is a
+ * sample of the table as PostgreSQL's own methods define it.
+ */
+static void
+take_sample(PlannerInfo *root, RelOptInfo *rel, ShardRelInfo *info, TableSampleClause *sample)
+{
+	ListCell   *lc;
+	bool		can_be_sent = sample->tsmhandler < FirstGenbkiObjectId &&
+		(sample->repeatable == NULL || shard_shippable_expr(root, rel->relids, sample->repeatable));
+
+	foreach(lc, sample->args)
+		can_be_sent = can_be_sent && shard_shippable_expr(root, rel->relids, (Expr *) lfirst(lc));
+	if (!can_be_sent)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("nodes cannot take this sample of \"%s\"", get_rel_name(info->relid)),
+				 errdetail("The methods of nodes are SYSTEM and BERNOULLI, with arguments that they can evaluate.")));
+	info->sample = sample;
+	info->gated = true;
+}
+
 ShardRelInfo *
 shard_relinfo_create(PlannerInfo *root, RelOptInfo *baserel, Oid relid)
 {
@@ -187,6 +209,8 @@ shard_relinfo_create(PlannerInfo *root, RelOptInfo *baserel, Oid relid)
 	sort_conditions(root, baserel, info);
 	info->from = shard_from_table(SHARD_FROM_TABLE, info->rtindex, relid,
 								  shard_relinfo_clauses(info->remote_conds));
+	if (rte->tablesample != NULL)
+		take_sample(root, baserel, info, rte->tablesample);
 	pull_varattnos((Node *) baserel->reltarget->exprs, baserel->relid, &info->columns);
 	if (info->sharded)
 		fill_key(info);

@@ -78,7 +78,9 @@ typedef struct ShardRelInfo
 	List	   *remote_conds;	/* SHARD_REL_SCAN: the same as from->where */
 	List	   *local_conds;	/* checked here, above from; a relation with some takes no part in joins and upper stages */
 
-	bool		gated;			/* a condition without columns can only be tested here, above the scan */
+	TableSampleClause *sample;	/* its rows are a sample (a shard by itself); NULL: all of them */
+	bool		gated;			/* takes no part in joins and upper stages, since a condition without columns can only be tested
+								 * here, above the scan, or rows are a sample */
 
 	/* Conditions of a higher security level than this must not run beside those in from. */
 	Index		min_security;

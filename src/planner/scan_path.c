@@ -60,10 +60,17 @@ shardGetForeignPaths(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 	ShardRelInfo *info = baserel->fdw_private;
 	Cost		startup;
 	Cost		total;
+	Path	   *path;
 
 	shard_cost_path(root, info, baserel->reltarget, info->local_conds, &startup, &total);
-	add_path(baserel, shard_foreign_path_scan(root, baserel, startup, total, NIL, baserel->lateral_relids));
-	shard_sort_add_path(root, baserel, info);
+	path = shard_foreign_path_scan(root, baserel, startup, total, NIL, baserel->lateral_relids);
+
+	/* a sample that is asked for again would be another one, where a query reads it several times */
+	if (info->sample != NULL && (root->query_level > 1 || bms_membership(root->all_baserels) != BMS_SINGLETON))
+		path = (Path *) shard_create_material_path(baserel, path);
+	add_path(baserel, path);
+	if (info->sample == NULL)
+		shard_sort_add_path(root, baserel, info);
 }
 
 /*
@@ -300,6 +307,8 @@ plan_single(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info,
 	List	   *remote;
 	List	   *local;
 
+	if (info->sample != NULL)
+		shard_select_sample(select, info->sample);
 	split_clauses(root, rel, info, scan_clauses, &remote, &local);
 	pull_varattnos((Node *) local, info->rtindex, &columns);
 
