@@ -177,21 +177,6 @@ BEGIN
 END $$;
 SELECT array_agg(attname) AS differ FROM pg_attribute
 WHERE attrelid = 'types_plain'::regclass AND attnum > 0 AND binary_differs(attname);
--- Which types are left to core.
-SET client_min_messages = debug1;
-DO $$
-DECLARE
-	attname name;
-BEGIN
-	FOR attname IN SELECT a.attname FROM pg_attribute a WHERE attrelid = 'types_plain'::regclass AND attnum > 0 ORDER BY attnum LOOP
-		PERFORM tag(format('types (%I)', attname));
-	END LOOP;
-	RAISE INFO 'binary:';
-	FOR attname IN SELECT a.attname FROM pg_attribute a WHERE attrelid = 'types_plain'::regclass AND attnum > 0 ORDER BY attnum LOOP
-		PERFORM tag(format('types (%I)', attname), '(FORMAT binary)');
-	END LOOP;
-END $$;
-RESET client_min_messages;
 
 --
 -- Numbers of rows around the sizes of buffers: lines of 64 bytes, and long ones.
@@ -302,35 +287,20 @@ BEGIN
 	RETURN CASE WHEN lines(p, options, header) <> lines(s, options, header) THEN 'other lines'
 		WHEN tag(p, options) <> tag(s, options) THEN 'other rows' ELSE 'same, ' || tag(s, options) || ' rows' END;
 END $$;
-CREATE TABLE queries (by_shards bool, query text);
+-- (t/033_copy_to.pl looks at who writes.)
+CREATE TABLE queries (query text);
 INSERT INTO queries VALUES
-	(true, '(SELECT * FROM {t})'), (true, '(TABLE {t})'), (true, '(SELECT id, a FROM {t} WHERE id % 3 = 0)'), (true, '(SELECT a, id, a AS again, id FROM {t} AS x WHERE c > a)'),
-	(true, '(SELECT "b,""B", length(c) + 1, upper(a) AS a FROM {t} WHERE a IS NOT NULL)'), (false, '(SELECT * FROM {t} WHERE id = 17)'), (true, '(SELECT c FROM {t} WHERE id IN (1, 2, 30, NULL))'),
-	(true, '(SELECT x.id, y.c, y.a FROM {t} AS x JOIN {t} AS y USING (id) WHERE x.a <> y.a OR x.id > 100)'), (true, '(SELECT id, count(*), max(c) FROM {t} GROUP BY id)'), (true, '(SELECT DISTINCT id, a FROM {t})'),
-	(true, '(SELECT id FROM {t} WHERE id > (SELECT avg(id) FROM {t}))'), (true, '(SELECT id FROM {t} WHERE id = (SELECT max(id) FROM {t}))'), (true, '(SELECT id FROM {t} WHERE now() > ''2000-01-01''::timestamptz + id * interval ''1 day'')'),
-	(true, '(SELECT id, a FROM {t} WHERE a = current_setting(''copy_to.path'') OR id < 9)'), (true, '(WITH w AS (SELECT id AS k, c FROM {t}) SELECT c, k FROM w WHERE k < 50)'), (true, '(SELECT id FROM {t} x WHERE NOT EXISTS (SELECT FROM {t} y WHERE y.id = x.id AND y.a IS NULL))'),
-	(false, '(SELECT id, row_number() OVER (PARTITION BY id ORDER BY a) FROM {t})'), (true, '(SELECT id FROM {t} WHERE a = ''it''''s'' OR a = E''\\\\'' OR a = ''"'')'), (true, '(SELECT id, NULLIF(a, '''') AS "NULLIF" FROM {t})'),
-	(false, '(SELECT id FROM {t} ORDER BY id)'), (false, '(SELECT id FROM {t} ORDER BY a, id LIMIT 5)'), (false, '(SELECT a, count(*) FROM {t} GROUP BY a)'), (false, '(SELECT count(*) FROM {t})'), (false, '(SELECT id, 1 FROM {t})'),
-	(false, '(SELECT id, random() < 2 FROM {t})'), (false, '(SELECT id FROM {t} WHERE random() < 2)'), (false, '(SELECT id FROM {t} UNION ALL SELECT -id FROM {t})'), (false, '(SELECT t FROM {t} AS t)'), (false, '(SELECT id, ctid IS NULL FROM {t})'),
-	(false, '(SELECT id FROM {t} WHERE false)'), (false, '(SELECT x.id FROM {t} AS x JOIN odd ON odd.value = x.a)'), (false, '(SELECT x.id FROM {t} AS x JOIN {t} AS y ON x.id = y.id + 1)'), (false, '(SELECT FROM {t})'),
-	(false, '(SELECT id FROM {t} FOR UPDATE)'), (false, '(SELECT id, id::oid::regclass FROM {t})'), (false, '(SELECT id, (SELECT count(*) FROM odd) FROM {t})');
+	('(SELECT * FROM {t})'), ('(TABLE {t})'), ('(SELECT id, a FROM {t} WHERE id % 3 = 0)'), ('(SELECT a, id, a AS again, id FROM {t} AS x WHERE c > a)'),
+	('(SELECT "b,""B", length(c) + 1, upper(a) AS a FROM {t} WHERE a IS NOT NULL)'), ('(SELECT * FROM {t} WHERE id = 17)'), ('(SELECT c FROM {t} WHERE id IN (1, 2, 30, NULL))'),
+	('(SELECT x.id, y.c, y.a FROM {t} AS x JOIN {t} AS y USING (id) WHERE x.a <> y.a OR x.id > 100)'), ('(SELECT id, count(*), max(c) FROM {t} GROUP BY id)'), ('(SELECT DISTINCT id, a FROM {t})'),
+	('(SELECT id FROM {t} WHERE id > (SELECT avg(id) FROM {t}))'), ('(SELECT id FROM {t} WHERE id = (SELECT max(id) FROM {t}))'), ('(SELECT id FROM {t} WHERE now() > ''2000-01-01''::timestamptz + id * interval ''1 day'')'),
+	('(SELECT id, a FROM {t} WHERE a = current_setting(''copy_to.path'') OR id < 9)'), ('(WITH w AS (SELECT id AS k, c FROM {t}) SELECT c, k FROM w WHERE k < 50)'), ('(SELECT id FROM {t} x WHERE NOT EXISTS (SELECT FROM {t} y WHERE y.id = x.id AND y.a IS NULL))'),
+	('(SELECT id, row_number() OVER (PARTITION BY id ORDER BY a) FROM {t})'), ('(SELECT id FROM {t} WHERE a = ''it''''s'' OR a = E''\\\\'' OR a = ''"'')'), ('(SELECT id, NULLIF(a, '''') AS "NULLIF" FROM {t})'),
+	('(SELECT id FROM {t} ORDER BY id)'), ('(SELECT id FROM {t} ORDER BY a, id LIMIT 5)'), ('(SELECT a, count(*) FROM {t} GROUP BY a)'), ('(SELECT count(*) FROM {t})'), ('(SELECT id, 1 FROM {t})'),
+	('(SELECT id, random() < 2 FROM {t})'), ('(SELECT id FROM {t} WHERE random() < 2)'), ('(SELECT id FROM {t} UNION ALL SELECT -id FROM {t})'), ('(SELECT t FROM {t} AS t)'), ('(SELECT id, ctid IS NULL FROM {t})'),
+	('(SELECT id FROM {t} WHERE false)'), ('(SELECT x.id FROM {t} AS x JOIN odd ON odd.value = x.a)'), ('(SELECT x.id FROM {t} AS x JOIN {t} AS y ON x.id = y.id + 1)'), ('(SELECT FROM {t})'),
+	('(SELECT id FROM {t} FOR UPDATE)'), ('(SELECT id, id::oid::regclass FROM {t})'), ('(SELECT id, (SELECT count(*) FROM odd) FROM {t})');
 SELECT query, same(query), same(query, '(FORMAT csv, HEADER, FORCE_QUOTE *)') AS csv FROM queries;
--- Who writes: a message where shards do not.
-SET jit = off;
-SET client_min_messages = debug1;
-DO $$
-DECLARE
-	q text;
-BEGIN
-	FOR q IN SELECT query FROM queries ORDER BY by_shards DESC, query COLLATE "C" LOOP
-		RAISE INFO '%', q;
-		PERFORM tag(replace(q, '{t}', 'sharded'));
-	END LOOP;
-	RAISE INFO 'binary';
-	PERFORM tag('(SELECT id FROM sharded)', '(FORMAT binary)');
-END $$;
-RESET client_min_messages;
-RESET jit;
 -- Sub-selects are evaluated once, whoever writes.
 CREATE SEQUENCE asked;
 SELECT tag('(SELECT id FROM sharded WHERE id < (SELECT nextval(''asked'') * 9))'), tag('(SELECT sharded FROM sharded WHERE id < (SELECT nextval(''asked'') * 9))'),

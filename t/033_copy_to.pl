@@ -1,5 +1,5 @@
 # COPY TO of a sharded table: messages to the client, encodings, programs that fail, full disks, slow
-# readers, cancel, nodes that fail or die in mid-way, snapshots, own writes, row security.
+# readers, cancel, nodes that fail or die in mid-way, snapshots, own writes, who writes, row security.
 
 use strict;
 use warnings;
@@ -356,6 +356,92 @@ for my $connections (1, 8)
 }
 $c->node_safe_psql(1, 'INSERT INTO stop VALUES (1)');
 $writer->quit;
+
+# ---------- who writes ----------
+
+# For each of the COPY statements what the coordinator says about why it writes the result by itself; '' where
+# nodes do. Messages of core at this level come and go with its caches, so that nothing else is looked at.
+sub reasons
+{
+	my @copies = @_;
+	my (undef, undef, $err) = $c->psql(join("\n", 'SET jit = off; SET client_min_messages = debug1;', map { ("\\warn ---", "$_;") } @copies), on_error_stop => 1);
+	my (undef, @parts) = split /^---\n/m, $err;
+
+	is(scalar @parts, scalar @copies, 'every COPY has run');
+	return map { /^(?:psql:[^\n]*?)?DEBUG:  COPY (?:"\w+" TO runs as a query|of a query is written by the coordinator): ([^\n]*)/m ? $1 : '' } @parts;
+}
+
+# The nodes write types that they surely write in the same way.
+sub types_left_here
+{
+	my ($table, $format, @types) = @_;
+	my @reasons = reasons(map { "COPY $table (c$_) TO '/dev/null' (FORMAT $format)" } 0 .. $#types);
+	my @left = grep { $reasons[$_] ne '' } 0 .. $#types;
+
+	like($reasons[$_], qr/^(?:nodes might write type .* of column "c$_" in another way|a column has another type on a node)$/, "$table, $format, $types[$_]: the reason") for @left;
+	return join ' ', map { $types[$_] } @left;
+}
+my @core_types = qw(bool int2 int4 int8 float4 float8 numeric timestamp timestamptz date time timetz interval bytea char(5) varchar(9) name json jsonb uuid inet macaddr
+  bit(3) varbit point polygon int4range tstzmultirange tsvector tsquery int4[] text[] interval[] timestamptz[] oid tid regclass money "char" pg_lsn jsonpath);
+my @own_types = qw(mood moods mood[] pair pair[]);
+my $make_types = "CREATE TYPE mood AS ENUM ('sad', 'glad'); CREATE DOMAIN moods AS mood[] CHECK (VALUE IS NOT NULL); CREATE TYPE pair AS (a int, b timestamptz)";
+$c->node_safe_psql($_, $make_types) for 1 .. 2;
+$c->safe_psql("$make_types; CREATE TABLE core_types (id int, " . join(', ', map { "c$_ $core_types[$_]" } 0 .. $#core_types) . ');
+	CREATE TABLE own_types (id int, ' . join(', ', map { "c$_ $own_types[$_]" } 0 .. $#own_types) . ')');
+$c->shard_table($_, 'id', shards => 3) for qw(core_types own_types);
+is(types_left_here('core_types', 'text', @core_types), 'regclass money "char" pg_lsn jsonpath', 'types of core that the coordinator writes by itself');
+is(types_left_here('core_types', 'binary', @core_types), 'tsvector tsquery regclass jsonpath', 'the same in binary');
+is(types_left_here('own_types', 'text', @own_types), 'pair pair[]', 'types of users that the coordinator writes by itself');
+is(types_left_here('own_types', 'binary', @own_types), join(' ', @own_types), 'the same in binary');
+
+# Queries.
+$c->safe_psql(q{CREATE TABLE odd (value text); INSERT INTO odd VALUES ('x'), (NULL);
+	CREATE TABLE asked (id int, a text, "b,""B" text, c text)});
+$c->shard_table('asked', 'id', shards => 7);
+$c->safe_psql("INSERT INTO asked SELECT g, 'a' || g, 'b', 'c' FROM generate_series(1, 600) g; ANALYZE odd, asked");
+my $more = 'its plan is more than a scan';
+my $takes = 'its result takes more than what shards give';
+my @queries = (
+	[ q{SELECT "b,""B", length(c) + 1, upper(a) AS a FROM asked WHERE a IS NOT NULL}, '' ],
+	[ q{SELECT * FROM asked}, '' ],
+	[ q{SELECT DISTINCT id, a FROM asked}, '' ],
+	[ q{SELECT a, id, a AS again, id FROM asked AS x WHERE c > a}, '' ],
+	[ q{SELECT c FROM asked WHERE id IN (1, 2, 30, NULL)}, '' ],
+	[ q{SELECT id FROM asked WHERE a = 'it''s' OR a = E'\\\\' OR a = '"'}, '' ],
+	[ q{SELECT id FROM asked WHERE id = (SELECT max(id) FROM asked)}, '' ],
+	[ q{SELECT id FROM asked WHERE id > (SELECT avg(id) FROM asked)}, '' ],
+	[ q{SELECT id FROM asked WHERE now() > '2000-01-01'::timestamptz + id * interval '1 day'}, '' ],
+	[ q{SELECT id FROM asked x WHERE NOT EXISTS (SELECT FROM asked y WHERE y.id = x.id AND y.a IS NULL)}, '' ],
+	[ q{SELECT id, NULLIF(a, '') AS "NULLIF" FROM asked}, '' ],
+	[ q{SELECT id, a FROM asked WHERE a = current_setting('search_path') OR id < 9}, '' ],
+	[ q{SELECT id, a FROM asked WHERE id % 3 = 0}, '' ],
+	[ q{SELECT id, count(*), max(c) FROM asked GROUP BY id}, '' ],
+	[ q{SELECT x.id, y.c, y.a FROM asked AS x JOIN asked AS y USING (id) WHERE x.a <> y.a OR x.id > 100}, '' ],
+	[ q{TABLE asked}, '' ],
+	[ q{WITH w AS (SELECT id AS k, c FROM asked) SELECT c, k FROM w WHERE k < 50}, '' ],
+	[ q{SELECT * FROM asked WHERE id = 17}, $more ],
+	[ q{SELECT FROM asked}, 'no columns' ],
+	[ q{SELECT a, count(*) FROM asked GROUP BY a}, $more ],
+	[ q{SELECT count(*) FROM asked}, $more ],
+	[ q{SELECT id FROM asked FOR UPDATE}, $more ],
+	[ q{SELECT id FROM asked ORDER BY a, id LIMIT 5}, $more ],
+	[ q{SELECT id FROM asked ORDER BY id}, $takes ],
+	[ q{SELECT id FROM asked UNION ALL SELECT -id FROM asked}, $more ],
+	[ q{SELECT id FROM asked WHERE false}, $more ],
+	[ q{SELECT id FROM asked WHERE random() < 2}, $takes ],
+	[ q{SELECT id, (SELECT count(*) FROM odd) FROM asked}, $takes ],
+	[ q{SELECT id, 1 FROM asked}, $takes ],
+	[ q{SELECT id, ctid IS NULL FROM asked}, $more ],
+	[ q{SELECT id, id::oid::regclass FROM asked}, $takes ],
+	[ q{SELECT id, random() < 2 FROM asked}, $takes ],
+	[ q{SELECT id, row_number() OVER (PARTITION BY id ORDER BY a) FROM asked}, $takes ],
+	[ q{SELECT t FROM asked AS t}, 'nodes might write type asked of column "t" in another way' ],
+	[ q{SELECT x.id FROM asked AS x JOIN odd ON odd.value = x.a}, $more ],
+	[ q{SELECT x.id FROM asked AS x JOIN asked AS y ON x.id = y.id + 1}, $more ],
+);
+my @reasons = reasons(map { "COPY ($_->[0]) TO '/dev/null'" } @queries);
+is($reasons[$_], $queries[$_][1], $queries[$_][0]) for 0 .. $#queries;
+is((reasons("COPY (SELECT id FROM asked) TO '/dev/null' (FORMAT binary)"))[0], 'a column of the query may have another type on a node', 'a query in binary');
 
 # ---------- rights ----------
 
