@@ -10,6 +10,7 @@
 
 #include "postgres.h"
 
+#include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "executor/executor.h"
 #include "foreign/fdwapi.h"
@@ -301,6 +302,11 @@ typedef get_relation_info_hook_type shard_simple_rel_hook_type;
 #define shard_rel_is_grouped(rel) IS_GROUPED_REL(rel)
 #else
 #define shard_rel_is_grouped(rel) false
+#endif
+
+/* 19 has one more type whose values are numbers of objects */
+#ifndef REGDATABASEOID
+#define REGDATABASEOID InvalidOid
 #endif
 
 /* 16 notes on each Var which outer joins can make it NULL */

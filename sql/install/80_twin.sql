@@ -113,7 +113,7 @@ COMMENT ON FUNCTION shardfdw.set_node_option(name, text, text) IS
 	'Sets an option of a node''s server, or removes it when the value is null. Returns nothing; raises the errors of ALTER SERVER.';
 
 CREATE FUNCTION shardfdw.find_lacking_twins(node name) RETURNS text[]
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET array_nulls = on
 AS $$
 #variable_conflict use_variable
 DECLARE

@@ -25,8 +25,8 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "parser/parse_coerce.h"
 #include "tuple/type_io.h"
-#include "utils/array.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -141,42 +141,50 @@ convert_case(CaseExpr *expr, ConvertContext *cxt)
 	return (Node *) result;
 }
 
-/*
- * Text of a date or time stamp in ISO form: json_extract_path_text(to_json(expr)).
- * Other styles name time zones by abbreviations that can mean another zone, or
- * none, when they are read.
- */
+/* expr::text of a type that is no string. */
 static Expr *
-make_iso_text(Expr *expr)
+make_text(Expr *expr)
 {
-	Const	   *path = makeConst(TEXTARRAYOID, -1, DEFAULT_COLLATION_OID, -1,
-								 PointerGetDatum(construct_empty_array(TEXTOID)), false, false);
-	FuncExpr   *json;
-	FuncExpr   *text;
+	CoerceViaIO *cast = makeNode(CoerceViaIO);
 
-	json = makeFuncExpr(F_TO_JSON, JSONOID, list_make1(expr), InvalidOid, InvalidOid,
-						COERCE_EXPLICIT_CALL);
-	text = makeFuncExpr(F_JSON_EXTRACT_PATH_TEXT, TEXTOID, list_make2(json, path),
-						DEFAULT_COLLATION_OID, InvalidOid, COERCE_EXPLICIT_CALL);
-	text->funcvariadic = true;
-	return (Expr *) text;
+	cast->arg = expr;
+	cast->resulttype = TEXTOID;
+	cast->resultcollid = DEFAULT_COLLATION_OID;
+	cast->coerceformat = COERCE_EXPLICIT_CAST;
+	cast->location = -1;
+	return (Expr *) cast;
+}
+
+Expr *
+shard_convert_text(Expr *expr, Oid type)
+{
+	Oid			function;
+	bool		varlena;
+
+	type = getBaseType(type);
+
+	/* the elements as they are stored: the output function leaves out a part of them */
+	if (get_element_type(type) == XMLOID)
+		return make_text((Expr *) makeRelabelType(expr, TEXTARRAYOID, -1, DEFAULT_COLLATION_OID,
+												  COERCE_EXPLICIT_CAST));
+	if (find_coercion_pathway(TEXTOID, type, COERCION_EXPLICIT, &function) != COERCION_PATH_FUNC)
+		return make_text(expr);
+	getTypeOutputInfo(type, &function, &varlena);
+	expr = (Expr *) makeFuncExpr(function, CSTRINGOID, list_make1(expr),
+								 InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
+	return (Expr *) makeFuncExpr(F_TEXTIN, TEXTOID, list_make1(expr),
+								 DEFAULT_COLLATION_OID, InvalidOid, COERCE_EXPLICIT_CALL);
 }
 
 /* row, or NULL where an outer join has left out the whole relation: its text form is NULL then. */
 static Node *
 make_nullable_row(Expr *row, Var *whole)
 {
-	CoerceViaIO *text = makeNode(CoerceViaIO);
 	NullTest   *test = makeNode(NullTest);
 	CaseWhen   *when = makeNode(CaseWhen);
 	CaseExpr   *result = makeNode(CaseExpr);
 
-	text->arg = (Expr *) whole;
-	text->resulttype = TEXTOID;
-	text->resultcollid = DEFAULT_COLLATION_OID;
-	text->coerceformat = COERCE_EXPLICIT_CAST;
-	text->location = -1;
-	test->arg = (Expr *) text;
+	test->arg = make_text((Expr *) whole);
 	test->nulltesttype = IS_NOT_NULL;
 	test->location = -1;
 	when->expr = (Expr *) test;
@@ -227,18 +235,10 @@ make_whole_row(const ShardLevelRel *rel, Var *whole)
 			(Expr *) makeNullConst(att->atttypid, att->atttypmod, att->attcollation) :
 			(Expr *) makeVar(rel->varno, att->attnum, att->atttypid, att->atttypmod,
 							 att->attcollation, whole->varlevelsup);
-		switch (getBaseType(att->atttypid))
-		{
-			case DATEOID:
-			case TIMESTAMPOID:
-			case TIMESTAMPTZOID:
-				value = make_iso_text(value);
-				break;
-			default:
-				if (shard_type_io_binary_output(att->atttypid))
-					value = shard_convert_typed(value, att->atttypid);
-				break;
-		}
+		if (shard_type_io_binary_output(att->atttypid))
+			value = shard_convert_typed(value, att->atttypid);
+		else
+			value = shard_convert_text(value, att->atttypid);
 		row->args = lappend(row->args, value);
 	}
 	table_close(relation, NoLock);

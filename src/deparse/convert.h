@@ -28,6 +28,12 @@ extern List *shard_convert_list(ShardSelect *select, ShardLevel *level, List *ex
  */
 extern Expr *shard_convert_typed(Expr *expr, Oid type);
 
+/*
+ * The value's text form, (expr)::text; but where a user has defined a cast to text,
+ * which may write anything, by the type's output function.
+ */
+extern Expr *shard_convert_text(Expr *expr, Oid type);
+
 /* expr, without columns: a constant as it is, anything else as a parameter. */
 extern Node *shard_convert_value(ShardSelect *select, Node *expr);
 

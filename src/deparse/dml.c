@@ -165,6 +165,8 @@ shard_dml_append_column(StringInfo buf, Oid relid, AttrNumber attno)
 	{
 		if (find_coercion_pathway(TEXTOID, type, COERCION_EXPLICIT, &funcid) == COERCION_PATH_FUNC)
 			append_by_output_function(buf, column, type);
+		else if (get_element_type(type) == XMLOID)
+			appendStringInfo(buf, "(%s)::pg_catalog.text[]::pg_catalog.text", column);
 		else
 			appendStringInfo(buf, "(%s)::pg_catalog.text", column);
 	}

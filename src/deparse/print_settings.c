@@ -19,6 +19,7 @@ shard_print_settings_begin(void)
 		{"datestyle", "ISO"},
 		{"intervalstyle", "postgres"},
 		{"extra_float_digits", "3"},
+		{"lc_monetary", "C"},
 		{"quote_all_identifiers", "off"},
 		{"standard_conforming_strings", "on"},
 	};

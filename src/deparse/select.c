@@ -84,36 +84,6 @@ add_output(ShardSelect *select, ShardSelectKind kind, int target, Oid type, int3
 	return output;
 }
 
-/*
- * The value's text form, as (expr)::text; but where a user has defined a cast
- * to text, which writes what he likes, by the type's output function.
- */
-static Expr *
-make_text_form(Expr *expr, Oid type)
-{
-	CoerceViaIO *cast;
-	Oid			funcid;
-	Oid			output;
-	bool		isvarlena;
-
-	if (find_coercion_pathway(TEXTOID, type, COERCION_EXPLICIT, &funcid) == COERCION_PATH_FUNC)
-	{
-		getTypeOutputInfo(type, &output, &isvarlena);
-		expr = (Expr *) makeFuncExpr(output, CSTRINGOID, list_make1(expr),
-									 InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
-		return (Expr *) makeFuncExpr(F_TEXTIN, TEXTOID, list_make1(expr),
-									 DEFAULT_COLLATION_OID, InvalidOid, COERCE_EXPLICIT_CALL);
-	}
-
-	cast = makeNode(CoerceViaIO);
-	cast->arg = expr;
-	cast->resulttype = TEXTOID;
-	cast->resultcollid = DEFAULT_COLLATION_OID;
-	cast->coerceformat = COERCE_EXPLICIT_CAST;
-	cast->location = -1;
-	return (Expr *) cast;
-}
-
 Expr *
 shard_select_wire_form(Expr *expr, Oid type, ShardSelectKind *kind)
 {
@@ -123,7 +93,7 @@ shard_select_wire_form(Expr *expr, Oid type, ShardSelectKind *kind)
 		return shard_convert_typed(expr, type);
 	}
 	*kind = SHARD_SELECT_TEXT;
-	return make_text_form(expr, type);
+	return shard_convert_text(expr, type);
 }
 
 void

@@ -458,12 +458,91 @@ relabel_ok(RelabelType *expr, WalkContext *cxt, ShardDerived *result)
 	return true;
 }
 
+/*
+ * Finds what nodes return in portable settings: whole rows, and values of types
+ * whose text is styled.
+ */
+static bool
+styled_text_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	switch (nodeTag(node))
+	{
+		case T_Var:
+			if (((Var *) node)->varattno == InvalidAttrNumber)
+				return true;
+			return shard_rule_travels_styled(((Var *) node)->vartype);
+		case T_Const:
+		case T_Param:
+		case T_FuncExpr:
+		case T_OpExpr:
+		case T_NullIfExpr:
+		case T_Aggref:
+		case T_WindowFunc:
+		case T_SubscriptingRef:
+		case T_RelabelType:
+		case T_CoerceViaIO:
+		case T_ArrayCoerceExpr:
+		case T_CaseExpr:
+		case T_ArrayExpr:
+		case T_CoalesceExpr:
+		case T_MinMaxExpr:
+			if (shard_rule_travels_styled(exprType(node)))
+				return true;
+			break;
+		case T_Query:
+			return query_tree_walker((Query *) node, styled_text_walker, context, 0);
+		default:
+			break;
+	}
+	return expression_tree_walker(node, styled_text_walker, context);
+}
+
+bool
+shard_shippable_returns_styled_text(Node *node)
+{
+	return styled_text_walker(node, NULL);
+}
+
+static bool
+styled_cast_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, CoerceViaIO) &&
+		shard_rule_is_styled(exprType((Node *) ((CoerceViaIO *) node)->arg)))
+		return true;
+	return expression_tree_walker(node, styled_cast_walker, context);
+}
+
+bool
+shard_shippable_casts_styled(Node *expr)
+{
+	return styled_cast_walker(expr, NULL);
+}
+
+/* The same as returns_styled_text for all levels of the statement that is planned: their queries may become one. */
+static bool
+statement_has_styled_text(PlannerInfo *root)
+{
+	for (; root != NULL; root = root->parent_root)
+	{
+		if (styled_text_walker((Node *) root->processed_tlist, NULL) ||
+			(root->parent_root == NULL && styled_text_walker((Node *) root->parse, NULL)))
+			return true;
+	}
+	return false;
+}
+
 static bool
 via_io_ok(CoerceViaIO *expr, WalkContext *cxt, ShardDerived *result)
 {
 	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
+	Oid			from = exprType((Node *) expr->arg);
 
-	if (!shard_rule_via_io_ok(exprType((Node *) expr->arg), expr->resulttype) ||
+	if (!shard_rule_via_io_ok(from, expr->resulttype) ||
+		(shard_rule_is_styled(from) && statement_has_styled_text(cxt->root)) ||
 		!walk((Node *) expr->arg, cxt, &inner))
 		return false;
 	*result = shard_rule_result_derived(expr->resultcollid, inner);

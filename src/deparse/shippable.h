@@ -58,6 +58,17 @@ extern bool shard_shippable_partial_agg(const ShardMap *map, Aggref *agg);
 /* May the arguments and FILTER of such an aggregate be evaluated on nodes? */
 extern bool shard_shippable_partial_args(PlannerInfo *root, Relids relids, Aggref *agg);
 
+/*
+ * Does node (of a statement, before planning) read a value that comes as text in
+ * the portable style of dates, intervals and floats?  No query has such columns
+ * and casts to text in the user's style together, as its session has one style.
+ * shard_shippable_expr() sees to that, where it is told the planner's root.
+ */
+extern bool shard_shippable_returns_styled_text(Node *node);
+
+/* Does expr cast to text in the user's style? */
+extern bool shard_shippable_casts_styled(Node *expr);
+
 /* Can a value of type go to a node as text and mean the same there? */
 extern bool shard_shippable_value_type(Oid type);
 

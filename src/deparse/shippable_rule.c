@@ -12,6 +12,7 @@
 #include "deparse/shippable.h"
 #include "deparse/shippable_rule.h"
 #include "nodes/nodeFuncs.h"
+#include "tuple/type_io.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 
@@ -231,6 +232,18 @@ shard_rule_value_derived(Oid type, Oid collation)
 	else if (shard_shippable_names_collation(collation, implied))
 		result.state = SHARD_COLLATION_SAFE;
 	return result;
+}
+
+bool
+shard_rule_is_styled(Oid type)
+{
+	return (shard_type_io_text_settings(type) & SHARD_TEXT_STYLED) != 0;
+}
+
+bool
+shard_rule_travels_styled(Oid type)
+{
+	return !shard_type_io_binary_output(type) && shard_rule_is_styled(type);
 }
 
 /*

@@ -41,6 +41,10 @@ extern bool shard_rule_function_ok(Oid funcid);
 /* Built-in and no name of an object in its text form? */
 extern bool shard_rule_type_ok(Oid type);
 
+/* Does the text of a value depend on how dates, intervals or floats are written?  And does it come so from a node? */
+extern bool shard_rule_is_styled(Oid type);
+extern bool shard_rule_travels_styled(Oid type);
+
 /* Is a conversion through text, of which one side is a text type, the same everywhere? */
 extern bool shard_rule_via_io_ok(Oid from, Oid to);
 

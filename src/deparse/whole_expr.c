@@ -433,6 +433,7 @@ convert(Node *node, ShardWholeContext *cxt)
 
 				if (!shard_rule_via_io_ok(exprType((Node *) expr->arg), expr->resulttype))
 					return refuse(node, cxt, "conversion through text");
+				cxt->casts_styled |= shard_rule_is_styled(exprType((Node *) expr->arg));
 				return convert_arg(node, &expr->arg, expr->resulttype, cxt);
 			}
 		case T_ArrayCoerceExpr:

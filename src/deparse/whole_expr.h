@@ -21,6 +21,7 @@ typedef struct ShardWholeContext
 	bool		keep_constants; /* they have to stand in the text */
 	bool		checks_domains; /* of the columns of this level's target: their nodes may not do it */
 	bool		checks_values;	/* so of values before the statement begins: none of it can be done here */
+	bool		casts_styled;	/* some text is made in the user's styles of dates, intervals or floats */
 	bool		compares;		/* GROUP BY and the like: equal expressions must have the same text */
 
 	/* a sub-select in an expression; converts it in place */

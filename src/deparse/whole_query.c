@@ -656,6 +656,11 @@ make_outputs(Query *query, WholeState *state)
 		state->whole->outputs = lappend(state->whole->outputs, output);
 		state->whole->text_columns |= output->kind == SHARD_SELECT_TEXT;
 
+		/* the session can have one style: the user's, or one that is read here exactly */
+		if (output->kind == SHARD_SELECT_TEXT && state->cxt.casts_styled &&
+			shard_rule_is_styled(output->type))
+			shard_whole_refuse(&state->cxt, "conversion through text beside a column that travels as text");
+
 		/* the columns of UNION and the like are those of its parts; what is sorted by keeps its type */
 		if (output->kind == SHARD_SELECT_TEXT &&
 			(query->setOperations != NULL || entry->ressortgroupref != 0))

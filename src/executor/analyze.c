@@ -331,7 +331,7 @@ sample_rows(Relation relation, int elevel, HeapTuple *rows, int targrows, double
 	spec.sql = sql.data;
 	spec.label = shard->name;
 	spec.ncolumns = shard_decode_nremote(decoder);
-	spec.exact_floats = shard_decode_has_float_text(decoder);
+	spec.portable_text = shard_decode_has_styled_text(decoder);
 	spec.use_copy = true;
 	spec.workers = -1;
 	shard_txn_expect(snapshot, spec.serverid, spec.userid, 1);

@@ -163,7 +163,7 @@ open_stream(ForeignScanState *node)
 	spec.sql = state->sql;
 	spec.label = state->shard->name;
 	spec.ncolumns = shard_decode_nremote(state->decoder);
-	spec.exact_floats = shard_decode_has_float_text(state->decoder);
+	spec.portable_text = shard_decode_has_styled_text(state->decoder);
 	spec.as_writer = true;
 	spec.workers = -1;
 	spec.nparams = shard_param_count(state->plan->template, NIL);

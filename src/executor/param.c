@@ -5,27 +5,27 @@
  *	   fdw_exprs --evaluate--> text forms --+--> $n and values  (query fetcher)
  *	   template  --------------render-------+--> literals       (COPY fetcher)
  *
- * Values travel as text in forms that do not depend on the node's settings:
- * ISO dates, shortest exact floats, names qualified by their schemas.  The
- * template has the type of each parameter behind it as a cast.
+ * Values travel as text in forms that do not depend on the node's settings
+ * (tuple/text_form.c).  The template has the type of each parameter behind it as
+ * a cast.
  *
  * Parameters from SHARD_KEYS_PARAM on are unknown to core: their values are
  * arrays that a key join above the scan has made (keys.h).
  */
 #include "postgres.h"
 
+#include "access/transam.h"
 #include "catalog/pg_type.h"
 #include "deparse/select.h"
 #include "executor/keys.h"
 #include "executor/param.h"
-#include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "tuple/text_form.h"
+#include "tuple/type_io.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
-#include "utils/float.h"
-#include "utils/guc.h"
 #include "utils/lsyscache.h"
 
 /* Keys that still help to prune: beyond, finding their shards costs more than asking the others. */
@@ -36,7 +36,8 @@ typedef struct ParamColumn
 	ExprState  *expr;			/* NULL for keys and constants */
 	const Const *constant;
 	int			keys_param;		/* number of the parameter that a key join sets, or 0 */
-	Oid			type;
+	Oid			type;			/* base type of a domain */
+	int			text_settings;	/* what its text form depends on */
 	bool		has_exec;		/* refers to a Param of the executor, or is keys */
 	FmgrInfo	output;
 } ParamColumn;
@@ -59,37 +60,6 @@ contains_exec_param(Node *node, void *context)
 	return expression_tree_walker(node, contains_exec_param, context);
 }
 
-/* Is the text form of type the same under all settings, or under the present ones as under ours? */
-static bool
-has_fixed_text(Oid type)
-{
-	switch (type)
-	{
-		case BOOLOID:
-		case INT2OID:
-		case INT4OID:
-		case INT8OID:
-		case OIDOID:
-		case NUMERICOID:
-		case TEXTOID:
-		case VARCHAROID:
-		case BPCHAROID:
-		case UUIDOID:
-			return true;
-
-			/* what begin_portable_text() would set is set: mostly it is */
-		case DATEOID:
-		case TIMESTAMPOID:
-		case TIMESTAMPTZOID:
-			return DateStyle == USE_ISO_DATES;
-		case FLOAT4OID:
-		case FLOAT8OID:
-			return extra_float_digits > 0;
-		default:
-			return false;
-	}
-}
-
 static bool
 is_keys_param(const Expr *expr)
 {
@@ -109,10 +79,11 @@ shard_param_create(List *exprs, PlanState *parent)
 	{
 		ParamColumn *column = &params->columns[i];
 		Expr	   *expr = list_nth(exprs, i);
-		Oid			output;
-		bool		isvarlena;
 
 		column->type = exprType((Node *) expr);
+		if (column->type >= FirstGenbkiObjectId)
+			column->type = getBaseType(column->type);
+		column->text_settings = shard_type_io_text_settings(column->type);
 		if (is_keys_param(expr))
 		{
 			column->keys_param = ((Param *) expr)->paramid & ~SHARD_SELECT_UNSEEN;
@@ -125,8 +96,7 @@ shard_param_create(List *exprs, PlanState *parent)
 			column->expr = ExecInitExpr(expr, parent);
 			column->has_exec = contains_exec_param((Node *) expr, NULL);
 		}
-		getTypeOutputInfo(column->type, &output, &isvarlena);
-		fmgr_info(output, &column->output);
+		shard_text_form_init(&column->output, column->type, CurrentMemoryContext);
 		params->has_exec |= column->has_exec;
 	}
 	return params;
@@ -160,26 +130,6 @@ shard_param_has_exec(const ShardParams *params)
 	return params->has_exec;
 }
 
-static void
-set_local(const char *name, const char *value)
-{
-	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
-}
-
-/* Settings under which output functions write what any node reads. Result: for AtEOXact_GUC. */
-static int
-begin_portable_text(void)
-{
-	int			nestlevel = NewGUCNestLevel();
-
-	set_local("datestyle", "ISO");
-	set_local("intervalstyle", "postgres");
-	set_local("extra_float_digits", "3");
-	set_local("search_path", "pg_catalog");
-	return nestlevel;
-}
-
 /* Value of one parameter. Memory: the per-tuple context, or the key join's. */
 static Datum
 evaluate_column(const ShardParams *params, const ParamColumn *column, ExprContext *econtext,
@@ -210,11 +160,9 @@ shard_param_text(ShardParams *params, int paramno, Datum value)
 	int			nestlevel;
 	char	   *text;
 
-	if (has_fixed_text(column->type))
-		return OutputFunctionCall(&column->output, value);
-	nestlevel = begin_portable_text();
-	text = OutputFunctionCall(&column->output, value);
-	AtEOXact_GUC(true, nestlevel);
+	nestlevel = shard_text_form_begin_write(column->text_settings);
+	text = shard_text_form_write(&column->output, column->type, value);
+	shard_text_form_end(nestlevel);
 	return text;
 }
 

@@ -64,7 +64,7 @@ run_returning(const ShardRowStatement *statement, EState *estate, TupleTableSlot
 	spec.sql = statement->sql;
 	spec.label = statement->label;
 	spec.ncolumns = shard_decode_nremote(statement->decoder);
-	spec.exact_floats = shard_decode_has_float_text(statement->decoder);
+	spec.portable_text = shard_decode_has_styled_text(statement->decoder);
 	spec.as_writer = true;
 	spec.workers = -1;
 	spec.nparams = statement->nparams;

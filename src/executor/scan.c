@@ -299,7 +299,7 @@ open_source(ShardScanState *state, int i, int nodeno)
 	spec.userid = state->userid;
 	spec.sql = source->sql.data;
 	spec.ncolumns = shard_decode_nremote(state->decoder);
-	spec.exact_floats = shard_decode_has_float_text(state->decoder);
+	spec.portable_text = shard_decode_has_styled_text(state->decoder);
 	spec.use_copy = state->use_copy;
 	spec.as_writer = state->plan->locks_rows;
 	spec.workers = shard_share_workers(state, nodeno, scan_node);

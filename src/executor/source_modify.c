@@ -179,7 +179,7 @@ open_stream(SourceState *state, int i)
 	spec.sql = target->sql;
 	spec.label = target->shard->name;
 	spec.ncolumns = shard_decode_nremote(state->decoder);
-	spec.exact_floats = shard_decode_has_float_text(state->decoder);
+	spec.portable_text = shard_decode_has_styled_text(state->decoder);
 	spec.as_writer = true;
 	spec.workers = -1;
 	spec.nparams = state->plan->narrays + state->nscalars;

@@ -28,6 +28,8 @@
 #include "parser/parse_oper.h"
 #include "remote/answer.h"
 #include "remote/command.h"
+#include "tuple/text_form.h"
+#include "tuple/type_io.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -80,6 +82,7 @@ ask_node(Relation relation, Oid serverid, const char *relation_name, const char 
 	command.serverid = serverid;
 	command.userid = relation->rd_rel->relowner;
 	command.sql = psprintf(query_format, name);
+	command.portable_text = true;
 	command.label = label;
 	command.max_bytes = SHARD_ANSWER_MANY_BYTES;
 	shard_command_run(&command, 1, SHARD_COMMAND_READ, false);
@@ -153,8 +156,12 @@ is_usable(const RemoteStats *stats, Relation relation, Oid serverid)
 static Datum
 read_array(const char *text, Oid type, int32 typmod)
 {
-	return OidFunctionCall3(F_ARRAY_IN, CStringGetDatum(text), ObjectIdGetDatum(type),
-							Int32GetDatum(typmod));
+	int			nestlevel = shard_text_form_begin_read(SHARD_TEXT_ARRAY | shard_type_io_text_settings(type));
+	Datum		result = OidFunctionCall3(F_ARRAY_IN, CStringGetDatum(text), ObjectIdGetDatum(type),
+										  Int32GetDatum(typmod));
+
+	shard_text_form_end(nestlevel);
+	return result;
 }
 
 /* Fills one slot of a row of pg_statistic; numbers and elements may be 0: none. */

@@ -426,7 +426,7 @@ open_streams(ShardStatementState *state)
 		spec.sql = state->targets[i].sql;
 		spec.label = shard->name;
 		spec.ncolumns = shard_decode_nremote(state->decoder);
-		spec.exact_floats = shard_decode_has_float_text(state->decoder);
+		spec.portable_text = shard_decode_has_styled_text(state->decoder);
 		spec.as_writer = state->plan->on_writer;
 		spec.workers = -1;
 		spec.nparams = shard_param_count(state->plan->template, NIL);

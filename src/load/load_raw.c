@@ -173,6 +173,7 @@ open_set(ShardLoad *load, int nconns)
 	const ShardCopyOptions *options = load->options;
 
 	load->set = shard_copy_set_create(load->cxt, shard_load_row_note_bad_line, load);
+	shard_copy_set_user_lines(load->set);
 	load->targets = MemoryContextAllocZero(load->cxt, load->map->nshards * sizeof(ShardCopyTarget *));
 	load->stat = shard_copy_stat_begin(load->cxt, load->set, RelationGetRelid(load->rel), "raw", NULL);
 	if (nconns > 1)

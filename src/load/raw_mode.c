@@ -35,9 +35,10 @@
 #include "miscadmin.h"
 #include "optimizer/optimizer.h"
 #include "rewrite/rewriteHandler.h"
+#include "tuple/text_form.h"
+#include "tuple/type_io.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/partcache.h"
 #include "utils/rel.h"
@@ -253,20 +254,14 @@ shard_raw_mode_shard_reason(const Shard *shard, Oid userid)
 static char *
 constant_text(const Const *constant)
 {
-	int			nestlevel = NewGUCNestLevel();
-	Oid			output;
-	bool		is_varlena;
+	Oid			type = getBaseType(constant->consttype);
+	int			nestlevel = shard_text_form_begin_write(shard_type_io_text_settings(type));
+	FmgrInfo	output;
 	char	   *text;
 
-	(void) set_config_option("datestyle", "ISO", PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
-	(void) set_config_option("intervalstyle", "postgres", PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
-	(void) set_config_option("extra_float_digits", "3", PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
-	getTypeOutputInfo(constant->consttype, &output, &is_varlena);
-	text = OidOutputFunctionCall(output, constant->constvalue);
-	AtEOXact_GUC(true, nestlevel);
+	shard_text_form_init(&output, type, CurrentMemoryContext);
+	text = shard_text_form_write(&output, type, constant->constvalue);
+	shard_text_form_end(nestlevel);
 	return text;
 }
 

@@ -73,7 +73,8 @@ place_mutator(Node *node, PlaceContext *context)
 		return expression_tree_mutator(node, place_mutator, context);
 	if (!shard_source_names_target(context->info, node) &&
 		!has_case_test(node, NULL) &&
-		!shard_shippable_expr(NULL, context->relids, (Expr *) node))
+		!(shard_shippable_expr(NULL, context->relids, (Expr *) node) &&
+		  shard_source_style_ok(context->info, node)))
 		return (Node *) shard_source_add_column(context->info, (Expr *) node, false);
 	return expression_tree_mutator(node, place_mutator, context);
 }

@@ -180,6 +180,13 @@ is_column_constant(const ShardSourceInfo *info, Node *expr)
 	return ((Const *) expr)->constisnull;
 }
 
+bool
+shard_source_style_ok(const ShardSourceInfo *info, Node *expr)
+{
+	return !shard_shippable_casts_styled(expr) ||
+		!shard_shippable_returns_styled_text((Node *) info->query->returningList);
+}
+
 /* Can nodes compute expr?  A column by itself may be of any type; it stays on the node. */
 static bool
 is_shippable(const ShardSourceInfo *info, Node *expr)
@@ -189,7 +196,9 @@ is_shippable(const ShardSourceInfo *info, Node *expr)
 	relids = bms_add_member(relids, info->source);
 	if (info->excluded != 0)
 		relids = bms_add_member(relids, info->excluded);
-	return is_column_constant(info, expr) || shard_shippable_expr(NULL, relids, (Expr *) expr);
+	if (is_column_constant(info, expr))
+		return true;
+	return shard_shippable_expr(NULL, relids, (Expr *) expr) && shard_source_style_ok(info, expr);
 }
 
 void

@@ -74,6 +74,9 @@ extern Node *shard_source_prepare_assigned(const ShardSourceInfo *info, Node *ex
 /* One more column of the child plan. share: the same as an equal one that is there. */
 extern Var *shard_source_add_column(ShardSourceInfo *info, Expr *expr, bool share);
 
+/* May expr go to nodes beside RETURNING, as far as text made in the user's style is concerned? */
+extern bool shard_source_style_ok(const ShardSourceInfo *info, Node *expr);
+
 /* Raises unless nodes can compute expr, over the statement's relations and source columns; what: its name. */
 extern void shard_source_check(const ShardSourceInfo *info, Node *expr, const char *what);
 

@@ -47,7 +47,7 @@ get_ready(ShardConn *conn, const ShardCommand *command)
 	PGresult   *res;
 
 	initStringInfo(&settings);
-	shard_connection_sync_settings(conn, -1, 0, &settings);
+	shard_connection_sync_settings(conn, SHARD_SETTINGS_USER, -1, 0, &settings);
 	if (settings.len > 0)
 		shard_connection_exec(conn, settings.data);
 	pfree(settings.data);

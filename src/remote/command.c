@@ -335,7 +335,9 @@ append_prefix(CommandRun *run, Lane *lane, StringInfo text)
 			}
 		}
 	}
-	shard_connection_append_preamble(lane->conn, command->workers ? *command->workers : -1,
+	shard_connection_append_preamble(lane->conn, command->portable_text ? SHARD_SETTINGS_PORTABLE :
+									 SHARD_SETTINGS_USER,
+									 command->workers ? *command->workers : -1,
 									 command->cpu_factor, &xact, text);
 	if (run->guarded)
 		appendStringInfoString(text, "SAVEPOINT shardfdw_command; ");

@@ -24,6 +24,7 @@ typedef struct ShardCommand
 	Oid			userid;
 	const char *sql;
 	const char *label;			/* shard's name for messages, or NULL */
+	bool		portable_text;	/* as in ShardStreamSpec */
 	bool		is_users;		/* text of a user: nothing is sure of the session afterwards */
 	int			nparams;
 	const char *const *params;	/* text */

@@ -58,10 +58,16 @@ static const struct
 	{"bytea_output", NULL},
 	{"xmloption", NULL},
 	{"quote_all_identifiers", NULL},	/* quote_ident(), format(), names of types */
-	{"array_nulls", "on"}
+	{"array_nulls", "on"},
+	{"lc_monetary", "C"}		/* money as text comes from text_form.c, or goes there */
 };
 
-#define ABBREVIATIONS 2			/* position of timezone_abbreviations */
+/* positions in it */
+#define ABBREVIATIONS 2
+#define DATE_STYLE 3
+#define INTERVAL_STYLE 4
+#define FLOAT_DIGITS 5
+#define XML_OPTION 7
 
 /* Costs that a planner counts in the time of a core. */
 static const char *const cpu_costs[] = {"cpu_tuple_cost", "cpu_index_tuple_cost", "cpu_operator_cost"};
@@ -233,7 +239,7 @@ shard_connection_forget_settings(ShardConn *conn)
  * to ask for all of them by name, which each statement would do.
  */
 static void
-look_at_settings(ShardUserSettings *now)
+look_at_settings(ShardSettings settings, ShardUserSettings *now)
 {
 	memset(now, 0, sizeof(*now));
 	now->timezone = session_timezone;
@@ -244,32 +250,57 @@ look_at_settings(ShardUserSettings *now)
 	now->bytea_output = bytea_output;
 	now->xml_option = xmloption;
 	now->quote_all = quote_all_identifiers;
+	if (settings == SHARD_SETTINGS_PORTABLE)
+	{
+		now->date_style = USE_ISO_DATES;
+		now->interval_style = INTSTYLE_POSTGRES;
+		now->float_digits = Max(extra_float_digits, 1);
+	}
+	if (settings != SHARD_SETTINGS_LINES)
+		now->xml_option = XMLOPTION_CONTENT;
+}
+
+/* Value of the setting at position i. */
+static const char *
+setting_value(ShardSettings settings, int i)
+{
+	if (settings == SHARD_SETTINGS_PORTABLE)
+	{
+		if (i == DATE_STYLE && DateStyle != USE_ISO_DATES)
+			return "ISO";
+		if (i == INTERVAL_STYLE)
+			return "postgres";
+		if (i == FLOAT_DIGITS && extra_float_digits < 1)
+			return "1";
+	}
+	if (settings != SHARD_SETTINGS_LINES && i == XML_OPTION)
+		return "content";
+	return session_settings[i].value ? session_settings[i].value :
+		GetConfigOption(session_settings[i].name, false, false);
 }
 
 /* True when conn's session has the user's settings. */
 static bool
-is_in_line(ShardConn *conn)
+is_in_line(ShardConn *conn, ShardSettings settings)
 {
 	ShardUserSettings now;
 	const char *abbreviations = conn->settings[ABBREVIATIONS];
 
-	look_at_settings(&now);
+	look_at_settings(settings, &now);
 	return abbreviations && memcmp(&now, &conn->user_settings, sizeof(now)) == 0 &&
 		strcmp(abbreviations, GetConfigOption(session_settings[ABBREVIATIONS].name, false, false)) == 0;
 }
 
 /* Appends SET for each setting that differs. */
 static void
-append_settings(ShardConn *conn, const char *local, StringInfo buf)
+append_settings(ShardConn *conn, ShardSettings settings, const char *local, StringInfo buf)
 {
 	for (int i = 0; i < lengthof(session_settings); i++)
 	{
 		const char *name = session_settings[i].name;
-		const char *value = session_settings[i].value;
+		const char *value = setting_value(settings, i);
 		char	   *copy;
 
-		if (!value)
-			value = GetConfigOption(name, false, false);
 		if (conn->settings[i] && strcmp(conn->settings[i], value) == 0)
 			continue;
 		copy = MemoryContextStrdup(shard_connection_cxt, value);
@@ -278,19 +309,20 @@ append_settings(ShardConn *conn, const char *local, StringInfo buf)
 			pfree(conn->settings[i]);
 		conn->settings[i] = copy;
 	}
-	look_at_settings(&conn->user_settings);
+	look_at_settings(settings, &conn->user_settings);
 }
 
 void
-shard_connection_sync_settings(ShardConn *conn, int workers, int cpu_factor, StringInfo buf)
+shard_connection_sync_settings(ShardConn *conn, ShardSettings settings, int workers,
+							   int cpu_factor, StringInfo buf)
 {
 	const char *local = conn->stateless ? "LOCAL " : "";
 
 	/* what is set outside a transaction would be somebody else's */
 	if (conn->stateless && conn->xact_depth == 0)
 		return;
-	if (!is_in_line(conn))
-		append_settings(conn, local, buf);
+	if (!is_in_line(conn, settings))
+		append_settings(conn, settings, local, buf);
 	if (conn->workers != workers)
 	{
 		if (workers >= 0)
@@ -305,12 +337,12 @@ shard_connection_sync_settings(ShardConn *conn, int workers, int cpu_factor, Str
 }
 
 void
-shard_connection_append_preamble(ShardConn *conn, int workers, int cpu_factor,
-								 const StringInfoData *xact, StringInfo buf)
+shard_connection_append_preamble(ShardConn *conn, ShardSettings settings, int workers,
+								 int cpu_factor, const StringInfoData *xact, StringInfo buf)
 {
 	if (conn->stateless)
 		appendBinaryStringInfo(buf, xact->data, xact->len);
-	shard_connection_sync_settings(conn, workers, cpu_factor, buf);
+	shard_connection_sync_settings(conn, settings, workers, cpu_factor, buf);
 	if (!conn->stateless)
 		appendBinaryStringInfo(buf, xact->data, xact->len);
 }

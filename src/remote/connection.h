@@ -178,24 +178,35 @@ extern void shard_connection_pause(ShardConn *conn);
 /* Waits until conn is connected, and until a COMMIT of end_pending has ended; answers interrupts. */
 extern void shard_connection_finish(ShardConn *conn);
 
+/* In what settings a session on a node writes and reads text. */
+typedef enum ShardSettings
+{
+	SHARD_SETTINGS_USER,		/* the user's: what is cast to text in a query is a text of the user's */
+	SHARD_SETTINGS_PORTABLE,	/* dates, intervals and floats come as text that is read here: such as
+								 * every session reads the same */
+	SHARD_SETTINGS_LINES		/* the user's own lines are read: his xmloption as well */
+} ShardSettings;
+
 /*
  * Appends to buf the SET commands (each ended by "; ") that bring the session
  * in line with the user's current TimeZone, DateStyle, IntervalStyle,
- * extra_float_digits, bytea_output..., and max_parallel_workers_per_gather with
- * workers (-1 = node's own value) and costs of CPU with cpu_factor (0 = node's
- * own); notes them as sent.  Nothing when in line.
+ * extra_float_digits, bytea_output..., as far as settings says, and
+ * max_parallel_workers_per_gather with workers (-1 = node's own value) and costs
+ * of CPU with cpu_factor (0 = node's own); notes them as sent.  Nothing when in line.
  * search_path = pg_catalog, standard_conforming_strings = on and
  * client_encoding are set once when connecting.
  */
-extern void shard_connection_sync_settings(ShardConn *conn, int workers, int cpu_factor, StringInfo buf);
+extern void shard_connection_sync_settings(ShardConn *conn, ShardSettings settings, int workers,
+										   int cpu_factor, StringInfo buf);
 
 /*
  * Without session state (option session_state off) they are SET LOCAL, so they
  * come behind xact, which has conn in a transaction, and end with it (forget).
  * Else they come first: a failure in xact leaves them as they are noted.
  */
-extern void shard_connection_append_preamble(ShardConn *conn, int workers, int cpu_factor,
-											 const StringInfoData *xact, StringInfo buf);
+extern void shard_connection_append_preamble(ShardConn *conn, ShardSettings settings, int workers,
+											 int cpu_factor, const StringInfoData *xact,
+											 StringInfo buf);
 extern void shard_connection_forget_settings(ShardConn *conn);
 
 /*

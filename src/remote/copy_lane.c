@@ -274,7 +274,8 @@ start_copy(ShardCopyLane *lane)
 		shard_txn_check_writer(lane->conn);
 	nbytes = sql.len;
 	shard_txn_writer_preamble(lane->conn, lane->set->level, &sql);
-	shard_connection_sync_settings(lane->conn, -1, 0, &sql);
+	shard_connection_sync_settings(lane->conn, lane->set->user_lines ? SHARD_SETTINGS_LINES :
+								   SHARD_SETTINGS_USER, -1, 0, &sql);
 	if (lane->set->guarded)
 		shard_copy_guard_append(lane, &sql, rolled_back, sql.len > nbytes);
 	else

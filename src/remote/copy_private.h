@@ -279,6 +279,7 @@ struct ShardCopySet
 	bool		lost;			/* rows will never arrive: a connection was taken away, or an error is raised */
 	bool		judging;		/* an error is known; those of earlier lines are looked for */
 	ShardCopyError first;
+	bool		user_lines;
 	bool		guarded;
 	bool		on_error;		/* refused rows are handed over whatever the reason */
 	ShardCopyRefuseHook refuse;

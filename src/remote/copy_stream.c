@@ -368,6 +368,13 @@ shard_copy_set_create(MemoryContext cxt, ShardCopyErrorHook hook, void *arg)
 }
 
 void
+shard_copy_set_user_lines(ShardCopySet *set)
+{
+	Assert(set->lanes == NIL);
+	set->user_lines = true;
+}
+
+void
 shard_copy_set_spread(ShardCopySet *set, int nconns)
 {
 	Assert(set->lanes == NIL);

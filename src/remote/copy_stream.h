@@ -81,7 +81,9 @@ typedef struct ShardCopyTargetStat
 extern ShardCopySet *shard_copy_set_create(MemoryContext cxt, ShardCopyErrorHook hook, void *arg);
 
 /*
- * Both before the first target is opened.
+ * All before the first target is opened.
+ *
+ * user_lines: rows are lines as the user has written them (SHARD_SETTINGS_LINES).
  *
  * spread: up to nconns connections per node (bounded by
  * shardfdw.max_connections_per_node) share a node's targets.  Only for a load
@@ -91,6 +93,7 @@ extern ShardCopySet *shard_copy_set_create(MemoryContext cxt, ShardCopyErrorHook
  * loaded: chunks run in savepoints, and a failing chunk is narrowed down to the
  * row.  Without on_error only rows that a merge command refuses; other errors are raised.
  */
+extern void shard_copy_set_user_lines(ShardCopySet *set);
 extern void shard_copy_set_spread(ShardCopySet *set, int nconns);
 extern void shard_copy_set_guard(ShardCopySet *set, bool on_error, ShardCopyRefuseHook hook, void *arg);
 

@@ -24,7 +24,6 @@
 #include "remote/stream_private.h"
 #include "remote/wait.h"
 #include "storage/latch.h"
-#include "utils/float.h"
 #include "utils/memutils.h"
 
 #define CLOSE_TIMEOUT_MS 1000	/* for the answer to a cancel request */
@@ -204,34 +203,6 @@ shard_stream_open(MemoryContext cxt, ShardSnapshot *snapshot, const ShardStreamS
 	return stream;
 }
 
-/*
- * What comes before the statement, which xact is part of.  The session's settings
- * follow the variables behind the user's, so for exact numbers extra_float_digits
- * is another one for so short a time that nothing else sees it.
- */
-static void
-append_preamble(ShardStream *stream, const StringInfoData *xact, StringInfo buf)
-{
-	const ShardStreamSpec *spec = &stream->spec;
-	int			old_digits = extra_float_digits;
-
-	if (!spec->exact_floats || old_digits >= 1)
-	{
-		shard_connection_append_preamble(stream->conn, spec->workers, spec->cpu_factor, xact, buf);
-		return;
-	}
-	PG_TRY();
-	{
-		extra_float_digits = 1;
-		shard_connection_append_preamble(stream->conn, spec->workers, spec->cpu_factor, xact, buf);
-	}
-	PG_FINALLY();
-	{
-		extra_float_digits = old_digits;
-	}
-	PG_END_TRY();
-}
-
 /* Sends the statement; false when the snapshot is not known yet. */
 static bool
 send_statement(ShardStream *stream)
@@ -257,7 +228,9 @@ send_statement(ShardStream *stream)
 		stream->awaited = stream->exporting &&
 			shard_txn_is_shared(stream->snapshot, stream->spec.serverid, stream->spec.userid);
 
-		append_preamble(stream, &xact, &text);
+		shard_connection_append_preamble(conn, stream->spec.portable_text ? SHARD_SETTINGS_PORTABLE :
+										 SHARD_SETTINGS_USER,
+										 stream->spec.workers, stream->spec.cpu_factor, &xact, &text);
 		shard_fetch_send(stream, text.data);
 	}
 	pfree(xact.data);

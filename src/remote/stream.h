@@ -32,8 +32,8 @@ typedef struct ShardStreamSpec
 	bool		raw_copy;		/* with use_copy: sql is a COPY ... TO STDOUT by itself, each
 								 * CopyData message is a row of one value; ncolumns = 1 */
 	bool		as_writer;		/* on the transaction's writing connection (row locks, DML) */
-	bool		exact_floats;	/* floating-point numbers in text are read here: none is rounded by
-								 * extra_float_digits */
+	bool		portable_text;	/* dates, intervals or floats come as text that is read here:
+								 * SHARD_SETTINGS_PORTABLE */
 	int			workers;		/* max_parallel_workers_per_gather; -1 = node's own */
 	int			cpu_factor;		/* the node counts costs of CPU as our session's times this; 0 = as its own */
 	int			nparams;

@@ -30,10 +30,9 @@
 #include "mb/pg_wchar.h"
 #include "port/pg_bswap.h"
 #include "tuple/decode.h"
+#include "tuple/text_form.h"
 #include "tuple/type_io.h"
-#include "utils/array.h"
 #include "utils/date.h"
-#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
@@ -78,6 +77,7 @@ typedef struct DecodeColumn
 	FmgrInfo	func;			/* OP_RECEIVE, OP_INPUT, OP_JSONB */
 	Oid			ioparam;
 	int32		typmod;
+	int			text_settings;	/* OP_INPUT: what the text depends on */
 	ShardStateFormat format;	/* OP_STATE, with ioparam the type of what is aggregated */
 } DecodeColumn;
 
@@ -87,7 +87,7 @@ struct ShardDecoder
 	DecodeColumn *columns;
 	int			ncolumns;
 	int			nremote;
-	bool		has_float_text; /* some text may have floating-point numbers in it */
+	bool		has_styled_text;	/* some text depends on how dates, intervals or floats are written */
 	int		   *absent;			/* attributes without a column */
 	int			nabsent;
 	StringInfoData scratch;		/* copy of one field */
@@ -153,27 +153,6 @@ binary_op(Oid type)
 	}
 }
 
-/* May the text form of type have floating-point numbers in it? */
-static bool
-holds_floats(Oid type)
-{
-	Oid			element;
-
-	type = getBaseType(type);
-	element = get_element_type(type);
-	if (OidIsValid(element))
-		return holds_floats(element);
-	switch (get_typtype(type))
-	{
-		case TYPTYPE_ENUM:
-			return false;
-		case TYPTYPE_BASE:
-			return type >= FirstNormalObjectId;
-		default:
-			return true;
-	}
-}
-
 static void
 init_column(DecodeColumn *column, const ShardDecodeColumn *spec)
 {
@@ -192,6 +171,7 @@ init_column(DecodeColumn *column, const ShardDecodeColumn *spec)
 			break;
 		case SHARD_DECODE_TEXT:
 			column->op = OP_INPUT;
+			column->text_settings = shard_type_io_text_settings(type);
 			break;
 		case SHARD_DECODE_CTID:
 			column->op = OP_CTID;
@@ -251,7 +231,8 @@ shard_decode_create(TupleDesc desc, const ShardDecodeColumn *columns, int ncolum
 		init_column(column, &columns[i]);
 		column->colno = decoder->nremote;
 		decoder->nremote += remote_columns(column->op);
-		decoder->has_float_text |= columns[i].kind == SHARD_DECODE_TEXT && holds_floats(columns[i].type);
+		decoder->has_styled_text |= columns[i].kind == SHARD_DECODE_TEXT &&
+			(column->text_settings & SHARD_TEXT_STYLED) != 0;
 		if (column->op == OP_CTID)
 			continue;
 		if (column->target < 0 || column->target >= desc->natts)
@@ -271,9 +252,9 @@ shard_decode_create(TupleDesc desc, const ShardDecodeColumn *columns, int ncolum
 }
 
 bool
-shard_decode_has_float_text(const ShardDecoder *decoder)
+shard_decode_has_styled_text(const ShardDecoder *decoder)
 {
-	return decoder->has_float_text;
+	return decoder->has_styled_text;
 }
 
 int
@@ -513,14 +494,10 @@ decode_by_receive(ShardDecoder *decoder, DecodeColumn *column, const char *value
 	return result;
 }
 
-/*
- * NULL in a node's text of an array is a null element, whatever the user's
- * array_nulls makes of it in his own.
- */
 static Datum
 decode_by_input(ShardDecoder *decoder, DecodeColumn *column, const char *value, int len)
 {
-	int			nestlevel = 0;
+	int			nestlevel;
 	Datum		result;
 
 	if (column->op == OP_JSONB)
@@ -533,16 +510,10 @@ decode_by_input(ShardDecoder *decoder, DecodeColumn *column, const char *value, 
 		len--;
 	}
 	verify_text(value, len);
-	if (unlikely(!Array_nulls))
-	{
-		nestlevel = NewGUCNestLevel();
-		(void) set_config_option("array_nulls", "on", PGC_USERSET, PGC_S_SESSION,
-								 GUC_ACTION_SAVE, true, 0, false);
-	}
+	nestlevel = shard_text_form_begin_read(column->text_settings);
 	result = InputFunctionCall(&column->func, copy_field(decoder, value, len)->data,
 							   column->ioparam, column->typmod);
-	if (unlikely(nestlevel > 0))
-		AtEOXact_GUC(true, nestlevel);
+	shard_text_form_end(nestlevel);
 	return result;
 }
 

@@ -45,11 +45,11 @@ extern ShardDecoder *shard_decode_create(TupleDesc desc, const ShardDecodeColumn
 extern int	shard_decode_nremote(const ShardDecoder *decoder);
 
 /*
- * Does a column come as text that may have floating-point numbers in it?  The
- * node has to print these exactly, whatever the user's extra_float_digits
- * (ShardStreamSpec).
+ * Does a column come as text that depends on how dates, intervals or floating-point
+ * numbers are written?  The node has to write these exactly, whatever the user's
+ * settings (ShardStreamSpec).
  */
-extern bool shard_decode_has_float_text(const ShardDecoder *decoder);
+extern bool shard_decode_has_styled_text(const ShardDecoder *decoder);
 
 /* What rows come from now, for errors: the node's and the shard's name, valid as long as rows do. */
 extern void shard_decode_set_source(ShardDecoder *decoder, const char *node, const char *label);

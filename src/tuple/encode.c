@@ -14,8 +14,7 @@
  * encoding, so these types, and arrays of them, are written by own code, as
  * they are.
  *
- * Text forms are written in settings that a session with any setting reads
- * the same (ISO dates, postgres intervals, exact floats, names with schema).
+ * Text forms are those that a session with any settings reads the same (text_form.c).
  *
  * Memory: values are detoasted and converted in the current context, which has
  * to be one that the caller resets for each row.
@@ -26,16 +25,14 @@
 #include "access/htup_details.h"
 #include "access/transam.h"
 #include "catalog/pg_type.h"
-#include "miscadmin.h"
 #include "port/pg_bswap.h"
 #include "tuple/encode.h"
+#include "tuple/text_form.h"
 #include "tuple/type_io.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/date.h"
-#include "utils/float.h"
 #include "utils/fmgroids.h"
-#include "utils/guc.h"
 #include "utils/jsonb.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -81,7 +78,7 @@ struct ShardEncoder
 {
 	bool		binary;
 	bool		output_ready;
-	bool		names_matter;	/* some text form depends on search_path */
+	int			text_settings;	/* what the text forms depend on */
 	MemoryContext cxt;			/* the encoder's own */
 	int			natts;
 	int			last_attno;		/* highest attribute number in use */
@@ -196,36 +193,6 @@ choose_op(EncodeColumn *col, Oid type, bool is_element)
 	return false;
 }
 
-/*
- * Does the text form of a type possibly name objects, so that it depends on
- * search_path?  True for anything that is not surely free of it.
- */
-static bool
-text_names_objects(Oid type)
-{
-	Oid			element = get_element_type(type);
-
-	if (OidIsValid(element))
-		type = element;
-	if (type >= FirstGenbkiObjectId)
-		return !type_is_enum(type);
-	switch (type)
-	{
-		case REGPROCOID:
-		case REGPROCEDUREOID:
-		case REGOPEROID:
-		case REGOPERATOROID:
-		case REGCLASSOID:
-		case REGTYPEOID:
-		case REGCONFIGOID:
-		case REGDICTIONARYOID:
-		case REGCOLLATIONOID:
-			return true;
-		default:
-			return false;
-	}
-}
-
 /* Room for the length word and the value, as far as known without the value. */
 static Size
 fixed_size(const EncodeColumn *col)
@@ -257,8 +224,7 @@ shard_encode_create(TupleDesc desc, const AttrNumber *attnos, int natts)
 			encoder->binary = false;
 		encoder->last_attno = Max(encoder->last_attno, attnos[i]);
 		encoder->fixed_bytes += fixed_size(col);
-		if (text_names_objects(col->type))
-			encoder->names_matter = true;
+		encoder->text_settings |= shard_type_io_text_settings(col->type);
 	}
 	return encoder;
 }
@@ -504,50 +470,11 @@ prepare_output(ShardEncoder *encoder)
 		return;
 	for (int i = 0; i < encoder->natts; i++)
 	{
-		Oid			outfn;
-		bool		varlena;
+		EncodeColumn *col = &encoder->columns[i];
 
-		getTypeOutputInfo(encoder->columns[i].type, &outfn, &varlena);
-		fmgr_info_cxt(outfn, &encoder->columns[i].output, encoder->cxt);
+		shard_text_form_init(&col->output, col->type, encoder->cxt);
 	}
 	encoder->output_ready = true;
-}
-
-/*
- * Puts in force the settings under which text forms are read back the same by
- * a session with any settings.  Returns the nest level to end with
- * restore_settings(), -1 when nothing had to be changed.
- */
-static int
-force_settings(const ShardEncoder *encoder)
-{
-	int			nestlevel = -1;
-
-	if (DateStyle == USE_ISO_DATES && IntervalStyle == INTSTYLE_POSTGRES &&
-		extra_float_digits >= 1 && !encoder->names_matter)
-		return nestlevel;
-
-	nestlevel = NewGUCNestLevel();
-	if (DateStyle != USE_ISO_DATES)
-		(void) set_config_option("datestyle", "ISO", PGC_USERSET, PGC_S_SESSION,
-								 GUC_ACTION_SAVE, true, 0, false);
-	if (IntervalStyle != INTSTYLE_POSTGRES)
-		(void) set_config_option("intervalstyle", "postgres", PGC_USERSET, PGC_S_SESSION,
-								 GUC_ACTION_SAVE, true, 0, false);
-	if (extra_float_digits < 1)
-		(void) set_config_option("extra_float_digits", "3", PGC_USERSET, PGC_S_SESSION,
-								 GUC_ACTION_SAVE, true, 0, false);
-	if (encoder->names_matter)
-		(void) set_config_option("search_path", "pg_catalog", PGC_USERSET, PGC_S_SESSION,
-								 GUC_ACTION_SAVE, true, 0, false);
-	return nestlevel;
-}
-
-static void
-restore_settings(int nestlevel)
-{
-	if (nestlevel >= 0)
-		AtEOXact_GUC(true, nestlevel);
 }
 
 /* Appends len bytes of a value, escaped as COPY FROM with default options reads them. */
@@ -606,7 +533,7 @@ append_text_value(EncodeColumn *col, Datum value, StringInfo buf)
 	}
 	else
 	{
-		const char *text = OutputFunctionCall(&col->output, value);
+		const char *text = shard_text_form_write(&col->output, col->type, value);
 
 		append_escaped(buf, text, strlen(text));
 	}
@@ -618,7 +545,7 @@ encode_text(ShardEncoder *encoder, TupleTableSlot *slot, StringInfo buf)
 	int			nestlevel;
 
 	prepare_output(encoder);
-	nestlevel = force_settings(encoder);
+	nestlevel = shard_text_form_begin_write(encoder->text_settings);
 	for (int i = 0; i < encoder->natts; i++)
 	{
 		EncodeColumn *col = &encoder->columns[i];
@@ -631,7 +558,7 @@ encode_text(ShardEncoder *encoder, TupleTableSlot *slot, StringInfo buf)
 			append_text_value(col, slot->tts_values[col->attidx], buf);
 	}
 	appendStringInfoCharMacro(buf, '\n');
-	restore_settings(nestlevel);
+	shard_text_form_end(nestlevel);
 }
 
 void
@@ -651,7 +578,7 @@ shard_encode_params(ShardEncoder *encoder, TupleTableSlot *slot, const char **pa
 
 	prepare_output(encoder);
 	slot_getsomeattrs(slot, encoder->last_attno);
-	nestlevel = force_settings(encoder);
+	nestlevel = shard_text_form_begin_write(encoder->text_settings);
 	for (int i = 0; i < encoder->natts; i++)
 	{
 		EncodeColumn *col = &encoder->columns[i];
@@ -659,7 +586,8 @@ shard_encode_params(ShardEncoder *encoder, TupleTableSlot *slot, const char **pa
 		if (slot->tts_isnull[col->attidx])
 			params[i] = NULL;
 		else
-			params[i] = OutputFunctionCall(&col->output, slot->tts_values[col->attidx]);
+			params[i] = shard_text_form_write(&col->output, col->type,
+											  slot->tts_values[col->attidx]);
 	}
-	restore_settings(nestlevel);
+	shard_text_form_end(nestlevel);
 }

@@ -17,12 +17,19 @@
  *	their arrays	text (holds the type's OID)	text
  *	domains			as their base type			as their base type
  *	all others		text						text
+ *
+ * The values of reg types (regtype, regclass...) are numbers that every server
+ * deals out for itself.  What they mean is the name; so they travel as that.
  */
 #include "postgres.h"
 
+#include "access/transam.h"
+#include "access/tupdesc.h"
 #include "catalog/pg_type.h"
+#include "compat.h"
 #include "tuple/type_io.h"
 #include "utils/lsyscache.h"
+#include "utils/typcache.h"
 
 /* Has the same, setting-free binary form everywhere, without text in it. */
 static bool
@@ -128,4 +135,122 @@ shard_type_io_binary_input(Oid type)
 		return true;
 	element = get_element_type(base);
 	return is_plain_binary(element) || is_text_like(element);
+}
+
+bool
+shard_type_io_names_object(Oid type)
+{
+	switch (type)
+	{
+		case REGPROCOID:
+		case REGPROCEDUREOID:
+		case REGOPEROID:
+		case REGOPERATOROID:
+		case REGCLASSOID:
+		case REGTYPEOID:
+		case REGROLEOID:
+		case REGNAMESPACEOID:
+		case REGCONFIGOID:
+		case REGDICTIONARYOID:
+		case REGCOLLATIONOID:
+		case REGDATABASEOID:
+			return true;
+		default:
+			return false;
+	}
+}
+
+/* Settings that the text forms of a composite type's columns depend on. */
+static int
+columns_text_settings(Oid composite)
+{
+	TupleDesc	desc = lookup_rowtype_tupdesc(composite, -1);
+	int			settings = 0;
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		if (!TupleDescAttr(desc, i)->attisdropped)
+			settings |= shard_type_io_text_settings(TupleDescAttr(desc, i)->atttypid);
+	}
+	ReleaseTupleDesc(desc);
+	return settings;
+}
+
+static int
+base_text_settings(Oid type)
+{
+	if (type >= FirstGenbkiObjectId)
+		return SHARD_TEXT_UNKNOWN;
+	if (shard_type_io_names_object(type))
+		return SHARD_TEXT_NAMES;
+	switch (type)
+	{
+		case INTERVALOID:
+		case POINTOID:
+		case LSEGOID:
+		case PATHOID:
+		case BOXOID:
+		case POLYGONOID:
+		case LINEOID:
+		case CIRCLEOID:
+			return SHARD_TEXT_STYLE;
+		case CASHOID:
+			return SHARD_TEXT_MONEY;
+		case XMLOID:
+			return SHARD_TEXT_XML;
+		default:
+			return 0;
+	}
+}
+
+int
+shard_type_io_text_settings(Oid type)
+{
+	Oid			element;
+
+	/* most of all types, without a look at the catalogs */
+	switch (type)
+	{
+		case BOOLOID:
+		case INT2OID:
+		case INT4OID:
+		case INT8OID:
+		case OIDOID:
+		case NUMERICOID:
+		case TEXTOID:
+		case VARCHAROID:
+		case BPCHAROID:
+		case UUIDOID:
+			return 0;
+		case DATEOID:
+		case TIMESTAMPOID:
+		case TIMESTAMPTZOID:
+		case FLOAT4OID:
+		case FLOAT8OID:
+			return SHARD_TEXT_STYLE;
+		default:
+			break;
+	}
+
+	type = getBaseType(type);
+	element = get_element_type(type);
+	if (OidIsValid(element))
+		return SHARD_TEXT_ARRAY | shard_type_io_text_settings(element);
+	switch (get_typtype(type))
+	{
+		case TYPTYPE_BASE:
+			return base_text_settings(type);
+		case TYPTYPE_ENUM:
+			return 0;
+		case TYPTYPE_COMPOSITE:
+			return columns_text_settings(type);
+		case TYPTYPE_RANGE:
+			return shard_type_io_text_settings(get_range_subtype(type));
+		case TYPTYPE_MULTIRANGE:
+			return shard_type_io_text_settings(get_range_subtype(get_multirange_range(type)));
+		default:
+			/* a row of a type that is not known yet */
+			return SHARD_TEXT_UNKNOWN | SHARD_TEXT_ARRAY | SHARD_TEXT_STYLE |
+				SHARD_TEXT_NAMES | SHARD_TEXT_MONEY | SHARD_TEXT_XML;
+	}
 }

@@ -1,6 +1,6 @@
 /*
  * type_io.h
- *	  Which types travel in binary, which as text; the functions for it.
+ *	  Which types travel in binary, which as text, and what their text depends on.
  */
 #ifndef SHARDFDW_TYPE_IO_H
 #define SHARDFDW_TYPE_IO_H
@@ -17,5 +17,24 @@ extern bool shard_type_io_binary_output(Oid type);
 
 /* The same for sending a value to a node's column by COPY BINARY. */
 extern bool shard_type_io_binary_input(Oid type);
+
+/*
+ * Is a value of this type (as it stands, no domain or array) the number of an
+ * object, which every server deals out for itself?  regtype, regclass...
+ */
+extern bool shard_type_io_names_object(Oid type);
+
+/* What the text form of a type, or of something within it, depends on. */
+#define SHARD_TEXT_STYLE	0x01	/* DateStyle, IntervalStyle, extra_float_digits */
+#define SHARD_TEXT_NAMES	0x02	/* search_path */
+#define SHARD_TEXT_MONEY	0x04	/* lc_monetary */
+#define SHARD_TEXT_XML		0x08	/* xmloption, when it is read */
+#define SHARD_TEXT_ARRAY	0x10	/* array_nulls, when it is read */
+#define SHARD_TEXT_UNKNOWN	0x20	/* a type that is not built in: nobody knows */
+
+/* The same, for which a node has to be told how to write it: SHARD_SETTINGS_PORTABLE (remote/connection.h). */
+#define SHARD_TEXT_STYLED	(SHARD_TEXT_STYLE | SHARD_TEXT_UNKNOWN)
+
+extern int	shard_type_io_text_settings(Oid type);
 
 #endif
