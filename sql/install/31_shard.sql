@@ -189,7 +189,8 @@ AS $$
 DECLARE
 	r record;
 BEGIN
-	-- The hash of an enum value is that of its OID, which a restored dump changes: rows would be looked for in other shards.
+	-- The hash of an enum value, or of one of a reg type, is that of an OID, which a restored dump changes: rows
+	-- would be looked for in other shards.
 	WITH RECURSIVE parts AS (
 		SELECT a.attname, a.atttypid AS type FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum = ANY (key_columns)
 		UNION
@@ -201,13 +202,14 @@ BEGIN
 			SELECT g.rngsubtype FROM pg_range g WHERE g.rngtypid = t.oid UNION ALL
 			SELECT a.atttypid FROM pg_attribute a WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped) x
 		WHERE inner_type IS NOT NULL)
-	SELECT p.attname, format_type(p.type, NULL) AS type INTO r
-	FROM parts p JOIN pg_type t ON t.oid = p.type WHERE t.typtype = 'e' LIMIT 1;
+	SELECT p.attname, CASE t.typtype WHEN 'e' THEN 'enum ' ELSE 'type ' END || format_type(p.type, NULL) AS type INTO r
+	FROM parts p JOIN pg_type t ON t.oid = p.type
+	WHERE t.typtype = 'e' OR t.typnamespace = 'pg_catalog'::regnamespace AND t.typname LIKE 'reg%' LIMIT 1;
 	IF FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
 			MESSAGE = format('column "%s" of table "%s" cannot be the shard key', r.attname,
 							 (SELECT relname FROM pg_class WHERE oid = relation)),
-			DETAIL = format('The hash of a value of enum %s is not the same in a restored database.', r.type),
+			DETAIL = format('The hash of a value of %s is not the same in a restored database.', r.type),
 			HINT = 'Choose another shard key, or partition the table by LIST.';
 	END IF;
 END

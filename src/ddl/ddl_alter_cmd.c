@@ -18,6 +18,7 @@
 #include "nodes/makefuncs.h"
 #include "parser/parse_coerce.h"
 #include "parser/parse_type.h"
+#include "tuple/type_io.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -97,6 +98,18 @@ classify_add_column(ShardAlterState *state, AlterTableCmd *cmd)
 }
 
 /*
+ * Does a conversion go by numbers of objects, or by texts that sessions on nodes
+ * write in other settings than the user's?
+ */
+static bool
+converts_own_meaning(Oid from, Oid to)
+{
+	return getBaseType(from) != getBaseType(to) &&
+		((shard_type_io_text_settings(from) | shard_type_io_text_settings(to)) &
+		 (SHARD_TEXT_NAMES | SHARD_TEXT_MONEY)) != 0;
+}
+
+/*
  * Core lets no foreign partition's column change its type with USING, though it
  * has nothing to convert here.  Where the types are such that it can do without
  * USING, that is left out.
@@ -111,6 +124,16 @@ classify_alter_type(ShardAlterState *state, AlterTableCmd *cmd)
 	int32		typmod;
 	Oid			funcid;
 
+	if (attno > 0)
+	{
+		typenameTypeIdAndMod(NULL, def->typeName, &type, &typmod);
+		if (converts_own_meaning(get_atttype(state->table->relid, attno), type))
+			shard_ddl_table_refuse(state->table,
+								   psprintf("ALTER COLUMN TYPE from %s to %s",
+											format_type_be(get_atttype(state->table->relid, attno)),
+											format_type_be(type)),
+								   "Add a column, fill it with UPDATE, drop the old one, and rename it.");
+	}
 	if (attno > 0 && def->raw_default != NULL)
 	{
 		using_text = shard_ddl_text_using(state->rel, state->call->query_string, def->raw_default);
@@ -119,7 +142,6 @@ classify_alter_type(ShardAlterState *state, AlterTableCmd *cmd)
 								   "Add a column, fill it with UPDATE, drop the old one, and rename it.");
 		if (!state->table->is_reference)
 		{
-			typenameTypeIdAndMod(NULL, def->typeName, &type, &typmod);
 			if (find_coercion_pathway(type, get_atttype(state->table->relid, attno),
 									  COERCION_ASSIGNMENT, &funcid) == COERCION_PATH_NONE)
 				shard_ddl_table_refuse(state->table,

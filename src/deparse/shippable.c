@@ -447,7 +447,12 @@ relabel_ok(RelabelType *expr, WalkContext *cxt, ShardDerived *result)
 {
 	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
 
-	if (!type_ok(expr->resulttype, cxt) || !walk((Node *) expr->arg, cxt, &inner))
+	Oid			from = exprType((Node *) expr->arg);
+
+	/* the number of a reg type's value is another one there */
+	if (!type_ok(expr->resulttype, cxt) ||
+		!(shard_rule_relabel_ok(from, expr->resulttype) || type_ok(getBaseType(from), cxt)) ||
+		!walk((Node *) expr->arg, cxt, &inner))
 		return false;
 	*result = shard_rule_result_derived(expr->resultcollid, inner);
 

@@ -125,21 +125,10 @@ shard_rule_type_ok(Oid type)
 {
 	Oid			element;
 
-	if (!shard_rule_is_builtin(type))
+	if (!shard_rule_is_builtin(type) || shard_type_io_names_object(type))
 		return false;
 	switch (type)
 	{
-		case REGPROCOID:
-		case REGPROCEDUREOID:
-		case REGOPEROID:
-		case REGOPERATOROID:
-		case REGCLASSOID:
-		case REGTYPEOID:
-		case REGROLEOID:
-		case REGNAMESPACEOID:
-		case REGCONFIGOID:
-		case REGDICTIONARYOID:
-		case REGCOLLATIONOID:
 		case ACLITEMOID:
 		case XMLOID:
 		case UNKNOWNOID:
@@ -149,7 +138,7 @@ shard_rule_type_ok(Oid type)
 			break;
 	}
 
-	/* no composites, no pseudo-types; by name because 19 has one more reg type */
+	/* no composites, no pseudo-types */
 	switch (get_typtype(type))
 	{
 		case TYPTYPE_BASE:
@@ -161,6 +150,18 @@ shard_rule_type_ok(Oid type)
 	}
 	element = get_element_type(type);
 	return !OidIsValid(element) || shard_rule_type_ok(element);
+}
+
+bool
+shard_rule_relabel_ok(Oid from, Oid to)
+{
+	from = getBaseType(from);
+	if (from == to || shard_rule_type_ok(from) || from == XMLOID)
+		return true;
+
+	/* a user's type that is stored as a string */
+	return !shard_rule_is_builtin(from) && get_typlen(from) == -1 &&
+		(to == TEXTOID || to == VARCHAROID || to == BPCHAROID || to == BYTEAOID);
 }
 
 bool

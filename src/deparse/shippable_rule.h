@@ -41,6 +41,9 @@ extern bool shard_rule_function_ok(Oid funcid);
 /* Built-in and no name of an object in its text form? */
 extern bool shard_rule_type_ok(Oid type);
 
+/* May a value of type from be taken as it is for one of type to? */
+extern bool shard_rule_relabel_ok(Oid from, Oid to);
+
 /* Does the text of a value depend on how dates, intervals or floats are written?  And does it come so from a node? */
 extern bool shard_rule_is_styled(Oid type);
 extern bool shard_rule_travels_styled(Oid type);

@@ -151,7 +151,9 @@ argument_types_ok(List *args)
 
 		if (IsA(arg, TargetEntry))
 			arg = (Node *) ((TargetEntry *) arg)->expr;
-		if (!shard_rule_type_ok(exprType(arg)) && exprType(arg) != REGCONFIGOID)
+		/* text search configurations are the one reg type whose constants may go */
+		if (!shard_rule_type_ok(exprType(arg)) &&
+			!(exprType(arg) == REGCONFIGOID && IsA(arg, Const)))
 			return false;
 	}
 	return true;
@@ -420,6 +422,9 @@ convert(Node *node, ShardWholeContext *cxt)
 		case T_SubscriptingRef:
 			return convert_subscript((SubscriptingRef *) node, cxt);
 		case T_RelabelType:
+			if (!shard_rule_relabel_ok(exprType((Node *) ((RelabelType *) node)->arg),
+									   ((RelabelType *) node)->resulttype))
+				return refuse(node, cxt, "type of an expression");
 			return convert_arg(node, &((RelabelType *) node)->arg,
 							   ((RelabelType *) node)->resulttype, cxt);
 		case T_CollateExpr:
