@@ -66,6 +66,28 @@ $c->safe_psql(q{
 	CREATE TABLE notes (place text, what text);
 	CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
 		$$BEGIN INSERT INTO notes VALUES (TG_TABLE_SCHEMA, TG_OP || ' ' || coalesce(OLD.what, '') || ' ' || coalesce(NEW.what, '')); RETURN NULL; END$$});
+
+# Tables that are partitioned in the old way: a trigger or a rule stores odd rows elsewhere, and skips them.
+sub skipping
+{
+	my ($schema, $partition) = @_;
+	return qq{
+		CREATE TABLE $schema.odd (id int, t text);
+		CREATE TABLE $schema.ruled (id int, t text);
+		CREATE RULE odd AS ON INSERT TO $schema.ruled WHERE new.id % 2 = 1 DO INSTEAD INSERT INTO $schema.odd VALUES (new.*);
+		CREATE FUNCTION $schema.skip() RETURNS trigger LANGUAGE plpgsql AS
+			\$\$BEGIN IF NEW.id % 2 = 0 THEN RETURN NEW; END IF; INSERT INTO $schema.odd VALUES (NEW.*); RETURN NULL; END\$\$;
+		CREATE TABLE $schema.triggered (id int, t text);
+		CREATE TRIGGER skip BEFORE INSERT ON $schema.triggered FOR EACH ROW EXECUTE FUNCTION $schema.skip();
+		CREATE TABLE $schema.parts_1 $partition;
+		CREATE TRIGGER skip BEFORE INSERT ON $schema.parts_1 FOR EACH ROW EXECUTE FUNCTION $schema.skip()};
+}
+$c->safe_psql('CREATE TABLE plain.parts (id int, t text) PARTITION BY RANGE (id); CREATE TABLE far.parts (id int, t text) PARTITION BY RANGE (id)');
+$c->safe_psql(skipping('plain', 'PARTITION OF plain.parts FOR VALUES FROM (0) TO (1000)'));
+$c->node_safe_psql(1, skipping('public', '(id int, t text)'));
+$c->safe_psql(qq{CREATE FOREIGN TABLE far.$_ (id int, t text) SERVER s1 OPTIONS (schema_name 'public')}) for 'odd', 'ruled', 'triggered';
+$c->safe_psql(q{CREATE FOREIGN TABLE far.parts_1 PARTITION OF far.parts FOR VALUES FROM (0) TO (1000) SERVER s1 OPTIONS (schema_name 'public')});
+
 for my $schema ('plain', 'far')
 {
 	$c->safe_psql(qq{SET search_path = $schema, public;
@@ -96,6 +118,10 @@ my @queries = (
 	'SELECT id, (SELECT max(x) FROM b WHERE a_id = a.id) FROM a ORDER BY id',
 	'WITH w AS MATERIALIZED (SELECT id FROM m WHERE k = \'k1\') SELECT count(*) FROM w JOIN h USING (id)',
 	'SELECT count(*), sum(id) FROM (SELECT id FROM m UNION SELECT id FROM x) u',
+	'SELECT * FROM odd ORDER BY id, t',
+	'SELECT * FROM ruled ORDER BY id, t',
+	'SELECT * FROM triggered ORDER BY id, t',
+	'SELECT * FROM parts ORDER BY id, t',
 	'SELECT what FROM notes WHERE place = current_schema() ORDER BY what',
 	'SELECT * FROM a WHERE t IS NULL OR t LIKE \'t1%\' ORDER BY id FOR UPDATE',
 );
@@ -132,6 +158,16 @@ sub changes
 		"BEGIN; DECLARE c CURSOR FOR SELECT id FROM m ORDER BY id; FETCH 3 FROM c; MOVE 100 IN c; FETCH 2 FROM c; CLOSE c; COMMIT",
 		'COPY (SELECT * FROM b ORDER BY id, a_id, x) TO STDOUT',
 		$p == 1 ? 'TRUNCATE b' : 'ANALYZE b',
+		(map {
+			(   "INSERT INTO $_ SELECT i, '$p' FROM generate_series(1, 7) i",
+				"INSERT INTO $_ VALUES (1, 'a'), (2, 'b'), (3, 'c')",
+				"INSERT INTO $_ VALUES (1, 'one')",
+				"INSERT INTO $_ SELECT id, t FROM plain.a WHERE id < 4")
+		} 'ruled', 'triggered', 'parts'),
+		(map {
+			(   "INSERT INTO $_ SELECT i, '$p' FROM generate_series(1, 7) i RETURNING *",
+				"COPY $_ FROM stdin;\n1\tx\n2\ty\n3\tz\n\\.\n")
+		} 'triggered', 'parts'),
 	);
 }
 

@@ -1,11 +1,15 @@
 /*
  * remote_table.c
- *	  Whether a shard's table on its node has the column types that it has here.
+ *	  What a shard's table on its node is like: the types of its columns, and
+ *	  whether it may skip rows.
  *
  * Foreign tables can be declared by hand, with other types than the node's
  * tables have.  Text would be converted by the node; a binary value would be
  * taken for something else (a timestamp and a bigint are both eight bytes).
  * So the node is asked before the first binary row of a session to a table.
+ *
+ * A trigger or rule on the node may store a row elsewhere, or not at all (the
+ * old way of partitioning), so that COPY stores fewer rows than it is sent.
  */
 #include "postgres.h"
 
@@ -38,7 +42,8 @@ enum
 	ANSWER_IS_ENUM,
 	ANSWER_TYPE_SCHEMA,			/* of the type itself */
 	ANSWER_TYPE_NAME,
-	ANSWER_TYPMOD
+	ANSWER_TYPMOD,
+	ANSWER_SKIPS_ROWS
 };
 
 typedef struct RemoteTable
@@ -46,6 +51,7 @@ typedef struct RemoteTable
 	Oid			relid;			/* hash key: the foreign table */
 	bool		same_types;
 	bool		same_declarations;
+	bool		skips_rows;
 } RemoteTable;
 
 static HTAB *tables = NULL;
@@ -142,13 +148,20 @@ build_question(const AskedTable *asked, int ntables)
 	appendStringInfoString(&sql,
 						   "SELECT q.n, a.attname,"
 						   " CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END::int8,"
-						   " t.typtype = 'e', n.nspname, t.typname, a.atttypmod"
+						   " t.typtype = 'e', n.nspname, t.typname, a.atttypmod, s.skips_rows"
 						   " FROM (VALUES ");
 	for (int i = 0; i < ntables; i++)
 		appendStringInfo(&sql, "%s(%d, %s)", i > 0 ? ", " : "", i,
 						 quote_literal_cstr(asked[i].relation));
 	appendStringInfoString(&sql,
 						   ") AS q (n, name)"
+						   " CROSS JOIN LATERAL (SELECT"
+						   /* for each row, before or instead of INSERT; in partitions, too */
+						   " EXISTS (SELECT FROM pg_trigger g WHERE g.tgtype & 5 = 5 AND g.tgtype & 66 <> 0"
+						   " AND g.tgenabled IN ('O', 'A') AND g.tgrelid IN (SELECT to_regclass(q.name)::oid"
+						   " UNION ALL SELECT relid::oid FROM pg_partition_tree(to_regclass(q.name))))"
+						   " OR EXISTS (SELECT FROM pg_rewrite w WHERE w.ev_class = to_regclass(q.name)"
+						   " AND w.ev_type = '3' AND w.ev_enabled IN ('O', 'A'))) AS s (skips_rows)"
 						   " JOIN pg_attribute a ON a.attrelid = to_regclass(q.name) AND a.attnum > 0 AND NOT a.attisdropped"
 						   " JOIN pg_type t ON t.oid = a.atttypid"
 						   " JOIN pg_namespace n ON n.oid = t.typnamespace"
@@ -237,6 +250,7 @@ read_answer(RemoteTable *entry, PGresult *res, int row, int end)
 
 	entry->same_types = true;
 	entry->same_declarations = true;
+	entry->skips_rows = PQgetvalue(res, row, ANSWER_SKIPS_ROWS)[0] == 't';
 	if (rel == NULL)
 		return;
 	names = remote_names(rel);
@@ -299,7 +313,7 @@ ask_node(Oid relid, Oid serverid, Oid userid)
 	command.serverid = serverid;
 	command.userid = userid;
 	command.sql = build_question(asked, ntables);
-	command.nfields = ANSWER_TYPMOD + 1;
+	command.nfields = ANSWER_SKIPS_ROWS + 1;
 	shard_command_run(&command, 1, SHARD_COMMAND_READ, false);
 	PG_TRY();
 	{
@@ -345,4 +359,16 @@ shard_remote_table_same_declarations(Oid relid, Oid serverid, Oid userid)
 	const RemoteTable *entry = find_table(relid, serverid, userid);
 
 	return entry == NULL || entry->same_declarations;
+}
+
+bool
+shard_remote_table_may_skip_rows(Oid relid, Oid serverid, Oid userid)
+{
+	const RemoteTable *entry;
+
+	/* a shard that we have made loses no rows unnoticed */
+	if (get_rel_relispartition(relid) && shard_option_definition_follows(serverid))
+		return false;
+	entry = find_table(relid, serverid, userid);
+	return entry != NULL && entry->skips_rows;
 }

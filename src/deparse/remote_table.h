@@ -24,4 +24,11 @@ extern bool shard_remote_table_same_types(Oid relid, Oid serverid, Oid userid);
  */
 extern bool shard_remote_table_same_declarations(Oid relid, Oid serverid, Oid userid);
 
+/*
+ * May a row that is inserted be skipped by a trigger or rule of the node, and is
+ * that the node's own business?  Of tables that are defined there: adopted ones,
+ * and foreign tables by themselves.  A shard of ours has to store what it is sent.
+ */
+extern bool shard_remote_table_may_skip_rows(Oid relid, Oid serverid, Oid userid);
+
 #endif

@@ -27,6 +27,7 @@
 #include "commands/trigger.h"
 #include "compat.h"
 #include "deparse/dml.h"
+#include "deparse/remote_table.h"
 #include "executor/fdw_executor.h"
 #include "executor/instrument.h"
 #include "executor/row_move.h"
@@ -55,7 +56,7 @@ typedef struct ShardModifyState
 
 	/* INSERT by COPY */
 	ShardRowSink *sink;			/* NULL: statement per row */
-	ShardRowTarget *target;		/* opened at the first row */
+	ShardRowTarget *target;		/* opened at the first row; NULL then: statement per row after all */
 	List	   *attnos;			/* columns sent */
 
 	/* statement per row: its parameters are the ctid (UPDATE, DELETE), then the columns */
@@ -401,6 +402,29 @@ move_row(ShardModifyState *state, ResultRelInfo *rinfo, TupleTableSlot *slot,
 
 /* ---- rows ---- */
 
+/*
+ * Before the first row that may go by COPY.  Core counts a row when we have taken
+ * it, and a COPY tells too late that the node has stored less: where it may, rows
+ * go one by one, as they do with postgres_fdw.
+ */
+static void
+choose_way(ShardModifyState *state, EState *estate)
+{
+	const ShardRowStatement *statement = &state->statement;
+	MemoryContext oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
+	ShardModifyPlan plan = {0};
+
+	/* what shard_modify_by_copy() has let through */
+	plan.operation = CMD_INSERT;
+	plan.target_attnos = state->attnos;
+	if (!shard_row_sink_is_guarded(state->sink) &&
+		shard_remote_table_may_skip_rows(RelationGetRelid(state->rel), statement->serverid, statement->userid))
+		prepare_statement(state, estate, &plan);
+	else
+		state->target = shard_row_sink_open(state->sink, state->rel, statement->userid, state->attnos);
+	MemoryContextSwitchTo(oldcxt);
+}
+
 TupleTableSlot *
 shardExecForeignInsert(EState *estate, ResultRelInfo *rinfo,
 					   TupleTableSlot *slot, TupleTableSlot *planSlot)
@@ -413,7 +437,9 @@ shardExecForeignInsert(EState *estate, ResultRelInfo *rinfo,
 		(void) ExecPartitionCheck(rinfo, slot, estate, true);
 	if (state->upsert != NULL)
 		return upsert_row(state, estate, slot, planSlot);
-	if (state->sink == NULL)
+	if (state->sink != NULL && unlikely(state->target == NULL) && state->row_cxt == NULL)
+		choose_way(state, estate);
+	if (state->target == NULL)
 	{
 		TupleTableSlot *inserted = modify_row(state, estate, slot, planSlot);
 
@@ -422,8 +448,6 @@ shardExecForeignInsert(EState *estate, ResultRelInfo *rinfo,
 		return inserted;
 	}
 
-	if (unlikely(state->target == NULL))
-		state->target = shard_row_sink_open(state->sink, state->rel, state->statement.userid, state->attnos);
 	shard_row_sink_put(state->target, estate, slot);
 	return slot;
 }

@@ -194,6 +194,17 @@ open_set(ShardRowSink *sink)
 		shard_copy_set_guard(sink->set, sink->load->on_error, sink->load->refuse, sink->load->arg);
 }
 
+bool
+shard_row_sink_is_guarded(ShardRowSink *sink)
+{
+	const ShardCopyContext *load;
+
+	if (sink->from_copy && sink->cstate == NULL)
+		find_copy_state(sink);
+	load = sink->cstate ? shard_copy_context_get(sink->cstate) : NULL;
+	return load != NULL && (load->refuse != NULL || load->staging != NULL);
+}
+
 static void
 begin_stat(ShardRowSink *sink, Relation rel)
 {

@@ -27,6 +27,9 @@ typedef struct ShardRowTarget ShardRowTarget;	/* one shard */
 extern ShardRowSink *shard_row_sink_get(EState *estate, bool from_copy);
 extern void shard_row_sink_release(ShardRowSink *sink);
 
+/* Does a load want to know which rows nodes refuse?  From the first row on. */
+extern bool shard_row_sink_is_guarded(ShardRowSink *sink);
+
 /*
  * Target for rows of the foreign table rel (columns attnos, an IntList).
  * Nothing is sent before its first row.

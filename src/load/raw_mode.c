@@ -245,6 +245,8 @@ shard_raw_mode_shard_reason(const Shard *shard, Oid userid)
 {
 	if (!shard_remote_table_same_declarations(shard->relid, shard->serverid, userid))
 		return psprintf("a column of shard %s has another type on the node", shard->name);
+	if (shard_remote_table_may_skip_rows(shard->relid, shard->serverid, userid))
+		return psprintf("a trigger or rule of shard %s may skip rows on the node", shard->name);
 	return NULL;
 }
 
