@@ -8,35 +8,56 @@ CREATE FUNCTION shardfdw.query_nodes(nodes name[], commands text[], mode text DE
 COMMENT ON FUNCTION shardfdw.query_nodes(name[], text[], text, boolean, text[]) IS
 	'Runs commands[i] on nodes[i], all nodes at once, as the caller''s user mapping says. Mode write: in this transaction; read: like a query; free: committed by itself. Returns one row per result row, or one per command without rows; raises the first error if stop_on_error, and permission denied without USAGE on a server.';
 
+CREATE FUNCTION shardfdw.is_cluster_node(server oid) RETURNS boolean
+	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_is_cluster_node';
+COMMENT ON FUNCTION shardfdw.is_cluster_node(oid) IS
+	'Tells whether a server is a node of the whole cluster: a server of the wrapper whose owner may call add_node(). Returns false for anything else.';
+
+CREATE FUNCTION shardfdw.is_trusted_node(server oid) RETURNS boolean
+	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_is_trusted_node';
+COMMENT ON FUNCTION shardfdw.is_trusted_node(oid) IS
+	'Tells whether statements of the caller may use a server that they do not name: a node of the cluster, or one that the caller owns. Returns false for anything else.';
+
 CREATE VIEW shardfdw.nodes AS
 SELECT s.srvname AS name,
 	(SELECT o.option_value FROM pg_catalog.pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'host') AS host,
 	(SELECT o.option_value FROM pg_catalog.pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'port') AS port,
 	(SELECT o.option_value FROM pg_catalog.pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'dbname') AS dbname,
 	(SELECT o.option_value FROM pg_catalog.pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'cores')::integer AS cores,
-	(SELECT pg_catalog.count(*) FROM pg_catalog.pg_foreign_table t WHERE t.ftserver = s.oid) AS shards
+	(SELECT pg_catalog.count(*) FROM pg_catalog.pg_foreign_table t WHERE t.ftserver = s.oid) AS shards,
+	shardfdw.is_cluster_node(s.oid) AS in_cluster
 FROM pg_catalog.pg_foreign_server s
 JOIN pg_catalog.pg_foreign_data_wrapper w ON w.oid = s.srvfdw
 WHERE w.fdwhandler = 'shardfdw.shardfdw_handler'::pg_catalog.regproc
 	AND s.srvname <> 'shardfdw_cluster';
 COMMENT ON VIEW shardfdw.nodes IS
-	'Lists the nodes: servers of the wrapper, whether made by add_node() or CREATE SERVER. host, port (both may be lists) and dbname as given (null: libpq''s default), cores if known, and the number of shards they hold.';
+	'Lists the nodes: servers of the wrapper, whether made by add_node() or CREATE SERVER. host, port (both may be lists) and dbname as given (null: libpq''s default), cores if known, the number of shards they hold, and whether they are nodes of the whole cluster, since their owner may call add_node(), or private ones.';
 GRANT SELECT ON shardfdw.nodes TO PUBLIC;
+
+CREATE FUNCTION shardfdw.trusted_nodes() RETURNS name[]
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT coalesce(array_agg(n.name ORDER BY n.name::text COLLATE "C"), '{}')
+	FROM shardfdw.nodes n JOIN pg_foreign_server s ON s.srvname = n.name
+	WHERE has_server_privilege(s.oid, 'USAGE') AND shardfdw.is_trusted_node(s.oid)
+$$;
+COMMENT ON FUNCTION shardfdw.trusted_nodes() IS
+	'Lists the nodes that statements of the caller use without naming them: those with USAGE, of the cluster or the caller''s own. Returns them by name.';
 
 CREATE FUNCTION shardfdw.usable_nodes(wanted name[] DEFAULT NULL) RETURNS name[]
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	everywhere name[];
+	everywhere CONSTANT name[] := shardfdw.trusted_nodes();
 	missing name;
 BEGIN
 	IF wanted IS NULL THEN
-		SELECT array_agg(n.name ORDER BY n.name::text COLLATE "C") INTO everywhere
-		FROM shardfdw.nodes n WHERE has_server_privilege(n.name, 'USAGE');
-		IF everywhere IS NULL THEN
+		IF everywhere = '{}' THEN
 			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
 				MESSAGE = 'there are no nodes',
-				HINT = 'Declare one with shardfdw.add_node().';
+				HINT = CASE WHEN EXISTS (SELECT FROM shardfdw.nodes n WHERE has_server_privilege(n.name, 'USAGE'))
+					THEN 'Servers of roles that may not call shardfdw.add_node() are used only where they are named.'
+					ELSE 'Declare one with shardfdw.add_node().' END;
 		END IF;
 		RETURN everywhere;
 	END IF;
@@ -61,7 +82,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.usable_nodes(name[]) IS
-	'Checks a list of nodes, null standing for all that the caller has USAGE on, by name. Returns the list; raises undefined_object or insufficient_privilege.';
+	'Checks a list of nodes, null standing for those of trusted_nodes(). Returns the list; raises undefined_object or insufficient_privilege.';
 
 CREATE FUNCTION shardfdw.default_collation() RETURNS text
 	LANGUAGE c STABLE AS 'MODULE_PATHNAME', 'shardfdw_default_collation';

@@ -111,8 +111,7 @@ CREATE FUNCTION shardfdw.check_nodes(contents boolean DEFAULT false)
 AS $$
 #variable_conflict use_column
 DECLARE
-	nodes name[] := ARRAY(SELECT n.name FROM shardfdw.nodes n WHERE has_server_privilege(n.name, 'USAGE')
-						  ORDER BY n.name::text COLLATE "C");
+	nodes CONSTANT name[] := shardfdw.trusted_nodes();
 	reachable name[];
 	i record;
 BEGIN
@@ -174,7 +173,8 @@ BEGIN
 		SELECT r.node, r.relation, r.status, r.detail,
 			count(*) FILTER (WHERE r.status = 'ok') OVER (PARTITION BY r.node) AS nok,
 			row_number() OVER (PARTITION BY r.node ORDER BY r.status <> 'ok') AS ord
-		FROM shardfdw.inspect_references(coalesce(reachable, '{}'), contents) r
+		FROM shardfdw.inspect_references(
+			ARRAY(SELECT n.name FROM shardfdw.nodes n WHERE n.name = ANY (reachable) AND n.in_cluster), contents) r
 		ORDER BY r.node::text COLLATE "C", ord, r.relation::text COLLATE "C"
 	LOOP
 		CONTINUE WHEN i.status = 'ok' AND i.ord > 1;

@@ -265,7 +265,8 @@ BEGIN
 					FROM pg_inherits i JOIN pg_foreign_table f ON f.ftrelid = i.inhrelid JOIN pg_foreign_server s ON s.oid = f.ftserver
 					WHERE s.srvname = ANY (inspect_objects.nodes)) d
 				WHERE shardfdw.is_sharded(d.relation)
-				UNION SELECT w, r FROM unnest(inspect_objects.nodes) w, shardfdw.reference_tables() r) x
+				UNION SELECT n.name, r FROM shardfdw.nodes n, shardfdw.reference_tables() r
+				WHERE n.name = ANY (inspect_objects.nodes) AND n.in_cluster) x
 			GROUP BY x.node) n
 		  GROUP BY n.relations) g,
 		shardfdw.compare_objects(g.relations, g.nodes, 'read') o;

@@ -146,7 +146,7 @@ BEGIN
 	EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', relation);
 	PERFORM shardfdw.check_replicable(relation);
 
-	nodes := ARRAY(SELECT n.name FROM shardfdw.nodes n ORDER BY n.name::text COLLATE "C");
+	nodes := ARRAY(SELECT n.name FROM shardfdw.nodes n WHERE n.in_cluster ORDER BY n.name::text COLLATE "C");
 	-- the list must not be empty, and all of it must be allowed
 	PERFORM shardfdw.usable_nodes(nullif(nodes, '{}'));
 	IF shardfdw.is_reference(relation) THEN
@@ -227,7 +227,7 @@ CREATE FUNCTION shardfdw.unreplicate_table(relation regclass) RETURNS void
 AS $$
 #variable_conflict use_variable
 DECLARE
-	nodes name[] := ARRAY(SELECT n.name FROM shardfdw.nodes n ORDER BY n.name::text COLLATE "C");
+	nodes name[] := ARRAY(SELECT n.name FROM shardfdw.nodes n WHERE n.in_cluster ORDER BY n.name::text COLLATE "C");
 	remote_name text;
 	trigger_name name;
 BEGIN

@@ -21,7 +21,7 @@ SELECT t.relid::pg_catalog.regclass AS table_name,
 FROM sharded t
 UNION ALL
 SELECT r.relation, NULL, 'reference', NULL,
-	ARRAY(SELECT n.name FROM shardfdw.nodes n ORDER BY n.name::text COLLATE "C"), '{}'
+	ARRAY(SELECT n.name FROM shardfdw.nodes n WHERE n.in_cluster ORDER BY n.name::text COLLATE "C"), '{}'
 FROM shardfdw.reference_tables() r(relation);
 COMMENT ON VIEW shardfdw.tables IS
 	'Lists the sharded tables: shard key, strategy (hash, range or list), number of shards, their nodes, and the tables whose shards lie beside them; and the reference tables (strategy reference), with the nodes that have copies.';
@@ -42,8 +42,7 @@ BEGIN
 			'FROM unnest(%L::oid[], %L::text[]) t(shard, name) JOIN pg_class c ON c.oid = to_regclass(t.name)',
 			n.shards, n.names)) INTO nodes, commands
 	FROM (SELECT x.name, array_agg(e.shard::oid) AS shards, array_agg(e.remote_name) AS names
-		  FROM shardfdw.nodes x, shardfdw.expected_shards(x.name) e
-		  WHERE has_server_privilege(x.name, 'USAGE') GROUP BY x.name) n;
+		  FROM unnest(shardfdw.trusted_nodes()) x(name), shardfdw.expected_shards(x.name) e GROUP BY x.name) n;
 	IF nodes IS NULL THEN
 		RETURN;
 	END IF;

@@ -255,10 +255,10 @@ CREATE FUNCTION shardfdw.twin_nodes() RETURNS name[]
 AS $$
 	SELECT coalesce(array_agg(n.name ORDER BY n.name::text COLLATE "C"), '{}')
 	FROM shardfdw.nodes n JOIN pg_foreign_server s ON s.srvname = n.name
-	WHERE EXISTS (SELECT FROM pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'partial_twins' AND o.option_value::boolean)
+	WHERE n.in_cluster AND EXISTS (SELECT FROM pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'partial_twins' AND o.option_value::boolean)
 $$;
 COMMENT ON FUNCTION shardfdw.twin_nodes() IS
-	'Lists the nodes that have partial twins.';
+	'Lists the nodes of the cluster that have partial twins.';
 
 CREATE FUNCTION shardfdw.distribute_aggregate(aggregate regprocedure) RETURNS boolean
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp

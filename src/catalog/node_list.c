@@ -7,12 +7,113 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "catalog/dependency.h"
+#include "catalog/namespace.h"
 #include "catalog/node_list.h"
 #include "catalog/option.h"
 #include "catalog/pg_foreign_server.h"
+#include "catalog/pg_proc.h"
+#include "commands/extension.h"
 #include "conninfo.h"
+#include "fmgr.h"
 #include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/catcache.h"
+#include "utils/fmgrprotos.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
+
+/* The right to execute it makes a role's servers nodes of the cluster. */
+#define ADD_NODE_SCHEMA "shardfdw"	/* the extension's name, too */
+#define ADD_NODE_FUNCTION "add_node"
+
+PG_FUNCTION_INFO_V1(shardfdw_is_cluster_node);
+PG_FUNCTION_INFO_V1(shardfdw_is_trusted_node);
+
+/* Owner of a server of ours that stands for a node, or InvalidOid. */
+static Oid
+node_owner(Oid serverid)
+{
+	HeapTuple	tuple;
+	Oid			owner;
+
+	if (serverid == shard_option_cluster_server() || !shard_option_is_our_server(serverid))
+		return InvalidOid;
+	tuple = SearchSysCache1(FOREIGNSERVEROID, ObjectIdGetDatum(serverid));
+	if (!HeapTupleIsValid(tuple))
+		return InvalidOid;
+	owner = ((Form_pg_foreign_server) GETSTRUCT(tuple))->srvowner;
+	ReleaseSysCache(tuple);
+	return owner;
+}
+
+/*
+ * May role call add_node()?  The function is looked for without the rights of
+ * the current user, who need not see the schema; others of that name, which
+ * somebody else may have made there, do not count.
+ */
+static bool
+may_add_nodes(Oid role)
+{
+	Oid			schema;
+	Oid			extension;
+	CatCList   *functions;
+	bool		result = false;
+
+	if (superuser_arg(role))
+		return true;
+	schema = get_namespace_oid(ADD_NODE_SCHEMA, true);
+	extension = get_extension_oid(ADD_NODE_SCHEMA, true);
+	if (!OidIsValid(schema) || !OidIsValid(extension))
+		return false;
+	functions = SearchSysCacheList1(PROCNAMEARGSNSP, CStringGetDatum(ADD_NODE_FUNCTION));
+	for (int i = 0; i < functions->n_members; i++)
+	{
+		Form_pg_proc proc = (Form_pg_proc) GETSTRUCT(&functions->members[i]->tuple);
+
+		if (proc->pronamespace == schema &&
+			getExtensionOfObject(ProcedureRelationId, proc->oid) == extension &&
+			DatumGetBool(DirectFunctionCall3(has_function_privilege_id_id, ObjectIdGetDatum(role),
+											 ObjectIdGetDatum(proc->oid), CStringGetTextDatum("EXECUTE"))))
+			result = true;
+	}
+	ReleaseSysCacheList(functions);
+	return result;
+}
+
+bool
+shard_node_in_cluster(Oid serverid)
+{
+	Oid			owner = node_owner(serverid);
+
+	return OidIsValid(owner) && may_add_nodes(owner);
+}
+
+bool
+shard_node_is_trusted(Oid serverid, Oid userid)
+{
+	Oid			owner = node_owner(serverid);
+
+	return OidIsValid(owner) && (owner == userid || may_add_nodes(owner));
+}
+
+/*
+ * is_cluster_node(server oid) -> bool
+ */
+Datum
+shardfdw_is_cluster_node(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(shard_node_in_cluster(PG_GETARG_OID(0)));
+}
+
+/*
+ * is_trusted_node(server oid) -> bool
+ */
+Datum
+shardfdw_is_trusted_node(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(shard_node_is_trusted(PG_GETARG_OID(0), GetUserId()));
+}
 
 List *
 shard_node_list(bool *complete)
@@ -31,7 +132,8 @@ shard_node_list(bool *complete)
 
 		if (form->oid == cluster || !shard_option_is_our_server(form->oid))
 			continue;
-		if (!shard_conninfo_has_mapping(GetUserId(), form->oid))
+		if (!shard_node_is_trusted(form->oid, GetUserId()) ||
+			!shard_conninfo_has_mapping(GetUserId(), form->oid))
 		{
 			*complete = false;
 			continue;

@@ -9,6 +9,23 @@
 
 #include "nodes/pg_list.h"
 
+/*
+ * Whose servers are trusted.  A server's owner can lead it elsewhere at any
+ * time and map users to any role there, so nothing may go to a server of
+ * which nobody has said that it is a node:
+ *
+ *	 cluster's	its owner may execute add_node(): superusers, and whom they
+ *				grant that.  Everybody's statements may use it
+ *	 own		made by the current user: that user's statements may use it
+ *	 private	anybody else's: only where a foreign table or a list of nodes
+ *				names it
+ *
+ * That the user is a member of the owner's role does not count: up to 15, roles
+ * can make others their members.
+ */
+extern bool shard_node_in_cluster(Oid serverid);
+extern bool shard_node_is_trusted(Oid serverid, Oid userid);
+
 typedef struct ShardNodeName
 {
 	Oid			serverid;
@@ -16,9 +33,9 @@ typedef struct ShardNodeName
 } ShardNodeName;
 
 /*
- * Nodes that the current user has a mapping for (his own or PUBLIC's), in no
- * order: List of ShardNodeName. *complete: there are no others. Memory: current
- * context.
+ * Nodes that the current user trusts and has a mapping for (of its own or
+ * PUBLIC's), in no order: List of ShardNodeName. *complete: there are no other
+ * servers of ours. Memory: current context.
  */
 extern List *shard_node_list(bool *complete);
 

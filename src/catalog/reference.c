@@ -12,7 +12,7 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
-#include "catalog/option.h"
+#include "catalog/node_list.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_language.h"
@@ -147,7 +147,6 @@ shard_reference_nodes(void)
 {
 	Relation	rel = table_open(ForeignServerRelationId, AccessShareLock);
 	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
-	Oid			cluster = shard_option_cluster_server();
 	List	   *nodes = NIL;
 	HeapTuple	tuple;
 
@@ -155,7 +154,7 @@ shard_reference_nodes(void)
 	{
 		Oid			serverid = ((Form_pg_foreign_server) GETSTRUCT(tuple))->oid;
 
-		if (serverid != cluster && shard_option_is_our_server(serverid))
+		if (shard_node_in_cluster(serverid))
 			nodes = lappend_oid(nodes, serverid);
 	}
 	systable_endscan(scan);

@@ -23,7 +23,7 @@ extern bool shard_reference_is(Oid relid);
 /* Is it the function of the triggers that send writes? */
 extern bool shard_reference_is_trigger(Oid funcid);
 
-/* Servers that have copies of the reference tables: all nodes, in order of their OIDs. Memory: current context. */
+/* Servers that have copies of the reference tables: the cluster's nodes, in order of their OIDs. Memory: current context. */
 extern List *shard_reference_nodes(void);
 
 #endif

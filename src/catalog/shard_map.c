@@ -28,6 +28,7 @@
 #include "access/reloptions.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "catalog/node_list.h"
 #include "catalog/option.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
@@ -159,6 +160,17 @@ shard_map_get(Oid relid)
 	entry->in_progress = false;
 
 	return cached ? &cached->map : NULL;
+}
+
+bool
+shard_map_in_cluster(const ShardMap *map)
+{
+	for (int i = 0; i < map->nnodes; i++)
+	{
+		if (!shard_node_in_cluster(map->nodes[i].serverid))
+			return false;
+	}
+	return true;
 }
 
 int

@@ -70,6 +70,9 @@ typedef struct ShardMap
  */
 extern const ShardMap *shard_map_get(Oid relid);
 
+/* Are all of its nodes nodes of the cluster, which have copies of the reference tables?  Asked anew each time. */
+extern bool shard_map_in_cluster(const ShardMap *map);
+
 /* shardno of a shard in its map, -1 when it is not there. */
 extern int	shard_map_find(const ShardMap *map, Oid shard_relid);
 

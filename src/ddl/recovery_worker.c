@@ -22,6 +22,7 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "catalog/node_list.h"
 #include "catalog/option.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_database.h"
@@ -30,6 +31,7 @@
 #include "compat.h"
 #include "ddl/recover.h"
 #include "ddl/recovery_worker.h"
+#include "foreign/foreign.h"
 #include "guc.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -89,9 +91,10 @@ find_users(MemoryContext cxt)
 		if (!shard_option_is_our_server(form->umserver))
 			continue;
 		oldcxt = MemoryContextSwitchTo(cxt);
-		/* the mapping of PUBLIC serves anybody */
-		users = list_append_unique_oid(users, OidIsValid(form->umuser) ?
-									   form->umuser : BOOTSTRAP_SUPERUSERID);
+		/* the mapping of PUBLIC serves anybody, and on a private server its owner */
+		users = list_append_unique_oid(users, OidIsValid(form->umuser) ? form->umuser :
+									   shard_node_in_cluster(form->umserver) ? BOOTSTRAP_SUPERUSERID :
+									   GetForeignServer(form->umserver)->owner);
 		MemoryContextSwitchTo(oldcxt);
 	}
 	systable_endscan(scan);

@@ -52,6 +52,7 @@ typedef struct WholeState
 	ShardWholeQuery *whole;
 	List	   *places;			/* of ShardSelectPlace */
 	bool		single;			/* tables are foreign tables by themselves */
+	bool		has_reference;	/* some table is a reference table */
 } WholeState;
 
 static void convert_query(Query *query, ShardWholeContext *cxt);
@@ -102,6 +103,22 @@ convert_relation(RangeTblEntry *rte, bool is_target, bool is_insert, WholeState 
 	else if (is_target || state->single || rte->relkind != RELKIND_RELATION ||
 			 !shard_reference_is(rte->relid) || has_subclass(rte->relid))
 		shard_whole_refuse(&state->cxt, "local table");
+	else
+		state->has_reference = true;
+}
+
+/* Are all tables on nodes that have copies of the reference tables? */
+static bool
+is_in_cluster(const WholeState *state)
+{
+	ListCell   *lc;
+
+	foreach(lc, state->whole->relids)
+	{
+		if (!shard_map_in_cluster(shard_map_get(lfirst_oid(lc))))
+			return false;
+	}
+	return true;
 }
 
 static void
@@ -720,6 +737,8 @@ print_statement(Query *query, bool single, const char **reason)
 	convert_query(query, &state.cxt);
 	if (state.cxt.reason == NULL)
 		make_outputs(query, &state);
+	if (state.has_reference && !is_in_cluster(&state))
+		shard_whole_refuse(&state.cxt, "reference table, of which a private server has no copy");
 	if (list_length(state.cxt.params) > MAX_PARAMS)
 		shard_whole_refuse(&state.cxt, "more parameters than a message takes");
 	if (state.cxt.reason == NULL)

@@ -73,6 +73,7 @@ typedef struct MarkContext
 {
 	ShardLevel *level;
 	bool		any_locks;		/* some level of the statement has row marks */
+	bool		off_cluster;	/* some table is on a server that is no node of the cluster */
 } MarkContext;
 
 static planner_hook_type prev_planner_hook = NULL;
@@ -82,6 +83,9 @@ static set_rel_pathlist_hook_type prev_rel_pathlist_hook = NULL;
 
 /* The statement that is being planned reads sharded tables as such. */
 static bool statement_marked = false;
+
+/* All of its tables are on nodes that have copies of the reference tables. */
+static bool statement_in_cluster = false;
 
 static void mark_query(Query *query, MarkContext *cxt, bool locks);
 
@@ -244,6 +248,14 @@ mark_walker(Node *node, MarkContext *cxt)
 	return expression_tree_walker(node, mark_walker, cxt);
 }
 
+static bool
+is_off_cluster(Oid relid)
+{
+	const ShardMap *map = shard_map_get(relid);
+
+	return map != NULL && !shard_map_in_cluster(map);
+}
+
 /*
  * Turns the RTEs of sharded parents of this level and those below into
  * foreign-table RTEs.  locks: the level may end up in one that marks rows.
@@ -272,6 +284,8 @@ mark_query(Query *query, MarkContext *cxt, bool locks)
 		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
 
 		rtindex++;
+		if (rte->rtekind == RTE_RELATION && !cxt->off_cluster)
+			cxt->off_cluster = is_off_cluster(rte->relid);
 		if (level.locks || rtindex == query->resultRelation ||
 			bms_is_member(rtindex, level.syscol_rels) ||
 			rte->tablesample != NULL || rte->securityQuals != NIL ||
@@ -304,7 +318,8 @@ plan_whole_statement(Query *parse, const char *query_string, int cursor_options,
 	return stmt;
 }
 
-static void
+/* Returns whether reference tables can be read where the statement's other tables are. */
+static bool
 mark_statement(Query *query)
 {
 	MarkContext cxt = {0};
@@ -315,6 +330,7 @@ mark_statement(Query *query)
 		shard_two_level_group(query);
 	cxt.any_locks = find_locks_walker((Node *) query, NULL);
 	mark_query(query, &cxt, false);
+	return !cxt.off_cluster;
 }
 
 /*
@@ -347,6 +363,7 @@ shard_planner(SHARD_PLANNER_HOOK_PARAMS)
 {
 	PlannedStmt *volatile stmt = NULL;
 	bool		outer_marked = statement_marked;
+	bool		outer_in_cluster = statement_in_cluster;
 	volatile bool marked = false;
 	List	   *outer_ctes;
 	bool		sharded = parse->commandType != CMD_UTILITY &&
@@ -370,8 +387,7 @@ shard_planner(SHARD_PLANNER_HOOK_PARAMS)
 		if (sharded)
 			shard_source_cte_replace(parse);
 		marked = sharded && shard_guc_enable_shard_scan;
-		if (marked)
-			mark_statement(parse);
+		statement_in_cluster = marked && mark_statement(parse);
 		statement_marked = marked;
 		if (prev_planner_hook)
 			stmt = prev_planner_hook(SHARD_PLANNER_HOOK_ARGS);
@@ -382,6 +398,7 @@ shard_planner(SHARD_PLANNER_HOOK_PARAMS)
 	PG_FINALLY();
 	{
 		statement_marked = outer_marked;
+		statement_in_cluster = outer_in_cluster;
 		shard_source_cte_leave(outer_ctes);
 	}
 	PG_END_TRY();
@@ -420,14 +437,15 @@ cluster_routine(Oid serverid)
 
 /*
  * Is it a reference table that nodes may read in place of this one?  Not where
- * its rows are locked or changed, nor where this statement inserts into it.
+ * its rows are locked or changed, nor where this statement inserts into it, nor
+ * where another table is on a server without copies.
  */
 static bool
 is_readable_reference(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte)
 {
 	Query	   *parse = root->parse;
 
-	if (!statement_marked || rel->reloptkind != RELOPT_BASEREL ||
+	if (!statement_in_cluster || rel->reloptkind != RELOPT_BASEREL ||
 		rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_RELATION ||
 		rte->inh || rte->tablesample != NULL || rte->securityQuals != NIL ||
 		root->rowMarks != NIL || parse->commandType == CMD_UPDATE ||
