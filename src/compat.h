@@ -218,6 +218,14 @@ shard_window_run_conditions(WindowClause *window, List *funcs)
 #define shard_create_wait_event_set(nevents) CreateWaitEventSet(TopMemoryContext, nevents)
 #endif
 
+/* 17 has transaction_timeout, which ends the session */
+#if PG_VERSION_NUM >= 170000
+#include "storage/proc.h"
+#define shard_transaction_timed_out() (TransactionTimeoutPending && TransactionTimeout > 0)
+#else
+#define shard_transaction_timed_out() (false)
+#endif
+
 /* Makes the backend with pid, when it waits for its client, go through an empty transaction. */
 #include "storage/procsignal.h"
 #if PG_VERSION_NUM >= 170000

@@ -24,6 +24,7 @@
 #include "remote/error.h"
 #include "remote/pool.h"
 #include "remote/txn_private.h"
+#include "remote/wait.h"
 #include "utils/timestamp.h"
 
 #define CANCEL_TIMEOUT_MS 600	/* for the answer of a node that was asked to cancel */
@@ -90,7 +91,7 @@ read_result(ShardConn *conn)
 	{
 		while (!shard_connection_result_is_here(conn))
 		{
-			if (deadline == 0 && (QueryCancelPending || ProcDiePending))
+			if (deadline == 0 && shard_wait_is_urged())
 			{
 				deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), CANCEL_TIMEOUT_MS);
 				shard_connection_request_cancel(conn, CANCEL_TIMEOUT_MS / 2);
@@ -129,12 +130,12 @@ read_result(ShardConn *conn)
 static void
 report_unknown(ShardConn *conn)
 {
-	bool		canceled = QueryCancelPending || ProcDiePending;
+	bool		canceled = shard_wait_is_urged();
 	char	   *reason = canceled ? NULL : shard_error_clean_text(PQerrorMessage(conn->pg));
 
-	if (ProcDiePending)
-		CHECK_FOR_INTERRUPTS();
 	QueryCancelPending = false;
+	if (shard_wait_is_urged())
+		CHECK_FOR_INTERRUPTS(); /* the session ends */
 	ereport(ERROR,
 			(errcode(ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN),
 			 errmsg("node \"%s\" did not confirm the commit", conn->node),
@@ -195,7 +196,7 @@ shard_autocommit_run(const ShardCommand *command, int64 *affected)
 			PQclear(result);
 			report_unknown(conn);
 		}
-		if (QueryCancelPending || ProcDiePending)
+		if (shard_wait_is_urged())
 		{
 			PQclear(result);
 			result = NULL;

@@ -161,7 +161,7 @@ shard_broadcast_finish(ShardBroadcast *items, int nitems, long timeout_ms,
 		if (nwaiting == 0)
 			break;
 
-		if (interrupt == SHARD_BROADCAST_HURRY && (QueryCancelPending || ProcDiePending))
+		if (interrupt == SHARD_BROADCAST_HURRY && shard_wait_is_urged())
 		{
 			TimestampTz soon = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), HURRY_MS);
 

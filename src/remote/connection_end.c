@@ -133,7 +133,7 @@ drain(ShardConn *conn, TimestampTz deadline, bool may_wait)
 
 	for (;;)
 	{
-		if (!hurried && (QueryCancelPending || ProcDiePending))
+		if (!hurried && shard_wait_is_urged())
 		{
 			hurried = true;
 			deadline = Min(deadline, TimestampTzPlusMilliseconds(GetCurrentTimestamp(), HURRY_MS));
@@ -193,7 +193,7 @@ shard_connection_settle_noerror(ShardConn *conn, TimestampTz deadline)
 bool
 shard_connection_drain_noerror(ShardConn *conn)
 {
-	while (conn->state == SHARD_CONN_READY && !QueryCancelPending && !ProcDiePending)
+	while (conn->state == SHARD_CONN_READY && !shard_wait_is_urged())
 	{
 		if (drain(conn, TimestampTzPlusMilliseconds(GetCurrentTimestamp(), 100), true))
 			return true;

@@ -296,7 +296,7 @@ finish_connecting(PGconn *pg, TimestampTz deadline)
 		long		left_ms = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
 
 		if (status == PGRES_POLLING_FAILED || PQstatus(pg) == CONNECTION_BAD ||
-			left_ms <= 0 || QueryCancelPending || ProcDiePending)
+			left_ms <= 0 || shard_wait_is_urged())
 			return false;
 		if (shard_wait_socket(PQsocket(pg),
 							  status == PGRES_POLLING_READING ? WL_SOCKET_READABLE : WL_SOCKET_WRITEABLE,

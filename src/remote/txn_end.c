@@ -143,13 +143,16 @@ commit_now(ShardConn **conns, int nconns)
 {
 	ShardBroadcast *items = palloc0(nconns * sizeof(ShardBroadcast));
 
+	/* on a standby nothing was written: a conflict with recovery ends the wait by an error */
+	ShardBroadcastInterrupt interrupt = RecoveryInProgress() ? SHARD_BROADCAST_RAISE : SHARD_BROADCAST_HURRY;
+
 	for (int i = 0; i < nconns; i++)
 	{
 		items[i].conn = conns[i];
 		items[i].sql = "COMMIT";
 	}
 	shard_broadcast_start(items, nconns);
-	shard_broadcast_finish(items, nconns, -1, SHARD_BROADCAST_HURRY);
+	shard_broadcast_finish(items, nconns, -1, interrupt);
 	for (int i = 0; i < nconns; i++)
 		if (items[i].done)
 			shard_txn_forget(conns[i]);

@@ -1,6 +1,13 @@
 /*
  * wait.c
- *	  Every wait for a socket: one WaitEventSet loop with latch and interrupts.
+ *	  Every wait for a socket.
+ *
+ * A wait that may raise is one WaitEventSet with latch and interrupts, see below.
+ * One that may not (noerror) is a poll() with interrupts: a WaitEventSet needs
+ * memory and a file handle, and to go without one of them is an error.
+ *
+ *	 answer what can be --> signals blocked --> anything new? --no--> ppoll, which lets them through
+ *	 without an error								 +--yes--> look only, do not sleep
  *
  * The kernel's object (epoll, kqueue) is costly to build, so a set keeps it
  * while no other sockets are asked for, and only modifies events:
@@ -16,18 +23,35 @@
  */
 #include "postgres.h"
 
+#include <poll.h>
+#include <signal.h>
+
 #include "compat.h"
+#include "libpq/libpq.h"
+#include "libpq/pqsignal.h"
 #include "miscadmin.h"
+#include "port/pg_bitutils.h"
+#include "postmaster/postmaster.h"
 #include "remote/wait.h"
+#include "storage/fd.h"
 #include "storage/latch.h"
+#include "storage/pmsignal.h"
 #include "storage/proc.h"
+#include "storage/procsignal.h"
+#include "tcop/tcopprot.h"
 #include "utils/memutils.h"
+#include "utils/timeout.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
 #define FIRST_SOCKET 2			/* position of the first socket in a set */
 #define MAX_OCCURRED 64			/* ready events fetched by one call */
 #define MAX_STALL_MS 60000		/* longest time between two calls of shard_wait_stalled */
+#define FEW_SOCKETS 64			/* for which there is always room in a wait without errors */
+#define LOOK_AGAIN_MS 10		/* when something could not be answered yet, or there is no room for all sockets */
+#ifndef HAVE_PPOLL
+#define TICK_MS 100				/* a signal may come just before poll() */
+#endif
 
 struct ShardWaitSet
 {
@@ -58,6 +82,13 @@ shard_wait_stalled_type shard_wait_stalled = NULL;
 static long silent_ms = 0;		/* since a socket was ready */
 static long stall_ms = 0;		/* after so much silence it is a stall; 0: deadlock_timeout */
 static bool in_stalled = false; /* waits for what the callback has asked are no stalls */
+
+/* For waits that must not raise: room for the postmaster's pipe and the sockets. */
+static struct pollfd few_fds[1 + FEW_SOCKETS];
+static struct pollfd *poll_fds = few_fds;
+static int	max_fds = lengthof(few_fds);
+static bool postmaster_gone = false;
+static bool urge_told = false;	/* the last one who asked knows of it */
 
 void
 shard_wait_sockets_changed(void)
@@ -123,6 +154,17 @@ match_items(ShardWaitSet *set, const ShardWaitItem *items, int nitems)
 	return true;
 }
 
+bool
+shard_wait_acquire_handle(void)
+{
+	if (AcquireExternalFD())
+		return true;
+	for (int i = 0; i < NSINGLE_SETS; i++)
+		if (single_sets[i])
+			free_kernel_set(single_sets[i]);
+	return AcquireExternalFD();
+}
+
 /* Builds the kernel's object for items. */
 static void
 build_set(ShardWaitSet *set, const ShardWaitItem *items, int nitems)
@@ -149,6 +191,8 @@ build_set(ShardWaitSet *set, const ShardWaitItem *items, int nitems)
 	}
 
 	set->generation = 0;		/* not complete if something below raises */
+	if (shard_wait_acquire_handle())
+		ReleaseExternalFD();	/* core will take it */
 	set->set = shard_create_wait_event_set(FIRST_SOCKET + n);
 	AddWaitEventToSet(set->set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
 	AddWaitEventToSet(set->set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
@@ -182,11 +226,93 @@ prepare_set(ShardWaitSet *set, const ShardWaitItem *items, int nitems)
 	}
 }
 
+/* ---------- interrupts ---------- */
+
+/* Has somebody asked for something that is_urge() does not know of, and that needs no error? */
+static bool
+has_questions(void)
+{
+	return ProcSignalBarrierPending || LogMemoryContextPending || CheckClientConnectionPending;
+}
+
+/* As core does it every client_connection_check_interval. */
+static void
+check_client(void)
+{
+	CheckClientConnectionPending = false;
+	if (client_connection_check_interval <= 0)
+		return;
+	if (pq_check_connection())
+		enable_timeout_after(CLIENT_CONNECTION_CHECK_TIMEOUT, client_connection_check_interval);
+	else
+		ClientConnectionLost = InterruptPending = true;
+}
+
+bool
+shard_wait_run_noerror(void (*run) (void))
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	uint32		holdoff = InterruptHoldoffCount;
+	uint32		cancel_holdoff = QueryCancelHoldoffCount;
+	volatile bool raised = false;
+
+	PG_TRY();
+	{
+		run();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(cxt);
+		FlushErrorState();
+		InterruptHoldoffCount = holdoff;	/* the error has set them to 0 */
+		QueryCancelHoldoffCount = cancel_holdoff;
+		raised = true;
+	}
+	PG_END_TRY();
+	return !raised;
+}
+
+/* What others wait for, in the order in which core's ProcessInterrupts() (15 to 19) comes to it. */
+static void
+process_questions(void)
+{
+	if (CheckClientConnectionPending)
+		check_client();
+	if (ProcSignalBarrierPending)
+		ProcessProcSignalBarrier();
+	if (LogMemoryContextPending)
+		ProcessLogMemoryContextInterrupt();
+}
+
+/*
+ * Nothing of this raises but for lack of memory, or for a state that cannot be; a
+ * barrier then stays to be answered.
+ */
+static void
+answer_questions(void)
+{
+	if (has_questions() && CritSectionCount == 0)
+		(void) shard_wait_run_noerror(process_questions);
+}
+
+static bool
+is_urge(void)
+{
+	return QueryCancelPending || ProcDiePending || ClientConnectionLost || shard_transaction_timed_out();
+}
+
+bool
+shard_wait_is_urged(void)
+{
+	urge_told = is_urge();
+	return urge_told;
+}
+
 /* CHECK_FOR_INTERRUPTS, noting that it may have raised. */
 static void
 check_interrupts(void)
 {
-	if (QueryCancelPending || ProcDiePending)
+	if (is_urge())
 		shard_wait_interrupted = true;
 	CHECK_FOR_INTERRUPTS();
 }
@@ -215,17 +341,138 @@ note_silence(long waited_ms)
 	PG_END_TRY();
 }
 
+/* ---------- waits that must not raise ---------- */
+
+void
+shard_wait_reserve(int nsockets)
+{
+	struct pollfd *fds;
+	int			n;
+
+	if (nsockets < max_fds)
+		return;
+	n = pg_nextpower2_32(nsockets + 1);
+	fds = MemoryContextAlloc(TopMemoryContext, n * sizeof(struct pollfd));
+	if (poll_fds != few_fds)
+		pfree(poll_fds);
+	poll_fds = fds;
+	max_fds = n;
+}
+
+/*
+ * Sleeps until one of the first nfds of poll_fds is ready, a signal comes or
+ * timeout_ms has passed.  A signal that came before, unnoticed by the caller, is
+ * not slept over: they are blocked while that is looked at.
+ */
+static void
+sleep_with_signals(int nfds, long timeout_ms)
+{
+	sigset_t	saved;
+	int			nready;
+
+	sigprocmask(SIG_SETMASK, &BlockSig, &saved);
+	if (is_urge() && !urge_told)
+	{
+		urge_told = true;
+		timeout_ms = 0;
+	}
+	else if (has_questions() && (timeout_ms < 0 || timeout_ms > LOOK_AGAIN_MS))
+		timeout_ms = LOOK_AGAIN_MS;
+	pgstat_report_wait_start(PG_WAIT_EXTENSION);
+#ifdef HAVE_PPOLL
+	{
+		struct timespec ts = {timeout_ms / 1000, (timeout_ms % 1000) * 1000000L};
+
+		nready = ppoll(poll_fds, nfds, timeout_ms < 0 ? NULL : &ts, &saved);
+		sigprocmask(SIG_SETMASK, &saved, NULL);
+	}
+#else
+	sigprocmask(SIG_SETMASK, &saved, NULL);
+	nready = poll(poll_fds, nfds, timeout_ms < 0 ? TICK_MS : (int) Min(timeout_ms, TICK_MS));
+#endif
+	pgstat_report_wait_end();
+
+	/* a failure leaves them as they were */
+	for (int i = 0; i < nfds && nready <= 0; i++)
+		poll_fds[i].revents = 0;
+}
+
+/*
+ * Without the postmaster nothing that is waited for may come.  The session is to
+ * end, as core ends one that waits for a synchronous standby then; not here.
+ */
+static void
+note_postmaster_death(void)
+{
+	if (PostmasterIsAlive())
+		return;
+	postmaster_gone = true;
+	ProcDiePending = InterruptPending = true;
+}
+
+static int
+wait_noerror(ShardWaitItem *items, int nitems, long timeout_ms)
+{
+	int			nfds = 1;
+	int			nready = 0;
+
+	answer_questions();
+	poll_fds[0].fd = postmaster_gone ? -1 : postmaster_alive_fds[POSTMASTER_FD_WATCH];
+	poll_fds[0].events = POLLIN;
+	for (int i = 0; i < nitems; i++)
+	{
+		items[i].revents = 0;
+		if (!is_watched(&items[i]))
+			continue;
+		if (nfds == max_fds)
+		{
+			/* nobody has reserved room; the rest is told ready now and then, which is no lie to libpq */
+			items[i].revents = items[i].events & WL_SOCKET_MASK;
+			nready++;
+			continue;
+		}
+		poll_fds[nfds].fd = items[i].fd;
+		poll_fds[nfds++].events = ((items[i].events & WL_SOCKET_READABLE) ? POLLIN : 0) |
+			((items[i].events & WL_SOCKET_WRITEABLE) ? POLLOUT : 0);
+	}
+	if (nready > 0 && (timeout_ms < 0 || timeout_ms > LOOK_AGAIN_MS))
+		timeout_ms = LOOK_AGAIN_MS;
+	sleep_with_signals(nfds, timeout_ms);
+
+	if (poll_fds[0].revents != 0)
+		note_postmaster_death();
+	for (int i = 0, n = 1; i < nitems && n < nfds; i++)
+	{
+		int			revents;
+
+		if (!is_watched(&items[i]))
+			continue;
+		revents = poll_fds[n++].revents;
+		if (revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL))
+			items[i].revents |= items[i].events & WL_SOCKET_READABLE;
+		if (revents & (POLLOUT | POLLHUP | POLLERR | POLLNVAL))
+			items[i].revents |= items[i].events & WL_SOCKET_WRITEABLE;
+		if (items[i].revents != 0)
+			nready++;
+	}
+	answer_questions();
+	return nready;
+}
+
+/* ---------- waits ---------- */
+
 int
 shard_wait_set_wait(ShardWaitSet *set, ShardWaitItem *items, int nitems,
 					long timeout_ms, bool noerror)
 {
-	bool		watched = !noerror && shard_wait_stalled != NULL && !in_stalled;
+	bool		watched = shard_wait_stalled != NULL && !in_stalled;
 	WaitEvent	occurred[MAX_OCCURRED];
 	int			noccurred;
 	int			nready = 0;
 
-	if (!noerror)
-		check_interrupts();
+	if (noerror)
+		return wait_noerror(items, nitems, timeout_ms);
+	check_interrupts();
 	for (int i = 0; i < nitems; i++)
 		items[i].revents = 0;
 	prepare_set(set, items, nitems);
@@ -245,8 +492,7 @@ shard_wait_set_wait(ShardWaitSet *set, ShardWaitItem *items, int nitems,
 		if (occurred[i].events & WL_LATCH_SET)
 		{
 			ResetLatch(MyLatch);
-			if (!noerror)
-				check_interrupts();
+			check_interrupts();
 		}
 		else if (occurred[i].pos >= FIRST_SOCKET)
 		{
@@ -272,10 +518,26 @@ shard_wait_socket(int fd, int events, long timeout_ms, bool noerror)
 	ShardWaitItem item = {fd, events, 0};
 	ShardWaitSet **set;
 
+	if (noerror)
+		return wait_noerror(&item, 1, timeout_ms) > 0 ? item.revents : 0;
 	set = &single_sets[fd < 0 ? 0 : fd % NSINGLE_SETS];
 	if (!*set)
 		*set = shard_wait_set_create(TopMemoryContext);
-	if (shard_wait_set_wait(*set, &item, 1, timeout_ms, noerror) == 0)
+	if (shard_wait_set_wait(*set, &item, 1, timeout_ms, false) == 0)
 		return 0;
 	return item.revents;
+}
+
+void
+shard_wait_pause(long ms, bool noerror)
+{
+	TimestampTz end = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ms);
+	long		left_ms;
+
+	while ((left_ms = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), end)) > 0)
+	{
+		if (noerror && shard_wait_is_urged())
+			return;
+		(void) shard_wait_socket(-1, 0, left_ms, noerror);
+	}
 }

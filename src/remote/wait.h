@@ -1,6 +1,38 @@
 /*
  * wait.h
- *	  Every wait for a socket: one WaitEventSet loop with latch and interrupts.
+ *	  Every wait for a socket.
+ *
+ * Which wait answers what.  Core's own waits answer by ProcessInterrupts(), which
+ * raises.  Where the moment forbids that, a wait is called with noerror: it
+ * answers by itself what needs no error, and its caller asks
+ * shard_wait_is_urged() and comes to an end soon.
+ *
+ *								 raising		noerror
+ * cancel, statement_timeout	 ERROR			urge
+ * terminate					 FATAL			urge, FATAL behind the moment
+ * transaction_timeout (17)		 FATAL			urge, FATAL behind the moment
+ * client gone					 FATAL			looked for, urge, FATAL behind it
+ * postmaster gone				 exits			urge, FATAL behind the moment
+ * conflict with recovery, 15	 ERROR, FATAL	urge
+ * the same from 16 on			 ERROR, FATAL	behind the moment: core keeps it to itself
+ * ProcSignalBarrier			 answered		answered
+ * pg_log_backend_memory_contexts answered		answered
+ * messages of parallel workers	 answered		behind the moment: none are under way
+ * search for deadlocks			 see shard_wait_stalled	 none
+ *
+ * Reload of the configuration, catch-up of invalidations and NOTIFY are answered
+ * by no wait of core's either, but when the backend waits for its client's next
+ * command (the second one also with each lock that is taken).
+ *
+ * The waits with noerror, and how long they may take:
+ *
+ *	 autocommit.c		 the answer to a statement that commits by itself: no limit
+ *	 broadcast.c		 HURRY, IGNORE: the ends of transactions, see there and txn_end.c
+ *	 fence.c			 a cut that waits for commits: bounded
+ *	 connection_end.c	 cancel, and the rest of a stream in a transaction: see there
+ *	 twophase.c			 the second connection to a node: bounded
+ *
+ * "No limit" is that of the node's locks; an urge makes each of them short.
  */
 #ifndef SHARDFDW_WAIT_H
 #define SHARDFDW_WAIT_H
@@ -28,14 +60,41 @@ extern ShardWaitSet *shard_wait_set_create(MemoryContext cxt);
 
 /*
  * Waits until at least one item is ready or timeout_ms (-1: none) has passed;
- * answers interrupts (CHECK_FOR_INTERRUPTS raises) unless noerror.
- * Returns the number of ready items, 0 after timeout or after the latch was set.
+ * answers interrupts as above.  noerror: never raises, allocates nothing, needs no
+ * file handle and no set (NULL).
+ * Returns the number of ready items, 0 after timeout, after the latch was set or
+ * a signal came.
  */
 extern int	shard_wait_set_wait(ShardWaitSet *set, ShardWaitItem *items, int nitems,
 								long timeout_ms, bool noerror);
 
 /* The same for one socket, without a set.  Returns its revents, or 0. */
 extern int	shard_wait_socket(int fd, int events, long timeout_ms, bool noerror);
+
+/* Waits for ms milliseconds, for no socket.  noerror: returns when it is urged, see below. */
+extern void shard_wait_pause(long ms, bool noerror);
+
+/*
+ * As AcquireExternalFD(); when there is no file handle left, those of kept sets
+ * are closed for it.
+ */
+extern bool shard_wait_acquire_handle(void);
+
+/* Makes room for waits without errors for nsockets. */
+extern void shard_wait_reserve(int nsockets);
+
+/*
+ * Is what runs to end soon, because of the user, the administrator, a lost client
+ * or the end of the server?  For those who wait with noerror, before each wait.
+ */
+extern bool shard_wait_is_urged(void);
+
+/*
+ * Runs run where nothing may raise: false when it has raised an error, which is
+ * forgotten.  For what leaves nothing behind that the end of the transaction does
+ * not release.
+ */
+extern bool shard_wait_run_noerror(void (*run) (void));
 
 /*
  * Called when a wait that answers interrupts has seen nothing for
