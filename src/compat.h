@@ -218,6 +218,45 @@ shard_window_run_conditions(WindowClause *window, List *funcs)
 #define shard_create_wait_event_set(nevents) CreateWaitEventSet(TopMemoryContext, nevents)
 #endif
 
+/* 17 gave the methods of memory contexts flags, and has them report failures */
+#if PG_VERSION_NUM >= 170000
+#include "utils/memutils_internal.h"
+#define SHARD_METHOD_ALLOC_FAILS(name) \
+static void * \
+name(MemoryContext context, Size size, int flags) \
+{ \
+	return MemoryContextAllocationFailure(context, size, flags); \
+}
+#define SHARD_METHOD_REALLOC_FAILS(name) \
+static void * \
+name(void *pointer, Size size, int flags) \
+{ \
+	return MemoryContextAllocationFailure(GetMemoryChunkContext(pointer), size, flags); \
+}
+#else
+#define SHARD_METHOD_ALLOC_FAILS(name) \
+static void * \
+name(MemoryContext context, Size size) \
+{ \
+	return NULL; \
+}
+#if PG_VERSION_NUM >= 160000
+#define SHARD_METHOD_REALLOC_FAILS(name) \
+static void * \
+name(void *pointer, Size size) \
+{ \
+	return NULL; \
+}
+#else
+#define SHARD_METHOD_REALLOC_FAILS(name) \
+static void * \
+name(MemoryContext context, void *pointer, Size size) \
+{ \
+	return NULL; \
+}
+#endif
+#endif
+
 /* 17 has transaction_timeout, which ends the session */
 #if PG_VERSION_NUM >= 170000
 #include "storage/proc.h"

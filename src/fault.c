@@ -12,11 +12,15 @@
 #ifdef SHARDFDW_FAULT_POINTS
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/pg_prng.h"
+#include "compat.h"
+#include "nodes/memnodes.h"
 #include "utils/guc.h"
+#include "utils/memutils.h"
 
 #define DEFAULT_SLEEP_MS 100
 #define WAIT_POLL_MS 10
@@ -82,6 +86,73 @@ is_action(const FaultRule *rule, const char *name)
 	return rule->actionlen == strlen(name) && strncmp(rule->action, name, rule->actionlen) == 0;
 }
 
+/* ---------- shortages ---------- */
+
+static MemoryContextMethods methods_without_memory;
+static const MemoryContextMethods *real_methods = NULL; /* while there is a shortage */
+
+#define MAX_TAKEN 256
+static int	taken[MAX_TAKEN];	/* all file handles that were left */
+static int	ntaken = 0;
+static rlim_t real_files = 0;	/* limit of them, while there is a shortage */
+
+SHARD_METHOD_ALLOC_FAILS(alloc_nothing)
+SHARD_METHOD_REALLOC_FAILS(realloc_nothing)
+
+/* Gives cxt, and all below it that are of its kind, other methods. */
+static void
+replace_methods(MemoryContext cxt, const MemoryContextMethods *from, const MemoryContextMethods *to)
+{
+	if (cxt->methods == from && cxt != ErrorContext)
+		cxt->methods = to;
+	for (MemoryContext child = cxt->firstchild; child; child = child->nextchild)
+		replace_methods(child, from, to);
+}
+
+static void
+begin_memory_shortage(void)
+{
+	if (real_methods)
+		return;
+	real_methods = TopMemoryContext->methods;
+	methods_without_memory = *real_methods;
+	methods_without_memory.alloc = alloc_nothing;
+	methods_without_memory.realloc = realloc_nothing;
+	replace_methods(TopMemoryContext, real_methods, &methods_without_memory);
+}
+
+static void
+begin_file_shortage(void)
+{
+	struct rlimit limit;
+
+	if (real_files != 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return;
+	real_files = limit.rlim_cur;
+	limit.rlim_cur = MAX_TAKEN;
+	(void) setrlimit(RLIMIT_NOFILE, &limit);
+	for (ntaken = 0; ntaken < MAX_TAKEN && (taken[ntaken] = dup(STDERR_FILENO)) >= 0; ntaken++)
+		;
+}
+
+void
+shard_fault_end(void)
+{
+	struct rlimit limit;
+
+	if (real_methods)
+		replace_methods(TopMemoryContext, &methods_without_memory, real_methods);
+	real_methods = NULL;
+	while (ntaken > 0)
+		close(taken[--ntaken]);
+	if (real_files != 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0)
+	{
+		limit.rlim_cur = real_files;
+		(void) setrlimit(RLIMIT_NOFILE, &limit);
+	}
+	real_files = 0;
+}
+
 void
 shard_fault_point(const char *name)
 {
@@ -92,6 +163,10 @@ shard_fault_point(const char *name)
 
 	if (is_action(&rule, "abort"))
 		kill(getpid(), SIGKILL);
+	else if (is_action(&rule, "nomemory"))
+		begin_memory_shortage();
+	else if (is_action(&rule, "nofiles"))
+		begin_file_shortage();
 	else if (is_action(&rule, "sleep"))
 		pg_usleep(rule.ms * 1000L);
 	else if (is_action(&rule, "wait"))

@@ -7,10 +7,13 @@
  *
  *	 name=action[:ms][@probability], ...
  *
- *	 error	raises an error (only at points before the local commit)
+ *	 error	raises an error
  *	 abort	kills the process as kill -9 does
  *	 sleep	waits ms milliseconds, 100 by default
  *	 wait	waits as long as the file shardfdw_fault_<name> is in the data directory
+ *	 nomemory	from here to the end of the (sub)transaction no memory context has any memory left,
+ *			but for the one of error reports, which core keeps some in
+ *	 nofiles	in the same way, the process gets no file handle any more
  */
 #ifndef SHARDFDW_FAULT_H
 #define SHARDFDW_FAULT_H
@@ -18,11 +21,14 @@
 #ifdef SHARDFDW_FAULT_POINTS
 extern void shard_fault_init(void);
 extern void shard_fault_point(const char *name);
+extern void shard_fault_end(void);
 #define SHARD_FAULT_INIT() shard_fault_init()
 #define SHARD_FAULT_POINT(name) shard_fault_point(name)
+#define SHARD_FAULT_END() shard_fault_end()
 #else
 #define SHARD_FAULT_INIT() ((void) 0)
 #define SHARD_FAULT_POINT(name) ((void) 0)
+#define SHARD_FAULT_END() ((void) 0)
 #endif
 
 #endif

@@ -7,13 +7,14 @@
  *	                                                     +---- some have not answered <--+
  *
  * It serves the ends of transactions, where most of the callers must not raise
- * errors, so results are handed out, not judged.  Its wait set lives as long as
- * the session: no allocation may fail after the local commit.
+ * errors, so results are handed out, not judged.  HURRY and IGNORE allocate
+ * nothing: room for one command per connection is made when connections are opened.
  */
 #include "postgres.h"
 
 #include "guc.h"
 #include "miscadmin.h"
+#include "port/pg_bitutils.h"
 #include "remote/broadcast.h"
 #include "remote/wait.h"
 #include "storage/latch.h"
@@ -23,7 +24,45 @@
 /* Time left to the nodes after the user asked to cancel, in ms. */
 #define HURRY_MS 600
 
-static ShardWaitSet *wait_set = NULL;
+#define FEW_ITEMS 16
+
+static ShardWaitSet *wait_set = NULL;	/* for waits that may raise */
+
+/* Room for those that may not. */
+static ShardBroadcast few_items[FEW_ITEMS];
+static ShardWaitItem few_waits[FEW_ITEMS];
+static ShardBroadcast *room_items = few_items;
+static ShardWaitItem *room_waits = few_waits;
+static int	nroom = FEW_ITEMS;
+
+void
+shard_broadcast_reserve(int n)
+{
+	ShardBroadcast *items;
+	ShardWaitItem *waits;
+
+	shard_wait_reserve(n);
+	if (n <= nroom)
+		return;
+	n = pg_nextpower2_32(n);
+	items = MemoryContextAlloc(TopMemoryContext, n * sizeof(ShardBroadcast));
+	waits = MemoryContextAlloc(TopMemoryContext, n * sizeof(ShardWaitItem));
+	if (nroom > FEW_ITEMS)
+	{
+		pfree(room_items);
+		pfree(room_waits);
+	}
+	room_items = items;
+	room_waits = waits;
+	nroom = n;
+}
+
+ShardBroadcast *
+shard_broadcast_room(void)
+{
+	memset(room_items, 0, nroom * sizeof(ShardBroadcast));
+	return room_items;
+}
 
 static bool
 send_command(ShardConn *conn, const char *sql, bool has_rows)
@@ -119,9 +158,14 @@ advance_item(ShardBroadcast *item)
 static void
 wait_for_any(ShardBroadcast *items, ShardWaitItem *waits, int nitems, long timeout_ms, bool noerror)
 {
+	if (noerror)
+	{
+		shard_wait_set_wait(NULL, waits, nitems, timeout_ms, true);
+		return;
+	}
 	PG_TRY();
 	{
-		shard_wait_set_wait(wait_set, waits, nitems, timeout_ms, noerror);
+		shard_wait_set_wait(wait_set, waits, nitems, timeout_ms, false);
 	}
 	PG_CATCH();
 	{
@@ -131,15 +175,23 @@ wait_for_any(ShardBroadcast *items, ShardWaitItem *waits, int nitems, long timeo
 	PG_END_TRY();
 }
 
-void
-shard_broadcast_finish(ShardBroadcast *items, int nitems, long timeout_ms,
-					   ShardBroadcastInterrupt interrupt)
+bool
+shard_broadcast_wait(ShardBroadcast *items, int nitems, long timeout_ms,
+					 ShardBroadcastInterrupt interrupt)
 {
-	ShardWaitItem *waits = palloc0(nitems * sizeof(ShardWaitItem));
+	bool		may_raise = interrupt == SHARD_BROADCAST_RAISE;
+	ShardWaitItem *waits = room_waits;
 	TimestampTz deadline = 0;
+	bool		ended = false;
 
-	if (!wait_set)
-		wait_set = shard_wait_set_create(TopMemoryContext);
+	Assert(may_raise || nitems <= nroom);
+	if (may_raise)
+	{
+		/* its search for deadlocks may come here once more */
+		waits = palloc0(nitems * sizeof(ShardWaitItem));
+		if (!wait_set)
+			wait_set = shard_wait_set_create(TopMemoryContext);
+	}
 	if (timeout_ms >= 0)
 		deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms);
 
@@ -159,7 +211,10 @@ shard_broadcast_finish(ShardBroadcast *items, int nitems, long timeout_ms,
 				nwaiting++;
 		}
 		if (nwaiting == 0)
+		{
+			ended = true;
 			break;
+		}
 
 		if (interrupt == SHARD_BROADCAST_HURRY && shard_wait_is_urged())
 		{
@@ -175,14 +230,24 @@ shard_broadcast_finish(ShardBroadcast *items, int nitems, long timeout_ms,
 			if (left_ms <= 0)
 				break;
 		}
-		wait_for_any(items, waits, nitems, left_ms, interrupt != SHARD_BROADCAST_RAISE);
+		wait_for_any(items, waits, nitems, left_ms, !may_raise);
 	}
+
+	if (may_raise)
+		pfree(waits);
+	return ended;
+}
+
+void
+shard_broadcast_finish(ShardBroadcast *items, int nitems, long timeout_ms,
+					   ShardBroadcastInterrupt interrupt)
+{
+	(void) shard_broadcast_wait(items, nitems, timeout_ms, interrupt);
 
 	/* what has not answered cannot be used for anything else */
 	for (int i = 0; i < nitems; i++)
 		if (items[i].sent && !items[i].done)
 			items[i].conn->state = SHARD_CONN_BROKEN;
-	pfree(waits);
 }
 
 void

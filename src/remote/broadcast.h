@@ -30,6 +30,15 @@ typedef enum ShardBroadcastInterrupt
 	SHARD_BROADCAST_IGNORE		/* nothing */
 } ShardBroadcastInterrupt;
 
+/*
+ * Makes room for HURRY and IGNORE with n connections.  The pool calls it before it opens one,
+ * so that there is room for all that it has.
+ */
+extern void shard_broadcast_reserve(int n);
+
+/* That room, zeroed, for those who cannot allocate.  One user at a time: the end of a transaction. */
+extern ShardBroadcast *shard_broadcast_room(void);
+
 /* Sends one command, and logs it; false when libpq refuses, then conn is broken.  Never raises. */
 extern bool shard_broadcast_send(ShardConn *conn, const char *sql);
 
@@ -40,7 +49,16 @@ extern bool shard_broadcast_send(ShardConn *conn, const char *sql);
 extern void shard_broadcast_start(ShardBroadcast *items, int nitems);
 
 /*
- * Waits until all have answered, at most timeout_ms (-1: no limit).  One that
+ * Waits until all have answered, at most timeout_ms (-1: no limit); true when they
+ * have, or never will.  The commands go on otherwise, for a further wait or
+ * shard_broadcast_finish().  Raises only on interrupts, see above.  Memory: HURRY and
+ * IGNORE need none, for at most as many items as there are connections.
+ */
+extern bool shard_broadcast_wait(ShardBroadcast *items, int nitems, long timeout_ms,
+								 ShardBroadcastInterrupt interrupt);
+
+/*
+ * The last wait, at most timeout_ms (-1: no limit).  One that
  * has not answered by then, or whose connection was lost, has done = false;
  * its connection is broken.  Raises only on interrupts, see above.
  * Memory: results belong to the caller, see shard_broadcast_clear.

@@ -281,13 +281,13 @@ shard_connection_exec_noerror(ShardConn *conn, const char *sql, int timeout_ms)
 			ok = false;
 			if (status != PGRES_FATAL_ERROR)
 				conn->state = SHARD_CONN_BROKEN;	/* rows or a COPY: not what was asked for */
-			if (conn->state == SHARD_CONN_READY)
+			/* it needs memory, which an abort may not find */
+			if (conn->state == SHARD_CONN_READY && message_level_is_interesting(DEBUG1))
 				shard_error_report(DEBUG1, res, conn, NULL, sql);
 			else
-			{
 				PQclear(res);
+			if (conn->state != SHARD_CONN_READY)
 				return false;
-			}
 		}
 	}
 }

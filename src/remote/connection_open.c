@@ -277,7 +277,7 @@ shard_connection_start(Oid serverid, Oid userid, int quota_node)
 	conn->began_at = conn->opened_at;
 	start_clock(conn);
 
-	if (!AcquireExternalFD())
+	if (!shard_wait_acquire_handle())
 	{
 		free_connection(conn);
 		ereport(ERROR,

@@ -15,35 +15,44 @@
 
 #define MAX_TEXT_BYTES 16384	/* of one field of a message */
 
+void
+shard_error_copy_text(const char *text, char *buf, size_t size)
+{
+	int			encoding = GetDatabaseEncoding();
+	int			len = strnlen(text, size - 1);
+
+	while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r'))
+		len--;
+	memcpy(buf, text, len);
+	buf[len] = '\0';
+	if (!pg_verify_mbstr(encoding, buf, len, true))
+	{
+		/* cut inside a character, or the node does not keep to the encoding */
+		int			clipped = pg_encoding_mbcliplen(encoding, buf, len, len > 0 ? len - 1 : 0);
+
+		if (pg_verify_mbstr(encoding, buf, clipped, true))
+			buf[clipped] = '\0';
+		else
+		{
+			for (char *c = buf; *c; c++)
+				if (IS_HIGHBIT_SET(*c))
+					*c = '?';
+		}
+	}
+}
+
 char *
 shard_error_clean_text(const char *text)
 {
-	int			len;
+	size_t		size;
 	char	   *copy;
 
 	if (!text)
 		return NULL;
-	len = strnlen(text, MAX_TEXT_BYTES);
-	while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r'))
-		len--;
-	if (!pg_verify_mbstr(GetDatabaseEncoding(), text, len, true))
-	{
-		/* cut inside a character, or the node does not keep to the encoding */
-		int			clipped = pg_encoding_mbcliplen(GetDatabaseEncoding(), text, len,
-													len > 0 ? len - 1 : 0);
-
-		copy = pnstrdup(text, len);
-		if (pg_verify_mbstr(GetDatabaseEncoding(), text, clipped, true))
-			copy[clipped] = '\0';
-		else
-		{
-			for (char *c = copy; *c; c++)
-				if (IS_HIGHBIT_SET(*c))
-					*c = '?';
-		}
-		return copy;
-	}
-	return pnstrdup(text, len);
+	size = strnlen(text, MAX_TEXT_BYTES) + 1;
+	copy = palloc(size);
+	shard_error_copy_text(text, copy, size);
+	return copy;
 }
 
 static ShardErrorRenameHook rename_hook = NULL;

@@ -60,4 +60,7 @@ extern void shard_error_protocol(ShardConn *conn, const char *label, const char 
  */
 extern char *shard_error_clean_text(const char *text);
 
+/* The same into buf, of size bytes; needs no memory. */
+extern void shard_error_copy_text(const char *text, char *buf, size_t size);
+
 #endif

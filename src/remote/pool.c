@@ -23,8 +23,10 @@
 #include "access/parallel.h"
 #include "access/xact.h"
 #include "compat.h"
+#include "fault.h"
 #include "foreign/foreign.h"
 #include "guc.h"
+#include "remote/broadcast.h"
 #include "remote/pool.h"
 #include "remote/quota.h"
 #include "remote/txn.h"
@@ -37,6 +39,7 @@
 
 static HTAB *pools = NULL;
 static dlist_head all_pools = DLIST_STATIC_INIT(all_pools);	/* the same, to go through */
+static int	nconnections = 0;	/* in all of them */
 
 static void refuse_yield(ShardConn *conn, void *arg);
 
@@ -83,7 +86,10 @@ shard_pool_get(Oid serverid, Oid userid)
 	}
 	StaticAssertStmt(offsetof(ShardPool, key_userid) == sizeof(Oid), "key is two OIDs");
 	shard_quota_begin_use();
-	pool = hash_search(pools, key, HASH_ENTER, &found);
+	/* one that is there is found without memory: the end of a transaction has none to ask for */
+	pool = hash_search(pools, key, HASH_FIND, &found);
+	if (!found)
+		pool = hash_search(pools, key, HASH_ENTER, NULL);
 	if (!found)
 	{
 		dlist_push_tail(&all_pools, &pool->link);
@@ -110,6 +116,7 @@ destroy(ShardConn *conn)
 
 	dlist_delete(&conn->link);
 	pool->nconns--;
+	nconnections--;
 	if (pool->writer == conn)
 		pool->writer = NULL;
 	shard_connection_close(conn);
@@ -235,6 +242,7 @@ open_needed(ShardPool *pool, ShardQuotaNeed need)
 
 	if (need == SHARD_QUOTA_EXTRA && pool->full_until != 0 && GetCurrentTimestamp() < pool->full_until)
 		return NULL;
+	shard_broadcast_reserve(nconnections + 1);
 	address = shard_connection_address(pool->key_serverid);
 	if (address && !shard_quota_take(address, GetForeignServer(pool->key_serverid)->servername,
 									 need, give_idle, &node))
@@ -242,6 +250,7 @@ open_needed(ShardPool *pool, ShardQuotaNeed need)
 	conn = start_counted(pool, node);
 	dlist_push_tail(&pool->conns, &conn->link);
 	pool->nconns++;
+	nconnections++;
 	return conn;
 }
 
@@ -658,6 +667,7 @@ end_transaction(XactEvent event, void *arg)
 		shard_pool_each(tidy, NULL);
 		give_idle();
 		shard_quota_end_use();
+		SHARD_FAULT_END();
 	}
 }
 

@@ -36,10 +36,21 @@
  * log has no more rows than there are sessions.  What remains after a crash is
  * left to recover().
  *
+ * After the local commit an error is a PANIC, so nothing there may need what can
+ * run out.  Texts and arrays for the second phase are made before the first one.
+ * Waits are those without errors (wait.h), which need neither memory nor a file
+ * handle.  A WARNING is short, so that it fits into the memory that core keeps for
+ * reports, and has no context.  The end of the postmaster, like a cancel or a
+ * termination, makes the wait short; the session ends behind the commit.
+ *
  * When a connection is lost while PREPARE or COMMIT PREPARED is under way, its
- * outcome is not known.  One attempt is made over a new connection with the
- * same parameters (catalogs cannot be read at that point); else recover() does
- * it.
+ * outcome is not known.  One attempt is made over a new connection to the same
+ * address (catalogs cannot be read at that point); else recovery does it.  Recovery
+ * alone would do: but a node whose sessions were terminated, or that has
+ * restarted, takes a new one at once, and a WARNING to the client of what is
+ * settled a moment later, and rows locked until then, are worse than a few lines
+ * here.  It is not made where it could block: names are not resolved again, and
+ * encryption by GSSAPI is left out.  All attempts of a transaction share one deadline.
  */
 #include "postgres.h"
 
@@ -48,6 +59,7 @@
 #include "access/xlog.h"
 #include "commit_log.h"
 #include "fault.h"
+#include "libpq/pqcomm.h"
 #include "miscadmin.h"
 #include "remote/broadcast.h"
 #include "remote/error.h"
@@ -56,6 +68,7 @@
 #include "storage/fd.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
+#include "storage/pmsignal.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
@@ -68,6 +81,8 @@
 
 #define TOKEN_LOW_BITS INT64CONST(0xffff)	/* room for the connection's number */
 #define MAX_PARTICIPANTS 0xffff
+#define SETTLE_SQL_BYTES (GIDSIZE + 32)
+#define MAX_WARNING_BYTES 512	/* of what a node says in one */
 
 /* The current two-phase commit, and the last one that all nodes confirmed. */
 static FullTransactionId current_xid;
@@ -75,6 +90,10 @@ static int64 current_token;
 static FullTransactionId settled_xid;
 static int64 settled_token;
 static bool exit_callback_registered = false;
+
+/* For the second phase, made before the first one: an entry per participant. */
+static ShardBroadcast *settle_items;
+static char (*settle_sql)[SETTLE_SQL_BYTES];
 
 /* ---------- identifiers ---------- */
 
@@ -244,6 +263,9 @@ shard_twophase_prepare(ShardConn **conns, int nconns)
 	ShardBroadcast *items = palloc0(nconns * sizeof(ShardBroadcast));
 	char	   *prefix = shard_twophase_gid_prefix();
 
+	/* first of all: an abort needs them as soon as there is a prepared_gid */
+	settle_items = MemoryContextAlloc(TopTransactionContext, nconns * sizeof(ShardBroadcast));
+	settle_sql = MemoryContextAlloc(TopTransactionContext, nconns * SETTLE_SQL_BYTES);
 	if (nconns > MAX_PARTICIPANTS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
@@ -308,25 +330,58 @@ finish_connecting(PGconn *pg, TimestampTz deadline)
 	return true;
 }
 
-/* Opens a connection with the parameters of lost; NULL when that fails.  Never raises. */
+/* Is the parameter one that connect_again() chooses by itself? */
+static bool
+is_place(const char *keyword)
+{
+	static const char *const places[] = {"host", "hostaddr", "port", "password", "service", "servicefile", "gssencmode"};
+
+	for (int i = 0; i < lengthof(places); i++)
+		if (strcmp(keyword, places[i]) == 0)
+			return true;
+	return false;
+}
+
+static int
+add_parameter(const char **keywords, const char **values, int n, const char *keyword, const char *value)
+{
+	if (!value || value[0] == '\0')
+		return n;
+	keywords[n] = keyword;
+	values[n] = value;
+	return n + 1;
+}
+
+/*
+ * Opens a connection to where lost was connected, with its parameters; NULL when
+ * that fails, or could block.  Never raises.
+ */
 static PGconn *
 connect_again(PGconn *lost, TimestampTz deadline)
 {
-	PQconninfoOption *options = PQconninfo(lost);
+	const char *host = PQhost(lost);
+	const char *address = PQhostaddr(lost);
+	bool		by_file = host && is_unixsock_path(host);
 	const char *keywords[128];
 	const char *values[128];
+	PQconninfoOption *options;
 	int			n = 0;
 	PGconn	   *pg;
 
+	if ((!by_file && (!address || address[0] == '\0')) || PQgssEncInUse(lost))
+		return NULL;
+	options = PQconninfo(lost);
 	if (!options)
 		return NULL;
-	for (PQconninfoOption *option = options; option->keyword && n < lengthof(keywords) - 1; option++)
-	{
-		if (!option->val)
-			continue;
-		keywords[n] = option->keyword;
-		values[n++] = option->val;
-	}
+	for (PQconninfoOption *option = options; option->keyword && n < lengthof(keywords) - 6; option++)
+		if (!is_place(option->keyword))
+			n = add_parameter(keywords, values, n, option->keyword, option->val);
+	n = add_parameter(keywords, values, n, "host", host);
+	if (!by_file)
+		n = add_parameter(keywords, values, n, "hostaddr", address);
+	n = add_parameter(keywords, values, n, "port", PQport(lost));
+	n = add_parameter(keywords, values, n, "password", PQpass(lost));
+	n = add_parameter(keywords, values, n, "gssencmode", "disable");
 	keywords[n] = values[n] = NULL;
 	pg = PQconnectStartParams(keywords, values, 0);
 	shard_wait_sockets_changed();
@@ -377,7 +432,7 @@ settle_over_new_connection(ShardConn *conn, const char *sql, bool commit, Timest
 	ShardBroadcast item = {0};
 	bool		settled = false;
 
-	if (!AcquireExternalFD())
+	if (GetCurrentTimestamp() >= deadline || !shard_wait_acquire_handle())
 		return false;
 	second.node = conn->node;
 	second.state = SHARD_CONN_READY;
@@ -404,13 +459,21 @@ static void
 warn_not_settled(const ShardBroadcast *item, bool commit)
 {
 	const char *message = item->result ? PQresultErrorField(item->result, PG_DIAG_MESSAGE_PRIMARY) : NULL;
+	char		text[MAX_WARNING_BYTES];
+	int			elevel = WARNING;
 
-	ereport(WARNING,
+	/* without the postmaster nobody is told, since sending it may end in an exit */
+	if (commit && !PostmasterIsAlive())
+		elevel = LOG;
+
+	if (message)
+		shard_error_copy_text(message, text, sizeof(text));
+	ereport(elevel,
 			(errcode(ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN),
 			 commit ?
 			 errmsg("the transaction is committed, but node \"%s\" has not confirmed it", item->conn->node) :
 			 errmsg("the transaction is rolled back, but may still be prepared on node \"%s\"", item->conn->node),
-			 message ? errdetail_internal("%s", shard_error_clean_text(message)) : 0,
+			 message ? errdetail_internal("%s", text) : 0,
 			 errhint("Rows are locked there until SELECT shardfdw.recover() settles it.")));
 }
 
@@ -421,7 +484,7 @@ warn_not_settled(const ShardBroadcast *item, bool commit)
 static int
 settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
 {
-	ShardBroadcast *items = palloc0(nconns * sizeof(ShardBroadcast));
+	ShardBroadcast *items = settle_items;
 	ShardBroadcastInterrupt interrupt = commit ? SHARD_BROADCAST_HURRY : SHARD_BROADCAST_IGNORE;
 	TimestampTz again_deadline;
 	int			nitems = 0;
@@ -431,9 +494,12 @@ settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
 	{
 		if (!conns[i]->prepared_gid)
 			continue;
+		snprintf(settle_sql[nitems], SETTLE_SQL_BYTES, "%s PREPARED '%s'", commit ? "COMMIT" : "ROLLBACK",
+				 conns[i]->prepared_gid);
+		memset(&items[nitems], 0, sizeof(ShardBroadcast));
 		items[nitems].conn = conns[i];
-		items[nitems++].sql = psprintf("%s PREPARED '%s'", commit ? "COMMIT" : "ROLLBACK",
-									   conns[i]->prepared_gid);
+		items[nitems].sql = settle_sql[nitems];
+		nitems++;
 	}
 	SHARD_FAULT_POINT(commit ? "commit" : "rollback");
 	shard_broadcast_start(items, nitems);
@@ -468,7 +534,6 @@ settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
 		}
 	}
 	shard_broadcast_clear(items, nitems);
-	pfree(items);
 	return nfailed;
 }
 
@@ -483,6 +548,18 @@ shard_twophase_commit(ShardConn **conns, int nconns)
 	}
 	for (int i = 0; i < nconns; i++)
 		conns[i]->prepared_gid = NULL;
+}
+
+void
+shard_twophase_leave(ShardConn **conns, int nconns)
+{
+	for (int i = 0; i < nconns; i++)
+	{
+		/* an answer may be under way; without it the connection serves nobody */
+		if (conns[i]->prepared_gid)
+			conns[i]->state = SHARD_CONN_BROKEN;
+		conns[i]->prepared_gid = NULL;
+	}
 }
 
 void

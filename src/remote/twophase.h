@@ -17,6 +17,9 @@ extern void shard_twophase_prepare(ShardConn **conns, int nconns);
 /* After the local commit: COMMIT PREPARED on all at once.  WARNINGs only. */
 extern void shard_twophase_commit(ShardConn **conns, int nconns);
 
+/* When an error has ended that: what the nodes have not been told is left to recovery. */
+extern void shard_twophase_leave(ShardConn **conns, int nconns);
+
 /* In abort: ROLLBACK PREPARED where prepared.  WARNINGs only, bounded waits. */
 extern void shard_twophase_abort(ShardConn **conns, int nconns);
 

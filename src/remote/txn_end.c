@@ -20,6 +20,7 @@
 
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "fault.h"
 #include "guc.h"
 #include "remote/broadcast.h"
 #include "remote/cut.h"
@@ -278,25 +279,46 @@ pre_commit(void)
 	}
 }
 
-/* The transaction is over here: nothing may point to it any more. */
+/* Nothing of conn may point to the transaction any more. */
+static void
+end_on_conn(ShardConn *conn, void *arg)
+{
+	pool_of(conn)->writer = NULL;
+	conn->xact_extra = false;
+	conn->xact_tables = NIL;
+	shard_txn_forget(conn);
+	if (conn->state == SHARD_CONN_BROKEN)
+		shard_pool_discard(conn);
+}
+
+static void
+tell_nodes(void)
+{
+	shard_twophase_commit(prepared.conns, prepared.nconns);
+}
+
+/*
+ * Tells the nodes of the commit.  An error from here on would be a PANIC, since
+ * a committed transaction cannot be aborted.  Nothing of ours raises one; but
+ * what is reported runs code of others, which may.  Then nodes are left to recovery.
+ */
+static void
+finish_commit(void)
+{
+	ErrorContextCallback *callers = error_context_stack;
+
+	/* for the context of a message they would ask for memory */
+	error_context_stack = NULL;
+	if (!shard_wait_run_noerror(tell_nodes))
+		shard_twophase_leave(prepared.conns, prepared.nconns);
+	error_context_stack = callers;
+}
+
+/* The transaction is over here. */
 static void
 end_of_xact(void)
 {
-	ShardConnList all = all_conns();
-
-	for (int i = 0; i < all.nconns; i++)
-	{
-		ShardConn  *conn = all.conns[i];
-
-		pool_of(conn)->writer = NULL;
-		conn->xact_extra = false;
-		conn->xact_tables = NIL;
-		shard_txn_forget(conn);
-		if (conn->state == SHARD_CONN_BROKEN)
-			shard_pool_discard(conn);
-	}
-	if (all.conns)
-		pfree(all.conns);
+	shard_pool_each(end_on_conn, NULL);
 	memset(&prepared, 0, sizeof(prepared));
 	shard_wait_interrupted = false;
 	shard_txn_reset();
@@ -357,40 +379,63 @@ stop_running(ShardConn *conn, TimestampTz deadline)
 		give_up(conn);
 }
 
+/* What is to be sent at the end of an abort. */
+typedef struct AbortPlan
+{
+	TimestampTz deadline;
+	TimestampTz settle_deadline;
+	int			level;			/* of the subtransaction */
+	const char *rollback_to;
+	ShardBroadcast *items;		/* room for all connections */
+	int			nitems;
+} AbortPlan;
+
+static void
+plan_command(AbortPlan *plan, ShardConn *conn, const char *sql)
+{
+	plan->items[plan->nitems].conn = conn;
+	plan->items[plan->nitems++].sql = sql;
+}
+
+static void
+release_unprepared(ShardConn *conn, void *arg)
+{
+	if (conn->holder && conn->prepared_gid == NULL)
+		shard_connection_release(conn);
+}
+
+static void
+abort_on_conn(ShardConn *conn, void *arg)
+{
+	AbortPlan  *plan = arg;
+
+	if (conn->prepared_gid != NULL)
+		return;
+	stop_running(conn, plan->deadline);
+	/* maybe it is what was waited for in vain; mostly its COMMIT was sent a moment ago, by the end of a snapshot */
+	if (shard_wait_interrupted && !shard_connection_settle_noerror(conn, plan->settle_deadline))
+		conn->state = SHARD_CONN_BROKEN;
+	if (conn->state != SHARD_CONN_READY || conn->end_pending)
+		return;
+	if (PQtransactionStatus(conn->pg) == PQTRANS_INTRANS ||
+		PQtransactionStatus(conn->pg) == PQTRANS_INERROR)
+		plan_command(plan, conn, "ROLLBACK");
+}
+
 static void
 abort_all(void)
 {
-	TimestampTz deadline = abort_deadline(ABORT_TIMEOUT_MS);
-	TimestampTz settle_deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ABORT_LEAST_HURRY_MS);
-	ShardConnList all = all_conns();
-	ShardBroadcast *items = palloc0(Max(all.nconns, 1) * sizeof(ShardBroadcast));
-	int			nitems = 0;
+	AbortPlan	plan = {0};
+
+	SHARD_FAULT_POINT("abort");
+	plan.deadline = abort_deadline(ABORT_TIMEOUT_MS);
+	plan.settle_deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ABORT_LEAST_HURRY_MS);
+	plan.items = shard_broadcast_room();
 
 	/* all loads are told to fail before the first one is waited for */
-	for (int i = 0; i < all.nconns; i++)
-		if (all.conns[i]->holder && all.conns[i]->prepared_gid == NULL)
-			shard_connection_release(all.conns[i]);
-	for (int i = 0; i < all.nconns; i++)
-	{
-		ShardConn  *conn = all.conns[i];
-
-		if (conn->prepared_gid != NULL)
-			continue;
-		stop_running(conn, deadline);
-		/* maybe it is what was waited for in vain; mostly its COMMIT was sent a moment ago, by the end of a snapshot */
-		if (shard_wait_interrupted && !shard_connection_settle_noerror(conn, settle_deadline))
-			conn->state = SHARD_CONN_BROKEN;
-		if (conn->state != SHARD_CONN_READY || conn->end_pending)
-			continue;
-		if (PQtransactionStatus(conn->pg) == PQTRANS_INTRANS ||
-			PQtransactionStatus(conn->pg) == PQTRANS_INERROR)
-		{
-			items[nitems].conn = conn;
-			items[nitems++].sql = "ROLLBACK";
-		}
-	}
-	rollback_all(items, nitems, deadline);
-	pfree(items);
+	shard_pool_each(release_unprepared, NULL);
+	shard_pool_each(abort_on_conn, &plan);
+	rollback_all(plan.items, plan.nitems, plan.deadline);
 
 	if (prepared.nconns > 0)
 		shard_twophase_abort(prepared.conns, prepared.nconns);
@@ -407,7 +452,7 @@ xact_callback(XactEvent event, void *arg)
 			break;
 		case XACT_EVENT_COMMIT:
 			if (prepared.nconns > 0)
-				shard_twophase_commit(prepared.conns, prepared.nconns);
+				finish_commit();
 			if (shard_txn_touched)
 				end_of_xact();
 			shard_txn_reset_constraints();
@@ -452,44 +497,45 @@ wrote_only_below(ShardConn *conn, int level)
  * the remote transaction where nothing else was done in it.
  */
 static void
+abort_sub_on_conn(ShardConn *conn, void *arg)
+{
+	AbortPlan  *plan = arg;
+	bool		whole = !IsolationUsesXactSnapshot() && wrote_only_below(conn, plan->level);
+
+	/* a transaction with one snapshot keeps its writer, which nobody opens now */
+	shard_connection_pause(conn);
+	if (conn->xact_depth < plan->level && !(whole && conn->xact_depth > 0))
+		return;
+	stop_running(conn, plan->deadline);
+	/* what was stopped early enough has not even begun */
+	if (conn->state == SHARD_CONN_READY &&
+		!(whole && PQtransactionStatus(conn->pg) == PQTRANS_IDLE))
+		plan_command(plan, conn, whole ? "ROLLBACK" : plan->rollback_to);
+	if (whole)
+		shard_txn_forget(conn);
+	else
+	{
+		conn->xact_depth = plan->level - 1;
+		conn->xact_failed = false;
+		conn->xact_stale = false;
+	}
+}
+
+static void
 abort_sub(int level)
 {
-	TimestampTz deadline = abort_deadline(ABORT_SUB_TIMEOUT_MS);
-	ShardConnList all = all_conns();
-	ShardBroadcast *items = palloc0(Max(all.nconns, 1) * sizeof(ShardBroadcast));
-	int			nitems = 0;
+	AbortPlan	plan = {0};
 	char		rollback_to[80];
 
+	SHARD_FAULT_POINT("abort_sub");
 	snprintf(rollback_to, sizeof(rollback_to),
 			 "ROLLBACK TO SAVEPOINT s%d; RELEASE SAVEPOINT s%d", level, level);
-	for (int i = 0; i < all.nconns; i++)
-	{
-		ShardConn  *conn = all.conns[i];
-		bool		whole = !IsolationUsesXactSnapshot() && wrote_only_below(conn, level);
-
-		/* a transaction with one snapshot keeps its writer, which nobody opens now */
-		shard_connection_pause(conn);
-		if (conn->xact_depth < level && !(whole && conn->xact_depth > 0))
-			continue;
-		stop_running(conn, deadline);
-		/* what was stopped early enough has not even begun */
-		if (conn->state == SHARD_CONN_READY &&
-			!(whole && PQtransactionStatus(conn->pg) == PQTRANS_IDLE))
-		{
-			items[nitems].conn = conn;
-			items[nitems++].sql = whole ? "ROLLBACK" : rollback_to;
-		}
-		if (whole)
-			shard_txn_forget(conn);
-		else
-		{
-			conn->xact_depth = level - 1;
-			conn->xact_failed = false;
-			conn->xact_stale = false;
-		}
-	}
-	rollback_all(items, nitems, deadline);
-	pfree(items);
+	plan.deadline = abort_deadline(ABORT_SUB_TIMEOUT_MS);
+	plan.level = level;
+	plan.rollback_to = rollback_to;
+	plan.items = shard_broadcast_room();
+	shard_pool_each(abort_sub_on_conn, &plan);
+	rollback_all(plan.items, plan.nitems, plan.deadline);
 }
 
 /*
@@ -555,6 +601,7 @@ subxact_callback(SubXactEvent event, SubTransactionId mySubid,
 		abort_sub(level);
 		end_level(level, false);
 		shard_wait_interrupted = false;
+		SHARD_FAULT_END();
 	}
 }
 
