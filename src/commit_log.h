@@ -4,6 +4,17 @@
  *
  * A row is inserted by the transaction that it stands for, so it is visible if
  * and only if that transaction committed; see remote/twophase.c.
+ *
+ * Rows are kept for a while after all nodes have confirmed the commit: a node
+ * that is restored, or an older standby of it, may show the prepared transaction
+ * once more.  Which rows are confirmed ("settled") is known from
+ *
+ *	- another row, of a later transaction of the same session (confirms_xid)
+ *	- the row itself (settled_at): noted by recovery or at the end of a session
+ *
+ * Rows are in the order of their xids, and a row that confirms has a larger xid
+ * than the one it confirms.  Transactions before settled_below, in
+ * shardfdw.coordinator, are all settled, so nobody looks at them again.
  */
 #ifndef SHARDFDW_COMMIT_LOG_H
 #define SHARDFDW_COMMIT_LOG_H
@@ -13,32 +24,59 @@
 #include "access/transam.h"
 #include "access/xlogdefs.h"
 #include "nodes/pg_list.h"
+#include "utils/timestamp.h"
+
+/* Names a transaction. */
+typedef struct ShardLogKey
+{
+	FullTransactionId xid;		/* invalid: none */
+	int64		token;			/* tells apart users of one xid: a crash can give it out twice */
+} ShardLogKey;
+
+/* A server that prepared a transaction. */
+typedef struct ShardLogNode
+{
+	const char *name;			/* foreign server's, when it was logged */
+	int64		system_identifier;	/* 0: not known */
+	const char *database;		/* there; empty: not known */
+	TimeLineID	timeline;		/* 0: not known */
+} ShardLogNode;
 
 typedef struct ShardLogEntry
 {
-	FullTransactionId xid;
-	int64		token;			/* tells apart users of one xid: a crash can give it out twice */
-	List	   *nodes;			/* of char *: servers' names when it was logged */
-	List	   *timelines;		/* int: theirs when they prepared it; 0: not known */
+	ShardLogKey key;
+	List	   *nodes;			/* of ShardLogNode */
 } ShardLogEntry;
 
 /*
- * Logs the current transaction.  The caller's rights do not matter.
+ * Logs the current transaction, and that the one of confirms has been confirmed
+ * by all of its nodes.  time: the one in its identifiers.  The caller's rights do
+ * not matter.
  * Errors: the extension is not in this database.
  */
-extern void shard_commit_log_insert(FullTransactionId xid, int64 token,
-									const char *const *nodes, const TimeLineID *timelines, int nnodes);
+extern void shard_commit_log_insert(ShardLogKey key, TimestampTz time, const ShardLogNode *nodes, int nnodes,
+									ShardLogKey confirms);
 
 /* True when a committed row stands there now, whatever the transaction's snapshot. */
-extern bool shard_commit_log_contains(FullTransactionId xid, int64 token);
+extern bool shard_commit_log_contains(ShardLogKey key);
 
 /*
- * Deletes a row in the current transaction; false when it (or the log) is not
- * there, or when another transaction is at it.  Does not wait.
+ * Notes in the row, in the current transaction, that nothing of it is prepared any
+ * more; note: what there is to say about that, or NULL.  set_timelines notes the
+ * timelines of nodes (ShardLogNode, as read).  False when there is no such row (or
+ * no log), or another transaction is at it, or has locked the log.  Neither waits.
  */
-extern bool shard_commit_log_delete(FullTransactionId xid, int64 token);
+extern bool shard_commit_log_settle(ShardLogKey key, const char *note);
+extern bool shard_commit_log_set_timelines(ShardLogKey key, List *nodes);
 
-/* All committed rows, List of ShardLogEntry in the current context. */
-extern List *shard_commit_log_read(void);
+/* Rows that are not settled, by xid: List of ShardLogEntry in the current context. */
+extern List *shard_commit_log_read_unsettled(void);
+
+/*
+ * Deletes settled rows, oldest first, that are older or more than the settings
+ * allow, in the current transaction.  Does nothing while another transaction does it,
+ * or has locked the log.
+ */
+extern void shard_commit_log_purge(void);
 
 #endif

@@ -44,6 +44,13 @@
 #define shard_create_material_path(rel, subpath) create_material_path(rel, subpath)
 #endif
 
+/* 17 added orstronger.  Needs storage/lock.h. */
+#if PG_VERSION_NUM >= 170000
+#define shard_lock_held_by_me(tag, mode) LockHeldByMe(tag, mode, false)
+#else
+#define shard_lock_held_by_me(tag, mode) LockHeldByMe(tag, mode)
+#endif
+
 /*
  * 18 keeps the keys of a client that has logged in with SCRAM.  shard_scram_key():
  * the client's or the server's key as libpq takes it, in the current context; NULL:

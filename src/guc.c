@@ -8,6 +8,7 @@
 
 #include "fault.h"
 #include "guc.h"
+#include "miscadmin.h"
 #include "utils/guc.h"
 
 int			shard_guc_default_shards = 16;
@@ -18,6 +19,9 @@ int			shard_guc_copy_buffer_kb = 16384;
 int			shard_guc_commit_protocol = SHARD_COMMIT_2PC;
 int			shard_guc_snapshot = SHARD_SNAPSHOT_NODE;
 int			shard_guc_recovery_interval_s = 60;
+int			shard_guc_commit_log_max_age_s = 86400;
+int			shard_guc_commit_log_max_rows = 100000;
+bool		shard_guc_preloaded = false;
 bool		shard_guc_log_remote_sql = false;
 bool		shard_guc_explain_remote = false;
 bool		shard_guc_enable_shard_scan = true;
@@ -49,6 +53,7 @@ static const struct config_enum_entry snapshot_options[] = {
 void
 shard_guc_init(void)
 {
+	shard_guc_preloaded = process_shared_preload_libraries_in_progress;
 	DefineCustomIntVariable("shardfdw.default_shards",
 							"Sets the number of shards of a new sharded table.",
 							NULL,
@@ -89,6 +94,16 @@ shard_guc_init(void)
 							"Zero has no worker do it. It needs shardfdw in shared_preload_libraries.",
 							&shard_guc_recovery_interval_s,
 							60, 0, INT_MAX / 1000, PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+	DefineCustomIntVariable("shardfdw.commit_log_max_age",
+							"Sets how long it is remembered which transactions committed on several nodes.",
+							"A node that is restored to an earlier moment is brought in line as far back as that.",
+							&shard_guc_commit_log_max_age_s,
+							86400, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+	DefineCustomIntVariable("shardfdw.commit_log_max_rows",
+							"Sets how many transactions that committed on several nodes are remembered.",
+							"Older ones are forgotten earlier than shardfdw.commit_log_max_age says.",
+							&shard_guc_commit_log_max_rows,
+							100000, 0, INT_MAX, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("shardfdw.log_remote_sql",
 							 "Logs every statement that is sent to a node.",
 							 NULL,

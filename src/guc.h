@@ -27,6 +27,9 @@ extern int	shard_guc_copy_buffer_kb;	/* kB buffered by one load, all shards */
 extern int	shard_guc_commit_protocol;	/* ShardCommitProtocol */
 extern int	shard_guc_snapshot; /* ShardSnapshotMode */
 extern int	shard_guc_recovery_interval_s;	/* 0: no recovery worker */
+extern int	shard_guc_commit_log_max_age_s;
+extern int	shard_guc_commit_log_max_rows;
+extern bool shard_guc_preloaded;	/* the library is in shared_preload_libraries */
 extern bool shard_guc_log_remote_sql;	/* LOG every statement sent */
 extern bool shard_guc_explain_remote;	/* EXPLAIN VERBOSE shows a node's plan, too */
 extern bool shard_guc_enable_shard_scan;	/* sharded table as one planned node */

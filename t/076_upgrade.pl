@@ -44,14 +44,17 @@ my @queries = (
 	'SELECT * FROM shardfdw.tables ORDER BY table_name::text',
 	'SELECT count(*) FROM shardfdw.commit_log',
 	'EXPLAIN (COSTS OFF) SELECT name, avg(v) FROM t JOIN r ON r.code = t.v GROUP BY name',
-	q{SELECT "check", detail FROM shardfdw.check_nodes(true) WHERE status <> 'ok'},
-	'SELECT node, gid FROM shardfdw.recover()');
+	q{SELECT "check", detail FROM shardfdw.check_nodes(true) WHERE status <> 'ok'});
 my @before = map { $c->safe_psql($_) } @queries;
 
 my $new = ShardServer->new('upgraded');
 $new->init(extra => [ '--no-locale', '-E', 'UTF8' ]);
 $new->append_conf('postgresql.conf', slurp_file($old->data_dir . '/postgresql.conf') =~ s/^(port|unix_socket_directories) = .*$//gmr);
+my $left = $c->gid_prefix . '1:65536';
 $old->stop;
+
+# What the old server has left, against advice
+$c->node_safe_psql(1, "BEGIN; INSERT INTO public.r VALUES (98, 'left'); PREPARE TRANSACTION '$left'");
 
 # Neither is there while pg_upgrade is at work.
 $c->stop_node($_) for 1, 2;
@@ -75,9 +78,15 @@ is($c->safe_psql('SELECT count(*), max(id) FROM t'), '504|504', 'writes to sever
 $c->safe_psql('ALTER TABLE t ADD COLUMN later int DEFAULT 3; CREATE INDEX later_index ON t (later)');
 is($c->safe_psql('SELECT later, count(*) FROM t GROUP BY later'), '3|504', 'DDL');
 is($c->safe_psql(q{SELECT "check", detail FROM shardfdw.check_nodes(true) WHERE status <> 'ok'}), '', 'check_nodes finds nothing wrong');
-my $prefix = $c->safe_psql("SELECT 'shardfdw:' || system_identifier || ':' || (SELECT oid FROM pg_database WHERE datname = current_database()) || ':' FROM pg_control_system()");
+ok($c->wait_for('SELECT count(*) = 1 FROM shardfdw.coordinator, pg_control_system() s WHERE coordinator.system_identifier = s.system_identifier'), 'it has an identity of its own');
+my $prefix = $c->gid_prefix;
 my $xid = $c->safe_psql('SELECT pg_current_xact_id()');
 $c->node_safe_psql(1, "BEGIN; INSERT INTO public.r VALUES (99, 'lost'); PREPARE TRANSACTION '$prefix$xid:65536'");
-ok($c->wait_for('SELECT count(*) = 0 FROM pg_prepared_xacts', 1), 'the recovery worker settles what is prepared');
+ok($c->wait_for("SELECT count(*) = 0 FROM pg_prepared_xacts WHERE gid <> '$left'", 1), 'the recovery worker settles what is prepared');
+like($c->safe_psql('SELECT node, gid, action FROM shardfdw.recover()'), qr/^node1\|$left\|left alone: identity "[0-9a-f]{16}" is not this coordinator's, and has not been taken over$/, 'what the old server has left is told');
+like($c->safe_psql('SELECT gid, state FROM shardfdw.prepared_transactions'), qr/^$left\|left alone/, 'and shown');
+$c->safe_psql('SELECT shardfdw.take_over(true)');
+ok($c->wait_for('SELECT count(*) = 0 FROM pg_prepared_xacts', 1), 'and settled once the new one has taken its place');
+is($c->safe_psql('SELECT count(*) FROM r WHERE code IN (98, 99)'), '0', 'by the log: it had not committed');
 
 done_testing();

@@ -92,11 +92,24 @@ SKIP:
 		push @writers, $c->start_sql("SET shardfdw.fault_points = '$point=wait'; UPDATE t SET w = '$point' WHERE id " . ($point eq 'commit' ? '<= 50' : '> 900'));
 		$c->wait_for('SELECT count(*) = ' . @writers . q{ FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'}, $_) for 1, 2;
 	}
-	$c->wait_for('SELECT count(*) = 1 FROM shardfdw.commit_log');
+	$c->wait_for(ShardCluster::unsettled() =~ s/count\(\*\)/count(*) = 1/r);
 	$primary->wait_for_catchup('standby');
 	$c->kill9_coordinator;
 	$standby->promote;
 	$c->{coordinator} = $standby;
+
+	# a copy does not know that it is the successor
+	$c->wait_for_log(qr/WARNING:  this server is not confirmed as the coordinator, and settles no prepared transactions/, 0) for 1, 2;
+	is($c->node_safe_psql($_, q{SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'}), '2', "by itself it settles nothing, node $_") for 1, 2;
+	like($c->safe_psql('SELECT node, gid, action FROM shardfdw.recover()'), qr/^\|\|not confirmed: /, 'and says so');
+	is($c->safe_psql('SELECT DISTINCT state FROM shardfdw.list_prepared()'), 'not confirmed', 'and shows it');
+	$c->psql_fails_like('UPDATE t SET v = 0 WHERE id BETWEEN 100 AND 200', qr/55000: this server is not confirmed as the coordinator.*take_over\(\)/s, 'nor does it write to several nodes');
+	is($c->safe_psql(q{SELECT count(*) FROM t}), '1000', 'it reads');
+	$c->psql_fails_like('BEGIN; SELECT shardfdw.take_over(true); UPDATE t SET v = v WHERE id BETWEEN 100 AND 200; COMMIT', qr/55000: cannot commit over several nodes in the transaction that has called take_over/, 'an identity is not used before it is there for good');
+	$c->safe_psql('SELECT shardfdw.take_over()');
+	$c->wait_for_log(qr/is left alone: predecessor "[0-9a-f]{16}" may have committed it without this server having received that/, 0);
+	is($c->node_safe_psql($_, q{SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'}), '1', "what is in the log is settled, the rest left alone, node $_") for 1, 2;
+	$c->safe_psql('SELECT shardfdw.take_over(true)');
 	ok($c->wait_for(q{SELECT count(*) = 0 FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'}, $_), "what the lost one has prepared is settled, node $_") for 1, 2;
 	is($c->safe_psql('SELECT w, count(*) FROM t GROUP BY w ORDER BY w'), "commit|50\nx|950", 'as it had decided');
 	$c->wait_sql($_) for @writers;
@@ -106,6 +119,7 @@ if (!$standby->safe_psql('postgres', 'SELECT NOT pg_is_in_recovery()'))
 	$c->kill9_coordinator;
 	$standby->promote;
 	$c->{coordinator} = $standby;
+	$c->safe_psql('SELECT shardfdw.take_over(true)');
 }
 $c->safe_psql(q{UPDATE t SET v = 0; INSERT INTO r VALUES (10, 'new'); ALTER TABLE t ADD COLUMN x int DEFAULT 1});
 is($c->safe_psql('SELECT count(*), sum(v), sum(x) FROM t'), '1000|0|1000', 'it is the coordinator');

@@ -308,6 +308,12 @@ BEGIN
 	END IF;
 
 	PERFORM shardfdw.copy_all_references(name);
+
+	PERFORM shardfdw.store_identity();
+	IF EXISTS (SELECT FROM shardfdw.note_identity(ARRAY[name]) n WHERE NOT n.ok) THEN
+		RAISE NOTICE USING MESSAGE = format('node "%s": identity: not noted', name),
+			HINT = 'Let its role create a schema there, so that the node can tell this coordinator from copies of it.';
+	END IF;
 END
 $$;
 COMMENT ON FUNCTION shardfdw.add_node(name, text, integer, name, name, text, jsonb) IS

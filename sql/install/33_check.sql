@@ -113,8 +113,19 @@ AS $$
 DECLARE
 	nodes CONSTANT name[] := shardfdw.trusted_nodes();
 	reachable name[];
+	identity text;
+	confirmed boolean;
+	note_name name;
 	i record;
 BEGIN
+	SELECT c.identity, c.confirmed, c.note_name INTO identity, confirmed, note_name FROM shardfdw.coordinator_identity() c;
+	IF NOT confirmed AND NOT pg_is_in_recovery() THEN
+		node := NULL;
+		"check" := 'coordinator';
+		status := 'error';
+		detail := format('this server is a copy of coordinator %s: take_over() has it take that one''s place', identity);
+		RETURN NEXT;
+	END IF;
 	IF nodes = '{}' THEN
 		RETURN;
 	END IF;
@@ -127,6 +138,21 @@ BEGIN
 		"check" := i."check";
 		status := i.status;
 		detail := i.detail;
+		RETURN NEXT;
+	END LOOP;
+
+	FOR i IN
+		SELECT q.node, (q.fields)[1] AS noted
+		FROM shardfdw.query_nodes(coalesce(reachable, '{}'), array_fill(format(
+			$q$SELECT pg_catalog.obj_description(c.oid, 'pg_class') FROM pg_catalog.pg_class c
+			JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'shardfdw' AND c.relname = %L$q$, note_name),
+			ARRAY[cardinality(coalesce(reachable, '{}'))]), 'free', false) q
+		WHERE q.ok AND (q.fields)[1] <> identity
+	LOOP
+		node := i.node;
+		"check" := 'coordinator';
+		status := 'error';
+		detail := format('coordinator %s is noted there, this one is %s', i.noted, identity);
 		RETURN NEXT;
 	END LOOP;
 
@@ -187,4 +213,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.check_nodes(boolean) IS
-	'Checks every node: that it can be reached, version, encoding, locale, max_prepared_transactions, clock, partial twins, that each shard is there with the columns, constraints and indexes it has here, the types and functions these need, and each copy of a reference table, with as many rows; with contents, with equal rows. Returns one row per check, shards and copies in order as one, with status ok, warning or error, and notes default collations in the options of servers that the caller owns; raises nothing for a node that is down.';
+	'Checks that this server is no copy of the coordinator (a row without node, if it is), and every node of trusted_nodes(): that it can be reached, that no other coordinator has taken it over, version, encoding, locale, max_prepared_transactions, clock, partial twins, that each shard is there with the columns, constraints and indexes it has here, the types and functions these need, and each copy of a reference table, with as many rows; with contents, with equal rows. Returns one row per check, shards and copies in order as one, with status ok, warning or error, and notes default collations in the options of servers that the caller owns; raises nothing for a node that is down.';

@@ -8,27 +8,171 @@ CREATE TABLE shardfdw.commit_log (
 	nodes text[] NOT NULL,
 	logged_at timestamptz NOT NULL,
 	timelines integer[],
+	system_identifiers bigint[],
+	databases text[],
+	confirms_xid xid8,
+	confirms_token bigint,
+	settled_at timestamptz,
+	note text,
 	PRIMARY KEY (xid, token)
 );
 REVOKE ALL ON shardfdw.commit_log FROM PUBLIC;
 
 COMMENT ON TABLE shardfdw.commit_log IS
-	'Transactions that committed on several nodes: the row of a transaction is visible if and only if it committed. Rows go when no node has a prepared transaction of theirs any more. Never change it by hand, but for deleting what recover() has reported as promoted.';
+	'Transactions that committed on several nodes: the row of a transaction is visible if and only if it committed. Rows are kept for a while after all nodes have confirmed (shardfdw.commit_log_max_age, commit_log_max_rows). Never change it by hand.';
 COMMENT ON COLUMN shardfdw.commit_log.xid IS 'Transaction on the coordinator.';
 COMMENT ON COLUMN shardfdw.commit_log.token IS 'Random number in the identifiers of its prepared transactions: a crash can give out a transaction identifier twice.';
 COMMENT ON COLUMN shardfdw.commit_log.nodes IS 'Nodes that prepared it, by name.';
-COMMENT ON COLUMN shardfdw.commit_log.logged_at IS 'Time of the commit.';
+COMMENT ON COLUMN shardfdw.commit_log.logged_at IS 'Time of the commit, as in the identifiers of its prepared transactions.';
 COMMENT ON COLUMN shardfdw.commit_log.timelines IS 'Timelines of the nodes when they prepared it, in their order; 0 or null: not known.';
+COMMENT ON COLUMN shardfdw.commit_log.system_identifiers IS 'System identifiers of the servers that prepared it, in the order of nodes; 0 or null: not known.';
+COMMENT ON COLUMN shardfdw.commit_log.databases IS 'Databases there, in the order of nodes; empty or null: not known.';
+COMMENT ON COLUMN shardfdw.commit_log.confirms_xid IS 'Earlier transaction of the same session all of whose nodes have confirmed; null: none.';
+COMMENT ON COLUMN shardfdw.commit_log.confirms_token IS 'Token of that transaction.';
+COMMENT ON COLUMN shardfdw.commit_log.settled_at IS 'When recovery, or the end of its session, has noted that nothing of it is prepared any more; null: not noted here.';
+COMMENT ON COLUMN shardfdw.commit_log.note IS 'What recovery has found strange about it.';
+
+-- Not dumped either: a restored database is another coordinator.
+CREATE TABLE shardfdw.coordinator (
+	identity text PRIMARY KEY,
+	system_identifier bigint NOT NULL,
+	database oid NOT NULL,
+	fingerprint text NOT NULL,
+	made_at timestamptz NOT NULL,
+	taken_over_at timestamptz,
+	all_commits_received boolean NOT NULL,
+	forgotten_until timestamptz NOT NULL,
+	settled_below xid8 NOT NULL
+);
+REVOKE ALL ON shardfdw.coordinator FROM PUBLIC;
+COMMENT ON TABLE shardfdw.coordinator IS
+	'Identities of this coordinator: the one of now, and those that take_over() has replaced. Never change it by hand.';
+COMMENT ON COLUMN shardfdw.coordinator.identity IS 'Stands in the identifiers of its prepared transactions.';
+COMMENT ON COLUMN shardfdw.coordinator.system_identifier IS 'System identifier of the server that made it.';
+COMMENT ON COLUMN shardfdw.coordinator.database IS 'OID of the database in which it was made.';
+COMMENT ON COLUMN shardfdw.coordinator.fingerprint IS 'Of that server''s data directory: inode and time of birth of PG_VERSION, which a copy does not share.';
+COMMENT ON COLUMN shardfdw.coordinator.made_at IS 'When it was made.';
+COMMENT ON COLUMN shardfdw.coordinator.taken_over_at IS 'When take_over() has replaced it; null: not replaced.';
+COMMENT ON COLUMN shardfdw.coordinator.all_commits_received IS 'Whether take_over() was told that all of its commits are here.';
+COMMENT ON COLUMN shardfdw.coordinator.forgotten_until IS 'Rows of the commit log up to this time may have been deleted.';
+COMMENT ON COLUMN shardfdw.coordinator.settled_below IS 'Transactions before this one are settled.';
+
+CREATE FUNCTION shardfdw.coordinator_identity(
+	OUT identity text,
+	OUT confirmed boolean,
+	OUT note_name name,
+	OUT note_command text
+) RETURNS record
+	LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME', 'shardfdw_coordinator_identity';
+COMMENT ON FUNCTION shardfdw.coordinator_identity() IS
+	'Says who this coordinator is. Returns its identity; whether this server made it or took it over, which a copy of its files has not; the name of the table that notes it on nodes; the command that does so.';
+
+CREATE FUNCTION shardfdw.store_identity() RETURNS void
+	LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME', 'shardfdw_store_identity';
+COMMENT ON FUNCTION shardfdw.store_identity() IS
+	'Stores the identity of this coordinator, if it has none, in shardfdw.coordinator. Returns nothing.';
+
+CREATE FUNCTION shardfdw.replace_identity(all_commits_received boolean) RETURNS text
+	LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME', 'shardfdw_replace_identity';
+COMMENT ON FUNCTION shardfdw.replace_identity(boolean) IS
+	'The part of take_over() that happens here: gives this server an identity of its own, and notes those up to now as its predecessors''. Returns the new identity.';
+REVOKE ALL ON FUNCTION shardfdw.replace_identity(boolean) FROM PUBLIC;
+
+SELECT shardfdw.store_identity();
+
+CREATE FUNCTION shardfdw.note_identity(nodes name[], end_sessions boolean DEFAULT false)
+	RETURNS TABLE (node name, ok boolean, message text)
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	command text;
+	told name[] := '{}';
+	r record;
+BEGIN
+	SELECT i.note_command INTO command FROM shardfdw.coordinator_identity() i;
+	FOR r IN SELECT q.node, q.ok, concat_ws(': ', q.message, q.detail) AS message
+		FROM shardfdw.query_nodes(nodes, array_fill(command, ARRAY[cardinality(nodes)]), 'free', false) q
+	LOOP
+		IF r.ok AND end_sessions THEN
+			told := told || r.node;
+		ELSE
+			RETURN QUERY VALUES (r.node, r.ok, r.message);
+		END IF;
+	END LOOP;
+	IF told = '{}' THEN
+		RETURN;
+	END IF;
+
+	-- Sessions of the predecessor know the note that they have read when they began. So those are ended, and not before the new one has
+	-- committed: one that begins meanwhile would read the old one, and go on.
+	command := format($q$DO $end$ DECLARE session record; BEGIN
+		FOR session IN SELECT pid FROM pg_catalog.pg_stat_activity WHERE datname = pg_catalog.current_database()
+			AND pid <> pg_catalog.pg_backend_pid() AND pg_catalog.starts_with(application_name, 'shardfdw:%s:')
+		LOOP
+			BEGIN
+				PERFORM pg_catalog.pg_terminate_backend(session.pid, 5000);
+			EXCEPTION WHEN insufficient_privilege THEN
+				RAISE WARNING 'session %% of the predecessor goes on', session.pid;
+			END;
+		END LOOP; END $end$ $q$, (SELECT s.system_identifier FROM pg_control_system() s));
+	RETURN QUERY
+	SELECT q.node, q.ok, concat_ws(': ', q.message, q.detail)
+	FROM shardfdw.query_nodes(told, array_fill(command, ARRAY[cardinality(told)]), 'free', false) q;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.note_identity(name[], boolean) IS
+	'Notes on nodes that this coordinator uses them, in the comment of a table in schema shardfdw there; end_sessions: and ends the sessions there of servers with this one''s system identifier. Returns one row per node, with the error message where that failed.';
+
+CREATE FUNCTION shardfdw.take_over(all_commits_received boolean DEFAULT false) RETURNS text
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	new_identity text := shardfdw.replace_identity(all_commits_received);
+	nodes CONSTANT name[] := shardfdw.trusted_nodes();
+	r record;
+BEGIN
+	IF nodes <> '{}' THEN
+		FOR r IN SELECT n.node, n.message FROM shardfdw.note_identity(nodes, true) n WHERE NOT n.ok
+		LOOP
+			RAISE WARNING USING MESSAGE = format('node "%s" does not know of the take-over', r.node),
+				DETAIL = r.message,
+				HINT = 'There the predecessor, should it go on, is not refused.';
+		END LOOP;
+	END IF;
+	RETURN new_identity;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.take_over(boolean) IS
+	'Makes this server, a promoted standby or a restored or cloned copy, the coordinator in place of the one whose copy it is, which is refused two-phase commits from then on. all_commits_received: this server has all commits of its predecessor, so recover() rolls back what is not among them; else it leaves that alone. Returns the new identity; a WARNING for each node that could not be told.';
+REVOKE ALL ON FUNCTION shardfdw.take_over(boolean) FROM PUBLIC;
+
+CREATE FUNCTION shardfdw.dismiss_commit(xid xid8) RETURNS boolean
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	UPDATE shardfdw.commit_log l SET settled_at = clock_timestamp(), note = concat_ws('; ', l.note, 'dismissed by hand')
+	WHERE l.xid = dismiss_commit.xid AND l.settled_at IS NULL;
+	RETURN FOUND;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.dismiss_commit(xid8) IS
+	'Has recover() no longer look for what a committed transaction has left on nodes that are gone for good. That it has committed stays known. Returns whether there was something to dismiss.';
+REVOKE ALL ON FUNCTION shardfdw.dismiss_commit(xid8) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.recover(
+	dry_run boolean DEFAULT false,
 	OUT node name,
 	OUT gid text,
 	OUT action text
 ) RETURNS SETOF record
 	LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME', 'shardfdw_recover';
-COMMENT ON FUNCTION shardfdw.recover() IS
-	'Settles the transactions that this database left prepared on nodes: commits those whose transaction committed here, rolls back the others, leaves alone those still running. Returns one row per prepared transaction settled or failed, one per node that was not reached, and one per commit and node that was promoted after it had prepared it and does not have it: what was written there may be lost.';
+COMMENT ON FUNCTION shardfdw.recover(boolean) IS
+	'Settles the transactions that this database left prepared on nodes: commits those whose transaction committed here, rolls back the others, leaves alone those still running and those of which it cannot be known; dry_run: only says what it would do. Returns one row per prepared transaction settled, failed or left alone, one per node that was not reached or is another server than before, and one per commit and node that was promoted after it had prepared it and does not have it. Logs the same.';
 
 CREATE FUNCTION shardfdw.list_prepared(
 	OUT node name,
@@ -47,10 +191,12 @@ CREATE VIEW shardfdw.prepared_transactions AS
 	SELECT p.node, p.gid, coalesce(p.xid, l.xid) AS xid, p.owner, p.prepared, l.logged_at AS committed,
 		   CASE WHEN p.node IS NULL THEN 'settled' ELSE p.state END AS state
 	FROM shardfdw.list_prepared() p
-		 FULL JOIN shardfdw.commit_log l ON l.xid = CASE p.state WHEN 'committed' THEN p.xid END;
+		 FULL JOIN (SELECT u.xid, u.logged_at FROM shardfdw.commit_log u WHERE u.settled_at IS NULL
+					AND NOT EXISTS (SELECT FROM shardfdw.commit_log n WHERE n.confirms_xid = u.xid AND n.confirms_token = u.token)) l
+		 ON l.xid = CASE p.state WHEN 'committed' THEN p.xid END;
 GRANT SELECT ON shardfdw.prepared_transactions TO PUBLIC;
 COMMENT ON VIEW shardfdw.prepared_transactions IS
-	'Transactions of this database that are prepared on nodes, and those of the commit log.';
+	'Transactions of this database that are prepared on nodes, and those of the commit log that are not known to be settled.';
 COMMENT ON COLUMN shardfdw.prepared_transactions.node IS 'Node; null for a row of the commit log of which no node has anything any more.';
 COMMENT ON COLUMN shardfdw.prepared_transactions.gid IS 'Identifier of the prepared transaction on the node.';
 COMMENT ON COLUMN shardfdw.prepared_transactions.xid IS 'Transaction on the coordinator.';
@@ -58,4 +204,4 @@ COMMENT ON COLUMN shardfdw.prepared_transactions.owner IS 'Role on the node that
 COMMENT ON COLUMN shardfdw.prepared_transactions.prepared IS 'Time when the node prepared it.';
 COMMENT ON COLUMN shardfdw.prepared_transactions.committed IS 'Time when it committed on the coordinator; null when it did not.';
 COMMENT ON COLUMN shardfdw.prepared_transactions.state IS
-	'in progress: its transaction still runs here; committed, not committed: recover() will commit it, roll it back; settled: only the log row is left; unreachable: the node did not answer.';
+	'in progress: its transaction still runs here; committed, not committed: recover() will commit it, roll it back; settled: nothing of it is prepared on the nodes that answered; left alone: recover() cannot decide it, and why; not confirmed: this server is a copy of the coordinator; unreachable: the node did not answer.';

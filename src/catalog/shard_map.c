@@ -34,6 +34,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/shard_map.h"
 #include "commands/defrem.h"
+#include "identity.h"
 #include "lib/stringinfo.h"
 #include "partitioning/partdesc.h"
 #include "utils/builtins.h"
@@ -442,6 +443,14 @@ invalidate_relation(Datum arg, Oid relid)
 	}
 }
 
+/* Callbacks are few: this one serves another file, too. */
+static void
+note_relation_change(Datum arg, Oid relid)
+{
+	shard_identity_invalidate(relid);
+	invalidate_relation(arg, relid);
+}
+
 static void
 invalidate_all(Datum arg, int cacheid, uint32 hashvalue)
 {
@@ -495,7 +504,7 @@ note_xact_end(XactEvent event, void *arg)
 void
 shard_map_init(void)
 {
-	CacheRegisterRelcacheCallback(invalidate_relation, (Datum) 0);
+	CacheRegisterRelcacheCallback(note_relation_change, (Datum) 0);
 	CacheRegisterSyscacheCallback(NAMESPACEOID, invalidate_all, (Datum) 0);
 	CacheRegisterSyscacheCallback(FOREIGNSERVEROID, invalidate_all, (Datum) 0);
 	CacheRegisterSyscacheCallback(FOREIGNDATAWRAPPEROID, invalidate_all, (Datum) 0);

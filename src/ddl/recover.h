@@ -15,13 +15,18 @@ typedef enum ShardRecoverAction
 	SHARD_RECOVER_ROLLED_BACK,
 	SHARD_RECOVER_FAILED,		/* message says why */
 	SHARD_RECOVER_UNREACHABLE,	/* the node; message says why, gid is NULL */
-	SHARD_RECOVER_PROMOTED		/* a commit may be lost there; message says which, gid is NULL */
+	SHARD_RECOVER_PROMOTED,		/* a commit may be lost there; message says which, gid is NULL */
+	SHARD_RECOVER_ANOTHER_SERVER,	/* than the one that prepared; message says which, gid is NULL */
+	SHARD_RECOVER_LEFT,			/* cannot be decided, or not here; message says why, gid may be NULL */
+	SHARD_RECOVER_UNCONFIRMED,	/* this server is not confirmed as the coordinator; node and gid are NULL */
+	SHARD_RECOVER_WOULD_COMMIT, /* dry runs */
+	SHARD_RECOVER_WOULD_ROLL_BACK
 } ShardRecoverAction;
 
 typedef struct ShardRecoverOutcome
 {
-	const char *node;
-	const char *gid;
+	const char *node;			/* NULL: none */
+	const char *gid;			/* NULL: none */
 	ShardRecoverAction action;
 	const char *message;		/* NULL: nothing to say */
 } ShardRecoverOutcome;
@@ -30,6 +35,9 @@ typedef struct ShardRecoverOutcome
  * Does what shardfdw.recover() does, on the nodes that the current user has
  * mappings for. Returns a List of ShardRecoverOutcome. Memory: current context.
  */
-extern List *shard_recover_run(void);
+extern List *shard_recover_run(bool dry_run);
+
+/* Logs outcomes: what was settled, and what is left. */
+extern void shard_recover_log(List *outcomes);
 
 #endif

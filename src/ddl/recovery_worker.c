@@ -108,7 +108,7 @@ keep_outcome(List *outcomes, const ShardRecoverOutcome *outcome)
 {
 	ShardRecoverOutcome *kept = palloc(sizeof(ShardRecoverOutcome));
 
-	kept->node = pstrdup(outcome->node);
+	kept->node = outcome->node ? pstrdup(outcome->node) : NULL;
 	kept->gid = outcome->gid ? pstrdup(outcome->gid) : NULL;
 	kept->action = outcome->action;
 	kept->message = outcome->message ? pstrdup(outcome->message) : NULL;
@@ -137,7 +137,7 @@ recover_as(Oid userid, List *outcomes, MemoryContext cxt)
 			GetUserIdAndSecContext(&save_userid, &save_sec_context);
 			SetUserIdAndSecContext(userid, save_sec_context | SECURITY_LOCAL_USERID_CHANGE |
 								   SECURITY_RESTRICTED_OPERATION);
-			found = shard_recover_run();
+			found = shard_recover_run(false);
 			SetUserIdAndSecContext(save_userid, save_sec_context);
 			oldcxt = MemoryContextSwitchTo(cxt);
 			foreach(lc, found)
@@ -158,63 +158,6 @@ recover_as(Oid userid, List *outcomes, MemoryContext cxt)
 	PG_END_TRY();
 	MemoryContextSwitchTo(cxt);
 	return all;
-}
-
-/* Has another user, who may, settled what outcome could not? */
-static bool
-is_settled(const ShardRecoverOutcome *outcome, List *outcomes)
-{
-	ListCell   *lc;
-
-	foreach(lc, outcomes)
-	{
-		const ShardRecoverOutcome *other = lfirst(lc);
-
-		if ((other->action == SHARD_RECOVER_COMMITTED || other->action == SHARD_RECOVER_ROLLED_BACK) &&
-			strcmp(other->node, outcome->node) == 0 && strcmp(other->gid, outcome->gid) == 0)
-			return true;
-	}
-	return false;
-}
-
-static void
-log_outcomes(List *outcomes)
-{
-	ListCell   *lc;
-
-	foreach(lc, outcomes)
-	{
-		const ShardRecoverOutcome *outcome = lfirst(lc);
-
-		switch (outcome->action)
-		{
-			case SHARD_RECOVER_COMMITTED:
-				ereport(LOG,
-						(errmsg("committed prepared transaction \"%s\" on node \"%s\"",
-								outcome->gid, outcome->node)));
-				break;
-			case SHARD_RECOVER_ROLLED_BACK:
-				ereport(LOG,
-						(errmsg("rolled back prepared transaction \"%s\" on node \"%s\"",
-								outcome->gid, outcome->node)));
-				break;
-			case SHARD_RECOVER_FAILED:
-				if (!is_settled(outcome, outcomes))
-					ereport(LOG,
-							(errmsg("could not settle prepared transaction \"%s\" on node \"%s\": %s",
-									outcome->gid, outcome->node, outcome->message)));
-				break;
-			case SHARD_RECOVER_UNREACHABLE:
-				ereport(LOG,
-						(errmsg("could not look for prepared transactions on node \"%s\": %s",
-								outcome->node, outcome->message)));
-				break;
-			case SHARD_RECOVER_PROMOTED:
-				ereport(WARNING,
-						(errmsg("node \"%s\" may have lost a commit: %s", outcome->node, outcome->message)));
-				break;
-		}
-	}
 }
 
 /* arg: the database. */
@@ -240,7 +183,7 @@ shard_recovery_worker_main(Datum arg)
 	MemoryContextSwitchTo(cxt);
 	foreach(lc, users)
 		outcomes = recover_as(lfirst_oid(lc), outcomes, cxt);
-	log_outcomes(outcomes);
+	shard_recover_log(outcomes);
 }
 
 /* ---------- launcher ---------- */

@@ -75,6 +75,14 @@ typedef struct ShardUserSettings
 	int			quote_all;
 } ShardUserSettings;
 
+/* Which server a connection leads to. */
+typedef struct ShardConnServer
+{
+	TimeLineID	timeline;		/* 0: not known, or a standby */
+	int64		system_identifier;	/* 0: not known */
+	NameData	database;		/* empty: not known */
+} ShardConnServer;
+
 struct ShardConn
 {
 	dlist_node	link;			/* in its pool */
@@ -132,18 +140,28 @@ struct ShardConn
 	ShardNotice *notices;		/* oldest first, bounded */
 	int			nnotices;
 	int			server_version;
-	TimeLineID	timeline;		/* of the node, when it was asked at connecting; 0: not known */
+	ShardConnServer server;		/* which server it leads to, if it always leads to the same one */
+	NameData	noted_identity; /* of the coordinator that uses the node; empty: none is noted there */
+	bool		asks_system;	/* while connecting: asks for the system identifier, too */
+	bool		asks_again;		/* while connecting: may not, and asks without */
 	uint64		bytes_received;
 };
 
 /*
- * Expression for a node's timeline, and what a node that is no standby has
- * answered to it as a number; 0: not known.
+ * Expressions for what a ShardConnServer has, in their order, and their columns
+ * from column on of row 0 of res.  Where the node's role may not read the system
+ * identifier, the query with it fails (42501); 0 in its place, then.
  */
+#define SHARD_SERVER_COLUMNS 3
 #define SHARD_TIMELINE_SQL \
 	"CASE WHEN NOT pg_catalog.pg_is_in_recovery()" \
 	" THEN pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) END"
-extern TimeLineID shard_connection_parse_timeline(const char *answer);
+#define SHARD_SYSTEM_SQL "(SELECT system_identifier FROM pg_catalog.pg_control_system())"
+#define SHARD_SERVER_SQL(system) SHARD_TIMELINE_SQL ", " system ", pg_catalog.current_database()"
+extern void shard_connection_parse_server(const PGresult *res, int column, ShardConnServer *server);
+
+/* Expression for the identity of the coordinator that is noted on a node.  Memory: current context. */
+extern char *shard_connection_note_sql(void);
 
 /*
  * Begins to open; never blocks (but for name resolution, which libpq does

@@ -35,6 +35,7 @@
 #include "conninfo.h"
 #include "foreign/foreign.h"
 #include "guc.h"
+#include "identity.h"
 #include "miscadmin.h"
 #include "remote/connection_private.h"
 #include "remote/error.h"
@@ -57,6 +58,9 @@
 #define TRANSACTION_SQL \
 	"SET default_transaction_isolation = 'read committed'; " \
 	"SET default_transaction_read_only = off; SET default_transaction_deferrable = off; "
+
+/* For what is read behind that: it is not worth a worker, whatever the node's settings say. */
+#define NO_WORKERS_SQL "SET LOCAL max_parallel_workers_per_gather = 0; "
 
 /* What a superuser's connections are kept for is not for us. */
 #define ALLOWED_SQL \
@@ -311,6 +315,21 @@ shard_connection_start(Oid serverid, Oid userid, int quota_node)
 	return conn;
 }
 
+/* Sends what the session needs, and asks what is good to know of the node. */
+static void
+ask_setup(ShardConn *conn, bool conforms)
+{
+	if (!PQsendQuery(conn->pg, psprintf("%s%sSELECT %s, %s, %s",
+										conforms ? "" : "SET standard_conforming_strings = on; ",
+										conn->stateless ? "" : TRANSACTION_SQL NO_WORKERS_SQL,
+										conn->asks ? ALLOWED_SQL : "NULL",
+										conn->stateless ? "NULL" : shard_connection_note_sql(),
+										conn->stateless ? "NULL, NULL, NULL" :
+										conn->asks_system ? SHARD_SERVER_SQL(SHARD_SYSTEM_SQL) : SHARD_SERVER_SQL("NULL"))))
+		fail_connecting(conn, NULL);
+	(void) PQsetSingleRowMode(conn->pg);
+}
+
 /*
  * The node has accepted us: checks the password rule, starts what the session
  * needs before any statement is parsed.  True when nothing is under way.
@@ -350,18 +369,14 @@ accept_session(ShardConn *conn)
 	conn->asks = shard_quota_is_curious(conn->quota_node);
 	if (conn->stateless && !conn->asks)
 		return true;
-	if (!PQsendQuery(conn->pg, psprintf("%s%sSELECT %s, " SHARD_TIMELINE_SQL,
-										conforms ? "" : "SET standard_conforming_strings = on; ",
-										conn->stateless ? "" : TRANSACTION_SQL,
-										conn->asks ? ALLOWED_SQL : "NULL")))
-		fail_connecting(conn, NULL);
-	(void) PQsetSingleRowMode(conn->pg);
+	conn->asks_system = true;
+	ask_setup(conn, conforms);
 	return false;
 }
 
 /* A WAL file's name begins with the timeline. */
-TimeLineID
-shard_connection_parse_timeline(const char *answer)
+static TimeLineID
+parse_timeline(const char *answer)
 {
 	unsigned int timeline = 0;
 
@@ -371,15 +386,55 @@ shard_connection_parse_timeline(const char *answer)
 	return timeline;
 }
 
-/* Takes the row that accept_session has asked for. */
+void
+shard_connection_parse_server(const PGresult *res, int column, ShardConnServer *server)
+{
+	memset(server, 0, sizeof(ShardConnServer));
+	if (!PQgetisnull(res, 0, column))
+		server->timeline = parse_timeline(PQgetvalue(res, 0, column));
+	if (!PQgetisnull(res, 0, column + 1))
+		server->system_identifier = strtoll(PQgetvalue(res, 0, column + 1), NULL, 10);
+	if (!PQgetisnull(res, 0, column + 2))
+		namestrcpy(&server->database, PQgetvalue(res, 0, column + 2));
+}
+
+/* By catalogs alone: it is no error where there is nothing, and runs no code of others. */
+char *
+shard_connection_note_sql(void)
+{
+	return psprintf("(SELECT pg_catalog.obj_description(c.oid, 'pg_class') FROM pg_catalog.pg_class c"
+					" WHERE c.relname OPERATOR(pg_catalog.=) '%s' AND c.relnamespace OPERATOR(pg_catalog.=)"
+					" (SELECT n.oid FROM pg_catalog.pg_namespace n WHERE n.nspname OPERATOR(pg_catalog.=) 'shardfdw'))",
+					shard_identity_note_name());
+}
+
+/* Takes the row that ask_setup has asked for. */
 static void
 take_setup_row(ShardConn *conn, const PGresult *res)
 {
 	if (conn->asks && !PQgetisnull(res, 0, 0))
 		shard_quota_learn(conn->quota_node, atoi(PQgetvalue(res, 0, 0)));
 	/* a pooler may lead to another server the next time */
-	if (!conn->stateless && !PQgetisnull(res, 0, 1))
-		conn->timeline = shard_connection_parse_timeline(PQgetvalue(res, 0, 1));
+	if (conn->stateless)
+		return;
+	if (!PQgetisnull(res, 0, 1))
+		namestrcpy(&conn->noted_identity, PQgetvalue(res, 0, 1));
+	shard_connection_parse_server(res, 2, &conn->server);
+}
+
+/*
+ * The node's role may not see something of the node that is good to know: asks
+ * again without it.  False when that is not why res failed.
+ */
+static bool
+ask_less(ShardConn *conn, const PGresult *res)
+{
+	const char *sqlstate = PQresultErrorField(res, PG_DIAG_SQLSTATE);
+
+	if (!conn->asks_system || !sqlstate || strcmp(sqlstate, "42501") != 0)
+		return false;
+	conn->asks_system = false;
+	return true;
 }
 
 /* Raises when connect_timeout has passed. */
@@ -466,10 +521,18 @@ poll_setup(ShardConn *conn)
 	while (!PQisBusy(conn->pg))
 	{
 		res = PQgetResult(conn->pg);
+		if (!res && conn->asks_again)
+		{
+			conn->asks_again = false;
+			ask_setup(conn, false);
+			return conn->connect_events;
+		}
 		if (!res)
 			return 0;
-		if (PQresultStatus(res) == PGRES_SINGLE_TUPLE && PQnfields(res) == 2)
+		if (PQresultStatus(res) == PGRES_SINGLE_TUPLE && PQnfields(res) == 2 + SHARD_SERVER_COLUMNS)
 			take_setup_row(conn, res);
+		else if (ask_less(conn, res))
+			conn->asks_again = true;
 		else if (PQresultStatus(res) != PGRES_COMMAND_OK && PQresultStatus(res) != PGRES_TUPLES_OK)
 		{
 			if (conn->resumed)

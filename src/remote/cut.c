@@ -128,11 +128,10 @@ find_left_behind(List *left, Oid serverid, char *gids)
 
 	for (char *gid = strtok_r(gids, " ", &end); gid; gid = strtok_r(NULL, " ", &end))
 	{
-		FullTransactionId xid;
-		int64		token;
+		ShardLogKey key;
 		LeftBehind *found;
 
-		if (!shard_twophase_parse_gid(gid, &xid, &token) || !shard_commit_log_contains(xid, token))
+		if (!shard_twophase_parse_gid(gid, &key) || !shard_commit_log_contains(key))
 			continue;
 		found = palloc(sizeof(LeftBehind));
 		found->serverid = serverid;

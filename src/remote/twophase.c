@@ -17,24 +17,32 @@
  *	  transaction itself inserts it, and only after that may it commit.
  * 2. COMMIT PREPARED is sent only after the local commit is on disk: the
  *	  commit is forced to be synchronous, whatever synchronous_commit says.
- * 3. A prepared transaction whose local transaction neither runs nor has a log
- *	  row is rolled back (ddl/recover.c).  So a row is deleted only when every
- *	  node has confirmed COMMIT PREPARED, or when no node has anything left of
- *	  the transaction and none of them was promoted since it prepared (that is
- *	  reported: a standby may not have received it).  No PREPARE can come late then: the local commit waited
- *	  for all of them.
- * 4. gid = shardfdw:<system identifier>:<database oid>:<xid with epoch>:<n>.
- *	  Only gids with this system's and this database's prefix are touched.
+ * 3. A prepared transaction whose local transaction has ended and has no log
+ *	  row, nor had one that was deleted since (commit_log.c), is rolled back
+ *	  (ddl/recover.c).  No PREPARE can come late for a row: the local commit
+ *	  waited for all of them.
+ * 4. gid = shardfdw:<system identifier>:<database oid>:<identity>:<time>:<xid with epoch>:<n>,
+ *	  time in microseconds since 1970.  Only gids of this coordinator's identity
+ *	  (identity.c), and of identities that it has taken over, are touched.  A server
+ *	  that is a copy of the one which made the identity prepares nothing, and settles
+ *	  nothing: it does not know what the original is about to commit.  Nor does
+ *	  a coordinator whose nodes have been told of another identity.
  * 5. A gid is never used twice.  The xid alone does not give that: after a
  *	  crash an xid can be given out again of which nothing had reached the disk,
  *	  while a node keeps what was prepared for its first user.  So n is a random
  *	  number (the token, its low 16 bits zero) plus the connection's number, and
  *	  the log row has the token.
+ * 6. Until a session has told all nodes, or given up, nobody else settles its
+ *	  transaction.  Others see by the lock on its xid that it is at it: that is
+ *	  released after the callbacks of commit and abort.  So when a node does not
+ *	  know what it is to commit, that is success only if this session has told it so
+ *	  before, and not had the answer, and it is the same server still.
  *
- * The row of a transaction all of whose nodes have confirmed is deleted by the
- * next two-phase commit of the same session, or when the session ends, so the
- * log has no more rows than there are sessions.  What remains after a crash is
- * left to recover().
+ * That all nodes have confirmed a commit is noted by the row of the next
+ * two-phase commit of the same session, or when the session ends.  Until then the
+ * session says so by a lock: it takes one before PREPARE, gives it back when the
+ * commit fails or a node has not confirmed it, and else keeps it until the row of its
+ * next one has committed.  What remains after a crash is left to recover().
  *
  * After the local commit an error is a PANIC, so nothing there may need what can
  * run out.  Texts and arrays for the second phase are made before the first one.
@@ -58,8 +66,11 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "commit_log.h"
+#include "compat.h"
 #include "fault.h"
 #include "libpq/pqcomm.h"
+#include "guc.h"
+#include "identity.h"
 #include "miscadmin.h"
 #include "remote/broadcast.h"
 #include "remote/error.h"
@@ -69,6 +80,8 @@
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/pmsignal.h"
+#include "storage/lock.h"
+#include "storage/procarray.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
@@ -85,11 +98,12 @@
 #define MAX_WARNING_BYTES 512	/* of what a node says in one */
 
 /* The current two-phase commit, and the last one that all nodes confirmed. */
-static FullTransactionId current_xid;
-static int64 current_token;
-static FullTransactionId settled_xid;
-static int64 settled_token;
+static ShardLogKey current;
+static ShardLogKey settled = {{0}, 0};
 static bool exit_callback_registered = false;
+static bool holds_current = false;	/* locks that say so, see below */
+static bool holds_settled = false;
+static int	ncommits = 0;		/* since this session has purged the log */
 
 /* For the second phase, made before the first one: an entry per participant. */
 static ShardBroadcast *settle_items;
@@ -97,33 +111,156 @@ static char (*settle_sql)[SETTLE_SQL_BYTES];
 
 /* ---------- identifiers ---------- */
 
+#define EPOCH_US ((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
+
 char *
 shard_twophase_gid_prefix(void)
 {
-	return psprintf("shardfdw:" UINT64_FORMAT ":%u:", GetSystemIdentifier(), MyDatabaseId);
+	return psprintf(SHARD_GID_PREFIX UINT64_FORMAT ":%u:", GetSystemIdentifier(), MyDatabaseId);
 }
 
 bool
-shard_twophase_parse_gid(const char *gid, FullTransactionId *xid, int64 *token)
+shard_twophase_read_gid(const char *gid, ShardGid *parts)
 {
-	char	   *prefix = shard_twophase_gid_prefix();
-	size_t		prefixlen = strlen(prefix);
-	unsigned long long xidval;
-	unsigned long long n;
-	int			len = -1;
+	const char *digits = "0123456789";
+	unsigned long long numbers[5];
+	int			n = 0;
 
-	if (strncmp(gid, prefix, prefixlen) != 0)
+	if (strncmp(gid, SHARD_GID_PREFIX, strlen(SHARD_GID_PREFIX)) != 0)
 		return false;
-	gid += prefixlen;
+	gid += strlen(SHARD_GID_PREFIX);
+	for (int field = 0; field < 6; field++)
+	{
+		bool		is_identity = field == 2;
+		size_t		len = strspn(gid, is_identity ? "0123456789abcdef" : digits);
 
-	/* sscanf would take signs and blanks as well */
-	if (strspn(gid, "0123456789:") != strlen(gid) ||
-		sscanf(gid, "%llu:%llu%n", &xidval, &n, &len) != 2 ||
-		len != (int) strlen(gid))
+		if (len == 0 || len > 20 || gid[len] != (field < 5 ? ':' : '\0') ||
+			(is_identity && len != SHARD_IDENTITY_LEN))
+			return false;
+		if (is_identity)
+			strlcpy(parts->identity, gid, SHARD_IDENTITY_LEN + 1);
+		else
+		{
+			errno = 0;
+			numbers[n++] = strtoull(gid, NULL, 10);
+			if (errno != 0)
+				return false;
+		}
+		gid += len + 1;
+	}
+	if (numbers[1] > OID_MAX || numbers[2] > PG_INT64_MAX || numbers[4] > PG_INT64_MAX)
 		return false;
-	*xid = FullTransactionIdFromU64(xidval);
-	*token = (int64) n & ~TOKEN_LOW_BITS;
+	parts->system_identifier = numbers[0];
+	parts->database = (Oid) numbers[1];
+	parts->time = (TimestampTz) numbers[2] - EPOCH_US;
+	parts->key.xid = FullTransactionIdFromU64(numbers[3]);
+	parts->key.token = (int64) numbers[4] & ~TOKEN_LOW_BITS;
 	return true;
+}
+
+bool
+shard_twophase_parse_gid(const char *gid, ShardLogKey *key)
+{
+	ShardGid	parts;
+
+	if (!shard_twophase_read_gid(gid, &parts) || !shard_identity_is_confirmed() ||
+		shard_identity_relation(parts.system_identifier, parts.database, parts.identity) == SHARD_IDENTITY_OTHER)
+		return false;
+	*key = parts.key;
+	return true;
+}
+
+bool
+shard_twophase_is_undecided(FullTransactionId xid)
+{
+	FullTransactionId next = ReadNextFullTransactionId();
+
+	/* not given out yet: its first user ended in a crash that forgot it */
+	if (!FullTransactionIdPrecedes(xid, next))
+		return false;
+	if (U64FromFullTransactionId(next) - U64FromFullTransactionId(xid) > MaxTransactionId / 2)
+		return false;
+	return TransactionIdIsInProgress(XidFromFullTransactionId(xid));
+}
+
+bool
+shard_twophase_is_running(FullTransactionId xid)
+{
+	LOCKTAG		tag;
+
+	if (shard_twophase_is_undecided(xid))
+		return true;
+	if (!FullTransactionIdPrecedes(xid, ReadNextFullTransactionId()))
+		return false;
+
+	/* it does not run any more, but its session may still be telling the nodes */
+	SET_LOCKTAG_TRANSACTION(tag, XidFromFullTransactionId(xid));
+	if (LockAcquire(&tag, ShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
+		return true;
+	(void) LockRelease(&tag, ShareLock, false);
+	return false;
+}
+
+/*
+ * Key of the lock by which a session says that xid is confirmed: of a kind that no SQL function takes.  The
+ * session has it in RowExclusiveLock; who asks tries ShareLock, which others who ask do not mind.
+ */
+#define CONFIRMED_LOCK_KIND 5
+
+static LOCKTAG
+confirmed_lock(FullTransactionId xid)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, EpochFromFullTransactionId(xid), XidFromFullTransactionId(xid),
+						 CONFIRMED_LOCK_KIND);
+	return tag;
+}
+
+bool
+shard_twophase_is_confirmed(FullTransactionId xid)
+{
+	LOCKTAG		tag = confirmed_lock(xid);
+
+	if (LockAcquire(&tag, ShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
+		return true;
+	(void) LockRelease(&tag, ShareLock, false);
+	return false;
+}
+
+/*
+ * Gives back the lock of the last commit, unless DISCARD ALL or pg_advisory_unlock_all() has done so: to
+ * give back what is not held would be a WARNING.  Never raises.
+ */
+static void
+release_settled(void)
+{
+	LOCKTAG		tag = confirmed_lock(settled.xid);
+
+	if (holds_settled && shard_lock_held_by_me(&tag, RowExclusiveLock))
+		(void) LockRelease(&tag, RowExclusiveLock, true);
+	holds_settled = false;
+	settled.xid = InvalidFullTransactionId;
+}
+
+/* Gives back the one of the current commit, which has been taken a moment ago.  Never raises. */
+static void
+release_current(void)
+{
+	LOCKTAG		tag = confirmed_lock(current.xid);
+
+	if (holds_current)
+		(void) LockRelease(&tag, RowExclusiveLock, true);
+	holds_current = false;
+}
+
+static void
+take_current(void)
+{
+	LOCKTAG		tag = confirmed_lock(current.xid);
+
+	/* not while recovery is just trying it: then it asks the nodes */
+	holds_current = LockAcquire(&tag, RowExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL;
 }
 
 static int64
@@ -211,57 +348,89 @@ check_prepared(ShardBroadcast *items, int nitems)
 }
 
 /*
- * The client has gone: deletes the row of the last transaction.  Nothing waits
- * for the disk; a row that a crash brings back does no harm.
+ * The client has gone: notes that its last transaction is settled.  Nothing waits
+ * for the disk; a note that a crash takes back is made by recovery.
  */
 static void
-forget_at_exit(int code, Datum arg)
+note_at_exit(int code, Datum arg)
 {
-	if (code != 0 || !FullTransactionIdIsValid(settled_xid))
+	if (code != 0 || !FullTransactionIdIsValid(settled.xid))
 		return;
 	AbortOutOfAnyTransaction();
 	synchronous_commit = SYNCHRONOUS_COMMIT_OFF;
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
-	(void) shard_commit_log_delete(settled_xid, settled_token);
+	(void) shard_commit_log_settle(settled, NULL);
 	PopActiveSnapshot();
 	CommitTransactionCommand();
 }
 
-/* The row of the current transaction, in place of the one of this session's last. */
+/* Where no worker does it, sessions keep the log from growing, a tenth of it at a time. */
 static void
-write_log(ShardConn **conns, int nconns)
+purge_now_and_then(void)
 {
-	const char **nodes = palloc(nconns * sizeof(char *));
-	TimeLineID *timelines = palloc(nconns * sizeof(TimeLineID));
+	if (shard_guc_preloaded && shard_guc_recovery_interval_s > 0)
+		return;
+	if (++ncommits < Max(1000, shard_guc_commit_log_max_rows / 10))
+		return;
+	ncommits = 0;
+	shard_commit_log_purge();
+}
+
+/* The row of the current transaction, which says that this session's last one is settled. */
+static void
+write_log(ShardConn **conns, int nconns, TimestampTz time)
+{
+	ShardLogNode *nodes = palloc0(nconns * sizeof(ShardLogNode));
 	List	   *seen = NIL;		/* serverids: a node is named once */
 	int			nnodes = 0;
 
 	for (int i = 0; i < nconns; i++)
 	{
+		const ShardConnServer *server = &conns[i]->server;
+
 		if (list_member_oid(seen, conns[i]->serverid))
 			continue;
 		seen = lappend_oid(seen, conns[i]->serverid);
-		timelines[nnodes] = conns[i]->timeline;
-		nodes[nnodes++] = conns[i]->node;
+		nodes[nnodes].name = conns[i]->node;
+		nodes[nnodes].timeline = server->timeline;
+		nodes[nnodes].system_identifier = server->system_identifier;
+		nodes[nnodes++].database = NameStr(server->database);
 	}
 
 	/* not looked at, but no row may be written without one */
 	PushActiveSnapshot(GetTransactionSnapshot());
-	if (FullTransactionIdIsValid(settled_xid))
-		(void) shard_commit_log_delete(settled_xid, settled_token);
-	shard_commit_log_insert(current_xid, current_token, nodes, timelines, nnodes);
+	purge_now_and_then();
+	shard_commit_log_insert(current, time, nodes, nnodes, settled);
 	PopActiveSnapshot();
 	list_free(seen);
-	pfree(timelines);
 	pfree(nodes);
+}
+
+/* Raises if another coordinator has been noted on a node since this one was. */
+static void
+check_noted(ShardConn **conns, int nconns)
+{
+	for (int i = 0; i < nconns; i++)
+	{
+		const char *noted = NameStr(conns[i]->noted_identity);
+
+		if (noted[0] != '\0' && shard_identity_noted_relation(noted) == SHARD_IDENTITY_OTHER)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("node \"%s\" has been taken over by another coordinator", conns[i]->node),
+					 errdetail("The identity of this coordinator is \"%s\", the one noted on the node is \"%s\".",
+							   shard_identity_get(), shard_error_clean_text(noted)),
+					 errhint("If the other one is not to go on, run SELECT shardfdw.take_over() here.")));
+	}
 }
 
 void
 shard_twophase_prepare(ShardConn **conns, int nconns)
 {
 	ShardBroadcast *items = palloc0(nconns * sizeof(ShardBroadcast));
-	char	   *prefix = shard_twophase_gid_prefix();
+	TimestampTz now = GetCurrentTimestamp();
+	char	   *prefix;
 
 	/* first of all: an abort needs them as soon as there is a prepared_gid */
 	settle_items = MemoryContextAlloc(TopTransactionContext, nconns * sizeof(ShardBroadcast));
@@ -270,11 +439,15 @@ shard_twophase_prepare(ShardConn **conns, int nconns)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("a transaction cannot commit over more than %d connections", MAX_PARTICIPANTS)));
-	current_xid = GetTopFullTransactionId();
-	current_token = new_token();
+	shard_identity_require();
+	check_noted(conns, nconns);
+	current.xid = GetTopFullTransactionId();
+	current.token = new_token();
+	prefix = psprintf("%s%s:" INT64_FORMAT ":" UINT64_FORMAT ":", shard_twophase_gid_prefix(), shard_identity_get(),
+					  (int64) (now + EPOCH_US), U64FromFullTransactionId(current.xid));
 	if (!exit_callback_registered)
 	{
-		before_shmem_exit(forget_at_exit, (Datum) 0);
+		before_shmem_exit(note_at_exit, (Datum) 0);
 		exit_callback_registered = true;
 	}
 
@@ -282,20 +455,19 @@ shard_twophase_prepare(ShardConn **conns, int nconns)
 	{
 		/* in the transaction's memory, like conns: needed until it has ended */
 		char	   *gid = MemoryContextStrdup(TopTransactionContext,
-											  psprintf("%s" UINT64_FORMAT ":" INT64_FORMAT, prefix,
-													   U64FromFullTransactionId(current_xid),
-													   current_token + i + 1));
+											  psprintf("%s" INT64_FORMAT, prefix, current.token + i + 1));
 
 		items[i].conn = conns[i];
 		items[i].sql = psprintf("PREPARE TRANSACTION '%s'", gid);
 		conns[i]->prepared_gid = gid;
 	}
 
+	take_current();
 	ForceSyncCommit();
 	SHARD_FAULT_POINT("prepare");
 	shard_broadcast_start(items, nconns);
 	SHARD_FAULT_POINT("prepare_sent");
-	write_log(conns, nconns);
+	write_log(conns, nconns, now);
 	shard_broadcast_finish(items, nconns, -1, SHARD_BROADCAST_RAISE);
 	check_prepared(items, nconns);
 	SHARD_FAULT_POINT("prepared");
@@ -410,27 +582,33 @@ run_next(ShardBroadcast *item, const char *sql, bool has_rows, TimestampTz deadl
 
 /* Is the server of item's connection the one that prepared, and not a standby promoted since? */
 static bool
-is_same_timeline(ShardBroadcast *item, TimeLineID timeline, TimestampTz deadline)
+is_same_server(ShardBroadcast *item, const ShardConnServer *server, TimestampTz deadline)
 {
-	if (timeline == 0)
-		return true;
-	run_next(item, "SELECT " SHARD_TIMELINE_SQL, true, deadline);
-	return shard_broadcast_ok(item, NULL) && PQntuples(item->result) == 1 && PQnfields(item->result) == 1 &&
-		shard_connection_parse_timeline(PQgetvalue(item->result, 0, 0)) == timeline;
+	ShardConnServer found;
+
+	if (server->timeline == 0)
+		return false;
+	run_next(item, server->system_identifier != 0 ? "SELECT " SHARD_SERVER_SQL(SHARD_SYSTEM_SQL) :
+			 "SELECT " SHARD_SERVER_SQL("NULL"), true, deadline);
+	if (!shard_broadcast_ok(item, NULL) || PQntuples(item->result) != 1 || PQnfields(item->result) != SHARD_SERVER_COLUMNS)
+		return false;
+	shard_connection_parse_server(item->result, 0, &found);
+	return found.timeline == server->timeline && found.system_identifier == server->system_identifier &&
+		strcmp(NameStr(found.database), NameStr(server->database)) == 0;
 }
 
 /*
  * Tries sql over a new connection in place of conn's lost one; true when the
  * node did it.  When the node does not know the prepared transaction, a commit
- * has been done before, unless it is another server by now; but a PREPARE may
- * be under way there still.
+ * that was sent over the lost connection has been done, if it is the same
+ * server still; but a PREPARE may be under way there still.
  */
 static bool
-settle_over_new_connection(ShardConn *conn, const char *sql, bool commit, TimestampTz deadline)
+settle_over_new_connection(ShardConn *conn, const char *sql, bool was_sent, TimestampTz deadline)
 {
 	ShardConn	second = {0};
 	ShardBroadcast item = {0};
-	bool		settled = false;
+	bool		is_settled = false;
 
 	if (GetCurrentTimestamp() >= deadline || !shard_wait_acquire_handle())
 		return false;
@@ -442,15 +620,15 @@ settle_over_new_connection(ShardConn *conn, const char *sql, bool commit, Timest
 		PQsetnonblocking(second.pg, 1);
 		item.conn = &second;
 		run_next(&item, sql, false, deadline);
-		settled = shard_broadcast_ok(&item, NULL) ||
-			(commit && shard_broadcast_sqlstate(&item) == ERRCODE_UNDEFINED_OBJECT &&
-			 is_same_timeline(&item, conn->timeline, deadline));
+		is_settled = shard_broadcast_ok(&item, NULL) ||
+			(was_sent && shard_broadcast_sqlstate(&item) == ERRCODE_UNDEFINED_OBJECT &&
+			 is_same_server(&item, &conn->server, deadline));
 		shard_broadcast_clear(&item, 1);
 		PQfinish(second.pg);
 		shard_wait_sockets_changed();
 	}
 	ReleaseExternalFD();
-	return settled;
+	return is_settled;
 }
 
 /* ---------- second phase ---------- */
@@ -466,6 +644,16 @@ warn_not_settled(const ShardBroadcast *item, bool commit)
 	if (commit && !PostmasterIsAlive())
 		elevel = LOG;
 
+	if (commit && shard_broadcast_sqlstate(item) == ERRCODE_UNDEFINED_OBJECT)
+	{
+		ereport(elevel,
+				(errcode(ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN),
+				 errmsg("the transaction is committed, but node \"%s\" does not know it", item->conn->node),
+				 errdetail("Somebody else has committed or rolled back prepared transaction \"%s\" there, or the node is another server than before.",
+						   item->conn->prepared_gid),
+				 errhint("SELECT shardfdw.recover() says what can be known.")));
+		return;
+	}
 	if (message)
 		shard_error_copy_text(message, text, sizeof(text));
 	ereport(elevel,
@@ -520,14 +708,14 @@ settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
 												 shard_wait_interrupted ? RECONNECT_HURRY_MS : RECONNECT_TIMEOUT_MS);
 	for (int i = 0; i < nitems; i++)
 	{
-		bool		settled = shard_broadcast_ok(&items[i], NULL) ||
+		bool		is_settled = shard_broadcast_ok(&items[i], NULL) ||
 
-		/* recover() came first, or it had never been prepared */
-			shard_broadcast_sqlstate(&items[i]) == ERRCODE_UNDEFINED_OBJECT;
+		/* it had never been prepared */
+			(!commit && shard_broadcast_sqlstate(&items[i]) == ERRCODE_UNDEFINED_OBJECT);
 
-		if (!settled && !items[i].done)
-			settled = settle_over_new_connection(items[i].conn, items[i].sql, commit, again_deadline);
-		if (!settled)
+		if (!is_settled && !items[i].done)
+			is_settled = settle_over_new_connection(items[i].conn, items[i].sql, commit && items[i].sent, again_deadline);
+		if (!is_settled)
 		{
 			warn_not_settled(&items[i], commit);
 			nfailed++;
@@ -540,12 +728,15 @@ settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
 void
 shard_twophase_commit(ShardConn **conns, int nconns)
 {
-	settled_xid = InvalidFullTransactionId;
+	release_settled();			/* the row that has just committed says it from now on */
 	if (settle(conns, nconns, true, COMMIT_TIMEOUT_MS) == 0)
 	{
-		settled_xid = current_xid;
-		settled_token = current_token;
+		settled = current;
+		holds_settled = holds_current;
+		holds_current = false;
 	}
+	else
+		release_current();
 	for (int i = 0; i < nconns; i++)
 		conns[i]->prepared_gid = NULL;
 }
@@ -560,6 +751,7 @@ shard_twophase_leave(ShardConn **conns, int nconns)
 			conns[i]->state = SHARD_CONN_BROKEN;
 		conns[i]->prepared_gid = NULL;
 	}
+	release_current();
 }
 
 void
@@ -594,6 +786,7 @@ shard_twophase_abort(ShardConn **conns, int nconns)
 			conn->prepared_gid = NULL;
 		}
 	}
+	release_current();
 	(void) settle(conns, nconns, false, Max(hurry ? 100 : 1000, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline)));
 	for (int i = 0; i < nconns; i++)
 		conns[i]->prepared_gid = NULL;

@@ -92,6 +92,22 @@ sub _start_server
 	return $server;
 }
 
+# What the identifiers of the coordinator's prepared transactions begin with, but for the transaction and
+# the random number; of a time that lies ahead, so that no row of it can have been forgotten.
+sub gid_prefix
+{
+	my ($self) = @_;
+	return $self->safe_psql(q{SELECT format('shardfdw:%s:%s:%s:%s:', system_identifier, database, identity, (extract(epoch FROM now() + interval '1 hour') * 1000000)::bigint)
+		FROM shardfdw.coordinator JOIN pg_control_system() s USING (system_identifier) WHERE taken_over_at IS NULL});
+}
+
+# Rows of the commit log that are not known to be settled.
+sub unsettled
+{
+	return q{SELECT count(*) FROM shardfdw.commit_log u WHERE settled_at IS NULL
+		AND NOT EXISTS (SELECT FROM shardfdw.commit_log n WHERE n.confirms_xid = u.xid AND n.confirms_token = u.token)};
+}
+
 sub coordinator { return $_[0]->{coordinator}; }
 sub nodes { return @{ $_[0]->{nodes} }; }
 

@@ -20,6 +20,7 @@ use strict;
 use warnings;
 
 use Carp;
+use Errno;
 use IO::Socket::UNIX;
 use Time::HiRes qw(time);
 
@@ -125,6 +126,7 @@ sub _write
 	while ($done < length $bytes)
 	{
 		my $n = syswrite $self->{socket}, $bytes, 1 << 20, $done;
+		next if !defined $n && $!{EINTR};
 		croak "could not write to the server: $!" unless defined $n;
 		$done += $n;
 	}
@@ -141,9 +143,13 @@ sub _need
 		{
 			vec(my $reads = '', fileno $self->{socket}, 1) = 1;
 			my $left = $self->{until} - time;
-			return 0 if $left <= 0 || select($reads, undef, undef, $left) <= 0;
+			return 0 if $left <= 0;
+			my $nready = select($reads, undef, undef, $left);
+			next if $nready < 0 && $!{EINTR};
+			return 0 if $nready <= 0;
 		}
 		my $n = sysread $self->{socket}, $self->{buffer}, 1 << 16, length $self->{buffer};
+		next if !defined $n && $!{EINTR};    # a process of the test has ended
 		croak 'the server closed the connection' unless $n;
 	}
 	return 1;

@@ -1,0 +1,627 @@
+/*
+ * identity.c
+ *	  The table shardfdw.coordinator: identities of this coordinator, and how far
+ *	  its log of commits goes back.
+ *
+ * A copy of a data directory (a clone, a restored backup, a promoted standby)
+ * has all that its original has in tables and control file, but would decide
+ * about transactions that the original is just committing.  So the table notes
+ * the fingerprint of the data directory: inode and time of birth of its file
+ * PG_VERSION.  A restart, a crash or a moved mount point does not change them, a
+ * copy has others.  (A copy below the file system, of a disk or volume, has the
+ * same.  Not part of it are the device's number and the time of change, which
+ * change in the life of a server.)
+ *
+ *	 row of this system and database	fingerprint		this server is
+ *	 --------------------------------------------------------------------------
+ *	 none								-				confirmed: CREATE EXTENSION or a
+ *														dump made it; pg_upgrade, CREATE
+ *														DATABASE ... TEMPLATE copied its files
+ *	 there								its own			confirmed
+ *	 there								another			not confirmed, until take_over()
+ *
+ * Where there is no row, the identity is a hash of fingerprint and table: every session
+ * finds the same one before anybody has stored it, and it does not vanish with a
+ * transaction that is rolled back.  take_over() makes a random one.
+ *
+ * What has committed by now counts, in any version of a row: what changes in rows changes in one direction
+ * only.  With SnapshotSelf, which judges each version at its own moment, a row that is updated during the scan
+ * could be missed.
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/indexing.h"
+#include "catalog/namespace.h"
+#include "common/hashfn.h"
+#include "compat.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "identity.h"
+#include "miscadmin.h"
+#include "storage/lock.h"
+#include "storage/procarray.h"
+#include "utils/builtins.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/xid8.h"
+
+PG_FUNCTION_INFO_V1(shardfdw_store_identity);
+PG_FUNCTION_INFO_V1(shardfdw_replace_identity);
+PG_FUNCTION_INFO_V1(shardfdw_coordinator_identity);
+
+enum
+{
+	COORDINATOR_IDENTITY = 1,
+	COORDINATOR_SYSTEM,
+	COORDINATOR_DATABASE,
+	COORDINATOR_FINGERPRINT,
+	COORDINATOR_MADE_AT,
+	COORDINATOR_TAKEN_OVER_AT,
+	COORDINATOR_COMPLETE,
+	COORDINATOR_FORGOTTEN_UNTIL,
+	COORDINATOR_SETTLED_BELOW,
+	COORDINATOR_NATTS = COORDINATOR_SETTLED_BELOW
+};
+
+#define FINGERPRINT_LEN 64
+
+/* Key of the lock: an advisory lock of a kind that no SQL function takes. */
+#define LOCK_KEY1 0x73686172
+#define LOCK_KEY2 0x6964656e
+#define LOCK_KIND 4
+
+/* A row of the table: an identity that is, or was, this server's or a predecessor's. */
+typedef struct KnownIdentity
+{
+	uint64		system_identifier;
+	Oid			database;
+	char		identity[SHARD_IDENTITY_LEN + 1];
+	bool		has_our_fingerprint;
+	bool		taken_over;
+	bool		complete;
+} KnownIdentity;
+
+/* What the table says, kept by the session. */
+typedef struct Identity
+{
+	bool		is_valid;
+	Oid			relid;
+	bool		is_stored;
+	bool		is_confirmed;
+	char		identity[SHARD_IDENTITY_LEN + 1];
+	KnownIdentity *known;		/* in TopMemoryContext */
+	int			nknown;
+} Identity;
+
+static Identity cached = {0};
+
+/* The (sub)transaction that has replaced the identity: until it commits, nothing may be prepared in its name. */
+static TransactionId replaced_by = InvalidTransactionId;
+
+/* ---------- fingerprint ---------- */
+
+/* A backup that is restored over the old files, to an earlier moment, may leave the file as it is. */
+static void
+add_timeline(char *text)
+{
+	size_t		len = strlen(text);
+
+	if (!RecoveryInProgress())
+		snprintf(text + len, FINGERPRINT_LEN - len, "@%u", GetWALInsertionTimeLine());
+}
+
+/* Of this server's data directory and timeline; it does not change while the server runs. */
+static const char *
+fingerprint(void)
+{
+	static char text[FINGERPRINT_LEN];
+	char		path[MAXPGPATH];
+
+	if (text[0] != '\0')
+		return text;
+	snprintf(path, sizeof(path), "%s/PG_VERSION", DataDir);
+#ifdef STATX_BTIME
+	{
+		struct statx file;
+
+		if (statx(AT_FDCWD, path, 0, STATX_INO | STATX_BTIME, &file) == 0)
+		{
+			if (file.stx_mask & STATX_BTIME)
+				snprintf(text, sizeof(text), "%llu/%lld.%09u", (unsigned long long) file.stx_ino,
+						 (long long) file.stx_btime.tv_sec, (unsigned int) file.stx_btime.tv_nsec);
+			else
+				snprintf(text, sizeof(text), "%llu", (unsigned long long) file.stx_ino);
+			add_timeline(text);
+			return text;
+		}
+	}
+#endif
+	{
+		struct stat file;
+
+		if (stat(path, &file) != 0)
+			ereport(ERROR,
+					(errcode_for_file_access(),
+					 errmsg("could not stat file \"%s\": %m", path)));
+		snprintf(text, sizeof(text), "%llu", (unsigned long long) file.st_ino);
+	}
+	add_timeline(text);
+	return text;
+}
+
+static void
+print_identity(uint64 number, char *identity)
+{
+	snprintf(identity, SHARD_IDENTITY_LEN + 1, "%016llx", (unsigned long long) number);
+}
+
+/*
+ * The identity of a server that has never stored one.  An extension that was made
+ * anew, with an empty log, has another one than before.
+ */
+static void
+make_first(char *identity)
+{
+	char	   *text = psprintf(UINT64_FORMAT "/%u/%u/%s", GetSystemIdentifier(), MyDatabaseId, cached.relid, fingerprint());
+
+	print_identity(hash_bytes_extended((const unsigned char *) text, (int) strlen(text), 0), identity);
+	pfree(text);
+}
+
+static void
+make_random(char *identity)
+{
+	uint64		number;
+
+	if (!pg_strong_random(&number, sizeof(number)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate random values")));
+	print_identity(number, identity);
+}
+
+/* ---------- the table ---------- */
+
+bool
+shard_identity_is_committed(HeapTuple tuple)
+{
+	TransactionId xmin = HeapTupleHeaderGetXmin(tuple->t_data);
+
+	return TransactionIdIsCurrentTransactionId(xmin) ||
+		(!TransactionIdIsInProgress(xmin) && TransactionIdDidCommit(xmin));
+}
+
+static Relation
+open_table(LOCKMODE lockmode)
+{
+	Oid			nspid = get_namespace_oid("shardfdw", true);
+	Oid			relid = OidIsValid(nspid) ? get_relname_relid("coordinator", nspid) : InvalidOid;
+
+	if (!OidIsValid(relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("table \"shardfdw.coordinator\" does not exist"),
+				 errhint("Run CREATE EXTENSION shardfdw in this database, or set shardfdw.commit_protocol to '1pc'.")));
+	return table_open(relid, lockmode);
+}
+
+/* Is it the row of this server's identity of the moment? */
+static bool
+is_current(const Datum *values, const bool *nulls)
+{
+	return (uint64) DatumGetInt64(values[COORDINATOR_SYSTEM - 1]) == GetSystemIdentifier() &&
+		DatumGetObjectId(values[COORDINATOR_DATABASE - 1]) == MyDatabaseId &&
+		nulls[COORDINATOR_TAKEN_OVER_AT - 1];
+}
+
+static void
+copy_identity(char *identity, Datum value)
+{
+	char	   *found = TextDatumGetCString(value);
+
+	strlcpy(identity, found, SHARD_IDENTITY_LEN + 1);
+	pfree(found);
+}
+
+/* Adds a version of a row to what is known. */
+static void
+add_known(const Datum *values, const bool *nulls)
+{
+	KnownIdentity read = {
+		.system_identifier = (uint64) DatumGetInt64(values[COORDINATOR_SYSTEM - 1]),
+		.database = DatumGetObjectId(values[COORDINATOR_DATABASE - 1]),
+		.taken_over = !nulls[COORDINATOR_TAKEN_OVER_AT - 1],
+		.complete = DatumGetBool(values[COORDINATOR_COMPLETE - 1])
+	};
+	char	   *noted = TextDatumGetCString(values[COORDINATOR_FINGERPRINT - 1]);
+
+	copy_identity(read.identity, values[COORDINATOR_IDENTITY - 1]);
+	read.has_our_fingerprint = strcmp(noted, fingerprint()) == 0;
+	pfree(noted);
+	for (int i = 0; i < cached.nknown; i++)
+	{
+		KnownIdentity *known = &cached.known[i];
+
+		if (known->system_identifier == read.system_identifier && known->database == read.database &&
+			strcmp(known->identity, read.identity) == 0)
+		{
+			known->taken_over |= read.taken_over;
+			known->complete |= read.complete;
+			return;
+		}
+	}
+	if (cached.known == NULL)
+		cached.known = MemoryContextAlloc(TopMemoryContext, sizeof(KnownIdentity));
+	else
+		cached.known = repalloc(cached.known, (cached.nknown + 1) * sizeof(KnownIdentity));
+	cached.known[cached.nknown++] = read;
+}
+
+void
+shard_identity_invalidate(Oid relid)
+{
+	if (relid == InvalidOid || relid == cached.relid)
+		cached.is_valid = false;
+}
+
+/* Reads the table, unless what was read before still holds. */
+static const Identity *
+look_up(void)
+{
+	Relation	table;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	/* what the next transaction of somebody else can mend is looked at each time */
+	if (cached.is_valid && cached.is_stored && cached.is_confirmed)
+		return &cached;
+	cached.is_valid = false;
+	if (cached.known != NULL)
+		pfree(cached.known);
+	cached.known = NULL;
+	cached.nknown = 0;
+	cached.is_stored = false;
+	cached.is_confirmed = true;
+	table = open_table(AccessShareLock);
+	cached.relid = RelationGetRelid(table);
+	cached.is_valid = true;		/* unless an invalidation comes while it is being read */
+	scan = systable_beginscan(table, InvalidOid, false, SnapshotAny, 0, NULL);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Datum		values[COORDINATOR_NATTS];
+		bool		nulls[COORDINATOR_NATTS];
+
+		if (!shard_identity_is_committed(tuple))
+			continue;
+		heap_deform_tuple(tuple, RelationGetDescr(table), values, nulls);
+		add_known(values, nulls);
+	}
+	systable_endscan(scan);
+	table_close(table, AccessShareLock);
+	for (int i = 0; i < cached.nknown; i++)
+	{
+		const KnownIdentity *known = &cached.known[i];
+
+		if (known->taken_over || known->system_identifier != GetSystemIdentifier() || known->database != MyDatabaseId)
+			continue;
+		strlcpy(cached.identity, known->identity, sizeof(cached.identity));
+		cached.is_stored = true;
+		cached.is_confirmed = known->has_our_fingerprint;
+	}
+	if (!cached.is_stored)
+		make_first(cached.identity);
+	return &cached;
+}
+
+const char *
+shard_identity_get(void)
+{
+	return look_up()->identity;
+}
+
+bool
+shard_identity_is_stored(void)
+{
+	return look_up()->is_stored;
+}
+
+bool
+shard_identity_is_confirmed(void)
+{
+	return look_up()->is_confirmed;
+}
+
+char *
+shard_identity_problem(void)
+{
+	return psprintf("The identity \"%s\" of this coordinator was made by a server of whose data directory this one's is a copy: a clone, a restored backup or a promoted standby. Its original may be at work with the same nodes.",
+					shard_identity_get());
+}
+
+const char *
+shard_identity_hint(void)
+{
+	return _("If this server takes the place of the original, which must not go on, run SELECT shardfdw.take_over(). Its predecessor's last transactions are rolled back where they did not commit if you can say that all of its commits are here: take_over(true).");
+}
+
+void
+shard_identity_require(void)
+{
+	if (!shard_identity_is_confirmed())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("this server is not confirmed as the coordinator, and cannot commit over several nodes"),
+				 errdetail_internal("%s", shard_identity_problem()),
+				 errhint("%s", shard_identity_hint())));
+	if (TransactionIdIsValid(replaced_by) && TransactionIdIsCurrentTransactionId(replaced_by))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot commit over several nodes in the transaction that has called take_over()")));
+}
+
+bool
+shard_identity_came_along(uint64 system_identifier, Oid database, const char *identity)
+{
+	const Identity *own = look_up();
+
+	if (system_identifier == GetSystemIdentifier())
+		return false;
+	for (int i = 0; i < own->nknown; i++)
+	{
+		const KnownIdentity *known = &own->known[i];
+
+		if (known->system_identifier == system_identifier && known->database == database &&
+			strcmp(identity, known->identity) == 0)
+			return true;
+	}
+	return false;
+}
+
+ShardIdentityRelation
+shard_identity_relation(uint64 system_identifier, Oid database, const char *identity)
+{
+	const Identity *own = look_up();
+
+	if (system_identifier == GetSystemIdentifier() && database == MyDatabaseId && strcmp(identity, own->identity) == 0)
+		return SHARD_IDENTITY_OWN;
+	for (int i = 0; i < own->nknown; i++)
+	{
+		const KnownIdentity *known = &own->known[i];
+
+		if (known->taken_over && known->system_identifier == system_identifier &&
+			known->database == database && strcmp(identity, known->identity) == 0)
+			return known->complete ? SHARD_IDENTITY_PREDECESSOR_COMPLETE : SHARD_IDENTITY_PREDECESSOR;
+	}
+	return SHARD_IDENTITY_OTHER;
+}
+
+ShardIdentityRelation
+shard_identity_noted_relation(const char *identity)
+{
+	return shard_identity_relation(GetSystemIdentifier(), MyDatabaseId, identity);
+}
+
+char *
+shard_identity_note_name(void)
+{
+	return psprintf("coordinator_" UINT64_FORMAT "_%u", GetSystemIdentifier(), MyDatabaseId);
+}
+
+/*
+ * The schema is made as for partial twins; where it is there already, the role may
+ * have no right to make one.
+ */
+char *
+shard_identity_note_command(const char *identity)
+{
+	char	   *name = shard_identity_note_name();
+
+	return psprintf("DO $shardfdw$ BEGIN"
+					" IF NOT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname OPERATOR(pg_catalog.=) 'shardfdw') THEN"
+					" CREATE SCHEMA shardfdw; GRANT USAGE ON SCHEMA shardfdw TO PUBLIC; END IF;"
+					" IF pg_catalog.to_regclass('shardfdw.%s') IS NULL THEN CREATE TABLE shardfdw.%s (); END IF;"
+					" COMMENT ON TABLE shardfdw.%s IS %s; END $shardfdw$",
+					name, name, name, quote_literal_cstr(identity));
+}
+
+/* ---------- changes ---------- */
+
+bool
+shard_identity_lock(bool wait)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, LOCK_KEY1, LOCK_KEY2, LOCK_KIND);
+	return LockAcquire(&tag, ExclusiveLock, false, !wait) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+/* Stores identity as this server's own. */
+static void
+insert_row(Relation table, const char *identity, const ShardLogReach *reach)
+{
+	Datum		values[COORDINATOR_NATTS];
+	bool		nulls[COORDINATOR_NATTS] = {false};
+
+	values[COORDINATOR_IDENTITY - 1] = CStringGetTextDatum(identity);
+	values[COORDINATOR_SYSTEM - 1] = Int64GetDatum((int64) GetSystemIdentifier());
+	values[COORDINATOR_DATABASE - 1] = ObjectIdGetDatum(MyDatabaseId);
+	values[COORDINATOR_FINGERPRINT - 1] = CStringGetTextDatum(fingerprint());
+	values[COORDINATOR_MADE_AT - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
+	nulls[COORDINATOR_TAKEN_OVER_AT - 1] = true;
+	values[COORDINATOR_COMPLETE - 1] = BoolGetDatum(false);
+	values[COORDINATOR_FORGOTTEN_UNTIL - 1] = TimestampTzGetDatum(reach->forgotten_until);
+	values[COORDINATOR_SETTLED_BELOW - 1] = FullTransactionIdGetDatum(reach->settled_below);
+	CatalogTupleInsert(table, heap_form_tuple(RelationGetDescr(table), values, nulls));
+	CacheInvalidateRelcache(table);
+}
+
+void
+shard_identity_store(void)
+{
+	const Identity *own = look_up();
+	Relation	table;
+	ShardLogReach reach;
+
+	if (own->is_stored || !shard_identity_lock(false) || look_up()->is_stored)
+		return;
+	table = open_table(RowExclusiveLock);
+	reach = shard_identity_read_reach();
+	insert_row(table, cached.identity, &reach);
+	CommandCounterIncrement();
+	table_close(table, NoLock);
+}
+
+/*
+ * The row of the moment's identity, or else of the latest one of this data: that
+ * of pg_upgrade's old server, which had the same log.
+ */
+ShardLogReach
+shard_identity_read_reach(void)
+{
+	Relation	table = open_table(AccessShareLock);
+	SysScanDesc scan = systable_beginscan(table, InvalidOid, false, SnapshotAny, 0, NULL);
+	ShardLogReach reach = {DT_NOBEGIN, InvalidFullTransactionId};
+	HeapTuple	tuple;
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Datum		values[COORDINATOR_NATTS];
+		bool		nulls[COORDINATOR_NATTS];
+
+		/* neither ever goes back, and each row continues an earlier one: so old versions may be looked at, and no new one is missed */
+		if (!shard_identity_is_committed(tuple))
+			continue;
+		heap_deform_tuple(tuple, RelationGetDescr(table), values, nulls);
+		reach.forgotten_until = Max(reach.forgotten_until, DatumGetTimestampTz(values[COORDINATOR_FORGOTTEN_UNTIL - 1]));
+		if (FullTransactionIdPrecedes(reach.settled_below, DatumGetFullTransactionId(values[COORDINATOR_SETTLED_BELOW - 1])))
+			reach.settled_below = DatumGetFullTransactionId(values[COORDINATOR_SETTLED_BELOW - 1]);
+	}
+	systable_endscan(scan);
+	table_close(table, AccessShareLock);
+	return reach;
+}
+
+void
+shard_identity_write_reach(const ShardLogReach *reach)
+{
+	Relation	table = open_table(RowExclusiveLock);
+	SysScanDesc scan = systable_beginscan(table, InvalidOid, false, SnapshotSelf, 0, NULL);
+	HeapTuple	tuple;
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Datum		values[COORDINATOR_NATTS];
+		bool		nulls[COORDINATOR_NATTS];
+		bool		replaces[COORDINATOR_NATTS] = {false};
+
+		heap_deform_tuple(tuple, RelationGetDescr(table), values, nulls);
+		if (!is_current(values, nulls))
+			continue;
+		values[COORDINATOR_FORGOTTEN_UNTIL - 1] = TimestampTzGetDatum(reach->forgotten_until);
+		values[COORDINATOR_SETTLED_BELOW - 1] = FullTransactionIdGetDatum(reach->settled_below);
+		replaces[COORDINATOR_FORGOTTEN_UNTIL - 1] = replaces[COORDINATOR_SETTLED_BELOW - 1] = true;
+		CatalogTupleUpdate(table, &tuple->t_self,
+						   heap_modify_tuple(tuple, RelationGetDescr(table), values, nulls, replaces));
+		break;
+	}
+	systable_endscan(scan);
+	table_close(table, NoLock);
+	CommandCounterIncrement();
+}
+
+/* Notes that all identities up to now have been taken over by this server. */
+static void
+take_over_all(Relation table, bool complete)
+{
+	SysScanDesc scan = systable_beginscan(table, InvalidOid, false, SnapshotSelf, 0, NULL);
+	TimestampTz now = GetCurrentTimestamp();
+	HeapTuple	tuple;
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Datum		values[COORDINATOR_NATTS];
+		bool		nulls[COORDINATOR_NATTS];
+		bool		replaces[COORDINATOR_NATTS] = {false};
+
+		heap_deform_tuple(tuple, RelationGetDescr(table), values, nulls);
+		if (nulls[COORDINATOR_TAKEN_OVER_AT - 1])
+		{
+			nulls[COORDINATOR_TAKEN_OVER_AT - 1] = false;
+			values[COORDINATOR_TAKEN_OVER_AT - 1] = TimestampTzGetDatum(now);
+			replaces[COORDINATOR_TAKEN_OVER_AT - 1] = true;
+		}
+		if (complete && !DatumGetBool(values[COORDINATOR_COMPLETE - 1]))
+		{
+			values[COORDINATOR_COMPLETE - 1] = BoolGetDatum(true);
+			replaces[COORDINATOR_COMPLETE - 1] = true;
+		}
+
+		/* the scan comes by the new versions as well */
+		if (!replaces[COORDINATOR_TAKEN_OVER_AT - 1] && !replaces[COORDINATOR_COMPLETE - 1])
+			continue;
+		CatalogTupleUpdate(table, &tuple->t_self,
+						   heap_modify_tuple(tuple, RelationGetDescr(table), values, nulls, replaces));
+	}
+	systable_endscan(scan);
+}
+
+/* ---------- SQL ---------- */
+
+Datum
+shardfdw_store_identity(PG_FUNCTION_ARGS)
+{
+	shard_identity_store();
+	PG_RETURN_VOID();
+}
+
+/* replace_identity(all_commits_received boolean) -> text: the new one. */
+Datum
+shardfdw_replace_identity(PG_FUNCTION_ARGS)
+{
+	char		identity[SHARD_IDENTITY_LEN + 1];
+	ShardLogReach reach;
+	Relation	table;
+
+	PreventCommandIfReadOnly("take_over()");
+	PreventCommandDuringRecovery("take_over()");
+	(void) shard_identity_lock(true);
+	replaced_by = GetCurrentTransactionId();
+	shard_identity_store();
+	table = open_table(RowExclusiveLock);
+	reach = shard_identity_read_reach();
+	take_over_all(table, PG_GETARG_BOOL(0));
+	CommandCounterIncrement();
+	make_random(identity);
+	insert_row(table, identity, &reach);
+	CommandCounterIncrement();
+	table_close(table, NoLock);
+	PG_RETURN_TEXT_P(cstring_to_text(identity));
+}
+
+/* coordinator_identity(OUT identity text, OUT confirmed boolean, OUT note_name name, OUT note_command text) */
+Datum
+shardfdw_coordinator_identity(PG_FUNCTION_ARGS)
+{
+	TupleDesc	desc;
+	Datum		values[4];
+	bool		nulls[4] = {false};
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	values[0] = CStringGetTextDatum(shard_identity_get());
+	values[1] = BoolGetDatum(shard_identity_is_confirmed());
+	values[2] = DirectFunctionCall1(namein, CStringGetDatum(shard_identity_note_name()));
+	values[3] = CStringGetTextDatum(shard_identity_note_command(shard_identity_get()));
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+}

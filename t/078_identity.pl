@@ -1,0 +1,366 @@
+# Who the coordinator is, who its nodes are, and what it remembers: a clone beside production, addresses that lead
+# elsewhere, nodes that go back to an earlier moment, decisions that have been forgotten.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Utils;
+use ShardCluster;
+use ShardServer;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+my $c = ShardCluster->new(
+	nodes            => 2,
+	preload          => 1,
+	coordinator_conf => "shardfdw.recovery_interval = 0\nwal_level = replica\nmax_wal_senders = 4\n",
+	node_conf        => "wal_level = replica\nmax_wal_senders = 4\nwal_keep_size = 64MB\n");
+plan skip_all => 'built without fault points' unless $c->safe_psql(q{SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
+my $production = $c->coordinator;
+my $prepared = q{SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'};
+
+$c->safe_psql('CREATE TABLE t (id int PRIMARY KEY, v int)');
+$c->shard_table('t', 'id', shards => 4);
+$c->safe_psql('INSERT INTO t SELECT i, 0 FROM generate_series(1, 100) i');
+
+sub prepared
+{
+	return join ' ', map { $c->node_safe_psql($_, $prepared) } 1 .. 2;
+}
+
+# Rows of recover(), without those that settle something; numbers as X.
+sub reports
+{
+	my (%opt) = @_;
+	my $dry_run = $opt{dry_run} ? 'true' : 'false';
+	return $c->safe_psql(qq{SELECT node, regexp_replace(regexp_replace(action, '"[0-9a-f]{16}"', '"I"', 'g'), '\\d{2,}', 'X', 'g') FROM shardfdw.recover($dry_run)
+		WHERE action NOT IN ('committed', 'rolled back') ORDER BY 1, 2});
+}
+
+# A transaction over both nodes that waits at a fault point.
+sub stop_at
+{
+	my ($point, $sql) = @_;
+	append_to_file($production->data_dir . "/shardfdw_fault_$point", '');
+	my $writer = $c->start_sql("SET shardfdw.fault_points = '$point=wait'; $sql", name => 'writer');
+	$c->wait_for("SELECT count(*) >= 1 FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'", $_) for 1, 2;
+	return $writer;
+}
+
+sub go_on
+{
+	my ($point, $writer) = @_;
+	unlink $production->data_dir . "/shardfdw_fault_$point";
+	return $c->wait_sql($writer);
+}
+
+sub wait_for_line
+{
+	my ($server, $pattern) = @_;
+
+	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
+	{
+		return if slurp_file($server->logfile) =~ $pattern;
+		usleep(100_000);
+	}
+	die "waited in vain for $pattern";
+}
+
+# ---------- identity ----------
+
+my ($identity, $confirmed) = split /\|/, $c->safe_psql('SELECT identity, confirmed FROM shardfdw.coordinator_identity()');
+like($identity, qr/^[0-9a-f]{16}$/, 'an identity');
+is($confirmed, 't', 'confirmed');
+is($c->safe_psql('SELECT count(*), min(identity) FROM shardfdw.coordinator'), "1|$identity", 'it is stored');
+my $noted = q{SELECT obj_description(oid, 'pg_class') FROM pg_class WHERE relname LIKE 'coordinator\_%' AND relnamespace = 'shardfdw'::regnamespace};
+is($c->node_safe_psql($_, $noted), $identity, "noted on node $_") for 1, 2;
+my $writer = stop_at('prepared', 'UPDATE t SET v = 1 WHERE id <= 50');
+like($c->node_safe_psql(1, 'SELECT gid FROM pg_prepared_xacts'), qr/^shardfdw:\d+:\d+:$identity:\d{16}:\d+:\d+$/, 'it stands in the identifiers');
+is(($c->safe_psql('SELECT state FROM shardfdw.list_prepared() GROUP BY state')), 'in progress', 'what runs is left alone');
+is((go_on('prepared', $writer))[0], 0, 'and commits');
+$production->restart;
+is($c->safe_psql('SELECT identity, confirmed FROM shardfdw.coordinator_identity()'), "$identity|t", 'a restart changes nothing');
+
+# roles that may not read the system identifiers of nodes
+$c->node_safe_psql($_, q{CREATE ROLE plain LOGIN; REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC;
+	DO $$ DECLARE r record; BEGIN FOR r IN SELECT oid::regclass AS t FROM pg_class WHERE relname ~ '^t_' AND relkind = 'r' LOOP EXECUTE format('GRANT ALL ON %s TO plain', r.t); END LOOP; END $$}) for 1, 2;
+$c->safe_psql('CREATE ROLE plain LOGIN; GRANT ALL ON t TO plain');
+$c->safe_psql("CREATE USER MAPPING FOR plain SERVER node$_ OPTIONS (user 'plain', password_required 'false')") for 1, 2;
+is($c->safe_psql('UPDATE t SET v = v; SELECT sum(v) FROM t; SELECT * FROM shardfdw.recover()', extra_params => [ '-U', 'plain' ]), '50', 'they write to several nodes, and recover');
+is($c->safe_psql('SELECT system_identifiers, databases, settled_at IS NOT NULL FROM shardfdw.commit_log ORDER BY xid DESC LIMIT 1'), '{0,0}|{postgres,postgres}|t', 'without that');
+$c->node_safe_psql($_, 'GRANT EXECUTE ON FUNCTION pg_control_system() TO PUBLIC') for 1, 2;
+
+# another database of the same server is another coordinator, also one that is a copy of this one
+$c->safe_psql('CREATE DATABASE copy TEMPLATE postgres');
+my ($second) = split /\|/, $production->safe_psql('copy', 'SELECT shardfdw.store_identity(); SELECT identity FROM shardfdw.coordinator_identity()') =~ s/^\n//r;
+like($second, qr/^[0-9a-f]{16}$/, 'a copy of the database');
+isnt($second, $identity, 'has an identity of its own');
+is($production->safe_psql('copy', 'SELECT sum(v) FROM t; UPDATE t SET v = v; SELECT sum(v) FROM t'), "50\n50", 'and is at work');
+$writer = stop_at('prepared', 'UPDATE t SET v = 1 WHERE id <= 50');
+is($production->safe_psql('copy', 'SELECT count(*) FROM shardfdw.recover(); SELECT count(*) FROM shardfdw.list_prepared()'), "0\n0", 'it does not touch what the first one has prepared');
+is((go_on('prepared', $writer))[0], 0, 'which commits');
+$c->safe_psql('DROP DATABASE copy');
+
+# ---------- a node does not know what it is to commit ----------
+
+$writer = stop_at('commit', 'UPDATE t SET v = 2 WHERE id <= 50');
+is($c->safe_psql('SELECT count(*) FROM shardfdw.recover()'), '0', 'recovery leaves what its session is still at');
+is(prepared(), '1 1', 'also when it has committed');
+$c->node_safe_psql(2, "ROLLBACK PREPARED '" . $c->node_safe_psql(2, 'SELECT gid FROM pg_prepared_xacts') . "'");
+my ($rc, undef, $err) = go_on('commit', $writer);
+is($rc, 0, 'somebody rolls a committed transaction back on a node: the commit stands');
+like($err, qr/WARNING:  the transaction is committed, but node "node2" does not know it/, 'and says that the node does not know it');
+$c->safe_psql('UPDATE t SET v = 2 WHERE id <= 50');
+is(reports(), '', 'nothing is left to settle');
+is($c->safe_psql(ShardCluster::unsettled()), '0', 'nor in the log');
+
+# ---------- somebody has locked the log ----------
+
+my $leaving = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+my $pid = $leaving->query_safe('UPDATE t SET v = v WHERE id <= 50; SELECT pg_backend_pid()');
+my $locker = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+$locker->query_safe('BEGIN; LOCK TABLE shardfdw.commit_log');
+$leaving->quit;
+$c->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $pid");
+pass('a session that ends does not wait for it');
+$locker->query_safe('ROLLBACK');
+$locker->quit;
+is(reports(), '', 'recovery settles what it has left');
+
+# ---------- a clone beside production ----------
+
+# Production is at work all the time: each transaction moves something between rows of both nodes.
+my @clients = map { $c->start_sql(qq{DO \$\$ BEGIN FOR i IN 1 .. 100000 LOOP EXIT WHEN NOT pg_stat_file('stop', true) IS NULL;
+	UPDATE t SET v = v + CASE WHEN id = $_ THEN 1 ELSE -1 END WHERE id IN ($_, $_ + 10, $_ + 20, $_ + 30); UPDATE t SET v = v + CASE WHEN id = $_ THEN 2 ELSE 0 END WHERE id IN ($_, $_ + 10); COMMIT; END LOOP; END \$\$}, name => "client$_") } 1 .. 4;
+my $commits = 'SELECT count(*) FROM shardfdw.commit_log';
+$c->wait_for("SELECT ($commits) > 20");
+$production->backup('clone');
+my $clone = ShardServer->new('clone');
+$clone->init_from_backup($production, 'clone');
+$clone->append_conf('postgresql.conf', "shardfdw.recovery_interval = 1\n");
+my $mark = $c->safe_psql($commits);
+$clone->start;
+for (1 .. 20)
+{
+	like($clone->safe_psql('postgres', 'SELECT action FROM shardfdw.recover()'), qr/^not confirmed: The identity "$identity"/, 'the clone settles nothing') if $_ == 1;
+	$clone->safe_psql('postgres', 'SELECT shardfdw.recover()');
+}
+my ($found, undef, $refusal) = $clone->psql('postgres', "\\set VERBOSITY verbose\nUPDATE t SET v = v + 0 WHERE id > 90", on_error_stop => 1);
+is($clone->safe_psql('postgres', q{SELECT node, status, detail FROM shardfdw.check_nodes() WHERE "check" = 'coordinator'}),
+	"|error|this server is a copy of coordinator $identity: take_over() has it take that one's place", 'check_nodes says so');
+like($refusal, qr/55000: this server is not confirmed as the coordinator, and cannot commit over several nodes.*take_over/s, 'nor does it write through two phases');
+is($clone->safe_psql('postgres', "SET shardfdw.snapshot = 'cluster'; SELECT count(*) FROM t"), '100', 'it reads');
+is($clone->safe_psql('postgres', 'UPDATE t SET v = v + 0 WHERE id = 99; SELECT 1'), '1', 'and writes to one node');
+wait_for_line($clone, qr/^\S+ \S+ UTC \[\d+\] WARNING:  this server is not confirmed as the coordinator, and settles no prepared transactions/m);
+$c->wait_for("SELECT ($commits) > $mark + 100");
+append_to_file($production->data_dir . '/stop', '');
+for my $client (@clients)
+{
+	($rc, undef, $err) = $c->wait_sql($client);
+	is($rc, 0, 'production commits all the time') || diag $err;
+	is($err, '', 'without a word');
+}
+is($c->safe_psql('SELECT sum(v) FROM t'), '100', 'nothing is torn');
+is(prepared(), '0 0', 'nothing stays prepared');
+
+# It is made the coordinator: production finds out, and is refused, also in sessions that are there already.
+$writer = stop_at('prepared', 'UPDATE t SET v = v + 0 WHERE id <= 50');
+kill 'KILL', $c->safe_psql("SELECT pid FROM pg_stat_activity WHERE application_name = 'writer'");
+unlink $production->data_dir . '/shardfdw_fault_prepared';
+$c->wait_sql($writer);
+$c->wait_for('SELECT true');
+my $session = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+$session->query_safe('UPDATE t SET v = v + 0 WHERE id > 60');
+my @lingering = map { $c->node_safe_psql($_, q{SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'shardfdw:%' LIMIT 1}) } 1, 2;
+kill 'STOP', @lingering;
+my $taking_over = do { local $c->{coordinator} = $clone; $c->start_sql('SELECT shardfdw.take_over()') };
+$c->wait_for(q{SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'BackendTermination'}, $_) for 1, 2;
+like(($c->psql('UPDATE t SET v = v + 0 WHERE id > 60', on_error_stop => 1))[2], qr/node "node[12]" has been taken over by another coordinator/, 'production is refused while its sessions are still being ended');
+kill 'CONT', @lingering;
+my (undef, $successor) = $c->wait_sql($taking_over);
+isnt($successor, $identity, 'the clone takes over');
+is($c->node_safe_psql($_, $noted), $successor, "node $_ knows") for 1, 2;
+$session->query('UPDATE t SET v = v + 0 WHERE id > 60');
+like($session->{stderr}, qr/node "node[12]" has been taken over by another coordinator.*"$identity".*"$successor".*take_over/s, 'production is refused');
+$session->quit;
+is(reports(), "node1|left alone: it has been taken over by coordinator \"I\", this one is \"I\"\nnode2|left alone: it has been taken over by coordinator \"I\", this one is \"I\"", 'and settles nothing');
+is($c->safe_psql(q{SELECT node, status, detail FROM shardfdw.check_nodes() WHERE "check" = 'coordinator'}),
+	join("\n", map { "node$_|error|coordinator $successor is noted there, this one is $identity" } 1, 2), 'check_nodes says so');
+is(prepared(), '1 1', 'what it had prepared');
+like($clone->safe_psql('postgres', 'SELECT DISTINCT state FROM shardfdw.list_prepared()'), qr/^left alone: predecessor "$identity" may have committed it/, 'is nothing that the successor presumes to know');
+is($clone->safe_psql('postgres', 'UPDATE t SET v = v + 0 WHERE id > 60; SELECT count(*) FROM t'), '100', 'which writes');
+
+# and back
+my $third = $c->safe_psql('SELECT shardfdw.take_over(true)');
+is($c->safe_psql('SELECT DISTINCT action FROM shardfdw.recover()'), 'rolled back', 'production takes over again, and settles what it had prepared');
+is($c->safe_psql('UPDATE t SET v = v + 0; SELECT count(*) FROM shardfdw.coordinator'), '2', 'and writes');
+like(($clone->psql('postgres', 'UPDATE t SET v = v + 0'))[2], qr/has been taken over by another coordinator/, 'the clone is refused');
+$clone->stop('immediate');
+
+# an identity that nobody knows, as after a restore of the coordinator to a moment before take_over()
+my $unknown = $c->gid_prefix =~ s/$third/0123456789abcdef/r;
+$c->node_safe_psql(1, "BEGIN; CREATE TABLE x (); PREPARE TRANSACTION '${unknown}1:65537'");
+$mark = $c->log_position;
+is(reports(), 'node1|left alone: identity "I" is not this coordinator\'s, and has not been taken over', 'an unknown identity is left alone');
+like($c->log_since($mark), qr/WARNING:  prepared transaction "${unknown}1:65537" on node "node1" is left alone/, 'with a warning in the log');
+$c->node_safe_psql(1, "ROLLBACK PREPARED '${unknown}1:65537'");
+
+# ---------- an address that leads elsewhere ----------
+
+sub lead
+{
+	my ($server) = @_;
+	$c->safe_psql(sprintf q{ALTER SERVER node2 OPTIONS (SET host '%s', SET port '%d', SET dbname '%s')}, $server->host, $server->port, $_[1] // 'postgres');
+	return;
+}
+
+# A transaction that has committed here and on node 1, not on node 2, which dies.
+sub commit_half
+{
+	my ($value) = @_;
+	my $writer = stop_at('commit', "UPDATE t SET v = $value");
+	$c->kill9_node(2);
+	($rc, undef, $err) = go_on('commit', $writer);
+	like($err, qr/is committed, but node "node2" has not confirmed it/, 'a node dies before it commits');
+	return;
+}
+
+# The other server: node 2 as it was, in another system; and a standby of it.
+my $node2 = $c->node(2);
+$node2->backup('base');
+my $standby = ShardServer->new('standby');
+$standby->init_from_backup($node2, 'base', has_streaming => 1);
+$standby->start;
+$node2->wait_for_catchup($standby->name);
+my $other = ShardServer->new('other');
+$other->init(extra => [ '--no-locale', '-E', 'UTF8' ]);
+$other->append_conf('postgresql.conf', "max_prepared_transactions = 10\n");
+$other->start;
+$node2->safe_psql('postgres', 'CREATE DATABASE elsewhere');
+
+commit_half(10);
+lead($other);
+my $report = qr/^node2\|another server: transaction X was prepared by server X, database "postgres", this is server X, database "postgres"$/;
+$mark = $c->log_position;
+like(reports(dry_run => 1), $report, 'a dry run says that another server answers');
+like(reports(), $report, 'recovery says so');
+like(reports(), $report, 'each time');
+like($c->log_since($mark), qr/WARNING:  node "node2" is another server than before/, 'in the log, too');
+lead($standby);
+like(reports(), qr/, a standby$/, 'a standby of the node is not the node');
+$c->start_node(2);
+lead($node2, 'elsewhere');
+like(reports(), qr/this is server X, database "elsewhere"$/, 'nor is another database');
+is($c->node_safe_psql(2, $prepared), '1', 'it is there still');
+lead($node2);
+is($c->safe_psql('SELECT action FROM shardfdw.recover(true)'), 'would commit', 'a dry run shows what would be done');
+is($c->node_safe_psql(2, $prepared), '1', 'and does nothing');
+$mark = $c->log_position;
+is($c->safe_psql('SELECT node, action FROM shardfdw.recover()'), 'node2|committed', 'and is committed when the address is right again');
+like($c->log_since($mark), qr/LOG:  committed prepared transaction "shardfdw:\S+" on node "node2"/, 'which is logged');
+is($c->safe_psql('SELECT DISTINCT v FROM t'), '10', 'nothing is torn');
+is(reports(), '', 'nothing is left to report');
+
+# one that is gone for good
+commit_half(11);
+lead($other);
+like(reports(), $report, 'the node has been replaced');
+is($c->safe_psql("SELECT shardfdw.dismiss_commit(xid) FROM shardfdw.commit_log u WHERE settled_at IS NULL ORDER BY xid DESC LIMIT 1"), 't', 'the administrator knows');
+is(reports(), '', 'and recovery is quiet');
+$c->start_node(2);
+lead($node2);
+is($c->safe_psql('SELECT node, action FROM shardfdw.recover()'), 'node2|committed', 'should it come back, it commits');
+is($c->safe_psql('SELECT DISTINCT v FROM t'), '11', 'nothing is torn');
+
+# a node that has been removed
+commit_half(12);
+$c->safe_psql('ALTER SERVER node2 RENAME TO renamed');
+$c->start_node(2);
+is($c->safe_psql('SELECT node, action FROM shardfdw.recover()'), 'renamed|committed', 'another name is the same node');
+$c->safe_psql('ALTER SERVER renamed RENAME TO node2');
+
+# ---------- a node that goes back ----------
+
+# Restored to between PREPARE and COMMIT PREPARED: the decision is remembered.
+$node2->backup('before');
+$writer = stop_at('prepared', 'UPDATE t SET v = 20');
+$node2->safe_psql('postgres', q{SELECT pg_create_restore_point('between')});
+is((go_on('prepared', $writer))[0], 0, 'it commits');
+$c->safe_psql('UPDATE t SET v = v + 0 WHERE id <= 20; UPDATE t SET v = v + 0 WHERE id <= 20');
+is($c->safe_psql('SELECT DISTINCT v FROM t'), '20', 'everywhere');
+is(reports(), '', 'recovery has nothing to do');
+my $archive = $node2->data_dir . '/pg_wal';
+$node2->safe_psql('postgres', 'SELECT pg_switch_wal()');
+$node2->stop;
+my $restored = ShardServer->new('restored');
+$restored->init_from_backup($node2, 'before');
+$restored->append_conf('postgresql.conf', "restore_command = 'cp $archive/%f %p'\nrecovery_target_name = 'between'\nrecovery_target_action = promote\n");
+$restored->set_recovery_mode;
+$restored->start;
+$restored->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die 'the node is not restored';
+$c->{nodes}[1] = $restored;
+lead($restored);
+is($restored->safe_psql('postgres', $prepared), '1', 'a node that was restored to a moment before has it prepared again');
+is($c->safe_psql('SELECT count(DISTINCT v) FROM t'), '2', 'and shows half of it');
+is($c->safe_psql('SELECT node, state FROM shardfdw.list_prepared()'), 'node2|committed', 'that it has committed is known');
+is($c->safe_psql('SELECT node, action FROM shardfdw.recover()'), 'node2|committed', 'recovery commits it');
+is($c->safe_psql('SELECT DISTINCT v FROM t'), '20', 'nothing is undone');
+
+# ---------- what has been forgotten ----------
+
+# The identifier of a transaction whose row has been deleted, once more prepared.
+my $gid;
+$writer = stop_at('prepared', 'UPDATE t SET v = 21');
+$gid = $restored->safe_psql('postgres', 'SELECT gid FROM pg_prepared_xacts');
+is((go_on('prepared', $writer))[0], 0, 'it commits');
+my ($xid) = $gid =~ /:(\d+):\d+$/;
+$c->safe_psql('UPDATE t SET v = 21 WHERE id <= 20; UPDATE t SET v = 21 WHERE id <= 20');
+is($c->safe_psql("SELECT count(*) FROM shardfdw.commit_log WHERE xid = '$xid'"), '1', 'its row is kept');
+is($c->safe_psql('SELECT forgotten_until FROM shardfdw.coordinator WHERE taken_over_at IS NULL'), '-infinity', 'nothing has been forgotten');
+$c->safe_psql('ALTER SYSTEM SET shardfdw.commit_log_max_rows = 3');
+$c->safe_psql('SELECT pg_reload_conf()');
+$c->wait_for(q{SELECT setting = '3' FROM pg_settings WHERE name = 'shardfdw.commit_log_max_rows'});
+$c->safe_psql('SELECT shardfdw.recover()');
+is($c->safe_psql($commits), '3', 'as many rows as the setting says');
+$c->safe_psql('ALTER SYSTEM SET shardfdw.commit_log_max_rows = 100');
+$c->safe_psql('ALTER SYSTEM SET shardfdw.commit_log_max_age = 0');
+$c->safe_psql('SELECT pg_reload_conf()');
+$c->wait_for(q{SELECT setting = '0' FROM pg_settings WHERE name = 'shardfdw.commit_log_max_age'});
+$c->safe_psql('SELECT shardfdw.recover()');
+is($c->safe_psql($commits), '0', 'none that is older than the setting says');
+# what is left of a deleted row would tell
+$c->safe_psql('VACUUM shardfdw.commit_log');
+$restored->safe_psql('postgres', "BEGIN; CREATE TABLE again (); PREPARE TRANSACTION '$gid'");
+like(reports(), qr/^node2\|left alone: it was prepared at .*, and the commit log remembers commits after .* only$/, 'what may have been forgotten is left alone');
+is($restored->safe_psql('postgres', $prepared), '1', 'indeed');
+like($c->safe_psql('SELECT state FROM shardfdw.prepared_transactions'), qr/^left alone: it was prepared at/, 'and shown');
+$restored->safe_psql('postgres', "ROLLBACK PREPARED '$gid'");
+
+# Behind it nothing is: what crashed before it decided is rolled back.
+$writer = stop_at('prepared', 'UPDATE t SET v = 22');
+kill 'KILL', $c->safe_psql("SELECT pid FROM pg_stat_activity WHERE application_name = 'writer'");
+unlink $production->data_dir . '/shardfdw_fault_prepared';
+$c->wait_sql($writer);
+$c->wait_for('SELECT true');
+is($c->safe_psql('SELECT node, action FROM shardfdw.recover() ORDER BY node'), "node1|rolled back\nnode2|rolled back", 'what never committed is rolled back');
+is($c->safe_psql('SELECT DISTINCT v FROM t'), '21', 'on both nodes');
+
+# A commit that a node has not confirmed stays, whatever the settings say.
+$writer = stop_at('commit', 'UPDATE t SET v = 23');
+$restored->stop('immediate');
+go_on('commit', $writer);
+$c->safe_psql('SELECT shardfdw.recover()') for 1 .. 2;
+is($c->safe_psql($commits), '1', 'what a node has not confirmed stays in the log');
+$restored->start;
+is($c->safe_psql('SELECT node, action FROM shardfdw.recover()'), 'node2|committed', 'until it has');
+$c->safe_psql('SELECT shardfdw.recover()');
+is($c->safe_psql($commits), '0', 'then it goes');
+is($c->safe_psql('SELECT DISTINCT v FROM t'), '23', 'nothing is torn');
+
+# ---------- dumps ----------
+
+my $dump = PostgreSQL::Test::Utils::tempdir() . '/dump';
+command_ok([ 'pg_dump', '-d', $production->connstr('postgres'), '-f', $dump ], 'a dump');
+unlike(slurp_file($dump), qr/$third|$identity/, 'has no identity');
+
+done_testing();
