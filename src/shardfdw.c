@@ -45,7 +45,6 @@ _PG_init(void)
 	shard_quota_init();
 	shard_pool_init();
 	shard_txn_init();
-	shard_autocommit_init();
 	shard_cut_init(shard_node_list_oids);
 	shard_template_cache_init();
 	shard_statement_cache_init();

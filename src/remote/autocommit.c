@@ -29,14 +29,12 @@
 
 #define CANCEL_TIMEOUT_MS 600	/* for the answer of a node that was asked to cancel */
 
-static bool holding = false;	/* interrupts, until the transaction has ended */
-
 bool
 shard_autocommit_possible(void)
 {
 	return !IsTransactionBlock() && GetCurrentTransactionNestLevel() == 1 &&
 		!IsolationUsesXactSnapshot() && !XactReadOnly && shard_txn_writers == NIL &&
-		!TransactionIdIsValid(GetTopTransactionIdIfAny());
+		shard_txn_is_remote_only();
 }
 
 /* Brings the session in line, and prepares the statement when it is time for that. */
@@ -206,31 +204,13 @@ shard_autocommit_run(const ShardCommand *command, int64 *affected)
 	}
 
 	/* from here on it is committed */
-	holding = true;
-	QueryCancelPending = false;
+	shard_txn_hold_interrupts();
+	RESUME_INTERRUPTS();		/* run_once()'s */
+	shard_txn_drop_cancel();
 	*affected = strtoi64(PQcmdTuples(result), NULL, 10);
 	PQclear(result);
 	shard_connection_release(conn);
 	if (conn->notices)
 		shard_connection_flush_notices(conn);
 	return true;
-}
-
-static void
-end_transaction(XactEvent event, void *arg)
-{
-	/* an error has made an end of it already */
-	if (event == XACT_EVENT_ABORT)
-		holding = false;
-	else if (event == XACT_EVENT_COMMIT && holding)
-	{
-		holding = false;
-		RESUME_INTERRUPTS();
-	}
-}
-
-void
-shard_autocommit_init(void)
-{
-	RegisterXactCallback(end_transaction, NULL);
 }

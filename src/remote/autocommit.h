@@ -25,6 +25,4 @@ extern bool shard_autocommit_possible(void);
  */
 extern bool shard_autocommit_run(const ShardCommand *command, int64 *affected);
 
-extern void shard_autocommit_init(void);	/* transaction callback */
-
 #endif

@@ -11,6 +11,25 @@
  * (Several are those of several nodes, or the writer and the extra writers of one:
  * what counts is how many transactions have to end alike.)
  *
+ * "Nothing local" means that nothing can fail here any more once the node has
+ * committed.  What PostgreSQL still does after XACT_EVENT_PRE_COMMIT, 15 to 19, in
+ * CommitTransaction(), and why it cannot fail then:
+ *
+ *	 AtEOXact_Parallel				no parallel operation outlives its query
+ *	 AfterTriggerEndXact			frees memory
+ *	 PreCommit_on_commit_actions	ON COMMIT DELETE ROWS may fail: two phases, when temporary tables were
+ *									used; ON COMMIT DROP: the table's creator has an xid
+ *	 smgrDoPendingSyncs				new files only: whoever has made one has an xid
+ *	 AtEOXact_LargeObject			closes two relations; who has written has an xid
+ *	 PreCommit_Notify				assigns an xid, waits for a lock, may find the queue full: two
+ *									phases, when a notification is pending
+ *	 PreCommit_CheckForSerializationFailure		fails for those only who have written here, and so have an xid
+ *	 RecordTransactionCommit		without an xid: flushes WAL of others at most
+ *
+ * Interrupts are held from the node's answer until the local transaction has
+ * ended.  Callbacks of libraries that were loaded before this one run after
+ * ours; one that raises there undoes nothing on the node.
+ *
  * The writer of a node may have been lost while an inner block caught the
  * error.  Then the local transaction can no longer commit: list
  * shard_txn_writers says what was written where, and is compared with what is
@@ -20,8 +39,10 @@
 
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "commands/async.h"
 #include "fault.h"
 #include "guc.h"
+#include "miscadmin.h"
 #include "remote/broadcast.h"
 #include "remote/cut.h"
 #include "remote/error.h"
@@ -29,6 +50,7 @@
 #include "remote/txn_private.h"
 #include "remote/wait.h"
 #include "utils/memutils.h"
+#include "utils/timeout.h"
 #include "utils/timestamp.h"
 
 /*
@@ -43,6 +65,9 @@
 #define ABORT_HURRY_MS 500
 #define ABORT_LEAST_MS 1000
 #define ABORT_LEAST_HURRY_MS 100	/* also for COMMITs of readers */
+
+/* Nodes have committed: interrupts are held until the local transaction has ended. */
+static bool holding_interrupts = false;
 
 typedef struct ShardConnList
 {
@@ -93,6 +118,23 @@ pool_of(ShardConn *conn)
 /*
  * Commit
  */
+
+void
+shard_txn_hold_interrupts(void)
+{
+	if (!holding_interrupts)
+		HOLD_INTERRUPTS();
+	holding_interrupts = true;
+}
+
+void
+shard_txn_drop_cancel(void)
+{
+	/* a time-out that stays noted would be raised when the client has been told of the commit */
+	QueryCancelPending = false;
+	(void) get_timeout_indicator(LOCK_TIMEOUT, true);
+	(void) get_timeout_indicator(STATEMENT_TIMEOUT, true);
+}
 
 /* Raises what went wrong with a COMMIT on one of items, after all have ended. */
 static void
@@ -232,6 +274,21 @@ settle_writers(void)
 	}
 }
 
+/* Has this transaction notifications to send, or begun to listen? */
+static bool
+has_notifications(void)
+{
+	/* it does nothing but refuse to prepare such a transaction, and nothing else tells */
+	return !shard_wait_run_noerror(AtPrepare_Notify);
+}
+
+bool
+shard_txn_is_remote_only(void)
+{
+	return !TransactionIdIsValid(GetTopTransactionIdIfAny()) &&
+		(MyXactFlags & XACT_FLAGS_ACCESSEDTEMPNAMESPACE) == 0 && !has_notifications();
+}
+
 static void
 pre_commit(void)
 {
@@ -261,10 +318,12 @@ pre_commit(void)
 
 	/* in recovery there is no transaction here that could decide, and those of nodes are READ ONLY */
 	if (shard_guc_commit_protocol == SHARD_COMMIT_1PC || RecoveryInProgress() ||
-		(written.nconns == 1 && !TransactionIdIsValid(GetTopTransactionIdIfAny())))
+		(written.nconns == 1 && shard_txn_is_remote_only()))
 	{
 		shard_cut_hold_off();
 		commit_now(written.conns, written.nconns);
+		shard_txn_hold_interrupts();
+		shard_txn_drop_cancel();
 	}
 	else
 	{
@@ -451,6 +510,9 @@ xact_callback(XactEvent event, void *arg)
 				pre_commit();
 			break;
 		case XACT_EVENT_COMMIT:
+			if (holding_interrupts)
+				RESUME_INTERRUPTS();
+			holding_interrupts = false;
 			if (prepared.nconns > 0)
 				finish_commit();
 			if (shard_txn_touched)
@@ -464,6 +526,7 @@ xact_callback(XactEvent event, void *arg)
 						 errmsg("cannot PREPARE a transaction that has used nodes of shardfdw")));
 			break;
 		case XACT_EVENT_ABORT:
+			holding_interrupts = false; /* the error has made an end of it */
 			/* not only if touched: a statement outside any transaction may be under way */
 			abort_all();
 			end_of_xact();

@@ -42,6 +42,21 @@ extern void shard_txn_append_constraints(int min_level, int max_level, StringInf
 extern void shard_txn_end_constraints(int level, bool committed);
 extern void shard_txn_reset_constraints(void);
 
+/*
+ * True when nothing of the local transaction can fail any more, and nothing of it is
+ * lost, once a node has committed: see txn_end.c.
+ */
+extern bool shard_txn_is_remote_only(void);
+
+/*
+ * A node has committed: interrupts are held until the local transaction has ended,
+ * so that nothing fails in between.
+ */
+extern void shard_txn_hold_interrupts(void);
+
+/* When nothing is waited for any more after that: a cancel or time-out has come too late. */
+extern void shard_txn_drop_cancel(void);
+
 /* conn is outside any transaction now. */
 extern void shard_txn_forget(ShardConn *conn);
 
