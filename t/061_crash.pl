@@ -1,5 +1,6 @@
-# A bank over four nodes, with a crash every second: of the coordinator, a node, a backend, at each point
-# of a commit. No acknowledged commit is lost, none is half, nothing stays prepared.
+# A bank over four nodes, with a crash every second: of the coordinator, a node, a backend, a postmaster, at each point
+# of a commit; nodes hang, and sessions are terminated. No acknowledged commit is lost, none is half, no snapshot over
+# all nodes has a wrong sum, nothing stays prepared.
 #
 # CRASH_CYCLES crashes (20 by default), CRASH_SEED for another run.
 
@@ -22,12 +23,15 @@ $bank->start;
 my @kinds = map { $bank->crash($_) } 1 .. $cycles;
 $bank->stop;
 my %found = $bank->verdict;
-note "$cycles crashes: $found{committed} transactions committed, $found{acknowledged} acknowledged; died at: $found{reached}";
+note "$cycles crashes: $found{committed} transactions committed, $found{acknowledged} acknowledged; $found{audits} audits; died at: $found{reached}";
 cmp_ok($found{acknowledged}, '>', 10 * $cycles, 'the bank was at work');
 is($found{lost}, 0, 'no acknowledged commit is lost');
 is($found{halves}, 0, 'no transaction is there in part');
 is($found{balance}, 0, 'the balances add up');
+is($found{wrong}, 0, 'nor does any audit differ');
 is($found{prepared}, 0, 'nothing stays prepared');
+is($found{panics}, 0, 'no server panics');
+is($found{outlived}, 0, 'no backend outlives its postmaster');
 SKIP:
 {
 	skip 'the library has no fault points', 1 unless $bank->{faults};

@@ -20,8 +20,8 @@
 #include "miscadmin.h"
 #include "remote/autocommit.h"
 #include "remote/connection_private.h"
-#include "remote/cut.h"
 #include "remote/error.h"
+#include "remote/fence.h"
 #include "remote/pool.h"
 #include "remote/txn_private.h"
 #include "remote/wait.h"
@@ -172,7 +172,7 @@ shard_autocommit_run(const ShardCommand *command, int64 *affected)
 		return false;
 	}
 	get_ready(conn, command);
-	shard_cut_hold_off();
+	shard_fence_pass();
 	while (!run_once(conn, command, &result))
 	{
 		bool		stale = result != NULL && command->nparams > 0 && shard_connection_is_stale(result);
@@ -206,6 +206,7 @@ shard_autocommit_run(const ShardCommand *command, int64 *affected)
 	/* from here on it is committed */
 	shard_txn_hold_interrupts();
 	RESUME_INTERRUPTS();		/* run_once()'s */
+	shard_fence_pass_noerror();
 	shard_txn_drop_cancel();
 	*affected = strtoi64(PQcmdTuples(result), NULL, 10);
 	PQclear(result);

@@ -99,7 +99,7 @@ shard_broadcast_start(ShardBroadcast *items, int nitems)
 		ShardBroadcast *item = &items[i];
 
 		item->sent = item->done = false;
-		item->result = NULL;
+		item->result = item->first = NULL;
 		if (item->sql)
 			item->sent = send_command(item->conn, item->sql, item->has_rows);
 	}
@@ -136,7 +136,11 @@ advance_item(ShardBroadcast *item)
 			PQclear(res);
 		else
 		{
-			PQclear(item->result);
+			if (item->has_rows && item->first == NULL && item->result &&
+				PQresultStatus(item->result) == PGRES_TUPLES_OK)
+				item->first = item->result;
+			else
+				PQclear(item->result);
 			item->result = res;
 		}
 		if (nonsense)
@@ -256,7 +260,8 @@ shard_broadcast_clear(ShardBroadcast *items, int nitems)
 	for (int i = 0; i < nitems; i++)
 	{
 		PQclear(items[i].result);
-		items[i].result = NULL;
+		PQclear(items[i].first);
+		items[i].result = items[i].first = NULL;
 	}
 }
 

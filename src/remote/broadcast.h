@@ -20,6 +20,7 @@ typedef struct ShardBroadcast
 	bool		sent;
 	bool		done;			/* the node has answered completely */
 	PGresult   *result;			/* the first failure, else the last result; NULL: no answer */
+	PGresult   *first;			/* the first rows, when the command has several statements that return some; or NULL */
 } ShardBroadcast;
 
 /* What a cancel request of the user, or the end of the session, does to the wait. */

@@ -2,59 +2,62 @@
  * cut.c
  *	  One snapshot over all nodes (shardfdw.snapshot = 'cluster').
  *
- * A lock in the coordinator's lock table is the fence: whoever commits holds it
- * shared, from before the first node commits until the last one has; whoever
- * takes a cut holds it exclusively.
- *
  *	 connect to all nodes
- *	 fence, exclusively
- *	   BEGIN; SELECT pg_export_snapshot(), prepared transactions   on all nodes at once
- *	   is one of those in the commit log?
- *	 fence released
- *	   |yes: COMMIT PREPARED, once more from the start
- *	   |no:  the snapshots are the statement's, or the transaction's
+ *	 close the fence (fence.c): from here on no two-phase commit is decided
+ *	   prepared transactions, then BEGIN and pg_export_snapshot(), on all nodes at once
+ *	 open the fence
+ *	 is one of those prepared in the commit log?
+ *	   yes: COMMIT PREPARED, once more from the start
+ *	   no: the snapshots are the statement's, or the transaction's
  *
- * While the fence is held nothing commits, so what is prepared on some node and
- * in the log is what a commit has left behind that could not be completed.  Its
- * other nodes show it, so it has to be completed first.
+ * What a cut shows:
  *
- * Connections are there before the fence is: a writer that waits for it may hold
- * the last one that a node has.  A node that hangs does not stop others from
- * committing for longer than FENCE_TIMEOUT_MS.
+ * 1. Of a two-phase commit all or nothing.  It is decided while its session holds
+ *	  the fence, so none is decided between the first node's snapshot and the last
+ *	  one's.  A session that waits too long for a node lets go of the fence, and one
+ *	  that dies does too: what they have decided may be committed on some nodes and
+ *	  prepared on others.  That is found out: each node lists what is prepared there
+ *	  before it takes its snapshot, so such a transaction is in a list or is seen.
+ * 2. No commit without those it may depend on, see fence.c.
  *
- * What commits by itself on one node in one statement does not take the fence.  It
- * is on one node, so it is seen or not; but of two such statements on different
- * nodes the later one may be seen without the earlier one.
+ * Connections are there before the fence is closed: a writer that waits at it may
+ * hold the last one that a node has.
  */
 #include "postgres.h"
 
 #include "access/xact.h"
 #include "commit_log.h"
 #include "foreign/foreign.h"
+#include "identity.h"
 #include "miscadmin.h"
 #include "remote/broadcast.h"
 #include "remote/command.h"
 #include "remote/cut.h"
 #include "remote/error.h"
+#include "remote/fence.h"
 #include "remote/twophase.h"
 #include "remote/txn_private.h"
 #include "remote/wait.h"
-#include "storage/lock.h"
 #include "utils/builtins.h"
+#include "utils/timestamp.h"
 
-#define FENCE_TIMEOUT_MS 5000
-#define MAX_ATTEMPTS 5			/* to complete what commits have left behind */
+#define CUT_TIMEOUT_MS 5000		/* for all attempts together */
+#define PAUSE_MS 100			/* the fence stays open so long between two attempts */
 
-/* Key of the fence: an advisory lock of a kind that no SQL function takes. */
-#define FENCE_KEY1 0x73686172
-#define FENCE_KEY2 0x64666477
-#define FENCE_KIND 3
+/* How an attempt to ask all nodes at one moment has ended. */
+typedef enum CutOutcome
+{
+	CUT_NOT_ASKED,				/* a commit held the fence for too long */
+	CUT_TOO_LATE,				/* a node has answered when the fence was open again */
+	CUT_ANSWERED
+} CutOutcome;
 
 /* A commit that node has not been told of. */
 typedef struct LeftBehind
 {
 	Oid			serverid;
 	const char *gid;
+	ShardLogKey key;
 } LeftBehind;
 
 static ShardCutNodes cut_nodes = NULL;
@@ -63,23 +66,6 @@ void
 shard_cut_init(ShardCutNodes nodes)
 {
 	cut_nodes = nodes;
-}
-
-static LOCKTAG
-fence(void)
-{
-	LOCKTAG		tag;
-
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, FENCE_KEY1, FENCE_KEY2, FENCE_KIND);
-	return tag;
-}
-
-void
-shard_cut_hold_off(void)
-{
-	LOCKTAG		tag = fence();
-
-	(void) LockAcquire(&tag, ShareLock, false, false);
 }
 
 /* Connections for the cut, connected, each held; none to nodes that this transaction writes to. */
@@ -120,61 +106,173 @@ raise_failure(ShardBroadcast *item)
 			 errmsg("node \"%s\" did not answer in time for a snapshot over all nodes", item->conn->node)));
 }
 
-/* Adds to left what the log says is committed of gids, blank-separated. */
+/*
+ * Adds to ended those of gids, blank-separated, whose transactions do not run here any
+ * more.  That has to be asked while the fence is closed: later some of those that
+ * run now will have committed.
+ */
 static List *
-find_left_behind(List *left, Oid serverid, char *gids)
+find_ended(List *ended, Oid serverid, char *gids, const char *identity)
 {
 	char	   *end = NULL;
 
 	for (char *gid = strtok_r(gids, " ", &end); gid; gid = strtok_r(NULL, " ", &end))
 	{
-		ShardLogKey key;
-		LeftBehind *found;
+		LeftBehind *found = palloc(sizeof(LeftBehind));
+		ShardGid	parts;
 
-		if (!shard_twophase_parse_gid(gid, &key) || !shard_commit_log_contains(key))
+		if (!shard_twophase_read_gid(gid, &parts) ||
+			(strcmp(parts.identity, identity) == 0 && shard_twophase_is_undecided(parts.key.xid)))
 			continue;
-		found = palloc(sizeof(LeftBehind));
 		found->serverid = serverid;
-		found->gid = pstrdup(gid);
-		left = lappend(left, found);
+		found->gid = gid;
+		ended = lappend(ended, found);
+	}
+	return ended;
+}
+
+/* Those of ended that the log says are committed. */
+static List *
+find_left_behind(List *ended)
+{
+	List	   *left = NIL;
+	ListCell   *lc;
+
+	foreach(lc, ended)
+	{
+		LeftBehind *found = lfirst(lc);
+
+		/* those of others are listed, too */
+		if (shard_twophase_parse_gid(found->gid, &found->key) && shard_commit_log_contains(found->key))
+			left = lappend(left, found);
 	}
 	return left;
 }
 
-/* Has item's node answered with a snapshot's identifier and a list of gids? */
+/* Has item's node answered with a list of gids, then a snapshot's identifier? */
 static bool
 has_snapshot(const ShardBroadcast *item)
 {
 	const char *id;
 
-	if (!shard_broadcast_ok(item, NULL) || PQntuples(item->result) != 1 || PQnfields(item->result) != 2)
+	if (!shard_broadcast_ok(item, NULL) || PQntuples(item->result) != 1 || PQnfields(item->result) != 1 ||
+		item->first == NULL || PQntuples(item->first) != 1 || PQnfields(item->first) != 1)
 		return false;
 	id = PQgetvalue(item->result, 0, 0);
 	return strlen(id) < NAMEDATALEN && strspn(id, "0123456789ABCDEFabcdef-") == strlen(id);
 }
 
-/*
- * The snapshots of conns at one moment: ids (of char *), in their order.  Returns
- * what commits have left behind; then the snapshots are none.
- */
-static List *
-export_all(List *conns, List **ids)
+/* What to ask of each node: what is prepared there, then the snapshot, in a transaction that goes on. */
+static char *
+export_sql(void)
 {
 	/* what has exported a snapshot cannot be prepared: a serializable transaction is the one that writes */
 	bool		serializable = IsolationIsSerializable();
-	char	   *sql = psprintf("BEGIN ISOLATION LEVEL %s%s;"
-							   " SELECT %s, (SELECT pg_catalog.string_agg(gid, ' ')"
-							   " FROM pg_catalog.pg_prepared_xacts WHERE database = pg_catalog.current_database()"
-							   " AND pg_catalog.starts_with(gid, '%s'))",
-							   serializable ? "SERIALIZABLE" : "REPEATABLE READ",
-							   serializable && !XactReadOnly ? " READ WRITE NOT DEFERRABLE" : " READ ONLY NOT DEFERRABLE",
-							   serializable ? "''" : "pg_catalog.pg_export_snapshot()",
-							   shard_twophase_gid_prefix());
+
+	return psprintf("BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY;"
+					" SELECT pg_catalog.string_agg(gid, ' ')"
+					" FROM pg_catalog.pg_prepared_xacts WHERE database = pg_catalog.current_database()"
+					" AND pg_catalog.starts_with(gid, '%s'); COMMIT;"
+					" BEGIN ISOLATION LEVEL %s%s; SELECT %s",
+					SHARD_GID_PREFIX,
+					serializable ? "SERIALIZABLE" : "REPEATABLE READ",
+					serializable && !XactReadOnly ? " READ WRITE NOT DEFERRABLE" : " READ ONLY NOT DEFERRABLE",
+					serializable ? "''" : "pg_catalog.pg_export_snapshot()");
+}
+
+/*
+ * Asks the nodes of items behind the closed fence.  CUT_ANSWERED: all of them have answered
+ * before it was opened, or never will; the snapshots of those who have are of one moment,
+ * and ended has what was prepared then of transactions that had ended.
+ */
+static CutOutcome
+ask_behind_fence(ShardBroadcast *items, int nitems, List **ended)
+{
+	const char *identity = shard_identity_get();	/* behind the fence no table is opened */
+	bool		closed = shard_fence_close();
+	CutOutcome	outcome = CUT_NOT_ASKED;
+
+	if (closed)
+	{
+		shard_broadcast_start(items, nitems);
+
+		/* not RAISE: its search for deadlocks asks nodes, and commits wait meanwhile */
+		outcome = shard_broadcast_wait(items, nitems, SHARD_FENCE_HOLD_MS, SHARD_BROADCAST_HURRY) ?
+			CUT_ANSWERED : CUT_TOO_LATE;
+		for (int i = 0; i < nitems && outcome == CUT_ANSWERED; i++)
+			if (has_snapshot(&items[i]) && !PQgetisnull(items[i].first, 0, 0))
+				*ended = find_ended(*ended, items[i].conn->serverid, pstrdup(PQgetvalue(items[i].first, 0, 0)), identity);
+	}
+	shard_fence_open(closed);
+	return outcome;
+}
+
+/* The user wants an end: that is why nodes have no answer.  Raises. */
+static void
+raise_interrupt(void)
+{
+	if (!shard_wait_is_urged())
+		return;
+	shard_wait_interrupted = true;
+	CHECK_FOR_INTERRUPTS();
+}
+
+/* The identifiers of the snapshots that nodes have answered with, in their order. */
+static List *
+take_ids(ShardBroadcast *items, int nitems)
+{
+	List	   *ids = NIL;
+
+	for (int i = 0; i < nitems; i++)
+	{
+		if (!has_snapshot(&items[i]))
+			raise_failure(&items[i]);
+		ids = lappend(ids, pstrdup(PQgetvalue(items[i].result, 0, 0)));
+	}
+	return ids;
+}
+
+/*
+ * What is left to do behind the open fence: those who are late get the rest of the time.
+ * Returns the identifiers of all snapshots, or raises.
+ */
+static List *
+collect_ids(ShardBroadcast *items, int nitems, TimestampTz deadline)
+{
+	List	   *volatile ids = NIL;
+
+	PG_TRY();
+	{
+		shard_broadcast_finish(items, nitems,
+							   TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline),
+							   SHARD_BROADCAST_HURRY);
+		raise_interrupt();
+		ids = take_ids(items, nitems);
+	}
+	PG_CATCH();
+	{
+		/* libpq's memory outlives an error */
+		shard_broadcast_clear(items, nitems);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	shard_broadcast_clear(items, nitems);
+	return ids;
+}
+
+/*
+ * Tries once to have the snapshots of conns at one moment.  Unless it returns CUT_ANSWERED,
+ * and when there is something in left (what commits have left behind), they are none.
+ * ids: of char *, in the order of conns.
+ */
+static CutOutcome
+export_all(List *conns, TimestampTz deadline, List **ids, List **left)
+{
+	char	   *sql = export_sql();
 	int			nitems = list_length(conns);
 	ShardBroadcast *items = palloc0(Max(nitems, 1) * sizeof(ShardBroadcast));
-	LOCKTAG		tag = fence();
-	List	   *left = NIL;
-	int			failed = -1;
+	List	   *ended = NIL;
+	CutOutcome	outcome;
 
 	for (int i = 0; i < nitems; i++)
 	{
@@ -182,45 +280,16 @@ export_all(List *conns, List **ids)
 		items[i].sql = sql;
 		items[i].has_rows = true;
 	}
-	(void) LockAcquire(&tag, ExclusiveLock, false, false);
-	shard_broadcast_start(items, nitems);
-
-	/* not RAISE: its search for deadlocks asks nodes, and commits wait meanwhile */
-	shard_broadcast_finish(items, nitems, FENCE_TIMEOUT_MS, SHARD_BROADCAST_HURRY);
-	for (int i = 0; i < nitems; i++)
-	{
-		if (!has_snapshot(&items[i]))
-		{
-			failed = i;
-			continue;
-		}
-		*ids = lappend(*ids, pstrdup(PQgetvalue(items[i].result, 0, 0)));
-		if (!PQgetisnull(items[i].result, 0, 1))
-			left = find_left_behind(left, items[i].conn->serverid,
-									pstrdup(PQgetvalue(items[i].result, 0, 1)));
-	}
-	(void) LockRelease(&tag, ExclusiveLock, false);
-	for (int i = 0; i < nitems; i++)
-	{
-		if (i == failed)
-			continue;
-		PQclear(items[i].result);
-		items[i].result = NULL;
-	}
-	if (failed >= 0 && (QueryCancelPending || ProcDiePending))
-	{
-		/* that is why it has no answer */
-		PQclear(items[failed].result);
-		items[failed].result = NULL;
-		shard_wait_interrupted = true;
-		CHECK_FOR_INTERRUPTS();
-	}
-	if (failed >= 0)
-		raise_failure(&items[failed]);
-	return left;
+	outcome = ask_behind_fence(items, nitems, &ended);
+	if (outcome == CUT_NOT_ASKED)
+		raise_interrupt();
+	else
+		*ids = collect_ids(items, nitems, deadline);
+	*left = find_left_behind(ended);
+	return outcome;
 }
 
-/* Ends the transactions of conns, and lets go of them. */
+/* Ends the transactions of conns, if they have begun, and lets go of them. */
 static void
 end_all(List *conns)
 {
@@ -228,68 +297,97 @@ end_all(List *conns)
 
 	foreach(lc, conns)
 	{
-		shard_connection_exec(lfirst(lc), "COMMIT");
-		shard_connection_release(lfirst(lc));
+		ShardConn  *conn = lfirst(lc);
+
+		if (PQtransactionStatus(conn->pg) != PQTRANS_IDLE)
+			shard_connection_exec(conn, "COMMIT");
+		shard_connection_release(conn);
 	}
 }
 
-/* Completes commits.  One that somebody else has completed meanwhile is as good. */
-static void
+/*
+ * Completes commits, but for those whose sessions are still at it.  One that somebody
+ * else has completed meanwhile is as good.  False: there was none to complete.
+ */
+static bool
 complete_commits(List *left)
 {
 	ShardCommand *commands = palloc0(list_length(left) * sizeof(ShardCommand));
-	ListCell   *lc;
+	const LeftBehind **subjects = palloc(list_length(left) * sizeof(LeftBehind *));
 	int			n = 0;
+	ListCell   *lc;
 
 	foreach(lc, left)
 	{
 		const LeftBehind *found = lfirst(lc);
 
+		if (shard_twophase_is_running(found->key.xid))
+			continue;
 		commands[n].serverid = found->serverid;
 		commands[n].userid = GetUserId();
-		commands[n++].sql = psprintf("COMMIT PREPARED '%s'", found->gid);
+		commands[n].sql = psprintf("COMMIT PREPARED '%s'", found->gid);
+		subjects[n++] = found;
 	}
 	shard_command_run(commands, n, SHARD_COMMAND_FREE, true);
 	for (int i = 0; i < n; i++)
+		PQclear(commands[i].result);
+	for (int i = 0; i < n; i++)
 	{
-		const LeftBehind *found = list_nth(left, i);
 		ErrorData  *error = commands[i].error;
 
-		PQclear(commands[i].result);
 		if (error && error->sqlerrcode != ERRCODE_UNDEFINED_OBJECT &&
 			error->sqlerrcode != ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE)
 			ereport(ERROR,
 					(errcode(error->sqlerrcode),
 					 errmsg("cannot take a snapshot over all nodes: a committed transaction is still prepared on node \"%s\"",
-							GetForeignServer(found->serverid)->servername),
-					 errdetail("Transaction \"%s\": %s", found->gid, error->message),
+							GetForeignServer(subjects[i]->serverid)->servername),
+					 errdetail("Transaction \"%s\": %s", subjects[i]->gid, error->message),
 					 errhint("Have it settled by SELECT shardfdw.recover() of a user who may.")));
 	}
+	return n > 0;
+}
+
+/* No attempt has succeeded in the time that there is; the last one ended so. */
+static void
+raise_too_long(CutOutcome outcome)
+{
+	static const char *const details[] = {
+		[CUT_NOT_ASKED] = "A commit has been under way for longer than that. It waits for the coordinator's standby, or for another session.",
+		[CUT_TOO_LATE] = "Nodes have answered, but too late for commits to wait for them.",
+		[CUT_ANSWERED] = "Committed transactions are still prepared on nodes.",
+	};
+
+	ereport(ERROR,
+			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+			 errmsg("could not take a snapshot over all nodes within %d seconds", CUT_TIMEOUT_MS / 1000),
+			 errdetail_internal("%s", details[outcome]),
+			 outcome == CUT_ANSWERED ? errhint("Run SELECT shardfdw.recover().") : 0));
 }
 
 void
 shard_cut_take(ShardSnapshot *snapshot)
 {
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), CUT_TIMEOUT_MS);
 	List	   *conns;
-	List	   *ids = NIL;
-	List	   *left;
+	List	   *ids;
 	ListCell   *lc;
 	ListCell   *lc2;
 
-	for (int attempt = 1;; attempt++)
+	for (;;)
 	{
+		List	   *left = NIL;
+		CutOutcome	outcome;
+
 		ids = NIL;
 		conns = open_connections();
-		left = export_all(conns, &ids);
-		if (left == NIL)
+		outcome = export_all(conns, deadline, &ids, &left);
+		if (outcome == CUT_ANSWERED && left == NIL)
 			break;
 		end_all(conns);
-		if (attempt == MAX_ATTEMPTS)
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_IN_USE),
-					 errmsg("cannot take a snapshot over all nodes: committed transactions are still prepared"),
-					 errhint("Run SELECT shardfdw.recover().")));
-		complete_commits(left);
+		if (GetCurrentTimestamp() >= deadline)
+			raise_too_long(outcome);
+		if (left == NIL || !complete_commits(left))
+			shard_wait_pause(PAUSE_MS, false);
 	}
 	forboth(lc, conns, lc2, ids)
 	{

@@ -17,17 +17,11 @@ extern void shard_cut_init(ShardCutNodes nodes);
 
 /*
  * Takes snapshot on all nodes that this transaction has not written to, at one
- * moment: no transaction commits over shardfdw in this database meanwhile. Waits
- * for commits that are under way, connects, then one round trip. Errors: a node
- * that cannot be reached, or does not answer within seconds (08006).
+ * moment: see cut.c and fence.c for what that is.
+ * Connects, then one round trip, more where it has to be tried again.  Errors: a
+ * node that cannot be reached, or does not answer in time (08006); no such moment found in
+ * time (55P03).
  */
 extern void shard_cut_take(ShardSnapshot *snapshot);
-
-/*
- * Before the first node is told to commit, outside of which nothing of this
- * transaction can be seen: until the local transaction has ended nobody takes a
- * cut. May wait; answers interrupts.
- */
-extern void shard_cut_hold_off(void);
 
 #endif

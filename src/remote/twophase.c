@@ -74,6 +74,7 @@
 #include "miscadmin.h"
 #include "remote/broadcast.h"
 #include "remote/error.h"
+#include "remote/fence.h"
 #include "remote/twophase.h"
 #include "remote/wait.h"
 #include "storage/fd.h"
@@ -692,6 +693,12 @@ settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
 	SHARD_FAULT_POINT(commit ? "commit" : "rollback");
 	shard_broadcast_start(items, nitems);
 	SHARD_FAULT_POINT(commit ? "commit_sent" : "rollback_sent");
+	if (commit)
+	{
+		/* snapshots over all nodes do not wait for a node that hangs */
+		(void) shard_broadcast_wait(items, nitems, SHARD_FENCE_HOLD_MS, interrupt);
+		shard_fence_let_go();
+	}
 	shard_broadcast_finish(items, nitems, timeout_ms, interrupt);
 	SHARD_FAULT_POINT(commit ? "committed" : "rolled_back");
 

@@ -44,8 +44,8 @@
 #include "guc.h"
 #include "miscadmin.h"
 #include "remote/broadcast.h"
-#include "remote/cut.h"
 #include "remote/error.h"
+#include "remote/fence.h"
 #include "remote/twophase.h"
 #include "remote/txn_private.h"
 #include "remote/wait.h"
@@ -182,7 +182,7 @@ check_committed(ShardBroadcast *items, int nitems)
 
 /* COMMIT on all conns at once, waited for. */
 static void
-commit_now(ShardConn **conns, int nconns)
+commit_now(ShardConn **conns, int nconns, bool holds_fence)
 {
 	ShardBroadcast *items = palloc0(nconns * sizeof(ShardBroadcast));
 
@@ -195,6 +195,11 @@ commit_now(ShardConn **conns, int nconns)
 		items[i].sql = "COMMIT";
 	}
 	shard_broadcast_start(items, nconns);
+	if (holds_fence)
+	{
+		(void) shard_broadcast_wait(items, nconns, SHARD_FENCE_HOLD_MS, interrupt);
+		shard_fence_let_go();
+	}
 	shard_broadcast_finish(items, nconns, -1, interrupt);
 	for (int i = 0; i < nconns; i++)
 		if (items[i].done)
@@ -210,7 +215,7 @@ commit_readers(ShardConnList *readers)
 {
 	if (IsolationIsSerializable())
 	{
-		commit_now(readers->conns, readers->nconns);
+		commit_now(readers->conns, readers->nconns, false);
 		return;
 	}
 	for (int i = 0; i < readers->nconns; i++)
@@ -289,6 +294,23 @@ shard_txn_is_remote_only(void)
 		(MyXactFlags & XACT_FLAGS_ACCESSEDTEMPNAMESPACE) == 0 && !has_notifications();
 }
 
+/*
+ * COMMIT on all conns; then nothing is to part their transactions and the local one.
+ * Several with '1pc' only: a cut waits for them as long as for a two-phase commit.
+ */
+static void
+commit_in_one_phase(ShardConn **conns, int nconns)
+{
+	if (nconns > 1)
+		shard_fence_hold();
+	else
+		shard_fence_pass();
+	commit_now(conns, nconns, nconns > 1);
+	shard_txn_hold_interrupts();
+	shard_fence_pass_noerror();
+	shard_txn_drop_cancel();
+}
+
 static void
 pre_commit(void)
 {
@@ -319,12 +341,7 @@ pre_commit(void)
 	/* in recovery there is no transaction here that could decide, and those of nodes are READ ONLY */
 	if (shard_guc_commit_protocol == SHARD_COMMIT_1PC || RecoveryInProgress() ||
 		(written.nconns == 1 && shard_txn_is_remote_only()))
-	{
-		shard_cut_hold_off();
-		commit_now(written.conns, written.nconns);
-		shard_txn_hold_interrupts();
-		shard_txn_drop_cancel();
-	}
+		commit_in_one_phase(written.conns, written.nconns);
 	else
 	{
 		/* known to abort from the first PREPARE on */
@@ -334,7 +351,7 @@ pre_commit(void)
 			add_conn(written.conns[i], &prepared);
 		MemoryContextSwitchTo(oldcxt);
 		shard_twophase_prepare(prepared.conns, prepared.nconns);
-		shard_cut_hold_off();
+		shard_fence_hold();
 	}
 }
 
@@ -486,6 +503,8 @@ abort_all(void)
 {
 	AbortPlan	plan = {0};
 
+	/* an abort may wait for nodes; cuts do not wait for it */
+	shard_fence_let_go();
 	SHARD_FAULT_POINT("abort");
 	plan.deadline = abort_deadline(ABORT_TIMEOUT_MS);
 	plan.settle_deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ABORT_LEAST_HURRY_MS);
@@ -515,6 +534,7 @@ xact_callback(XactEvent event, void *arg)
 			holding_interrupts = false;
 			if (prepared.nconns > 0)
 				finish_commit();
+			shard_fence_let_go();
 			if (shard_txn_touched)
 				end_of_xact();
 			shard_txn_reset_constraints();

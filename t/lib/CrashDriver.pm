@@ -6,14 +6,19 @@
 #   $bank->stop;
 #   my %found = $bank->verdict;         # counts that have to be 0, and figures
 #
-# Each transaction of a client moves money between two accounts, and writes its number into three tables
-# under keys that are on nodes of their own: entry_a, entry_b and, on the coordinator, entry_here. A
-# client writes a number into its ledger file after the server has confirmed the commit.
+# Each transaction of a client moves money between two accounts, many of them between a few that everybody wants, and writes
+# its number into three tables under keys that are on nodes of their own: entry_a, entry_b and, on the coordinator,
+# entry_here. Some notify. Single statements, each a commit on one node, come in between: they write their number
+# into entry_one. A client writes a number into its ledger file after the server has confirmed the commit. An auditor reads the sum
+# of all accounts in snapshots over all nodes, again and again.
 #
 #   lost     numbers in a ledger that some table lacks: an acknowledged commit that is not there
 #   halves   numbers that some of the tables have and others lack
 #   balance  what all accounts hold more or less than at the start
+#   audits   sums that the auditor has read; wrong: those that are not that of the start
 #   prepared transactions that are still prepared on nodes after two rounds of recovery
+#   panics   lines with PANIC in the servers' logs
+#   outlived backends that were there a minute after their postmaster had died
 
 package CrashDriver;
 
@@ -24,6 +29,7 @@ use POSIX ();
 use Time::HiRes qw(usleep sleep time);
 
 my $ACCOUNTS = 200;
+my $HOT = 6;           # of these, accounts that everybody wants
 my $INTERVAL_S = 1;    # shardfdw.recovery_interval of the cluster
 
 # Where the commit can be cut short, by the names of src/fault.h; a backend dies there as by kill -9.
@@ -47,8 +53,9 @@ sub new
 		CREATE TABLE accounts (id int PRIMARY KEY, balance bigint NOT NULL);
 		CREATE TABLE entry_a (tid bigint PRIMARY KEY);
 		CREATE TABLE entry_b (tid bigint PRIMARY KEY);
+		CREATE TABLE entry_one (tid bigint PRIMARY KEY);
 		CREATE TABLE entry_here (tid bigint PRIMARY KEY)});
-	$c->shard_table($_->[0], $_->[1], shards => 8) for [ 'accounts', 'id' ], [ 'entry_a', 'tid' ], [ 'entry_b', 'tid' ];
+	$c->shard_table($_->[0], $_->[1], shards => 8) for [ 'accounts', 'id' ], [ 'entry_a', 'tid' ], [ 'entry_b', 'tid' ], [ 'entry_one', 'tid' ];
 	$c->safe_psql("INSERT INTO accounts SELECT i, 1000 FROM generate_series(1, $ACCOUNTS) i");
 	$self->{total} = $c->safe_psql('SELECT sum(balance) FROM accounts');
 	$self->{faults} = $c->safe_psql("SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'");
@@ -60,7 +67,9 @@ sub new
 sub _transaction
 {
 	my ($tid) = @_;
-	my ($from, $to) = (1 + int(rand $ACCOUNTS), 1 + int(rand $ACCOUNTS));
+	return "INSERT INTO entry_one VALUES ($tid);\n\\if :ERROR\n\\else\n\\echo one $tid\n\\endif\n" if rand() < 0.15;
+	my $among = rand() < 0.4 ? $HOT : $ACCOUNTS;
+	my ($from, $to) = (1 + int(rand $among), 1 + int(rand $among));
 	my $amount = 1 + int(rand 100);
 	my ($low, $high) = sort { $a <=> $b } ($from, $to);    # one order, or clients would wait for each other
 	my %by = ($from => -$amount);
@@ -69,6 +78,7 @@ sub _transaction
 	my $negative = -$tid;
 	my $end = rand() < 0.1 ? 'ROLLBACK' : 'COMMIT';
 
+	$sql .= "NOTIFY bank\\;" if rand() < 0.1;
 	$sql .= "SAVEPOINT s\\;INSERT INTO entry_a VALUES ($negative)\\;ROLLBACK TO s\\;" if rand() < 0.2;
 	if (rand() < 0.3)
 	{
@@ -102,6 +112,32 @@ sub _client
 		while (!-e "$self->{dir}/stop")
 		{
 			print $psql _transaction(++$tid) or last;
+		}
+		close $psql;
+		usleep(50_000);
+	}
+	return;
+}
+
+# Reads the sum of all accounts as of one moment; what fails is not told.
+sub _auditor
+{
+	my ($self) = @_;
+	my $server = $self->{cluster}->coordinator;
+
+	$SIG{PIPE} = 'IGNORE';
+	open STDOUT, '>>', "$self->{dir}/audits" or die $!;
+	open STDERR, '>', '/dev/null' or die $!;
+	while (!-e "$self->{dir}/stop")
+	{
+		open my $psql, '|-', $server->installed_command('psql'), '-XqAt', '-v', 'ON_ERROR_STOP=1', $server->connstr($self->{cluster}{dbname})
+		  or die "psql: $!";
+		$psql->autoflush(1);
+		print $psql "SET shardfdw.snapshot = 'cluster';\n";
+		while (!-e "$self->{dir}/stop")
+		{
+			print $psql "SELECT sum(balance) FROM accounts;\n" or last;
+			usleep(5_000);
 		}
 		close $psql;
 		usleep(50_000);
@@ -146,6 +182,7 @@ sub start
 	{
 		$self->_fork(sub { $self->_client($n) });
 	}
+	$self->_fork(sub { $self->_auditor });
 	$self->_fork(sub { $self->_checkpoints });
 	return;
 }
@@ -181,13 +218,14 @@ sub _wait_up
 	die "the server did not come back after $what";
 }
 
-# The $i-th crash: power cuts of the coordinator and of nodes, kills of single backends, and, where the library has
-# fault points, deaths at each of them in turn.
+# The $i-th crash: power cuts of the coordinator and of nodes, kills of single backends and of the coordinator's postmaster alone, a
+# node that hangs for a while, a node whose sessions are terminated, and, where the library has fault points, deaths at
+# each of them in turn.
 sub crash
 {
 	my ($self, $i) = @_;
 	my $c = $self->{cluster};
-	my @kinds = (qw(coordinator node backend node_backend), $self->{faults} ? @POINTS : ());
+	my @kinds = (qw(coordinator node backend node_backend hang terminate postmaster), $self->{faults} ? @POINTS : ());
 	my $kind = $kinds[ ($i - 1) % @kinds ];
 	my $nodeno = 1 + int(rand scalar($c->nodes));
 
@@ -207,6 +245,27 @@ sub crash
 			sleep rand 0.5;
 			$c->start_node($nodeno);
 		}
+	}
+	elsif ($kind eq 'hang')
+	{
+		$c->sigstop_node($nodeno);
+		sleep 0.1 + rand 2;
+		$c->sigcont_node($nodeno);
+	}
+	elsif ($kind eq 'terminate')
+	{
+		$c->node($nodeno)->psql($c->{dbname}, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'shardfdw:%'");
+	}
+	elsif ($kind eq 'postmaster')
+	{
+		# its backends end by themselves, in the middle of a commit, too
+		my ($postmaster, @backends) = ShardCluster::_pids($c->coordinator);
+		my $end = time + 60;
+		kill 'KILL', $postmaster;
+		usleep(10_000) while (grep { ShardCluster::_state($_) =~ /[^ZX]/ } @backends) && time < $end;
+		$self->{outlived} += grep { ShardCluster::_state($_) =~ /[^ZX]/ } @backends;
+		$c->kill9_coordinator;
+		$c->coordinator->start;
 	}
 	elsif ($kind eq 'backend' || $kind eq 'node_backend')
 	{
@@ -311,15 +370,26 @@ sub verdict
 	$found{halves} = grep { $_ != 7 } values %have;
 	$found{committed} = keys %have;
 	$found{balance} = $c->safe_psql("SELECT sum(balance) - $self->{total} FROM accounts");
-	$found{acknowledged} = $found{lost} = 0;
+	$found{acknowledged} = $found{lost} = $found{audits} = $found{wrong} = $found{panics} = 0;
+	my %one = map { $_ => 1 } split /\n/, $c->safe_psql('SELECT tid FROM entry_one');
+	for my $sum (grep { /^-?\d+$/ } split /\n/, PostgreSQL::Test::Utils::slurp_file("$self->{dir}/audits"))
+	{
+		$found{audits}++;
+		$found{wrong}++ if $sum != $self->{total};
+	}
+	for my $server ($c->coordinator, $c->nodes)
+	{
+		$found{panics}++ while PostgreSQL::Test::Utils::slurp_file($server->logfile) =~ /PANIC: /g;
+	}
 	for my $ledger (glob "$self->{dir}/ledger*")
 	{
 		for my $tid (split /\n/, PostgreSQL::Test::Utils::slurp_file($ledger))
 		{
 			$found{acknowledged}++;
-			$found{lost}++ unless ($have{$tid} // 0) == 7;
+			$found{lost}++ unless $tid =~ /^one (\d+)$/ ? $one{$1} : ($have{$tid} // 0) == 7;
 		}
 	}
+	$found{outlived} = $self->{outlived} // 0;
 	$found{reached} = join ' ', sort keys %{ $self->{reached} // {} };
 	return %found;
 }
