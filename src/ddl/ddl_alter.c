@@ -86,35 +86,25 @@ changes_types(ShardAlterState *state)
 	return changes;
 }
 
-/* The coordinator's side. */
-static void
-run_here(ShardAlterState *state)
+/* The statement with these sub-commands, for the table alone if told so. */
+static Node *
+statement_of(ShardAlterState *state, List *cmds, bool only)
 {
-	bool		ran = false;
-	List	   *keys = NIL;
+	AlterTableStmt *stmt = copyObject(state->stmt);
 
-	if (!state->table->is_reference && changes_types(state))
-		keys = shard_alter_put_keys_aside(state);
-	if (state->local != NIL)
-	{
-		AlterTableStmt *stmt = copyObject(state->stmt);
-
-		stmt->cmds = copyObject(state->local);
-		shard_ddl_run_core_with(state->call, (Node *) stmt, false);
-		ran = true;
-	}
-	shard_alter_run_here(keys);
-	if (state->markers != NIL)
-	{
-		AlterTableStmt *stmt = copyObject(state->stmt);
-
+	stmt->cmds = copyObject(cmds);
+	if (only)
 		stmt->relation->inh = false;
-		stmt->cmds = copyObject(state->markers);
-		shard_ddl_run_core_with(state->call, (Node *) stmt, ran);
-		ran = true;
-	}
-	if (!ran && state->call->qc)
-		SetQueryCompletion(state->call->qc, CMDTAG_ALTER_TABLE, 0);
+	return (Node *) stmt;
+}
+
+/* What is left of the coordinator's side after core's statement: markers that were put aside, new ones, those of all levels. */
+static void
+run_markers(ShardAlterState *state)
+{
+	shard_alter_run_here(state->keys);
+	if (state->local != NIL && state->markers != NIL)
+		shard_ddl_run_core_with(state->call, statement_of(state, state->markers, true), true);
 	CommandCounterIncrement();
 }
 
@@ -302,13 +292,12 @@ run_on_nodes(ShardAlterState *state)
 	table_close(rel, NoLock);
 }
 
-/* May there be something in what was added that the nodes lack? */
-static bool
-needs_objects(ShardAlterState *state)
+bool
+shard_alter_needs_objects(const AlterTableStmt *stmt)
 {
 	ListCell   *lc;
 
-	foreach(lc, state->stmt->cmds)
+	foreach(lc, stmt->cmds)
 	{
 		AlterTableType subtype = lfirst_node(AlterTableCmd, lc)->subtype;
 
@@ -317,6 +306,18 @@ needs_objects(ShardAlterState *state)
 			return true;
 	}
 	return false;
+}
+
+/* What comes after core's statement. */
+static void
+alter_rest(void *arg)
+{
+	ShardAlterState *state = arg;
+
+	run_markers(state);
+	if (shard_alter_needs_objects(state->stmt))
+		shard_ddl_make_objects(state->table);
+	run_on_nodes(state);
 }
 
 bool
@@ -335,9 +336,19 @@ shard_ddl_alter_table(ShardDdlCall *call)
 	state.call = call;
 	state.stmt = copyObject(stmt);
 	classify_all(&state);
-	run_here(&state);
-	if (needs_objects(&state))
-		shard_ddl_make_objects(state.table);
-	run_on_nodes(&state);
+	if (!state.table->is_reference)
+	{
+		if (changes_types(&state))
+			state.keys = shard_alter_put_keys_aside(&state);
+	}
+	if (state.local != NIL || state.markers != NIL)
+		shard_ddl_run_core_then(call, state.local != NIL ? statement_of(&state, state.local, false) :
+								statement_of(&state, state.markers, true), alter_rest, &state);
+	else
+	{
+		alter_rest(&state);
+		if (call->qc)
+			SetQueryCompletion(call->qc, CMDTAG_ALTER_TABLE, 0);
+	}
 	return true;
 }

@@ -42,10 +42,14 @@ typedef struct ShardAlterState
 	List	   *pieces;			/* of ShardAlterPiece */
 	List	   *columns;		/* of ShardAlterColumn */
 	List	   *constraints;	/* of char *: names that were there before, and are not dropped */
+	List	   *keys;			/* of char *: commands that make the markers again that were put aside */
 	List	   *drop_indexes;	/* of char *: constraints of which a copy of a reference table has an index only */
 	List	   *drop_defaults;	/* of char *: new columns whose default was for the rows that are there */
 	const char *new_owner;		/* role's name, or NULL */
 } ShardAlterState;
+
+/* May there be something in what a statement adds that the nodes lack? */
+extern bool shard_alter_needs_objects(const AlterTableStmt *stmt);
 
 /* ddl_alter_cmd.c: sorts one sub-command into the lists; raises for what is not supported. */
 extern void shard_alter_classify(ShardAlterState *state, AlterTableCmd *cmd);

@@ -7,6 +7,7 @@
 
 #include "postgres.h"
 
+#include "ddl/ddl_rest.h"
 #include "tcop/utility.h"
 
 struct ShardDdlTable;
@@ -33,6 +34,13 @@ extern void shard_ddl_run_core(ShardDdlCall *call);
  * fire once more.
  */
 extern void shard_ddl_run_core_with(ShardDdlCall *call, Node *stmt, bool extra);
+
+/*
+ * Has core run the statement, or stmt in its place (NULL: as it is), and then rest: the
+ * nodes' part, before event triggers of users run.  arg lives in
+ * the current context, in which rest runs.
+ */
+extern void shard_ddl_run_core_then(ShardDdlCall *call, Node *stmt, ShardDdlRest rest, void *arg);
 
 /*
  * Statements by kind.  Each returns false when the statement is not for it: then

@@ -55,6 +55,7 @@ typedef struct DroppedPart
 typedef struct Collector
 {
 	MemoryContext cxt;
+	bool		cascade;
 	List	   *shards;			/* of DroppedShard */
 	List	   *references;		/* OIDs of tables that are reference tables until their triggers are dropped */
 	List	   *copies;			/* of ShardDdlTable: reference tables that are dropped */
@@ -301,8 +302,10 @@ drop_part(DroppedPart *part, const char *cascade)
 }
 
 static void
-drop_on_nodes(Collector *dropped, const char *cascade)
+drop_on_nodes(void *arg)
 {
+	Collector  *dropped = arg;
+	const char *cascade = dropped->cascade ? " CASCADE" : "";
 	ListCell   *lc;
 
 	foreach(lc, dropped->parts)
@@ -320,18 +323,18 @@ run_collected(ShardDdlCall *call, bool cascade)
 {
 	Collector	mine = {CurrentMemoryContext};
 
+	mine.cascade = cascade;
 	mine.outer = collector;
 	collector = &mine;
 	PG_TRY();
 	{
-		shard_ddl_run_core(call);
+		shard_ddl_run_core_then(call, NULL, drop_on_nodes, &mine);
 	}
 	PG_FINALLY();
 	{
 		collector = mine.outer;
 	}
 	PG_END_TRY();
-	drop_on_nodes(&mine, cascade ? " CASCADE" : "");
 }
 
 bool

@@ -117,17 +117,14 @@ add_grant(ShardDdlBatch *batch, int shardno, const GrantStmt *stmt, const char *
 					 quote_literal_cstr(role), command)));
 }
 
-bool
-shard_ddl_grant(ShardDdlCall *call)
+/* On the nodes. */
+static void
+grant_rest(void *arg)
 {
-	GrantStmt  *stmt = castNode(GrantStmt, call->pstmt->utilityStmt);
-	const char *privileges;
+	const GrantStmt *stmt = arg;
+	const char *privileges = privileges_text(stmt);
 	ListCell   *lc;
 
-	if (stmt->objtype != OBJECT_TABLE || stmt->targtype == ACL_TARGET_DEFAULTS)
-		return false;
-	shard_ddl_run_core(call);
-	privileges = privileges_text(stmt);
 	foreach(lc, named_tables(stmt))
 	{
 		Oid			relid = lfirst_oid(lc);
@@ -143,5 +140,16 @@ shard_ddl_grant(ShardDdlCall *call)
 				add_grant(batch, i, stmt, privileges, lfirst_node(RoleSpec, lc2));
 		shard_ddl_batch_run(batch);
 	}
+}
+
+bool
+shard_ddl_grant(ShardDdlCall *call)
+{
+	GrantStmt  *stmt = castNode(GrantStmt, call->pstmt->utilityStmt);
+
+	if (stmt->objtype != OBJECT_TABLE || stmt->targtype == ACL_TARGET_DEFAULTS)
+		return false;
+	/* a plan that is kept has the statement, which core may write to */
+	shard_ddl_run_core_then(call, NULL, grant_rest, copyObject(stmt));
 	return true;
 }

@@ -43,14 +43,36 @@ add_create_index(ShardDdlBatch *batch, const ShardDdlIndex *index)
 							batch->table->shards[i].relation, index->definition);
 }
 
+typedef struct CreateIndex
+{
+	ShardDdlTable *table;
+	IndexStmt  *stmt;			/* for the table alone; NULL: the user's is run */
+	List	   *before;			/* indexes that there were */
+} CreateIndex;
+
+/* What comes after the table's own index. */
+static void
+create_rest(void *arg)
+{
+	CreateIndex *new = arg;
+	ShardDdlTable *table = new->table;
+	ShardDdlBatch *batch;
+	ListCell   *lc;
+
+	shard_ddl_make_objects(table);
+	/* none, where IF NOT EXISTS found one of that name */
+	batch = shard_ddl_batch_create(table);
+	foreach(lc, list_difference_oid(indexes_of(table->relid), new->before))
+		add_create_index(batch, shard_ddl_index_describe(lfirst_oid(lc)));
+	shard_ddl_batch_run(batch);
+}
+
 bool
 shard_ddl_create_index(ShardDdlCall *call)
 {
 	IndexStmt  *stmt = castNode(IndexStmt, call->pstmt->utilityStmt);
 	ShardDdlTable *table;
-	ShardDdlBatch *batch;
-	List	   *before;
-	ListCell   *lc;
+	CreateIndex new = {0};
 
 	table = shard_ddl_table_owned(stmt->relation, stmt->concurrent ? ShareUpdateExclusiveLock : ShareLock);
 	if (table == NULL || (!stmt->relation->inh && !table->is_reference))
@@ -61,22 +83,13 @@ shard_ddl_create_index(ShardDdlCall *call)
 	if (stmt->concurrent)
 		return shard_ddl_create_index_concurrently(call, table);
 
-	before = indexes_of(table->relid);
+	new.table = table;
+	new.before = indexes_of(table->relid);
 	if (stmt->unique && !table->is_reference)
 	{
-		stmt = copyObject(stmt);
-		stmt->relation->inh = false;
-		shard_ddl_run_core_with(call, (Node *) stmt, false);
+		new.stmt = copyObject(stmt);
+		new.stmt->relation->inh = false;
 	}
-	else
-		shard_ddl_run_core(call);
-	CommandCounterIncrement();
-
-	shard_ddl_make_objects(table);
-	/* none, where IF NOT EXISTS found one of that name */
-	batch = shard_ddl_batch_create(table);
-	foreach(lc, list_difference_oid(indexes_of(table->relid), before))
-		add_create_index(batch, shard_ddl_index_describe(lfirst_oid(lc)));
-	shard_ddl_batch_run(batch);
+	shard_ddl_run_core_then(call, (Node *) new.stmt, create_rest, &new);
 	return true;
 }

@@ -50,8 +50,7 @@ shard_ddl_set_schema(ShardDdlCall *call)
 					 quote_literal_cstr(schema), schema)));
 		shard_ddl_batch_add(batch, i, "ALTER TABLE %s SET SCHEMA %s", table->shards[i].relation, schema);
 	}
-	shard_ddl_run_core(call);
-	shard_ddl_batch_run(batch);
+	shard_ddl_run_core_then(call, NULL, shard_ddl_batch_rest, batch);
 	return true;
 }
 
@@ -164,8 +163,7 @@ shard_ddl_comment(ShardDdlCall *call)
 	}
 	if (batch == NULL)
 		return false;
-	shard_ddl_run_core(call);
-	shard_ddl_batch_run(batch);
+	shard_ddl_run_core_then(call, NULL, shard_ddl_batch_rest, batch);
 	return true;
 }
 

@@ -82,8 +82,7 @@ rename_constraint(ShardDdlCall *call, RenameStmt *stmt)
 		add_rename(batch, "CONSTRAINT ", stmt);
 	else if (contype == CONSTRAINT_PRIMARY || contype == CONSTRAINT_UNIQUE || contype == CONSTRAINT_EXCLUSION)
 		add_rename_index(batch, shard_ddl_find_index(table, index), stmt->newname);
-	shard_ddl_run_core(call);
-	shard_ddl_batch_run(batch);
+	shard_ddl_run_core_then(call, NULL, shard_ddl_batch_rest, batch);
 	return true;
 }
 
@@ -104,8 +103,7 @@ rename_index(ShardDdlCall *call, RenameStmt *stmt)
 		return false;
 	batch = shard_ddl_batch_create(table);
 	add_rename_index(batch, shard_ddl_find_index(table, index), stmt->newname);
-	shard_ddl_run_core(call);
-	shard_ddl_batch_run(batch);
+	shard_ddl_run_core_then(call, NULL, shard_ddl_batch_rest, batch);
 	return true;
 }
 
@@ -155,7 +153,6 @@ shard_ddl_rename(ShardDdlCall *call)
 	}
 	else if (table->is_reference || get_rel_relkind(table->relid) == RELKIND_FOREIGN_TABLE)
 		shard_ddl_batch_add_all(batch, "ALTER TABLE ", psprintf(" RENAME TO %s", quote_identifier(stmt->newname)));
-	shard_ddl_run_core(call);
-	shard_ddl_batch_run(batch);
+	shard_ddl_run_core_then(call, NULL, shard_ddl_batch_rest, batch);
 	return true;
 }

@@ -94,6 +94,12 @@ shard_ddl_batch_run(ShardDdlBatch *batch)
 }
 
 void
+shard_ddl_batch_rest(void *batch)
+{
+	shard_ddl_batch_run(batch);
+}
+
+void
 shard_ddl_make_objects(const ShardDdlTable *table)
 {
 	StringInfoData nodes;

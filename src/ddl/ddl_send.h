@@ -34,6 +34,9 @@ extern void shard_ddl_batch_add_all(ShardDdlBatch *batch, const char *before, co
  */
 extern void shard_ddl_batch_run(ShardDdlBatch *batch);
 
+/* The same, as a ShardDdlRest. */
+extern void shard_ddl_batch_rest(void *batch);
+
 /*
  * Makes on the nodes the types, functions and other objects that the table as it
  * is here needs there; nothing to do for one that needs built-in ones alone.

@@ -9,6 +9,10 @@
  *		core changes the coordinator's side (and its foreign tables, by recursion)
  *		  |
  *		commands made from the catalogs --> nodes, in the same transaction
+ *		  |
+ *		event triggers of users
+ *
+ * The last two steps' order: see ddl_rest.c.
  *
  * Nothing is changed on one side only: an error of a node is an error of the
  * statement, and the nodes' transactions commit, or roll back to a savepoint,
@@ -20,6 +24,7 @@
 #include "compat.h"
 #include "ddl/ddl_call.h"
 #include "ddl/ddl_drop.h"
+#include "ddl/ddl_rest.h"
 #include "ddl/utility_hook.h"
 #include "guc.h"
 #include "miscadmin.h"
@@ -50,6 +55,27 @@ shard_ddl_run_core_with(ShardDdlCall *call, Node *stmt, bool extra)
 
 	pstmt->utilityStmt = stmt;
 	run_next(pstmt, call, false, extra ? PROCESS_UTILITY_SUBCOMMAND : call->context);
+}
+
+void
+shard_ddl_run_core_then(ShardDdlCall *call, Node *stmt, ShardDdlRest run, void *arg)
+{
+	ShardDdlRestEntry entry;
+
+	shard_ddl_rest_begin(&entry, run, arg);
+	PG_TRY();
+	{
+		if (stmt != NULL)
+			shard_ddl_run_core_with(call, stmt, false);
+		else
+			shard_ddl_run_core(call);
+	}
+	PG_FINALLY();
+	{
+		shard_ddl_rest_end(&entry);
+	}
+	PG_END_TRY();
+	shard_ddl_rest_finish(&entry);
 }
 
 /* Has the statement been taken over?  False: core is to run it as it is. */
@@ -107,10 +133,23 @@ process_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tre
 	 * What core does on its way through another statement belongs to that one.
 	 * In recovery nothing is changed, as core says.
 	 */
-	if (shard_guc_enable_ddl_propagation && context != PROCESS_UTILITY_SUBCOMMAND &&
-		!RecoveryInProgress() && take_over(&call))
-		return;
-	shard_ddl_run_core(&call);
+	if (context == PROCESS_UTILITY_SUBCOMMAND)
+		shard_ddl_run_core(&call);
+	else
+	{
+		ShardDdlRestEntry *outer = shard_ddl_rest_suspend();
+
+		PG_TRY();
+		{
+			if (!shard_guc_enable_ddl_propagation || RecoveryInProgress() || !take_over(&call))
+				shard_ddl_run_core(&call);
+		}
+		PG_FINALLY();
+		{
+			shard_ddl_rest_resume(outer);
+		}
+		PG_END_TRY();
+	}
 }
 
 void

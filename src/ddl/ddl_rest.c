@@ -1,0 +1,84 @@
+/*
+ * ddl_rest.c
+ *	  What is left to be done for a utility statement when core has run it.
+ *
+ * Core fires event triggers before it returns to the hook that has called it.  So
+ * that those of users find a change made to its end, on the nodes too, it is
+ * an event trigger, the first by its name, that does the rest:
+ *
+ *	  hook: begin --> core: change --> event trigger of ours: the rest
+ *									   event triggers of users
+ *			end	  <--
+ *			finish: the rest, if it has not been done
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "commands/event_trigger.h"
+#include "ddl/ddl_rest.h"
+#include "fmgr.h"
+#include "utils/memutils.h"
+
+PG_FUNCTION_INFO_V1(shardfdw_change_nodes);
+
+/* Those of the innermost statement, the last one first. */
+static ShardDdlRestEntry *entries = NULL;
+
+void
+shard_ddl_rest_begin(ShardDdlRestEntry *entry, ShardDdlRest run, void *arg)
+{
+	entry->run = run;
+	entry->arg = arg;
+	entry->cxt = CurrentMemoryContext;
+	entry->outer = entries;
+	entries = entry;
+}
+
+void
+shard_ddl_rest_end(ShardDdlRestEntry *entry)
+{
+	entries = entry->outer;
+}
+
+void
+shard_ddl_rest_finish(ShardDdlRestEntry *entry)
+{
+	ShardDdlRest run = entry->run;
+	MemoryContext oldcxt;
+
+	if (run == NULL)
+		return;
+	entry->run = NULL;
+	CommandCounterIncrement();
+	oldcxt = MemoryContextSwitchTo(entry->cxt);
+	run(entry->arg);
+	MemoryContextSwitchTo(oldcxt);
+}
+
+ShardDdlRestEntry *
+shard_ddl_rest_suspend(void)
+{
+	ShardDdlRestEntry *outer = entries;
+
+	entries = NULL;
+	return outer;
+}
+
+void
+shard_ddl_rest_resume(ShardDdlRestEntry *outer)
+{
+	entries = outer;
+}
+
+/* The event trigger, for sql_drop and ddl_command_end. */
+Datum
+shardfdw_change_nodes(PG_FUNCTION_ARGS)
+{
+	if (!CALLED_AS_EVENT_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function %s must be called by an event trigger", "shardfdw.change_nodes()")));
+	for (ShardDdlRestEntry *entry = entries; entry != NULL; entry = entry->outer)
+		shard_ddl_rest_finish(entry);
+	PG_RETURN_NULL();
+}
