@@ -91,7 +91,8 @@ shard_reference_is_trigger(Oid funcid)
 static bool
 sends_all_writes(Relation rel)
 {
-	TriggerDesc *triggers = rel->trigdesc;
+	/* a copy: to look functions up may have rel's entry built anew, whose triggers are others then */
+	TriggerDesc *triggers = CopyTriggerDesc(rel->trigdesc);
 	int			sent = 0;
 
 	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
@@ -103,6 +104,7 @@ sends_all_writes(Relation rel)
 			shard_reference_is_trigger(trigger->tgfoid))
 			sent |= trigger->tgtype & ALL_EVENTS;
 	}
+	FreeTriggerDesc(triggers);
 	return sent == ALL_EVENTS;
 }
 

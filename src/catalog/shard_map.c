@@ -30,6 +30,7 @@
 #include "access/xact.h"
 #include "catalog/node_list.h"
 #include "catalog/option.h"
+#include "catalog/partition.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
 #include "catalog/shard_map.h"
@@ -161,6 +162,14 @@ shard_map_get(Oid relid)
 	entry->in_progress = false;
 
 	return cached ? &cached->map : NULL;
+}
+
+Oid
+shard_map_top(Oid relid)
+{
+	List	   *ancestors = get_rel_relispartition(relid) ? get_partition_ancestors(relid) : NIL;
+
+	return ancestors != NIL ? llast_oid(ancestors) : relid;
 }
 
 bool

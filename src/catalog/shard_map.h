@@ -76,6 +76,12 @@ extern bool shard_map_in_cluster(const ShardMap *map);
 /* shardno of a shard in its map, -1 when it is not there. */
 extern int	shard_map_find(const ShardMap *map, Oid shard_relid);
 
+/*
+ * The table at the top of relid's partition tree: relid itself when it is no partition,
+ * or is being detached concurrently, where core names no ancestors any more.
+ */
+extern Oid	shard_map_top(Oid relid);
+
 extern void shard_map_init(void);	/* registers invalidation callbacks */
 
 #endif

@@ -187,7 +187,8 @@ add_alter_table(ShardAlterState *state, ShardDdlBatch *batch)
 static bool
 has_update_triggers(Relation rel)
 {
-	TriggerDesc *triggers = rel->trigdesc;
+	/* a copy: to look functions up may have rel's entry built anew */
+	TriggerDesc *triggers = CopyTriggerDesc(rel->trigdesc);
 
 	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
 	{

@@ -163,14 +163,11 @@ shard_ddl_drop_index_concurrently(ShardDdlCall *call)
 	if (list_length(stmt->objects) != 1 || stmt->behavior == DROP_CASCADE)
 		return false;			/* core refuses it */
 	name = makeRangeVarFromNameList((List *) linitial(stmt->objects));
-	index = RangeVarGetRelid(name, NoLock, true);
-	relid = OidIsValid(index) ? IndexGetRelation(index, true) : InvalidOid;
-	if (!shard_ddl_table_maybe(relid) || !shard_class_ownercheck(relid, GetUserId()))
-		return false;
-	LockRelationOid(relid, ShareUpdateExclusiveLock);
-	table = shard_ddl_table(relid);
+	relid = shard_ddl_table_lock(shard_ddl_table_of_index, name, ShareUpdateExclusiveLock);
+	table = OidIsValid(relid) ? shard_ddl_table(relid) : NULL;
 	if (table == NULL)
 		return false;
+	index = RangeVarGetRelid(name, NoLock, false);
 	PreventInTransactionBlock(call->context == PROCESS_UTILITY_TOPLEVEL, "DROP INDEX CONCURRENTLY");
 	if (table->is_reference)
 		shard_ddl_table_refuse(table, "DROP INDEX CONCURRENTLY", "Use DROP INDEX.");

@@ -65,14 +65,30 @@ relation_of_names(List *names, int ntail)
 	return RangeVarGetRelid(makeRangeVarFromNameList(kept), NoLock, true);
 }
 
-/* The table of that OID, locked, if the user owns it: others core turns away. */
-static ShardDdlTable *
-own_table(Oid relid, LOCKMODE lockmode)
+/* What a statement names a table by. */
+typedef struct TableNames
 {
-	if (!shard_ddl_table_maybe(relid) || !shard_class_ownercheck(relid, GetUserId()))
-		return NULL;
-	LockRelationOid(relid, lockmode);
-	return SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) ? shard_ddl_table(relid) : NULL;
+	List	   *names;
+	int			ntail;			/* names at the end that are not the table's */
+} TableNames;
+
+static Oid
+owned_by_names(void *arg)
+{
+	TableNames *names = arg;
+	Oid			relid = relation_of_names(names->names, names->ntail);
+
+	return shard_ddl_table_maybe(relid) && shard_class_ownercheck(relid, GetUserId()) ? relid : InvalidOid;
+}
+
+/* The table of these names, without the last ntail, locked, if the user owns it: others core turns away. */
+static ShardDdlTable *
+own_table(List *names, int ntail)
+{
+	TableNames	arg = {names, ntail};
+	Oid			relid = shard_ddl_table_lock(owned_by_names, &arg, ShareUpdateExclusiveLock);
+
+	return OidIsValid(relid) ? shard_ddl_table(relid) : NULL;
 }
 
 static void
@@ -95,7 +111,7 @@ static ShardDdlBatch *
 comment_constraint(List *object, const char *comment)
 {
 	const char *name = strVal(llast(object));
-	ShardDdlTable *table = own_table(relation_of_names(object, 1), ShareUpdateExclusiveLock);
+	ShardDdlTable *table = own_table(object, 1);
 	ShardDdlBatch *batch;
 	Oid			constraint;
 	HeapTuple	tuple;
@@ -127,20 +143,21 @@ shard_ddl_comment(ShardDdlCall *call)
 	const char *comment = stmt->comment ? quote_literal_cstr(stmt->comment) : "NULL";
 	ShardDdlTable *table;
 	ShardDdlBatch *batch = NULL;
+	RangeVar   *name;
 	Oid			relid;
 
 	switch (stmt->objtype)
 	{
 		case OBJECT_TABLE:
 		case OBJECT_FOREIGN_TABLE:
-			table = own_table(relation_of_names((List *) stmt->object, 0), ShareUpdateExclusiveLock);
+			table = own_table((List *) stmt->object, 0);
 			if (table == NULL)
 				return false;
 			batch = shard_ddl_batch_create(table);
 			shard_ddl_batch_add_all(batch, "COMMENT ON TABLE ", psprintf(" IS %s", comment));
 			break;
 		case OBJECT_COLUMN:
-			table = own_table(relation_of_names((List *) stmt->object, 1), ShareUpdateExclusiveLock);
+			table = own_table((List *) stmt->object, 1);
 			if (table == NULL)
 				return false;
 			batch = shard_ddl_batch_create(table);
@@ -151,12 +168,13 @@ shard_ddl_comment(ShardDdlCall *call)
 			batch = comment_constraint((List *) stmt->object, comment);
 			break;
 		case OBJECT_INDEX:
-			relid = relation_of_names((List *) stmt->object, 0);
-			table = OidIsValid(relid) ? own_table(IndexGetRelation(relid, true), ShareUpdateExclusiveLock) : NULL;
+			name = makeRangeVarFromNameList((List *) stmt->object);
+			relid = shard_ddl_table_lock(shard_ddl_table_of_index, name, ShareUpdateExclusiveLock);
+			table = OidIsValid(relid) ? shard_ddl_table(relid) : NULL;
 			if (table == NULL)
 				return false;
 			batch = shard_ddl_batch_create(table);
-			comment_index(batch, relid, "INDEX", comment);
+			comment_index(batch, RangeVarGetRelid(name, NoLock, false), "INDEX", comment);
 			break;
 		default:
 			break;
@@ -230,7 +248,7 @@ shard_ddl_create_trigger(ShardDdlCall *call)
 
 	if (!stmt->isconstraint && stmt->transitionRels == NIL)
 		return false;
-	table = own_table(RangeVarGetRelid(stmt->relation, NoLock, true), ShareRowExclusiveLock);
+	table = shard_ddl_table_owned(stmt->relation, ShareRowExclusiveLock);
 	if (table == NULL || table->is_reference)
 		return false;
 	if (stmt->isconstraint)

@@ -89,18 +89,15 @@ rename_constraint(ShardDdlCall *call, RenameStmt *stmt)
 static bool
 rename_index(ShardDdlCall *call, RenameStmt *stmt)
 {
-	Oid			index = RangeVarGetRelid(stmt->relation, NoLock, true);
-	Oid			relid = OidIsValid(index) ? IndexGetRelation(index, true) : InvalidOid;
-	ShardDdlTable *table;
-	ShardDdlBatch *batch;
-
-	if (!shard_ddl_table_maybe(relid) || !shard_class_ownercheck(relid, GetUserId()))
-		return false;
 	/* what core takes for an index is less than other changes of it need */
-	LockRelationOid(relid, ShareUpdateExclusiveLock);
-	table = SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) ? shard_ddl_table(relid) : NULL;
+	Oid			relid = shard_ddl_table_lock(shard_ddl_table_of_index, stmt->relation, ShareUpdateExclusiveLock);
+	ShardDdlTable *table = OidIsValid(relid) ? shard_ddl_table(relid) : NULL;
+	ShardDdlBatch *batch;
+	Oid			index;
+
 	if (table == NULL)
 		return false;
+	index = RangeVarGetRelid(stmt->relation, NoLock, false);
 	batch = shard_ddl_batch_create(table);
 	add_rename_index(batch, shard_ddl_find_index(table, index), stmt->newname);
 	shard_ddl_run_core_then(call, NULL, shard_ddl_batch_rest, batch);

@@ -14,6 +14,7 @@
 #include "access/genam.h"
 #include "access/relation.h"
 #include "access/table.h"
+#include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/option.h"
 #include "catalog/pg_class.h"
@@ -170,7 +171,7 @@ shard_ddl_table_maybe(Oid relid)
 {
 	char		relkind;
 
-	if (!shard_guc_enable_ddl_propagation || !OidIsValid(relid) ||
+	if (!shard_guc_enable_ddl_propagation || relid < FirstNormalObjectId ||
 		!OidIsValid(shard_option_cluster_server()))
 		return false;
 	relkind = get_rel_relkind(relid);
@@ -245,10 +246,42 @@ shard_ddl_table_owned(RangeVar *relation, LOCKMODE lockmode)
 	/* what can be none of ours is locked by core, by its own rules */
 	if (!shard_ddl_table_maybe(relid))
 		return NULL;
-	if (get_rel_relkind(relid) == RELKIND_RELATION && !shard_reference_is(relid))
+	if (get_rel_relkind(relid) == RELKIND_RELATION && !shard_reference_is(relid) &&
+		!shard_class_ownercheck(relid, GetUserId()))
 		return NULL;
+
+	/* a plain table, too, which may be one of ours by the time that the lock is there */
 	relid = RangeVarGetRelidExtended(relation, lockmode, RVR_MISSING_OK, check_owner, NULL);
 	return shard_ddl_table(relid);
+}
+
+Oid
+shard_ddl_table_lock(Oid (*find) (void *arg), void *arg, LOCKMODE lockmode)
+{
+	Oid			relid = find(arg);
+
+	while (OidIsValid(relid))
+	{
+		Oid			again;
+
+		LockRelationOid(relid, lockmode);
+		again = find(arg);
+		if (again == relid)
+			break;
+		UnlockRelationOid(relid, lockmode);
+		relid = again;
+	}
+	return relid;
+}
+
+Oid
+shard_ddl_table_of_index(void *index)
+{
+	Oid			indexid = RangeVarGetRelid((RangeVar *) index, NoLock, true);
+	Oid			relid = OidIsValid(indexid) ? IndexGetRelation(indexid, true) : InvalidOid;
+
+	/* others core turns away */
+	return shard_ddl_table_maybe(relid) && shard_class_ownercheck(relid, GetUserId()) ? relid : InvalidOid;
 }
 
 void

@@ -53,6 +53,16 @@ extern bool shard_ddl_table_maybe(Oid relid);
  */
 extern ShardDdlTable *shard_ddl_table_owned(RangeVar *relation, LOCKMODE lockmode);
 
+/*
+ * Locks the table that find returns, and finds it again under the lock, as names may be
+ * given to others while it is waited for.  find must do with what it is in the catalogs,
+ * without locks; InvalidOid: none.  Returns the table, InvalidOid when there is none (any more).
+ */
+extern Oid	shard_ddl_table_lock(Oid (*find) (void *arg), void *arg, LOCKMODE lockmode);
+
+/* The table of an index that a statement names, if the user owns it: find for the above, of a RangeVar. */
+extern Oid	shard_ddl_table_of_index(void *index);
+
 /* Foreign table relid, a shard that has its own name on its node: fills *shard.  False when it is none. */
 extern bool shard_ddl_table_shard(Oid relid, ShardDdlShard *shard);
 

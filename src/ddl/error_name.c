@@ -24,10 +24,10 @@
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/option.h"
-#include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_table.h"
 #include "catalog/pg_index.h"
+#include "catalog/shard_map.h"
 #include "commands/defrem.h"
 #include "ddl/ddl_name.h"
 #include "ddl/error_name.h"
@@ -142,7 +142,7 @@ find_shard(Oid serverid, const char *schema, const char *name)
 static char *
 parent_name(Oid shard)
 {
-	return get_rel_name(llast_oid(get_partition_ancestors(shard)));
+	return get_rel_name(shard_map_top(shard));
 }
 
 /* ---------- constraints and columns ---------- */
@@ -295,7 +295,7 @@ rename_objects(Oid serverid, int sqlstate, const char *detail, ShardErrorNames *
 
 	if (!OidIsValid(shard))
 		return;
-	parent = llast_oid(get_partition_ancestors(shard));
+	parent = shard_map_top(shard);
 	name = get_rel_name(parent);
 	if (name == NULL)
 		return;

@@ -125,7 +125,8 @@ were_sent(Tuplestorestate *rows, bool forget)
 static bool
 must_send_early(Relation rel, int event)
 {
-	TriggerDesc *triggers = rel->trigdesc;
+	/* a copy: to look functions up may have rel's entry built anew */
+	TriggerDesc *triggers = CopyTriggerDesc(rel->trigdesc);
 	bool		has_others = false;
 	bool		has_statement = false;
 

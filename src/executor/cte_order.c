@@ -25,7 +25,6 @@
  */
 #include "postgres.h"
 
-#include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/shard_map.h"
@@ -139,13 +138,6 @@ is_read(const PlannedStmt *stmt, const WritingPart *part)
 
 /* ---- parts that write ---- */
 
-/* The table at the top of relid's partition tree: parts may name any table of it. */
-static Oid
-top_of(Oid relid)
-{
-	return get_rel_relispartition(relid) ? llast_oid(get_partition_ancestors(relid)) : relid;
-}
-
 /* Is relid sharded, or any table of its partition tree? */
 static bool
 has_shards(Oid relid)
@@ -176,7 +168,8 @@ add_part(List *parts, const PlannedStmt *stmt, Plan *plan, int cte)
 		ModifyTable *modify = (ModifyTable *) plan;
 
 		part.inserts = modify->operation == CMD_INSERT;
-		part.parent = top_of(rt_fetch(modify->nominalRelation, stmt->rtable)->relid);
+		/* parts may name any table of its partition tree */
+		part.parent = shard_map_top(rt_fetch(modify->nominalRelation, stmt->rtable)->relid);
 	}
 	else if (IsA(plan, CustomScan) &&
 			 strcmp(((CustomScan *) plan)->methods->CustomName, SHARD_SOURCE_NAME) == 0)
@@ -228,7 +221,7 @@ check_not_read(const PlannedStmt *stmt, Oid parent)
 
 		/* EXCLUDED is no table by its relkind */
 		if (rte->rtekind == RTE_RELATION && rte->relkind != RELKIND_COMPOSITE_TYPE &&
-			shard_rte_required_perms(stmt, rte) == ACL_SELECT && top_of(rte->relid) == parent)
+			shard_rte_required_perms(stmt, rte) == ACL_SELECT && shard_map_top(rte->relid) == parent)
 			refuse(parent, _("Another part of it reads the table, and would see what WITH has changed."));
 	}
 }

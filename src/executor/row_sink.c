@@ -19,7 +19,7 @@
  */
 #include "postgres.h"
 
-#include "catalog/partition.h"
+#include "catalog/shard_map.h"
 #include "commands/copy.h"
 #include "commands/copyfrom_internal.h"
 #include "deparse/dml.h"
@@ -208,11 +208,9 @@ shard_row_sink_is_guarded(ShardRowSink *sink)
 static void
 begin_stat(ShardRowSink *sink, Relation rel)
 {
-	Oid			relid = RelationGetRelid(rel);
-
 	/* It is the table that is shown, whichever of its shards comes first. */
-	if (rel->rd_rel->relispartition)
-		relid = llast_oid(get_partition_ancestors(relid));
+	Oid			relid = shard_map_top(RelationGetRelid(rel));
+
 	sink->nrows = 0;
 	sink->stat = shard_copy_stat_begin(sink->estate->es_query_cxt, sink->set, relid,
 									   sink->from_copy ? "parsed" : "insert",
