@@ -490,6 +490,13 @@ shard_function_candidates(List *names)
 #define shard_function_candidates(names) FuncnameGetCandidates(names, -1, NIL, false, false, false, true)
 #endif
 
+/* 16 may leave out columns that are missing */
+#if PG_VERSION_NUM >= 160000
+#define shard_attrmap_by_name(indesc, outdesc) build_attrmap_by_name(indesc, outdesc, false)
+#else
+#define shard_attrmap_by_name(indesc, outdesc) build_attrmap_by_name(indesc, outdesc)
+#endif
+
 /* 16 has one function for the rights on all kinds of objects */
 #include "utils/acl.h"
 #if PG_VERSION_NUM >= 160000

@@ -557,6 +557,28 @@ $$;
 COMMENT ON FUNCTION shardfdw.check_default_shard(regclass) IS
 	'Checks that the DEFAULT shard of a table holds no rows that belong to another shard. Returns nothing; raises check_violation.';
 
+CREATE FUNCTION shardfdw.common_keys(parent regclass, shard regclass, keys jsonb) RETURNS jsonb
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	WITH shards AS MATERIALIZED (
+		SELECT s.srvname AS node, array_agg(format('%I.%I', n.nspname, c.relname)) AS names
+		FROM pg_partition_tree(pg_partition_root(parent)) t JOIN pg_class c ON c.oid = t.relid JOIN pg_namespace n ON n.oid = c.relnamespace
+		JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server s ON s.oid = f.ftserver JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw
+		WHERE c.oid <> shard AND w.fdwhandler = 'shardfdw.shardfdw_handler'::regproc
+			AND NOT EXISTS (SELECT FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name IN ('schema_name', 'table_name'))
+		GROUP BY s.srvname
+	), answer AS MATERIALIZED (
+		SELECT (q.fields)[3]::jsonb->'foreign_keys' AS keys
+		FROM (SELECT array_agg(s.node) AS nodes, array_agg(shardfdw.describe_query(s.names)) AS commands FROM shards s) x,
+			shardfdw.query_nodes(x.nodes, x.commands, 'write') q
+	)
+	SELECT coalesce(jsonb_agg(k), '[]') FROM jsonb_array_elements(keys) k
+	WHERE NOT EXISTS (SELECT FROM pg_foreign_table f WHERE f.ftrelid = to_regclass(k->>'table'))
+		AND NOT EXISTS (SELECT FROM answer a WHERE NOT coalesce(a.keys, '[]') @> jsonb_build_array(k))
+$$;
+COMMENT ON FUNCTION shardfdw.common_keys(regclass, regclass, jsonb) IS
+	'Finds which foreign keys, as describe_query() returns them, all other shards of a table and of the tables above it have: they are those of the topmost one. Those to shards of another table are left out. Returns them in the same form.';
+
 CREATE FUNCTION shardfdw.follow_siblings(parent regclass, shard regclass, node name) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -571,12 +593,14 @@ DECLARE
 	target text;
 	commands text[] := '{}';
 BEGIN
-	SELECT s.srvname AS node, format('%I.%I', n.nspname, c.relname) AS name INTO sibling
-	FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-	JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server s ON s.oid = f.ftserver
-	WHERE i.inhparent = parent AND c.oid <> shard
+	-- of the same parent; the first shard of a month is as those of other months are
+	SELECT s.srvname AS node, format('%I.%I', n.nspname, c.relname) AS name, i.inhparent <> parent AS is_cousin INTO sibling
+	FROM pg_partition_tree(pg_partition_root(parent)) t JOIN pg_inherits i ON i.inhrelid = t.relid
+	JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+	JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server s ON s.oid = f.ftserver JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw
+	WHERE c.oid <> shard AND w.fdwhandler = 'shardfdw.shardfdw_handler'::regproc
 		AND NOT EXISTS (SELECT FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name IN ('schema_name', 'table_name'))
-	ORDER BY s.srvname <> node, c.relname LIMIT 1;
+	ORDER BY i.inhparent <> parent, s.srvname <> node, c.relname::text COLLATE "C" LIMIT 1;
 	IF NOT FOUND THEN
 		RETURN;
 	END IF;
@@ -586,6 +610,9 @@ BEGIN
 			'FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = to_regclass(%L) AND a.grantee <> c.relowner), q.d->>''owner'' FROM (%s) q(ord, major, d)',
 			shardfdw.storage_options_query(sibling.name), sibling.name, shardfdw.describe_query(ARRAY[sibling.name]))], 'write') q;
 
+	IF sibling.is_cousin AND had.keys <> '[]' THEN
+		had.keys := shardfdw.common_keys(parent, shard, had.keys);
+	END IF;
 	FOR k IN SELECT * FROM jsonb_to_recordset(had.keys) x(name text, definition text, "table" text)
 	LOOP
 		-- to a copy of a reference table, or to the shard that takes the same keys
@@ -621,7 +648,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.follow_siblings(regclass, regclass, name) IS
-	'Gives a new shard on a node what only shards have, as one of the other shards has it: foreign keys, storage parameters, and, as far as the roles exist there, privileges and owner. Returns nothing; raises object_not_in_prerequisite_state when a foreign key would need a shard that is not on this node.';
+	'Gives a new shard on a node what only shards have, as one of the other shards has it, the first one of a partitioned partition as those of other partitions: foreign keys, storage parameters, and, as far as the roles exist there, privileges and owner. Returns nothing; raises object_not_in_prerequisite_state when a foreign key would need a shard that is not on this node.';
 
 CREATE FUNCTION shardfdw.create_shard(parent regclass, name name, bounds text, node name) RETURNS regclass
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off

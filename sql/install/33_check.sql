@@ -32,6 +32,18 @@ $$;
 COMMENT ON FUNCTION shardfdw.expected_shards(name) IS
 	'Lists the foreign tables here whose shards a node should hold. Returns each with its sharded table if any, its qualified name on the node, whether that and all columns have the names they have here, and the names of columns that differ.';
 
+CREATE FUNCTION shardfdw.keys_of_levels(parents jsonb[]) RETURNS jsonb
+	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- each level should have those of the one above, and then they are here once
+	SELECT parents[1]->'indexes' || coalesce((
+		SELECT jsonb_agg(DISTINCT k) FROM unnest(parents[2:]) p, jsonb_array_elements(p->'indexes') k
+		WHERE k->>'kind' <> 'INDEX' AND NOT EXISTS (
+			SELECT FROM jsonb_array_elements(parents[1]->'indexes') o WHERE (o->'kind', o->'using', o->'deferral') = (k->'kind', k->'using', k->'deferral'))), '[]')
+$$;
+COMMENT ON FUNCTION shardfdw.keys_of_levels(jsonb[]) IS
+	'Puts together the indexes of a shard''s parent and the keys of the tables above that, which are given from below in the form of describe_query(). Returns them in the form of its indexes.';
+
 CREATE FUNCTION shardfdw.expected_definition(shard jsonb, parent jsonb, siblings jsonb, remote_columns jsonb) RETURNS jsonb
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -42,7 +54,7 @@ AS $$
 			FROM jsonb_array_elements(shard->'columns') c)) END
 $$;
 COMMENT ON FUNCTION shardfdw.expected_definition(jsonb, jsonb, jsonb, jsonb) IS
-	'Writes down how a shard should be: columns and constraints as its foreign table, indexes as its parent, foreign keys and owner as its siblings. Returns it in the form of describe_query().';
+	'Writes down how a shard should be: columns and constraints as its foreign table, indexes as its parent and keys as all levels above, foreign keys and owner as its siblings. Returns it in the form of describe_query().';
 
 CREATE FUNCTION shardfdw.inspect_shards(nodes name[])
 	RETURNS TABLE (node name, shard regclass, status text, detail text)
@@ -57,7 +69,13 @@ BEGIN
 			shardfdw.expected_shards(n.node) WITH ORDINALITY e(shard, parent, remote_name, is_exact, remote_columns, ord)
 	), here AS MATERIALIZED (
 		SELECT d.relation, d.definition FROM shardfdw.describe_tables(
-			(SELECT array_agg(DISTINCT r) FROM (SELECT e.shard AS r FROM expected e UNION ALL SELECT e.parent FROM expected e) x WHERE r IS NOT NULL)) d
+			(SELECT array_agg(DISTINCT r) FROM (SELECT e.shard AS r FROM expected e
+				UNION ALL SELECT a FROM (SELECT DISTINCT e.parent FROM expected e) q, pg_partition_ancestors(q.parent) a) x WHERE r IS NOT NULL)) d
+	), parents AS MATERIALIZED (
+		-- from below
+		SELECT e.parent, (SELECT h.definition || jsonb_build_object('indexes', shardfdw.keys_of_levels(array_agg(d.definition ORDER BY a.ord)))
+				FROM pg_partition_ancestors(e.parent) WITH ORDINALITY a(relation, ord) JOIN here d ON d.relation = a.relation) AS definition
+		FROM (SELECT DISTINCT x.parent FROM expected x WHERE x.parent IS NOT NULL) e JOIN here h ON h.relation = e.parent
 	), question AS (
 		-- one question to each node
 		SELECT array_agg(x.node) AS nodes, array_agg(shardfdw.describe_query(x.names)) AS commands
@@ -75,7 +93,7 @@ BEGIN
 		FROM expected e
 		LEFT JOIN answer a ON a.node = e.node AND (a.ord = e.ord OR NOT a.ok)
 		LEFT JOIN here h ON h.relation = e.shard
-		LEFT JOIN here p ON p.relation = e.parent
+		LEFT JOIN parents p ON p.parent = e.parent
 	), siblings AS MATERIALIZED (
 		-- what only shards have: each should have it as the others do
 		SELECT c.parent, jsonb_build_object('foreign_keys', coalesce(jsonb_agg(DISTINCT f) FILTER (WHERE f IS NOT NULL), '[]')) AS definition

@@ -157,3 +157,17 @@ AS $$
 $$;
 COMMENT ON FUNCTION shardfdw.compare_definitions(jsonb, jsonb, boolean) IS
 	'Compares what describe_query() returns of a table here and there. Returns the differences, each with its weight: error for what would make a node answer or check otherwise, warning for the rest.';
+
+CREATE FUNCTION shardfdw.shard_differences(shard regclass, there jsonb, major integer) RETURNS text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT string_agg(x.difference, '; ')
+	FROM shardfdw.describe_tables(ARRAY[shard]) h
+	-- a foreign table has no keys and indexes; these are its parent's
+	CROSS JOIN LATERAL shardfdw.compare_definitions(h.definition || jsonb_build_object('indexes', '[]'::jsonb, 'foreign_keys', '[]'::jsonb),
+		there || jsonb_build_object('indexes', '[]'::jsonb, 'foreign_keys', '[]'::jsonb),
+		major = current_setting('server_version_num')::integer / 10000) x
+	WHERE x.status = 'error'
+$$;
+COMMENT ON FUNCTION shardfdw.shard_differences(regclass, jsonb, integer) IS
+	'Compares a foreign table with what describe_query() says of its table on the node, whose major version is given: columns and constraints. Returns what would make the node answer or check otherwise, null if there is nothing of that kind.';

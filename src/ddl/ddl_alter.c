@@ -20,6 +20,7 @@
 #include "compat.h"
 #include "ddl/ddl_alter.h"
 #include "ddl/ddl_text.h"
+#include "ddl/marker_level.h"
 #include "deparse/print_settings.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
@@ -31,8 +32,8 @@
 #include "utils/reltrigger.h"
 
 /*
- * Statements that core does alone: of other kinds of relations, of the parent
- * alone, those that add and remove partitions.
+ * Statements that core does alone: of other kinds of relations, those that
+ * remove partitions.
  */
 static bool
 is_cores(const AlterTableStmt *stmt)
@@ -45,8 +46,7 @@ is_cores(const AlterTableStmt *stmt)
 	{
 		AlterTableType subtype = lfirst_node(AlterTableCmd, lc)->subtype;
 
-		if (subtype == AT_AttachPartition || subtype == AT_DetachPartition ||
-			subtype == AT_DetachPartitionFinalize)
+		if (subtype == AT_DetachPartition || subtype == AT_DetachPartitionFinalize)
 			return true;
 	}
 	return false;
@@ -106,6 +106,8 @@ run_markers(ShardAlterState *state)
 	if (state->local != NIL && state->markers != NIL)
 		shard_ddl_run_core_with(state->call, statement_of(state, state->markers, true), true);
 	CommandCounterIncrement();
+	if (state->markers != NIL || state->keys != NIL)
+		shard_marker_level_all(state->table->relid);
 }
 
 /*
@@ -175,10 +177,13 @@ add_alter_table(ShardAlterState *state, ShardDdlBatch *batch)
 		{
 			ShardAlterPiece *piece = lfirst(lc);
 
+			if (piece->names && piece->names[i] == NULL)
+				continue;
 			appendStringInfo(&text, "%s%s%s%s", text.len > 0 ? ", " : "", piece->before,
 							 piece->names ? piece->names[i] : "", piece->after ? piece->after : "");
 		}
-		shard_ddl_batch_add(batch, i, "ALTER TABLE %s %s", state->table->shards[i].relation, text.data);
+		if (text.len > 0)
+			shard_ddl_batch_add(batch, i, "ALTER TABLE %s %s", state->table->shards[i].relation, text.data);
 		pfree(text.data);
 	}
 }
@@ -327,6 +332,8 @@ shard_ddl_alter_table(ShardDdlCall *call)
 	AlterTableStmt *stmt = castNode(AlterTableStmt, call->pstmt->utilityStmt);
 	ShardAlterState state = {0};
 
+	if (linitial_node(AlterTableCmd, stmt->cmds)->subtype == AT_AttachPartition)
+		return shard_ddl_attach(call);
 	if (is_cores(stmt))
 		return false;
 	state.table = shard_ddl_table_owned(stmt->relation, AlterTableGetLockLevel(stmt->cmds));
@@ -339,6 +346,7 @@ shard_ddl_alter_table(ShardDdlCall *call)
 	classify_all(&state);
 	if (!state.table->is_reference)
 	{
+		state.indexes = shard_marker_level_indexes(state.table->relid);
 		if (changes_types(&state))
 			state.keys = shard_alter_put_keys_aside(&state);
 	}

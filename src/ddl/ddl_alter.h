@@ -14,7 +14,7 @@
 
 /*
  * One sub-command of the shards' ALTER TABLE.  names: what each shard has in its
- * place there, quoted; NULL when all have the same text, which is before.
+ * place there, quoted, NULL for a shard that needs nothing; NULL when all have the same text, which is before.
  */
 typedef struct ShardAlterPiece
 {
@@ -42,6 +42,7 @@ typedef struct ShardAlterState
 	List	   *pieces;			/* of ShardAlterPiece */
 	List	   *columns;		/* of ShardAlterColumn */
 	List	   *constraints;	/* of char *: names that were there before, and are not dropped */
+	List	   *indexes;		/* of a sharded table: OIDs of those that it and its partitions had before */
 	List	   *keys;			/* of char *: commands that make the markers again that were put aside */
 	List	   *drop_indexes;	/* of char *: constraints of which a copy of a reference table has an index only */
 	List	   *drop_defaults;	/* of char *: new columns whose default was for the rows that are there */

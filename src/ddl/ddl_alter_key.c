@@ -31,6 +31,7 @@
 #include "ddl/ddl_alter.h"
 #include "ddl/ddl_find.h"
 #include "ddl/ddl_text.h"
+#include "ddl/marker_level.h"
 #include "deparse/print_settings.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
@@ -379,6 +380,18 @@ typedef struct NewConstraints
 	ShardDdlBatch *batch;
 } NewConstraints;
 
+/* Names for the index of a new key; NULL for shards that have it, with their own parent. */
+static char **
+new_key_names(ShardAlterState *state, Form_pg_constraint constraint)
+{
+	char	  **names = quoted_names(state->table, NameStr(constraint->conname));
+
+	for (int i = 0; i < state->table->nshards && !state->table->is_reference; i++)
+		if (shard_marker_level_had(state->table->shards[i].relid, constraint->conindid, state->indexes))
+			names[i] = NULL;
+	return names;
+}
+
 /* A copy of a reference table has no more than an index for it. */
 static void
 send_plain_index(NewConstraints *new, Form_pg_constraint constraint)
@@ -407,7 +420,7 @@ send_new(Form_pg_constraint constraint, void *arg)
 			if (state->table->is_reference && constraint->condeferrable)
 				send_plain_index(arg, constraint);
 			else
-				shard_alter_piece(state, pstrdup("ADD CONSTRAINT "), quoted_names(state->table, name),
+				shard_alter_piece(state, pstrdup("ADD CONSTRAINT "), new_key_names(state, constraint),
 								  psprintf(" %s", shard_ddl_text_constraint(constraint->oid)));
 			break;
 		case CONSTRAINT_EXCLUSION:
@@ -461,7 +474,8 @@ is_marker_of(ShardAlterState *state, Form_pg_index index, bool has_expressions)
 	foreach(lc, state->columns)
 	{
 		ShardAlterColumn *column = lfirst(lc);
-		AttrNumber	attno = get_attnum(state->table->relid, column->name);
+		/* partitions may have their columns in another order */
+		AttrNumber	attno = get_attnum(index->indrelid, column->name);
 
 		if (column->subtype != AT_AlterColumnType)
 			continue;
@@ -472,58 +486,67 @@ is_marker_of(ShardAlterState *state, Form_pg_index index, bool has_expressions)
 	return false;
 }
 
+/* The commands that drop a marker, appended to *drop, and those that make it again, to *restore. */
+static void
+put_aside(Relation rel, Oid index, List **drop, List **restore)
+{
+	const char *relation = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
+													  RelationGetRelationName(rel));
+	Oid			constraint = get_index_constraint(index);
+	const char *name = quote_identifier(get_rel_name(index));
+	const char *index_name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)), get_rel_name(index));
+	char	   *comment = GetComment(OidIsValid(constraint) ? constraint : index,
+									 OidIsValid(constraint) ? ConstraintRelationId : RelationRelationId, 0);
+
+	if (OidIsValid(constraint))
+	{
+		*drop = lappend(*drop, psprintf("ALTER TABLE ONLY %s DROP CONSTRAINT %s", relation, name));
+		*restore = lappend(*restore, psprintf("ALTER TABLE ONLY %s ADD CONSTRAINT %s %s", relation, name,
+											  shard_ddl_text_constraint(constraint)));
+		if (comment)
+			*restore = lappend(*restore, psprintf("COMMENT ON CONSTRAINT %s ON %s IS %s", name, relation,
+												  quote_literal_cstr(comment)));
+	}
+	else
+	{
+		*drop = lappend(*drop, psprintf("DROP INDEX %s", index_name));
+		*restore = lappend(*restore, psprintf("CREATE UNIQUE INDEX %s ON ONLY %s USING %s", name, relation,
+											  shard_ddl_text_index(index)));
+		if (comment)
+			*restore = lappend(*restore, psprintf("COMMENT ON INDEX %s IS %s", index_name, quote_literal_cstr(comment)));
+	}
+}
+
 /*
  * Core would build the markers anew for all partitions, and fail: they are
- * dropped before the change.  Returns the commands that make them again.
+ * dropped before the change, those of lower levels with the one that they are a part of.
+ * Returns the commands that make them again.
  */
 List *
 shard_alter_put_keys_aside(ShardAlterState *state)
 {
-	Relation	rel = table_open(state->table->relid, NoLock);
-	const char *relation = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
-													  RelationGetRelationName(rel));
 	List	   *drop = NIL;
 	List	   *restore = NIL;
 	int			nestlevel = shard_print_settings_begin();
 	ListCell   *lc;
 
-	foreach(lc, RelationGetIndexList(rel))
+	foreach(lc, state->indexes)
 	{
 		Oid			index = lfirst_oid(lc);
-		Oid			constraint = get_index_constraint(index);
-		const char *name = quote_identifier(get_rel_name(index));
-		const char *index_name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)), get_rel_name(index));
 		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(index));
-		bool		is_marker = is_marker_of(state, (Form_pg_index) GETSTRUCT(tuple),
-											 !heap_attisnull(tuple, Anum_pg_index_indexprs, NULL) ||
-											 !heap_attisnull(tuple, Anum_pg_index_indpred, NULL));
-		char	   *comment;
+		bool		has_expressions = !heap_attisnull(tuple, Anum_pg_index_indexprs, NULL) ||
+			!heap_attisnull(tuple, Anum_pg_index_indpred, NULL);
 
+		if (!get_rel_relispartition(index) && is_marker_of(state, (Form_pg_index) GETSTRUCT(tuple), has_expressions))
+		{
+			Relation	rel = table_open(((Form_pg_index) GETSTRUCT(tuple))->indrelid, NoLock);
+
+			put_aside(rel, index, &drop, &restore);
+			table_close(rel, NoLock);
+		}
 		ReleaseSysCache(tuple);
-		if (!is_marker)
-			continue;
-		comment = GetComment(OidIsValid(constraint) ? constraint : index,
-							 OidIsValid(constraint) ? ConstraintRelationId : RelationRelationId, 0);
-		if (OidIsValid(constraint))
-		{
-			drop = lappend(drop, psprintf("ALTER TABLE ONLY %s DROP CONSTRAINT %s", relation, name));
-			restore = lappend(restore, psprintf("ALTER TABLE ONLY %s ADD CONSTRAINT %s %s", relation, name,
-												shard_ddl_text_constraint(constraint)));
-			if (comment)
-				restore = lappend(restore, psprintf("COMMENT ON CONSTRAINT %s ON %s IS %s", name, relation,
-													quote_literal_cstr(comment)));
-		}
-		else
-		{
-			drop = lappend(drop, psprintf("DROP INDEX %s", index_name));
-			restore = lappend(restore, psprintf("CREATE UNIQUE INDEX %s ON ONLY %s USING %s", name, relation,
-												shard_ddl_text_index(index)));
-			if (comment)
-				restore = lappend(restore, psprintf("COMMENT ON INDEX %s IS %s", index_name, quote_literal_cstr(comment)));
-		}
 	}
 	shard_print_settings_end(nestlevel);
-	table_close(rel, NoLock);
 	shard_alter_run_here(drop);
 	return restore;
 }

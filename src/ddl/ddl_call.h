@@ -47,6 +47,7 @@ extern void shard_ddl_run_core_then(ShardDdlCall *call, Node *stmt, ShardDdlRest
  * nothing was done, and core runs it.
  */
 extern bool shard_ddl_alter_table(ShardDdlCall *call);
+extern bool shard_ddl_attach(ShardDdlCall *call);
 extern bool shard_ddl_create_index(ShardDdlCall *call);
 extern bool shard_ddl_create_index_concurrently(ShardDdlCall *call, struct ShardDdlTable *table);
 extern bool shard_ddl_drop_index_concurrently(ShardDdlCall *call);

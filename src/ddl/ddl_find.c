@@ -9,6 +9,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "catalog/dependency.h"
 #include "catalog/pg_index.h"
 #include "ddl/ddl_find.h"
 #include "ddl/ddl_send.h"
@@ -116,6 +117,52 @@ char **
 shard_ddl_find_index(const ShardDdlTable *table, Oid index)
 {
 	return shard_ddl_find_index_described(table, shard_ddl_index_describe(index), false);
+}
+
+/* An index of a new shard that checks or serves the same. */
+typedef struct EqualQuestion
+{
+	const ShardDdlIndex *index;
+	bool		is_primary;
+	bool		is_constraint;
+	bool	   *found;			/* of each shard */
+} EqualQuestion;
+
+static char *
+ask_equal(const ShardDdlTable *table, List *shardnos, void *arg)
+{
+	EqualQuestion *question = arg;
+
+	return psprintf("SELECT s.no FROM (VALUES %s) s(no, shard, name) JOIN pg_index i ON i.indrelid = s.shard "
+					"JOIN pg_class t ON t.oid = i.indrelid JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = t.relnamespace "
+					"WHERE i.indisvalid AND %s i.indisprimary "
+					"AND (NOT %s OR EXISTS (SELECT FROM pg_constraint k WHERE k.conindid = i.indexrelid AND k.conrelid = i.indrelid)) "
+					"AND pg_get_indexdef(c.oid) = format('CREATE %sINDEX %%I ON %%I.%%I USING %%s', c.relname, n.nspname, t.relname, %s)",
+					list_shards(table, shardnos, question->index->name), question->is_primary ? "" : "NOT",
+					question->is_constraint ? "true" : "false", question->index->is_unique ? "UNIQUE " : "",
+					quote_literal_cstr(question->index->definition));
+}
+
+static void
+take_equal(const ShardDdlTable *table, int shardno, int nfields, const char *const *fields, void *arg)
+{
+	((EqualQuestion *) arg)->found[shardno] = true;
+}
+
+bool *
+shard_ddl_find_equal_index(const ShardDdlTable *table, Oid index)
+{
+	EqualQuestion question = {shard_ddl_index_describe(index)};
+	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(index));
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for index %u", index);
+	question.is_primary = ((Form_pg_index) GETSTRUCT(tuple))->indisprimary;
+	question.is_constraint = OidIsValid(get_index_constraint(index));
+	question.found = palloc0(sizeof(bool) * table->nshards);
+	ReleaseSysCache(tuple);
+	shard_ddl_ask(table, ask_equal, take_equal, &question);
+	return question.found;
 }
 
 typedef struct NameQuestion

@@ -30,6 +30,9 @@ extern char **shard_ddl_find_index(const ShardDdlTable *table, Oid index);
 /* The same of an index that may be gone here.  missing_ok: NULL where a shard has none. */
 extern char **shard_ddl_find_index_described(const ShardDdlTable *table, const ShardDdlIndex *index, bool missing_ok);
 
+/* Which shards have a valid index, or a key if it is one, that is equal to index: by its definition, not its name. */
+extern bool *shard_ddl_find_equal_index(const ShardDdlTable *table, Oid index);
+
 /*
  * The same for a constraint that the table itself does not have (a foreign key
  * of the shards): it has one name everywhere.  Returns false when no shard has

@@ -11,36 +11,63 @@
 
 #include "access/table.h"
 #include "access/xact.h"
+#include "catalog/dependency.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "compat.h"
 #include "ddl/ddl_call.h"
 #include "ddl/ddl_find.h"
+#include "ddl/ddl_index.h"
 #include "ddl/ddl_send.h"
+#include "ddl/ddl_text.h"
+#include "ddl/marker_level.h"
+#include "deparse/print_settings.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
-static List *
-indexes_of(Oid relid)
+/*
+ * The command that makes an index of the table on each shard, or the key that it
+ * belongs to.  before: indexes that all levels had; shards whose own parent has
+ * had an equal one, which is a part of it now, have it.  has: which shards have it otherwise, or NULL.
+ */
+static void
+add_create_index(ShardDdlBatch *batch, Oid indexid, const List *before, const bool *has)
 {
-	Relation	rel = table_open(relid, AccessShareLock);
-	List	   *indexes = list_copy(RelationGetIndexList(rel));
+	const ShardDdlIndex *index = shard_ddl_index_describe(indexid);
+	Oid			constraint = get_index_constraint(indexid);
+	int			nestlevel = shard_print_settings_begin();
+	char	   *text = OidIsValid(constraint) ? shard_ddl_text_constraint(constraint) : NULL;
 
-	table_close(rel, AccessShareLock);
-	return indexes;
+	shard_print_settings_end(nestlevel);
+	for (int i = 0; i < batch->table->nshards; i++)
+	{
+		const ShardDdlShard *shard = &batch->table->shards[i];
+		const char *name = quote_identifier(shard_ddl_table_object(batch->table, shard, index->name));
+
+		if (!batch->table->is_reference && shard_marker_level_had(shard->relid, indexid, before))
+			continue;
+		if (has != NULL && has[i])
+			continue;
+		if (text != NULL)
+			shard_ddl_batch_add(batch, i, "ALTER TABLE %s ADD CONSTRAINT %s %s", shard->relation, name, text);
+		else
+			shard_ddl_batch_add(batch, i, "CREATE %sINDEX %s ON %s USING %s", index->is_unique ? "UNIQUE " : "",
+								name, shard->relation, index->definition);
+	}
 }
 
-/* The command that makes an index on each shard. */
-static void
-add_create_index(ShardDdlBatch *batch, const ShardDdlIndex *index)
+void
+shard_ddl_index_send(const ShardDdlTable *table, const List *indexes, const List *before, bool take_over)
 {
-	for (int i = 0; i < batch->table->nshards; i++)
-		shard_ddl_batch_add(batch, i, "CREATE %sINDEX %s ON %s USING %s", index->is_unique ? "UNIQUE " : "",
-							quote_identifier(shard_ddl_table_object(batch->table, &batch->table->shards[i], index->name)),
-							batch->table->shards[i].relation, index->definition);
+	ShardDdlBatch *batch = shard_ddl_batch_create(table);
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+		add_create_index(batch, lfirst_oid(lc), before, take_over ? shard_ddl_find_equal_index(table, lfirst_oid(lc)) : NULL);
+	shard_ddl_batch_run(batch);
 }
 
 typedef struct CreateIndex
@@ -56,15 +83,12 @@ create_rest(void *arg)
 {
 	CreateIndex *new = arg;
 	ShardDdlTable *table = new->table;
-	ShardDdlBatch *batch;
-	ListCell   *lc;
 
+	if (new->stmt != NULL)
+		shard_marker_level_all(table->relid);
 	shard_ddl_make_objects(table);
 	/* none, where IF NOT EXISTS found one of that name */
-	batch = shard_ddl_batch_create(table);
-	foreach(lc, list_difference_oid(indexes_of(table->relid), new->before))
-		add_create_index(batch, shard_ddl_index_describe(lfirst_oid(lc)));
-	shard_ddl_batch_run(batch);
+	shard_ddl_index_send(table, list_difference_oid(shard_marker_level_of(table->relid), new->before), new->before, false);
 }
 
 bool
@@ -84,7 +108,7 @@ shard_ddl_create_index(ShardDdlCall *call)
 		return shard_ddl_create_index_concurrently(call, table);
 
 	new.table = table;
-	new.before = indexes_of(table->relid);
+	new.before = table->is_reference ? shard_marker_level_of(table->relid) : shard_marker_level_indexes(table->relid);
 	if (stmt->unique && !table->is_reference)
 	{
 		new.stmt = copyObject(stmt);

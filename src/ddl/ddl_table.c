@@ -166,6 +166,15 @@ shard_ddl_table_reference(Oid relid)
 	return table;
 }
 
+ShardDdlTable *
+shard_ddl_table_by_itself(Oid relid)
+{
+	ShardDdlTable *table = make_table(relid, 1, false);
+
+	table->nshards = 1;
+	return shard_guc_enable_ddl_propagation && shard_ddl_table_shard(relid, &table->shards[0]) ? table : NULL;
+}
+
 bool
 shard_ddl_table_maybe(Oid relid)
 {
@@ -194,12 +203,7 @@ shard_ddl_table(Oid relid)
 		case RELKIND_RELATION:
 			return shard_reference_is(relid) ? shard_ddl_table_reference(relid) : NULL;
 		case RELKIND_FOREIGN_TABLE:
-			/* a shard by itself */
-			table = make_table(relid, 1, false);
-			if (!shard_ddl_table_shard(relid, &table->shards[0]))
-				return NULL;
-			table->nshards = 1;
-			return table;
+			return shard_ddl_table_by_itself(relid);
 		default:
 			break;
 	}

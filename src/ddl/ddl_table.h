@@ -44,6 +44,9 @@ extern ShardDdlTable *shard_ddl_table(Oid relid);
 /* The copies of a table that was a reference table until now.  NULL when there are no nodes. */
 extern ShardDdlTable *shard_ddl_table_reference(Oid relid);
 
+/* The same for a foreign table, be it a partition or not. */
+extern ShardDdlTable *shard_ddl_table_by_itself(Oid relid);
+
 /* May relid be such a table?  Cheap, needs no lock, and is only a guess. */
 extern bool shard_ddl_table_maybe(Oid relid);
 

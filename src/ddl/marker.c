@@ -8,8 +8,9 @@
  * the primary key works.  What uniqueness there is, the shards' indexes enforce.
  *
  *	  CREATE FOREIGN TABLE ... PARTITION OF parent
- *	  ALTER TABLE parent ATTACH PARTITION foreign table
+ *	  ALTER TABLE parent ATTACH PARTITION foreign table, or one that has such partitions
  *		-> markers hidden (indislive = false) -> core -> markers shown
+ *		-> the keys of all levels below (marker_level.c)
  *
  * Core refuses both commands for a parent with any index that is unique.  To drop
  * and make the markers again would take views with it that group by the
@@ -23,19 +24,23 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "catalog/index.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/option.h"
+#include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_inherits.h"
 #include "compat.h"
+#include "ddl/ddl_rest.h"
 #include "ddl/marker.h"
+#include "ddl/marker_level.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
-#include "storage/lmgr.h"
 #include "tcop/utility.h"
+#include "utils/acl.h"
 #include "utils/fmgroids.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
@@ -60,6 +65,23 @@ set_marker(Relation catalog, Oid indexid, bool live)
 	heap_freetuple(tuple);
 }
 
+/*
+ * The indexes of the upper levels that an index is a part of: none of them is
+ * valid if one below is not.
+ */
+static void
+set_upper_markers(Relation catalog, Oid indexid)
+{
+	List	   *upper = get_rel_relispartition(indexid) ? get_partition_ancestors(indexid) : NIL;
+	ListCell   *lc;
+
+	foreach(lc, upper)
+	{
+		set_marker(catalog, lfirst_oid(lc), true);
+		CacheInvalidateRelcacheByRelid(IndexGetRelation(lfirst_oid(lc), false));
+	}
+}
+
 static void
 set_markers(Oid parent, List *markers, bool live)
 {
@@ -70,7 +92,11 @@ set_markers(Oid parent, List *markers, bool live)
 		return;
 	catalog = table_open(IndexRelationId, RowExclusiveLock);
 	foreach(lc, markers)
+	{
 		set_marker(catalog, lfirst_oid(lc), live);
+		if (live)
+			set_upper_markers(catalog, lfirst_oid(lc));
+	}
 	table_close(catalog, RowExclusiveLock);
 	/* the list of indexes is kept with the table */
 	CacheInvalidateRelcacheByRelid(parent);
@@ -95,6 +121,19 @@ is_referenced(Oid parent)
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
 	return found;
+}
+
+/* The same, of a table or one of the upper levels that it is a partition of. */
+static bool
+is_referenced_above(Oid parent)
+{
+	List	   *upper = get_rel_relispartition(parent) ? get_partition_ancestors(parent) : NIL;
+	ListCell   *lc;
+
+	foreach(lc, upper)
+		if (is_referenced(lfirst_oid(lc)))
+			return true;
+	return is_referenced(parent);
 }
 
 List *
@@ -124,7 +163,7 @@ shard_marker_hide(Oid parent)
 	}
 	table_close(rel, NoLock);
 
-	if (markers == NIL || !all || is_referenced(parent))
+	if (markers == NIL || !all || is_referenced_above(parent))
 		return NIL;
 	set_markers(parent, markers, false);
 	return markers;
@@ -136,17 +175,82 @@ shard_marker_show(Oid parent, List *markers)
 	set_markers(parent, markers, true);
 }
 
-/*
- * The partitioned table that the statement adds a foreign partition of ours to,
- * locked as core will lock it; InvalidOid for anything else, and for those who do
- * not own it, whom core will tell.
- */
-static Oid
-parent_of_new_shard(Node *stmt)
+/* What a statement adds to a partitioned table. */
+typedef struct NewPartition
 {
-	RangeVar   *parent = NULL;
-	LOCKMODE	lockmode = AccessExclusiveLock;
-	Oid			relid;
+	Oid			parent;			/* locked as core will lock it; InvalidOid: nothing of ours is added */
+	Oid			partition;		/* the table that is attached, locked; InvalidOid: a new one */
+	List	   *markers;		/* of the parent, hidden */
+} NewPartition;
+
+/* Callback of the look-up: no lock is waited for by those who do not own the table, as core says. */
+static void
+check_owner(const RangeVar *relation, Oid relid, Oid oldrelid, void *arg)
+{
+	if (OidIsValid(relid) && !shard_class_ownercheck(relid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(get_rel_relkind(relid)), relation->relname);
+}
+
+/* Looked up and locked as one: a name may be given to another table while the lock is waited for. */
+static Oid
+lock_parent(RangeVar *parent, LOCKMODE lockmode)
+{
+	Oid			relid = RangeVarGetRelid(parent, NoLock, true);
+
+	/* what can be no parent is left to core */
+	if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
+		return InvalidOid;
+	relid = RangeVarGetRelidExtended(parent, lockmode, RVR_MISSING_OK, check_owner, NULL);
+	return OidIsValid(relid) && get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE ? relid : InvalidOid;
+}
+
+/* Are there foreign tables among the partitions of a table, at any level, and all of them ours? */
+static bool
+has_shards(Oid relid)
+{
+	bool		found = false;
+	ListCell   *lc;
+
+	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
+	{
+		if (get_rel_relkind(lfirst_oid(lc)) != RELKIND_FOREIGN_TABLE)
+			continue;
+		if (!shard_option_is_ours(lfirst_oid(lc)))
+			return false;
+		found = true;
+	}
+	return found;
+}
+
+bool
+shard_marker_find_attached(AlterTableStmt *stmt, Oid *parent, Oid *partition)
+{
+	AlterTableCmd *cmd = linitial_node(AlterTableCmd, stmt->cmds);
+	RangeVar   *name;
+	char		relkind;
+
+	if (cmd->subtype != AT_AttachPartition)
+		return false;
+	name = castNode(PartitionCmd, cmd->def)->name;
+	*partition = RangeVarGetRelid(name, NoLock, true);
+	relkind = OidIsValid(*partition) ? get_rel_relkind(*partition) : '\0';
+	if (relkind != RELKIND_FOREIGN_TABLE && relkind != RELKIND_PARTITIONED_TABLE)
+		return false;
+	*parent = lock_parent(stmt->relation, ShareUpdateExclusiveLock);
+	if (!OidIsValid(*parent))
+		return false;
+	*partition = RangeVarGetRelidExtended(name, AccessExclusiveLock, RVR_MISSING_OK, check_owner, NULL);
+	if (!OidIsValid(*partition))
+		return false;
+	relkind = get_rel_relkind(*partition);
+	return relkind == RELKIND_FOREIGN_TABLE ? shard_option_is_ours(*partition) :
+		relkind == RELKIND_PARTITIONED_TABLE && has_shards(*partition);
+}
+
+static NewPartition
+find_new_partition(Node *stmt)
+{
+	NewPartition added = {InvalidOid};
 
 	if (IsA(stmt, CreateForeignTableStmt))
 	{
@@ -154,33 +258,38 @@ parent_of_new_shard(Node *stmt)
 		ForeignServer *server = GetForeignServerByName(create->servername, true);
 
 		if (create->base.partbound != NULL && server != NULL && shard_option_is_our_server(server->serverid))
-			parent = linitial_node(RangeVar, create->base.inhRelations);
+			added.parent = lock_parent(linitial_node(RangeVar, create->base.inhRelations), AccessExclusiveLock);
 	}
 	else if (IsA(stmt, AlterTableStmt))
 	{
-		AlterTableStmt *alter = castNode(AlterTableStmt, stmt);
-		AlterTableCmd *cmd = linitial_node(AlterTableCmd, alter->cmds);
+		NewPartition attached = {InvalidOid};
 
-		if (cmd->subtype == AT_AttachPartition)
-		{
-			Oid			part = RangeVarGetRelid(castNode(PartitionCmd, cmd->def)->name, NoLock, true);
-
-			if (OidIsValid(part) && get_rel_relkind(part) == RELKIND_FOREIGN_TABLE && shard_option_is_ours(part))
-			{
-				parent = alter->relation;
-				lockmode = ShareUpdateExclusiveLock;
-			}
-		}
+		if (shard_marker_find_attached(castNode(AlterTableStmt, stmt), &attached.parent, &attached.partition))
+			added = attached;
 	}
-	if (parent == NULL)
-		return InvalidOid;
+	return added;
+}
 
-	relid = RangeVarGetRelid(parent, NoLock, true);
-	if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE ||
-		!shard_class_ownercheck(relid, GetUserId()))
-		return InvalidOid;
-	LockRelationOid(relid, lockmode);
-	return SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) ? relid : InvalidOid;
+static void
+run_next(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
+		 ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *query_env,
+		 DestReceiver *dest, QueryCompletion *qc)
+{
+	if (prev_process_utility)
+		prev_process_utility(pstmt, query_string, read_only_tree, context, params, query_env, dest, qc);
+	else
+		standard_ProcessUtility(pstmt, query_string, read_only_tree, context, params, query_env, dest, qc);
+}
+
+/* When core has added the partition. */
+static void
+show_rest(void *arg)
+{
+	NewPartition *added = arg;
+
+	shard_marker_show(added->parent, added->markers);
+	if (OidIsValid(added->partition))
+		shard_marker_level_partition(added->parent, added->partition);
 }
 
 static void
@@ -188,17 +297,27 @@ process_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tre
 				ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *query_env,
 				DestReceiver *dest, QueryCompletion *qc)
 {
-	Oid			parent = parent_of_new_shard(pstmt->utilityStmt);
-	List	   *markers = NIL;
+	NewPartition added = find_new_partition(pstmt->utilityStmt);
+	ShardDdlRestEntry entry;
 
-	if (OidIsValid(parent))
-		markers = shard_marker_hide(parent);
-	if (prev_process_utility)
-		prev_process_utility(pstmt, query_string, read_only_tree, context, params, query_env, dest, qc);
-	else
-		standard_ProcessUtility(pstmt, query_string, read_only_tree, context, params, query_env, dest, qc);
-	if (markers != NIL)
-		shard_marker_show(parent, markers);
+	if (OidIsValid(added.parent))
+		added.markers = shard_marker_hide(added.parent);
+	if (added.markers == NIL)
+	{
+		run_next(pstmt, query_string, read_only_tree, context, params, query_env, dest, qc);
+		return;
+	}
+	shard_ddl_rest_begin(&entry, show_rest, &added);
+	PG_TRY();
+	{
+		run_next(pstmt, query_string, read_only_tree, context, params, query_env, dest, qc);
+	}
+	PG_FINALLY();
+	{
+		shard_ddl_rest_end(&entry);
+	}
+	PG_END_TRY();
+	shard_ddl_rest_finish(&entry);
 }
 
 void

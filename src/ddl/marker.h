@@ -7,6 +7,7 @@
 
 #include "postgres.h"
 
+#include "nodes/parsenodes.h"
 #include "nodes/pg_list.h"
 
 /*
@@ -20,6 +21,14 @@ extern List *shard_marker_hide(Oid parent);
 
 /* Brings them back, in the same transaction. */
 extern void shard_marker_show(Oid parent, List *markers);
+
+/*
+ * Does ALTER TABLE ... ATTACH PARTITION add a foreign table of ours, or a
+ * partitioned one that has such partitions and none of other wrappers?
+ * Then both tables are locked as core will lock them.
+ * Errors: for those who do not own the tables.
+ */
+extern bool shard_marker_find_attached(AlterTableStmt *stmt, Oid *parent, Oid *partition);
 
 extern void shard_marker_init(void);	/* hooks into CREATE FOREIGN TABLE and ATTACH PARTITION */
 

@@ -1,0 +1,222 @@
+-- Keys and indexes of parents with several levels: all levels have them, and all shards.
+\set VERBOSITY terse
+SET client_min_messages = warning;
+CREATE SCHEMA ddl_levels;
+SET search_path = ddl_levels;
+CREATE FUNCTION differences() RETURNS TABLE (node name, "check" text, status text, detail text) LANGUAGE sql
+	AS $$ SELECT node, "check", status, detail FROM shardfdw.check_nodes() WHERE status <> 'ok' AND "check" ~ '^shard ddl_levels' $$;
+-- unique indexes of a table and its partitions here, each with the one that it is a part of
+CREATE FUNCTION keys(relation regclass) RETURNS TABLE ("table" regclass, index regclass, definition text, valid bool, of regclass) LANGUAGE sql AS $$
+	SELECT t.relid, i.indexrelid, coalesce(pg_get_constraintdef(k.oid), substring(pg_get_indexdef(i.indexrelid) FROM ' USING .*')), i.indisvalid, h.inhparent
+	FROM pg_partition_tree(relation) t JOIN pg_index i ON i.indrelid = t.relid LEFT JOIN pg_inherits h ON h.inhrelid = i.indexrelid
+		LEFT JOIN pg_constraint k ON k.conindid = i.indexrelid AND k.conrelid = t.relid
+	WHERE i.indisunique ORDER BY t.level, t.relid::text COLLATE "C", i.indexrelid::regclass::text COLLATE "C" $$;
+CREATE PROCEDURE month(n int) LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE format('CREATE TABLE h%1$s PARTITION OF h FOR VALUES FROM (%1$s) TO (%2$s) PARTITION BY HASH (d)', n, n + 1);
+	PERFORM shardfdw.create_shard(format('h%s', n)::regclass, format('h%s_%s', n, i)::name, format('WITH (MODULUS 2, REMAINDER %s)', i), ('node' || 1 + (n + i) % 4)::name) FROM generate_series(0, 1) i;
+END $$;
+
+-- A key of the upper table: for shards that there are, and for later ones
+CREATE TABLE h (at int NOT NULL, d int NOT NULL, v int) PARTITION BY RANGE (at);
+CALL month(1);
+CREATE TABLE h2 PARTITION OF h FOR VALUES FROM (2) TO (3) PARTITION BY HASH (d);
+CREATE TABLE h9 PARTITION OF h FOR VALUES FROM (9) TO (10);
+ALTER TABLE h ADD PRIMARY KEY (at, d);
+SELECT shardfdw.create_shard('h2', 'h2_0', 'WITH (MODULUS 1, REMAINDER 0)', 'node3');
+CALL month(3);
+SELECT * FROM keys('h');
+SELECT * FROM differences();
+INSERT INTO h VALUES (1, 1, 1), (2, 1, 1), (3, 1, 1), (9, 1, 1);
+INSERT INTO h VALUES (1, 1, 2);
+INSERT INTO h VALUES (2, 1, 2);
+INSERT INTO h VALUES (3, 1, 2);
+INSERT INTO h VALUES (9, 1, 2);
+
+-- Detach and attach
+BEGIN;
+ALTER TABLE h DETACH PARTITION h1;
+ALTER TABLE h ATTACH PARTITION h1 FOR VALUES FROM (1) TO (2);
+SELECT * FROM differences();
+SAVEPOINT a;
+INSERT INTO h VALUES (1, 1, 2);
+ROLLBACK TO a;
+ALTER TABLE h DETACH PARTITION h1;
+ROLLBACK;
+ALTER TABLE h DETACH PARTITION h1;
+SELECT * FROM keys('h1');
+INSERT INTO h1 VALUES (1, 1, 2);
+-- what the table gets meanwhile is made for the month when it comes back; what does not hold there is refused
+ALTER TABLE h ADD UNIQUE (at, d, v);
+CREATE INDEX plain ON h (v);
+ALTER TABLE h1 DROP CONSTRAINT h1_pkey;
+INSERT INTO h1 VALUES (1, 1, 2), (1, 1, 3);
+SELECT * FROM differences();
+ALTER TABLE h ATTACH PARTITION h1 FOR VALUES FROM (1) TO (2);
+DELETE FROM h1 WHERE v > 1;
+ALTER TABLE h ATTACH PARTITION h1 FOR VALUES FROM (1) TO (2);
+INSERT INTO h VALUES (1, 1, 2);
+SELECT * FROM differences();
+SELECT * FROM keys('h1');
+
+-- Sharded tables that become months: equal keys are taken over
+CREATE TABLE h4 (LIKE h, CONSTRAINT own PRIMARY KEY (at, d), UNIQUE (at, d, v)) PARTITION BY HASH (d);
+CREATE TABLE h5 (LIKE h) PARTITION BY HASH (d);
+CREATE TABLE h6 (LIKE h, PRIMARY KEY (d, at)) PARTITION BY HASH (d);
+-- columns in another order
+CREATE TABLE h7 (v int, d int NOT NULL, gone int, at int NOT NULL) PARTITION BY HASH (d);
+ALTER TABLE h7 DROP gone;
+SELECT shardfdw.shard_table(t, shards => 2) FROM unnest('{h4,h5,h6,h7}'::regclass[]) t;
+ALTER TABLE h ATTACH PARTITION h4 FOR VALUES FROM (4) TO (5);
+ALTER TABLE h ATTACH PARTITION h5 FOR VALUES FROM (5) TO (6);
+ALTER TABLE h ATTACH PARTITION h6 FOR VALUES FROM (6) TO (7);
+ALTER TABLE h ATTACH PARTITION h7 FOR VALUES FROM (7) TO (8);
+SELECT * FROM keys('h') WHERE "table" IN ('h', 'h4', 'h5', 'h7');
+SELECT * FROM differences();
+INSERT INTO h SELECT i, 1, 1 FROM generate_series(4, 7) i WHERE i <> 6;
+INSERT INTO h VALUES (7, 1, 2);
+-- the other way around: the months have it, the table gets it
+ALTER TABLE h DROP CONSTRAINT h_pkey;
+SELECT * FROM differences();
+ALTER TABLE h DETACH PARTITION h4;
+ALTER TABLE h4 ADD CONSTRAINT own PRIMARY KEY (at, d);
+ALTER TABLE h ATTACH PARTITION h4 FOR VALUES FROM (4) TO (5);
+ALTER TABLE h ADD CONSTRAINT again PRIMARY KEY (at, d);
+SELECT * FROM keys('h') WHERE definition LIKE 'PRIMARY%';
+SELECT * FROM differences();
+INSERT INTO h VALUES (4, 1, 2);
+ALTER TABLE h4 DROP CONSTRAINT own;
+
+-- Kinds of keys
+ALTER TABLE h ADD w text, ADD u int;
+ALTER TABLE h ADD CONSTRAINT late UNIQUE (at, d, u) DEFERRABLE INITIALLY DEFERRED;
+CREATE UNIQUE INDEX part ON h (at, d, v) INCLUDE (w) WHERE v > 0;
+CREATE UNIQUE INDEX nulls ON h (at, d, w) NULLS NOT DISTINCT;
+CREATE UNIQUE INDEX IF NOT EXISTS nulls ON h (at, d, w);
+-- unique in the upper table's sense, but not within a month
+ALTER TABLE h ADD UNIQUE (at, v);
+CREATE UNIQUE INDEX ON h (at);
+CREATE UNIQUE INDEX CONCURRENTLY ON h (at, v);
+CREATE UNIQUE INDEX CONCURRENTLY conc ON h (d, at);
+SELECT * FROM keys('h4');
+ALTER TABLE h DETACH PARTITION h5;
+ALTER TABLE h ATTACH PARTITION h5 FOR VALUES FROM (5) TO (6);
+CALL month(8);
+SELECT * FROM keys('h') WHERE "table" IN ('h5'::regclass, 'h8'::regclass);
+SELECT * FROM differences();
+BEGIN;
+DELETE FROM h;
+INSERT INTO h VALUES (8, 1, 1, 'a', 5);
+SAVEPOINT a;
+INSERT INTO h VALUES (8, 1, 2, 'b', 5), (8, 1, 2, 'b', 6);
+ROLLBACK TO a;
+UPDATE h SET d = 2 WHERE d = 1;
+ROLLBACK;
+
+-- Changes of what keys are over, at all levels
+ALTER TABLE h ALTER v TYPE bigint;
+ALTER TABLE h RENAME v TO vv;
+ALTER TABLE h RENAME CONSTRAINT again TO renamed;
+ALTER INDEX part RENAME TO part2;
+COMMENT ON CONSTRAINT renamed ON h IS 'key';
+SELECT * FROM keys('h') WHERE "table" IN ('h', 'h8');
+SELECT * FROM differences();
+DROP INDEX part2, nulls;
+DROP INDEX CONCURRENTLY conc;
+ALTER TABLE h DROP CONSTRAINT late;
+SELECT * FROM keys('h') WHERE "table" IN ('h', 'h8');
+SELECT * FROM differences();
+
+-- One shard: attached when its table is as it says, with the keys of the table
+ALTER TABLE h8 DETACH PARTITION h8_0;
+ALTER TABLE h8_0 ADD x int, ALTER vv SET NOT NULL, ADD CHECK (vv > 7), ALTER w TYPE varchar(3);
+ALTER TABLE h ADD x int, ALTER vv SET NOT NULL, ALTER w TYPE varchar(3);
+CREATE UNIQUE INDEX more ON h (at, d, vv, w);
+\set VERBOSITY default
+ALTER TABLE h8 ATTACH PARTITION h8_0 FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+\set VERBOSITY terse
+SELECT node, ok FROM shardfdw.run_on_nodes('ALTER TABLE IF EXISTS ddl_levels.h8_0 ADD x int, ALTER vv SET NOT NULL, ADD CHECK (vv > 7), ALTER w TYPE varchar(3)') ORDER BY node;
+ALTER TABLE h8 ATTACH PARTITION h8_0 FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+SELECT * FROM differences();
+ALTER TABLE h8 DETACH PARTITION h8_0;
+SELECT node, ok FROM shardfdw.run_on_nodes('ALTER TABLE IF EXISTS ddl_levels.h8_0 RENAME TO other') ORDER BY node;
+ALTER TABLE h8 ATTACH PARTITION h8_0 FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+SELECT node, ok FROM shardfdw.run_on_nodes('ALTER TABLE IF EXISTS ddl_levels.other RENAME TO h8_0') ORDER BY node;
+ALTER TABLE h8 DETACH PARTITION h8_0;
+ALTER TABLE h8 ATTACH PARTITION h8_0 FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+
+-- Done here alone: levels that lack a key are seen
+SET shardfdw.enable_ddl_propagation = off;
+CREATE UNIQUE INDEX alone ON ONLY h (at, d, vv, x);
+RESET shardfdw.enable_ddl_propagation;
+SELECT "check", status, detail FROM differences() WHERE "check" ~ 'h[15]_';
+DROP INDEX alone;
+
+-- Foreign keys, which only shards have: those that all shards have are given to the first one of a later month
+CREATE TABLE r (k int PRIMARY KEY);
+INSERT INTO r VALUES (1);
+SELECT shardfdw.replicate_table('r');
+CREATE TABLE f (at int, d int, v int, w int) PARTITION BY RANGE (at);
+CREATE TABLE f1 PARTITION OF f FOR VALUES FROM (1) TO (2) PARTITION BY HASH (d);
+CREATE TABLE f2 PARTITION OF f FOR VALUES FROM (2) TO (3) PARTITION BY HASH (d);
+CREATE TABLE f3 PARTITION OF f FOR VALUES FROM (3) TO (4) PARTITION BY HASH (d);
+SELECT shardfdw.create_shard(t::regclass, t || '_0', 'WITH (MODULUS 1, REMAINDER 0)', 'node2') FROM unnest('{f1,f2}'::text[]) t;
+ALTER TABLE f ADD FOREIGN KEY (v) REFERENCES r;
+ALTER TABLE f1 ADD FOREIGN KEY (w) REFERENCES r;
+ALTER TABLE f SET (fillfactor = 50);
+SELECT shardfdw.create_shard('f3', 'f3_0', 'WITH (MODULUS 1, REMAINDER 0)', 'node1');
+INSERT INTO f VALUES (3, 1, 2, 2);
+INSERT INTO f VALUES (3, 1, 1, 2);
+ALTER TABLE f VALIDATE CONSTRAINT f_v_fkey;
+SELECT result FROM shardfdw.run_on_nodes($$SELECT reloptions FROM pg_class WHERE oid = to_regclass('ddl_levels.f3_0')$$) WHERE node = 'node1';
+ALTER TABLE f DROP CONSTRAINT f_v_fkey;
+INSERT INTO f VALUES (3, 1, 2, 2);
+
+-- Three levels
+CREATE TABLE deep (a int, b int, c int, v int) PARTITION BY RANGE (a);
+CREATE TABLE deep_1 PARTITION OF deep FOR VALUES FROM (0) TO (10) PARTITION BY RANGE (b);
+CREATE TABLE deep_1_1 PARTITION OF deep_1 FOR VALUES FROM (0) TO (10) PARTITION BY HASH (c);
+SELECT shardfdw.create_shard('deep_1_1', 'deep_1_1_0', 'WITH (MODULUS 1, REMAINDER 0)', 'node1');
+ALTER TABLE deep ADD UNIQUE (a, b, c);
+CREATE TABLE deep_1_2 PARTITION OF deep_1 FOR VALUES FROM (10) TO (20) PARTITION BY HASH (c);
+SELECT shardfdw.create_shard('deep_1_2', 'deep_1_2_0', 'WITH (MODULUS 1, REMAINDER 0)', 'node2');
+CREATE TABLE deep_1_3 PARTITION OF deep_1 FOR VALUES FROM (20) TO (30);
+ALTER TABLE deep DETACH PARTITION deep_1;
+ALTER TABLE deep ADD PRIMARY KEY (a, b, c);
+ALTER TABLE deep_1 ADD PRIMARY KEY (a, b, c);
+ALTER TABLE deep ATTACH PARTITION deep_1 FOR VALUES FROM (0) TO (10);
+SELECT * FROM keys('deep');
+SELECT * FROM differences();
+INSERT INTO deep VALUES (1, 11, 1, 1), (1, 21, 1, 1);
+INSERT INTO deep VALUES (1, 11, 1, 2);
+INSERT INTO deep VALUES (1, 21, 1, 2);
+
+-- A table with real keys over local months gets its first sharded one
+CREATE TABLE l (at int, d int, v int, PRIMARY KEY (at, d)) PARTITION BY RANGE (at);
+CREATE TABLE l1 PARTITION OF l FOR VALUES FROM (1) TO (2);
+CREATE TABLE l2 PARTITION OF l FOR VALUES FROM (2) TO (3) PARTITION BY HASH (d);
+INSERT INTO l VALUES (1, 1, 1) ON CONFLICT (at, d) DO NOTHING;
+SELECT shardfdw.create_shard('l2', 'l2_0', 'WITH (MODULUS 1, REMAINDER 0)', 'node1');
+SELECT * FROM keys('l');
+INSERT INTO l VALUES (1, 1, 1) ON CONFLICT (at, d) DO UPDATE SET v = 2;
+INSERT INTO l VALUES (2, 1, 1), (2, 1, 1);
+-- unless somebody refers to it
+CREATE TABLE m (at int, d int, PRIMARY KEY (at, d)) PARTITION BY RANGE (at);
+CREATE TABLE m2 PARTITION OF m FOR VALUES FROM (2) TO (3) PARTITION BY HASH (d);
+CREATE TABLE refers (at int, d int, FOREIGN KEY (at, d) REFERENCES m);
+SELECT shardfdw.create_shard('m2', 'm2_0', 'WITH (MODULUS 1, REMAINDER 0)', 'node1');
+DROP TABLE refers, m;
+
+-- Partitions of other owners
+CREATE ROLE regress_month;
+GRANT ALL ON SCHEMA ddl_levels TO regress_month;
+ALTER TABLE h1 OWNER TO regress_month;
+CREATE UNIQUE INDEX of_others ON h (at, d, x);
+SELECT * FROM keys('h1') WHERE of = 'of_others'::regclass;
+SELECT relname, pg_get_userbyid(relowner) FROM pg_class WHERE oid IN (SELECT index FROM keys('h1') WHERE of = 'of_others'::regclass);
+DROP INDEX of_others;
+
+DROP TABLE f;
+DROP SCHEMA ddl_levels CASCADE;
+SELECT count(*) FROM shardfdw.run_on_nodes('DROP SCHEMA IF EXISTS ddl_levels CASCADE') r WHERE r.ok;
+DROP ROLE regress_month;

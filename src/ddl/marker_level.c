@@ -1,0 +1,264 @@
+/*
+ * marker_level.c
+ *	  Unique keys of a parent at all levels of its partitions.
+ *
+ * Core gives each partition the indexes of its parent, but none that is unique to a
+ * table with foreign partitions.  Here:
+ *
+ *	  parent			marker	h_pkey
+ *		partitioned		marker	h1_pkey, a part of h_pkey: made, or an equal one is taken over
+ *		  shard			(the node's index)
+ *		local table		index	h2_pkey, a part of h_pkey
+ *
+ * So a shard is always given the keys of its own parent, and the keys go with the
+ * partitions when they are detached.
+ */
+#include "postgres.h"
+
+#include "access/attmap.h"
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/index.h"
+#include "catalog/partition.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_constraint.h"
+#include "catalog/pg_inherits.h"
+#include "commands/defrem.h"
+#include "compat.h"
+#include "ddl/ddl_alter.h"
+#include "ddl/ddl_text.h"
+#include "ddl/marker_level.h"
+#include "deparse/print_settings.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+List *
+shard_marker_level_of(Oid relid)
+{
+	Relation	rel = table_open(relid, AccessShareLock);
+	List	   *indexes = list_copy(RelationGetIndexList(rel));
+
+	table_close(rel, NoLock);
+	return indexes;
+}
+
+/* Type of the constraint that an index belongs to, '\0' for none. */
+static char
+constraint_type(Oid constraint)
+{
+	HeapTuple	tuple = OidIsValid(constraint) ? SearchSysCache1(CONSTROID, ObjectIdGetDatum(constraint)) : NULL;
+	char		result = '\0';
+
+	if (HeapTupleIsValid(tuple))
+	{
+		result = ((Form_pg_constraint) GETSTRUCT(tuple))->contype;
+		ReleaseSysCache(tuple);
+	}
+	return result;
+}
+
+/* Does candidate, an index of partition, check what index, one of its parent, says? */
+static bool
+is_equal(Relation index, Relation candidate, AttrMap *map)
+{
+	char		type = constraint_type(get_index_constraint(RelationGetRelid(index)));
+
+	return candidate->rd_index->indisunique && candidate->rd_index->indislive &&
+		candidate->rd_index->indimmediate == index->rd_index->indimmediate &&
+		!candidate->rd_rel->relispartition &&
+		/* that of a partitioned table is a marker */
+		(candidate->rd_index->indisvalid || candidate->rd_rel->relkind == RELKIND_PARTITIONED_INDEX) &&
+		(type == '\0' || type == constraint_type(get_index_constraint(RelationGetRelid(candidate)))) &&
+		CompareIndexInfo(BuildIndexInfo(candidate), BuildIndexInfo(index),
+						 candidate->rd_indcollation, index->rd_indcollation,
+						 candidate->rd_opfamily, index->rd_opfamily, map);
+}
+
+/* An index of the partition that is equal to its parent's; InvalidOid for none. */
+static Oid
+find_equal(Relation parent, Relation partition, Relation index)
+{
+	AttrMap    *map = shard_attrmap_by_name(RelationGetDescr(partition), RelationGetDescr(parent));
+	Oid			result = InvalidOid;
+	ListCell   *lc;
+
+	foreach(lc, RelationGetIndexList(partition))
+	{
+		Relation	candidate = index_open(lfirst_oid(lc), AccessShareLock);
+
+		if (!OidIsValid(result) && is_equal(index, candidate, map))
+			result = lfirst_oid(lc);
+		index_close(candidate, NoLock);
+	}
+	free_attrmap(map);
+	return result;
+}
+
+/* Another primary key than the one that the parent has is in the way. */
+static void
+check_primary_key(Relation parent, Relation partition, Relation index)
+{
+	ListCell   *lc;
+
+	if (!index->rd_index->indisprimary)
+		return;
+	foreach(lc, RelationGetIndexList(partition))
+	{
+		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(lc)));
+		bool		is_primary = HeapTupleIsValid(tuple) && ((Form_pg_index) GETSTRUCT(tuple))->indisprimary;
+
+		if (HeapTupleIsValid(tuple))
+			ReleaseSysCache(tuple);
+		if (is_primary)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
+					 errmsg("primary key of partition \"%s\" is not that of table \"%s\"",
+							RelationGetRelationName(partition), RelationGetRelationName(parent)),
+					 errdetail("Table: %s. Partition: %s.",
+							   shard_ddl_text_constraint(get_index_constraint(RelationGetRelid(index))),
+							   shard_ddl_text_constraint(get_index_constraint(lfirst_oid(lc))))));
+	}
+}
+
+/* The command that makes an index of the parent on the partition, and not below it. */
+static char *
+make_text(Relation parent, Relation partition, Relation index)
+{
+	Oid			constraint = get_index_constraint(RelationGetRelid(index));
+	const char *only = partition->rd_rel->relkind == RELKIND_PARTITIONED_TABLE ? "ONLY " : "";
+	const char *name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(partition)),
+												  RelationGetRelationName(partition));
+	int			nestlevel = shard_print_settings_begin();
+	char	   *text;
+
+	if (OidIsValid(constraint))
+		text = psprintf("ALTER TABLE %s%s ADD %s", only, name, shard_ddl_text_constraint(constraint));
+	else
+		text = psprintf("CREATE UNIQUE INDEX ON %s%s USING %s", only, name,
+						shard_ddl_text_index(RelationGetRelid(index)));
+	shard_print_settings_end(nestlevel);
+	return text;
+}
+
+/* Runs it as the owner of the partition; returns the new index. */
+static Oid
+make_index(Oid partition, const char *command, Oid owner)
+{
+	List	   *before = shard_marker_level_of(partition);
+	List	   *made;
+	Oid			userid;
+	int			context;
+
+	GetUserIdAndSecContext(&userid, &context);
+	SetUserIdAndSecContext(owner, context | SECURITY_LOCAL_USERID_CHANGE);
+	shard_alter_run_here(list_make1(unconstify(char *, command)));
+	SetUserIdAndSecContext(userid, context);
+	CommandCounterIncrement();
+	made = list_difference_oid(shard_marker_level_of(partition), before);
+	if (list_length(made) != 1)
+		elog(ERROR, "could not find the new index of table \"%s\"", get_rel_name(partition));
+	return linitial_oid(made);
+}
+
+static void
+set_parent(Oid partition, Oid parent_index, Oid index)
+{
+	Oid			constraint = get_index_constraint(parent_index);
+	Relation	rel = index_open(index, ShareUpdateExclusiveLock);
+
+	IndexSetParentIndex(rel, parent_index);
+	index_close(rel, NoLock);
+	if (OidIsValid(constraint))
+		ConstraintSetParentConstraint(get_index_constraint(index), constraint, partition);
+	CommandCounterIncrement();
+}
+
+/* Makes an index of the partition a part of its parent's, if there is none yet. */
+static void
+give_index(Oid parentid, Oid partitionid, Oid indexid)
+{
+	Relation	parent = table_open(parentid, NoLock);
+	Relation	partition = table_open(partitionid, NoLock);
+	Relation	index = index_open(indexid, AccessShareLock);
+	bool		given = OidIsValid(index_get_partition(partition, indexid));
+	Oid			equal = given ? InvalidOid : find_equal(parent, partition, index);
+	Oid			owner = partition->rd_rel->relowner;
+	char	   *command = NULL;
+
+	if (!given && !OidIsValid(equal))
+	{
+		check_primary_key(parent, partition, index);
+		command = make_text(parent, partition, index);
+	}
+	/* core alters no table that is in use */
+	index_close(index, NoLock);
+	table_close(partition, NoLock);
+	table_close(parent, NoLock);
+	if (given)
+		return;
+	if (command != NULL)
+		equal = make_index(partitionid, command, owner);
+	set_parent(partitionid, indexid, equal);
+}
+
+void
+shard_marker_level_partition(Oid parent, Oid partition)
+{
+	char		relkind = get_rel_relkind(partition);
+	ListCell   *lc;
+
+	if (relkind != RELKIND_PARTITIONED_TABLE && relkind != RELKIND_RELATION)
+		return;
+	foreach(lc, shard_marker_level_of(parent))
+	{
+		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(lc)));
+		bool		is_unique = HeapTupleIsValid(tuple) && ((Form_pg_index) GETSTRUCT(tuple))->indisunique;
+
+		if (HeapTupleIsValid(tuple))
+			ReleaseSysCache(tuple);
+		if (is_unique)
+			give_index(parent, partition, lfirst_oid(lc));
+	}
+	shard_marker_level_all(partition);
+}
+
+void
+shard_marker_level_all(Oid relid)
+{
+	ListCell   *lc;
+
+	if (get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE)
+		foreach(lc, find_inheritance_children(relid, ShareLock))
+			shard_marker_level_partition(relid, lfirst_oid(lc));
+}
+
+List *
+shard_marker_level_indexes(Oid relid)
+{
+	List	   *indexes = NIL;
+	ListCell   *lc;
+
+	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
+		if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_PARTITIONED_TABLE)
+			indexes = list_concat(indexes, shard_marker_level_of(lfirst_oid(lc)));
+	return indexes;
+}
+
+bool
+shard_marker_level_had(Oid shard, Oid index, const List *before)
+{
+	ListCell   *lc;
+
+	foreach(lc, shard_marker_level_of(get_partition_parent(shard, false)))
+		if (list_member_oid(before, lfirst_oid(lc)) &&
+			(lfirst_oid(lc) == index ||
+			 (get_rel_relispartition(lfirst_oid(lc)) && list_member_oid(get_partition_ancestors(lfirst_oid(lc)), index))))
+			return true;
+	return false;
+}
