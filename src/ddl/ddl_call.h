@@ -51,6 +51,13 @@ extern bool shard_ddl_attach(ShardDdlCall *call);
 extern bool shard_ddl_create_index(ShardDdlCall *call);
 extern bool shard_ddl_create_index_concurrently(ShardDdlCall *call, struct ShardDdlTable *table);
 extern bool shard_ddl_drop_index_concurrently(ShardDdlCall *call);
+
+/*
+ * Drops the invalid indexes that REINDEX CONCURRENTLY has left on a table's
+ * shards when it failed or was cancelled, as far as that is possible: else a warning.
+ */
+extern void shard_ddl_drop_copies(const struct ShardDdlTable *table);
+
 extern bool shard_ddl_rename(ShardDdlCall *call);
 extern bool shard_ddl_set_schema(ShardDdlCall *call);
 extern bool shard_ddl_comment(ShardDdlCall *call);

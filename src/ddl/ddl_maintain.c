@@ -236,6 +236,11 @@ shard_ddl_reindex(ShardDdlCall *call)
 			shard_ddl_batch_add(batch, i, "REINDEX%s INDEX %s", options,
 								quote_qualified_identifier(table->shards[i].schema, names[i]));
 	}
+	if (option_is_on(stmt->params, "concurrently"))
+	{
+		PreventInTransactionBlock(call->context == PROCESS_UTILITY_TOPLEVEL, "REINDEX CONCURRENTLY");
+		shard_ddl_drop_copies(table);
+	}
 	run_maintenance(call, batch, !option_is_on(stmt->params, "concurrently"), "REINDEX", CMDTAG_REINDEX);
 	return true;
 }

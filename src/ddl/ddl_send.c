@@ -171,8 +171,8 @@ take_answer(const ShardDdlTable *table, PGresult *res, ShardDdlAnswer take, void
 	}
 }
 
-void
-shard_ddl_ask(const ShardDdlTable *table, ShardDdlQuestion question, ShardDdlAnswer take, void *arg)
+static void
+ask(const ShardDdlTable *table, ShardDdlQuestion question, ShardDdlAnswer take, void *arg, ShardCommandMode mode)
 {
 	ShardCommand *commands = palloc0(sizeof(ShardCommand) * table->nshards);
 	bool	   *asked = palloc0(sizeof(bool) * table->nshards);
@@ -197,7 +197,7 @@ shard_ddl_ask(const ShardDdlTable *table, ShardDdlQuestion question, ShardDdlAns
 
 	PG_TRY();
 	{
-		shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
+		shard_command_run(commands, ncommands, mode, false);
 		for (int i = 0; i < ncommands; i++)
 			take_answer(table, commands[i].result, take, arg);
 	}
@@ -208,4 +208,16 @@ shard_ddl_ask(const ShardDdlTable *table, ShardDdlQuestion question, ShardDdlAns
 			PQclear(commands[i].result);
 	}
 	PG_END_TRY();
+}
+
+void
+shard_ddl_ask(const ShardDdlTable *table, ShardDdlQuestion question, ShardDdlAnswer take, void *arg)
+{
+	ask(table, question, take, arg, SHARD_COMMAND_WRITE);
+}
+
+void
+shard_ddl_ask_free(const ShardDdlTable *table, ShardDdlQuestion question, ShardDdlAnswer take, void *arg)
+{
+	ask(table, question, take, arg, SHARD_COMMAND_FREE);
 }

@@ -61,4 +61,7 @@ typedef void (*ShardDdlAnswer) (const ShardDdlTable *table, int shardno, int nfi
 
 extern void shard_ddl_ask(const ShardDdlTable *table, ShardDdlQuestion question, ShardDdlAnswer take, void *arg);
 
+/* The same outside any transaction: for commands that wait for those that are open on the nodes. */
+extern void shard_ddl_ask_free(const ShardDdlTable *table, ShardDdlQuestion question, ShardDdlAnswer take, void *arg);
+
 #endif
