@@ -501,20 +501,22 @@ shard_function_candidates(List *names)
 #include "utils/acl.h"
 #if PG_VERSION_NUM >= 160000
 #include "catalog/pg_class.h"
-#include "catalog/pg_class.h"
+#include "catalog/pg_database.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_proc.h"
 #define shard_function_aclcheck(funcid, roleid) object_aclcheck(ProcedureRelationId, funcid, roleid, ACL_EXECUTE)
 #define shard_function_ownercheck(funcid, roleid) object_ownercheck(ProcedureRelationId, funcid, roleid)
 #define shard_class_ownercheck(relid, roleid) object_ownercheck(RelationRelationId, relid, roleid)
 #define shard_namespace_ownercheck(nspoid, roleid) object_ownercheck(NamespaceRelationId, nspoid, roleid)
-#define shard_class_ownercheck(relid, roleid) object_ownercheck(RelationRelationId, relid, roleid)
+#define shard_namespace_aclcheck(nspoid, roleid, mode) object_aclcheck(NamespaceRelationId, nspoid, roleid, mode)
+#define shard_database_aclcheck(dboid, roleid, mode) object_aclcheck(DatabaseRelationId, dboid, roleid, mode)
 #else
 #define shard_function_aclcheck(funcid, roleid) pg_proc_aclcheck(funcid, roleid, ACL_EXECUTE)
 #define shard_function_ownercheck(funcid, roleid) pg_proc_ownercheck(funcid, roleid)
 #define shard_class_ownercheck(relid, roleid) pg_class_ownercheck(relid, roleid)
 #define shard_namespace_ownercheck(nspoid, roleid) pg_namespace_ownercheck(nspoid, roleid)
-#define shard_class_ownercheck(relid, roleid) pg_class_ownercheck(relid, roleid)
+#define shard_namespace_aclcheck(nspoid, roleid, mode) pg_namespace_aclcheck(nspoid, roleid, mode)
+#define shard_database_aclcheck(dboid, roleid, mode) pg_database_aclcheck(dboid, roleid, mode)
 #endif
 
 /* Options of COPY FROM: 16 brought DEFAULT, 19 ON_ERROR set_null. */

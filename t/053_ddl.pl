@@ -116,6 +116,8 @@ my @statements = (
 	'GRANT SELECT (v), UPDATE (n) ON t TO other',
 	'GRANT ALL ON ALL TABLES IN SCHEMA public TO other',
 	'ALTER STATISTICS st_old RENAME TO st_new; ALTER STATISTICS st_new SET STATISTICS 50',
+	'ALTER SCHEMA gone RENAME TO went',
+	'ALTER SCHEMA gone RENAME TO x; ALTER SCHEMA s RENAME TO gone; ALTER SCHEMA x RENAME TO s; ALTER SCHEMA gone RENAME TO y; ALTER SCHEMA s RENAME TO gone; ALTER SCHEMA y RENAME TO s; ALTER TABLE t ADD x int',
 	'DROP SCHEMA gone CASCADE',
 	'DROP TYPE mood CASCADE',
 	'TRUNCATE t',
@@ -246,7 +248,7 @@ for my $i (0 .. $#statements)
 	is($err, '', "done: $statement");
 	is(differences(), '', 'both sides are equal');
 	isnt(catalogs(), $catalogs, 'and not what they were') if $statement !~ /TRUNCATE/;
-	$c->safe_psql(q{SET client_min_messages = warning; DROP TABLE IF EXISTS s.u, t, s.q, r, owned, moody CASCADE; DROP SCHEMA IF EXISTS gone CASCADE; DROP TYPE IF EXISTS mood; DROP FUNCTION f() CASCADE});
+	$c->safe_psql(q{SET client_min_messages = warning; DROP TABLE IF EXISTS s.u, t, s.q, r, owned, moody CASCADE; DROP SCHEMA IF EXISTS gone, went CASCADE; DROP TYPE IF EXISTS mood; DROP FUNCTION f() CASCADE});
 	is($c->node_safe_psql(1, q{SELECT count(*) FROM pg_class WHERE relkind = 'r' AND relname ~ '^(t_|owned_|moody_|inside_|r$|q$)'}), 0, 'dropped there, too');
 	set_up($statements[$i + 1]);
 	$c->safe_psql(q{CREATE TABLE owned (id int PRIMARY KEY)});
@@ -328,7 +330,7 @@ unlike($log, qr/secret/, 'and nothing of those around it');
 # Rights: who does not own the table changes nothing, and asks no node
 $c->safe_psql('CREATE ROLE stranger LOGIN; GRANT ALL ON SCHEMA public TO stranger');
 for my $statement ('ALTER TABLE t ADD x int', 'CREATE INDEX ON t (n)', 'DROP TABLE t', 'DROP INDEX t_old', 'ALTER INDEX t_old RENAME TO y',
-	'ALTER TABLE t RENAME n TO m', 'COMMENT ON TABLE t IS \'x\'', 'ALTER TABLE r SET SCHEMA s', 'CREATE STATISTICS x ON n, v FROM t', 'LOCK TABLE t', 'CLUSTER t USING t_old', 'REINDEX TABLE t')
+	'ALTER TABLE t RENAME n TO m', 'COMMENT ON TABLE t IS \'x\'', 'ALTER TABLE r SET SCHEMA s', 'ALTER SCHEMA s RENAME TO x', 'CREATE STATISTICS x ON n, v FROM t', 'LOCK TABLE t', 'CLUSTER t USING t_old', 'REINDEX TABLE t')
 {
 	($rc, $out, $err) = $c->psql("SET ROLE stranger; BEGIN; $statement", on_error_stop => 1);
 	like($err, qr/must be owner|permission denied|cannot run inside/, "refused to a stranger: $statement");

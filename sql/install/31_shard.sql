@@ -250,13 +250,18 @@ $$;
 COMMENT ON FUNCTION shardfdw.run_on_new_shards(name, name[], name[], text[], text[], name[], text[], name[]) IS
 	'Runs the same commands for each of several shards on their nodes, as part of this transaction; prefixes and suffixes stand around the shard''s name, object_names and object_kinds say what objects of the shard get a name made of that of the parent''s and the shard''s. Returns nothing; raises the node''s error.';
 
+CREATE FUNCTION shardfdw.schema_command(schema_name name) RETURNS text
+	LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'shardfdw_schema_command';
+COMMENT ON FUNCTION shardfdw.schema_command(name) IS
+	'Writes the commands, for a block of PL/pgSQL, that make a schema on a node, with a comment by which it is known as made by the extension. Returns them.';
+
 CREATE FUNCTION shardfdw.make_schema_on_nodes(schema_name name, nodes name[]) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 	-- CREATE SCHEMA IF NOT EXISTS asks for the right to create even when it has nothing to do
 	SELECT shardfdw.query_nodes(nodes, array_fill(format('DO %L', format(
-			'BEGIN IF pg_catalog.to_regnamespace(%L) IS NULL THEN CREATE SCHEMA %I; END IF; END',
-			quote_ident(schema_name), schema_name)), ARRAY[cardinality(nodes)]), 'write')
+			'BEGIN IF pg_catalog.to_regnamespace(%L) IS NULL THEN %s; END IF; END',
+			quote_ident(schema_name), shardfdw.schema_command(schema_name))), ARRAY[cardinality(nodes)]), 'write')
 $$;
 COMMENT ON FUNCTION shardfdw.make_schema_on_nodes(name, name[]) IS
 	'Makes a schema on each of several different nodes where it does not exist, as part of this transaction. Returns nothing; raises the node''s error.';
@@ -393,6 +398,7 @@ BEGIN
 	END IF;
 	-- the catalogs are read for good only under the lock; who may not take it learns so here
 	IF kind IN ('r', 'p') THEN
+		PERFORM shardfdw.lock_schemas(relation);
 		EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
 	END IF;
 	IF shardfdw.is_reference(relation) THEN
@@ -672,6 +678,7 @@ BEGIN
 	IF name IS NULL OR bounds IS NULL OR node IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'name, bounds and node must not be null';
 	END IF;
+	PERFORM shardfdw.lock_schemas(parent);
 	EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', parent);
 	PERFORM shardfdw.usable_nodes(ARRAY[node]);
 	SELECT p.partstrat, array_remove(p.partattrs::smallint[], 0::smallint) AS columns INTO k

@@ -93,6 +93,46 @@ $$;
 COMMENT ON FUNCTION shardfdw.needed_objects(regclass[]) IS
 	'Lists what the shards of tables need on their nodes: user-defined schemas, extensions, types, functions, collations, operators and their classes, of columns, constraints, generated columns and indexes, and what these need in turn. Returns for each its kind, its name as jsonb, a description, and a level: higher ones are needed by lower ones.';
 
+CREATE FUNCTION shardfdw.tables_that_need(schema_name name) RETURNS SETOF regclass
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT t.relation
+	FROM (SELECT DISTINCT i.inhparent::regclass FROM pg_inherits i JOIN pg_foreign_table f ON f.ftrelid = i.inhrelid
+		  UNION ALL SELECT r FROM shardfdw.reference_tables() r) t(relation)
+	WHERE EXISTS (
+		-- most schemas have tables alone
+		SELECT FROM pg_depend d JOIN pg_namespace s ON d.refclassid = 'pg_namespace'::regclass AND d.refobjid = s.oid
+		WHERE s.nspname = schema_name AND d.classid <> 'pg_class'::regclass
+		UNION ALL SELECT FROM pg_extension e JOIN pg_namespace s ON s.oid = e.extnamespace WHERE s.nspname = schema_name
+		-- on this one others do not depend
+		UNION ALL SELECT WHERE schema_name = 'public')
+	AND EXISTS (
+		SELECT FROM shardfdw.needed_objects(ARRAY[t.relation]) n
+		LEFT JOIN pg_extension e ON n.kind = 'extension' AND e.extname = n.object->>'name'
+		LEFT JOIN pg_namespace s ON s.oid = e.extnamespace
+		WHERE schema_name IN (n.object->>'schema', s.nspname))
+$$;
+COMMENT ON FUNCTION shardfdw.tables_that_need(name) IS
+	'Lists the sharded and reference tables, in whatever schema, whose shards and copies need types, functions, collations, operators or an extension of a schema on their nodes.';
+
+CREATE FUNCTION shardfdw.needed_schemas(relation regclass) RETURNS SETOF oid
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT c.relnamespace FROM pg_class c WHERE c.oid = relation
+	UNION
+	SELECT s.oid FROM shardfdw.needed_objects(ARRAY[relation]) n
+	LEFT JOIN pg_extension e ON n.kind = 'extension' AND e.extname = n.object->>'name'
+	JOIN pg_namespace s ON s.oid = e.extnamespace
+		OR s.nspname = CASE n.kind WHEN 'schema' THEN n.object->>'name' ELSE n.object->>'schema' END
+$$;
+COMMENT ON FUNCTION shardfdw.needed_schemas(regclass) IS
+	'Lists the schemas that the shards of a table, or its copies, need on their nodes: its own, and those of what needed_objects() lists. Returns their OIDs.';
+
+CREATE FUNCTION shardfdw.lock_schemas(relation regclass) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_lock_schemas';
+COMMENT ON FUNCTION shardfdw.lock_schemas(regclass) IS
+	'Keeps the schemas that a table needs on nodes from being renamed until this transaction ends. Returns nothing; raises insufficient_privilege for those who may not lock the table, serialization_failure when this transaction does not see the names that they have.';
+
 CREATE FUNCTION shardfdw.object_query(objects jsonb) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -179,7 +219,7 @@ BEGIN
 	question := shardfdw.object_query((SELECT jsonb_agg(n - 'label' - 'level' - 'command') FROM jsonb_array_elements(needed) n));
 	RETURN QUERY EXECUTE format($q$
 		SELECT a.node, a.ok, a.message, n.object->>'kind', n.object->>'name', n.object->>'label',
-			CASE n.object->>'kind' WHEN 'schema' THEN format('CREATE SCHEMA %%I', n.object->>'name')
+			CASE n.object->>'kind' WHEN 'schema' THEN format('DO %%L', format('BEGIN %%s; END', shardfdw.schema_command((n.object->>'name')::name)))
 				WHEN 'extension' THEN n.object->>'command' ELSE h.definition END,
 			h.definition, (a.fields)[3], (a.fields)[2] IS NOT NULL,
 			CASE WHEN (a.fields)[4]::integer = h.major THEN h.definition IS DISTINCT FROM (a.fields)[3]
@@ -207,6 +247,7 @@ DECLARE
 	commands text[] := '{}';
 	labels text[] := '{}';
 BEGIN
+	PERFORM shardfdw.lock_schemas(relation);
 	FOR o IN SELECT * FROM shardfdw.compare_objects(ARRAY[relation], distinct_nodes, 'write')
 	LOOP
 		IF NOT o.ok THEN

@@ -143,6 +143,7 @@ BEGIN
 	END IF;
 	PERFORM shardfdw.check_replicable(relation);
 	PERFORM shardfdw.lock_node_list();
+	PERFORM shardfdw.lock_schemas(relation);
 	EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', relation);
 	PERFORM shardfdw.check_replicable(relation);
 
@@ -205,6 +206,8 @@ AS $$
 DECLARE
 	relation regclass;
 BEGIN
+	-- who renames a schema locks that first, and then the tables
+	PERFORM shardfdw.lock_schemas(r) FROM shardfdw.reference_tables() r;
 	FOR relation IN SELECT * FROM shardfdw.reference_tables()
 	LOOP
 		EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', relation);

@@ -189,7 +189,7 @@ BEGIN
 	FOR r IN SELECT DISTINCT n.nspname FROM pg_namespace n JOIN pg_proc p ON p.pronamespace = n.oid
 		WHERE p.oid >= 16384 AND (p.oid = aggregate OR p.oid IN (SELECT shardfdw.support_functions(aggregate)))
 	LOOP
-		steps := steps || format('IF pg_catalog.to_regnamespace(%L) IS NULL THEN CREATE SCHEMA %I; END IF; ', format('%I', r.nspname), r.nspname);
+		steps := steps || format('IF pg_catalog.to_regnamespace(%L) IS NULL THEN %s; END IF; ', format('%I', r.nspname), shardfdw.schema_command(r.nspname));
 	END LOOP;
 
 	-- functions: as they are there already, a copy to be renewed, or new

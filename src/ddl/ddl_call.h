@@ -59,6 +59,7 @@ extern bool shard_ddl_drop_index_concurrently(ShardDdlCall *call);
 extern void shard_ddl_drop_copies(const struct ShardDdlTable *table);
 
 extern bool shard_ddl_rename(ShardDdlCall *call);
+extern bool shard_ddl_rename_schema(ShardDdlCall *call);
 extern bool shard_ddl_set_schema(ShardDdlCall *call);
 extern bool shard_ddl_comment(ShardDdlCall *call);
 extern bool shard_ddl_grant(ShardDdlCall *call);
@@ -71,5 +72,11 @@ extern bool shard_ddl_rename_statistics(ShardDdlCall *call);
 extern bool shard_ddl_vacuum(ShardDdlCall *call);
 extern bool shard_ddl_reindex(ShardDdlCall *call);
 extern bool shard_ddl_cluster(ShardDdlCall *call);
+
+/* The commands that make a schema on a node, with a mark by which it is known as made by us. */
+extern char *shard_ddl_schema_command(const char *name);
+
+/* Raises feature_not_supported for a statement that renames the extension's schema. */
+extern void shard_ddl_check_own_schema(Node *stmt);
 
 #endif

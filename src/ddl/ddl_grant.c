@@ -8,10 +8,6 @@
  */
 #include "postgres.h"
 
-#include "access/heapam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
-#include "access/tableam.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "compat.h"
@@ -20,7 +16,6 @@
 #include "nodes/parsenodes.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 
 /* "SELECT (a, b), INSERT" */
@@ -51,30 +46,6 @@ privileges_text(const GrantStmt *stmt)
 	return text.data;
 }
 
-/* Tables of a schema. */
-static List *
-tables_of_schema(Oid namespace)
-{
-	Relation	catalog = table_open(RelationRelationId, AccessShareLock);
-	ScanKeyData key;
-	TableScanDesc scan;
-	HeapTuple	tuple;
-	List	   *tables = NIL;
-
-	ScanKeyInit(&key, Anum_pg_class_relnamespace, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(namespace));
-	scan = table_beginscan_catalog(catalog, 1, &key);
-	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
-	{
-		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
-
-		if (form->relkind == RELKIND_PARTITIONED_TABLE || form->relkind == RELKIND_RELATION)
-			tables = lappend_oid(tables, form->oid);
-	}
-	table_endscan(scan);
-	table_close(catalog, AccessShareLock);
-	return tables;
-}
-
 /* OIDs of the tables that the statement names. */
 static List *
 named_tables(const GrantStmt *stmt)
@@ -87,7 +58,7 @@ named_tables(const GrantStmt *stmt)
 		if (stmt->targtype == ACL_TARGET_OBJECT)
 			tables = lappend_oid(tables, RangeVarGetRelid(lfirst_node(RangeVar, lc), NoLock, true));
 		else
-			tables = list_concat(tables, tables_of_schema(get_namespace_oid(strVal(lfirst(lc)), true)));
+			tables = list_concat(tables, shard_ddl_table_of_schema(get_namespace_oid(strVal(lfirst(lc)), true)));
 	}
 	return tables;
 }

@@ -46,8 +46,8 @@ shard_ddl_set_schema(ShardDdlCall *call)
 	{
 		/* CREATE SCHEMA IF NOT EXISTS asks for the right to create even when it has nothing to do */
 		shard_ddl_batch_add(batch, i, "DO %s", quote_literal_cstr(
-			psprintf("BEGIN IF pg_catalog.to_regnamespace(%s) IS NULL THEN CREATE SCHEMA %s; END IF; END",
-					 quote_literal_cstr(schema), schema)));
+			psprintf("BEGIN IF pg_catalog.to_regnamespace(%s) IS NULL THEN %s; END IF; END",
+					 quote_literal_cstr(schema), shard_ddl_schema_command(stmt->newschema))));
 		shard_ddl_batch_add(batch, i, "ALTER TABLE %s SET SCHEMA %s", table->shards[i].relation, schema);
 	}
 	shard_ddl_run_core_then(call, NULL, shard_ddl_batch_rest, batch);

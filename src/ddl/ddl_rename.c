@@ -114,6 +114,8 @@ shard_ddl_rename(ShardDdlCall *call)
 
 	if (stmt->renameType == OBJECT_STATISTIC_EXT)
 		return shard_ddl_rename_statistics(call);
+	if (stmt->renameType == OBJECT_SCHEMA)
+		return shard_ddl_rename_schema(call);
 	if (stmt->relation == NULL)
 		return false;
 	relid = RangeVarGetRelid(stmt->relation, NoLock, true);

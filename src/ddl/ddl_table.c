@@ -12,8 +12,11 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/heapam.h"
+#include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/table.h"
+#include "access/tableam.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/option.h"
@@ -31,6 +34,7 @@
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
@@ -40,43 +44,6 @@ typedef enum ShardSide
 	SIDE_HERE,					/* its definition is changed here alone */
 	SIDE_BOTH
 } ShardSide;
-
-static ShardSide
-side_of(Oid relid)
-{
-	ForeignTable *table;
-	Relation	rel;
-	ListCell   *lc;
-	bool		same = true;
-
-	if (get_rel_relkind(relid) != RELKIND_FOREIGN_TABLE || !shard_option_is_ours(relid))
-		return SIDE_OTHER;
-	table = GetForeignTable(relid);
-	if (!shard_option_definition_follows(table->serverid))
-		return SIDE_HERE;
-	foreach(lc, table->options)
-	{
-		DefElem    *option = lfirst_node(DefElem, lc);
-		const char *own = strcmp(option->defname, "schema_name") == 0 ?
-			get_namespace_name(get_rel_namespace(relid)) :
-			strcmp(option->defname, "table_name") == 0 ? get_rel_name(relid) : NULL;
-
-		if (own != NULL && strcmp(own, defGetString(option)) != 0)
-			return SIDE_HERE;
-	}
-
-	rel = table_open(relid, AccessShareLock);
-	for (int i = 0; i < RelationGetNumberOfAttributes(rel) && same; i++)
-	{
-		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), i);
-
-		if (!att->attisdropped &&
-			strcmp(shard_option_column_name(relid, att->attnum), NameStr(att->attname)) != 0)
-			same = false;
-	}
-	table_close(rel, AccessShareLock);
-	return same ? SIDE_BOTH : SIDE_HERE;
-}
 
 static void
 fill_shard(ShardDdlShard *shard, Oid relid, Oid serverid)
@@ -89,13 +56,62 @@ fill_shard(ShardDdlShard *shard, Oid relid, Oid serverid)
 	shard->relation = quote_qualified_identifier(shard->schema, shard->name);
 }
 
+/* Has a foreign table, which is locked, the names that its table has on the node? */
+static bool
+has_own_names(Relation rel, const ForeignTable *table)
+{
+	Oid			relid = RelationGetRelid(rel);
+	ListCell   *lc;
+
+	foreach(lc, table->options)
+	{
+		DefElem    *option = lfirst_node(DefElem, lc);
+		const char *own = strcmp(option->defname, "schema_name") == 0 ?
+			get_namespace_name(get_rel_namespace(relid)) :
+			strcmp(option->defname, "table_name") == 0 ? get_rel_name(relid) : NULL;
+
+		if (own != NULL && strcmp(own, defGetString(option)) != 0)
+			return false;
+	}
+	for (int i = 0; i < RelationGetNumberOfAttributes(rel); i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), i);
+
+		if (!att->attisdropped &&
+			strcmp(shard_option_column_name(relid, att->attnum), NameStr(att->attname)) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* Fills *shard when the definition has two sides. */
+static ShardSide
+side_of(Oid relid, ShardDdlShard *shard)
+{
+	ShardSide	side = SIDE_HERE;
+	ForeignTable *table;
+	Relation	rel;
+
+	if (get_rel_relkind(relid) != RELKIND_FOREIGN_TABLE || !shard_option_is_ours(relid))
+		return SIDE_OTHER;
+	/* where nobody has locked it, it may have been dropped since it was found */
+	rel = try_table_open(relid, AccessShareLock);
+	if (rel == NULL)
+		return SIDE_OTHER;
+	table = GetForeignTable(relid);
+	if (shard_option_definition_follows(table->serverid) && has_own_names(rel, table))
+	{
+		side = SIDE_BOTH;
+		fill_shard(shard, relid, table->serverid);
+	}
+	table_close(rel, AccessShareLock);
+	return side;
+}
+
 bool
 shard_ddl_table_shard(Oid relid, ShardDdlShard *shard)
 {
-	if (side_of(relid) != SIDE_BOTH)
-		return false;
-	fill_shard(shard, relid, GetForeignTable(relid)->serverid);
-	return true;
+	return side_of(relid, shard) == SIDE_BOTH;
 }
 
 static int
@@ -212,13 +228,12 @@ shard_ddl_table(Oid relid)
 	table = make_table(relid, list_length(children), false);
 	foreach(lc, children)
 	{
-		ShardSide	side = side_of(lfirst_oid(lc));
+		ShardSide	side = side_of(lfirst_oid(lc), &table->shards[table->nshards]);
 
 		if (side == SIDE_HERE)
 			here = lfirst_oid(lc);
 		else if (side == SIDE_BOTH)
-			fill_shard(&table->shards[table->nshards++], lfirst_oid(lc),
-					   GetForeignTable(lfirst_oid(lc))->serverid);
+			table->nshards++;
 	}
 	if (table->nshards == 0)
 		return NULL;
@@ -257,6 +272,30 @@ shard_ddl_table_owned(RangeVar *relation, LOCKMODE lockmode)
 	/* a plain table, too, which may be one of ours by the time that the lock is there */
 	relid = RangeVarGetRelidExtended(relation, lockmode, RVR_MISSING_OK, check_owner, NULL);
 	return shard_ddl_table(relid);
+}
+
+List *
+shard_ddl_table_of_schema(Oid namespace)
+{
+	Relation	catalog = table_open(RelationRelationId, AccessShareLock);
+	ScanKeyData key;
+	TableScanDesc scan;
+	HeapTuple	tuple;
+	List	   *tables = NIL;
+
+	ScanKeyInit(&key, Anum_pg_class_relnamespace, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(namespace));
+	scan = table_beginscan_catalog(catalog, 1, &key);
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
+
+		if (form->relkind == RELKIND_PARTITIONED_TABLE || form->relkind == RELKIND_RELATION ||
+			form->relkind == RELKIND_FOREIGN_TABLE)
+			tables = lappend_oid(tables, form->oid);
+	}
+	table_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return tables;
 }
 
 Oid

@@ -69,6 +69,9 @@ extern Oid	shard_ddl_table_of_index(void *index);
 /* Foreign table relid, a shard that has its own name on its node: fills *shard.  False when it is none. */
 extern bool shard_ddl_table_shard(Oid relid, ShardDdlShard *shard);
 
+/* Tables, partitioned and foreign tables (OIDs) that lie in a schema. */
+extern List *shard_ddl_table_of_schema(Oid namespace);
+
 /* In the order of their names: who locks several tables does so in this order. */
 extern void shard_ddl_table_sort(ShardDdlTable *table);
 

@@ -21,10 +21,12 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
+#include "catalog/option.h"
 #include "compat.h"
 #include "ddl/ddl_call.h"
 #include "ddl/ddl_drop.h"
 #include "ddl/ddl_rest.h"
+#include "ddl/schema_lock.h"
 #include "ddl/utility_hook.h"
 #include "guc.h"
 #include "miscadmin.h"
@@ -128,6 +130,10 @@ process_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tre
 				DestReceiver *dest, QueryCompletion *qc)
 {
 	ShardDdlCall call = {pstmt, query_string, read_only_tree, context, params, query_env, dest, qc};
+
+	shard_ddl_check_own_schema(pstmt->utilityStmt);
+	if (!RecoveryInProgress() && OidIsValid(shard_option_cluster_server()))
+		shard_schema_lock_statement(pstmt->utilityStmt);
 
 	/*
 	 * What core does on its way through another statement belongs to that one.

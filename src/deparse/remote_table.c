@@ -95,6 +95,8 @@ create_cache(void)
 	tables = hash_create("shardfdw remote tables", 64, &ctl, HASH_ELEM | HASH_BLOBS);
 	CacheRegisterRelcacheCallback(forget_table, (Datum) 0);
 	CacheRegisterSyscacheCallback(FOREIGNSERVEROID, forget_all_tables, (Datum) 0);
+	/* names of types are compared with their schemas */
+	CacheRegisterSyscacheCallback(NAMESPACEOID, forget_all_tables, (Datum) 0);
 }
 
 /*

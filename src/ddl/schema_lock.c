@@ -1,0 +1,257 @@
+/*
+ * schema_lock.c
+ *	  Keeps schemas from being renamed while something is made on nodes under their names.
+ *
+ * ALTER SCHEMA ... RENAME looks for what lies on nodes of a schema, and renames it there.  What
+ * another transaction makes at that moment it cannot see, and that one has read the old name.  So:
+ *
+ *	  who makes something		locks the schemas (shared), reads their names, goes to the nodes
+ *	  who renames a schema		locks it (exclusively), looks for tables, locks these, goes to the nodes
+ *
+ * It is core's lock of a schema, which whoever has made a table in it holds (shared) until the end
+ * of the transaction, and which a rename takes in newer minor releases, at its end.  Schemas come
+ * before tables in both, so that two single statements do not wait for each other.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "catalog/option.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_namespace.h"
+#include "catalog/reference.h"
+#include "compat.h"
+#include "ddl/ddl_alter.h"
+#include "ddl/ddl_table.h"
+#include "ddl/schema_lock.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "foreign/foreign.h"
+#include "miscadmin.h"
+#include "nodes/parsenodes.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+
+PG_FUNCTION_INFO_V1(shardfdw_lock_schemas);
+
+void
+shard_schema_lock(Oid namespace, LOCKMODE lockmode)
+{
+	LockDatabaseObject(NamespaceRelationId, namespace, 0, lockmode);
+}
+
+void
+shard_schema_unlock(Oid namespace, LOCKMODE lockmode)
+{
+	UnlockDatabaseObject(NamespaceRelationId, namespace, 0, lockmode);
+}
+
+/* The OIDs that a query returns, by a snapshot. */
+static List *
+oids_by(Snapshot snapshot, const char *sql)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	List	   *oids = NIL;
+
+	PushActiveSnapshot(snapshot);
+	SPI_connect();
+	if (SPI_execute(sql, true, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not run: %s", sql);
+	for (uint64 i = 0; i < SPI_processed; i++)
+	{
+		MemoryContext spi = MemoryContextSwitchTo(cxt);
+		bool		isnull;
+
+		oids = lappend_oid(oids, DatumGetObjectId(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull)));
+		MemoryContextSwitchTo(spi);
+	}
+	SPI_finish();
+	PopActiveSnapshot();
+	return oids;
+}
+
+List *
+shard_schema_oids_now(const char *sql)
+{
+	return oids_by(GetLatestSnapshot(), sql);
+}
+
+/*
+ * Functions in SQL read the names by the transaction's snapshot, which may be older than the
+ * lock; what core looks up is as new as it is.
+ */
+static void
+check_names(List *schemas)
+{
+	ListCell   *lc;
+
+	if (!IsolationUsesXactSnapshot())
+		return;
+	foreach(lc, schemas)
+	{
+		char	   *name = get_namespace_name(lfirst_oid(lc));
+
+		if (name != NULL &&
+			oids_by(GetTransactionSnapshot(),
+					psprintf("SELECT n.oid FROM pg_catalog.pg_namespace n WHERE n.oid OPERATOR(pg_catalog.=) %u AND n.nspname OPERATOR(pg_catalog.=) %s",
+							 lfirst_oid(lc), quote_literal_cstr(name))) == NIL)
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("could not serialize access due to concurrent update"),
+					 errdetail("Schema \"%s\" was made or renamed since the transaction began.", name)));
+	}
+}
+
+void
+shard_schema_lock_needed(Oid relid)
+{
+	char	   *sql = psprintf("SELECT s FROM shardfdw.needed_schemas(%u) s", relid);
+	List	   *locked = NIL;
+	List	   *schemas;
+	ListCell   *lc;
+
+	/* while one waits, the table may get to need another one */
+	while ((schemas = list_difference_oid(shard_schema_oids_now(sql), locked)) != NIL)
+	{
+		list_sort(schemas, list_oid_cmp);
+		foreach(lc, schemas)
+			shard_schema_lock(lfirst_oid(lc), AccessShareLock);
+		locked = list_concat(locked, schemas);
+	}
+	check_names(locked);
+}
+
+/* lock_schemas(relation regclass) -> void: for those who may lock the table. */
+Datum
+shardfdw_lock_schemas(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+	AclResult	result = pg_class_aclcheck(relid, GetUserId(), ACL_UPDATE | ACL_DELETE | ACL_TRUNCATE);
+
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, get_relkind_objtype(get_rel_relkind(relid)), get_rel_name(relid));
+	shard_schema_lock_needed(relid);
+	PG_RETURN_VOID();
+}
+
+/*
+ * Statements
+ */
+
+/* Does a table of the user, found without a lock on it, lie on nodes? */
+static bool
+lies_on_nodes(Oid relid)
+{
+	ListCell   *lc;
+
+	if (!shard_ddl_table_maybe(relid) || !shard_class_ownercheck(relid, GetUserId()))
+		return false;
+	if (get_rel_relkind(relid) == RELKIND_RELATION)
+		return shard_reference_is(relid);
+	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
+		if (shard_option_is_ours(lfirst_oid(lc)))
+			return true;
+	return false;
+}
+
+/* Locks, shared, the schema that find returns, and finds it again under the lock, since names may change hands. */
+static void
+lock_found(Oid (*find) (void *arg), void *arg)
+{
+	Oid			schema = find(arg);
+	Oid			again;
+
+	for (; OidIsValid(schema); schema = again)
+	{
+		shard_schema_lock(schema, AccessShareLock);
+		again = find(arg);
+		if (again == schema)
+			break;
+		shard_schema_unlock(schema, AccessShareLock);
+	}
+}
+
+static Oid
+first_of_search_path(void)
+{
+	List	   *path = fetch_search_path(false);
+
+	return path != NIL ? linitial_oid(path) : InvalidOid;
+}
+
+/* Of a table that is made. */
+static Oid
+schema_of_new(void *name)
+{
+	RangeVar   *relation = name;
+	Oid			schema = relation->schemaname ? get_namespace_oid(relation->schemaname, true) :
+		relation->relpersistence == RELPERSISTENCE_TEMP ? InvalidOid : first_of_search_path();
+
+	/* core speaks to those who may not */
+	return OidIsValid(schema) && shard_namespace_aclcheck(schema, GetUserId(), ACL_CREATE) == ACLCHECK_OK ? schema : InvalidOid;
+}
+
+static Oid
+schema_of_name(void *name)
+{
+	Oid			schema = get_namespace_oid(name, true);
+
+	return OidIsValid(schema) && shard_namespace_aclcheck(schema, GetUserId(), ACL_CREATE) == ACLCHECK_OK ? schema : InvalidOid;
+}
+
+/* Of a foreign table of ours. */
+static Oid
+schema_of_shard(void *name)
+{
+	Oid			relid = RangeVarGetRelid((RangeVar *) name, NoLock, true);
+
+	return OidIsValid(relid) && shard_option_is_ours(relid) && shard_class_ownercheck(relid, GetUserId()) ?
+		get_rel_namespace(relid) : InvalidOid;
+}
+
+static void
+lock_needed_by(RangeVar *name)
+{
+	Oid			relid = RangeVarGetRelid(name, NoLock, true);
+
+	if (OidIsValid(relid) && lies_on_nodes(relid))
+		shard_schema_lock_needed(relid);
+}
+
+void
+shard_schema_lock_statement(Node *stmt)
+{
+	if (IsA(stmt, CreateForeignTableStmt))
+	{
+		CreateForeignTableStmt *create = castNode(CreateForeignTableStmt, stmt);
+		ForeignServer *server = GetForeignServerByName(create->servername, true);
+
+		if (server != NULL && shard_option_is_our_server(server->serverid))
+			lock_found(schema_of_new, create->base.relation);
+	}
+	else if (IsA(stmt, AlterTableStmt))
+	{
+		AlterTableStmt *alter = castNode(AlterTableStmt, stmt);
+		AlterTableCmd *cmd = linitial_node(AlterTableCmd, alter->cmds);
+
+		if (cmd->subtype == AT_AttachPartition)
+			lock_found(schema_of_shard, castNode(PartitionCmd, cmd->def)->name);
+		else if (shard_alter_needs_objects(alter))
+			lock_needed_by(alter->relation);
+	}
+	else if (IsA(stmt, IndexStmt))
+		lock_needed_by(castNode(IndexStmt, stmt)->relation);
+	else if (IsA(stmt, AlterObjectSchemaStmt))
+	{
+		AlterObjectSchemaStmt *move = castNode(AlterObjectSchemaStmt, stmt);
+		Oid			relid = move->relation != NULL ? RangeVarGetRelid(move->relation, NoLock, true) : InvalidOid;
+
+		if (OidIsValid(relid) && (lies_on_nodes(relid) || shard_option_is_ours(relid)))
+			lock_found(schema_of_name, move->newschema);
+	}
+}

@@ -1,0 +1,33 @@
+/*
+ * schema_lock.h
+ *	  Keeps schemas from being renamed while something is made on nodes under their names.
+ */
+#ifndef SHARDFDW_SCHEMA_LOCK_H
+#define SHARDFDW_SCHEMA_LOCK_H
+
+#include "postgres.h"
+
+#include "nodes/pg_list.h"
+#include "storage/lockdefs.h"
+
+/* Until the end of the transaction: AccessShareLock to use the name on nodes, AccessExclusiveLock to change it. */
+extern void shard_schema_lock(Oid namespace, LOCKMODE lockmode);
+extern void shard_schema_unlock(Oid namespace, LOCKMODE lockmode);
+
+/*
+ * Locks, shared, the schemas that a table's shards or copies need on their nodes: its own,
+ * and those of types, functions and the like.
+ * Errors: serialization_failure when one was renamed since the transaction took its snapshot.
+ */
+extern void shard_schema_lock_needed(Oid relid);
+
+/* The same for what a statement is going to make, before anything that it changes is locked. */
+extern void shard_schema_lock_statement(Node *stmt);
+
+/*
+ * The OIDs that a query returns by what is committed now, whatever the transaction's snapshot.
+ * Memory: current context.
+ */
+extern List *shard_schema_oids_now(const char *sql);
+
+#endif
