@@ -106,12 +106,14 @@ sub script
 my %calls = (
 	'add_node' => q{shardfdw.add_node('node9', '127.0.0.1', 1, options => '{"connect_timeout": "2"}')},
 	'adopt_restored' => undef, 'send_reference_write' => undef, 'follow_aggregates' => undef, 'drop_copies' => undef,
-	'shardfdw_handler' => undef,
+	'shardfdw_handler' => undef, 'change_nodes' => undef,
 	'shardfdw_validator' => q{shardfdw.shardfdw_validator('{}', 'pg_foreign_server'::regclass)},
 	'shard_table' => q{shardfdw.shard_table('loose', 'id', shards => 2)},
 	'create_shard' => q{shardfdw.create_shard('empty', 'empty_1', 'FROM (1) TO (2)', 'node1')},
 	'replicate_table' => q{shardfdw.replicate_table('loose')},
 	'unreplicate_table' => q{shardfdw.unreplicate_table('r')},
+	# what is noted on nodes would outlive the test's ROLLBACK
+	'take_over' => q{shardfdw.take_over(NULL)},
 	'remove_node' => q{shardfdw.remove_node('node2')},
 	'replace_table' => q{shardfdw.replace_table('loose', 'HASH (id)', 'loose_old')},
 	'drop_replaced_table' => q{shardfdw.drop_replaced_table('loose', 'loose')},
@@ -135,6 +137,7 @@ my %calls = (
 	'drop_twins' => q{shardfdw.drop_twins('sum(bigint)')},
 	'distribute_aggregate' => q{shardfdw.distribute_aggregate('sum(bigint)')},
 	'needed_objects' => q{shardfdw.needed_objects('{t}')},
+	'common_keys' => q{shardfdw.common_keys('t', 't', '[]')},
 	'needed_object' => q{shardfdw.needed_object('pg_type'::regclass, 'int4'::regtype)},
 	'expected_definition' => q{shardfdw.expected_definition('{}', '{}', '{}', '{}')},
 	'note_default_collation' => q{shardfdw.note_default_collation('node1', 'libc C')},
@@ -143,7 +146,7 @@ my %calls = (
 );
 my %by_type = (
 	regclass => q{'t'}, 'name[]' => q{'{node1,node2}'}, name => q{'node1'}, text => q{'x'}, boolean => 'false',
-	integer => '4', jsonb => q{'{}'}, 'text[]' => q{'{}'}, 'smallint[]' => q{'{1}'}, 'regclass[]' => q{'{t}'},
+	integer => '4', xid8 => q{'1'}, jsonb => q{'{}'}, 'jsonb[]' => q{'{}'}, 'text[]' => q{'{}'}, 'smallint[]' => q{'{1}'}, 'regclass[]' => q{'{t}'},
 	oid => q{'sum(bigint)'::regprocedure}, regprocedure => q{'sum(bigint)'}, regproc => q{'version'}, anyelement => '1');
 
 # One SQLSTATE or ok for each of: @roles. What talks to nodes as the caller says needs USAGE on their servers;
@@ -152,28 +155,32 @@ my %outcomes = (
 	# reads catalogs, the session or what the caller may see; changes nothing of others
 	'ok ok ok ok ok ok ok ok ok ok' => q{
 		aggregate_definition all_connections builtin_twins check_default_shard check_definitions check_hash_key
-		check_nodes check_unique_keys checksum_query compare_definitions compare_objects connections_read
+		check_nodes check_unique_keys checksum_query compare_definitions compare_objects connections_read coordinator_identity
 		copy_command default_collation describe_query describe_tables disconnect disconnect_all expected_copy
 		expected_definition expected_shards foreign_keys_query hash_placement in_remote_transaction
-		index_definitions inspect_objects is_reference is_sharded key_signature list_prepared load_stats
-		lock_node_list make_objects_on_nodes needed_object needed_objects nodes_read note_default_collation
+		common_keys index_definitions inspect_objects is_reference is_sharded key_signature keys_of_levels list_prepared load_stats
+		lock_node_list needed_object needed_objects needed_schemas nodes_read note_default_collation
 		object_query obstacle_in_body obstacle_to_copies parent_index_commands prepared_transactions_read recover
-		reference_index_commands reference_key_commands reference_tables reference_triggers session_connections
-		shard_columns shard_command shard_for shard_index_commands shard_name shard_object_name shard_sizes
+		reference_index_commands reference_key_commands reference_tables reference_triggers schema_command session_connections
+		shard_columns shard_command shard_differences shard_for shard_index_commands shard_name shard_object_name shard_sizes
 		shard_table_commands shardfdw_validator shards_of shards_read shared_connections_read adopted_wrapper_read load_id_read stat_load_read
-		storage_options storage_options_query successor_commands support_functions tables_read twin_name twin_nodes
+		storage_options storage_options_query store_identity successor_commands support_functions tables_read tables_that_need trusted_nodes twin_name twin_nodes
+		is_cluster_node is_trusted_node functions_run_by check_owner_code check_owner_code_seen
 		user_aggregates},
 	# for owners of the table with USAGE on the nodes
 	'ok ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
 		check_replaceable create_shard different_copies drop_replaced_table find_lacking_twins inspect_nodes
 		inspect_references inspect_shards inspect_twins make_reference_copies make_schema_on_nodes
-		nodes_without_copy query_nodes replace_table replicate_table shard_table unreplicate_table unshard_table
+		nodes_without_copy note_identity query_nodes replace_table replicate_table shard_table unreplicate_table unshard_table
 		usable_nodes},
+	# for who may lock the table
+	'ok ok 42501 42501 ok 42501 ok 42501 ok ok' => q{
+		lock_schemas make_objects_on_nodes},
 	# for superusers until granted, or for owners of what is given
 	'ok 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
-	 adopted_wrapper_written check_postgres_fdw_switch commit_log_read commit_log_written
+	 adopted_wrapper_written check_postgres_fdw_switch commit_log_read commit_log_written coordinator_read coordinator_written dismiss_commit
 		distribute_aggregate drop_twins load_id_written lock_wrapper make_local_twins make_twins
-		refused_options run_on_nodes run_on_shards set_node_option},
+		refused_options replace_identity run_on_nodes run_on_shards set_node_option take_over},
 	'55000 55000 55000 55000 55000 55000 55000 55000 55000 55000' => q{
 		connections_written nodes_written prepared_transactions_written shards_written shared_connections_written
 		stat_load_written tables_written},

@@ -153,6 +153,69 @@ $$;
 COMMENT ON FUNCTION shardfdw.check_replaceable(regclass, text) IS
 	'Checks that nothing about a table would be lost when another one takes its place. Returns nothing; raises feature_not_supported, dependent_objects_still_exist or insufficient_privilege, naming what is in the way.';
 
+CREATE FUNCTION shardfdw.functions_run_by(relation regclass) RETURNS SETOF regprocedure
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	WITH RECURSIVE code(classid, objid) AS (
+		-- no defaults and triggers: they are run by those who write
+		SELECT 'pg_class'::regclass::oid, relation::oid
+		UNION ALL
+		SELECT 'pg_class'::regclass, i.indexrelid FROM pg_index i WHERE i.indrelid = relation
+		UNION ALL
+		SELECT 'pg_constraint'::regclass, k.oid FROM pg_constraint k WHERE k.conrelid = relation
+		UNION ALL
+		SELECT 'pg_attrdef'::regclass, d.oid FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
+		WHERE d.adrelid = relation AND a.attgenerated <> ''
+		UNION
+		SELECT x.classid, x.objid
+		FROM code c
+		CROSS JOIN LATERAL (
+			SELECT d.refclassid, d.refobjid FROM pg_depend d WHERE d.classid = c.classid AND d.objid = c.objid
+				AND d.refclassid IN ('pg_proc'::regclass, 'pg_operator'::regclass, 'pg_type'::regclass)
+			UNION ALL
+			-- constraints of a domain, columns of a composite type
+			SELECT 'pg_constraint'::regclass, k.oid FROM pg_constraint k WHERE c.classid = 'pg_type'::regclass AND k.contypid = c.objid
+			UNION ALL
+			SELECT 'pg_class'::regclass, t.typrelid FROM pg_type t WHERE c.classid = 'pg_type'::regclass AND t.oid = c.objid AND t.typrelid <> 0) x(classid, objid)
+	)
+	SELECT c.objid::regprocedure FROM code c WHERE c.classid = 'pg_proc'::regclass
+$$;
+COMMENT ON FUNCTION shardfdw.functions_run_by(regclass) IS
+	'Lists the functions, built-in ones left out, that run when rows of a table are moved: those of CHECK constraints, generated columns, indexes, partition keys, operators, domains and other types. Returns their OIDs.';
+
+CREATE FUNCTION shardfdw.check_owner_code_seen(relation regclass, action text) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	table_name name;
+	table_owner name;
+	code record;
+BEGIN
+	SELECT c.relname, pg_get_userbyid(c.relowner) INTO table_name, table_owner FROM pg_class c WHERE c.oid = relation;
+	IF table_owner = current_user THEN
+		RETURN;
+	END IF;
+	SELECT f.function::text AS name, r.rolname AS owner INTO code
+	FROM shardfdw.functions_run_by(relation) f(function) JOIN pg_proc p ON p.oid = f.function JOIN pg_roles r ON r.oid = p.proowner
+	WHERE NOT r.rolsuper AND r.rolname <> current_user
+	ORDER BY f.function::text COLLATE "C" LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
+			MESSAGE = format('cannot %s table "%s" because function %s of role "%s" would run with the rights of "%s"',
+				action, table_name, code.name, code.owner, current_user),
+			DETAIL = 'A CHECK constraint, generated column, index, key or type of the table calls it.',
+			HINT = format('Do it as the owner of the table: SET ROLE %I.', table_owner);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.check_owner_code_seen(regclass, text) IS
+	'Does what check_owner_code() does, by what the statement''s snapshot shows. Returns nothing; raises insufficient_privilege.';
+
+CREATE FUNCTION shardfdw.check_owner_code(relation regclass, action text) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_check_owner_code';
+COMMENT ON FUNCTION shardfdw.check_owner_code(regclass, text) IS
+	'Checks that moving the rows of a table runs no function of others with the rights of the caller: the caller owns the table, or superusers and the caller own the functions. Returns nothing; raises insufficient_privilege, naming one.';
+
 CREATE FUNCTION shardfdw.check_unique_keys(relation regclass, key_columns smallint[]) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -407,6 +470,7 @@ BEGIN
 			HINT = format('Make it a plain table first: SELECT shardfdw.unshard_table(%L).', relation);
 	END IF;
 	PERFORM shardfdw.check_replaceable(relation, 'shard');
+	PERFORM shardfdw.check_owner_code(relation, 'shard');
 	relation_text := relation::text;
 	EXECUTE shardfdw.storage_options_query(relation_text) INTO table_options;
 
@@ -481,6 +545,8 @@ BEGIN
 		placement := ARRAY(SELECT nodes[1 + i % cardinality(nodes)] FROM generate_series(0, nshards - 1) i);
 	END IF;
 	PERFORM shardfdw.make_objects_on_nodes(relation, placement);
+	-- no lock of the table keeps constraints of its domains from being added
+	PERFORM shardfdw.check_owner_code(relation, 'shard');
 	SELECT array_agg(shardfdw.shard_name(table_name, i, nshards) ORDER BY i),
 		array_agg(format('FOR VALUES WITH (MODULUS %s, REMAINDER %s)', nshards, i) ORDER BY i)
 	INTO shard_names, bounds FROM generate_series(0, nshards - 1) i;
@@ -518,6 +584,7 @@ BEGIN
 	END IF;
 
 	PERFORM shardfdw.make_shards(parent, shard_names, bounds, placement, table_options);
+	PERFORM shardfdw.check_owner_code(relation, 'shard');
 	EXECUTE format('SELECT EXISTS (SELECT FROM ONLY %s)', relation) INTO has_rows;
 	IF has_rows THEN
 		EXECUTE format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM ONLY %s',
@@ -681,6 +748,7 @@ BEGIN
 	PERFORM shardfdw.lock_schemas(parent);
 	EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', parent);
 	PERFORM shardfdw.usable_nodes(ARRAY[node]);
+	PERFORM shardfdw.check_owner_code(parent, 'shard');
 	SELECT p.partstrat, array_remove(p.partattrs::smallint[], 0::smallint) AS columns INTO k
 	FROM pg_partitioned_table p WHERE p.partrelid = parent;
 	PERFORM shardfdw.check_unique_keys(parent, k.columns);
@@ -689,6 +757,7 @@ BEGIN
 	END IF;
 
 	PERFORM shardfdw.make_objects_on_nodes(parent, ARRAY[node]);
+	PERFORM shardfdw.check_owner_code(parent, 'shard');
 
 	bounds := btrim(bounds, E' \t\n');
 	IF bounds !~* '^(for\s+values\s|default$)' THEN

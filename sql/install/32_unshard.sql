@@ -60,6 +60,7 @@ BEGIN
 	END IF;
 	EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
 	PERFORM shardfdw.check_replaceable(relation, 'unshard');
+	PERFORM shardfdw.check_owner_code(relation, 'unshard');
 
 	index_commands := ARRAY(SELECT * FROM shardfdw.parent_index_commands(relation, false));
 	commands := ARRAY(SELECT * FROM shardfdw.successor_commands(relation));

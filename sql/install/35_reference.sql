@@ -59,6 +59,7 @@ BEGIN
 
 	PERFORM shardfdw.make_objects_on_nodes(relation, nodes);
 	PERFORM shardfdw.make_schema_on_nodes(schema_name, nodes);
+	PERFORM shardfdw.check_owner_code(relation, 'replicate');
 	SELECT array_agg(c.prefix), array_agg(c.suffix) INTO prefixes, suffixes
 	FROM shardfdw.shard_table_commands(relation, table_options) c;
 	PERFORM shardfdw.run_on_new_shards(schema_name, table_names, nodes, prefixes, suffixes);
@@ -146,6 +147,7 @@ BEGIN
 	PERFORM shardfdw.lock_schemas(relation);
 	EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', relation);
 	PERFORM shardfdw.check_replicable(relation);
+	PERFORM shardfdw.check_owner_code(relation, 'replicate');
 
 	nodes := ARRAY(SELECT n.name FROM shardfdw.nodes n WHERE n.in_cluster ORDER BY n.name::text COLLATE "C");
 	-- the list must not be empty, and all of it must be allowed
@@ -217,13 +219,21 @@ BEGIN
 				DETAIL = format('Every node gets a copy of reference table %s, but has a table of that name already.', relation),
 				HINT = 'Drop the table on the node first.';
 		END IF;
+		BEGIN
+			PERFORM shardfdw.check_owner_code(relation, 'replicate');
+		EXCEPTION WHEN insufficient_privilege THEN
+			RAISE WARNING USING MESSAGE = format('node "%s": reference table %s has no copy there, so that nobody can write to it', node, relation),
+				DETAIL = SQLERRM,
+				HINT = format('Call shardfdw.replicate_table(%L) as the owner of the table, with a user mapping for the node.', relation);
+			CONTINUE;
+		END;
 		PERFORM shardfdw.make_reference_copies(relation, ARRAY[node]);
 		RAISE NOTICE 'node "%": copied reference table %', node, relation;
 	END LOOP;
 END
 $$;
 COMMENT ON FUNCTION shardfdw.copy_all_references(name) IS
-	'Makes copies of all reference tables on a new node, as part of this transaction. Returns nothing; raises duplicate_table when the node has a table of such a name.';
+	'Makes copies of all reference tables on a new node, as part of this transaction; a WARNING tells of those whose owner has to do it, since his functions would run with the caller''s rights. Returns nothing; raises duplicate_table when the node has a table of such a name.';
 
 CREATE FUNCTION shardfdw.unreplicate_table(relation regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
