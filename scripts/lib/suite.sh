@@ -6,7 +6,8 @@
 #                                          '-> t/*.pl, which start their own servers, some at a time
 #
 # Every test counts as passed or failed: a rule of check_layers, a regression test, a spec, an
-# assertion of a TAP file. A part that breaks off counts as one failure more.
+# assertion of a TAP file. A part that breaks off counts as one failure more. A failure is named when
+# it happens; what it looks like comes at the end, below "== what failed".
 #
 # Needs common.sh and server.sh.
 
@@ -93,8 +94,12 @@ suite_copy_clusters() {
 	[ "$(id -u)" -ne 0 ] || chown "$(server_user)" "$INITDB_COPIES"
 }
 
-# Prints the time it took and the count; ends the script.
+# Prints what failures look like, the time it took and the count; ends the script.
 suite_finish() {
+	if [ -s "$SUITE_TMP/details" ]; then
+		say "what failed"
+		cat "$SUITE_TMP/details"
+	fi
 	note "$((SECONDS / 60)) min $((SECONDS % 60)) s in all"
 	printf '%s passed, %s failed\n' "$NPASSED" "$NFAILED"
 	[ "$NFAILED" -eq 0 ] || exit 1
@@ -214,9 +219,9 @@ suite_pg_regress() {
 		esac
 	done
 	if [ "$rc" -ne 0 ]; then
-		[ ! -s "$outdir/regression.diffs" ] || head -n 1000 "$outdir/regression.diffs"
+		[ ! -s "$outdir/regression.diffs" ] || head -n 1000 "$outdir/regression.diffs" >>"$SUITE_TMP/details"
 		if [ "$seen" -lt ${#names[@]} ]; then
-			show_tail "$log" 10
+			show_tail "$log" 10 >>"$SUITE_TMP/details"
 		elif [ ! -s "$outdir/regression.diffs" ]; then
 			failed "$(basename "$program") ended with $rc"
 		fi
@@ -283,9 +288,12 @@ suite_tap_end() {
 	done < <(grep '^not ok ' "$dir.out" | grep -v '# TODO' || true)
 	if [ "$rc" -ne 0 ]; then
 		grep -q '^not ok ' "$dir.out" || failed "$file ended with $rc$([ "$rc" -ne 124 ] || echo ' (timed out)')"
-		grep -v '^ok ' "$dir.out" | tail -n 40 || true
-		show_tail "$dir/tmp_check/log/regress_log_$name" 30
-		suite_show_servers "$dir/tmp_check/log/$name"
+		{
+			printf -- '--- %s\n' "$file"
+			grep -v '^ok ' "$dir.out" | tail -n 40 || true
+			show_tail "$dir/tmp_check/log/regress_log_$name" 30
+			suite_show_servers "$dir/tmp_check/log/$name"
+		} >>"$SUITE_TMP/details"
 	elif ! grep -q -E '^1\.\.[0-9]+' "$dir.out"; then
 		failed "$file printed no plan"
 	fi
