@@ -28,7 +28,8 @@
 #include "optimizer/prep.h"
 #include "optimizer/tlist.h"
 #include "planner/cost.h"
-#include "planner/upper.h"
+#include "planner/group_parts.h"
+#include "planner/upper_tools.h"
 #include "utils/selfuncs.h"
 #include "utils/syscache.h"
 

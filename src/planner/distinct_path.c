@@ -27,6 +27,7 @@
 #include "optimizer/tlist.h"
 #include "planner/cost.h"
 #include "planner/upper.h"
+#include "planner/upper_tools.h"
 #include "utils/lsyscache.h"
 #include "utils/selfuncs.h"
 

@@ -19,7 +19,7 @@
 #include "optimizer/optimizer.h"
 #include "optimizer/tlist.h"
 #include "planner/grouping_sets.h"
-#include "planner/upper.h"
+#include "planner/upper_tools.h"
 #include "utils/selfuncs.h"
 
 /* GROUPING() takes no more */

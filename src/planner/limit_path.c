@@ -20,6 +20,7 @@
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "planner/upper.h"
+#include "planner/upper_tools.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
 

@@ -14,6 +14,7 @@
 #include "optimizer/pathnode.h"
 #include "planner/cost.h"
 #include "planner/upper.h"
+#include "planner/upper_tools.h"
 
 void
 shard_order_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_rel)

@@ -25,6 +25,7 @@
 #include "planner/cost.h"
 #include "planner/foreign_path.h"
 #include "planner/upper.h"
+#include "planner/upper_tools.h"
 #include "tuple/type_io.h"
 
 /* Something to compute from columns, by nodes as well as here, whose value travels as it is? */

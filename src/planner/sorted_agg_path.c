@@ -22,8 +22,9 @@
 #include "optimizer/prep.h"
 #include "optimizer/tlist.h"
 #include "planner/cost.h"
+#include "planner/group_parts.h"
 #include "planner/sort_path.h"
-#include "planner/upper.h"
+#include "planner/upper_tools.h"
 
 static bool
 has_order(List *aggs)

@@ -20,6 +20,7 @@
 #include "optimizer/tlist.h"
 #include "planner/cost.h"
 #include "planner/upper.h"
+#include "planner/upper_tools.h"
 
 static bool
 refuse(const char *reason)

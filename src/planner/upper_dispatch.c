@@ -1,0 +1,80 @@
+/*
+ * upper_dispatch.c
+ *	  Which stages above joins are offered to the nodes.
+ *
+ *	  scan, join -> grouping -> windows -> DISTINCT -> ORDER BY -> LIMIT
+ *		   `-> expressions of the result
+ *
+ * A stage is pushed down on top of what the nodes compute already: each adds
+ * its clause to a copy of the query below (ShardRemoteQuery), which has them in
+ * SQL's own order.  A stage that is not pushed down leaves its relation without
+ * a ShardRelInfo, and those above it are core's.  Stages that nodes do in part
+ * (states of aggregates, DISTINCT shard by shard) have core's node for the rest
+ * above the scan; for the next stage they are core's too.
+ */
+#include "postgres.h"
+
+#include "planner/fdw_planner.h"
+#include "planner/upper.h"
+#include "planner/upper_tools.h"
+
+/*
+ * Why no stage at all is pushed down on top of input, or NULL.  A condition
+ * without columns that nodes cannot test is a node of core's above the scan,
+ * which would be lost; set-returning functions multiply rows between the stages.
+ */
+static const char *
+blocker(PlannerInfo *root, RelOptInfo *input_rel, const ShardRelInfo *input)
+{
+	if (input->reference)
+		return "it reads reference tables only";
+	if (input->local_conds != NIL)
+		return "a condition must be checked here";
+	if (input->gated || root->parse->hasTargetSRFs)
+		return "rows are tested or multiplied before";
+	return NULL;
+}
+
+void
+shardGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage,
+						  RelOptInfo *input_rel, RelOptInfo *output_rel, void *extra)
+{
+	const ShardRelInfo *input = input_rel->fdw_private;
+	const char *reason;
+
+	if (input == NULL || output_rel->fdw_private != NULL || IS_DUMMY_REL(input_rel))
+		return;
+	reason = blocker(root, input_rel, input);
+	if (reason != NULL)
+	{
+		(void) shard_upper_refuse("a stage", reason);
+		return;
+	}
+
+	switch (stage)
+	{
+		case UPPERREL_GROUP_AGG:
+			shard_group_add_paths(root, input_rel, output_rel, extra);
+			break;
+		case UPPERREL_PARTIAL_GROUP_AGG:
+			shard_group_add_share_paths(root, input_rel, output_rel, extra);
+			break;
+		case UPPERREL_WINDOW:
+			shard_window_add_paths(root, input_rel, output_rel);
+			break;
+		case UPPERREL_DISTINCT:
+			shard_distinct_add_paths(root, input_rel, output_rel);
+			break;
+		case UPPERREL_ORDERED:
+			shard_order_add_paths(root, input_rel, output_rel);
+			break;
+		case UPPERREL_FINAL:
+			if (((FinalPathExtraData *) extra)->limit_needed)
+				shard_limit_add_paths(root, input_rel, output_rel, extra);
+			else
+				shard_project_add_paths(root, input_rel, output_rel);
+			break;
+		default:
+			break;
+	}
+}
