@@ -21,6 +21,7 @@
 #include "ddl/ddl_text.h"
 #include "deparse/print_settings.h"
 #include "deparse/shippable.h"
+#include "deparse/shippable_param.h"
 #include "executor/executor.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"

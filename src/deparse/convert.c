@@ -22,6 +22,7 @@
 #include "compat.h"
 #include "deparse/convert.h"
 #include "deparse/shippable.h"
+#include "deparse/shippable_param.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"

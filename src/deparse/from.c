@@ -20,6 +20,7 @@
 #include "catalog/pg_type.h"
 #include "deparse/convert.h"
 #include "deparse/from.h"
+#include "deparse/query_clauses.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 
@@ -127,6 +128,41 @@ build_join(ShardSelect *select, ShardLevel *level, const ShardFrom *from, List *
 	return shard_level_add_join(level, from->jointype, outer, inner, on);
 }
 
+/* A sub-select; *resnos: numbers of the entries of query->tlist, in the order of its columns. */
+static ShardLevel *
+build_query(ShardSelect *select, const ShardRemoteQuery *query, List **resnos)
+{
+	ShardLevel *level = shard_level_create(select, NULL);
+	Query	   *sub = level->query;
+	ListCell   *lc;
+
+	*resnos = NIL;
+	shard_from_build(select, level, query->from);
+	foreach(lc, query->tlist)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+		int			colno = list_length(sub->targetList) + 1;
+
+		*resnos = lappend_int(*resnos, entry->resno);
+		sub->targetList = lappend(sub->targetList,
+								  makeTargetEntry(shard_convert_expr(select, level, entry->expr),
+												  colno, psprintf("c%d", colno), false));
+	}
+	if (query->distinct)
+	{
+		foreach(lc, sub->targetList)
+		{
+			TargetEntry *entry = lfirst_node(TargetEntry, lc);
+
+			entry->ressortgroupref = entry->resno;
+			sub->distinctClause = lappend(sub->distinctClause,
+										  shard_query_clause_make(entry->ressortgroupref));
+		}
+	}
+	shard_query_clauses_add(select, level, query);
+	return level;
+}
+
 /*
  * Adds from to level's range table and returns what stands for it in the
  * jointree; conditions that have to be checked above are added to *quals.
@@ -150,7 +186,7 @@ build_item(ShardSelect *select, ShardLevel *level, const ShardFrom *from, List *
 		case SHARD_FROM_QUERY:
 			{
 				List	   *resnos;
-				ShardLevel *sub = shard_remote_query_sub(select, from->query, &resnos);
+				ShardLevel *sub = build_query(select, from->query, &resnos);
 
 				item = shard_level_add_query(select, level, from->rtindex, sub, resnos);
 				break;

@@ -13,8 +13,4 @@
 /* Makes from the FROM and WHERE of level, which has none yet. */
 extern void shard_from_build(ShardSelect *select, ShardLevel *level, const ShardFrom *from);
 
-/* For from.c: a sub-select of query, its columns named. remote_query.c */
-extern ShardLevel *shard_remote_query_sub(ShardSelect *select, const ShardRemoteQuery *query,
-										  List **resnos);
-
 #endif

@@ -26,8 +26,7 @@
  *												  count(x) * '1 microsecond']
  *	 interval_avg_accum (from 17)			count(x) and sum(x), likewise
  *
- * All aggregates that share a state are served: avg(float8) as well as
- * stddev(float8).
+ * partial_kind.c says which of these it is.
  */
 #include "postgres.h"
 
@@ -40,6 +39,7 @@
 #include "compat.h"
 #include "datatype/timestamp.h"
 #include "deparse/partial_agg.h"
+#include "deparse/partial_kind.h"
 #include "deparse/select.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -47,96 +47,6 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
-
-/* the same function under another name from 17 on: pg_proc.dat, interval_accum and interval_avg_accum */
-#define INTERVAL_ACCUM_OID 1843
-
-/* Can the serialized state be checked, or is it not core's? */
-static bool
-internal_state_ok(const Aggref *agg, ShardStateFormat *format)
-{
-	HeapTuple	tuple = SearchSysCache1(AGGFNOID, ObjectIdGetDatum(agg->aggfnoid));
-	Oid			deserialfn;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for aggregate %u", agg->aggfnoid);
-	deserialfn = ((Form_pg_aggregate) GETSTRUCT(tuple))->aggdeserialfn;
-	ReleaseSysCache(tuple);
-	*format = SHARD_STATE_UNKNOWN;
-	return agg->aggargtypes == NIL ||
-		shard_state_format(deserialfn, linitial_oid(agg->aggargtypes), format);
-}
-
-/* Does a twin serve the aggregate on the nodes of map? */
-static bool
-twin_ok(const ShardMap *map, const Aggref *agg)
-{
-	ShardStateFormat format;
-
-	return OidIsValid(shard_twin_get(map, agg->aggfnoid)) &&
-		(agg->aggtranstype != INTERNALOID || internal_state_ok(agg, &format));
-}
-
-ShardPartialKind
-shard_partial_agg_kind(const ShardMap *map, const Aggref *agg)
-{
-	HeapTuple	tuple;
-	Form_pg_aggregate form;
-	ShardPartialKind kind;
-
-	/* any other aggregate may share the functions, but start from another value */
-	if (agg->aggfnoid >= FirstGenbkiObjectId)
-		return twin_ok(map, agg) ? SHARD_PARTIAL_TWIN : SHARD_PARTIAL_NONE;
-
-	tuple = SearchSysCache1(AGGFNOID, ObjectIdGetDatum(agg->aggfnoid));
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for aggregate %u", agg->aggfnoid);
-	form = (Form_pg_aggregate) GETSTRUCT(tuple);
-
-	if (!OidIsValid(form->aggcombinefn))
-		kind = SHARD_PARTIAL_NONE;
-	else
-	{
-		switch (form->aggtransfn)
-		{
-			case F_INT8_AVG_ACCUM:
-				kind = SHARD_PARTIAL_INT8_SUM;
-				break;
-			case F_NUMERIC_AVG_ACCUM:
-				kind = SHARD_PARTIAL_NUMERIC_SUM;
-				break;
-			case F_INT2_ACCUM:
-			case F_INT4_ACCUM:
-				kind = SHARD_PARTIAL_POLY_VARIANCE;
-				break;
-			case F_INT8_ACCUM:
-			case F_NUMERIC_ACCUM:
-				kind = SHARD_PARTIAL_NUMERIC_VARIANCE;
-				break;
-			case F_INT2_AVG_ACCUM:
-			case F_INT4_AVG_ACCUM:
-				kind = SHARD_PARTIAL_INT_AVG;
-				break;
-			case F_FLOAT4_ACCUM:
-			case F_FLOAT8_ACCUM:
-				kind = SHARD_PARTIAL_FLOAT;
-				break;
-			case INTERVAL_ACCUM_OID:
-				kind = SHARD_INTERVAL_STATE_INTERNAL ? SHARD_PARTIAL_INTERVAL_SUM :
-					SHARD_PARTIAL_INTERVAL_ARRAY;
-				break;
-			default:
-				kind = !OidIsValid(form->aggfinalfn) && form->aggtranstype != INTERNALOID ?
-					SHARD_PARTIAL_SELF : SHARD_PARTIAL_NONE;
-				break;
-		}
-	}
-
-	ReleaseSysCache(tuple);
-	if (kind != SHARD_PARTIAL_SELF && twin_ok(map, agg))
-		kind = SHARD_PARTIAL_TWIN;
-	return kind;
-}
 
 /* A plain aggregate aggfnoid over args (of type argtype each) with agg's FILTER. */
 static Expr *
@@ -344,7 +254,7 @@ output_twin(ShardSelect *select, const ShardMap *map, const Aggref *agg, int tar
 	ShardStateFormat format;
 
 	shard_select_output(select, twin_aggregate(map, agg), target);
-	if (agg->aggtranstype == INTERNALOID && internal_state_ok(agg, &format))
+	if (agg->aggtranstype == INTERNALOID && shard_partial_state_format(agg, &format))
 	{
 		output = llast(select->outputs);
 		output->kind = SHARD_SELECT_STATE;

@@ -5,8 +5,7 @@
  *
  *	   from			FROM, WHERE (from.c)
  *	   tlist		what is returned, in the forms in which it travels (select.c)
- *	   the rest		entries of the target list that are not returned, with the
- *					clauses that refer to them: what is returned may be a cast
+ *	   the rest		the clauses (query_clauses.c)
  *
  * With per_node there are two levels: the inner one, for each shard, returns
  * what the outer one groups by and aggregates.
@@ -18,6 +17,7 @@
 #include "deparse/convert.h"
 #include "deparse/from.h"
 #include "deparse/level.h"
+#include "deparse/query_clauses.h"
 #include "deparse/remote_query.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -76,187 +76,6 @@ shares_state(List *tlist, const Aggref *agg)
 			return true;
 	}
 	return false;
-}
-
-/* Sort/group reference of an entry that is not returned and holds converted. */
-static Index
-add_entry(Query *query, Expr *converted)
-{
-	TargetEntry *entry;
-	Index		ref = 0;
-	ListCell   *lc;
-
-	foreach(lc, query->targetList)
-	{
-		entry = lfirst_node(TargetEntry, lc);
-		ref = Max(ref, entry->ressortgroupref);
-		if (entry->resjunk && equal(entry->expr, converted))
-			return entry->ressortgroupref;
-	}
-	entry = makeTargetEntry(converted, list_length(query->targetList) + 1, NULL, true);
-	entry->ressortgroupref = ref + 1;
-	query->targetList = lappend(query->targetList, entry);
-	return entry->ressortgroupref;
-}
-
-static SortGroupClause *
-make_clause(Index ref)
-{
-	SortGroupClause *clause = makeNode(SortGroupClause);
-
-	clause->tleSortGroupRef = ref;
-	return clause;
-}
-
-/* One of GROUPING SETS, positions of group_exprs, by the references that clauses have. */
-static GroupingSet *
-make_grouping_set(List *positions, List *clauses)
-{
-	List	   *refs = NIL;
-	ListCell   *lc;
-
-	foreach(lc, positions)
-		refs = lappend_int(refs, list_nth_node(SortGroupClause, clauses,
-											   lfirst_int(lc))->tleSortGroupRef);
-	return makeGroupingSet(refs != NIL ? GROUPING_SET_SIMPLE : GROUPING_SET_EMPTY, refs, -1);
-}
-
-static void
-add_groups(ShardSelect *select, ShardLevel *level, const ShardRemoteQuery *query)
-{
-	List	   *sets = NIL;
-	ListCell   *lc;
-
-	foreach(lc, query->group_exprs)
-	{
-		Index		ref = add_entry(level->query, shard_convert_expr(select, level, lfirst(lc)));
-
-		level->query->groupClause = lappend(level->query->groupClause, make_clause(ref));
-	}
-	foreach(lc, query->grouping_sets)
-		sets = lappend(sets, make_grouping_set(lfirst(lc), level->query->groupClause));
-	if (sets != NIL)
-		level->query->groupingSets = list_make1(makeGroupingSet(GROUPING_SET_SETS, sets, -1));
-}
-
-/* PARTITION BY or ORDER BY of a window with references into the level's own list. */
-static List *
-convert_window_clauses(ShardSelect *select, ShardLevel *level, List *clauses, List *window_tlist)
-{
-	List	   *result = NIL;
-	ListCell   *lc;
-
-	foreach(lc, clauses)
-	{
-		SortGroupClause *clause = copyObject(lfirst_node(SortGroupClause, lc));
-		Expr	   *expr = (Expr *) get_sortgroupclause_expr(clause, window_tlist);
-
-		clause->tleSortGroupRef = add_entry(level->query,
-											shard_convert_expr(select, level, expr));
-		result = lappend(result, clause);
-	}
-	return result;
-}
-
-/* Windows are printed where they are used, in full: without name and without reference to others. */
-static void
-add_windows(ShardSelect *select, ShardLevel *level, const ShardRemoteQuery *query)
-{
-	ListCell   *lc;
-
-	foreach(lc, query->windows)
-	{
-		WindowClause *window = makeNode(WindowClause);
-
-		*window = *lfirst_node(WindowClause, lc);
-		window->name = NULL;
-		window->refname = NULL;
-		window->copiedOrder = false;
-		window->partitionClause = convert_window_clauses(select, level, window->partitionClause,
-														 query->window_tlist);
-		window->orderClause = convert_window_clauses(select, level, window->orderClause,
-													 query->window_tlist);
-		window->startOffset = shard_convert_value(select, window->startOffset);
-		window->endOffset = shard_convert_value(select, window->endOffset);
-		level->query->windowClause = lappend(level->query->windowClause, window);
-		level->query->hasWindowFuncs = true;
-	}
-}
-
-static void
-add_order(ShardSelect *select, ShardLevel *level, const ShardRemoteQuery *query)
-{
-	ListCell   *lc;
-
-	foreach(lc, query->sort)
-	{
-		ShardSort  *sort = lfirst(lc);
-		SortGroupClause *clause;
-
-		clause = make_clause(add_entry(level->query,
-									   shard_convert_expr(select, level, sort->expr)));
-		clause->eqop = sort->eqop;
-		clause->sortop = sort->sortop;
-		clause->nulls_first = sort->nulls_first;
-		level->query->sortClause = lappend(level->query->sortClause, clause);
-	}
-	foreach(lc, query->distinct_on)
-	{
-		Index		ref = add_entry(level->query, shard_convert_expr(select, level, lfirst(lc)));
-
-		level->query->distinctClause = lappend(level->query->distinctClause, make_clause(ref));
-		level->query->hasDistinctOn = true;
-	}
-	level->query->limitCount = shard_convert_value(select, query->limit);
-}
-
-/* All but what is returned. */
-static void
-add_clauses(ShardSelect *select, ShardLevel *level, const ShardRemoteQuery *query)
-{
-	add_groups(select, level, query);
-	level->having = shard_convert_list(select, level, query->having);
-	/* one row also of no rows: nothing else may say that this is an aggregate query */
-	if (query->aggregated && query->group_exprs == NIL && query->having == NIL &&
-		!contain_agg_clause((Node *) query->tlist))
-		level->having = list_make1(makeBoolConst(true, false));
-	level->query->hasAggs = query->aggregated || query->having != NIL;
-	add_windows(select, level, query);
-	add_order(select, level, query);
-}
-
-ShardLevel *
-shard_remote_query_sub(ShardSelect *select, const ShardRemoteQuery *query, List **resnos)
-{
-	ShardLevel *level = shard_level_create(select, NULL);
-	Query	   *sub = level->query;
-	ListCell   *lc;
-
-	*resnos = NIL;
-	shard_from_build(select, level, query->from);
-	foreach(lc, query->tlist)
-	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-		int			colno = list_length(sub->targetList) + 1;
-
-		*resnos = lappend_int(*resnos, entry->resno);
-		sub->targetList = lappend(sub->targetList,
-								  makeTargetEntry(shard_convert_expr(select, level, entry->expr),
-												  colno, psprintf("c%d", colno), false));
-	}
-	if (query->distinct)
-	{
-		foreach(lc, sub->targetList)
-		{
-			TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
-			entry->ressortgroupref = entry->resno;
-			sub->distinctClause = lappend(sub->distinctClause,
-										  make_clause(entry->ressortgroupref));
-		}
-	}
-	add_clauses(select, level, query);
-	return level;
 }
 
 /* The column that holds the value of expr, which tlist has. */
@@ -366,6 +185,6 @@ shard_remote_query_select(const ShardRemoteQuery *query)
 	else
 		shard_from_build(select, level, query->from);
 	add_outputs(select, query);
-	add_clauses(select, level, query);
+	shard_query_clauses_add(select, level, query);
 	return select;
 }

@@ -35,14 +35,16 @@
 #include "catalog/shard_map.h"
 #include "catalog/twin.h"
 #include "compat.h"
-#include "deparse/partial_agg.h"
 #include "deparse/shippable.h"
+#include "deparse/shippable_compare.h"
 #include "deparse/shippable_extension.h"
+#include "deparse/shippable_param.h"
 #include "deparse/shippable_rule.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/tlist.h"
 #include "parser/parsetree.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -60,47 +62,7 @@ typedef struct WalkContext
 } WalkContext;
 
 static bool walk(Node *node, WalkContext *cxt, ShardDerived *outer);
-
-static bool
-is_foreign_function(Oid funcid, void *context)
-{
-	return !shard_rule_function_ok(funcid);
-}
-
-/* Finds what a node cannot evaluate: parameters, other functions than those shipped. */
-static bool
-needs_coordinator_walker(Node *node, void *context)
-{
-	if (node == NULL)
-		return false;
-	if (IsA(node, Param) || IsA(node, SQLValueFunction) || IsA(node, NextValueExpr) ||
-		IsA(node, CoerceToDomain))
-		return true;
-	if (check_functions_in_node(node, is_foreign_function, context))
-		return true;
-	return expression_tree_walker(node, needs_coordinator_walker, context);
-}
-
-bool
-shard_shippable_is_param(Node *expr, bool conditional)
-{
-	if (expr == NULL || IsA(expr, Var) || IsA(expr, Const) || IsA(expr, List) ||
-		IsA(expr, TargetEntry))
-		return false;
-	if (IsA(expr, Param))
-		return true;
-	if (!shard_rule_is_value(expr, true) || !needs_coordinator_walker(expr, NULL))
-		return false;
-
-	/*
-	 * Where evaluation is conditional, what is evaluated in any case must not
-	 * fail: only the current time and the like.
-	 */
-	if (conditional)
-		return IsA(expr, SQLValueFunction) ||
-			(IsA(expr, FuncExpr) && ((FuncExpr *) expr)->args == NIL);
-	return true;
-}
+static bool window_ok(PlannerInfo *root, Relids relids, WindowFunc *func);
 
 static bool
 function_ok(Oid funcid, WalkContext *cxt)
@@ -277,7 +239,7 @@ window_func_ok(WindowFunc *func, WalkContext *cxt, ShardDerived *derived)
 		!shard_rule_is_builtin(func->winfnoid) ||
 		func_volatile(func->winfnoid) != PROVOLATILE_IMMUTABLE ||
 		!type_ok(func->wintype, cxt) ||
-		!shard_shippable_window(cxt->root, cxt->relids, func))
+		!window_ok(cxt->root, cxt->relids, func))
 		return false;
 	if (func->winfnoid != F_COUNT_ANY && !argument_types_ok(func->args, cxt))
 		return false;
@@ -769,14 +731,6 @@ shard_shippable_value(Node *expr)
 }
 
 bool
-shard_shippable_partial_agg(const ShardMap *map, Aggref *agg)
-{
-	return agg->agglevelsup == 0 && agg->aggkind == AGGKIND_NORMAL &&
-		agg->aggorder == NIL && agg->aggdistinct == NIL &&
-		shard_partial_agg_kind(map, agg) != SHARD_PARTIAL_NONE;
-}
-
-bool
 shard_shippable_partial_args(PlannerInfo *root, Relids relids, Aggref *agg)
 {
 	Aggref	   *whole = makeNode(Aggref);
@@ -794,4 +748,47 @@ shard_shippable_partial_args(PlannerInfo *root, Relids relids, Aggref *agg)
 	cxt.extensions.root = root;
 	cxt.extensions.relids = relids;
 	return walk((Node *) whole, &cxt, &derived) && derived.state != SHARD_COLLATION_UNSAFE;
+}
+
+/* May nodes compute the window that func refers to? */
+static bool
+window_ok(PlannerInfo *root, Relids relids, WindowFunc *func)
+{
+	ShardExtensionScope extensions = {root, relids};
+	WindowClause *window = NULL;
+	ListCell   *lc;
+
+	foreach(lc, root->parse->windowClause)
+	{
+		if (lfirst_node(WindowClause, lc)->winref == func->winref)
+			window = lfirst_node(WindowClause, lc);
+	}
+	if (window == NULL)
+		return false;
+
+	foreach(lc, window->partitionClause)
+	{
+		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
+		Node	   *expr = get_sortgroupclause_expr(clause, root->processed_tlist);
+
+		if (!shard_rule_is_builtin(clause->eqop) || !shard_compare_equality_ok(expr, &extensions) ||
+			!shard_shippable_agg_expr(root, relids, (Expr *) expr))
+			return false;
+	}
+	foreach(lc, window->orderClause)
+	{
+		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
+		Node	   *expr = get_sortgroupclause_expr(clause, root->processed_tlist);
+
+		/* nodes compare in the default collation for WHERE, too */
+		if (!shard_rule_is_builtin(clause->eqop) ||
+			!shard_compare_order_ok(expr, clause->sortop, true, &extensions) || !shard_compare_equality_ok(expr, &extensions) ||
+			!shard_shippable_agg_expr(root, relids, (Expr *) expr))
+			return false;
+	}
+	if (OidIsValid(window->startInRangeFunc) && !shard_rule_is_builtin(window->startInRangeFunc))
+		return false;
+	if (OidIsValid(window->endInRangeFunc) && !shard_rule_is_builtin(window->endInRangeFunc))
+		return false;
+	return shard_shippable_value(window->startOffset) && shard_shippable_value(window->endOffset);
 }

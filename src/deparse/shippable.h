@@ -29,9 +29,6 @@ extern bool shard_shippable_agg_expr(PlannerInfo *root, Relids relids, Expr *exp
  */
 extern bool shard_shippable_window_expr(PlannerInfo *root, Relids relids, Expr *expr);
 
-/* May nodes compute the window that func refers to? */
-extern bool shard_shippable_window(PlannerInfo *root, Relids relids, WindowFunc *func);
-
 /*
  * Is the order of expr's values under sortop the same on every node as here?
  * expr may hold aggregates and window functions.  default_collation: the
@@ -71,14 +68,6 @@ extern bool shard_shippable_casts_styled(Node *expr);
 
 /* Can a value of type go to a node as text and mean the same there? */
 extern bool shard_shippable_value_type(Oid type);
-
-/*
- * True when expr holds no Var or aggregate but something that only the
- * coordinator can tell: a parameter, a stable function.  Such an expression
- * becomes a parameter of the remote query as a whole.  conditional: it stands
- * in CASE or COALESCE, where it may not be evaluated at all.
- */
-extern bool shard_shippable_is_param(Node *expr, bool conditional);
 
 /*
  * True when an expression whose parts imply one collation has another one that

@@ -23,6 +23,7 @@
 #include "catalog/twin.h"
 #include "compat.h"
 #include "deparse/shippable.h"
+#include "deparse/shippable_param.h"
 #include "deparse/shippable_rule.h"
 #include "deparse/whole_expr.h"
 #include "miscadmin.h"
