@@ -145,11 +145,10 @@ extern void shard_scan_bind(ForeignScanState *node);
 /* Opens the streams; nothing when they are open. Never blocks. */
 extern void shard_scan_start(ForeignScanState *node);
 
-/* Adds what open streams have received to the counters, closes nothing. */
-extern void shard_scan_totals(const ShardScanState *state, uint64 *rows, uint64 *bytes, int *nconns);
-
 /* Closes all streams.  The scan gives no more rows until it is rescanned. */
 extern void shard_scan_close_streams(ForeignScanState *node);
+
+/* ---- scan_source.c ---- */
 
 /* Turns row, which came from source i, into slot's row.  Memory: by-reference values in cxt. */
 extern void shard_scan_store_row(ForeignScanState *node, int i, const ShardRow *row,
@@ -158,15 +157,23 @@ extern void shard_scan_store_row(ForeignScanState *node, int i, const ShardRow *
 /* Closes source i's stream and keeps its numbers. */
 extern void shard_scan_close_stream(ForeignScanState *node, int i);
 
-/* scan_sql.c: the parameters' values for the query of one shard. Memory: current context. */
+/* Adds what source i has brought to the figures, which are wanted, when it ends; once. */
+extern void shard_scan_count_source(ShardScanState *state, int i);
+
+/* Adds what open streams have received to the counters, closes nothing. */
+extern void shard_scan_totals(const ShardScanState *state, uint64 *rows, uint64 *bytes, int *nconns);
+
+/* ---- scan_sql.c, merge.c ---- */
+
+/* The parameters' values for the query of one shard. Memory: current context. */
 extern const char *const *shard_scan_values(const ShardScanState *state, int shardno);
 
-/* scan_sql.c: appends the statement that reads these shards of one node; parameters as $n or literals. */
+/* Appends the statement that reads these shards of one node; parameters as $n or literals. */
 extern void shard_scan_sql(const ShardScanState *state, const int *shardnos, int nshards,
 						   bool literals, StringInfo buf);
 
 /*
- * merge.c: the next row in the scan's order, empty at the end.  The slot belongs
+ * The next row in the scan's order, empty at the end.  The slot belongs
  * to the scan; its row is valid until the next call.
  */
 extern TupleTableSlot *shard_merge_next(ForeignScanState *node);
