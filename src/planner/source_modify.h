@@ -2,8 +2,8 @@
  * source_modify.h
  *	  A statement over rows that are computed here, while it is being planned.
  *
- * source_modify.c: what INSERT ... ON CONFLICT and MERGE have in common;
- * source_insert.c, source_merge.c: each of them, in two steps: columns finds
+ * source_modify.c: which statements, and their plans; source_tools.c: what INSERT
+ * ... ON CONFLICT and MERGE have in common; source_insert.c, source_merge.c: each of them, in two steps: columns finds
  * out what the child plan has to compute, build makes the text's Query;
  * source_cte.c: such statements in WITH; source_row.c: those that core
  * carries out row by row.
@@ -76,6 +76,9 @@ extern Var *shard_source_add_column(ShardSourceInfo *info, Expr *expr, bool shar
 
 /* May expr go to nodes beside RETURNING, as far as text made in the user's style is concerned? */
 extern bool shard_source_style_ok(const ShardSourceInfo *info, Node *expr);
+
+/* Can nodes compute expr?  A column by itself may be of any type; it stays on the node. */
+extern bool shard_source_is_shippable(const ShardSourceInfo *info, Node *expr);
 
 /* Raises unless nodes can compute expr, over the statement's relations and source columns; what: its name. */
 extern void shard_source_check(const ShardSourceInfo *info, Node *expr, const char *what);
