@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "catalog/node_list.h"
+#include "catalog/option.h"
 #include "catalog/shard_map.h"
 #include "catalog/twin.h"
 #include "ddl/deadlock.h"
@@ -36,10 +37,14 @@ PG_MODULE_MAGIC;
 
 void		_PG_init(void);
 
+/* fdw.c */
+extern Datum shardfdw_handler(PG_FUNCTION_ARGS);
+
 void
 _PG_init(void)
 {
 	shard_guc_init();
+	shard_option_init(shardfdw_handler);
 	shard_map_init();
 	shard_twin_init();
 	shard_quota_init();

@@ -10,7 +10,11 @@
 
 #include "postgres.h"
 
+#include "fmgr.h"
 #include "foreign/foreign.h"
+
+/* handler: the C function of the wrapper's handler, by which our servers are known.  Once, at load. */
+extern void shard_option_init(PGFunction handler);
 
 /* Value of a foreign table's option, its server's as fallback; or NULL. */
 extern const char *shard_option_table(Oid relid, const char *name);

@@ -1,7 +1,7 @@
 /*
- * scan_path.c
- *	  Paths of scans: of a sharded table as a whole, of a shard by itself; the
- *	  plans of these and of all that is remote above them.
+ * create_plan.c
+ *	  Plans of what is remote: scans of shards and sharded tables, joins, and the
+ *	  stages above them.
  *
  *	   sharded table	scanrelid 0; fdw_scan_tlist lists the columns that travel
  *	   join				the same
@@ -39,51 +39,11 @@
 #include "planner/plan_private.h"
 #include "planner/relinfo.h"
 #include "planner/remote_estimate.h"
-#include "planner/scan_path.h"
+#include "planner/scan_output.h"
 #include "planner/sort_path.h"
 #include "rewrite/rewriteManip.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
-
-void
-shardGetForeignRelSize(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
-{
-	ShardRelInfo *info = shard_relinfo_create(root, baserel, foreigntableid);
-
-	shard_estimate_choose(info);
-	shard_estimate_ask(root, baserel, info);
-}
-
-void
-shardGetForeignPaths(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
-{
-	ShardRelInfo *info = baserel->fdw_private;
-	Cost		startup;
-	Cost		total;
-	Path	   *path;
-
-	shard_cost_path(root, info, baserel->reltarget, info->local_conds, &startup, &total);
-	path = shard_foreign_path_scan(root, baserel, startup, total, NIL, baserel->lateral_relids);
-
-	/* a sample that is asked for again would be another one, where a query reads it several times */
-	if (info->sample != NULL && (root->query_level > 1 || bms_membership(root->all_baserels) != BMS_SINGLETON))
-		path = (Path *) shard_create_material_path(baserel, path);
-	add_path(baserel, path);
-	if (info->sample == NULL)
-		shard_sort_add_path(root, baserel, info);
-}
-
-/*
- * Async Append waits for one socket per subplan, so a scan of many shards,
- * which has its own concurrency, does not take part.
- */
-bool
-shardIsForeignPathAsyncCapable(ForeignPath *path)
-{
-	ShardRelInfo *info = path->path.parent->fdw_private;
-
-	return !info->sharded && shard_option_table_bool(info->relid, "async_capable", true);
-}
 
 /*
  * Sorts a scan's clauses: those that the remote query checks, and those left to
@@ -148,55 +108,6 @@ fill_prune_quals(PlannerInfo *root, const ShardRelInfo *info, ShardSelect *selec
 									shard_select_prune_clause(select, lfirst(lc)));
 }
 
-ShardOutput *
-shard_scan_convert_outputs(List *outputs, int *noutputs)
-{
-	ShardOutput *result = palloc(sizeof(ShardOutput) * Max(list_length(outputs), 1));
-	ListCell   *lc;
-
-	*noutputs = 0;
-	foreach(lc, outputs)
-	{
-		ShardSelectOutput *from = lfirst(lc);
-		ShardOutput *to = &result[(*noutputs)++];
-
-		switch (from->kind)
-		{
-			case SHARD_SELECT_VALUE:
-				to->kind = SHARD_OUTPUT_VALUE;
-				break;
-			case SHARD_SELECT_TEXT:
-				to->kind = SHARD_OUTPUT_TEXT;
-				break;
-			case SHARD_SELECT_CTID:
-				to->kind = SHARD_OUTPUT_CTID;
-				break;
-			case SHARD_SELECT_INT8_SUM:
-				to->kind = SHARD_OUTPUT_INT8_SUM;
-				break;
-			case SHARD_SELECT_NUMERIC_SUM:
-				to->kind = SHARD_OUTPUT_NUMERIC_SUM;
-				break;
-			case SHARD_SELECT_INTERVAL_SUM:
-				to->kind = SHARD_OUTPUT_INTERVAL_SUM;
-				break;
-			case SHARD_SELECT_POLY_VARIANCE:
-				to->kind = SHARD_OUTPUT_POLY_VARIANCE;
-				break;
-			case SHARD_SELECT_NUMERIC_VARIANCE:
-				to->kind = SHARD_OUTPUT_NUMERIC_VARIANCE;
-				break;
-			case SHARD_SELECT_STATE:
-				to->kind = SHARD_OUTPUT_STATE;
-				break;
-		}
-		to->target = from->target;
-		to->type = from->type;
-		to->typmod = from->typmod;
-	}
-	return result;
-}
-
 /* Finds the shard key's columns among those of the scan. */
 static void
 fill_key_columns(const ShardRelInfo *info, List *scan_tlist, ShardScanPlan *plan)
@@ -245,34 +156,6 @@ fill_query(PlannerInfo *root, ShardSelect *select, ShardScanPlan *plan)
 	/* when an aggregate is no longer what nodes have, neither is the plan */
 	foreach(lc, shard_partial_agg_functions(select->query))
 		record_plan_function_dependency(root, lfirst_oid(lc));
-}
-
-void
-shard_scan_fetch_columns(ShardSelect *select, PlannerInfo *root, Oid relid,
-						 Bitmapset *columns, bool for_modify)
-{
-	Relation	rel = table_open(relid, NoLock);
-	TupleDesc	desc = RelationGetDescr(rel);
-	bool		whole_row = bms_is_member(0 - FirstLowInvalidHeapAttributeNumber, columns);
-
-	for (int i = 0; i < desc->natts; i++)
-	{
-		Form_pg_attribute att = TupleDescAttr(desc, i);
-
-		if (att->attisdropped || att->attgenerated == 'v' ||
-			(!whole_row &&
-			 !bms_is_member(att->attnum - FirstLowInvalidHeapAttributeNumber, columns)))
-			continue;
-		shard_select_output(select,
-							(Expr *) makeVar(select->rtindex, att->attnum, att->atttypid,
-											 att->atttypmod, att->attcollation, 0),
-							i);
-	}
-	table_close(rel, NoLock);
-
-	if (bms_is_member(SelfItemPointerAttributeNumber - FirstLowInvalidHeapAttributeNumber,
-					  columns))
-		shard_select_output_ctid(select, for_modify);
 }
 
 /* FOR UPDATE or FOR SHARE, as the statement or its locking clause asks. */

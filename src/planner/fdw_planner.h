@@ -13,9 +13,6 @@
 /* hooks.c: planner_hook, get_relation_info_hook (19: build_simple_rel_hook), get_relation_stats_hook */
 extern void shard_hooks_init(void);
 
-/* True while planning when rte is a sharded parent that hooks.c turned into one foreign table. */
-extern bool shard_hooks_is_sharded(const RangeTblEntry *rte);
-
 extern void shardGetForeignRelSize(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid);
 extern void shardGetForeignPaths(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid);
 extern ForeignScan *shardGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,

@@ -408,14 +408,6 @@ shard_planner(SHARD_PLANNER_HOOK_PARAMS)
 	return stmt;
 }
 
-bool
-shard_hooks_is_sharded(const RangeTblEntry *rte)
-{
-	return rte->rtekind == RTE_RELATION &&
-		rte->relkind == RELKIND_FOREIGN_TABLE &&
-		get_rel_relkind(rte->relid) == RELKIND_PARTITIONED_TABLE;
-}
-
 /*
  * Our routine, made once.  Core's own look-up by server would read three
  * catalogs and call the handler for every relation of every query.
@@ -465,7 +457,7 @@ shard_simple_rel(SHARD_SIMPLE_REL_HOOK_PARAMS)
 	if (prev_simple_rel_hook)
 		prev_simple_rel_hook(SHARD_SIMPLE_REL_HOOK_ARGS);
 
-	if (!shard_hooks_is_sharded(rte))
+	if (!shard_relinfo_is_sharded(rte))
 	{
 		/* joins with it are offered to us; scans of it stay core's */
 		if (is_readable_reference(root, rel, rte))
@@ -497,7 +489,7 @@ shard_relation_stats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attnum,
 
 	if (prev_stats_hook && prev_stats_hook(root, rte, attnum, vardata))
 		return true;
-	if (!shard_hooks_is_sharded(rte))
+	if (!shard_relinfo_is_sharded(rte))
 		return false;
 
 	vardata->statsTuple = SearchSysCache3(STATRELATTINH,
@@ -528,13 +520,14 @@ shard_rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry 
 	shard_absorb_subselect(root, rel, rte);
 	/* a reference table, as shard_simple_rel() has found */
 	if (rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_RELATION &&
-		rel->fdwroutine != NULL && rel->fdwroutine->GetForeignPlan == shardGetForeignPlan)
+		shard_relinfo_is_ours(rel))
 		shard_relinfo_create_reference(root, rel);
 }
 
 void
 shard_hooks_init(void)
 {
+	shard_relinfo_init(shardGetForeignPlan);
 	prev_planner_hook = planner_hook;
 	planner_hook = shard_planner;
 	prev_simple_rel_hook = SHARD_SIMPLE_REL_HOOK;

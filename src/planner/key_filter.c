@@ -31,7 +31,6 @@
 #include "optimizer/restrictinfo.h"
 #include "parser/parsetree.h"
 #include "planner/cost.h"
-#include "planner/fdw_planner.h"
 #include "planner/key_filter.h"
 #include "planner/plan_private.h"
 #include "utils/lsyscache.h"
@@ -278,9 +277,8 @@ key_foreign_path(PlannerInfo *root, ForeignPath *path, List *keys, List *exprs, 
 	ListCell   *lc;
 	ListCell   *lc2;
 
-	if (path->path.parent->fdwroutine == NULL ||
-		path->path.parent->fdwroutine->GetForeignPlan != shardGetForeignPlan ||
-		info == NULL || shard_key_filter_needs_own_scan(path->path.parent, info))
+	if (!shard_relinfo_is_ours(path->path.parent) || info == NULL ||
+		shard_key_filter_needs_own_scan(path->path.parent, info))
 		return NULL;
 	if (info->query != NULL && !query_allows_filters(info->query, keys, exprs))
 		return NULL;

@@ -27,7 +27,6 @@
 #include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
 #include "optimizer/tlist.h"
-#include "planner/fdw_planner.h"
 #include "planner/key_filter.h"
 #include "planner/key_join.h"
 #include "planner/plan_private.h"
@@ -505,8 +504,7 @@ add_key_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOp
 static bool
 is_remote(const RelOptInfo *rel)
 {
-	return rel->fdw_private != NULL && rel->fdwroutine != NULL &&
-		rel->fdwroutine->GetForeignPlan == shardGetForeignPlan &&
+	return rel->fdw_private != NULL && shard_relinfo_is_ours(rel) &&
 		!((ShardRelInfo *) rel->fdw_private)->reference &&
 		/* each batch of keys would ask for another sample */
 		((ShardRelInfo *) rel->fdw_private)->sample == NULL;

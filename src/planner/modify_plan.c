@@ -33,7 +33,7 @@
 #include "planner/fdw_planner.h"
 #include "planner/plan_private.h"
 #include "planner/relinfo.h"
-#include "planner/scan_path.h"
+#include "planner/scan_output.h"
 #include "utils/partcache.h"
 #include "utils/rel.h"
 

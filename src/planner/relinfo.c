@@ -25,7 +25,6 @@
 #include "optimizer/restrictinfo.h"
 #include "parser/parsetree.h"
 #include "planner/cost.h"
-#include "planner/fdw_planner.h"
 #include "planner/prune.h"
 #include "planner/relinfo.h"
 #include "rewrite/rewriteManip.h"
@@ -192,6 +191,29 @@ take_sample(PlannerInfo *root, RelOptInfo *rel, ShardRelInfo *info, TableSampleC
 	info->gated = true;
 }
 
+/* What makes our plans: its name in a relation's routine says that the relation is ours. */
+static GetForeignPlan_function plan_maker = NULL;
+
+void
+shard_relinfo_init(GetForeignPlan_function create_plan)
+{
+	plan_maker = create_plan;
+}
+
+bool
+shard_relinfo_is_ours(const RelOptInfo *rel)
+{
+	return rel->fdwroutine != NULL && rel->fdwroutine->GetForeignPlan == plan_maker;
+}
+
+bool
+shard_relinfo_is_sharded(const RangeTblEntry *rte)
+{
+	return rte->rtekind == RTE_RELATION &&
+		rte->relkind == RELKIND_FOREIGN_TABLE &&
+		get_rel_relkind(rte->relid) == RELKIND_PARTITIONED_TABLE;
+}
+
 ShardRelInfo *
 shard_relinfo_create(PlannerInfo *root, RelOptInfo *baserel, Oid relid)
 {
@@ -201,7 +223,7 @@ shard_relinfo_create(PlannerInfo *root, RelOptInfo *baserel, Oid relid)
 	info->kind = SHARD_REL_SCAN;
 	info->relid = relid;
 	info->rtindex = baserel->relid;
-	info->sharded = shard_hooks_is_sharded(rte);
+	info->sharded = shard_relinfo_is_sharded(rte);
 	info->map = shard_map_get(relid);
 	if (info->map == NULL)
 		elog(ERROR, "table \"%s\" is not a foreign table of shardfdw", get_rel_name(relid));

@@ -23,6 +23,7 @@
 
 #include "catalog/shard_map.h"
 #include "deparse/remote_query.h"
+#include "foreign/fdwapi.h"
 #include "nodes/pathnodes.h"
 
 typedef enum ShardRelKind
@@ -106,6 +107,15 @@ typedef struct ShardRelInfo
 	int			width;
 	Cost		remote_cost;	/* of the remote queries, without transfer; elapsed, not summed up */
 } ShardRelInfo;
+
+/* create_plan: the routine that makes our plans, by which relations of ours are known.  Once, at load. */
+extern void shard_relinfo_init(GetForeignPlan_function create_plan);
+
+/* Does this library plan rel, a base or join relation: has its wrapper our handler? */
+extern bool shard_relinfo_is_ours(const RelOptInfo *rel);
+
+/* True while planning when rte is a sharded parent that hooks.c turned into one foreign table. */
+extern bool shard_relinfo_is_sharded(const RangeTblEntry *rte);
 
 /* Fills baserel->fdw_private, rows and width. */
 extern ShardRelInfo *shard_relinfo_create(PlannerInfo *root, RelOptInfo *baserel, Oid relid);

@@ -1,9 +1,9 @@
 /*
- * scan_path.h
- *	  Pieces of scan plans that modifications need too.
+ * scan_output.h
+ *	  What comes back of a scan's query; modifications and whole statements need it, too.
  */
-#ifndef SHARDFDW_SCAN_PATH_H
-#define SHARDFDW_SCAN_PATH_H
+#ifndef SHARDFDW_SCAN_OUTPUT_H
+#define SHARDFDW_SCAN_OUTPUT_H
 
 #include "postgres.h"
 

@@ -20,7 +20,7 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
-#include "planner/scan_path.h"
+#include "planner/scan_output.h"
 #include "planner/statement.h"
 #include "utils/syscache.h"
 
