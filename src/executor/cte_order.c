@@ -35,6 +35,7 @@
 #include "nodes/plannodes.h"
 #include "parser/parse_relation.h"
 #include "parser/parsetree.h"
+#include "plan_walk.h"
 #include "planner/plan_private.h"
 #include "utils/lsyscache.h"
 
@@ -60,53 +61,17 @@ static ExecutorRun_hook_type prev_run_hook = NULL;
 
 /* ---- who reads what ---- */
 
-static bool scans_cte(Plan *plan, int cte);
-
 static bool
-some_scans_cte(List *plans, int cte)
+is_scan_of_cte(Plan *plan, void *cte)
 {
-	ListCell   *lc;
-
-	foreach(lc, plans)
-	{
-		if (scans_cte(lfirst(lc), cte))
-			return true;
-	}
-	return false;
+	return IsA(plan, CteScan) && ((CteScan *) plan)->ctePlanId == *(int *) cte;
 }
 
 /* Does plan itself read WITH query number cte? */
 static bool
 scans_cte(Plan *plan, int cte)
 {
-	if (plan == NULL)
-		return false;
-	switch (nodeTag(plan))
-	{
-		case T_CteScan:
-			if (((CteScan *) plan)->ctePlanId == cte)
-				return true;
-			break;
-		case T_Append:
-			if (some_scans_cte(((Append *) plan)->appendplans, cte))
-				return true;
-			break;
-		case T_MergeAppend:
-			if (some_scans_cte(((MergeAppend *) plan)->mergeplans, cte))
-				return true;
-			break;
-		case T_SubqueryScan:
-			if (scans_cte(((SubqueryScan *) plan)->subplan, cte))
-				return true;
-			break;
-		case T_CustomScan:
-			if (some_scans_cte(((CustomScan *) plan)->custom_plans, cte))
-				return true;
-			break;
-		default:
-			break;
-	}
-	return scans_cte(plan->lefttree, cte) || scans_cte(plan->righttree, cte);
+	return shard_plan_walk(plan, is_scan_of_cte, &cte);
 }
 
 /* Does plan read it, or a WITH query that does? */
@@ -132,8 +97,9 @@ reaches_cte(const PlannedStmt *stmt, Plan *plan, int cte)
 static bool
 is_read(const PlannedStmt *stmt, const WritingPart *part)
 {
-	return part->cte == 0 || scans_cte(stmt->planTree, part->cte) ||
-		some_scans_cte(stmt->subplans, part->cte);
+	int			cte = part->cte;
+
+	return cte == 0 || shard_plan_walk_statement(stmt, is_scan_of_cte, &cte);
 }
 
 /* ---- parts that write ---- */

@@ -25,6 +25,7 @@
 #include "lib/ilist.h"
 #include "nodes/parsenodes.h"
 #include "nodes/plannodes.h"
+#include "plan_walk.h"
 #include "remote/pool.h"
 #include "remote/stream.h"
 #include "remote/txn.h"
@@ -48,61 +49,19 @@ forget_statement(void *arg)
 	slist_delete(&statements, &((PinnedStatement *) arg)->link);
 }
 
-static bool reads_nodes(Plan *plan, PlannedStmt *stmt);
-
-static bool
-some_reads_nodes(List *plans, PlannedStmt *stmt)
-{
-	ListCell   *lc;
-
-	foreach(lc, plans)
-	{
-		if (reads_nodes(lfirst(lc), stmt))
-			return true;
-	}
-	return false;
-}
-
 /*
- * Does a part of the plan read nodes?  Scans that bring the rows to be changed
- * do not count: they read, and lock, on the connection that writes.
+ * Does the plan's node, of the PlannedStmt context, read nodes of the cluster?  Scans that bring
+ * the rows to be changed do not count: they read, and lock, on the connection
+ * that writes.
  */
 static bool
-reads_nodes(Plan *plan, PlannedStmt *stmt)
+reads_nodes(Plan *plan, void *context)
 {
-	if (plan == NULL)
-		return false;
-	switch (nodeTag(plan))
-	{
-		case T_ForeignScan:
-			{
-				ForeignScan *scan = (ForeignScan *) plan;
+	const PlannedStmt *stmt = context;
+	ForeignScan *scan = (ForeignScan *) plan;
 
-				if (scan->operation == CMD_SELECT &&
-					(scan->scan.scanrelid == 0 || !shard_is_result_relation(stmt, scan->scan.scanrelid)))
-					return true;
-				break;
-			}
-		case T_Append:
-			if (some_reads_nodes(((Append *) plan)->appendplans, stmt))
-				return true;
-			break;
-		case T_MergeAppend:
-			if (some_reads_nodes(((MergeAppend *) plan)->mergeplans, stmt))
-				return true;
-			break;
-		case T_SubqueryScan:
-			if (reads_nodes(((SubqueryScan *) plan)->subplan, stmt))
-				return true;
-			break;
-		case T_CustomScan:
-			if (some_reads_nodes(((CustomScan *) plan)->custom_plans, stmt))
-				return true;
-			break;
-		default:
-			break;
-	}
-	return reads_nodes(plan->lefttree, stmt) || reads_nodes(plan->righttree, stmt);
+	return IsA(plan, ForeignScan) && scan->operation == CMD_SELECT &&
+		(scan->scan.scanrelid == 0 || !shard_is_result_relation(stmt, scan->scan.scanrelid));
 }
 
 /* May the statement, which writes, read nodes after it has written? */
@@ -111,8 +70,7 @@ reads_beside_writing(EState *estate)
 {
 	PlannedStmt *stmt = estate->es_plannedstmt;
 
-	return stmt != NULL &&
-		(reads_nodes(stmt->planTree, stmt) || some_reads_nodes(stmt->subplans, stmt));
+	return stmt != NULL && shard_plan_walk_statement(stmt, reads_nodes, stmt);
 }
 
 bool

@@ -11,68 +11,31 @@
 
 #include "catalog/option.h"
 #include "jit/jit.h"
-#include "nodes/pg_list.h"
+#include "plan_walk.h"
 #include "planner/cost.h"
 #include "planner/jit.h"
 
-static Cost remote_cost(Plan *plan);
-
-static Cost
-remote_cost_of_list(List *plans)
+/* Adds the cost of a foreign scan of ours, but for receiving its rows, to a Cost. */
+static bool
+add_remote_cost(Plan *plan, void *cost)
 {
-	Cost		cost = 0;
-	ListCell   *lc;
-
-	foreach(lc, plans)
-		cost += remote_cost(lfirst(lc));
-	return cost;
-}
-
-/* Cost of foreign scans in a plan tree, but for receiving their rows. */
-static Cost
-remote_cost(Plan *plan)
-{
-	Cost		cost;
-
-	if (plan == NULL)
-		return 0;
-
-	cost = remote_cost(plan->lefttree) + remote_cost(plan->righttree);
-	switch (nodeTag(plan))
-	{
-		case T_ForeignScan:
-			if (shard_option_is_our_server(((ForeignScan *) plan)->fs_server))
-				cost += Max(0, plan->total_cost - shard_cost_receive(plan->plan_rows));
-			break;
-		case T_Append:
-			cost += remote_cost_of_list(((Append *) plan)->appendplans);
-			break;
-		case T_MergeAppend:
-			cost += remote_cost_of_list(((MergeAppend *) plan)->mergeplans);
-			break;
-		case T_CustomScan:
-			cost += remote_cost_of_list(((CustomScan *) plan)->custom_plans);
-			break;
-		case T_SubqueryScan:
-			cost += remote_cost(((SubqueryScan *) plan)->subplan);
-			break;
-		default:
-			break;
-	}
-	return cost;
+	if (IsA(plan, ForeignScan) && shard_option_is_our_server(((ForeignScan *) plan)->fs_server))
+		*(Cost *) cost += Max(0, plan->total_cost - shard_cost_receive(plan->plan_rows));
+	return false;
 }
 
 void
 shard_jit_adjust(PlannedStmt *stmt)
 {
+	Cost		remote = 0;
 	Cost		local;
 
 	if (stmt->jitFlags == PGJIT_NONE || stmt->planTree == NULL)
 		return;
 
 	/* the subplans' costs are part of the nodes' that call them */
-	local = stmt->planTree->total_cost - remote_cost(stmt->planTree) -
-		remote_cost_of_list(stmt->subplans);
+	(void) shard_plan_walk_statement(stmt, add_remote_cost, &remote);
+	local = stmt->planTree->total_cost - remote;
 	if (local <= jit_above_cost)
 		stmt->jitFlags = PGJIT_NONE;
 	else

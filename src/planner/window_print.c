@@ -14,9 +14,8 @@
 #include "catalog/option.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
+#include "plan_walk.h"
 #include "planner/window_print.h"
-
-static void replace_in_plan(Plan *plan);
 
 static Node *
 replace_mutator(Node *node, void *context)
@@ -34,63 +33,24 @@ replace_mutator(Node *node, void *context)
 	return expression_tree_mutator(node, replace_mutator, context);
 }
 
-static void
-replace_in_plans(List *plans)
+static bool
+replace_in_plan(Plan *plan, void *context)
 {
 	ListCell   *lc;
 
-	foreach(lc, plans)
-		replace_in_plan(lfirst(lc));
-}
-
-static void
-replace_in_scan(ForeignScan *scan)
-{
-	ListCell   *lc;
-
-	if (!shard_option_is_our_server(scan->fs_server))
-		return;
-	foreach(lc, scan->fdw_scan_tlist)
+	if (!IsA(plan, ForeignScan) || !shard_option_is_our_server(((ForeignScan *) plan)->fs_server))
+		return false;
+	foreach(lc, ((ForeignScan *) plan)->fdw_scan_tlist)
 	{
 		TargetEntry *entry = lfirst_node(TargetEntry, lc);
 
 		if (IsA(entry->expr, WindowFunc))
 			entry->expr = (Expr *) replace_mutator((Node *) entry->expr, NULL);
-	}
-}
-
-static void
-replace_in_plan(Plan *plan)
-{
-	if (plan == NULL)
-		return;
-	replace_in_plan(plan->lefttree);
-	replace_in_plan(plan->righttree);
-	switch (nodeTag(plan))
-	{
-		case T_ForeignScan:
-			replace_in_scan((ForeignScan *) plan);
-			break;
-		case T_Append:
-			replace_in_plans(((Append *) plan)->appendplans);
-			break;
-		case T_MergeAppend:
-			replace_in_plans(((MergeAppend *) plan)->mergeplans);
-			break;
-		case T_SubqueryScan:
-			replace_in_plan(((SubqueryScan *) plan)->subplan);
-			break;
-		case T_CustomScan:
-			replace_in_plans(((CustomScan *) plan)->custom_plans);
-			break;
-		default:
-			break;
-	}
+	}	return false;
 }
 
 void
 shard_window_print_replace(PlannedStmt *stmt)
 {
-	replace_in_plan(stmt->planTree);
-	replace_in_plans(stmt->subplans);
+	(void) shard_plan_walk_statement(stmt, replace_in_plan, NULL);
 }
