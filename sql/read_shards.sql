@@ -55,6 +55,15 @@ RESET enable_mergejoin;
 RESET enable_material;
 RESET enable_memoize;
 
+-- a hashed sub-select in the scans of all shards, of another value at each rescan; its plan is one for all of them
+SELECT * FROM in_modes($$
+	SELECT string_agg(v::text, ',' ORDER BY i) FROM (SELECT o.i,
+		(SELECT sum(m.v) FROM many m WHERE m.v NOT IN (SELECT p.v FROM many_plain p WHERE p.id = o.i)) AS v
+		FROM generate_series(1, 5) o (i)) x$$);
+SELECT string_agg(v::text, ',' ORDER BY i) FROM (SELECT o.i,
+	(SELECT sum(m.v) FROM many_plain m WHERE m.v NOT IN (SELECT p.v FROM many_plain p WHERE p.id = o.i)) AS v
+	FROM generate_series(1, 5) o (i)) x;
+
 -- cursors whose streams are put aside while others read
 BEGIN;
 SET LOCAL shardfdw.max_connections_per_node = 1;

@@ -45,6 +45,7 @@
 #include "optimizer/planmain.h"
 #include "parser/parsetree.h"
 #include "planner/absorb.h"
+#include "planner/async_subplan.h"
 #include "planner/decorrelate.h"
 #include "planner/fdw_planner.h"
 #include "planner/jit.h"
@@ -405,6 +406,7 @@ shard_planner(SHARD_PLANNER_HOOK_PARAMS)
 	if (marked)
 		shard_jit_adjust(stmt);
 	shard_window_print_replace(stmt);
+	shard_async_subplan_adjust(stmt);
 	return stmt;
 }
 

@@ -1,0 +1,68 @@
+/*
+ * async_subplan.c
+ *	  Scans that core must not run asynchronously.
+ *
+ *	 Append
+ *	   -> Async Foreign Scan on t_0		Filter: NOT (hashed SubPlan 1)
+ *	   -> Async Foreign Scan on t_1		Filter: NOT (hashed SubPlan 1)
+ *
+ * Each scan has a hash table of its own for the sub-select, whose plan they share.
+ * When a parameter of the sub-select has changed (one of an outer query), the first
+ * scan that needs its table makes it anew, and with that takes away the mark by
+ * which the others would have known: ExecHashSubPlan() and ExecReScan().  Core gets
+ * away with it where the scans run one after the other, since each sets the mark
+ * again when it begins; asynchronous ones have all begun before, and find rows by
+ * tables of an earlier value.  (15 to 19; postgres_fdw's scans, too.)
+ */
+#include "postgres.h"
+
+#include "catalog/option.h"
+#include "nodes/nodeFuncs.h"
+#include "plan_walk.h"
+#include "planner/async_subplan.h"
+
+/* Finds a hashed sub-select that depends on something outside of it; its plan is in the statement's list. */
+static bool
+find_changing_hash(Node *node, void *stmt)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, SubPlan) && ((SubPlan *) node)->useHashTable)
+	{
+		Plan	   *plan = list_nth(((PlannedStmt *) stmt)->subplans, ((SubPlan *) node)->plan_id - 1);
+
+		if (!bms_is_empty(plan->extParam))
+			return true;
+	}
+	return expression_tree_walker(node, find_changing_hash, stmt);
+}
+
+static bool
+adjust_append(Plan *plan, void *stmt)
+{
+	Append	   *append = (Append *) plan;
+	ListCell   *lc;
+
+	if (!IsA(plan, Append) || append->nasyncplans == 0)
+		return false;
+	foreach(lc, append->appendplans)
+	{
+		Plan	   *child = lfirst(lc);
+
+		if (child->async_capable && IsA(child, ForeignScan) &&
+			shard_option_is_our_server(((ForeignScan *) child)->fs_server) &&
+			(find_changing_hash((Node *) child->qual, stmt) ||
+			 find_changing_hash((Node *) child->targetlist, stmt)))
+		{
+			child->async_capable = false;
+			append->nasyncplans--;
+		}
+	}
+	return false;
+}
+
+void
+shard_async_subplan_adjust(PlannedStmt *stmt)
+{
+	(void) shard_plan_walk_statement(stmt, adjust_append, stmt);
+}
