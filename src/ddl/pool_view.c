@@ -1,5 +1,5 @@
 /*
- * pool.c
+ * pool_view.c
  *	  SQL functions that show, or close, connections to nodes.
  */
 #include "postgres.h"

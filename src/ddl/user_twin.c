@@ -1,5 +1,5 @@
 /*
- * twin.c
+ * user_twin.c
  *	  What the SQL functions that follow aggregates of users cannot do by
  *	  themselves: names of twins, and their dependency on their aggregate.
  *

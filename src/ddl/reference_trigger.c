@@ -1,5 +1,5 @@
 /*
- * reference.c
+ * reference_trigger.c
  *	  SQL functions of reference tables: the trigger that sends their writes, and
  *	  the helpers of replicate_table().
  *
