@@ -25,6 +25,9 @@ typedef struct ShardDdlCall
 	QueryCompletion *qc;
 } ShardDdlCall;
 
+/* next: the hook that is called for core, NULL for core itself. */
+extern void shard_ddl_call_init(ProcessUtility_hook_type next);
+
 /* Has core (and other hooks) run the statement as it is. */
 extern void shard_ddl_run_core(ShardDdlCall *call);
 

@@ -31,55 +31,6 @@
 #include "guc.h"
 #include "miscadmin.h"
 
-static ProcessUtility_hook_type prev_process_utility = NULL;
-
-static void
-run_next(PlannedStmt *pstmt, ShardDdlCall *call, bool read_only_tree, ProcessUtilityContext context)
-{
-	if (prev_process_utility)
-		prev_process_utility(pstmt, call->query_string, read_only_tree, context,
-							 call->params, call->query_env, call->dest, call->qc);
-	else
-		standard_ProcessUtility(pstmt, call->query_string, read_only_tree, context,
-								call->params, call->query_env, call->dest, call->qc);
-}
-
-void
-shard_ddl_run_core(ShardDdlCall *call)
-{
-	run_next(call->pstmt, call, call->read_only_tree, call->context);
-}
-
-void
-shard_ddl_run_core_with(ShardDdlCall *call, Node *stmt, bool extra)
-{
-	PlannedStmt *pstmt = copyObject(call->pstmt);
-
-	pstmt->utilityStmt = stmt;
-	run_next(pstmt, call, false, extra ? PROCESS_UTILITY_SUBCOMMAND : call->context);
-}
-
-void
-shard_ddl_run_core_then(ShardDdlCall *call, Node *stmt, ShardDdlRest run, void *arg)
-{
-	ShardDdlRestEntry entry;
-
-	shard_ddl_rest_begin(&entry, run, arg);
-	PG_TRY();
-	{
-		if (stmt != NULL)
-			shard_ddl_run_core_with(call, stmt, false);
-		else
-			shard_ddl_run_core(call);
-	}
-	PG_FINALLY();
-	{
-		shard_ddl_rest_end(&entry);
-	}
-	PG_END_TRY();
-	shard_ddl_rest_finish(&entry);
-}
-
 /* Has the statement been taken over?  False: core is to run it as it is. */
 static bool
 take_over(ShardDdlCall *call)
@@ -164,7 +115,7 @@ shard_utility_hook_init(void)
 	/* pg_upgrade makes what the nodes have already, whether they are up or not */
 	if (IsBinaryUpgrade)
 		return;
-	prev_process_utility = ProcessUtility_hook;
+	shard_ddl_call_init(ProcessUtility_hook);
 	ProcessUtility_hook = process_utility;
 	shard_ddl_drop_init();
 }
