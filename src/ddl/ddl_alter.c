@@ -19,6 +19,7 @@
 #include "commands/tablecmds.h"
 #include "compat.h"
 #include "ddl/ddl_alter.h"
+#include "ddl/ddl_here.h"
 #include "ddl/ddl_text.h"
 #include "ddl/marker_level.h"
 #include "deparse/print_settings.h"
@@ -102,7 +103,7 @@ statement_of(ShardAlterState *state, List *cmds, bool only)
 static void
 run_markers(ShardAlterState *state)
 {
-	shard_alter_run_here(state->keys);
+	shard_ddl_run_here(state->keys);
 	if (state->local != NIL && state->markers != NIL)
 		shard_ddl_run_core_with(state->call, statement_of(state, state->markers, true), true);
 	CommandCounterIncrement();
@@ -158,33 +159,6 @@ send_columns(ShardAlterState *state, Relation rel, List **per_row)
 		else
 			shard_alter_piece(state, psprintf("ALTER COLUMN %s SET EXPRESSION AS (%s)", quote_identifier(column->name),
 											  shard_ddl_text_generation(rel, attno)), NULL, NULL);
-	}
-}
-
-/* Adds each shard's ALTER TABLE, if there is anything to do. */
-static void
-add_alter_table(ShardAlterState *state, ShardDdlBatch *batch)
-{
-	if (state->pieces == NIL)
-		return;
-	for (int i = 0; i < state->table->nshards; i++)
-	{
-		StringInfoData text;
-		ListCell   *lc;
-
-		initStringInfo(&text);
-		foreach(lc, state->pieces)
-		{
-			ShardAlterPiece *piece = lfirst(lc);
-
-			if (piece->names && piece->names[i] == NULL)
-				continue;
-			appendStringInfo(&text, "%s%s%s%s", text.len > 0 ? ", " : "", piece->before,
-							 piece->names ? piece->names[i] : "", piece->after ? piece->after : "");
-		}
-		if (text.len > 0)
-			shard_ddl_batch_add(batch, i, "ALTER TABLE %s %s", state->table->shards[i].relation, text.data);
-		pfree(text.data);
 	}
 }
 
@@ -276,7 +250,7 @@ run_on_nodes(ShardAlterState *state)
 			shard_ddl_batch_add(batch, i, "DROP INDEX %s", quote_qualified_identifier(state->table->shards[i].schema, lfirst(lc)));
 	send_columns(state, rel, &per_row);
 	shard_alter_new_constraints(state, batch);
-	add_alter_table(state, batch);
+	shard_alter_send_pieces(state, batch);
 	/* values come from the coordinator: shards have no defaults */
 	foreach(lc, state->drop_defaults)
 		shard_ddl_batch_add_all(batch, "ALTER TABLE ", psprintf(" ALTER COLUMN %s DROP DEFAULT", quote_identifier(lfirst(lc))));

@@ -55,7 +55,9 @@ extern bool shard_alter_needs_objects(const AlterTableStmt *stmt);
 /* ddl_alter_cmd.c: sorts one sub-command into the lists; raises for what is not supported. */
 extern void shard_alter_classify(ShardAlterState *state, AlterTableCmd *cmd);
 
-extern ShardAlterPiece *shard_alter_piece(ShardAlterState *state, char *before, char **names, char *after);
+/* ddl_alter_piece.c: notes a piece; adds each shard's ALTER TABLE to batch, if there is anything to do. */
+extern void shard_alter_piece(ShardAlterState *state, char *before, char **names, char *after);
+extern void shard_alter_send_pieces(ShardAlterState *state, ShardDdlBatch *batch);
 
 /* ddl_alter_key.c: constraints and indexes */
 extern void shard_alter_add_constraint(ShardAlterState *state, AlterTableCmd *cmd);
@@ -65,7 +67,6 @@ extern void shard_alter_cluster_on(ShardAlterState *state, AlterTableCmd *cmd);
 extern void shard_alter_foreign_key(ShardAlterState *state, Constraint *constraint);
 extern void shard_alter_note_constraints(ShardAlterState *state);
 extern List *shard_alter_put_keys_aside(ShardAlterState *state);
-extern void shard_alter_run_here(List *commands);
 extern void shard_alter_new_constraints(ShardAlterState *state, ShardDdlBatch *batch);
 
 #endif

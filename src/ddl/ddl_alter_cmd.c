@@ -24,18 +24,6 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
-ShardAlterPiece *
-shard_alter_piece(ShardAlterState *state, char *before, char **names, char *after)
-{
-	ShardAlterPiece *piece = palloc(sizeof(ShardAlterPiece));
-
-	piece->before = before;
-	piece->names = names;
-	piece->after = after;
-	state->pieces = lappend(state->pieces, piece);
-	return piece;
-}
-
 /* A piece that is the same for all shards. */
 static void
 add_piece(ShardAlterState *state, char *text)

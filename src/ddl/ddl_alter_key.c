@@ -30,10 +30,10 @@
 #include "compat.h"
 #include "ddl/ddl_alter.h"
 #include "ddl/ddl_find.h"
+#include "ddl/ddl_here.h"
 #include "ddl/ddl_text.h"
 #include "ddl/marker_level.h"
 #include "deparse/print_settings.h"
-#include "executor/spi.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "partitioning/partdefs.h"
@@ -41,7 +41,6 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
-#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/partcache.h"
 #include "utils/rel.h"
@@ -443,26 +442,6 @@ shard_alter_new_constraints(ShardAlterState *state, ShardDdlBatch *batch)
  * Markers, when a column's type changes
  */
 
-/* Runs commands (of char *) on the coordinator's side alone. */
-void
-shard_alter_run_here(List *commands)
-{
-	int			nestlevel;
-	ListCell   *lc;
-
-	if (commands == NIL)
-		return;
-	nestlevel = NewGUCNestLevel();
-	(void) set_config_option("shardfdw.enable_ddl_propagation", "off", PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
-	SPI_connect();
-	foreach(lc, commands)
-		if (SPI_execute(lfirst(lc), false, 0) != SPI_OK_UTILITY)
-			elog(ERROR, "could not run: %s", (char *) lfirst(lc));
-	SPI_finish();
-	AtEOXact_GUC(true, nestlevel);
-}
-
 /* Does the marker depend on a column whose type changes? */
 static bool
 is_marker_of(ShardAlterState *state, Form_pg_index index, bool has_expressions)
@@ -547,7 +526,7 @@ shard_alter_put_keys_aside(ShardAlterState *state)
 		ReleaseSysCache(tuple);
 	}
 	shard_print_settings_end(nestlevel);
-	shard_alter_run_here(drop);
+	shard_ddl_run_here(drop);
 	return restore;
 }
 

@@ -27,13 +27,12 @@
 #include "catalog/pg_inherits.h"
 #include "commands/defrem.h"
 #include "compat.h"
-#include "ddl/ddl_alter.h"
+#include "ddl/ddl_here.h"
 #include "ddl/ddl_text.h"
 #include "ddl/marker_level.h"
 #include "deparse/print_settings.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
-#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -157,7 +156,7 @@ make_index(Oid partition, const char *command, Oid owner)
 
 	GetUserIdAndSecContext(&userid, &context);
 	SetUserIdAndSecContext(owner, context | SECURITY_LOCAL_USERID_CHANGE);
-	shard_alter_run_here(list_make1(unconstify(char *, command)));
+	shard_ddl_run_here(list_make1(unconstify(char *, command)));
 	SetUserIdAndSecContext(userid, context);
 	CommandCounterIncrement();
 	made = list_difference_oid(shard_marker_level_of(partition), before);
