@@ -20,6 +20,7 @@
 #include "compat.h"
 #include "ddl/ddl_alter.h"
 #include "ddl/ddl_here.h"
+#include "ddl/ddl_need.h"
 #include "ddl/ddl_text.h"
 #include "ddl/marker_level.h"
 #include "deparse/print_settings.h"
@@ -272,22 +273,6 @@ run_on_nodes(ShardAlterState *state)
 	table_close(rel, NoLock);
 }
 
-bool
-shard_alter_needs_objects(const AlterTableStmt *stmt)
-{
-	ListCell   *lc;
-
-	foreach(lc, stmt->cmds)
-	{
-		AlterTableType subtype = lfirst_node(AlterTableCmd, lc)->subtype;
-
-		if (subtype == AT_AddColumn || subtype == AT_AlterColumnType || subtype == AT_AddConstraint ||
-			subtype == SHARD_AT_SET_EXPRESSION)
-			return true;
-	}
-	return false;
-}
-
 /* What comes after core's statement. */
 static void
 alter_rest(void *arg)
@@ -295,7 +280,7 @@ alter_rest(void *arg)
 	ShardAlterState *state = arg;
 
 	run_markers(state);
-	if (shard_alter_needs_objects(state->stmt))
+	if (shard_ddl_may_need_objects(state->stmt))
 		shard_ddl_make_objects(state->table);
 	run_on_nodes(state);
 }

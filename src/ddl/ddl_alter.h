@@ -49,9 +49,6 @@ typedef struct ShardAlterState
 	const char *new_owner;		/* role's name, or NULL */
 } ShardAlterState;
 
-/* May there be something in what a statement adds that the nodes lack? */
-extern bool shard_alter_needs_objects(const AlterTableStmt *stmt);
-
 /* ddl_alter_cmd.c: sorts one sub-command into the lists; raises for what is not supported. */
 extern void shard_alter_classify(ShardAlterState *state, AlterTableCmd *cmd);
 

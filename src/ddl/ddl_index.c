@@ -18,6 +18,7 @@
 #include "ddl/ddl_call.h"
 #include "ddl/ddl_find.h"
 #include "ddl/ddl_index.h"
+#include "ddl/ddl_need.h"
 #include "ddl/ddl_send.h"
 #include "ddl/ddl_text.h"
 #include "ddl/marker_level.h"

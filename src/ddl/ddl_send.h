@@ -38,12 +38,6 @@ extern void shard_ddl_batch_run(ShardDdlBatch *batch);
 extern void shard_ddl_batch_rest(void *batch);
 
 /*
- * Makes on the nodes the types, functions and other objects that the table as it
- * is here needs there; nothing to do for one that needs built-in ones alone.
- */
-extern void shard_ddl_make_objects(const ShardDdlTable *table);
-
-/*
  * The same outside any transaction, for batches of one command per shard.
  * Returns the shards (a List of ShardDdlShard) that succeeded; *error: the first
  * failure, NULL when there was none.

@@ -23,7 +23,7 @@
 #include "catalog/pg_namespace.h"
 #include "catalog/reference.h"
 #include "compat.h"
-#include "ddl/ddl_alter.h"
+#include "ddl/ddl_need.h"
 #include "ddl/ddl_table.h"
 #include "ddl/schema_lock.h"
 #include "executor/spi.h"
@@ -241,7 +241,7 @@ shard_schema_lock_statement(Node *stmt)
 
 		if (cmd->subtype == AT_AttachPartition)
 			lock_found(schema_of_shard, castNode(PartitionCmd, cmd->def)->name);
-		else if (shard_alter_needs_objects(alter))
+		else if (shard_ddl_may_need_objects(alter))
 			lock_needed_by(alter->relation);
 	}
 	else if (IsA(stmt, IndexStmt))
