@@ -8,11 +8,10 @@
 #include "catalog/option.h"
 #include "catalog/shard_map.h"
 #include "catalog/twin.h"
+#include "ddl/ddl_drop.h"
 #include "ddl/deadlock.h"
 #include "ddl/error_name.h"
-#include "ddl/marker.h"
 #include "ddl/recovery_worker.h"
-#include "ddl/utility_hook.h"
 #include "deparse/template_cache.h"
 #include "fmgr.h"
 #include "executor/key_join.h"
@@ -22,7 +21,6 @@
 #include "executor/source_modify.h"
 #include "executor/statement.h"
 #include "guc.h"
-#include "load/copy_hook.h"
 #include "load/copy_to.h"
 #include "planner/fdw_planner.h"
 #include "planner/key_join.h"
@@ -32,6 +30,7 @@
 #include "remote/pool.h"
 #include "remote/quota.h"
 #include "remote/txn.h"
+#include "utility_hook.h"
 
 PG_MODULE_MAGIC;
 
@@ -61,8 +60,7 @@ _PG_init(void)
 	shard_nested_write_init();
 	shard_cte_order_init();
 	shard_copy_to_init(shard_query_of);
-	shard_copy_hook_init();
-	shard_marker_init();
+	shard_ddl_drop_init();
 	shard_utility_hook_init();
 	shard_deadlock_init();
 	shard_error_name_init();

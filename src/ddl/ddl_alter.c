@@ -21,6 +21,7 @@
 #include "ddl/ddl_alter.h"
 #include "ddl/ddl_here.h"
 #include "ddl/ddl_need.h"
+#include "ddl/ddl_statement.h"
 #include "ddl/ddl_text.h"
 #include "ddl/marker_level.h"
 #include "deparse/print_settings.h"

@@ -12,9 +12,9 @@
 #include "postgres.h"
 
 #include "catalog/pg_class.h"
-#include "ddl/ddl_call.h"
 #include "ddl/ddl_index.h"
 #include "ddl/ddl_send.h"
+#include "ddl/ddl_statement.h"
 #include "ddl/marker.h"
 #include "ddl/marker_level.h"
 #include "executor/spi.h"

@@ -2,12 +2,13 @@
  * ddl_call.c
  *	  Has core run a utility statement, as it is or changed.
  *
- * What libraries loaded before this one have hooked into utility statements is called in
- * core's place, as they call core then.
+ * Libraries loaded before this one may have a hook of their own: that is called for core, and calls
+ * core in turn.  Around it the markers of a table that gets a partition are hidden (marker.c).
  */
 #include "postgres.h"
 
 #include "ddl/ddl_call.h"
+#include "ddl/marker.h"
 
 /* The hook that was there before ours, or core's function. */
 static ProcessUtility_hook_type next_process_utility = NULL;
@@ -18,11 +19,41 @@ shard_ddl_call_init(ProcessUtility_hook_type next)
 	next_process_utility = next != NULL ? next : standard_ProcessUtility;
 }
 
-void
-shard_ddl_run_core(ShardDdlCall *call)
+static void
+run_next(ShardDdlCall *call)
 {
 	next_process_utility(call->pstmt, call->query_string, call->read_only_tree, call->context,
 						 call->params, call->query_env, call->dest, call->qc);
+}
+
+/* Runs the call by run, and then rest, as shard_ddl_run_core_then() says. */
+static void
+run_then(ShardDdlCall *call, void (*run) (ShardDdlCall *call), ShardDdlRest rest, void *arg)
+{
+	ShardDdlRestEntry entry;
+
+	shard_ddl_rest_begin(&entry, rest, arg);
+	PG_TRY();
+	{
+		run(call);
+	}
+	PG_FINALLY();
+	{
+		shard_ddl_rest_end(&entry);
+	}
+	PG_END_TRY();
+	shard_ddl_rest_finish(&entry);
+}
+
+void
+shard_ddl_run_core(ShardDdlCall *call)
+{
+	ShardNewPartition added;
+
+	if (shard_marker_begin(call->pstmt->utilityStmt, &added))
+		run_then(call, run_next, shard_marker_end, &added);
+	else
+		run_next(call);
 }
 
 /* The call with another statement in its place. */
@@ -48,22 +79,9 @@ shard_ddl_run_core_with(ShardDdlCall *call, Node *stmt, bool extra)
 }
 
 void
-shard_ddl_run_core_then(ShardDdlCall *call, Node *stmt, ShardDdlRest run, void *arg)
+shard_ddl_run_core_then(ShardDdlCall *call, Node *stmt, ShardDdlRest rest, void *arg)
 {
-	ShardDdlRestEntry entry;
+	ShardDdlCall changed = stmt != NULL ? with_statement(call, stmt) : *call;
 
-	shard_ddl_rest_begin(&entry, run, arg);
-	PG_TRY();
-	{
-		if (stmt != NULL)
-			shard_ddl_run_core_with(call, stmt, false);
-		else
-			shard_ddl_run_core(call);
-	}
-	PG_FINALLY();
-	{
-		shard_ddl_rest_end(&entry);
-	}
-	PG_END_TRY();
-	shard_ddl_rest_finish(&entry);
+	run_then(&changed, shard_ddl_run_core, rest, arg);
 }

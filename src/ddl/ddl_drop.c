@@ -28,6 +28,7 @@
 #include "ddl/ddl_drop.h"
 #include "ddl/ddl_find.h"
 #include "ddl/ddl_send.h"
+#include "ddl/ddl_statement.h"
 #include "ddl/ddl_text.h"
 #include "guc.h"
 #include "miscadmin.h"

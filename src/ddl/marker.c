@@ -34,20 +34,16 @@
 #include "catalog/pg_index.h"
 #include "catalog/pg_inherits.h"
 #include "compat.h"
-#include "ddl/ddl_rest.h"
 #include "ddl/marker.h"
 #include "ddl/marker_level.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
-#include "tcop/utility.h"
 #include "utils/acl.h"
 #include "utils/fmgroids.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
-
-static ProcessUtility_hook_type prev_process_utility = NULL;
 
 /* Changes one row of pg_index; nothing when an event trigger has dropped the index meanwhile. */
 static void
@@ -136,8 +132,14 @@ is_referenced_above(Oid parent)
 	return is_referenced(parent);
 }
 
-List *
-shard_marker_hide(Oid parent)
+/*
+ * Takes the markers of a partitioned table out of core's sight; the caller's lock on the
+ * table keeps others from seeing it without.  An index that covers no partition
+ * yet becomes a marker.  Returns the indexes (OIDs), NIL when there are none, or
+ * when one of them is a real index over local partitions.
+ */
+static List *
+hide_markers(Oid parent)
 {
 	Relation	rel = table_open(parent, NoLock);
 	List	   *indexes = RelationGetIndexList(rel);
@@ -168,20 +170,6 @@ shard_marker_hide(Oid parent)
 	set_markers(parent, markers, false);
 	return markers;
 }
-
-void
-shard_marker_show(Oid parent, List *markers)
-{
-	set_markers(parent, markers, true);
-}
-
-/* What a statement adds to a partitioned table. */
-typedef struct NewPartition
-{
-	Oid			parent;			/* locked as core will lock it; InvalidOid: nothing of ours is added */
-	Oid			partition;		/* the table that is attached, locked; InvalidOid: a new one */
-	List	   *markers;		/* of the parent, hidden */
-} NewPartition;
 
 /* Callback of the look-up: no lock is waited for by those who do not own the table, as core says. */
 static void
@@ -247,10 +235,10 @@ shard_marker_find_attached(AlterTableStmt *stmt, Oid *parent, Oid *partition)
 		relkind == RELKIND_PARTITIONED_TABLE && has_shards(*partition);
 }
 
-static NewPartition
+static ShardNewPartition
 find_new_partition(Node *stmt)
 {
-	NewPartition added = {InvalidOid};
+	ShardNewPartition added = {InvalidOid};
 
 	if (IsA(stmt, CreateForeignTableStmt))
 	{
@@ -262,7 +250,7 @@ find_new_partition(Node *stmt)
 	}
 	else if (IsA(stmt, AlterTableStmt))
 	{
-		NewPartition attached = {InvalidOid};
+		ShardNewPartition attached = {InvalidOid};
 
 		if (shard_marker_find_attached(castNode(AlterTableStmt, stmt), &attached.parent, &attached.partition))
 			added = attached;
@@ -270,59 +258,21 @@ find_new_partition(Node *stmt)
 	return added;
 }
 
-static void
-run_next(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
-		 ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *query_env,
-		 DestReceiver *dest, QueryCompletion *qc)
+bool
+shard_marker_begin(Node *stmt, ShardNewPartition *added)
 {
-	if (prev_process_utility)
-		prev_process_utility(pstmt, query_string, read_only_tree, context, params, query_env, dest, qc);
-	else
-		standard_ProcessUtility(pstmt, query_string, read_only_tree, context, params, query_env, dest, qc);
-}
-
-/* When core has added the partition. */
-static void
-show_rest(void *arg)
-{
-	NewPartition *added = arg;
-
-	shard_marker_show(added->parent, added->markers);
-	if (OidIsValid(added->partition))
-		shard_marker_level_partition(added->parent, added->partition);
-}
-
-static void
-process_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
-				ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *query_env,
-				DestReceiver *dest, QueryCompletion *qc)
-{
-	NewPartition added = find_new_partition(pstmt->utilityStmt);
-	ShardDdlRestEntry entry;
-
-	if (OidIsValid(added.parent))
-		added.markers = shard_marker_hide(added.parent);
-	if (added.markers == NIL)
-	{
-		run_next(pstmt, query_string, read_only_tree, context, params, query_env, dest, qc);
-		return;
-	}
-	shard_ddl_rest_begin(&entry, show_rest, &added);
-	PG_TRY();
-	{
-		run_next(pstmt, query_string, read_only_tree, context, params, query_env, dest, qc);
-	}
-	PG_FINALLY();
-	{
-		shard_ddl_rest_end(&entry);
-	}
-	PG_END_TRY();
-	shard_ddl_rest_finish(&entry);
+	*added = find_new_partition(stmt);
+	if (OidIsValid(added->parent))
+		added->markers = hide_markers(added->parent);
+	return added->markers != NIL;
 }
 
 void
-shard_marker_init(void)
+shard_marker_end(void *arg)
 {
-	prev_process_utility = ProcessUtility_hook;
-	ProcessUtility_hook = process_utility;
+	ShardNewPartition *added = arg;
+
+	set_markers(added->parent, added->markers, true);
+	if (OidIsValid(added->partition))
+		shard_marker_level_partition(added->parent, added->partition);
 }

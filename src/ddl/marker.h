@@ -10,17 +10,22 @@
 #include "nodes/parsenodes.h"
 #include "nodes/pg_list.h"
 
-/*
- * Takes the markers of a partitioned table out of core's sight, so that it adds
- * a foreign partition; the caller's lock on the table keeps others from seeing
- * it without.  An index that covers no partition yet becomes a marker.
- * Result: OIDs of the indexes, for shard_marker_show(); NIL when there are none,
- * or when one of them is a real index over local partitions.
- */
-extern List *shard_marker_hide(Oid parent);
+/* What a statement adds to a partitioned table. */
+typedef struct ShardNewPartition
+{
+	Oid			parent;			/* locked as core will lock it; InvalidOid: nothing of ours is added */
+	Oid			partition;		/* the table that is attached, locked; InvalidOid: a new one */
+	List	   *markers;		/* of the parent (OIDs), hidden */
+} ShardNewPartition;
 
-/* Brings them back, in the same transaction. */
-extern void shard_marker_show(Oid parent, List *markers);
+/*
+ * Takes the markers of the table to which CREATE FOREIGN TABLE or ATTACH PARTITION adds a partition
+ * out of core's sight, so that core adds it.  False: there is nothing to hide, and no end to be called.
+ */
+extern bool shard_marker_begin(Node *stmt, ShardNewPartition *added);
+
+/* When core has added the partition, in the same transaction: brings them back, and gives them to what is below. */
+extern void shard_marker_end(void *added);
 
 /*
  * Does ALTER TABLE ... ATTACH PARTITION add a foreign table of ours, or a
@@ -29,7 +34,5 @@ extern void shard_marker_show(Oid parent, List *markers);
  * Errors: for those who do not own the tables.
  */
 extern bool shard_marker_find_attached(AlterTableStmt *stmt, Oid *parent, Oid *partition);
-
-extern void shard_marker_init(void);	/* hooks into CREATE FOREIGN TABLE and ATTACH PARTITION */
 
 #endif

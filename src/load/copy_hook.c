@@ -36,8 +36,6 @@
 #include "utils/rel.h"
 #include "utils/rls.h"
 
-static ProcessUtility_hook_type prev_process_utility = NULL;
-
 /*
  * The sharded table of stmt, locked as core would lock it; InvalidOid when stmt
  * is none of ours.
@@ -204,35 +202,18 @@ run_copy(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
 	return done;
 }
 
-static void
-process_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
-				ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *query_env,
-				DestReceiver *dest, QueryCompletion *qc)
+bool
+shard_copy_hook_run(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
+					ProcessUtilityContext context, QueryEnvironment *query_env, DestReceiver *dest, QueryCompletion *qc)
 {
-	if (IsA(pstmt->utilityStmt, CopyStmt))
-	{
-		uint64		nrows;
+	uint64		nrows;
 
-		/* a FILTER can come back here */
-		check_stack_depth();
-		if (run_copy(pstmt, query_string, read_only_tree, context, query_env,
-					 dest ? dest->mydest : DestNone, &nrows))
-		{
-			if (qc)
-				SetQueryCompletion(qc, CMDTAG_COPY, nrows);
-			return;
-		}
-	}
-
-	if (prev_process_utility)
-		prev_process_utility(pstmt, query_string, read_only_tree, context, params, query_env, dest, qc);
-	else
-		standard_ProcessUtility(pstmt, query_string, read_only_tree, context, params, query_env, dest, qc);
-}
-
-void
-shard_copy_hook_init(void)
-{
-	prev_process_utility = ProcessUtility_hook;
-	ProcessUtility_hook = process_utility;
+	/* a FILTER can come back here */
+	check_stack_depth();
+	if (!run_copy(pstmt, query_string, read_only_tree, context, query_env,
+				  dest ? dest->mydest : DestNone, &nrows))
+		return false;
+	if (qc)
+		SetQueryCompletion(qc, CMDTAG_COPY, nrows);
+	return true;
 }

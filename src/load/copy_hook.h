@@ -5,6 +5,16 @@
 #ifndef SHARDFDW_COPY_HOOK_H
 #define SHARDFDW_COPY_HOOK_H
 
-extern void shard_copy_hook_init(void);
+#include "postgres.h"
+
+#include "tcop/utility.h"
+
+/*
+ * Runs COPY of a sharded table, or of a query over some; the arguments are those of
+ * ProcessUtility_hook.  False: nothing was done, core has to run it.
+ */
+extern bool shard_copy_hook_run(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
+								ProcessUtilityContext context, QueryEnvironment *query_env,
+								DestReceiver *dest, QueryCompletion *qc);
 
 #endif

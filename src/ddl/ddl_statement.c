@@ -1,5 +1,5 @@
 /*
- * utility_hook.c
+ * ddl_statement.c
  *	  Takes over statements that change the definitions of sharded and reference tables.
  *
  *	  statement --> which tables on nodes follow? --none--> core
@@ -23,11 +23,10 @@
 #include "access/xlog.h"
 #include "catalog/option.h"
 #include "compat.h"
-#include "ddl/ddl_call.h"
 #include "ddl/ddl_drop.h"
 #include "ddl/ddl_rest.h"
+#include "ddl/ddl_statement.h"
 #include "ddl/schema_lock.h"
-#include "ddl/utility_hook.h"
 #include "guc.h"
 #include "miscadmin.h"
 
@@ -75,47 +74,34 @@ take_over(ShardDdlCall *call)
 	}
 }
 
-static void
-process_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
-				ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *query_env,
-				DestReceiver *dest, QueryCompletion *qc)
+void
+shard_ddl_run(ShardDdlCall *call)
 {
-	ShardDdlCall call = {pstmt, query_string, read_only_tree, context, params, query_env, dest, qc};
+	Node	   *stmt = call->pstmt->utilityStmt;
+	ShardDdlRestEntry *outer;
 
-	shard_ddl_check_own_schema(pstmt->utilityStmt);
+	shard_ddl_check_own_schema(stmt);
 	if (!RecoveryInProgress() && OidIsValid(shard_option_cluster_server()))
-		shard_schema_lock_statement(pstmt->utilityStmt);
+		shard_schema_lock_statement(stmt);
 
 	/*
 	 * What core does on its way through another statement belongs to that one.
 	 * In recovery nothing is changed, as core says.
 	 */
-	if (context == PROCESS_UTILITY_SUBCOMMAND)
-		shard_ddl_run_core(&call);
-	else
+	if (call->context == PROCESS_UTILITY_SUBCOMMAND)
 	{
-		ShardDdlRestEntry *outer = shard_ddl_rest_suspend();
-
-		PG_TRY();
-		{
-			if (!shard_guc_enable_ddl_propagation || RecoveryInProgress() || !take_over(&call))
-				shard_ddl_run_core(&call);
-		}
-		PG_FINALLY();
-		{
-			shard_ddl_rest_resume(outer);
-		}
-		PG_END_TRY();
-	}
-}
-
-void
-shard_utility_hook_init(void)
-{
-	/* pg_upgrade makes what the nodes have already, whether they are up or not */
-	if (IsBinaryUpgrade)
+		shard_ddl_run_core(call);
 		return;
-	shard_ddl_call_init(ProcessUtility_hook);
-	ProcessUtility_hook = process_utility;
-	shard_ddl_drop_init();
+	}
+	outer = shard_ddl_rest_suspend();
+	PG_TRY();
+	{
+		if (!shard_guc_enable_ddl_propagation || RecoveryInProgress() || !take_over(call))
+			shard_ddl_run_core(call);
+	}
+	PG_FINALLY();
+	{
+		shard_ddl_rest_resume(outer);
+	}
+	PG_END_TRY();
 }

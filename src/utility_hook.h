@@ -1,6 +1,6 @@
 /*
  * utility_hook.h
- *	  Takes over statements that change the definitions of sharded and reference tables.
+ *	  The hook by which utility statements come to this library.
  */
 #ifndef SHARDFDW_UTILITY_HOOK_H
 #define SHARDFDW_UTILITY_HOOK_H

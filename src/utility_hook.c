@@ -1,0 +1,47 @@
+/*
+ * utility_hook.c
+ *	  The hook by which utility statements come to this library, and their way through it.
+ *
+ *	  COPY		of a sharded table, or a query over one, is run by load/ and goes no further
+ *		|
+ *	  DDL		has core change the coordinator's side, whole or in parts, and then the nodes'
+ *		|
+ *	  markers	of a table that gets a foreign partition are hidden while core adds it
+ *		|
+ *	  hooks of libraries that were loaded before, core
+ *
+ * From DDL on, the way is ddl_statement.c's and, for what it asks of core, ddl_call.c's.
+ */
+#include "postgres.h"
+
+#include "ddl/ddl_call.h"
+#include "ddl/ddl_statement.h"
+#include "load/copy_hook.h"
+#include "miscadmin.h"
+#include "tcop/utility.h"
+#include "utility_hook.h"
+
+static void
+process_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
+				ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *query_env,
+				DestReceiver *dest, QueryCompletion *qc)
+{
+	ShardDdlCall call = {pstmt, query_string, read_only_tree, context, params, query_env, dest, qc};
+
+	if (IsA(pstmt->utilityStmt, CopyStmt) &&
+		shard_copy_hook_run(pstmt, query_string, read_only_tree, context, query_env, dest, qc))
+		return;
+
+	/* pg_upgrade makes what the nodes have already, whether they are up or not */
+	if (IsBinaryUpgrade)
+		shard_ddl_run_core(&call);
+	else
+		shard_ddl_run(&call);
+}
+
+void
+shard_utility_hook_init(void)
+{
+	shard_ddl_call_init(ProcessUtility_hook);
+	ProcessUtility_hook = process_utility;
+}
