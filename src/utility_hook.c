@@ -16,7 +16,7 @@
 
 #include "ddl/ddl_call.h"
 #include "ddl/ddl_statement.h"
-#include "load/copy_hook.h"
+#include "load/copy_statement.h"
 #include "miscadmin.h"
 #include "tcop/utility.h"
 #include "utility_hook.h"
@@ -29,7 +29,7 @@ process_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tre
 	ShardDdlCall call = {pstmt, query_string, read_only_tree, context, params, query_env, dest, qc};
 
 	if (IsA(pstmt->utilityStmt, CopyStmt) &&
-		shard_copy_hook_run(pstmt, query_string, read_only_tree, context, query_env, dest, qc))
+		shard_copy_statement_run(pstmt, query_string, read_only_tree, context, query_env, dest, qc))
 		return;
 
 	/* pg_upgrade makes what the nodes have already, whether they are up or not */

@@ -1,5 +1,5 @@
 /*
- * copy_hook.c
+ * copy_statement.c
  *	  Takes over COPY of sharded tables, and of queries over them.
  *
  * What core's DoCopy() does before it reads or writes is done here, in its order,
@@ -18,7 +18,7 @@
 #include "catalog/shard_map.h"
 #include "commands/copy.h"
 #include "compat.h"
-#include "load/copy_hook.h"
+#include "load/copy_statement.h"
 #include "load/copy_load.h"
 #include "load/copy_option.h"
 #include "load/copy_rights.h"
@@ -203,8 +203,8 @@ run_copy(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
 }
 
 bool
-shard_copy_hook_run(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
-					ProcessUtilityContext context, QueryEnvironment *query_env, DestReceiver *dest, QueryCompletion *qc)
+shard_copy_statement_run(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
+						 ProcessUtilityContext context, QueryEnvironment *query_env, DestReceiver *dest, QueryCompletion *qc)
 {
 	uint64		nrows;
 
