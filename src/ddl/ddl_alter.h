@@ -12,17 +12,6 @@
 #include "nodes/parsenodes.h"
 #include "utils/relcache.h"
 
-/*
- * One sub-command of the shards' ALTER TABLE.  names: what each shard has in its
- * place there, quoted, NULL for a shard that needs nothing; NULL when all have the same text, which is before.
- */
-typedef struct ShardAlterPiece
-{
-	char	   *before;
-	char	  **names;
-	char	   *after;
-} ShardAlterPiece;
-
 /* A column whose definition is taken from the catalog when the coordinator's side is done. */
 typedef struct ShardAlterColumn
 {
@@ -39,7 +28,7 @@ typedef struct ShardAlterState
 	Relation	rel;
 	List	   *local;			/* sub-commands for the coordinator's table and its partitions */
 	List	   *markers;		/* those for the parent alone: its unique keys */
-	List	   *pieces;			/* of ShardAlterPiece */
+	List	   *pieces;			/* sub-commands for the shards, ddl_alter_piece.c */
 	List	   *columns;		/* of ShardAlterColumn */
 	List	   *constraints;	/* of char *: names that were there before, and are not dropped */
 	List	   *indexes;		/* of a sharded table: OIDs of those that it and its partitions had before */
@@ -52,8 +41,14 @@ typedef struct ShardAlterState
 /* ddl_alter_cmd.c: sorts one sub-command into the lists; raises for what is not supported. */
 extern void shard_alter_classify(ShardAlterState *state, AlterTableCmd *cmd);
 
-/* ddl_alter_piece.c: notes a piece; adds each shard's ALTER TABLE to batch, if there is anything to do. */
+/*
+ * ddl_alter_piece.c: notes one sub-command of the shards' ALTER TABLE.  names: what each shard has
+ * between before and after, quoted, NULL for a shard that needs nothing; NULL when all
+ * have the same text, which is before and after (NULL: nothing).
+ */
 extern void shard_alter_piece(ShardAlterState *state, char *before, char **names, char *after);
+
+/* Adds each shard's ALTER TABLE to batch, if there is anything to do. */
 extern void shard_alter_send_pieces(ShardAlterState *state, ShardDdlBatch *batch);
 
 /* ddl_alter_key.c: constraints and indexes */

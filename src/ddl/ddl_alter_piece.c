@@ -6,10 +6,18 @@
 
 #include "ddl/ddl_alter.h"
 
+/* One sub-command, as it was given to shard_alter_piece(). */
+typedef struct AlterPiece
+{
+	char	   *before;
+	char	  **names;
+	char	   *after;
+} AlterPiece;
+
 void
 shard_alter_piece(ShardAlterState *state, char *before, char **names, char *after)
 {
-	ShardAlterPiece *piece = palloc(sizeof(ShardAlterPiece));
+	AlterPiece *piece = palloc(sizeof(AlterPiece));
 
 	piece->before = before;
 	piece->names = names;
@@ -30,7 +38,7 @@ shard_alter_send_pieces(ShardAlterState *state, ShardDdlBatch *batch)
 		initStringInfo(&text);
 		foreach(lc, state->pieces)
 		{
-			ShardAlterPiece *piece = lfirst(lc);
+			AlterPiece *piece = lfirst(lc);
 
 			if (piece->names && piece->names[i] == NULL)
 				continue;

@@ -52,8 +52,9 @@ shard_ddl_text_collation(Oid type, Oid collation)
 	return psprintf(" COLLATE %s", generate_collation_name(collation));
 }
 
-char *
-shard_ddl_text_expr(Relation rel, Node *expr)
+/* An expression over the columns of rel, which is range table entry 1. */
+static char *
+expr_text(Relation rel, Node *expr)
 {
 	return deparse_expression(expr, deparse_context_for(RelationGetRelationName(rel), RelationGetRelid(rel)),
 							  false, false);
@@ -74,7 +75,7 @@ stored_expr(Relation rel, AttrNumber attno)
 char *
 shard_ddl_text_generation(Relation rel, AttrNumber attno)
 {
-	return shard_ddl_text_expr(rel, stored_expr(rel, attno));
+	return expr_text(rel, stored_expr(rel, attno));
 }
 
 const char *
@@ -255,7 +256,7 @@ shard_ddl_text_using(Relation rel, const char *query_string, Node *raw_expr)
 		return NULL;
 	expr = fold_mutator(expr, NULL);
 	nestlevel = shard_print_settings_begin();
-	text = shard_ddl_text_expr(rel, expr);
+	text = expr_text(rel, expr);
 	shard_print_settings_end(nestlevel);
 	return text;
 }

@@ -20,9 +20,6 @@ extern char *shard_ddl_text_type(Oid type, int32 typmod);
 /* " COLLATE x", or "" for the type's own. */
 extern char *shard_ddl_text_collation(Oid type, Oid collation);
 
-/* An expression over the columns of rel, which is range table entry 1. */
-extern char *shard_ddl_text_expr(Relation rel, Node *expr);
-
 /* The generation expression of a column. */
 extern char *shard_ddl_text_generation(Relation rel, AttrNumber attno);
 

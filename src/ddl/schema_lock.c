@@ -107,8 +107,9 @@ check_names(List *schemas)
 	}
 }
 
-void
-shard_schema_lock_needed(Oid relid)
+/* Locks, shared, the schemas that a table's shards or copies need: its own, and those of types, functions and the like. */
+static void
+lock_needed(Oid relid)
 {
 	char	   *sql = psprintf("SELECT s FROM shardfdw.needed_schemas(%u) s", relid);
 	List	   *locked = NIL;
@@ -135,7 +136,7 @@ shardfdw_lock_schemas(PG_FUNCTION_ARGS)
 
 	if (result != ACLCHECK_OK)
 		aclcheck_error(result, get_relkind_objtype(get_rel_relkind(relid)), get_rel_name(relid));
-	shard_schema_lock_needed(relid);
+	lock_needed(relid);
 	PG_RETURN_VOID();
 }
 
@@ -220,7 +221,7 @@ lock_needed_by(RangeVar *name)
 	Oid			relid = RangeVarGetRelid(name, NoLock, true);
 
 	if (OidIsValid(relid) && lies_on_nodes(relid))
-		shard_schema_lock_needed(relid);
+		lock_needed(relid);
 }
 
 void

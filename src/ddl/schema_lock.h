@@ -15,13 +15,10 @@ extern void shard_schema_lock(Oid namespace, LOCKMODE lockmode);
 extern void shard_schema_unlock(Oid namespace, LOCKMODE lockmode);
 
 /*
- * Locks, shared, the schemas that a table's shards or copies need on their nodes: its own,
- * and those of types, functions and the like.
+ * Locks, shared, the schemas that what a statement is going to make needs on nodes, before anything
+ * that it changes is locked: those of the table, of types, of functions and the like.
  * Errors: serialization_failure when one was renamed since the transaction took its snapshot.
  */
-extern void shard_schema_lock_needed(Oid relid);
-
-/* The same for what a statement is going to make, before anything that it changes is locked. */
 extern void shard_schema_lock_statement(Node *stmt);
 
 /*
