@@ -243,7 +243,7 @@ drop_later_rows(ShardCopySet *set)
 
 			shard_copy_rows_start(&target->rows, &pos);
 			if (shard_copy_rows_next(&target->rows, &pos, &row) && row.lineno >= lineno)
-				shard_copy_lane_drop_rows(target);
+				shard_copy_rows_drop(target);
 		}
 	}
 }
@@ -272,6 +272,6 @@ shard_copy_error_take(ShardCopyLane *lane)
 	}
 	else
 		PQclear(error.res);
-	shard_copy_lane_drop_rows(lane->target);
+	shard_copy_rows_drop(lane->target);
 	drop_later_rows(set);
 }

@@ -24,9 +24,7 @@
  * always the same descriptor).  So slices are either short or long.  While there
  * are no bad rows, they are as large as chunks.
  *
- * The hook is not called from within the steps of a lane, since what it does
- * may need a connection that one of our lanes holds: refused rows are copied and
- * handed over between two rounds (deliver).
+ * Rows that are refused wait in copy_refused.c until the hook can be called.
  */
 #include "postgres.h"
 
@@ -251,80 +249,6 @@ push_refused(ShardCopyLane *lane, uint64 rowno)
 	guard->refused[guard->nrefused++] = rowno;
 }
 
-static char *
-copy_bytes(const char *bytes, size_t nbytes)
-{
-	char	   *copy = palloc(nbytes + 1);
-
-	memcpy(copy, bytes, nbytes);
-	copy[nbytes] = '\0';
-	return copy;
-}
-
-void
-shard_copy_guard_refuse(ShardCopyLane *lane, ShardCopyPos *pos, uint64 rowno, int sqlstate,
-						const char *message, const char *column, bool duplicate)
-{
-	ShardCopySet *set = lane->set;
-	MemoryContext oldcxt = MemoryContextSwitchTo(set->refused_cxt);
-	ShardCopyRefused *refused = palloc0(sizeof(ShardCopyRefused));
-	ShardCopyRefusal *refusal = &refused->refusal;
-	ShardCopyRow row;
-
-	if (pos->rowno > rowno)
-		*pos = lane->guard.pos;
-	do
-	{
-		if (!shard_copy_rows_next(&lane->chunk, pos, &row))
-			elog(ERROR, "there is no row " UINT64_FORMAT " in the chunk", rowno);
-	} while (pos->rowno <= rowno);
-	refusal->target = lane->target;
-	refusal->lineno = row.lineno;
-	refusal->source_bytes = row.source ? row.source_bytes : row.nbytes;
-	refusal->source = copy_bytes(row.source ? row.source : row.data, refusal->source_bytes);
-	refusal->sqlstate = sqlstate;
-	refusal->message = message ? pstrdup(message) : NULL;
-	refusal->column = column && column[0] ? pstrdup(column) : NULL;
-	refusal->node = pstrdup(lane->conn->node);
-	refusal->label = lane->target->label;
-	refusal->duplicate = duplicate;
-	slist_push_head(&set->refused, &refused->link);
-	MemoryContextSwitchTo(oldcxt);
-}
-
-void
-shard_copy_guard_deliver(ShardCopySet *set)
-{
-	bool		lost;
-
-	/* The hook may come back here by way of a yield: the outer round goes on with what that adds. */
-	if (set->delivering)
-		return;
-	lost = set->lost;
-	set->delivering = true;
-	while (!slist_is_empty(&set->refused))
-	{
-		slist_head	newest_first = set->refused;
-		slist_head	oldest_first = SLIST_STATIC_INIT(oldest_first);
-
-		slist_init(&set->refused);
-		while (!slist_is_empty(&newest_first))
-			slist_push_head(&oldest_first, slist_pop_head_node(&newest_first));
-		while (!slist_is_empty(&oldest_first))
-		{
-			ShardCopyRefused *refused = slist_container(ShardCopyRefused, link,
-														slist_pop_head_node(&oldest_first));
-
-			/* when the hook raises, an inner block may catch that: not to go on without these rows */
-			set->lost = true;
-			set->refuse(set->refuse_arg, &refused->refusal);
-			set->lost = lost;
-		}
-	}
-	set->delivering = false;
-	MemoryContextReset(set->refused_cxt);
-}
-
 /*
  * Name of the column in the place of an error: ", column a: \"x\"", the word in
  * any language.  It comes before the name but in Korean.
@@ -359,10 +283,10 @@ refuse_row(ShardCopyLane *lane, uint64 rowno, const ShardCopyErrorPlace *place)
 	char	   *column = shard_error_clean_text(PQresultErrorField(lane->error, PG_DIAG_COLUMN_NAME));
 	ShardCopyPos pos = lane->guard.pos;
 
-	shard_copy_guard_refuse(lane, &pos, rowno,
-							MAKE_SQLSTATE(sqlstate[0], sqlstate[1], sqlstate[2], sqlstate[3], sqlstate[4]),
-							shard_error_message(lane->error, lane->conn),
-							column ? column : column_in_place(place->place), false);
+	shard_copy_refused_add(lane, &pos, rowno,
+						   MAKE_SQLSTATE(sqlstate[0], sqlstate[1], sqlstate[2], sqlstate[3], sqlstate[4]),
+						   shard_error_message(lane->error, lane->conn),
+						   column ? column : column_in_place(place->place), false);
 	lane->target->stat.nrefused++;
 	count_bad(lane, rowno);
 	push_refused(lane, rowno);

@@ -87,22 +87,6 @@ shard_copy_lane_has_rows(const ShardCopyLane *lane)
 	return false;
 }
 
-/* The target's buffer is empty from now on. */
-static void
-reset_target(ShardCopyTarget *target)
-{
-	shard_copy_rows_reset(&target->rows, target->last_line, 2 * target->set->chunk_bytes);
-	target->put_pos = 0;
-	target->charged_bytes = 0;
-}
-
-void
-shard_copy_lane_drop_rows(ShardCopyTarget *target)
-{
-	target->set->nbytes -= target->charged_bytes;
-	reset_target(target);
-}
-
 /* Sends bytes next. */
 static void
 set_span(ShardCopyLane *lane, const char *bytes, int nbytes, bool is_rows)
@@ -142,7 +126,7 @@ take_chunk(ShardCopyLane *lane)
 	appendBinaryStringInfo(&lane->chunk.lines, target->rows.lines.data, target->rows.lines.len);
 	target->stat.nrows_sent += target->rows.nrows;
 	target->stat.nbytes_sent += ncomplete;
-	reset_target(target);
+	shard_copy_rows_reset_target(target);
 
 	/* a row may be in the middle of being appended, by a function that made the lane yield */
 	appendBinaryStringInfo(&target->rows.data, lane->chunk.data.data + ncomplete,

@@ -71,6 +71,10 @@ extern bool shard_copy_rows_next(const ShardCopyRows *rows, ShardCopyPos *pos, S
 extern bool shard_copy_rows_find(const ShardCopyRows *rows, const ShardCopyPos *from,
 								 uint64 text_lineno, uint64 *rowno, uint64 *lineno);
 
+/* The target's buffer is empty from now on: its rows have become a chunk, or (drop) are not needed any more. */
+extern void shard_copy_rows_reset_target(ShardCopyTarget *target);
+extern void shard_copy_rows_drop(ShardCopyTarget *target);
+
 /* ---------- lanes: copy_lane.c ---------- */
 
 typedef enum ShardCopyState
@@ -176,7 +180,6 @@ extern void shard_copy_lane_advance(ShardCopyLane *lane);
 extern void shard_copy_lane_raise_lost(ShardCopyLane *lane) __attribute__((noreturn));
 
 extern bool shard_copy_lane_has_rows(const ShardCopyLane *lane);
-extern void shard_copy_lane_drop_rows(ShardCopyTarget *target);
 
 /* ---------- errors: copy_error.c ---------- */
 
@@ -219,7 +222,7 @@ extern void shard_copy_error_raise(ShardCopyLane *lane) __attribute__((noreturn)
 /* Raises the error that was kept. */
 extern void shard_copy_error_raise_first(ShardCopySet *set) __attribute__((noreturn));
 
-/* ---------- guarded sets: copy_guard.c, copy_staging.c ---------- */
+/* ---------- guarded sets: copy_guard.c, copy_staging.c, copy_refused.c ---------- */
 
 /* Chooses the rows of the next COPY, and appends to sql what makes them safe, and it. */
 extern void shard_copy_guard_append(ShardCopyLane *lane, StringInfo sql, bool rolled_back, bool changed);
@@ -236,19 +239,19 @@ extern bool shard_copy_guard_fail(ShardCopyLane *lane, bool *chunk_done);
 /* The rest of the chunk is not needed any more. */
 extern void shard_copy_guard_drop(ShardCopyLane *lane);
 
-/* Hands refused rows to the hook. */
-extern void shard_copy_guard_deliver(ShardCopySet *set);
-
-/* Keeps a refused row (rowno of the chunk, to be looked for from pos on) for deliver. */
-extern void shard_copy_guard_refuse(ShardCopyLane *lane, ShardCopyPos *pos, uint64 rowno, int sqlstate,
-									const char *message, const char *column, bool duplicate);
-
 extern void shard_copy_staging_append(ShardCopyDetour *detour, StringInfo sql);
 extern uint64 shard_copy_staging_confirm(ShardCopyLane *lane);	/* returns duplicates */
 
 /* Staging tables on the lane's node: are there any, and their removal. */
 extern bool shard_copy_staging_is_there(const ShardCopyLane *lane);
 extern void shard_copy_staging_append_drop(ShardCopyLane *lane, StringInfo sql);
+
+/* Keeps a refused row (rowno of the chunk, to be looked for from pos on) for deliver. */
+extern void shard_copy_refused_add(ShardCopyLane *lane, ShardCopyPos *pos, uint64 rowno, int sqlstate,
+								   const char *message, const char *column, bool duplicate);
+
+/* Hands refused rows to the hook. */
+extern void shard_copy_refused_deliver(ShardCopySet *set);
 
 /* ---------- sets: copy_stream.c ---------- */
 

@@ -168,3 +168,20 @@ shard_copy_rows_find(const ShardCopyRows *rows, const ShardCopyPos *from,
 	}
 	return false;
 }
+
+/* ---------- rows of a target ---------- */
+
+void
+shard_copy_rows_reset_target(ShardCopyTarget *target)
+{
+	shard_copy_rows_reset(&target->rows, target->last_line, 2 * target->set->chunk_bytes);
+	target->put_pos = 0;
+	target->charged_bytes = 0;
+}
+
+void
+shard_copy_rows_drop(ShardCopyTarget *target)
+{
+	target->set->nbytes -= target->charged_bytes;
+	shard_copy_rows_reset_target(target);
+}

@@ -49,8 +49,8 @@ refuse_duplicate(ShardCopyLane *lane, ShardCopyPos *pos, uint64 ordinal)
 
 	if (ordinal == 0 || ordinal > guard->end.rowno - guard->pos.rowno)
 		shard_error_protocol(lane->conn, lane->target->label, "there is no row of that number");
-	shard_copy_guard_refuse(lane, pos, guard->pos.rowno + ordinal - 1, ERRCODE_UNIQUE_VIOLATION,
-							detour->message, NULL, true);
+	shard_copy_refused_add(lane, pos, guard->pos.rowno + ordinal - 1, ERRCODE_UNIQUE_VIOLATION,
+						   detour->message, NULL, true);
 }
 
 uint64

@@ -151,7 +151,7 @@ pump(ShardCopySet *set)
 	if (set->judging)
 		judge(set);
 	if (!slist_is_empty(&set->refused))
-		shard_copy_guard_deliver(set);
+		shard_copy_refused_deliver(set);
 	tick(set);
 	return busy;
 }
