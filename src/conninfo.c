@@ -1,7 +1,7 @@
 /*
  * conninfo.c
  *	  Which options are libpq's, and how a node's and a user's options form
- *	  connection parameters.
+ *	  connection parameters; by what names nodes know this coordinator.
  *
  * The list of options is libpq's own (PQconndefaults), so that a newer libpq
  * brings its options along.  Who may set which one is the validator's
@@ -332,6 +332,12 @@ const char *
 shard_conninfo_session_name(int pid)
 {
 	return psprintf("shardfdw:" UINT64_FORMAT ":%d", GetSystemIdentifier(), pid);
+}
+
+char *
+shard_conninfo_note_name(void)
+{
+	return psprintf("coordinator_" UINT64_FORMAT "_%u", GetSystemIdentifier(), MyDatabaseId);
 }
 
 bool

@@ -1,7 +1,7 @@
 /*
  * conninfo.h
  *	  Which options are libpq's, and how a node's and a user's options form
- *	  connection parameters.
+ *	  connection parameters; by what names nodes know this coordinator.
  */
 #ifndef SHARDFDW_CONNINFO_H
 #define SHARDFDW_CONNINFO_H
@@ -40,6 +40,12 @@ extern void shard_conninfo_build(ForeignServer *server, UserMapping *user,
  * Memory: current context.
  */
 extern const char *shard_conninfo_session_name(int pid);
+
+/*
+ * Name of the table in schema shardfdw of a node whose comment is the identity
+ * of the coordinator that uses it.  Memory: current context.
+ */
+extern char *shard_conninfo_note_name(void);
 
 /*
  * Raises ERRCODE_S_R_E_PROHIBITED_SQL_STATEMENT_ATTEMPTED when a user who is

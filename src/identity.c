@@ -42,6 +42,7 @@
 #include "catalog/namespace.h"
 #include "common/hashfn.h"
 #include "compat.h"
+#include "conninfo.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "identity.h"
@@ -412,12 +413,6 @@ shard_identity_noted_relation(const char *identity)
 	return shard_identity_relation(GetSystemIdentifier(), MyDatabaseId, identity);
 }
 
-char *
-shard_identity_note_name(void)
-{
-	return psprintf("coordinator_" UINT64_FORMAT "_%u", GetSystemIdentifier(), MyDatabaseId);
-}
-
 /*
  * The schema is made as for partial twins; where it is there already, the role may
  * have no right to make one.
@@ -425,7 +420,7 @@ shard_identity_note_name(void)
 char *
 shard_identity_note_command(const char *identity)
 {
-	char	   *name = shard_identity_note_name();
+	char	   *name = shard_conninfo_note_name();
 
 	return psprintf("DO $shardfdw$ BEGIN"
 					" IF NOT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname OPERATOR(pg_catalog.=) 'shardfdw') THEN"
@@ -621,7 +616,7 @@ shardfdw_coordinator_identity(PG_FUNCTION_ARGS)
 		elog(ERROR, "return type must be a row type");
 	values[0] = CStringGetTextDatum(shard_identity_get());
 	values[1] = BoolGetDatum(shard_identity_is_confirmed());
-	values[2] = DirectFunctionCall1(namein, CStringGetDatum(shard_identity_note_name()));
+	values[2] = DirectFunctionCall1(namein, CStringGetDatum(shard_conninfo_note_name()));
 	values[3] = CStringGetTextDatum(shard_identity_note_command(shard_identity_get()));
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
 }

@@ -83,12 +83,6 @@ extern bool shard_identity_is_committed(HeapTuple tuple);
 /* One at a time changes the identity, or purges the log; until the end of the transaction. */
 extern bool shard_identity_lock(bool wait);
 
-/*
- * Name of the table in schema shardfdw of a node whose comment is the identity
- * of the coordinator that uses it.  Memory: current context.
- */
-extern char *shard_identity_note_name(void);
-
 /* Command that notes identity on a node.  Memory: current context. */
 extern char *shard_identity_note_command(const char *identity);
 

@@ -1,6 +1,7 @@
 /*
  * connection.c
- *	  One libpq connection to one node for one user: what runs on it.
+ *	  One libpq connection to one node for one user: its settings and messages,
+ *	  and the results of what runs on it.
  *
  * Assumptions:
  *	- The connection is in libpq's nonblocking mode; what is sent must be
@@ -391,7 +392,7 @@ shard_connection_yield(ShardConn *conn)
 		elog(ERROR, "connection to node \"%s\" was not given up by its holder", conn->node);
 }
 
-/* ---------- statements ---------- */
+/* ---------- results ---------- */
 
 /* True when conn's socket is ready for events right now. */
 bool
@@ -607,96 +608,4 @@ shard_connection_log(ShardConn *conn, const char *sql)
 		ereport(LOG,
 				(errmsg("remote SQL on node \"%s\": %s", conn->node, sql),
 				 errhidestmt(true), errhidecontext(true)));
-}
-
-/* What must be true before a statement is sent; logs it. */
-void
-shard_connection_prepare_to_send(ShardConn *conn, const char *sql)
-{
-	if (conn->state == SHARD_CONN_CONNECTING)
-		shard_connection_finish(conn);
-	while (!shard_connection_settle(conn))
-		shard_connection_wait_input(conn, 0, false);
-	conn->used = true;
-	conn->preparing = NULL;
-	shard_connection_log(conn, sql);
-}
-
-void
-shard_connection_send(ShardConn *conn, const char *sql)
-{
-	shard_connection_prepare_to_send(conn, sql);
-	if (!PQsendQuery(conn->pg, sql))
-		shard_error_report(ERROR, NULL, conn, NULL, sql);
-	(void) PQsetSingleRowMode(conn->pg);
-	shard_connection_flush(conn);
-}
-
-void
-shard_connection_send_params(ShardConn *conn, const char *sql, int nparams,
-							 const char *const *params, bool binary_result)
-{
-	char		name[NAMEDATALEN];
-	bool		prepared = nparams > 0 && shard_connection_find_prepared(conn, sql, name, sizeof(name));
-	int			sent;
-
-	shard_connection_prepare_to_send(conn, sql);
-	if (prepared)
-		sent = PQsendQueryPrepared(conn->pg, name, nparams, params, NULL, NULL, binary_result ? 1 : 0);
-	else
-		sent = PQsendQueryParams(conn->pg, sql, nparams, NULL, params, NULL, NULL, binary_result ? 1 : 0);
-	if (!sent)
-		shard_error_report(ERROR, NULL, conn, NULL, sql);
-	(void) PQsetSingleRowMode(conn->pg);
-	shard_connection_flush(conn);
-}
-
-PGresult *
-shard_connection_get_result(ShardConn *conn)
-{
-	PGresult   *res = NULL;
-
-	(void) shard_connection_next_result(conn, 0, false, &res);
-	if (conn->notices)
-		shard_connection_flush_notices(conn);
-	return res;
-}
-
-void
-shard_connection_exec(ShardConn *conn, const char *sql)
-{
-	PGresult   *res;
-	PGresult   *volatile failed = NULL;
-
-	shard_connection_send(conn, sql);
-
-	/* All results are read before an error is raised: the connection stays usable. */
-	PG_TRY();
-	{
-		while ((res = shard_connection_get_result(conn)) != NULL)
-		{
-			ExecStatusType status = PQresultStatus(res);
-
-			bool		copy = shard_connection_is_copy(res);
-
-			if (!failed && status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK &&
-				status != PGRES_SINGLE_TUPLE && status != PGRES_EMPTY_QUERY)
-				failed = res;
-			else
-				PQclear(res);
-			if (copy)
-			{
-				conn->state = SHARD_CONN_BROKEN;	/* not what was asked for */
-				break;
-			}
-		}
-	}
-	PG_CATCH();
-	{
-		PQclear(failed);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
-	if (failed)
-		shard_error_report(ERROR, failed, conn, NULL, sql);
 }

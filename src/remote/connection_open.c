@@ -35,7 +35,6 @@
 #include "conninfo.h"
 #include "foreign/foreign.h"
 #include "guc.h"
-#include "identity.h"
 #include "miscadmin.h"
 #include "remote/connection_private.h"
 #include "remote/error.h"
@@ -405,7 +404,7 @@ shard_connection_note_sql(void)
 	return psprintf("(SELECT pg_catalog.obj_description(c.oid, 'pg_class') FROM pg_catalog.pg_class c"
 					" WHERE c.relname OPERATOR(pg_catalog.=) '%s' AND c.relnamespace OPERATOR(pg_catalog.=)"
 					" (SELECT n.oid FROM pg_catalog.pg_namespace n WHERE n.nspname OPERATOR(pg_catalog.=) 'shardfdw'))",
-					shard_identity_note_name());
+					shard_conninfo_note_name());
 }
 
 /* Takes the row that ask_setup has asked for. */

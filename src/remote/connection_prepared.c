@@ -1,6 +1,7 @@
 /*
  * connection_prepared.c
- *	  Statements with parameters that a connection's node has prepared.
+ *	  Statements with parameters that a connection's node has prepared: which they
+ *	  are.  Parse is sent in connection_send.c.
  *
  * A text is prepared when it comes up for the third time on a connection.  Its
  * name is made of the text's hash and a number that goes up with each attempt,
@@ -10,21 +11,19 @@
 
 #include "common/hashfn.h"
 #include "remote/connection_private.h"
-#include "remote/error.h"
 #include "utils/memutils.h"
 
 #define USES_BEFORE_PREPARE 3	/* a statement with parameters is prepared at this use */
 #define MAX_PREPARED 500		/* statements remembered per connection */
 
-/* A statement with parameters that came up on a connection. */
-typedef struct ShardPrepared
+struct ShardPrepared
 {
 	uint64		hash;			/* key: of the text */
 	char	   *sql;
 	int			nuses;
 	int			generation;		/* part of its name: goes up each time it is prepared */
 	bool		prepared;
-} ShardPrepared;
+};
 
 void
 shard_connection_free_prepared(ShardConn *conn)
@@ -94,30 +93,28 @@ name_prepared(const ShardPrepared *entry, char *name, size_t size)
 	snprintf(name, size, "shardfdw_" UINT64_FORMAT "_%d", entry->hash, entry->generation);
 }
 
-bool
-shard_connection_start_prepare(ShardConn *conn, const char *sql, int nparams)
+ShardPrepared *
+shard_connection_find_due(ShardConn *conn, const char *sql)
 {
 	ShardPrepared *entry = find_prepared(conn, sql);
-	char		name[NAMEDATALEN];
 
 	if (conn->stateless)
-		return false;			/* the next transaction may be in another session */
+		return NULL;			/* the next transaction may be in another session */
 	if (!entry)
 	{
 		remember_statement(conn, sql);
-		return false;
+		return NULL;
 	}
 	if (entry->prepared || entry == conn->preparing || ++entry->nuses < USES_BEFORE_PREPARE)
-		return false;
-	shard_connection_prepare_to_send(conn, sql);
+		return NULL;
+	return entry;
+}
+
+void
+shard_connection_name_anew(ShardPrepared *entry, char *name, size_t size)
+{
 	entry->generation++;		/* an earlier Parse may have gone through unnoticed */
-	name_prepared(entry, name, sizeof(name));
-	if (!PQsendPrepare(conn->pg, name, sql, nparams, NULL))
-		shard_error_report(ERROR, NULL, conn, NULL, sql);
-	(void) PQsetSingleRowMode(conn->pg);
-	shard_connection_flush(conn);
-	conn->preparing = entry;
-	return true;
+	name_prepared(entry, name, size);
 }
 
 bool

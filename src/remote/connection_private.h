@@ -25,8 +25,6 @@ extern bool shard_connection_result_is_here(ShardConn *conn);
 extern bool shard_connection_next_result(ShardConn *conn, TimestampTz deadline, bool noerror,
 										 PGresult **res);
 
-/* Makes conn ready for a statement, which is logged. */
-extern void shard_connection_prepare_to_send(ShardConn *conn, const char *sql);
 extern void shard_connection_log(ShardConn *conn, const char *sql);
 
 extern void shard_connection_keep_notice(void *arg, const PGresult *res);
@@ -38,6 +36,13 @@ extern bool shard_connection_socket_is_ready(ShardConn *conn, int events);
 /* In the current context. */
 extern char **shard_connection_make_settings(void);
 extern void shard_connection_free_settings(ShardConn *conn);
+
+/* A statement with parameters that came up on a connection. */
+typedef struct ShardPrepared ShardPrepared;
+
+/* One more use of sql: what is to be prepared now, or NULL; the name to do it by, a new one each time. */
+extern ShardPrepared *shard_connection_find_due(ShardConn *conn, const char *sql);
+extern void shard_connection_name_anew(ShardPrepared *entry, char *name, size_t size);
 
 /* True when sql is prepared on conn; its name then. */
 extern bool shard_connection_find_prepared(ShardConn *conn, const char *sql, char *name, size_t size);
