@@ -1,16 +1,16 @@
 /*
  * stream.c
- *	  The life of a stream: connection, statement, rows, end.
+ *	  The steps of a stream: connection, statement, rows.
  *
  *	 QUEUED --> CONNECTING --> SETTLING --> SNAPSHOT --> [PREAMBLE] --> SENT --> DONE
  *	   ^  no free connection	 earlier	  id not here	 query		 |
  *	   |						 COMMIT					   fetcher		 +-- yield --> SPILLED --> DONE
  *	   +--- found dead before it answered: once more, on a new connection
  *
- * Nothing here blocks but shard_stream_wait, yielding and (as shortly as
- * possible) closing.  Who moves a stream on: its reader, by next and wait; and
- * for a queued one also the stream that gives its connection up.  Its bytes are
- * read in stream_fetch.c; what it waits for is in stream_wait.c.
+ * Nothing here blocks but making another stream yield.  Who moves a stream on:
+ * its reader, by next and wait; and for a queued one also the stream that gives
+ * its connection up.  Its bytes are read in stream_fetch.c; what it waits for is in
+ * stream_wait.c; how it begins, yields and ends in stream_open.c, above these.
  *
  * Deadlocks: a queued stream whose connections are held by streams that its
  * reader is not reading now makes one of them yield.
@@ -19,31 +19,13 @@
 
 #include "access/xact.h"
 #include "foreign/foreign.h"
-#include "miscadmin.h"
 #include "remote/error.h"
 #include "remote/stream_private.h"
-#include "remote/wait.h"
-#include "storage/latch.h"
-#include "utils/memutils.h"
-
-#define CLOSE_TIMEOUT_MS 1000	/* for the answer to a cancel request */
-#define CLOSE_HURRY_MS 500		/* the same, when the user has cancelled */
-#define SAVEPOINT_WAIT_MS 20	/* before one, for a node that is slow to begin */
-
-static void stream_yield(ShardConn *conn, void *arg);
-static void stream_lost(ShardConn *conn, void *arg);
 
 /* ---------- beginning ---------- */
 
-ShardStream *
-shard_stream_of_connection(ShardConn *conn)
-{
-	return conn->holder && conn->holder->yield == stream_yield ? conn->holder->arg : NULL;
-}
-
-/* Its connection has been released, by whomever. */
-static void
-stream_lost(ShardConn *conn, void *arg)
+void
+shard_stream_lost(ShardConn *conn, void *arg)
 {
 	ShardStream *stream = arg;
 
@@ -52,9 +34,14 @@ stream_lost(ShardConn *conn, void *arg)
 		stream->state = STREAM_LOST;
 }
 
-/* Lets go of the connection; the stream is in state afterwards. */
-static void
-give_up_connection(ShardStream *stream, ShardStreamState state)
+ShardStream *
+shard_stream_of_connection(ShardConn *conn)
+{
+	return conn->holder && conn->holder->lost == shard_stream_lost ? conn->holder->arg : NULL;
+}
+
+void
+shard_stream_give_up(ShardStream *stream, ShardStreamState state)
 {
 	ShardConn  *conn = stream->conn;
 
@@ -159,48 +146,19 @@ writers_under_way(ShardStream *stream)
 	return false;
 }
 
-static void
-close_in_reset(void *arg)
+void
+shard_stream_begin(ShardStream *stream)
 {
-	shard_stream_close(arg);
-}
-
-ShardStream *
-shard_stream_open(MemoryContext cxt, ShardSnapshot *snapshot, const ShardStreamSpec *spec)
-{
-	ShardStream *stream = MemoryContextAllocZero(cxt, sizeof(ShardStream));
-	int			ncolumns = Max(spec->ncolumns, 1);
-
-	Assert(!spec->use_copy || spec->nparams == 0);
-	Assert(!spec->raw_copy || (spec->use_copy && spec->ncolumns == 1));
-	stream->cxt = cxt;
-	stream->owner = CurrentResourceOwner;
-	stream->spec = *spec;
-	stream->snapshot = snapshot;
-	stream->pool = shard_pool_get(spec->serverid, spec->userid);
-	stream->values = MemoryContextAlloc(cxt, ncolumns * sizeof(char *));
-	stream->lens = MemoryContextAlloc(cxt, ncolumns * sizeof(int));
-	stream->holder.yield = stream_yield;
-	stream->holder.lost = stream_lost;
-	stream->holder.arg = stream;
-	stream->callback.func = close_in_reset;
-	stream->callback.arg = stream;
-
-	/* from here on its end is sure */
-	stream->state = STREAM_LOST;
-	MemoryContextRegisterResetCallback(cxt, &stream->callback);
-
-	if (spec->as_writer && !writers_under_way(stream))
+	if (stream->spec.as_writer && !writers_under_way(stream))
 	{
-		take_connection(stream, shard_txn_writer_start(spec->serverid, spec->userid));
+		take_connection(stream, shard_txn_writer_start(stream->spec.serverid, stream->spec.userid));
 		(void) shard_stream_advance(stream);
 	}
 	else
 	{
 		enqueue(stream, false);
-		shard_stream_start_queued(stream->pool, snapshot);
+		shard_stream_start_queued(stream->pool, stream->snapshot);
 	}
-	return stream;
 }
 
 /* Sends the statement; false when the snapshot is not known yet. */
@@ -250,7 +208,7 @@ shard_stream_advance(ShardStream *stream)
 			if (conn->nrefused > 0 && !stream->spec.as_writer &&
 				shard_pool_can_do_without(conn, stream->snapshot))
 			{
-				give_up_connection(stream, STREAM_QUEUED);
+				shard_stream_give_up(stream, STREAM_QUEUED);
 				enqueue(stream, true);
 				conn->state = SHARD_CONN_BROKEN;	/* the pool closes it */
 			}
@@ -268,7 +226,7 @@ shard_stream_advance(ShardStream *stream)
 		if (conn->state == SHARD_CONN_BROKEN && conn->xact_depth == 0 && !stream->spec.as_writer)
 		{
 			/* it ended together with its last transaction: another one, please */
-			give_up_connection(stream, STREAM_QUEUED);
+			shard_stream_give_up(stream, STREAM_QUEUED);
 			enqueue(stream, true);
 			return false;
 		}
@@ -280,12 +238,8 @@ shard_stream_advance(ShardStream *stream)
 
 /* ---------- reading ---------- */
 
-/*
- * After an error or a cancel: what became of the remote transaction.  When it
- * struck before the BEGIN in front of the statement there is none at all.
- */
-static void
-note_failed_transaction(ShardStream *stream, ShardConn *conn)
+void
+shard_stream_note_failure(ShardStream *stream, ShardConn *conn)
 {
 	PGTransactionStatusType status = PQtransactionStatus(conn->pg);
 
@@ -329,8 +283,8 @@ handle_error(ShardStream *stream)
 		{
 			PQclear(error);
 			stream->retried = true;
-			note_failed_transaction(stream, conn);
-			give_up_connection(stream, STREAM_QUEUED);
+			shard_stream_note_failure(stream, conn);
+			shard_stream_give_up(stream, STREAM_QUEUED);
 			enqueue(stream, true);
 			return;
 		}
@@ -344,7 +298,7 @@ handle_error(ShardStream *stream)
 		stream->snapshot_rows = NULL;
 		conn->xact_depth = 0;
 		conn->snapshot = NULL;
-		give_up_connection(stream, STREAM_QUEUED);
+		shard_stream_give_up(stream, STREAM_QUEUED);
 		enqueue(stream, true);
 		shard_pool_discard(conn);
 		return;
@@ -353,8 +307,8 @@ handle_error(ShardStream *stream)
 	if (lost)
 		conn->state = SHARD_CONN_BROKEN;
 	else
-		note_failed_transaction(stream, conn);
-	give_up_connection(stream, STREAM_LOST);
+		shard_stream_note_failure(stream, conn);
+	shard_stream_give_up(stream, STREAM_LOST);
 	shard_error_report(ERROR, error, conn, stream->spec.label, stream->spec.sql);
 }
 
@@ -372,13 +326,13 @@ finish(ShardStream *stream)
 	if (PQstatus(conn->pg) == CONNECTION_BAD)
 	{
 		conn->state = SHARD_CONN_BROKEN;
-		give_up_connection(stream, STREAM_LOST);
+		shard_stream_give_up(stream, STREAM_LOST);
 		shard_error_report(ERROR, NULL, conn, stream->spec.label, stream->spec.sql);
 	}
 	if (!stream->trailer_seen)
 		shard_error_protocol(conn, stream->spec.label,
 							 stream->spec.use_copy ? "the COPY data have no end mark" : "the statement has no result");
-	give_up_connection(stream, STREAM_DONE);
+	shard_stream_give_up(stream, STREAM_DONE);
 	if (!stream->yielding)
 		shard_stream_start_queued(stream->pool, stream->snapshot);
 }
@@ -490,66 +444,7 @@ shard_stream_next_bytes(ShardStream *stream, char *buf, int size,
 	return status;
 }
 
-/* ---------- yielding ---------- */
-
-/*
- * Reads the rest of the rows into a spill, so that the connection is free.  The
- * caller's current row stays valid.
- */
-static void
-stream_yield(ShardConn *conn, void *arg)
-{
-	ShardStream *stream = arg;
-	int			ncolumns = Max(stream->spec.ncolumns, 1);
-	ShardRow	row;
-
-	Assert(stream->conn == conn);
-
-	/* A statement that has not begun must still see what it would have seen. */
-	while (!shard_stream_advance(stream))
-	{
-		if (stream->conn != conn)
-			return;				/* it was lost */
-		shard_stream_wait(&stream, 1, NULL);
-	}
-
-	/* The reader may hold a row that lies in these. */
-	stream->values = MemoryContextAlloc(stream->cxt, ncolumns * sizeof(char *));
-	stream->lens = MemoryContextAlloc(stream->cxt, ncolumns * sizeof(int));
-	stream->pinned = true;
-	if (!stream->spill)
-		stream->spill = shard_spill_create(stream->cxt, stream->owner);
-
-	stream->yielding = true;
-	PG_TRY();
-	{
-		for (;;)
-		{
-			ShardStreamStatus status = shard_stream_read_node(stream, &row);
-
-			if (status == SHARD_STREAM_ROW)
-			{
-				shard_fetch_put_aside(stream, &row);
-				CHECK_FOR_INTERRUPTS();
-			}
-			else if (status == SHARD_STREAM_DONE || stream->state == STREAM_QUEUED)
-				break;
-			else
-				shard_stream_wait(&stream, 1, NULL);
-			stream->drained = false;
-		}
-	}
-	PG_FINALLY();
-	{
-		stream->yielding = false;
-	}
-	PG_END_TRY();
-	if (stream->state == STREAM_DONE)
-	{
-		shard_spill_rewind(stream->spill);
-		stream->state = STREAM_SPILLED;
-	}
-}
+/* ---------- making room ---------- */
 
 void
 shard_stream_make_room(ShardStream *queued)
@@ -579,46 +474,6 @@ shard_stream_make_room(ShardStream *queued)
 	shard_stream_start_queued(pool, queued->snapshot);
 }
 
-/* Starts all queued streams of pool, making room for them. */
-static void
-start_all(ShardPool *pool)
-{
-	while (!dlist_is_empty(&pool->queue))
-	{
-		ShardStream *stream = dlist_container(ShardStream, queue_link, dlist_head_node(&pool->queue));
-
-		shard_stream_start_queued(pool, stream->snapshot);
-		if (stream->state == STREAM_QUEUED)
-			shard_stream_make_room(stream);
-	}
-}
-
-void
-shard_stream_drain_queue(ShardPool *pool)
-{
-	for (;;)
-	{
-		ShardStream *unsent = NULL;
-		dlist_iter	iter;
-
-		start_all(pool);
-
-		/* Those that were started may still wait for a connection to open, and be queued again. */
-		dlist_foreach(iter, &pool->conns)
-		{
-			ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
-			ShardStream *stream = shard_stream_of_connection(conn);
-
-			if (stream && !shard_stream_advance(stream))
-				unsent = stream;
-		}
-		if (unsent)
-			shard_stream_wait(&unsent, 1, NULL);
-		else if (dlist_is_empty(&pool->queue))
-			break;
-	}
-}
-
 /* ---------- figures ---------- */
 
 int64
@@ -643,84 +498,4 @@ const void *
 shard_stream_conn_id(ShardStream *stream)
 {
 	return stream->conn_id;
-}
-
-/* ---------- end ---------- */
-
-/*
- * Frees the connection of a stream whose statement is under way.  A statement
- * in a transaction without a savepoint of its own is read to its end, unless
- * everything is to be rolled back anyway: cancelled, it would take the
- * transaction with it.
- */
-static void
-end_statement(ShardStream *stream)
-{
-	ShardConn  *conn = stream->conn;
-	bool		in_xact = conn->xact_depth > 0 && IsTransactionState();
-	bool		guarded = stream->guarded;
-	int			timeout_ms;
-
-	/* What precedes the statement makes the savepoint, and does not take long. */
-	if (stream->state == STREAM_PREAMBLE)
-		guarded = false;
-	else if (guarded && in_xact && stream->spec.use_copy && !stream->copying && stream->nbytes == 0)
-	{
-		/* in one message with the statement; a sign of life says that it has been made */
-		shard_connection_flush(conn);
-		(void) shard_wait_socket(PQsocket(conn->pg), WL_SOCKET_READABLE, SAVEPOINT_WAIT_MS, true);
-	}
-	timeout_ms = shard_wait_interrupted ? CLOSE_HURRY_MS : CLOSE_TIMEOUT_MS;
-	if (guarded || !in_xact || !shard_connection_drain_noerror(conn))
-		(void) shard_connection_cancel_noerror(conn, timeout_ms);
-
-	if (conn->state != SHARD_CONN_READY)
-		return;
-	if (PQtransactionStatus(conn->pg) == PQTRANS_INERROR && in_xact && stream->guarded)
-		(void) shard_connection_exec_noerror(conn, "ROLLBACK TO SAVEPOINT shardfdw_stream; "
-											 "RELEASE SAVEPOINT shardfdw_stream", timeout_ms);
-	if (conn->state == SHARD_CONN_READY)
-		note_failed_transaction(stream, conn);
-}
-
-void
-shard_stream_close(ShardStream *stream)
-{
-	ShardConn  *conn = stream->conn;
-
-	if (stream->closed)
-		return;
-	stream->closed = true;
-	if (stream->state == STREAM_QUEUED)
-		dlist_delete(&stream->queue_link);
-	if (conn)
-	{
-		ShardStreamState state = stream->state;
-
-		if (state == STREAM_PREAMBLE || state == STREAM_SENT)
-			end_statement(stream);
-		else if (state == STREAM_SETTLING)
-		{
-			/* a COMMIT that was waited for in vain is not left to the next one who reads here */
-			(void) shard_connection_cancel_noerror(conn, shard_wait_interrupted ? CLOSE_HURRY_MS : CLOSE_TIMEOUT_MS);
-		}
-		if (stream->exporting && IsTransactionState())
-			shard_txn_export_given_up(conn);
-		give_up_connection(stream, STREAM_DONE);
-		if (state == STREAM_CONNECTING)
-			shard_connection_pause(conn);
-	}
-	stream->state = STREAM_DONE;
-
-	shard_fetch_free_kept(stream);
-	shard_fetch_free_row(stream);
-	PQclear(stream->error);
-	stream->error = NULL;
-	PQclear(stream->snapshot_rows);
-	stream->snapshot_rows = NULL;
-
-	/* in abort the file is gone already, with its resource owner */
-	if (stream->spill && IsTransactionState())
-		shard_spill_close(stream->spill);
-	stream->spill = NULL;
 }

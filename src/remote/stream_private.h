@@ -1,7 +1,7 @@
 /*
  * stream_private.h
- *	  What stream.c (life of a stream), stream_fetch.c (its bytes) and
- *	  stream_wait.c (waiting) share.
+ *	  What the parts of stream*.c share.  From below: stream_fetch.c (its bytes),
+ *	  stream.c (its steps), stream_wait.c (waiting), stream_open.c (beginning, end).
  */
 #ifndef SHARDFDW_STREAM_PRIVATE_H
 #define SHARDFDW_STREAM_PRIVATE_H
@@ -105,11 +105,26 @@ extern bool shard_stream_advance(ShardStream *stream);
  */
 extern ShardStreamStatus shard_stream_read_node(ShardStream *stream, ShardRow *row);
 
+/* A new stream takes a connection and moves on as far as it can, or is queued. */
+extern void shard_stream_begin(ShardStream *stream);
+
 /* Makes some stream of the pool of a queued one yield.  May block. */
 extern void shard_stream_make_room(ShardStream *queued);
 
 /* The stream that holds conn; NULL when nobody does, or somebody else. */
 extern ShardStream *shard_stream_of_connection(ShardConn *conn);
+
+/* Lets go of the connection; the stream is in state afterwards. */
+extern void shard_stream_give_up(ShardStream *stream, ShardStreamState state);
+
+/* lost() of a stream as a holder: its connection has been released, by whomever. */
+extern void shard_stream_lost(ShardConn *conn, void *arg);
+
+/*
+ * After an error or a cancel: what became of the remote transaction.  When it
+ * struck before the BEGIN in front of the statement there is none at all.
+ */
+extern void shard_stream_note_failure(ShardStream *stream, ShardConn *conn);
 
 /*
  * Sends the statement, preamble in front of it, and sets the state; when they
