@@ -16,7 +16,7 @@
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/parsenodes.h"
-#include "remote/txn.h"
+#include "remote/constraints.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -197,7 +197,7 @@ shard_ddl_set_constraints(ShardDdlCall *call)
 	if (stmt->constraints != NIL)
 		return false;
 	shard_ddl_run_core(call);
-	shard_txn_set_constraints(stmt->deferred);
+	shard_constraints_set(stmt->deferred);
 	return true;
 }
 

@@ -121,12 +121,6 @@ extern void shard_txn_export_given_up(ShardConn *conn);
 /* Isolation of the remote transaction, e.g. "READ COMMITTED". */
 extern const char *shard_txn_isolation(void);
 
-/*
- * SET CONSTRAINTS ALL for the rest of the current (sub)transaction, on nodes that
- * it writes to and those that it is going to.  Errors: what nodes then find violated.
- */
-extern void shard_txn_set_constraints(bool deferred);
-
 extern void shard_txn_init(void);	/* (sub)transaction callbacks */
 
 #endif

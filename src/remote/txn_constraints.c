@@ -1,6 +1,6 @@
 /*
  * txn_constraints.c
- *	  SET CONSTRAINTS ALL in the transactions on nodes.
+ *	  What SET CONSTRAINTS ALL has made of the transactions on nodes.
  *
  * It lasts until the end of the transaction, or until ROLLBACK TO a savepoint
  * from before it.  So what each nesting level has set is kept, and goes behind
@@ -8,8 +8,6 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
-#include "remote/command.h"
 #include "remote/txn_private.h"
 #include "utils/memutils.h"
 
@@ -22,14 +20,14 @@ typedef struct ConstraintMode
 /* In TopTransactionContext; at most one for each level, the innermost last. */
 static List *modes = NIL;
 
-static const char *
-sql_of(bool deferred)
+const char *
+shard_txn_constraints_sql(bool deferred)
 {
 	return deferred ? "SET CONSTRAINTS ALL DEFERRED" : "SET CONSTRAINTS ALL IMMEDIATE";
 }
 
-static void
-note_mode(int level, bool deferred)
+void
+shard_txn_note_constraints(int level, bool deferred)
 {
 	ConstraintMode *mode = modes ? llast(modes) : NULL;
 	MemoryContext oldcxt;
@@ -46,29 +44,6 @@ note_mode(int level, bool deferred)
 }
 
 void
-shard_txn_set_constraints(bool deferred)
-{
-	int			ncommands = list_length(shard_txn_writers);
-	ShardCommand *commands = palloc0(Max(ncommands, 1) * sizeof(ShardCommand));
-	ListCell   *lc;
-
-	foreach(lc, shard_txn_writers)
-	{
-		const ShardWriter *writer = lfirst(lc);
-		ShardCommand *command = &commands[foreach_current_index(lc)];
-
-		command->serverid = writer->serverid;
-		command->userid = writer->userid;
-		command->sql = sql_of(deferred);
-	}
-	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
-	for (int i = 0; i < ncommands; i++)
-		PQclear(commands[i].result);
-	pfree(commands);
-	note_mode(GetCurrentTransactionNestLevel(), deferred);
-}
-
-void
 shard_txn_append_constraints(int min_level, int max_level, StringInfo buf)
 {
 	ListCell   *lc;
@@ -78,7 +53,7 @@ shard_txn_append_constraints(int min_level, int max_level, StringInfo buf)
 		const ConstraintMode *mode = lfirst(lc);
 
 		if (mode->level >= min_level && mode->level <= max_level)
-			appendStringInfo(buf, "%s; ", sql_of(mode->deferred));
+			appendStringInfo(buf, "%s; ", shard_txn_constraints_sql(mode->deferred));
 	}
 }
 

@@ -35,6 +35,10 @@ extern void shard_txn_check_not_lost(ShardWriter *writer);
  */
 extern void shard_txn_take_export(ShardSnapshot *snapshot, ShardConn *conn, const char *id);
 
+/* The command; notes that it has run in the subtransaction of level, on nodes and for those that join later. */
+extern const char *shard_txn_constraints_sql(bool deferred);
+extern void shard_txn_note_constraints(int level, bool deferred);
+
 /* What the levels from min_level to max_level have made of deferrable constraints. */
 extern void shard_txn_append_constraints(int min_level, int max_level, StringInfo buf);
 
