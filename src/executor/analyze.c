@@ -334,7 +334,7 @@ sample_rows(Relation relation, int elevel, HeapTuple *rows, int targrows, double
 	spec.portable_text = shard_decode_has_styled_text(decoder);
 	spec.use_copy = true;
 	spec.workers = -1;
-	shard_txn_expect(snapshot, spec.serverid, spec.userid, 1);
+	shard_snapshot_expect(snapshot, spec.serverid, spec.userid, 1);
 	stream = shard_stream_open(cxt, snapshot, &spec);
 
 	MemoryContextSwitchTo(oldcxt);

@@ -210,8 +210,8 @@ announce_streams(const ShardScanState *state, bool may_rescan)
 			continue;
 		per_statement = shard_share_per_statement(state, i, nstreams[i]);
 		nstreams[i] = (nstreams[i] + per_statement - 1) / per_statement;
-		shard_txn_expect(state->snapshot, map->nodes[i].serverid, state->userid,
-						 nstreams[i] + (may_rescan ? 1 : 0));
+		shard_snapshot_expect(state->snapshot, map->nodes[i].serverid, state->userid,
+							  nstreams[i] + (may_rescan ? 1 : 0));
 	}
 	pfree(nstreams);
 }

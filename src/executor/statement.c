@@ -413,8 +413,8 @@ open_streams(ShardStatementState *state)
 	for (int i = 0; i < state->ntargets; i++)
 	{
 		if (!state->plan->on_writer)
-			shard_txn_expect(snapshot, map->shards[state->targets[i].shardno].serverid,
-							 state->userid, 1);
+			shard_snapshot_expect(snapshot, map->shards[state->targets[i].shardno].serverid,
+								  state->userid, 1);
 	}
 	for (int i = 0; i < state->ntargets; i++)
 	{

@@ -114,7 +114,7 @@ export_snapshot(EState *estate, Oid serverid, Oid userid)
 	ShardStream *stream;
 
 	/* one stream alone would run without a transaction, and so without a snapshot to share */
-	shard_txn_expect(snapshot, serverid, userid, 2);
+	shard_snapshot_expect(snapshot, serverid, userid, 2);
 
 	spec.serverid = serverid;
 	spec.userid = userid;

@@ -193,8 +193,8 @@ group_by_node(CopyRun *run)
 			((query != NULL && query->is_together(query, i, node->nshards)) ||
 			 shard_txn_uses_writer(shard_pool_get(serverid, run->copy->userid), run->snapshot));
 		if (query == NULL)
-			shard_txn_expect(run->snapshot, serverid, run->copy->userid,
-							 node->together ? 1 : node->nshards);
+			shard_snapshot_expect(run->snapshot, serverid, run->copy->userid,
+								  node->together ? 1 : node->nshards);
 	}
 }
 

@@ -121,7 +121,7 @@ make_run(ShardCommand *commands, int ncommands, ShardCommandMode mode, bool noer
 			run->lanes[laneno].pool = pool;
 			run->lanes[laneno].current = i;
 			if (run->snapshot)
-				shard_txn_expect(run->snapshot, commands[i].serverid, commands[i].userid, 1);
+				shard_snapshot_expect(run->snapshot, commands[i].serverid, commands[i].userid, 1);
 		}
 		run->laneno[i] = laneno;
 	}
@@ -193,7 +193,7 @@ fail_rest(CommandRun *run, int laneno, ErrorData *error)
 static ShardConn *
 reader_connection(CommandRun *run, ShardPool *pool)
 {
-	ShardConn  *conn = shard_pool_acquire_reader(pool, run->snapshot);
+	ShardConn  *conn = shard_txn_acquire_reader(pool, run->snapshot);
 	dlist_iter	iter;
 
 	if (conn)
@@ -212,7 +212,7 @@ reader_connection(CommandRun *run, ShardPool *pool)
 			}
 		}
 	}
-	conn = shard_pool_acquire_reader(pool, run->snapshot);
+	conn = shard_txn_acquire_reader(pool, run->snapshot);
 	if (!conn)
 		elog(ERROR, "no connection for a command");
 	return conn;
@@ -409,7 +409,7 @@ take_result(CommandRun *run, Lane *lane, PGresult *res)
 			if (lane->exporting && PQntuples(res) == 1 && PQnfields(res) == 1)
 			{
 				lane->exporting = false;
-				shard_txn_exported(lane->conn, PQgetvalue(res, 0, 0));
+				shard_snapshot_exported(lane->conn, PQgetvalue(res, 0, 0));
 				PQclear(res);
 				return;
 			}

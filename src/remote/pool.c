@@ -29,7 +29,7 @@
 #include "remote/broadcast.h"
 #include "remote/pool.h"
 #include "remote/quota.h"
-#include "remote/txn.h"
+#include "remote/snapshot.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
@@ -278,7 +278,7 @@ reader_rank(const ShardPool *pool, const ShardConn *conn, const struct ShardSnap
 			return 0;
 		if (conn->snapshot && conn->snapshot == snapshot)
 			return 4;
-		return shard_txn_is_exporter(conn) ? 0 : 1;
+		return shard_snapshot_is_exporter(conn) ? 0 : 1;
 	}
 	if (conn->state == SHARD_CONN_CONNECTING || conn->end_pending)
 		return 2;
@@ -356,7 +356,7 @@ has_idle_exporter(const ShardPool *pool)
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
 
 		if (!conn->holder && conn != pool->writer && !conn->xact_extra &&
-			conn->state == SHARD_CONN_READY && !conn->xact_failed && shard_txn_is_exporter(conn))
+			conn->state == SHARD_CONN_READY && !conn->xact_failed && shard_snapshot_is_exporter(conn))
 			return true;
 	}
 	return false;
@@ -406,19 +406,6 @@ shard_pool_acquire_reader(ShardPool *pool, struct ShardSnapshot *snapshot)
 {
 	ShardConn  *conn;
 
-	if (shard_txn_uses_writer(pool, snapshot))
-	{
-		conn = pool->writer;
-		if (conn->holder)
-			return NULL;
-		if (conn->state != SHARD_CONN_CONNECTING && !shard_connection_usable(conn))
-			ereport(ERROR,
-					(errcode(ERRCODE_CONNECTION_FAILURE),
-					 errmsg("lost connection to node \"%s\"", conn->node),
-					 errdetail("The transaction has written there.")));
-		return conn;
-	}
-
 	sweep(pool);
 	conn = find_free(pool, snapshot, 2);
 	if (!conn && count_live(pool) < cap_of(pool))
@@ -427,10 +414,6 @@ shard_pool_acquire_reader(ShardPool *pool, struct ShardSnapshot *snapshot)
 		conn = find_free(pool, snapshot, 1);
 	if (!conn && has_idle_exporter(pool))
 		conn = open_connection(pool, false);	/* above the cap */
-
-	/* a node can find dangerous structures only when it sees one transaction */
-	if (conn && IsolationIsSerializable())
-		pool->writer = conn;
 	return conn;
 }
 

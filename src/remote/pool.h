@@ -33,7 +33,8 @@ typedef struct ShardPool		/* one node and user */
 extern ShardPool *shard_pool_get(Oid serverid, Oid userid);
 
 /*
- * A free or new connection for reading, or NULL when all are held (the caller
+ * For shard_txn_acquire_reader(), in a transaction that has not written to the node:
+ * a free or new connection for reading, or NULL when all are held (the caller
  * queues).  It may be connecting still, or have end_pending.  Blocks only when
  * there is none at all, and other backends have all that the node allows.
  * Free ones are preferred in this order: in a read transaction of snapshot,

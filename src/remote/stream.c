@@ -94,7 +94,7 @@ find_connection(ShardStream *stream)
 	if (stream->spec.as_writer)
 		conn = pool->writer->holder ? NULL : pool->writer;
 	else
-		conn = shard_pool_acquire_reader(pool, stream->snapshot);
+		conn = shard_txn_acquire_reader(pool, stream->snapshot);
 	if (conn)
 		dequeue(stream);
 	return conn;
@@ -184,7 +184,7 @@ send_statement(ShardStream *stream)
 	{
 		stream->exports = stream->exporting;
 		stream->awaited = stream->exporting &&
-			shard_txn_is_shared(stream->snapshot, stream->spec.serverid, stream->spec.userid);
+			shard_snapshot_is_shared(stream->snapshot, stream->spec.serverid, stream->spec.userid);
 
 		shard_connection_append_preamble(conn, stream->spec.portable_text ? SHARD_SETTINGS_PORTABLE :
 										 SHARD_SETTINGS_USER,

@@ -376,7 +376,7 @@ take_snapshot_id(ShardStream *stream, PGresult *res)
 	id = pstrdup(PQgetvalue(res, 0, 0));
 	PQclear(res);
 	stream->exporting = false;
-	shard_txn_exported(stream->conn, id);
+	shard_snapshot_exported(stream->conn, id);
 	pfree(id);
 }
 

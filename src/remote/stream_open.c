@@ -217,7 +217,7 @@ shard_stream_close(ShardStream *stream)
 			(void) shard_connection_cancel_noerror(conn, shard_wait_interrupted ? CLOSE_HURRY_MS : CLOSE_TIMEOUT_MS);
 		}
 		if (stream->exporting && IsTransactionState())
-			shard_txn_export_given_up(conn);
+			shard_snapshot_give_up(conn);
 		shard_stream_give_up(stream, STREAM_DONE);
 		if (state == STREAM_CONNECTING)
 			shard_connection_pause(conn);

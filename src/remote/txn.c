@@ -50,35 +50,6 @@
 #include "remote/txn_private.h"
 #include "utils/memutils.h"
 
-typedef enum ShardSnapshotState
-{
-	SNAPSHOT_NONE,
-	SNAPSHOT_EXPORTING,			/* asked for, the identifier has not come */
-	SNAPSHOT_EXPORTED
-} ShardSnapshotState;
-
-/* What a snapshot is on one node. */
-typedef struct ShardNodeSnapshot
-{
-	Oid			serverid;
-	Oid			userid;
-	int			nexpected;		/* streams announced */
-	ShardSnapshotState state;
-	ShardConn  *exporter;		/* compare only: it may be gone */
-	Oid			exporter_userid;
-	char	   *id;				/* as pg_export_snapshot() gave it */
-} ShardNodeSnapshot;
-
-struct ShardSnapshot
-{
-	dlist_node	link;			/* in snapshots */
-	MemoryContext query_cxt;	/* NULL: the transaction's */
-	MemoryContext cxt;			/* memory of what follows */
-	MemoryContextCallback callback;
-	List	   *nodes;			/* of ShardNodeSnapshot */
-	bool		cut;			/* taken on all nodes at one moment (remote/cut.c) */
-};
-
 static dlist_head snapshots = DLIST_STATIC_INIT(snapshots);
 static ShardSnapshot *xact_snapshot = NULL; /* in TopTransactionContext */
 List	   *shard_txn_writers = NIL;
@@ -125,28 +96,6 @@ shard_txn_reset(void)
  * Snapshots
  */
 
-static ShardNodeSnapshot *
-node_snapshot(ShardSnapshot *snapshot, Oid serverid, Oid userid)
-{
-	MemoryContext oldcxt;
-	ShardNodeSnapshot *node;
-	ListCell   *lc;
-
-	foreach(lc, snapshot->nodes)
-	{
-		node = lfirst(lc);
-		if (node->serverid == serverid && node->userid == userid)
-			return node;
-	}
-	oldcxt = MemoryContextSwitchTo(snapshot->cxt);
-	node = palloc0(sizeof(ShardNodeSnapshot));
-	node->serverid = serverid;
-	node->userid = userid;
-	snapshot->nodes = lappend(snapshot->nodes, node);
-	MemoryContextSwitchTo(oldcxt);
-	return node;
-}
-
 /* True when the transaction that exported node's snapshot is still open. */
 static bool
 exporter_alive(ShardSnapshot *snapshot, ShardNodeSnapshot *node)
@@ -154,7 +103,7 @@ exporter_alive(ShardSnapshot *snapshot, ShardNodeSnapshot *node)
 	ShardPool  *pool;
 	dlist_iter	iter;
 
-	if (node->state == SNAPSHOT_NONE)
+	if (node->state == SHARD_SNAPSHOT_NONE)
 		return false;
 	pool = shard_pool_get(node->serverid, node->exporter_userid);
 	dlist_foreach(iter, &pool->conns)
@@ -165,7 +114,7 @@ exporter_alive(ShardSnapshot *snapshot, ShardNodeSnapshot *node)
 			continue;
 		return conn->state == SHARD_CONN_READY && conn->snapshot == snapshot &&
 			conn->xact_depth > 0 && !conn->xact_failed &&
-			(node->state == SNAPSHOT_EXPORTED || conn->holder != NULL);
+			(node->state == SHARD_SNAPSHOT_EXPORTED || conn->holder != NULL);
 	}
 	return false;
 }
@@ -255,39 +204,12 @@ shard_txn_snapshot(MemoryContext query_cxt)
 	return snapshot;
 }
 
-void
-shard_txn_expect(ShardSnapshot *snapshot, Oid serverid, Oid userid, int nstreams)
-{
-	node_snapshot(snapshot, serverid, userid)->nexpected += nstreams;
-}
-
-bool
-shard_txn_single(ShardSnapshot *snapshot, Oid serverid, Oid userid)
-{
-	if (IsolationUsesXactSnapshot() || (snapshot != NULL && snapshot->cut))
-		return false;
-	return snapshot == NULL || node_snapshot(snapshot, serverid, userid)->nexpected == 1;
-}
-
-bool
-shard_txn_is_shared(ShardSnapshot *snapshot, Oid serverid, Oid userid)
-{
-	return node_snapshot(snapshot, serverid, userid)->nexpected > 1;
-}
-
-bool
-shard_txn_is_exporter(const ShardConn *conn)
-{
-	return conn->xact_depth > 0 && conn->snapshot != NULL &&
-		node_snapshot(conn->snapshot, conn->serverid, conn->userid)->exporter == conn;
-}
-
 bool
 shard_txn_is_exported(ShardSnapshot *snapshot, Oid serverid, Oid userid)
 {
-	ShardNodeSnapshot *node = node_snapshot(snapshot, serverid, userid);
+	ShardNodeSnapshot *node = shard_snapshot_node(snapshot, serverid, userid);
 
-	return node->state != SNAPSHOT_NONE && exporter_alive(snapshot, node);
+	return node->state != SHARD_SNAPSHOT_NONE && exporter_alive(snapshot, node);
 }
 
 bool
@@ -299,8 +221,33 @@ shard_txn_uses_writer(ShardPool *pool, ShardSnapshot *snapshot)
 		return false;
 	if (IsolationUsesXactSnapshot() || !snapshot)
 		return true;
-	node = node_snapshot(snapshot, pool->key_serverid, pool->key_userid);
-	return node->state != SNAPSHOT_EXPORTED || !exporter_alive(snapshot, node);
+	node = shard_snapshot_node(snapshot, pool->key_serverid, pool->key_userid);
+	return node->state != SHARD_SNAPSHOT_EXPORTED || !exporter_alive(snapshot, node);
+}
+
+ShardConn *
+shard_txn_acquire_reader(ShardPool *pool, ShardSnapshot *snapshot)
+{
+	ShardConn  *conn;
+
+	if (shard_txn_uses_writer(pool, snapshot))
+	{
+		conn = pool->writer;
+		if (conn->holder)
+			return NULL;
+		if (conn->state != SHARD_CONN_CONNECTING && !shard_connection_usable(conn))
+			ereport(ERROR,
+					(errcode(ERRCODE_CONNECTION_FAILURE),
+					 errmsg("lost connection to node \"%s\"", conn->node),
+					 errdetail("The transaction has written there.")));
+		return conn;
+	}
+	conn = shard_pool_acquire_reader(pool, snapshot);
+
+	/* a node can find dangerous structures only when it sees one transaction */
+	if (conn && IsolationIsSerializable())
+		pool->writer = conn;
+	return conn;
 }
 
 /*
@@ -399,7 +346,7 @@ note_writer(ShardConn *conn, int level)
 static void
 check_snapshot_kept(ShardSnapshot *snapshot, ShardNodeSnapshot *node)
 {
-	if (node->state == SNAPSHOT_EXPORTED && !exporter_alive(snapshot, node))
+	if (node->state == SHARD_SNAPSHOT_EXPORTED && !exporter_alive(snapshot, node))
 		ereport(ERROR,
 				(errcode(ERRCODE_CONNECTION_FAILURE),
 				 errmsg("the snapshot of this transaction on node \"%s\" was lost with its connection",
@@ -422,10 +369,10 @@ append_writer_begin(ShardConn *conn, int level, StringInfo buf)
 		append_begin(conn, buf, shard_txn_isolation(), XactReadOnly);
 		if (whole && xact_snapshot)
 		{
-			ShardNodeSnapshot *node = node_snapshot(xact_snapshot, conn->serverid, conn->userid);
+			ShardNodeSnapshot *node = shard_snapshot_node(xact_snapshot, conn->serverid, conn->userid);
 
 			check_snapshot_kept(xact_snapshot, node);
-			if (node->state == SNAPSHOT_EXPORTED)
+			if (node->state == SHARD_SNAPSHOT_EXPORTED)
 				append_import(conn, node, buf);
 		}
 		shard_txn_append_constraints(1, 1, buf);
@@ -454,15 +401,15 @@ share_export(ShardSnapshot *snapshot, ShardNodeSnapshot *node)
 {
 	ListCell   *lc;
 
-	if (node->state != SNAPSHOT_NONE)
+	if (node->state != SHARD_SNAPSHOT_NONE)
 		return;
 	foreach(lc, snapshot->nodes)
 	{
 		ShardNodeSnapshot *other = lfirst(lc);
 
-		if (other->serverid != node->serverid || other->state != SNAPSHOT_EXPORTED)
+		if (other->serverid != node->serverid || other->state != SHARD_SNAPSHOT_EXPORTED)
 			continue;
-		node->state = SNAPSHOT_EXPORTED;
+		node->state = SHARD_SNAPSHOT_EXPORTED;
 		node->id = other->id;
 		node->exporter = other->exporter;
 		node->exporter_userid = other->exporter_userid;
@@ -500,7 +447,7 @@ shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot,
 		return true;
 	}
 
-	if (shard_txn_single(snapshot, conn->serverid, conn->userid))
+	if (shard_snapshot_is_single(snapshot, conn->serverid, conn->userid))
 	{
 		append_end_of_reading(conn, buf);
 		if (conn->stateless)
@@ -511,20 +458,20 @@ shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot,
 		return true;
 	}
 
-	node = node_snapshot(snapshot, conn->serverid, conn->userid);
+	node = shard_snapshot_node(snapshot, conn->serverid, conn->userid);
 	if (snapshot->cut)
 		share_export(snapshot, node);
 	if (whole || snapshot->cut)
 		check_snapshot_kept(snapshot, node);
 	if (!exporter_alive(snapshot, node))
-		node->state = SNAPSHOT_NONE;
+		node->state = SHARD_SNAPSHOT_NONE;
 
 	/* nothing is taken for done before it is certain that buf will be sent */
-	if (node->state == SNAPSHOT_EXPORTING)
+	if (node->state == SHARD_SNAPSHOT_EXPORTING)
 		return false;
 	append_end_of_reading(conn, buf);
 
-	if (node->state == SNAPSHOT_EXPORTED)
+	if (node->state == SHARD_SNAPSHOT_EXPORTED)
 	{
 		append_begin(conn, buf, IsolationIsSerializable() ? "SERIALIZABLE" : "REPEATABLE READ", true);
 		append_import(conn, node, buf);
@@ -533,7 +480,7 @@ shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot,
 	{
 		append_begin(conn, buf, whole ? shard_txn_isolation() : "REPEATABLE READ", true);
 		appendStringInfoString(buf, "SELECT pg_catalog.pg_export_snapshot(); ");
-		node->state = SNAPSHOT_EXPORTING;
+		node->state = SHARD_SNAPSHOT_EXPORTING;
 		node->exporter = conn;
 		node->exporter_userid = conn->userid;
 		*exports = true;
@@ -542,20 +489,6 @@ shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot,
 	if (whole)
 		append_savepoints(conn, GetCurrentTransactionNestLevel(), buf);
 	return true;
-}
-
-void
-shard_txn_exported(ShardConn *conn, const char *snapshot_id)
-{
-	ShardNodeSnapshot *node;
-
-	if (!conn->snapshot)
-		return;					/* its statement has ended meanwhile */
-	node = node_snapshot(conn->snapshot, conn->serverid, conn->userid);
-	node->id = MemoryContextStrdup(conn->snapshot->cxt, snapshot_id);
-	node->state = SNAPSHOT_EXPORTED;
-	node->exporter = conn;
-	node->exporter_userid = conn->userid;
 }
 
 void
@@ -568,28 +501,7 @@ shard_txn_take_export(ShardSnapshot *snapshot, ShardConn *conn, const char *id)
 		return;
 	}
 	conn->snapshot = snapshot;
-	shard_txn_exported(conn, id);
-}
-
-/*
- * What conn has read so far, if anything, has been thrown away; its transaction
- * does not see what the next exporter's will, so it is no part of the snapshot.
- */
-void
-shard_txn_export_given_up(ShardConn *conn)
-{
-	ShardNodeSnapshot *node;
-
-	if (!conn->snapshot)
-		return;
-	node = node_snapshot(conn->snapshot, conn->serverid, conn->userid);
-	if (node->state == SNAPSHOT_EXPORTING && node->exporter == conn)
-	{
-		node->state = SNAPSHOT_NONE;
-		node->exporter = NULL;
-	}
-	conn->snapshot = NULL;
-	conn->xact_leftover = conn->xact_depth > 0;
+	shard_snapshot_exported(conn, id);
 }
 
 /*
@@ -615,7 +527,7 @@ shard_txn_forget_doomed(ShardConn *conn)
 {
 	shard_txn_forget(conn);
 	if (xact_snapshot)
-		node_snapshot(xact_snapshot, conn->serverid, conn->userid)->state = SNAPSHOT_NONE;
+		shard_snapshot_node(xact_snapshot, conn->serverid, conn->userid)->state = SHARD_SNAPSHOT_NONE;
 }
 
 void
@@ -650,7 +562,7 @@ pick_writer(ShardPool *pool)
 		if (conn->xact_depth == 0)
 			return conn;
 		if (!conn->snapshot ||
-			node_snapshot(conn->snapshot, conn->serverid, conn->userid)->exporter != conn)
+			shard_snapshot_node(conn->snapshot, conn->serverid, conn->userid)->exporter != conn)
 			leftover = conn;
 	}
 	if (leftover)
@@ -701,7 +613,7 @@ take_over_snapshot(ShardPool *pool)
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
 
 		if (conn != pool->writer && conn->holder == NULL &&
-			!(importing && shard_txn_is_exporter(conn)))
+			!(importing && shard_snapshot_is_exporter(conn)))
 			end_read_transaction(conn, xact_snapshot);
 	}
 }
@@ -731,7 +643,7 @@ shard_txn_writer_start(Oid serverid, Oid userid)
 	conn = pool->writer;
 	if (!conn && xact_snapshot)
 	{
-		ShardNodeSnapshot *node = node_snapshot(xact_snapshot, serverid, userid);
+		ShardNodeSnapshot *node = shard_snapshot_node(xact_snapshot, serverid, userid);
 
 		check_snapshot_kept(xact_snapshot, node);
 
@@ -739,9 +651,9 @@ shard_txn_writer_start(Oid serverid, Oid userid)
 		 * What has exported a snapshot cannot be prepared for a two-phase
 		 * commit: the writer is another connection, which imports it.
 		 */
-		if (node->state == SNAPSHOT_EXPORTING && exporter_alive(xact_snapshot, node))
+		if (node->state == SHARD_SNAPSHOT_EXPORTING && exporter_alive(xact_snapshot, node))
 			shard_connection_yield(node->exporter);
-		takes_over = node->state == SNAPSHOT_EXPORTED;
+		takes_over = node->state == SHARD_SNAPSHOT_EXPORTED;
 	}
 	if (!conn)
 		conn = pick_writer(pool);

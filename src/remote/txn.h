@@ -10,12 +10,7 @@
 
 #include "remote/connection.h"
 #include "remote/pool.h"
-
-/*
- * One statement's view of the nodes.  Streams of one statement on one node
- * share an exported snapshot; see remote/stream.h.
- */
-typedef struct ShardSnapshot ShardSnapshot;
+#include "remote/snapshot.h"
 
 /*
  * The snapshot of the statement whose executor state lives in query_cxt; made
@@ -23,17 +18,6 @@ typedef struct ShardSnapshot ShardSnapshot;
  * query_cxt is reset.
  */
 extern ShardSnapshot *shard_txn_snapshot(MemoryContext query_cxt);
-
-/*
- * Announces, before the first stream starts, that nstreams streams will be
- * opened on a node.  A node for which the whole statement expects one stream
- * alone needs no transaction around it (READ COMMITTED).
- */
-extern void shard_txn_expect(ShardSnapshot *snapshot, Oid serverid, Oid userid, int nstreams);
-extern bool shard_txn_single(ShardSnapshot *snapshot, Oid serverid, Oid userid);
-
-/* Is more than one stream expected on the node, so that others import what one exports? */
-extern bool shard_txn_is_shared(ShardSnapshot *snapshot, Oid serverid, Oid userid);
 
 /*
  * The connection of this transaction that writes on the node: yielded by its
@@ -97,26 +81,25 @@ extern void shard_txn_check_writer(ShardConn *conn);
  */
 extern bool shard_txn_uses_writer(ShardPool *pool, ShardSnapshot *snapshot);
 
+/*
+ * The connection that a reader of snapshot is to use: pool->writer, or what
+ * shard_pool_acquire_reader() gives.  NULL: the caller queues.  Errors: the writer is lost.
+ */
+extern ShardConn *shard_txn_acquire_reader(ShardPool *pool, ShardSnapshot *snapshot);
+
 /* Is the node's snapshot exported, or about to be, by a connection that is there? */
 extern bool shard_txn_is_exported(ShardSnapshot *snapshot, Oid serverid, Oid userid);
-
-/* Does a snapshot of the node last only as long as conn's transaction? */
-extern bool shard_txn_is_exporter(const ShardConn *conn);
 
 /*
  * Appends to buf what must precede a reader's statement on conn: BEGIN with the
  * right isolation level, SET TRANSACTION SNAPSHOT or pg_export_snapshot(), or
  * SAVEPOINTs; nothing when nothing is needed.  *exports is set when the text
  * holds SELECT pg_export_snapshot(), whose result (the text's first one with
- * rows) the caller must hand to shard_txn_exported().  Returns false when the snapshot of this node is being
+ * rows) the caller must hand to shard_snapshot_exported().  Returns false when the snapshot of this node is being
  * exported by another connection right now: the caller waits for it.
  */
 extern bool shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot,
 									  StringInfo buf, bool *exports);
-extern void shard_txn_exported(ShardConn *conn, const char *snapshot_id);
-
-/* Nobody will read the identifier that conn's preamble has asked for: another connection is to export. */
-extern void shard_txn_export_given_up(ShardConn *conn);
 
 /* Isolation of the remote transaction, e.g. "READ COMMITTED". */
 extern const char *shard_txn_isolation(void);
