@@ -29,6 +29,7 @@
 #include "remote/autocommit.h"
 #include "remote/pool.h"
 #include "remote/quota.h"
+#include "remote/stream.h"
 #include "remote/txn.h"
 #include "utility_hook.h"
 
@@ -39,6 +40,11 @@ void		_PG_init(void);
 /* fdw.c */
 extern Datum shardfdw_handler(PG_FUNCTION_ARGS);
 
+static const ShardTxnUpcalls txn_upcalls = {
+	.take_cut = shard_cut_take,
+	.drain_queue = shard_stream_drain_queue,
+};
+
 void
 _PG_init(void)
 {
@@ -48,7 +54,7 @@ _PG_init(void)
 	shard_twin_init();
 	shard_quota_init();
 	shard_pool_init();
-	shard_txn_init();
+	shard_txn_init(&txn_upcalls);
 	shard_cut_init(shard_node_list_oids);
 	shard_template_cache_init();
 	shard_statement_cache_init();

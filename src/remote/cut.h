@@ -20,7 +20,7 @@ extern void shard_cut_init(ShardCutNodes nodes);
  * moment: see cut.c and fence.c for what that is.
  * Connects, then one round trip, more where it has to be tried again.  Errors: a
  * node that cannot be reached, or does not answer in time (08006); no such moment found in
- * time (55P03).
+ * time (55P03).  Called by transactions (ShardTxnUpcalls).
  */
 extern void shard_cut_take(ShardSnapshot *snapshot);
 

@@ -107,7 +107,7 @@ extern void shard_stream_close(ShardStream *stream);
 /*
  * Before this transaction's first write on a node: starts the streams that are
  * queued for it and puts their rows aside, so that they do not see what their
- * own statement writes.  May block.
+ * own statement writes.  May block.  Called by transactions (ShardTxnUpcalls).
  */
 extern void shard_stream_drain_queue(ShardPool *pool);
 

@@ -44,9 +44,7 @@
 #include "guc.h"
 #include "miscadmin.h"
 #include "remote/broadcast.h"
-#include "remote/cut.h"
 #include "remote/error.h"
-#include "remote/stream.h"
 #include "remote/txn_private.h"
 #include "utils/memutils.h"
 
@@ -54,6 +52,7 @@ static dlist_head snapshots = DLIST_STATIC_INIT(snapshots);
 static ShardSnapshot *xact_snapshot = NULL; /* in TopTransactionContext */
 List	   *shard_txn_writers = NIL;
 bool		shard_txn_touched = false;
+const ShardTxnUpcalls *shard_txn_upcalls = NULL;
 
 const char *
 shard_txn_isolation(void)
@@ -163,7 +162,7 @@ take_cut(ShardSnapshot *snapshot)
 {
 	if (shard_guc_snapshot != SHARD_SNAPSHOT_CLUSTER)
 		return;
-	shard_cut_take(snapshot);
+	shard_txn_upcalls->take_cut(snapshot);
 	snapshot->cut = true;
 }
 
@@ -638,7 +637,7 @@ shard_txn_writer_start(Oid serverid, Oid userid)
 	 * queued or that their connection is being opened, must not see what it
 	 * writes.
 	 */
-	shard_stream_drain_queue(pool);
+	shard_txn_upcalls->drain_queue(pool);
 
 	conn = pool->writer;
 	if (!conn && xact_snapshot)

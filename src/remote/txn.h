@@ -104,6 +104,23 @@ extern bool shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot,
 /* Isolation of the remote transaction, e.g. "READ COMMITTED". */
 extern const char *shard_txn_isolation(void);
 
-extern void shard_txn_init(void);	/* (sub)transaction callbacks */
+/*
+ * What a transaction needs of those above it, which use transactions themselves.
+ * shardfdw.c registers them, once, when the library is loaded.
+ */
+typedef struct ShardTxnUpcalls
+{
+	/* Takes a new snapshot on all nodes, where shardfdw.snapshot is 'cluster': shard_cut_take(). */
+	void		(*take_cut) (ShardSnapshot *snapshot);
+
+	/*
+	 * Before the transaction writes on a node: streams that are queued for it start
+	 * first.  Once per statement for the writer: shard_stream_drain_queue().
+	 */
+	void		(*drain_queue) (ShardPool *pool);
+} ShardTxnUpcalls;
+
+/* Also registers the (sub)transaction callbacks. */
+extern void shard_txn_init(const ShardTxnUpcalls *upcalls);
 
 #endif

@@ -689,8 +689,9 @@ subxact_callback(SubXactEvent event, SubTransactionId mySubid,
 }
 
 void
-shard_txn_init(void)
+shard_txn_init(const ShardTxnUpcalls *upcalls)
 {
+	shard_txn_upcalls = upcalls;
 	RegisterXactCallback(xact_callback, NULL);
 	RegisterSubXactCallback(subxact_callback, NULL);
 }

@@ -21,6 +21,7 @@ typedef struct ShardWriter
 
 extern List *shard_txn_writers; /* of ShardWriter, in TopTransactionContext */
 extern bool shard_txn_touched;	/* this transaction has used a node */
+extern const ShardTxnUpcalls *shard_txn_upcalls;
 
 /* NULL: this transaction has not written there. */
 extern ShardWriter *shard_txn_find_writer(Oid serverid, Oid userid);
