@@ -10,7 +10,7 @@
  *
  * Assumptions: all streams of the scan are open (scan.c sees to that), and none
  * is opened later.  A stream that waits for the connection of another one, whose
- * head is here, makes that one put its rows aside (remote/stream.c).
+ * head is here, makes that one put its rows aside (remote/stream_open.c).
  */
 #include "postgres.h"
 

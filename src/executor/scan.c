@@ -16,7 +16,7 @@
  * earlier one ends.  Memory is thus bounded by the window, not by the number of
  * shards or rows.  Nodes of one machine may take turns (scan_share.c).  Where the
  * transaction may write on the connections that read, all are opened at once:
- * before its first write what queues is read and put aside (remote/stream.c), so
+ * before its first write what queues is read and put aside (remote/stream_open.c), so
  * that a cursor does not see what comes after it.
  *
  * Rows in an order are merged (merge.c), for which all streams have to be open

@@ -19,7 +19,7 @@
  *
  * A statement that needs one stream of a node has no transaction around it,
  * unless the session on the node must not keep any settings (session_state off).
- * SERIALIZABLE: the pool gives out one connection per node, since the node can
+ * SERIALIZABLE: one connection per node reads and writes, since the node can
  * find dangerous structures only when it sees one transaction.
  *
  * BEGIN and SAVEPOINT are sent when a connection is used, in one message with
