@@ -71,10 +71,17 @@ number_in_line(const char *line, const char *relname)
 	return line + nbytes;
 }
 
+/* As the node calls the table of the COPY under way. */
+static const char *
+current_relname(const ShardCopyLane *lane)
+{
+	return lane->guard.staged ? lane->target->detour->relname : lane->target->relname;
+}
+
 void
 shard_copy_error_find_place(const ShardCopyLane *lane, const PGresult *res, ShardCopyErrorPlace *place)
 {
-	const char *relname = shard_copy_error_current_relname(lane);
+	const char *relname = current_relname(lane);
 	char	   *context = shard_error_clean_text(PQresultErrorField(res, PG_DIAG_CONTEXT));
 
 	memset(place, 0, sizeof(ShardCopyErrorPlace));
@@ -182,12 +189,6 @@ describe_error(ShardCopyLane *lane, PGresult *res, const ShardCopyErrorPlace *pl
 	/* a slice of one row */
 	if (error->lineno == 0 && lane->set->guarded && lane->guard.end.rowno == start.rowno + 1)
 		error->lineno = lane->guard.end.lineno;
-}
-
-const char *
-shard_copy_error_current_relname(const ShardCopyLane *lane)
-{
-	return lane->guard.staged ? lane->target->detour->relname : lane->target->relname;
 }
 
 static void

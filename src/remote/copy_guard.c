@@ -212,11 +212,9 @@ bool
 shard_copy_guard_confirm(ShardCopyLane *lane)
 {
 	ShardCopyGuard *guard = &lane->guard;
-	uint64		nrows = guard->end.rowno - guard->pos.rowno;
 
 	if (guard->staged)
-		nrows -= shard_copy_staging_confirm(lane);
-	lane->target->nconfirmed += nrows;
+		shard_copy_staging_confirm(lane);
 	count_rows(lane, guard->end.rowno);
 	if (guard->end.rowno == guard->guess)
 	{

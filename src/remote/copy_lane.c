@@ -328,13 +328,8 @@ confirm_rows(ShardCopyLane *lane)
 						lane->conn->node, lane->nconfirmed, nsent),
 				 errdetail("Node \"%s\", shard %s.", lane->conn->node, lane->target->label),
 				 errhint("A trigger on the node may have skipped rows.")));
-	if (lane->set->guarded)
-	{
-		if (!shard_copy_guard_confirm(lane))
-			return;
-	}
-	else
-		lane->target->nconfirmed += nsent;
+	if (lane->set->guarded && !shard_copy_guard_confirm(lane))
+		return;
 	end_chunk(lane);
 }
 

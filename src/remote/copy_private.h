@@ -168,7 +168,6 @@ struct ShardCopyTarget
 	int			put_pos;		/* bytes of rows that are complete */
 	int64		charged_bytes;	/* of them and their sources, in set->nbytes */
 	uint64		last_line;
-	uint64		nconfirmed;
 	ShardCopyDetour *detour;	/* NULL: none */
 	ShardCopyTargetStat stat;	/* what is counted here: all but nbytes_buffered */
 };
@@ -202,9 +201,6 @@ typedef struct ShardCopyErrorPlace
 	char	   *place;			/* what follows the number, NULL when there is none */
 	char	   *context;		/* the rest of the context, or NULL */
 } ShardCopyErrorPlace;
-
-/* As the node calls the table of the COPY under way. */
-extern const char *shard_copy_error_current_relname(const ShardCopyLane *lane);
 
 /* Name of the table in "COPY schema.table (...) ...".  Memory: current context. */
 extern char *shard_copy_error_relname(const char *copy_sql);
@@ -240,7 +236,7 @@ extern bool shard_copy_guard_fail(ShardCopyLane *lane, bool *chunk_done);
 extern void shard_copy_guard_drop(ShardCopyLane *lane);
 
 extern void shard_copy_staging_append(ShardCopyDetour *detour, StringInfo sql);
-extern uint64 shard_copy_staging_confirm(ShardCopyLane *lane);	/* returns duplicates */
+extern void shard_copy_staging_confirm(ShardCopyLane *lane);
 
 /* Staging tables on the lane's node: are there any, and their removal. */
 extern bool shard_copy_staging_is_there(const ShardCopyLane *lane);

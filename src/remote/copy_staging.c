@@ -53,7 +53,7 @@ refuse_duplicate(ShardCopyLane *lane, ShardCopyPos *pos, uint64 ordinal)
 						   detour->message, NULL, true);
 }
 
-uint64
+void
 shard_copy_staging_confirm(ShardCopyLane *lane)
 {
 	ShardCopyTarget *target = lane->target;
@@ -77,7 +77,6 @@ shard_copy_staging_confirm(ShardCopyLane *lane)
 		detour->nclean = 0;
 	else if (++detour->nclean >= CLEAN_SLICES)
 		detour->taken = false;
-	return ntuples - 1;
 }
 
 bool

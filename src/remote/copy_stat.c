@@ -284,13 +284,6 @@ shard_copy_stat_set_rejected(ShardCopyStat *stat, uint64 nrejected)
 }
 
 void
-shard_copy_stat_update(ShardCopyStat *stat)
-{
-	if (stat != NULL && stat == current)
-		update(stat);
-}
-
-void
 shard_copy_stat_end(ShardCopyStat *stat)
 {
 	if (stat == NULL || stat != current)

@@ -71,9 +71,6 @@ extern void shard_copy_stat_add(ShardCopyStat *stat, ShardCopyTarget *target, Oi
 /* Rows that were set aside before they came to a target, so far. */
 extern void shard_copy_stat_set_rejected(ShardCopyStat *stat, uint64 nrejected);
 
-/* Brings the figures up to date; the set's progress hook does it, too.  For those who wait for something else. */
-extern void shard_copy_stat_update(ShardCopyStat *stat);
-
 /* The load is done; call it between shard_copy_set_flush and shard_copy_set_finish. */
 extern void shard_copy_stat_end(ShardCopyStat *stat);
 

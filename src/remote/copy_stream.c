@@ -589,12 +589,6 @@ shard_copy_target_put(ShardCopyTarget *target, uint64 lineno)
 	shard_copy_target_put_row(target, lineno, 1, NULL, 0);
 }
 
-uint64
-shard_copy_target_rows(ShardCopyTarget *target)
-{
-	return target->nconfirmed;
-}
-
 void
 shard_copy_target_stat(const ShardCopyTarget *target, ShardCopyTargetStat *stat)
 {

@@ -153,6 +153,4 @@ extern void shard_copy_set_flush(ShardCopySet *set);
 /* Flushes, then frees. */
 extern void shard_copy_set_finish(ShardCopySet *set);
 
-extern uint64 shard_copy_target_rows(ShardCopyTarget *target);	/* rows nodes confirmed */
-
 #endif

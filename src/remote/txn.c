@@ -54,8 +54,9 @@ List	   *shard_txn_writers = NIL;
 bool		shard_txn_touched = false;
 const ShardTxnUpcalls *shard_txn_upcalls = NULL;
 
-const char *
-shard_txn_isolation(void)
+/* Isolation of the remote transaction. */
+static const char *
+isolation_of_transaction(void)
 {
 	if (XactIsoLevel == XACT_SERIALIZABLE)
 		return "SERIALIZABLE";
@@ -365,7 +366,7 @@ append_writer_begin(ShardConn *conn, int level, StringInfo buf)
 		append_end_of_reading(conn, buf);
 	if (conn->xact_depth == 0)
 	{
-		append_begin(conn, buf, shard_txn_isolation(), XactReadOnly);
+		append_begin(conn, buf, isolation_of_transaction(), XactReadOnly);
 		if (whole && xact_snapshot)
 		{
 			ShardNodeSnapshot *node = shard_snapshot_node(xact_snapshot, conn->serverid, conn->userid);
@@ -477,7 +478,7 @@ shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot,
 	}
 	else
 	{
-		append_begin(conn, buf, whole ? shard_txn_isolation() : "REPEATABLE READ", true);
+		append_begin(conn, buf, whole ? isolation_of_transaction() : "REPEATABLE READ", true);
 		appendStringInfoString(buf, "SELECT pg_catalog.pg_export_snapshot(); ");
 		node->state = SHARD_SNAPSHOT_EXPORTING;
 		node->exporter = conn;
@@ -663,21 +664,5 @@ shard_txn_writer_start(Oid serverid, Oid userid)
 	note_writer(conn, GetCurrentTransactionNestLevel());
 	if (takes_over)
 		take_over_snapshot(pool);
-	return conn;
-}
-
-ShardConn *
-shard_txn_writer(Oid serverid, Oid userid)
-{
-	ShardConn  *conn = shard_txn_writer_start(serverid, userid);
-	StringInfoData buf;
-
-	shard_connection_finish(conn);
-	shard_txn_check_writer(conn);
-	initStringInfo(&buf);
-	shard_txn_writer_preamble(conn, GetCurrentTransactionNestLevel(), &buf);
-	if (buf.len > 0)
-		shard_connection_exec(conn, buf.data);
-	pfree(buf.data);
 	return conn;
 }

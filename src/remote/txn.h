@@ -20,17 +20,10 @@
 extern ShardSnapshot *shard_txn_snapshot(MemoryContext query_cxt);
 
 /*
- * The connection of this transaction that writes on the node: yielded by its
- * holder, in a remote transaction with savepoints up to the current nesting
- * level; later statements on this node all use it.  May block (connect, BEGIN).
- */
-extern ShardConn *shard_txn_writer(Oid serverid, Oid userid);
-
-/*
- * The parts of it, for those who write to many nodes at once.  start: the
- * connection, without a holder but perhaps still connecting, noted as the
- * node's writer (may block to make a holder yield).  preamble: appends to buf
- * BEGIN and SAVEPOINTs up to nesting level, nothing when they stand already.
+ * The connection of this transaction that writes on the node; later statements on
+ * this node all use it.  start: without a holder but perhaps still connecting,
+ * noted as the node's writer (may block to make a holder yield).  preamble: appends
+ * to buf BEGIN and SAVEPOINTs up to nesting level, nothing when they stand already.
  */
 extern ShardConn *shard_txn_writer_start(Oid serverid, Oid userid);
 extern void shard_txn_writer_preamble(ShardConn *conn, int level, StringInfo buf);
@@ -100,9 +93,6 @@ extern bool shard_txn_is_exported(ShardSnapshot *snapshot, Oid serverid, Oid use
  */
 extern bool shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot,
 									  StringInfo buf, bool *exports);
-
-/* Isolation of the remote transaction, e.g. "READ COMMITTED". */
-extern const char *shard_txn_isolation(void);
 
 /*
  * What a transaction needs of those above it, which use transactions themselves.
