@@ -154,6 +154,13 @@ DROP INDEX CONCURRENTLY t_pkey;
 SELECT on_nodes('^(by_n|failing|t_n_|t_00_pkey)');
 SELECT * FROM differences();
 
+-- What comes in a transaction that has failed is core's: no catalog can be read there.
+BEGIN;
+CREATE SERVER ddl_objects_nowhere FOREIGN DATA WRAPPER shardfdw OPTIONS (host 'nowhere');
+SELECT 1 / 0;
+CREATE INDEX ON t (n);
+ROLLBACK;
+
 -- Gone, here and there
 DROP TABLE r;
 SELECT on_nodes('^r');

@@ -14,6 +14,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "ddl/ddl_call.h"
 #include "ddl/ddl_statement.h"
 #include "load/copy_statement.h"
@@ -32,8 +33,11 @@ process_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tre
 		shard_copy_statement_run(pstmt, query_string, read_only_tree, context, query_env, dest, qc))
 		return;
 
-	/* pg_upgrade makes what the nodes have already, whether they are up or not */
-	if (IsBinaryUpgrade)
+	/*
+	 * pg_upgrade makes what the nodes have already, whether they are up or not;
+	 * and in a transaction that has failed no catalog can be read.
+	 */
+	if (IsBinaryUpgrade || !IsTransactionState())
 		shard_ddl_run_core(&call);
 	else
 		shard_ddl_run(&call);
