@@ -11,7 +11,7 @@ EXTVERSION = 1.0
 MODULE_big = shardfdw
 PGFILEDESC = "shardfdw - one PostgreSQL in front of many, by foreign partitions"
 
-OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c)))
+OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c)))
 
 EXTSCRIPT = sql/$(EXTENSION)--$(EXTVERSION).sql
 EXTPARTS = $(sort $(wildcard sql/install/*.sql))

@@ -3,7 +3,7 @@
  *	  The table shardfdw.commit_log: which distributed transactions committed.
  *
  * A row is inserted by the transaction that it stands for, so it is visible if
- * and only if that transaction committed; see remote/twophase.c.
+ * and only if that transaction committed; see remote/xact/twophase.c.
  *
  * Rows are kept for a while after all nodes have confirmed the commit: a node
  * that is restored, or an older standby of it, may show the prepared transaction

@@ -5,10 +5,10 @@
 #include "postgres.h"
 
 #include "compat.h"
-#include "ddl/import.h"
-#include "executor/fdw_executor.h"
+#include "executor/scan/fdw_executor.h"
 #include "fmgr.h"
-#include "planner/fdw_planner.h"
+#include "planner/path/fdw_planner.h"
+#include "sqlfunc/import.h"
 
 PG_FUNCTION_INFO_V1(shardfdw_handler);
 

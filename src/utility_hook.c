@@ -16,7 +16,7 @@
 
 #include "access/xact.h"
 #include "ddl/ddl_call.h"
-#include "ddl/ddl_statement.h"
+#include "ddl/statement/ddl_statement.h"
 #include "load/copy_statement.h"
 #include "miscadmin.h"
 #include "tcop/utility.h"

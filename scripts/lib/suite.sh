@@ -125,7 +125,7 @@ suite_units() {
 
 	say "line scanner"
 	if ! gcc -g -O2 -Wall -Wextra -Werror -I"$SUITE_SRC/src" -o "$out" \
-		"$SUITE_SRC/t/fuzz/line_scan_corpus.c" "$SUITE_SRC/src/load/line_scan.c" >"$out.log" 2>&1; then
+		"$SUITE_SRC/t/fuzz/line_scan_corpus.c" "$SUITE_SRC/src/load/raw/line_scan.c" >"$out.log" 2>&1; then
 		show_tail "$out.log" 20
 		failed "build of line_scan_corpus"
 		return 0

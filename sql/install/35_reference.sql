@@ -172,7 +172,7 @@ BEGIN
 			('delete', 'REFERENCING OLD TABLE AS old_rows'),
 			('truncate', '')) e(name, rows)
 	LOOP
-		-- the names are such that these run before other triggers, see ddl/reference_trigger.c
+		-- the names are such that these run before other triggers, see reference/reference_trigger.c
 		EXECUTE format('CREATE TRIGGER %I AFTER %s ON %s %s FOR EACH STATEMENT EXECUTE FUNCTION shardfdw.send_reference_write()',
 					   '00_shardfdw_' || event.name, event.name, relation, event.rows);
 		IF event.name <> 'truncate' THEN

@@ -10,7 +10,7 @@
 
 #include "nodes/pg_list.h"
 
-/* C symbol of the trigger function that sends writes, see ddl/reference_trigger.c. */
+/* C symbol of the trigger function that sends writes, see reference/reference_trigger.c. */
 #define SHARD_REFERENCE_TRIGGER "shardfdw_send_reference_write"
 
 /*

@@ -8,7 +8,7 @@
 #include "postgres.h"
 
 #include "ddl/ddl_table.h"
-#include "remote/command.h"
+#include "remote/run/command.h"
 
 /* What is to be run for each shard of a table. */
 typedef struct ShardDdlBatch

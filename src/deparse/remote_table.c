@@ -23,7 +23,7 @@
 #include "compat.h"
 #include "deparse/remote_table.h"
 #include "lib/stringinfo.h"
-#include "remote/command.h"
+#include "remote/run/command.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"

@@ -16,7 +16,7 @@
 #include "nodes/pg_list.h"
 #include "nodes/primnodes.h"
 
-/* How remote columns become one attribute; names as in planner/plan_private.h, which lies above. */
+/* How remote columns become one attribute; names as in plan/plan_private.h, which lies above. */
 typedef enum ShardSelectKind
 {
 	SHARD_SELECT_VALUE,
@@ -52,7 +52,7 @@ typedef struct ShardSelectOutput
 /* What stands for the UNION ALL of a node's shards until the text is cut. */
 #define SHARD_SELECT_UNION_NAME "shards_of_node"
 
-/* Its place in the template; as in planner/plan_private.h, which lies above. */
+/* Its place in the template; as in plan/plan_private.h, which lies above. */
 #define SHARD_SELECT_UNION_NUMBER PG_INT32_MIN
 
 /* A FROM item that is put in when the query is sent. */

@@ -13,7 +13,7 @@
 #include "executor/execdesc.h"
 #include "lib/stringinfo.h"
 #include "nodes/bitmapset.h"
-#include "remote/txn.h"
+#include "remote/xact/txn.h"
 
 typedef struct ShardQuery
 {

@@ -25,7 +25,7 @@
 #include "catalog/trigger.h"
 #include "compat.h"
 #include "deparse/select.h"
-#include "deparse/shippable_rule.h"
+#include "deparse/shippable/shippable_rule.h"
 #include "deparse/template_cache.h"
 #include "deparse/whole_expr.h"
 #include "deparse/whole_insert.h"

@@ -17,7 +17,7 @@
 /* What the text of a statement is made of. */
 typedef struct ShardWholeQuery
 {
-	List	   *template;		/* ShardTemplate (planner/plan_private.h), places in the order of relids */
+	List	   *template;		/* ShardTemplate (plan/plan_private.h), places in the order of relids */
 	List	   *relids;			/* OidList: sharded tables, one for each range table entry */
 	List	   *params;			/* of Expr, as executed: what the coordinator evaluates, once, for $1... */
 	List	   *sources;		/* of Node: each of params as it stands in the query */

@@ -22,7 +22,7 @@
 #include "libpq/pqformat.h"
 #include "load/copy_dest.h"
 #include "miscadmin.h"
-#include "remote/wait.h"
+#include "remote/wire/wait.h"
 #include "storage/fd.h"
 #include "storage/latch.h"
 #include "tcop/dest.h"

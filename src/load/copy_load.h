@@ -7,7 +7,7 @@
 
 #include "postgres.h"
 
-#include "load/copy_option.h"
+#include "load/input/copy_option.h"
 #include "nodes/parsenodes.h"
 #include "parser/parse_node.h"
 #include "tcop/utility.h"

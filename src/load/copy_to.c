@@ -17,7 +17,7 @@
  * at their sockets meanwhile.
  *
  * A node that this transaction has written to is read by one statement over all
- * of its shards, see executor/scan.c; so is one whose shards a query groups in turn.
+ * of its shards, see executor/scan/scan.c; so is one whose shards a query groups in turn.
  *
  * Left to others: which bytes (copy_to_sql.c), where to (copy_dest.c), snapshots
  * and connections (remote/).
@@ -31,17 +31,17 @@
 #include "executor/executor.h"
 #include "guc.h"
 #include "load/copy_dest.h"
-#include "load/copy_rights.h"
 #include "load/copy_to.h"
 #include "load/copy_to_sql.h"
+#include "load/input/copy_rights.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/parse_relation.h"
 #include "port/pg_bswap.h"
-#include "remote/stream.h"
-#include "remote/txn.h"
+#include "remote/run/stream.h"
+#include "remote/xact/txn.h"
 #include "tcop/tcopprot.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"

@@ -23,7 +23,7 @@
 #include "load/copy_to_sql.h"
 #include "mb/pg_wchar.h"
 #include "nodes/value.h"
-#include "remote/command.h"
+#include "remote/run/command.h"
 #include "tuple/type_io.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"

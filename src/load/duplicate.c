@@ -27,7 +27,7 @@
 #include "load/duplicate.h"
 #include "miscadmin.h"
 #include "nodes/pg_list.h"
-#include "remote/command.h"
+#include "remote/run/command.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"

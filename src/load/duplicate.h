@@ -8,8 +8,8 @@
 #include "postgres.h"
 
 #include "catalog/shard_map.h"
-#include "load/copy_option.h"
-#include "remote/copy_stream.h"
+#include "load/input/copy_option.h"
+#include "remote/copy/copy_stream.h"
 
 typedef struct ShardDuplicates ShardDuplicates;
 

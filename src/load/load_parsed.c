@@ -5,15 +5,15 @@
  *	 lines -> callback, a row at a time -> CopyFrom() -> FDW insert -> COPY stream
  *
  * What the streams of that insert should do with rows that nodes refuse, they
- * are told past core (remote/copy_context.h).
+ * are told past core (remote/copy/copy_context.h).
  */
 #include "postgres.h"
 
 #include "deparse/dml.h"
+#include "load/input/progress.h"
 #include "load/load_private.h"
-#include "load/progress.h"
-#include "remote/copy_context.h"
-#include "remote/copy_stat.h"
+#include "remote/copy/copy_context.h"
+#include "remote/copy/copy_stat.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"

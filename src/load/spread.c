@@ -28,7 +28,7 @@
 #include "guc.h"
 #include "lib/stringinfo.h"
 #include "load/spread.h"
-#include "remote/command.h"
+#include "remote/run/command.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"

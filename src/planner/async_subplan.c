@@ -18,7 +18,7 @@
 
 #include "catalog/option.h"
 #include "nodes/nodeFuncs.h"
-#include "plan_walk.h"
+#include "plan/plan_walk.h"
 #include "planner/async_subplan.h"
 
 /* Finds a hashed sub-select that depends on something outside of it; its plan is in the statement's list. */

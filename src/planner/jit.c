@@ -11,9 +11,9 @@
 
 #include "catalog/option.h"
 #include "jit/jit.h"
-#include "plan_walk.h"
-#include "planner/cost.h"
+#include "plan/plan_walk.h"
 #include "planner/jit.h"
+#include "planner/path/cost.h"
 
 /* Adds the cost of a foreign scan of ours, but for receiving its rows, to a Cost. */
 static bool

@@ -14,9 +14,9 @@
  */
 #include "postgres.h"
 
-#include "planner/fdw_planner.h"
-#include "planner/upper.h"
-#include "planner/upper_tools.h"
+#include "planner/path/fdw_planner.h"
+#include "planner/upper/upper.h"
+#include "planner/upper/upper_tools.h"
 
 /*
  * Why no stage at all is pushed down on top of input, or NULL.  A condition

@@ -14,7 +14,7 @@
 #include "catalog/option.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
-#include "plan_walk.h"
+#include "plan/plan_walk.h"
 #include "planner/window_print.h"
 
 static Node *

@@ -14,7 +14,7 @@
 typedef struct ShardDecoder ShardDecoder;
 
 /*
- * One entry per output; meanings as ShardOutput of planner/plan_private.h, repeated here
+ * One entry per output; meanings as ShardOutput of plan/plan_private.h, repeated here
  * because tuple/ lies below planner/.
  */
 typedef enum ShardDecodeKind

@@ -17,7 +17,7 @@
  *	arrays						read under array_nulls = on
  *
  * Sessions on nodes write and read alike: see session_settings of
- * remote/connection.c, and there SHARD_SETTINGS_PORTABLE.
+ * remote/wire/connection.c, and there SHARD_SETTINGS_PORTABLE.
  */
 #include "postgres.h"
 

@@ -32,7 +32,7 @@ extern bool shard_type_io_names_object(Oid type);
 #define SHARD_TEXT_ARRAY	0x10	/* array_nulls, when it is read */
 #define SHARD_TEXT_UNKNOWN	0x20	/* a type that is not built in: nobody knows */
 
-/* The same, for which a node has to be told how to write it: SHARD_SETTINGS_PORTABLE (remote/connection.h). */
+/* The same, for which a node has to be told how to write it: SHARD_SETTINGS_PORTABLE (remote/wire/connection.h). */
 #define SHARD_TEXT_STYLED	(SHARD_TEXT_STYLE | SHARD_TEXT_UNKNOWN)
 
 extern int	shard_type_io_text_settings(Oid type);

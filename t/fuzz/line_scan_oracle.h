@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "load/line_scan.h"
+#include "load/raw/line_scan.h"
 
 /* Wrong styles of line end and so on, as they were met. */
 typedef struct OracleNotes

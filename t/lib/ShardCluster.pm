@@ -366,7 +366,7 @@ sub _sigcont
 }
 
 # What a process has open beside files (those of relations come and go with core's cache): sockets, pipes, and
-# epoll objects that are more than it keeps: 16 in remote/wait.c, some of core.
+# epoll objects that are more than it keeps: 16 in remote/wire/wait.c, some of core.
 sub open_handles
 {
 	my ($self, $pid) = @_;

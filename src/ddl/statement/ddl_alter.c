@@ -1,0 +1,323 @@
+/*
+ * ddl_alter.c
+ *	  ALTER TABLE of a table that has tables on nodes.
+ *
+ *	  sub-commands --classify--> core: parent and partitions, then the parent's keys
+ *								 nodes: one ALTER TABLE per shard, then what follows it
+ *
+ * ALTER TABLE ONLY of a sharded table is core's: the parent alone, as pg_dump
+ * writes it.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_trigger.h"
+#include "catalog/reference.h"
+#include "commands/tablecmds.h"
+#include "compat.h"
+#include "ddl/ddl_here.h"
+#include "ddl/ddl_need.h"
+#include "ddl/ddl_text.h"
+#include "ddl/marker_level.h"
+#include "ddl/statement/ddl_alter.h"
+#include "ddl/statement/ddl_statement.h"
+#include "deparse/print_settings.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "tcop/cmdtag.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/reltrigger.h"
+
+/*
+ * Statements that core does alone: of other kinds of relations, those that
+ * remove partitions.
+ */
+static bool
+is_cores(const AlterTableStmt *stmt)
+{
+	ListCell   *lc;
+
+	if (stmt->objtype != OBJECT_TABLE && stmt->objtype != OBJECT_FOREIGN_TABLE)
+		return true;
+	foreach(lc, stmt->cmds)
+	{
+		AlterTableType subtype = lfirst_node(AlterTableCmd, lc)->subtype;
+
+		if (subtype == AT_DetachPartition || subtype == AT_DetachPartitionFinalize)
+			return true;
+	}
+	return false;
+}
+
+static void
+classify_all(ShardAlterState *state)
+{
+	ListCell   *lc;
+
+	state->rel = table_open(state->table->relid, NoLock);
+	shard_alter_note_constraints(state);
+	foreach(lc, state->stmt->cmds)
+		shard_alter_classify(state, lfirst_node(AlterTableCmd, lc));
+	table_close(state->rel, NoLock);
+	state->rel = NULL;
+}
+
+/* Does a column that was there change its type? */
+static bool
+changes_types(ShardAlterState *state)
+{
+	bool		changes = false;
+	bool		drops = false;
+	ListCell   *lc;
+
+	foreach(lc, state->stmt->cmds)
+	{
+		AlterTableType subtype = lfirst_node(AlterTableCmd, lc)->subtype;
+
+		changes = changes || subtype == AT_AlterColumnType;
+		drops = drops || subtype == AT_DropColumn || subtype == AT_DropConstraint;
+	}
+	/* a key is put aside for a moment, and must come back as it was */
+	if (changes && drops)
+		shard_ddl_table_refuse(state->table, "ALTER COLUMN TYPE together with DROP", "Use two statements.");
+	return changes;
+}
+
+/* The statement with these sub-commands, for the table alone if told so. */
+static Node *
+statement_of(ShardAlterState *state, List *cmds, bool only)
+{
+	AlterTableStmt *stmt = copyObject(state->stmt);
+
+	stmt->cmds = copyObject(cmds);
+	if (only)
+		stmt->relation->inh = false;
+	return (Node *) stmt;
+}
+
+/* What is left of the coordinator's side after core's statement: markers that were put aside, new ones, those of all levels. */
+static void
+run_markers(ShardAlterState *state)
+{
+	shard_ddl_run_here(state->keys);
+	if (state->local != NIL && state->markers != NIL)
+		shard_ddl_run_core_with(state->call, statement_of(state, state->markers, true), true);
+	CommandCounterIncrement();
+	if (state->markers != NIL || state->keys != NIL)
+		shard_marker_level_all(state->table->relid);
+}
+
+/*
+ * A column that was added: with the value that rows have which are there
+ * already.  per_row: of those whose values must be computed row by row.
+ */
+static void
+send_new_column(ShardAlterState *state, Relation rel, AttrNumber attno, List **per_row)
+{
+	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), attno - 1);
+	bool		is_per_row;
+	char	   *value = shard_ddl_text_default(rel, attno, &is_per_row);
+
+	shard_alter_piece(state, psprintf("ADD COLUMN %s", shard_ddl_text_column(rel, attno, value, att->attnotnull && !is_per_row)),
+					  NULL, NULL);
+	if (att->attstorage != get_typstorage(att->atttypid))
+		shard_alter_piece(state, psprintf("ALTER COLUMN %s SET STORAGE %s", quote_identifier(NameStr(att->attname)),
+										  shard_ddl_text_storage(att->attstorage)), NULL, NULL);
+	if (value)
+		state->drop_defaults = lappend(state->drop_defaults, pstrdup(NameStr(att->attname)));
+	if (is_per_row)
+		*per_row = lappend_int(*per_row, attno);
+}
+
+/* Columns as the catalog has them now. */
+static void
+send_columns(ShardAlterState *state, Relation rel, List **per_row)
+{
+	ListCell   *lc;
+
+	foreach(lc, state->columns)
+	{
+		ShardAlterColumn *column = lfirst(lc);
+		AttrNumber	attno = get_attnum(state->table->relid, column->name);
+		Form_pg_attribute att;
+
+		if (attno <= 0)
+			continue;			/* renamed or dropped by an event trigger */
+		att = TupleDescAttr(RelationGetDescr(rel), attno - 1);
+		if (column->subtype == AT_AddColumn)
+			send_new_column(state, rel, attno, per_row);
+		else if (column->subtype == AT_AlterColumnType)
+			shard_alter_piece(state, psprintf("ALTER COLUMN %s TYPE %s%s%s%s", quote_identifier(column->name),
+											  shard_ddl_text_type(att->atttypid, att->atttypmod),
+											  shard_ddl_text_collation(att->atttypid, att->attcollation),
+											  column->using_text ? " USING " : "",
+											  column->using_text ? column->using_text : ""), NULL, NULL);
+		else
+			shard_alter_piece(state, psprintf("ALTER COLUMN %s SET EXPRESSION AS (%s)", quote_identifier(column->name),
+											  shard_ddl_text_generation(rel, attno)), NULL, NULL);
+	}
+}
+
+/* Are there triggers of users that UPDATE would fire? */
+static bool
+has_update_triggers(Relation rel)
+{
+	/* a copy: to look functions up may have rel's entry built anew */
+	TriggerDesc *triggers = CopyTriggerDesc(rel->trigdesc);
+
+	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
+	{
+		Trigger    *trigger = &triggers->triggers[i];
+
+		if (!trigger->tgisinternal && TRIGGER_FOR_UPDATE(trigger->tgtype) &&
+			!shard_reference_is_trigger(trigger->tgfoid))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Rows that are there already get the values of new columns one by one, as core
+ * would compute them.  A reference table has them here already, and its copies
+ * cannot be told.
+ */
+static void
+fill_columns(ShardAlterState *state, Relation rel, List *per_row)
+{
+	const char *name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
+												  RelationGetRelationName(rel));
+	StringInfoData sql;
+	bool		is_empty;
+	ListCell   *lc;
+
+	SPI_connect();
+	if (SPI_execute(psprintf("SELECT FROM %s LIMIT 1", name), false, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not read table \"%s\"", RelationGetRelationName(rel));
+	is_empty = SPI_processed == 0;
+	if (!is_empty)
+	{
+		if (state->table->is_reference || has_update_triggers(rel))
+			shard_ddl_table_refuse(state->table, state->table->is_reference ? "ADD COLUMN with a default that is computed row by row" :
+								   "ADD COLUMN with a default that is computed row by row, where UPDATE fires triggers,",
+								   "Add the column without a default, fill it with UPDATE, and set the default then.");
+		initStringInfo(&sql);
+		appendStringInfo(&sql, "UPDATE %s SET ", name);
+		foreach(lc, per_row)
+		{
+			const char *column = quote_identifier(get_attname(RelationGetRelid(rel), lfirst_int(lc), false));
+
+			appendStringInfo(&sql, "%s%s = DEFAULT", foreach_current_index(lc) > 0 ? ", " : "", column);
+		}
+		if (SPI_execute(sql.data, false, 0) != SPI_OK_UPDATE)
+			elog(ERROR, "could not fill the new columns of table \"%s\"", RelationGetRelationName(rel));
+	}
+	SPI_finish();
+}
+
+/* Partitions here, and tables on nodes where the role exists, follow their parent. */
+static void
+send_owner(ShardAlterState *state, ShardDdlBatch *batch)
+{
+	const char *owner = state->new_owner;
+	ListCell   *lc;
+
+	if (!state->table->is_reference)
+		foreach(lc, find_all_inheritors(state->table->relid, AccessExclusiveLock, NULL))
+			if (lfirst_oid(lc) != state->table->relid)
+				ATExecChangeOwner(lfirst_oid(lc), get_role_oid(owner, false), true, AccessExclusiveLock);
+	for (int i = 0; i < state->table->nshards; i++)
+		shard_ddl_batch_add(batch, i, "DO %s", quote_literal_cstr(
+			psprintf("BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %s) THEN ALTER TABLE %s OWNER TO %s; END IF; END",
+					 quote_literal_cstr(owner), state->table->shards[i].relation, quote_identifier(owner))));
+}
+
+/* The nodes' side. */
+static void
+run_on_nodes(ShardAlterState *state)
+{
+	ShardDdlBatch *batch = shard_ddl_batch_create(state->table);
+	Relation	rel = table_open(state->table->relid, NoLock);
+	int			nestlevel = shard_print_settings_begin();
+	List	   *per_row = NIL;
+	ListCell   *lc;
+
+	foreach(lc, state->drop_indexes)
+		for (int i = 0; i < state->table->nshards; i++)
+			shard_ddl_batch_add(batch, i, "DROP INDEX %s", quote_qualified_identifier(state->table->shards[i].schema, lfirst(lc)));
+	send_columns(state, rel, &per_row);
+	shard_alter_new_constraints(state, batch);
+	shard_alter_send_pieces(state, batch);
+	/* values come from the coordinator: shards have no defaults */
+	foreach(lc, state->drop_defaults)
+		shard_ddl_batch_add_all(batch, "ALTER TABLE ", psprintf(" ALTER COLUMN %s DROP DEFAULT", quote_identifier(lfirst(lc))));
+	if (state->new_owner)
+		send_owner(state, batch);
+	shard_print_settings_end(nestlevel);
+	shard_ddl_batch_run(batch);
+
+	if (per_row != NIL)
+	{
+		fill_columns(state, rel, per_row);
+		foreach(lc, per_row)
+			if (TupleDescAttr(RelationGetDescr(rel), lfirst_int(lc) - 1)->attnotnull)
+				shard_ddl_batch_add_all(batch, "ALTER TABLE ",
+										psprintf(" ALTER COLUMN %s SET NOT NULL",
+												 quote_identifier(get_attname(RelationGetRelid(rel), lfirst_int(lc), false))));
+		shard_ddl_batch_run(batch);
+	}
+	table_close(rel, NoLock);
+}
+
+/* What comes after core's statement. */
+static void
+alter_rest(void *arg)
+{
+	ShardAlterState *state = arg;
+
+	run_markers(state);
+	if (shard_ddl_may_need_objects(state->stmt))
+		shard_ddl_make_objects(state->table);
+	run_on_nodes(state);
+}
+
+bool
+shard_ddl_alter_table(ShardDdlCall *call)
+{
+	AlterTableStmt *stmt = castNode(AlterTableStmt, call->pstmt->utilityStmt);
+	ShardAlterState state = {0};
+
+	if (linitial_node(AlterTableCmd, stmt->cmds)->subtype == AT_AttachPartition)
+		return shard_ddl_attach(call);
+	if (is_cores(stmt))
+		return false;
+	state.table = shard_ddl_table_owned(stmt->relation, AlterTableGetLockLevel(stmt->cmds));
+	if (state.table == NULL || (!stmt->relation->inh && !state.table->is_reference))
+		return false;
+	PreventCommandIfReadOnly("ALTER TABLE");
+
+	state.call = call;
+	state.stmt = copyObject(stmt);
+	classify_all(&state);
+	if (!state.table->is_reference)
+	{
+		state.indexes = shard_marker_level_indexes(state.table->relid);
+		if (changes_types(&state))
+			state.keys = shard_alter_put_keys_aside(&state);
+	}
+	if (state.local != NIL || state.markers != NIL)
+		shard_ddl_run_core_then(call, state.local != NIL ? statement_of(&state, state.local, false) :
+								statement_of(&state, state.markers, true), alter_rest, &state);
+	else
+	{
+		alter_rest(&state);
+		if (call->qc)
+			SetQueryCompletion(call->qc, CMDTAG_ALTER_TABLE, 0);
+	}
+	return true;
+}

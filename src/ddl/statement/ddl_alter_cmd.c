@@ -1,0 +1,327 @@
+/*
+ * ddl_alter_cmd.c
+ *	  Says for each sub-command of ALTER TABLE what is done with it on which side.
+ *
+ *	  local			core's, for the parent and its partitions (or the reference table)
+ *	  markers		core's, for the parent alone: keys that shards enforce
+ *	  pieces		text of the nodes' ALTER TABLE that is known before
+ *	  columns		the same, taken from the catalog afterwards
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "commands/defrem.h"
+#include "compat.h"
+#include "ddl/ddl_text.h"
+#include "ddl/statement/ddl_alter.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "parser/parse_coerce.h"
+#include "parser/parse_type.h"
+#include "tuple/type_io.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+/* A piece that is the same for all shards. */
+static void
+add_piece(ShardAlterState *state, char *text)
+{
+	shard_alter_piece(state, text, NULL, NULL);
+}
+
+static void
+add_column(ShardAlterState *state, const char *name, AlterTableType subtype, const char *using_text)
+{
+	ShardAlterColumn *column = palloc(sizeof(ShardAlterColumn));
+
+	column->name = name;
+	column->subtype = subtype;
+	column->using_text = using_text;
+	state->columns = lappend(state->columns, column);
+}
+
+static bool
+column_exists(ShardAlterState *state, const char *name)
+{
+	return name != NULL && get_attnum(state->table->relid, name) > 0;
+}
+
+/* "ALTER COLUMN name " */
+static char *
+alter_column(AlterTableCmd *cmd, const char *what)
+{
+	return psprintf("ALTER COLUMN %s %s", quote_identifier(cmd->name), what);
+}
+
+static void
+classify_add_column(ShardAlterState *state, AlterTableCmd *cmd)
+{
+	ColumnDef  *def = castNode(ColumnDef, cmd->def);
+	List	   *kept = NIL;
+	ListCell   *lc;
+
+	state->local = lappend(state->local, cmd);
+	if (column_exists(state, def->colname))
+		return;					/* core raises, or skips it */
+	foreach(lc, def->constraints)
+	{
+		Constraint *constraint = lfirst_node(Constraint, lc);
+
+		if (!state->table->is_reference &&
+			(constraint->contype == CONSTR_PRIMARY || constraint->contype == CONSTR_UNIQUE))
+			shard_ddl_table_refuse(state->table, "ADD COLUMN with a key that does not include the shard key",
+								   "Add the column first, and then a key over it and the shard key.");
+		if (!state->table->is_reference && constraint->contype == CONSTR_FOREIGN)
+		{
+			constraint->fk_attrs = list_make1(makeString(def->colname));
+			shard_alter_foreign_key(state, constraint);
+			continue;
+		}
+		kept = lappend(kept, constraint);
+	}
+	def->constraints = kept;
+	add_column(state, def->colname, AT_AddColumn, NULL);
+}
+
+/*
+ * Does a conversion go by numbers of objects, or by texts that sessions on nodes
+ * write in other settings than the user's?
+ */
+static bool
+converts_own_meaning(Oid from, Oid to)
+{
+	return getBaseType(from) != getBaseType(to) &&
+		((shard_type_io_text_settings(from) | shard_type_io_text_settings(to)) &
+		 (SHARD_TEXT_NAMES | SHARD_TEXT_MONEY)) != 0;
+}
+
+/*
+ * Core lets no foreign partition's column change its type with USING, though it
+ * has nothing to convert here.  Where the types are such that it can do without
+ * USING, that is left out.
+ */
+static void
+classify_alter_type(ShardAlterState *state, AlterTableCmd *cmd)
+{
+	ColumnDef  *def = castNode(ColumnDef, cmd->def);
+	AttrNumber	attno = get_attnum(state->table->relid, cmd->name);
+	const char *using_text = NULL;
+	Oid			type;
+	int32		typmod;
+	Oid			funcid;
+
+	if (attno > 0)
+	{
+		typenameTypeIdAndMod(NULL, def->typeName, &type, &typmod);
+		if (converts_own_meaning(get_atttype(state->table->relid, attno), type))
+			shard_ddl_table_refuse(state->table,
+								   psprintf("ALTER COLUMN TYPE from %s to %s",
+											format_type_be(get_atttype(state->table->relid, attno)),
+											format_type_be(type)),
+								   "Add a column, fill it with UPDATE, drop the old one, and rename it.");
+	}
+	if (attno > 0 && def->raw_default != NULL)
+	{
+		using_text = shard_ddl_text_using(state->rel, state->call->query_string, def->raw_default);
+		if (using_text == NULL)
+			shard_ddl_table_refuse(state->table, "ALTER COLUMN TYPE with a USING expression that nodes cannot evaluate",
+								   "Add a column, fill it with UPDATE, drop the old one, and rename it.");
+		if (!state->table->is_reference)
+		{
+			if (find_coercion_pathway(type, get_atttype(state->table->relid, attno),
+									  COERCION_ASSIGNMENT, &funcid) == COERCION_PATH_NONE)
+				shard_ddl_table_refuse(state->table,
+									   psprintf("ALTER COLUMN TYPE from %s to %s",
+												format_type_be(get_atttype(state->table->relid, attno)),
+												format_type_be(type)),
+									   "Add a column, fill it with UPDATE, drop the old one, and rename it.");
+			def->raw_default = NULL;
+		}
+	}
+	state->local = lappend(state->local, cmd);
+	add_column(state, cmd->name, AT_AlterColumnType, using_text);
+}
+
+static void
+classify_options(ShardAlterState *state, AlterTableCmd *cmd, const char *verb)
+{
+	bool		is_set = strcmp(verb, "SET") == 0;
+
+	add_piece(state, psprintf("%s (%s)", verb, shard_ddl_text_options((List *) cmd->def, is_set)));
+	/* core keeps no storage parameters for a partitioned table */
+	if (state->table->is_reference)
+		state->local = lappend(state->local, cmd);
+}
+
+static void
+classify_replica_identity(ShardAlterState *state, AlterTableCmd *cmd)
+{
+	ReplicaIdentityStmt *identity = castNode(ReplicaIdentityStmt, cmd->def);
+
+	state->local = lappend(state->local, cmd);
+	switch (identity->identity_type)
+	{
+		case REPLICA_IDENTITY_DEFAULT:
+			add_piece(state, pstrdup("REPLICA IDENTITY DEFAULT"));
+			break;
+		case REPLICA_IDENTITY_FULL:
+			add_piece(state, pstrdup("REPLICA IDENTITY FULL"));
+			break;
+		case REPLICA_IDENTITY_NOTHING:
+			add_piece(state, pstrdup("REPLICA IDENTITY NOTHING"));
+			break;
+		default:
+			/* by an index: core refuses the marker of a sharded table */
+			if (state->table->is_reference)
+				add_piece(state, psprintf("REPLICA IDENTITY USING INDEX %s", quote_identifier(identity->name)));
+			break;
+	}
+}
+
+/* Changes of one column that have a text of their own; false when cmd is none. */
+static bool
+classify_column(ShardAlterState *state, AlterTableCmd *cmd)
+{
+	switch (cmd->subtype)
+	{
+		case AT_SetNotNull:
+			add_piece(state, alter_column(cmd, "SET NOT NULL"));
+			break;
+		case AT_DropNotNull:
+			add_piece(state, alter_column(cmd, "DROP NOT NULL"));
+			break;
+		case AT_DropExpression:
+			add_piece(state, alter_column(cmd, cmd->missing_ok ? "DROP EXPRESSION IF EXISTS" : "DROP EXPRESSION"));
+			break;
+		case AT_SetStatistics:
+			/* 17 and later: DEFAULT */
+			add_piece(state, alter_column(cmd, psprintf("SET STATISTICS %d",
+														cmd->def ? intVal(cmd->def) : -1)));
+			break;
+		case AT_SetOptions:
+			add_piece(state, alter_column(cmd, psprintf("SET (%s)", shard_ddl_text_options((List *) cmd->def, true))));
+			break;
+		case AT_ResetOptions:
+			add_piece(state, alter_column(cmd, psprintf("RESET (%s)", shard_ddl_text_options((List *) cmd->def, false))));
+			break;
+		case AT_SetStorage:
+			add_piece(state, alter_column(cmd, psprintf("SET STORAGE %s", quote_identifier(strVal(cmd->def)))));
+			break;
+		case AT_SetCompression:
+			add_piece(state, alter_column(cmd, psprintf("SET COMPRESSION %s", quote_identifier(strVal(cmd->def)))));
+			break;
+		case AT_DropColumn:
+			if (column_exists(state, cmd->name))
+				add_piece(state, psprintf("DROP COLUMN %s%s", quote_identifier(cmd->name),
+										  cmd->behavior == DROP_CASCADE ? " CASCADE" : ""));
+			break;
+		default:
+			return false;
+	}
+	state->local = lappend(state->local, cmd);
+	return true;
+}
+
+/* Refuses what concerns how and where a table is stored; a reference table may have it here alone. */
+static void
+classify_storage(ShardAlterState *state, AlterTableCmd *cmd)
+{
+	if (state->table->is_reference && cmd->subtype != AT_SetUnLogged)
+		state->local = lappend(state->local, cmd);
+	else
+		shard_ddl_table_refuse(state->table, cmd->subtype == AT_SetTableSpace ? "ALTER TABLE ... SET TABLESPACE" :
+							   cmd->subtype == AT_SetAccessMethod ? "ALTER TABLE ... SET ACCESS METHOD" :
+							   cmd->subtype == AT_SetLogged ? "ALTER TABLE ... SET LOGGED" : "ALTER TABLE ... SET UNLOGGED",
+							   state->table->is_reference ? NULL :
+							   "Run it on the shards alone with shardfdw.run_on_shards().");
+}
+
+void
+shard_alter_classify(ShardAlterState *state, AlterTableCmd *cmd)
+{
+	if (classify_column(state, cmd))
+		return;
+	if (cmd->subtype == SHARD_AT_SET_EXPRESSION)
+	{
+		add_column(state, cmd->name, SHARD_AT_SET_EXPRESSION, NULL);
+		state->local = lappend(state->local, cmd);
+		return;
+	}
+	switch (cmd->subtype)
+	{
+		case AT_AddColumn:
+			classify_add_column(state, cmd);
+			return;
+		case AT_AlterColumnType:
+			classify_alter_type(state, cmd);
+			return;
+		case AT_AddConstraint:
+			shard_alter_add_constraint(state, cmd);
+			return;
+		case AT_DropConstraint:
+			shard_alter_drop_constraint(state, cmd);
+			return;
+		case AT_ValidateConstraint:
+			shard_alter_validate_constraint(state, cmd);
+			return;
+		case AT_ClusterOn:
+			shard_alter_cluster_on(state, cmd);
+			return;
+		case AT_DropCluster:
+			add_piece(state, pstrdup("SET WITHOUT CLUSTER"));
+			if (!state->table->is_reference)
+				return;
+			break;
+		case AT_SetRelOptions:
+			classify_options(state, cmd, "SET");
+			return;
+		case AT_ResetRelOptions:
+			classify_options(state, cmd, "RESET");
+			return;
+		case AT_ReplicaIdentity:
+			classify_replica_identity(state, cmd);
+			return;
+		case AT_ChangeOwner:
+			state->new_owner = GetUserNameFromId(get_rolespec_oid(cmd->newowner, false), false);
+			break;
+		case AT_SetTableSpace:
+		case AT_SetAccessMethod:
+		case AT_SetLogged:
+		case AT_SetUnLogged:
+			classify_storage(state, cmd);
+			return;
+
+			/* the coordinator's own affairs: it computes defaults, fires triggers, checks policies */
+		case AT_ColumnDefault:
+		case AT_AddIdentity:
+		case AT_SetIdentity:
+		case AT_DropIdentity:
+		case AT_EnableTrig:
+		case AT_EnableAlwaysTrig:
+		case AT_EnableReplicaTrig:
+		case AT_DisableTrig:
+		case AT_EnableTrigAll:
+		case AT_DisableTrigAll:
+		case AT_EnableTrigUser:
+		case AT_DisableTrigUser:
+		case AT_EnableRule:
+		case AT_EnableAlwaysRule:
+		case AT_EnableReplicaRule:
+		case AT_DisableRule:
+		case AT_EnableRowSecurity:
+		case AT_DisableRowSecurity:
+		case AT_ForceRowSecurity:
+		case AT_NoForceRowSecurity:
+		case AT_DropOids:
+		case AT_AddInherit:
+		case AT_DropInherit:
+		case AT_GenericOptions:
+		case AT_AlterColumnGenericOptions:
+			break;
+		default:
+			shard_ddl_table_refuse(state->table, "this form of ALTER TABLE", NULL);
+	}
+	state->local = lappend(state->local, cmd);
+}

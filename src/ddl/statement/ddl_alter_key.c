@@ -1,0 +1,642 @@
+/*
+ * ddl_alter_key.c
+ *	  Keys and other constraints of ALTER TABLE.
+ *
+ *	  CHECK					the same on all sides, under one name
+ *	  PRIMARY KEY, UNIQUE	here a marker on the parent alone; each shard enforces it,
+ *							in an index with a name of its own
+ *	  FOREIGN KEY			on the shards alone, as core has none on a parent of
+ *							foreign tables: to a reference table's copy, or to
+ *							the shard of the same number of a colocated table
+ *	  of reference tables	foreign keys, what can be deferred, and exclusion are
+ *							checked here; their copies have plain indexes
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/colocate.h"
+#include "catalog/dependency.h"
+#include "catalog/indexing.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_attribute.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_constraint.h"
+#include "catalog/reference.h"
+#include "catalog/shard_map.h"
+#include "commands/comment.h"
+#include "commands/defrem.h"
+#include "compat.h"
+#include "ddl/ddl_find.h"
+#include "ddl/ddl_here.h"
+#include "ddl/ddl_text.h"
+#include "ddl/marker_level.h"
+#include "ddl/statement/ddl_alter.h"
+#include "deparse/print_settings.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "partitioning/partdefs.h"
+#include "utils/acl.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/partcache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+/* Calls visit for each constraint of a table. */
+static void
+each_constraint(Oid relid, void (*visit) (Form_pg_constraint constraint, void *arg), void *arg)
+{
+	Relation	catalog = table_open(ConstraintRelationId, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_constraint_conrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
+	scan = systable_beginscan(catalog, ConstraintRelidTypidNameIndexId, true, NULL, 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+		visit((Form_pg_constraint) GETSTRUCT(tuple), arg);
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+}
+
+static void
+note_name(Form_pg_constraint constraint, void *arg)
+{
+	List	  **names = arg;
+
+	*names = lappend(*names, pstrdup(NameStr(constraint->conname)));
+}
+
+void
+shard_alter_note_constraints(ShardAlterState *state)
+{
+	each_constraint(state->table->relid, note_name, &state->constraints);
+}
+
+static bool
+is_noted(ShardAlterState *state, const char *name)
+{
+	ListCell   *lc;
+
+	foreach(lc, state->constraints)
+		if (strcmp(lfirst(lc), name) == 0)
+			return true;
+	return false;
+}
+
+static void
+forget_name(ShardAlterState *state, const char *name)
+{
+	ListCell   *lc;
+
+	foreach(lc, state->constraints)
+		if (strcmp(lfirst(lc), name) == 0)
+			state->constraints = foreach_delete_current(state->constraints, lc);
+}
+
+/* Quoted names that an object has on each shard. */
+static char **
+quoted_names(const ShardDdlTable *table, const char *object)
+{
+	char	  **names = palloc(sizeof(char *) * table->nshards);
+
+	for (int i = 0; i < table->nshards; i++)
+		names[i] = pstrdup(quote_identifier(shard_ddl_table_object(table, &table->shards[i], object)));
+	return names;
+}
+
+static char **
+quote_names(const ShardDdlTable *table, char **names)
+{
+	char	  **quoted = palloc(sizeof(char *) * table->nshards);
+
+	for (int i = 0; i < table->nshards; i++)
+		quoted[i] = pstrdup(quote_identifier(names[i]));
+	return quoted;
+}
+
+/*
+ * Foreign keys of shards
+ */
+
+static char *
+quoted_columns(List *columns)
+{
+	StringInfoData text;
+	ListCell   *lc;
+
+	initStringInfo(&text);
+	foreach(lc, columns)
+		appendStringInfo(&text, "%s%s", text.len > 0 ? ", " : "", quote_identifier(strVal(lfirst(lc))));
+	return text.data;
+}
+
+/* Names of the primary key's columns; NIL when there is none. */
+static List *
+primary_key_columns(Oid relid)
+{
+	Relation	rel = table_open(relid, AccessShareLock);
+	List	   *columns = NIL;
+	ListCell   *lc;
+
+	foreach(lc, RelationGetIndexList(rel))
+	{
+		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(lc)));
+		Form_pg_index index = (Form_pg_index) GETSTRUCT(tuple);
+
+		if (index->indisprimary)
+			for (int i = 0; i < index->indnkeyatts; i++)
+				columns = lappend(columns, makeString(get_attname(relid, index->indkey.values[i], false)));
+		ReleaseSysCache(tuple);
+	}
+	table_close(rel, AccessShareLock);
+	return columns;
+}
+
+/* Do the columns of the foreign key pair the two tables' shard keys with each other? */
+static bool
+pairs_shard_keys(Oid relid, List *columns, Oid referenced, List *referenced_columns)
+{
+	Relation	rel = table_open(relid, NoLock);
+	Relation	referenced_rel = table_open(referenced, NoLock);
+	PartitionKey key = RelationGetPartitionKey(rel);
+	PartitionKey referenced_key = RelationGetPartitionKey(referenced_rel);
+	bool		result = key->partnatts == referenced_key->partnatts &&
+		list_length(columns) == list_length(referenced_columns);
+
+	for (int i = 0; i < key->partnatts && result; i++)
+	{
+		ListCell   *lc;
+		ListCell   *lc2;
+		bool		found = false;
+
+		forboth(lc, columns, lc2, referenced_columns)
+			if (key->partattrs[i] != 0 &&
+				get_attnum(relid, strVal(lfirst(lc))) == key->partattrs[i] &&
+				get_attnum(referenced, strVal(lfirst(lc2))) == referenced_key->partattrs[i])
+				found = true;
+		result = found;
+	}
+	table_close(referenced_rel, NoLock);
+	table_close(rel, NoLock);
+	return result;
+}
+
+static void
+check_references_right(Oid referenced, List *columns)
+{
+	ListCell   *lc;
+
+	if (pg_class_aclcheck(referenced, GetUserId(), ACL_REFERENCES) == ACLCHECK_OK)
+		return;
+	foreach(lc, columns)
+	{
+		AttrNumber	attno = get_attnum(referenced, strVal(lfirst(lc)));
+
+		if (pg_attribute_aclcheck(referenced, attno, GetUserId(), ACL_REFERENCES) != ACLCHECK_OK)
+			aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, get_rel_name(referenced));
+	}
+	if (columns == NIL)
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, get_rel_name(referenced));
+}
+
+/* Quoted names of the shards that those of state's table refer to. */
+static char **
+referenced_shards(ShardAlterState *state, Oid referenced, Constraint *constraint, List *columns)
+{
+	ShardDdlTable *other = shard_ddl_table(referenced);
+	char	  **names = palloc(sizeof(char *) * state->table->nshards);
+	const ShardMap *map;
+	const ShardMap *other_map;
+
+	if (other == NULL || other->is_reference || get_rel_relkind(referenced) != RELKIND_PARTITIONED_TABLE ||
+		!shard_colocated(state->table->relid, referenced) ||
+		!pairs_shard_keys(state->table->relid, constraint->fk_attrs, referenced, columns))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot add a foreign key from sharded table \"%s\" to table \"%s\"",
+						state->table->name, get_rel_name(referenced)),
+				 errdetail("A foreign key cannot be checked across nodes."),
+				 errhint("It can refer to a reference table, or to a colocated sharded table when it pairs the shard keys of the two.")));
+	/* a row that moves to another shard is deleted from the one it was in */
+	if (constraint->fk_del_action != FKCONSTR_ACTION_NOACTION && constraint->fk_del_action != FKCONSTR_ACTION_RESTRICT)
+		shard_ddl_table_refuse(state->table, "a foreign key with an ON DELETE action to another sharded table", NULL);
+	map = shard_map_get(state->table->relid);
+	other_map = shard_map_get(referenced);
+	for (int i = 0; i < state->table->nshards; i++)
+	{
+		int			shardno = shard_map_find(map, state->table->shards[i].relid);
+
+		names[i] = pstrdup(other_map->shards[shardno].relation);
+	}
+	return names;
+}
+
+static const char *
+action_text(char action)
+{
+	switch (action)
+	{
+		case FKCONSTR_ACTION_RESTRICT:
+			return "RESTRICT";
+		case FKCONSTR_ACTION_CASCADE:
+			return "CASCADE";
+		case FKCONSTR_ACTION_SETNULL:
+			return "SET NULL";
+		case FKCONSTR_ACTION_SETDEFAULT:
+			return "SET DEFAULT";
+		default:
+			return "NO ACTION";
+	}
+}
+
+void
+shard_alter_foreign_key(ShardAlterState *state, Constraint *constraint)
+{
+	Oid			referenced = RangeVarGetRelid(constraint->pktable, AccessShareLock, false);
+	List	   *columns = constraint->pk_attrs ? constraint->pk_attrs : primary_key_columns(referenced);
+	StringInfoData before;
+	StringInfoData after;
+	char	  **names = NULL;
+
+	check_references_right(referenced, columns);
+	if (constraint->fk_del_action == FKCONSTR_ACTION_SETDEFAULT || constraint->fk_upd_action == FKCONSTR_ACTION_SETDEFAULT)
+		shard_ddl_table_refuse(state->table, "a foreign key with SET DEFAULT", "Defaults are the coordinator's.");
+	if (constraint->conname == NULL)
+	{
+		char	   *joined = NULL;
+		ListCell   *lc;
+
+		foreach(lc, constraint->fk_attrs)
+			joined = joined ? psprintf("%s_%s", joined, strVal(lfirst(lc))) : strVal(lfirst(lc));
+		constraint->conname = ChooseConstraintName(state->table->name, joined, "fkey",
+												   get_rel_namespace(state->table->relid), NIL);
+	}
+	if (!shard_reference_is(referenced))
+		names = referenced_shards(state, referenced, constraint, columns);
+
+	initStringInfo(&before);
+	initStringInfo(&after);
+	appendStringInfo(&before, "ADD CONSTRAINT %s FOREIGN KEY (%s) REFERENCES ",
+					 quote_identifier(constraint->conname), quoted_columns(constraint->fk_attrs));
+	if (names == NULL)
+		appendStringInfoString(&before, quote_qualified_identifier(get_namespace_name(get_rel_namespace(referenced)),
+																   get_rel_name(referenced)));
+	if (columns != NIL)
+		appendStringInfo(&after, " (%s)", quoted_columns(columns));
+	appendStringInfo(&after, " MATCH %s ON UPDATE %s ON DELETE %s",
+					 constraint->fk_matchtype == FKCONSTR_MATCH_FULL ? "FULL" :
+					 constraint->fk_matchtype == FKCONSTR_MATCH_PARTIAL ? "PARTIAL" : "SIMPLE",
+					 action_text(constraint->fk_upd_action), action_text(constraint->fk_del_action));
+	if (constraint->fk_del_set_cols != NIL)
+		appendStringInfo(&after, " (%s)", quoted_columns(constraint->fk_del_set_cols));
+	if (constraint->deferrable)
+		appendStringInfo(&after, " DEFERRABLE INITIALLY %s", constraint->initdeferred ? "DEFERRED" : "IMMEDIATE");
+	if (shard_constraint_not_enforced(constraint))
+		appendStringInfoString(&after, " NOT ENFORCED");
+	else if (constraint->skip_validation)
+		appendStringInfoString(&after, " NOT VALID");
+	shard_alter_piece(state, before.data, names, after.data);
+}
+
+/*
+ * ADD CONSTRAINT
+ */
+
+/* A primary key's columns must be NOT NULL in all partitions before the parent alone gets it. */
+static void
+set_key_not_null(ShardAlterState *state, Constraint *constraint)
+{
+	ListCell   *lc;
+
+	foreach(lc, constraint->keys)
+	{
+		HeapTuple	tuple = SearchSysCacheAttName(state->table->relid, strVal(lfirst(lc)));
+		AlterTableCmd *cmd;
+
+		if (!HeapTupleIsValid(tuple))
+			continue;			/* core raises, or it is added by this statement */
+		if (!((Form_pg_attribute) GETSTRUCT(tuple))->attnotnull)
+		{
+			cmd = makeNode(AlterTableCmd);
+			cmd->subtype = AT_SetNotNull;
+			cmd->name = pstrdup(strVal(lfirst(lc)));
+			state->local = lappend(state->local, cmd);
+		}
+		ReleaseSysCache(tuple);
+	}
+}
+
+void
+shard_alter_add_constraint(ShardAlterState *state, AlterTableCmd *cmd)
+{
+	Constraint *constraint = castNode(Constraint, cmd->def);
+	bool		is_reference = state->table->is_reference;
+
+	switch (constraint->contype)
+	{
+		case CONSTR_PRIMARY:
+		case CONSTR_UNIQUE:
+			if (constraint->indexname != NULL && !is_reference)
+				shard_ddl_table_refuse(state->table, "ADD CONSTRAINT USING INDEX", "Add the key, and drop the index.");
+			if (constraint->indexspace != NULL && !is_reference)
+				shard_ddl_table_refuse(state->table, "USING INDEX TABLESPACE", NULL);
+			if (is_reference)
+				break;
+			if (constraint->contype == CONSTR_PRIMARY)
+				set_key_not_null(state, constraint);
+			state->markers = lappend(state->markers, cmd);
+			return;
+		case CONSTR_EXCLUSION:
+			if (!is_reference)
+				shard_ddl_table_refuse(state->table, "an exclusion constraint", "It cannot be checked across nodes.");
+			break;
+		case CONSTR_FOREIGN:
+			if (is_reference)
+				break;
+			shard_alter_foreign_key(state, constraint);
+			return;
+		case CONSTR_NOTNULL:
+			/* from 18 on; nodes may be older, and their constraints have names of their own */
+			if (constraint->skip_validation)
+				shard_ddl_table_refuse(state->table, "NOT NULL NOT VALID", NULL);
+			shard_alter_piece(state, psprintf("ALTER COLUMN %s SET NOT NULL",
+											  quote_identifier(strVal(linitial(constraint->keys)))), NULL, NULL);
+			break;
+		default:
+			break;
+	}
+	state->local = lappend(state->local, cmd);
+}
+
+typedef struct NewConstraints
+{
+	ShardAlterState *state;
+	ShardDdlBatch *batch;
+} NewConstraints;
+
+/* Names for the index of a new key; NULL for shards that have it, with their own parent. */
+static char **
+new_key_names(ShardAlterState *state, Form_pg_constraint constraint)
+{
+	char	  **names = quoted_names(state->table, NameStr(constraint->conname));
+
+	for (int i = 0; i < state->table->nshards && !state->table->is_reference; i++)
+		if (shard_marker_level_had(state->table->shards[i].relid, constraint->conindid, state->indexes))
+			names[i] = NULL;
+	return names;
+}
+
+/* A copy of a reference table has no more than an index for it. */
+static void
+send_plain_index(NewConstraints *new, Form_pg_constraint constraint)
+{
+	shard_ddl_batch_add_all(new->batch,
+							psprintf("CREATE INDEX %s ON ", quote_identifier(NameStr(constraint->conname))),
+							psprintf(" USING %s", shard_ddl_text_index(constraint->conindid)));
+}
+
+static void
+send_new(Form_pg_constraint constraint, void *arg)
+{
+	ShardAlterState *state = ((NewConstraints *) arg)->state;
+	const char *name = NameStr(constraint->conname);
+
+	if (is_noted(state, name))
+		return;
+	switch (constraint->contype)
+	{
+		case CONSTRAINT_CHECK:
+			shard_alter_piece(state, psprintf("ADD CONSTRAINT %s %s", quote_identifier(name),
+											  shard_ddl_text_constraint(constraint->oid)), NULL, NULL);
+			break;
+		case CONSTRAINT_PRIMARY:
+		case CONSTRAINT_UNIQUE:
+			if (state->table->is_reference && constraint->condeferrable)
+				send_plain_index(arg, constraint);
+			else
+				shard_alter_piece(state, pstrdup("ADD CONSTRAINT "), new_key_names(state, constraint),
+								  psprintf(" %s", shard_ddl_text_constraint(constraint->oid)));
+			break;
+		case CONSTRAINT_EXCLUSION:
+			send_plain_index(arg, constraint);
+			break;
+		default:
+			break;
+	}
+}
+
+void
+shard_alter_new_constraints(ShardAlterState *state, ShardDdlBatch *batch)
+{
+	NewConstraints arg = {state, batch};
+
+	each_constraint(state->table->relid, send_new, &arg);
+}
+
+/*
+ * Markers, when a column's type changes
+ */
+
+/* Does the marker depend on a column whose type changes? */
+static bool
+is_marker_of(ShardAlterState *state, Form_pg_index index, bool has_expressions)
+{
+	ListCell   *lc;
+
+	if (!index->indisunique || index->indisvalid)
+		return false;
+	foreach(lc, state->columns)
+	{
+		ShardAlterColumn *column = lfirst(lc);
+		/* partitions may have their columns in another order */
+		AttrNumber	attno = get_attnum(index->indrelid, column->name);
+
+		if (column->subtype != AT_AlterColumnType)
+			continue;
+		for (int i = 0; i < index->indnatts; i++)
+			if (has_expressions || index->indkey.values[i] == attno)
+				return true;
+	}
+	return false;
+}
+
+/* The commands that drop a marker, appended to *drop, and those that make it again, to *restore. */
+static void
+put_aside(Relation rel, Oid index, List **drop, List **restore)
+{
+	const char *relation = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
+													  RelationGetRelationName(rel));
+	Oid			constraint = get_index_constraint(index);
+	const char *name = quote_identifier(get_rel_name(index));
+	const char *index_name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)), get_rel_name(index));
+	char	   *comment = GetComment(OidIsValid(constraint) ? constraint : index,
+									 OidIsValid(constraint) ? ConstraintRelationId : RelationRelationId, 0);
+
+	if (OidIsValid(constraint))
+	{
+		*drop = lappend(*drop, psprintf("ALTER TABLE ONLY %s DROP CONSTRAINT %s", relation, name));
+		*restore = lappend(*restore, psprintf("ALTER TABLE ONLY %s ADD CONSTRAINT %s %s", relation, name,
+											  shard_ddl_text_constraint(constraint)));
+		if (comment)
+			*restore = lappend(*restore, psprintf("COMMENT ON CONSTRAINT %s ON %s IS %s", name, relation,
+												  quote_literal_cstr(comment)));
+	}
+	else
+	{
+		*drop = lappend(*drop, psprintf("DROP INDEX %s", index_name));
+		*restore = lappend(*restore, psprintf("CREATE UNIQUE INDEX %s ON ONLY %s USING %s", name, relation,
+											  shard_ddl_text_index(index)));
+		if (comment)
+			*restore = lappend(*restore, psprintf("COMMENT ON INDEX %s IS %s", index_name, quote_literal_cstr(comment)));
+	}
+}
+
+/*
+ * Core would build the markers anew for all partitions, and fail: they are
+ * dropped before the change, those of lower levels with the one that they are a part of.
+ * Returns the commands that make them again.
+ */
+List *
+shard_alter_put_keys_aside(ShardAlterState *state)
+{
+	List	   *drop = NIL;
+	List	   *restore = NIL;
+	int			nestlevel = shard_print_settings_begin();
+	ListCell   *lc;
+
+	foreach(lc, state->indexes)
+	{
+		Oid			index = lfirst_oid(lc);
+		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(index));
+		bool		has_expressions = !heap_attisnull(tuple, Anum_pg_index_indexprs, NULL) ||
+			!heap_attisnull(tuple, Anum_pg_index_indpred, NULL);
+
+		if (!get_rel_relispartition(index) && is_marker_of(state, (Form_pg_index) GETSTRUCT(tuple), has_expressions))
+		{
+			Relation	rel = table_open(((Form_pg_index) GETSTRUCT(tuple))->indrelid, NoLock);
+
+			put_aside(rel, index, &drop, &restore);
+			table_close(rel, NoLock);
+		}
+		ReleaseSysCache(tuple);
+	}
+	shard_print_settings_end(nestlevel);
+	shard_ddl_run_here(drop);
+	return restore;
+}
+
+/*
+ * DROP and VALIDATE CONSTRAINT, CLUSTER ON
+ */
+
+typedef struct FindConstraint
+{
+	const char *name;
+	Oid			oid;			/* InvalidOid: there is none of that name */
+	char		contype;
+	bool		deferrable;
+	Oid			index;
+	AttrNumber	attno;			/* the first column */
+} FindConstraint;
+
+static void
+compare_name(Form_pg_constraint constraint, void *arg)
+{
+	FindConstraint *find = arg;
+
+	if (strcmp(NameStr(constraint->conname), find->name) != 0)
+		return;
+	find->oid = constraint->oid;
+	find->contype = constraint->contype;
+	find->deferrable = constraint->condeferrable;
+	find->index = constraint->conindid;
+}
+
+/* Column of a NOT NULL constraint. */
+static char *
+first_column(Oid constraint, Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(CONSTROID, ObjectIdGetDatum(constraint));
+	bool		isnull;
+	Datum		columns = SysCacheGetAttr(CONSTROID, tuple, Anum_pg_constraint_conkey, &isnull);
+	char	   *name;
+
+	if (isnull)
+		elog(ERROR, "constraint %u has no columns", constraint);
+	name = get_attname(relid, ((int16 *) ARR_DATA_PTR(DatumGetArrayTypeP(columns)))[0], false);
+	ReleaseSysCache(tuple);
+	return name;
+}
+
+void
+shard_alter_drop_constraint(ShardAlterState *state, AlterTableCmd *cmd)
+{
+	FindConstraint find = {cmd->name};
+	ShardDdlTable *table = state->table;
+	const char *cascade = cmd->behavior == DROP_CASCADE ? " CASCADE" : "";
+	char	   *same = psprintf("DROP CONSTRAINT %s%s", quote_identifier(cmd->name), cascade);
+
+	each_constraint(table->relid, compare_name, &find);
+	if (!OidIsValid(find.oid) && !table->is_reference && shard_ddl_find_foreign_key(table, cmd->name))
+	{
+		shard_alter_piece(state, same, NULL, NULL);
+		return;
+	}
+	state->local = lappend(state->local, cmd);
+	if (!OidIsValid(find.oid))
+		return;					/* core raises, or says that it skips it */
+
+	forget_name(state, cmd->name);
+	if (find.contype == CONSTRAINT_CHECK)
+		shard_alter_piece(state, same, NULL, NULL);
+	else if (find.contype == SHARD_CONSTRAINT_NOTNULL)
+		shard_alter_piece(state, psprintf("ALTER COLUMN %s DROP NOT NULL",
+										  quote_identifier(first_column(find.oid, table->relid))), NULL, NULL);
+	else if (table->is_reference && (find.contype == CONSTRAINT_EXCLUSION || (OidIsValid(find.index) && find.deferrable)))
+		state->drop_indexes = lappend(state->drop_indexes, pstrdup(cmd->name));
+	else if (table->is_reference && find.contype != CONSTRAINT_FOREIGN)
+		shard_alter_piece(state, same, NULL, NULL);
+	else if (!table->is_reference && OidIsValid(find.index))
+		shard_alter_piece(state, pstrdup("DROP CONSTRAINT "),
+						  quote_names(table, shard_ddl_find_index(table, find.index)), pstrdup(cascade));
+}
+
+void
+shard_alter_validate_constraint(ShardAlterState *state, AlterTableCmd *cmd)
+{
+	FindConstraint find = {cmd->name};
+	char	   *text = psprintf("VALIDATE CONSTRAINT %s", quote_identifier(cmd->name));
+
+	each_constraint(state->table->relid, compare_name, &find);
+	if (!OidIsValid(find.oid) && !state->table->is_reference && shard_ddl_find_foreign_key(state->table, cmd->name))
+	{
+		shard_alter_piece(state, text, NULL, NULL);
+		return;
+	}
+	if (OidIsValid(find.oid) && find.contype == CONSTRAINT_CHECK)
+		shard_alter_piece(state, text, NULL, NULL);
+	state->local = lappend(state->local, cmd);
+}
+
+void
+shard_alter_cluster_on(ShardAlterState *state, AlterTableCmd *cmd)
+{
+	Oid			index = get_relname_relid(cmd->name, get_rel_namespace(state->table->relid));
+
+	if (state->table->is_reference || !OidIsValid(index))
+	{
+		/* core raises when there is none */
+		state->local = lappend(state->local, cmd);
+		if (OidIsValid(index))
+			shard_alter_piece(state, psprintf("CLUSTER ON %s", quote_identifier(cmd->name)), NULL, NULL);
+		return;
+	}
+	/* core knows no order of a partitioned table */
+	shard_alter_piece(state, pstrdup("CLUSTER ON "),
+					  quote_names(state->table, shard_ddl_find_index(state->table, index)), pstrdup(""));
+}

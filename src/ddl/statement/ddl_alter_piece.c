@@ -1,0 +1,52 @@
+/*
+ * ddl_alter_piece.c
+ *	  The shards' ALTER TABLE, which is put together from pieces.
+ */
+#include "postgres.h"
+
+#include "ddl/statement/ddl_alter.h"
+
+/* One sub-command, as it was given to shard_alter_piece(). */
+typedef struct AlterPiece
+{
+	char	   *before;
+	char	  **names;
+	char	   *after;
+} AlterPiece;
+
+void
+shard_alter_piece(ShardAlterState *state, char *before, char **names, char *after)
+{
+	AlterPiece *piece = palloc(sizeof(AlterPiece));
+
+	piece->before = before;
+	piece->names = names;
+	piece->after = after;
+	state->pieces = lappend(state->pieces, piece);
+}
+
+void
+shard_alter_send_pieces(ShardAlterState *state, ShardDdlBatch *batch)
+{
+	if (state->pieces == NIL)
+		return;
+	for (int i = 0; i < state->table->nshards; i++)
+	{
+		StringInfoData text;
+		ListCell   *lc;
+
+		initStringInfo(&text);
+		foreach(lc, state->pieces)
+		{
+			AlterPiece *piece = lfirst(lc);
+
+			if (piece->names && piece->names[i] == NULL)
+				continue;
+			appendStringInfo(&text, "%s%s%s%s", text.len > 0 ? ", " : "", piece->before,
+							 piece->names ? piece->names[i] : "", piece->after ? piece->after : "");
+		}
+		if (text.len > 0)
+			shard_ddl_batch_add(batch, i, "ALTER TABLE %s %s", state->table->shards[i].relation, text.data);
+		pfree(text.data);
+	}
+}

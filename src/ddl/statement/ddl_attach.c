@@ -1,0 +1,147 @@
+/*
+ * ddl_attach.c
+ *	  ALTER TABLE ... ATTACH PARTITION of shards and sharded tables.
+ *
+ * A foreign table that is no partition is changed here alone: its table on the node has
+ * to be what it says when it becomes a shard.  What the parent's indexes and keys
+ * are, the partition gets, as from core: on the nodes, too.
+ *
+ *	  shard: definitions compared --> core --> indexes that the shard lacks
+ *	  sharded table:				  core --> indexes that it has got, to its shards
+ */
+#include "postgres.h"
+
+#include "catalog/pg_class.h"
+#include "ddl/ddl_send.h"
+#include "ddl/marker.h"
+#include "ddl/marker_level.h"
+#include "ddl/statement/ddl_index.h"
+#include "ddl/statement/ddl_statement.h"
+#include "executor/spi.h"
+#include "nodes/parsenodes.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+
+/* What a node says about a shard. */
+typedef struct Definition
+{
+	char	   *question;
+	bool		asked;
+	char	   *major;
+	char	   *text;			/* jsonb; NULL: there is no such table */
+} Definition;
+
+/* The one value that a query of ours returns, as text; NULL for null. */
+static char *
+ask_here(const char *sql)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	char	   *value;
+
+	SPI_connect();
+	if (SPI_execute(sql, false, 0) != SPI_OK_SELECT || SPI_processed != 1)
+		elog(ERROR, "could not run: %s", sql);
+	value = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
+	if (value != NULL)
+		value = MemoryContextStrdup(cxt, value);
+	SPI_finish();
+	return value;
+}
+
+static char *
+question_text(const ShardDdlTable *table, List *shardnos, void *arg)
+{
+	return psprintf("SELECT q.ord - 1, q.major, q.definition FROM (%s) q(ord, major, definition)", ((Definition *) arg)->question);
+}
+
+static void
+take_definition(const ShardDdlTable *table, int shardno, int nfields, const char *const *fields, void *arg)
+{
+	Definition *definition = arg;
+
+	if (nfields != 2 || fields[0] == NULL)
+		return;
+	definition->asked = true;
+	definition->major = pstrdup(fields[0]);
+	definition->text = fields[1] ? pstrdup(fields[1]) : NULL;
+}
+
+/* Raises when the table on the node is not what the foreign table says; false when there is none yet. */
+static bool
+check_definition(const ShardDdlTable *table)
+{
+	const ShardDdlShard *shard = &table->shards[0];
+	Definition	definition = {0};
+	char	   *differences;
+
+	definition.question = ask_here(psprintf("SELECT shardfdw.describe_query(ARRAY[%s])", quote_literal_cstr(shard->relation)));
+	shard_ddl_ask(table, question_text, take_definition, &definition);
+	if (!definition.asked)
+		elog(ERROR, "node \"%s\" does not describe table %s", shard->node, shard->relation);
+	if (definition.text == NULL)
+	{
+		/* whoever types both sides may begin with either, as with CREATE FOREIGN TABLE ... PARTITION OF */
+		ereport(WARNING,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("table %s does not exist on node \"%s\"", shard->relation, shard->node),
+				 errhint("Make it there; check_nodes() shows what it lacks.")));
+		return false;
+	}
+	differences = ask_here(psprintf("SELECT shardfdw.shard_differences(%u, %s, %s)", shard->relid,
+									quote_literal_cstr(definition.text), quote_literal_cstr(definition.major)));
+	if (differences != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table %s on node \"%s\" is not as foreign table \"%s\"", shard->relation, shard->node, table->name),
+				 errdetail("%s", differences),
+				 errhint("What is changed while a shard is detached is changed on the coordinator alone: change it on the node, too.")));
+	return true;
+}
+
+typedef struct Attach
+{
+	Oid			parent;
+	Oid			partition;
+	ShardDdlTable *shard;		/* NULL: a sharded table is attached */
+	List	   *before;			/* its indexes, of all levels */
+} Attach;
+
+/* The parent's indexes, on the nodes. */
+static void
+attach_rest(void *arg)
+{
+	Attach	   *attach = arg;
+	List	   *made;
+	ShardDdlTable *table;
+
+	if (attach->shard != NULL)
+	{
+		shard_ddl_index_send(attach->shard, shard_marker_level_of(attach->parent), NIL, true);
+		return;
+	}
+	made = list_difference_oid(shard_marker_level_of(attach->partition), attach->before);
+	table = made != NIL ? shard_ddl_table(attach->partition) : NULL;
+	if (table != NULL)
+		shard_ddl_index_send(table, made, attach->before, true);
+}
+
+bool
+shard_ddl_attach(ShardDdlCall *call)
+{
+	AlterTableStmt *stmt = castNode(AlterTableStmt, call->pstmt->utilityStmt);
+	Attach		attach = {0};
+
+	/* as pg_dump writes it: the coordinator's side alone */
+	if (!stmt->relation->inh || !shard_marker_find_attached(stmt, &attach.parent, &attach.partition))
+		return false;
+	if (get_rel_relkind(attach.partition) == RELKIND_FOREIGN_TABLE)
+	{
+		attach.shard = shard_ddl_table_by_itself(attach.partition);
+		if (attach.shard == NULL || !check_definition(attach.shard))
+			return false;
+	}
+	else
+		attach.before = shard_marker_level_indexes(attach.partition);
+	shard_ddl_run_core_then(call, NULL, attach_rest, &attach);
+	return true;
+}

@@ -1,0 +1,426 @@
+/*
+ * ddl_concurrent.c
+ *	  CREATE INDEX CONCURRENTLY and DROP INDEX CONCURRENTLY of sharded tables.
+ *
+ * Each shard's index is made or dropped concurrently, outside of any transaction,
+ * all shards at the same time; the parent's, which has no rows, in the usual way:
+ *
+ *	  definition (parent's index, made and undone) --> shards --> parent's index
+ *						  something failed: what was made is dropped
+ *
+ * What cannot be dropped, because a node is down or the session has ended, is found by
+ * the next attempt: what is valid is taken over, the rest dropped.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/index.h"
+#include "catalog/namespace.h"
+#include "compat.h"
+#include "ddl/ddl_find.h"
+#include "ddl/ddl_send.h"
+#include "ddl/marker_level.h"
+#include "ddl/statement/ddl_statement.h"
+#include "libpq-fe.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/parsenodes.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+
+#define CLEAN_UP_LOCK_TIMEOUT "'5s'"
+
+/* What the statement makes. */
+typedef struct NewIndex
+{
+	ShardDdlIndex *index;		/* NULL: there is one of that name already, and IF NOT EXISTS was said */
+	bool	   *skip;			/* of each shard: it needs none */
+	bool	   *leftover;		/* of each shard: an earlier attempt has left it there, not valid */
+	bool	   *taken;			/* of each shard: something else has the name */
+} NewIndex;
+
+/*
+ * What the statement's index would be: makes it on the table and the partitions
+ * here, and undoes that.
+ */
+static void
+try_index(ShardDdlCall *call, IndexStmt *stmt, const ShardDdlTable *table, NewIndex *new)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	List	   *before = shard_marker_level_indexes(table->relid);
+	ErrorData  *volatile error = NULL;
+
+	new->index = NULL;
+	new->skip = palloc0(sizeof(bool) * table->nshards);
+	new->leftover = palloc0(sizeof(bool) * table->nshards);
+	new->taken = palloc0(sizeof(bool) * table->nshards);
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(cxt);
+	PG_TRY();
+	{
+		List	   *made;
+
+		shard_ddl_run_core_with(call, copyObject((Node *) stmt), true);
+		CommandCounterIncrement();
+		made = list_difference_oid(shard_marker_level_of(table->relid), before);
+		if (made != NIL)
+		{
+			new->index = shard_ddl_index_describe(linitial_oid(made));
+			if (stmt->unique)
+				shard_marker_level_all(table->relid);
+			for (int i = 0; i < table->nshards; i++)
+				new->skip[i] = shard_marker_level_had(table->shards[i].relid, linitial_oid(made), before);
+		}
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(cxt);
+		error = CopyErrorData();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	RollbackAndReleaseCurrentSubTransaction();
+	MemoryContextSwitchTo(cxt);
+	CurrentResourceOwner = owner;
+	if (error != NULL)
+		ReThrowError(error);
+}
+
+/* Quoted, qualified name of a shard's index. */
+static const char *
+name_on(const ShardDdlTable *table, int shardno, const ShardDdlIndex *index)
+{
+	const ShardDdlShard *shard = &table->shards[shardno];
+
+	return quote_qualified_identifier(shard->schema, shard_ddl_table_object(table, shard, index->name));
+}
+
+/* Whether something has the index's name on a shard, whether it is that index, and whether it is valid. */
+static char *
+ask_names(const ShardDdlTable *table, List *shardnos, void *arg)
+{
+	NewIndex   *new = arg;
+	StringInfoData text;
+	ListCell   *lc;
+
+	initStringInfo(&text);
+	foreach(lc, shardnos)
+	{
+		const ShardDdlShard *shard = &table->shards[lfirst_int(lc)];
+
+		appendStringInfo(&text, "%s(%d, to_regclass(%s), to_regclass(%s))", text.len > 0 ? ", " : "", lfirst_int(lc),
+						 quote_literal_cstr(shard->relation), quote_literal_cstr(name_on(table, lfirst_int(lc), new->index)));
+	}
+	return psprintf("SELECT s.no, coalesce(i.indrelid = s.shard AND pg_get_indexdef(i.indexrelid) = "
+					"format('CREATE %sINDEX %%I ON %%I.%%I USING %%s', c.relname, n.nspname, t.relname, %s), false), coalesce(i.indisvalid, false) "
+					"FROM (VALUES %s) s(no, shard, named) JOIN pg_class c ON c.oid = s.named "
+					"LEFT JOIN pg_index i ON i.indexrelid = s.named LEFT JOIN pg_class t ON t.oid = i.indrelid LEFT JOIN pg_namespace n ON n.oid = t.relnamespace",
+					new->index->is_unique ? "UNIQUE " : "", quote_literal_cstr(new->index->definition), text.data);
+}
+
+static void
+take_name(const ShardDdlTable *table, int shardno, int nfields, const char *const *fields, void *arg)
+{
+	NewIndex   *new = arg;
+
+	if (nfields != 2 || fields[0] == NULL || fields[1] == NULL || strcmp(fields[0], "t") != 0)
+		new->taken[shardno] = true;
+	else if (strcmp(fields[1], "t") == 0)
+		new->skip[shardno] = true;
+	else
+		new->leftover[shardno] = true;
+}
+
+/* Names of the shards that are not among those done. */
+static char *
+failed_shards(const ShardDdlTable *table, List *done)
+{
+	StringInfoData text;
+
+	initStringInfo(&text);
+	for (int i = 0; i < table->nshards; i++)
+		if (!list_member_ptr(done, &table->shards[i]))
+			appendStringInfo(&text, "%s%s", text.len > 0 ? ", " : "", table->shards[i].relation);
+	return text.data;
+}
+
+/* An index of a shard that nobody needs. */
+typedef struct Remains
+{
+	int			shardno;
+	const char *name;			/* quoted, qualified */
+} Remains;
+
+static List *
+add_remains(List *remains, int shardno, const char *name)
+{
+	Remains    *new = palloc(sizeof(Remains));
+
+	new->shardno = shardno;
+	new->name = name;
+	return lappend(remains, new);
+}
+
+/* The index on the shards for which drop[] is true. */
+static List *
+remains_of(const ShardDdlTable *table, const ShardDdlIndex *index, const bool *drop)
+{
+	List	   *remains = NIL;
+
+	for (int i = 0; i < table->nshards; i++)
+		if (drop[i])
+			remains = add_remains(remains, i, name_on(table, i, index));
+	return remains;
+}
+
+/*
+ * The commands that drop remains.  They wait for transactions on these shards,
+ * but not for long: the user may have cancelled the statement for that.  *of: what
+ * each drops, NULL for those that set the limit.
+ */
+static ShardCommand *
+drop_commands(const ShardDdlTable *table, List *remains, int *ncommands, Remains ***of)
+{
+	ShardCommand *commands = palloc0(sizeof(ShardCommand) * list_length(remains) * 2);
+	List	   *limited = NIL;
+	ListCell   *lc;
+
+	*ncommands = 0;
+	*of = palloc0(sizeof(Remains *) * list_length(remains) * 2);
+	foreach(lc, remains)
+	{
+		Remains    *remain = lfirst(lc);
+		Oid			serverid = table->shards[remain->shardno].serverid;
+
+		for (int n = list_member_oid(limited, serverid) ? 1 : 0; n < 2; n++)
+		{
+			ShardCommand *command = &commands[*ncommands];
+
+			command->serverid = serverid;
+			command->userid = GetUserId();
+			command->is_users = true;	/* the limit goes with the connection's reset */
+			command->sql = n == 0 ? "SET lock_timeout = " CLEAN_UP_LOCK_TIMEOUT :
+				psprintf("DROP INDEX CONCURRENTLY IF EXISTS %s", remain->name);
+			(*of)[(*ncommands)++] = n == 0 ? NULL : remain;
+		}
+		limited = list_append_unique_oid(limited, serverid);
+	}
+	return commands;
+}
+
+/* Drops what an attempt has left, as far as that is possible; says what is left then, and what to do about it. */
+static void
+drop_remains(const ShardDdlTable *table, List *remains, const char *statement)
+{
+	int			ncommands;
+	Remains   **of;
+	ShardCommand *commands;
+	StringInfoData left;
+	ErrorData  *error = NULL;
+
+	if (remains == NIL)
+		return;
+	commands = drop_commands(table, remains, &ncommands, &of);
+	initStringInfo(&left);
+	shard_command_run(commands, ncommands, SHARD_COMMAND_FREE, true);
+	for (int i = 0; i < ncommands; i++)
+	{
+		PQclear(commands[i].result);
+		if (commands[i].error == NULL || of[i] == NULL)
+			continue;
+		if (error == NULL)
+			error = commands[i].error;
+		appendStringInfo(&left, "%s%s on node \"%s\"", left.len > 0 ? ", " : "",
+						 of[i]->name, table->shards[of[i]->shardno].node);
+	}
+	if (error != NULL)
+		ereport(WARNING,
+				(errcode(error->sqlerrcode),
+				 errmsg("could not drop what %s has left of indexes of table \"%s\": %s", statement, table->name, error->message),
+				 errdetail("There may still be: %s.", left.data),
+				 errhint("The same command, run again, copes with it. To be rid of it, run DROP INDEX CONCURRENTLY IF EXISTS on the nodes.")));
+}
+
+/*
+ * What REINDEX CONCURRENTLY leaves
+ */
+
+/* By the names that core gives to the index that takes the place of one, and to the one that is replaced. */
+static char *
+ask_copies(const ShardDdlTable *table, List *shardnos, void *arg)
+{
+	StringInfoData text;
+	ListCell   *lc;
+
+	initStringInfo(&text);
+	foreach(lc, shardnos)
+		appendStringInfo(&text, "%s(%d, to_regclass(%s))", text.len > 0 ? ", " : "", lfirst_int(lc),
+						 quote_literal_cstr(table->shards[lfirst_int(lc)].relation));
+	return psprintf("SELECT s.no, format('%%I.%%I', n.nspname, c.relname) FROM (VALUES %s) s(no, shard) JOIN pg_index i ON i.indrelid = s.shard "
+					"JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace "
+					"WHERE NOT i.indisvalid AND c.relname ~ '_cc(new|old)[0-9]*$'", text.data);
+}
+
+static void
+take_copy(const ShardDdlTable *table, int shardno, int nfields, const char *const *fields, void *arg)
+{
+	List	  **remains = arg;
+
+	if (nfields == 1 && fields[0] != NULL)
+		*remains = add_remains(*remains, shardno, pstrdup(fields[0]));
+}
+
+void
+shard_ddl_drop_copies(const ShardDdlTable *table)
+{
+	List	   *remains = NIL;
+
+	shard_ddl_ask_free(table, ask_copies, take_copy, &remains);
+	drop_remains(table, remains, "REINDEX CONCURRENTLY");
+}
+
+/* Makes the index on the shards, then here. */
+static void
+make_everywhere(ShardDdlCall *call, IndexStmt *stmt, const ShardDdlTable *table, const NewIndex *new)
+{
+	ShardDdlBatch *batch = shard_ddl_batch_create(table);
+	ErrorData  *error;
+	List	   *done;
+
+	for (int i = 0; i < table->nshards; i++)
+		if (!new->skip[i])
+			shard_ddl_batch_add(batch, i, "CREATE %sINDEX CONCURRENTLY %s ON %s USING %s", new->index->is_unique ? "UNIQUE " : "",
+								quote_identifier(shard_ddl_table_object(table, &table->shards[i], new->index->name)),
+								table->shards[i].relation, new->index->definition);
+	done = shard_ddl_batch_run_free(batch, &error);
+	for (int i = 0; i < table->nshards; i++)
+		if (new->skip[i])
+			done = lappend(done, &table->shards[i]);
+	if (error != NULL)
+		ereport(ERROR,
+				(errcode(error->sqlerrcode),
+				 errmsg("could not create index \"%s\" on all shards of table \"%s\": %s",
+						new->index->name, table->name, error->message),
+				 errdetail("It failed on %s.%s%s", failed_shards(table, done), error->detail ? " " : "",
+						   error->detail ? error->detail : "")));
+	shard_ddl_run_core_with(call, (Node *) stmt, false);
+	CommandCounterIncrement();
+	if (stmt->unique)
+		shard_marker_level_all(table->relid);
+}
+
+/*
+ * A subtransaction, so that what was made can be dropped whatever fails, a cancel
+ * included.  Only what this statement can have made is dropped.
+ */
+static void
+make_or_drop(ShardDdlCall *call, IndexStmt *stmt, const ShardDdlTable *table, const NewIndex *new)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	ErrorData  *volatile error = NULL;
+	bool	   *drop = palloc(sizeof(bool) * table->nshards);
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(cxt);
+	PG_TRY();
+	{
+		make_everywhere(call, stmt, table, new);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(cxt);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(cxt);
+	CurrentResourceOwner = owner;
+	if (error == NULL)
+		return;
+	for (int i = 0; i < table->nshards; i++)
+		drop[i] = !new->skip[i] && !new->taken[i];
+	drop_remains(table, remains_of(table, new->index, drop), "CREATE INDEX CONCURRENTLY");
+	ReThrowError(error);
+}
+
+bool
+shard_ddl_create_index_concurrently(ShardDdlCall *call, ShardDdlTable *table)
+{
+	IndexStmt  *stmt = copyObject(castNode(IndexStmt, call->pstmt->utilityStmt));
+	NewIndex	new;
+
+	PreventInTransactionBlock(call->context == PROCESS_UTILITY_TOPLEVEL, "CREATE INDEX CONCURRENTLY");
+	if (table->is_reference)
+		shard_ddl_table_refuse(table, "CREATE INDEX CONCURRENTLY", "Use CREATE INDEX.");
+	stmt->concurrent = false;
+	if (stmt->unique)
+		stmt->relation->inh = false;
+	try_index(call, stmt, table, &new);
+	if (new.index == NULL)
+		return true;			/* the NOTICE was sent */
+
+	/* what an attempt has left that was not heard to the end */
+	shard_ddl_ask_free(table, ask_names, take_name, &new);
+	drop_remains(table, remains_of(table, new.index, new.leftover), "CREATE INDEX CONCURRENTLY");
+
+	/* the name that was chosen is that of the shards' indexes */
+	stmt->idxname = new.index->name;
+	stmt->if_not_exists = false;
+	make_or_drop(call, stmt, table, &new);
+	return true;
+}
+
+bool
+shard_ddl_drop_index_concurrently(ShardDdlCall *call)
+{
+	DropStmt   *stmt = castNode(DropStmt, call->pstmt->utilityStmt);
+	RangeVar   *name;
+	Oid			index;
+	Oid			relid;
+	ShardDdlTable *table;
+	ShardDdlBatch *batch;
+	char	  **names;
+	ErrorData  *error;
+	List	   *done;
+
+	if (list_length(stmt->objects) != 1 || stmt->behavior == DROP_CASCADE)
+		return false;			/* core refuses it */
+	name = makeRangeVarFromNameList((List *) linitial(stmt->objects));
+	relid = shard_ddl_table_lock(shard_ddl_table_of_index, name, ShareUpdateExclusiveLock);
+	table = OidIsValid(relid) ? shard_ddl_table(relid) : NULL;
+	if (table == NULL)
+		return false;
+	index = RangeVarGetRelid(name, NoLock, false);
+	PreventInTransactionBlock(call->context == PROCESS_UTILITY_TOPLEVEL, "DROP INDEX CONCURRENTLY");
+	if (table->is_reference)
+		shard_ddl_table_refuse(table, "DROP INDEX CONCURRENTLY", "Use DROP INDEX.");
+	if (OidIsValid(get_index_constraint(index)))
+		return false;			/* core refuses it */
+
+	names = shard_ddl_find_index_described(table, shard_ddl_index_describe(index), true);
+	batch = shard_ddl_batch_create(table);
+	for (int i = 0; i < table->nshards; i++)
+		if (names[i] != NULL)
+			shard_ddl_batch_add(batch, i, "DROP INDEX CONCURRENTLY IF EXISTS %s",
+								quote_qualified_identifier(table->shards[i].schema, names[i]));
+	done = shard_ddl_batch_run_free(batch, &error);
+	if (error != NULL)
+		ereport(ERROR,
+				(errcode(error->sqlerrcode),
+				 errmsg("could not drop index \"%s\" on all shards of table \"%s\": %s",
+						get_rel_name(index), table->name, error->message),
+				 errdetail("It is still on %s, or nothing was to be done there.", failed_shards(table, done)),
+				 errhint("Drop it again; what is gone already is skipped.")));
+
+	stmt = copyObject(stmt);
+	stmt->concurrent = false;
+	shard_ddl_run_core_with(call, (Node *) stmt, false);
+	return true;
+}

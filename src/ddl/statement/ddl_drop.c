@@ -1,0 +1,366 @@
+/*
+ * ddl_drop.c
+ *	  What a statement drops here is dropped on the nodes.
+ *
+ * Whatever the statement is (DROP TABLE, DROP SCHEMA ... CASCADE, DROP OWNED,
+ * DROP TYPE ... CASCADE), core tells of each object before it vanishes:
+ *
+ *	  object_access_hook --> Collector --statement done--> commands for the nodes
+ *
+ * A shard is dropped on its node when its parent is dropped; one that is dropped
+ * by itself, as a foreign table, leaves its table there, as detaching does.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/dependency.h"
+#include "catalog/index.h"
+#include "catalog/objectaccess.h"
+#include "catalog/partition.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_constraint.h"
+#include "catalog/pg_statistic_ext.h"
+#include "catalog/pg_trigger.h"
+#include "catalog/reference.h"
+#include "compat.h"
+#include "ddl/ddl_find.h"
+#include "ddl/ddl_send.h"
+#include "ddl/ddl_text.h"
+#include "ddl/statement/ddl_drop.h"
+#include "ddl/statement/ddl_statement.h"
+#include "guc.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+/* A foreign table that is dropped here: its table goes if the parent goes. */
+typedef struct DroppedShard
+{
+	ShardDdlShard shard;
+	Oid			parent;
+} DroppedShard;
+
+/* A part of a table that is dropped. */
+typedef struct DroppedPart
+{
+	ObjectType	kind;			/* OBJECT_INDEX, OBJECT_TABCONSTRAINT, OBJECT_STATISTIC_EXT, OBJECT_COLUMN */
+	const char *name;
+	ShardDdlTable *table;
+	ShardDdlIndex *index;		/* of OBJECT_INDEX and a constraint that has one */
+} DroppedPart;
+
+typedef struct Collector
+{
+	MemoryContext cxt;
+	bool		cascade;
+	List	   *shards;			/* of DroppedShard */
+	List	   *references;		/* OIDs of tables that are reference tables until their triggers are dropped */
+	List	   *copies;			/* of ShardDdlTable: reference tables that are dropped */
+	List	   *tables;			/* OIDs of tables that are dropped */
+	List	   *parts;			/* of DroppedPart */
+	struct Collector *outer;
+} Collector;
+
+static Collector *collector = NULL;
+static object_access_hook_type prev_object_access = NULL;
+
+/*
+ * Collecting
+ */
+
+static void
+add_part(Oid relid, ObjectType kind, const char *name, Oid index)
+{
+	/* what the parent loses, its partitions lose */
+	ShardDdlTable *table = get_rel_relispartition(relid) ? NULL : shard_ddl_table(relid);
+	DroppedPart *part;
+
+	if (table == NULL || name == NULL)
+		return;
+	part = palloc0(sizeof(DroppedPart));
+	part->kind = kind;
+	part->name = pstrdup(name);
+	part->table = table;
+	if (OidIsValid(index))
+		part->index = shard_ddl_index_describe(index);
+	collector->parts = lappend(collector->parts, part);
+}
+
+static void
+collect_relation(Oid relid)
+{
+	char		relkind = get_rel_relkind(relid);
+	DroppedShard *dropped;
+	Oid			constraint;
+
+	switch (relkind)
+	{
+		case RELKIND_FOREIGN_TABLE:
+			if (!get_rel_relispartition(relid))
+				return;
+			dropped = palloc0(sizeof(DroppedShard));
+			if (!shard_ddl_table_shard(relid, &dropped->shard))
+				return;
+			dropped->parent = get_partition_parent(relid, true);
+			collector->shards = lappend(collector->shards, dropped);
+			return;
+		case RELKIND_PARTITIONED_TABLE:
+			collector->tables = lappend_oid(collector->tables, relid);
+			return;
+		case RELKIND_RELATION:
+			if (list_member_oid(collector->references, relid) || shard_reference_is(relid))
+			{
+				ShardDdlTable *table = shard_ddl_table_reference(relid);
+
+				if (table != NULL)
+					collector->copies = lappend(collector->copies, table);
+				collector->tables = lappend_oid(collector->tables, relid);
+			}
+			return;
+		case RELKIND_INDEX:
+		case RELKIND_PARTITIONED_INDEX:
+			constraint = get_index_constraint(relid);
+			add_part(IndexGetRelation(relid, false), OidIsValid(constraint) ? OBJECT_TABCONSTRAINT : OBJECT_INDEX,
+					 get_rel_name(relid), relid);
+			return;
+		default:
+			return;
+	}
+}
+
+static void
+collect_trigger(Oid trigger)
+{
+	Relation	catalog = table_open(TriggerRelationId, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_trigger_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(trigger));
+	scan = systable_beginscan(catalog, TriggerOidIndexId, true, NULL, 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_trigger form = (Form_pg_trigger) GETSTRUCT(tuple);
+
+		if (shard_reference_is_trigger(form->tgfoid))
+			collector->references = list_append_unique_oid(collector->references, form->tgrelid);
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+}
+
+static void
+collect_constraint(Oid constraint)
+{
+	HeapTuple	tuple = SearchSysCache1(CONSTROID, ObjectIdGetDatum(constraint));
+
+	if (HeapTupleIsValid(tuple))
+	{
+		Form_pg_constraint form = (Form_pg_constraint) GETSTRUCT(tuple);
+
+		if (form->contype == CONSTRAINT_CHECK && OidIsValid(form->conrelid))
+			add_part(form->conrelid, OBJECT_TABCONSTRAINT, NameStr(form->conname), InvalidOid);
+		ReleaseSysCache(tuple);
+	}
+}
+
+static void
+collect_statistics(Oid statistics)
+{
+	HeapTuple	tuple = SearchSysCache1(STATEXTOID, ObjectIdGetDatum(statistics));
+
+	if (HeapTupleIsValid(tuple))
+	{
+		Form_pg_statistic_ext form = (Form_pg_statistic_ext) GETSTRUCT(tuple);
+
+		add_part(form->stxrelid, OBJECT_STATISTIC_EXT, NameStr(form->stxname), InvalidOid);
+		ReleaseSysCache(tuple);
+	}
+}
+
+static void
+object_access(ObjectAccessType access, Oid class, Oid object, int subid, void *arg)
+{
+	if (access == OAT_DROP && collector != NULL && shard_guc_enable_ddl_propagation)
+	{
+		MemoryContext oldcxt = MemoryContextSwitchTo(collector->cxt);
+
+		if (class == RelationRelationId && subid == 0)
+			collect_relation(object);
+		else if (class == RelationRelationId)
+			add_part(object, OBJECT_COLUMN, get_attname(object, subid, true), InvalidOid);
+		else if (class == TriggerRelationId)
+			collect_trigger(object);
+		else if (class == ConstraintRelationId)
+			collect_constraint(object);
+		else if (class == StatisticExtRelationId)
+			collect_statistics(object);
+		MemoryContextSwitchTo(oldcxt);
+	}
+	if (prev_object_access)
+		prev_object_access(access, class, object, subid, arg);
+}
+
+/*
+ * Dropping on the nodes
+ */
+
+/* One DROP TABLE per node, since its tables may depend on each other. */
+static void
+drop_tables(Collector *dropped, const char *cascade)
+{
+	ShardDdlTable all = {InvalidOid, "", false, 0, NULL};
+	int			nmax = list_length(dropped->shards);
+	ListCell   *lc;
+	ShardDdlBatch *batch;
+	bool	   *done;
+
+	foreach(lc, dropped->copies)
+		nmax += ((ShardDdlTable *) lfirst(lc))->nshards;
+	all.shards = palloc0(sizeof(ShardDdlShard) * Max(nmax, 1));
+	foreach(lc, dropped->shards)
+	{
+		DroppedShard *shard = lfirst(lc);
+
+		if (list_member_oid(dropped->tables, shard->parent))
+			all.shards[all.nshards++] = shard->shard;
+	}
+	foreach(lc, dropped->copies)
+	{
+		ShardDdlTable *table = lfirst(lc);
+
+		for (int i = 0; i < table->nshards; i++)
+			all.shards[all.nshards++] = table->shards[i];
+	}
+	if (all.nshards == 0)
+		return;
+	shard_ddl_table_sort(&all);
+
+	batch = shard_ddl_batch_create(&all);
+	done = palloc0(sizeof(bool) * all.nshards);
+	for (int i = 0; i < all.nshards; i++)
+	{
+		StringInfoData names;
+
+		if (done[i])
+			continue;
+		initStringInfo(&names);
+		for (int j = i; j < all.nshards; j++)
+			if (!done[j] && all.shards[j].serverid == all.shards[i].serverid)
+			{
+				appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "", all.shards[j].relation);
+				done[j] = true;
+			}
+		/* one that is gone already is as it should be */
+		shard_ddl_batch_add(batch, i, "DROP TABLE IF EXISTS %s%s", names.data, cascade);
+	}
+	shard_ddl_batch_run(batch);
+}
+
+static void
+drop_part(DroppedPart *part, const char *cascade)
+{
+	const ShardDdlTable *table = part->table;
+	ShardDdlBatch *batch = shard_ddl_batch_create(table);
+	char	  **names = part->index ? shard_ddl_find_index_described(table, part->index, true) :
+		part->kind == OBJECT_STATISTIC_EXT ? shard_ddl_find_statistics(table, part->name) : NULL;
+
+	/* core looks after that for the index of a table, not for that of a parent */
+	if (part->kind == OBJECT_INDEX)
+		shard_ddl_table_check_unused(table, "DROP INDEX");
+	for (int i = 0; i < table->nshards; i++)
+	{
+		const ShardDdlShard *shard = &table->shards[i];
+		const char *name = names ? names[i] : part->name;
+
+		if (name == NULL)
+			continue;
+		switch (part->kind)
+		{
+			case OBJECT_INDEX:
+				shard_ddl_batch_add(batch, i, "DROP INDEX IF EXISTS %s%s",
+									quote_qualified_identifier(shard->schema, name), cascade);
+				break;
+			case OBJECT_STATISTIC_EXT:
+				shard_ddl_batch_add(batch, i, "DROP STATISTICS IF EXISTS %s",
+									quote_qualified_identifier(shard->schema, name));
+				break;
+			case OBJECT_COLUMN:
+				shard_ddl_batch_add(batch, i, "ALTER TABLE %s DROP COLUMN IF EXISTS %s%s",
+									shard->relation, quote_identifier(name), cascade);
+				break;
+			default:
+				shard_ddl_batch_add(batch, i, "ALTER TABLE %s DROP CONSTRAINT IF EXISTS %s%s",
+									shard->relation, quote_identifier(name), cascade);
+				break;
+		}
+	}
+	shard_ddl_batch_run(batch);
+}
+
+static void
+drop_on_nodes(void *arg)
+{
+	Collector  *dropped = arg;
+	const char *cascade = dropped->cascade ? " CASCADE" : "";
+	ListCell   *lc;
+
+	foreach(lc, dropped->parts)
+	{
+		DroppedPart *part = lfirst(lc);
+
+		if (!list_member_oid(dropped->tables, part->table->relid))
+			drop_part(part, cascade);
+	}
+	drop_tables(dropped, cascade);
+}
+
+static void
+run_collected(ShardDdlCall *call, bool cascade)
+{
+	Collector	mine = {CurrentMemoryContext};
+
+	mine.cascade = cascade;
+	mine.outer = collector;
+	collector = &mine;
+	PG_TRY();
+	{
+		shard_ddl_run_core_then(call, NULL, drop_on_nodes, &mine);
+	}
+	PG_FINALLY();
+	{
+		collector = mine.outer;
+	}
+	PG_END_TRY();
+}
+
+bool
+shard_ddl_drop_collected(ShardDdlCall *call)
+{
+	DropOwnedStmt *stmt = castNode(DropOwnedStmt, call->pstmt->utilityStmt);
+
+	run_collected(call, stmt->behavior == DROP_CASCADE);
+	return true;
+}
+
+bool
+shard_ddl_drop(ShardDdlCall *call)
+{
+	DropStmt   *stmt = castNode(DropStmt, call->pstmt->utilityStmt);
+
+	if (stmt->concurrent)
+		return shard_ddl_drop_index_concurrently(call);
+	run_collected(call, stmt->behavior == DROP_CASCADE);
+	return true;
+}
+
+void
+shard_ddl_drop_init(void)
+{
+	prev_object_access = object_access_hook;
+	object_access_hook = object_access;
+}

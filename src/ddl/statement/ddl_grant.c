@@ -1,0 +1,126 @@
+/*
+ * ddl_grant.c
+ *	  GRANT and REVOKE on tables that have tables on nodes.
+ *
+ * Who uses a table through the coordinator needs rights on it here, and there
+ * those of the role that the user mapping names.  What is granted goes to the
+ * roles of the same names, on those nodes that have them.
+ */
+#include "postgres.h"
+
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "compat.h"
+#include "ddl/ddl_send.h"
+#include "ddl/statement/ddl_statement.h"
+#include "nodes/parsenodes.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+
+/* "SELECT (a, b), INSERT" */
+static char *
+privileges_text(const GrantStmt *stmt)
+{
+	StringInfoData text;
+	ListCell   *lc;
+
+	if (stmt->privileges == NIL)
+		return pstrdup("ALL");
+	initStringInfo(&text);
+	foreach(lc, stmt->privileges)
+	{
+		AccessPriv *privilege = lfirst_node(AccessPriv, lc);
+		ListCell   *lc2;
+
+		/* names of privileges are key words */
+		appendStringInfo(&text, "%s%s", text.len > 0 ? ", " : "", privilege->priv_name ? privilege->priv_name : "ALL");
+		if (privilege->cols == NIL)
+			continue;
+		appendStringInfoString(&text, " (");
+		foreach(lc2, privilege->cols)
+			appendStringInfo(&text, "%s%s", foreach_current_index(lc2) > 0 ? ", " : "",
+							 quote_identifier(strVal(lfirst(lc2))));
+		appendStringInfoChar(&text, ')');
+	}
+	return text.data;
+}
+
+/* OIDs of the tables that the statement names. */
+static List *
+named_tables(const GrantStmt *stmt)
+{
+	List	   *tables = NIL;
+	ListCell   *lc;
+
+	foreach(lc, stmt->objects)
+	{
+		if (stmt->targtype == ACL_TARGET_OBJECT)
+			tables = lappend_oid(tables, RangeVarGetRelid(lfirst_node(RangeVar, lc), NoLock, true));
+		else
+			tables = list_concat(tables, shard_ddl_table_of_schema(get_namespace_oid(strVal(lfirst(lc)), true)));
+	}
+	return tables;
+}
+
+/* The command for one shard and one grantee. */
+static void
+add_grant(ShardDdlBatch *batch, int shardno, const GrantStmt *stmt, const char *privileges, RoleSpec *grantee)
+{
+	const char *relation = batch->table->shards[shardno].relation;
+	bool		is_public = grantee->roletype == ROLESPEC_PUBLIC;
+	char	   *role = is_public ? pstrdup("PUBLIC") : get_rolespec_name(grantee);
+	char	   *command;
+
+	if (stmt->is_grant)
+		command = psprintf("GRANT %s ON TABLE %s TO %s%s", privileges, relation,
+						   is_public ? role : quote_identifier(role),
+						   stmt->grant_option ? " WITH GRANT OPTION" : "");
+	else
+		command = psprintf("REVOKE %s%s ON TABLE %s FROM %s%s", stmt->grant_option ? "GRANT OPTION FOR " : "",
+						   privileges, relation, is_public ? role : quote_identifier(role),
+						   stmt->behavior == DROP_CASCADE ? " CASCADE" : "");
+	if (is_public)
+		shard_ddl_batch_add(batch, shardno, "%s", command);
+	else
+		shard_ddl_batch_add(batch, shardno, "DO %s", quote_literal_cstr(
+			psprintf("BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %s) THEN %s; END IF; END",
+					 quote_literal_cstr(role), command)));
+}
+
+/* On the nodes. */
+static void
+grant_rest(void *arg)
+{
+	const GrantStmt *stmt = arg;
+	const char *privileges = privileges_text(stmt);
+	ListCell   *lc;
+
+	foreach(lc, named_tables(stmt))
+	{
+		Oid			relid = lfirst_oid(lc);
+		ShardDdlTable *table = get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE ? NULL : shard_ddl_table(relid);
+		ShardDdlBatch *batch;
+		ListCell   *lc2;
+
+		if (table == NULL)
+			continue;
+		batch = shard_ddl_batch_create(table);
+		for (int i = 0; i < table->nshards; i++)
+			foreach(lc2, stmt->grantees)
+				add_grant(batch, i, stmt, privileges, lfirst_node(RoleSpec, lc2));
+		shard_ddl_batch_run(batch);
+	}
+}
+
+bool
+shard_ddl_grant(ShardDdlCall *call)
+{
+	GrantStmt  *stmt = castNode(GrantStmt, call->pstmt->utilityStmt);
+
+	if (stmt->objtype != OBJECT_TABLE || stmt->targtype == ACL_TARGET_DEFAULTS)
+		return false;
+	/* a plan that is kept has the statement, which core may write to */
+	shard_ddl_run_core_then(call, NULL, grant_rest, copyObject(stmt));
+	return true;
+}

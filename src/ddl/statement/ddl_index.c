@@ -1,0 +1,120 @@
+/*
+ * ddl_index.c
+ *	  CREATE INDEX on a table that has tables on nodes.
+ *
+ * Core makes the index on the parent; it has no rows there and skips the foreign
+ * partitions.  A unique one is made for the parent alone, as a marker that
+ * planner and clients see as it is: each shard enforces it for its own rows,
+ * which is enough since core asks for the shard key in it.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/dependency.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "compat.h"
+#include "ddl/ddl_find.h"
+#include "ddl/ddl_need.h"
+#include "ddl/ddl_send.h"
+#include "ddl/ddl_text.h"
+#include "ddl/marker_level.h"
+#include "ddl/statement/ddl_index.h"
+#include "ddl/statement/ddl_statement.h"
+#include "deparse/print_settings.h"
+#include "miscadmin.h"
+#include "nodes/parsenodes.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+/*
+ * The command that makes an index of the table on each shard, or the key that it
+ * belongs to.  before: indexes that all levels had; shards whose own parent has
+ * had an equal one, which is a part of it now, have it.  has: which shards have it otherwise, or NULL.
+ */
+static void
+add_create_index(ShardDdlBatch *batch, Oid indexid, const List *before, const bool *has)
+{
+	const ShardDdlIndex *index = shard_ddl_index_describe(indexid);
+	Oid			constraint = get_index_constraint(indexid);
+	int			nestlevel = shard_print_settings_begin();
+	char	   *text = OidIsValid(constraint) ? shard_ddl_text_constraint(constraint) : NULL;
+
+	shard_print_settings_end(nestlevel);
+	for (int i = 0; i < batch->table->nshards; i++)
+	{
+		const ShardDdlShard *shard = &batch->table->shards[i];
+		const char *name = quote_identifier(shard_ddl_table_object(batch->table, shard, index->name));
+
+		if (!batch->table->is_reference && shard_marker_level_had(shard->relid, indexid, before))
+			continue;
+		if (has != NULL && has[i])
+			continue;
+		if (text != NULL)
+			shard_ddl_batch_add(batch, i, "ALTER TABLE %s ADD CONSTRAINT %s %s", shard->relation, name, text);
+		else
+			shard_ddl_batch_add(batch, i, "CREATE %sINDEX %s ON %s USING %s", index->is_unique ? "UNIQUE " : "",
+								name, shard->relation, index->definition);
+	}
+}
+
+void
+shard_ddl_index_send(const ShardDdlTable *table, const List *indexes, const List *before, bool take_over)
+{
+	ShardDdlBatch *batch = shard_ddl_batch_create(table);
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+		add_create_index(batch, lfirst_oid(lc), before, take_over ? shard_ddl_find_equal_index(table, lfirst_oid(lc)) : NULL);
+	shard_ddl_batch_run(batch);
+}
+
+typedef struct CreateIndex
+{
+	ShardDdlTable *table;
+	IndexStmt  *stmt;			/* for the table alone; NULL: the user's is run */
+	List	   *before;			/* indexes that there were */
+} CreateIndex;
+
+/* What comes after the table's own index. */
+static void
+create_rest(void *arg)
+{
+	CreateIndex *new = arg;
+	ShardDdlTable *table = new->table;
+
+	if (new->stmt != NULL)
+		shard_marker_level_all(table->relid);
+	shard_ddl_make_objects(table);
+	/* none, where IF NOT EXISTS found one of that name */
+	shard_ddl_index_send(table, list_difference_oid(shard_marker_level_of(table->relid), new->before), new->before, false);
+}
+
+bool
+shard_ddl_create_index(ShardDdlCall *call)
+{
+	IndexStmt  *stmt = castNode(IndexStmt, call->pstmt->utilityStmt);
+	ShardDdlTable *table;
+	CreateIndex new = {0};
+
+	table = shard_ddl_table_owned(stmt->relation, stmt->concurrent ? ShareUpdateExclusiveLock : ShareLock);
+	if (table == NULL || (!stmt->relation->inh && !table->is_reference))
+		return false;
+	PreventCommandIfReadOnly("CREATE INDEX");
+	if (stmt->tableSpace != NULL && !table->is_reference)
+		shard_ddl_table_refuse(table, "CREATE INDEX with a tablespace", NULL);
+	if (stmt->concurrent)
+		return shard_ddl_create_index_concurrently(call, table);
+
+	new.table = table;
+	new.before = table->is_reference ? shard_marker_level_of(table->relid) : shard_marker_level_indexes(table->relid);
+	if (stmt->unique && !table->is_reference)
+	{
+		new.stmt = copyObject(stmt);
+		new.stmt->relation->inh = false;
+	}
+	shard_ddl_run_core_then(call, (Node *) new.stmt, create_rest, &new);
+	return true;
+}

@@ -1,0 +1,257 @@
+/*
+ * ddl_object.c
+ *	  SET SCHEMA, COMMENT, LOCK TABLE, CREATE TRIGGER and SET CONSTRAINTS of tables that have tables on nodes.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/index.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_constraint.h"
+#include "compat.h"
+#include "ddl/ddl_find.h"
+#include "ddl/ddl_send.h"
+#include "ddl/statement/ddl_statement.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/parsenodes.h"
+#include "remote/run/constraints.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+/*
+ * A parent moves alone: its shards stay in the schema in which they are, here and
+ * there.  Copies of a reference table follow; so does a shard that is moved by
+ * itself.
+ */
+bool
+shard_ddl_set_schema(ShardDdlCall *call)
+{
+	AlterObjectSchemaStmt *stmt = castNode(AlterObjectSchemaStmt, call->pstmt->utilityStmt);
+	ShardDdlTable *table;
+	ShardDdlBatch *batch;
+	const char *schema = quote_identifier(stmt->newschema);
+
+	if (stmt->objectType != OBJECT_TABLE && stmt->objectType != OBJECT_FOREIGN_TABLE)
+		return false;
+	table = shard_ddl_table_owned(stmt->relation, AccessExclusiveLock);
+	if (table == NULL || (!table->is_reference && get_rel_relkind(table->relid) != RELKIND_FOREIGN_TABLE))
+		return false;
+
+	batch = shard_ddl_batch_create(table);
+	for (int i = 0; i < table->nshards; i++)
+	{
+		/* CREATE SCHEMA IF NOT EXISTS asks for the right to create even when it has nothing to do */
+		shard_ddl_batch_add(batch, i, "DO %s", quote_literal_cstr(
+			psprintf("BEGIN IF pg_catalog.to_regnamespace(%s) IS NULL THEN %s; END IF; END",
+					 quote_literal_cstr(schema), shard_ddl_schema_command(stmt->newschema))));
+		shard_ddl_batch_add(batch, i, "ALTER TABLE %s SET SCHEMA %s", table->shards[i].relation, schema);
+	}
+	shard_ddl_run_core_then(call, NULL, shard_ddl_batch_rest, batch);
+	return true;
+}
+
+/* The table or index of a list of names, without its last ntail ones; InvalidOid when it does not exist. */
+static Oid
+relation_of_names(List *names, int ntail)
+{
+	List	   *kept = list_truncate(list_copy(names), list_length(names) - ntail);
+
+	if (kept == NIL || list_length(kept) > 3)
+		return InvalidOid;
+	return RangeVarGetRelid(makeRangeVarFromNameList(kept), NoLock, true);
+}
+
+/* What a statement names a table by. */
+typedef struct TableNames
+{
+	List	   *names;
+	int			ntail;			/* names at the end that are not the table's */
+} TableNames;
+
+static Oid
+owned_by_names(void *arg)
+{
+	TableNames *names = arg;
+	Oid			relid = relation_of_names(names->names, names->ntail);
+
+	return shard_ddl_table_maybe(relid) && shard_class_ownercheck(relid, GetUserId()) ? relid : InvalidOid;
+}
+
+/* The table of these names, without the last ntail, locked, if the user owns it: others core turns away. */
+static ShardDdlTable *
+own_table(List *names, int ntail)
+{
+	TableNames	arg = {names, ntail};
+	Oid			relid = shard_ddl_table_lock(owned_by_names, &arg, ShareUpdateExclusiveLock);
+
+	return OidIsValid(relid) ? shard_ddl_table(relid) : NULL;
+}
+
+static void
+comment_index(ShardDdlBatch *batch, Oid index, const char *kind, const char *comment)
+{
+	const ShardDdlTable *table = batch->table;
+	char	  **names = shard_ddl_find_index(table, index);
+
+	for (int i = 0; i < table->nshards; i++)
+		if (strcmp(kind, "INDEX") == 0)
+			shard_ddl_batch_add(batch, i, "COMMENT ON INDEX %s IS %s",
+								quote_qualified_identifier(table->shards[i].schema, names[i]), comment);
+		else
+			shard_ddl_batch_add(batch, i, "COMMENT ON CONSTRAINT %s ON %s IS %s",
+								quote_identifier(names[i]), table->shards[i].relation, comment);
+}
+
+/* COMMENT ON CONSTRAINT: object is the table's names and the constraint's. */
+static ShardDdlBatch *
+comment_constraint(List *object, const char *comment)
+{
+	const char *name = strVal(llast(object));
+	ShardDdlTable *table = own_table(object, 1);
+	ShardDdlBatch *batch;
+	Oid			constraint;
+	HeapTuple	tuple;
+	Form_pg_constraint form;
+
+	if (table == NULL)
+		return NULL;
+	constraint = get_relation_constraint_oid(table->relid, name, true);
+	if (!OidIsValid(constraint))
+		return NULL;
+	batch = shard_ddl_batch_create(table);
+	tuple = SearchSysCache1(CONSTROID, ObjectIdGetDatum(constraint));
+	form = (Form_pg_constraint) GETSTRUCT(tuple);
+	if (form->contype == CONSTRAINT_CHECK)
+		for (int i = 0; i < table->nshards; i++)
+			shard_ddl_batch_add(batch, i, "COMMENT ON CONSTRAINT %s ON %s IS %s",
+								quote_identifier(name), table->shards[i].relation, comment);
+	else if (OidIsValid(form->conindid) && form->contype != CONSTRAINT_FOREIGN &&
+			 !(table->is_reference && (form->condeferrable || form->contype == CONSTRAINT_EXCLUSION)))
+		comment_index(batch, form->conindid, "CONSTRAINT", comment);
+	ReleaseSysCache(tuple);
+	return batch;
+}
+
+bool
+shard_ddl_comment(ShardDdlCall *call)
+{
+	CommentStmt *stmt = castNode(CommentStmt, call->pstmt->utilityStmt);
+	const char *comment = stmt->comment ? quote_literal_cstr(stmt->comment) : "NULL";
+	ShardDdlTable *table;
+	ShardDdlBatch *batch = NULL;
+	RangeVar   *name;
+	Oid			relid;
+
+	switch (stmt->objtype)
+	{
+		case OBJECT_TABLE:
+		case OBJECT_FOREIGN_TABLE:
+			table = own_table((List *) stmt->object, 0);
+			if (table == NULL)
+				return false;
+			batch = shard_ddl_batch_create(table);
+			shard_ddl_batch_add_all(batch, "COMMENT ON TABLE ", psprintf(" IS %s", comment));
+			break;
+		case OBJECT_COLUMN:
+			table = own_table((List *) stmt->object, 1);
+			if (table == NULL)
+				return false;
+			batch = shard_ddl_batch_create(table);
+			shard_ddl_batch_add_all(batch, "COMMENT ON COLUMN ",
+									psprintf(".%s IS %s", quote_identifier(strVal(llast((List *) stmt->object))), comment));
+			break;
+		case OBJECT_TABCONSTRAINT:
+			batch = comment_constraint((List *) stmt->object, comment);
+			break;
+		case OBJECT_INDEX:
+			name = makeRangeVarFromNameList((List *) stmt->object);
+			relid = shard_ddl_table_lock(shard_ddl_table_of_index, name, ShareUpdateExclusiveLock);
+			table = OidIsValid(relid) ? shard_ddl_table(relid) : NULL;
+			if (table == NULL)
+				return false;
+			batch = shard_ddl_batch_create(table);
+			comment_index(batch, RangeVarGetRelid(name, NoLock, false), "INDEX", comment);
+			break;
+		default:
+			break;
+	}
+	if (batch == NULL)
+		return false;
+	shard_ddl_run_core_then(call, NULL, shard_ddl_batch_rest, batch);
+	return true;
+}
+
+/*
+ * Constraints of shards have names of their own, so what names some is core's
+ * alone.
+ */
+bool
+shard_ddl_set_constraints(ShardDdlCall *call)
+{
+	ConstraintsSetStmt *stmt = castNode(ConstraintsSetStmt, call->pstmt->utilityStmt);
+
+	if (stmt->constraints != NIL)
+		return false;
+	shard_ddl_run_core(call);
+	shard_constraints_set(stmt->deferred);
+	return true;
+}
+
+/*
+ * Locks on the nodes keep out those who work there directly.  Who only reads
+ * needs none, and pg_dump is not to depend on nodes.
+ */
+bool
+shard_ddl_lock(ShardDdlCall *call)
+{
+	static const char *const modes[] = {
+		NULL, "ACCESS SHARE", "ROW SHARE", "ROW EXCLUSIVE", "SHARE UPDATE EXCLUSIVE",
+		"SHARE", "SHARE ROW EXCLUSIVE", "EXCLUSIVE", "ACCESS EXCLUSIVE"
+	};
+	LockStmt   *stmt = castNode(LockStmt, call->pstmt->utilityStmt);
+	ListCell   *lc;
+
+	if (stmt->mode < RowExclusiveLock || stmt->mode >= lengthof(modes))
+		return false;
+	shard_ddl_run_core(call);
+	foreach(lc, stmt->relations)
+	{
+		RangeVar   *relation = lfirst_node(RangeVar, lc);
+		ShardDdlTable *table = shard_ddl_table(RangeVarGetRelid(relation, NoLock, true));
+		ShardDdlBatch *batch;
+
+		if (table == NULL || (!relation->inh && !table->is_reference))
+			continue;
+		if (stmt->mode == AccessExclusiveLock)
+			shard_ddl_table_check_unused(table, "LOCK TABLE");
+		batch = shard_ddl_batch_create(table);
+		shard_ddl_batch_add_all(batch, "LOCK TABLE ",
+								psprintf(" IN %s MODE%s", modes[stmt->mode], stmt->nowait ? " NOWAIT" : ""));
+		shard_ddl_batch_run(batch);
+	}
+	return true;
+}
+
+/*
+ * Triggers are fired by the coordinator.  Core makes some on a parent that foreign
+ * partitions cannot have, and fails when they are to be fired.
+ */
+bool
+shard_ddl_create_trigger(ShardDdlCall *call)
+{
+	CreateTrigStmt *stmt = castNode(CreateTrigStmt, call->pstmt->utilityStmt);
+	ShardDdlTable *table;
+
+	if (!stmt->isconstraint && stmt->transitionRels == NIL)
+		return false;
+	table = shard_ddl_table_owned(stmt->relation, ShareRowExclusiveLock);
+	if (table == NULL || table->is_reference)
+		return false;
+	if (stmt->isconstraint)
+		shard_ddl_table_refuse(table, "a constraint trigger", NULL);
+	shard_ddl_table_refuse(table, "a trigger with transition tables", NULL);
+}

@@ -1,0 +1,157 @@
+/*
+ * ddl_rename.c
+ *	  RENAME of tables that have tables on nodes, and of their columns, indexes and constraints.
+ *
+ * Shards keep their names when their parent gets another one.  A shard that is
+ * renamed by itself is renamed on its node, as it must be called there as it is
+ * here; so is a copy of a reference table.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "catalog/index.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_constraint.h"
+#include "compat.h"
+#include "ddl/ddl_find.h"
+#include "ddl/ddl_send.h"
+#include "ddl/statement/ddl_statement.h"
+#include "miscadmin.h"
+#include "nodes/parsenodes.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+/* "ALTER TABLE shard RENAME what old TO new" for all shards; what ends in a blank. */
+static void
+add_rename(ShardDdlBatch *batch, const char *what, const RenameStmt *stmt)
+{
+	shard_ddl_batch_add_all(batch, "ALTER TABLE ",
+							psprintf(" RENAME %s%s TO %s", what, quote_identifier(stmt->subname),
+									 quote_identifier(stmt->newname)));
+}
+
+/* Index of each shard: from names, as they are now, to what the new name gives. */
+static void
+add_rename_index(ShardDdlBatch *batch, char **names, const char *newname)
+{
+	const ShardDdlTable *table = batch->table;
+
+	for (int i = 0; i < table->nshards; i++)
+		shard_ddl_batch_add(batch, i, "ALTER INDEX %s RENAME TO %s",
+							quote_qualified_identifier(table->shards[i].schema, names[i]),
+							quote_identifier(shard_ddl_table_object(table, &table->shards[i], newname)));
+}
+
+static bool
+rename_constraint(ShardDdlCall *call, RenameStmt *stmt)
+{
+	ShardDdlTable *table = shard_ddl_table_owned(stmt->relation, AccessExclusiveLock);
+	ShardDdlBatch *batch;
+	Oid			constraint;
+	char		contype = '\0';
+	Oid			index = InvalidOid;
+
+	if (table == NULL || (!stmt->relation->inh && !table->is_reference))
+		return false;
+	shard_ddl_table_check_unused(table, "ALTER TABLE");
+	constraint = get_relation_constraint_oid(table->relid, stmt->subname, true);
+	if (OidIsValid(constraint))
+	{
+		HeapTuple	tuple = SearchSysCache1(CONSTROID, ObjectIdGetDatum(constraint));
+
+		contype = ((Form_pg_constraint) GETSTRUCT(tuple))->contype;
+		index = ((Form_pg_constraint) GETSTRUCT(tuple))->conindid;
+		ReleaseSysCache(tuple);
+	}
+	batch = shard_ddl_batch_create(table);
+
+	if (!OidIsValid(constraint) && !table->is_reference && shard_ddl_find_foreign_key(table, stmt->subname))
+	{
+		/* of the shards alone */
+		add_rename(batch, "CONSTRAINT ", stmt);
+		shard_ddl_batch_run(batch);
+		if (call->qc)
+			SetQueryCompletion(call->qc, CMDTAG_ALTER_TABLE, 0);
+		return true;
+	}
+	if (contype == CONSTRAINT_CHECK)
+		add_rename(batch, "CONSTRAINT ", stmt);
+	else if (contype == CONSTRAINT_PRIMARY || contype == CONSTRAINT_UNIQUE || contype == CONSTRAINT_EXCLUSION)
+		add_rename_index(batch, shard_ddl_find_index(table, index), stmt->newname);
+	shard_ddl_run_core_then(call, NULL, shard_ddl_batch_rest, batch);
+	return true;
+}
+
+static bool
+rename_index(ShardDdlCall *call, RenameStmt *stmt)
+{
+	/* what core takes for an index is less than other changes of it need */
+	Oid			relid = shard_ddl_table_lock(shard_ddl_table_of_index, stmt->relation, ShareUpdateExclusiveLock);
+	ShardDdlTable *table = OidIsValid(relid) ? shard_ddl_table(relid) : NULL;
+	ShardDdlBatch *batch;
+	Oid			index;
+
+	if (table == NULL)
+		return false;
+	index = RangeVarGetRelid(stmt->relation, NoLock, false);
+	batch = shard_ddl_batch_create(table);
+	add_rename_index(batch, shard_ddl_find_index(table, index), stmt->newname);
+	shard_ddl_run_core_then(call, NULL, shard_ddl_batch_rest, batch);
+	return true;
+}
+
+bool
+shard_ddl_rename(ShardDdlCall *call)
+{
+	RenameStmt *stmt = castNode(RenameStmt, call->pstmt->utilityStmt);
+	ShardDdlTable *table;
+	ShardDdlBatch *batch;
+	Oid			relid;
+
+	if (stmt->renameType == OBJECT_STATISTIC_EXT)
+		return shard_ddl_rename_statistics(call);
+	if (stmt->renameType == OBJECT_SCHEMA)
+		return shard_ddl_rename_schema(call);
+	if (stmt->relation == NULL)
+		return false;
+	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
+	if (!OidIsValid(relid))
+		return false;
+	PreventCommandIfReadOnly("ALTER TABLE");
+	switch (stmt->renameType)
+	{
+		case OBJECT_INDEX:
+		case OBJECT_TABLE:
+			/* either word is good for both */
+			if (get_rel_relkind(relid) == RELKIND_INDEX || get_rel_relkind(relid) == RELKIND_PARTITIONED_INDEX)
+				return rename_index(call, stmt);
+			break;
+		case OBJECT_TABCONSTRAINT:
+			return rename_constraint(call, stmt);
+		case OBJECT_COLUMN:
+		case OBJECT_FOREIGN_TABLE:
+			break;
+		default:
+			return false;
+	}
+
+	table = shard_ddl_table_owned(stmt->relation, AccessExclusiveLock);
+	if (table == NULL)
+		return false;
+	batch = shard_ddl_batch_create(table);
+	if (stmt->renameType == OBJECT_COLUMN)
+	{
+		if (!stmt->relation->inh && !table->is_reference)
+			return false;
+		shard_ddl_table_check_unused(table, "ALTER TABLE");
+		add_rename(batch, "COLUMN ", stmt);
+	}
+	else if (table->is_reference || get_rel_relkind(table->relid) == RELKIND_FOREIGN_TABLE)
+		shard_ddl_batch_add_all(batch, "ALTER TABLE ", psprintf(" RENAME TO %s", quote_identifier(stmt->newname)));
+	shard_ddl_run_core_then(call, NULL, shard_ddl_batch_rest, batch);
+	return true;
+}

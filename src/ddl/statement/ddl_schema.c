@@ -1,0 +1,421 @@
+/*
+ * ddl_schema.c
+ *	  ALTER SCHEMA ... RENAME of schemas in which tables of nodes lie.
+ *
+ *	  the schema: locked against those who make something of it on nodes
+ *		  |
+ *	  tables here that name something in the schema on a node --> locked, on both sides
+ *		  |
+ *	  nodes that hold some of it: their schema of that name is renamed
+ *		  |
+ *	  core renames the schema here
+ *		  |
+ *	  foreign tables that lie elsewhere than their names say: option schema_name
+ *
+ * A shard lies on its node in the schema in which it is here, so that two
+ * schemas that swap their names here must do so there.  Foreign tables whose
+ * names follow nobody stand for the same table as before.
+ *
+ * The nodes come first: an event trigger of the statement may have something to do
+ * in the renamed schema on the nodes.
+ */
+#include "postgres.h"
+
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/reloptions.h"
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/catalog.h"
+#include "catalog/indexing.h"
+#include "catalog/namespace.h"
+#include "catalog/option.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_foreign_table.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/reference.h"
+#include "catalog/shard_map.h"
+#include "commands/defrem.h"
+#include "commands/extension.h"
+#include "commands/tablecmds.h"
+#include "compat.h"
+#include "ddl/ddl_send.h"
+#include "ddl/statement/ddl_statement.h"
+#include "ddl/schema_lock.h"
+#include "foreign/foreign.h"
+#include "libpq-fe.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/parsenodes.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+#define OWN_SCHEMA "shardfdw"
+
+/* By this comment a node's schema is known to have been made by us. */
+#define SCHEMA_MARK "Made by shardfdw for a schema of the coordinator."
+
+PG_FUNCTION_INFO_V1(shardfdw_schema_command);
+
+/*
+ * Which tables concern the schema
+ */
+
+/* Sharded and reference tables, wherever they lie, that need types or functions of the schema on their nodes. */
+static List *
+tables_that_need(const char *schema)
+{
+	return shard_schema_oids_now(psprintf("SELECT r::pg_catalog.oid FROM shardfdw.tables_that_need(%s) r",
+										  quote_literal_cstr(schema)));
+}
+
+/* Does a table lie on nodes under its own name?  Asked without a lock on it: what is dropped meanwhile does not. */
+static bool
+follows(Oid relid)
+{
+	ShardDdlShard part;
+
+	switch (get_rel_relkind(relid))
+	{
+		case RELKIND_FOREIGN_TABLE:
+			/* one by itself stands for something that is defined elsewhere */
+			return get_rel_relispartition(relid) && shard_ddl_table_shard(relid, &part);
+		case RELKIND_RELATION:
+			return shard_reference_is(relid);
+		default:
+			return false;
+	}
+}
+
+/* The tables (OIDs) that concern the schema: those of it, and those that need something of it. */
+static List *
+find_tables(Oid namespace, const char *schema)
+{
+	List	   *tables = NIL;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	foreach(lc, shard_ddl_table_of_schema(namespace))
+		if (follows(lfirst_oid(lc)))
+			tables = lappend_oid(tables, lfirst_oid(lc));
+	foreach(lc, tables_that_need(schema))
+		foreach(lc2, find_all_inheritors(lfirst_oid(lc), NoLock, NULL))
+			if (follows(lfirst_oid(lc2)))
+				tables = list_append_unique_oid(tables, lfirst_oid(lc2));
+	return tables;
+}
+
+/*
+ * Names of tables are in the remote queries of plans.  Who has planned one waits, or
+ * is waited for, and plans again: else it would ask the node for the other
+ * table of two that swap their schemas.
+ */
+static List *
+find_and_lock_tables(Oid namespace, const char *schema)
+{
+	List	   *locked = NIL;
+
+	for (;;)
+	{
+		List	   *tables = find_tables(namespace, schema);
+		List	   *new = NIL;
+		ListCell   *lc;
+
+		foreach(lc, tables)
+			new = list_append_unique_oid(new, shard_map_top(lfirst_oid(lc)));
+		new = list_difference_oid(new, locked);
+		if (new == NIL)
+			return tables;
+		list_sort(new, list_oid_cmp);
+		foreach(lc, new)
+		{
+			LockRelationOid(lfirst_oid(lc), AccessExclusiveLock);
+			if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(lfirst_oid(lc))))
+				(void) find_all_inheritors(lfirst_oid(lc), AccessExclusiveLock, NULL);
+		}
+		locked = list_concat(locked, new);
+	}
+}
+
+/* What is on nodes of tables, which are locked (of ShardDdlShard). */
+static List *
+parts_of(List *tables)
+{
+	List	   *parts = NIL;
+	ListCell   *lc;
+
+	foreach(lc, tables)
+	{
+		ShardDdlTable *table = get_rel_relkind(lfirst_oid(lc)) == RELKIND_RELATION ?
+			shard_ddl_table_reference(lfirst_oid(lc)) : NULL;
+		ShardDdlShard *part;
+
+		for (int i = 0; table != NULL && i < table->nshards; i++)
+			parts = lappend(parts, &table->shards[i]);
+		part = palloc0(sizeof(ShardDdlShard));
+		if (shard_ddl_table_shard(lfirst_oid(lc), part))
+			parts = lappend(parts, part);
+	}
+	return parts;
+}
+
+static void
+check_unused(List *tables)
+{
+	List	   *done = NIL;
+	ListCell   *lc;
+
+	foreach(lc, tables)
+	{
+		ListCell   *lc2;
+		Oid			top = shard_map_top(lfirst_oid(lc));
+
+		if (list_member_oid(done, top))
+			continue;
+		done = lappend_oid(done, top);
+		foreach(lc2, find_all_inheritors(top, NoLock, NULL))
+		{
+			Relation	rel = relation_open(lfirst_oid(lc2), NoLock);
+
+			CheckTableNotInUse(rel, "ALTER SCHEMA");
+			relation_close(rel, NoLock);
+		}
+	}
+}
+
+/*
+ * The nodes' schemas
+ */
+
+char *
+shard_ddl_schema_command(const char *name)
+{
+	const char *quoted = quote_identifier(name);
+
+	return psprintf("CREATE SCHEMA %s; COMMENT ON SCHEMA %s IS %s", quoted, quoted, quote_literal_cstr(SCHEMA_MARK));
+}
+
+/* schema_command(name) -> text */
+Datum
+shardfdw_schema_command(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_TEXT_P(cstring_to_text(shard_ddl_schema_command(NameStr(*PG_GETARG_NAME(0)))));
+}
+
+/*
+ * The command for one node.  A schema that we have made there for one that was dropped here
+ * is in the way only when there is something in it; any other always is.
+ */
+static char *
+rename_text(const char *schema, const char *newname, StringInfo names)
+{
+	StringInfoData body;
+
+	initStringInfo(&body);
+	appendStringInfo(&body, "BEGIN IF pg_catalog.to_regnamespace(%s) IS NOT NULL THEN ",
+					 quote_literal_cstr(quote_identifier(newname)));
+	appendStringInfo(&body, "IF pg_catalog.obj_description(pg_catalog.to_regnamespace(%s), 'pg_namespace') IS DISTINCT FROM %s THEN "
+					 "RAISE EXCEPTION USING ERRCODE = 'duplicate_schema', MESSAGE = %s, DETAIL = %s, HINT = %s; END IF; ",
+					 quote_literal_cstr(quote_identifier(newname)), quote_literal_cstr(SCHEMA_MARK),
+					 quote_literal_cstr(psprintf("schema \"%s\" already exists", newname)),
+					 quote_literal_cstr("It was not made by this extension, so it is not dropped, even if it is empty."),
+					 quote_literal_cstr("Drop or rename it there."));
+	appendStringInfo(&body, "BEGIN DROP SCHEMA %s; EXCEPTION WHEN dependent_objects_still_exist THEN "
+					 "RAISE EXCEPTION USING ERRCODE = 'duplicate_schema', MESSAGE = %s, DETAIL = SQLERRM, HINT = %s; END; END IF; ",
+					 quote_identifier(newname),
+					 quote_literal_cstr(psprintf("schema \"%s\" already exists", newname)),
+					 quote_literal_cstr("Drop or rename it there."));
+	appendStringInfo(&body, "ALTER SCHEMA %s RENAME TO %s; END", quote_identifier(schema), quote_identifier(newname));
+	return psprintf("LOCK TABLE %s IN ACCESS EXCLUSIVE MODE; DO %s", names->data, quote_literal_cstr(body.data));
+}
+
+static int
+compare_parts(const ListCell *a, const ListCell *b)
+{
+	const ShardDdlShard *left = lfirst(a);
+	const ShardDdlShard *right = lfirst(b);
+	int			by_name = strcmp(left->name, right->name);
+
+	return by_name != 0 ? by_name : strcmp(left->schema, right->schema);
+}
+
+/* Renames the schema on the nodes that hold some part; returns these nodes (OIDs of servers). */
+static List *
+rename_on_nodes(List *parts, const char *schema, const char *newname)
+{
+	List	   *nodes = NIL;
+	ShardCommand *commands;
+	int			ncommands = 0;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	foreach(lc, parts)
+		nodes = list_append_unique_oid(nodes, ((ShardDdlShard *) lfirst(lc))->serverid);
+	if (nodes == NIL)
+		return NIL;
+	/* as ddl_table.c: who locks several tables does so in this order */
+	list_sort(parts, compare_parts);
+	commands = palloc0(sizeof(ShardCommand) * list_length(nodes));
+	foreach(lc, nodes)
+	{
+		StringInfoData names;
+
+		initStringInfo(&names);
+		foreach(lc2, parts)
+		{
+			ShardDdlShard *part = lfirst(lc2);
+
+			if (part->serverid == lfirst_oid(lc))
+				appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "", part->relation);
+		}
+		commands[ncommands].serverid = lfirst_oid(lc);
+		commands[ncommands].userid = GetUserId();
+		commands[ncommands++].sql = rename_text(schema, newname, &names);
+	}
+	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
+	for (int i = 0; i < ncommands; i++)
+		PQclear(commands[i].result);
+	return nodes;
+}
+
+/*
+ * Foreign tables with names of their own
+ */
+
+/*
+ * What schema_name of a foreign table has to become for the table to stand for
+ * the same one on its node as before: NULL for nothing to do.
+ */
+static const char *
+new_schema_name(Form_pg_foreign_table form, Oid namespace, const char *schema, const char *newname, List *nodes,
+				DefElemAction *action)
+{
+	bool		renamed = list_member_oid(nodes, form->ftserver);
+	ListCell   *lc;
+
+	foreach(lc, GetForeignTable(form->ftrelid)->options)
+	{
+		DefElem    *option = lfirst_node(DefElem, lc);
+
+		if (strcmp(option->defname, "schema_name") != 0)
+			continue;
+		*action = DEFELEM_SET;
+		return renamed && strcmp(defGetString(option), schema) == 0 ? newname : NULL;
+	}
+	*action = DEFELEM_ADD;
+	return !renamed && get_rel_namespace(form->ftrelid) == namespace ? schema : NULL;
+}
+
+/* Whoever owns it: the owner of the schema changes no more than its name. */
+static void
+set_schema_name(Relation catalog, HeapTuple tuple, const char *value, DefElemAction action)
+{
+	Form_pg_foreign_table form = (Form_pg_foreign_table) GETSTRUCT(tuple);
+	DefElem    *option = makeDefElem("schema_name", (Node *) makeString(pstrdup(value)), -1);
+	Datum		values[Natts_pg_foreign_table] = {0};
+	bool		nulls[Natts_pg_foreign_table] = {false};
+	bool		replaces[Natts_pg_foreign_table] = {false};
+	bool		isnull;
+	Datum		options = heap_getattr(tuple, Anum_pg_foreign_table_ftoptions, RelationGetDescr(catalog), &isnull);
+	ForeignDataWrapper *wrapper = GetForeignDataWrapper(GetForeignServer(form->ftserver)->fdwid);
+
+	option->defaction = action;
+	values[Anum_pg_foreign_table_ftoptions - 1] =
+		transformGenericOptions(ForeignTableRelationId, isnull ? PointerGetDatum(NULL) : options,
+								list_make1(option), wrapper->fdwvalidator);
+	replaces[Anum_pg_foreign_table_ftoptions - 1] = true;
+	tuple = heap_modify_tuple(tuple, RelationGetDescr(catalog), values, nulls, replaces);
+	CatalogTupleUpdate(catalog, &tuple->t_self, tuple);
+	CacheInvalidateRelcacheByRelid(form->ftrelid);
+	heap_freetuple(tuple);
+}
+
+static void
+keep_foreign_tables(Oid namespace, const char *schema, const char *newname, List *nodes)
+{
+	Relation	catalog = table_open(ForeignTableRelationId, RowExclusiveLock);
+	TableScanDesc scan = table_beginscan_catalog(catalog, 0, NULL);
+	HeapTuple	tuple;
+
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		Form_pg_foreign_table form = (Form_pg_foreign_table) GETSTRUCT(tuple);
+		DefElemAction action;
+		const char *value;
+
+		if (!shard_option_is_our_server(form->ftserver))
+			continue;
+		value = new_schema_name(form, namespace, schema, newname, nodes, &action);
+		if (value != NULL)
+			set_schema_name(catalog, tuple, value, action);
+	}
+	table_endscan(scan);
+	table_close(catalog, RowExclusiveLock);
+	CommandCounterIncrement();
+}
+
+/* The schema that a statement renames; InvalidOid where core has something to say about it. */
+static Oid
+schema_to_rename(const RenameStmt *stmt)
+{
+	Oid			namespace = get_namespace_oid(stmt->subname, true);
+
+	/* those who may not, and names that are taken */
+	if (!OidIsValid(namespace) || !OidIsValid(shard_option_cluster_server()) ||
+		!shard_namespace_ownercheck(namespace, GetUserId()) ||
+		shard_database_aclcheck(MyDatabaseId, GetUserId(), ACL_CREATE) != ACLCHECK_OK ||
+		OidIsValid(get_namespace_oid(stmt->newname, true)) || IsReservedName(stmt->newname))
+		return InvalidOid;
+	return namespace;
+}
+
+bool
+shard_ddl_rename_schema(ShardDdlCall *call)
+{
+	RenameStmt *stmt = castNode(RenameStmt, call->pstmt->utilityStmt);
+	Oid			namespace = schema_to_rename(stmt);
+	Oid			again;
+	List	   *tables;
+	List	   *nodes;
+
+	/* its name may be given to another one while it is waited for */
+	for (;; namespace = again)
+	{
+		if (!OidIsValid(namespace))
+			return false;
+		shard_schema_lock(namespace, AccessExclusiveLock);
+		again = schema_to_rename(stmt);
+		if (again == namespace)
+			break;
+		shard_schema_unlock(namespace, AccessExclusiveLock);
+	}
+	PreventCommandIfReadOnly("ALTER SCHEMA");
+	tables = find_and_lock_tables(namespace, stmt->subname);
+	check_unused(tables);
+	nodes = rename_on_nodes(parts_of(tables), stmt->subname, stmt->newname);
+	shard_ddl_run_core(call);
+	keep_foreign_tables(namespace, stmt->subname, stmt->newname, nodes);
+	return true;
+}
+
+void
+shard_ddl_check_own_schema(Node *stmt)
+{
+	RenameStmt *rename;
+
+	if (!IsA(stmt, RenameStmt))
+		return;
+	rename = castNode(RenameStmt, stmt);
+	if (rename->renameType == OBJECT_SCHEMA && strcmp(rename->subname, OWN_SCHEMA) == 0 &&
+		OidIsValid(get_extension_oid(OWN_SCHEMA, true)))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot rename schema \"%s\" because extension \"%s\" needs it under this name", OWN_SCHEMA, OWN_SCHEMA)));
+}

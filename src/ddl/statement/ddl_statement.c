@@ -1,0 +1,107 @@
+/*
+ * ddl_statement.c
+ *	  Takes over statements that change the definitions of sharded and reference tables.
+ *
+ *	  statement --> which tables on nodes follow? --none--> core
+ *		  |
+ *		refuse what cannot be done on both sides
+ *		  |
+ *		core changes the coordinator's side (and its foreign tables, by recursion)
+ *		  |
+ *		commands made from the catalogs --> nodes, in the same transaction
+ *		  |
+ *		event triggers of users
+ *
+ * The last two steps' order: see ddl_rest.c.
+ *
+ * Nothing is changed on one side only: an error of a node is an error of the
+ * statement, and the nodes' transactions commit, or roll back to a savepoint,
+ * with the one here.
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "catalog/option.h"
+#include "compat.h"
+#include "ddl/ddl_rest.h"
+#include "ddl/schema_lock.h"
+#include "ddl/statement/ddl_drop.h"
+#include "ddl/statement/ddl_statement.h"
+#include "guc.h"
+#include "miscadmin.h"
+
+/* Has the statement been taken over?  False: core is to run it as it is. */
+static bool
+take_over(ShardDdlCall *call)
+{
+	check_stack_depth();
+	switch (nodeTag(call->pstmt->utilityStmt))
+	{
+		case T_AlterTableStmt:
+			return shard_ddl_alter_table(call);
+		case T_IndexStmt:
+			return shard_ddl_create_index(call);
+		case T_AlterObjectSchemaStmt:
+			return shard_ddl_set_schema(call);
+		case T_CommentStmt:
+			return shard_ddl_comment(call);
+		case T_GrantStmt:
+			return shard_ddl_grant(call);
+		case T_LockStmt:
+			return shard_ddl_lock(call);
+		case T_ConstraintsSetStmt:
+			return shard_ddl_set_constraints(call);
+		case T_CreateTrigStmt:
+			return shard_ddl_create_trigger(call);
+		case T_CreateStatsStmt:
+			return shard_ddl_create_statistics(call);
+		case T_AlterStatsStmt:
+			return shard_ddl_alter_statistics(call);
+		case T_VacuumStmt:
+			return shard_ddl_vacuum(call);
+		case T_ReindexStmt:
+			return shard_ddl_reindex(call);
+		case SHARD_T_CLUSTER_STMT:
+			return shard_ddl_cluster(call);
+		case T_RenameStmt:
+			return shard_ddl_rename(call);
+		case T_DropStmt:
+			return shard_ddl_drop(call);
+		case T_DropOwnedStmt:
+			return shard_ddl_drop_collected(call);
+		default:
+			return false;
+	}
+}
+
+void
+shard_ddl_run(ShardDdlCall *call)
+{
+	Node	   *stmt = call->pstmt->utilityStmt;
+	ShardDdlRestEntry *outer;
+
+	shard_ddl_check_own_schema(stmt);
+	if (!RecoveryInProgress() && OidIsValid(shard_option_cluster_server()))
+		shard_schema_lock_statement(stmt);
+
+	/*
+	 * What core does on its way through another statement belongs to that one.
+	 * In recovery nothing is changed, as core says.
+	 */
+	if (call->context == PROCESS_UTILITY_SUBCOMMAND)
+	{
+		shard_ddl_run_core(call);
+		return;
+	}
+	outer = shard_ddl_rest_suspend();
+	PG_TRY();
+	{
+		if (!shard_guc_enable_ddl_propagation || RecoveryInProgress() || !take_over(call))
+			shard_ddl_run_core(call);
+	}
+	PG_FINALLY();
+	{
+		shard_ddl_rest_resume(outer);
+	}
+	PG_END_TRY();
+}

@@ -1,0 +1,155 @@
+/*
+ * ddl_stats.c
+ *	  Extended statistics of tables that have tables on nodes.
+ *
+ * Each shard has its own, in its schema, under a name of its own.  One that a
+ * shard does not have is no error: statistics change no result.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_statistic_ext.h"
+#include "compat.h"
+#include "ddl/ddl_find.h"
+#include "ddl/ddl_send.h"
+#include "ddl/statement/ddl_statement.h"
+#include "deparse/print_settings.h"
+#include "nodes/parsenodes.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/ruleutils.h"
+#include "utils/syscache.h"
+
+static List *
+statistics_of(Oid relid)
+{
+	Relation	rel = relation_open(relid, AccessShareLock);
+	List	   *result = list_copy(RelationGetStatExtList(rel));
+
+	relation_close(rel, AccessShareLock);
+	return result;
+}
+
+/* Table and name of statistics; NULL when nothing on nodes follows the table. */
+static ShardDdlTable *
+table_of_statistics(Oid statistics, char **name)
+{
+	HeapTuple	tuple = SearchSysCache1(STATEXTOID, ObjectIdGetDatum(statistics));
+	ShardDdlTable *table;
+
+	if (!HeapTupleIsValid(tuple))
+		return NULL;
+	*name = pstrdup(NameStr(((Form_pg_statistic_ext) GETSTRUCT(tuple))->stxname));
+	table = shard_ddl_table(((Form_pg_statistic_ext) GETSTRUCT(tuple))->stxrelid);
+	ReleaseSysCache(tuple);
+	return table;
+}
+
+/* Adds the command that makes statistics, which are here already, on each shard. */
+static void
+add_create(ShardDdlBatch *batch, Oid statistics)
+{
+	const ShardDdlTable *table = batch->table;
+	int			nestlevel = shard_print_settings_begin();
+	char	   *definition = pg_get_statisticsobjdef_string(statistics);
+	char	   *name;
+	char	   *prefix;
+	char	   *suffix;
+	HeapTuple	tuple = SearchSysCache1(STATEXTOID, ObjectIdGetDatum(statistics));
+	Form_pg_statistic_ext form = (Form_pg_statistic_ext) GETSTRUCT(tuple);
+
+	/* what stands around the definition is known to the letter */
+	name = pstrdup(NameStr(form->stxname));
+	prefix = psprintf("CREATE STATISTICS %s", quote_qualified_identifier(get_namespace_name(form->stxnamespace), name));
+	suffix = psprintf(" FROM %s", quote_qualified_identifier(get_namespace_name(get_rel_namespace(table->relid)),
+															 get_rel_name(table->relid)));
+	ReleaseSysCache(tuple);
+	shard_print_settings_end(nestlevel);
+	if (strlen(definition) < strlen(prefix) + strlen(suffix) ||
+		strncmp(definition, prefix, strlen(prefix)) != 0 ||
+		strcmp(definition + strlen(definition) - strlen(suffix), suffix) != 0)
+		elog(ERROR, "unexpected definition of statistics: %s", definition);
+	definition[strlen(definition) - strlen(suffix)] = '\0';
+
+	for (int i = 0; i < table->nshards; i++)
+		shard_ddl_batch_add(batch, i, "CREATE STATISTICS IF NOT EXISTS %s%s FROM %s",
+							quote_qualified_identifier(table->shards[i].schema,
+													   shard_ddl_table_object(table, &table->shards[i], name)),
+							definition + strlen(prefix), table->shards[i].relation);
+}
+
+bool
+shard_ddl_create_statistics(ShardDdlCall *call)
+{
+	CreateStatsStmt *stmt = castNode(CreateStatsStmt, call->pstmt->utilityStmt);
+	ShardDdlTable *table;
+	ShardDdlBatch *batch;
+	List	   *before;
+	ListCell   *lc;
+
+	if (list_length(stmt->relations) != 1 || !IsA(linitial(stmt->relations), RangeVar))
+		return false;
+	table = shard_ddl_table_owned(linitial_node(RangeVar, stmt->relations), ShareUpdateExclusiveLock);
+	if (table == NULL)
+		return false;
+	before = statistics_of(table->relid);
+	shard_ddl_run_core(call);
+	CommandCounterIncrement();
+	batch = shard_ddl_batch_create(table);
+	foreach(lc, list_difference_oid(statistics_of(table->relid), before))
+		add_create(batch, lfirst_oid(lc));
+	shard_ddl_batch_run(batch);
+	return true;
+}
+
+bool
+shard_ddl_alter_statistics(ShardDdlCall *call)
+{
+	AlterStatsStmt *stmt = castNode(AlterStatsStmt, call->pstmt->utilityStmt);
+	Oid			statistics = get_statistics_object_oid(stmt->defnames, true);
+	char	   *name;
+	ShardDdlTable *table = OidIsValid(statistics) ? table_of_statistics(statistics, &name) : NULL;
+	ShardDdlBatch *batch;
+	char	  **names;
+
+	if (table == NULL)
+		return false;
+	shard_ddl_run_core(call);
+	batch = shard_ddl_batch_create(table);
+	names = shard_ddl_find_statistics(table, name);
+	for (int i = 0; i < table->nshards; i++)
+		if (names[i])
+			shard_ddl_batch_add(batch, i, "ALTER STATISTICS %s SET STATISTICS %d",
+								quote_qualified_identifier(table->shards[i].schema, names[i]),
+								shard_stats_target(stmt));
+	shard_ddl_batch_run(batch);
+	return true;
+}
+
+bool
+shard_ddl_rename_statistics(ShardDdlCall *call)
+{
+	RenameStmt *stmt = castNode(RenameStmt, call->pstmt->utilityStmt);
+	Oid			statistics = get_statistics_object_oid((List *) stmt->object, true);
+	char	   *name;
+	ShardDdlTable *table = OidIsValid(statistics) ? table_of_statistics(statistics, &name) : NULL;
+	ShardDdlBatch *batch;
+	char	  **names;
+
+	if (table == NULL)
+		return false;
+	shard_ddl_run_core(call);
+	batch = shard_ddl_batch_create(table);
+	names = shard_ddl_find_statistics(table, name);
+	for (int i = 0; i < table->nshards; i++)
+		if (names[i])
+			shard_ddl_batch_add(batch, i, "ALTER STATISTICS %s RENAME TO %s",
+								quote_qualified_identifier(table->shards[i].schema, names[i]),
+								quote_identifier(shard_ddl_table_object(table, &table->shards[i], stmt->newname)));
+	shard_ddl_batch_run(batch);
+	return true;
+}

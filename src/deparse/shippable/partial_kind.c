@@ -1,0 +1,107 @@
+/*
+ * partial_kind.c
+ *	  How nodes can compute partial states of an aggregate.
+ *
+ * All aggregates that share a state are served: avg(float8) as well as
+ * stddev(float8).  partial_agg.c has the expressions.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/transam.h"
+#include "catalog/pg_aggregate.h"
+#include "catalog/pg_type.h"
+#include "catalog/twin.h"
+#include "compat.h"
+#include "deparse/shippable/partial_kind.h"
+#include "utils/fmgroids.h"
+#include "utils/syscache.h"
+
+/* the same function under another name from 17 on: pg_proc.dat, interval_accum and interval_avg_accum */
+#define INTERVAL_ACCUM_OID 1843
+
+bool
+shard_partial_state_format(const Aggref *agg, ShardStateFormat *format)
+{
+	HeapTuple	tuple = SearchSysCache1(AGGFNOID, ObjectIdGetDatum(agg->aggfnoid));
+	Oid			deserialfn;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for aggregate %u", agg->aggfnoid);
+	deserialfn = ((Form_pg_aggregate) GETSTRUCT(tuple))->aggdeserialfn;
+	ReleaseSysCache(tuple);
+	*format = SHARD_STATE_UNKNOWN;
+	return agg->aggargtypes == NIL ||
+		shard_state_format(deserialfn, linitial_oid(agg->aggargtypes), format);
+}
+
+/* Does a twin serve the aggregate on the nodes of map? */
+static bool
+twin_ok(const ShardMap *map, const Aggref *agg)
+{
+	ShardStateFormat format;
+
+	return OidIsValid(shard_twin_get(map, agg->aggfnoid)) &&
+		(agg->aggtranstype != INTERNALOID || shard_partial_state_format(agg, &format));
+}
+
+ShardPartialKind
+shard_partial_agg_kind(const ShardMap *map, const Aggref *agg)
+{
+	HeapTuple	tuple;
+	Form_pg_aggregate form;
+	ShardPartialKind kind;
+
+	/* any other aggregate may share the functions, but start from another value */
+	if (agg->aggfnoid >= FirstGenbkiObjectId)
+		return twin_ok(map, agg) ? SHARD_PARTIAL_TWIN : SHARD_PARTIAL_NONE;
+
+	tuple = SearchSysCache1(AGGFNOID, ObjectIdGetDatum(agg->aggfnoid));
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for aggregate %u", agg->aggfnoid);
+	form = (Form_pg_aggregate) GETSTRUCT(tuple);
+
+	if (!OidIsValid(form->aggcombinefn))
+		kind = SHARD_PARTIAL_NONE;
+	else
+	{
+		switch (form->aggtransfn)
+		{
+			case F_INT8_AVG_ACCUM:
+				kind = SHARD_PARTIAL_INT8_SUM;
+				break;
+			case F_NUMERIC_AVG_ACCUM:
+				kind = SHARD_PARTIAL_NUMERIC_SUM;
+				break;
+			case F_INT2_ACCUM:
+			case F_INT4_ACCUM:
+				kind = SHARD_PARTIAL_POLY_VARIANCE;
+				break;
+			case F_INT8_ACCUM:
+			case F_NUMERIC_ACCUM:
+				kind = SHARD_PARTIAL_NUMERIC_VARIANCE;
+				break;
+			case F_INT2_AVG_ACCUM:
+			case F_INT4_AVG_ACCUM:
+				kind = SHARD_PARTIAL_INT_AVG;
+				break;
+			case F_FLOAT4_ACCUM:
+			case F_FLOAT8_ACCUM:
+				kind = SHARD_PARTIAL_FLOAT;
+				break;
+			case INTERVAL_ACCUM_OID:
+				kind = SHARD_INTERVAL_STATE_INTERNAL ? SHARD_PARTIAL_INTERVAL_SUM :
+					SHARD_PARTIAL_INTERVAL_ARRAY;
+				break;
+			default:
+				kind = !OidIsValid(form->aggfinalfn) && form->aggtranstype != INTERNALOID ?
+					SHARD_PARTIAL_SELF : SHARD_PARTIAL_NONE;
+				break;
+		}
+	}
+
+	ReleaseSysCache(tuple);
+	if (kind != SHARD_PARTIAL_SELF && twin_ok(map, agg))
+		kind = SHARD_PARTIAL_TWIN;
+	return kind;
+}

@@ -1,0 +1,794 @@
+/*
+ * shippable.c
+ *	  Whether an expression gives on any node exactly what it gives here.
+ *
+ * What may be shipped:
+ *
+ *	 - built-in functions, operators and aggregates (OID below
+ *	   FirstGenbkiObjectId, so in pg_catalog everywhere) that are immutable, or
+ *	   among the stable ones below, which depend on nothing but the TimeZone
+ *	   setting: sessions on nodes have the user's;
+ *	 - the same of extensions that are listed in the option `extensions` of all
+ *	   servers concerned (shippable_extension.c), if immutable;
+ *	 - built-in types whose text form names no object of this database.  Columns
+ *	   of other types may be fetched, tested for NULL and counted, no more;
+ *	 - Var-free parts that the coordinator has to evaluate (now(), parameters,
+ *	   its own stable functions): the deparser makes them parameters.
+ *
+ * Collations: nodes have columns of the same collation by name, and the same
+ * database collation, which add_node compares.  So an expression may be shipped
+ * whose collation comes from a column, as in postgres_fdw, or is the database's
+ * (constants).  "C" and "POSIX" order by bytes everywhere, so they may also be
+ * named by COLLATE.  Any other explicit collation is not shipped.
+ *
+ * A built-in function that exists here may be missing on a node of an older
+ * major: the node then raises an error; the result is never wrong.
+ */
+#include "postgres.h"
+
+#include "access/sysattr.h"
+#include "access/transam.h"
+#include "catalog/pg_aggregate.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "catalog/shard_map.h"
+#include "catalog/twin.h"
+#include "compat.h"
+#include "deparse/shippable/shippable.h"
+#include "deparse/shippable/shippable_compare.h"
+#include "deparse/shippable/shippable_extension.h"
+#include "deparse/shippable/shippable_param.h"
+#include "deparse/shippable/shippable_rule.h"
+#include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/tlist.h"
+#include "parser/parsetree.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+
+typedef struct WalkContext
+{
+	PlannerInfo *root;
+	Relids		relids;
+	bool		allow_aggs;
+	bool		partial;		/* the aggregate stands for what computes its state: nodes have that */
+	bool		allow_windows;
+	bool		conditional;	/* inside a construct that may skip evaluation */
+	ShardDerived case_test;		/* of the innermost CASE's test expression */
+	ShardExtensionScope extensions;
+} WalkContext;
+
+static bool walk(Node *node, WalkContext *cxt, ShardDerived *outer);
+static bool window_ok(PlannerInfo *root, Relids relids, WindowFunc *func);
+
+static bool
+function_ok(Oid funcid, WalkContext *cxt)
+{
+	return shard_rule_function_ok(funcid) ||
+		(!shard_rule_is_builtin(funcid) && shard_extension_function_ok(&cxt->extensions, funcid));
+}
+
+static bool
+type_ok(Oid type, WalkContext *cxt)
+{
+	return shard_rule_type_ok(type) ||
+		(!shard_rule_is_builtin(type) && shard_extension_type_ok(&cxt->extensions, type));
+}
+
+/* Can a value of type go to a node as text? */
+static bool
+value_type_ok(Oid type, WalkContext *cxt)
+{
+	return shard_shippable_value_type(type) ||
+		(!shard_rule_is_builtin(type) && shard_extension_type_ok(&cxt->extensions, type));
+}
+
+/* Can a parameter's value be had at the start of the scan, and be sent? */
+static bool
+param_ok(Node *expr, WalkContext *cxt)
+{
+	if (IsA(expr, Param) && ((Param *) expr)->paramkind != PARAM_EXTERN &&
+		((Param *) expr)->paramkind != PARAM_EXEC)
+		return false;
+	return value_type_ok(exprType(expr), cxt) &&
+		!contain_volatile_functions(expr) &&
+		!expression_returns_set(expr);
+}
+
+/* Are the types of all arguments shippable? */
+static bool
+argument_types_ok(List *args, WalkContext *cxt)
+{
+	ListCell   *lc;
+
+	foreach(lc, args)
+	{
+		if (!type_ok(exprType(lfirst(lc)), cxt))
+			return false;
+	}
+	return true;
+}
+
+/* A function or operator: funcid over args, input and result collation and type. */
+static bool
+call_ok(Oid funcid, List *args, Oid inputcollid, Oid resulttype, Oid resultcollid,
+		WalkContext *cxt, ShardDerived *derived)
+{
+	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
+
+	if (!function_ok(funcid, cxt) || !type_ok(resulttype, cxt) ||
+		!argument_types_ok(args, cxt) || !walk((Node *) args, cxt, &inner) ||
+		!shard_rule_input_collation_ok(inputcollid, inner))
+		return false;
+	*derived = shard_rule_result_derived(resultcollid, inner);
+	return true;
+}
+
+static bool
+operator_ok(Oid opno, List *args, Oid inputcollid, Oid resulttype, Oid resultcollid,
+			WalkContext *cxt, ShardDerived *derived)
+{
+	return (shard_rule_is_builtin(opno) || shard_extension_operator_ok(&cxt->extensions, opno)) &&
+		call_ok(get_opcode(opno), args, inputcollid, resulttype, resultcollid, cxt, derived);
+}
+
+/*
+ * A column of relids that a remote query can name.  Of the system columns only
+ * ctid, where the query is one over a single shard that shows it.
+ */
+static bool
+column_ok(const Var *var, const WalkContext *cxt)
+{
+	const ShardMap *map;
+
+	if (var->varlevelsup != 0 || !bms_is_member(var->varno, cxt->relids) ||
+		var->varattno == InvalidAttrNumber)
+		return false;
+	if (var->varattno > 0)
+		return true;
+	if (var->varattno != SelfItemPointerAttributeNumber || cxt->root == NULL ||
+		bms_membership(cxt->relids) != BMS_SINGLETON)
+		return false;
+	map = shard_map_get(planner_rt_fetch(var->varno, cxt->root)->relid);
+	return map != NULL && map->nshards == 1 &&
+		strcmp(map->shards[0].from_item, map->shards[0].relation) == 0;
+}
+
+static bool
+sort_operator_ok(Oid opno, WalkContext *cxt)
+{
+	return shard_rule_is_builtin(opno) ||
+		(shard_extension_operator_ok(&cxt->extensions, opno) && function_ok(get_opcode(opno), cxt));
+}
+
+/* The sort operators of an aggregate's ORDER BY and DISTINCT. */
+static bool
+sort_clauses_ok(List *clauses, WalkContext *cxt)
+{
+	ListCell   *lc;
+
+	foreach(lc, clauses)
+	{
+		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
+
+		if (!sort_operator_ok(clause->eqop, cxt) ||
+			(OidIsValid(clause->sortop) && !sort_operator_ok(clause->sortop, cxt)))
+			return false;
+	}
+	return true;
+}
+
+static bool
+aggref_ok(Aggref *agg, WalkContext *cxt, ShardDerived *derived)
+{
+	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
+	List	   *args = NIL;
+	ListCell   *lc;
+
+	if (!cxt->allow_aggs || agg->agglevelsup != 0 || agg->aggsplit != AGGSPLIT_SIMPLE ||
+		!type_ok(agg->aggtype, cxt))
+		return false;
+
+	/* others count as immutable: nodes have a copy only where the functions under them are */
+	if (!(shard_rule_is_builtin(agg->aggfnoid) ?
+		  func_volatile(agg->aggfnoid) == PROVOLATILE_IMMUTABLE :
+		  cxt->partial || shard_twin_everywhere(agg->aggfnoid) ||
+		  shard_extension_function_ok(&cxt->extensions, agg->aggfnoid)))
+		return false;
+
+	foreach(lc, agg->args)
+		args = lappend(args, lfirst_node(TargetEntry, lc)->expr);
+
+	/* count() asks only whether its argument is NULL */
+	if (agg->aggfnoid != F_COUNT_ANY || agg->aggdistinct != NIL)
+	{
+		if (!argument_types_ok(args, cxt) || !argument_types_ok(agg->aggdirectargs, cxt))
+			return false;
+	}
+	if (!sort_clauses_ok(agg->aggorder, cxt) || !sort_clauses_ok(agg->aggdistinct, cxt))
+		return false;
+
+	if (!walk((Node *) agg->aggdirectargs, cxt, &inner) || !walk((Node *) args, cxt, &inner))
+		return false;
+
+	/* a collation that an argument does not have also says how DISTINCT and ORDER BY work */
+	if (inner.state == SHARD_COLLATION_UNSAFE || !shard_rule_input_collation_ok(agg->inputcollid, inner))
+		return false;
+
+	if (agg->aggfilter != NULL)
+	{
+		ShardDerived filter = {InvalidOid, SHARD_COLLATION_NONE};
+
+		if (!walk((Node *) agg->aggfilter, cxt, &filter))
+			return false;
+	}
+	*derived = shard_rule_result_derived(agg->aggcollid, inner);
+	return true;
+}
+
+static bool
+window_func_ok(WindowFunc *func, WalkContext *cxt, ShardDerived *derived)
+{
+	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
+	ShardDerived filter = {InvalidOid, SHARD_COLLATION_NONE};
+
+	if (!cxt->allow_windows || cxt->root == NULL ||
+		!shard_rule_is_builtin(func->winfnoid) ||
+		func_volatile(func->winfnoid) != PROVOLATILE_IMMUTABLE ||
+		!type_ok(func->wintype, cxt) ||
+		!window_ok(cxt->root, cxt->relids, func))
+		return false;
+	if (func->winfnoid != F_COUNT_ANY && !argument_types_ok(func->args, cxt))
+		return false;
+	if (!walk((Node *) func->args, cxt, &inner) ||
+		!shard_rule_input_collation_ok(func->inputcollid, inner) ||
+		!walk((Node *) func->aggfilter, cxt, &filter))
+		return false;
+	*derived = shard_rule_result_derived(func->wincollid, inner);
+	return true;
+}
+
+static bool
+case_ok(CaseExpr *expr, WalkContext *cxt, ShardDerived *derived)
+{
+	WalkContext saved = *cxt;
+	ShardDerived test = {InvalidOid, SHARD_COLLATION_NONE};
+	ShardDerived results = {InvalidOid, SHARD_COLLATION_NONE};
+	bool		ok = false;
+	ListCell   *lc;
+
+	if (expr->arg != NULL && (!type_ok(exprType((Node *) expr->arg), cxt) ||
+							  !walk((Node *) expr->arg, cxt, &test)))
+		return false;
+	cxt->conditional = true;
+	cxt->case_test = test;
+	foreach(lc, expr->args)
+	{
+		CaseWhen   *when = lfirst_node(CaseWhen, lc);
+		ShardDerived condition = {InvalidOid, SHARD_COLLATION_NONE};
+
+		/* a condition's own collation says nothing about the result */
+		if (!walk((Node *) when->expr, cxt, &condition) ||
+			!walk((Node *) when->result, cxt, &results))
+			goto done;
+	}
+	if (!walk((Node *) expr->defresult, cxt, &results))
+		goto done;
+	*derived = shard_rule_result_derived(expr->casecollid, results);
+	ok = type_ok(expr->casetype, cxt);
+done:
+	*cxt = saved;
+	return ok;
+}
+
+/* Arguments of which some may not be evaluated. */
+static bool
+conditional_args_ok(List *args, WalkContext *cxt, ShardDerived *inner)
+{
+	bool		saved = cxt->conditional;
+	bool		ok;
+
+	cxt->conditional = true;
+	ok = walk((Node *) args, cxt, inner);
+	cxt->conditional = saved;
+	return ok;
+}
+
+static bool
+row_compare_ok(RowCompareExpr *expr, WalkContext *cxt)
+{
+	ListCell   *left;
+	ListCell   *right;
+	ListCell   *opno;
+	ListCell   *collation;
+
+	forfour(left, expr->largs, right, expr->rargs, opno, expr->opnos,
+			collation, expr->inputcollids)
+	{
+		ShardDerived ignored = {InvalidOid, SHARD_COLLATION_NONE};
+
+		if (!operator_ok(lfirst_oid(opno), list_make2(lfirst(left), lfirst(right)),
+						 lfirst_oid(collation), BOOLOID, InvalidOid, cxt, &ignored))
+			return false;
+	}
+	return true;
+}
+
+/* int4[] to int8[] and the like: the element's conversion is a plain function or none. */
+static bool
+array_coerce_ok(ArrayCoerceExpr *expr, WalkContext *cxt, ShardDerived *inner)
+{
+	Node	   *element = (Node *) expr->elemexpr;
+
+	if (!type_ok(expr->resulttype, cxt) ||
+		!type_ok(exprType((Node *) expr->arg), cxt))
+		return false;
+	if (IsA(element, FuncExpr))
+	{
+		if (!function_ok(((FuncExpr *) element)->funcid, cxt))
+			return false;
+	}
+	else if (!IsA(element, RelabelType) && !IsA(element, CaseTestExpr))
+		return false;
+	return walk((Node *) expr->arg, cxt, inner);
+}
+
+static bool
+subscript_ok(SubscriptingRef *expr, WalkContext *cxt, ShardDerived *derived)
+{
+	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
+	ShardDerived ignored = {InvalidOid, SHARD_COLLATION_NONE};
+
+	if (expr->refassgnexpr != NULL ||
+		!type_ok(expr->refcontainertype, cxt) || !type_ok(expr->refrestype, cxt) ||
+		!walk((Node *) expr->refupperindexpr, cxt, &ignored) ||
+		!walk((Node *) expr->reflowerindexpr, cxt, &ignored) ||
+		!walk((Node *) expr->refexpr, cxt, &inner))
+		return false;
+	*derived = shard_rule_result_derived(expr->refcollid, inner);
+	return true;
+}
+
+static bool
+const_ok(Const *con, WalkContext *cxt)
+{
+	/* text search configurations that every server has */
+	if (con->consttype == REGCONFIGOID)
+		return !con->constisnull && DatumGetObjectId(con->constvalue) < FirstNormalObjectId;
+	return value_type_ok(con->consttype, cxt);
+}
+
+static bool
+list_ok(List *list, WalkContext *cxt, ShardDerived *outer)
+{
+	ListCell   *lc;
+
+	foreach(lc, list)
+	{
+		if (!walk(lfirst(lc), cxt, outer))
+			return false;
+	}
+	return true;
+}
+
+static bool
+var_ok(Var *var, WalkContext *cxt, ShardDerived *result)
+{
+	if (!column_ok(var, cxt))
+		return false;
+	result->collation = var->varcollid;
+	result->state = OidIsValid(var->varcollid) ? SHARD_COLLATION_SAFE : SHARD_COLLATION_NONE;
+	return true;
+}
+
+static bool
+func_expr_ok(FuncExpr *expr, WalkContext *cxt, ShardDerived *result)
+{
+	List	   *args = expr->args;
+
+	if (expr->funcretset)
+		return false;
+
+	/* text search configurations are the one reg type whose constants may go */
+	if (args != NIL && IsA(linitial(args), Const) &&
+		((Const *) linitial(args))->consttype == REGCONFIGOID)
+	{
+		if (!const_ok(linitial(args), cxt))
+			return false;
+		args = list_copy_tail(args, 1);
+	}
+	return call_ok(expr->funcid, args, expr->inputcollid, expr->funcresulttype, expr->funccollid,
+				   cxt, result);
+}
+
+static bool
+relabel_ok(RelabelType *expr, WalkContext *cxt, ShardDerived *result)
+{
+	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
+
+	Oid			from = exprType((Node *) expr->arg);
+
+	/* the number of a reg type's value is another one there */
+	if (!type_ok(expr->resulttype, cxt) ||
+		!(shard_rule_relabel_ok(from, expr->resulttype) || type_ok(getBaseType(from), cxt)) ||
+		!walk((Node *) expr->arg, cxt, &inner))
+		return false;
+	*result = shard_rule_result_derived(expr->resultcollid, inner);
+
+	/* this is what COLLATE "C" has become by now */
+	if (result->state == SHARD_COLLATION_UNSAFE &&
+		shard_shippable_names_collation(expr->resultcollid, exprCollation((Node *) expr->arg)))
+		result->state = SHARD_COLLATION_SAFE;
+	return true;
+}
+
+/*
+ * Finds what nodes return in portable settings: whole rows, and values of types
+ * whose text is styled.
+ */
+static bool
+styled_text_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	switch (nodeTag(node))
+	{
+		case T_Var:
+			if (((Var *) node)->varattno == InvalidAttrNumber)
+				return true;
+			return shard_rule_travels_styled(((Var *) node)->vartype);
+		case T_Const:
+		case T_Param:
+		case T_FuncExpr:
+		case T_OpExpr:
+		case T_NullIfExpr:
+		case T_Aggref:
+		case T_WindowFunc:
+		case T_SubscriptingRef:
+		case T_RelabelType:
+		case T_CoerceViaIO:
+		case T_ArrayCoerceExpr:
+		case T_CaseExpr:
+		case T_ArrayExpr:
+		case T_CoalesceExpr:
+		case T_MinMaxExpr:
+			if (shard_rule_travels_styled(exprType(node)))
+				return true;
+			break;
+		case T_Query:
+			return query_tree_walker((Query *) node, styled_text_walker, context, 0);
+		default:
+			break;
+	}
+	return expression_tree_walker(node, styled_text_walker, context);
+}
+
+bool
+shard_shippable_returns_styled_text(Node *node)
+{
+	return styled_text_walker(node, NULL);
+}
+
+static bool
+styled_cast_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, CoerceViaIO) &&
+		shard_rule_is_styled(exprType((Node *) ((CoerceViaIO *) node)->arg)))
+		return true;
+	return expression_tree_walker(node, styled_cast_walker, context);
+}
+
+bool
+shard_shippable_casts_styled(Node *expr)
+{
+	return styled_cast_walker(expr, NULL);
+}
+
+/* The same as returns_styled_text for all levels of the statement that is planned: their queries may become one. */
+static bool
+statement_has_styled_text(PlannerInfo *root)
+{
+	for (; root != NULL; root = root->parent_root)
+	{
+		if (styled_text_walker((Node *) root->processed_tlist, NULL) ||
+			(root->parent_root == NULL && styled_text_walker((Node *) root->parse, NULL)))
+			return true;
+	}
+	return false;
+}
+
+static bool
+via_io_ok(CoerceViaIO *expr, WalkContext *cxt, ShardDerived *result)
+{
+	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
+	Oid			from = exprType((Node *) expr->arg);
+
+	if (!shard_rule_via_io_ok(from, expr->resulttype) ||
+		(shard_rule_is_styled(from) && statement_has_styled_text(cxt->root)) ||
+		!walk((Node *) expr->arg, cxt, &inner))
+		return false;
+	*result = shard_rule_result_derived(expr->resultcollid, inner);
+	return true;
+}
+
+static bool
+coalesce_ok(CoalesceExpr *expr, WalkContext *cxt, ShardDerived *result)
+{
+	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
+
+	if (!type_ok(expr->coalescetype, cxt) || !conditional_args_ok(expr->args, cxt, &inner))
+		return false;
+	*result = shard_rule_result_derived(expr->coalescecollid, inner);
+	return true;
+}
+
+static bool
+min_max_ok(MinMaxExpr *expr, WalkContext *cxt, ShardDerived *result)
+{
+	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
+
+	if (!type_ok(expr->minmaxtype, cxt) || !walk((Node *) expr->args, cxt, &inner) ||
+		!shard_rule_input_collation_ok(expr->inputcollid, inner))
+		return false;
+	*result = shard_rule_result_derived(expr->minmaxcollid, inner);
+	return true;
+}
+
+static bool
+array_ok(ArrayExpr *expr, WalkContext *cxt, ShardDerived *result)
+{
+	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
+
+	if (!type_ok(expr->array_typeid, cxt) || !walk((Node *) expr->elements, cxt, &inner))
+		return false;
+	*result = shard_rule_result_derived(expr->array_collid, inner);
+	return true;
+}
+
+/*
+ * The rule for each kind of node; NULL and lists included.  Adds what the
+ * expression derives to *outer.
+ */
+static bool
+walk(Node *node, WalkContext *cxt, ShardDerived *outer)
+{
+	ShardDerived inner = {InvalidOid, SHARD_COLLATION_NONE};
+	ShardDerived result = {InvalidOid, SHARD_COLLATION_NONE};
+
+	if (node == NULL)
+		return true;
+	check_stack_depth();
+
+	if (shard_shippable_is_param(node, cxt->conditional))
+	{
+		if (!param_ok(node, cxt))
+			return false;
+		shard_rule_merge_derived(outer, shard_rule_value_derived(exprType(node), exprCollation(node)));
+		return true;
+	}
+
+	switch (nodeTag(node))
+	{
+		case T_List:
+			return list_ok((List *) node, cxt, outer);
+		case T_Var:
+			if (!var_ok((Var *) node, cxt, &result))
+				return false;
+			break;
+		case T_Const:
+			if (!const_ok((Const *) node, cxt))
+				return false;
+			result = shard_rule_value_derived(((Const *) node)->consttype, ((Const *) node)->constcollid);
+			break;
+		case T_PlaceHolderVar:
+			/* in a join, an outer join may have made it NULL where the expression is not */
+			if (bms_membership(cxt->relids) != BMS_SINGLETON)
+				return false;
+			return walk((Node *) ((PlaceHolderVar *) node)->phexpr, cxt, outer);
+		case T_CaseTestExpr:
+			result = cxt->case_test;
+			break;
+		case T_FuncExpr:
+			if (!func_expr_ok((FuncExpr *) node, cxt, &result))
+				return false;
+			break;
+		case T_OpExpr:
+		case T_DistinctExpr:
+		case T_NullIfExpr:
+			{
+				OpExpr	   *expr = (OpExpr *) node;
+
+				if (expr->opretset ||
+					!operator_ok(expr->opno, expr->args, expr->inputcollid,
+								 expr->opresulttype, expr->opcollid, cxt, &result))
+					return false;
+				break;
+			}
+		case T_ScalarArrayOpExpr:
+			{
+				ScalarArrayOpExpr *expr = (ScalarArrayOpExpr *) node;
+
+				if (!operator_ok(expr->opno, expr->args, expr->inputcollid,
+								 BOOLOID, InvalidOid, cxt, &result))
+					return false;
+				break;
+			}
+		case T_RowCompareExpr:
+			if (!row_compare_ok((RowCompareExpr *) node, cxt))
+				return false;
+			break;
+		case T_RelabelType:
+			if (!relabel_ok((RelabelType *) node, cxt, &result))
+				return false;
+			break;
+		case T_CoerceViaIO:
+			if (!via_io_ok((CoerceViaIO *) node, cxt, &result))
+				return false;
+			break;
+		case T_ArrayCoerceExpr:
+			if (!array_coerce_ok((ArrayCoerceExpr *) node, cxt, &inner))
+				return false;
+			result = shard_rule_result_derived(((ArrayCoerceExpr *) node)->resultcollid, inner);
+			break;
+		case T_BoolExpr:
+			if (!walk((Node *) ((BoolExpr *) node)->args, cxt, &inner))
+				return false;
+			break;
+		case T_NullTest:
+			if (((NullTest *) node)->argisrow ||
+				!walk((Node *) ((NullTest *) node)->arg, cxt, &inner))
+				return false;
+			break;
+		case T_BooleanTest:
+			if (!walk((Node *) ((BooleanTest *) node)->arg, cxt, &inner))
+				return false;
+			break;
+		case T_CaseExpr:
+			if (!case_ok((CaseExpr *) node, cxt, &result))
+				return false;
+			break;
+		case T_CoalesceExpr:
+			if (!coalesce_ok((CoalesceExpr *) node, cxt, &result))
+				return false;
+			break;
+		case T_MinMaxExpr:
+			if (!min_max_ok((MinMaxExpr *) node, cxt, &result))
+				return false;
+			break;
+		case T_ArrayExpr:
+			if (!array_ok((ArrayExpr *) node, cxt, &result))
+				return false;
+			break;
+		case T_SubscriptingRef:
+			if (!subscript_ok((SubscriptingRef *) node, cxt, &result))
+				return false;
+			break;
+		case T_Aggref:
+			if (!aggref_ok((Aggref *) node, cxt, &result))
+				return false;
+			break;
+		case T_WindowFunc:
+			if (!window_func_ok((WindowFunc *) node, cxt, &result))
+				return false;
+			break;
+		default:
+			/* subplans, rows, domains, XML, JSON constructors, ... */
+			return false;
+	}
+
+	shard_rule_merge_derived(outer, result);
+	return true;
+}
+
+static bool
+check_expr(PlannerInfo *root, Relids relids, Node *expr, bool allow_aggs, bool allow_windows)
+{
+	WalkContext cxt = {0};
+	ShardDerived derived = {InvalidOid, SHARD_COLLATION_NONE};
+
+	cxt.root = root;
+	cxt.relids = relids;
+	cxt.allow_aggs = allow_aggs;
+	cxt.allow_windows = allow_windows;
+	cxt.extensions.root = root;
+	cxt.extensions.relids = relids;
+	return walk(expr, &cxt, &derived) && derived.state != SHARD_COLLATION_UNSAFE;
+}
+
+bool
+shard_shippable_expr(PlannerInfo *root, Relids relids, Expr *expr)
+{
+	return check_expr(root, relids, (Node *) expr, false, false);
+}
+
+bool
+shard_shippable_agg_expr(PlannerInfo *root, Relids relids, Expr *expr)
+{
+	return check_expr(root, relids, (Node *) expr, true, false);
+}
+
+bool
+shard_shippable_window_expr(PlannerInfo *root, Relids relids, Expr *expr)
+{
+	return check_expr(root, relids, (Node *) expr, true, true);
+}
+
+bool
+shard_shippable_value(Node *expr)
+{
+	WalkContext cxt = {0};
+
+	if (expr == NULL)
+		return true;
+	if (IsA(expr, Const))
+		return const_ok((Const *) expr, &cxt);
+	return shard_rule_is_value(expr, true) && param_ok(expr, &cxt);
+}
+
+bool
+shard_shippable_partial_args(PlannerInfo *root, Relids relids, Aggref *agg)
+{
+	Aggref	   *whole = makeNode(Aggref);
+	WalkContext cxt = {0};
+	ShardDerived derived = {InvalidOid, SHARD_COLLATION_NONE};
+
+	/* the node is asked for aggregates over the same arguments, which return the state */
+	*whole = *agg;
+	whole->aggsplit = AGGSPLIT_SIMPLE;
+	whole->aggtype = agg->aggtranstype == INTERNALOID ? BYTEAOID : agg->aggtranstype;
+	cxt.root = root;
+	cxt.relids = relids;
+	cxt.allow_aggs = true;
+	cxt.partial = true;
+	cxt.extensions.root = root;
+	cxt.extensions.relids = relids;
+	return walk((Node *) whole, &cxt, &derived) && derived.state != SHARD_COLLATION_UNSAFE;
+}
+
+/* May nodes compute the window that func refers to? */
+static bool
+window_ok(PlannerInfo *root, Relids relids, WindowFunc *func)
+{
+	ShardExtensionScope extensions = {root, relids};
+	WindowClause *window = NULL;
+	ListCell   *lc;
+
+	foreach(lc, root->parse->windowClause)
+	{
+		if (lfirst_node(WindowClause, lc)->winref == func->winref)
+			window = lfirst_node(WindowClause, lc);
+	}
+	if (window == NULL)
+		return false;
+
+	foreach(lc, window->partitionClause)
+	{
+		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
+		Node	   *expr = get_sortgroupclause_expr(clause, root->processed_tlist);
+
+		if (!shard_rule_is_builtin(clause->eqop) || !shard_compare_equality_ok(expr, &extensions) ||
+			!shard_shippable_agg_expr(root, relids, (Expr *) expr))
+			return false;
+	}
+	foreach(lc, window->orderClause)
+	{
+		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
+		Node	   *expr = get_sortgroupclause_expr(clause, root->processed_tlist);
+
+		/* nodes compare in the default collation for WHERE, too */
+		if (!shard_rule_is_builtin(clause->eqop) ||
+			!shard_compare_order_ok(expr, clause->sortop, true, &extensions) || !shard_compare_equality_ok(expr, &extensions) ||
+			!shard_shippable_agg_expr(root, relids, (Expr *) expr))
+			return false;
+	}
+	if (OidIsValid(window->startInRangeFunc) && !shard_rule_is_builtin(window->startInRangeFunc))
+		return false;
+	if (OidIsValid(window->endInRangeFunc) && !shard_rule_is_builtin(window->endInRangeFunc))
+		return false;
+	return shard_shippable_value(window->startOffset) && shard_shippable_value(window->endOffset);
+}

@@ -1,0 +1,50 @@
+/*
+ * shippable_param.c
+ *	  Which parts of an expression only the coordinator can tell.
+ */
+#include "postgres.h"
+
+#include "deparse/shippable/shippable_param.h"
+#include "deparse/shippable/shippable_rule.h"
+#include "nodes/nodeFuncs.h"
+
+static bool
+is_foreign_function(Oid funcid, void *context)
+{
+	return !shard_rule_function_ok(funcid);
+}
+
+/* Finds what a node cannot evaluate: parameters, other functions than those shipped. */
+static bool
+needs_coordinator_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Param) || IsA(node, SQLValueFunction) || IsA(node, NextValueExpr) ||
+		IsA(node, CoerceToDomain))
+		return true;
+	if (check_functions_in_node(node, is_foreign_function, context))
+		return true;
+	return expression_tree_walker(node, needs_coordinator_walker, context);
+}
+
+bool
+shard_shippable_is_param(Node *expr, bool conditional)
+{
+	if (expr == NULL || IsA(expr, Var) || IsA(expr, Const) || IsA(expr, List) ||
+		IsA(expr, TargetEntry))
+		return false;
+	if (IsA(expr, Param))
+		return true;
+	if (!shard_rule_is_value(expr, true) || !needs_coordinator_walker(expr, NULL))
+		return false;
+
+	/*
+	 * Where evaluation is conditional, what is evaluated in any case must not
+	 * fail: only the current time and the like.
+	 */
+	if (conditional)
+		return IsA(expr, SQLValueFunction) ||
+			(IsA(expr, FuncExpr) && ((FuncExpr *) expr)->args == NIL);
+	return true;
+}

@@ -1,0 +1,300 @@
+/*
+ * shippable_rule.c
+ *	  Which types, functions and collations mean the same on every node.
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "compat.h"
+#include "deparse/shippable/shippable.h"
+#include "deparse/shippable/shippable_rule.h"
+#include "nodes/nodeFuncs.h"
+#include "tuple/type_io.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+
+bool
+shard_rule_is_builtin(Oid oid)
+{
+	return OidIsValid(oid) && oid < FirstGenbkiObjectId;
+}
+
+/* Finds what a value cannot be computed from; context: bool, whether any parameter will do. */
+static bool
+not_value_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	switch (nodeTag(node))
+	{
+		case T_Var:
+		case T_Aggref:
+		case T_GroupingFunc:
+		case T_WindowFunc:
+		case T_SubLink:
+		case T_SubPlan:
+		case T_AlternativeSubPlan:
+		case T_PlaceHolderVar:
+		case T_CaseTestExpr:
+		case T_CoerceToDomainValue:
+		case T_CurrentOfExpr:
+		case T_SetToDefault:
+			return true;
+		case T_Param:
+			return !*(bool *) context && ((Param *) node)->paramkind != PARAM_EXTERN;
+		default:
+			return expression_tree_walker(node, not_value_walker, context);
+	}
+}
+
+bool
+shard_rule_is_value(Node *expr, bool any_param)
+{
+	return !not_value_walker(expr, &any_param);
+}
+
+bool
+shard_rule_is_byte_order(Oid collation)
+{
+	return collation == C_COLLATION_OID || collation == POSIX_COLLATION_OID;
+}
+
+/* Stable functions that depend on nothing but TimeZone. */
+static bool
+depends_on_timezone_only(Oid funcid)
+{
+	switch (funcid)
+	{
+		case F_DATE_TRUNC_TEXT_TIMESTAMPTZ:
+		case F_DATE_TRUNC_TEXT_TIMESTAMPTZ_TEXT:
+		case F_DATE_PART_TEXT_TIMESTAMPTZ:
+		case F_EXTRACT_TEXT_TIMESTAMPTZ:
+		case F_TIMESTAMPTZ_PL_INTERVAL:
+		case F_TIMESTAMPTZ_MI_INTERVAL:
+		case F_INTERVAL_PL_TIMESTAMPTZ:
+		case F_TIMESTAMPTZ_DATE:
+		case F_DATE_TIMESTAMPTZ:
+		case F_TIME_TIMESTAMPTZ:
+		case F_TIMETZ_TIMESTAMPTZ:
+		case F_TIMESTAMP_TIMESTAMPTZ:
+		case F_TIMESTAMPTZ_TIMESTAMP:
+		case F_TIMESTAMPTZ_DATE_TIME:
+		case F_DATE_LT_TIMESTAMPTZ:
+		case F_DATE_LE_TIMESTAMPTZ:
+		case F_DATE_EQ_TIMESTAMPTZ:
+		case F_DATE_GT_TIMESTAMPTZ:
+		case F_DATE_GE_TIMESTAMPTZ:
+		case F_DATE_NE_TIMESTAMPTZ:
+		case F_TIMESTAMPTZ_LT_DATE:
+		case F_TIMESTAMPTZ_LE_DATE:
+		case F_TIMESTAMPTZ_EQ_DATE:
+		case F_TIMESTAMPTZ_GT_DATE:
+		case F_TIMESTAMPTZ_GE_DATE:
+		case F_TIMESTAMPTZ_NE_DATE:
+		case F_TIMESTAMP_LT_TIMESTAMPTZ:
+		case F_TIMESTAMP_LE_TIMESTAMPTZ:
+		case F_TIMESTAMP_EQ_TIMESTAMPTZ:
+		case F_TIMESTAMP_GT_TIMESTAMPTZ:
+		case F_TIMESTAMP_GE_TIMESTAMPTZ:
+		case F_TIMESTAMP_NE_TIMESTAMPTZ:
+		case F_TIMESTAMPTZ_LT_TIMESTAMP:
+		case F_TIMESTAMPTZ_LE_TIMESTAMP:
+		case F_TIMESTAMPTZ_EQ_TIMESTAMP:
+		case F_TIMESTAMPTZ_GT_TIMESTAMP:
+		case F_TIMESTAMPTZ_GE_TIMESTAMP:
+		case F_TIMESTAMPTZ_NE_TIMESTAMP:
+			return true;
+		default:
+			return false;
+	}
+}
+
+bool
+shard_rule_function_ok(Oid funcid)
+{
+	return shard_rule_is_builtin(funcid) &&
+		(func_volatile(funcid) == PROVOLATILE_IMMUTABLE || depends_on_timezone_only(funcid));
+}
+
+/* Built-in and no name of an object in its text form. */
+bool
+shard_rule_type_ok(Oid type)
+{
+	Oid			element;
+
+	if (!shard_rule_is_builtin(type) || shard_type_io_names_object(type))
+		return false;
+	switch (type)
+	{
+		case ACLITEMOID:
+		case XMLOID:
+		case UNKNOWNOID:
+		case REFCURSOROID:
+			return false;
+		default:
+			break;
+	}
+
+	/* no composites, no pseudo-types */
+	switch (get_typtype(type))
+	{
+		case TYPTYPE_BASE:
+		case TYPTYPE_RANGE:
+		case TYPTYPE_MULTIRANGE:
+			break;
+		default:
+			return false;
+	}
+	element = get_element_type(type);
+	return !OidIsValid(element) || shard_rule_type_ok(element);
+}
+
+bool
+shard_rule_relabel_ok(Oid from, Oid to)
+{
+	from = getBaseType(from);
+	if (from == to || shard_rule_type_ok(from) || from == XMLOID)
+		return true;
+
+	/* a user's type that is stored as a string */
+	return !shard_rule_is_builtin(from) && get_typlen(from) == -1 &&
+		(to == TEXTOID || to == VARCHAROID || to == BPCHAROID || to == BYTEAOID);
+}
+
+bool
+shard_shippable_value_type(Oid type)
+{
+	/* money's text form follows lc_monetary, which nodes set as they like */
+	return shard_rule_type_ok(type) && type != CASHOID && get_element_type(type) != CASHOID;
+}
+
+/* Combines what an expression derives with what its siblings did. */
+void
+shard_rule_merge_derived(ShardDerived *outer, ShardDerived inner)
+{
+	if (inner.state > outer->state)
+		*outer = inner;
+	else if (inner.state == outer->state && inner.state == SHARD_COLLATION_SAFE &&
+			 inner.collation != outer->collation)
+	{
+		/* as in parse_collate.c, a column's own collation wins over the default */
+		if (outer->collation == DEFAULT_COLLATION_OID)
+			*outer = inner;
+		else if (inner.collation != DEFAULT_COLLATION_OID)
+			outer->state = SHARD_COLLATION_UNSAFE;
+	}
+}
+
+/* May a function use this input collation, given what its arguments derive? */
+bool
+shard_rule_input_collation_ok(Oid inputcollid, ShardDerived args)
+{
+	if (args.state == SHARD_COLLATION_NONE)
+		return !OidIsValid(inputcollid) || inputcollid == DEFAULT_COLLATION_OID ||
+			shard_rule_is_byte_order(inputcollid);
+	if (!OidIsValid(inputcollid) || shard_rule_is_byte_order(inputcollid))
+		return args.state == SHARD_COLLATION_SAFE;
+	return args.state == SHARD_COLLATION_SAFE && args.collation == inputcollid;
+}
+
+/* What a function's result derives from its arguments. */
+ShardDerived
+shard_rule_result_derived(Oid resultcollid, ShardDerived args)
+{
+	ShardDerived		result = {resultcollid, SHARD_COLLATION_UNSAFE};
+
+	if (!OidIsValid(resultcollid))
+		result.state = SHARD_COLLATION_NONE;
+	else if (args.state == SHARD_COLLATION_SAFE && args.collation == resultcollid)
+		result.state = SHARD_COLLATION_SAFE;
+	else if (resultcollid == DEFAULT_COLLATION_OID && args.state == SHARD_COLLATION_NONE)
+		result.state = SHARD_COLLATION_NONE;
+	return result;
+}
+
+bool
+shard_shippable_names_collation(Oid collation, Oid implied)
+{
+	return collation != implied && shard_rule_is_byte_order(collation);
+}
+
+/* What a constant or parameter derives. */
+ShardDerived
+shard_rule_value_derived(Oid type, Oid collation)
+{
+	ShardDerived		result = {collation, SHARD_COLLATION_UNSAFE};
+	Oid			implied = get_typcollation(type);
+
+	if (!OidIsValid(collation) || collation == implied || collation == DEFAULT_COLLATION_OID)
+		result.state = SHARD_COLLATION_NONE;
+	else if (shard_shippable_names_collation(collation, implied))
+		result.state = SHARD_COLLATION_SAFE;
+	return result;
+}
+
+bool
+shard_rule_is_styled(Oid type)
+{
+	return (shard_type_io_text_settings(type) & SHARD_TEXT_STYLED) != 0;
+}
+
+bool
+shard_rule_travels_styled(Oid type)
+{
+	return !shard_type_io_binary_output(type) && shard_rule_is_styled(type);
+}
+
+/*
+ * Conversion through text.  Output: of types whose text form depends on
+ * nothing, or only on settings that follow the user's (DateStyle, TimeZone,
+ * IntervalStyle, extra_float_digits, bytea_output).  Input: where core calls
+ * it immutable ('today'::date is not).
+ */
+bool
+shard_rule_via_io_ok(Oid from, Oid to)
+{
+	bool		from_text = from == TEXTOID || from == VARCHAROID || from == BPCHAROID;
+	bool		to_text = to == TEXTOID || to == VARCHAROID || to == BPCHAROID;
+	Oid			function;
+	Oid			ioparam;
+
+	if (to_text)
+	{
+		switch (from)
+		{
+			case BOOLOID:
+			case BYTEAOID:
+			case CHAROID:
+			case NAMEOID:
+			case INT2OID:
+			case INT4OID:
+			case INT8OID:
+			case OIDOID:
+			case FLOAT4OID:
+			case FLOAT8OID:
+			case NUMERICOID:
+			case DATEOID:
+			case TIMEOID:
+			case TIMETZOID:
+			case TIMESTAMPOID:
+			case TIMESTAMPTZOID:
+			case INTERVALOID:
+			case UUIDOID:
+			case INETOID:
+			case CIDROID:
+			case MACADDROID:
+			case JSONOID:
+			case JSONBOID:
+				return true;
+			default:
+				return from_text;
+		}
+	}
+	if (!from_text || !shard_rule_type_ok(to) || to == CASHOID)
+		return false;
+	getTypeInputInfo(to, &function, &ioparam);
+	return shard_rule_is_builtin(function) && func_volatile(function) == PROVOLATILE_IMMUTABLE;
+}

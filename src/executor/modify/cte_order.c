@@ -1,0 +1,319 @@
+/*
+ * cte_order.c
+ *	  Statements that insert rows into a sharded table, and change rows of it in another part.
+ *
+ *	 WITH d AS (DELETE FROM t WHERE ...) INSERT INTO t ...
+ *
+ * All parts of a statement see the rows that were there before it.  Nodes show
+ * them what the same transaction has written: a DELETE or UPDATE that comes after
+ * the INSERT would have its rows, too.  So it has to come before:
+ *
+ *	 nothing reads what it returns		core would run it last; it is run first here
+ *	 the INSERT reads what it returns	it comes before anyway
+ *	 nothing reads what the INSERT returns	core runs the INSERT last
+ *	 otherwise	refused
+ *
+ * In which order the parts of a statement change rows is not defined in SQL.  What
+ * runs first must not be seen by a part that only reads the table; such statements
+ * are refused, too.
+ *
+ * The parts that come first run when the statement's plan is asked for its first
+ * row: within core's ExecutorRun(), so that what other libraries measure there has
+ * them, and what their triggers and functions run counts as nested.
+ *
+ * Assumptions: who reads a WITH query is a CteScan of the plan.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/shard_map.h"
+#include "compat.h"
+#include "executor/executor.h"
+#include "executor/modify/cte_order.h"
+#include "nodes/extensible.h"
+#include "nodes/plannodes.h"
+#include "parser/parse_relation.h"
+#include "parser/parsetree.h"
+#include "plan/plan_private.h"
+#include "plan/plan_walk.h"
+#include "utils/lsyscache.h"
+
+/* A part of a statement that writes to a sharded table. */
+typedef struct WritingPart
+{
+	Plan	   *plan;
+	int			cte;			/* 1-based number of it among the statement's subplans; 0: the statement itself */
+	bool		inserts;		/* else it updates or deletes */
+	Oid			parent;			/* the sharded table, or the top of the tree that it is in */
+} WritingPart;
+
+/* A statement that runs, until its plan is asked for a row. */
+typedef struct RunningStatement
+{
+	struct RunningStatement *outer;
+	PlanState  *top;
+	ExecProcNodeMtd next_row;	/* the function of top that run_changes_first() stands for */
+} RunningStatement;
+
+static RunningStatement *running = NULL;
+static ExecutorRun_hook_type prev_run_hook = NULL;
+
+/* ---- who reads what ---- */
+
+static bool
+is_scan_of_cte(Plan *plan, void *cte)
+{
+	return IsA(plan, CteScan) && ((CteScan *) plan)->ctePlanId == *(int *) cte;
+}
+
+/* Does plan itself read WITH query number cte? */
+static bool
+scans_cte(Plan *plan, int cte)
+{
+	return shard_plan_walk(plan, is_scan_of_cte, &cte);
+}
+
+/* Does plan read it, or a WITH query that does? */
+static bool
+reaches_cte(const PlannedStmt *stmt, Plan *plan, int cte)
+{
+	int			other = 0;
+	ListCell   *lc;
+
+	if (scans_cte(plan, cte))
+		return true;
+	foreach(lc, stmt->subplans)
+	{
+		other++;
+		if (other != cte && lfirst(lc) != plan && scans_cte(plan, other) &&
+			reaches_cte(stmt, lfirst(lc), cte))
+			return true;
+	}
+	return false;
+}
+
+/* Does any part of the statement read what part returns? */
+static bool
+is_read(const PlannedStmt *stmt, const WritingPart *part)
+{
+	int			cte = part->cte;
+
+	return cte == 0 || shard_plan_walk_statement(stmt, is_scan_of_cte, &cte);
+}
+
+/* ---- parts that write ---- */
+
+/* Is relid sharded, or any table of its partition tree? */
+static bool
+has_shards(Oid relid)
+{
+	ListCell   *lc;
+
+	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
+	{
+		char		relkind = get_rel_relkind(lfirst_oid(lc));
+
+		if ((relkind == RELKIND_PARTITIONED_TABLE || relkind == RELKIND_FOREIGN_TABLE) &&
+			shard_map_get(lfirst_oid(lc)) != NULL)
+			return true;
+	}
+	return false;
+}
+
+static List *
+add_part(List *parts, const PlannedStmt *stmt, Plan *plan, int cte)
+{
+	WritingPart part = {plan, cte, false, InvalidOid};
+	WritingPart *result;
+
+	if (plan == NULL)
+		return parts;
+	if (IsA(plan, ModifyTable))
+	{
+		ModifyTable *modify = (ModifyTable *) plan;
+
+		part.inserts = modify->operation == CMD_INSERT;
+		/* parts may name any table of its partition tree */
+		part.parent = shard_map_top(rt_fetch(modify->nominalRelation, stmt->rtable)->relid);
+	}
+	else if (IsA(plan, CustomScan) &&
+			 strcmp(((CustomScan *) plan)->methods->CustomName, SHARD_SOURCE_NAME) == 0)
+	{
+		part.inserts = true;
+		part.parent = shard_plan_private_unpack_source(((CustomScan *) plan)->custom_private)->relid;
+	}
+	if (!OidIsValid(part.parent) || !has_shards(part.parent))
+		return parts;
+	result = palloc(sizeof(WritingPart));
+	*result = part;
+	return lappend(parts, result);
+}
+
+static List *
+find_parts(const PlannedStmt *stmt)
+{
+	List	   *parts = NIL;
+	int			cte = 0;
+	ListCell   *lc;
+
+	foreach(lc, stmt->subplans)
+		parts = add_part(parts, stmt, lfirst(lc), ++cte);
+	return add_part(parts, stmt, stmt->planTree, 0);
+}
+
+/* ---- the order ---- */
+
+static void
+refuse(Oid parent, const char *detail)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("cannot insert rows into sharded table \"%s\" and change others in one statement",
+					get_rel_name(parent)),
+			 errdetail_internal("%s", detail),
+			 errhint("Use several statements in a transaction.")));
+}
+
+/* Raises when a part of the statement reads parent and does nothing else with it. */
+static void
+check_not_read(const PlannedStmt *stmt, Oid parent)
+{
+	ListCell   *lc;
+
+	foreach(lc, stmt->rtable)
+	{
+		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+
+		/* EXCLUDED is no table by its relkind */
+		if (rte->rtekind == RTE_RELATION && rte->relkind != RELKIND_COMPOSITE_TYPE &&
+			shard_rte_required_perms(stmt, rte) == ACL_SELECT && shard_map_top(rte->relid) == parent)
+			refuse(parent, _("Another part of it reads the table, and would see what WITH has changed."));
+	}
+}
+
+/* Has changes to come before inserts?  Raises when that cannot be. */
+static bool
+comes_first(const PlannedStmt *stmt, const WritingPart *change, const WritingPart *insert)
+{
+	if (insert->parent != change->parent)
+		return false;
+	if (!is_read(stmt, change))
+		return true;
+	if (is_read(stmt, insert) &&
+		!(change->cte != 0 && reaches_cte(stmt, insert->plan, change->cte)))
+		refuse(change->parent, _("What it changes must not depend on what it inserts."));
+	return false;
+}
+
+/* Runs part to its end; core will find it finished. */
+static void
+run_part(EState *estate, const WritingPart *part)
+{
+	ListCell   *lc;
+
+	foreach(lc, estate->es_auxmodifytables)
+	{
+		PlanState  *ps = lfirst(lc);
+		TupleTableSlot *slot;
+
+		if (ps->plan != part->plan)
+			continue;
+		do
+		{
+			ResetPerTupleExprContext(estate);
+			slot = ExecProcNode(ps);
+		} while (!TupIsNull(slot));
+	}
+}
+
+static void
+run_changes_first(EState *estate)
+{
+	const PlannedStmt *stmt = estate->es_plannedstmt;
+	MemoryContext oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
+	List	   *parts = find_parts(stmt);
+	List	   *first = NIL;
+	ListCell   *lc;
+
+	foreach(lc, parts)
+	{
+		WritingPart *change = lfirst(lc);
+		ListCell   *lc2;
+
+		foreach(lc2, parts)
+		{
+			WritingPart *insert = lfirst(lc2);
+
+			if (!change->inserts && insert->inserts &&
+				comes_first(stmt, change, insert))
+				first = list_append_unique_ptr(first, change);
+		}
+	}
+	foreach(lc, first)
+		check_not_read(stmt, ((WritingPart *) lfirst(lc))->parent);
+	foreach(lc, first)
+		run_part(estate, lfirst(lc));
+	MemoryContextSwitchTo(oldcxt);
+}
+
+/* The function of a statement's top node, for its first row. */
+static TupleTableSlot *
+first_row(PlanState *ps)
+{
+	RunningStatement *statement = running;
+
+	while (statement->top != ps)
+		statement = statement->outer;
+	statement->top = NULL;
+	ExecSetExecProcNode(ps, statement->next_row);
+	run_changes_first(ps->state);
+	/* not by ExecProcNode(), which would measure the node twice */
+	return statement->next_row(ps);
+}
+
+static void
+run_next(SHARD_EXECUTOR_RUN_PARAMS)
+{
+	if (prev_run_hook)
+		prev_run_hook(SHARD_EXECUTOR_RUN_ARGS);
+	else
+		standard_ExecutorRun(SHARD_EXECUTOR_RUN_ARGS);
+}
+
+static void
+run_statement(SHARD_EXECUTOR_RUN_PARAMS)
+{
+	RunningStatement statement;
+
+	if (!desc->plannedstmt->hasModifyingCTE || desc->estate->es_finished ||
+		ScanDirectionIsNoMovement(direction))
+	{
+		run_next(SHARD_EXECUTOR_RUN_ARGS);
+		return;
+	}
+	statement.outer = running;
+	statement.top = desc->planstate;
+	statement.next_row = desc->planstate->ExecProcNodeReal;
+	running = &statement;
+	ExecSetExecProcNode(desc->planstate, first_row);
+	PG_TRY();
+	{
+		run_next(SHARD_EXECUTOR_RUN_ARGS);
+	}
+	PG_FINALLY();
+	{
+		running = statement.outer;
+	}
+	PG_END_TRY();
+	/* nobody has asked */
+	if (statement.top != NULL)
+		ExecSetExecProcNode(statement.top, statement.next_row);
+}
+
+void
+shard_cte_order_init(void)
+{
+	prev_run_hook = ExecutorRun_hook;
+	ExecutorRun_hook = run_statement;
+}

@@ -1,0 +1,512 @@
+/*
+ * modify.c
+ *	  INSERT, UPDATE and DELETE of rows of one shard, as core's ModifyTable, COPY
+ *	  FROM and tuple routing hand them over.
+ *
+ *	 INSERT --> row_sink (COPY stream)			nothing has to come back
+ *			`-> INSERT ... RETURNING per row	RETURNING, check options, AFTER ROW
+ *				|								triggers, ON CONFLICT DO NOTHING
+ *				`-> row_upsert					ON CONFLICT DO UPDATE: the row is there
+ *	 UPDATE, DELETE --> by ctid, a statement per row
+ *			`-> row_move						the new key belongs to another shard
+ *
+ * All of it runs on the transaction's writing connection of the shard's node.
+ * The scan below an UPDATE or DELETE has locked the row there, so its ctid is
+ * still right when the statement comes; a row that the same statement has
+ * changed already is not found again, and is left alone as core does.
+ *
+ * Core does not check the partition constraint of foreign tables, but routing
+ * and pruning rely on it, so it is checked here wherever core has not routed
+ * the row itself.  Nor does it check row security policies of a parent for rows
+ * that go to foreign tables (ExecInsert() does so for local ones alone).
+ */
+#include "postgres.h"
+
+#include "access/sysattr.h"
+#include "catalog/option.h"
+#include "commands/trigger.h"
+#include "compat.h"
+#include "deparse/dml.h"
+#include "deparse/remote_table.h"
+#include "executor/instrument.h"
+#include "executor/modify/row_move.h"
+#include "executor/modify/row_sink.h"
+#include "executor/modify/row_statement.h"
+#include "executor/modify/row_upsert.h"
+#include "executor/scan/fdw_executor.h"
+#include "executor/scan/statement_view.h"
+#include "foreign/foreign.h"
+#include "miscadmin.h"
+#include "optimizer/optimizer.h"
+#include "plan/plan_private.h"
+#include "tuple/encode.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+/* One result relation; ri_FdwState. */
+typedef struct ShardModifyState
+{
+	CmdType		operation;
+	Relation	rel;
+	bool		check_partition;	/* rows of INSERT and UPDATE must be checked */
+	ShardRowMove *move;			/* UPDATE may move rows to other shards; NULL: it must not */
+	const char *delete_sql;		/* deletes what moves */
+
+	/* INSERT by COPY */
+	ShardRowSink *sink;			/* NULL: statement per row */
+	ShardRowTarget *target;		/* opened at the first row; NULL then: statement per row after all */
+	List	   *attnos;			/* columns sent */
+
+	/* statement per row: its parameters are the ctid (UPDATE, DELETE), then the columns */
+	ShardRowStatement statement;	/* server, user and label are those of every statement */
+	ShardEncoder *encoder;		/* columns sent; NULL: none */
+	AttrNumber	ctid_attno;		/* resno of the ctid in the plan's rows */
+	ShardRowUpsert *upsert;		/* ON CONFLICT DO UPDATE; NULL: none */
+	PlanState  *do_nothing;		/* ON CONFLICT DO NOTHING: counts the conflicts; NULL: not that */
+	MemoryContext row_cxt;		/* parameters and returned values of one row */
+} ShardModifyState;
+
+/* Sets up everything that a statement per row needs. */
+static void
+prepare_statement(ShardModifyState *state, EState *estate, const ShardModifyPlan *plan)
+{
+	Oid			relid = RelationGetRelid(state->rel);
+	bool		by_ctid = (plan->operation != CMD_INSERT);
+	int			natts = list_length(plan->target_attnos);
+
+	switch (plan->operation)
+	{
+		case CMD_INSERT:
+			state->statement.sql = shard_dml_insert(relid, plan->target_attnos, 1, plan->do_nothing,
+												plan->conflict_attnos, plan->returning_attnos);
+			break;
+		case CMD_UPDATE:
+			state->statement.sql = shard_dml_update(relid, plan->target_attnos, plan->returning_attnos);
+			break;
+		case CMD_DELETE:
+			state->statement.sql = shard_dml_delete(relid, plan->returning_attnos);
+			natts = 0;
+			break;
+		default:
+			elog(ERROR, "unexpected operation %d", (int) plan->operation);
+	}
+
+	if (natts > 0)
+	{
+		AttrNumber *attnos = palloc(sizeof(AttrNumber) * natts);
+		int			i = 0;
+		ListCell   *lc;
+
+		foreach(lc, plan->target_attnos)
+			attnos[i++] = (AttrNumber) lfirst_int(lc);
+		state->encoder = shard_encode_create(RelationGetDescr(state->rel), attnos, natts);
+	}
+	state->statement.nparams = natts + (by_ctid ? 1 : 0);
+	state->statement.params = palloc0(sizeof(char *) * Max(state->statement.nparams, 1));
+
+	state->statement.decoder = shard_row_statement_decoder(state->rel, plan->returning_attnos);
+	state->row_cxt = AllocSetContextCreate(estate->es_query_cxt, "shardfdw modified row",
+										   ALLOCSET_SMALL_SIZES);
+}
+
+/*
+ * An INSERT may go by COPY when nothing but the row's success matters: what
+ * the node makes of it (defaults, triggers) is not looked at here, and it is
+ * not conditional.
+ */
+bool
+shard_modify_by_copy(const ShardModifyPlan *plan, const ResultRelInfo *rinfo)
+{
+	return plan->operation == CMD_INSERT &&
+		plan->returning_attnos == NIL &&
+		!plan->do_nothing &&
+		rinfo->ri_WithCheckOptions == NIL &&
+		!(rinfo->ri_TrigDesc && rinfo->ri_TrigDesc->trig_insert_after_row) &&
+		plan->target_attnos != NIL;
+}
+
+static ShardModifyState *
+create_state(ModifyTableState *mtstate, ResultRelInfo *rinfo, const ShardModifyPlan *plan)
+{
+	EState	   *estate = mtstate->ps.state;
+	MemoryContext oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
+	ShardModifyState *state = palloc0(sizeof(ShardModifyState));
+
+	state->operation = plan->operation;
+	state->rel = rinfo->ri_RelationDesc;
+	state->statement.serverid = GetForeignServerIdByRelId(RelationGetRelid(state->rel));
+	state->statement.userid = shard_result_userid(rinfo, estate);
+	state->statement.label =
+		quote_qualified_identifier(get_namespace_name(RelationGetNamespace(state->rel)),
+								   RelationGetRelationName(state->rel));
+	state->attnos = plan->target_attnos;
+	shard_statement_view_pin(estate, state->statement.serverid, state->statement.userid);
+
+	if (shard_modify_by_copy(plan, rinfo))
+		state->sink = shard_row_sink_get(estate, mtstate->ps.plan == NULL);
+	else
+		prepare_statement(state, estate, plan);
+
+	MemoryContextSwitchTo(oldcxt);
+	return state;
+}
+
+/* ---- begin and end ---- */
+
+void
+shardBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *rinfo,
+						List *fdw_private, int subplan_index, int eflags)
+{
+	ShardModifyPlan *plan;
+	ShardModifyState *state;
+
+	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
+		return;
+
+	plan = shard_dml_unpack(fdw_private);
+	state = create_state(mtstate, rinfo, plan);
+
+	if (plan->operation == CMD_INSERT)
+	{
+		/* Named directly in the statement: nothing has routed its rows. */
+		state->check_partition = state->rel->rd_rel->relispartition;
+	}
+	else
+	{
+		Plan	   *subplan = outerPlanState(mtstate)->plan;
+
+		state->check_partition = plan->check_partition && state->rel->rd_rel->relispartition;
+		if (state->check_partition)
+			state->move = shard_row_move_begin(mtstate->ps.state, rinfo, state->statement.userid);
+		state->ctid_attno = ExecFindJunkAttributeInTlist(subplan->targetlist, "ctid");
+		if (!AttributeNumberIsValid(state->ctid_attno))
+			elog(ERROR, "could not find junk ctid column");
+	}
+	rinfo->ri_FdwState = state;
+}
+
+void
+shardEndForeignModify(EState *estate, ResultRelInfo *rinfo)
+{
+	ShardModifyState *state = rinfo->ri_FdwState;
+
+	if (state == NULL)
+		return;
+	rinfo->ri_FdwState = NULL;
+	if (state->sink != NULL)
+		shard_row_sink_release(state->sink);
+	if (state->move != NULL)
+		shard_row_move_end(state->move);
+}
+
+/* Range table index that the Vars of a routed partition's RETURNING and check options have. */
+static Index
+returning_varno(ModifyTableState *mtstate, ResultRelInfo *rinfo)
+{
+	if (rinfo->ri_RangeTableIndex != 0)
+		return rinfo->ri_RangeTableIndex;
+
+	/* ExecInitPartitionInfo() maps the attributes but keeps the first result relation's varno */
+	return mtstate->resultRelInfo[0].ri_RangeTableIndex;
+}
+
+/* Columns of the shard that ON CONFLICT names, NIL when it names none. */
+static List *
+conflict_attnos(ModifyTableState *mtstate, ResultRelInfo *rinfo)
+{
+	ModifyTable *node = (ModifyTable *) mtstate->ps.plan;
+	Oid			parent = RelationGetRelid(mtstate->rootResultRelInfo->ri_RelationDesc);
+	Oid			shard = RelationGetRelid(rinfo->ri_RelationDesc);
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, shard_plan_private_unpack_conflict(node->exclRelTlist))
+		result = lappend_int(result, get_attnum(shard, get_attname(parent, lfirst_int(lc), false)));
+	return result;
+}
+
+/* COPY FROM a foreign table, or rows routed to it: there is no plan of ours. */
+void
+shardBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *rinfo)
+{
+	ModifyTable *node = (ModifyTable *) mtstate->ps.plan;
+	ShardModifyPlan plan = {0};
+	ShardModifyState *state;
+	TriggerDesc *triggers = rinfo->ri_TrigDesc;
+	List	   *exprs = NIL;
+	bool		upsert = false;
+	ListCell   *lc;
+
+	/*
+	 * A row that an UPDATE of the key moves would be inserted while, or before,
+	 * the same statement updates its new shard, and so might be updated twice.
+	 */
+	if (rinfo->ri_FdwState != NULL || rinfo->ri_usesFdwDirectModify)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot route tuples into foreign table to be updated \"%s\"",
+						RelationGetRelationName(rinfo->ri_RelationDesc))));
+
+	plan.operation = CMD_INSERT;
+	if (node != NULL && node->onConflictAction != ONCONFLICT_NONE)
+	{
+		plan.do_nothing = true;
+		plan.conflict_attnos = conflict_attnos(mtstate, rinfo);
+		upsert = node->onConflictAction != ONCONFLICT_NOTHING;
+		if (upsert && plan.conflict_attnos == NIL)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("ON CONFLICT DO UPDATE is not supported for shard \"%s\"",
+							RelationGetRelationName(rinfo->ri_RelationDesc))));
+	}
+
+	/* rows that fail check options are shown as a whole */
+	foreach(lc, rinfo->ri_WithCheckOptions)
+		exprs = lappend(exprs, ((WithCheckOption *) lfirst(lc))->qual);
+	exprs = lappend(exprs, rinfo->ri_returningList);
+	plan.target_attnos = shard_dml_all_attnos(rinfo->ri_RelationDesc);
+	plan.returning_attnos =
+		shard_dml_needed_attnos(rinfo->ri_RelationDesc,
+								node ? returning_varno(mtstate, rinfo) : 1, exprs,
+								rinfo->ri_WithCheckOptions != NIL ||
+								(triggers && (triggers->trig_insert_after_row ||
+											  (upsert && triggers->trig_update_after_row))));
+	if (upsert && !list_member_int(plan.returning_attnos, SelfItemPointerAttributeNumber))
+		plan.returning_attnos = lcons_int(SelfItemPointerAttributeNumber, plan.returning_attnos);
+
+	state = create_state(mtstate, rinfo, &plan);
+	if (upsert)
+		state->upsert = shard_row_upsert_begin(mtstate, rinfo, &state->statement,
+											   plan.conflict_attnos, plan.returning_attnos);
+	else if (plan.do_nothing)
+		state->do_nothing = &mtstate->ps;
+
+	/* COPY FROM checks the constraint itself where it has not routed. */
+	state->check_partition = node != NULL && state->rel->rd_rel->relispartition &&
+		triggers && triggers->trig_insert_before_row;
+	rinfo->ri_FdwState = state;
+}
+
+void
+shardEndForeignInsert(EState *estate, ResultRelInfo *rinfo)
+{
+	shardEndForeignModify(estate, rinfo);
+}
+
+/* ---- statement per row ---- */
+
+/* Text of the ctid of the plan's row. Memory: current context. */
+static const char *
+ctid_param(ShardModifyState *state, TupleTableSlot *planSlot)
+{
+	bool		isnull;
+	Datum		ctid = ExecGetJunkAttribute(planSlot, state->ctid_attno, &isnull);
+
+	if (isnull)
+		elog(ERROR, "ctid is NULL");
+	return DatumGetCString(DirectFunctionCall1(tidout, ctid));
+}
+
+/* A statement for one ctid has changed nrows rows: NULL when none. */
+static TupleTableSlot *
+one_row(ShardModifyState *state, int64 nrows, TupleTableSlot *slot)
+{
+	if (nrows > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_CARDINALITY_VIOLATION),
+				 errmsg("%lld rows of shard %s were changed instead of one",
+						(long long) nrows, state->statement.label),
+				 errdetail("Node \"%s\" has several rows at one ctid.",
+						   GetForeignServer(state->statement.serverid)->servername)));
+	return nrows == 1 ? slot : NULL;
+}
+
+/*
+ * Changes one row by the state's statement.  Returns slot, with the returned
+ * columns in it where there are any, or NULL when no row was changed.
+ */
+static TupleTableSlot *
+modify_row(ShardModifyState *state, EState *estate, TupleTableSlot *slot,
+		   TupleTableSlot *planSlot)
+{
+	int			nfixed = 0;
+	int64		nrows;
+	MemoryContext oldcxt;
+
+	MemoryContextReset(state->row_cxt);
+	oldcxt = MemoryContextSwitchTo(state->row_cxt);
+
+	if (state->operation != CMD_INSERT)
+		state->statement.params[nfixed++] = ctid_param(state, planSlot);
+	if (state->encoder != NULL)
+		shard_encode_params(state->encoder, slot, state->statement.params + nfixed);
+
+	nrows = shard_row_statement_run(&state->statement, estate, slot);
+	MemoryContextSwitchTo(oldcxt);
+	return one_row(state, nrows, slot);
+}
+
+/* INSERT ... ON CONFLICT DO UPDATE of one row. */
+static TupleTableSlot *
+upsert_row(ShardModifyState *state, EState *estate, TupleTableSlot *slot,
+		   TupleTableSlot *planSlot)
+{
+	shard_row_upsert_start(state->upsert);
+	for (;;)
+	{
+		if (modify_row(state, estate, slot, planSlot) != NULL)
+		{
+			shard_row_upsert_inserted(state->upsert, slot);
+			return slot;
+		}
+		if (shard_row_upsert_lock(state->upsert, estate, slot))
+			return shard_row_upsert_update(state->upsert, estate, slot);
+	}
+}
+
+/* UPDATE of a row whose new key belongs to another shard. */
+static TupleTableSlot *
+move_row(ShardModifyState *state, ResultRelInfo *rinfo, TupleTableSlot *slot,
+		 TupleTableSlot *planSlot)
+{
+	ShardRowStatement delete;
+	MemoryContext oldcxt;
+
+	if (state->move == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot move a row out of shard %s by UPDATE", state->statement.label),
+				 errdetail("The new partition key belongs to another shard."),
+				 errhint("Delete the row, and insert it with its new key.")));
+
+	MemoryContextReset(state->row_cxt);
+	oldcxt = MemoryContextSwitchTo(state->row_cxt);
+	if (state->delete_sql == NULL)
+		state->delete_sql =
+			MemoryContextStrdup(GetMemoryChunkContext(state),
+								shard_dml_delete(RelationGetRelid(state->rel), NIL));
+	state->statement.params[0] = ctid_param(state, planSlot);
+	delete = state->statement;
+	delete.sql = state->delete_sql;
+	delete.nparams = 1;
+	delete.decoder = NULL;
+	slot = one_row(state, shard_row_statement_run(&delete, NULL, NULL), slot);
+	MemoryContextSwitchTo(oldcxt);
+
+	if (slot != NULL)
+		shard_row_move_put(state->move, rinfo, slot);
+	return slot;
+}
+
+/* ---- rows ---- */
+
+/*
+ * Before the first row that may go by COPY.  Core counts a row when we have taken
+ * it, and a COPY tells too late that the node has stored less: where it may, rows
+ * go one by one, as they do with postgres_fdw.
+ */
+static void
+choose_way(ShardModifyState *state, EState *estate)
+{
+	const ShardRowStatement *statement = &state->statement;
+	MemoryContext oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
+	ShardModifyPlan plan = {0};
+
+	/* what shard_modify_by_copy() has let through */
+	plan.operation = CMD_INSERT;
+	plan.target_attnos = state->attnos;
+	if (!shard_row_sink_is_guarded(state->sink) &&
+		shard_remote_table_may_skip_rows(RelationGetRelid(state->rel), statement->serverid, statement->userid))
+		prepare_statement(state, estate, &plan);
+	else
+		state->target = shard_row_sink_open(state->sink, state->rel, statement->userid, state->attnos);
+	MemoryContextSwitchTo(oldcxt);
+}
+
+TupleTableSlot *
+shardExecForeignInsert(EState *estate, ResultRelInfo *rinfo,
+					   TupleTableSlot *slot, TupleTableSlot *planSlot)
+{
+	ShardModifyState *state = rinfo->ri_FdwState;
+
+	if (unlikely(rinfo->ri_WithCheckOptions != NIL))
+		ExecWithCheckOptions(WCO_RLS_INSERT_CHECK, rinfo, slot, estate);
+	if (unlikely(state->check_partition))
+		(void) ExecPartitionCheck(rinfo, slot, estate, true);
+	if (state->upsert != NULL)
+		return upsert_row(state, estate, slot, planSlot);
+	if (state->sink != NULL && unlikely(state->target == NULL) && state->row_cxt == NULL)
+		choose_way(state, estate);
+	if (state->target == NULL)
+	{
+		TupleTableSlot *inserted = modify_row(state, estate, slot, planSlot);
+
+		if (inserted == NULL && state->do_nothing != NULL)
+			InstrCountTuples2(state->do_nothing, 1);
+		return inserted;
+	}
+
+	shard_row_sink_put(state->target, estate, slot);
+	return slot;
+}
+
+/* Never needed, since the batch size is always 1; core wants it beside the batch size. */
+TupleTableSlot **
+shardExecForeignBatchInsert(EState *estate, ResultRelInfo *rinfo, TupleTableSlot **slots,
+							TupleTableSlot **planSlots, int *numSlots)
+{
+	int			ninserted = 0;
+
+	for (int i = 0; i < *numSlots; i++)
+	{
+		if (shardExecForeignInsert(estate, rinfo, slots[i], planSlots ? planSlots[i] : NULL))
+		{
+			TupleTableSlot *inserted = slots[i];
+
+			/* keep them dense, but lose none: core clears all of them */
+			slots[i] = slots[ninserted];
+			slots[ninserted++] = inserted;
+		}
+	}
+	*numSlots = ninserted;
+	return slots;
+}
+
+/* Core's batches would only copy rows once more: the COPY streams have buffers. */
+int
+shardGetForeignModifyBatchSize(ResultRelInfo *rinfo)
+{
+	return 1;
+}
+
+TupleTableSlot *
+shardExecForeignUpdate(EState *estate, ResultRelInfo *rinfo,
+					   TupleTableSlot *slot, TupleTableSlot *planSlot)
+{
+	ShardModifyState *state = rinfo->ri_FdwState;
+
+	if (rinfo->ri_WithCheckOptions != NIL)
+		ExecWithCheckOptions(WCO_RLS_UPDATE_CHECK, rinfo, slot, estate);
+	if (state->check_partition && !ExecPartitionCheck(rinfo, slot, estate, false))
+		return move_row(state, rinfo, slot, planSlot);
+	return modify_row(state, estate, slot, planSlot);
+}
+
+TupleTableSlot *
+shardExecForeignDelete(EState *estate, ResultRelInfo *rinfo,
+					   TupleTableSlot *slot, TupleTableSlot *planSlot)
+{
+	return modify_row(rinfo->ri_FdwState, estate, slot, planSlot);
+}
+
+/* ---- properties ---- */
+
+int
+shardIsForeignRelUpdatable(Relation rel)
+{
+	if (!shard_option_table_bool(RelationGetRelid(rel), "updatable", true))
+		return 0;
+	return (1 << CMD_INSERT) | (1 << CMD_UPDATE) | (1 << CMD_DELETE);
+}

@@ -1,0 +1,39 @@
+/*
+ * returned.c
+ *	  Decoder of the rows that RETURNING of a node's statement brings.
+ */
+#include "postgres.h"
+
+#include "executor/modify/returned.h"
+
+/* Decoders and plans name the kinds apart, since tuple/ lies below planner/. */
+static ShardDecodeKind
+decode_kind(ShardOutputKind kind)
+{
+	switch (kind)
+	{
+		case SHARD_OUTPUT_VALUE:
+			return SHARD_DECODE_BINARY;
+		case SHARD_OUTPUT_TEXT:
+			return SHARD_DECODE_TEXT;
+		case SHARD_OUTPUT_CTID:
+			return SHARD_DECODE_CTID;
+		default:
+			elog(ERROR, "unexpected output kind %d in RETURNING", (int) kind);
+	}
+}
+
+ShardDecoder *
+shard_returned_decoder(const ShardOutput *outputs, int noutputs, TupleDesc desc)
+{
+	ShardDecodeColumn *columns = palloc0(sizeof(ShardDecodeColumn) * Max(noutputs, 1));
+
+	for (int i = 0; i < noutputs; i++)
+	{
+		columns[i].kind = decode_kind(outputs[i].kind);
+		columns[i].target = outputs[i].target;
+		columns[i].type = outputs[i].type;
+		columns[i].typmod = outputs[i].typmod;
+	}
+	return shard_decode_create(desc, columns, noutputs);
+}

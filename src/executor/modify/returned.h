@@ -1,0 +1,16 @@
+/*
+ * returned.h
+ *	  Decoder of the rows that RETURNING of a node's statement brings.
+ */
+#ifndef SHARDFDW_RETURNED_H
+#define SHARDFDW_RETURNED_H
+
+#include "postgres.h"
+
+#include "plan/plan_private.h"
+#include "tuple/decode.h"
+
+/* For slots of desc. Memory: current context. */
+extern ShardDecoder *shard_returned_decoder(const ShardOutput *outputs, int noutputs, TupleDesc desc);
+
+#endif

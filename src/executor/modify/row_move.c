@@ -1,0 +1,240 @@
+/*
+ * row_move.c
+ *	  UPDATE of the partition key: rows that leave one shard for another.
+ *
+ * Core does not move rows out of foreign partitions.  Here the old version is
+ * deleted at once, by the caller; the new one waits until the whole UPDATE is
+ * done, and goes to its new shard by COPY:
+ *
+ *	 put --> tuplestore, rows of the parent's form --(last end)--> row_sink
+ *
+ * If it were inserted at once, the UPDATE might find it in its new shard and
+ * update it again.
+ *
+ * So that nobody sees the moment between, parents and shards with triggers
+ * that UPDATE fires, or that a DELETE and an INSERT would fire, are left out.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "access/tupconvert.h"
+#include "catalog/partition.h"
+#include "catalog/pg_trigger.h"
+#include "catalog/route.h"
+#include "catalog/shard_map.h"
+#include "catalog/trigger.h"
+#include "compat.h"
+#include "deparse/dml.h"
+#include "executor/executor.h"
+#include "executor/modify/row_move.h"
+#include "executor/modify/row_sink.h"
+#include "lib/ilist.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/partcache.h"
+#include "utils/rel.h"
+#include "utils/tuplestore.h"
+
+/* A shard that rows move to. */
+typedef struct MoveTarget
+{
+	Relation	rel;
+	ShardRowTarget *sink;
+	TupleConversionMap *map;	/* from the parent's rows; NULL: the same */
+	TupleTableSlot *slot;		/* with a map */
+} MoveTarget;
+
+struct ShardRowMove
+{
+	slist_node	link;			/* in moves */
+	EState	   *estate;
+	Relation	parent;
+	const ShardMap *map;
+	PartitionDesc partdesc;		/* that map fits */
+	Oid			userid;
+	int			nusers;			/* begins without end */
+	Tuplestorestate *rows;		/* NULL: none yet */
+	TupleTableSlot *slot;		/* a row of the parent's form */
+};
+
+/* UPDATEs in progress, innermost first. */
+static slist_head moves = SLIST_STATIC_INIT(moves);
+
+static void
+forget_move(void *arg)
+{
+	slist_delete(&moves, &((ShardRowMove *) arg)->link);
+}
+
+static bool
+has_triggers(const TriggerDesc *triggers)
+{
+	return shard_trigger_fires(triggers, TRIGGER_TYPE_INSERT | TRIGGER_TYPE_UPDATE | TRIGGER_TYPE_DELETE, true) ||
+		(triggers != NULL && triggers->trig_update_after_statement);
+}
+
+static bool
+key_has_expressions(Relation parent)
+{
+	PartitionKey key = RelationGetPartitionKey(parent);
+
+	for (int i = 0; i < key->partnatts; i++)
+	{
+		if (key->partattrs[i] == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool
+can_move(ResultRelInfo *rinfo)
+{
+	ResultRelInfo *root = rinfo->ri_RootResultRelInfo;
+	Oid			relid = RelationGetRelid(rinfo->ri_RelationDesc);
+
+	return root != NULL &&
+		rinfo->ri_RelationDesc->rd_rel->relispartition &&
+		get_partition_parent(relid, false) == RelationGetRelid(root->ri_RelationDesc) &&
+		shard_map_get(RelationGetRelid(root->ri_RelationDesc)) != NULL &&
+		!key_has_expressions(root->ri_RelationDesc) &&
+		!has_triggers(root->ri_TrigDesc) && !has_triggers(rinfo->ri_TrigDesc);
+}
+
+ShardRowMove *
+shard_row_move_begin(EState *estate, ResultRelInfo *rinfo, Oid userid)
+{
+	ShardRowMove *move;
+	MemoryContext oldcxt;
+	MemoryContextCallback *callback;
+	slist_iter	iter;
+
+	if (!can_move(rinfo))
+		return NULL;
+	slist_foreach(iter, &moves)
+	{
+		move = slist_container(ShardRowMove, link, iter.cur);
+		if (move->estate == estate && move->parent == rinfo->ri_RootResultRelInfo->ri_RelationDesc)
+		{
+			move->nusers++;
+			return move;
+		}
+	}
+
+	oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
+	move = palloc0(sizeof(ShardRowMove));
+	move->estate = estate;
+	move->parent = rinfo->ri_RootResultRelInfo->ri_RelationDesc;
+	move->map = shard_route_pin(move->parent, &move->partdesc);
+	move->userid = userid;
+	move->nusers = 1;
+	callback = palloc0(sizeof(MemoryContextCallback));
+	callback->func = forget_move;
+	callback->arg = move;
+	slist_push_head(&moves, &move->link);
+	MemoryContextRegisterResetCallback(estate->es_query_cxt, callback);
+	MemoryContextSwitchTo(oldcxt);
+	return move;
+}
+
+/* shardno of a row of the parent's form. */
+static int
+route_row(ShardRowMove *move, TupleTableSlot *slot)
+{
+	PartitionKey key = RelationGetPartitionKey(move->parent);
+	Datum		values[PARTITION_MAX_KEYS];
+	bool		nulls[PARTITION_MAX_KEYS];
+	int			shardno;
+
+	for (int i = 0; i < key->partnatts; i++)
+		values[i] = slot_getattr(slot, key->partattrs[i], &nulls[i]);
+	shardno = shard_route_key(move->parent, move->partdesc, values, nulls);
+	if (shardno < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_CHECK_VIOLATION),
+				 errmsg("no partition of relation \"%s\" found for row",
+						RelationGetRelationName(move->parent)),
+				 errtable(move->parent)));
+	return shardno;
+}
+
+void
+shard_row_move_put(ShardRowMove *move, ResultRelInfo *rinfo, TupleTableSlot *slot)
+{
+	MemoryContext oldcxt = MemoryContextSwitchTo(move->estate->es_query_cxt);
+	TupleConversionMap *to_parent = ExecGetChildToRootMap(rinfo);
+
+	if (move->rows == NULL)
+	{
+		move->rows = tuplestore_begin_heap(false, false, work_mem);
+		move->slot = MakeSingleTupleTableSlot(RelationGetDescr(move->parent), &TTSOpsVirtual);
+	}
+	MemoryContextSwitchTo(GetPerTupleMemoryContext(move->estate));
+	if (to_parent != NULL)
+		slot = execute_attr_map_slot(to_parent->attrMap, slot, move->slot);
+	(void) route_row(move, slot);
+	tuplestore_puttupleslot(move->rows, slot);
+	MemoryContextSwitchTo(oldcxt);
+}
+
+static void
+open_target(ShardRowMove *move, ShardRowSink *sink, MoveTarget *target, const Shard *shard)
+{
+	target->rel = table_open(shard->relid, RowExclusiveLock);
+	target->map = convert_tuples_by_name(RelationGetDescr(move->parent),
+										 RelationGetDescr(target->rel));
+	if (target->map != NULL)
+		target->slot = MakeSingleTupleTableSlot(RelationGetDescr(target->rel), &TTSOpsVirtual);
+	target->sink = shard_row_sink_open(sink, target->rel, move->userid,
+									   shard_dml_all_attnos(target->rel));
+}
+
+/* Inserts all rows, and waits until the nodes have them. */
+static void
+insert_rows(ShardRowMove *move)
+{
+	TupleTableSlot *stored = MakeSingleTupleTableSlot(RelationGetDescr(move->parent),
+													  &TTSOpsMinimalTuple);
+	ShardRowSink *sink = shard_row_sink_get(move->estate, false);
+	MoveTarget *targets = palloc0(sizeof(MoveTarget) * move->map->nshards);
+
+	while (tuplestore_gettupleslot(move->rows, true, false, stored))
+	{
+		int			shardno = route_row(move, stored);
+		MoveTarget *target = &targets[shardno];
+		TupleTableSlot *slot = stored;
+
+		CHECK_FOR_INTERRUPTS();
+		if (target->rel == NULL)
+			open_target(move, sink, target, &move->map->shards[shardno]);
+		if (target->map != NULL)
+			slot = execute_attr_map_slot(target->map->attrMap, stored, target->slot);
+		shard_row_sink_put(target->sink, move->estate, slot);
+		ResetPerTupleExprContext(move->estate);
+	}
+	shard_row_sink_release(sink);
+
+	for (int i = 0; i < move->map->nshards; i++)
+	{
+		if (targets[i].slot != NULL)
+			ExecDropSingleTupleTableSlot(targets[i].slot);
+		if (targets[i].rel != NULL)
+			table_close(targets[i].rel, NoLock);
+	}
+	ExecDropSingleTupleTableSlot(stored);
+}
+
+void
+shard_row_move_end(ShardRowMove *move)
+{
+	MemoryContext oldcxt;
+
+	if (--move->nusers > 0 || move->rows == NULL)
+		return;
+	oldcxt = MemoryContextSwitchTo(move->estate->es_query_cxt);
+	insert_rows(move);
+	ExecDropSingleTupleTableSlot(move->slot);
+	tuplestore_end(move->rows);
+	move->rows = NULL;
+	MemoryContextSwitchTo(oldcxt);
+}

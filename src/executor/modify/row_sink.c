@@ -1,0 +1,291 @@
+/*
+ * row_sink.c
+ *	  Rows of one statement into shards by COPY.
+ *
+ *	 ExecForeignInsert --> encoder --> target's buffer --> COPY stream of the node
+ *
+ * One sink serves a whole statement (EState), whatever the number of shards
+ * and ModifyTable nodes: one set of streams, one bound on memory, and the last
+ * of the relations to end flushes it.  Core ends foreign result relations in
+ * ExecutorEnd (and at the end of COPY FROM), after the statement's triggers,
+ * but inside the statement, so that an error there still fails it.  Reads in
+ * between (triggers, functions) find the rows: they ask for the node's writing
+ * connection, and the stream that holds it gives it up only after it has sent
+ * what it has.
+ *
+ * Core COPY FROM names the input line of an error in the error's context, by a
+ * callback on the error context stack.  Nodes complain later than that, about
+ * rows long past; so the callback is taken over when that happens.
+ */
+#include "postgres.h"
+
+#include "catalog/shard_map.h"
+#include "commands/copy.h"
+#include "commands/copyfrom_internal.h"
+#include "deparse/dml.h"
+#include "deparse/remote_table.h"
+#include "executor/executor.h"
+#include "executor/modify/row_sink.h"
+#include "foreign/fdwapi.h"
+#include "lib/ilist.h"
+#include "remote/copy/copy_context.h"
+#include "remote/copy/copy_stat.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+/* INSERTs of that many rows can be watched by other sessions. */
+#define PUBLISH_ROWS 1000
+
+struct ShardRowSink
+{
+	slist_node	link;			/* in sinks */
+	EState	   *estate;
+	int			nusers;			/* gets without release */
+	ShardCopySet *set;
+	ShardCopyStat *stat;		/* of set */
+	uint64		nrows;			/* put into set */
+
+	/* COPY FROM only */
+	bool		from_copy;
+	CopyFromState cstate;		/* NULL: not known */
+	const ShardCopyContext *load;	/* what the load wants that has called CopyFrom(); NULL: none */
+	uint64		bad_lineno;		/* line a node complained about; 0 = not known */
+	const char *bad_place;		/* what it said of the place in the line */
+	ErrorContextCallback context;
+};
+
+struct ShardRowTarget
+{
+	ShardRowSink *sink;
+	ShardCopyTarget *stream;
+	ShardEncoder *encoder;
+	const uint64 *lineno;		/* line that is being read; never NULL */
+};
+
+/* Sinks of statements in progress, innermost first. */
+static slist_head sinks = SLIST_STATIC_INIT(sinks);
+
+static const uint64 no_lineno = 0;
+
+/* Context of an error that a node raised for a row of COPY FROM. */
+static void
+copy_context(void *arg)
+{
+	ShardRowSink *sink = arg;
+
+	if (sink->bad_lineno > 0)
+		errcontext("%s%s", psprintf(_("COPY %s, line %llu"), sink->cstate->cur_relname,
+									(unsigned long long) sink->bad_lineno),
+				   sink->bad_place ? sink->bad_place : "");
+	else
+		errcontext("COPY %s", sink->cstate->cur_relname);
+}
+
+/*
+ * ShardCopyErrorHook: an error about the row of input line lineno is going to
+ * be raised.  While COPY reads rows, its callback (which would name the line
+ * being read now) is replaced; after that, it is gone and ours is pushed.
+ */
+static void
+name_bad_line(void *arg, uint64 lineno, const char *place)
+{
+	ShardRowSink *sink = arg;
+
+	if (sink->cstate == NULL)
+		return;
+	sink->bad_lineno = lineno;
+	sink->bad_place = place;
+	for (ErrorContextCallback *cb = error_context_stack; cb != NULL; cb = cb->previous)
+	{
+		if (cb->callback == copy_context && cb->arg == sink)
+			return;
+		if (cb->callback == CopyFromErrorCallback && cb->arg == sink->cstate)
+		{
+			cb->callback = copy_context;
+			cb->arg = sink;
+			return;
+		}
+	}
+	sink->context.callback = copy_context;
+	sink->context.arg = sink;
+	sink->context.previous = error_context_stack;
+	error_context_stack = &sink->context;
+}
+
+/* Finds the COPY FROM that feeds the sink; called from within its row loop. */
+static void
+find_copy_state(ShardRowSink *sink)
+{
+	for (ErrorContextCallback *cb = error_context_stack; cb != NULL; cb = cb->previous)
+	{
+		if (cb->callback == CopyFromErrorCallback)
+		{
+			sink->cstate = cb->arg;
+			return;
+		}
+	}
+}
+
+static void
+forget_sink(void *arg)
+{
+	ShardRowSink *sink = arg;
+
+	slist_delete(&sinks, &sink->link);
+}
+
+ShardRowSink *
+shard_row_sink_get(EState *estate, bool from_copy)
+{
+	slist_iter	iter;
+	ShardRowSink *sink;
+	MemoryContextCallback *callback;
+
+	slist_foreach(iter, &sinks)
+	{
+		sink = slist_container(ShardRowSink, link, iter.cur);
+		if (sink->estate == estate)
+		{
+			sink->nusers++;
+			return sink;
+		}
+	}
+
+	sink = MemoryContextAllocZero(estate->es_query_cxt, sizeof(ShardRowSink));
+	sink->estate = estate;
+	sink->from_copy = from_copy;
+	sink->nusers = 1;
+	callback = MemoryContextAlloc(estate->es_query_cxt, sizeof(MemoryContextCallback));
+	callback->func = forget_sink;
+	callback->arg = sink;
+	slist_push_head(&sinks, &sink->link);
+	MemoryContextRegisterResetCallback(estate->es_query_cxt, callback);
+	return sink;
+}
+
+void
+shard_row_sink_release(ShardRowSink *sink)
+{
+	ShardCopySet *set = sink->set;
+
+	Assert(sink->nusers > 0);
+	if (--sink->nusers > 0 || set == NULL)
+		return;
+	shard_copy_set_flush(set);
+	if (sink->load)
+		sink->load->closing(sink->load->arg);
+	shard_copy_stat_end(sink->stat);
+	sink->stat = NULL;
+	sink->set = NULL;
+	shard_copy_set_finish(set);
+}
+
+/* Within CopyFrom(), the load that has called it may want more of the streams. */
+static void
+open_set(ShardRowSink *sink)
+{
+	sink->set = shard_copy_set_create(sink->estate->es_query_cxt,
+									  sink->from_copy ? name_bad_line : NULL, sink);
+	if (sink->cstate)
+		sink->load = shard_copy_context_get(sink->cstate);
+	if (sink->load && sink->load->refuse)
+		shard_copy_set_guard(sink->set, sink->load->on_error, sink->load->refuse, sink->load->arg);
+}
+
+bool
+shard_row_sink_is_guarded(ShardRowSink *sink)
+{
+	const ShardCopyContext *load;
+
+	if (sink->from_copy && sink->cstate == NULL)
+		find_copy_state(sink);
+	load = sink->cstate ? shard_copy_context_get(sink->cstate) : NULL;
+	return load != NULL && (load->refuse != NULL || load->staging != NULL);
+}
+
+static void
+begin_stat(ShardRowSink *sink, Relation rel)
+{
+	/* It is the table that is shown, whichever of its shards comes first. */
+	Oid			relid = shard_map_top(RelationGetRelid(rel));
+
+	sink->nrows = 0;
+	sink->stat = shard_copy_stat_begin(sink->estate->es_query_cxt, sink->set, relid,
+									   sink->from_copy ? "parsed" : "insert",
+									   shard_copy_stat_reason(sink->cstate));
+	if (sink->from_copy)
+		shard_copy_stat_publish(sink->stat);
+}
+
+ShardRowTarget *
+shard_row_sink_open(ShardRowSink *sink, Relation rel, Oid userid, List *attnos)
+{
+	MemoryContext oldcxt = MemoryContextSwitchTo(sink->estate->es_query_cxt);
+	ShardRowTarget *target = palloc0(sizeof(ShardRowTarget));
+	Oid			relid = RelationGetRelid(rel);
+	AttrNumber *attno_array = palloc(sizeof(AttrNumber) * Max(list_length(attnos), 1));
+	int			natts = 0;
+	Oid			serverid = GetForeignServerIdByRelId(relid);
+	const char *label;
+	const char *copy_sql;
+	bool		binary;
+	ListCell   *lc;
+
+	if (sink->from_copy && sink->cstate == NULL)
+		find_copy_state(sink);
+	if (sink->set == NULL)
+	{
+		open_set(sink);
+		begin_stat(sink, rel);
+	}
+	foreach(lc, attnos)
+		attno_array[natts++] = (AttrNumber) lfirst_int(lc);
+	target->encoder = shard_encode_create(RelationGetDescr(rel), attno_array, natts);
+	if (shard_encode_is_binary(target->encoder) &&
+		!shard_remote_table_same_types(relid, serverid, userid))
+		shard_encode_use_text(target->encoder);
+	binary = shard_encode_is_binary(target->encoder);
+
+	label = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
+									   RelationGetRelationName(rel));
+	copy_sql = shard_dml_copy(relid, attnos, binary);
+	target->sink = sink;
+	target->stream = shard_copy_target_open(sink->set, serverid, userid, copy_sql, binary, label);
+	shard_copy_stat_add(sink->stat, target->stream, relid, serverid);
+	if (sink->load)
+		sink->load->opened(sink->load->arg, target->stream);
+	if (sink->load && sink->load->staging)
+		shard_copy_target_set_staging(target->stream,
+									  sink->load->staging(sink->load->arg, relid, copy_sql));
+	target->lineno = sink->cstate ? &sink->cstate->cur_lineno : &no_lineno;
+
+	MemoryContextSwitchTo(oldcxt);
+	return target;
+}
+
+void
+shard_row_sink_put(ShardRowTarget *target, EState *estate, TupleTableSlot *slot)
+{
+	StringInfo	buf = shard_copy_target_buffer(target->stream);
+	MemoryContext oldcxt;
+
+	if (++target->sink->nrows == PUBLISH_ROWS)
+		shard_copy_stat_publish(target->sink->stat);
+
+	/* What the encoder leaves behind goes with core's reset for the next row. */
+	oldcxt = MemoryContextSwitchTo(GetPerTupleMemoryContext(estate));
+	shard_encode_row(target->encoder, slot, buf);
+	MemoryContextSwitchTo(oldcxt);
+
+	if (target->sink->load && target->sink->load->source)
+	{
+		size_t		nbytes;
+		const char *source = target->sink->load->source(target->sink->load->arg, &nbytes);
+
+		shard_copy_target_put_row(target->stream, *target->lineno, 1, source, nbytes);
+	}
+	else
+		shard_copy_target_put(target->stream, *target->lineno);
+}

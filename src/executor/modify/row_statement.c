@@ -1,0 +1,113 @@
+/*
+ * row_statement.c
+ *	  Statements that change or lock single rows of a shard.
+ *
+ * Each runs on the transaction's writing connection of the shard's node, by
+ * itself: what triggers here do between two of them comes between them there.
+ */
+#include "postgres.h"
+
+#include "access/sysattr.h"
+#include "catalog/pg_type.h"
+#include "executor/modify/row_statement.h"
+#include "remote/run/command.h"
+#include "remote/run/stream.h"
+#include "tuple/type_io.h"
+#include "utils/rel.h"
+
+ShardDecoder *
+shard_row_statement_decoder(Relation rel, List *attnos)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	ShardDecodeColumn *columns;
+	int			ncolumns = 0;
+	ListCell   *lc;
+
+	if (attnos == NIL)
+		return NULL;
+	columns = palloc0(sizeof(ShardDecodeColumn) * list_length(attnos));
+	foreach(lc, attnos)
+	{
+		int			attno = lfirst_int(lc);
+		ShardDecodeColumn *col = &columns[ncolumns++];
+
+		if (attno == SelfItemPointerAttributeNumber)
+		{
+			col->kind = SHARD_DECODE_CTID;
+			col->type = TIDOID;
+			col->typmod = -1;
+		}
+		else
+		{
+			Form_pg_attribute att = TupleDescAttr(desc, attno - 1);
+
+			col->kind = shard_type_io_binary_output(att->atttypid) ?
+				SHARD_DECODE_BINARY : SHARD_DECODE_TEXT;
+			col->target = attno - 1;
+			col->type = att->atttypid;
+			col->typmod = att->atttypmod;
+		}
+	}
+	return shard_decode_create(desc, columns, ncolumns);
+}
+
+/* With rows that come back. */
+static int64
+run_returning(const ShardRowStatement *statement, EState *estate, TupleTableSlot *slot)
+{
+	ShardStreamSpec spec = {0};
+	ShardStream *stream;
+	int64		nrows = 0;
+
+	spec.serverid = statement->serverid;
+	spec.userid = statement->userid;
+	spec.sql = statement->sql;
+	spec.label = statement->label;
+	spec.ncolumns = shard_decode_nremote(statement->decoder);
+	spec.portable_text = shard_decode_has_styled_text(statement->decoder);
+	spec.as_writer = true;
+	spec.workers = -1;
+	spec.nparams = statement->nparams;
+	spec.params = statement->params;
+
+	stream = shard_stream_open(CurrentMemoryContext, shard_txn_snapshot(estate->es_query_cxt), &spec);
+	for (;;)
+	{
+		ShardRow	row;
+		ShardStreamStatus status = shard_stream_next(stream, &row);
+
+		if (status == SHARD_STREAM_DONE)
+			break;
+		if (status == SHARD_STREAM_WAIT)
+			shard_stream_wait(&stream, 1, NULL);
+		else if (nrows++ == 0)
+			shard_decode_row(statement->decoder, &row, slot, CurrentMemoryContext);
+	}
+	shard_stream_close(stream);
+	return nrows;
+}
+
+/* With a count alone. */
+static int64
+run_plain(const ShardRowStatement *statement)
+{
+	ShardCommand command = {0};
+	int64		nrows;
+
+	command.serverid = statement->serverid;
+	command.userid = statement->userid;
+	command.sql = statement->sql;
+	command.label = statement->label;
+	command.nparams = statement->nparams;
+	command.params = statement->params;
+	shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
+	nrows = strtoi64(PQcmdTuples(command.result), NULL, 10);
+	PQclear(command.result);
+	return nrows;
+}
+
+int64
+shard_row_statement_run(const ShardRowStatement *statement, EState *estate, TupleTableSlot *slot)
+{
+	return statement->decoder ? run_returning(statement, estate, slot) : run_plain(statement);
+}

@@ -1,0 +1,382 @@
+/*
+ * row_upsert.c
+ *	  ON CONFLICT DO UPDATE of rows that are inserted one by one.
+ *
+ * Core's ModifyTable gets the rows, routes them, fires BEFORE INSERT triggers,
+ * and has the projections of DO UPDATE ready, but leaves conflicts of foreign
+ * tables to their wrapper:
+ *
+ *	 INSERT ... ON CONFLICT (columns) DO NOTHING RETURNING ctid, ...	modify.c
+ *	   |`-> a row: inserted
+ *	   `--> none: SELECT ... FOR NO KEY UPDATE by the columns <--.
+ *			  |`-> none: it has gone meanwhile, insert again -----'
+ *			  `--> policies, WHERE, SET, BEFORE UPDATE triggers, policies: here
+ *				   UPDATE ... WHERE ctid = ... RETURNING ctid, ...
+ *				   AFTER UPDATE triggers
+ *
+ * Core then goes on as with an inserted row.  All that differs from here on are
+ * AFTER INSERT triggers: core looks at a flag of the relation's trigger
+ * descriptor, which is a copy of its own, so it is off for that row.
+ *
+ * Which rows the statement has written is known by their ctids: versions that a
+ * transaction has made itself stay where they are until it ends.  What its
+ * triggers or other parts of it write to the table is not known that well: then
+ * all rows of the transaction count as written.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/sysattr.h"
+#include "compat.h"
+#include "commands/trigger.h"
+#include "deparse/dml.h"
+#include "executor/executor.h"
+#include "executor/instrument.h"
+#include "executor/modify/nested_write.h"
+#include "executor/nodeModifyTable.h"
+#include "executor/modify/row_upsert.h"
+#include "miscadmin.h"
+#include "tuple/encode.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+/* How often a row may be there for INSERT and not there for SELECT: more is no accident. */
+#define MAX_TRIES 1000
+
+struct ShardRowUpsert
+{
+	ModifyTableState *mtstate;
+	ResultRelInfo *rinfo;
+	bool		after_insert;	/* what the trigger descriptor's flag was */
+	HTAB	   *written;		/* ctids that this statement has written */
+	ShardNestedWatch *watch;	/* for what others write meanwhile */
+	ShardRowStatement is_own;	/* asks whether this transaction has written a row */
+	int			ntries;			/* of the row at hand */
+
+	List	   *conflict_attnos;
+	bool	   *nulls;			/* of them, in the row at hand */
+	List	   *read_attnos;	/* ctid, all columns */
+	ShardEncoder *keys;
+	ShardRowStatement lock;
+
+	List	   *returning_attnos;
+	ShardEncoder *columns;		/* that UPDATE sets; NULL: none */
+	ShardRowStatement update;	/* sql is NULL before the first one */
+
+	MemoryContext existing_cxt; /* the row that is there */
+	MemoryContext row_cxt;		/* parameters and values of the UPDATE */
+};
+
+static ShardEncoder *
+create_encoder(Relation rel, List *attnos)
+{
+	AttrNumber *numbers = palloc(sizeof(AttrNumber) * Max(list_length(attnos), 1));
+	int			n = 0;
+	ListCell   *lc;
+
+	foreach(lc, attnos)
+		numbers[n++] = (AttrNumber) lfirst_int(lc);
+	return n == 0 ? NULL : shard_encode_create(RelationGetDescr(rel), numbers, n);
+}
+
+ShardRowUpsert *
+shard_row_upsert_begin(ModifyTableState *mtstate, ResultRelInfo *rinfo,
+					   const ShardRowStatement *insert, List *conflict_attnos,
+					   List *returning_attnos)
+{
+	EState	   *estate = mtstate->ps.state;
+	MemoryContext oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
+	ShardRowUpsert *upsert = palloc0(sizeof(ShardRowUpsert));
+	Relation	rel = rinfo->ri_RelationDesc;
+	HASHCTL		ctl = {0};
+
+	upsert->mtstate = mtstate;
+	upsert->rinfo = rinfo;
+	upsert->after_insert = rinfo->ri_TrigDesc && rinfo->ri_TrigDesc->trig_insert_after_row;
+	ctl.keysize = sizeof(ItemPointerData);
+	ctl.entrysize = sizeof(ItemPointerData);
+	ctl.hcxt = estate->es_query_cxt;
+	upsert->written = hash_create("shardfdw written rows", 64, &ctl,
+								  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+
+	upsert->watch =
+		shard_nested_write_watch(estate, RelationGetRelid(mtstate->rootResultRelInfo->ri_RelationDesc));
+	upsert->is_own = *insert;
+	upsert->is_own.sql = shard_dml_is_own(RelationGetRelid(rel));
+	upsert->is_own.nparams = 1;
+	upsert->is_own.decoder = NULL;
+
+	upsert->conflict_attnos = conflict_attnos;
+	upsert->nulls = palloc0(sizeof(bool) * list_length(conflict_attnos));
+	upsert->keys = create_encoder(rel, conflict_attnos);
+	upsert->read_attnos =
+		lcons_int(SelfItemPointerAttributeNumber, shard_dml_needed_attnos(rel, 1, NIL, true));
+	upsert->lock = *insert;
+	upsert->lock.nparams = list_length(conflict_attnos);
+	upsert->lock.params = palloc0(sizeof(char *) * upsert->lock.nparams);
+	upsert->lock.sql = shard_dml_lock(RelationGetRelid(rel), conflict_attnos, upsert->nulls,
+									  upsert->read_attnos);
+	upsert->lock.decoder = shard_row_statement_decoder(rel, upsert->read_attnos);
+
+	upsert->returning_attnos = returning_attnos;
+	upsert->update = *insert;
+	upsert->update.sql = NULL;
+	upsert->existing_cxt = AllocSetContextCreate(estate->es_query_cxt, "shardfdw existing row",
+												 ALLOCSET_SMALL_SIZES);
+	upsert->row_cxt = AllocSetContextCreate(estate->es_query_cxt, "shardfdw updated row",
+											ALLOCSET_SMALL_SIZES);
+	MemoryContextSwitchTo(oldcxt);
+	return upsert;
+}
+
+/* ---- the row proposed ---- */
+
+void
+shard_row_upsert_start(ShardRowUpsert *upsert)
+{
+	upsert->ntries = 0;
+	if (upsert->after_insert)
+		upsert->rinfo->ri_TrigDesc->trig_insert_after_row = true;
+}
+
+static void
+note_written(ShardRowUpsert *upsert, TupleTableSlot *slot)
+{
+	(void) hash_search(upsert->written, &slot->tts_tid, HASH_ENTER, NULL);
+}
+
+void
+shard_row_upsert_inserted(ShardRowUpsert *upsert, TupleTableSlot *slot)
+{
+	note_written(upsert, slot);
+}
+
+/* ---- the row that is there ---- */
+
+/* The text for the row at hand, another one where keys are NULL. */
+static const char *
+lock_sql(ShardRowUpsert *upsert, TupleTableSlot *proposed)
+{
+	bool		any_null = false;
+	int			n = 0;
+	ListCell   *lc;
+
+	foreach(lc, upsert->conflict_attnos)
+	{
+		(void) slot_getattr(proposed, lfirst_int(lc), &upsert->nulls[n]);
+		any_null |= upsert->nulls[n++];
+	}
+	if (!any_null)
+		return upsert->lock.sql;
+	return shard_dml_lock(RelationGetRelid(upsert->rinfo->ri_RelationDesc), upsert->conflict_attnos,
+						  upsert->nulls, upsert->read_attnos);
+}
+
+/* Text of a ctid. Memory: current context. */
+static const char *
+ctid_text(ItemPointer ctid)
+{
+	return psprintf("(%u,%u)", ItemPointerGetBlockNumber(ctid), ItemPointerGetOffsetNumber(ctid));
+}
+
+/*
+ * Raises as core does when this statement has written the row, or may have: a row
+ * of this transaction while the statement's triggers write to the table.
+ */
+static void
+check_not_written(ShardRowUpsert *upsert, EState *estate, ItemPointer ctid)
+{
+	bool		written = hash_search(upsert->written, ctid, HASH_FIND, NULL) != NULL;
+
+	if (!written && shard_nested_write_seen(upsert->watch))
+	{
+		const char *param = ctid_text(ctid);
+
+		upsert->is_own.params = &param;
+		written = shard_row_statement_run(&upsert->is_own, estate, NULL) > 0;
+	}
+	if (written)
+		ereport(ERROR,
+				(errcode(ERRCODE_CARDINALITY_VIOLATION),
+				 errmsg("%s command cannot affect row a second time", "ON CONFLICT DO UPDATE"),
+				 errhint("Ensure that no rows proposed for insertion within the same command have duplicate constrained values.")));
+}
+
+bool
+shard_row_upsert_lock(ShardRowUpsert *upsert, EState *estate, TupleTableSlot *proposed)
+{
+	TupleTableSlot *existing = upsert->rinfo->ri_onConflict->oc_Existing;
+	ShardRowStatement lock = upsert->lock;
+	MemoryContext oldcxt;
+	int64		nrows;
+
+	CHECK_FOR_INTERRUPTS();
+	if (++upsert->ntries > MAX_TRIES)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not find the row of shard %s that a new one is in conflict with",
+						upsert->lock.label),
+				 errdetail("It was there for INSERT and not for SELECT, %d times.", MAX_TRIES)));
+
+	ExecClearTuple(existing);
+	MemoryContextReset(upsert->existing_cxt);
+	oldcxt = MemoryContextSwitchTo(upsert->existing_cxt);
+	lock.sql = lock_sql(upsert, proposed);
+	shard_encode_params(upsert->keys, proposed, lock.params);
+	nrows = shard_row_statement_run(&lock, estate, existing);
+	if (nrows > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_CARDINALITY_VIOLATION),
+				 errmsg("%lld rows of shard %s are in conflict with a new one instead of one",
+						(long long) nrows, upsert->lock.label)));
+	if (nrows == 1)
+		check_not_written(upsert, estate, &existing->tts_tid);
+	MemoryContextSwitchTo(oldcxt);
+	existing->tts_tableOid = RelationGetRelid(upsert->rinfo->ri_RelationDesc);
+	return nrows == 1;
+}
+
+/* ---- DO UPDATE ---- */
+
+/* Columns that UPDATE sends: those of SET, or all where triggers may change any. */
+static List *
+updated_attnos(ShardRowUpsert *upsert, EState *estate)
+{
+	ResultRelInfo *rinfo = upsert->rinfo;
+	Bitmapset  *updated;
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	if (rinfo->ri_TrigDesc && rinfo->ri_TrigDesc->trig_update_before_row)
+		return shard_dml_all_attnos(rinfo->ri_RelationDesc);
+	updated = ExecGetUpdatedCols(rinfo, estate);
+	foreach(lc, shard_dml_all_attnos(rinfo->ri_RelationDesc))
+	{
+		if (bms_is_member(lfirst_int(lc) - FirstLowInvalidHeapAttributeNumber, updated))
+			result = lappend_int(result, lfirst_int(lc));
+	}
+	return result;
+}
+
+/* At the first one: what it sets is known when core has finished with the shard's state. */
+static void
+prepare_update(ShardRowUpsert *upsert, EState *estate)
+{
+	MemoryContext oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
+	Relation	rel = upsert->rinfo->ri_RelationDesc;
+	List	   *attnos = updated_attnos(upsert, estate);
+
+	upsert->columns = create_encoder(rel, attnos);
+	upsert->update.nparams = list_length(attnos) + 1;
+	upsert->update.params = palloc0(sizeof(char *) * upsert->update.nparams);
+	upsert->update.decoder = shard_row_statement_decoder(rel, upsert->returning_attnos);
+	upsert->update.sql = shard_dml_update(RelationGetRelid(rel), attnos, upsert->returning_attnos);
+	MemoryContextSwitchTo(oldcxt);
+}
+
+/* The locked row becomes slot; the columns that come back are stored there. */
+static void
+send_update(ShardRowUpsert *upsert, EState *estate, ItemPointer ctid, TupleTableSlot *slot)
+{
+	MemoryContext oldcxt;
+	int64		nrows;
+
+	if (upsert->update.sql == NULL)
+		prepare_update(upsert, estate);
+	MemoryContextReset(upsert->row_cxt);
+	oldcxt = MemoryContextSwitchTo(upsert->row_cxt);
+	upsert->update.params[0] = ctid_text(ctid);
+	if (upsert->columns != NULL)
+		shard_encode_params(upsert->columns, slot, upsert->update.params + 1);
+	nrows = shard_row_statement_run(&upsert->update, estate, slot);
+	MemoryContextSwitchTo(oldcxt);
+	if (nrows == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
+				 errmsg("tuple to be updated was already modified by an operation triggered by the current command"),
+				 errhint("Consider using an AFTER trigger instead of a BEFORE trigger to propagate changes to other rows.")));
+	note_written(upsert, slot);
+}
+
+/* Of core's ExecUpdate(), all that comes before the row is changed.  False: it is to be left alone. */
+static bool
+finish_new_row(ShardRowUpsert *upsert, EState *estate, HeapTuple old, TupleTableSlot *slot)
+{
+	ResultRelInfo *rinfo = upsert->rinfo;
+	Relation	rel = rinfo->ri_RelationDesc;
+	TupleConstr *constr = RelationGetDescr(rel)->constr;
+
+	ExecMaterializeSlot(slot);
+	if (rinfo->ri_TrigDesc && rinfo->ri_TrigDesc->trig_update_before_row &&
+		!shard_br_update_triggers(estate, &upsert->mtstate->mt_epqstate, rinfo, old, slot))
+		return false;
+
+	slot->tts_tableOid = RelationGetRelid(rel);
+	if (constr != NULL && constr->has_generated_stored)
+		ExecComputeStoredGenerated(rinfo, estate, slot, CMD_UPDATE);
+	if (rel->rd_rel->relispartition && !ExecPartitionCheck(rinfo, slot, estate, false))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("invalid ON UPDATE specification"),
+				 errdetail("The result tuple would appear in a different partition than the original tuple.")));
+	if (rinfo->ri_WithCheckOptions != NIL)
+		ExecWithCheckOptions(WCO_RLS_UPDATE_CHECK, rinfo, slot, estate);
+	return true;
+}
+
+/* WHERE and SET over both rows.  NULL: the row is to be left alone. */
+static TupleTableSlot *
+make_new_row(ShardRowUpsert *upsert, EState *estate, TupleTableSlot *proposed)
+{
+	ResultRelInfo *rinfo = upsert->rinfo;
+	ShardConflictState *conflict = rinfo->ri_onConflict;
+	ExprContext *econtext = upsert->mtstate->ps.ps_ExprContext;
+
+	econtext->ecxt_scantuple = conflict->oc_Existing;
+	econtext->ecxt_innertuple = proposed;
+	econtext->ecxt_outertuple = NULL;
+	if (rinfo->ri_WithCheckOptions != NIL)
+	{
+		/* before WHERE, which may show what it is called with; minors before November 2026 do it after that */
+		ExecWithCheckOptions(WCO_RLS_CONFLICT_CHECK, rinfo, conflict->oc_Existing, estate);
+		ExecWithCheckOptions(SHARD_WCO_VIEW_CONFLICT_CHECK, rinfo, conflict->oc_Existing, estate);
+	}
+	if (!ExecQual(conflict->oc_WhereClause, econtext))
+	{
+		InstrCountFiltered1(&upsert->mtstate->ps, 1);
+		return NULL;
+	}
+	return ExecProject(conflict->oc_ProjInfo);
+}
+
+TupleTableSlot *
+shard_row_upsert_update(ShardRowUpsert *upsert, EState *estate, TupleTableSlot *proposed)
+{
+	ResultRelInfo *rinfo = upsert->rinfo;
+	TupleTableSlot *existing = rinfo->ri_onConflict->oc_Existing;
+	TupleTableSlot *slot;
+	MemoryContext oldcxt;
+	HeapTuple	old;
+
+	InstrCountTuples2(&upsert->mtstate->ps, 1);
+	slot = make_new_row(upsert, estate, proposed);
+	if (slot == NULL)
+		return NULL;
+
+	oldcxt = MemoryContextSwitchTo(upsert->existing_cxt);
+	old = ExecCopySlotHeapTuple(existing);
+	old->t_self = existing->tts_tid;
+	old->t_tableOid = existing->tts_tableOid;
+	MemoryContextSwitchTo(oldcxt);
+
+	if (!finish_new_row(upsert, estate, old, slot))
+		return NULL;
+	send_update(upsert, estate, &old->t_self, slot);
+
+	slot->tts_tableOid = RelationGetRelid(rinfo->ri_RelationDesc);
+	ExecARUpdateTriggers(estate, rinfo, NULL, NULL, NULL, old, slot, NIL, NULL, false);
+	if (upsert->after_insert)
+		rinfo->ri_TrigDesc->trig_insert_after_row = false;
+	return slot;
+}

@@ -1,0 +1,447 @@
+/*
+ * source_modify_exec.c
+ *	  INSERT ... ON CONFLICT and MERGE over rows that are computed here.
+ *
+ *	 child plan --> key --> arrays of its shard			until the child ends
+ *	 statement over the arrays --> each shard			all nodes at once
+ *	 RETURNING <-- streams								or the counts alone
+ *
+ * The child has ended before anything is written, so it sees nothing of it.
+ * All statements of a node run on the transaction's writing connection, one
+ * after the other.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "catalog/pg_trigger.h"
+#include "catalog/route.h"
+#include "catalog/shard_map.h"
+#include "catalog/trigger.h"
+#include "commands/trigger.h"
+#include "compat.h"
+#include "executor/explain.h"
+#include "executor/modify/returned.h"
+#include "executor/modify/row_arrays.h"
+#include "executor/modify/source_modify_exec.h"
+#include "executor/scan/param.h"
+#include "executor/scan/statement_view.h"
+#include "miscadmin.h"
+#include "nodes/extensible.h"
+#include "plan/plan_private.h"
+#include "remote/run/command.h"
+#include "remote/run/stream.h"
+#include "tuple/encode.h"
+#include "utils/memutils.h"
+#include "utils/partcache.h"
+#include "utils/rel.h"
+
+/* One shard that the statement runs on. */
+typedef struct SourceShard
+{
+	const Shard *shard;
+	const char *sql;
+	const char **params;
+	int64		nleft;			/* no columns come back: rows still to be handed up */
+} SourceShard;
+
+typedef struct SourceState
+{
+	CustomScanState css;
+	ShardSourcePlan *plan;
+	PlanState  *child;
+	Oid			userid;
+	Relation	parent;
+	const ShardMap *map;
+	PartitionDesc partdesc;		/* that map fits */
+	ShardParams *params;		/* those after the arrays */
+	int			nscalars;
+	ShardEncoder *encoder;
+	ShardRowArrays **rows;		/* by shardno; NULL: none */
+	MemoryContext row_cxt;		/* texts of a source row, values of a returned one */
+	ShardDecoder *decoder;		/* NULL: no columns come back */
+
+	bool		started;
+	SourceShard *shards;
+	int			nshards;
+	ShardStream **streams;		/* of the shards; NULL: ended */
+	ShardWaitSet *wait_set;
+	int			nopen;			/* streams that have not ended */
+	int			current;		/* shard whose turn it is */
+	int64		nsource;		/* rows of the child, for EXPLAIN */
+} SourceState;
+
+/* ---- source rows ---- */
+
+/* shardno of a source row, -1 when it is to be left out. */
+static int
+route_row(SourceState *state, TupleTableSlot *slot)
+{
+	Datum		values[PARTITION_MAX_KEYS];
+	bool		nulls[PARTITION_MAX_KEYS];
+	int			nkeys = 0;
+	int			shardno;
+	ListCell   *lc;
+
+	foreach(lc, state->plan->key_columns)
+	{
+		values[nkeys] = slot_getattr(slot, state->plan->first_column + lfirst_int(lc), &nulls[nkeys]);
+		nkeys++;
+	}
+	shardno = shard_route_key(state->parent, state->partdesc, values, nulls);
+	if (shardno < 0 && !state->plan->skip_unrouted)
+		ereport(ERROR,
+				(errcode(ERRCODE_CHECK_VIOLATION),
+				 errmsg("no partition of relation \"%s\" found for row",
+						RelationGetRelationName(state->parent)),
+				 errtable(state->parent)));
+	return shardno;
+}
+
+/* Reads the child to its end. */
+static void
+read_source(SourceState *state)
+{
+	const char **values = palloc(sizeof(char *) * Max(state->plan->narrays, 1));
+
+	for (;;)
+	{
+		TupleTableSlot *slot = ExecProcNode(state->child);
+		int			shardno;
+		MemoryContext oldcxt;
+
+		CHECK_FOR_INTERRUPTS();
+		if (TupIsNull(slot))
+			break;
+		state->nsource++;
+		MemoryContextReset(state->row_cxt);
+		oldcxt = MemoryContextSwitchTo(state->row_cxt);
+		shardno = route_row(state, slot);
+		if (shardno >= 0)
+			shard_encode_params(state->encoder, slot, values);
+		MemoryContextSwitchTo(oldcxt);
+		if (shardno < 0)
+			continue;
+		if (state->rows[shardno] == NULL)
+			state->rows[shardno] = shard_row_arrays_create(state->plan->narrays,
+														   state->map->shards[shardno].name);
+		shard_row_arrays_add(state->rows[shardno], values);
+	}
+}
+
+/* ---- statements ---- */
+
+/* The shard stays while the statement runs; its triggers here would be left out. */
+static void
+lock_shard(SourceState *state, const Shard *shard)
+{
+	Relation	rel = table_open(shard->relid, RowExclusiveLock);
+
+	if (shard_trigger_fires(rel->trigdesc, TRIGGER_TYPE_INSERT | TRIGGER_TYPE_UPDATE | TRIGGER_TYPE_DELETE, true))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot run this statement on sharded table \"%s\"",
+						RelationGetRelationName(state->parent)),
+				 errdetail("Its shard %s has triggers.", shard->name)));
+	table_close(rel, NoLock);
+}
+
+/* Text and parameters of the statement for one shard. */
+static void
+build_statement(SourceState *state, int shardno, const char *const *scalars)
+{
+	SourceShard *target = &state->shards[state->nshards++];
+	ShardRowArrays *rows = state->rows[shardno];
+	int			narrays = state->plan->narrays;
+	StringInfoData sql;
+
+	target->shard = &state->map->shards[shardno];
+	lock_shard(state, target->shard);
+	if (rows == NULL)
+		rows = shard_row_arrays_create(narrays, target->shard->name);
+	target->params = palloc(sizeof(char *) * Max(narrays + state->nscalars, 1));
+	shard_row_arrays_finish(rows, target->params);
+	for (int i = 0; i < state->nscalars; i++)
+		target->params[narrays + i] = scalars[i];
+	initStringInfo(&sql);
+	shard_param_render(&sql, state->plan->template, &target->shard->relation, NULL, false, NULL);
+	target->sql = sql.data;
+}
+
+static void
+open_stream(SourceState *state, int i)
+{
+	SourceShard *target = &state->shards[i];
+	EState	   *estate = state->css.ss.ps.state;
+	ShardStreamSpec spec = {0};
+
+	spec.serverid = target->shard->serverid;
+	spec.userid = state->userid;
+	spec.sql = target->sql;
+	spec.label = target->shard->name;
+	spec.ncolumns = shard_decode_nremote(state->decoder);
+	spec.portable_text = shard_decode_has_styled_text(state->decoder);
+	spec.as_writer = true;
+	spec.workers = -1;
+	spec.nparams = state->plan->narrays + state->nscalars;
+	spec.params = target->params;
+	state->streams[i] = shard_stream_open(estate->es_query_cxt,
+										  shard_txn_snapshot(estate->es_query_cxt), &spec);
+	state->nopen++;
+}
+
+/* Runs the statements of all shards to their end; only counts come back. */
+static void
+run_commands(SourceState *state)
+{
+	ShardCommand *commands = palloc0(sizeof(ShardCommand) * Max(state->nshards, 1));
+
+	for (int i = 0; i < state->nshards; i++)
+	{
+		commands[i].serverid = state->shards[i].shard->serverid;
+		commands[i].userid = state->userid;
+		commands[i].sql = state->shards[i].sql;
+		commands[i].label = state->shards[i].shard->name;
+		commands[i].nparams = state->plan->narrays + state->nscalars;
+		commands[i].params = state->shards[i].params;
+	}
+	shard_command_run(commands, state->nshards, SHARD_COMMAND_WRITE, false);
+	for (int i = 0; i < state->nshards; i++)
+	{
+		SourceShard *target = &state->shards[i];
+
+		target->nleft = strtoi64(PQcmdTuples(commands[i].result), NULL, 10);
+		PQclear(commands[i].result);
+		if (state->plan->set_processed)
+			state->css.ss.ps.state->es_processed += target->nleft;
+		if (state->css.ss.ps.instrument && !state->plan->returns_rows)
+			state->css.ss.ps.instrument->tuplecount += target->nleft;
+	}
+}
+
+static void
+start(SourceState *state)
+{
+	MemoryContext oldcxt = MemoryContextSwitchTo(state->css.ss.ps.state->es_query_cxt);
+	const char *const *scalars;
+
+	state->started = true;
+	state->rows = palloc0(sizeof(ShardRowArrays *) * state->map->nshards);
+	read_source(state);
+
+	scalars = shard_param_evaluate(state->params, state->css.ss.ps.ps_ExprContext);
+	state->shards = palloc0(sizeof(SourceShard) * state->map->nshards);
+	for (int i = 0; i < state->map->nshards; i++)
+	{
+		if (state->plan->all_shards || state->rows[i] != NULL)
+			build_statement(state, i, scalars);
+	}
+	if (state->decoder == NULL)
+		run_commands(state);
+	else
+	{
+		state->streams = palloc0(sizeof(ShardStream *) * Max(state->nshards, 1));
+		state->wait_set = shard_wait_set_create(CurrentMemoryContext);
+		for (int i = 0; i < state->nshards; i++)
+			open_stream(state, i);
+	}
+	MemoryContextSwitchTo(oldcxt);
+}
+
+/* ---- rows that nodes return ---- */
+
+/* A row of shard i in slot; false when there is none now, or (its nopen is less then) no more. */
+static bool
+next_of_shard(SourceState *state, int i, TupleTableSlot *slot)
+{
+	SourceShard *target = &state->shards[i];
+	ShardRow	row;
+
+	if (state->decoder == NULL)
+	{
+		/* nothing of it is asked of the node */
+		if (target->nleft == 0)
+			return false;
+		target->nleft--;
+		ExecStoreAllNullTuple(slot);
+		return true;
+	}
+	if (state->streams[i] == NULL)
+		return false;
+	switch (shard_stream_next(state->streams[i], &row))
+	{
+		case SHARD_STREAM_DONE:
+			shard_stream_close(state->streams[i]);
+			state->streams[i] = NULL;
+			state->nopen--;
+			return false;
+		case SHARD_STREAM_WAIT:
+			return false;
+		case SHARD_STREAM_ROW:
+			break;
+	}
+	MemoryContextReset(state->row_cxt);
+	shard_decode_row(state->decoder, &row, slot, state->row_cxt);
+	if (state->plan->set_processed)
+		state->css.ss.ps.state->es_processed++;
+	return true;
+}
+
+/* All streams move on in turn: each has something to do before its statement is sent. */
+static bool
+next_returned(SourceState *state, TupleTableSlot *slot)
+{
+	int			nidle = 0;		/* shards in a row that have nothing now */
+
+	ExecClearTuple(slot);
+	while (nidle < state->nshards)
+	{
+		if (next_of_shard(state, state->current, slot))
+		{
+			int			attno = state->plan->tableoid_attno;
+
+			if (attno > 0)
+			{
+				slot->tts_values[attno - 1] =
+					ObjectIdGetDatum(state->shards[state->current].shard->relid);
+				slot->tts_isnull[attno - 1] = false;
+			}
+			return true;
+		}
+		state->current = (state->current + 1) % state->nshards;
+		if (++nidle == state->nshards && state->nopen > 0)
+		{
+			shard_stream_wait(state->streams, state->nshards, state->wait_set);
+			nidle = 0;
+		}
+	}
+	return false;
+}
+
+/* ---- the node ---- */
+
+static void
+source_begin(CustomScanState *node, EState *estate, int eflags)
+{
+	SourceState *state = (SourceState *) node;
+	CustomScan *cscan = (CustomScan *) node->ss.ps.plan;
+	ShardSourcePlan *plan = shard_plan_private_unpack_source(cscan->custom_private);
+	AttrNumber *attnos;
+
+	state->plan = plan;
+	state->child = ExecInitNode(linitial(cscan->custom_plans), estate, eflags);
+	node->custom_ps = list_make1(state->child);
+	state->userid = OidIsValid(plan->check_as_user) ? plan->check_as_user : GetUserId();
+	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
+		return;
+
+	/* in WITH: as core does with its own, the executor sees to it that all of it is carried out */
+	if (!plan->set_processed)
+		estate->es_auxmodifytables = lcons(node, estate->es_auxmodifytables);
+
+	state->parent = table_open(plan->relid, RowExclusiveLock);
+	state->map = shard_route_pin(state->parent, &state->partdesc);
+	if (state->map == NULL)
+		elog(ERROR, "relation %u is not sharded", plan->relid);
+	state->params = shard_param_create(cscan->custom_exprs, &node->ss.ps);
+	state->nscalars = list_length(cscan->custom_exprs);
+	state->row_cxt = AllocSetContextCreate(estate->es_query_cxt, "shardfdw source row",
+										   ALLOCSET_DEFAULT_SIZES);
+	attnos = palloc(sizeof(AttrNumber) * Max(plan->narrays, 1));
+	for (int i = 0; i < plan->narrays; i++)
+		attnos[i] = plan->first_column + i + 1;
+	state->encoder = shard_encode_create(ExecGetResultType(state->child), attnos, plan->narrays);
+	if (plan->returns_rows && plan->noutputs > 0)
+		state->decoder = shard_returned_decoder(plan->outputs, plan->noutputs,
+												node->ss.ss_ScanTupleSlot->tts_tupleDescriptor);
+	for (int i = 0; i < state->map->nnodes; i++)
+		shard_statement_view_pin(estate, state->map->nodes[i].serverid, state->userid);
+}
+
+static TupleTableSlot *
+source_exec(CustomScanState *node)
+{
+	SourceState *state = (SourceState *) node;
+	ExprContext *econtext = node->ss.ps.ps_ExprContext;
+	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
+
+	if (!state->started)
+		start(state);
+	if (!state->plan->returns_rows || !next_returned(state, slot))
+		return NULL;
+
+	ResetExprContext(econtext);
+	econtext->ecxt_scantuple = slot;
+	return node->ss.ps.ps_ProjInfo ? ExecProject(node->ss.ps.ps_ProjInfo) : slot;
+}
+
+static void
+source_end(CustomScanState *node)
+{
+	SourceState *state = (SourceState *) node;
+
+	/* To close a stream while its statement runs would cancel it, and so fail the transaction. */
+	if (state->started && state->decoder != NULL)
+	{
+		while (next_returned(state, node->ss.ss_ScanTupleSlot))
+			CHECK_FOR_INTERRUPTS();
+	}
+	ExecEndNode(state->child);
+	if (state->parent != NULL)
+		table_close(state->parent, NoLock);
+}
+
+static void
+source_rescan(CustomScanState *node)
+{
+	elog(ERROR, "a statement that writes cannot be scanned again");
+}
+
+static void
+source_explain(CustomScanState *node, List *ancestors, ExplainState *es)
+{
+	SourceState *state = (SourceState *) node;
+	const ShardMap *map = shard_map_get(state->plan->relid);
+	StringInfoData sql;
+
+	ExplainPropertyText("Operation", state->plan->operation == CMD_INSERT ? "Insert" : "Merge", es);
+	if (map == NULL)
+		return;
+	if (es->analyze)
+		shard_explain_shards(map, NULL, state->nshards, es);
+	if (!es->verbose)
+		return;
+	initStringInfo(&sql);
+	shard_param_render(&sql, state->plan->template, &map->shards[0].relation, NULL, false, NULL);
+	shard_explain_remote_sql(sql.data, es);
+	pfree(sql.data);
+}
+
+static const CustomExecMethods exec_methods = {
+	.CustomName = SHARD_SOURCE_NAME,
+	.BeginCustomScan = source_begin,
+	.ExecCustomScan = source_exec,
+	.EndCustomScan = source_end,
+	.ReScanCustomScan = source_rescan,
+	.ExplainCustomScan = source_explain
+};
+
+static Node *
+source_create(CustomScan *cscan)
+{
+	SourceState *state = palloc0(sizeof(SourceState));
+
+	NodeSetTag(state, T_CustomScanState);
+	state->css.methods = &exec_methods;
+	return (Node *) state;
+}
+
+static const CustomScanMethods scan_methods = {
+	.CustomName = SHARD_SOURCE_NAME,
+	.CreateCustomScanState = source_create
+};
+
+void
+shard_source_register(void)
+{
+	RegisterCustomScanMethods(&scan_methods);
+}

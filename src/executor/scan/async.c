@@ -1,0 +1,257 @@
+/*
+ * async.c
+ *	  Shard scans under an asynchronous Append.
+ *
+ * Append asks each of its asynchronous children for a row (Request) and goes on
+ * when the answer is "pending"; when it has nothing else to do it lets each
+ * pending child name a socket (ConfigureWait), waits for all sockets, and tells
+ * those whose socket is ready (Notify):
+ *
+ *	   Request --row or end--> done
+ *		  |
+ *		  +--nothing here yet--> pending --Notify--> as Request
+ *									|
+ *									+--ConfigureWait--> done, or socket
+ *
+ * To answer, a child may run code of the plan: its conditions and target list,
+ * with sub-selects and functions in them.  Such code may need a connection that
+ * another child holds; then that one's rows are put aside, and a third child
+ * gets the socket.  So nobody answers any more when sockets are being named: the
+ * first pending child lets all of them answer or settle before.
+ *
+ * A scan of one shard has one stream and so one socket.  Where its stream is
+ * queued behind another stream of the node it has none:
+ *	 - the streams ahead of it belong to this Append: they have sockets, and when
+ *	   they end ours moves on;
+ *	 - or to something that nobody reads now: no child has a socket, and Append
+ *	   would go round without waiting.  Then it is waited for here, which makes
+ *	   those who hold connections put aside their rows.
+ *
+ * A scan of several shards (not planned asynchronously) answers synchronously.
+ * So does every scan beside asynchronous children of another wrapper, which
+ * might run code of the plan after ours have named their sockets.
+ */
+#include "postgres.h"
+
+#include "executor/execAsync.h"
+#include "executor/executor.h"
+#include "executor/instrument.h"
+#include "executor/scan/fdw_executor.h"
+#include "executor/scan/scan.h"
+#include "storage/latch.h"
+
+/*
+ * The pending child of append with the lowest number above *i, which becomes
+ * its number; NULL when there is none.
+ */
+static AsyncRequest *
+next_pending(const AppendState *append, int *i)
+{
+	while ((*i = bms_next_member(append->as_asyncplans, *i)) >= 0)
+	{
+		if (append->as_asyncrequests[*i]->callback_pending)
+			return append->as_asyncrequests[*i];
+	}
+	return NULL;
+}
+
+static ShardScanState *
+scan_state(const AsyncRequest *areq)
+{
+	return ((ForeignScanState *) areq->requestee)->fdw_state;
+}
+
+/* The only stream of a pending child. */
+static ShardStream *
+stream_of(const AsyncRequest *areq)
+{
+	Assert(scan_state(areq)->nsources == 1);
+	return scan_state(areq)->streams[0];
+}
+
+/* Are all asynchronous children of append scans of ours? */
+static bool
+children_are_ours(const AppendState *append)
+{
+	int			i = -1;
+
+	while ((i = bms_next_member(append->as_asyncplans, i)) >= 0)
+	{
+		ForeignScanState *child = castNode(ForeignScanState, append->as_asyncrequests[i]->requestee);
+
+		if (child->fdwroutine->ForeignAsyncRequest != shardForeignAsyncRequest)
+			return false;
+	}
+	return true;
+}
+
+/* May the scan say that it has no answer yet? */
+static bool
+may_be_pending(AsyncRequest *areq)
+{
+	ShardScanState *state = scan_state(areq);
+
+	if (!state->siblings_known)
+	{
+		state->siblings_ours = IsA(areq->requestor, AppendState) &&
+			children_are_ours((AppendState *) areq->requestor);
+		state->siblings_known = true;
+	}
+	return state->siblings_ours && bms_membership(state->live) != BMS_MULTIPLE;
+}
+
+/* Answers the request when a row, or the end, is here; false when it is not yet. */
+static bool
+try_complete(AsyncRequest *areq)
+{
+	ForeignScanState *node = castNode(ForeignScanState, areq->requestee);
+	ShardScanState *state = node->fdw_state;
+	TupleTableSlot *result;
+
+	state->async_mode = may_be_pending(areq);
+	state->would_wait = false;
+
+	/*
+	 * The node's own function applies conditions and projection; instrumentation
+	 * around it is the caller's work.
+	 */
+	result = node->ss.ps.ExecProcNodeReal(&node->ss.ps);
+	state->async_mode = false;
+
+	if (TupIsNull(result))
+	{
+		if (state->would_wait)
+			return false;
+		result = NULL;
+	}
+	ExecAsyncRequestDone(areq, result);
+	return true;
+}
+
+void
+shardForeignAsyncRequest(AsyncRequest *areq)
+{
+	if (!try_complete(areq))
+		ExecAsyncRequestPending(areq);
+}
+
+void
+shardForeignAsyncNotify(AsyncRequest *areq)
+{
+	shard_stream_awake(stream_of(areq), true);
+	if (!try_complete(areq))
+		ExecAsyncRequestPending(areq);
+}
+
+/* Lets a pending child answer outside of Request and Notify, if it can. */
+static void
+answer_pending(AsyncRequest *areq)
+{
+	double		nrows = 0;
+
+	if (areq->requestee->instrument)
+		InstrStartNode(areq->requestee->instrument);
+	if (try_complete(areq))
+	{
+		areq->callback_pending = false;
+		ExecAsyncResponse(areq);
+		nrows = TupIsNull(areq->result) ? 0 : 1;
+	}
+	if (areq->requestee->instrument)
+		InstrStopNode(areq->requestee->instrument, nrows);
+}
+
+/* Has append rows to return, or children to ask for more? */
+static bool
+has_answer(const AppendState *append)
+{
+	return append->as_needrequest != NULL || append->as_nasyncresults > 0;
+}
+
+/*
+ * Waits for what append's pending children wait for, or only for connections
+ * that are being opened for them.  False when there is nothing to wait for.
+ */
+static bool
+wait_for_children(const AppendState *append, bool connecting)
+{
+	ShardStream **streams = palloc(append->as_nasyncplans * sizeof(ShardStream *));
+	int			nstreams = 0;
+	AsyncRequest *areq;
+
+	for (int i = -1; (areq = next_pending(append, &i)) != NULL;)
+		if (!connecting || shard_stream_connecting(stream_of(areq)))
+			streams[nstreams++] = stream_of(areq);
+	if (nstreams > 0)
+		shard_stream_wait(streams, nstreams, NULL);
+	pfree(streams);
+	return nstreams > 0;
+}
+
+/*
+ * Lets pending children answer until one of them has, or until each of those
+ * that are left waits for something and append can do the waiting.  Connections
+ * are waited for here, since append knows no timeout and waits for input only.
+ */
+static void
+settle(const AppendState *append)
+{
+	AsyncRequest *areq;
+
+	for (int i = -1; (areq = next_pending(append, &i)) != NULL;)
+		shard_stream_awake(stream_of(areq), false);
+	for (;;)
+	{
+		bool		idle = true;
+		bool		sockets = false;
+		int			events;
+
+		for (int i = -1; (areq = next_pending(append, &i)) != NULL;)
+			answer_pending(areq);
+		if (wait_for_children(append, true))
+			continue;
+		if (has_answer(append))
+			return;
+
+		/* to answer, even by no row, may have changed what another one waits for */
+		for (int i = -1; (areq = next_pending(append, &i)) != NULL;)
+		{
+			if (!shard_stream_idle(stream_of(areq)))
+				idle = false;
+			else if (shard_stream_socket(stream_of(areq), &events) >= 0)
+				sockets = true;
+		}
+		if (!idle)
+			continue;
+		if (sockets || !append->as_syncdone)
+			return;
+		if (!wait_for_children(append, false))
+			return;				/* all have ended */
+	}
+}
+
+void
+shardForeignAsyncConfigureWait(AsyncRequest *areq)
+{
+	AppendState *append = castNode(AppendState, areq->requestor);
+	int			first = -1;
+	int			events = 0;
+	int			fd;
+
+	if (next_pending(append, &first) == areq)
+	{
+		/* no socket has been named; the time it takes is that of whoever answers */
+		if (areq->requestee->instrument)
+			InstrStopNode(areq->requestee->instrument, 0);
+		settle(append);
+		if (areq->requestee->instrument)
+			InstrStartNode(areq->requestee->instrument);
+	}
+
+	/* append must not sleep when it has an answer */
+	if (!areq->callback_pending || has_answer(append))
+		return;
+	fd = shard_stream_socket(stream_of(areq), &events);
+	if (fd >= 0)
+		AddWaitEventToSet(append->as_eventset, events, fd, NULL, areq);
+}

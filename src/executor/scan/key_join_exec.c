@@ -1,0 +1,709 @@
+/*
+ * key_join_exec.c
+ *	  Executes a key join: batches of outer rows, whose keys go to the inner
+ *	  side, so that it returns only rows that can match.
+ *
+ *	   outer --> batch: rows in a hash table, distinct keys in sets (keys.c)
+ *					|
+ *					v keys
+ *	   inner, started anew for each batch --> row --> probe --> joined rows
+ *					|
+ *					v end of the inner rows
+ *	   LEFT, ANTI: rows of the batch that found none
+ *
+ * SEMI, ANTI: where most keys are thought to have rows in several shards, a part
+ * of the shards is asked first, and the others only for keys of the batch that
+ * have found none there.
+ *
+ * The inner side may return more than what matches, but nothing that matches
+ * may be missing: everything is checked here.  The first batch is as large as
+ * the planner thinks that the outer side is; each further one is four times as
+ * large as the one before, until memory is what bounds them.  So a wrong guess
+ * makes the inner side run a few times, not once per row.
+ *
+ * All expressions refer to the scan slot, which has the columns of both sides
+ * (ShardKeyJoinPlan.columns says where each comes from).
+ *
+ * Assumptions: join operators are strict and hashable, as a hash join's; the
+ * nodes below the inner side, down to the scan, are those that mark_changed()
+ * knows.
+ */
+#include "postgres.h"
+
+#include "access/tupmacs.h"
+#include "commands/explain.h"
+#include "compat.h"
+#include "executor/executor.h"
+#include "executor/nodeHash.h"
+#include "executor/scan/key_join_exec.h"
+#include "executor/scan/keys.h"
+#include "executor/scan/scan.h"
+#include "miscadmin.h"
+#include "nodes/extensible.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "plan/plan_private.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/ruleutils.h"
+
+/* The smallest first batch, in rows. */
+#define MIN_BATCH_ROWS 1000
+
+/* How much larger the next batch may be. */
+#define BATCH_GROWTH 4
+
+/* Distinct keys of one column beyond which a batch takes no more rows. */
+#define MAX_BATCH_KEYS 50000
+
+/* Rows after which memory is looked at. */
+#define MEMORY_CHECK_ROWS 64
+
+/* Distinct keys below which a second round of questions is not worth its time. */
+#define MIN_ROUND_KEYS 500
+
+typedef enum KeyJoinPhase
+{
+	KEY_JOIN_READ,				/* the next batch is to be read */
+	KEY_JOIN_PROBE,				/* inner rows arrive */
+	KEY_JOIN_UNMATCHED,			/* rows of the batch without a match are returned */
+	KEY_JOIN_DONE
+} KeyJoinPhase;
+
+/* A row of the batch. */
+typedef struct KeyJoinEntry
+{
+	struct KeyJoinEntry *next;	/* of the same bucket */
+	uint32		hash;
+	bool		has_key;		/* no key is NULL */
+	bool		matched;
+	MinimalTuple tuple;
+} KeyJoinEntry;
+
+typedef struct KeyJoinKey
+{
+	ExprState  *outer;
+	ExprState  *inner;
+	FmgrInfo	outer_hash;
+	FmgrInfo	inner_hash;
+	Oid			collation;
+	ShardKeys  *keys;
+} KeyJoinKey;
+
+typedef struct KeyJoinState
+{
+	CustomScanState css;
+	ShardKeyJoinPlan *plan;
+	PlanState  *outer;
+	PlanState  *inner;
+	int			ncolumns;
+	int		   *columns;		/* as ShardKeyJoinPlan.columns */
+	int			nkeys;
+	KeyJoinKey *keys;
+	ExprState  *join_qual;
+	TupleTableSlot *outer_slot; /* of the entry at hand */
+
+	KeyJoinPhase phase;
+	bool		outer_ended;
+	bool		inner_used;		/* has run before: must be started anew */
+	ForeignScanState *round_scan;	/* the inner side, when it may be asked in rounds; or NULL */
+	bool		first_round;	/* what runs asks a part of the shards */
+	bool		leaves_rounds;	/* between and in them, what is not ours may run: the caller, functions */
+	double		batch_limit;	/* rows of the next batch */
+
+	/* the batch; in batch_cxt */
+	MemoryContext batch_cxt;
+	int			nentries;
+	int			maxentries;
+	KeyJoinEntry *entries;
+	uint32		nbuckets;		/* power of two */
+	KeyJoinEntry **buckets;
+	int			next_unmatched;
+	KeyJoinEntry *candidate;	/* next one for the inner row at hand */
+	uint32		inner_hash;		/* of that row */
+
+	/* for EXPLAIN ANALYZE */
+	int64		nbatches;
+	int64		nkeys_sent;		/* in all rounds */
+} KeyJoinState;
+
+static Node *key_join_create(CustomScan *cscan);
+
+static const CustomScanMethods scan_methods = {
+	SHARD_KEY_JOIN_NAME,
+	key_join_create
+};
+
+/* ------------------------------------------------------------------------
+ * Begin and end
+ * ------------------------------------------------------------------------ */
+
+static void
+init_key(KeyJoinState *state, int keyno, Expr *outer, Expr *inner)
+{
+	KeyJoinKey *key = &state->keys[keyno];
+	ShardKeyJoinKey *plan = &state->plan->keys[keyno];
+	PlanState  *ps = &state->css.ss.ps;
+
+	key->outer = ExecInitExpr(outer, ps);
+	key->inner = ExecInitExpr(inner, ps);
+	fmgr_info(plan->outer_hash, &key->outer_hash);
+	fmgr_info(plan->inner_hash, &key->inner_hash);
+	key->collation = plan->collation;
+	key->keys = shard_keys_create(ps->state, plan->paramid, exprType((Node *) outer));
+}
+
+static void
+key_join_begin(CustomScanState *node, EState *estate, int eflags)
+{
+	KeyJoinState *state = (KeyJoinState *) node;
+	CustomScan *cscan = (CustomScan *) node->ss.ps.plan;
+	List	   *outer_keys = lsecond_node(List, cscan->custom_exprs);
+	List	   *inner_keys = lthird_node(List, cscan->custom_exprs);
+	int			i = 0;
+	ListCell   *lc;
+
+	state->plan = shard_plan_private_unpack_key_join(cscan->custom_private);
+	state->nkeys = state->plan->nkeys;
+	state->keys = palloc0(sizeof(KeyJoinKey) * state->nkeys);
+	for (int keyno = 0; keyno < state->nkeys; keyno++)
+		init_key(state, keyno, list_nth(outer_keys, keyno), list_nth(inner_keys, keyno));
+	state->join_qual = ExecInitQual(linitial_node(List, cscan->custom_exprs), &node->ss.ps);
+
+	state->ncolumns = list_length(state->plan->columns);
+	state->columns = palloc(sizeof(int) * Max(state->ncolumns, 1));
+	foreach(lc, state->plan->columns)
+		state->columns[i++] = lfirst_int(lc);
+
+	/* the sets of keys are there by now, for the scans to find */
+	state->outer = ExecInitNode(linitial(cscan->custom_plans), estate, eflags);
+	eflags &= ~(EXEC_FLAG_REWIND | EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK);
+	state->inner = ExecInitNode(lsecond(cscan->custom_plans), estate, eflags);
+	node->custom_ps = list_make2(state->outer, state->inner);
+	if (state->plan->in_rounds && IsA(state->inner, ForeignScanState) &&
+		shard_scan_first_shards((ForeignScanState *) state->inner) != NULL)
+		state->round_scan = (ForeignScanState *) state->inner;
+	state->leaves_rounds = state->plan->jointype == JOIN_SEMI ||
+		contain_volatile_functions((Node *) cscan->custom_exprs) ||
+		contain_volatile_functions((Node *) state->inner->plan->qual) ||
+		contain_volatile_functions((Node *) state->inner->plan->targetlist);
+
+	state->outer_slot = ExecInitExtraTupleSlot(estate, ExecGetResultType(state->outer),
+											   &TTSOpsMinimalTuple);
+	state->batch_cxt = AllocSetContextCreate(estate->es_query_cxt, "key join batch",
+											 ALLOCSET_DEFAULT_SIZES);
+	state->phase = KEY_JOIN_READ;
+	state->batch_limit = Max(state->plan->first_rows, MIN_BATCH_ROWS);
+}
+
+static void
+key_join_end(CustomScanState *node)
+{
+	KeyJoinState *state = (KeyJoinState *) node;
+
+	ExecEndNode(state->outer);
+	ExecEndNode(state->inner);
+}
+
+/* ------------------------------------------------------------------------
+ * Reading a batch
+ * ------------------------------------------------------------------------ */
+
+/* The columns of one side (outer: sign 1, inner: -1) to the scan slot; from NULL makes them NULL. */
+static void
+fill_columns(KeyJoinState *state, TupleTableSlot *from, int sign)
+{
+	TupleTableSlot *slot = state->css.ss.ss_ScanTupleSlot;
+
+	if (from != NULL)
+		slot_getallattrs(from);
+	for (int i = 0; i < state->ncolumns; i++)
+	{
+		int			colno = state->columns[i] * sign - 1;
+
+		if (colno < 0)
+			continue;
+		slot->tts_values[i] = from == NULL ? (Datum) 0 : from->tts_values[colno];
+		slot->tts_isnull[i] = from == NULL || from->tts_isnull[colno];
+	}
+}
+
+/* Declares the scan slot filled. */
+static void
+store_scan_tuple(KeyJoinState *state)
+{
+	TupleTableSlot *slot = state->css.ss.ss_ScanTupleSlot;
+
+	if (TTS_EMPTY(slot))
+		ExecStoreVirtualTuple(slot);
+	state->css.ss.ps.ps_ExprContext->ecxt_scantuple = slot;
+}
+
+/*
+ * Hash of the keys of one side of the scan slot.  False when one is NULL.
+ * collect: adds them to the sets.
+ */
+static bool
+hash_keys(KeyJoinState *state, bool outer, bool collect, uint32 *hash)
+{
+	ExprContext *econtext = state->css.ss.ps.ps_ExprContext;
+	MemoryContext oldcxt = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
+	Datum		values[INDEX_MAX_KEYS];
+	uint32		hashes[INDEX_MAX_KEYS];
+	bool		isnull = false;
+
+	*hash = 0;
+	for (int i = 0; i < state->nkeys && !isnull; i++)
+	{
+		KeyJoinKey *key = &state->keys[i];
+
+		values[i] = ExecEvalExpr(outer ? key->outer : key->inner, econtext, &isnull);
+		if (isnull)
+			break;
+		hashes[i] = DatumGetUInt32(FunctionCall1Coll(outer ? &key->outer_hash : &key->inner_hash,
+													 key->collation, values[i]));
+		*hash = ((*hash << 1) | (*hash >> 31)) ^ hashes[i];
+	}
+	if (!isnull && collect)
+	{
+		for (int i = 0; i < state->nkeys; i++)
+			shard_keys_add(state->keys[i].keys, values[i], hashes[i]);
+	}
+	MemoryContextSwitchTo(oldcxt);
+	return !isnull;
+}
+
+/* One outer row into the batch; a row that can neither match nor be returned is left out. */
+static void
+add_outer_row(KeyJoinState *state, TupleTableSlot *slot)
+{
+	KeyJoinEntry *entry;
+	bool		has_key;
+	uint32		hash;
+	MemoryContext oldcxt;
+
+	ResetExprContext(state->css.ss.ps.ps_ExprContext);
+	fill_columns(state, slot, 1);
+	store_scan_tuple(state);
+	has_key = hash_keys(state, true, true, &hash);
+	if (!has_key && state->plan->jointype != JOIN_LEFT && state->plan->jointype != JOIN_ANTI)
+		return;
+
+	oldcxt = MemoryContextSwitchTo(state->batch_cxt);
+	if (state->nentries == state->maxentries)
+	{
+		state->maxentries = Max(state->maxentries * 2, 256);
+		if (state->entries == NULL)
+			state->entries = palloc(sizeof(KeyJoinEntry) * state->maxentries);
+		else
+			state->entries = repalloc_huge(state->entries,
+										   sizeof(KeyJoinEntry) * (Size) state->maxentries);
+	}
+	entry = &state->entries[state->nentries++];
+	entry->next = NULL;
+	entry->hash = hash;
+	entry->has_key = has_key;
+	entry->matched = false;
+	entry->tuple = ExecCopySlotMinimalTuple(slot);
+	MemoryContextSwitchTo(oldcxt);
+}
+
+/* Is the batch at hand as large as it may be? */
+static bool
+batch_is_full(const KeyJoinState *state)
+{
+	Size		used;
+
+	if (state->nentries >= state->batch_limit)
+		return true;
+	if (state->nentries % MEMORY_CHECK_ROWS != 0)
+		return false;
+	used = MemoryContextMemAllocated(state->batch_cxt, false);
+	for (int i = 0; i < state->nkeys; i++)
+	{
+		if (shard_keys_count(state->keys[i].keys) >= MAX_BATCH_KEYS)
+			return true;
+		used += shard_keys_memory(state->keys[i].keys);
+	}
+	return used >= get_hash_memory_limit();
+}
+
+/* Chains the rows that have keys into buckets. */
+static void
+build_buckets(KeyJoinState *state)
+{
+	state->nbuckets = 16;
+	while (state->nbuckets < (uint32) state->nentries && state->nbuckets < (1U << 30))
+		state->nbuckets *= 2;
+	state->buckets = MemoryContextAllocExtended(state->batch_cxt,
+												sizeof(KeyJoinEntry *) * (Size) state->nbuckets,
+												MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	for (int i = 0; i < state->nentries; i++)
+	{
+		KeyJoinEntry *entry = &state->entries[i];
+		KeyJoinEntry **bucket = &state->buckets[entry->hash & (state->nbuckets - 1)];
+
+		if (!entry->has_key)
+			continue;
+		entry->next = *bucket;
+		*bucket = entry;
+	}
+}
+
+static void
+clear_batch(KeyJoinState *state)
+{
+	MemoryContextReset(state->batch_cxt);
+	state->nentries = state->maxentries = 0;
+	state->entries = NULL;
+	state->buckets = NULL;
+	state->candidate = NULL;
+	for (int i = 0; i < state->nkeys; i++)
+		shard_keys_clear(state->keys[i].keys);
+}
+
+/* Reads the next batch. False: there are no more outer rows. */
+static bool
+read_batch(KeyJoinState *state)
+{
+	clear_batch(state);
+	while (!state->outer_ended && !batch_is_full(state))
+	{
+		TupleTableSlot *slot = ExecProcNode(state->outer);
+
+		if (TupIsNull(slot))
+			state->outer_ended = true;
+		else
+			add_outer_row(state, slot);
+	}
+	state->batch_limit *= BATCH_GROWTH;
+	if (state->nentries == 0)
+		return false;
+	build_buckets(state);
+	return true;
+}
+
+/* ------------------------------------------------------------------------
+ * The inner side
+ * ------------------------------------------------------------------------ */
+
+/*
+ * Lets every node of the inner side know that the keys are others now; none may
+ * reuse what it has.  Core knows no parameter of that kind, so there is none to
+ * go by: the number stands for no other parameter of the statement.
+ */
+static void
+mark_changed(const KeyJoinState *state)
+{
+	PlanState  *ps = state->inner;
+
+	while (ps != NULL)
+	{
+		ps->chgParam = bms_add_member(ps->chgParam, state->plan->change_param);
+		if (IsA(ps, SubqueryScanState))
+			ps = ((SubqueryScanState *) ps)->subplan;
+		else
+			ps = outerPlanState(ps);
+	}
+}
+
+static int
+count_keys(const KeyJoinState *state)
+{
+	int			nkeys = 0;
+
+	for (int i = 0; i < state->nkeys; i++)
+		nkeys += shard_keys_count(state->keys[i].keys);
+	return nkeys;
+}
+
+/* Lets the inner side run with the keys at hand, over these of its shards. */
+static void
+run_inner(KeyJoinState *state, ShardScanPart part)
+{
+	if (state->inner_used)
+		mark_changed(state);
+	state->inner_used = true;
+	state->nkeys_sent += count_keys(state);
+	state->first_round = part == SHARD_SCAN_FIRST;
+	if (state->round_scan != NULL)
+	{
+		if (state->inner->chgParam != NULL)
+			ExecReScan(state->inner);
+		shard_scan_set_part(state->round_scan, part);
+	}
+}
+
+/* False when no row of the batch has a key. */
+static bool
+start_inner(KeyJoinState *state)
+{
+	int			nkeys = count_keys(state);
+
+	if (nkeys == 0)
+		return false;
+	state->nbatches++;
+	/* the first round decides what the second one asks: between them nothing may have moved */
+	run_inner(state, state->round_scan != NULL && nkeys >= MIN_ROUND_KEYS &&
+			  shard_scan_sees_one_moment(state->round_scan, state->leaves_rounds) ?
+			  SHARD_SCAN_FIRST : SHARD_SCAN_ALL);
+	return true;
+}
+
+/* The next inner row whose keys are in some bucket. False at the end. */
+static bool
+fetch_inner(KeyJoinState *state)
+{
+	for (;;)
+	{
+		TupleTableSlot *slot = ExecProcNode(state->inner);
+
+		if (TupIsNull(slot))
+			return false;
+		ResetExprContext(state->css.ss.ps.ps_ExprContext);
+		fill_columns(state, slot, -1);
+		store_scan_tuple(state);
+		if (!hash_keys(state, false, false, &state->inner_hash))
+			continue;
+		state->candidate = state->buckets[state->inner_hash & (state->nbuckets - 1)];
+		if (state->candidate != NULL)
+			return true;
+	}
+}
+
+/* ------------------------------------------------------------------------
+ * Joining
+ * ------------------------------------------------------------------------ */
+
+static void
+fill_outer_entry(KeyJoinState *state, KeyJoinEntry *entry)
+{
+	ExecStoreMinimalTuple(entry->tuple, state->outer_slot, false);
+	fill_columns(state, state->outer_slot, 1);
+}
+
+/* Result row of the scan slot, or NULL when the conditions above the join do not hold. */
+static TupleTableSlot *
+make_result(KeyJoinState *state)
+{
+	ScanState  *ss = &state->css.ss;
+
+	if (!ExecQual(ss->ps.qual, ss->ps.ps_ExprContext))
+	{
+		InstrCountFiltered1(ss, 1);
+		return NULL;
+	}
+	if (ss->ps.ps_ProjInfo == NULL)
+		return ss->ss_ScanTupleSlot;
+	return ExecProject(ss->ps.ps_ProjInfo);
+}
+
+/* Next row among the matches of the inner row at hand, or NULL. */
+static TupleTableSlot *
+next_match(KeyJoinState *state)
+{
+	JoinType	jointype = state->plan->jointype;
+
+	while (state->candidate != NULL)
+	{
+		KeyJoinEntry *entry = state->candidate;
+		ExprContext *econtext = state->css.ss.ps.ps_ExprContext;
+		TupleTableSlot *result;
+
+		state->candidate = entry->next;
+		if (entry->hash != state->inner_hash ||
+			(entry->matched && (jointype == JOIN_SEMI || jointype == JOIN_ANTI)))
+			continue;
+
+		ResetExprContext(econtext);
+		fill_outer_entry(state, entry);
+		if (!ExecQual(state->join_qual, econtext))
+		{
+			InstrCountFiltered2(&state->css.ss, 1);
+			continue;
+		}
+		entry->matched = true;
+		if (jointype != JOIN_ANTI && (result = make_result(state)) != NULL)
+			return result;
+	}
+	return NULL;
+}
+
+/*
+ * After the first round: leaves the keys of rows without a match, and asks the
+ * other shards for them.  False when no row is left, or there was no such round.
+ */
+static bool
+start_second_round(KeyJoinState *state)
+{
+	if (!state->first_round)
+		return false;
+	for (int i = 0; i < state->nkeys; i++)
+		shard_keys_clear(state->keys[i].keys);
+	for (int i = 0; i < state->nentries; i++)
+	{
+		KeyJoinEntry *entry = &state->entries[i];
+		uint32		hash;
+
+		if (!entry->has_key || entry->matched)
+			continue;
+		ResetExprContext(state->css.ss.ps.ps_ExprContext);
+		fill_outer_entry(state, entry);
+		store_scan_tuple(state);
+		(void) hash_keys(state, true, true, &hash);
+	}
+	if (count_keys(state) == 0)
+		return false;
+	run_inner(state, SHARD_SCAN_OTHERS);
+	return true;
+}
+
+/* Next row of the batch that found no match, or NULL. */
+static TupleTableSlot *
+next_unmatched(KeyJoinState *state)
+{
+	while (state->next_unmatched < state->nentries)
+	{
+		KeyJoinEntry *entry = &state->entries[state->next_unmatched++];
+		TupleTableSlot *result;
+
+		if (entry->matched)
+			continue;
+		CHECK_FOR_INTERRUPTS();
+		ResetExprContext(state->css.ss.ps.ps_ExprContext);
+		fill_outer_entry(state, entry);
+		fill_columns(state, NULL, -1);
+		store_scan_tuple(state);
+		if ((result = make_result(state)) != NULL)
+			return result;
+	}
+	return NULL;
+}
+
+static TupleTableSlot *
+key_join_exec(CustomScanState *node)
+{
+	KeyJoinState *state = (KeyJoinState *) node;
+	bool		keeps_unmatched = state->plan->jointype == JOIN_LEFT ||
+		state->plan->jointype == JOIN_ANTI;
+	TupleTableSlot *result;
+
+	for (;;)
+	{
+		CHECK_FOR_INTERRUPTS();
+		switch (state->phase)
+		{
+			case KEY_JOIN_READ:
+				if (!read_batch(state))
+					state->phase = KEY_JOIN_DONE;
+				else if (start_inner(state))
+					state->phase = KEY_JOIN_PROBE;
+				else
+					state->phase = KEY_JOIN_UNMATCHED;
+				state->next_unmatched = 0;
+				break;
+			case KEY_JOIN_PROBE:
+				if ((result = next_match(state)) != NULL)
+					return result;
+				if (!fetch_inner(state) && !start_second_round(state))
+					state->phase = keeps_unmatched ? KEY_JOIN_UNMATCHED : KEY_JOIN_READ;
+				break;
+			case KEY_JOIN_UNMATCHED:
+				if ((result = next_unmatched(state)) != NULL)
+					return result;
+				state->phase = KEY_JOIN_READ;
+				break;
+			case KEY_JOIN_DONE:
+				return NULL;
+		}
+	}
+}
+
+static void
+key_join_rescan(CustomScanState *node)
+{
+	KeyJoinState *state = (KeyJoinState *) node;
+
+	if (node->ss.ps.chgParam != NULL)
+	{
+		UpdateChangedParamSet(state->outer, node->ss.ps.chgParam);
+		UpdateChangedParamSet(state->inner, node->ss.ps.chgParam);
+	}
+	if (state->outer->chgParam == NULL)
+		ExecReScan(state->outer);
+	/* the inner side is started anew when there are keys */
+
+	clear_batch(state);
+	ExecClearTuple(node->ss.ss_ScanTupleSlot);
+	state->phase = KEY_JOIN_READ;
+	state->outer_ended = false;
+	state->batch_limit = Max(state->plan->first_rows, MIN_BATCH_ROWS);
+}
+
+/* ------------------------------------------------------------------------
+ * EXPLAIN
+ * ------------------------------------------------------------------------ */
+
+static const char *
+join_type_name(JoinType jointype)
+{
+	switch (jointype)
+	{
+		case JOIN_INNER:
+			return "Inner";
+		case JOIN_LEFT:
+			return "Left";
+		case JOIN_SEMI:
+			return "Semi";
+		case JOIN_ANTI:
+			return "Anti";
+		default:
+			elog(ERROR, "unexpected type of a key join: %d", (int) jointype);
+	}
+}
+
+static void
+key_join_explain(CustomScanState *node, List *ancestors, ExplainState *es)
+{
+	KeyJoinState *state = (KeyJoinState *) node;
+	CustomScan *cscan = (CustomScan *) node->ss.ps.plan;
+	List	   *context = set_deparse_context_plan(es->deparse_cxt, node->ss.ps.plan, ancestors);
+	Node	   *condition = (Node *) make_ands_explicit(linitial_node(List, cscan->custom_exprs));
+
+	ExplainPropertyText("Join Type", join_type_name(state->plan->jointype), es);
+	ExplainPropertyText("Key Cond", deparse_expression(condition, context, true, false), es);
+	if (state->round_scan != NULL)
+		ExplainPropertyInteger("Shards Asked First", NULL,
+							   bms_num_members(shard_scan_first_shards(state->round_scan)), es);
+	if (es->analyze)
+	{
+		ExplainPropertyInteger("Batches", NULL, state->nbatches, es);
+		ExplainPropertyInteger("Keys Sent", NULL, state->nkeys_sent, es);
+	}
+}
+
+static const CustomExecMethods exec_methods = {
+	.CustomName = SHARD_KEY_JOIN_NAME,
+	.BeginCustomScan = key_join_begin,
+	.ExecCustomScan = key_join_exec,
+	.EndCustomScan = key_join_end,
+	.ReScanCustomScan = key_join_rescan,
+	.ExplainCustomScan = key_join_explain
+};
+
+static Node *
+key_join_create(CustomScan *cscan)
+{
+	KeyJoinState *state = palloc0(sizeof(KeyJoinState));
+
+	NodeSetTag(state, T_CustomScanState);
+	state->css.methods = &exec_methods;
+	return (Node *) state;
+}
+
+void
+shard_key_join_register(void)
+{
+	RegisterCustomScanMethods(&scan_methods);
+}

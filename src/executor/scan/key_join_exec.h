@@ -1,0 +1,11 @@
+/*
+ * key_join_exec.h
+ *	  The plan node of joins that send keys along.
+ */
+#ifndef SHARDFDW_EXECUTOR_KEY_JOIN_H
+#define SHARDFDW_EXECUTOR_KEY_JOIN_H
+
+/* Makes the node known to core, under SHARD_KEY_JOIN_NAME. To be called once. */
+extern void shard_key_join_register(void);
+
+#endif

@@ -1,0 +1,189 @@
+/*
+ * key_split.c
+ *	  Sends each shard only those of many keys that it can have.
+ *
+ *	   shard key = ANY (array)
+ *		 array --values--> shard of each --> an array per shard
+ *
+ * Without that each node is sent, parses and looks up all keys for each of its
+ * shards.  The array is a parameter that stands once in the query, in a
+ * condition that the whole scan has to satisfy, under the equality by which rows
+ * are distributed: so a value can match rows of its own shard alone.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "catalog/route.h"
+#include "executor/scan/key_split.h"
+#include "parser/parse_coerce.h"
+#include "utils/array.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+/* Fewer values are sent to all shards. */
+#define MIN_KEYS	16
+
+/* Number of the parameter that clause compares the shard key of relid with; 0 when it does not. */
+static int
+compared_param(Node *clause, Oid relid)
+{
+	ScalarArrayOpExpr *op = (ScalarArrayOpExpr *) clause;
+	Param	   *param;
+	Oid			left;
+	Oid			right;
+
+	if (!IsA(op, ScalarArrayOpExpr) || !op->useOr)
+		return 0;
+	param = lsecond(op->args);
+	if (!IsA(param, Param) || param->paramkind != PARAM_EXTERN)
+		return 0;
+
+	/* values are routed as they are: both sides have the key's type */
+	op_input_types(op->opno, &left, &right);
+	if (left != right || !IsBinaryCoercible(get_element_type(param->paramtype), left) ||
+		!(op_mergejoinable(op->opno, left) || op_hashjoinable(op->opno, left)) ||
+		!shard_route_key_matches(relid, 0, linitial(op->args), op->opno, op->inputcollid))
+		return 0;
+	return param->paramid;
+}
+
+static int
+count_places(const ShardTemplate *template, int paramno)
+{
+	int			count = 0;
+	ListCell   *lc;
+
+	foreach(lc, template)
+		count += IsA(lfirst(lc), Integer) && intVal(lfirst(lc)) == paramno;
+	return count;
+}
+
+ShardKeySplit *
+shard_key_split_create(const ShardScanPlan *plan)
+{
+	Oid			relid = linitial_oid(plan->relids);
+	ListCell   *lc;
+
+	foreach(lc, plan->prune_quals)
+	{
+		int			paramno;
+
+		if (!IsA(lfirst(lc), ScalarArrayOpExpr) || shard_route_nkeys(relid) != 1)
+			continue;
+		paramno = compared_param(lfirst(lc), relid);
+		if (paramno > 0 &&
+			count_places(plan->template, paramno) + count_places(plan->shard_template, paramno) == 1)
+		{
+			ShardKeySplit *split = palloc(sizeof(ShardKeySplit));
+
+			split->paramno = paramno;
+			return split;
+		}
+	}
+	return NULL;
+}
+
+/* shardno of each value; -1 where no shard has it, or it is NULL.  NULL when map is not the table's any more. */
+static int *
+find_shards(const ShardMap *map, const Datum *values, const bool *nulls, int nvalues)
+{
+	Relation	parent = table_open(map->relid, NoLock);
+	PartitionDesc partdesc;
+	int		   *shardnos = NULL;
+
+	if (shard_route_pin(parent, &partdesc) == map)
+	{
+		shardnos = palloc(sizeof(int) * nvalues);
+		for (int i = 0; i < nvalues; i++)
+			shardnos[i] = nulls[i] ? -1 : shard_route_key(parent, partdesc, &values[i], &nulls[i]);
+	}
+	table_close(parent, NoLock);
+	return shardnos;
+}
+
+/* Makes the arrays, and their texts in texts_cxt. */
+static const char **
+make_texts(ShardParams *params, int paramno, const ShardMap *map, ArrayType *array,
+		   MemoryContext texts_cxt)
+{
+	Oid			type = ARR_ELEMTYPE(array);
+	int16		typlen;
+	bool		typbyval;
+	char		typalign;
+	Datum	   *values;
+	bool	   *nulls;
+	int			nvalues;
+	int		   *shardnos;
+	int		   *starts;			/* where each shard's values begin in sorted, and where the next one goes */
+	Datum	   *sorted;
+	const char **texts;
+
+	get_typlenbyvalalign(type, &typlen, &typbyval, &typalign);
+	deconstruct_array(array, type, typlen, typbyval, typalign, &values, &nulls, &nvalues);
+	shardnos = find_shards(map, values, nulls, nvalues);
+	if (shardnos == NULL)
+		return NULL;
+
+	starts = palloc0(sizeof(int) * (map->nshards + 1));
+	for (int i = 0; i < nvalues; i++)
+		if (shardnos[i] >= 0)
+			starts[shardnos[i] + 1]++;
+	for (int i = 0; i < map->nshards; i++)
+		starts[i + 1] += starts[i];
+	sorted = palloc(sizeof(Datum) * nvalues);
+	for (int i = 0; i < nvalues; i++)
+		if (shardnos[i] >= 0)
+			sorted[starts[shardnos[i]]++] = values[i];
+
+	texts = MemoryContextAllocZero(texts_cxt, sizeof(char *) * map->nshards);
+	for (int i = 0; i < map->nshards; i++)
+	{
+		int			start = i == 0 ? 0 : starts[i - 1];
+		ArrayType  *part;
+		MemoryContext oldcxt;
+
+		if (starts[i] == start)
+			continue;
+		part = construct_array(&sorted[start], starts[i] - start, type, typlen, typbyval, typalign);
+		oldcxt = MemoryContextSwitchTo(texts_cxt);
+		texts[i] = shard_param_text(params, paramno, PointerGetDatum(part));
+		MemoryContextSwitchTo(oldcxt);
+		pfree(part);
+	}
+	return texts;
+}
+
+const char *const *
+shard_key_split_run(const ShardKeySplit *split, const ShardMap *map, ShardParams *params,
+					ExprContext *econtext, Bitmapset **live)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	MemoryContext work_cxt;
+	bool		isnull;
+	Datum		value = shard_param_value(params, split->paramno, econtext, &isnull);
+	ArrayType  *array;
+	const char **texts;
+
+	if (isnull || bms_membership(*live) != BMS_MULTIPLE)
+		return NULL;
+	work_cxt = AllocSetContextCreate(cxt, "shard key split", ALLOCSET_DEFAULT_SIZES);
+	MemoryContextSwitchTo(work_cxt);
+	array = DatumGetArrayTypeP(value);
+	texts = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array)) < MIN_KEYS ? NULL :
+		make_texts(params, split->paramno, map, array, cxt);
+	MemoryContextSwitchTo(cxt);
+	MemoryContextDelete(work_cxt);
+
+	if (texts != NULL)
+	{
+		Bitmapset  *left = NULL;
+		int			shardno = -1;
+
+		while ((shardno = bms_next_member(*live, shardno)) >= 0)
+			if (texts[shardno] != NULL)
+				left = bms_add_member(left, shardno);
+		*live = left;
+	}
+	return texts;
+}

@@ -1,0 +1,689 @@
+/*
+ * scan.c
+ *	  Executes a shard scan: one remote query, sent to every live shard at once,
+ *	  whose rows are merged as they come.
+ *
+ *	   Begin    shards, parameters and decoder are resolved; nothing remote
+ *	   Iterate  first call: parameters --> SQL per shard --> streams
+ *				then: stream --> ShardRow --> decoder --> slot, from the current
+ *				stream while it has rows, from the next one when it has none,
+ *				waiting for all of them together when none has
+ *	   ReScan   streams are closed; the next Iterate opens them anew
+ *	   End      streams are closed, which ends remote queries still running
+ *
+ * All live shards are in flight at once, up to a window per node: a stream
+ * beyond twice the node's connections would only queue, so it is opened when an
+ * earlier one ends.  Memory is thus bounded by the window, not by the number of
+ * shards or rows.  Nodes of one machine may take turns (scan_share.c).  Where the
+ * transaction may write on the connections that read, all are opened at once:
+ * before its first write what queues is read and put aside (remote/run/stream_open.c), so
+ * that a cursor does not see what comes after it.
+ *
+ * Rows in an order are merged (merge.c), for which all streams have to be open
+ * at once.  There a statement reads as many shards of a node as it takes for
+ * each statement to have a connection, and the node merges these.
+ *
+ * A node that this transaction has written to is read over the one connection
+ * that wrote, where each statement has a snapshot of its own (READ COMMITTED).
+ * There all live shards are read by one statement, joined by UNION ALL, so that
+ * they are seen at the same moment, and before what the statement itself writes.
+ *
+ * Assumptions: conditions in the remote query need no check here; conditions
+ * left to the coordinator are plan.qual, which core evaluates.  Tables of one
+ * scan are colocated: shard i of each makes one remote query.
+ *
+ * Left to others: connections, snapshots, order on a node (remote/), which
+ * shards the conditions leave (catalog/route), bytes to values (tuple/decode).
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/route.h"
+#include "executor/executor.h"
+#include "executor/scan/fdw_executor.h"
+#include "executor/scan/scan.h"
+#include "executor/scan/scan_share.h"
+#include "executor/scan/statement_view.h"
+#include "guc.h"
+#include "miscadmin.h"
+#include "utils/memutils.h"
+
+/* Rows from one shard beyond which COPY pays even for a single stream. */
+#define COPY_FETCH_MIN_ROWS	1000
+
+/* Streams of a node that may be open, as a multiple of its connections. */
+#define WINDOW_FACTOR	2
+
+/* Of a node's shards, one in so many is asked first. */
+#define FIRST_PART	4
+
+/* ------------------------------------------------------------------------
+ * Begin
+ * ------------------------------------------------------------------------ */
+
+/* Looks up the tables' shards; all of them must be colocated with the first. */
+static void
+resolve_maps(ShardScanState *state)
+{
+	state->nmaps = list_length(state->plan->relids);
+	state->maps = palloc(sizeof(ShardMap *) * state->nmaps);
+	for (int i = 0; i < state->nmaps; i++)
+	{
+		Oid			relid = list_nth_oid(state->plan->relids, i);
+
+		state->maps[i] = shard_map_get(relid);
+		if (state->maps[i] == NULL)
+			elog(ERROR, "relation %u is not sharded", relid);
+		if (state->maps[i]->nshards != state->maps[0]->nshards)
+			elog(ERROR, "relations of a shard scan have %d and %d shards",
+				 state->maps[0]->nshards, state->maps[i]->nshards);
+	}
+}
+
+/*
+ * Core opens the tables of scans with a scanrelid alone.  Those that are open
+ * are not altered or dropped by the session itself (55006), under a cursor or a
+ * loop of a function; their readers on the nodes would have it wait for ever.
+ */
+List *
+shard_scan_open_rels(List *relids)
+{
+	List	   *rels = NIL;
+	ListCell   *lc;
+
+	foreach(lc, relids)
+		rels = lappend(rels, table_open(lfirst_oid(lc), NoLock));
+	return rels;
+}
+
+void
+shard_scan_close_rels(List *rels)
+{
+	ListCell   *lc;
+
+	foreach(lc, rels)
+		table_close((Relation) lfirst(lc), NoLock);
+}
+
+static Bitmapset *
+planned_shards(const ShardScanState *state)
+{
+	const ShardMap *map = state->maps[0];
+	Bitmapset  *result = NULL;
+	ListCell   *lc;
+
+	if (state->plan->all_shards)
+		return map->nshards > 0 ? bms_add_range(NULL, 0, map->nshards - 1) : NULL;
+	foreach(lc, state->plan->shards)
+	{
+		int			shardno = shard_map_find(map, lfirst_oid(lc));
+
+		if (shardno < 0)
+			elog(ERROR, "relation %u is not a shard of relation %u", lfirst_oid(lc), map->relid);
+		result = bms_add_member(result, shardno);
+	}
+	return result;
+}
+
+/* Prunes planned shards by conditions with parameters. Memory: current context. */
+static Bitmapset *
+prune_by_parameters(ForeignScanState *node)
+{
+	ShardScanState *state = node->fdw_state;
+	List	   *quals = shard_param_bind(state->params, node->ss.ps.ps_ExprContext,
+										 state->plan->prune_quals);
+
+	return bms_int_members(shard_route_prune(state->maps[0]->relid, quals), state->planned);
+}
+
+static ShardDecoder *
+create_decoder(ForeignScanState *node, const ShardScanPlan *plan)
+{
+	ShardDecodeColumn *columns = palloc(sizeof(ShardDecodeColumn) * Max(plan->noutputs, 1));
+	ShardDecoder *decoder;
+
+	for (int i = 0; i < plan->noutputs; i++)
+	{
+		const ShardOutput *output = &plan->outputs[i];
+
+		switch (output->kind)
+		{
+			case SHARD_OUTPUT_VALUE:
+				columns[i].kind = SHARD_DECODE_BINARY;
+				break;
+			case SHARD_OUTPUT_TEXT:
+				columns[i].kind = SHARD_DECODE_TEXT;
+				break;
+			case SHARD_OUTPUT_CTID:
+				columns[i].kind = SHARD_DECODE_CTID;
+				break;
+			case SHARD_OUTPUT_INT8_SUM:
+				columns[i].kind = SHARD_DECODE_INT8_SUM;
+				break;
+			case SHARD_OUTPUT_NUMERIC_SUM:
+				columns[i].kind = SHARD_DECODE_NUMERIC_SUM;
+				break;
+			case SHARD_OUTPUT_INTERVAL_SUM:
+				columns[i].kind = SHARD_DECODE_INTERVAL_SUM;
+				break;
+			case SHARD_OUTPUT_POLY_VARIANCE:
+				columns[i].kind = SHARD_DECODE_POLY_VARIANCE;
+				break;
+			case SHARD_OUTPUT_NUMERIC_VARIANCE:
+				columns[i].kind = SHARD_DECODE_NUMERIC_VARIANCE;
+				break;
+			case SHARD_OUTPUT_STATE:
+				columns[i].kind = SHARD_DECODE_STATE;
+				break;
+		}
+		columns[i].target = output->target;
+		columns[i].type = output->type;
+		columns[i].typmod = output->typmod;
+	}
+	decoder = shard_decode_create(node->ss.ss_ScanTupleSlot->tts_tupleDescriptor,
+								  columns, plan->noutputs);
+	pfree(columns);
+	return decoder;
+}
+
+/*
+ * Tells the transaction layer how many streams each node will get, so that a
+ * node with a single one needs no transaction around it.  A scan that may run
+ * again announces one more, since its runs must see the same snapshot.
+ */
+static void
+announce_streams(const ShardScanState *state, bool may_rescan)
+{
+	const ShardMap *map = state->maps[0];
+	int		   *nstreams = palloc0(sizeof(int) * Max(map->nnodes, 1));
+	int			shardno = -1;
+
+	while ((shardno = bms_next_member(state->live, shardno)) >= 0)
+		nstreams[map->shards[shardno].nodeno]++;
+	for (int i = 0; i < map->nnodes; i++)
+	{
+		int			per_statement;
+
+		if (nstreams[i] == 0)
+			continue;
+		per_statement = shard_share_per_statement(state, i, nstreams[i]);
+		nstreams[i] = (nstreams[i] + per_statement - 1) / per_statement;
+		shard_snapshot_expect(state->snapshot, map->nodes[i].serverid, state->userid,
+							  nstreams[i] + (may_rescan ? 1 : 0));
+	}
+	pfree(nstreams);
+}
+
+void
+shardBeginForeignScan(ForeignScanState *node, int eflags)
+{
+	ForeignScan *fsplan = (ForeignScan *) node->ss.ps.plan;
+	EState	   *estate = node->ss.ps.state;
+	ShardScanState *state = palloc0(sizeof(ShardScanState));
+
+	node->fdw_state = state;
+	state->plan = shard_plan_private_unpack(fsplan->fdw_private);
+	state->params = shard_param_create(fsplan->fdw_exprs, (PlanState *) node);
+	resolve_maps(state);
+	state->userid = OidIsValid(state->plan->check_as_user) ? state->plan->check_as_user : GetUserId();
+	state->planned = planned_shards(state);
+	state->live = state->planned;
+	state->max_streams = shard_guc_max_connections_per_node;
+
+	if (state->plan->prune_quals != NIL && !(eflags & SHARD_EXEC_FLAG_NO_PARAMS))
+	{
+		state->prune_each_start =
+			!shard_param_known_at_start(state->params, state->plan->prune_quals);
+		if (!state->prune_each_start)
+			state->live = prune_by_parameters(node);
+	}
+
+	state->split = shard_key_split_create(state->plan);
+	state->takes_turns = shard_share_takes_turns(state, shard_statement_view_writes(estate));
+
+	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
+		return;
+
+	state->rels = shard_scan_open_rels(state->plan->relids);
+	state->decoder = create_decoder(node, state->plan);
+	state->run_cxt = AllocSetContextCreate(estate->es_query_cxt, "shard scan",
+										   ALLOCSET_DEFAULT_SIZES);
+	state->snapshot = shard_txn_snapshot(estate->es_query_cxt);
+	if (node->ss.ps.state->es_instrument)
+		state->figures = palloc0(sizeof(ShardScanFigures) * state->maps[0]->nshards);
+	announce_streams(state, shard_param_has_exec(state->params) ||
+					 (eflags & EXEC_FLAG_REWIND) != 0);
+}
+
+/* ------------------------------------------------------------------------
+ * Starting
+ * ------------------------------------------------------------------------ */
+
+/* Renders the next statement over shards of scan_node. Returns their name for messages. */
+static const char *
+render_next(ShardScanState *state, ShardScanNode *scan_node, StringInfo buf)
+{
+	const int  *shardnos = scan_node->shardnos + scan_node->nopened;
+	int			nshards = Min(scan_node->per_statement, scan_node->nlive - scan_node->nopened);
+	const char *name = state->maps[0]->shards[shardnos[0]].name;
+
+	scan_node->nopened += nshards;
+	shard_scan_sql(state, shardnos, nshards, state->use_copy, buf);
+	return nshards == 1 ? name : psprintf(_("%s and %d more"), name, nshards - 1);
+}
+
+/* Opens the next statement on node nodeno as source i. */
+static void
+open_source(ShardScanState *state, int i, int nodeno)
+{
+	const ShardMap *map = state->maps[0];
+	ShardScanNode *scan_node = &state->nodes[nodeno];
+	ShardScanSource *source = &state->sources[i];
+	int			shardno = scan_node->shardnos[scan_node->nopened];
+	ShardStreamSpec spec = {0};
+
+	source->nodeno = nodeno;
+	source->shardno = shardno;
+	source->has_rows = source->counted = false;
+	if (state->figures != NULL)
+		INSTR_TIME_SET_CURRENT(source->opened);
+	if (source->sql.data == NULL)
+		initStringInfo(&source->sql);
+	else
+		resetStringInfo(&source->sql);
+	spec.label = render_next(state, scan_node, &source->sql);
+
+	spec.serverid = map->shards[shardno].serverid;
+	spec.userid = state->userid;
+	spec.sql = source->sql.data;
+	spec.ncolumns = shard_decode_nremote(state->decoder);
+	spec.portable_text = shard_decode_has_styled_text(state->decoder);
+	spec.use_copy = state->use_copy;
+	spec.as_writer = state->plan->locks_rows;
+	spec.workers = shard_share_workers(state, nodeno, scan_node);
+	spec.cpu_factor = shard_share_cpu_factor(state, nodeno, scan_node);
+	if (!state->use_copy)
+	{
+		spec.nparams = shard_param_count(state->plan->template, state->plan->shard_template);
+		/* of several shards those values that are right for all */
+		spec.params = scan_node->per_statement == 1 ? shard_scan_values(state, shardno) :
+			state->param_values;
+	}
+	state->streams[i] = shard_stream_open(state->run_cxt, state->snapshot, &spec);
+}
+
+/*
+ * Is all reading of the node on the connection that writes, or will it be when
+ * this statement begins to write?  Then each of the scan's statements there would
+ * see what was written before it.
+ */
+static bool
+reads_as_writer(const ForeignScanState *node, int nodeno)
+{
+	const ShardScanState *state = node->fdw_state;
+	ShardPool  *pool = shard_pool_get(state->maps[0]->nodes[nodeno].serverid, state->userid);
+
+	return (IsolationUsesXactSnapshot() && shard_statement_view_writes(node->ss.ps.state)) ||
+		shard_txn_uses_writer(pool, state->snapshot);
+}
+
+/*
+ * Distributes live shards to their nodes. Result: streams to open at first.
+ * A node that is read as a writer gets one statement, which sees one moment.
+ */
+static int
+group_by_node(ForeignScanState *node, int window)
+{
+	ShardScanState *state = node->fdw_state;
+	const ShardMap *map = state->maps[0];
+	int			total = 0;
+	int			shardno = -1;
+
+	state->nodes = palloc0(sizeof(ShardScanNode) * Max(map->nnodes, 1));
+	while ((shardno = bms_next_member(state->live, shardno)) >= 0)
+		state->nodes[map->shards[shardno].nodeno].nlive++;
+	for (int i = 0; i < map->nnodes; i++)
+	{
+		ShardScanNode *scan_node = &state->nodes[i];
+
+		if (scan_node->nlive == 0)
+			continue;
+		scan_node->shardnos = palloc(sizeof(int) * scan_node->nlive);
+		scan_node->per_statement = shard_share_per_statement(state, i, scan_node->nlive);
+		if (!state->plan->locks_rows && reads_as_writer(node, i))
+			scan_node->per_statement = scan_node->nlive;
+		total += Min(shard_share_statements(scan_node), window);
+		scan_node->nlive = 0;
+	}
+	shardno = -1;
+	while ((shardno = bms_next_member(state->live, shardno)) >= 0)
+	{
+		ShardScanNode *scan_node = &state->nodes[map->shards[shardno].nodeno];
+
+		scan_node->shardnos[scan_node->nlive++] = shardno;
+	}
+	return total;
+}
+
+const Bitmapset *
+shard_scan_first_shards(ForeignScanState *node)
+{
+	ShardScanState *state = node->fdw_state;
+	const ShardMap *map = state->maps[0];
+	MemoryContext oldcxt;
+	int		   *nshards;		/* planned ones of each node, then those left to choose */
+	int			shardno = -1;
+
+	if (state->first_shards != NULL)
+		return state->first_shards;
+	oldcxt = MemoryContextSwitchTo(node->ss.ps.state->es_query_cxt);
+	nshards = palloc0(sizeof(int) * Max(map->nnodes, 1));
+	while ((shardno = bms_next_member(state->planned, shardno)) >= 0)
+		nshards[map->shards[shardno].nodeno]++;
+	for (int i = 0; i < map->nnodes; i++)
+		nshards[i] = (nshards[i] + FIRST_PART - 1) / FIRST_PART;
+	shardno = -1;
+	while ((shardno = bms_next_member(state->planned, shardno)) >= 0)
+	{
+		if (nshards[map->shards[shardno].nodeno]-- > 0)
+			state->first_shards = bms_add_member(state->first_shards, shardno);
+	}
+	if (bms_equal(state->first_shards, state->planned))
+		state->first_shards = NULL;
+	pfree(nshards);
+	MemoryContextSwitchTo(oldcxt);
+	return state->first_shards;
+}
+
+bool
+shard_scan_sees_one_moment(const ForeignScanState *node, bool others_run)
+{
+	const ShardScanState *state = node->fdw_state;
+
+	if (others_run && IsolationUsesXactSnapshot() && !XactReadOnly)
+		return false;
+	for (int i = 0; i < state->maps[0]->nnodes; i++)
+	{
+		if (reads_as_writer(node, i))
+			return false;
+	}
+	return true;
+}
+
+void
+shard_scan_set_part(ForeignScanState *node, ShardScanPart part)
+{
+	ShardScanState *state = node->fdw_state;
+
+	Assert(!state->running);
+	Assert(part == SHARD_SCAN_ALL || state->first_shards != NULL);
+	state->part = part;
+}
+
+void
+shard_scan_bind(ForeignScanState *node)
+{
+	ShardScanState *state = node->fdw_state;
+	MemoryContext oldcxt = MemoryContextSwitchTo(state->run_cxt);
+
+	state->param_values = shard_param_evaluate(state->params, node->ss.ps.ps_ExprContext);
+	if (state->prune_each_start)
+		state->live = prune_by_parameters(node);
+	state->unsplit = state->live;
+	state->split_values = state->split == NULL ? NULL :
+		shard_key_split_run(state->split, state->maps[0], state->params,
+							node->ss.ps.ps_ExprContext, &state->live);
+	if (state->part == SHARD_SCAN_FIRST)
+		state->live = bms_intersect(state->live, state->first_shards);
+	else if (state->part == SHARD_SCAN_OTHERS)
+		state->live = bms_difference(state->live, state->first_shards);
+	MemoryContextSwitchTo(oldcxt);
+}
+
+/* Streams of a node that may be open. */
+static int
+window_size(const ShardScanState *state)
+{
+	bool		may_write = IsolationUsesXactSnapshot() && !XactReadOnly;
+
+	if (state->plan->sort_columns != NIL || (may_write && !state->plan->locks_rows))
+		return state->maps[0]->nshards;
+	return WINDOW_FACTOR * shard_guc_max_connections_per_node;
+}
+
+void
+shard_scan_start(ForeignScanState *node)
+{
+	ShardScanState *state = node->fdw_state;
+	int			window = window_size(state);
+	int			nnodes = state->maps[0]->nnodes;
+	MemoryContext oldcxt;
+	int			nstreams;
+
+	if (state->running)
+		return;
+
+	shard_scan_bind(node);
+	oldcxt = MemoryContextSwitchTo(state->run_cxt);
+	nstreams = group_by_node(node, window);
+	state->use_copy = shard_guc_enable_copy_fetch && !state->plan->locks_rows &&
+		(bms_membership(state->live) == BMS_MULTIPLE ||
+		 state->plan->rows_per_shard > COPY_FETCH_MIN_ROWS);
+	state->streams = palloc0(sizeof(ShardStream *) * Max(nstreams, 1));
+	state->sources = palloc0(sizeof(ShardScanSource) * Max(nstreams, 1));
+	state->wait_set = shard_wait_set_create(state->run_cxt);
+	state->nsources = 0;
+	state->nwaiting = 0;
+	state->current = 0;
+	state->merging = state->plan->sort_columns != NIL && nstreams > 1;
+	state->running = true;
+
+	/* round by round over the nodes, so that all of them start early */
+	while (state->nsources + state->nwaiting < nstreams)
+	{
+		for (int i = 0; i < nnodes; i++)
+		{
+			ShardScanNode *scan_node = &state->nodes[i];
+
+			if (scan_node->waits || scan_node->nopened >= scan_node->nlive ||
+				scan_node->nopened >= window * scan_node->per_statement)
+				continue;
+			if (state->takes_turns && shard_share_is_busy(state, i))
+			{
+				scan_node->waits = true;
+				state->nwaiting++;
+			}
+			else
+				open_source(state, state->nsources++, i);
+		}
+	}
+	MemoryContextSwitchTo(oldcxt);
+}
+
+/* ------------------------------------------------------------------------
+ * Running
+ * ------------------------------------------------------------------------ */
+
+/*
+ * Source i has no more rows: its node's next shard takes its place, or, when the
+ * node has none left to open, a node that has waited for it, or the last source.
+ */
+static void
+finish_source(ForeignScanState *node, int i)
+{
+	ShardScanState *state = node->fdw_state;
+	int			nodeno = state->sources[i].nodeno;
+
+	shard_scan_close_stream(node, i);
+	if (state->nwaiting > 0 && state->nodes[nodeno].nopened >= state->nodes[nodeno].nlive)
+		nodeno = shard_share_next(state, nodeno);
+	if (state->nodes[nodeno].nopened < state->nodes[nodeno].nlive)
+	{
+		MemoryContext oldcxt = MemoryContextSwitchTo(state->run_cxt);
+
+		open_source(state, i, nodeno);
+		MemoryContextSwitchTo(oldcxt);
+	}
+	else
+	{
+		ShardScanSource last = state->sources[state->nsources - 1];
+
+		state->nsources--;
+		state->streams[i] = state->streams[state->nsources];
+		state->sources[state->nsources] = state->sources[i];
+		state->sources[i] = last;
+		state->streams[state->nsources] = NULL;
+		if (state->current >= state->nsources)
+			state->current = 0;
+	}
+}
+
+/*
+ * Takes the next row from any stream that has one.  False when none has:
+ * nsources is then 0 at the end of the scan.
+ */
+static bool
+take_row(ForeignScanState *node, ShardRow *row)
+{
+	ShardScanState *state = node->fdw_state;
+	int			nwaiting = 0;
+
+	while (nwaiting < state->nsources)
+	{
+		switch (shard_stream_next(state->streams[state->current], row))
+		{
+			case SHARD_STREAM_ROW:
+				return true;
+			case SHARD_STREAM_DONE:
+				/* whoever takes its place is asked next */
+				finish_source(node, state->current);
+				break;
+			case SHARD_STREAM_WAIT:
+				nwaiting++;
+				state->current = (state->current + 1) % state->nsources;
+				break;
+		}
+	}
+	return false;
+}
+
+/*
+ * Next row: into the scan's slot, which is returned, or in a slot of merge.c.
+ * Empty at the end or when async_mode may not wait.
+ */
+static TupleTableSlot *
+fetch_row(ForeignScanState *node)
+{
+	ShardScanState *state = node->fdw_state;
+	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
+	ShardRow	row;
+
+	shard_scan_start(node);
+	if (state->merging)
+		return shard_merge_next(node);
+	while (!take_row(node, &row))
+	{
+		if (state->nsources == 0)
+			return ExecClearTuple(slot);
+		if (state->async_mode)
+		{
+			state->would_wait = true;
+			return ExecClearTuple(slot);
+		}
+		shard_stream_wait(state->streams, state->nsources, state->wait_set);
+	}
+	/* core resets the values' memory before it asks for the next row */
+	shard_scan_store_row(node, state->current, &row, slot,
+						 node->ss.ps.ps_ExprContext->ecxt_per_tuple_memory);
+	return slot;
+}
+
+TupleTableSlot *
+shardIterateForeignScan(ForeignScanState *node)
+{
+	return fetch_row(node);
+}
+
+void
+shard_scan_close_streams(ForeignScanState *node)
+{
+	ShardScanState *state = node->fdw_state;
+
+	/* first, since closing takes time where something has to be cancelled */
+	for (int i = 0; i < state->nsources && state->figures != NULL; i++)
+	{
+		if (state->streams[i] != NULL)
+			shard_scan_count_source(state, i);
+	}
+	for (int i = 0; i < state->nsources; i++)
+	{
+		if (state->streams[i] != NULL)
+			shard_scan_close_stream(node, i);
+	}
+	state->nsources = 0;
+	state->nwaiting = 0;
+	if (state->merge != NULL)
+		shard_merge_reset(state->merge);
+}
+
+/* Ends what is running; the next Iterate starts from scratch. */
+static void
+stop_run(ForeignScanState *node)
+{
+	ShardScanState *state = node->fdw_state;
+
+	if (!state->running)
+		return;
+	shard_scan_close_streams(node);
+	state->live = state->prune_each_start ? state->planned : state->unsplit;
+	state->running = false;
+	MemoryContextReset(state->run_cxt);
+}
+
+void
+shardReScanForeignScan(ForeignScanState *node)
+{
+	ShardScanState *state = node->fdw_state;
+
+	/*
+	 * The parameters' values may have changed even when chgParam is not set
+	 * any more, so a run is never kept.
+	 */
+	state->would_wait = false;
+	stop_run(node);
+}
+
+void
+shardEndForeignScan(ForeignScanState *node)
+{
+	ShardScanState *state = node->fdw_state;
+
+	/* NULL when Begin failed or was not called */
+	if (state == NULL || state->run_cxt == NULL)
+		return;
+	stop_run(node);
+	shard_scan_close_rels(state->rels);
+	MemoryContextDelete(state->run_cxt);
+	state->run_cxt = NULL;
+}
+
+/*
+ * EvalPlanQual.  A scan of one relation gets the row from core and has its
+ * remote conditions in fdw_recheck_quals, which core checks.  A scan without
+ * scanrelid is asked to deliver rows itself: core gets here in place of
+ * Iterate, for a sharded table inside a subquery that is evaluated again.
+ */
+bool
+shardRecheckForeignScan(ForeignScanState *node, TupleTableSlot *slot)
+{
+	TupleTableSlot *row;
+
+	if (((Scan *) node->ss.ps.plan)->scanrelid > 0)
+		return true;
+	row = fetch_row(node);
+	if (row != slot)
+		ExecCopySlot(slot, row);
+	return !TupIsNull(slot);
+}

@@ -1,0 +1,191 @@
+/*
+ * scan_share.c
+ *	  How the statements of a shard scan share the connections and cores of nodes.
+ *
+ *	 shards of a node --> statements --> in flight, as connections allow --> workers, costs
+ *	 nodes of a machine --> all at once, or, when they group, as many as it has cores
+ *
+ * Statements that make many groups want the caches of a core for themselves: two of
+ * them on one core evict each other's groups whenever they change places, and take
+ * longer than one after the other.  So where a machine has no more cores than nodes,
+ * the shards of a node are grouped in one statement, one after the other, and no
+ * more nodes work at a time than there are cores.
+ *
+ * Assumptions: server option `cores` is right; servers with the same host are
+ * on the same machine.
+ */
+#include "postgres.h"
+
+#include "executor/scan/scan_share.h"
+#include "guc.h"
+#include "tcop/pquery.h"
+
+/* Streams finish one after the other, and what is not CPU waits, too: measured, more changes no plan for the better. */
+#define MAX_CPU_FACTOR	4
+
+/* Groups of a shard that are few for a core's caches. */
+#define MANY_GROUPS		1000
+
+/* Cores that idle while the last nodes work may make a machine's time this much longer. */
+#define MAX_IDLE		1.25
+
+int
+shard_share_statements(const ShardScanNode *scan_node)
+{
+	return (scan_node->nlive + scan_node->per_statement - 1) / scan_node->per_statement;
+}
+
+/*
+ * Are the shards of node nodeno, each of which makes many groups, read one after the
+ * other?  A statement keeps the groups of its shards until it ends: of no more than
+ * would be made at once by statements of their own.
+ */
+static bool
+groups_in_sequence(const ShardScanState *state, int nodeno)
+{
+	const ShardNode *map_node = &state->maps[0]->nodes[nodeno];
+
+	return state->plan->grouped && state->plan->rows_per_shard >= MANY_GROUPS &&
+		state->split == NULL && map_node->nshards <= state->max_streams &&
+		map_node->nhosted > 1 && map_node->cores > 0 && map_node->cores <= map_node->nhosted;
+}
+
+int
+shard_share_per_statement(const ShardScanState *state, int nodeno, int nlive)
+{
+	if (state->plan->shard_template != NIL)
+		return nlive;
+	/* there are no row locks over a union */
+	if (state->plan->locks_rows)
+		return 1;
+	if (state->plan->sort_columns != NIL)
+		return (nlive + state->max_streams - 1) / state->max_streams;
+	return groups_in_sequence(state, nodeno) ? nlive : 1;
+}
+
+/*
+ * Merging needs rows of all nodes at once, and who writes, or calls a function that
+ * may, must not see it in later turns.  Nor may a cursor, beside which its
+ * transaction writes, or a loop over one.
+ */
+bool
+shard_share_takes_turns(const ShardScanState *state, bool writes)
+{
+	return (state->plan->grouped || state->plan->shard_template != NIL) &&
+		state->plan->sort_columns == NIL && !writes && !state->plan->at_once &&
+		(ActivePortal == NULL || ActivePortal->name[0] == '\0');
+}
+
+/* How many nodes of nodeno's machine work at a time: all of them, unless each has one statement. */
+static int
+nodes_at_once(const ShardScanState *state, int nodeno)
+{
+	const ShardNode *map_node = &state->maps[0]->nodes[nodeno];
+	int			nnodes = Max(map_node->nhosted, 1);
+	int			nturns;
+
+	if (!state->takes_turns || map_node->cores <= 0 || nnodes <= map_node->cores ||
+		(state->plan->shard_template == NIL && !groups_in_sequence(state, nodeno)))
+		return nnodes;
+	nturns = (nnodes + map_node->cores - 1) / map_node->cores;
+	return nturns * map_node->cores > nnodes * MAX_IDLE ? nnodes : map_node->cores;
+}
+
+bool
+shard_share_is_busy(const ShardScanState *state, int nodeno)
+{
+	const ShardNode *map_nodes = state->maps[0]->nodes;
+	int			limit = nodes_at_once(state, nodeno);
+	int			nbusy = 0;
+
+	if (limit >= map_nodes[nodeno].nhosted)
+		return false;
+	for (int i = 0; i < state->nsources; i++)
+		nbusy += map_nodes[state->sources[i].nodeno].hostno == map_nodes[nodeno].hostno;
+	return nbusy >= limit;
+}
+
+int
+shard_share_next(ShardScanState *state, int nodeno)
+{
+	const ShardMap *map = state->maps[0];
+
+	for (int i = 0; i < map->nnodes; i++)
+	{
+		if (!state->nodes[i].waits || map->nodes[i].hostno != map->nodes[nodeno].hostno)
+			continue;
+		state->nodes[i].waits = false;
+		state->nwaiting--;
+		return i;
+	}
+	return nodeno;
+}
+
+/*
+ * Shards in flight are the first parallelism, workers only fill the cores they
+ * leave idle.
+ */
+int
+shard_share_workers(const ShardScanState *state, int nodeno, const ShardScanNode *scan_node)
+{
+	const ShardNode *map_node = &state->maps[0]->nodes[nodeno];
+	int			in_flight = Min(shard_share_statements(scan_node), shard_guc_max_connections_per_node);
+
+	/* servers of one machine, each reading all of its shards at once */
+	if (scan_node->per_statement > 1 && map_node->nhosted > 1 && map_node->cores > 0)
+		return Min(Max(map_node->cores / (map_node->nhosted * in_flight) - 1, 0), 8);
+	if (in_flight <= 1)
+		return -1;
+	if (map_node->cores <= 0)
+		return 0;
+	return Min(Max(map_node->cores / in_flight - 1, 0), 8);
+}
+
+/*
+ * Streams that share a core take as many times longer for what they compute,
+ * but not for pages, which come from memory or from disks that serve several at
+ * a time.  A node's planner knows nothing of the others: told so it prefers a few
+ * index look-ups to reading a whole shard.  0 leaves it to the node's settings.
+ */
+int
+shard_share_cpu_factor(const ShardScanState *state, int nodeno, const ShardScanNode *scan_node)
+{
+	const ShardNode *map_node = &state->maps[0]->nodes[nodeno];
+	int			in_flight = Min(shard_share_statements(scan_node), shard_guc_max_connections_per_node);
+	int			factor;
+
+	if (!shard_guc_enable_cpu_factor || map_node->cores <= 0)
+		return 0;
+	factor = in_flight * nodes_at_once(state, nodeno) / map_node->cores;
+	return factor > 1 ? Min(factor, MAX_CPU_FACTOR) : 0;
+}
+
+/* What is known of a node before any of its statements is opened. */
+static ShardScanNode
+describe_node(const ShardScanState *state, int nodeno)
+{
+	const ShardMap *map = state->maps[0];
+	ShardScanNode scan_node = {0};
+	int			shardno = -1;
+
+	while ((shardno = bms_next_member(state->live, shardno)) >= 0)
+		scan_node.nlive += map->shards[shardno].nodeno == nodeno;
+	scan_node.per_statement = Max(shard_share_per_statement(state, nodeno, scan_node.nlive), 1);
+	return scan_node;
+}
+
+int
+shard_share_node_workers(const ShardScanState *state, int nodeno)
+{
+	ShardScanNode scan_node = describe_node(state, nodeno);
+
+	return shard_share_workers(state, nodeno, &scan_node);
+}
+
+int
+shard_share_node_cpu_factor(const ShardScanState *state, int nodeno)
+{
+	ShardScanNode scan_node = describe_node(state, nodeno);
+
+	return shard_share_cpu_factor(state, nodeno, &scan_node);
+}

@@ -1,0 +1,183 @@
+/*
+ * scan_sql.c
+ *	  The text of a shard scan's statements.
+ *
+ *	   one shard			the template
+ *	   several of a node	(template) UNION ALL (template) ...; when the scan's rows
+ *							are in an order, SELECT * FROM (that) ORDER BY ...
+ *	   per-node query		the template, with the UNION ALL over parts of shards
+ *							in its place
+ *
+ * A limit in the template stands in each arm, which is right for any number of
+ * arms: the rows that the scan needs are among those.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_operator.h"
+#include "executor/scan/scan.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+const char *const *
+shard_scan_values(const ShardScanState *state, int shardno)
+{
+	int			nparams;
+	const char **values;
+
+	if (state->split_values == NULL)
+		return state->param_values;
+	nparams = shard_param_count(state->plan->template, state->plan->shard_template);
+	values = palloc(sizeof(char *) * nparams);
+	memcpy(values, state->param_values, sizeof(char *) * nparams);
+	values[state->split->paramno - 1] = state->split_values[shardno];
+	return values;
+}
+
+/* The template, or the part of it that is a shard's, for one shard. */
+static void
+append_shard(const ShardScanState *state, const ShardTemplate *template, int shardno,
+			 bool literals, StringInfo buf)
+{
+	const char *from_items[8];
+	const char **relations = from_items;
+
+	if (state->nmaps > lengthof(from_items))
+		relations = palloc(sizeof(char *) * state->nmaps);
+	for (int i = 0; i < state->nmaps; i++)
+		relations[i] = state->maps[i]->shards[shardno].from_item;
+	shard_param_render(buf, template, relations, NULL, literals,
+					   literals ? shard_scan_values(state, shardno) : NULL);
+}
+
+static void
+append_union(const ShardScanState *state, const ShardTemplate *template,
+			 const int *shardnos, int nshards, bool literals, StringInfo buf)
+{
+	for (int i = 0; i < nshards; i++)
+	{
+		appendStringInfoString(buf, i == 0 ? "(" : " UNION ALL (");
+		append_shard(state, template, shardnos[i], literals, buf);
+		appendStringInfoChar(buf, ')');
+	}
+}
+
+/*
+ * The output that is attribute attno of the slot; *colno: the remote column
+ * (0-based) that it begins with.
+ */
+static const ShardOutput *
+find_output(const ShardScanPlan *plan, AttrNumber attno, int *colno)
+{
+	*colno = 0;
+	for (int i = 0; i < plan->noutputs; i++)
+	{
+		const ShardOutput *output = &plan->outputs[i];
+
+		if (output->target == attno - 1 &&
+			(output->kind == SHARD_OUTPUT_VALUE || output->kind == SHARD_OUTPUT_TEXT))
+			return output;
+		*colno += shard_output_ncolumns(output->kind);
+	}
+	elog(ERROR, "rows are sorted by attribute %d, which no remote column gives", attno);
+	return NULL;				/* keep compiler quiet */
+}
+
+/* " COLLATE schema.name", whatever the search path */
+static void
+append_collation(StringInfo buf, Oid collation)
+{
+	HeapTuple	tuple = SearchSysCache1(COLLOID, ObjectIdGetDatum(collation));
+	Form_pg_collation form;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for collation %u", collation);
+	form = (Form_pg_collation) GETSTRUCT(tuple);
+	appendStringInfo(buf, " COLLATE %s",
+					 quote_qualified_identifier(get_namespace_name(form->collnamespace),
+												NameStr(form->collname)));
+	ReleaseSysCache(tuple);
+}
+
+/* " USING OPERATOR(schema.name)", which says more than ASC and DESC do */
+static void
+append_operator(StringInfo buf, Oid operator)
+{
+	HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(operator));
+	Form_pg_operator form;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for operator %u", operator);
+	form = (Form_pg_operator) GETSTRUCT(tuple);
+	appendStringInfo(buf, " USING OPERATOR(%s.%s)",
+					 quote_identifier(get_namespace_name(form->oprnamespace)),
+					 NameStr(form->oprname));
+	ReleaseSysCache(tuple);
+}
+
+/* ORDER BY over columns c1, c2...; what travels as text is sorted by its own type. */
+static void
+append_order(const ShardScanPlan *plan, StringInfo buf)
+{
+	for (int i = 0; i < list_length(plan->sort_columns); i++)
+	{
+		int			colno;
+		const ShardOutput *output = find_output(plan, list_nth_int(plan->sort_columns, i), &colno);
+		Oid			collation = list_nth_oid(plan->sort_collations, i);
+
+		appendStringInfoString(buf, i == 0 ? " ORDER BY " : ", ");
+		if (output->kind == SHARD_OUTPUT_TEXT)
+			appendStringInfo(buf, "(c%d)::%s", colno + 1, format_type_be_qualified(output->type));
+		else
+			appendStringInfo(buf, "c%d", colno + 1);
+		if (OidIsValid(collation))
+			append_collation(buf, collation);
+		append_operator(buf, list_nth_oid(plan->sort_operators, i));
+		appendStringInfoString(buf, list_nth_int(plan->sort_nulls_first, i) ?
+							   " NULLS FIRST" : " NULLS LAST");
+	}
+}
+
+/* The union's rows, in the order that those of each arm have. */
+static void
+append_sorted_union(const ShardScanState *state, const int *shardnos, int nshards,
+					bool literals, StringInfo buf)
+{
+	const ShardScanPlan *plan = state->plan;
+	int			ncolumns = 0;
+
+	for (int i = 0; i < plan->noutputs; i++)
+		ncolumns += shard_output_ncolumns(plan->outputs[i].kind);
+	appendStringInfoString(buf, "SELECT * FROM (");
+	append_union(state, plan->template, shardnos, nshards, literals, buf);
+	appendStringInfoString(buf, ") AS u(");
+	for (int i = 0; i < ncolumns; i++)
+		appendStringInfo(buf, i == 0 ? "c%d" : ", c%d", i + 1);
+	appendStringInfoChar(buf, ')');
+	append_order(plan, buf);
+}
+
+void
+shard_scan_sql(const ShardScanState *state, const int *shardnos, int nshards, bool literals,
+			   StringInfo buf)
+{
+	const ShardScanPlan *plan = state->plan;
+
+	if (plan->shard_template != NIL)
+	{
+		StringInfoData parts;
+
+		initStringInfo(&parts);
+		append_union(state, plan->shard_template, shardnos, nshards, literals, &parts);
+		shard_param_render(buf, plan->template, NULL, parts.data, literals, state->param_values);
+		pfree(parts.data);
+	}
+	else if (nshards == 1)
+		append_shard(state, plan->template, shardnos[0], literals, buf);
+	else if (plan->sort_columns != NIL)
+		append_sorted_union(state, shardnos, nshards, literals, buf);
+	else
+		append_union(state, plan->template, shardnos, nshards, literals, buf);
+}

@@ -1,0 +1,158 @@
+/*
+ * statement_view.c
+ *	  What a statement that both reads and writes sees of the nodes.
+ *
+ * In PostgreSQL no part of a statement sees what another part of it writes:
+ *
+ *	 WITH i AS (INSERT INTO t ... RETURNING *) SELECT ... FROM i, t
+ *
+ * reads t as it was.  A scan of ours takes its snapshot of a node when it
+ * starts, which may be after the INSERT; then it would read on the connection
+ * that has written, and see the new rows.  So the snapshot is taken before: a
+ * connection that only reads exports it, and all scans of the statement use it
+ * (remote/xact/txn.h).
+ *
+ * It cannot be had after the transaction has written to the node in an earlier
+ * statement (other connections do not see that), nor at REPEATABLE READ and
+ * above, where the writer shares the transaction's snapshot.  Then such a scan
+ * sees what its own statement has written before it starts.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "compat.h"
+#include "executor/scan/statement_view.h"
+#include "lib/ilist.h"
+#include "nodes/parsenodes.h"
+#include "nodes/plannodes.h"
+#include "plan/plan_walk.h"
+#include "remote/pool/pool.h"
+#include "remote/run/stream.h"
+#include "remote/xact/txn.h"
+#include "utils/memutils.h"
+
+/* A statement whose nodes are being pinned. */
+typedef struct PinnedStatement
+{
+	slist_node	link;			/* in statements */
+	EState	   *estate;
+	bool		needed;			/* it may read after it has written */
+	List	   *pools;			/* of ShardPool: nodes dealt with */
+} PinnedStatement;
+
+/* Statements in progress, innermost first. */
+static slist_head statements = SLIST_STATIC_INIT(statements);
+
+static void
+forget_statement(void *arg)
+{
+	slist_delete(&statements, &((PinnedStatement *) arg)->link);
+}
+
+/*
+ * Does the plan's node, of the PlannedStmt context, read nodes of the cluster?  Scans that bring
+ * the rows to be changed do not count: they read, and lock, on the connection
+ * that writes.
+ */
+static bool
+reads_nodes(Plan *plan, void *context)
+{
+	const PlannedStmt *stmt = context;
+	ForeignScan *scan = (ForeignScan *) plan;
+
+	return IsA(plan, ForeignScan) && scan->operation == CMD_SELECT &&
+		(scan->scan.scanrelid == 0 || !shard_is_result_relation(stmt, scan->scan.scanrelid));
+}
+
+/* May the statement, which writes, read nodes after it has written? */
+static bool
+reads_beside_writing(EState *estate)
+{
+	PlannedStmt *stmt = estate->es_plannedstmt;
+
+	return stmt != NULL && shard_plan_walk_statement(stmt, reads_nodes, stmt);
+}
+
+bool
+shard_statement_view_writes(EState *estate)
+{
+	PlannedStmt *stmt = estate->es_plannedstmt;
+
+	return stmt != NULL && (stmt->commandType != CMD_SELECT || stmt->hasModifyingCTE);
+}
+
+static PinnedStatement *
+get_statement(EState *estate)
+{
+	PinnedStatement *statement;
+	MemoryContextCallback *callback;
+	slist_iter	iter;
+
+	slist_foreach(iter, &statements)
+	{
+		statement = slist_container(PinnedStatement, link, iter.cur);
+		if (statement->estate == estate)
+			return statement;
+	}
+	statement = MemoryContextAllocZero(estate->es_query_cxt, sizeof(PinnedStatement));
+	statement->estate = estate;
+	statement->needed = reads_beside_writing(estate);
+	callback = MemoryContextAllocZero(estate->es_query_cxt, sizeof(MemoryContextCallback));
+	callback->func = forget_statement;
+	callback->arg = statement;
+	slist_push_head(&statements, &statement->link);
+	MemoryContextRegisterResetCallback(estate->es_query_cxt, callback);
+	return statement;
+}
+
+/* Makes a reader of the statement start, and so its snapshot of the node be exported. */
+static void
+export_snapshot(EState *estate, Oid serverid, Oid userid)
+{
+	ShardSnapshot *snapshot = shard_txn_snapshot(estate->es_query_cxt);
+	ShardStreamSpec spec = {0};
+	ShardStream *stream;
+
+	/* one stream alone would run without a transaction, and so without a snapshot to share */
+	shard_snapshot_expect(snapshot, serverid, userid, 2);
+
+	spec.serverid = serverid;
+	spec.userid = userid;
+	spec.sql = "SELECT 1";
+	spec.ncolumns = 1;
+	spec.workers = -1;
+	stream = shard_stream_open(estate->es_query_cxt, snapshot, &spec);
+	for (;;)
+	{
+		ShardRow	row;
+		ShardStreamStatus status = shard_stream_next(stream, &row);
+
+		if (status == SHARD_STREAM_DONE)
+			break;
+		if (status == SHARD_STREAM_WAIT)
+			shard_stream_wait(&stream, 1, NULL);
+	}
+	shard_stream_close(stream);
+}
+
+void
+shard_statement_view_pin(EState *estate, Oid serverid, Oid userid)
+{
+	PinnedStatement *statement = get_statement(estate);
+	ShardPool  *pool;
+	MemoryContext oldcxt;
+
+	if (!statement->needed || IsolationUsesXactSnapshot())
+		return;
+	pool = shard_pool_get(serverid, userid);
+	if (list_member_ptr(statement->pools, pool))
+		return;
+	oldcxt = MemoryContextSwitchTo(estate->es_query_cxt);
+	statement->pools = lappend(statement->pools, pool);
+	MemoryContextSwitchTo(oldcxt);
+
+	/* a scan that has begun may have exported it already */
+	if (pool->writer == NULL &&
+		!shard_txn_is_exported(shard_txn_snapshot(estate->es_query_cxt), serverid, userid))
+		export_snapshot(estate, serverid, userid);
+}

@@ -1,0 +1,141 @@
+/*
+ * shard_query_exec.c
+ *	  Recognises queries that are nothing but a shard scan, and tells what each shard
+ *	  is asked.
+ *
+ *	   Foreign Scan		ours, the top of the plan, nothing left to check here
+ *		  |`-> columns of the result = remote columns, in any order, none computed
+ *		  '--> no order to merge in, no rows to lock, a query per shard
+ *
+ *	 SELECT q.c3 AS a, q.c1 AS b FROM (what the scan would send) AS q(c1, c2, c3)
+ */
+#include "postgres.h"
+
+#include "executor/scan/fdw_executor.h"
+#include "executor/scan/scan.h"
+#include "executor/scan/scan_share.h"
+#include "executor/shard_query_exec.h"
+#include "utils/builtins.h"
+
+typedef struct ScanQuery
+{
+	ShardQuery	query;			/* what render() is called with */
+	ForeignScanState *node;
+	TupleDesc	desc;			/* of the result */
+	int		   *columns;		/* of the remote query (1-based), one for each of the result */
+} ScanQuery;
+
+static bool
+is_plain_scan(PlanState *ps)
+{
+	ForeignScanState *node = (ForeignScanState *) ps;
+	const ShardScanPlan *plan;
+
+	if (!IsA(ps, ForeignScanState) || node->fdwroutine->BeginForeignScan != shardBeginForeignScan ||
+		ps->qual != NULL)
+		return false;
+	plan = ((ShardScanState *) node->fdw_state)->plan;
+	return plan->shard_template == NIL && plan->sort_columns == NIL && !plan->locks_rows &&
+		!plan->at_once;
+}
+
+/* The remote column (1-based) that gives attribute attno of the scan; 0: none gives it as it is. */
+static int
+remote_column(const ShardScanPlan *plan, AttrNumber attno)
+{
+	int			column = 1;
+
+	for (int i = 0; i < plan->noutputs; i++)
+	{
+		const ShardOutput *output = &plan->outputs[i];
+
+		if (output->target == attno - 1 &&
+			(output->kind == SHARD_OUTPUT_VALUE || output->kind == SHARD_OUTPUT_TEXT))
+			return column;
+		column += shard_output_ncolumns(output->kind);
+	}
+	return 0;
+}
+
+/* False when the result has something that is no column of the scan. */
+static bool
+map_columns(const ShardScanPlan *plan, List *targetlist, int *columns)
+{
+	ListCell   *lc;
+
+	foreach(lc, targetlist)
+	{
+		const TargetEntry *entry = lfirst_node(TargetEntry, lc);
+		int			i = foreach_current_index(lc);
+
+		if (entry->resjunk || !IsA(entry->expr, Var))
+			return false;
+		columns[i] = remote_column(plan, ((Var *) entry->expr)->varattno);
+		if (columns[i] == 0)
+			return false;
+	}
+	return true;
+}
+
+static void
+bind_parameters(ShardQuery *query)
+{
+	ForeignScanState *node = ((ScanQuery *) query)->node;
+
+	shard_scan_bind(node);
+	query->shards = ((ShardScanState *) node->fdw_state)->live;
+}
+
+static bool
+is_together(const ShardQuery *query, int nodeno, int nshards)
+{
+	const ShardScanState *scan = ((const ScanQuery *) query)->node->fdw_state;
+
+	return shard_share_per_statement(scan, nodeno, nshards) > 1;
+}
+
+static void
+render(const ShardQuery *query, const int *shardnos, int nshards, StringInfo buf)
+{
+	const ScanQuery *scan_query = (const ScanQuery *) query;
+	const ShardScanState *scan = scan_query->node->fdw_state;
+	int			ncolumns = 0;
+
+	for (int i = 0; i < scan_query->desc->natts; i++)
+		appendStringInfo(buf, "%sq.c%d AS %s", i == 0 ? "SELECT " : ", ", scan_query->columns[i],
+						 quote_identifier(NameStr(TupleDescAttr(scan_query->desc, i)->attname)));
+	appendStringInfoString(buf, " FROM (");
+	shard_scan_sql(scan, shardnos, nshards, true, buf);
+	appendStringInfoString(buf, ") AS q(");
+	for (int i = 0; i < scan->plan->noutputs; i++)
+		ncolumns += shard_output_ncolumns(scan->plan->outputs[i].kind);
+	for (int i = 1; i <= ncolumns; i++)
+		appendStringInfo(buf, i == 1 ? "c%d" : ", c%d", i);
+	appendStringInfoChar(buf, ')');
+}
+
+ShardQuery *
+shard_query_of(QueryDesc *desc)
+{
+	PlanState  *ps = desc->planstate;
+	const ShardScanState *scan;
+	ScanQuery  *result;
+
+	if (!is_plain_scan(ps))
+		return NULL;
+	result = palloc0(sizeof(ScanQuery));
+	result->node = (ForeignScanState *) ps;
+	result->desc = desc->tupDesc;
+	result->columns = palloc(sizeof(int) * Max(list_length(ps->plan->targetlist), 1));
+	scan = result->node->fdw_state;
+	if (!map_columns(scan->plan, ps->plan->targetlist, result->columns))
+		return NULL;
+
+	result->query.map = scan->maps[0];
+	result->query.userid = scan->userid;
+	result->query.snapshot = scan->snapshot;
+	result->query.bind = bind_parameters;
+	result->query.is_together = is_together;
+	result->query.render = render;
+	return &result->query;
+}

@@ -1,0 +1,15 @@
+/*
+ * shard_query_exec.h
+ *	  Recognises queries that are nothing but a shard scan, see deparse/shard_query.h.
+ */
+#ifndef SHARDFDW_EXECUTOR_SHARD_QUERY_H
+#define SHARDFDW_EXECUTOR_SHARD_QUERY_H
+
+#include "postgres.h"
+
+#include "deparse/shard_query.h"
+
+/* A ShardQueryOf.  Memory: current context. */
+extern ShardQuery *shard_query_of(QueryDesc *desc);
+
+#endif

@@ -1,0 +1,678 @@
+/*
+ * statement_exec.c
+ *	  Runs a whole statement on the one shard that its key says, or on many.
+ *
+ *	   Begin    shards and decoder are resolved; nothing remote
+ *	   Exec     first call: parameters, once --> the shard of the key --> SQL
+ *				 without rows	commands on all shards at the same time; their
+ *								counts are the statement's
+ *				 with rows		a stream per shard, read as they come
+ *	   End      a change whose rows were not all read is read to its end
+ *
+ * Statements that change or lock rows run on the transaction's writing
+ * connection; those that only read go where readers go.
+ *
+ * Left to others: which statements these are (planner/), connections,
+ * transactions and the order of streams on a node (remote/).
+ */
+#include "postgres.h"
+
+#include "access/sysattr.h"
+#include "access/table.h"
+#include "catalog/colocate.h"
+#include "catalog/pg_type.h"
+#include "catalog/route.h"
+#include "compat.h"
+#include "executor/explain.h"
+#include "executor/scan/param.h"
+#include "executor/scan/scan.h"
+#include "executor/statement_exec.h"
+#include "mb/pg_wchar.h"
+#include "nodes/extensible.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "partitioning/partdesc.h"
+#include "remote/run/autocommit.h"
+#include "remote/run/command.h"
+#include "remote/run/stream.h"
+#include "tcop/pquery.h"
+#include "tuple/decode.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/partcache.h"
+#include "utils/portal.h"
+#include "utils/rel.h"
+#include "utils/ruleutils.h"
+
+/* One of the shards, or pairs of colocated ones, that run the statement. */
+typedef struct StatementTarget
+{
+	int			shardno;
+	const char *sql;
+	ShardStream *stream;		/* NULL: no rows, or ended */
+} StatementTarget;
+
+typedef struct ShardStatementState
+{
+	CustomScanState css;		/* first: core's */
+	ShardStatementPlan *plan;
+	ShardParams *params;
+	int			nmaps;
+	const ShardMap **maps;		/* of plan->relids */
+	List	   *rels;			/* these, open; NULL: closed */
+	Oid			userid;			/* whose mappings are used */
+	ShardDecoder *decoder;		/* NULL: no rows come back */
+	MemoryContext row_cxt;		/* values of the current row */
+
+	/* from the first call on; in run_cxt */
+	MemoryContext run_cxt;
+	bool		started;
+	Datum	   *datums;			/* values of the parameters, evaluated once */
+	bool	   *isnull;
+	const char **values;		/* their text forms */
+	int			ntargets;
+	StatementTarget *targets;
+	ShardStream **streams;		/* of the targets, for waiting */
+	ShardWaitSet *wait_set;
+	int			current;		/* target that rows are taken from */
+	int			nopen;			/* streams not at their end */
+	uint64		nrows;			/* received; EXPLAIN ANALYZE */
+	uint64		nbytes;
+	List	   *conns;			/* distinct connections that they came over */
+} ShardStatementState;
+
+/* ------------------------------------------------------------------------
+ * Begin
+ * ------------------------------------------------------------------------ */
+
+static void
+resolve_maps(ShardStatementState *state)
+{
+	List	   *relids = state->plan->relids;
+
+	state->nmaps = list_length(relids);
+	state->maps = palloc(sizeof(ShardMap *) * state->nmaps);
+	for (int i = 0; i < state->nmaps; i++)
+	{
+		state->maps[i] = shard_map_get(list_nth_oid(relids, i));
+		if (state->maps[i] == NULL)
+			elog(ERROR, "relation %u is not sharded", list_nth_oid(relids, i));
+		if (!shard_colocated(list_nth_oid(relids, i), linitial_oid(relids)))
+			elog(ERROR, "relations %u and %u are not colocated", list_nth_oid(relids, i), linitial_oid(relids));
+	}
+}
+
+static ShardDecodeKind
+decode_kind(ShardOutputKind kind)
+{
+	switch (kind)
+	{
+		case SHARD_OUTPUT_VALUE:
+			return SHARD_DECODE_BINARY;
+		case SHARD_OUTPUT_TEXT:
+			return SHARD_DECODE_TEXT;
+		default:
+			elog(ERROR, "unexpected output kind %d of a whole statement", (int) kind);
+	}
+}
+
+static ShardDecoder *
+create_decoder(const ShardStatementPlan *plan, TupleDesc desc)
+{
+	ShardDecodeColumn *columns = palloc0(sizeof(ShardDecodeColumn) * Max(plan->noutputs, 1));
+
+	for (int i = 0; i < plan->noutputs; i++)
+	{
+		columns[i].kind = decode_kind(plan->outputs[i].kind);
+		columns[i].target = plan->outputs[i].target;
+		columns[i].type = plan->outputs[i].type;
+		columns[i].typmod = plan->outputs[i].typmod;
+	}
+	return shard_decode_create(desc, columns, plan->noutputs);
+}
+
+static void
+statement_begin(CustomScanState *node, EState *estate, int eflags)
+{
+	ShardStatementState *state = (ShardStatementState *) node;
+	CustomScan *cscan = (CustomScan *) node->ss.ps.plan;
+
+	state->plan = shard_plan_private_unpack_statement(cscan->custom_private);
+	state->params = shard_param_create(cscan->custom_exprs, &node->ss.ps);
+	resolve_maps(state);
+	state->userid = OidIsValid(state->plan->check_as_user) ? state->plan->check_as_user : GetUserId();
+	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
+		return;
+
+	state->rels = shard_scan_open_rels(state->plan->relids);
+	state->run_cxt = AllocSetContextCreate(estate->es_query_cxt, "shard statement",
+										   ALLOCSET_SMALL_SIZES);
+	if (state->plan->returns_rows)
+	{
+		state->decoder = create_decoder(state->plan, node->ss.ss_ScanTupleSlot->tts_tupleDescriptor);
+		state->row_cxt = AllocSetContextCreate(estate->es_query_cxt, "shard statement row",
+											   ALLOCSET_SMALL_SIZES);
+	}
+}
+
+/* ------------------------------------------------------------------------
+ * Which shards
+ * ------------------------------------------------------------------------ */
+
+/*
+ * value, of an integer type, as one of another integer type; false when that
+ * has no such number.
+ */
+static bool
+convert_integer(Datum *value, Oid from, Oid to)
+{
+	int64		number = from == INT2OID ? DatumGetInt16(*value) :
+		from == INT4OID ? DatumGetInt32(*value) : DatumGetInt64(*value);
+
+	switch (to)
+	{
+		case INT2OID:
+			if (number < PG_INT16_MIN || number > PG_INT16_MAX)
+				return false;
+			*value = Int16GetDatum((int16) number);
+			return true;
+		case INT4OID:
+			if (number < PG_INT32_MIN || number > PG_INT32_MAX)
+				return false;
+			*value = Int32GetDatum((int32) number);
+			return true;
+		default:
+			*value = Int64GetDatum(number);
+			return true;
+	}
+}
+
+static bool
+is_integer(Oid type)
+{
+	return type == INT2OID || type == INT4OID || type == INT8OID;
+}
+
+/*
+ * Values of the key's columns.  false: a number that the column's type does not
+ * have, so that no row is equal to it.
+ */
+static bool
+key_values(ShardStatementState *state, PartitionKey key, Datum *values, bool *isnull)
+{
+	CustomScan *cscan = (CustomScan *) state->css.ss.ps.plan;
+
+	for (int i = 0; i < key->partnatts; i++)
+	{
+		int			paramno = list_nth_int(state->plan->key_params, i);
+		Oid			type = getBaseType(exprType(list_nth(cscan->custom_exprs, paramno - 1)));
+
+		values[i] = state->datums[paramno - 1];
+		isnull[i] = state->isnull[paramno - 1];
+		if (isnull[i] || type == key->parttypid[i] || !is_integer(type) || !is_integer(key->parttypid[i]))
+			continue;
+		if (!convert_integer(&values[i], type, key->parttypid[i]))
+			return false;
+	}
+	return true;
+}
+
+/* "(columns) = (values)", or NULL when the user may not see them. */
+static char *
+describe_key(Relation parent, const Datum *values, const bool *isnull)
+{
+	PartitionKey key = RelationGetPartitionKey(parent);
+	StringInfoData buf;
+
+	if (pg_class_aclcheck(RelationGetRelid(parent), GetUserId(), ACL_SELECT) != ACLCHECK_OK)
+	{
+		for (int i = 0; i < key->partnatts; i++)
+		{
+			if (key->partattrs[i] == InvalidAttrNumber ||
+				pg_attribute_aclcheck(RelationGetRelid(parent), key->partattrs[i], GetUserId(),
+									  ACL_SELECT) != ACLCHECK_OK)
+				return NULL;
+		}
+	}
+	initStringInfo(&buf);
+	appendStringInfo(&buf, "(%s) = (", pg_get_partkeydef_columns(RelationGetRelid(parent), true));
+	for (int i = 0; i < key->partnatts; i++)
+	{
+		char	   *text = "null";
+		Oid			output;
+		bool		varlena;
+
+		if (!isnull[i])
+		{
+			getTypeOutputInfo(key->parttypid[i], &output, &varlena);
+			text = OidOutputFunctionCall(output, values[i]);
+			text = pnstrdup(text, pg_mbcliplen(text, strlen(text), 64));
+		}
+		appendStringInfo(&buf, "%s%s", i > 0 ? ", " : "", text);
+	}
+	appendStringInfoChar(&buf, ')');
+	return buf.data;
+}
+
+static void
+no_partition_error(Relation parent, const Datum *values, const bool *isnull)
+{
+	char	   *description = describe_key(parent, values, isnull);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_CHECK_VIOLATION),
+			 errmsg("no partition of relation \"%s\" found for row",
+					RelationGetRelationName(parent)),
+			 description ? errdetail("Partition key of the failing row contains %s.",
+									 description) : 0,
+			 errtable(parent)));
+}
+
+/* The shard of the key.  noerror: any shard where there is none. */
+static int
+route_by_key(ShardStatementState *state, bool noerror)
+{
+	Relation	parent = table_open(linitial_oid(state->plan->relids), NoLock);
+	PartitionKey key = RelationGetPartitionKey(parent);
+	PartitionDesc partdesc;
+	Datum		values[PARTITION_MAX_KEYS];
+	bool		isnull[PARTITION_MAX_KEYS];
+	bool		known;
+	int			shardno = -1;
+
+	if (shard_route_pin(parent, &partdesc) != state->maps[0])
+		resolve_maps(state);	/* a detach in the background has ended meanwhile */
+	known = key_values(state, key, values, isnull);
+	if (known)
+		shardno = shard_route_key(parent, partdesc, values, isnull);
+	if (shardno < 0 && state->plan->inserts_key && !noerror)
+		no_partition_error(parent, values, isnull);
+	table_close(parent, NoLock);
+
+	/* no row has such a key, which any shard can say */
+	return Max(shardno, 0);
+}
+
+/* Numbers of the shards that run the statement; the key's parameters have been evaluated. */
+static Bitmapset *
+live_shards(ShardStatementState *state, bool noerror)
+{
+	const ShardMap *map = state->maps[0];
+	Bitmapset  *live = NULL;
+	ListCell   *lc;
+
+	if (state->plan->key_params != NIL)
+		return bms_make_singleton(route_by_key(state, noerror));
+	if (state->plan->all_shards)
+		return bms_add_range(NULL, 0, map->nshards - 1);
+	foreach(lc, state->plan->shards)
+	{
+		int			shardno = shard_map_find(map, lfirst_oid(lc));
+
+		if (shardno < 0)
+			elog(ERROR, "relation %u is not a shard of relation %u", lfirst_oid(lc), map->relid);
+		live = bms_add_member(live, shardno);
+	}
+	return live;
+}
+
+/* ------------------------------------------------------------------------
+ * Exec
+ * ------------------------------------------------------------------------ */
+
+/* The statement's text for one shard. Memory: current context. */
+static char *
+render(const ShardStatementState *state, int shardno)
+{
+	const char *names[8];
+	const char **relations = names;
+	StringInfoData sql;
+
+	if (state->nmaps > lengthof(names))
+		relations = palloc(sizeof(char *) * state->nmaps);
+	for (int i = 0; i < state->nmaps; i++)
+		relations[i] = state->maps[i]->shards[shardno].relation;
+	initStringInfo(&sql);
+	shard_param_render(&sql, state->plan->template, relations, NULL, false, NULL);
+	return sql.data;
+}
+
+static void
+make_targets(ShardStatementState *state)
+{
+	Bitmapset  *live = live_shards(state, false);
+	int			shardno = -1;
+
+	state->ntargets = 0;
+	state->targets = palloc0(sizeof(StatementTarget) * Max(bms_num_members(live), 1));
+	while ((shardno = bms_next_member(live, shardno)) >= 0)
+	{
+		StatementTarget *target = &state->targets[state->ntargets++];
+
+		target->shardno = shardno;
+		target->sql = render(state, shardno);
+	}
+}
+
+/*
+ * Is this statement all of its transaction: one that the client has sent by
+ * itself, by the simple protocol (in a pipeline others may follow)?
+ */
+static bool
+is_whole_transaction(const EState *estate)
+{
+	return shard_autocommit_possible() && ActivePortal != NULL && !ActivePortal->visible &&
+		ActivePortal->name[0] == '\0' && list_length(ActivePortal->stmts) == 1 &&
+		linitial(ActivePortal->stmts) == estate->es_plannedstmt;
+}
+
+/* Runs the statement on all targets; nothing comes back but counts. */
+static void
+run_commands(ShardStatementState *state)
+{
+	ShardCommand *commands = palloc0(sizeof(ShardCommand) * Max(state->ntargets, 1));
+	const ShardMap *map = state->maps[0];
+	EState	   *estate = state->css.ss.ps.state;
+	int64		nchanged = 0;
+
+	for (int i = 0; i < state->ntargets; i++)
+	{
+		const Shard *shard = &map->shards[state->targets[i].shardno];
+
+		commands[i].serverid = shard->serverid;
+		commands[i].userid = state->userid;
+		commands[i].sql = state->targets[i].sql;
+		commands[i].label = shard->name;
+		commands[i].nparams = shard_param_count(state->plan->template, NIL);
+		commands[i].params = state->values;
+	}
+	if (state->ntargets != 1 || !is_whole_transaction(estate) ||
+		!shard_autocommit_run(&commands[0], &nchanged))
+		shard_command_run(commands, state->ntargets, SHARD_COMMAND_WRITE, false);
+	for (int i = 0; i < state->ntargets && commands[i].result != NULL; i++)
+	{
+		nchanged += strtoi64(PQcmdTuples(commands[i].result), NULL, 10);
+		PQclear(commands[i].result);
+	}
+	if (state->plan->set_processed)
+		estate->es_processed += nchanged;
+	if (state->css.ss.ps.instrument)
+		state->css.ss.ps.instrument->tuplecount += nchanged;
+}
+
+static void
+open_streams(ShardStatementState *state)
+{
+	const ShardMap *map = state->maps[0];
+	ShardSnapshot *snapshot = shard_txn_snapshot(state->css.ss.ps.state->es_query_cxt);
+
+	state->streams = palloc0(sizeof(ShardStream *) * Max(state->ntargets, 1));
+	state->wait_set = shard_wait_set_create(state->run_cxt);
+	for (int i = 0; i < state->ntargets; i++)
+	{
+		if (!state->plan->on_writer)
+			shard_snapshot_expect(snapshot, map->shards[state->targets[i].shardno].serverid,
+								  state->userid, 1);
+	}
+	for (int i = 0; i < state->ntargets; i++)
+	{
+		const Shard *shard = &map->shards[state->targets[i].shardno];
+		ShardStreamSpec spec = {0};
+
+		spec.serverid = shard->serverid;
+		spec.userid = state->userid;
+		spec.sql = state->targets[i].sql;
+		spec.label = shard->name;
+		spec.ncolumns = shard_decode_nremote(state->decoder);
+		spec.portable_text = shard_decode_has_styled_text(state->decoder);
+		spec.as_writer = state->plan->on_writer;
+		spec.workers = -1;
+		spec.nparams = shard_param_count(state->plan->template, NIL);
+		spec.params = state->values;
+		state->streams[i] = shard_stream_open(state->run_cxt, snapshot, &spec);
+		state->nopen++;
+	}
+}
+
+/* Evaluates parameter paramno (1-based). */
+static void
+evaluate(ShardStatementState *state, int paramno)
+{
+	state->datums[paramno - 1] = shard_param_value(state->params, paramno,
+												   state->css.ss.ps.ps_ExprContext,
+												   &state->isnull[paramno - 1]);
+}
+
+static void
+alloc_values(ShardStatementState *state)
+{
+	int			nparams = list_length(((CustomScan *) state->css.ss.ps.plan)->custom_exprs);
+
+	state->datums = palloc0(sizeof(Datum) * Max(nparams, 1));
+	state->isnull = palloc0(sizeof(bool) * Max(nparams, 1));
+}
+
+/* Values of all parameters, each evaluated once. */
+static void
+evaluate_all(ShardStatementState *state)
+{
+	int			nparams = list_length(((CustomScan *) state->css.ss.ps.plan)->custom_exprs);
+	int			nsent = shard_param_count(state->plan->template, NIL);
+
+	alloc_values(state);
+	for (int i = 1; i <= nparams; i++)
+		evaluate(state, i);
+	state->values = palloc0(sizeof(char *) * Max(nsent, 1));
+	for (int i = 0; i < nsent; i++)
+	{
+		if (!state->isnull[i])
+			state->values[i] = shard_param_text(state->params, i + 1, state->datums[i]);
+	}
+}
+
+/* Starts the statement on all of its shards. */
+static void
+start(ShardStatementState *state)
+{
+	MemoryContext oldcxt = MemoryContextSwitchTo(state->run_cxt);
+
+	state->started = true;
+	evaluate_all(state);
+	make_targets(state);
+	if (state->plan->returns_rows)
+		open_streams(state);
+	else
+		run_commands(state);
+	MemoryContextSwitchTo(oldcxt);
+}
+
+/* Stream i has given all of its rows. */
+static void
+end_stream(ShardStatementState *state, int i)
+{
+	ShardStream *stream = state->streams[i];
+
+	if (state->plan->set_processed)
+		state->css.ss.ps.state->es_processed += shard_stream_affected(stream);
+	state->nrows += shard_stream_rows(stream);
+	state->nbytes += shard_stream_bytes(stream);
+	if (state->css.ss.ps.instrument)
+		state->conns = list_append_unique_ptr(state->conns,
+											  unconstify(void *, shard_stream_conn_id(stream)));
+	shard_stream_close(stream);
+	state->streams[i] = NULL;
+	state->nopen--;
+}
+
+/* The next row in slot; false at the end of all streams. */
+static bool
+next_row(ShardStatementState *state, TupleTableSlot *slot)
+{
+	int			nidle = 0;		/* streams in a row that have nothing now */
+
+	while (state->nopen > 0)
+	{
+		int			i = state->current;
+		ShardRow	row;
+
+		if (state->streams[i] != NULL)
+		{
+			switch (shard_stream_next(state->streams[i], &row))
+			{
+				case SHARD_STREAM_ROW:
+					MemoryContextReset(state->row_cxt);
+					shard_decode_row(state->decoder, &row, slot, state->row_cxt);
+					return true;
+				case SHARD_STREAM_DONE:
+					end_stream(state, i);
+					break;
+				case SHARD_STREAM_WAIT:
+					break;
+			}
+		}
+		state->current = (i + 1) % state->ntargets;
+		if (++nidle >= state->ntargets && state->nopen > 0)
+		{
+			shard_stream_wait(state->streams, state->ntargets, state->wait_set);
+			nidle = 0;
+		}
+	}
+	return false;
+}
+
+static TupleTableSlot *
+statement_exec(CustomScanState *node)
+{
+	ShardStatementState *state = (ShardStatementState *) node;
+	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
+
+	ExecClearTuple(slot);
+	if (!state->started)
+		start(state);
+	if (state->plan->returns_rows)
+		(void) next_row(state, slot);
+	return slot;
+}
+
+static void
+statement_end(CustomScanState *node)
+{
+	ShardStatementState *state = (ShardStatementState *) node;
+
+	if (!state->started || state->nopen == 0)
+	{
+		shard_scan_close_rels(state->rels);
+		return;
+	}
+
+	/* to close the stream of a change while it runs would cancel it, and so fail the transaction */
+	if (state->plan->operation != CMD_SELECT || node->ss.ps.state->es_plannedstmt->hasModifyingCTE)
+	{
+		TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
+
+		while (next_row(state, ExecClearTuple(slot)))
+			CHECK_FOR_INTERRUPTS();
+	}
+	for (int i = 0; i < state->ntargets; i++)
+	{
+		if (state->streams[i] != NULL)
+			shard_stream_close(state->streams[i]);
+	}
+	state->nopen = 0;
+	shard_scan_close_rels(state->rels);
+}
+
+static void
+statement_rescan(CustomScanState *node)
+{
+	ShardStatementState *state = (ShardStatementState *) node;
+
+	if (!state->started)
+		return;
+	if (state->plan->on_writer)
+		elog(ERROR, "a statement that changes or locks rows cannot be run again");
+	statement_end(node);
+	state->started = false;
+	state->current = 0;
+	MemoryContextReset(state->run_cxt);
+}
+
+/* ------------------------------------------------------------------------
+ * EXPLAIN
+ * ------------------------------------------------------------------------ */
+
+/* The shards as far as they are known without running anything; NULL: not at all. */
+static Bitmapset *
+explained_shards(ShardStatementState *state)
+{
+	CustomScan *cscan = (CustomScan *) state->css.ss.ps.plan;
+	ListCell   *lc;
+
+	if (state->started)
+	{
+		Bitmapset  *live = NULL;
+
+		for (int i = 0; i < state->ntargets; i++)
+			live = bms_add_member(live, state->targets[i].shardno);
+		return live;
+	}
+	foreach(lc, state->plan->key_params)
+	{
+		if (contain_volatile_functions(list_nth(cscan->custom_exprs, lfirst_int(lc) - 1)))
+			return NULL;
+	}
+	if (state->plan->key_params != NIL)
+	{
+		if (state->css.ss.ps.state->es_top_eflags & SHARD_EXEC_FLAG_NO_PARAMS)
+			return NULL;
+		alloc_values(state);
+		foreach(lc, state->plan->key_params)
+			evaluate(state, lfirst_int(lc));
+	}
+	return live_shards(state, true);
+}
+
+static void
+statement_explain(CustomScanState *node, List *ancestors, ExplainState *es)
+{
+	ShardStatementState *state = (ShardStatementState *) node;
+	Bitmapset  *live = explained_shards(state);
+
+	shard_explain_shards(state->maps[0], live,
+						 state->plan->key_params != NIL ? 1 : bms_num_members(live), es);
+	shard_explain_remote_sql(render(state, Max(bms_next_member(live, -1), 0)), es);
+	if (es->analyze && state->plan->returns_rows)
+		shard_explain_received(state->nrows, state->nbytes, list_length(state->conns), es);
+}
+
+static const CustomExecMethods exec_methods = {
+	.CustomName = SHARD_STATEMENT_NAME,
+	.BeginCustomScan = statement_begin,
+	.ExecCustomScan = statement_exec,
+	.EndCustomScan = statement_end,
+	.ReScanCustomScan = statement_rescan,
+	.ExplainCustomScan = statement_explain
+};
+
+static Node *
+statement_create(CustomScan *cscan)
+{
+	ShardStatementState *state = palloc0(sizeof(ShardStatementState));
+
+	NodeSetTag(state, T_CustomScanState);
+	state->css.methods = &exec_methods;
+	return (Node *) state;
+}
+
+static const CustomScanMethods scan_methods = {
+	SHARD_STATEMENT_NAME,
+	statement_create
+};
+
+void
+shard_statement_register(void)
+{
+	RegisterCustomScanMethods(&scan_methods);
+}

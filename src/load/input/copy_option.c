@@ -1,0 +1,291 @@
+/*
+ * copy_option.c
+ *	  Takes the options of COPY FROM that core does not know, or not in every
+ *	  major, out of a list of options.
+ *
+ * ON_ERROR, REJECT_LIMIT and LOG_VERBOSITY are core's from 17 and 18 on; they
+ * are read here in all majors, with core's words and SQLSTATEs, since on a sharded
+ * table they do more than core's: they cover what nodes refuse.  ON_ERROR
+ * 'set_null' (19) stays with core, which has to convert the values then.
+ *
+ * As in core, each option is checked when its turn comes, what is wrong between
+ * several of them afterwards.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_authid.h"
+#include "commands/defrem.h"
+#include "compat.h"
+#include "load/input/copy_option.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/formatting.h"
+
+typedef struct OptionName
+{
+	const char *name;			/* as the grammar gives it */
+	const char *shown;
+	void		(*read) (DefElem *def, ParseState *pstate, ShardCopyOptions *result);
+	bool		ours;			/* core does not know it in any major */
+} OptionName;
+
+/* The option's text; as core's defGet functions, it complains when there is none. */
+static char *
+text_value(DefElem *def, ParseState *pstate, const char *shown)
+{
+	char	   *value = defGetString(def);
+
+	if (value[0] == '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("COPY %s cannot be empty", shown),
+				 parser_errposition(pstate, def->location)));
+	return value;
+}
+
+/* The option's number, which may also be given as a string. */
+static int64
+number_value(DefElem *def)
+{
+	if (def->arg != NULL && IsA(def->arg, String))
+		return pg_strtoint64(strVal(def->arg));
+	return defGetInt64(def);
+}
+
+static void
+not_recognized(DefElem *def, ParseState *pstate, const char *shown, const char *value)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("COPY %s \"%s\" not recognized", shown, value),
+			 parser_errposition(pstate, def->location)));
+}
+
+static void
+read_on_error(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
+{
+	char	   *value = defGetString(def);
+
+	if (pg_strcasecmp(value, "ignore") == 0)
+		result->ignore_errors = true;
+	else if (SHARD_CORE_COPY_SET_NULL && pg_strcasecmp(value, "set_null") == 0)
+		result->core = lappend(result->core, def);
+	else if (pg_strcasecmp(value, "stop") != 0)
+		not_recognized(def, pstate, "ON_ERROR", value);
+}
+
+static void
+read_reject_limit(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
+{
+	result->reject_limit = number_value(def);
+	if (result->reject_limit <= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("REJECT_LIMIT (%lld) must be greater than zero",
+						(long long) result->reject_limit)));
+}
+
+static void
+read_log_verbosity(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
+{
+	char	   *value = defGetString(def);
+
+	if (pg_strcasecmp(value, "silent") == 0)
+		result->verbosity = SHARD_VERBOSITY_SILENT;
+	else if (pg_strcasecmp(value, "default") == 0)
+		result->verbosity = SHARD_VERBOSITY_DEFAULT;
+	else if (pg_strcasecmp(value, "verbose") == 0)
+		result->verbosity = SHARD_VERBOSITY_VERBOSE;
+	else
+		not_recognized(def, pstate, "LOG_VERBOSITY", value);
+}
+
+/* Rights and form of the path are those of COPY TO a file. */
+static void
+read_reject_file(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
+{
+	result->reject_file = text_value(def, pstate, "REJECT_FILE");
+	if (!has_privs_of_role(GetUserId(), ROLE_PG_WRITE_SERVER_FILES))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to write REJECT_FILE"),
+				 errdetail("Only roles with privileges of the \"%s\" role may write files of the server.",
+						   "pg_write_server_files"),
+				 errhint("REJECT_TABLE takes rejected rows without that.")));
+	if (!is_absolute_path(result->reject_file))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_NAME),
+				 errmsg("relative path not allowed for REJECT_FILE"),
+				 parser_errposition(pstate, def->location)));
+}
+
+static void
+read_reject_table(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
+{
+	result->reject_table = text_value(def, pstate, "REJECT_TABLE");
+}
+
+static void
+read_on_duplicate(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
+{
+	char	   *value = defGetString(def);
+
+	if (pg_strcasecmp(value, "error") == 0)
+		result->duplicate = SHARD_DUPLICATE_ERROR;
+	else if (pg_strcasecmp(value, "keep_old") == 0)
+		result->duplicate = SHARD_DUPLICATE_KEEP_OLD;
+	else if (pg_strcasecmp(value, "keep_new") == 0)
+		result->duplicate = SHARD_DUPLICATE_KEEP_NEW;
+	else
+		not_recognized(def, pstate, "ON_DUPLICATE", value);
+}
+
+static int64
+read_row_count(DefElem *def, const char *shown)
+{
+	int64		value = number_value(def);
+
+	if (value < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s (%lld) must not be negative", shown, (long long) value)));
+	return value;
+}
+
+static void
+read_skip(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
+{
+	result->skip = read_row_count(def, "SKIP");
+}
+
+static void
+read_max_rows(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
+{
+	result->max_rows = read_row_count(def, "MAX_ROWS");
+}
+
+static void
+read_filter(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
+{
+	result->filter = text_value(def, pstate, "FILTER");
+}
+
+/*
+ * Core refuses FREEZE for partitioned tables; but it changes nothing except how
+ * soon rows are frozen, and loaders of one's own give it to any table that they
+ * have just emptied (pgbench -i). So it is checked, and not passed on.
+ */
+static void
+read_freeze(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
+{
+	(void) defGetBoolean(def);
+}
+
+static const OptionName option_names[] = {
+	{"freeze", "FREEZE", read_freeze, false},
+	{"on_error", "ON_ERROR", read_on_error, false},
+	{"reject_limit", "REJECT_LIMIT", read_reject_limit, false},
+	{"log_verbosity", "LOG_VERBOSITY", read_log_verbosity, false},
+	{"reject_file", "REJECT_FILE", read_reject_file, true},
+	{"reject_table", "REJECT_TABLE", read_reject_table, true},
+	{"on_duplicate", "ON_DUPLICATE", read_on_duplicate, true},
+	{"skip", "SKIP", read_skip, true},
+	{"max_rows", "MAX_ROWS", read_max_rows, true},
+	{"filter", "FILTER", read_filter, true}
+};
+
+/*
+ * Core's options about the table's columns mean nothing to the columns of the
+ * input that FILTER takes.
+ */
+static void
+check_filter(const ShardCopyOptions *result, ParseState *pstate)
+{
+	ListCell   *lc;
+
+	foreach(lc, result->core)
+	{
+		DefElem    *def = lfirst_node(DefElem, lc);
+
+		if (strcmp(def->defname, "default") == 0 || strcmp(def->defname, "force_null") == 0 ||
+			strcmp(def->defname, "force_not_null") == 0 || strcmp(def->defname, "on_error") == 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("COPY %s cannot be used with %s", "FILTER",
+							asc_toupper(def->defname, strlen(def->defname))),
+					 parser_errposition(pstate, def->location)));
+	}
+}
+
+/* What does not go together. */
+static void
+check_combination(const ShardCopyOptions *result, const OptionName *ours, bool binary)
+{
+	bool		rejects = result->ignore_errors || result->duplicate != SHARD_DUPLICATE_ERROR;
+
+	if (binary && result->ignore_errors)
+		ereport(ERROR,
+				(errcode(ERRCODE_SYNTAX_ERROR),
+				 errmsg("only ON_ERROR STOP is allowed in BINARY mode")));
+	if (binary && ours != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_SYNTAX_ERROR),
+				 errmsg("cannot specify %s in BINARY mode", ours->shown)));
+	if (result->reject_limit > 0 && !result->ignore_errors)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("COPY %s requires %s to be set to %s", "REJECT_LIMIT", "ON_ERROR", "IGNORE")));
+	if ((result->reject_file != NULL || result->reject_table != NULL) && !rejects)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("COPY %s requires %s to be set to %s, or %s to %s",
+						result->reject_file ? "REJECT_FILE" : "REJECT_TABLE",
+						"ON_ERROR", "IGNORE", "ON_DUPLICATE", "KEEP_OLD or KEEP_NEW")));
+}
+
+void
+shard_copy_option_parse(ParseState *pstate, List *options, ShardCopyOptions *result)
+{
+	bool		seen[lengthof(option_names)] = {false};
+	const OptionName *ours = NULL;	/* the first one given that is */
+	DefElem    *verbosity = NULL;
+	bool		binary = false;
+	ListCell   *lc;
+
+	memset(result, 0, sizeof(*result));
+	result->max_rows = -1;
+
+	foreach(lc, options)
+	{
+		DefElem    *def = lfirst_node(DefElem, lc);
+		int			i = 0;
+
+		while (i < lengthof(option_names) && strcmp(def->defname, option_names[i].name) != 0)
+			i++;
+		if (i == lengthof(option_names))
+		{
+			/* Core checks it; what it has to say comes later than our own errors. */
+			if (strcmp(def->defname, "format") == 0)
+				binary = strcmp(defGetString(def), "binary") == 0;
+			result->core = lappend(result->core, def);
+			continue;
+		}
+		if (seen[i])
+			errorConflictingDefElem(def, pstate);
+		seen[i] = true;
+		if (option_names[i].ours && ours == NULL)
+			ours = &option_names[i];
+		if (option_names[i].read == read_log_verbosity)
+			verbosity = def;
+		option_names[i].read(def, pstate, result);
+	}
+	check_combination(result, ours, binary);
+	if (result->filter)
+		check_filter(result, pstate);
+
+	/* ON_ERROR 'set_null' is core's, and so is what it says of the values then. */
+	if (verbosity != NULL && SHARD_CORE_COPY_SET_NULL && !result->ignore_errors)
+		result->core = lappend(result->core, verbosity);
+	result->any = ours != NULL || result->ignore_errors;
+}

@@ -1,0 +1,36 @@
+/*
+ * copy_rights.c
+ *	  Permissions on the table of a COPY.
+ *
+ * Libraries that look at permission checks (pgaudit) take it that each belongs to
+ * a statement which they have seen before: one that the executor starts, or a
+ * utility command.  A COPY that is carried out here is seen as a command only by
+ * the libraries loaded after this one; so that the others see a statement, too,
+ * the check is that of one which the executor starts, and which does nothing.
+ */
+#include "postgres.h"
+
+#include "compat.h"
+#include "executor/executor.h"
+#include "load/input/copy_rights.h"
+#include "tcop/dest.h"
+#include "utils/snapmgr.h"
+
+void
+shard_copy_rights_check(ParseState *pstate, CmdType operation)
+{
+	PlannedStmt *stmt = makeNode(PlannedStmt);
+	QueryDesc  *desc;
+
+	/* without queryId: nothing to count */
+	stmt->commandType = operation;
+	stmt->planTree = (Plan *) makeNode(Result);
+	stmt->rtable = pstate->p_rtable;
+	shard_stmt_set_permissions(stmt, pstate);
+	stmt->stmt_location = -1;
+	desc = CreateQueryDesc(stmt, pstate->p_sourcetext, GetActiveSnapshot(), InvalidSnapshot,
+						   None_Receiver, NULL, NULL, 0);
+	ExecutorStart(desc, EXEC_FLAG_EXPLAIN_ONLY);
+	ExecutorEnd(desc);
+	FreeQueryDesc(desc);
+}

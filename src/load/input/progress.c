@@ -1,0 +1,38 @@
+/*
+ * progress.c
+ *	  What pg_stat_progress_copy shows of a load, saved and put back.
+ *
+ * A backend has one entry, of which it is the only writer, so that reading it
+ * needs none of the care that others take.
+ */
+#include "postgres.h"
+
+#include "load/input/progress.h"
+#include "utils/backend_status.h"
+
+void
+shard_progress_save(ShardProgress *progress)
+{
+	progress->command = PROGRESS_COMMAND_INVALID;
+	if (MyBEEntry == NULL)
+		return;
+	progress->command = MyBEEntry->st_progress_command;
+	progress->target = MyBEEntry->st_progress_command_target;
+	memcpy(progress->params, MyBEEntry->st_progress_param, sizeof(progress->params));
+}
+
+void
+shard_progress_restore(const ShardProgress *progress)
+{
+	if (progress->command == PROGRESS_COMMAND_INVALID)
+	{
+		pgstat_progress_end_command();
+		return;
+	}
+	pgstat_progress_start_command(progress->command, progress->target);
+	for (int i = 0; i < PGSTAT_NUM_PROGRESS_PARAM; i++)
+	{
+		if (progress->params[i] != 0)
+			pgstat_progress_update_param(i, progress->params[i]);
+	}
+}

@@ -1,0 +1,61 @@
+/*
+ * reject.h
+ *	  Rows of a load that were set aside: counted, written to REJECT_FILE and
+ *	  REJECT_TABLE, held against REJECT_LIMIT, summed up at the end.
+ */
+#ifndef SHARDFDW_REJECT_H
+#define SHARDFDW_REJECT_H
+
+#include "postgres.h"
+
+#include "load/input/copy_option.h"
+#include "utils/relcache.h"
+
+typedef struct ShardRejects ShardRejects;
+
+typedef struct ShardReject
+{
+	uint64		lineno;			/* line of the input, 1-based, as in error contexts */
+	const char *source;			/* bytes of the input: one line, its end included when it had one */
+	size_t		source_bytes;
+	int			sqlstate;
+	const char *message;
+	const char *column;			/* NULL: not known */
+	const char *shard;			/* NULL: found on the coordinator */
+	const char *node;
+	bool		duplicate;		/* ON_DUPLICATE refused it, not ON_ERROR */
+} ShardReject;
+
+/*
+ * Opens REJECT_FILE (written anew) and REJECT_TABLE (columns load, line, column,
+ * shard, SQLSTATE, message, raw line: see docs/reference.md; made by
+ * shardfdw.create_reject_table() or by hand; INSERT rights of the user are needed).
+ * Memory: in cxt; its reset closes the file, and removes it when finish was not
+ * called.  Errors: the file or table cannot be opened or does not fit.
+ */
+extern ShardRejects *shard_reject_open(MemoryContext cxt, const ShardCopyOptions *options,
+									   Relation parent);
+
+/*
+ * Before the first row.  header: lines that the file begins with, with their ends;
+ * NULL none.  source_encoding: of the input's bytes; the table gets lines in the
+ * database's encoding.
+ */
+extern void shard_reject_begin(ShardRejects *rejects, const char *header, size_t header_bytes,
+							   int source_encoding);
+
+/*
+ * One row; rows may come in any order.  Errors: REJECT_LIMIT is passed (as core
+ * 18 words it); the first 1,000 lines were rejected one and all (the format is
+ * wrong; names the likely reason).
+ */
+extern void shard_reject_add(ShardRejects *rejects, const ShardReject *reject);
+extern void shard_reject_replaced(ShardRejects *rejects, uint64 nrows); /* by ON_DUPLICATE keep_new */
+
+extern uint64 shard_reject_count(const ShardRejects *rejects);	/* without duplicates */
+extern uint64 shard_reject_duplicates(const ShardRejects *rejects);
+
+/* Writes what is left, closes, and reports one NOTICE (none with LOG_VERBOSITY silent or when nothing happened). */
+extern void shard_reject_finish(ShardRejects *rejects);
+
+#endif

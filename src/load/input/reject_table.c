@@ -1,0 +1,316 @@
+/*
+ * reject_table.c
+ *	  Rows into the table that REJECT_TABLE names.
+ *
+ *	 add --> batch of arrays --(1,000 rows or 1 MB)--> INSERT ... SELECT FROM unnest(arrays)
+ *
+ * The statement is one of the user: the user's rights, the table's defaults, triggers,
+ * partitions and shards all count.  It runs when the load has ended (see reject.c),
+ * and in the load's transaction.
+ *
+ * The load's number comes from a sequence that users need no rights on, and
+ * is drawn when the table is opened.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_type.h"
+#include "commands/sequence.h"
+#include "executor/spi.h"
+#include "load/input/reject_table.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/varlena.h"
+
+#define BATCH_ROWS 1000
+#define BATCH_BYTES (1024 * 1024)
+
+/* Columns that differ from row to row, after load. */
+enum
+{
+	COL_LINE,
+	COL_COLUMN,
+	COL_SHARD,
+	COL_SQLSTATE,
+	COL_MESSAGE,
+	COL_RAW,
+	NCOLS
+};
+
+static const char *const column_names[NCOLS] = {"line", "column", "shard", "sqlstate", "message", "raw"};
+
+struct ShardRejectTable
+{
+	Oid			relid;
+	int64		load;
+	int			source_encoding;
+	Oid			conversion;		/* from source_encoding; invalid: none is needed */
+	char	   *insert_sql;
+
+	MemoryContext batch_cxt;	/* the values below; reset after each batch */
+	Datum	   *values[NCOLS];
+	bool	   *nulls[NCOLS];
+	int			nrows;
+	Size		nbytes;
+};
+
+/* Raises unless the table has the columns, and the user may insert into them. */
+static void
+check_columns(Relation rel)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	bool		whole = pg_class_aclcheck(RelationGetRelid(rel), GetUserId(), ACL_INSERT) == ACLCHECK_OK;
+
+	for (int i = -1; i < NCOLS; i++)
+	{
+		const char *name = i < 0 ? "load" : column_names[i];
+		AttrNumber	attno = get_attnum(RelationGetRelid(rel), name);
+
+		if (attno <= 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_COLUMN),
+					 errmsg("REJECT_TABLE \"%s\" has no column \"%s\"",
+							RelationGetRelationName(rel), name),
+					 errhint("shardfdw.create_reject_table() makes a table that fits.")));
+		if (TupleDescAttr(desc, attno - 1)->attgenerated)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_COLUMN_DEFINITION),
+					 errmsg("column \"%s\" of REJECT_TABLE \"%s\" is a generated column",
+							name, RelationGetRelationName(rel))));
+		if (!whole &&
+			pg_attribute_aclcheck(RelationGetRelid(rel), attno, GetUserId(), ACL_INSERT) != ACLCHECK_OK)
+			aclcheck_error(ACLCHECK_NO_PRIV, get_relkind_objtype(rel->rd_rel->relkind),
+						   RelationGetRelationName(rel));
+	}
+}
+
+/* The text of the INSERT; parameters are load and an array for each other column. */
+static char *
+build_insert(Relation rel)
+{
+	return psprintf("INSERT INTO %s (load, line, \"column\", shard, sqlstate, message, raw) "
+					"SELECT $1, u.line, u.col, u.shard, u.sqlstate, u.message, u.raw "
+					"FROM unnest($2, $3, $4, $5, $6, $7) AS u(line, col, shard, sqlstate, message, raw)",
+					quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
+											   RelationGetRelationName(rel)));
+}
+
+static SPIPlanPtr
+prepare_insert(const char *sql)
+{
+	Oid			types[NCOLS + 1];
+	SPIPlanPtr	plan;
+
+	types[0] = INT8OID;
+	types[COL_LINE + 1] = INT8ARRAYOID;
+	for (int i = COL_LINE + 1; i < NCOLS; i++)
+		types[i + 1] = TEXTARRAYOID;
+	plan = SPI_prepare(sql, NCOLS + 1, types);
+	if (plan == NULL)
+		elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
+	return plan;
+}
+
+static int64
+next_load(void)
+{
+	Oid			nspid = get_namespace_oid("shardfdw", false);
+	Oid			seqid = get_relname_relid("load_id", nspid);
+
+	if (!OidIsValid(seqid))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("sequence shardfdw.load_id does not exist"),
+				 errhint("Run ALTER EXTENSION shardfdw UPDATE.")));
+	return nextval_internal(seqid, false);
+}
+
+ShardRejectTable *
+shard_reject_table_open(MemoryContext cxt, const char *name, Relation parent)
+{
+	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
+	ShardRejectTable *table = palloc0(sizeof(ShardRejectTable));
+	List	   *names = textToQualifiedNameList(cstring_to_text(name));
+	Relation	rel = table_openrv(makeRangeVarFromNameList(names), RowExclusiveLock);
+
+	table->relid = RelationGetRelid(rel);
+	if (table->relid == RelationGetRelid(parent))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("REJECT_TABLE cannot be the table that is loaded")));
+	check_columns(rel);
+	table->insert_sql = build_insert(rel);
+	table->source_encoding = GetDatabaseEncoding();
+	/* The lock stays, so that the table is still the same when rows go in. */
+	table_close(rel, NoLock);
+
+	/* Types of the columns, rules, views: the parser tells. */
+	SPI_connect();
+	(void) prepare_insert(table->insert_sql);
+	SPI_finish();
+	table->load = next_load();
+
+	table->batch_cxt = AllocSetContextCreate(cxt, "shardfdw rejected rows", ALLOCSET_DEFAULT_SIZES);
+	for (int i = 0; i < NCOLS; i++)
+	{
+		table->values[i] = palloc(sizeof(Datum) * BATCH_ROWS);
+		table->nulls[i] = palloc(sizeof(bool) * BATCH_ROWS);
+	}
+	MemoryContextSwitchTo(oldcxt);
+	return table;
+}
+
+void
+shard_reject_table_set_encoding(ShardRejectTable *table, int source_encoding)
+{
+	table->source_encoding = source_encoding;
+	if (source_encoding != GetDatabaseEncoding() && source_encoding != PG_SQL_ASCII &&
+		GetDatabaseEncoding() != PG_SQL_ASCII)
+		table->conversion = FindDefaultConversionProc(source_encoding, GetDatabaseEncoding());
+}
+
+static void
+insert_batch(ShardRejectTable *table)
+{
+	MemoryContext oldcxt;
+	Datum		params[NCOLS + 1];
+	int			lbound = 1;
+	int			rc;
+
+	if (table->nrows == 0)
+		return;
+	oldcxt = MemoryContextSwitchTo(table->batch_cxt);
+	params[0] = Int64GetDatum(table->load);
+	for (int i = 0; i < NCOLS; i++)
+	{
+		ArrayType  *array;
+
+		if (i == COL_LINE)
+			array = construct_md_array(table->values[i], table->nulls[i], 1, &table->nrows, &lbound,
+									   INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE);
+		else
+			array = construct_md_array(table->values[i], table->nulls[i], 1, &table->nrows, &lbound,
+									   TEXTOID, -1, false, TYPALIGN_INT);
+		params[i + 1] = PointerGetDatum(array);
+	}
+
+	SPI_connect();
+	rc = SPI_execute_plan(prepare_insert(table->insert_sql), params, NULL, false, 0);
+	if (rc < 0)
+		elog(ERROR, "SPI_execute_plan failed: %s", SPI_result_code_string(rc));
+	SPI_finish();
+
+	MemoryContextSwitchTo(oldcxt);
+	MemoryContextReset(table->batch_cxt);
+	table->nrows = 0;
+	table->nbytes = 0;
+}
+
+/*
+ * Appends the bytes, which are in encoding, without what is no character of
+ * it (or NUL): that is shown as \xNN.
+ */
+static void
+append_valid(StringInfo out, const char *bytes, Size nbytes, int encoding)
+{
+	while (nbytes > 0)
+	{
+		int			good = pg_encoding_verifymbstr(encoding, bytes, (int) Min(nbytes, MaxAllocSize));
+
+		appendBinaryStringInfo(out, bytes, good);
+		bytes += good;
+		nbytes -= good;
+		if (nbytes > 0)
+		{
+			appendStringInfo(out, "\\x%02x", (unsigned char) *bytes);
+			bytes++;
+			nbytes--;
+		}
+	}
+}
+
+/* The line in the database's encoding, without its end. */
+static Datum
+raw_text(ShardRejectTable *table, const ShardReject *reject)
+{
+	StringInfoData source;
+	StringInfoData converted;
+	Size		nbytes = reject->source_bytes;
+	int			done = 0;
+
+	if (nbytes > 0 && reject->source[nbytes - 1] == '\n')
+		nbytes--;
+	if (nbytes > 0 && reject->source[nbytes - 1] == '\r')
+		nbytes--;
+	initStringInfo(&source);
+	if (!OidIsValid(table->conversion))
+	{
+		append_valid(&source, reject->source, nbytes, GetDatabaseEncoding());
+		return PointerGetDatum(cstring_to_text_with_len(source.data, source.len));
+	}
+
+	append_valid(&source, reject->source, nbytes, table->source_encoding);
+	initStringInfo(&converted);
+	while (done < source.len)
+	{
+		char		piece[4096];
+		int			n;
+
+		/* Returns how far it got: to the end of the room, or to a character that the database lacks. */
+		n = pg_do_encoding_conversion_buf(table->conversion, table->source_encoding, GetDatabaseEncoding(),
+										  (unsigned char *) source.data + done, source.len - done,
+										  (unsigned char *) piece, sizeof(piece), true);
+		if (n > 0)
+		{
+			appendStringInfoString(&converted, piece);
+			done += n;
+			continue;
+		}
+		n = pg_encoding_mblen(table->source_encoding, source.data + done);
+		for (; n > 0 && done < source.len; n--, done++)
+			appendStringInfo(&converted, "\\x%02x", (unsigned char) source.data[done]);
+	}
+	return PointerGetDatum(cstring_to_text_with_len(converted.data, converted.len));
+}
+
+static void
+set_text(ShardRejectTable *table, int col, const char *text)
+{
+	table->nulls[col][table->nrows] = text == NULL;
+	table->values[col][table->nrows] = text ? CStringGetTextDatum(text) : (Datum) 0;
+}
+
+void
+shard_reject_table_add(ShardRejectTable *table, const ShardReject *reject)
+{
+	MemoryContext oldcxt = MemoryContextSwitchTo(table->batch_cxt);
+
+	table->values[COL_LINE][table->nrows] = Int64GetDatum((int64) reject->lineno);
+	table->nulls[COL_LINE][table->nrows] = reject->lineno == 0;
+	set_text(table, COL_COLUMN, reject->column);
+	set_text(table, COL_SHARD, reject->shard);
+	set_text(table, COL_SQLSTATE, unpack_sql_state(reject->sqlstate));
+	set_text(table, COL_MESSAGE, reject->message);
+	table->values[COL_RAW][table->nrows] = raw_text(table, reject);
+	table->nulls[COL_RAW][table->nrows] = false;
+	table->nrows++;
+	table->nbytes += reject->source_bytes;
+	MemoryContextSwitchTo(oldcxt);
+
+	if (table->nrows == BATCH_ROWS || table->nbytes >= BATCH_BYTES)
+		insert_batch(table);
+}
+
+int64
+shard_reject_table_finish(ShardRejectTable *table)
+{
+	insert_batch(table);
+	return table->load;
+}

@@ -1,0 +1,241 @@
+/*
+ * copy_lines.c
+ *	  The lines of COPY FROM's input that make rows: after the header, within SKIP
+ *	  and MAX_ROWS.
+ *
+ *	 input --block--> buffer --scanner--> header | skipped | line
+ *
+ * The buffer holds a block of the input, and grows for a line that is longer.
+ * Lines are returned in place, nothing is copied but the rest of a block in
+ * front of the next one.
+ */
+#include "postgres.h"
+
+#include "load/raw/copy_lines.h"
+#include "miscadmin.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#define BLOCK_BYTES (256 * 1024)
+
+ShardCopyLines *
+shard_copy_lines_create(MemoryContext cxt, ShardCopyInput *input, const ShardLineFormat *format,
+						int nheader, ShardLineProbe *probe, const ShardCopyOptions *options)
+{
+	ShardCopyLines *lines = MemoryContextAllocZero(cxt, sizeof(ShardCopyLines));
+
+	shard_line_scan_init(&lines->scan, format);
+	lines->input = input;
+	lines->probe = probe;
+	lines->cxt = cxt;
+	lines->buf_bytes = 2 * BLOCK_BYTES;
+	lines->buf = MemoryContextAlloc(cxt, lines->buf_bytes);
+	lines->nheader = nheader;
+	lines->nskip = options->skip;
+	lines->nleft = options->max_rows;
+	return lines;
+}
+
+/* Reads on behind what is left in the buffer, which moves to its front. */
+static void
+read_block(ShardCopyLines *lines)
+{
+	size_t		nrest = lines->end - lines->pos;
+
+	CHECK_FOR_INTERRUPTS();
+	if (nrest >= MaxAllocSize)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("out of memory"),
+				 errdetail("A line of the input is longer than %zu bytes.", (size_t) MaxAllocSize)));
+	if (nrest + BLOCK_BYTES > lines->buf_bytes)
+	{
+		size_t		new_bytes = Max(2 * lines->buf_bytes, nrest + BLOCK_BYTES);
+		char	   *buf = MemoryContextAllocHuge(lines->cxt, new_bytes);
+
+		memcpy(buf, lines->buf + lines->pos, nrest);
+		pfree(lines->buf);
+		lines->buf = buf;
+		lines->buf_bytes = new_bytes;
+	}
+	else
+		memmove(lines->buf, lines->buf + lines->pos, nrest);
+	lines->pos = 0;
+	lines->end = nrest;
+
+	{
+		size_t		nread = shard_copy_input_read(lines->input, lines->buf + lines->end,
+												  lines->buf_bytes - lines->end);
+
+		lines->end += nread;
+		if (nread == 0)
+			lines->at_end = true;
+	}
+}
+
+bool
+shard_copy_lines_fill(ShardCopyLines *lines, long timeout_ms)
+{
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms);
+
+	memmove(lines->buf, lines->buf + lines->pos, lines->end - lines->pos);
+	lines->end -= lines->pos;
+	lines->pos = 0;
+	while (!lines->at_end && lines->end < lines->buf_bytes)
+	{
+		size_t		nread = shard_copy_input_read(lines->input, lines->buf + lines->end,
+												  lines->buf_bytes - lines->end);
+
+		lines->end += nread;
+		lines->at_end = nread == 0;
+		if (GetCurrentTimestamp() >= deadline)
+			break;
+	}
+	return lines->end == lines->buf_bytes;
+}
+
+/* lines->line, which begins at pos, is the current one. */
+static inline void
+make_current(ShardCopyLines *lines)
+{
+	lines->bytes = lines->buf + lines->pos;
+	lines->pos += lines->line.nbytes;
+	lines->lineno_before = lines->lineno;
+	lines->lineno += 1 + lines->line.nbreaks;
+}
+
+/* The next line of the input, whatever it is; false at the end. */
+static inline bool
+next_line(ShardCopyLines *lines)
+{
+	if (lines->has_ahead)
+	{
+		memcpy(&lines->line, &lines->ahead,
+			   offsetof(ShardLine, fields) + lines->scan.format.nkeys * sizeof(ShardLineField));
+		lines->has_ahead = false;
+		make_current(lines);
+		return true;
+	}
+	for (;;)
+	{
+		switch (shard_line_scan_next(&lines->scan, lines->buf + lines->pos,
+									 lines->end - lines->pos, lines->at_end, &lines->line))
+		{
+			case SHARD_LINE_FOUND:
+				make_current(lines);
+				return true;
+			case SHARD_LINE_END:
+				if (lines->at_end)
+					return false;
+				break;
+			case SHARD_LINE_MORE:
+				break;
+		}
+		read_block(lines);
+	}
+}
+
+void
+shard_copy_lines_header(ShardCopyLines *lines)
+{
+	StringInfoData header;
+	size_t		nbytes;
+	size_t		ntail;
+
+	if (lines->nheader == 0)
+		return;
+	initStringInfo(&header);
+	while (lines->nheader > 0 && next_line(lines))
+	{
+		appendBinaryStringInfo(&header, lines->bytes, lines->line.nbytes);
+		if (lines->header == NULL)
+			lines->header_bytes = header.len;
+		lines->nheader--;
+		lines->header = header.data;
+	}
+	nbytes = header.len;
+
+	/* what follows must not be half of a character */
+	while (!lines->at_end && lines->end - lines->pos < SHARD_LINE_PROBE_TAIL)
+		read_block(lines);
+	ntail = shard_copy_lines_following(lines);
+	if (lines->header != NULL)
+	{
+		appendBinaryStringInfo(&header, lines->buf + lines->pos, (int) ntail);
+		lines->header = header.data;
+	}
+	if (shard_line_probe_header(lines->probe, header.data, nbytes, ntail) == SHARD_PROBE_END)
+		shard_copy_lines_stop(lines);
+}
+
+bool
+shard_copy_lines_next(ShardCopyLines *lines)
+{
+	if (lines->nleft == 0)
+	{
+		shard_copy_lines_stop(lines);
+		return false;
+	}
+	do
+	{
+		if (!next_line(lines))
+			return false;
+	} while (unlikely(lines->nskip > 0 && lines->nskip-- > 0));
+	if (unlikely(lines->nleft > 0))
+		lines->nleft--;
+	return true;
+}
+
+const ShardLine *
+shard_copy_lines_peek(ShardCopyLines *lines)
+{
+	if (lines->nskip > 0 || lines->nleft >= 0)
+		return NULL;
+	if (!lines->has_ahead)
+		lines->has_ahead = shard_line_scan_next(&lines->scan, lines->buf + lines->pos,
+												lines->end - lines->pos, lines->at_end,
+												&lines->ahead) == SHARD_LINE_FOUND;
+	return lines->has_ahead ? &lines->ahead : NULL;
+}
+
+void
+shard_copy_lines_take(ShardCopyLines *lines)
+{
+	Assert(lines->has_ahead);
+	lines->has_ahead = false;
+	lines->pos += lines->ahead.nbytes;
+	lines->lineno_before = lines->lineno;
+	lines->lineno += 1 + lines->ahead.nbreaks;
+}
+
+size_t
+shard_copy_lines_following(const ShardCopyLines *lines)
+{
+	return Min(lines->end - lines->pos, SHARD_LINE_PROBE_TAIL);
+}
+
+void
+shard_copy_lines_push_back(ShardCopyLines *lines)
+{
+	lines->pos -= lines->line.nbytes;
+}
+
+size_t
+shard_copy_lines_read(ShardCopyLines *lines, char *buf, size_t nbytes)
+{
+	while (lines->pos == lines->end && !lines->at_end)
+		read_block(lines);
+	nbytes = Min(nbytes, lines->end - lines->pos);
+	memcpy(buf, lines->buf + lines->pos, nbytes);
+	lines->pos += nbytes;
+	return nbytes;
+}
+
+void
+shard_copy_lines_stop(ShardCopyLines *lines)
+{
+	lines->has_ahead = false;
+	lines->pos = lines->end;
+	lines->at_end = true;
+	shard_copy_input_drain(lines->input);
+}

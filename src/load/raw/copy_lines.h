@@ -1,0 +1,86 @@
+/*
+ * copy_lines.h
+ *	  The lines of COPY FROM's input that make rows: after the header, within SKIP
+ *	  and MAX_ROWS.
+ */
+#ifndef SHARDFDW_COPY_LINES_H
+#define SHARDFDW_COPY_LINES_H
+
+#include "postgres.h"
+
+#include "load/input/copy_input.h"
+#include "load/input/copy_option.h"
+#include "load/raw/line_probe.h"
+#include "load/raw/line_scan.h"
+
+typedef struct ShardCopyLines
+{
+	/* the current line; valid until the next call */
+	const char *bytes;
+	ShardLine	line;			/* its extent and fields */
+	uint64		lineno_before;	/* lines of the file before it */
+	uint64		lineno;			/* of its last line, as in error contexts */
+
+	ShardLineScan scan;			/* scan.eol: how lines end */
+	ShardCopyInput *input;
+	ShardLineProbe *probe;		/* for the header */
+	MemoryContext cxt;
+	char	   *buf;
+	size_t		buf_bytes;		/* allocated */
+	size_t		pos;			/* of the first byte that was not returned yet */
+	size_t		end;			/* of what is there */
+	ShardLine	ahead;			/* the line at pos, when has_ahead */
+	bool		has_ahead;
+	bool		at_end;			/* nothing follows */
+	int			nheader;		/* header lines left */
+	char	   *header;			/* the header's first line, for REJECT_FILE */
+	size_t		header_bytes;
+	int64		nskip;			/* lines left of SKIP */
+	int64		nleft;			/* lines left of MAX_ROWS; -1: no limit */
+} ShardCopyLines;
+
+/* Memory: lines and its buffers in cxt. */
+extern ShardCopyLines *shard_copy_lines_create(MemoryContext cxt, ShardCopyInput *input,
+											   const ShardLineFormat *format, int nheader,
+											   ShardLineProbe *probe,
+											   const ShardCopyOptions *options);
+
+/* Reads and checks the header.  Errors: core's. */
+extern void shard_copy_lines_header(ShardCopyLines *lines);
+
+/*
+ * Reads ahead until the buffer is full: true.  False when the input has ended
+ * before, or has not brought that much within timeout_ms (and the byte that it
+ * was waited for by then).
+ */
+extern bool shard_copy_lines_fill(ShardCopyLines *lines, long timeout_ms);
+
+/* Moves on to the next line; false at the end. */
+extern bool shard_copy_lines_next(ShardCopyLines *lines);
+
+/*
+ * A look at the line behind the current one; NULL when it is not whole in the
+ * buffer, or SKIP and MAX_ROWS are counting.  The current line stays valid.
+ * take: makes a line that was looked at part of the current one's place: the next
+ * line is the one behind it.
+ */
+extern const ShardLine *shard_copy_lines_peek(ShardCopyLines *lines);
+extern void shard_copy_lines_take(ShardCopyLines *lines);
+
+/*
+ * How many bytes that follow the current line are here, at most
+ * SHARD_LINE_PROBE_TAIL: core shows of them when a character does not end in the line.
+ */
+extern size_t shard_copy_lines_following(const ShardCopyLines *lines);
+
+/*
+ * No lines any more: the current one and all that follows are read as bytes.
+ * Returns how many, up to nbytes; 0 at the end.
+ */
+extern void shard_copy_lines_push_back(ShardCopyLines *lines);
+extern size_t shard_copy_lines_read(ShardCopyLines *lines, char *buf, size_t nbytes);
+
+/* The input ends here: what follows is dropped. */
+extern void shard_copy_lines_stop(ShardCopyLines *lines);
+
+#endif

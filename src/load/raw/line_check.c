@@ -1,0 +1,333 @@
+/*
+ * line_check.c
+ *	  A quick look at the fields of a line: whether a shard may refuse it.
+ *
+ * A row that a shard refuses costs it a COPY, and the rows before the bad one
+ * in vain; here it costs one call of core's parser.  So under ON_ERROR 'ignore'
+ * the fields of common types are held against the plain form in which COPY TO
+ * writes them.  What looks odd is put to core's parser, which alone says whether
+ * it is wrong: this need not be exact, just seldom wrong.  Lines with quotes or
+ * escapes are let pass.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "compat.h"
+#include "load/raw/line_check.h"
+#include "utils/rel.h"
+
+#define MIN_ODD 64				/* odd fields of a column before it may be given up */
+
+typedef enum CheckKind
+{
+	CHECK_NOTHING,
+	CHECK_INTEGER,
+	CHECK_NUMBER,
+	CHECK_DATE,
+	CHECK_TIMESTAMP,
+	CHECK_BOOL,
+	CHECK_UUID,
+	CHECK_LENGTH
+} CheckKind;
+
+typedef struct CheckedColumn
+{
+	CheckKind	kind;
+	int			ndigits;		/* before the point; of a text: bytes */
+	int			nfraction;		/* behind it */
+	int			nodd;
+	int			ngood;			/* odd ones that were none */
+} CheckedColumn;
+
+struct ShardLineCheck
+{
+	char		delim;
+	char		special;		/* what makes a line complicated: quote or backslash */
+	bool		csv;
+	const char *null_print;
+	int			null_bytes;
+	int			ncolumns;
+	int			oddno;			/* column of the last line that did not pass; ncolumns: number of fields */
+	CheckedColumn *columns;		/* ncolumns + 1 */
+};
+
+static void
+init_column(CheckedColumn *column, Oid typid, int32 typmod)
+{
+	column->ndigits = 30;
+	column->nfraction = 30;
+	switch (typid)
+	{
+		case INT2OID:
+			column->kind = CHECK_INTEGER;
+			column->ndigits = 4;
+			break;
+		case INT4OID:
+			column->kind = CHECK_INTEGER;
+			column->ndigits = 9;
+			break;
+		case INT8OID:
+			column->kind = CHECK_INTEGER;
+			column->ndigits = 18;
+			break;
+		case NUMERICOID:
+			column->kind = CHECK_NUMBER;
+			if (typmod >= (int32) VARHDRSZ)
+			{
+				int			precision = ((typmod - VARHDRSZ) >> 16) & 0xffff;
+				int			scale = (typmod - VARHDRSZ) & 0x7ff;
+
+				if (scale > precision)
+					column->kind = CHECK_NOTHING;
+				column->ndigits = precision - scale;
+				column->nfraction = scale;
+			}
+			break;
+		case FLOAT4OID:
+		case FLOAT8OID:
+			column->kind = CHECK_NUMBER;
+			break;
+		case DATEOID:
+			column->kind = CHECK_DATE;
+			break;
+		case TIMESTAMPOID:
+		case TIMESTAMPTZOID:
+			column->kind = CHECK_TIMESTAMP;
+			break;
+		case BOOLOID:
+			column->kind = CHECK_BOOL;
+			break;
+		case UUIDOID:
+			column->kind = CHECK_UUID;
+			break;
+		case BPCHAROID:
+		case VARCHAROID:
+			column->kind = typmod >= (int32) VARHDRSZ ? CHECK_LENGTH : CHECK_NOTHING;
+			column->ndigits = typmod - VARHDRSZ;
+			break;
+		default:
+			column->kind = CHECK_NOTHING;
+	}
+}
+
+ShardLineCheck *
+shard_line_check_create(MemoryContext cxt, CopyFromState cstate)
+{
+	ShardLineCheck *check = MemoryContextAllocZero(cxt, sizeof(ShardLineCheck));
+	int			ncolumns = list_length(cstate->attnumlist);
+	ListCell   *lc;
+
+	check->delim = cstate->opts.delim[0];
+	check->csv = shard_copy_is_csv(&cstate->opts);
+	check->special = check->csv ? cstate->opts.quote[0] : '\\';
+	check->null_print = cstate->opts.null_print;
+	check->null_bytes = cstate->opts.null_print_len;
+	check->columns = MemoryContextAllocZero(cxt, (ncolumns + 1) * sizeof(CheckedColumn));
+	foreach(lc, cstate->attnumlist)
+	{
+		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(cstate->rel), lfirst_int(lc) - 1);
+
+		init_column(&check->columns[check->ncolumns++], att->atttypid, att->atttypmod);
+	}
+	return check;
+}
+
+static inline bool
+is_digit(char c)
+{
+	return (unsigned char) (c - '0') <= 9;
+}
+
+/* Value of two digits, -1 when they are none. */
+static inline int
+two_digits(const char *p)
+{
+	return is_digit(p[0]) && is_digit(p[1]) ? (p[0] - '0') * 10 + (p[1] - '0') : -1;
+}
+
+static int
+skip_digits(const char *p, int nbytes)
+{
+	int			n = 0;
+
+	while (n < nbytes && is_digit(p[n]))
+		n++;
+	return n;
+}
+
+/* [-]digits, or with a fraction. */
+static bool
+is_number(const char *p, int nbytes, const CheckedColumn *column)
+{
+	int			ndigits;
+
+	if (nbytes > 0 && *p == '-')
+	{
+		p++;
+		nbytes--;
+	}
+	ndigits = skip_digits(p, nbytes);
+	/* a digit in front of the point may be a zero that does not count */
+	if (ndigits == 0 || ndigits > Max(column->ndigits, 1))
+		return false;
+	if (ndigits == 1 && column->ndigits == 0 && *p != '0')
+		return false;
+	if (ndigits == nbytes)
+		return true;
+	if (column->kind == CHECK_INTEGER || p[ndigits] != '.')
+		return false;
+	nbytes -= ndigits + 1;
+	return nbytes > 0 && nbytes <= column->nfraction && skip_digits(p + ndigits + 1, nbytes) == nbytes;
+}
+
+/* 2024-12-31, of which the 29th of February is left to others. */
+static bool
+is_date(const char *p)
+{
+	static const char days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+	int			century = two_digits(p);
+	int			year = two_digits(p + 2);
+	int			month = two_digits(p + 5);
+	int			day = two_digits(p + 8);
+
+	return p[4] == '-' && p[7] == '-' && century >= 0 && year >= 0 && century + year > 0 &&
+		month >= 1 && month <= 12 && day >= 1 && day <= days[month - 1];
+}
+
+/* 2024-12-31 23:59:59[.999999][+02[:00]] */
+static bool
+is_timestamp(const char *p, int nbytes)
+{
+	int			pos = 19;
+	int			hour;
+	int			minute;
+	int			second;
+
+	if (nbytes < pos || !is_date(p) || (p[10] != ' ' && p[10] != 'T') || p[13] != ':' || p[16] != ':')
+		return false;
+	hour = two_digits(p + 11);
+	minute = two_digits(p + 14);
+	second = two_digits(p + 17);
+	if (hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 59)
+		return false;
+	if (pos < nbytes && p[pos] == '.')
+	{
+		int			n = skip_digits(p + pos + 1, nbytes - pos - 1);
+
+		if (n == 0 || n > 6)
+			return false;
+		pos += n + 1;
+	}
+	if (pos == nbytes)
+		return true;
+	if ((p[pos] != '+' && p[pos] != '-') || nbytes - pos < 3 ||
+		two_digits(p + pos + 1) < 0 || two_digits(p + pos + 1) > 14)
+		return false;
+	pos += 3;
+	return pos == nbytes ||
+		(nbytes - pos == 3 && p[pos] == ':' && two_digits(p + pos + 1) >= 0 && two_digits(p + pos + 1) < 60);
+}
+
+static bool
+is_uuid(const char *p, int nbytes)
+{
+	if (nbytes != 36)
+		return false;
+	for (int i = 0; i < nbytes; i++)
+	{
+		bool		dash = i == 8 || i == 13 || i == 18 || i == 23;
+		char		lower = p[i] | 0x20;
+
+		if (dash ? p[i] != '-' : !is_digit(p[i]) && (lower < 'a' || lower > 'f'))
+			return false;
+	}
+	return true;
+}
+
+static bool
+is_plain_value(const char *p, int nbytes, const CheckedColumn *column)
+{
+	switch (column->kind)
+	{
+		case CHECK_NOTHING:
+			return true;
+		case CHECK_INTEGER:
+		case CHECK_NUMBER:
+			return is_number(p, nbytes, column);
+		case CHECK_DATE:
+			return nbytes == 10 && is_date(p);
+		case CHECK_TIMESTAMP:
+			return is_timestamp(p, nbytes);
+		case CHECK_BOOL:
+			return (nbytes == 1 && memchr("tf10", *p, 4) != NULL) ||
+				(nbytes == 4 && memcmp(p, "true", 4) == 0) ||
+				(nbytes == 5 && memcmp(p, "false", 5) == 0);
+		case CHECK_UUID:
+			return is_uuid(p, nbytes);
+		case CHECK_LENGTH:
+			return nbytes <= column->ndigits;
+	}
+	return true;
+}
+
+/* Notes that column columnno is odd; true when odd ones of it do not count any more. */
+static bool
+is_given_up(ShardLineCheck *check, int columnno)
+{
+	CheckedColumn *column = &check->columns[columnno];
+
+	if (column->nodd >= MIN_ODD && column->ngood >= column->nodd / 2)
+	{
+		column->kind = CHECK_NOTHING;
+		return true;
+	}
+	column->nodd++;
+	check->oddno = columnno;
+	return false;
+}
+
+bool
+shard_line_check_passes(ShardLineCheck *check, const char *bytes, size_t nbytes)
+{
+	const char *end = bytes + nbytes;
+	const char *p = bytes;
+	int			oddno = -1;
+
+	for (int columnno = 0;; columnno++)
+	{
+		const char *field = p;
+		bool		is_null;
+
+		while (p < end && *p != check->delim && *p != check->special)
+			p++;
+		if (unlikely(p < end && *p == check->special))
+		{
+			/* the NULL marker of text format has one; any other is too much for us */
+			if (check->csv || p != field || end - p < check->null_bytes ||
+				memcmp(p, check->null_print, check->null_bytes) != 0)
+				return true;
+			p += check->null_bytes;
+			if (p < end && *p != check->delim)
+				return true;
+		}
+		is_null = p - field == check->null_bytes &&
+			memcmp(field, check->null_print, check->null_bytes) == 0;
+		if (columnno < check->ncolumns && oddno < 0 && !is_null &&
+			!is_plain_value(field, p - field, &check->columns[columnno]))
+			oddno = columnno;
+		if (p == end)
+		{
+			if (columnno + 1 != check->ncolumns && oddno < 0)
+				oddno = check->ncolumns;
+			break;
+		}
+		p++;
+	}
+	return likely(oddno < 0) || is_given_up(check, oddno);
+}
+
+void
+shard_line_check_was_good(ShardLineCheck *check)
+{
+	check->columns[check->oddno].ngood++;
+}

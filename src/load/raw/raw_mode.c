@@ -1,0 +1,475 @@
+/*
+ * raw_mode.c
+ *	  Whether COPY FROM may forward the lines of its input as they are.
+ *
+ * In raw mode the coordinator never sees the values of a row but those of the
+ * key, and a shard's own COPY reads the rest.  That is exact when
+ *
+ *	- nothing on the coordinator looks at rows (WHERE, triggers, constraints
+ *	  of domains, bounds of a parent that is a partition itself);
+ *	- a node's session makes of each field what this session would make of it:
+ *	  same declared types, and input that depends on nothing or on settings that
+ *	  sessions on nodes follow (remote/wire/connection.c);
+ *	- columns that the input leaves out are the same constants for all rows,
+ *	  which are added to each line: the suffix.
+ *
+ * Everything else is a reason for parsed mode, whose result is always the same.
+ * In doubt there is a reason.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "access/transam.h"
+#include "catalog/option.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_trigger.h"
+#include "catalog/pg_type.h"
+#include "catalog/trigger.h"
+#include "compat.h"
+#include "deparse/dml.h"
+#include "deparse/remote_table.h"
+#include "executor/executor.h"
+#include "lib/stringinfo.h"
+#include "load/raw/raw_mode.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "optimizer/optimizer.h"
+#include "rewrite/rewriteHandler.h"
+#include "tuple/text_form.h"
+#include "tuple/type_io.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/partcache.h"
+#include "utils/rel.h"
+#include "utils/typcache.h"
+
+/* ---------- types ---------- */
+
+static bool input_is_same(Oid type);
+
+/* Input functions that depend only on settings that sessions on nodes follow, or on nothing that can differ. */
+static bool
+base_input_is_same(Oid type)
+{
+	Oid			input;
+	Oid			ioparam;
+
+	switch (type)
+	{
+		case DATEOID:			/* DateStyle */
+		case TIMEOID:
+		case TIMESTAMPOID:
+		case TIMESTAMPTZOID:	/* TimeZone, timezone_abbreviations */
+		case INTERVALOID:		/* IntervalStyle */
+		case XMLOID:			/* xmloption */
+			return true;
+		case TIMETZOID:			/* today's date decides about daylight saving */
+			return false;
+		default:
+			break;
+	}
+	getTypeInputInfo(type, &input, &ioparam);
+	return func_volatile(input) == PROVOLATILE_IMMUTABLE;
+}
+
+static bool
+attributes_are_same(Oid composite)
+{
+	TupleDesc	desc = lookup_rowtype_tupdesc(composite, -1);
+	bool		same = true;
+
+	for (int i = 0; i < desc->natts && same; i++)
+	{
+		if (!TupleDescAttr(desc, i)->attisdropped)
+			same = input_is_same(TupleDescAttr(desc, i)->atttypid);
+	}
+	ReleaseTupleDesc(desc);
+	return same;
+}
+
+/*
+ * True when a value's text means on a node what it means here, given that the
+ * type has the same name there.  The constraints of a domain are those that hold
+ * here.
+ */
+static bool
+input_is_same(Oid type)
+{
+	Oid			part;
+	int32		typmod = -1;
+
+	switch (get_typtype(type))
+	{
+		case TYPTYPE_BASE:
+			part = get_element_type(type);
+			if (!OidIsValid(part))
+				return base_input_is_same(type);
+
+			/* sessions on nodes have array_nulls on */
+			return Array_nulls && input_is_same(part);
+		case TYPTYPE_ENUM:
+			return true;
+		case TYPTYPE_DOMAIN:
+			if (shard_domain_has_constraints(type))
+				return false;
+			part = getBaseTypeAndTypmod(type, &typmod);
+			return typmod == -1 && input_is_same(part);
+		case TYPTYPE_COMPOSITE:
+			return attributes_are_same(type);
+		case TYPTYPE_RANGE:
+			return input_is_same(get_range_subtype(type));
+		case TYPTYPE_MULTIRANGE:
+			return input_is_same(get_range_subtype(get_multirange_range(type)));
+		default:
+			return false;
+	}
+}
+
+/* ---------- reasons ---------- */
+
+static bool
+has_high_bit(const char *text)
+{
+	for (; text && *text; text++)
+	{
+		if (IS_HIGHBIT_SET(*text))
+			return true;
+	}
+	return false;
+}
+
+static const char *
+format_reason(CopyFromState cstate)
+{
+	const CopyFormatOptions *opts = &cstate->opts;
+
+	if (shard_copy_is_binary(opts))
+		return "the format is binary";
+	if (shard_copy_sets_null(opts))
+		return "ON_ERROR set_null was given";
+	if (shard_copy_default_print(opts) != NULL)
+		return "a DEFAULT marker was given";
+	if (cstate->convert_select_flags != NULL)
+		return "only some of the columns are wanted";
+	if (!PG_VALID_BE_ENCODING(cstate->file_encoding))
+		return "in the encoding of the input ASCII bytes can be part of other characters";
+	if (cstate->need_transcoding && cstate->conversion_proc >= FirstNormalObjectId)
+		return "a user's own function converts the encoding of the input";
+	if (has_high_bit(opts->delim) || has_high_bit(opts->null_print) ||
+		(shard_copy_is_csv(opts) && (has_high_bit(opts->quote) || has_high_bit(opts->escape))))
+		return "an option has a character that is not ASCII";
+	return NULL;
+}
+
+static const char *
+parent_reason(CopyFromState cstate)
+{
+	Relation	rel = cstate->rel;
+	PartitionKey key = RelationGetPartitionKey(rel);
+
+	if (shard_trigger_fires(rel->trigdesc, TRIGGER_TYPE_INSERT, false))
+		return "the table has a trigger on INSERT";
+	if (rel->rd_rel->relispartition)
+		return "the table is itself a partition";
+	for (int i = 0; i < key->partnatts; i++)
+	{
+		if (key->partattrs[i] == 0)
+			return "the shard key has an expression";
+		if (!list_member_int(cstate->attnumlist, key->partattrs[i]))
+			return "a column of the shard key is not in the input";
+	}
+	return NULL;
+}
+
+static const char *
+column_reason(Relation rel)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (att->attisdropped || att->attgenerated != '\0' || input_is_same(att->atttypid))
+			continue;
+		return psprintf("values of type %s of column \"%s\" could mean something else on a node",
+						format_type_be(att->atttypid), NameStr(att->attname));
+	}
+	return NULL;
+}
+
+/* What is different about the columns of the shard's foreign table; NULL: nothing. */
+static const char *
+shard_columns_reason(Relation parent, Relation rel, const Shard *shard)
+{
+	TupleDesc	desc = RelationGetDescr(parent);
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		AttrNumber	attno;
+
+		if (att->attisdropped)
+			continue;
+		attno = get_attnum(RelationGetRelid(rel), NameStr(att->attname));
+		if (attno == InvalidAttrNumber ||
+			TupleDescAttr(RelationGetDescr(rel), attno - 1)->attgenerated != att->attgenerated)
+			return psprintf("shard %s has other generated columns", shard->name);
+
+		/* errors of the node would show the other name */
+		if (strcmp(shard_option_column_name(RelationGetRelid(rel), attno), NameStr(att->attname)) != 0)
+			return psprintf("column \"%s\" of shard %s has another name on the node",
+							NameStr(att->attname), shard->name);
+	}
+	return NULL;
+}
+
+static const char *
+shard_reason(Relation parent, const Shard *shard)
+{
+	/* as core locks a partition that it routes rows to */
+	Relation	rel = table_open(shard->relid, RowExclusiveLock);
+	const char *reason = shard_columns_reason(parent, rel, shard);
+
+	if (reason == NULL && shard_trigger_fires(rel->trigdesc, TRIGGER_TYPE_INSERT, false))
+		reason = psprintf("shard %s has a trigger on INSERT", shard->name);
+	if (reason == NULL && !shard_option_table_bool(shard->relid, "updatable", true))
+		reason = psprintf("shard %s is not updatable", shard->name);
+	table_close(rel, NoLock);
+	return reason;
+}
+
+const char *
+shard_raw_mode_shard_reason(const Shard *shard, Oid userid)
+{
+	if (!shard_remote_table_same_declarations(shard->relid, shard->serverid, userid))
+		return psprintf("a column of shard %s has another type on the node", shard->name);
+	if (shard_remote_table_may_skip_rows(shard->relid, shard->serverid, userid))
+		return psprintf("a trigger or rule of shard %s may skip rows on the node", shard->name);
+	return NULL;
+}
+
+/* ---------- columns that the input leaves out ---------- */
+
+/* Text form of a constant that every session reads as the same value. */
+static char *
+constant_text(const Const *constant)
+{
+	Oid			type = getBaseType(constant->consttype);
+	int			nestlevel = shard_text_form_begin_write(shard_type_io_text_settings(type));
+	FmgrInfo	output;
+	char	   *text;
+
+	shard_text_form_init(&output, type, CurrentMemoryContext);
+	text = shard_text_form_write(&output, type, constant->constvalue);
+	shard_text_form_end(nestlevel);
+	return text;
+}
+
+/* text as a field of COPY's text format. */
+static void
+append_text_field(StringInfo buf, const char *text, char delim)
+{
+	for (; *text; text++)
+	{
+		switch (*text)
+		{
+			case '\n':
+				appendStringInfoString(buf, "\\n");
+				break;
+			case '\r':
+				appendStringInfoString(buf, "\\r");
+				break;
+			case '\t':
+				appendStringInfoString(buf, "\\t");
+				break;
+			default:
+				if (*text == '\\' || *text == delim)
+					appendStringInfoChar(buf, '\\');
+				appendStringInfoChar(buf, *text);
+				break;
+		}
+	}
+}
+
+/* text as a quoted field of CSV, which is never the NULL marker. */
+static void
+append_csv_field(StringInfo buf, const char *text, char quote, char escape)
+{
+	appendStringInfoChar(buf, quote);
+	for (; *text; text++)
+	{
+		if (*text == quote || *text == escape)
+			appendStringInfoChar(buf, escape);
+		appendStringInfoChar(buf, *text);
+	}
+	appendStringInfoChar(buf, quote);
+}
+
+/* Appends a constant as a field.  Result: why that cannot be, or NULL. */
+static const char *
+append_constant(StringInfo buf, CopyFromState cstate, const Const *constant)
+{
+	const CopyFormatOptions *opts = &cstate->opts;
+	char	   *text = constant_text(constant);
+	int			start = buf->len;
+
+	if (has_high_bit(text) && cstate->file_encoding != GetDatabaseEncoding())
+		return "a default has characters that are not ASCII, and the input is in another encoding";
+	if (shard_copy_is_csv(opts))
+	{
+		/* a value with a line end would make more lines of one */
+		if (strpbrk(text, "\r\n") != NULL)
+			return "a default has a line break";
+		append_csv_field(buf, text, opts->quote[0], opts->escape[0]);
+		return NULL;
+	}
+	append_text_field(buf, text, opts->delim[0]);
+	if (strcmp(buf->data + start, opts->null_print) == 0)
+		return "a default looks like the NULL marker";
+	return NULL;
+}
+
+/* One column that the input leaves out. */
+static const char *
+append_omitted(StringInfo buf, CopyFromState cstate, Form_pg_attribute att)
+{
+	const CopyFormatOptions *opts = &cstate->opts;
+	Node	   *expr;
+
+	if (att->attidentity != '\0')
+		return psprintf("column \"%s\" is an identity column", NameStr(att->attname));
+	expr = build_column_default(cstate->rel, att->attnum);
+	if (expr != NULL)
+		expr = (Node *) expression_planner((Expr *) expr);
+	if (expr != NULL && !IsA(expr, Const))
+		return psprintf("column \"%s\" has a default that is not a constant", NameStr(att->attname));
+
+	appendStringInfoChar(buf, opts->delim[0]);
+	if (expr != NULL && !((Const *) expr)->constisnull)
+		return append_constant(buf, cstate, (Const *) expr);
+
+	/* a backslash at its end would take the next delimiter with it */
+	if (!shard_copy_is_csv(opts) && opts->null_print_len > 0 &&
+		opts->null_print[opts->null_print_len - 1] == '\\')
+		return "the NULL marker ends in a backslash";
+
+	/* anywhere in a line, this is how nodes before 18 find the end of the data */
+	if (!shard_copy_is_csv(opts) && strstr(opts->null_print, "\\.") != NULL)
+		return "the NULL marker has the marker of the end of the data in it";
+	appendStringInfoString(buf, opts->null_print);
+	return NULL;
+}
+
+/* Fills suffix, nfields, attnos of the plan.  Result: why that cannot be, or NULL. */
+static const char *
+plan_columns(CopyFromState cstate, ShardRawPlan *plan)
+{
+	TupleDesc	desc = RelationGetDescr(cstate->rel);
+	StringInfoData suffix;
+
+	initStringInfo(&suffix);
+	plan->attnos = list_copy(cstate->attnumlist);
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		const char *reason;
+
+		if (att->attisdropped || att->attgenerated != '\0' ||
+			list_member_int(cstate->attnumlist, att->attnum))
+			continue;
+		reason = append_omitted(&suffix, cstate, att);
+		if (reason != NULL)
+			return reason;
+		plan->attnos = lappend_int(plan->attnos, att->attnum);
+	}
+	if (suffix.len > 0)
+	{
+		plan->suffix = suffix.data;
+		plan->nfields = list_length(cstate->attnumlist);
+	}
+	return NULL;
+}
+
+void
+shard_raw_mode_plan(CopyFromState cstate, const ShardMap *map, bool has_where, ShardRawPlan *plan)
+{
+	memset(plan, 0, sizeof(*plan));
+	plan->reason = has_where ? "there is a WHERE clause" : format_reason(cstate);
+	if (plan->reason == NULL)
+		plan->reason = parent_reason(cstate);
+	if (plan->reason == NULL)
+		plan->reason = column_reason(cstate->rel);
+	if (plan->reason == NULL)
+		plan->reason = plan_columns(cstate, plan);
+	for (int i = 0; i < map->nshards && plan->reason == NULL; i++)
+		plan->reason = shard_reason(cstate->rel, &map->shards[i]);
+}
+
+/* ---------- COPY on the shard ---------- */
+
+/* The columns of the shard's foreign table that have the names of the parent's attnos. */
+static List *
+shard_attnos(Relation parent, List *attnos, Oid shard_relid)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, attnos)
+	{
+		const char *name = NameStr(TupleDescAttr(RelationGetDescr(parent), lfirst_int(lc) - 1)->attname);
+		AttrNumber	attno = get_attnum(shard_relid, name);
+
+		if (attno == InvalidAttrNumber)
+			elog(ERROR, "shard %u has no column \"%s\"", shard_relid, name);
+		result = lappend_int(result, attno);
+	}
+	return result;
+}
+
+/* ", OPTION (columns)" for those of the input's columns whose flag is set. */
+static void
+append_forced(StringInfo buf, const char *option, CopyFromState cstate, const bool *flags)
+{
+	const char *separator = option;
+	ListCell   *lc;
+
+	foreach(lc, cstate->attnumlist)
+	{
+		int			attno = lfirst_int(lc);
+
+		if (!flags[attno - 1])
+			continue;
+		appendStringInfo(buf, "%s%s", separator,
+						 quote_identifier(NameStr(TupleDescAttr(RelationGetDescr(cstate->rel), attno - 1)->attname)));
+		separator = ", ";
+	}
+	if (separator != option)
+		appendStringInfoChar(buf, ')');
+}
+
+char *
+shard_raw_mode_copy_sql(CopyFromState cstate, const ShardRawPlan *plan, Oid shard_relid)
+{
+	const CopyFormatOptions *opts = &cstate->opts;
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	appendStringInfoString(&buf, shard_dml_copy(shard_relid,
+												shard_attnos(cstate->rel, plan->attnos, shard_relid),
+												false));
+	appendStringInfo(&buf, " (FORMAT %s, HEADER true, DELIMITER %s, NULL %s, ENCODING %s",
+					 shard_copy_is_csv(opts) ? "csv" : "text",
+					 quote_literal_cstr(opts->delim), quote_literal_cstr(opts->null_print),
+					 quote_literal_cstr(pg_encoding_to_char(cstate->file_encoding)));
+	if (shard_copy_is_csv(opts))
+	{
+		appendStringInfo(&buf, ", QUOTE %s, ESCAPE %s",
+						 quote_literal_cstr(opts->quote), quote_literal_cstr(opts->escape));
+		append_forced(&buf, ", FORCE_NOT_NULL (", cstate, opts->force_notnull_flags);
+		append_forced(&buf, ", FORCE_NULL (", cstate, opts->force_null_flags);
+	}
+	appendStringInfoChar(&buf, ')');
+	return buf.data;
+}

@@ -1,0 +1,422 @@
+/*
+ * plan_private.c
+ *	  Packs the plans of our nodes into Lists and back.
+ *
+ *	   ShardScanPlan      -> (relids, all_shards, shards, template, outputs, ...)
+ *	   ShardDirectPlan    -> (relid, template, outputs, ...)
+ *	   ShardKeyJoinPlan   -> (type, columns, keys, ...)
+ *	   ShardStatementPlan -> (flags, relids, shards, key_params, template, outputs, ...)
+ *
+ * The positions are the enums below.  Only node types that copyObject and
+ * nodeToString know are used; an output is four integers of one flat list.
+ */
+#include "postgres.h"
+
+#include <float.h>
+
+#include "catalog/pg_type.h"
+#include "nodes/makefuncs.h"
+#include "nodes/value.h"
+#include "plan/plan_private.h"
+#include "utils/builtins.h"
+
+enum ScanField
+{
+	SCAN_RELIDS,				/* OidList */
+	SCAN_ALL_SHARDS,			/* Boolean */
+	SCAN_SHARDS,				/* OidList */
+	SCAN_TEMPLATE,				/* List of String and Integer */
+	SCAN_SHARD_TEMPLATE,		/* the same, or NIL */
+	SCAN_OUTPUTS,				/* List, see pack_outputs() */
+	SCAN_SORT,					/* List of four: IntList, OidList, OidList, IntList */
+	SCAN_PRUNE_QUALS,			/* List of expressions */
+	SCAN_GROUPED,				/* Boolean */
+	SCAN_AT_ONCE,				/* Boolean */
+	SCAN_LOCKS_ROWS,			/* Boolean */
+	SCAN_TEXT_COLUMNS,			/* Boolean */
+	SCAN_ROWS_PER_SHARD,		/* Float */
+	SCAN_WIDTH,					/* Integer */
+	SCAN_RELATIONS,				/* String or NULL */
+	SCAN_CHECK_AS_USER,			/* OidList of one */
+	SCAN_KEY_COLUMNS,			/* List of IntLists */
+	SCAN_NFIELDS
+};
+
+enum DirectField
+{
+	DIRECT_RELID,				/* OidList of one */
+	DIRECT_TEMPLATE,
+	DIRECT_OUTPUTS,
+	DIRECT_HAS_RETURNING,		/* Boolean */
+	DIRECT_SET_PROCESSED,		/* Boolean */
+	DIRECT_NFIELDS
+};
+
+/*
+ * With all of its digits, and an exponent: written out, a Float node has its text
+ * and nothing else, and one that looks like an integer is read as an Integer.
+ */
+static Float *
+pack_double(double value)
+{
+	return makeFloat(psprintf("%.*e", DBL_DIG + 1, value));
+}
+
+/* Remote columns that an output consumes. */
+int
+shard_output_ncolumns(ShardOutputKind kind)
+{
+	switch (kind)
+	{
+		case SHARD_OUTPUT_VALUE:
+		case SHARD_OUTPUT_TEXT:
+		case SHARD_OUTPUT_CTID:
+		case SHARD_OUTPUT_STATE:
+			return 1;
+		case SHARD_OUTPUT_INT8_SUM:
+		case SHARD_OUTPUT_NUMERIC_SUM:
+		case SHARD_OUTPUT_INTERVAL_SUM:
+			return 2;
+		case SHARD_OUTPUT_POLY_VARIANCE:
+		case SHARD_OUTPUT_NUMERIC_VARIANCE:
+			return 3;
+	}
+	elog(ERROR, "unrecognized output kind: %d", (int) kind);
+	return 0;					/* keep compiler quiet */
+}
+
+/* List of two lists: IntList of kind, target, typmod per output; OidList of types. */
+static List *
+pack_outputs(const ShardOutput *outputs, int noutputs)
+{
+	List	   *numbers = NIL;
+	List	   *types = NIL;
+
+	for (int i = 0; i < noutputs; i++)
+	{
+		numbers = lappend_int(numbers, (int) outputs[i].kind);
+		numbers = lappend_int(numbers, outputs[i].target);
+		numbers = lappend_int(numbers, outputs[i].typmod);
+		types = lappend_oid(types, outputs[i].type);
+	}
+	return list_make2(numbers, types);
+}
+
+static ShardOutput *
+unpack_outputs(List *packed, int *noutputs)
+{
+	List	   *numbers = linitial(packed);
+	List	   *types = lsecond(packed);
+	ShardOutput *outputs;
+
+	*noutputs = list_length(types);
+	outputs = palloc(sizeof(ShardOutput) * Max(*noutputs, 1));
+	for (int i = 0; i < *noutputs; i++)
+	{
+		outputs[i].kind = (ShardOutputKind) list_nth_int(numbers, i * 3);
+		outputs[i].target = list_nth_int(numbers, i * 3 + 1);
+		outputs[i].typmod = list_nth_int(numbers, i * 3 + 2);
+		outputs[i].type = list_nth_oid(types, i);
+	}
+	return outputs;
+}
+
+/* Memory: shares the plan's lists. */
+List *
+shard_plan_private_pack(const ShardScanPlan *plan)
+{
+	List	   *packed = NIL;
+
+	packed = lappend(packed, plan->relids);
+	packed = lappend(packed, makeBoolean(plan->all_shards));
+	packed = lappend(packed, plan->shards);
+	packed = lappend(packed, plan->template);
+	packed = lappend(packed, plan->shard_template);
+	packed = lappend(packed, pack_outputs(plan->outputs, plan->noutputs));
+	packed = lappend(packed, list_make4(plan->sort_columns, plan->sort_operators,
+										plan->sort_collations, plan->sort_nulls_first));
+	packed = lappend(packed, plan->prune_quals);
+	packed = lappend(packed, makeBoolean(plan->grouped));
+	packed = lappend(packed, makeBoolean(plan->at_once));
+	packed = lappend(packed, makeBoolean(plan->locks_rows));
+	packed = lappend(packed, makeBoolean(plan->text_columns));
+	packed = lappend(packed, pack_double(plan->rows_per_shard));
+	packed = lappend(packed, makeInteger(plan->width));
+	packed = lappend(packed, plan->relations ? makeString(plan->relations) : NULL);
+	packed = lappend(packed, list_make1_oid(plan->check_as_user));
+	packed = lappend(packed, plan->key_columns);
+	Assert(list_length(packed) == SCAN_NFIELDS);
+	return packed;
+}
+
+/* Memory: the struct in the current context; lists and strings stay fdw_private's. */
+ShardScanPlan *
+shard_plan_private_unpack(List *fdw_private)
+{
+	ShardScanPlan *plan = palloc0(sizeof(ShardScanPlan));
+	List	   *sort;
+	Node	   *relations;
+
+	if (list_length(fdw_private) != SCAN_NFIELDS)
+		elog(ERROR, "unexpected length of a shard scan's private data: %d",
+			 list_length(fdw_private));
+	plan->relids = list_nth(fdw_private, SCAN_RELIDS);
+	plan->all_shards = boolVal(list_nth(fdw_private, SCAN_ALL_SHARDS));
+	plan->shards = list_nth(fdw_private, SCAN_SHARDS);
+	plan->template = list_nth(fdw_private, SCAN_TEMPLATE);
+	plan->shard_template = list_nth(fdw_private, SCAN_SHARD_TEMPLATE);
+	plan->outputs = unpack_outputs(list_nth(fdw_private, SCAN_OUTPUTS), &plan->noutputs);
+	sort = list_nth(fdw_private, SCAN_SORT);
+	plan->sort_columns = linitial(sort);
+	plan->sort_operators = lsecond(sort);
+	plan->sort_collations = lthird(sort);
+	plan->sort_nulls_first = lfourth(sort);
+	plan->prune_quals = list_nth(fdw_private, SCAN_PRUNE_QUALS);
+	plan->grouped = boolVal(list_nth(fdw_private, SCAN_GROUPED));
+	plan->at_once = boolVal(list_nth(fdw_private, SCAN_AT_ONCE));
+	plan->locks_rows = boolVal(list_nth(fdw_private, SCAN_LOCKS_ROWS));
+	plan->text_columns = boolVal(list_nth(fdw_private, SCAN_TEXT_COLUMNS));
+	plan->rows_per_shard = floatVal(list_nth(fdw_private, SCAN_ROWS_PER_SHARD));
+	plan->width = intVal(list_nth(fdw_private, SCAN_WIDTH));
+	relations = list_nth(fdw_private, SCAN_RELATIONS);
+	plan->relations = relations ? strVal(relations) : NULL;
+	plan->check_as_user = linitial_oid(list_nth(fdw_private, SCAN_CHECK_AS_USER));
+	plan->key_columns = list_nth(fdw_private, SCAN_KEY_COLUMNS);
+	return plan;
+}
+
+/* As shard_plan_private_pack(), for a direct modification. */
+List *
+shard_plan_private_pack_direct(const ShardDirectPlan *plan)
+{
+	List	   *packed = NIL;
+
+	packed = lappend(packed, list_make1_oid(plan->relid));
+	packed = lappend(packed, plan->template);
+	packed = lappend(packed, pack_outputs(plan->outputs, plan->noutputs));
+	packed = lappend(packed, makeBoolean(plan->has_returning));
+	packed = lappend(packed, makeBoolean(plan->set_processed));
+	Assert(list_length(packed) == DIRECT_NFIELDS);
+	return packed;
+}
+
+/* As shard_plan_private_unpack(), for a direct modification. */
+ShardDirectPlan *
+shard_plan_private_unpack_direct(List *fdw_private)
+{
+	ShardDirectPlan *plan = palloc0(sizeof(ShardDirectPlan));
+
+	if (list_length(fdw_private) != DIRECT_NFIELDS)
+		elog(ERROR, "unexpected length of a direct modification's private data: %d",
+			 list_length(fdw_private));
+	plan->relid = linitial_oid(list_nth(fdw_private, DIRECT_RELID));
+	plan->template = list_nth(fdw_private, DIRECT_TEMPLATE);
+	plan->outputs = unpack_outputs(list_nth(fdw_private, DIRECT_OUTPUTS), &plan->noutputs);
+	plan->has_returning = boolVal(list_nth(fdw_private, DIRECT_HAS_RETURNING));
+	plan->set_processed = boolVal(list_nth(fdw_private, DIRECT_SET_PROCESSED));
+	return plan;
+}
+
+/* As shard_plan_private_pack(), for a key join. */
+List *
+shard_plan_private_pack_key_join(const ShardKeyJoinPlan *plan)
+{
+	List	   *params = NIL;
+	List	   *oids = NIL;
+
+	for (int i = 0; i < plan->nkeys; i++)
+	{
+		params = lappend_int(params, plan->keys[i].paramid);
+		oids = lappend_oid(oids, plan->keys[i].outer_hash);
+		oids = lappend_oid(oids, plan->keys[i].inner_hash);
+		oids = lappend_oid(oids, plan->keys[i].collation);
+	}
+	return list_make5(list_make3_int(plan->jointype, plan->change_param, plan->in_rounds), plan->columns,
+					  params, oids, pack_double(plan->first_rows));
+}
+
+/* As shard_plan_private_unpack(), for a key join. */
+ShardKeyJoinPlan *
+shard_plan_private_unpack_key_join(List *custom_private)
+{
+	ShardKeyJoinPlan *plan = palloc0(sizeof(ShardKeyJoinPlan));
+	List	   *params = lthird(custom_private);
+	List	   *oids = lfourth(custom_private);
+
+	plan->jointype = (JoinType) linitial_int(linitial(custom_private));
+	plan->change_param = lsecond_int(linitial(custom_private));
+	plan->in_rounds = lthird_int(linitial(custom_private)) != 0;
+	plan->columns = lsecond(custom_private);
+	plan->nkeys = list_length(params);
+	plan->keys = palloc(sizeof(ShardKeyJoinKey) * plan->nkeys);
+	for (int i = 0; i < plan->nkeys; i++)
+	{
+		plan->keys[i].paramid = list_nth_int(params, i);
+		plan->keys[i].outer_hash = list_nth_oid(oids, i * 3);
+		plan->keys[i].inner_hash = list_nth_oid(oids, i * 3 + 1);
+		plan->keys[i].collation = list_nth_oid(oids, i * 3 + 2);
+	}
+	plan->first_rows = floatVal(list_nth(custom_private, 4));
+	return plan;
+}
+
+enum StatementField
+{
+	STATEMENT_FLAGS,			/* IntList, see enum StatementFlag */
+	STATEMENT_RELIDS,			/* OidList */
+	STATEMENT_SHARDS,			/* OidList */
+	STATEMENT_KEY_PARAMS,		/* IntList */
+	STATEMENT_TEMPLATE,
+	STATEMENT_OUTPUTS,
+	STATEMENT_CHECK_AS_USER,	/* OidList of one */
+	STATEMENT_NFIELDS
+};
+
+enum StatementFlag
+{
+	STATEMENT_OPERATION,
+	STATEMENT_SET_PROCESSED,
+	STATEMENT_RETURNS_ROWS,
+	STATEMENT_ON_WRITER,
+	STATEMENT_ALL_SHARDS,
+	STATEMENT_INSERTS_KEY,
+	STATEMENT_TEXT_COLUMNS
+};
+
+/* As shard_plan_private_pack(), for a whole statement. */
+List *
+shard_plan_private_pack_statement(const ShardStatementPlan *plan)
+{
+	List	   *flags = list_make5_int(plan->operation, plan->set_processed, plan->returns_rows,
+									   plan->on_writer, plan->all_shards);
+	List	   *packed;
+
+	flags = lappend_int(flags, plan->inserts_key);
+	flags = lappend_int(flags, plan->text_columns);
+	packed = list_make5(flags, plan->relids, plan->shards, plan->key_params, plan->template);
+	packed = lappend(packed, pack_outputs(plan->outputs, plan->noutputs));
+	packed = lappend(packed, list_make1_oid(plan->check_as_user));
+	Assert(list_length(packed) == STATEMENT_NFIELDS);
+	return packed;
+}
+
+/* As shard_plan_private_unpack(), for a whole statement. */
+ShardStatementPlan *
+shard_plan_private_unpack_statement(List *custom_private)
+{
+	ShardStatementPlan *plan = palloc0(sizeof(ShardStatementPlan));
+	List	   *flags;
+
+	if (list_length(custom_private) != STATEMENT_NFIELDS)
+		elog(ERROR, "unexpected length of a shard statement's private data: %d",
+			 list_length(custom_private));
+	flags = list_nth(custom_private, STATEMENT_FLAGS);
+	plan->operation = (CmdType) list_nth_int(flags, STATEMENT_OPERATION);
+	plan->set_processed = list_nth_int(flags, STATEMENT_SET_PROCESSED);
+	plan->returns_rows = list_nth_int(flags, STATEMENT_RETURNS_ROWS);
+	plan->on_writer = list_nth_int(flags, STATEMENT_ON_WRITER);
+	plan->all_shards = list_nth_int(flags, STATEMENT_ALL_SHARDS);
+	plan->inserts_key = list_nth_int(flags, STATEMENT_INSERTS_KEY);
+	plan->text_columns = list_nth_int(flags, STATEMENT_TEXT_COLUMNS);
+	plan->relids = list_nth(custom_private, STATEMENT_RELIDS);
+	plan->shards = list_nth(custom_private, STATEMENT_SHARDS);
+	plan->key_params = list_nth(custom_private, STATEMENT_KEY_PARAMS);
+	plan->template = list_nth(custom_private, STATEMENT_TEMPLATE);
+	plan->outputs = unpack_outputs(list_nth(custom_private, STATEMENT_OUTPUTS), &plan->noutputs);
+	plan->check_as_user = linitial_oid(list_nth(custom_private, STATEMENT_CHECK_AS_USER));
+	return plan;
+}
+
+/* As shard_plan_private_pack(), for a statement over rows that are computed here. */
+List *
+shard_plan_private_pack_source(const ShardSourcePlan *plan)
+{
+	List	   *flags = list_make5_int(plan->operation, plan->set_processed, plan->returns_rows,
+									   plan->all_shards, plan->skip_unrouted);
+
+	flags = lappend_int(flags, plan->narrays);
+	flags = lappend_int(flags, plan->tableoid_attno);
+	flags = lappend_int(flags, plan->first_column);
+	return list_make5(flags, list_make2_oid(plan->relid, plan->check_as_user),
+					  plan->key_columns, plan->template,
+					  pack_outputs(plan->outputs, plan->noutputs));
+}
+
+/* As shard_plan_private_unpack(), for a statement over rows that are computed here. */
+ShardSourcePlan *
+shard_plan_private_unpack_source(List *custom_private)
+{
+	ShardSourcePlan *plan = palloc0(sizeof(ShardSourcePlan));
+	List	   *flags = linitial(custom_private);
+	List	   *oids = lsecond(custom_private);
+
+	plan->operation = (CmdType) list_nth_int(flags, 0);
+	plan->set_processed = list_nth_int(flags, 1) != 0;
+	plan->returns_rows = list_nth_int(flags, 2) != 0;
+	plan->all_shards = list_nth_int(flags, 3) != 0;
+	plan->skip_unrouted = list_nth_int(flags, 4) != 0;
+	plan->narrays = list_nth_int(flags, 5);
+	plan->tableoid_attno = list_nth_int(flags, 6);
+	plan->first_column = list_nth_int(flags, 7);
+	plan->relid = linitial_oid(oids);
+	plan->check_as_user = lsecond_oid(oids);
+	plan->key_columns = lthird(custom_private);
+	plan->template = lfourth(custom_private);
+	plan->outputs = unpack_outputs(list_nth(custom_private, 4), &plan->noutputs);
+	return plan;
+}
+
+/* Appends text as it stands. */
+ShardTemplate *
+shard_template_text(ShardTemplate *template, const char *text)
+{
+	return lappend(template, makeString(pstrdup(text)));
+}
+
+/* Appends the place of parameter paramno (1-based). */
+ShardTemplate *
+shard_template_param(ShardTemplate *template, int paramno)
+{
+	Assert(paramno > 0);
+	return lappend(template, makeInteger(paramno));
+}
+
+/* Appends the place of the shard of table relno (0-based). */
+ShardTemplate *
+shard_template_relation(ShardTemplate *template, int relno)
+{
+	Assert(relno >= 0);
+	return lappend(template, makeInteger(-relno));
+}
+
+/* An int2vector, which no expression of a statement can be. */
+TargetEntry *
+shard_plan_private_pack_conflict(List *attnos, AttrNumber resno)
+{
+	int16	   *values = palloc(sizeof(int16) * list_length(attnos));
+	int			n = 0;
+	Const	   *value;
+	ListCell   *lc;
+
+	foreach(lc, attnos)
+		values[n++] = (int16) lfirst_int(lc);
+	value = makeConst(INT2VECTOROID, -1, InvalidOid, -1, PointerGetDatum(buildint2vector(values, n)),
+					  false, false);
+	return makeTargetEntry((Expr *) value, resno, NULL, true);
+}
+
+List *
+shard_plan_private_unpack_conflict(List *tlist)
+{
+	TargetEntry *entry = tlist == NIL ? NULL : llast_node(TargetEntry, tlist);
+	List	   *attnos = NIL;
+	int2vector *values;
+
+	if (entry == NULL || !entry->resjunk || !IsA(entry->expr, Const) ||
+		((Const *) entry->expr)->consttype != INT2VECTOROID)
+		return NIL;
+	values = (int2vector *) DatumGetPointer(((Const *) entry->expr)->constvalue);
+	for (int i = 0; i < values->dim1; i++)
+		attnos = lappend_int(attnos, values->values[i]);
+	return attnos;
+}

@@ -1,0 +1,659 @@
+/*
+ * join_path.c
+ *	  Joins that nodes compute, shard by shard.
+ *
+ * Core offers each pair of relations of the cluster.  D is a sharded relation, R
+ * one of reference tables alone; a join is exact on the nodes when the rows that
+ * a row of the result is made of, or that decide whether there is one, lie where
+ * its remote query looks:
+ *
+ *	   R any R		all is on every node; no path, as it is here, too
+ *	   D INNER R, D LEFT R, D SEMI R, D ANTI R
+ *					each row of D meets all of R
+ *	   R LEFT D and the like (R is preserved, or D decides about it)
+ *					when D has one live shard only, known by now
+ *	   D any D		colocated, and equal shard keys are one of its conditions;
+ *					or both on the same single live shard
+ *
+ * What an info of a join says:
+ *
+ *	   from		the join over both sides' from; of INNER and SEMI all conditions
+ *				are in ON, of others those from above the join in WHERE
+ *	   keys		both sides' where both are visible, nullable where the join
+ *				extends rows by NULLs; of FULL also COALESCE of both, which is what
+ *				USING shows; columns of R that equal a key of D are one, too
+ *	   live		INNER, SEMI: in both; LEFT, ANTI: the outer side's; FULL: in either
+ *
+ * Conditions that nodes cannot check are checked here, when the join allows it;
+ * such a join takes no part in further ones.
+ */
+#include "postgres.h"
+
+#include <float.h>
+
+#include "access/sysattr.h"
+#include "catalog/colocate.h"
+#include "compat.h"
+#include "deparse/shippable/shippable.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/restrictinfo.h"
+#include "planner/path/cost.h"
+#include "planner/path/fdw_planner.h"
+#include "planner/path/foreign_path.h"
+#include "planner/path/relinfo.h"
+#include "planner/path/remote_estimate.h"
+#include "utils/lsyscache.h"
+
+/* Rows that an anti join with an inequality leaves at least, of its outer side's. */
+#define MIN_ANTI_JOIN_FRACTION 0.05
+
+/* A join under consideration. */
+typedef struct JoinContext
+{
+	PlannerInfo *root;
+	RelOptInfo *joinrel;
+	RelOptInfo *outerrel;
+	RelOptInfo *innerrel;
+	ShardRelInfo *outer;
+	ShardRelInfo *inner;
+	JoinType	jointype;		/* INNER, LEFT, FULL, SEMI or ANTI */
+	List	   *own;			/* RestrictInfos of the join itself, shippable */
+	List	   *above;			/* shippable ones from above an outer join */
+	List	   *local;			/* those that are checked here */
+	Index		min_security;
+	ShardDistKey *outer_key;	/* keys that the join equates, NULL when it needs none */
+	ShardDistKey *inner_key;
+	List	   *shown;			/* see ShardFrom */
+} JoinContext;
+
+/* Says at DEBUG1 why a join is not computed by the nodes. */
+static bool
+refuse(const char *reason)
+{
+	ereport(DEBUG1, (errmsg_internal("join is not pushed down: %s", reason)));
+	return false;
+}
+
+/* Can rows of the level be locked, or looked up again after that? */
+static bool
+marks_rows(PlannerInfo *root)
+{
+	return root->rowMarks != NIL ||
+		root->parse->commandType == CMD_UPDATE ||
+		root->parse->commandType == CMD_DELETE ||
+		root->parse->commandType == CMD_MERGE;
+}
+
+/* The info of one side, or NULL when it takes no part in remote joins. */
+static ShardRelInfo *
+side_info(const RelOptInfo *rel)
+{
+	ShardRelInfo *info = rel->fdw_private;
+
+	if (!bms_is_empty(rel->lateral_relids))
+		return NULL;
+	if (info == NULL || info->local_conds != NIL || info->gated || info->query != NULL)
+		return NULL;
+
+	/* ctid and the like of a shard by itself */
+	if (bms_next_member(info->columns, -1) >= 0 &&
+		bms_next_member(info->columns, -1) < 0 - FirstLowInvalidHeapAttributeNumber)
+		return NULL;
+	return info;
+}
+
+/* Sorts the conditions of the join; false when one that must be checked in it cannot. */
+static bool
+sort_conditions(JoinContext *cxt, List *restrictlist)
+{
+	ListCell   *lc;
+
+	foreach(lc, restrictlist)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
+		bool		own = cxt->jointype == JOIN_INNER || cxt->jointype == JOIN_SEMI ||
+			!RINFO_IS_PUSHED_DOWN(rinfo, cxt->joinrel->relids);
+		bool		shippable;
+
+		/* what core leaves of a condition that it has made others of (16) */
+		if (IsA(rinfo->clause, Const) && !((Const *) rinfo->clause)->constisnull &&
+			DatumGetBool(((Const *) rinfo->clause)->constvalue))
+			continue;
+		shippable = shard_relinfo_security_allows(rinfo, cxt->min_security) &&
+			shard_shippable_expr(cxt->root, cxt->joinrel->relids, rinfo->clause);
+		/* core would test it above a join of its own, but not above ours */
+		if (rinfo->pseudoconstant && !shippable)
+			return refuse("a condition without columns must be tested here");
+
+		if (own && shippable)
+			cxt->own = lappend(cxt->own, rinfo);
+		else if (own && cxt->jointype != JOIN_INNER)
+			return refuse("a condition of it must be checked here");
+		else if (shippable)
+			cxt->above = lappend(cxt->above, rinfo);
+		else
+			cxt->local = lappend(cxt->local, rinfo);
+	}
+	return true;
+}
+
+/* Range table indexes of sub-selects in from. */
+static Relids
+subquery_relids(const ShardFrom *from)
+{
+	if (from->kind == SHARD_FROM_JOIN)
+		return bms_union(subquery_relids(from->outer), subquery_relids(from->inner));
+	return from->kind == SHARD_FROM_QUERY ? from->relids : NULL;
+}
+
+/*
+ * A column of a semi join's inner side is not to be had from EXISTS.  What core
+ * may want of it above is to compare it, as a member of an equivalence class,
+ * and for that any equal column will do.
+ */
+static bool
+show_inner_var(JoinContext *cxt, Var *var)
+{
+	ListCell   *lc;
+
+	foreach(lc, cxt->own)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
+		OpExpr	   *op = (OpExpr *) rinfo->clause;
+		Var		   *other;
+
+		if (rinfo->mergeopfamilies == NIL || !IsA(op, OpExpr) || list_length(op->args) != 2)
+			continue;
+		if (shard_relinfo_same_expr(linitial(op->args), (Expr *) var))
+			other = lsecond(op->args);
+		else if (shard_relinfo_same_expr(lsecond(op->args), (Expr *) var))
+			other = linitial(op->args);
+		else
+			continue;
+		if (!IsA(other, Var) || !bms_is_member(other->varno, cxt->outerrel->relids) ||
+			other->vartype != var->vartype || other->varcollid != var->varcollid)
+			continue;
+		cxt->shown = lappend(lappend(cxt->shown, var), other);
+		return true;
+	}
+	return refuse("columns of the inner side are needed above it");
+}
+
+/* Can nodes return the columns that are needed above the join? */
+static bool
+columns_ok(JoinContext *cxt, const ShardFrom *from)
+{
+	List	   *vars = pull_var_clause((Node *) cxt->joinrel->reltarget->exprs,
+									   PVC_RECURSE_PLACEHOLDERS);
+	Relids		subqueries = subquery_relids(from);
+	ListCell   *lc;
+
+	vars = list_concat(vars, pull_var_clause((Node *) extract_actual_clauses(cxt->local, false),
+											 PVC_RECURSE_PLACEHOLDERS));
+	foreach(lc, vars)
+	{
+		Var		   *var = lfirst_node(Var, lc);
+
+		if (var->varattno < 0)
+			return refuse("a system column is needed");
+		if (var->varattno == 0 && bms_is_member(var->varno, subqueries))
+			return refuse("the whole row of a sub-select is needed");
+		if (cxt->jointype == JOIN_SEMI && bms_is_member(var->varno, cxt->innerrel->relids) &&
+			!show_inner_var(cxt, var))
+			return false;
+	}
+
+	foreach(lc, cxt->root->placeholder_list)
+	{
+		PlaceHolderInfo *phinfo = lfirst(lc);
+		Relids		relids = IS_OTHER_REL(cxt->joinrel) ?
+			cxt->joinrel->top_parent_relids : cxt->joinrel->relids;
+
+		if (bms_is_subset(phinfo->ph_eval_at, relids) &&
+			bms_nonempty_difference(relids, phinfo->ph_eval_at))
+			return refuse("an expression must be evaluated below it");
+	}
+	return true;
+}
+
+/*
+ * Does expr, an operand of a condition over relids, stand for column keyno of
+ * key?  By an equivalence class only where no outer join may have made a
+ * difference.
+ */
+static bool
+stands_for(JoinContext *cxt, const ShardRelInfo *info, Relids relids, const ShardDistKey *key,
+		   int keyno, Expr *expr)
+{
+	Expr	   *column = list_nth(key->exprs, keyno);
+
+	return shard_relinfo_same_expr(expr, column) ||
+		(!key->nullable &&
+		 shard_relinfo_equal_by_class(cxt->root, info, keyno, relids, expr, column));
+}
+
+/*
+ * An operand over other that a condition of the join calls equal to column keyno
+ * of a key of rel, or NULL.  like: the key of other that it has to stand for, or
+ * NULL for anything.
+ */
+static Expr *
+equated_expr(JoinContext *cxt, const ShardRelInfo *info, RelOptInfo *rel, const ShardDistKey *key,
+			 int keyno, RelOptInfo *other, const ShardDistKey *like)
+{
+	ListCell   *lc;
+
+	foreach(lc, cxt->own)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
+		OpExpr	   *op = (OpExpr *) rinfo->clause;
+
+		if (!IsA(op, OpExpr) || list_length(op->args) != 2 ||
+			op->inputcollid != info->key_collations[keyno] ||
+			get_op_opfamily_strategy(op->opno, info->key_opfamilies[keyno]) != info->key_strategy)
+			continue;
+		for (int side = 0; side < 2; side++)
+		{
+			Expr	   *mine = list_nth(op->args, side);
+			Expr	   *theirs = list_nth(op->args, 1 - side);
+			Relids		their_relids = side == 0 ? rinfo->right_relids : rinfo->left_relids;
+
+			if (!bms_is_empty(their_relids) && bms_is_subset(their_relids, other->relids) &&
+				stands_for(cxt, info, rel->relids, key, keyno, mine) &&
+				(like == NULL || stands_for(cxt, info, other->relids, like, keyno, theirs)))
+				return theirs;
+		}
+	}
+	return NULL;
+}
+
+/* Is it a condition of the join that column keyno of both keys is equal? */
+static bool
+joined_on_column(JoinContext *cxt, const ShardDistKey *outer_key, const ShardDistKey *inner_key,
+				 int keyno)
+{
+	const ShardRelInfo *info = cxt->outer;
+	Expr	   *outer_value;
+	Expr	   *inner_value;
+
+	if (equated_expr(cxt, info, cxt->outerrel, outer_key, keyno, cxt->innerrel, inner_key) != NULL)
+		return true;
+
+	/*
+	 * Core makes no condition of it when both are equal to a constant or
+	 * parameter; of an outer join (16) it drops the one that there was.
+	 */
+	if (outer_key->nullable || inner_key->nullable)
+		return false;
+	if ((cxt->jointype == JOIN_INNER || cxt->jointype == JOIN_SEMI) &&
+		shard_relinfo_equal_by_class(cxt->root, info, keyno, cxt->joinrel->relids,
+									 list_nth(outer_key->exprs, keyno),
+									 list_nth(inner_key->exprs, keyno)))
+		return true;
+	outer_value = shard_relinfo_class_constant(cxt->root, info, keyno, cxt->outerrel->relids,
+											   list_nth(outer_key->exprs, keyno));
+	inner_value = shard_relinfo_class_constant(cxt->root, info, keyno, cxt->innerrel->relids,
+											   list_nth(inner_key->exprs, keyno));
+	return outer_value != NULL && inner_value != NULL && equal(outer_value, inner_value);
+}
+
+/* Are all columns of some key of either side equal in rows that are joined? */
+static bool
+joined_on_key(JoinContext *cxt)
+{
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	foreach(lc, cxt->outer->keys)
+	{
+		foreach(lc2, cxt->inner->keys)
+		{
+			int			keyno = 0;
+
+			while (keyno < cxt->outer->nkeycols &&
+				   joined_on_column(cxt, lfirst(lc), lfirst(lc2), keyno))
+				keyno++;
+			if (keyno == cxt->outer->nkeycols && keyno > 0)
+			{
+				cxt->outer_key = lfirst(lc);
+				cxt->inner_key = lfirst(lc2);
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+/* See the rules at the top of the file; live shards of info are set. */
+static bool
+is_exact(JoinContext *cxt, const ShardRelInfo *info)
+{
+	const ShardRelInfo *outer = cxt->outer;
+	const ShardRelInfo *inner = cxt->inner;
+
+	if (outer->reference && inner->reference)
+		return true;
+	if (inner->reference && cxt->jointype != JOIN_FULL)
+		return true;
+	if (outer->reference && cxt->jointype == JOIN_INNER)
+		return true;
+	if (outer->reference || inner->reference)
+		return info->nlive == 1 ||
+			refuse("a reference table is on the preserved side, and several shards are live");
+
+	/* where only live shards may be asked, no other ones are */
+	if ((outer->live_only && !bms_is_subset(info->live, outer->live)) ||
+		(inner->live_only && !bms_is_subset(info->live, inner->live)))
+		return refuse("a side is bound to its shards");
+	if (!shard_colocated(outer->relid, inner->relid))
+		return refuse("the tables are not colocated");
+	return joined_on_key(cxt) ||
+		(outer->nlive == 1 && inner->nlive == 1 && bms_equal(outer->live, inner->live)) ||
+		refuse("it is not on the shard key");
+}
+
+static List *
+make_nullable(List *keys)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, keys)
+	{
+		ShardDistKey *key = palloc(sizeof(ShardDistKey));
+
+		*key = *(ShardDistKey *) lfirst(lc);
+		key->nullable = true;
+		result = lappend(result, key);
+	}
+	return result;
+}
+
+static Expr *
+make_coalesce(Expr *first, Expr *second)
+{
+	CoalesceExpr *expr = makeNode(CoalesceExpr);
+
+	expr->coalescetype = exprType((Node *) first);
+	expr->coalescecollid = exprCollation((Node *) first);
+	expr->args = list_make2(first, second);
+	expr->location = -1;
+	return (Expr *) expr;
+}
+
+/*
+ * What FULL JOIN ... USING shows for the key: a row that one side lacks lies
+ * where the other side's row does.
+ */
+static List *
+merged_keys(JoinContext *cxt)
+{
+	ShardDistKey *merged[2] = {palloc0(sizeof(ShardDistKey)), palloc0(sizeof(ShardDistKey))};
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	if (cxt->outer_key == NULL || cxt->outer_key->nullable || cxt->inner_key->nullable)
+		return NIL;
+	forboth(lc, cxt->outer_key->exprs, lc2, cxt->inner_key->exprs)
+	{
+		merged[0]->exprs = lappend(merged[0]->exprs, make_coalesce(lfirst(lc), lfirst(lc2)));
+		merged[1]->exprs = lappend(merged[1]->exprs, make_coalesce(lfirst(lc2), lfirst(lc)));
+	}
+	return list_make2(merged[0], merged[1]);
+}
+
+/*
+ * Keys of a sharded side named by columns of the reference tables that it is
+ * joined with: those that the join's own conditions call equal.  nullable: the
+ * reference side may be missing.
+ */
+static List *
+reference_keys(JoinContext *cxt, bool nullable)
+{
+	bool		outer_sharded = !cxt->outer->reference;
+	const ShardRelInfo *info = outer_sharded ? cxt->outer : cxt->inner;
+	RelOptInfo *rel = outer_sharded ? cxt->outerrel : cxt->innerrel;
+	RelOptInfo *other = outer_sharded ? cxt->innerrel : cxt->outerrel;
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, info->keys)
+	{
+		ShardDistKey *key = lfirst(lc);
+		ShardDistKey *named = palloc0(sizeof(ShardDistKey));
+
+		for (int keyno = 0; keyno < info->nkeycols; keyno++)
+		{
+			Expr	   *expr = equated_expr(cxt, info, rel, key, keyno, other, NULL);
+
+			if (expr != NULL)
+				named->exprs = lappend(named->exprs, expr);
+		}
+		named->nullable = nullable || key->nullable;
+		if (list_length(named->exprs) == info->nkeycols && info->nkeycols > 0)
+			result = lappend(result, named);
+	}
+	return result;
+}
+
+/* Keys of the join; each side's lists stay as they are. */
+static List *
+join_keys(JoinContext *cxt)
+{
+	List	   *outer = cxt->outer->keys;
+	List	   *inner = cxt->inner->keys;
+
+	switch (cxt->jointype)
+	{
+		case JOIN_INNER:
+			if (cxt->outer->reference || cxt->inner->reference)
+				return list_concat(list_concat_copy(outer, inner), reference_keys(cxt, false));
+			return list_concat_copy(outer, inner);
+		case JOIN_LEFT:
+			if (cxt->inner->reference)
+				return list_concat_copy(outer, reference_keys(cxt, true));
+			/* of R LEFT D with one live shard, too: then any row is on that */
+			return list_concat_copy(outer, make_nullable(inner));
+		case JOIN_FULL:
+			return list_concat(list_concat(make_nullable(outer), make_nullable(inner)),
+							   merged_keys(cxt));
+		default:
+			return outer;
+	}
+}
+
+/* The table whose shards are asked, which of them, and what prunes more of them later. */
+static void
+fill_shards(JoinContext *cxt, ShardRelInfo *info)
+{
+	const ShardRelInfo *outer = cxt->outer;
+	const ShardRelInfo *inner = cxt->inner;
+	const ShardRelInfo *driver = outer->reference ? inner : outer;
+	bool		both_decide = cxt->jointype == JOIN_INNER || cxt->jointype == JOIN_SEMI;
+
+	if (!outer->reference && !inner->reference)
+	{
+		if (both_decide)
+			info->live = bms_intersect(outer->live, inner->live);
+		else if (cxt->jointype == JOIN_FULL)
+			info->live = bms_union(outer->live, inner->live);
+		else
+			info->live = outer->live;
+
+		/* the side that leaves fewer shards to ask */
+		if (both_decide && inner->prune_conds != NIL &&
+			(outer->prune_conds == NIL || inner->nexpected < outer->nexpected))
+			driver = inner;
+	}
+	else
+		info->live = driver->live;
+
+	info->relid = driver->relid;
+	info->rtindex = driver->rtindex;
+	info->map = driver->map;
+	info->sharded = driver->sharded;
+	info->nkeycols = driver->nkeycols;
+	info->key_opfamilies = driver->key_opfamilies;
+	info->key_collations = driver->key_collations;
+	info->key_strategy = driver->key_strategy;
+
+	info->nlive = bms_num_members(info->live);
+	info->nexpected = info->nlive;
+	if (both_decide || (driver == outer && cxt->jointype != JOIN_FULL))
+	{
+		info->prune_conds = driver->prune_conds;
+		info->nexpected = Min(info->nlive, driver->nexpected);
+	}
+	else
+		info->live_only = outer->reference || inner->reference;
+	info->live_only |= outer->live_only || inner->live_only;
+}
+
+/* Does the join compare by anything but equality? */
+static bool
+has_inequality(const JoinContext *cxt)
+{
+	ListCell   *lc;
+
+	foreach(lc, cxt->own)
+	{
+		if (lfirst_node(RestrictInfo, lc)->mergeopfamilies == NIL)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Where core's estimates are far off.  Without statistics, it takes a key for a
+ * column of 200 values, so that joins would seem to multiply rows: keys have
+ * more, and on one side they are unique more often than not.  Of an anti join
+ * with an inequality (another row of the same order) it believes that each row
+ * finds a match, so that one row would be left; what is planned above such an
+ * estimate reads whole tables per row.
+ */
+static void
+correct_rows(JoinContext *cxt, bool analyzed)
+{
+	if (!analyzed && cxt->outer_key != NULL)
+		cxt->joinrel->rows = Min(cxt->joinrel->rows, Max(cxt->outer->rows, cxt->inner->rows));
+	if (cxt->jointype == JOIN_ANTI && has_inequality(cxt))
+		cxt->joinrel->rows = Max(cxt->joinrel->rows, cxt->outer->rows * MIN_ANTI_JOIN_FRACTION);
+}
+
+/* Decides about the join; NULL when it is not remote. */
+static ShardRelInfo *
+make_info(JoinContext *cxt, JoinPathExtraData *extra)
+{
+	ShardRelInfo *info = palloc0(sizeof(ShardRelInfo));
+	ShardFrom  *from;
+	Selectivity local_selectivity;
+
+	info->kind = SHARD_REL_JOIN;
+	info->reference = cxt->outer->reference && cxt->inner->reference;
+	info->min_security = cxt->min_security;
+	if (!sort_conditions(cxt, extra->restrictlist))
+		return NULL;
+	if (info->reference)
+	{
+		if (cxt->local != NIL)
+			return NULL;
+	}
+	else
+		fill_shards(cxt, info);
+	if (!is_exact(cxt, info))
+		return NULL;
+
+	from = shard_from_join(cxt->jointype, cxt->outer->from, cxt->inner->from,
+						   shard_relinfo_clauses(cxt->own));
+	from->where = shard_relinfo_clauses(cxt->above);
+	if (!columns_ok(cxt, from))
+		return NULL;
+
+	from->shown = cxt->shown;
+	info->from = from;
+	info->local_conds = cxt->local;
+	if (!info->reference)
+		info->keys = join_keys(cxt);
+	info->analyzed = cxt->outer->analyzed && cxt->inner->analyzed;
+	info->remote_estimate = cxt->outer->remote_estimate && cxt->inner->remote_estimate;
+	correct_rows(cxt, info->analyzed);
+	local_selectivity = clauselist_selectivity(cxt->root, cxt->local, 0, JOIN_INNER, NULL);
+	info->rows = clamp_row_est(cxt->joinrel->rows / Max(local_selectivity, 1e-10));
+	info->width = cxt->joinrel->reltarget->width;
+	return info;
+}
+
+/* Can the join be computed otherwise than by comparing each pair? */
+static bool
+is_equijoin(List *restrictlist)
+{
+	ListCell   *lc;
+
+	foreach(lc, restrictlist)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
+
+		if (rinfo->can_join && (OidIsValid(rinfo->hashjoinoperator) || rinfo->mergeopfamilies != NIL))
+			return true;
+	}
+	return false;
+}
+
+void
+shardGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
+						 RelOptInfo *innerrel, JoinType jointype, JoinPathExtraData *extra)
+{
+	JoinContext cxt = {0};
+	ShardRelInfo *info;
+	Cost		cheapest;
+	Cost		startup;
+	Cost		total;
+
+	if (shard_rel_is_grouped(joinrel) || !bms_is_empty(joinrel->lateral_relids) || marks_rows(root))
+		return;
+	if (jointype != JOIN_INNER && jointype != JOIN_LEFT && jointype != JOIN_RIGHT &&
+		jointype != JOIN_FULL && jointype != JOIN_SEMI && jointype != JOIN_ANTI)
+		return;
+
+	cxt.root = root;
+	cxt.joinrel = joinrel;
+	cxt.jointype = jointype == JOIN_RIGHT ? JOIN_LEFT : jointype;
+	cxt.outerrel = jointype == JOIN_RIGHT ? innerrel : outerrel;
+	cxt.innerrel = jointype == JOIN_RIGHT ? outerrel : innerrel;
+	if ((cxt.outer = side_info(cxt.outerrel)) == NULL ||
+		(cxt.inner = side_info(cxt.innerrel)) == NULL)
+		return;
+	cxt.min_security = Min(cxt.outer->min_security, cxt.inner->min_security);
+
+	/*
+	 * One way to write the join is enough, as the node has a planner of its
+	 * own; but that will find the cheapest order, so cost counts of all.
+	 */
+	info = joinrel->fdw_private;
+	if (info == NULL && (info = make_info(&cxt, extra)) == NULL)
+		return;
+	if (info->reference)
+	{
+		joinrel->fdw_private = info;
+		return;
+	}
+	cheapest = joinrel->fdw_private ? info->remote_cost : DBL_MAX;
+	joinrel->fdw_private = info;
+	if (info->remote_estimate && cheapest < DBL_MAX)
+		return;					/* the node has told what it costs, whatever the order */
+	shard_cost_join(root, info, cxt.outer, cxt.outerrel, cxt.inner, cxt.innerrel,
+					is_equijoin(extra->restrictlist));
+	shard_estimate_ask(root, joinrel, info);
+	if (info->remote_cost >= cheapest)
+	{
+		info->remote_cost = cheapest;
+		return;
+	}
+	shard_cost_path(root, info, joinrel->reltarget,
+					extract_actual_clauses(info->local_conds, false), &startup, &total);
+	add_path(joinrel, shard_foreign_path_join(root, joinrel, startup, total));
+}

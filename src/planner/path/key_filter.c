@@ -1,0 +1,497 @@
+/*
+ * key_filter.c
+ *	  Filters paths by keys that a join sends along.
+ *
+ *	   copy of the path of a relation, down to
+ *		 -> ForeignPath of ours, to whose query is added
+ *			inner_expr = ANY (array of the outer side's values)
+ *
+ * The path may have nodes of core above the ForeignPath: groupings, sub-selects,
+ * sorts, projections.  The key's expression is followed through them, and it is
+ * only where filtering by it below gives what filtering above would: at a
+ * grouping it must be one of the grouped expressions, under the same equality.
+ * Whatever else cuts or numbers rows (LIMIT, windows, DISTINCT ON, set operations)
+ * has a path of another kind, and ends the search.
+ *
+ * Costs: what is saved are rows that travel.  Of a table a node is thought to
+ * have an index on the key, as everywhere in cost.c; for joins and groupings it is
+ * thought to read the same pages as for the whole, once per batch.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/sysattr.h"
+#include "access/table.h"
+#include "deparse/select.h"
+#include "deparse/shippable/shippable.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/paramassign.h"
+#include "optimizer/restrictinfo.h"
+#include "parser/parsetree.h"
+#include "plan/plan_private.h"
+#include "planner/path/cost.h"
+#include "planner/path/key_filter.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/relcache.h"
+#include "utils/typcache.h"
+
+/* Name of the part of a ForeignPath's fdw_private that holds the added conditions. */
+#define FILTER_NAME "shard_keys"
+
+/* Keys, and rows of a shard, from which on keys are kept from the nodes' planners. */
+#define UNSEEN_MIN_KEYS 100
+#define UNSEEN_MIN_ROWS 10000
+
+/* A filter of a path: a member of the list in fdw_private. */
+typedef struct KeyFilter
+{
+	ShardKeyClause *key;
+	Expr	   *expr;			/* inner_expr = ANY (keys), keys being ... */
+	Param	   *param;
+} KeyFilter;
+
+/*
+ * inner_expr = ANY (keys), where inner_expr stands for the key in some relation.
+ * The parameter has no number yet, but for the bit SHARD_SELECT_UNSEEN.
+ */
+static KeyFilter *
+make_filter(ShardKeyClause *key, Expr *inner_expr, bool unseen)
+{
+	KeyFilter  *result = palloc(sizeof(KeyFilter));
+	ScalarArrayOpExpr *filter = makeNode(ScalarArrayOpExpr);
+	Param	   *param = makeNode(Param);
+
+	param->paramkind = PARAM_EXTERN;
+	param->paramid = unseen ? SHARD_SELECT_UNSEEN : 0;
+	param->paramtype = get_array_type(exprType((Node *) key->outer));
+	param->paramtypmod = -1;
+	param->paramcollid = get_typcollation(param->paramtype);
+	param->location = -1;
+
+	filter->opno = key->opno;
+	filter->opfuncid = get_opcode(key->opno);
+	filter->useOr = true;
+	filter->inputcollid = key->collation;
+	filter->args = list_make2(copyObject(inner_expr), param);
+	filter->location = -1;
+
+	result->key = key;
+	result->expr = (Expr *) filter;
+	result->param = param;
+	return result;
+}
+
+/* ------------------------------------------------------------------------
+ * The inner path
+ * ------------------------------------------------------------------------ */
+
+static Expr *
+strip_relabel(Expr *expr)
+{
+	while (expr != NULL && IsA(expr, RelabelType))
+		expr = ((RelabelType *) expr)->arg;
+	return expr;
+}
+
+/*
+ * Does grouping by group_expr, under the equality eqop, put only such rows
+ * together of which the filter takes all or none?
+ */
+static bool
+filter_keeps_groups(const ShardKeyClause *key, Expr *expr, Expr *group_expr, Oid eqop)
+{
+	return equal(strip_relabel(expr), strip_relabel(group_expr)) &&
+		(!OidIsValid(key->collation) || key->collation == exprCollation((Node *) group_expr)) &&
+		equality_ops_are_compatible(key->opno, eqop);
+}
+
+/* The same for each key and a list of grouping clauses of core's. */
+static bool
+filters_keep_groups(PlannerInfo *root, List *keys, List *exprs, List *group_clauses)
+{
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	/* such a grouping may be planned in terms of its own, which the target list has not */
+	if (root->parse->groupingSets != NIL)
+		return false;
+	forboth(lc, keys, lc2, exprs)
+	{
+		bool		found = false;
+		ListCell   *lc3;
+
+		foreach(lc3, group_clauses)
+		{
+			SortGroupClause *clause = lfirst_node(SortGroupClause, lc3);
+
+			if (filter_keeps_groups(lfirst(lc), lfirst(lc2),
+									(Expr *) get_sortgroupclause_expr(clause, root->processed_tlist),
+									clause->eqop))
+			{
+				found = true;
+				break;
+			}
+		}
+		if (!found)
+			return false;
+	}
+	return true;
+}
+
+/* The same for groups that a remote query makes. */
+static bool
+filters_keep_remote_groups(List *keys, List *exprs, List *group_exprs)
+{
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	forboth(lc, keys, lc2, exprs)
+	{
+		bool		found = false;
+		ListCell   *lc3;
+
+		foreach(lc3, group_exprs)
+		{
+			Expr	   *group_expr = lfirst(lc3);
+			TypeCacheEntry *type = lookup_type_cache(exprType((Node *) group_expr),
+													 TYPECACHE_EQ_OPR);
+
+			if (OidIsValid(type->eq_opr) &&
+				filter_keeps_groups(lfirst(lc), lfirst(lc2), group_expr, type->eq_opr))
+			{
+				found = true;
+				break;
+			}
+		}
+		if (!found)
+			return false;
+	}
+	return true;
+}
+
+/* Which of a remote query's rows may be filtered below all that it does with them? */
+static bool
+query_allows_filters(const ShardRemoteQuery *query, List *keys, List *exprs)
+{
+	List	   *distinct_exprs = NIL;
+	ListCell   *lc;
+
+	if (query->limit != NULL || query->windows != NIL || query->distinct_on != NIL)
+		return false;
+	if (query->aggregated && !filters_keep_remote_groups(keys, exprs, query->group_exprs))
+		return false;
+	if (!query->distinct)
+		return true;
+	foreach(lc, query->tlist)
+		distinct_exprs = lappend(distinct_exprs, lfirst_node(TargetEntry, lc)->expr);
+	return filters_keep_remote_groups(keys, exprs, distinct_exprs);
+}
+
+/* Is one of exprs the shard key, so that each shard gets only the keys that it can have? */
+static bool
+filters_shard_key(const ShardRelInfo *info, List *exprs)
+{
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	if (info->nkeycols != 1)
+		return false;
+	foreach(lc, info->keys)
+	{
+		foreach(lc2, exprs)
+		{
+			if (shard_relinfo_same_expr(linitial(((ShardDistKey *) lfirst(lc))->exprs), lfirst(lc2)))
+				return true;
+		}
+	}
+	return false;
+}
+
+bool
+shard_key_filter_needs_own_scan(const RelOptInfo *rel, const ShardRelInfo *info)
+{
+	Bitmapset  *columns = bms_copy(info->columns);
+	int			first;
+
+	if (info->sharded || info->kind != SHARD_REL_SCAN)
+		return false;
+	pull_varattnos((Node *) extract_actual_clauses(info->local_conds, false), rel->relid, &columns);
+	first = bms_next_member(columns, -1);
+	return first >= 0 && first < 0 - FirstLowInvalidHeapAttributeNumber;
+}
+
+/* Is this an index whose first column is attno, such that the key's operator can be looked up in it? */
+static bool
+index_serves_key(Oid indexoid, AttrNumber attno, const ShardKeyClause *key)
+{
+	Relation	index = index_open(indexoid, AccessShareLock);
+	bool		result = index->rd_index->indisvalid &&
+		index->rd_index->indkey.values[0] == attno &&
+		op_in_opfamily(key->opno, index->rd_opfamily[0]) &&
+		(!OidIsValid(key->collation) || key->collation == index->rd_indcollation[0]) &&
+		RelationGetIndexPredicate(index) == NIL;
+
+	index_close(index, AccessShareLock);
+	return result;
+}
+
+/*
+ * Will nodes surely look up many keys of expr, a column of rel, in indexes of
+ * large shards?  Then they need not see the keys to plan that.  Without an index
+ * they have to: only a constant array becomes a hash table.
+ */
+static bool
+keys_are_looked_up(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info,
+				   const ShardKeyClause *key, Expr *expr, double nkeys)
+{
+	const Var  *column = (const Var *) strip_relabel(expr);
+	bool		result = false;
+	Relation	table;
+	List	   *indexes;
+	ListCell   *lc;
+
+	if (info->kind != SHARD_REL_SCAN || info->map == NULL || nkeys < UNSEEN_MIN_KEYS ||
+		rel->tuples < UNSEEN_MIN_ROWS * info->map->nshards || !IsA(column, Var) ||
+		column->varno != rel->relid || column->varattno <= 0)
+		return false;
+	table = table_open(planner_rt_fetch(rel->relid, root)->relid, NoLock);
+	indexes = RelationGetIndexList(table);
+	foreach(lc, indexes)
+		result = result || index_serves_key(lfirst_oid(lc), column->varattno, key);
+	list_free(indexes);
+	table_close(table, NoLock);
+	return result;
+}
+
+/* A copy of a path of ours with the conditions added, or NULL. */
+static Path *
+key_foreign_path(PlannerInfo *root, ForeignPath *path, List *keys, List *exprs, ShardKeyedPath *keyed)
+{
+	const ShardRelInfo *info = path->path.parent->fdw_private;
+	ForeignPath *copy;
+	List	   *filters = NIL;
+	Cost		receive;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	if (!shard_relinfo_is_ours(path->path.parent) || info == NULL ||
+		shard_key_filter_needs_own_scan(path->path.parent, info))
+		return NULL;
+	if (info->query != NULL && !query_allows_filters(info->query, keys, exprs))
+		return NULL;
+	forboth(lc, keys, lc2, exprs)
+	{
+		ShardKeyClause  *key = lfirst(lc);
+		bool		unseen = keys_are_looked_up(root, path->path.parent, info, key, lfirst(lc2),
+												keyed->nkeys);
+		KeyFilter  *filter = make_filter(key, lfirst(lc2), unseen);
+		Relids		varnos = pull_varnos(root, (Node *) filter->expr);
+
+		/* one without columns would be computed here, where there are no keys */
+		if (bms_is_empty(varnos) || !bms_is_subset(varnos, info->from->relids) ||
+			!shard_relinfo_security_allows(key->rinfo, info->min_security) ||
+			!shard_shippable_expr(root, info->from->relids, filter->expr))
+			return NULL;
+		filters = lappend(filters, filter);
+	}
+
+	copy = makeNode(ForeignPath);
+	memcpy(copy, path, sizeof(ForeignPath));
+	copy->fdw_private = lappend(list_copy(path->fdw_private),
+								makeDefElem(FILTER_NAME, (Node *) filters, -1));
+
+	/* groups come at the end of the remote query, rows while it runs */
+	receive = path->path.total_cost - path->path.startup_cost;
+	if (info->kind == SHARD_REL_SCAN || info->kind == SHARD_REL_JOIN)
+		receive -= info->remote_cost;
+	receive = Max(receive, 0);
+	copy->path.total_cost -= receive * (1 - keyed->fraction);
+	copy->path.rows = clamp_row_est(path->path.rows * keyed->fraction);
+	if (info->kind == SHARD_REL_SCAN && info->query == NULL)
+		copy->path.total_cost -= info->remote_cost -
+			Min(info->remote_cost,
+				shard_cost_fetch(info, path->path.parent->tuples * keyed->fraction));
+	keyed->rescan = copy->path.total_cost - receive * keyed->fraction;
+	keyed->splits = filters_shard_key(info, exprs);
+	copy->path.total_cost += shard_cost_keys(info, keyed->nkeys, keyed->splits);
+	return (Path *) copy;
+}
+
+/* Costs of copy, a copy of the node path, over the filtered child. */
+static Path *
+cost_upper(Path *copy, const Path *path, const Path *old_child, const Path *child, double fraction)
+{
+	bool		blocks = path->startup_cost >= old_child->total_cost;
+	Cost		own = (path->total_cost - old_child->total_cost) * fraction;
+
+	copy->rows = clamp_row_est(path->rows * fraction);
+	copy->total_cost = child->total_cost + Max(own, 0);
+	if (blocks)
+		copy->startup_cost = child->total_cost +
+			(path->startup_cost - old_child->total_cost) * fraction;
+	else
+		copy->startup_cost = child->startup_cost +
+			Max(path->startup_cost - old_child->startup_cost, 0);
+	return copy;
+}
+
+/* For nodes with one child: a copy over the filtered child. */
+#define KEY_UPPER_PATH(type, path) \
+	do { \
+		type	   *node = (type *) (path); \
+		Path	   *child = shard_key_filter_path(root, node->subpath, keys, exprs, keyed); \
+		type	   *copy; \
+\
+		if (child == NULL) \
+			return NULL; \
+		copy = makeNode(type); \
+		memcpy(copy, node, sizeof(type)); \
+		copy->subpath = child; \
+		return cost_upper((Path *) copy, (path), node->subpath, child, keyed->fraction); \
+	} while (0)
+
+/* A sub-select: the keys are columns of it, whose expressions the level below knows. */
+static Path *
+key_subquery_path(PlannerInfo *root, SubqueryScanPath *path, List *keys, List *exprs,
+				  ShardKeyedPath *keyed)
+{
+	RelOptInfo *rel = path->path.parent;
+	RangeTblEntry *rte = planner_rt_fetch(rel->relid, root);
+	PlannerInfo *subroot = rel->subroot;
+	List	   *sub_exprs = NIL;
+	Path	   *child;
+	SubqueryScanPath *copy;
+	ListCell   *lc;
+
+	if (rte->rtekind != RTE_SUBQUERY || rte->security_barrier || subroot == NULL ||
+		subroot->parse->setOperations != NULL)
+		return NULL;
+	foreach(lc, exprs)
+	{
+		Expr	   *expr = strip_relabel(lfirst(lc));
+		TargetEntry *entry;
+
+		if (!IsA(expr, Var) || ((Var *) expr)->varno != rel->relid || ((Var *) expr)->varattno <= 0)
+			return NULL;
+		entry = get_tle_by_resno(subroot->processed_tlist, ((Var *) expr)->varattno);
+		if (entry == NULL || contain_volatile_functions((Node *) entry->expr) ||
+			expression_returns_set((Node *) entry->expr))
+			return NULL;
+		if (IsA(lfirst(lc), RelabelType))
+		{
+			/* the one on top decides type and collation */
+			RelabelType *relabel = copyObject(lfirst(lc));
+
+			relabel->arg = copyObject(entry->expr);
+			sub_exprs = lappend(sub_exprs, relabel);
+		}
+		else
+			sub_exprs = lappend(sub_exprs, entry->expr);
+	}
+	child = shard_key_filter_path(subroot, path->subpath, keys, sub_exprs, keyed);
+	if (child == NULL)
+		return NULL;
+	copy = makeNode(SubqueryScanPath);
+	memcpy(copy, path, sizeof(SubqueryScanPath));
+	copy->subpath = child;
+	return cost_upper((Path *) copy, &path->path, path->subpath, child, keyed->fraction);
+}
+
+/*
+ * A copy of path that returns only rows whose exprs are among the keys, or some
+ * more; NULL when the nodes cannot be told.  exprs: the keys' expressions over
+ * path's relation, one for each of keys.
+ */
+Path *
+shard_key_filter_path(PlannerInfo *root, Path *path, List *keys, List *exprs, ShardKeyedPath *keyed)
+{
+	if (path->param_info != NULL || !bms_is_empty(path->parent->lateral_relids))
+		return NULL;
+	switch (nodeTag(path))
+	{
+		case T_ForeignPath:
+			return key_foreign_path(root, (ForeignPath *) path, keys, exprs, keyed);
+		case T_SubqueryScanPath:
+			return key_subquery_path(root, (SubqueryScanPath *) path, keys, exprs, keyed);
+		case T_ProjectionPath:
+			KEY_UPPER_PATH(ProjectionPath, path);
+		case T_SortPath:
+			KEY_UPPER_PATH(SortPath, path);
+		case T_AggPath:
+			if (!filters_keep_groups(root, keys, exprs, ((AggPath *) path)->groupClause))
+				return NULL;
+			KEY_UPPER_PATH(AggPath, path);
+		default:
+			return NULL;
+	}
+}
+
+bool
+shard_key_filter_is_set(const ForeignPath *path)
+{
+	ListCell   *lc;
+
+	foreach(lc, path->fdw_private)
+	{
+		if (IsA(lfirst(lc), DefElem) &&
+			strcmp(lfirst_node(DefElem, lc)->defname, FILTER_NAME) == 0)
+			return true;
+	}
+	return false;
+}
+
+int
+shard_key_filter_param(PlannerInfo *root, ShardKeyClause *key)
+{
+	if (key->paramid == 0)
+		key->paramid = SHARD_KEYS_PARAM + assign_special_exec_param(root);
+	return key->paramid;
+}
+
+/* Adds the condition of a filter to info, a copy of its own. */
+static void
+add_filter(PlannerInfo *root, ShardRelInfo *info, const KeyFilter *filter)
+{
+	int			varno;
+
+	filter->param->paramid |= shard_key_filter_param(root, filter->key);
+	info->from->where = lappend(info->from->where, filter->expr);
+	if (info->sharded && bms_get_singleton_member(pull_varnos(root, (Node *) filter->expr), &varno) &&
+		varno == info->rtindex)
+		info->prune_conds = lappend(info->prune_conds, filter->expr);
+}
+
+const ShardRelInfo *
+shard_key_filter_info(PlannerInfo *root, const ForeignPath *path, const ShardRelInfo *info)
+{
+	ListCell   *lc;
+
+	foreach(lc, path->fdw_private)
+	{
+		DefElem    *elem = lfirst(lc);
+		ShardRelInfo *result;
+		ListCell   *lc2;
+
+		if (!IsA(elem, DefElem) || strcmp(elem->defname, FILTER_NAME) != 0)
+			continue;
+		result = palloc(sizeof(ShardRelInfo));
+		*result = *info;
+		result->from = palloc(sizeof(ShardFrom));
+		*result->from = *info->from;
+		result->from->where = list_copy(info->from->where);
+		result->prune_conds = list_copy(info->prune_conds);
+		if (info->query != NULL)
+		{
+			result->query = palloc(sizeof(ShardRemoteQuery));
+			*result->query = *info->query;
+			result->query->from = result->from;
+		}
+		foreach(lc2, (List *) elem->arg)
+			add_filter(root, result, lfirst(lc2));
+		return result;
+	}
+	return info;
+}

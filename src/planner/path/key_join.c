@@ -1,0 +1,545 @@
+/*
+ * key_join.c
+ *	  Offers joins that send the keys of their outer side along, so that nodes
+ *	  return only inner rows that can match.
+ *
+ *	   Custom Scan (ShardKeyJoin)
+ *		 -> outer: any path
+ *		 -> inner: a copy of the inner relation's path, filtered by the keys; see
+ *			key_filter.c
+ *
+ * The keys are parameters that core takes for ones of the statement which have
+ * no value yet (SHARD_KEYS_PARAM); executor/scan/key_join_exec.c gives them their values,
+ * batch by batch.  Nodes need not return just what matches: all of the join's
+ * conditions are checked by the join.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "compat.h"
+#include "guc.h"
+#include "nodes/extensible.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/paths.h"
+#include "optimizer/restrictinfo.h"
+#include "optimizer/tlist.h"
+#include "plan/plan_private.h"
+#include "planner/path/key_filter.h"
+#include "planner/path/key_join.h"
+#include "utils/lsyscache.h"
+#include "utils/selfuncs.h"
+
+/* Rows of the first batch: where a LIMIT may end the join early, and where none does. */
+#define MIN_BATCH_ROWS 1000.0
+#define MAX_BATCH_ROWS 50000.0
+
+/* How much larger each further batch is. */
+#define BATCH_GROWTH 4.0
+
+/* Inner rows per outer row from which on most keys that have any have some in a quarter of the shards. */
+#define MIN_ROUND_ROWS 4.0
+
+/* Equalities of one key join: as many as its executor's arrays take. */
+#define MAX_KEYS INDEX_MAX_KEYS
+
+static set_join_pathlist_hook_type prev_join_pathlist_hook = NULL;
+
+/* ------------------------------------------------------------------------
+ * Clauses
+ * ------------------------------------------------------------------------ */
+
+/* The clause as an equality between the sides that hashes, or NULL. */
+static ShardKeyClause *
+make_key_clause(RestrictInfo *rinfo, RelOptInfo *outerrel, RelOptInfo *innerrel)
+{
+	OpExpr	   *op = (OpExpr *) rinfo->clause;
+	ShardKeyClause  *key;
+	bool		outer_is_left;
+	Oid			left_hash;
+	Oid			right_hash;
+
+	if (!rinfo->can_join || !OidIsValid(rinfo->hashjoinoperator) || !IsA(op, OpExpr) ||
+		list_length(op->args) != 2)
+		return NULL;
+	if (bms_is_subset(rinfo->left_relids, outerrel->relids) &&
+		bms_is_subset(rinfo->right_relids, innerrel->relids))
+		outer_is_left = true;
+	else if (bms_is_subset(rinfo->left_relids, innerrel->relids) &&
+			 bms_is_subset(rinfo->right_relids, outerrel->relids))
+		outer_is_left = false;
+	else
+		return NULL;
+	if (!op_strict(op->opno) ||
+		!get_op_hash_functions(rinfo->hashjoinoperator, &left_hash, &right_hash))
+		return NULL;
+
+	key = palloc0(sizeof(ShardKeyClause));
+	key->rinfo = rinfo;
+	key->outer = (Expr *) list_nth(op->args, outer_is_left ? 0 : 1);
+	key->inner = (Expr *) list_nth(op->args, outer_is_left ? 1 : 0);
+	key->opno = outer_is_left ? get_commutator(op->opno) : op->opno;
+	key->collation = op->inputcollid;
+	key->outer_hash = outer_is_left ? left_hash : right_hash;
+	key->inner_hash = outer_is_left ? right_hash : left_hash;
+	if (!OidIsValid(key->opno) || !OidIsValid(get_array_type(exprType((Node *) key->outer))) ||
+		contain_volatile_functions((Node *) rinfo->clause))
+		return NULL;
+	return key;
+}
+
+/* ------------------------------------------------------------------------
+ * The plan
+ * ------------------------------------------------------------------------ */
+
+/*
+ * Position (1-based) of what var, a Var or PlaceHolderVar, names among the
+ * entries of a target list, or 0.  Outer joins that may have made it NULL do not
+ * count.
+ */
+static int
+find_column(List *tlist, const Node *var)
+{
+	ListCell   *lc;
+
+	foreach(lc, tlist)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+
+		if (IsA(var, Var) && IsA(entry->expr, Var) &&
+			((Var *) var)->varno == ((Var *) entry->expr)->varno &&
+			((Var *) var)->varattno == ((Var *) entry->expr)->varattno)
+			return entry->resno;
+		if (IsA(var, PlaceHolderVar) && IsA(entry->expr, PlaceHolderVar) &&
+			((PlaceHolderVar *) var)->phid == ((PlaceHolderVar *) entry->expr)->phid)
+			return entry->resno;
+	}
+	return 0;
+}
+
+/*
+ * Adds to the list of the scan slot's columns what exprs need; columns: where
+ * each comes from.
+ */
+static List *
+add_scan_columns(List *scan_tlist, List *exprs, const Plan *outer, const Plan *inner,
+				 List **columns)
+{
+	List	   *vars = pull_var_clause((Node *) exprs, PVC_INCLUDE_PLACEHOLDERS);
+	ListCell   *lc;
+
+	foreach(lc, vars)
+	{
+		Node	   *var = lfirst(lc);
+		int			colno;
+
+		if (find_column(scan_tlist, var) != 0)
+			continue;
+		colno = find_column(outer->targetlist, var);
+		if (colno == 0)
+			colno = -find_column(inner->targetlist, var);
+		if (colno != 0)
+		{
+			scan_tlist = lappend(scan_tlist, makeTargetEntry(copyObject((Expr *) var),
+															 list_length(scan_tlist) + 1, NULL, false));
+			*columns = lappend_int(*columns, colno);
+		}
+		else if (IsA(var, PlaceHolderVar))
+			scan_tlist = add_scan_columns(scan_tlist,
+										  list_make1(((PlaceHolderVar *) var)->phexpr),
+										  outer, inner, columns);
+		else
+			elog(ERROR, "key join finds no column for variable %d.%d",
+				 ((Var *) var)->varno, ((Var *) var)->varattno);
+	}
+	return scan_tlist;
+}
+
+/*
+ * A copy of an expression in which columns bear the names that they have in the
+ * scan slot's list.  From 16 on a column above an outer join has another one
+ * than in the join's condition, and the list may hold only one of them.
+ */
+static Node *
+name_columns(Node *node, void *scan_tlist)
+{
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, Var) || IsA(node, PlaceHolderVar))
+	{
+		int			resno = find_column(scan_tlist, node);
+
+		if (resno != 0)
+			return copyObject((Node *) list_nth_node(TargetEntry, scan_tlist, resno - 1)->expr);
+	}
+	return expression_tree_mutator(node, name_columns, scan_tlist);
+}
+
+/* The keys as the executor needs them, with their parameters. */
+static void
+fill_keys(PlannerInfo *root, ShardKeyJoinPlan *plan, List *keys)
+{
+	plan->nkeys = list_length(keys);
+	plan->keys = palloc0(sizeof(ShardKeyJoinKey) * plan->nkeys);
+	for (int i = 0; i < plan->nkeys; i++)
+	{
+		ShardKeyClause *key = list_nth(keys, i);
+
+		plan->keys[i].paramid = shard_key_filter_param(root, key);
+		plan->keys[i].outer_hash = key->outer_hash;
+		plan->keys[i].inner_hash = key->inner_hash;
+		plan->keys[i].collation = key->collation;
+	}
+	plan->change_param = plan->keys[0].paramid - SHARD_KEYS_PARAM;
+}
+
+static Plan *
+plan_key_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
+			  List *clauses, List *custom_plans)
+{
+	ShardKeyJoinPlan *plan = linitial(path->custom_private);
+	List	   *keys = lsecond(path->custom_private);
+	List	   *restrictlist = lthird(path->custom_private);
+	CustomScan *scan = makeNode(CustomScan);
+	List	   *join_clauses;
+	List	   *other_clauses = NIL;
+	List	   *outer_exprs = NIL;
+	List	   *inner_exprs = NIL;
+	List	   *needed;
+	ListCell   *lc;
+
+	fill_keys(root, plan, keys);
+	if (IS_OUTER_JOIN(plan->jointype))
+		extract_actual_join_clauses(restrictlist, rel->relids, &join_clauses, &other_clauses);
+	else
+		join_clauses = extract_actual_clauses(restrictlist, false);
+	foreach(lc, keys)
+	{
+		ShardKeyClause  *key = lfirst(lc);
+
+		outer_exprs = lappend(outer_exprs, key->outer);
+		inner_exprs = lappend(inner_exprs, key->inner);
+	}
+
+	/*
+	 * tlist is empty when a projection above will put its own there, over the
+	 * columns of the path's target.  These come first: their names are those
+	 * that the plans above know.
+	 */
+	needed = list_make5(path->path.pathtarget->exprs, tlist, join_clauses, other_clauses, outer_exprs);
+	needed = lappend(needed, inner_exprs);
+	scan->custom_scan_tlist = add_scan_columns(NIL, needed, linitial(custom_plans),
+											   lsecond(custom_plans), &plan->columns);
+	scan->scan.plan.targetlist = tlist;
+	scan->scan.plan.qual = (List *) name_columns((Node *) other_clauses, scan->custom_scan_tlist);
+	scan->scan.scanrelid = 0;
+	scan->flags = path->flags;
+	scan->custom_plans = custom_plans;
+	scan->custom_exprs = list_make3(name_columns((Node *) join_clauses, scan->custom_scan_tlist),
+									name_columns((Node *) outer_exprs, scan->custom_scan_tlist),
+									name_columns((Node *) inner_exprs, scan->custom_scan_tlist));
+	scan->custom_private = shard_plan_private_pack_key_join(plan);
+	scan->methods = GetCustomScanMethods(SHARD_KEY_JOIN_NAME, false);
+	return &scan->scan.plan;
+}
+
+static const CustomPathMethods path_methods = {
+	.CustomName = SHARD_KEY_JOIN_NAME,
+	.PlanCustomPath = plan_key_join
+};
+
+/* ------------------------------------------------------------------------
+ * Paths
+ * ------------------------------------------------------------------------ */
+
+/*
+ * Type and path of the outer side that make this a join with a batch side on
+ * the left: true when there is one.
+ */
+static bool
+choose_outer(PlannerInfo *root, RelOptInfo *outerrel, JoinType *jointype,
+			 JoinPathExtraData *extra, Path **outer)
+{
+	*outer = outerrel->cheapest_total_path;
+	if (*jointype == JOIN_UNIQUE_OUTER)
+	{
+		*outer = shard_create_unique_path(root, outerrel, *outer, extra->sjinfo);
+		*jointype = JOIN_INNER;
+		return *outer != NULL && (*outer)->param_info == NULL;
+	}
+	return (*jointype == JOIN_INNER || *jointype == JOIN_LEFT || *jointype == JOIN_SEMI ||
+			*jointype == JOIN_ANTI) &&
+		*outer != NULL && (*outer)->param_info == NULL;
+}
+
+/* May a condition of this clause's kind run beside the conditions of all tables of rel? */
+static bool
+security_allows(PlannerInfo *root, const RelOptInfo *rel, const RestrictInfo *rinfo)
+{
+	int			rti = -1;
+
+	while ((rti = bms_next_member(rel->relids, rti)) >= 0)
+	{
+		RelOptInfo *base = rti < root->simple_rel_array_size ? root->simple_rel_array[rti] : NULL;
+
+		/* outer joins have numbers among relids, but no relation */
+		if (base != NULL &&
+			!shard_relinfo_security_allows(rinfo, base->baserestrict_min_security))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Fraction of rel's rows that have a key among those of the outer side: by the
+ * planner's own selectivity of a semijoin, and by the number of keys there are.
+ */
+static double
+filtered_fraction(PlannerInfo *root, RelOptInfo *outerrel, double outer_rows,
+				  RelOptInfo *innerrel, List *keys)
+{
+	SpecialJoinInfo sjinfo = {0};
+	List	   *clauses = NIL;
+	List	   *exprs = NIL;
+	double		fraction;
+	double		ndistinct;
+	ListCell   *lc;
+
+	foreach(lc, keys)
+	{
+		ShardKeyClause  *key = lfirst(lc);
+
+		/* not the RestrictInfo, which keeps the answer for either direction of the join */
+		clauses = lappend(clauses, key->rinfo->clause);
+		exprs = lappend(exprs, key->inner);
+	}
+	sjinfo.type = T_SpecialJoinInfo;
+	sjinfo.min_lefthand = sjinfo.syn_lefthand = innerrel->relids;
+	sjinfo.min_righthand = sjinfo.syn_righthand = outerrel->relids;
+	sjinfo.jointype = JOIN_SEMI;
+	fraction = clauselist_selectivity(root, clauses, 0, JOIN_SEMI, &sjinfo);
+	ndistinct = estimate_num_groups(root, exprs, Max(innerrel->rows, 1), NULL, NULL);
+	return Min(Min(fraction, outer_rows / Max(ndistinct, 1)), 1.0);
+}
+
+/* The equalities that can be sent; of an outer join only those in its own condition. */
+static List *
+find_keys(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptInfo *innerrel,
+		  JoinType jointype, List *restrictlist)
+{
+	List	   *keys = NIL;
+	ListCell   *lc;
+
+	foreach(lc, restrictlist)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
+		ShardKeyClause  *key;
+
+		if (rinfo->pseudoconstant)
+			return NIL;
+		if ((IS_OUTER_JOIN(jointype) && RINFO_IS_PUSHED_DOWN(rinfo, joinrel->relids)) ||
+			list_length(keys) >= MAX_KEYS ||
+			!security_allows(root, innerrel, rinfo))
+			continue;
+		key = make_key_clause(rinfo, outerrel, innerrel);
+		if (key != NULL)
+			keys = lappend(keys, key);
+	}
+	return keys;
+}
+
+/* The relation's cheapest path that some of the keys can filter; keys: in, candidates; out, those used. */
+static bool
+choose_inner(PlannerInfo *root, RelOptInfo *outerrel, double outer_rows, RelOptInfo *innerrel,
+			 List **keys, ShardKeyedPath *best)
+{
+	List	   *usable = NIL;
+	ListCell   *lc;
+
+	best->path = NULL;
+	foreach(lc, *keys)
+	{
+		ShardKeyClause  *key = lfirst(lc);
+		bool		found = false;
+		ListCell   *lc2;
+
+		foreach(lc2, innerrel->pathlist)
+		{
+			ShardKeyedPath	keyed = {.fraction = 1, .nkeys = outer_rows};
+
+			if (shard_key_filter_path(root, lfirst(lc2), list_make1(key), list_make1(key->inner),
+						 &keyed) != NULL)
+			{
+				found = true;
+				break;
+			}
+		}
+		if (found)
+			usable = lappend(usable, key);
+	}
+	if (usable == NIL)
+		return false;
+
+	best->fraction = filtered_fraction(root, outerrel, outer_rows, innerrel, usable);
+	foreach(lc, innerrel->pathlist)
+	{
+		ShardKeyedPath	keyed = {.fraction = best->fraction, .nkeys = outer_rows};
+		List	   *exprs = NIL;
+		ListCell   *lc2;
+
+		foreach(lc2, usable)
+			exprs = lappend(exprs, ((ShardKeyClause *) lfirst(lc2))->inner);
+		keyed.path = shard_key_filter_path(root, lfirst(lc), usable, exprs, &keyed);
+		if (keyed.path != NULL &&
+			(best->path == NULL || keyed.path->total_cost < best->path->total_cost))
+			*best = keyed;
+	}
+	*keys = usable;
+	return best->path != NULL;
+}
+
+/* Rows of the first batch. */
+static double
+first_batch_rows(PlannerInfo *root)
+{
+	/* with a LIMIT, few of them may be asked for */
+	if (root->limit_tuples >= 0)
+		return MIN_BATCH_ROWS;
+	return MAX_BATCH_ROWS;
+}
+
+/*
+ * Is it enough for most keys to ask a part of the shards?  Then the others are
+ * asked for those alone that have found no row there.
+ */
+static bool
+runs_in_rounds(JoinType jointype, const Path *outer, const ShardKeyedPath *inner)
+{
+	return (jointype == JOIN_SEMI || jointype == JOIN_ANTI) &&
+		IsA(inner->path, ForeignPath) && !inner->splits &&
+		inner->path->rows >= outer->rows * MIN_ROUND_ROWS;
+}
+
+/* In how many batches outer_rows rows of this width are joined. */
+static double
+count_batches(double first_rows, double outer_rows, int width)
+{
+	double		max_rows = Max(get_hash_memory_limit() / (double) (width + 100), MIN_BATCH_ROWS);
+	double		limit = Min(first_rows, max_rows);
+	double		batches = 0;
+
+	max_rows = Min(max_rows, MAX_BATCH_ROWS);
+	while (outer_rows > 0 && limit < max_rows)
+	{
+		outer_rows -= limit;
+		limit *= BATCH_GROWTH;
+		batches++;
+	}
+	if (outer_rows > 0)
+		batches += ceil(outer_rows / max_rows);
+	return Max(batches, 1);
+}
+
+static void
+set_costs(PlannerInfo *root, CustomPath *path, RelOptInfo *joinrel, const Path *outer,
+		  const ShardKeyedPath *inner, double first_rows, int nclauses)
+{
+	double		batches = count_batches(first_rows, outer->rows, outer->pathtarget->width);
+	double		first_part = Min(1.0, first_rows / Max(outer->rows, 1));
+	Cost		cpu;
+
+	/* hashing on both sides, checking each pair that joins, making rows */
+	cpu = outer->rows * (cpu_operator_cost * nclauses + cpu_tuple_cost) +
+		inner->path->rows * cpu_operator_cost * (nclauses + 1) +
+		joinrel->rows * (cpu_operator_cost * nclauses + cpu_tuple_cost +
+						 joinrel->reltarget->cost.per_tuple);
+	path->path.rows = joinrel->rows;
+	path->path.startup_cost = outer->startup_cost +
+		(outer->total_cost - outer->startup_cost) * first_part +
+		inner->path->startup_cost + joinrel->reltarget->cost.startup;
+	path->path.total_cost = outer->total_cost + inner->path->total_cost +
+		(batches - 1) * inner->rescan + cpu + joinrel->reltarget->cost.startup;
+	shard_path_disabled_nodes(&path->path, outer, inner->path);
+}
+
+static void
+add_key_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelOptInfo *innerrel,
+			 JoinType jointype, JoinPathExtraData *extra)
+{
+	Path	   *outer;
+	ShardKeyedPath	inner;
+	List	   *keys;
+	ShardKeyJoinPlan *plan;
+	CustomPath *path;
+
+	if (!choose_outer(root, outerrel, &jointype, extra, &outer))
+		return;
+	keys = find_keys(root, joinrel, outerrel, innerrel, jointype, extra->restrictlist);
+	if (keys == NIL || !choose_inner(root, outerrel, outer->rows, innerrel, &keys, &inner))
+		return;
+
+	plan = palloc0(sizeof(ShardKeyJoinPlan));
+	plan->jointype = jointype;
+	plan->first_rows = first_batch_rows(root);
+	plan->in_rounds = runs_in_rounds(jointype, outer, &inner);
+
+	path = makeNode(CustomPath);
+	path->path.pathtype = T_CustomScan;
+	path->path.parent = joinrel;
+	path->path.pathtarget = joinrel->reltarget;
+	path->path.parallel_safe = false;
+	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
+	path->custom_paths = list_make2(outer, inner.path);
+	path->custom_private = list_make3(plan, keys, extra->restrictlist);
+	path->methods = &path_methods;
+	set_costs(root, path, joinrel, outer, &inner, plan->first_rows,
+			  list_length(extra->restrictlist));
+	add_path(joinrel, &path->path);
+}
+
+/* Has the relation rows that nodes can give by keys?  Reference tables alone are local. */
+static bool
+is_remote(const RelOptInfo *rel)
+{
+	return rel->fdw_private != NULL && shard_relinfo_is_ours(rel) &&
+		!((ShardRelInfo *) rel->fdw_private)->reference &&
+		/* each batch of keys would ask for another sample */
+		((ShardRelInfo *) rel->fdw_private)->sample == NULL;
+}
+
+static void
+key_join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
+				  RelOptInfo *innerrel, JoinType jointype, JoinPathExtraData *extra)
+{
+	if (prev_join_pathlist_hook)
+		prev_join_pathlist_hook(root, joinrel, outerrel, innerrel, jointype, extra);
+
+	/* a join may run again within EvalPlanQual only where its level marks rows: left to core */
+	if (!shard_guc_enable_key_join || root->rowMarks != NIL ||
+		(root->parse->commandType != CMD_SELECT && root->parse->commandType != CMD_INSERT) ||
+		IS_OTHER_REL(joinrel) || shard_rel_is_grouped(joinrel) ||
+		!bms_is_empty(joinrel->lateral_relids))
+		return;
+	if (!is_remote(innerrel) && innerrel->rtekind != RTE_SUBQUERY)
+		return;
+
+	/*
+	 * A join that the nodes compute returns no more rows than one with keys
+	 * would fetch, and does not depend on how many outer rows there really
+	 * are.  But one with a reference table reads that once per shard, while
+	 * its few rows that are wanted may be found here.
+	 */
+	if (is_remote(joinrel) && (is_remote(outerrel) || !is_remote(innerrel)))
+		return;
+	add_key_join(root, joinrel, outerrel, innerrel, jointype, extra);
+}
+
+void
+shard_key_join_init(void)
+{
+	prev_join_pathlist_hook = set_join_pathlist_hook;
+	set_join_pathlist_hook = key_join_pathlist;
+}

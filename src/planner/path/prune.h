@@ -1,0 +1,15 @@
+/*
+ * prune.h
+ *	  Which shards a scan reads, as far as planning can tell.
+ */
+#ifndef SHARDFDW_PRUNE_H
+#define SHARDFDW_PRUNE_H
+
+#include "postgres.h"
+
+#include "planner/path/relinfo.h"
+
+/* Sets live, nlive and prune_conds of info from the relation's restriction clauses. */
+extern void shard_prune_relation(RelOptInfo *baserel, ShardRelInfo *info);
+
+#endif

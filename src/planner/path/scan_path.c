@@ -1,0 +1,55 @@
+/*
+ * scan_path.c
+ *	  Paths of scans: of a sharded table as a whole, of a shard by itself.
+ */
+#include "postgres.h"
+
+#include "catalog/option.h"
+#include "compat.h"
+#include "optimizer/pathnode.h"
+#include "planner/path/cost.h"
+#include "planner/path/fdw_planner.h"
+#include "planner/path/foreign_path.h"
+#include "planner/path/relinfo.h"
+#include "planner/path/remote_estimate.h"
+#include "planner/path/sort_path.h"
+
+void
+shardGetForeignRelSize(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
+{
+	ShardRelInfo *info = shard_relinfo_create(root, baserel, foreigntableid);
+
+	shard_estimate_choose(info);
+	shard_estimate_ask(root, baserel, info);
+}
+
+void
+shardGetForeignPaths(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
+{
+	ShardRelInfo *info = baserel->fdw_private;
+	Cost		startup;
+	Cost		total;
+	Path	   *path;
+
+	shard_cost_path(root, info, baserel->reltarget, info->local_conds, &startup, &total);
+	path = shard_foreign_path_scan(root, baserel, startup, total, NIL, baserel->lateral_relids);
+
+	/* a sample that is asked for again would be another one, where a query reads it several times */
+	if (info->sample != NULL && (root->query_level > 1 || bms_membership(root->all_baserels) != BMS_SINGLETON))
+		path = (Path *) shard_create_material_path(baserel, path);
+	add_path(baserel, path);
+	if (info->sample == NULL)
+		shard_sort_add_path(root, baserel, info);
+}
+
+/*
+ * Async Append waits for one socket per subplan, so a scan of many shards,
+ * which has its own concurrency, does not take part.
+ */
+bool
+shardIsForeignPathAsyncCapable(ForeignPath *path)
+{
+	ShardRelInfo *info = path->path.parent->fdw_private;
+
+	return !info->sharded && shard_option_table_bool(info->relid, "async_capable", true);
+}

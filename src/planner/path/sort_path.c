@@ -1,0 +1,104 @@
+/*
+ * sort_path.c
+ *	  Orders that core asks for by path keys, and scans of foreign tables by
+ *	  themselves that return rows so.
+ *
+ * For one table the ORDER BY of a query is a stage above the scan, which
+ * order_path.c pushes down.  Where the table is one of several under Append, or
+ * conditions are checked here, the rows of the scan itself have to be ordered:
+ * core then merges them (Merge Append) instead of sorting all, and a LIMIT
+ * stops early.
+ *
+ * A scan with an order is planned like that of a sharded table, without scanrelid;
+ * so not where rows are locked, changed, or known by system columns.
+ */
+#include "postgres.h"
+
+#include "catalog/collation.h"
+#include "compat.h"
+#include "deparse/remote_query.h"
+#include "deparse/shippable/shippable.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
+#include "planner/path/cost.h"
+#include "planner/path/foreign_path.h"
+#include "planner/path/key_filter.h"
+#include "planner/path/sort_path.h"
+#include "utils/lsyscache.h"
+
+/* What an order adds to a scan's cost on a node, which may have an index for it. */
+#define SORT_COST_FACTOR 1.2
+
+/*
+ * The expression of a class over columns that rel's rows have, and that nodes sort
+ * as the coordinator does; or NULL.  The class may also hold columns that EXISTS
+ * compares, which end there.
+ */
+static Expr *
+find_sort_expr(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info,
+			   const PathKey *pathkey, Oid *sortop)
+{
+	Relids		visible = bms_difference(rel->relids, shard_from_hidden(info->from));
+	EquivalenceMemberIterator it;
+	EquivalenceMember *member;
+
+	if (pathkey->pk_eclass->ec_has_volatile)
+		return NULL;
+	setup_eclass_member_iterator(&it, pathkey->pk_eclass, rel->relids);
+	while ((member = eclass_member_iterator_next(&it)) != NULL)
+	{
+		/* aggregates and windows over rel's columns are not there before their own step */
+		if (bms_is_empty(member->em_relids) || !bms_is_subset(member->em_relids, visible) ||
+			contain_agg_clause((Node *) member->em_expr) ||
+			contain_window_function((Node *) member->em_expr))
+			continue;
+		*sortop = get_opfamily_member(pathkey->pk_opfamily, member->em_datatype,
+									  member->em_datatype, shard_pathkey_strategy(pathkey));
+		if (OidIsValid(*sortop) &&
+			shard_shippable_sort_expr(root, info->from->relids, member->em_expr, *sortop,
+									  shard_collation_same_default(info->map)))
+			return member->em_expr;
+	}
+	return NULL;
+}
+
+List *
+shard_sort_clauses(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info,
+				   List *pathkeys)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, pathkeys)
+	{
+		PathKey    *pathkey = lfirst_node(PathKey, lc);
+		ShardSort  *sort = palloc0(sizeof(ShardSort));
+
+		sort->expr = find_sort_expr(root, rel, info, pathkey, &sort->sortop);
+		if (sort->expr == NULL)
+			return NIL;
+		sort->eqop = get_equality_op_for_ordering_op(sort->sortop, NULL);
+		sort->nulls_first = pathkey->pk_nulls_first;
+		result = lappend(result, sort);
+	}
+	return result;
+}
+
+void
+shard_sort_add_path(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info)
+{
+	Cost		startup;
+	Cost		total;
+
+	if (info->sharded || root->query_pathkeys == NIL || root->rowMarks != NIL ||
+		(root->parse->commandType != CMD_SELECT && root->parse->commandType != CMD_INSERT) ||
+		!bms_is_empty(rel->lateral_relids) || shard_key_filter_needs_own_scan(rel, info) ||
+		shard_sort_clauses(root, rel, info, root->query_pathkeys) == NIL)
+		return;
+
+	shard_cost_path(root, info, rel->reltarget, info->local_conds, &startup, &total);
+	add_path(rel, shard_foreign_path_scan(root, rel, startup * SORT_COST_FACTOR,
+										  total * SORT_COST_FACTOR, root->query_pathkeys, NULL));
+}

@@ -1,0 +1,475 @@
+/*
+ * correlated.c
+ *	  Takes a correlated sub-select apart: what it compares, what it computes.
+ *
+ * Assumptions: the sub-select has its own rows alone in FROM; all that it knows of
+ * the level around it are sides of equalities in WHERE, connected by AND.
+ *
+ * What a sub-select computes for groups that nobody asks for must not fail.  So
+ * what aggregates and groups are computed from has to be columns, constants,
+ * comparisons, sums, differences and products.  Conditions of the sub-select are
+ * free, as core is free to check them in any order, unless the sub-select stands
+ * where it may not be evaluated at all (CASE, OR): then they are held to the same.
+ *
+ * decorrelate.c makes joins of the parts.
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "catalog/pg_aggregate.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_operator.h"
+#include "catalog/pg_type.h"
+#include "catalog/shard_map.h"
+#include "compat.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "parser/parse_oper.h"
+#include "planner/rewrite/correlated.h"
+#include "rewrite/rewriteManip.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+typedef struct LevelsContext
+{
+	int			depth;			/* levels below the one looked at */
+	bool		own;			/* something of that level is referred to */
+	bool		outer;			/* something of the next outer one */
+	bool		beyond;			/* something further out */
+} LevelsContext;
+
+static void
+note_level(LevelsContext *cxt, int levelsup)
+{
+	if (levelsup == cxt->depth)
+		cxt->own = true;
+	else if (levelsup == cxt->depth + 1)
+		cxt->outer = true;
+	else if (levelsup > cxt->depth + 1)
+		cxt->beyond = true;
+}
+
+static bool
+levels_walker(Node *node, LevelsContext *cxt)
+{
+	bool		result;
+
+	if (node == NULL)
+		return false;
+	switch (nodeTag(node))
+	{
+		case T_Var:
+			note_level(cxt, ((Var *) node)->varlevelsup);
+			return false;
+		case T_Aggref:
+			/* of another level: its rows are not the sub-select's */
+			if ((int) ((Aggref *) node)->agglevelsup > cxt->depth)
+				cxt->beyond = true;
+			break;
+		case T_GroupingFunc:
+			cxt->beyond = true;
+			return true;
+		case T_PlaceHolderVar:
+			cxt->beyond = true;
+			return true;
+		case T_Query:
+			cxt->depth++;
+			result = query_tree_walker((Query *) node, levels_walker, cxt, 0);
+			cxt->depth--;
+			return result;
+		default:
+			break;
+	}
+	return expression_tree_walker(node, levels_walker, cxt);
+}
+
+/* Which levels an expression of a query level refers to. */
+static LevelsContext
+find_levels(Node *expr)
+{
+	LevelsContext cxt = {0};
+
+	(void) levels_walker(expr, &cxt);
+	return cxt;
+}
+
+static bool
+has_sharded_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+	{
+		RangeTblEntry *rte = (RangeTblEntry *) node;
+
+		return rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_PARTITIONED_TABLE &&
+			rte->inh && shard_map_get(rte->relid) != NULL;
+	}
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, has_sharded_walker, context,
+								 QTW_EXAMINE_RTES_BEFORE);
+	return expression_tree_walker(node, has_sharded_walker, context);
+}
+
+static bool
+is_number(Oid type)
+{
+	return type == INT2OID || type == INT4OID || type == INT8OID || type == FLOAT4OID ||
+		type == FLOAT8OID || type == NUMERICOID;
+}
+
+/* Is the operator a built-in comparison, or a sum, difference or product of numbers? */
+static bool
+is_harmless_operator(Oid opno)
+{
+	Oid			left;
+	Oid			right;
+	Oid			negator;
+	const char *name;
+
+	if (opno >= FirstGenbkiObjectId)
+		return false;
+	op_input_types(opno, &left, &right);
+	if (type_is_rowtype(left) || type_is_array(left))
+		return false;
+	negator = get_negator(opno);
+	if (get_func_leakproof(get_opcode(opno)) ||
+		op_mergejoinable(opno, left) || shard_is_ordering_operator(opno) ||
+		(OidIsValid(negator) &&
+		 (op_mergejoinable(negator, left) || shard_is_ordering_operator(negator))))
+		return true;
+	name = get_opname(opno);
+	return is_number(left) && is_number(right) &&
+		(strcmp(name, "+") == 0 || strcmp(name, "-") == 0 || strcmp(name, "*") == 0);
+}
+
+/* Finds what may fail for some value. */
+static bool
+may_fail_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	switch (nodeTag(node))
+	{
+		case T_Var:
+		case T_Const:
+		case T_Param:
+		case T_SQLValueFunction:
+		case T_CaseTestExpr:
+			return false;
+		case T_List:
+		case T_TargetEntry:
+		case T_RelabelType:
+		case T_BoolExpr:
+		case T_NullTest:
+		case T_BooleanTest:
+		case T_CaseExpr:
+		case T_CaseWhen:
+		case T_CoalesceExpr:
+		case T_ArrayExpr:
+		case T_FromExpr:
+		case T_JoinExpr:
+			break;
+		case T_RangeTblRef:
+			return false;
+		case T_OpExpr:
+		case T_DistinctExpr:
+		case T_NullIfExpr:
+			if (!is_harmless_operator(((OpExpr *) node)->opno))
+				return true;
+			break;
+		case T_ScalarArrayOpExpr:
+			if (!is_harmless_operator(((ScalarArrayOpExpr *) node)->opno))
+				return true;
+			break;
+		case T_FuncExpr:
+			{
+				FuncExpr   *func = (FuncExpr *) node;
+
+				/* implicit casts widen */
+				if (func->funcid >= FirstGenbkiObjectId ||
+					(func->funcformat != COERCE_IMPLICIT_CAST && !get_func_leakproof(func->funcid)))
+					return true;
+				break;
+			}
+		case T_CoerceViaIO:
+			/* the text of a value can always be had */
+			if (((CoerceViaIO *) node)->resulttype != TEXTOID)
+				return true;
+			break;
+		default:
+			return true;
+	}
+	return expression_tree_walker(node, may_fail_walker, context);
+}
+
+static bool
+may_fail(Node *expr)
+{
+	return may_fail_walker(expr, NULL);
+}
+
+bool
+shard_correlated_is_count(const Aggref *agg)
+{
+	return agg->aggfnoid == F_COUNT_ || agg->aggfnoid == F_COUNT_ANY ||
+		agg->aggfnoid == F_REGR_COUNT;
+}
+
+typedef struct CollectContext
+{
+	List	   *aggs;
+	bool		refused;
+} CollectContext;
+
+/* Collects the aggregates of a target; refuses what cannot be computed above a grouping. */
+static bool
+collect_aggs_walker(Node *node, CollectContext *cxt)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Aggref))
+	{
+		Aggref	   *agg = (Aggref *) node;
+		LevelsContext levels = find_levels((Node *) agg);
+
+		if (agg->aggfnoid >= FirstGenbkiObjectId || agg->aggkind == AGGKIND_HYPOTHETICAL ||
+			levels.outer || levels.beyond || may_fail((Node *) agg->args) ||
+			may_fail((Node *) agg->aggdirectargs) || may_fail((Node *) agg->aggfilter))
+			cxt->refused = true;
+		else
+			cxt->aggs = list_append_unique(cxt->aggs, agg);
+		return cxt->refused;
+	}
+	if (IsA(node, SubLink) || (IsA(node, Var) && ((Var *) node)->varlevelsup != 1))
+	{
+		cxt->refused = true;
+		return true;
+	}
+	return expression_tree_walker(node, collect_aggs_walker, cxt);
+}
+
+/*
+ * Is the clause inner = outer, and grouping by inner such that a value of outer
+ * meets one group and all of its rows?  Adds it to the sub-select's then.
+ */
+static bool
+take_clause(Expr *clause, ShardCorrelated *result)
+{
+	OpExpr	   *op = (OpExpr *) clause;
+	LevelsContext left;
+	LevelsContext right;
+	Expr	   *inner;
+	Oid			sortop;
+	Oid			eqop;
+	bool		hashable;
+
+	if (!IsA(op, OpExpr) || list_length(op->args) != 2 || !op_strict(op->opno))
+		return false;
+	left = find_levels(linitial(op->args));
+	right = find_levels(lsecond(op->args));
+	if (left.own && !left.outer && !right.own && right.outer)
+		inner = linitial(op->args);
+	else if (right.own && !right.outer && !left.own && left.outer)
+		inner = lsecond(op->args);
+	else
+		return false;
+	if (checkExprHasSubLink((Node *) op) || may_fail((Node *) inner))
+		return false;
+
+	get_sort_group_operators(exprType((Node *) inner), false, false, false,
+							 &sortop, &eqop, NULL, &hashable);
+	if (!OidIsValid(eqop) || !OidIsValid(sortop) || !hashable ||
+		!equality_ops_are_compatible(op->opno, eqop) ||
+		!op_hashjoinable(op->opno, exprType(linitial(op->args))) ||
+		(OidIsValid(op->inputcollid) && op->inputcollid != exprCollation((Node *) inner)))
+		return false;
+
+	result->clauses = lappend(result->clauses, op);
+	result->inner_exprs = lappend(result->inner_exprs, inner);
+	result->inner_first = lappend_int(result->inner_first, inner == linitial(op->args));
+	return true;
+}
+
+/* max() of a type whose value it gives back as it is, or 0. */
+static Oid
+max_function(Oid type)
+{
+	switch (type)
+	{
+		case INT2OID:
+			return F_MAX_INT2;
+		case INT4OID:
+			return F_MAX_INT4;
+		case INT8OID:
+			return F_MAX_INT8;
+		case FLOAT4OID:
+			return F_MAX_FLOAT4;
+		case FLOAT8OID:
+			return F_MAX_FLOAT8;
+		case NUMERICOID:
+			return F_MAX_NUMERIC;
+		case TEXTOID:
+		case VARCHAROID:
+			return F_MAX_TEXT;
+		case BPCHAROID:
+			return F_MAX_BPCHAR;
+		case DATEOID:
+			return F_MAX_DATE;
+		case TIMEOID:
+			return F_MAX_TIME;
+		case TIMESTAMPOID:
+			return F_MAX_TIMESTAMP;
+		case TIMESTAMPTZOID:
+			return F_MAX_TIMESTAMPTZ;
+		case INTERVALOID:
+			return F_MAX_INTERVAL;
+		default:
+			return InvalidOid;
+	}
+}
+
+/* An aggregate as the parser makes it; arg NULL: of all rows. */
+static Aggref *
+make_aggregate(Oid function, Oid type, Expr *arg)
+{
+	Aggref	   *agg = makeNode(Aggref);
+
+	agg->aggfnoid = function;
+	agg->aggtype = type;
+	agg->aggkind = AGGKIND_NORMAL;
+	agg->aggsplit = AGGSPLIT_SIMPLE;
+	agg->aggno = agg->aggtransno = -1;
+	agg->location = -1;
+	if (arg == NULL)
+		agg->aggstar = true;
+	else
+	{
+		agg->aggcollid = agg->inputcollid = exprCollation((Node *) arg);
+		agg->aggargtypes = list_make1_oid(type);
+		agg->args = list_make1(makeTargetEntry(arg, 1, NULL, false));
+	}
+	return agg;
+}
+
+/* The value's column as aggregates. False when there is no way. */
+static bool
+take_value(Expr *value, ShardCorrelated *result)
+{
+	LevelsContext levels = find_levels((Node *) value);
+	Oid			type = exprType((Node *) value);
+	Oid			max = max_function(type);
+	Expr	   *arg = value;
+
+	if (!OidIsValid(max) || levels.outer || levels.beyond || !levels.own ||
+		checkExprHasSubLink((Node *) value) || may_fail((Node *) value))
+		return false;
+	if (type == VARCHAROID)
+		arg = (Expr *) makeRelabelType(value, type = TEXTOID, -1, exprCollation((Node *) value),
+									   COERCE_IMPLICIT_CAST);
+	result->aggs = list_make2(make_aggregate(max, type, arg),
+							  make_aggregate(F_COUNT_, INT8OID, NULL));
+	return true;
+}
+
+/* The target as aggregates and what is above them, by the kind of sub-select. */
+static bool
+take_target(const SubLink *sublink, const Query *sub, ShardCorrelated *result)
+{
+	CollectContext aggs = {0};
+
+	if (sublink->subLinkType == EXISTS_SUBLINK)
+	{
+		result->kind = SHARD_CORRELATED_EXISTS;
+		return !sub->hasAggs;
+	}
+	if (sublink->subLinkType != EXPR_SUBLINK || list_length(sub->targetList) != 1)
+		return false;
+	result->target = linitial_node(TargetEntry, sub->targetList)->expr;
+	if (!sub->hasAggs)
+	{
+		result->kind = SHARD_CORRELATED_VALUE;
+		return take_value(result->target, result);
+	}
+	result->kind = SHARD_CORRELATED_AGGREGATE;
+	(void) collect_aggs_walker((Node *) result->target, &aggs);
+	result->aggs = aggs.aggs;
+	return !aggs.refused && aggs.aggs != NIL;
+}
+
+/* Has the sub-select no clauses but FROM and WHERE? */
+static bool
+has_right_form(const Query *sub)
+{
+	return sub->commandType == CMD_SELECT && !sub->hasTargetSRFs &&
+		!sub->hasDistinctOn &&
+		!sub->hasRecursive && !sub->hasModifyingCTE && !sub->hasForUpdate &&
+		sub->cteList == NIL && sub->groupClause == NIL && sub->groupingSets == NIL &&
+		sub->havingQual == NULL && sub->distinctClause == NIL && sub->sortClause == NIL &&
+		sub->limitOffset == NULL && sub->limitCount == NULL && sub->rowMarks == NIL &&
+		sub->setOperations == NULL;
+}
+
+/* Conditions that AND connects, at whatever depth, as a list. */
+static List *
+flatten_ands(Node *quals)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	if (quals == NULL)
+		return NIL;
+	if (!is_andclause(quals))
+		return list_make1(quals);
+	foreach(lc, ((BoolExpr *) quals)->args)
+		result = list_concat(result, flatten_ands(lfirst(lc)));
+	return result;
+}
+
+bool
+shard_correlated_take_apart(const SubLink *sublink, bool conditional, ShardCorrelated *result)
+{
+	Query	   *sub = castNode(Query, sublink->subselect);
+	List	   *quals;
+	LevelsContext levels;
+	ListCell   *lc;
+
+	if (!has_right_form(sub) || contain_volatile_functions((Node *) sub) ||
+		!has_sharded_walker((Node *) sub, NULL))
+		return false;
+
+	quals = flatten_ands(sub->jointree->quals);
+	foreach(lc, quals)
+	{
+		levels = find_levels(lfirst(lc));
+		if (levels.beyond || (levels.outer && !take_clause(lfirst(lc), result)))
+			return false;
+		if (!levels.outer)
+			result->others = lappend(result->others, lfirst(lc));
+	}
+	if (result->clauses == NIL)
+		return false;
+
+	/* nothing else may refer to other levels: FROM with ON, functions and sub-selects in it */
+	levels = find_levels((Node *) sub->jointree->fromlist);
+	if (levels.outer || levels.beyond)
+		return false;
+	foreach(lc, sub->rtable)
+	{
+		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+		LevelsContext cxt = {0};
+
+		if (rte->rtekind == RTE_JOIN)
+			continue;
+		(void) range_table_walker(list_make1(rte), levels_walker, &cxt, 0);
+		if (cxt.outer || cxt.beyond || (conditional && rte->rtekind != RTE_RELATION))
+			return false;
+	}
+	if (conditional &&
+		(may_fail((Node *) result->clauses) || may_fail((Node *) result->others) ||
+		 may_fail((Node *) sub->jointree->fromlist)))
+		return false;
+	return take_target(sublink, sub, result);
+}

@@ -1,0 +1,288 @@
+/*
+ * source_insert.c
+ *	  INSERT ... ON CONFLICT over rows that are computed here.
+ *
+ *	   columns	values of the target's columns, with the defaults that the
+ *				rewriter has put in
+ *	   build	INSERT INTO shard AS r1 (...) SELECT ... FROM unnest(...)
+ *				ON CONFLICT ... RETURNING ...
+ *
+ * Which unique index decides is the node's to find, by the columns that the
+ * statement names; a constraint is replaced by its columns, as it may have
+ * another name there.  They must include the shard key: rows that are in
+ * conflict are on one shard then.  Nor may DO UPDATE change the key, but to the
+ * value of the row proposed, which is the same.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/pg_constraint.h"
+#include "compat.h"
+#include "nodes/makefuncs.h"
+#include "optimizer/optimizer.h"
+#include "parser/parsetree.h"
+#include "planner/source/source_modify.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/partcache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+/* What the statement assigns to attno, or NULL. */
+static TargetEntry *
+find_assignment(List *tlist, AttrNumber attno)
+{
+	ListCell   *lc;
+
+	foreach(lc, tlist)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+
+		if (!entry->resjunk && entry->resno == attno)
+			return entry;
+	}
+	return NULL;
+}
+
+void
+shard_source_insert_columns(ShardSourceInfo *info)
+{
+	TupleDesc	desc = RelationGetDescr(info->rel);
+	List	   *places = NIL;
+	PartitionKey key = RelationGetPartitionKey(info->rel);
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		TargetEntry *entry;
+
+		places = lappend_int(places, 0);
+		if (att->attisdropped || att->attgenerated != '\0')
+			continue;
+		entry = find_assignment(info->query->targetList, att->attnum);
+		if (entry == NULL)
+		{
+			entry = shard_source_null(info, att);
+			if (!shard_source_is_key(info, att->attnum) && IsA(entry->expr, Const))
+			{
+				info->insert_values = lappend(info->insert_values, entry);
+				continue;
+			}
+		}
+		entry = flatCopyTargetEntry(entry);
+		entry->expr = (Expr *) shard_source_add_column(info, entry->expr, false);
+		llast_int(places) = list_length(info->columns);
+		info->insert_values = lappend(info->insert_values, entry);
+	}
+	for (int i = 0; i < key->partnatts; i++)
+		info->key_columns = lappend_int(info->key_columns,
+										list_nth_int(places, key->partattrs[i] - 1));
+}
+
+List *
+shard_source_constraint_elements(ShardSourceInfo *info, Oid constraint)
+{
+	HeapTuple	tuple = SearchSysCache1(CONSTROID, ObjectIdGetDatum(constraint));
+	TupleDesc	desc = RelationGetDescr(info->rel);
+	List	   *elements = NIL;
+	ArrayType  *columns;
+	Form_pg_constraint form;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for constraint %u", constraint);
+	form = (Form_pg_constraint) GETSTRUCT(tuple);
+	if (form->contype != CONSTRAINT_PRIMARY && form->contype != CONSTRAINT_UNIQUE)
+		shard_source_refuse(info, psprintf(_("Constraint \"%s\" is neither a primary key nor a unique constraint."),
+										   NameStr(form->conname)));
+	columns = DatumGetArrayTypeP(SysCacheGetAttrNotNull(CONSTROID, tuple,
+														Anum_pg_constraint_conkey));
+	for (int i = 0; i < ARR_DIMS(columns)[0]; i++)
+	{
+		AttrNumber	attno = ((int16 *) ARR_DATA_PTR(columns))[i];
+		Form_pg_attribute att = TupleDescAttr(desc, attno - 1);
+		InferenceElem *element = makeNode(InferenceElem);
+
+		element->expr = (Node *) makeVar(info->target, attno, att->atttypid, att->atttypmod,
+										 att->attcollation, 0);
+		elements = lappend(elements, element);
+	}
+	ReleaseSysCache(tuple);
+	return elements;
+}
+
+void
+shard_source_check_elements(ShardSourceInfo *info, List *elements)
+{
+	PartitionKey key = RelationGetPartitionKey(info->rel);
+
+	for (int i = 0; i < key->partnatts; i++)
+	{
+		bool		found = false;
+		ListCell   *lc;
+
+		foreach(lc, elements)
+		{
+			InferenceElem *element = lfirst_node(InferenceElem, lc);
+			Var		   *var = (Var *) element->expr;
+
+			if (IsA(var, Var) && var->varattno == key->partattrs[i] &&
+				!OidIsValid(element->inferopclass) &&
+				(!OidIsValid(element->infercollid) ||
+				 element->infercollid == key->partcollation[i]))
+				found = true;
+		}
+		if (!found)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_COLUMN_REFERENCE),
+					 errmsg("there is no unique or exclusion constraint matching the ON CONFLICT specification"),
+					 errdetail("On sharded table \"%s\" it has to include the shard key.",
+							   RelationGetRelationName(info->rel))));
+	}
+}
+
+void
+shard_source_check_key(ShardSourceInfo *info, TargetEntry *entry)
+{
+	Var		   *var = (Var *) entry->expr;
+
+	if (shard_source_is_key(info, entry->resno) &&
+		(!IsA(var, Var) || var->varlevelsup != 0 || var->varattno != entry->resno))
+		shard_source_refuse(info, psprintf(_("DO UPDATE changes column \"%s\" of the shard key."),
+										   get_attname(RelationGetRelid(info->rel), entry->resno, false)));
+}
+
+/* The same for each of DO UPDATE's assignments; the shard key stays as it is. */
+static List *
+convert_assignments(ShardSourceInfo *info, List *tlist)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, tlist)
+	{
+		TargetEntry *entry = flatCopyTargetEntry(lfirst_node(TargetEntry, lc));
+		const char *name;
+
+		if (entry->resjunk)
+			continue;
+		name = get_attname(RelationGetRelid(info->rel), entry->resno, false);
+		entry->expr = (Expr *) shard_source_prepare_assigned(info, (Node *) entry->expr);
+		shard_source_check_key(info, entry);
+		shard_source_check(info, (Node *) entry->expr,
+						   psprintf(_("the new value of column \"%s\""), name));
+		entry->expr = shard_source_convert(info, entry->expr);
+		result = lappend(result, entry);
+	}
+	if (result == NIL)
+	{
+		TargetEntry *entry = shard_source_unchanged(info);
+
+		entry->expr = shard_source_convert(info, entry->expr);
+		result = list_make1(entry);
+	}
+	return result;
+}
+
+static List *
+convert_elements(ShardSourceInfo *info, List *elements)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, elements)
+	{
+		InferenceElem *element = copyObject(lfirst_node(InferenceElem, lc));
+
+		element->expr = shard_source_prepare(element->expr);
+		shard_source_check(info, element->expr, _("an expression of ON CONFLICT"));
+		element->expr = (Node *) shard_source_convert(info, (Expr *) element->expr);
+		result = lappend(result, element);
+	}
+	return result;
+}
+
+/* An optional condition; makes it one of the text. */
+static Node *
+convert_condition(ShardSourceInfo *info, Node *condition, const char *what)
+{
+	if (condition == NULL)
+		return NULL;
+	condition = shard_source_prepare(condition);
+	shard_source_check(info, condition, what);
+	return (Node *) shard_source_convert(info, (Expr *) condition);
+}
+
+/* The row proposed, under its name "excluded". */
+static void
+add_excluded(ShardSourceInfo *info)
+{
+	Query	   *query = info->level->query;
+	ShardLevelRel *rel = palloc0(sizeof(ShardLevelRel));
+
+	query->rtable = lappend(query->rtable,
+							copyObject(rt_fetch(info->excluded, info->query->rtable)));
+	rel->rtindex = info->excluded;
+	rel->varno = list_length(query->rtable);
+	rel->relid = RelationGetRelid(info->rel);
+	info->level->rels = lappend(info->level->rels, rel);
+}
+
+static OnConflictExpr *
+convert_on_conflict(ShardSourceInfo *info)
+{
+	OnConflictExpr *source = info->query->onConflict;
+	OnConflictExpr *result = makeNode(OnConflictExpr);
+	List	   *elements = source->arbiterElems;
+
+	result->action = source->action;
+	if (OidIsValid(source->constraint))
+		elements = shard_source_constraint_elements(info, source->constraint);
+	if (elements != NIL)
+	{
+		shard_source_check_elements(info, elements);
+		result->arbiterElems = convert_elements(info, elements);
+		result->arbiterWhere = convert_condition(info, source->arbiterWhere,
+												 _("the index condition of ON CONFLICT"));
+	}
+	if (source->action == ONCONFLICT_UPDATE)
+	{
+		add_excluded(info);
+		result->exclRelIndex = list_length(info->level->query->rtable);
+		result->onConflictSet = convert_assignments(info, source->onConflictSet);
+		result->onConflictWhere = convert_condition(info, source->onConflictWhere,
+													_("the condition of DO UPDATE"));
+	}
+	return result;
+}
+
+static bool
+has_identity(TupleDesc desc)
+{
+	for (int i = 0; i < desc->natts; i++)
+	{
+		if (TupleDescAttr(desc, i)->attidentity != '\0')
+			return true;
+	}
+	return false;
+}
+
+void
+shard_source_insert_build(ShardSourceInfo *info)
+{
+	Query	   *query = info->level->query;
+	List	   *values = NIL;
+	ListCell   *lc;
+
+	query->commandType = CMD_INSERT;
+	query->resultRelation = 1;
+	foreach(lc, info->insert_values)
+		values = lappend(values, lfirst_node(TargetEntry, lc)->expr);
+	query->jointree->fromlist = list_make1(shard_source_add_rows(info, values));
+	query->targetList = info->insert_values;
+
+	/* its values come from here */
+	if (has_identity(RelationGetDescr(info->rel)))
+		query->override = OVERRIDING_SYSTEM_VALUE;
+	query->onConflict = convert_on_conflict(info);
+}

@@ -1,0 +1,422 @@
+/*
+ * source_merge.c
+ *	  MERGE over source rows that are computed here.
+ *
+ *	   columns	what the source's columns in the statement are, and whatever else
+ *				nodes cannot compute and is not about the target
+ *	   build	MERGE INTO shard r1 USING (SELECT ... FROM unnest(...)) ON ...
+ *
+ * The join condition has to say that the target's shard key equals an expression
+ * over the source.  It routes the row: target rows that match are on that shard
+ * only.  A row that matches none is inserted with that same key, so it stays
+ * there; and the key is not updated.
+ *
+ * What nodes cannot compute (nextval(), functions and types of this database,
+ * sub-selects) is computed for each source row, whether or not the row comes to
+ * the action that wants it.
+ */
+#include "postgres.h"
+
+#include "access/stratnum.h"
+#include "catalog/pg_type.h"
+#include "catalog/route.h"
+#include "compat.h"
+#include "deparse/shippable/shippable.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "parser/parse_coerce.h"
+#include "planner/source/source_modify.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/partcache.h"
+#include "utils/rel.h"
+
+/* What routes a source row by one column of the shard key. */
+typedef struct MergeKey
+{
+	AttrNumber	attno;			/* of the target */
+	Node	   *expr;			/* what the join condition compares it with */
+	Node	   *value;			/* the same as the key's type */
+	Node	   *routed;			/* the same where it is one; raises nothing */
+} MergeKey;
+
+typedef struct PlaceContext
+{
+	ShardSourceInfo *info;
+	Relids		relids;			/* all that the statement has */
+} PlaceContext;
+
+static bool
+has_case_test(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	return IsA(node, CaseTestExpr) || expression_tree_walker(node, has_case_test, context);
+}
+
+/* expr with everything that is not about the target as source columns, as far as it has to be. */
+static Node *
+place_mutator(Node *node, PlaceContext *context)
+{
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, Var))
+	{
+		if (((Var *) node)->varno == context->info->target ||
+			((Var *) node)->varno == context->info->source)
+			return copyObject(node);
+		return (Node *) shard_source_add_column(context->info, (Expr *) node, true);
+	}
+	if (IsA(node, Const) || IsA(node, List) || IsA(node, TargetEntry) || IsA(node, CaseWhen))
+		return expression_tree_mutator(node, place_mutator, context);
+	if (!shard_source_names_target(context->info, node) &&
+		!has_case_test(node, NULL) &&
+		!(shard_shippable_expr(NULL, context->relids, (Expr *) node) &&
+		  shard_source_style_ok(context->info, node)))
+		return (Node *) shard_source_add_column(context->info, (Expr *) node, false);
+	return expression_tree_mutator(node, place_mutator, context);
+}
+
+/* expr, which is evaluated here, with the source's columns as those of the text. */
+static Node *
+place_columns_mutator(Node *node, ShardSourceInfo *info)
+{
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, Var) && ((Var *) node)->varno != info->target)
+		return (Node *) shard_source_add_column(info, (Expr *) node, true);
+	return expression_tree_mutator(node, place_columns_mutator, info);
+}
+
+static Node *
+place(ShardSourceInfo *info, Node *expr)
+{
+	PlaceContext context = {info, NULL};
+
+	context.relids = bms_add_range(NULL, 1, list_length(info->query->rtable));
+	return place_mutator(expr, &context);
+}
+
+static Node *
+strip_relabels(Node *node)
+{
+	while (node != NULL && IsA(node, RelabelType))
+		node = (Node *) ((RelabelType *) node)->arg;
+	return node;
+}
+
+/* Is it an integer type?  Its bounds. */
+static bool
+integer_bounds(Oid type, int64 *min, int64 *max)
+{
+	switch (type)
+	{
+		case INT2OID:
+			*min = PG_INT16_MIN;
+			*max = PG_INT16_MAX;
+			return true;
+		case INT4OID:
+			*min = PG_INT32_MIN;
+			*max = PG_INT32_MAX;
+			return true;
+		case INT8OID:
+			*min = PG_INT64_MIN;
+			*max = PG_INT64_MAX;
+			return true;
+		default:
+			return false;
+	}
+}
+
+/* expr as bigint, compared with a bound of a narrower type. */
+static Node *
+compare_bound(Oid function, Node *expr, int64 bound)
+{
+	Const	   *value = makeConst(INT8OID, -1, InvalidOid, sizeof(int64), Int64GetDatum(bound), false, FLOAT8PASSBYVAL);
+
+	return (Node *) makeFuncExpr(function, BOOLOID, list_make2(expr, value), InvalidOid, InvalidOid,
+								 COERCE_EXPLICIT_CALL);
+}
+
+/*
+ * expr of a wider integer type as one of the key's, which is value.  No row has
+ * what the key cannot hold, so that is any shard's; a node that is to insert it
+ * raises the error of its conversion.
+ */
+static Node *
+narrow_integer(Oid wanted, Node *expr, Node *value)
+{
+	int64		min = 0;
+	int64		max = 0;
+	Node	   *wide = coerce_to_target_type(NULL, expr, exprType(expr), INT8OID, -1, COERCION_IMPLICIT,
+											 COERCE_IMPLICIT_CAST, -1);
+	CaseWhen   *below = makeNode(CaseWhen);
+	CaseWhen   *above = makeNode(CaseWhen);
+	CaseExpr   *result = makeNode(CaseExpr);
+
+	integer_bounds(wanted, &min, &max);
+	below->expr = (Expr *) compare_bound(F_INT8LT, wide, min);
+	above->expr = (Expr *) compare_bound(F_INT8GT, copyObject(wide), max);
+	below->result = above->result = (Expr *)
+		makeConst(wanted, -1, InvalidOid, get_typlen(wanted), wanted == INT2OID ? Int16GetDatum(0) : Int32GetDatum(0),
+				  false, true);
+	below->location = above->location = result->location = -1;
+	result->casetype = wanted;
+	result->args = list_make2(below, above);
+	result->defresult = (Expr *) value;
+	return (Node *) result;
+}
+
+/* Fills key with what column keyno is compared with; false when that cannot be converted without loss. */
+static bool
+set_routing_value(MergeKey *key, PartitionKey partkey, int keyno, Node *expr)
+{
+	Oid			type = exprType(expr);
+	Oid			wanted = partkey->parttypid[keyno];
+	bool		narrows = false;
+	int64		min = 0;
+	int64		max = 0;
+
+	key->expr = key->value = key->routed = expr;
+	if (type == wanted || IsBinaryCoercible(type, partkey->partopcintype[keyno]))
+		return true;
+	if (partkey->strategy == PARTITION_STRATEGY_HASH)
+		narrows = integer_bounds(type, &min, &max) && integer_bounds(wanted, &min, &max);
+	key->value = coerce_to_target_type(NULL, expr, type, wanted, -1,
+									   narrows ? COERCION_ASSIGNMENT : COERCION_IMPLICIT,
+									   COERCE_IMPLICIT_CAST, -1);
+	key->routed = key->value;
+	if (narrows && get_typlen(type) > get_typlen(wanted))
+		key->routed = narrow_integer(wanted, copyObject(expr), copyObject(key->value));
+	return key->value != NULL;
+}
+
+/* Is side column keyno of the target's key, compared with operator opno? */
+static bool
+is_key_side(ShardSourceInfo *info, int keyno, Node *side, Oid opno, Oid collation)
+{
+	PartitionKey key = RelationGetPartitionKey(info->rel);
+	int			equal = key->strategy == PARTITION_STRATEGY_HASH ?
+		HTEqualStrategyNumber : BTEqualStrategyNumber;
+	Var		   *var = (Var *) strip_relabels(side);
+
+	return var != NULL && IsA(var, Var) && var->varno == info->target && var->varlevelsup == 0 &&
+		get_op_opfamily_strategy(opno, key->partopfamily[keyno]) == equal &&
+		shard_route_key_matches(RelationGetRelid(info->rel), keyno, (Node *) var, opno, collation);
+}
+
+/* The condition's equality of key column keyno with something of the source. */
+static MergeKey *
+find_key(ShardSourceInfo *info, int keyno, List *clauses)
+{
+	PartitionKey key = RelationGetPartitionKey(info->rel);
+	ListCell   *lc;
+
+	foreach(lc, clauses)
+	{
+		OpExpr	   *op = lfirst(lc);
+
+		if (!IsA(op, OpExpr) || list_length(op->args) != 2)
+			continue;
+		for (int i = 0; i < 2; i++)
+		{
+			Node	   *side = list_nth(op->args, i);
+			Node	   *other = list_nth(op->args, 1 - i);
+			Oid			opno = i == 0 ? op->opno : get_commutator(op->opno);
+			MergeKey   *result;
+
+			if (!OidIsValid(opno) || !is_key_side(info, keyno, side, opno, op->inputcollid) ||
+				shard_source_names_target(info, other) || contain_volatile_functions(other))
+				continue;
+			result = palloc(sizeof(MergeKey));
+			result->attno = key->partattrs[keyno];
+			if (set_routing_value(result, key, keyno, other))
+				return result;
+		}
+	}
+	shard_source_refuse(info, psprintf(_("The condition that joins it has to compare column \"%s\" of its shard key with an expression of that type over the source."),
+									   get_attname(RelationGetRelid(info->rel), key->partattrs[keyno], false)));
+}
+
+/* Is expr what the join condition has compared the key with? */
+static bool
+is_same_key(const MergeKey *key, Node *expr)
+{
+	Node	   *stripped = strip_relabels(expr);
+
+	return equal(expr, key->expr) || equal(expr, key->value) ||
+		equal(stripped, strip_relabels(key->expr)) ||
+		equal(stripped, strip_relabels(key->value));
+}
+
+/* What WHEN ... THEN UPDATE or INSERT assigns to the key has to be what routed the row. */
+static void
+check_key(ShardSourceInfo *info, List *keys, MergeAction *action)
+{
+	ListCell   *lc;
+
+	foreach(lc, keys)
+	{
+		MergeKey   *key = lfirst(lc);
+		TargetEntry *found = NULL;
+		ListCell   *lc2;
+		Var		   *var;
+
+		foreach(lc2, action->targetList)
+		{
+			TargetEntry *entry = lfirst_node(TargetEntry, lc2);
+
+			if (!entry->resjunk && entry->resno == key->attno)
+				found = entry;
+		}
+		if (found != NULL && is_same_key(key, (Node *) found->expr))
+			continue;
+		if (action->commandType == CMD_INSERT)
+			shard_source_refuse(info, psprintf(_("INSERT has to set column \"%s\" of the shard key to what the condition compares it with."),
+											   get_attname(RelationGetRelid(info->rel), key->attno, false)));
+		if (found == NULL)
+			continue;
+		var = (Var *) found->expr;
+		if (!IsA(var, Var) || var->varno != info->target || var->varattno != key->attno)
+			shard_source_refuse(info, psprintf(_("UPDATE changes column \"%s\" of the shard key."),
+											   get_attname(RelationGetRelid(info->rel), key->attno, false)));
+	}
+}
+
+/* INSERT's columns that are left out and have no default are NULL, whatever the node has as theirs. */
+static void
+add_nulls(ShardSourceInfo *info, MergeAction *action)
+{
+	TupleDesc	desc = RelationGetDescr(info->rel);
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		bool		found = false;
+		ListCell   *lc;
+
+		if (att->attisdropped || att->attgenerated != '\0')
+			continue;
+		foreach(lc, action->targetList)
+			found |= lfirst_node(TargetEntry, lc)->resno == att->attnum;
+		if (!found)
+			action->targetList = lappend(action->targetList, shard_source_null(info, att));
+		if (att->attidentity != '\0')
+			action->override = OVERRIDING_SYSTEM_VALUE;
+	}
+}
+
+static MergeAction *
+plan_action(ShardSourceInfo *info, List *keys, const MergeAction *source)
+{
+	MergeAction *action = copyObject(unconstify(MergeAction *, source));
+	ListCell   *lc;
+
+	foreach(lc, action->targetList)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+
+		entry->expr = (Expr *) shard_source_prepare_assigned(info, (Node *) entry->expr);
+	}
+	if (action->commandType == CMD_UPDATE && action->targetList == NIL)
+		action->targetList = list_make1(shard_source_unchanged(info));
+	if (action->commandType == CMD_INSERT || action->commandType == CMD_UPDATE)
+		check_key(info, keys, action);
+	if (action->commandType == CMD_INSERT)
+		add_nulls(info, action);
+	action->targetList = (List *) place(info, (Node *) action->targetList);
+	if (action->qual != NULL)
+		action->qual = place(info, shard_source_prepare(action->qual));
+	return action;
+}
+
+/* What condition asks for at once, each prepared by itself: as a whole it may be false already. */
+static List *
+split_condition(Node *condition)
+{
+	List	   *clauses = NIL;
+	ListCell   *lc;
+
+	if (condition == NULL)
+		return NIL;
+	if (!is_andclause(condition))
+		return list_make1(shard_source_prepare(condition));
+	foreach(lc, ((BoolExpr *) condition)->args)
+		clauses = list_concat(clauses, split_condition(lfirst(lc)));
+	return clauses;
+}
+
+void
+shard_source_merge_columns(ShardSourceInfo *info)
+{
+	PartitionKey key = RelationGetPartitionKey(info->rel);
+	Node	   *condition = shard_source_prepare(shard_merge_condition(info->query));
+	List	   *clauses = split_condition(shard_merge_condition(info->query));
+	List	   *keys = NIL;
+	ListCell   *lc;
+
+	info->skip_unrouted = true;
+	for (int i = 0; i < key->partnatts; i++)
+	{
+		MergeKey   *found = find_key(info, i, clauses);
+
+		keys = lappend(keys, found);
+		info->key_columns = lappend_int(info->key_columns,
+										shard_source_add_column(info, (Expr *) found->routed, true)->varattno);
+	}
+	info->condition = place(info, condition);
+	foreach(lc, info->query->mergeActionList)
+	{
+		MergeAction *action = lfirst_node(MergeAction, lc);
+
+		info->actions = lappend(info->actions, plan_action(info, keys, action));
+		if (shard_merge_is_by_source(action))
+			info->all_shards = true;
+		else if (action->commandType == CMD_INSERT)
+			info->skip_unrouted = false;
+	}
+	info->returning = (List *) place_columns_mutator((Node *) info->returning, info);
+}
+
+static MergeAction *
+build_action(ShardSourceInfo *info, MergeAction *action)
+{
+	ListCell   *lc;
+
+	foreach(lc, action->targetList)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+
+		shard_source_check(info, (Node *) entry->expr,
+						   psprintf(_("the new value of column \"%s\""),
+									get_attname(RelationGetRelid(info->rel), entry->resno, false)));
+		entry->expr = shard_source_convert(info, entry->expr);
+	}
+	if (action->qual != NULL)
+	{
+		shard_source_check(info, action->qual, _("a condition of WHEN"));
+		action->qual = (Node *) shard_source_convert(info, (Expr *) action->qual);
+	}
+	return action;
+}
+
+void
+shard_source_merge_build(ShardSourceInfo *info)
+{
+	Query	   *query = info->level->query;
+	List	   *values = NIL;
+	ListCell   *lc;
+
+	query->commandType = CMD_MERGE;
+	query->resultRelation = 1;
+	foreach(lc, info->columns)
+		values = lappend(values, makeVarFromTargetEntry(info->source, lfirst(lc)));
+	query->jointree->fromlist = list_make1(shard_source_add_rows(info, values));
+	shard_source_check(info, info->condition, _("the join condition"));
+	shard_merge_set_condition(query, (Node *) shard_source_convert(info, (Expr *) info->condition));
+	foreach(lc, info->actions)
+		query->mergeActionList = lappend(query->mergeActionList,
+										 build_action(info, lfirst(lc)));
+}

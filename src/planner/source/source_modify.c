@@ -1,0 +1,433 @@
+/*
+ * source_modify.c
+ *	  Plans of INSERT ... ON CONFLICT and MERGE whose rows come from here.
+ *
+ * Core cannot plan either on a parent with foreign partitions.  So the source is
+ * planned as a query by itself; its rows are routed by the shard key, and each
+ * shard runs the statement over all rows that are its own, as arrays:
+ *
+ *	 source -> SELECT -> core's planner -> child plan
+ *	 target -> Query over unnest($1, $2, ...) -> template
+ *										|
+ *	 CustomScan "ShardSourceModify" <---+   executor/modify/source_modify_exec.c
+ *
+ * Conditions and new values are computed by the nodes; what they have to know
+ * from here (parameters, now()) are further parameters, after the arrays.
+ * RETURNING is computed here over the columns that it names.
+ *
+ * INSERT ... ON CONFLICT that nodes cannot run, since triggers, policies or
+ * functions of the coordinator have their say, is left to core, row by row
+ * (source_row.c).
+ *
+ * All of a shard's rows have to be in one statement: rows that meet the same
+ * target row twice must fail, as they do in one statement here.
+ */
+#include "postgres.h"
+
+#include "access/sysattr.h"
+#include "access/table.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_trigger.h"
+#include "catalog/pg_type.h"
+#include "catalog/trigger.h"
+#include "commands/trigger.h"
+#include "compat.h"
+#include "deparse/convert.h"
+#include "deparse/shippable/shippable.h"
+#include "nodes/extensible.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/value.h"
+#include "optimizer/optimizer.h"
+#include "parser/parse_coerce.h"
+#include "parser/parse_relation.h"
+#include "parser/parsetree.h"
+#include "plan/plan_private.h"
+#include "planner/path/scan_output.h"
+#include "planner/source/source_modify.h"
+#include "planner/whole/statement.h"
+#include "rewrite/rewriteManip.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/partcache.h"
+#include "utils/rel.h"
+
+/* Stand for the arrays among the parameters while the text is made; no statement has that many. */
+#define ARRAY_PARAM 0x20000000
+
+/* ---- RETURNING ---- */
+
+/* What RETURNING cannot be computed from here. */
+static bool
+find_refused_returning(Node *node, ShardSourceInfo *info)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, SubLink))
+		shard_source_refuse(info, _("There is a sub-select in RETURNING."));
+	if (shard_is_returning_expr(node))
+		shard_source_refuse(info, _("There is an expression over the old or new row of a view in RETURNING."));
+	if (IsA(node, Var) && ((Var *) node)->varno == info->target &&
+		((Var *) node)->varattno < 0 && ((Var *) node)->varattno != TableOidAttributeNumber)
+		shard_source_refuse(info, _("There is a system column in RETURNING."));
+	return expression_tree_walker(node, find_refused_returning, info);
+}
+
+/* Whole rows of the target as rows of its columns. */
+static Node *
+expand_rows_mutator(Node *node, ShardSourceInfo *info)
+{
+	TupleDesc	desc = RelationGetDescr(info->rel);
+	Var		   *whole = (Var *) node;
+	RowExpr    *row;
+
+	if (node == NULL)
+		return NULL;
+	if (!IsA(node, Var) || whole->varno != info->target || whole->varattno != 0)
+		return expression_tree_mutator(node, expand_rows_mutator, info);
+
+	if (!shard_var_is_plain(whole))
+		shard_source_refuse(info, _("There is an old or new row as a whole in RETURNING."));
+	row = makeNode(RowExpr);
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		Node	   *value;
+
+		if (att->attisdropped)
+			value = (Node *) makeNullConst(INT4OID, -1, InvalidOid);
+		else
+			value = (Node *) makeVar(info->target, att->attnum, att->atttypid, att->atttypmod,
+									 att->attcollation, 0);
+		row->args = lappend(row->args, value);
+		row->colnames = lappend(row->colnames, makeString(pstrdup(NameStr(att->attname))));
+	}
+	row->row_typeid = whole->vartype;
+	row->row_format = COERCE_IMPLICIT_CAST;
+	row->location = -1;
+	return (Node *) row;
+}
+
+static List *
+prepare_returning(ShardSourceInfo *info)
+{
+	List	   *returning = (List *) copyObject(info->query->returningList);
+	ListCell   *lc;
+
+	find_refused_returning((Node *) returning, info);
+	returning = (List *) expand_rows_mutator((Node *) returning, info);
+	foreach(lc, returning)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+
+		entry->expr = (Expr *) shard_source_prepare((Node *) entry->expr);
+	}
+	return returning;
+}
+
+typedef struct ReturningContext
+{
+	ShardSourceInfo *info;
+	List	   *leaves;			/* what nodes return: of the statement's terms */
+	List	   *scan_tlist;		/* the same for the plan node */
+	int			tableoid_attno; /* where the shard's OID goes; 0: nowhere */
+} ReturningContext;
+
+/* Columns of the statement as columns of what the plan node has got from nodes. */
+static Node *
+returned_mutator(Node *node, ReturningContext *context)
+{
+	int			position = 0;
+	ListCell   *lc;
+
+	if (node == NULL)
+		return NULL;
+	if (!IsA(node, Var) && !shard_is_merge_action(node))
+		return expression_tree_mutator(node, returned_mutator, context);
+
+	foreach(lc, context->leaves)
+	{
+		if (equal(lfirst(lc), node))
+			break;
+		position++;
+	}
+	if (lc == NULL)
+	{
+		Expr	   *shown = copyObject((Expr *) node);
+
+		/* EXPLAIN prints it; what is a source column there stands for more */
+		if (IsA(node, Var) && ((Var *) node)->varno == context->info->source)
+			shown = copyObject(get_tle_by_resno(context->info->columns,
+												((Var *) node)->varattno)->expr);
+		context->leaves = lappend(context->leaves, node);
+		context->scan_tlist = lappend(context->scan_tlist,
+									  makeTargetEntry(shown, position + 1, NULL, false));
+		if (IsA(node, Var) && ((Var *) node)->varattno == TableOidAttributeNumber)
+			context->tableoid_attno = position + 1;
+		else
+			shard_select_output(context->info->select, (Expr *) node, position);
+	}
+	return (Node *) makeVar(INDEX_VAR, position + 1, exprType(node), exprTypmod(node),
+							exprCollation(node), 0);
+}
+
+/* ---- the plan ---- */
+
+Query *
+shard_source_child(const ShardSourceInfo *info)
+{
+	Query	   *child = copyObject(info->query);
+
+	child->commandType = CMD_SELECT;
+	child->queryId = 0;
+	child->resultRelation = 0;
+	child->targetList = copyObject(info->columns);
+	child->override = OVERRIDING_NOT_SET;
+	child->onConflict = NULL;
+	child->mergeActionList = NIL;
+	child->returningList = NIL;
+	child->constraintDeps = NIL;
+	if (info->query->commandType == CMD_MERGE)
+		shard_merge_set_condition(child, NULL);
+	return child;
+}
+
+/* The text; scan_tlist and targetList of cscan come with it. */
+static void
+build_text(ShardSourceInfo *info, ShardSourcePlan *plan, CustomScan *cscan)
+{
+	ReturningContext context = {info};
+	int			ncolumns;
+	ListCell   *lc;
+
+	info->select = shard_select_create(RelationGetRelid(info->rel));
+	info->level = info->select->level;
+	shard_level_add_table(info->select, info->level, info->target, RelationGetRelid(info->rel), true);
+	linitial_node(RangeTblEntry, info->level->query->rtable)->inFromCl = false;
+	ncolumns = list_length(info->columns);
+	for (int i = 0; i < ncolumns; i++)
+	{
+		Param	   *array = makeNode(Param);
+
+		array->paramkind = PARAM_EXTERN;
+		array->paramid = ARRAY_PARAM + i;
+		info->select->params = lappend(info->select->params, array);
+	}
+
+	if (info->query->commandType == CMD_INSERT)
+		shard_source_insert_build(info);
+	else
+		shard_source_merge_build(info);
+	shard_query_copy_returning_names(info->level->query, info->query);
+
+	foreach(lc, info->returning)
+	{
+		TargetEntry *entry = flatCopyTargetEntry(lfirst_node(TargetEntry, lc));
+
+		entry->expr = (Expr *) returned_mutator((Node *) entry->expr, &context);
+		cscan->scan.plan.targetlist = lappend(cscan->scan.plan.targetlist, entry);
+	}
+	cscan->custom_scan_tlist = context.scan_tlist;
+
+	plan->tableoid_attno = context.tableoid_attno;
+	plan->outputs = shard_scan_convert_outputs(info->select->outputs, &plan->noutputs);
+	plan->template = shard_select_finish(info->select);
+	plan->narrays = ncolumns;
+	cscan->custom_exprs = list_copy_tail(info->select->params, ncolumns);
+}
+
+ShardSourcePlan *
+shard_source_build(ShardSourceInfo *info, CustomScan *cscan)
+{
+	ShardSourcePlan *plan = palloc0(sizeof(ShardSourcePlan));
+
+	plan->relid = RelationGetRelid(info->rel);
+	plan->operation = info->query->commandType;
+	plan->set_processed = info->query->canSetTag;
+	plan->returns_rows = info->query->returningList != NIL;
+	plan->all_shards = info->all_shards;
+	plan->skip_unrouted = info->skip_unrouted;
+	plan->key_columns = info->key_columns;
+	plan->check_as_user = shard_rte_check_as_user(info->query,
+												  rt_fetch(info->target, info->query->rtable));
+	build_text(info, plan, cscan);
+	cscan->scan.scanrelid = 0;
+	cscan->methods = GetCustomScanMethods(SHARD_SOURCE_NAME, false);
+	return plan;
+}
+
+static PlannedStmt *
+make_plan(ShardSourceInfo *info, const char *query_string, int cursor_options, ParamListInfo params)
+{
+	PlannedStmt *stmt;
+	CustomScan *cscan = makeNode(CustomScan);
+	ShardSourcePlan *plan = shard_source_build(info, cscan);
+	Plan	   *child;
+
+	/* the rest of the statement writes, which parallel workers must not see begin */
+	stmt = shard_plan_query(shard_source_child(info), query_string,
+							cursor_options & ~CURSOR_OPT_PARALLEL_OK, params);
+	child = stmt->planTree;
+
+	cscan->custom_plans = list_make1(child);
+	cscan->custom_private = shard_plan_private_pack_source(plan);
+	cscan->scan.plan.startup_cost = child->total_cost;
+	cscan->scan.plan.total_cost = child->total_cost;
+	cscan->scan.plan.plan_rows = plan->returns_rows ? child->plan_rows : 0;
+	cscan->scan.plan.plan_node_id = -1;
+	cscan->scan.plan.extParam = bms_copy(child->extParam);
+	cscan->scan.plan.allParam = bms_copy(child->allParam);
+
+	shard_statement_add_domains(stmt, info->query);
+	stmt->planTree = (Plan *) cscan;
+	stmt->commandType = info->query->commandType;
+	stmt->queryId = info->query->queryId;
+	stmt->hasReturning = plan->returns_rows;
+	stmt->canSetTag = info->query->canSetTag;
+	return stmt;
+}
+
+/* ---- which statements ---- */
+
+/* Why the statement cannot be run, whatever it says; NULL when it can.  Result: translated. */
+static const char *
+find_obstacle(const ShardSourceInfo *info, const ShardMap *map)
+{
+	PartitionKey key = RelationGetPartitionKey(info->rel);
+
+	if (info->rel->rd_rel->relispartition)
+		return _("It is a partition of another table.");
+	for (int i = 0; i < key->partnatts; i++)
+	{
+		if (key->partattrs[i] == 0)
+			return _("Its shard key is an expression.");
+	}
+	for (int i = 0; i < map->nshards; i++)
+	{
+		if (strcmp(map->shards[i].from_item, map->shards[i].relation) != 0)
+			return psprintf(_("Columns of shard %s have other names on its node."),
+							map->shards[i].name);
+	}
+	return NULL;
+}
+
+/* Does ON CONFLICT compute something that nodes cannot, or RETURNING look elsewhere? */
+static bool
+computes_here(const ShardSourceInfo *info)
+{
+	OnConflictExpr *conflict = info->query->onConflict;
+	ListCell   *lc;
+
+	if (checkExprHasSubLink((Node *) info->query->returningList))
+		return true;
+	if (conflict->action != ONCONFLICT_UPDATE)
+		return false;
+	foreach(lc, conflict->onConflictSet)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+
+		if (entry->resjunk || !shard_source_is_shippable(info, shard_source_prepare_assigned(info, (Node *) entry->expr)))
+			return true;
+	}
+	return conflict->onConflictWhere != NULL &&
+		!shard_source_is_shippable(info, shard_source_prepare(conflict->onConflictWhere));
+}
+
+/* Why nodes cannot run it, since things have to be done here for every row. */
+static const char *
+find_row_obstacle(const ShardSourceInfo *info)
+{
+	RangeTblEntry *rte = rt_fetch(info->target, info->query->rtable);
+
+	if (shard_trigger_fires(info->rel->trigdesc,
+							TRIGGER_TYPE_INSERT | TRIGGER_TYPE_UPDATE | TRIGGER_TYPE_DELETE, false))
+		return _("It has triggers.");
+	if (info->query->withCheckOptions != NIL || rte->securityQuals != NIL)
+		return _("It is subject to row security policies or check options of a view.");
+	if (info->query->commandType == CMD_INSERT && computes_here(info))
+		return _("Nodes cannot compute what it says.");
+	return NULL;
+}
+
+/* ON CONFLICT DO NOTHING without columns: core can do that by itself. */
+static bool
+is_plain_do_nothing(const Query *query)
+{
+	return query->commandType == CMD_INSERT &&
+		query->onConflict->action == ONCONFLICT_NOTHING &&
+		query->onConflict->arbiterElems == NIL && !OidIsValid(query->onConflict->constraint);
+}
+
+/* Is it INSERT ... ON CONFLICT or MERGE on a sharded table? */
+static bool
+is_candidate(Query *query, const ShardMap **map)
+{
+	RangeTblEntry *rte;
+
+	if (query->commandType != CMD_MERGE &&
+		!(query->commandType == CMD_INSERT && query->onConflict != NULL))
+		return false;
+	if (query->onConflict != NULL &&
+		shard_plan_private_unpack_conflict(query->onConflict->exclRelTlist) != NIL)
+		return false;			/* left to core already */
+	rte = rt_fetch(query->resultRelation, query->rtable);
+	if (rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_PARTITIONED_TABLE ||
+		(query->commandType == CMD_MERGE && !rte->inh))
+		return false;
+	*map = shard_map_get(rte->relid);
+	return *map != NULL;
+}
+
+bool
+shard_source_begin(ShardSourceInfo *info, Query *query)
+{
+	const ShardMap *map;
+	const char *obstacle;
+	const char *row_obstacle;
+
+	memset(info, 0, sizeof(ShardSourceInfo));
+	if (!is_candidate(query, &map))
+		return false;
+	info->query = query;
+	info->target = query->resultRelation;
+	info->source = list_length(query->rtable) + 1;
+	info->rel = table_open(rt_fetch(info->target, query->rtable)->relid, NoLock);
+
+	if (query->onConflict != NULL && query->onConflict->action == ONCONFLICT_UPDATE)
+		info->excluded = query->onConflict->exclRelIndex;
+	row_obstacle = find_row_obstacle(info);
+	obstacle = find_obstacle(info, map);
+	if (row_obstacle == NULL && obstacle == NULL)
+	{
+		info->returning = prepare_returning(info);
+		if (query->commandType == CMD_INSERT)
+			shard_source_insert_columns(info);
+		else
+			shard_source_merge_columns(info);
+		return true;
+	}
+
+	/* row by row */
+	if (!is_plain_do_nothing(query))
+	{
+		if (query->commandType == CMD_MERGE || obstacle != NULL)
+			shard_source_refuse(info, row_obstacle ? row_obstacle : obstacle);
+		shard_source_go_by_row(info);
+	}
+	table_close(info->rel, NoLock);
+	return false;
+}
+
+PlannedStmt *
+shard_source_plan(Query *query, const char *query_string, int cursor_options, ParamListInfo params)
+{
+	ShardSourceInfo info;
+	PlannedStmt *stmt;
+
+	if (!shard_source_begin(&info, query))
+		return NULL;
+	stmt = make_plan(&info, query_string, cursor_options, params);
+	table_close(info.rel, NoLock);
+	return stmt;
+}

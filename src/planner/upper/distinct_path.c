@@ -1,0 +1,233 @@
+/*
+ * distinct_path.c
+ *	  DISTINCT and DISTINCT ON by the nodes.
+ *
+ *	 whole		the shard key is among the expressions: duplicates are on one
+ *				shard, and each remote query removes its own
+ *	 in part	otherwise each remote query removes its own, and core's node
+ *				(Unique or HashAggregate) those of several shards, here
+ *
+ * DISTINCT is a GROUP BY of all columns: so types are compared by their own
+ * equality in whatever form they travel.  DISTINCT ON keeps the first row under
+ * an order: the nodes sort, the scan merges, and core's Unique takes the first
+ * of the firsts.
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "compat.h"
+#include "deparse/shippable/shippable.h"
+#include "guc.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
+#include "optimizer/tlist.h"
+#include "planner/path/cost.h"
+#include "planner/upper/upper.h"
+#include "planner/upper/upper_tools.h"
+#include "utils/lsyscache.h"
+#include "utils/selfuncs.h"
+
+static bool
+refuse(const char *reason)
+{
+	return shard_upper_refuse("DISTINCT", reason);
+}
+
+/* Does the expression depend on rows?  What does not is computed above the scan, see shard_group_make_info(). */
+static bool
+depends_on_rows(Expr *expr)
+{
+	return pull_var_clause((Node *) expr, PVC_INCLUDE_AGGREGATES | PVC_INCLUDE_PLACEHOLDERS) != NIL;
+}
+
+/* May rows be told apart by these expressions on nodes? */
+static bool
+exprs_ok(PlannerInfo *root, const ShardRelInfo *input, List *clauses, List *tlist)
+{
+	ListCell   *lc;
+
+	foreach(lc, clauses)
+	{
+		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
+		Expr	   *expr = (Expr *) get_sortgroupclause_expr(clause, tlist);
+		Relids		relids = input->from->relids;
+
+		if (clause->eqop >= FirstGenbkiObjectId)
+			return refuse("an equality is not built in");
+		if (contain_agg_clause((Node *) expr))
+		{
+			Oid			collation = exprCollation((Node *) expr);
+
+			if (!shard_shippable_agg_expr(root, relids, expr) ||
+				(OidIsValid(collation) && !get_collation_isdeterministic(collation)))
+				return refuse("an aggregate must be compared here");
+		}
+		else if (!shard_shippable_group_expr(root, relids, expr))
+			return refuse("an expression must be evaluated here");
+	}
+	return true;
+}
+
+/*
+ * Does the target hold nothing but exprs?  Below it may also be columns that
+ * were grouped by and are not selected.
+ */
+static bool
+target_ok(PathTarget *target, List *exprs)
+{
+	ListCell   *lc;
+
+	foreach(lc, target->exprs)
+	{
+		if (depends_on_rows(lfirst(lc)) && !list_member(exprs, lfirst(lc)))
+			return refuse("it leaves out columns that are grouped by");
+	}
+	return true;
+}
+
+/* The info of SELECT DISTINCT exprs from input's rows, or from its groups. */
+static ShardRelInfo *
+make_distinct_info(const ShardRelInfo *input, List *exprs)
+{
+	ShardRelInfo *info = shard_upper_make_info(input, NIL);
+	ShardRemoteQuery *query = info->query;
+	ListCell   *lc;
+
+	query->tlist = NIL;
+	foreach(lc, exprs)
+	{
+		if (depends_on_rows(lfirst(lc)))
+			shard_upper_add_output(query, lfirst(lc));
+	}
+	if (input->query != NULL)
+		query->distinct = true;
+	else
+	{
+		query->aggregated = true;
+		query->group_exprs = exprs;
+	}
+	return info;
+}
+
+/*
+ * The info of SELECT DISTINCT ON from input's rows, sorted by what tells which
+ * row is the first, and by the ON expressions at least.
+ */
+static ShardRelInfo *
+make_distinct_on_info(PlannerInfo *root, const ShardRelInfo *input, PathTarget *target,
+					  List *exprs)
+{
+	const Query *parse = root->parse;
+	List	   *order = list_length(parse->sortClause) > list_length(parse->distinctClause) ?
+		parse->sortClause : parse->distinctClause;
+	ShardRelInfo *info = shard_upper_make_info(input, target->exprs);
+	ListCell   *lc;
+
+	if (info == NULL)
+	{
+		(void) refuse("a column cannot travel");
+		return NULL;
+	}
+	if (!shard_upper_add_sort(root, info, order, root->processed_tlist))
+		return NULL;
+	foreach(lc, exprs)
+	{
+		if (depends_on_rows(lfirst(lc)))
+			info->query->distinct_on = lappend(info->query->distinct_on, lfirst(lc));
+	}
+	return info->query->distinct_on != NIL ? info : NULL;
+}
+
+/* Core's node over path, which has the nodes' distinct rows. */
+static void
+add_final_paths(PlannerInfo *root, RelOptInfo *output_rel, Path *path, double ngroups)
+{
+	List	   *clause = shard_distinct_clause(root);
+
+	if (grouping_is_sortable(clause))
+	{
+		Path	   *sorted = path;
+
+		if (!pathkeys_contained_in(root->distinct_pathkeys, path->pathkeys))
+			sorted = (Path *) create_sort_path(root, output_rel, path,
+											   list_length(root->sort_pathkeys) >
+											   list_length(root->distinct_pathkeys) ?
+											   root->sort_pathkeys : root->distinct_pathkeys,
+											   -1.0);
+		add_path(output_rel, (Path *)
+				 shard_create_upper_unique_path(root, output_rel, sorted,
+										  list_length(root->distinct_pathkeys), ngroups));
+	}
+	if (!root->parse->hasDistinctOn && enable_hashagg && grouping_is_hashable(clause))
+		add_path(output_rel, (Path *)
+				 create_agg_path(root, output_rel, path, path->pathtarget, AGG_HASHED,
+								 AGGSPLIT_SIMPLE, clause, NIL, NULL, ngroups));
+}
+
+void
+shard_distinct_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_rel)
+{
+	const ShardRelInfo *input = input_rel->fdw_private;
+	const Query *parse = root->parse;
+	PathTarget *target = root->upper_targets[UPPERREL_DISTINCT];
+	List	   *clauses = parse->distinctClause;
+	List	   *exprs;
+	ShardRelInfo *info;
+	double		ngroups;
+	bool		whole;
+	List	   *pathkeys = NIL;
+
+	/* nothing to compare: core takes one row of all */
+	if (shard_distinct_clause(root) == NIL)
+		return;
+	if (input->local_having != NIL || (input->query != NULL && input->query->windows != NIL))
+	{
+		(void) refuse("rows are computed or tested here before");
+		return;
+	}
+	if (!exprs_ok(root, input, clauses, root->processed_tlist))
+		return;
+	exprs = get_sortgrouplist_exprs(clauses, root->processed_tlist);
+	whole = shard_upper_has_key(input, clauses, root->processed_tlist);
+	if (!whole && !shard_guc_enable_partial_aggregate)
+	{
+		(void) refuse("shardfdw.enable_partial_aggregate is off");
+		return;
+	}
+
+	if (parse->hasDistinctOn)
+	{
+		info = make_distinct_on_info(root, input, target, exprs);
+		if (info == NULL)
+			return;
+		pathkeys = list_length(root->sort_pathkeys) > list_length(root->distinct_pathkeys) ?
+			root->sort_pathkeys : root->distinct_pathkeys;
+	}
+	else if (target_ok(target, exprs))
+		info = make_distinct_info(input, exprs);
+	else
+		return;
+
+	ngroups = estimate_num_groups(root, exprs, input->rows, NULL, NULL);
+	info->rows = shard_upper_grouped_rows(ngroups, whole ? 1 : input->nexpected, input);
+	info->width = target->width;
+	shard_cost_group(root, target, input, input->rows, list_length(exprs), info);
+	if (!whole && info->query->aggregated && !info->query->distinct)
+		shard_upper_combine_on_nodes(info, input, ngroups);
+
+	if (whole)
+	{
+		output_rel->fdw_private = info;
+		add_path(output_rel, shard_upper_make_path(root, output_rel, target, pathkeys));
+	}
+	else
+		add_final_paths(root, output_rel,
+						shard_upper_make_path(root,
+											  shard_upper_make_rel(root, output_rel, target, info),
+											  target, pathkeys),
+						Min(ngroups, info->rows));
+}

@@ -1,0 +1,69 @@
+/*
+ * group_target.c
+ *	  What travels for a grouping, and the target that it is for core.
+ */
+#include "postgres.h"
+
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/tlist.h"
+#include "planner/upper/group_parts.h"
+#include "planner/upper/upper_tools.h"
+
+/*
+ * Grouping expressions without columns (constants, parameters) do not travel:
+ * the scan's projection computes them.  Neither may they be in the list, as
+ * core would find the scan's parameters there and refer to a row for them.
+ */
+ShardRelInfo *
+shard_group_make_info(const ShardRelInfo *input, ShardRelKind kind, List *group_exprs,
+					  List *aggs)
+{
+	ShardRelInfo *info = palloc(sizeof(ShardRelInfo));
+	ShardRemoteQuery *query = palloc0(sizeof(ShardRemoteQuery));
+	ListCell   *lc;
+
+	*info = *input;
+	info->kind = kind;
+	info->query = query;
+	query->from = input->from;
+	query->driver = input->relid;
+	query->aggregated = true;
+	query->group_exprs = group_exprs;
+	foreach(lc, group_exprs)
+	{
+		if (contain_var_clause(lfirst(lc)))
+			query->tlist = add_to_flat_tlist(query->tlist, list_make1(lfirst(lc)));
+	}
+	query->tlist = add_to_flat_tlist(query->tlist, aggs);
+	return info;
+}
+
+PathTarget *
+shard_group_make_target(PlannerInfo *root, PathTarget *target, List *group_exprs)
+{
+	PathTarget *result = create_empty_pathtarget();
+	ListCell   *lc;
+
+	foreach(lc, group_exprs)
+	{
+		bool		found = false;
+		int			i = 0;
+		ListCell   *lc2;
+
+		foreach(lc2, target->exprs)
+		{
+			Index		ref = get_pathtarget_sortgroupref(target, i++);
+
+			if (ref == 0 || !equal(lfirst(lc2), lfirst(lc)) ||
+				get_sortgroupref_clause_noerr(ref, root->parse->groupClause) == NULL)
+				continue;
+			add_column_to_pathtarget(result, lfirst(lc), ref);
+			found = true;
+		}
+		if (!found)
+			add_column_to_pathtarget(result, lfirst(lc), 0);
+	}
+	return result;
+}

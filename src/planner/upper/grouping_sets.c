@@ -1,0 +1,190 @@
+/*
+ * grouping_sets.c
+ *	  GROUPING SETS, ROLLUP and CUBE as groupings by one column more.
+ *
+ *	  Finalize HashAggregate: by a, b, GROUPING(a, b)
+ *		-> Foreign Scan: SELECT a, b, GROUPING(a, b), partial states
+ *						 ... GROUP BY GROUPING SETS ((a, b), (a), ())
+ *
+ * Each node computes all sets over its rows.  Groups of one set have the same
+ * GROUPING() of all columns, which those of others do not have, so it takes its
+ * place beside the columns when they are combined.  GROUPING() calls of the
+ * statement travel as columns, too, and need no grouping sets here.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_operator.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/tlist.h"
+#include "planner/upper/grouping_sets.h"
+#include "planner/upper/upper_tools.h"
+#include "utils/selfuncs.h"
+
+/* GROUPING() takes no more */
+#define MAX_GROUPING_ARGS 31
+
+static ShardGroupingSets *
+refuse(const char *reason)
+{
+	(void) shard_upper_refuse("grouping by sets", reason);
+	return NULL;
+}
+
+/* The clauses' references, in the order of group_exprs; NIL when they are not one to one. */
+static List *
+match_references(PlannerInfo *root, PathTarget *target, List *group_exprs)
+{
+	List	   *refs = NIL;
+	ListCell   *lc;
+
+	if (list_length(group_exprs) != list_length(root->parse->groupClause))
+		return NIL;
+	foreach(lc, group_exprs)
+	{
+		int			i = 0;
+		Index		found = 0;
+		ListCell   *lc2;
+
+		/* constants of grouping sets come wrapped from 18 on */
+		if (!contain_var_clause(lfirst(lc)) || IsA(lfirst(lc), PlaceHolderVar))
+			return NIL;
+		foreach(lc2, target->exprs)
+		{
+			Index		ref = get_pathtarget_sortgroupref(target, i++);
+
+			if (ref != 0 && equal(lfirst(lc2), lfirst(lc)) &&
+				get_sortgroupref_clause_noerr(ref, root->parse->groupClause) != NULL)
+				found = ref;
+		}
+		if (found == 0)
+			return NIL;
+		refs = lappend_int(refs, found);
+	}
+	return refs;
+}
+
+/* Adds a set (IntList of references, as core has expanded it); false when there is one like it. */
+static bool
+add_set(ShardGroupingSets *result, List **seen, List *set, List *refs)
+{
+	Bitmapset  *members = NULL;
+	List	   *positions = NIL;
+	int			position = 0;
+	ListCell   *lc;
+
+	foreach(lc, refs)
+	{
+		if (list_member_int(set, lfirst_int(lc)))
+		{
+			members = bms_add_member(members, position);
+			positions = lappend_int(positions, position);
+		}
+		position++;
+	}
+	foreach(lc, *seen)
+	{
+		if (bms_equal(lfirst(lc), members))
+			return false;
+	}
+	*seen = lappend(*seen, members);
+	result->sets = lappend(result->sets, positions);
+	result->has_empty |= positions == NIL;
+	result->ncolumns += list_length(positions);
+	return true;
+}
+
+/* GROUPING() of all grouping expressions. */
+static GroupingFunc *
+make_set_column(List *group_exprs, List *refs)
+{
+	GroupingFunc *result = makeNode(GroupingFunc);
+
+	result->args = group_exprs;
+	result->refs = refs;
+	result->location = -1;
+	return result;
+}
+
+/* A grouping clause for the integer column with sgref. */
+static SortGroupClause *
+make_set_clause(Index sgref)
+{
+	SortGroupClause *result = makeNode(SortGroupClause);
+
+	result->tleSortGroupRef = sgref;
+	result->eqop = Int4EqualOperator;
+	result->sortop = Int4LessOperator;
+	result->hashable = true;
+	return result;
+}
+
+/* A sort/group reference that nothing has. */
+static Index
+free_reference(PlannerInfo *root, PathTarget *target)
+{
+	Index		highest = 0;
+	ListCell   *lc;
+
+	foreach(lc, root->processed_tlist)
+		highest = Max(highest, lfirst_node(TargetEntry, lc)->ressortgroupref);
+	for (int i = 0; i < list_length(target->exprs); i++)
+		highest = Max(highest, get_pathtarget_sortgroupref(target, i));
+	return highest + 1;
+}
+
+/*
+ * Does every argument of these GROUPING() calls equal a grouping expression as
+ * it stands?  From 18 on one of them may be marked as nulled by the sets, and
+ * the other not; they are printed alike, but not found by one another.
+ */
+static bool
+arguments_match(List *groupings, List *group_exprs)
+{
+	ListCell   *lc;
+
+	foreach(lc, groupings)
+	{
+		if (list_difference(lfirst_node(GroupingFunc, lc)->args, group_exprs) != NIL)
+			return false;
+	}
+	return true;
+}
+
+ShardGroupingSets *
+shard_grouping_sets_make(PlannerInfo *root, const ShardRelInfo *input, PathTarget *target,
+						 List *group_exprs, List *groupings)
+{
+	ShardGroupingSets *result = palloc0(sizeof(ShardGroupingSets));
+	List	   *refs = match_references(root, target, group_exprs);
+	List	   *seen = NIL;
+	ListCell   *lc;
+
+	if (refs == NIL || list_length(refs) > MAX_GROUPING_ARGS)
+		return refuse("a column is constant, or there twice, or there are too many");
+	foreach(lc, root->parse->groupingSets)
+	{
+		if (!add_set(result, &seen, lfirst(lc), refs))
+			return refuse("a set is there twice");
+	}
+	if (result->has_empty && input->nlive == 0)
+		return refuse("there are no shards");
+
+	result->columns = list_concat(list_make1(make_set_column(group_exprs, refs)), groupings);
+	result->per_shard = !arguments_match(groupings, group_exprs);
+	result->sgref = free_reference(root, target);
+	result->clauses = lappend(list_copy(root->parse->groupClause),
+							  make_set_clause(result->sgref));
+	if (!grouping_is_hashable(result->clauses))
+		return refuse("groups cannot be hashed");
+
+	foreach(lc, result->sets)
+	{
+		List	   *positions = lfirst(lc);
+
+		result->ngroups += positions == NIL ? 1 :
+			estimate_num_groups(root, group_exprs, input->rows, &positions, NULL);
+	}
+	return result;
+}

@@ -1,0 +1,166 @@
+/*
+ * limit_path.c
+ *	  LIMIT as a bound of what each node returns.
+ *
+ *	  Limit (core's own, exact: OFFSET, NULL, errors)
+ *		-> Foreign Scan: each remote query ends with LIMIT count + offset
+ *
+ * Of the rows that the statement wants, in whatever order it wants them, no
+ * shard can have more than count + offset.  WITH TIES has no such bound.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "common/int.h"
+#include "compat.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "planner/upper/upper.h"
+#include "planner/upper/upper_tools.h"
+#include "utils/fmgroids.h"
+#include "utils/fmgrprotos.h"
+
+/* Either part of the sum is taken to be no more than this: the sum stays an int8. */
+#define MAX_PART (PG_INT64_MAX / 2)
+
+static Const *
+make_int8(int64 value)
+{
+	return makeConst(INT8OID, -1, InvalidOid, sizeof(int64), Int64GetDatum(value), false,
+					 FLOAT8PASSBYVAL);
+}
+
+/* LEAST(expr, MAX_PART), which also is MAX_PART, no bound, when expr is NULL. */
+static Expr *
+make_part(Node *expr)
+{
+	MinMaxExpr *least = makeNode(MinMaxExpr);
+
+	least->minmaxtype = INT8OID;
+	least->op = IS_LEAST;
+	least->args = list_make2(expr, make_int8(MAX_PART));
+	least->location = -1;
+	return (Expr *) least;
+}
+
+/* Can the expression be evaluated a second time with the same result? */
+static bool
+is_repeatable(Node *expr)
+{
+	return !contain_volatile_functions(expr) && !contain_subplans(expr);
+}
+
+/* count + offset as an int8 expression without NULL; NULL when there is no such bound. */
+static Node *
+make_bound(Node *count, Node *offset)
+{
+	CoalesceExpr *no_offset;
+
+	if (count == NULL || (IsA(count, Const) && ((Const *) count)->constisnull))
+		return NULL;
+	if (offset != NULL && IsA(offset, Const) && ((Const *) offset)->constisnull)
+		offset = NULL;
+	if (!is_repeatable(count) || !is_repeatable(offset))
+		return NULL;
+
+	if (IsA(count, Const) && (offset == NULL || IsA(offset, Const)))
+	{
+		int64		sum = DatumGetInt64(((Const *) count)->constvalue);
+
+		/* core raises the error for negative ones */
+		if (sum < 0 ||
+			(offset != NULL &&
+			 (DatumGetInt64(((Const *) offset)->constvalue) < 0 ||
+			  pg_add_s64_overflow(sum, DatumGetInt64(((Const *) offset)->constvalue), &sum))))
+			return NULL;
+		return (Node *) make_int8(sum);
+	}
+	if (offset == NULL)
+		return (Node *) make_part(count);
+
+	no_offset = makeNode(CoalesceExpr);
+	no_offset->coalescetype = INT8OID;
+	no_offset->args = list_make2(offset, make_int8(0));
+	no_offset->location = -1;
+	return (Node *) makeFuncExpr(F_INT8PL, INT8OID,
+								 list_make2(make_part(count), make_part((Node *) no_offset)),
+								 InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
+}
+
+/* Rows that are likely to be read: the estimate of core's Limit, or a tenth of all. */
+static double
+bounded_rows(const ShardRelInfo *info, const FinalPathExtraData *extra)
+{
+	double		bound;
+
+	if (extra->count_est > 0)
+		bound = (double) extra->count_est + Max(extra->offset_est, 0);
+	else
+		bound = info->rows * 0.1;
+	return clamp_row_est(Min(info->rows, bound));
+}
+
+/*
+ * The bound saves nodes work that the cost model knows nothing of: without it
+ * all of them run, and fill buffers, until the scan is ended.  So a path with it
+ * is to be preferred to those without, also where estimates are alike.
+ */
+static void
+prefer(Path *path, const RelOptInfo *rel)
+{
+	ListCell   *lc;
+
+	foreach(lc, rel->pathlist)
+	{
+		Path	   *other = lfirst(lc);
+
+		path->total_cost = Min(path->total_cost, other->total_cost * 0.95);
+		path->startup_cost = Min(path->startup_cost, other->startup_cost * 0.95);
+	}
+	path->startup_cost = Min(path->startup_cost, path->total_cost);
+}
+
+void
+shard_limit_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_rel,
+					  FinalPathExtraData *extra)
+{
+	const ShardRelInfo *input = input_rel->fdw_private;
+	const Query *parse = root->parse;
+	PathTarget *target = root->upper_targets[UPPERREL_FINAL];
+	ShardRelInfo *info;
+	double		rows;
+	Node	   *bound;
+	Path	   *path;
+
+	if (parse->limitOption != LIMIT_OPTION_COUNT)
+		return;
+	if (input->local_having != NIL)
+	{
+		(void) shard_upper_refuse("LIMIT", "a condition on groups must be checked here");
+		return;
+	}
+	bound = make_bound(parse->limitCount, parse->limitOffset);
+	info = shard_upper_make_info(input, target->exprs);
+	if (bound == NULL || info == NULL)
+		return;
+
+	info->query->limit = bound;
+	info->width = target->width;
+	rows = bounded_rows(info, extra);
+	if (info->query->sort == NIL && !info->query->aggregated && info->query->windows == NIL)
+		info->remote_cost *= rows / Max(info->rows, 1);
+	info->rows = rows;
+
+	output_rel->fdw_private = info;
+	path = shard_upper_make_path(root, output_rel, target,
+								 parse->sortClause != NIL ? root->sort_pathkeys : NIL);
+	path = (Path *) create_limit_path(root, output_rel, path, parse->limitOffset,
+									  parse->limitCount, parse->limitOption,
+									  extra->offset_est, extra->count_est);
+	prefer(path, output_rel);
+	add_path(output_rel, path);
+}

@@ -1,0 +1,33 @@
+/*
+ * upper.h
+ *	  The stages above joins that upper_dispatch.c offers to the nodes.
+ */
+#ifndef SHARDFDW_UPPER_H
+#define SHARDFDW_UPPER_H
+
+#include "postgres.h"
+
+#include "nodes/pathnodes.h"
+#include "planner/path/relinfo.h"
+
+/*
+ * The stages; each adds what paths it can to output_rel.  input is input_rel's
+ * info: rows of a scan or join, or what the nodes return of an earlier stage,
+ * all of whose conditions but local_having are checked there.
+ */
+extern void shard_group_add_paths(PlannerInfo *root, RelOptInfo *input_rel,
+								  RelOptInfo *output_rel, GroupPathExtraData *extra);
+extern void shard_group_add_share_paths(PlannerInfo *root, RelOptInfo *input_rel,
+										RelOptInfo *output_rel, GroupPathExtraData *extra);
+extern void shard_window_add_paths(PlannerInfo *root, RelOptInfo *input_rel,
+								   RelOptInfo *output_rel);
+extern void shard_distinct_add_paths(PlannerInfo *root, RelOptInfo *input_rel,
+									 RelOptInfo *output_rel);
+extern void shard_order_add_paths(PlannerInfo *root, RelOptInfo *input_rel,
+								  RelOptInfo *output_rel);
+extern void shard_limit_add_paths(PlannerInfo *root, RelOptInfo *input_rel,
+								  RelOptInfo *output_rel, FinalPathExtraData *extra);
+extern void shard_project_add_paths(PlannerInfo *root, RelOptInfo *input_rel,
+									RelOptInfo *output_rel);
+
+#endif

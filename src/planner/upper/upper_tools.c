@@ -1,0 +1,223 @@
+/*
+ * upper_tools.c
+ *	  What the stages above joins (upper_dispatch.c) have in common.
+ *
+ * Lists of what travels hold what a target is made of, columns and aggregates:
+ * expressions around them are evaluated here, unless the nodes need them.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "catalog/collation.h"
+#include "compat.h"
+#include "deparse/shippable/shippable.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/tlist.h"
+#include "planner/path/cost.h"
+#include "planner/path/foreign_path.h"
+#include "planner/upper/upper_tools.h"
+#include "utils/lsyscache.h"
+
+/* Cores of a node that has not said how many. */
+#define DEFAULT_CORES 2
+
+/* A parallel query has a leader and, by default, two workers, which do not keep each other fully busy. */
+#define NODE_STREAMS 3
+#define NODE_STREAM_EFFICIENCY 0.8
+
+/* Fewer rows than this are not worth another plan on the nodes. */
+#define MIN_ROWS_SAVED 1000
+
+bool
+shard_upper_refuse(const char *stage, const char *reason)
+{
+	ereport(DEBUG1,
+			(errmsg_internal("%s is not pushed down: %s", stage, reason)));
+	return false;
+}
+
+bool
+shard_upper_has_key(const ShardRelInfo *input, List *clauses, List *tlist)
+{
+	List	   *exprs = NIL;
+	List	   *eqops = NIL;
+	ListCell   *lc;
+
+	if (input->nlive == 1)
+		return true;
+	foreach(lc, clauses)
+	{
+		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
+
+		exprs = lappend(exprs, get_sortgroupclause_expr(clause, tlist));
+		eqops = lappend_oid(eqops, clause->eqop);
+	}
+	return shard_relinfo_has_key(input, exprs, eqops);
+}
+
+void
+shard_upper_add_output(ShardRemoteQuery *query, Expr *expr)
+{
+	query->tlist = add_to_flat_tlist(query->tlist, list_make1(expr));
+}
+
+ShardRelInfo *
+shard_upper_make_info(const ShardRelInfo *input, List *exprs)
+{
+	ShardRelInfo *info = palloc(sizeof(ShardRelInfo));
+	ListCell   *lc;
+
+	*info = *input;
+	info->kind = SHARD_REL_UPPER;
+	info->query = palloc0(sizeof(ShardRemoteQuery));
+	if (input->query != NULL)
+	{
+		*info->query = *input->query;
+		info->query->tlist = list_copy(input->query->tlist);
+		return info;
+	}
+
+	info->query->from = input->from;
+	info->query->driver = input->relid;
+	foreach(lc, pull_var_clause((Node *) exprs, PVC_INCLUDE_PLACEHOLDERS))
+	{
+		Var		   *var = lfirst(lc);
+
+		if (!IsA(var, Var) || var->varattno < 0)
+			return NULL;
+		shard_upper_add_output(info->query, (Expr *) var);
+	}
+	return info;
+}
+
+/*
+ * Rows in different order where the same are wanted would be a wrong result, so
+ * the order has to be surely ours: see shard_shippable_sort_expr().  Constants
+ * order nothing, and in SQL an integer among them would be a position.
+ */
+bool
+shard_upper_add_sort(PlannerInfo *root, ShardRelInfo *info, List *clauses, List *tlist)
+{
+	ListCell   *lc;
+
+	foreach(lc, clauses)
+	{
+		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
+		Expr	   *expr = (Expr *) get_sortgroupclause_expr(clause, tlist);
+		ShardSort  *sort;
+
+		if (pull_var_clause((Node *) expr, PVC_INCLUDE_AGGREGATES | PVC_INCLUDE_WINDOWFUNCS |
+							PVC_INCLUDE_PLACEHOLDERS) == NIL &&
+			!contain_volatile_functions((Node *) expr))
+			continue;
+		if (!shard_shippable_sort_expr(root, info->from->relids, expr, clause->sortop,
+									   shard_collation_same_default(info->map)))
+			return shard_upper_refuse("sort", "the order of an expression may be another one on nodes");
+
+		sort = palloc0(sizeof(ShardSort));
+		sort->expr = expr;
+		sort->sortop = clause->sortop;
+		sort->eqop = clause->eqop;
+		sort->nulls_first = clause->nulls_first;
+		info->query->sort = lappend(info->query->sort, sort);
+		shard_upper_add_output(info->query, expr);
+	}
+	return true;
+}
+
+RelOptInfo *
+shard_upper_make_rel(PlannerInfo *root, const RelOptInfo *like, PathTarget *target,
+					 ShardRelInfo *info)
+{
+	RelOptInfo *rel = makeNode(RelOptInfo);
+
+	rel->reloptkind = RELOPT_UPPER_REL;
+	rel->relids = like->relids;
+	rel->reltarget = target;
+	rel->serverid = like->serverid;
+	rel->userid = like->userid;
+	rel->useridiscurrent = like->useridiscurrent;
+	rel->fdwroutine = like->fdwroutine;
+	rel->fdw_private = info;
+	return rel;
+}
+
+Path *
+shard_upper_make_path(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, List *pathkeys)
+{
+	const ShardRelInfo *info = rel->fdw_private;
+	double		rows = info->rows;
+	Cost		startup;
+	Cost		total;
+
+	shard_cost_path(root, info, target, info->local_having, &startup, &total);
+	if (info->local_having != NIL)
+		rows *= clauselist_selectivity(root, info->local_having, 0, JOIN_INNER, NULL);
+	return shard_foreign_path_upper(root, rel, target, clamp_row_est(rows), startup, total, pathkeys);
+}
+
+Cost
+shard_upper_sort_cost(const ShardRelInfo *info)
+{
+	double		nqueries = Max(info->nexpected, 1);
+	double		nparallel = Min(nqueries, 2.0 * Max(info->map->nnodes, 1));
+
+	return info->rows / nparallel * 2.0 * cpu_operator_cost *
+		log2(Max(info->rows / nqueries, 2.0));
+}
+
+/*
+ * After selective conditions, and always without statistics, estimates often
+ * say that each row is a group.  Grouping on the nodes loses little even then,
+ * and gathering all rows may lose much: so it is taken to save a quarter of the
+ * rows, and most of them when nothing is known.
+ */
+double
+shard_upper_grouped_rows(double ngroups, int nqueries, const ShardRelInfo *input)
+{
+	return clamp_row_est(Min(ngroups * Max(nqueries, 1), input->rows * (input->analyzed ? 0.75 : 0.1)));
+}
+
+/*
+ * Queries per node return fewer rows, but each row that is grouped passes through
+ * an Append, and a node runs one stream instead of one for each of its shards;
+ * parallel workers, which it may use then, make up for most of that.
+ */
+void
+shard_upper_combine_on_nodes(ShardRelInfo *info, const ShardRelInfo *input, double ngroups)
+{
+	const ShardMap *map = input->map;
+	int			nnodes = Min(map->nnodes, input->nexpected);
+	double		shard_streams = 0;
+	double		node_streams = 0;
+	double		slower;
+	double		rows;
+	Cost		append = shard_cost_append(input);
+
+	if (!input->sharded || nnodes >= input->nexpected)
+		return;
+	for (int i = 0; i < map->nnodes; i++)
+	{
+		const ShardNode *node = &map->nodes[i];
+		double		cores = node->cores > 0 ? (double) node->cores / node->nhosted : DEFAULT_CORES;
+
+		shard_streams += Min(node->nshards, cores);
+		node_streams += cores <= 1 ? cores : Min(NODE_STREAMS, cores) * NODE_STREAM_EFFICIENCY;
+	}
+	slower = Max(Min(shard_streams, input->nexpected) / node_streams, 1.0);
+	rows = shard_upper_grouped_rows(ngroups, nnodes, input);
+
+	if (info->rows - rows < MIN_ROWS_SAVED ||
+		append + info->remote_cost * (slower - 1.0) >=
+		shard_cost_receive(info->rows - rows) +
+		(info->rows - rows) * cpu_operator_cost * list_length(info->query->tlist))
+		return;
+	info->query->per_node = true;
+	info->remote_cost = info->remote_cost * slower + append;
+	info->rows = rows;
+}

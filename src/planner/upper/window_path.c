@@ -1,0 +1,145 @@
+/*
+ * window_path.c
+ *	  Window functions by the nodes.
+ *
+ * A partition of a window lies on one shard when the shard key is among its
+ * PARTITION BY columns, so each node computes the windows over its own rows, or
+ * over its whole groups.  All windows of the level go, or none.
+ *
+ * Conditions on a window function that core has moved from above into the
+ * window (rank() <= 3, to stop early) are checked here, above the scan.
+ */
+#include "postgres.h"
+
+#include "compat.h"
+#include "deparse/shippable/shippable.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/tlist.h"
+#include "planner/path/cost.h"
+#include "planner/upper/upper.h"
+#include "planner/upper/upper_tools.h"
+
+static bool
+refuse(const char *reason)
+{
+	return shard_upper_refuse("window", reason);
+}
+
+/* The window functions in exprs, each once; with columns: what stands beside them as well. */
+static List *
+pull_leaves(List *exprs, bool columns)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, pull_var_clause((Node *) exprs, PVC_INCLUDE_WINDOWFUNCS | PVC_INCLUDE_AGGREGATES |
+								PVC_INCLUDE_PLACEHOLDERS))
+	{
+		if (columns || IsA(lfirst(lc), WindowFunc))
+			result = list_append_unique(result, lfirst(lc));
+	}
+	return result;
+}
+
+/* The windows that the functions refer to; NIL when one of them must be computed here. */
+static List *
+usable_windows(PlannerInfo *root, const ShardRelInfo *input, List *funcs)
+{
+	List	   *windows = NIL;
+	ListCell   *lc;
+
+	foreach(lc, funcs)
+	{
+		WindowFunc *func = lfirst_node(WindowFunc, lc);
+		ListCell   *lc2;
+
+		if (!shard_shippable_window_expr(root, input->from->relids, (Expr *) func))
+		{
+			(void) refuse("a window function must be computed here");
+			return NIL;
+		}
+		foreach(lc2, root->parse->windowClause)
+		{
+			if (lfirst_node(WindowClause, lc2)->winref == func->winref)
+				windows = list_append_unique_ptr(windows, lfirst(lc2));
+		}
+	}
+	foreach(lc, windows)
+	{
+		WindowClause *window = lfirst_node(WindowClause, lc);
+
+		if (!shard_upper_has_key(input, window->partitionClause, root->processed_tlist))
+		{
+			(void) refuse("a window is not partitioned by the shard key");
+			return NIL;
+		}
+	}
+	return windows;
+}
+
+/*
+ * The conditions that core checks within the windows become the scan's; false
+ * when one is over a function that does not travel.
+ */
+static bool
+add_run_conditions(ShardRelInfo *info, List *funcs)
+{
+	ListCell   *lc;
+
+	foreach(lc, info->query->windows)
+	{
+		List	   *conditions = shard_window_run_conditions(lfirst_node(WindowClause, lc), funcs);
+		ListCell   *lc2;
+
+		foreach(lc2, pull_leaves(conditions, true))
+		{
+			if (!list_member(funcs, lfirst(lc2)))
+				return refuse("a condition is over what does not travel");
+		}
+		info->local_having = list_concat(info->local_having, conditions);
+	}
+	return true;
+}
+
+void
+shard_window_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_rel)
+{
+	const ShardRelInfo *input = input_rel->fdw_private;
+	PathTarget *target = root->upper_targets[UPPERREL_WINDOW];
+	List	   *leaves = pull_leaves(target->exprs, true);
+	List	   *funcs = pull_leaves(target->exprs, false);
+	List	   *windows;
+	ShardRelInfo *info;
+	ListCell   *lc;
+
+	if (input->local_having != NIL)
+	{
+		(void) refuse("groups are tested here before");
+		return;
+	}
+	windows = usable_windows(root, input, funcs);
+	if (windows == NIL)
+		return;
+	info = shard_upper_make_info(input, list_difference(leaves, funcs));
+	if (info == NULL)
+	{
+		(void) refuse("a column cannot travel");
+		return;
+	}
+	info->query->windows = windows;
+	info->query->window_tlist = root->processed_tlist;
+	foreach(lc, funcs)
+		shard_upper_add_output(info->query, lfirst(lc));
+	if (!add_run_conditions(info, funcs))
+		return;
+
+	info->width = target->width;
+	foreach(lc, windows)
+		info->remote_cost += shard_upper_sort_cost(info);
+
+	output_rel->fdw_private = info;
+	add_path(output_rel, shard_upper_make_path(root, output_rel, target, NIL));
+}

@@ -1,0 +1,327 @@
+/*
+ * push.c
+ *	  Plans of statements that write on all shards at once.
+ *
+ *	 UPDATE, DELETE, INSERT ... SELECT
+ *		--> its text can go to nodes as it stands (whole_query.c)
+ *		--> the SELECT of the same rows, planned by core with our hooks
+ *		--> is its plan one scan of shards, with nothing above it?
+ *		--> the statement runs on each of these shards
+ *
+ * Why this is exact: such a plan says that the rows which the statement changes
+ * or inserts, with the values that it computes for them, are the disjoint union
+ * of what one query gives on each shard (the invariant in relinfo.h).  So no row
+ * of one shard has anything to do with rows of another, and the statement that
+ * runs on each shard finds there all that it needs.  UPDATE must leave the shard
+ * key alone; what INSERT puts into the target's key must be the key by which the
+ * rows that it reads lie on their shards.
+ *
+ * Planning costs one SELECT over two or three tables, whatever the number of shards.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "catalog/colocate.h"
+#include "catalog/option.h"
+#include "catalog/pg_class.h"
+#include "catalog/shard_map.h"
+#include "compat.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/planner.h"
+#include "optimizer/tlist.h"
+#include "parser/parsetree.h"
+#include "plan/plan_private.h"
+#include "planner/whole/statement.h"
+#include "rewrite/rewriteManip.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/partcache.h"
+#include "utils/rel.h"
+
+static PlannedStmt *
+refuse(const char *reason)
+{
+	ereport(DEBUG1,
+			(errmsg_internal("statement does not run on all shards at once: %s", reason)));
+	return NULL;
+}
+
+/* Is the statement of a kind that is looked at here? */
+static bool
+is_candidate(Query *query)
+{
+	RangeTblEntry *target;
+
+	if ((query->commandType != CMD_INSERT && query->commandType != CMD_UPDATE &&
+		 query->commandType != CMD_DELETE) ||
+		query->hasModifyingCTE || query->rowMarks != NIL)
+		return false;
+	target = rt_fetch(query->resultRelation, query->rtable);
+	if (target->rtekind != RTE_RELATION || target->relkind != RELKIND_PARTITIONED_TABLE ||
+		shard_map_get(target->relid) == NULL)
+		return false;
+	if (query->commandType == CMD_INSERT)
+	{
+		RangeTblRef *source;
+
+		if (list_length(query->jointree->fromlist) != 1)
+			return false;		/* one row */
+		source = linitial_node(RangeTblRef, query->jointree->fromlist);
+		return rt_fetch(source->rtindex, query->rtable)->rtekind == RTE_SUBQUERY;
+	}
+	return true;
+}
+
+/* Columns of relid's partition key; NIL when one of them is an expression. */
+static List *
+key_attnos(Oid relid)
+{
+	Relation	rel = table_open(relid, NoLock);
+	PartitionKey key = RelationGetPartitionKey(rel);
+	List	   *attnos = NIL;
+
+	for (int i = 0; i < key->partnatts; i++)
+		attnos = lappend_int(attnos, key->partattrs[i]);
+	table_close(rel, NoLock);
+	return list_member_int(attnos, InvalidAttrNumber) ? NIL : attnos;
+}
+
+/* Does one of the assignments change a column of attnos? */
+static bool
+assigns(List *targets, List *attnos)
+{
+	ListCell   *lc;
+
+	foreach(lc, targets)
+	{
+		if (list_member_int(attnos, lfirst_node(TargetEntry, lc)->resno))
+			return true;
+	}
+	return false;
+}
+
+/* A column of the statement's target, so that the SELECT of the same rows has one. */
+static TargetEntry *
+target_column(Query *query, AttrNumber attno)
+{
+	Oid			relid = rt_fetch(query->resultRelation, query->rtable)->relid;
+	Oid			type;
+	int32		typmod;
+	Oid			collation;
+
+	get_atttypetypmodcoll(relid, attno, &type, &typmod, &collation);
+	return makeTargetEntry((Expr *) makeVar(query->resultRelation, attno, type, typmod, collation, 0),
+						   1, NULL, false);
+}
+
+/*
+ * The SELECT of the rows that query changes, with the new values; or of those
+ * that it inserts.  Its columns are in the order of query's target list; a
+ * column of the target comes first where that is no INSERT.
+ */
+static Query *
+equivalent_select(Query *query, AttrNumber some_attno)
+{
+	Query	   *select = copyObject(query);
+	List	   *tlist = NIL;
+	ListCell   *lc;
+
+	if (query->commandType != CMD_INSERT)
+		tlist = list_make1(target_column(query, some_attno));
+	foreach(lc, select->targetList)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+
+		entry->resno = list_length(tlist) + 1;
+		entry->resjunk = false;
+		tlist = lappend(tlist, entry);
+	}
+	select->commandType = CMD_SELECT;
+	select->queryId = 0;		/* libraries that count statements must not count this one */
+	select->canSetTag = true;
+	select->targetList = tlist;
+	select->resultRelation = 0;
+	select->returningList = NIL;
+	select->onConflict = NULL;
+	select->override = OVERRIDING_NOT_SET;
+	return select;
+}
+
+/*
+ * The scan that is all of the plan, or NULL.  *columns: what the plan's columns
+ * are, over the scan's.  A sub-select that core could not merge with the level
+ * above may stand between, with nothing to do but to compute columns.
+ */
+static ForeignScan *
+only_scan(PlannedStmt *stmt, List **columns)
+{
+	Plan	   *plan = stmt->planTree;
+	ForeignScan *scan;
+
+	if (stmt->subplans != NIL || stmt->rowMarks != NIL)
+		return NULL;
+	*columns = get_tlist_exprs(plan->targetlist, true);
+	while (IsA(plan, SubqueryScan))
+	{
+		List	   *below;
+		ListCell   *lc;
+
+		if (plan->qual != NIL || plan->initPlan != NIL)
+			return NULL;
+		plan = ((SubqueryScan *) plan)->subplan;
+		below = get_tlist_exprs(plan->targetlist, true);
+		foreach(lc, *columns)
+		{
+			Var		   *var = lfirst(lc);
+
+			/* a computed column is no key */
+			lfirst(lc) = IsA(var, Var) ? list_nth(below, var->varattno - 1) : (void *) makeBoolConst(true, true);
+		}
+	}
+	scan = (ForeignScan *) plan;
+	if (!IsA(plan, ForeignScan) || plan->qual != NIL || plan->initPlan != NIL ||
+		plan->lefttree != NULL || scan->scan.scanrelid != 0 ||
+		scan->fs_server != shard_option_cluster_server())
+		return NULL;
+	return scan;
+}
+
+/*
+ * Is what goes into the target's key, column by column, what says on which
+ * shard the row that is read lies?  values: what is inserted, over the scan's columns.
+ */
+static bool
+inserts_key_of_source(Query *query, List *values, const ShardScanPlan *plan, List *attnos)
+{
+	List	   *columns = NIL;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	foreach(lc, attnos)
+	{
+		AttrNumber	found = InvalidAttrNumber;
+		int			position = 0;
+
+		foreach(lc2, query->targetList)
+		{
+			TargetEntry *entry = lfirst_node(TargetEntry, lc2);
+			Var		   *value;
+
+			position++;
+			if (entry->resno != lfirst_int(lc))
+				continue;
+			value = list_nth(values, position - 1);
+			if (IsA(value, Var) && value->varno == INDEX_VAR)
+				found = value->varattno;
+		}
+		columns = lappend_int(columns, found);
+	}
+	foreach(lc, plan->key_columns)
+	{
+		if (equal(lfirst(lc), columns))
+			return true;
+	}
+	return false;
+}
+
+/* The shards of relid that have the numbers of those that plan reads. */
+static List *
+shards_of(Oid relid, const ShardScanPlan *plan)
+{
+	const ShardMap *from = shard_map_get(linitial_oid(plan->relids));
+	const ShardMap *to = shard_map_get(relid);
+	List	   *shards = NIL;
+	ListCell   *lc;
+
+	foreach(lc, plan->shards)
+	{
+		int			shardno = shard_map_find(from, lfirst_oid(lc));
+
+		if (shardno < 0)
+			elog(ERROR, "relation %u is not a shard of relation %u", lfirst_oid(lc), from->relid);
+		shards = lappend_oid(shards, to->shards[shardno].relid);
+	}
+	return shards;
+}
+
+/*
+ * Plans the SELECT.  What counts is whether nodes can do all of it, not whether
+ * that would be the cheapest way to have the rows here.
+ */
+static PlannedStmt *
+plan_select(Query *select, const char *text, int cursor_options, ParamListInfo params)
+{
+	static const char *const settings[] = {
+		"enable_hashjoin", "enable_mergejoin", "enable_nestloop", "enable_hashagg", "enable_sort",
+		"shardfdw.enable_key_join"
+	};
+	int			nestlevel = NewGUCNestLevel();
+	PlannedStmt *stmt;
+
+	for (int i = 0; i < lengthof(settings); i++)
+		(void) set_config_option(settings[i], "off", PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_SAVE, true, 0, false);
+	stmt = shard_plan_query(select, text,
+							cursor_options & ~CURSOR_OPT_PARALLEL_OK & ~CURSOR_OPT_SCROLL, params);
+	AtEOXact_GUC(true, nestlevel);
+	return stmt;
+}
+
+PlannedStmt *
+shard_push_plan(Query *query, const char *query_string, int cursor_options, ParamListInfo params)
+{
+	ShardStatementPlan plan = {0};
+	ShardWholeQuery *text;
+	const ShardScanPlan *scan_plan;
+	ForeignScan *scan;
+	PlannedStmt *select;
+	List	   *attnos;
+	List	   *values;
+	Oid			target;
+	Oid			user;
+	const char *reason;
+	ListCell   *lc;
+
+	if (!is_candidate(query))
+		return NULL;
+	target = rt_fetch(query->resultRelation, query->rtable)->relid;
+	attnos = key_attnos(target);
+	if (attnos == NIL)
+		return refuse("key with expressions");
+	if ((query->commandType == CMD_UPDATE && assigns(query->targetList, attnos)) ||
+		(query->onConflict != NULL && assigns(query->onConflict->onConflictSet, attnos)))
+		return refuse("shard key is changed");
+	/* the SELECT does not have these; what they read would be one shard's */
+	if (checkExprHasSubLink((Node *) query->returningList) ||
+		checkExprHasSubLink((Node *) query->onConflict))
+		return refuse("sub-select in RETURNING or ON CONFLICT");
+	if (!shard_statement_user(query, &user))
+		return refuse("several users");
+	text = shard_whole_query_print(query, &reason);
+	if (text == NULL)
+		return refuse(reason);
+
+	select = plan_select(equivalent_select(query, linitial_int(attnos)), query_string,
+						 cursor_options, params);
+	scan = only_scan(select, &values);
+	if (scan == NULL)
+		return refuse("more than a scan of shards");
+	scan_plan = shard_plan_private_unpack(scan->fdw_private);
+	if (scan_plan->shard_template != NIL || scan_plan->locks_rows ||
+		!shard_colocated(target, linitial_oid(scan_plan->relids)))
+		return refuse("not shard by shard");
+	if (query->commandType == CMD_INSERT && !inserts_key_of_source(query, values, scan_plan, attnos))
+		return refuse("rows that are inserted on other shards than they are read on");
+
+	/* what the planner has found to be of no effect stands in the text all the same */
+	foreach(lc, text->relids)
+	{
+		if (!shard_colocated(target, lfirst_oid(lc)))
+			return refuse("tables that are not colocated");
+	}
+
+	plan.all_shards = scan_plan->all_shards;
+	plan.shards = scan_plan->all_shards ? NIL : shards_of(linitial_oid(text->relids), scan_plan);
+	return shard_statement_make(query, text, &plan, NIL);
+}

@@ -1,0 +1,487 @@
+/*
+ * route_scope.c
+ *	  Which values a statement's equalities give to columns.
+ *
+ * What counts are equalities that must hold for the rows that matter.  They stand
+ * in scopes:
+ *
+ *	 scope of a level	WHERE and ON of inner joins; for the whole level
+ *	  +- of the inner side of an outer join	also the join's ON
+ *	      +- of a sub-select	those outside hold for what outer columns it names,
+ *								and, where conditions on its columns could be
+ *								checked inside, for its own tables
+ *
+ * A column that an equality in scope, or a chain of them, makes equal to a value
+ * has that value, if the operators are the equality of the key's operator family.
+ *
+ * The levels are Query as the parser and the rewriter made them.  Which tables need
+ * a value, and what follows from it, is router.c's business.
+ */
+#include "postgres.h"
+
+#include "access/stratnum.h"
+#include "catalog/pg_type.h"
+#include "compat.h"
+#include "deparse/shippable/shippable_rule.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "parser/parsetree.h"
+#include "planner/whole/route_scope.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/partcache.h"
+
+typedef struct RouteEquality
+{
+	ShardRouteTerm left;
+	ShardRouteTerm right;
+	Oid			opno;			/* InvalidOid: they are the same thing */
+	Oid			collation;
+} RouteEquality;
+
+bool
+shard_route_scope_is_value(Node *node)
+{
+	return shard_rule_is_value(node, false) && !expression_returns_set(node);
+}
+
+Node *
+shard_route_scope_strip(Node *node)
+{
+	for (;;)
+	{
+		if (node != NULL && IsA(node, RelabelType))
+			node = (Node *) ((RelabelType *) node)->arg;
+		else if (node != NULL && IsA(node, FuncExpr) &&
+				 (((FuncExpr *) node)->funcid == F_INT8_INT4 || ((FuncExpr *) node)->funcid == F_INT8_INT2 ||
+				  ((FuncExpr *) node)->funcid == F_INT4_INT2 || ((FuncExpr *) node)->funcid == F_INT4_INT8 ||
+				  ((FuncExpr *) node)->funcid == F_INT2_INT4 || ((FuncExpr *) node)->funcid == F_INT2_INT8))
+			node = linitial(((FuncExpr *) node)->args);
+		else
+			return node;
+	}
+}
+
+static bool
+get_integer(Node *node, int64 *number)
+{
+	Const	   *con = (Const *) node;
+
+	if (!IsA(con, Const) || con->constisnull)
+		return false;
+	switch (con->consttype)
+	{
+		case INT2OID:
+			*number = DatumGetInt16(con->constvalue);
+			return true;
+		case INT4OID:
+			*number = DatumGetInt32(con->constvalue);
+			return true;
+		case INT8OID:
+			*number = DatumGetInt64(con->constvalue);
+			return true;
+		default:
+			return false;
+	}
+}
+
+bool
+shard_route_scope_same_value(Node *a, Node *b)
+{
+	int64		a_number;
+	int64		b_number;
+
+	a = shard_route_scope_strip(a);
+	b = shard_route_scope_strip(b);
+	if (get_integer(a, &a_number) && get_integer(b, &b_number))
+		return a_number == b_number;
+	return equal(a, b) && !contain_volatile_functions(a);
+}
+
+static bool
+same_column(const ShardRouteTerm *a, const ShardRouteTerm *b)
+{
+	return a->level != NULL && a->level == b->level && a->varno == b->varno && a->attno == b->attno;
+}
+
+bool
+shard_route_scope_term(ShardRouteLevel *level, Node *node, ShardRouteTerm *term)
+{
+	Var		   *var;
+	RangeTblEntry *rte;
+	List	  **group_exprs;
+
+	memset(term, 0, sizeof(ShardRouteTerm));
+	if (shard_route_scope_is_value(node))
+	{
+		term->value = node;
+		return !contain_volatile_functions(node);
+	}
+	node = shard_route_scope_strip(node);
+	if (node == NULL || !IsA(node, Var))
+		return false;
+	var = (Var *) node;
+	for (int up = var->varlevelsup; up > 0 && level != NULL; up--)
+		level = level->parent;
+	if (level == NULL || var->varattno <= 0)
+		return false;
+
+	rte = rt_fetch(var->varno, level->query->rtable);
+	group_exprs = shard_rte_group_exprs(rte);
+	if (rte->rtekind == RTE_JOIN || group_exprs != NULL)
+	{
+		List	   *columns = group_exprs != NULL ? *group_exprs : rte->joinaliasvars;
+
+		return var->varattno <= list_length(columns) &&
+			shard_route_scope_term(level, list_nth(columns, var->varattno - 1), term);
+	}
+	term->level = level;
+	term->varno = var->varno;
+	term->attno = var->varattno;
+	return true;
+}
+
+void
+shard_route_scope_add(ShardRouteScope *scope, ShardRouteTerm left, ShardRouteTerm right,
+					  Oid opno, Oid collation)
+{
+	RouteEquality *equality = palloc(sizeof(RouteEquality));
+
+	equality->left = left;
+	equality->right = right;
+	equality->opno = opno;
+	equality->collation = collation;
+	scope->equalities = lappend(scope->equalities, equality);
+}
+
+/* Takes what must hold from a condition. */
+static void
+add_condition(ShardRouteScope *scope, ShardRouteLevel *level, Node *condition)
+{
+	ListCell   *lc;
+
+	if (condition == NULL)
+		return;
+	if (IsA(condition, List))
+	{
+		foreach(lc, (List *) condition)
+			add_condition(scope, level, lfirst(lc));
+	}
+	else if (is_andclause(condition))
+		add_condition(scope, level, (Node *) ((BoolExpr *) condition)->args);
+	else if (IsA(condition, OpExpr) && list_length(((OpExpr *) condition)->args) == 2)
+	{
+		OpExpr	   *op = (OpExpr *) condition;
+		ShardRouteTerm	left;
+		ShardRouteTerm	right;
+
+		if (shard_route_scope_term(level, linitial(op->args), &left) &&
+			shard_route_scope_term(level, lsecond(op->args), &right) &&
+			(left.level != NULL || right.level != NULL))
+			shard_route_scope_add(scope, left, right, op->opno, op->inputcollid);
+	}
+}
+
+/* ---------- scopes ---------- */
+
+static ShardRouteScope *
+make_scope(ShardRouteScope *outer)
+{
+	ShardRouteScope *scope = palloc0(sizeof(ShardRouteScope));
+
+	scope->outer = outer;
+	return scope;
+}
+
+bool
+shard_route_scope_is_transparent(const Query *query)
+{
+	return query->commandType == CMD_SELECT && query->setOperations == NULL &&
+		!query->hasAggs && !query->hasWindowFuncs && !query->hasTargetSRFs &&
+		!query->hasDistinctOn && query->groupClause == NIL && query->groupingSets == NIL &&
+		query->havingQual == NULL && query->limitCount == NULL && query->limitOffset == NULL &&
+		query->rowMarks == NIL;
+}
+
+/* Facts about the columns of FROM item varno that a level below gives: those that are a value. */
+static void
+export_values(ShardRouteScope *scope, ShardRouteLevel *level, int varno, ShardRouteLevel *sub)
+{
+	List	   *columns = sub->query->commandType == CMD_SELECT ? sub->query->targetList :
+		sub->query->returningList;
+	AttrNumber	attno = 0;
+	ListCell   *lc;
+
+	if (sub->query->setOperations != NULL || sub->query->groupingSets != NIL)
+		return;
+	foreach(lc, columns)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+		ShardRouteTerm	column = {level, varno, ++attno, NULL};
+		ShardRouteTerm	inner;
+		ListCell   *lc2;
+
+		if (entry->resjunk || !shard_route_scope_term(sub, (Node *) entry->expr, &inner))
+			continue;
+		if (inner.level == NULL)
+			shard_route_scope_add(scope, column, inner, InvalidOid, InvalidOid);
+		else if (inner.level == sub)
+		{
+			/* what its own conditions say of that column, or the next ones of it */
+			foreach(lc2, sub->scope->equalities)
+			{
+				RouteEquality *equality = lfirst(lc2);
+
+				if (same_column(&equality->left, &inner) && equality->right.level != sub)
+					shard_route_scope_add(scope, column, equality->right,
+										  equality->opno, equality->collation);
+				else if (same_column(&equality->right, &inner) && equality->left.level != sub)
+					shard_route_scope_add(scope, column, equality->left,
+										  equality->opno, equality->collation);
+			}
+		}
+	}
+}
+
+/* Columns of VALUES that are the same value in all rows. */
+static void
+export_values_lists(ShardRouteScope *scope, ShardRouteLevel *level, int varno, RangeTblEntry *rte)
+{
+	List	   *first = linitial(rte->values_lists);
+
+	for (int i = 0; i < list_length(first); i++)
+	{
+		ShardRouteTerm	column = {level, varno, i + 1, NULL};
+		ShardRouteTerm	value;
+		bool		same = true;
+		ListCell   *lc;
+
+		if (!shard_route_scope_term(level, list_nth(first, i), &value) || value.level != NULL)
+			continue;
+		foreach(lc, rte->values_lists)
+			same &= equal(list_nth((List *) lfirst(lc), i), value.value);
+		if (same)
+			shard_route_scope_add(scope, column, value, InvalidOid, InvalidOid);
+	}
+}
+
+/* The level of the CTE that rte names, if it has been collected and is not the one being defined. */
+static void
+export_cte(ShardRouteScope *scope, ShardRouteLevel *level, int varno, RangeTblEntry *rte)
+{
+	ShardRouteLevel *owner = level;
+	ListCell   *lc;
+
+	if (rte->self_reference)
+		return;
+	for (int up = rte->ctelevelsup; up > 0 && owner != NULL; up--)
+		owner = owner->parent;
+	if (owner == NULL)
+		return;
+	foreach(lc, owner->query->cteList)
+	{
+		CommonTableExpr *cte = lfirst_node(CommonTableExpr, lc);
+
+		if (strcmp(cte->ctename, rte->ctename) == 0 && !cte->cterecursive)
+			export_values(scope, level, varno,
+						  shard_route_scope_collect(owner, castNode(Query, cte->ctequery), owner->scope));
+	}
+}
+
+static void
+collect_item(ShardRouteLevel *level, int varno, ShardRouteScope *scope)
+{
+	RangeTblEntry *rte = rt_fetch(varno, level->query->rtable);
+
+	level->scopes[varno] = scope;
+	switch (rte->rtekind)
+	{
+		case RTE_SUBQUERY:
+			level->subs[varno] = shard_route_scope_collect(level, rte->subquery, scope);
+			export_values(scope, level, varno, level->subs[varno]);
+			break;
+		case RTE_VALUES:
+			export_values_lists(scope, level, varno, rte);
+			break;
+		case RTE_CTE:
+			export_cte(scope, level, varno, rte);
+			break;
+		default:
+			break;
+	}
+}
+
+/* Collects what must hold within node, a part of level's join tree. */
+static void
+collect_jointree(ShardRouteLevel *level, Node *node, ShardRouteScope *scope)
+{
+	if (node == NULL)
+		return;
+	check_stack_depth();
+	if (IsA(node, RangeTblRef))
+		collect_item(level, ((RangeTblRef *) node)->rtindex, scope);
+	else if (IsA(node, FromExpr))
+	{
+		ListCell   *lc;
+
+		foreach(lc, ((FromExpr *) node)->fromlist)
+			collect_jointree(level, lfirst(lc), scope);
+		add_condition(scope, level, ((FromExpr *) node)->quals);
+	}
+	else
+	{
+		JoinExpr   *join = castNode(JoinExpr, node);
+		ShardRouteScope *left = scope;
+		ShardRouteScope *right = scope;
+
+		if (join->jointype == JOIN_RIGHT || join->jointype == JOIN_FULL)
+			left = make_scope(scope);
+		if (join->jointype == JOIN_LEFT || join->jointype == JOIN_FULL)
+			right = make_scope(scope);
+		collect_jointree(level, join->larg, left);
+		collect_jointree(level, join->rarg, right);
+		switch (join->jointype)
+		{
+			case JOIN_INNER:
+				add_condition(scope, level, join->quals);
+				break;
+			case JOIN_LEFT:
+				add_condition(right, level, join->quals);
+				break;
+			case JOIN_RIGHT:
+				add_condition(left, level, join->quals);
+				break;
+			default:
+				break;
+		}
+	}
+}
+
+/* Does MERGE do something with rows of the source that match nothing? */
+static bool
+inserts_unmatched(const Query *query)
+{
+	ListCell   *lc;
+
+	foreach(lc, query->mergeActionList)
+	{
+		if (lfirst_node(MergeAction, lc)->commandType == CMD_INSERT)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The target of MERGE: it is the inner side of an outer join with the source when
+ * rows of the source that match nothing count.
+ */
+static void
+collect_merge(ShardRouteLevel *level)
+{
+	Query	   *query = level->query;
+	Node	  **condition = shard_query_merge_condition(query);
+	ShardRouteScope *scope = level->scope;
+	ListCell   *lc;
+
+	if (inserts_unmatched(query))
+		scope = make_scope(level->scope);
+	foreach(lc, query->jointree->fromlist)
+		collect_jointree(level, lfirst(lc), level->scope);
+	add_condition(scope, level, condition ? *condition : query->jointree->quals);
+	level->scopes[query->resultRelation] = scope;
+}
+
+ShardRouteLevel *
+shard_route_scope_collect(ShardRouteLevel *parent, Query *query, ShardRouteScope *outer)
+{
+	ShardRouteLevel *level = palloc0(sizeof(ShardRouteLevel));
+	int			nrtes = list_length(query->rtable);
+
+	level->parent = parent;
+	level->query = query;
+	level->scope = make_scope(outer);
+	level->scopes = palloc0(sizeof(ShardRouteScope *) * (nrtes + 1));
+	level->subs = palloc0(sizeof(ShardRouteLevel *) * (nrtes + 1));
+	if (query->commandType == CMD_MERGE)
+		collect_merge(level);
+	else
+		collect_jointree(level, (Node *) query->jointree, level->scope);
+	return level;
+}
+
+/* ---------- values ---------- */
+
+static Oid
+comparable_type(Oid type)
+{
+	type = getBaseType(type);
+	switch (type)
+	{
+		case INT2OID:
+		case INT4OID:
+			return INT8OID;
+		case VARCHAROID:
+			return TEXTOID;
+		default:
+			return type;
+	}
+}
+
+/* Is it the key's own equality? */
+static bool
+is_key_equality(const RouteEquality *equality, PartitionKey key, int keyno)
+{
+	int			strategy = key->strategy == PARTITION_STRATEGY_HASH ? HTEqualStrategyNumber :
+		BTEqualStrategyNumber;
+
+	return !OidIsValid(equality->opno) ||
+		(get_op_opfamily_strategy(equality->opno, key->partopfamily[keyno]) == strategy &&
+		 equality->collation == key->partcollation[keyno]);
+}
+
+Node *
+shard_route_scope_find_value(const ShardRouteScope *scope, ShardRouteTerm start,
+							 PartitionKey key, int keyno)
+{
+	List	   *known = list_make1(&start);	/* of ShardRouteTerm: columns equal to start */
+
+	if (start.level == NULL)
+		return start.value;
+	for (int i = 0; i < list_length(known); i++)
+	{
+		ShardRouteTerm  *term = list_nth(known, i);
+
+		for (const ShardRouteScope *s = scope; s != NULL; s = s->outer)
+		{
+			ListCell   *lc;
+
+			foreach(lc, s->equalities)
+			{
+				RouteEquality *equality = lfirst(lc);
+				ShardRouteTerm  *other;
+				bool		seen = false;
+				ListCell   *lc2;
+
+				if (same_column(&equality->left, term))
+					other = &equality->right;
+				else if (same_column(&equality->right, term))
+					other = &equality->left;
+				else
+					continue;
+				if (!is_key_equality(equality, key, keyno))
+					continue;
+				if (other->level == NULL)
+				{
+					if (comparable_type(exprType(other->value)) == comparable_type(key->parttypid[keyno]))
+						return other->value;
+					continue;
+				}
+				foreach(lc2, known)
+					seen |= same_column(lfirst(lc2), other);
+				if (!seen)
+					known = lappend(known, other);
+			}
+		}
+	}
+	return NULL;
+}

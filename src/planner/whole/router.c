@@ -1,0 +1,351 @@
+/*
+ * router.c
+ *	  Statements that one shard can run, as its key says.
+ *
+ * A statement is routed when all of its sharded tables are colocated and each
+ * of them, in every query level, is restricted to rows with one and the same
+ * key value: a constant, a parameter, any expression without columns that the
+ * coordinator can compute.  Then what the statement reads and writes lies on
+ * one shard, and the shard's node runs it as it stands.
+ *
+ * The restriction is found from equalities that must hold for the rows that
+ * matter (route_scope.c).
+ *
+ * Which values those are need not be known: the executor finds the shard, so one
+ * plan serves all executions.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "catalog/colocate.h"
+#include "catalog/shard_map.h"
+#include "compat.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "parser/parsetree.h"
+#include "planner/whole/route_scope.h"
+#include "planner/whole/statement.h"
+#include "utils/lsyscache.h"
+#include "utils/partcache.h"
+#include "utils/rel.h"
+
+typedef struct RouteContext
+{
+	const char *reason;			/* why not; NULL: it can be routed, so far */
+	Oid			relid;			/* first sharded table; InvalidOid: none yet */
+	List	   *keys;			/* its key's values */
+	bool		inserts_key;
+} RouteContext;
+
+/* What a walk over a level's expressions needs. */
+typedef struct SublinkContext
+{
+	RouteContext *cxt;
+	ShardRouteLevel *level;
+	ShardRouteScope *scope;
+} SublinkContext;
+
+static void route_level(RouteContext *cxt, ShardRouteLevel *level);
+
+static void
+refuse(RouteContext *cxt, const char *reason)
+{
+	if (cxt->reason == NULL)
+		cxt->reason = reason;
+}
+
+/* ---------- tables ---------- */
+
+/* Are these surely the same values? */
+static bool
+same_values(List *keys, List *others)
+{
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	if (list_length(keys) != list_length(others))
+		return false;
+	forboth(lc, keys, lc2, others)
+	{
+		if (!shard_route_scope_same_value(lfirst(lc), lfirst(lc2)))
+			return false;
+	}
+	return true;
+}
+
+/* The table with these values of its key belongs to the statement. */
+static void
+add_table(RouteContext *cxt, Oid relid, List *keys)
+{
+	if (!OidIsValid(cxt->relid))
+	{
+		cxt->relid = relid;
+		cxt->keys = keys;
+	}
+	else if (!shard_colocated(cxt->relid, relid))
+		refuse(cxt, "tables are not colocated");
+	else if (!same_values(cxt->keys, keys))
+		refuse(cxt, "tables have different keys");
+}
+
+/* The one value that a table's rows have in column keyno (0-based) of the key. */
+typedef Node *(*KeyFinder) (ShardRouteLevel *level, int varno, PartitionKey key, int keyno, void *arg);
+
+static void
+route_table(RouteContext *cxt, ShardRouteLevel *level, int varno, KeyFinder find, void *arg)
+{
+	Oid			relid = rt_fetch(varno, level->query->rtable)->relid;
+	Relation	rel;
+	PartitionKey key;
+	List	   *keys = NIL;
+
+	if (cxt->reason != NULL)
+		return;
+	rel = table_open(relid, NoLock);
+	key = RelationGetPartitionKey(rel);
+	for (int i = 0; key != NULL && i < key->partnatts; i++)
+	{
+		Node	   *value = key->partattrs[i] == 0 ? NULL : find(level, varno, key, i, arg);
+
+		if (value == NULL)
+		{
+			refuse(cxt, "key is not known to be one value");
+			break;
+		}
+		keys = lappend(keys, value);
+	}
+	if (cxt->reason == NULL && keys != NIL)
+		add_table(cxt, relid, keys);
+	else
+		refuse(cxt, "single shard");
+	table_close(rel, NoLock);
+}
+
+/* By the conditions in its scope. */
+static Node *
+find_by_scope(ShardRouteLevel *level, int varno, PartitionKey key, int keyno, void *arg)
+{
+	ShardRouteTerm	term = {level, varno, key->partattrs[keyno], NULL};
+
+	return shard_route_scope_find_value(level->scopes[varno], term, key, keyno);
+}
+
+/* By the columns in arg that are given to its new rows; those not there are NULL. */
+static Node *
+find_by_targets(ShardRouteLevel *level, int varno, PartitionKey key, int keyno, void *arg)
+{
+	ShardRouteTerm	term;
+	ListCell   *lc;
+
+	foreach(lc, (List *) arg)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+
+		if (entry->resno != key->partattrs[keyno])
+			continue;
+		/* a value may come from a function that gives another one each time, but it is computed once */
+		if (level->query->commandType == CMD_INSERT && level->query->jointree->fromlist == NIL &&
+			level->parent == NULL && shard_route_scope_is_value((Node *) entry->expr))
+			return (Node *) entry->expr;
+		if (!shard_route_scope_term(level, (Node *) entry->expr, &term))
+			return NULL;
+		return shard_route_scope_find_value(level->scope, term, key, keyno);
+	}
+	return (Node *) makeNullConst(key->parttypid[keyno], key->parttypmod[keyno], key->parttypcoll[keyno]);
+}
+
+/* Do the assignments change a column of the key? */
+static bool
+assigns_key(Oid relid, List *targets)
+{
+	Relation	rel = table_open(relid, NoLock);
+	PartitionKey key = RelationGetPartitionKey(rel);
+	bool		result = false;
+	ListCell   *lc;
+
+	foreach(lc, targets)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+
+		for (int i = 0; key != NULL && i < key->partnatts; i++)
+			result |= key->partattrs[i] == entry->resno;
+	}
+	table_close(rel, NoLock);
+	return result;
+}
+
+static void
+route_merge(RouteContext *cxt, ShardRouteLevel *level)
+{
+	Query	   *query = level->query;
+	Oid			relid = rt_fetch(query->resultRelation, query->rtable)->relid;
+	ListCell   *lc;
+
+	route_table(cxt, level, query->resultRelation, find_by_scope, NULL);
+	foreach(lc, query->mergeActionList)
+	{
+		MergeAction *action = lfirst_node(MergeAction, lc);
+
+		if (shard_merge_not_by_source(action))
+			refuse(cxt, "rows that the source does not have");
+		if (action->commandType == CMD_INSERT)
+		{
+			route_table(cxt, level, query->resultRelation, find_by_targets, action->targetList);
+			cxt->inserts_key = true;
+		}
+		else if (action->commandType == CMD_UPDATE && assigns_key(relid, action->targetList))
+			refuse(cxt, "shard key is changed");
+	}
+}
+
+static void
+route_target(RouteContext *cxt, ShardRouteLevel *level)
+{
+	Query	   *query = level->query;
+	RangeTblEntry *rte = rt_fetch(query->resultRelation, query->rtable);
+
+	if (shard_map_get(rte->relid) == NULL)
+	{
+		refuse(cxt, "target is not sharded");
+		return;
+	}
+	switch (query->commandType)
+	{
+		case CMD_INSERT:
+			route_table(cxt, level, query->resultRelation, find_by_targets, query->targetList);
+			cxt->inserts_key = true;
+			if (query->onConflict != NULL && assigns_key(rte->relid, query->onConflict->onConflictSet))
+				refuse(cxt, "shard key is changed");
+			break;
+		case CMD_MERGE:
+			route_merge(cxt, level);
+			break;
+		case CMD_UPDATE:
+			if (assigns_key(rte->relid, query->targetList))
+				refuse(cxt, "shard key is changed");
+			/* its rows are restricted like those of other tables */
+			break;
+		default:
+			break;
+	}
+}
+
+/* Sub-selects in expressions. */
+static bool
+route_sublinks_walker(Node *node, void *arg)
+{
+	SublinkContext *walk = arg;
+
+	if (node == NULL || walk->cxt->reason != NULL)
+		return false;
+	if (IsA(node, SubLink))
+	{
+		SubLink    *sublink = (SubLink *) node;
+
+		route_level(walk->cxt, shard_route_scope_collect(walk->level, castNode(Query, sublink->subselect),
+														 walk->scope));
+		return route_sublinks_walker(sublink->testexpr, arg);
+	}
+	if (IsA(node, Query))
+		return false;
+	return expression_tree_walker(node, route_sublinks_walker, arg);
+}
+
+/* A sub-select in FROM; facts about its columns hold inside where it only passes rows on. */
+static void
+route_subquery(RouteContext *cxt, ShardRouteLevel *level, int varno, ShardRouteLevel *sub)
+{
+	if (shard_route_scope_is_transparent(sub->query))
+	{
+		AttrNumber	attno = 0;
+		ListCell   *lc;
+
+		foreach(lc, sub->query->targetList)
+		{
+			TargetEntry *entry = lfirst_node(TargetEntry, lc);
+			ShardRouteTerm	column = {level, varno, ++attno, NULL};
+			ShardRouteTerm	inner;
+
+			if (!entry->resjunk && shard_route_scope_term(sub, (Node *) entry->expr, &inner) &&
+				inner.level != NULL)
+				shard_route_scope_add(sub->scope, inner, column, InvalidOid, InvalidOid);
+		}
+	}
+	route_level(cxt, sub);
+}
+
+/* Finds the keys of all sharded tables in level and below. */
+static void
+route_level(RouteContext *cxt, ShardRouteLevel *level)
+{
+	Query	   *query = level->query;
+	SublinkContext walk = {cxt, level, level->scope};
+	ListCell   *lc;
+
+	check_stack_depth();
+	if (cxt->reason != NULL)
+		return;
+	if (query->resultRelation > 0)
+		route_target(cxt, level);
+	for (int varno = 1; varno <= list_length(query->rtable) && cxt->reason == NULL; varno++)
+	{
+		RangeTblEntry *rte = rt_fetch(varno, query->rtable);
+
+		if (rte->rtekind == RTE_SUBQUERY)
+			route_subquery(cxt, level, varno,
+						   level->subs[varno] ? level->subs[varno] :
+						   shard_route_scope_collect(level, rte->subquery, level->scope));
+		else if (rte->rtekind == RTE_RELATION && level->scopes[varno] != NULL &&
+				 (query->commandType != CMD_MERGE || varno != query->resultRelation) &&
+				 shard_map_get(rte->relid) != NULL)
+			route_table(cxt, level, varno, find_by_scope, NULL);
+	}
+	foreach(lc, query->cteList)
+	{
+		CommonTableExpr *cte = lfirst_node(CommonTableExpr, lc);
+
+		route_level(cxt, shard_route_scope_collect(level, castNode(Query, cte->ctequery), level->scope));
+	}
+	if (query->hasSubLinks)
+		query_tree_walker(query, route_sublinks_walker, &walk,
+						  QTW_IGNORE_RT_SUBQUERIES | QTW_IGNORE_CTE_SUBQUERIES | QTW_IGNORE_JOINALIASES);
+}
+
+PlannedStmt *
+shard_router_plan(Query *query, int cursor_options, ParamListInfo params, ShardRouteOrigin *origin)
+{
+	RouteContext cxt = {0};
+	ShardStatementPlan plan = {0};
+	ShardWholeQuery *text = NULL;
+	PlannedStmt *stmt;
+	Oid			user;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	route_level(&cxt, shard_route_scope_collect(NULL, query, NULL));
+	if (cxt.reason == NULL && !OidIsValid(cxt.relid))
+		refuse(&cxt, "no sharded table");
+	if (cxt.reason == NULL && !shard_statement_user(query, &user))
+		refuse(&cxt, "tables belong to several users");
+	if (cxt.reason == NULL)
+		text = shard_whole_query_print(query, &cxt.reason);
+	if (text == NULL)
+	{
+		ereport(DEBUG2,
+				(errmsg_internal("statement is not run by one shard: %s", cxt.reason)));
+		return NULL;
+	}
+	plan.inserts_key = cxt.inserts_key;
+	stmt = shard_statement_make(query, text, &plan, cxt.keys);
+
+	origin->sources = text->sources;
+	origin->keys = NIL;
+	forboth(lc, cxt.keys, lc2, plan.key_params)
+	{
+		if (lfirst_int(lc2) > list_length(origin->sources))
+			origin->keys = lappend(origin->keys, lfirst(lc));
+	}
+	return stmt;
+}

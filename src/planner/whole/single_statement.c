@@ -1,0 +1,246 @@
+/*
+ * single_statement.c
+ *	  Statements on foreign tables by themselves that their node runs as they
+ *	  stand.
+ *
+ * When all tables of a statement, in every query level, are foreign tables of
+ * one server, its node can run the statement as it is.  For most of what reads,
+ * core's planner with our paths does as well.  Sent as a whole are those that
+ * it would carry out row by row, or not at all:
+ *
+ *	 UPDATE and DELETE that read other tables, or this one again
+ *	 INSERT ... SELECT from tables of the same server
+ *	 INSERT ... ON CONFLICT with a target, which core refuses
+ *	 SELECT ... FOR UPDATE, of which only the rows that it returns are to be locked
+ *	 what has such a part in WITH
+ *
+ * An INSERT gives every column a value, as postgres_fdw does: defaults are those
+ * of the foreign table, never the node's.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "catalog/option.h"
+#include "catalog/pg_class.h"
+#include "catalog/shard_map.h"
+#include "guc.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/plancat.h"
+#include "parser/parse_coerce.h"
+#include "parser/parsetree.h"
+#include "planner/whole/statement.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+typedef struct SingleContext
+{
+	Oid			serverid;		/* of all tables; InvalidOid: none seen yet */
+	int			ntables;
+	bool		worthwhile;		/* some level is better run by the node */
+	bool		refused;
+} SingleContext;
+
+/* A view that was replaced stands for its permissions alone, and "excluded" for the target of its INSERT. */
+static bool
+is_stand_in(const RangeTblEntry *rte)
+{
+	return rte->relkind == RELKIND_VIEW || rte->relkind == RELKIND_COMPOSITE_TYPE;
+}
+
+/* The server of a foreign table of ours, InvalidOid of anything else. */
+static Oid
+server_of(const RangeTblEntry *rte)
+{
+	const ShardMap *map;
+
+	if (rte->relkind != RELKIND_FOREIGN_TABLE)
+		return InvalidOid;
+	map = shard_map_get(rte->relid);
+	return map != NULL && map->nshards == 1 ? map->shards[0].serverid : InvalidOid;
+}
+
+/*
+ * May core's checks and actions on rows of the target be left out?  Those of a
+ * partition's bounds and of generated columns are made here, and a table that
+ * is not to be changed is core's to refuse.
+ */
+static bool
+is_plain_target(const Query *query, const RangeTblEntry *rte)
+{
+	Relation	rel;
+	bool		ok;
+
+	/* a view with INSTEAD OF triggers is its own target */
+	if (rte->relkind != RELKIND_FOREIGN_TABLE)
+		return false;
+	rel = table_open(rte->relid, NoLock);
+	ok = shard_option_table_bool(rte->relid, "updatable", true) &&
+		!(rel->rd_rel->relispartition && query->commandType != CMD_DELETE) &&
+		!(rel->rd_att->constr != NULL && rel->rd_att->constr->has_generated_stored);
+	table_close(rel, NoLock);
+	return ok;
+}
+
+/* What query, not its sub-selects, does with rows. */
+static void
+look_at_level(Query *query, SingleContext *cxt)
+{
+	switch (query->commandType)
+	{
+		case CMD_SELECT:
+			cxt->worthwhile |= query->rowMarks != NIL;
+			return;
+		case CMD_INSERT:
+			cxt->worthwhile |= query->onConflict != NULL &&
+				(query->onConflict->action == ONCONFLICT_UPDATE ||
+				 query->onConflict->arbiterElems != NIL);
+			break;
+		case CMD_UPDATE:
+		case CMD_DELETE:
+			break;
+		default:
+			cxt->refused = true;
+			return;
+	}
+	if (!is_plain_target(query, rt_fetch(query->resultRelation, query->rtable)))
+		cxt->refused = true;
+}
+
+static bool
+look_walker(Node *node, SingleContext *cxt)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Query))
+	{
+		Query	   *query = (Query *) node;
+		ListCell   *lc;
+
+		foreach(lc, query->rtable)
+		{
+			RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+			Oid			serverid;
+
+			if (rte->rtekind != RTE_RELATION || is_stand_in(rte))
+				continue;
+			serverid = server_of(rte);
+			if (!OidIsValid(serverid) ||
+				(OidIsValid(cxt->serverid) && cxt->serverid != serverid))
+				cxt->refused = true;
+			cxt->serverid = serverid;
+			cxt->ntables++;
+		}
+		if (!cxt->refused)
+			look_at_level(query, cxt);
+		return cxt->refused ||
+			query_tree_walker(query, look_walker, cxt, QTW_IGNORE_JOINALIASES);
+	}
+	return expression_tree_walker(node, look_walker, cxt);
+}
+
+/* Is it a statement of the kind that is sent as a whole, as far as a look at it tells? */
+static bool
+is_candidate(Query *query)
+{
+	SingleContext cxt = {0};
+	ListCell   *lc;
+
+	/* most statements end here: the first table is none of ours */
+	foreach(lc, query->rtable)
+	{
+		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+
+		if (rte->rtekind == RTE_RELATION && !is_stand_in(rte) &&
+			rte->relkind != RELKIND_FOREIGN_TABLE)
+			return false;
+	}
+	look_walker((Node *) query, &cxt);
+	if (cxt.refused || cxt.ntables == 0)
+		return false;
+	return cxt.worthwhile || (query->commandType != CMD_SELECT && cxt.ntables > 1);
+}
+
+/* The entry of an INSERT's target list for a column, NULL when it does not name it. */
+static TargetEntry *
+find_assignment(const Query *query, AttrNumber attno)
+{
+	ListCell   *lc;
+
+	foreach(lc, query->targetList)
+	{
+		if (lfirst_node(TargetEntry, lc)->resno == attno)
+			return lfirst(lc);
+	}
+	return NULL;
+}
+
+/* Adds NULL to an INSERT's target list for each column that it does not name. */
+static void
+name_all_columns(Query *query)
+{
+	Relation	rel = table_open(rt_fetch(query->resultRelation, query->rtable)->relid, NoLock);
+	TupleDesc	desc = RelationGetDescr(rel);
+	List	   *tlist = NIL;
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		TargetEntry *entry = find_assignment(query, att->attnum);
+
+		if (att->attisdropped)
+			continue;
+		if (entry == NULL)
+		{
+			/* a domain may refuse it */
+			Oid			base = getBaseType(att->atttypid);
+			Node	   *null = (Node *) makeNullConst(base, -1, att->attcollation);
+
+			null = coerce_to_domain(null, base, -1, att->atttypid, COERCION_IMPLICIT,
+									COERCE_IMPLICIT_CAST, -1, false);
+			entry = makeTargetEntry((Expr *) null, att->attnum, pstrdup(NameStr(att->attname)), false);
+		}
+		tlist = lappend(tlist, entry);
+	}
+	table_close(rel, NoLock);
+	query->targetList = tlist;
+}
+
+/* All INSERTs of a statement, in place. */
+static bool
+insert_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Query))
+	{
+		if (((Query *) node)->commandType == CMD_INSERT)
+			name_all_columns((Query *) node);
+		return query_tree_walker((Query *) node, insert_walker, context, QTW_IGNORE_JOINALIASES);
+	}
+	return expression_tree_walker(node, insert_walker, context);
+}
+
+PlannedStmt *
+shard_single_plan(Query *query, int cursor_options, ParamListInfo params)
+{
+	ShardWholeQuery *text;
+	ShardStatementPlan plan = {0};
+	const char *reason;
+	Oid			user;
+
+	if (!shard_guc_enable_router || (cursor_options & CURSOR_OPT_SCROLL) != 0 ||
+		!is_candidate(query) || !shard_statement_user(query, &user))
+		return NULL;
+
+	query = copyObject(query);
+	insert_walker((Node *) query, NULL);
+	text = shard_whole_query_print_single(query, &reason);
+	if (text == NULL)
+	{
+		ereport(DEBUG1, (errmsg_internal("statement is not sent as a whole: %s", reason)));
+		return NULL;
+	}
+	plan.all_shards = true;
+	return shard_statement_make(query, text, &plan, NIL);
+}

@@ -1,0 +1,362 @@
+/*
+ * statement.c
+ *	  The PlannedStmt of a statement that nodes run as it stands.
+ *
+ *	  PlannedStmt
+ *		planTree	CustomScan "ShardStatement", whose columns are the statement's
+ *		rtable		the range table entries of all levels: locks and permissions
+ *		relationOids	those, and the shards: their changes invalidate the plan
+ *		invalItems	domains: so do theirs
+ *
+ * Core sees a statement that changes tables without result relations: the node
+ * itself counts the rows.
+ */
+#include "postgres.h"
+
+#include "catalog/shard_map.h"
+#include "compat.h"
+#include "nodes/extensible.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "parser/parsetree.h"
+#include "planner/path/scan_output.h"
+#include "planner/whole/statement.h"
+#include "utils/syscache.h"
+
+/* What EXPLAIN shows; equal for all parameters, so that generic plans are taken. */
+#define STATEMENT_COST	100.0
+
+typedef struct CollectContext
+{
+	PlannedStmt *stmt;
+	bool		first;			/* no user seen yet */
+	bool		differ;
+	Oid			user;
+} CollectContext;
+
+/* A copy for the executor: what it does not need is left out, as setrefs.c does. */
+static RangeTblEntry *
+executor_rte(const RangeTblEntry *rte)
+{
+	RangeTblEntry *result = makeNode(RangeTblEntry);
+
+	*result = *rte;
+	result->tablesample = NULL;
+	result->subquery = NULL;
+	result->joinaliasvars = NIL;
+	result->joinleftcols = NIL;
+	result->joinrightcols = NIL;
+	result->join_using_alias = NULL;
+	result->functions = NIL;
+	result->tablefunc = NULL;
+	result->values_lists = NIL;
+	result->coltypes = NIL;
+	result->coltypmods = NIL;
+	result->colcollations = NIL;
+	result->securityQuals = NIL;
+	shard_rte_clear_group(result);
+	return result;
+}
+
+/* Adds the range table entries of query and all levels below to the statement. */
+static bool
+collect_rtes_walker(Node *node, void *arg)
+{
+	CollectContext *cxt = arg;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, Query))
+	{
+		Query	   *query = (Query *) node;
+		ListCell   *lc;
+
+		foreach(lc, query->rtable)
+		{
+			RangeTblEntry *rte = executor_rte(lfirst_node(RangeTblEntry, lc));
+
+			shard_stmt_add_permissions(cxt->stmt, query, rte);
+			cxt->stmt->rtable = lappend(cxt->stmt->rtable, rte);
+			if (rte->rtekind == RTE_RELATION)
+				cxt->stmt->relationOids = lappend_oid(cxt->stmt->relationOids, rte->relid);
+			if (rte->rtekind == RTE_RELATION ||
+				(rte->rtekind == RTE_SUBQUERY && OidIsValid(rte->relid)))
+				shard_stmt_add_unprunable(cxt->stmt, list_length(cxt->stmt->rtable));
+		}
+		return query_tree_walker(query, collect_rtes_walker, arg, 0);
+	}
+	return expression_tree_walker(node, collect_rtes_walker, arg);
+}
+
+static bool
+add_domains_walker(Node *node, void *arg)
+{
+	PlannedStmt *stmt = arg;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, add_domains_walker, arg, 0);
+	if (IsA(node, CoerceToDomain))
+	{
+		PlanInvalItem *item = makeNode(PlanInvalItem);
+
+		/* as setrefs.c records the types of domains without constraints */
+		item->cacheId = TYPEOID;
+		item->hashValue = GetSysCacheHashValue1(TYPEOID,
+												ObjectIdGetDatum(((CoerceToDomain *) node)->resulttype));
+		stmt->invalItems = lappend(stmt->invalItems, item);
+	}
+	return expression_tree_walker(node, add_domains_walker, arg);
+}
+
+void
+shard_statement_add_domains(PlannedStmt *stmt, Query *query)
+{
+	(void) add_domains_walker((Node *) query, stmt);
+}
+
+/* The shards of the statement's tables: what they are like has been looked at. */
+static void
+depend_on_shards(PlannedStmt *stmt, List *relids)
+{
+	List	   *seen = NIL;
+	ListCell   *lc;
+
+	foreach(lc, relids)
+	{
+		const ShardMap *map;
+
+		if (list_member_oid(seen, lfirst_oid(lc)))
+			continue;
+		seen = lappend_oid(seen, lfirst_oid(lc));
+		map = shard_map_get(lfirst_oid(lc));
+		for (int i = 0; map != NULL && i < map->nshards; i++)
+			stmt->relationOids = lappend_oid(stmt->relationOids, map->shards[i].relid);
+	}
+	list_free(seen);
+}
+
+/* Finds what EXPLAIN could not print outside of the query. */
+static bool
+not_printable_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	switch (nodeTag(node))
+	{
+		case T_Var:
+			{
+				Var		   *var = (Var *) node;
+
+				return var->varlevelsup != 0 || var->varattno <= 0 ||
+					rt_fetch(var->varno, (List *) context)->rtekind != RTE_RELATION;
+			}
+		case T_SubLink:
+		case T_WindowFunc:
+		case T_GroupingFunc:
+		case T_Param:
+			return true;
+		default:
+			return expression_tree_walker(node, not_printable_walker, context);
+	}
+}
+
+/*
+ * The plan's target list, over *scan_tlist, which EXPLAIN VERBOSE shows: the
+ * query's own expressions where they can be printed.
+ */
+static List *
+make_target_list(Query *query, List **scan_tlist)
+{
+	List	   *from = query->commandType == CMD_SELECT ? query->targetList : query->returningList;
+	List	   *tlist = NIL;
+	ListCell   *lc;
+
+	*scan_tlist = NIL;
+	foreach(lc, from)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+		Node	   *expr = (Node *) entry->expr;
+		Oid			type = exprType(expr);
+		int32		typmod = exprTypmod(expr);
+		Oid			collation = exprCollation(expr);
+		AttrNumber	resno = list_length(tlist) + 1;
+		TargetEntry *column;
+
+		if (entry->resjunk)
+			continue;
+		if (not_printable_walker(expr, query->rtable))
+			expr = (Node *) makeNullConst(type, typmod, collation);
+		*scan_tlist = lappend(*scan_tlist,
+							  makeTargetEntry(copyObject((Expr *) expr), resno, entry->resname, false));
+		column = makeTargetEntry((Expr *) makeVar(INDEX_VAR, resno, type, typmod, collation, 0),
+								 resno, entry->resname, false);
+		column->resorigtbl = entry->resorigtbl;
+		column->resorigcol = entry->resorigcol;
+		tlist = lappend(tlist, column);
+	}
+	return tlist;
+}
+
+/* Number of the parameter that is key's value; one more when there is none. */
+static int
+key_param(Query *query, const ShardWholeQuery *text, List **params, Node *key)
+{
+	int			number = 0;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	/* a function that gives another value each time is the one at its place alone */
+	if (query->commandType == CMD_INSERT)
+	{
+		forboth(lc, query->targetList, lc2, text->assigned)
+		{
+			if ((Node *) lfirst_node(TargetEntry, lc)->expr == key && lfirst_int(lc2) != 0)
+				return lfirst_int(lc2);
+		}
+	}
+	Assert(!contain_volatile_functions(key));
+	foreach(lc, text->sources)
+	{
+		number++;
+		if (equal(lfirst(lc), key))
+			return number;
+	}
+	*params = lappend(*params, expression_planner(copyObject((Expr *) key)));
+	return list_length(*params);
+}
+
+/* SELECT ... FOR UPDATE and the like: for those who ask whether a plan only reads. */
+static List *
+make_row_marks(Query *query)
+{
+	List	   *marks = NIL;
+	ListCell   *lc;
+
+	foreach(lc, query->rowMarks)
+	{
+		RowMarkClause *clause = lfirst_node(RowMarkClause, lc);
+		PlanRowMark *mark = makeNode(PlanRowMark);
+
+		mark->rti = mark->prti = clause->rti;
+		mark->rowmarkId = list_length(marks) + 1;
+		mark->markType = ROW_MARK_REFERENCE;
+		mark->allMarkTypes = 1 << ROW_MARK_REFERENCE;
+		mark->strength = clause->strength;
+		mark->waitPolicy = clause->waitPolicy;
+		mark->isParent = true;	/* the executor does nothing about it */
+		marks = lappend(marks, mark);
+	}
+	return marks;
+}
+
+static bool
+locks_rows_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Query))
+	{
+		if (((Query *) node)->rowMarks != NIL)
+			return true;
+		return query_tree_walker((Query *) node, locks_rows_walker, context, 0);
+	}
+	return expression_tree_walker(node, locks_rows_walker, context);
+}
+
+static bool
+collect_user_walker(Node *node, void *arg)
+{
+	CollectContext *cxt = arg;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, Query))
+	{
+		Query	   *query = (Query *) node;
+		ListCell   *lc;
+
+		foreach(lc, query->rtable)
+		{
+			RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+			Oid			user;
+
+			if (rte->rtekind != RTE_RELATION || shard_map_get(rte->relid) == NULL)
+				continue;
+			user = shard_rte_check_as_user(query, rte);
+			cxt->differ |= !cxt->first && user != cxt->user;
+			cxt->user = user;
+			cxt->first = false;
+		}
+		return query_tree_walker(query, collect_user_walker, arg, 0);
+	}
+	return expression_tree_walker(node, collect_user_walker, arg);
+}
+
+bool
+shard_statement_user(Query *query, Oid *check_as_user)
+{
+	CollectContext cxt = {0};
+
+	cxt.first = true;
+	collect_user_walker((Node *) query, &cxt);
+	*check_as_user = cxt.user;
+	return !cxt.differ;
+}
+
+/* What the text says goes into the plan. */
+static void
+fill_plan(ShardStatementPlan *plan, Query *query, const ShardWholeQuery *text)
+{
+	plan->operation = query->commandType;
+	plan->returns_rows = query->commandType == CMD_SELECT || query->returningList != NIL;
+	plan->set_processed = query->canSetTag && query->commandType != CMD_SELECT;
+	plan->on_writer = query->commandType != CMD_SELECT || query->hasModifyingCTE ||
+		locks_rows_walker((Node *) query, NULL);
+	plan->relids = text->relids;
+	plan->template = text->template;
+	plan->outputs = shard_scan_convert_outputs(text->outputs, &plan->noutputs);
+	plan->text_columns = text->text_columns;
+	if (!shard_statement_user(query, &plan->check_as_user))
+		elog(ERROR, "tables of a statement for nodes belong to several users");
+}
+
+PlannedStmt *
+shard_statement_make(Query *query, const ShardWholeQuery *text, ShardStatementPlan *plan,
+					 List *keys)
+{
+	PlannedStmt *stmt = makeNode(PlannedStmt);
+	CustomScan *scan = makeNode(CustomScan);
+	List	   *params = list_copy(text->params);
+	CollectContext cxt = {stmt};
+	ListCell   *lc;
+
+	fill_plan(plan, query, text);
+	plan->key_params = NIL;
+	foreach(lc, keys)
+		plan->key_params = lappend_int(plan->key_params, key_param(query, text, &params, lfirst(lc)));
+
+	scan->scan.plan.targetlist = make_target_list(query, &scan->custom_scan_tlist);
+	scan->scan.plan.startup_cost = STATEMENT_COST;
+	scan->scan.plan.total_cost = STATEMENT_COST;
+	scan->scan.plan.plan_rows = plan->returns_rows ? 1 : 0;
+	scan->custom_exprs = params;
+	scan->custom_private = shard_plan_private_pack_statement(plan);
+	scan->methods = GetCustomScanMethods(SHARD_STATEMENT_NAME, false);
+
+	stmt->commandType = query->commandType;
+	stmt->queryId = query->queryId;
+	stmt->hasReturning = query->returningList != NIL;
+	stmt->hasModifyingCTE = query->hasModifyingCTE;
+	stmt->canSetTag = query->canSetTag;
+	stmt->planTree = &scan->scan.plan;
+	stmt->rowMarks = make_row_marks(query);
+	stmt->stmt_location = query->stmt_location;
+	stmt->stmt_len = query->stmt_len;
+	collect_rtes_walker((Node *) query, &cxt);
+	shard_statement_add_domains(stmt, query);
+	depend_on_shards(stmt, text->relids);
+	return stmt;
+}

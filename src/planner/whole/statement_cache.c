@@ -1,0 +1,514 @@
+/*
+ * statement_cache.c
+ *	  Plans of statements of one shard that came up before.
+ *
+ * Clients that write values into their statements send the same statement with
+ * other constants again and again.  The router's plan is the same for all of
+ * them, as constants are its parameters:
+ *
+ *	 query --> constants collected, hash --> entries with this hash
+ *			   each constant taken out       |  same query, but for free constants?
+ *			   for the comparison            |  same ones of them equal to each other?
+ *			   and put back				   hit	plan with this query's constants
+ *										  miss	router; the plan is kept
+ *
+ * A constant is free when it is itself what the plan has as one of its
+ * parameters.  To find that out, constants are numbered in a field that nobody
+ * looks at (location) while the router plans.  What else of a constant could make
+ * a difference to a plan is whether it is null, which is compared, and whether it
+ * is equal to another one of the statement: so that is part of the key.
+ *
+ * Parameters that are more than a constant are planned anew each time: as in
+ * core, a function that says to be immutable, but reads a setting or a table,
+ * gives the value it has now.
+ *
+ * An entry goes when one of its tables or shards changes, or anything that its
+ * text names or the rules of shippability look at.  Plans that are in use keep
+ * their entry's memory: the context that the plan was made in lets go of it.
+ */
+#include "postgres.h"
+
+#include "common/hashfn.h"
+#include "compat.h"
+#include "lib/ilist.h"
+#include "miscadmin.h"
+#include "nodes/extensible.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "planner/whole/route_scope.h"
+#include "planner/whole/statement.h"
+#include "planner/whole/statement_cache.h"
+#include "utils/inval.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+
+#define MAX_ENTRIES 64
+#define MAX_VARIANTS 4			/* entries that differ in constants only */
+#define MAX_CONSTANTS 64		/* in a statement that is looked for here */
+#define NUMBERED (-1000)		/* location of constant 0; the next ones go down from it */
+
+typedef struct PlanEntry
+{
+	dlist_node	link;			/* in entries, unless dropped */
+	MemoryContext cxt;			/* holds this struct and all it points to */
+	uint32		hash;
+	bool		valid;
+	bool		dropped;
+	int			nusers;			/* plans that point into it */
+	Query	   *query;			/* free constants are taken out */
+	int			nconstants;
+	bool	   *is_free;
+	int		   *same_as;		/* of each constant the first one that it is equal to */
+	PlannedStmt *stmt;
+	int		   *param_constants;	/* of each parameter in the text the free constant that it is, or -1 */
+	List	   *sources;		/* of each parameter in the text its expression; behind these are */
+	List	   *keys;			/* values of the shard key, with numbered constants */
+} PlanEntry;
+
+/* A statement that is looked for. */
+typedef struct PlanKey
+{
+	uint32		hash;
+	bool		usable;
+	int			nconstants;
+	Const	   *constants[MAX_CONSTANTS];
+	Const		saved[MAX_CONSTANTS];
+	int			same_as[MAX_CONSTANTS];
+} PlanKey;
+
+/* A plan's hold on its entry. */
+typedef struct PlanUse
+{
+	MemoryContextCallback callback;
+	PlanEntry  *entry;
+} PlanUse;
+
+static dlist_head entries = DLIST_STATIC_INIT(entries); /* used last: first */
+static int	nentries = 0;
+static uint64 ninvalidations = 0;
+static bool some_invalid = false;
+
+/* ---------- keys ---------- */
+
+static void
+add_constant(PlanKey *key, Const *con)
+{
+	/* one that stands in two places, or too many of them */
+	if (con->location <= NUMBERED || key->nconstants >= MAX_CONSTANTS)
+	{
+		key->usable = false;
+		return;
+	}
+	key->saved[key->nconstants] = *con;
+	key->constants[key->nconstants] = con;
+	con->location = NUMBERED - key->nconstants;
+	key->nconstants++;
+}
+
+/* A few numbers that tell most statements apart; collects and numbers their constants. */
+static bool
+key_walker(Node *node, void *arg)
+{
+	PlanKey    *key = arg;
+
+	if (node == NULL)
+		return false;
+	key->hash = hash_combine(key->hash, (uint32) nodeTag(node));
+	switch (nodeTag(node))
+	{
+		case T_Var:
+			key->hash = hash_combine(key->hash, ((Var *) node)->varno * 1000 + ((Var *) node)->varattno);
+			return false;
+		case T_Const:
+			key->hash = hash_combine(key->hash, ((Const *) node)->consttype);
+			if (!((Const *) node)->constisnull)
+				add_constant(key, (Const *) node);
+			return false;
+		case T_OpExpr:
+			key->hash = hash_combine(key->hash, ((OpExpr *) node)->opno);
+			break;
+		case T_RangeTblEntry:
+			if (((RangeTblEntry *) node)->rtekind == RTE_RELATION)
+				key->hash = hash_combine(key->hash, ((RangeTblEntry *) node)->relid);
+			return false;		/* what is in it is walked anyway */
+		case T_Query:
+			key->hash = hash_combine(key->hash, (uint32) ((Query *) node)->commandType);
+			return query_tree_walker((Query *) node, key_walker, arg, QTW_EXAMINE_RTES_BEFORE);
+		default:
+			break;
+	}
+	return expression_tree_walker(node, key_walker, arg);
+}
+
+static void
+make_key(PlanKey *key, Query *query)
+{
+	key->hash = 0;
+	key->usable = true;
+	key->nconstants = 0;
+	(void) key_walker((Node *) query, key);
+	for (int i = 0; i < key->nconstants; i++)
+	{
+		int			same = 0;
+
+		/* as the router compares them: 1 of two integer types is the same value */
+		while (same < i && !shard_route_scope_same_value((Node *) key->constants[same],
+														 (Node *) key->constants[i]))
+			same++;
+		key->same_as[i] = same;
+	}
+}
+
+static void
+number_constants(PlanKey *key)
+{
+	for (int i = 0; i < key->nconstants; i++)
+		key->constants[i]->location = NUMBERED - i;
+}
+
+/* Takes the value out of a constant, for comparisons. */
+static void
+take_out(Const *con)
+{
+	con->constvalue = (Datum) 0;
+	con->constbyval = true;
+}
+
+/* The number that a constant has got; -1: none. */
+static int
+constant_number(const Const *con, int nconstants)
+{
+	int			number = NUMBERED - con->location;
+
+	return number >= 0 && number < nconstants ? number : -1;
+}
+
+/* All constants as they were. */
+static void
+put_back(const PlanKey *key)
+{
+	for (int i = 0; i < key->nconstants; i++)
+		*key->constants[i] = key->saved[i];
+}
+
+/* ---------- entries ---------- */
+
+static void
+drop_entry(PlanEntry *entry)
+{
+	dlist_delete(&entry->link);
+	nentries--;
+	entry->dropped = true;
+	if (entry->nusers == 0)
+		MemoryContextDelete(entry->cxt);
+}
+
+static void
+drop_invalid(void)
+{
+	dlist_mutable_iter iter;
+
+	if (!some_invalid)
+		return;
+	some_invalid = false;
+	dlist_foreach_modify(iter, &entries)
+	{
+		PlanEntry  *entry = dlist_container(PlanEntry, link, iter.cur);
+
+		if (!entry->valid)
+			drop_entry(entry);
+	}
+}
+
+/* Does entry serve query?  Its free constants are taken out meanwhile. */
+static bool
+matches(const PlanEntry *entry, const PlanKey *key, Query *query)
+{
+	int			stmt_len = query->stmt_len;
+	bool		result;
+
+	if (entry->hash != key->hash || entry->nconstants != key->nconstants ||
+		memcmp(entry->same_as, key->same_as, sizeof(int) * key->nconstants) != 0)
+		return false;
+	for (int i = 0; i < key->nconstants; i++)
+	{
+		if (entry->is_free[i])
+			take_out(key->constants[i]);
+	}
+	query->stmt_len = 0;
+	result = equal(entry->query, query);
+	query->stmt_len = stmt_len;
+	put_back(key);
+	return result;
+}
+
+/* *nvariants: entries that may differ from query in constants alone. */
+static PlanEntry *
+find_entry(const PlanKey *key, Query *query, int *nvariants)
+{
+	dlist_iter	iter;
+
+	*nvariants = 0;
+	dlist_foreach(iter, &entries)
+	{
+		PlanEntry  *entry = dlist_container(PlanEntry, link, iter.cur);
+
+		if (entry->hash != key->hash)
+			continue;
+		if (matches(entry, key, query))
+			return entry;
+		(*nvariants)++;
+	}
+	return NULL;
+}
+
+/* Notes that numbered constants within node are not free. */
+static bool
+not_free_walker(Node *node, void *arg)
+{
+	PlanEntry  *entry = arg;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, Const))
+	{
+		int			number = constant_number((Const *) node, entry->nconstants);
+
+		if (number >= 0)
+			entry->is_free[number] = false;
+		return false;
+	}
+	return expression_tree_walker(node, not_free_walker, arg);
+}
+
+/*
+ * Finds which constants are free: those that are parameters of the text.  One that
+ * has become its parameter by way of other expressions is not: what it was
+ * compared with on that way decided about the parameter too.
+ */
+static void
+find_free(PlanEntry *entry, const PlanKey *key, const CustomScan *scan)
+{
+	ListCell   *lc;
+
+	entry->is_free = palloc0(sizeof(bool) * Max(key->nconstants, 1));
+	entry->param_constants = palloc(sizeof(int) * Max(list_length(entry->sources), 1));
+	foreach(lc, entry->sources)
+	{
+		const Const *con = lfirst(lc);
+		int			number = IsA(con, Const) ? constant_number(con, key->nconstants) : -1;
+
+		if (number >= 0 && !equal(con, key->constants[number]))
+			number = -1;
+		entry->param_constants[foreach_current_index(lc)] = number;
+		if (number >= 0)
+			entry->is_free[number] = true;
+	}
+
+	/* these keep theirs */
+	foreach(lc, entry->sources)
+	{
+		if (!IsA(lfirst(lc), Const))
+			(void) not_free_walker(lfirst(lc), entry);
+	}
+	/* EXPLAIN shows these */
+	(void) not_free_walker((Node *) scan->custom_scan_tlist, entry);
+}
+
+/* Keeps stmt, the plan of query, whose constants are numbered still. */
+static void
+add_entry(PlanKey *key, Query *query, const PlannedStmt *stmt, const ShardRouteOrigin *origin)
+{
+	/* under the current context until it is whole: an error leaves nothing behind */
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw statement",
+											  ALLOCSET_SMALL_SIZES);
+	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
+	PlanEntry  *entry = palloc0(sizeof(PlanEntry));
+
+	entry->cxt = cxt;
+	entry->hash = key->hash;
+	entry->valid = true;
+	entry->nconstants = key->nconstants;
+	entry->sources = copyObject(origin->sources);
+	entry->keys = copyObject(origin->keys);
+	find_free(entry, key, castNode(CustomScan, stmt->planTree));
+	entry->same_as = palloc(sizeof(int) * Max(key->nconstants, 1));
+	memcpy(entry->same_as, key->same_as, sizeof(int) * key->nconstants);
+	entry->stmt = copyObject((PlannedStmt *) stmt);
+	for (int i = 0; i < key->nconstants; i++)
+	{
+		if (entry->is_free[i])
+			take_out(key->constants[i]);
+	}
+	entry->query = copyObject(query);
+	entry->query->stmt_len = 0;
+	put_back(key);
+	MemoryContextSwitchTo(oldcxt);
+	MemoryContextSetParent(cxt, CacheMemoryContext);
+
+	if (nentries >= MAX_ENTRIES)
+		drop_entry(dlist_tail_element(PlanEntry, link, &entries));
+	dlist_push_head(&entries, &entry->link);
+	nentries++;
+}
+
+/* ---------- plans ---------- */
+
+static void
+end_use(void *arg)
+{
+	PlanEntry  *entry = ((PlanUse *) arg)->entry;
+
+	if (--entry->nusers == 0 && entry->dropped)
+		MemoryContextDelete(entry->cxt);
+}
+
+/* node with constants by their numbers */
+static Node *
+replace_mutator(Node *node, void *arg)
+{
+	const PlanKey *key = arg;
+
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, Const))
+	{
+		int			number = constant_number((Const *) node, key->nconstants);
+
+		return number >= 0 ? (Node *) key->constants[number] : node;
+	}
+	return expression_tree_mutator(node, replace_mutator, arg);
+}
+
+/* Keeps entry's memory as long as the current context. */
+static void
+begin_use(PlanEntry *entry)
+{
+	PlanUse    *use = palloc(sizeof(PlanUse));
+
+	use->entry = entry;
+	use->callback.func = end_use;
+	use->callback.arg = use;
+	MemoryContextRegisterResetCallback(CurrentMemoryContext, &use->callback);
+	entry->nusers++;
+}
+
+/* The parameters of entry's plan with the constants of a query. */
+static List *
+make_params(const PlanEntry *entry, const PlanKey *key)
+{
+	List	   *params = NIL;
+	ListCell   *lc;
+
+	foreach(lc, entry->sources)
+	{
+		int			number = entry->param_constants[foreach_current_index(lc)];
+		Node	   *source = lfirst(lc);
+
+		if (number >= 0 && entry->is_free[number])
+			source = (Node *) key->constants[number];
+		else if (!IsA(source, Const) && !IsA(source, Param))
+			source = (Node *) expression_planner(copyObject((Expr *) source));
+		params = lappend(params, source);
+	}
+	foreach(lc, entry->keys)
+	{
+		Node	   *value = replace_mutator(lfirst(lc), (void *) key);
+
+		params = lappend(params, expression_planner((Expr *) value));
+	}
+	return params;
+}
+
+/* entry's plan with the constants of query. */
+static PlannedStmt *
+make_plan(PlanEntry *entry, const PlanKey *key, const Query *query)
+{
+	PlannedStmt *stmt = makeNode(PlannedStmt);
+	CustomScan *scan = makeNode(CustomScan);
+
+	/* first: functions that are called for the parameters may have entry dropped */
+	begin_use(entry);
+	*stmt = *entry->stmt;
+	*scan = *castNode(CustomScan, stmt->planTree);
+	stmt->planTree = &scan->scan.plan;
+	stmt->queryId = query->queryId;
+	stmt->stmt_location = query->stmt_location;
+	stmt->stmt_len = query->stmt_len;
+	scan->custom_exprs = make_params(entry, key);
+	return stmt;
+}
+
+PlannedStmt *
+shard_statement_cache_plan(Query *query, int cursor_options, ParamListInfo params)
+{
+	ShardRouteOrigin origin = {0};
+	PlanKey		key;
+	PlanEntry  *entry;
+	PlannedStmt *stmt;
+	uint64		before;
+	int			nvariants;
+
+	make_key(&key, query);
+	if (!key.usable)
+	{
+		put_back(&key);
+		return shard_router_plan(query, cursor_options, params, &origin);
+	}
+	drop_invalid();
+	entry = find_entry(&key, query, &nvariants);
+	if (entry != NULL)
+	{
+		put_back(&key);
+		dlist_move_head(&entries, &entry->link);
+		return make_plan(entry, &key, query);
+	}
+
+	/* what is invalidated while it is planned is not kept */
+	before = ninvalidations;
+	number_constants(&key);
+	stmt = shard_router_plan(query, cursor_options, params, &origin);
+	if (stmt != NULL && ninvalidations == before && nvariants < MAX_VARIANTS)
+		add_entry(&key, query, stmt, &origin);
+	put_back(&key);
+	return stmt;
+}
+
+/* ---------- invalidation ---------- */
+
+/* relid: the table that has changed, or 0 for all. */
+static void
+invalidate_relation(Datum arg, Oid relid)
+{
+	dlist_iter	iter;
+
+	ninvalidations++;
+	dlist_foreach(iter, &entries)
+	{
+		PlanEntry  *entry = dlist_container(PlanEntry, link, iter.cur);
+
+		if (!OidIsValid(relid) || list_member_oid(entry->stmt->relationOids, relid))
+		{
+			entry->valid = false;
+			some_invalid = true;
+		}
+	}
+}
+
+static void
+invalidate_all(Datum arg, SysCacheIdentifier cacheid, uint32 hashvalue)
+{
+	invalidate_relation(arg, InvalidOid);
+}
+
+void
+shard_statement_cache_init(void)
+{
+	static const int caches[] = {
+		NAMESPACEOID, TYPEOID, PROCOID, OPEROID, COLLOID, FOREIGNSERVEROID, FOREIGNDATAWRAPPEROID
+	};
+
+	CacheRegisterRelcacheCallback(invalidate_relation, (Datum) 0);
+	for (int i = 0; i < lengthof(caches); i++)
+		CacheRegisterSyscacheCallback(caches[i], invalidate_all, (Datum) 0);
+}

@@ -1,0 +1,282 @@
+/*
+ * reference_param.c
+ *	  How rows of a reference table are named and their values passed in
+ *	  commands for its copies.
+ *
+ * A copy finds its rows by the identity: an immediate unique key without NULLs, as in
+ * logical replication.  Values travel as text, in typed arrays where there are
+ * several: a copy whose column has got another type by hand converts them or complains.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/sysattr.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_operator.h"
+#include "catalog/pg_type.h"
+#include "compat.h"
+#include "optimizer/optimizer.h"
+#include "reference/reference_param.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+AttrNumber *
+shard_reference_param_sent(TupleDesc desc, int *ncolumns)
+{
+	AttrNumber *attnos = palloc(sizeof(AttrNumber) * Max(desc->natts, 1));
+
+	*ncolumns = 0;
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (!att->attisdropped && att->attgenerated == '\0')
+			attnos[(*ncolumns)++] = att->attnum;
+	}
+	return attnos;
+}
+
+const char *
+shard_reference_param_column(Relation rel, AttrNumber attno)
+{
+	return quote_identifier(NameStr(TupleDescAttr(RelationGetDescr(rel), attno - 1)->attname));
+}
+
+/* ---------- identity ---------- */
+
+/* Is the index one by which a row can be told from all others at any moment? */
+static bool
+is_identity(Relation index, TupleDesc desc)
+{
+	Form_pg_index form = index->rd_index;
+
+	if (index->rd_rel->relam != BTREE_AM_OID || !form->indisunique || !form->indimmediate ||
+		!form->indisvalid || RelationGetIndexPredicate(index) != NIL)
+		return false;
+	for (int i = 0; i < form->indnkeyatts; i++)
+	{
+		AttrNumber	attno = form->indkey.values[i];
+
+		/* an expression has no column; virtual ones no value in the rows that triggers get */
+		if (attno <= 0 || !TupleDescAttr(desc, attno - 1)->attnotnull)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Index that identifies rows: the replica identity, else the primary key, else
+ * any other that does.  InvalidOid: none.
+ */
+static Oid
+find_identity(Relation rel)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+	Oid			replica_identity = rel->rd_replidindex;
+	Oid			found = InvalidOid;
+	bool		found_primary = false;
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+		bool		usable = is_identity(index, RelationGetDescr(rel));
+		bool		is_primary = index->rd_index->indisprimary;
+
+		index_close(index, AccessShareLock);
+		if (!usable)
+			continue;
+		if (lfirst_oid(lc) == replica_identity)
+			return replica_identity;
+		if (!OidIsValid(found) || (is_primary && !found_primary))
+			found = lfirst_oid(lc);
+		found_primary |= is_primary;
+	}
+	return found;
+}
+
+/* "OPERATOR(schema.=)": what the index takes for equal. */
+static const char *
+equality_operator(Relation index, int keyno)
+{
+	Oid			type = index->rd_opcintype[keyno];
+	Oid			opno = get_opfamily_member(index->rd_opfamily[keyno], type, type, BTEqualStrategyNumber);
+
+	HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(opno));
+	Form_pg_operator form;
+	const char *result;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "missing operator %d(%u,%u) in opfamily %u", BTEqualStrategyNumber,
+			 type, type, index->rd_opfamily[keyno]);
+	form = (Form_pg_operator) GETSTRUCT(tuple);
+	result = psprintf("OPERATOR(%s.%s)", quote_identifier(get_namespace_name(form->oprnamespace)),
+					  NameStr(form->oprname));
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+void
+shard_reference_param_identity(Relation rel, const char *verb, ShardReferenceIdentity *identity)
+{
+	Oid			indexid = find_identity(rel);
+	Relation	index;
+
+	if (!OidIsValid(indexid))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot %s reference table \"%s\" because it has no primary key",
+						verb, RelationGetRelationName(rel)),
+				 errdetail("The rows to be changed cannot be found in the copies on the nodes."),
+				 errhint("Add a primary key, or a unique index over columns that are NOT NULL; it must not be deferrable.")));
+
+	index = index_open(indexid, AccessShareLock);
+	identity->ncolumns = index->rd_index->indnkeyatts;
+	identity->attnos = palloc(sizeof(AttrNumber) * identity->ncolumns);
+	identity->operators = palloc(sizeof(char *) * identity->ncolumns);
+	for (int i = 0; i < identity->ncolumns; i++)
+	{
+		identity->attnos[i] = index->rd_index->indkey.values[i];
+		identity->operators[i] = equality_operator(index, i);
+	}
+	index_close(index, AccessShareLock);
+}
+
+/* For these, whether a row fits in depends on the rows that are there at that moment. */
+Bitmapset *
+shard_reference_param_unique(Relation rel)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+	Bitmapset  *columns = NULL;
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+
+		if (index->rd_index->indisunique && index->rd_index->indimmediate)
+		{
+			for (int i = 0; i < index->rd_index->indnkeyatts; i++)
+			{
+				AttrNumber	attno = index->rd_index->indkey.values[i];
+
+				if (attno != 0)
+					columns = bms_add_member(columns, attno - FirstLowInvalidHeapAttributeNumber);
+			}
+			pull_varattnos((Node *) RelationGetIndexExpressions(index), 1, &columns);
+			pull_varattnos((Node *) RelationGetIndexPredicate(index), 1, &columns);
+		}
+		index_close(index, AccessShareLock);
+	}
+	return columns;
+}
+
+/* ---------- parameters ---------- */
+
+void
+shard_reference_param_init(ShardReferenceParams *columns, Relation rel, AttrNumber *attnos, int ncolumns)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+
+	columns->ncolumns = ncolumns;
+	columns->attnos = attnos;
+	columns->encoder = shard_encode_create(desc, attnos, ncolumns);
+	columns->values = palloc0(sizeof(char *) * Max(ncolumns, 1));
+	columns->types = palloc(sizeof(char *) * Max(ncolumns, 1));
+	columns->as_text = palloc(sizeof(bool) * Max(ncolumns, 1));
+	columns->delims = palloc(Max(ncolumns, 1));
+	columns->arrays = palloc(sizeof(StringInfoData) * Max(ncolumns, 1));
+	for (int i = 0; i < ncolumns; i++)
+	{
+		Oid			type = TupleDescAttr(desc, attnos[i] - 1)->atttypid;
+		Oid			array_type = OidIsValid(get_element_type(type)) ? InvalidOid : get_array_type(type);
+		int16		len;
+		bool		byval;
+		char		align;
+		Oid			io_param;
+		Oid			func;
+
+		columns->types[i] = format_type_extended(type, -1, FORMAT_TYPE_TYPEMOD_GIVEN |
+												 FORMAT_TYPE_FORCE_QUALIFY);
+		/* there are no arrays of arrays */
+		columns->as_text[i] = !OidIsValid(array_type);
+		get_type_io_data(columns->as_text[i] ? TEXTOID : type, IOFunc_input, &len, &byval, &align,
+						 &columns->delims[i], &io_param, &func);
+		initStringInfo(&columns->arrays[i]);
+	}
+}
+
+void
+shard_reference_param_read(ShardReferenceParams *columns, TupleTableSlot *slot, MemoryContext row_cxt)
+{
+	MemoryContext oldcxt = MemoryContextSwitchTo(row_cxt);
+
+	shard_encode_params(columns->encoder, slot, columns->values);
+	MemoryContextSwitchTo(oldcxt);
+}
+
+Size
+shard_reference_param_append(ShardReferenceParams *columns)
+{
+	Size		nbytes = 0;
+
+	for (int i = 0; i < columns->ncolumns; i++)
+	{
+		StringInfo	array = &columns->arrays[i];
+		int			before = array->len;
+
+		appendStringInfoChar(array, array->len == 0 ? '{' : columns->delims[i]);
+		if (columns->values[i] == NULL)
+			appendStringInfoString(array, "NULL");
+		else
+		{
+			appendStringInfoChar(array, '"');
+			for (const char *c = columns->values[i]; *c != '\0'; c++)
+			{
+				if (*c == '"' || *c == '\\')
+					appendStringInfoChar(array, '\\');
+				appendStringInfoChar(array, *c);
+			}
+			appendStringInfoChar(array, '"');
+		}
+		nbytes += array->len - before;
+	}
+	return nbytes;
+}
+
+void
+shard_reference_param_unnest(StringInfo sql, const ShardReferenceParams *columns, int before)
+{
+	for (int i = 0; i < columns->ncolumns; i++)
+		appendStringInfo(sql, "%spg_catalog.unnest($%d::%s[])", before + i > 0 ? ", " : "",
+						 before + i + 1, columns->as_text[i] ? "pg_catalog.text" : columns->types[i]);
+}
+
+void
+shard_reference_param_value(StringInfo sql, const ShardReferenceParams *columns, int i, const char *prefix)
+{
+	appendStringInfo(sql, "v.%s%d", prefix, i + 1);
+	if (columns->as_text[i])
+		appendStringInfo(sql, "::%s", columns->types[i]);
+}
+
+void
+shard_reference_param_aliases(StringInfo sql, const ShardReferenceParams *columns, const char *prefix, bool first)
+{
+	for (int i = 0; i < columns->ncolumns; i++)
+		appendStringInfo(sql, "%s%s%d", first && i == 0 ? "" : ", ", prefix, i + 1);
+}
+
+void
+shard_reference_param_match(StringInfo sql, Relation rel, const ShardReferenceParams *keys,
+							const ShardReferenceIdentity *identity)
+{
+	for (int i = 0; i < keys->ncolumns; i++)
+	{
+		appendStringInfo(sql, "%sr.%s %s ", i > 0 ? " AND " : "",
+						 shard_reference_param_column(rel, keys->attnos[i]), identity->operators[i]);
+		shard_reference_param_value(sql, keys, i, "k");
+	}
+}

@@ -1,0 +1,264 @@
+/*
+ * reference_run.c
+ *	  Commands that change rows in all copies of a reference table.
+ *
+ *	 run on all nodes --> counts right?  --yes-->  done
+ *								| no
+ *								+--> settle --> run again --> right?  --no-->  error
+ *
+ * A transaction is committed on the coordinator first, on the nodes a moment
+ * later.  Whoever sees its rows here and changes them in that moment does not find them
+ * there: the node waits for a row that is being changed, but not for one that is
+ * being inserted, or gets another key.  Such transactions are prepared there, all of
+ * them before their rows could be seen here; so once those are settled that are prepared
+ * now, the rows are there, or the copy differs.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/reference.h"
+#include "foreign/foreign.h"
+#include "libpq-fe.h"
+#include "miscadmin.h"
+#include "reference/reference_run.h"
+#include "remote/wire/wait.h"
+#include "remote/xact/twophase.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+/* Prepared transactions that are older belong to nobody who is about to commit them. */
+#define SETTLE_LIMIT_MS 5000
+
+/* Longest pause between two looks at them. */
+#define SETTLE_PAUSE_MS 20
+
+void
+shard_reference_run_begin(ShardReferenceWrite *write, Relation rel)
+{
+	write->rel = rel;
+	write->cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw reference write",
+									   ALLOCSET_SMALL_SIZES);
+	write->row_cxt = AllocSetContextCreate(write->cxt, "shardfdw reference row",
+										   ALLOCSET_SMALL_SIZES);
+	MemoryContextSwitchTo(write->cxt);
+	write->relation = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
+												 RelationGetRelationName(rel));
+	write->userid = GetUserId();
+	write->nodes = shard_reference_nodes();
+}
+
+void
+shard_reference_run_end(ShardReferenceWrite *write, MemoryContext caller_cxt)
+{
+	MemoryContextSwitchTo(caller_cxt);
+	MemoryContextDelete(write->cxt);
+}
+
+/* Commands with the same text for some nodes. */
+static ShardCommand *
+make_commands(ShardReferenceWrite *write, List *nodes, const char *sql, int nparams, const char **params)
+{
+	ShardCommand *commands = palloc0(sizeof(ShardCommand) * Max(list_length(nodes), 1));
+	int			ncommands = 0;
+	ListCell   *lc;
+
+	foreach(lc, nodes)
+	{
+		ShardCommand *command = &commands[ncommands++];
+
+		command->serverid = lfirst_oid(lc);
+		command->userid = write->userid;
+		command->sql = sql;
+		command->label = write->relation;
+		command->nparams = nparams;
+		command->params = params;
+	}
+	return commands;
+}
+
+static void
+clear_results(ShardCommand *commands, int ncommands)
+{
+	for (int i = 0; i < ncommands; i++)
+	{
+		PQclear(commands[i].result);
+		commands[i].result = NULL;
+	}
+}
+
+/* ---------- settling ---------- */
+
+/*
+ * Asks nodes for prepared transactions that are not older than *since (text of
+ * seconds; NULL: all), which is set to the node's time.  Returns the nodes that have some; times[i] belongs to the
+ * i-th of nodes.
+ */
+static List *
+ask_prepared(ShardReferenceWrite *write, List *nodes, const char **times)
+{
+	const char *sql = psprintf("SELECT count(*), extract(epoch FROM clock_timestamp()) FROM pg_catalog.pg_prepared_xacts"
+							   " WHERE database = current_database() AND pg_catalog.starts_with(gid, %s)"
+							   " AND prepared > clock_timestamp() - interval '%d ms'"
+							   " AND extract(epoch FROM prepared) <= coalesce($1::numeric, 'infinity')",
+							   quote_literal_cstr(shard_twophase_gid_prefix()), SETTLE_LIMIT_MS);
+	int			ncommands = list_length(nodes);
+	ShardCommand *commands = make_commands(write, nodes, sql, 1, NULL);
+	List	   *busy = NIL;
+	int			nbusy = 0;
+
+	for (int i = 0; i < ncommands; i++)
+		commands[i].params = &times[i];
+	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
+	for (int i = 0; i < ncommands; i++)
+	{
+		PGresult   *res = commands[i].result;
+
+		if (PQntuples(res) != 1 || PQnfields(res) != 2 || strcmp(PQgetvalue(res, 0, 0), "0") == 0)
+			continue;
+		busy = lappend_oid(busy, commands[i].serverid);
+		times[nbusy++] = times[i] ? times[i] : pstrdup(PQgetvalue(res, 0, 1));
+	}
+	clear_results(commands, ncommands);
+	return busy;
+}
+
+void
+shard_reference_run_settle(ShardReferenceWrite *write)
+{
+	const char **times = palloc0(sizeof(char *) * Max(list_length(write->nodes), 1));
+	List	   *busy = write->nodes;
+	long		pause_ms = 1;
+
+	while (busy != NIL)
+	{
+		busy = ask_prepared(write, busy, times);
+		if (busy == NIL)
+			break;
+		(void) shard_wait_socket(-1, 0, pause_ms, false);
+		pause_ms = Min(pause_ms * 2, SETTLE_PAUSE_MS);
+	}
+	pfree(times);
+}
+
+/* ---------- counts ---------- */
+
+static void
+report_difference(ShardReferenceWrite *write, const ShardCommand *command, int64 nrows, int64 nchanged)
+{
+	const char *node = GetForeignServer(command->serverid)->servername;
+
+	/* the node's snapshot may be from before a commit that the one here has seen */
+	if (IsolationUsesXactSnapshot() && nchanged < nrows)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access to reference table \"%s\" on node \"%s\"",
+						RelationGetRelationName(write->rel), node),
+				 errdetail("%lld rows were to be changed there, %lld were found.",
+						   (long long) nrows, (long long) nchanged),
+				 errhint("The transaction might succeed if retried; shardfdw.check_nodes() shows whether the copy differs.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the copy of reference table \"%s\" on node \"%s\" differs",
+					RelationGetRelationName(write->rel), node),
+			 errdetail("%lld rows were to be changed there, %lld were found.",
+					   (long long) nrows, (long long) nchanged),
+			 errhint("Drop the copy on that node, and make it again with shardfdw.replicate_table().")));
+}
+
+static int64
+rows_changed(const ShardCommand *command)
+{
+	return strtoi64(PQcmdTuples(command->result), NULL, 10);
+}
+
+/* The command has changed nchanged rows, nrows were to be. */
+static void
+run_again(ShardReferenceWrite *write, const ShardCommand *command, int64 nrows, int64 nchanged,
+		  ShardReferenceCount count)
+{
+	ShardCommand again = *command;
+
+	if (count != SHARD_REFERENCE_COUNT_ONCE && nchanged < nrows && !IsolationUsesXactSnapshot())
+	{
+		again.result = NULL;
+		shard_reference_run_settle(write);
+		shard_command_run(&again, 1, SHARD_COMMAND_WRITE, false);
+		if (count == SHARD_REFERENCE_COUNT_AGAIN)
+			nchanged = 0;
+		nchanged += rows_changed(&again);
+		clear_results(&again, 1);
+	}
+	if (nchanged != nrows)
+		report_difference(write, command, nrows, nchanged);
+}
+
+void
+shard_reference_run_commands(ShardReferenceWrite *write, ShardCommand *commands, int ncommands,
+							 int64 nrows, ShardReferenceCount count)
+{
+	if (ncommands == 0)
+		return;
+	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
+	PG_TRY();
+	{
+		for (int i = 0; i < ncommands; i++)
+		{
+			int64		nchanged = rows_changed(&commands[i]);
+
+			if (count != SHARD_REFERENCE_COUNT_NONE && nchanged != nrows)
+				run_again(write, &commands[i], nrows, nchanged, count);
+		}
+	}
+	PG_FINALLY();
+	{
+		clear_results(commands, ncommands);
+	}
+	PG_END_TRY();
+}
+
+void
+shard_reference_run_everywhere(ShardReferenceWrite *write, const char *sql, int nparams,
+							   const char **params, int64 nrows, ShardReferenceCount count)
+{
+	ShardCommand *commands = make_commands(write, write->nodes, sql, nparams, params);
+
+	shard_reference_run_commands(write, commands, list_length(write->nodes), nrows, count);
+	pfree(commands);
+}
+
+/* Ends the array literals and appends them to params. */
+static int
+end_arrays(ShardReferenceParams *columns, const char **params, int nparams)
+{
+	for (int i = 0; i < columns->ncolumns; i++)
+	{
+		appendStringInfoChar(&columns->arrays[i], '}');
+		params[nparams++] = columns->arrays[i].data;
+	}
+	return nparams;
+}
+
+static void
+empty_arrays(ShardReferenceParams *columns)
+{
+	for (int i = 0; i < columns->ncolumns; i++)
+		resetStringInfo(&columns->arrays[i]);
+}
+
+void
+shard_reference_run_arrays(ShardReferenceWrite *write, const char *sql, ShardReferenceParams *keys,
+						   ShardReferenceParams *values, int64 nrows, ShardReferenceCount count)
+{
+	const char **params = palloc(sizeof(char *) *
+								 (keys->ncolumns + (values ? values->ncolumns : 0)));
+	int			nparams = end_arrays(keys, params, 0);
+
+	if (values)
+		nparams = end_arrays(values, params, nparams);
+	shard_reference_run_everywhere(write, sql, nparams, params, nrows, count);
+	pfree(params);
+	empty_arrays(keys);
+	if (values)
+		empty_arrays(values);
+}

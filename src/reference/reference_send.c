@@ -1,0 +1,212 @@
+/*
+ * reference_send.c
+ *	  Changes of a reference table, sent to all of its copies at once.
+ *
+ *	 INSERT    new rows --> COPY, every node the same bytes
+ *	 DELETE    old keys --> DELETE ... USING unnest(keys), a chunk of rows at a time
+ *	 UPDATE    see reference_update.c
+ *	 TRUNCATE  --> TRUNCATE
+ *
+ * The coordinator's table has taken the change already: rows are locked there,
+ * and unique keys have been checked there, so that nodes do not wait for each
+ * other.  Every count is checked, so that a copy that differs is noticed by the
+ * first statement that should have changed a row it lacks.
+ *
+ * Rows travel as text, which a copy whose column has got another type by hand converts
+ * or refuses.  Only those for copies that have just been made go in binary.
+ */
+#include "postgres.h"
+
+#include "access/tableam.h"
+#include "compat.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "reference/reference_run.h"
+#include "reference/reference_send.h"
+#include "remote/copy/copy_stream.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+/* A reader of its own from the first row on; other triggers read the same rows. */
+void
+shard_reference_send_rewind(Tuplestorestate *rows)
+{
+	tuplestore_select_read_pointer(rows, tuplestore_alloc_read_pointer(rows, EXEC_FLAG_REWIND));
+	tuplestore_rescan(rows);
+}
+
+/* ---------- rows by COPY ---------- */
+
+typedef struct RowCopy
+{
+	ShardReferenceWrite *write;
+	ShardEncoder *encoder;
+	ShardCopySet *set;
+	List	   *targets;		/* of ShardCopyTarget */
+	StringInfoData row;
+} RowCopy;
+
+static void
+begin_copy(RowCopy *copy, ShardReferenceWrite *write, bool may_be_binary)
+{
+	StringInfoData sql;
+	int			ncolumns;
+	AttrNumber *attnos = shard_reference_param_sent(RelationGetDescr(write->rel), &ncolumns);
+	bool		binary;
+	ListCell   *lc;
+
+	copy->write = write;
+	copy->targets = NIL;
+	copy->encoder = shard_encode_create(RelationGetDescr(write->rel), attnos, ncolumns);
+	if (!may_be_binary)
+		shard_encode_use_text(copy->encoder);
+	binary = shard_encode_is_binary(copy->encoder);
+
+	initStringInfo(&sql);
+	appendStringInfo(&sql, "COPY %s", write->relation);
+	for (int i = 0; i < ncolumns; i++)
+		appendStringInfo(&sql, "%s%s", i == 0 ? " (" : ", ", shard_reference_param_column(write->rel, attnos[i]));
+	appendStringInfo(&sql, "%s FROM STDIN%s", ncolumns > 0 ? ")" : "", binary ? " (FORMAT binary)" : "");
+
+	initStringInfo(&copy->row);
+	copy->set = shard_copy_set_create(write->cxt, NULL, NULL);
+	foreach(lc, write->nodes)
+		copy->targets = lappend(copy->targets,
+								shard_copy_target_open(copy->set, lfirst_oid(lc), write->userid,
+													   sql.data, binary, write->relation));
+}
+
+/* The row is encoded once for all nodes. */
+static void
+copy_row(RowCopy *copy, TupleTableSlot *slot)
+{
+	MemoryContext oldcxt = MemoryContextSwitchTo(copy->write->row_cxt);
+	ListCell   *lc;
+
+	resetStringInfo(&copy->row);
+	shard_encode_row(copy->encoder, slot, &copy->row);
+	MemoryContextSwitchTo(oldcxt);
+	MemoryContextReset(copy->write->row_cxt);
+
+	foreach(lc, copy->targets)
+	{
+		ShardCopyTarget *target = lfirst(lc);
+
+		appendBinaryStringInfo(shard_copy_target_buffer(target), copy->row.data, copy->row.len);
+		shard_copy_target_put(target, 0);
+	}
+}
+
+void
+shard_reference_send_insert(Relation rel, Tuplestorestate *new_rows)
+{
+	MemoryContext caller_cxt = CurrentMemoryContext;
+	ShardReferenceWrite write;
+	RowCopy		copy;
+	TupleTableSlot *slot;
+
+	shard_reference_run_begin(&write, rel);
+	begin_copy(&copy, &write, false);
+	slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsMinimalTuple);
+	shard_reference_send_rewind(new_rows);
+	while (tuplestore_gettupleslot(new_rows, true, false, slot))
+	{
+		copy_row(&copy, slot);
+		CHECK_FOR_INTERRUPTS();
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	shard_copy_set_finish(copy.set);
+	shard_reference_run_end(&write, caller_cxt);
+}
+
+uint64
+shard_reference_send_table(Relation rel, List *nodes)
+{
+	MemoryContext caller_cxt = CurrentMemoryContext;
+	ShardReferenceWrite write;
+	RowCopy		copy;
+	TupleTableSlot *slot;
+	TableScanDesc scan;
+	uint64		nrows = 0;
+
+	/* under the lock, the latest rows are the last word, whatever this transaction's snapshot is */
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+
+	shard_reference_run_begin(&write, rel);
+	write.nodes = nodes;
+	begin_copy(&copy, &write, true);
+	slot = table_slot_create(rel, NULL);
+	scan = table_beginscan_strat(rel, snapshot, 0, NULL, true, true);
+	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	{
+		copy_row(&copy, slot);
+		nrows++;
+		CHECK_FOR_INTERRUPTS();
+	}
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	UnregisterSnapshot(snapshot);
+	shard_copy_set_finish(copy.set);
+	shard_reference_run_end(&write, caller_cxt);
+	return nrows;
+}
+
+void
+shard_reference_send_truncate(Relation rel)
+{
+	MemoryContext caller_cxt = CurrentMemoryContext;
+	ShardReferenceWrite write;
+
+	shard_reference_run_begin(&write, rel);
+	shard_reference_run_everywhere(&write, psprintf("TRUNCATE ONLY %s", write.relation), 0, NULL,
+								   0, SHARD_REFERENCE_COUNT_NONE);
+	shard_reference_run_end(&write, caller_cxt);
+}
+
+/* ---------- DELETE ---------- */
+
+void
+shard_reference_send_delete(Relation rel, Tuplestorestate *old_rows)
+{
+	MemoryContext caller_cxt = CurrentMemoryContext;
+	ShardReferenceWrite write;
+	ShardReferenceIdentity	identity;
+	ShardReferenceParams keys;
+	StringInfoData sql;
+	TupleTableSlot *slot;
+	Size		nbytes = 0;
+	int64		nrows = 0;
+
+	shard_reference_run_begin(&write, rel);
+	shard_reference_param_identity(rel, "delete from", &identity);
+	shard_reference_param_init(&keys, rel, identity.attnos, identity.ncolumns);
+
+	initStringInfo(&sql);
+	appendStringInfo(&sql, "DELETE FROM ONLY %s AS r USING ROWS FROM (", write.relation);
+	shard_reference_param_unnest(&sql, &keys, 0);
+	appendStringInfoString(&sql, ") AS v (");
+	shard_reference_param_aliases(&sql, &keys, "k", true);
+	appendStringInfoString(&sql, ") WHERE ");
+	shard_reference_param_match(&sql, rel, &keys, &identity);
+
+	slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsMinimalTuple);
+	shard_reference_send_rewind(old_rows);
+	while (tuplestore_gettupleslot(old_rows, true, false, slot))
+	{
+		shard_reference_param_read(&keys, slot, write.row_cxt);
+		nbytes += shard_reference_param_append(&keys);
+		nrows++;
+		MemoryContextReset(write.row_cxt);
+		if (nrows >= SHARD_REFERENCE_CHUNK_ROWS || nbytes >= SHARD_REFERENCE_CHUNK_BYTES)
+		{
+			shard_reference_run_arrays(&write, sql.data, &keys, NULL, nrows,
+								   SHARD_REFERENCE_COUNT_REST);
+			nrows = nbytes = 0;
+		}
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	if (nrows > 0)
+		shard_reference_run_arrays(&write, sql.data, &keys, NULL, nrows,
+								   SHARD_REFERENCE_COUNT_REST);
+	shard_reference_run_end(&write, caller_cxt);
+}

@@ -1,0 +1,322 @@
+/*
+ * reference_trigger.c
+ *	  SQL functions of reference tables: the trigger that sends their writes, and
+ *	  the helpers of replicate_table().
+ *
+ * Each kind of write has two triggers with transition tables:
+ *
+ *	 AFTER ... FOR EACH STATEMENT	sends what the statement has changed
+ *	 AFTER ... FOR EACH ROW			does so before it, at its first call, where other
+ *									row triggers might change the table further
+ *
+ * All AFTER triggers of a statement run when its rows are complete, in the order
+ * of their names, those of rows before those of the statement.  A row trigger of
+ * the user, or a cascading foreign key, can change the rows once more by a statement of its own,
+ * whose changes are sent when that one ends: the nodes must have got the first
+ * change by then.  The name of ours sorts before others.
+ * A row trigger with a transition table also keeps the table from becoming a
+ * partition or child, written through its parent without the statement triggers.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/option.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_trigger.h"
+#include "catalog/pg_type.h"
+#include "catalog/reference.h"
+#include "commands/trigger.h"
+#include "compat.h"
+#include "fmgr.h"
+#include "foreign/foreign.h"
+#include "miscadmin.h"
+#include "reference/reference_send.h"
+#include "utils/acl.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+PG_FUNCTION_INFO_V1(shardfdw_send_reference_write);
+PG_FUNCTION_INFO_V1(shardfdw_is_reference);
+PG_FUNCTION_INFO_V1(shardfdw_copy_reference_rows);
+
+/* ---------- what a row trigger has sent already ---------- */
+
+typedef struct SentRows
+{
+	Tuplestorestate *rows;		/* transition table; ended by the statement trigger */
+	int			level;			/* of the subtransaction */
+} SentRows;
+
+static List *sent_rows = NIL;	/* of SentRows, in TopTransactionContext */
+
+static void
+forget_sent_level(int level)
+{
+	ListCell   *lc;
+
+	foreach(lc, sent_rows)
+	{
+		if (((SentRows *) lfirst(lc))->level >= level)
+			sent_rows = foreach_delete_current(sent_rows, lc);
+	}
+}
+
+static void
+forget_sent_subxact(SubXactEvent event, SubTransactionId subid, SubTransactionId parentid, void *arg)
+{
+	if (event == SUBXACT_EVENT_ABORT_SUB || event == SUBXACT_EVENT_COMMIT_SUB)
+		forget_sent_level(GetCurrentTransactionNestLevel());
+}
+
+static void
+forget_sent_xact(XactEvent event, void *arg)
+{
+	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
+		sent_rows = NIL;
+}
+
+static void
+note_sent(Tuplestorestate *rows)
+{
+	static bool registered = false;
+	MemoryContext oldcxt;
+	SentRows   *sent;
+
+	if (!registered)
+	{
+		RegisterXactCallback(forget_sent_xact, NULL);
+		RegisterSubXactCallback(forget_sent_subxact, NULL);
+		registered = true;
+	}
+	oldcxt = MemoryContextSwitchTo(TopTransactionContext);
+	sent = palloc(sizeof(SentRows));
+	sent->rows = rows;
+	sent->level = GetCurrentTransactionNestLevel();
+	sent_rows = lappend(sent_rows, sent);
+	MemoryContextSwitchTo(oldcxt);
+}
+
+/* Has a row trigger sent these rows?  forget: nobody will ask again. */
+static bool
+were_sent(Tuplestorestate *rows, bool forget)
+{
+	ListCell   *lc;
+
+	foreach(lc, sent_rows)
+	{
+		if (((SentRows *) lfirst(lc))->rows != rows)
+			continue;
+		if (forget)
+			sent_rows = foreach_delete_current(sent_rows, lc);
+		return true;
+	}
+	return false;
+}
+
+/* ---------- the trigger ---------- */
+
+/*
+ * Must a row trigger send the rows of its event?  Only when somebody else's
+ * row trigger runs for it; then the statement trigger finds it done.
+ */
+static bool
+must_send_early(Relation rel, int event)
+{
+	/* a copy: to look functions up may have rel's entry built anew */
+	TriggerDesc *triggers = CopyTriggerDesc(rel->trigdesc);
+	bool		has_others = false;
+	bool		has_statement = false;
+
+	for (int i = 0; i < triggers->numtriggers; i++)
+	{
+		Trigger    *trigger = &triggers->triggers[i];
+
+		if (!TRIGGER_FOR_AFTER(trigger->tgtype) || (trigger->tgtype & event) == 0)
+			continue;
+		if (!shard_reference_is_trigger(trigger->tgfoid))
+			has_others |= TRIGGER_FOR_ROW(trigger->tgtype) &&
+				RI_FKey_trigger_type(trigger->tgfoid) != RI_TRIGGER_FK;
+		else if (!TRIGGER_FOR_ROW(trigger->tgtype) && trigger->tgenabled != TRIGGER_DISABLED)
+			has_statement = true;
+	}
+	return has_others && has_statement;
+}
+
+/* must_send_early() once for all rows of a query. */
+static bool
+is_early(FunctionCallInfo fcinfo, Relation rel, int event)
+{
+	bool	   *early = fcinfo->flinfo->fn_extra;
+
+	if (early == NULL)
+	{
+		early = MemoryContextAlloc(fcinfo->flinfo->fn_mcxt, sizeof(bool));
+		*early = must_send_early(rel, event);
+		fcinfo->flinfo->fn_extra = early;
+	}
+	return *early;
+}
+
+static void
+refuse_children(Relation rel)
+{
+	if (rel->rd_rel->relhassubclass && find_inheritance_children(RelationGetRelid(rel), NoLock) != NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot write to reference table \"%s\" because it has child tables",
+						RelationGetRelationName(rel)),
+				 errhint("End the inheritance with ALTER TABLE ... NO INHERIT.")));
+}
+
+static void
+send_rows(Relation rel, int event, Tuplestorestate *old_rows, Tuplestorestate *new_rows)
+{
+	refuse_children(rel);
+	if (event == TRIGGER_TYPE_INSERT)
+		shard_reference_send_insert(rel, new_rows);
+	else if (event == TRIGGER_TYPE_UPDATE)
+		shard_reference_send_update(rel, old_rows, new_rows);
+	else
+		shard_reference_send_delete(rel, old_rows);
+}
+
+static bool
+has_transition_table(const Trigger *trigger)
+{
+	return trigger->tgoldtable != NULL || trigger->tgnewtable != NULL;
+}
+
+static Tuplestorestate *
+store_row(TupleTableSlot *slot)
+{
+	Tuplestorestate *rows = tuplestore_begin_heap(true, false, work_mem);
+
+	tuplestore_puttupleslot(rows, slot);
+	return rows;
+}
+
+/* Logical replication applies rows without transition tables, and fires no statement triggers. */
+static void
+send_row(TriggerData *data, int event)
+{
+	Tuplestorestate *first = store_row(data->tg_trigslot);
+	Tuplestorestate *second = event == TRIGGER_TYPE_UPDATE ? store_row(data->tg_newslot) : first;
+
+	send_rows(data->tg_relation, event, first, second);
+	tuplestore_end(first);
+	if (second != first)
+		tuplestore_end(second);
+}
+
+/*
+ * send_reference_write() -> trigger
+ */
+Datum
+shardfdw_send_reference_write(PG_FUNCTION_ARGS)
+{
+	TriggerData *data = (TriggerData *) fcinfo->context;
+	Relation	rel;
+	Tuplestorestate *old_rows;
+	Tuplestorestate *new_rows;
+	Tuplestorestate *rows;
+	bool		by_row;
+	int			event;
+
+	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_AFTER(data->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"%s\" must be called as AFTER trigger", "send_reference_write")));
+	rel = data->tg_relation;
+	by_row = TRIGGER_FIRED_FOR_ROW(data->tg_event);
+	old_rows = data->tg_oldtable;
+	new_rows = data->tg_newtable;
+
+	if (TRIGGER_FIRED_BY_TRUNCATE(data->tg_event))
+	{
+		shard_reference_send_truncate(rel);
+		return PointerGetDatum(NULL);
+	}
+	event = TRIGGER_FIRED_BY_INSERT(data->tg_event) ? TRIGGER_TYPE_INSERT :
+		TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? TRIGGER_TYPE_UPDATE : TRIGGER_TYPE_DELETE;
+	if (old_rows == NULL && new_rows == NULL && by_row && has_transition_table(data->tg_trigger))
+	{
+		send_row(data, event);
+		return PointerGetDatum(NULL);
+	}
+	rows = event == TRIGGER_TYPE_DELETE ? old_rows : new_rows;
+	if (rows == NULL || (event == TRIGGER_TYPE_UPDATE && old_rows == NULL))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("trigger \"%s\" of table \"%s\" has no transition table",
+						data->tg_trigger->tgname, RelationGetRelationName(rel)),
+				 errhint("shardfdw.replicate_table() makes the triggers as they must be.")));
+
+	if (by_row ? !is_early(fcinfo, rel, event) || were_sent(rows, false) : were_sent(rows, true))
+		return PointerGetDatum(NULL);
+	if (tuplestore_tuple_count(rows) == 0)
+		return PointerGetDatum(NULL);
+
+	send_rows(rel, event, old_rows, new_rows);
+	if (by_row)
+		note_sent(rows);
+	return PointerGetDatum(NULL);
+}
+
+/* ---------- helpers of replicate_table() ---------- */
+
+/*
+ * is_reference(relation regclass) -> bool
+ */
+Datum
+shardfdw_is_reference(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(shard_reference_is(PG_GETARG_OID(0)));
+}
+
+/*
+ * copy_reference_rows(relation regclass, nodes name[]) -> int8
+ *
+ * Policies of row security do not apply: a copy has all rows, and the owner
+ * could put them aside anyway.
+ */
+Datum
+shardfdw_copy_reference_rows(PG_FUNCTION_ARGS)
+{
+	Relation	rel = table_open(PG_GETARG_OID(0), ShareRowExclusiveLock);
+	List	   *nodes = NIL;
+	Datum	   *names;
+	bool	   *nulls;
+	int			nnames;
+	uint64		nrows;
+
+	if (rel->rd_rel->relkind != RELKIND_RELATION)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a table", RelationGetRelationName(rel))));
+	if (!has_privs_of_role(GetUserId(), rel->rd_rel->relowner))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be owner of table %s", RelationGetRelationName(rel))));
+
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR,
+					  &names, &nulls, &nnames);
+	for (int i = 0; i < nnames; i++)
+	{
+		ForeignServer *server;
+
+		if (nulls[i])
+			continue;
+		server = GetForeignServerByName(NameStr(*DatumGetName(names[i])), false);
+		if (!shard_option_is_our_server(server->serverid))
+			ereport(ERROR,
+					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+					 errmsg("server \"%s\" is not a node", server->servername)));
+		nodes = lappend_oid(nodes, server->serverid);
+	}
+	nrows = shard_reference_send_table(rel, nodes);
+	table_close(rel, NoLock);
+	PG_RETURN_INT64((int64) nrows);
+}

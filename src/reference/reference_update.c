@@ -1,0 +1,336 @@
+/*
+ * reference_update.c
+ *	  UPDATE of a reference table, sent to all of its copies at once.
+ *
+ *	 pairs of old and new rows --> which columns have changed?
+ *		no unique ones	UPDATE ... FROM unnest(old keys, new values), a chunk at a time
+ *		unique ones		UPDATE of a row at a time, in order
+ *
+ * Where a unique column changes, each row fits in only after the rows before it
+ * have made room, as on the coordinator.
+ */
+#include "postgres.h"
+
+#include "access/sysattr.h"
+#include "access/xact.h"
+#include "common/hashfn.h"
+#include "compat.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "reference/reference_run.h"
+#include "reference/reference_send.h"
+#include "utils/datum.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+
+/* Rows that are changed one by one are handed over in lots of this size. */
+#define ORDERED_ROWS 200
+
+/* What the pairs of rows of one UPDATE say together. */
+typedef struct UpdateSummary
+{
+	bool		any;			/* some value has changed */
+	bool		ordered;		/* a unique column has */
+	Bitmapset  *changed;		/* attribute numbers */
+} UpdateSummary;
+
+typedef struct UpdateState
+{
+	ShardReferenceWrite *write;
+	Tuplestorestate *rows[2];	/* old, new */
+	TupleTableSlot *slots[2];
+	AttrNumber *attnos;			/* columns that are sent at all */
+	int			nattnos;
+	ShardReferenceIdentity identity;
+	UpdateSummary summary;
+	ShardReferenceParams keys;	/* of old rows */
+	ShardReferenceParams values;	/* of new ones: the changed columns */
+} UpdateState;
+
+/*
+ * Next pair of rows; false when there is none.  Each store has its own read
+ * pointer, which stays selected: nothing else reads the stores meanwhile.
+ */
+static bool
+next_pair(UpdateState *state)
+{
+	CHECK_FOR_INTERRUPTS();
+	for (int i = 0; i < 2; i++)
+	{
+		if (!tuplestore_gettupleslot(state->rows[i], true, false, state->slots[i]))
+			return false;
+		slot_getallattrs(state->slots[i]);
+	}
+	return true;
+}
+
+static void
+rewind_pairs(UpdateState *state)
+{
+	for (int i = 0; i < 2; i++)
+		tuplestore_rescan(state->rows[i]);
+}
+
+/*
+ * Is the column the same in both rows, to the byte?  Values that are equal but stored in
+ * another way count as changed, which does no harm.
+ */
+static bool
+same_value(UpdateState *state, AttrNumber attno)
+{
+	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(state->write->rel), attno - 1);
+	TupleTableSlot *old_row = state->slots[0];
+	TupleTableSlot *new_row = state->slots[1];
+
+	if (old_row->tts_isnull[attno - 1] || new_row->tts_isnull[attno - 1])
+		return old_row->tts_isnull[attno - 1] && new_row->tts_isnull[attno - 1];
+	return datumIsEqual(old_row->tts_values[attno - 1], new_row->tts_values[attno - 1],
+						att->attbyval, att->attlen);
+}
+
+/* Has any column of this pair changed? */
+static bool
+pair_differs(UpdateState *state)
+{
+	for (int i = 0; i < state->nattnos; i++)
+	{
+		if (!same_value(state, state->attnos[i]))
+			return true;
+	}
+	return false;
+}
+
+static void
+summarize(UpdateState *state)
+{
+	Bitmapset  *unique = shard_reference_param_unique(state->write->rel);
+	UpdateSummary *summary = &state->summary;
+
+	while (next_pair(state))
+	{
+		for (int i = 0; i < state->nattnos; i++)
+		{
+			AttrNumber	attno = state->attnos[i];
+
+			if (bms_is_member(attno, summary->changed) || same_value(state, attno))
+				continue;
+			summary->any = true;
+			summary->changed = bms_add_member(summary->changed, attno);
+			if (bms_is_member(attno - FirstLowInvalidHeapAttributeNumber, unique))
+				summary->ordered = true;
+		}
+	}
+	rewind_pairs(state);
+
+	/* a unique index over what nodes compute: the column itself is not among those sent */
+	for (int i = 0; summary->any && i < RelationGetDescr(state->write->rel)->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(state->write->rel), i);
+
+		if (!att->attisdropped && att->attgenerated != '\0' &&
+			bms_is_member(att->attnum - FirstLowInvalidHeapAttributeNumber, unique))
+			summary->ordered = true;
+	}
+}
+
+/* "SET a = ..., b = ..."; one value after the other by append. */
+static void
+append_set(StringInfo sql, UpdateState *state)
+{
+	ShardReferenceParams *values = &state->values;
+
+	for (int i = 0; i < values->ncolumns; i++)
+	{
+		appendStringInfo(sql, "%s%s = ", i > 0 ? ", " : "",
+						 shard_reference_param_column(state->write->rel, values->attnos[i]));
+		if (state->summary.ordered)
+			appendStringInfo(sql, "$%d::%s", state->keys.ncolumns + i + 1, values->types[i]);
+		else
+			shard_reference_param_value(sql, values, i, "c");
+	}
+}
+
+static const char *
+update_sql(UpdateState *state)
+{
+	StringInfoData sql;
+	ShardReferenceParams *keys = &state->keys;
+
+	initStringInfo(&sql);
+	appendStringInfo(&sql, "UPDATE ONLY %s AS r SET ", state->write->relation);
+	append_set(&sql, state);
+	if (state->summary.ordered)
+	{
+		appendStringInfoString(&sql, " WHERE ");
+		for (int i = 0; i < keys->ncolumns; i++)
+			appendStringInfo(&sql, "%sr.%s %s $%d::%s", i > 0 ? " AND " : "",
+							 shard_reference_param_column(state->write->rel, keys->attnos[i]),
+							 state->identity.operators[i], i + 1, keys->types[i]);
+		return sql.data;
+	}
+	appendStringInfoString(&sql, " FROM ROWS FROM (");
+	shard_reference_param_unnest(&sql, keys, 0);
+	shard_reference_param_unnest(&sql, &state->values, keys->ncolumns);
+	appendStringInfoString(&sql, ") AS v (");
+	shard_reference_param_aliases(&sql, keys, "k", true);
+	shard_reference_param_aliases(&sql, &state->values, "c", false);
+	appendStringInfoString(&sql, ") WHERE ");
+	shard_reference_param_match(&sql, state->write->rel, keys, &state->identity);
+	return sql.data;
+}
+
+static HTAB *
+create_key_set(MemoryContext cxt)
+{
+	HASHCTL		ctl = {0};
+
+	ctl.keysize = sizeof(uint64);
+	ctl.entrysize = sizeof(uint64);
+	ctl.hcxt = cxt;
+	return hash_create("shardfdw changed keys", 256, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+}
+
+static uint64
+hash_keys(const ShardReferenceParams *keys)
+{
+	uint64		hash = 0;
+
+	for (int i = 0; i < keys->ncolumns; i++)
+		hash = hash_bytes_extended((const unsigned char *) keys->values[i],
+								   strlen(keys->values[i]), hash);
+	return hash;
+}
+
+/*
+ * Rows in chunks, each by one command, which takes its rows in any order.  A
+ * row that comes again (a cascading foreign key may change it twice) begins a
+ * new chunk; so does, now and then, one whose hash is another's.
+ */
+static void
+update_chunks(UpdateState *state, const char *sql)
+{
+	ShardReferenceWrite *write = state->write;
+	HTAB	   *seen = create_key_set(write->cxt);
+	Size		nbytes = 0;
+	int64		nrows = 0;
+
+	while (next_pair(state))
+	{
+		uint64		hash;
+		bool		again;
+
+		if (!pair_differs(state))
+			continue;
+		shard_reference_param_read(&state->keys, state->slots[0], write->row_cxt);
+		shard_reference_param_read(&state->values, state->slots[1], write->row_cxt);
+		hash = hash_keys(&state->keys);
+		hash_search(seen, &hash, HASH_FIND, &again);
+		if (nrows > 0 && (again || nrows >= SHARD_REFERENCE_CHUNK_ROWS || nbytes >= SHARD_REFERENCE_CHUNK_BYTES))
+		{
+			shard_reference_run_arrays(write, sql, &state->keys, &state->values, nrows,
+									   SHARD_REFERENCE_COUNT_AGAIN);
+			nrows = nbytes = 0;
+			hash_destroy(seen);
+			seen = create_key_set(write->cxt);
+		}
+		hash_search(seen, &hash, HASH_ENTER, NULL);
+		nbytes += shard_reference_param_append(&state->keys) + shard_reference_param_append(&state->values);
+		nrows++;
+		MemoryContextReset(write->row_cxt);
+	}
+	if (nrows > 0)
+		shard_reference_run_arrays(write, sql, &state->keys, &state->values, nrows,
+									   SHARD_REFERENCE_COUNT_AGAIN);
+	hash_destroy(seen);
+}
+
+/* Rows one after the other, as the coordinator has changed them; some of them are on their way at a time. */
+static void
+update_in_order(UpdateState *state, const char *sql)
+{
+	ShardReferenceWrite *write = state->write;
+	int			nparams = state->keys.ncolumns + state->values.ncolumns;
+	int			nnodes = list_length(write->nodes);
+	ShardCommand *commands = palloc0(sizeof(ShardCommand) * ORDERED_ROWS * Max(nnodes, 1));
+	bool		more = true;
+
+	/* what has been done of a lot cannot be done once more when a row was not found */
+	if (!IsolationUsesXactSnapshot())
+		shard_reference_run_settle(write);
+	while (more)
+	{
+		int			ncommands = 0;
+
+		/* the values of all rows of a lot live in row_cxt */
+		for (int row = 0; row < ORDERED_ROWS && (more = next_pair(state));)
+		{
+			const char **params;
+			ListCell   *lc;
+
+			if (!pair_differs(state))
+				continue;
+			shard_reference_param_read(&state->keys, state->slots[0], write->row_cxt);
+			shard_reference_param_read(&state->values, state->slots[1], write->row_cxt);
+			params = MemoryContextAlloc(write->row_cxt, sizeof(char *) * nparams);
+			memcpy(params, state->keys.values, sizeof(char *) * state->keys.ncolumns);
+			memcpy(params + state->keys.ncolumns, state->values.values,
+				   sizeof(char *) * state->values.ncolumns);
+			foreach(lc, write->nodes)
+			{
+				ShardCommand *command = &commands[ncommands++];
+
+				memset(command, 0, sizeof(*command));
+				command->serverid = lfirst_oid(lc);
+				command->userid = write->userid;
+				command->sql = sql;
+				command->label = write->relation;
+				command->nparams = nparams;
+				command->params = params;
+			}
+			row++;
+		}
+		if (ncommands > 0)
+			shard_reference_run_commands(write, commands, ncommands, 1, SHARD_REFERENCE_COUNT_ONCE);
+		MemoryContextReset(write->row_cxt);
+	}
+	pfree(commands);
+}
+
+void
+shard_reference_send_update(Relation rel, Tuplestorestate *old_rows, Tuplestorestate *new_rows)
+{
+	MemoryContext caller_cxt = CurrentMemoryContext;
+	ShardReferenceWrite write;
+	UpdateState state = {0};
+	AttrNumber *changed;
+	int			nchanged = 0;
+	int			attno = -1;
+
+	shard_reference_run_begin(&write, rel);
+	state.write = &write;
+	state.rows[0] = old_rows;
+	state.rows[1] = new_rows;
+	for (int i = 0; i < 2; i++)
+	{
+		state.slots[i] = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsMinimalTuple);
+		shard_reference_send_rewind(state.rows[i]);
+	}
+	state.attnos = shard_reference_param_sent(RelationGetDescr(rel), &state.nattnos);
+	shard_reference_param_identity(rel, "update", &state.identity);
+	summarize(&state);
+
+	changed = palloc(sizeof(AttrNumber) * Max(state.nattnos, 1));
+	while ((attno = bms_next_member(state.summary.changed, attno)) >= 0)
+		changed[nchanged++] = attno;
+	shard_reference_param_init(&state.keys, rel, state.identity.attnos, state.identity.ncolumns);
+	shard_reference_param_init(&state.values, rel, changed, nchanged);
+
+	if (state.summary.ordered)
+		update_in_order(&state, update_sql(&state));
+	else if (state.summary.any)
+		update_chunks(&state, update_sql(&state));
+
+	for (int i = 0; i < 2; i++)
+		ExecDropSingleTupleTableSlot(state.slots[i]);
+	shard_reference_run_end(&write, caller_cxt);
+}

@@ -1,0 +1,663 @@
+/*
+ * pool.c
+ *	  The connections of this backend, per node and user.
+ *
+ * A pool lives as long as the backend.  Its key holds the user, so that SET
+ * ROLE and views of other owners never get a connection of somebody else's
+ * mapping.  Connections leave it
+ *	- when they are found dead or broken: at once outside a remote transaction,
+ *	  else at the end of the transaction, which must see the loss;
+ *	- when options of their server or mapping changed: as soon as they are idle.
+ *
+ *	- when their server does not want them kept, at the end of the transaction;
+ *	- when other backends wait for one, see quota.c.
+ *
+ * A connection that was idle is looked at before it is handed out (a node may
+ * have been restarted), which costs one poll().
+ *
+ * New connections: one that is needed is waited for, one more than needed is not
+ * even asked for where connections are scarce.
+ */
+#include "postgres.h"
+
+#include "access/parallel.h"
+#include "access/xact.h"
+#include "compat.h"
+#include "fault.h"
+#include "foreign/foreign.h"
+#include "guc.h"
+#include "remote/pool/broadcast.h"
+#include "remote/pool/pool.h"
+#include "remote/pool/snapshot.h"
+#include "remote/wire/quota.h"
+#include "utils/hsearch.h"
+#include "utils/inval.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+
+#define FULL_MS 10000			/* how long a node that refused a connection is taken to be full */
+
+static HTAB *pools = NULL;
+static dlist_head all_pools = DLIST_STATIC_INIT(all_pools);	/* the same, to go through */
+static int	nconnections = 0;	/* in all of them */
+
+static void refuse_yield(ShardConn *conn, void *arg);
+
+/* Holder of connections from shard_pool_acquire_free. */
+static const ShardConnHolder free_holder = {refuse_yield, NULL, NULL};
+
+static void
+refuse_yield(ShardConn *conn, void *arg)
+{
+	elog(ERROR, "connection to node \"%s\" is in use by a command", conn->node);
+}
+
+/*
+ * A worker of a parallel query has no part in what its leader has written on nodes,
+ * nor in its snapshots of them.  The planner sends none there; a function may be
+ * declared safe that is not.
+ */
+static void
+refuse_worker(void)
+{
+	if (IsParallelWorker())
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+				 errmsg("cannot connect to nodes from a parallel worker"),
+				 errhint("Declare functions that use tables of nodes as PARALLEL RESTRICTED, or PARALLEL UNSAFE if they write.")));
+}
+
+ShardPool *
+shard_pool_get(Oid serverid, Oid userid)
+{
+	Oid			key[2] = {serverid, userid};
+	ShardPool  *pool;
+	bool		found;
+
+	refuse_worker();
+	if (!pools)
+	{
+		HASHCTL		ctl = {0};
+
+		ctl.keysize = sizeof(key);
+		ctl.entrysize = sizeof(ShardPool);
+		ctl.hcxt = AllocSetContextCreate(TopMemoryContext, "shardfdw pools", ALLOCSET_SMALL_SIZES);
+		pools = hash_create("shardfdw pools", 16, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	}
+	StaticAssertStmt(offsetof(ShardPool, key_userid) == sizeof(Oid), "key is two OIDs");
+	shard_quota_begin_use();
+	/* one that is there is found without memory: the end of a transaction has none to ask for */
+	pool = hash_search(pools, key, HASH_FIND, &found);
+	if (!found)
+		pool = hash_search(pools, key, HASH_ENTER, NULL);
+	if (!found)
+	{
+		dlist_push_tail(&all_pools, &pool->link);
+		dlist_init(&pool->conns);
+		dlist_init(&pool->queue);
+		pool->nconns = 0;
+		pool->full_until = 0;
+		pool->writer = NULL;
+	}
+	return pool;
+}
+
+static ShardPool *
+pool_of(ShardConn *conn)
+{
+	return shard_pool_get(conn->serverid, conn->userid);
+}
+
+/* Closes conn whatever its state. */
+static void
+destroy(ShardConn *conn)
+{
+	ShardPool  *pool = pool_of(conn);
+
+	dlist_delete(&conn->link);
+	pool->nconns--;
+	nconnections--;
+	if (pool->writer == conn)
+		pool->writer = NULL;
+	shard_connection_close(conn);
+}
+
+void
+shard_pool_discard(ShardConn *conn)
+{
+	conn->state = SHARD_CONN_BROKEN;
+	if (conn->holder)
+		shard_connection_release(conn);
+	if (conn->xact_depth == 0)
+		destroy(conn);
+}
+
+/* True when nobody, and no remote transaction, uses conn. */
+static bool
+is_idle(const ShardConn *conn, const ShardPool *pool)
+{
+	return !conn->holder && conn->xact_depth == 0 && !conn->xact_extra && conn != pool->writer;
+}
+
+/*
+ * Closes idle connections of pool that nobody can use any more.  One that is
+ * still being opened, for a statement that is over, waits for its next user.
+ */
+static void
+sweep(ShardPool *pool)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &pool->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		/*
+		 * A writer that has not written yet may be being opened by a command just
+		 * now, which has no holder; an extra one would be taken for a loss.
+		 */
+		if (!is_idle(conn, pool))
+			continue;
+		if (conn->invalidated || conn->state == SHARD_CONN_BROKEN)
+			destroy(conn);
+		else
+			shard_connection_pause(conn);
+	}
+}
+
+/* Closes idle connections that other backends wait for. */
+static void
+give_idle(void)
+{
+	dlist_iter	pool_iter;
+
+	dlist_foreach(pool_iter, &all_pools)
+	{
+		ShardPool  *pool = dlist_container(ShardPool, link, pool_iter.cur);
+		int			nkept = 0;
+		dlist_mutable_iter iter;
+
+		dlist_foreach_modify(iter, &pool->conns)
+		{
+			ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+			if (is_idle(conn, pool) && nkept >= shard_quota_idle_allowed(conn->quota_node))
+				destroy(conn);
+			else
+				nkept++;
+		}
+	}
+}
+
+static void
+note_connection(ShardConn *conn, void *arg)
+{
+	if (conn->state != SHARD_CONN_BROKEN)
+		*(bool *) arg = true;
+}
+
+/*
+ * What this backend needs a connection for, when it cannot go on without.  Idle
+ * connections count, too: whoever has some to one node gets those to the other
+ * nodes first, or each of two nodes would serve backends that wait for the other.
+ */
+static ShardQuotaNeed
+how_needed(void)
+{
+	bool		holds = TransactionIdIsValid(GetTopTransactionIdIfAny());
+
+	shard_pool_each(note_connection, &holds);
+	return holds ? SHARD_QUOTA_HOLDER : SHARD_QUOTA_FRESH;
+}
+
+/* Begins to open a connection that has been taken from the quota of node. */
+static ShardConn *
+start_counted(const ShardPool *pool, int node)
+{
+	ShardConn  *volatile conn = NULL;
+
+	PG_TRY();
+	{
+		conn = shard_connection_start(pool->key_serverid, pool->key_userid, node);
+	}
+	PG_CATCH();
+	{
+		shard_quota_give(node);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	return conn;
+}
+
+/*
+ * Begins to open a connection.  EXTRA, SPARE: NULL when there should be none;
+ * otherwise it may have to be waited for.
+ */
+static ShardConn *
+open_needed(ShardPool *pool, ShardQuotaNeed need)
+{
+	ShardConn  *conn;
+	char	   *address;
+	int			node = SHARD_QUOTA_NONE;
+
+	if (need == SHARD_QUOTA_EXTRA && pool->full_until != 0 && GetCurrentTimestamp() < pool->full_until)
+		return NULL;
+	shard_broadcast_reserve(nconnections + 1);
+	address = shard_connection_address(pool->key_serverid);
+	if (address && !shard_quota_take(address, GetForeignServer(pool->key_serverid)->servername,
+									 need, give_idle, &node))
+		return NULL;
+	conn = start_counted(pool, node);
+	dlist_push_tail(&pool->conns, &conn->link);
+	pool->nconns++;
+	nconnections++;
+	return conn;
+}
+
+/* extra: one more than is needed. */
+static ShardConn *
+open_connection(ShardPool *pool, bool extra)
+{
+	return open_needed(pool, extra ? SHARD_QUOTA_EXTRA : how_needed());
+}
+
+/*
+ * How well a free connection serves a reader of snapshot: 0 not at all, 1 when
+ * nothing else can be had, 2 will soon be ready, 3 ready, 4 in the read
+ * transaction of snapshot already.  One that has exported the snapshot of
+ * another statement is not taken: that statement still needs it.
+ */
+static int
+reader_rank(const ShardPool *pool, const ShardConn *conn, const struct ShardSnapshot *snapshot)
+{
+	if (conn->holder || conn->state == SHARD_CONN_BROKEN || conn == pool->writer || conn->xact_extra)
+		return 0;
+	if (conn->xact_depth > 0)
+	{
+		if (conn->xact_failed)
+			return 0;
+		if (conn->snapshot && conn->snapshot == snapshot)
+			return 4;
+		return shard_snapshot_is_exporter(conn) ? 0 : 1;
+	}
+	if (conn->state == SHARD_CONN_CONNECTING || conn->end_pending)
+		return 2;
+	return 3;
+}
+
+/* The best free connection for a reader with a rank of at least min, checked to be alive. */
+static ShardConn *
+find_free(ShardPool *pool, const struct ShardSnapshot *snapshot, int min)
+{
+	for (;;)
+	{
+		ShardConn  *best = NULL;
+		int			best_rank = min - 1;
+		dlist_iter	iter;
+
+		dlist_foreach(iter, &pool->conns)
+		{
+			ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+			int			rank = reader_rank(pool, conn, snapshot);
+
+			if (rank > best_rank)
+			{
+				best = conn;
+				best_rank = rank;
+			}
+		}
+		if (!best || best->state == SHARD_CONN_CONNECTING || shard_connection_usable(best))
+			return best;
+		shard_pool_discard(best);	/* broken now, so it is not found again */
+	}
+}
+
+/* Connections of pool that count for the cap: not those that only wait for the end of the transaction. */
+static int
+count_live(const ShardPool *pool)
+{
+	int			n = 0;
+	dlist_iter	iter;
+
+	dlist_foreach(iter, (dlist_head *) &pool->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		if (conn->state != SHARD_CONN_BROKEN && !conn->xact_failed)
+			n++;
+	}
+	return n;
+}
+
+/*
+ * How many connections pool may have.  A pooler on the way to the node has a
+ * bounded number of sessions, and each of several transactions of ours would
+ * wait for one while it keeps another from being free.
+ */
+static int
+cap_of(const ShardPool *pool)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, (dlist_head *) &pool->conns)
+		if (dlist_container(ShardConn, link, iter.cur)->stateless)
+			return 1;
+	return shard_guc_max_connections_per_node;
+}
+
+/* Is there a connection that nobody holds, kept for the snapshot that it has exported? */
+static bool
+has_idle_exporter(const ShardPool *pool)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, (dlist_head *) &pool->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		if (!conn->holder && conn != pool->writer && !conn->xact_extra &&
+			conn->state == SHARD_CONN_READY && !conn->xact_failed && shard_snapshot_is_exporter(conn))
+			return true;
+	}
+	return false;
+}
+
+/* Is there a connection that its holder will give up, by and by or when it is asked to? */
+static bool
+will_be_free(const ShardPool *pool)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, (dlist_head *) &pool->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		if (conn->holder && conn->holder != &free_holder && conn->state != SHARD_CONN_BROKEN &&
+			conn != pool->writer && !conn->xact_extra && !conn->xact_failed)
+			return true;
+	}
+	return false;
+}
+
+bool
+shard_pool_can_do_without(ShardConn *conn, struct ShardSnapshot *snapshot)
+{
+	ShardPool  *pool = pool_of(conn);
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &pool->conns)
+	{
+		ShardConn  *other = dlist_container(ShardConn, link, iter.cur);
+
+		if (other == conn || other->state != SHARD_CONN_READY || other == pool->writer || other->xact_extra)
+			continue;
+		/* somebody will give it up, or has already */
+		if (other->holder ? other->holder != &free_holder : reader_rank(pool, other, snapshot) > 1)
+		{
+			pool->full_until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), FULL_MS);
+			return true;
+		}
+	}
+	return false;
+}
+
+ShardConn *
+shard_pool_acquire_reader(ShardPool *pool, struct ShardSnapshot *snapshot)
+{
+	ShardConn  *conn;
+
+	sweep(pool);
+	conn = find_free(pool, snapshot, 2);
+	if (!conn && count_live(pool) < cap_of(pool))
+		conn = open_connection(pool, will_be_free(pool));
+	if (!conn)
+		conn = find_free(pool, snapshot, 1);
+	if (!conn && has_idle_exporter(pool))
+		conn = open_connection(pool, false);	/* above the cap */
+	return conn;
+}
+
+/* An idle connection outside any transaction that is nobody's; NULL: none. */
+static ShardConn *
+find_idle(ShardPool *pool)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &pool->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		/* usable() takes note of the end of a COMMIT whose answer is here */
+		if (!conn->holder && conn != pool->writer && !conn->xact_extra && conn->xact_depth == 0 &&
+			shard_connection_usable(conn) && !conn->end_pending)
+			return conn;
+	}
+	return NULL;
+}
+
+/* One that will be so when the COMMIT under way has ended; NULL: none. */
+static ShardConn *
+find_ending(ShardPool *pool)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &pool->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		if (!conn->holder && conn != pool->writer && !conn->xact_extra && conn->xact_depth == 0 &&
+			!conn->invalidated && conn->state == SHARD_CONN_READY && conn->end_pending)
+			return conn;
+	}
+	return NULL;
+}
+
+/* A connection that is being opened and that nobody waits for; NULL: none. */
+static ShardConn *
+find_opening(ShardPool *pool)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &pool->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		if (!conn->holder && conn != pool->writer && !conn->xact_extra &&
+			conn->state == SHARD_CONN_CONNECTING)
+			return conn;
+	}
+	return NULL;
+}
+
+ShardConn *
+shard_pool_start_free(ShardPool *pool)
+{
+	ShardConn  *conn;
+
+	sweep(pool);
+	conn = find_idle(pool);
+	if (!conn)
+		conn = find_ending(pool);
+	if (!conn)
+		conn = find_opening(pool);
+	if (!conn)
+		conn = open_connection(pool, false);
+	shard_connection_hold(conn, &free_holder);
+	return conn;
+}
+
+ShardConn *
+shard_pool_start_spare(ShardPool *pool)
+{
+	ShardConn  *conn;
+
+	sweep(pool);
+	conn = find_idle(pool);
+	if (!conn)
+		conn = open_needed(pool, SHARD_QUOTA_SPARE);
+	if (!conn)
+		conn = find_opening(pool);
+	if (conn)
+		shard_connection_hold(conn, &free_holder);
+	return conn;
+}
+
+ShardConn *
+shard_pool_acquire_free(ShardPool *pool)
+{
+	ShardConn  *conn = shard_pool_start_free(pool);
+
+	/* an error leaves it held, and so does the end of the transaction find it */
+	shard_connection_finish(conn);
+	return conn;
+}
+
+ShardConn *
+shard_pool_start_extra(ShardPool *pool)
+{
+	ShardConn  *conn;
+
+	sweep(pool);
+	conn = find_idle(pool);
+	if (!conn)
+		conn = find_opening(pool);
+	if (!conn && count_live(pool) < cap_of(pool))
+		conn = open_connection(pool, true);
+	if (conn)
+		conn->xact_extra = true;
+	return conn;
+}
+
+int
+shard_pool_count_extra(const ShardPool *pool)
+{
+	int			n = 0;
+	dlist_iter	iter;
+
+	dlist_foreach(iter, (dlist_head *) &pool->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		if (conn->xact_extra && shard_connection_is_alive(conn))
+			n++;
+	}
+	return n;
+}
+
+void
+shard_pool_warm(ShardPool *pool)
+{
+	if (pool->writer)
+		return;
+	sweep(pool);
+	if (!find_free(pool, NULL, 2) && count_live(pool) < cap_of(pool))
+		(void) open_connection(pool, true);
+}
+
+/* Calls fn, which may close its connection, for each. */
+void
+shard_pool_each(ShardConnVisitor fn, void *arg)
+{
+	dlist_iter	pool_iter;
+
+	dlist_foreach(pool_iter, &all_pools)
+	{
+		ShardPool  *pool = dlist_container(ShardPool, link, pool_iter.cur);
+		dlist_mutable_iter iter;
+
+		dlist_foreach_modify(iter, &pool->conns)
+			fn(dlist_container(ShardConn, link, iter.cur), arg);
+	}
+}
+
+/* A server or a mapping changed; hashvalue 0: any of them. */
+static void
+invalidate_pools(Datum arg, SysCacheIdentifier cacheid, uint32 hashvalue)
+{
+	dlist_iter	pool_iter;
+
+	dlist_foreach(pool_iter, &all_pools)
+	{
+		ShardPool  *pool = dlist_container(ShardPool, link, pool_iter.cur);
+		dlist_iter	iter;
+
+		dlist_foreach(iter, &pool->conns)
+		{
+			ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+			if (hashvalue == 0 ||
+				(cacheid == FOREIGNSERVEROID && conn->server_hash == hashvalue) ||
+				(cacheid == USERMAPPINGOID && conn->mapping_hash == hashvalue))
+				conn->invalidated = true;
+		}
+	}
+}
+
+/* What the end of a transaction leaves of a connection. */
+static void
+tidy(ShardConn *conn, void *arg)
+{
+	if (conn->holder == &free_holder && conn->state == SHARD_CONN_CONNECTING)
+		shard_connection_release(conn);
+	if (conn->holder == &free_holder)
+		shard_pool_discard(conn);
+	else if (conn->state == SHARD_CONN_BROKEN ||
+			 ((conn->invalidated || !conn->keep) && !conn->holder && conn->xact_depth == 0))
+		destroy(conn);
+}
+
+int
+shard_pool_disconnect(Oid serverid)
+{
+	dlist_iter	pool_iter;
+	int			nclosed = 0;
+
+	dlist_foreach(pool_iter, &all_pools)
+	{
+		ShardPool  *pool = dlist_container(ShardPool, link, pool_iter.cur);
+		dlist_mutable_iter iter;
+		int			nbusy = 0;
+
+		if (OidIsValid(serverid) && pool->key_serverid != serverid)
+			continue;
+		dlist_foreach_modify(iter, &pool->conns)
+		{
+			ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+			if (is_idle(conn, pool))
+			{
+				destroy(conn);
+				nclosed++;
+			}
+			else if (nbusy++ == 0)
+				ereport(WARNING,
+						(errcode(ERRCODE_OBJECT_IN_USE),
+						 errmsg("connection to node \"%s\" is not closed, because this transaction uses it", conn->node)));
+		}
+	}
+	return nclosed;
+}
+
+/*
+ * Runs after the callback of txn_end.c, which was registered later: what is broken
+ * has been noticed there.
+ */
+static void
+end_transaction(XactEvent event, void *arg)
+{
+	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
+	{
+		shard_pool_each(tidy, NULL);
+		give_idle();
+		shard_quota_end_use();
+		SHARD_FAULT_END();
+	}
+}
+
+void
+shard_pool_init(void)
+{
+	CacheRegisterSyscacheCallback(FOREIGNSERVEROID, invalidate_pools, (Datum) 0);
+	CacheRegisterSyscacheCallback(USERMAPPINGOID, invalidate_pools, (Datum) 0);
+	RegisterXactCallback(end_transaction, NULL);
+}

@@ -1,0 +1,100 @@
+/*
+ * pool.h
+ *	  The connections of this backend, per node and user: at most
+ *	  shardfdw.max_connections_per_node each.
+ *
+ * Who gets which connection:
+ *	- After this transaction has written to a node (or taken row locks there),
+ *	  every statement on that node uses the one connection that wrote.
+ *	- Otherwise a reader gets a free connection, a new one below the cap, or
+ *	  queues; a reader that must not wait takes one by yield.
+ *	- Extra writers (remote/xact/txn.h) count for the cap and are nobody else's, held
+ *	  or not, until the local transaction ends.
+ */
+#ifndef SHARDFDW_POOL_H
+#define SHARDFDW_POOL_H
+
+#include "postgres.h"
+
+#include "remote/wire/connection.h"
+
+typedef struct ShardPool		/* one node and user */
+{
+	Oid			key_serverid;	/* hash key, with ... */
+	Oid			key_userid;
+	dlist_node	link;			/* in the list of all */
+	dlist_head	conns;			/* of ShardConn */
+	int			nconns;
+	TimestampTz full_until;		/* the node has refused one more connection; 0: never */
+	ShardConn  *writer;			/* the one that wrote in this transaction, or NULL */
+	dlist_head	queue;			/* streams that wait for a connection, FIFO */
+} ShardPool;
+
+extern ShardPool *shard_pool_get(Oid serverid, Oid userid);
+
+/*
+ * For shard_txn_acquire_reader(), in a transaction that has not written to the node:
+ * a free or new connection for reading, or NULL when all are held (the caller
+ * queues).  It may be connecting still, or have end_pending.  Blocks only when
+ * there is none at all, and other backends have all that the node allows.
+ * Free ones are preferred in this order: in a read transaction of snapshot,
+ * outside any transaction, a new one, in a read transaction of another snapshot.
+ */
+extern ShardConn *shard_pool_acquire_reader(ShardPool *pool, struct ShardSnapshot *snapshot);
+
+/*
+ * A connected one outside any transaction, own to the caller until
+ * shard_connection_release (DDL helpers, recovery): it is held on return, by a
+ * holder that does not yield; the end of the transaction releases what an error
+ * left.  May open one above the session's cap.  Waits for connecting; answers
+ * interrupts.
+ */
+extern ShardConn *shard_pool_acquire_free(ShardPool *pool);
+
+/* The same without waiting for that: it may still be connecting. */
+extern ShardConn *shard_pool_start_free(ShardPool *pool);
+
+/* The same; NULL when other backends have all that the node allows.  Never blocks. */
+extern ShardConn *shard_pool_start_spare(ShardPool *pool);
+
+/*
+ * A connection outside any transaction, without a holder, perhaps still
+ * connecting, that was nobody's: now an extra writer.  NULL when there is none
+ * and the cap is reached.  Never blocks.
+ */
+extern ShardConn *shard_pool_start_extra(ShardPool *pool);
+
+/* How many extra writers of pool can still commit what they wrote. */
+extern int	shard_pool_count_extra(const ShardPool *pool);
+
+/*
+ * conn is being opened, and the node has too many connections: true when there
+ * is another one that its reader, of snapshot, can have or wait for instead.
+ */
+extern bool shard_pool_can_do_without(ShardConn *conn, struct ShardSnapshot *snapshot);
+
+/*
+ * Closes the idle connections to a server; InvalidOid: to all.  Those that this
+ * transaction uses stay, with a WARNING.  Returns how many were closed.
+ */
+extern int	shard_pool_disconnect(Oid serverid);
+
+/* Calls fn for every pool / connection of this backend. */
+typedef void (*ShardConnVisitor) (ShardConn *conn, void *arg);
+extern void shard_pool_each(ShardConnVisitor fn, void *arg);
+
+/*
+ * Begins to open a connection when the pool has none that could serve soon:
+ * for those who need connections of many nodes, before they wait for the first.
+ */
+extern void shard_pool_warm(ShardPool *pool);
+
+/*
+ * Closes it and takes it out of its pool; a holder is told.  A connection that
+ * is in a remote transaction is only marked broken, so that the end of the
+ * transaction sees the loss; the pool closes it afterwards.
+ */
+extern void shard_pool_discard(ShardConn *conn);
+extern void shard_pool_init(void);	/* invalidation callbacks for servers and user mappings */
+
+#endif

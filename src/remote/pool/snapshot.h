@@ -1,0 +1,73 @@
+/*
+ * snapshot.h
+ *	  What a statement's snapshot is on each node.
+ */
+#ifndef SHARDFDW_SNAPSHOT_H
+#define SHARDFDW_SNAPSHOT_H
+
+#include "postgres.h"
+
+#include "lib/ilist.h"
+#include "nodes/pg_list.h"
+#include "remote/wire/connection.h"
+
+/*
+ * One statement's view of the nodes.  Streams of one statement on one node
+ * share an exported snapshot; see remote/run/stream.h.  Its fields, and those of its
+ * nodes, are for txn.c and snapshot.c only.
+ */
+typedef struct ShardSnapshot ShardSnapshot;
+
+typedef enum ShardSnapshotState
+{
+	SHARD_SNAPSHOT_NONE,
+	SHARD_SNAPSHOT_EXPORTING,			/* asked for, the identifier has not come */
+	SHARD_SNAPSHOT_EXPORTED
+} ShardSnapshotState;
+
+/* What a snapshot is on one node. */
+typedef struct ShardNodeSnapshot
+{
+	Oid			serverid;
+	Oid			userid;
+	int			nexpected;		/* streams announced */
+	ShardSnapshotState state;
+	ShardConn  *exporter;		/* compare only: it may be gone */
+	Oid			exporter_userid;
+	char	   *id;				/* as pg_export_snapshot() gave it */
+} ShardNodeSnapshot;
+
+struct ShardSnapshot
+{
+	dlist_node	link;			/* in snapshots */
+	MemoryContext query_cxt;	/* NULL: the transaction's */
+	MemoryContext cxt;			/* memory of what follows */
+	MemoryContextCallback callback;
+	List	   *nodes;			/* of ShardNodeSnapshot */
+	bool		cut;			/* taken on all nodes at one moment (remote/run/cut.c) */
+};
+
+/* What snapshot is on a node; made, with nothing in it, where it is asked for the first time. */
+extern ShardNodeSnapshot *shard_snapshot_node(ShardSnapshot *snapshot, Oid serverid, Oid userid);
+
+/*
+ * Announces, before the first stream starts, that nstreams streams will be
+ * opened on a node.  A node for which the whole statement expects one stream
+ * alone needs no transaction around it (READ COMMITTED).
+ */
+extern void shard_snapshot_expect(ShardSnapshot *snapshot, Oid serverid, Oid userid, int nstreams);
+extern bool shard_snapshot_is_single(ShardSnapshot *snapshot, Oid serverid, Oid userid);
+
+/* Is more than one stream expected on the node, so that others import what one exports? */
+extern bool shard_snapshot_is_shared(ShardSnapshot *snapshot, Oid serverid, Oid userid);
+
+/* Does a snapshot of the node last only as long as conn's transaction? */
+extern bool shard_snapshot_is_exporter(const ShardConn *conn);
+
+/* The identifier that conn's preamble (shard_txn_reader_preamble) has asked for is here. */
+extern void shard_snapshot_exported(ShardConn *conn, const char *snapshot_id);
+
+/* Nobody will read the identifier that conn's preamble has asked for: another connection is to export. */
+extern void shard_snapshot_give_up(ShardConn *conn);
+
+#endif

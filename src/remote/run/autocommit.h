@@ -1,0 +1,28 @@
+/*
+ * autocommit.h
+ *	  A change on one node that is a transaction by itself.
+ */
+#ifndef SHARDFDW_AUTOCOMMIT_H
+#define SHARDFDW_AUTOCOMMIT_H
+
+#include "postgres.h"
+
+#include "remote/run/command.h"
+
+/*
+ * Could the statement that runs now, if it is the whole transaction (which the
+ * caller has to know), be committed by the node by itself?  Not when anything of
+ * this transaction has to be committed here, or there already.
+ */
+extern bool shard_autocommit_possible(void);
+
+/*
+ * Runs command outside of any transaction.  When it returns, the node has
+ * committed it: interrupts are held until the local transaction has ended, so
+ * that nothing fails in between.  A cancel that comes too late is dropped.
+ * *affected: its rows.  False when it has not run, because the connection needs a
+ * transaction around it (session_state 'off').  Errors: as shard_command_run().
+ */
+extern bool shard_autocommit_run(const ShardCommand *command, int64 *affected);
+
+#endif

@@ -1,0 +1,52 @@
+/*
+ * command.h
+ *	  Commands on nodes that return few rows or none: DDL, DML with parameters,
+ *	  questions.  Started on all nodes at once, then collected.
+ */
+#ifndef SHARDFDW_COMMAND_H
+#define SHARDFDW_COMMAND_H
+
+#include "postgres.h"
+
+#include "remote/wire/connection.h"
+
+typedef enum ShardCommandMode
+{
+	SHARD_COMMAND_WRITE,		/* in this transaction, on the node's writing connection */
+	SHARD_COMMAND_READ,			/* like a reader: sees this transaction's writes if any */
+	SHARD_COMMAND_FREE,			/* outside any transaction, committed by itself */
+	SHARD_COMMAND_SPARE			/* the same; fails where a connection would have to be waited for */
+} ShardCommandMode;
+
+typedef struct ShardCommand
+{
+	Oid			serverid;
+	Oid			userid;
+	const char *sql;
+	const char *label;			/* shard's name for messages, or NULL */
+	bool		portable_text;	/* as in ShardStreamSpec */
+	bool		is_users;		/* text of a user: nothing is sure of the session afterwards */
+	int			nparams;
+	const char *const *params;	/* text */
+	const int  *workers;		/* max_parallel_workers_per_gather; NULL: the node's own */
+	int			cpu_factor;		/* as in ShardStreamSpec */
+	int			nfields;		/* columns that the result must have; 0: not checked */
+	size_t		max_bytes;		/* of its rows, more are an error; 0: SHARD_ANSWER_BYTES */
+	/* out */
+	PGresult   *result;			/* last result, text format; caller clears; NULL on error */
+	ErrorData  *error;			/* only with noerror */
+} ShardCommand;
+
+/*
+ * Runs ncommands, those of different nodes at the same time, those of one node
+ * in order.  With noerror a failure is kept in .error and the others go on
+ * (in WRITE mode each command then runs in a savepoint of its own); without it
+ * the first failure is raised after all have ended.
+ */
+extern void shard_command_run(ShardCommand *commands, int ncommands,
+							  ShardCommandMode mode, bool noerror);
+
+/* One command in WRITE mode. Returns rows affected. */
+extern int64 shard_command_write(Oid serverid, Oid userid, const char *sql, const char *label);
+
+#endif

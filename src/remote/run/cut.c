@@ -1,0 +1,397 @@
+/*
+ * cut.c
+ *	  One snapshot over all nodes (shardfdw.snapshot = 'cluster').
+ *
+ *	 connect to all nodes
+ *	 close the fence (fence.c): from here on no two-phase commit is decided
+ *	   prepared transactions, then BEGIN and pg_export_snapshot(), on all nodes at once
+ *	 open the fence
+ *	 is one of those prepared in the commit log?
+ *	   yes: COMMIT PREPARED, once more from the start
+ *	   no: the snapshots are the statement's, or the transaction's
+ *
+ * What a cut shows:
+ *
+ * 1. Of a two-phase commit all or nothing.  It is decided while its session holds
+ *	  the fence, so none is decided between the first node's snapshot and the last
+ *	  one's.  A session that waits too long for a node lets go of the fence, and one
+ *	  that dies does too: what they have decided may be committed on some nodes and
+ *	  prepared on others.  That is found out: each node lists what is prepared there
+ *	  before it takes its snapshot, so such a transaction is in a list or is seen.
+ * 2. No commit without those it may depend on, see fence.c.
+ *
+ * Connections are there before the fence is closed: a writer that waits at it may
+ * hold the last one that a node has.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "commit_log.h"
+#include "foreign/foreign.h"
+#include "identity.h"
+#include "miscadmin.h"
+#include "remote/pool/broadcast.h"
+#include "remote/run/command.h"
+#include "remote/run/cut.h"
+#include "remote/wire/error.h"
+#include "remote/wire/wait.h"
+#include "remote/xact/fence.h"
+#include "remote/xact/twophase.h"
+#include "remote/xact/txn_private.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#define CUT_TIMEOUT_MS 5000		/* for all attempts together */
+#define PAUSE_MS 100			/* the fence stays open so long between two attempts */
+
+/* How an attempt to ask all nodes at one moment has ended. */
+typedef enum CutOutcome
+{
+	CUT_NOT_ASKED,				/* a commit held the fence for too long */
+	CUT_TOO_LATE,				/* a node has answered when the fence was open again */
+	CUT_ANSWERED
+} CutOutcome;
+
+/* A commit that node has not been told of. */
+typedef struct LeftBehind
+{
+	Oid			serverid;
+	const char *gid;
+	ShardLogKey key;
+} LeftBehind;
+
+static ShardCutNodes cut_nodes = NULL;
+
+void
+shard_cut_init(ShardCutNodes nodes)
+{
+	cut_nodes = nodes;
+}
+
+/* Connections for the cut, connected, each held; none to nodes that this transaction writes to. */
+static List *
+open_connections(void)
+{
+	List	   *conns = NIL;
+	ListCell   *lc;
+
+	foreach(lc, cut_nodes())
+	{
+		Oid			serverid = lfirst_oid(lc);
+
+		if (shard_txn_find_writer(serverid, GetUserId()) == NULL)
+			conns = lappend(conns, shard_pool_start_free(shard_pool_get(serverid, GetUserId())));
+	}
+	foreach(lc, conns)
+		shard_connection_finish(lfirst(lc));
+	return conns;
+}
+
+/* Raises what went wrong with item. */
+static void
+raise_failure(ShardBroadcast *item)
+{
+	PGresult   *res = item->result;
+
+	item->result = NULL;
+	if (!item->done)
+	{
+		PQclear(res);			/* of BEGIN, maybe */
+		res = NULL;
+	}
+	if (res || PQstatus(item->conn->pg) == CONNECTION_BAD)
+		shard_error_report(ERROR, res, item->conn, NULL, NULL);
+	ereport(ERROR,
+			(errcode(ERRCODE_CONNECTION_FAILURE),
+			 errmsg("node \"%s\" did not answer in time for a snapshot over all nodes", item->conn->node)));
+}
+
+/*
+ * Adds to ended those of gids, blank-separated, whose transactions do not run here any
+ * more.  That has to be asked while the fence is closed: later some of those that
+ * run now will have committed.
+ */
+static List *
+find_ended(List *ended, Oid serverid, char *gids, const char *identity)
+{
+	char	   *end = NULL;
+
+	for (char *gid = strtok_r(gids, " ", &end); gid; gid = strtok_r(NULL, " ", &end))
+	{
+		LeftBehind *found = palloc(sizeof(LeftBehind));
+		ShardGid	parts;
+
+		if (!shard_twophase_read_gid(gid, &parts) ||
+			(strcmp(parts.identity, identity) == 0 && shard_twophase_is_undecided(parts.key.xid)))
+			continue;
+		found->serverid = serverid;
+		found->gid = gid;
+		ended = lappend(ended, found);
+	}
+	return ended;
+}
+
+/* Those of ended that the log says are committed. */
+static List *
+find_left_behind(List *ended)
+{
+	List	   *left = NIL;
+	ListCell   *lc;
+
+	foreach(lc, ended)
+	{
+		LeftBehind *found = lfirst(lc);
+
+		/* those of others are listed, too */
+		if (shard_twophase_parse_gid(found->gid, &found->key) && shard_commit_log_contains(found->key))
+			left = lappend(left, found);
+	}
+	return left;
+}
+
+/* Has item's node answered with a list of gids, then a snapshot's identifier? */
+static bool
+has_snapshot(const ShardBroadcast *item)
+{
+	const char *id;
+
+	if (!shard_broadcast_ok(item, NULL) || PQntuples(item->result) != 1 || PQnfields(item->result) != 1 ||
+		item->first == NULL || PQntuples(item->first) != 1 || PQnfields(item->first) != 1)
+		return false;
+	id = PQgetvalue(item->result, 0, 0);
+	return strlen(id) < NAMEDATALEN && strspn(id, "0123456789ABCDEFabcdef-") == strlen(id);
+}
+
+/* What to ask of each node: what is prepared there, then the snapshot, in a transaction that goes on. */
+static char *
+export_sql(void)
+{
+	/* what has exported a snapshot cannot be prepared: a serializable transaction is the one that writes */
+	bool		serializable = IsolationIsSerializable();
+
+	return psprintf("BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY;"
+					" SELECT pg_catalog.string_agg(gid, ' ')"
+					" FROM pg_catalog.pg_prepared_xacts WHERE database = pg_catalog.current_database()"
+					" AND pg_catalog.starts_with(gid, '%s'); COMMIT;"
+					" BEGIN ISOLATION LEVEL %s%s; SELECT %s",
+					SHARD_GID_PREFIX,
+					serializable ? "SERIALIZABLE" : "REPEATABLE READ",
+					serializable && !XactReadOnly ? " READ WRITE NOT DEFERRABLE" : " READ ONLY NOT DEFERRABLE",
+					serializable ? "''" : "pg_catalog.pg_export_snapshot()");
+}
+
+/*
+ * Asks the nodes of items behind the closed fence.  CUT_ANSWERED: all of them have answered
+ * before it was opened, or never will; the snapshots of those who have are of one moment,
+ * and ended has what was prepared then of transactions that had ended.
+ */
+static CutOutcome
+ask_behind_fence(ShardBroadcast *items, int nitems, List **ended)
+{
+	const char *identity = shard_identity_get();	/* behind the fence no table is opened */
+	bool		closed = shard_fence_close();
+	CutOutcome	outcome = CUT_NOT_ASKED;
+
+	if (closed)
+	{
+		shard_broadcast_start(items, nitems);
+
+		/* not RAISE: its search for deadlocks asks nodes, and commits wait meanwhile */
+		outcome = shard_broadcast_wait(items, nitems, SHARD_FENCE_HOLD_MS, SHARD_BROADCAST_HURRY) ?
+			CUT_ANSWERED : CUT_TOO_LATE;
+		for (int i = 0; i < nitems && outcome == CUT_ANSWERED; i++)
+			if (has_snapshot(&items[i]) && !PQgetisnull(items[i].first, 0, 0))
+				*ended = find_ended(*ended, items[i].conn->serverid, pstrdup(PQgetvalue(items[i].first, 0, 0)), identity);
+	}
+	shard_fence_open(closed);
+	return outcome;
+}
+
+/* The user wants an end: that is why nodes have no answer.  Raises. */
+static void
+raise_interrupt(void)
+{
+	if (!shard_wait_is_urged())
+		return;
+	shard_wait_interrupted = true;
+	CHECK_FOR_INTERRUPTS();
+}
+
+/* The identifiers of the snapshots that nodes have answered with, in their order. */
+static List *
+take_ids(ShardBroadcast *items, int nitems)
+{
+	List	   *ids = NIL;
+
+	for (int i = 0; i < nitems; i++)
+	{
+		if (!has_snapshot(&items[i]))
+			raise_failure(&items[i]);
+		ids = lappend(ids, pstrdup(PQgetvalue(items[i].result, 0, 0)));
+	}
+	return ids;
+}
+
+/*
+ * What is left to do behind the open fence: those who are late get the rest of the time.
+ * Returns the identifiers of all snapshots, or raises.
+ */
+static List *
+collect_ids(ShardBroadcast *items, int nitems, TimestampTz deadline)
+{
+	List	   *volatile ids = NIL;
+
+	PG_TRY();
+	{
+		shard_broadcast_finish(items, nitems,
+							   TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline),
+							   SHARD_BROADCAST_HURRY);
+		raise_interrupt();
+		ids = take_ids(items, nitems);
+	}
+	PG_CATCH();
+	{
+		/* libpq's memory outlives an error */
+		shard_broadcast_clear(items, nitems);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	shard_broadcast_clear(items, nitems);
+	return ids;
+}
+
+/*
+ * Tries once to have the snapshots of conns at one moment.  Unless it returns CUT_ANSWERED,
+ * and when there is something in left (what commits have left behind), they are none.
+ * ids: of char *, in the order of conns.
+ */
+static CutOutcome
+export_all(List *conns, TimestampTz deadline, List **ids, List **left)
+{
+	char	   *sql = export_sql();
+	int			nitems = list_length(conns);
+	ShardBroadcast *items = palloc0(Max(nitems, 1) * sizeof(ShardBroadcast));
+	List	   *ended = NIL;
+	CutOutcome	outcome;
+
+	for (int i = 0; i < nitems; i++)
+	{
+		items[i].conn = list_nth(conns, i);
+		items[i].sql = sql;
+		items[i].has_rows = true;
+	}
+	outcome = ask_behind_fence(items, nitems, &ended);
+	if (outcome == CUT_NOT_ASKED)
+		raise_interrupt();
+	else
+		*ids = collect_ids(items, nitems, deadline);
+	*left = find_left_behind(ended);
+	return outcome;
+}
+
+/* Ends the transactions of conns, if they have begun, and lets go of them. */
+static void
+end_all(List *conns)
+{
+	ListCell   *lc;
+
+	foreach(lc, conns)
+	{
+		ShardConn  *conn = lfirst(lc);
+
+		if (PQtransactionStatus(conn->pg) != PQTRANS_IDLE)
+			shard_connection_exec(conn, "COMMIT");
+		shard_connection_release(conn);
+	}
+}
+
+/*
+ * Completes commits, but for those whose sessions are still at it.  One that somebody
+ * else has completed meanwhile is as good.  False: there was none to complete.
+ */
+static bool
+complete_commits(List *left)
+{
+	ShardCommand *commands = palloc0(list_length(left) * sizeof(ShardCommand));
+	const LeftBehind **subjects = palloc(list_length(left) * sizeof(LeftBehind *));
+	int			n = 0;
+	ListCell   *lc;
+
+	foreach(lc, left)
+	{
+		const LeftBehind *found = lfirst(lc);
+
+		if (shard_twophase_is_running(found->key.xid))
+			continue;
+		commands[n].serverid = found->serverid;
+		commands[n].userid = GetUserId();
+		commands[n].sql = psprintf("COMMIT PREPARED '%s'", found->gid);
+		subjects[n++] = found;
+	}
+	shard_command_run(commands, n, SHARD_COMMAND_FREE, true);
+	for (int i = 0; i < n; i++)
+		PQclear(commands[i].result);
+	for (int i = 0; i < n; i++)
+	{
+		ErrorData  *error = commands[i].error;
+
+		if (error && error->sqlerrcode != ERRCODE_UNDEFINED_OBJECT &&
+			error->sqlerrcode != ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE)
+			ereport(ERROR,
+					(errcode(error->sqlerrcode),
+					 errmsg("cannot take a snapshot over all nodes: a committed transaction is still prepared on node \"%s\"",
+							GetForeignServer(subjects[i]->serverid)->servername),
+					 errdetail("Transaction \"%s\": %s", subjects[i]->gid, error->message),
+					 errhint("Have it settled by SELECT shardfdw.recover() of a user who may.")));
+	}
+	return n > 0;
+}
+
+/* No attempt has succeeded in the time that there is; the last one ended so. */
+static void
+raise_too_long(CutOutcome outcome)
+{
+	static const char *const details[] = {
+		[CUT_NOT_ASKED] = "A commit has been under way for longer than that. It waits for the coordinator's standby, or for another session.",
+		[CUT_TOO_LATE] = "Nodes have answered, but too late for commits to wait for them.",
+		[CUT_ANSWERED] = "Committed transactions are still prepared on nodes.",
+	};
+
+	ereport(ERROR,
+			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+			 errmsg("could not take a snapshot over all nodes within %d seconds", CUT_TIMEOUT_MS / 1000),
+			 errdetail_internal("%s", details[outcome]),
+			 outcome == CUT_ANSWERED ? errhint("Run SELECT shardfdw.recover().") : 0));
+}
+
+void
+shard_cut_take(ShardSnapshot *snapshot)
+{
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), CUT_TIMEOUT_MS);
+	List	   *conns;
+	List	   *ids;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	for (;;)
+	{
+		List	   *left = NIL;
+		CutOutcome	outcome;
+
+		ids = NIL;
+		conns = open_connections();
+		outcome = export_all(conns, deadline, &ids, &left);
+		if (outcome == CUT_ANSWERED && left == NIL)
+			break;
+		end_all(conns);
+		if (GetCurrentTimestamp() >= deadline)
+			raise_too_long(outcome);
+		if (left == NIL || !complete_commits(left))
+			shard_wait_pause(PAUSE_MS, false);
+	}
+	forboth(lc, conns, lc2, ids)
+	{
+		shard_txn_take_export(snapshot, lfirst(lc), lfirst(lc2));
+		shard_connection_release(lfirst(lc));
+	}
+}

@@ -1,0 +1,501 @@
+/*
+ * stream.c
+ *	  The steps of a stream: connection, statement, rows.
+ *
+ *	 QUEUED --> CONNECTING --> SETTLING --> SNAPSHOT --> [PREAMBLE] --> SENT --> DONE
+ *	   ^  no free connection	 earlier	  id not here	 query		 |
+ *	   |						 COMMIT					   fetcher		 +-- yield --> SPILLED --> DONE
+ *	   +--- found dead before it answered: once more, on a new connection
+ *
+ * Nothing here blocks but making another stream yield.  Who moves a stream on:
+ * its reader, by next and wait; and for a queued one also the stream that gives
+ * its connection up.  Its bytes are read in stream_fetch.c; what it waits for is in
+ * stream_wait.c; how it begins, yields and ends in stream_open.c, above these.
+ *
+ * Deadlocks: a queued stream whose connections are held by streams that its
+ * reader is not reading now makes one of them yield.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "foreign/foreign.h"
+#include "remote/run/stream_private.h"
+#include "remote/wire/error.h"
+
+/* ---------- beginning ---------- */
+
+void
+shard_stream_lost(ShardConn *conn, void *arg)
+{
+	ShardStream *stream = arg;
+
+	stream->conn = NULL;
+	if (stream->state != STREAM_DONE)
+		stream->state = STREAM_LOST;
+}
+
+ShardStream *
+shard_stream_of_connection(ShardConn *conn)
+{
+	return conn->holder && conn->holder->lost == shard_stream_lost ? conn->holder->arg : NULL;
+}
+
+void
+shard_stream_give_up(ShardStream *stream, ShardStreamState state)
+{
+	ShardConn  *conn = stream->conn;
+
+	if (conn)
+		shard_connection_release(conn);
+	stream->state = state;
+}
+
+/* Begins to use conn, which has no holder. */
+static void
+take_connection(ShardStream *stream, ShardConn *conn)
+{
+	shard_connection_hold(conn, &stream->holder);
+	stream->conn = conn;
+	stream->conn_id = conn;
+	stream->conn_was_used = conn->used;
+	stream->state = conn->state == SHARD_CONN_CONNECTING ? STREAM_CONNECTING : STREAM_SETTLING;
+}
+
+static void
+enqueue(ShardStream *stream, bool first)
+{
+	stream->state = STREAM_QUEUED;
+	if (first)
+		dlist_push_head(&stream->pool->queue, &stream->queue_link);
+	else
+		dlist_push_tail(&stream->pool->queue, &stream->queue_link);
+}
+
+static void
+dequeue(ShardStream *stream)
+{
+	dlist_delete(&stream->queue_link);
+	stream->state = STREAM_LOST;
+}
+
+/* A connection for a queued stream, which leaves the queue; or NULL. */
+static ShardConn *
+find_connection(ShardStream *stream)
+{
+	ShardPool  *pool = stream->pool;
+	ShardConn  *conn;
+
+	if (stream->spec.as_writer && !pool->writer)
+	{
+		/* all that is queued gets started before there is a writer, but for this one */
+		dequeue(stream);
+		return shard_txn_writer_start(stream->spec.serverid, stream->spec.userid);
+	}
+	if (stream->spec.as_writer)
+		conn = pool->writer->holder ? NULL : pool->writer;
+	else
+		conn = shard_txn_acquire_reader(pool, stream->snapshot);
+	if (conn)
+		dequeue(stream);
+	return conn;
+}
+
+void
+shard_stream_start_queued(ShardPool *pool, ShardSnapshot *snapshot)
+{
+	bool		none[2];		/* there is no connection for those that read, that write */
+	dlist_iter	iter;
+
+restart:
+	none[false] = none[true] = false;
+	dlist_foreach(iter, &pool->queue)
+	{
+		ShardStream *stream = dlist_container(ShardStream, queue_link, iter.cur);
+		ShardConn  *conn;
+
+		if (stream->snapshot != snapshot || none[stream->spec.as_writer])
+			continue;
+		conn = find_connection(stream);
+		if (!conn)
+		{
+			none[stream->spec.as_writer] = true;
+			continue;
+		}
+		take_connection(stream, conn);
+		(void) shard_stream_advance(stream);
+		goto restart;			/* the queue may have changed */
+	}
+}
+
+/* True when a stream of the same statement writes on pool's connection now, or waits to. */
+static bool
+writers_under_way(ShardStream *stream)
+{
+	ShardPool  *pool = stream->pool;
+	dlist_iter	iter;
+	ShardStream *other = pool->writer ? shard_stream_of_connection(pool->writer) : NULL;
+
+	if (other && other->spec.as_writer && other->snapshot == stream->snapshot)
+		return true;
+	dlist_foreach(iter, &pool->queue)
+	{
+		other = dlist_container(ShardStream, queue_link, iter.cur);
+		if (other->spec.as_writer && other->snapshot == stream->snapshot)
+			return true;
+	}
+	return false;
+}
+
+void
+shard_stream_begin(ShardStream *stream)
+{
+	if (stream->spec.as_writer && !writers_under_way(stream))
+	{
+		take_connection(stream, shard_txn_writer_start(stream->spec.serverid, stream->spec.userid));
+		(void) shard_stream_advance(stream);
+	}
+	else
+	{
+		enqueue(stream, false);
+		shard_stream_start_queued(stream->pool, stream->snapshot);
+	}
+}
+
+/* Sends the statement; false when the snapshot is not known yet. */
+static bool
+send_statement(ShardStream *stream)
+{
+	ShardConn  *conn = stream->conn;
+	StringInfoData xact;
+	StringInfoData text;
+	bool		ready = true;
+
+	stream->began = conn->xact_depth == 0;
+	initStringInfo(&xact);
+	initStringInfo(&text);
+	if (stream->spec.as_writer)
+	{
+		shard_txn_check_writer(conn);
+		shard_txn_writer_preamble(conn, GetCurrentTransactionNestLevel(), &xact);
+	}
+	else
+		ready = shard_txn_reader_preamble(conn, stream->snapshot, &xact, &stream->exporting);
+	if (ready)
+	{
+		stream->exports = stream->exporting;
+		stream->awaited = stream->exporting &&
+			shard_snapshot_is_shared(stream->snapshot, stream->spec.serverid, stream->spec.userid);
+
+		shard_connection_append_preamble(conn, stream->spec.portable_text ? SHARD_SETTINGS_PORTABLE :
+										 SHARD_SETTINGS_USER,
+										 stream->spec.workers, stream->spec.cpu_factor, &xact, &text);
+		shard_fetch_send(stream, text.data);
+	}
+	pfree(xact.data);
+	pfree(text.data);
+	return ready;
+}
+
+bool
+shard_stream_advance(ShardStream *stream)
+{
+	if (stream->state == STREAM_CONNECTING)
+	{
+		ShardConn  *conn = stream->conn;
+
+		if (shard_connection_poll(conn) != 0)
+		{
+			if (conn->nrefused > 0 && !stream->spec.as_writer &&
+				shard_pool_can_do_without(conn, stream->snapshot))
+			{
+				shard_stream_give_up(stream, STREAM_QUEUED);
+				enqueue(stream, true);
+				conn->state = SHARD_CONN_BROKEN;	/* the pool closes it */
+			}
+			return false;
+		}
+		stream->state = STREAM_SETTLING;
+	}
+	if (stream->state == STREAM_SETTLING)
+	{
+		ShardConn  *conn = stream->conn;
+
+		if (!shard_connection_settle(conn))
+			return false;
+		stream->state = STREAM_SNAPSHOT;
+		if (conn->state == SHARD_CONN_BROKEN && conn->xact_depth == 0 && !stream->spec.as_writer)
+		{
+			/* it ended together with its last transaction: another one, please */
+			shard_stream_give_up(stream, STREAM_QUEUED);
+			enqueue(stream, true);
+			return false;
+		}
+	}
+	if (stream->state == STREAM_SNAPSHOT)
+		return send_statement(stream);
+	return true;
+}
+
+/* ---------- reading ---------- */
+
+void
+shard_stream_note_failure(ShardStream *stream, ShardConn *conn)
+{
+	PGTransactionStatusType status = PQtransactionStatus(conn->pg);
+
+	if (status == PQTRANS_INERROR)
+		conn->xact_failed = true;
+	else if (status == PQTRANS_IDLE && stream->began && !stream->spec.as_writer)
+	{
+		conn->xact_depth = 0;
+		conn->snapshot = NULL;
+	}
+}
+
+/*
+ * True when a lost connection takes nothing with it that anybody has seen: it
+ * was idle before, and its transaction began with this statement.
+ */
+static bool
+can_retry(ShardStream *stream)
+{
+	return stream->conn_was_used && !stream->retried && !stream->yielding &&
+		stream->nbytes == 0 && !stream->spec.as_writer && stream->began &&
+		!(stream->exports && !stream->exporting);
+}
+
+/*
+ * The node failed.  A connection that turns out to be dead is replaced once,
+ * when nothing is lost with it; else the error is raised.
+ */
+static void
+handle_error(ShardStream *stream)
+{
+	ShardConn  *conn = stream->conn;
+	PGresult   *error = stream->error;
+	bool		lost = shard_connection_is_lost(conn, error);
+
+	stream->error = NULL;
+	if (!lost && stream->spec.nparams > 0 && shard_connection_is_stale(error))
+	{
+		shard_connection_forget_prepared(conn, stream->spec.sql);
+		if (can_retry(stream) && PQtransactionStatus(conn->pg) == PQTRANS_IDLE)
+		{
+			PQclear(error);
+			stream->retried = true;
+			shard_stream_note_failure(stream, conn);
+			shard_stream_give_up(stream, STREAM_QUEUED);
+			enqueue(stream, true);
+			return;
+		}
+	}
+	if (lost && can_retry(stream))
+	{
+		PQclear(error);
+		stream->retried = true;
+		stream->exporting = stream->drained = stream->guarded = false;
+		PQclear(stream->snapshot_rows);
+		stream->snapshot_rows = NULL;
+		conn->xact_depth = 0;
+		conn->snapshot = NULL;
+		shard_stream_give_up(stream, STREAM_QUEUED);
+		enqueue(stream, true);
+		shard_pool_discard(conn);
+		return;
+	}
+
+	if (lost)
+		conn->state = SHARD_CONN_BROKEN;
+	else
+		shard_stream_note_failure(stream, conn);
+	shard_stream_give_up(stream, STREAM_LOST);
+	shard_error_report(ERROR, error, conn, stream->spec.label, stream->spec.sql);
+}
+
+/* The node has answered completely. */
+static void
+finish(ShardStream *stream)
+{
+	ShardConn  *conn = stream->conn;
+
+	if (stream->error)
+	{
+		handle_error(stream);
+		return;
+	}
+	if (PQstatus(conn->pg) == CONNECTION_BAD)
+	{
+		conn->state = SHARD_CONN_BROKEN;
+		shard_stream_give_up(stream, STREAM_LOST);
+		shard_error_report(ERROR, NULL, conn, stream->spec.label, stream->spec.sql);
+	}
+	if (!stream->trailer_seen)
+		shard_error_protocol(conn, stream->spec.label,
+							 stream->spec.use_copy ? "the COPY data have no end mark" : "the statement has no result");
+	shard_stream_give_up(stream, STREAM_DONE);
+	if (!stream->yielding)
+		shard_stream_start_queued(stream->pool, stream->snapshot);
+}
+
+ShardStreamStatus
+shard_stream_read_node(ShardStream *stream, ShardRow *row)
+{
+	for (;;)
+	{
+		ShardFetchStatus status = shard_fetch_next(stream, row);
+
+		if (status == FETCH_ROW)
+			return SHARD_STREAM_ROW;
+		if (stream->conn->notices)
+			shard_connection_flush_notices(stream->conn);
+		if (status == FETCH_WAIT)
+		{
+			stream->drained = true;
+			return SHARD_STREAM_WAIT;
+		}
+		if (stream->state == STREAM_PREAMBLE && !stream->error &&
+			PQstatus(stream->conn->pg) == CONNECTION_OK)
+		{
+			shard_fetch_send(stream, "");
+			stream->drained = false;	/* it is read at once, and a row may come of that */
+			continue;
+		}
+		finish(stream);
+		return stream->state == STREAM_DONE ? SHARD_STREAM_DONE : SHARD_STREAM_WAIT;
+	}
+}
+
+static ShardStreamStatus
+read_aside(ShardStream *stream, ShardRow *row)
+{
+	if (shard_fetch_next_aside(stream, row))
+		return SHARD_STREAM_ROW;
+	shard_spill_close(stream->spill);
+	stream->spill = NULL;
+	stream->state = STREAM_DONE;
+	return SHARD_STREAM_DONE;
+}
+
+ShardStreamStatus
+shard_stream_next(ShardStream *stream, ShardRow *row)
+{
+	ShardStreamStatus status = SHARD_STREAM_WAIT;
+
+	shard_fetch_free_kept(stream);
+	for (;;)
+	{
+		switch (stream->state)
+		{
+			case STREAM_QUEUED:
+				shard_stream_start_queued(stream->pool, stream->snapshot);
+				if (stream->state == STREAM_QUEUED)
+					return SHARD_STREAM_WAIT;
+				continue;
+			case STREAM_CONNECTING:
+			case STREAM_SETTLING:
+			case STREAM_SNAPSHOT:
+				if (!shard_stream_advance(stream) && stream->state != STREAM_QUEUED)
+					return SHARD_STREAM_WAIT;
+				continue;
+			case STREAM_PREAMBLE:
+			case STREAM_SENT:
+				if (stream->drained)
+					return SHARD_STREAM_WAIT;
+				status = shard_stream_read_node(stream, row);
+				if (stream->state == STREAM_QUEUED)
+					continue;	/* once more */
+				break;
+			case STREAM_SPILLED:
+				status = read_aside(stream, row);
+				break;
+			case STREAM_DONE:
+				return SHARD_STREAM_DONE;
+			case STREAM_LOST:
+				ereport(ERROR,
+						(errcode(ERRCODE_CONNECTION_FAILURE),
+						 errmsg("rows of a node are no longer available"),
+						 errdetail("Its connection was closed or taken away.")));
+		}
+		if (status == SHARD_STREAM_ROW)
+			stream->nrows++;
+		return status;
+	}
+}
+
+/* Messages that a yield has put aside come one by one. */
+ShardStreamStatus
+shard_stream_next_bytes(ShardStream *stream, char *buf, int size,
+						const char **data, int *len, bool *torn)
+{
+	ShardStreamStatus status;
+	ShardRow	row = {0};
+
+	Assert(stream->spec.raw_copy);
+	stream->bulk = buf;
+	stream->bulk_size = size;
+	stream->bulk_len = 0;
+	stream->bulk_torn = false;
+	status = shard_stream_next(stream, &row);
+	stream->bulk = NULL;
+
+	*torn = stream->bulk_torn;
+	*data = stream->bulk_len > 0 || row.ncols == 0 ? buf : row.values[0];
+	*len = stream->bulk_len > 0 || row.ncols == 0 ? stream->bulk_len : row.lens[0];
+	return status;
+}
+
+/* ---------- making room ---------- */
+
+void
+shard_stream_make_room(ShardStream *queued)
+{
+	ShardPool  *pool = queued->pool;
+	ShardConn  *victim = NULL;
+	dlist_iter	iter;
+
+	if (pool->writer && pool->writer->holder &&
+		(queued->spec.as_writer || shard_txn_uses_writer(pool, queued->snapshot)))
+		victim = pool->writer;
+	dlist_foreach(iter, &pool->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		if (!victim && shard_stream_of_connection(conn))
+			victim = conn;
+	}
+
+	/* the ones that the query waited for are gone by now */
+	if (!victim)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("lost connection to node \"%s\"",
+						GetForeignServer(queued->spec.serverid)->servername)));
+	shard_connection_yield(victim);
+	shard_stream_start_queued(pool, queued->snapshot);
+}
+
+/* ---------- figures ---------- */
+
+int64
+shard_stream_affected(ShardStream *stream)
+{
+	return stream->affected;
+}
+
+uint64
+shard_stream_rows(ShardStream *stream)
+{
+	return stream->nrows;
+}
+
+uint64
+shard_stream_bytes(ShardStream *stream)
+{
+	return stream->nbytes;
+}
+
+const void *
+shard_stream_conn_id(ShardStream *stream)
+{
+	return stream->conn_id;
+}

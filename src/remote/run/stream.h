@@ -1,0 +1,114 @@
+/*
+ * stream.h
+ *	  The rows of one remote query, streamed without a cursor.
+ *
+ *	   open --> queued --> connecting --> sent --> rows ... --> done
+ *	             (no free connection)      |  yield: rest goes to a spill file
+ *
+ * Two fetchers: COPY (query) TO STDOUT (FORMAT binary) for bulk; the extended
+ * protocol with binary results (single or chunked rows) for small and
+ * parameterised reads.  A raw stream runs somebody's own COPY ... TO STDOUT and
+ * hands on the bytes as they are.  A stream knows servers and SQL, never shards.
+ */
+#ifndef SHARDFDW_STREAM_H
+#define SHARDFDW_STREAM_H
+
+#include "postgres.h"
+
+#include "row.h"
+#include "remote/xact/txn.h"
+#include "remote/wire/wait.h"
+
+typedef struct ShardStream ShardStream;
+
+typedef struct ShardStreamSpec
+{
+	Oid			serverid;
+	Oid			userid;
+	const char *sql;			/* a SELECT (or DML with RETURNING when !use_copy) */
+	const char *label;			/* what it reads, for messages: the shard's name */
+	int			ncolumns;		/* columns of the result, checked */
+	bool		use_copy;		/* COPY fetcher; needs nparams == 0 */
+	bool		raw_copy;		/* with use_copy: sql is a COPY ... TO STDOUT by itself, each
+								 * CopyData message is a row of one value; ncolumns = 1 */
+	bool		as_writer;		/* on the transaction's writing connection (row locks, DML) */
+	bool		portable_text;	/* dates, intervals or floats come as text that is read here:
+								 * SHARD_SETTINGS_PORTABLE */
+	int			workers;		/* max_parallel_workers_per_gather; -1 = node's own */
+	int			cpu_factor;		/* the node counts costs of CPU as our session's times this; 0 = as its own */
+	int			nparams;
+	const char *const *params;	/* text, NULL for NULL; valid until the stream is closed */
+} ShardStreamSpec;
+
+typedef enum ShardStreamStatus
+{
+	SHARD_STREAM_ROW,
+	SHARD_STREAM_WAIT,			/* nothing here yet */
+	SHARD_STREAM_DONE
+} ShardStreamStatus;
+
+/*
+ * Starts a query: sent at once when a connection is free, else queued.  Never
+ * blocks.  Memory: in cxt, whose reset closes it.  spec is copied, but for
+ * sql, label, params.
+ */
+extern ShardStream *shard_stream_open(MemoryContext cxt, ShardSnapshot *snapshot,
+									  const ShardStreamSpec *spec);
+
+/* Next row if one is here.  Never blocks.  Errors: the node's, naming node and label. */
+extern ShardStreamStatus shard_stream_next(ShardStream *stream, ShardRow *row);
+
+/*
+ * Of a raw stream: messages that are here, one behind the other, up to size
+ * bytes.  *data is buf, or memory that is valid until the next call.  *torn: the
+ * last message may go on, by the bytes of the next call; so the next bytes to be
+ * used are those of this stream.  (If that call gives none, it was whole.)  Not
+ * to be mixed with shard_stream_next() while torn.  Never blocks.
+ */
+extern ShardStreamStatus shard_stream_next_bytes(ShardStream *stream, char *buf, int size,
+												 const char **data, int *len, bool *torn);
+
+/*
+ * Waits until at least one of the streams (NULLs skipped) may have made
+ * progress.  A queued stream makes progress when another one of its node does;
+ * if all that it waits for are streams which nobody will read now (they are
+ * not among streams), their holders are asked to yield.  set may be NULL.
+ */
+extern void shard_stream_wait(ShardStream **streams, int nstreams, ShardWaitSet *set);
+
+/*
+ * For async Append, which waits by itself.  shard_stream_idle: next() has nothing
+ * to do before something else happens (never while connecting).
+ * shard_stream_socket: then the socket to wait for, with its events, or -1 when
+ * it waits for a connection or for another stream's snapshot; it holds as long
+ * as nothing else uses the node.  shard_stream_awake: next() looks at the socket
+ * again, because it is ready, or may hide something.
+ */
+extern bool shard_stream_idle(ShardStream *stream);
+extern int	shard_stream_socket(ShardStream *stream, int *events);
+extern void shard_stream_awake(ShardStream *stream, bool ready);
+
+/* Its connection is being opened: only shard_stream_wait() minds connect_timeout. */
+extern bool shard_stream_connecting(const ShardStream *stream);
+
+/* Rows changed or copied, from the command tag, after SHARD_STREAM_DONE (DML, raw). */
+extern int64 shard_stream_affected(ShardStream *stream);
+
+extern uint64 shard_stream_rows(ShardStream *stream);
+extern uint64 shard_stream_bytes(ShardStream *stream);
+extern const void *shard_stream_conn_id(ShardStream *stream);	/* distinct per connection, for EXPLAIN */
+
+/*
+ * Ends it: an unfinished query is cancelled; never raises for that.  The remote
+ * transaction it ran in, if any, stays usable.
+ */
+extern void shard_stream_close(ShardStream *stream);
+
+/*
+ * Before this transaction's first write on a node: starts the streams that are
+ * queued for it and puts their rows aside, so that they do not see what their
+ * own statement writes.  May block.  Called by transactions (ShardTxnUpcalls).
+ */
+extern void shard_stream_drain_queue(ShardPool *pool);
+
+#endif

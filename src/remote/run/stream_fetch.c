@@ -1,0 +1,618 @@
+/*
+ * stream_fetch.c
+ *	  The bytes of a stream: how its statement is sent and its rows are read.
+ *
+ * COPY fetcher: one simple query, so that all of it costs one round trip:
+ *
+ *	 SET ...; BEGIN ...; [SAVEPOINT;] COPY (sql) TO STDOUT; [RELEASE]
+ *
+ * But a preamble that exports a snapshot which other streams wait for goes by
+ * itself: a node sends the identifier only with the statement's first rows, or
+ * its end, when both are in one message.
+ *
+ * Its rows are CopyData messages: the first one begins with the format's
+ * header (19 bytes, usually together with the first row), then one row each:
+ *
+ *	 int16 number of fields, per field int32 length (-1: NULL) and bytes; int16 -1 at the end
+ *
+ * Raw: the statement is the caller's, and a message is a row of one value; many
+ * at a time they are copied straight to the caller's buffer, without a malloc for each.
+ *
+ * Query fetcher: the extended protocol with binary results, in chunks (libpq
+ * 17 and later) or single rows; the preamble, if any, goes before it by itself.
+ * The savepoint, where there is one, is left to the end of the transaction.
+ *
+ * Whatever a node sends is checked; what does not fit is a protocol violation.
+ */
+#include "postgres.h"
+
+#include "port/pg_bswap.h"
+#include "remote/run/stream_private.h"
+#include "remote/wire/answer.h"
+#include "remote/wire/error.h"
+
+#define CHUNK_ROWS 1000
+#define HEADER_BYTES 19			/* signature, flags, length of the extension */
+
+static const char signature[11] = {'P', 'G', 'C', 'O', 'P', 'Y', '\n', '\377', '\r', '\n', '\0'};
+
+/* How a stream's statement is sent. */
+typedef struct ShardFetcher
+{
+	bool		takes_preamble; /* in one message with the statement */
+	void		(*send) (ShardStream *stream, const char *preamble);
+} ShardFetcher;
+
+static void send_copy(ShardStream *stream, const char *preamble);
+static void send_query(ShardStream *stream, const char *preamble);
+static void send_simple(ShardStream *stream, const char *preamble);
+
+static const ShardFetcher copy_fetcher = {true, send_copy};
+static const ShardFetcher query_fetcher = {false, send_query};
+static const ShardFetcher simple_fetcher = {true, send_simple};
+
+static const ShardFetcher *
+fetcher_of(const ShardStream *stream)
+{
+	if (stream->spec.use_copy)
+		return &copy_fetcher;
+	/* a change without RETURNING has no rows whose format matters */
+	if (stream->spec.as_writer && stream->spec.nparams == 0 && stream->spec.ncolumns == 0)
+		return &simple_fetcher;
+	return &query_fetcher;
+}
+
+/*
+ * Inside a transaction the statement has a savepoint of its own: when it is
+ * cancelled because nobody wants more rows, the transaction goes on.
+ */
+static void
+send_copy(ShardStream *stream, const char *preamble)
+{
+	StringInfoData text;
+
+	stream->guarded = stream->conn->xact_depth > 0;
+	initStringInfo(&text);
+	appendStringInfoString(&text, preamble);
+	if (stream->guarded)
+		appendStringInfoString(&text, "SAVEPOINT shardfdw_stream; ");
+	if (stream->spec.raw_copy)
+		appendStringInfoString(&text, stream->spec.sql);
+	else
+		appendStringInfo(&text, "COPY (%s) TO STDOUT (FORMAT binary)", stream->spec.sql);
+	if (stream->guarded)
+		appendStringInfoString(&text, "; RELEASE SAVEPOINT shardfdw_stream");
+	shard_connection_send(stream->conn, text.data);
+	pfree(text.data);
+}
+
+static void
+send_simple(ShardStream *stream, const char *preamble)
+{
+	if (preamble[0] == '\0')
+		shard_connection_send(stream->conn, stream->spec.sql);
+	else
+	{
+		char	   *text = psprintf("%s%s", preamble, stream->spec.sql);
+
+		shard_connection_send(stream->conn, text);
+		pfree(text);
+	}
+}
+
+static void
+send_query(ShardStream *stream, const char *preamble)
+{
+	if (stream->spec.nparams > 0 && stream->state == STREAM_SENT &&
+		shard_connection_start_prepare(stream->conn, stream->spec.sql, stream->spec.nparams))
+	{
+		stream->state = STREAM_PREAMBLE;	/* comes back here */
+		return;
+	}
+	shard_connection_send_params(stream->conn, stream->spec.sql, stream->spec.nparams,
+								 stream->spec.params, true);
+#ifdef LIBPQ_HAS_CHUNK_MODE
+	if (!PQsetChunkedRowsMode(stream->conn->pg, CHUNK_ROWS))
+		shard_error_protocol(stream->conn, stream->spec.label, "could not select row-by-row mode");
+#endif
+}
+
+void
+shard_fetch_send(ShardStream *stream, const char *preamble)
+{
+	const ShardFetcher *fetcher = fetcher_of(stream);
+
+	/* nothing can be here before the node has read it */
+	stream->drained = true;
+	if (preamble[0] != '\0' && (!fetcher->takes_preamble || stream->awaited))
+	{
+		/* a savepoint costs nothing here; send_copy makes its own */
+		stream->guarded = stream->conn->xact_depth > 0 && !fetcher->takes_preamble;
+		if (stream->guarded)
+		{
+			char	   *text = psprintf("%sSAVEPOINT shardfdw_stream", preamble);
+
+			shard_connection_send(stream->conn, text);
+			pfree(text);
+		}
+		else
+			shard_connection_send(stream->conn, preamble);
+		stream->state = STREAM_PREAMBLE;
+		return;
+	}
+	stream->state = STREAM_SENT;
+	fetcher->send(stream, preamble);
+}
+
+/* ---------- memory of rows ---------- */
+
+void
+shard_fetch_free_kept(ShardStream *stream)
+{
+	PQfreemem(stream->kept_message);
+	PQclear(stream->kept_result);
+	stream->kept_message = NULL;
+	stream->kept_result = NULL;
+	stream->pinned = false;
+}
+
+void
+shard_fetch_free_row(ShardStream *stream)
+{
+	if (stream->pinned && (stream->message || stream->result))
+	{
+		stream->kept_message = stream->message;
+		stream->kept_result = stream->result;
+		stream->pinned = false;
+	}
+	else
+	{
+		PQfreemem(stream->message);
+		PQclear(stream->result);
+	}
+	stream->message = NULL;
+	stream->message_len = stream->cursor = 0;
+	stream->result = NULL;
+	stream->rowno = 0;
+}
+
+/* ---------- rows ---------- */
+
+static void
+violation(ShardStream *stream, const char *what)
+{
+	shard_error_protocol(stream->conn, stream->spec.label, what);
+}
+
+static inline uint32
+get_uint32(const char *p)
+{
+	uint32		value;
+
+	memcpy(&value, p, sizeof(value));
+	return pg_ntoh32(value);
+}
+
+static inline int16
+get_int16(const char *p)
+{
+	uint16		value;
+
+	memcpy(&value, p, sizeof(value));
+	return (int16) pg_ntoh16(value);
+}
+
+/* Checks the header of the binary format; the cursor stands behind it afterwards. */
+static void
+parse_header(ShardStream *stream)
+{
+	const char *p = stream->message;
+	uint32		extension;
+
+	if (stream->message_len < HEADER_BYTES || memcmp(p, signature, sizeof(signature)) != 0)
+		violation(stream, "no header of the binary COPY format");
+	if ((get_uint32(p + 11) & 0xffff0000) != 0)
+		violation(stream, "flags of the binary COPY format are not known");
+	extension = get_uint32(p + 15);
+	if (extension > (uint32) (stream->message_len - HEADER_BYTES))
+		violation(stream, "header of the binary COPY format is longer than its message");
+	stream->cursor = HEADER_BYTES + (int) extension;
+	stream->header_seen = true;
+}
+
+/*
+ * Takes one row from *p, which ends at end, and moves *p behind it.  NULL when
+ * all is well, else what is wrong.  *trailer: it was the end mark.
+ */
+static const char *
+parse_row(ShardStream *stream, const char **p, const char *end, bool *trailer)
+{
+	const char *c = *p;
+	int			ncolumns = stream->spec.ncolumns;
+	int			nfields;
+
+	if (end - c < 2)
+		return "row is too short";
+	nfields = get_int16(c);
+	c += 2;
+	*trailer = nfields == -1;
+	if (*trailer)
+	{
+		*p = c;
+		return NULL;
+	}
+	if (nfields != ncolumns)
+		return "number of columns differs";
+	for (int i = 0; i < ncolumns; i++)
+	{
+		int32		len;
+
+		if (end - c < 4)
+			return "row is too short";
+		len = (int32) get_uint32(c);
+		c += 4;
+		if (len < -1 || len > end - c)
+			return "length of a column does not fit into its row";
+		stream->values[i] = c;
+		stream->lens[i] = len;
+		if (len > 0)
+			c += len;
+	}
+	*p = c;
+	return NULL;
+}
+
+static void
+set_row(ShardStream *stream, ShardRow *row)
+{
+	row->ncols = stream->spec.ncolumns;
+	row->values = stream->values;
+	row->lens = stream->lens;
+}
+
+/* Row at the cursor of message; false when it was the end mark. */
+static bool
+next_copy_row(ShardStream *stream, ShardRow *row)
+{
+	const char *p = stream->message + stream->cursor;
+	const char *problem;
+	bool		trailer;
+
+	if (stream->trailer_seen)
+		violation(stream, "row after the end of the COPY data");
+	problem = parse_row(stream, &p, stream->message + stream->message_len, &trailer);
+	if (problem)
+		violation(stream, problem);
+	stream->cursor = p - stream->message;
+	if (trailer)
+	{
+		stream->trailer_seen = true;
+		return false;
+	}
+	set_row(stream, row);
+	return true;
+}
+
+/* The whole message. */
+static void
+next_raw_row(ShardStream *stream, ShardRow *row)
+{
+	stream->values[0] = stream->message;
+	stream->lens[0] = stream->message_len;
+	stream->cursor = stream->message_len;
+	set_row(stream, row);
+}
+
+static void
+next_result_row(ShardStream *stream, ShardRow *row)
+{
+	int			rowno = stream->rowno++;
+
+	for (int i = 0; i < stream->spec.ncolumns; i++)
+	{
+		if (PQgetisnull(stream->result, rowno, i))
+		{
+			stream->values[i] = NULL;
+			stream->lens[i] = -1;
+		}
+		else
+		{
+			stream->values[i] = PQgetvalue(stream->result, rowno, i);
+			stream->lens[i] = PQgetlength(stream->result, rowno, i);
+			stream->nbytes += stream->lens[i];
+		}
+	}
+	set_row(stream, row);
+}
+
+/* ---------- results ---------- */
+
+static void
+check_columns(ShardStream *stream, PGresult *res)
+{
+	const char *problem = NULL;
+
+	if (PQnfields(res) != stream->spec.ncolumns)
+		problem = "number of columns differs";
+	else if (!stream->format_checked)
+	{
+		for (int i = 0; i < stream->spec.ncolumns; i++)
+			if (PQfformat(res, i) != 1)
+				problem = "a column is not in binary format";
+		stream->format_checked = true;
+	}
+	if (problem)
+	{
+		PQclear(res);
+		violation(stream, problem);
+	}
+}
+
+/*
+ * Rows affected, from the command tag.  In chunked mode libpq puts the tag on
+ * the last chunk that has rows, or on the empty result behind.
+ */
+static void
+note_affected(ShardStream *stream, PGresult *res)
+{
+	const char *count = PQcmdTuples(res);
+
+	if (count[0] != '\0')
+		stream->affected = strtoll(count, NULL, 10);
+}
+
+static void
+take_snapshot_id(ShardStream *stream, PGresult *res)
+{
+	char	   *id;
+
+	if (PQntuples(res) != 1 || PQnfields(res) != 1 || PQgetisnull(res, 0, 0) ||
+		PQgetlength(res, 0, 0) >= NAMEDATALEN ||
+		strspn(PQgetvalue(res, 0, 0), "0123456789ABCDEFabcdef-") != PQgetlength(res, 0, 0))
+	{
+		PQclear(res);
+		violation(stream, "not a snapshot identifier");
+	}
+	id = pstrdup(PQgetvalue(res, 0, 0));
+	PQclear(res);
+	stream->exporting = false;
+	shard_snapshot_exported(stream->conn, id);
+	pfree(id);
+}
+
+/* Takes one result of PQgetResult; owns res. */
+static void
+take_result(ShardStream *stream, PGresult *res)
+{
+	shard_connection_note_result(stream->conn, res);
+	if (stream->exporting && PQresultStatus(res) != PGRES_COMMAND_OK)
+	{
+		res = shard_answer_add(&stream->snapshot_rows, res, SHARD_ANSWER_BYTES, stream->conn, stream->spec.label);
+		if (!res)
+			return;
+		if (PQresultStatus(res) == PGRES_TUPLES_OK)
+		{
+			take_snapshot_id(stream, res);
+			return;
+		}
+	}
+	switch (PQresultStatus(res))
+	{
+		case PGRES_TUPLES_OK:
+			if (stream->spec.use_copy || stream->state == STREAM_PREAMBLE)
+				break;
+			check_columns(stream, res);
+			note_affected(stream, res);
+			stream->trailer_seen = true;	/* row by row it comes behind the last one */
+			stream->result = res;
+			return;
+		case PGRES_SINGLE_TUPLE:
+#ifdef LIBPQ_HAS_CHUNK_MODE
+		case PGRES_TUPLES_CHUNK:
+#endif
+			if (stream->spec.use_copy || stream->state == STREAM_PREAMBLE)
+				break;
+			check_columns(stream, res);
+			note_affected(stream, res);
+			stream->result = res;
+			return;
+		case PGRES_COMMAND_OK:
+			/* of the preamble, of COPY, or of a change */
+			note_affected(stream, res);
+			if ((stream->spec.raw_copy ? stream->copy_seen : !stream->spec.use_copy && stream->spec.ncolumns == 0) &&
+				PQcmdTuples(res)[0] != '\0')
+				stream->trailer_seen = true;	/* raw bytes, and changes without rows, have no other end mark */
+			PQclear(res);
+			return;
+		case PGRES_COPY_OUT:
+			if (!stream->spec.use_copy || stream->header_seen ||
+				(!stream->spec.raw_copy && !PQbinaryTuples(res)))
+				break;
+			if (!stream->spec.raw_copy && PQnfields(res) != stream->spec.ncolumns)
+			{
+				PQclear(res);
+				violation(stream, "number of columns differs");
+			}
+			stream->copying = stream->copy_seen = true;
+			PQclear(res);
+			return;
+		case PGRES_FATAL_ERROR:
+			if (stream->error)
+				PQclear(res);
+			else
+				stream->error = res;
+			return;
+		case PGRES_EMPTY_QUERY:
+			PQclear(res);
+			return;
+		default:
+			break;
+	}
+	PQclear(res);
+	violation(stream, "not the kind of result that was asked for");
+}
+
+/* Next CopyData message; false when none is complete. */
+static bool
+next_copy_message(ShardStream *stream)
+{
+	int			len = PQgetCopyData(stream->conn->pg, &stream->message, 1);
+
+	if (len > 0)
+	{
+		stream->message_len = len;
+		stream->cursor = 0;
+		stream->nbytes += len;
+		stream->conn->bytes_received += len;
+		if (stream->spec.raw_copy)
+			stream->header_seen = true;
+		else if (!stream->header_seen)
+			parse_header(stream);
+		return true;
+	}
+	stream->message = NULL;
+	/* the end, or an error that PQgetResult tells */
+	if (len < 0 || PQstatus(stream->conn->pg) == CONNECTION_BAD)
+	{
+		stream->copying = false;
+		return true;
+	}
+	return false;
+}
+
+/*
+ * Fills bulk with messages; false when there is none.  libpq hands a message out
+ * only when all of it is here, so the rest of a torn one never has to be waited for.
+ */
+static bool
+next_copy_messages(ShardStream *stream)
+{
+	int			nmessages = 0;
+
+	stream->bulk_torn = false;
+	while (stream->bulk_len < stream->bulk_size)
+	{
+		int			room = stream->bulk_size - stream->bulk_len;
+		int			len = PQgetlineAsync(stream->conn->pg, stream->bulk + stream->bulk_len, room);
+
+		if (len <= 0)
+		{
+			/* the end, or an error that PQgetResult tells */
+			if (len < 0 || PQstatus(stream->conn->pg) == CONNECTION_BAD)
+				stream->copying = false;
+			break;
+		}
+		stream->bulk_len += len;
+		stream->bulk_torn = len == room;
+		if (!stream->bulk_torn)
+			nmessages++;
+	}
+	if (stream->bulk_len == 0)
+		return false;
+	stream->header_seen = true;
+	stream->nbytes += stream->bulk_len;
+	stream->conn->bytes_received += stream->bulk_len;
+	stream->nrows += nmessages - 1; /* the caller counts one */
+	return true;
+}
+
+ShardFetchStatus
+shard_fetch_next(ShardStream *stream, ShardRow *row)
+{
+	ShardConn  *conn = stream->conn;
+	bool		dry = false;	/* the socket was read just now */
+
+	for (;;)
+	{
+		if (stream->cursor < stream->message_len)
+		{
+			if (stream->spec.raw_copy)
+			{
+				next_raw_row(stream, row);
+				return FETCH_ROW;
+			}
+			if (next_copy_row(stream, row))
+				return FETCH_ROW;
+			continue;
+		}
+		if (stream->result && stream->rowno < PQntuples(stream->result))
+		{
+			next_result_row(stream, row);
+			return FETCH_ROW;
+		}
+		shard_fetch_free_row(stream);
+
+		if (stream->copying && stream->bulk)
+		{
+			if (next_copy_messages(stream))
+				return FETCH_ROW;
+			if (!stream->copying)
+				continue;
+		}
+		else if (stream->copying)
+		{
+			if (next_copy_message(stream))
+				continue;
+		}
+		else if (PQstatus(conn->pg) == CONNECTION_BAD || !PQisBusy(conn->pg))
+		{
+			PGresult   *res = PQgetResult(conn->pg);
+
+			if (!res)
+				return FETCH_END;
+			take_result(stream, res);
+			if (stream->pumping && !stream->exporting && stream->state != STREAM_PREAMBLE)
+				return FETCH_WAIT;
+			continue;
+		}
+
+		if (dry)
+			return FETCH_WAIT;
+		shard_connection_flush(conn);
+		shard_connection_consume(conn); /* a failure shows in PQstatus */
+		dry = true;
+	}
+}
+
+/* ---------- rows put aside ---------- */
+
+static void
+append_uint32(StringInfo buf, uint32 value)
+{
+	value = pg_hton32(value);
+	appendBinaryStringInfo(buf, (char *) &value, sizeof(value));
+}
+
+/* A row is kept as in a binary COPY. */
+void
+shard_fetch_put_aside(ShardStream *stream, const ShardRow *row)
+{
+	StringInfoData buf;
+	uint16		nfields = pg_hton16((uint16) row->ncols);
+
+	initStringInfo(&buf);
+	appendBinaryStringInfo(&buf, (char *) &nfields, sizeof(nfields));
+	for (int i = 0; i < row->ncols; i++)
+	{
+		append_uint32(&buf, (uint32) row->lens[i]);
+		if (row->lens[i] > 0)
+			appendBinaryStringInfo(&buf, row->values[i], row->lens[i]);
+	}
+	shard_spill_put(stream->spill, buf.data, buf.len);
+	pfree(buf.data);
+}
+
+bool
+shard_fetch_next_aside(ShardStream *stream, ShardRow *row)
+{
+	uint32		len;
+	const char *record = shard_spill_next(stream->spill, &len);
+	bool		trailer;
+
+	if (!record)
+		return false;
+	if (parse_row(stream, &record, record + len, &trailer) != NULL || trailer)
+		elog(ERROR, "row put aside is damaged");
+	set_row(stream, row);
+	return true;
+}

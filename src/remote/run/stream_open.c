@@ -1,0 +1,238 @@
+/*
+ * stream_open.c
+ *	  How a stream is opened, gives its connection up, and ends.
+ *
+ * Nothing here blocks but yielding and (as shortly as possible) closing.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "remote/run/stream_private.h"
+#include "remote/wire/wait.h"
+#include "storage/latch.h"
+#include "utils/memutils.h"
+
+#define CLOSE_TIMEOUT_MS 1000	/* for the answer to a cancel request */
+#define CLOSE_HURRY_MS 500		/* the same, when the user has cancelled */
+#define SAVEPOINT_WAIT_MS 20	/* before one, for a node that is slow to begin */
+
+/* ---------- yielding ---------- */
+
+/*
+ * Reads the rest of the rows into a spill, so that the connection is free.  The
+ * caller's current row stays valid.
+ */
+static void
+stream_yield(ShardConn *conn, void *arg)
+{
+	ShardStream *stream = arg;
+	int			ncolumns = Max(stream->spec.ncolumns, 1);
+	ShardRow	row;
+
+	Assert(stream->conn == conn);
+
+	/* A statement that has not begun must still see what it would have seen. */
+	while (!shard_stream_advance(stream))
+	{
+		if (stream->conn != conn)
+			return;				/* it was lost */
+		shard_stream_wait(&stream, 1, NULL);
+	}
+
+	/* The reader may hold a row that lies in these. */
+	stream->values = MemoryContextAlloc(stream->cxt, ncolumns * sizeof(char *));
+	stream->lens = MemoryContextAlloc(stream->cxt, ncolumns * sizeof(int));
+	stream->pinned = true;
+	if (!stream->spill)
+		stream->spill = shard_spill_create(stream->cxt, stream->owner);
+
+	stream->yielding = true;
+	PG_TRY();
+	{
+		for (;;)
+		{
+			ShardStreamStatus status = shard_stream_read_node(stream, &row);
+
+			if (status == SHARD_STREAM_ROW)
+			{
+				shard_fetch_put_aside(stream, &row);
+				CHECK_FOR_INTERRUPTS();
+			}
+			else if (status == SHARD_STREAM_DONE || stream->state == STREAM_QUEUED)
+				break;
+			else
+				shard_stream_wait(&stream, 1, NULL);
+			stream->drained = false;
+		}
+	}
+	PG_FINALLY();
+	{
+		stream->yielding = false;
+	}
+	PG_END_TRY();
+	if (stream->state == STREAM_DONE)
+	{
+		shard_spill_rewind(stream->spill);
+		stream->state = STREAM_SPILLED;
+	}
+}
+
+/* ---------- beginning ---------- */
+
+static void
+close_in_reset(void *arg)
+{
+	shard_stream_close(arg);
+}
+
+ShardStream *
+shard_stream_open(MemoryContext cxt, ShardSnapshot *snapshot, const ShardStreamSpec *spec)
+{
+	ShardStream *stream = MemoryContextAllocZero(cxt, sizeof(ShardStream));
+	int			ncolumns = Max(spec->ncolumns, 1);
+
+	Assert(!spec->use_copy || spec->nparams == 0);
+	Assert(!spec->raw_copy || (spec->use_copy && spec->ncolumns == 1));
+	stream->cxt = cxt;
+	stream->owner = CurrentResourceOwner;
+	stream->spec = *spec;
+	stream->snapshot = snapshot;
+	stream->pool = shard_pool_get(spec->serverid, spec->userid);
+	stream->values = MemoryContextAlloc(cxt, ncolumns * sizeof(char *));
+	stream->lens = MemoryContextAlloc(cxt, ncolumns * sizeof(int));
+	stream->holder.yield = stream_yield;
+	stream->holder.lost = shard_stream_lost;
+	stream->holder.arg = stream;
+	stream->callback.func = close_in_reset;
+	stream->callback.arg = stream;
+
+	/* from here on its end is sure */
+	stream->state = STREAM_LOST;
+	MemoryContextRegisterResetCallback(cxt, &stream->callback);
+
+	shard_stream_begin(stream);
+	return stream;
+}
+
+/* ---------- before the first write ---------- */
+
+/* Starts all queued streams of pool, making room for them. */
+static void
+start_all(ShardPool *pool)
+{
+	while (!dlist_is_empty(&pool->queue))
+	{
+		ShardStream *stream = dlist_container(ShardStream, queue_link, dlist_head_node(&pool->queue));
+
+		shard_stream_start_queued(pool, stream->snapshot);
+		if (stream->state == STREAM_QUEUED)
+			shard_stream_make_room(stream);
+	}
+}
+
+void
+shard_stream_drain_queue(ShardPool *pool)
+{
+	for (;;)
+	{
+		ShardStream *unsent = NULL;
+		dlist_iter	iter;
+
+		start_all(pool);
+
+		/* Those that were started may still wait for a connection to open, and be queued again. */
+		dlist_foreach(iter, &pool->conns)
+		{
+			ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+			ShardStream *stream = shard_stream_of_connection(conn);
+
+			if (stream && !shard_stream_advance(stream))
+				unsent = stream;
+		}
+		if (unsent)
+			shard_stream_wait(&unsent, 1, NULL);
+		else if (dlist_is_empty(&pool->queue))
+			break;
+	}
+}
+
+/* ---------- end ---------- */
+
+/*
+ * Frees the connection of a stream whose statement is under way.  A statement
+ * in a transaction without a savepoint of its own is read to its end, unless
+ * everything is to be rolled back anyway: cancelled, it would take the
+ * transaction with it.
+ */
+static void
+end_statement(ShardStream *stream)
+{
+	ShardConn  *conn = stream->conn;
+	bool		in_xact = conn->xact_depth > 0 && IsTransactionState();
+	bool		guarded = stream->guarded;
+	int			timeout_ms;
+
+	/* What precedes the statement makes the savepoint, and does not take long. */
+	if (stream->state == STREAM_PREAMBLE)
+		guarded = false;
+	else if (guarded && in_xact && stream->spec.use_copy && !stream->copying && stream->nbytes == 0)
+	{
+		/* in one message with the statement; a sign of life says that it has been made */
+		shard_connection_flush(conn);
+		(void) shard_wait_socket(PQsocket(conn->pg), WL_SOCKET_READABLE, SAVEPOINT_WAIT_MS, true);
+	}
+	timeout_ms = shard_wait_interrupted ? CLOSE_HURRY_MS : CLOSE_TIMEOUT_MS;
+	if (guarded || !in_xact || !shard_connection_drain_noerror(conn))
+		(void) shard_connection_cancel_noerror(conn, timeout_ms);
+
+	if (conn->state != SHARD_CONN_READY)
+		return;
+	if (PQtransactionStatus(conn->pg) == PQTRANS_INERROR && in_xact && stream->guarded)
+		(void) shard_connection_exec_noerror(conn, "ROLLBACK TO SAVEPOINT shardfdw_stream; "
+											 "RELEASE SAVEPOINT shardfdw_stream", timeout_ms);
+	if (conn->state == SHARD_CONN_READY)
+		shard_stream_note_failure(stream, conn);
+}
+
+void
+shard_stream_close(ShardStream *stream)
+{
+	ShardConn  *conn = stream->conn;
+
+	if (stream->closed)
+		return;
+	stream->closed = true;
+	if (stream->state == STREAM_QUEUED)
+		dlist_delete(&stream->queue_link);
+	if (conn)
+	{
+		ShardStreamState state = stream->state;
+
+		if (state == STREAM_PREAMBLE || state == STREAM_SENT)
+			end_statement(stream);
+		else if (state == STREAM_SETTLING)
+		{
+			/* a COMMIT that was waited for in vain is not left to the next one who reads here */
+			(void) shard_connection_cancel_noerror(conn, shard_wait_interrupted ? CLOSE_HURRY_MS : CLOSE_TIMEOUT_MS);
+		}
+		if (stream->exporting && IsTransactionState())
+			shard_snapshot_give_up(conn);
+		shard_stream_give_up(stream, STREAM_DONE);
+		if (state == STREAM_CONNECTING)
+			shard_connection_pause(conn);
+	}
+	stream->state = STREAM_DONE;
+
+	shard_fetch_free_kept(stream);
+	shard_fetch_free_row(stream);
+	PQclear(stream->error);
+	stream->error = NULL;
+	PQclear(stream->snapshot_rows);
+	stream->snapshot_rows = NULL;
+
+	/* in abort the file is gone already, with its resource owner */
+	if (stream->spill && IsTransactionState())
+		shard_spill_close(stream->spill);
+	stream->spill = NULL;
+}

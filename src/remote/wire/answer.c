@@ -1,0 +1,88 @@
+/*
+ * answer.c
+ *	  Whole results of what is read row by row, up to a size.
+ *
+ * libpq would keep whatever a node sends until its end; so rows are taken one
+ * at a time and put together here, where their size is known:
+ *
+ *	 row --> rows --+
+ *	 row --> rows --+--> end: one result with the end's command tag
+ */
+#include "postgres.h"
+
+#include "remote/wire/answer.h"
+#include "remote/wire/error.h"
+
+/* Appends from's rows to those of to, which has the same columns; false: out of memory. */
+static bool
+append_rows(PGresult *to, const PGresult *from)
+{
+	for (int row = 0; row < PQntuples(from); row++)
+	{
+		int			place = PQntuples(to);
+
+		for (int i = 0; i < PQnfields(from); i++)
+		{
+			bool		is_null = PQgetisnull(from, row, i);
+
+			if (!PQsetvalue(to, place, i, is_null ? NULL : PQgetvalue(from, row, i),
+							is_null ? -1 : PQgetlength(from, row, i)))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* Rows' end: the rows behind the columns and the tag of end, which is freed. NULL: out of memory. */
+static PGresult *
+join_end(PGresult *rows, PGresult *end)
+{
+	PGresult   *whole = PQcopyResult(end, PG_COPYRES_ATTRS);
+
+	PQclear(end);
+	if (whole && !append_rows(whole, rows))
+	{
+		PQclear(whole);
+		whole = NULL;
+	}
+	PQclear(rows);
+	return whole;
+}
+
+PGresult *
+shard_answer_add(PGresult **rows, PGresult *res, size_t max_bytes, ShardConn *conn, const char *label)
+{
+	ExecStatusType status = PQresultStatus(res);
+	PGresult   *whole = res;
+	bool		kept = true;
+
+	if (status == PGRES_SINGLE_TUPLE)
+	{
+		if (!*rows)
+			*rows = PQcopyResult(res, PG_COPYRES_ATTRS);
+		kept = *rows && append_rows(*rows, res);
+		PQclear(res);
+		if (kept && PQresultMemorySize(*rows) > max_bytes)
+			shard_error_protocol(conn, label, "more rows than such an answer can have");
+		whole = NULL;
+	}
+	else if (*rows)
+	{
+		PGresult   *before = *rows;
+
+		*rows = NULL;
+		if (status == PGRES_TUPLES_OK)
+			kept = (whole = join_end(before, res)) != NULL;
+		else
+			PQclear(before);
+	}
+	if (!kept)
+	{
+		conn->state = SHARD_CONN_BROKEN;
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("out of memory"),
+				 errdetail("Failed on rows from node \"%s\".", conn->node)));
+	}
+	return whole;
+}

@@ -1,0 +1,30 @@
+/*
+ * answer.h
+ *	  Whole results of what is read row by row, up to a size.
+ */
+#ifndef SHARDFDW_ANSWER_H
+#define SHARDFDW_ANSWER_H
+
+#include "postgres.h"
+
+#include "remote/wire/connection.h"
+#include "utils/memutils.h"
+
+/* What nodes answer to questions about catalogs. */
+#define SHARD_ANSWER_BYTES ((size_t) 64 * 1024 * 1024)
+
+/* Answers that grow with the node's tables, or are the user's own. */
+#define SHARD_ANSWER_MANY_BYTES ((size_t) MaxAllocSize)
+
+/*
+ * Takes res, a result from conn, and owns it.  Rows (PGRES_SINGLE_TUPLE) are
+ * put into *rows, a result of the caller's that is NULL at first; NULL is
+ * returned.  Their end (PGRES_TUPLES_OK) returns all of them as one result, and
+ * everything else is returned as it is; *rows is NULL again.  Rows without
+ * columns are not kept: questions ask for one at least.
+ * Errors: rows of more than max_bytes (conn is broken then), out of memory.
+ */
+extern PGresult *shard_answer_add(PGresult **rows, PGresult *res, size_t max_bytes,
+								  ShardConn *conn, const char *label);
+
+#endif

@@ -1,0 +1,611 @@
+/*
+ * connection.c
+ *	  One libpq connection to one node for one user: its settings and messages,
+ *	  and the results of what runs on it.
+ *
+ * Assumptions:
+ *	- The connection is in libpq's nonblocking mode; what is sent must be
+ *	  flushed, and while it does not fit, input is read too.
+ *	- With TLS libpq may hold bytes that the socket does not show; reading goes
+ *	  on until nothing comes, and waits on such sockets are bounded.
+ *	- SET is transactional on nodes: what was sent in a transaction that ended
+ *	  badly is forgotten here (note_result) and sent again.
+ */
+#include "postgres.h"
+
+#include <poll.h>
+
+#include "compat.h"
+#include "guc.h"
+#include "miscadmin.h"
+#include "pgtime.h"
+#include "remote/wire/connection_private.h"
+#include "remote/wire/error.h"
+#include "remote/wire/wait.h"
+#include "storage/latch.h"
+#include "utils/builtins.h"
+#include "utils/bytea.h"
+#include "utils/float.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/xml.h"
+
+#define MAX_NOTICES 100			/* kept per connection until they are passed on */
+#define MAX_NOTICE_BYTES 2048
+#define ENCRYPTED_WAIT_MS 1000	/* longest wait on a socket with TLS or GSS */
+#define WORKERS_UNKNOWN (-2)
+#define CPU_FACTOR_UNKNOWN (-1)
+
+struct ShardNotice
+{
+	ShardNotice *next;
+	int			elevel;
+	int			sqlstate;
+	char		text[FLEXIBLE_ARRAY_MEMBER];
+};
+
+/* Session settings that results depend on; value NULL: follow the user's. */
+static const struct
+{
+	const char *name;
+	const char *value;
+}			session_settings[] = {
+	{"search_path", "pg_catalog"},
+	{"TimeZone", NULL},
+	{"timezone_abbreviations", NULL},
+	{"DateStyle", NULL},
+	{"IntervalStyle", NULL},
+	{"extra_float_digits", NULL},
+	{"bytea_output", NULL},
+	{"xmloption", NULL},
+	{"quote_all_identifiers", NULL},	/* quote_ident(), format(), names of types */
+	{"array_nulls", "on"},
+	{"lc_monetary", "C"}		/* money as text comes from text_form.c, or goes there */
+};
+
+/* positions in it */
+#define ABBREVIATIONS 2
+#define DATE_STYLE 3
+#define INTERVAL_STYLE 4
+#define FLOAT_DIGITS 5
+#define XML_OPTION 7
+
+/* Costs that a planner counts in the time of a core. */
+static const char *const cpu_costs[] = {"cpu_tuple_cost", "cpu_index_tuple_cost", "cpu_operator_cost"};
+
+MemoryContext shard_connection_cxt = NULL;
+
+/* ---------- notices ---------- */
+
+static int
+notice_level(const PGresult *res)
+{
+	const char *severity = PQresultErrorField(res, PG_DIAG_SEVERITY_NONLOCALIZED);
+
+	if (!severity)
+		return DEBUG1;
+	if (strcmp(severity, "WARNING") == 0)
+		return WARNING;
+	if (strcmp(severity, "NOTICE") == 0)
+		return NOTICE;
+	if (strcmp(severity, "INFO") == 0)
+		return INFO;
+	return DEBUG1;
+}
+
+/*
+ * libpq's notice receiver: keeps the message until libpq is left, because
+ * ereport could raise through libpq's code.
+ */
+void
+shard_connection_keep_notice(void *arg, const PGresult *res)
+{
+	ShardConn  *conn = arg;
+	const char *message = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
+	const char *sqlstate = PQresultErrorField(res, PG_DIAG_SQLSTATE);
+	ShardNotice *notice;
+	ShardNotice **last = &conn->notices;
+	int			len;
+
+	if (!message || conn->nnotices >= MAX_NOTICES)
+		return;
+	len = strnlen(message, MAX_NOTICE_BYTES);
+	notice = MemoryContextAllocExtended(shard_connection_cxt,
+										offsetof(ShardNotice, text) + len + 1, MCXT_ALLOC_NO_OOM);
+	if (!notice)
+		return;
+	notice->next = NULL;
+	notice->elevel = notice_level(res);
+	notice->sqlstate = sqlstate && strlen(sqlstate) == 5 ?
+		MAKE_SQLSTATE(sqlstate[0], sqlstate[1], sqlstate[2], sqlstate[3], sqlstate[4]) : 0;
+	memcpy(notice->text, message, len);
+	notice->text[len] = '\0';
+	while (*last)
+		last = &(*last)->next;
+	*last = notice;
+	conn->nnotices++;
+}
+
+static ShardNotice *
+pop_notice(ShardConn *conn)
+{
+	ShardNotice *notice = conn->notices;
+
+	if (notice)
+	{
+		conn->notices = notice->next;
+		conn->nnotices--;
+	}
+	return notice;
+}
+
+void
+shard_connection_flush_notices(ShardConn *conn)
+{
+	ShardNotice *notice;
+
+	while ((notice = pop_notice(conn)) != NULL)
+	{
+		char	   *text = shard_error_clean_text(notice->text);
+		int			elevel = notice->elevel;
+		int			sqlstate = notice->sqlstate;
+
+		pfree(notice);
+
+		/* the end of the connection: if that matters, an error says so */
+		if (sqlstate == ERRCODE_ADMIN_SHUTDOWN || sqlstate == ERRCODE_CRASH_SHUTDOWN)
+			continue;
+		ereport(elevel,
+				(sqlstate ? errcode(sqlstate) : 0,
+				 errmsg_internal("%s", text),
+				 errdetail("Node \"%s\".", conn->node)));
+	}
+}
+
+void
+shard_connection_drop_notices(ShardConn *conn)
+{
+	ShardNotice *notice;
+
+	while ((notice = pop_notice(conn)) != NULL)
+		pfree(notice);
+}
+
+/* ---------- settings ---------- */
+
+char	  **
+shard_connection_make_settings(void)
+{
+	return palloc0(lengthof(session_settings) * sizeof(char *));
+}
+
+static void
+forget_settings(ShardConn *conn)
+{
+	for (int i = 0; i < lengthof(session_settings); i++)
+	{
+		if (conn->settings[i])
+			pfree(conn->settings[i]);
+		conn->settings[i] = NULL;
+	}
+	conn->workers = WORKERS_UNKNOWN;
+	conn->cpu_factor = CPU_FACTOR_UNKNOWN;
+}
+
+void
+shard_connection_free_settings(ShardConn *conn)
+{
+	if (!conn->settings)
+		return;
+	forget_settings(conn);
+	pfree(conn->settings);
+	conn->settings = NULL;
+}
+
+void
+shard_connection_distrust(ShardConn *conn)
+{
+	forget_settings(conn);
+	conn->invalidated = true;
+}
+
+/* As shard_connection_sync_settings(), of the planner's costs of CPU: the user's, times factor; 0 = node's own. */
+static void
+sync_cpu_costs(ShardConn *conn, int factor, StringInfo buf)
+{
+	if (conn->cpu_factor == factor)
+		return;
+	for (int i = 0; i < lengthof(cpu_costs); i++)
+	{
+		if (factor == 0 && conn->stateless)
+			appendStringInfo(buf, "SET LOCAL %s TO DEFAULT; ", cpu_costs[i]);
+		else if (factor == 0)
+			appendStringInfo(buf, "RESET %s; ", cpu_costs[i]);
+		else
+			appendStringInfo(buf, "SET %s%s = %g; ", conn->stateless ? "LOCAL " : "", cpu_costs[i],
+							 factor * strtod(GetConfigOption(cpu_costs[i], false, false), NULL));
+	}
+	conn->cpu_factor = factor;
+}
+
+void
+shard_connection_forget_settings(ShardConn *conn)
+{
+	if (conn->settings && conn->stateless)
+		forget_settings(conn);
+}
+
+/*
+ * What the user's settings are made of, as far as a comparison is cheaper than
+ * to ask for all of them by name, which each statement would do.
+ */
+static void
+look_at_settings(ShardSettings settings, ShardUserSettings *now)
+{
+	memset(now, 0, sizeof(*now));
+	now->timezone = session_timezone;
+	now->date_style = DateStyle;
+	now->date_order = DateOrder;
+	now->interval_style = IntervalStyle;
+	now->float_digits = extra_float_digits;
+	now->bytea_output = bytea_output;
+	now->xml_option = xmloption;
+	now->quote_all = quote_all_identifiers;
+	if (settings == SHARD_SETTINGS_PORTABLE)
+	{
+		now->date_style = USE_ISO_DATES;
+		now->interval_style = INTSTYLE_POSTGRES;
+		now->float_digits = Max(extra_float_digits, 1);
+	}
+	if (settings != SHARD_SETTINGS_LINES)
+		now->xml_option = XMLOPTION_CONTENT;
+}
+
+/* Value of the setting at position i. */
+static const char *
+setting_value(ShardSettings settings, int i)
+{
+	if (settings == SHARD_SETTINGS_PORTABLE)
+	{
+		if (i == DATE_STYLE && DateStyle != USE_ISO_DATES)
+			return "ISO";
+		if (i == INTERVAL_STYLE)
+			return "postgres";
+		if (i == FLOAT_DIGITS && extra_float_digits < 1)
+			return "1";
+	}
+	if (settings != SHARD_SETTINGS_LINES && i == XML_OPTION)
+		return "content";
+	return session_settings[i].value ? session_settings[i].value :
+		GetConfigOption(session_settings[i].name, false, false);
+}
+
+/* True when conn's session has the user's settings. */
+static bool
+is_in_line(ShardConn *conn, ShardSettings settings)
+{
+	ShardUserSettings now;
+	const char *abbreviations = conn->settings[ABBREVIATIONS];
+
+	look_at_settings(settings, &now);
+	return abbreviations && memcmp(&now, &conn->user_settings, sizeof(now)) == 0 &&
+		strcmp(abbreviations, GetConfigOption(session_settings[ABBREVIATIONS].name, false, false)) == 0;
+}
+
+/* Appends SET for each setting that differs. */
+static void
+append_settings(ShardConn *conn, ShardSettings settings, const char *local, StringInfo buf)
+{
+	for (int i = 0; i < lengthof(session_settings); i++)
+	{
+		const char *name = session_settings[i].name;
+		const char *value = setting_value(settings, i);
+		char	   *copy;
+
+		if (conn->settings[i] && strcmp(conn->settings[i], value) == 0)
+			continue;
+		copy = MemoryContextStrdup(shard_connection_cxt, value);
+		appendStringInfo(buf, "SET %s%s = %s; ", local, name, quote_literal_cstr(value));
+		if (conn->settings[i])
+			pfree(conn->settings[i]);
+		conn->settings[i] = copy;
+	}
+	look_at_settings(settings, &conn->user_settings);
+}
+
+void
+shard_connection_sync_settings(ShardConn *conn, ShardSettings settings, int workers,
+							   int cpu_factor, StringInfo buf)
+{
+	const char *local = conn->stateless ? "LOCAL " : "";
+
+	/* what is set outside a transaction would be somebody else's */
+	if (conn->stateless && conn->xact_depth == 0)
+		return;
+	if (!is_in_line(conn, settings))
+		append_settings(conn, settings, local, buf);
+	if (conn->workers != workers)
+	{
+		if (workers >= 0)
+			appendStringInfo(buf, "SET %smax_parallel_workers_per_gather = %d; ", local, workers);
+		else if (conn->stateless)
+			appendStringInfoString(buf, "SET LOCAL max_parallel_workers_per_gather TO DEFAULT; ");
+		else
+			appendStringInfoString(buf, "RESET max_parallel_workers_per_gather; ");
+		conn->workers = workers;
+	}
+	sync_cpu_costs(conn, cpu_factor, buf);
+}
+
+void
+shard_connection_append_preamble(ShardConn *conn, ShardSettings settings, int workers,
+								 int cpu_factor, const StringInfoData *xact, StringInfo buf)
+{
+	if (conn->stateless)
+		appendBinaryStringInfo(buf, xact->data, xact->len);
+	shard_connection_sync_settings(conn, settings, workers, cpu_factor, buf);
+	if (!conn->stateless)
+		appendBinaryStringInfo(buf, xact->data, xact->len);
+}
+
+void
+shard_connection_note_result(ShardConn *conn, PGresult *res)
+{
+	ExecStatusType status = PQresultStatus(res);
+
+	if (status == PGRES_FATAL_ERROR ||
+		(status == PGRES_COMMAND_OK && strcmp(PQcmdStatus(res), "ROLLBACK") == 0))
+		forget_settings(conn);
+	if (status == PGRES_FATAL_ERROR)
+		conn->preparing = NULL;
+	if (status == PGRES_COMMAND_OK && conn->import == SHARD_IMPORT_BEGUN)
+		conn->import = SHARD_IMPORT_NONE;
+	else if (status == PGRES_COMMAND_OK && conn->import == SHARD_IMPORT_SENT && strcmp(PQcmdStatus(res), "BEGIN") == 0)
+		conn->import = SHARD_IMPORT_BEGUN;
+}
+
+/* ---------- holders ---------- */
+
+void
+shard_connection_hold(ShardConn *conn, const ShardConnHolder *holder)
+{
+	Assert(conn->holder == NULL);
+	conn->holder = holder;
+}
+
+void
+shard_connection_release(ShardConn *conn)
+{
+	const ShardConnHolder *holder = conn->holder;
+
+	conn->holder = NULL;
+	if (holder && holder->lost)
+		holder->lost(conn, holder->arg);
+}
+
+void
+shard_connection_yield(ShardConn *conn)
+{
+	if (conn->holder)
+		conn->holder->yield(conn, conn->holder->arg);
+	if (conn->holder)
+		elog(ERROR, "connection to node \"%s\" was not given up by its holder", conn->node);
+}
+
+/* ---------- results ---------- */
+
+/* True when conn's socket is ready for events right now. */
+bool
+shard_connection_socket_is_ready(ShardConn *conn, int events)
+{
+	struct pollfd pfd;
+
+	pfd.fd = PQsocket(conn->pg);
+	if (pfd.fd < 0)
+		return true;			/* libpq will say what is wrong */
+	pfd.events = ((events & WL_SOCKET_READABLE) ? POLLIN : 0) |
+		((events & WL_SOCKET_WRITEABLE) ? POLLOUT : 0);
+	pfd.revents = 0;
+	return poll(&pfd, 1, 0) > 0;
+}
+
+/* Milliseconds until deadline, at least 0; -1 when there is none (0). */
+long
+shard_connection_remaining_ms(TimestampTz deadline)
+{
+	return deadline ? TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline) : -1;
+}
+
+bool
+shard_connection_flush(ShardConn *conn)
+{
+	/* A failed write shows up when the answer is read. */
+	return PQflush(conn->pg) <= 0;
+}
+
+bool
+shard_connection_consume(ShardConn *conn)
+{
+	if (!PQconsumeInput(conn->pg))
+		return false;
+	/* The rest of a TLS record may be inside the library, where no wait sees it. */
+	if (PQsslInUse(conn->pg) && !PQconsumeInput(conn->pg))
+		return false;
+	return true;
+}
+
+/* Longest wait for conn's socket: timeout_ms, but bounded where the socket may not tell all. */
+static long
+bounded_wait(ShardConn *conn, long timeout_ms)
+{
+	if ((PQsslInUse(conn->pg) || PQgssEncInUse(conn->pg)) &&
+		(timeout_ms < 0 || timeout_ms > ENCRYPTED_WAIT_MS))
+		return ENCRYPTED_WAIT_MS;
+	return timeout_ms;
+}
+
+/*
+ * Waits for conn's socket (to be writable too, if something is not sent yet)
+ * and reads.  False when deadline (0: none) has passed.
+ */
+bool
+shard_connection_wait_input(ShardConn *conn, TimestampTz deadline, bool noerror)
+{
+	int			events = WL_SOCKET_READABLE;
+	long		timeout_ms = shard_connection_remaining_ms(deadline);
+
+	if (timeout_ms == 0)
+		return false;
+	if (!shard_connection_flush(conn))
+		events |= WL_SOCKET_WRITEABLE;
+	if (PQsocket(conn->pg) >= 0)
+		shard_wait_socket(PQsocket(conn->pg), events, bounded_wait(conn, timeout_ms), noerror);
+	shard_connection_consume(conn); /* a failure shows in PQstatus */
+	return true;
+}
+
+/* True when PQgetResult will not wait. */
+bool
+shard_connection_result_is_here(ShardConn *conn)
+{
+	return PQstatus(conn->pg) == CONNECTION_BAD || !PQisBusy(conn->pg);
+}
+
+/*
+ * Next result into *res; false when deadline has passed.
+ */
+bool
+shard_connection_next_result(ShardConn *conn, TimestampTz deadline, bool noerror, PGresult **res)
+{
+	while (!shard_connection_result_is_here(conn))
+		if (!shard_connection_wait_input(conn, deadline, noerror))
+			return false;
+	*res = PQgetResult(conn->pg);
+	if (*res)
+		shard_connection_note_result(conn, *res);
+	if (PQstatus(conn->pg) == CONNECTION_BAD)
+		conn->state = SHARD_CONN_BROKEN;
+	return true;
+}
+
+bool
+shard_connection_is_copy(const PGresult *res)
+{
+	ExecStatusType status = PQresultStatus(res);
+
+	return status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH;
+}
+
+/* True when res is the last message of a session. */
+static bool
+is_fatal(const PGresult *res)
+{
+	const char *severity = PQresultErrorField(res, PG_DIAG_SEVERITY_NONLOCALIZED);
+
+	return severity && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0);
+}
+
+bool
+shard_connection_is_lost(const ShardConn *conn, const PGresult *res)
+{
+	return PQstatus(conn->pg) == CONNECTION_BAD || is_fatal(res);
+}
+
+bool
+shard_connection_settle(ShardConn *conn)
+{
+	if (!conn->end_pending)
+		return true;
+	shard_connection_flush(conn);
+	if (!shard_connection_result_is_here(conn))
+		shard_connection_consume(conn);
+	while (shard_connection_result_is_here(conn))
+	{
+		PGresult   *res = PQgetResult(conn->pg);
+
+		if (!res)
+		{
+			conn->end_pending = false;
+			if (PQstatus(conn->pg) == CONNECTION_BAD)
+				conn->state = SHARD_CONN_BROKEN;
+			return true;
+		}
+		shard_connection_note_result(conn, res);
+		if (is_fatal(res) || shard_connection_is_copy(res) ||
+			(PQresultStatus(res) == PGRES_FATAL_ERROR && !PQresultErrorField(res, PG_DIAG_SQLSTATE)))
+		{
+			/* the session has ended, or cannot be understood; nothing was at stake */
+			conn->end_pending = false;
+			conn->state = SHARD_CONN_BROKEN;
+			PQclear(res);
+			return true;
+		}
+		if (PQresultStatus(res) == PGRES_FATAL_ERROR && PQstatus(conn->pg) == CONNECTION_OK)
+			shard_error_report(WARNING, res, conn, NULL, NULL);
+		else
+			PQclear(res);
+
+		/* what follows it: maybe the end of the connection */
+		if (!shard_connection_result_is_here(conn))
+			shard_connection_consume(conn);
+	}
+	return false;
+}
+
+bool
+shard_connection_is_alive(const ShardConn *conn)
+{
+	return conn->state == SHARD_CONN_CONNECTING ||
+		(conn->state == SHARD_CONN_READY && PQstatus(conn->pg) != CONNECTION_BAD);
+}
+
+bool
+shard_connection_usable(ShardConn *conn)
+{
+	PGTransactionStatusType status;
+
+	if (conn->state != SHARD_CONN_READY)
+		return false;
+	if (PQstatus(conn->pg) != CONNECTION_OK)
+	{
+		conn->state = SHARD_CONN_BROKEN;
+		return false;
+	}
+	if (!shard_connection_settle(conn))
+		return true;			/* its COMMIT has not ended; settled before the next statement */
+	if (conn->state != SHARD_CONN_READY)
+		return false;
+	status = PQtransactionStatus(conn->pg);
+	if (status == PQTRANS_ACTIVE || status == PQTRANS_UNKNOWN)
+	{
+		/* somebody left in the middle of a statement */
+		conn->state = SHARD_CONN_BROKEN;
+		return false;
+	}
+
+	/*
+	 * Nobody asked for anything, so input is the end of the connection, or a
+	 * message that libpq takes care of.
+	 */
+	for (int i = 0; i < 10 && shard_connection_socket_is_ready(conn, WL_SOCKET_READABLE); i++)
+	{
+		if (!PQconsumeInput(conn->pg) || PQstatus(conn->pg) != CONNECTION_OK)
+		{
+			conn->state = SHARD_CONN_BROKEN;
+			shard_connection_drop_notices(conn);
+			return false;
+		}
+		/* lets libpq look at it: a FATAL message is followed by the end */
+		(void) PQisBusy(conn->pg);
+	}
+	return true;
+}
+
+void
+shard_connection_log(ShardConn *conn, const char *sql)
+{
+	if (shard_guc_log_remote_sql)
+		ereport(LOG,
+				(errmsg("remote SQL on node \"%s\": %s", conn->node, sql),
+				 errhidestmt(true), errhidecontext(true)));
+}

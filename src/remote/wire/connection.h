@@ -1,0 +1,328 @@
+/*
+ * connection.h
+ *	  One libpq connection to one node for one user: opening without blocking,
+ *	  session settings, remote transaction state, closing.
+ *
+ * A connection has at most one holder at a time (a stream, a COPY, a command).
+ * Whoever needs a held connection calls shard_connection_yield(), which asks
+ * the holder to put aside what it has not consumed yet.
+ */
+#ifndef SHARDFDW_CONNECTION_H
+#define SHARDFDW_CONNECTION_H
+
+#include "postgres.h"
+
+#include "access/xlogdefs.h"
+#include "lib/ilist.h"
+#include "lib/stringinfo.h"
+#include "libpq-fe.h"
+#include "nodes/pg_list.h"
+#include "utils/hsearch.h"
+#include "utils/timestamp.h"
+
+typedef struct ShardConn ShardConn;
+struct ShardSnapshot;
+
+typedef enum ShardConnState
+{
+	SHARD_CONN_CONNECTING,		/* PQconnectPoll in progress */
+	SHARD_CONN_READY,			/* connected; idle when it has no holder */
+	SHARD_CONN_BROKEN			/* to be closed; never used again */
+} ShardConnState;
+
+/*
+ * How far the remote transaction has come that is to begin with another
+ * connection's snapshot: a failure between BEGIN and SET means that it is lost.
+ */
+typedef enum ShardImport
+{
+	SHARD_IMPORT_NONE,			/* nothing to import, or it has succeeded */
+	SHARD_IMPORT_SENT,			/* BEGIN and SET TRANSACTION SNAPSHOT are under way */
+	SHARD_IMPORT_BEGUN			/* BEGIN has succeeded; the next result is that of SET */
+} ShardImport;
+
+/* What a holder must be able to do when its connection is needed elsewhere. */
+typedef struct ShardConnHolder
+{
+	/*
+	 * Reads or sends what is under way until the connection is idle, keeping
+	 * rows not consumed yet (streams: spilled), then lets go of it
+	 * (shard_connection_release).  May raise errors and answers interrupts.
+	 */
+	void		(*yield) (ShardConn *conn, void *arg);
+	void	   *arg;
+
+	/*
+	 * The connection was released, by the holder itself or by others (abort,
+	 * a lost connection): forget it.  Must not raise.  NULL: nothing to do.
+	 */
+	void		(*lost) (ShardConn *conn, void *arg);
+} ShardConnHolder;
+
+/* A message of a node that waits to be passed on to the client. */
+typedef struct ShardNotice ShardNotice;
+
+/* The variables behind settings of the user; see connection.c. */
+typedef struct ShardUserSettings
+{
+	const void *timezone;		/* compare only */
+	int			date_style;
+	int			date_order;
+	int			interval_style;
+	int			float_digits;
+	int			bytea_output;
+	int			xml_option;
+	int			quote_all;
+} ShardUserSettings;
+
+/* Which server a connection leads to. */
+typedef struct ShardConnServer
+{
+	TimeLineID	timeline;		/* 0: not known, or a standby */
+	int64		system_identifier;	/* 0: not known */
+	NameData	database;		/* empty: not known */
+} ShardConnServer;
+
+struct ShardConn
+{
+	dlist_node	link;			/* in its pool */
+	Oid			serverid;
+	Oid			userid;			/* user whose mapping is used */
+	char	   *node;			/* server's name, for messages */
+	PGconn	   *pg;
+	ShardConnState state;
+	int			connect_timeout;	/* seconds; 0: none */
+	TimestampTz connect_deadline;	/* 0: none */
+	TimestampTz began_at;		/* the attempt to open it that is under way */
+	int			connect_events; /* socket events that PQconnectPoll waits for */
+	bool		connected;		/* the server accepted us; now the session is set up */
+	bool		paused;			/* while connecting: nobody moves it on */
+	bool		resumed;		/* it has been paused: a failure of it may be an old one */
+	bool		needs_password; /* refuse a server that did not ask for the password */
+	bool		used;			/* has run a statement */
+	bool		keep;			/* option keep_connections: also after the transaction */
+	bool		stateless;		/* option session_state off: a pooler may be on the way */
+	int			quota_node;		/* see remote/wire/quota.h */
+	bool		asks;			/* while connecting: how many connections the node allows */
+	int			nrefused;		/* how often the node had too many connections */
+	TimestampTz retry_at;		/* when it is asked again; 0: it is being asked */
+	TimestampTz opened_at;
+	bool		invalidated;	/* options changed, or distrusted: close when idle and outside a transaction */
+	uint32		server_hash;	/* system cache hashes of server and mapping, for invalidation */
+	uint32		mapping_hash;
+
+	const ShardConnHolder *holder;	/* NULL: free */
+
+	/* remote transaction: 0 none, 1 BEGIN done, n: n-1 savepoints */
+	int			xact_depth;
+	bool		xact_wrote;		/* may have changed data: takes part in commit */
+	bool		xact_extra;		/* writes beside the node's writer, until the local transaction ends */
+	List	   *xact_tables;	/* extra writer: names (char *) of the tables that it alone writes to */
+	bool		xact_leftover;	/* a read transaction whose snapshot nobody needs any more */
+	bool		xact_failed;	/* remote transaction is aborted */
+	bool		xact_stale;		/* savepoint xact_depth + 1 of a committed subtransaction still stands */
+	ShardImport import;
+	bool		end_pending;	/* COMMIT of a read transaction sent, result not read yet */
+	struct ShardSnapshot *snapshot; /* statement snapshot its read transaction belongs to */
+	char	   *prepared_gid;	/* after PREPARE TRANSACTION */
+
+	/*
+	 * Session settings as last sent, one string per followed setting; NULL =
+	 * not known.  A statement that failed or a ROLLBACK takes back the SETs of
+	 * its transaction, so then all of them are forgotten.
+	 */
+	char	  **settings;
+	ShardUserSettings user_settings;	/* that settings were made of, unless they are forgotten */
+	int			workers;		/* max_parallel_workers_per_gather as last sent; -1 = node's own; -2 = not known */
+	int			cpu_factor;		/* as last sent; -1 = not known */
+	HTAB	   *prepared;		/* statements with parameters; NULL: none yet */
+	struct ShardPrepared *preparing;	/* the Parse under way */
+	ShardNotice *notices;		/* oldest first, bounded */
+	int			nnotices;
+	int			server_version;
+	ShardConnServer server;		/* which server it leads to, if it always leads to the same one */
+	NameData	noted_identity; /* of the coordinator that uses the node; empty: none is noted there */
+	bool		asks_system;	/* while connecting: asks for the system identifier, too */
+	bool		asks_again;		/* while connecting: may not, and asks without */
+	uint64		bytes_received;
+};
+
+/*
+ * Expressions for what a ShardConnServer has, in their order, and their columns
+ * from column on of row 0 of res.  Where the node's role may not read the system
+ * identifier, the query with it fails (42501); 0 in its place, then.
+ */
+#define SHARD_SERVER_COLUMNS 3
+#define SHARD_TIMELINE_SQL \
+	"CASE WHEN NOT pg_catalog.pg_is_in_recovery()" \
+	" THEN pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) END"
+#define SHARD_SYSTEM_SQL "(SELECT system_identifier FROM pg_catalog.pg_control_system())"
+#define SHARD_SERVER_SQL(system) SHARD_TIMELINE_SQL ", " system ", pg_catalog.current_database()"
+extern void shard_connection_parse_server(const PGresult *res, int column, ShardConnServer *server);
+
+/* Expression for the identity of the coordinator that is noted on a node.  Memory: current context. */
+extern char *shard_connection_note_sql(void);
+
+/*
+ * Begins to open; never blocks (but for name resolution, which libpq does
+ * itself).  libpq is in nonblocking mode from here on: whoever calls it
+ * directly flushes (shard_connection_flush).  Only the pool calls this.
+ * Errors: no user mapping, password rules.
+ */
+extern ShardConn *shard_connection_start(Oid serverid, Oid userid, int quota_node);
+
+/* Where the node is, for remote/wire/quota.h.  Memory: palloc'd; NULL: it is not to be counted. */
+extern char *shard_connection_address(Oid serverid);
+
+/*
+ * Moves a connecting connection on.  Returns the socket events to wait for
+ * (WL_SOCKET_READABLE/WRITEABLE; WL_TIMEOUT while no socket says anything, because
+ * the node had too many connections), 0 when it is ready.  poll_ms: how long
+ * they may be waited for before it is called again, -1 without a limit.
+ * Errors: ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION, naming the node,
+ * also when connect_timeout has passed; ERRCODE_TOO_MANY_CONNECTIONS when the
+ * node had too many connections all the time.
+ */
+extern int	shard_connection_poll(ShardConn *conn);
+extern long shard_connection_poll_ms(const ShardConn *conn);
+
+/*
+ * Nobody waits for conn any more.  If it is still connecting, the next one who
+ * does goes on from here, with all of connect_timeout; and if it was lost in the
+ * meantime, or is older than that without an answer, it is opened again.
+ */
+extern void shard_connection_pause(ShardConn *conn);
+
+/* Waits until conn is connected, and until a COMMIT of end_pending has ended; answers interrupts. */
+extern void shard_connection_finish(ShardConn *conn);
+
+/* In what settings a session on a node writes and reads text. */
+typedef enum ShardSettings
+{
+	SHARD_SETTINGS_USER,		/* the user's: what is cast to text in a query is a text of the user's */
+	SHARD_SETTINGS_PORTABLE,	/* dates, intervals and floats come as text that is read here: such as
+								 * every session reads the same */
+	SHARD_SETTINGS_LINES		/* the user's own lines are read: his xmloption as well */
+} ShardSettings;
+
+/*
+ * Appends to buf the SET commands (each ended by "; ") that bring the session
+ * in line with the user's current TimeZone, DateStyle, IntervalStyle,
+ * extra_float_digits, bytea_output..., as far as settings says, and
+ * max_parallel_workers_per_gather with workers (-1 = node's own value) and costs
+ * of CPU with cpu_factor (0 = node's own); notes them as sent.  Nothing when in line.
+ * search_path = pg_catalog, standard_conforming_strings = on and
+ * client_encoding are set once when connecting.
+ */
+extern void shard_connection_sync_settings(ShardConn *conn, ShardSettings settings, int workers,
+										   int cpu_factor, StringInfo buf);
+
+/*
+ * Without session state (option session_state off) they are SET LOCAL, so they
+ * come behind xact, which has conn in a transaction, and end with it (forget).
+ * Else they come first: a failure in xact leaves them as they are noted.
+ */
+extern void shard_connection_append_preamble(ShardConn *conn, ShardSettings settings, int workers,
+											 int cpu_factor, const StringInfoData *xact,
+											 StringInfo buf);
+extern void shard_connection_forget_settings(ShardConn *conn);
+
+/*
+ * A user's own commands have run on conn, and may have changed the session in
+ * ways nobody can see (SET, SET ROLE, BEGIN): the settings are sent anew, and it
+ * is closed as soon as it is idle and outside a transaction.
+ */
+extern void shard_connection_distrust(ShardConn *conn);
+
+extern void shard_connection_hold(ShardConn *conn, const ShardConnHolder *holder);
+extern void shard_connection_release(ShardConn *conn);	/* no holder any more; tells it by lost() */
+extern void shard_connection_yield(ShardConn *conn);	/* after it conn is free */
+
+/*
+ * Sends a simple query; errors if libpq refuses.  Waits only for the end of a
+ * COMMIT that is still under way (end_pending).
+ */
+extern void shard_connection_send(ShardConn *conn, const char *sql);
+
+/* The same with parameters as text, by the extended protocol (one statement). */
+extern void shard_connection_send_params(ShardConn *conn, const char *sql, int nparams,
+										 const char *const *params, bool binary_result);
+
+/*
+ * Statements with parameters are prepared once they have come up often enough
+ * on a connection.  start_prepare: true when it has sent a Parse, whose result
+ * must be read to its end before shard_connection_send_params is called for the
+ * same text; false when there is nothing to prepare.  After a failure that a
+ * changed table or a pooler on the way has caused (is_stale), forget_prepared
+ * makes the next use send the text again.
+ */
+extern bool shard_connection_start_prepare(ShardConn *conn, const char *sql, int nparams);
+extern bool shard_connection_is_stale(const PGresult *res);
+extern void shard_connection_forget_prepared(ShardConn *conn, const char *sql);
+
+/*
+ * Pieces for those who wait on several connections at once.
+ * flush: sends what is buffered; true when all of it is out, else wait for
+ * WL_SOCKET_WRITEABLE too.  consume: reads what is there; false when the
+ * connection is lost (the next PQgetResult says why).  note_result: must see
+ * every result that was fetched by PQgetResult itself.
+ */
+extern bool shard_connection_flush(ShardConn *conn);
+extern bool shard_connection_consume(ShardConn *conn);
+extern void shard_connection_note_result(ShardConn *conn, PGresult *res);
+extern void shard_connection_flush_notices(ShardConn *conn);
+
+/*
+ * True when res is the beginning of a COPY.  Where none was asked for, the
+ * connection is broken: PQgetResult would give the same again and again.
+ */
+extern bool shard_connection_is_copy(const PGresult *res);
+
+/*
+ * True when the COMMIT of end_pending has ended, never blocks: then a statement
+ * can be sent.  Its failure is a WARNING (it was a reader's).
+ */
+extern bool shard_connection_settle(ShardConn *conn);
+
+/* The same, waiting until deadline. */
+extern bool shard_connection_settle_noerror(ShardConn *conn, TimestampTz deadline);
+
+/* True when a failure means that the session has ended. */
+extern bool shard_connection_is_lost(const ShardConn *conn, const PGresult *res);
+
+/* False when conn is known to be lost, or to be closed: what it did in its transaction cannot commit. */
+extern bool shard_connection_is_alive(const ShardConn *conn);
+
+/* True when conn, without a holder, can take a new statement: alive, no query under way. */
+extern bool shard_connection_usable(ShardConn *conn);
+
+/*
+ * Waits for and returns the next result of conn (NULL at the end of the
+ * statement); answers interrupts.  Memory: caller clears it.
+ */
+extern PGresult *shard_connection_get_result(ShardConn *conn);
+
+/* Sends sql and waits; the last result must be OK/TUPLES. Errors raised with the node's SQLSTATE. */
+extern void shard_connection_exec(ShardConn *conn, const char *sql);
+
+/*
+ * Ends whatever runs on conn within timeout_ms (cancel request, then reading on);
+ * false when that failed and conn is now broken.  Never raises: for abort.
+ */
+extern bool shard_connection_cancel_noerror(ShardConn *conn, int timeout_ms);
+
+/* Asks the node to cancel what runs on conn, within timeout_ms; its answer is still to be read. Never raises. */
+extern void shard_connection_request_cancel(ShardConn *conn, int timeout_ms);
+
+/*
+ * Reads on until what runs on conn has ended, without cancelling it; false when
+ * the user wants to cancel meanwhile, or the connection was lost.
+ */
+extern bool shard_connection_drain_noerror(ShardConn *conn);
+
+/* Sends sql and reads its results within timeout_ms; false when it failed or timed out (then broken). */
+extern bool shard_connection_exec_noerror(ShardConn *conn, const char *sql, int timeout_ms);
+
+extern void shard_connection_close(ShardConn *conn);
+
+#endif

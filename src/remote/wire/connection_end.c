@@ -1,0 +1,293 @@
+/*
+ * connection_end.c
+ *	  Ending what runs on a connection, in bounded time and without errors: for
+ *	  abort, and for rows that nobody wants any more.
+ *
+ *	 read what is here --> idle? --no--> cancel request --> read on --> idle, or broken
+ */
+#include "postgres.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "miscadmin.h"
+#include "remote/wire/connection_private.h"
+#include "remote/wire/error.h"
+#include "remote/wire/wait.h"
+#include "storage/latch.h"
+
+#define HURRY_MS 500			/* a user who cancels meanwhile waits no longer */
+#define SILENT_MS 2000			/* how long a node that did not answer a cancel is taken for dead */
+
+/* Node that last let a cancel run out of time, and when. */
+static Oid	silent_server = InvalidOid;
+static TimestampTz silent_since = 0;
+
+#ifndef LIBPQ_HAS_ASYNC_CANCEL
+/*
+ * PQcancel of this libpq waits for the node's postmaster without a limit, and
+ * is safe in a signal handler, hence after a fork: so a child does it, and is
+ * waited for until deadline.  A timer ends it whatever happens to us.
+ */
+static void
+cancel_in_child(PGcancel *cancel, TimestampTz deadline)
+{
+	int			done[2];		/* the child's end closes when it exits */
+	long		timeout_ms = shard_connection_remaining_ms(deadline);
+	pid_t		pid;
+
+	if (pipe(done) != 0)
+		return;
+	shard_wait_sockets_changed();
+	pid = fork();
+	if (pid == 0)
+	{
+		char		message[256];
+		sigset_t	none;
+
+		signal(SIGALRM, SIG_DFL);
+		signal(SIGTERM, SIG_DFL);
+		signal(SIGQUIT, SIG_DFL);
+		sigemptyset(&none);
+		sigprocmask(SIG_SETMASK, &none, NULL);
+		alarm((unsigned int) (timeout_ms / 1000 + 1));
+		(void) PQcancel(cancel, message, sizeof(message));
+		_exit(0);
+	}
+	close(done[1]);
+	if (pid > 0)
+	{
+		while ((timeout_ms = shard_connection_remaining_ms(deadline)) > 0 &&
+			   shard_wait_socket(done[0], WL_SOCKET_READABLE, timeout_ms, true) == 0)
+			;					/* the latch was set */
+		shard_wait_sockets_changed();
+		kill(pid, SIGKILL);
+		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+			;
+	}
+	close(done[0]);
+}
+#endif
+
+/* Asks the node to cancel what conn runs, within deadline. */
+static void
+request_cancel(ShardConn *conn, TimestampTz deadline)
+{
+#ifdef LIBPQ_HAS_ASYNC_CANCEL
+	PGcancelConn *cancel = PQcancelCreate(conn->pg);
+	int			events = WL_SOCKET_WRITEABLE;
+
+	if (cancel && PQcancelStart(cancel))
+	{
+		shard_wait_sockets_changed();
+		for (;;)
+		{
+			PostgresPollingStatusType status;
+			long		timeout_ms = shard_connection_remaining_ms(deadline);
+
+			if (timeout_ms == 0)
+				break;
+			if (!(shard_wait_socket(PQcancelSocket(cancel), events, timeout_ms, true) & events))
+				continue;		/* latch, or time is over */
+			status = PQcancelPoll(cancel);
+			shard_wait_sockets_changed();
+			if (status == PGRES_POLLING_READING)
+				events = WL_SOCKET_READABLE;
+			else if (status == PGRES_POLLING_WRITING)
+				events = WL_SOCKET_WRITEABLE;
+			else
+				break;
+		}
+	}
+	PQcancelFinish(cancel);
+	shard_wait_sockets_changed();
+#else
+	PGcancel   *cancel = PQgetCancel(conn->pg);
+
+	if (cancel)
+	{
+		cancel_in_child(cancel, deadline);
+		PQfreeCancel(cancel);
+	}
+#endif
+}
+
+void
+shard_connection_request_cancel(ShardConn *conn, int timeout_ms)
+{
+	request_cancel(conn, TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms));
+}
+
+/*
+ * Reads and throws away what conn still sends, until it is idle.  When
+ * may_wait is false only what is here; true when idle.  A COPY into the node
+ * is failed.
+ */
+static bool
+drain(ShardConn *conn, TimestampTz deadline, bool may_wait)
+{
+	bool		copying = false;
+	bool		hurried = false;
+	uint64		nrows = 0;
+
+	for (;;)
+	{
+		if (!hurried && shard_wait_is_urged())
+		{
+			hurried = true;
+			deadline = Min(deadline, TimestampTzPlusMilliseconds(GetCurrentTimestamp(), HURRY_MS));
+		}
+		if (copying)
+		{
+			char	   *row = NULL;
+			int			len = PQgetCopyData(conn->pg, &row, 1);
+
+			if (len > 0)
+			{
+				PQfreemem(row);
+				if ((++nrows & 0xff) == 0 && shard_connection_remaining_ms(deadline) == 0)
+					return false;
+				continue;
+			}
+			copying = len == 0;
+			if (PQstatus(conn->pg) == CONNECTION_BAD)
+				return false;
+			if (!copying)
+				continue;
+		}
+		else if (shard_connection_result_is_here(conn))
+		{
+			PGresult   *res = PQgetResult(conn->pg);
+			ExecStatusType status;
+
+			if (!res)
+				return PQstatus(conn->pg) == CONNECTION_OK;
+			status = PQresultStatus(res);
+			shard_connection_note_result(conn, res);
+			PQclear(res);
+			copying = status == PGRES_COPY_OUT;
+			if (status == PGRES_COPY_IN)
+				PQputCopyEnd(conn->pg, "canceled by the coordinator");
+			if (status == PGRES_COPY_BOTH || PQstatus(conn->pg) == CONNECTION_BAD ||
+				shard_connection_remaining_ms(deadline) == 0)
+				return false;
+			continue;
+		}
+
+		/* nothing complete is here */
+		if (!may_wait || !shard_connection_wait_input(conn, deadline, true))
+			return false;
+	}
+}
+
+bool
+shard_connection_settle_noerror(ShardConn *conn, TimestampTz deadline)
+{
+	while (!shard_connection_settle(conn))
+		if (!shard_connection_wait_input(conn, deadline, true))
+			return false;
+	return true;
+}
+
+bool
+shard_connection_drain_noerror(ShardConn *conn)
+{
+	while (conn->state == SHARD_CONN_READY && !shard_wait_is_urged())
+	{
+		if (drain(conn, TimestampTzPlusMilliseconds(GetCurrentTimestamp(), 100), true))
+			return true;
+		if (PQstatus(conn->pg) != CONNECTION_OK)
+			conn->state = SHARD_CONN_BROKEN;
+	}
+	return false;
+}
+
+bool
+shard_connection_cancel_noerror(ShardConn *conn, int timeout_ms)
+{
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms);
+	bool		idle;
+
+	if (conn->state != SHARD_CONN_READY || PQstatus(conn->pg) != CONNECTION_OK)
+	{
+		conn->state = SHARD_CONN_BROKEN;
+		return false;
+	}
+	if (PQtransactionStatus(conn->pg) == PQTRANS_ACTIVE)
+	{
+		/* A node that did not answer a moment ago is not waited for again and again. */
+		if (conn->serverid == silent_server &&
+			!TimestampDifferenceExceeds(silent_since, GetCurrentTimestamp(), SILENT_MS))
+			deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), 1);
+
+		/* Its end may be here already; a COMMIT is not to be cancelled. */
+		shard_connection_consume(conn);
+		idle = drain(conn, deadline, conn->end_pending);
+		if (!idle && !conn->end_pending && PQstatus(conn->pg) == CONNECTION_OK)
+		{
+			request_cancel(conn, deadline);
+			idle = drain(conn, deadline, true);
+		}
+		if (!idle)
+		{
+			if (PQstatus(conn->pg) == CONNECTION_OK)
+			{
+				silent_server = conn->serverid;
+				silent_since = GetCurrentTimestamp();
+			}
+			conn->state = SHARD_CONN_BROKEN;
+			shard_connection_drop_notices(conn);
+			return false;
+		}
+	}
+	conn->end_pending = false;
+	return true;
+}
+
+bool
+shard_connection_exec_noerror(ShardConn *conn, const char *sql, int timeout_ms)
+{
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms);
+	bool		ok = true;
+	PGresult   *res;
+
+	if (!shard_connection_cancel_noerror(conn, timeout_ms))
+		return false;
+	shard_connection_log(conn, sql);
+	conn->used = true;
+	if (!PQsendQuery(conn->pg, sql))
+	{
+		conn->state = SHARD_CONN_BROKEN;
+		return false;
+	}
+	(void) PQsetSingleRowMode(conn->pg);
+	for (;;)
+	{
+		ExecStatusType status;
+
+		if (!shard_connection_next_result(conn, deadline, true, &res))
+		{
+			conn->state = SHARD_CONN_BROKEN;
+			return false;
+		}
+		if (!res)
+			return ok && conn->state == SHARD_CONN_READY;
+		status = PQresultStatus(res);
+		if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK)
+			PQclear(res);
+		else
+		{
+			ok = false;
+			if (status != PGRES_FATAL_ERROR)
+				conn->state = SHARD_CONN_BROKEN;	/* rows or a COPY: not what was asked for */
+			/* it needs memory, which an abort may not find */
+			if (conn->state == SHARD_CONN_READY && message_level_is_interesting(DEBUG1))
+				shard_error_report(DEBUG1, res, conn, NULL, sql);
+			else
+				PQclear(res);
+			if (conn->state != SHARD_CONN_READY)
+				return false;
+		}
+	}
+}

@@ -1,0 +1,653 @@
+/*
+ * connection_open.c
+ *	  How a connection is opened, and its end.
+ *
+ * Opening never blocks, so that callers open many at once:
+ *
+ *	 start --> CONNECTING --poll...--> accepted --(set-up, if the node needs it)--> READY
+ *				|	 ^	|
+ *				|	 |	+--> BROKEN: failure, connect_timeout, password rules (error raised)
+ *				|	 +-- back-off
+ *				+--> refused, since the node has too many connections
+ *
+ * A statement that ends before leaves the connection as it is (pause), and the
+ * next one goes on with it: else statements with a time-out shorter than what it
+ * takes to connect would never get anywhere, and keep the node busy with starting
+ * sessions for nobody.  An attempt that is older than connect_timeout and has no
+ * answer is given up for a new one.
+ *
+ * Assumptions:
+ *	- libpq's socket may change while connecting (several hosts, GSS), so it is
+ *	  asked for each time; sets of sockets are told (shard_wait_sockets_changed).
+ *	- libpq gives the SQLSTATE of a refusal as a part of its message only, when it
+ *	  is told to be verbose; that part is taken out again for our message.
+ *	- A node that has too many connections now may have fewer soon: sessions end,
+ *	  and what was closed a moment ago takes its time there.
+ */
+#include "postgres.h"
+
+#include <poll.h>
+
+#include "access/xlog_internal.h"
+#include "commands/defrem.h"
+#include "common/pg_prng.h"
+#include "compat.h"
+#include "conninfo.h"
+#include "foreign/foreign.h"
+#include "guc.h"
+#include "miscadmin.h"
+#include "remote/wire/connection_private.h"
+#include "remote/wire/error.h"
+#include "remote/wire/quota.h"
+#include "remote/wire/wait.h"
+#include "storage/fd.h"
+#include "storage/latch.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+
+#define FIRST_BACKOFF_MS 10		/* before a node that refused is asked again; then twice that ... */
+#define MAX_BACKOFF_MS 500
+
+/*
+ * What a statement without a transaction of its own gets is up to these, and
+ * the node's user or database may have others.  Set by themselves, before the
+ * first statement: they would not change the transaction they are part of.
+ */
+#define TRANSACTION_SQL \
+	"SET default_transaction_isolation = 'read committed'; " \
+	"SET default_transaction_read_only = off; SET default_transaction_deferrable = off; "
+
+/* For what is read behind that: it is not worth a worker, whatever the node's settings say. */
+#define NO_WORKERS_SQL "SET LOCAL max_parallel_workers_per_gather = 0; "
+
+/* What a superuser's connections are kept for is not for us. */
+#define ALLOWED_SQL \
+	"pg_catalog.current_setting('max_connections')::pg_catalog.int4" \
+	" - pg_catalog.current_setting('superuser_reserved_connections')::pg_catalog.int4" \
+	" - coalesce(pg_catalog.current_setting('reserved_connections', true), '0')::pg_catalog.int4"
+
+/*
+ * Start of the next SQLSTATE in a verbose message ("FATAL:  53300: text"), or
+ * NULL.
+ */
+static char *
+find_sqlstate(char *text)
+{
+	for (char *c = strstr(text, ":  "); c; c = strstr(c + 1, ":  "))
+		if (strspn(c + 3, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") == 5 && strncmp(c + 8, ": ", 2) == 0)
+			return c + 3;
+	return NULL;
+}
+
+/* Takes out what is only there because libpq was told to be verbose. */
+static void
+make_terse(char *text)
+{
+	char	   *code;
+	char	   *line;
+
+	while ((code = find_sqlstate(text)) != NULL)
+		memmove(code, code + 7, strlen(code + 7) + 1);
+
+	/* the place in the node's source is the last line of each message */
+	while ((line = strstr(text, "\nLOCATION:  ")) != NULL)
+	{
+		char	   *end = strchr(line + 1, '\n');
+
+		if (end)
+			memmove(line, end, strlen(end) + 1);
+		else
+			*line = '\0';
+	}
+}
+
+/*
+ * True when a host said that it has too many connections, or its socket in the
+ * file system has a full queue of them (by TCP the kernel would try again).
+ */
+static bool
+was_refused(const ShardConn *conn)
+{
+	char	   *text = pstrdup(PQerrorMessage(conn->pg));
+	bool		refused = PQhost(conn->pg)[0] == '/' && strstr(text, strerror(EAGAIN)) != NULL;
+
+	for (char *code = find_sqlstate(text); code && !refused; code = find_sqlstate(code))
+		refused = strncmp(code, "53300", 5) == 0;
+	pfree(text);
+	return refused;
+}
+
+/* Raises why conn could not be opened; it is broken afterwards. */
+static void
+fail_connecting(ShardConn *conn, const char *reason)
+{
+	bool		refused = reason && conn->nrefused > 0;
+	char	   *detail;
+
+	/* the time was spent on asking again: the reason is the node's, if it is known still */
+	if (refused && conn->retry_at != 0)
+		reason = NULL;
+	detail = shard_error_clean_text(reason ? reason : PQerrorMessage(conn->pg));
+	make_terse(detail);
+	conn->state = SHARD_CONN_BROKEN;
+	shard_connection_drop_notices(conn);
+	ereport(ERROR,
+			(errcode(refused ? ERRCODE_TOO_MANY_CONNECTIONS : ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
+			 errmsg("could not connect to node \"%s\"", conn->node),
+			 errdetail_internal("%s", detail)));
+}
+
+/*
+ * The node has too many connections: it is asked again a little later.  Sessions
+ * that were refused at the same time come back at different ones.
+ */
+static void
+back_off(ShardConn *conn)
+{
+	int			delay_ms = Min(FIRST_BACKOFF_MS << Min(conn->nrefused, 6), MAX_BACKOFF_MS);
+
+	conn->nrefused++;
+	delay_ms += (int) (pg_prng_double(&pg_global_prng_state) * delay_ms);
+	conn->retry_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), delay_ms);
+	conn->connect_events = WL_TIMEOUT;
+}
+
+/* In seconds; 0: none. */
+static int
+find_connect_timeout(const char *const *keywords, const char *const *values)
+{
+	int			seconds = 0;
+
+	for (int i = 0; keywords[i]; i++)
+		if (strcmp(keywords[i], "connect_timeout") == 0)
+			seconds = atoi(values[i]);
+	return Max(seconds, 0);
+}
+
+/* Somebody begins to wait for conn. */
+static void
+start_clock(ShardConn *conn)
+{
+	conn->connect_deadline = conn->connect_timeout == 0 ? 0 :
+		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), conn->connect_timeout * INT64CONST(1000));
+}
+
+static void
+free_connection(ShardConn *conn)
+{
+	shard_connection_drop_notices(conn);
+	shard_connection_free_prepared(conn);
+	shard_connection_free_settings(conn);
+	pfree(conn->node);
+	pfree(conn);
+}
+
+/* The user's own mapping, or the public one; core's error for none names no node on every major. */
+static UserMapping *
+find_mapping(const ForeignServer *server, Oid userid)
+{
+	if (!shard_conninfo_has_mapping(userid, server->serverid))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("user mapping not found for user \"%s\" on node \"%s\"",
+						MappingUserName(userid), server->servername),
+				 errhint("Create one with CREATE USER MAPPING FOR %s SERVER %s.",
+						 quote_identifier(MappingUserName(userid)),
+						 quote_identifier(server->servername))));
+	return GetUserMapping(userid, server->serverid);
+}
+
+static const char *
+server_option(const ForeignServer *server, const char *name)
+{
+	ListCell   *lc;
+
+	foreach(lc, server->options)
+	{
+		DefElem    *def = lfirst_node(DefElem, lc);
+
+		if (strcmp(def->defname, name) == 0)
+			return defGetString(def);
+	}
+	return NULL;
+}
+
+static bool
+server_flag(const ForeignServer *server, const char *name, bool otherwise)
+{
+	const char *text = server_option(server, name);
+	bool		value = otherwise;
+
+	if (text)
+		(void) parse_bool(text, &value);
+	return value;
+}
+
+char *
+shard_connection_address(Oid serverid)
+{
+	static const char *const parts[] = {"host", "hostaddr", "port", "service"};
+	ForeignServer *server = GetForeignServer(serverid);
+	StringInfoData buf;
+
+	/* what the node behind a pooler allows does not say how many sessions the pooler has */
+	if (!server_flag(server, "session_state", true) && shard_guc_max_shared_connections < 0)
+		return NULL;
+	initStringInfo(&buf);
+	for (int i = 0; i < lengthof(parts); i++)
+	{
+		const char *value = server_option(server, parts[i]);
+
+		if (value)
+			appendStringInfo(&buf, "%s%s=%s", buf.len > 0 ? " " : "", parts[i], value);
+	}
+	return buf.data;
+}
+
+ShardConn *
+shard_connection_start(Oid serverid, Oid userid, int quota_node)
+{
+	ForeignServer *server = GetForeignServer(serverid);
+	UserMapping *user = find_mapping(server, userid);
+	const char **keywords;
+	const char **values;
+	MemoryContext oldcxt;
+	ShardConn  *conn;
+
+	shard_conninfo_build(server, user, &keywords, &values);
+	shard_conninfo_check_password(server, user, keywords, values);
+
+	if (!shard_connection_cxt)
+		shard_connection_cxt = AllocSetContextCreate(TopMemoryContext, "shardfdw connections",
+											   ALLOCSET_DEFAULT_SIZES);
+	oldcxt = MemoryContextSwitchTo(shard_connection_cxt);
+	conn = palloc0(sizeof(ShardConn));
+	conn->node = pstrdup(server->servername);
+	conn->settings = shard_connection_make_settings();
+	MemoryContextSwitchTo(oldcxt);
+	conn->serverid = serverid;
+	conn->userid = userid;
+	conn->workers = -1;
+	conn->quota_node = quota_node;
+	conn->keep = server_flag(server, "keep_connections", true);
+	conn->stateless = !server_flag(server, "session_state", true);
+	conn->opened_at = GetCurrentTimestamp();
+	conn->needs_password = !superuser_arg(userid) && !shard_conninfo_password_optional(server, user);
+	conn->server_hash = GetSysCacheHashValue1(FOREIGNSERVEROID, ObjectIdGetDatum(serverid));
+	conn->mapping_hash = GetSysCacheHashValue1(USERMAPPINGOID, ObjectIdGetDatum(user->umid));
+	conn->connect_timeout = find_connect_timeout(keywords, values);
+	conn->began_at = conn->opened_at;
+	start_clock(conn);
+
+	if (!shard_wait_acquire_handle())
+	{
+		free_connection(conn);
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+				 errmsg("could not connect to node \"%s\"", server->servername),
+				 errdetail("There are too many open files on the local server."),
+				 errhint("Raise the server's max_files_per_process and/or \"ulimit -n\" limits, or lower shardfdw.max_connections_per_node.")));
+	}
+
+	/* not expand_dbname: a database name is no connection string */
+	conn->pg = PQconnectStartParams(keywords, values, 0);
+	if (!conn->pg || (PQstatus(conn->pg) == CONNECTION_BAD && !was_refused(conn)))
+	{
+		char	   *reason = shard_error_clean_text(conn->pg ? PQerrorMessage(conn->pg) : _("out of memory"));
+
+		PQfinish(conn->pg);
+		ReleaseExternalFD();
+		free_connection(conn);
+		ereport(ERROR,
+				(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
+				 errmsg("could not connect to node \"%s\"", server->servername),
+				 errdetail_internal("%s", reason)));
+	}
+	PQsetNoticeReceiver(conn->pg, shard_connection_keep_notice, conn);
+	PQsetErrorVerbosity(conn->pg, PQERRORS_VERBOSE);
+	conn->state = SHARD_CONN_CONNECTING;
+	conn->connect_events = WL_SOCKET_WRITEABLE; /* what PQconnectPoll wants first */
+	if (PQstatus(conn->pg) == CONNECTION_BAD)
+		back_off(conn);
+	shard_wait_sockets_changed();
+	return conn;
+}
+
+/* Sends what the session needs, and asks what is good to know of the node. */
+static void
+ask_setup(ShardConn *conn, bool conforms)
+{
+	if (!PQsendQuery(conn->pg, psprintf("%s%sSELECT %s, %s, %s",
+										conforms ? "" : "SET standard_conforming_strings = on; ",
+										conn->stateless ? "" : TRANSACTION_SQL NO_WORKERS_SQL,
+										conn->asks ? ALLOWED_SQL : "NULL",
+										conn->stateless ? "NULL" : shard_connection_note_sql(),
+										conn->stateless ? "NULL, NULL, NULL" :
+										conn->asks_system ? SHARD_SERVER_SQL(SHARD_SYSTEM_SQL) : SHARD_SERVER_SQL("NULL"))))
+		fail_connecting(conn, NULL);
+	(void) PQsetSingleRowMode(conn->pg);
+}
+
+/*
+ * The node has accepted us: checks the password rule, starts what the session
+ * needs before any statement is parsed.  True when nothing is under way.
+ */
+static bool
+accept_session(ShardConn *conn)
+{
+	const char *conforming = PQparameterStatus(conn->pg, "standard_conforming_strings");
+	bool		conforms;
+
+	conn->connected = true;
+	if (conn->needs_password && !PQconnectionUsedPassword(conn->pg))
+	{
+		conn->state = SHARD_CONN_BROKEN;
+		ereport(ERROR,
+				(errcode(ERRCODE_S_R_E_PROHIBITED_SQL_STATEMENT_ATTEMPTED),
+				 errmsg("password is required"),
+				 errdetail("Non-superuser cannot connect if node \"%s\" does not request a password.",
+						   conn->node),
+				 errhint("Target server's authentication method must be changed or password_required=false set in the user mapping attributes.")));
+	}
+	if (PQsetnonblocking(conn->pg, 1) != 0)
+		fail_connecting(conn, NULL);
+	PQsetErrorVerbosity(conn->pg, PQERRORS_DEFAULT);
+	conn->server_version = PQserverVersion(conn->pg);
+
+	/* Remote SQL is written for it: it must hold before the first one is read. */
+	conforms = conforming && strcmp(conforming, "on") == 0;
+	if (!conforms && conn->stateless)
+	{
+		conn->state = SHARD_CONN_BROKEN;
+		ereport(ERROR,
+				(errcode(ERRCODE_FDW_UNABLE_TO_ESTABLISH_CONNECTION),
+				 errmsg("node \"%s\" has standard_conforming_strings switched off", conn->node),
+				 errhint("Switch it on there: with session_state 'off' sessions on nodes are left as they are.")));
+	}
+	conn->asks = shard_quota_is_curious(conn->quota_node);
+	if (conn->stateless && !conn->asks)
+		return true;
+	conn->asks_system = true;
+	ask_setup(conn, conforms);
+	return false;
+}
+
+/* A WAL file's name begins with the timeline. */
+static TimeLineID
+parse_timeline(const char *answer)
+{
+	unsigned int timeline = 0;
+
+	if (strlen(answer) != XLOG_FNAME_LEN || strspn(answer, "0123456789ABCDEF") != XLOG_FNAME_LEN)
+		return 0;
+	sscanf(answer, "%8X", &timeline);
+	return timeline;
+}
+
+void
+shard_connection_parse_server(const PGresult *res, int column, ShardConnServer *server)
+{
+	memset(server, 0, sizeof(ShardConnServer));
+	if (!PQgetisnull(res, 0, column))
+		server->timeline = parse_timeline(PQgetvalue(res, 0, column));
+	if (!PQgetisnull(res, 0, column + 1))
+		server->system_identifier = strtoll(PQgetvalue(res, 0, column + 1), NULL, 10);
+	if (!PQgetisnull(res, 0, column + 2))
+		namestrcpy(&server->database, PQgetvalue(res, 0, column + 2));
+}
+
+/* By catalogs alone: it is no error where there is nothing, and runs no code of others. */
+char *
+shard_connection_note_sql(void)
+{
+	return psprintf("(SELECT pg_catalog.obj_description(c.oid, 'pg_class') FROM pg_catalog.pg_class c"
+					" WHERE c.relname OPERATOR(pg_catalog.=) '%s' AND c.relnamespace OPERATOR(pg_catalog.=)"
+					" (SELECT n.oid FROM pg_catalog.pg_namespace n WHERE n.nspname OPERATOR(pg_catalog.=) 'shardfdw'))",
+					shard_conninfo_note_name());
+}
+
+/* Takes the row that ask_setup has asked for. */
+static void
+take_setup_row(ShardConn *conn, const PGresult *res)
+{
+	if (conn->asks && !PQgetisnull(res, 0, 0))
+		shard_quota_learn(conn->quota_node, atoi(PQgetvalue(res, 0, 0)));
+	/* a pooler may lead to another server the next time */
+	if (conn->stateless)
+		return;
+	if (!PQgetisnull(res, 0, 1))
+		namestrcpy(&conn->noted_identity, PQgetvalue(res, 0, 1));
+	shard_connection_parse_server(res, 2, &conn->server);
+}
+
+/*
+ * The node's role may not see something of the node that is good to know: asks
+ * again without it.  False when that is not why res failed.
+ */
+static bool
+ask_less(ShardConn *conn, const PGresult *res)
+{
+	const char *sqlstate = PQresultErrorField(res, PG_DIAG_SQLSTATE);
+
+	if (!conn->asks_system || !sqlstate || strcmp(sqlstate, "42501") != 0)
+		return false;
+	conn->asks_system = false;
+	return true;
+}
+
+/* Raises when connect_timeout has passed. */
+static void
+check_deadline(ShardConn *conn)
+{
+	if (conn->connect_deadline && GetCurrentTimestamp() >= conn->connect_deadline)
+		fail_connecting(conn, _("connect_timeout expired"));
+}
+
+/* Begins once more; the events to wait for. */
+static int
+open_again(ShardConn *conn)
+{
+	conn->connected = false;
+	conn->resumed = false;
+	conn->began_at = GetCurrentTimestamp();
+	PQsetErrorVerbosity(conn->pg, PQERRORS_VERBOSE);
+	if (PQresetStart(conn->pg))
+		conn->connect_events = WL_SOCKET_WRITEABLE;
+	else if (was_refused(conn))
+		back_off(conn);
+	else
+		fail_connecting(conn, NULL);
+	shard_wait_sockets_changed();
+	return conn->connect_events;
+}
+
+/* After back_off: once more, when it is time; the events to wait for. */
+static int
+poll_refused(ShardConn *conn)
+{
+	check_deadline(conn);
+	if (GetCurrentTimestamp() < conn->retry_at)
+		return conn->connect_events;
+	conn->retry_at = 0;
+	return open_again(conn);
+}
+
+void
+shard_connection_pause(ShardConn *conn)
+{
+	if (conn->state == SHARD_CONN_CONNECTING)
+		conn->paused = true;
+}
+
+/* What conn is being opened by has failed; the events to wait for when it is tried again. */
+static int
+retry_or_fail(ShardConn *conn)
+{
+	if (was_refused(conn))
+	{
+		back_off(conn);
+		return conn->connect_events;
+	}
+	if (!conn->resumed)
+		fail_connecting(conn, NULL);
+	/* while nobody looked; that says nothing about the node as it is now */
+	return open_again(conn);
+}
+
+/*
+ * True when conn, which is resumed, has got no answer for longer than one is
+ * waited for: one that never comes must not keep statements with a shorter
+ * time-out from a node that answers others.
+ */
+static bool
+is_stuck(ShardConn *conn)
+{
+	return conn->connect_timeout > 0 && conn->retry_at == 0 &&
+		TimestampDifferenceExceeds(conn->began_at, GetCurrentTimestamp(), conn->connect_timeout * 1000) &&
+		!shard_connection_socket_is_ready(conn, conn->connect_events);
+}
+
+/* Moves what accept_session has sent on; the events to wait for, 0 when it has ended. */
+static int
+poll_setup(ShardConn *conn)
+{
+	PGresult   *res;
+
+	shard_connection_flush(conn);
+	if (!shard_connection_consume(conn))
+		return retry_or_fail(conn);
+	while (!PQisBusy(conn->pg))
+	{
+		res = PQgetResult(conn->pg);
+		if (!res && conn->asks_again)
+		{
+			conn->asks_again = false;
+			ask_setup(conn, false);
+			return conn->connect_events;
+		}
+		if (!res)
+			return 0;
+		if (PQresultStatus(res) == PGRES_SINGLE_TUPLE && PQnfields(res) == 2 + SHARD_SERVER_COLUMNS)
+			take_setup_row(conn, res);
+		else if (ask_less(conn, res))
+			conn->asks_again = true;
+		else if (PQresultStatus(res) != PGRES_COMMAND_OK && PQresultStatus(res) != PGRES_TUPLES_OK)
+		{
+			if (conn->resumed)
+			{
+				PQclear(res);
+				return retry_or_fail(conn);
+			}
+			conn->state = SHARD_CONN_BROKEN;
+			shard_error_report(ERROR, res, conn, NULL, NULL);
+		}
+		PQclear(res);
+	}
+	return conn->connect_events;
+}
+
+int
+shard_connection_poll(ShardConn *conn)
+{
+	int			events;
+
+	if (conn->state == SHARD_CONN_READY)
+		return 0;
+	if (conn->state == SHARD_CONN_BROKEN)
+		fail_connecting(conn, NULL);
+	if (conn->paused)
+	{
+		conn->paused = false;
+		conn->resumed = true;
+		conn->nrefused = 0;
+		start_clock(conn);
+		if (is_stuck(conn))
+			return open_again(conn);
+	}
+	if (conn->retry_at != 0)
+		return poll_refused(conn);
+
+	/* PQconnectPoll takes its being called as news that the socket is ready. */
+	if (!shard_connection_socket_is_ready(conn, conn->connect_events))
+	{
+		check_deadline(conn);
+		return conn->connect_events;
+	}
+
+	if (!conn->connected)
+	{
+		PostgresPollingStatusType status = PQconnectPoll(conn->pg);
+
+		shard_wait_sockets_changed();
+		if (status == PGRES_POLLING_READING || status == PGRES_POLLING_WRITING)
+		{
+			check_deadline(conn);
+			conn->connect_events = status == PGRES_POLLING_READING ?
+				WL_SOCKET_READABLE : WL_SOCKET_WRITEABLE;
+			return conn->connect_events;
+		}
+		if (status != PGRES_POLLING_OK)
+			return retry_or_fail(conn);
+		if (!accept_session(conn))
+		{
+			conn->connect_events = WL_SOCKET_READABLE;
+			return conn->connect_events;
+		}
+	}
+	else if ((events = poll_setup(conn)) != 0)
+		return events;
+
+	conn->state = SHARD_CONN_READY;
+	if (conn->resumed && !shard_connection_usable(conn))
+	{
+		/* it was opened, and lost, while nobody looked */
+		conn->state = SHARD_CONN_CONNECTING;
+		return open_again(conn);
+	}
+	return 0;
+}
+
+/*
+ * How long what conn is being opened by may be waited for, in ms: until
+ * connect_timeout, or until a node that refused is asked again.  -1: no limit.
+ */
+long
+shard_connection_poll_ms(const ShardConn *conn)
+{
+	TimestampTz until = conn->connect_deadline;
+
+	if (conn->state != SHARD_CONN_CONNECTING)
+		return -1;
+	if (conn->retry_at != 0 && (until == 0 || conn->retry_at < until))
+		until = conn->retry_at;
+	/* rounded up, so that the moment has passed when it wakes */
+	return until ? shard_connection_remaining_ms(until) + 1 : -1;
+}
+
+void
+shard_connection_finish(ShardConn *conn)
+{
+	int			events;
+
+	while ((events = shard_connection_poll(conn)) != 0)
+		shard_wait_socket(PQsocket(conn->pg), events, shard_connection_poll_ms(conn), false);
+	while (!shard_connection_settle(conn))
+		(void) shard_connection_wait_input(conn, 0, false);
+}
+
+/* ---------- closing ---------- */
+
+void
+shard_connection_close(ShardConn *conn)
+{
+	int			quota_node = conn->quota_node;
+
+	if (conn->holder)
+		shard_connection_release(conn);
+	PQfinish(conn->pg);
+	ReleaseExternalFD();
+	shard_wait_sockets_changed();
+	free_connection(conn);
+	shard_quota_give(quota_node);
+}

@@ -1,0 +1,153 @@
+/*
+ * connection_prepared.c
+ *	  Statements with parameters that a connection's node has prepared: which they
+ *	  are.  Parse is sent in connection_send.c.
+ *
+ * A text is prepared when it comes up for the third time on a connection.  Its
+ * name is made of the text's hash and a number that goes up with each attempt,
+ * so that an attempt whose end nobody saw is in nobody's way.
+ */
+#include "postgres.h"
+
+#include "common/hashfn.h"
+#include "remote/wire/connection_private.h"
+#include "utils/memutils.h"
+
+#define USES_BEFORE_PREPARE 3	/* a statement with parameters is prepared at this use */
+#define MAX_PREPARED 500		/* statements remembered per connection */
+
+struct ShardPrepared
+{
+	uint64		hash;			/* key: of the text */
+	char	   *sql;
+	int			nuses;
+	int			generation;		/* part of its name: goes up each time it is prepared */
+	bool		prepared;
+};
+
+void
+shard_connection_free_prepared(ShardConn *conn)
+{
+	HASH_SEQ_STATUS seq;
+	ShardPrepared *entry;
+
+	if (!conn->prepared)
+		return;
+	hash_seq_init(&seq, conn->prepared);
+	while ((entry = hash_seq_search(&seq)) != NULL)
+		pfree(entry->sql);
+	hash_destroy(conn->prepared);
+	conn->prepared = NULL;
+}
+
+/* Entry of sql; NULL when it has none. */
+static ShardPrepared *
+find_prepared(ShardConn *conn, const char *sql)
+{
+	uint64		hash = hash_bytes_extended((const unsigned char *) sql, strlen(sql), 0);
+	ShardPrepared *entry;
+
+	if (!conn->prepared)
+		return NULL;
+	entry = hash_search(conn->prepared, &hash, HASH_FIND, NULL);
+	return entry && strcmp(entry->sql, sql) == 0 ? entry : NULL;
+}
+
+/* Makes an entry for sql, unless there are too many. */
+static void
+remember_statement(ShardConn *conn, const char *sql)
+{
+	uint64		hash = hash_bytes_extended((const unsigned char *) sql, strlen(sql), 0);
+	char	   *copy;
+	ShardPrepared *entry;
+	bool		found;
+
+	if (!conn->prepared)
+	{
+		HASHCTL		ctl = {0};
+
+		ctl.keysize = sizeof(uint64);
+		ctl.entrysize = sizeof(ShardPrepared);
+		ctl.hcxt = shard_connection_cxt;
+		conn->prepared = hash_create("shardfdw prepared statements", 32, &ctl,
+									 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	}
+	if (hash_get_num_entries(conn->prepared) >= MAX_PREPARED)
+		return;
+	copy = MemoryContextStrdup(shard_connection_cxt, sql);
+	entry = hash_search(conn->prepared, &hash, HASH_ENTER, &found);
+	if (found)
+	{
+		pfree(copy);			/* another text with this hash */
+		return;
+	}
+	entry->sql = copy;
+	entry->nuses = 1;
+	entry->generation = 0;
+	entry->prepared = false;
+}
+
+static void
+name_prepared(const ShardPrepared *entry, char *name, size_t size)
+{
+	snprintf(name, size, "shardfdw_" UINT64_FORMAT "_%d", entry->hash, entry->generation);
+}
+
+ShardPrepared *
+shard_connection_find_due(ShardConn *conn, const char *sql)
+{
+	ShardPrepared *entry = find_prepared(conn, sql);
+
+	if (conn->stateless)
+		return NULL;			/* the next transaction may be in another session */
+	if (!entry)
+	{
+		remember_statement(conn, sql);
+		return NULL;
+	}
+	if (entry->prepared || entry == conn->preparing || ++entry->nuses < USES_BEFORE_PREPARE)
+		return NULL;
+	return entry;
+}
+
+void
+shard_connection_name_anew(ShardPrepared *entry, char *name, size_t size)
+{
+	entry->generation++;		/* an earlier Parse may have gone through unnoticed */
+	name_prepared(entry, name, size);
+}
+
+bool
+shard_connection_is_stale(const PGresult *res)
+{
+	const char *sqlstate = PQresultErrorField(res, PG_DIAG_SQLSTATE);
+
+	/* "cached plan must not change result type", "prepared statement does not exist" */
+	return sqlstate && (strcmp(sqlstate, "0A000") == 0 || strcmp(sqlstate, "26000") == 0);
+}
+
+void
+shard_connection_forget_prepared(ShardConn *conn, const char *sql)
+{
+	ShardPrepared *entry = find_prepared(conn, sql);
+
+	if (entry && entry->prepared)
+	{
+		entry->prepared = false;
+		entry->nuses = 0;
+	}
+}
+
+bool
+shard_connection_find_prepared(ShardConn *conn, const char *sql, char *name, size_t size)
+{
+	ShardPrepared *entry = find_prepared(conn, sql);
+
+	if (!entry)
+		return false;
+	/* the caller has read the result of the Parse, and it was good */
+	if (entry == conn->preparing)
+		entry->prepared = true;
+	name_prepared(entry, name, size);
+	return entry->prepared;
+}

@@ -1,0 +1,51 @@
+/*
+ * connection_private.h
+ *	  What the parts of connection*.c share.
+ */
+#ifndef SHARDFDW_CONNECTION_PRIVATE_H
+#define SHARDFDW_CONNECTION_PRIVATE_H
+
+#include "remote/wire/connection.h"
+
+extern MemoryContext shard_connection_cxt;	/* of all connections; NULL before the first */
+
+/* Milliseconds until deadline, at least 0; -1 when there is none (0). */
+extern long shard_connection_remaining_ms(TimestampTz deadline);
+
+/*
+ * Waits for conn's socket (to be writable too, if something is not sent yet)
+ * and reads.  False when deadline (0: none) has passed.
+ */
+extern bool shard_connection_wait_input(ShardConn *conn, TimestampTz deadline, bool noerror);
+
+/* True when PQgetResult will not wait. */
+extern bool shard_connection_result_is_here(ShardConn *conn);
+
+/* Next result into *res; false when deadline has passed. */
+extern bool shard_connection_next_result(ShardConn *conn, TimestampTz deadline, bool noerror,
+										 PGresult **res);
+
+extern void shard_connection_log(ShardConn *conn, const char *sql);
+
+extern void shard_connection_keep_notice(void *arg, const PGresult *res);
+extern void shard_connection_drop_notices(ShardConn *conn);
+
+/* True when conn's socket is ready for events right now. */
+extern bool shard_connection_socket_is_ready(ShardConn *conn, int events);
+
+/* In the current context. */
+extern char **shard_connection_make_settings(void);
+extern void shard_connection_free_settings(ShardConn *conn);
+
+/* A statement with parameters that came up on a connection. */
+typedef struct ShardPrepared ShardPrepared;
+
+/* One more use of sql: what is to be prepared now, or NULL; the name to do it by, a new one each time. */
+extern ShardPrepared *shard_connection_find_due(ShardConn *conn, const char *sql);
+extern void shard_connection_name_anew(ShardPrepared *entry, char *name, size_t size);
+
+/* True when sql is prepared on conn; its name then. */
+extern bool shard_connection_find_prepared(ShardConn *conn, const char *sql, char *name, size_t size);
+extern void shard_connection_free_prepared(ShardConn *conn);
+
+#endif

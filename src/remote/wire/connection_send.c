@@ -1,0 +1,121 @@
+/*
+ * connection_send.c
+ *	  Statements on a connection: sent, and run to their end.
+ *
+ * A connection that is still being opened is waited for, so this is above
+ * connection_open.c.
+ */
+#include "postgres.h"
+
+#include "remote/wire/connection_private.h"
+#include "remote/wire/error.h"
+
+/* What must be true before a statement is sent; logs it. */
+static void
+prepare_to_send(ShardConn *conn, const char *sql)
+{
+	if (conn->state == SHARD_CONN_CONNECTING)
+		shard_connection_finish(conn);
+	while (!shard_connection_settle(conn))
+		shard_connection_wait_input(conn, 0, false);
+	conn->used = true;
+	conn->preparing = NULL;
+	shard_connection_log(conn, sql);
+}
+
+void
+shard_connection_send(ShardConn *conn, const char *sql)
+{
+	prepare_to_send(conn, sql);
+	if (!PQsendQuery(conn->pg, sql))
+		shard_error_report(ERROR, NULL, conn, NULL, sql);
+	(void) PQsetSingleRowMode(conn->pg);
+	shard_connection_flush(conn);
+}
+
+bool
+shard_connection_start_prepare(ShardConn *conn, const char *sql, int nparams)
+{
+	ShardPrepared *due = shard_connection_find_due(conn, sql);
+	char		name[NAMEDATALEN];
+
+	if (!due)
+		return false;
+	prepare_to_send(conn, sql);
+	shard_connection_name_anew(due, name, sizeof(name));
+	if (!PQsendPrepare(conn->pg, name, sql, nparams, NULL))
+		shard_error_report(ERROR, NULL, conn, NULL, sql);
+	(void) PQsetSingleRowMode(conn->pg);
+	shard_connection_flush(conn);
+	conn->preparing = due;
+	return true;
+}
+
+void
+shard_connection_send_params(ShardConn *conn, const char *sql, int nparams,
+							 const char *const *params, bool binary_result)
+{
+	char		name[NAMEDATALEN];
+	bool		prepared = nparams > 0 && shard_connection_find_prepared(conn, sql, name, sizeof(name));
+	int			sent;
+
+	prepare_to_send(conn, sql);
+	if (prepared)
+		sent = PQsendQueryPrepared(conn->pg, name, nparams, params, NULL, NULL, binary_result ? 1 : 0);
+	else
+		sent = PQsendQueryParams(conn->pg, sql, nparams, NULL, params, NULL, NULL, binary_result ? 1 : 0);
+	if (!sent)
+		shard_error_report(ERROR, NULL, conn, NULL, sql);
+	(void) PQsetSingleRowMode(conn->pg);
+	shard_connection_flush(conn);
+}
+
+PGresult *
+shard_connection_get_result(ShardConn *conn)
+{
+	PGresult   *res = NULL;
+
+	(void) shard_connection_next_result(conn, 0, false, &res);
+	if (conn->notices)
+		shard_connection_flush_notices(conn);
+	return res;
+}
+
+void
+shard_connection_exec(ShardConn *conn, const char *sql)
+{
+	PGresult   *res;
+	PGresult   *volatile failed = NULL;
+
+	shard_connection_send(conn, sql);
+
+	/* All results are read before an error is raised: the connection stays usable. */
+	PG_TRY();
+	{
+		while ((res = shard_connection_get_result(conn)) != NULL)
+		{
+			ExecStatusType status = PQresultStatus(res);
+
+			bool		copy = shard_connection_is_copy(res);
+
+			if (!failed && status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK &&
+				status != PGRES_SINGLE_TUPLE && status != PGRES_EMPTY_QUERY)
+				failed = res;
+			else
+				PQclear(res);
+			if (copy)
+			{
+				conn->state = SHARD_CONN_BROKEN;	/* not what was asked for */
+				break;
+			}
+		}
+	}
+	PG_CATCH();
+	{
+		PQclear(failed);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	if (failed)
+		shard_error_report(ERROR, failed, conn, NULL, sql);
+}

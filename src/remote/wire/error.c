@@ -1,0 +1,294 @@
+/*
+ * error.c
+ *	  The one funnel through which errors of nodes become errors here.
+ *
+ * Texts of a node are not trusted: they are cut and checked for the database's
+ * encoding (libpq does not), and the libpq result is cleared before anything
+ * can raise.  Nodes name shards and their constraints; a layer that knows tables
+ * gives the names that users know (shard_error_set_rename).
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "mb/pg_wchar.h"
+#include "remote/wire/error.h"
+
+#define MAX_TEXT_BYTES 16384	/* of one field of a message */
+
+void
+shard_error_copy_text(const char *text, char *buf, size_t size)
+{
+	int			encoding = GetDatabaseEncoding();
+	int			len = strnlen(text, size - 1);
+
+	while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r'))
+		len--;
+	memcpy(buf, text, len);
+	buf[len] = '\0';
+	if (!pg_verify_mbstr(encoding, buf, len, true))
+	{
+		/* cut inside a character, or the node does not keep to the encoding */
+		int			clipped = pg_encoding_mbcliplen(encoding, buf, len, len > 0 ? len - 1 : 0);
+
+		if (pg_verify_mbstr(encoding, buf, clipped, true))
+			buf[clipped] = '\0';
+		else
+		{
+			for (char *c = buf; *c; c++)
+				if (IS_HIGHBIT_SET(*c))
+					*c = '?';
+		}
+	}
+}
+
+char *
+shard_error_clean_text(const char *text)
+{
+	size_t		size;
+	char	   *copy;
+
+	if (!text)
+		return NULL;
+	size = strnlen(text, MAX_TEXT_BYTES) + 1;
+	copy = palloc(size);
+	shard_error_copy_text(text, copy, size);
+	return copy;
+}
+
+static ShardErrorRenameHook rename_hook = NULL;
+
+/* What a node said, copied out of libpq. */
+typedef struct RemoteError
+{
+	int			sqlstate;
+	char	   *detail;			/* node's own, then the place */
+	char	   *hint;
+	char	   *context;
+	char	   *datatype;
+	ShardErrorNames names;
+} RemoteError;
+
+void
+shard_error_set_rename(ShardErrorRenameHook hook)
+{
+	rename_hook = hook;
+}
+
+static char *
+field(const PGresult *res, int code)
+{
+	return res ? shard_error_clean_text(PQresultErrorField(res, code)) : NULL;
+}
+
+/* The DETAIL line that names node and shard, after the node's own detail. */
+static char *
+add_place(char *detail, const ShardConn *conn, const char *label)
+{
+	char	   *place;
+
+	if (!conn)
+		return detail;
+	if (label)
+		place = psprintf(_("Node \"%s\", shard %s."), conn->node, label);
+	else
+		place = psprintf(_("Node \"%s\"."), conn->node);
+	return detail && detail[0] ? psprintf("%s\n%s", detail, place) : place;
+}
+
+/*
+ * True when a transaction of ours could not import the snapshot that another
+ * connection had exported: that one has gone.  The node reports it with
+ * SQLSTATEs that would blame the user, so it is known by the command that has
+ * failed.  A cancel, and a shortage of the node, speak for themselves.
+ */
+static bool
+is_lost_snapshot(const RemoteError *error, const ShardConn *conn)
+{
+	int			category = ERRCODE_TO_CATEGORY(error->sqlstate);
+
+	return conn && conn->xact_depth > 0 && conn->import == SHARD_IMPORT_BEGUN &&
+		category != ERRCODE_OPERATOR_INTERVENTION && category != ERRCODE_INSUFFICIENT_RESOURCES;
+}
+
+static void
+take_names(ShardErrorNames *names, const PGresult *res)
+{
+	names->message = field(res, PG_DIAG_MESSAGE_PRIMARY);
+	names->schema = field(res, PG_DIAG_SCHEMA_NAME);
+	names->table = field(res, PG_DIAG_TABLE_NAME);
+	names->column = field(res, PG_DIAG_COLUMN_NAME);
+	names->constraint = field(res, PG_DIAG_CONSTRAINT_NAME);
+}
+
+/*
+ * Names of the user's own for those of the node.  They are looked up in the
+ * catalogs, which a transaction that is being rolled back cannot do.
+ */
+static void
+rename_objects(ShardErrorNames *names, int sqlstate, const char *detail, const ShardConn *conn)
+{
+	if (rename_hook && conn && names->table && names->schema && IsTransactionState())
+		rename_hook(conn->serverid, sqlstate, detail, names);
+}
+
+static void
+take_error(RemoteError *error, PGresult *res, ShardConn *conn, const char *label)
+{
+	const char *sqlstate = res ? PQresultErrorField(res, PG_DIAG_SQLSTATE) : NULL;
+	const char *severity = res ? PQresultErrorField(res, PG_DIAG_SEVERITY_NONLOCALIZED) : NULL;
+	bool		lost = conn && PQstatus(conn->pg) != CONNECTION_OK;
+
+	if (sqlstate && strlen(sqlstate) == 5)
+		error->sqlstate = MAKE_SQLSTATE(sqlstate[0], sqlstate[1], sqlstate[2],
+										sqlstate[3], sqlstate[4]);
+	else
+		error->sqlstate = ERRCODE_CONNECTION_FAILURE;
+
+	/*
+	 * The node's "terminating connection" (57P01 and its kind) must not tell
+	 * our client that this server goes away.
+	 */
+	if (severity && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0))
+	{
+		error->sqlstate = ERRCODE_CONNECTION_FAILURE;
+		lost = true;
+	}
+
+	take_names(&error->names, res);
+	error->detail = field(res, PG_DIAG_MESSAGE_DETAIL);
+	error->hint = field(res, PG_DIAG_MESSAGE_HINT);
+	error->context = field(res, PG_DIAG_CONTEXT);
+	error->datatype = field(res, PG_DIAG_DATATYPE_NAME);
+
+	if (!error->names.message || error->names.message[0] == '\0')
+	{
+		char	   *text = res ? shard_error_clean_text(PQresultErrorMessage(res)) : NULL;
+
+		if ((!text || text[0] == '\0') && conn)
+			text = shard_error_clean_text(PQerrorMessage(conn->pg));
+		if (lost && conn)
+		{
+			/* what libpq adds when it is asked for the reason once more */
+			char	   *echo = text ? strstr(text, "\ninvalid socket") : NULL;
+
+			if (echo)
+				*echo = '\0';
+			error->names.message = psprintf(_("lost connection to node \"%s\""), conn->node);
+			error->detail = text;
+		}
+		else
+			error->names.message = text && text[0] ? text : pstrdup(_("could not obtain message string for remote error"));
+	}
+	if (!lost && is_lost_snapshot(error, conn))
+	{
+		error->sqlstate = ERRCODE_CONNECTION_FAILURE;
+		error->detail = error->names.message;
+		error->names.message = psprintf(_("the snapshot on node \"%s\" was lost with the connection that had exported it"),
+								  conn->node);
+		error->hint = pstrdup(_("Roll back the transaction and try again."));
+	}
+	error->detail = add_place(error->detail, conn, label);
+
+	if (conn && lost)
+		conn->state = SHARD_CONN_BROKEN;
+}
+
+static int
+set_field(int code, const char *value)
+{
+	return value ? err_generic_string(code, value) : 0;
+}
+
+static void
+report_error(int elevel, RemoteError *error, const char *sql)
+{
+	ereport(elevel,
+			(errcode(error->sqlstate),
+			 errmsg_internal("%s", error->names.message),
+			 error->detail ? errdetail_internal("%s", error->detail) : 0,
+			 error->hint ? errhint("%s", error->hint) : 0,
+			 error->context ? errcontext("%s", error->context) : 0,
+			 sql ? errcontext("remote SQL command: %s", sql) : 0,
+			 set_field(PG_DIAG_SCHEMA_NAME, error->names.schema),
+			 set_field(PG_DIAG_TABLE_NAME, error->names.table),
+			 set_field(PG_DIAG_COLUMN_NAME, error->names.column),
+			 set_field(PG_DIAG_DATATYPE_NAME, error->datatype),
+			 set_field(PG_DIAG_CONSTRAINT_NAME, error->names.constraint)));
+}
+
+/* Copies what the node said, and clears res whatever happens. */
+static void
+consume_error(RemoteError *error, PGresult *res, ShardConn *conn, const char *label)
+{
+	memset(error, 0, sizeof(RemoteError));
+
+	/* Nothing below raises but for lack of memory. */
+	PG_TRY();
+	{
+		take_error(error, res, conn, label);
+	}
+	PG_CATCH();
+	{
+		PQclear(res);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	PQclear(res);
+}
+
+void
+shard_error_report(int elevel, PGresult *res, ShardConn *conn,
+				   const char *label, const char *sql)
+{
+	RemoteError error;
+
+	consume_error(&error, res, conn, label);
+	if (elevel >= ERROR)
+		rename_objects(&error.names, error.sqlstate, error.detail, conn);
+	report_error(elevel, &error, sql);
+}
+
+void
+shard_error_report_as_is(PGresult *res, ShardConn *conn, const char *label, const char *sql)
+{
+	RemoteError error;
+
+	consume_error(&error, res, conn, label);
+	report_error(ERROR, &error, sql);
+}
+
+void
+shard_error_report_context(int elevel, PGresult *res, ShardConn *conn,
+						   const char *label, const char *context)
+{
+	RemoteError error;
+
+	consume_error(&error, res, conn, label);
+	if (elevel >= ERROR)
+		rename_objects(&error.names, error.sqlstate, error.detail, conn);
+	error.context = unconstify(char *, context);
+	report_error(elevel, &error, NULL);
+}
+
+char *
+shard_error_message(const PGresult *res, const ShardConn *conn)
+{
+	const char *sqlstate = PQresultErrorField(res, PG_DIAG_SQLSTATE);
+	ShardErrorNames names;
+
+	take_names(&names, res);
+	if (sqlstate && strlen(sqlstate) == 5)
+		rename_objects(&names, MAKE_SQLSTATE(sqlstate[0], sqlstate[1], sqlstate[2], sqlstate[3], sqlstate[4]),
+					   field(res, PG_DIAG_MESSAGE_DETAIL), conn);
+	return names.message;
+}
+
+void
+shard_error_protocol(ShardConn *conn, const char *label, const char *what)
+{
+	conn->state = SHARD_CONN_BROKEN;
+	ereport(ERROR,
+			(errcode(ERRCODE_PROTOCOL_VIOLATION),
+			 errmsg("unexpected data from node \"%s\": %s", conn->node, what),
+			 errdetail_internal("%s", add_place(NULL, conn, label))));
+}

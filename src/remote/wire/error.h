@@ -1,0 +1,66 @@
+/*
+ * error.h
+ *	  The one funnel through which errors of nodes become errors here.
+ */
+#ifndef SHARDFDW_ERROR_H
+#define SHARDFDW_ERROR_H
+
+#include "postgres.h"
+
+#include "remote/wire/connection.h"
+
+/* Names in an error of a node; each may be NULL. */
+typedef struct ShardErrorNames
+{
+	char	   *message;		/* primary message, which may have the others in quotes */
+	char	   *schema;
+	char	   *table;
+	char	   *column;
+	char	   *constraint;
+} ShardErrorNames;
+
+/*
+ * Puts the user's names in the place of the node's.  schema and table are there.
+ * detail: the node's, or NULL.  Called in a transaction; may look into catalogs.
+ */
+typedef void (*ShardErrorRenameHook) (Oid serverid, int sqlstate, const char *detail,
+									  ShardErrorNames *names);
+extern void shard_error_set_rename(ShardErrorRenameHook hook);
+
+/*
+ * Reports res (or, when NULL, the state of conn) at elevel: SQLSTATE, message,
+ * detail, hint and context of the node, its constraint/table/column fields; a
+ * lost connection is 08006.  DETAIL (own line) names the node and, when given,
+ * label (the shard).  sql, when given, goes to CONTEXT as "remote SQL command".
+ * Takes ownership of res (cleared also when it raises).
+ */
+extern void shard_error_report(int elevel, PGresult *res, ShardConn *conn,
+							   const char *label, const char *sql);
+
+/* The same as ERROR, of a command of a user for the node itself: names are the node's. */
+extern void shard_error_report_as_is(PGresult *res, ShardConn *conn, const char *label,
+									 const char *sql);
+
+/* The same with context in the place of the node's own (NULL: none). */
+extern void shard_error_report_context(int elevel, PGresult *res, ShardConn *conn,
+									   const char *label, const char *context);
+
+/* Primary message of an error of conn's node with the user's names, or NULL. */
+extern char *shard_error_message(const PGresult *res, const ShardConn *conn);
+
+/*
+ * Raises ERRCODE_PROTOCOL_VIOLATION: what a node sent is not what was asked
+ * for.  The connection is broken from then on.
+ */
+extern void shard_error_protocol(ShardConn *conn, const char *label, const char *what) __attribute__((noreturn));
+
+/*
+ * Copy of text that came from a node, cut to a bounded length, valid in the
+ * database's encoding, without trailing line ends.  NULL for NULL.
+ */
+extern char *shard_error_clean_text(const char *text);
+
+/* The same into buf, of size bytes; needs no memory. */
+extern void shard_error_copy_text(const char *text, char *buf, size_t size);
+
+#endif

@@ -1,0 +1,660 @@
+/*
+ * quota.c
+ *	  How many connections all backends together have to a node.
+ *
+ * Shared memory has, per node, how many connections are open, and, per backend,
+ * how many of them are its own and what it waits for.  A connection is counted
+ * from before it is opened until after it was closed.
+ *
+ *	 take: room for this need? --yes--> counted
+ *			 |no, EXTRA: false
+ *			 +--> queue --> granted by whoever gives one back --> counted
+ *
+ * Room.  Of limit connections the last eighth is for those who hold connections
+ * or locks already while they need one more, and the very last one for a single
+ * backend at a time, the privileged one.  So there is always somebody who can
+ * get all that it needs, end its transaction and let others go on: sessions
+ * which hold connections to one node and wait for another never block each
+ * other for ever.  Connections that would only be faster (EXTRA) come out of an
+ * even share of three quarters.
+ *
+ * Turn.  Who needs more urgently comes first, then who came first.
+ *
+ * Connections that nobody uses.  Each backend keeps them from transaction to
+ * transaction.  While somebody waits, a transaction's end closes all but one,
+ * and this one too when it is older than a time slice.  A backend that waits for
+ * its client comes to no end of a transaction: the first of the queue wake it by the
+ * interrupt that core uses to make idle backends process invalidations, whose
+ * handling is an empty transaction.
+ *
+ * A backend's end gives back what it has; after a crash the postmaster makes
+ * shared memory anew.
+ */
+#include "postgres.h"
+
+#include <limits.h>
+
+#include "compat.h"
+#include "guc.h"
+#include "miscadmin.h"
+#include "remote/wire/quota.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/lwlock.h"
+#include "storage/procsignal.h"
+#include "storage/shmem.h"
+#include "utils/wait_event.h"
+
+#define MAX_NODES 128			/* addresses in use at a time; connections to further ones are not counted */
+#define UNKNOWN_LIMIT 20		/* until a node has said how many it allows */
+#define LEARN_INTERVAL_MS 60000
+#define LEARN_RETRY_MS 1000		/* while it is not known: who asked may have failed */
+#define SLICE_MS 200			/* how long a busy backend keeps a connection that others wait for, at least ... */
+#define LONG_SLICE_MS 2000		/* ... and at the most, while it has not had ... */
+#define SLICE_XACTS 50			/* ... that many transactions: opening a connection costs as much as some */
+#define IDLE_MS 200				/* a backend idle for so long is asked for its connections */
+#define LOOK_MS 50				/* how often the first ones of a queue look for such */
+#define NLOOKING 4				/* how many are the first ones */
+#define DOZE_MS 1000			/* how often the others look whether they are */
+
+typedef enum QuotaRank
+{
+	RANK_FRESH,
+	RANK_HOLDER,
+	RANK_PRIVILEGED
+} QuotaRank;
+
+typedef struct QuotaNode
+{
+	char		address[SHARD_QUOTA_ADDRESS];	/* empty: not used yet */
+	uint64		last_use;		/* when a connection was asked for, by nuses */
+	int			nallowed;		/* as the node said; 0: not known */
+	TimestampTz learned_at;
+	int			nopen;
+	int			nbackends;		/* that have some */
+	int			nwaiting;
+} QuotaNode;
+
+typedef struct QuotaBackend
+{
+	int			pid;			/* 0: free */
+	Latch	   *latch;
+	bool		in_use;
+	bool		asked;			/* to give idle connections back */
+	TimestampTz idle_since;
+	int			waits_for;		/* node, or SHARD_QUOTA_NONE */
+	bool		granted;
+	QuotaRank	rank;
+	uint64		ticket;
+	uint16		nopen[MAX_NODES];
+} QuotaBackend;
+
+typedef struct QuotaShared
+{
+	LWLock	   *lock;
+	uint64		next_ticket;
+	uint64		nuses;
+	int			privileged_pid; /* 0: nobody */
+	int			nbackends;		/* length of the array behind the nodes */
+	QuotaNode	nodes[MAX_NODES];
+	QuotaBackend backends[FLEXIBLE_ARRAY_MEMBER];
+} QuotaShared;
+
+static QuotaShared *shared = NULL;
+static QuotaBackend *me = NULL;
+static TimestampTz slice_began[MAX_NODES];	/* when the last connection was opened */
+static uint64 slice_xact[MAX_NODES];	/* nxacts then */
+static uint64 nxacts = 0;		/* transactions that used nodes */
+static bool slot_refused = false;	/* there was none for this backend */
+static shmem_request_hook_type prev_shmem_request_hook = NULL;
+static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
+
+/* ---------- limits; the lock is held ---------- */
+
+/* Connections to node that all backends may have; INT_MAX: any number. */
+static int
+limit_of(const QuotaNode *node)
+{
+	if (shard_guc_max_shared_connections == 0)
+		return INT_MAX;
+	if (shard_guc_max_shared_connections > 0)
+		return shard_guc_max_shared_connections;
+	if (node->nallowed == 0)
+		return UNKNOWN_LIMIT;
+	/* others use the node too, and it takes a moment to end a closed connection */
+	return Max(1, node->nallowed - Max(1, node->nallowed / 10));
+}
+
+static bool
+has_room(const QuotaNode *node, QuotaRank rank)
+{
+	int			limit = limit_of(node);
+
+	if (limit == INT_MAX)
+		return true;
+	if (rank == RANK_FRESH)
+		limit -= 1 + limit / 8;
+	else if (rank == RANK_HOLDER)
+		limit -= 1;
+	return node->nopen < Max(1, limit);
+}
+
+/* May the backend have one more connection that it could do without? */
+static bool
+has_room_for_extra(const QuotaNode *node, int nown)
+{
+	int			limit = limit_of(node);
+	int			share;
+
+	if (limit == INT_MAX)
+		return true;
+	limit = limit / 4 * 3;
+	share = limit / Max(1, node->nbackends);
+	return node->nwaiting == 0 && node->nopen < limit && nown < share;
+}
+
+static void
+count_open(QuotaBackend *backend, int nodeno)
+{
+	if (backend->nopen[nodeno]++ == 0)
+		shared->nodes[nodeno].nbackends++;
+	shared->nodes[nodeno].nopen++;
+}
+
+static void
+count_closed(QuotaBackend *backend, int nodeno)
+{
+	if (--backend->nopen[nodeno] == 0)
+		shared->nodes[nodeno].nbackends--;
+	shared->nodes[nodeno].nopen--;
+}
+
+/* Who in node's queue is next and has room; NULL: nobody. */
+static QuotaBackend *
+next_waiting(int nodeno)
+{
+	QuotaBackend *best = NULL;
+
+	for (int i = 0; i < shared->nbackends; i++)
+	{
+		QuotaBackend *backend = &shared->backends[i];
+
+		if (backend->pid == 0 || backend->waits_for != nodeno || backend->granted)
+			continue;
+		if (best == NULL || backend->rank > best->rank ||
+			(backend->rank == best->rank && backend->ticket < best->ticket))
+			best = backend;
+	}
+	return best && has_room(&shared->nodes[nodeno], best->rank) ? best : NULL;
+}
+
+/* Hands what there is to those who wait. */
+static void
+grant(int nodeno)
+{
+	QuotaBackend *backend;
+
+	while (shared->nodes[nodeno].nwaiting > 0 && (backend = next_waiting(nodeno)) != NULL)
+	{
+		backend->granted = true;
+		shared->nodes[nodeno].nwaiting--;
+		count_open(backend, nodeno);
+		SetLatch(backend->latch);
+	}
+}
+
+static void
+give_up_privilege(void)
+{
+	if (shared->privileged_pid == me->pid)
+		shared->privileged_pid = 0;
+}
+
+/* ---------- backends ---------- */
+
+/* This backend ends: what it has is free for others. */
+static void
+leave(int code, Datum arg)
+{
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	if (me->waits_for != SHARD_QUOTA_NONE && !me->granted)
+		shared->nodes[me->waits_for].nwaiting--;
+	give_up_privilege();
+	me->waits_for = SHARD_QUOTA_NONE;
+	me->pid = 0;
+	for (int i = 0; i < MAX_NODES; i++)
+	{
+		bool		gave = me->nopen[i] > 0;
+
+		while (me->nopen[i] > 0)
+			count_closed(me, i);
+		if (gave)
+			grant(i);
+	}
+	LWLockRelease(shared->lock);
+	me = NULL;
+	slot_refused = true;		/* whoever comes later in this exit is not counted */
+}
+
+/* This backend's place in shared memory; false when there is none. */
+static bool
+enter(void)
+{
+	if (me)
+		return true;
+	if (!shared || slot_refused)
+		return false;
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < shared->nbackends && !me; i++)
+		if (shared->backends[i].pid == 0)
+			me = &shared->backends[i];
+	if (me)
+	{
+		memset(me, 0, sizeof(QuotaBackend));
+		me->pid = MyProcPid;
+		me->latch = MyLatch;
+		me->in_use = true;
+		me->waits_for = SHARD_QUOTA_NONE;
+	}
+	LWLockRelease(shared->lock);
+	if (!me)
+	{
+		slot_refused = true;
+		return false;
+	}
+	before_shmem_exit(leave, (Datum) 0);
+	return true;
+}
+
+/*
+ * Number of the node at address; SHARD_QUOTA_NONE: there is no place for it.  A
+ * place is given to another address when nobody has a connection or waits, the
+ * one that was not asked for the longest first: what its node allows is
+ * learned again.  The lock is held.
+ */
+static int
+find_node(const char *address)
+{
+	int			found = SHARD_QUOTA_NONE;
+	QuotaNode  *node;
+
+	for (int i = 0; i < MAX_NODES; i++)
+	{
+		node = &shared->nodes[i];
+		if (strcmp(node->address, address) == 0)
+		{
+			found = i;
+			break;
+		}
+		if (node->nopen == 0 && node->nwaiting == 0 &&
+			(found == SHARD_QUOTA_NONE || node->last_use < shared->nodes[found].last_use))
+			found = i;
+	}
+	if (found == SHARD_QUOTA_NONE)
+		return SHARD_QUOTA_NONE;
+	node = &shared->nodes[found];
+	if (strcmp(node->address, address) != 0)
+	{
+		memset(node, 0, sizeof(QuotaNode));
+		strlcpy(node->address, address, SHARD_QUOTA_ADDRESS);
+	}
+	node->last_use = ++shared->nuses;
+	return found;
+}
+
+void
+shard_quota_begin_use(void)
+{
+	if (me)
+		me->in_use = true;
+}
+
+void
+shard_quota_end_use(void)
+{
+	if (!me)
+		return;
+	if (shared->privileged_pid == me->pid)
+	{
+		LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+		give_up_privilege();
+		LWLockRelease(shared->lock);
+	}
+	if (me->in_use)
+	{
+		nxacts++;
+		me->idle_since = GetCurrentTimestamp();
+		me->in_use = false;
+	}
+	me->asked = false;
+}
+
+/* Has this backend had node's connection long enough, now that others wait for it? */
+static bool
+slice_is_over(int node)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	return TimestampDifferenceExceeds(slice_began[node], now,
+									  nxacts - slice_xact[node] < SLICE_XACTS ? LONG_SLICE_MS : SLICE_MS);
+}
+
+/* Read without the lock: what has changed just now is seen the next time. */
+int
+shard_quota_idle_allowed(int node)
+{
+	if (!me || node == SHARD_QUOTA_NONE || shared->nodes[node].nwaiting == 0)
+		return INT_MAX;
+	return me->asked || slice_is_over(node) ? 0 : 1;
+}
+
+/* ---------- waiting ---------- */
+
+/*
+ * For the first ones of a queue: asks backends that have been idle for a while
+ * to give back what they have of the node, as many as wait for one.  Returns how
+ * soon to look again, in ms.
+ */
+static long
+ask_idle(int nodeno)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	int			pids[16];
+	int			npids = 0;
+	int			nbefore = 0;	/* in the queue */
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < shared->nbackends && nbefore < NLOOKING; i++)
+	{
+		const QuotaBackend *backend = &shared->backends[i];
+
+		if (backend->pid != 0 && backend->waits_for == nodeno && backend->ticket < me->ticket)
+			nbefore++;
+	}
+	for (int i = 0; i < shared->nbackends && nbefore < NLOOKING && npids < lengthof(pids) &&
+		 npids < shared->nodes[nodeno].nwaiting; i++)
+	{
+		QuotaBackend *backend = &shared->backends[i];
+
+		if (backend->pid == 0 || backend->in_use || backend->nopen[nodeno] == 0 ||
+			!TimestampDifferenceExceeds(backend->idle_since, now, IDLE_MS))
+			continue;
+		backend->asked = true;
+		pids[npids++] = backend->pid;
+	}
+	LWLockRelease(shared->lock);
+	for (int i = 0; i < npids; i++)
+		shard_wake_idle_backend(pids[i]);
+	return nbefore < NLOOKING ? LOOK_MS : DOZE_MS;
+}
+
+/* Joins the queue of node. */
+static void
+queue_up(int nodeno, QuotaRank rank)
+{
+	me->waits_for = nodeno;
+	me->granted = false;
+	me->rank = rank;
+	me->ticket = shared->next_ticket++;
+	shared->nodes[nodeno].nwaiting++;
+	grant(nodeno);
+}
+
+/* After an error while waiting. */
+static void
+leave_queue(void)
+{
+	int			nodeno = me->waits_for;
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	if (me->granted)
+		count_closed(me, nodeno);
+	else
+		shared->nodes[nodeno].nwaiting--;
+	me->waits_for = SHARD_QUOTA_NONE;
+	grant(nodeno);
+	LWLockRelease(shared->lock);
+}
+
+/* True when this backend was granted its connection. */
+static bool
+was_granted(int nodeno)
+{
+	bool		granted;
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	if (!me->granted && me->rank == RANK_HOLDER && shared->privileged_pid == 0)
+	{
+		shared->privileged_pid = me->pid;
+		me->rank = RANK_PRIVILEGED;
+		grant(nodeno);
+	}
+	granted = me->granted;
+	if (granted)
+		me->waits_for = SHARD_QUOTA_NONE;
+	LWLockRelease(shared->lock);
+	return granted;
+}
+
+static void
+raise_timeout(int nodeno, const char *name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_TOO_MANY_CONNECTIONS),
+			 errmsg("no connection to node \"%s\" became free within %d ms", name,
+					shard_guc_connection_wait_timeout_ms),
+			 errdetail("%d connections to it are open, of %d that all sessions may have.",
+					   shared->nodes[nodeno].nopen, limit_of(&shared->nodes[nodeno])),
+			 errhint("Raise max_connections of the node and shardfdw.max_shared_connections_per_node, or shardfdw.connection_wait_timeout.")));
+}
+
+static void
+wait_for_turn(int nodeno, const char *name, void (*give_idle) (void))
+{
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+													   shard_guc_connection_wait_timeout_ms);
+
+	PG_TRY();
+	{
+		while (!was_granted(nodeno))
+		{
+			long		wait_ms;
+
+			/* others may wait for what this backend has left over */
+			give_idle();
+			wait_ms = ask_idle(nodeno);
+			if (shard_guc_connection_wait_timeout_ms > 0)
+			{
+				long		left_ms = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
+
+				if (left_ms <= 0)
+					raise_timeout(nodeno, name);
+				wait_ms = Min(wait_ms, left_ms);
+			}
+			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, wait_ms,
+							 PG_WAIT_EXTENSION);
+			ResetLatch(MyLatch);
+			CHECK_FOR_INTERRUPTS();
+		}
+	}
+	PG_CATCH();
+	{
+		if (me->waits_for != SHARD_QUOTA_NONE)
+			leave_queue();
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}
+
+bool
+shard_quota_take(const char *address, const char *name, ShardQuotaNeed need,
+				 void (*give_idle) (void), int *nodeno)
+{
+	QuotaRank	rank = need == SHARD_QUOTA_HOLDER ? RANK_HOLDER : RANK_FRESH;
+	bool		waits = need == SHARD_QUOTA_FRESH || need == SHARD_QUOTA_HOLDER;
+	bool		taken;
+	int			node;
+
+	*nodeno = SHARD_QUOTA_NONE;
+	if (!enter() || strlen(address) >= SHARD_QUOTA_ADDRESS)
+		return true;
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	node = find_node(address);
+	if (node == SHARD_QUOTA_NONE)
+	{
+		LWLockRelease(shared->lock);
+		return true;
+	}
+	if (rank == RANK_HOLDER && shared->privileged_pid == me->pid)
+		rank = RANK_PRIVILEGED;
+	if (need == SHARD_QUOTA_EXTRA)
+		taken = has_room_for_extra(&shared->nodes[node], me->nopen[node]);
+	else if (need == SHARD_QUOTA_SPARE)
+		taken = has_room(&shared->nodes[node], RANK_PRIVILEGED);
+	else
+		taken = shared->nodes[node].nwaiting == 0 && has_room(&shared->nodes[node], rank);
+	if (taken)
+		count_open(me, node);
+	else if (waits)
+		queue_up(node, rank);
+	LWLockRelease(shared->lock);
+
+	if (!taken && !waits)
+		return false;
+	if (!taken)
+		wait_for_turn(node, name, give_idle);
+	slice_began[node] = GetCurrentTimestamp();
+	slice_xact[node] = nxacts;
+	*nodeno = node;
+	return true;
+}
+
+void
+shard_quota_give(int node)
+{
+	if (node == SHARD_QUOTA_NONE || !me)
+		return;
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	Assert(me->nopen[node] > 0);
+	count_closed(me, node);
+	grant(node);
+	LWLockRelease(shared->lock);
+}
+
+/* ---------- what nodes allow ---------- */
+
+bool
+shard_quota_is_curious(int node)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	bool		curious;
+
+	if (node == SHARD_QUOTA_NONE || !me || shard_guc_max_shared_connections >= 0)
+		return false;
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	curious = shared->nodes[node].learned_at == 0 ||
+		TimestampDifferenceExceeds(shared->nodes[node].learned_at, now,
+								   shared->nodes[node].nallowed > 0 ? LEARN_INTERVAL_MS : LEARN_RETRY_MS);
+	if (curious)
+		shared->nodes[node].learned_at = now;	/* one of us is enough */
+	LWLockRelease(shared->lock);
+	return curious;
+}
+
+void
+shard_quota_learn(int node, int nallowed)
+{
+	if (node == SHARD_QUOTA_NONE || !me || nallowed <= 0)
+		return;
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	shared->nodes[node].nallowed = nallowed;
+	grant(node);
+	LWLockRelease(shared->lock);
+}
+
+/* ---------- views ---------- */
+
+ShardQuotaUse *
+shard_quota_list(int *n)
+{
+	ShardQuotaUse *uses;
+	int			max;
+
+	*n = 0;
+	if (!shared)
+		return NULL;
+	LWLockAcquire(shared->lock, LW_SHARED);
+	max = 0;
+	for (int i = 0; i < MAX_NODES; i++)
+		max += shared->nodes[i].nbackends + shared->nodes[i].nwaiting;
+	uses = palloc_extended(Max(max, 1) * sizeof(ShardQuotaUse), MCXT_ALLOC_NO_OOM);
+	for (int i = 0; uses && i < shared->nbackends; i++)
+	{
+		const QuotaBackend *backend = &shared->backends[i];
+
+		for (int j = 0; backend->pid != 0 && j < MAX_NODES && *n < max; j++)
+		{
+			ShardQuotaUse *use = &uses[*n];
+			int			limit = limit_of(&shared->nodes[j]);
+
+			use->waiting = backend->waits_for == j && !backend->granted;
+			if (backend->nopen[j] == 0 && !use->waiting)
+				continue;
+			strlcpy(use->address, shared->nodes[j].address, SHARD_QUOTA_ADDRESS);
+			use->limit = limit == INT_MAX ? 0 : limit;
+			use->pid = backend->pid;
+			use->nopen = backend->nopen[j];
+			use->in_use = backend->in_use;
+			(*n)++;
+		}
+	}
+	LWLockRelease(shared->lock);
+	return uses;
+}
+
+/* ---------- shared memory ---------- */
+
+static Size
+shared_size(void)
+{
+	return add_size(offsetof(QuotaShared, backends), mul_size(MaxBackends, sizeof(QuotaBackend)));
+}
+
+static void
+request_shared(void)
+{
+	if (prev_shmem_request_hook)
+		prev_shmem_request_hook();
+	RequestAddinShmemSpace(shared_size());
+	RequestNamedLWLockTranche("shardfdw_quota", 1);
+}
+
+static void
+startup_shared(void)
+{
+	bool		found;
+
+	if (prev_shmem_startup_hook)
+		prev_shmem_startup_hook();
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	shared = ShmemInitStruct("shardfdw quota", shared_size(), &found);
+	if (!found)
+	{
+		memset(shared, 0, shared_size());
+		shared->lock = &(GetNamedLWLockTranche("shardfdw_quota"))->lock;
+		shared->next_ticket = 1;
+		shared->nbackends = MaxBackends;
+	}
+	LWLockRelease(AddinShmemInitLock);
+}
+
+void
+shard_quota_init(void)
+{
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	prev_shmem_request_hook = shmem_request_hook;
+	shmem_request_hook = request_shared;
+	prev_shmem_startup_hook = shmem_startup_hook;
+	shmem_startup_hook = startup_shared;
+}

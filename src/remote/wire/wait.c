@@ -1,0 +1,543 @@
+/*
+ * wait.c
+ *	  Every wait for a socket.
+ *
+ * A wait that may raise is one WaitEventSet with latch and interrupts, see below.
+ * One that may not (noerror) is a poll() with interrupts: a WaitEventSet needs
+ * memory and a file handle, and to go without one of them is an error.
+ *
+ *	 answer what can be --> signals blocked --> anything new? --no--> ppoll, which lets them through
+ *	 without an error								 +--yes--> look only, do not sleep
+ *
+ * The kernel's object (epoll, kqueue) is costly to build, so a set keeps it
+ * while no other sockets are asked for, and only modifies events:
+ *
+ *	 items --> all sockets in it, none opened since? --yes--> modify events --> wait
+ *						 |no
+ *						 +--> build anew ---------------------------------------> wait
+ *
+ * Sockets that are not asked for any more stay in it (streams end one by one,
+ * and then their sockets are silent) until one of them wakes us.
+ *
+ * Event 0 of a set is the latch, event 1 the postmaster's death, then sockets.
+ */
+#include "postgres.h"
+
+#include <poll.h>
+#include <signal.h>
+
+#include "compat.h"
+#include "libpq/libpq.h"
+#include "libpq/pqsignal.h"
+#include "miscadmin.h"
+#include "port/pg_bitutils.h"
+#include "postmaster/postmaster.h"
+#include "remote/wire/wait.h"
+#include "storage/fd.h"
+#include "storage/latch.h"
+#include "storage/pmsignal.h"
+#include "storage/proc.h"
+#include "storage/procsignal.h"
+#include "tcop/tcopprot.h"
+#include "utils/memutils.h"
+#include "utils/timeout.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
+
+#define FIRST_SOCKET 2			/* position of the first socket in a set */
+#define MAX_OCCURRED 64			/* ready events fetched by one call */
+#define MAX_STALL_MS 60000		/* longest time between two calls of shard_wait_stalled */
+#define FEW_SOCKETS 64			/* for which there is always room in a wait without errors */
+#define LOOK_AGAIN_MS 10		/* when something could not be answered yet, or there is no room for all sockets */
+#ifndef HAVE_PPOLL
+#define TICK_MS 100				/* a signal may come just before poll() */
+#endif
+
+struct ShardWaitSet
+{
+	WaitEventSet *set;			/* NULL: to be built */
+	uint64		generation;		/* of sockets, when it was built */
+	int			nsockets;		/* in the kernel's object */
+	int			maxsockets;
+	int		   *fds;			/* nsockets of them */
+	int		   *events;			/* as last told to the kernel */
+	int		   *itemnos;		/* which item of the current wait; -1: not waited for now */
+	MemoryContext cxt;
+	MemoryContextCallback callback;
+};
+
+/* Counts sockets that were opened or exchanged (shard_wait_sockets_changed). */
+static uint64 socket_generation = 1;
+
+/*
+ * For waits on one socket: the same ones are mostly waited for again, by
+ * statements that go to one node each.  The position says where a socket's set
+ * is likely to be.
+ */
+#define NSINGLE_SETS 16
+static ShardWaitSet *single_sets[NSINGLE_SETS];
+
+bool		shard_wait_interrupted = false;
+shard_wait_stalled_type shard_wait_stalled = NULL;
+static long silent_ms = 0;		/* since a socket was ready */
+static long stall_ms = 0;		/* after so much silence it is a stall; 0: deadlock_timeout */
+static bool in_stalled = false; /* waits for what the callback has asked are no stalls */
+
+/* For waits that must not raise: room for the postmaster's pipe and the sockets. */
+static struct pollfd few_fds[1 + FEW_SOCKETS];
+static struct pollfd *poll_fds = few_fds;
+static int	max_fds = lengthof(few_fds);
+static bool postmaster_gone = false;
+static bool urge_told = false;	/* the last one who asked knows of it */
+
+void
+shard_wait_sockets_changed(void)
+{
+	socket_generation++;
+}
+
+static void
+free_kernel_set(void *arg)
+{
+	ShardWaitSet *set = arg;
+
+	if (set->set)
+		FreeWaitEventSet(set->set);
+	set->set = NULL;
+}
+
+ShardWaitSet *
+shard_wait_set_create(MemoryContext cxt)
+{
+	ShardWaitSet *set = MemoryContextAllocZero(cxt, sizeof(ShardWaitSet));
+
+	set->cxt = cxt;
+	set->callback.func = free_kernel_set;
+	set->callback.arg = set;
+	MemoryContextRegisterResetCallback(cxt, &set->callback);
+	return set;
+}
+
+/*
+ * True when item's socket is to be watched.  libpq keeps the socket of a failed
+ * attempt, and the kernel would go on to tell its end (EPOLLHUP), unasked.
+ */
+static bool
+is_watched(const ShardWaitItem *item)
+{
+	return item->fd >= 0 && (item->events & WL_SOCKET_MASK) != 0;
+}
+
+/*
+ * True when the kernel's object has all sockets of items, in their order; then
+ * itemnos says which is which.
+ */
+static bool
+match_items(ShardWaitSet *set, const ShardWaitItem *items, int nitems)
+{
+	int			n = 0;
+
+	if (!set->set || set->generation != socket_generation)
+		return false;
+	for (int i = 0; i < nitems; i++)
+	{
+		if (!is_watched(&items[i]))
+			continue;
+		while (n < set->nsockets && set->fds[n] != items[i].fd)
+			set->itemnos[n++] = -1;
+		if (n == set->nsockets)
+			return false;
+		set->itemnos[n++] = i;
+	}
+	while (n < set->nsockets)
+		set->itemnos[n++] = -1;
+	return true;
+}
+
+bool
+shard_wait_acquire_handle(void)
+{
+	if (AcquireExternalFD())
+		return true;
+	for (int i = 0; i < NSINGLE_SETS; i++)
+		if (single_sets[i])
+			free_kernel_set(single_sets[i]);
+	return AcquireExternalFD();
+}
+
+/* Builds the kernel's object for items. */
+static void
+build_set(ShardWaitSet *set, const ShardWaitItem *items, int nitems)
+{
+	int			n = 0;
+
+	free_kernel_set(set);
+	set->nsockets = 0;
+	if (nitems > set->maxsockets)
+	{
+		set->maxsockets = 0;	/* in case that an allocation fails */
+		set->fds = MemoryContextAlloc(set->cxt, nitems * sizeof(int));
+		set->events = MemoryContextAlloc(set->cxt, nitems * sizeof(int));
+		set->itemnos = MemoryContextAlloc(set->cxt, nitems * sizeof(int));
+		set->maxsockets = nitems;
+	}
+	for (int i = 0; i < nitems; i++)
+	{
+		if (!is_watched(&items[i]))
+			continue;
+		set->fds[n] = items[i].fd;
+		set->events[n] = items[i].events;
+		set->itemnos[n++] = i;
+	}
+
+	set->generation = 0;		/* not complete if something below raises */
+	if (shard_wait_acquire_handle())
+		ReleaseExternalFD();	/* core will take it */
+	set->set = shard_create_wait_event_set(FIRST_SOCKET + n);
+	AddWaitEventToSet(set->set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
+	AddWaitEventToSet(set->set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
+	for (int i = 0; i < n; i++)
+		AddWaitEventToSet(set->set, set->events[i], set->fds[i], NULL, NULL);
+	set->nsockets = n;
+	set->generation = socket_generation;
+}
+
+/* Makes the kernel's object wait for what items say. */
+static void
+prepare_set(ShardWaitSet *set, const ShardWaitItem *items, int nitems)
+{
+	if (!match_items(set, items, nitems))
+	{
+		build_set(set, items, nitems);
+		return;
+	}
+	for (int n = 0; n < set->nsockets; n++)
+	{
+		int			events;
+
+		if (set->itemnos[n] < 0)
+			continue;
+		events = items[set->itemnos[n]].events;
+		if (events == set->events[n])
+			continue;
+		set->events[n] = 0;		/* not known if this raises */
+		ModifyWaitEvent(set->set, FIRST_SOCKET + n, events, NULL);
+		set->events[n] = events;
+	}
+}
+
+/* ---------- interrupts ---------- */
+
+/* Has somebody asked for something that is_urge() does not know of, and that needs no error? */
+static bool
+has_questions(void)
+{
+	return ProcSignalBarrierPending || LogMemoryContextPending || CheckClientConnectionPending;
+}
+
+/* As core does it every client_connection_check_interval. */
+static void
+check_client(void)
+{
+	CheckClientConnectionPending = false;
+	if (client_connection_check_interval <= 0)
+		return;
+	if (pq_check_connection())
+		enable_timeout_after(CLIENT_CONNECTION_CHECK_TIMEOUT, client_connection_check_interval);
+	else
+		ClientConnectionLost = InterruptPending = true;
+}
+
+bool
+shard_wait_run_noerror(void (*run) (void))
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	uint32		holdoff = InterruptHoldoffCount;
+	uint32		cancel_holdoff = QueryCancelHoldoffCount;
+	volatile bool raised = false;
+
+	PG_TRY();
+	{
+		run();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(cxt);
+		FlushErrorState();
+		InterruptHoldoffCount = holdoff;	/* the error has set them to 0 */
+		QueryCancelHoldoffCount = cancel_holdoff;
+		raised = true;
+	}
+	PG_END_TRY();
+	return !raised;
+}
+
+/* What others wait for, in the order in which core's ProcessInterrupts() (15 to 19) comes to it. */
+static void
+process_questions(void)
+{
+	if (CheckClientConnectionPending)
+		check_client();
+	if (ProcSignalBarrierPending)
+		ProcessProcSignalBarrier();
+	if (LogMemoryContextPending)
+		ProcessLogMemoryContextInterrupt();
+}
+
+/*
+ * Nothing of this raises but for lack of memory, or for a state that cannot be; a
+ * barrier then stays to be answered.
+ */
+static void
+answer_questions(void)
+{
+	if (has_questions() && CritSectionCount == 0)
+		(void) shard_wait_run_noerror(process_questions);
+}
+
+static bool
+is_urge(void)
+{
+	return QueryCancelPending || ProcDiePending || ClientConnectionLost || shard_transaction_timed_out();
+}
+
+bool
+shard_wait_is_urged(void)
+{
+	urge_told = is_urge();
+	return urge_told;
+}
+
+/* CHECK_FOR_INTERRUPTS, noting that it may have raised. */
+static void
+check_interrupts(void)
+{
+	if (is_urge())
+		shard_wait_interrupted = true;
+	CHECK_FOR_INTERRUPTS();
+}
+
+/*
+ * Nothing has come for waited_ms.  Counts that, and calls shard_wait_stalled when
+ * it has been long enough.
+ */
+static void
+note_silence(long waited_ms)
+{
+	silent_ms += waited_ms;
+	if (silent_ms < stall_ms)
+		return;
+	silent_ms = 0;
+	stall_ms = Min(stall_ms * 2, MAX_STALL_MS);
+	in_stalled = true;
+	PG_TRY();
+	{
+		shard_wait_stalled();
+	}
+	PG_FINALLY();
+	{
+		in_stalled = false;
+	}
+	PG_END_TRY();
+}
+
+/* ---------- waits that must not raise ---------- */
+
+void
+shard_wait_reserve(int nsockets)
+{
+	struct pollfd *fds;
+	int			n;
+
+	if (nsockets < max_fds)
+		return;
+	n = pg_nextpower2_32(nsockets + 1);
+	fds = MemoryContextAlloc(TopMemoryContext, n * sizeof(struct pollfd));
+	if (poll_fds != few_fds)
+		pfree(poll_fds);
+	poll_fds = fds;
+	max_fds = n;
+}
+
+/*
+ * Sleeps until one of the first nfds of poll_fds is ready, a signal comes or
+ * timeout_ms has passed.  A signal that came before, unnoticed by the caller, is
+ * not slept over: they are blocked while that is looked at.
+ */
+static void
+sleep_with_signals(int nfds, long timeout_ms)
+{
+	sigset_t	saved;
+	int			nready;
+
+	sigprocmask(SIG_SETMASK, &BlockSig, &saved);
+	if (is_urge() && !urge_told)
+	{
+		urge_told = true;
+		timeout_ms = 0;
+	}
+	else if (has_questions() && (timeout_ms < 0 || timeout_ms > LOOK_AGAIN_MS))
+		timeout_ms = LOOK_AGAIN_MS;
+	pgstat_report_wait_start(PG_WAIT_EXTENSION);
+#ifdef HAVE_PPOLL
+	{
+		struct timespec ts = {timeout_ms / 1000, (timeout_ms % 1000) * 1000000L};
+
+		nready = ppoll(poll_fds, nfds, timeout_ms < 0 ? NULL : &ts, &saved);
+		sigprocmask(SIG_SETMASK, &saved, NULL);
+	}
+#else
+	sigprocmask(SIG_SETMASK, &saved, NULL);
+	nready = poll(poll_fds, nfds, timeout_ms < 0 ? TICK_MS : (int) Min(timeout_ms, TICK_MS));
+#endif
+	pgstat_report_wait_end();
+
+	/* a failure leaves them as they were */
+	for (int i = 0; i < nfds && nready <= 0; i++)
+		poll_fds[i].revents = 0;
+}
+
+/*
+ * Without the postmaster nothing that is waited for may come.  The session is to
+ * end, as core ends one that waits for a synchronous standby then; not here.
+ */
+static void
+note_postmaster_death(void)
+{
+	if (PostmasterIsAlive())
+		return;
+	postmaster_gone = true;
+	ProcDiePending = InterruptPending = true;
+}
+
+static int
+wait_noerror(ShardWaitItem *items, int nitems, long timeout_ms)
+{
+	int			nfds = 1;
+	int			nready = 0;
+
+	answer_questions();
+	poll_fds[0].fd = postmaster_gone ? -1 : postmaster_alive_fds[POSTMASTER_FD_WATCH];
+	poll_fds[0].events = POLLIN;
+	for (int i = 0; i < nitems; i++)
+	{
+		items[i].revents = 0;
+		if (!is_watched(&items[i]))
+			continue;
+		if (nfds == max_fds)
+		{
+			/* nobody has reserved room; the rest is told ready now and then, which is no lie to libpq */
+			items[i].revents = items[i].events & WL_SOCKET_MASK;
+			nready++;
+			continue;
+		}
+		poll_fds[nfds].fd = items[i].fd;
+		poll_fds[nfds++].events = ((items[i].events & WL_SOCKET_READABLE) ? POLLIN : 0) |
+			((items[i].events & WL_SOCKET_WRITEABLE) ? POLLOUT : 0);
+	}
+	if (nready > 0 && (timeout_ms < 0 || timeout_ms > LOOK_AGAIN_MS))
+		timeout_ms = LOOK_AGAIN_MS;
+	sleep_with_signals(nfds, timeout_ms);
+
+	if (poll_fds[0].revents != 0)
+		note_postmaster_death();
+	for (int i = 0, n = 1; i < nitems && n < nfds; i++)
+	{
+		int			revents;
+
+		if (!is_watched(&items[i]))
+			continue;
+		revents = poll_fds[n++].revents;
+		if (revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL))
+			items[i].revents |= items[i].events & WL_SOCKET_READABLE;
+		if (revents & (POLLOUT | POLLHUP | POLLERR | POLLNVAL))
+			items[i].revents |= items[i].events & WL_SOCKET_WRITEABLE;
+		if (items[i].revents != 0)
+			nready++;
+	}
+	answer_questions();
+	return nready;
+}
+
+/* ---------- waits ---------- */
+
+int
+shard_wait_set_wait(ShardWaitSet *set, ShardWaitItem *items, int nitems,
+					long timeout_ms, bool noerror)
+{
+	bool		watched = shard_wait_stalled != NULL && !in_stalled;
+	WaitEvent	occurred[MAX_OCCURRED];
+	int			noccurred;
+	int			nready = 0;
+
+	if (noerror)
+		return wait_noerror(items, nitems, timeout_ms);
+	check_interrupts();
+	for (int i = 0; i < nitems; i++)
+		items[i].revents = 0;
+	prepare_set(set, items, nitems);
+	if (watched)
+	{
+		if (stall_ms == 0)
+			stall_ms = DeadlockTimeout;
+		if (timeout_ms < 0 || timeout_ms > stall_ms - silent_ms)
+			timeout_ms = stall_ms - silent_ms;
+	}
+	noccurred = WaitEventSetWait(set->set, timeout_ms, occurred, lengthof(occurred),
+								 PG_WAIT_EXTENSION);
+	if (watched && noccurred == 0)
+		note_silence(timeout_ms);
+	for (int i = 0; i < noccurred; i++)
+	{
+		if (occurred[i].events & WL_LATCH_SET)
+		{
+			ResetLatch(MyLatch);
+			check_interrupts();
+		}
+		else if (occurred[i].pos >= FIRST_SOCKET)
+		{
+			int			itemno = set->itemnos[occurred[i].pos - FIRST_SOCKET];
+
+			if (itemno >= 0)
+			{
+				items[itemno].revents = occurred[i].events;
+				nready++;
+			}
+			else
+				set->generation = 0;	/* it would wake us again and again: without it */
+		}
+	}
+	if (watched && nready > 0)
+		silent_ms = stall_ms = 0;
+	return nready;
+}
+
+int
+shard_wait_socket(int fd, int events, long timeout_ms, bool noerror)
+{
+	ShardWaitItem item = {fd, events, 0};
+	ShardWaitSet **set;
+
+	if (noerror)
+		return wait_noerror(&item, 1, timeout_ms) > 0 ? item.revents : 0;
+	set = &single_sets[fd < 0 ? 0 : fd % NSINGLE_SETS];
+	if (!*set)
+		*set = shard_wait_set_create(TopMemoryContext);
+	if (shard_wait_set_wait(*set, &item, 1, timeout_ms, false) == 0)
+		return 0;
+	return item.revents;
+}
+
+void
+shard_wait_pause(long ms, bool noerror)
+{
+	TimestampTz end = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ms);
+	long		left_ms;
+
+	while ((left_ms = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), end)) > 0)
+	{
+		if (noerror && shard_wait_is_urged())
+			return;
+		(void) shard_wait_socket(-1, 0, left_ms, noerror);
+	}
+}

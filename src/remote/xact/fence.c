@@ -1,0 +1,173 @@
+/*
+ * fence.c
+ *	  The lock that keeps commits and snapshots over all nodes (cuts) apart.
+ *
+ *	 two-phase commit:	 pass, hold --> local commit, COMMIT PREPARED --> let go
+ *	 commit on one node: pass --> COMMIT, or the statement, holding nothing --> pass
+ *	 cut:				 close: nobody passes, nobody holds --> snapshots --> open
+ *
+ * A commit on one node does not hold the fence, since it may wait for a row lock, a
+ * deferred constraint or a hung node.  It is seen by a cut or not, as it is on one node.
+ * It passes the fence before it is sent, so all that its client had seen
+ * by then is in each cut that starts later; and it passes again before its client is
+ * told, so what the client sends next is in no cut that lacks this commit.  Two of
+ * them that are both under way during a cut may be shown in either order.
+ *
+ * Who waits for whom, and for how long:
+ *
+ * - Nobody waits for a row, a node or a client for more than SHARD_FENCE_HOLD_MS while holding
+ *	 the fence or having closed it: a commit then lets go, a cut opens it.  (A
+ *	 two-phase commit also holds it during what PostgreSQL itself does at commit, like
+ *	 waiting for the lock of NOTIFY's queue or for a synchronous standby of the coordinator.
+ *	 Then cuts fail, and commits go on.)
+ * - A cut keeps the fence closed for SHARD_FENCE_DRAIN_MS while it waits for those
+ *	 who hold it, and for SHARD_FENCE_HOLD_MS while it waits for nodes; then it opens it.
+ *	 Cuts take turns, so that a commit waits for one cut at the
+ *	 most, not for a queue of them.
+ *
+ * The fence is three locks of the coordinator's lock table, so nothing has to be preloaded; a commit pays
+ * about a microsecond when nobody takes cuts.
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "remote/wire/wait.h"
+#include "remote/xact/fence.h"
+#include "storage/lock.h"
+#include "storage/proc.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+#include "utils/timestamp.h"
+
+#define DRAIN_POLL_MS 1
+
+/* Keys of the locks: advisory locks of kinds that no SQL function takes. */
+#define LOCK_KEY1 0x73686172
+#define LOCK_KEY2 0x64666477
+#define GATE_KIND 3				/* share: passes; exclusive: has closed the fence */
+#define HOLD_KIND 4				/* share: holds the fence; exclusive: knows that nobody does */
+#define TURN_KIND 5				/* exclusive: takes a cut */
+
+static LOCKTAG
+lock_tag(uint16 kind)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, LOCK_KEY1, LOCK_KEY2, kind);
+	return tag;
+}
+
+/* Which of the locks this commit has, for those who give them back. */
+static bool has_gate = false;
+static bool has_hold = false;
+
+/*
+ * Waits for a cut.  The user's lock_timeout does not count: the wait is a short one, and where the node has
+ * committed nobody could be told.
+ */
+static void
+pass_gate(ResourceOwner owner, bool hold)
+{
+	LOCKTAG		gate = lock_tag(GATE_KIND);
+	LOCKTAG		held = lock_tag(HOLD_KIND);
+	ResourceOwner save_owner = CurrentResourceOwner;
+	int			save_timeout = LockTimeout;
+
+	CurrentResourceOwner = owner;
+	LockTimeout = 0;
+	PG_TRY();
+	{
+		(void) LockAcquire(&gate, ShareLock, false, false);
+		has_gate = true;
+		if (hold)
+		{
+			(void) LockAcquire(&held, ShareLock, false, false);
+			has_hold = true;
+		}
+	}
+	PG_CATCH();
+	{
+		LockTimeout = save_timeout;
+		if (has_gate)
+			(void) LockRelease(&gate, ShareLock, false);
+		has_gate = false;
+		CurrentResourceOwner = save_owner;
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	LockTimeout = save_timeout;
+	(void) LockRelease(&gate, ShareLock, false);
+	has_gate = false;
+	CurrentResourceOwner = save_owner;
+}
+
+void
+shard_fence_pass(void)
+{
+	pass_gate(CurrentResourceOwner, false);
+}
+
+void
+shard_fence_pass_noerror(void)
+{
+	HOLD_INTERRUPTS();
+	/* where the lock table is full: better a cut that may show a later commit without this one */
+	(void) shard_wait_run_noerror(shard_fence_pass);
+	RESUME_INTERRUPTS();
+}
+
+void
+shard_fence_hold(void)
+{
+	/* the owner that shard_fence_let_go() will know, too */
+	pass_gate(TopTransactionResourceOwner, true);
+}
+
+void
+shard_fence_let_go(void)
+{
+	LOCKTAG		hold = lock_tag(HOLD_KIND);
+	ResourceOwner owner = CurrentResourceOwner;
+
+	if (!has_hold)
+		return;
+	has_hold = false;
+	CurrentResourceOwner = TopTransactionResourceOwner;
+	(void) LockRelease(&hold, ShareLock, false);
+	CurrentResourceOwner = owner;
+}
+
+bool
+shard_fence_close(void)
+{
+	LOCKTAG		turn = lock_tag(TURN_KIND);
+	LOCKTAG		gate = lock_tag(GATE_KIND);
+	LOCKTAG		hold = lock_tag(HOLD_KIND);
+	TimestampTz deadline;
+
+	(void) LockAcquire(&turn, ExclusiveLock, false, false);
+	(void) LockAcquire(&gate, ExclusiveLock, false, false);
+	deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), SHARD_FENCE_DRAIN_MS);
+
+	/* asked again and again: a lock that is waited for cannot be given up without an error */
+	while (LockAcquire(&hold, ExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
+	{
+		if (shard_wait_is_urged() || GetCurrentTimestamp() >= deadline)
+			return false;
+		shard_wait_pause(DRAIN_POLL_MS, true);
+	}
+	return true;
+}
+
+void
+shard_fence_open(bool closed)
+{
+	LOCKTAG		turn = lock_tag(TURN_KIND);
+	LOCKTAG		gate = lock_tag(GATE_KIND);
+	LOCKTAG		hold = lock_tag(HOLD_KIND);
+
+	if (closed)
+		(void) LockRelease(&hold, ExclusiveLock, false);
+	(void) LockRelease(&gate, ExclusiveLock, false);
+	(void) LockRelease(&turn, ExclusiveLock, false);
+}

@@ -1,0 +1,800 @@
+/*
+ * twophase.c
+ *	  Atomic commit over nodes.
+ *
+ *	 PRE_COMMIT   PREPARE TRANSACTION on all nodes at once, meanwhile
+ *				  INSERT INTO shardfdw.commit_log in the local transaction
+ *	 local commit is the decision
+ *	 COMMIT		  COMMIT PREPARED on all nodes at once
+ *	 or ABORT	  ROLLBACK PREPARED, or ROLLBACK where nothing was prepared
+ *
+ * A participant is a connection: a node to which the transaction wrote over
+ * several of them has as many prepared transactions, which are settled alike.
+ *
+ * Invariants:
+ *
+ * 1. The log row of a transaction is visible if and only if it committed: the
+ *	  transaction itself inserts it, and only after that may it commit.
+ * 2. COMMIT PREPARED is sent only after the local commit is on disk: the
+ *	  commit is forced to be synchronous, whatever synchronous_commit says.
+ * 3. A prepared transaction whose local transaction has ended and has no log
+ *	  row, nor had one that was deleted since (commit_log.c), is rolled back
+ *	  (service/recover.c).  No PREPARE can come late for a row: the local commit
+ *	  waited for all of them.
+ * 4. gid = shardfdw:<system identifier>:<database oid>:<identity>:<time>:<xid with epoch>:<n>,
+ *	  time in microseconds since 1970.  Only gids of this coordinator's identity
+ *	  (identity.c), and of identities that it has taken over, are touched.  A server
+ *	  that is a copy of the one which made the identity prepares nothing, and settles
+ *	  nothing: it does not know what the original is about to commit.  Nor does
+ *	  a coordinator whose nodes have been told of another identity.
+ * 5. A gid is never used twice.  The xid alone does not give that: after a
+ *	  crash an xid can be given out again of which nothing had reached the disk,
+ *	  while a node keeps what was prepared for its first user.  So n is a random
+ *	  number (the token, its low 16 bits zero) plus the connection's number, and
+ *	  the log row has the token.
+ * 6. Until a session has told all nodes, or given up, nobody else settles its
+ *	  transaction.  Others see by the lock on its xid that it is at it: that is
+ *	  released after the callbacks of commit and abort.  So when a node does not
+ *	  know what it is to commit, that is success only if this session has told it so
+ *	  before, and not had the answer, and it is the same server still.
+ *
+ * That all nodes have confirmed a commit is noted by the row of the next
+ * two-phase commit of the same session, or when the session ends.  Until then the
+ * session says so by a lock: it takes one before PREPARE, gives it back when the
+ * commit fails or a node has not confirmed it, and else keeps it until the row of its
+ * next one has committed.  What remains after a crash is left to recover().
+ *
+ * After the local commit an error is a PANIC, so nothing there may need what can
+ * run out.  Texts and arrays for the second phase are made before the first one.
+ * Waits are those without errors (wait.h), which need neither memory nor a file
+ * handle.  A WARNING is short, so that it fits into the memory that core keeps for
+ * reports, and has no context.  The end of the postmaster, like a cancel or a
+ * termination, makes the wait short; the session ends behind the commit.
+ *
+ * When a connection is lost while PREPARE or COMMIT PREPARED is under way, its
+ * outcome is not known.  One attempt is made over a new connection to the same
+ * address (catalogs cannot be read at that point); else recovery does it.  Recovery
+ * alone would do: but a node whose sessions were terminated, or that has
+ * restarted, takes a new one at once, and a WARNING to the client of what is
+ * settled a moment later, and rows locked until then, are worse than a few lines
+ * here.  It is not made where it could block: names are not resolved again, and
+ * encryption by GSSAPI is left out.  All attempts of a transaction share one deadline.
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "commit_log.h"
+#include "compat.h"
+#include "fault.h"
+#include "libpq/pqcomm.h"
+#include "guc.h"
+#include "identity.h"
+#include "miscadmin.h"
+#include "remote/pool/broadcast.h"
+#include "remote/wire/error.h"
+#include "remote/xact/fence.h"
+#include "remote/xact/twophase.h"
+#include "remote/wire/wait.h"
+#include "storage/fd.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/pmsignal.h"
+#include "storage/lock.h"
+#include "storage/procarray.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#define COMMIT_TIMEOUT_MS 30000 /* for COMMIT PREPARED on all nodes */
+#define ABORT_TIMEOUT_MS 10000	/* for ROLLBACK PREPARED on all nodes */
+#define ABORT_HURRY_MS 400		/* the same, when the user has cancelled */
+#define RECONNECT_TIMEOUT_MS 3000	/* for all second attempts together */
+#define RECONNECT_HURRY_MS 200
+
+#define TOKEN_LOW_BITS INT64CONST(0xffff)	/* room for the connection's number */
+#define MAX_PARTICIPANTS 0xffff
+#define SETTLE_SQL_BYTES (GIDSIZE + 32)
+#define MAX_WARNING_BYTES 512	/* of what a node says in one */
+
+/* The current two-phase commit, and the last one that all nodes confirmed. */
+static ShardLogKey current;
+static ShardLogKey settled = {{0}, 0};
+static bool exit_callback_registered = false;
+static bool holds_current = false;	/* locks that say so, see below */
+static bool holds_settled = false;
+static int	ncommits = 0;		/* since this session has purged the log */
+
+/* For the second phase, made before the first one: an entry per participant. */
+static ShardBroadcast *settle_items;
+static char (*settle_sql)[SETTLE_SQL_BYTES];
+
+/* ---------- identifiers ---------- */
+
+#define EPOCH_US ((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
+
+char *
+shard_twophase_gid_prefix(void)
+{
+	return psprintf(SHARD_GID_PREFIX UINT64_FORMAT ":%u:", GetSystemIdentifier(), MyDatabaseId);
+}
+
+bool
+shard_twophase_read_gid(const char *gid, ShardGid *parts)
+{
+	const char *digits = "0123456789";
+	unsigned long long numbers[5];
+	int			n = 0;
+
+	if (strncmp(gid, SHARD_GID_PREFIX, strlen(SHARD_GID_PREFIX)) != 0)
+		return false;
+	gid += strlen(SHARD_GID_PREFIX);
+	for (int field = 0; field < 6; field++)
+	{
+		bool		is_identity = field == 2;
+		size_t		len = strspn(gid, is_identity ? "0123456789abcdef" : digits);
+
+		if (len == 0 || len > 20 || gid[len] != (field < 5 ? ':' : '\0') ||
+			(is_identity && len != SHARD_IDENTITY_LEN))
+			return false;
+		if (is_identity)
+			strlcpy(parts->identity, gid, SHARD_IDENTITY_LEN + 1);
+		else
+		{
+			errno = 0;
+			numbers[n++] = strtoull(gid, NULL, 10);
+			if (errno != 0)
+				return false;
+		}
+		gid += len + 1;
+	}
+	if (numbers[1] > OID_MAX || numbers[2] > PG_INT64_MAX || numbers[4] > PG_INT64_MAX)
+		return false;
+	parts->system_identifier = numbers[0];
+	parts->database = (Oid) numbers[1];
+	parts->time = (TimestampTz) numbers[2] - EPOCH_US;
+	parts->key.xid = FullTransactionIdFromU64(numbers[3]);
+	parts->key.token = (int64) numbers[4] & ~TOKEN_LOW_BITS;
+	return true;
+}
+
+bool
+shard_twophase_parse_gid(const char *gid, ShardLogKey *key)
+{
+	ShardGid	parts;
+
+	if (!shard_twophase_read_gid(gid, &parts) || !shard_identity_is_confirmed() ||
+		shard_identity_relation(parts.system_identifier, parts.database, parts.identity) == SHARD_IDENTITY_OTHER)
+		return false;
+	*key = parts.key;
+	return true;
+}
+
+bool
+shard_twophase_is_undecided(FullTransactionId xid)
+{
+	FullTransactionId next = ReadNextFullTransactionId();
+
+	/* not given out yet: its first user ended in a crash that forgot it */
+	if (!FullTransactionIdPrecedes(xid, next))
+		return false;
+	if (U64FromFullTransactionId(next) - U64FromFullTransactionId(xid) > MaxTransactionId / 2)
+		return false;
+	return TransactionIdIsInProgress(XidFromFullTransactionId(xid));
+}
+
+bool
+shard_twophase_is_running(FullTransactionId xid)
+{
+	LOCKTAG		tag;
+
+	if (shard_twophase_is_undecided(xid))
+		return true;
+	if (!FullTransactionIdPrecedes(xid, ReadNextFullTransactionId()))
+		return false;
+
+	/* it does not run any more, but its session may still be telling the nodes */
+	SET_LOCKTAG_TRANSACTION(tag, XidFromFullTransactionId(xid));
+	if (LockAcquire(&tag, ShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
+		return true;
+	(void) LockRelease(&tag, ShareLock, false);
+	return false;
+}
+
+/*
+ * Key of the lock by which a session says that xid is confirmed: of a kind that no SQL function takes.  The
+ * session has it in RowExclusiveLock; who asks tries ShareLock, which others who ask do not mind.
+ */
+#define CONFIRMED_LOCK_KIND 5
+
+static LOCKTAG
+confirmed_lock(FullTransactionId xid)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, EpochFromFullTransactionId(xid), XidFromFullTransactionId(xid),
+						 CONFIRMED_LOCK_KIND);
+	return tag;
+}
+
+bool
+shard_twophase_is_confirmed(FullTransactionId xid)
+{
+	LOCKTAG		tag = confirmed_lock(xid);
+
+	if (LockAcquire(&tag, ShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
+		return true;
+	(void) LockRelease(&tag, ShareLock, false);
+	return false;
+}
+
+/*
+ * Gives back the lock of the last commit, unless DISCARD ALL or pg_advisory_unlock_all() has done so: to
+ * give back what is not held would be a WARNING.  Never raises.
+ */
+static void
+release_settled(void)
+{
+	LOCKTAG		tag = confirmed_lock(settled.xid);
+
+	if (holds_settled && shard_lock_held_by_me(&tag, RowExclusiveLock))
+		(void) LockRelease(&tag, RowExclusiveLock, true);
+	holds_settled = false;
+	settled.xid = InvalidFullTransactionId;
+}
+
+/* Gives back the one of the current commit, which has been taken a moment ago.  Never raises. */
+static void
+release_current(void)
+{
+	LOCKTAG		tag = confirmed_lock(current.xid);
+
+	if (holds_current)
+		(void) LockRelease(&tag, RowExclusiveLock, true);
+	holds_current = false;
+}
+
+static void
+take_current(void)
+{
+	LOCKTAG		tag = confirmed_lock(current.xid);
+
+	/* not while recovery is just trying it: then it asks the nodes */
+	holds_current = LockAcquire(&tag, RowExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+static int64
+new_token(void)
+{
+	uint64		token;
+
+	if (!pg_strong_random(&token, sizeof(token)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate random values")));
+	return (int64) (token & PG_INT64_MAX) & ~TOKEN_LOW_BITS;
+}
+
+/* ---------- first phase ---------- */
+
+/*
+ * Raises what went wrong with PREPARE TRANSACTION on item's node, to which the
+ * transaction wrote over nsame connections.
+ */
+static void
+raise_not_prepared(ShardBroadcast *item, int nsame)
+{
+	ShardConn  *conn = item->conn;
+	PGresult   *res = item->result;
+	int			sqlstate = shard_broadcast_sqlstate(item);
+
+	item->result = NULL;
+	/* codes of prepared transactions that are disabled, and used up, but of other things, too */
+	if (sqlstate == ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE || sqlstate == ERRCODE_OUT_OF_MEMORY)
+	{
+		char	   *message = shard_error_message(res, conn);
+
+		PQclear(res);
+		ereport(ERROR,
+				(errcode(sqlstate),
+				 errmsg("node \"%s\" cannot prepare its part of an atomic commit: %s", conn->node, message),
+				 errdetail_plural("The commit takes %d prepared transaction there.",
+								  "The commit takes %d prepared transactions there.", nsame, nsame),
+				 errhint("Where it lacks prepared transactions, set max_prepared_transactions on the node to at least its max_connections, lower shardfdw.max_connections_per_node, or set shardfdw.commit_protocol to '1pc'.")));
+	}
+	if (sqlstate != 0)
+		shard_error_report(ERROR, res, conn, NULL, NULL);
+	PQclear(res);
+	if (item->done)
+		ereport(ERROR,
+				(errcode(ERRCODE_IN_FAILED_SQL_TRANSACTION),
+				 errmsg("the transaction on node \"%s\" is aborted", conn->node),
+				 errdetail("The node answered PREPARE TRANSACTION with ROLLBACK.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_CONNECTION_FAILURE),
+			 errmsg("connection to node \"%s\" was lost while it prepared the transaction", conn->node)));
+}
+
+/* Makes every failure of items one error, after noting what is prepared and what is not. */
+static void
+check_prepared(ShardBroadcast *items, int nitems)
+{
+	int			failed = -1;
+
+	for (int i = 0; i < nitems; i++)
+	{
+		if (shard_broadcast_ok(&items[i], "PREPARE TRANSACTION"))
+			continue;
+		if (items[i].done || !items[i].sent)
+			items[i].conn->prepared_gid = NULL; /* surely rolled back, or never sent */
+		if (failed < 0)
+			failed = i;
+	}
+	for (int i = 0; i < nitems; i++)
+		if (i != failed)
+		{
+			PQclear(items[i].result);
+			items[i].result = NULL;
+		}
+	if (failed >= 0)
+	{
+		int			nsame = 0;
+
+		for (int i = 0; i < nitems; i++)
+			if (items[i].conn->serverid == items[failed].conn->serverid)
+				nsame++;
+		raise_not_prepared(&items[failed], nsame);
+	}
+}
+
+/*
+ * The client has gone: notes that its last transaction is settled.  Nothing waits
+ * for the disk; a note that a crash takes back is made by recovery.
+ */
+static void
+note_at_exit(int code, Datum arg)
+{
+	if (code != 0 || !FullTransactionIdIsValid(settled.xid))
+		return;
+	AbortOutOfAnyTransaction();
+	synchronous_commit = SYNCHRONOUS_COMMIT_OFF;
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	(void) shard_commit_log_settle(settled, NULL);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+}
+
+/* Where no worker does it, sessions keep the log from growing, a tenth of it at a time. */
+static void
+purge_now_and_then(void)
+{
+	if (shard_guc_preloaded && shard_guc_recovery_interval_s > 0)
+		return;
+	if (++ncommits < Max(1000, shard_guc_commit_log_max_rows / 10))
+		return;
+	ncommits = 0;
+	shard_commit_log_purge();
+}
+
+/* The row of the current transaction, which says that this session's last one is settled. */
+static void
+write_log(ShardConn **conns, int nconns, TimestampTz time)
+{
+	ShardLogNode *nodes = palloc0(nconns * sizeof(ShardLogNode));
+	List	   *seen = NIL;		/* serverids: a node is named once */
+	int			nnodes = 0;
+
+	for (int i = 0; i < nconns; i++)
+	{
+		const ShardConnServer *server = &conns[i]->server;
+
+		if (list_member_oid(seen, conns[i]->serverid))
+			continue;
+		seen = lappend_oid(seen, conns[i]->serverid);
+		nodes[nnodes].name = conns[i]->node;
+		nodes[nnodes].timeline = server->timeline;
+		nodes[nnodes].system_identifier = server->system_identifier;
+		nodes[nnodes++].database = NameStr(server->database);
+	}
+
+	/* not looked at, but no row may be written without one */
+	PushActiveSnapshot(GetTransactionSnapshot());
+	purge_now_and_then();
+	shard_commit_log_insert(current, time, nodes, nnodes, settled);
+	PopActiveSnapshot();
+	list_free(seen);
+	pfree(nodes);
+}
+
+/* Raises if another coordinator has been noted on a node since this one was. */
+static void
+check_noted(ShardConn **conns, int nconns)
+{
+	for (int i = 0; i < nconns; i++)
+	{
+		const char *noted = NameStr(conns[i]->noted_identity);
+
+		if (noted[0] != '\0' && shard_identity_noted_relation(noted) == SHARD_IDENTITY_OTHER)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("node \"%s\" has been taken over by another coordinator", conns[i]->node),
+					 errdetail("The identity of this coordinator is \"%s\", the one noted on the node is \"%s\".",
+							   shard_identity_get(), shard_error_clean_text(noted)),
+					 errhint("If the other one is not to go on, run SELECT shardfdw.take_over() here.")));
+	}
+}
+
+void
+shard_twophase_prepare(ShardConn **conns, int nconns)
+{
+	ShardBroadcast *items = palloc0(nconns * sizeof(ShardBroadcast));
+	TimestampTz now = GetCurrentTimestamp();
+	char	   *prefix;
+
+	/* first of all: an abort needs them as soon as there is a prepared_gid */
+	settle_items = MemoryContextAlloc(TopTransactionContext, nconns * sizeof(ShardBroadcast));
+	settle_sql = MemoryContextAlloc(TopTransactionContext, nconns * SETTLE_SQL_BYTES);
+	if (nconns > MAX_PARTICIPANTS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("a transaction cannot commit over more than %d connections", MAX_PARTICIPANTS)));
+	shard_identity_require();
+	check_noted(conns, nconns);
+	current.xid = GetTopFullTransactionId();
+	current.token = new_token();
+	prefix = psprintf("%s%s:" INT64_FORMAT ":" UINT64_FORMAT ":", shard_twophase_gid_prefix(), shard_identity_get(),
+					  (int64) (now + EPOCH_US), U64FromFullTransactionId(current.xid));
+	if (!exit_callback_registered)
+	{
+		before_shmem_exit(note_at_exit, (Datum) 0);
+		exit_callback_registered = true;
+	}
+
+	for (int i = 0; i < nconns; i++)
+	{
+		/* in the transaction's memory, like conns: needed until it has ended */
+		char	   *gid = MemoryContextStrdup(TopTransactionContext,
+											  psprintf("%s" INT64_FORMAT, prefix, current.token + i + 1));
+
+		items[i].conn = conns[i];
+		items[i].sql = psprintf("PREPARE TRANSACTION '%s'", gid);
+		conns[i]->prepared_gid = gid;
+	}
+
+	take_current();
+	ForceSyncCommit();
+	SHARD_FAULT_POINT("prepare");
+	shard_broadcast_start(items, nconns);
+	SHARD_FAULT_POINT("prepare_sent");
+	write_log(conns, nconns, now);
+	shard_broadcast_finish(items, nconns, -1, SHARD_BROADCAST_RAISE);
+	check_prepared(items, nconns);
+	SHARD_FAULT_POINT("prepared");
+
+	for (int i = 0; i < nconns; i++)
+		conns[i]->xact_depth = 0;
+	pfree(items);
+}
+
+/* ---------- a second connection, where catalogs cannot be read ---------- */
+
+/* Waits until connecting pg has ended; true when it is connected. Never raises. */
+static bool
+finish_connecting(PGconn *pg, TimestampTz deadline)
+{
+	PostgresPollingStatusType status = PGRES_POLLING_WRITING;
+
+	while (status != PGRES_POLLING_OK)
+	{
+		long		left_ms = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
+
+		if (status == PGRES_POLLING_FAILED || PQstatus(pg) == CONNECTION_BAD ||
+			left_ms <= 0 || shard_wait_is_urged())
+			return false;
+		if (shard_wait_socket(PQsocket(pg),
+							  status == PGRES_POLLING_READING ? WL_SOCKET_READABLE : WL_SOCKET_WRITEABLE,
+							  left_ms, true) == 0)
+			continue;
+		status = PQconnectPoll(pg);
+		shard_wait_sockets_changed();
+	}
+	return true;
+}
+
+/* Is the parameter one that connect_again() chooses by itself? */
+static bool
+is_place(const char *keyword)
+{
+	static const char *const places[] = {"host", "hostaddr", "port", "password", "service", "servicefile", "gssencmode"};
+
+	for (int i = 0; i < lengthof(places); i++)
+		if (strcmp(keyword, places[i]) == 0)
+			return true;
+	return false;
+}
+
+static int
+add_parameter(const char **keywords, const char **values, int n, const char *keyword, const char *value)
+{
+	if (!value || value[0] == '\0')
+		return n;
+	keywords[n] = keyword;
+	values[n] = value;
+	return n + 1;
+}
+
+/*
+ * Opens a connection to where lost was connected, with its parameters; NULL when
+ * that fails, or could block.  Never raises.
+ */
+static PGconn *
+connect_again(PGconn *lost, TimestampTz deadline)
+{
+	const char *host = PQhost(lost);
+	const char *address = PQhostaddr(lost);
+	bool		by_file = host && is_unixsock_path(host);
+	const char *keywords[128];
+	const char *values[128];
+	PQconninfoOption *options;
+	int			n = 0;
+	PGconn	   *pg;
+
+	if ((!by_file && (!address || address[0] == '\0')) || PQgssEncInUse(lost))
+		return NULL;
+	options = PQconninfo(lost);
+	if (!options)
+		return NULL;
+	for (PQconninfoOption *option = options; option->keyword && n < lengthof(keywords) - 6; option++)
+		if (!is_place(option->keyword))
+			n = add_parameter(keywords, values, n, option->keyword, option->val);
+	n = add_parameter(keywords, values, n, "host", host);
+	if (!by_file)
+		n = add_parameter(keywords, values, n, "hostaddr", address);
+	n = add_parameter(keywords, values, n, "port", PQport(lost));
+	n = add_parameter(keywords, values, n, "password", PQpass(lost));
+	n = add_parameter(keywords, values, n, "gssencmode", "disable");
+	keywords[n] = values[n] = NULL;
+	pg = PQconnectStartParams(keywords, values, 0);
+	shard_wait_sockets_changed();
+	PQconninfoFree(options);
+	if (pg && PQstatus(pg) != CONNECTION_BAD && finish_connecting(pg, deadline))
+		return pg;
+	PQfinish(pg);
+	shard_wait_sockets_changed();
+	return NULL;
+}
+
+/*
+ * Runs sql on the one connection of item, which has been used up to now for
+ * another command.
+ */
+static void
+run_next(ShardBroadcast *item, const char *sql, bool has_rows, TimestampTz deadline)
+{
+	shard_broadcast_clear(item, 1);
+	item->sql = sql;
+	item->has_rows = has_rows;
+	shard_broadcast_start(item, 1);
+	shard_broadcast_finish(item, 1, Max(1, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline)),
+						   SHARD_BROADCAST_HURRY);
+}
+
+/* Is the server of item's connection the one that prepared, and not a standby promoted since? */
+static bool
+is_same_server(ShardBroadcast *item, const ShardConnServer *server, TimestampTz deadline)
+{
+	ShardConnServer found;
+
+	if (server->timeline == 0)
+		return false;
+	run_next(item, server->system_identifier != 0 ? "SELECT " SHARD_SERVER_SQL(SHARD_SYSTEM_SQL) :
+			 "SELECT " SHARD_SERVER_SQL("NULL"), true, deadline);
+	if (!shard_broadcast_ok(item, NULL) || PQntuples(item->result) != 1 || PQnfields(item->result) != SHARD_SERVER_COLUMNS)
+		return false;
+	shard_connection_parse_server(item->result, 0, &found);
+	return found.timeline == server->timeline && found.system_identifier == server->system_identifier &&
+		strcmp(NameStr(found.database), NameStr(server->database)) == 0;
+}
+
+/*
+ * Tries sql over a new connection in place of conn's lost one; true when the
+ * node did it.  When the node does not know the prepared transaction, a commit
+ * that was sent over the lost connection has been done, if it is the same
+ * server still; but a PREPARE may be under way there still.
+ */
+static bool
+settle_over_new_connection(ShardConn *conn, const char *sql, bool was_sent, TimestampTz deadline)
+{
+	ShardConn	second = {0};
+	ShardBroadcast item = {0};
+	bool		is_settled = false;
+
+	if (GetCurrentTimestamp() >= deadline || !shard_wait_acquire_handle())
+		return false;
+	second.node = conn->node;
+	second.state = SHARD_CONN_READY;
+	second.pg = connect_again(conn->pg, deadline);
+	if (second.pg)
+	{
+		PQsetnonblocking(second.pg, 1);
+		item.conn = &second;
+		run_next(&item, sql, false, deadline);
+		is_settled = shard_broadcast_ok(&item, NULL) ||
+			(was_sent && shard_broadcast_sqlstate(&item) == ERRCODE_UNDEFINED_OBJECT &&
+			 is_same_server(&item, &conn->server, deadline));
+		shard_broadcast_clear(&item, 1);
+		PQfinish(second.pg);
+		shard_wait_sockets_changed();
+	}
+	ReleaseExternalFD();
+	return is_settled;
+}
+
+/* ---------- second phase ---------- */
+
+static void
+warn_not_settled(const ShardBroadcast *item, bool commit)
+{
+	const char *message = item->result ? PQresultErrorField(item->result, PG_DIAG_MESSAGE_PRIMARY) : NULL;
+	char		text[MAX_WARNING_BYTES];
+	int			elevel = WARNING;
+
+	/* without the postmaster nobody is told, since sending it may end in an exit */
+	if (commit && !PostmasterIsAlive())
+		elevel = LOG;
+
+	if (commit && shard_broadcast_sqlstate(item) == ERRCODE_UNDEFINED_OBJECT)
+	{
+		ereport(elevel,
+				(errcode(ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN),
+				 errmsg("the transaction is committed, but node \"%s\" does not know it", item->conn->node),
+				 errdetail("Somebody else has committed or rolled back prepared transaction \"%s\" there, or the node is another server than before.",
+						   item->conn->prepared_gid),
+				 errhint("SELECT shardfdw.recover() says what can be known.")));
+		return;
+	}
+	if (message)
+		shard_error_copy_text(message, text, sizeof(text));
+	ereport(elevel,
+			(errcode(ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN),
+			 commit ?
+			 errmsg("the transaction is committed, but node \"%s\" has not confirmed it", item->conn->node) :
+			 errmsg("the transaction is rolled back, but may still be prepared on node \"%s\"", item->conn->node),
+			 message ? errdetail_internal("%s", text) : 0,
+			 errhint("Rows are locked there until SELECT shardfdw.recover() settles it.")));
+}
+
+/*
+ * Sends verb (COMMIT or ROLLBACK) PREPARED to all conns that have a
+ * prepared_gid.  Returns how many could not be settled.  Never raises.
+ */
+static int
+settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
+{
+	ShardBroadcast *items = settle_items;
+	ShardBroadcastInterrupt interrupt = commit ? SHARD_BROADCAST_HURRY : SHARD_BROADCAST_IGNORE;
+	TimestampTz again_deadline;
+	int			nitems = 0;
+	int			nfailed = 0;
+
+	for (int i = 0; i < nconns; i++)
+	{
+		if (!conns[i]->prepared_gid)
+			continue;
+		snprintf(settle_sql[nitems], SETTLE_SQL_BYTES, "%s PREPARED '%s'", commit ? "COMMIT" : "ROLLBACK",
+				 conns[i]->prepared_gid);
+		memset(&items[nitems], 0, sizeof(ShardBroadcast));
+		items[nitems].conn = conns[i];
+		items[nitems].sql = settle_sql[nitems];
+		nitems++;
+	}
+	SHARD_FAULT_POINT(commit ? "commit" : "rollback");
+	shard_broadcast_start(items, nitems);
+	SHARD_FAULT_POINT(commit ? "commit_sent" : "rollback_sent");
+	if (commit)
+	{
+		/* snapshots over all nodes do not wait for a node that hangs */
+		(void) shard_broadcast_wait(items, nitems, SHARD_FENCE_HOLD_MS, interrupt);
+		shard_fence_let_go();
+	}
+	shard_broadcast_finish(items, nitems, timeout_ms, interrupt);
+	SHARD_FAULT_POINT(commit ? "committed" : "rolled_back");
+
+	/* a late cancel request may have hit the command instead of what it was meant for */
+	for (int i = 0; i < nitems; i++)
+		if (shard_broadcast_sqlstate(&items[i]) == ERRCODE_QUERY_CANCELED)
+		{
+			shard_broadcast_clear(&items[i], 1);
+			shard_broadcast_start(&items[i], 1);
+			shard_broadcast_finish(&items[i], 1, timeout_ms, interrupt);
+		}
+
+	again_deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+												 shard_wait_interrupted ? RECONNECT_HURRY_MS : RECONNECT_TIMEOUT_MS);
+	for (int i = 0; i < nitems; i++)
+	{
+		bool		is_settled = shard_broadcast_ok(&items[i], NULL) ||
+
+		/* it had never been prepared */
+			(!commit && shard_broadcast_sqlstate(&items[i]) == ERRCODE_UNDEFINED_OBJECT);
+
+		if (!is_settled && !items[i].done)
+			is_settled = settle_over_new_connection(items[i].conn, items[i].sql, commit && items[i].sent, again_deadline);
+		if (!is_settled)
+		{
+			warn_not_settled(&items[i], commit);
+			nfailed++;
+		}
+	}
+	shard_broadcast_clear(items, nitems);
+	return nfailed;
+}
+
+void
+shard_twophase_commit(ShardConn **conns, int nconns)
+{
+	release_settled();			/* the row that has just committed says it from now on */
+	if (settle(conns, nconns, true, COMMIT_TIMEOUT_MS) == 0)
+	{
+		settled = current;
+		holds_settled = holds_current;
+		holds_current = false;
+	}
+	else
+		release_current();
+	for (int i = 0; i < nconns; i++)
+		conns[i]->prepared_gid = NULL;
+}
+
+void
+shard_twophase_leave(ShardConn **conns, int nconns)
+{
+	for (int i = 0; i < nconns; i++)
+	{
+		/* an answer may be under way; without it the connection serves nobody */
+		if (conns[i]->prepared_gid)
+			conns[i]->state = SHARD_CONN_BROKEN;
+		conns[i]->prepared_gid = NULL;
+	}
+	release_current();
+}
+
+void
+shard_twophase_abort(ShardConn **conns, int nconns)
+{
+	bool		hurry = shard_wait_interrupted;
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+													   hurry ? ABORT_HURRY_MS : ABORT_TIMEOUT_MS);
+
+	/*
+	 * Where PREPARE is still under way it is cancelled; whether that came in
+	 * time shows in the state of the transaction.
+	 */
+	for (int i = 0; i < nconns; i++)
+	{
+		ShardConn  *conn = conns[i];
+		PGTransactionStatusType status;
+
+		if (!conn->prepared_gid || conn->state != SHARD_CONN_READY)
+			continue;
+		status = PQtransactionStatus(conn->pg);
+		if (status == PQTRANS_ACTIVE)
+		{
+			if (!shard_connection_cancel_noerror(conn, Max(100, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline))))
+				continue;
+			status = PQtransactionStatus(conn->pg);
+		}
+		if (status == PQTRANS_INTRANS || status == PQTRANS_INERROR)
+		{
+			if (!shard_connection_exec_noerror(conn, "ROLLBACK", Max(100, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline))))
+				conn->state = SHARD_CONN_BROKEN;
+			conn->prepared_gid = NULL;
+		}
+	}
+	release_current();
+	(void) settle(conns, nconns, false, Max(hurry ? 100 : 1000, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline)));
+	for (int i = 0; i < nconns; i++)
+		conns[i]->prepared_gid = NULL;
+}

@@ -1,0 +1,668 @@
+/*
+ * txn.c
+ *	  Remote transactions follow the local one: how they begin.
+ *
+ * A connection is outside a transaction (xact_depth 0), or in one that belongs
+ *
+ *	- to this transaction's writes on the node: pool->writer, from the first
+ *	  write until the local transaction ends, with a savepoint per local
+ *	  subtransaction in which the connection was used;
+ *	- to the same writes as an extra writer (conn->xact_extra): only in a
+ *	  transaction that is one statement, which spreads its rows over several
+ *	  connections of a node;
+ *	- to the snapshot of one statement (READ COMMITTED): the first connection
+ *	  exports its snapshot, the others import it, all are READ ONLY; they are
+ *	  ended, without waiting, when the statement's memory goes;
+ *	- to the snapshot of the whole transaction (REPEATABLE READ and above): the
+ *	  same, but they end with the local transaction.  When the node is written
+ *	  to, the writer is one more connection that imports the snapshot.
+ *
+ * A statement that needs one stream of a node has no transaction around it,
+ * unless the session on the node must not keep any settings (session_state off).
+ * SERIALIZABLE: one connection per node reads and writes, since the node can
+ * find dangerous structures only when it sees one transaction.
+ *
+ * BEGIN and SAVEPOINT are sent when a connection is used, in one message with
+ * what follows; the end of a subtransaction costs nothing (its savepoint is
+ * "stale" and released with the next statement).
+ *
+ * What is written where is in list shard_txn_writers.  The ends of transactions
+ * and subtransactions are in txn_end.c.
+ *
+ * Invariant: the local transaction commits only if every connection that was
+ * given out for writing can.  A connection that is lost may vanish from its pool
+ * without a trace, so the list says what must be there: for each node the
+ * writer, plus nextra connections with xact_extra.  The mark is set when a
+ * connection is given out, by txn.c alone, and taken away when the local
+ * transaction has ended, by end_of_xact alone: an end of its remote
+ * transaction (1pc) or a lost connection must not make it look like a free one.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "foreign/foreign.h"
+#include "guc.h"
+#include "miscadmin.h"
+#include "remote/pool/broadcast.h"
+#include "remote/wire/error.h"
+#include "remote/xact/txn_private.h"
+#include "utils/memutils.h"
+
+static dlist_head snapshots = DLIST_STATIC_INIT(snapshots);
+static ShardSnapshot *xact_snapshot = NULL; /* in TopTransactionContext */
+List	   *shard_txn_writers = NIL;
+bool		shard_txn_touched = false;
+const ShardTxnUpcalls *shard_txn_upcalls = NULL;
+
+/* Isolation of the remote transaction. */
+static const char *
+isolation_of_transaction(void)
+{
+	if (XactIsoLevel == XACT_SERIALIZABLE)
+		return "SERIALIZABLE";
+	if (XactIsoLevel == XACT_REPEATABLE_READ)
+		return "REPEATABLE READ";
+	return "READ COMMITTED";
+}
+
+static ShardPool *
+pool_of(ShardConn *conn)
+{
+	return shard_pool_get(conn->serverid, conn->userid);
+}
+
+void
+shard_txn_forget(ShardConn *conn)
+{
+	conn->xact_depth = 0;
+	conn->xact_wrote = false;
+	conn->xact_failed = false;
+	conn->xact_leftover = false;
+	conn->xact_stale = false;
+	conn->snapshot = NULL;
+	conn->prepared_gid = NULL;
+	shard_connection_forget_settings(conn);
+}
+
+void
+shard_txn_reset(void)
+{
+	xact_snapshot = NULL;
+	shard_txn_writers = NIL;
+	shard_txn_touched = false;
+}
+
+/*
+ * Snapshots
+ */
+
+/* True when the transaction that exported node's snapshot is still open. */
+static bool
+exporter_alive(ShardSnapshot *snapshot, ShardNodeSnapshot *node)
+{
+	ShardPool  *pool;
+	dlist_iter	iter;
+
+	if (node->state == SHARD_SNAPSHOT_NONE)
+		return false;
+	pool = shard_pool_get(node->serverid, node->exporter_userid);
+	dlist_foreach(iter, &pool->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		if (conn != node->exporter)
+			continue;
+		return conn->state == SHARD_CONN_READY && conn->snapshot == snapshot &&
+			conn->xact_depth > 0 && !conn->xact_failed &&
+			(node->state == SHARD_SNAPSHOT_EXPORTED || conn->holder != NULL);
+	}
+	return false;
+}
+
+/*
+ * Sends the COMMIT that ends the read transaction of conn when it belongs to
+ * the snapshot arg; its answer is read before the connection is used again.
+ */
+static void
+end_read_transaction(ShardConn *conn, void *arg)
+{
+	if (conn->snapshot == NULL || conn->snapshot != (ShardSnapshot *) arg)
+		return;
+	conn->snapshot = NULL;
+	conn->xact_leftover = conn->xact_depth > 0;
+	if (conn->xact_depth == 0 || conn->xact_wrote || conn->holder != NULL ||
+		conn->state != SHARD_CONN_READY)
+		return;
+
+	/*
+	 * A stream that could not be ended keeps the connection busy: then the
+	 * transaction is ended by the connection's next user or with the local
+	 * one.
+	 */
+	if (PQtransactionStatus(conn->pg) == PQTRANS_ACTIVE)
+		return;
+	if (shard_broadcast_send(conn, "COMMIT"))
+	{
+		conn->end_pending = true;
+		shard_txn_forget(conn);
+	}
+}
+
+static void
+end_snapshot(void *arg)
+{
+	ShardSnapshot *snapshot = arg;
+
+	dlist_delete(&snapshot->link);
+	shard_pool_each(end_read_transaction, snapshot);
+}
+
+/* Takes snapshot, which is new, on all nodes if the user wants that. */
+static void
+take_cut(ShardSnapshot *snapshot)
+{
+	if (shard_guc_snapshot != SHARD_SNAPSHOT_CLUSTER)
+		return;
+	shard_txn_upcalls->take_cut(snapshot);
+	snapshot->cut = true;
+}
+
+ShardSnapshot *
+shard_txn_snapshot(MemoryContext query_cxt)
+{
+	MemoryContext cxt = query_cxt;
+	ShardSnapshot *snapshot;
+	dlist_iter	iter;
+
+	shard_txn_touched = true;
+	if (IsolationUsesXactSnapshot())
+	{
+		if (!xact_snapshot)
+		{
+			snapshot = MemoryContextAllocZero(TopTransactionContext, sizeof(ShardSnapshot));
+			snapshot->cxt = TopTransactionContext;
+			take_cut(snapshot);
+			xact_snapshot = snapshot;
+		}
+		return xact_snapshot;
+	}
+
+	dlist_foreach(iter, &snapshots)
+	{
+		snapshot = dlist_container(ShardSnapshot, link, iter.cur);
+		if (snapshot->query_cxt == query_cxt)
+			return snapshot;
+	}
+	snapshot = MemoryContextAllocZero(cxt, sizeof(ShardSnapshot));
+	snapshot->query_cxt = query_cxt;
+	snapshot->cxt = cxt;
+	snapshot->callback.func = end_snapshot;
+	snapshot->callback.arg = snapshot;
+	dlist_push_head(&snapshots, &snapshot->link);
+	MemoryContextRegisterResetCallback(cxt, &snapshot->callback);
+	take_cut(snapshot);
+	return snapshot;
+}
+
+bool
+shard_txn_is_exported(ShardSnapshot *snapshot, Oid serverid, Oid userid)
+{
+	ShardNodeSnapshot *node = shard_snapshot_node(snapshot, serverid, userid);
+
+	return node->state != SHARD_SNAPSHOT_NONE && exporter_alive(snapshot, node);
+}
+
+bool
+shard_txn_uses_writer(ShardPool *pool, ShardSnapshot *snapshot)
+{
+	ShardNodeSnapshot *node;
+
+	if (!pool->writer)
+		return false;
+	if (IsolationUsesXactSnapshot() || !snapshot)
+		return true;
+	node = shard_snapshot_node(snapshot, pool->key_serverid, pool->key_userid);
+	return node->state != SHARD_SNAPSHOT_EXPORTED || !exporter_alive(snapshot, node);
+}
+
+ShardConn *
+shard_txn_acquire_reader(ShardPool *pool, ShardSnapshot *snapshot)
+{
+	ShardConn  *conn;
+
+	if (shard_txn_uses_writer(pool, snapshot))
+	{
+		conn = pool->writer;
+		if (conn->holder)
+			return NULL;
+		if (conn->state != SHARD_CONN_CONNECTING && !shard_connection_usable(conn))
+			ereport(ERROR,
+					(errcode(ERRCODE_CONNECTION_FAILURE),
+					 errmsg("lost connection to node \"%s\"", conn->node),
+					 errdetail("The transaction has written there.")));
+		return conn;
+	}
+	conn = shard_pool_acquire_reader(pool, snapshot);
+
+	/* a node can find dangerous structures only when it sees one transaction */
+	if (conn && IsolationIsSerializable())
+		pool->writer = conn;
+	return conn;
+}
+
+/*
+ * Beginning
+ */
+
+/* Appends SAVEPOINTs until conn has one per local level. */
+static void
+append_savepoints(ShardConn *conn, int level, StringInfo buf)
+{
+	if (conn->xact_stale)
+	{
+		appendStringInfo(buf, "RELEASE SAVEPOINT s%d; ", conn->xact_depth + 1);
+		conn->xact_stale = false;
+	}
+	while (conn->xact_depth < level)
+	{
+		appendStringInfo(buf, "SAVEPOINT s%d; ", ++conn->xact_depth);
+		shard_txn_append_constraints(conn->xact_depth, conn->xact_depth, buf);
+	}
+}
+
+/* Appends the end of a read transaction that conn is still in, if it is in one. */
+static void
+append_end_of_reading(ShardConn *conn, StringInfo buf)
+{
+	if (conn->xact_depth > 0)
+		appendStringInfoString(buf, "COMMIT; ");
+	shard_txn_forget(conn);
+}
+
+static void
+append_begin(ShardConn *conn, StringInfo buf, const char *isolation, bool read_only)
+{
+	bool		deferrable = XactDeferrable && XactReadOnly && IsolationIsSerializable();
+
+	/* the session's defaults are those set when connecting, unless it keeps none */
+	appendStringInfo(buf, "BEGIN ISOLATION LEVEL %s%s%s; ", isolation,
+					 read_only ? " READ ONLY" : conn->stateless ? " READ WRITE" : "",
+					 deferrable ? " DEFERRABLE" : conn->stateless ? " NOT DEFERRABLE" : "");
+	conn->xact_depth = 1;
+	conn->xact_leftover = false;
+	conn->import = SHARD_IMPORT_NONE;
+}
+
+/* Appends, behind BEGIN, what makes the transaction see node's snapshot. */
+static void
+append_import(ShardConn *conn, const ShardNodeSnapshot *node, StringInfo buf)
+{
+	appendStringInfo(buf, "SET TRANSACTION SNAPSHOT '%s'; ", node->id);
+	conn->import = SHARD_IMPORT_SENT;
+}
+
+ShardWriter *
+shard_txn_find_writer(Oid serverid, Oid userid)
+{
+	ListCell   *lc;
+
+	foreach(lc, shard_txn_writers)
+	{
+		ShardWriter *writer = lfirst(lc);
+
+		if (writer->serverid == serverid && writer->userid == userid)
+			return writer;
+	}
+	return NULL;
+}
+
+/* Notes that conn's node is written to in the subtransaction of level. */
+static void
+note_writer(ShardConn *conn, int level)
+{
+	ShardWriter *writer = shard_txn_find_writer(conn->serverid, conn->userid);
+	MemoryContext oldcxt;
+
+	if (writer)
+	{
+		writer->level = Min(writer->level, level);
+		return;
+	}
+	oldcxt = MemoryContextSwitchTo(TopTransactionContext);
+	writer = palloc(sizeof(ShardWriter));
+	writer->serverid = conn->serverid;
+	writer->userid = conn->userid;
+	writer->node = pstrdup(conn->node);
+	writer->level = level;
+	writer->nextra = 0;
+	shard_txn_writers = lappend(shard_txn_writers, writer);
+	MemoryContextSwitchTo(oldcxt);
+}
+
+/*
+ * The snapshot of a node, which must stay the same, has been lost with its
+ * connection: what would be read now is another one.
+ */
+static void
+check_snapshot_kept(ShardSnapshot *snapshot, ShardNodeSnapshot *node)
+{
+	if (node->state == SHARD_SNAPSHOT_EXPORTED && !exporter_alive(snapshot, node))
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("the snapshot of this transaction on node \"%s\" was lost with its connection",
+						GetForeignServer(node->serverid)->servername),
+				 errhint("Roll back the transaction and try again.")));
+}
+
+/* Appends what a statement over the node's writing connection needs before it. */
+static void
+append_writer_begin(ShardConn *conn, int level, StringInfo buf)
+{
+	bool		whole = IsolationUsesXactSnapshot();
+
+	/* a read transaction of an earlier statement, or of this transaction's readers, is in the way */
+	if (conn->xact_depth > 0 && !conn->xact_wrote &&
+		(!whole || conn->snapshot != NULL || conn->xact_leftover))
+		append_end_of_reading(conn, buf);
+	if (conn->xact_depth == 0)
+	{
+		append_begin(conn, buf, isolation_of_transaction(), XactReadOnly);
+		if (whole && xact_snapshot)
+		{
+			ShardNodeSnapshot *node = shard_snapshot_node(xact_snapshot, conn->serverid, conn->userid);
+
+			check_snapshot_kept(xact_snapshot, node);
+			if (node->state == SHARD_SNAPSHOT_EXPORTED)
+				append_import(conn, node, buf);
+		}
+		shard_txn_append_constraints(1, 1, buf);
+	}
+	append_savepoints(conn, level, buf);
+}
+
+void
+shard_txn_writer_preamble(ShardConn *conn, int level, StringInfo buf)
+{
+	bool		was_reader = conn->xact_depth > 0 && !conn->xact_wrote;
+
+	append_writer_begin(conn, level, buf);
+	if (was_reader)
+		shard_txn_append_constraints(1, level, buf);
+	conn->xact_wrote = true;
+	note_writer(conn, level);
+}
+
+/*
+ * node is another user's part of a cut, that of a view's owner: it is the one
+ * that was taken there.
+ */
+static void
+share_export(ShardSnapshot *snapshot, ShardNodeSnapshot *node)
+{
+	ListCell   *lc;
+
+	if (node->state != SHARD_SNAPSHOT_NONE)
+		return;
+	foreach(lc, snapshot->nodes)
+	{
+		ShardNodeSnapshot *other = lfirst(lc);
+
+		if (other->serverid != node->serverid || other->state != SHARD_SNAPSHOT_EXPORTED)
+			continue;
+		node->state = SHARD_SNAPSHOT_EXPORTED;
+		node->id = other->id;
+		node->exporter = other->exporter;
+		node->exporter_userid = other->exporter_userid;
+		return;
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("node \"%s\" is not part of the snapshot over all nodes",
+					GetForeignServer(node->serverid)->servername),
+			 errdetail("It is read as a user other than the current one, who has no mapping for it or has written to it."),
+			 errhint("Set shardfdw.snapshot to 'node'.")));
+}
+
+bool
+shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot,
+						  StringInfo buf, bool *exports)
+{
+	bool		whole = IsolationUsesXactSnapshot();
+	ShardNodeSnapshot *node;
+
+	*exports = false;
+	shard_txn_touched = true;
+	if (whole)
+		snapshot = shard_txn_snapshot(NULL);
+
+	if (pool_of(conn)->writer == conn)
+	{
+		append_writer_begin(conn, GetCurrentTransactionNestLevel(), buf);
+		return true;
+	}
+	if (conn->xact_depth > 0 && conn->snapshot == snapshot && snapshot != NULL)
+	{
+		if (whole)
+			append_savepoints(conn, GetCurrentTransactionNestLevel(), buf);
+		return true;
+	}
+
+	if (shard_snapshot_is_single(snapshot, conn->serverid, conn->userid))
+	{
+		append_end_of_reading(conn, buf);
+		if (conn->stateless)
+		{
+			append_begin(conn, buf, "READ COMMITTED", XactReadOnly);
+			conn->snapshot = snapshot;
+		}
+		return true;
+	}
+
+	node = shard_snapshot_node(snapshot, conn->serverid, conn->userid);
+	if (snapshot->cut)
+		share_export(snapshot, node);
+	if (whole || snapshot->cut)
+		check_snapshot_kept(snapshot, node);
+	if (!exporter_alive(snapshot, node))
+		node->state = SHARD_SNAPSHOT_NONE;
+
+	/* nothing is taken for done before it is certain that buf will be sent */
+	if (node->state == SHARD_SNAPSHOT_EXPORTING)
+		return false;
+	append_end_of_reading(conn, buf);
+
+	if (node->state == SHARD_SNAPSHOT_EXPORTED)
+	{
+		append_begin(conn, buf, IsolationIsSerializable() ? "SERIALIZABLE" : "REPEATABLE READ", true);
+		append_import(conn, node, buf);
+	}
+	else
+	{
+		append_begin(conn, buf, whole ? isolation_of_transaction() : "REPEATABLE READ", true);
+		appendStringInfoString(buf, "SELECT pg_catalog.pg_export_snapshot(); ");
+		node->state = SHARD_SNAPSHOT_EXPORTING;
+		node->exporter = conn;
+		node->exporter_userid = conn->userid;
+		*exports = true;
+	}
+	conn->snapshot = snapshot;
+	if (whole)
+		append_savepoints(conn, GetCurrentTransactionNestLevel(), buf);
+	return true;
+}
+
+void
+shard_txn_take_export(ShardSnapshot *snapshot, ShardConn *conn, const char *id)
+{
+	conn->xact_depth = 1;
+	if (IsolationIsSerializable())
+	{
+		pool_of(conn)->writer = conn;
+		return;
+	}
+	conn->snapshot = snapshot;
+	shard_snapshot_exported(conn, id);
+}
+
+/*
+ * Writing
+ */
+
+void
+shard_txn_check_not_lost(ShardWriter *writer)
+{
+	ShardPool  *pool = shard_pool_get(writer->serverid, writer->userid);
+
+	if (pool->writer == NULL || !shard_connection_is_alive(pool->writer) ||
+		shard_pool_count_extra(pool) != writer->nextra)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("connection to node \"%s\" was lost after this transaction had written there",
+						writer->node),
+				 errhint("Roll back the transaction and try again.")));
+}
+
+void
+shard_txn_forget_doomed(ShardConn *conn)
+{
+	shard_txn_forget(conn);
+	if (xact_snapshot)
+		shard_snapshot_node(xact_snapshot, conn->serverid, conn->userid)->state = SHARD_SNAPSHOT_NONE;
+}
+
+void
+shard_txn_check_writer(ShardConn *conn)
+{
+	if (conn->state == SHARD_CONN_READY && PQtransactionStatus(conn->pg) == PQTRANS_INERROR)
+		ereport(ERROR,
+				(errcode(ERRCODE_IN_FAILED_SQL_TRANSACTION),
+				 errmsg("the transaction on node \"%s\" is aborted", conn->node),
+				 errhint("Roll back the transaction and try again.")));
+}
+
+/*
+ * A connection to write with, not yet in a transaction of this one's: a free
+ * one, one that a statement has read with and does not need to export its
+ * snapshot any more, one that is being opened; else one more is opened, even
+ * above the cap, since taking one from a reader would lose its snapshot.
+ */
+static ShardConn *
+pick_writer(ShardPool *pool)
+{
+	ShardConn  *leftover = NULL;
+	ShardConn  *conn;
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &pool->conns)
+	{
+		conn = dlist_container(ShardConn, link, iter.cur);
+		if (conn->holder != NULL || conn->xact_extra || conn->invalidated ||
+			conn->state != SHARD_CONN_READY || !shard_connection_usable(conn))
+			continue;
+		if (conn->xact_depth == 0)
+			return conn;
+		if (!conn->snapshot ||
+			shard_snapshot_node(conn->snapshot, conn->serverid, conn->userid)->exporter != conn)
+			leftover = conn;
+	}
+	if (leftover)
+		return leftover;
+
+	shard_pool_warm(pool);
+	dlist_foreach(iter, &pool->conns)
+	{
+		conn = dlist_container(ShardConn, link, iter.cur);
+		if (conn->holder == NULL && !conn->xact_extra && !conn->invalidated &&
+			conn->state == SHARD_CONN_CONNECTING)
+			return conn;
+	}
+	conn = shard_pool_acquire_free(pool);
+	shard_connection_release(conn);
+	return conn;
+}
+
+/*
+ * In a transaction with one snapshot: the new writer of pool imports it, which
+ * has to be waited for, since only then may those who read with it end.  They
+ * do, because the locks they hold could stand in the writer's way for ever.
+ */
+static void
+take_over_snapshot(ShardPool *pool)
+{
+	StringInfoData buf;
+	dlist_iter	iter;
+	bool		importing = false;
+
+	shard_connection_finish(pool->writer);
+	initStringInfo(&buf);
+	append_writer_begin(pool->writer, GetCurrentTransactionNestLevel(), &buf);
+	if (buf.len > 0)
+		shard_connection_exec(pool->writer, buf.data);
+	pfree(buf.data);
+
+	/* A stream may have sent its import without the node having carried it out. */
+	dlist_foreach(iter, &pool->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		if (conn != pool->writer && conn->holder != NULL && conn->snapshot == xact_snapshot)
+			importing = true;
+	}
+	dlist_foreach(iter, &pool->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		if (conn != pool->writer && conn->holder == NULL &&
+			!(importing && shard_snapshot_is_exporter(conn)))
+			end_read_transaction(conn, xact_snapshot);
+	}
+}
+
+ShardConn *
+shard_txn_writer_start(Oid serverid, Oid userid)
+{
+	ShardPool  *pool = shard_pool_get(serverid, userid);
+	ShardWriter *writer = shard_txn_find_writer(serverid, userid);
+	ShardConn  *conn;
+	bool		takes_over = false;
+
+	shard_txn_touched = true;
+	/* what this node shows the writer is part of the transaction's cut, too */
+	if (IsolationUsesXactSnapshot() && shard_guc_snapshot == SHARD_SNAPSHOT_CLUSTER)
+		(void) shard_txn_snapshot(NULL);
+	if (writer)
+		shard_txn_check_not_lost(writer);
+
+	/*
+	 * Streams of this statement that have not begun, be it that they are
+	 * queued or that their connection is being opened, must not see what it
+	 * writes.
+	 */
+	shard_txn_upcalls->drain_queue(pool);
+
+	conn = pool->writer;
+	if (!conn && xact_snapshot)
+	{
+		ShardNodeSnapshot *node = shard_snapshot_node(xact_snapshot, serverid, userid);
+
+		check_snapshot_kept(xact_snapshot, node);
+
+		/*
+		 * What has exported a snapshot cannot be prepared for a two-phase
+		 * commit: the writer is another connection, which imports it.
+		 */
+		if (node->state == SHARD_SNAPSHOT_EXPORTING && exporter_alive(xact_snapshot, node))
+			shard_connection_yield(node->exporter);
+		takes_over = node->state == SHARD_SNAPSHOT_EXPORTED;
+	}
+	if (!conn)
+		conn = pick_writer(pool);
+	if (conn->holder)
+		shard_connection_yield(conn);
+
+	pool->writer = conn;
+	note_writer(conn, GetCurrentTransactionNestLevel());
+	if (takes_over)
+		take_over_snapshot(pool);
+	return conn;
+}

@@ -1,0 +1,116 @@
+/*
+ * txn.h
+ *	  Remote transactions follow the local one: BEGIN when a node is first
+ *	  needed, savepoints, statement snapshots, commit, abort.
+ */
+#ifndef SHARDFDW_TXN_H
+#define SHARDFDW_TXN_H
+
+#include "postgres.h"
+
+#include "remote/pool/pool.h"
+#include "remote/pool/snapshot.h"
+#include "remote/wire/connection.h"
+
+/*
+ * The snapshot of the statement whose executor state lives in query_cxt; made
+ * at first use, released (read transactions are ended without waiting) when
+ * query_cxt is reset.
+ */
+extern ShardSnapshot *shard_txn_snapshot(MemoryContext query_cxt);
+
+/*
+ * The connection of this transaction that writes on the node; later statements on
+ * this node all use it.  start: without a holder but perhaps still connecting,
+ * noted as the node's writer (may block to make a holder yield).  preamble: appends
+ * to buf BEGIN and SAVEPOINTs up to nesting level, nothing when they stand already.
+ */
+extern ShardConn *shard_txn_writer_start(Oid serverid, Oid userid);
+extern void shard_txn_writer_preamble(ShardConn *conn, int level, StringInfo buf);
+
+/*
+ * One more connection that writes on the node in this transaction, without a
+ * holder but perhaps still connecting; the node's writer must have been started
+ * before.  NULL when the pool's cap allows no more, and always at REPEATABLE
+ * READ and above: use one connection then.
+ *
+ * What it writes is in a transaction of its own on the node: no other
+ * statement of this transaction can see it or touch it, it sees nothing of what
+ * the writer or another extra writer does, and a lock that one of them waits
+ * for and another one holds is waited for for ever.  So it is only for a statement
+ *	- that is the whole transaction: outside a transaction block and at the
+ *	  outermost level (raised otherwise), sent by the client by the simple
+ *	  protocol (in a pipeline others may follow) and not run by a function;
+ *	- whose connections write to different tables that do not depend on each
+ *	  other (see load/spread.h).
+ * It takes part in the commit, and in the loss of the transaction, as the
+ * writer does.  Its preamble is shard_txn_writer_preamble's.  It belongs to the
+ * transaction until that ends, held or not, and is free for anybody afterwards.
+ */
+extern ShardConn *shard_txn_extra_writer_start(Oid serverid, Oid userid);
+
+/*
+ * Rows of one table must not come over two connections: they could wait for each
+ * other.  claim: conn, an extra writer, writes to table (name as in SQL, the
+ * same each time) from now on.  of: the extra writer that has claimed it; NULL:
+ * none, it is the writer's.
+ */
+extern void shard_txn_extra_writer_claim(ShardConn *conn, const char *table);
+extern ShardConn *shard_txn_extra_writer_of(Oid serverid, Oid userid, const char *table);
+
+/*
+ * conn's holder has rolled its remote transaction back and goes on only to find
+ * out why the local transaction is going to fail: what comes may see any moment.
+ */
+extern void shard_txn_forget_doomed(ShardConn *conn);
+
+/* Raises when the node has aborted the transaction that this transaction wrote in. */
+extern void shard_txn_check_writer(ShardConn *conn);
+
+/*
+ * True when a reader must use pool->writer.  Not so for a statement whose
+ * snapshot on this node is older than the first write: its further streams keep
+ * to it, and do not see what the statement itself writes.
+ */
+extern bool shard_txn_uses_writer(ShardPool *pool, ShardSnapshot *snapshot);
+
+/*
+ * The connection that a reader of snapshot is to use: pool->writer, or what
+ * shard_pool_acquire_reader() gives.  NULL: the caller queues.  Errors: the writer is lost.
+ */
+extern ShardConn *shard_txn_acquire_reader(ShardPool *pool, ShardSnapshot *snapshot);
+
+/* Is the node's snapshot exported, or about to be, by a connection that is there? */
+extern bool shard_txn_is_exported(ShardSnapshot *snapshot, Oid serverid, Oid userid);
+
+/*
+ * Appends to buf what must precede a reader's statement on conn: BEGIN with the
+ * right isolation level, SET TRANSACTION SNAPSHOT or pg_export_snapshot(), or
+ * SAVEPOINTs; nothing when nothing is needed.  *exports is set when the text
+ * holds SELECT pg_export_snapshot(), whose result (the text's first one with
+ * rows) the caller must hand to shard_snapshot_exported().  Returns false when the snapshot of this node is being
+ * exported by another connection right now: the caller waits for it.
+ */
+extern bool shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot,
+									  StringInfo buf, bool *exports);
+
+/*
+ * What a transaction needs of those above it, which use transactions themselves.
+ * shardfdw.c registers them, once, when the library is loaded.
+ */
+typedef struct ShardTxnUpcalls
+{
+	/* Takes a new snapshot on all nodes, where shardfdw.snapshot is 'cluster': shard_cut_take(). */
+	void		(*take_cut) (ShardSnapshot *snapshot);
+
+	/*
+	 * Before the transaction writes on a node: streams that are queued for it start
+	 * first.  Once per statement for the writer: shard_stream_drain_queue().
+	 */
+	void		(*drain_queue) (ShardPool *pool);
+} ShardTxnUpcalls;
+
+/* Also registers the (sub)transaction callbacks. */
+extern void shard_txn_init(const ShardTxnUpcalls *upcalls);
+
+#endif

@@ -1,0 +1,697 @@
+/*
+ * txn_end.c
+ *	  How remote transactions end with the local one and its subtransactions.
+ *
+ * End of the local transaction (PRE_COMMIT):
+ *
+ *	 nothing written ------------------> COMMIT of readers, not waited for
+ *	 one connection, nothing local ----> COMMIT there, waited for
+ *	 several, or node + local ---------> twophase.c
+ *
+ * (Several are those of several nodes, or the writer and the extra writers of one:
+ * what counts is how many transactions have to end alike.)
+ *
+ * "Nothing local" means that nothing can fail here any more once the node has
+ * committed.  What PostgreSQL still does after XACT_EVENT_PRE_COMMIT, 15 to 19, in
+ * CommitTransaction(), and why it cannot fail then:
+ *
+ *	 AtEOXact_Parallel				no parallel operation outlives its query
+ *	 AfterTriggerEndXact			frees memory
+ *	 PreCommit_on_commit_actions	ON COMMIT DELETE ROWS may fail: two phases, when temporary tables were
+ *									used; ON COMMIT DROP: the table's creator has an xid
+ *	 smgrDoPendingSyncs				new files only: whoever has made one has an xid
+ *	 AtEOXact_LargeObject			closes two relations; who has written has an xid
+ *	 PreCommit_Notify				assigns an xid, waits for a lock, may find the queue full: two
+ *									phases, when a notification is pending
+ *	 PreCommit_CheckForSerializationFailure		fails for those only who have written here, and so have an xid
+ *	 RecordTransactionCommit		without an xid: flushes WAL of others at most
+ *
+ * Interrupts are held from the node's answer until the local transaction has
+ * ended.  Callbacks of libraries that were loaded before this one run after
+ * ours; one that raises there undoes nothing on the node.
+ *
+ * The writer of a node may have been lost while an inner block caught the
+ * error.  Then the local transaction can no longer commit: list
+ * shard_txn_writers says what was written where, and is compared with what is
+ * left.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "commands/async.h"
+#include "fault.h"
+#include "guc.h"
+#include "miscadmin.h"
+#include "remote/pool/broadcast.h"
+#include "remote/wire/error.h"
+#include "remote/wire/wait.h"
+#include "remote/xact/fence.h"
+#include "remote/xact/twophase.h"
+#include "remote/xact/txn_private.h"
+#include "utils/memutils.h"
+#include "utils/timeout.h"
+#include "utils/timestamp.h"
+
+/*
+ * How long an abort waits for nodes, in ms.  The end of a whole transaction can
+ * be left to a node that finds its connection closed.  A savepoint is lost with
+ * its connection, so it is waited for longer; but not by a user who has pressed
+ * Ctrl-C, maybe because of that node, before or meanwhile: that takes less than
+ * a second.  Behind a node that took all of the time the others still get some.
+ */
+#define ABORT_TIMEOUT_MS 3000
+#define ABORT_SUB_TIMEOUT_MS 10000
+#define ABORT_HURRY_MS 500
+#define ABORT_LEAST_MS 1000
+#define ABORT_LEAST_HURRY_MS 100	/* also for COMMITs of readers */
+
+/* Nodes have committed: interrupts are held until the local transaction has ended. */
+static bool holding_interrupts = false;
+
+typedef struct ShardConnList
+{
+	ShardConn **conns;
+	int			nconns;
+	int			maxconns;
+} ShardConnList;
+
+/* After PREPARE on the nodes, until the end of the local transaction. */
+static ShardConnList prepared = {NULL, 0, 0};
+
+/*
+ * Lists of connections
+ */
+
+static void
+add_conn(ShardConn *conn, void *arg)
+{
+	ShardConnList *list = arg;
+
+	if (list->nconns == list->maxconns)
+	{
+		list->maxconns = Max(16, list->maxconns * 2);
+		if (list->conns)
+			list->conns = repalloc(list->conns, list->maxconns * sizeof(ShardConn *));
+		else
+			list->conns = palloc(list->maxconns * sizeof(ShardConn *));
+	}
+	list->conns[list->nconns++] = conn;
+}
+
+/* Every connection of this backend, in the current context. */
+static ShardConnList
+all_conns(void)
+{
+	ShardConnList list = {NULL, 0, 0};
+
+	shard_pool_each(add_conn, &list);
+	return list;
+}
+
+static ShardPool *
+pool_of(ShardConn *conn)
+{
+	return shard_pool_get(conn->serverid, conn->userid);
+}
+
+/*
+ * Commit
+ */
+
+void
+shard_txn_hold_interrupts(void)
+{
+	if (!holding_interrupts)
+		HOLD_INTERRUPTS();
+	holding_interrupts = true;
+}
+
+void
+shard_txn_drop_cancel(void)
+{
+	/* a time-out that stays noted would be raised when the client has been told of the commit */
+	QueryCancelPending = false;
+	(void) get_timeout_indicator(LOCK_TIMEOUT, true);
+	(void) get_timeout_indicator(STATEMENT_TIMEOUT, true);
+}
+
+/* Raises what went wrong with a COMMIT on one of items, after all have ended. */
+static void
+check_committed(ShardBroadcast *items, int nitems)
+{
+	int			ncommitted = 0;
+
+	for (int i = 0; i < nitems; i++)
+		if (shard_broadcast_ok(&items[i], "COMMIT"))
+			ncommitted++;
+	if (ncommitted > 0 && ncommitted < nitems)
+		ereport(WARNING,
+				(errcode(ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN),
+				 errmsg("the transaction has committed over %d of %d connections to nodes", ncommitted, nitems),
+				 errhint("Set shardfdw.commit_protocol to '2pc' to commit on all nodes or on none.")));
+
+	for (int i = 0; i < nitems; i++)
+	{
+		ShardBroadcast *item = &items[i];
+		PGresult   *res = item->result;
+
+		if (item->done && shard_broadcast_ok(item, "COMMIT"))
+			continue;
+		item->result = NULL;
+		for (int j = i + 1; j < nitems; j++)
+			PQclear(items[j].result);
+		if (item->done && res && PQresultStatus(res) == PGRES_FATAL_ERROR)
+			shard_error_report(ERROR, res, item->conn, NULL, NULL);
+		PQclear(res);
+		if (!item->sent)
+			ereport(ERROR,
+					(errcode(ERRCODE_CONNECTION_FAILURE),
+					 errmsg("connection to node \"%s\" was lost before commit", item->conn->node)));
+		if (item->done)
+			ereport(ERROR,
+					(errcode(ERRCODE_IN_FAILED_SQL_TRANSACTION),
+					 errmsg("the transaction on node \"%s\" is aborted", item->conn->node),
+					 errdetail("The node answered COMMIT with ROLLBACK.")));
+		ereport(ERROR,
+				(errcode(ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN),
+				 errmsg("node \"%s\" did not confirm the commit", item->conn->node),
+				 errdetail("Whether the transaction has committed there is not known.")));
+	}
+}
+
+/* COMMIT on all conns at once, waited for. */
+static void
+commit_now(ShardConn **conns, int nconns, bool holds_fence)
+{
+	ShardBroadcast *items = palloc0(nconns * sizeof(ShardBroadcast));
+
+	/* on a standby nothing was written: a conflict with recovery ends the wait by an error */
+	ShardBroadcastInterrupt interrupt = RecoveryInProgress() ? SHARD_BROADCAST_RAISE : SHARD_BROADCAST_HURRY;
+
+	for (int i = 0; i < nconns; i++)
+	{
+		items[i].conn = conns[i];
+		items[i].sql = "COMMIT";
+	}
+	shard_broadcast_start(items, nconns);
+	if (holds_fence)
+	{
+		(void) shard_broadcast_wait(items, nconns, SHARD_FENCE_HOLD_MS, interrupt);
+		shard_fence_let_go();
+	}
+	shard_broadcast_finish(items, nconns, -1, interrupt);
+	for (int i = 0; i < nconns; i++)
+		if (items[i].done)
+			shard_txn_forget(conns[i]);
+	check_committed(items, nconns);
+	shard_broadcast_clear(items, nconns);
+	pfree(items);
+}
+
+/* Ends the transactions of readers.  Those of SERIALIZABLE are verdicts and are waited for. */
+static void
+commit_readers(ShardConnList *readers)
+{
+	if (IsolationIsSerializable())
+	{
+		commit_now(readers->conns, readers->nconns, false);
+		return;
+	}
+	for (int i = 0; i < readers->nconns; i++)
+	{
+		ShardConn  *conn = readers->conns[i];
+
+		if (conn->state != SHARD_CONN_READY)
+			continue;			/* the pool closes it */
+		if (PQtransactionStatus(conn->pg) == PQTRANS_ACTIVE)
+			conn->state = SHARD_CONN_BROKEN;
+		else if (shard_broadcast_send(conn, "COMMIT"))
+			conn->end_pending = true;
+		shard_txn_forget(conn);
+	}
+}
+
+/* A connection that writes on the node of pool and has a holder; NULL: none. */
+static ShardConn *
+held_writer(ShardPool *pool)
+{
+	dlist_iter	iter;
+
+	if (pool->writer && pool->writer->holder)
+		return pool->writer;
+	dlist_foreach(iter, &pool->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		if (conn->xact_extra && conn->holder)
+			return conn;
+	}
+	return NULL;
+}
+
+/* Lets holders of writing connections finish, and raises if something written is lost. */
+static void
+settle_writers(void)
+{
+	ListCell   *lc;
+
+	foreach(lc, shard_txn_writers)
+	{
+		ShardWriter *writer = lfirst(lc);
+		ShardPool  *pool = shard_pool_get(writer->serverid, writer->userid);
+		ShardConn  *conn;
+		dlist_iter	iter;
+
+		/* one that yields may lose others */
+		shard_txn_check_not_lost(writer);
+		while ((conn = held_writer(pool)) != NULL)
+		{
+			shard_connection_yield(conn);
+			shard_txn_check_not_lost(writer);
+		}
+		dlist_foreach(iter, &pool->conns)
+		{
+			conn = dlist_container(ShardConn, link, iter.cur);
+			if (conn == pool->writer || conn->xact_extra)
+				shard_txn_check_writer(conn);
+		}
+	}
+}
+
+/* Has this transaction notifications to send, or begun to listen? */
+static bool
+has_notifications(void)
+{
+	/* it does nothing but refuse to prepare such a transaction, and nothing else tells */
+	return !shard_wait_run_noerror(AtPrepare_Notify);
+}
+
+bool
+shard_txn_is_remote_only(void)
+{
+	return !TransactionIdIsValid(GetTopTransactionIdIfAny()) &&
+		(MyXactFlags & XACT_FLAGS_ACCESSEDTEMPNAMESPACE) == 0 && !has_notifications();
+}
+
+/*
+ * COMMIT on all conns; then nothing is to part their transactions and the local one.
+ * Several with '1pc' only: a cut waits for them as long as for a two-phase commit.
+ */
+static void
+commit_in_one_phase(ShardConn **conns, int nconns)
+{
+	if (nconns > 1)
+		shard_fence_hold();
+	else
+		shard_fence_pass();
+	commit_now(conns, nconns, nconns > 1);
+	shard_txn_hold_interrupts();
+	shard_fence_pass_noerror();
+	shard_txn_drop_cancel();
+}
+
+static void
+pre_commit(void)
+{
+	ShardConnList all;
+	ShardConnList readers = {NULL, 0, 0};
+	ShardConnList written = {NULL, 0, 0};
+
+	settle_writers();
+	all = all_conns();
+	for (int i = 0; i < all.nconns; i++)
+	{
+		ShardConn  *conn = all.conns[i];
+
+		if (conn->xact_depth == 0)
+			continue;
+		if (conn->holder)
+			shard_connection_yield(conn);
+		if (conn->xact_wrote)
+			add_conn(conn, &written);
+		else
+			add_conn(conn, &readers);
+	}
+	if (readers.nconns > 0)
+		commit_readers(&readers);
+	if (written.nconns == 0)
+		return;
+
+	/* in recovery there is no transaction here that could decide, and those of nodes are READ ONLY */
+	if (shard_guc_commit_protocol == SHARD_COMMIT_1PC || RecoveryInProgress() ||
+		(written.nconns == 1 && shard_txn_is_remote_only()))
+		commit_in_one_phase(written.conns, written.nconns);
+	else
+	{
+		/* known to abort from the first PREPARE on */
+		MemoryContext oldcxt = MemoryContextSwitchTo(TopTransactionContext);
+
+		for (int i = 0; i < written.nconns; i++)
+			add_conn(written.conns[i], &prepared);
+		MemoryContextSwitchTo(oldcxt);
+		shard_twophase_prepare(prepared.conns, prepared.nconns);
+		shard_fence_hold();
+	}
+}
+
+/* Nothing of conn may point to the transaction any more. */
+static void
+end_on_conn(ShardConn *conn, void *arg)
+{
+	pool_of(conn)->writer = NULL;
+	conn->xact_extra = false;
+	conn->xact_tables = NIL;
+	shard_txn_forget(conn);
+	if (conn->state == SHARD_CONN_BROKEN)
+		shard_pool_discard(conn);
+}
+
+static void
+tell_nodes(void)
+{
+	shard_twophase_commit(prepared.conns, prepared.nconns);
+}
+
+/*
+ * Tells the nodes of the commit.  An error from here on would be a PANIC, since
+ * a committed transaction cannot be aborted.  Nothing of ours raises one; but
+ * what is reported runs code of others, which may.  Then nodes are left to recovery.
+ */
+static void
+finish_commit(void)
+{
+	ErrorContextCallback *callers = error_context_stack;
+
+	/* for the context of a message they would ask for memory */
+	error_context_stack = NULL;
+	if (!shard_wait_run_noerror(tell_nodes))
+		shard_twophase_leave(prepared.conns, prepared.nconns);
+	error_context_stack = callers;
+}
+
+/* The transaction is over here. */
+static void
+end_of_xact(void)
+{
+	shard_pool_each(end_on_conn, NULL);
+	memset(&prepared, 0, sizeof(prepared));
+	shard_wait_interrupted = false;
+	shard_txn_reset();
+}
+
+/*
+ * Abort
+ */
+
+static int
+left_ms(TimestampTz deadline)
+{
+	return Max(shard_wait_interrupted ? ABORT_LEAST_HURRY_MS : ABORT_LEAST_MS,
+			   TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline));
+}
+
+static TimestampTz
+abort_deadline(int timeout_ms)
+{
+	return TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+									   shard_wait_interrupted ? ABORT_HURRY_MS : timeout_ms);
+}
+
+/* What runs on conn does not end: closing the connection makes the node roll back. */
+static void
+give_up(ShardConn *conn)
+{
+	conn->state = SHARD_CONN_BROKEN;
+	ereport(WARNING,
+			(errcode(ERRCODE_CONNECTION_FAILURE),
+			 errmsg("connection to node \"%s\" is closed, since it did not answer while rolling back",
+					conn->node)));
+}
+
+/* Runs items at once; connections on which that fails are broken. */
+static void
+rollback_all(ShardBroadcast *items, int nitems, TimestampTz deadline)
+{
+	if (nitems == 0)
+		return;
+	shard_broadcast_start(items, nitems);
+	shard_broadcast_finish(items, nitems, left_ms(deadline), SHARD_BROADCAST_HURRY);
+	for (int i = 0; i < nitems; i++)
+		if (!shard_broadcast_ok(&items[i], NULL))
+			give_up(items[i].conn);
+	shard_broadcast_clear(items, nitems);
+}
+
+/* Frees conn from whoever holds it and ends what runs there. */
+static void
+stop_running(ShardConn *conn, TimestampTz deadline)
+{
+	if (conn->holder)
+		shard_connection_release(conn);
+	if (conn->state == SHARD_CONN_READY && !conn->end_pending &&
+		PQtransactionStatus(conn->pg) == PQTRANS_ACTIVE &&
+		!shard_connection_cancel_noerror(conn, left_ms(deadline)))
+		give_up(conn);
+}
+
+/* What is to be sent at the end of an abort. */
+typedef struct AbortPlan
+{
+	TimestampTz deadline;
+	TimestampTz settle_deadline;
+	int			level;			/* of the subtransaction */
+	const char *rollback_to;
+	ShardBroadcast *items;		/* room for all connections */
+	int			nitems;
+} AbortPlan;
+
+static void
+plan_command(AbortPlan *plan, ShardConn *conn, const char *sql)
+{
+	plan->items[plan->nitems].conn = conn;
+	plan->items[plan->nitems++].sql = sql;
+}
+
+static void
+release_unprepared(ShardConn *conn, void *arg)
+{
+	if (conn->holder && conn->prepared_gid == NULL)
+		shard_connection_release(conn);
+}
+
+static void
+abort_on_conn(ShardConn *conn, void *arg)
+{
+	AbortPlan  *plan = arg;
+
+	if (conn->prepared_gid != NULL)
+		return;
+	stop_running(conn, plan->deadline);
+	/* maybe it is what was waited for in vain; mostly its COMMIT was sent a moment ago, by the end of a snapshot */
+	if (shard_wait_interrupted && !shard_connection_settle_noerror(conn, plan->settle_deadline))
+		conn->state = SHARD_CONN_BROKEN;
+	if (conn->state != SHARD_CONN_READY || conn->end_pending)
+		return;
+	if (PQtransactionStatus(conn->pg) == PQTRANS_INTRANS ||
+		PQtransactionStatus(conn->pg) == PQTRANS_INERROR)
+		plan_command(plan, conn, "ROLLBACK");
+}
+
+static void
+abort_all(void)
+{
+	AbortPlan	plan = {0};
+
+	/* an abort may wait for nodes; cuts do not wait for it */
+	shard_fence_let_go();
+	SHARD_FAULT_POINT("abort");
+	plan.deadline = abort_deadline(ABORT_TIMEOUT_MS);
+	plan.settle_deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ABORT_LEAST_HURRY_MS);
+	plan.items = shard_broadcast_room();
+
+	/* all loads are told to fail before the first one is waited for */
+	shard_pool_each(release_unprepared, NULL);
+	shard_pool_each(abort_on_conn, &plan);
+	rollback_all(plan.items, plan.nitems, plan.deadline);
+
+	if (prepared.nconns > 0)
+		shard_twophase_abort(prepared.conns, prepared.nconns);
+}
+
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+			if (shard_txn_touched)
+				pre_commit();
+			break;
+		case XACT_EVENT_COMMIT:
+			if (holding_interrupts)
+				RESUME_INTERRUPTS();
+			holding_interrupts = false;
+			if (prepared.nconns > 0)
+				finish_commit();
+			shard_fence_let_go();
+			if (shard_txn_touched)
+				end_of_xact();
+			shard_txn_reset_constraints();
+			break;
+		case XACT_EVENT_PRE_PREPARE:
+			if (shard_txn_touched)
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("cannot PREPARE a transaction that has used nodes of shardfdw")));
+			break;
+		case XACT_EVENT_ABORT:
+			holding_interrupts = false; /* the error has made an end of it */
+			/* not only if touched: a statement outside any transaction may be under way */
+			abort_all();
+			end_of_xact();
+			shard_txn_reset_constraints();
+			break;
+		case XACT_EVENT_PREPARE:
+			shard_txn_reset_constraints();
+			break;
+		case XACT_EVENT_PARALLEL_PRE_COMMIT:
+		case XACT_EVENT_PARALLEL_COMMIT:
+		case XACT_EVENT_PARALLEL_ABORT:
+			break;
+	}
+}
+
+/*
+ * Subtransactions
+ */
+
+/* True when all that this transaction wrote over conn was written in level or deeper. */
+static bool
+wrote_only_below(ShardConn *conn, int level)
+{
+	ShardWriter *writer = shard_txn_find_writer(conn->serverid, conn->userid);
+
+	return writer && writer->level >= level && pool_of(conn)->writer == conn;
+}
+
+/*
+ * Back to the savepoint of level on every connection that has one; the end of
+ * the remote transaction where nothing else was done in it.
+ */
+static void
+abort_sub_on_conn(ShardConn *conn, void *arg)
+{
+	AbortPlan  *plan = arg;
+	bool		whole = !IsolationUsesXactSnapshot() && wrote_only_below(conn, plan->level);
+
+	/* a transaction with one snapshot keeps its writer, which nobody opens now */
+	shard_connection_pause(conn);
+	if (conn->xact_depth < plan->level && !(whole && conn->xact_depth > 0))
+		return;
+	stop_running(conn, plan->deadline);
+	/* what was stopped early enough has not even begun */
+	if (conn->state == SHARD_CONN_READY &&
+		!(whole && PQtransactionStatus(conn->pg) == PQTRANS_IDLE))
+		plan_command(plan, conn, whole ? "ROLLBACK" : plan->rollback_to);
+	if (whole)
+		shard_txn_forget(conn);
+	else
+	{
+		conn->xact_depth = plan->level - 1;
+		conn->xact_failed = false;
+		conn->xact_stale = false;
+	}
+}
+
+static void
+abort_sub(int level)
+{
+	AbortPlan	plan = {0};
+	char		rollback_to[80];
+
+	SHARD_FAULT_POINT("abort_sub");
+	snprintf(rollback_to, sizeof(rollback_to),
+			 "ROLLBACK TO SAVEPOINT s%d; RELEASE SAVEPOINT s%d", level, level);
+	plan.deadline = abort_deadline(ABORT_SUB_TIMEOUT_MS);
+	plan.level = level;
+	plan.rollback_to = rollback_to;
+	plan.items = shard_broadcast_room();
+	shard_pool_each(abort_sub_on_conn, &plan);
+	rollback_all(plan.items, plan.nitems, plan.deadline);
+}
+
+/*
+ * Moves what was written in level to its parent, or forgets it: a node whose
+ * writes were all rolled back takes no part in the commit.  In a transaction
+ * with one snapshot it keeps its connection, since that has the snapshot.
+ */
+static void
+end_level(int level, bool committed)
+{
+	ListCell   *lc;
+
+	foreach(lc, shard_txn_writers)
+	{
+		ShardWriter *writer = lfirst(lc);
+		ShardPool  *pool = shard_pool_get(writer->serverid, writer->userid);
+
+		if (writer->level < level)
+			continue;
+		if (committed)
+			writer->level = level - 1;
+		else if (IsolationUsesXactSnapshot())
+		{
+			if (pool->writer)
+				pool->writer->xact_wrote = false;
+		}
+		else
+		{
+			pool->writer = NULL;
+			shard_txn_writers = foreach_delete_current(shard_txn_writers, lc);
+		}
+	}
+}
+
+/* The savepoint of the subtransaction of level arg becomes part of the one around it. */
+static void
+leave_savepoint(ShardConn *conn, void *arg)
+{
+	int			level = *(int *) arg;
+
+	if (conn->xact_depth < level)
+		return;
+	conn->xact_depth = level - 1;
+	conn->xact_stale = true;
+}
+
+static void
+subxact_callback(SubXactEvent event, SubTransactionId mySubid,
+				 SubTransactionId parentSubid, void *arg)
+{
+	int			level = GetCurrentTransactionNestLevel();
+
+	if (event == SUBXACT_EVENT_PRE_COMMIT_SUB || event == SUBXACT_EVENT_ABORT_SUB)
+		shard_txn_end_constraints(level, event == SUBXACT_EVENT_PRE_COMMIT_SUB);
+	if (event == SUBXACT_EVENT_PRE_COMMIT_SUB && shard_txn_touched)
+	{
+		/* nothing is allocated: core keeps a used context of a subtransaction until the transaction ends */
+		shard_pool_each(leave_savepoint, &level);
+		end_level(level, true);
+	}
+	else if (event == SUBXACT_EVENT_ABORT_SUB && shard_txn_touched)
+	{
+		abort_sub(level);
+		end_level(level, false);
+		shard_wait_interrupted = false;
+		SHARD_FAULT_END();
+	}
+}
+
+void
+shard_txn_init(const ShardTxnUpcalls *upcalls)
+{
+	shard_txn_upcalls = upcalls;
+	RegisterXactCallback(xact_callback, NULL);
+	RegisterSubXactCallback(subxact_callback, NULL);
+}

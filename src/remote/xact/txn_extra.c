@@ -1,0 +1,81 @@
+/*
+ * txn_extra.c
+ *	  Further connections that write to a node in the same transaction.
+ *
+ * Only a transaction that is one statement may have them (see txn.c): to the node
+ * they are transactions of their own, which do not see each other's rows.  So what
+ * one of them writes to is claimed for it, by the name of the table on the node.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "foreign/foreign.h"
+#include "guc.h"
+#include "remote/xact/txn_private.h"
+#include "utils/memutils.h"
+
+ShardConn *
+shard_txn_extra_writer_start(Oid serverid, Oid userid)
+{
+	ShardWriter *writer = shard_txn_find_writer(serverid, userid);
+	ShardConn  *conn;
+
+	if (IsTransactionBlock() || GetCurrentTransactionNestLevel() > 1)
+		elog(ERROR, "a second connection cannot write to node \"%s\" in a transaction block",
+			 GetForeignServer(serverid)->servername);
+	if (IsolationUsesXactSnapshot())
+		return NULL;
+	if (!writer)
+		elog(ERROR, "nothing writes to node \"%s\"", GetForeignServer(serverid)->servername);
+	shard_txn_check_not_lost(writer);
+
+	/* idle ones above the cap, from before it was lowered, do not count as a permission */
+	if (1 + writer->nextra >= shard_guc_max_connections_per_node)
+		return NULL;
+	conn = shard_pool_start_extra(shard_pool_get(serverid, userid));
+	if (conn)
+		writer->nextra++;
+	return conn;
+}
+
+static bool
+has_claimed(const ShardConn *conn, const char *table)
+{
+	ListCell   *lc;
+
+	foreach(lc, conn->xact_tables)
+		if (strcmp(lfirst(lc), table) == 0)
+			return true;
+	return false;
+}
+
+void
+shard_txn_extra_writer_claim(ShardConn *conn, const char *table)
+{
+	MemoryContext oldcxt;
+
+	Assert(conn->xact_extra);
+	if (has_claimed(conn, table))
+		return;
+	oldcxt = MemoryContextSwitchTo(TopTransactionContext);
+	conn->xact_tables = lappend(conn->xact_tables, pstrdup(table));
+	MemoryContextSwitchTo(oldcxt);
+}
+
+ShardConn *
+shard_txn_extra_writer_of(Oid serverid, Oid userid, const char *table)
+{
+	ShardWriter *writer = shard_txn_find_writer(serverid, userid);
+	dlist_iter	iter;
+
+	if (!writer || writer->nextra == 0)
+		return NULL;
+	dlist_foreach(iter, &shard_pool_get(serverid, userid)->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		if (conn->xact_extra && has_claimed(conn, table))
+			return conn;
+	}
+	return NULL;
+}

@@ -1,0 +1,71 @@
+/*
+ * txn_private.h
+ *	  What the parts of txn*.c share.
+ */
+#ifndef SHARDFDW_TXN_PRIVATE_H
+#define SHARDFDW_TXN_PRIVATE_H
+
+#include "nodes/pg_list.h"
+#include "remote/pool/pool.h"
+#include "remote/xact/txn.h"
+
+/* A node that this transaction writes to. */
+typedef struct ShardWriter
+{
+	Oid			serverid;
+	Oid			userid;
+	char	   *node;
+	int			level;			/* outermost nesting level in which it wrote */
+	int			nextra;			/* connections with xact_extra that were given out */
+} ShardWriter;
+
+extern List *shard_txn_writers; /* of ShardWriter, in TopTransactionContext */
+extern bool shard_txn_touched;	/* this transaction has used a node */
+extern const ShardTxnUpcalls *shard_txn_upcalls;
+
+/* NULL: this transaction has not written there. */
+extern ShardWriter *shard_txn_find_writer(Oid serverid, Oid userid);
+
+/* Raises when what writer, or one of its extra connections, wrote is lost. */
+extern void shard_txn_check_not_lost(ShardWriter *writer);
+
+/*
+ * conn, in a transaction that has just exported its snapshot as id, is snapshot's
+ * exporter on its node.  SERIALIZABLE: it has exported none, and is what the
+ * transaction uses on the node.
+ */
+extern void shard_txn_take_export(ShardSnapshot *snapshot, ShardConn *conn, const char *id);
+
+/* The command; notes that it has run in the subtransaction of level, on nodes and for those that join later. */
+extern const char *shard_txn_constraints_sql(bool deferred);
+extern void shard_txn_note_constraints(int level, bool deferred);
+
+/* What the levels from min_level to max_level have made of deferrable constraints. */
+extern void shard_txn_append_constraints(int min_level, int max_level, StringInfo buf);
+
+/* The subtransaction of level, or the transaction, has ended. */
+extern void shard_txn_end_constraints(int level, bool committed);
+extern void shard_txn_reset_constraints(void);
+
+/*
+ * True when nothing of the local transaction can fail any more, and nothing of it is
+ * lost, once a node has committed: see txn_end.c.
+ */
+extern bool shard_txn_is_remote_only(void);
+
+/*
+ * A node has committed: interrupts are held until the local transaction has ended,
+ * so that nothing fails in between.
+ */
+extern void shard_txn_hold_interrupts(void);
+
+/* When nothing is waited for any more after that: a cancel or time-out has come too late. */
+extern void shard_txn_drop_cancel(void);
+
+/* conn is outside any transaction now. */
+extern void shard_txn_forget(ShardConn *conn);
+
+/* The local transaction has ended: its memory is going. */
+extern void shard_txn_reset(void);
+
+#endif

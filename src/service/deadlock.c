@@ -1,0 +1,383 @@
+/*
+ * deadlock.c
+ *	  Finds deadlocks over several nodes.
+ *
+ * Each server sees its own locks only.  A session that has waited for nodes for
+ * deadlock_timeout asks them all who waits for whom, adds the locks of the
+ * coordinator, and looks for a way from itself back to itself:
+ *
+ *	 does a node say that we wait for a lock? --no--> go on waiting
+ *	   |yes
+ *	 edges of all nodes and of this server --> way back to us? --no--> go on waiting
+ *	   |yes
+ *	 after a short time once more: still there? --> 40P01
+ *
+ * Where all connections to a node are taken, the two sessions may have one left
+ * between them to ask with: each closes it at once, and looks again later.
+ *
+ * As in core, the session that finds the deadlock gives up.  The second look
+ * has two uses: answers of different nodes are of different moments, so a way
+ * may never have been there as a whole; and when several sessions find the same
+ * deadlock, the first one to give up has undone it when the others look again.
+ * Which one is first is settled by their names: the others leave it time for a
+ * look, measured by their own. (It may be one that does not look at all, since
+ * it waits for something else or has another deadlock_timeout.) What is random
+ * in that time is for two sessions that want the same last connection.
+ *
+ * Sessions are the vertices, whatever server they wait on: nodes know the
+ * connections of a session by their application_name (conninfo.h), even those of
+ * another coordinator's sessions.  A session with application_name set to
+ * something else, like anybody else on a node, is a vertex of that node.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/node_list.h"
+#include "catalog/pg_type.h"
+#include "common/pg_prng.h"
+#include "conninfo.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "remote/pool/pool.h"
+#include "remote/run/command.h"
+#include "remote/wire/wait.h"
+#include "service/deadlock.h"
+#include "storage/lock.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#define NEXT_LOOK_MIN_MS 50		/* after a deadlock was seen, or not all could be asked */
+#define NEXT_LOOK_MAX_MS 400
+#define OTHERS_LOOK_MS 500		/* and so much later where another session is the first to give up */
+#define OTHERS_LOOK_FACTOR 2	/* and so many times what the look took */
+#define MAX_LOOKS 4
+
+static const char edges_query[] =
+"SELECT w.pid, wa.application_name, b.pid, ba.application_name"
+" FROM (SELECT DISTINCT pid FROM pg_locks WHERE NOT granted AND pid IS NOT NULL) w"
+" JOIN pg_stat_activity wa ON wa.pid = w.pid"
+" CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) b (pid)"
+" JOIN pg_stat_activity ba ON ba.pid = b.pid";
+
+/* One session waits for another one. */
+typedef struct WaitEdge
+{
+	const char *waiter;
+	const char *blocker;
+	const char *node;			/* where; NULL: on this server */
+	const char *waiter_pid;		/* there */
+	const char *blocker_pid;
+	struct WaitEdge *before;	/* on the way from us to this one */
+	bool		visited;
+} WaitEdge;
+
+/* Name of a session: what it is called on node, or, if it is none of a coordinator's, its place. */
+static const char *
+session_name(const char *application_name, const char *node, const char *pid)
+{
+	if (strncmp(application_name, "shardfdw:", strlen("shardfdw:")) == 0)
+		return pstrdup(application_name);
+	return psprintf("%s %s", node, pid);
+}
+
+/* The edges that node has told. */
+static List *
+take_edges(List *edges, const char *node, PGresult *res)
+{
+	for (int i = 0; i < PQntuples(res); i++)
+	{
+		WaitEdge   *edge = palloc0(sizeof(WaitEdge));
+
+		edge->node = node;
+		edge->waiter_pid = pstrdup(PQgetvalue(res, i, 0));
+		edge->blocker_pid = pstrdup(PQgetvalue(res, i, 2));
+		edge->waiter = session_name(PQgetvalue(res, i, 1), node, edge->waiter_pid);
+		edge->blocker = session_name(PQgetvalue(res, i, 3), node, edge->blocker_pid);
+		edges = lappend(edges, edge);
+	}
+	return edges;
+}
+
+/*
+ * Asks nodes (List of ShardNodeName) as userid.  One that cannot be asked has no
+ * edges to tell; for a connection nobody waits here, since those who have them
+ * may wait for us; *complete is false then.
+ */
+static List *
+ask_nodes(List *edges, List *nodes, Oid userid, bool *complete)
+{
+	ShardCommand *commands = palloc0(Max(1, list_length(nodes)) * sizeof(ShardCommand));
+	List	   *volatile told = edges;
+	ListCell   *lc;
+	int			n = 0;
+
+	foreach(lc, nodes)
+	{
+		commands[n].serverid = ((ShardNodeName *) lfirst(lc))->serverid;
+		commands[n].userid = userid;
+		commands[n].nfields = 4;
+		commands[n++].sql = edges_query;
+	}
+	shard_command_run(commands, n, SHARD_COMMAND_SPARE, true);
+
+	PG_TRY();
+	{
+		n = 0;
+		foreach(lc, nodes)
+		{
+			ShardCommand *command = &commands[n++];
+
+			if (command->error && command->error->sqlerrcode == ERRCODE_TOO_MANY_CONNECTIONS)
+				*complete = false;
+			if (command->result)
+				told = take_edges(told, ((ShardNodeName *) lfirst(lc))->name, command->result);
+		}
+	}
+	PG_FINALLY();
+	{
+		/* libpq's memory outlives an error */
+		for (int i = 0; i < list_length(nodes); i++)
+			PQclear(commands[i].result);
+	}
+	PG_END_TRY();
+	return told;
+}
+
+/* Who waits for whom on this server. */
+static List *
+ask_here(List *edges)
+{
+	LockData   *locks = GetLockStatusData();
+
+	for (int i = 0; i < locks->nelements; i++)
+	{
+		LockInstanceData *lock = &locks->locks[i];
+		Datum	   *blockers;
+		int			nblockers;
+
+		if (lock->waitLockMode == NoLock || lock->pid == 0)
+			continue;
+		deconstruct_array(DatumGetArrayTypeP(DirectFunctionCall1(pg_blocking_pids,
+																 Int32GetDatum(lock->pid))),
+						  INT4OID, sizeof(int32), true, TYPALIGN_INT,
+						  &blockers, NULL, &nblockers);
+		for (int j = 0; j < nblockers; j++)
+		{
+			WaitEdge   *edge = palloc0(sizeof(WaitEdge));
+			int			blocker = DatumGetInt32(blockers[j]);
+
+			edge->waiter_pid = psprintf("%d", lock->pid);
+			edge->blocker_pid = psprintf("%d", blocker);
+			edge->waiter = shard_conninfo_session_name(lock->pid);
+			edge->blocker = shard_conninfo_session_name(blocker);
+			edges = lappend(edges, edge);
+		}
+	}
+	return edges;
+}
+
+/* The last edge of a shortest way from me back to me, or NULL. */
+static WaitEdge *
+find_way_back(List *edges, const char *me)
+{
+	List	   *queue = NIL;
+	ListCell   *lc;
+
+	foreach(lc, edges)
+	{
+		WaitEdge   *edge = lfirst(lc);
+
+		edge->visited = strcmp(edge->waiter, me) == 0;
+		if (edge->visited)
+			queue = lappend(queue, edge);
+	}
+	for (int i = 0; i < list_length(queue); i++)
+	{
+		WaitEdge   *edge = list_nth(queue, i);
+
+		if (strcmp(edge->blocker, me) == 0)
+			return edge;
+		foreach(lc, edges)
+		{
+			WaitEdge   *next = lfirst(lc);
+
+			if (next->visited || strcmp(next->waiter, edge->blocker) != 0)
+				continue;
+			next->visited = true;
+			next->before = edge;
+			queue = lappend(queue, next);
+		}
+	}
+	return NULL;
+}
+
+/* Connections of this session that wait for an answer. */
+typedef struct BusyNodes
+{
+	List	   *nodes;			/* of ShardNodeName */
+	List	   *users;			/* OidList, for each */
+} BusyNodes;
+
+static void
+note_busy(ShardConn *conn, void *arg)
+{
+	BusyNodes  *busy = arg;
+	ShardNodeName *node;
+	ListCell   *lc;
+
+	if (conn->state != SHARD_CONN_READY || PQtransactionStatus(conn->pg) != PQTRANS_ACTIVE)
+		return;
+	foreach(lc, busy->nodes)
+	{
+		if (((ShardNodeName *) lfirst(lc))->serverid == conn->serverid)
+			return;
+	}
+	node = palloc(sizeof(ShardNodeName));
+	node->serverid = conn->serverid;
+	node->name = pstrdup(conn->node);
+	busy->nodes = lappend(busy->nodes, node);
+	busy->users = lappend_oid(busy->users, conn->userid);
+}
+
+/*
+ * The end of the way by which this session waits for itself, or NULL.  *complete:
+ * no node was left out for want of a connection.  Memory: current context.
+ */
+static WaitEdge *
+look_for_deadlock(bool *complete)
+{
+	const char *me = shard_conninfo_session_name(MyProcPid);
+	BusyNodes	busy = {NIL, NIL};
+	List	   *edges = NIL;
+	List	   *others = NIL;
+	bool		waiting = false;
+	bool		known;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	*complete = true;
+	shard_pool_each(note_busy, &busy);
+	forboth(lc, busy.nodes, lc2, busy.users)
+		edges = ask_nodes(edges, list_make1(lfirst(lc)), lfirst_oid(lc2), complete);
+	foreach(lc, edges)
+	{
+		if (strcmp(((WaitEdge *) lfirst(lc))->waiter, me) == 0)
+			waiting = true;
+	}
+	if (!waiting)
+		return NULL;
+
+	foreach(lc, shard_node_list(&known))
+	{
+		ShardNodeName *node = lfirst(lc);
+		bool		asked = false;
+
+		foreach(lc2, busy.nodes)
+		{
+			if (((ShardNodeName *) lfirst(lc2))->serverid == node->serverid)
+				asked = true;
+		}
+		if (!asked)
+			others = lappend(others, node);
+	}
+	edges = ask_nodes(edges, others, GetUserId(), complete);
+	return find_way_back(ask_here(edges), me);
+}
+
+static void
+raise_deadlock(WaitEdge *last)
+{
+	StringInfoData way;
+	List	   *edges = NIL;
+	ListCell   *lc;
+
+	for (WaitEdge *edge = last; edge; edge = edge->before)
+		edges = lcons(edge, edges);
+	initStringInfo(&way);
+	foreach(lc, edges)
+	{
+		WaitEdge   *edge = lfirst(lc);
+
+		if (way.len > 0)
+			appendStringInfoChar(&way, '\n');
+		if (edge->node)
+			appendStringInfo(&way, _("On node \"%s\" process %s waits for process %s."),
+							 edge->node, edge->waiter_pid, edge->blocker_pid);
+		else
+			appendStringInfo(&way, _("Here process %s waits for process %s."),
+							 edge->waiter_pid, edge->blocker_pid);
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
+			 errmsg("deadlock detected over nodes"),
+			 errdetail_internal("%s", way.data),
+			 errhint("See the servers' logs for what these processes did.")));
+}
+
+/* True when, of the sessions on the way that ends with last, this one is the first to give up. */
+static bool
+gives_up_first(WaitEdge *last)
+{
+	const char *me = shard_conninfo_session_name(MyProcPid);
+
+	for (WaitEdge *edge = last; edge; edge = edge->before)
+	{
+		if (strcmp(edge->waiter, me) < 0)
+			return false;
+	}
+	return true;
+}
+
+/* Lets some time pass before the next look; last is what the one before has found, which took look_ms. */
+static void
+wait_for_next_look(WaitEdge *last, long look_ms)
+{
+	long		ms = NEXT_LOOK_MIN_MS + (long)
+		(pg_prng_double(&pg_global_prng_state) * (NEXT_LOOK_MAX_MS - NEXT_LOOK_MIN_MS));
+
+	if (last && !gives_up_first(last))
+		ms += OTHERS_LOOK_MS + OTHERS_LOOK_FACTOR * look_ms;
+	(void) shard_wait_socket(-1, 0, ms, false);
+}
+
+static void
+check_for_deadlock(void)
+{
+	MemoryContext cxt;
+	MemoryContext oldcxt;
+	WaitEdge   *last = NULL;
+	int			nfound = 0;		/* one after another */
+	long		look_ms = 0;
+
+	if (!IsTransactionState())
+		return;
+	cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw deadlock check",
+								ALLOCSET_SMALL_SIZES);
+	oldcxt = MemoryContextSwitchTo(cxt);
+	for (int i = 0; i < MAX_LOOKS && nfound < 2; i++)
+	{
+		TimestampTz start;
+		bool		complete;
+
+		if (i > 0)
+			wait_for_next_look(last, look_ms);
+		start = GetCurrentTimestamp();
+		last = look_for_deadlock(&complete);
+		look_ms = TimestampDifferenceMilliseconds(start, GetCurrentTimestamp());
+		nfound = last ? nfound + 1 : 0;
+		if (!last && complete)
+			break;
+	}
+	if (nfound == 2)
+		raise_deadlock(last);
+	MemoryContextSwitchTo(oldcxt);
+	MemoryContextDelete(cxt);
+}
+
+void
+shard_deadlock_init(void)
+{
+	shard_wait_stalled = check_for_deadlock;
+}

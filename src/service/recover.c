@@ -1,0 +1,742 @@
+/*
+ * recover.c
+ *	  Settles, or shows, the transactions that this database left prepared on
+ *	  nodes: SQL functions shardfdw.recover() and shardfdw.list_prepared().
+ *
+ *	 read the commit log --> ask all nodes for gids --> whose? --> running here? --> in the log? --> settle
+ *			|								another's, or |		yes: leave alone	|yes: COMMIT PREPARED
+ *			|								not taken over|							|no:  ROLLBACK PREPARED, or
+ *			|								leave alone --+			leave alone if its row may have been deleted,
+ *			|														or may never have come to this server
+ *			+--> rows of which no node has anything left are noted as settled
+ *
+ * The order matters.  A gid that a node shows belongs to a transaction that has
+ * begun before; when it does not run any more, its log row is there now or will
+ * never be.  (The row may also have been deleted: how far back the log goes is
+ * read after the row was not found.)  The other way round a log row read before
+ * the nodes were asked is that of a transaction whose every PREPARE had ended by
+ * then, so a node that shows nothing of it will not do so later.  See
+ * remote/xact/twophase.c for the invariants.
+ *
+ * "Nothing of it there" is believed only from the server that prepared: of the
+ * same system identifier and database, and no standby.  If it has become another
+ * timeline since, by promotion or by a restore, it may not have received what it
+ * had prepared: that is reported once, and noted in the row.  A gid can be settled
+ * wherever it shows up: what has it was prepared there.
+ *
+ * Several of these may run at once, and beside the sessions that commit: the
+ * second to come finds the prepared transaction gone.
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "catalog/node_list.h"
+#include "commit_log.h"
+#include "compat.h"
+#include "fault.h"
+#include "fmgr.h"
+#include "foreign/foreign.h"
+#include "funcapi.h"
+#include "identity.h"
+#include "miscadmin.h"
+#include "remote/run/command.h"
+#include "remote/xact/twophase.h"
+#include "service/recover.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+#include "utils/tuplestore.h"
+#include "utils/xid8.h"
+
+PG_FUNCTION_INFO_V1(shardfdw_recover);
+PG_FUNCTION_INFO_V1(shardfdw_list_prepared);
+
+typedef struct SurveyNode
+{
+	Oid			serverid;
+	const char *name;
+	const char *failure;		/* why it was not reached; NULL when it was */
+	ShardConnServer server;		/* which one answered */
+	const char *noted;			/* identity of the coordinator that is noted there; NULL: none */
+} SurveyNode;
+
+typedef enum PreparedState
+{
+	PREPARED_RUNNING,			/* its transaction still runs here */
+	PREPARED_COMMITTED,
+	PREPARED_NOT_COMMITTED,
+	PREPARED_UNCONFIRMED,		/* this server is a copy, and cannot know */
+	PREPARED_FORGOTTEN,			/* its row, had there been one, may have been deleted */
+	PREPARED_NOT_RECEIVED,		/* a predecessor's: its row may not have come here */
+	PREPARED_OTHERS				/* of an identity that this server has not taken over */
+} PreparedState;
+
+/* A prepared transaction of ours on a node. */
+typedef struct Prepared
+{
+	const SurveyNode *node;
+	const char *gid;
+	ShardGid	parts;			/* of gid */
+	const char *owner;
+	TimestampTz prepared_at;
+	bool		settled;
+} Prepared;
+
+/* What the nodes of the current user were found to hold. */
+typedef struct Survey
+{
+	List	   *nodes;			/* of SurveyNode */
+	List	   *prepared;		/* of Prepared */
+} Survey;
+
+/* The nodes that the current user has mappings for. */
+static List *
+find_nodes(void)
+{
+	List	   *nodes = NIL;
+	bool		complete;
+	ListCell   *lc;
+
+	foreach(lc, shard_node_list(&complete))
+	{
+		const ShardNodeName *found = lfirst(lc);
+		SurveyNode *node = palloc0(sizeof(SurveyNode));
+
+		node->serverid = found->serverid;
+		node->name = found->name;
+		nodes = lappend(nodes, node);
+	}
+	return nodes;
+}
+
+/* Microseconds since 1970 as a node sent them. */
+static TimestampTz
+timestamp_from_text(const char *text)
+{
+	const int64 epoch_us = (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
+
+	return DatumGetInt64(DirectFunctionCall1(int8in, CStringGetDatum(text))) - epoch_us;
+}
+
+/* Is it a prepared transaction that this server should know about? */
+static bool
+is_concern(const ShardGid *parts)
+{
+	return (parts->system_identifier == GetSystemIdentifier() && parts->database == MyDatabaseId) ||
+		shard_identity_relation(parts->system_identifier, parts->database, parts->identity) != SHARD_IDENTITY_OTHER ||
+		shard_identity_came_along(parts->system_identifier, parts->database, parts->identity);
+}
+
+/* Copies what node answered into the survey. */
+static void
+take_answer(Survey *survey, SurveyNode *node, PGresult *res)
+{
+	if (PQntuples(res) > 0)
+	{
+		shard_connection_parse_server(res, 4, &node->server);
+		if (!PQgetisnull(res, 0, 3))
+			node->noted = pstrdup(PQgetvalue(res, 0, 3));
+	}
+	for (int i = 0; i < PQntuples(res) && !PQgetisnull(res, i, 0); i++)
+	{
+		Prepared   *prepared = palloc0(sizeof(Prepared));
+
+		prepared->node = node;
+		prepared->gid = pstrdup(PQgetvalue(res, i, 0));
+		prepared->owner = pstrdup(PQgetvalue(res, i, 1));
+		prepared->prepared_at = timestamp_from_text(PQgetvalue(res, i, 2));
+		if (shard_twophase_read_gid(prepared->gid, &prepared->parts) && is_concern(&prepared->parts))
+			survey->prepared = lappend(survey->prepared, prepared);
+	}
+}
+
+/* What nodes are asked; with_system: for their system identifiers, too. */
+static char *
+survey_query(bool with_system)
+{
+	return psprintf("SELECT p.gid, p.owner, (extract(epoch FROM p.prepared) * 1000000)::bigint, s.*"
+					" FROM (SELECT %s, %s) s LEFT JOIN pg_prepared_xacts p"
+					" ON p.database = current_database() AND starts_with(p.gid, '" SHARD_GID_PREFIX "')"
+					" ORDER BY p.prepared, p.gid",
+					shard_connection_note_sql(),
+					with_system ? SHARD_SERVER_SQL(SHARD_SYSTEM_SQL) : SHARD_SERVER_SQL("NULL"));
+}
+
+/* Asks the nodes of commands once more that do not let their role read the system identifier. */
+static void
+ask_less(ShardCommand *commands, int ncommands)
+{
+	char	   *sql = survey_query(false);
+
+	for (int i = 0; i < ncommands; i++)
+	{
+		if (!commands[i].error || commands[i].error->sqlerrcode != ERRCODE_INSUFFICIENT_PRIVILEGE)
+			continue;
+		commands[i].error = NULL;
+		commands[i].sql = sql;
+		shard_command_run(&commands[i], 1, SHARD_COMMAND_FREE, true);
+	}
+}
+
+/* Asks all nodes at once for the transactions that this database prepared there. */
+static void
+survey_nodes(Survey *survey)
+{
+	char	   *sql = survey_query(true);
+	ShardCommand *commands;
+	ListCell   *lc;
+	int			n = 0;
+
+	survey->prepared = NIL;
+	survey->nodes = find_nodes();
+	commands = palloc0(Max(1, list_length(survey->nodes)) * sizeof(ShardCommand));
+	foreach(lc, survey->nodes)
+	{
+		commands[n].serverid = ((SurveyNode *) lfirst(lc))->serverid;
+		commands[n].userid = GetUserId();
+		commands[n].nfields = 4 + SHARD_SERVER_COLUMNS;
+		commands[n++].sql = sql;
+	}
+	shard_command_run(commands, n, SHARD_COMMAND_FREE, true);
+
+	PG_TRY();
+	{
+		ask_less(commands, n);
+		n = 0;
+		foreach(lc, survey->nodes)
+		{
+			SurveyNode *node = lfirst(lc);
+			ShardCommand *command = &commands[n++];
+
+			if (command->error)
+				node->failure = command->error->message;
+			else
+				take_answer(survey, node, command->result);
+		}
+	}
+	PG_FINALLY();
+	{
+		/* libpq's memory outlives an error */
+		for (int i = 0; i < list_length(survey->nodes); i++)
+			PQclear(commands[i].result);
+	}
+	PG_END_TRY();
+}
+
+/* prepared must have been read from a node just now. */
+static PreparedState
+judge(const Prepared *prepared)
+{
+	const ShardGid *gid = &prepared->parts;
+	ShardIdentityRelation relation = shard_identity_relation(gid->system_identifier, gid->database, gid->identity);
+
+	if (relation == SHARD_IDENTITY_OTHER)
+		return PREPARED_OTHERS;
+	if (!shard_identity_is_confirmed())
+		return PREPARED_UNCONFIRMED;
+	if (shard_twophase_is_running(gid->key.xid))
+		return PREPARED_RUNNING;
+
+	/* only after that: the row of a transaction that has just ended is there now */
+	if (shard_commit_log_contains(gid->key))
+		return PREPARED_COMMITTED;
+
+	/* and only after that: who deletes the row moves this */
+	if (gid->time <= shard_identity_read_reach().forgotten_until)
+		return PREPARED_FORGOTTEN;
+	return relation == SHARD_IDENTITY_PREDECESSOR ? PREPARED_NOT_RECEIVED : PREPARED_NOT_COMMITTED;
+}
+
+/* Why a prepared transaction in this state is left alone; NULL when that needs no reason. */
+static const char *
+why_left(PreparedState state, const Prepared *prepared)
+{
+	switch (state)
+	{
+		case PREPARED_RUNNING:
+		case PREPARED_COMMITTED:
+		case PREPARED_NOT_COMMITTED:
+		case PREPARED_UNCONFIRMED:
+			return NULL;
+		case PREPARED_FORGOTTEN:
+			return psprintf("it was prepared at %s, and the commit log remembers commits after %s only",
+							timestamptz_to_str(prepared->parts.time),
+							pstrdup(timestamptz_to_str(shard_identity_read_reach().forgotten_until)));
+		case PREPARED_NOT_RECEIVED:
+			return psprintf("predecessor \"%s\" may have committed it without this server having received that",
+							prepared->parts.identity);
+		case PREPARED_OTHERS:
+			return psprintf("identity \"%s\" is not this coordinator's, and has not been taken over",
+							prepared->parts.identity);
+	}
+	return NULL;
+}
+
+static List *
+add_outcome(List *outcomes, const SurveyNode *node, const char *gid,
+			ShardRecoverAction action, const char *message)
+{
+	ShardRecoverOutcome *outcome = palloc(sizeof(ShardRecoverOutcome));
+
+	outcome->node = node ? node->name : NULL;
+	outcome->gid = gid;
+	outcome->action = action;
+	outcome->message = message;
+	return lappend(outcomes, outcome);
+}
+
+/* Has another coordinator taken node over? */
+static bool
+is_taken_over(const SurveyNode *node)
+{
+	return node->noted && shard_identity_noted_relation(node->noted) == SHARD_IDENTITY_OTHER;
+}
+
+/*
+ * Commits or rolls back what does not run any more, on all nodes at once; with
+ * dry_run only says so.
+ */
+static List *
+settle_prepared(Survey *survey, bool dry_run, List *outcomes)
+{
+	int			nmax = Max(1, list_length(survey->prepared));
+	ShardCommand *commands = palloc0(nmax * sizeof(ShardCommand));
+	Prepared  **subjects = palloc(nmax * sizeof(Prepared *));
+	bool	   *commits = palloc(nmax * sizeof(bool));
+	ListCell   *lc;
+	int			n = 0;
+
+	foreach(lc, survey->prepared)
+	{
+		Prepared   *prepared = lfirst(lc);
+		PreparedState state;
+		const char *reason;
+
+		if (is_taken_over(prepared->node))
+			continue;
+		state = judge(prepared);
+		reason = why_left(state, prepared);
+		if (reason)
+			outcomes = add_outcome(outcomes, prepared->node, prepared->gid, SHARD_RECOVER_LEFT, reason);
+		if (state != PREPARED_COMMITTED && state != PREPARED_NOT_COMMITTED)
+			continue;
+		if (dry_run)
+		{
+			outcomes = add_outcome(outcomes, prepared->node, prepared->gid, state == PREPARED_COMMITTED ?
+								   SHARD_RECOVER_WOULD_COMMIT : SHARD_RECOVER_WOULD_ROLL_BACK, NULL);
+			continue;
+		}
+		subjects[n] = prepared;
+		commits[n] = state == PREPARED_COMMITTED;
+		commands[n].serverid = prepared->node->serverid;
+		commands[n].userid = GetUserId();
+		commands[n].sql = psprintf("%s PREPARED '%s'", commits[n] ? "COMMIT" : "ROLLBACK", prepared->gid);
+		n++;
+	}
+	shard_command_run(commands, n, SHARD_COMMAND_FREE, true);
+
+	for (int i = 0; i < n; i++)
+	{
+		ErrorData  *error = commands[i].error;
+
+		PQclear(commands[i].result);
+		subjects[i]->settled = error == NULL || error->sqlerrcode == ERRCODE_UNDEFINED_OBJECT;
+		if (!error)
+			outcomes = add_outcome(outcomes, subjects[i]->node, subjects[i]->gid,
+								   commits[i] ? SHARD_RECOVER_COMMITTED : SHARD_RECOVER_ROLLED_BACK,
+								   NULL);
+		else if (error->sqlerrcode == ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE)
+			;					/* busy: its own session, or another recover(), is at it */
+		else if (!subjects[i]->settled)
+			outcomes = add_outcome(outcomes, subjects[i]->node, subjects[i]->gid,
+								   SHARD_RECOVER_FAILED, error->message);
+	}
+	return outcomes;
+}
+
+/* What survey has seen of entry on node; NULL: nothing. */
+static const Prepared *
+find_prepared(const ShardLogEntry *entry, const SurveyNode *node, const Survey *survey)
+{
+	ListCell   *lc;
+
+	foreach(lc, survey->prepared)
+	{
+		const Prepared *prepared = lfirst(lc);
+
+		if (prepared->node == node && prepared->parts.key.token == entry->key.token &&
+			FullTransactionIdEquals(prepared->parts.key.xid, entry->key.xid))
+			return prepared;
+	}
+	return NULL;
+}
+
+/*
+ * Is node the server that prepared?  It is known by its name and by what it says
+ * of itself; where one side does not know that, by its name alone.  One that has
+ * been renamed is believed if a superuser owns it: others might have a server
+ * that lies.
+ */
+static bool
+is_participant(const ShardLogNode *participant, const SurveyNode *node)
+{
+	const ShardConnServer *server = &node->server;
+	bool		is_namesake = strcmp(participant->name, node->name) == 0;
+
+	if (node->failure || server->timeline == 0)
+		return false;
+	if (!is_namesake && (GetForeignServerByName(participant->name, true) != NULL ||
+						 !superuser_arg(GetForeignServer(node->serverid)->owner)))
+		return false;
+	if (participant->database[0] != '\0' && strcmp(participant->database, NameStr(server->database)) != 0)
+		return false;
+	if (participant->system_identifier == 0 || server->system_identifier == 0)
+		return is_namesake;
+	return participant->system_identifier == server->system_identifier;
+}
+
+static const SurveyNode *
+find_participant(const ShardLogNode *participant, const Survey *survey)
+{
+	ListCell   *lc;
+
+	foreach(lc, survey->nodes)
+	{
+		if (is_participant(participant, lfirst(lc)))
+			return lfirst(lc);
+	}
+	return NULL;
+}
+
+/* Says who answers in place of the server that prepared entry, if anybody does. */
+static List *
+report_absent(const ShardLogEntry *entry, const ShardLogNode *participant, const Survey *survey, List *outcomes)
+{
+	ListCell   *lc;
+
+	foreach(lc, survey->nodes)
+	{
+		const SurveyNode *node = lfirst(lc);
+
+		if (strcmp(node->name, participant->name) != 0)
+			continue;
+		if (node->failure)
+			return outcomes;
+		return add_outcome(outcomes, node, NULL, SHARD_RECOVER_ANOTHER_SERVER,
+						   psprintf("transaction " UINT64_FORMAT " was prepared by server " INT64_FORMAT ", database \"%s\", this is server " INT64_FORMAT ", database \"%s\"%s",
+									U64FromFullTransactionId(entry->key.xid), participant->system_identifier, participant->database,
+									node->server.system_identifier, NameStr(node->server.database),
+									node->server.timeline == 0 ? ", a standby" : ""));
+	}
+	/* it may be there, but for others than the current user */
+	if (!GetForeignServerByName(participant->name, true))
+	{
+		SurveyNode	gone = {.name = participant->name};
+
+		outcomes = add_outcome(outcomes, &gone, NULL, SHARD_RECOVER_LEFT,
+							   psprintf("transaction " UINT64_FORMAT " was prepared there, and there is no such node any more",
+										U64FromFullTransactionId(entry->key.xid)));
+	}
+	return outcomes;
+}
+
+/*
+ * Looks at what the nodes of entry, which has committed, have left of it, and notes
+ * it as settled when that is nothing.
+ */
+static List *
+check_entry(ShardLogEntry *entry, const Survey *survey, bool dry_run, List *outcomes)
+{
+	const char *note = NULL;
+	bool		is_pending = false;
+	bool		is_moved = false;
+	ListCell   *lc;
+
+	/* what its session is still at is nobody else's business */
+	if (shard_twophase_is_running(entry->key.xid))
+		return outcomes;
+	if (shard_twophase_is_confirmed(entry->key.xid))
+	{
+		if (!dry_run)
+			(void) shard_commit_log_settle(entry->key, NULL);
+		return outcomes;
+	}
+	foreach(lc, survey->prepared)
+	{
+		const Prepared *prepared = lfirst(lc);
+
+		if (!prepared->settled && prepared->parts.key.token == entry->key.token &&
+			FullTransactionIdEquals(prepared->parts.key.xid, entry->key.xid))
+			is_pending = true;
+	}
+	foreach(lc, entry->nodes)
+	{
+		ShardLogNode *participant = lfirst(lc);
+		const SurveyNode *node = find_participant(participant, survey);
+
+		if (!node)
+		{
+			is_pending = true;
+			outcomes = report_absent(entry, participant, survey, outcomes);
+			continue;
+		}
+		if (participant->timeline == 0 || participant->timeline == node->server.timeline)
+			continue;
+		if (find_prepared(entry, node, survey))
+		{
+			/* it has received it; the next round need not wonder where it has gone */
+			participant->timeline = node->server.timeline;
+			is_moved = true;
+			continue;
+		}
+		note = psprintf("it prepared transaction " UINT64_FORMAT " on timeline %u, is on timeline %u now and does not have it: it has either committed it, or has not received it and lost what it wrote",
+						U64FromFullTransactionId(entry->key.xid), participant->timeline, node->server.timeline);
+		outcomes = add_outcome(outcomes, node, NULL, SHARD_RECOVER_PROMOTED, note);
+		note = psprintf("%s: %s", node->name, note);
+	}
+	if (dry_run)
+		return outcomes;
+	if (!is_pending)
+		(void) shard_commit_log_settle(entry->key, note);
+	else if (is_moved)
+		(void) shard_commit_log_set_timelines(entry->key, entry->nodes);
+	return outcomes;
+}
+
+/* Tells the nodes on which a predecessor is noted that this coordinator is in its place. */
+static void
+note_identity(const Survey *survey)
+{
+	ListCell   *lc;
+
+	foreach(lc, survey->nodes)
+	{
+		const SurveyNode *node = lfirst(lc);
+		ShardCommand command = {.serverid = node->serverid, .userid = GetUserId()};
+		ShardIdentityRelation relation;
+
+		if (!node->noted)
+			continue;
+		relation = shard_identity_noted_relation(node->noted);
+		if (relation != SHARD_IDENTITY_PREDECESSOR && relation != SHARD_IDENTITY_PREDECESSOR_COMPLETE)
+			continue;
+		command.sql = shard_identity_note_command(shard_identity_get());
+		shard_command_run(&command, 1, SHARD_COMMAND_FREE, true);
+		PQclear(command.result);
+	}
+}
+
+List *
+shard_recover_run(bool dry_run)
+{
+	List	   *outcomes = NIL;
+	Survey		survey;
+	List	   *log;
+	ListCell   *lc;
+
+	if (!shard_identity_is_confirmed())
+		return add_outcome(NIL, NULL, NULL, SHARD_RECOVER_UNCONFIRMED, shard_identity_problem());
+	if (!dry_run)
+		shard_identity_store();
+	log = shard_commit_log_read_unsettled();
+	survey_nodes(&survey);
+	SHARD_FAULT_POINT("recover");
+	foreach(lc, survey.nodes)
+	{
+		const SurveyNode *node = lfirst(lc);
+
+		if (node->failure)
+			outcomes = add_outcome(outcomes, node, NULL, SHARD_RECOVER_UNREACHABLE, node->failure);
+		else if (is_taken_over(node))
+			outcomes = add_outcome(outcomes, node, NULL, SHARD_RECOVER_LEFT,
+								   psprintf("it has been taken over by coordinator \"%s\", this one is \"%s\"",
+											node->noted, shard_identity_get()));
+	}
+	outcomes = settle_prepared(&survey, dry_run, outcomes);
+	SHARD_FAULT_POINT("recovered");
+	foreach(lc, log)
+		outcomes = check_entry(lfirst(lc), &survey, dry_run, outcomes);
+	if (!dry_run)
+	{
+		note_identity(&survey);
+		shard_commit_log_purge();
+	}
+	return outcomes;
+}
+
+/* Has another user, who may, settled what outcome could not? */
+static bool
+is_settled_by_another(const ShardRecoverOutcome *outcome, List *outcomes)
+{
+	ListCell   *lc;
+
+	foreach(lc, outcomes)
+	{
+		const ShardRecoverOutcome *other = lfirst(lc);
+
+		if ((other->action == SHARD_RECOVER_COMMITTED || other->action == SHARD_RECOVER_ROLLED_BACK) &&
+			strcmp(other->node, outcome->node) == 0 && strcmp(other->gid, outcome->gid) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Does the same stand in outcomes before the one at position? */
+static bool
+is_repeated(List *outcomes, int position)
+{
+	const ShardRecoverOutcome *outcome = list_nth(outcomes, position);
+
+	for (int i = 0; i < position; i++)
+	{
+		const ShardRecoverOutcome *other = list_nth(outcomes, i);
+
+		if (other->action == outcome->action &&
+			strcmp(other->node ? other->node : "", outcome->node ? outcome->node : "") == 0 &&
+			strcmp(other->gid ? other->gid : "", outcome->gid ? outcome->gid : "") == 0 &&
+			strcmp(other->message ? other->message : "", outcome->message ? outcome->message : "") == 0)
+			return true;
+	}
+	return false;
+}
+
+void
+shard_recover_log(List *outcomes)
+{
+	for (int i = 0; i < list_length(outcomes); i++)
+	{
+		const ShardRecoverOutcome *outcome = list_nth(outcomes, i);
+
+		if (is_repeated(outcomes, i))
+			continue;
+		switch (outcome->action)
+		{
+			case SHARD_RECOVER_COMMITTED:
+				ereport(LOG,
+						(errmsg("committed prepared transaction \"%s\" on node \"%s\"",
+								outcome->gid, outcome->node)));
+				break;
+			case SHARD_RECOVER_ROLLED_BACK:
+				ereport(LOG,
+						(errmsg("rolled back prepared transaction \"%s\" on node \"%s\"",
+								outcome->gid, outcome->node)));
+				break;
+			case SHARD_RECOVER_FAILED:
+				if (!is_settled_by_another(outcome, outcomes))
+					ereport(LOG,
+							(errmsg("could not settle prepared transaction \"%s\" on node \"%s\": %s",
+									outcome->gid, outcome->node, outcome->message)));
+				break;
+			case SHARD_RECOVER_UNREACHABLE:
+				ereport(LOG,
+						(errmsg("could not look for prepared transactions on node \"%s\": %s",
+								outcome->node, outcome->message)));
+				break;
+			case SHARD_RECOVER_PROMOTED:
+				ereport(WARNING,
+						(errmsg("node \"%s\" may have lost a commit: %s", outcome->node, outcome->message)));
+				break;
+			case SHARD_RECOVER_ANOTHER_SERVER:
+				ereport(WARNING,
+						(errmsg("node \"%s\" is another server than before: %s", outcome->node, outcome->message),
+						 errhint("Have the node's address lead to the server that prepared it. If that is gone for good, run SELECT shardfdw.dismiss_commit() for the transaction.")));
+				break;
+			case SHARD_RECOVER_LEFT:
+				if (outcome->gid)
+					ereport(WARNING,
+							(errmsg("prepared transaction \"%s\" on node \"%s\" is left alone: %s",
+									outcome->gid, outcome->node, outcome->message)));
+				else
+					ereport(WARNING,
+							(errmsg("prepared transactions on node \"%s\" are left alone: %s",
+									outcome->node, outcome->message)));
+				break;
+			case SHARD_RECOVER_UNCONFIRMED:
+				ereport(WARNING,
+						(errmsg("this server is not confirmed as the coordinator, and settles no prepared transactions"),
+						 errdetail_internal("%s", outcome->message),
+						 errhint("%s", shard_identity_hint())));
+				break;
+			case SHARD_RECOVER_WOULD_COMMIT:
+			case SHARD_RECOVER_WOULD_ROLL_BACK:
+				break;
+		}
+	}
+}
+
+Datum
+shardfdw_recover(PG_FUNCTION_ARGS)
+{
+	static const char *const action_names[] = {"committed", "rolled back", "failed", "unreachable", "promoted",
+	"another server", "left alone", "not confirmed", "would commit", "would roll back"};
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	bool		dry_run = PG_GETARG_BOOL(0);
+	List	   *outcomes;
+	ListCell   *lc;
+
+	if (!dry_run)
+		PreventCommandIfReadOnly("recover()");
+	InitMaterializedSRF(fcinfo, 0);
+
+	outcomes = shard_recover_run(dry_run);
+	if (!dry_run)
+		shard_recover_log(outcomes);
+	foreach(lc, outcomes)
+	{
+		const ShardRecoverOutcome *outcome = lfirst(lc);
+		const char *action = action_names[outcome->action];
+		Datum		values[3] = {0};
+		bool		nulls[3] = {outcome->node == NULL, outcome->gid == NULL, false};
+
+		if (outcome->message)
+			action = psprintf("%s: %s", action, outcome->message);
+		if (outcome->node)
+			values[0] = DirectFunctionCall1(namein, CStringGetDatum(outcome->node));
+		if (outcome->gid)
+			values[1] = CStringGetTextDatum(outcome->gid);
+		values[2] = CStringGetTextDatum(action);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+Datum
+shardfdw_list_prepared(PG_FUNCTION_ARGS)
+{
+	static const char *const state_names[] = {"in progress", "committed", "not committed", "not confirmed", "left alone",
+	"left alone", "left alone"};
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Survey		survey;
+	ListCell   *lc;
+
+	InitMaterializedSRF(fcinfo, 0);
+	survey_nodes(&survey);
+	foreach(lc, survey.nodes)
+	{
+		const SurveyNode *node = lfirst(lc);
+		Datum		values[6] = {0};
+		bool		nulls[6] = {false, true, true, true, true, false};
+
+		if (!node->failure)
+			continue;
+		values[0] = DirectFunctionCall1(namein, CStringGetDatum(node->name));
+		values[5] = CStringGetTextDatum(psprintf("unreachable: %s", node->failure));
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	foreach(lc, survey.prepared)
+	{
+		const Prepared *prepared = lfirst(lc);
+		Datum		values[6];
+		bool		nulls[6] = {false};
+		PreparedState state = judge(prepared);
+		const char *reason = why_left(state, prepared);
+
+		values[0] = DirectFunctionCall1(namein, CStringGetDatum(prepared->node->name));
+		values[1] = CStringGetTextDatum(prepared->gid);
+		values[2] = FullTransactionIdGetDatum(prepared->parts.key.xid);
+		values[3] = DirectFunctionCall1(namein, CStringGetDatum(prepared->owner));
+		values[4] = TimestampTzGetDatum(prepared->prepared_at);
+		values[5] = CStringGetTextDatum(reason ? psprintf("%s: %s", state_names[state], reason) : state_names[state]);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}

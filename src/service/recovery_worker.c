@@ -1,0 +1,389 @@
+/*
+ * recovery_worker.c
+ *	  Recovery of interrupted commits by background workers.
+ *
+ *	 launcher	knows the databases; every shardfdw.recovery_interval it starts,
+ *				one after the other, for each that has the extension, a
+ *	 worker		which does recover() once for each user who has a mapping to a
+ *				node, as that user, and ends
+ *
+ * A worker connects to nodes with the very mappings that sessions use, so it can
+ * settle what they prepared, and nobody's rights grow.
+ *
+ * Only for libraries in shared_preload_libraries. Whether a database has the
+ * extension only a worker in it can tell: one that has not is asked again every
+ * RETRY_ROUNDS intervals.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/node_list.h"
+#include "catalog/option.h"
+#include "catalog/pg_authid.h"
+#include "catalog/pg_database.h"
+#include "catalog/pg_user_mapping.h"
+#include "commands/extension.h"
+#include "compat.h"
+#include "foreign/foreign.h"
+#include "guc.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "service/recover.h"
+#include "service/recovery_worker.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/shmem.h"
+#include "tcop/tcopprot.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
+
+#define RETRY_ROUNDS 10			/* databases without the extension are asked so seldom */
+#define LAUNCHER_RESTART_S 10
+
+/* What the worker of the moment has found out; the launcher reads it when it has ended. */
+typedef struct RecoveryShared
+{
+	bool		has_extension;
+} RecoveryShared;
+
+/* What the launcher knows of a database. */
+typedef struct WatchedDatabase
+{
+	Oid			oid;
+	int			rounds_to_wait; /* until it is asked again */
+	bool		seen;			/* still there */
+} WatchedDatabase;
+
+static RecoveryShared *shared = NULL;
+static shmem_request_hook_type prev_shmem_request_hook = NULL;
+static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
+
+extern PGDLLEXPORT void shard_recovery_launcher_main(Datum arg);
+extern PGDLLEXPORT void shard_recovery_worker_main(Datum arg);
+
+/* ---------- worker ---------- */
+
+/* The users who have a mapping to a node of this database.  OidList; memory: cxt. */
+static List *
+find_users(MemoryContext cxt)
+{
+	Relation	mappings = table_open(UserMappingRelationId, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(mappings, InvalidOid, false, NULL, 0, NULL);
+	List	   *users = NIL;
+	HeapTuple	tuple;
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_user_mapping form = (Form_pg_user_mapping) GETSTRUCT(tuple);
+		MemoryContext oldcxt;
+
+		if (!shard_option_is_our_server(form->umserver))
+			continue;
+		oldcxt = MemoryContextSwitchTo(cxt);
+		/* the mapping of PUBLIC serves anybody, and on a private server its owner */
+		users = list_append_unique_oid(users, OidIsValid(form->umuser) ? form->umuser :
+									   shard_node_in_cluster(form->umserver) ? BOOTSTRAP_SUPERUSERID :
+									   GetForeignServer(form->umserver)->owner);
+		MemoryContextSwitchTo(oldcxt);
+	}
+	systable_endscan(scan);
+	table_close(mappings, AccessShareLock);
+	return users;
+}
+
+/* Copies outcome to the end of outcomes. */
+static List *
+keep_outcome(List *outcomes, const ShardRecoverOutcome *outcome)
+{
+	ShardRecoverOutcome *kept = palloc(sizeof(ShardRecoverOutcome));
+
+	kept->node = outcome->node ? pstrdup(outcome->node) : NULL;
+	kept->gid = outcome->gid ? pstrdup(outcome->gid) : NULL;
+	kept->action = outcome->action;
+	kept->message = outcome->message ? pstrdup(outcome->message) : NULL;
+	return lappend(outcomes, kept);
+}
+
+/* recover() as userid, in a transaction of its own.  A failure is logged, and of no other user's concern. */
+static List *
+recover_as(Oid userid, List *outcomes, MemoryContext cxt)
+{
+	List	   *volatile all = outcomes;
+
+	PG_TRY();
+	{
+		Oid			save_userid;
+		int			save_sec_context;
+		ListCell   *lc;
+
+		StartTransactionCommand();
+		PushActiveSnapshot(GetTransactionSnapshot());
+		if (SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(userid)))
+		{
+			List	   *found;
+			MemoryContext oldcxt;
+
+			GetUserIdAndSecContext(&save_userid, &save_sec_context);
+			SetUserIdAndSecContext(userid, save_sec_context | SECURITY_LOCAL_USERID_CHANGE |
+								   SECURITY_RESTRICTED_OPERATION);
+			found = shard_recover_run(false);
+			SetUserIdAndSecContext(save_userid, save_sec_context);
+			oldcxt = MemoryContextSwitchTo(cxt);
+			foreach(lc, found)
+				all = keep_outcome(all, lfirst(lc));
+			MemoryContextSwitchTo(oldcxt);
+		}
+		PopActiveSnapshot();
+		CommitTransactionCommand();
+	}
+	PG_CATCH();
+	{
+		HOLD_INTERRUPTS();
+		EmitErrorReport();
+		AbortCurrentTransaction();
+		FlushErrorState();
+		RESUME_INTERRUPTS();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(cxt);
+	return all;
+}
+
+/* arg: the database. */
+void
+shard_recovery_worker_main(Datum arg)
+{
+	MemoryContext cxt;
+	List	   *users = NIL;
+	List	   *outcomes = NIL;
+	ListCell   *lc;
+
+	pqsignal(SIGTERM, die);
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(arg), InvalidOid, 0);
+	cxt = AllocSetContextCreate(TopMemoryContext, "shardfdw recovery", ALLOCSET_DEFAULT_SIZES);
+
+	StartTransactionCommand();
+	shared->has_extension = OidIsValid(get_extension_oid("shardfdw", true));
+	if (shared->has_extension)
+		users = find_users(cxt);
+	CommitTransactionCommand();
+
+	MemoryContextSwitchTo(cxt);
+	foreach(lc, users)
+		outcomes = recover_as(lfirst_oid(lc), outcomes, cxt);
+	shard_recover_log(outcomes);
+}
+
+/* ---------- launcher ---------- */
+
+/* Brings the list of databases up to date.  Memory: cxt. */
+static List *
+refresh_databases(List *watched, MemoryContext cxt)
+{
+	Relation	databases;
+	TableScanDesc scan;
+	HeapTuple	tuple;
+	ListCell   *lc;
+
+	foreach(lc, watched)
+		((WatchedDatabase *) lfirst(lc))->seen = false;
+
+	StartTransactionCommand();
+	(void) GetTransactionSnapshot();
+	databases = table_open(DatabaseRelationId, AccessShareLock);
+	scan = table_beginscan_catalog(databases, 0, NULL);
+	while (HeapTupleIsValid(tuple = heap_getnext(scan, ForwardScanDirection)))
+	{
+		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);
+		WatchedDatabase *database = NULL;
+
+		/* a negative limit marks one whose DROP was cut short */
+		if (!form->datallowconn || form->datistemplate || form->datconnlimit < -1)
+			continue;
+		foreach(lc, watched)
+		{
+			if (((WatchedDatabase *) lfirst(lc))->oid == form->oid)
+				database = lfirst(lc);
+		}
+		if (database == NULL)
+		{
+			MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
+
+			database = palloc0(sizeof(WatchedDatabase));
+			database->oid = form->oid;
+			watched = lappend(watched, database);
+			MemoryContextSwitchTo(oldcxt);
+		}
+		database->seen = true;
+	}
+	table_endscan(scan);
+	table_close(databases, AccessShareLock);
+	CommitTransactionCommand();
+
+	foreach(lc, watched)
+	{
+		WatchedDatabase *database = lfirst(lc);
+
+		if (!database->seen)
+		{
+			watched = foreach_delete_current(watched, lc);
+			pfree(database);
+		}
+	}
+	return watched;
+}
+
+/* Runs a worker in the database, and waits for its end. */
+static void
+run_worker(WatchedDatabase *database)
+{
+	BackgroundWorker worker = {0};
+	BackgroundWorkerHandle *handle;
+
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = BGW_NEVER_RESTART;
+	worker.bgw_notify_pid = MyProcPid;
+	worker.bgw_main_arg = ObjectIdGetDatum(database->oid);
+	strlcpy(worker.bgw_library_name, "shardfdw", sizeof(worker.bgw_library_name));
+	strlcpy(worker.bgw_function_name, "shard_recovery_worker_main", sizeof(worker.bgw_function_name));
+	strlcpy(worker.bgw_name, "shardfdw recovery worker", sizeof(worker.bgw_name));
+	strlcpy(worker.bgw_type, "shardfdw recovery worker", sizeof(worker.bgw_type));
+
+	/* a worker that cannot connect (the database is being dropped) leaves this as it is */
+	shared->has_extension = false;
+	if (!RegisterDynamicBackgroundWorker(&worker, &handle))
+	{
+		ereport(LOG,
+				(errmsg("no background worker is free for recovery"),
+				 errhint("Increase max_worker_processes.")));
+		return;
+	}
+	if (WaitForBackgroundWorkerShutdown(handle) == BGWH_POSTMASTER_DIED)
+		proc_exit(1);
+	database->rounds_to_wait = shared->has_extension ? 0 : RETRY_ROUNDS - 1;
+}
+
+/* A worker in each database whose turn it is.  Returns the databases. */
+static List *
+run_round(List *watched, MemoryContext cxt)
+{
+	ListCell   *lc;
+
+	watched = refresh_databases(watched, cxt);
+	foreach(lc, watched)
+	{
+		WatchedDatabase *database = lfirst(lc);
+
+		if (database->rounds_to_wait > 0)
+			database->rounds_to_wait--;
+		else
+			run_worker(database);
+	}
+	return watched;
+}
+
+void
+shard_recovery_launcher_main(Datum arg)
+{
+	MemoryContext cxt;
+	List	   *watched = NIL;
+	TimestampTz next_round = 0;
+
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, die);
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+	cxt = AllocSetContextCreate(TopMemoryContext, "shardfdw recovery", ALLOCSET_DEFAULT_SIZES);
+
+	for (;;)
+	{
+		int			interval_s = shard_guc_recovery_interval_s;
+		TimestampTz now = GetCurrentTimestamp();
+		long		timeout_ms = -1;
+
+		if (interval_s > 0)
+		{
+			/* it is woken by workers' ends, too */
+			if (now >= next_round)
+			{
+				watched = run_round(watched, cxt);
+				now = GetCurrentTimestamp();
+				next_round = TimestampTzPlusMilliseconds(now, interval_s * INT64CONST(1000));
+			}
+			timeout_ms = TimestampDifferenceMilliseconds(now, next_round);
+		}
+
+		(void) WaitLatch(MyLatch,
+						 WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | (timeout_ms >= 0 ? WL_TIMEOUT : 0),
+						 timeout_ms, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+		if (ConfigReloadPending)
+		{
+			ConfigReloadPending = false;
+			ProcessConfigFile(PGC_SIGHUP);
+			next_round = 0;
+		}
+	}
+}
+
+/* ---------- registration ---------- */
+
+static void
+request_shared(void)
+{
+	if (prev_shmem_request_hook)
+		prev_shmem_request_hook();
+	RequestAddinShmemSpace(MAXALIGN(sizeof(RecoveryShared)));
+}
+
+static void
+startup_shared(void)
+{
+	bool		found;
+
+	if (prev_shmem_startup_hook)
+		prev_shmem_startup_hook();
+	shared = ShmemInitStruct("shardfdw recovery", sizeof(RecoveryShared), &found);
+	if (!found)
+		memset(shared, 0, sizeof(RecoveryShared));
+}
+
+void
+shard_recovery_worker_init(void)
+{
+	BackgroundWorker launcher = {0};
+
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+
+	prev_shmem_request_hook = shmem_request_hook;
+	shmem_request_hook = request_shared;
+	prev_shmem_startup_hook = shmem_startup_hook;
+	shmem_startup_hook = startup_shared;
+
+	/* nothing is to change while pg_upgrade is at work */
+	if (IsBinaryUpgrade)
+		return;
+	launcher.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	launcher.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	launcher.bgw_restart_time = LAUNCHER_RESTART_S;
+	strlcpy(launcher.bgw_library_name, "shardfdw", sizeof(launcher.bgw_library_name));
+	strlcpy(launcher.bgw_function_name, "shard_recovery_launcher_main", sizeof(launcher.bgw_function_name));
+	strlcpy(launcher.bgw_name, "shardfdw recovery launcher", sizeof(launcher.bgw_name));
+	strlcpy(launcher.bgw_type, "shardfdw recovery launcher", sizeof(launcher.bgw_type));
+	RegisterBackgroundWorker(&launcher);
+}

@@ -1,0 +1,147 @@
+/*
+ * adopt.c
+ *	  C half of adopt_postgres_fdw() and release_postgres_fdw(): makes sure that
+ *	  nobody is in the middle of using a wrapper whose handler changes.
+ *
+ * A transaction that has used a foreign table goes on over the connections that
+ * it has: were the table's wrapper another one from now on, it would read over
+ * a second connection, and miss what it has written.  Whoever uses a foreign
+ * table, or a partitioned table above it, holds a lock on that until the
+ * transaction ends; so all of them are locked against everybody.
+ *
+ * Plans are core's to throw away: its plan cache listens to changes of
+ * pg_foreign_data_wrapper.  The callbacks that the relation cache keeps for
+ * each open table are not looked up again, though, unless the table changes.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/partition.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_foreign_server.h"
+#include "catalog/pg_foreign_table.h"
+#include "fmgr.h"
+#include "foreign/foreign.h"
+#include "miscadmin.h"
+#include "remote/pool/pool.h"
+#include "storage/lmgr.h"
+#include "utils/inval.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+PG_FUNCTION_INFO_V1(shardfdw_lock_wrapper);
+PG_FUNCTION_INFO_V1(shardfdw_in_remote_transaction);
+
+/* The wrapper of a server; InvalidOid when it is gone. */
+static Oid
+wrapper_of(Oid serverid)
+{
+	HeapTuple	tuple = SearchSysCache1(FOREIGNSERVEROID, ObjectIdGetDatum(serverid));
+	Oid			result;
+
+	if (!HeapTupleIsValid(tuple))
+		return InvalidOid;
+	result = ((Form_pg_foreign_server) GETSTRUCT(tuple))->srvfdw;
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+/* Adds the foreign tables of a wrapper to *tables, what they are partitions of to *parents. */
+static void
+collect_tables(Oid wrapper, List **tables, List **parents)
+{
+	Relation	catalog = table_open(ForeignTableRelationId, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
+	HeapTuple	tuple;
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_foreign_table form = (Form_pg_foreign_table) GETSTRUCT(tuple);
+
+		if (wrapper_of(form->ftserver) == wrapper)
+			*tables = lappend_oid(*tables, form->ftrelid);
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+
+	for (int i = 0; i < list_length(*tables); i++)
+	{
+		Oid			relid = list_nth_oid(*tables, i);
+		HeapTuple	reltuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+		bool		partition = false;
+
+		if (HeapTupleIsValid(reltuple))
+		{
+			partition = ((Form_pg_class) GETSTRUCT(reltuple))->relispartition;
+			ReleaseSysCache(reltuple);
+		}
+		if (partition)
+			*parents = list_concat_unique_oid(*parents, get_partition_ancestors(relid));
+	}
+}
+
+/* Locks relations in the order of their OIDs, and has every session look them up again. */
+static void
+lock_tables(List *relids)
+{
+	ListCell   *lc;
+
+	list_sort(relids, list_oid_cmp);
+	foreach(lc, relids)
+	{
+		Oid			relid = lfirst_oid(lc);
+
+		LockRelationOid(relid, AccessExclusiveLock);
+		if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+			CacheInvalidateRelcacheByRelid(relid);
+	}
+}
+
+/*
+ * SQL function lock_wrapper(wrapper oid) -> void: locks its foreign tables, and
+ * the partitioned tables above them first, until the end of the transaction.
+ */
+Datum
+shardfdw_lock_wrapper(PG_FUNCTION_ARGS)
+{
+	Oid			wrapper = PG_GETARG_OID(0);
+	List	   *locked = NIL;
+
+	/* while one waits, others may make foreign tables: until nothing new is found */
+	for (;;)
+	{
+		List	   *tables = NIL;
+		List	   *parents = NIL;
+
+		CHECK_FOR_INTERRUPTS();
+		collect_tables(wrapper, &tables, &parents);
+		parents = list_difference_oid(parents, locked);
+		tables = list_difference_oid(tables, locked);
+		if (parents == NIL && tables == NIL)
+			break;
+		lock_tables(parents);
+		lock_tables(tables);
+		locked = list_concat(list_concat(locked, parents), tables);
+		AcceptInvalidationMessages();
+	}
+	PG_RETURN_VOID();
+}
+
+static void
+note_transaction(ShardConn *conn, void *arg)
+{
+	if (conn->xact_depth > 0 && !conn->end_pending)
+		*(bool *) arg = true;
+}
+
+/* SQL function in_remote_transaction() -> boolean: is this transaction one on some node, too? */
+Datum
+shardfdw_in_remote_transaction(PG_FUNCTION_ARGS)
+{
+	bool		found = false;
+
+	shard_pool_each(note_transaction, &found);
+	PG_RETURN_BOOL(found);
+}

@@ -1,0 +1,237 @@
+/*
+ * import.c
+ *	  IMPORT FOREIGN SCHEMA: writes CREATE FOREIGN TABLE for tables of a node.
+ *
+ *	  the node's catalogs -> one row per column, in order -> commands
+ *
+ * Options are those of postgres_fdw: import_collate, import_generated and
+ * import_not_null (on by default), import_default (off).  Partitions are
+ * imported only when LIMIT TO names them, since their parents show their rows.
+ * Core leaves out again what LIMIT TO and EXCEPT leave out; that the node does
+ * so, too, saves asking for it.
+ *
+ * Types and expressions come as text, qualified by the node, whose search_path
+ * is pg_catalog; names are quoted here, as majors differ in their keywords.
+ * Each table and column is given its name on the node as an option, so that it
+ * may be renamed here.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_attribute.h"
+#include "commands/defrem.h"
+#include "foreign/foreign.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "remote/run/command.h"
+#include "remote/wire/answer.h"
+#include "sqlfunc/import.h"
+#include "utils/builtins.h"
+
+/* Columns of the node's answer. */
+enum ImportColumn
+{
+	IMPORT_TABLE,
+	IMPORT_NAME,				/* NULL: the table has no columns */
+	IMPORT_TYPE,
+	IMPORT_NOT_NULL,			/* "t" or "f" */
+	IMPORT_EXPRESSION,			/* default or generation expression, or NULL */
+	IMPORT_GENERATED,			/* attgenerated */
+	IMPORT_COLLATION_SCHEMA,	/* NULL: not collatable */
+	IMPORT_COLLATION
+};
+
+typedef struct ImportOptions
+{
+	bool		collate;
+	bool		defaults;
+	bool		generated;
+	bool		not_null;
+} ImportOptions;
+
+static ImportOptions
+parse_options(List *options)
+{
+	ImportOptions result = {true, false, true, true};
+	ListCell   *lc;
+
+	foreach(lc, options)
+	{
+		DefElem    *elem = lfirst_node(DefElem, lc);
+
+		if (strcmp(elem->defname, "import_collate") == 0)
+			result.collate = defGetBoolean(elem);
+		else if (strcmp(elem->defname, "import_default") == 0)
+			result.defaults = defGetBoolean(elem);
+		else if (strcmp(elem->defname, "import_generated") == 0)
+			result.generated = defGetBoolean(elem);
+		else if (strcmp(elem->defname, "import_not_null") == 0)
+			result.not_null = defGetBoolean(elem);
+		else
+			ereport(ERROR,
+					(errcode(ERRCODE_FDW_INVALID_OPTION_NAME),
+					 errmsg("invalid option \"%s\"", elem->defname),
+					 errhint("Valid options are import_collate, import_default, import_generated and import_not_null.")));
+	}
+	return result;
+}
+
+/* Asks the node; the caller clears the result.  Errors: as the node raises them. */
+static PGresult *
+ask_node(Oid serverid, const char *sql)
+{
+	ShardCommand command = {0};
+
+	command.serverid = serverid;
+	command.userid = GetUserId();
+	command.sql = sql;
+	command.max_bytes = SHARD_ANSWER_MANY_BYTES;
+	shard_command_run(&command, 1, SHARD_COMMAND_READ, false);
+	return command.result;
+}
+
+static void
+check_schema(Oid serverid, const char *schema)
+{
+	PGresult   *result = ask_node(serverid,
+								  psprintf("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = %s",
+										   quote_literal_cstr(schema)));
+	int			nschemas = PQntuples(result);
+
+	PQclear(result);
+	if (nschemas == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FDW_SCHEMA_NOT_FOUND),
+				 errmsg("schema \"%s\" is not present on foreign server \"%s\"",
+						schema, GetForeignServer(serverid)->servername)));
+}
+
+/* The question for the columns of all wanted tables; answers are as ImportColumn says. */
+static char *
+build_question(const ImportForeignSchemaStmt *stmt)
+{
+	StringInfoData sql;
+	ListCell   *lc;
+
+	initStringInfo(&sql);
+	appendStringInfo(&sql,
+					 "SELECT c.relname, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attnotnull,"
+					 " pg_catalog.pg_get_expr(d.adbin, d.adrelid), a.attgenerated, cn.nspname, co.collname"
+					 " FROM pg_catalog.pg_class c"
+					 " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+					 " LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped"
+					 " LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum"
+					 " LEFT JOIN pg_catalog.pg_collation co ON co.oid = a.attcollation"
+					 " LEFT JOIN pg_catalog.pg_namespace cn ON cn.oid = co.collnamespace"
+					 " WHERE c.relkind IN ('r', 'v', 'f', 'm', 'p') AND n.nspname = %s",
+					 quote_literal_cstr(stmt->remote_schema));
+
+	if (stmt->list_type != FDW_IMPORT_SCHEMA_LIMIT_TO)
+		appendStringInfoString(&sql, " AND NOT c.relispartition");
+	if (stmt->list_type != FDW_IMPORT_SCHEMA_ALL)
+	{
+		appendStringInfo(&sql, " AND c.relname %s (",
+						 stmt->list_type == FDW_IMPORT_SCHEMA_EXCEPT ? "NOT IN" : "IN");
+		foreach(lc, stmt->table_list)
+			appendStringInfo(&sql, "%s%s", lc == list_head(stmt->table_list) ? "" : ", ",
+							 quote_literal_cstr(lfirst_node(RangeVar, lc)->relname));
+		appendStringInfoChar(&sql, ')');
+	}
+	appendStringInfoString(&sql, " ORDER BY c.relname, c.oid, a.attnum");
+	return sql.data;
+}
+
+/* Value of a row, NULL for SQL's NULL. */
+static const char *
+get_value(const PGresult *result, int row, int column)
+{
+	return PQgetisnull(result, row, column) ? NULL : PQgetvalue(result, row, column);
+}
+
+/* The same of what the catalogs have in every row; a node that has not is none. */
+static const char *
+need_value(const PGresult *result, int row, int column)
+{
+	if (PQgetisnull(result, row, column))
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("unexpected data from the node: a definition lacks something")));
+	return PQgetvalue(result, row, column);
+}
+
+static void
+append_column(StringInfo buf, const PGresult *result, int row, const ImportOptions *options)
+{
+	const char *name = get_value(result, row, IMPORT_NAME);
+	const char *expression = get_value(result, row, IMPORT_EXPRESSION);
+	const char *generated = need_value(result, row, IMPORT_GENERATED);
+	const char *collation = get_value(result, row, IMPORT_COLLATION);
+
+	appendStringInfo(buf, "%s %s OPTIONS (column_name %s)", quote_identifier(name),
+					 need_value(result, row, IMPORT_TYPE), quote_literal_cstr(name));
+	if (options->collate && collation != NULL)
+		appendStringInfo(buf, " COLLATE %s",
+						 quote_qualified_identifier(need_value(result, row, IMPORT_COLLATION_SCHEMA),
+													collation));
+	if (expression != NULL && generated[0] == '\0' && options->defaults)
+		appendStringInfo(buf, " DEFAULT %s", expression);
+
+	/* a virtual column (18) is computed by the node whenever it is read: here it is one like others */
+	if (expression != NULL && generated[0] == ATTRIBUTE_GENERATED_STORED && options->generated)
+		appendStringInfo(buf, " GENERATED ALWAYS AS (%s) STORED", expression);
+	if (options->not_null && strcmp(need_value(result, row, IMPORT_NOT_NULL), "t") == 0)
+		appendStringInfoString(buf, " NOT NULL");
+}
+
+/* The command for the table whose first column is in *row; moves *row behind its last one. */
+static char *
+make_command(const ImportForeignSchemaStmt *stmt, const PGresult *result, int *row,
+			 const ImportOptions *options)
+{
+	const char *table = need_value(result, *row, IMPORT_TABLE);
+	const char *separator = "";
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	appendStringInfo(&buf, "CREATE FOREIGN TABLE %s (", quote_identifier(table));
+	do
+	{
+		if (get_value(result, *row, IMPORT_NAME) == NULL)
+			continue;
+		appendStringInfo(&buf, "%s\n  ", separator);
+		append_column(&buf, result, *row, options);
+		separator = ",";
+	} while (++*row < PQntuples(result) &&
+			 strcmp(need_value(result, *row, IMPORT_TABLE), table) == 0);
+	appendStringInfo(&buf, "\n) SERVER %s OPTIONS (schema_name %s, table_name %s)",
+					 quote_identifier(stmt->server_name),
+					 quote_literal_cstr(stmt->remote_schema), quote_literal_cstr(table));
+	return buf.data;
+}
+
+List *
+shardImportForeignSchema(ImportForeignSchemaStmt *stmt, Oid serverid)
+{
+	ImportOptions options = parse_options(stmt->options);
+	List	   *commands = NIL;
+	PGresult   *result;
+
+	check_schema(serverid, stmt->remote_schema);
+	result = ask_node(serverid, build_question(stmt));
+	PG_TRY();
+	{
+		int			row = 0;
+
+		while (row < PQntuples(result))
+		{
+			CHECK_FOR_INTERRUPTS();
+			commands = lappend(commands, make_command(stmt, result, &row, &options));
+		}
+	}
+	PG_FINALLY();
+	{
+		/* libpq's memory is not ours to forget */
+		PQclear(result);
+	}
+	PG_END_TRY();
+	return commands;
+}

@@ -1,0 +1,239 @@
+/*
+ * query_nodes.c
+ *	  SQL function query_nodes(): runs commands on nodes and returns their rows.
+ *
+ * The one door through which the SQL functions of the extension talk to nodes:
+ *
+ *	  add_node, shard_table, run_on_nodes, views ... (PL/pgSQL)
+ *	    -> query_nodes -> remote/command: all nodes at once, those of one in order
+ *
+ * It is safe to be called by anyone, as it asks for USAGE on each server and
+ * uses the caller's own user mapping.
+ */
+#include "postgres.h"
+
+#include "catalog/option.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "foreign/foreign.h"
+#include "funcapi.h"
+#include "libpq-fe.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "remote/run/command.h"
+#include "remote/wire/answer.h"
+#include "utils/acl.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/tuplestore.h"
+
+/* Columns of the result. */
+typedef enum ResultColumn
+{
+	RESULT_COMMAND,				/* int: 1-based number of the command */
+	RESULT_NODE,				/* name */
+	RESULT_OK,					/* bool */
+	RESULT_FIELDS,				/* text[]: one row of the command's result, NULL when it has none */
+	RESULT_TAG,					/* text: its command tag */
+	RESULT_SQLSTATE,			/* text: of its error */
+	RESULT_MESSAGE,				/* text: of its error */
+	RESULT_DETAIL,				/* text: of its error */
+	RESULT_NCOLUMNS
+} ResultColumn;
+
+PG_FUNCTION_INFO_V1(shardfdw_query_nodes);
+
+static ShardCommandMode
+parse_mode(const char *mode)
+{
+	if (strcmp(mode, "write") == 0)
+		return SHARD_COMMAND_WRITE;
+	if (strcmp(mode, "read") == 0)
+		return SHARD_COMMAND_READ;
+	if (strcmp(mode, "free") == 0)
+		return SHARD_COMMAND_FREE;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid mode \"%s\"", mode),
+			 errhint("Valid modes are \"write\", \"read\" and \"free\".")));
+}
+
+/* Elements of an array of type elemtype; -1 elements for NULL. */
+static int
+get_elements(FunctionCallInfo fcinfo, int argno, Oid elemtype, int elemlen, char align,
+			 Datum **elems, bool **nulls)
+{
+	int			nelems;
+
+	if (PG_ARGISNULL(argno))
+		return -1;
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(argno), elemtype, elemlen, false, align,
+					  elems, nulls, &nelems);
+	return nelems;
+}
+
+/* Server of that name, which must be a node of ours that the user may use. */
+static Oid
+lookup_node(const char *name)
+{
+	ForeignServer *server = GetForeignServerByName(name, true);
+
+	if (server == NULL || !shard_option_is_our_server(server->serverid) ||
+		server->serverid == shard_option_cluster_server())
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("node \"%s\" does not exist", name),
+				 errhint("The view shardfdw.nodes lists the nodes; shardfdw.add_node() adds one.")));
+	if (!DatumGetBool(DirectFunctionCall2(has_server_privilege_id,
+										  ObjectIdGetDatum(server->serverid),
+										  CStringGetTextDatum("USAGE"))))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied for foreign server %s", name)));
+	return server->serverid;
+}
+
+/* Text that a node sent, as text here; one that does not keep to the encoding is refused. */
+static Datum
+text_of_node(const char *value)
+{
+	int			len = strlen(value);
+
+	(void) pg_verifymbstr(value, len, false);
+	return PointerGetDatum(cstring_to_text_with_len(value, len));
+}
+
+/* Appends what became of one command to the function's result. */
+static void
+store_result(ReturnSetInfo *rsinfo, int commandno, const char *node, ShardCommand *command)
+{
+	PGresult   *res = command->result;
+	int			nrows = res ? PQntuples(res) : 0;
+	int			nfields = res ? PQnfields(res) : 0;
+	Datum		values[RESULT_NCOLUMNS] = {0};
+	bool		nulls[RESULT_NCOLUMNS];
+	NameData	node_name;
+
+	namestrcpy(&node_name, node);
+	memset(nulls, true, sizeof(nulls));
+	values[RESULT_COMMAND] = Int32GetDatum(commandno);
+	values[RESULT_NODE] = NameGetDatum(&node_name);
+	values[RESULT_OK] = BoolGetDatum(command->error == NULL);
+	nulls[RESULT_COMMAND] = nulls[RESULT_NODE] = nulls[RESULT_OK] = false;
+
+	if (command->error != NULL)
+	{
+		values[RESULT_SQLSTATE] = CStringGetTextDatum(unpack_sql_state(command->error->sqlerrcode));
+		values[RESULT_MESSAGE] = CStringGetTextDatum(command->error->message);
+		nulls[RESULT_SQLSTATE] = nulls[RESULT_MESSAGE] = false;
+		if (command->error->detail != NULL)
+		{
+			values[RESULT_DETAIL] = CStringGetTextDatum(command->error->detail);
+			nulls[RESULT_DETAIL] = false;
+		}
+	}
+	else if (res != NULL)
+	{
+		values[RESULT_TAG] = CStringGetTextDatum(PQcmdStatus(res));
+		nulls[RESULT_TAG] = false;
+	}
+
+	if (nrows == 0 || nfields == 0)
+	{
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		return;
+	}
+
+	nulls[RESULT_FIELDS] = false;
+	for (int row = 0; row < nrows; row++)
+	{
+		Datum	   *fields = palloc(sizeof(Datum) * nfields);
+		bool	   *field_nulls = palloc(sizeof(bool) * nfields);
+		int			lbound = 1;
+
+		for (int i = 0; i < nfields; i++)
+		{
+			field_nulls[i] = PQgetisnull(res, row, i);
+			fields[i] = field_nulls[i] ? (Datum) 0 : text_of_node(PQgetvalue(res, row, i));
+		}
+		values[RESULT_FIELDS] = PointerGetDatum(construct_md_array(fields, field_nulls, 1,
+																   &nfields, &lbound, TEXTOID,
+																   -1, false, TYPALIGN_INT));
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+}
+
+/*
+ * query_nodes(nodes name[], commands text[], mode text, stop_on_error bool,
+ *			   labels text[]) -> setof record (see ResultColumn)
+ *
+ * commands[i] runs on nodes[i].  One row per row of a result, or one for a
+ * command that failed or returned no row.
+ */
+Datum
+shardfdw_query_nodes(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Datum	   *nodes;
+	Datum	   *texts;
+	Datum	   *labels = NULL;
+	bool	   *node_nulls;
+	bool	   *text_nulls;
+	bool	   *label_nulls = NULL;
+	int			ncommands;
+	ShardCommandMode mode;
+	bool		stop_on_error;
+	ShardCommand *commands;
+
+	if (PG_ARGISNULL(2) || PG_ARGISNULL(3))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("mode and stop_on_error must not be null")));
+	mode = parse_mode(text_to_cstring(PG_GETARG_TEXT_PP(2)));
+	stop_on_error = PG_GETARG_BOOL(3);
+
+	InitMaterializedSRF(fcinfo, 0);
+
+	ncommands = get_elements(fcinfo, 0, NAMEOID, NAMEDATALEN, TYPALIGN_CHAR, &nodes, &node_nulls);
+	if (get_elements(fcinfo, 1, TEXTOID, -1, TYPALIGN_INT, &texts, &text_nulls) != ncommands ||
+		(!PG_ARGISNULL(4) &&
+		 get_elements(fcinfo, 4, TEXTOID, -1, TYPALIGN_INT, &labels, &label_nulls) != ncommands))
+		ereport(ERROR,
+				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
+				 errmsg("nodes, commands and labels must have the same number of elements")));
+	if (ncommands <= 0)
+		return (Datum) 0;
+
+	commands = palloc0(sizeof(ShardCommand) * ncommands);
+	for (int i = 0; i < ncommands; i++)
+	{
+		if (node_nulls[i] || text_nulls[i])
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("nodes and commands must not be null")));
+		commands[i].serverid = lookup_node(NameStr(*DatumGetName(nodes[i])));
+		commands[i].userid = GetUserId();
+		commands[i].sql = TextDatumGetCString(texts[i]);
+		commands[i].is_users = true;
+		commands[i].max_bytes = SHARD_ANSWER_MANY_BYTES;
+		if (labels != NULL && !label_nulls[i])
+			commands[i].label = TextDatumGetCString(labels[i]);
+	}
+
+	PG_TRY();
+	{
+		shard_command_run(commands, ncommands, mode, !stop_on_error);
+		for (int i = 0; i < ncommands; i++)
+			store_result(rsinfo, i + 1, NameStr(*DatumGetName(nodes[i])), &commands[i]);
+	}
+	PG_FINALLY();
+	{
+		/* libpq's memory is not ours to forget */
+		for (int i = 0; i < ncommands; i++)
+			PQclear(commands[i].result);
+	}
+	PG_END_TRY();
+
+	return (Datum) 0;
+}
