@@ -22,10 +22,16 @@ is($preloads->('postgres'), "$others, shardfdw", 'CREATE EXTENSION adds the libr
 $c->safe_psql('DROP EXTENSION shardfdw; CREATE EXTENSION shardfdw');
 is($preloads->('postgres'), "$others, shardfdw", 'once');
 is($coordinator->safe_psql('template1', 'SHOW session_preload_libraries'), $others, 'in this database alone');
+$c->safe_psql('DROP EXTENSION shardfdw');
+is($preloads->('postgres'), $others, 'DROP EXTENSION takes it out again');
+$c->safe_psql('CREATE EXTENSION shardfdw; BEGIN; DROP EXTENSION shardfdw; ROLLBACK');
+is($preloads->('postgres'), "$others, shardfdw", 'unless that is rolled back');
 $c->safe_psql(q{CREATE DATABASE "odd "" name"});
 $coordinator->safe_psql('odd " name', q{ALTER DATABASE "odd "" name" SET session_preload_libraries = '$libdir/shardfdw'});
 $coordinator->safe_psql('odd " name', 'CREATE EXTENSION shardfdw');
 is($preloads->('odd " name'), '"$libdir/shardfdw"', 'not beside the same library by its path');
+$coordinator->safe_psql('odd " name', 'SET client_min_messages = warning; DROP SCHEMA shardfdw CASCADE');
+is($preloads->('odd " name'), $others, 'taken out by whatever drops the extension, by whatever name it is there');
 $c->safe_psql(q{DROP DATABASE "odd "" name"; CREATE DATABASE preloaded});
 $coordinator->append_conf('postgresql.conf', "shared_preload_libraries = 'shardfdw'\n");
 $coordinator->restart;

@@ -21,6 +21,7 @@
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
+#include "catalog/pg_extension.h"
 #include "catalog/pg_statistic_ext.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/reference.h"
@@ -29,6 +30,7 @@
 #include "ddl/ddl_send.h"
 #include "ddl/ddl_text.h"
 #include "ddl/statement/ddl_drop.h"
+#include "ddl/statement/ddl_extension.h"
 #include "ddl/statement/ddl_statement.h"
 #include "guc.h"
 #include "miscadmin.h"
@@ -62,6 +64,7 @@ typedef struct Collector
 	List	   *copies;			/* of ShardDdlTable: reference tables that are dropped */
 	List	   *tables;			/* OIDs of tables that are dropped */
 	List	   *parts;			/* of DroppedPart */
+	bool		extension;		/* this extension is dropped */
 	struct Collector *outer;
 } Collector;
 
@@ -199,6 +202,8 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subid, void *a
 			collect_constraint(object);
 		else if (class == StatisticExtRelationId)
 			collect_statistics(object);
+		else if (class == ExtensionRelationId && shard_ddl_extension_is_ours(object))
+			collector->extension = true;
 		MemoryContextSwitchTo(oldcxt);
 	}
 	if (prev_object_access)
@@ -317,6 +322,8 @@ drop_on_nodes(void *arg)
 			drop_part(part, cascade);
 	}
 	drop_tables(dropped, cascade);
+	if (dropped->extension)
+		shard_ddl_extension_forget_library();
 }
 
 static void

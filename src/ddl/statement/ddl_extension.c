@@ -1,0 +1,56 @@
+/*
+ * ddl_extension.c
+ *	  What CREATE EXTENSION has done beside objects, undone when the extension is dropped.
+ */
+#include "postgres.h"
+
+#include "commands/extension.h"
+#include "ddl/statement/ddl_extension.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "utils/guc.h"
+
+/* The statement that takes the library out of what the database loads; no row when it is not there. */
+#define FORGET_SQL \
+	"SELECT format('ALTER DATABASE %I ', current_database()) || " \
+	"	coalesce('SET session_preload_libraries = ' || string_agg(quote_literal(name), ', ' ORDER BY n) FILTER (WHERE NOT ours), " \
+	"			 'RESET session_preload_libraries') " \
+	"FROM (SELECT n, btrim(element, ' \"') AS name, regexp_replace(btrim(element, ' \"'), '^.*/', '') = 'shardfdw' AS ours " \
+	"	FROM pg_db_role_setting r JOIN pg_database d ON d.oid = r.setdatabase AND d.datname = current_database(), " \
+	"		unnest(setconfig) setting, " \
+	"		unnest(string_to_array(substr(setting, length('session_preload_libraries=') + 1), ',')) WITH ORDINALITY e (element, n) " \
+	"	WHERE setrole = 0 AND starts_with(setting, 'session_preload_libraries=')) l " \
+	"HAVING bool_or(ours)"
+
+bool
+shard_ddl_extension_is_ours(Oid extension)
+{
+	char	   *name = get_extension_name(extension);
+
+	return name != NULL && strcmp(name, "shardfdw") == 0;
+}
+
+void
+shard_ddl_extension_forget_library(void)
+{
+	int			nestlevel = NewGUCNestLevel();
+	char	   *command;
+
+	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+	SPI_connect();
+	if (SPI_execute(FORGET_SQL, true, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not look for what the database loads");
+	if (SPI_processed > 0)
+	{
+		command = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
+		if (!superuser())
+			ereport(WARNING,
+					(errmsg("new sessions of this database go on loading the library shardfdw"),
+					 errhint("Before its files are removed, a superuser must run: %s", command)));
+		else if (SPI_execute(command, false, 0) != SPI_OK_UTILITY)
+			elog(ERROR, "could not run: %s", command);
+	}
+	SPI_finish();
+	AtEOXact_GUC(true, nestlevel);
+}
