@@ -8,6 +8,11 @@ CREATE FUNCTION shardfdw.query_nodes(nodes name[], commands text[], mode text DE
 COMMENT ON FUNCTION shardfdw.query_nodes(name[], text[], text, boolean, text[]) IS
 	'Runs commands[i] on nodes[i], all nodes at once, as the caller''s user mapping says. Mode write: in this transaction; read: like a query; free: committed by itself. Returns one row per result row, or one per command without rows; raises the first error if stop_on_error, and permission denied without USAGE on a server.';
 
+CREATE FUNCTION shardfdw.check_isolation(function text) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_check_isolation';
+COMMENT ON FUNCTION shardfdw.check_isolation(text) IS
+	'Refuses a function, named without parentheses, in a transaction with one snapshot for all of its statements: REPEATABLE READ and SERIALIZABLE. Called before anything is locked. Returns nothing; raises feature_not_supported.';
+
 CREATE FUNCTION shardfdw.is_cluster_node(server oid) RETURNS boolean
 	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_is_cluster_node';
 COMMENT ON FUNCTION shardfdw.is_cluster_node(oid) IS
@@ -247,6 +252,7 @@ DECLARE
 	cores integer;
 	r record;
 BEGIN
+	PERFORM shardfdw.check_isolation('add_node');
 	IF jsonb_typeof(options) IS DISTINCT FROM 'object' THEN
 		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
 			MESSAGE = 'options must be a JSON object';
@@ -347,6 +353,7 @@ BEGIN
 	LOOP
 		EXECUTE format('DROP USER MAPPING FOR %s SERVER %I', mapped, remove_node.name);
 	END LOOP;
+	-- of one whose shards this transaction does not see, too, core says what needs it
 	EXECUTE format('DROP SERVER %I', remove_node.name);
 	-- the node may be gone for good, so nothing is asked of it
 	IF EXISTS (SELECT FROM shardfdw.reference_tables()) THEN

@@ -446,6 +446,7 @@ DECLARE
 	has_rows boolean;
 	column_list text;
 BEGIN
+	PERFORM shardfdw.check_isolation('shard_table');
 	IF relation IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'relation must not be null';
 	END IF;
@@ -731,6 +732,7 @@ DECLARE
 	c record;
 	k record;
 BEGIN
+	PERFORM shardfdw.check_isolation('create_shard');
 	SELECT t.relkind, t.relname, t.relowner, t.relpersistence, n.nspname INTO c
 	FROM pg_class t JOIN pg_namespace n ON n.oid = t.relnamespace WHERE t.oid = parent;
 	IF c.relkind IS DISTINCT FROM 'p' THEN

@@ -49,6 +49,7 @@ DECLARE
 	foreign_keys text[];
 	cluster_command text;
 BEGIN
+	PERFORM shardfdw.check_isolation('unshard_table');
 	IF shardfdw.is_reference(relation) THEN
 		PERFORM shardfdw.check_replicable(relation);
 		PERFORM shardfdw.unreplicate_table(relation);

@@ -53,6 +53,7 @@ DECLARE
 	prefixes text[];
 	suffixes text[];
 BEGIN
+	PERFORM shardfdw.check_isolation('make_reference_copies');
 	SELECT n.nspname, array_fill(c.relname, ARRAY[cardinality(nodes)]) INTO schema_name, table_names
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation;
 	EXECUTE shardfdw.storage_options_query(relation::text) INTO table_options;
@@ -139,6 +140,7 @@ DECLARE
 	event record;
 	trigger_name name;
 BEGIN
+	PERFORM shardfdw.check_isolation('replicate_table');
 	IF relation IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'relation must not be null';
 	END IF;
@@ -208,6 +210,7 @@ AS $$
 DECLARE
 	relation regclass;
 BEGIN
+	PERFORM shardfdw.check_isolation('copy_all_references');
 	-- who renames a schema locks that first, and then the tables
 	PERFORM shardfdw.lock_schemas(r) FROM shardfdw.reference_tables() r;
 	FOR relation IN SELECT * FROM shardfdw.reference_tables()
@@ -244,6 +247,7 @@ DECLARE
 	remote_name text;
 	trigger_name name;
 BEGIN
+	PERFORM shardfdw.check_isolation('unreplicate_table');
 	PERFORM shardfdw.lock_node_list();
 	EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
 	SELECT format('%I.%I', n.nspname, c.relname) INTO remote_name

@@ -139,6 +139,7 @@ DECLARE
 	fdw_schema CONSTANT name := (SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'postgres_fdw');
 	busy boolean := false;
 BEGIN
+	PERFORM shardfdw.check_isolation('adopt_postgres_fdw');
 	PERFORM shardfdw.check_postgres_fdw_switch(false);
 	-- Idle connections of this session are of no more use; those that stay belong to the transaction. Version 1.0 of the extension cannot tell.
 	IF to_regprocedure(format('%I.postgres_fdw_disconnect_all()', fdw_schema)) IS NOT NULL THEN
@@ -157,6 +158,7 @@ CREATE FUNCTION shardfdw.release_postgres_fdw() RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+	PERFORM shardfdw.check_isolation('release_postgres_fdw');
 	PERFORM shardfdw.check_postgres_fdw_switch(shardfdw.in_remote_transaction());
 	PERFORM shardfdw.switch_postgres_fdw(false);
 END

@@ -174,6 +174,7 @@ DECLARE
 	obstacle text;
 	made text := '';
 BEGIN
+	PERFORM shardfdw.check_isolation('make_twins');
 	IF (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
 		PERFORM shardfdw.make_local_twins();
 	END IF;
