@@ -1,5 +1,6 @@
-# Functions that make tables at REPEATABLE READ and SERIALIZABLE, where queries see what was committed when the
-# transaction began: what others have committed since is never lost, as they refuse.
+# Tables, nodes and definitions at REPEATABLE READ and SERIALIZABLE, where queries see what was committed when the
+# transaction began: what others have committed since is never lost. Functions that make tables refuse; DDL, as core's,
+# works on what there is.
 
 use strict;
 use warnings;
@@ -115,5 +116,143 @@ $c->psql_fails_like(q{BEGIN; SET TRANSACTION SNAPSHOT '00000003-0000001B-1';}, q
 is($err, '', 'at READ COMMITTED');
 is($c->safe_psql(q{SELECT count(*), (SELECT relrowsecurity FROM pg_class WHERE oid = 'plain'::regclass) FROM plain}), '6|t', 'with all that was committed');
 is(differences(), '', 'both sides are equal');
+
+#
+# DDL after the commits of others
+#
+
+$c->safe_psql(q{SET client_min_messages = warning; DROP TABLE plain, sharded, reference; CREATE TABLE used (id int PRIMARY KEY); SELECT shardfdw.shard_table('used', shards => 2)});
+
+# Begins a transaction that has an old snapshot here, and on the nodes if told so
+sub begin_old
+{
+	my ($level, $uses_nodes) = @_;
+	my $session = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+	$session->query("\\set VERBOSITY verbose\nSET client_min_messages = warning; BEGIN ISOLATION LEVEL $level; SELECT count(*) FROM pg_class" . ($uses_nodes ? '; SELECT count(*) FROM used' : ''));
+	return $session;
+}
+
+# Runs statements in it, ends it; returns its errors
+sub run_old
+{
+	my ($session, $sql) = @_;
+	$session->{stderr} = '';
+	$session->query($sql);
+	# core's, of plain tables, too: ADD CHECK after another one was added since
+	(my $error = $session->{stderr}) =~ s/^.*WARNING: .*unexpected pg_constraint record found.*(\nLOCATION:.*)?\n?//m;
+	$session->query('COMMIT');
+	$session->quit;
+	return $error;
+}
+
+my $major = int($c->safe_psql('SHOW server_version_num') / 10000);
+for my $kind ('sharded', 'reference')
+{
+	my $make = $kind eq 'sharded' ? q{shard_table('z', shards => 2)} : q{replicate_table('z')};
+	for my $theirs ('INSERT INTO z VALUES (150, 1, 1)', 'ALTER TABLE z ADD COLUMN n int', 'ALTER TABLE z ADD CHECK (v > 0)', 'CREATE INDEX zi ON z (v)', 'CREATE UNIQUE INDEX zu ON z (id, v)', 'ALTER TABLE z ADD CONSTRAINT zk UNIQUE (id, v)', 'ALTER TABLE z ALTER v SET NOT NULL',
+		'ALTER TABLE z DROP COLUMN w', 'ALTER TABLE z RENAME v TO u', 'ALTER INDEX zo RENAME TO zn', 'ALTER TABLE z RENAME CONSTRAINT zc TO zd')
+	{
+		my $v = $theirs =~ / TO u$/ ? 'u' : 'v';
+		my $o = $theirs =~ / TO zn$/ ? 'zn' : 'zo';
+		my $check = $theirs =~ / TO zd$/ ? 'zd' : 'zc';
+		my $all = "ALTER TABLE z ADD CHECK (id > 0); ALTER TABLE z ADD COLUMN m int DEFAULT 7; CREATE INDEX zm ON z ($v, m); ALTER TABLE z ALTER $v TYPE bigint; ALTER TABLE z ALTER $v SET NOT NULL; "
+		  . "DROP INDEX $o; ALTER TABLE z DROP CONSTRAINT $check; ALTER TABLE z RENAME $v TO q; ALTER TABLE z ADD UNIQUE (id, q); CREATE STATISTICS zs ON id, q FROM z; COMMENT ON TABLE z IS 'it'; ALTER TABLE z RENAME TO zz";
+		for my $uses_nodes (0, 1)
+		{
+			my $level = $uses_nodes ? 'SERIALIZABLE' : 'REPEATABLE READ';
+			my $statements = $all;
+			$c->safe_psql("SET client_min_messages = warning; DROP TABLE IF EXISTS z, zz; CREATE TABLE z (id int PRIMARY KEY, v int, w int, CONSTRAINT zc CHECK (id <> 77)); CREATE INDEX zo ON z (v); SELECT shardfdw.$make; INSERT INTO z SELECT i, i, i FROM generate_series(1, 5) i");
+			my ($session, $other) = map { begin_old($level, $uses_nodes) } 1, 2;
+			$c->safe_psql($theirs);
+			# core's own ALTER COLUMN TYPE cannot cope with a constraint on the column that is newer than the transaction
+			if ($theirs =~ /ADD C(HECK|ONSTRAINT)/ || ($theirs =~ /NOT NULL/ && $major >= 18))
+			{
+				my $type = 'ALTER TABLE z ALTER v TYPE bigint; ';
+				like(run_old($other, $type), qr/40001: .*Constraint "zk" was made or changed|could not find tuple for constraint/s, "$type at $level after $theirs");
+				is($c->safe_psql(q{SELECT format_type(atttypid, -1) FROM pg_attribute WHERE attrelid = 'z'::regclass AND attname = 'v'}), 'integer', 'which is as it was');
+				$statements =~ s/\Q$type\E//;
+			}
+			else { run_old($other, 'SELECT 1'); }
+			is(run_old($session, $statements), '', "$kind table: DDL at $level after $theirs");
+			is(differences(), '', 'both sides are equal');
+			is($c->safe_psql('SELECT count(*), count(m) FROM zz'), $theirs =~ /INSERT/ ? '6|6' : '5|5', 'all rows are there');
+			is($c->safe_psql(q{SELECT string_agg(relname, ' ' ORDER BY relname) FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid WHERE indrelid = 'zz'::regclass}),
+				join(' ', sort 'z_id_q_key', 'z_pkey', 'zm', $theirs =~ /INDEX (z[iu])/ ? $1 : (), $theirs =~ /UNIQUE \(/ ? 'zk' : ()), 'and the indexes');
+		}
+	}
+}
+
+# Indexes that have swapped their names
+$c->safe_psql(q{SET client_min_messages = warning; DROP TABLE zz; CREATE TABLE z (id int PRIMARY KEY, v int, w int); CREATE INDEX a ON z (v); CREATE INDEX b ON z (w); SELECT shardfdw.shard_table('z', shards => 2)});
+my $session = begin_old('REPEATABLE READ', 1);
+$c->safe_psql('BEGIN; ALTER INDEX a RENAME TO x; ALTER INDEX b RENAME TO a; ALTER INDEX x RENAME TO b; COMMIT');
+is(run_old($session, 'DROP INDEX a'), '', 'an index under a name that another one had');
+is($c->node_safe_psql(1, q{SELECT indexdef FROM pg_indexes WHERE tablename = 'z_00' AND indexname !~ 'pkey'}), 'CREATE INDEX b_00 ON public.z_00 USING btree (v)', 'is the one of now');
+is(differences(), '', 'on both sides');
+
+# Values that are computed row by row: rows that the transaction does not see would have none
+$session = begin_old('REPEATABLE READ', 1);
+$c->safe_psql('INSERT INTO z VALUES (1, 1, 1)');
+like(run_old($session, 'ALTER TABLE z ADD COLUMN r float DEFAULT random()'), qr/0A000: ADD COLUMN with a default that is computed row by row needs transaction isolation level READ COMMITTED/, 'values row by row');
+is($c->safe_psql('ALTER TABLE z ADD COLUMN r float DEFAULT random(); SELECT count(r) FROM z'), '1', 'at READ COMMITTED');
+
+# A foreign key of the shards
+$c->safe_psql(q{CREATE TABLE ref (id int PRIMARY KEY); SELECT shardfdw.replicate_table('ref')});
+for my $drop ('ALTER TABLE z DROP CONSTRAINT IF EXISTS zf', 'ALTER TABLE z DROP CONSTRAINT zf')
+{
+	$session = begin_old('REPEATABLE READ', 1);
+	$c->safe_psql('ALTER TABLE z ADD CONSTRAINT zf FOREIGN KEY (v) REFERENCES ref NOT VALID');
+	$err = run_old($session, $drop);
+	my $left = $c->safe_psql(q{SELECT count(*) FROM shardfdw.run_on_shards('z', 'SELECT 1 FROM pg_constraint WHERE conrelid = %L::regclass AND conname = ''zf''') WHERE result = '1'});
+	if ($drop =~ /IF/) { is("$err$left", '0', 'a foreign key of the shards that is new is dropped'); }
+	else { like($err, qr/42704: constraint "zf"/, 'or is said not to be there'); is($left, '2', 'and stays'); }
+}
+is(differences(), '', 'both sides are equal');
+
+# What a table needs on nodes, as it is now
+$c->safe_psql(q{CREATE SCHEMA ob; CREATE DOMAIN ob.d AS int; CREATE TYPE ob.e AS ENUM ('a')});
+$session = begin_old('REPEATABLE READ', 1);
+$c->safe_psql(q{ALTER DOMAIN ob.d ADD CONSTRAINT small CHECK (VALUE < 10); ALTER TYPE ob.e ADD VALUE 'b'; CREATE FUNCTION ob.f(int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT $1 + 1'; ALTER SCHEMA ob RENAME TO ob2});
+is(run_old($session, q{ALTER TABLE z ADD COLUMN d ob2.d, ADD COLUMN e ob2.e; ALTER TABLE z ADD CHECK (ob2.f(id) > 0); INSERT INTO z (id, d, e) VALUES (2, 2, 'b'), (3, 3, 'b')}), '', 'types and functions that others have changed, made and renamed');
+is($c->node_safe_psql(1, q{SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE contypid = 'ob2.d'::regtype}), 'CHECK ((VALUE < 10))', 'are made as they are now');
+is(differences(), '', 'both sides are equal');
+
+# A schema renamed since, and tables that have come into it
+$c->safe_psql(q{CREATE SCHEMA s1; CREATE TABLE s1.t (id int PRIMARY KEY); SELECT shardfdw.shard_table('s1.t', shards => 2)});
+$session = begin_old('SERIALIZABLE', 1);
+$c->safe_psql(q{ALTER SCHEMA s1 RENAME TO s2; CREATE TABLE s2.n (id int PRIMARY KEY); SELECT shardfdw.shard_table('s2.n', shards => 2)});
+is(run_old($session, 'ALTER TABLE s2.t ADD COLUMN v int; CREATE INDEX ON s2.n ((id + 1)); ALTER SCHEMA s2 RENAME TO s3'), '', 'a schema that was renamed');
+is($c->safe_psql('SELECT count(*) FROM s3.t, s3.n'), '0', 'and is once more');
+is(differences(), '', 'both sides are equal');
+
+# ATTACH PARTITION: the foreign table and its table on the node are compared as they are
+for my $uses_nodes (0, 1)
+{
+	$c->safe_psql('SET client_min_messages = warning; DROP FOREIGN TABLE IF EXISTS parent_9; CREATE FOREIGN TABLE parent_9 (id int NOT NULL, v int) SERVER node1');
+	$c->node_safe_psql(1, 'DROP TABLE IF EXISTS parent_9; CREATE TABLE parent_9 (id int NOT NULL, v int)');
+	my $attach = 'ALTER TABLE parent ATTACH PARTITION parent_9 FOR VALUES FROM (900) TO (1000)';
+	$session = begin_old('REPEATABLE READ', $uses_nodes);
+	$c->node_safe_psql(1, 'ALTER TABLE parent_9 ALTER v TYPE bigint');
+	like(run_old($session, $attach), $uses_nodes ? qr/0A000: ATTACH PARTITION of foreign table "parent_9" needs transaction isolation level READ COMMITTED/ : qr/55000: table .*parent_9 on node "node1" is not as foreign table/,
+		'a shard that was changed on its node');
+}
+$session = begin_old('REPEATABLE READ', 0);
+$c->safe_psql('ALTER FOREIGN TABLE parent_9 ALTER v TYPE bigint, ALTER v SET NOT NULL, ADD CHECK (v > 0); ALTER TABLE parent ALTER v TYPE bigint, ALTER v SET NOT NULL; CREATE INDEX ON parent (v)');
+$c->node_safe_psql(1, 'ALTER TABLE parent_9 ALTER v SET NOT NULL, ADD CHECK (v > 0)');
+is(run_old($session, 'ALTER TABLE parent ATTACH PARTITION parent_9 FOR VALUES FROM (900) TO (1000)'), '', 'on both sides');
+is(differences(), '', 'both sides are equal');
+
+# A node that was added since: copies of reference tables there follow, and go
+$c->safe_psql('ALTER TABLE z DROP CONSTRAINT zf');
+for my $statement ('INSERT INTO ref VALUES (1)', 'ALTER TABLE ref ADD COLUMN n int', 'CREATE INDEX ON ref (id)', 'TRUNCATE ref', 'ALTER TABLE ref RENAME TO ref2', 'DROP TABLE ref')
+{
+	$session = begin_old('REPEATABLE READ', 1);
+	$c->safe_psql("SET client_min_messages = warning; $add_node");
+	is(run_old($session, $statement), '', "beside add_node(): $statement");
+	is(differences(), '', 'the copies are equal');
+	is($c->node_safe_psql(3, q{SELECT count(*) FROM pg_class WHERE relname LIKE 'ref%' AND relkind = 'r'}), $statement =~ /DROP/ ? 0 : 1, 'on the new node, too');
+	$c->safe_psql(q{SET client_min_messages = warning; ALTER TABLE IF EXISTS ref2 RENAME TO ref; SELECT shardfdw.remove_node('node3')});
+	$c->node_safe_psql(3, 'DROP TABLE IF EXISTS ref');
+}
 
 done_testing();

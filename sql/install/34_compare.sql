@@ -4,6 +4,7 @@ CREATE FUNCTION shardfdw.describe_query(relations text[]) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	-- Nothing but what majors agree about: NOT NULL is a column's mark, whether or not a constraint stands behind it.
+	-- pg_get_constraintdef() looks by the transaction's snapshot, whatever the query's, and finds no constraint that is newer.
 	SELECT replace($query$
 		SELECT t.ord, current_setting('server_version_num')::integer / 10000, CASE WHEN c.oid IS NOT NULL THEN jsonb_build_object(
 			'columns', (SELECT coalesce(jsonb_agg(jsonb_build_object('name', quote_ident(a.attname),
@@ -16,7 +17,8 @@ AS $$
 				FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
 				WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
 			'checks', (SELECT coalesce(jsonb_agg(jsonb_build_object('name', quote_ident(k.conname),
-					'definition', regexp_replace(pg_get_constraintdef(k.oid), '( NO INHERIT)?( NOT VALID)?$', ''),
+					'definition', coalesce(regexp_replace(pg_get_constraintdef(k.oid), '( NO INHERIT)?( NOT VALID)?$', ''),
+						format('CHECK (%s)%s', pg_get_expr(k.conbin, k.conrelid), CASE WHEN to_jsonb(k)->>'conenforced' = 'false' THEN ' NOT ENFORCED' END)),
 					'valid', k.convalidated) ORDER BY k.conname::text COLLATE "C"), '[]')
 				FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'c'),
 			'indexes', (SELECT coalesce(jsonb_agg(jsonb_build_object(

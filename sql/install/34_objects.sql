@@ -131,12 +131,13 @@ COMMENT ON FUNCTION shardfdw.needed_schemas(regclass) IS
 CREATE FUNCTION shardfdw.lock_schemas(relation regclass) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_lock_schemas';
 COMMENT ON FUNCTION shardfdw.lock_schemas(regclass) IS
-	'Keeps the schemas that a table needs on nodes from being renamed until this transaction ends. Returns nothing; raises insufficient_privilege for those who may not lock the table, serialization_failure when this transaction does not see the names that they have.';
+	'Keeps the schemas that a table needs on nodes from being renamed until this transaction ends. Returns nothing; raises insufficient_privilege for those who may not lock the table.';
 
 CREATE FUNCTION shardfdw.object_query(objects jsonb) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	-- the same text here and there, so that it can be compared; what majors call differently is reached as JSON
+	-- without pg_get_constraintdef(), which looks by the transaction's snapshot, whatever the query's
 	SELECT replace($query$
 		SELECT o.ord, x.found, x.definition, current_setting('server_version_num')::integer / 10000
 		FROM jsonb_array_elements($objects$::jsonb) WITH ORDINALITY o(object, ord)
@@ -152,7 +153,7 @@ AS $$
 					(SELECT format('COLLATE %I.%I', cs.nspname, c.collname) FROM pg_collation c JOIN pg_namespace cs ON cs.oid = c.collnamespace
 					 JOIN pg_type b ON b.oid = t.typbasetype WHERE c.oid = t.typcollation AND t.typcollation <> b.typcollation),
 					CASE WHEN t.typnotnull THEN 'NOT NULL' END,
-					(SELECT string_agg(format('CONSTRAINT %I %s', k.conname, regexp_replace(pg_get_constraintdef(k.oid), ' NOT VALID$', '')), ' '
+					(SELECT string_agg(format('CONSTRAINT %I CHECK (%s)', k.conname, pg_get_expr(k.conbin, 0)), ' '
 						ORDER BY k.conname::text COLLATE "C") FROM pg_constraint k WHERE k.contypid = t.oid AND k.contype = 'c'))
 				WHEN 'c' THEN (SELECT format('CREATE TYPE %I.%I AS (%s)', s.nspname, t.typname, string_agg(concat_ws(' ',
 						quote_ident(a.attname), format_type(a.atttypid, a.atttypmod),
@@ -203,7 +204,7 @@ COMMENT ON FUNCTION shardfdw.object_query(jsonb) IS
 
 CREATE FUNCTION shardfdw.compare_objects(relations regclass[], nodes name[], mode text)
 	RETURNS TABLE (node name, ok boolean, message text, kind text, name text, label text, command text, here text, there text, found boolean, is_different boolean, level integer)
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -235,8 +236,8 @@ $$;
 COMMENT ON FUNCTION shardfdw.compare_objects(regclass[], name[], text) IS
 	'Compares what the shards of tables need with what nodes have. mode: as in query_nodes(). Returns a row for each node and object, in the order in which they can be made; for a node that cannot be asked, one with its error.';
 
-CREATE FUNCTION shardfdw.make_objects_on_nodes(relation regclass, nodes name[]) RETURNS void
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+CREATE FUNCTION shardfdw.make_objects_seen(relation regclass, nodes name[]) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
@@ -247,7 +248,6 @@ DECLARE
 	commands text[] := '{}';
 	labels text[] := '{}';
 BEGIN
-	PERFORM shardfdw.lock_schemas(relation);
 	FOR o IN SELECT * FROM shardfdw.compare_objects(ARRAY[relation], distinct_nodes, 'write')
 	LOOP
 		IF NOT o.ok THEN
@@ -284,6 +284,11 @@ BEGIN
 	END IF;
 END
 $$;
+COMMENT ON FUNCTION shardfdw.make_objects_seen(regclass, name[]) IS
+	'Does what make_objects_on_nodes() does, by what the statement''s snapshot shows. Returns nothing; raises the same.';
+
+CREATE FUNCTION shardfdw.make_objects_on_nodes(relation regclass, nodes name[]) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_make_objects_on_nodes';
 COMMENT ON FUNCTION shardfdw.make_objects_on_nodes(regclass, name[]) IS
 	'Makes on nodes what the shards of a table need there and lack: schemas, extensions, types, collations and functions, as part of this transaction; replaces nothing. Returns nothing; raises object_not_in_prerequisite_state for an object of that name that is another one, undefined_object for what is not made by itself, and the node''s error, each with the command.';
 

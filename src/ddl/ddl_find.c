@@ -44,19 +44,45 @@ list_shards(const ShardDdlTable *table, List *shardnos, const char *object)
 	return text.data;
 }
 
+/*
+ * Expression for the name of the index in s, if it is one of its shard's.  A node's transaction
+ * may have a snapshot that is older than the index, or its name; these functions look by what is committed now.
+ */
+static char *
+name_now(const ShardDdlTable *table, List *shardnos, const char *object)
+{
+	StringInfoData text;
+	ListCell   *lc;
+
+	initStringInfo(&text);
+	appendStringInfoString(&text, "CASE s.no");
+	foreach(lc, shardnos)
+	{
+		const ShardDdlShard *shard = &table->shards[lfirst_int(lc)];
+		const char *name = shard_ddl_table_object(table, shard, object);
+
+		appendStringInfo(&text, " WHEN %d THEN (SELECT s.name FROM (SELECT pg_get_indexdef(to_regclass(%s))) d(definition) "
+						 "WHERE starts_with(replace(d.definition, 'CREATE UNIQUE ', 'CREATE '), %s))", lfirst_int(lc),
+						 quote_literal_cstr(quote_qualified_identifier(shard->schema, name)),
+						 quote_literal_cstr(psprintf("CREATE INDEX %s ON %s USING ", quote_identifier(name), shard->relation)));
+	}
+	appendStringInfoString(&text, " END");
+	return text.data;
+}
+
 static char *
 ask_index(const ShardDdlTable *table, List *shardnos, void *arg)
 {
 	IndexQuestion *question = arg;
 	const char *unique = question->index->is_unique ? "UNIQUE " : "";
 
-	return psprintf("SELECT s.no, (SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
+	return psprintf("SELECT s.no, coalesce(%s, (SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
 					"WHERE i.indrelid = s.shard AND (c.relname = s.name OR pg_get_indexdef(c.oid) = "
 					"format('CREATE %sINDEX %%I ON %%I.%%I USING %%s', c.relname, "
 					"(SELECT n.nspname FROM pg_namespace n WHERE n.oid = t.relnamespace), t.relname, %s)) "
-					"ORDER BY c.relname = s.name DESC, c.relname LIMIT 1) "
+					"ORDER BY c.relname = s.name DESC, c.relname LIMIT 1)) "
 					"FROM (VALUES %s) s(no, shard, name) LEFT JOIN pg_class t ON t.oid = s.shard",
-					unique, quote_literal_cstr(question->index->definition),
+					name_now(table, shardnos, question->index->name), unique, quote_literal_cstr(question->index->definition),
 					list_shards(table, shardnos, question->index->name));
 }
 

@@ -7,7 +7,7 @@
 #include "access/transam.h"
 #include "compat.h"
 #include "ddl/ddl_need.h"
-#include "executor/spi.h"
+#include "ddl/now.h"
 #include "utils/builtins.h"
 
 bool
@@ -46,8 +46,5 @@ shard_ddl_make_objects(const ShardDdlTable *table)
 					 "SELECT i.indexrelid FROM pg_catalog.pg_index i WHERE i.indrelid OPERATOR(pg_catalog.=) %u)))",
 					 table->relid, nodes.data, (Oid) FirstNormalObjectId,
 					 table->relid, table->relid, table->relid, table->relid);
-	SPI_connect();
-	if (SPI_execute(sql.data, false, 0) != SPI_OK_SELECT)
-		elog(ERROR, "could not find out what table \"%s\" needs", table->name);
-	SPI_finish();
+	shard_now_run(sql.data);
 }

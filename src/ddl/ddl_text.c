@@ -9,8 +9,11 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
 #include "access/htup_details.h"
+#include "access/table.h"
 #include "access/toast_compression.h"
+#include "access/xact.h"
 #include "catalog/index.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
@@ -33,9 +36,11 @@
 #include "rewrite/rewriteHandler.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/ruleutils.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 char *
@@ -116,16 +121,52 @@ shard_ddl_text_column(Relation rel, AttrNumber attno, const char *value, bool no
 	return text.data;
 }
 
+/*
+ * Core's ruleutils look a constraint up by the transaction's snapshot.  Where that is
+ * kept for the whole transaction, another one may have made or changed the constraint since.
+ */
+static void
+check_constraint_seen(HeapTuple current)
+{
+	Relation	catalog;
+	ScanKeyData key;
+	SysScanDesc scan;
+	Snapshot	snapshot;
+	HeapTuple	seen;
+	bool		is_current;
+
+	if (!IsolationUsesXactSnapshot())
+		return;
+	snapshot = RegisterSnapshot(GetTransactionSnapshot());
+	catalog = table_open(ConstraintRelationId, AccessShareLock);
+	ScanKeyInit(&key, Anum_pg_constraint_oid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(((Form_pg_constraint) GETSTRUCT(current))->oid));
+	scan = systable_beginscan(catalog, ConstraintOidIndexId, true, snapshot, 1, &key);
+	seen = systable_getnext(scan);
+	is_current = HeapTupleIsValid(seen) && ItemPointerEquals(&seen->t_self, &current->t_self);
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	UnregisterSnapshot(snapshot);
+	if (!is_current)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access due to concurrent update"),
+				 errdetail("Constraint \"%s\" was made or changed since the transaction began.",
+						   NameStr(((Form_pg_constraint) GETSTRUCT(current))->conname))));
+}
+
 char *
 shard_ddl_text_constraint(Oid constraint)
 {
 	HeapTuple	tuple = SearchSysCache1(CONSTROID, ObjectIdGetDatum(constraint));
 	Form_pg_constraint form;
-	char	   *definition = pg_get_constraintdef_command(constraint);
+	char	   *definition;
 	char	   *prefix;
 
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for constraint %u", constraint);
+	check_constraint_seen(tuple);
+	definition = pg_get_constraintdef_command(constraint);
 	form = (Form_pg_constraint) GETSTRUCT(tuple);
 
 	/* the text up to the definition is known to the letter */

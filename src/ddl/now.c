@@ -1,12 +1,17 @@
 /*
- * owner_code.c
- *	  C half of check_owner_code(): judges a table's code by what is committed now.
+ * now.c
+ *	  Runs queries of ours by what is committed now, whatever the transaction's snapshot.
  *
- * A transaction at REPEATABLE READ sees constraints as they were when it began; those
- * that run are those of now.
+ * Core changes definitions by the catalogs as they are, at every isolation level.  A query in
+ * SQL sees them at REPEATABLE READ as they were when the transaction began, and so would
+ * not know a constraint, a name or a node that others have made since.
+ *
+ * A STABLE function takes over the snapshot of the query that calls it; a VOLATILE one takes the
+ * transaction's again.
  */
 #include "postgres.h"
 
+#include "ddl/now.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "utils/builtins.h"
@@ -14,17 +19,70 @@
 
 PG_FUNCTION_INFO_V1(shardfdw_check_owner_code);
 
-Datum
-shardfdw_check_owner_code(PG_FUNCTION_ARGS)
+/* Leaves SPI connected, with the result in SPI_tuptable. */
+static void
+begin_query(const char *sql)
 {
-	char	   *sql = psprintf("SELECT shardfdw.check_owner_code_seen(%u, %s)", PG_GETARG_OID(0),
-							   quote_literal_cstr(text_to_cstring(PG_GETARG_TEXT_PP(1))));
-
 	PushActiveSnapshot(GetLatestSnapshot());
 	SPI_connect();
 	if (SPI_execute(sql, true, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not run: %s", sql);
+}
+
+static void
+end_query(void)
+{
 	SPI_finish();
 	PopActiveSnapshot();
+}
+
+void
+shard_now_run(const char *sql)
+{
+	begin_query(sql);
+	end_query();
+}
+
+List *
+shard_now_oids(const char *sql)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	List	   *oids = NIL;
+
+	begin_query(sql);
+	for (uint64 i = 0; i < SPI_processed; i++)
+	{
+		MemoryContext spi = MemoryContextSwitchTo(cxt);
+		bool		isnull;
+
+		oids = lappend_oid(oids, DatumGetObjectId(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull)));
+		MemoryContextSwitchTo(spi);
+	}
+	end_query();
+	return oids;
+}
+
+char *
+shard_now_value(const char *sql)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	char	   *value;
+
+	begin_query(sql);
+	if (SPI_processed != 1)
+		elog(ERROR, "could not run: %s", sql);
+	value = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
+	if (value != NULL)
+		value = MemoryContextStrdup(cxt, value);
+	end_query();
+	return value;
+}
+
+/* check_owner_code(relation regclass, action text) -> void: constraints that run are those of now. */
+Datum
+shardfdw_check_owner_code(PG_FUNCTION_ARGS)
+{
+	shard_now_run(psprintf("SELECT shardfdw.check_owner_code_seen(%u, %s)", PG_GETARG_OID(0),
+						   quote_literal_cstr(text_to_cstring(PG_GETARG_TEXT_PP(1)))));
 	PG_RETURN_VOID();
 }

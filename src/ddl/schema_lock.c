@@ -15,7 +15,6 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/option.h"
 #include "catalog/pg_class.h"
@@ -25,8 +24,8 @@
 #include "compat.h"
 #include "ddl/ddl_need.h"
 #include "ddl/ddl_table.h"
+#include "ddl/now.h"
 #include "ddl/schema_lock.h"
-#include "executor/spi.h"
 #include "fmgr.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
@@ -34,10 +33,11 @@
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
-#include "utils/snapmgr.h"
 
 PG_FUNCTION_INFO_V1(shardfdw_lock_schemas);
+PG_FUNCTION_INFO_V1(shardfdw_make_objects_on_nodes);
 
 void
 shard_schema_lock(Oid namespace, LOCKMODE lockmode)
@@ -51,62 +51,6 @@ shard_schema_unlock(Oid namespace, LOCKMODE lockmode)
 	UnlockDatabaseObject(NamespaceRelationId, namespace, 0, lockmode);
 }
 
-/* The OIDs that a query returns, by a snapshot. */
-static List *
-oids_by(Snapshot snapshot, const char *sql)
-{
-	MemoryContext cxt = CurrentMemoryContext;
-	List	   *oids = NIL;
-
-	PushActiveSnapshot(snapshot);
-	SPI_connect();
-	if (SPI_execute(sql, true, 0) != SPI_OK_SELECT)
-		elog(ERROR, "could not run: %s", sql);
-	for (uint64 i = 0; i < SPI_processed; i++)
-	{
-		MemoryContext spi = MemoryContextSwitchTo(cxt);
-		bool		isnull;
-
-		oids = lappend_oid(oids, DatumGetObjectId(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull)));
-		MemoryContextSwitchTo(spi);
-	}
-	SPI_finish();
-	PopActiveSnapshot();
-	return oids;
-}
-
-List *
-shard_schema_oids_now(const char *sql)
-{
-	return oids_by(GetLatestSnapshot(), sql);
-}
-
-/*
- * Functions in SQL read the names by the transaction's snapshot, which may be older than the
- * lock; what core looks up is as new as it is.
- */
-static void
-check_names(List *schemas)
-{
-	ListCell   *lc;
-
-	if (!IsolationUsesXactSnapshot())
-		return;
-	foreach(lc, schemas)
-	{
-		char	   *name = get_namespace_name(lfirst_oid(lc));
-
-		if (name != NULL &&
-			oids_by(GetTransactionSnapshot(),
-					psprintf("SELECT n.oid FROM pg_catalog.pg_namespace n WHERE n.oid OPERATOR(pg_catalog.=) %u AND n.nspname OPERATOR(pg_catalog.=) %s",
-							 lfirst_oid(lc), quote_literal_cstr(name))) == NIL)
-			ereport(ERROR,
-					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-					 errmsg("could not serialize access due to concurrent update"),
-					 errdetail("Schema \"%s\" was made or renamed since the transaction began.", name)));
-	}
-}
-
 /* Locks, shared, the schemas that a table's shards or copies need: its own, and those of types, functions and the like. */
 static void
 lock_needed(Oid relid)
@@ -117,14 +61,13 @@ lock_needed(Oid relid)
 	ListCell   *lc;
 
 	/* while one waits, the table may get to need another one */
-	while ((schemas = list_difference_oid(shard_schema_oids_now(sql), locked)) != NIL)
+	while ((schemas = list_difference_oid(shard_now_oids(sql), locked)) != NIL)
 	{
 		list_sort(schemas, list_oid_cmp);
 		foreach(lc, schemas)
 			shard_schema_lock(lfirst_oid(lc), AccessShareLock);
 		locked = list_concat(locked, schemas);
 	}
-	check_names(locked);
 }
 
 /* lock_schemas(relation regclass) -> void: for those who may lock the table. */
@@ -137,6 +80,20 @@ shardfdw_lock_schemas(PG_FUNCTION_ARGS)
 	if (result != ACLCHECK_OK)
 		aclcheck_error(result, get_relkind_objtype(get_rel_relkind(relid)), get_rel_name(relid));
 	lock_needed(relid);
+	PG_RETURN_VOID();
+}
+
+/*
+ * make_objects_on_nodes(relation regclass, nodes name[]) -> void
+ *
+ * Looks when it has the locks.
+ */
+Datum
+shardfdw_make_objects_on_nodes(PG_FUNCTION_ARGS)
+{
+	(void) DirectFunctionCall1(shardfdw_lock_schemas, PG_GETARG_DATUM(0));
+	shard_now_run(psprintf("SELECT shardfdw.make_objects_seen(%u, %s)", PG_GETARG_OID(0),
+						   quote_literal_cstr(OidOutputFunctionCall(F_ARRAY_OUT, PG_GETARG_DATUM(1)))));
 	PG_RETURN_VOID();
 }
 

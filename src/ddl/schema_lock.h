@@ -17,14 +17,7 @@ extern void shard_schema_unlock(Oid namespace, LOCKMODE lockmode);
 /*
  * Locks, shared, the schemas that what a statement is going to make needs on nodes, before anything
  * that it changes is locked: those of the table, of types, of functions and the like.
- * Errors: serialization_failure when one was renamed since the transaction took its snapshot.
  */
 extern void shard_schema_lock_statement(Node *stmt);
-
-/*
- * The OIDs that a query returns by what is committed now, whatever the transaction's snapshot.
- * Memory: current context.
- */
-extern List *shard_schema_oids_now(const char *sql);
 
 #endif

@@ -185,7 +185,8 @@ has_update_triggers(Relation rel)
 /*
  * Rows that are there already get the values of new columns one by one, as core
  * would compute them.  A reference table has them here already, and its copies
- * cannot be told.
+ * cannot be told.  With one snapshot for the whole transaction an UPDATE would
+ * miss rows that have come since, which core's own rewriting finds.
  */
 static void
 fill_columns(ShardAlterState *state, Relation rel, List *per_row)
@@ -196,6 +197,12 @@ fill_columns(ShardAlterState *state, Relation rel, List *per_row)
 	bool		is_empty;
 	ListCell   *lc;
 
+	if (IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("ADD COLUMN with a default that is computed row by row needs transaction isolation level READ COMMITTED"),
+				 errdetail("Table \"%s\" may have rows that this transaction does not see.", state->table->name),
+				 errhint("Begin the transaction with BEGIN ISOLATION LEVEL READ COMMITTED.")));
 	SPI_connect();
 	if (SPI_execute(psprintf("SELECT FROM %s LIMIT 1", name), false, 1) != SPI_OK_SELECT)
 		elog(ERROR, "could not read table \"%s\"", RelationGetRelationName(rel));

@@ -16,6 +16,7 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "catalog/colocate.h"
 #include "catalog/dependency.h"
 #include "catalog/indexing.h"
@@ -588,6 +589,9 @@ shard_alter_drop_constraint(ShardAlterState *state, AlterTableCmd *cmd)
 		return;
 	}
 	state->local = lappend(state->local, cmd);
+	/* a foreign key may be there that the transaction's snapshot of the node does not show */
+	if (!OidIsValid(find.oid) && !table->is_reference && cmd->missing_ok && IsolationUsesXactSnapshot())
+		shard_alter_piece(state, psprintf("DROP CONSTRAINT IF EXISTS %s%s", quote_identifier(cmd->name), cascade), NULL, NULL);
 	if (!OidIsValid(find.oid))
 		return;					/* core raises, or says that it skips it */
 

@@ -15,10 +15,12 @@
 #include "ddl/ddl_send.h"
 #include "ddl/marker.h"
 #include "ddl/marker_level.h"
+#include "ddl/now.h"
 #include "ddl/statement/ddl_index.h"
 #include "ddl/statement/ddl_statement.h"
-#include "executor/spi.h"
+#include "miscadmin.h"
 #include "nodes/parsenodes.h"
+#include "remote/run/command.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
@@ -30,23 +32,6 @@ typedef struct Definition
 	char	   *major;
 	char	   *text;			/* jsonb; NULL: there is no such table */
 } Definition;
-
-/* The one value that a query of ours returns, as text; NULL for null. */
-static char *
-ask_here(const char *sql)
-{
-	MemoryContext cxt = CurrentMemoryContext;
-	char	   *value;
-
-	SPI_connect();
-	if (SPI_execute(sql, false, 0) != SPI_OK_SELECT || SPI_processed != 1)
-		elog(ERROR, "could not run: %s", sql);
-	value = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
-	if (value != NULL)
-		value = MemoryContextStrdup(cxt, value);
-	SPI_finish();
-	return value;
-}
 
 static char *
 question_text(const ShardDdlTable *table, List *shardnos, void *arg)
@@ -66,6 +51,18 @@ take_definition(const ShardDdlTable *table, int shardno, int nfields, const char
 	definition->text = fields[1] ? pstrdup(fields[1]) : NULL;
 }
 
+/* The node would describe the table as it was when this transaction first came there. */
+static void
+check_not_fixed(const ShardDdlTable *table)
+{
+	if (shard_command_is_fixed(table->shards[0].serverid, GetUserId()))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("ATTACH PARTITION of foreign table \"%s\" needs transaction isolation level READ COMMITTED", table->name),
+				 errdetail("The transaction has used node \"%s\" already, and sees the table there as it was then.", table->shards[0].node),
+				 errhint("Begin the transaction with BEGIN ISOLATION LEVEL READ COMMITTED, or attach before the node is used.")));
+}
+
 /* Raises when the table on the node is not what the foreign table says; false when there is none yet. */
 static bool
 check_definition(const ShardDdlTable *table)
@@ -74,7 +71,8 @@ check_definition(const ShardDdlTable *table)
 	Definition	definition = {0};
 	char	   *differences;
 
-	definition.question = ask_here(psprintf("SELECT shardfdw.describe_query(ARRAY[%s])", quote_literal_cstr(shard->relation)));
+	check_not_fixed(table);
+	definition.question = shard_now_value(psprintf("SELECT shardfdw.describe_query(ARRAY[%s])", quote_literal_cstr(shard->relation)));
 	shard_ddl_ask(table, question_text, take_definition, &definition);
 	if (!definition.asked)
 		elog(ERROR, "node \"%s\" does not describe table %s", shard->node, shard->relation);
@@ -87,8 +85,8 @@ check_definition(const ShardDdlTable *table)
 				 errhint("Make it there; check_nodes() shows what it lacks.")));
 		return false;
 	}
-	differences = ask_here(psprintf("SELECT shardfdw.shard_differences(%u, %s, %s)", shard->relid,
-									quote_literal_cstr(definition.text), quote_literal_cstr(definition.major)));
+	differences = shard_now_value(psprintf("SELECT shardfdw.shard_differences(%u, %s, %s)", shard->relid,
+										   quote_literal_cstr(definition.text), quote_literal_cstr(definition.major)));
 	if (differences != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

@@ -9,6 +9,7 @@
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "utils/guc.h"
+#include "utils/snapmgr.h"
 
 /* The statement that takes the library out of what the database loads; no row when it is not there. */
 #define FORGET_SQL \
@@ -39,8 +40,11 @@ shard_ddl_extension_forget_library(void)
 	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
 	SPI_connect();
+	/* as it is now, whatever the transaction's snapshot: others may have added libraries */
+	PushActiveSnapshot(GetLatestSnapshot());
 	if (SPI_execute(FORGET_SQL, true, 1) != SPI_OK_SELECT)
 		elog(ERROR, "could not look for what the database loads");
+	PopActiveSnapshot();
 	if (SPI_processed > 0)
 	{
 		command = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);

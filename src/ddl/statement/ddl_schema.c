@@ -42,8 +42,9 @@
 #include "commands/tablecmds.h"
 #include "compat.h"
 #include "ddl/ddl_send.h"
-#include "ddl/statement/ddl_statement.h"
+#include "ddl/now.h"
 #include "ddl/schema_lock.h"
+#include "ddl/statement/ddl_statement.h"
 #include "foreign/foreign.h"
 #include "libpq-fe.h"
 #include "miscadmin.h"
@@ -72,8 +73,7 @@ PG_FUNCTION_INFO_V1(shardfdw_schema_command);
 static List *
 tables_that_need(const char *schema)
 {
-	return shard_schema_oids_now(psprintf("SELECT r::pg_catalog.oid FROM shardfdw.tables_that_need(%s) r",
-										  quote_literal_cstr(schema)));
+	return shard_now_oids(psprintf("SELECT r::pg_catalog.oid FROM shardfdw.tables_that_need(%s) r", quote_literal_cstr(schema)));
 }
 
 /* Does a table lie on nodes under its own name?  Asked without a lock on it: what is dropped meanwhile does not. */

@@ -773,3 +773,9 @@ shard_command_write(Oid serverid, Oid userid, const char *sql, const char *label
 	PQclear(command.result);
 	return affected;
 }
+
+bool
+shard_command_is_fixed(Oid serverid, Oid userid)
+{
+	return shard_txn_is_fixed(serverid, userid);
+}

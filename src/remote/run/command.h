@@ -49,4 +49,7 @@ extern void shard_command_run(ShardCommand *commands, int ncommands,
 /* One command in WRITE mode. Returns rows affected. */
 extern int64 shard_command_write(Oid serverid, Oid userid, const char *sql, const char *label);
 
+/* Would a command in WRITE mode see the node as of an earlier moment, since this transaction's snapshot of it has been taken? */
+extern bool shard_command_is_fixed(Oid serverid, Oid userid);
+
 #endif

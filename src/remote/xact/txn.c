@@ -250,6 +250,18 @@ shard_txn_acquire_reader(ShardPool *pool, ShardSnapshot *snapshot)
 	return conn;
 }
 
+bool
+shard_txn_is_fixed(Oid serverid, Oid userid)
+{
+	ShardPool  *pool;
+
+	if (!IsolationUsesXactSnapshot())
+		return false;
+	pool = shard_pool_get(serverid, userid);
+	return (pool->writer != NULL && pool->writer->xact_depth > 0) ||
+		(xact_snapshot != NULL && shard_snapshot_node(xact_snapshot, serverid, userid)->state != SHARD_SNAPSHOT_NONE);
+}
+
 /*
  * Beginning
  */

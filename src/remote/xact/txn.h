@@ -83,6 +83,9 @@ extern ShardConn *shard_txn_acquire_reader(ShardPool *pool, ShardSnapshot *snaps
 /* Is the node's snapshot exported, or about to be, by a connection that is there? */
 extern bool shard_txn_is_exported(ShardSnapshot *snapshot, Oid serverid, Oid userid);
 
+/* Has this transaction, at REPEATABLE READ or above, taken its snapshot of the node already? */
+extern bool shard_txn_is_fixed(Oid serverid, Oid userid);
+
 /*
  * Appends to buf what must precede a reader's statement on conn: BEGIN with the
  * right isolation level, SET TRANSACTION SNAPSHOT or pg_export_snapshot(), or
