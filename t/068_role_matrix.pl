@@ -155,7 +155,7 @@ my %outcomes = (
 	# reads catalogs, the session or what the caller may see; changes nothing of others
 	'ok ok ok ok ok ok ok ok ok ok' => q{
 		aggregate_definition all_connections builtin_twins check_default_shard check_definitions check_hash_key
-		check_isolation make_objects_seen 		check_nodes check_unique_keys checksum_query compare_definitions compare_objects connections_read coordinator_identity
+		aggregates_of aggregates_of_seen check_isolation make_objects_seen 		check_nodes check_unique_keys checksum_query compare_definitions compare_objects connections_read coordinator_identity
 		copy_command default_collation describe_query describe_tables disconnect disconnect_all expected_copy
 		expected_definition expected_shards foreign_keys_query hash_placement in_remote_transaction
 		common_keys index_definitions inspect_objects is_reference is_sharded key_signature keys_of_levels list_prepared load_stats

@@ -255,4 +255,14 @@ for my $statement ('INSERT INTO ref VALUES (1)', 'ALTER TABLE ref ADD COLUMN n i
 	$c->node_safe_psql(3, 'DROP TABLE IF EXISTS ref');
 }
 
+# Aggregates: no node computes one by a function as it was
+$c->safe_psql(q{CREATE FUNCTION one(int, int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT coalesce($1, 0) + 1'; CREATE FUNCTION plus(int, int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT coalesce($1, 0) + coalesce($2, 0)'; INSERT INTO used SELECT generate_series(1, 20)});
+my $count = q{(SFUNC = one, STYPE = int, COMBINEFUNC = plus)};
+$session = begin_old('REPEATABLE READ', 1);
+$c->safe_psql("CREATE AGGREGATE theirs(int) $count");
+is($c->safe_psql('SELECT theirs(id) FROM used'), '20', 'an aggregate of another session');
+is(run_old($session, q{CREATE OR REPLACE FUNCTION one(int, int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT coalesce($1, 0) + 10'; CREATE AGGREGATE mine(int)} . " $count"), '', 'its function is changed');
+is($c->safe_psql('SELECT theirs(id), mine(id) FROM used'), '200|200', 'it is the new one that counts');
+is($c->safe_psql('SELECT shardfdw.distribute_aggregate(oid) FROM pg_proc WHERE proname IN ($$mine$$, $$theirs$$); SELECT theirs(id), mine(id) FROM used'), "t\nt\n200|200", 'on the nodes, too, when they are told');
+
 done_testing();

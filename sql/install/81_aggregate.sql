@@ -280,6 +280,10 @@ BEGIN
 		RETURN false;
 	END IF;
 	obstacle := shardfdw.obstacle_to_copies(aggregate);
+	-- a node that was added since would be forgotten, and a function copied as it was
+	IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+		obstacle := 'copies on the nodes need transaction isolation level READ COMMITTED';
+	END IF;
 	-- copies belong to who makes them, and it should be the owner who can change them
 	IF obstacle IS NULL AND NOT pg_has_role(p.proowner, 'USAGE') THEN
 		obstacle := 'it belongs to another role';
@@ -339,6 +343,28 @@ $$;
 COMMENT ON FUNCTION shardfdw.user_aggregates() IS
 	'Lists the users'' aggregates that have a combine function, with their partial twin: null where nodes do not compute them.';
 
+CREATE FUNCTION shardfdw.aggregates_of_seen(classid oid, objid oid) RETURNS SETOF oid
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- the aggregate itself, or those that a function, extension or schema has to do with
+	SELECT p.oid
+	FROM pg_aggregate a JOIN pg_proc p ON p.oid = a.aggfnoid
+	WHERE p.oid >= 16384 AND a.aggcombinefn <> 0 AND p.pronamespace <> 'shardfdw'::regnamespace AND (
+		($1 = 'pg_proc'::regclass AND (p.oid = $2 OR
+			($2 IN (a.aggtransfn, a.aggfinalfn, a.aggcombinefn, a.aggserialfn, a.aggdeserialfn) AND NOT starts_with(p.proname, 'shardfdw_partial_'))))
+		OR ($1 = 'pg_extension'::regclass AND EXISTS (
+			SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.refclassid = $1 AND d.refobjid = $2 AND d.deptype = 'e'))
+		OR ($1 = 'pg_namespace'::regclass AND NOT starts_with(p.proname, 'shardfdw_partial_') AND (p.pronamespace = $2 OR EXISTS (
+			SELECT FROM shardfdw.support_functions(p.oid) s JOIN pg_proc f ON f.oid = s WHERE f.pronamespace = $2))))
+$$;
+COMMENT ON FUNCTION shardfdw.aggregates_of_seen(oid, oid) IS
+	'Does what aggregates_of() does, by what the statement''s snapshot shows. Returns their OIDs.';
+
+CREATE FUNCTION shardfdw.aggregates_of(classid oid, objid oid) RETURNS oid[]
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_aggregates_of';
+COMMENT ON FUNCTION shardfdw.aggregates_of(oid, oid) IS
+	'Finds the users'' aggregates, and twins, that a change of a function, extension or schema concerns, whenever the transaction began. Returns their OIDs.';
+
 CREATE FUNCTION shardfdw.follow_aggregates() RETURNS event_trigger
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -350,16 +376,9 @@ BEGIN
 		WHERE NOT x.in_extension AND x.classid IN ('pg_proc'::regclass, 'pg_extension'::regclass, 'pg_namespace'::regclass)
 	LOOP
 		FOR r IN
-			-- the aggregate itself, or those that a function, extension or schema has to do with
-			SELECT a.aggfnoid::oid AS aggregate, starts_with(p.proname, 'shardfdw_partial_') AS is_twin, a.aggfnoid, p.proargtypes, p.pronamespace, p.proname
-			FROM pg_aggregate a JOIN pg_proc p ON p.oid = a.aggfnoid
-			WHERE p.oid >= 16384 AND a.aggcombinefn <> 0 AND p.pronamespace <> 'shardfdw'::regnamespace AND (
-				(c.classid = 'pg_proc'::regclass AND (p.oid = c.objid OR
-					(c.objid IN (a.aggtransfn, a.aggfinalfn, a.aggcombinefn, a.aggserialfn, a.aggdeserialfn) AND NOT starts_with(p.proname, 'shardfdw_partial_'))))
-				OR (c.classid = 'pg_extension'::regclass AND EXISTS (
-					SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.refclassid = c.classid AND d.refobjid = c.objid AND d.deptype = 'e'))
-				OR (c.classid = 'pg_namespace'::regclass AND NOT starts_with(p.proname, 'shardfdw_partial_') AND (p.pronamespace = c.objid OR EXISTS (
-					SELECT FROM shardfdw.support_functions(p.oid) s JOIN pg_proc f ON f.oid = s WHERE f.pronamespace = c.objid))))
+			-- of one that this transaction does not see nothing is known, and its twin is dropped
+			SELECT u.oid AS aggregate, coalesce(starts_with(p.proname, 'shardfdw_partial_'), false) AS is_twin, p.proargtypes, p.pronamespace, p.proname
+			FROM unnest(shardfdw.aggregates_of(c.classid, c.objid)) u(oid) LEFT JOIN pg_proc p ON p.oid = u.oid
 		LOOP
 			IF NOT r.is_twin THEN
 				PERFORM shardfdw.distribute_aggregate(r.aggregate);

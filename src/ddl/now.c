@@ -11,13 +11,16 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_type.h"
 #include "ddl/now.h"
 #include "executor/spi.h"
 #include "fmgr.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 
 PG_FUNCTION_INFO_V1(shardfdw_check_owner_code);
+PG_FUNCTION_INFO_V1(shardfdw_aggregates_of);
 
 /* Leaves SPI connected, with the result in SPI_tuptable. */
 static void
@@ -85,4 +88,17 @@ shardfdw_check_owner_code(PG_FUNCTION_ARGS)
 	shard_now_run(psprintf("SELECT shardfdw.check_owner_code_seen(%u, %s)", PG_GETARG_OID(0),
 						   quote_literal_cstr(text_to_cstring(PG_GETARG_TEXT_PP(1)))));
 	PG_RETURN_VOID();
+}
+
+/* aggregates_of(classid oid, objid oid) -> oid[] */
+Datum
+shardfdw_aggregates_of(PG_FUNCTION_ARGS)
+{
+	List	   *oids = shard_now_oids(psprintf("SELECT shardfdw.aggregates_of_seen(%u, %u)", PG_GETARG_OID(0), PG_GETARG_OID(1)));
+	Datum	   *values = palloc(sizeof(Datum) * Max(list_length(oids), 1));
+	ListCell   *lc;
+
+	foreach(lc, oids)
+		values[foreach_current_index(lc)] = ObjectIdGetDatum(lfirst_oid(lc));
+	PG_RETURN_ARRAYTYPE_P(construct_array(values, list_length(oids), OIDOID, sizeof(Oid), true, TYPALIGN_INT));
 }
