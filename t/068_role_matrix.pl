@@ -165,11 +165,11 @@ my %outcomes = (
 		shard_columns shard_command shard_differences shard_for shard_index_commands shard_name shard_object_name shard_sizes
 		shard_table_commands shardfdw_validator shards_of shards_read shared_connections_read adopted_wrapper_read load_id_read stat_load_read
 		storage_options storage_options_query store_identity successor_commands support_functions tables_read tables_that_need trusted_nodes twin_name twin_nodes
-		is_cluster_node is_trusted_node functions_run_by check_owner_code check_owner_code_seen
+		is_cluster_node is_trusted_node owner_code_query is_owner check_owner_code check_owner_code_seen index_before_rows
 		user_aggregates},
 	# for owners of the table with USAGE on the nodes
 	'ok ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
-		check_replaceable create_shard different_copies drop_replaced_table find_lacking_twins inspect_nodes
+		check_owner_code_on_nodes check_replaceable create_shard different_copies drop_replaced_table find_lacking_twins inspect_nodes
 		inspect_references inspect_shards inspect_twins make_reference_copies make_schema_on_nodes
 		nodes_without_copy note_identity query_nodes replace_table replicate_table shard_table unreplicate_table unshard_table
 		usable_nodes},
@@ -186,6 +186,8 @@ my %outcomes = (
 		stat_load_written tables_written},
 	'42601 42601 42501 42501 42501 42501 42601 42501 42501 42501' => q{
 		make_shards run_on_new_shards},
+	'42501 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
+		raise_owner_code},
 	'42704 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		release_postgres_fdw switch_postgres_fdw},
 	'08001 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{

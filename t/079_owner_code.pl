@@ -21,7 +21,22 @@ $c->safe_psql(q{SET ROLE mallory;
 	END $$;
 	CREATE OPERATOR @@# (FUNCTION = spy, RIGHTARG = int);
 	CREATE DOMAIN spied AS int CHECK (public.spy(VALUE) IS NOT NULL);
-	CREATE TYPE spied_pair AS (a spied, b int)});
+	CREATE TYPE spied_pair AS (a spied, b int);
+	CREATE VIEW spying AS SELECT spy(1);
+	CREATE OPERATOR === (FUNCTION = int4eq, LEFTARG = int, RIGHTARG = int);
+	CREATE FUNCTION spy(a int, b int) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT public.spy(a) <> b';
+	CREATE OPERATOR !=== (FUNCTION = spy, LEFTARG = int, RIGHTARG = int, NEGATOR = ===);
+	CREATE OPERATOR <<<# (FUNCTION = int4lt, LEFTARG = int, RIGHTARG = int);
+	CREATE OPERATOR >>># (FUNCTION = spy, LEFTARG = int, RIGHTARG = int, COMMUTATOR = <<<#);
+	CREATE OPERATOR ~~># (FUNCTION = ts_rewrite, LEFTARG = tsquery, RIGHTARG = text);
+	CREATE TYPE mood AS ENUM ('1', '2');
+	CREATE FUNCTION spy(m mood) RETURNS json IMMUTABLE LANGUAGE sql AS 'SELECT to_json(public.spy(1))';
+	CREATE CAST (mood AS json) WITH FUNCTION spy(mood);
+	CREATE TYPE tone AS ENUM ('1', '2');
+	CREATE FUNCTION spied_int(t tone) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT public.spy(1)';
+	CREATE CAST (tone AS int) WITH FUNCTION spied_int(tone) AS IMPLICIT;
+	CREATE TABLE tones (id int PRIMARY KEY); INSERT INTO tones VALUES (1)});
+$c->safe_psql("SET ROLE mallory; SELECT shardfdw.replicate_table('tones')");
 
 my %tables = (
 	checked   => 'id int PRIMARY KEY, v int CHECK (spy(v) > 0)',
@@ -31,7 +46,30 @@ my %tables = (
 	listed    => 'id int PRIMARY KEY, v int, d spied[]',
 	paired    => 'id int PRIMARY KEY, v int, p spied_pair',
 	indexed   => 'id int PRIMARY KEY, v int',
-	partial   => 'id int PRIMARY KEY, v int');
+	partial   => 'id int PRIMARY KEY, v int',
+	# what dependencies do not tell of: functions that are built in and run what their arguments say, or do something by themselves
+	queried   => q{id int PRIMARY KEY, v int CHECK (query_to_xml('SELECT public.spy(1)', true, true, '') IS NOT NULL)},
+	viewed    => q{id int PRIMARY KEY, v int CHECK (table_to_xml('spying', true, true, '') IS NOT NULL)},
+	rewritten => q{id int PRIMARY KEY, v int, CHECK (v IS NOT NULL OR ('a'::tsquery ~~># 'SELECT ''a''::tsquery, ''b''::tsquery') IS NOT NULL)},
+	configured => q{id int PRIMARY KEY, v int CHECK (set_config('work_mem', '1MB', true) IS NOT NULL)},
+	# nor of what takes an operator's place, and of casts that are looked up when they run
+	negated   => 'id int PRIMARY KEY, v int CHECK (NOT (v === 0))',
+	negated_g => 'id int PRIMARY KEY, v int, g boolean GENERATED ALWAYS AS (NOT (v === 0)) STORED',
+	commuted  => 'id int PRIMARY KEY, v int CHECK (v <<<# 100)',
+	jsoned    => q{id int PRIMARY KEY, v int, m mood DEFAULT '1' CHECK (to_json(m) IS NOT NULL)},
+	keyed     => q{id int PRIMARY KEY, v int, t tone DEFAULT '1' REFERENCES tones});
+my $major = $c->safe_psql(q{SELECT current_setting('server_version_num')::int / 10000});
+$tables{validated} = q{id int PRIMARY KEY, v int CHECK (pg_input_is_valid('1', 'public.spied'))} if $major >= 16;
+$tables{jsonpath} = q{id int PRIMARY KEY, v int CHECK (JSON_VALUE(jsonb '1', '$' RETURNING spied) IS NOT NULL)} if $major >= 17;
+# operators and casts are not made on nodes by themselves
+my %on_nodes = (
+	operated  => 'CREATE OPERATOR @@# (FUNCTION = spy, RIGHTARG = int)',
+	rewritten => 'CREATE OPERATOR ~~># (FUNCTION = ts_rewrite, LEFTARG = tsquery, RIGHTARG = text)',
+	viewed    => 'CREATE VIEW spying AS SELECT spy(1)',
+	negated   => 'CREATE OPERATOR === (FUNCTION = int4eq, LEFTARG = int, RIGHTARG = int)',
+	commuted  => 'CREATE OPERATOR <<<# (FUNCTION = int4lt, LEFTARG = int, RIGHTARG = int)',
+	keyed     => q{CREATE TYPE tone AS ENUM ('1', '2'); CREATE FUNCTION spied_int(t tone) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT public.spy(1)';
+		CREATE CAST (tone AS int) WITH FUNCTION spied_int(tone) AS IMPLICIT});
 my %index = (indexed => 'CREATE INDEX ON indexed (spy(v))', partial => 'CREATE INDEX ON partial (v) WHERE spy(v) > 0');
 
 my @from = map { $c->log_position($_) } undef, 1 .. 3;
@@ -46,10 +84,9 @@ for my $table (sort keys %tables)
 	$c->safe_psql($new);
 	for my $verb ('shard', 'replicate')
 	{
-		$c->psql_fails_like("SELECT shardfdw.${verb}_table('$table');", qr/42501: cannot $verb table "$table" because function .*spy.* of role "mallory" would run.*SET ROLE mallory/s, "${verb}_table by a superuser: $table");
+		$c->psql_fails_like("SELECT shardfdw.${verb}_table('$table');", qr/42501: cannot $verb table "$table" because function .* would run with the rights of "postgres".*SET ROLE mallory/s, "${verb}_table by a superuser: $table");
 	}
-	# operators are not made by themselves
-	$c->node_safe_psql($_, 'CREATE OPERATOR @@# (FUNCTION = spy, RIGHTARG = int)') for $table eq 'operated' ? (1, 2) : ();
+	$c->node_safe_psql($_, "SET ROLE mallory; $on_nodes{$table}") for exists $on_nodes{$table} ? (1, 2) : ();
 	$c->safe_psql("SET ROLE mallory; SELECT shardfdw.shard_table('$table', shards => 4)");
 	is($c->node_safe_psql(1, "SELECT DISTINCT pg_get_userbyid(relowner) FROM pg_class WHERE relname LIKE '${table}\\_0_'"), 'mallory', "by the owner: $table");
 	# what superusers do with any table
@@ -61,20 +98,61 @@ for my $table (sort keys %tables)
 	is(as_superuser(), '', "no code of hers has run as a superuser: $table");
 }
 
+# A type that only a number tells of, another one on the nodes
+my $pair = $c->safe_psql(q{SELECT 'spied_pair'::regtype::oid});
+$c->safe_psql("SET ROLE mallory; CREATE TABLE inputted (id int PRIMARY KEY, v int CHECK (record_in('(1,1)', $pair, -1) IS NOT NULL)); INSERT INTO inputted VALUES (1, 1)");
+$c->psql_fails_like("SELECT shardfdw.${_}_table('inputted');", qr/42501: cannot $_ table "inputted" because function record_in/, "${_}_table by a superuser: inputted") for 'shard', 'replicate';
+is(as_superuser(), '', 'nor of a type');
+
 # A shard beside a DEFAULT one, whose rows are looked at with the expression of the key.
 $c->safe_psql(q{SET ROLE mallory; CREATE TABLE ranged (id int) PARTITION BY RANGE (spy(id));
 	SELECT shardfdw.create_shard('ranged', 'ranged_rest', 'DEFAULT', 'node1'); INSERT INTO ranged SELECT generate_series(1, 9)});
 $c->psql_fails_like(q{SELECT shardfdw.create_shard('ranged', 'ranged_1', 'FROM (100) TO (200)', 'node1');}, qr/42501: .*function .*spy/, 'create_shard by a superuser');
 is(as_superuser(), '', 'nor of a key');
+$c->safe_psql(q{SET ROLE mallory; CREATE TABLE tree (id int, v int) PARTITION BY RANGE (spy(id));
+	CREATE TABLE branch PARTITION OF tree FOR VALUES FROM (0) TO (100) PARTITION BY LIST (v);
+	SELECT shardfdw.create_shard('branch', 'branch_rest', 'DEFAULT', 'node1'); INSERT INTO tree SELECT i, i FROM generate_series(1, 9) i});
+$c->psql_fails_like(q{SELECT shardfdw.create_shard('branch', 'branch_1', 'IN (100)', 'node1');}, qr/42501: .*function .*spy/, 'create_shard below a key');
+is(as_superuser(), '', 'nor of a key above');
+
+# A definition that is harmless here, but on a node, where she may log in, calls what is hers
+$c->node_safe_psql($_, q{SET ROLE mallory; CREATE OPERATOR ==== (FUNCTION = int4eq, LEFTARG = int, RIGHTARG = int);
+	CREATE FUNCTION spy(a int, b int) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT public.spy(a) <> b';
+	CREATE OPERATOR !==== (FUNCTION = spy, LEFTARG = int, RIGHTARG = int, NEGATOR = ====);
+	CREATE TYPE pitch AS ENUM ('1', '2'); CREATE FUNCTION spied_text(p pitch) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT public.spy(1)::text';
+	CREATE CAST (pitch AS text) WITH FUNCTION spied_text(pitch)}) for 1, 2;
+$c->safe_psql(q{SET ROLE mallory; CREATE OPERATOR ==== (FUNCTION = int4eq, LEFTARG = int, RIGHTARG = int); CREATE TYPE pitch AS ENUM ('1', '2');
+	CREATE TABLE there_negated (id int PRIMARY KEY, v int CHECK (NOT (v ==== 0)));
+	CREATE TABLE there_cast (id int PRIMARY KEY, v int, p pitch DEFAULT '1' CHECK (p::text <> ''));
+	CREATE TABLE there_indexed (id int PRIMARY KEY, v int); CREATE INDEX ON there_indexed ((NOT (v ==== 0)))});
+for my $table ('there_negated', 'there_cast', 'there_indexed')
+{
+	$c->safe_psql("SET ROLE mallory; INSERT INTO $table (id, v) SELECT i, i FROM generate_series(1, 20) i");
+	for my $verb ('shard', 'replicate')
+	{
+		$c->psql_fails_like("SELECT shardfdw.${verb}_table('$table');", qr/42501: cannot $verb table "$table" because function public.sp\w+\(.* of role "mallory" would run with the rights of "postgres" on node "node1".*SET ROLE mallory/s, "${verb}_table by a superuser: $table");
+	}
+	is(as_superuser(), '', "nor there: $table");
+}
+
+# What only computes, or deals out numbers and the time, is nobody's code.
+$c->safe_psql(q{SET ROLE mallory; CREATE TABLE harmless (id int PRIMARY KEY, v int CHECK (random() < 1 AND clock_timestamp() > '2000-01-01' AND now() > '2000-01-01'), u uuid DEFAULT gen_random_uuid(),
+		g text GENERATED ALWAYS AS (lower(v::text) || to_hex(v)) STORED, CHECK (to_json(ARRAY[v]) IS NOT NULL AND gen_random_uuid() <> u));
+	CREATE INDEX ON harmless (abs(v)) WHERE v IS NOT NULL; INSERT INTO harmless SELECT i, i FROM generate_series(1, 20) i});
+$c->safe_psql("SELECT shardfdw.${_}shard_table('harmless')") for '', 'un';
+$c->safe_psql("SELECT shardfdw.replicate_table('harmless')");
+is($c->node_safe_psql(1, 'SELECT count(*) FROM harmless'), '20', 'built-in functions that compute');
+$c->safe_psql('DROP TABLE harmless');
 
 # A new node gets copies of her reference tables from her.
-$c->safe_psql("SET ROLE mallory; SELECT shardfdw.replicate_table('checked')");
+$c->safe_psql("SET ROLE mallory; SELECT shardfdw.replicate_table('$_')") for 'checked', 'queried';
 my ($host, $port) = $c->node_address(3);
 my ($rc, undef, $err) = $c->psql(qq{BEGIN; SELECT shardfdw.add_node('node3', '$host', $port, 'postgres'); GRANT USAGE ON FOREIGN SERVER node3 TO mallory;
 	CREATE USER MAPPING FOR mallory SERVER node3 OPTIONS (user 'mallory', password_required 'false'); SET LOCAL ROLE mallory; SELECT shardfdw.replicate_table('checked');
 	UPDATE checked SET v = v + 1 WHERE id = 20; COMMIT}, on_error_stop => 1);
 is($rc, 0, 'a node is added') || diag $err;
 like($err, qr/WARNING:  node "node3": reference table .*checked has no copy there.*replicate_table/s, 'which does not run her code by itself');
+like($err, qr/WARNING:  node "node3": reference table .*queried has no copy there.*query_to_xml/s, 'not even what is built in');
 is($c->node_safe_psql(3, "SELECT sum(v), (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE relname = 'checked') FROM checked"), '211|mallory', 'she makes the copy');
 is(as_superuser(), '', 'with her rights');
 $c->safe_psql("SET ROLE mallory; SELECT shardfdw.unshard_table('checked')");
@@ -102,8 +180,12 @@ like(($c->wait_sql($waits))[2], qr/function .*spy.* of role "mallory"/, 'while n
 is(as_superuser(), '', 'nothing of hers has run');
 
 # Code that superusers have made their own is theirs.
-$c->safe_psql('ALTER FUNCTION spy OWNER TO postgres');
+$c->safe_psql('ALTER FUNCTION spy(int) OWNER TO postgres');
+$c->psql_fails_like("SELECT shardfdw.shard_table('checked');", qr/42501: .*function .*spy\(integer\) of role "mallory" .* on node "node1"/s, 'a function that is still hers on the nodes');
+$c->node_safe_psql($_, 'ALTER FUNCTION spy(int) OWNER TO postgres') for 1, 2;
 $c->safe_psql("SELECT shardfdw.shard_table('checked', shards => 2)");
 is($c->safe_psql('SELECT count(*) FROM checked'), '20', 'a function of a superuser');
+$c->safe_psql(q{CREATE FUNCTION doing(i int) RETURNS int LANGUAGE sql AS 'SELECT i'; SET ROLE mallory; CREATE TABLE does (id int PRIMARY KEY, CHECK (doing(id) > 0))});
+$c->psql_fails_like("SELECT shardfdw.shard_table('does');", qr/42501: .*function .*doing\(integer\) would run.*its arguments may decide/s, 'a volatile function of a superuser');
 
 done_testing();

@@ -52,6 +52,7 @@ DECLARE
 	table_options text[];
 	prefixes text[];
 	suffixes text[];
+	is_indexed boolean;
 BEGIN
 	PERFORM shardfdw.check_isolation('make_reference_copies');
 	SELECT n.nspname, array_fill(c.relname, ARRAY[cardinality(nodes)]) INTO schema_name, table_names
@@ -64,11 +65,18 @@ BEGIN
 	SELECT array_agg(c.prefix), array_agg(c.suffix) INTO prefixes, suffixes
 	FROM shardfdw.shard_table_commands(relation, table_options) c;
 	PERFORM shardfdw.run_on_new_shards(schema_name, table_names, nodes, prefixes, suffixes);
-	PERFORM shardfdw.copy_reference_rows(relation, nodes);
-	-- indexes are faster to make over the rows than to keep up while they come
 	SELECT array_agg(c.prefix), array_agg(c.suffix) INTO prefixes, suffixes
 	FROM shardfdw.reference_index_commands(relation) c;
-	PERFORM shardfdw.run_on_new_shards(schema_name, table_names, nodes, prefixes, suffixes);
+	is_indexed := shardfdw.index_before_rows(relation);
+	IF is_indexed THEN
+		PERFORM shardfdw.run_on_new_shards(schema_name, table_names, nodes, prefixes, suffixes);
+	END IF;
+	PERFORM shardfdw.check_owner_code_on_nodes(relation, 'replicate', schema_name, table_names, nodes);
+	PERFORM shardfdw.copy_reference_rows(relation, nodes);
+	IF NOT is_indexed THEN
+		-- faster to make over the rows than to keep up while they come
+		PERFORM shardfdw.run_on_new_shards(schema_name, table_names, nodes, prefixes, suffixes);
+	END IF;
 END
 $$;
 COMMENT ON FUNCTION shardfdw.make_reference_copies(regclass, name[]) IS
