@@ -336,7 +336,7 @@ statement_may_write(PlannerInfo *root)
 
 /* Groups, whole or partial, and other upper stages. */
 static ForeignScan *
-plan_group(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info, List *tlist,
+plan_upper(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info, List *tlist,
 		   Plan *outer_plan)
 {
 	ShardScanPlan plan = {0};
@@ -363,7 +363,7 @@ shardGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 
 	shard_absorb_release(root, info->from);
 	if (info->query != NULL)
-		return plan_group(root, rel, info, tlist, outer_plan);
+		return plan_upper(root, rel, info, tlist, outer_plan);
 	if (info->sharded || info->kind == SHARD_REL_JOIN || best_path->path.pathkeys != NIL ||
 		shard_key_filter_is_set(best_path))
 		return plan_sharded(root, rel, info, best_path, tlist, scan_clauses, outer_plan);

@@ -8,9 +8,9 @@
  * A stage is pushed down on top of what the nodes compute already: each adds
  * its clause to a copy of the query below (ShardRemoteQuery), which has them in
  * SQL's own order.  A stage that is not pushed down leaves its relation without
- * a ShardRelInfo, and those above it are core's.  Stages that nodes do in part
- * (states of aggregates, DISTINCT shard by shard) have core's node for the rest
- * above the scan; for the next stage they are core's too.
+ * a ShardRelInfo, and those above it are core's.  A stage
+ * that nodes do in part (states of aggregates, DISTINCT shard by shard) is finished
+ * by core's node above the scan, so later stages are not pushed down either.
  */
 #include "postgres.h"
 

@@ -98,7 +98,7 @@ typedef struct ShardRelInfo
 
 	/* Upper stages: what is asked for; NULL where the columns follow from the path's target. */
 	ShardRemoteQuery *query;
-	List	   *local_having;	/* clauses to check here (SHARD_REL_GROUP) */
+	List	   *local_having;	/* clauses to check here: HAVING, run conditions of windows */
 
 	/* Estimates; cost.c, or a node's (remote_estimate.c). */
 	bool		remote_estimate;	/* the node is asked: scans and joins of foreign tables by themselves */

@@ -11,9 +11,9 @@
 #include "planner/path/relinfo.h"
 
 /*
- * The stages; each adds what paths it can to output_rel.  input is input_rel's
- * info: rows of a scan or join, or what the nodes return of an earlier stage,
- * all of whose conditions but local_having are checked there.
+ * The stages; each adds what paths it can to output_rel.  input_rel's fdw_private is
+ * the ShardRelInfo of what is below: a scan, a join or an earlier stage.  Nodes check
+ * all of its conditions but local_having, which are checked here, above the scan.
  */
 extern void shard_group_add_paths(PlannerInfo *root, RelOptInfo *input_rel,
 								  RelOptInfo *output_rel, GroupPathExtraData *extra);

@@ -283,7 +283,7 @@ settle_writers(void)
 static bool
 has_notifications(void)
 {
-	/* it does nothing but refuse to prepare such a transaction, and nothing else tells */
+	/* it raises exactly when there are some; core has no other way to ask */
 	return !shard_wait_run_noerror(AtPrepare_Notify);
 }
 
@@ -295,8 +295,10 @@ shard_txn_is_remote_only(void)
 }
 
 /*
- * COMMIT on all conns; then nothing is to part their transactions and the local one.
- * Several with '1pc' only: a cut waits for them as long as for a two-phase commit.
+ * Sends COMMIT to all conns and waits.  From then on the local transaction must not
+ * fail, so interrupts are held.  There are several only with '1pc' or in recovery; the
+ * fence is held then, as in a two-phase commit, so that no cut sees some of them
+ * committed and some not (for SHARD_FENCE_HOLD_MS at most).
  */
 static void
 commit_in_one_phase(ShardConn **conns, int nconns)

@@ -1,6 +1,7 @@
 /*
  * txn_private.h
- *	  What the parts of txn*.c share.
+ *	  The inside of a transaction over nodes: shared by txn*.c, and used by those in
+ *	  remote/run and remote/copy that begin or end transactions on nodes.
  */
 #ifndef SHARDFDW_TXN_PRIVATE_H
 #define SHARDFDW_TXN_PRIVATE_H
