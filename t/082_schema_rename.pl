@@ -168,5 +168,14 @@ $c->psql_fails_like('ALTER SCHEMA rn2 RENAME TO theirs;', qr/42P06: schema "thei
 is($c->node_safe_psql(3, q{SELECT to_regnamespace('theirs')}), 'theirs', 'and stays');
 is(differences(), '', 'both sides are equal');
 
+# A name that the session knows as something else, or as nothing, since before the rename
+$c->safe_psql(q{CREATE SCHEMA known; CREATE TABLE known.plain (k int PRIMARY KEY, v int); CREATE SCHEMA sharded;
+	CREATE TABLE sharded.t (k int PRIMARY KEY, v int); CREATE TABLE sharded.plain (k int PRIMARY KEY, v int);
+	SELECT shardfdw.shard_table('sharded.t', shards => 2), shardfdw.shard_table('sharded.plain', shards => 2)});
+$other->query(q{BEGIN; SELECT to_regclass('known.t'), to_regclass('known.plain')});
+$c->safe_psql('BEGIN; ALTER SCHEMA known RENAME TO unknown; ALTER SCHEMA sharded RENAME TO known; COMMIT');
+$other->query('CREATE INDEX by_v ON known.t (v); ALTER TABLE known.plain ADD COLUMN w int; COMMIT');
+is(differences(), '', 'names are looked up as they are now');
+
 $other->quit;
 done_testing();

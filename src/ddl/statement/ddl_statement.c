@@ -29,6 +29,7 @@
 #include "ddl/statement/ddl_statement.h"
 #include "guc.h"
 #include "miscadmin.h"
+#include "utils/inval.h"
 
 /* Has the statement been taken over?  False: core is to run it as it is. */
 static bool
@@ -80,6 +81,11 @@ shard_ddl_run(ShardDdlCall *call)
 	Node	   *stmt = call->pstmt->utilityStmt;
 	ShardDdlRestEntry *outer;
 
+	/*
+	 * Names are looked up before anything is locked.  What this session knows of them may be
+	 * older than a rename, and core, which locks what it finds, would find another table.
+	 */
+	AcceptInvalidationMessages();
 	shard_ddl_check_own_schema(stmt);
 	if (!RecoveryInProgress() && OidIsValid(shard_option_cluster_server()))
 		shard_schema_lock_statement(stmt);
