@@ -61,6 +61,9 @@ my %tables = (
 my $major = $c->safe_psql(q{SELECT current_setting('server_version_num')::int / 10000});
 $tables{validated} = q{id int PRIMARY KEY, v int CHECK (pg_input_is_valid('1', 'public.spied'))} if $major >= 16;
 $tables{jsonpath} = q{id int PRIMARY KEY, v int CHECK (JSON_VALUE(jsonb '1', '$' RETURNING spied) IS NOT NULL)} if $major >= 17;
+# a server may be built without libxml
+my $xml = ($c->psql(q{SELECT xmlcomment('')}))[0] == 0;
+delete @tables{ 'queried', 'viewed' } unless $xml;
 # operators and casts are not made on nodes by themselves
 my %on_nodes = (
 	operated  => 'CREATE OPERATOR @@# (FUNCTION = spy, RIGHTARG = int)',
@@ -145,14 +148,14 @@ is($c->node_safe_psql(1, 'SELECT count(*) FROM harmless'), '20', 'built-in funct
 $c->safe_psql('DROP TABLE harmless');
 
 # A new node gets copies of her reference tables from her.
-$c->safe_psql("SET ROLE mallory; SELECT shardfdw.replicate_table('$_')") for 'checked', 'queried';
+$c->safe_psql("SET ROLE mallory; SELECT shardfdw.replicate_table('$_')") for 'checked', $xml ? 'queried' : ();
 my ($host, $port) = $c->node_address(3);
 my ($rc, undef, $err) = $c->psql(qq{BEGIN; SELECT shardfdw.add_node('node3', '$host', $port, 'postgres'); GRANT USAGE ON FOREIGN SERVER node3 TO mallory;
 	CREATE USER MAPPING FOR mallory SERVER node3 OPTIONS (user 'mallory', password_required 'false'); SET LOCAL ROLE mallory; SELECT shardfdw.replicate_table('checked');
 	UPDATE checked SET v = v + 1 WHERE id = 20; COMMIT}, on_error_stop => 1);
 is($rc, 0, 'a node is added') || diag $err;
 like($err, qr/WARNING:  node "node3": reference table .*checked has no copy there.*replicate_table/s, 'which does not run her code by itself');
-like($err, qr/WARNING:  node "node3": reference table .*queried has no copy there.*query_to_xml/s, 'not even what is built in');
+like($err, qr/WARNING:  node "node3": reference table .*queried has no copy there.*query_to_xml/s, 'not even what is built in') if $xml;
 is($c->node_safe_psql(3, "SELECT sum(v), (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE relname = 'checked') FROM checked"), '211|mallory', 'she makes the copy');
 is(as_superuser(), '', 'with her rights');
 $c->safe_psql("SET ROLE mallory; SELECT shardfdw.unshard_table('checked')");
