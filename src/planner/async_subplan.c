@@ -31,7 +31,7 @@ find_changing_hash(Node *node, void *stmt)
 	{
 		Plan	   *plan = list_nth(((PlannedStmt *) stmt)->subplans, ((SubPlan *) node)->plan_id - 1);
 
-		if (!bms_is_empty(plan->extParam))
+		if (plan != NULL && !bms_is_empty(plan->extParam))
 			return true;
 	}
 	return expression_tree_walker(node, find_changing_hash, stmt);
