@@ -65,5 +65,5 @@ $(EXTSCRIPT): $(EXTPARTS) Makefile
 	mv $@.tmp $@
 
 .PHONY: layers
-layers:
+layers: all
 	PG_CONFIG='$(PG_CONFIG)' scripts/check_layers

@@ -300,6 +300,21 @@ same_rows('released');
 same_changes('released', 2);
 same_rows('released, changed');
 unlike($c->safe_psql('EXPLAIN (VERBOSE) SELECT * FROM far.a'), qr/Node:/, 'by postgres_fdw');
+
+# Shards beside partitions of postgres_fdw: a sub-select that core hashes for each of them, anew for each outer row
+$c->add_node(1);
+$c->node_safe_psql(2, 'CREATE TABLE mixed_0 (i int, v int); CREATE TABLE mixed_2 (i int, v int)');
+$c->safe_psql(q{CREATE TABLE mixed (i int, v int) PARTITION BY LIST (i);
+	SELECT shardfdw.create_shard('mixed', 'mixed_1', 'IN (1)', 'node1')});
+$c->safe_psql("CREATE FOREIGN TABLE mixed_$_ PARTITION OF mixed FOR VALUES IN ($_) SERVER s2 OPTIONS (schema_name 'public', async_capable 'true')") for 0, 2;
+$c->safe_psql(q{INSERT INTO mixed SELECT g % 3, g % 10 FROM generate_series(1, 2000) g; CREATE TABLE plain.mixed AS TABLE mixed;
+	CREATE TABLE plain.left_out AS SELECT g AS id, g % 10 AS v FROM generate_series(1, 6) g; ANALYZE mixed, plain.mixed, plain.left_out});
+my $repeated = 'SELECT o.i, (SELECT sum(m.v) FROM %s m WHERE m.v NOT IN (SELECT p.v FROM plain.left_out p WHERE p.id = o.i)) FROM generate_series(1, 6) o (i)';
+is($c->safe_psql(sprintf $repeated, 'mixed'), $c->safe_psql(sprintf $repeated, 'plain.mixed'), 'a hashed sub-select that changes');
+unlike($c->safe_psql('EXPLAIN ' . sprintf $repeated, 'mixed'), qr/Async/, 'is in no asynchronous scan');
+like($c->safe_psql('EXPLAIN SELECT * FROM mixed'), qr/Async Foreign Scan on mixed_0/, 'as others are');
+$c->safe_psql(q{DROP TABLE mixed; SELECT shardfdw.remove_node('node1')});
+
 $c->psql_fails_like('SELECT shardfdw.release_postgres_fdw()', qr/ERROR: +55000: .*not adopted/, 'released twice');
 $c->psql_fails_like('BEGIN; UPDATE far.a SET n = n WHERE id = 1; SELECT shardfdw.adopt_postgres_fdw()', qr/ERROR: +25001/, 'not in a transaction of postgres_fdw');
 $c->safe_psql('DROP EXTENSION shardfdw');

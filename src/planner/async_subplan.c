@@ -12,7 +12,8 @@
  * which the others would have known: ExecHashSubPlan() and ExecReScan().  Core gets
  * away with it where the scans run one after the other, since each sets the mark
  * again when it begins; asynchronous ones have all begun before, and find rows by
- * tables of an earlier value.  (15 to 19; postgres_fdw's scans, too.)
+ * tables of an earlier value.  (Seen on 15 with scans of ours, on 18 and 19 with
+ * postgres_fdw's.)
  */
 #include "postgres.h"
 
@@ -38,9 +39,25 @@ find_changing_hash(Node *node, void *stmt)
 }
 
 static bool
+uses_changing_hash(const Plan *scan, PlannedStmt *stmt)
+{
+	return find_changing_hash((Node *) scan->qual, stmt) ||
+		find_changing_hash((Node *) scan->targetlist, stmt);
+}
+
+static bool
+is_ours(const Plan *plan)
+{
+	return IsA(plan, ForeignScan) && shard_option_is_our_server(((const ForeignScan *) plan)->fs_server);
+}
+
+/* Where a scan of ours is among them: those of other wrappers share the sub-select with it. */
+static bool
 adjust_append(Plan *plan, void *stmt)
 {
 	Append	   *append = (Append *) plan;
+	List	   *scans = NIL;
+	bool		any_ours = false;
 	ListCell   *lc;
 
 	if (!IsA(plan, Append) || append->nasyncplans == 0)
@@ -49,14 +66,16 @@ adjust_append(Plan *plan, void *stmt)
 	{
 		Plan	   *child = lfirst(lc);
 
-		if (child->async_capable && IsA(child, ForeignScan) &&
-			shard_option_is_our_server(((ForeignScan *) child)->fs_server) &&
-			(find_changing_hash((Node *) child->qual, stmt) ||
-			 find_changing_hash((Node *) child->targetlist, stmt)))
-		{
-			child->async_capable = false;
-			append->nasyncplans--;
-		}
+		if (child->async_capable && uses_changing_hash(child, stmt))
+			scans = lappend(scans, child);
+	}
+	foreach(lc, scans)
+		any_ours |= is_ours(lfirst(lc));
+	if (any_ours)
+	{
+		foreach(lc, scans)
+			((Plan *) lfirst(lc))->async_capable = false;
+		append->nasyncplans -= list_length(scans);
 	}
 	return false;
 }
