@@ -152,6 +152,7 @@ SELECT v, count(*) FROM mine.t GROUP BY v;
 
 -- The extension's own
 ALTER SCHEMA shardfdw RENAME TO other;
+ALTER SCHEMA shardfdw_internal RENAME TO other;
 SET shardfdw.enable_ddl_propagation = off;
 ALTER SCHEMA shardfdw RENAME TO other;
 RESET shardfdw.enable_ddl_propagation;

@@ -25,7 +25,7 @@ CREATE TYPE floats AS RANGE (SUBTYPE = float8, SUBTYPE_DIFF = float8mi);
 CREATE TABLE t (k int PRIMARY KEY, m mood, p pair, d posint2[], f floats, mf floats_multirange, n text COLLATE "Ob 2"."my C", x int DEFAULT unused(3),
 	g int GENERATED ALWAYS AS ("Ob 2".body(k)) STORED, CHECK (pos(k)));
 CREATE INDEX ON t (pos2(k));
-SELECT kind, label FROM shardfdw.needed_objects('{t}') ORDER BY kind, label;
+SELECT kind, label FROM shardfdw_internal.needed_objects('{t}') ORDER BY kind, label;
 BEGIN;
 SELECT shardfdw.shard_table('t', shards => 2, nodes => '{node1,node2}');
 SELECT * FROM remote;

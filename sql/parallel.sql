@@ -119,7 +119,7 @@ SELECT sum(v) FROM t;
 RESET parallel_leader_participation;
 
 -- Of the extension's functions these may run in workers; none of them needs a connection.
-SELECT proname FROM pg_proc WHERE pronamespace = 'shardfdw'::regnamespace AND prokind = 'f' AND proparallel = 's' ORDER BY 1;
+SELECT proname FROM pg_proc WHERE pronamespace::regnamespace IN ('shardfdw', 'shardfdw_internal') AND prokind = 'f' AND proparallel = 's' ORDER BY 1;
 
 SELECT shardfdw.unshard_table('r');
 DROP SCHEMA pq CASCADE;

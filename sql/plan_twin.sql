@@ -65,7 +65,7 @@ ALTER SERVER node2 OPTIONS (ADD lacking_twins '{internal}');
 SELECT plan(q) FROM queries WHERE q !~ 'avg\(iv\)';
 SELECT s.* FROM queries, same(q) s;
 -- without some twin, or all
-ALTER SERVER node2 OPTIONS (SET lacking_twins '{shardfdw.partial_int8_accum,shardfdw.partial_float8_accum}');
+ALTER SERVER node2 OPTIONS (SET lacking_twins '{shardfdw_internal.partial_int8_accum,shardfdw_internal.partial_float8_accum}');
 SELECT plan('SELECT stddev(i8), stddev(n) FROM t');
 SELECT plan('SELECT avg(f8), stddev(i4) FROM t');
 ALTER SERVER node2 OPTIONS (DROP lacking_twins, SET partial_twins 'false');
@@ -79,7 +79,7 @@ ALTER SERVER node2 OPTIONS (ADD lacking_twins 'a');
 ALTER SERVER node2 OPTIONS (SET partial_twins 'x');
 -- a twin that is not what its name says is none
 BEGIN;
-CREATE OR REPLACE AGGREGATE shardfdw.partial_float8_accum(float8) (SFUNC = float8_accum, STYPE = float8[], INITCOND = '{1,1,1}');
+CREATE OR REPLACE AGGREGATE shardfdw_internal.partial_float8_accum(float8) (SFUNC = float8_accum, STYPE = float8[], INITCOND = '{1,1,1}');
 SELECT plan('SELECT stddev(f8) FROM t');
 ROLLBACK;
 

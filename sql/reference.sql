@@ -13,9 +13,9 @@ CREATE TABLE r (id serial PRIMARY KEY, name varchar(20) NOT NULL, price numeric(
 	twice numeric GENERATED ALWAYS AS (price * 2) STORED, span int4range, parent int REFERENCES r, EXCLUDE USING gist (span WITH &&), UNIQUE (name) DEFERRABLE);
 CREATE INDEX ON r (lower(name)) WHERE price > 1;
 INSERT INTO r (name, price) SELECT 'n' || g, g FROM generate_series(1, 5) g;
-SELECT shardfdw.is_reference('r');
+SELECT shardfdw_internal.is_reference('r');
 SELECT shardfdw.replicate_table('r');
-SELECT shardfdw.is_reference('r');
+SELECT shardfdw_internal.is_reference('r');
 SELECT * FROM reference_tables;
 SELECT tgname, tgenabled, pg_get_triggerdef(oid) FROM pg_trigger WHERE tgrelid = 'r'::regclass AND NOT tgisinternal ORDER BY tgname;
 -- a second time there is nothing to do
@@ -40,21 +40,21 @@ CREATE TABLE above (id int);
 ALTER TABLE r INHERIT above;
 -- and rows of a child are not in the copies
 CREATE TABLE below () INHERITS (r);
-SELECT shardfdw.is_reference('r');
+SELECT shardfdw_internal.is_reference('r');
 DELETE FROM r WHERE id = 1;
 DROP TABLE below;
 DELETE FROM r WHERE id = 1;
 
 -- without one of its triggers a table is none
 ALTER TABLE r DISABLE TRIGGER "00_shardfdw_truncate";
-SELECT shardfdw.is_reference('r');
+SELECT shardfdw_internal.is_reference('r');
 ALTER TABLE r ENABLE TRIGGER "00_shardfdw_truncate";
-SELECT shardfdw.is_reference('r');
-SELECT shardfdw.send_reference_write();
+SELECT shardfdw_internal.is_reference('r');
+SELECT shardfdw_internal.send_reference_write();
 CREATE TABLE misuse (id int);
-CREATE TRIGGER t AFTER INSERT ON misuse FOR EACH ROW EXECUTE FUNCTION shardfdw.send_reference_write();
+CREATE TRIGGER t AFTER INSERT ON misuse FOR EACH ROW EXECUTE FUNCTION shardfdw_internal.send_reference_write();
 INSERT INTO misuse VALUES (1);
-CREATE TRIGGER b BEFORE INSERT ON misuse FOR EACH ROW EXECUTE FUNCTION shardfdw.send_reference_write();
+CREATE TRIGGER b BEFORE INSERT ON misuse FOR EACH ROW EXECUTE FUNCTION shardfdw_internal.send_reference_write();
 INSERT INTO misuse VALUES (1);
 
 -- refused
@@ -74,7 +74,7 @@ SELECT shardfdw.replicate_table('above');
 CREATE TABLE only_here (a int);
 CREATE TABLE untyped (a only_here);
 SELECT shardfdw.replicate_table('untyped');
-SELECT shardfdw.is_reference('untyped'), shardfdw.is_reference(0), shardfdw.is_reference('r_pkey');
+SELECT shardfdw_internal.is_reference('untyped'), shardfdw_internal.is_reference(0), shardfdw_internal.is_reference('r_pkey');
 
 -- a foreign key to a reference table becomes one from each shard to the copy beside it
 INSERT INTO s VALUES (1, 2), (2, 4), (3, NULL);
@@ -89,7 +89,7 @@ SELECT shardfdw.unshard_table('s');
 SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 's'::regclass AND contype = 'f';
 
 SELECT shardfdw.unshard_table('r');
-SELECT shardfdw.is_reference('r'), count(*) FROM pg_trigger WHERE tgrelid = 'r'::regclass AND tgfoid = 'shardfdw.send_reference_write()'::regprocedure;
+SELECT shardfdw_internal.is_reference('r'), count(*) FROM pg_trigger WHERE tgrelid = 'r'::regclass AND tgfoid = 'shardfdw_internal.send_reference_write()'::regprocedure;
 SELECT DISTINCT result FROM copies('SELECT to_regclass(''reference.r'') IS NULL');
 SELECT * FROM r ORDER BY id;
 SELECT * FROM reference_tables;

@@ -1,6 +1,6 @@
 /*
  * commit_log.c
- *	  Access to the table shardfdw.commit_log, below the level of SQL: rights,
+ *	  Access to the table shardfdw_internal.commit_log, below the level of SQL: rights,
  *	  row security, read-only transactions and the snapshot of the transaction
  *	  do not apply to it.
  *
@@ -14,7 +14,7 @@
  *
  * What is not in the log has not committed, or its row has been deleted.  A row's
  * logged_at is the very time that stands in the identifiers of its prepared
- * transactions, and forgotten_until (shardfdw.coordinator) is the latest
+ * transactions, and forgotten_until (shardfdw_internal.coordinator) is the latest
  * logged_at of all deleted rows, written by the transaction that deletes.  So
  *
  *	 identifier's time > forgotten_until, read after the row was not found
@@ -39,6 +39,7 @@
 #include "compat.h"
 #include "guc.h"
 #include "identity.h"
+#include "own_schema.h"
 #include "storage/lmgr.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -66,11 +67,11 @@ enum
 
 #define SETTLED_STEP 1000		/* transactions, before it is written how far all are settled */
 
-/* OID of a table or index in the extension's schema; InvalidOid when not there. */
+/* OID of a table or index in the extension's internal schema; InvalidOid when not there. */
 static Oid
 find_relation(const char *name)
 {
-	Oid			nspid = get_namespace_oid("shardfdw", true);
+	Oid			nspid = get_namespace_oid(SHARD_INTERNAL_SCHEMA, true);
 
 	return OidIsValid(nspid) ? get_relname_relid(name, nspid) : InvalidOid;
 }
@@ -83,7 +84,7 @@ open_log(LOCKMODE lockmode)
 	if (!OidIsValid(relid))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("table \"shardfdw.commit_log\" does not exist"),
+				 errmsg("table \"shardfdw_internal.commit_log\" does not exist"),
 				 errhint("Run CREATE EXTENSION shardfdw in this database, or set shardfdw.commit_protocol to '1pc'.")));
 	return table_open(relid, lockmode);
 }

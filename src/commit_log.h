@@ -1,6 +1,6 @@
 /*
  * commit_log.h
- *	  The table shardfdw.commit_log: which distributed transactions committed.
+ *	  The table shardfdw_internal.commit_log: which distributed transactions committed.
  *
  * A row is inserted by the transaction that it stands for, so it is visible if
  * and only if that transaction committed; see remote/xact/twophase.c.
@@ -14,7 +14,7 @@
  *
  * Rows are in the order of their xids, and a row that confirms has a larger xid
  * than the one it confirms.  Transactions before settled_below, in
- * shardfdw.coordinator, are all settled, so nobody looks at them again.
+ * shardfdw_internal.coordinator, are all settled, so nobody looks at them again.
  */
 #ifndef SHARDFDW_COMMIT_LOG_H
 #define SHARDFDW_COMMIT_LOG_H

@@ -1,6 +1,6 @@
 /*
  * identity.c
- *	  The table shardfdw.coordinator: identities of this coordinator, and how far
+ *	  The table shardfdw_internal.coordinator: identities of this coordinator, and how far
  *	  its log of commits goes back.
  *
  * A copy of a data directory (a clone, a restored backup, a promoted standby)
@@ -47,6 +47,7 @@
 #include "funcapi.h"
 #include "identity.h"
 #include "miscadmin.h"
+#include "own_schema.h"
 #include "storage/lock.h"
 #include "storage/procarray.h"
 #include "utils/builtins.h"
@@ -206,13 +207,13 @@ shard_identity_is_committed(HeapTuple tuple)
 static Relation
 open_table(LOCKMODE lockmode)
 {
-	Oid			nspid = get_namespace_oid("shardfdw", true);
+	Oid			nspid = get_namespace_oid(SHARD_INTERNAL_SCHEMA, true);
 	Oid			relid = OidIsValid(nspid) ? get_relname_relid("coordinator", nspid) : InvalidOid;
 
 	if (!OidIsValid(relid))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("table \"shardfdw.coordinator\" does not exist"),
+				 errmsg("table \"shardfdw_internal.coordinator\" does not exist"),
 				 errhint("Run CREATE EXTENSION shardfdw in this database, or set shardfdw.commit_protocol to '1pc'.")));
 	return table_open(relid, lockmode);
 }
@@ -423,10 +424,10 @@ shard_identity_note_command(const char *identity)
 	char	   *name = shard_conninfo_note_name();
 
 	return psprintf("DO $shardfdw$ BEGIN"
-					" IF NOT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname OPERATOR(pg_catalog.=) 'shardfdw') THEN"
-					" CREATE SCHEMA shardfdw; GRANT USAGE ON SCHEMA shardfdw TO PUBLIC; END IF;"
-					" IF pg_catalog.to_regclass('shardfdw.%s') IS NULL THEN CREATE TABLE shardfdw.%s (); END IF;"
-					" COMMENT ON TABLE shardfdw.%s IS %s; END $shardfdw$",
+					" IF NOT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname OPERATOR(pg_catalog.=) '" SHARD_INTERNAL_SCHEMA "') THEN"
+					" CREATE SCHEMA " SHARD_INTERNAL_SCHEMA "; GRANT USAGE ON SCHEMA " SHARD_INTERNAL_SCHEMA " TO PUBLIC; END IF;"
+					" IF pg_catalog.to_regclass('" SHARD_INTERNAL_SCHEMA ".%s') IS NULL THEN CREATE TABLE " SHARD_INTERNAL_SCHEMA ".%s (); END IF;"
+					" COMMENT ON TABLE " SHARD_INTERNAL_SCHEMA ".%s IS %s; END $shardfdw$",
 					name, name, name, quote_literal_cstr(identity));
 }
 

@@ -200,23 +200,23 @@ is($c->safe_psql("SELECT shardfdw.distribute_aggregate('ours.highest(int)'); SEL
 # check_nodes() compares.
 my $check = q{SELECT node, status, detail FROM shardfdw.check_nodes() WHERE "check" = 'partial twins' AND node IN ('node1', 'app1') ORDER BY node};
 like($c->safe_psql($check), qr/^app1\|ok\|without internal, ours\.shardfdw_partial_total\nnode1\|ok\|all \d+$/, 'check_nodes: as expected');
-$c->node_safe_psql(1, 'DROP AGGREGATE shardfdw.partial_int8_accum(bigint), ours.shardfdw_partial_rms(float8)');
-like($c->safe_psql($check), qr/^node1\|error\|missing, or of another form: shardfdw\.partial_int8_accum, ours\.shardfdw_partial_rms\(double precision\); call/m, 'check_nodes finds what is gone');
+$c->node_safe_psql(1, 'DROP AGGREGATE shardfdw_internal.partial_int8_accum(bigint), ours.shardfdw_partial_rms(float8)');
+like($c->safe_psql($check), qr/^node1\|error\|missing, or of another form: shardfdw_internal\.partial_int8_accum, ours\.shardfdw_partial_rms\(double precision\); call/m, 'check_nodes finds what is gone');
 $c->safe_psql(q{SELECT shardfdw.make_twins('node1')});
 like($c->safe_psql($check), qr/^node1\|ok/m, 'make_twins mends it');
 
 # Twins that somebody else could change are not used.
 $c->node_safe_psql(1, 'CREATE ROLE mallory; CREATE DATABASE squat TEMPLATE template0');
 $c->node(1)->safe_psql('squat', q{
-	CREATE SCHEMA shardfdw; GRANT USAGE, CREATE ON SCHEMA shardfdw TO mallory; GRANT USAGE ON SCHEMA shardfdw TO PUBLIC;
+	CREATE SCHEMA shardfdw_internal; GRANT USAGE, CREATE ON SCHEMA shardfdw_internal TO mallory; GRANT USAGE ON SCHEMA shardfdw_internal TO PUBLIC;
 	SET ROLE mallory;
-	CREATE AGGREGATE shardfdw.partial_float8_accum(float8) (SFUNC = float8_accum, STYPE = float8[], INITCOND = '{0,0,0}')});
+	CREATE AGGREGATE shardfdw_internal.partial_float8_accum(float8) (SFUNC = float8_accum, STYPE = float8[], INITCOND = '{0,0,0}')});
 my ($host, $port) = $c->node_address(1);
 $c->safe_psql("SELECT shardfdw.add_node('squat', '$host', $port, 'squat')");
 is($c->safe_psql(sprintf $options, 'squat'), 'partial_twins=false', 'a schema in which others may create');
-$c->node(1)->safe_psql('squat', 'REVOKE CREATE ON SCHEMA shardfdw FROM mallory');
+$c->node(1)->safe_psql('squat', 'REVOKE CREATE ON SCHEMA shardfdw_internal FROM mallory');
 $c->safe_psql("SELECT shardfdw.make_twins('squat')");
-is($c->safe_psql(sprintf $options, 'squat'), 'lacking_twins={shardfdw.partial_float8_accum} partial_twins=true', 'a twin of another role');
+is($c->safe_psql(sprintf $options, 'squat'), 'lacking_twins={shardfdw_internal.partial_float8_accum} partial_twins=true', 'a twin of another role');
 $c->safe_psql("SELECT shardfdw.remove_node('squat')");
 
 # Dumped and restored: twins come with the dump, and still belong to their aggregates.
@@ -246,7 +246,7 @@ for my $name (sort keys %states)
 	my ($call, $args, $values) = @{ $states{$name} };
 	my $type = $args eq 'anynonarray' ? 'integer' : $args;
 	$values //= $args eq 'anynonarray' ? 'v' : "v::$args";
-	my $valid = $c->safe_psql("SELECT encode(shardfdw.$name($values), 'hex') FROM generate_series(1, 3) v");
+	my $valid = $c->safe_psql("SELECT encode(shardfdw_internal.$name($values), 'hex') FROM generate_series(1, 3) v");
 	my @mutants = map { my $i = $_; map { my $m = $valid; substr($m, 2 * $i, 2) = $_; $m } '00', '01', '7f', '80', 'ff' } 0 .. length($valid) / 2 - 1;
 	push @mutants, $valid . '00';
 	my $ncut = length($valid) / 2;
@@ -260,8 +260,8 @@ for my $name (sort keys %states)
 		CREATE TABLE IF NOT EXISTS states (n serial, state bytea); TRUNCATE states RESTART IDENTITY;
 		INSERT INTO states (state) SELECT s FROM unnest(ARRAY[$list]::bytea[]) s;
 		CREATE OR REPLACE FUNCTION evil(bytea, $last) RETURNS bytea LANGUAGE sql AS 'SELECT state FROM public.states WHERE n = $number';
-		DROP AGGREGATE shardfdw.$name($args);
-		CREATE AGGREGATE shardfdw.$name($args) (SFUNC = evil, STYPE = bytea)});
+		DROP AGGREGATE shardfdw_internal.$name($args);
+		CREATE AGGREGATE shardfdw_internal.$name($args) (SFUNC = evil, STYPE = bytea)});
 	$c->safe_psql("TRUNCATE h; INSERT INTO h SELECT i, i FROM generate_series(1, " . scalar(@mutants) . ') i');
 	my $outcome = $c->safe_psql(qq{
 		CREATE FUNCTION pg_temp.attack() RETURNS TABLE (n int, state text) LANGUAGE plpgsql AS \$\$

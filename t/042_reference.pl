@@ -456,7 +456,7 @@ my $dbname = 'restored';
 command_ok([ 'pg_dump', '-Fc', '-d', $c->coordinator->connstr('postgres'), '-f', $dump ], 'pg_dump');
 $c->safe_psql("CREATE DATABASE $dbname");
 command_ok([ 'pg_restore', '--exit-on-error', '-d', $c->coordinator->connstr($dbname), $dump ], 'pg_restore');
-is($c->coordinator->safe_psql($dbname, 'SELECT count(*) FROM shardfdw.reference_tables()'), '6', 'has the reference tables');
+is($c->coordinator->safe_psql($dbname, 'SELECT count(*) FROM shardfdw_internal.reference_tables()'), '6', 'has the reference tables');
 is($c->coordinator->safe_psql($dbname, q{SELECT count(*) FROM shardfdw.check_nodes(true) WHERE "check" LIKE 'ref%' AND status = 'ok' AND detail = '6 as expected'}), '3', 'whose copies are as they were');
 $c->coordinator->safe_psql($dbname, "UPDATE r SET v = 'restored'");
 is($c->node_safe_psql(1, 'SELECT DISTINCT v FROM r'), 'restored', 'and are written to');
@@ -481,7 +481,7 @@ writes("SET ROLE writer; INSERT INTO multi VALUES ('w', 1, 1); UPDATE multi SET 
 $c->node_safe_psql(2, 'REVOKE DELETE ON multi FROM writer');
 $c->psql_fails_like("SET ROLE writer; DELETE FROM multi WHERE a = 'w'", qr/42501: permission denied for table multi.*Node "node2"/s, 'and rights on the copies');
 $c->psql_fails_like("SET ROLE writer; SELECT shardfdw.replicate_table('r')", qr/42501: must be owner of table r/, 'replicate_table is for owners');
-$c->psql_fails_like("SET ROLE writer; SELECT shardfdw.copy_reference_rows('r', '{node1}')", qr/42501: must be owner of table r/, 'and what it is made of');
+$c->psql_fails_like("SET ROLE writer; SELECT shardfdw_internal.copy_reference_rows('r', '{node1}')", qr/42501: must be owner of table r/, 'and what it is made of');
 $c->psql_fails_like("SET ROLE writer; SELECT shardfdw.unshard_table('r')", qr/42501: must be owner of table r/, 'unshard_table, too');
 
 # ---------- back to a plain table ----------

@@ -41,6 +41,6 @@ is($middle->safe_psql('top', 'SELECT grp, stddev(i), avg(n), variance(n), sum(i)
 
 my $plan = $middle->safe_psql('top', q{SET shardfdw.explain_remote = on;
 	EXPLAIN (VERBOSE, COSTS OFF) SELECT stddev(i), avg(n), regr_slope(f, i) FROM t});
-like($plan, qr/Remote Plan:.*PARTIAL shardfdw\.partial_.*Remote SQL: SELECT \(?shardfdw\.partial_/s, 'the node asks its own nodes for partial states');
+like($plan, qr/Remote Plan:.*PARTIAL shardfdw_internal\.partial_.*Remote SQL: SELECT \(?shardfdw_internal\.partial_/s, 'the node asks its own nodes for partial states');
 
 done_testing();

@@ -32,7 +32,7 @@ sub merged
 
 sql('CREATE EXTENSION shardfdw');
 is((add_node($_))[0], 0, "node w$_") for 1, 2;
-my $description = sql('SELECT shardfdw.default_collation()');
+my $description = sql('SELECT shardfdw_internal.default_collation()');
 like($description, qr/^i\|.*\|en-US\|.*\|[0-9.]+\|UTF8$/, 'what the collation here is');
 my $noted = q{SELECT string_agg(DISTINCT o.option_value, ' ') FROM pg_foreign_server s, pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'default_collation' AND s.srvname ~ '^w[12]'};
 is(sql($noted), $description, 'nodes have it noted');

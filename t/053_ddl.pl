@@ -29,7 +29,7 @@ my $definition = q{
 		UNION ALL SELECT format('policy %s', polname) FROM pg_policy WHERE polrelid = c.oid
 		UNION ALL SELECT format('security %s', c.relrowsecurity)
 		UNION ALL SELECT format('comment %s %s', objsubid, description) FROM pg_description WHERE objoid = c.oid AND classoid = 'pg_class'::regclass) l(x)
-	WHERE c.relkind IN ('r', 'p', 'f') AND c.relnamespace NOT IN (SELECT oid FROM pg_namespace WHERE nspname IN ('pg_catalog', 'information_schema', 'shardfdw'))
+	WHERE c.relkind IN ('r', 'p', 'f') AND c.relnamespace NOT IN (SELECT oid FROM pg_namespace WHERE nspname IN ('pg_catalog', 'information_schema', 'shardfdw', 'shardfdw_internal'))
 	ORDER BY 1};
 
 # Types and functions that the tables need, which nodes get with the tables.

@@ -225,7 +225,7 @@ my $reader = $c->start_sql(q{
 	CREATE TEMP TABLE first AS EXECUTE one;
 	EXECUTE one; EXECUTE two;
 	DO $$BEGIN
-		WHILE (SELECT fdwhandler::regproc::text FROM pg_foreign_data_wrapper WHERE fdwname = 'postgres_fdw') <> 'shardfdw.shardfdw_handler' LOOP
+		WHILE (SELECT fdwhandler::regproc::text FROM pg_foreign_data_wrapper WHERE fdwname = 'postgres_fdw') <> 'shardfdw_internal.shardfdw_handler' LOOP
 			COMMIT; PERFORM pg_sleep(0.02);
 		END LOOP; END$$;
 	CREATE TEMP TABLE second AS EXECUTE one;
@@ -244,7 +244,7 @@ is($out, "writer sees $before", 'a transaction ends with the wrapper that it has
 is($rc, 0, 'a session from before') or diag($err);
 like($out, qr/differ\|0/, 'which has the same rows');
 like($out, qr/Shards: 1 of 16/, 'and another plan');
-is($handler->(), 'shardfdw.shardfdw_handler', 'adopted');
+is($handler->(), 'shardfdw_internal.shardfdw_handler', 'adopted');
 
 same_rows('adopted');
 same_changes('adopted', 1);
@@ -278,9 +278,9 @@ $coordinator->command_ok([ 'pg_dump', '-f', $dump, $coordinator->connstr('postgr
 $c->safe_psql('CREATE DATABASE restored');
 $coordinator->command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', $dump, $coordinator->connstr('restored') ], 'restored');
 is($coordinator->safe_psql('restored', q{SELECT fdwhandler::regproc FROM pg_foreign_data_wrapper WHERE fdwname = 'postgres_fdw'}),
-	'shardfdw.shardfdw_handler', 'is adopted there, too');
+	'shardfdw_internal.shardfdw_handler', 'is adopted there, too');
 is($coordinator->safe_psql('restored', 'SELECT count(*), sum(v) FROM far.m'), $c->safe_psql('SELECT count(*), sum(v) FROM plain.m'), 'and has the same rows');
-is($coordinator->safe_psql('restored', 'SELECT count(*) FROM shardfdw.adopted_wrapper'), 1, 'once');
+is($coordinator->safe_psql('restored', 'SELECT count(*) FROM shardfdw_internal.adopted_wrapper'), 1, 'once');
 
 # Who may, and when
 $c->safe_psql('CREATE ROLE nobody LOGIN; GRANT EXECUTE ON FUNCTION shardfdw.adopt_postgres_fdw(), shardfdw.release_postgres_fdw() TO nobody');
@@ -290,7 +290,7 @@ $c->psql_fails_like('BEGIN; UPDATE far.a SET n = n WHERE id = 1; SELECT shardfdw
 $c->psql_fails_like('DROP EXTENSION shardfdw', qr/ERROR: +2BP01/, 'the extension is needed');
 $c->safe_psql(q{ALTER SERVER s2 OPTIONS (ADD cores '4')});
 $c->psql_fails_like('SELECT shardfdw.release_postgres_fdw()', qr/ERROR: +HV00D: .*cores of server "s2"/s, 'options that postgres_fdw does not know are named');
-is($handler->(), 'shardfdw.shardfdw_handler', 'and nothing has changed');
+is($handler->(), 'shardfdw_internal.shardfdw_handler', 'and nothing has changed');
 $c->safe_psql(q{ALTER SERVER s2 OPTIONS (DROP cores)});
 
 is($c->safe_psql(q{SELECT count(*) > 0 FROM shardfdw.check_nodes()}), 't', 'to check them leaves nothing in their options');

@@ -40,11 +40,11 @@ is($c->node_safe_psql(1, "SELECT count(*) FROM probe WHERE id = $lost"), '0', 'a
 
 # One with a row has.  The row is noted as settled with it.
 $xid = $c->safe_psql('SELECT pg_current_xact_id()');
-$c->safe_psql("INSERT INTO shardfdw.commit_log VALUES ('$xid', 131072, '{node1,node2}', now())");
+$c->safe_psql("INSERT INTO shardfdw_internal.commit_log VALUES ('$xid', 131072, '{node1,node2}', now())");
 my @ids = map { prepare_on($_, "$prefix$xid:131073") } 1 .. 2;
 wait_gone($_, "$prefix$xid:131073", "what committed goes on node $_") for 1 .. 2;
 is($c->node_safe_psql($_, "SELECT count(*) FROM probe WHERE id = $ids[$_ - 1]"), '1', "and is committed on node $_") for 1 .. 2;
-ok($c->wait_for("SELECT settled_at IS NOT NULL FROM shardfdw.commit_log WHERE xid = '$xid'"), 'nothing is left to do in the log');
+ok($c->wait_for("SELECT settled_at IS NOT NULL FROM shardfdw_internal.commit_log WHERE xid = '$xid'"), 'nothing is left to do in the log');
 
 # A user whose role on the node owns what is prepared; nobody else's mapping is needed.
 $c->safe_psql(q{CREATE ROLE teller LOGIN; GRANT USAGE ON FOREIGN SERVER node1, node2 TO teller;
@@ -119,34 +119,34 @@ $c->safe_psql('CREATE TABLE t (id int PRIMARY KEY, v int)');
 $c->shard_table('t', 'id', shards => 4);
 $c->safe_psql('INSERT INTO t SELECT i, 0 FROM generate_series(1, 20) i');
 my $commits = q{DO $$ BEGIN FOR i IN 1 .. 200 LOOP UPDATE t SET v = v + 1; COMMIT; END LOOP; END $$};
-my $size = q{SELECT pg_total_relation_size('shardfdw.commit_log')};
+my $size = q{SELECT pg_total_relation_size('shardfdw_internal.commit_log')};
 my @sizes;
 for my $round (1 .. 3)
 {
 	my $load = $c->start_sql("SET statement_timeout = '120s'; $commits;", name => "load$round");
 	for (1 .. 5)
 	{
-		$c->safe_psql("SET lock_timeout = '5s'; SET client_min_messages = error; VACUUM (FREEZE) shardfdw.commit_log");
+		$c->safe_psql("SET lock_timeout = '5s'; SET client_min_messages = error; VACUUM (FREEZE) shardfdw_internal.commit_log");
 		$c->safe_psql("SET statement_timeout = '20s'; SELECT shardfdw.recover()");
 	}
 	my ($status, undef, $errors) = $c->wait_sql($load);
 	is($status, 0, "commits beside VACUUM (FREEZE) of the log and recovery, round $round") || diag $errors;
-	$c->safe_psql('VACUUM (FREEZE) shardfdw.commit_log');
+	$c->safe_psql('VACUUM (FREEZE) shardfdw_internal.commit_log');
 	push @sizes, $c->safe_psql($size);
 }
 is($c->safe_psql('SELECT min(v), max(v) FROM t'), '600|600', 'all of them');
 cmp_ok($sizes[2], '<=', $sizes[0] * 2, "the log does not grow: @sizes");
-ok($c->wait_for('SELECT count(*) <= 100 FROM shardfdw.commit_log'), 'it has no more rows than the setting says');
+ok($c->wait_for('SELECT count(*) <= 100 FROM shardfdw_internal.commit_log'), 'it has no more rows than the setting says');
 is($c->safe_psql(ShardCluster::unsettled()), '0', 'nothing in it is unsettled');
 
 # One that waits for a node that does not answer keeps VACUUM from nothing; nor does VACUUM's lock keep commits.
-$c->safe_psql("INSERT INTO shardfdw.commit_log SELECT (pg_snapshot_xmax(pg_current_snapshot())::text::bigint + i)::text::xid8, 65536, '{node1}', now() FROM generate_series(1000, 1010) i");
+$c->safe_psql("INSERT INTO shardfdw_internal.commit_log SELECT (pg_snapshot_xmax(pg_current_snapshot())::text::bigint + i)::text::xid8, 65536, '{node1}', now() FROM generate_series(1000, 1010) i");
 my $holder = $c->coordinator->background_psql('postgres');
 $holder->query_safe('BEGIN; SELECT * FROM shardfdw.recover()');
-$c->safe_psql("SET lock_timeout = '5s'; VACUUM (FREEZE) shardfdw.commit_log");
+$c->safe_psql("SET lock_timeout = '5s'; VACUUM (FREEZE) shardfdw_internal.commit_log");
 $c->safe_psql("SET lock_timeout = '5s'; UPDATE t SET v = v + 1");
 $holder->query_safe('COMMIT');
-$holder->query_safe('BEGIN; LOCK TABLE shardfdw.commit_log IN SHARE UPDATE EXCLUSIVE MODE');
+$holder->query_safe('BEGIN; LOCK TABLE shardfdw_internal.commit_log IN SHARE UPDATE EXCLUSIVE MODE');
 $c->safe_psql("SET lock_timeout = '5s'; UPDATE t SET v = v + 1; SELECT shardfdw.recover()");
 ok($c->wait_for(ShardCluster::unsettled() =~ s/count\(\*\)/count(*) = 0/r), 'rows are settled while VACUUM is at the log');
 $holder->query_safe('COMMIT');
@@ -158,10 +158,10 @@ my $before = $c->safe_psql('SELECT max(v) FROM t');
 my $load = $c->start_sql(q{SET statement_timeout = '120s'; DO $$ DECLARE n int = 0; BEGIN
 	WHILE NOT EXISTS (SELECT FROM stop) LOOP UPDATE t SET v = v + 1; n := n + 1; COMMIT; END LOOP; CREATE TABLE counted AS SELECT n; END $$;}, name => 'load');
 $c->wait_for("SELECT max(v) > $before FROM t");
-$holder->query_safe(q{SET client_min_messages = error; BEGIN; ALTER EXTENSION shardfdw UPDATE; ALTER FUNCTION shardfdw.recover(boolean) COST 100; LOCK TABLE shardfdw.commit_log IN ACCESS EXCLUSIVE MODE});
+$holder->query_safe(q{SET client_min_messages = error; BEGIN; ALTER EXTENSION shardfdw UPDATE; ALTER FUNCTION shardfdw.recover(boolean) COST 100; LOCK TABLE shardfdw_internal.commit_log IN ACCESS EXCLUSIVE MODE});
 ok($c->wait_for("SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = 'load' AND wait_event_type = 'Lock'"), 'a commit waits for the update');
 ok($c->wait_for("SELECT count(*) > 0 FROM pg_stat_activity WHERE backend_type = 'shardfdw recovery worker' AND wait_event_type = 'Lock'"), 'so does recovery');
-$holder->query_safe(q{COMMENT ON TABLE shardfdw.commit_log IS 'log'; SELECT count(*) FROM t; COMMIT});
+$holder->query_safe(q{COMMENT ON TABLE shardfdw_internal.commit_log IS 'log'; SELECT count(*) FROM t; COMMIT});
 $holder->quit;
 my $then = $c->safe_psql('SELECT max(v) FROM t');
 ok($c->wait_for("SELECT max(v) > $then FROM t"), 'and go on');

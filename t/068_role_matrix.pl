@@ -1,6 +1,6 @@
 # Who may do what. Three matrices:
 #
-#   object x role       every function of schema shardfdw is called, every table and view read and
+#   object x role       every function of the extension's schemas is called, every table and view read and
 #                       written, by every role; an object that has no expectation here fails the test
 #   path x role         every way into a sharded table gives each role what the plain table gives it,
 #                       but for roles that have no way to a node
@@ -107,7 +107,7 @@ my %calls = (
 	'add_node' => q{shardfdw.add_node('node9', '127.0.0.1', 1, options => '{"connect_timeout": "2"}')},
 	'adopt_restored' => undef, 'send_reference_write' => undef, 'follow_aggregates' => undef, 'drop_copies' => undef,
 	'shardfdw_handler' => undef, 'change_nodes' => undef,
-	'shardfdw_validator' => q{shardfdw.shardfdw_validator('{}', 'pg_foreign_server'::regclass)},
+	'shardfdw_validator' => q{shardfdw_internal.shardfdw_validator('{}', 'pg_foreign_server'::regclass)},
 	'shard_table' => q{shardfdw.shard_table('loose', 'id', shards => 2)},
 	'create_shard' => q{shardfdw.create_shard('empty', 'empty_1', 'FROM (1) TO (2)', 'node1')},
 	'replicate_table' => q{shardfdw.replicate_table('loose')},
@@ -115,34 +115,34 @@ my %calls = (
 	# what is noted on nodes would outlive the test's ROLLBACK
 	'take_over' => q{shardfdw.take_over(NULL)},
 	'remove_node' => q{shardfdw.remove_node('node2')},
-	'replace_table' => q{shardfdw.replace_table('loose', 'HASH (id)', 'loose_old')},
-	'drop_replaced_table' => q{shardfdw.drop_replaced_table('loose', 'loose')},
-	'make_shards' => q{shardfdw.make_shards('empty', '{empty_1}', '{FROM (1) TO (2)}', '{node1}')},
-	'index_shards' => q{shardfdw.index_shards('t', '{t_00}', '{node1}')},
-	'run_on_new_shards' => q{shardfdw.run_on_new_shards('public', '{t_00}', '{node1}', '{CREATE TABLE}', '{(i int)}', '{t_00}', '{table}', '{t_00}')},
-	'make_schema_on_nodes' => q{shardfdw.make_schema_on_nodes('public', '{node1}')},
-	'make_objects_on_nodes' => q{shardfdw.make_objects_on_nodes('t', '{node1}')},
-	'make_reference_copies' => q{shardfdw.make_reference_copies('loose', '{node1}')},
-	'copy_reference_rows' => q{shardfdw.copy_reference_rows('r', '{node1}')},
-	'compare_objects' => q{shardfdw.compare_objects('{t}', '{node1}', 'read')},
+	'replace_table' => q{shardfdw_internal.replace_table('loose', 'HASH (id)', 'loose_old')},
+	'drop_replaced_table' => q{shardfdw_internal.drop_replaced_table('loose', 'loose')},
+	'make_shards' => q{shardfdw_internal.make_shards('empty', '{empty_1}', '{FROM (1) TO (2)}', '{node1}')},
+	'index_shards' => q{shardfdw_internal.index_shards('t', '{t_00}', '{node1}')},
+	'run_on_new_shards' => q{shardfdw_internal.run_on_new_shards('public', '{t_00}', '{node1}', '{CREATE TABLE}', '{(i int)}', '{t_00}', '{table}', '{t_00}')},
+	'make_schema_on_nodes' => q{shardfdw_internal.make_schema_on_nodes('public', '{node1}')},
+	'make_objects_on_nodes' => q{shardfdw_internal.make_objects_on_nodes('t', '{node1}')},
+	'make_reference_copies' => q{shardfdw_internal.make_reference_copies('loose', '{node1}')},
+	'copy_reference_rows' => q{shardfdw_internal.copy_reference_rows('r', '{node1}')},
+	'compare_objects' => q{shardfdw_internal.compare_objects('{t}', '{node1}', 'read')},
 	'run_on_nodes' => q{shardfdw.run_on_nodes('SELECT 1')},
 	'run_on_shards' => q{shardfdw.run_on_shards('t', 'SELECT 1')},
 	'query_nodes' => q{shardfdw.query_nodes('{node1}', '{SELECT 1}')},
 	'shard_for' => q{shardfdw.shard_for('t', 1)},
 	'create_reject_table' => q{shardfdw.create_reject_table('public.rejects', 'owner')},
-	'set_node_option' => q{shardfdw.set_node_option('node1', 'cores', '4')},
-	'lock_wrapper' => q{shardfdw.lock_wrapper((SELECT oid FROM pg_foreign_data_wrapper WHERE fdwname = 'shardfdw'))},
-	'refused_options' => q{shardfdw.refused_options((SELECT oid FROM pg_foreign_data_wrapper WHERE fdwname = 'shardfdw'), 'shardfdw.shardfdw_validator')},
-	'attach_twin' => q{shardfdw.attach_twin('sum(bigint)', 'avg(bigint)')},
+	'set_node_option' => q{shardfdw_internal.set_node_option('node1', 'cores', '4')},
+	'lock_wrapper' => q{shardfdw_internal.lock_wrapper((SELECT oid FROM pg_foreign_data_wrapper WHERE fdwname = 'shardfdw'))},
+	'refused_options' => q{shardfdw_internal.refused_options((SELECT oid FROM pg_foreign_data_wrapper WHERE fdwname = 'shardfdw'), 'shardfdw_internal.shardfdw_validator')},
+	'attach_twin' => q{shardfdw_internal.attach_twin('sum(bigint)', 'avg(bigint)')},
 	'drop_twins' => q{shardfdw.drop_twins('sum(bigint)')},
 	'distribute_aggregate' => q{shardfdw.distribute_aggregate('sum(bigint)')},
-	'needed_objects' => q{shardfdw.needed_objects('{t}')},
-	'common_keys' => q{shardfdw.common_keys('t', 't', '[]')},
-	'needed_object' => q{shardfdw.needed_object('pg_type'::regclass, 'int4'::regtype)},
-	'expected_definition' => q{shardfdw.expected_definition('{}', '{}', '{}', '{}')},
-	'note_default_collation' => q{shardfdw.note_default_collation('node1', 'libc C')},
-	'copy_command' => q{shardfdw.copy_command('sum(bigint)'::regprocedure)},
-	'aggregate_definition' => q{shardfdw.aggregate_definition('sum(bigint)'::regprocedure, true)},
+	'needed_objects' => q{shardfdw_internal.needed_objects('{t}')},
+	'common_keys' => q{shardfdw_internal.common_keys('t', 't', '[]')},
+	'needed_object' => q{shardfdw_internal.needed_object('pg_type'::regclass, 'int4'::regtype)},
+	'expected_definition' => q{shardfdw_internal.expected_definition('{}', '{}', '{}', '{}')},
+	'note_default_collation' => q{shardfdw_internal.note_default_collation('node1', 'libc C')},
+	'copy_command' => q{shardfdw_internal.copy_command('sum(bigint)'::regprocedure)},
+	'aggregate_definition' => q{shardfdw_internal.aggregate_definition('sum(bigint)'::regprocedure, true)},
 );
 my %by_type = (
 	regclass => q{'t'}, 'name[]' => q{'{node1,node2}'}, name => q{'node1'}, text => q{'x'}, boolean => 'false',
@@ -216,33 +216,35 @@ my %outcomes = (
 
 my @functions;
 for (split /\n/, $c->safe_psql(q{
-	SELECT p.proname || '|' || pg_get_function_identity_arguments(p.oid) || '|' ||
+	SELECT p.pronamespace::regnamespace || '.' || p.proname || '|' || pg_get_function_identity_arguments(p.oid) || '|' ||
 		coalesce((SELECT string_agg(format_type(a, NULL), ';' ORDER BY n) FROM unnest(p.proargtypes) WITH ORDINALITY x(a, n)), '')
-	FROM pg_proc p WHERE pronamespace = 'shardfdw'::regnamespace AND prokind <> 'a' ORDER BY 1}))
+	FROM pg_proc p WHERE pronamespace::regnamespace IN ('shardfdw', 'shardfdw_internal') AND prokind <> 'a' ORDER BY 1}))
 {
-	my ($name, undef, $types) = split /\|/, $_, 3;
+	my ($function, undef, $types) = split /\|/, $_, 3;
+	my $name = $function =~ s/^.*\.//r;
 	next if exists $calls{$name} && !defined $calls{$name};
-	my $call = $calls{$name} // "shardfdw.$name(" . join(', ', map { $by_type{$_} // die "no argument of type $_ for $name" } split /;/, $types) . ')';
+	my $call = $calls{$name} // "$function(" . join(', ', map { $by_type{$_} // die "no argument of type $_ for $name" } split /;/, $types) . ')';
 	push @functions, [ $name, "SELECT count(*) FROM $call" ];
 }
 # The partial twins are plain aggregates for everybody.
-is($c->safe_psql(q{SELECT count(*) FROM pg_proc WHERE pronamespace = 'shardfdw'::regnamespace AND (prosecdef OR
+is($c->safe_psql(q{SELECT count(*) FROM pg_proc WHERE pronamespace::regnamespace IN ('shardfdw', 'shardfdw_internal') AND (prosecdef OR
 		(prokind = 'a' AND NOT has_function_privilege('nobody', oid, 'EXECUTE')))}),
 	0, 'nothing is SECURITY DEFINER, partial twins are for everybody');
 is($c->safe_psql(q{SELECT string_agg(proname, ' ') FROM pg_proc p JOIN pg_language l ON l.oid = prolang
-		WHERE pronamespace = 'shardfdw'::regnamespace AND lanname IN ('sql', 'plpgsql') AND prokind = 'f'
+		WHERE pronamespace::regnamespace IN ('shardfdw', 'shardfdw_internal') AND lanname IN ('sql', 'plpgsql') AND prokind = 'f'
 		AND NOT EXISTS (SELECT FROM unnest(proconfig) c WHERE c = 'search_path=pg_catalog, pg_temp')}),
 	'', 'every SQL function has its search_path');
 
 my @relations;
-for (split /\n/, $c->safe_psql(q{SELECT relname || '|' || relkind::text FROM pg_class
-	WHERE relnamespace = 'shardfdw'::regnamespace AND relkind NOT IN ('i', 'c', 't') ORDER BY 1}))
+for (split /\n/, $c->safe_psql(q{SELECT relnamespace::regnamespace || '.' || relname || '|' || relkind::text FROM pg_class
+	WHERE relnamespace::regnamespace IN ('shardfdw', 'shardfdw_internal') AND relkind NOT IN ('i', 'c', 't') ORDER BY 1}))
 {
-	my ($name, $kind) = split /\|/;
-	push @relations, [ "$name read", "SELECT count(*) FROM shardfdw.$name" ];
+	my ($relation, $kind) = split /\|/;
+	my $name = $relation =~ s/^.*\.//r;
+	push @relations, [ "$name read", "SELECT count(*) FROM $relation" ];
 	push @relations, $kind eq 'S'
-	  ? [ "$name written", "SELECT nextval('shardfdw.$name')" ]
-	  : [ "$name written", "DELETE FROM shardfdw.$name WHERE false" ];
+	  ? [ "$name written", "SELECT nextval('$relation')" ]
+	  : [ "$name written", "DELETE FROM $relation WHERE false" ];
 }
 
 my %got;

@@ -39,11 +39,11 @@ my $file = $c->coordinator->data_dir . '/shardfdw_fault_commit';
 sub start_commit
 {
 	my ($value, $timelines, $i) = @_;
-	my $before = $c->safe_psql("SELECT count(*) FROM shardfdw.commit_log WHERE timelines = '$timelines'");
+	my $before = $c->safe_psql("SELECT count(*) FROM shardfdw_internal.commit_log WHERE timelines = '$timelines'");
 	append_to_file($file, '');
 	my $writer = $c->start_sql("SET shardfdw.fault_points = 'commit=wait'; UPDATE t SET v = $value WHERE id <= 50;", name => 'writer');
 	$c->wait_for(q{SELECT count(*) = 1 FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'}, $i);
-	$c->wait_for("SELECT count(*) = $before + 1 FROM shardfdw.commit_log WHERE timelines = '$timelines'");
+	$c->wait_for("SELECT count(*) = $before + 1 FROM shardfdw_internal.commit_log WHERE timelines = '$timelines'");
 	return $writer;
 }
 
@@ -110,7 +110,7 @@ my $mark = $c->log_position;
 is(recovered(), $lost, 'so does recovery');
 like($c->log_since($mark), qr/WARNING:  node "node2" may have lost a commit: it prepared transaction/, 'in the log, too');
 is(recovered(), '', 'once');
-like($c->safe_psql('SELECT note FROM shardfdw.commit_log WHERE note IS NOT NULL'), qr/^node2: it prepared transaction \d+ on timeline 1/, 'and notes it');
+like($c->safe_psql('SELECT note FROM shardfdw_internal.commit_log WHERE note IS NOT NULL'), qr/^node2: it prepared transaction \d+ on timeline 1/, 'and notes it');
 my $half = $c->safe_psql('SELECT count(DISTINCT v) FROM t WHERE id <= 50');
 is($half, '2', 'and is lost indeed');
 $c->safe_psql('UPDATE t SET v = 2 WHERE id <= 50');

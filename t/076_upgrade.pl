@@ -42,7 +42,7 @@ my @queries = (
 	'SELECT * FROM joined ORDER BY name',
 	'SELECT * FROM plain',
 	'SELECT * FROM shardfdw.tables ORDER BY table_name::text',
-	'SELECT count(*) FROM shardfdw.commit_log',
+	'SELECT count(*) FROM shardfdw_internal.commit_log',
 	'EXPLAIN (COSTS OFF) SELECT name, avg(v) FROM t JOIN r ON r.code = t.v GROUP BY name',
 	q{SELECT "check", detail FROM shardfdw.check_nodes(true) WHERE status <> 'ok'});
 my @before = map { $c->safe_psql($_) } @queries;
@@ -78,7 +78,7 @@ is($c->safe_psql('SELECT count(*), max(id) FROM t'), '504|504', 'writes to sever
 $c->safe_psql('ALTER TABLE t ADD COLUMN later int DEFAULT 3; CREATE INDEX later_index ON t (later)');
 is($c->safe_psql('SELECT later, count(*) FROM t GROUP BY later'), '3|504', 'DDL');
 is($c->safe_psql(q{SELECT "check", detail FROM shardfdw.check_nodes(true) WHERE status <> 'ok'}), '', 'check_nodes finds nothing wrong');
-ok($c->wait_for('SELECT count(*) = 1 FROM shardfdw.coordinator, pg_control_system() s WHERE coordinator.system_identifier = s.system_identifier'), 'it has an identity of its own');
+ok($c->wait_for('SELECT count(*) = 1 FROM shardfdw_internal.coordinator, pg_control_system() s WHERE coordinator.system_identifier = s.system_identifier'), 'it has an identity of its own');
 my $prefix = $c->gid_prefix;
 my $xid = $c->safe_psql('SELECT pg_current_xact_id()');
 $c->node_safe_psql(1, "BEGIN; INSERT INTO public.r VALUES (99, 'lost'); PREPARE TRANSACTION '$prefix$xid:65536'");

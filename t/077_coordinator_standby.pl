@@ -102,7 +102,7 @@ SKIP:
 	$c->wait_for_log(qr/WARNING:  this server is not confirmed as the coordinator, and settles no prepared transactions/, 0) for 1, 2;
 	is($c->node_safe_psql($_, q{SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'}), '2', "by itself it settles nothing, node $_") for 1, 2;
 	like($c->safe_psql('SELECT node, gid, action FROM shardfdw.recover()'), qr/^\|\|not confirmed: /, 'and says so');
-	is($c->safe_psql('SELECT DISTINCT state FROM shardfdw.list_prepared()'), 'not confirmed', 'and shows it');
+	is($c->safe_psql('SELECT DISTINCT state FROM shardfdw_internal.list_prepared()'), 'not confirmed', 'and shows it');
 	$c->psql_fails_like('UPDATE t SET v = 0 WHERE id BETWEEN 100 AND 200', qr/55000: this server is not confirmed as the coordinator.*take_over\(\)/s, 'nor does it write to several nodes');
 	is($c->safe_psql(q{SELECT count(*) FROM t}), '1000', 'it reads');
 	$c->psql_fails_like('BEGIN; SELECT shardfdw.take_over(true); UPDATE t SET v = v WHERE id BETWEEN 100 AND 200; COMMIT', qr/55000: cannot commit over several nodes in the transaction that has called take_over/, 'an identity is not used before it is there for good');

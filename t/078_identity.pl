@@ -71,12 +71,12 @@ sub wait_for_line
 my ($identity, $confirmed) = split /\|/, $c->safe_psql('SELECT identity, confirmed FROM shardfdw.coordinator_identity()');
 like($identity, qr/^[0-9a-f]{16}$/, 'an identity');
 is($confirmed, 't', 'confirmed');
-is($c->safe_psql('SELECT count(*), min(identity) FROM shardfdw.coordinator'), "1|$identity", 'it is stored');
-my $noted = q{SELECT obj_description(oid, 'pg_class') FROM pg_class WHERE relname LIKE 'coordinator\_%' AND relnamespace = 'shardfdw'::regnamespace};
+is($c->safe_psql('SELECT count(*), min(identity) FROM shardfdw_internal.coordinator'), "1|$identity", 'it is stored');
+my $noted = q{SELECT obj_description(oid, 'pg_class') FROM pg_class WHERE relname LIKE 'coordinator\_%' AND relnamespace = 'shardfdw_internal'::regnamespace};
 is($c->node_safe_psql($_, $noted), $identity, "noted on node $_") for 1, 2;
 my $writer = stop_at('prepared', 'UPDATE t SET v = 1 WHERE id <= 50');
 like($c->node_safe_psql(1, 'SELECT gid FROM pg_prepared_xacts'), qr/^shardfdw:\d+:\d+:$identity:\d{16}:\d+:\d+$/, 'it stands in the identifiers');
-is(($c->safe_psql('SELECT state FROM shardfdw.list_prepared() GROUP BY state')), 'in progress', 'what runs is left alone');
+is(($c->safe_psql('SELECT state FROM shardfdw_internal.list_prepared() GROUP BY state')), 'in progress', 'what runs is left alone');
 is((go_on('prepared', $writer))[0], 0, 'and commits');
 $production->restart;
 is($c->safe_psql('SELECT identity, confirmed FROM shardfdw.coordinator_identity()'), "$identity|t", 'a restart changes nothing');
@@ -87,17 +87,17 @@ $c->node_safe_psql($_, q{CREATE ROLE plain LOGIN; REVOKE EXECUTE ON FUNCTION pg_
 $c->safe_psql('CREATE ROLE plain LOGIN; GRANT ALL ON t TO plain');
 $c->safe_psql("CREATE USER MAPPING FOR plain SERVER node$_ OPTIONS (user 'plain', password_required 'false')") for 1, 2;
 is($c->safe_psql('UPDATE t SET v = v; SELECT sum(v) FROM t; SELECT * FROM shardfdw.recover()', extra_params => [ '-U', 'plain' ]), '50', 'they write to several nodes, and recover');
-is($c->safe_psql('SELECT system_identifiers, databases, settled_at IS NOT NULL FROM shardfdw.commit_log ORDER BY xid DESC LIMIT 1'), '{0,0}|{postgres,postgres}|t', 'without that');
+is($c->safe_psql('SELECT system_identifiers, databases, settled_at IS NOT NULL FROM shardfdw_internal.commit_log ORDER BY xid DESC LIMIT 1'), '{0,0}|{postgres,postgres}|t', 'without that');
 $c->node_safe_psql($_, 'GRANT EXECUTE ON FUNCTION pg_control_system() TO PUBLIC') for 1, 2;
 
 # another database of the same server is another coordinator, also one that is a copy of this one
 $c->safe_psql('CREATE DATABASE copy TEMPLATE postgres');
-my ($second) = split /\|/, $production->safe_psql('copy', 'SELECT shardfdw.store_identity(); SELECT identity FROM shardfdw.coordinator_identity()') =~ s/^\n//r;
+my ($second) = split /\|/, $production->safe_psql('copy', 'SELECT shardfdw_internal.store_identity(); SELECT identity FROM shardfdw.coordinator_identity()') =~ s/^\n//r;
 like($second, qr/^[0-9a-f]{16}$/, 'a copy of the database');
 isnt($second, $identity, 'has an identity of its own');
 is($production->safe_psql('copy', 'SELECT sum(v) FROM t; UPDATE t SET v = v; SELECT sum(v) FROM t'), "50\n50", 'and is at work');
 $writer = stop_at('prepared', 'UPDATE t SET v = 1 WHERE id <= 50');
-is($production->safe_psql('copy', 'SELECT count(*) FROM shardfdw.recover(); SELECT count(*) FROM shardfdw.list_prepared()'), "0\n0", 'it does not touch what the first one has prepared');
+is($production->safe_psql('copy', 'SELECT count(*) FROM shardfdw.recover(); SELECT count(*) FROM shardfdw_internal.list_prepared()'), "0\n0", 'it does not touch what the first one has prepared');
 is((go_on('prepared', $writer))[0], 0, 'which commits');
 $c->safe_psql('DROP DATABASE copy');
 
@@ -119,7 +119,7 @@ is($c->safe_psql(ShardCluster::unsettled()), '0', 'nor in the log');
 my $leaving = $c->coordinator->background_psql('postgres', on_error_stop => 0);
 my $pid = $leaving->query_safe('UPDATE t SET v = v WHERE id <= 50; SELECT pg_backend_pid()');
 my $locker = $c->coordinator->background_psql('postgres', on_error_stop => 0);
-$locker->query_safe('BEGIN; LOCK TABLE shardfdw.commit_log');
+$locker->query_safe('BEGIN; LOCK TABLE shardfdw_internal.commit_log');
 $leaving->quit;
 $c->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $pid");
 pass('a session that ends does not wait for it');
@@ -132,7 +132,7 @@ is(reports(), '', 'recovery settles what it has left');
 # Production is at work all the time: each transaction moves something between rows of both nodes.
 my @clients = map { $c->start_sql(qq{DO \$\$ BEGIN FOR i IN 1 .. 100000 LOOP EXIT WHEN NOT pg_stat_file('stop', true) IS NULL;
 	UPDATE t SET v = v + CASE WHEN id = $_ THEN 1 ELSE -1 END WHERE id IN ($_, $_ + 10, $_ + 20, $_ + 30); UPDATE t SET v = v + CASE WHEN id = $_ THEN 2 ELSE 0 END WHERE id IN ($_, $_ + 10); COMMIT; END LOOP; END \$\$}, name => "client$_") } 1 .. 4;
-my $commits = 'SELECT count(*) FROM shardfdw.commit_log';
+my $commits = 'SELECT count(*) FROM shardfdw_internal.commit_log';
 $c->wait_for("SELECT ($commits) > 20");
 $production->backup('clone');
 my $clone = ShardServer->new('clone');
@@ -187,13 +187,13 @@ is(reports(), "node1|left alone: it has been taken over by coordinator \"I\", th
 is($c->safe_psql(q{SELECT node, status, detail FROM shardfdw.check_nodes() WHERE "check" = 'coordinator'}),
 	join("\n", map { "node$_|error|coordinator $successor is noted there, this one is $identity" } 1, 2), 'check_nodes says so');
 is(prepared(), '1 1', 'what it had prepared');
-like($clone->safe_psql('postgres', 'SELECT DISTINCT state FROM shardfdw.list_prepared()'), qr/^left alone: predecessor "$identity" may have committed it/, 'is nothing that the successor presumes to know');
+like($clone->safe_psql('postgres', 'SELECT DISTINCT state FROM shardfdw_internal.list_prepared()'), qr/^left alone: predecessor "$identity" may have committed it/, 'is nothing that the successor presumes to know');
 is($clone->safe_psql('postgres', 'UPDATE t SET v = v + 0 WHERE id > 60; SELECT count(*) FROM t'), '100', 'which writes');
 
 # and back
 my $third = $c->safe_psql('SELECT shardfdw.take_over(true)');
 is($c->safe_psql('SELECT DISTINCT action FROM shardfdw.recover()'), 'rolled back', 'production takes over again, and settles what it had prepared');
-is($c->safe_psql('UPDATE t SET v = v + 0; SELECT count(*) FROM shardfdw.coordinator'), '2', 'and writes');
+is($c->safe_psql('UPDATE t SET v = v + 0; SELECT count(*) FROM shardfdw_internal.coordinator'), '2', 'and writes');
 like(($clone->psql('postgres', 'UPDATE t SET v = v + 0'))[2], qr/has been taken over by another coordinator/, 'the clone is refused');
 $clone->stop('immediate');
 
@@ -265,7 +265,7 @@ is(reports(), '', 'nothing is left to report');
 commit_half(11);
 lead($other);
 like(reports(), $report, 'the node has been replaced');
-is($c->safe_psql("SELECT shardfdw.dismiss_commit(xid) FROM shardfdw.commit_log u WHERE settled_at IS NULL ORDER BY xid DESC LIMIT 1"), 't', 'the administrator knows');
+is($c->safe_psql("SELECT shardfdw.dismiss_commit(xid) FROM shardfdw_internal.commit_log u WHERE settled_at IS NULL ORDER BY xid DESC LIMIT 1"), 't', 'the administrator knows');
 is(reports(), '', 'and recovery is quiet');
 $c->start_node(2);
 lead($node2);
@@ -302,7 +302,7 @@ $c->{nodes}[1] = $restored;
 lead($restored);
 is($restored->safe_psql('postgres', $prepared), '1', 'a node that was restored to a moment before has it prepared again');
 is($c->safe_psql('SELECT count(DISTINCT v) FROM t'), '2', 'and shows half of it');
-is($c->safe_psql('SELECT node, state FROM shardfdw.list_prepared()'), 'node2|committed', 'that it has committed is known');
+is($c->safe_psql('SELECT node, state FROM shardfdw_internal.list_prepared()'), 'node2|committed', 'that it has committed is known');
 is($c->safe_psql('SELECT node, action FROM shardfdw.recover()'), 'node2|committed', 'recovery commits it');
 is($c->safe_psql('SELECT DISTINCT v FROM t'), '20', 'nothing is undone');
 
@@ -315,8 +315,8 @@ $gid = $restored->safe_psql('postgres', 'SELECT gid FROM pg_prepared_xacts');
 is((go_on('prepared', $writer))[0], 0, 'it commits');
 my ($xid) = $gid =~ /:(\d+):\d+$/;
 $c->safe_psql('UPDATE t SET v = 21 WHERE id <= 20; UPDATE t SET v = 21 WHERE id <= 20');
-is($c->safe_psql("SELECT count(*) FROM shardfdw.commit_log WHERE xid = '$xid'"), '1', 'its row is kept');
-is($c->safe_psql('SELECT forgotten_until FROM shardfdw.coordinator WHERE taken_over_at IS NULL'), '-infinity', 'nothing has been forgotten');
+is($c->safe_psql("SELECT count(*) FROM shardfdw_internal.commit_log WHERE xid = '$xid'"), '1', 'its row is kept');
+is($c->safe_psql('SELECT forgotten_until FROM shardfdw_internal.coordinator WHERE taken_over_at IS NULL'), '-infinity', 'nothing has been forgotten');
 $c->safe_psql('ALTER SYSTEM SET shardfdw.commit_log_max_rows = 3');
 $c->safe_psql('SELECT pg_reload_conf()');
 $c->wait_for(q{SELECT setting = '3' FROM pg_settings WHERE name = 'shardfdw.commit_log_max_rows'});
@@ -329,7 +329,7 @@ $c->wait_for(q{SELECT setting = '0' FROM pg_settings WHERE name = 'shardfdw.comm
 $c->safe_psql('SELECT shardfdw.recover()');
 is($c->safe_psql($commits), '0', 'none that is older than the setting says');
 # what is left of a deleted row would tell
-$c->safe_psql('VACUUM shardfdw.commit_log');
+$c->safe_psql('VACUUM shardfdw_internal.commit_log');
 $restored->safe_psql('postgres', "BEGIN; CREATE TABLE again (); PREPARE TRANSACTION '$gid'");
 like(reports(), qr/^node2\|left alone: it was prepared at .*, and the commit log remembers commits after .* only$/, 'what may have been forgotten is left alone');
 is($restored->safe_psql('postgres', $prepared), '1', 'indeed');

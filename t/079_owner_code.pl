@@ -165,7 +165,7 @@ $c->safe_psql('SET ROLE mallory; CREATE DOMAIN clean AS int; CREATE TABLE later 
 my $super = $c->coordinator->background_psql('postgres', on_error_stop => 0);
 $super->query('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
 $c->safe_psql('SET ROLE mallory; ALTER DOMAIN clean ADD CONSTRAINT spied CHECK (public.spy(VALUE) > 0)');
-$super->query(q{SAVEPOINT a; SELECT shardfdw.check_owner_code('later', 'shard'); ROLLBACK TO a});
+$super->query(q{SAVEPOINT a; SELECT shardfdw_internal.check_owner_code('later', 'shard'); ROLLBACK TO a});
 like($super->{stderr}, qr/cannot shard table .*function .*spy.* of role "mallory"/, 'an old snapshot');
 $super->query(q{SELECT shardfdw.shard_table('later', shards => 2)});
 like($super->{stderr}, qr/needs transaction isolation level READ COMMITTED/, 'with which nothing is sharded');

@@ -64,7 +64,7 @@ sub xid_of { return $_[0] =~ /:(\d+):\d+$/ ? $1 : die "gid $_[0]"; }
 sub committed
 {
 	my ($server) = @_;
-	return map { $_ => 1 } split /\n/, $server->safe_psql('postgres', q{SELECT xid || ' ' || token FROM shardfdw.commit_log});
+	return map { $_ => 1 } split /\n/, $server->safe_psql('postgres', q{SELECT xid || ' ' || token FROM shardfdw_internal.commit_log});
 }
 
 # What names a commit there, of a gid.

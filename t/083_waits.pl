@@ -97,11 +97,11 @@ is($c->safe_psql("SELECT v FROM t WHERE k = $k1"), 'waiter', 'nothing was writte
 my $file = $c->coordinator->data_dir . '/shardfdw_fault_commit';
 open my $fh, '>', $file or die "$file: $!";
 close $fh;
-my $before = $c->safe_psql('SELECT count(*) FROM shardfdw.commit_log');
+my $before = $c->safe_psql('SELECT count(*) FROM shardfdw_internal.commit_log');
 $waiter = $c->start_sql("SET shardfdw.fault_points = 'commit=wait'; BEGIN; UPDATE t SET v = 'both' WHERE k IN ($k1, $k2); COMMIT;",
 	name => 'waiter');
 $c->wait_for("SELECT count(*) = 1 FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'", $_) for 1, 2;
-$c->wait_for("SELECT count(*) = $before + 1 FROM shardfdw.commit_log");
+$c->wait_for("SELECT count(*) = $before + 1 FROM shardfdw_internal.commit_log");
 my $pid = pid_of('waiter');
 $c->sigstop_node(2);
 unlink $file or die "$file: $!";

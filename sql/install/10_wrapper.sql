@@ -1,28 +1,40 @@
--- The foreign-data wrapper, the server that stands for the whole cluster, and the library in every session.
+-- The schemas, the foreign-data wrapper, the server that stands for the whole cluster, and the library in every session.
 
 -- Schema shardfdw may have been there before, with objects of others: nothing is looked up in it.
 SET LOCAL search_path = pg_catalog, pg_temp;
 
-CREATE FUNCTION shardfdw.shardfdw_handler() RETURNS fdw_handler
+-- Schema shardfdw has what users call and read, and docs/reference.md describes; shardfdw_internal has the rest. A server that
+-- has been a node has the second already. As the first, it is no member of the extension: what coordinators above this one
+-- note in it would keep the extension from being dropped.
+DO $$
+BEGIN
+	IF pg_catalog.to_regnamespace('shardfdw_internal') IS NULL THEN
+		CREATE SCHEMA shardfdw_internal;
+		ALTER EXTENSION shardfdw DROP SCHEMA shardfdw_internal;
+	END IF;
+END
+$$;
+-- Functions run with the rights of their caller, also those that others call.
+GRANT USAGE ON SCHEMA shardfdw, shardfdw_internal TO PUBLIC;
+
+CREATE FUNCTION shardfdw_internal.shardfdw_handler() RETURNS fdw_handler
 	LANGUAGE c STRICT AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION shardfdw.shardfdw_handler() IS
+COMMENT ON FUNCTION shardfdw_internal.shardfdw_handler() IS
 	'Gives the callbacks of the foreign-data wrapper to the server. Not to be called by users; returns a pseudo-type.';
 
-CREATE FUNCTION shardfdw.shardfdw_validator(options text[], catalog oid) RETURNS void
+CREATE FUNCTION shardfdw_internal.shardfdw_validator(options text[], catalog oid) RETURNS void
 	LANGUAGE c STRICT AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION shardfdw.shardfdw_validator(text[], oid) IS
+COMMENT ON FUNCTION shardfdw_internal.shardfdw_validator(text[], oid) IS
 	'Checks the options of a server, user mapping, foreign table or column. Returns nothing; raises fdw_invalid_option_name or invalid_parameter_value for a wrong one.';
 
 CREATE FOREIGN DATA WRAPPER shardfdw
-	HANDLER shardfdw.shardfdw_handler VALIDATOR shardfdw.shardfdw_validator;
+	HANDLER shardfdw_internal.shardfdw_handler VALIDATOR shardfdw_internal.shardfdw_validator;
 COMMENT ON FOREIGN DATA WRAPPER shardfdw IS
 	'Reads and writes shards: tables on other PostgreSQL servers.';
 
 CREATE SERVER shardfdw_cluster FOREIGN DATA WRAPPER shardfdw;
 COMMENT ON SERVER shardfdw_cluster IS
 	'Stands for all nodes together while a query is planned. Has no connection, and must not be dropped or used for foreign tables.';
-
-GRANT USAGE ON SCHEMA shardfdw TO PUBLIC;
 
 -- Sessions need the library before their first query, or they plan sharded tables shard by shard:
 -- slower, never wrong. So the database loads it when a session starts, unless the server does so.

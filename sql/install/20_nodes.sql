@@ -8,19 +8,19 @@ CREATE FUNCTION shardfdw.query_nodes(nodes name[], commands text[], mode text DE
 COMMENT ON FUNCTION shardfdw.query_nodes(name[], text[], text, boolean, text[]) IS
 	'Runs commands[i] on nodes[i], all nodes at once, as the caller''s user mapping says. Mode write: in this transaction; read: like a query; free: committed by itself. Returns one row per result row, or one per command without rows; raises the first error if stop_on_error, and permission denied without USAGE on a server.';
 
-CREATE FUNCTION shardfdw.check_isolation(function text) RETURNS void
+CREATE FUNCTION shardfdw_internal.check_isolation(function text) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_check_isolation';
-COMMENT ON FUNCTION shardfdw.check_isolation(text) IS
+COMMENT ON FUNCTION shardfdw_internal.check_isolation(text) IS
 	'Refuses a function, named without parentheses, in a transaction with one snapshot for all of its statements: REPEATABLE READ and SERIALIZABLE. Called before anything is locked. Returns nothing; raises feature_not_supported.';
 
-CREATE FUNCTION shardfdw.is_cluster_node(server oid) RETURNS boolean
+CREATE FUNCTION shardfdw_internal.is_cluster_node(server oid) RETURNS boolean
 	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_is_cluster_node';
-COMMENT ON FUNCTION shardfdw.is_cluster_node(oid) IS
+COMMENT ON FUNCTION shardfdw_internal.is_cluster_node(oid) IS
 	'Tells whether a server is a node of the whole cluster: a server of the wrapper whose owner may call add_node(). Returns false for anything else.';
 
-CREATE FUNCTION shardfdw.is_trusted_node(server oid) RETURNS boolean
+CREATE FUNCTION shardfdw_internal.is_trusted_node(server oid) RETURNS boolean
 	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_is_trusted_node';
-COMMENT ON FUNCTION shardfdw.is_trusted_node(oid) IS
+COMMENT ON FUNCTION shardfdw_internal.is_trusted_node(oid) IS
 	'Tells whether statements of the caller may use a server that they do not name: a node of the cluster, or one that the caller owns. Returns false for anything else.';
 
 CREATE VIEW shardfdw.nodes AS
@@ -30,30 +30,37 @@ SELECT s.srvname AS name,
 	(SELECT o.option_value FROM pg_catalog.pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'dbname') AS dbname,
 	(SELECT o.option_value FROM pg_catalog.pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'cores')::integer AS cores,
 	(SELECT pg_catalog.count(*) FROM pg_catalog.pg_foreign_table t WHERE t.ftserver = s.oid) AS shards,
-	shardfdw.is_cluster_node(s.oid) AS in_cluster
+	shardfdw_internal.is_cluster_node(s.oid) AS in_cluster
 FROM pg_catalog.pg_foreign_server s
 JOIN pg_catalog.pg_foreign_data_wrapper w ON w.oid = s.srvfdw
-WHERE w.fdwhandler = 'shardfdw.shardfdw_handler'::pg_catalog.regproc
+WHERE w.fdwhandler = 'shardfdw_internal.shardfdw_handler'::pg_catalog.regproc
 	AND s.srvname <> 'shardfdw_cluster';
 COMMENT ON VIEW shardfdw.nodes IS
 	'Lists the nodes: servers of the wrapper, whether made by add_node() or CREATE SERVER. host, port (both may be lists) and dbname as given (null: libpq''s default), cores if known, the number of shards they hold, and whether they are nodes of the whole cluster, since their owner may call add_node(), or private ones.';
+COMMENT ON COLUMN shardfdw.nodes.name IS 'Name of the node''s server.';
+COMMENT ON COLUMN shardfdw.nodes.host IS 'Host as given, maybe a list; null: libpq''s default.';
+COMMENT ON COLUMN shardfdw.nodes.port IS 'Port as given, maybe a list; null: libpq''s default.';
+COMMENT ON COLUMN shardfdw.nodes.dbname IS 'Database as given; null: libpq''s default.';
+COMMENT ON COLUMN shardfdw.nodes.cores IS 'Processor cores of its machine; null: not known.';
+COMMENT ON COLUMN shardfdw.nodes.shards IS 'Number of foreign tables that it has.';
+COMMENT ON COLUMN shardfdw.nodes.in_cluster IS 'Whether it is a node of the whole cluster, and not a private server.';
 GRANT SELECT ON shardfdw.nodes TO PUBLIC;
 
-CREATE FUNCTION shardfdw.trusted_nodes() RETURNS name[]
+CREATE FUNCTION shardfdw_internal.trusted_nodes() RETURNS name[]
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT coalesce(array_agg(n.name ORDER BY n.name::text COLLATE "C"), '{}')
 	FROM shardfdw.nodes n JOIN pg_foreign_server s ON s.srvname = n.name
-	WHERE has_server_privilege(s.oid, 'USAGE') AND shardfdw.is_trusted_node(s.oid)
+	WHERE has_server_privilege(s.oid, 'USAGE') AND shardfdw_internal.is_trusted_node(s.oid)
 $$;
-COMMENT ON FUNCTION shardfdw.trusted_nodes() IS
+COMMENT ON FUNCTION shardfdw_internal.trusted_nodes() IS
 	'Lists the nodes that statements of the caller use without naming them: those with USAGE, of the cluster or the caller''s own. Returns them by name.';
 
-CREATE FUNCTION shardfdw.usable_nodes(wanted name[] DEFAULT NULL) RETURNS name[]
+CREATE FUNCTION shardfdw_internal.usable_nodes(wanted name[] DEFAULT NULL) RETURNS name[]
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	everywhere CONSTANT name[] := shardfdw.trusted_nodes();
+	everywhere CONSTANT name[] := shardfdw_internal.trusted_nodes();
 	missing name;
 BEGIN
 	IF wanted IS NULL THEN
@@ -86,15 +93,15 @@ BEGIN
 	RETURN wanted;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.usable_nodes(name[]) IS
+COMMENT ON FUNCTION shardfdw_internal.usable_nodes(name[]) IS
 	'Checks a list of nodes, null standing for those of trusted_nodes(). Returns the list; raises undefined_object or insufficient_privilege.';
 
-CREATE FUNCTION shardfdw.default_collation() RETURNS text
+CREATE FUNCTION shardfdw_internal.default_collation() RETURNS text
 	LANGUAGE c STABLE AS 'MODULE_PATHNAME', 'shardfdw_default_collation';
-COMMENT ON FUNCTION shardfdw.default_collation() IS
+COMMENT ON FUNCTION shardfdw_internal.default_collation() IS
 	'Describes the default collation of this database. Returns provider, locale, rules, version of the library and encoding with bars between them, or null when it has no version or text was indexed with another one.';
 
-CREATE FUNCTION shardfdw.note_default_collation(node name, description text) RETURNS void
+CREATE FUNCTION shardfdw_internal.note_default_collation(node name, description text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
@@ -103,14 +110,14 @@ BEGIN
 		WHERE s.srvname = note_default_collation.node AND w.fdwname = 'shardfdw' AND pg_has_role(s.srvowner, 'USAGE')
 			AND (SELECT o.option_value FROM pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'default_collation')
 				IS DISTINCT FROM description) THEN
-		PERFORM shardfdw.set_node_option(node, 'default_collation', description);
+		PERFORM shardfdw_internal.set_node_option(node, 'default_collation', description);
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.note_default_collation(name, text) IS
+COMMENT ON FUNCTION shardfdw_internal.note_default_collation(name, text) IS
 	'Notes in the options of a node''s server what its default collation is, as default_collation() describes it, or removes the note when it is null. Does nothing in read-only transactions, for a caller who does not own the server, and for servers of an adopted wrapper, whose own options a dump has to restore.';
 
-CREATE FUNCTION shardfdw.inspect_nodes(nodes name[])
+CREATE FUNCTION shardfdw_internal.inspect_nodes(nodes name[])
 	RETURNS TABLE (node name, "check" text, status text, detail text, hint text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -124,7 +131,7 @@ DECLARE
 					  coalesce(d.j->>'datlocale', d.j->>'daticulocale')),
 			extract(epoch FROM clock_timestamp()),
 			concat_ws(' ', extract(epoch FROM pg_postmaster_start_time()), d.j->>'datname'),
-			-- as shardfdw.default_collation() describes the one here
+			-- as shardfdw_internal.default_collation() describes the one here
 			CASE WHEN d.j->>'datlocprovider' = 'c' AND d.j->>'datcollate' IN ('C', 'POSIX') THEN format('c|C|||C|%s', getdatabaseencoding())
 				WHEN d.j->>'datcollversion' = pg_database_collation_actual_version(d.oid)
 				THEN concat_ws('|', d.j->>'datlocprovider', d.j->>'datcollate', coalesce(d.j->>'datlocale', d.j->>'daticulocale', ''),
@@ -202,14 +209,14 @@ BEGIN
 			status := 'warning';
 			detail := format('%s, but %s here', r.fields[5], here_locale);
 			hint := 'Sort orders can differ. Create the database on the node with the locale of this one.';
-		ELSIF r.fields[8] <> shardfdw.default_collation() THEN
+		ELSIF r.fields[8] <> shardfdw_internal.default_collation() THEN
 			status := 'warning';
 			detail := format('%s in version %s, but in version %s here', r.fields[5], split_part(r.fields[8], '|', 5),
-							 split_part(shardfdw.default_collation(), '|', 5));
+							 split_part(shardfdw_internal.default_collation(), '|', 5));
 			hint := 'Text is sorted here, not by nodes.';
 		END IF;
 		RETURN NEXT;
-		PERFORM shardfdw.note_default_collation(r.node, r.fields[8]);
+		PERFORM shardfdw_internal.note_default_collation(r.node, r.fields[8]);
 
 		"check" := 'max_prepared_transactions';
 		status := 'ok';
@@ -234,7 +241,7 @@ BEGIN
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.inspect_nodes(name[]) IS
+COMMENT ON FUNCTION shardfdw_internal.inspect_nodes(name[]) IS
 	'Asks nodes for version, encoding, locale, max_prepared_transactions and clock, and notes their default collations. Returns one row per node and check with status ok, warning or error; raises nothing for a node that does not answer.';
 
 CREATE FUNCTION shardfdw.add_node(name name, host text, port integer DEFAULT 5432,
@@ -252,7 +259,7 @@ DECLARE
 	cores integer;
 	r record;
 BEGIN
-	PERFORM shardfdw.check_isolation('add_node');
+	PERFORM shardfdw_internal.check_isolation('add_node');
 	IF jsonb_typeof(options) IS DISTINCT FROM 'object' THEN
 		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
 			MESSAGE = 'options must be a JSON object';
@@ -266,7 +273,7 @@ BEGIN
 	FROM jsonb_each_text(jsonb_strip_nulls(jsonb_build_object('host', host, 'port', port, 'dbname', dbname,
 			'user', "user", 'password', password) || options)) o;
 
-	PERFORM shardfdw.lock_node_list();
+	PERFORM shardfdw_internal.lock_node_list();
 	EXECUTE format('CREATE SERVER %I FOREIGN DATA WRAPPER shardfdw OPTIONS (%s)', name, server_options);
 	BEGIN
 		EXECUTE format('CREATE USER MAPPING FOR CURRENT_USER SERVER %I OPTIONS (%s)', name, mapping_options);
@@ -277,7 +284,7 @@ BEGIN
 			HINT = coalesce(nullif(mapping_hint, ''), 'The options of the user mapping are user, password, password_required and sslpassword.');
 	END;
 
-	FOR r IN SELECT i."check", i.status, i.detail, i.hint FROM shardfdw.inspect_nodes(ARRAY[name]) i
+	FOR r IN SELECT i."check", i.status, i.detail, i.hint FROM shardfdw_internal.inspect_nodes(ARRAY[name]) i
 	LOOP
 		IF r.status = 'error' THEN
 			RAISE EXCEPTION USING
@@ -313,10 +320,10 @@ BEGIN
 		RAISE NOTICE 'node "%": partial twins: %', name, shardfdw.make_twins(name);
 	END IF;
 
-	PERFORM shardfdw.copy_all_references(name);
+	PERFORM shardfdw_internal.copy_all_references(name);
 
-	PERFORM shardfdw.store_identity();
-	IF EXISTS (SELECT FROM shardfdw.note_identity(ARRAY[name]) n WHERE NOT n.ok) THEN
+	PERFORM shardfdw_internal.store_identity();
+	IF EXISTS (SELECT FROM shardfdw_internal.note_identity(ARRAY[name]) n WHERE NOT n.ok) THEN
 		RAISE NOTICE USING MESSAGE = format('node "%s": identity: not noted', name),
 			HINT = 'Let its role create a schema there, so that the node can tell this coordinator from copies of it.';
 	END IF;
@@ -356,7 +363,7 @@ BEGIN
 	-- of one whose shards this transaction does not see, too, core says what needs it
 	EXECUTE format('DROP SERVER %I', remove_node.name);
 	-- the node may be gone for good, so nothing is asked of it
-	IF EXISTS (SELECT FROM shardfdw.reference_tables()) THEN
+	IF EXISTS (SELECT FROM shardfdw_internal.reference_tables()) THEN
 		RAISE NOTICE 'the copies of reference tables stay on node "%"', remove_node.name;
 	END IF;
 END
@@ -371,7 +378,7 @@ CREATE FUNCTION shardfdw.run_on_nodes(command text, in_transaction boolean DEFAU
 AS $$
 #variable_conflict use_column
 DECLARE
-	nodes name[] := shardfdw.usable_nodes();
+	nodes name[] := shardfdw_internal.usable_nodes();
 BEGIN
 	RETURN QUERY
 	SELECT q.node, bool_and(q.ok),

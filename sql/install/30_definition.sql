@@ -1,24 +1,24 @@
 -- What a table is made of, as commands that make it again: on nodes for its shards, here for its successor.
 
-CREATE FUNCTION shardfdw.storage_options_query(relation text) RETURNS text
+CREATE FUNCTION shardfdw_internal.storage_options_query(relation text) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT format('SELECT (coalesce(c.reloptions, ''{}'') || ARRAY(SELECT ''toast.'' || o FROM pg_class t, unnest(t.reloptions) o '
 				  'WHERE t.oid = c.reltoastrelid))::text FROM pg_class c WHERE c.oid = to_regclass(%L)', relation)
 $$;
-COMMENT ON FUNCTION shardfdw.storage_options_query(text) IS
+COMMENT ON FUNCTION shardfdw_internal.storage_options_query(text) IS
 	'Writes the query, to be run here or on a node, for the storage parameters of a table and its TOAST table. Returns its text; the query returns a text[] of "name=value" as text.';
 
-CREATE FUNCTION shardfdw.storage_options(options text[]) RETURNS text
+CREATE FUNCTION shardfdw_internal.storage_options(options text[]) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT string_agg(format('%s%I = %L', o.parts[1], o.parts[2], o.parts[3]), ', ')
 	FROM (SELECT regexp_match(x, '^(toast\.)?([^=]*)=(.*)$') AS parts FROM unnest(options) x) o
 $$;
-COMMENT ON FUNCTION shardfdw.storage_options(text[]) IS
+COMMENT ON FUNCTION shardfdw_internal.storage_options(text[]) IS
 	'Writes storage parameters given as "name=value". Returns what stands between the parentheses of WITH or SET, null for none.';
 
-CREATE FUNCTION shardfdw.index_definitions(relation regclass)
+CREATE FUNCTION shardfdw_internal.index_definitions(relation regclass)
 	RETURNS TABLE (index_name name, is_unique boolean, constraint_def text, using_clause text, description text)
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -55,7 +55,7 @@ BEGIN
 			-- which pg_get_constraintdef() leaves out
 			deferral := coalesce(substring(constraint_def FROM '( DEFERRABLE( INITIALLY DEFERRED)?)$'), '');
 			constraint_def := format('%s WITH (%s)%s', left(constraint_def, length(constraint_def) - length(deferral)),
-									 shardfdw.storage_options(r.reloptions), deferral);
+									 shardfdw_internal.storage_options(r.reloptions), deferral);
 		END IF;
 		using_clause := substr(definition, length(prefix) + 1);
 		description := coalesce(obj_description(r.conid, 'pg_constraint'), obj_description(r.indexrelid, 'pg_class'));
@@ -63,10 +63,10 @@ BEGIN
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.index_definitions(regclass) IS
+COMMENT ON FUNCTION shardfdw_internal.index_definitions(regclass) IS
 	'Takes the indexes of a table apart, primary key first. Returns for each its name, the constraint it belongs to if any, and the text of its definition after USING.';
 
-CREATE FUNCTION shardfdw.check_definitions(relation regclass)
+CREATE FUNCTION shardfdw_internal.check_definitions(relation regclass)
 	RETURNS TABLE (constraint_name name, definition text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -76,10 +76,10 @@ AS $$
 	WHERE k.conrelid = relation AND k.contype = 'c'
 	ORDER BY k.conname::text COLLATE "C"
 $$;
-COMMENT ON FUNCTION shardfdw.check_definitions(regclass) IS
+COMMENT ON FUNCTION shardfdw_internal.check_definitions(regclass) IS
 	'Lists the CHECK constraints of a table. Returns their names and definitions.';
 
-CREATE FUNCTION shardfdw.shard_columns(relation regclass) RETURNS text
+CREATE FUNCTION shardfdw_internal.shard_columns(relation regclass) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT string_agg(concat_ws(' ', quote_ident(a.attname), format_type(a.atttypid, a.atttypmod),
@@ -97,27 +97,27 @@ AS $$
 	LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
 	WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped
 $$;
-COMMENT ON FUNCTION shardfdw.shard_columns(regclass) IS
+COMMENT ON FUNCTION shardfdw_internal.shard_columns(regclass) IS
 	'Writes the column list of a shard: names, types, collations, generation expressions and NOT NULL, but no defaults, which the coordinator computes. Returns what stands between the parentheses of CREATE TABLE.';
 
-CREATE FUNCTION shardfdw.shard_table_commands(relation regclass, reloptions text[] DEFAULT NULL)
+CREATE FUNCTION shardfdw_internal.shard_table_commands(relation regclass, reloptions text[] DEFAULT NULL)
 	RETURNS TABLE (prefix text, suffix text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT 'CREATE TABLE ', format(' (%s)%s', concat_ws(', ', shardfdw.shard_columns(relation),
+	SELECT 'CREATE TABLE ', format(' (%s)%s', concat_ws(', ', shardfdw_internal.shard_columns(relation),
 			(SELECT string_agg(format('CONSTRAINT %I %s', k.constraint_name, k.definition), ', ')
-			 FROM shardfdw.check_definitions(relation) k WHERE k.definition NOT LIKE '% NOT VALID')),
-		' WITH (' || shardfdw.storage_options(reloptions) || ')')
+			 FROM shardfdw_internal.check_definitions(relation) k WHERE k.definition NOT LIKE '% NOT VALID')),
+		' WITH (' || shardfdw_internal.storage_options(reloptions) || ')')
 	UNION ALL
 	SELECT 'ALTER TABLE ', format(' ALTER COLUMN %I SET STORAGE %s', a.attname,
 		CASE a.attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' ELSE 'EXTENDED' END)
 	FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
 	WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped AND a.attstorage <> t.typstorage
 $$;
-COMMENT ON FUNCTION shardfdw.shard_table_commands(regclass, text[]) IS
+COMMENT ON FUNCTION shardfdw_internal.shard_table_commands(regclass, text[]) IS
 	'Writes the commands that make a shard of a table on its node, without indexes. Returns what stands before and after the name of the shard.';
 
-CREATE FUNCTION shardfdw.shard_index_commands(relation regclass)
+CREATE FUNCTION shardfdw_internal.shard_index_commands(relation regclass)
 	RETURNS TABLE (prefix text, suffix text, object_name name, object_kind text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -128,15 +128,15 @@ AS $$
 			CASE WHEN i.constraint_def IS NOT NULL THEN ' ' || i.constraint_def
 				ELSE ' USING ' || i.using_clause END,
 			i.index_name, CASE WHEN i.constraint_def IS NOT NULL THEN 'constraint' ELSE 'index' END
-		FROM shardfdw.index_definitions(relation) WITH ORDINALITY i(index_name, is_unique, constraint_def, using_clause, description, ord)
+		FROM shardfdw_internal.index_definitions(relation) WITH ORDINALITY i(index_name, is_unique, constraint_def, using_clause, description, ord)
 		UNION ALL
 		SELECT i.ord, 1 + a.attnum, 'ALTER INDEX ', format(' ALTER COLUMN %s SET STATISTICS %s', a.attnum, to_jsonb(a)->>'attstattarget'), i.index_name, 'schema'
-		FROM shardfdw.index_definitions(relation) WITH ORDINALITY i(index_name, is_unique, constraint_def, using_clause, description, ord)
+		FROM shardfdw_internal.index_definitions(relation) WITH ORDINALITY i(index_name, is_unique, constraint_def, using_clause, description, ord)
 		JOIN pg_class x ON x.relname = i.index_name AND x.relnamespace = (SELECT c.relnamespace FROM pg_class c WHERE c.oid = relation)
 		JOIN pg_attribute a ON a.attrelid = x.oid AND (to_jsonb(a)->>'attstattarget')::integer >= 0 AND i.constraint_def IS NULL
 		UNION ALL
 		SELECT 100000, row_number() OVER (), 'ALTER TABLE ', format(' ADD CONSTRAINT %I %s', k.constraint_name, k.definition), NULL, NULL
-		FROM shardfdw.check_definitions(relation) k WHERE k.definition LIKE '% NOT VALID'
+		FROM shardfdw_internal.check_definitions(relation) k WHERE k.definition LIKE '% NOT VALID'
 		UNION ALL
 		SELECT 100001, 1, 'ALTER TABLE ', ' CLUSTER ON ', x.relname, 'last'
 		FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid WHERE i.indrelid = relation AND i.indisclustered
@@ -145,10 +145,10 @@ AS $$
 		FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid WHERE i.indrelid = relation AND i.indisreplident) c(ord, sub, prefix, suffix, object_name, object_kind)
 	ORDER BY c.ord, c.sub
 $$;
-COMMENT ON FUNCTION shardfdw.shard_index_commands(regclass) IS
+COMMENT ON FUNCTION shardfdw_internal.shard_index_commands(regclass) IS
 	'Writes the commands that make a table''s keys and indexes, and CHECK constraints that are not valid for old rows, on a shard. Returns what stands before and after the name of the shard, and the name and kind of the object that run_on_new_shards() names for the shard.';
 
-CREATE FUNCTION shardfdw.parent_index_commands(relation regclass, sharded boolean)
+CREATE FUNCTION shardfdw_internal.parent_index_commands(relation regclass, sharded boolean)
 	RETURNS SETOF text
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -159,7 +159,7 @@ DECLARE
 	-- Core has no unique keys over foreign partitions: the parent's are markers, for clients to see, that the shards enforce.
 	only_marker text := CASE WHEN sharded THEN 'ONLY ' ELSE '' END;
 BEGIN
-	FOR i IN SELECT * FROM shardfdw.index_definitions(relation)
+	FOR i IN SELECT * FROM shardfdw_internal.index_definitions(relation)
 	LOOP
 		IF i.constraint_def IS NOT NULL THEN
 			RETURN NEXT format('ALTER TABLE %s%s ADD CONSTRAINT %I %s', only_marker, relation, i.index_name, i.constraint_def);
@@ -183,10 +183,10 @@ BEGIN
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.parent_index_commands(regclass, boolean) IS
+COMMENT ON FUNCTION shardfdw_internal.parent_index_commands(regclass, boolean) IS
 	'Writes the commands that make a table''s keys and indexes again on a table of the same name here; on a sharded one, unique keys as markers. Returns the commands in order.';
 
-CREATE FUNCTION shardfdw.successor_commands(relation regclass)
+CREATE FUNCTION shardfdw_internal.successor_commands(relation regclass)
 	RETURNS SETOF text
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -197,7 +197,7 @@ BEGIN
 	SELECT pg_get_userbyid(c.relowner) INTO table_owner FROM pg_class c WHERE c.oid = relation;
 
 	-- constraints that hold for new rows only come after the old ones
-	FOR r IN SELECT * FROM shardfdw.check_definitions(relation) k WHERE k.definition LIKE '% NOT VALID'
+	FOR r IN SELECT * FROM shardfdw_internal.check_definitions(relation) k WHERE k.definition LIKE '% NOT VALID'
 	LOOP
 		RETURN NEXT format('ALTER TABLE %s ADD CONSTRAINT %I %s', relation, r.constraint_name, r.definition);
 	END LOOP;
@@ -322,10 +322,10 @@ BEGIN
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.successor_commands(regclass) IS
+COMMENT ON FUNCTION shardfdw_internal.successor_commands(regclass) IS
 	'Writes the commands that give a new table of the same name what its columns and indexes do not carry: CHECK constraints that are not valid for old rows, comments of constraints, statistics, triggers, row security, replica identity, privileges, comment. Returns the commands in order.';
 
-CREATE FUNCTION shardfdw.replace_table(relation regclass, partition_by text, old_name name) RETURNS regclass
+CREATE FUNCTION shardfdw_internal.replace_table(relation regclass, partition_by text, old_name name) RETURNS regclass
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -348,7 +348,7 @@ BEGIN
 				   relation_text, schema_name, old_name, coalesce(' PARTITION BY ' || partition_by, ''));
 	EXECUTE format('ALTER TABLE %s OWNER TO %I', relation_text, table_owner);
 
-	FOR constraint_row IN SELECT * FROM shardfdw.check_definitions(relation) k WHERE k.definition NOT LIKE '% NOT VALID'
+	FOR constraint_row IN SELECT * FROM shardfdw_internal.check_definitions(relation) k WHERE k.definition NOT LIKE '% NOT VALID'
 	LOOP
 		EXECUTE format('ALTER TABLE %s ADD CONSTRAINT %I %s', relation_text, constraint_row.constraint_name, constraint_row.definition);
 	END LOOP;
@@ -377,10 +377,10 @@ BEGIN
 	RETURN relation_text::regclass;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.replace_table(regclass, text, name) IS
+COMMENT ON FUNCTION shardfdw_internal.replace_table(regclass, text, name) IS
 	'Renames a table to old_name and makes a new one in its place, with the same columns, defaults, sequences, CHECK constraints and owner, partitioned if told so, without rows, keys and indexes. Returns the new table.';
 
-CREATE FUNCTION shardfdw.drop_replaced_table(old_table regclass, new_table regclass) RETURNS void
+CREATE FUNCTION shardfdw_internal.drop_replaced_table(old_table regclass, new_table regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -403,5 +403,5 @@ BEGIN
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.drop_replaced_table(regclass, regclass) IS
+COMMENT ON FUNCTION shardfdw_internal.drop_replaced_table(regclass, regclass) IS
 	'Drops a table that replace_table() has put aside, and gives the names of its identity sequences to those of the new table. Raises dependent_objects_still_exist if something else needs it.';

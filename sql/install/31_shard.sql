@@ -1,6 +1,6 @@
 -- From a table to shards: shard_table and create_shard.
 
-CREATE FUNCTION shardfdw.shard_name(base name, shardno integer, nshards integer) RETURNS name
+CREATE FUNCTION shardfdw_internal.shard_name(base name, shardno integer, nshards integer) RETURNS name
 	LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -19,13 +19,13 @@ BEGIN
 	RETURN kept || suffix;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.shard_name(name, integer, integer) IS
+COMMENT ON FUNCTION shardfdw_internal.shard_name(name, integer, integer) IS
 	'Names a shard: the table''s name and the number of the shard (0-based), padded with zeros. A long name is cut to fit, and gets a part of its hash. Returns at most 62 bytes.';
 
-CREATE FUNCTION shardfdw.is_sharded(relation regclass) RETURNS boolean
+CREATE FUNCTION shardfdw_internal.is_sharded(relation regclass) RETURNS boolean
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT count(*) > 0 AND count(*) = count(*) FILTER (WHERE w.fdwhandler = 'shardfdw.shardfdw_handler'::regproc)
+	SELECT count(*) > 0 AND count(*) = count(*) FILTER (WHERE w.fdwhandler = 'shardfdw_internal.shardfdw_handler'::regproc)
 	FROM pg_inherits i
 	JOIN pg_partitioned_table p ON p.partrelid = i.inhparent
 	LEFT JOIN pg_foreign_table f ON f.ftrelid = i.inhrelid
@@ -33,10 +33,10 @@ AS $$
 	LEFT JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw
 	WHERE i.inhparent = relation
 $$;
-COMMENT ON FUNCTION shardfdw.is_sharded(regclass) IS
+COMMENT ON FUNCTION shardfdw_internal.is_sharded(regclass) IS
 	'Tells whether a table is sharded: partitioned, and all of its partitions are foreign tables of the wrapper. Returns false for anything else.';
 
-CREATE FUNCTION shardfdw.check_replaceable(relation regclass, action text) RETURNS void
+CREATE FUNCTION shardfdw_internal.check_replaceable(relation regclass, action text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -83,13 +83,13 @@ BEGIN
 	FROM pg_constraint k
 	WHERE k.contype = 'f' AND (k.conrelid = relation OR k.confrelid = relation)
 		-- shards can refer to the copies of a reference table
-		AND NOT (k.conrelid = relation AND c.relkind = 'r' AND shardfdw.is_reference(k.confrelid))
+		AND NOT (k.conrelid = relation AND c.relkind = 'r' AND shardfdw_internal.is_reference(k.confrelid))
 	ORDER BY k.conrelid <> relation, k.conname::text COLLATE "C" LIMIT 1;
 	IF FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
 			MESSAGE = format('%s because of foreign key "%s" from %s to %s', refusal, r.conname, r.from_table, r.to_table),
 			DETAIL = 'A foreign key cannot be checked across nodes.',
-			HINT = CASE WHEN r.from_table = relation AND r.to_table <> relation AND action = 'shard' AND NOT shardfdw.is_sharded(r.to_table)
+			HINT = CASE WHEN r.from_table = relation AND r.to_table <> relation AND action = 'shard' AND NOT shardfdw_internal.is_sharded(r.to_table)
 				THEN format('Make %s a reference table first, with shardfdw.replicate_table().', r.to_table)
 				ELSE format('Drop it first: ALTER TABLE %s DROP CONSTRAINT %I.', r.from_table, r.conname) END;
 	END IF;
@@ -150,10 +150,10 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.check_replaceable(regclass, text) IS
+COMMENT ON FUNCTION shardfdw_internal.check_replaceable(regclass, text) IS
 	'Checks that nothing about a table would be lost when another one takes its place. Returns nothing; raises feature_not_supported, dependent_objects_still_exist or insufficient_privilege, naming what is in the way.';
 
-CREATE FUNCTION shardfdw.owner_code_query(relation text) RETURNS text
+CREATE FUNCTION shardfdw_internal.owner_code_query(relation text) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT replace($query$
@@ -220,10 +220,10 @@ AS $$
 		SELECT f.name, CASE WHEN f.is_foreign THEN f.owner END, current_user FROM function f WHERE f.is_foreign OR f.is_open
 		ORDER BY f.is_foreign DESC, f.name COLLATE "C" LIMIT 1$query$, '$relation$', quote_literal(relation))
 $$;
-COMMENT ON FUNCTION shardfdw.owner_code_query(text) IS
+COMMENT ON FUNCTION shardfdw_internal.owner_code_query(text) IS
 	'Writes the query, to be run here or on a node, for a function by which the owner of a table decides what runs when its rows are moved: in CHECK constraints, generated columns, indexes, partition keys, operators, domains, casts. Functions of superusers and of the current user are none, unless volatile or known to run what their arguments say. Returns its text; the query returns the function, its owner if that is what counts, and the current user, or no row.';
 
-CREATE FUNCTION shardfdw.raise_owner_code(relation regclass, action text, function_name text, function_owner text, runs_as text, node name DEFAULT NULL) RETURNS void
+CREATE FUNCTION shardfdw_internal.raise_owner_code(relation regclass, action text, function_name text, function_owner text, runs_as text, node name DEFAULT NULL) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
@@ -236,75 +236,75 @@ BEGIN
 		HINT = format('Do it as the owner of the table: SET ROLE %I.', (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = relation));
 END
 $$;
-COMMENT ON FUNCTION shardfdw.raise_owner_code(regclass, text, text, text, text, name) IS
+COMMENT ON FUNCTION shardfdw_internal.raise_owner_code(regclass, text, text, text, text, name) IS
 	'Raises insufficient_privilege for a function that owner_code_query() has found, here or on a node.';
 
-CREATE FUNCTION shardfdw.is_owner(relation regclass) RETURNS boolean
+CREATE FUNCTION shardfdw_internal.is_owner(relation regclass) RETURNS boolean
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT pg_get_userbyid(c.relowner) = current_user FROM pg_class c WHERE c.oid = relation
 $$;
-COMMENT ON FUNCTION shardfdw.is_owner(regclass) IS
+COMMENT ON FUNCTION shardfdw_internal.is_owner(regclass) IS
 	'Tells whether the current user is the very role that owns a table. Returns false for superusers and members of that role.';
 
-CREATE FUNCTION shardfdw.check_owner_code_seen(relation regclass, action text) RETURNS void
+CREATE FUNCTION shardfdw_internal.check_owner_code_seen(relation regclass, action text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	code record;
 BEGIN
-	IF shardfdw.is_owner(relation) THEN
+	IF shardfdw_internal.is_owner(relation) THEN
 		RETURN;
 	END IF;
-	FOR code IN EXECUTE format('SELECT * FROM (%s) q(name, owner, runs_as)', shardfdw.owner_code_query(relation::text))
+	FOR code IN EXECUTE format('SELECT * FROM (%s) q(name, owner, runs_as)', shardfdw_internal.owner_code_query(relation::text))
 	LOOP
-		PERFORM shardfdw.raise_owner_code(relation, action, code.name, code.owner, code.runs_as);
+		PERFORM shardfdw_internal.raise_owner_code(relation, action, code.name, code.owner, code.runs_as);
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.check_owner_code_seen(regclass, text) IS
+COMMENT ON FUNCTION shardfdw_internal.check_owner_code_seen(regclass, text) IS
 	'Does what check_owner_code() does, by what the statement''s snapshot shows. Returns nothing; raises insufficient_privilege.';
 
-CREATE FUNCTION shardfdw.check_owner_code_on_nodes(relation regclass, action text, schema_name name, table_names name[], nodes name[]) RETURNS void
+CREATE FUNCTION shardfdw_internal.check_owner_code_on_nodes(relation regclass, action text, schema_name name, table_names name[], nodes name[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	code record;
 BEGIN
-	IF shardfdw.is_owner(relation) THEN
+	IF shardfdw_internal.is_owner(relation) THEN
 		RETURN;
 	END IF;
 	-- a node's tables have been made by the same commands
 	FOR code IN
 		SELECT q.node, q.fields
-		FROM (SELECT array_agg(n.node ORDER BY n.node) AS nodes, array_agg(shardfdw.owner_code_query(n.name) ORDER BY n.node) AS commands
+		FROM (SELECT array_agg(n.node ORDER BY n.node) AS nodes, array_agg(shardfdw_internal.owner_code_query(n.name) ORDER BY n.node) AS commands
 			  FROM (SELECT t.node, min(format('%I.%I', schema_name, t.table_name)) AS name
 					FROM unnest(table_names, nodes) t(table_name, node) GROUP BY t.node) n) a,
 			shardfdw.query_nodes(a.nodes, a.commands, 'write') q
 		WHERE q.fields IS NOT NULL ORDER BY q.command
 	LOOP
-		PERFORM shardfdw.raise_owner_code(relation, action, code.fields[1], code.fields[2], code.fields[3], code.node);
+		PERFORM shardfdw_internal.raise_owner_code(relation, action, code.fields[1], code.fields[2], code.fields[3], code.node);
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.check_owner_code_on_nodes(regclass, text, name, name[], name[]) IS
+COMMENT ON FUNCTION shardfdw_internal.check_owner_code_on_nodes(regclass, text, name, name[], name[]) IS
 	'Checks what check_owner_code() does for the tables that have just been made on nodes: names in a definition may mean something else there. Returns nothing; raises insufficient_privilege, naming function and node.';
 
-CREATE FUNCTION shardfdw.index_before_rows(relation regclass) RETURNS boolean
+CREATE FUNCTION shardfdw_internal.index_before_rows(relation regclass) RETURNS boolean
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT NOT shardfdw.is_owner(relation)
+	SELECT NOT shardfdw_internal.is_owner(relation)
 		AND EXISTS (SELECT FROM pg_index i WHERE i.indrelid = relation AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL))
 $$;
-COMMENT ON FUNCTION shardfdw.index_before_rows(regclass) IS
+COMMENT ON FUNCTION shardfdw_internal.index_before_rows(regclass) IS
 	'Tells whether indexes on nodes must be there before rows, so that check_owner_code_on_nodes() sees what their expressions call. Returns false where the owner moves the rows.';
 
-CREATE FUNCTION shardfdw.check_owner_code(relation regclass, action text) RETURNS void
+CREATE FUNCTION shardfdw_internal.check_owner_code(relation regclass, action text) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_check_owner_code';
-COMMENT ON FUNCTION shardfdw.check_owner_code(regclass, text) IS
+COMMENT ON FUNCTION shardfdw_internal.check_owner_code(regclass, text) IS
 	'Checks that moving the rows of a table runs no code of others with the rights of the caller: the caller owns the table, or owner_code_query() finds nothing. Returns nothing; raises insufficient_privilege, naming a function.';
 
-CREATE FUNCTION shardfdw.check_unique_keys(relation regclass, key_columns smallint[]) RETURNS void
+CREATE FUNCTION shardfdw_internal.check_unique_keys(relation regclass, key_columns smallint[]) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -331,10 +331,10 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.check_unique_keys(regclass, smallint[]) IS
+COMMENT ON FUNCTION shardfdw_internal.check_unique_keys(regclass, smallint[]) IS
 	'Checks that every unique key of a table includes the given columns. Returns nothing; raises feature_not_supported naming the key.';
 
-CREATE FUNCTION shardfdw.check_hash_key(relation regclass, key_columns smallint[]) RETURNS void
+CREATE FUNCTION shardfdw_internal.check_hash_key(relation regclass, key_columns smallint[]) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -365,10 +365,10 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.check_hash_key(regclass, smallint[]) IS
+COMMENT ON FUNCTION shardfdw_internal.check_hash_key(regclass, smallint[]) IS
 	'Checks that the values of a hash key are hashed alike in a database restored from a dump, which those of enums are not. Returns nothing; raises feature_not_supported.';
 
-CREATE FUNCTION shardfdw.shard_command(schema_name name, shard name, prefix text, suffix text, object name, kind text) RETURNS text
+CREATE FUNCTION shardfdw_internal.shard_command(schema_name name, shard name, prefix text, suffix text, object name, kind text) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT prefix || CASE kind
@@ -378,10 +378,10 @@ AS $$
 		WHEN 'last' THEN format('%I.%I', schema_name, shard) || suffix || quote_ident(object)
 		ELSE format('%I.%I', schema_name, shard) || suffix END
 $$;
-COMMENT ON FUNCTION shardfdw.shard_command(name, name, text, text, name, text) IS
+COMMENT ON FUNCTION shardfdw_internal.shard_command(name, name, text, text, name, text) IS
 	'Writes a command for a shard from what stands before and after its name; kind tells where the name of an object of the shard goes. Returns the command.';
 
-CREATE FUNCTION shardfdw.run_on_new_shards(schema_name name, shard_names name[], nodes name[],
+CREATE FUNCTION shardfdw_internal.run_on_new_shards(schema_name name, shard_names name[], nodes name[],
 										   prefixes text[], suffixes text[],
 										   object_names name[] DEFAULT '{}', object_kinds text[] DEFAULT '{}', siblings name[] DEFAULT '{}') RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -390,7 +390,7 @@ BEGIN
 	PERFORM shardfdw.query_nodes(array_agg(s.node ORDER BY s.ord), array_agg(s.commands ORDER BY s.ord), 'write',
 								labels => array_agg(s.label ORDER BY s.ord))
 	FROM (SELECT t.node, t.ord, format('%I.%I', schema_name, t.shard_name) AS label,
-			(SELECT string_agg(shardfdw.shard_command(schema_name, t.shard_name, c.prefix, c.suffix,
+			(SELECT string_agg(shardfdw_internal.shard_command(schema_name, t.shard_name, c.prefix, c.suffix,
 					CASE WHEN c.object IS NOT NULL THEN shardfdw.shard_object_name(c.object, t.shard_name, siblings) END, c.kind), '; ' ORDER BY c.ord)
 			 FROM unnest(prefixes, suffixes, object_names, object_kinds) WITH ORDINALITY c(prefix, suffix, object, kind, ord)) AS commands
 		  FROM unnest(shard_names, nodes) WITH ORDINALITY t(shard_name, node, ord)) s
@@ -398,26 +398,26 @@ BEGIN
 	HAVING count(*) > 0;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.run_on_new_shards(name, name[], name[], text[], text[], name[], text[], name[]) IS
+COMMENT ON FUNCTION shardfdw_internal.run_on_new_shards(name, name[], name[], text[], text[], name[], text[], name[]) IS
 	'Runs the same commands for each of several shards on their nodes, as part of this transaction; prefixes and suffixes stand around the shard''s name, object_names and object_kinds say what objects of the shard get a name made of that of the parent''s and the shard''s. Returns nothing; raises the node''s error.';
 
-CREATE FUNCTION shardfdw.schema_command(schema_name name) RETURNS text
+CREATE FUNCTION shardfdw_internal.schema_command(schema_name name) RETURNS text
 	LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'shardfdw_schema_command';
-COMMENT ON FUNCTION shardfdw.schema_command(name) IS
+COMMENT ON FUNCTION shardfdw_internal.schema_command(name) IS
 	'Writes the commands, for a block of PL/pgSQL, that make a schema on a node, with a comment by which it is known as made by the extension. Returns them.';
 
-CREATE FUNCTION shardfdw.make_schema_on_nodes(schema_name name, nodes name[]) RETURNS void
+CREATE FUNCTION shardfdw_internal.make_schema_on_nodes(schema_name name, nodes name[]) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 	-- CREATE SCHEMA IF NOT EXISTS asks for the right to create even when it has nothing to do
 	SELECT shardfdw.query_nodes(nodes, array_fill(format('DO %L', format(
 			'BEGIN IF pg_catalog.to_regnamespace(%L) IS NULL THEN %s; END IF; END',
-			quote_ident(schema_name), shardfdw.schema_command(schema_name))), ARRAY[cardinality(nodes)]), 'write')
+			quote_ident(schema_name), shardfdw_internal.schema_command(schema_name))), ARRAY[cardinality(nodes)]), 'write')
 $$;
-COMMENT ON FUNCTION shardfdw.make_schema_on_nodes(name, name[]) IS
+COMMENT ON FUNCTION shardfdw_internal.make_schema_on_nodes(name, name[]) IS
 	'Makes a schema on each of several different nodes where it does not exist, as part of this transaction. Returns nothing; raises the node''s error.';
 
-CREATE FUNCTION shardfdw.make_shards(parent regclass, shard_names name[], bounds text[], nodes name[],
+CREATE FUNCTION shardfdw_internal.make_shards(parent regclass, shard_names name[], bounds text[], nodes name[],
 									 reloptions text[] DEFAULT NULL) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -433,10 +433,10 @@ BEGIN
 	SELECT n.nspname, pg_get_userbyid(c.relowner) INTO schema_name, table_owner
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = parent;
 
-	PERFORM shardfdw.make_schema_on_nodes(schema_name, distinct_nodes);
+	PERFORM shardfdw_internal.make_schema_on_nodes(schema_name, distinct_nodes);
 	SELECT array_agg(c.prefix), array_agg(c.suffix) INTO prefixes, suffixes
-	FROM shardfdw.shard_table_commands(parent, reloptions) c;
-	PERFORM shardfdw.run_on_new_shards(schema_name, shard_names, nodes, prefixes, suffixes);
+	FROM shardfdw_internal.shard_table_commands(parent, reloptions) c;
+	PERFORM shardfdw_internal.run_on_new_shards(schema_name, shard_names, nodes, prefixes, suffixes);
 
 	-- the library's hook has the parent's unique keys step aside, see ddl/marker.c
 	FOR i IN 1 .. cardinality(shard_names)
@@ -449,27 +449,27 @@ BEGIN
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.make_shards(regclass, name[], text[], name[], text[]) IS
+COMMENT ON FUNCTION shardfdw_internal.make_shards(regclass, name[], text[], name[], text[]) IS
 	'Makes shards of a partitioned table: tables without indexes on their nodes, and foreign tables for them here. bounds are FOR VALUES clauses or DEFAULT. Returns nothing; raises the node''s error, naming node and shard.';
 
-CREATE FUNCTION shardfdw.index_shards(parent regclass, shard_names name[], nodes name[]) RETURNS void
+CREATE FUNCTION shardfdw_internal.index_shards(parent regclass, shard_names name[], nodes name[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	made record;
 BEGIN
 	SELECT array_agg(i.prefix) AS prefixes, array_agg(i.suffix) AS suffixes, array_agg(i.object_name) AS names, array_agg(i.object_kind) AS kinds INTO made
-	FROM shardfdw.shard_index_commands(parent) i;
-	PERFORM shardfdw.run_on_new_shards(
+	FROM shardfdw_internal.shard_index_commands(parent) i;
+	PERFORM shardfdw_internal.run_on_new_shards(
 		(SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = parent),
 		shard_names, nodes, made.prefixes, made.suffixes, made.names, made.kinds,
 		ARRAY(SELECT s.relname FROM pg_inherits i JOIN pg_class s ON s.oid = i.inhrelid WHERE i.inhparent = parent));
 END
 $$;
-COMMENT ON FUNCTION shardfdw.index_shards(regclass, name[], name[]) IS
+COMMENT ON FUNCTION shardfdw_internal.index_shards(regclass, name[], name[]) IS
 	'Makes the keys and indexes of a table on its shards, all nodes at once. Returns nothing; raises the node''s error, for example unique_violation.';
 
-CREATE FUNCTION shardfdw.hash_placement(relation regclass) RETURNS name[]
+CREATE FUNCTION shardfdw_internal.hash_placement(relation regclass) RETURNS name[]
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -483,7 +483,7 @@ BEGIN
 	CROSS JOIN LATERAL regexp_match(pg_get_expr(c.relpartbound, c.oid), '^FOR VALUES WITH \(modulus (\d+), remainder (\d+)\)$') AS b(bound)
 	JOIN pg_foreign_table f ON f.ftrelid = i.inhrelid
 	JOIN pg_foreign_server s ON s.oid = f.ftserver
-	WHERE i.inhparent = relation AND shardfdw.is_sharded(relation);
+	WHERE i.inhparent = relation AND shardfdw_internal.is_sharded(relation);
 
 	IF placed IS NULL OR moduli[1] <> ALL (moduli) OR moduli[1] <> cardinality(placed) THEN
 		RETURN NULL;
@@ -491,10 +491,10 @@ BEGIN
 	RETURN placed;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.hash_placement(regclass) IS
+COMMENT ON FUNCTION shardfdw_internal.hash_placement(regclass) IS
 	'Finds the nodes of a hash-sharded table, in the order of the remainders. Returns null for a table that is not evenly sharded by hash.';
 
-CREATE FUNCTION shardfdw.key_signature(relation regclass) RETURNS text
+CREATE FUNCTION shardfdw_internal.key_signature(relation regclass) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT concat_ws('/', p.partstrat, p.partclass, p.partcollation,
@@ -503,7 +503,7 @@ AS $$
 		 JOIN pg_attribute a ON a.attrelid = relation AND a.attnum = k.attnum))
 	FROM pg_partitioned_table p WHERE p.partrelid = relation
 $$;
-COMMENT ON FUNCTION shardfdw.key_signature(regclass) IS
+COMMENT ON FUNCTION shardfdw_internal.key_signature(regclass) IS
 	'Writes down what decides where a key value goes: strategy, operator classes, collations and types. Returns equal texts for tables that agree in it, null for a table that is not partitioned.';
 
 CREATE FUNCTION shardfdw.shard_table(relation regclass, key name DEFAULT NULL, shards integer DEFAULT NULL,
@@ -536,13 +536,13 @@ DECLARE
 	has_rows boolean;
 	column_list text;
 BEGIN
-	PERFORM shardfdw.check_isolation('shard_table');
+	PERFORM shardfdw_internal.check_isolation('shard_table');
 	IF relation IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'relation must not be null';
 	END IF;
 	SELECT c.relname, c.relkind INTO table_name, kind FROM pg_class c WHERE c.oid = relation;
 	IF kind = 'p' AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = relation) THEN
-		IF shardfdw.is_sharded(relation) THEN
+		IF shardfdw_internal.is_sharded(relation) THEN
 			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
 				MESSAGE = format('table "%s" is sharded already', table_name);
 		END IF;
@@ -552,18 +552,18 @@ BEGIN
 	END IF;
 	-- the catalogs are read for good only under the lock; who may not take it learns so here
 	IF kind IN ('r', 'p') THEN
-		PERFORM shardfdw.lock_schemas(relation);
+		PERFORM shardfdw_internal.lock_schemas(relation);
 		EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
 	END IF;
-	IF shardfdw.is_reference(relation) THEN
+	IF shardfdw_internal.is_reference(relation) THEN
 		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
 			MESSAGE = format('table "%s" is a reference table', table_name),
 			HINT = format('Make it a plain table first: SELECT shardfdw.unshard_table(%L).', relation);
 	END IF;
-	PERFORM shardfdw.check_replaceable(relation, 'shard');
-	PERFORM shardfdw.check_owner_code(relation, 'shard');
+	PERFORM shardfdw_internal.check_replaceable(relation, 'shard');
+	PERFORM shardfdw_internal.check_owner_code(relation, 'shard');
 	relation_text := relation::text;
-	EXECUTE shardfdw.storage_options_query(relation_text) INTO table_options;
+	EXECUTE shardfdw_internal.storage_options_query(relation_text) INTO table_options;
 
 	-- the shard key
 	IF kind = 'p' THEN
@@ -603,8 +603,8 @@ BEGIN
 		END IF;
 		key_text := format('HASH (%I)', key);
 	END IF;
-	PERFORM shardfdw.check_unique_keys(relation, key_columns);
-	PERFORM shardfdw.check_hash_key(relation, key_columns);
+	PERFORM shardfdw_internal.check_unique_keys(relation, key_columns);
+	PERFORM shardfdw_internal.check_hash_key(relation, key_columns);
 
 	-- where the shards go
 	IF colocate_with IS NOT NULL THEN
@@ -619,15 +619,15 @@ BEGIN
 				RAISE EXCEPTION USING ERRCODE = 'undefined_table', MESSAGE = 'the table that colocate_with names does not exist any more';
 			END IF;
 		END IF;
-		placement := shardfdw.hash_placement(colocate_with);
+		placement := shardfdw_internal.hash_placement(colocate_with);
 		IF placement IS NULL THEN
 			RAISE EXCEPTION USING ERRCODE = 'wrong_object_type',
 				MESSAGE = format('cannot colocate with "%s", which is not evenly sharded by hash', colocate_with);
 		END IF;
-		PERFORM shardfdw.usable_nodes(placement);
+		PERFORM shardfdw_internal.usable_nodes(placement);
 		nshards := cardinality(placement);
 	ELSE
-		nodes := shardfdw.usable_nodes(nodes);
+		nodes := shardfdw_internal.usable_nodes(nodes);
 		nshards := coalesce(shards, current_setting('shardfdw.default_shards')::integer);
 		IF nshards NOT BETWEEN 1 AND 32768 THEN
 			RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
@@ -635,53 +635,53 @@ BEGIN
 		END IF;
 		placement := ARRAY(SELECT nodes[1 + i % cardinality(nodes)] FROM generate_series(0, nshards - 1) i);
 	END IF;
-	PERFORM shardfdw.make_objects_on_nodes(relation, placement);
+	PERFORM shardfdw_internal.make_objects_on_nodes(relation, placement);
 	-- no lock of the table keeps constraints of its domains from being added
-	PERFORM shardfdw.check_owner_code(relation, 'shard');
-	SELECT array_agg(shardfdw.shard_name(table_name, i, nshards) ORDER BY i),
+	PERFORM shardfdw_internal.check_owner_code(relation, 'shard');
+	SELECT array_agg(shardfdw_internal.shard_name(table_name, i, nshards) ORDER BY i),
 		array_agg(format('FOR VALUES WITH (MODULUS %s, REMAINDER %s)', nshards, i) ORDER BY i)
 	INTO shard_names, bounds FROM generate_series(0, nshards - 1) i;
 
 	IF kind = 'p' THEN
-		IF colocate_with IS NOT NULL AND shardfdw.key_signature(relation) <> shardfdw.key_signature(colocate_with) THEN
+		IF colocate_with IS NOT NULL AND shardfdw_internal.key_signature(relation) <> shardfdw_internal.key_signature(colocate_with) THEN
 			RAISE EXCEPTION USING ERRCODE = 'datatype_mismatch',
 				MESSAGE = format('cannot colocate "%s" with "%s" because their keys differ in type, collation or operator class', table_name, colocate_with);
 		END IF;
-		PERFORM shardfdw.make_shards(relation, shard_names, bounds, placement, table_options);
-		PERFORM shardfdw.index_shards(relation, shard_names, placement);
+		PERFORM shardfdw_internal.make_shards(relation, shard_names, bounds, placement, table_options);
+		PERFORM shardfdw_internal.index_shards(relation, shard_names, placement);
 		RETURN;
 	END IF;
 
 	-- Everything about the old table is written down before it loses its name.
-	index_commands := ARRAY(SELECT * FROM shardfdw.parent_index_commands(relation, true));
-	commands := ARRAY(SELECT * FROM shardfdw.successor_commands(relation));
+	index_commands := ARRAY(SELECT * FROM shardfdw_internal.parent_index_commands(relation, true));
+	commands := ARRAY(SELECT * FROM shardfdw_internal.successor_commands(relation));
 	SELECT array_agg(c.prefix), array_agg(c.suffix), array_agg(c.object_name), array_agg(c.object_kind)
 	INTO shard_prefixes, shard_suffixes, object_names, object_kinds
-	FROM (SELECT * FROM shardfdw.shard_index_commands(relation) UNION ALL SELECT k.prefix, k.suffix, NULL, NULL FROM shardfdw.reference_key_commands(relation) k) c;
+	FROM (SELECT * FROM shardfdw_internal.shard_index_commands(relation) UNION ALL SELECT k.prefix, k.suffix, NULL, NULL FROM shardfdw_internal.reference_key_commands(relation) k) c;
 	SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) INTO column_list
 	FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '';
 
 	old_name := format('shardfdw_old_%s', relation::oid);
 	BEGIN
-		parent := shardfdw.replace_table(relation, key_text, old_name);
+		parent := shardfdw_internal.replace_table(relation, key_text, old_name);
 	EXCEPTION WHEN undefined_object THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
 			MESSAGE = format('column "%s" of table "%s" cannot be the shard key', key, table_name),
 			DETAIL = SQLERRM, HINT = 'Choose a column whose type can be hashed.';
 	END;
-	IF colocate_with IS NOT NULL AND shardfdw.key_signature(parent) <> shardfdw.key_signature(colocate_with) THEN
+	IF colocate_with IS NOT NULL AND shardfdw_internal.key_signature(parent) <> shardfdw_internal.key_signature(colocate_with) THEN
 		RAISE EXCEPTION USING ERRCODE = 'datatype_mismatch',
 			MESSAGE = format('cannot colocate "%s" with "%s" because their keys differ in type, collation or operator class', table_name, colocate_with);
 	END IF;
 
 	SELECT n.nspname INTO schema_name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = parent;
-	PERFORM shardfdw.make_shards(parent, shard_names, bounds, placement, table_options);
-	is_indexed := shardfdw.index_before_rows(relation);
+	PERFORM shardfdw_internal.make_shards(parent, shard_names, bounds, placement, table_options);
+	is_indexed := shardfdw_internal.index_before_rows(relation);
 	IF is_indexed THEN
-		PERFORM shardfdw.run_on_new_shards(schema_name, shard_names, placement, shard_prefixes, shard_suffixes, object_names, object_kinds, shard_names);
+		PERFORM shardfdw_internal.run_on_new_shards(schema_name, shard_names, placement, shard_prefixes, shard_suffixes, object_names, object_kinds, shard_names);
 	END IF;
-	PERFORM shardfdw.check_owner_code(relation, 'shard');
-	PERFORM shardfdw.check_owner_code_on_nodes(parent, 'shard', schema_name, shard_names, placement);
+	PERFORM shardfdw_internal.check_owner_code(relation, 'shard');
+	PERFORM shardfdw_internal.check_owner_code_on_nodes(parent, 'shard', schema_name, shard_names, placement);
 	EXECUTE format('SELECT EXISTS (SELECT FROM ONLY %s)', relation) INTO has_rows;
 	IF has_rows THEN
 		EXECUTE format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM ONLY %s',
@@ -689,10 +689,10 @@ BEGIN
 	END IF;
 	IF NOT is_indexed THEN
 		-- faster to make over the rows than to keep up while they come
-		PERFORM shardfdw.run_on_new_shards(schema_name, shard_names, placement, shard_prefixes, shard_suffixes, object_names, object_kinds, shard_names);
+		PERFORM shardfdw_internal.run_on_new_shards(schema_name, shard_names, placement, shard_prefixes, shard_suffixes, object_names, object_kinds, shard_names);
 	END IF;
 
-	PERFORM shardfdw.drop_replaced_table(relation, parent);
+	PERFORM shardfdw_internal.drop_replaced_table(relation, parent);
 	PERFORM set_config('shardfdw_replaced.t' || relation::oid, parent::oid::text, true);
 	FOREACH command IN ARRAY index_commands || commands
 	LOOP
@@ -703,7 +703,7 @@ $$;
 COMMENT ON FUNCTION shardfdw.shard_table(regclass, name, integer, name[], regclass) IS
 	'Makes a sharded table of a plain one, moving its rows, or gives an empty table partitioned by HASH its shards. key: a column, by default the first of the primary key; shards: how many, by default shardfdw.default_shards; nodes: where, in turn, by default on all; colocate_with: as many and on the same nodes as that table. Part of the transaction; raises, before anything changes, what cannot be kept.';
 
-CREATE FUNCTION shardfdw.check_default_shard(parent regclass) RETURNS void
+CREATE FUNCTION shardfdw_internal.check_default_shard(parent regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off
 AS $$
 DECLARE
@@ -725,32 +725,32 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.check_default_shard(regclass) IS
+COMMENT ON FUNCTION shardfdw_internal.check_default_shard(regclass) IS
 	'Checks that the DEFAULT shard of a table holds no rows that belong to another shard. Returns nothing; raises check_violation.';
 
-CREATE FUNCTION shardfdw.common_keys(parent regclass, shard regclass, keys jsonb) RETURNS jsonb
+CREATE FUNCTION shardfdw_internal.common_keys(parent regclass, shard regclass, keys jsonb) RETURNS jsonb
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 	WITH shards AS MATERIALIZED (
 		SELECT s.srvname AS node, array_agg(format('%I.%I', n.nspname, c.relname)) AS names
 		FROM pg_partition_tree(pg_partition_root(parent)) t JOIN pg_class c ON c.oid = t.relid JOIN pg_namespace n ON n.oid = c.relnamespace
 		JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server s ON s.oid = f.ftserver JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw
-		WHERE c.oid <> shard AND w.fdwhandler = 'shardfdw.shardfdw_handler'::regproc
+		WHERE c.oid <> shard AND w.fdwhandler = 'shardfdw_internal.shardfdw_handler'::regproc
 			AND NOT EXISTS (SELECT FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name IN ('schema_name', 'table_name'))
 		GROUP BY s.srvname
 	), answer AS MATERIALIZED (
 		SELECT (q.fields)[3]::jsonb->'foreign_keys' AS keys
-		FROM (SELECT array_agg(s.node) AS nodes, array_agg(shardfdw.describe_query(s.names)) AS commands FROM shards s) x,
+		FROM (SELECT array_agg(s.node) AS nodes, array_agg(shardfdw_internal.describe_query(s.names)) AS commands FROM shards s) x,
 			shardfdw.query_nodes(x.nodes, x.commands, 'write') q
 	)
 	SELECT coalesce(jsonb_agg(k), '[]') FROM jsonb_array_elements(keys) k
 	WHERE NOT EXISTS (SELECT FROM pg_foreign_table f WHERE f.ftrelid = to_regclass(k->>'table'))
 		AND NOT EXISTS (SELECT FROM answer a WHERE NOT coalesce(a.keys, '[]') @> jsonb_build_array(k))
 $$;
-COMMENT ON FUNCTION shardfdw.common_keys(regclass, regclass, jsonb) IS
+COMMENT ON FUNCTION shardfdw_internal.common_keys(regclass, regclass, jsonb) IS
 	'Finds which foreign keys, as describe_query() returns them, all other shards of a table and of the tables above it have: they are those of the topmost one. Those to shards of another table are left out. Returns them in the same form.';
 
-CREATE FUNCTION shardfdw.follow_siblings(parent regclass, shard regclass, node name) RETURNS void
+CREATE FUNCTION shardfdw_internal.follow_siblings(parent regclass, shard regclass, node name) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -769,7 +769,7 @@ BEGIN
 	FROM pg_partition_tree(pg_partition_root(parent)) t JOIN pg_inherits i ON i.inhrelid = t.relid
 	JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 	JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server s ON s.oid = f.ftserver JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw
-	WHERE c.oid <> shard AND w.fdwhandler = 'shardfdw.shardfdw_handler'::regproc
+	WHERE c.oid <> shard AND w.fdwhandler = 'shardfdw_internal.shardfdw_handler'::regproc
 		AND NOT EXISTS (SELECT FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name IN ('schema_name', 'table_name'))
 	ORDER BY i.inhparent <> parent, s.srvname <> node, c.relname::text COLLATE "C" LIMIT 1;
 	IF NOT FOUND THEN
@@ -779,10 +779,10 @@ BEGIN
 	FROM shardfdw.query_nodes(ARRAY[sibling.node], ARRAY[format('SELECT q.d, (%s), (SELECT jsonb_agg(jsonb_build_array(a.privilege_type, '
 			'CASE WHEN a.grantee <> 0 THEN pg_get_userbyid(a.grantee) END, a.is_grantable) ORDER BY a.privilege_type) '
 			'FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = to_regclass(%L) AND a.grantee <> c.relowner), q.d->>''owner'' FROM (%s) q(ord, major, d)',
-			shardfdw.storage_options_query(sibling.name), sibling.name, shardfdw.describe_query(ARRAY[sibling.name]))], 'write') q;
+			shardfdw_internal.storage_options_query(sibling.name), sibling.name, shardfdw_internal.describe_query(ARRAY[sibling.name]))], 'write') q;
 
 	IF sibling.is_cousin AND had.keys <> '[]' THEN
-		had.keys := shardfdw.common_keys(parent, shard, had.keys);
+		had.keys := shardfdw_internal.common_keys(parent, shard, had.keys);
 	END IF;
 	FOR k IN SELECT * FROM jsonb_to_recordset(had.keys) x(name text, definition text, "table" text)
 	LOOP
@@ -805,7 +805,7 @@ BEGIN
 		commands := commands || format('ALTER TABLE %s ADD CONSTRAINT %s %s', names, k.name,
 			replace(k.definition, format(' REFERENCES %s(', k."table"), format(' REFERENCES %s(', target)));
 	END LOOP;
-	commands := commands || ('ALTER TABLE ' || names || ' SET (' || shardfdw.storage_options(had.options) || ')');
+	commands := commands || ('ALTER TABLE ' || names || ' SET (' || shardfdw_internal.storage_options(had.options) || ')');
 	FOR k IN SELECT r->>0 AS privilege, r->>1 AS grantee, (r->>2)::boolean AS grantable FROM jsonb_array_elements(coalesce(had.rights, '[]')) r
 	LOOP
 		target := format('GRANT %s ON TABLE %s TO %s%s', k.privilege, names, coalesce(quote_ident(k.grantee), 'PUBLIC'), CASE WHEN k.grantable THEN ' WITH GRANT OPTION' END);
@@ -818,7 +818,7 @@ BEGIN
 	PERFORM shardfdw.query_nodes(ARRAY[node], ARRAY[array_to_string(commands, '; ')], 'write', labels => ARRAY[names]);
 END
 $$;
-COMMENT ON FUNCTION shardfdw.follow_siblings(regclass, regclass, name) IS
+COMMENT ON FUNCTION shardfdw_internal.follow_siblings(regclass, regclass, name) IS
 	'Gives a new shard on a node what only shards have, as one of the other shards has it, the first one of a partitioned partition as those of other partitions: foreign keys, storage parameters, and, as far as the roles exist there, privileges and owner. Returns nothing; raises object_not_in_prerequisite_state when a foreign key would need a shard that is not on this node.';
 
 CREATE FUNCTION shardfdw.create_shard(parent regclass, name name, bounds text, node name) RETURNS regclass
@@ -829,7 +829,7 @@ DECLARE
 	c record;
 	k record;
 BEGIN
-	PERFORM shardfdw.check_isolation('create_shard');
+	PERFORM shardfdw_internal.check_isolation('create_shard');
 	SELECT t.relkind, t.relname, t.relowner, t.relpersistence, n.nspname INTO c
 	FROM pg_class t JOIN pg_namespace n ON n.oid = t.relnamespace WHERE t.oid = parent;
 	IF c.relkind IS DISTINCT FROM 'p' THEN
@@ -844,28 +844,28 @@ BEGIN
 	IF name IS NULL OR bounds IS NULL OR node IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'name, bounds and node must not be null';
 	END IF;
-	PERFORM shardfdw.lock_schemas(parent);
+	PERFORM shardfdw_internal.lock_schemas(parent);
 	EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', parent);
-	PERFORM shardfdw.usable_nodes(ARRAY[node]);
-	PERFORM shardfdw.check_owner_code(parent, 'shard');
+	PERFORM shardfdw_internal.usable_nodes(ARRAY[node]);
+	PERFORM shardfdw_internal.check_owner_code(parent, 'shard');
 	SELECT p.partstrat, array_remove(p.partattrs::smallint[], 0::smallint) AS columns INTO k
 	FROM pg_partitioned_table p WHERE p.partrelid = parent;
-	PERFORM shardfdw.check_unique_keys(parent, k.columns);
+	PERFORM shardfdw_internal.check_unique_keys(parent, k.columns);
 	IF k.partstrat = 'h' THEN
-		PERFORM shardfdw.check_hash_key(parent, k.columns);
+		PERFORM shardfdw_internal.check_hash_key(parent, k.columns);
 	END IF;
 
-	PERFORM shardfdw.make_objects_on_nodes(parent, ARRAY[node]);
-	PERFORM shardfdw.check_owner_code(parent, 'shard');
+	PERFORM shardfdw_internal.make_objects_on_nodes(parent, ARRAY[node]);
+	PERFORM shardfdw_internal.check_owner_code(parent, 'shard');
 
 	bounds := btrim(bounds, E' \t\n');
 	IF bounds !~* '^(for\s+values\s|default$)' THEN
 		bounds := 'FOR VALUES ' || bounds;
 	END IF;
-	PERFORM shardfdw.make_shards(parent, ARRAY[name], ARRAY[bounds], ARRAY[node]);
-	PERFORM shardfdw.check_default_shard(parent);
-	PERFORM shardfdw.index_shards(parent, ARRAY[name], ARRAY[node]);
-	PERFORM shardfdw.follow_siblings(parent, format('%I.%I', c.nspname, name)::regclass, node);
+	PERFORM shardfdw_internal.make_shards(parent, ARRAY[name], ARRAY[bounds], ARRAY[node]);
+	PERFORM shardfdw_internal.check_default_shard(parent);
+	PERFORM shardfdw_internal.index_shards(parent, ARRAY[name], ARRAY[node]);
+	PERFORM shardfdw_internal.follow_siblings(parent, format('%I.%I', c.nspname, name)::regclass, node);
 	RETURN format('%I.%I', c.nspname, name)::regclass;
 END
 $$;

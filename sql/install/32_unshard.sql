@@ -1,6 +1,6 @@
 -- From shards back to a table, and commands for the shards of a table.
 
-CREATE FUNCTION shardfdw.shards_of(relation regclass)
+CREATE FUNCTION shardfdw_internal.shards_of(relation regclass)
 	RETURNS TABLE (shard regclass, node name, remote_name text, bounds text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -12,23 +12,23 @@ AS $$
 	FROM pg_inherits i
 	JOIN pg_foreign_table f ON f.ftrelid = i.inhrelid
 	JOIN pg_foreign_server s ON s.oid = f.ftserver
-	JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw AND w.fdwhandler = 'shardfdw.shardfdw_handler'::regproc
+	JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw AND w.fdwhandler = 'shardfdw_internal.shardfdw_handler'::regproc
 	JOIN pg_class c ON c.oid = f.ftrelid
 	JOIN pg_namespace n ON n.oid = c.relnamespace
 	WHERE i.inhparent = relation
 	ORDER BY c.relname::text COLLATE "C"
 $$;
-COMMENT ON FUNCTION shardfdw.shards_of(regclass) IS
+COMMENT ON FUNCTION shardfdw_internal.shards_of(regclass) IS
 	'Lists the shards of a partitioned table by name. Returns each shard, its node, its qualified name there and its bounds.';
 
-CREATE FUNCTION shardfdw.foreign_keys_query(relation text) RETURNS text
+CREATE FUNCTION shardfdw_internal.foreign_keys_query(relation text) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT format('SELECT k.conname, pg_get_constraintdef(k.oid), format(''%%I.%%I'', n.nspname, c.relname) FROM pg_constraint k '
 				  'JOIN pg_class c ON c.oid = k.confrelid JOIN pg_namespace n ON n.oid = c.relnamespace '
 				  'WHERE k.conrelid = to_regclass(%L) AND k.contype = ''f'' ORDER BY k.conname', relation)
 $$;
-COMMENT ON FUNCTION shardfdw.foreign_keys_query(text) IS
+COMMENT ON FUNCTION shardfdw_internal.foreign_keys_query(text) IS
 	'Writes the query, to be run on a node, for the foreign keys of a table. Returns its text; the query returns name, definition and the qualified name of the table referred to.';
 
 CREATE FUNCTION shardfdw.unshard_table(relation regclass) RETURNS void
@@ -49,56 +49,56 @@ DECLARE
 	foreign_keys text[];
 	cluster_command text;
 BEGIN
-	PERFORM shardfdw.check_isolation('unshard_table');
-	IF shardfdw.is_reference(relation) THEN
-		PERFORM shardfdw.check_replicable(relation);
+	PERFORM shardfdw_internal.check_isolation('unshard_table');
+	IF shardfdw_internal.is_reference(relation) THEN
+		PERFORM shardfdw_internal.check_replicable(relation);
 		PERFORM shardfdw.unreplicate_table(relation);
 		RETURN;
 	END IF;
-	IF relation IS NULL OR NOT shardfdw.is_sharded(relation) THEN
+	IF relation IS NULL OR NOT shardfdw_internal.is_sharded(relation) THEN
 		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type',
 			MESSAGE = format('"%s" is not a sharded table', (SELECT c.relname FROM pg_class c WHERE c.oid = relation));
 	END IF;
 	EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
-	PERFORM shardfdw.check_replaceable(relation, 'unshard');
-	PERFORM shardfdw.check_owner_code(relation, 'unshard');
+	PERFORM shardfdw_internal.check_replaceable(relation, 'unshard');
+	PERFORM shardfdw_internal.check_owner_code(relation, 'unshard');
 
-	index_commands := ARRAY(SELECT * FROM shardfdw.parent_index_commands(relation, false));
-	commands := ARRAY(SELECT * FROM shardfdw.successor_commands(relation));
+	index_commands := ARRAY(SELECT * FROM shardfdw_internal.parent_index_commands(relation, false));
+	commands := ARRAY(SELECT * FROM shardfdw_internal.successor_commands(relation));
 	SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) INTO column_list
 	FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '';
 	SELECT array_agg(s.node), array_agg(format('DROP TABLE %s', s.remote_name)), array_agg(s.shard::text)
-	INTO drop_nodes, drop_commands, drop_labels FROM shardfdw.shards_of(relation) s;
+	INTO drop_nodes, drop_commands, drop_labels FROM shardfdw_internal.shards_of(relation) s;
 
 	-- storage parameters are on the nodes only; those of one shard stand for all
-	SELECT shardfdw.storage_options((q.fields)[1]::text[]) INTO table_options
-	FROM shardfdw.shards_of(relation) WITH ORDINALITY s,
-		shardfdw.query_nodes(ARRAY[s.node], ARRAY[shardfdw.storage_options_query(s.remote_name)], 'write') q
+	SELECT shardfdw_internal.storage_options((q.fields)[1]::text[]) INTO table_options
+	FROM shardfdw_internal.shards_of(relation) WITH ORDINALITY s,
+		shardfdw.query_nodes(ARRAY[s.node], ARRAY[shardfdw_internal.storage_options_query(s.remote_name)], 'write') q
 	WHERE s.ordinality = 1;
 
 	-- and so are foreign keys to reference tables
 	SELECT array_agg(format('ALTER TABLE %s ADD CONSTRAINT %I %s', relation, (q.fields)[1], (q.fields)[2])) INTO foreign_keys
-	FROM shardfdw.shards_of(relation) WITH ORDINALITY s,
-		shardfdw.query_nodes(ARRAY[s.node], ARRAY[shardfdw.foreign_keys_query(s.remote_name)], 'write') q
-	WHERE s.ordinality = 1 AND shardfdw.is_reference(to_regclass((q.fields)[3]));
+	FROM shardfdw_internal.shards_of(relation) WITH ORDINALITY s,
+		shardfdw.query_nodes(ARRAY[s.node], ARRAY[shardfdw_internal.foreign_keys_query(s.remote_name)], 'write') q
+	WHERE s.ordinality = 1 AND shardfdw_internal.is_reference(to_regclass((q.fields)[3]));
 
 	-- and the mark of CLUSTER
 	SELECT format('ALTER TABLE %s CLUSTER ON %I', relation, d.index_name) INTO cluster_command
-	FROM shardfdw.shards_of(relation) WITH ORDINALITY s
+	FROM shardfdw_internal.shards_of(relation) WITH ORDINALITY s
 	JOIN pg_class c ON c.oid = s.shard
 	CROSS JOIN LATERAL shardfdw.query_nodes(ARRAY[s.node], ARRAY[format('SELECT x.relname FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid '
 			'WHERE i.indrelid = to_regclass(%L) AND i.indisclustered', s.remote_name)], 'write') q
-	JOIN shardfdw.index_definitions(relation) d ON (q.fields)[1]::name = shardfdw.shard_object_name(d.index_name, c.relname,
+	JOIN shardfdw_internal.index_definitions(relation) d ON (q.fields)[1]::name = shardfdw.shard_object_name(d.index_name, c.relname,
 		ARRAY(SELECT o.relname FROM pg_inherits i JOIN pg_class o ON o.oid = i.inhrelid WHERE i.inhparent = relation))
 	WHERE s.ordinality = 1;
 
 	old_name := format('shardfdw_old_%s', relation::oid);
-	new_table := shardfdw.replace_table(relation, NULL, old_name);
+	new_table := shardfdw_internal.replace_table(relation, NULL, old_name);
 	IF table_options IS NOT NULL THEN
 		EXECUTE format('ALTER TABLE %s SET (%s)', new_table, table_options);
 	END IF;
 	EXECUTE format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM %s', new_table, column_list, column_list, relation);
-	PERFORM shardfdw.drop_replaced_table(relation, new_table);
+	PERFORM shardfdw_internal.drop_replaced_table(relation, new_table);
 	PERFORM shardfdw.query_nodes(drop_nodes, drop_commands, 'write', labels => drop_labels);
 
 	FOREACH command IN ARRAY index_commands || commands || coalesce(foreign_keys, '{}') || array_remove(ARRAY[cluster_command], NULL)
@@ -123,7 +123,7 @@ BEGIN
 	-- the name as often as the command may ask for it
 	SELECT array_agg(s.shard), array_agg(s.node),
 		array_agg(format(run_on_shards.command, VARIADIC array_fill(s.remote_name, ARRAY[32])))
-	INTO shards, nodes, commands FROM shardfdw.shards_of(relation) s;
+	INTO shards, nodes, commands FROM shardfdw_internal.shards_of(relation) s;
 	IF shards IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type',
 			MESSAGE = format('"%s" is not a sharded table', (SELECT c.relname FROM pg_class c WHERE c.oid = relation));

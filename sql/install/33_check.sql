@@ -1,12 +1,12 @@
 -- Whether nodes and shards are as the catalogs here say.
 
-CREATE FUNCTION shardfdw.expected_shards(node name)
+CREATE FUNCTION shardfdw_internal.expected_shards(node name)
 	RETURNS TABLE (shard regclass, parent regclass, remote_name text, is_exact boolean, remote_columns jsonb)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	WITH parents AS MATERIALIZED (
 		-- asked once per table, not per shard
-		SELECT x.inhparent, shardfdw.is_sharded(x.inhparent) AS is_sharded FROM (
+		SELECT x.inhparent, shardfdw_internal.is_sharded(x.inhparent) AS is_sharded FROM (
 			SELECT DISTINCT i.inhparent FROM pg_inherits i JOIN pg_foreign_table f ON f.ftrelid = i.inhrelid
 			JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE s.srvname = expected_shards.node) x
 	)
@@ -29,10 +29,10 @@ AS $$
 	WHERE s.srvname = expected_shards.node
 	ORDER BY n.nspname::text COLLATE "C", c.relname::text COLLATE "C"
 $$;
-COMMENT ON FUNCTION shardfdw.expected_shards(name) IS
+COMMENT ON FUNCTION shardfdw_internal.expected_shards(name) IS
 	'Lists the foreign tables here whose shards a node should hold. Returns each with its sharded table if any, its qualified name on the node, whether that and all columns have the names they have here, and the names of columns that differ.';
 
-CREATE FUNCTION shardfdw.keys_of_levels(parents jsonb[]) RETURNS jsonb
+CREATE FUNCTION shardfdw_internal.keys_of_levels(parents jsonb[]) RETURNS jsonb
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	-- each level should have those of the one above, and then they are here once
@@ -41,10 +41,10 @@ AS $$
 		WHERE k->>'kind' <> 'INDEX' AND NOT EXISTS (
 			SELECT FROM jsonb_array_elements(parents[1]->'indexes') o WHERE (o->'kind', o->'using', o->'deferral') = (k->'kind', k->'using', k->'deferral'))), '[]')
 $$;
-COMMENT ON FUNCTION shardfdw.keys_of_levels(jsonb[]) IS
+COMMENT ON FUNCTION shardfdw_internal.keys_of_levels(jsonb[]) IS
 	'Puts together the indexes of a shard''s parent and the keys of the tables above that, which are given from below in the form of describe_query(). Returns them in the form of its indexes.';
 
-CREATE FUNCTION shardfdw.expected_definition(shard jsonb, parent jsonb, siblings jsonb, remote_columns jsonb) RETURNS jsonb
+CREATE FUNCTION shardfdw_internal.expected_definition(shard jsonb, parent jsonb, siblings jsonb, remote_columns jsonb) RETURNS jsonb
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT CASE WHEN parent IS NOT NULL THEN shard || jsonb_build_object('indexes', parent->'indexes') || siblings
@@ -53,10 +53,10 @@ AS $$
 			SELECT jsonb_agg(jsonb_build_object('name', coalesce(remote_columns->>(c->>'name'), c->>'name'), 'type', c->'type'))
 			FROM jsonb_array_elements(shard->'columns') c)) END
 $$;
-COMMENT ON FUNCTION shardfdw.expected_definition(jsonb, jsonb, jsonb, jsonb) IS
+COMMENT ON FUNCTION shardfdw_internal.expected_definition(jsonb, jsonb, jsonb, jsonb) IS
 	'Writes down how a shard should be: columns and constraints as its foreign table, indexes as its parent and keys as all levels above, foreign keys and owner as its siblings. Returns it in the form of describe_query().';
 
-CREATE FUNCTION shardfdw.inspect_shards(nodes name[])
+CREATE FUNCTION shardfdw_internal.inspect_shards(nodes name[])
 	RETURNS TABLE (node name, shard regclass, status text, detail text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -66,19 +66,19 @@ BEGIN
 	WITH expected AS MATERIALIZED (
 		SELECT n.node, e.shard, e.parent, e.remote_name, e.is_exact, e.remote_columns, row_number() OVER (PARTITION BY n.node ORDER BY e.ord) AS ord
 		FROM unnest(inspect_shards.nodes) n(node),
-			shardfdw.expected_shards(n.node) WITH ORDINALITY e(shard, parent, remote_name, is_exact, remote_columns, ord)
+			shardfdw_internal.expected_shards(n.node) WITH ORDINALITY e(shard, parent, remote_name, is_exact, remote_columns, ord)
 	), here AS MATERIALIZED (
-		SELECT d.relation, d.definition FROM shardfdw.describe_tables(
+		SELECT d.relation, d.definition FROM shardfdw_internal.describe_tables(
 			(SELECT array_agg(DISTINCT r) FROM (SELECT e.shard AS r FROM expected e
 				UNION ALL SELECT a FROM (SELECT DISTINCT e.parent FROM expected e) q, pg_partition_ancestors(q.parent) a) x WHERE r IS NOT NULL)) d
 	), parents AS MATERIALIZED (
 		-- from below
-		SELECT e.parent, (SELECT h.definition || jsonb_build_object('indexes', shardfdw.keys_of_levels(array_agg(d.definition ORDER BY a.ord)))
+		SELECT e.parent, (SELECT h.definition || jsonb_build_object('indexes', shardfdw_internal.keys_of_levels(array_agg(d.definition ORDER BY a.ord)))
 				FROM pg_partition_ancestors(e.parent) WITH ORDINALITY a(relation, ord) JOIN here d ON d.relation = a.relation) AS definition
 		FROM (SELECT DISTINCT x.parent FROM expected x WHERE x.parent IS NOT NULL) e JOIN here h ON h.relation = e.parent
 	), question AS (
 		-- one question to each node
-		SELECT array_agg(x.node) AS nodes, array_agg(shardfdw.describe_query(x.names)) AS commands
+		SELECT array_agg(x.node) AS nodes, array_agg(shardfdw_internal.describe_query(x.names)) AS commands
 		FROM (SELECT e.node, array_agg(e.remote_name ORDER BY e.ord) AS names FROM expected e GROUP BY e.node) x
 	), answer AS MATERIALIZED (
 		SELECT a.node, a.ok, a.message, (a.fields)[1]::bigint AS ord,
@@ -88,7 +88,7 @@ BEGIN
 	), compared AS MATERIALIZED (
 		SELECT e.*, a.ok, a.message, a.same_major, h.definition AS here,
 			a.definition || jsonb_build_object('foreign_keys', CASE WHEN a.definition->'foreign_keys' = '[]' THEN '[]'
-				ELSE shardfdw.comparable_keys(e.shard, a.definition->'foreign_keys') END) AS there,
+				ELSE shardfdw_internal.comparable_keys(e.shard, a.definition->'foreign_keys') END) AS there,
 			CASE WHEN e.is_exact THEN p.definition END AS parent_definition
 		FROM expected e
 		LEFT JOIN answer a ON a.node = e.node AND (a.ord = e.ord OR NOT a.ok)
@@ -112,13 +112,13 @@ BEGIN
 	LEFT JOIN owners o ON o.parent = c.parent AND o.node = c.node
 	LEFT JOIN LATERAL (
 		SELECT bool_or(x.status = 'error') AS has_error, string_agg(x.difference, '; ') AS differences
-		FROM (SELECT shardfdw.expected_definition(c.here, c.parent_definition, s.definition || o.definition, c.remote_columns) AS definition) e
-		CROSS JOIN LATERAL shardfdw.compare_definitions(e.definition, c.there, c.same_major) x
+		FROM (SELECT shardfdw_internal.expected_definition(c.here, c.parent_definition, s.definition || o.definition, c.remote_columns) AS definition) e
+		CROSS JOIN LATERAL shardfdw_internal.compare_definitions(e.definition, c.there, c.same_major) x
 		WHERE e.definition <> c.there AND (c.is_exact OR x.difference LIKE 'columns only %')) d ON c.ok AND c.there IS NOT NULL
 	ORDER BY c.node::text COLLATE "C", c.ord;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.inspect_shards(name[]) IS
+COMMENT ON FUNCTION shardfdw_internal.inspect_shards(name[]) IS
 	'Asks nodes for the definitions of the tables that should be their shards. Returns one row per shard: error if its table is missing, lacks a column, constraint or index, or has another type, collation or expression for a column; warning if it has more than expected, else ok. Of shards with names of their own on the node, columns alone are compared.';
 
 CREATE FUNCTION shardfdw.check_nodes(contents boolean DEFAULT false)
@@ -129,7 +129,7 @@ CREATE FUNCTION shardfdw.check_nodes(contents boolean DEFAULT false)
 AS $$
 #variable_conflict use_column
 DECLARE
-	nodes CONSTANT name[] := shardfdw.trusted_nodes();
+	nodes CONSTANT name[] := shardfdw_internal.trusted_nodes();
 	reachable name[];
 	identity text;
 	confirmed boolean;
@@ -147,7 +147,7 @@ BEGIN
 	IF nodes = '{}' THEN
 		RETURN;
 	END IF;
-	FOR i IN SELECT * FROM shardfdw.inspect_nodes(nodes)
+	FOR i IN SELECT * FROM shardfdw_internal.inspect_nodes(nodes)
 	LOOP
 		IF i."check" = 'connect' AND i.status = 'ok' THEN
 			reachable := reachable || i.node;
@@ -163,7 +163,7 @@ BEGIN
 		SELECT q.node, (q.fields)[1] AS noted
 		FROM shardfdw.query_nodes(coalesce(reachable, '{}'), array_fill(format(
 			$q$SELECT pg_catalog.obj_description(c.oid, 'pg_class') FROM pg_catalog.pg_class c
-			JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'shardfdw' AND c.relname = %L$q$, note_name),
+			JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'shardfdw_internal' AND c.relname = %L$q$, note_name),
 			ARRAY[cardinality(coalesce(reachable, '{}'))]), 'free', false) q
 		WHERE q.ok AND (q.fields)[1] <> identity
 	LOOP
@@ -178,7 +178,7 @@ BEGIN
 		SELECT s.node, s.shard, s.status, s.detail,
 			count(*) FILTER (WHERE s.status = 'ok') OVER (PARTITION BY s.node) AS nok,
 			row_number() OVER (PARTITION BY s.node ORDER BY s.status <> 'ok') AS ord
-		FROM shardfdw.inspect_shards(reachable) s
+		FROM shardfdw_internal.inspect_shards(reachable) s
 		ORDER BY s.node::text COLLATE "C", ord, s.shard::text COLLATE "C"
 	LOOP
 		CONTINUE WHEN i.status = 'ok' AND i.ord > 1;
@@ -193,7 +193,7 @@ BEGIN
 		SELECT o.node, o.label, o.status, o.detail,
 			count(*) FILTER (WHERE o.status = 'ok') OVER (PARTITION BY o.node) AS nok,
 			row_number() OVER (PARTITION BY o.node ORDER BY o.status <> 'ok') AS ord
-		FROM shardfdw.inspect_objects(coalesce(reachable, '{}')) o
+		FROM shardfdw_internal.inspect_objects(coalesce(reachable, '{}')) o
 		ORDER BY o.node::text COLLATE "C", ord, o.label COLLATE "C"
 	LOOP
 		CONTINUE WHEN i.status = 'ok' AND i.ord > 1;
@@ -204,7 +204,7 @@ BEGIN
 		RETURN NEXT;
 	END LOOP;
 
-	FOR i IN SELECT t.node, t.status, t.detail FROM shardfdw.inspect_twins(coalesce(reachable, '{}')) t
+	FOR i IN SELECT t.node, t.status, t.detail FROM shardfdw_internal.inspect_twins(coalesce(reachable, '{}')) t
 	LOOP
 		node := i.node;
 		"check" := 'partial twins';
@@ -217,7 +217,7 @@ BEGIN
 		SELECT r.node, r.relation, r.status, r.detail,
 			count(*) FILTER (WHERE r.status = 'ok') OVER (PARTITION BY r.node) AS nok,
 			row_number() OVER (PARTITION BY r.node ORDER BY r.status <> 'ok') AS ord
-		FROM shardfdw.inspect_references(
+		FROM shardfdw_internal.inspect_references(
 			ARRAY(SELECT n.name FROM shardfdw.nodes n WHERE n.name = ANY (reachable) AND n.in_cluster), contents) r
 		ORDER BY r.node::text COLLATE "C", ord, r.relation::text COLLATE "C"
 	LOOP

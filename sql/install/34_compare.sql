@@ -1,6 +1,6 @@
 -- Definitions of tables written down as JSON, here and on nodes, and compared.
 
-CREATE FUNCTION shardfdw.describe_query(relations text[]) RETURNS text
+CREATE FUNCTION shardfdw_internal.describe_query(relations text[]) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	-- Nothing but what majors agree about: NOT NULL is a column's mark, whether or not a constraint stands behind it.
@@ -43,10 +43,10 @@ AS $$
 		LEFT JOIN pg_namespace n ON n.oid = c.relnamespace
 		ORDER BY t.ord$query$, '$relations$', quote_literal(relations::text))
 $$;
-COMMENT ON FUNCTION shardfdw.describe_query(text[]) IS
+COMMENT ON FUNCTION shardfdw_internal.describe_query(text[]) IS
 	'Writes the query, to be run here or on a node, for the definitions of tables given by their qualified names. Returns its text; the query returns for each its number, the major version of the server, and its columns, CHECK constraints, indexes, foreign keys and owner as jsonb, null if there is no such table.';
 
-CREATE FUNCTION shardfdw.describe_tables(relations regclass[])
+CREATE FUNCTION shardfdw_internal.describe_tables(relations regclass[])
 	RETURNS TABLE (relation regclass, definition jsonb)
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -57,13 +57,13 @@ BEGIN
 	END IF;
 	-- names, as the search path above has regclass print them
 	RETURN QUERY EXECUTE format('SELECT (%L::regclass[])[q.ord], q.definition FROM (%s) q(ord, major, definition)',
-								relations, shardfdw.describe_query(relations::text[]));
+								relations, shardfdw_internal.describe_query(relations::text[]));
 END
 $$;
-COMMENT ON FUNCTION shardfdw.describe_tables(regclass[]) IS
+COMMENT ON FUNCTION shardfdw_internal.describe_tables(regclass[]) IS
 	'Describes tables here. Returns for each what describe_query() asks for.';
 
-CREATE FUNCTION shardfdw.comparable_keys(shard regclass, keys jsonb) RETURNS jsonb
+CREATE FUNCTION shardfdw_internal.comparable_keys(shard regclass, keys jsonb) RETURNS jsonb
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	-- where a shard refers to the shard of another table that takes the same keys, the siblings refer to others
@@ -75,10 +75,10 @@ AS $$
 		WHERE c.oid = to_regclass(k->>'table') AND c.relkind = 'f'
 			AND pg_get_expr(c.relpartbound, c.oid) = (SELECT pg_get_expr(s.relpartbound, s.oid) FROM pg_class s WHERE s.oid = shard)) p ON true
 $$;
-COMMENT ON FUNCTION shardfdw.comparable_keys(regclass, jsonb) IS
+COMMENT ON FUNCTION shardfdw_internal.comparable_keys(regclass, jsonb) IS
 	'Writes the foreign keys of a shard, as describe_query() returns them, in a form that is the same for all shards of a table: those to a colocated shard as to its table. Returns a list of texts.';
 
-CREATE FUNCTION shardfdw.compare_definitions(here jsonb, there jsonb, same_major boolean)
+CREATE FUNCTION shardfdw_internal.compare_definitions(here jsonb, there jsonb, same_major boolean)
 	RETURNS TABLE (status text, difference text)
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -157,19 +157,19 @@ AS $$
 	) d(status, difference)
 	WHERE d.difference IS NOT NULL
 $$;
-COMMENT ON FUNCTION shardfdw.compare_definitions(jsonb, jsonb, boolean) IS
+COMMENT ON FUNCTION shardfdw_internal.compare_definitions(jsonb, jsonb, boolean) IS
 	'Compares what describe_query() returns of a table here and there. Returns the differences, each with its weight: error for what would make a node answer or check otherwise, warning for the rest.';
 
-CREATE FUNCTION shardfdw.shard_differences(shard regclass, there jsonb, major integer) RETURNS text
+CREATE FUNCTION shardfdw_internal.shard_differences(shard regclass, there jsonb, major integer) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT string_agg(x.difference, '; ')
-	FROM shardfdw.describe_tables(ARRAY[shard]) h
+	FROM shardfdw_internal.describe_tables(ARRAY[shard]) h
 	-- a foreign table has no keys and indexes; these are its parent's
-	CROSS JOIN LATERAL shardfdw.compare_definitions(h.definition || jsonb_build_object('indexes', '[]'::jsonb, 'foreign_keys', '[]'::jsonb),
+	CROSS JOIN LATERAL shardfdw_internal.compare_definitions(h.definition || jsonb_build_object('indexes', '[]'::jsonb, 'foreign_keys', '[]'::jsonb),
 		there || jsonb_build_object('indexes', '[]'::jsonb, 'foreign_keys', '[]'::jsonb),
 		major = current_setting('server_version_num')::integer / 10000) x
 	WHERE x.status = 'error'
 $$;
-COMMENT ON FUNCTION shardfdw.shard_differences(regclass, jsonb, integer) IS
+COMMENT ON FUNCTION shardfdw_internal.shard_differences(regclass, jsonb, integer) IS
 	'Compares a foreign table with what describe_query() says of its table on the node, whose major version is given: columns and constraints. Returns what would make the node answer or check otherwise, null if there is nothing of that kind.';

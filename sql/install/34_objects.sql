@@ -1,6 +1,6 @@
 -- Types, functions, collations and extensions that a table's shards need, and that nodes get with them.
 
-CREATE FUNCTION shardfdw.needed_object(classid oid, objid oid)
+CREATE FUNCTION shardfdw_internal.needed_object(classid oid, objid oid)
 	RETURNS TABLE (classid oid, objid oid)
 	LANGUAGE sql STABLE ROWS 1 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -19,10 +19,10 @@ AS $$
 	LEFT JOIN pg_depend e ON e.classid = o.classid AND e.objid = o.objid AND e.deptype = 'e'
 	WHERE o.objid >= 16384
 $$;
-COMMENT ON FUNCTION shardfdw.needed_object(oid, oid) IS
+COMMENT ON FUNCTION shardfdw_internal.needed_object(oid, oid) IS
 	'Finds what has to be made so that an object that another one depends on is there. Returns its class and OID, nothing for what every server has.';
 
-CREATE FUNCTION shardfdw.needed_objects(relations regclass[])
+CREATE FUNCTION shardfdw_internal.needed_objects(relations regclass[])
 	RETURNS TABLE (kind text, object jsonb, label text, level integer)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -43,7 +43,7 @@ AS $$
 		FROM part p
 		JOIN pg_depend d ON d.classid = p.classid AND d.objid = p.objid AND d.deptype IN ('n', 'a')
 			AND NOT (d.refclassid = 'pg_opclass'::regclass AND d.objid = ANY (relations))
-		CROSS JOIN LATERAL shardfdw.needed_object(d.refclassid, d.refobjid) x
+		CROSS JOIN LATERAL shardfdw_internal.needed_object(d.refclassid, d.refobjid) x
 		UNION
 		SELECT x.classid, x.objid, n.level + 1
 		FROM needed n
@@ -55,7 +55,7 @@ AS $$
 			UNION ALL
 			SELECT d.refclassid, d.refobjid FROM pg_constraint k JOIN pg_depend d ON d.classid = 'pg_constraint'::regclass AND d.objid = k.oid
 			WHERE n.classid = 'pg_type'::regclass AND k.contypid = n.objid) d
-		CROSS JOIN LATERAL shardfdw.needed_object(d.refclassid, d.refobjid) x
+		CROSS JOIN LATERAL shardfdw_internal.needed_object(d.refclassid, d.refobjid) x
 		-- functions may refer to each other in a circle
 		WHERE n.level < 30 AND (x.classid, x.objid) <> (n.classid, n.objid)
 	)
@@ -90,15 +90,15 @@ AS $$
 		WHERE n.classid = 'pg_opclass'::regclass AND o.oid = n.objid
 	) k(kind, object)
 $$;
-COMMENT ON FUNCTION shardfdw.needed_objects(regclass[]) IS
+COMMENT ON FUNCTION shardfdw_internal.needed_objects(regclass[]) IS
 	'Lists what the shards of tables need on their nodes: user-defined schemas, extensions, types, functions, collations, operators and their classes, of columns, constraints, generated columns and indexes, and what these need in turn. Returns for each its kind, its name as jsonb, a description, and a level: higher ones are needed by lower ones.';
 
-CREATE FUNCTION shardfdw.tables_that_need(schema_name name) RETURNS SETOF regclass
+CREATE FUNCTION shardfdw_internal.tables_that_need(schema_name name) RETURNS SETOF regclass
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT t.relation
 	FROM (SELECT DISTINCT i.inhparent::regclass FROM pg_inherits i JOIN pg_foreign_table f ON f.ftrelid = i.inhrelid
-		  UNION ALL SELECT r FROM shardfdw.reference_tables() r) t(relation)
+		  UNION ALL SELECT r FROM shardfdw_internal.reference_tables() r) t(relation)
 	WHERE EXISTS (
 		-- most schemas have tables alone
 		SELECT FROM pg_depend d JOIN pg_namespace s ON d.refclassid = 'pg_namespace'::regclass AND d.refobjid = s.oid
@@ -107,33 +107,33 @@ AS $$
 		-- on this one others do not depend
 		UNION ALL SELECT WHERE schema_name = 'public')
 	AND EXISTS (
-		SELECT FROM shardfdw.needed_objects(ARRAY[t.relation]) n
+		SELECT FROM shardfdw_internal.needed_objects(ARRAY[t.relation]) n
 		LEFT JOIN pg_extension e ON n.kind = 'extension' AND e.extname = n.object->>'name'
 		LEFT JOIN pg_namespace s ON s.oid = e.extnamespace
 		WHERE schema_name IN (n.object->>'schema', s.nspname))
 $$;
-COMMENT ON FUNCTION shardfdw.tables_that_need(name) IS
+COMMENT ON FUNCTION shardfdw_internal.tables_that_need(name) IS
 	'Lists the sharded and reference tables, in whatever schema, whose shards and copies need types, functions, collations, operators or an extension of a schema on their nodes.';
 
-CREATE FUNCTION shardfdw.needed_schemas(relation regclass) RETURNS SETOF oid
+CREATE FUNCTION shardfdw_internal.needed_schemas(relation regclass) RETURNS SETOF oid
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT c.relnamespace FROM pg_class c WHERE c.oid = relation
 	UNION
-	SELECT s.oid FROM shardfdw.needed_objects(ARRAY[relation]) n
+	SELECT s.oid FROM shardfdw_internal.needed_objects(ARRAY[relation]) n
 	LEFT JOIN pg_extension e ON n.kind = 'extension' AND e.extname = n.object->>'name'
 	JOIN pg_namespace s ON s.oid = e.extnamespace
 		OR s.nspname = CASE n.kind WHEN 'schema' THEN n.object->>'name' ELSE n.object->>'schema' END
 $$;
-COMMENT ON FUNCTION shardfdw.needed_schemas(regclass) IS
+COMMENT ON FUNCTION shardfdw_internal.needed_schemas(regclass) IS
 	'Lists the schemas that the shards of a table, or its copies, need on their nodes: its own, and those of what needed_objects() lists. Returns their OIDs.';
 
-CREATE FUNCTION shardfdw.lock_schemas(relation regclass) RETURNS void
+CREATE FUNCTION shardfdw_internal.lock_schemas(relation regclass) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_lock_schemas';
-COMMENT ON FUNCTION shardfdw.lock_schemas(regclass) IS
+COMMENT ON FUNCTION shardfdw_internal.lock_schemas(regclass) IS
 	'Keeps the schemas that a table needs on nodes from being renamed until this transaction ends. Returns nothing; raises insufficient_privilege for those who may not lock the table.';
 
-CREATE FUNCTION shardfdw.object_query(objects jsonb) RETURNS text
+CREATE FUNCTION shardfdw_internal.object_query(objects jsonb) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	-- the same text here and there, so that it can be compared; what majors call differently is reached as JSON
@@ -199,10 +199,10 @@ AS $$
 		) x(found, definition) ON true
 		ORDER BY o.ord$query$, '$objects$', quote_literal(objects::text))
 $$;
-COMMENT ON FUNCTION shardfdw.object_query(jsonb) IS
+COMMENT ON FUNCTION shardfdw_internal.object_query(jsonb) IS
 	'Writes the query, to be run here or on a node, for the definitions of objects named as needed_objects() does. Returns its text; the query returns for each its number, whether it is there, its definition as a command, as far as it has one (of an extension its version), and the major version of the server.';
 
-CREATE FUNCTION shardfdw.compare_objects(relations regclass[], nodes name[], mode text)
+CREATE FUNCTION shardfdw_internal.compare_objects(relations regclass[], nodes name[], mode text)
 	RETURNS TABLE (node name, ok boolean, message text, kind text, name text, label text, command text, here text, there text, found boolean, is_different boolean, level integer)
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -213,14 +213,14 @@ DECLARE
 BEGIN
 	SELECT jsonb_agg(n.object || jsonb_build_object('kind', n.kind, 'label', n.label, 'level', n.level)
 					 ORDER BY n.level DESC, n.kind <> 'schema', n.kind <> 'extension', n.label COLLATE "C")
-	INTO needed FROM shardfdw.needed_objects(relations) n;
+	INTO needed FROM shardfdw_internal.needed_objects(relations) n;
 	IF needed IS NULL OR nodes = '{}' THEN
 		RETURN;
 	END IF;
-	question := shardfdw.object_query((SELECT jsonb_agg(n - 'label' - 'level' - 'command') FROM jsonb_array_elements(needed) n));
+	question := shardfdw_internal.object_query((SELECT jsonb_agg(n - 'label' - 'level' - 'command') FROM jsonb_array_elements(needed) n));
 	RETURN QUERY EXECUTE format($q$
 		SELECT a.node, a.ok, a.message, n.object->>'kind', n.object->>'name', n.object->>'label',
-			CASE n.object->>'kind' WHEN 'schema' THEN format('DO %%L', format('BEGIN %%s; END', shardfdw.schema_command((n.object->>'name')::name)))
+			CASE n.object->>'kind' WHEN 'schema' THEN format('DO %%L', format('BEGIN %%s; END', shardfdw_internal.schema_command((n.object->>'name')::name)))
 				WHEN 'extension' THEN n.object->>'command' ELSE h.definition END,
 			h.definition, (a.fields)[3], (a.fields)[2] IS NOT NULL,
 			CASE WHEN (a.fields)[4]::integer = h.major THEN h.definition IS DISTINCT FROM (a.fields)[3]
@@ -233,10 +233,10 @@ BEGIN
 		ORDER BY a.node::text COLLATE "C", n.ord$q$, question) USING nodes, question, mode, needed;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.compare_objects(regclass[], name[], text) IS
+COMMENT ON FUNCTION shardfdw_internal.compare_objects(regclass[], name[], text) IS
 	'Compares what the shards of tables need with what nodes have. mode: as in query_nodes(). Returns a row for each node and object, in the order in which they can be made; for a node that cannot be asked, one with its error.';
 
-CREATE FUNCTION shardfdw.make_objects_seen(relation regclass, nodes name[]) RETURNS void
+CREATE FUNCTION shardfdw_internal.make_objects_seen(relation regclass, nodes name[]) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -248,7 +248,7 @@ DECLARE
 	commands text[] := '{}';
 	labels text[] := '{}';
 BEGIN
-	FOR o IN SELECT * FROM shardfdw.compare_objects(ARRAY[relation], distinct_nodes, 'write')
+	FOR o IN SELECT * FROM shardfdw_internal.compare_objects(ARRAY[relation], distinct_nodes, 'write')
 	LOOP
 		IF NOT o.ok THEN
 			RAISE EXCEPTION USING ERRCODE = 'fdw_error', MESSAGE = o.message, DETAIL = format('Node "%s".', o.node);
@@ -284,15 +284,15 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.make_objects_seen(regclass, name[]) IS
+COMMENT ON FUNCTION shardfdw_internal.make_objects_seen(regclass, name[]) IS
 	'Does what make_objects_on_nodes() does, by what the statement''s snapshot shows. Returns nothing; raises the same.';
 
-CREATE FUNCTION shardfdw.make_objects_on_nodes(relation regclass, nodes name[]) RETURNS void
+CREATE FUNCTION shardfdw_internal.make_objects_on_nodes(relation regclass, nodes name[]) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_make_objects_on_nodes';
-COMMENT ON FUNCTION shardfdw.make_objects_on_nodes(regclass, name[]) IS
+COMMENT ON FUNCTION shardfdw_internal.make_objects_on_nodes(regclass, name[]) IS
 	'Makes on nodes what the shards of a table need there and lack: schemas, extensions, types, collations and functions, as part of this transaction; replaces nothing. Returns nothing; raises object_not_in_prerequisite_state for an object of that name that is another one, undefined_object for what is not made by itself, and the node''s error, each with the command.';
 
-CREATE FUNCTION shardfdw.inspect_objects(nodes name[])
+CREATE FUNCTION shardfdw_internal.inspect_objects(nodes name[])
 	RETURNS TABLE (node name, label text, status text, detail text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -310,13 +310,13 @@ BEGIN
 					SELECT DISTINCT s.srvname AS node, i.inhparent::regclass AS relation
 					FROM pg_inherits i JOIN pg_foreign_table f ON f.ftrelid = i.inhrelid JOIN pg_foreign_server s ON s.oid = f.ftserver
 					WHERE s.srvname = ANY (inspect_objects.nodes)) d
-				WHERE shardfdw.is_sharded(d.relation)
-				UNION SELECT n.name, r FROM shardfdw.nodes n, shardfdw.reference_tables() r
+				WHERE shardfdw_internal.is_sharded(d.relation)
+				UNION SELECT n.name, r FROM shardfdw.nodes n, shardfdw_internal.reference_tables() r
 				WHERE n.name = ANY (inspect_objects.nodes) AND n.in_cluster) x
 			GROUP BY x.node) n
 		  GROUP BY n.relations) g,
-		shardfdw.compare_objects(g.relations, g.nodes, 'read') o;
+		shardfdw_internal.compare_objects(g.relations, g.nodes, 'read') o;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.inspect_objects(name[]) IS
+COMMENT ON FUNCTION shardfdw_internal.inspect_objects(name[]) IS
 	'Compares the types, functions, collations and extensions that sharded and reference tables need with those of the nodes that hold them. Returns one row per object and node: error if it is missing or another one, warning for another version of an extension, else ok.';

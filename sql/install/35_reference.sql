@@ -1,30 +1,30 @@
 -- Reference tables: a local table of which every node has a copy.
 
-CREATE FUNCTION shardfdw.send_reference_write() RETURNS trigger
+CREATE FUNCTION shardfdw_internal.send_reference_write() RETURNS trigger
 	LANGUAGE c AS 'MODULE_PATHNAME', 'shardfdw_send_reference_write';
-COMMENT ON FUNCTION shardfdw.send_reference_write() IS
+COMMENT ON FUNCTION shardfdw_internal.send_reference_write() IS
 	'Sends what a statement has changed in a reference table to its copies on all nodes. Only for the triggers that replicate_table() makes; raises the node''s error, or object_not_in_prerequisite_state for a copy that lacks a row.';
 
-CREATE FUNCTION shardfdw.is_reference(relation regclass) RETURNS boolean
+CREATE FUNCTION shardfdw_internal.is_reference(relation regclass) RETURNS boolean
 	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_is_reference';
-COMMENT ON FUNCTION shardfdw.is_reference(regclass) IS
+COMMENT ON FUNCTION shardfdw_internal.is_reference(regclass) IS
 	'Tells whether a table is a reference table: a plain one without children whose triggers send every write to the nodes. Returns false for anything else.';
 
-CREATE FUNCTION shardfdw.copy_reference_rows(relation regclass, nodes name[]) RETURNS bigint
+CREATE FUNCTION shardfdw_internal.copy_reference_rows(relation regclass, nodes name[]) RETURNS bigint
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_copy_reference_rows';
-COMMENT ON FUNCTION shardfdw.copy_reference_rows(regclass, name[]) IS
+COMMENT ON FUNCTION shardfdw_internal.copy_reference_rows(regclass, name[]) IS
 	'Copies all rows of a table to the tables of the same name on some nodes, as part of this transaction, and keeps writers out until it ends. Returns the number of rows; raises insufficient_privilege for those who do not own the table.';
 
-CREATE FUNCTION shardfdw.lock_node_list() RETURNS void
+CREATE FUNCTION shardfdw_internal.lock_node_list() RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT pg_advisory_xact_lock('pg_foreign_server'::regclass::oid::integer,
 		(SELECT s.oid::integer FROM pg_foreign_server s WHERE s.srvname = 'shardfdw_cluster'))
 $$;
-COMMENT ON FUNCTION shardfdw.lock_node_list() IS
+COMMENT ON FUNCTION shardfdw_internal.lock_node_list() IS
 	'Keeps others from adding a node or making a reference table until this transaction ends, so that no copy is forgotten. Returns nothing.';
 
-CREATE FUNCTION shardfdw.reference_index_commands(relation regclass)
+CREATE FUNCTION shardfdw_internal.reference_index_commands(relation regclass)
 	RETURNS TABLE (prefix text, suffix text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -34,15 +34,15 @@ AS $$
 		CASE WHEN i.kept IS NOT NULL THEN format(' ADD CONSTRAINT %I %s', i.index_name, i.kept)
 			ELSE ' USING ' || i.using_clause END
 	FROM (SELECT d.*, CASE WHEN d.constraint_def !~ '^EXCLUDE | DEFERRABLE( INITIALLY DEFERRED)?$' THEN d.constraint_def END AS kept
-		  FROM shardfdw.index_definitions(relation) d) i
+		  FROM shardfdw_internal.index_definitions(relation) d) i
 	UNION ALL
 	SELECT 'ALTER TABLE ', format(' ADD CONSTRAINT %I %s', k.constraint_name, k.definition)
-	FROM shardfdw.check_definitions(relation) k WHERE k.definition LIKE '% NOT VALID'
+	FROM shardfdw_internal.check_definitions(relation) k WHERE k.definition LIKE '% NOT VALID'
 $$;
-COMMENT ON FUNCTION shardfdw.reference_index_commands(regclass) IS
+COMMENT ON FUNCTION shardfdw_internal.reference_index_commands(regclass) IS
 	'Writes the commands that make a reference table''s keys and indexes, and CHECK constraints that are not valid for old rows, on a copy. Returns what stands before and after the name of the table.';
 
-CREATE FUNCTION shardfdw.make_reference_copies(relation regclass, nodes name[]) RETURNS void
+CREATE FUNCTION shardfdw_internal.make_reference_copies(relation regclass, nodes name[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -54,45 +54,45 @@ DECLARE
 	suffixes text[];
 	is_indexed boolean;
 BEGIN
-	PERFORM shardfdw.check_isolation('make_reference_copies');
+	PERFORM shardfdw_internal.check_isolation('make_reference_copies');
 	SELECT n.nspname, array_fill(c.relname, ARRAY[cardinality(nodes)]) INTO schema_name, table_names
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation;
-	EXECUTE shardfdw.storage_options_query(relation::text) INTO table_options;
+	EXECUTE shardfdw_internal.storage_options_query(relation::text) INTO table_options;
 
-	PERFORM shardfdw.make_objects_on_nodes(relation, nodes);
-	PERFORM shardfdw.make_schema_on_nodes(schema_name, nodes);
-	PERFORM shardfdw.check_owner_code(relation, 'replicate');
+	PERFORM shardfdw_internal.make_objects_on_nodes(relation, nodes);
+	PERFORM shardfdw_internal.make_schema_on_nodes(schema_name, nodes);
+	PERFORM shardfdw_internal.check_owner_code(relation, 'replicate');
 	SELECT array_agg(c.prefix), array_agg(c.suffix) INTO prefixes, suffixes
-	FROM shardfdw.shard_table_commands(relation, table_options) c;
-	PERFORM shardfdw.run_on_new_shards(schema_name, table_names, nodes, prefixes, suffixes);
+	FROM shardfdw_internal.shard_table_commands(relation, table_options) c;
+	PERFORM shardfdw_internal.run_on_new_shards(schema_name, table_names, nodes, prefixes, suffixes);
 	SELECT array_agg(c.prefix), array_agg(c.suffix) INTO prefixes, suffixes
-	FROM shardfdw.reference_index_commands(relation) c;
-	is_indexed := shardfdw.index_before_rows(relation);
+	FROM shardfdw_internal.reference_index_commands(relation) c;
+	is_indexed := shardfdw_internal.index_before_rows(relation);
 	IF is_indexed THEN
-		PERFORM shardfdw.run_on_new_shards(schema_name, table_names, nodes, prefixes, suffixes);
+		PERFORM shardfdw_internal.run_on_new_shards(schema_name, table_names, nodes, prefixes, suffixes);
 	END IF;
-	PERFORM shardfdw.check_owner_code_on_nodes(relation, 'replicate', schema_name, table_names, nodes);
-	PERFORM shardfdw.copy_reference_rows(relation, nodes);
+	PERFORM shardfdw_internal.check_owner_code_on_nodes(relation, 'replicate', schema_name, table_names, nodes);
+	PERFORM shardfdw_internal.copy_reference_rows(relation, nodes);
 	IF NOT is_indexed THEN
 		-- faster to make over the rows than to keep up while they come
-		PERFORM shardfdw.run_on_new_shards(schema_name, table_names, nodes, prefixes, suffixes);
+		PERFORM shardfdw_internal.run_on_new_shards(schema_name, table_names, nodes, prefixes, suffixes);
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.make_reference_copies(regclass, name[]) IS
+COMMENT ON FUNCTION shardfdw_internal.make_reference_copies(regclass, name[]) IS
 	'Makes copies of a table on nodes: columns, CHECK constraints, rows, keys and indexes, but no defaults, foreign keys or triggers, since every value comes from here. Returns nothing; raises the node''s error.';
 
-CREATE FUNCTION shardfdw.reference_triggers(relation regclass) RETURNS SETOF name
+CREATE FUNCTION shardfdw_internal.reference_triggers(relation regclass) RETURNS SETOF name
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT t.tgname FROM pg_trigger t
-	WHERE t.tgrelid = relation AND t.tgfoid = 'shardfdw.send_reference_write()'::regprocedure
+	WHERE t.tgrelid = relation AND t.tgfoid = 'shardfdw_internal.send_reference_write()'::regprocedure
 	ORDER BY t.tgname::text COLLATE "C"
 $$;
-COMMENT ON FUNCTION shardfdw.reference_triggers(regclass) IS
+COMMENT ON FUNCTION shardfdw_internal.reference_triggers(regclass) IS
 	'Lists the triggers of a table that send its writes to the nodes. Returns their names.';
 
-CREATE FUNCTION shardfdw.check_replicable(relation regclass) RETURNS void
+CREATE FUNCTION shardfdw_internal.check_replicable(relation regclass) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -103,7 +103,7 @@ BEGIN
 	IF NOT FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'undefined_table', MESSAGE = format('relation with OID %s does not exist', relation::oid);
 	END IF;
-	IF c.oid < 16384 OR c.nspname IN ('pg_catalog', 'information_schema', 'pg_toast', 'shardfdw') THEN
+	IF c.oid < 16384 OR c.nspname IN ('pg_catalog', 'information_schema', 'pg_toast', 'shardfdw', 'shardfdw_internal') THEN
 		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('%s because it is a system table', refusal);
 	END IF;
 	IF NOT pg_has_role(c.relowner, 'USAGE') THEN
@@ -112,7 +112,7 @@ BEGIN
 	IF c.relkind NOT IN ('r', 'p') THEN
 		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type', MESSAGE = format('"%s" is not a table', c.relname);
 	END IF;
-	IF shardfdw.is_sharded(relation) THEN
+	IF shardfdw_internal.is_sharded(relation) THEN
 		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type', MESSAGE = format('%s because it is sharded', refusal),
 			HINT = format('Make it a plain table first: SELECT shardfdw.unshard_table(%L).', relation);
 	END IF;
@@ -135,7 +135,7 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.check_replicable(regclass) IS
+COMMENT ON FUNCTION shardfdw_internal.check_replicable(regclass) IS
 	'Checks that a table can be a reference table. Returns nothing; raises wrong_object_type, feature_not_supported or insufficient_privilege, saying why not.';
 
 CREATE FUNCTION shardfdw.replicate_table(relation regclass) RETURNS void
@@ -148,30 +148,30 @@ DECLARE
 	event record;
 	trigger_name name;
 BEGIN
-	PERFORM shardfdw.check_isolation('replicate_table');
+	PERFORM shardfdw_internal.check_isolation('replicate_table');
 	IF relation IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'relation must not be null';
 	END IF;
-	PERFORM shardfdw.check_replicable(relation);
-	PERFORM shardfdw.lock_node_list();
-	PERFORM shardfdw.lock_schemas(relation);
+	PERFORM shardfdw_internal.check_replicable(relation);
+	PERFORM shardfdw_internal.lock_node_list();
+	PERFORM shardfdw_internal.lock_schemas(relation);
 	EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', relation);
-	PERFORM shardfdw.check_replicable(relation);
-	PERFORM shardfdw.check_owner_code(relation, 'replicate');
+	PERFORM shardfdw_internal.check_replicable(relation);
+	PERFORM shardfdw_internal.check_owner_code(relation, 'replicate');
 
 	nodes := ARRAY(SELECT n.name FROM shardfdw.nodes n WHERE n.in_cluster ORDER BY n.name::text COLLATE "C");
 	-- the list must not be empty, and all of it must be allowed
-	PERFORM shardfdw.usable_nodes(nullif(nodes, '{}'));
-	IF shardfdw.is_reference(relation) THEN
-		nodes := shardfdw.nodes_without_copy(relation, nodes);
+	PERFORM shardfdw_internal.usable_nodes(nullif(nodes, '{}'));
+	IF shardfdw_internal.is_reference(relation) THEN
+		nodes := shardfdw_internal.nodes_without_copy(relation, nodes);
 		IF nodes <> '{}' THEN
-			PERFORM shardfdw.make_reference_copies(relation, nodes);
+			PERFORM shardfdw_internal.make_reference_copies(relation, nodes);
 		END IF;
 		RETURN;
 	END IF;
-	PERFORM shardfdw.make_reference_copies(relation, nodes);
+	PERFORM shardfdw_internal.make_reference_copies(relation, nodes);
 
-	FOR trigger_name IN SELECT * FROM shardfdw.reference_triggers(relation)
+	FOR trigger_name IN SELECT * FROM shardfdw_internal.reference_triggers(relation)
 	LOOP
 		EXECUTE format('DROP TRIGGER %I ON %s', trigger_name, relation);
 	END LOOP;
@@ -183,14 +183,14 @@ BEGIN
 			('truncate', '')) e(name, rows)
 	LOOP
 		-- the names are such that these run before other triggers, see reference/reference_trigger.c
-		EXECUTE format('CREATE TRIGGER %I AFTER %s ON %s %s FOR EACH STATEMENT EXECUTE FUNCTION shardfdw.send_reference_write()',
+		EXECUTE format('CREATE TRIGGER %I AFTER %s ON %s %s FOR EACH STATEMENT EXECUTE FUNCTION shardfdw_internal.send_reference_write()',
 					   '00_shardfdw_' || event.name, event.name, relation, event.rows);
 		IF event.name <> 'truncate' THEN
-			EXECUTE format('CREATE TRIGGER %I AFTER %s ON %s %s FOR EACH ROW EXECUTE FUNCTION shardfdw.send_reference_write()',
+			EXECUTE format('CREATE TRIGGER %I AFTER %s ON %s %s FOR EACH ROW EXECUTE FUNCTION shardfdw_internal.send_reference_write()',
 						   '00_shardfdw_' || event.name || '_row', event.name, relation, event.rows);
 		END IF;
 	END LOOP;
-	FOR trigger_name IN SELECT * FROM shardfdw.reference_triggers(relation)
+	FOR trigger_name IN SELECT * FROM shardfdw_internal.reference_triggers(relation)
 	LOOP
 		-- what a replica applies must reach the nodes, too
 		EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', relation, trigger_name);
@@ -200,50 +200,50 @@ $$;
 COMMENT ON FUNCTION shardfdw.replicate_table(regclass) IS
 	'Makes a table a reference table: copies of it on all nodes, rows and indexes included, and triggers that send every write to them in the same transaction. For a reference table: makes the copies that are missing. Part of the transaction; raises, before anything changes, what cannot be a reference table.';
 
-CREATE FUNCTION shardfdw.reference_tables() RETURNS SETOF regclass
+CREATE FUNCTION shardfdw_internal.reference_tables() RETURNS SETOF regclass
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT x.relation FROM (SELECT DISTINCT t.tgrelid::regclass AS relation FROM pg_trigger t
-		WHERE t.tgfoid = 'shardfdw.send_reference_write()'::regprocedure) x
-	WHERE shardfdw.is_reference(x.relation)
+		WHERE t.tgfoid = 'shardfdw_internal.send_reference_write()'::regprocedure) x
+	WHERE shardfdw_internal.is_reference(x.relation)
 	ORDER BY x.relation::text COLLATE "C"
 $$;
-COMMENT ON FUNCTION shardfdw.reference_tables() IS
+COMMENT ON FUNCTION shardfdw_internal.reference_tables() IS
 	'Lists the reference tables by name. Returns their OIDs.';
 
-CREATE FUNCTION shardfdw.copy_all_references(node name) RETURNS void
+CREATE FUNCTION shardfdw_internal.copy_all_references(node name) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
 DECLARE
 	relation regclass;
 BEGIN
-	PERFORM shardfdw.check_isolation('copy_all_references');
+	PERFORM shardfdw_internal.check_isolation('copy_all_references');
 	-- who renames a schema locks that first, and then the tables
-	PERFORM shardfdw.lock_schemas(r) FROM shardfdw.reference_tables() r;
-	FOR relation IN SELECT * FROM shardfdw.reference_tables()
+	PERFORM shardfdw_internal.lock_schemas(r) FROM shardfdw_internal.reference_tables() r;
+	FOR relation IN SELECT * FROM shardfdw_internal.reference_tables()
 	LOOP
 		EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', relation);
-		IF shardfdw.nodes_without_copy(relation, ARRAY[node]) = '{}' THEN
+		IF shardfdw_internal.nodes_without_copy(relation, ARRAY[node]) = '{}' THEN
 			RAISE EXCEPTION USING ERRCODE = 'duplicate_table',
 				MESSAGE = format('could not add node "%s"', node),
 				DETAIL = format('Every node gets a copy of reference table %s, but has a table of that name already.', relation),
 				HINT = 'Drop the table on the node first.';
 		END IF;
 		BEGIN
-			PERFORM shardfdw.check_owner_code(relation, 'replicate');
+			PERFORM shardfdw_internal.check_owner_code(relation, 'replicate');
 		EXCEPTION WHEN insufficient_privilege THEN
 			RAISE WARNING USING MESSAGE = format('node "%s": reference table %s has no copy there, so that nobody can write to it', node, relation),
 				DETAIL = SQLERRM,
 				HINT = format('Call shardfdw.replicate_table(%L) as the owner of the table, with a user mapping for the node.', relation);
 			CONTINUE;
 		END;
-		PERFORM shardfdw.make_reference_copies(relation, ARRAY[node]);
+		PERFORM shardfdw_internal.make_reference_copies(relation, ARRAY[node]);
 		RAISE NOTICE 'node "%": copied reference table %', node, relation;
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.copy_all_references(name) IS
+COMMENT ON FUNCTION shardfdw_internal.copy_all_references(name) IS
 	'Makes copies of all reference tables on a new node, as part of this transaction; a WARNING tells of those whose owner has to do it, since his functions would run with the caller''s rights. Returns nothing; raises duplicate_table when the node has a table of such a name.';
 
 CREATE FUNCTION shardfdw.unreplicate_table(relation regclass) RETURNS void
@@ -255,18 +255,18 @@ DECLARE
 	remote_name text;
 	trigger_name name;
 BEGIN
-	PERFORM shardfdw.check_isolation('unreplicate_table');
-	PERFORM shardfdw.lock_node_list();
+	PERFORM shardfdw_internal.check_isolation('unreplicate_table');
+	PERFORM shardfdw_internal.lock_node_list();
 	EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
 	SELECT format('%I.%I', n.nspname, c.relname) INTO remote_name
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation;
-	FOR trigger_name IN SELECT * FROM shardfdw.reference_triggers(relation)
+	FOR trigger_name IN SELECT * FROM shardfdw_internal.reference_triggers(relation)
 	LOOP
 		EXECUTE format('DROP TRIGGER %I ON %s', trigger_name, relation);
 	END LOOP;
 	-- a node that lacks its copy needs none any more
 	SELECT coalesce(array_agg(n), '{}') INTO nodes FROM unnest(nodes) n
-	WHERE n <> ALL (shardfdw.nodes_without_copy(relation, nodes));
+	WHERE n <> ALL (shardfdw_internal.nodes_without_copy(relation, nodes));
 	PERFORM shardfdw.query_nodes(nodes, array_fill(format('DROP TABLE %s', remote_name), ARRAY[cardinality(nodes)]), 'write',
 		labels => array_fill(remote_name, ARRAY[cardinality(nodes)]));
 END
@@ -274,19 +274,19 @@ $$;
 COMMENT ON FUNCTION shardfdw.unreplicate_table(regclass) IS
 	'Makes a plain table of a reference table: drops its triggers, and its copies on all nodes. Returns nothing; raises the node''s error, for example dependent_objects_still_exist.';
 
-CREATE FUNCTION shardfdw.reference_key_commands(relation regclass)
+CREATE FUNCTION shardfdw_internal.reference_key_commands(relation regclass)
 	RETURNS TABLE (prefix text, suffix text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT 'ALTER TABLE ', format(' ADD CONSTRAINT %I %s', k.conname, pg_get_constraintdef(k.oid))
 	FROM pg_constraint k
-	WHERE k.conrelid = relation AND k.contype = 'f' AND shardfdw.is_reference(k.confrelid)
+	WHERE k.conrelid = relation AND k.contype = 'f' AND shardfdw_internal.is_reference(k.confrelid)
 	ORDER BY k.conname::text COLLATE "C"
 $$;
-COMMENT ON FUNCTION shardfdw.reference_key_commands(regclass) IS
+COMMENT ON FUNCTION shardfdw_internal.reference_key_commands(regclass) IS
 	'Writes the commands that make a table''s foreign keys to reference tables on its shards, where they refer to the copies. Returns what stands before and after the name of the shard.';
 
-CREATE FUNCTION shardfdw.checksum_query(relation regclass, contents boolean) RETURNS text
+CREATE FUNCTION shardfdw_internal.checksum_query(relation regclass, contents boolean) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	-- a sum, since rows have no order
@@ -296,16 +296,16 @@ AS $$
 			ELSE '0' END, n.nspname, c.relname)
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation
 $$;
-COMMENT ON FUNCTION shardfdw.checksum_query(regclass, boolean) IS
+COMMENT ON FUNCTION shardfdw_internal.checksum_query(regclass, boolean) IS
 	'Writes the query, to be run here and on nodes, by which copies of a table are compared. Returns its text; the query returns the number of rows and, with contents, a sum of hashes of the rows, else 0.';
 
-CREATE FUNCTION shardfdw.different_copies(relation regclass, nodes name[], contents boolean)
+CREATE FUNCTION shardfdw_internal.different_copies(relation regclass, nodes name[], contents boolean)
 	RETURNS TABLE (node name, detail text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-	question CONSTANT text := shardfdw.checksum_query(relation, contents);
+	question CONSTANT text := shardfdw_internal.checksum_query(relation, contents);
 	nrows bigint;
 	checksum numeric;
 BEGIN
@@ -319,10 +319,10 @@ BEGIN
 	ORDER BY q.node::text COLLATE "C";
 END
 $$;
-COMMENT ON FUNCTION shardfdw.different_copies(regclass, name[], boolean) IS
+COMMENT ON FUNCTION shardfdw_internal.different_copies(regclass, name[], boolean) IS
 	'Compares a reference table with its copies by number of rows, and by a checksum of them with contents. Returns the nodes whose copies differ, or cannot be read, and how.';
 
-CREATE FUNCTION shardfdw.expected_copy(definition jsonb) RETURNS jsonb
+CREATE FUNCTION shardfdw_internal.expected_copy(definition jsonb) RETURNS jsonb
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	-- as reference_index_commands() makes them
@@ -330,10 +330,10 @@ AS $$
 		SELECT coalesce(jsonb_agg(CASE WHEN i->>'kind' = 'EXCLUDE' OR i->>'deferral' IS NOT NULL
 			THEN i || '{"kind": "INDEX", "deferral": null}' ELSE i END), '[]') FROM jsonb_array_elements(definition->'indexes') i))
 $$;
-COMMENT ON FUNCTION shardfdw.expected_copy(jsonb) IS
+COMMENT ON FUNCTION shardfdw_internal.expected_copy(jsonb) IS
 	'Writes down how a copy of a reference table should be, from the definition of the table in the form of describe_query(). Returns it in that form.';
 
-CREATE FUNCTION shardfdw.inspect_references(nodes name[], contents boolean)
+CREATE FUNCTION shardfdw_internal.inspect_references(nodes name[], contents boolean)
 	RETURNS TABLE (node name, relation regclass, status text, detail text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off SET row_security = off
 AS $$
@@ -346,20 +346,20 @@ DECLARE
 	expected jsonb;
 	differences jsonb;
 BEGIN
-	FOR checked IN SELECT * FROM shardfdw.reference_tables()
+	FOR checked IN SELECT * FROM shardfdw_internal.reference_tables()
 	LOOP
 		CONTINUE WHEN nodes = '{}';
 		relation := checked;
 		comparable := '{}';
 		differences := '{}';
-		SELECT shardfdw.expected_copy(d.definition) INTO expected FROM shardfdw.describe_tables(ARRAY[checked]) d;
+		SELECT shardfdw_internal.expected_copy(d.definition) INTO expected FROM shardfdw_internal.describe_tables(ARRAY[checked]) d;
 		FOR a IN
 			SELECT q.node, q.ok, q.message, (q.fields)[3] IS NOT NULL AS found, d.*
-			FROM shardfdw.query_nodes(nodes, array_fill(shardfdw.describe_query(ARRAY[checked::text]), ARRAY[cardinality(nodes)]), 'read', false) q
+			FROM shardfdw.query_nodes(nodes, array_fill(shardfdw_internal.describe_query(ARRAY[checked::text]), ARRAY[cardinality(nodes)]), 'read', false) q
 			LEFT JOIN LATERAL (
 				SELECT string_agg(c.difference, '; ') AS differences, bool_or(c.status = 'error') AS has_error,
 					bool_or(c.difference LIKE 'columns only %') AS other_columns
-				FROM shardfdw.compare_definitions(expected, (q.fields)[3]::jsonb,
+				FROM shardfdw_internal.compare_definitions(expected, (q.fields)[3]::jsonb,
 					(q.fields)[2]::integer = current_setting('server_version_num')::integer / 10000) c) d ON (q.fields)[3] IS NOT NULL
 			ORDER BY q.node::text COLLATE "C"
 		LOOP
@@ -378,13 +378,13 @@ BEGIN
 		CONTINUE WHEN comparable = '{}';
 
 		BEGIN
-			IF contents OR EXISTS (SELECT FROM shardfdw.different_copies(checked, comparable, false)) THEN
+			IF contents OR EXISTS (SELECT FROM shardfdw_internal.different_copies(checked, comparable, false)) THEN
 				-- others may have written in between; now they wait
 				EXECUTE format('LOCK TABLE %s IN SHARE MODE', checked);
 			END IF;
 			FOR differ IN
 				SELECT c.node, d.detail FROM unnest(comparable) c(node)
-				LEFT JOIN shardfdw.different_copies(checked, comparable, contents) d USING (node)
+				LEFT JOIN shardfdw_internal.different_copies(checked, comparable, contents) d USING (node)
 				ORDER BY c.node::text COLLATE "C"
 			LOOP
 				node := differ.node;
@@ -403,10 +403,10 @@ BEGIN
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.inspect_references(name[], boolean) IS
+COMMENT ON FUNCTION shardfdw_internal.inspect_references(name[], boolean) IS
 	'Compares the copies of all reference tables with the tables here: definitions, number of rows, and with contents a checksum of the rows. Takes a SHARE lock on a table whose rows seem to differ, or of which contents are compared. Returns one row per copy with status ok, warning (it could not be compared) or error.';
 
-CREATE FUNCTION shardfdw.nodes_without_copy(relation regclass, nodes name[]) RETURNS name[]
+CREATE FUNCTION shardfdw_internal.nodes_without_copy(relation regclass, nodes name[]) RETURNS name[]
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT coalesce(array_agg(q.node ORDER BY q.node::text COLLATE "C"), '{}')
@@ -416,5 +416,5 @@ AS $$
 		format('SELECT to_regclass(%L) IS NULL', format('%I.%I', n.nspname, c.relname)), ARRAY[cardinality(nodes)]), 'write') q
 	WHERE c.oid = relation AND (q.fields)[1] = 't'
 $$;
-COMMENT ON FUNCTION shardfdw.nodes_without_copy(regclass, name[]) IS
+COMMENT ON FUNCTION shardfdw_internal.nodes_without_copy(regclass, name[]) IS
 	'Finds out which nodes have no table of that name, as seen by this transaction. Returns them; raises the node''s error.';

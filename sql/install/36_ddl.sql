@@ -5,17 +5,17 @@ CREATE FUNCTION shardfdw.shard_object_name(object name, shard name, siblings nam
 COMMENT ON FUNCTION shardfdw.shard_object_name(name, name, name[]) IS
 	'Names an index, a key or extended statistics on a shard: the name of the parent''s object and the number of the shard, or the shard''s whole name where it has none or shares it with a sibling. A long name is cut to fit, and gets a part of its hash. Returns at most 63 bytes.';
 
-CREATE FUNCTION shardfdw.change_nodes() RETURNS event_trigger
+CREATE FUNCTION shardfdw_internal.change_nodes() RETURNS event_trigger
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_change_nodes';
-COMMENT ON FUNCTION shardfdw.change_nodes() IS
+COMMENT ON FUNCTION shardfdw_internal.change_nodes() IS
 	'Makes the nodes'' part of a change of definitions. Does nothing for statements that are the coordinator''s alone; raises the node''s error.';
 
 -- event triggers fire in the order of their names
-CREATE EVENT TRIGGER "00_shardfdw_change_nodes" ON ddl_command_end EXECUTE FUNCTION shardfdw.change_nodes();
+CREATE EVENT TRIGGER "00_shardfdw_change_nodes" ON ddl_command_end EXECUTE FUNCTION shardfdw_internal.change_nodes();
 ALTER EVENT TRIGGER "00_shardfdw_change_nodes" ENABLE ALWAYS;
 COMMENT ON EVENT TRIGGER "00_shardfdw_change_nodes" IS
 	'Has nodes changed before event triggers of users run.';
-CREATE EVENT TRIGGER "00_shardfdw_drop_on_nodes" ON sql_drop EXECUTE FUNCTION shardfdw.change_nodes();
+CREATE EVENT TRIGGER "00_shardfdw_drop_on_nodes" ON sql_drop EXECUTE FUNCTION shardfdw_internal.change_nodes();
 ALTER EVENT TRIGGER "00_shardfdw_drop_on_nodes" ENABLE ALWAYS;
 COMMENT ON EVENT TRIGGER "00_shardfdw_drop_on_nodes" IS
 	'Has what is dropped here dropped on nodes before event triggers of users run.';

@@ -1,17 +1,17 @@
 -- postgres_fdw: its wrapper is given this extension's handler, and its own again.
 
-CREATE FUNCTION shardfdw.lock_wrapper(wrapper oid) RETURNS void
+CREATE FUNCTION shardfdw_internal.lock_wrapper(wrapper oid) RETURNS void
 	LANGUAGE c STRICT VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_lock_wrapper';
-COMMENT ON FUNCTION shardfdw.lock_wrapper(oid) IS
+COMMENT ON FUNCTION shardfdw_internal.lock_wrapper(oid) IS
 	'Locks the foreign tables of a wrapper and the partitioned tables above them until the transaction ends, and has all sessions look up their handler again. Returns nothing.';
-REVOKE ALL ON FUNCTION shardfdw.lock_wrapper(oid) FROM PUBLIC;
+REVOKE ALL ON FUNCTION shardfdw_internal.lock_wrapper(oid) FROM PUBLIC;
 
-CREATE FUNCTION shardfdw.in_remote_transaction() RETURNS boolean
+CREATE FUNCTION shardfdw_internal.in_remote_transaction() RETURNS boolean
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_in_remote_transaction';
-COMMENT ON FUNCTION shardfdw.in_remote_transaction() IS
+COMMENT ON FUNCTION shardfdw_internal.in_remote_transaction() IS
 	'Tells whether the current transaction has a part of its own on some node. Returns true or false.';
 
-CREATE FUNCTION shardfdw.refused_options(wrapper oid, validator regproc)
+CREATE FUNCTION shardfdw_internal.refused_options(wrapper oid, validator regproc)
 	RETURNS TABLE (object text, "option" text)
 	LANGUAGE plpgsql VOLATILE
 	SET search_path = pg_catalog, pg_temp SET client_min_messages = error
@@ -53,11 +53,11 @@ BEGIN
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.refused_options(oid, regproc) IS
+COMMENT ON FUNCTION shardfdw_internal.refused_options(oid, regproc) IS
 	'Puts each option of a wrapper''s servers, user mappings, foreign tables and columns to a validator. Returns one row per option that it refuses.';
-REVOKE ALL ON FUNCTION shardfdw.refused_options(oid, regproc) FROM PUBLIC;
+REVOKE ALL ON FUNCTION shardfdw_internal.refused_options(oid, regproc) FROM PUBLIC;
 
-CREATE FUNCTION shardfdw.switch_postgres_fdw(adopt boolean) RETURNS void
+CREATE FUNCTION shardfdw_internal.switch_postgres_fdw(adopt boolean) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET client_min_messages = error
 AS $$
 DECLARE
@@ -81,19 +81,19 @@ BEGIN
 	END IF;
 
 	SELECT w.fdwhandler INTO current_handler FROM pg_foreign_data_wrapper w WHERE w.oid = wrapper;
-	IF current_handler = (CASE WHEN adopt THEN 'shardfdw.shardfdw_handler'::regproc ELSE handler END) THEN
+	IF current_handler = (CASE WHEN adopt THEN 'shardfdw_internal.shardfdw_handler'::regproc ELSE handler END) THEN
 		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
 			MESSAGE = format('foreign-data wrapper "postgres_fdw" is %s', CASE WHEN adopt THEN 'adopted already' ELSE 'not adopted' END);
 	END IF;
 	-- what somebody else made of it is left alone
-	IF current_handler <> (CASE WHEN adopt THEN handler ELSE 'shardfdw.shardfdw_handler'::regproc END) THEN
+	IF current_handler <> (CASE WHEN adopt THEN handler ELSE 'shardfdw_internal.shardfdw_handler'::regproc END) THEN
 		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
 			MESSAGE = format('foreign-data wrapper "postgres_fdw" has another handler: %s', current_handler);
 	END IF;
 
-	PERFORM shardfdw.lock_wrapper(wrapper);
+	PERFORM shardfdw_internal.lock_wrapper(wrapper);
 	SELECT string_agg(format('%s of %s', r."option", r.object), ', ') INTO refused
-	FROM shardfdw.refused_options(wrapper, CASE WHEN adopt THEN 'shardfdw.shardfdw_validator'::regproc ELSE validator END) r;
+	FROM shardfdw_internal.refused_options(wrapper, CASE WHEN adopt THEN 'shardfdw_internal.shardfdw_validator'::regproc ELSE validator END) r;
 	IF refused IS NOT NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'fdw_invalid_option_name',
 			MESSAGE = format('%s does not know all options that are set', CASE WHEN adopt THEN 'shardfdw' ELSE 'postgres_fdw' END),
@@ -102,18 +102,18 @@ BEGIN
 	END IF;
 
 	IF adopt THEN
-		handler := 'shardfdw.shardfdw_handler'::regproc;
-		validator := 'shardfdw.shardfdw_validator'::regproc;
+		handler := 'shardfdw_internal.shardfdw_handler'::regproc;
+		validator := 'shardfdw_internal.shardfdw_validator'::regproc;
 	END IF;
 	-- its warnings, that behaviour may change, are what is asked for
 	EXECUTE format('ALTER FOREIGN DATA WRAPPER postgres_fdw HANDLER %s VALIDATOR %s', handler, validator);
 END
 $$;
-COMMENT ON FUNCTION shardfdw.switch_postgres_fdw(boolean) IS
+COMMENT ON FUNCTION shardfdw_internal.switch_postgres_fdw(boolean) IS
 	'Gives the foreign-data wrapper postgres_fdw the handler and validator of shardfdw (true), or its own (false). Returns nothing; raises undefined_object, object_not_in_prerequisite_state for a handler of another origin, and fdw_invalid_option_name, naming the options that the other side does not know.';
-REVOKE ALL ON FUNCTION shardfdw.switch_postgres_fdw(boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION shardfdw_internal.switch_postgres_fdw(boolean) FROM PUBLIC;
 
-CREATE FUNCTION shardfdw.check_postgres_fdw_switch(busy boolean) RETURNS void
+CREATE FUNCTION shardfdw_internal.check_postgres_fdw_switch(busy boolean) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
@@ -129,7 +129,7 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.check_postgres_fdw_switch(boolean) IS
+COMMENT ON FUNCTION shardfdw_internal.check_postgres_fdw_switch(boolean) IS
 	'Refuses a change of the wrapper postgres_fdw to others than superusers, and where the transaction is busy. Returns nothing; raises insufficient_privilege or active_sql_transaction.';
 
 CREATE FUNCTION shardfdw.adopt_postgres_fdw() RETURNS void
@@ -139,15 +139,15 @@ DECLARE
 	fdw_schema CONSTANT name := (SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'postgres_fdw');
 	busy boolean := false;
 BEGIN
-	PERFORM shardfdw.check_isolation('adopt_postgres_fdw');
-	PERFORM shardfdw.check_postgres_fdw_switch(false);
+	PERFORM shardfdw_internal.check_isolation('adopt_postgres_fdw');
+	PERFORM shardfdw_internal.check_postgres_fdw_switch(false);
 	-- Idle connections of this session are of no more use; those that stay belong to the transaction. Version 1.0 of the extension cannot tell.
 	IF to_regprocedure(format('%I.postgres_fdw_disconnect_all()', fdw_schema)) IS NOT NULL THEN
 		EXECUTE format('SELECT %I.postgres_fdw_disconnect_all()', fdw_schema);
 		EXECUTE format('SELECT EXISTS (SELECT FROM %I.postgres_fdw_get_connections())', fdw_schema) INTO busy;
 	END IF;
-	PERFORM shardfdw.check_postgres_fdw_switch(busy);
-	PERFORM shardfdw.switch_postgres_fdw(true);
+	PERFORM shardfdw_internal.check_postgres_fdw_switch(busy);
+	PERFORM shardfdw_internal.switch_postgres_fdw(true);
 END
 $$;
 COMMENT ON FUNCTION shardfdw.adopt_postgres_fdw() IS
@@ -158,9 +158,9 @@ CREATE FUNCTION shardfdw.release_postgres_fdw() RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM shardfdw.check_isolation('release_postgres_fdw');
-	PERFORM shardfdw.check_postgres_fdw_switch(shardfdw.in_remote_transaction());
-	PERFORM shardfdw.switch_postgres_fdw(false);
+	PERFORM shardfdw_internal.check_isolation('release_postgres_fdw');
+	PERFORM shardfdw_internal.check_postgres_fdw_switch(shardfdw_internal.in_remote_transaction());
+	PERFORM shardfdw_internal.switch_postgres_fdw(false);
 END
 $$;
 COMMENT ON FUNCTION shardfdw.release_postgres_fdw() IS
@@ -169,18 +169,18 @@ REVOKE ALL ON FUNCTION shardfdw.release_postgres_fdw() FROM PUBLIC;
 
 -- A dump has CREATE EXTENSION postgres_fdw, which restores its own handler. So it also has the row of
 -- this table, if the wrapper is adopted; to insert it is to adopt it.
-CREATE TABLE shardfdw.adopted_wrapper (name name NOT NULL);
-REVOKE ALL ON shardfdw.adopted_wrapper FROM PUBLIC;
+CREATE TABLE shardfdw_internal.adopted_wrapper (name name NOT NULL);
+REVOKE ALL ON shardfdw_internal.adopted_wrapper FROM PUBLIC;
 -- Read by pg_dump, whoever runs it.
-GRANT SELECT ON shardfdw.adopted_wrapper TO PUBLIC;
-COMMENT ON TABLE shardfdw.adopted_wrapper IS
+GRANT SELECT ON shardfdw_internal.adopted_wrapper TO PUBLIC;
+COMMENT ON TABLE shardfdw_internal.adopted_wrapper IS
 	'For dumps: has them adopt the wrapper postgres_fdw again when they are restored. pg_foreign_data_wrapper tells whether it is.';
-COMMENT ON COLUMN shardfdw.adopted_wrapper.name IS 'Name of the wrapper.';
-INSERT INTO shardfdw.adopted_wrapper VALUES ('postgres_fdw');
-SELECT pg_catalog.pg_extension_config_dump('shardfdw.adopted_wrapper',
-	'WHERE EXISTS (SELECT FROM pg_catalog.pg_foreign_data_wrapper w WHERE w.fdwname = ''postgres_fdw'' AND w.fdwhandler = ''shardfdw.shardfdw_handler''::pg_catalog.regproc)');
+COMMENT ON COLUMN shardfdw_internal.adopted_wrapper.name IS 'Name of the wrapper.';
+INSERT INTO shardfdw_internal.adopted_wrapper VALUES ('postgres_fdw');
+SELECT pg_catalog.pg_extension_config_dump('shardfdw_internal.adopted_wrapper',
+	'WHERE EXISTS (SELECT FROM pg_catalog.pg_foreign_data_wrapper w WHERE w.fdwname = ''postgres_fdw'' AND w.fdwhandler = ''shardfdw_internal.shardfdw_handler''::pg_catalog.regproc)');
 
-CREATE FUNCTION shardfdw.adopt_restored() RETURNS trigger
+CREATE FUNCTION shardfdw_internal.adopt_restored() RETURNS trigger
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
@@ -194,10 +194,10 @@ EXCEPTION WHEN OTHERS THEN
 	RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.adopt_restored() IS
-	'Trigger of shardfdw.adopted_wrapper: adopts the wrapper in place of storing the row. Returns null; raises nothing, a failure is a warning.';
+COMMENT ON FUNCTION shardfdw_internal.adopt_restored() IS
+	'Trigger of shardfdw_internal.adopted_wrapper: adopts the wrapper in place of storing the row. Returns null; raises nothing, a failure is a warning.';
 
-CREATE TRIGGER adopt BEFORE INSERT ON shardfdw.adopted_wrapper
-	FOR EACH ROW EXECUTE FUNCTION shardfdw.adopt_restored();
-COMMENT ON TRIGGER adopt ON shardfdw.adopted_wrapper IS
+CREATE TRIGGER adopt BEFORE INSERT ON shardfdw_internal.adopted_wrapper
+	FOR EACH ROW EXECUTE FUNCTION shardfdw_internal.adopt_restored();
+COMMENT ON TRIGGER adopt ON shardfdw_internal.adopted_wrapper IS
 	'Adopts the wrapper in place of storing the row.';

@@ -2,7 +2,7 @@
 
 -- Not registered with pg_extension_config_dump: its rows name transactions of this
 -- very server, and in another one they would decide about transactions of others.
-CREATE TABLE shardfdw.commit_log (
+CREATE TABLE shardfdw_internal.commit_log (
 	xid xid8 NOT NULL,
 	token bigint NOT NULL,
 	nodes text[] NOT NULL,
@@ -16,24 +16,24 @@ CREATE TABLE shardfdw.commit_log (
 	note text,
 	PRIMARY KEY (xid, token)
 );
-REVOKE ALL ON shardfdw.commit_log FROM PUBLIC;
+REVOKE ALL ON shardfdw_internal.commit_log FROM PUBLIC;
 
-COMMENT ON TABLE shardfdw.commit_log IS
+COMMENT ON TABLE shardfdw_internal.commit_log IS
 	'Transactions that committed on several nodes: the row of a transaction is visible if and only if it committed. Rows are kept for a while after all nodes have confirmed (shardfdw.commit_log_max_age, commit_log_max_rows). Never change it by hand.';
-COMMENT ON COLUMN shardfdw.commit_log.xid IS 'Transaction on the coordinator.';
-COMMENT ON COLUMN shardfdw.commit_log.token IS 'Random number in the identifiers of its prepared transactions: a crash can give out a transaction identifier twice.';
-COMMENT ON COLUMN shardfdw.commit_log.nodes IS 'Nodes that prepared it, by name.';
-COMMENT ON COLUMN shardfdw.commit_log.logged_at IS 'Time of the commit, as in the identifiers of its prepared transactions.';
-COMMENT ON COLUMN shardfdw.commit_log.timelines IS 'Timelines of the nodes when they prepared it, in their order; 0 or null: not known.';
-COMMENT ON COLUMN shardfdw.commit_log.system_identifiers IS 'System identifiers of the servers that prepared it, in the order of nodes; 0 or null: not known.';
-COMMENT ON COLUMN shardfdw.commit_log.databases IS 'Databases there, in the order of nodes; empty or null: not known.';
-COMMENT ON COLUMN shardfdw.commit_log.confirms_xid IS 'Earlier transaction of the same session all of whose nodes have confirmed; null: none.';
-COMMENT ON COLUMN shardfdw.commit_log.confirms_token IS 'Token of that transaction.';
-COMMENT ON COLUMN shardfdw.commit_log.settled_at IS 'When recovery, or the end of its session, has noted that nothing of it is prepared any more; null: not noted here.';
-COMMENT ON COLUMN shardfdw.commit_log.note IS 'What recovery has found strange about it.';
+COMMENT ON COLUMN shardfdw_internal.commit_log.xid IS 'Transaction on the coordinator.';
+COMMENT ON COLUMN shardfdw_internal.commit_log.token IS 'Random number in the identifiers of its prepared transactions: a crash can give out a transaction identifier twice.';
+COMMENT ON COLUMN shardfdw_internal.commit_log.nodes IS 'Nodes that prepared it, by name.';
+COMMENT ON COLUMN shardfdw_internal.commit_log.logged_at IS 'Time of the commit, as in the identifiers of its prepared transactions.';
+COMMENT ON COLUMN shardfdw_internal.commit_log.timelines IS 'Timelines of the nodes when they prepared it, in their order; 0 or null: not known.';
+COMMENT ON COLUMN shardfdw_internal.commit_log.system_identifiers IS 'System identifiers of the servers that prepared it, in the order of nodes; 0 or null: not known.';
+COMMENT ON COLUMN shardfdw_internal.commit_log.databases IS 'Databases there, in the order of nodes; empty or null: not known.';
+COMMENT ON COLUMN shardfdw_internal.commit_log.confirms_xid IS 'Earlier transaction of the same session all of whose nodes have confirmed; null: none.';
+COMMENT ON COLUMN shardfdw_internal.commit_log.confirms_token IS 'Token of that transaction.';
+COMMENT ON COLUMN shardfdw_internal.commit_log.settled_at IS 'When recovery, or the end of its session, has noted that nothing of it is prepared any more; null: not noted here.';
+COMMENT ON COLUMN shardfdw_internal.commit_log.note IS 'What recovery has found strange about it.';
 
 -- Not dumped either: a restored database is another coordinator.
-CREATE TABLE shardfdw.coordinator (
+CREATE TABLE shardfdw_internal.coordinator (
 	identity text PRIMARY KEY,
 	system_identifier bigint NOT NULL,
 	database oid NOT NULL,
@@ -44,18 +44,18 @@ CREATE TABLE shardfdw.coordinator (
 	forgotten_until timestamptz NOT NULL,
 	settled_below xid8 NOT NULL
 );
-REVOKE ALL ON shardfdw.coordinator FROM PUBLIC;
-COMMENT ON TABLE shardfdw.coordinator IS
+REVOKE ALL ON shardfdw_internal.coordinator FROM PUBLIC;
+COMMENT ON TABLE shardfdw_internal.coordinator IS
 	'Identities of this coordinator: the one of now, and those that take_over() has replaced. Never change it by hand.';
-COMMENT ON COLUMN shardfdw.coordinator.identity IS 'Stands in the identifiers of its prepared transactions.';
-COMMENT ON COLUMN shardfdw.coordinator.system_identifier IS 'System identifier of the server that made it.';
-COMMENT ON COLUMN shardfdw.coordinator.database IS 'OID of the database in which it was made.';
-COMMENT ON COLUMN shardfdw.coordinator.fingerprint IS 'Of that server''s data directory: inode and time of birth of PG_VERSION, which a copy does not share.';
-COMMENT ON COLUMN shardfdw.coordinator.made_at IS 'When it was made.';
-COMMENT ON COLUMN shardfdw.coordinator.taken_over_at IS 'When take_over() has replaced it; null: not replaced.';
-COMMENT ON COLUMN shardfdw.coordinator.all_commits_received IS 'Whether take_over() was told that all of its commits are here.';
-COMMENT ON COLUMN shardfdw.coordinator.forgotten_until IS 'Rows of the commit log up to this time may have been deleted.';
-COMMENT ON COLUMN shardfdw.coordinator.settled_below IS 'Transactions before this one are settled.';
+COMMENT ON COLUMN shardfdw_internal.coordinator.identity IS 'Stands in the identifiers of its prepared transactions.';
+COMMENT ON COLUMN shardfdw_internal.coordinator.system_identifier IS 'System identifier of the server that made it.';
+COMMENT ON COLUMN shardfdw_internal.coordinator.database IS 'OID of the database in which it was made.';
+COMMENT ON COLUMN shardfdw_internal.coordinator.fingerprint IS 'Of that server''s data directory: inode and time of birth of PG_VERSION, which a copy does not share.';
+COMMENT ON COLUMN shardfdw_internal.coordinator.made_at IS 'When it was made.';
+COMMENT ON COLUMN shardfdw_internal.coordinator.taken_over_at IS 'When take_over() has replaced it; null: not replaced.';
+COMMENT ON COLUMN shardfdw_internal.coordinator.all_commits_received IS 'Whether take_over() was told that all of its commits are here.';
+COMMENT ON COLUMN shardfdw_internal.coordinator.forgotten_until IS 'Rows of the commit log up to this time may have been deleted.';
+COMMENT ON COLUMN shardfdw_internal.coordinator.settled_below IS 'Transactions before this one are settled.';
 
 CREATE FUNCTION shardfdw.coordinator_identity(
 	OUT identity text,
@@ -68,22 +68,22 @@ CREATE FUNCTION shardfdw.coordinator_identity(
 COMMENT ON FUNCTION shardfdw.coordinator_identity() IS
 	'Says who this coordinator is. Returns its identity; whether this server made it or took it over, which a copy of its files has not; the name of the table that notes it on nodes; the command that does so.';
 
-CREATE FUNCTION shardfdw.store_identity() RETURNS void
+CREATE FUNCTION shardfdw_internal.store_identity() RETURNS void
 	LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME', 'shardfdw_store_identity';
-COMMENT ON FUNCTION shardfdw.store_identity() IS
-	'Stores the identity of this coordinator, if it has none, in shardfdw.coordinator. Returns nothing.';
+COMMENT ON FUNCTION shardfdw_internal.store_identity() IS
+	'Stores the identity of this coordinator, if it has none, in shardfdw_internal.coordinator. Returns nothing.';
 
-CREATE FUNCTION shardfdw.replace_identity(all_commits_received boolean) RETURNS text
+CREATE FUNCTION shardfdw_internal.replace_identity(all_commits_received boolean) RETURNS text
 	LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME', 'shardfdw_replace_identity';
-COMMENT ON FUNCTION shardfdw.replace_identity(boolean) IS
+COMMENT ON FUNCTION shardfdw_internal.replace_identity(boolean) IS
 	'The part of take_over() that happens here: gives this server an identity of its own, and notes those up to now as its predecessors''. Returns the new identity.';
-REVOKE ALL ON FUNCTION shardfdw.replace_identity(boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION shardfdw_internal.replace_identity(boolean) FROM PUBLIC;
 
-SELECT shardfdw.store_identity();
+SELECT shardfdw_internal.store_identity();
 
-CREATE FUNCTION shardfdw.note_identity(nodes name[], end_sessions boolean DEFAULT false)
+CREATE FUNCTION shardfdw_internal.note_identity(nodes name[], end_sessions boolean DEFAULT false)
 	RETURNS TABLE (node name, ok boolean, message text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -124,19 +124,19 @@ BEGIN
 	FROM shardfdw.query_nodes(told, array_fill(command, ARRAY[cardinality(told)]), 'free', false) q;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.note_identity(name[], boolean) IS
-	'Notes on nodes that this coordinator uses them, in the comment of a table in schema shardfdw there; end_sessions: and ends the sessions there of servers with this one''s system identifier. Returns one row per node, with the error message where that failed.';
+COMMENT ON FUNCTION shardfdw_internal.note_identity(name[], boolean) IS
+	'Notes on nodes that this coordinator uses them, in the comment of a table in schema shardfdw_internal there; end_sessions: and ends the sessions there of servers with this one''s system identifier. Returns one row per node, with the error message where that failed.';
 
 CREATE FUNCTION shardfdw.take_over(all_commits_received boolean DEFAULT false) RETURNS text
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	new_identity text := shardfdw.replace_identity(all_commits_received);
-	nodes CONSTANT name[] := shardfdw.trusted_nodes();
+	new_identity text := shardfdw_internal.replace_identity(all_commits_received);
+	nodes CONSTANT name[] := shardfdw_internal.trusted_nodes();
 	r record;
 BEGIN
 	IF nodes <> '{}' THEN
-		FOR r IN SELECT n.node, n.message FROM shardfdw.note_identity(nodes, true) n WHERE NOT n.ok
+		FOR r IN SELECT n.node, n.message FROM shardfdw_internal.note_identity(nodes, true) n WHERE NOT n.ok
 		LOOP
 			RAISE WARNING USING MESSAGE = format('node "%s" does not know of the take-over', r.node),
 				DETAIL = r.message,
@@ -154,7 +154,7 @@ CREATE FUNCTION shardfdw.dismiss_commit(xid xid8) RETURNS boolean
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	UPDATE shardfdw.commit_log l SET settled_at = clock_timestamp(), note = concat_ws('; ', l.note, 'dismissed by hand')
+	UPDATE shardfdw_internal.commit_log l SET settled_at = clock_timestamp(), note = concat_ws('; ', l.note, 'dismissed by hand')
 	WHERE l.xid = dismiss_commit.xid AND l.settled_at IS NULL;
 	RETURN FOUND;
 END
@@ -174,7 +174,7 @@ CREATE FUNCTION shardfdw.recover(
 COMMENT ON FUNCTION shardfdw.recover(boolean) IS
 	'Settles the transactions that this database left prepared on nodes: commits those whose transaction committed here, rolls back the others, leaves alone those still running and those of which it cannot be known; dry_run: only says what it would do. Returns one row per prepared transaction settled, failed or left alone, one per node that was not reached or is another server than before, and one per commit and node that was promoted after it had prepared it and does not have it. Logs the same.';
 
-CREATE FUNCTION shardfdw.list_prepared(
+CREATE FUNCTION shardfdw_internal.list_prepared(
 	OUT node name,
 	OUT gid text,
 	OUT xid xid8,
@@ -184,15 +184,15 @@ CREATE FUNCTION shardfdw.list_prepared(
 ) RETURNS SETOF record
 	LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME', 'shardfdw_list_prepared';
-COMMENT ON FUNCTION shardfdw.list_prepared() IS
+COMMENT ON FUNCTION shardfdw_internal.list_prepared() IS
 	'Asks every node for the transactions that this database has prepared there. Returns one row each, and one without gid per node that was not reached.';
 
 CREATE VIEW shardfdw.prepared_transactions AS
 	SELECT p.node, p.gid, coalesce(p.xid, l.xid) AS xid, p.owner, p.prepared, l.logged_at AS committed,
 		   CASE WHEN p.node IS NULL THEN 'settled' ELSE p.state END AS state
-	FROM shardfdw.list_prepared() p
-		 FULL JOIN (SELECT u.xid, u.logged_at FROM shardfdw.commit_log u WHERE u.settled_at IS NULL
-					AND NOT EXISTS (SELECT FROM shardfdw.commit_log n WHERE n.confirms_xid = u.xid AND n.confirms_token = u.token)) l
+	FROM shardfdw_internal.list_prepared() p
+		 FULL JOIN (SELECT u.xid, u.logged_at FROM shardfdw_internal.commit_log u WHERE u.settled_at IS NULL
+					AND NOT EXISTS (SELECT FROM shardfdw_internal.commit_log n WHERE n.confirms_xid = u.xid AND n.confirms_token = u.token)) l
 		 ON l.xid = CASE p.state WHEN 'committed' THEN p.xid END;
 GRANT SELECT ON shardfdw.prepared_transactions TO PUBLIC;
 COMMENT ON VIEW shardfdw.prepared_transactions IS

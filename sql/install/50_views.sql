@@ -5,12 +5,12 @@ WITH sharded AS MATERIALIZED (
 	SELECT p.partrelid AS relid, p.partstrat AS strategy, s.shards, s.nodes,
 		-- equal for tables of which the same key values are on the same nodes; null for what is not evenly sharded by hash
 		CASE p.partstrat WHEN 'h' THEN
-			shardfdw.key_signature(p.partrelid) || shardfdw.hash_placement(p.partrelid)::text END AS placement
+			shardfdw_internal.key_signature(p.partrelid) || shardfdw_internal.hash_placement(p.partrelid)::text END AS placement
 	FROM pg_catalog.pg_partitioned_table p
 	CROSS JOIN LATERAL (
 		SELECT pg_catalog.count(*) AS shards, pg_catalog.array_agg(DISTINCT x.node) AS nodes
-		FROM shardfdw.shards_of(p.partrelid) x) s
-	WHERE shardfdw.is_sharded(p.partrelid))
+		FROM shardfdw_internal.shards_of(p.partrelid) x) s
+	WHERE shardfdw_internal.is_sharded(p.partrelid))
 SELECT t.relid::pg_catalog.regclass AS table_name,
 	pg_catalog.regexp_replace(pg_catalog.pg_get_partkeydef(t.relid), '^\w+ \((.*)\)$', '\1') AS key,
 	CASE t.strategy WHEN 'h' THEN 'hash' WHEN 'r' THEN 'range' ELSE 'list' END AS strategy,
@@ -22,12 +22,18 @@ FROM sharded t
 UNION ALL
 SELECT r.relation, NULL, 'reference', NULL,
 	ARRAY(SELECT n.name FROM shardfdw.nodes n WHERE n.in_cluster ORDER BY n.name::text COLLATE "C"), '{}'
-FROM shardfdw.reference_tables() r(relation);
+FROM shardfdw_internal.reference_tables() r(relation);
 COMMENT ON VIEW shardfdw.tables IS
 	'Lists the sharded tables: shard key, strategy (hash, range or list), number of shards, their nodes, and the tables whose shards lie beside them; and the reference tables (strategy reference), with the nodes that have copies.';
+COMMENT ON COLUMN shardfdw.tables.table_name IS 'Sharded or reference table.';
+COMMENT ON COLUMN shardfdw.tables.key IS 'Columns and expressions of the shard key; null for a reference table.';
+COMMENT ON COLUMN shardfdw.tables.strategy IS 'hash, range or list: how the key decides on the shard; reference: a reference table.';
+COMMENT ON COLUMN shardfdw.tables.shards IS 'Number of its shards; null for a reference table.';
+COMMENT ON COLUMN shardfdw.tables.nodes IS 'Nodes that have shards or copies of it.';
+COMMENT ON COLUMN shardfdw.tables.colocated_with IS 'Tables whose shards with the same keys are on the same nodes.';
 GRANT SELECT ON shardfdw.tables TO PUBLIC;
 
-CREATE FUNCTION shardfdw.shard_sizes()
+CREATE FUNCTION shardfdw_internal.shard_sizes()
 	RETURNS TABLE (shard oid, size_bytes bigint, estimated_rows bigint)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -42,7 +48,7 @@ BEGIN
 			'FROM unnest(%L::oid[], %L::text[]) t(shard, name) JOIN pg_class c ON c.oid = to_regclass(t.name)',
 			n.shards, n.names)) INTO nodes, commands
 	FROM (SELECT x.name, array_agg(e.shard::oid) AS shards, array_agg(e.remote_name) AS names
-		  FROM unnest(shardfdw.trusted_nodes()) x(name), shardfdw.expected_shards(x.name) e GROUP BY x.name) n;
+		  FROM unnest(shardfdw_internal.trusted_nodes()) x(name), shardfdw_internal.expected_shards(x.name) e GROUP BY x.name) n;
 	IF nodes IS NULL THEN
 		RETURN;
 	END IF;
@@ -61,7 +67,7 @@ BEGIN
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.shard_sizes() IS
+COMMENT ON FUNCTION shardfdw_internal.shard_sizes() IS
 	'Asks all nodes at once for the sizes of their shards, indexes included, in bytes, and the row counts of their last ANALYZE or VACUUM. Returns one row per shard found; warns of nodes that do not answer.';
 
 CREATE VIEW shardfdw.shards AS
@@ -76,8 +82,14 @@ JOIN pg_catalog.pg_foreign_server s ON s.oid = f.ftserver
 JOIN pg_catalog.pg_foreign_data_wrapper w ON w.oid = s.srvfdw
 JOIN pg_catalog.pg_inherits i ON i.inhrelid = f.ftrelid
 JOIN pg_catalog.pg_partitioned_table p ON p.partrelid = i.inhparent
-LEFT JOIN shardfdw.shard_sizes() z ON z.shard = f.ftrelid
-WHERE w.fdwhandler = 'shardfdw.shardfdw_handler'::pg_catalog.regproc;
+LEFT JOIN shardfdw_internal.shard_sizes() z ON z.shard = f.ftrelid
+WHERE w.fdwhandler = 'shardfdw_internal.shardfdw_handler'::pg_catalog.regproc;
 COMMENT ON VIEW shardfdw.shards IS
 	'Lists the shards: table, node, bounds, and as asked from the nodes at that moment the size in bytes, indexes included, and the number of rows at the last ANALYZE or VACUUM there (null: not known).';
+COMMENT ON COLUMN shardfdw.shards.table_name IS 'Sharded table.';
+COMMENT ON COLUMN shardfdw.shards.shard IS 'Foreign table that stands for the shard.';
+COMMENT ON COLUMN shardfdw.shards.node IS 'Node that has it.';
+COMMENT ON COLUMN shardfdw.shards.bounds IS 'Which keys it takes, as in CREATE TABLE ... PARTITION OF.';
+COMMENT ON COLUMN shardfdw.shards.size_bytes IS 'Size on the node in bytes, indexes included; null: not known.';
+COMMENT ON COLUMN shardfdw.shards.estimated_rows IS 'Rows at the last ANALYZE or VACUUM on the node; null: not known.';
 GRANT SELECT ON shardfdw.shards TO PUBLIC;

@@ -1,6 +1,6 @@
 -- Connections to nodes: who has which, and closing them.
 
-CREATE FUNCTION shardfdw.session_connections(
+CREATE FUNCTION shardfdw_internal.session_connections(
 	OUT node name,
 	OUT role name,
 	OUT state text,
@@ -13,12 +13,12 @@ CREATE FUNCTION shardfdw.session_connections(
 ) RETURNS SETOF record
 	LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED
 	AS 'MODULE_PATHNAME', 'shardfdw_session_connections';
-COMMENT ON FUNCTION shardfdw.session_connections() IS
+COMMENT ON FUNCTION shardfdw_internal.session_connections() IS
 	'Returns one row per connection of this session to a node. Asks no node.';
 
 CREATE VIEW shardfdw.connections AS
 SELECT c.node, c.role, c.state, c.wrote, c.kept, c.opened, c.node_pid, c.node_version, c.bytes_received
-FROM shardfdw.session_connections() c;
+FROM shardfdw_internal.session_connections() c;
 COMMENT ON VIEW shardfdw.connections IS 'Connections of this session to nodes.';
 COMMENT ON COLUMN shardfdw.connections.node IS 'Node.';
 COMMENT ON COLUMN shardfdw.connections.role IS 'Role here whose user mapping is used.';
@@ -32,7 +32,7 @@ COMMENT ON COLUMN shardfdw.connections.node_version IS 'Version of the node as i
 COMMENT ON COLUMN shardfdw.connections.bytes_received IS 'Bytes of results that were read as COPY streams.';
 GRANT SELECT ON shardfdw.connections TO PUBLIC;
 
-CREATE FUNCTION shardfdw.all_connections(
+CREATE FUNCTION shardfdw_internal.all_connections(
 	OUT address text,
 	OUT pid integer,
 	OUT connections integer,
@@ -42,12 +42,12 @@ CREATE FUNCTION shardfdw.all_connections(
 ) RETURNS SETOF record
 	LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED
 	AS 'MODULE_PATHNAME', 'shardfdw_all_connections';
-COMMENT ON FUNCTION shardfdw.all_connections() IS
+COMMENT ON FUNCTION shardfdw_internal.all_connections() IS
 	'Returns one row per session of this server and address of a node to which it has connections or for one of which it waits. No rows unless shardfdw is in shared_preload_libraries.';
 
 CREATE VIEW shardfdw.shared_connections AS
 SELECT c.address, c.pid, c.connections, c.in_use, c.waits, c.allowed
-FROM shardfdw.all_connections() c;
+FROM shardfdw_internal.all_connections() c;
 COMMENT ON VIEW shardfdw.shared_connections IS
 	'Connections to nodes of all sessions of this server, in all databases. Empty unless shardfdw is in shared_preload_libraries.';
 COMMENT ON COLUMN shardfdw.shared_connections.address IS 'Where the node is: its host and port options.';

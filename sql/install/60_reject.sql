@@ -1,13 +1,13 @@
 -- Rows that a load set aside.
 
-CREATE SEQUENCE shardfdw.load_id;
-REVOKE ALL ON shardfdw.load_id FROM PUBLIC;
+CREATE SEQUENCE shardfdw_internal.load_id;
+REVOKE ALL ON shardfdw_internal.load_id FROM PUBLIC;
 -- Read by pg_dump, whoever runs it.
-GRANT SELECT ON shardfdw.load_id TO PUBLIC;
-COMMENT ON SEQUENCE shardfdw.load_id IS
+GRANT SELECT ON shardfdw_internal.load_id TO PUBLIC;
+COMMENT ON SEQUENCE shardfdw_internal.load_id IS
 	'Numbers of the loads that wrote into a REJECT_TABLE. COPY draws from it whatever the rights of its user.';
 -- Restored tables of rejected rows keep their numbers; new ones must not collide with them.
-SELECT pg_catalog.pg_extension_config_dump('shardfdw.load_id', '');
+SELECT pg_catalog.pg_extension_config_dump('shardfdw_internal.load_id', '');
 
 CREATE FUNCTION shardfdw.create_reject_table(
 	relation text,

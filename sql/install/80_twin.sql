@@ -7,7 +7,7 @@ CREATE FUNCTION shardfdw.builtin_twins()
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT t.name, t.args, t.internal,
-		format('CREATE AGGREGATE shardfdw.%I(%s) (SFUNC = pg_catalog.%I, STYPE = %s, COMBINEFUNC = pg_catalog.%I%s%s%s, PARALLEL = SAFE)',
+		format('CREATE AGGREGATE shardfdw_internal.%I(%s) (SFUNC = pg_catalog.%I, STYPE = %s, COMBINEFUNC = pg_catalog.%I%s%s%s, PARALLEL = SAFE)',
 			   t.name, t.args, t.transfn, t.state, t.combinefn,
 			   CASE WHEN t.space > 0 THEN format(', SSPACE = %s', t.space) END,
 			   CASE WHEN t.initval IS NOT NULL THEN format(', INITCOND = %L', t.initval) END,
@@ -16,7 +16,7 @@ AS $$
 		-- the state of a few values, to be compared with a node's
 		format('SELECT %s FROM unnest(%L::%s[]) v',
 			   format(CASE WHEN t.internal THEN 'encode(%s, ''hex'')' ELSE '(%s)::text' END,
-					  format('shardfdw.%I(%s)', t.name, array_to_string(array_fill(
+					  format('shardfdw_internal.%I(%s)', t.name, array_to_string(array_fill(
 						  CASE t.first_arg WHEN 'anyarray' THEN 'ARRAY[v, 7]' ELSE 'v' END, ARRAY[t.nargs]), ', '))),
 			   s.elements, s.type)
 	FROM (SELECT DISTINCT ON (name, p.proargtypes)
@@ -54,9 +54,9 @@ AS $$
 	ORDER BY t.name
 $$;
 COMMENT ON FUNCTION shardfdw.builtin_twins() IS
-	'Lists the partial twins that the built-in aggregates of this server need. Returns name, argument types, whether the state is internal, the command that makes it in schema shardfdw (which has to be there), and a query for the state of a few values (null when no values are known).';
+	'Lists the partial twins that the built-in aggregates of this server need. Returns name, argument types, whether the state is internal, the command that makes it in schema shardfdw_internal (which has to be there), and a query for the state of a few values (null when no values are known).';
 
-CREATE FUNCTION shardfdw.make_local_twins() RETURNS integer
+CREATE FUNCTION shardfdw_internal.make_local_twins() RETURNS integer
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -66,36 +66,36 @@ BEGIN
 	FOR t IN SELECT b.name, b.args, b.definition FROM shardfdw.builtin_twins() b
 	LOOP
 		CONTINUE WHEN EXISTS (SELECT FROM pg_depend d
-			WHERE d.classid = 'pg_proc'::regclass AND d.objid = to_regprocedure(format('shardfdw.%I(%s)', t.name, t.args))
+			WHERE d.classid = 'pg_proc'::regclass AND d.objid = to_regprocedure(format('shardfdw_internal.%I(%s)', t.name, t.args))
 				AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e');
 		-- this server may have been a node of another one: its twins give way
-		IF to_regprocedure(format('shardfdw.%I(%s)', t.name, t.args)) IS NOT NULL THEN
-			EXECUTE format('DROP AGGREGATE shardfdw.%I(%s)', t.name, t.args);
+		IF to_regprocedure(format('shardfdw_internal.%I(%s)', t.name, t.args)) IS NOT NULL THEN
+			EXECUTE format('DROP AGGREGATE shardfdw_internal.%I(%s)', t.name, t.args);
 		END IF;
 		EXECUTE t.definition;
-		EXECUTE format('COMMENT ON AGGREGATE shardfdw.%I(%s) IS %L', t.name, t.args,
+		EXECUTE format('COMMENT ON AGGREGATE shardfdw_internal.%I(%s) IS %L', t.name, t.args,
 			'Returns the transition state of the aggregates that share it, in the form in which it is sent.');
 		-- after CREATE EXTENSION: a major that has more of them
 		IF NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass
-				AND d.objid = to_regprocedure(format('shardfdw.%I(%s)', t.name, t.args)) AND d.deptype = 'e') THEN
-			EXECUTE format('ALTER EXTENSION shardfdw ADD AGGREGATE shardfdw.%I(%s)', t.name, t.args);
+				AND d.objid = to_regprocedure(format('shardfdw_internal.%I(%s)', t.name, t.args)) AND d.deptype = 'e') THEN
+			EXECUTE format('ALTER EXTENSION shardfdw ADD AGGREGATE shardfdw_internal.%I(%s)', t.name, t.args);
 		END IF;
 		n := n + 1;
 	END LOOP;
 	RETURN n;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.make_local_twins() IS
+COMMENT ON FUNCTION shardfdw_internal.make_local_twins() IS
 	'Makes the partial twins on the coordinator that are missing, as after pg_upgrade to a major with further aggregates. Returns how many it made; raises insufficient_privilege for those who are no superusers.';
-REVOKE ALL ON FUNCTION shardfdw.make_local_twins() FROM PUBLIC;
+REVOKE ALL ON FUNCTION shardfdw_internal.make_local_twins() FROM PUBLIC;
 
 DO $$
 BEGIN
-	PERFORM shardfdw.make_local_twins();
+	PERFORM shardfdw_internal.make_local_twins();
 END
 $$;
 
-CREATE FUNCTION shardfdw.set_node_option(node name, option text, value text) RETURNS void
+CREATE FUNCTION shardfdw_internal.set_node_option(node name, option text, value text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -109,10 +109,10 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.set_node_option(name, text, text) IS
+COMMENT ON FUNCTION shardfdw_internal.set_node_option(name, text, text) IS
 	'Sets an option of a node''s server, or removes it when the value is null. Returns nothing; raises the errors of ALTER SERVER.';
 
-CREATE FUNCTION shardfdw.find_lacking_twins(node name) RETURNS text[]
+CREATE FUNCTION shardfdw_internal.find_lacking_twins(node name) RETURNS text[]
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET array_nulls = on
 AS $$
 #variable_conflict use_variable
@@ -129,7 +129,7 @@ BEGIN
 	FROM shardfdw.query_nodes(ARRAY[node], ARRAY[$q$
 		SELECT p.oid::pg_catalog.regprocedure FROM pg_catalog.pg_proc p
 		JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
-		WHERE n.nspname = 'shardfdw' AND p.prokind = 'a' AND p.proname ~ '^partial_'
+		WHERE n.nspname = 'shardfdw_internal' AND p.prokind = 'a' AND p.proname ~ '^partial_'
 			AND (p.proowner = current_user::pg_catalog.regrole OR (SELECT rolsuper FROM pg_catalog.pg_roles WHERE oid = p.proowner))
 			AND (n.nspowner = current_user::pg_catalog.regrole OR (SELECT rolsuper FROM pg_catalog.pg_roles WHERE oid = n.nspowner))
 			AND NOT EXISTS (SELECT FROM pg_catalog.aclexplode(n.nspacl) x WHERE x.privilege_type = 'CREATE' AND x.grantee <> n.nspowner)
@@ -137,9 +137,9 @@ BEGIN
 		'free', true) q;
 
 	FOR b IN SELECT x.name, x.args, x.internal, x.sample FROM shardfdw.builtin_twins() x
-		WHERE to_regprocedure(format('shardfdw.%I(%s)', x.name, x.args)) IS NOT NULL
+		WHERE to_regprocedure(format('shardfdw_internal.%I(%s)', x.name, x.args)) IS NOT NULL
 	LOOP
-		IF format('shardfdw.%I(%s)', b.name, replace(b.args, ', ', ',')) = ANY (results) AND b.sample IS NOT NULL THEN
+		IF format('shardfdw_internal.%I(%s)', b.name, replace(b.args, ', ', ',')) = ANY (results) AND b.sample IS NOT NULL THEN
 			-- the same state in the same bytes, whatever major and machine
 			EXECUTE b.sample INTO here;
 			SELECT CASE WHEN q.ok THEN (q.fields)[1] END INTO there
@@ -148,9 +148,9 @@ BEGIN
 				CONTINUE;
 			END IF;
 		END IF;
-		lacking := lacking || format('shardfdw.%I', b.name);
+		lacking := lacking || format('shardfdw_internal.%I', b.name);
 		IF b.internal THEN
-			internals := internals || format('shardfdw.%I', b.name);
+			internals := internals || format('shardfdw_internal.%I', b.name);
 		END IF;
 	END LOOP;
 	IF cardinality(internals) = (SELECT count(*) FROM shardfdw.builtin_twins() x WHERE x.internal) THEN
@@ -160,7 +160,7 @@ BEGIN
 	RETURN lacking;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.find_lacking_twins(name) IS
+COMMENT ON FUNCTION shardfdw_internal.find_lacking_twins(name) IS
 	'Asks a node for the partial twins of built-in aggregates, has it aggregate a few values, and compares the bytes with those of here. Returns what it lacks, as option lacking_twins has it; raises the error of a node that cannot be asked.';
 
 CREATE FUNCTION shardfdw.make_twins(node name) RETURNS integer
@@ -174,9 +174,9 @@ DECLARE
 	obstacle text;
 	made text := '';
 BEGIN
-	PERFORM shardfdw.check_isolation('make_twins');
+	PERFORM shardfdw_internal.check_isolation('make_twins');
 	IF (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
-		PERFORM shardfdw.make_local_twins();
+		PERFORM shardfdw_internal.make_local_twins();
 	END IF;
 
 	-- What there is already stays if it is safe: of a role that can be trusted, as the next query asks.
@@ -184,18 +184,18 @@ BEGIN
 	LOOP
 		made := made || format('IF pg_catalog.to_regprocedure(%L) IS NULL THEN '
 			'BEGIN %s; EXECUTE %L; EXCEPTION WHEN OTHERS THEN NULL; END; END IF; ',
-			format('shardfdw.%I(%s)', b.name, b.args), b.definition,
-			format('GRANT EXECUTE ON FUNCTION shardfdw.%I(%s) TO PUBLIC', b.name, b.args));
+			format('shardfdw_internal.%I(%s)', b.name, b.args), b.definition,
+			format('GRANT EXECUTE ON FUNCTION shardfdw_internal.%I(%s) TO PUBLIC', b.name, b.args));
 	END LOOP;
 	PERFORM shardfdw.query_nodes(ARRAY[node], ARRAY[format('DO %L', 'BEGIN '
-		'IF pg_catalog.to_regnamespace(''shardfdw'') IS NULL THEN '
-		'BEGIN CREATE SCHEMA shardfdw; GRANT USAGE ON SCHEMA shardfdw TO PUBLIC; '
+		'IF pg_catalog.to_regnamespace(''shardfdw_internal'') IS NULL THEN '
+		'BEGIN CREATE SCHEMA shardfdw_internal; GRANT USAGE ON SCHEMA shardfdw_internal TO PUBLIC; '
 		'EXCEPTION WHEN OTHERS THEN RETURN; END; END IF; ' || made || 'END')], 'free', true);
 
-	lacking := shardfdw.find_lacking_twins(node);
-	n := (SELECT count(*) FROM shardfdw.builtin_twins() x WHERE format('shardfdw.%I', x.name) <> ALL (lacking)
+	lacking := shardfdw_internal.find_lacking_twins(node);
+	n := (SELECT count(*) FROM shardfdw.builtin_twins() x WHERE format('shardfdw_internal.%I', x.name) <> ALL (lacking)
 		  AND NOT (x.internal AND 'internal' = ANY (lacking)));
-	PERFORM shardfdw.set_node_option(node, 'partial_twins', (n > 0)::text);
+	PERFORM shardfdw_internal.set_node_option(node, 'partial_twins', (n > 0)::text);
 
 	-- Users' aggregates: those that the other nodes have, then those that no node has.
 	FOR b IN SELECT x.aggregate, x.twin FROM shardfdw.user_aggregates() x WHERE n > 0 ORDER BY x.twin IS NULL, x.aggregate::text COLLATE "C"
@@ -204,15 +204,15 @@ BEGIN
 			PERFORM shardfdw.distribute_aggregate(b.aggregate);
 			CONTINUE;
 		END IF;
-		SELECT coalesce(shardfdw.obstacle_to_copies(b.aggregate), CASE WHEN NOT q.ok THEN q.message END) INTO obstacle
-		FROM shardfdw.query_nodes(ARRAY[node], ARRAY[shardfdw.copy_command(b.aggregate)], 'free', false) q;
+		SELECT coalesce(shardfdw_internal.obstacle_to_copies(b.aggregate), CASE WHEN NOT q.ok THEN q.message END) INTO obstacle
+		FROM shardfdw.query_nodes(ARRAY[node], ARRAY[shardfdw_internal.copy_command(b.aggregate)], 'free', false) q;
 		IF obstacle IS NOT NULL THEN
 			RAISE NOTICE USING MESSAGE = format('aggregate %s is not computed by node "%s"', b.aggregate, node), DETAIL = obstacle;
 			lacking := lacking || (SELECT format('%I.%I', s.nspname, p.proname)
 								   FROM pg_proc p JOIN pg_namespace s ON s.oid = p.pronamespace WHERE p.oid = b.twin);
 		END IF;
 	END LOOP;
-	PERFORM shardfdw.set_node_option(node, 'lacking_twins', CASE WHEN n > 0 THEN nullif(lacking, '{}')::text END);
+	PERFORM shardfdw_internal.set_node_option(node, 'lacking_twins', CASE WHEN n > 0 THEN nullif(lacking, '{}')::text END);
 	RETURN n;
 END
 $$;
@@ -220,7 +220,7 @@ COMMENT ON FUNCTION shardfdw.make_twins(name) IS
 	'Makes the partial twins of aggregates on a node, and copies of users'' aggregates, as far as the caller''s role there may, and notes in the server''s options partial_twins and lacking_twins which it has. To be repeated after the node''s major version or the rights of the role have changed. Returns how many of the built-in aggregates'' twins it has; raises the error of a node that cannot be asked.';
 REVOKE ALL ON FUNCTION shardfdw.make_twins(name) FROM PUBLIC;
 
-CREATE FUNCTION shardfdw.inspect_twins(nodes name[]) RETURNS TABLE (node name, status text, detail text)
+CREATE FUNCTION shardfdw_internal.inspect_twins(nodes name[]) RETURNS TABLE (node name, status text, detail text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
@@ -232,7 +232,7 @@ DECLARE
 BEGIN
 	FOREACH node IN ARRAY nodes
 	LOOP
-		IF node <> ALL (shardfdw.twin_nodes()) THEN
+		IF node <> ALL (shardfdw_internal.twin_nodes()) THEN
 			status := 'warning';
 			detail := 'none: call shardfdw.make_twins()';
 			RETURN NEXT;
@@ -240,11 +240,11 @@ BEGIN
 		END IF;
 		SELECT coalesce((SELECT o.option_value::text[] FROM pg_foreign_server s, pg_options_to_table(s.srvoptions) o
 						 WHERE s.srvname = inspect_twins.node AND o.option_name = 'lacking_twins'), '{}') INTO noted;
-		lacking := shardfdw.find_lacking_twins(node);
+		lacking := shardfdw_internal.find_lacking_twins(node);
 		-- what the options promise must be there
-		SELECT string_agg(format('shardfdw.%I', b.name), ', ') INTO gone FROM shardfdw.builtin_twins() b
-		WHERE (format('shardfdw.%I', b.name) = ANY (lacking) OR (b.internal AND 'internal' = ANY (lacking)))
-			AND NOT (format('shardfdw.%I', b.name) = ANY (noted) OR (b.internal AND 'internal' = ANY (noted)));
+		SELECT string_agg(format('shardfdw_internal.%I', b.name), ', ') INTO gone FROM shardfdw.builtin_twins() b
+		WHERE (format('shardfdw_internal.%I', b.name) = ANY (lacking) OR (b.internal AND 'internal' = ANY (lacking)))
+			AND NOT (format('shardfdw_internal.%I', b.name) = ANY (noted) OR (b.internal AND 'internal' = ANY (noted)));
 		SELECT concat_ws(', ', gone, string_agg((q.fields)[1], ', ')) INTO gone
 		FROM shardfdw.query_nodes(ARRAY[node], ARRAY[format(
 			'SELECT t FROM pg_catalog.unnest(%L::text[]) t WHERE pg_catalog.to_regprocedure(t) IS NULL',
@@ -257,5 +257,5 @@ BEGIN
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.inspect_twins(name[]) IS
+COMMENT ON FUNCTION shardfdw_internal.inspect_twins(name[]) IS
 	'Compares the partial twins that nodes have with what the options of their servers say. Returns one row per node: error where one is missing, warning where none have been made; raises the error of a node that cannot be asked.';

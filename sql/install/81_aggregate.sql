@@ -4,14 +4,14 @@
 -- it is made and run as the role of the user's mapping, bodies may name nothing but what is built in, and
 -- objects that are there already are left alone unless they are such copies.
 
-CREATE FUNCTION shardfdw.twin_name(aggregate name) RETURNS name
+CREATE FUNCTION shardfdw_internal.twin_name(aggregate name) RETURNS name
 	LANGUAGE c STRICT IMMUTABLE AS 'MODULE_PATHNAME', 'shardfdw_twin_name';
-COMMENT ON FUNCTION shardfdw.twin_name(name) IS
+COMMENT ON FUNCTION shardfdw_internal.twin_name(name) IS
 	'Gives the name of the partial twin of a user''s aggregate, which is in the same schema. A long name is cut, with a part of its hash added.';
 
-CREATE FUNCTION shardfdw.attach_twin(aggregate regprocedure, twin regprocedure) RETURNS void
+CREATE FUNCTION shardfdw_internal.attach_twin(aggregate regprocedure, twin regprocedure) RETURNS void
 	LANGUAGE c STRICT VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_attach_twin';
-COMMENT ON FUNCTION shardfdw.attach_twin(regprocedure, regprocedure) IS
+COMMENT ON FUNCTION shardfdw_internal.attach_twin(regprocedure, regprocedure) IS
 	'Makes a partial twin be dropped with its aggregate. Returns nothing; raises insufficient_privilege for a twin of another owner, invalid_parameter_value for what is no twin of it.';
 
 CREATE FUNCTION shardfdw.drop_twins(aggregate regprocedure) RETURNS integer
@@ -19,18 +19,18 @@ CREATE FUNCTION shardfdw.drop_twins(aggregate regprocedure) RETURNS integer
 COMMENT ON FUNCTION shardfdw.drop_twins(regprocedure) IS
 	'Drops the partial twins of a user''s aggregate here, so that it works on gathered rows. Returns how many there were; raises insufficient_privilege for those who own neither the aggregate nor one of its functions, nor the schema of any.';
 
-CREATE FUNCTION shardfdw.support_functions(aggregate oid) RETURNS SETOF oid
+CREATE FUNCTION shardfdw_internal.support_functions(aggregate oid) RETURNS SETOF oid
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT DISTINCT f.oid FROM pg_aggregate a
 	CROSS JOIN LATERAL (VALUES (a.aggtransfn::oid), (a.aggfinalfn::oid), (a.aggcombinefn::oid), (a.aggserialfn::oid), (a.aggdeserialfn::oid)) f(oid)
 	WHERE a.aggfnoid = aggregate AND f.oid <> 0
 $$;
-COMMENT ON FUNCTION shardfdw.support_functions(oid) IS
+COMMENT ON FUNCTION shardfdw_internal.support_functions(oid) IS
 	'Lists the functions that an aggregate is made of, without those of moving aggregates.';
 
 -- Names are looked for as words, in comments and literals too: rather one too many than one too few.
-CREATE FUNCTION shardfdw.obstacle_in_body(function oid) RETURNS text
+CREATE FUNCTION shardfdw_internal.obstacle_in_body(function oid) RETURNS text
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -91,10 +91,10 @@ BEGIN
 	RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.obstacle_in_body(oid) IS
+COMMENT ON FUNCTION shardfdw_internal.obstacle_in_body(oid) IS
 	'Says why a function in SQL or PL/pgSQL might do something else on a node: words of its body that name objects of this database, or that make its result depend on more than its arguments. Returns null when nothing is found.';
 
-CREATE FUNCTION shardfdw.obstacle_to_copies(aggregate oid) RETURNS text
+CREATE FUNCTION shardfdw_internal.obstacle_to_copies(aggregate oid) RETURNS text
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -119,7 +119,7 @@ BEGIN
 			EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = x.oid
 					AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e') AS of_extension
 		FROM pg_proc x JOIN pg_language l ON l.oid = x.prolang
-		WHERE x.oid IN (SELECT shardfdw.support_functions(aggregate))
+		WHERE x.oid IN (SELECT shardfdw_internal.support_functions(aggregate))
 	LOOP
 		IF f.oid < 16384 THEN
 			CONTINUE WHEN f.provolatile = 'i';
@@ -134,7 +134,7 @@ BEGIN
 		ELSIF f.lanname NOT IN ('sql', 'plpgsql') THEN
 			RETURN format('function %s is in language %s', f.oid::regprocedure, f.lanname);
 		END IF;
-		obstacle := shardfdw.obstacle_in_body(f.oid);
+		obstacle := shardfdw_internal.obstacle_in_body(f.oid);
 		IF obstacle IS NOT NULL THEN
 			RETURN obstacle;
 		END IF;
@@ -142,17 +142,17 @@ BEGIN
 	RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.obstacle_to_copies(oid) IS
+COMMENT ON FUNCTION shardfdw_internal.obstacle_to_copies(oid) IS
 	'Says why a user''s aggregate with a combine function cannot be copied to nodes: its types, rights, languages, or what its functions mention. Returns null when it can.';
 
-CREATE FUNCTION shardfdw.aggregate_definition(aggregate oid, as_twin boolean) RETURNS text
+CREATE FUNCTION shardfdw_internal.aggregate_definition(aggregate oid, as_twin boolean) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	WITH f AS (
 		SELECT x.oid, format('%I.%I', n.nspname, x.proname) AS name
 		FROM pg_proc x JOIN pg_namespace n ON n.oid = x.pronamespace
-		WHERE x.oid IN (SELECT shardfdw.support_functions(aggregate)))
-	SELECT format('CREATE AGGREGATE %I.%I(%s) (%s)', n.nspname, CASE WHEN as_twin THEN shardfdw.twin_name(p.proname) ELSE p.proname END,
+		WHERE x.oid IN (SELECT shardfdw_internal.support_functions(aggregate)))
+	SELECT format('CREATE AGGREGATE %I.%I(%s) (%s)', n.nspname, CASE WHEN as_twin THEN shardfdw_internal.twin_name(p.proname) ELSE p.proname END,
 		pg_get_function_identity_arguments(p.oid), array_to_string(ARRAY[
 			'SFUNC = ' || (SELECT name FROM f WHERE oid = a.aggtransfn),
 			'STYPE = ' || format_type(a.aggtranstype, NULL),
@@ -172,10 +172,10 @@ AS $$
 	FROM pg_aggregate a JOIN pg_proc p ON p.oid = a.aggfnoid JOIN pg_namespace n ON n.oid = p.pronamespace
 	WHERE a.aggfnoid = aggregate
 $$;
-COMMENT ON FUNCTION shardfdw.aggregate_definition(oid, boolean) IS
+COMMENT ON FUNCTION shardfdw_internal.aggregate_definition(oid, boolean) IS
 	'Gives the CREATE AGGREGATE command of an aggregate, without what moving aggregates and sort operators add, or that of its partial twin.';
 
-CREATE FUNCTION shardfdw.copy_command(aggregate oid) RETURNS text
+CREATE FUNCTION shardfdw_internal.copy_command(aggregate oid) RETURNS text
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -187,9 +187,9 @@ DECLARE
 	r record;
 BEGIN
 	FOR r IN SELECT DISTINCT n.nspname FROM pg_namespace n JOIN pg_proc p ON p.pronamespace = n.oid
-		WHERE p.oid >= 16384 AND (p.oid = aggregate OR p.oid IN (SELECT shardfdw.support_functions(aggregate)))
+		WHERE p.oid >= 16384 AND (p.oid = aggregate OR p.oid IN (SELECT shardfdw_internal.support_functions(aggregate)))
 	LOOP
-		steps := steps || format('IF pg_catalog.to_regnamespace(%L) IS NULL THEN %s; END IF; ', format('%I', r.nspname), shardfdw.schema_command(r.nspname));
+		steps := steps || format('IF pg_catalog.to_regnamespace(%L) IS NULL THEN %s; END IF; ', format('%I', r.nspname), shardfdw_internal.schema_command(r.nspname));
 	END LOOP;
 
 	-- functions: as they are there already, a copy to be renewed, or new
@@ -200,7 +200,7 @@ BEGIN
 			(SELECT format('%L', ARRAY[e.extname::text, e.extversion]) FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid
 			 WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e') AS extension
 		FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-		WHERE p.oid >= 16384 AND p.oid IN (SELECT shardfdw.support_functions(aggregate))
+		WHERE p.oid >= 16384 AND p.oid IN (SELECT shardfdw_internal.support_functions(aggregate))
 	LOOP
 		names := names || r.name;
 		steps := steps || format('this := pg_catalog.to_regprocedure(%L); ', r.name);
@@ -219,12 +219,12 @@ BEGIN
 	FOR r IN
 		SELECT t.as_twin, format('%I.%I(%s)', n.nspname, x.name, pg_get_function_identity_arguments(p.oid)) AS signature,
 			format('%I.%I(%s)', n.nspname, x.name, (SELECT string_agg(format_type(a, NULL), ',' ORDER BY ord) FROM unnest(p.proargtypes) WITH ORDINALITY y(a, ord))) AS name,
-			shardfdw.aggregate_definition(p.oid, t.as_twin) AS definition,
+			shardfdw_internal.aggregate_definition(p.oid, t.as_twin) AS definition,
 			EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid
 					AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e') AND NOT t.as_twin AS of_extension
 		FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
 		CROSS JOIN (VALUES (false), (true)) t(as_twin)
-		CROSS JOIN LATERAL (SELECT CASE WHEN t.as_twin THEN shardfdw.twin_name(p.proname) ELSE p.proname END AS name) x
+		CROSS JOIN LATERAL (SELECT CASE WHEN t.as_twin THEN shardfdw_internal.twin_name(p.proname) ELSE p.proname END AS name) x
 		WHERE p.oid = aggregate
 		ORDER BY t.as_twin
 	LOOP
@@ -247,17 +247,17 @@ BEGIN
 		'THEN RAISE EXCEPTION ''one of its functions belongs to another role''; END IF; END', names::text));
 END
 $$;
-COMMENT ON FUNCTION shardfdw.copy_command(oid) IS
+COMMENT ON FUNCTION shardfdw_internal.copy_command(oid) IS
 	'Gives the command that makes, or renews, the copies of a user''s aggregate, of its functions and of its partial twin on a node. It raises an error, and changes nothing, where other objects are in the way.';
 
-CREATE FUNCTION shardfdw.twin_nodes() RETURNS name[]
+CREATE FUNCTION shardfdw_internal.twin_nodes() RETURNS name[]
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT coalesce(array_agg(n.name ORDER BY n.name::text COLLATE "C"), '{}')
 	FROM shardfdw.nodes n JOIN pg_foreign_server s ON s.srvname = n.name
 	WHERE n.in_cluster AND EXISTS (SELECT FROM pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'partial_twins' AND o.option_value::boolean)
 $$;
-COMMENT ON FUNCTION shardfdw.twin_nodes() IS
+COMMENT ON FUNCTION shardfdw_internal.twin_nodes() IS
 	'Lists the nodes of the cluster that have partial twins.';
 
 CREATE FUNCTION shardfdw.distribute_aggregate(aggregate regprocedure) RETURNS boolean
@@ -265,7 +265,7 @@ CREATE FUNCTION shardfdw.distribute_aggregate(aggregate regprocedure) RETURNS bo
 AS $$
 #variable_conflict use_variable
 DECLARE
-	nodes name[] := shardfdw.twin_nodes();
+	nodes name[] := shardfdw_internal.twin_nodes();
 	p pg_proc;
 	schema text;
 	obstacle text;
@@ -279,7 +279,7 @@ BEGIN
 	IF nodes = '{}' OR NOT EXISTS (SELECT FROM shardfdw.user_aggregates() u WHERE u.aggregate = distribute_aggregate.aggregate) THEN
 		RETURN false;
 	END IF;
-	obstacle := shardfdw.obstacle_to_copies(aggregate);
+	obstacle := shardfdw_internal.obstacle_to_copies(aggregate);
 	-- a node that was added since would be forgotten, and a function copied as it was
 	IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
 		obstacle := 'copies on the nodes need transaction isolation level READ COMMITTED';
@@ -301,10 +301,10 @@ BEGIN
 				WHERE (q.fields)[1] = '0' LIMIT 1;
 			END IF;
 			IF obstacle IS NULL THEN
-				EXECUTE shardfdw.aggregate_definition(aggregate, true);
-				PERFORM shardfdw.attach_twin(aggregate, format('%I.%I(%s)', schema, shardfdw.twin_name(p.proname),
+				EXECUTE shardfdw_internal.aggregate_definition(aggregate, true);
+				PERFORM shardfdw_internal.attach_twin(aggregate, format('%I.%I(%s)', schema, shardfdw_internal.twin_name(p.proname),
 					(SELECT string_agg(format_type(t, NULL), ',' ORDER BY ord) FROM unnest(p.proargtypes) WITH ORDINALITY x(t, ord)))::regprocedure);
-				PERFORM shardfdw.query_nodes(nodes, array_fill(shardfdw.copy_command(aggregate), ARRAY[cardinality(nodes)]), 'write', true);
+				PERFORM shardfdw.query_nodes(nodes, array_fill(shardfdw_internal.copy_command(aggregate), ARRAY[cardinality(nodes)]), 'write', true);
 			END IF;
 		EXCEPTION WHEN OTHERS THEN
 			obstacle := SQLERRM;
@@ -312,11 +312,11 @@ BEGIN
 	END IF;
 	IF obstacle IS NULL THEN
 		-- a node that lacked it does so no longer
-		PERFORM shardfdw.set_node_option(s.srvname, 'lacking_twins', nullif(array_remove(o.option_value::text[],
-				format('%I.%I', schema, shardfdw.twin_name(p.proname))), '{}')::text)
+		PERFORM shardfdw_internal.set_node_option(s.srvname, 'lacking_twins', nullif(array_remove(o.option_value::text[],
+				format('%I.%I', schema, shardfdw_internal.twin_name(p.proname))), '{}')::text)
 		FROM pg_foreign_server s CROSS JOIN LATERAL pg_options_to_table(s.srvoptions) o
 		WHERE s.srvname = ANY (nodes) AND o.option_name = 'lacking_twins' AND pg_has_role(s.srvowner, 'USAGE')
-			AND format('%I.%I', schema, shardfdw.twin_name(p.proname)) = ANY (o.option_value::text[]);
+			AND format('%I.%I', schema, shardfdw_internal.twin_name(p.proname)) = ANY (o.option_value::text[]);
 	ELSE
 		RAISE NOTICE USING MESSAGE = format('aggregate %s is not computed by the nodes', aggregate),
 			DETAIL = obstacle,
@@ -338,34 +338,34 @@ AS $$
 	JOIN pg_proc p ON p.oid = a.aggfnoid
 	JOIN pg_namespace n ON n.oid = p.pronamespace
 	WHERE p.oid >= 16384 AND a.aggkind = 'n' AND a.aggcombinefn <> 0
-		AND n.nspname <> 'shardfdw' AND NOT starts_with(n.nspname, 'pg_') AND NOT starts_with(p.proname, 'shardfdw_partial_')
+		AND n.nspname <> 'shardfdw_internal' AND NOT starts_with(n.nspname, 'pg_') AND NOT starts_with(p.proname, 'shardfdw_partial_')
 $$;
 COMMENT ON FUNCTION shardfdw.user_aggregates() IS
 	'Lists the users'' aggregates that have a combine function, with their partial twin: null where nodes do not compute them.';
 
-CREATE FUNCTION shardfdw.aggregates_of_seen(classid oid, objid oid) RETURNS SETOF oid
+CREATE FUNCTION shardfdw_internal.aggregates_of_seen(classid oid, objid oid) RETURNS SETOF oid
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	-- the aggregate itself, or those that a function, extension or schema has to do with
 	SELECT p.oid
 	FROM pg_aggregate a JOIN pg_proc p ON p.oid = a.aggfnoid
-	WHERE p.oid >= 16384 AND a.aggcombinefn <> 0 AND p.pronamespace <> 'shardfdw'::regnamespace AND (
+	WHERE p.oid >= 16384 AND a.aggcombinefn <> 0 AND p.pronamespace <> 'shardfdw_internal'::regnamespace AND (
 		($1 = 'pg_proc'::regclass AND (p.oid = $2 OR
 			($2 IN (a.aggtransfn, a.aggfinalfn, a.aggcombinefn, a.aggserialfn, a.aggdeserialfn) AND NOT starts_with(p.proname, 'shardfdw_partial_'))))
 		OR ($1 = 'pg_extension'::regclass AND EXISTS (
 			SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.refclassid = $1 AND d.refobjid = $2 AND d.deptype = 'e'))
 		OR ($1 = 'pg_namespace'::regclass AND NOT starts_with(p.proname, 'shardfdw_partial_') AND (p.pronamespace = $2 OR EXISTS (
-			SELECT FROM shardfdw.support_functions(p.oid) s JOIN pg_proc f ON f.oid = s WHERE f.pronamespace = $2))))
+			SELECT FROM shardfdw_internal.support_functions(p.oid) s JOIN pg_proc f ON f.oid = s WHERE f.pronamespace = $2))))
 $$;
-COMMENT ON FUNCTION shardfdw.aggregates_of_seen(oid, oid) IS
+COMMENT ON FUNCTION shardfdw_internal.aggregates_of_seen(oid, oid) IS
 	'Does what aggregates_of() does, by what the statement''s snapshot shows. Returns their OIDs.';
 
-CREATE FUNCTION shardfdw.aggregates_of(classid oid, objid oid) RETURNS oid[]
+CREATE FUNCTION shardfdw_internal.aggregates_of(classid oid, objid oid) RETURNS oid[]
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_aggregates_of';
-COMMENT ON FUNCTION shardfdw.aggregates_of(oid, oid) IS
+COMMENT ON FUNCTION shardfdw_internal.aggregates_of(oid, oid) IS
 	'Finds the users'' aggregates, and twins, that a change of a function, extension or schema concerns, whenever the transaction began. Returns their OIDs.';
 
-CREATE FUNCTION shardfdw.follow_aggregates() RETURNS event_trigger
+CREATE FUNCTION shardfdw_internal.follow_aggregates() RETURNS event_trigger
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -378,14 +378,14 @@ BEGIN
 		FOR r IN
 			-- of one that this transaction does not see nothing is known, and its twin is dropped
 			SELECT u.oid AS aggregate, coalesce(starts_with(p.proname, 'shardfdw_partial_'), false) AS is_twin, p.proargtypes, p.pronamespace, p.proname
-			FROM unnest(shardfdw.aggregates_of(c.classid, c.objid)) u(oid) LEFT JOIN pg_proc p ON p.oid = u.oid
+			FROM unnest(shardfdw_internal.aggregates_of(c.classid, c.objid)) u(oid) LEFT JOIN pg_proc p ON p.oid = u.oid
 		LOOP
 			IF NOT r.is_twin THEN
 				PERFORM shardfdw.distribute_aggregate(r.aggregate);
 			ELSE
 				-- a dump that is restored makes the twin by itself
-				PERFORM shardfdw.attach_twin(b.oid, r.aggregate) FROM pg_proc b
-				WHERE b.pronamespace = r.pronamespace AND b.proargtypes = r.proargtypes AND b.prokind = 'a' AND shardfdw.twin_name(b.proname) = r.proname
+				PERFORM shardfdw_internal.attach_twin(b.oid, r.aggregate) FROM pg_proc b
+				WHERE b.pronamespace = r.pronamespace AND b.proargtypes = r.proargtypes AND b.prokind = 'a' AND shardfdw_internal.twin_name(b.proname) = r.proname
 					AND b.oid <> r.aggregate AND NOT EXISTS (
 						SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = r.aggregate AND d.refclassid = d.classid AND d.refobjid = b.oid AND d.deptype = 'a');
 			END IF;
@@ -393,10 +393,10 @@ BEGIN
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.follow_aggregates() IS
+COMMENT ON FUNCTION shardfdw_internal.follow_aggregates() IS
 	'Keeps partial twins and copies on nodes as the aggregates and their functions here are. Raises nothing for what nodes refuse.';
 
-CREATE FUNCTION shardfdw.drop_copies() RETURNS event_trigger
+CREATE FUNCTION shardfdw_internal.drop_copies() RETURNS event_trigger
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -410,9 +410,9 @@ BEGIN
 		FROM (SELECT x.schema_name, x.address_names[2] AS object_name, x.address_args FROM pg_event_trigger_dropped_objects() x
 			  WHERE x.object_type = 'aggregate') a
 		JOIN pg_event_trigger_dropped_objects() t ON t.object_type = 'aggregate' AND t.schema_name = a.schema_name
-			AND t.address_args = a.address_args AND t.address_names[2] = shardfdw.twin_name(a.object_name)
+			AND t.address_args = a.address_args AND t.address_names[2] = shardfdw_internal.twin_name(a.object_name)
 	LOOP
-		nodes := shardfdw.twin_nodes();
+		nodes := shardfdw_internal.twin_nodes();
 		EXIT WHEN nodes = '{}';
 		command := format('DO %L', format(
 			'DECLARE f pg_catalog.oid; functions pg_catalog.oid[]; a text; BEGIN '
@@ -435,16 +435,16 @@ BEGIN
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.drop_copies() IS
+COMMENT ON FUNCTION shardfdw_internal.drop_copies() IS
 	'Drops the copies on nodes of an aggregate that is dropped here, and those of its functions that nothing else uses there. Raises nothing when that fails.';
 
 CREATE EVENT TRIGGER shardfdw_follow_aggregates ON ddl_command_end
 	WHEN TAG IN ('CREATE AGGREGATE', 'ALTER AGGREGATE', 'CREATE FUNCTION', 'ALTER FUNCTION', 'ALTER ROUTINE', 'CREATE EXTENSION', 'ALTER EXTENSION', 'ALTER SCHEMA')
-	EXECUTE FUNCTION shardfdw.follow_aggregates();
+	EXECUTE FUNCTION shardfdw_internal.follow_aggregates();
 COMMENT ON EVENT TRIGGER shardfdw_follow_aggregates IS
 	'Has nodes compute the aggregates that users create.';
 CREATE EVENT TRIGGER shardfdw_drop_copies ON sql_drop
 	WHEN TAG IN ('DROP AGGREGATE', 'DROP FUNCTION', 'DROP ROUTINE', 'DROP SCHEMA', 'DROP OWNED', 'DROP EXTENSION', 'DROP TYPE')
-	EXECUTE FUNCTION shardfdw.drop_copies();
+	EXECUTE FUNCTION shardfdw_internal.drop_copies();
 COMMENT ON EVENT TRIGGER shardfdw_drop_copies IS
 	'Drops the copies on nodes of aggregates that are dropped here.';

@@ -17,6 +17,7 @@
 #include "conninfo.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "own_schema.h"
 #include "utils/builtins.h"
 #include "utils/catcache.h"
 #include "utils/fmgrprotos.h"
@@ -24,7 +25,6 @@
 #include "utils/syscache.h"
 
 /* The right to execute it makes a role's servers nodes of the cluster. */
-#define ADD_NODE_SCHEMA "shardfdw"	/* the extension's name, too */
 #define ADD_NODE_FUNCTION "add_node"
 
 PG_FUNCTION_INFO_V1(shardfdw_is_cluster_node);
@@ -62,8 +62,8 @@ may_add_nodes(Oid role)
 
 	if (superuser_arg(role))
 		return true;
-	schema = get_namespace_oid(ADD_NODE_SCHEMA, true);
-	extension = get_extension_oid(ADD_NODE_SCHEMA, true);
+	schema = get_namespace_oid(SHARD_SCHEMA, true);
+	extension = get_extension_oid(SHARD_EXTENSION, true);
 	if (!OidIsValid(schema) || !OidIsValid(extension))
 		return false;
 	functions = SearchSysCacheList1(PROCNAMEARGSNSP, CStringGetDatum(ADD_NODE_FUNCTION));

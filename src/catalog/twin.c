@@ -8,7 +8,7 @@
  * Partial Aggregate would hand to Finalize Aggregate.  SQL functions make twins
  * here and on nodes (80_twin.sql).
  *
- *	 built-in aggregates	shardfdw.partial_<transition function>: aggregates that
+ *	 built-in aggregates	shardfdw_internal.partial_<transition function>: aggregates that
  *							share a state share the twin
  *	 others					shardfdw_partial_<aggregate> in the aggregate's own
  *							schema, where its owner may create; nodes that have
@@ -36,6 +36,7 @@
 #include "common/hashfn.h"
 #include "compat.h"
 #include "mb/pg_wchar.h"
+#include "own_schema.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
@@ -43,7 +44,6 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-#define TWIN_SCHEMA "shardfdw"
 #define TWIN_PREFIX "partial_"
 
 /* of aggregates that are not built in */
@@ -121,7 +121,7 @@ twin_place(Form_pg_proc proc, Form_pg_aggregate agg, Oid *nspoid, char **name)
 {
 	char	   *transfn;
 
-	*nspoid = get_namespace_oid(TWIN_SCHEMA, true);
+	*nspoid = get_namespace_oid(SHARD_INTERNAL_SCHEMA, true);
 	if (proc->oid >= FirstGenbkiObjectId)
 	{
 		/* a built-in twin is asked for by a coordinator above this one: its state is that of its own twin */
@@ -179,7 +179,7 @@ is_lacking(List *lacking, Oid twin, Oid transfn, bool internal)
 		return false;
 	name = quote_qualified_identifier(get_namespace_name(get_func_namespace(twin)),
 									  get_func_name(twin));
-	builtin = quote_qualified_identifier(TWIN_SCHEMA, psprintf(TWIN_PREFIX "%s", get_func_name(transfn)));
+	builtin = quote_qualified_identifier(SHARD_INTERNAL_SCHEMA, psprintf(TWIN_PREFIX "%s", get_func_name(transfn)));
 	foreach(lc, lacking)
 	{
 		if (strcmp(lfirst(lc), name) == 0 ||

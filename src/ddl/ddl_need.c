@@ -36,7 +36,7 @@ shard_ddl_make_objects(const ShardDdlTable *table)
 	for (int i = 0; i < table->nshards; i++)
 		appendStringInfo(&nodes, "%s%s", i > 0 ? ", " : "", quote_literal_cstr(table->shards[i].node));
 	initStringInfo(&sql);
-	appendStringInfo(&sql, "SELECT shardfdw.make_objects_on_nodes(%u, ARRAY[%s]::pg_catalog.name[]) WHERE EXISTS ("
+	appendStringInfo(&sql, "SELECT shardfdw_internal.make_objects_on_nodes(%u, ARRAY[%s]::pg_catalog.name[]) WHERE EXISTS ("
 					 "SELECT FROM pg_catalog.pg_depend d WHERE d.refobjid OPERATOR(pg_catalog.>=) %u "
 					 "AND d.refclassid OPERATOR(pg_catalog.=) ANY ('{pg_catalog.pg_type,pg_catalog.pg_proc,pg_catalog.pg_collation,"
 					 "pg_catalog.pg_operator,pg_catalog.pg_opclass}'::pg_catalog.regclass[]) AND d.objid OPERATOR(pg_catalog.=) ANY (ARRAY("

@@ -77,7 +77,7 @@ shardfdw_change_nodes(PG_FUNCTION_ARGS)
 	if (!CALLED_AS_EVENT_TRIGGER(fcinfo))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("function %s must be called by an event trigger", "shardfdw.change_nodes()")));
+				 errmsg("function %s must be called by an event trigger", "shardfdw_internal.change_nodes()")));
 	for (ShardDdlRestEntry *entry = entries; entry != NULL; entry = entry->outer)
 		shard_ddl_rest_finish(entry);
 	PG_RETURN_NULL();

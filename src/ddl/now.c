@@ -85,7 +85,7 @@ shard_now_value(const char *sql)
 Datum
 shardfdw_check_owner_code(PG_FUNCTION_ARGS)
 {
-	shard_now_run(psprintf("SELECT shardfdw.check_owner_code_seen(%u, %s)", PG_GETARG_OID(0),
+	shard_now_run(psprintf("SELECT shardfdw_internal.check_owner_code_seen(%u, %s)", PG_GETARG_OID(0),
 						   quote_literal_cstr(text_to_cstring(PG_GETARG_TEXT_PP(1)))));
 	PG_RETURN_VOID();
 }
@@ -94,7 +94,7 @@ shardfdw_check_owner_code(PG_FUNCTION_ARGS)
 Datum
 shardfdw_aggregates_of(PG_FUNCTION_ARGS)
 {
-	List	   *oids = shard_now_oids(psprintf("SELECT shardfdw.aggregates_of_seen(%u, %u)", PG_GETARG_OID(0), PG_GETARG_OID(1)));
+	List	   *oids = shard_now_oids(psprintf("SELECT shardfdw_internal.aggregates_of_seen(%u, %u)", PG_GETARG_OID(0), PG_GETARG_OID(1)));
 	Datum	   *values = palloc(sizeof(Datum) * Max(list_length(oids), 1));
 	ListCell   *lc;
 

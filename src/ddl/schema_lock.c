@@ -55,7 +55,7 @@ shard_schema_unlock(Oid namespace, LOCKMODE lockmode)
 static void
 lock_needed(Oid relid)
 {
-	char	   *sql = psprintf("SELECT s FROM shardfdw.needed_schemas(%u) s", relid);
+	char	   *sql = psprintf("SELECT s FROM shardfdw_internal.needed_schemas(%u) s", relid);
 	List	   *locked = NIL;
 	List	   *schemas;
 	ListCell   *lc;
@@ -92,7 +92,7 @@ Datum
 shardfdw_make_objects_on_nodes(PG_FUNCTION_ARGS)
 {
 	(void) DirectFunctionCall1(shardfdw_lock_schemas, PG_GETARG_DATUM(0));
-	shard_now_run(psprintf("SELECT shardfdw.make_objects_seen(%u, %s)", PG_GETARG_OID(0),
+	shard_now_run(psprintf("SELECT shardfdw_internal.make_objects_seen(%u, %s)", PG_GETARG_OID(0),
 						   quote_literal_cstr(OidOutputFunctionCall(F_ARRAY_OUT, PG_GETARG_DATUM(1)))));
 	PG_RETURN_VOID();
 }

@@ -1,7 +1,7 @@
 /*
  * recover.c
  *	  Settles, or shows, the transactions that this database left prepared on
- *	  nodes: SQL functions shardfdw.recover() and shardfdw.list_prepared().
+ *	  nodes: SQL functions shardfdw.recover() and shardfdw_internal.list_prepared().
  *
  *	 read the commit log --> ask all nodes for gids --> whose? --> running here? --> in the log? --> settle
  *			|								another's, or |		yes: leave alone	|yes: COMMIT PREPARED

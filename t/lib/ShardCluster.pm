@@ -98,14 +98,14 @@ sub gid_prefix
 {
 	my ($self) = @_;
 	return $self->safe_psql(q{SELECT format('shardfdw:%s:%s:%s:%s:', system_identifier, database, identity, (extract(epoch FROM now() + interval '1 hour') * 1000000)::bigint)
-		FROM shardfdw.coordinator JOIN pg_control_system() s USING (system_identifier) WHERE taken_over_at IS NULL});
+		FROM shardfdw_internal.coordinator JOIN pg_control_system() s USING (system_identifier) WHERE taken_over_at IS NULL});
 }
 
 # Rows of the commit log that are not known to be settled.
 sub unsettled
 {
-	return q{SELECT count(*) FROM shardfdw.commit_log u WHERE settled_at IS NULL
-		AND NOT EXISTS (SELECT FROM shardfdw.commit_log n WHERE n.confirms_xid = u.xid AND n.confirms_token = u.token)};
+	return q{SELECT count(*) FROM shardfdw_internal.commit_log u WHERE settled_at IS NULL
+		AND NOT EXISTS (SELECT FROM shardfdw_internal.commit_log n WHERE n.confirms_xid = u.xid AND n.confirms_token = u.token)};
 }
 
 sub coordinator { return $_[0]->{coordinator}; }

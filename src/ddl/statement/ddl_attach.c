@@ -72,7 +72,7 @@ check_definition(const ShardDdlTable *table)
 	char	   *differences;
 
 	check_not_fixed(table);
-	definition.question = shard_now_value(psprintf("SELECT shardfdw.describe_query(ARRAY[%s])", quote_literal_cstr(shard->relation)));
+	definition.question = shard_now_value(psprintf("SELECT shardfdw_internal.describe_query(ARRAY[%s])", quote_literal_cstr(shard->relation)));
 	shard_ddl_ask(table, question_text, take_definition, &definition);
 	if (!definition.asked)
 		elog(ERROR, "node \"%s\" does not describe table %s", shard->node, shard->relation);
@@ -85,7 +85,7 @@ check_definition(const ShardDdlTable *table)
 				 errhint("Make it there; check_nodes() shows what it lacks.")));
 		return false;
 	}
-	differences = shard_now_value(psprintf("SELECT shardfdw.shard_differences(%u, %s, %s)", shard->relid,
+	differences = shard_now_value(psprintf("SELECT shardfdw_internal.shard_differences(%u, %s, %s)", shard->relid,
 										   quote_literal_cstr(definition.text), quote_literal_cstr(definition.major)));
 	if (differences != NULL)
 		ereport(ERROR,

@@ -50,6 +50,7 @@
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/parsenodes.h"
+#include "own_schema.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -57,8 +58,6 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
-
-#define OWN_SCHEMA "shardfdw"
 
 /* By this comment a node's schema is known to have been made by us. */
 #define SCHEMA_MARK "Made by shardfdw for a schema of the coordinator."
@@ -73,7 +72,7 @@ PG_FUNCTION_INFO_V1(shardfdw_schema_command);
 static List *
 tables_that_need(const char *schema)
 {
-	return shard_now_oids(psprintf("SELECT r::pg_catalog.oid FROM shardfdw.tables_that_need(%s) r", quote_literal_cstr(schema)));
+	return shard_now_oids(psprintf("SELECT r::pg_catalog.oid FROM shardfdw_internal.tables_that_need(%s) r", quote_literal_cstr(schema)));
 }
 
 /* Does a table lie on nodes under its own name?  Asked without a lock on it: what is dropped meanwhile does not. */
@@ -413,9 +412,10 @@ shard_ddl_check_own_schema(Node *stmt)
 	if (!IsA(stmt, RenameStmt))
 		return;
 	rename = castNode(RenameStmt, stmt);
-	if (rename->renameType == OBJECT_SCHEMA && strcmp(rename->subname, OWN_SCHEMA) == 0 &&
-		OidIsValid(get_extension_oid(OWN_SCHEMA, true)))
+	if (rename->renameType == OBJECT_SCHEMA &&
+		(strcmp(rename->subname, SHARD_SCHEMA) == 0 || strcmp(rename->subname, SHARD_INTERNAL_SCHEMA) == 0) &&
+		OidIsValid(get_extension_oid(SHARD_EXTENSION, true)))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot rename schema \"%s\" because extension \"%s\" needs it under this name", OWN_SCHEMA, OWN_SCHEMA)));
+				 errmsg("cannot rename schema \"%s\" because extension \"%s\" needs it under this name", rename->subname, SHARD_EXTENSION)));
 }

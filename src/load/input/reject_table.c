@@ -21,6 +21,7 @@
 #include "load/input/reject_table.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "own_schema.h"
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -121,13 +122,13 @@ prepare_insert(const char *sql)
 static int64
 next_load(void)
 {
-	Oid			nspid = get_namespace_oid("shardfdw", false);
+	Oid			nspid = get_namespace_oid(SHARD_INTERNAL_SCHEMA, false);
 	Oid			seqid = get_relname_relid("load_id", nspid);
 
 	if (!OidIsValid(seqid))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("sequence shardfdw.load_id does not exist"),
+				 errmsg("sequence shardfdw_internal.load_id does not exist"),
 				 errhint("Run ALTER EXTENSION shardfdw UPDATE.")));
 	return nextval_internal(seqid, false);
 }

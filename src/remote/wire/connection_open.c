@@ -36,6 +36,7 @@
 #include "foreign/foreign.h"
 #include "guc.h"
 #include "miscadmin.h"
+#include "own_schema.h"
 #include "remote/wire/connection_private.h"
 #include "remote/wire/error.h"
 #include "remote/wire/quota.h"
@@ -403,7 +404,7 @@ shard_connection_note_sql(void)
 {
 	return psprintf("(SELECT pg_catalog.obj_description(c.oid, 'pg_class') FROM pg_catalog.pg_class c"
 					" WHERE c.relname OPERATOR(pg_catalog.=) '%s' AND c.relnamespace OPERATOR(pg_catalog.=)"
-					" (SELECT n.oid FROM pg_catalog.pg_namespace n WHERE n.nspname OPERATOR(pg_catalog.=) 'shardfdw'))",
+					" (SELECT n.oid FROM pg_catalog.pg_namespace n WHERE n.nspname OPERATOR(pg_catalog.=) '" SHARD_INTERNAL_SCHEMA "'))",
 					shard_conninfo_note_name());
 }
 

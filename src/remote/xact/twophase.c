@@ -3,7 +3,7 @@
  *	  Atomic commit over nodes.
  *
  *	 PRE_COMMIT   PREPARE TRANSACTION on all nodes at once, meanwhile
- *				  INSERT INTO shardfdw.commit_log in the local transaction
+ *				  INSERT INTO shardfdw_internal.commit_log in the local transaction
  *	 local commit is the decision
  *	 COMMIT		  COMMIT PREPARED on all nodes at once
  *	 or ABORT	  ROLLBACK PREPARED, or ROLLBACK where nothing was prepared
