@@ -84,7 +84,13 @@ SELECT node, shard, result FROM shardfdw.run_on_shards('s', 'SELECT pg_get_const
 INSERT INTO s VALUES (4, 99);
 DELETE FROM r WHERE id = 2;
 SELECT * FROM s ORDER BY id;
-SELECT shardfdw.unshard_table('r');
+SELECT shardfdw.unreplicate_table('r');
+-- A table that is none is left alone, and what nodes have under its name.
+SELECT shardfdw.unreplicate_table('misuse');
+SELECT shardfdw.unreplicate_table('s');
+SELECT shardfdw.unreplicate_table('s_00');
+SELECT shardfdw.unreplicate_table(NULL);
+SELECT count(*) FROM s;
 SELECT shardfdw.unshard_table('s');
 SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 's'::regclass AND contype = 'f';
 

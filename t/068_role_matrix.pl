@@ -112,6 +112,7 @@ my %calls = (
 	'create_shard' => q{shardfdw.create_shard('empty', 'empty_1', 'FROM (1) TO (2)', 'node1')},
 	'replicate_table' => q{shardfdw.replicate_table('loose')},
 	'unreplicate_table' => q{shardfdw.unreplicate_table('r')},
+	'unreplicate_table' => q{shardfdw.unreplicate_table('r')},
 	# what is noted on nodes would outlive the test's ROLLBACK
 	'take_over' => q{shardfdw.take_over(NULL)},
 	'remove_node' => q{shardfdw.remove_node('node2')},

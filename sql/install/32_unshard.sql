@@ -51,7 +51,6 @@ DECLARE
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('unshard_table');
 	IF shardfdw_internal.is_reference(relation) THEN
-		PERFORM shardfdw_internal.check_replicable(relation);
 		PERFORM shardfdw.unreplicate_table(relation);
 		RETURN;
 	END IF;

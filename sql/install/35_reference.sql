@@ -256,6 +256,15 @@ DECLARE
 	trigger_name name;
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('unreplicate_table');
+	IF relation IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'relation must not be null';
+	END IF;
+	-- without its triggers, a table of that name on a node is none of ours
+	IF NOT shardfdw_internal.is_reference(relation) THEN
+		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type',
+			MESSAGE = format('"%s" is not a reference table', (SELECT c.relname FROM pg_class c WHERE c.oid = relation));
+	END IF;
+	PERFORM shardfdw_internal.check_replicable(relation);
 	PERFORM shardfdw_internal.lock_node_list();
 	EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
 	SELECT format('%I.%I', n.nspname, c.relname) INTO remote_name
@@ -272,7 +281,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.unreplicate_table(regclass) IS
-	'Makes a plain table of a reference table: drops its triggers, and its copies on all nodes. Returns nothing; raises the node''s error, for example dependent_objects_still_exist.';
+	'Makes a plain table of a reference table: drops its triggers, and its copies on all nodes. Returns nothing; raises wrong_object_type for other tables, and the node''s error, for example dependent_objects_still_exist.';
 
 CREATE FUNCTION shardfdw_internal.reference_key_commands(relation regclass)
 	RETURNS TABLE (prefix text, suffix text)
