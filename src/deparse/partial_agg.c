@@ -7,7 +7,7 @@
  *
  *	 no final function, state not internal	the aggregate itself: count, min,
  *											max, bool_and, sum(int4), ...
- *	 any other whose twin nodes have		its partial twin (catalog/twin.h): one
+ *	 any other whose twin nodes have		its partial twin (catalog/partial_aggregate.h): one
  *											transition where algebra takes two or
  *											three, and floats as core sums them up
  *
@@ -33,9 +33,9 @@
 #include "access/htup_details.h"
 #include "access/transam.h"
 #include "agg/state.h"
+#include "catalog/partial_aggregate.h"
 #include "catalog/pg_aggregate.h"
 #include "catalog/pg_type.h"
-#include "catalog/twin.h"
 #include "compat.h"
 #include "datatype/timestamp.h"
 #include "deparse/partial_agg.h"

@@ -17,10 +17,10 @@
  */
 #include "postgres.h"
 
+#include "catalog/partial_aggregate.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
-#include "catalog/twin.h"
 #include "compat.h"
 #include "deparse/shippable/shippable.h"
 #include "deparse/shippable/shippable_param.h"

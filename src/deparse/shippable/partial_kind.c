@@ -9,9 +9,9 @@
 
 #include "access/htup_details.h"
 #include "access/transam.h"
+#include "catalog/partial_aggregate.h"
 #include "catalog/pg_aggregate.h"
 #include "catalog/pg_type.h"
-#include "catalog/twin.h"
 #include "compat.h"
 #include "deparse/shippable/partial_kind.h"
 #include "utils/fmgroids.h"

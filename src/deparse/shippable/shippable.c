@@ -28,12 +28,12 @@
 
 #include "access/sysattr.h"
 #include "access/transam.h"
+#include "catalog/partial_aggregate.h"
 #include "catalog/pg_aggregate.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "catalog/shard_map.h"
-#include "catalog/twin.h"
 #include "compat.h"
 #include "deparse/shippable/shippable.h"
 #include "deparse/shippable/shippable_compare.h"

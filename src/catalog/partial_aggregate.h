@@ -1,10 +1,10 @@
 /*
- * twin.h
+ * partial_aggregate.h
  *	  Partial twins: plain SQL aggregates on nodes whose result is the transition
  *	  state of another aggregate.
  */
-#ifndef SHARDFDW_TWIN_H
-#define SHARDFDW_TWIN_H
+#ifndef SHARDFDW_PARTIAL_AGGREGATE_H
+#define SHARDFDW_PARTIAL_AGGREGATE_H
 
 #include "postgres.h"
 

@@ -1,12 +1,12 @@
 /*
- * twin.c
+ * partial_aggregate.c
  *	  Finds the partial twin of an aggregate.
  *
  * A twin takes the same arguments, and has the same transition function, state
  * and initial value as its aggregate.  Its final function is the serialization
  * function when the state is internal, else it has none: so its result is what
  * Partial Aggregate would hand to Finalize Aggregate.  SQL functions make twins
- * here and on nodes (80_twin.sql).
+ * here and on nodes (80_partial_aggregate.sql).
  *
  *	 built-in aggregates	shardfdw_internal.partial_<transition function>: aggregates that
  *							share a state share the twin
@@ -28,11 +28,11 @@
 #include "access/transam.h"
 #include "catalog/namespace.h"
 #include "catalog/option.h"
+#include "catalog/partial_aggregate.h"
 #include "catalog/pg_aggregate.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
-#include "catalog/twin.h"
 #include "common/hashfn.h"
 #include "compat.h"
 #include "mb/pg_wchar.h"

@@ -1,5 +1,5 @@
 /*
- * user_twin.c
+ * user_aggregate.c
  *	  What the SQL functions that follow aggregates of users cannot do by
  *	  themselves: names of twins, and their dependency on their aggregate.
  *
@@ -13,11 +13,11 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/dependency.h"
+#include "catalog/partial_aggregate.h"
 #include "catalog/pg_aggregate.h"
 #include "catalog/pg_depend.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_proc.h"
-#include "catalog/twin.h"
 #include "compat.h"
 #include "fmgr.h"
 #include "miscadmin.h"
