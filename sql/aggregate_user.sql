@@ -81,7 +81,7 @@ PREPARE cached AS SELECT favg(w) > 30 AS favg FROM t;
 PREPARE cached_key AS SELECT count(*), count(favg) FROM (SELECT id, favg(w) FROM t GROUP BY id) x;
 EXECUTE cached;
 EXECUTE cached_key;
-SELECT shardfdw.drop_twins('favg(float8)');
+SELECT shardfdw.undistribute_aggregate('favg(float8)');
 SELECT count(*) FROM shardfdw.run_on_nodes('DROP AGGREGATE IF EXISTS au.shardfdw_partial_favg(float8), au.favg(float8)');
 EXECUTE cached;
 EXECUTE cached_key;

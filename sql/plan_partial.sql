@@ -1,4 +1,4 @@
--- Partial states of built-in aggregates: by partial twins, by algebra where nodes have none, or not at all.
+-- Partial states of built-in aggregates: by partial aggregates, by algebra where nodes have none, or not at all.
 \set VERBOSITY terse
 SET client_min_messages = error;
 CREATE SCHEMA pgt;
@@ -59,25 +59,25 @@ INSERT INTO queries VALUES
 
 SELECT plan(q) FROM queries WHERE q !~ 'avg\(iv\)';
 SELECT s.* FROM queries, same(q) s;
--- nodes without twins of internal states
+-- nodes without partial aggregates of internal states
 BEGIN;
-ALTER SERVER node2 OPTIONS (ADD lacking_twins '{internal}');
+ALTER SERVER node2 OPTIONS (ADD missing_partial_aggregates '{internal}');
 SELECT plan(q) FROM queries WHERE q !~ 'avg\(iv\)';
 SELECT s.* FROM queries, same(q) s;
--- without some twin, or all
-ALTER SERVER node2 OPTIONS (SET lacking_twins '{shardfdw_internal.partial_int8_accum,shardfdw_internal.partial_float8_accum}');
+-- without some partial aggregate, or all
+ALTER SERVER node2 OPTIONS (SET missing_partial_aggregates '{shardfdw_internal.partial_int8_accum,shardfdw_internal.partial_float8_accum}');
 SELECT plan('SELECT stddev(i8), stddev(n) FROM t');
 SELECT plan('SELECT avg(f8), stddev(i4) FROM t');
-ALTER SERVER node2 OPTIONS (DROP lacking_twins, SET partial_twins 'false');
+ALTER SERVER node2 OPTIONS (DROP missing_partial_aggregates, SET partial_aggregates 'false');
 SELECT plan('SELECT corr(f8, i4) FROM t');
 SELECT plan(q) FROM queries WHERE q ~ 'stddev.i2';
 SELECT s.* FROM queries, same(q) s;
 ROLLBACK;
 SELECT plan('SELECT stddev(i8) FROM t');
-ALTER SERVER node2 OPTIONS (ADD lacking_twins '{a,NULL}');
-ALTER SERVER node2 OPTIONS (ADD lacking_twins 'a');
-ALTER SERVER node2 OPTIONS (SET partial_twins 'x');
--- a twin that is not what its name says is none
+ALTER SERVER node2 OPTIONS (ADD missing_partial_aggregates '{a,NULL}');
+ALTER SERVER node2 OPTIONS (ADD missing_partial_aggregates 'a');
+ALTER SERVER node2 OPTIONS (SET partial_aggregates 'x');
+-- a partial aggregate that is not what its name says is none
 BEGIN;
 CREATE OR REPLACE AGGREGATE shardfdw_internal.partial_float8_accum(float8) (SFUNC = float8_accum, STYPE = float8[], INITCOND = '{1,1,1}');
 SELECT plan('SELECT stddev(f8) FROM t');

@@ -415,7 +415,7 @@ shard_identity_noted_relation(const char *identity)
 }
 
 /*
- * The schema is made as for partial twins; where it is there already, the role may
+ * The schema is made as for partial aggregates; where it is there already, the role may
  * have no right to make one.
  */
 char *

@@ -51,7 +51,7 @@ _PG_init(void)
 	shard_guc_init();
 	shard_option_init(shardfdw_handler);
 	shard_map_init();
-	shard_twin_init();
+	shard_partial_aggregate_init();
 	shard_quota_init();
 	shard_pool_init();
 	shard_txn_init(&txn_upcalls);

@@ -34,9 +34,9 @@ for my $i (1 .. 2)
 	$c->safe_psql(qq{SELECT shardfdw.add_node('app$i', '$host', $port, 'app', 'app')});
 }
 my $options = q{SELECT coalesce(string_agg(o.option_name || '=' || o.option_value, ' ' ORDER BY o.option_name), '')
-	FROM pg_foreign_server s, pg_options_to_table(s.srvoptions) o WHERE s.srvname = '%s' AND o.option_name ~ 'twins'};
-is($c->safe_psql(sprintf $options, 'node1'), 'partial_twins=true', 'a superuser of a node makes all twins');
-is($c->safe_psql(sprintf $options, 'app1'), 'lacking_twins={internal,ours.shardfdw_partial_total} partial_twins=true',
+	FROM pg_foreign_server s, pg_options_to_table(s.srvoptions) o WHERE s.srvname = '%s' AND o.option_name ~ 'partial_aggregates'};
+is($c->safe_psql(sprintf $options, 'node1'), 'partial_aggregates=true', 'a superuser of a node makes all partial aggregates');
+is($c->safe_psql(sprintf $options, 'app1'), 'missing_partial_aggregates={internal,ours.shardfdw_partial_total} partial_aggregates=true',
 	'another role makes those without internal states');
 
 # Nodes of another major.
@@ -50,8 +50,8 @@ if ($major != 16 && defined $other)
 	$node->start;
 	$c->safe_psql(sprintf q{SELECT shardfdw.add_node('other', '%s', %d, 'postgres')}, $node->host, $node->port);
 	$tables{m} = [ 'node1', 'other' ];
-	my $expected = $major == 19 ? qr/partial_int8_avg_accum/ : qr/^partial_twins=true$/;
-	like($c->safe_psql(sprintf $options, 'other'), $expected, 'twins on a node of 16 are used where the state has the same bytes');
+	my $expected = $major == 19 ? qr/partial_int8_avg_accum/ : qr/^partial_aggregates=true$/;
+	like($c->safe_psql(sprintf $options, 'other'), $expected, 'partial aggregates on a node of 16 are used where the state has the same bytes');
 }
 
 # A value for each type, NULL in group 3; NaN and infinities in groups 4 and 5.
@@ -186,7 +186,7 @@ is($rc, 0, 'CREATE AGGREGATE by a role without USAGE on the nodes');
 like($err, qr/NOTICE:  aggregate ours\.lowest\(integer\) is not computed by the nodes\nDETAIL:  USAGE on all nodes/, 'it says why');
 is($c->safe_psql("SELECT plan('SELECT ours.lowest(id) FROM t')"), 'gathered', 'it works on gathered rows');
 is($c->safe_psql('SELECT ours.lowest(id) FROM t'), '1', 'and gives the answer');
-$c->psql_fails_like(q{SET ROLE author; SELECT shardfdw.drop_twins('ours.rms(float8)');}, qr/42501/, 'twins of others are not to be dropped');
+$c->psql_fails_like(q{SET ROLE author; SELECT shardfdw.undistribute_aggregate('ours.rms(float8)');}, qr/42501/, 'partial aggregates of others are not to be dropped');
 
 # A node that is down when an aggregate is created.
 $c->stop_node(2);
@@ -198,14 +198,14 @@ is($c->safe_psql("SELECT plan('SELECT ours.highest(id) FROM t')"), 'gathered', '
 is($c->safe_psql("SELECT shardfdw.distribute_aggregate('ours.highest(int)'); SELECT plan('SELECT ours.highest(id) FROM t')"), "t\npartial", 'distributed later');
 
 # check_nodes() compares.
-my $check = q{SELECT node, status, detail FROM shardfdw.check_nodes() WHERE "check" = 'partial twins' AND node IN ('node1', 'app1') ORDER BY node};
+my $check = q{SELECT node, status, detail FROM shardfdw.check_nodes() WHERE "check" = 'partial aggregates' AND node IN ('node1', 'app1') ORDER BY node};
 like($c->safe_psql($check), qr/^app1\|ok\|without internal, ours\.shardfdw_partial_total\nnode1\|ok\|all \d+$/, 'check_nodes: as expected');
 $c->node_safe_psql(1, 'DROP AGGREGATE shardfdw_internal.partial_int8_accum(bigint), ours.shardfdw_partial_rms(float8)');
 like($c->safe_psql($check), qr/^node1\|error\|missing, or of another form: shardfdw_internal\.partial_int8_accum, ours\.shardfdw_partial_rms\(double precision\); call/m, 'check_nodes finds what is gone');
-$c->safe_psql(q{SELECT shardfdw.make_twins('node1')});
-like($c->safe_psql($check), qr/^node1\|ok/m, 'make_twins mends it');
+$c->safe_psql(q{SELECT shardfdw.make_partial_aggregates('node1')});
+like($c->safe_psql($check), qr/^node1\|ok/m, 'make_partial_aggregates mends it');
 
-# Twins that somebody else could change are not used.
+# Partial aggregates that somebody else could change are not used.
 $c->node_safe_psql(1, 'CREATE ROLE mallory; CREATE DATABASE squat TEMPLATE template0');
 $c->node(1)->safe_psql('squat', q{
 	CREATE SCHEMA shardfdw_internal; GRANT USAGE, CREATE ON SCHEMA shardfdw_internal TO mallory; GRANT USAGE ON SCHEMA shardfdw_internal TO PUBLIC;
@@ -213,19 +213,19 @@ $c->node(1)->safe_psql('squat', q{
 	CREATE AGGREGATE shardfdw_internal.partial_float8_accum(float8) (SFUNC = float8_accum, STYPE = float8[], INITCOND = '{0,0,0}')});
 my ($host, $port) = $c->node_address(1);
 $c->safe_psql("SELECT shardfdw.add_node('squat', '$host', $port, 'squat')");
-is($c->safe_psql(sprintf $options, 'squat'), 'partial_twins=false', 'a schema in which others may create');
+is($c->safe_psql(sprintf $options, 'squat'), 'partial_aggregates=false', 'a schema in which others may create');
 $c->node(1)->safe_psql('squat', 'REVOKE CREATE ON SCHEMA shardfdw_internal FROM mallory');
-$c->safe_psql("SELECT shardfdw.make_twins('squat')");
-is($c->safe_psql(sprintf $options, 'squat'), 'lacking_twins={shardfdw_internal.partial_float8_accum} partial_twins=true', 'a twin of another role');
+$c->safe_psql("SELECT shardfdw.make_partial_aggregates('squat')");
+is($c->safe_psql(sprintf $options, 'squat'), 'missing_partial_aggregates={shardfdw_internal.partial_float8_accum} partial_aggregates=true', 'a partial aggregate of another role');
 $c->safe_psql("SELECT shardfdw.remove_node('squat')");
 
-# Dumped and restored: twins come with the dump, and still belong to their aggregates.
+# Dumped and restored: partial aggregates come with the dump, and still belong to their aggregates.
 my $dump = PostgreSQL::Test::Utils::tempdir() . '/dump.sql';
 $c->coordinator->command_ok([ 'pg_dump', '-s', '-f', $dump, '-d', $c->coordinator->connstr('postgres') ], 'pg_dump');
 $c->safe_psql('CREATE DATABASE restored TEMPLATE template0');
 $c->coordinator->command_ok([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-f', $dump, '-d', $c->coordinator->connstr('restored') ], 'restored without an error');
-my $twins = q{SELECT string_agg(concat_ws(' ', aggregate, twin), ', ' ORDER BY aggregate::text) FROM shardfdw.user_aggregates()};
-is($c->coordinator->safe_psql('restored', $twins), $c->safe_psql($twins), 'twins of restored aggregates');
+my $partials = q{SELECT string_agg(concat_ws(' ', aggregate, partial_aggregate), ', ' ORDER BY aggregate::text) FROM shardfdw.user_aggregates()};
+is($c->coordinator->safe_psql('restored', $partials), $c->safe_psql($partials), 'partial aggregates of restored aggregates');
 unlike(slurp_file($dump), qr/partial_int8_accum/, 'those of built-in aggregates belong to the extension');
 
 # A hostile node: states with any byte changed, cut or added to. Some are other values, all others errors; the server lives.
@@ -284,7 +284,7 @@ is($c->safe_psql('SELECT 1'), '1', 'the server lives');
 unlike($c->log_since(0), qr/was terminated by signal/, 'and nothing has crashed');
 
 $c->safe_psql('DROP SCHEMA ours CASCADE');
-is($c->safe_psql(q{SELECT count(*) FROM pg_proc WHERE proname ~ '^shardfdw_partial_'}), '0', 'aggregates take their twins with them');
+is($c->safe_psql(q{SELECT count(*) FROM pg_proc WHERE proname ~ '^shardfdw_partial_'}), '0', 'aggregates take their partial aggregates with them');
 is($c->node_safe_psql(1, q{SELECT count(*) FROM pg_proc WHERE pronamespace = 'ours'::regnamespace}), '0', 'and the copies on nodes');
 
 done_testing();

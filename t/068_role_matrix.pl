@@ -134,8 +134,8 @@ my %calls = (
 	'set_node_option' => q{shardfdw_internal.set_node_option('node1', 'cores', '4')},
 	'lock_wrapper' => q{shardfdw_internal.lock_wrapper((SELECT oid FROM pg_foreign_data_wrapper WHERE fdwname = 'shardfdw'))},
 	'refused_options' => q{shardfdw_internal.refused_options((SELECT oid FROM pg_foreign_data_wrapper WHERE fdwname = 'shardfdw'), 'shardfdw_internal.shardfdw_validator')},
-	'attach_twin' => q{shardfdw_internal.attach_twin('sum(bigint)', 'avg(bigint)')},
-	'drop_twins' => q{shardfdw.drop_twins('sum(bigint)')},
+	'attach_partial_aggregate' => q{shardfdw_internal.attach_partial_aggregate('sum(bigint)', 'avg(bigint)')},
+	'undistribute_aggregate' => q{shardfdw.undistribute_aggregate('sum(bigint)')},
 	'distribute_aggregate' => q{shardfdw.distribute_aggregate('sum(bigint)')},
 	'needed_objects' => q{shardfdw_internal.needed_objects('{t}')},
 	'common_keys' => q{shardfdw_internal.common_keys('t', 't', '[]')},
@@ -155,7 +155,7 @@ my %by_type = (
 my %outcomes = (
 	# reads catalogs, the session or what the caller may see; changes nothing of others
 	'ok ok ok ok ok ok ok ok ok ok' => q{
-		aggregate_definition all_connections builtin_twins check_default_shard check_definitions check_hash_key
+		aggregate_definition all_connections builtin_partial_aggregates check_default_shard check_definitions check_hash_key
 		aggregates_of aggregates_of_seen check_isolation make_objects_seen 		check_nodes check_unique_keys checksum_query compare_definitions compare_objects connections_read coordinator_identity
 		copy_command default_collation describe_query describe_tables disconnect disconnect_all expected_copy
 		expected_definition expected_shards foreign_keys_query hash_placement in_remote_transaction
@@ -165,13 +165,13 @@ my %outcomes = (
 		reference_index_commands reference_key_commands reference_tables reference_triggers schema_command session_connections
 		shard_columns shard_command shard_differences shard_for shard_index_commands shard_name shard_object_name shard_sizes
 		shard_table_commands shardfdw_validator shards_of shards_read shared_connections_read adopted_wrapper_read load_id_read stat_load_read
-		storage_options storage_options_query store_identity successor_commands support_functions tables_read tables_that_need trusted_nodes twin_name twin_nodes
+		storage_options storage_options_query store_identity successor_commands support_functions tables_read tables_that_need trusted_nodes partial_aggregate_name partial_aggregate_nodes
 		is_cluster_node is_trusted_node owner_code_query is_owner check_owner_code check_owner_code_seen index_before_rows
 		user_aggregates},
 	# for owners of the table with USAGE on the nodes
 	'ok ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
-		check_owner_code_on_nodes check_replaceable create_shard different_copies drop_replaced_table find_lacking_twins inspect_nodes
-		inspect_references inspect_shards inspect_twins make_reference_copies make_schema_on_nodes
+		check_owner_code_on_nodes check_replaceable create_shard different_copies drop_replaced_table find_missing_partial_aggregates inspect_nodes
+		inspect_references inspect_shards inspect_partial_aggregates make_reference_copies make_schema_on_nodes
 		nodes_without_copy note_identity query_nodes replace_table replicate_table shard_table unreplicate_table unshard_table
 		usable_nodes},
 	# for who may lock the table
@@ -180,7 +180,7 @@ my %outcomes = (
 	# for superusers until granted, or for owners of what is given
 	'ok 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 	 adopted_wrapper_written check_postgres_fdw_switch commit_log_read commit_log_written coordinator_read coordinator_written dismiss_commit
-		distribute_aggregate drop_twins load_id_written lock_wrapper make_local_twins make_twins
+		distribute_aggregate undistribute_aggregate load_id_written lock_wrapper make_local_partial_aggregates make_partial_aggregates
 		refused_options replace_identity run_on_nodes run_on_shards set_node_option take_over},
 	'55000 55000 55000 55000 55000 55000 55000 55000 55000 55000' => q{
 		connections_written nodes_written prepared_transactions_written shards_written shared_connections_written
@@ -198,7 +198,7 @@ my %outcomes = (
 	'22023 22023 22023 22023 22023 22023 22023 22023 22023 22023' => q{
 		comparable_keys},
 	'22023 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
-		attach_twin},
+		attach_partial_aggregate},
 	'23505 23505 42501 42501 42501 42501 23505 42501 42501 42501' => q{
 		copy_reference_rows},
 	'2BP01 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
@@ -227,10 +227,10 @@ for (split /\n/, $c->safe_psql(q{
 	my $call = $calls{$name} // "$function(" . join(', ', map { $by_type{$_} // die "no argument of type $_ for $name" } split /;/, $types) . ')';
 	push @functions, [ $name, "SELECT count(*) FROM $call" ];
 }
-# The partial twins are plain aggregates for everybody.
+# The partial aggregates are plain aggregates for everybody.
 is($c->safe_psql(q{SELECT count(*) FROM pg_proc WHERE pronamespace::regnamespace IN ('shardfdw', 'shardfdw_internal') AND (prosecdef OR
 		(prokind = 'a' AND NOT has_function_privilege('nobody', oid, 'EXECUTE')))}),
-	0, 'nothing is SECURITY DEFINER, partial twins are for everybody');
+	0, 'nothing is SECURITY DEFINER, partial aggregates are for everybody');
 is($c->safe_psql(q{SELECT string_agg(proname, ' ') FROM pg_proc p JOIN pg_language l ON l.oid = prolang
 		WHERE pronamespace::regnamespace IN ('shardfdw', 'shardfdw_internal') AND lanname IN ('sql', 'plpgsql') AND prokind = 'f'
 		AND NOT EXISTS (SELECT FROM unnest(proconfig) c WHERE c = 'search_path=pg_catalog, pg_temp')}),

@@ -65,7 +65,7 @@ try_sql('add_node', $quiet . $_)
 	"SELECT shardfdw.add_node('odd', '$host', $port, 'postgres', 'app', '$wrong', '{\"sslmode\": \"no such mode\"}')",
 	"SELECT shardfdw.add_node('odd', '$host', $port, 'postgres', 'app', NULL, '{\"sslpassword\": \"$wrong\", \"nonsense\": \"1\"}')",
 	"SELECT shardfdw.add_node('odd', '$host', $port, 'postgres', 'app', '$wrong', '{\"sslpassword\": \"$wrong\", \"password_required\": \"perhaps\"}')",
-	"BEGIN; SELECT shardfdw.add_node('good', '$host', $port, 'postgres', 'app', '$right', '{\"partial_twins\": \"false\"}'); SELECT * FROM shardfdw.check_nodes(); SELECT * FROM shardfdw.nodes; ROLLBACK");
+	"BEGIN; SELECT shardfdw.add_node('good', '$host', $port, 'postgres', 'app', '$right', '{\"partial_aggregates\": \"false\"}'); SELECT * FROM shardfdw.check_nodes(); SELECT * FROM shardfdw.nodes; ROLLBACK");
 cmp_ok(scalar(() = $seen{add_node} =~ /ERROR:/g), '>=', 7, 'add_node failed where it should');
 # psql echoes what failed: that is the statement of the test itself
 $seen{add_node} = join "\n", grep { !/^(LINE \d|psql:.*STATEMENT: |STATEMENT: |SELECT shardfdw.add_node|\s*\^)/ } split /\n/, $seen{add_node};

@@ -20,7 +20,7 @@ $c->safe_psql(q{CREATE ROLE mallory; CREATE ROLE alice; GRANT CREATE ON SCHEMA p
 	GRANT USAGE ON FOREIGN DATA WRAPPER shardfdw TO mallory; GRANT USAGE ON FOREIGN SERVER node1, node2 TO alice});
 $c->safe_psql("CREATE USER MAPPING FOR alice SERVER node$_ OPTIONS (user 'postgres', password_required 'false')") for 1, 2;
 $c->safe_psql(qq{SET ROLE mallory;
-	CREATE SERVER a_trap FOREIGN DATA WRAPPER shardfdw OPTIONS (host '$host', port '$port', dbname 'postgres', partial_twins 'true');
+	CREATE SERVER a_trap FOREIGN DATA WRAPPER shardfdw OPTIONS (host '$host', port '$port', dbname 'postgres', partial_aggregates 'true');
 	CREATE USER MAPPING FOR PUBLIC SERVER a_trap OPTIONS (user 'postgres');
 	CREATE USER MAPPING FOR postgres SERVER a_trap OPTIONS (user 'postgres');
 	GRANT USAGE ON FOREIGN SERVER a_trap TO PUBLIC});

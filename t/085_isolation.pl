@@ -79,7 +79,7 @@ for my $table (sort keys %function)
 make_tables();
 $c->safe_psql(q{CREATE TABLE parent (id int NOT NULL, v int) PARTITION BY RANGE (id); SELECT shardfdw.create_shard('parent', 'parent_1', 'FROM (0) TO (100)', 'node1')});
 my @calls = (q{shard_table('plain', shards => 2)}, q{replicate_table('plain')}, q{replicate_table('reference')}, q{unshard_table('sharded')}, q{unshard_table('reference')},
-	q{create_shard('parent', 'parent_2', 'FROM (100) TO (200)', 'node2')}, q{make_twins('node1')}, q{unreplicate_table('reference')}, q{copy_all_references('node1')},
+	q{create_shard('parent', 'parent_2', 'FROM (100) TO (200)', 'node2')}, q{make_partial_aggregates('node1')}, q{unreplicate_table('reference')}, q{copy_all_references('node1')},
 	q{make_reference_copies('plain', '{node1}')}, q{adopt_postgres_fdw()}, q{release_postgres_fdw()}, $add_node =~ /shardfdw\.(.*)/);
 my %old = map {
 	my $session = $c->coordinator->background_psql('postgres', on_error_stop => 0);

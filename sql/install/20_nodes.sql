@@ -316,8 +316,8 @@ BEGIN
 		END IF;
 	END IF;
 
-	IF NOT options ? 'partial_twins' THEN
-		RAISE NOTICE 'node "%": partial twins: %', name, shardfdw.make_twins(name);
+	IF NOT options ? 'partial_aggregates' THEN
+		RAISE NOTICE 'node "%": partial aggregates: %', name, shardfdw.make_partial_aggregates(name);
 	END IF;
 
 	PERFORM shardfdw_internal.copy_all_references(name);
@@ -330,7 +330,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.add_node(name, text, integer, name, name, text, jsonb) IS
-	'Declares a node: creates a server and the caller''s user mapping, then checks that the node is reachable and fit, with a NOTICE or WARNING for each check, makes partial twins of aggregates there, and copies the reference tables to it. options are further server options. Raises the error of a node that cannot be used, and then creates nothing.';
+	'Declares a node: creates a server and the caller''s user mapping, then checks that the node is reachable and fit, with a NOTICE or WARNING for each check, makes partial aggregates there, and copies the reference tables to it. options are further server options. Raises the error of a node that cannot be used, and then creates nothing.';
 REVOKE ALL ON FUNCTION shardfdw.add_node(name, text, integer, name, name, text, jsonb) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.remove_node(name name) RETURNS void

@@ -204,10 +204,10 @@ BEGIN
 		RETURN NEXT;
 	END LOOP;
 
-	FOR i IN SELECT t.node, t.status, t.detail FROM shardfdw_internal.inspect_twins(coalesce(reachable, '{}')) t
+	FOR i IN SELECT t.node, t.status, t.detail FROM shardfdw_internal.inspect_partial_aggregates(coalesce(reachable, '{}')) t
 	LOOP
 		node := i.node;
-		"check" := 'partial twins';
+		"check" := 'partial aggregates';
 		status := i.status;
 		detail := i.detail;
 		RETURN NEXT;
@@ -231,4 +231,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.check_nodes(boolean) IS
-	'Checks that this server is no copy of the coordinator (a row without node, if it is), and every node of trusted_nodes(): that it can be reached, that no other coordinator has taken it over, version, encoding, locale, max_prepared_transactions, clock, partial twins, that each shard is there with the columns, constraints and indexes it has here, the types and functions these need, and each copy of a reference table, with as many rows; with contents, with equal rows. Returns one row per check, shards and copies in order as one, with status ok, warning or error, and notes default collations in the options of servers that the caller owns; raises nothing for a node that is down.';
+	'Checks that this server is no copy of the coordinator (a row without node, if it is), and every node of trusted_nodes(): that it can be reached, that no other coordinator has taken it over, version, encoding, locale, max_prepared_transactions, clock, partial aggregates, that each shard is there with the columns, constraints and indexes it has here, the types and functions these need, and each copy of a reference table, with as many rows; with contents, with equal rows. Returns one row per check, shards and copies in order as one, with status ok, warning or error, and notes default collations in the options of servers that the caller owns; raises nothing for a node that is down.';

@@ -1,8 +1,8 @@
--- Partial twins: aggregates whose result is the transition state of another one, here and on nodes.
+-- Partial aggregates: aggregates whose result is the transition state of another one, here and on nodes.
 --
--- Built-in aggregates with the same transition function have the same state, and share a twin.
+-- Built-in aggregates with the same transition function have the same state, and share a partial aggregate.
 
-CREATE FUNCTION shardfdw.builtin_twins()
+CREATE FUNCTION shardfdw.builtin_partial_aggregates()
 	RETURNS TABLE (name name, args text, internal boolean, definition text, sample text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -35,7 +35,7 @@ AS $$
 			AND (a.aggfinalfn <> 0 OR a.aggtranstype = 'internal'::regtype)
 			AND (a.aggtranstype <> 'internal'::regtype OR a.aggserialfn <> 0)
 			AND octet_length(f.proname) <= 55
-			-- gone in 17, where pg_upgrade would stumble over a twin
+			-- gone in 17, where pg_upgrade would stumble over a partial aggregate
 			AND f.proname <> 'interval_accum'
 		ORDER BY name, p.proargtypes, p.oid) t
 	LEFT JOIN (VALUES
@@ -53,22 +53,22 @@ AS $$
 		('anyarray', 'integer', '{1,5,-3}')) s(arg, type, elements) ON s.arg = t.first_arg
 	ORDER BY t.name
 $$;
-COMMENT ON FUNCTION shardfdw.builtin_twins() IS
-	'Lists the partial twins that the built-in aggregates of this server need. Returns name, argument types, whether the state is internal, the command that makes it in schema shardfdw_internal (which has to be there), and a query for the state of a few values (null when no values are known).';
+COMMENT ON FUNCTION shardfdw.builtin_partial_aggregates() IS
+	'Lists the partial aggregates that the built-in aggregates of this server need. Returns name, argument types, whether the state is internal, the command that makes it in schema shardfdw_internal (which has to be there), and a query for the state of a few values (null when no values are known).';
 
-CREATE FUNCTION shardfdw_internal.make_local_twins() RETURNS integer
+CREATE FUNCTION shardfdw_internal.make_local_partial_aggregates() RETURNS integer
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	t record;
 	n integer := 0;
 BEGIN
-	FOR t IN SELECT b.name, b.args, b.definition FROM shardfdw.builtin_twins() b
+	FOR t IN SELECT b.name, b.args, b.definition FROM shardfdw.builtin_partial_aggregates() b
 	LOOP
 		CONTINUE WHEN EXISTS (SELECT FROM pg_depend d
 			WHERE d.classid = 'pg_proc'::regclass AND d.objid = to_regprocedure(format('shardfdw_internal.%I(%s)', t.name, t.args))
 				AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e');
-		-- this server may have been a node of another one: its twins give way
+		-- this server may have been a node of another one: its partial aggregates give way
 		IF to_regprocedure(format('shardfdw_internal.%I(%s)', t.name, t.args)) IS NOT NULL THEN
 			EXECUTE format('DROP AGGREGATE shardfdw_internal.%I(%s)', t.name, t.args);
 		END IF;
@@ -85,13 +85,13 @@ BEGIN
 	RETURN n;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.make_local_twins() IS
-	'Makes the partial twins on the coordinator that are missing, as after pg_upgrade to a major with further aggregates. Returns how many it made; raises insufficient_privilege for those who are no superusers.';
-REVOKE ALL ON FUNCTION shardfdw_internal.make_local_twins() FROM PUBLIC;
+COMMENT ON FUNCTION shardfdw_internal.make_local_partial_aggregates() IS
+	'Makes the partial aggregates on the coordinator that are missing, as after pg_upgrade to a major with further aggregates. Returns how many it made; raises insufficient_privilege for those who are no superusers.';
+REVOKE ALL ON FUNCTION shardfdw_internal.make_local_partial_aggregates() FROM PUBLIC;
 
 DO $$
 BEGIN
-	PERFORM shardfdw_internal.make_local_twins();
+	PERFORM shardfdw_internal.make_local_partial_aggregates();
 END
 $$;
 
@@ -112,19 +112,19 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.set_node_option(name, text, text) IS
 	'Sets an option of a node''s server, or removes it when the value is null. Returns nothing; raises the errors of ALTER SERVER.';
 
-CREATE FUNCTION shardfdw_internal.find_lacking_twins(node name) RETURNS text[]
+CREATE FUNCTION shardfdw_internal.find_missing_partial_aggregates(node name) RETURNS text[]
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET array_nulls = on
 AS $$
 #variable_conflict use_variable
 DECLARE
 	results text[];
-	lacking text[] := '{}';
+	missing text[] := '{}';
 	internals text[] := '{}';
 	here text;
 	there text;
 	b record;
 BEGIN
-	-- Who could change a twin later would have SQL run as anybody who aggregates.
+	-- Who could change a partial aggregate later would have SQL run as anybody who aggregates.
 	SELECT array_agg((q.fields)[1]) INTO results
 	FROM shardfdw.query_nodes(ARRAY[node], ARRAY[$q$
 		SELECT p.oid::pg_catalog.regprocedure FROM pg_catalog.pg_proc p
@@ -136,7 +136,7 @@ BEGIN
 			AND EXISTS (SELECT FROM pg_catalog.aclexplode(n.nspacl) x WHERE x.privilege_type = 'USAGE' AND x.grantee = 0)$q$],
 		'free', true) q;
 
-	FOR b IN SELECT x.name, x.args, x.internal, x.sample FROM shardfdw.builtin_twins() x
+	FOR b IN SELECT x.name, x.args, x.internal, x.sample FROM shardfdw.builtin_partial_aggregates() x
 		WHERE to_regprocedure(format('shardfdw_internal.%I(%s)', x.name, x.args)) IS NOT NULL
 	LOOP
 		IF format('shardfdw_internal.%I(%s)', b.name, replace(b.args, ', ', ',')) = ANY (results) AND b.sample IS NOT NULL THEN
@@ -148,39 +148,39 @@ BEGIN
 				CONTINUE;
 			END IF;
 		END IF;
-		lacking := lacking || format('shardfdw_internal.%I', b.name);
+		missing := missing || format('shardfdw_internal.%I', b.name);
 		IF b.internal THEN
 			internals := internals || format('shardfdw_internal.%I', b.name);
 		END IF;
 	END LOOP;
-	IF cardinality(internals) = (SELECT count(*) FROM shardfdw.builtin_twins() x WHERE x.internal) THEN
-		lacking := ARRAY['internal'] || ARRAY(SELECT l FROM unnest(lacking) l WHERE l <> ALL (internals));
+	IF cardinality(internals) = (SELECT count(*) FROM shardfdw.builtin_partial_aggregates() x WHERE x.internal) THEN
+		missing := ARRAY['internal'] || ARRAY(SELECT l FROM unnest(missing) l WHERE l <> ALL (internals));
 	END IF;
 
-	RETURN lacking;
+	RETURN missing;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.find_lacking_twins(name) IS
-	'Asks a node for the partial twins of built-in aggregates, has it aggregate a few values, and compares the bytes with those of here. Returns what it lacks, as option lacking_twins has it; raises the error of a node that cannot be asked.';
+COMMENT ON FUNCTION shardfdw_internal.find_missing_partial_aggregates(name) IS
+	'Asks a node for the partial aggregates of built-in aggregates, has it aggregate a few values, and compares the bytes with those of here. Returns what it lacks, as option missing_partial_aggregates has it; raises the error of a node that cannot be asked.';
 
-CREATE FUNCTION shardfdw.make_twins(node name) RETURNS integer
+CREATE FUNCTION shardfdw.make_partial_aggregates(node name) RETURNS integer
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
-	lacking text[];
+	missing text[];
 	n integer;
 	b record;
 	obstacle text;
 	made text := '';
 BEGIN
-	PERFORM shardfdw_internal.check_isolation('make_twins');
+	PERFORM shardfdw_internal.check_isolation('make_partial_aggregates');
 	IF (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
-		PERFORM shardfdw_internal.make_local_twins();
+		PERFORM shardfdw_internal.make_local_partial_aggregates();
 	END IF;
 
 	-- What there is already stays if it is safe: of a role that can be trusted, as the next query asks.
-	FOR b IN SELECT x.name, x.args, x.definition FROM shardfdw.builtin_twins() x
+	FOR b IN SELECT x.name, x.args, x.definition FROM shardfdw.builtin_partial_aggregates() x
 	LOOP
 		made := made || format('IF pg_catalog.to_regprocedure(%L) IS NULL THEN '
 			'BEGIN %s; EXECUTE %L; EXCEPTION WHEN OTHERS THEN NULL; END; END IF; ',
@@ -192,15 +192,15 @@ BEGIN
 		'BEGIN CREATE SCHEMA shardfdw_internal; GRANT USAGE ON SCHEMA shardfdw_internal TO PUBLIC; '
 		'EXCEPTION WHEN OTHERS THEN RETURN; END; END IF; ' || made || 'END')], 'free', true);
 
-	lacking := shardfdw_internal.find_lacking_twins(node);
-	n := (SELECT count(*) FROM shardfdw.builtin_twins() x WHERE format('shardfdw_internal.%I', x.name) <> ALL (lacking)
-		  AND NOT (x.internal AND 'internal' = ANY (lacking)));
-	PERFORM shardfdw_internal.set_node_option(node, 'partial_twins', (n > 0)::text);
+	missing := shardfdw_internal.find_missing_partial_aggregates(node);
+	n := (SELECT count(*) FROM shardfdw.builtin_partial_aggregates() x WHERE format('shardfdw_internal.%I', x.name) <> ALL (missing)
+		  AND NOT (x.internal AND 'internal' = ANY (missing)));
+	PERFORM shardfdw_internal.set_node_option(node, 'partial_aggregates', (n > 0)::text);
 
 	-- Users' aggregates: those that the other nodes have, then those that no node has.
-	FOR b IN SELECT x.aggregate, x.twin FROM shardfdw.user_aggregates() x WHERE n > 0 ORDER BY x.twin IS NULL, x.aggregate::text COLLATE "C"
+	FOR b IN SELECT x.aggregate, x.partial_aggregate FROM shardfdw.user_aggregates() x WHERE n > 0 ORDER BY x.partial_aggregate IS NULL, x.aggregate::text COLLATE "C"
 	LOOP
-		IF b.twin IS NULL THEN
+		IF b.partial_aggregate IS NULL THEN
 			PERFORM shardfdw.distribute_aggregate(b.aggregate);
 			CONTINUE;
 		END IF;
@@ -208,54 +208,54 @@ BEGIN
 		FROM shardfdw.query_nodes(ARRAY[node], ARRAY[shardfdw_internal.copy_command(b.aggregate)], 'free', false) q;
 		IF obstacle IS NOT NULL THEN
 			RAISE NOTICE USING MESSAGE = format('aggregate %s is not computed by node "%s"', b.aggregate, node), DETAIL = obstacle;
-			lacking := lacking || (SELECT format('%I.%I', s.nspname, p.proname)
-								   FROM pg_proc p JOIN pg_namespace s ON s.oid = p.pronamespace WHERE p.oid = b.twin);
+			missing := missing || (SELECT format('%I.%I', s.nspname, p.proname)
+								   FROM pg_proc p JOIN pg_namespace s ON s.oid = p.pronamespace WHERE p.oid = b.partial_aggregate);
 		END IF;
 	END LOOP;
-	PERFORM shardfdw_internal.set_node_option(node, 'lacking_twins', CASE WHEN n > 0 THEN nullif(lacking, '{}')::text END);
+	PERFORM shardfdw_internal.set_node_option(node, 'missing_partial_aggregates', CASE WHEN n > 0 THEN nullif(missing, '{}')::text END);
 	RETURN n;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.make_twins(name) IS
-	'Makes the partial twins of aggregates on a node, and copies of users'' aggregates, as far as the caller''s role there may, and notes in the server''s options partial_twins and lacking_twins which it has. To be repeated after the node''s major version or the rights of the role have changed. Returns how many of the built-in aggregates'' twins it has; raises the error of a node that cannot be asked.';
-REVOKE ALL ON FUNCTION shardfdw.make_twins(name) FROM PUBLIC;
+COMMENT ON FUNCTION shardfdw.make_partial_aggregates(name) IS
+	'Makes the partial aggregates on a node, and copies of users'' aggregates, as far as the caller''s role there may, and notes in the server''s options partial_aggregates and missing_partial_aggregates which it has. To be repeated after the node''s major version or the rights of the role have changed. Returns how many of the built-in aggregates'' partial aggregates it has; raises the error of a node that cannot be asked.';
+REVOKE ALL ON FUNCTION shardfdw.make_partial_aggregates(name) FROM PUBLIC;
 
-CREATE FUNCTION shardfdw_internal.inspect_twins(nodes name[]) RETURNS TABLE (node name, status text, detail text)
+CREATE FUNCTION shardfdw_internal.inspect_partial_aggregates(nodes name[]) RETURNS TABLE (node name, status text, detail text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-	lacking text[];
+	missing text[];
 	noted text[];
 	gone text;
-	total integer := (SELECT count(*) FROM shardfdw.builtin_twins());
+	total integer := (SELECT count(*) FROM shardfdw.builtin_partial_aggregates());
 BEGIN
 	FOREACH node IN ARRAY nodes
 	LOOP
-		IF node <> ALL (shardfdw_internal.twin_nodes()) THEN
+		IF node <> ALL (shardfdw_internal.partial_aggregate_nodes()) THEN
 			status := 'warning';
-			detail := 'none: call shardfdw.make_twins()';
+			detail := 'none: call shardfdw.make_partial_aggregates()';
 			RETURN NEXT;
 			CONTINUE;
 		END IF;
 		SELECT coalesce((SELECT o.option_value::text[] FROM pg_foreign_server s, pg_options_to_table(s.srvoptions) o
-						 WHERE s.srvname = inspect_twins.node AND o.option_name = 'lacking_twins'), '{}') INTO noted;
-		lacking := shardfdw_internal.find_lacking_twins(node);
+						 WHERE s.srvname = inspect_partial_aggregates.node AND o.option_name = 'missing_partial_aggregates'), '{}') INTO noted;
+		missing := shardfdw_internal.find_missing_partial_aggregates(node);
 		-- what the options promise must be there
-		SELECT string_agg(format('shardfdw_internal.%I', b.name), ', ') INTO gone FROM shardfdw.builtin_twins() b
-		WHERE (format('shardfdw_internal.%I', b.name) = ANY (lacking) OR (b.internal AND 'internal' = ANY (lacking)))
+		SELECT string_agg(format('shardfdw_internal.%I', b.name), ', ') INTO gone FROM shardfdw.builtin_partial_aggregates() b
+		WHERE (format('shardfdw_internal.%I', b.name) = ANY (missing) OR (b.internal AND 'internal' = ANY (missing)))
 			AND NOT (format('shardfdw_internal.%I', b.name) = ANY (noted) OR (b.internal AND 'internal' = ANY (noted)));
 		SELECT concat_ws(', ', gone, string_agg((q.fields)[1], ', ')) INTO gone
 		FROM shardfdw.query_nodes(ARRAY[node], ARRAY[format(
 			'SELECT t FROM pg_catalog.unnest(%L::text[]) t WHERE pg_catalog.to_regprocedure(t) IS NULL',
-			ARRAY(SELECT u.twin::text FROM shardfdw.user_aggregates() u JOIN pg_proc p ON p.oid = u.twin JOIN pg_namespace n ON n.oid = p.pronamespace
+			ARRAY(SELECT u.partial_aggregate::text FROM shardfdw.user_aggregates() u JOIN pg_proc p ON p.oid = u.partial_aggregate JOIN pg_namespace n ON n.oid = p.pronamespace
 				  WHERE format('%I.%I', n.nspname, p.proname) <> ALL (noted))::text)], 'free', true) q;
 		status := CASE WHEN gone <> '' THEN 'error' ELSE 'ok' END;
-		detail := CASE WHEN gone <> '' THEN format('missing, or of another form: %s; call shardfdw.make_twins()', gone)
+		detail := CASE WHEN gone <> '' THEN format('missing, or of another form: %s; call shardfdw.make_partial_aggregates()', gone)
 			WHEN noted = '{}' THEN format('all %s', total) ELSE format('without %s', array_to_string(noted, ', ')) END;
 		RETURN NEXT;
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.inspect_twins(name[]) IS
-	'Compares the partial twins that nodes have with what the options of their servers say. Returns one row per node: error where one is missing, warning where none have been made; raises the error of a node that cannot be asked.';
+COMMENT ON FUNCTION shardfdw_internal.inspect_partial_aggregates(name[]) IS
+	'Compares the partial aggregates that nodes have with what the options of their servers say. Returns one row per node: error where one is missing, warning where none have been made; raises the error of a node that cannot be asked.';

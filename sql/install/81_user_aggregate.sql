@@ -1,23 +1,23 @@
--- Aggregates of users: copies of them, of their functions and of their partial twins on all nodes.
+-- Aggregates of users: copies of them, of their functions and of their partial aggregates on all nodes.
 --
 -- What a copy does on a node must be what the original does here, and must not be at anybody else's command:
 -- it is made and run as the role of the user's mapping, bodies may name nothing but what is built in, and
 -- objects that are there already are left alone unless they are such copies.
 
-CREATE FUNCTION shardfdw_internal.twin_name(aggregate name) RETURNS name
-	LANGUAGE c STRICT IMMUTABLE AS 'MODULE_PATHNAME', 'shardfdw_twin_name';
-COMMENT ON FUNCTION shardfdw_internal.twin_name(name) IS
-	'Gives the name of the partial twin of a user''s aggregate, which is in the same schema. A long name is cut, with a part of its hash added.';
+CREATE FUNCTION shardfdw_internal.partial_aggregate_name(aggregate name) RETURNS name
+	LANGUAGE c STRICT IMMUTABLE AS 'MODULE_PATHNAME', 'shardfdw_partial_aggregate_name';
+COMMENT ON FUNCTION shardfdw_internal.partial_aggregate_name(name) IS
+	'Gives the name of the partial aggregate of a user''s aggregate, which is in the same schema. A long name is cut, with a part of its hash added.';
 
-CREATE FUNCTION shardfdw_internal.attach_twin(aggregate regprocedure, twin regprocedure) RETURNS void
-	LANGUAGE c STRICT VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_attach_twin';
-COMMENT ON FUNCTION shardfdw_internal.attach_twin(regprocedure, regprocedure) IS
-	'Makes a partial twin be dropped with its aggregate. Returns nothing; raises insufficient_privilege for a twin of another owner, invalid_parameter_value for what is no twin of it.';
+CREATE FUNCTION shardfdw_internal.attach_partial_aggregate(aggregate regprocedure, partial_aggregate regprocedure) RETURNS void
+	LANGUAGE c STRICT VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_attach_partial_aggregate';
+COMMENT ON FUNCTION shardfdw_internal.attach_partial_aggregate(regprocedure, regprocedure) IS
+	'Makes a partial aggregate be dropped with its aggregate. Returns nothing; raises insufficient_privilege for a partial aggregate of another owner, invalid_parameter_value for what is no partial aggregate of it.';
 
-CREATE FUNCTION shardfdw.drop_twins(aggregate regprocedure) RETURNS integer
-	LANGUAGE c STRICT VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_drop_twins';
-COMMENT ON FUNCTION shardfdw.drop_twins(regprocedure) IS
-	'Drops the partial twins of a user''s aggregate here, so that it works on gathered rows. Returns how many there were; raises insufficient_privilege for those who own neither the aggregate nor one of its functions, nor the schema of any.';
+CREATE FUNCTION shardfdw.undistribute_aggregate(aggregate regprocedure) RETURNS integer
+	LANGUAGE c STRICT VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_undistribute_aggregate';
+COMMENT ON FUNCTION shardfdw.undistribute_aggregate(regprocedure) IS
+	'Drops the partial aggregates of a user''s aggregate here, so that it works on gathered rows. Returns how many there were; raises insufficient_privilege for those who own neither the aggregate nor one of its functions, nor the schema of any.';
 
 CREATE FUNCTION shardfdw_internal.support_functions(aggregate oid) RETURNS SETOF oid
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -145,24 +145,24 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.obstacle_to_copies(oid) IS
 	'Says why a user''s aggregate with a combine function cannot be copied to nodes: its types, rights, languages, or what its functions mention. Returns null when it can.';
 
-CREATE FUNCTION shardfdw_internal.aggregate_definition(aggregate oid, as_twin boolean) RETURNS text
+CREATE FUNCTION shardfdw_internal.aggregate_definition(aggregate oid, as_partial boolean) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	WITH f AS (
 		SELECT x.oid, format('%I.%I', n.nspname, x.proname) AS name
 		FROM pg_proc x JOIN pg_namespace n ON n.oid = x.pronamespace
 		WHERE x.oid IN (SELECT shardfdw_internal.support_functions(aggregate)))
-	SELECT format('CREATE AGGREGATE %I.%I(%s) (%s)', n.nspname, CASE WHEN as_twin THEN shardfdw_internal.twin_name(p.proname) ELSE p.proname END,
+	SELECT format('CREATE AGGREGATE %I.%I(%s) (%s)', n.nspname, CASE WHEN as_partial THEN shardfdw_internal.partial_aggregate_name(p.proname) ELSE p.proname END,
 		pg_get_function_identity_arguments(p.oid), array_to_string(ARRAY[
 			'SFUNC = ' || (SELECT name FROM f WHERE oid = a.aggtransfn),
 			'STYPE = ' || format_type(a.aggtranstype, NULL),
 			CASE WHEN a.aggtransspace > 0 THEN 'SSPACE = ' || a.aggtransspace END,
-			CASE WHEN NOT as_twin THEN 'FINALFUNC = ' || (SELECT name FROM f WHERE oid = a.aggfinalfn)
+			CASE WHEN NOT as_partial THEN 'FINALFUNC = ' || (SELECT name FROM f WHERE oid = a.aggfinalfn)
 				WHEN a.aggtranstype = 'internal'::regtype THEN 'FINALFUNC = ' || (SELECT name FROM f WHERE oid = a.aggserialfn) END,
-			CASE WHEN a.aggfinalextra AND NOT as_twin THEN 'FINALFUNC_EXTRA' END,
-			CASE WHEN as_twin AND a.aggtranstype <> 'internal'::regtype THEN NULL
-				WHEN NOT as_twin AND a.aggfinalfn = 0 THEN NULL
-				ELSE 'FINALFUNC_MODIFY = ' || CASE WHEN as_twin THEN 'READ_WRITE' WHEN a.aggfinalmodify = 'r' THEN 'READ_ONLY'
+			CASE WHEN a.aggfinalextra AND NOT as_partial THEN 'FINALFUNC_EXTRA' END,
+			CASE WHEN as_partial AND a.aggtranstype <> 'internal'::regtype THEN NULL
+				WHEN NOT as_partial AND a.aggfinalfn = 0 THEN NULL
+				ELSE 'FINALFUNC_MODIFY = ' || CASE WHEN as_partial THEN 'READ_WRITE' WHEN a.aggfinalmodify = 'r' THEN 'READ_ONLY'
 											  WHEN a.aggfinalmodify = 's' THEN 'SHAREABLE' ELSE 'READ_WRITE' END END,
 			'COMBINEFUNC = ' || (SELECT name FROM f WHERE oid = a.aggcombinefn),
 			'SERIALFUNC = ' || (SELECT name FROM f WHERE oid = a.aggserialfn),
@@ -173,7 +173,7 @@ AS $$
 	WHERE a.aggfnoid = aggregate
 $$;
 COMMENT ON FUNCTION shardfdw_internal.aggregate_definition(oid, boolean) IS
-	'Gives the CREATE AGGREGATE command of an aggregate, without what moving aggregates and sort operators add, or that of its partial twin.';
+	'Gives the CREATE AGGREGATE command of an aggregate, without what moving aggregates and sort operators add, or that of its partial aggregate.';
 
 CREATE FUNCTION shardfdw_internal.copy_command(aggregate oid) RETURNS text
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -215,18 +215,18 @@ BEGIN
 		END IF;
 	END LOOP;
 
-	-- the aggregate, then its twin
+	-- the aggregate, then its partial aggregate
 	FOR r IN
-		SELECT t.as_twin, format('%I.%I(%s)', n.nspname, x.name, pg_get_function_identity_arguments(p.oid)) AS signature,
+		SELECT t.as_partial, format('%I.%I(%s)', n.nspname, x.name, pg_get_function_identity_arguments(p.oid)) AS signature,
 			format('%I.%I(%s)', n.nspname, x.name, (SELECT string_agg(format_type(a, NULL), ',' ORDER BY ord) FROM unnest(p.proargtypes) WITH ORDINALITY y(a, ord))) AS name,
-			shardfdw_internal.aggregate_definition(p.oid, t.as_twin) AS definition,
+			shardfdw_internal.aggregate_definition(p.oid, t.as_partial) AS definition,
 			EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid
-					AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e') AND NOT t.as_twin AS of_extension
+					AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e') AND NOT t.as_partial AS of_extension
 		FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-		CROSS JOIN (VALUES (false), (true)) t(as_twin)
-		CROSS JOIN LATERAL (SELECT CASE WHEN t.as_twin THEN shardfdw_internal.twin_name(p.proname) ELSE p.proname END AS name) x
+		CROSS JOIN (VALUES (false), (true)) t(as_partial)
+		CROSS JOIN LATERAL (SELECT CASE WHEN t.as_partial THEN shardfdw_internal.partial_aggregate_name(p.proname) ELSE p.proname END AS name) x
 		WHERE p.oid = aggregate
-		ORDER BY t.as_twin
+		ORDER BY t.as_partial
 	LOOP
 		names := names || r.name;
 		steps := steps || format('this := pg_catalog.to_regprocedure(%L); ', r.name);
@@ -248,24 +248,24 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.copy_command(oid) IS
-	'Gives the command that makes, or renews, the copies of a user''s aggregate, of its functions and of its partial twin on a node. It raises an error, and changes nothing, where other objects are in the way.';
+	'Gives the command that makes, or renews, the copies of a user''s aggregate, of its functions and of its partial aggregate on a node. It raises an error, and changes nothing, where other objects are in the way.';
 
-CREATE FUNCTION shardfdw_internal.twin_nodes() RETURNS name[]
+CREATE FUNCTION shardfdw_internal.partial_aggregate_nodes() RETURNS name[]
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT coalesce(array_agg(n.name ORDER BY n.name::text COLLATE "C"), '{}')
 	FROM shardfdw.nodes n JOIN pg_foreign_server s ON s.srvname = n.name
-	WHERE n.in_cluster AND EXISTS (SELECT FROM pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'partial_twins' AND o.option_value::boolean)
+	WHERE n.in_cluster AND EXISTS (SELECT FROM pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'partial_aggregates' AND o.option_value::boolean)
 $$;
-COMMENT ON FUNCTION shardfdw_internal.twin_nodes() IS
-	'Lists the nodes of the cluster that have partial twins.';
+COMMENT ON FUNCTION shardfdw_internal.partial_aggregate_nodes() IS
+	'Lists the nodes of the cluster that have partial aggregates.';
 
 CREATE FUNCTION shardfdw.distribute_aggregate(aggregate regprocedure) RETURNS boolean
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
-	nodes name[] := shardfdw_internal.twin_nodes();
+	nodes name[] := shardfdw_internal.partial_aggregate_nodes();
 	p pg_proc;
 	schema text;
 	obstacle text;
@@ -273,8 +273,8 @@ BEGIN
 	SELECT * INTO p FROM pg_proc WHERE oid = aggregate;
 	SELECT n.nspname INTO schema FROM pg_namespace n WHERE n.oid = p.pronamespace;
 
-	-- An old twin tells of an old definition.
-	PERFORM shardfdw.drop_twins(aggregate);
+	-- An old partial aggregate tells of an old definition.
+	PERFORM shardfdw.undistribute_aggregate(aggregate);
 
 	IF nodes = '{}' OR NOT EXISTS (SELECT FROM shardfdw.user_aggregates() u WHERE u.aggregate = distribute_aggregate.aggregate) THEN
 		RETURN false;
@@ -302,7 +302,7 @@ BEGIN
 			END IF;
 			IF obstacle IS NULL THEN
 				EXECUTE shardfdw_internal.aggregate_definition(aggregate, true);
-				PERFORM shardfdw_internal.attach_twin(aggregate, format('%I.%I(%s)', schema, shardfdw_internal.twin_name(p.proname),
+				PERFORM shardfdw_internal.attach_partial_aggregate(aggregate, format('%I.%I(%s)', schema, shardfdw_internal.partial_aggregate_name(p.proname),
 					(SELECT string_agg(format_type(t, NULL), ',' ORDER BY ord) FROM unnest(p.proargtypes) WITH ORDINALITY x(t, ord)))::regprocedure);
 				PERFORM shardfdw.query_nodes(nodes, array_fill(shardfdw_internal.copy_command(aggregate), ARRAY[cardinality(nodes)]), 'write', true);
 			END IF;
@@ -312,11 +312,11 @@ BEGIN
 	END IF;
 	IF obstacle IS NULL THEN
 		-- a node that lacked it does so no longer
-		PERFORM shardfdw_internal.set_node_option(s.srvname, 'lacking_twins', nullif(array_remove(o.option_value::text[],
-				format('%I.%I', schema, shardfdw_internal.twin_name(p.proname))), '{}')::text)
+		PERFORM shardfdw_internal.set_node_option(s.srvname, 'missing_partial_aggregates', nullif(array_remove(o.option_value::text[],
+				format('%I.%I', schema, shardfdw_internal.partial_aggregate_name(p.proname))), '{}')::text)
 		FROM pg_foreign_server s CROSS JOIN LATERAL pg_options_to_table(s.srvoptions) o
-		WHERE s.srvname = ANY (nodes) AND o.option_name = 'lacking_twins' AND pg_has_role(s.srvowner, 'USAGE')
-			AND format('%I.%I', schema, shardfdw_internal.twin_name(p.proname)) = ANY (o.option_value::text[]);
+		WHERE s.srvname = ANY (nodes) AND o.option_name = 'missing_partial_aggregates' AND pg_has_role(s.srvowner, 'USAGE')
+			AND format('%I.%I', schema, shardfdw_internal.partial_aggregate_name(p.proname)) = ANY (o.option_value::text[]);
 	ELSE
 		RAISE NOTICE USING MESSAGE = format('aggregate %s is not computed by the nodes', aggregate),
 			DETAIL = obstacle,
@@ -326,9 +326,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.distribute_aggregate(regprocedure) IS
-	'Has a user''s aggregate computed by the nodes: makes its partial twin here, and copies of both and of their functions on all nodes, in this transaction. Event triggers call it for each CREATE AGGREGATE. Returns whether nodes can compute it; says in a NOTICE why not.';
+	'Has a user''s aggregate computed by the nodes: makes its partial aggregate here, and copies of both and of their functions on all nodes, in this transaction. Event triggers call it for each CREATE AGGREGATE. Returns whether nodes can compute it; says in a NOTICE why not.';
 
-CREATE FUNCTION shardfdw.user_aggregates() RETURNS TABLE (aggregate regprocedure, twin regprocedure)
+CREATE FUNCTION shardfdw.user_aggregates() RETURNS TABLE (aggregate regprocedure, partial_aggregate regprocedure)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT p.oid::regprocedure, (
@@ -341,7 +341,7 @@ AS $$
 		AND n.nspname <> 'shardfdw_internal' AND NOT starts_with(n.nspname, 'pg_') AND NOT starts_with(p.proname, 'shardfdw_partial_')
 $$;
 COMMENT ON FUNCTION shardfdw.user_aggregates() IS
-	'Lists the users'' aggregates that have a combine function, with their partial twin: null where nodes do not compute them.';
+	'Lists the users'' aggregates that have a combine function, with their partial aggregate: null where nodes do not compute them.';
 
 CREATE FUNCTION shardfdw_internal.aggregates_of_seen(classid oid, objid oid) RETURNS SETOF oid
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -363,7 +363,7 @@ COMMENT ON FUNCTION shardfdw_internal.aggregates_of_seen(oid, oid) IS
 CREATE FUNCTION shardfdw_internal.aggregates_of(classid oid, objid oid) RETURNS oid[]
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_aggregates_of';
 COMMENT ON FUNCTION shardfdw_internal.aggregates_of(oid, oid) IS
-	'Finds the users'' aggregates, and twins, that a change of a function, extension or schema concerns, whenever the transaction began. Returns their OIDs.';
+	'Finds the users'' aggregates, and partial aggregates, that a change of a function, extension or schema concerns, whenever the transaction began. Returns their OIDs.';
 
 CREATE FUNCTION shardfdw_internal.follow_aggregates() RETURNS event_trigger
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -376,16 +376,16 @@ BEGIN
 		WHERE NOT x.in_extension AND x.classid IN ('pg_proc'::regclass, 'pg_extension'::regclass, 'pg_namespace'::regclass)
 	LOOP
 		FOR r IN
-			-- of one that this transaction does not see nothing is known, and its twin is dropped
-			SELECT u.oid AS aggregate, coalesce(starts_with(p.proname, 'shardfdw_partial_'), false) AS is_twin, p.proargtypes, p.pronamespace, p.proname
+			-- of one that this transaction does not see nothing is known, and its partial aggregate is dropped
+			SELECT u.oid AS aggregate, coalesce(starts_with(p.proname, 'shardfdw_partial_'), false) AS is_partial, p.proargtypes, p.pronamespace, p.proname
 			FROM unnest(shardfdw_internal.aggregates_of(c.classid, c.objid)) u(oid) LEFT JOIN pg_proc p ON p.oid = u.oid
 		LOOP
-			IF NOT r.is_twin THEN
+			IF NOT r.is_partial THEN
 				PERFORM shardfdw.distribute_aggregate(r.aggregate);
 			ELSE
-				-- a dump that is restored makes the twin by itself
-				PERFORM shardfdw_internal.attach_twin(b.oid, r.aggregate) FROM pg_proc b
-				WHERE b.pronamespace = r.pronamespace AND b.proargtypes = r.proargtypes AND b.prokind = 'a' AND shardfdw_internal.twin_name(b.proname) = r.proname
+				-- a dump that is restored makes the partial aggregate by itself
+				PERFORM shardfdw_internal.attach_partial_aggregate(b.oid, r.aggregate) FROM pg_proc b
+				WHERE b.pronamespace = r.pronamespace AND b.proargtypes = r.proargtypes AND b.prokind = 'a' AND shardfdw_internal.partial_aggregate_name(b.proname) = r.proname
 					AND b.oid <> r.aggregate AND NOT EXISTS (
 						SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = r.aggregate AND d.refclassid = d.classid AND d.refobjid = b.oid AND d.deptype = 'a');
 			END IF;
@@ -394,7 +394,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.follow_aggregates() IS
-	'Keeps partial twins and copies on nodes as the aggregates and their functions here are. Raises nothing for what nodes refuse.';
+	'Keeps partial aggregates and copies on nodes as the aggregates and their functions here are. Raises nothing for what nodes refuse.';
 
 CREATE FUNCTION shardfdw_internal.drop_copies() RETURNS event_trigger
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -406,13 +406,13 @@ DECLARE
 	command text;
 BEGIN
 	FOR dropped IN
-		SELECT a.schema_name, a.object_name, a.address_args AS args, t.address_names[2] AS twin_name
+		SELECT a.schema_name, a.object_name, a.address_args AS args, t.address_names[2] AS partial_aggregate_name
 		FROM (SELECT x.schema_name, x.address_names[2] AS object_name, x.address_args FROM pg_event_trigger_dropped_objects() x
 			  WHERE x.object_type = 'aggregate') a
 		JOIN pg_event_trigger_dropped_objects() t ON t.object_type = 'aggregate' AND t.schema_name = a.schema_name
-			AND t.address_args = a.address_args AND t.address_names[2] = shardfdw_internal.twin_name(a.object_name)
+			AND t.address_args = a.address_args AND t.address_names[2] = shardfdw_internal.partial_aggregate_name(a.object_name)
 	LOOP
-		nodes := shardfdw_internal.twin_nodes();
+		nodes := shardfdw_internal.partial_aggregate_nodes();
 		EXIT WHEN nodes = '{}';
 		command := format('DO %L', format(
 			'DECLARE f pg_catalog.oid; functions pg_catalog.oid[]; a text; BEGIN '
@@ -424,7 +424,7 @@ BEGIN
 			'FOREACH f IN ARRAY coalesce(functions, ''{}'') LOOP '
 			'IF pg_catalog.obj_description(f, ''pg_proc'') = %L THEN '
 			'BEGIN EXECUTE pg_catalog.format(''DROP FUNCTION %%s'', f::pg_catalog.regprocedure); EXCEPTION WHEN OTHERS THEN NULL; END; END IF; END LOOP; END',
-			ARRAY[format('%I.%I(%s)', dropped.schema_name, dropped.twin_name, array_to_string(dropped.args, ',')),
+			ARRAY[format('%I.%I(%s)', dropped.schema_name, dropped.partial_aggregate_name, array_to_string(dropped.args, ',')),
 				  format('%I.%I(%s)', dropped.schema_name, dropped.object_name, array_to_string(dropped.args, ','))]::text, mark, mark));
 		BEGIN
 			PERFORM shardfdw.query_nodes(nodes, array_fill(command, ARRAY[cardinality(nodes)]), 'write', true);

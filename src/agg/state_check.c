@@ -5,8 +5,8 @@
  *
  * Core's deserialization functions were written for states of its own workers:
  * they read lengths and counts and believe them, and some copy memory as it is.
- * A node may be hostile, or of another major than when its twins were compared
- * with ours; so everything that steers an allocation, a loop or a pointer is
+ * A node may be hostile, or of another major than when its partial aggregates
+ * were compared with ours; so everything that steers an allocation, a loop or a pointer is
  * checked here, against the form that this server's own functions write.  What
  * is left to a node is to return wrong values.
  *
@@ -53,7 +53,7 @@ malformed_state(void)
 	ereport(ERROR,
 			(errcode(ERRCODE_PROTOCOL_VIOLATION),
 			 errmsg("node returned a malformed partial aggregate"),
-			 errhint("After the node's major version has changed, call shardfdw.make_twins().")));
+			 errhint("After the node's major version has changed, call shardfdw.make_partial_aggregates().")));
 }
 
 static const char *

@@ -1,24 +1,24 @@
 /*
  * partial_aggregate.c
- *	  Finds the partial twin of an aggregate.
+ *	  Finds the partial aggregate of an aggregate.
  *
- * A twin takes the same arguments, and has the same transition function, state
- * and initial value as its aggregate.  Its final function is the serialization
+ * It takes the same arguments, and has the same transition function, state and
+ * initial value as its aggregate.  Its final function is the serialization
  * function when the state is internal, else it has none: so its result is what
- * Partial Aggregate would hand to Finalize Aggregate.  SQL functions make twins
+ * Partial Aggregate would hand to Finalize Aggregate.  SQL functions make it
  * here and on nodes (80_partial_aggregate.sql).
  *
  *	 built-in aggregates	shardfdw_internal.partial_<transition function>: aggregates that
- *							share a state share the twin
+ *							share a state share it
  *	 others					shardfdw_partial_<aggregate> in the aggregate's own
  *							schema, where its owner may create; nodes that have
  *							it have a copy of the aggregate, too
- *	 built-in twins			themselves: where a node is a coordinator of other ones,
+ *	 those of built-in ones	themselves: where a node is a coordinator of other ones,
  *							it combines what these return
  *
- * Nothing rests on the name alone: the definitions are compared whenever a twin
- * is looked up, as system caches hold both.  Which nodes have it follows from
- * options of their servers, see ShardNode.
+ * Nothing rests on the name alone: the definitions are compared at each look-up,
+ * as system caches hold both.  Which nodes have it follows from options of their
+ * servers, see ShardNode.
  */
 #include "postgres.h"
 
@@ -44,65 +44,65 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-#define TWIN_PREFIX "partial_"
+#define PARTIAL_PREFIX "partial_"
 
 /* of aggregates that are not built in */
 #define OTHER_PREFIX "shardfdw_partial_"
 
-/* In lacking_twins: every twin of an internal state. */
-#define LACKS_INTERNAL "internal"
+/* In missing_partial_aggregates: every partial aggregate of an internal state. */
+#define MISSING_INTERNAL "internal"
 
-/* Has twin the state of agg, and does it return just that? */
+/* Has partial the state of agg, and does it return just that? */
 static bool
-is_twin(HeapTuple agg_tuple, HeapTuple twin_tuple)
+is_partial(HeapTuple agg_tuple, HeapTuple partial_tuple)
 {
 	Form_pg_aggregate agg = (Form_pg_aggregate) GETSTRUCT(agg_tuple);
-	Form_pg_aggregate twin = (Form_pg_aggregate) GETSTRUCT(twin_tuple);
+	Form_pg_aggregate partial = (Form_pg_aggregate) GETSTRUCT(partial_tuple);
 	Datum		agg_init;
-	Datum		twin_init;
+	Datum		partial_init;
 	bool		agg_null;
-	bool		twin_null;
+	bool		partial_null;
 
-	if (twin->aggkind != AGGKIND_NORMAL || twin->aggtransfn != agg->aggtransfn ||
-		twin->aggtranstype != agg->aggtranstype ||
-		twin->aggfinalfn != (agg->aggtranstype == INTERNALOID ? agg->aggserialfn : InvalidOid))
+	if (partial->aggkind != AGGKIND_NORMAL || partial->aggtransfn != agg->aggtransfn ||
+		partial->aggtranstype != agg->aggtranstype ||
+		partial->aggfinalfn != (agg->aggtranstype == INTERNALOID ? agg->aggserialfn : InvalidOid))
 		return false;
 
 	agg_init = SysCacheGetAttr(AGGFNOID, agg_tuple, Anum_pg_aggregate_agginitval, &agg_null);
-	twin_init = SysCacheGetAttr(AGGFNOID, twin_tuple, Anum_pg_aggregate_agginitval, &twin_null);
-	if (agg_null || twin_null)
-		return agg_null == twin_null;
-	return strcmp(TextDatumGetCString(agg_init), TextDatumGetCString(twin_init)) == 0;
+	partial_init = SysCacheGetAttr(AGGFNOID, partial_tuple, Anum_pg_aggregate_agginitval, &partial_null);
+	if (agg_null || partial_null)
+		return agg_null == partial_null;
+	return strcmp(TextDatumGetCString(agg_init), TextDatumGetCString(partial_init)) == 0;
 }
 
 static bool
-is_twin_oid(HeapTuple agg_tuple, Oid twin)
+is_partial_oid(HeapTuple agg_tuple, Oid partial)
 {
-	HeapTuple	tuple = SearchSysCache1(AGGFNOID, ObjectIdGetDatum(twin));
+	HeapTuple	tuple = SearchSysCache1(AGGFNOID, ObjectIdGetDatum(partial));
 	bool		result;
 
 	if (!HeapTupleIsValid(tuple))
 		return false;			/* a function of that name */
-	result = is_twin(agg_tuple, tuple);
+	result = is_partial(agg_tuple, tuple);
 	ReleaseSysCache(tuple);
 	return result;
 }
 
 bool
-shard_twin_matches(Oid aggfnoid, Oid twin)
+shard_partial_aggregate_matches(Oid aggfnoid, Oid partial)
 {
 	HeapTuple	tuple = SearchSysCache1(AGGFNOID, ObjectIdGetDatum(aggfnoid));
 	bool		result;
 
 	if (!HeapTupleIsValid(tuple))
 		return false;
-	result = is_twin_oid(tuple, twin);
+	result = is_partial_oid(tuple, partial);
 	ReleaseSysCache(tuple);
 	return result;
 }
 
 char *
-shard_twin_name(const char *aggregate)
+shard_partial_aggregate_name(const char *aggregate)
 {
 	const int	room = NAMEDATALEN - 1 - strlen(OTHER_PREFIX);
 	int			len = strlen(aggregate);
@@ -115,75 +115,75 @@ shard_twin_name(const char *aggregate)
 					hash_bytes((const unsigned char *) aggregate, len));
 }
 
-/* Schema and name that the twin of an aggregate has; false when it can have none. */
+/* Schema and name of an aggregate's partial aggregate; false when it can have none. */
 static bool
-twin_place(Form_pg_proc proc, Form_pg_aggregate agg, Oid *nspoid, char **name)
+partial_place(Form_pg_proc proc, Form_pg_aggregate agg, Oid *nspoid, char **name)
 {
 	char	   *transfn;
 
 	*nspoid = get_namespace_oid(SHARD_INTERNAL_SCHEMA, true);
 	if (proc->oid >= FirstGenbkiObjectId)
 	{
-		/* a built-in twin is asked for by a coordinator above this one: its state is that of its own twin */
+		/* that of a built-in one is asked for by a coordinator above this one: its state is its own */
 		if (proc->pronamespace == *nspoid &&
-			strncmp(NameStr(proc->proname), TWIN_PREFIX, strlen(TWIN_PREFIX)) == 0)
+			strncmp(NameStr(proc->proname), PARTIAL_PREFIX, strlen(PARTIAL_PREFIX)) == 0)
 		{
 			*name = pstrdup(NameStr(proc->proname));
 			return true;
 		}
 		*nspoid = proc->pronamespace;
-		*name = shard_twin_name(NameStr(proc->proname));
+		*name = shard_partial_aggregate_name(NameStr(proc->proname));
 		return true;
 	}
 	transfn = get_func_name(agg->aggtransfn);
 	if (!OidIsValid(*nspoid) || transfn == NULL)
 		return false;
-	*name = psprintf(TWIN_PREFIX "%s", transfn);
+	*name = psprintf(PARTIAL_PREFIX "%s", transfn);
 	return strlen(*name) < NAMEDATALEN;
 }
 
-/* The twin of an aggregate here. */
+/* The partial aggregate of an aggregate, here. */
 static Oid
-find_twin(HeapTuple agg_tuple)
+find_partial(HeapTuple agg_tuple)
 {
 	Form_pg_aggregate agg = (Form_pg_aggregate) GETSTRUCT(agg_tuple);
 	HeapTuple	proc_tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(agg->aggfnoid));
 	Form_pg_proc proc;
 	Oid			nspoid;
 	char	   *name;
-	Oid			twin = InvalidOid;
+	Oid			partial = InvalidOid;
 
 	if (!HeapTupleIsValid(proc_tuple))
 		elog(ERROR, "cache lookup failed for function %u", agg->aggfnoid);
 	proc = (Form_pg_proc) GETSTRUCT(proc_tuple);
-	if (twin_place(proc, agg, &nspoid, &name))
-		twin = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid, CStringGetDatum(name),
+	if (partial_place(proc, agg, &nspoid, &name))
+		partial = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid, CStringGetDatum(name),
 							   PointerGetDatum(&proc->proargtypes), ObjectIdGetDatum(nspoid));
 	ReleaseSysCache(proc_tuple);
-	return OidIsValid(twin) && is_twin_oid(agg_tuple, twin) ? twin : InvalidOid;
+	return OidIsValid(partial) && is_partial_oid(agg_tuple, partial) ? partial : InvalidOid;
 }
 
 /*
- * Does the list name the twin, by its qualified name whatever the arguments, or
- * by the kind of its state?  An internal state of core's own functions is in
- * doubt, too, where the built-in twin of the same state is missing.
+ * Does the list name it, by its qualified name whatever the arguments, or by the
+ * kind of its state?  An internal state of core's own functions is in doubt, too,
+ * where the one that built-in aggregates of the same state share is missing.
  */
 static bool
-is_lacking(List *lacking, Oid twin, Oid transfn, bool internal)
+is_missing(List *missing, Oid partial, Oid transfn, bool internal)
 {
 	char	   *name;
 	char	   *builtin;
 	ListCell   *lc;
 
-	if (lacking == NIL)
+	if (missing == NIL)
 		return false;
-	name = quote_qualified_identifier(get_namespace_name(get_func_namespace(twin)),
-									  get_func_name(twin));
-	builtin = quote_qualified_identifier(SHARD_INTERNAL_SCHEMA, psprintf(TWIN_PREFIX "%s", get_func_name(transfn)));
-	foreach(lc, lacking)
+	name = quote_qualified_identifier(get_namespace_name(get_func_namespace(partial)),
+									  get_func_name(partial));
+	builtin = quote_qualified_identifier(SHARD_INTERNAL_SCHEMA, psprintf(PARTIAL_PREFIX "%s", get_func_name(transfn)));
+	foreach(lc, missing)
 	{
 		if (strcmp(lfirst(lc), name) == 0 ||
-			(internal && (strcmp(lfirst(lc), LACKS_INTERNAL) == 0 ||
+			(internal && (strcmp(lfirst(lc), MISSING_INTERNAL) == 0 ||
 						  strcmp(lfirst(lc), builtin) == 0)))
 			return true;
 	}
@@ -191,15 +191,15 @@ is_lacking(List *lacking, Oid twin, Oid transfn, bool internal)
 }
 
 /*
- * The twin of an aggregate here; *transfn and *internal tell of its state.
+ * The partial aggregate of an aggregate here; *transfn and *internal tell of its state.
  * InvalidOid when there is none.
  */
 static Oid
-get_local_twin(Oid aggfnoid, Oid *transfn, bool *internal)
+get_local_partial(Oid aggfnoid, Oid *transfn, bool *internal)
 {
 	HeapTuple	tuple = SearchSysCache1(AGGFNOID, ObjectIdGetDatum(aggfnoid));
 	Form_pg_aggregate agg;
-	Oid			twin = InvalidOid;
+	Oid			partial = InvalidOid;
 
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for aggregate %u", aggfnoid);
@@ -208,39 +208,39 @@ get_local_twin(Oid aggfnoid, Oid *transfn, bool *internal)
 	*internal = agg->aggtranstype == INTERNALOID;
 	if (OidIsValid(agg->aggcombinefn) && agg->aggkind == AGGKIND_NORMAL &&
 		(!*internal || OidIsValid(agg->aggserialfn)))
-		twin = find_twin(tuple);
+		partial = find_partial(tuple);
 	ReleaseSysCache(tuple);
-	return twin;
+	return partial;
 }
 
 Oid
-shard_twin_local(Oid aggfnoid)
+shard_partial_aggregate_local(Oid aggfnoid)
 {
 	Oid			transfn;
 	bool		internal;
 
-	return get_local_twin(aggfnoid, &transfn, &internal);
+	return get_local_partial(aggfnoid, &transfn, &internal);
 }
 
 Oid
-shard_twin_get(const ShardMap *map, Oid aggfnoid)
+shard_partial_aggregate_get(const ShardMap *map, Oid aggfnoid)
 {
-	Oid			twin;
+	Oid			partial;
 	Oid			transfn;
 	bool		internal;
 
 	for (int i = 0; i < map->nnodes; i++)
 	{
-		if (!map->nodes[i].has_twins)
+		if (!map->nodes[i].has_partial_aggregates)
 			return InvalidOid;
 	}
-	twin = get_local_twin(aggfnoid, &transfn, &internal);
-	for (int i = 0; OidIsValid(twin) && i < map->nnodes; i++)
+	partial = get_local_partial(aggfnoid, &transfn, &internal);
+	for (int i = 0; OidIsValid(partial) && i < map->nnodes; i++)
 	{
-		if (is_lacking(map->nodes[i].lacking_twins, twin, transfn, internal))
-			twin = InvalidOid;
+		if (is_missing(map->nodes[i].missing_partial_aggregates, partial, transfn, internal))
+			partial = InvalidOid;
 	}
-	return twin;
+	return partial;
 }
 
 /* ------------------------------------------------------------------------
@@ -248,8 +248,8 @@ shard_twin_get(const ShardMap *map, Oid aggfnoid)
  * ------------------------------------------------------------------------ */
 
 static bool all_nodes_valid = false;
-static bool all_nodes_have_twins;	/* there are nodes, and each has twins */
-static List *all_nodes_lacking; /* of char *, in CacheMemoryContext: what any of them lacks */
+static bool all_nodes_have_partials;	/* there are nodes, and each has partial aggregates */
+static List *all_nodes_missing; /* of char *, in CacheMemoryContext: what any of them lacks */
 
 static void
 invalidate_all_nodes(Datum arg, SysCacheIdentifier cacheid, uint32 hashvalue)
@@ -264,8 +264,8 @@ read_all_nodes(void)
 	Relation	rel = table_open(ForeignServerRelationId, AccessShareLock);
 	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
 	Oid			cluster = shard_option_cluster_server();
-	bool		have_twins = true;
-	List	   *lacking = NIL;
+	bool		have_partials = true;
+	List	   *missing = NIL;
 	int			nnodes = 0;
 	HeapTuple	tuple;
 	MemoryContext oldcxt;
@@ -280,18 +280,18 @@ read_all_nodes(void)
 		if (serverid == cluster || !shard_option_is_our_server(serverid))
 			continue;
 		nnodes++;
-		have_twins = have_twins && shard_option_server_bool(serverid, "partial_twins", false);
-		lacking = list_concat(lacking, shard_option_server_list(serverid, "lacking_twins"));
+		have_partials = have_partials && shard_option_server_bool(serverid, "partial_aggregates", false);
+		missing = list_concat(missing, shard_option_server_list(serverid, "missing_partial_aggregates"));
 	}
 	systable_endscan(scan);
 	table_close(rel, AccessShareLock);
 
-	list_free_deep(all_nodes_lacking);
-	all_nodes_lacking = NIL;
-	all_nodes_have_twins = nnodes > 0 && have_twins;
+	list_free_deep(all_nodes_missing);
+	all_nodes_missing = NIL;
+	all_nodes_have_partials = nnodes > 0 && have_partials;
 	oldcxt = MemoryContextSwitchTo(CacheMemoryContext);
-	foreach(lc, lacking)
-		all_nodes_lacking = lappend(all_nodes_lacking, pstrdup(lfirst(lc)));
+	foreach(lc, missing)
+		all_nodes_missing = lappend(all_nodes_missing, pstrdup(lfirst(lc)));
 	MemoryContextSwitchTo(oldcxt);
 }
 
@@ -310,23 +310,23 @@ is_public(Oid funcid)
 }
 
 bool
-shard_twin_everywhere(Oid aggfnoid)
+shard_partial_aggregate_everywhere(Oid aggfnoid)
 {
 	Oid			transfn;
 	bool		internal;
-	Oid			twin;
+	Oid			partial;
 
 	if (!all_nodes_valid)
 		read_all_nodes();
-	if (!all_nodes_have_twins)
+	if (!all_nodes_have_partials)
 		return false;
-	twin = get_local_twin(aggfnoid, &transfn, &internal);
-	return OidIsValid(twin) && !is_lacking(all_nodes_lacking, twin, transfn, internal) &&
+	partial = get_local_partial(aggfnoid, &transfn, &internal);
+	return OidIsValid(partial) && !is_missing(all_nodes_missing, partial, transfn, internal) &&
 		is_public(aggfnoid);
 }
 
 void
-shard_twin_init(void)
+shard_partial_aggregate_init(void)
 {
 	CacheRegisterSyscacheCallback(FOREIGNSERVEROID, invalidate_all_nodes, (Datum) 0);
 	CacheRegisterSyscacheCallback(FOREIGNDATAWRAPPEROID, invalidate_all_nodes, (Datum) 0);

@@ -310,9 +310,9 @@ find_or_add_node(ShardMap *map, Oid serverid)
 	node->cores = shard_option_server_int(serverid, "cores", 0);
 	node->default_collation = shard_option_server(serverid, "default_collation");
 	node->nshards = 0;
-	node->has_twins = shard_option_server_bool(serverid, "partial_twins", false);
+	node->has_partial_aggregates = shard_option_server_bool(serverid, "partial_aggregates", false);
 	node->extensions = shard_option_server_extensions(serverid);
-	node->lacking_twins = shard_option_server_list(serverid, "lacking_twins");
+	node->missing_partial_aggregates = shard_option_server_list(serverid, "missing_partial_aggregates");
 	map->foreign_definition |= !shard_option_definition_follows(serverid);
 	return map->nnodes++;
 }

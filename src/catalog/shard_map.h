@@ -20,10 +20,10 @@ typedef struct ShardNode
 	int			hostno;			/* the first node with the same host, itself maybe */
 	int			nhosted;		/* nodes of this table with the same host, which share the cores */
 	int			nshards;		/* shards of this table there */
-	bool		has_twins;		/* server option `partial_twins`: add_node made partial twins there */
+	bool		has_partial_aggregates; /* server option `partial_aggregates`: add_node made partial aggregates there */
 	List	   *extensions;		/* of char *: server option `extensions`, whose objects are the same there */
 	const char *default_collation;	/* server option of this name, see collation.c; NULL = not known */
-	List	   *lacking_twins;	/* of char *: qualified names, server option `lacking_twins` */
+	List	   *missing_partial_aggregates;	/* of char *: qualified names, server option `missing_partial_aggregates` */
 } ShardNode;
 
 /* One shard: an ordinary table on one node, a foreign table here. */

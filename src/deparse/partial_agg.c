@@ -7,7 +7,8 @@
  *
  *	 no final function, state not internal	the aggregate itself: count, min,
  *											max, bool_and, sum(int4), ...
- *	 any other whose twin nodes have		its partial twin (catalog/partial_aggregate.h): one
+ *	 any other, where nodes have it			its partial aggregate
+ *											(catalog/partial_aggregate.h): one
  *											transition where algebra takes two or
  *											three, and floats as core sums them up
  *
@@ -231,29 +232,29 @@ sum_of_squares(const Aggref *agg, Expr *arg, Expr **sum)
 }
 
 /*
- * The twin in place of the aggregate.  agg->aggtype is what a partial aggregate
- * returns already, and so what the twin does.
+ * The partial aggregate in place of the aggregate.  agg->aggtype is already what
+ * core's own partial aggregation returns, and so what this one does.
  */
 static Expr *
-twin_aggregate(const ShardMap *map, const Aggref *agg)
+partial_aggref(const ShardMap *map, const Aggref *agg)
 {
-	Aggref	   *twin = makeNode(Aggref);
+	Aggref	   *partial = makeNode(Aggref);
 
-	*twin = *agg;
-	twin->aggfnoid = shard_twin_get(map, agg->aggfnoid);
-	twin->aggsplit = AGGSPLIT_SIMPLE;
-	twin->aggcollid = type_is_collatable(agg->aggtype) ? agg->aggcollid : InvalidOid;
-	return (Expr *) twin;
+	*partial = *agg;
+	partial->aggfnoid = shard_partial_aggregate_get(map, agg->aggfnoid);
+	partial->aggsplit = AGGSPLIT_SIMPLE;
+	partial->aggcollid = type_is_collatable(agg->aggtype) ? agg->aggcollid : InvalidOid;
+	return (Expr *) partial;
 }
 
-/* Adds the twin; of what it returns, core's own functions check nothing, so that the decoder has to. */
+/* Adds the partial aggregate; of what it returns, core's own functions check nothing, so that the decoder has to. */
 static void
-output_twin(ShardSelect *select, const ShardMap *map, const Aggref *agg, int target)
+output_partial_aggregate(ShardSelect *select, const ShardMap *map, const Aggref *agg, int target)
 {
 	ShardSelectOutput *output;
 	ShardStateFormat format;
 
-	shard_select_output(select, twin_aggregate(map, agg), target);
+	shard_select_output(select, partial_aggref(map, agg), target);
 	if (agg->aggtranstype == INTERNALOID && shard_partial_state_format(agg, &format))
 	{
 		output = llast(select->outputs);
@@ -294,8 +295,8 @@ shard_select_output_partial(ShardSelect *select, const ShardMap *map, Aggref *ag
 		case SHARD_PARTIAL_SELF:
 			shard_select_output(select, whole_aggregate(agg), target);
 			return;
-		case SHARD_PARTIAL_TWIN:
-			output_twin(select, map, agg, target);
+		case SHARD_PARTIAL_AGGREGATE:
+			output_partial_aggregate(select, map, agg, target);
 			return;
 		case SHARD_PARTIAL_INT_AVG:
 			shard_select_output(select, int_avg_state(agg, arg), target);
@@ -361,11 +362,11 @@ functions_walker(Node *node, List **functions)
 	if (IsA(node, Aggref) && ((Aggref *) node)->aggfnoid >= FirstGenbkiObjectId)
 	{
 		Oid			aggfnoid = ((Aggref *) node)->aggfnoid;
-		Oid			twin = shard_twin_local(aggfnoid);
+		Oid			partial = shard_partial_aggregate_local(aggfnoid);
 
 		*functions = list_append_unique_oid(*functions, aggfnoid);
-		if (OidIsValid(twin))
-			*functions = list_append_unique_oid(*functions, twin);
+		if (OidIsValid(partial))
+			*functions = list_append_unique_oid(*functions, partial);
 	}
 	return expression_tree_walker(node, functions_walker, functions);
 }

@@ -10,7 +10,7 @@
 #include "nodes/parsenodes.h"
 
 /*
- * The aggregates of a remote query that are not built in, and their twins
+ * The aggregates of a remote query that are not built in, and their partial aggregates
  * (OidList): what a plan with this query depends on.
  */
 extern List *shard_partial_agg_functions(Query *query);

@@ -194,7 +194,7 @@ convert_agg(Aggref *agg, ShardWholeContext *cxt)
 {
 	if (!(shard_rule_is_builtin(agg->aggfnoid) ?
 		  func_volatile(agg->aggfnoid) == PROVOLATILE_IMMUTABLE :
-		  shard_twin_everywhere(agg->aggfnoid)))
+		  shard_partial_aggregate_everywhere(agg->aggfnoid)))
 		return refuse((Node *) agg, cxt, "aggregate");
 	if (!shard_rule_type_ok(agg->aggtype) ||
 		(agg->aggfnoid != F_COUNT_ANY && !argument_types_ok(agg->args)) ||

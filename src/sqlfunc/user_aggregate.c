@@ -1,10 +1,10 @@
 /*
  * user_aggregate.c
  *	  What the SQL functions that follow aggregates of users cannot do by
- *	  themselves: names of twins, and their dependency on their aggregate.
+ *	  themselves: names of partial aggregates, and what these depend on.
  *
- * A twin depends on its aggregate (DEPENDENCY_AUTO), is dropped with it, and
- * found by that whatever its name is.
+ * A partial aggregate depends on its aggregate (DEPENDENCY_AUTO), is dropped with
+ * it, and found by that whatever its name is.
  */
 #include "postgres.h"
 
@@ -29,42 +29,42 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-PG_FUNCTION_INFO_V1(shardfdw_twin_name);
-PG_FUNCTION_INFO_V1(shardfdw_attach_twin);
-PG_FUNCTION_INFO_V1(shardfdw_drop_twins);
+PG_FUNCTION_INFO_V1(shardfdw_partial_aggregate_name);
+PG_FUNCTION_INFO_V1(shardfdw_attach_partial_aggregate);
+PG_FUNCTION_INFO_V1(shardfdw_undistribute_aggregate);
 
-/* twin_name(aggregate name) -> name */
+/* partial_aggregate_name(aggregate name) -> name */
 Datum
-shardfdw_twin_name(PG_FUNCTION_ARGS)
+shardfdw_partial_aggregate_name(PG_FUNCTION_ARGS)
 {
 	Name		result = palloc0(NAMEDATALEN);
 
-	namestrcpy(result, shard_twin_name(NameStr(*PG_GETARG_NAME(0))));
+	namestrcpy(result, shard_partial_aggregate_name(NameStr(*PG_GETARG_NAME(0))));
 	PG_RETURN_NAME(result);
 }
 
 /*
- * attach_twin(aggregate regprocedure, twin regprocedure) -> void
+ * attach_partial_aggregate(aggregate regprocedure, partial_aggregate regprocedure) -> void
  *
- * Makes the twin be dropped with its aggregate, in place of what earlier calls
+ * Makes the partial aggregate be dropped with its aggregate, in place of what earlier calls
  * have recorded.
  */
 Datum
-shardfdw_attach_twin(PG_FUNCTION_ARGS)
+shardfdw_attach_partial_aggregate(PG_FUNCTION_ARGS)
 {
 	ObjectAddress aggregate = {ProcedureRelationId, PG_GETARG_OID(0), 0};
-	ObjectAddress twin = {ProcedureRelationId, PG_GETARG_OID(1), 0};
+	ObjectAddress partial = {ProcedureRelationId, PG_GETARG_OID(1), 0};
 
-	if (!shard_function_ownercheck(twin.objectId, GetUserId()))
-		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_AGGREGATE, get_func_name(twin.objectId));
-	if (!shard_twin_matches(aggregate.objectId, twin.objectId))
+	if (!shard_function_ownercheck(partial.objectId, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_AGGREGATE, get_func_name(partial.objectId));
+	if (!shard_partial_aggregate_matches(aggregate.objectId, partial.objectId))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("%s is not the partial twin of %s",
-						format_procedure(twin.objectId), format_procedure(aggregate.objectId))));
-	(void) deleteDependencyRecordsForSpecific(ProcedureRelationId, twin.objectId, DEPENDENCY_AUTO,
+				 errmsg("%s is not the partial aggregate of %s",
+						format_procedure(partial.objectId), format_procedure(aggregate.objectId))));
+	(void) deleteDependencyRecordsForSpecific(ProcedureRelationId, partial.objectId, DEPENDENCY_AUTO,
 											  ProcedureRelationId, aggregate.objectId);
-	recordDependencyOn(&twin, &aggregate, DEPENDENCY_AUTO);
+	recordDependencyOn(&partial, &aggregate, DEPENDENCY_AUTO);
 	PG_RETURN_VOID();
 }
 
@@ -96,17 +96,17 @@ owns_aggregate(Oid aggfnoid)
 }
 
 /*
- * drop_twins(aggregate regprocedure) -> integer
+ * undistribute_aggregate(aggregate regprocedure) -> integer
  *
- * Drops the twins of an aggregate, whoever owns them: they tell of a definition
+ * Drops the partial aggregates of an aggregate, whoever owns them: they tell of a definition
  * that the user has changed.
  */
 Datum
-shardfdw_drop_twins(PG_FUNCTION_ARGS)
+shardfdw_undistribute_aggregate(PG_FUNCTION_ARGS)
 {
 	Oid			aggfnoid = PG_GETARG_OID(0);
-	ObjectAddresses *twins = new_object_addresses();
-	int			ntwins = 0;
+	ObjectAddresses *partials = new_object_addresses();
+	int			npartials = 0;
 	Relation	rel;
 	ScanKeyData keys[2];
 	SysScanDesc scan;
@@ -128,17 +128,17 @@ shardfdw_drop_twins(PG_FUNCTION_ARGS)
 		if (depend->deptype == DEPENDENCY_AUTO && depend->classid == ProcedureRelationId &&
 			SearchSysCacheExists1(AGGFNOID, ObjectIdGetDatum(depend->objid)))
 		{
-			ObjectAddress twin = {ProcedureRelationId, depend->objid, 0};
+			ObjectAddress partial = {ProcedureRelationId, depend->objid, 0};
 
-			add_exact_object_address(&twin, twins);
-			ntwins++;
+			add_exact_object_address(&partial, partials);
+			npartials++;
 		}
 	}
 	systable_endscan(scan);
 	table_close(rel, AccessShareLock);
 
-	performMultipleDeletions(twins, DROP_RESTRICT, 0);
-	free_object_addresses(twins);
+	performMultipleDeletions(partials, DROP_RESTRICT, 0);
+	free_object_addresses(partials);
 	CommandCounterIncrement();
-	PG_RETURN_INT32(ntwins);
+	PG_RETURN_INT32(npartials);
 }

@@ -35,13 +35,13 @@ shard_partial_state_format(const Aggref *agg, ShardStateFormat *format)
 		shard_state_format(deserialfn, linitial_oid(agg->aggargtypes), format);
 }
 
-/* Does a twin serve the aggregate on the nodes of map? */
+/* Does a partial aggregate serve the aggregate on the nodes of map? */
 static bool
-twin_ok(const ShardMap *map, const Aggref *agg)
+has_partial_aggregate(const ShardMap *map, const Aggref *agg)
 {
 	ShardStateFormat format;
 
-	return OidIsValid(shard_twin_get(map, agg->aggfnoid)) &&
+	return OidIsValid(shard_partial_aggregate_get(map, agg->aggfnoid)) &&
 		(agg->aggtranstype != INTERNALOID || shard_partial_state_format(agg, &format));
 }
 
@@ -54,7 +54,7 @@ shard_partial_agg_kind(const ShardMap *map, const Aggref *agg)
 
 	/* any other aggregate may share the functions, but start from another value */
 	if (agg->aggfnoid >= FirstGenbkiObjectId)
-		return twin_ok(map, agg) ? SHARD_PARTIAL_TWIN : SHARD_PARTIAL_NONE;
+		return has_partial_aggregate(map, agg) ? SHARD_PARTIAL_AGGREGATE : SHARD_PARTIAL_NONE;
 
 	tuple = SearchSysCache1(AGGFNOID, ObjectIdGetDatum(agg->aggfnoid));
 	if (!HeapTupleIsValid(tuple))
@@ -101,7 +101,7 @@ shard_partial_agg_kind(const ShardMap *map, const Aggref *agg)
 	}
 
 	ReleaseSysCache(tuple);
-	if (kind != SHARD_PARTIAL_SELF && twin_ok(map, agg))
-		kind = SHARD_PARTIAL_TWIN;
+	if (kind != SHARD_PARTIAL_SELF && has_partial_aggregate(map, agg))
+		kind = SHARD_PARTIAL_AGGREGATE;
 	return kind;
 }

@@ -16,7 +16,7 @@ typedef enum ShardPartialKind
 {
 	SHARD_PARTIAL_NONE,			/* it cannot */
 	SHARD_PARTIAL_SELF,			/* the aggregate's result is its state */
-	SHARD_PARTIAL_TWIN,			/* by its partial twin */
+	SHARD_PARTIAL_AGGREGATE,	/* by its partial aggregate */
 	SHARD_PARTIAL_INT_AVG,		/* int8[]: count, sum */
 	SHARD_PARTIAL_FLOAT,		/* float8[]: count, sum, sum of squared differences */
 	SHARD_PARTIAL_INT8_SUM,		/* internal, built from count and sum(bigint) */

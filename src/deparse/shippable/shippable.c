@@ -195,7 +195,7 @@ aggref_ok(Aggref *agg, WalkContext *cxt, ShardDerived *derived)
 	/* others count as immutable: nodes have a copy only where the functions under them are */
 	if (!(shard_rule_is_builtin(agg->aggfnoid) ?
 		  func_volatile(agg->aggfnoid) == PROVOLATILE_IMMUTABLE :
-		  cxt->partial || shard_twin_everywhere(agg->aggfnoid) ||
+		  cxt->partial || shard_partial_aggregate_everywhere(agg->aggfnoid) ||
 		  shard_extension_function_ok(&cxt->extensions, agg->aggfnoid)))
 		return false;
 
