@@ -6,7 +6,7 @@ SET search_path = ddl_alter;
 SET shardfdw.default_shards = 3;
 -- What differs between a table's two sides: nothing is to be seen.
 CREATE FUNCTION differences() RETURNS TABLE (node name, "check" text, detail text) LANGUAGE sql
-	AS $$ SELECT node, "check", detail FROM shardfdw.check_nodes(true) WHERE status <> 'ok' AND "check" ~ '^(shard ddl_alter|reference table)' $$;
+	AS $$ SELECT node, "check", detail FROM shardfdw.check_cluster(true) WHERE status <> 'ok' AND "check" ~ '^(shard ddl_alter|reference table)' $$;
 -- Columns and constraints of the first shard, on its node.
 CREATE FUNCTION shard_of(relation regclass) RETURNS SETOF text LANGUAGE sql AS $$
 	SELECT regexp_split_to_table(result, E'\n') FROM shardfdw.run_on_shards(relation, $q$

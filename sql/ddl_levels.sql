@@ -4,7 +4,7 @@ SET client_min_messages = warning;
 CREATE SCHEMA ddl_levels;
 SET search_path = ddl_levels;
 CREATE FUNCTION differences() RETURNS TABLE (node name, "check" text, status text, detail text) LANGUAGE sql
-	AS $$ SELECT node, "check", status, detail FROM shardfdw.check_nodes() WHERE status <> 'ok' AND "check" ~ '^shard ddl_levels' $$;
+	AS $$ SELECT node, "check", status, detail FROM shardfdw.check_cluster() WHERE status <> 'ok' AND "check" ~ '^shard ddl_levels' $$;
 -- unique indexes of a table and its partitions here, each with the one that it is a part of
 CREATE FUNCTION keys(relation regclass) RETURNS TABLE ("table" regclass, index regclass, definition text, valid bool, of regclass) LANGUAGE sql AS $$
 	SELECT t.relid, i.indexrelid, coalesce(pg_get_constraintdef(k.oid), substring(pg_get_indexdef(i.indexrelid) FROM ' USING .*')), i.indisvalid, h.inhparent

@@ -31,7 +31,7 @@ SELECT count(*), count(DISTINCT result), min(result) FROM copies('SELECT string_
 SELECT string_agg(r::text, E'\n' ORDER BY id) FROM r;
 INSERT INTO r (name, span) VALUES ('other', '[2,3)');
 UPDATE r SET price = -1;
-SELECT count(*) FROM shardfdw.check_nodes(true) WHERE "check" LIKE 'reference%' AND status <> 'ok';
+SELECT count(*) FROM shardfdw.check_cluster(true) WHERE "check" LIKE 'reference%' AND status <> 'ok';
 
 -- a child or partition would be written past the triggers
 CREATE TABLE parent (LIKE r) PARTITION BY RANGE (id);

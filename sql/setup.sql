@@ -30,7 +30,7 @@ SELECT shardfdw.add_node('node' || i,
 						 current_setting('port')::int, ('shardfdw_node' || i)::name)
 FROM generate_series(1, 4) i;
 SELECT name, dbname, shards FROM shardfdw.nodes ORDER BY name;
-SELECT node, "check", status FROM shardfdw.check_nodes()
+SELECT node, "check", status FROM shardfdw.check_cluster()
 WHERE "check" NOT IN ('version', 'collation', 'max_prepared_transactions') ORDER BY node, "check";
 SELECT concat_ws(',', current_setting('shared_preload_libraries'), current_setting('session_preload_libraries')) ~ '\mshardfdw\M' AS preloaded;
 -- Every object of the extension tells what it is for.

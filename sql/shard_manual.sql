@@ -104,20 +104,20 @@ DROP TABLE refers;
 CREATE FOREIGN TABLE u2 PARTITION OF u FOR VALUES FROM (100) TO (200) SERVER node1;
 DROP TABLE u;
 
--- check_nodes() sees a column that is missing, one of another type, one too many, and a table that is gone
-SELECT node, "check", status, detail FROM shardfdw.check_nodes() WHERE "check" LIKE 'shard %' AND node IN ('by hand', 'node4');
+-- check_cluster() sees a column that is missing, one of another type, one too many, and a table that is gone
+SELECT node, "check", status, detail FROM shardfdw.check_cluster() WHERE "check" LIKE 'shard %' AND node IN ('by hand', 'node4');
 SELECT ok, tag FROM shardfdw.query_nodes('{node4}', ARRAY['ALTER TABLE "Sm x".m2 ALTER k TYPE text'], 'write');
 ALTER FOREIGN TABLE m1 ALTER v OPTIONS (SET column_name 'nix');
-SELECT node, "check", status, detail FROM shardfdw.check_nodes() WHERE "check" LIKE 'shard %' AND node IN ('by hand', 'node4');
+SELECT node, "check", status, detail FROM shardfdw.check_cluster() WHERE "check" LIKE 'shard %' AND node IN ('by hand', 'node4');
 SELECT * FROM m WHERE k = 1;
 \set VERBOSITY terse
 SELECT * FROM m WHERE k = 150;
 \set VERBOSITY default
 ALTER FOREIGN TABLE m1 OPTIONS (SET table_name 'nix');
-SELECT node, "check", status, detail FROM shardfdw.check_nodes() WHERE "check" LIKE 'shard%' AND node = 'by hand';
+SELECT node, "check", status, detail FROM shardfdw.check_cluster() WHERE "check" LIKE 'shard%' AND node = 'by hand';
 SELECT * FROM m1;
 ALTER SERVER "by hand" OPTIONS (SET dbname 'shardfdw_nowhere', ADD connect_timeout '3');
-SELECT node, "check", status FROM shardfdw.check_nodes() WHERE node = 'by hand';
+SELECT node, "check", status FROM shardfdw.check_cluster() WHERE node = 'by hand';
 SELECT shardfdw.remove_node('by hand');
 SELECT shardfdw.remove_node('nowhere');
 SELECT shardfdw.remove_node('shardfdw_cluster');

@@ -123,7 +123,7 @@ SELECT * FROM shardfdw.run_on_shards('hashed', 'SELECT 1');
 SELECT shardfdw.add_node('mine', 'localhost');
 SELECT shardfdw.remove_node('node1');
 SELECT * FROM shardfdw.query_nodes('{node1}', '{SELECT 1}');
-SELECT count(*) FROM shardfdw.check_nodes();
+SELECT count(*) FROM shardfdw.check_cluster();
 RESET ROLE;
 DROP OWNED BY refuse_role;
 DROP ROLE refuse_role;

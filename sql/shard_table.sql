@@ -102,7 +102,7 @@ SELECT node, result FROM shardfdw.run_on_shards('t', $$SELECT pg_get_indexdef(in
 SELECT result FROM shardfdw.run_on_shards('t', $$SELECT conname, contype, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = '%s'::regclass AND contype <> 'n' ORDER BY conname COLLATE "C"$$) LIMIT 1;
 SELECT result FROM shardfdw.run_on_shards('t', $$SELECT reloptions FROM pg_class WHERE oid = '%s'::regclass$$) LIMIT 1;
 SELECT node, "check", status, detail = format('%s as expected', (SELECT count(*) FROM shardfdw.shards s WHERE s.node = c.node)) AS all_shards
-FROM shardfdw.check_nodes() c WHERE "check" LIKE 'shard%' AND node IN ('node1', 'node2', 'node3') ORDER BY 1;
+FROM shardfdw.check_cluster() c WHERE "check" LIKE 'shard%' AND node IN ('node1', 'node2', 'node3') ORDER BY 1;
 
 -- identity, serial, defaults and triggers go on where they were
 INSERT INTO t (v) VALUES (1.5) RETURNING id, ser, name, v, g, m;

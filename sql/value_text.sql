@@ -91,7 +91,7 @@ RESET intervalstyle;
 -- arrays whose NULL is a word, and xml
 SET array_nulls = off;
 SELECT ca[2] IS NULL FROM w2 WHERE k = 1;
-SELECT count(*) > 0 FROM shardfdw.check_nodes();
+SELECT count(*) > 0 FROM shardfdw.check_cluster();
 RESET array_nulls;
 CREATE TABLE x1 (k int, x xml, xa xml[], n text);
 CREATE TABLE x2 (LIKE x1);

@@ -18,11 +18,11 @@
  *														dump made it; pg_upgrade, CREATE
  *														DATABASE ... TEMPLATE copied its files
  *	 there								its own			confirmed
- *	 there								another			not confirmed, until take_over()
+ *	 there								another			not confirmed, until take_over_coordinator()
  *
  * Where there is no row, the identity is a hash of fingerprint and table: every session
  * finds the same one before anybody has stored it, and it does not vanish with a
- * transaction that is rolled back.  take_over() makes a random one.
+ * transaction that is rolled back.  take_over_coordinator() makes a random one.
  *
  * What has committed by now counts, in any version of a row: what changes in rows changes in one direction
  * only.  With SnapshotSelf, which judges each version at its own moment, a row that is updated during the scan
@@ -354,7 +354,7 @@ shard_identity_problem(void)
 const char *
 shard_identity_hint(void)
 {
-	return _("If this server takes the place of the original, which must not go on, run SELECT shardfdw.take_over(). Its predecessor's last transactions are rolled back where they did not commit if you can say that all of its commits are here: take_over(true).");
+	return _("If this server takes the place of the original, which must not go on, run SELECT shardfdw.take_over_coordinator(). Its predecessor's last transactions are rolled back where they did not commit if you can say that all of its commits are here: take_over_coordinator(true).");
 }
 
 void
@@ -369,7 +369,7 @@ shard_identity_require(void)
 	if (TransactionIdIsValid(replaced_by) && TransactionIdIsCurrentTransactionId(replaced_by))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cannot commit over several nodes in the transaction that has called take_over()")));
+				 errmsg("cannot commit over several nodes in the transaction that has called take_over_coordinator()")));
 }
 
 bool
@@ -589,8 +589,8 @@ shardfdw_replace_identity(PG_FUNCTION_ARGS)
 	ShardLogReach reach;
 	Relation	table;
 
-	PreventCommandIfReadOnly("take_over()");
-	PreventCommandDuringRecovery("take_over()");
+	PreventCommandIfReadOnly("take_over_coordinator()");
+	PreventCommandDuringRecovery("take_over_coordinator()");
 	(void) shard_identity_lock(true);
 	replaced_by = GetCurrentTransactionId();
 	shard_identity_store();

@@ -1,5 +1,5 @@
 # A transaction that writes to several nodes commits on all or on none, whoever dies when, and what is
-# left prepared is settled by recover() and by nobody else.
+# left prepared is settled by recover_prepared_transactions() and by nobody else.
 
 use strict;
 use warnings;
@@ -50,7 +50,7 @@ sub recover_all
 {
 	for (1 .. 50)
 	{
-		$c->safe_psql('SELECT shardfdw.recover()');
+		$c->safe_psql('SELECT shardfdw.recover_prepared_transactions()');
 		last if prepared() eq '0 0';
 		usleep(100_000);
 	}
@@ -90,7 +90,7 @@ sub start_blocked
 	return ($blocker, $writer);
 }
 my ($blocker, $writer) = start_blocked();
-$c->safe_psql('SELECT shardfdw.recover()');
+$c->safe_psql('SELECT shardfdw.recover_prepared_transactions()');
 is(prepared(), '1 0', 'recovery leaves the prepared transaction of a running commit alone');
 $blocker->quit;
 ($rc, undef, $err) = $c->wait_sql($writer);
@@ -116,7 +116,7 @@ reset_rows();
 $c->kill9_coordinator;
 $c->wait_sql($writer);
 $c->coordinator->start;
-$c->safe_psql('SELECT shardfdw.recover()');
+$c->safe_psql('SELECT shardfdw.recover_prepared_transactions()');
 is($c->safe_psql('SELECT count(*) FROM here'), '0', 'coordinator crashed before its commit: nothing there');
 $blocker->quit;
 $c->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE query LIKE 'PREPARE TRANSACTION%' AND state = 'active' AND pid <> pg_backend_pid()", 2);
@@ -195,7 +195,7 @@ $c->coordinator->safe_psql('postgres', "ALTER SYSTEM SET synchronous_standby_nam
 $c->coordinator->reload;
 $writer = $c->start_sql("INSERT INTO t VALUES ($id1, 1), ($id2, 1);", name => 'writer');
 $c->wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'writer' AND wait_event = 'SyncRep'");
-$c->safe_psql("SET synchronous_commit = local; SELECT shardfdw.recover()");
+$c->safe_psql("SET synchronous_commit = local; SELECT shardfdw.recover_prepared_transactions()");
 isnt(rows_on_nodes() . prepared(), '0 00 0', 'recovery does not roll back a transaction that is being committed');
 $c->coordinator->safe_psql('postgres', "SET synchronous_commit = local; ALTER SYSTEM RESET synchronous_standby_names");
 $c->coordinator->reload;
@@ -224,11 +224,11 @@ $c->wait_sql($writer);
 $c->coordinator->start;
 $blocker->quit;
 my $left = $c->node_safe_psql(1, 'SELECT count(*) FROM pg_prepared_xacts');
-$c->coordinator->safe_psql('other', 'SELECT shardfdw.recover()');
+$c->coordinator->safe_psql('other', 'SELECT shardfdw.recover_prepared_transactions()');
 is($c->node_safe_psql(1, 'SELECT count(*) FROM pg_prepared_xacts'), $left, 'recovery in another database leaves them alone');
 for (1 .. 50)
 {
-	$c->safe_psql('SELECT shardfdw.recover()');
+	$c->safe_psql('SELECT shardfdw.recover_prepared_transactions()');
 	last if $c->node_safe_psql(1, 'SELECT count(*) FROM pg_prepared_xacts') == 3;
 	usleep(100_000);
 }

@@ -76,8 +76,8 @@ $c->safe_psql(q{CREATE TABLE t (k int PRIMARY KEY, v text); INSERT INTO t SELECT
 	CREATE TABLE later (k int PRIMARY KEY); INSERT INTO later SELECT generate_series(1, 100)});
 $c->shard_table('t', undef, shards => 4);
 $c->stop_node(2, 'immediate');
-($rc, $out, $err) = $c->psql(q{SELECT node, "check", status FROM shardfdw.check_nodes() WHERE "check" IN ('connect', 'shards') ORDER BY 1, 2});
-is($out, "node1|connect|ok\nnode1|shards|ok\nnode2|connect|error", 'check_nodes with a node down');
+($rc, $out, $err) = $c->psql(q{SELECT node, "check", status FROM shardfdw.check_cluster() WHERE "check" IN ('connect', 'shards') ORDER BY 1, 2});
+is($out, "node1|connect|ok\nnode1|shards|ok\nnode2|connect|error", 'check_cluster with a node down');
 ($rc, $out, $err) = $c->psql(q{SELECT shard, size_bytes > 0 FROM shardfdw.shards ORDER BY shard::text});
 is($out, "t_00|t\nt_01|\nt_02|t\nt_03|", 'sizes of the shards that answer');
 like($err, qr/WARNING: +could not ask node "node2"/, 'and a warning');

@@ -62,7 +62,7 @@ for my $at ('R', 'T')
 		'COPY'        => [ 'COPY written FROM STDIN',               qr/^$/, ($at eq 'R' ? 3 : 4) . "\t1\n" ],
 		'INSERT ... SELECT' => [ 'BEGIN; INSERT INTO written SELECT generate_series(10, 20); ROLLBACK', qr/^$/ ],
 		'ANALYZE'     => [ 'ANALYZE t',                             qr/^$/ ],
-		'query_nodes' => [ q{SELECT ok FROM shardfdw.query_nodes(commands => ARRAY['SELECT 1'], nodes => ARRAY['node1']::name[], mode => 'free')}, qr/^t$/ ],
+		'query_nodes' => [ q{SELECT ok FROM shardfdw.query_nodes(commands => ARRAY['SELECT 1'], nodes => ARRAY['node1']::name[], mode => 'autocommit')}, qr/^t$/ ],
 		'cluster'     => [ q{BEGIN; SET LOCAL shardfdw.snapshot = 'cluster'; SELECT count(*) FROM both_nodes; COMMIT}, qr/^10$/ ]);
 	for my $name (sort keys %statements)
 	{

@@ -162,7 +162,7 @@ sub nothing_is_left
 	}
 	for (1 .. 100)
 	{
-		$c->safe_psql('SELECT shardfdw.recover()');
+		$c->safe_psql('SELECT shardfdw.recover_prepared_transactions()');
 		@prepared = map { $c->node_safe_psql($_, 'SELECT gid FROM pg_prepared_xacts') } 1 .. 2;
 		last if !grep { $_ ne '' } @prepared;
 		usleep(50_000);
@@ -413,7 +413,7 @@ for my $end ('pg_cancel_backend', 'pg_terminate_backend', 'kill -9 of the coordi
 {
 	my ($blocker, $load) = start_blocked_commit();
 
-	$c->safe_psql('SELECT shardfdw.recover()');
+	$c->safe_psql('SELECT shardfdw.recover_prepared_transactions()');
 	is(nprepared(), '4 3', "$end while a node prepares: recovery leaves a running commit alone");
 	if ($end =~ /^pg_/)
 	{
@@ -429,7 +429,7 @@ for my $end ('pg_cancel_backend', 'pg_terminate_backend', 'kill -9 of the coordi
 	{
 		$c->kill9_coordinator;
 		$c->coordinator->start;
-		$c->safe_psql('SELECT shardfdw.recover()');
+		$c->safe_psql('SELECT shardfdw.recover_prepared_transactions()');
 	}
 	my ($status, $out, $err) = $c->wait_sql($load) if $end !~ /coordinator/;
 	# whoever died after having prepared has promised to commit

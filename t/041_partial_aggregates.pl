@@ -83,7 +83,7 @@ my $exprs = join ', ', map { my $v = $_ eq 'record' ? 'ROW(i % 7, i)::pair' : $v
 $c->safe_psql(qq{CREATE TYPE level AS ENUM ('low', 'high'); CREATE TYPE pair AS (a int, b int)});
 for my $server (map { @{ $tables{$_} } } sort keys %tables)
 {
-	$c->psql(qq{SELECT FROM shardfdw.query_nodes('{$server}', ARRAY['DO \$\$ BEGIN CREATE TYPE public.level AS ENUM (''low'', ''high''); CREATE TYPE public.pair AS (a int, b int); EXCEPTION WHEN OTHERS THEN NULL; END \$\$'], 'free')});
+	$c->psql(qq{SELECT FROM shardfdw.query_nodes('{$server}', ARRAY['DO \$\$ BEGIN CREATE TYPE public.level AS ENUM (''low'', ''high''); CREATE TYPE public.pair AS (a int, b int); EXCEPTION WHEN OTHERS THEN NULL; END \$\$'], 'autocommit')});
 }
 $c->safe_psql(qq{
 	CREATE TABLE plain (id int, g int, $columns);
@@ -197,11 +197,11 @@ $c->start_node(2);
 is($c->safe_psql("SELECT plan('SELECT ours.highest(id) FROM t')"), 'gathered', 'gathered');
 is($c->safe_psql("SELECT shardfdw.distribute_aggregate('ours.highest(int)'); SELECT plan('SELECT ours.highest(id) FROM t')"), "t\npartial", 'distributed later');
 
-# check_nodes() compares.
-my $check = q{SELECT node, status, detail FROM shardfdw.check_nodes() WHERE "check" = 'partial aggregates' AND node IN ('node1', 'app1') ORDER BY node};
-like($c->safe_psql($check), qr/^app1\|ok\|without internal, ours\.shardfdw_partial_total\nnode1\|ok\|all \d+$/, 'check_nodes: as expected');
+# check_cluster() compares.
+my $check = q{SELECT node, status, detail FROM shardfdw.check_cluster() WHERE "check" = 'partial aggregates' AND node IN ('node1', 'app1') ORDER BY node};
+like($c->safe_psql($check), qr/^app1\|ok\|without internal, ours\.shardfdw_partial_total\nnode1\|ok\|all \d+$/, 'check_cluster: as expected');
 $c->node_safe_psql(1, 'DROP AGGREGATE shardfdw_internal.partial_int8_accum(bigint), ours.shardfdw_partial_rms(float8)');
-like($c->safe_psql($check), qr/^node1\|error\|missing, or of another form: shardfdw_internal\.partial_int8_accum, ours\.shardfdw_partial_rms\(double precision\); call/m, 'check_nodes finds what is gone');
+like($c->safe_psql($check), qr/^node1\|error\|missing, or of another form: shardfdw_internal\.partial_int8_accum, ours\.shardfdw_partial_rms\(double precision\); call/m, 'check_cluster finds what is gone');
 $c->safe_psql(q{SELECT shardfdw.make_partial_aggregates('node1')});
 like($c->safe_psql($check), qr/^node1\|ok/m, 'make_partial_aggregates mends it');
 

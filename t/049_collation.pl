@@ -49,21 +49,21 @@ for my $query ('SELECT word FROM %s ORDER BY word', 'SELECT word, i FROM %s ORDE
 sql("ALTER SERVER w2 OPTIONS (SET default_collation '${\ ($description =~ s/[0-9.]+(\|UTF8)/0.1$1/r)}')");
 is(merged('t'), 0, 'another version on one node: sorted here');
 is(sql('SELECT word FROM t ORDER BY word'), sql('SELECT word FROM plain ORDER BY word'), 'and right');
-sql('SELECT * FROM shardfdw.check_nodes()');
-is(sql($noted), $description, 'check_nodes() notes what it finds');
+sql('SELECT * FROM shardfdw.check_cluster()');
+is(sql($noted), $description, 'check_cluster() notes what it finds');
 is(merged('t'), 1, 'and nodes sort again');
 sql('ALTER SERVER w2 OPTIONS (DROP default_collation)');
 is(merged('t'), 0, 'nothing known of a node: sorted here');
-sql('BEGIN READ ONLY; SELECT * FROM shardfdw.check_nodes(); COMMIT');
+sql('BEGIN READ ONLY; SELECT * FROM shardfdw.check_cluster(); COMMIT');
 is(merged('t'), 0, 'a read-only transaction notes nothing');
 sql('CREATE ROLE looker; GRANT USAGE ON FOREIGN SERVER w1, w2 TO looker; CREATE USER MAPPING FOR looker SERVER w2 OPTIONS (user \'postgres\');
-	GRANT USAGE ON SCHEMA shardfdw TO looker; SET ROLE looker; SELECT * FROM shardfdw.check_nodes()');
+	GRANT USAGE ON SCHEMA shardfdw TO looker; SET ROLE looker; SELECT * FROM shardfdw.check_cluster()');
 is(merged('t'), 0, 'nor does a role that does not own the server');
 
 my ($rc, undef, $stderr) = add_node(3);
 is($rc, 0, 'a node with another collation');
 like($stderr, qr/WARNING:  node "w3": collation: i .*sv-SE, but i .*en-US here/, 'is warned of');
-sql("SELECT * FROM shardfdw.check_nodes(); CREATE TABLE u AS $words; SELECT shardfdw.shard_table('u', 'i', 6)");
+sql("SELECT * FROM shardfdw.check_cluster(); CREATE TABLE u AS $words; SELECT shardfdw.shard_table('u', 'i', 6)");
 is(merged('t'), 1, 'a table that is not on it: nodes sort');
 is(merged('u'), 0, 'a table that is on it: sorted here');
 is(sql('SELECT word FROM u ORDER BY word'), sql('SELECT word FROM plain ORDER BY word'), 'and right');

@@ -49,7 +49,7 @@ sub contents
 
 sub differences
 {
-	return $c->safe_psql(q{SELECT node, "check", detail FROM shardfdw.check_nodes(true) WHERE status <> 'ok' AND "check" ~ '^(shard|reference)'});
+	return $c->safe_psql(q{SELECT node, "check", detail FROM shardfdw.check_cluster(true) WHERE status <> 'ok' AND "check" ~ '^(shard|reference)'});
 }
 
 # The tables; those that DROP SCHEMA and DROP TYPE take with them only if the next statement is such a one.
@@ -206,7 +206,7 @@ for my $statement ('ALTER TABLE t ADD a int DEFAULT 5, DROP gone', 'CREATE INDEX
 	$session->query('COMMIT');
 	$session->quit;
 	$c->node(2)->start;
-	$c->safe_psql('SELECT shardfdw.recover()');
+	$c->safe_psql('SELECT shardfdw.recover_prepared_transactions()');
 	is(catalogs(), $catalogs, "a node down before COMMIT: $statement");
 }
 
@@ -292,8 +292,8 @@ is($c->psql('INSERT INTO kid VALUES (35, 1, 1)'), 0, 'and takes what is right');
 
 # Constraints that the nodes lack are not enforced, and found
 $c->safe_psql('SET shardfdw.enable_ddl_propagation = off; ALTER TABLE mum ADD CONSTRAINT here CHECK (v < 100), ALTER v SET NOT NULL');
-is($c->safe_psql(q{SELECT count(*), min(status), min(detail) FROM shardfdw.check_nodes() WHERE "check" LIKE 'shard %mum%'}),
-	'4|error|NOT NULL only here: v; constraints only here: here CHECK ((v < 100))', 'constraints that only the coordinator has are errors of check_nodes()');
+is($c->safe_psql(q{SELECT count(*), min(status), min(detail) FROM shardfdw.check_cluster() WHERE "check" LIKE 'shard %mum%'}),
+	'4|error|NOT NULL only here: v; constraints only here: here CHECK ((v < 100))', 'constraints that only the coordinator has are errors of check_cluster()');
 $c->safe_psql(q{SELECT shardfdw.run_on_shards('mum', 'ALTER TABLE %s ADD CONSTRAINT here CHECK (v < 100), ALTER v SET NOT NULL')});
 is(differences(), '', 'until the shards have them');
 $c->safe_psql('SET client_min_messages = warning; DROP TABLE kid, mum');

@@ -50,7 +50,7 @@ sub same
 }
 
 cmp_ok(same('whole', '', $statements), '>', 120, 'statements were run');
-is($c->safe_psql(q{SELECT "check", detail FROM shardfdw.check_nodes() WHERE status = 'error'}), '', 'definitions are the same everywhere');
+is($c->safe_psql(q{SELECT "check", detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'definitions are the same everywhere');
 # planned by core, row by row
 same('rows', "SET shardfdw.enable_router = off;\nSET shardfdw.enable_shard_scan = off;", $statements);
 
@@ -145,7 +145,7 @@ SKIP:
 		't|ext', "extension on node $_") for 1 .. 2;
 	$c->psql_fails_like(q{INSERT INTO ci VALUES (1, 'NO')}, qr/23514/, 'its operators are used there');
 	$c->node_safe_psql(2, 'DROP EXTENSION citext CASCADE');
-	is($c->safe_psql(q{SELECT node, "check", status, detail FROM shardfdw.check_nodes() WHERE "check" = 'extension citext'}), 'node2|extension citext|error|does not exist there', 'check_nodes finds what is gone');
+	is($c->safe_psql(q{SELECT node, "check", status, detail FROM shardfdw.check_cluster() WHERE "check" = 'extension citext'}), 'node2|extension citext|error|does not exist there', 'check_cluster finds what is gone');
 	$c->safe_psql('SET shardfdw.enable_ddl_propagation = off; DROP TABLE ci');
 	$c->node_safe_psql($_, 'CREATE ROLE weak LOGIN; GRANT CREATE ON SCHEMA public TO weak; GRANT CREATE ON DATABASE postgres TO weak') for 1 .. 2;
 	$c->safe_psql(q{ALTER USER MAPPING FOR CURRENT_USER SERVER node2 OPTIONS (SET user 'weak', ADD password_required 'false')});

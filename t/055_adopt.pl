@@ -293,7 +293,7 @@ $c->psql_fails_like('SELECT shardfdw.release_postgres_fdw()', qr/ERROR: +HV00D: 
 is($handler->(), 'shardfdw_internal.shardfdw_handler', 'and nothing has changed');
 $c->safe_psql(q{ALTER SERVER s2 OPTIONS (DROP cores)});
 
-is($c->safe_psql(q{SELECT count(*) > 0 FROM shardfdw.check_nodes()}), 't', 'to check them leaves nothing in their options');
+is($c->safe_psql(q{SELECT count(*) > 0 FROM shardfdw.check_cluster()}), 't', 'to check them leaves nothing in their options');
 $c->safe_psql('SELECT shardfdw.release_postgres_fdw()');
 is($handler->(), 'postgres_fdw_handler', 'released');
 same_rows('released');

@@ -217,7 +217,7 @@ sub compare_contents
 sub compare_definitions
 {
 	my ($end) = @_;
-	my $result = run('s', q{SELECT node, "check", detail FROM shardfdw.check_nodes() WHERE status <> 'ok' AND "check" ~ '^(shard|reference)'});
+	my $result = run('s', q{SELECT node, "check", detail FROM shardfdw.check_cluster() WHERE status <> 'ok' AND "check" ~ '^(shard|reference)'});
 	my $found = $result->{error} ? "error $result->{error}{C} $result->{error}{M}" : join "\n", map { row_text($_) } @{ $result->{rows} };
 	$ndefinitions++;
 	return $found eq '' ? $end : { %$end, kind => 'definitions', plain => '', sharded => $found };

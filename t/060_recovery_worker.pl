@@ -127,7 +127,7 @@ for my $round (1 .. 3)
 	for (1 .. 5)
 	{
 		$c->safe_psql("SET lock_timeout = '5s'; SET client_min_messages = error; VACUUM (FREEZE) shardfdw_internal.commit_log");
-		$c->safe_psql("SET statement_timeout = '20s'; SELECT shardfdw.recover()");
+		$c->safe_psql("SET statement_timeout = '20s'; SELECT shardfdw.recover_prepared_transactions()");
 	}
 	my ($status, undef, $errors) = $c->wait_sql($load);
 	is($status, 0, "commits beside VACUUM (FREEZE) of the log and recovery, round $round") || diag $errors;
@@ -142,12 +142,12 @@ is($c->safe_psql(ShardCluster::unsettled()), '0', 'nothing in it is unsettled');
 # One that waits for a node that does not answer keeps VACUUM from nothing; nor does VACUUM's lock keep commits.
 $c->safe_psql("INSERT INTO shardfdw_internal.commit_log SELECT (pg_snapshot_xmax(pg_current_snapshot())::text::bigint + i)::text::xid8, 65536, '{node1}', now() FROM generate_series(1000, 1010) i");
 my $holder = $c->coordinator->background_psql('postgres');
-$holder->query_safe('BEGIN; SELECT * FROM shardfdw.recover()');
+$holder->query_safe('BEGIN; SELECT * FROM shardfdw.recover_prepared_transactions()');
 $c->safe_psql("SET lock_timeout = '5s'; VACUUM (FREEZE) shardfdw_internal.commit_log");
 $c->safe_psql("SET lock_timeout = '5s'; UPDATE t SET v = v + 1");
 $holder->query_safe('COMMIT');
 $holder->query_safe('BEGIN; LOCK TABLE shardfdw_internal.commit_log IN SHARE UPDATE EXCLUSIVE MODE');
-$c->safe_psql("SET lock_timeout = '5s'; UPDATE t SET v = v + 1; SELECT shardfdw.recover()");
+$c->safe_psql("SET lock_timeout = '5s'; UPDATE t SET v = v + 1; SELECT shardfdw.recover_prepared_transactions()");
 ok($c->wait_for(ShardCluster::unsettled() =~ s/count\(\*\)/count(*) = 0/r), 'rows are settled while VACUUM is at the log');
 $holder->query_safe('COMMIT');
 
@@ -158,7 +158,7 @@ my $before = $c->safe_psql('SELECT max(v) FROM t');
 my $load = $c->start_sql(q{SET statement_timeout = '120s'; DO $$ DECLARE n int = 0; BEGIN
 	WHILE NOT EXISTS (SELECT FROM stop) LOOP UPDATE t SET v = v + 1; n := n + 1; COMMIT; END LOOP; CREATE TABLE counted AS SELECT n; END $$;}, name => 'load');
 $c->wait_for("SELECT max(v) > $before FROM t");
-$holder->query_safe(q{SET client_min_messages = error; BEGIN; ALTER EXTENSION shardfdw UPDATE; ALTER FUNCTION shardfdw.recover(boolean) COST 100; LOCK TABLE shardfdw_internal.commit_log IN ACCESS EXCLUSIVE MODE});
+$holder->query_safe(q{SET client_min_messages = error; BEGIN; ALTER EXTENSION shardfdw UPDATE; ALTER FUNCTION shardfdw.recover_prepared_transactions(boolean) COST 100; LOCK TABLE shardfdw_internal.commit_log IN ACCESS EXCLUSIVE MODE});
 ok($c->wait_for("SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = 'load' AND wait_event_type = 'Lock'"), 'a commit waits for the update');
 ok($c->wait_for("SELECT count(*) > 0 FROM pg_stat_activity WHERE backend_type = 'shardfdw recovery worker' AND wait_event_type = 'Lock'"), 'so does recovery');
 $holder->query_safe(q{COMMENT ON TABLE shardfdw_internal.commit_log IS 'log'; SELECT count(*) FROM t; COMMIT});

@@ -207,7 +207,7 @@ sub run_cell
 		for (1 .. 5)
 		{
 			my $admin = WireClient->new($c->coordinator, 'postgres');
-			$admin->query('SELECT shardfdw.recover()');
+			$admin->query('SELECT shardfdw.recover_prepared_transactions()');
 			$admin->close;
 			last unless count_nodes($prepared);
 			usleep(50_000);

@@ -103,8 +103,8 @@ my @statements = (
 	{ name => 'TRUNCATE and back', sql => "BEGIN; TRUNCATE t; ROLLBACK", writes => 1 },
 	{ name => 'ANALYZE',   sql => 'ANALYZE t', writes => 1 },
 	{ name => 'DDL',       sql => 'ALTER TABLE t ALTER v SET DEFAULT 1', writes => 1 },
-	{ name => 'recover',   sql => 'SELECT count(*) FROM shardfdw.recover()', writes => 1 },
-	{ name => 'check_nodes', sql => 'SELECT count(*) > 0 FROM shardfdw.check_nodes()', writes => 1 },
+	{ name => 'recover',   sql => 'SELECT count(*) FROM shardfdw.recover_prepared_transactions()', writes => 1 },
+	{ name => 'check_cluster', sql => 'SELECT count(*) > 0 FROM shardfdw.check_cluster()', writes => 1 },
 	{ name => 'run_on_nodes', sql => q{SELECT result FROM shardfdw.run_on_nodes('SELECT 42') ORDER BY 1}, writes => 1 },
 	{ name => 'connect',   sql => "SELECT v FROM t WHERE id = $here", cold => 1 });
 
@@ -162,7 +162,7 @@ sub is_well
 		my $sum = ask('SELECT count(*), sum(v), sum(length(w)) FROM t');
 		$wrong = $error ? "$error->{C} $error->{M}" : $sum->{error} ? "$sum->{error}{C} $sum->{error}{M}" : join ' ', @{ $sum->{rows}[0] };
 		return '' if $wrong eq '20 210 111';
-		ask('SELECT shardfdw.recover()');
+		ask('SELECT shardfdw.recover_prepared_transactions()');
 		usleep(50_000);
 	}
 	return $wrong;
@@ -227,7 +227,7 @@ for my $statement (@statements)
 	next if $ENV{HOSTILE_ONLY} && $statement->{name} ne $ENV{HOSTILE_ONLY};
 
 	# a transaction that was left prepared holds its locks until it is settled
-	$c->safe_psql('SELECT shardfdw.recover()') for 1 .. 2;
+	$c->safe_psql('SELECT shardfdw.recover_prepared_transactions()') for 1 .. 2;
 	prepare_session($statement);
 	$proxy->arm(from => 'none', action => '');
 	$session->start_query($statement->{sql}, @{ $statement->{data} // [] });

@@ -119,7 +119,7 @@ for my $how ('cancel', 'statement_timeout', 'end of the session')
 		for (1 .. 100)    # what got prepared holds locks
 		{
 			last unless $c->safe_psql('SELECT count(*) FROM shardfdw.prepared_transactions') + $c->node_safe_psql(2, q{SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'shardfdw:%' AND state <> 'idle'});
-			$c->safe_psql('SELECT shardfdw.recover()');
+			$c->safe_psql('SELECT shardfdw.recover_prepared_transactions()');
 			usleep(50_000);
 		}
 		next if $how eq 'end of the session';
@@ -131,7 +131,7 @@ for my $how ('cancel', 'statement_timeout', 'end of the session')
 }
 note 'slowest: ' . join ', ', map { sprintf '%s %.2f s', $_, $slowest{$_} } sort keys %slowest;
 $c->wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name LIKE 'shardfdw:%' AND state <> 'idle'}, $_) for 1, 2;
-$c->safe_psql('SELECT shardfdw.recover()');
+$c->safe_psql('SELECT shardfdw.recover_prepared_transactions()');
 is(join(' ', map { $c->node_safe_psql($_, 'SELECT count(*) FROM pg_prepared_xacts') } 1, 2), '0 0', 'nothing stays prepared');
 is($c->safe_psql('SELECT count(DISTINCT v) FROM t WHERE id NOT IN (' . join(',', @ids[ 1, 2 ]) . ')'), '1', 'what was changed, was changed on both nodes');
 

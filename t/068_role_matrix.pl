@@ -114,7 +114,7 @@ my %calls = (
 	'unreplicate_table' => q{shardfdw.unreplicate_table('r')},
 	'unreplicate_table' => q{shardfdw.unreplicate_table('r')},
 	# what is noted on nodes would outlive the test's ROLLBACK
-	'take_over' => q{shardfdw.take_over(NULL)},
+	'take_over_coordinator' => q{shardfdw.take_over_coordinator(NULL)},
 	'remove_node' => q{shardfdw.remove_node('node2')},
 	'replace_table' => q{shardfdw_internal.replace_table('loose', 'HASH (id)', 'loose_old')},
 	'drop_replaced_table' => q{shardfdw_internal.drop_replaced_table('loose', 'loose')},
@@ -155,13 +155,13 @@ my %by_type = (
 my %outcomes = (
 	# reads catalogs, the session or what the caller may see; changes nothing of others
 	'ok ok ok ok ok ok ok ok ok ok' => q{
-		aggregate_definition all_connections builtin_partial_aggregates check_default_shard check_definitions check_hash_key
-		aggregates_of aggregates_of_seen check_isolation make_objects_seen 		check_nodes check_unique_keys checksum_query compare_definitions compare_objects connections_read coordinator_identity
+		aggregate_definition all_connections builtin_partial_aggregates check_default_shard check_constraint_definitions check_hash_key
+		aggregates_of aggregates_of_seen check_isolation make_objects_seen 		check_cluster check_unique_keys checksum_query compare_definitions compare_objects connections_read coordinator_identity
 		copy_command default_collation describe_query describe_tables disconnect disconnect_all expected_copy
 		expected_definition expected_shards foreign_keys_query hash_placement in_remote_transaction
 		common_keys index_definitions inspect_objects is_reference is_sharded key_signature keys_of_levels list_prepared load_stats
 		lock_node_list needed_object needed_objects needed_schemas nodes_read note_default_collation
-		object_query obstacle_in_body obstacle_to_copies parent_index_commands prepared_transactions_read recover
+		object_query obstacle_in_body obstacle_to_copies parent_index_commands prepared_transactions_read recover_prepared_transactions
 		reference_index_commands reference_key_commands reference_tables reference_triggers schema_command session_connections
 		shard_columns shard_command shard_differences shard_for shard_index_commands shard_name shard_object_name shard_sizes
 		shard_table_commands shardfdw_validator shards_of shards_read shared_connections_read adopted_wrapper_read load_id_read stat_load_read
@@ -181,7 +181,7 @@ my %outcomes = (
 	'ok 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 	 adopted_wrapper_written check_postgres_fdw_switch commit_log_read commit_log_written coordinator_read coordinator_written dismiss_commit
 		distribute_aggregate undistribute_aggregate load_id_written lock_wrapper make_local_partial_aggregates make_partial_aggregates
-		refused_options replace_identity run_on_nodes run_on_shards set_node_option take_over},
+		refused_options replace_identity run_on_nodes run_on_shards set_node_option take_over_coordinator},
 	'55000 55000 55000 55000 55000 55000 55000 55000 55000 55000' => q{
 		connections_written nodes_written prepared_transactions_written shards_written shared_connections_written
 		stat_load_written tables_written},

@@ -65,7 +65,7 @@ try_sql('add_node', $quiet . $_)
 	"SELECT shardfdw.add_node('odd', '$host', $port, 'postgres', 'app', '$wrong', '{\"sslmode\": \"no such mode\"}')",
 	"SELECT shardfdw.add_node('odd', '$host', $port, 'postgres', 'app', NULL, '{\"sslpassword\": \"$wrong\", \"nonsense\": \"1\"}')",
 	"SELECT shardfdw.add_node('odd', '$host', $port, 'postgres', 'app', '$wrong', '{\"sslpassword\": \"$wrong\", \"password_required\": \"perhaps\"}')",
-	"BEGIN; SELECT shardfdw.add_node('good', '$host', $port, 'postgres', 'app', '$right', '{\"partial_aggregates\": \"false\"}'); SELECT * FROM shardfdw.check_nodes(); SELECT * FROM shardfdw.nodes; ROLLBACK");
+	"BEGIN; SELECT shardfdw.add_node('good', '$host', $port, 'postgres', 'app', '$right', '{\"partial_aggregates\": \"false\"}'); SELECT * FROM shardfdw.check_cluster(); SELECT * FROM shardfdw.nodes; ROLLBACK");
 cmp_ok(scalar(() = $seen{add_node} =~ /ERROR:/g), '>=', 7, 'add_node failed where it should');
 # psql echoes what failed: that is the statement of the test itself
 $seen{add_node} = join "\n", grep { !/^(LINE \d|psql:.*STATEMENT: |STATEMENT: |SELECT shardfdw.add_node|\s*\^)/ } split /\n/, $seen{add_node};
@@ -84,7 +84,7 @@ my @statements = (
 	"COPY t FROM STDIN;\n101\t1\n102\t1\n\\.\n", "COPY t FROM STDIN;\n101\t1\n103\tnonsense\n\\.\n", 'COPY t TO STDOUT', 'ALTER TABLE t ADD COLUMN w int; ALTER TABLE t DROP COLUMN w',
 	'UPDATE r SET v = v + 1', 'MERGE INTO t USING r ON t.id = r.id WHEN MATCHED THEN UPDATE SET v = r.v', 'ANALYZE t', 'SELECT 1 / (v - v) FROM t',
 	'BEGIN; SAVEPOINT a; SELECT 1 / (v - v) FROM t; ROLLBACK TO a; SELECT count(*) FROM t; COMMIT', 'INSERT INTO t VALUES (1, 1)',
-	'SELECT * FROM shardfdw.nodes; SELECT * FROM shardfdw.shards; SELECT * FROM shardfdw.tables; SELECT * FROM shardfdw.prepared_transactions; SELECT * FROM shardfdw.recover(); SELECT * FROM shardfdw.check_nodes(true)',
+	'SELECT * FROM shardfdw.nodes; SELECT * FROM shardfdw.shards; SELECT * FROM shardfdw.tables; SELECT * FROM shardfdw.prepared_transactions; SELECT * FROM shardfdw.recover_prepared_transactions(); SELECT * FROM shardfdw.check_cluster(true)',
 	q{SELECT * FROM shardfdw.query_nodes('{node1,node2}', '{SELECT 1,SELECT nonsense}', 'read', false)}, 'SET statement_timeout = 100; SELECT count(*) FROM t, generate_series(1, 1000000000)');
 for my $role ('alice', 'mallory', 'reader')
 {
@@ -103,7 +103,7 @@ note_all('settings and activity', try_sql('admin', 'SELECT * FROM pg_stat_activi
 # Node down; node that is no PostgreSQL; options that were changed to nonsense.
 $c->stop_node(2);
 try_sql('node down', join(";\n", @statements) . ';', '-U', 'alice');
-try_sql('node down, functions', "SELECT * FROM shardfdw.check_nodes(); SELECT * FROM shardfdw.prepared_transactions; SELECT * FROM shardfdw.recover();", '-U', 'alice');
+try_sql('node down, functions', "SELECT * FROM shardfdw.check_cluster(); SELECT * FROM shardfdw.prepared_transactions; SELECT * FROM shardfdw.recover_prepared_transactions();", '-U', 'alice');
 like($seen{'node down'}, qr/08001|08006/, 'a node was down');
 $c->start_node(2);
 for my $option ([ 'host', 'no.such.host.invalid' ], [ 'dbname', 'nowhere' ], [ 'sslmode', 'nonsense' ], [ 'target_session_attrs', 'standby' ], [ 'options', '-c nonsense=1' ],

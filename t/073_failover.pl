@@ -58,7 +58,7 @@ sub fail_over
 sub recovered
 {
 	my $dry_run = shift // 'false';
-	return $c->safe_psql(qq{SELECT node, regexp_replace(action, '\\d{2,}', 'X') FROM shardfdw.recover($dry_run) WHERE action NOT LIKE 'committed%'});
+	return $c->safe_psql(qq{SELECT node, regexp_replace(action, '\\d{2,}', 'X') FROM shardfdw.recover_prepared_transactions($dry_run) WHERE action NOT LIKE 'committed%'});
 }
 
 # ---- the standby has it all ----------------------------------------------------------------------

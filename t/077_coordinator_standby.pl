@@ -44,7 +44,7 @@ for my $sql (
 	'COPY (SELECT id FROM t WHERE id = 5) TO STDOUT',
 	'SET shardfdw.enable_shard_scan = off; SELECT count(*) FROM t',
 	'EXPLAIN (COSTS OFF) SELECT v, count(*) FROM t GROUP BY v',
-	q{SELECT "check", detail FROM shardfdw.check_nodes() WHERE status <> 'ok'},
+	q{SELECT "check", detail FROM shardfdw.check_cluster() WHERE status <> 'ok'},
 	q{SELECT * FROM shardfdw.run_on_nodes('SELECT 1')},
 	'SELECT count(*), sum(estimated_rows) FROM shardfdw.shards')
 {
@@ -69,7 +69,7 @@ for my $sql (
 	'GRANT SELECT ON t TO PUBLIC',
 	'VACUUM t',
 	q{SELECT shardfdw.unshard_table('t')},
-	'SELECT shardfdw.recover()')
+	'SELECT shardfdw.recover_prepared_transactions()')
 {
 	my ($rc, undef, $err) = $standby->psql('postgres', '\set VERBOSITY verbose' . "\n$sql", on_error_stop => 1);
 	like($err, qr/ERROR:  25006: cannot execute/, "refused: $sql");
@@ -101,15 +101,15 @@ SKIP:
 	# a copy does not know that it is the successor
 	$c->wait_for_log(qr/WARNING:  this server is not confirmed as the coordinator, and settles no prepared transactions/, 0) for 1, 2;
 	is($c->node_safe_psql($_, q{SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'}), '2', "by itself it settles nothing, node $_") for 1, 2;
-	like($c->safe_psql('SELECT node, gid, action FROM shardfdw.recover()'), qr/^\|\|not confirmed: /, 'and says so');
+	like($c->safe_psql('SELECT node, gid, action FROM shardfdw.recover_prepared_transactions()'), qr/^\|\|not confirmed: /, 'and says so');
 	is($c->safe_psql('SELECT DISTINCT state FROM shardfdw_internal.list_prepared()'), 'not confirmed', 'and shows it');
-	$c->psql_fails_like('UPDATE t SET v = 0 WHERE id BETWEEN 100 AND 200', qr/55000: this server is not confirmed as the coordinator.*take_over\(\)/s, 'nor does it write to several nodes');
+	$c->psql_fails_like('UPDATE t SET v = 0 WHERE id BETWEEN 100 AND 200', qr/55000: this server is not confirmed as the coordinator.*take_over_coordinator\(\)/s, 'nor does it write to several nodes');
 	is($c->safe_psql(q{SELECT count(*) FROM t}), '1000', 'it reads');
-	$c->psql_fails_like('BEGIN; SELECT shardfdw.take_over(true); UPDATE t SET v = v WHERE id BETWEEN 100 AND 200; COMMIT', qr/55000: cannot commit over several nodes in the transaction that has called take_over/, 'an identity is not used before it is there for good');
-	$c->safe_psql('SELECT shardfdw.take_over()');
+	$c->psql_fails_like('BEGIN; SELECT shardfdw.take_over_coordinator(true); UPDATE t SET v = v WHERE id BETWEEN 100 AND 200; COMMIT', qr/55000: cannot commit over several nodes in the transaction that has called take_over/, 'an identity is not used before it is there for good');
+	$c->safe_psql('SELECT shardfdw.take_over_coordinator()');
 	$c->wait_for_log(qr/is left alone: predecessor "[0-9a-f]{16}" may have committed it without this server having received that/, 0);
 	is($c->node_safe_psql($_, q{SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'}), '1', "what is in the log is settled, the rest left alone, node $_") for 1, 2;
-	$c->safe_psql('SELECT shardfdw.take_over(true)');
+	$c->safe_psql('SELECT shardfdw.take_over_coordinator(true)');
 	ok($c->wait_for(q{SELECT count(*) = 0 FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'}, $_), "what the lost one has prepared is settled, node $_") for 1, 2;
 	is($c->safe_psql('SELECT w, count(*) FROM t GROUP BY w ORDER BY w'), "commit|50\nx|950", 'as it had decided');
 	$c->wait_sql($_) for @writers;
@@ -119,10 +119,10 @@ if (!$standby->safe_psql('postgres', 'SELECT NOT pg_is_in_recovery()'))
 	$c->kill9_coordinator;
 	$standby->promote;
 	$c->{coordinator} = $standby;
-	$c->safe_psql('SELECT shardfdw.take_over(true)');
+	$c->safe_psql('SELECT shardfdw.take_over_coordinator(true)');
 }
 $c->safe_psql(q{UPDATE t SET v = 0; INSERT INTO r VALUES (10, 'new'); ALTER TABLE t ADD COLUMN x int DEFAULT 1});
 is($c->safe_psql('SELECT count(*), sum(v), sum(x) FROM t'), '1000|0|1000', 'it is the coordinator');
-is($c->safe_psql(q{SELECT "check", detail FROM shardfdw.check_nodes(true) WHERE status <> 'ok'}), '', 'check_nodes finds nothing wrong');
+is($c->safe_psql(q{SELECT "check", detail FROM shardfdw.check_cluster(true) WHERE status <> 'ok'}), '', 'check_cluster finds nothing wrong');
 
 done_testing();

@@ -28,12 +28,12 @@ sub prepared
 	return join ' ', map { $c->node_safe_psql($_, $prepared) } 1 .. 2;
 }
 
-# Rows of recover(), without those that settle something; numbers as X.
+# Rows of recover_prepared_transactions(), without those that settle something; numbers as X.
 sub reports
 {
 	my (%opt) = @_;
 	my $dry_run = $opt{dry_run} ? 'true' : 'false';
-	return $c->safe_psql(qq{SELECT node, regexp_replace(regexp_replace(action, '"[0-9a-f]{16}"', '"I"', 'g'), '\\d{2,}', 'X', 'g') FROM shardfdw.recover($dry_run)
+	return $c->safe_psql(qq{SELECT node, regexp_replace(regexp_replace(action, '"[0-9a-f]{16}"', '"I"', 'g'), '\\d{2,}', 'X', 'g') FROM shardfdw.recover_prepared_transactions($dry_run)
 		WHERE action NOT IN ('committed', 'rolled back') ORDER BY 1, 2});
 }
 
@@ -86,7 +86,7 @@ $c->node_safe_psql($_, q{CREATE ROLE plain LOGIN; REVOKE EXECUTE ON FUNCTION pg_
 	DO $$ DECLARE r record; BEGIN FOR r IN SELECT oid::regclass AS t FROM pg_class WHERE relname ~ '^t_' AND relkind = 'r' LOOP EXECUTE format('GRANT ALL ON %s TO plain', r.t); END LOOP; END $$}) for 1, 2;
 $c->safe_psql('CREATE ROLE plain LOGIN; GRANT ALL ON t TO plain');
 $c->safe_psql("CREATE USER MAPPING FOR plain SERVER node$_ OPTIONS (user 'plain', password_required 'false')") for 1, 2;
-is($c->safe_psql('UPDATE t SET v = v; SELECT sum(v) FROM t; SELECT * FROM shardfdw.recover()', extra_params => [ '-U', 'plain' ]), '50', 'they write to several nodes, and recover');
+is($c->safe_psql('UPDATE t SET v = v; SELECT sum(v) FROM t; SELECT * FROM shardfdw.recover_prepared_transactions()', extra_params => [ '-U', 'plain' ]), '50', 'they write to several nodes, and recover');
 is($c->safe_psql('SELECT system_identifiers, databases, settled_at IS NOT NULL FROM shardfdw_internal.commit_log ORDER BY xid DESC LIMIT 1'), '{0,0}|{postgres,postgres}|t', 'without that');
 $c->node_safe_psql($_, 'GRANT EXECUTE ON FUNCTION pg_control_system() TO PUBLIC') for 1, 2;
 
@@ -97,14 +97,14 @@ like($second, qr/^[0-9a-f]{16}$/, 'a copy of the database');
 isnt($second, $identity, 'has an identity of its own');
 is($production->safe_psql('copy', 'SELECT sum(v) FROM t; UPDATE t SET v = v; SELECT sum(v) FROM t'), "50\n50", 'and is at work');
 $writer = stop_at('prepared', 'UPDATE t SET v = 1 WHERE id <= 50');
-is($production->safe_psql('copy', 'SELECT count(*) FROM shardfdw.recover(); SELECT count(*) FROM shardfdw_internal.list_prepared()'), "0\n0", 'it does not touch what the first one has prepared');
+is($production->safe_psql('copy', 'SELECT count(*) FROM shardfdw.recover_prepared_transactions(); SELECT count(*) FROM shardfdw_internal.list_prepared()'), "0\n0", 'it does not touch what the first one has prepared');
 is((go_on('prepared', $writer))[0], 0, 'which commits');
 $c->safe_psql('DROP DATABASE copy');
 
 # ---------- a node does not know what it is to commit ----------
 
 $writer = stop_at('commit', 'UPDATE t SET v = 2 WHERE id <= 50');
-is($c->safe_psql('SELECT count(*) FROM shardfdw.recover()'), '0', 'recovery leaves what its session is still at');
+is($c->safe_psql('SELECT count(*) FROM shardfdw.recover_prepared_transactions()'), '0', 'recovery leaves what its session is still at');
 is(prepared(), '1 1', 'also when it has committed');
 $c->node_safe_psql(2, "ROLLBACK PREPARED '" . $c->node_safe_psql(2, 'SELECT gid FROM pg_prepared_xacts') . "'");
 my ($rc, undef, $err) = go_on('commit', $writer);
@@ -142,12 +142,12 @@ my $mark = $c->safe_psql($commits);
 $clone->start;
 for (1 .. 20)
 {
-	like($clone->safe_psql('postgres', 'SELECT action FROM shardfdw.recover()'), qr/^not confirmed: The identity "$identity"/, 'the clone settles nothing') if $_ == 1;
-	$clone->safe_psql('postgres', 'SELECT shardfdw.recover()');
+	like($clone->safe_psql('postgres', 'SELECT action FROM shardfdw.recover_prepared_transactions()'), qr/^not confirmed: The identity "$identity"/, 'the clone settles nothing') if $_ == 1;
+	$clone->safe_psql('postgres', 'SELECT shardfdw.recover_prepared_transactions()');
 }
 my ($found, undef, $refusal) = $clone->psql('postgres', "\\set VERBOSITY verbose\nUPDATE t SET v = v + 0 WHERE id > 90", on_error_stop => 1);
-is($clone->safe_psql('postgres', q{SELECT node, status, detail FROM shardfdw.check_nodes() WHERE "check" = 'coordinator'}),
-	"|error|this server is a copy of coordinator $identity: take_over() has it take that one's place", 'check_nodes says so');
+is($clone->safe_psql('postgres', q{SELECT node, status, detail FROM shardfdw.check_cluster() WHERE "check" = 'coordinator'}),
+	"|error|this server is a copy of coordinator $identity: take_over_coordinator() has it take that one's place", 'check_cluster says so');
 like($refusal, qr/55000: this server is not confirmed as the coordinator, and cannot commit over several nodes.*take_over/s, 'nor does it write through two phases');
 is($clone->safe_psql('postgres', "SET shardfdw.snapshot = 'cluster'; SELECT count(*) FROM t"), '100', 'it reads');
 is($clone->safe_psql('postgres', 'UPDATE t SET v = v + 0 WHERE id = 99; SELECT 1'), '1', 'and writes to one node');
@@ -173,7 +173,7 @@ my $session = $c->coordinator->background_psql('postgres', on_error_stop => 0);
 $session->query_safe('UPDATE t SET v = v + 0 WHERE id > 60');
 my @lingering = map { $c->node_safe_psql($_, q{SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'shardfdw:%' LIMIT 1}) } 1, 2;
 kill 'STOP', @lingering;
-my $taking_over = do { local $c->{coordinator} = $clone; $c->start_sql('SELECT shardfdw.take_over()') };
+my $taking_over = do { local $c->{coordinator} = $clone; $c->start_sql('SELECT shardfdw.take_over_coordinator()') };
 $c->wait_for(q{SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'BackendTermination'}, $_) for 1, 2;
 like(($c->psql('UPDATE t SET v = v + 0 WHERE id > 60', on_error_stop => 1))[2], qr/node "node[12]" has been taken over by another coordinator/, 'production is refused while its sessions are still being ended');
 kill 'CONT', @lingering;
@@ -184,20 +184,20 @@ $session->query('UPDATE t SET v = v + 0 WHERE id > 60');
 like($session->{stderr}, qr/node "node[12]" has been taken over by another coordinator.*"$identity".*"$successor".*take_over/s, 'production is refused');
 $session->quit;
 is(reports(), "node1|left alone: it has been taken over by coordinator \"I\", this one is \"I\"\nnode2|left alone: it has been taken over by coordinator \"I\", this one is \"I\"", 'and settles nothing');
-is($c->safe_psql(q{SELECT node, status, detail FROM shardfdw.check_nodes() WHERE "check" = 'coordinator'}),
-	join("\n", map { "node$_|error|coordinator $successor is noted there, this one is $identity" } 1, 2), 'check_nodes says so');
+is($c->safe_psql(q{SELECT node, status, detail FROM shardfdw.check_cluster() WHERE "check" = 'coordinator'}),
+	join("\n", map { "node$_|error|coordinator $successor is noted there, this one is $identity" } 1, 2), 'check_cluster says so');
 is(prepared(), '1 1', 'what it had prepared');
 like($clone->safe_psql('postgres', 'SELECT DISTINCT state FROM shardfdw_internal.list_prepared()'), qr/^left alone: predecessor "$identity" may have committed it/, 'is nothing that the successor presumes to know');
 is($clone->safe_psql('postgres', 'UPDATE t SET v = v + 0 WHERE id > 60; SELECT count(*) FROM t'), '100', 'which writes');
 
 # and back
-my $third = $c->safe_psql('SELECT shardfdw.take_over(true)');
-is($c->safe_psql('SELECT DISTINCT action FROM shardfdw.recover()'), 'rolled back', 'production takes over again, and settles what it had prepared');
+my $third = $c->safe_psql('SELECT shardfdw.take_over_coordinator(true)');
+is($c->safe_psql('SELECT DISTINCT action FROM shardfdw.recover_prepared_transactions()'), 'rolled back', 'production takes over again, and settles what it had prepared');
 is($c->safe_psql('UPDATE t SET v = v + 0; SELECT count(*) FROM shardfdw_internal.coordinator'), '2', 'and writes');
 like(($clone->psql('postgres', 'UPDATE t SET v = v + 0'))[2], qr/has been taken over by another coordinator/, 'the clone is refused');
 $clone->stop('immediate');
 
-# an identity that nobody knows, as after a restore of the coordinator to a moment before take_over()
+# an identity that nobody knows, as after a restore of the coordinator to a moment before take_over_coordinator()
 my $unknown = $c->gid_prefix =~ s/$third/0123456789abcdef/r;
 $c->node_safe_psql(1, "BEGIN; CREATE TABLE x (); PREPARE TRANSACTION '${unknown}1:65537'");
 $mark = $c->log_position;
@@ -253,10 +253,10 @@ lead($node2, 'elsewhere');
 like(reports(), qr/this is server X, database "elsewhere"$/, 'nor is another database');
 is($c->node_safe_psql(2, $prepared), '1', 'it is there still');
 lead($node2);
-is($c->safe_psql('SELECT action FROM shardfdw.recover(true)'), 'would commit', 'a dry run shows what would be done');
+is($c->safe_psql('SELECT action FROM shardfdw.recover_prepared_transactions(true)'), 'would commit', 'a dry run shows what would be done');
 is($c->node_safe_psql(2, $prepared), '1', 'and does nothing');
 $mark = $c->log_position;
-is($c->safe_psql('SELECT node, action FROM shardfdw.recover()'), 'node2|committed', 'and is committed when the address is right again');
+is($c->safe_psql('SELECT node, action FROM shardfdw.recover_prepared_transactions()'), 'node2|committed', 'and is committed when the address is right again');
 like($c->log_since($mark), qr/LOG:  committed prepared transaction "shardfdw:\S+" on node "node2"/, 'which is logged');
 is($c->safe_psql('SELECT DISTINCT v FROM t'), '10', 'nothing is torn');
 is(reports(), '', 'nothing is left to report');
@@ -269,14 +269,14 @@ is($c->safe_psql("SELECT shardfdw.dismiss_commit(xid) FROM shardfdw_internal.com
 is(reports(), '', 'and recovery is quiet');
 $c->start_node(2);
 lead($node2);
-is($c->safe_psql('SELECT node, action FROM shardfdw.recover()'), 'node2|committed', 'should it come back, it commits');
+is($c->safe_psql('SELECT node, action FROM shardfdw.recover_prepared_transactions()'), 'node2|committed', 'should it come back, it commits');
 is($c->safe_psql('SELECT DISTINCT v FROM t'), '11', 'nothing is torn');
 
 # a node that has been removed
 commit_half(12);
 $c->safe_psql('ALTER SERVER node2 RENAME TO renamed');
 $c->start_node(2);
-is($c->safe_psql('SELECT node, action FROM shardfdw.recover()'), 'renamed|committed', 'another name is the same node');
+is($c->safe_psql('SELECT node, action FROM shardfdw.recover_prepared_transactions()'), 'renamed|committed', 'another name is the same node');
 $c->safe_psql('ALTER SERVER renamed RENAME TO node2');
 
 # ---------- a node that goes back ----------
@@ -303,7 +303,7 @@ lead($restored);
 is($restored->safe_psql('postgres', $prepared), '1', 'a node that was restored to a moment before has it prepared again');
 is($c->safe_psql('SELECT count(DISTINCT v) FROM t'), '2', 'and shows half of it');
 is($c->safe_psql('SELECT node, state FROM shardfdw_internal.list_prepared()'), 'node2|committed', 'that it has committed is known');
-is($c->safe_psql('SELECT node, action FROM shardfdw.recover()'), 'node2|committed', 'recovery commits it');
+is($c->safe_psql('SELECT node, action FROM shardfdw.recover_prepared_transactions()'), 'node2|committed', 'recovery commits it');
 is($c->safe_psql('SELECT DISTINCT v FROM t'), '20', 'nothing is undone');
 
 # ---------- what has been forgotten ----------
@@ -320,13 +320,13 @@ is($c->safe_psql('SELECT forgotten_until FROM shardfdw_internal.coordinator WHER
 $c->safe_psql('ALTER SYSTEM SET shardfdw.commit_log_max_rows = 3');
 $c->safe_psql('SELECT pg_reload_conf()');
 $c->wait_for(q{SELECT setting = '3' FROM pg_settings WHERE name = 'shardfdw.commit_log_max_rows'});
-$c->safe_psql('SELECT shardfdw.recover()');
+$c->safe_psql('SELECT shardfdw.recover_prepared_transactions()');
 is($c->safe_psql($commits), '3', 'as many rows as the setting says');
 $c->safe_psql('ALTER SYSTEM SET shardfdw.commit_log_max_rows = 100');
 $c->safe_psql('ALTER SYSTEM SET shardfdw.commit_log_max_age = 0');
 $c->safe_psql('SELECT pg_reload_conf()');
 $c->wait_for(q{SELECT setting = '0' FROM pg_settings WHERE name = 'shardfdw.commit_log_max_age'});
-$c->safe_psql('SELECT shardfdw.recover()');
+$c->safe_psql('SELECT shardfdw.recover_prepared_transactions()');
 is($c->safe_psql($commits), '0', 'none that is older than the setting says');
 # what is left of a deleted row would tell
 $c->safe_psql('VACUUM shardfdw_internal.commit_log');
@@ -342,18 +342,18 @@ kill 'KILL', $c->safe_psql("SELECT pid FROM pg_stat_activity WHERE application_n
 unlink $production->data_dir . '/shardfdw_fault_prepared';
 $c->wait_sql($writer);
 $c->wait_for('SELECT true');
-is($c->safe_psql('SELECT node, action FROM shardfdw.recover() ORDER BY node'), "node1|rolled back\nnode2|rolled back", 'what never committed is rolled back');
+is($c->safe_psql('SELECT node, action FROM shardfdw.recover_prepared_transactions() ORDER BY node'), "node1|rolled back\nnode2|rolled back", 'what never committed is rolled back');
 is($c->safe_psql('SELECT DISTINCT v FROM t'), '21', 'on both nodes');
 
 # A commit that a node has not confirmed stays, whatever the settings say.
 $writer = stop_at('commit', 'UPDATE t SET v = 23');
 $restored->stop('immediate');
 go_on('commit', $writer);
-$c->safe_psql('SELECT shardfdw.recover()') for 1 .. 2;
+$c->safe_psql('SELECT shardfdw.recover_prepared_transactions()') for 1 .. 2;
 is($c->safe_psql($commits), '1', 'what a node has not confirmed stays in the log');
 $restored->start;
-is($c->safe_psql('SELECT node, action FROM shardfdw.recover()'), 'node2|committed', 'until it has');
-$c->safe_psql('SELECT shardfdw.recover()');
+is($c->safe_psql('SELECT node, action FROM shardfdw.recover_prepared_transactions()'), 'node2|committed', 'until it has');
+$c->safe_psql('SELECT shardfdw.recover_prepared_transactions()');
 is($c->safe_psql($commits), '0', 'then it goes');
 is($c->safe_psql('SELECT DISTINCT v FROM t'), '23', 'nothing is torn');
 

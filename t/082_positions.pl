@@ -79,7 +79,7 @@ sub key_of
 sub recover
 {
 	my ($server) = @_;
-	return split /\n/, ($server // $c->coordinator)->safe_psql('postgres', 'SELECT * FROM shardfdw.recover()');
+	return split /\n/, ($server // $c->coordinator)->safe_psql('postgres', 'SELECT * FROM shardfdw.recover_prepared_transactions()');
 }
 
 # No session of a coordinator is at work on the nodes: what it had sent has been done, or not. One that waits for a row has
@@ -266,7 +266,7 @@ sub end_complete
 	my @prepared = prepared_on_nodes();
 	my $mark = -s $clone->logfile;
 
-	$clone->safe_psql('postgres', 'SELECT shardfdw.take_over(true)');
+	$clone->safe_psql('postgres', 'SELECT shardfdw.take_over_coordinator(true)');
 	$c->{coordinator} = $clone;
 	recover() for 1 .. 2;
 	# the worker writes at the end of its round
@@ -294,7 +294,7 @@ sub end_old
 		wait_for_silence($c->nodes);
 		my @prepared = prepared_on_nodes();
 		%commits = committed($clone);
-		$clone->safe_psql('postgres', 'SELECT shardfdw.take_over()');
+		$clone->safe_psql('postgres', 'SELECT shardfdw.take_over_coordinator()');
 		my @left = check_left($clone, \@prepared, \%commits, $mark);
 		# it goes on as the coordinator
 		$bank->start($clone);
@@ -307,7 +307,7 @@ sub end_old
 	}
 	else
 	{
-		$clone->safe_psql('postgres', 'SELECT shardfdw.take_over()');
+		$clone->safe_psql('postgres', 'SELECT shardfdw.take_over_coordinator()');
 		$bank->wait_for_errors(3, 'has been taken over by another coordinator');
 		$bank->stop;
 		my @prepared = prepared_on_nodes();
@@ -324,7 +324,7 @@ sub end_old
 	}
 	like(($production->psql('postgres', $bank->probe_sql, on_error_stop => 1))[2], qr/has been taken over by another coordinator/, 'it is refused');
 	is(join("\n", prepared_on_nodes()), join("\n", @prepared), 'and settles nothing');
-	$production->safe_psql('postgres', 'SELECT shardfdw.take_over(true)');
+	$production->safe_psql('postgres', 'SELECT shardfdw.take_over_coordinator(true)');
 	return @prepared;
 }
 

@@ -110,7 +110,7 @@ answers($pid, 'second phase');
 $c->sigcont_node(2);
 ($rc, $out, $err) = $c->wait_sql($waiter);
 is($rc, 0, 'second phase: the commit goes on') || diag $err;
-$c->safe_psql('SELECT shardfdw.recover()');
+$c->safe_psql('SELECT shardfdw.recover_prepared_transactions()');
 is($c->safe_psql("SELECT count(*) FROM t WHERE v = 'both'"), '2', 'second phase: and is there');
 $holder->quit;
 

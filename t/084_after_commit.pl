@@ -70,7 +70,7 @@ sub is_committed
 
 	is($rc, 0, "$name: the client is told of the commit") || diag $err;
 	is($out, "00000\nlives", "$name: and its session goes on");
-	$c->safe_psql('SELECT shardfdw.recover()');
+	$c->safe_psql('SELECT shardfdw.recover_prepared_transactions()');
 	is(prepared(), 0, "$name: nothing is left prepared");
 	is($c->safe_psql("SELECT count(*) FROM t WHERE v = $v"), $rows, "$name: committed on the nodes");
 	is($c->safe_psql("SELECT count(*) FROM here WHERE v = $v"), '1', "$name: and here");
@@ -115,7 +115,7 @@ for my $shortage ('nomemory', 'nofiles')
 			"SET shardfdw.fault_points = '$points'; BEGIN; UPDATE t SET v = $v; INSERT INTO here VALUES ($v); $end; ROLLBACK;\nSELECT 'lives'",
 			on_error_stop => 0);
 		like($out, qr/^lives$/m, "$points: the session goes on") || diag $err;
-		$c->safe_psql('SELECT shardfdw.recover()');
+		$c->safe_psql('SELECT shardfdw.recover_prepared_transactions()');
 		is(prepared(), 0, "$points: nothing is left prepared");
 		is($c->safe_psql("SELECT count(*) FROM t WHERE v = $v"), '0', "$points: undone on the nodes");
 		is($c->safe_psql("SELECT count(*) FROM here WHERE v = $v"), '0', "$points: and here");

@@ -22,7 +22,7 @@ sub everything
 	return join "\n", $c->safe_psql("$of_server UNION ALL SELECT string_agg(srvname, ' ') FROM pg_foreign_server UNION ALL SELECT fdwhandler::regproc::text FROM pg_foreign_data_wrapper WHERE fdwname = 'postgres_fdw'"),
 	  map { $c->node_safe_psql($_, $of_server) } 1 .. 3;
 }
-sub differences { return $c->safe_psql(q{SELECT node, "check", detail FROM shardfdw.check_nodes(true) WHERE status = 'error'}); }
+sub differences { return $c->safe_psql(q{SELECT node, "check", detail FROM shardfdw.check_cluster(true) WHERE status = 'error'}); }
 
 # The tables that a case begins with: plain, sharded and replicated
 sub make_tables

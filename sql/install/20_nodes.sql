@@ -6,7 +6,7 @@ CREATE FUNCTION shardfdw.query_nodes(nodes name[], commands text[], mode text DE
 									 OUT tag text, OUT sqlstate text, OUT message text, OUT detail text)
 	RETURNS SETOF record LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_query_nodes';
 COMMENT ON FUNCTION shardfdw.query_nodes(name[], text[], text, boolean, text[]) IS
-	'Runs commands[i] on nodes[i], all nodes at once, as the caller''s user mapping says. Mode write: in this transaction; read: like a query; free: committed by itself. Returns one row per result row, or one per command without rows; raises the first error if stop_on_error, and permission denied without USAGE on a server.';
+	'Runs commands[i] on nodes[i], all nodes at once, as the caller''s user mapping says. Mode write: in this transaction; read: like a query; autocommit: committed by itself. Returns one row per result row, or one per command without rows; raises the first error if stop_on_error, and permission denied without USAGE on a server.';
 
 CREATE FUNCTION shardfdw_internal.check_isolation(function text) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_check_isolation';
@@ -153,7 +153,7 @@ BEGIN
 	FOR r IN
 		SELECT q.node, q.ok, q.fields, concat_ws(': ', q.message, q.detail) AS message, clock_timestamp() AS at
 		FROM shardfdw.query_nodes(inspect_nodes.nodes,
-			array_fill(probe, ARRAY[cardinality(inspect_nodes.nodes)]), 'free', false) q
+			array_fill(probe, ARRAY[cardinality(inspect_nodes.nodes)]), 'autocommit', false) q
 	LOOP
 		node := r.node;
 		hint := NULL;
@@ -306,7 +306,7 @@ BEGIN
 		SELECT (q.fields)[1]::integer INTO cores
 		FROM shardfdw.query_nodes(ARRAY[name], ARRAY[
 			$q$SELECT count(*) FROM regexp_matches(pg_read_file('/proc/cpuinfo'), '^processor\s*:', 'gn')$q$],
-			'free', false) q WHERE q.ok;
+			'autocommit', false) q WHERE q.ok;
 		IF cores > 0 THEN
 			EXECUTE format('ALTER SERVER %I OPTIONS (ADD cores %L)', name, cores);
 			RAISE NOTICE 'node "%": cores: %', name, cores;
@@ -385,7 +385,7 @@ BEGIN
 		coalesce(string_agg(array_to_string(q.fields, E'\t', ''), E'\n' ORDER BY q.ordinality),
 				 max(q.message), max(q.tag))
 	FROM shardfdw.query_nodes(nodes, array_fill(run_on_nodes.command, ARRAY[cardinality(nodes)]),
-			CASE WHEN in_transaction THEN 'write' ELSE 'free' END, false) WITH ORDINALITY q
+			CASE WHEN in_transaction THEN 'write' ELSE 'autocommit' END, false) WITH ORDINALITY q
 	GROUP BY q.command, q.node
 	ORDER BY q.command;
 END

@@ -66,7 +66,7 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.index_definitions(regclass) IS
 	'Takes the indexes of a table apart, primary key first. Returns for each its name, the constraint it belongs to if any, and the text of its definition after USING.';
 
-CREATE FUNCTION shardfdw_internal.check_definitions(relation regclass)
+CREATE FUNCTION shardfdw_internal.check_constraint_definitions(relation regclass)
 	RETURNS TABLE (constraint_name name, definition text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -76,7 +76,7 @@ AS $$
 	WHERE k.conrelid = relation AND k.contype = 'c'
 	ORDER BY k.conname::text COLLATE "C"
 $$;
-COMMENT ON FUNCTION shardfdw_internal.check_definitions(regclass) IS
+COMMENT ON FUNCTION shardfdw_internal.check_constraint_definitions(regclass) IS
 	'Lists the CHECK constraints of a table. Returns their names and definitions.';
 
 CREATE FUNCTION shardfdw_internal.shard_columns(relation regclass) RETURNS text
@@ -106,7 +106,7 @@ CREATE FUNCTION shardfdw_internal.shard_table_commands(relation regclass, relopt
 AS $$
 	SELECT 'CREATE TABLE ', format(' (%s)%s', concat_ws(', ', shardfdw_internal.shard_columns(relation),
 			(SELECT string_agg(format('CONSTRAINT %I %s', k.constraint_name, k.definition), ', ')
-			 FROM shardfdw_internal.check_definitions(relation) k WHERE k.definition NOT LIKE '% NOT VALID')),
+			 FROM shardfdw_internal.check_constraint_definitions(relation) k WHERE k.definition NOT LIKE '% NOT VALID')),
 		' WITH (' || shardfdw_internal.storage_options(reloptions) || ')')
 	UNION ALL
 	SELECT 'ALTER TABLE ', format(' ALTER COLUMN %I SET STORAGE %s', a.attname,
@@ -136,7 +136,7 @@ AS $$
 		JOIN pg_attribute a ON a.attrelid = x.oid AND (to_jsonb(a)->>'attstattarget')::integer >= 0 AND i.constraint_def IS NULL
 		UNION ALL
 		SELECT 100000, row_number() OVER (), 'ALTER TABLE ', format(' ADD CONSTRAINT %I %s', k.constraint_name, k.definition), NULL, NULL
-		FROM shardfdw_internal.check_definitions(relation) k WHERE k.definition LIKE '% NOT VALID'
+		FROM shardfdw_internal.check_constraint_definitions(relation) k WHERE k.definition LIKE '% NOT VALID'
 		UNION ALL
 		SELECT 100001, 1, 'ALTER TABLE ', ' CLUSTER ON ', x.relname, 'last'
 		FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid WHERE i.indrelid = relation AND i.indisclustered
@@ -197,7 +197,7 @@ BEGIN
 	SELECT pg_get_userbyid(c.relowner) INTO table_owner FROM pg_class c WHERE c.oid = relation;
 
 	-- constraints that hold for new rows only come after the old ones
-	FOR r IN SELECT * FROM shardfdw_internal.check_definitions(relation) k WHERE k.definition LIKE '% NOT VALID'
+	FOR r IN SELECT * FROM shardfdw_internal.check_constraint_definitions(relation) k WHERE k.definition LIKE '% NOT VALID'
 	LOOP
 		RETURN NEXT format('ALTER TABLE %s ADD CONSTRAINT %I %s', relation, r.constraint_name, r.definition);
 	END LOOP;
@@ -348,7 +348,7 @@ BEGIN
 				   relation_text, schema_name, old_name, coalesce(' PARTITION BY ' || partition_by, ''));
 	EXECUTE format('ALTER TABLE %s OWNER TO %I', relation_text, table_owner);
 
-	FOR constraint_row IN SELECT * FROM shardfdw_internal.check_definitions(relation) k WHERE k.definition NOT LIKE '% NOT VALID'
+	FOR constraint_row IN SELECT * FROM shardfdw_internal.check_constraint_definitions(relation) k WHERE k.definition NOT LIKE '% NOT VALID'
 	LOOP
 		EXECUTE format('ALTER TABLE %s ADD CONSTRAINT %I %s', relation_text, constraint_row.constraint_name, constraint_row.definition);
 	END LOOP;

@@ -121,7 +121,7 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.inspect_shards(name[]) IS
 	'Asks nodes for the definitions of the tables that should be their shards. Returns one row per shard: error if its table is missing, lacks a column, constraint or index, or has another type, collation or expression for a column; warning if it has more than expected, else ok. Of shards with names of their own on the node, columns alone are compared.';
 
-CREATE FUNCTION shardfdw.check_nodes(contents boolean DEFAULT false)
+CREATE FUNCTION shardfdw.check_cluster(compare_rows boolean DEFAULT false)
 	RETURNS TABLE (node name, "check" text, status text, detail text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 	-- its queries are long and short-lived
@@ -141,7 +141,7 @@ BEGIN
 		node := NULL;
 		"check" := 'coordinator';
 		status := 'error';
-		detail := format('this server is a copy of coordinator %s: take_over() has it take that one''s place', identity);
+		detail := format('this server is a copy of coordinator %s: take_over_coordinator() has it take that one''s place', identity);
 		RETURN NEXT;
 	END IF;
 	IF nodes = '{}' THEN
@@ -164,7 +164,7 @@ BEGIN
 		FROM shardfdw.query_nodes(coalesce(reachable, '{}'), array_fill(format(
 			$q$SELECT pg_catalog.obj_description(c.oid, 'pg_class') FROM pg_catalog.pg_class c
 			JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'shardfdw_internal' AND c.relname = %L$q$, note_name),
-			ARRAY[cardinality(coalesce(reachable, '{}'))]), 'free', false) q
+			ARRAY[cardinality(coalesce(reachable, '{}'))]), 'autocommit', false) q
 		WHERE q.ok AND (q.fields)[1] <> identity
 	LOOP
 		node := i.node;
@@ -218,7 +218,7 @@ BEGIN
 			count(*) FILTER (WHERE r.status = 'ok') OVER (PARTITION BY r.node) AS nok,
 			row_number() OVER (PARTITION BY r.node ORDER BY r.status <> 'ok') AS ord
 		FROM shardfdw_internal.inspect_references(
-			ARRAY(SELECT n.name FROM shardfdw.nodes n WHERE n.name = ANY (reachable) AND n.in_cluster), contents) r
+			ARRAY(SELECT n.name FROM shardfdw.nodes n WHERE n.name = ANY (reachable) AND n.in_cluster), compare_rows) r
 		ORDER BY r.node::text COLLATE "C", ord, r.relation::text COLLATE "C"
 	LOOP
 		CONTINUE WHEN i.status = 'ok' AND i.ord > 1;
@@ -230,5 +230,5 @@ BEGIN
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.check_nodes(boolean) IS
-	'Checks that this server is no copy of the coordinator (a row without node, if it is), and every node of trusted_nodes(): that it can be reached, that no other coordinator has taken it over, version, encoding, locale, max_prepared_transactions, clock, partial aggregates, that each shard is there with the columns, constraints and indexes it has here, the types and functions these need, and each copy of a reference table, with as many rows; with contents, with equal rows. Returns one row per check, shards and copies in order as one, with status ok, warning or error, and notes default collations in the options of servers that the caller owns; raises nothing for a node that is down.';
+COMMENT ON FUNCTION shardfdw.check_cluster(boolean) IS
+	'Checks that this server is no copy of the coordinator (a row without node, if it is), and every node of trusted_nodes(): that it can be reached, that no other coordinator has taken it over, version, encoding, locale, max_prepared_transactions, clock, partial aggregates, that each shard is there with the columns, constraints and indexes it has here, the types and functions these need, and each copy of a reference table, with as many rows; with compare_rows, with equal rows. Returns one row per check, shards and copies in order as one, with status ok, warning or error, and notes default collations in the options of servers that the caller owns; raises nothing for a node that is down.';

@@ -37,7 +37,7 @@ AS $$
 		  FROM shardfdw_internal.index_definitions(relation) d) i
 	UNION ALL
 	SELECT 'ALTER TABLE ', format(' ADD CONSTRAINT %I %s', k.constraint_name, k.definition)
-	FROM shardfdw_internal.check_definitions(relation) k WHERE k.definition LIKE '% NOT VALID'
+	FROM shardfdw_internal.check_constraint_definitions(relation) k WHERE k.definition LIKE '% NOT VALID'
 $$;
 COMMENT ON FUNCTION shardfdw_internal.reference_index_commands(regclass) IS
 	'Writes the commands that make a reference table''s keys and indexes, and CHECK constraints that are not valid for old rows, on a copy. Returns what stands before and after the name of the table.';
@@ -295,26 +295,26 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.reference_key_commands(regclass) IS
 	'Writes the commands that make a table''s foreign keys to reference tables on its shards, where they refer to the copies. Returns what stands before and after the name of the shard.';
 
-CREATE FUNCTION shardfdw_internal.checksum_query(relation regclass, contents boolean) RETURNS text
+CREATE FUNCTION shardfdw_internal.checksum_query(relation regclass, compare_rows boolean) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	-- a sum, since rows have no order
-	SELECT format('SELECT count(*), %s FROM ONLY %I.%I', CASE WHEN contents THEN
+	SELECT format('SELECT count(*), %s FROM ONLY %I.%I', CASE WHEN compare_rows THEN
 			(SELECT format('coalesce(sum(hashtextextended(ROW(%s)::text, 0)), 0)', string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum))
 			 FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped)
 			ELSE '0' END, n.nspname, c.relname)
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation
 $$;
 COMMENT ON FUNCTION shardfdw_internal.checksum_query(regclass, boolean) IS
-	'Writes the query, to be run here and on nodes, by which copies of a table are compared. Returns its text; the query returns the number of rows and, with contents, a sum of hashes of the rows, else 0.';
+	'Writes the query, to be run here and on nodes, by which copies of a table are compared. Returns its text; the query returns the number of rows and, with compare_rows, a sum of hashes of the rows, else 0.';
 
-CREATE FUNCTION shardfdw_internal.different_copies(relation regclass, nodes name[], contents boolean)
+CREATE FUNCTION shardfdw_internal.different_copies(relation regclass, nodes name[], compare_rows boolean)
 	RETURNS TABLE (node name, detail text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-	question CONSTANT text := shardfdw_internal.checksum_query(relation, contents);
+	question CONSTANT text := shardfdw_internal.checksum_query(relation, compare_rows);
 	nrows bigint;
 	checksum numeric;
 BEGIN
@@ -329,7 +329,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.different_copies(regclass, name[], boolean) IS
-	'Compares a reference table with its copies by number of rows, and by a checksum of them with contents. Returns the nodes whose copies differ, or cannot be read, and how.';
+	'Compares a reference table with its copies by number of rows, and by a checksum of them with compare_rows. Returns the nodes whose copies differ, or cannot be read, and how.';
 
 CREATE FUNCTION shardfdw_internal.expected_copy(definition jsonb) RETURNS jsonb
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -342,7 +342,7 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.expected_copy(jsonb) IS
 	'Writes down how a copy of a reference table should be, from the definition of the table in the form of describe_query(). Returns it in that form.';
 
-CREATE FUNCTION shardfdw_internal.inspect_references(nodes name[], contents boolean)
+CREATE FUNCTION shardfdw_internal.inspect_references(nodes name[], compare_rows boolean)
 	RETURNS TABLE (node name, relation regclass, status text, detail text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off SET row_security = off
 AS $$
@@ -387,13 +387,13 @@ BEGIN
 		CONTINUE WHEN comparable = '{}';
 
 		BEGIN
-			IF contents OR EXISTS (SELECT FROM shardfdw_internal.different_copies(checked, comparable, false)) THEN
+			IF compare_rows OR EXISTS (SELECT FROM shardfdw_internal.different_copies(checked, comparable, false)) THEN
 				-- others may have written in between; now they wait
 				EXECUTE format('LOCK TABLE %s IN SHARE MODE', checked);
 			END IF;
 			FOR differ IN
 				SELECT c.node, d.detail FROM unnest(comparable) c(node)
-				LEFT JOIN shardfdw_internal.different_copies(checked, comparable, contents) d USING (node)
+				LEFT JOIN shardfdw_internal.different_copies(checked, comparable, compare_rows) d USING (node)
 				ORDER BY c.node::text COLLATE "C"
 			LOOP
 				node := differ.node;
@@ -413,7 +413,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.inspect_references(name[], boolean) IS
-	'Compares the copies of all reference tables with the tables here: definitions, number of rows, and with contents a checksum of the rows. Takes a SHARE lock on a table whose rows seem to differ, or of which contents are compared. Returns one row per copy with status ok, warning (it could not be compared) or error.';
+	'Compares the copies of all reference tables with the tables here: definitions, number of rows, and with compare_rows a checksum of the rows. Takes a SHARE lock on a table whose rows seem to differ, or of which rows are compared. Returns one row per copy with status ok, warning (it could not be compared) or error.';
 
 CREATE FUNCTION shardfdw_internal.nodes_without_copy(relation regclass, nodes name[]) RETURNS name[]
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp

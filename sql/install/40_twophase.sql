@@ -46,14 +46,14 @@ CREATE TABLE shardfdw_internal.coordinator (
 );
 REVOKE ALL ON shardfdw_internal.coordinator FROM PUBLIC;
 COMMENT ON TABLE shardfdw_internal.coordinator IS
-	'Identities of this coordinator: the one of now, and those that take_over() has replaced. Never change it by hand.';
+	'Identities of this coordinator: the one of now, and those that take_over_coordinator() has replaced. Never change it by hand.';
 COMMENT ON COLUMN shardfdw_internal.coordinator.identity IS 'Stands in the identifiers of its prepared transactions.';
 COMMENT ON COLUMN shardfdw_internal.coordinator.system_identifier IS 'System identifier of the server that made it.';
 COMMENT ON COLUMN shardfdw_internal.coordinator.database IS 'OID of the database in which it was made.';
 COMMENT ON COLUMN shardfdw_internal.coordinator.fingerprint IS 'Of that server''s data directory: inode and time of birth of PG_VERSION, which a copy does not share.';
 COMMENT ON COLUMN shardfdw_internal.coordinator.made_at IS 'When it was made.';
-COMMENT ON COLUMN shardfdw_internal.coordinator.taken_over_at IS 'When take_over() has replaced it; null: not replaced.';
-COMMENT ON COLUMN shardfdw_internal.coordinator.all_commits_received IS 'Whether take_over() was told that all of its commits are here.';
+COMMENT ON COLUMN shardfdw_internal.coordinator.taken_over_at IS 'When take_over_coordinator() has replaced it; null: not replaced.';
+COMMENT ON COLUMN shardfdw_internal.coordinator.all_commits_received IS 'Whether take_over_coordinator() was told that all of its commits are here.';
 COMMENT ON COLUMN shardfdw_internal.coordinator.forgotten_until IS 'Rows of the commit log up to this time may have been deleted.';
 COMMENT ON COLUMN shardfdw_internal.coordinator.settled_below IS 'Transactions before this one are settled.';
 
@@ -78,7 +78,7 @@ CREATE FUNCTION shardfdw_internal.replace_identity(all_commits_received boolean)
 	LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME', 'shardfdw_replace_identity';
 COMMENT ON FUNCTION shardfdw_internal.replace_identity(boolean) IS
-	'The part of take_over() that happens here: gives this server an identity of its own, and notes those up to now as its predecessors''. Returns the new identity.';
+	'The part of take_over_coordinator() that happens here: gives this server an identity of its own, and notes those up to now as its predecessors''. Returns the new identity.';
 REVOKE ALL ON FUNCTION shardfdw_internal.replace_identity(boolean) FROM PUBLIC;
 
 SELECT shardfdw_internal.store_identity();
@@ -95,7 +95,7 @@ DECLARE
 BEGIN
 	SELECT i.note_command INTO command FROM shardfdw.coordinator_identity() i;
 	FOR r IN SELECT q.node, q.ok, concat_ws(': ', q.message, q.detail) AS message
-		FROM shardfdw.query_nodes(nodes, array_fill(command, ARRAY[cardinality(nodes)]), 'free', false) q
+		FROM shardfdw.query_nodes(nodes, array_fill(command, ARRAY[cardinality(nodes)]), 'autocommit', false) q
 	LOOP
 		IF r.ok AND end_sessions THEN
 			told := told || r.node;
@@ -121,13 +121,13 @@ BEGIN
 		END LOOP; END $end$ $q$, (SELECT s.system_identifier FROM pg_control_system() s));
 	RETURN QUERY
 	SELECT q.node, q.ok, concat_ws(': ', q.message, q.detail)
-	FROM shardfdw.query_nodes(told, array_fill(command, ARRAY[cardinality(told)]), 'free', false) q;
+	FROM shardfdw.query_nodes(told, array_fill(command, ARRAY[cardinality(told)]), 'autocommit', false) q;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.note_identity(name[], boolean) IS
 	'Notes on nodes that this coordinator uses them, in the comment of a table in schema shardfdw_internal there; end_sessions: and ends the sessions there of servers with this one''s system identifier. Returns one row per node, with the error message where that failed.';
 
-CREATE FUNCTION shardfdw.take_over(all_commits_received boolean DEFAULT false) RETURNS text
+CREATE FUNCTION shardfdw.take_over_coordinator(all_commits_received boolean DEFAULT false) RETURNS text
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -146,9 +146,9 @@ BEGIN
 	RETURN new_identity;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.take_over(boolean) IS
-	'Makes this server, a promoted standby or a restored or cloned copy, the coordinator in place of the one whose copy it is, which is refused two-phase commits from then on. all_commits_received: this server has all commits of its predecessor, so recover() rolls back what is not among them; else it leaves that alone. Returns the new identity; a WARNING for each node that could not be told.';
-REVOKE ALL ON FUNCTION shardfdw.take_over(boolean) FROM PUBLIC;
+COMMENT ON FUNCTION shardfdw.take_over_coordinator(boolean) IS
+	'Makes this server, a promoted standby or a restored or cloned copy, the coordinator in place of the one whose copy it is, which is refused two-phase commits from then on. all_commits_received: this server has all commits of its predecessor, so recover_prepared_transactions() rolls back what is not among them; else it leaves that alone. Returns the new identity; a WARNING for each node that could not be told.';
+REVOKE ALL ON FUNCTION shardfdw.take_over_coordinator(boolean) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.dismiss_commit(xid xid8) RETURNS boolean
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -160,18 +160,18 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.dismiss_commit(xid8) IS
-	'Has recover() no longer look for what a committed transaction has left on nodes that are gone for good. That it has committed stays known. Returns whether there was something to dismiss.';
+	'Has recover_prepared_transactions() no longer look for what a committed transaction has left on nodes that are gone for good. That it has committed stays known. Returns whether there was something to dismiss.';
 REVOKE ALL ON FUNCTION shardfdw.dismiss_commit(xid8) FROM PUBLIC;
 
-CREATE FUNCTION shardfdw.recover(
+CREATE FUNCTION shardfdw.recover_prepared_transactions(
 	dry_run boolean DEFAULT false,
 	OUT node name,
 	OUT gid text,
 	OUT action text
 ) RETURNS SETOF record
 	LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE
-	AS 'MODULE_PATHNAME', 'shardfdw_recover';
-COMMENT ON FUNCTION shardfdw.recover(boolean) IS
+	AS 'MODULE_PATHNAME', 'shardfdw_recover_prepared_transactions';
+COMMENT ON FUNCTION shardfdw.recover_prepared_transactions(boolean) IS
 	'Settles the transactions that this database left prepared on nodes: commits those whose transaction committed here, rolls back the others, leaves alone those still running and those of which it cannot be known; dry_run: only says what it would do. Returns one row per prepared transaction settled, failed or left alone, one per node that was not reached or is another server than before, and one per commit and node that was promoted after it had prepared it and does not have it. Logs the same.';
 
 CREATE FUNCTION shardfdw_internal.list_prepared(
@@ -204,4 +204,4 @@ COMMENT ON COLUMN shardfdw.prepared_transactions.owner IS 'Role on the node that
 COMMENT ON COLUMN shardfdw.prepared_transactions.prepared IS 'Time when the node prepared it.';
 COMMENT ON COLUMN shardfdw.prepared_transactions.committed IS 'Time when it committed on the coordinator; null when it did not.';
 COMMENT ON COLUMN shardfdw.prepared_transactions.state IS
-	'in progress: its transaction still runs here; committed, not committed: recover() will commit it, roll it back; settled: nothing of it is prepared on the nodes that answered; left alone: recover() cannot decide it, and why; not confirmed: this server is a copy of the coordinator; unreachable: the node did not answer.';
+	'in progress: its transaction still runs here; committed, not committed: recover_prepared_transactions() will commit it, roll it back; settled: nothing of it is prepared on the nodes that answered; left alone: recover_prepared_transactions() cannot decide it, and why; not confirmed: this server is a copy of the coordinator; unreachable: the node did not answer.';

@@ -134,7 +134,7 @@ BEGIN
 			AND (n.nspowner = current_user::pg_catalog.regrole OR (SELECT rolsuper FROM pg_catalog.pg_roles WHERE oid = n.nspowner))
 			AND NOT EXISTS (SELECT FROM pg_catalog.aclexplode(n.nspacl) x WHERE x.privilege_type = 'CREATE' AND x.grantee <> n.nspowner)
 			AND EXISTS (SELECT FROM pg_catalog.aclexplode(n.nspacl) x WHERE x.privilege_type = 'USAGE' AND x.grantee = 0)$q$],
-		'free', true) q;
+		'autocommit', true) q;
 
 	FOR b IN SELECT x.name, x.args, x.internal, x.sample FROM shardfdw.builtin_partial_aggregates() x
 		WHERE to_regprocedure(format('shardfdw_internal.%I(%s)', x.name, x.args)) IS NOT NULL
@@ -143,7 +143,7 @@ BEGIN
 			-- the same state in the same bytes, whatever major and machine
 			EXECUTE b.sample INTO here;
 			SELECT CASE WHEN q.ok THEN (q.fields)[1] END INTO there
-			FROM shardfdw.query_nodes(ARRAY[node], ARRAY[b.sample], 'free', false) q;
+			FROM shardfdw.query_nodes(ARRAY[node], ARRAY[b.sample], 'autocommit', false) q;
 			IF there = here THEN
 				CONTINUE;
 			END IF;
@@ -190,7 +190,7 @@ BEGIN
 	PERFORM shardfdw.query_nodes(ARRAY[node], ARRAY[format('DO %L', 'BEGIN '
 		'IF pg_catalog.to_regnamespace(''shardfdw_internal'') IS NULL THEN '
 		'BEGIN CREATE SCHEMA shardfdw_internal; GRANT USAGE ON SCHEMA shardfdw_internal TO PUBLIC; '
-		'EXCEPTION WHEN OTHERS THEN RETURN; END; END IF; ' || made || 'END')], 'free', true);
+		'EXCEPTION WHEN OTHERS THEN RETURN; END; END IF; ' || made || 'END')], 'autocommit', true);
 
 	missing := shardfdw_internal.find_missing_partial_aggregates(node);
 	n := (SELECT count(*) FROM shardfdw.builtin_partial_aggregates() x WHERE format('shardfdw_internal.%I', x.name) <> ALL (missing)
@@ -205,7 +205,7 @@ BEGIN
 			CONTINUE;
 		END IF;
 		SELECT coalesce(shardfdw_internal.obstacle_to_copies(b.aggregate), CASE WHEN NOT q.ok THEN q.message END) INTO obstacle
-		FROM shardfdw.query_nodes(ARRAY[node], ARRAY[shardfdw_internal.copy_command(b.aggregate)], 'free', false) q;
+		FROM shardfdw.query_nodes(ARRAY[node], ARRAY[shardfdw_internal.copy_command(b.aggregate)], 'autocommit', false) q;
 		IF obstacle IS NOT NULL THEN
 			RAISE NOTICE USING MESSAGE = format('aggregate %s is not computed by node "%s"', b.aggregate, node), DETAIL = obstacle;
 			missing := missing || (SELECT format('%I.%I', s.nspname, p.proname)
@@ -249,7 +249,7 @@ BEGIN
 		FROM shardfdw.query_nodes(ARRAY[node], ARRAY[format(
 			'SELECT t FROM pg_catalog.unnest(%L::text[]) t WHERE pg_catalog.to_regprocedure(t) IS NULL',
 			ARRAY(SELECT u.partial_aggregate::text FROM shardfdw.user_aggregates() u JOIN pg_proc p ON p.oid = u.partial_aggregate JOIN pg_namespace n ON n.oid = p.pronamespace
-				  WHERE format('%I.%I', n.nspname, p.proname) <> ALL (noted))::text)], 'free', true) q;
+				  WHERE format('%I.%I', n.nspname, p.proname) <> ALL (noted))::text)], 'autocommit', true) q;
 		status := CASE WHEN gone <> '' THEN 'error' ELSE 'ok' END;
 		detail := CASE WHEN gone <> '' THEN format('missing, or of another form: %s; call shardfdw.make_partial_aggregates()', gone)
 			WHEN noted = '{}' THEN format('all %s', total) ELSE format('without %s', array_to_string(noted, ', ')) END;

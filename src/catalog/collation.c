@@ -4,7 +4,7 @@
  *
  * A default collation is described by one string: provider, locale, rules, the
  * version of the library that compares, and the encoding.  add_node() and
- * check_nodes() ask a node for it and note it as the server's option
+ * check_cluster() ask a node for it and note it as the server's option
  * default_collation; shardfdw_internal.default_collation() tells the coordinator's.  Only
  * where both are there and equal the same order is sure.
  *

@@ -106,7 +106,7 @@ shard_ddl_batch_run_free(ShardDdlBatch *batch, ErrorData **error)
 	List	   *done = NIL;
 
 	*error = NULL;
-	shard_command_run(commands, ncommands, SHARD_COMMAND_FREE, true);
+	shard_command_run(commands, ncommands, SHARD_COMMAND_AUTOCOMMIT, true);
 	for (int i = 0; i < ncommands; i++)
 	{
 		if (commands[i].error == NULL)
@@ -191,5 +191,5 @@ shard_ddl_ask(const ShardDdlTable *table, ShardDdlQuestion question, ShardDdlAns
 void
 shard_ddl_ask_free(const ShardDdlTable *table, ShardDdlQuestion question, ShardDdlAnswer take, void *arg)
 {
-	ask(table, question, take, arg, SHARD_COMMAND_FREE);
+	ask(table, question, take, arg, SHARD_COMMAND_AUTOCOMMIT);
 }

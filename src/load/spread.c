@@ -190,7 +190,7 @@ ask_nodes(const ShardMap *map, Oid userid, bool merges, int wanted)
 		commands[i].sql = build_question(map, i, merges);
 		commands[i].nfields = ANSWER_OBSTACLE + 1;
 	}
-	shard_command_run(commands, map->nnodes, SHARD_COMMAND_FREE, true);
+	shard_command_run(commands, map->nnodes, SHARD_COMMAND_AUTOCOMMIT, true);
 	PG_TRY();
 	{
 		for (int i = 0; i < map->nnodes; i++)

@@ -156,7 +156,7 @@ report_difference(ShardReferenceWrite *write, const ShardCommand *command, int64
 						RelationGetRelationName(write->rel), node),
 				 errdetail("%lld rows were to be changed there, %lld were found.",
 						   (long long) nrows, (long long) nchanged),
-				 errhint("The transaction might succeed if retried; shardfdw.check_nodes() shows whether the copy differs.")));
+				 errhint("The transaction might succeed if retried; shardfdw.check_cluster() shows whether the copy differs.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("the copy of reference table \"%s\" on node \"%s\" differs",

@@ -1,7 +1,7 @@
 /*
  * recover.c
  *	  Settles, or shows, the transactions that this database left prepared on
- *	  nodes: SQL functions shardfdw.recover() and shardfdw_internal.list_prepared().
+ *	  nodes: SQL functions shardfdw.recover_prepared_transactions() and shardfdw_internal.list_prepared().
  *
  *	 read the commit log --> ask all nodes for gids --> whose? --> running here? --> in the log? --> settle
  *			|								another's, or |		yes: leave alone	|yes: COMMIT PREPARED
@@ -47,7 +47,7 @@
 #include "utils/tuplestore.h"
 #include "utils/xid8.h"
 
-PG_FUNCTION_INFO_V1(shardfdw_recover);
+PG_FUNCTION_INFO_V1(shardfdw_recover_prepared_transactions);
 PG_FUNCTION_INFO_V1(shardfdw_list_prepared);
 
 typedef struct SurveyNode
@@ -173,7 +173,7 @@ ask_less(ShardCommand *commands, int ncommands)
 			continue;
 		commands[i].error = NULL;
 		commands[i].sql = sql;
-		shard_command_run(&commands[i], 1, SHARD_COMMAND_FREE, true);
+		shard_command_run(&commands[i], 1, SHARD_COMMAND_AUTOCOMMIT, true);
 	}
 }
 
@@ -196,7 +196,7 @@ survey_nodes(Survey *survey)
 		commands[n].nfields = 4 + SHARD_SERVER_COLUMNS;
 		commands[n++].sql = sql;
 	}
-	shard_command_run(commands, n, SHARD_COMMAND_FREE, true);
+	shard_command_run(commands, n, SHARD_COMMAND_AUTOCOMMIT, true);
 
 	PG_TRY();
 	{
@@ -332,7 +332,7 @@ settle_prepared(Survey *survey, bool dry_run, List *outcomes)
 		commands[n].sql = psprintf("%s PREPARED '%s'", commits[n] ? "COMMIT" : "ROLLBACK", prepared->gid);
 		n++;
 	}
-	shard_command_run(commands, n, SHARD_COMMAND_FREE, true);
+	shard_command_run(commands, n, SHARD_COMMAND_AUTOCOMMIT, true);
 
 	for (int i = 0; i < n; i++)
 	{
@@ -345,7 +345,7 @@ settle_prepared(Survey *survey, bool dry_run, List *outcomes)
 								   commits[i] ? SHARD_RECOVER_COMMITTED : SHARD_RECOVER_ROLLED_BACK,
 								   NULL);
 		else if (error->sqlerrcode == ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE)
-			;					/* busy: its own session, or another recover(), is at it */
+			;					/* busy: its own session, or another recover_prepared_transactions(), is at it */
 		else if (!subjects[i]->settled)
 			outcomes = add_outcome(outcomes, subjects[i]->node, subjects[i]->gid,
 								   SHARD_RECOVER_FAILED, error->message);
@@ -520,7 +520,7 @@ note_identity(const Survey *survey)
 		if (relation != SHARD_IDENTITY_PREDECESSOR && relation != SHARD_IDENTITY_PREDECESSOR_COMPLETE)
 			continue;
 		command.sql = shard_identity_note_command(shard_identity_get());
-		shard_command_run(&command, 1, SHARD_COMMAND_FREE, true);
+		shard_command_run(&command, 1, SHARD_COMMAND_AUTOCOMMIT, true);
 		PQclear(command.result);
 	}
 }
@@ -664,7 +664,7 @@ shard_recover_log(List *outcomes)
 }
 
 Datum
-shardfdw_recover(PG_FUNCTION_ARGS)
+shardfdw_recover_prepared_transactions(PG_FUNCTION_ARGS)
 {
 	static const char *const action_names[] = {"committed", "rolled back", "failed", "unreachable", "promoted",
 	"another server", "left alone", "not confirmed", "would commit", "would roll back"};
@@ -674,7 +674,7 @@ shardfdw_recover(PG_FUNCTION_ARGS)
 	ListCell   *lc;
 
 	if (!dry_run)
-		PreventCommandIfReadOnly("recover()");
+		PreventCommandIfReadOnly("recover_prepared_transactions()");
 	InitMaterializedSRF(fcinfo, 0);
 
 	outcomes = shard_recover_run(dry_run);

@@ -32,7 +32,7 @@ typedef struct ShardRecoverOutcome
 } ShardRecoverOutcome;
 
 /*
- * Does what shardfdw.recover() does, on the nodes that the current user has
+ * Does what shardfdw.recover_prepared_transactions() does, on the nodes that the current user has
  * mappings for. Returns a List of ShardRecoverOutcome. Memory: current context.
  */
 extern List *shard_recover_run(bool dry_run);

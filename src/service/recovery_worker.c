@@ -4,7 +4,7 @@
  *
  *	 launcher	knows the databases; every shardfdw.recovery_interval it starts,
  *				one after the other, for each that has the extension, a
- *	 worker		which does recover() once for each user who has a mapping to a
+ *	 worker		which does recover_prepared_transactions() once for each user who has a mapping to a
  *				node, as that user, and ends
  *
  * A worker connects to nodes with the very mappings that sessions use, so it can
@@ -115,7 +115,7 @@ keep_outcome(List *outcomes, const ShardRecoverOutcome *outcome)
 	return lappend(outcomes, kept);
 }
 
-/* recover() as userid, in a transaction of its own.  A failure is logged, and of no other user's concern. */
+/* recover_prepared_transactions() as userid, in a transaction of its own.  A failure is logged, and of no other user's concern. */
 static List *
 recover_as(Oid userid, List *outcomes, MemoryContext cxt)
 {

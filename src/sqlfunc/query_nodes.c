@@ -51,12 +51,12 @@ parse_mode(const char *mode)
 		return SHARD_COMMAND_WRITE;
 	if (strcmp(mode, "read") == 0)
 		return SHARD_COMMAND_READ;
-	if (strcmp(mode, "free") == 0)
-		return SHARD_COMMAND_FREE;
+	if (strcmp(mode, "autocommit") == 0)
+		return SHARD_COMMAND_AUTOCOMMIT;
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("invalid mode \"%s\"", mode),
-			 errhint("Valid modes are \"write\", \"read\" and \"free\".")));
+			 errhint("Valid modes are \"write\", \"read\" and \"autocommit\".")));
 }
 
 /* Elements of an array of type elemtype; -1 elements for NULL. */

@@ -82,7 +82,7 @@ check_definition(const ShardDdlTable *table)
 		ereport(WARNING,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("table %s does not exist on node \"%s\"", shard->relation, shard->node),
-				 errhint("Make it there; check_nodes() shows what it lacks.")));
+				 errhint("Make it there; check_cluster() shows what it lacks.")));
 		return false;
 	}
 	differences = shard_now_value(psprintf("SELECT shardfdw_internal.shard_differences(%u, %s, %s)", shard->relid,

@@ -226,7 +226,7 @@ drop_remains(const ShardDdlTable *table, List *remains, const char *statement)
 		return;
 	commands = drop_commands(table, remains, &ncommands, &of);
 	initStringInfo(&left);
-	shard_command_run(commands, ncommands, SHARD_COMMAND_FREE, true);
+	shard_command_run(commands, ncommands, SHARD_COMMAND_AUTOCOMMIT, true);
 	for (int i = 0; i < ncommands; i++)
 	{
 		PQclear(commands[i].result);

@@ -231,7 +231,7 @@ acquire(CommandRun *run, Lane *lane)
 			shard_connection_hold(lane->conn, &command_holder);
 			lane->held = true;
 			break;
-		case SHARD_COMMAND_FREE:
+		case SHARD_COMMAND_AUTOCOMMIT:
 			lane->conn = shard_pool_start_free(lane->pool);
 			lane->held = true;
 			break;
@@ -375,7 +375,7 @@ begin_command(CommandRun *run, Lane *lane)
 	append_prefix(run, lane, &text);
 	if (text.len == 0)
 		send_command(run, lane);
-	else if (command->nparams > 0 || run->mode >= SHARD_COMMAND_FREE || run->guarded)
+	else if (command->nparams > 0 || run->mode >= SHARD_COMMAND_AUTOCOMMIT || run->guarded)
 	{
 		lane->step = LANE_PREFIX;
 		shard_connection_send(lane->conn, text.data);

@@ -328,7 +328,7 @@ complete_commits(List *left)
 		commands[n].sql = psprintf("COMMIT PREPARED '%s'", found->gid);
 		subjects[n++] = found;
 	}
-	shard_command_run(commands, n, SHARD_COMMAND_FREE, true);
+	shard_command_run(commands, n, SHARD_COMMAND_AUTOCOMMIT, true);
 	for (int i = 0; i < n; i++)
 		PQclear(commands[i].result);
 	for (int i = 0; i < n; i++)
@@ -342,7 +342,7 @@ complete_commits(List *left)
 					 errmsg("cannot take a snapshot over all nodes: a committed transaction is still prepared on node \"%s\"",
 							GetForeignServer(subjects[i]->serverid)->servername),
 					 errdetail("Transaction \"%s\": %s", subjects[i]->gid, error->message),
-					 errhint("Have it settled by SELECT shardfdw.recover() of a user who may.")));
+					 errhint("Have it settled by SELECT shardfdw.recover_prepared_transactions() of a user who may.")));
 	}
 	return n > 0;
 }
@@ -361,7 +361,7 @@ raise_too_long(CutOutcome outcome)
 			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 			 errmsg("could not take a snapshot over all nodes within %d seconds", CUT_TIMEOUT_MS / 1000),
 			 errdetail_internal("%s", details[outcome]),
-			 outcome == CUT_ANSWERED ? errhint("Run SELECT shardfdw.recover().") : 0));
+			 outcome == CUT_ANSWERED ? errhint("Run SELECT shardfdw.recover_prepared_transactions().") : 0));
 }
 
 void

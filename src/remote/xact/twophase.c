@@ -42,7 +42,7 @@
  * two-phase commit of the same session, or when the session ends.  Until then the
  * session says so by a lock: it takes one before PREPARE, gives it back when the
  * commit fails or a node has not confirmed it, and else keeps it until the row of its
- * next one has committed.  What remains after a crash is left to recover().
+ * next one has committed.  What remains after a crash is left to recover_prepared_transactions().
  *
  * After the local commit an error is a PANIC, so nothing there may need what can
  * run out.  Texts and arrays for the second phase are made before the first one.
@@ -422,7 +422,7 @@ check_noted(ShardConn **conns, int nconns)
 					 errmsg("node \"%s\" has been taken over by another coordinator", conns[i]->node),
 					 errdetail("The identity of this coordinator is \"%s\", the one noted on the node is \"%s\".",
 							   shard_identity_get(), shard_error_clean_text(noted)),
-					 errhint("If the other one is not to go on, run SELECT shardfdw.take_over() here.")));
+					 errhint("If the other one is not to go on, run SELECT shardfdw.take_over_coordinator() here.")));
 	}
 }
 
@@ -652,7 +652,7 @@ warn_not_settled(const ShardBroadcast *item, bool commit)
 				 errmsg("the transaction is committed, but node \"%s\" does not know it", item->conn->node),
 				 errdetail("Somebody else has committed or rolled back prepared transaction \"%s\" there, or the node is another server than before.",
 						   item->conn->prepared_gid),
-				 errhint("SELECT shardfdw.recover() says what can be known.")));
+				 errhint("SELECT shardfdw.recover_prepared_transactions() says what can be known.")));
 		return;
 	}
 	if (message)
@@ -663,7 +663,7 @@ warn_not_settled(const ShardBroadcast *item, bool commit)
 			 errmsg("the transaction is committed, but node \"%s\" has not confirmed it", item->conn->node) :
 			 errmsg("the transaction is rolled back, but may still be prepared on node \"%s\"", item->conn->node),
 			 message ? errdetail_internal("%s", text) : 0,
-			 errhint("Rows are locked there until SELECT shardfdw.recover() settles it.")));
+			 errhint("Rows are locked there until SELECT shardfdw.recover_prepared_transactions() settles it.")));
 }
 
 /*

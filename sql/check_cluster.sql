@@ -1,10 +1,10 @@
--- check_nodes() compares definitions: of shards with their table here, of copies with their reference table.
+-- check_cluster() compares definitions: of shards with their table here, of copies with their reference table.
 \set SHOW_CONTEXT never
 SET client_min_messages = warning;
 CREATE SCHEMA cd;
 SET search_path = cd;
 CREATE VIEW found AS
-SELECT node, "check", status, detail FROM shardfdw.check_nodes()
+SELECT node, "check", status, detail FROM shardfdw.check_cluster()
 WHERE ("check" ~ '^(shard|reference table|object) ' OR "check" IN ('shards', 'reference tables')) AND node IN ('node1', 'node2');
 CREATE VIEW different AS SELECT node, "check", status, detail FROM found WHERE status <> 'ok' ORDER BY node, "check" COLLATE "C";
 
@@ -42,7 +42,7 @@ CREATE TABLE dup (k int, v int);
 SELECT shardfdw.shard_table('dup', 'k', shards => 2, nodes => '{node1,node2}');
 INSERT INTO dup VALUES (1, 1), (1, 1);
 SELECT DISTINCT ok FROM shardfdw.query_nodes('{node1,node1,node2,node2}', ARRAY['CREATE UNIQUE INDEX CONCURRENTLY dup_00_u ON cd.dup_00 (k)', 'SELECT 1',
-	'CREATE UNIQUE INDEX CONCURRENTLY dup_01_u ON cd.dup_01 (k)', 'SELECT 1'], 'free', false) ORDER BY 1;
+	'CREATE UNIQUE INDEX CONCURRENTLY dup_01_u ON cd.dup_01 (k)', 'SELECT 1'], 'autocommit', false) ORDER BY 1;
 SELECT count(*) FROM different WHERE status = 'error' AND detail ~ 'indexes not valid there: dup_0[01]_u';
 SELECT shardfdw.unshard_table('dup');
 DROP TABLE dup;
