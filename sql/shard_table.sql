@@ -86,7 +86,9 @@ SELECT shardfdw.shard_table('t', shards => 3);
 
 SELECT what, definition FROM described ORDER BY attnum, what, definition COLLATE "C";
 SELECT table_name, key, strategy, shards, nodes, colocated_with FROM shardfdw.tables WHERE table_name = 't'::regclass;
-SELECT shard, node, bounds, size_bytes > 0 AS has_size FROM shardfdw.shards WHERE table_name = 't'::regclass ORDER BY shard::text COLLATE "C";
+SELECT shard, s.node, bounds, size_bytes > 0 AS has_size, estimated_rows FROM shardfdw.shards s JOIN shardfdw.shard_sizes('t') USING (shard) WHERE table_name = 't'::regclass ORDER BY shard::text COLLATE "C";
+SELECT shard, node, size_bytes > 0 AS has_size FROM shardfdw.shard_sizes('t_01');
+SELECT FROM shardfdw.shard_sizes('pg_class');
 SELECT relname, relkind, relowner::regrole FROM pg_class WHERE relnamespace = 'st'::regnamespace AND relname LIKE 't\_0%' ORDER BY 1;
 SELECT indexrelid::regclass, indisprimary, indisunique FROM pg_index WHERE indrelid = 't'::regclass ORDER BY indexrelid::regclass::text COLLATE "C";
 -- the rows, each in the shard of its key

@@ -46,7 +46,7 @@ for my $sql (
 	'EXPLAIN (COSTS OFF) SELECT v, count(*) FROM t GROUP BY v',
 	q{SELECT "check", detail FROM shardfdw.check_cluster() WHERE status <> 'ok'},
 	q{SELECT * FROM shardfdw.run_on_nodes('SELECT 1')},
-	'SELECT count(*), sum(estimated_rows) FROM shardfdw.shards')
+	'SELECT count(*), sum(estimated_rows) FROM shardfdw.shard_sizes()')
 {
 	is($standby->safe_psql('postgres', $sql), $primary->safe_psql('postgres', $sql), $sql);
 }

@@ -33,63 +33,67 @@ COMMENT ON COLUMN shardfdw.tables.nodes IS 'Nodes that have shards or copies of 
 COMMENT ON COLUMN shardfdw.tables.colocated_with IS 'Tables whose shards with the same keys are on the same nodes.';
 GRANT SELECT ON shardfdw.tables TO PUBLIC;
 
-CREATE FUNCTION shardfdw_internal.shard_sizes()
-	RETURNS TABLE (shard oid, size_bytes bigint, estimated_rows bigint)
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-#variable_conflict use_column
-DECLARE
-	nodes name[];
-	commands text[];
-	a record;
-BEGIN
-	SELECT array_agg(n.name), array_agg(format(
-			'SELECT t.shard, pg_total_relation_size(c.oid), c.reltuples::bigint '
-			'FROM unnest(%L::oid[], %L::text[]) t(shard, name) JOIN pg_class c ON c.oid = to_regclass(t.name)',
-			n.shards, n.names)) INTO nodes, commands
-	FROM (SELECT x.name, array_agg(e.shard::oid) AS shards, array_agg(e.remote_name) AS names
-		  FROM unnest(shardfdw_internal.trusted_nodes()) x(name), shardfdw_internal.expected_shards(x.name) e GROUP BY x.name) n;
-	IF nodes IS NULL THEN
-		RETURN;
-	END IF;
-
-	FOR a IN SELECT q.node, q.ok, q.fields, q.message FROM shardfdw.query_nodes(nodes, commands, 'read', false) q
-	LOOP
-		IF NOT a.ok THEN
-			RAISE WARNING USING MESSAGE = format('could not ask node "%s" for the sizes of its shards', a.node), DETAIL = a.message;
-		ELSIF a.fields IS NOT NULL THEN
-			shard := a.fields[1]::oid;
-			size_bytes := a.fields[2]::bigint;
-			-- -1: never counted
-			estimated_rows := nullif(a.fields[3]::bigint, -1);
-			RETURN NEXT;
-		END IF;
-	END LOOP;
-END
-$$;
-COMMENT ON FUNCTION shardfdw_internal.shard_sizes() IS
-	'Asks all nodes at once for the sizes of their shards, indexes included, in bytes, and the row counts of their last ANALYZE or VACUUM. Returns one row per shard found; warns of nodes that do not answer.';
-
 CREATE VIEW shardfdw.shards AS
 SELECT i.inhparent::pg_catalog.regclass AS table_name,
 	f.ftrelid::pg_catalog.regclass AS shard,
 	s.srvname AS node,
-	pg_catalog.pg_get_expr(c.relpartbound, c.oid) AS bounds,
-	z.size_bytes, z.estimated_rows
+	pg_catalog.pg_get_expr(c.relpartbound, c.oid) AS bounds
 FROM pg_catalog.pg_foreign_table f
 JOIN pg_catalog.pg_class c ON c.oid = f.ftrelid
 JOIN pg_catalog.pg_foreign_server s ON s.oid = f.ftserver
 JOIN pg_catalog.pg_foreign_data_wrapper w ON w.oid = s.srvfdw
 JOIN pg_catalog.pg_inherits i ON i.inhrelid = f.ftrelid
 JOIN pg_catalog.pg_partitioned_table p ON p.partrelid = i.inhparent
-LEFT JOIN shardfdw_internal.shard_sizes() z ON z.shard = f.ftrelid
 WHERE w.fdwhandler = 'shardfdw_internal.shardfdw_handler'::pg_catalog.regproc;
 COMMENT ON VIEW shardfdw.shards IS
-	'Lists the shards: table, node, bounds, and as asked from the nodes at that moment the size in bytes, indexes included, and the number of rows at the last ANALYZE or VACUUM there (null: not known).';
+	'Lists the shards: table, node and bounds. Asks no node; shard_sizes() does.';
 COMMENT ON COLUMN shardfdw.shards.table_name IS 'Sharded table.';
 COMMENT ON COLUMN shardfdw.shards.shard IS 'Foreign table that stands for the shard.';
 COMMENT ON COLUMN shardfdw.shards.node IS 'Node that has it.';
 COMMENT ON COLUMN shardfdw.shards.bounds IS 'Which keys it takes, as in CREATE TABLE ... PARTITION OF.';
-COMMENT ON COLUMN shardfdw.shards.size_bytes IS 'Size on the node in bytes, indexes included; null: not known.';
-COMMENT ON COLUMN shardfdw.shards.estimated_rows IS 'Rows at the last ANALYZE or VACUUM on the node; null: not known.';
 GRANT SELECT ON shardfdw.shards TO PUBLIC;
+
+CREATE FUNCTION shardfdw.shard_sizes(relation regclass DEFAULT NULL)
+	RETURNS TABLE (shard regclass, node name, size_bytes bigint, estimated_rows bigint)
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	wanted CONSTANT regclass[] := ARRAY(SELECT v.shard FROM shardfdw.shards v
+		WHERE shard_sizes.relation IS NULL OR v.shard IN (SELECT t.relid FROM pg_partition_tree(shard_sizes.relation) t));
+	nodes name[];
+	commands text[];
+	a record;
+	-- [size, rows] by the OID of the shard
+	answers jsonb := '{}';
+BEGIN
+	IF shard_sizes.relation IS NOT NULL AND wanted = '{}' THEN
+		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type',
+			MESSAGE = format('"%s" is not a sharded table', (SELECT c.relname FROM pg_class c WHERE c.oid = shard_sizes.relation));
+	END IF;
+	SELECT array_agg(n.name), array_agg(format(
+			'SELECT jsonb_object_agg(t.shard, jsonb_build_array(pg_total_relation_size(c.oid), c.reltuples::bigint)) '
+			'FROM unnest(%L::oid[], %L::text[]) t(shard, name) JOIN pg_class c ON c.oid = to_regclass(t.name)',
+			n.shards, n.names)) INTO nodes, commands
+	FROM (SELECT x.name, array_agg(e.shard::oid) AS shards, array_agg(e.remote_name) AS names
+		  FROM unnest(shardfdw_internal.trusted_nodes()) x(name), shardfdw_internal.expected_shards(x.name) e
+		  WHERE e.shard = ANY (wanted) GROUP BY x.name) n;
+
+	FOR a IN SELECT q.node, q.ok, q.fields, q.message FROM shardfdw.query_nodes(nodes, commands, 'read', false) q WHERE nodes IS NOT NULL
+	LOOP
+		IF NOT a.ok THEN
+			RAISE WARNING USING MESSAGE = format('could not ask node "%s" for the sizes of its shards', a.node), DETAIL = a.message;
+		ELSE
+			answers := answers || coalesce(a.fields[1]::jsonb, '{}');
+		END IF;
+	END LOOP;
+	RETURN QUERY
+	SELECT v.shard, v.node, (x.answer->>0)::bigint,
+		-- -1: never counted
+		nullif((x.answer->>1)::bigint, -1)
+	FROM shardfdw.shards v CROSS JOIN LATERAL (SELECT answers->(v.shard::oid::text)) x(answer)
+	WHERE v.shard = ANY (wanted) ORDER BY v.shard::text COLLATE "C";
+END
+$$;
+COMMENT ON FUNCTION shardfdw.shard_sizes(regclass) IS
+	'Asks nodes, all at once, for the sizes of the shards of a table, of one shard, or by default of all. Returns one row per shard: size_bytes with indexes, estimated_rows as of the last ANALYZE or VACUUM there, null before the first. Both are null, with a warning, when a node does not answer. Raises wrong_object_type for what is not sharded.';
