@@ -3,7 +3,7 @@
  *	  Which tables are reference tables, as the catalogs say.
  *
  * A reference table is a plain table with the triggers that replicate_table()
- * makes (sql/install/35_reference.sql): statement triggers for INSERT, UPDATE,
+ * makes (sql/install/43_reference.sql): statement triggers for INSERT, UPDATE,
  * DELETE and TRUNCATE that run our C function.  If one of them is missing or
  * disabled, writes may pass the nodes by, and the table is an ordinary one.
  */
