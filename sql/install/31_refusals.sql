@@ -1,0 +1,196 @@
+-- What keeps a table from being sharded, or made a plain one again.
+
+CREATE FUNCTION shardfdw_internal.is_sharded(relation regclass) RETURNS boolean
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT count(*) > 0 AND count(*) = count(*) FILTER (WHERE w.fdwhandler = 'shardfdw_internal.shardfdw_handler'::regproc)
+	FROM pg_inherits i
+	JOIN pg_partitioned_table p ON p.partrelid = i.inhparent
+	LEFT JOIN pg_foreign_table f ON f.ftrelid = i.inhrelid
+	LEFT JOIN pg_foreign_server s ON s.oid = f.ftserver
+	LEFT JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw
+	WHERE i.inhparent = relation
+$$;
+COMMENT ON FUNCTION shardfdw_internal.is_sharded(regclass) IS
+	'Tells whether a table is sharded: partitioned, and all of its partitions are foreign tables of the wrapper. Returns false for anything else.';
+
+CREATE FUNCTION shardfdw_internal.check_replaceable(relation regclass, action text) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	c record;
+	r record;
+	refusal CONSTANT text := format('cannot %s table "%s"', action, (SELECT relname FROM pg_class WHERE oid = relation));
+BEGIN
+	SELECT t.*, n.nspname INTO c FROM pg_class t JOIN pg_namespace n ON n.oid = t.relnamespace WHERE t.oid = relation;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'undefined_table', MESSAGE = format('relation with OID %s does not exist', relation::oid);
+	END IF;
+	IF c.oid < 16384 OR c.nspname IN ('pg_catalog', 'information_schema', 'pg_toast') THEN
+		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
+			MESSAGE = format('%s because it is a system table', refusal);
+	END IF;
+	IF NOT pg_has_role(c.relowner, 'USAGE') THEN
+		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('must be owner of table %s', c.relname);
+	END IF;
+	IF c.relkind NOT IN ('r', 'p') THEN
+		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type', MESSAGE = format('"%s" is not a table', c.relname);
+	END IF;
+	IF c.relpersistence <> 'p' THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('%s because it is %s', refusal, CASE c.relpersistence WHEN 't' THEN 'temporary' ELSE 'unlogged' END),
+			HINT = CASE c.relpersistence WHEN 'u' THEN format('Make it permanent first: ALTER TABLE %s SET LOGGED.', relation)
+				ELSE 'Shard a permanent table.' END;
+	END IF;
+	IF c.reloftype <> 0 THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('%s because it is a typed table', refusal),
+			HINT = format('Cut it loose first: ALTER TABLE %s NOT OF.', relation);
+	END IF;
+	IF EXISTS (SELECT FROM pg_inherits i WHERE i.inhrelid = relation)
+		OR (c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = relation)) THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('%s because it %s', refusal, CASE
+				WHEN c.relispartition THEN 'is a partition'
+				WHEN EXISTS (SELECT FROM pg_inherits i WHERE i.inhrelid = relation) THEN 'inherits from another table'
+				ELSE 'has child tables' END),
+			HINT = CASE WHEN c.relispartition THEN 'Detach it first.' ELSE 'End the inheritance first, with ALTER TABLE ... NO INHERIT.' END;
+	END IF;
+
+	SELECT k.conname, k.conrelid::regclass AS from_table, k.confrelid::regclass AS to_table INTO r
+	FROM pg_constraint k
+	WHERE k.contype = 'f' AND (k.conrelid = relation OR k.confrelid = relation)
+		-- shards can refer to the copies of a reference table
+		AND NOT (k.conrelid = relation AND c.relkind = 'r' AND shardfdw_internal.is_reference(k.confrelid))
+	ORDER BY k.conrelid <> relation, k.conname::text COLLATE "C" LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('%s because of foreign key "%s" from %s to %s', refusal, r.conname, r.from_table, r.to_table),
+			DETAIL = 'A foreign key cannot be checked across nodes.',
+			HINT = CASE WHEN r.from_table = relation AND r.to_table <> relation AND action = 'shard' AND NOT shardfdw_internal.is_sharded(r.to_table)
+				THEN format('Make %s a reference table first, with shardfdw.replicate_table().', r.to_table)
+				ELSE format('Drop it first: ALTER TABLE %s DROP CONSTRAINT %I.', r.from_table, r.conname) END;
+	END IF;
+
+	SELECT k.conname INTO r FROM pg_constraint k WHERE k.contype = 'x' AND k.conrelid = relation
+	ORDER BY k.conname::text COLLATE "C" LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('%s because of exclusion constraint "%s"', refusal, r.conname),
+			DETAIL = 'An exclusion constraint cannot be checked across nodes.',
+			HINT = format('Drop it first: ALTER TABLE %s DROP CONSTRAINT %I.', relation, r.conname);
+	END IF;
+
+	SELECT t.tgname, t.tgconstraint <> 0 AS is_constraint INTO r FROM pg_trigger t
+	WHERE t.tgrelid = relation AND NOT t.tgisinternal
+		AND (t.tgconstraint <> 0 OR t.tgoldtable IS NOT NULL OR t.tgnewtable IS NOT NULL)
+	ORDER BY t.tgname::text COLLATE "C" LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('%s because of trigger "%s"', refusal, r.tgname),
+			DETAIL = CASE WHEN r.is_constraint THEN 'Foreign tables cannot have constraint triggers.'
+				ELSE 'Triggers on foreign tables cannot have transition tables.' END,
+			HINT = format('Drop it first: DROP TRIGGER %I ON %s.', r.tgname, relation);
+	END IF;
+
+	-- Whatever else hangs on the table or its row type would go with the old table.
+	SELECT CASE d.classid WHEN 'pg_rewrite'::regclass
+			THEN (SELECT CASE WHEN w.ev_class = relation THEN pg_describe_object(d.classid, d.objid, 0)
+					ELSE pg_describe_object('pg_class'::regclass, w.ev_class, 0) END FROM pg_rewrite w WHERE w.oid = d.objid)
+			ELSE pg_describe_object(d.classid, d.objid, d.objsubid) END AS what, d.deptype INTO r
+	FROM pg_depend d
+	WHERE ((d.refclassid = 'pg_class'::regclass AND d.refobjid = relation)
+			OR (d.refclassid = 'pg_type'::regclass AND d.refobjid IN
+				(SELECT t.oid FROM pg_type t WHERE t.oid = c.reltype OR (t.typelem = c.reltype AND t.typcategory = 'A'))))
+		AND d.deptype IN ('n', 'a', 'i')
+		AND NOT (d.classid = 'pg_type'::regclass AND d.deptype = 'i')
+		AND NOT (d.classid = 'pg_constraint'::regclass AND EXISTS
+			(SELECT FROM pg_constraint k WHERE k.oid = d.objid AND k.conrelid = relation))
+		AND NOT (d.classid = 'pg_attrdef'::regclass AND EXISTS
+			(SELECT FROM pg_attrdef a WHERE a.oid = d.objid AND a.adrelid = relation))
+		AND NOT (d.classid = 'pg_trigger'::regclass AND EXISTS
+			(SELECT FROM pg_trigger t WHERE t.oid = d.objid AND t.tgrelid = relation))
+		AND NOT (d.classid = 'pg_policy'::regclass AND EXISTS
+			(SELECT FROM pg_policy p WHERE p.oid = d.objid AND p.polrelid = relation))
+		AND NOT (d.classid = 'pg_class'::regclass AND (d.objid = relation OR EXISTS
+			(SELECT FROM pg_class o WHERE o.oid = d.objid AND o.relkind IN ('i', 'I', 'S', 't'))))
+		AND NOT (d.classid = 'pg_class'::regclass AND EXISTS
+			(SELECT FROM pg_inherits i WHERE i.inhrelid = d.objid AND i.inhparent = relation))
+		AND d.classid <> 'pg_statistic_ext'::regclass
+	ORDER BY 1 LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist',
+			MESSAGE = format('%s because %s depends on it', refusal, r.what),
+			HINT = 'Drop it first, and make it again afterwards.';
+	END IF;
+	IF EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = relation AND d.deptype = 'e') THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('%s because it belongs to an extension', refusal);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_replaceable(regclass, text) IS
+	'Checks that nothing about a table would be lost when another one takes its place. Returns nothing; raises feature_not_supported, dependent_objects_still_exist or insufficient_privilege, naming what is in the way.';
+
+CREATE FUNCTION shardfdw_internal.check_unique_keys(relation regclass, key_columns smallint[]) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r record;
+BEGIN
+	SELECT x.relname, k.conname, k.contype,
+		(SELECT string_agg(quote_ident(a.attname), ', ') FROM pg_attribute a
+		 WHERE a.attrelid = relation AND a.attnum = ANY (key_columns)) AS key_text
+	INTO r
+	FROM pg_index i
+	JOIN pg_class x ON x.oid = i.indexrelid
+	LEFT JOIN pg_constraint k ON k.conindid = i.indexrelid AND k.conrelid = relation
+	WHERE i.indrelid = relation AND i.indisunique
+		AND NOT key_columns <@ (i.indkey::smallint[])[0:i.indnkeyatts - 1]
+	ORDER BY i.indisprimary DESC, x.relname::text COLLATE "C" LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('cannot shard table "%s" because %s "%s" does not include the shard key (%s)',
+				(SELECT relname FROM pg_class WHERE oid = relation),
+				CASE r.contype WHEN 'p' THEN 'primary key' WHEN 'u' THEN 'unique constraint' ELSE 'unique index' END,
+				coalesce(r.conname, r.relname), r.key_text),
+			DETAIL = 'Uniqueness can be checked only within a shard.',
+			HINT = 'Add the shard key to it, drop it, or choose another shard key.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_unique_keys(regclass, smallint[]) IS
+	'Checks that every unique key of a table includes the given columns. Returns nothing; raises feature_not_supported naming the key.';
+
+CREATE FUNCTION shardfdw_internal.check_hash_key(relation regclass, key_columns smallint[]) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r record;
+BEGIN
+	-- The hash of an enum value, or of one of a reg type, is that of an OID, which a restored dump changes: rows
+	-- would be looked for in other shards.
+	WITH RECURSIVE parts AS (
+		SELECT a.attname, a.atttypid AS type FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum = ANY (key_columns)
+		UNION
+		SELECT p.attname, inner_type FROM parts p
+		JOIN pg_type t ON t.oid = p.type
+		CROSS JOIN LATERAL (
+			SELECT nullif(t.typbasetype, 0) AS inner_type UNION ALL
+			SELECT nullif(t.typelem, 0) UNION ALL
+			SELECT g.rngsubtype FROM pg_range g WHERE g.rngtypid = t.oid UNION ALL
+			SELECT a.atttypid FROM pg_attribute a WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped) x
+		WHERE inner_type IS NOT NULL)
+	SELECT p.attname, CASE t.typtype WHEN 'e' THEN 'enum ' ELSE 'type ' END || format_type(p.type, NULL) AS type INTO r
+	FROM parts p JOIN pg_type t ON t.oid = p.type
+	WHERE t.typtype = 'e' OR t.typnamespace = 'pg_catalog'::regnamespace AND t.typname LIKE 'reg%' LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('column "%s" of table "%s" cannot be the shard key', r.attname,
+							 (SELECT relname FROM pg_class WHERE oid = relation)),
+			DETAIL = format('The hash of a value of %s is not the same in a restored database.', r.type),
+			HINT = 'Choose another shard key, or partition the table by LIST.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_hash_key(regclass, smallint[]) IS
+	'Checks that the values of a hash key are hashed alike in a database restored from a dump, which those of enums are not. Returns nothing; raises feature_not_supported.';

@@ -1,0 +1,152 @@
+-- Whether moving a table's rows would run code of its owner with the rights of others.
+
+CREATE FUNCTION shardfdw_internal.owner_code_query(relation text) RETURNS text
+	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT replace($query$
+		WITH RECURSIVE tables(oid) AS (
+			SELECT to_regclass($relation$)
+			-- what a DEFAULT shard keeps is said by the keys of all levels above
+			UNION SELECT pg_partition_ancestors(to_regclass($relation$))
+		), code(classid, objid) AS (
+			-- no defaults and triggers: they are run by those who write
+			SELECT 'pg_class'::regclass::oid, t.oid::oid FROM tables t
+			UNION ALL
+			SELECT 'pg_type'::regclass, c.reltype FROM tables t JOIN pg_class c ON c.oid = t.oid
+			UNION ALL
+			SELECT 'pg_class'::regclass, i.indexrelid FROM tables t JOIN pg_index i ON i.indrelid = t.oid
+			UNION ALL
+			SELECT 'pg_constraint'::regclass, k.oid FROM tables t JOIN pg_constraint k ON k.conrelid = t.oid
+			UNION ALL
+			SELECT 'pg_attrdef'::regclass, d.oid FROM tables t JOIN pg_attrdef d ON d.adrelid = t.oid
+			JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum WHERE a.attgenerated <> ''
+			UNION
+			SELECT x.classid, x.objid
+			FROM code c
+			CROSS JOIN LATERAL (
+				SELECT d.refclassid, d.refobjid FROM pg_depend d WHERE d.classid = c.classid AND d.objid = c.objid
+					AND (d.refclassid IN ('pg_operator'::regclass, 'pg_type'::regclass)
+						-- input, output and the like of base types are made by superusers
+						OR d.refclassid = 'pg_proc'::regclass AND (c.classid <> 'pg_type'::regclass
+							OR EXISTS (SELECT FROM pg_range r WHERE r.rngtypid = c.objid)))
+				UNION ALL
+				-- dependencies leave out what is built in, and what JSON functions return
+				SELECT CASE WHEN m.found[1] ~ 'funcid' THEN 'pg_proc'::regclass WHEN m.found[1] ~ 'opno' THEN 'pg_operator'::regclass
+					ELSE 'pg_type'::regclass END, m.found[2]::oid
+				FROM (SELECT k.conbin::text FROM pg_constraint k WHERE c.classid = 'pg_constraint'::regclass AND k.oid = c.objid
+					  UNION ALL
+					  SELECT a.adbin::text FROM pg_attrdef a WHERE c.classid = 'pg_attrdef'::regclass AND a.oid = c.objid
+					  UNION ALL
+					  SELECT concat(i.indexprs, i.indpred) FROM pg_index i WHERE c.classid = 'pg_class'::regclass AND i.indexrelid = c.objid
+					  UNION ALL
+					  SELECT p.partexprs::text FROM pg_partitioned_table p WHERE c.classid = 'pg_class'::regclass AND p.partrelid = c.objid) e(tree)
+				CROSS JOIN LATERAL regexp_matches(e.tree, ':(\w*(?:funcid|opno|typ\w*)) ([1-9]\d*)', 'g') m(found)
+				UNION ALL
+				SELECT 'pg_proc'::regclass, o.oprcode FROM pg_operator o WHERE c.classid = 'pg_operator'::regclass AND o.oid = c.objid
+				UNION ALL
+				-- NOT (a op b) is planned as the negator, b op a as the commutator
+				SELECT 'pg_operator'::regclass, n.oid FROM pg_operator o, unnest(ARRAY[o.oprnegate, o.oprcom]) n(oid)
+				WHERE c.classid = 'pg_operator'::regclass AND o.oid = c.objid AND n.oid <> 0
+				UNION ALL
+				-- constraints of a domain, columns of a composite type
+				SELECT 'pg_constraint'::regclass, k.oid FROM pg_constraint k WHERE c.classid = 'pg_type'::regclass AND k.contypid = c.objid
+				UNION ALL
+				SELECT 'pg_class'::regclass, t.typrelid FROM pg_type t WHERE c.classid = 'pg_type'::regclass AND t.oid = c.objid AND t.typrelid <> 0
+				UNION ALL
+				-- foreign keys, to_json() and others look casts up when they run
+				SELECT 'pg_proc'::regclass, k.castfunc FROM pg_cast k
+				WHERE c.classid = 'pg_type'::regclass AND c.objid >= 16384 AND k.castsource = c.objid AND k.castfunc <> 0) x(classid, objid)
+		), function AS (
+			SELECT p.oid::regprocedure::text AS name, r.rolname AS owner, NOT r.rolsuper AND r.rolname <> current_user AS is_foreign,
+				p.provolatile = 'v' AND NOT (p.oid < 16384 AND p.proname IN ('clock_timestamp', 'timeofday',
+					'random', 'random_normal', 'gen_random_uuid', 'uuidv4', 'uuidv7'))
+				-- of those that are not volatile, some run queries or, for a type that an argument names, its constraints
+				OR p.oid < 16384 AND (p.proname ~ '^(query|table|schema|database|cursor)_to_xml|^pg_input_' OR 'cstring'::regtype = ANY (p.proargtypes)) AS is_open
+			FROM code c JOIN pg_proc p ON c.classid = 'pg_proc'::regclass AND p.oid = c.objid JOIN pg_roles r ON r.oid = p.proowner
+		)
+		SELECT f.name, CASE WHEN f.is_foreign THEN f.owner END, current_user FROM function f WHERE f.is_foreign OR f.is_open
+		ORDER BY f.is_foreign DESC, f.name COLLATE "C" LIMIT 1$query$, '$relation$', quote_literal(relation))
+$$;
+COMMENT ON FUNCTION shardfdw_internal.owner_code_query(text) IS
+	'Writes the query, to be run here or on a node, for a function by which the owner of a table decides what runs when its rows are moved: in CHECK constraints, generated columns, indexes, partition keys, operators, domains, casts. Functions of superusers and of the current user are none, unless volatile or known to run what their arguments say. Returns its text; the query returns the function, its owner if that is what counts, and the current user, or no row.';
+
+CREATE FUNCTION shardfdw_internal.raise_owner_code(relation regclass, action text, function_name text, function_owner text, runs_as text, node name DEFAULT NULL) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
+		MESSAGE = format('cannot %s table "%s" because function %s would run with the rights of "%s"', action,
+			(SELECT c.relname FROM pg_class c WHERE c.oid = relation),
+			concat_ws(' of role ', function_name, '"' || function_owner || '"'), concat_ws('" on node "', runs_as, node)),
+		DETAIL = 'A CHECK constraint, generated column, index, key or type of the table calls it'
+			|| CASE WHEN function_owner IS NULL THEN ', and its arguments may decide what it does.' ELSE '.' END,
+		HINT = format('Do it as the owner of the table: SET ROLE %I.', (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = relation));
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.raise_owner_code(regclass, text, text, text, text, name) IS
+	'Raises insufficient_privilege for a function that owner_code_query() has found, here or on a node.';
+
+CREATE FUNCTION shardfdw_internal.is_owner(relation regclass) RETURNS boolean
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT pg_get_userbyid(c.relowner) = current_user FROM pg_class c WHERE c.oid = relation
+$$;
+COMMENT ON FUNCTION shardfdw_internal.is_owner(regclass) IS
+	'Tells whether the current user is the very role that owns a table. Returns false for superusers and members of that role.';
+
+CREATE FUNCTION shardfdw_internal.check_owner_code_seen(relation regclass, action text) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	code record;
+BEGIN
+	IF shardfdw_internal.is_owner(relation) THEN
+		RETURN;
+	END IF;
+	FOR code IN EXECUTE format('SELECT * FROM (%s) q(name, owner, runs_as)', shardfdw_internal.owner_code_query(relation::text))
+	LOOP
+		PERFORM shardfdw_internal.raise_owner_code(relation, action, code.name, code.owner, code.runs_as);
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_owner_code_seen(regclass, text) IS
+	'Does what check_owner_code() does, by what the statement''s snapshot shows. Returns nothing; raises insufficient_privilege.';
+
+CREATE FUNCTION shardfdw_internal.check_owner_code_on_nodes(relation regclass, action text, schema_name name, table_names name[], nodes name[]) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	code record;
+BEGIN
+	IF shardfdw_internal.is_owner(relation) THEN
+		RETURN;
+	END IF;
+	-- a node's tables have been made by the same commands
+	FOR code IN
+		SELECT q.node, q.fields
+		FROM (SELECT array_agg(n.node ORDER BY n.node) AS nodes, array_agg(shardfdw_internal.owner_code_query(n.name) ORDER BY n.node) AS commands
+			  FROM (SELECT t.node, min(format('%I.%I', schema_name, t.table_name)) AS name
+					FROM unnest(table_names, nodes) t(table_name, node) GROUP BY t.node) n) a,
+			shardfdw.query_nodes(a.nodes, a.commands, 'write') q
+		WHERE q.fields IS NOT NULL ORDER BY q.command
+	LOOP
+		PERFORM shardfdw_internal.raise_owner_code(relation, action, code.fields[1], code.fields[2], code.fields[3], code.node);
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_owner_code_on_nodes(regclass, text, name, name[], name[]) IS
+	'Checks what check_owner_code() does for the tables that have just been made on nodes: names in a definition may mean something else there. Returns nothing; raises insufficient_privilege, naming function and node.';
+
+CREATE FUNCTION shardfdw_internal.index_before_rows(relation regclass) RETURNS boolean
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT NOT shardfdw_internal.is_owner(relation)
+		AND EXISTS (SELECT FROM pg_index i WHERE i.indrelid = relation AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL))
+$$;
+COMMENT ON FUNCTION shardfdw_internal.index_before_rows(regclass) IS
+	'Tells whether indexes on nodes must be there before rows, so that check_owner_code_on_nodes() sees what their expressions call. Returns false where the owner moves the rows.';
+
+CREATE FUNCTION shardfdw_internal.check_owner_code(relation regclass, action text) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_check_owner_code';
+COMMENT ON FUNCTION shardfdw_internal.check_owner_code(regclass, text) IS
+	'Checks that moving the rows of a table runs no code of others with the rights of the caller: the caller owns the table, or owner_code_query() finds nothing. Returns nothing; raises insufficient_privilege, naming a function.';

@@ -1,0 +1,161 @@
+-- New shards: their names, their places, and what makes them on nodes and here.
+
+CREATE FUNCTION shardfdw_internal.shard_name(base name, shardno integer, nshards integer) RETURNS name
+	LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	suffix text := '_' || lpad(shardno::text, greatest(2, length((nshards - 1)::text)), '0');
+	kept text := base;
+BEGIN
+	-- One byte less than the 63 of a name: core calls the array type of the table "_name".
+	IF octet_length(kept) + octet_length(suffix) > 62 THEN
+		-- what is cut off may be all in which the names of two tables differ
+		suffix := '_' || left(encode(sha256(convert_to(base::text, getdatabaseencoding())), 'hex'), 8) || suffix;
+		-- whole characters only
+		WHILE octet_length(kept) + octet_length(suffix) > 62 LOOP
+			kept := left(kept, -1);
+		END LOOP;
+	END IF;
+	RETURN kept || suffix;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.shard_name(name, integer, integer) IS
+	'Names a shard: the table''s name and the number of the shard (0-based), padded with zeros. A long name is cut to fit, and gets a part of its hash. Returns at most 62 bytes.';
+
+CREATE FUNCTION shardfdw_internal.shard_command(schema_name name, shard name, prefix text, suffix text, object name, kind text) RETURNS text
+	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT prefix || CASE kind
+		WHEN 'index' THEN format('%I ON %I.%I', object, schema_name, shard) || suffix
+		WHEN 'constraint' THEN format('%I.%I ADD CONSTRAINT %I', schema_name, shard, object) || suffix
+		WHEN 'schema' THEN format('%I.%I', schema_name, object) || suffix
+		WHEN 'last' THEN format('%I.%I', schema_name, shard) || suffix || quote_ident(object)
+		ELSE format('%I.%I', schema_name, shard) || suffix END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.shard_command(name, name, text, text, name, text) IS
+	'Writes a command for a shard from what stands before and after its name; kind tells where the name of an object of the shard goes. Returns the command.';
+
+CREATE FUNCTION shardfdw_internal.run_on_new_shards(schema_name name, shard_names name[], nodes name[],
+										   prefixes text[], suffixes text[],
+										   object_names name[] DEFAULT '{}', object_kinds text[] DEFAULT '{}', siblings name[] DEFAULT '{}') RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM shardfdw.query_nodes(array_agg(s.node ORDER BY s.ord), array_agg(s.commands ORDER BY s.ord), 'write',
+								labels => array_agg(s.label ORDER BY s.ord))
+	FROM (SELECT t.node, t.ord, format('%I.%I', schema_name, t.shard_name) AS label,
+			(SELECT string_agg(shardfdw_internal.shard_command(schema_name, t.shard_name, c.prefix, c.suffix,
+					CASE WHEN c.object IS NOT NULL THEN shardfdw.shard_object_name(c.object, t.shard_name, siblings) END, c.kind), '; ' ORDER BY c.ord)
+			 FROM unnest(prefixes, suffixes, object_names, object_kinds) WITH ORDINALITY c(prefix, suffix, object, kind, ord)) AS commands
+		  FROM unnest(shard_names, nodes) WITH ORDINALITY t(shard_name, node, ord)) s
+	WHERE s.commands IS NOT NULL
+	HAVING count(*) > 0;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.run_on_new_shards(name, name[], name[], text[], text[], name[], text[], name[]) IS
+	'Runs the same commands for each of several shards on their nodes, as part of this transaction; prefixes and suffixes stand around the shard''s name, object_names and object_kinds say what objects of the shard get a name made of that of the parent''s and the shard''s. Returns nothing; raises the node''s error.';
+
+CREATE FUNCTION shardfdw_internal.schema_command(schema_name name) RETURNS text
+	LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'shardfdw_schema_command';
+COMMENT ON FUNCTION shardfdw_internal.schema_command(name) IS
+	'Writes the commands, for a block of PL/pgSQL, that make a schema on a node, with a comment by which it is known as made by the extension. Returns them.';
+
+CREATE FUNCTION shardfdw_internal.make_schema_on_nodes(schema_name name, nodes name[]) RETURNS void
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- CREATE SCHEMA IF NOT EXISTS asks for the right to create even when it has nothing to do
+	SELECT shardfdw.query_nodes(nodes, array_fill(format('DO %L', format(
+			'BEGIN IF pg_catalog.to_regnamespace(%L) IS NULL THEN %s; END IF; END',
+			quote_ident(schema_name), shardfdw_internal.schema_command(schema_name))), ARRAY[cardinality(nodes)]), 'write')
+$$;
+COMMENT ON FUNCTION shardfdw_internal.make_schema_on_nodes(name, name[]) IS
+	'Makes a schema on each of several different nodes where it does not exist, as part of this transaction. Returns nothing; raises the node''s error.';
+
+CREATE FUNCTION shardfdw_internal.make_shards(parent regclass, shard_names name[], bounds text[], nodes name[],
+									 reloptions text[] DEFAULT NULL) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	schema_name name;
+	table_owner name;
+	distinct_nodes name[] := (SELECT array_agg(DISTINCT n) FROM unnest(nodes) n);
+	prefixes text[];
+	suffixes text[];
+	i integer;
+BEGIN
+	SELECT n.nspname, pg_get_userbyid(c.relowner) INTO schema_name, table_owner
+	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = parent;
+
+	PERFORM shardfdw_internal.make_schema_on_nodes(schema_name, distinct_nodes);
+	SELECT array_agg(c.prefix), array_agg(c.suffix) INTO prefixes, suffixes
+	FROM shardfdw_internal.shard_table_commands(parent, reloptions) c;
+	PERFORM shardfdw_internal.run_on_new_shards(schema_name, shard_names, nodes, prefixes, suffixes);
+
+	-- the library's hook has the parent's unique keys step aside, see ddl/marker.c
+	FOR i IN 1 .. cardinality(shard_names)
+	LOOP
+		EXECUTE format('CREATE FOREIGN TABLE %I.%I PARTITION OF %s %s SERVER %I',
+					   schema_name, shard_names[i], parent, bounds[i], nodes[i]);
+		IF table_owner <> current_user THEN
+			EXECUTE format('ALTER FOREIGN TABLE %I.%I OWNER TO %I', schema_name, shard_names[i], table_owner);
+		END IF;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.make_shards(regclass, name[], text[], name[], text[]) IS
+	'Makes shards of a partitioned table: tables without indexes on their nodes, and foreign tables for them here. bounds are FOR VALUES clauses or DEFAULT. Returns nothing; raises the node''s error, naming node and shard.';
+
+CREATE FUNCTION shardfdw_internal.index_shards(parent regclass, shard_names name[], nodes name[]) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	made record;
+BEGIN
+	SELECT array_agg(i.prefix) AS prefixes, array_agg(i.suffix) AS suffixes, array_agg(i.object_name) AS names, array_agg(i.object_kind) AS kinds INTO made
+	FROM shardfdw_internal.shard_index_commands(parent) i;
+	PERFORM shardfdw_internal.run_on_new_shards(
+		(SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = parent),
+		shard_names, nodes, made.prefixes, made.suffixes, made.names, made.kinds,
+		ARRAY(SELECT s.relname FROM pg_inherits i JOIN pg_class s ON s.oid = i.inhrelid WHERE i.inhparent = parent));
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.index_shards(regclass, name[], name[]) IS
+	'Makes the keys and indexes of a table on its shards, all nodes at once. Returns nothing; raises the node''s error, for example unique_violation.';
+
+CREATE FUNCTION shardfdw_internal.hash_placement(relation regclass) RETURNS name[]
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	placed name[];
+	moduli integer[];
+BEGIN
+	SELECT array_agg(s.srvname ORDER BY b.bound[2]::integer), array_agg(b.bound[1]::integer)
+	INTO placed, moduli
+	FROM pg_inherits i
+	JOIN pg_class c ON c.oid = i.inhrelid
+	CROSS JOIN LATERAL regexp_match(pg_get_expr(c.relpartbound, c.oid), '^FOR VALUES WITH \(modulus (\d+), remainder (\d+)\)$') AS b(bound)
+	JOIN pg_foreign_table f ON f.ftrelid = i.inhrelid
+	JOIN pg_foreign_server s ON s.oid = f.ftserver
+	WHERE i.inhparent = relation AND shardfdw_internal.is_sharded(relation);
+
+	IF placed IS NULL OR moduli[1] <> ALL (moduli) OR moduli[1] <> cardinality(placed) THEN
+		RETURN NULL;
+	END IF;
+	RETURN placed;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.hash_placement(regclass) IS
+	'Finds the nodes of a hash-sharded table, in the order of the remainders. Returns null for a table that is not evenly sharded by hash.';
+
+CREATE FUNCTION shardfdw_internal.key_signature(relation regclass) RETURNS text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT concat_ws('/', p.partstrat, p.partclass, p.partcollation,
+		(SELECT string_agg(format_type(a.atttypid, NULL), ',' ORDER BY k.ord)
+		 FROM unnest(p.partattrs) WITH ORDINALITY k(attnum, ord)
+		 JOIN pg_attribute a ON a.attrelid = relation AND a.attnum = k.attnum))
+	FROM pg_partitioned_table p WHERE p.partrelid = relation
+$$;
+COMMENT ON FUNCTION shardfdw_internal.key_signature(regclass) IS
+	'Writes down what decides where a key value goes: strategy, operator classes, collations and types. Returns equal texts for tables that agree in it, null for a table that is not partitioned.';

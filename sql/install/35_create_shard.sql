@@ -1,0 +1,175 @@
+-- One more shard of a table, and which shard has a key.
+
+CREATE FUNCTION shardfdw_internal.check_default_shard(parent regclass) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off
+AS $$
+DECLARE
+	default_shard regclass := (SELECT nullif(p.partdefid, 0)::regclass FROM pg_partitioned_table p
+							   JOIN pg_class c ON c.oid = p.partdefid AND c.relkind = 'f' WHERE p.partrelid = parent);
+	-- null or empty: no DEFAULT shard, or no other
+	kept text := nullif(pg_get_partition_constraintdef(default_shard), '');
+	misplaced boolean;
+BEGIN
+	IF kept IS NULL THEN
+		RETURN;
+	END IF;
+	-- core looks into local tables only
+	EXECUTE format('SELECT EXISTS (SELECT FROM %s WHERE NOT (%s))', default_shard, kept) INTO misplaced;
+	IF misplaced THEN
+		RAISE EXCEPTION USING ERRCODE = 'check_violation',
+			MESSAGE = format('default shard %s has rows that belong to the new shard', default_shard),
+			HINT = 'Delete them, and insert them again when the shard is there.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_default_shard(regclass) IS
+	'Checks that the DEFAULT shard of a table holds no rows that belong to another shard. Returns nothing; raises check_violation.';
+
+CREATE FUNCTION shardfdw_internal.common_keys(parent regclass, shard regclass, keys jsonb) RETURNS jsonb
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	WITH shards AS MATERIALIZED (
+		SELECT s.srvname AS node, array_agg(format('%I.%I', n.nspname, c.relname)) AS names
+		FROM pg_partition_tree(pg_partition_root(parent)) t JOIN pg_class c ON c.oid = t.relid JOIN pg_namespace n ON n.oid = c.relnamespace
+		JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server s ON s.oid = f.ftserver JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw
+		WHERE c.oid <> shard AND w.fdwhandler = 'shardfdw_internal.shardfdw_handler'::regproc
+			AND NOT EXISTS (SELECT FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name IN ('schema_name', 'table_name'))
+		GROUP BY s.srvname
+	), answer AS MATERIALIZED (
+		SELECT (q.fields)[3]::jsonb->'foreign_keys' AS keys
+		FROM (SELECT array_agg(s.node) AS nodes, array_agg(shardfdw_internal.describe_query(s.names)) AS commands FROM shards s) x,
+			shardfdw.query_nodes(x.nodes, x.commands, 'write') q
+	)
+	SELECT coalesce(jsonb_agg(k), '[]') FROM jsonb_array_elements(keys) k
+	WHERE NOT EXISTS (SELECT FROM pg_foreign_table f WHERE f.ftrelid = to_regclass(k->>'table'))
+		AND NOT EXISTS (SELECT FROM answer a WHERE NOT coalesce(a.keys, '[]') @> jsonb_build_array(k))
+$$;
+COMMENT ON FUNCTION shardfdw_internal.common_keys(regclass, regclass, jsonb) IS
+	'Finds which foreign keys, as describe_query() returns them, all other shards of a table and of the tables above it have: they are those of the topmost one. Those to shards of another table are left out. Returns them in the same form.';
+
+CREATE FUNCTION shardfdw_internal.follow_siblings(parent regclass, shard regclass, node name) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	names text := (SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = shard);
+	-- what is quoted inside of a DO's quotes stays text
+	only_if text := 'BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %L) THEN %s; END IF; END';
+	sibling record;
+	had record;
+	k record;
+	target text;
+	commands text[] := '{}';
+BEGIN
+	-- of the same parent; the first shard of a month is as those of other months are
+	SELECT s.srvname AS node, format('%I.%I', n.nspname, c.relname) AS name, i.inhparent <> parent AS is_cousin INTO sibling
+	FROM pg_partition_tree(pg_partition_root(parent)) t JOIN pg_inherits i ON i.inhrelid = t.relid
+	JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+	JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server s ON s.oid = f.ftserver JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw
+	WHERE c.oid <> shard AND w.fdwhandler = 'shardfdw_internal.shardfdw_handler'::regproc
+		AND NOT EXISTS (SELECT FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name IN ('schema_name', 'table_name'))
+	ORDER BY i.inhparent <> parent, s.srvname <> node, c.relname::text COLLATE "C" LIMIT 1;
+	IF NOT FOUND THEN
+		RETURN;
+	END IF;
+	SELECT (q.fields)[1]::jsonb->'foreign_keys' AS keys, (q.fields)[2]::text[] AS options, (q.fields)[3]::jsonb AS rights, (q.fields)[4] AS owner INTO had
+	FROM shardfdw.query_nodes(ARRAY[sibling.node], ARRAY[format('SELECT q.d, (%s), (SELECT jsonb_agg(jsonb_build_array(a.privilege_type, '
+			'CASE WHEN a.grantee <> 0 THEN pg_get_userbyid(a.grantee) END, a.is_grantable) ORDER BY a.privilege_type) '
+			'FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = to_regclass(%L) AND a.grantee <> c.relowner), q.d->>''owner'' FROM (%s) q(ord, major, d)',
+			shardfdw_internal.storage_options_query(sibling.name), sibling.name, shardfdw_internal.describe_query(ARRAY[sibling.name]))], 'write') q;
+
+	IF sibling.is_cousin AND had.keys <> '[]' THEN
+		had.keys := shardfdw_internal.common_keys(parent, shard, had.keys);
+	END IF;
+	FOR k IN SELECT * FROM jsonb_to_recordset(had.keys) x(name text, definition text, "table" text)
+	LOOP
+		-- to a copy of a reference table, or to the shard that takes the same keys
+		target := k."table";
+		IF EXISTS (SELECT FROM pg_foreign_table f WHERE f.ftrelid = to_regclass(target)) THEN
+			SELECT format('%I.%I', n.nspname, c.relname) INTO target
+			FROM pg_inherits i JOIN pg_inherits other ON other.inhparent = i.inhparent
+			JOIN pg_class c ON c.oid = other.inhrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+			JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server s ON s.oid = f.ftserver
+			WHERE i.inhrelid = to_regclass(k."table") AND s.srvname = node
+				AND pg_get_expr(c.relpartbound, c.oid) = (SELECT pg_get_expr(n.relpartbound, n.oid) FROM pg_class n WHERE n.oid = shard);
+			IF NOT FOUND THEN
+				RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
+					MESSAGE = format('foreign key %s of the other shards cannot be made for shard %s', k.name, shard),
+					DETAIL = format('The table that it refers to has no shard with the same bounds on node "%s".', node),
+					HINT = 'Create that shard first, on the same node.';
+			END IF;
+		END IF;
+		commands := commands || format('ALTER TABLE %s ADD CONSTRAINT %s %s', names, k.name,
+			replace(k.definition, format(' REFERENCES %s(', k."table"), format(' REFERENCES %s(', target)));
+	END LOOP;
+	commands := commands || ('ALTER TABLE ' || names || ' SET (' || shardfdw_internal.storage_options(had.options) || ')');
+	FOR k IN SELECT r->>0 AS privilege, r->>1 AS grantee, (r->>2)::boolean AS grantable FROM jsonb_array_elements(coalesce(had.rights, '[]')) r
+	LOOP
+		target := format('GRANT %s ON TABLE %s TO %s%s', k.privilege, names, coalesce(quote_ident(k.grantee), 'PUBLIC'), CASE WHEN k.grantable THEN ' WITH GRANT OPTION' END);
+		commands := commands || CASE WHEN k.grantee IS NULL THEN target ELSE format('DO %L', format(only_if, k.grantee, target)) END;
+	END LOOP;
+	-- last, since the next owner may not be one of ours
+	IF had.owner IS NOT NULL THEN
+		commands := commands || format('DO %L', format(only_if, had.owner, format('ALTER TABLE %s OWNER TO %I', names, had.owner)));
+	END IF;
+	PERFORM shardfdw.query_nodes(ARRAY[node], ARRAY[array_to_string(commands, '; ')], 'write', labels => ARRAY[names]);
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.follow_siblings(regclass, regclass, name) IS
+	'Gives a new shard on a node what only shards have, as one of the other shards has it, the first one of a partitioned partition as those of other partitions: foreign keys, storage parameters, and, as far as the roles exist there, privileges and owner. Returns nothing; raises object_not_in_prerequisite_state when a foreign key would need a shard that is not on this node.';
+
+CREATE FUNCTION shardfdw.create_shard(parent regclass, name name, bounds text, node name) RETURNS regclass
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
+AS $$
+#variable_conflict use_variable
+DECLARE
+	c record;
+	k record;
+BEGIN
+	PERFORM shardfdw_internal.check_isolation('create_shard');
+	SELECT t.relkind, t.relname, t.relowner, t.relpersistence, n.nspname INTO c
+	FROM pg_class t JOIN pg_namespace n ON n.oid = t.relnamespace WHERE t.oid = parent;
+	IF c.relkind IS DISTINCT FROM 'p' THEN
+		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type', MESSAGE = format('"%s" is not a partitioned table', c.relname);
+	END IF;
+	IF NOT pg_has_role(c.relowner, 'USAGE') THEN
+		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('must be owner of table %s', c.relname);
+	END IF;
+	IF c.relpersistence <> 'p' THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('cannot shard table "%s" because it is temporary', c.relname);
+	END IF;
+	IF name IS NULL OR bounds IS NULL OR node IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'name, bounds and node must not be null';
+	END IF;
+	PERFORM shardfdw_internal.lock_schemas(parent);
+	EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', parent);
+	PERFORM shardfdw_internal.usable_nodes(ARRAY[node]);
+	PERFORM shardfdw_internal.check_owner_code(parent, 'shard');
+	SELECT p.partstrat, array_remove(p.partattrs::smallint[], 0::smallint) AS columns INTO k
+	FROM pg_partitioned_table p WHERE p.partrelid = parent;
+	PERFORM shardfdw_internal.check_unique_keys(parent, k.columns);
+	IF k.partstrat = 'h' THEN
+		PERFORM shardfdw_internal.check_hash_key(parent, k.columns);
+	END IF;
+
+	PERFORM shardfdw_internal.make_objects_on_nodes(parent, ARRAY[node]);
+	PERFORM shardfdw_internal.check_owner_code(parent, 'shard');
+
+	bounds := btrim(bounds, E' \t\n');
+	IF bounds !~* '^(for\s+values\s|default$)' THEN
+		bounds := 'FOR VALUES ' || bounds;
+	END IF;
+	PERFORM shardfdw_internal.make_shards(parent, ARRAY[name], ARRAY[bounds], ARRAY[node]);
+	PERFORM shardfdw_internal.check_default_shard(parent);
+	PERFORM shardfdw_internal.index_shards(parent, ARRAY[name], ARRAY[node]);
+	PERFORM shardfdw_internal.follow_siblings(parent, format('%I.%I', c.nspname, name)::regclass, node);
+	RETURN format('%I.%I', c.nspname, name)::regclass;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.create_shard(regclass, name, text, name) IS
+	'Adds a shard to a partitioned table: a table on the node, with the parent''s keys, constraints and indexes and the other shards'' foreign keys, and a foreign table for it here. bounds: as in FOR VALUES, with or without these words, or DEFAULT; part of a command, so never take it from strangers. Returns the shard; raises what CREATE TABLE raises here or there.';
+
+CREATE FUNCTION shardfdw.shard_for(relation regclass, key anyelement) RETURNS regclass
+	LANGUAGE c STABLE AS 'MODULE_PATHNAME', 'shardfdw_shard_for';
+COMMENT ON FUNCTION shardfdw.shard_for(regclass, anyelement) IS
+	'Tells which shard of a table takes rows with this key; a key of several columns is given as ROW(...). Returns null when no partition takes it; raises wrong_object_type for a table that is not sharded.';
