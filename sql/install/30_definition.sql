@@ -186,16 +186,12 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.parent_index_commands(regclass, boolean) IS
 	'Writes the commands that make a table''s keys and indexes again on a table of the same name here; on a sharded one, unique keys as markers. Returns the commands in order.';
 
-CREATE FUNCTION shardfdw_internal.successor_commands(relation regclass)
-	RETURNS SETOF text
+CREATE FUNCTION shardfdw_internal.column_commands(relation regclass) RETURNS SETOF text
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	r record;
-	table_owner name;
 BEGIN
-	SELECT pg_get_userbyid(c.relowner) INTO table_owner FROM pg_class c WHERE c.oid = relation;
-
 	-- constraints that hold for new rows only come after the old ones
 	FOR r IN SELECT * FROM shardfdw_internal.check_constraint_definitions(relation) k WHERE k.definition LIKE '% NOT VALID'
 	LOOP
@@ -225,7 +221,17 @@ BEGIN
 		CONTINUE WHEN r.description IS NULL;
 		RETURN NEXT format('COMMENT ON CONSTRAINT %I ON %s IS %L', r.conname, relation, r.description);
 	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.column_commands(regclass) IS
+	'Writes the commands for what CREATE TABLE ... LIKE leaves out of columns and CHECK constraints: statistics targets, options, constraints that are not valid for old rows, comments of constraints. Returns the commands in order.';
 
+CREATE FUNCTION shardfdw_internal.statistics_commands(relation regclass) RETURNS SETOF text
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r record;
+BEGIN
 	FOR r IN
 		SELECT pg_get_statisticsobjdef(s.oid) AS definition, to_jsonb(s)->>'stxstattarget' AS target, format('%I.%I', n.nspname, s.stxname) AS name,
 			pg_get_userbyid(s.stxowner) AS owner, obj_description(s.oid, 'pg_statistic_ext') AS description
@@ -243,7 +249,17 @@ BEGIN
 			RETURN NEXT format('COMMENT ON STATISTICS %s IS %L', r.name, r.description);
 		END IF;
 	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.statistics_commands(regclass) IS
+	'Writes the commands that make the extended statistics of a table again, with targets, owners and comments. Returns the commands in order.';
 
+CREATE FUNCTION shardfdw_internal.trigger_commands(relation regclass) RETURNS SETOF text
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r record;
+BEGIN
 	FOR r IN
 		SELECT t.tgname, pg_get_triggerdef(t.oid) AS definition, t.tgenabled, obj_description(t.oid, 'pg_trigger') AS description
 		FROM pg_trigger t WHERE t.tgrelid = relation AND NOT t.tgisinternal ORDER BY t.tgname::text COLLATE "C"
@@ -257,7 +273,17 @@ BEGIN
 			RETURN NEXT format('COMMENT ON TRIGGER %I ON %s IS %L', r.tgname, relation, r.description);
 		END IF;
 	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.trigger_commands(regclass) IS
+	'Writes the commands that make the triggers of a table again, enabled or disabled as they are, with comments. Returns the commands in order.';
 
+CREATE FUNCTION shardfdw_internal.policy_commands(relation regclass) RETURNS SETOF text
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r record;
+BEGIN
 	FOR r IN
 		SELECT p.polname, p.polpermissive, p.polcmd, pg_get_expr(p.polqual, p.polrelid) AS qual,
 			pg_get_expr(p.polwithcheck, p.polrelid) AS with_check,
@@ -275,6 +301,7 @@ BEGIN
 			RETURN NEXT format('COMMENT ON POLICY %I ON %s IS %L', r.polname, relation, r.description);
 		END IF;
 	END LOOP;
+
 	FOR r IN SELECT c.relrowsecurity, c.relforcerowsecurity, c.relreplident FROM pg_class c WHERE c.oid = relation
 	LOOP
 		IF r.relreplident IN ('f', 'n') THEN
@@ -291,8 +318,19 @@ BEGIN
 			RETURN NEXT format('ALTER TABLE %s FORCE ROW LEVEL SECURITY', relation);
 		END IF;
 	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.policy_commands(regclass) IS
+	'Writes the commands for the row security policies of a table, its replica identity, and whether row security is on. Returns the commands in order.';
 
-	-- privileges: exactly those of the old table, whatever the default privileges say
+CREATE FUNCTION shardfdw_internal.privilege_commands(relation regclass) RETURNS SETOF text
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r record;
+	table_owner CONSTANT name := (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = relation);
+BEGIN
+	-- exactly those of the old table, whatever the default privileges say
 	RETURN NEXT format('REVOKE ALL ON %s FROM PUBLIC', relation);
 	FOR r IN
 		SELECT DISTINCT x.grantee FROM pg_default_acl a, aclexplode(a.defaclacl) x
@@ -314,12 +352,25 @@ BEGIN
 			CASE r.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(r.grantee)) END,
 			CASE WHEN r.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END);
 	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.privilege_commands(regclass) IS
+	'Writes the commands that give a new table of the same owner the privileges of a table and its columns, and no others. Returns the commands in order.';
 
-	FOR r IN SELECT obj_description(relation, 'pg_class') AS description
-	LOOP
-		CONTINUE WHEN r.description IS NULL;
-		RETURN NEXT format('COMMENT ON TABLE %s IS %L', relation, r.description);
-	END LOOP;
+CREATE FUNCTION shardfdw_internal.successor_commands(relation regclass) RETURNS SETOF text
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	description CONSTANT text := obj_description(relation, 'pg_class');
+BEGIN
+	RETURN QUERY SELECT * FROM shardfdw_internal.column_commands(relation);
+	RETURN QUERY SELECT * FROM shardfdw_internal.statistics_commands(relation);
+	RETURN QUERY SELECT * FROM shardfdw_internal.trigger_commands(relation);
+	RETURN QUERY SELECT * FROM shardfdw_internal.policy_commands(relation);
+	RETURN QUERY SELECT * FROM shardfdw_internal.privilege_commands(relation);
+	IF description IS NOT NULL THEN
+		RETURN NEXT format('COMMENT ON TABLE %s IS %L', relation, description);
+	END IF;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.successor_commands(regclass) IS

@@ -14,12 +14,11 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.is_sharded(regclass) IS
 	'Tells whether a table is sharded: partitioned, and all of its partitions are foreign tables of the wrapper. Returns false for anything else.';
 
-CREATE FUNCTION shardfdw_internal.check_replaceable(relation regclass, action text) RETURNS void
+CREATE FUNCTION shardfdw_internal.check_replaceable_kind(relation regclass, action text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	c record;
-	r record;
 	refusal CONSTANT text := format('cannot %s table "%s"', action, (SELECT relname FROM pg_class WHERE oid = relation));
 BEGIN
 	SELECT t.*, n.nspname INTO c FROM pg_class t JOIN pg_namespace n ON n.oid = t.relnamespace WHERE t.oid = relation;
@@ -56,12 +55,24 @@ BEGIN
 				ELSE 'has child tables' END),
 			HINT = CASE WHEN c.relispartition THEN 'Detach it first.' ELSE 'End the inheritance first, with ALTER TABLE ... NO INHERIT.' END;
 	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_replaceable_kind(regclass, text) IS
+	'Checks that a table is of a kind that another one can take the place of: a permanent table of users, without inheritance, and the caller owns it. Returns nothing; raises wrong_object_type, feature_not_supported or insufficient_privilege.';
 
+CREATE FUNCTION shardfdw_internal.check_replaceable_constraints(relation regclass, action text) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r record;
+	refusal CONSTANT text := format('cannot %s table "%s"', action, (SELECT relname FROM pg_class WHERE oid = relation));
+BEGIN
 	SELECT k.conname, k.conrelid::regclass AS from_table, k.confrelid::regclass AS to_table INTO r
 	FROM pg_constraint k
 	WHERE k.contype = 'f' AND (k.conrelid = relation OR k.confrelid = relation)
 		-- shards can refer to the copies of a reference table
-		AND NOT (k.conrelid = relation AND c.relkind = 'r' AND shardfdw_internal.is_reference(k.confrelid))
+		AND NOT (k.conrelid = relation AND shardfdw_internal.is_reference(k.confrelid)
+			AND (SELECT c.relkind FROM pg_class c WHERE c.oid = relation) = 'r')
 	ORDER BY k.conrelid <> relation, k.conname::text COLLATE "C" LIMIT 1;
 	IF FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
@@ -92,7 +103,18 @@ BEGIN
 				ELSE 'Triggers on foreign tables cannot have transition tables.' END,
 			HINT = format('Drop it first: DROP TRIGGER %I ON %s.', r.tgname, relation);
 	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_replaceable_constraints(regclass, text) IS
+	'Checks that a table has no foreign keys but to reference tables, no exclusion constraints, and no triggers that foreign tables cannot have. Returns nothing; raises feature_not_supported, naming what is in the way.';
 
+CREATE FUNCTION shardfdw_internal.check_replaceable_dependents(relation regclass, action text) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r record;
+	refusal CONSTANT text := format('cannot %s table "%s"', action, (SELECT relname FROM pg_class WHERE oid = relation));
+BEGIN
 	-- Whatever else hangs on the table or its row type would go with the old table.
 	SELECT CASE d.classid WHEN 'pg_rewrite'::regclass
 			THEN (SELECT CASE WHEN w.ev_class = relation THEN pg_describe_object(d.classid, d.objid, 0)
@@ -101,7 +123,7 @@ BEGIN
 	FROM pg_depend d
 	WHERE ((d.refclassid = 'pg_class'::regclass AND d.refobjid = relation)
 			OR (d.refclassid = 'pg_type'::regclass AND d.refobjid IN
-				(SELECT t.oid FROM pg_type t WHERE t.oid = c.reltype OR (t.typelem = c.reltype AND t.typcategory = 'A'))))
+				(SELECT t.oid FROM pg_type t, pg_class c WHERE c.oid = relation AND (t.oid = c.reltype OR (t.typelem = c.reltype AND t.typcategory = 'A')))))
 		AND d.deptype IN ('n', 'a', 'i')
 		AND NOT (d.classid = 'pg_type'::regclass AND d.deptype = 'i')
 		AND NOT (d.classid = 'pg_constraint'::regclass AND EXISTS
@@ -126,6 +148,18 @@ BEGIN
 	IF EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = relation AND d.deptype = 'e') THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('%s because it belongs to an extension', refusal);
 	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_replaceable_dependents(regclass, text) IS
+	'Checks that nothing depends on a table or its row type which would go with it, and that it is no member of an extension. Returns nothing; raises dependent_objects_still_exist or feature_not_supported, naming what is in the way.';
+
+CREATE FUNCTION shardfdw_internal.check_replaceable(relation regclass, action text) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM shardfdw_internal.check_replaceable_kind(relation, action);
+	PERFORM shardfdw_internal.check_replaceable_constraints(relation, action);
+	PERFORM shardfdw_internal.check_replaceable_dependents(relation, action);
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_replaceable(regclass, text) IS

@@ -64,8 +64,7 @@ BEGIN
 
 	index_commands := ARRAY(SELECT * FROM shardfdw_internal.parent_index_commands(relation, false));
 	commands := ARRAY(SELECT * FROM shardfdw_internal.successor_commands(relation));
-	SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) INTO column_list
-	FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '';
+	column_list := shardfdw_internal.insertable_columns(relation);
 	SELECT array_agg(s.node), array_agg(format('DROP TABLE %s', s.remote_name)), array_agg(s.shard::text)
 	INTO drop_nodes, drop_commands, drop_labels FROM shardfdw_internal.shards_of(relation) s;
 
