@@ -116,6 +116,13 @@ my %calls = (
 	# what is noted on nodes would outlive the test's ROLLBACK
 	'take_over_coordinator' => q{shardfdw.take_over_coordinator(NULL)},
 	'remove_node' => q{shardfdw.remove_node('node2')},
+	'lock_to_shard' => q{shardfdw_internal.lock_to_shard('loose')},
+	'choose_key' => q{shardfdw_internal.choose_key('t', 'id')},
+	'key_columns' => q{shardfdw_internal.key_columns('t', NULL)},
+	'choose_placement' => q{shardfdw_internal.choose_placement(4, '{node1,node2}', NULL)},
+	'partition_table' => q{shardfdw_internal.partition_table('loose', 'id')},
+	'replace_by_shards' => q{shardfdw_internal.replace_by_shards('loose', 'id', '{loose_00}', '{"FOR VALUES WITH (MODULUS 1, REMAINDER 0)"}', '{node1}', NULL, NULL)},
+	'judge_node' => q{shardfdw_internal.judge_node('node1', '{}', now())},
 	'replace_table' => q{shardfdw_internal.replace_table('loose', 'HASH (id)', 'loose_old')},
 	'drop_replaced_table' => q{shardfdw_internal.drop_replaced_table('loose', 'loose')},
 	'make_shards' => q{shardfdw_internal.make_shards('empty', '{empty_1}', '{FROM (1) TO (2)}', '{node1}')},
@@ -156,7 +163,7 @@ my %outcomes = (
 	# reads catalogs, the session or what the caller may see; changes nothing of others
 	'ok ok ok ok ok ok ok ok ok ok' => q{
 		aggregate_definition all_connections builtin_partial_aggregates check_default_shard check_constraint_definitions check_hash_key
-		aggregates_of aggregates_of_seen check_isolation make_objects_seen 		check_cluster check_unique_keys checksum_query compare_definitions compare_objects connections_read coordinator_identity
+		aggregates_of aggregates_of_seen check_isolation make_objects_seen check_cluster check_unique_keys checksum_query compare_definitions compare_objects connections_read coordinator_identity
 		copy_command default_collation describe_query describe_tables disconnect disconnect_all expected_copy
 		expected_definition expected_shards foreign_keys_query hash_placement in_remote_transaction
 		common_keys index_definitions inspect_objects is_reference is_sharded key_signature keys_of_levels list_prepared load_stats
@@ -167,13 +174,15 @@ my %outcomes = (
 		shard_table_commands shardfdw_validator shards_of shards_read shared_connections_read adopted_wrapper_read load_id_read stat_load_read
 		storage_options storage_options_query store_identity successor_commands support_functions tables_read tables_that_need trusted_nodes partial_aggregate_name partial_aggregate_nodes
 		is_cluster_node is_trusted_node owner_code_query is_owner check_owner_code check_owner_code_seen index_before_rows
-		user_aggregates},
+		check_colocatable check_replaceable_constraints check_replaceable_dependents choose_key column_commands insertable_columns judge_node
+		key_columns node_query policy_commands privilege_commands statistics_commands successor_of trigger_commands user_aggregates},
 	# for owners of the table with USAGE on the nodes
 	'ok ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
 		check_owner_code_on_nodes check_replaceable create_shard different_copies drop_replaced_table find_missing_partial_aggregates inspect_nodes
 		inspect_references inspect_shards inspect_partial_aggregates make_reference_copies make_schema_on_nodes
 		nodes_without_copy note_identity query_nodes replace_table replicate_table shard_table unreplicate_table unshard_table
-		usable_nodes},
+		check_new_node check_replaceable_kind choose_placement inspect_identity inspect_tables lock_to_shard note_cores partition_table
+		replace_by_shards usable_nodes},
 	# for who may lock the table
 	'ok ok 42501 42501 ok 42501 ok 42501 ok ok' => q{
 		lock_schemas make_objects_on_nodes},

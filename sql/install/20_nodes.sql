@@ -117,14 +117,11 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.note_default_collation(name, text) IS
 	'Notes in the options of a node''s server what its default collation is, as default_collation() describes it, or removes the note when it is null. Does nothing in read-only transactions, for a caller who does not own the server, and for servers of an adopted wrapper, whose own options a dump has to restore.';
 
-CREATE FUNCTION shardfdw_internal.inspect_nodes(nodes name[])
-	RETURNS TABLE (node name, "check" text, status text, detail text, hint text)
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+CREATE FUNCTION shardfdw_internal.node_query() RETURNS text
+	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
-#variable_conflict use_column
-DECLARE
-	-- A column name that majors differ in is reached through the row as JSON.
-	probe CONSTANT text := $probe$
+	-- a column name that majors differ in is reached through the row as JSON
+	SELECT $query$
 		SELECT current_setting('server_version_num'), current_setting('server_version'),
 			current_setting('server_encoding'), current_setting('max_prepared_transactions'),
 			concat_ws(' ', d.j->>'datlocprovider', d.j->>'datcollate', d.j->>'datctype',
@@ -136,113 +133,147 @@ DECLARE
 				WHEN d.j->>'datcollversion' = pg_database_collation_actual_version(d.oid)
 				THEN concat_ws('|', d.j->>'datlocprovider', d.j->>'datcollate', coalesce(d.j->>'datlocale', d.j->>'daticulocale', ''),
 							   coalesce(d.j->>'daticurules', ''), d.j->>'datcollversion', getdatabaseencoding()) END
-		FROM (SELECT x.oid, to_jsonb(x) AS j FROM pg_database x WHERE datname = current_database()) d$probe$;
+		FROM (SELECT x.oid, to_jsonb(x) AS j FROM pg_database x WHERE datname = current_database()) d$query$
+$$;
+COMMENT ON FUNCTION shardfdw_internal.node_query() IS
+	'Writes the query, to be run on a node, by which judge_node() judges it. Returns its text; the query returns version number, version, encoding, max_prepared_transactions, locale, clock (seconds since 1970), what tells the database from others, and the default collation.';
+
+CREATE FUNCTION shardfdw_internal.judge_node(node name, answer text[], answered_at timestamptz)
+	RETURNS TABLE ("check" text, status text, detail text, hint text)
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
 	-- The newest minor of each major when this version of the extension was made.
 	newest_minors CONSTANT integer[] := ARRAY[150020, 160016, 170012, 180006];
-	here_locale text;
-	here_prepared boolean := current_setting('shardfdw.commit_protocol', true) IS DISTINCT FROM '1pc';
-	r record;
-	version integer;
-	newest integer;
-	skew_s numeric;
+	here_locale CONSTANT text := (SELECT concat_ws(' ', d.j->>'datlocprovider', d.j->>'datcollate', d.j->>'datctype',
+			coalesce(d.j->>'datlocale', d.j->>'daticulocale'))
+		FROM (SELECT to_jsonb(x) AS j FROM pg_database x WHERE datname = current_database()) d);
+	here_prepared CONSTANT boolean := current_setting('shardfdw.commit_protocol', true) IS DISTINCT FROM '1pc';
+	version CONSTANT integer := answer[1]::integer;
+	newest CONSTANT integer := (SELECT max(m) FROM unnest(newest_minors) m WHERE m / 10000 = version / 10000);
+	skew_s CONSTANT numeric := round(abs(extract(epoch FROM answered_at) - answer[6]::numeric), 1);
 BEGIN
-	SELECT concat_ws(' ', d.j->>'datlocprovider', d.j->>'datcollate', d.j->>'datctype',
-					 coalesce(d.j->>'datlocale', d.j->>'daticulocale')) INTO here_locale
-	FROM (SELECT to_jsonb(x) AS j FROM pg_database x WHERE datname = current_database()) d;
+	IF answer[7] = concat_ws(' ', extract(epoch FROM pg_postmaster_start_time()), current_database()) THEN
+		-- a shard there would have the name of its foreign table here
+		RETURN QUERY VALUES ('connect', 'error', 'this is the database of the coordinator itself', 'Use another database as the node.');
+		RETURN;
+	END IF;
+	RETURN QUERY VALUES ('connect', 'ok', 'reachable', NULL);
 
+	RETURN QUERY SELECT 'version', v.status, format('PostgreSQL %s', answer[2]),
+		CASE v.status WHEN 'error' THEN 'Nodes must run PostgreSQL 15 to 19.'
+			WHEN 'warning' THEN format('Update it to %s.%s or later.', newest / 10000, newest % 10000) END
+	FROM (SELECT CASE WHEN version / 10000 NOT BETWEEN 15 AND 19 THEN 'error' WHEN version < newest THEN 'warning' ELSE 'ok' END) v(status);
+
+	IF answer[3] = current_setting('server_encoding') THEN
+		RETURN QUERY VALUES ('encoding', 'ok', answer[3], NULL);
+	ELSE
+		RETURN QUERY VALUES ('encoding', 'error', format('%s, but %s here', answer[3], current_setting('server_encoding')),
+							 'Create the database on the node with the encoding of this one.');
+	END IF;
+
+	IF answer[5] <> here_locale THEN
+		RETURN QUERY VALUES ('collation', 'warning', format('%s, but %s here', answer[5], here_locale),
+							 'Sort orders can differ. Create the database on the node with the locale of this one.');
+	ELSIF answer[8] <> shardfdw_internal.default_collation() THEN
+		RETURN QUERY VALUES ('collation', 'warning', format('%s in version %s, but in version %s here', answer[5], split_part(answer[8], '|', 5),
+								split_part(shardfdw_internal.default_collation(), '|', 5)),
+							 'Text is sorted here, not by nodes.');
+	ELSE
+		RETURN QUERY VALUES ('collation', 'ok', answer[5], NULL);
+	END IF;
+	PERFORM shardfdw_internal.note_default_collation(node, answer[8]);
+
+	IF answer[4]::integer = 0 AND here_prepared THEN
+		RETURN QUERY VALUES ('max_prepared_transactions', 'warning', answer[4],
+							 'Transactions that write to several nodes will fail. Set it to at least max_connections on the node and restart it, or set shardfdw.commit_protocol to 1pc here.');
+	ELSE
+		RETURN QUERY VALUES ('max_prepared_transactions', 'ok', answer[4], NULL);
+	END IF;
+	RETURN QUERY SELECT 'clock', CASE WHEN skew_s > 2 THEN 'warning' ELSE 'ok' END, format('%s s apart', skew_s),
+		CASE WHEN skew_s > 2 THEN 'Synchronize the clocks of the machines.' END;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.judge_node(name, text[], timestamptz) IS
+	'Judges what a node has answered to node_query() at a moment of this server''s clock, and notes its default collation. Returns one row per check with status ok, warning or error.';
+
+CREATE FUNCTION shardfdw_internal.inspect_nodes(nodes name[])
+	RETURNS TABLE (node name, "check" text, status text, detail text, hint text)
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	r record;
+BEGIN
 	FOR r IN
 		SELECT q.node, q.ok, q.fields, concat_ws(': ', q.message, q.detail) AS message, clock_timestamp() AS at
 		FROM shardfdw.query_nodes(inspect_nodes.nodes,
-			array_fill(probe, ARRAY[cardinality(inspect_nodes.nodes)]), 'autocommit', false) q
+			array_fill(shardfdw_internal.node_query(), ARRAY[cardinality(inspect_nodes.nodes)]), 'autocommit', false) q
 	LOOP
-		node := r.node;
-		hint := NULL;
-		"check" := 'connect';
-		IF NOT r.ok THEN
-			status := 'error';
-			detail := r.message;
-			hint := 'Check that the server runs, and the host, port, database, user and password given.';
-			RETURN NEXT;
-			CONTINUE;
+		IF r.ok THEN
+			RETURN QUERY SELECT r.node, j."check", j.status, j.detail, j.hint FROM shardfdw_internal.judge_node(r.node, r.fields, r.at) j;
+		ELSE
+			RETURN QUERY VALUES (r.node, 'connect', 'error', r.message,
+								 'Check that the server runs, and the host, port, database, user and password given.');
 		END IF;
-		IF r.fields[7] = concat_ws(' ', extract(epoch FROM pg_postmaster_start_time()), current_database()) THEN
-			-- a shard there would have the name of its foreign table here
-			status := 'error';
-			detail := 'this is the database of the coordinator itself';
-			hint := 'Use another database as the node.';
-			RETURN NEXT;
-			CONTINUE;
-		END IF;
-		status := 'ok';
-		detail := 'reachable';
-		RETURN NEXT;
-
-		"check" := 'version';
-		version := r.fields[1]::integer;
-		SELECT max(m) INTO newest FROM unnest(newest_minors) m WHERE m / 10000 = version / 10000;
-		detail := format('PostgreSQL %s', r.fields[2]);
-		IF version / 10000 NOT BETWEEN 15 AND 19 THEN
-			status := 'error';
-			hint := 'Nodes must run PostgreSQL 15 to 19.';
-		ELSIF version < newest THEN
-			status := 'warning';
-			hint := format('Update it to %s.%s or later.', newest / 10000, newest % 10000);
-		END IF;
-		RETURN NEXT;
-
-		"check" := 'encoding';
-		status := 'ok';
-		hint := NULL;
-		detail := r.fields[3];
-		IF r.fields[3] <> current_setting('server_encoding') THEN
-			status := 'error';
-			detail := format('%s, but %s here', r.fields[3], current_setting('server_encoding'));
-			hint := 'Create the database on the node with the encoding of this one.';
-		END IF;
-		RETURN NEXT;
-
-		"check" := 'collation';
-		status := 'ok';
-		hint := NULL;
-		detail := r.fields[5];
-		IF r.fields[5] <> here_locale THEN
-			status := 'warning';
-			detail := format('%s, but %s here', r.fields[5], here_locale);
-			hint := 'Sort orders can differ. Create the database on the node with the locale of this one.';
-		ELSIF r.fields[8] <> shardfdw_internal.default_collation() THEN
-			status := 'warning';
-			detail := format('%s in version %s, but in version %s here', r.fields[5], split_part(r.fields[8], '|', 5),
-							 split_part(shardfdw_internal.default_collation(), '|', 5));
-			hint := 'Text is sorted here, not by nodes.';
-		END IF;
-		RETURN NEXT;
-		PERFORM shardfdw_internal.note_default_collation(r.node, r.fields[8]);
-
-		"check" := 'max_prepared_transactions';
-		status := 'ok';
-		hint := NULL;
-		detail := r.fields[4];
-		IF r.fields[4]::integer = 0 AND here_prepared THEN
-			status := 'warning';
-			hint := 'Transactions that write to several nodes will fail. Set it to at least max_connections on the node and restart it, or set shardfdw.commit_protocol to 1pc here.';
-		END IF;
-		RETURN NEXT;
-
-		"check" := 'clock';
-		status := 'ok';
-		hint := NULL;
-		skew_s := round(abs(extract(epoch FROM r.at) - r.fields[6]::numeric), 1);
-		detail := format('%s s apart', skew_s);
-		IF skew_s > 2 THEN
-			status := 'warning';
-			hint := 'Synchronize the clocks of the machines.';
-		END IF;
-		RETURN NEXT;
 	END LOOP;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.inspect_nodes(name[]) IS
 	'Asks nodes for version, encoding, locale, max_prepared_transactions and clock, and notes their default collations. Returns one row per node and check with status ok, warning or error; raises nothing for a node that does not answer.';
+
+CREATE FUNCTION shardfdw_internal.check_new_node(name name) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	r record;
+BEGIN
+	FOR r IN SELECT i."check", i.status, i.detail, i.hint FROM shardfdw_internal.inspect_nodes(ARRAY[name]) i
+	LOOP
+		IF r.status = 'error' THEN
+			RAISE EXCEPTION USING
+				ERRCODE = CASE r."check" WHEN 'connect' THEN 'sqlclient_unable_to_establish_sqlconnection'
+							ELSE 'object_not_in_prerequisite_state' END,
+				MESSAGE = format('could not add node "%s"', name),
+				DETAIL = format('%s: %s', r."check", r.detail),
+				HINT = r.hint;
+		ELSIF r.status = 'warning' THEN
+			RAISE WARNING USING MESSAGE = format('node "%s": %s: %s', name, r."check", r.detail),
+				HINT = r.hint;
+		ELSE
+			RAISE NOTICE 'node "%": %: %', name, r."check", r.detail;
+		END IF;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_new_node(name) IS
+	'Tells what inspect_nodes() finds about a node, in NOTICEs and WARNINGs. Returns nothing; raises the first error that it finds.';
+
+CREATE FUNCTION shardfdw_internal.note_cores(name name) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	cores integer;
+BEGIN
+	-- only some roles may read the file, and only Linux has it: no answer, no option
+	SELECT (q.fields)[1]::integer INTO cores
+	FROM shardfdw.query_nodes(ARRAY[name], ARRAY[
+		$q$SELECT count(*) FROM regexp_matches(pg_read_file('/proc/cpuinfo'), '^processor\s*:', 'gn')$q$],
+		'autocommit', false) q WHERE q.ok;
+	IF cores > 0 THEN
+		EXECUTE format('ALTER SERVER %I OPTIONS (ADD cores %L)', name, cores);
+		RAISE NOTICE 'node "%": cores: %', name, cores;
+	ELSE
+		RAISE NOTICE USING MESSAGE = format('node "%s": cores: not known', name),
+			HINT = format('Set them with ALTER SERVER %I OPTIONS (ADD cores ''...''), so that queries can use parallel workers there.', name);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.note_cores(name) IS
+	'Asks a node for the cores of its machine, and notes them in its server''s options; a NOTICE says how many, or that they are not known. Returns nothing.';
 
 CREATE FUNCTION shardfdw.add_node(name name, host text, port integer DEFAULT 5432,
 								  dbname name DEFAULT pg_catalog.current_database(), "user" name DEFAULT CURRENT_USER,
@@ -256,8 +287,6 @@ DECLARE
 	server_options text;
 	mapping_options text;
 	mapping_hint text;
-	cores integer;
-	r record;
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('add_node');
 	IF jsonb_typeof(options) IS DISTINCT FROM 'object' THEN
@@ -284,38 +313,11 @@ BEGIN
 			HINT = coalesce(nullif(mapping_hint, ''), 'The options of the user mapping are user, password, password_required and sslpassword.');
 	END;
 
-	FOR r IN SELECT i."check", i.status, i.detail, i.hint FROM shardfdw_internal.inspect_nodes(ARRAY[name]) i
-	LOOP
-		IF r.status = 'error' THEN
-			RAISE EXCEPTION USING
-				ERRCODE = CASE r."check" WHEN 'connect' THEN 'sqlclient_unable_to_establish_sqlconnection'
-							ELSE 'object_not_in_prerequisite_state' END,
-				MESSAGE = format('could not add node "%s"', name),
-				DETAIL = format('%s: %s', r."check", r.detail),
-				HINT = r.hint;
-		ELSIF r.status = 'warning' THEN
-			RAISE WARNING USING MESSAGE = format('node "%s": %s: %s', name, r."check", r.detail),
-				HINT = r.hint;
-		ELSE
-			RAISE NOTICE 'node "%": %: %', name, r."check", r.detail;
-		END IF;
-	END LOOP;
+	PERFORM shardfdw_internal.check_new_node(name);
 
 	IF NOT options ? 'cores' THEN
-		-- only some roles may read the file, and only Linux has it: no answer, no option
-		SELECT (q.fields)[1]::integer INTO cores
-		FROM shardfdw.query_nodes(ARRAY[name], ARRAY[
-			$q$SELECT count(*) FROM regexp_matches(pg_read_file('/proc/cpuinfo'), '^processor\s*:', 'gn')$q$],
-			'autocommit', false) q WHERE q.ok;
-		IF cores > 0 THEN
-			EXECUTE format('ALTER SERVER %I OPTIONS (ADD cores %L)', name, cores);
-			RAISE NOTICE 'node "%": cores: %', name, cores;
-		ELSE
-			RAISE NOTICE USING MESSAGE = format('node "%s": cores: not known', name),
-				HINT = format('Set them with ALTER SERVER %I OPTIONS (ADD cores ''...''), so that queries can use parallel workers there.', name);
-		END IF;
+		PERFORM shardfdw_internal.note_cores(name);
 	END IF;
-
 	IF NOT options ? 'partial_aggregates' THEN
 		RAISE NOTICE 'node "%": partial aggregates: %', name, shardfdw.make_partial_aggregates(name);
 	END IF;

@@ -121,6 +121,60 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.inspect_shards(name[]) IS
 	'Asks nodes for the definitions of the tables that should be their shards. Returns one row per shard: error if its table is missing, lacks a column, constraint or index, or has another type, collation or expression for a column; warning if it has more than expected, else ok. Of shards with names of their own on the node, columns alone are compared.';
 
+CREATE FUNCTION shardfdw_internal.inspect_identity(nodes name[])
+	RETURNS TABLE (node name, status text, detail text)
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	here record;
+BEGIN
+	SELECT c.identity, c.confirmed, c.note_name INTO here FROM shardfdw.coordinator_identity() c;
+	IF nodes IS NULL AND NOT here.confirmed AND NOT pg_is_in_recovery() THEN
+		RETURN QUERY VALUES (NULL::name, 'error',
+			format('this server is a copy of coordinator %s: take_over_coordinator() has it take that one''s place', here.identity));
+	END IF;
+	RETURN QUERY
+	SELECT q.node, 'error', format('coordinator %s is noted there, this one is %s', (q.fields)[1], here.identity)
+	FROM shardfdw.query_nodes(coalesce(nodes, '{}'), array_fill(format(
+		$q$SELECT pg_catalog.obj_description(c.oid, 'pg_class') FROM pg_catalog.pg_class c
+		JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'shardfdw_internal' AND c.relname = %L$q$, here.note_name),
+		ARRAY[cardinality(coalesce(nodes, '{}'))]), 'autocommit', false) q
+	WHERE q.ok AND (q.fields)[1] <> here.identity;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.inspect_identity(name[]) IS
+	'Asks nodes which coordinator has noted itself there; with null, asks whether this server is a copy of the coordinator. Returns one row, an error, for each node that another one has taken over, or for such a copy (without node).';
+
+CREATE FUNCTION shardfdw_internal.inspect_tables(nodes name[], compare_rows boolean)
+	RETURNS TABLE (node name, "check" text, status text, detail text)
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+	-- what is in order is one row with its number
+	RETURN QUERY
+	SELECT y.node, CASE y.status WHEN 'ok' THEN y.kind ELSE y.label END, y.status,
+		CASE y.status WHEN 'ok' THEN format('%s as expected', y.nok) ELSE y.detail END
+	FROM (
+		SELECT x.*, count(*) FILTER (WHERE x.status = 'ok') OVER (PARTITION BY x.part, x.node) AS nok,
+			row_number() OVER (PARTITION BY x.part, x.node ORDER BY x.status <> 'ok') AS ord
+		FROM (
+			SELECT 1 AS part, 'shards' AS kind, s.node, 'shard ' || s.shard::text AS label, s.status, s.detail
+			FROM shardfdw_internal.inspect_shards(nodes) s
+			UNION ALL
+			SELECT 2, 'objects', o.node, o.label, o.status, o.detail FROM shardfdw_internal.inspect_objects(nodes) o
+			UNION ALL
+			SELECT 3, 'reference tables', r.node, 'reference table ' || r.relation::text, r.status, r.detail
+			FROM shardfdw_internal.inspect_references(
+				ARRAY(SELECT n.name FROM shardfdw.nodes n WHERE n.name = ANY (nodes) AND n.in_cluster), compare_rows) r) x) y
+	WHERE y.status <> 'ok' OR y.ord = 1
+	ORDER BY y.part, y.node::text COLLATE "C", y.ord, y.label COLLATE "C";
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.inspect_tables(name[], boolean) IS
+	'Compares the tables of nodes with those here: shards, the types and functions that they need, copies of reference tables. Returns one row for each that is not as expected, with status warning or error, and one with the number of those that are.';
+
 CREATE FUNCTION shardfdw.check_cluster(compare_rows boolean DEFAULT false)
 	RETURNS TABLE (node name, "check" text, status text, detail text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -130,20 +184,10 @@ AS $$
 #variable_conflict use_column
 DECLARE
 	nodes CONSTANT name[] := shardfdw_internal.trusted_nodes();
-	reachable name[];
-	identity text;
-	confirmed boolean;
-	note_name name;
+	reachable name[] := '{}';
 	i record;
 BEGIN
-	SELECT c.identity, c.confirmed, c.note_name INTO identity, confirmed, note_name FROM shardfdw.coordinator_identity() c;
-	IF NOT confirmed AND NOT pg_is_in_recovery() THEN
-		node := NULL;
-		"check" := 'coordinator';
-		status := 'error';
-		detail := format('this server is a copy of coordinator %s: take_over_coordinator() has it take that one''s place', identity);
-		RETURN NEXT;
-	END IF;
+	RETURN QUERY SELECT c.node, 'coordinator', c.status, c.detail FROM shardfdw_internal.inspect_identity(NULL) c;
 	IF nodes = '{}' THEN
 		RETURN;
 	END IF;
@@ -152,82 +196,11 @@ BEGIN
 		IF i."check" = 'connect' AND i.status = 'ok' THEN
 			reachable := reachable || i.node;
 		END IF;
-		node := i.node;
-		"check" := i."check";
-		status := i.status;
-		detail := i.detail;
-		RETURN NEXT;
+		RETURN QUERY VALUES (i.node, i."check", i.status, i.detail);
 	END LOOP;
-
-	FOR i IN
-		SELECT q.node, (q.fields)[1] AS noted
-		FROM shardfdw.query_nodes(coalesce(reachable, '{}'), array_fill(format(
-			$q$SELECT pg_catalog.obj_description(c.oid, 'pg_class') FROM pg_catalog.pg_class c
-			JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'shardfdw_internal' AND c.relname = %L$q$, note_name),
-			ARRAY[cardinality(coalesce(reachable, '{}'))]), 'autocommit', false) q
-		WHERE q.ok AND (q.fields)[1] <> identity
-	LOOP
-		node := i.node;
-		"check" := 'coordinator';
-		status := 'error';
-		detail := format('coordinator %s is noted there, this one is %s', i.noted, identity);
-		RETURN NEXT;
-	END LOOP;
-
-	FOR i IN
-		SELECT s.node, s.shard, s.status, s.detail,
-			count(*) FILTER (WHERE s.status = 'ok') OVER (PARTITION BY s.node) AS nok,
-			row_number() OVER (PARTITION BY s.node ORDER BY s.status <> 'ok') AS ord
-		FROM shardfdw_internal.inspect_shards(reachable) s
-		ORDER BY s.node::text COLLATE "C", ord, s.shard::text COLLATE "C"
-	LOOP
-		CONTINUE WHEN i.status = 'ok' AND i.ord > 1;
-		node := i.node;
-		"check" := CASE i.status WHEN 'ok' THEN 'shards' ELSE 'shard ' || i.shard::text END;
-		status := i.status;
-		detail := CASE i.status WHEN 'ok' THEN format('%s as expected', i.nok) ELSE i.detail END;
-		RETURN NEXT;
-	END LOOP;
-
-	FOR i IN
-		SELECT o.node, o.label, o.status, o.detail,
-			count(*) FILTER (WHERE o.status = 'ok') OVER (PARTITION BY o.node) AS nok,
-			row_number() OVER (PARTITION BY o.node ORDER BY o.status <> 'ok') AS ord
-		FROM shardfdw_internal.inspect_objects(coalesce(reachable, '{}')) o
-		ORDER BY o.node::text COLLATE "C", ord, o.label COLLATE "C"
-	LOOP
-		CONTINUE WHEN i.status = 'ok' AND i.ord > 1;
-		node := i.node;
-		"check" := CASE i.status WHEN 'ok' THEN 'objects' ELSE i.label END;
-		status := i.status;
-		detail := CASE i.status WHEN 'ok' THEN format('%s as expected', i.nok) ELSE i.detail END;
-		RETURN NEXT;
-	END LOOP;
-
-	FOR i IN SELECT t.node, t.status, t.detail FROM shardfdw_internal.inspect_partial_aggregates(coalesce(reachable, '{}')) t
-	LOOP
-		node := i.node;
-		"check" := 'partial aggregates';
-		status := i.status;
-		detail := i.detail;
-		RETURN NEXT;
-	END LOOP;
-
-	FOR i IN
-		SELECT r.node, r.relation, r.status, r.detail,
-			count(*) FILTER (WHERE r.status = 'ok') OVER (PARTITION BY r.node) AS nok,
-			row_number() OVER (PARTITION BY r.node ORDER BY r.status <> 'ok') AS ord
-		FROM shardfdw_internal.inspect_references(
-			ARRAY(SELECT n.name FROM shardfdw.nodes n WHERE n.name = ANY (reachable) AND n.in_cluster), compare_rows) r
-		ORDER BY r.node::text COLLATE "C", ord, r.relation::text COLLATE "C"
-	LOOP
-		CONTINUE WHEN i.status = 'ok' AND i.ord > 1;
-		node := i.node;
-		"check" := CASE i.status WHEN 'ok' THEN 'reference tables' ELSE 'reference table ' || i.relation::text END;
-		status := i.status;
-		detail := CASE i.status WHEN 'ok' THEN format('%s as expected', i.nok) ELSE i.detail END;
-		RETURN NEXT;
-	END LOOP;
+	RETURN QUERY SELECT c.node, 'coordinator', c.status, c.detail FROM shardfdw_internal.inspect_identity(reachable) c;
+	RETURN QUERY SELECT t.* FROM shardfdw_internal.inspect_tables(reachable, check_cluster.compare_rows) t;
+	RETURN QUERY SELECT p.node, 'partial aggregates', p.status, p.detail FROM shardfdw_internal.inspect_partial_aggregates(reachable) p;
 END
 $$;
 COMMENT ON FUNCTION shardfdw.check_cluster(boolean) IS
