@@ -5,12 +5,20 @@ SET LOCAL search_path = pg_catalog, pg_temp;
 
 -- Schema shardfdw has what users call and read, and docs/reference.md describes; shardfdw_internal has the rest. A server that
 -- has been a node has the second already. As the first, it is no member of the extension: what coordinators above this one
--- note in it would keep the extension from being dropped.
+-- note in it would keep the extension from being dropped. Its owner could have functions of his own called.
 DO $$
+DECLARE
+	schema_owner name := (SELECT pg_catalog.pg_get_userbyid(nspowner) FROM pg_catalog.pg_namespace WHERE nspname OPERATOR(pg_catalog.=) 'shardfdw_internal');
 BEGIN
-	IF pg_catalog.to_regnamespace('shardfdw_internal') IS NULL THEN
+	IF schema_owner IS NULL THEN
 		CREATE SCHEMA shardfdw_internal;
 		ALTER EXTENSION shardfdw DROP SCHEMA shardfdw_internal;
+	ELSIF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname OPERATOR(pg_catalog.=) schema_owner
+			AND (rolsuper OR rolname OPERATOR(pg_catalog.=) CURRENT_USER)) THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
+			MESSAGE = pg_catalog.format('schema "shardfdw_internal" belongs to role "%s"', schema_owner),
+			DETAIL = 'It must belong to a superuser.',
+			HINT = 'Look at what is in it, then drop it or change its owner.';
 	END IF;
 END
 $$;
