@@ -27,7 +27,7 @@ static const char *
 state_name(const ShardConn *conn)
 {
 	if (conn->state == SHARD_CONN_CONNECTING)
-		return conn->nrefused > 0 ? "refused" : "connecting";
+		return conn->opening.nrefused > 0 ? "refused" : "connecting";
 	if (!shard_connection_is_alive(conn))
 		return "lost";
 	if (conn->holder)

@@ -205,7 +205,7 @@ shard_stream_advance(ShardStream *stream)
 
 		if (shard_connection_poll(conn) != 0)
 		{
-			if (conn->nrefused > 0 && !stream->spec.as_writer &&
+			if (conn->opening.nrefused > 0 && !stream->spec.as_writer &&
 				shard_pool_can_do_without(conn, stream->snapshot))
 			{
 				shard_stream_give_up(stream, STREAM_QUEUED);

@@ -129,7 +129,7 @@ add_stream(StreamWait *wait, ShardStream *stream)
 			wait->queued = stream;
 			return false;
 		case STREAM_CONNECTING:
-			add_item(wait, stream, stream->conn->connect_events);
+			add_item(wait, stream, stream->conn->opening.events);
 			if ((timeout_ms = shard_connection_poll_ms(stream->conn)) >= 0)
 				limit_timeout(wait, timeout_ms);
 			return false;

@@ -30,6 +30,39 @@ typedef enum ShardConnState
 	SHARD_CONN_BROKEN			/* to be closed; never used again */
 } ShardConnState;
 
+/* How far the opening of a connection has come. */
+typedef enum ShardOpenStage
+{
+	SHARD_OPEN_REFUSED,			/* the node had too many connections: it is asked again at retry_at */
+	SHARD_OPEN_LOGIN,			/* PQconnectPoll in progress */
+	SHARD_OPEN_SETUP,			/* accepted: settings were sent, and questions about the node */
+	SHARD_OPEN_SETUP_DENIED,	/* one that its role may not ask: when all is read, the others are */
+	SHARD_OPEN_SETUP_LESS		/* the others were asked */
+} ShardOpenStage;
+
+/* Who waits for a connection that is being opened. */
+typedef enum ShardOpenWatch
+{
+	SHARD_OPEN_WATCHED,			/* whoever has begun to open it */
+	SHARD_OPEN_PAUSED,			/* nobody: it is not moved on */
+	SHARD_OPEN_RESUMED			/* somebody else: a failure of it may be an old one */
+} ShardOpenWatch;
+
+/* The opening of a connection; only while that is SHARD_CONN_CONNECTING. */
+typedef struct ShardOpening
+{
+	ShardOpenStage stage;
+	ShardOpenWatch watch;
+	int			events;			/* of the socket, that are waited for; WL_TIMEOUT: none */
+	int			timeout;		/* connect_timeout in seconds; 0: none */
+	TimestampTz deadline;		/* of who waits; 0: none */
+	TimestampTz began_at;		/* the attempt that is under way */
+	TimestampTz retry_at;		/* SHARD_OPEN_REFUSED: when it is asked again */
+	int			nrefused;		/* how often the node had too many connections */
+	bool		needs_password; /* a server that does not ask for the password is refused */
+	bool		asks_allowed;	/* one question is how many connections the node allows */
+} ShardOpening;
+
 /*
  * How far the remote transaction has come that is to begin with another
  * connection's snapshot: a failure between BEGIN and SET means that it is lost.
@@ -91,21 +124,11 @@ struct ShardConn
 	char	   *node;			/* server's name, for messages */
 	PGconn	   *pg;
 	ShardConnState state;
-	int			connect_timeout;	/* seconds; 0: none */
-	TimestampTz connect_deadline;	/* 0: none */
-	TimestampTz began_at;		/* the attempt to open it that is under way */
-	int			connect_events; /* socket events that PQconnectPoll waits for */
-	bool		connected;		/* the server accepted us; now the session is set up */
-	bool		paused;			/* while connecting: nobody moves it on */
-	bool		resumed;		/* it has been paused: a failure of it may be an old one */
-	bool		needs_password; /* refuse a server that did not ask for the password */
+	ShardOpening opening;
 	bool		used;			/* has run a statement */
 	bool		keep;			/* option keep_connections: also after the transaction */
 	bool		stateless;		/* option session_state off: a pooler may be on the way */
 	int			quota_node;		/* see remote/wire/quota.h */
-	bool		asks;			/* while connecting: how many connections the node allows */
-	int			nrefused;		/* how often the node had too many connections */
-	TimestampTz retry_at;		/* when it is asked again; 0: it is being asked */
 	TimestampTz opened_at;
 	bool		invalidated;	/* options changed, or distrusted: close when idle and outside a transaction */
 	uint32		server_hash;	/* system cache hashes of server and mapping, for invalidation */
@@ -142,8 +165,6 @@ struct ShardConn
 	int			server_version;
 	ShardConnServer server;		/* which server it leads to, if it always leads to the same one */
 	NameData	noted_identity; /* of the coordinator that uses the node; empty: none is noted there */
-	bool		asks_system;	/* while connecting: asks for the system identifier, too */
-	bool		asks_again;		/* while connecting: may not, and asks without */
 	uint64		bytes_received;
 };
 

@@ -123,11 +123,11 @@ was_refused(const ShardConn *conn)
 static void
 fail_connecting(ShardConn *conn, const char *reason)
 {
-	bool		refused = reason && conn->nrefused > 0;
+	bool		refused = reason && conn->opening.nrefused > 0;
 	char	   *detail;
 
 	/* the time was spent on asking again: the reason is the node's, if it is known still */
-	if (refused && conn->retry_at != 0)
+	if (refused && conn->opening.stage == SHARD_OPEN_REFUSED)
 		reason = NULL;
 	detail = shard_error_clean_text(reason ? reason : PQerrorMessage(conn->pg));
 	make_terse(detail);
@@ -146,12 +146,14 @@ fail_connecting(ShardConn *conn, const char *reason)
 static void
 back_off(ShardConn *conn)
 {
-	int			delay_ms = Min(FIRST_BACKOFF_MS << Min(conn->nrefused, 6), MAX_BACKOFF_MS);
+	ShardOpening *opening = &conn->opening;
+	int			delay_ms = Min(FIRST_BACKOFF_MS << Min(opening->nrefused, 6), MAX_BACKOFF_MS);
 
-	conn->nrefused++;
+	opening->nrefused++;
 	delay_ms += (int) (pg_prng_double(&pg_global_prng_state) * delay_ms);
-	conn->retry_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), delay_ms);
-	conn->connect_events = WL_TIMEOUT;
+	opening->retry_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), delay_ms);
+	opening->stage = SHARD_OPEN_REFUSED;
+	opening->events = WL_TIMEOUT;
 }
 
 /* In seconds; 0: none. */
@@ -170,8 +172,10 @@ find_connect_timeout(const char *const *keywords, const char *const *values)
 static void
 start_clock(ShardConn *conn)
 {
-	conn->connect_deadline = conn->connect_timeout == 0 ? 0 :
-		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), conn->connect_timeout * INT64CONST(1000));
+	ShardOpening *opening = &conn->opening;
+
+	opening->deadline = opening->timeout == 0 ? 0 :
+		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), opening->timeout * INT64CONST(1000));
 }
 
 static void
@@ -274,11 +278,13 @@ shard_connection_start(Oid serverid, Oid userid, int quota_node)
 	conn->keep = server_flag(server, "keep_connections", true);
 	conn->stateless = !server_flag(server, "session_state", true);
 	conn->opened_at = GetCurrentTimestamp();
-	conn->needs_password = !superuser_arg(userid) && !shard_conninfo_password_optional(server, user);
 	conn->server_hash = GetSysCacheHashValue1(FOREIGNSERVEROID, ObjectIdGetDatum(serverid));
 	conn->mapping_hash = GetSysCacheHashValue1(USERMAPPINGOID, ObjectIdGetDatum(user->umid));
-	conn->connect_timeout = find_connect_timeout(keywords, values);
-	conn->began_at = conn->opened_at;
+	conn->opening.needs_password = !superuser_arg(userid) && !shard_conninfo_password_optional(server, user);
+	conn->opening.timeout = find_connect_timeout(keywords, values);
+	conn->opening.began_at = conn->opened_at;
+	conn->opening.stage = SHARD_OPEN_LOGIN;
+	conn->opening.events = WL_SOCKET_WRITEABLE; /* what PQconnectPoll wants first */
 	start_clock(conn);
 
 	if (!shard_wait_acquire_handle())
@@ -308,24 +314,25 @@ shard_connection_start(Oid serverid, Oid userid, int quota_node)
 	PQsetNoticeReceiver(conn->pg, shard_connection_keep_notice, conn);
 	PQsetErrorVerbosity(conn->pg, PQERRORS_VERBOSE);
 	conn->state = SHARD_CONN_CONNECTING;
-	conn->connect_events = WL_SOCKET_WRITEABLE; /* what PQconnectPoll wants first */
 	if (PQstatus(conn->pg) == CONNECTION_BAD)
 		back_off(conn);
 	shard_wait_sockets_changed();
 	return conn;
 }
 
-/* Sends what the session needs, and asks what is good to know of the node. */
+/* Sends what the session needs, and asks what is good to know of the node: all of it in SHARD_OPEN_SETUP. */
 static void
-ask_setup(ShardConn *conn, bool conforms)
+ask_setup(ShardConn *conn, ShardOpenStage stage, bool conforms)
 {
+	conn->opening.stage = stage;
+	conn->opening.events = WL_SOCKET_READABLE;
 	if (!PQsendQuery(conn->pg, psprintf("%s%sSELECT %s, %s, %s",
 										conforms ? "" : "SET standard_conforming_strings = on; ",
 										conn->stateless ? "" : TRANSACTION_SQL NO_WORKERS_SQL,
-										conn->asks ? ALLOWED_SQL : "NULL",
+										conn->opening.asks_allowed ? ALLOWED_SQL : "NULL",
 										conn->stateless ? "NULL" : shard_connection_note_sql(),
 										conn->stateless ? "NULL, NULL, NULL" :
-										conn->asks_system ? SHARD_SERVER_SQL(SHARD_SYSTEM_SQL) : SHARD_SERVER_SQL("NULL"))))
+										stage == SHARD_OPEN_SETUP ? SHARD_SERVER_SQL(SHARD_SYSTEM_SQL) : SHARD_SERVER_SQL("NULL"))))
 		fail_connecting(conn, NULL);
 	(void) PQsetSingleRowMode(conn->pg);
 }
@@ -340,8 +347,7 @@ accept_session(ShardConn *conn)
 	const char *conforming = PQparameterStatus(conn->pg, "standard_conforming_strings");
 	bool		conforms;
 
-	conn->connected = true;
-	if (conn->needs_password && !PQconnectionUsedPassword(conn->pg))
+	if (conn->opening.needs_password && !PQconnectionUsedPassword(conn->pg))
 	{
 		conn->state = SHARD_CONN_BROKEN;
 		ereport(ERROR,
@@ -366,11 +372,10 @@ accept_session(ShardConn *conn)
 				 errmsg("node \"%s\" has standard_conforming_strings switched off", conn->node),
 				 errhint("Switch it on there: with session_state 'off' sessions on nodes are left as they are.")));
 	}
-	conn->asks = shard_quota_is_curious(conn->quota_node);
-	if (conn->stateless && !conn->asks)
+	conn->opening.asks_allowed = shard_quota_is_curious(conn->quota_node);
+	if (conn->stateless && !conn->opening.asks_allowed)
 		return true;
-	conn->asks_system = true;
-	ask_setup(conn, conforms);
+	ask_setup(conn, SHARD_OPEN_SETUP, conforms);
 	return false;
 }
 
@@ -412,7 +417,7 @@ shard_connection_note_sql(void)
 static void
 take_setup_row(ShardConn *conn, const PGresult *res)
 {
-	if (conn->asks && !PQgetisnull(res, 0, 0))
+	if (conn->opening.asks_allowed && !PQgetisnull(res, 0, 0))
 		shard_quota_learn(conn->quota_node, atoi(PQgetvalue(res, 0, 0)));
 	/* a pooler may lead to another server the next time */
 	if (conn->stateless)
@@ -422,26 +427,20 @@ take_setup_row(ShardConn *conn, const PGresult *res)
 	shard_connection_parse_server(res, 2, &conn->server);
 }
 
-/*
- * The node's role may not see something of the node that is good to know: asks
- * again without it.  False when that is not why res failed.
- */
+/* True when res says that the node's role may not see something of the node that is good to know. */
 static bool
-ask_less(ShardConn *conn, const PGresult *res)
+is_denied(const ShardConn *conn, const PGresult *res)
 {
 	const char *sqlstate = PQresultErrorField(res, PG_DIAG_SQLSTATE);
 
-	if (!conn->asks_system || !sqlstate || strcmp(sqlstate, "42501") != 0)
-		return false;
-	conn->asks_system = false;
-	return true;
+	return conn->opening.stage == SHARD_OPEN_SETUP && sqlstate && strcmp(sqlstate, "42501") == 0;
 }
 
 /* Raises when connect_timeout has passed. */
 static void
 check_deadline(ShardConn *conn)
 {
-	if (conn->connect_deadline && GetCurrentTimestamp() >= conn->connect_deadline)
+	if (conn->opening.deadline && GetCurrentTimestamp() >= conn->opening.deadline)
 		fail_connecting(conn, _("connect_timeout expired"));
 }
 
@@ -449,18 +448,18 @@ check_deadline(ShardConn *conn)
 static int
 open_again(ShardConn *conn)
 {
-	conn->connected = false;
-	conn->resumed = false;
-	conn->began_at = GetCurrentTimestamp();
+	conn->opening.stage = SHARD_OPEN_LOGIN;
+	conn->opening.watch = SHARD_OPEN_WATCHED;
+	conn->opening.began_at = GetCurrentTimestamp();
 	PQsetErrorVerbosity(conn->pg, PQERRORS_VERBOSE);
 	if (PQresetStart(conn->pg))
-		conn->connect_events = WL_SOCKET_WRITEABLE;
+		conn->opening.events = WL_SOCKET_WRITEABLE;
 	else if (was_refused(conn))
 		back_off(conn);
 	else
 		fail_connecting(conn, NULL);
 	shard_wait_sockets_changed();
-	return conn->connect_events;
+	return conn->opening.events;
 }
 
 /* After back_off: once more, when it is time; the events to wait for. */
@@ -468,9 +467,8 @@ static int
 poll_refused(ShardConn *conn)
 {
 	check_deadline(conn);
-	if (GetCurrentTimestamp() < conn->retry_at)
-		return conn->connect_events;
-	conn->retry_at = 0;
+	if (GetCurrentTimestamp() < conn->opening.retry_at)
+		return conn->opening.events;
 	return open_again(conn);
 }
 
@@ -478,7 +476,7 @@ void
 shard_connection_pause(ShardConn *conn)
 {
 	if (conn->state == SHARD_CONN_CONNECTING)
-		conn->paused = true;
+		conn->opening.watch = SHARD_OPEN_PAUSED;
 }
 
 /* What conn is being opened by has failed; the events to wait for when it is tried again. */
@@ -488,9 +486,9 @@ retry_or_fail(ShardConn *conn)
 	if (was_refused(conn))
 	{
 		back_off(conn);
-		return conn->connect_events;
+		return conn->opening.events;
 	}
-	if (!conn->resumed)
+	if (conn->opening.watch != SHARD_OPEN_RESUMED)
 		fail_connecting(conn, NULL);
 	/* while nobody looked; that says nothing about the node as it is now */
 	return open_again(conn);
@@ -504,9 +502,11 @@ retry_or_fail(ShardConn *conn)
 static bool
 is_stuck(ShardConn *conn)
 {
-	return conn->connect_timeout > 0 && conn->retry_at == 0 &&
-		TimestampDifferenceExceeds(conn->began_at, GetCurrentTimestamp(), conn->connect_timeout * 1000) &&
-		!shard_connection_socket_is_ready(conn, conn->connect_events);
+	const ShardOpening *opening = &conn->opening;
+
+	return opening->timeout > 0 && opening->stage != SHARD_OPEN_REFUSED &&
+		TimestampDifferenceExceeds(opening->began_at, GetCurrentTimestamp(), opening->timeout * 1000) &&
+		!shard_connection_socket_is_ready(conn, opening->events);
 }
 
 /* Moves what accept_session has sent on; the events to wait for, 0 when it has ended. */
@@ -521,21 +521,20 @@ poll_setup(ShardConn *conn)
 	while (!PQisBusy(conn->pg))
 	{
 		res = PQgetResult(conn->pg);
-		if (!res && conn->asks_again)
+		if (!res && conn->opening.stage == SHARD_OPEN_SETUP_DENIED)
 		{
-			conn->asks_again = false;
-			ask_setup(conn, false);
-			return conn->connect_events;
+			ask_setup(conn, SHARD_OPEN_SETUP_LESS, false);
+			return conn->opening.events;
 		}
 		if (!res)
 			return 0;
 		if (PQresultStatus(res) == PGRES_SINGLE_TUPLE && PQnfields(res) == 2 + SHARD_SERVER_COLUMNS)
 			take_setup_row(conn, res);
-		else if (ask_less(conn, res))
-			conn->asks_again = true;
+		else if (is_denied(conn, res))
+			conn->opening.stage = SHARD_OPEN_SETUP_DENIED;
 		else if (PQresultStatus(res) != PGRES_COMMAND_OK && PQresultStatus(res) != PGRES_TUPLES_OK)
 		{
-			if (conn->resumed)
+			if (conn->opening.watch == SHARD_OPEN_RESUMED)
 			{
 				PQclear(res);
 				return retry_or_fail(conn);
@@ -545,7 +544,7 @@ poll_setup(ShardConn *conn)
 		}
 		PQclear(res);
 	}
-	return conn->connect_events;
+	return conn->opening.events;
 }
 
 int
@@ -557,26 +556,25 @@ shard_connection_poll(ShardConn *conn)
 		return 0;
 	if (conn->state == SHARD_CONN_BROKEN)
 		fail_connecting(conn, NULL);
-	if (conn->paused)
+	if (conn->opening.watch == SHARD_OPEN_PAUSED)
 	{
-		conn->paused = false;
-		conn->resumed = true;
-		conn->nrefused = 0;
+		conn->opening.watch = SHARD_OPEN_RESUMED;
+		conn->opening.nrefused = 0;
 		start_clock(conn);
 		if (is_stuck(conn))
 			return open_again(conn);
 	}
-	if (conn->retry_at != 0)
+	if (conn->opening.stage == SHARD_OPEN_REFUSED)
 		return poll_refused(conn);
 
 	/* PQconnectPoll takes its being called as news that the socket is ready. */
-	if (!shard_connection_socket_is_ready(conn, conn->connect_events))
+	if (!shard_connection_socket_is_ready(conn, conn->opening.events))
 	{
 		check_deadline(conn);
-		return conn->connect_events;
+		return conn->opening.events;
 	}
 
-	if (!conn->connected)
+	if (conn->opening.stage == SHARD_OPEN_LOGIN)
 	{
 		PostgresPollingStatusType status = PQconnectPoll(conn->pg);
 
@@ -584,23 +582,20 @@ shard_connection_poll(ShardConn *conn)
 		if (status == PGRES_POLLING_READING || status == PGRES_POLLING_WRITING)
 		{
 			check_deadline(conn);
-			conn->connect_events = status == PGRES_POLLING_READING ?
+			conn->opening.events = status == PGRES_POLLING_READING ?
 				WL_SOCKET_READABLE : WL_SOCKET_WRITEABLE;
-			return conn->connect_events;
+			return conn->opening.events;
 		}
 		if (status != PGRES_POLLING_OK)
 			return retry_or_fail(conn);
 		if (!accept_session(conn))
-		{
-			conn->connect_events = WL_SOCKET_READABLE;
-			return conn->connect_events;
-		}
+			return conn->opening.events;
 	}
 	else if ((events = poll_setup(conn)) != 0)
 		return events;
 
 	conn->state = SHARD_CONN_READY;
-	if (conn->resumed && !shard_connection_usable(conn))
+	if (conn->opening.watch == SHARD_OPEN_RESUMED && !shard_connection_usable(conn))
 	{
 		/* it was opened, and lost, while nobody looked */
 		conn->state = SHARD_CONN_CONNECTING;
@@ -616,12 +611,12 @@ shard_connection_poll(ShardConn *conn)
 long
 shard_connection_poll_ms(const ShardConn *conn)
 {
-	TimestampTz until = conn->connect_deadline;
+	TimestampTz until = conn->opening.deadline;
 
 	if (conn->state != SHARD_CONN_CONNECTING)
 		return -1;
-	if (conn->retry_at != 0 && (until == 0 || conn->retry_at < until))
-		until = conn->retry_at;
+	if (conn->opening.stage == SHARD_OPEN_REFUSED && (until == 0 || conn->opening.retry_at < until))
+		until = conn->opening.retry_at;
 	/* rounded up, so that the moment has passed when it wakes */
 	return until ? shard_connection_remaining_ms(until) + 1 : -1;
 }
