@@ -132,7 +132,7 @@ shardfdw_lock_wrapper(PG_FUNCTION_ARGS)
 static void
 note_transaction(ShardConn *conn, void *arg)
 {
-	if (conn->xact_depth > 0 && !conn->end_pending)
+	if (shard_connection_in_xact(conn))
 		*(bool *) arg = true;
 }
 

@@ -32,9 +32,9 @@ state_name(const ShardConn *conn)
 		return "lost";
 	if (conn->holder)
 		return "active";
-	if (conn->xact_depth == 0)
+	if (!shard_connection_in_xact(conn))
 		return "idle";
-	return conn->xact_failed ? "idle in transaction (aborted)" : "idle in transaction";
+	return shard_connection_is_aborted(conn) ? "idle in transaction (aborted)" : "idle in transaction";
 }
 
 static void
@@ -49,7 +49,7 @@ put_connection(ShardConn *conn, void *arg)
 	values[1] = DirectFunctionCall1(namein, CStringGetDatum(GetUserNameFromId(conn->userid, true) ?
 															GetUserNameFromId(conn->userid, true) : ""));
 	values[2] = CStringGetTextDatum(state_name(conn));
-	values[3] = BoolGetDatum(conn->xact_wrote);
+	values[3] = BoolGetDatum(conn->xact.state == SHARD_XACT_WROTE);
 	values[4] = BoolGetDatum(!conn->invalidated && conn->keep);
 	values[5] = TimestampTzGetDatum(conn->opened_at);
 	values[6] = Int32GetDatum(connected ? PQbackendPID(conn->pg) : 0);

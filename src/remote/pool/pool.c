@@ -128,7 +128,7 @@ shard_pool_discard(ShardConn *conn)
 	conn->state = SHARD_CONN_BROKEN;
 	if (conn->holder)
 		shard_connection_release(conn);
-	if (conn->xact_depth == 0)
+	if (!shard_connection_in_xact(conn))
 		destroy(conn);
 }
 
@@ -136,7 +136,7 @@ shard_pool_discard(ShardConn *conn)
 static bool
 is_idle(const ShardConn *conn, const ShardPool *pool)
 {
-	return !conn->holder && conn->xact_depth == 0 && !conn->xact_extra && conn != pool->writer;
+	return !conn->holder && !shard_connection_in_xact(conn) && !conn->is_extra && conn != pool->writer;
 }
 
 /*
@@ -270,13 +270,13 @@ open_connection(ShardPool *pool, bool extra)
 static int
 reader_rank(const ShardPool *pool, const ShardConn *conn, const struct ShardSnapshot *snapshot)
 {
-	if (conn->holder || conn->state == SHARD_CONN_BROKEN || conn == pool->writer || conn->xact_extra)
+	if (conn->holder || conn->state == SHARD_CONN_BROKEN || conn == pool->writer || conn->is_extra)
 		return 0;
-	if (conn->xact_depth > 0)
+	if (shard_connection_in_xact(conn))
 	{
-		if (conn->xact_failed)
+		if (shard_connection_is_aborted(conn))
 			return 0;
-		if (conn->snapshot && conn->snapshot == snapshot)
+		if (conn->xact.snapshot && conn->xact.snapshot == snapshot)
 			return 4;
 		return shard_snapshot_is_exporter(conn) ? 0 : 1;
 	}
@@ -323,7 +323,7 @@ count_live(const ShardPool *pool)
 	{
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
 
-		if (conn->state != SHARD_CONN_BROKEN && !conn->xact_failed)
+		if (conn->state != SHARD_CONN_BROKEN && !shard_connection_is_aborted(conn))
 			n++;
 	}
 	return n;
@@ -355,8 +355,8 @@ has_idle_exporter(const ShardPool *pool)
 	{
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
 
-		if (!conn->holder && conn != pool->writer && !conn->xact_extra &&
-			conn->state == SHARD_CONN_READY && !conn->xact_failed && shard_snapshot_is_exporter(conn))
+		if (!conn->holder && conn != pool->writer && !conn->is_extra &&
+			conn->state == SHARD_CONN_READY && !shard_connection_is_aborted(conn) && shard_snapshot_is_exporter(conn))
 			return true;
 	}
 	return false;
@@ -373,7 +373,7 @@ will_be_free(const ShardPool *pool)
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
 
 		if (conn->holder && conn->holder != &free_holder && conn->state != SHARD_CONN_BROKEN &&
-			conn != pool->writer && !conn->xact_extra && !conn->xact_failed)
+			conn != pool->writer && !conn->is_extra && !shard_connection_is_aborted(conn))
 			return true;
 	}
 	return false;
@@ -389,7 +389,7 @@ shard_pool_can_do_without(ShardConn *conn, struct ShardSnapshot *snapshot)
 	{
 		ShardConn  *other = dlist_container(ShardConn, link, iter.cur);
 
-		if (other == conn || other->state != SHARD_CONN_READY || other == pool->writer || other->xact_extra)
+		if (other == conn || other->state != SHARD_CONN_READY || other == pool->writer || other->is_extra)
 			continue;
 		/* somebody will give it up, or has already */
 		if (other->holder ? other->holder != &free_holder : reader_rank(pool, other, snapshot) > 1)
@@ -428,7 +428,7 @@ find_idle(ShardPool *pool)
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
 
 		/* usable() takes note of the end of a COMMIT whose answer is here */
-		if (!conn->holder && conn != pool->writer && !conn->xact_extra && conn->xact_depth == 0 &&
+		if (!conn->holder && conn != pool->writer && !conn->is_extra && !shard_connection_in_xact(conn) &&
 			shard_connection_usable(conn) && !conn->end_pending)
 			return conn;
 	}
@@ -445,7 +445,7 @@ find_ending(ShardPool *pool)
 	{
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
 
-		if (!conn->holder && conn != pool->writer && !conn->xact_extra && conn->xact_depth == 0 &&
+		if (!conn->holder && conn != pool->writer && !conn->is_extra && !shard_connection_in_xact(conn) &&
 			!conn->invalidated && conn->state == SHARD_CONN_READY && conn->end_pending)
 			return conn;
 	}
@@ -462,7 +462,7 @@ find_opening(ShardPool *pool)
 	{
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
 
-		if (!conn->holder && conn != pool->writer && !conn->xact_extra &&
+		if (!conn->holder && conn != pool->writer && !conn->is_extra &&
 			conn->state == SHARD_CONN_CONNECTING)
 			return conn;
 	}
@@ -524,7 +524,7 @@ shard_pool_start_extra(ShardPool *pool)
 	if (!conn && count_live(pool) < cap_of(pool))
 		conn = open_connection(pool, true);
 	if (conn)
-		conn->xact_extra = true;
+		conn->is_extra = true;
 	return conn;
 }
 
@@ -538,7 +538,7 @@ shard_pool_count_extra(const ShardPool *pool)
 	{
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
 
-		if (conn->xact_extra && shard_connection_is_alive(conn))
+		if (conn->is_extra && shard_connection_is_alive(conn))
 			n++;
 	}
 	return n;
@@ -602,7 +602,7 @@ tidy(ShardConn *conn, void *arg)
 	if (conn->holder == &free_holder)
 		shard_pool_discard(conn);
 	else if (conn->state == SHARD_CONN_BROKEN ||
-			 ((conn->invalidated || !conn->keep) && !conn->holder && conn->xact_depth == 0))
+			 ((conn->invalidated || !conn->keep) && !conn->holder && !shard_connection_in_xact(conn)))
 		destroy(conn);
 }
 

@@ -62,8 +62,8 @@ shard_snapshot_is_shared(ShardSnapshot *snapshot, Oid serverid, Oid userid)
 bool
 shard_snapshot_is_exporter(const ShardConn *conn)
 {
-	return conn->xact_depth > 0 && conn->snapshot != NULL &&
-		shard_snapshot_node(conn->snapshot, conn->serverid, conn->userid)->exporter == conn;
+	return conn->xact.snapshot != NULL &&
+		shard_snapshot_node(conn->xact.snapshot, conn->serverid, conn->userid)->exporter == conn;
 }
 
 void
@@ -71,10 +71,10 @@ shard_snapshot_exported(ShardConn *conn, const char *snapshot_id)
 {
 	ShardNodeSnapshot *node;
 
-	if (!conn->snapshot)
+	if (!conn->xact.snapshot)
 		return;					/* its statement has ended meanwhile */
-	node = shard_snapshot_node(conn->snapshot, conn->serverid, conn->userid);
-	node->id = MemoryContextStrdup(conn->snapshot->cxt, snapshot_id);
+	node = shard_snapshot_node(conn->xact.snapshot, conn->serverid, conn->userid);
+	node->id = MemoryContextStrdup(conn->xact.snapshot->cxt, snapshot_id);
 	node->state = SHARD_SNAPSHOT_EXPORTED;
 	node->exporter = conn;
 	node->exporter_userid = conn->userid;
@@ -89,14 +89,13 @@ shard_snapshot_give_up(ShardConn *conn)
 {
 	ShardNodeSnapshot *node;
 
-	if (!conn->snapshot)
+	if (!conn->xact.snapshot)
 		return;
-	node = shard_snapshot_node(conn->snapshot, conn->serverid, conn->userid);
+	node = shard_snapshot_node(conn->xact.snapshot, conn->serverid, conn->userid);
 	if (node->state == SHARD_SNAPSHOT_EXPORTING && node->exporter == conn)
 	{
 		node->state = SHARD_SNAPSHOT_NONE;
 		node->exporter = NULL;
 	}
-	conn->snapshot = NULL;
-	conn->xact_leftover = conn->xact_depth > 0;
+	conn->xact.snapshot = NULL;
 }

@@ -205,7 +205,7 @@ reader_connection(CommandRun *run, ShardPool *pool)
 		dlist_foreach(iter, &pool->conns)
 		{
 			conn = dlist_container(ShardConn, link, iter.cur);
-			if (conn->holder && !conn->xact_extra)
+			if (conn->holder && !conn->is_extra)
 			{
 				shard_connection_yield(conn);
 				break;
@@ -273,9 +273,6 @@ release_lanes(CommandRun *run, bool failed)
 			shard_connection_pause(lane->conn);
 		else if (lane->conn->state != SHARD_CONN_READY || lane->passing)
 			shard_pool_discard(lane->conn);
-		else if (lane->conn->xact_depth > 0 &&
-				 PQtransactionStatus(lane->conn->pg) == PQTRANS_INERROR)
-			lane->conn->xact_failed = true;
 	}
 }
 

@@ -21,6 +21,7 @@
 #include "foreign/foreign.h"
 #include "remote/run/stream_private.h"
 #include "remote/wire/error.h"
+#include "remote/xact/txn_private.h"
 
 /* ---------- beginning ---------- */
 
@@ -170,7 +171,7 @@ send_statement(ShardStream *stream)
 	StringInfoData text;
 	bool		ready = true;
 
-	stream->began = conn->xact_depth == 0;
+	stream->began = !shard_connection_in_xact(conn);
 	initStringInfo(&xact);
 	initStringInfo(&text);
 	if (stream->spec.as_writer)
@@ -223,7 +224,7 @@ shard_stream_advance(ShardStream *stream)
 		if (!shard_connection_settle(conn))
 			return false;
 		stream->state = STREAM_SNAPSHOT;
-		if (conn->state == SHARD_CONN_BROKEN && conn->xact_depth == 0 && !stream->spec.as_writer)
+		if (conn->state == SHARD_CONN_BROKEN && !shard_connection_in_xact(conn) && !stream->spec.as_writer)
 		{
 			/* it ended together with its last transaction: another one, please */
 			shard_stream_give_up(stream, STREAM_QUEUED);
@@ -241,15 +242,8 @@ shard_stream_advance(ShardStream *stream)
 void
 shard_stream_note_failure(ShardStream *stream, ShardConn *conn)
 {
-	PGTransactionStatusType status = PQtransactionStatus(conn->pg);
-
-	if (status == PQTRANS_INERROR)
-		conn->xact_failed = true;
-	else if (status == PQTRANS_IDLE && stream->began && !stream->spec.as_writer)
-	{
-		conn->xact_depth = 0;
-		conn->snapshot = NULL;
-	}
+	if (PQtransactionStatus(conn->pg) == PQTRANS_IDLE && stream->began && !stream->spec.as_writer)
+		shard_txn_forget(conn);
 }
 
 /*
@@ -296,8 +290,7 @@ handle_error(ShardStream *stream)
 		stream->exporting = stream->drained = stream->guarded = false;
 		PQclear(stream->snapshot_rows);
 		stream->snapshot_rows = NULL;
-		conn->xact_depth = 0;
-		conn->snapshot = NULL;
+		shard_txn_forget(conn);
 		shard_stream_give_up(stream, STREAM_QUEUED);
 		enqueue(stream, true);
 		shard_pool_discard(conn);

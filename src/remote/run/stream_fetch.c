@@ -71,7 +71,7 @@ send_copy(ShardStream *stream, const char *preamble)
 {
 	StringInfoData text;
 
-	stream->guarded = stream->conn->xact_depth > 0;
+	stream->guarded = shard_connection_in_xact(stream->conn);
 	initStringInfo(&text);
 	appendStringInfoString(&text, preamble);
 	if (stream->guarded)
@@ -127,7 +127,7 @@ shard_fetch_send(ShardStream *stream, const char *preamble)
 	if (preamble[0] != '\0' && (!fetcher->takes_preamble || stream->awaited))
 	{
 		/* a savepoint costs nothing here; send_copy makes its own */
-		stream->guarded = stream->conn->xact_depth > 0 && !fetcher->takes_preamble;
+		stream->guarded = shard_connection_in_xact(stream->conn) && !fetcher->takes_preamble;
 		if (stream->guarded)
 		{
 			char	   *text = psprintf("%sSAVEPOINT shardfdw_stream", preamble);

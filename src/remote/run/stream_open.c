@@ -169,7 +169,7 @@ static void
 end_statement(ShardStream *stream)
 {
 	ShardConn  *conn = stream->conn;
-	bool		in_xact = conn->xact_depth > 0 && IsTransactionState();
+	bool		in_xact = shard_connection_in_xact(conn) && IsTransactionState();
 	bool		guarded = stream->guarded;
 	int			timeout_ms;
 

@@ -320,7 +320,7 @@ shard_connection_sync_settings(ShardConn *conn, ShardSettings settings, int work
 	const char *local = conn->stateless ? "LOCAL " : "";
 
 	/* what is set outside a transaction would be somebody else's */
-	if (conn->stateless && conn->xact_depth == 0)
+	if (conn->stateless && !shard_connection_in_xact(conn))
 		return;
 	if (!is_in_line(conn, settings))
 		append_settings(conn, settings, local, buf);
@@ -358,10 +358,10 @@ shard_connection_note_result(ShardConn *conn, PGresult *res)
 		forget_settings(conn);
 	if (status == PGRES_FATAL_ERROR)
 		conn->preparing = NULL;
-	if (status == PGRES_COMMAND_OK && conn->import == SHARD_IMPORT_BEGUN)
-		conn->import = SHARD_IMPORT_NONE;
-	else if (status == PGRES_COMMAND_OK && conn->import == SHARD_IMPORT_SENT && strcmp(PQcmdStatus(res), "BEGIN") == 0)
-		conn->import = SHARD_IMPORT_BEGUN;
+	if (status == PGRES_COMMAND_OK && conn->xact.import == SHARD_IMPORT_BEGUN)
+		conn->xact.import = SHARD_IMPORT_NONE;
+	else if (status == PGRES_COMMAND_OK && conn->xact.import == SHARD_IMPORT_SENT && strcmp(PQcmdStatus(res), "BEGIN") == 0)
+		conn->xact.import = SHARD_IMPORT_BEGUN;
 }
 
 /* ---------- holders ---------- */

@@ -74,6 +74,27 @@ typedef enum ShardImport
 	SHARD_IMPORT_BEGUN			/* BEGIN has succeeded; the next result is that of SET */
 } ShardImport;
 
+/* What the transaction is that a connection is in on its node. */
+typedef enum ShardXactState
+{
+	SHARD_XACT_NONE,			/* it is in none */
+	SHARD_XACT_READS,			/* a snapshot is read with it; see ShardRemoteXact.snapshot */
+	SHARD_XACT_FOLLOWS,			/* the local transaction's own, which has not written with it */
+	SHARD_XACT_WROTE			/* the same, and it may have: it takes part in the commit */
+} ShardXactState;
+
+/* The transaction that a connection is in; all zero: none. */
+typedef struct ShardRemoteXact
+{
+	ShardXactState state;
+	int			depth;			/* 0: none; 1: begun; n: with n - 1 savepoints */
+	bool		stale_savepoint;	/* the one of depth + 1, of a committed subtransaction, still stands */
+	ShardImport import;
+	struct ShardSnapshot *snapshot; /* SHARD_XACT_READS: the one; NULL: nobody needs it any more, so
+									 * the connection's next user ends the transaction */
+	char	   *prepared_gid;	/* from the sending of PREPARE TRANSACTION on */
+} ShardRemoteXact;
+
 /* What a holder must be able to do when its connection is needed elsewhere. */
 typedef struct ShardConnHolder
 {
@@ -136,18 +157,10 @@ struct ShardConn
 
 	const ShardConnHolder *holder;	/* NULL: free */
 
-	/* remote transaction: 0 none, 1 BEGIN done, n: n-1 savepoints */
-	int			xact_depth;
-	bool		xact_wrote;		/* may have changed data: takes part in commit */
-	bool		xact_extra;		/* writes beside the node's writer, until the local transaction ends */
-	List	   *xact_tables;	/* extra writer: names (char *) of the tables that it alone writes to */
-	bool		xact_leftover;	/* a read transaction whose snapshot nobody needs any more */
-	bool		xact_failed;	/* remote transaction is aborted */
-	bool		xact_stale;		/* savepoint xact_depth + 1 of a committed subtransaction still stands */
-	ShardImport import;
+	ShardRemoteXact xact;
 	bool		end_pending;	/* COMMIT of a read transaction sent, result not read yet */
-	struct ShardSnapshot *snapshot; /* statement snapshot its read transaction belongs to */
-	char	   *prepared_gid;	/* after PREPARE TRANSACTION */
+	bool		is_extra;		/* writes beside the node's writer, until the local transaction ends */
+	List	   *extra_tables;	/* then: names (char *) of the tables that it alone writes to */
 
 	/*
 	 * Session settings as last sent, one string per followed setting; NULL =
@@ -345,5 +358,18 @@ extern bool shard_connection_drain_noerror(ShardConn *conn);
 extern bool shard_connection_exec_noerror(ShardConn *conn, const char *sql, int timeout_ms);
 
 extern void shard_connection_close(ShardConn *conn);
+
+static inline bool
+shard_connection_in_xact(const ShardConn *conn)
+{
+	return conn->xact.state != SHARD_XACT_NONE;
+}
+
+/* Has the node aborted conn's transaction?  Until it is rolled back it takes no other statement. */
+static inline bool
+shard_connection_is_aborted(const ShardConn *conn)
+{
+	return shard_connection_in_xact(conn) && PQtransactionStatus(conn->pg) == PQTRANS_INERROR;
+}
 
 #endif

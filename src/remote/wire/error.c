@@ -106,7 +106,7 @@ is_lost_snapshot(const RemoteError *error, const ShardConn *conn)
 {
 	int			category = ERRCODE_TO_CATEGORY(error->sqlstate);
 
-	return conn && conn->xact_depth > 0 && conn->import == SHARD_IMPORT_BEGUN &&
+	return conn && shard_connection_in_xact(conn) && conn->xact.import == SHARD_IMPORT_BEGUN &&
 		category != ERRCODE_OPERATOR_INTERVENTION && category != ERRCODE_INSUFFICIENT_RESOURCES;
 }
 

@@ -327,7 +327,7 @@ check_prepared(ShardBroadcast *items, int nitems)
 		if (shard_broadcast_ok(&items[i], "PREPARE TRANSACTION"))
 			continue;
 		if (items[i].done || !items[i].sent)
-			items[i].conn->prepared_gid = NULL; /* surely rolled back, or never sent */
+			items[i].conn->xact.prepared_gid = NULL; /* surely rolled back, or never sent */
 		if (failed < 0)
 			failed = i;
 	}
@@ -460,7 +460,7 @@ shard_twophase_prepare(ShardConn **conns, int nconns)
 
 		items[i].conn = conns[i];
 		items[i].sql = psprintf("PREPARE TRANSACTION '%s'", gid);
-		conns[i]->prepared_gid = gid;
+		conns[i]->xact.prepared_gid = gid;
 	}
 
 	take_current();
@@ -474,7 +474,10 @@ shard_twophase_prepare(ShardConn **conns, int nconns)
 	SHARD_FAULT_POINT("prepared");
 
 	for (int i = 0; i < nconns; i++)
-		conns[i]->xact_depth = 0;
+	{
+		conns[i]->xact.state = SHARD_XACT_NONE;
+		conns[i]->xact.depth = 0;
+	}
 	pfree(items);
 }
 
@@ -651,7 +654,7 @@ warn_not_settled(const ShardBroadcast *item, bool commit)
 				(errcode(ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN),
 				 errmsg("the transaction is committed, but node \"%s\" does not know it", item->conn->node),
 				 errdetail("Somebody else has committed or rolled back prepared transaction \"%s\" there, or the node is another server than before.",
-						   item->conn->prepared_gid),
+						   item->conn->xact.prepared_gid),
 				 errhint("SELECT shardfdw.recover_prepared_transactions() says what can be known.")));
 		return;
 	}
@@ -681,10 +684,10 @@ settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
 
 	for (int i = 0; i < nconns; i++)
 	{
-		if (!conns[i]->prepared_gid)
+		if (!conns[i]->xact.prepared_gid)
 			continue;
 		snprintf(settle_sql[nitems], SETTLE_SQL_BYTES, "%s PREPARED '%s'", commit ? "COMMIT" : "ROLLBACK",
-				 conns[i]->prepared_gid);
+				 conns[i]->xact.prepared_gid);
 		memset(&items[nitems], 0, sizeof(ShardBroadcast));
 		items[nitems].conn = conns[i];
 		items[nitems].sql = settle_sql[nitems];
@@ -745,7 +748,7 @@ shard_twophase_commit(ShardConn **conns, int nconns)
 	else
 		release_current();
 	for (int i = 0; i < nconns; i++)
-		conns[i]->prepared_gid = NULL;
+		conns[i]->xact.prepared_gid = NULL;
 }
 
 void
@@ -754,9 +757,9 @@ shard_twophase_leave(ShardConn **conns, int nconns)
 	for (int i = 0; i < nconns; i++)
 	{
 		/* an answer may be under way; without it the connection serves nobody */
-		if (conns[i]->prepared_gid)
+		if (conns[i]->xact.prepared_gid)
 			conns[i]->state = SHARD_CONN_BROKEN;
-		conns[i]->prepared_gid = NULL;
+		conns[i]->xact.prepared_gid = NULL;
 	}
 	release_current();
 }
@@ -777,7 +780,7 @@ shard_twophase_abort(ShardConn **conns, int nconns)
 		ShardConn  *conn = conns[i];
 		PGTransactionStatusType status;
 
-		if (!conn->prepared_gid || conn->state != SHARD_CONN_READY)
+		if (!conn->xact.prepared_gid || conn->state != SHARD_CONN_READY)
 			continue;
 		status = PQtransactionStatus(conn->pg);
 		if (status == PQTRANS_ACTIVE)
@@ -790,11 +793,11 @@ shard_twophase_abort(ShardConn **conns, int nconns)
 		{
 			if (!shard_connection_exec_noerror(conn, "ROLLBACK", Max(100, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline))))
 				conn->state = SHARD_CONN_BROKEN;
-			conn->prepared_gid = NULL;
+			conn->xact.prepared_gid = NULL;
 		}
 	}
 	release_current();
 	(void) settle(conns, nconns, false, Max(hurry ? 100 : 1000, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline)));
 	for (int i = 0; i < nconns; i++)
-		conns[i]->prepared_gid = NULL;
+		conns[i]->xact.prepared_gid = NULL;
 }

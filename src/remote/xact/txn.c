@@ -2,12 +2,12 @@
  * txn.c
  *	  Remote transactions follow the local one: how they begin.
  *
- * A connection is outside a transaction (xact_depth 0), or in one that belongs
+ * A connection is outside a transaction (SHARD_XACT_NONE), or in one that belongs
  *
  *	- to this transaction's writes on the node: pool->writer, from the first
  *	  write until the local transaction ends, with a savepoint per local
  *	  subtransaction in which the connection was used;
- *	- to the same writes as an extra writer (conn->xact_extra): only in a
+ *	- to the same writes as an extra writer (conn->is_extra): only in a
  *	  transaction that is one statement, which spreads its rows over several
  *	  connections of a node;
  *	- to the snapshot of one statement (READ COMMITTED): the first connection
@@ -32,7 +32,7 @@
  * Invariant: the local transaction commits only if every connection that was
  * given out for writing can.  A connection that is lost may vanish from its pool
  * without a trace, so the list says what must be there: for each node the
- * writer, plus nextra connections with xact_extra.  The mark is set when a
+ * writer, plus nextra connections with is_extra.  The mark is set when a
  * connection is given out, by txn.c alone, and taken away when the local
  * transaction has ended, by end_of_xact alone: an end of its remote
  * transaction (1pc) or a lost connection must not make it look like a free one.
@@ -74,13 +74,7 @@ pool_of(ShardConn *conn)
 void
 shard_txn_forget(ShardConn *conn)
 {
-	conn->xact_depth = 0;
-	conn->xact_wrote = false;
-	conn->xact_failed = false;
-	conn->xact_leftover = false;
-	conn->xact_stale = false;
-	conn->snapshot = NULL;
-	conn->prepared_gid = NULL;
+	memset(&conn->xact, 0, sizeof(conn->xact));
 	shard_connection_forget_settings(conn);
 }
 
@@ -112,8 +106,8 @@ exporter_alive(ShardSnapshot *snapshot, ShardNodeSnapshot *node)
 
 		if (conn != node->exporter)
 			continue;
-		return conn->state == SHARD_CONN_READY && conn->snapshot == snapshot &&
-			conn->xact_depth > 0 && !conn->xact_failed &&
+		return conn->state == SHARD_CONN_READY && conn->xact.snapshot == snapshot &&
+			!shard_connection_is_aborted(conn) &&
 			(node->state == SHARD_SNAPSHOT_EXPORTED || conn->holder != NULL);
 	}
 	return false;
@@ -126,12 +120,11 @@ exporter_alive(ShardSnapshot *snapshot, ShardNodeSnapshot *node)
 static void
 end_read_transaction(ShardConn *conn, void *arg)
 {
-	if (conn->snapshot == NULL || conn->snapshot != (ShardSnapshot *) arg)
+	if (conn->xact.snapshot == NULL || conn->xact.snapshot != (ShardSnapshot *) arg)
 		return;
-	conn->snapshot = NULL;
-	conn->xact_leftover = conn->xact_depth > 0;
-	if (conn->xact_depth == 0 || conn->xact_wrote || conn->holder != NULL ||
-		conn->state != SHARD_CONN_READY)
+	Assert(conn->xact.state == SHARD_XACT_READS);
+	conn->xact.snapshot = NULL;
+	if (conn->holder != NULL || conn->state != SHARD_CONN_READY)
 		return;
 
 	/*
@@ -258,7 +251,7 @@ shard_txn_is_fixed(Oid serverid, Oid userid)
 	if (!IsolationUsesXactSnapshot())
 		return false;
 	pool = shard_pool_get(serverid, userid);
-	return (pool->writer != NULL && pool->writer->xact_depth > 0) ||
+	return (pool->writer != NULL && shard_connection_in_xact(pool->writer)) ||
 		(xact_snapshot != NULL && shard_snapshot_node(xact_snapshot, serverid, userid)->state != SHARD_SNAPSHOT_NONE);
 }
 
@@ -270,15 +263,17 @@ shard_txn_is_fixed(Oid serverid, Oid userid)
 static void
 append_savepoints(ShardConn *conn, int level, StringInfo buf)
 {
-	if (conn->xact_stale)
+	ShardRemoteXact *xact = &conn->xact;
+
+	if (xact->stale_savepoint)
 	{
-		appendStringInfo(buf, "RELEASE SAVEPOINT s%d; ", conn->xact_depth + 1);
-		conn->xact_stale = false;
+		appendStringInfo(buf, "RELEASE SAVEPOINT s%d; ", xact->depth + 1);
+		xact->stale_savepoint = false;
 	}
-	while (conn->xact_depth < level)
+	while (xact->depth < level)
 	{
-		appendStringInfo(buf, "SAVEPOINT s%d; ", ++conn->xact_depth);
-		shard_txn_append_constraints(conn->xact_depth, conn->xact_depth, buf);
+		appendStringInfo(buf, "SAVEPOINT s%d; ", ++xact->depth);
+		shard_txn_append_constraints(xact->depth, xact->depth, buf);
 	}
 }
 
@@ -286,13 +281,14 @@ append_savepoints(ShardConn *conn, int level, StringInfo buf)
 static void
 append_end_of_reading(ShardConn *conn, StringInfo buf)
 {
-	if (conn->xact_depth > 0)
+	if (shard_connection_in_xact(conn))
 		appendStringInfoString(buf, "COMMIT; ");
 	shard_txn_forget(conn);
 }
 
+/* Appends BEGIN, where conn is in no transaction: state says what it is in afterwards. */
 static void
-append_begin(ShardConn *conn, StringInfo buf, const char *isolation, bool read_only)
+append_begin(ShardConn *conn, ShardXactState state, const char *isolation, bool read_only, StringInfo buf)
 {
 	bool		deferrable = XactDeferrable && XactReadOnly && IsolationIsSerializable();
 
@@ -300,9 +296,9 @@ append_begin(ShardConn *conn, StringInfo buf, const char *isolation, bool read_o
 	appendStringInfo(buf, "BEGIN ISOLATION LEVEL %s%s%s; ", isolation,
 					 read_only ? " READ ONLY" : conn->stateless ? " READ WRITE" : "",
 					 deferrable ? " DEFERRABLE" : conn->stateless ? " NOT DEFERRABLE" : "");
-	conn->xact_depth = 1;
-	conn->xact_leftover = false;
-	conn->import = SHARD_IMPORT_NONE;
+	Assert(!shard_connection_in_xact(conn));
+	conn->xact.state = state;
+	conn->xact.depth = 1;
 }
 
 /* Appends, behind BEGIN, what makes the transaction see node's snapshot. */
@@ -310,7 +306,7 @@ static void
 append_import(ShardConn *conn, const ShardNodeSnapshot *node, StringInfo buf)
 {
 	appendStringInfo(buf, "SET TRANSACTION SNAPSHOT '%s'; ", node->id);
-	conn->import = SHARD_IMPORT_SENT;
+	conn->xact.import = SHARD_IMPORT_SENT;
 }
 
 ShardWriter *
@@ -373,12 +369,11 @@ append_writer_begin(ShardConn *conn, int level, StringInfo buf)
 	bool		whole = IsolationUsesXactSnapshot();
 
 	/* a read transaction of an earlier statement, or of this transaction's readers, is in the way */
-	if (conn->xact_depth > 0 && !conn->xact_wrote &&
-		(!whole || conn->snapshot != NULL || conn->xact_leftover))
+	if (conn->xact.state == SHARD_XACT_READS || (conn->xact.state == SHARD_XACT_FOLLOWS && !whole))
 		append_end_of_reading(conn, buf);
-	if (conn->xact_depth == 0)
+	if (!shard_connection_in_xact(conn))
 	{
-		append_begin(conn, buf, isolation_of_transaction(), XactReadOnly);
+		append_begin(conn, SHARD_XACT_FOLLOWS, isolation_of_transaction(), XactReadOnly, buf);
 		if (whole && xact_snapshot)
 		{
 			ShardNodeSnapshot *node = shard_snapshot_node(xact_snapshot, conn->serverid, conn->userid);
@@ -395,12 +390,12 @@ append_writer_begin(ShardConn *conn, int level, StringInfo buf)
 void
 shard_txn_writer_preamble(ShardConn *conn, int level, StringInfo buf)
 {
-	bool		was_reader = conn->xact_depth > 0 && !conn->xact_wrote;
+	bool		was_reader = shard_connection_in_xact(conn) && conn->xact.state != SHARD_XACT_WROTE;
 
 	append_writer_begin(conn, level, buf);
 	if (was_reader)
 		shard_txn_append_constraints(1, level, buf);
-	conn->xact_wrote = true;
+	conn->xact.state = SHARD_XACT_WROTE;
 	note_writer(conn, level);
 }
 
@@ -452,7 +447,7 @@ shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot,
 		append_writer_begin(conn, GetCurrentTransactionNestLevel(), buf);
 		return true;
 	}
-	if (conn->xact_depth > 0 && conn->snapshot == snapshot && snapshot != NULL)
+	if (conn->xact.snapshot == snapshot && snapshot != NULL)
 	{
 		if (whole)
 			append_savepoints(conn, GetCurrentTransactionNestLevel(), buf);
@@ -464,8 +459,8 @@ shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot,
 		append_end_of_reading(conn, buf);
 		if (conn->stateless)
 		{
-			append_begin(conn, buf, "READ COMMITTED", XactReadOnly);
-			conn->snapshot = snapshot;
+			append_begin(conn, SHARD_XACT_READS, "READ COMMITTED", XactReadOnly, buf);
+			conn->xact.snapshot = snapshot;
 		}
 		return true;
 	}
@@ -485,19 +480,20 @@ shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot,
 
 	if (node->state == SHARD_SNAPSHOT_EXPORTED)
 	{
-		append_begin(conn, buf, IsolationIsSerializable() ? "SERIALIZABLE" : "REPEATABLE READ", true);
+		append_begin(conn, SHARD_XACT_READS, IsolationIsSerializable() ? "SERIALIZABLE" : "REPEATABLE READ",
+					 true, buf);
 		append_import(conn, node, buf);
 	}
 	else
 	{
-		append_begin(conn, buf, whole ? isolation_of_transaction() : "REPEATABLE READ", true);
+		append_begin(conn, SHARD_XACT_READS, whole ? isolation_of_transaction() : "REPEATABLE READ", true, buf);
 		appendStringInfoString(buf, "SELECT pg_catalog.pg_export_snapshot(); ");
 		node->state = SHARD_SNAPSHOT_EXPORTING;
 		node->exporter = conn;
 		node->exporter_userid = conn->userid;
 		*exports = true;
 	}
-	conn->snapshot = snapshot;
+	conn->xact.snapshot = snapshot;
 	if (whole)
 		append_savepoints(conn, GetCurrentTransactionNestLevel(), buf);
 	return true;
@@ -506,13 +502,15 @@ shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot,
 void
 shard_txn_take_export(ShardSnapshot *snapshot, ShardConn *conn, const char *id)
 {
-	conn->xact_depth = 1;
+	conn->xact.depth = 1;
 	if (IsolationIsSerializable())
 	{
+		conn->xact.state = SHARD_XACT_FOLLOWS;
 		pool_of(conn)->writer = conn;
 		return;
 	}
-	conn->snapshot = snapshot;
+	conn->xact.state = SHARD_XACT_READS;
+	conn->xact.snapshot = snapshot;
 	shard_snapshot_exported(conn, id);
 }
 
@@ -568,13 +566,12 @@ pick_writer(ShardPool *pool)
 	dlist_foreach(iter, &pool->conns)
 	{
 		conn = dlist_container(ShardConn, link, iter.cur);
-		if (conn->holder != NULL || conn->xact_extra || conn->invalidated ||
+		if (conn->holder != NULL || conn->is_extra || conn->invalidated ||
 			conn->state != SHARD_CONN_READY || !shard_connection_usable(conn))
 			continue;
-		if (conn->xact_depth == 0)
+		if (!shard_connection_in_xact(conn))
 			return conn;
-		if (!conn->snapshot ||
-			shard_snapshot_node(conn->snapshot, conn->serverid, conn->userid)->exporter != conn)
+		if (!shard_snapshot_is_exporter(conn))
 			leftover = conn;
 	}
 	if (leftover)
@@ -584,7 +581,7 @@ pick_writer(ShardPool *pool)
 	dlist_foreach(iter, &pool->conns)
 	{
 		conn = dlist_container(ShardConn, link, iter.cur);
-		if (conn->holder == NULL && !conn->xact_extra && !conn->invalidated &&
+		if (conn->holder == NULL && !conn->is_extra && !conn->invalidated &&
 			conn->state == SHARD_CONN_CONNECTING)
 			return conn;
 	}
@@ -617,7 +614,7 @@ take_over_snapshot(ShardPool *pool)
 	{
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
 
-		if (conn != pool->writer && conn->holder != NULL && conn->snapshot == xact_snapshot)
+		if (conn != pool->writer && conn->holder != NULL && conn->xact.snapshot == xact_snapshot)
 			importing = true;
 	}
 	dlist_foreach(iter, &pool->conns)

@@ -244,7 +244,7 @@ held_writer(ShardPool *pool)
 	{
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
 
-		if (conn->xact_extra && conn->holder)
+		if (conn->is_extra && conn->holder)
 			return conn;
 	}
 	return NULL;
@@ -273,7 +273,7 @@ settle_writers(void)
 		dlist_foreach(iter, &pool->conns)
 		{
 			conn = dlist_container(ShardConn, link, iter.cur);
-			if (conn == pool->writer || conn->xact_extra)
+			if (conn == pool->writer || conn->is_extra)
 				shard_txn_check_writer(conn);
 		}
 	}
@@ -326,11 +326,11 @@ pre_commit(void)
 	{
 		ShardConn  *conn = all.conns[i];
 
-		if (conn->xact_depth == 0)
+		if (!shard_connection_in_xact(conn))
 			continue;
 		if (conn->holder)
 			shard_connection_yield(conn);
-		if (conn->xact_wrote)
+		if (conn->xact.state == SHARD_XACT_WROTE)
 			add_conn(conn, &written);
 		else
 			add_conn(conn, &readers);
@@ -362,8 +362,8 @@ static void
 end_on_conn(ShardConn *conn, void *arg)
 {
 	pool_of(conn)->writer = NULL;
-	conn->xact_extra = false;
-	conn->xact_tables = NIL;
+	conn->is_extra = false;
+	conn->extra_tables = NIL;
 	shard_txn_forget(conn);
 	if (conn->state == SHARD_CONN_BROKEN)
 		shard_pool_discard(conn);
@@ -478,7 +478,7 @@ plan_command(AbortPlan *plan, ShardConn *conn, const char *sql)
 static void
 release_unprepared(ShardConn *conn, void *arg)
 {
-	if (conn->holder && conn->prepared_gid == NULL)
+	if (conn->holder && conn->xact.prepared_gid == NULL)
 		shard_connection_release(conn);
 }
 
@@ -487,7 +487,7 @@ abort_on_conn(ShardConn *conn, void *arg)
 {
 	AbortPlan  *plan = arg;
 
-	if (conn->prepared_gid != NULL)
+	if (conn->xact.prepared_gid != NULL)
 		return;
 	stop_running(conn, plan->deadline);
 	/* maybe it is what was waited for in vain; mostly its COMMIT was sent a moment ago, by the end of a snapshot */
@@ -589,7 +589,7 @@ abort_sub_on_conn(ShardConn *conn, void *arg)
 
 	/* a transaction with one snapshot keeps its writer, which nobody opens now */
 	shard_connection_pause(conn);
-	if (conn->xact_depth < plan->level && !(whole && conn->xact_depth > 0))
+	if (conn->xact.depth < plan->level && !(whole && shard_connection_in_xact(conn)))
 		return;
 	stop_running(conn, plan->deadline);
 	/* what was stopped early enough has not even begun */
@@ -600,9 +600,8 @@ abort_sub_on_conn(ShardConn *conn, void *arg)
 		shard_txn_forget(conn);
 	else
 	{
-		conn->xact_depth = plan->level - 1;
-		conn->xact_failed = false;
-		conn->xact_stale = false;
+		conn->xact.depth = plan->level - 1;
+		conn->xact.stale_savepoint = false;
 	}
 }
 
@@ -644,8 +643,8 @@ end_level(int level, bool committed)
 			writer->level = level - 1;
 		else if (IsolationUsesXactSnapshot())
 		{
-			if (pool->writer)
-				pool->writer->xact_wrote = false;
+			if (pool->writer && pool->writer->xact.state == SHARD_XACT_WROTE)
+				pool->writer->xact.state = SHARD_XACT_FOLLOWS;
 		}
 		else
 		{
@@ -661,10 +660,10 @@ leave_savepoint(ShardConn *conn, void *arg)
 {
 	int			level = *(int *) arg;
 
-	if (conn->xact_depth < level)
+	if (conn->xact.depth < level)
 		return;
-	conn->xact_depth = level - 1;
-	conn->xact_stale = true;
+	conn->xact.depth = level - 1;
+	conn->xact.stale_savepoint = true;
 }
 
 static void

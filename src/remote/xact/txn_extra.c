@@ -43,7 +43,7 @@ has_claimed(const ShardConn *conn, const char *table)
 {
 	ListCell   *lc;
 
-	foreach(lc, conn->xact_tables)
+	foreach(lc, conn->extra_tables)
 		if (strcmp(lfirst(lc), table) == 0)
 			return true;
 	return false;
@@ -54,11 +54,11 @@ shard_txn_extra_writer_claim(ShardConn *conn, const char *table)
 {
 	MemoryContext oldcxt;
 
-	Assert(conn->xact_extra);
+	Assert(conn->is_extra);
 	if (has_claimed(conn, table))
 		return;
 	oldcxt = MemoryContextSwitchTo(TopTransactionContext);
-	conn->xact_tables = lappend(conn->xact_tables, pstrdup(table));
+	conn->extra_tables = lappend(conn->extra_tables, pstrdup(table));
 	MemoryContextSwitchTo(oldcxt);
 }
 
@@ -74,7 +74,7 @@ shard_txn_extra_writer_of(Oid serverid, Oid userid, const char *table)
 	{
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
 
-		if (conn->xact_extra && has_claimed(conn, table))
+		if (conn->is_extra && has_claimed(conn, table))
 			return conn;
 	}
 	return NULL;

@@ -17,7 +17,7 @@ typedef struct ShardWriter
 	Oid			userid;
 	char	   *node;
 	int			level;			/* outermost nesting level in which it wrote */
-	int			nextra;			/* connections with xact_extra that were given out */
+	int			nextra;			/* connections with is_extra that were given out */
 } ShardWriter;
 
 extern List *shard_txn_writers; /* of ShardWriter, in TopTransactionContext */
