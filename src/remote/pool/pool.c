@@ -132,11 +132,18 @@ shard_pool_discard(ShardConn *conn)
 		destroy(conn);
 }
 
+/* Is conn one of those that this transaction writes with? */
+static bool
+is_writer(const ShardConn *conn, const ShardPool *pool)
+{
+	return conn == pool->writer || conn->is_extra;
+}
+
 /* True when nobody, and no remote transaction, uses conn. */
 static bool
 is_idle(const ShardConn *conn, const ShardPool *pool)
 {
-	return !conn->holder && !shard_connection_in_xact(conn) && !conn->is_extra && conn != pool->writer;
+	return !conn->holder && !shard_connection_in_xact(conn) && !is_writer(conn, pool);
 }
 
 /*
@@ -270,7 +277,7 @@ open_connection(ShardPool *pool, bool extra)
 static int
 reader_rank(const ShardPool *pool, const ShardConn *conn, const struct ShardSnapshot *snapshot)
 {
-	if (conn->holder || conn->state == SHARD_CONN_BROKEN || conn == pool->writer || conn->is_extra)
+	if (conn->holder || conn->state == SHARD_CONN_BROKEN || is_writer(conn, pool))
 		return 0;
 	if (shard_connection_in_xact(conn))
 	{
@@ -355,7 +362,7 @@ has_idle_exporter(const ShardPool *pool)
 	{
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
 
-		if (!conn->holder && conn != pool->writer && !conn->is_extra &&
+		if (!conn->holder && !is_writer(conn, pool) &&
 			conn->state == SHARD_CONN_READY && !shard_connection_is_aborted(conn) && shard_snapshot_is_exporter(conn))
 			return true;
 	}
@@ -373,7 +380,7 @@ will_be_free(const ShardPool *pool)
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
 
 		if (conn->holder && conn->holder != &free_holder && conn->state != SHARD_CONN_BROKEN &&
-			conn != pool->writer && !conn->is_extra && !shard_connection_is_aborted(conn))
+			!is_writer(conn, pool) && !shard_connection_is_aborted(conn))
 			return true;
 	}
 	return false;
@@ -389,7 +396,7 @@ shard_pool_can_do_without(ShardConn *conn, struct ShardSnapshot *snapshot)
 	{
 		ShardConn  *other = dlist_container(ShardConn, link, iter.cur);
 
-		if (other == conn || other->state != SHARD_CONN_READY || other == pool->writer || other->is_extra)
+		if (other == conn || other->state != SHARD_CONN_READY || is_writer(other, pool))
 			continue;
 		/* somebody will give it up, or has already */
 		if (other->holder ? other->holder != &free_holder : reader_rank(pool, other, snapshot) > 1)
@@ -417,44 +424,29 @@ shard_pool_acquire_reader(ShardPool *pool, struct ShardSnapshot *snapshot)
 	return conn;
 }
 
-/* An idle connection outside any transaction that is nobody's; NULL: none. */
-static ShardConn *
-find_idle(ShardPool *pool)
+/* usable() takes note of the end of a COMMIT whose answer is here. */
+static bool
+is_ready(ShardConn *conn)
 {
-	dlist_iter	iter;
-
-	dlist_foreach(iter, &pool->conns)
-	{
-		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
-
-		/* usable() takes note of the end of a COMMIT whose answer is here */
-		if (!conn->holder && conn != pool->writer && !conn->is_extra && !shard_connection_in_xact(conn) &&
-			shard_connection_usable(conn) && !conn->end_pending)
-			return conn;
-	}
-	return NULL;
+	return shard_connection_usable(conn) && !conn->end_pending;
 }
 
-/* One that will be so when the COMMIT under way has ended; NULL: none. */
-static ShardConn *
-find_ending(ShardPool *pool)
+/* It will be ready when the COMMIT under way has ended. */
+static bool
+is_ending(ShardConn *conn)
 {
-	dlist_iter	iter;
-
-	dlist_foreach(iter, &pool->conns)
-	{
-		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
-
-		if (!conn->holder && conn != pool->writer && !conn->is_extra && !shard_connection_in_xact(conn) &&
-			!conn->invalidated && conn->state == SHARD_CONN_READY && conn->end_pending)
-			return conn;
-	}
-	return NULL;
+	return !conn->invalidated && conn->state == SHARD_CONN_READY && conn->end_pending;
 }
 
-/* A connection that is being opened and that nobody waits for; NULL: none. */
+static bool
+is_opening(ShardConn *conn)
+{
+	return conn->state == SHARD_CONN_CONNECTING;
+}
+
+/* An idle connection of pool that fits; NULL: none. */
 static ShardConn *
-find_opening(ShardPool *pool)
+find_idle(ShardPool *pool, bool (*fits) (ShardConn *conn))
 {
 	dlist_iter	iter;
 
@@ -462,8 +454,7 @@ find_opening(ShardPool *pool)
 	{
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
 
-		if (!conn->holder && conn != pool->writer && !conn->is_extra &&
-			conn->state == SHARD_CONN_CONNECTING)
+		if (is_idle(conn, pool) && fits(conn))
 			return conn;
 	}
 	return NULL;
@@ -475,11 +466,11 @@ shard_pool_start_free(ShardPool *pool)
 	ShardConn  *conn;
 
 	sweep(pool);
-	conn = find_idle(pool);
+	conn = find_idle(pool, is_ready);
 	if (!conn)
-		conn = find_ending(pool);
+		conn = find_idle(pool, is_ending);
 	if (!conn)
-		conn = find_opening(pool);
+		conn = find_idle(pool, is_opening);
 	if (!conn)
 		conn = open_connection(pool, false);
 	shard_connection_hold(conn, &free_holder);
@@ -492,11 +483,11 @@ shard_pool_start_spare(ShardPool *pool)
 	ShardConn  *conn;
 
 	sweep(pool);
-	conn = find_idle(pool);
+	conn = find_idle(pool, is_ready);
 	if (!conn)
 		conn = open_needed(pool, SHARD_QUOTA_SPARE);
 	if (!conn)
-		conn = find_opening(pool);
+		conn = find_idle(pool, is_opening);
 	if (conn)
 		shard_connection_hold(conn, &free_holder);
 	return conn;
@@ -518,9 +509,9 @@ shard_pool_start_extra(ShardPool *pool)
 	ShardConn  *conn;
 
 	sweep(pool);
-	conn = find_idle(pool);
+	conn = find_idle(pool, is_ready);
 	if (!conn)
-		conn = find_opening(pool);
+		conn = find_idle(pool, is_opening);
 	if (!conn && count_live(pool) < cap_of(pool))
 		conn = open_connection(pool, true);
 	if (conn)
