@@ -31,7 +31,7 @@ shard_stream_lost(ShardConn *conn, void *arg)
 	ShardStream *stream = arg;
 
 	stream->conn = NULL;
-	if (stream->state != STREAM_DONE)
+	if (stream->state != STREAM_DONE && stream->state != STREAM_CLOSED)
 		stream->state = STREAM_LOST;
 }
 
@@ -169,6 +169,7 @@ send_statement(ShardStream *stream)
 	ShardConn  *conn = stream->conn;
 	StringInfoData xact;
 	StringInfoData text;
+	bool		exports = false;
 	bool		ready = true;
 
 	stream->began = !shard_connection_in_xact(conn);
@@ -180,13 +181,12 @@ send_statement(ShardStream *stream)
 		shard_txn_writer_preamble(conn, GetCurrentTransactionNestLevel(), &xact);
 	}
 	else
-		ready = shard_txn_reader_preamble(conn, stream->snapshot, &xact, &stream->exporting);
+		ready = shard_txn_reader_preamble(conn, stream->snapshot, &xact, &exports);
 	if (ready)
 	{
-		stream->exports = stream->exporting;
-		stream->awaited = stream->exporting &&
-			shard_snapshot_is_shared(stream->snapshot, stream->spec.serverid, stream->spec.userid);
-
+		if (exports)
+			stream->export = shard_snapshot_is_shared(stream->snapshot, stream->spec.serverid, stream->spec.userid) ?
+				STREAM_EXPORT_AWAITED : STREAM_EXPORT_PENDING;
 		shard_connection_append_preamble(conn, stream->spec.portable_text ? SHARD_SETTINGS_PORTABLE :
 										 SHARD_SETTINGS_USER,
 										 stream->spec.workers, stream->spec.cpu_factor, &xact, &text);
@@ -253,9 +253,23 @@ shard_stream_note_failure(ShardStream *stream, ShardConn *conn)
 static bool
 can_retry(ShardStream *stream)
 {
-	return stream->conn_was_used && !stream->retried && !stream->yielding &&
+	return stream->conn_was_used && !stream->retried && stream->reader != STREAM_READER_YIELD &&
 		stream->nbytes == 0 && !stream->spec.as_writer && stream->began &&
-		!(stream->exports && !stream->exporting);
+		stream->export != STREAM_EXPORT_DONE;
+}
+
+/* The statement is sent once more, over another connection. */
+static void
+retry(ShardStream *stream)
+{
+	stream->retried = true;
+	stream->drained = stream->guarded = false;
+	stream->export = STREAM_EXPORT_NONE;
+	stream->answer = STREAM_ANSWER_NONE;
+	PQclear(stream->snapshot_rows);
+	stream->snapshot_rows = NULL;
+	shard_stream_give_up(stream, STREAM_QUEUED);
+	enqueue(stream, true);
 }
 
 /*
@@ -276,23 +290,16 @@ handle_error(ShardStream *stream)
 		if (can_retry(stream) && PQtransactionStatus(conn->pg) == PQTRANS_IDLE)
 		{
 			PQclear(error);
-			stream->retried = true;
 			shard_stream_note_failure(stream, conn);
-			shard_stream_give_up(stream, STREAM_QUEUED);
-			enqueue(stream, true);
+			retry(stream);
 			return;
 		}
 	}
 	if (lost && can_retry(stream))
 	{
 		PQclear(error);
-		stream->retried = true;
-		stream->exporting = stream->drained = stream->guarded = false;
-		PQclear(stream->snapshot_rows);
-		stream->snapshot_rows = NULL;
 		shard_txn_forget(conn);
-		shard_stream_give_up(stream, STREAM_QUEUED);
-		enqueue(stream, true);
+		retry(stream);
 		shard_pool_discard(conn);
 		return;
 	}
@@ -322,11 +329,11 @@ finish(ShardStream *stream)
 		shard_stream_give_up(stream, STREAM_LOST);
 		shard_error_report(ERROR, NULL, conn, stream->spec.label, stream->spec.sql);
 	}
-	if (!stream->trailer_seen)
+	if (stream->answer != STREAM_ANSWER_COMPLETE)
 		shard_error_protocol(conn, stream->spec.label,
 							 stream->spec.use_copy ? "the COPY data have no end mark" : "the statement has no result");
 	shard_stream_give_up(stream, STREAM_DONE);
-	if (!stream->yielding)
+	if (stream->reader != STREAM_READER_YIELD)
 		shard_stream_start_queued(stream->pool, stream->snapshot);
 }
 
@@ -408,6 +415,9 @@ shard_stream_next(ShardStream *stream, ShardRow *row)
 						(errcode(ERRCODE_CONNECTION_FAILURE),
 						 errmsg("rows of a node are no longer available"),
 						 errdetail("Its connection was closed or taken away.")));
+				break;
+			case STREAM_CLOSED:
+				elog(ERROR, "a closed stream is read");
 		}
 		if (status == SHARD_STREAM_ROW)
 			stream->nrows++;

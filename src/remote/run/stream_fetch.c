@@ -124,7 +124,7 @@ shard_fetch_send(ShardStream *stream, const char *preamble)
 
 	/* nothing can be here before the node has read it */
 	stream->drained = true;
-	if (preamble[0] != '\0' && (!fetcher->takes_preamble || stream->awaited))
+	if (preamble[0] != '\0' && (!fetcher->takes_preamble || stream->export == STREAM_EXPORT_AWAITED))
 	{
 		/* a savepoint costs nothing here; send_copy makes its own */
 		stream->guarded = shard_connection_in_xact(stream->conn) && !fetcher->takes_preamble;
@@ -217,7 +217,7 @@ parse_header(ShardStream *stream)
 	if (extension > (uint32) (stream->message_len - HEADER_BYTES))
 		violation(stream, "header of the binary COPY format is longer than its message");
 	stream->cursor = HEADER_BYTES + (int) extension;
-	stream->header_seen = true;
+	stream->answer = STREAM_ANSWER_ROWS;
 }
 
 /*
@@ -278,7 +278,7 @@ next_copy_row(ShardStream *stream, ShardRow *row)
 	const char *problem;
 	bool		trailer;
 
-	if (stream->trailer_seen)
+	if (stream->answer == STREAM_ANSWER_TRAILER)
 		violation(stream, "row after the end of the COPY data");
 	problem = parse_row(stream, &p, stream->message + stream->message_len, &trailer);
 	if (problem)
@@ -286,7 +286,7 @@ next_copy_row(ShardStream *stream, ShardRow *row)
 	stream->cursor = p - stream->message;
 	if (trailer)
 	{
-		stream->trailer_seen = true;
+		stream->answer = STREAM_ANSWER_TRAILER;
 		return false;
 	}
 	set_row(stream, row);
@@ -334,12 +334,12 @@ check_columns(ShardStream *stream, PGresult *res)
 
 	if (PQnfields(res) != stream->spec.ncolumns)
 		problem = "number of columns differs";
-	else if (!stream->format_checked)
+	else if (stream->answer == STREAM_ANSWER_NONE)
 	{
 		for (int i = 0; i < stream->spec.ncolumns; i++)
 			if (PQfformat(res, i) != 1)
 				problem = "a column is not in binary format";
-		stream->format_checked = true;
+		stream->answer = STREAM_ANSWER_ROWS;
 	}
 	if (problem)
 	{
@@ -375,7 +375,7 @@ take_snapshot_id(ShardStream *stream, PGresult *res)
 	}
 	id = pstrdup(PQgetvalue(res, 0, 0));
 	PQclear(res);
-	stream->exporting = false;
+	stream->export = STREAM_EXPORT_DONE;
 	shard_snapshot_exported(stream->conn, id);
 	pfree(id);
 }
@@ -385,7 +385,7 @@ static void
 take_result(ShardStream *stream, PGresult *res)
 {
 	shard_connection_note_result(stream->conn, res);
-	if (stream->exporting && PQresultStatus(res) != PGRES_COMMAND_OK)
+	if (shard_stream_is_exporting(stream) && PQresultStatus(res) != PGRES_COMMAND_OK)
 	{
 		res = shard_answer_add(&stream->snapshot_rows, res, SHARD_ANSWER_BYTES, stream->conn, stream->spec.label);
 		if (!res)
@@ -403,7 +403,7 @@ take_result(ShardStream *stream, PGresult *res)
 				break;
 			check_columns(stream, res);
 			note_affected(stream, res);
-			stream->trailer_seen = true;	/* row by row it comes behind the last one */
+			stream->answer = STREAM_ANSWER_COMPLETE;	/* row by row it comes behind the last one */
 			stream->result = res;
 			return;
 		case PGRES_SINGLE_TUPLE:
@@ -419,13 +419,13 @@ take_result(ShardStream *stream, PGresult *res)
 		case PGRES_COMMAND_OK:
 			/* of the preamble, of COPY, or of a change */
 			note_affected(stream, res);
-			if ((stream->spec.raw_copy ? stream->copy_seen : !stream->spec.use_copy && stream->spec.ncolumns == 0) &&
-				PQcmdTuples(res)[0] != '\0')
-				stream->trailer_seen = true;	/* raw bytes, and changes without rows, have no other end mark */
+			if ((stream->spec.raw_copy ? stream->answer == STREAM_ANSWER_COPY_OVER :
+				 !stream->spec.use_copy && stream->spec.ncolumns == 0) && PQcmdTuples(res)[0] != '\0')
+				stream->answer = STREAM_ANSWER_COMPLETE;	/* raw bytes, and changes without rows, have no other end mark */
 			PQclear(res);
 			return;
 		case PGRES_COPY_OUT:
-			if (!stream->spec.use_copy || stream->header_seen ||
+			if (!stream->spec.use_copy || stream->answer != STREAM_ANSWER_NONE ||
 				(!stream->spec.raw_copy && !PQbinaryTuples(res)))
 				break;
 			if (!stream->spec.raw_copy && PQnfields(res) != stream->spec.ncolumns)
@@ -433,7 +433,7 @@ take_result(ShardStream *stream, PGresult *res)
 				PQclear(res);
 				violation(stream, "number of columns differs");
 			}
-			stream->copying = stream->copy_seen = true;
+			stream->answer = STREAM_ANSWER_COPY;
 			PQclear(res);
 			return;
 		case PGRES_FATAL_ERROR:
@@ -452,6 +452,19 @@ take_result(ShardStream *stream, PGresult *res)
 	violation(stream, "not the kind of result that was asked for");
 }
 
+/* Between the node's CopyOut and CopyDone? */
+static bool
+is_copying(const ShardStream *stream)
+{
+	return stream->answer >= STREAM_ANSWER_COPY && stream->answer <= STREAM_ANSWER_TRAILER && stream->spec.use_copy;
+}
+
+static void
+end_copy(ShardStream *stream)
+{
+	stream->answer = stream->answer == STREAM_ANSWER_TRAILER ? STREAM_ANSWER_COMPLETE : STREAM_ANSWER_COPY_OVER;
+}
+
 /* Next CopyData message; false when none is complete. */
 static bool
 next_copy_message(ShardStream *stream)
@@ -465,8 +478,8 @@ next_copy_message(ShardStream *stream)
 		stream->nbytes += len;
 		stream->conn->bytes_received += len;
 		if (stream->spec.raw_copy)
-			stream->header_seen = true;
-		else if (!stream->header_seen)
+			stream->answer = STREAM_ANSWER_ROWS;
+		else if (stream->answer == STREAM_ANSWER_COPY)
 			parse_header(stream);
 		return true;
 	}
@@ -474,7 +487,7 @@ next_copy_message(ShardStream *stream)
 	/* the end, or an error that PQgetResult tells */
 	if (len < 0 || PQstatus(stream->conn->pg) == CONNECTION_BAD)
 	{
-		stream->copying = false;
+		end_copy(stream);
 		return true;
 	}
 	return false;
@@ -499,7 +512,7 @@ next_copy_messages(ShardStream *stream)
 		{
 			/* the end, or an error that PQgetResult tells */
 			if (len < 0 || PQstatus(stream->conn->pg) == CONNECTION_BAD)
-				stream->copying = false;
+				end_copy(stream);
 			break;
 		}
 		stream->bulk_len += len;
@@ -509,7 +522,8 @@ next_copy_messages(ShardStream *stream)
 	}
 	if (stream->bulk_len == 0)
 		return false;
-	stream->header_seen = true;
+	if (is_copying(stream))
+		stream->answer = STREAM_ANSWER_ROWS;
 	stream->nbytes += stream->bulk_len;
 	stream->conn->bytes_received += stream->bulk_len;
 	stream->nrows += nmessages - 1; /* the caller counts one */
@@ -542,14 +556,14 @@ shard_fetch_next(ShardStream *stream, ShardRow *row)
 		}
 		shard_fetch_free_row(stream);
 
-		if (stream->copying && stream->bulk)
+		if (is_copying(stream) && stream->bulk)
 		{
 			if (next_copy_messages(stream))
 				return FETCH_ROW;
-			if (!stream->copying)
+			if (!is_copying(stream))
 				continue;
 		}
-		else if (stream->copying)
+		else if (is_copying(stream))
 		{
 			if (next_copy_message(stream))
 				continue;
@@ -561,7 +575,7 @@ shard_fetch_next(ShardStream *stream, ShardRow *row)
 			if (!res)
 				return FETCH_END;
 			take_result(stream, res);
-			if (stream->pumping && !stream->exporting && stream->state != STREAM_PREAMBLE)
+			if (stream->reader == STREAM_READER_EXPORT && !shard_stream_is_exporting(stream) && stream->state != STREAM_PREAMBLE)
 				return FETCH_WAIT;
 			continue;
 		}

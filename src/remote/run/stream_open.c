@@ -47,7 +47,7 @@ stream_yield(ShardConn *conn, void *arg)
 	if (!stream->spill)
 		stream->spill = shard_spill_create(stream->cxt, stream->owner);
 
-	stream->yielding = true;
+	stream->reader = STREAM_READER_YIELD;
 	PG_TRY();
 	{
 		for (;;)
@@ -68,7 +68,7 @@ stream_yield(ShardConn *conn, void *arg)
 	}
 	PG_FINALLY();
 	{
-		stream->yielding = false;
+		stream->reader = STREAM_READER_CALLER;
 	}
 	PG_END_TRY();
 	if (stream->state == STREAM_DONE)
@@ -166,7 +166,7 @@ shard_stream_drain_queue(ShardPool *pool)
  * transaction with it.
  */
 static void
-end_statement(ShardStream *stream)
+end_statement(ShardStream *stream, ShardStreamState state)
 {
 	ShardConn  *conn = stream->conn;
 	bool		in_xact = shard_connection_in_xact(conn) && IsTransactionState();
@@ -174,9 +174,9 @@ end_statement(ShardStream *stream)
 	int			timeout_ms;
 
 	/* What precedes the statement makes the savepoint, and does not take long. */
-	if (stream->state == STREAM_PREAMBLE)
+	if (state == STREAM_PREAMBLE)
 		guarded = false;
-	else if (guarded && in_xact && stream->spec.use_copy && !stream->copying && stream->nbytes == 0)
+	else if (guarded && in_xact && stream->spec.use_copy && stream->answer == STREAM_ANSWER_NONE)
 	{
 		/* in one message with the statement; a sign of life says that it has been made */
 		shard_connection_flush(conn);
@@ -199,30 +199,28 @@ void
 shard_stream_close(ShardStream *stream)
 {
 	ShardConn  *conn = stream->conn;
+	ShardStreamState state = stream->state;
 
-	if (stream->closed)
+	stream->state = STREAM_CLOSED;
+	if (state == STREAM_CLOSED)
 		return;
-	stream->closed = true;
-	if (stream->state == STREAM_QUEUED)
+	if (state == STREAM_QUEUED)
 		dlist_delete(&stream->queue_link);
 	if (conn)
 	{
-		ShardStreamState state = stream->state;
-
 		if (state == STREAM_PREAMBLE || state == STREAM_SENT)
-			end_statement(stream);
+			end_statement(stream, state);
 		else if (state == STREAM_SETTLING)
 		{
 			/* a COMMIT that was waited for in vain is not left to the next one who reads here */
 			(void) shard_connection_cancel_noerror(conn, shard_wait_interrupted ? CLOSE_HURRY_MS : CLOSE_TIMEOUT_MS);
 		}
-		if (stream->exporting && IsTransactionState())
+		if (shard_stream_is_exporting(stream) && IsTransactionState())
 			shard_snapshot_give_up(conn);
-		shard_stream_give_up(stream, STREAM_DONE);
+		shard_connection_release(conn);
 		if (state == STREAM_CONNECTING)
 			shard_connection_pause(conn);
 	}
-	stream->state = STREAM_DONE;
 
 	shard_fetch_free_kept(stream);
 	shard_fetch_free_row(stream);

@@ -19,8 +19,37 @@ typedef enum ShardStreamState
 	STREAM_SENT,				/* the statement was sent; results are read */
 	STREAM_SPILLED,				/* its connection was given up, rows come from the spill */
 	STREAM_DONE,
-	STREAM_LOST					/* its connection was taken away, or it failed */
+	STREAM_LOST,				/* its connection was taken away, or it failed */
+	STREAM_CLOSED
 } ShardStreamState;
+
+/* Whether a stream's preamble exports the snapshot of its statement. */
+typedef enum ShardStreamExport
+{
+	STREAM_EXPORT_NONE,
+	STREAM_EXPORT_PENDING,		/* the identifier has not come */
+	STREAM_EXPORT_AWAITED,		/* the same, and other streams wait for it */
+	STREAM_EXPORT_DONE
+} ShardStreamExport;
+
+/* What has come of a statement's answer. */
+typedef enum ShardStreamAnswer
+{
+	STREAM_ANSWER_NONE,
+	STREAM_ANSWER_COPY,			/* CopyOut */
+	STREAM_ANSWER_ROWS,			/* the COPY format's header, a raw message, or rows of a query */
+	STREAM_ANSWER_TRAILER,		/* the COPY format's end mark */
+	STREAM_ANSWER_COPY_OVER,	/* the COPY has ended without one: of a raw one the tag comes next */
+	STREAM_ANSWER_COMPLETE		/* all of it */
+} ShardStreamAnswer;
+
+/* Who reads a stream's answer. */
+typedef enum ShardStreamReader
+{
+	STREAM_READER_CALLER,
+	STREAM_READER_YIELD,		/* puts the rows aside */
+	STREAM_READER_EXPORT		/* wants the snapshot's identifier only, for other streams */
+} ShardStreamReader;
 
 typedef enum ShardFetchStatus
 {
@@ -43,26 +72,18 @@ struct ShardStream
 	ShardConn  *conn;			/* held, or NULL */
 	ShardConnHolder holder;
 	const void *conn_id;		/* conn, also after it was released */
+	ShardStreamExport export;
+	ShardStreamReader reader;
 	bool		conn_was_used;	/* conn is from before this stream */
 	bool		began;			/* conn was in no transaction before */
-	bool		exports;		/* the preamble exports a snapshot */
-	bool		awaited;		/* and other streams need that */
-	bool		retried;
-	bool		closed;
-	bool		yielding;
+	bool		retried;		/* on another connection than the first one */
 	bool		guarded;		/* runs inside a savepoint of its own */
 	bool		drained;		/* nothing to read until the socket is ready */
 	uint64		wait_no;		/* last wait that it took part in */
 
 	/* reading (stream_fetch.c) */
-	bool		exporting;		/* the preamble's pg_export_snapshot() has not come */
-	PGresult   *snapshot_rows;	/* what has come of it */
-	bool		pumping;		/* reading stops behind it, but the statement is sent */
-	bool		copying;		/* between the node's CopyOut and CopyDone */
-	bool		header_seen;
-	bool		copy_seen;		/* the node has begun a COPY */
-	bool		trailer_seen;
-	bool		format_checked;
+	ShardStreamAnswer answer;
+	PGresult   *snapshot_rows;	/* what has come of the preamble's pg_export_snapshot() */
 	char	   *message;		/* CopyData of the current row */
 	int			message_len;
 	int			cursor;
@@ -84,6 +105,13 @@ struct ShardStream
 	uint64		nbytes;
 	int64		affected;
 };
+
+/* Is the identifier of a snapshot that stream exports still to come? */
+static inline bool
+shard_stream_is_exporting(const ShardStream *stream)
+{
+	return stream->export == STREAM_EXPORT_PENDING || stream->export == STREAM_EXPORT_AWAITED;
+}
 
 /*
  * Starts queued streams of one statement on pool, in order, while there are

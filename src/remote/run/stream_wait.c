@@ -102,7 +102,7 @@ add_exporter(StreamWait *wait, ShardStream *stream)
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
 		ShardStream *other = shard_stream_of_connection(conn);
 
-		if (other && other->exporting)
+		if (other && shard_stream_is_exporting(other))
 		{
 			add_reading(wait, other);
 			found = true;
@@ -162,16 +162,16 @@ pump_export(ShardStream *stream)
 {
 	ShardRow	row;
 
-	stream->pumping = true;
+	stream->reader = STREAM_READER_EXPORT;
 	while (!stream->drained &&
-		   (stream->state == STREAM_PREAMBLE || (stream->state == STREAM_SENT && stream->exporting)))
+		   (stream->state == STREAM_PREAMBLE || (stream->state == STREAM_SENT && shard_stream_is_exporting(stream))))
 	{
 		/* no row can come before the identifier has */
 		if (shard_stream_read_node(stream, &row) == SHARD_STREAM_ROW)
 			shard_error_protocol(stream->conn, stream->spec.label, "rows instead of a snapshot identifier");
 	}
-	stream->pumping = false;
-	if (!stream->exporting)
+	stream->reader = STREAM_READER_CALLER;
+	if (!shard_stream_is_exporting(stream))
 		stream->drained = false;	/* rows may be here already */
 }
 
@@ -219,8 +219,8 @@ shard_stream_wait(ShardStream **streams, int nstreams, ShardWaitSet *set)
 				stream->drained = false;
 		}
 		for (int i = 0; i < wait.nitems; i++)
-			if (wait.owners[i]->exporting)
-				pump_export(wait.owners[i]);
+			if (shard_stream_is_exporting(wait.owners[i]) && wait.owners[i]->reader == STREAM_READER_CALLER)
+				pump_export(wait.owners[i]);	/* one that yields reads it by itself */
 	}
 	else if (!go && wait.queued)
 		shard_stream_make_room(wait.queued);
