@@ -157,7 +157,39 @@ SELECT id, (1 / 3.0::float8)::text FROM measured WHERE (id / 3.0)::float8::text 
 SET extra_float_digits = 1;
 SELECT DISTINCT m, s FROM measured WHERE id < 6;
 
+-- rows that could not be put aside are lost, and said to be so, when the error is caught and the query reads on
+CREATE TABLE aside (k int, pad text);
+SELECT shardfdw.shard_table('aside', 'k', shards => 4) \g /dev/null
+INSERT INTO aside SELECT i, repeat('x', 1000) FROM generate_series(1, 12000) i;
+SET shardfdw.max_connections_per_node = 1;
+SET work_mem = '64kB';
+SET temp_file_limit = '1MB';
+SELECT shardfdw.disconnect_all() \g /dev/null
+DO $$
+DECLARE
+	r record;
+	n int := 0;
+	failed int := 0;
+BEGIN
+	FOR r IN SELECT k, pad FROM read_test.aside LOOP
+		n := n + 1;
+		IF n = 2000 THEN
+			BEGIN
+				PERFORM count(*) FROM read_test.aside WHERE k < 100;
+			EXCEPTION WHEN configuration_limit_exceeded THEN
+				SET temp_file_limit = -1;
+				failed := failed + 1;
+			END;
+		END IF;
+	END LOOP;
+	RAISE WARNING '% rows, % failures', n, failed;
+END$$;
+RESET shardfdw.max_connections_per_node;
+RESET work_mem;
+RESET temp_file_limit;
+
 SET client_min_messages = error;
+SELECT shardfdw.unshard_table('aside');
 SELECT shardfdw.unshard_table('many');
 SELECT shardfdw.unshard_table('sums');
 SELECT shardfdw.unshard_table('measured');

@@ -17,7 +17,80 @@
 #define CLOSE_HURRY_MS 500		/* the same, when the user has cancelled */
 #define SAVEPOINT_WAIT_MS 20	/* before one, for a node that is slow to begin */
 
+/* ---------- letting go of the connection ---------- */
+
+/*
+ * Frees the connection of a stream whose statement is under way.  A statement
+ * in a transaction without a savepoint of its own is read to its end, unless
+ * everything is to be rolled back anyway: cancelled, it would take the
+ * transaction with it.
+ */
+static void
+end_statement(ShardStream *stream, ShardStreamState state)
+{
+	ShardConn  *conn = stream->conn;
+	bool		in_xact = shard_connection_in_xact(conn) && IsTransactionState();
+	bool		guarded = stream->guarded;
+	int			timeout_ms;
+
+	/* What precedes the statement makes the savepoint, and does not take long. */
+	if (state == STREAM_PREAMBLE)
+		guarded = false;
+	else if (guarded && in_xact && stream->spec.use_copy && stream->answer == STREAM_ANSWER_NONE)
+	{
+		/* in one message with the statement; a sign of life says that it has been made */
+		shard_connection_flush(conn);
+		(void) shard_wait_socket(PQsocket(conn->pg), WL_SOCKET_READABLE, SAVEPOINT_WAIT_MS, true);
+	}
+	timeout_ms = shard_wait_interrupted ? CLOSE_HURRY_MS : CLOSE_TIMEOUT_MS;
+	if (guarded || !in_xact || !shard_connection_drain_noerror(conn))
+		(void) shard_connection_cancel_noerror(conn, timeout_ms);
+
+	if (conn->state != SHARD_CONN_READY)
+		return;
+	if (PQtransactionStatus(conn->pg) == PQTRANS_INERROR && in_xact && stream->guarded)
+		(void) shard_connection_exec_noerror(conn, "ROLLBACK TO SAVEPOINT shardfdw_stream; "
+											 "RELEASE SAVEPOINT shardfdw_stream", timeout_ms);
+	if (conn->state == SHARD_CONN_READY)
+		shard_stream_note_failure(stream, conn);
+}
+
+/* Ends what stream, in state, has under way, and lets go of its connection.  Never raises. */
+static void
+leave_connection(ShardStream *stream, ShardStreamState state)
+{
+	ShardConn  *conn = stream->conn;
+
+	if (state == STREAM_PREAMBLE || state == STREAM_SENT)
+		end_statement(stream, state);
+	else if (state == STREAM_SETTLING)
+	{
+		/* a COMMIT that was waited for in vain is not left to the next one who reads here */
+		(void) shard_connection_cancel_noerror(conn, shard_wait_interrupted ? CLOSE_HURRY_MS : CLOSE_TIMEOUT_MS);
+	}
+	if (shard_stream_is_exporting(stream) && IsTransactionState())
+		shard_snapshot_give_up(conn);
+	shard_connection_release(conn);
+	if (state == STREAM_CONNECTING)
+		shard_connection_pause(conn);
+}
+
 /* ---------- yielding ---------- */
+
+/*
+ * The rest of the rows could not be put aside: what was is not in order with
+ * what is still to come, so all of it is lost, also to a reader that catches the
+ * error.  The spill's file is left to its resource owner, since closing it would
+ * write to it.
+ */
+static void
+fail_yield(ShardStream *stream)
+{
+	stream->reader = STREAM_READER_CALLER;
+	stream->spill = NULL;
+	if (stream->conn)
+		leave_connection(stream, stream->state);
+}
 
 /*
  * Reads the rest of the rows into a spill, so that the connection is free.  The
@@ -66,11 +139,13 @@ stream_yield(ShardConn *conn, void *arg)
 			stream->drained = false;
 		}
 	}
-	PG_FINALLY();
+	PG_CATCH();
 	{
-		stream->reader = STREAM_READER_CALLER;
+		fail_yield(stream);
+		PG_RE_THROW();
 	}
 	PG_END_TRY();
+	stream->reader = STREAM_READER_CALLER;
 	if (stream->state == STREAM_DONE)
 	{
 		shard_spill_rewind(stream->spill);
@@ -159,46 +234,9 @@ shard_stream_drain_queue(ShardPool *pool)
 
 /* ---------- end ---------- */
 
-/*
- * Frees the connection of a stream whose statement is under way.  A statement
- * in a transaction without a savepoint of its own is read to its end, unless
- * everything is to be rolled back anyway: cancelled, it would take the
- * transaction with it.
- */
-static void
-end_statement(ShardStream *stream, ShardStreamState state)
-{
-	ShardConn  *conn = stream->conn;
-	bool		in_xact = shard_connection_in_xact(conn) && IsTransactionState();
-	bool		guarded = stream->guarded;
-	int			timeout_ms;
-
-	/* What precedes the statement makes the savepoint, and does not take long. */
-	if (state == STREAM_PREAMBLE)
-		guarded = false;
-	else if (guarded && in_xact && stream->spec.use_copy && stream->answer == STREAM_ANSWER_NONE)
-	{
-		/* in one message with the statement; a sign of life says that it has been made */
-		shard_connection_flush(conn);
-		(void) shard_wait_socket(PQsocket(conn->pg), WL_SOCKET_READABLE, SAVEPOINT_WAIT_MS, true);
-	}
-	timeout_ms = shard_wait_interrupted ? CLOSE_HURRY_MS : CLOSE_TIMEOUT_MS;
-	if (guarded || !in_xact || !shard_connection_drain_noerror(conn))
-		(void) shard_connection_cancel_noerror(conn, timeout_ms);
-
-	if (conn->state != SHARD_CONN_READY)
-		return;
-	if (PQtransactionStatus(conn->pg) == PQTRANS_INERROR && in_xact && stream->guarded)
-		(void) shard_connection_exec_noerror(conn, "ROLLBACK TO SAVEPOINT shardfdw_stream; "
-											 "RELEASE SAVEPOINT shardfdw_stream", timeout_ms);
-	if (conn->state == SHARD_CONN_READY)
-		shard_stream_note_failure(stream, conn);
-}
-
 void
 shard_stream_close(ShardStream *stream)
 {
-	ShardConn  *conn = stream->conn;
 	ShardStreamState state = stream->state;
 
 	stream->state = STREAM_CLOSED;
@@ -206,21 +244,8 @@ shard_stream_close(ShardStream *stream)
 		return;
 	if (state == STREAM_QUEUED)
 		dlist_delete(&stream->queue_link);
-	if (conn)
-	{
-		if (state == STREAM_PREAMBLE || state == STREAM_SENT)
-			end_statement(stream, state);
-		else if (state == STREAM_SETTLING)
-		{
-			/* a COMMIT that was waited for in vain is not left to the next one who reads here */
-			(void) shard_connection_cancel_noerror(conn, shard_wait_interrupted ? CLOSE_HURRY_MS : CLOSE_TIMEOUT_MS);
-		}
-		if (shard_stream_is_exporting(stream) && IsTransactionState())
-			shard_snapshot_give_up(conn);
-		shard_connection_release(conn);
-		if (state == STREAM_CONNECTING)
-			shard_connection_pause(conn);
-	}
+	if (stream->conn)
+		leave_connection(stream, state);
 
 	shard_fetch_free_kept(stream);
 	shard_fetch_free_row(stream);
