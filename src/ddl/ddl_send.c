@@ -87,8 +87,7 @@ shard_ddl_batch_run(ShardDdlBatch *batch)
 	ShardCommand *commands = make_commands(batch, &ncommands, &shardnos);
 
 	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
-	for (int i = 0; i < ncommands; i++)
-		PQclear(commands[i].result);
+	shard_command_free(commands, ncommands);
 }
 
 void
@@ -113,8 +112,8 @@ shard_ddl_batch_run_free(ShardDdlBatch *batch, ErrorData **error)
 			done = lappend(done, &batch->table->shards[shardnos[i]]);
 		else if (*error == NULL)
 			*error = commands[i].error;
-		PQclear(commands[i].result);
 	}
+	shard_command_free(commands, ncommands);
 	return done;
 }
 
@@ -167,19 +166,10 @@ ask(const ShardDdlTable *table, ShardDdlQuestion question, ShardDdlAnswer take, 
 		commands[ncommands++].sql = question(table, shardnos, arg);
 	}
 
-	PG_TRY();
-	{
-		shard_command_run(commands, ncommands, mode, false);
-		for (int i = 0; i < ncommands; i++)
-			take_answer(table, commands[i].result, take, arg);
-	}
-	PG_FINALLY();
-	{
-		/* libpq's memory is not ours to forget */
-		for (int i = 0; i < ncommands; i++)
-			PQclear(commands[i].result);
-	}
-	PG_END_TRY();
+	shard_command_run(commands, ncommands, mode, false);
+	for (int i = 0; i < ncommands; i++)
+		take_answer(table, commands[i].result, take, arg);
+	shard_command_free(commands, ncommands);
 }
 
 void

@@ -317,15 +317,8 @@ ask_node(Oid relid, Oid serverid, Oid userid)
 	command.sql = build_question(asked, ntables);
 	command.nfields = ANSWER_SKIPS_ROWS + 1;
 	shard_command_run(&command, 1, SHARD_COMMAND_READ, false);
-	PG_TRY();
-	{
-		remember_tables(command.result, asked, ntables);
-	}
-	PG_FINALLY();
-	{
-		PQclear(command.result);
-	}
-	PG_END_TRY();
+	remember_tables(command.result, asked, ntables);
+	shard_command_free(&command, 1);
 	MemoryContextSwitchTo(oldcxt);
 	MemoryContextDelete(cxt);
 }

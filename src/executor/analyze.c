@@ -120,7 +120,7 @@ ask_table(Relation relation)
 		table.rows = strtod(PQgetvalue(command.result, 0, 1), NULL);
 		table.relkind = PQgetvalue(command.result, 0, 2)[0];
 	}
-	PQclear(command.result);
+	shard_command_free(&command, 1);
 
 	/* never analyzed there: a guess keeps a large table from being read whole */
 	if (table.rows < 0)

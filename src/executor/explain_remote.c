@@ -50,7 +50,7 @@
  * Asking
  * ------------------------------------------------------------------------ */
 
-/* Runs sql on the node of shardno; NULL, after a WARNING, when it fails.  Caller clears the result. */
+/* Runs sql on the node of shardno; NULL, after a WARNING, when it fails.  Memory: current context. */
 static PGresult *
 ask_node(const ShardScanState *state, int shardno, const char *sql)
 {
@@ -93,7 +93,6 @@ ask_lines(const ShardScanState *state, int shardno, const char *sql)
 		return NIL;
 	for (int i = 0; PQnfields(result) == 1 && i < PQntuples(result); i++)
 		texts = lappend(texts, pstrdup(PQgetvalue(result, i, 0)));
-	PQclear(result);
 
 	foreach(lc, texts)
 	{

@@ -95,7 +95,7 @@ ask_node(Relation relation, Oid serverid, const char *relation_name, const char 
 			stats.lines[line][i] = PQgetisnull(command.result, line, i) ? NULL :
 				pstrdup(PQgetvalue(command.result, line, i));
 	}
-	PQclear(command.result);
+	shard_command_free(&command, 1);
 	return stats;
 }
 

@@ -390,11 +390,11 @@ run_commands(ShardStatementState *state)
 	}
 	if (state->ntargets != 1 || !is_whole_transaction(estate) ||
 		!shard_autocommit_run(&commands[0], &nchanged))
-		shard_command_run(commands, state->ntargets, SHARD_COMMAND_WRITE, false);
-	for (int i = 0; i < state->ntargets && commands[i].result != NULL; i++)
 	{
-		nchanged += strtoi64(PQcmdTuples(commands[i].result), NULL, 10);
-		PQclear(commands[i].result);
+		shard_command_run(commands, state->ntargets, SHARD_COMMAND_WRITE, false);
+		for (int i = 0; i < state->ntargets; i++)
+			nchanged += strtoi64(PQcmdTuples(commands[i].result), NULL, 10);
+		shard_command_free(commands, state->ntargets);
 	}
 	if (state->plan->set_processed)
 		estate->es_processed += nchanged;

@@ -97,8 +97,7 @@ find_other_encoding(const ShardCopyTo *copy)
 		if (PQntuples(res) != 1 || strcmp(PQgetvalue(res, 0, 0), ours) != 0)
 			result = "a node would convert from another encoding";
 	}
-	for (int i = 0; i < map->nnodes; i++)
-		PQclear(commands[i].result);
+	shard_command_free(commands, map->nnodes);
 	pfree(commands);
 	return result;
 }

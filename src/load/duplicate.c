@@ -276,7 +276,6 @@ ask_nodes(ShardDuplicates *duplicates)
 {
 	const ShardMap *map = duplicates->map;
 	ShardCommand *commands = palloc0(sizeof(ShardCommand) * map->nnodes);
-	int			nread = 0;
 
 	for (int i = 0; i < map->nnodes; i++)
 	{
@@ -285,17 +284,9 @@ ask_nodes(ShardDuplicates *duplicates)
 		commands[i].sql = build_question(map, i);
 	}
 	shard_command_run(commands, map->nnodes, SHARD_COMMAND_READ, false);
-	PG_TRY();
-	{
-		for (; nread < map->nnodes; nread++)
-			read_answer(duplicates, commands[nread].result);
-	}
-	PG_FINALLY();
-	{
-		for (int i = 0; i < map->nnodes; i++)
-			PQclear(commands[i].result);
-	}
-	PG_END_TRY();
+	for (int i = 0; i < map->nnodes; i++)
+		read_answer(duplicates, commands[i].result);
+	shard_command_free(commands, map->nnodes);
 }
 
 /* Names on the node of the columns that COPY fills. */

@@ -191,30 +191,21 @@ ask_nodes(const ShardMap *map, Oid userid, bool merges, int wanted)
 		commands[i].nfields = ANSWER_OBSTACLE + 1;
 	}
 	shard_command_run(commands, map->nnodes, SHARD_COMMAND_AUTOCOMMIT, true);
-	PG_TRY();
+	for (int i = 0; i < map->nnodes; i++)
 	{
-		for (int i = 0; i < map->nnodes; i++)
-		{
-			const char *obstacle = NULL;
-			int			limit = 1;
+		const char *obstacle = NULL;
+		int			limit = 1;
 
-			if (commands[i].error)
-				obstacle = commands[i].error->message;
-			else
-				limit = read_answer(commands[i].result, wanted, &obstacle);
-			if (obstacle)
-				elog(DEBUG1, "connections per node for the load are limited to %d by node \"%s\": %s",
-					 limit, map->nodes[i].name, obstacle);
-			result = Min(result, limit);
-		}
+		if (commands[i].error)
+			obstacle = commands[i].error->message;
+		else
+			limit = read_answer(commands[i].result, wanted, &obstacle);
+		if (obstacle)
+			elog(DEBUG1, "connections per node for the load are limited to %d by node \"%s\": %s",
+				 limit, map->nodes[i].name, obstacle);
+		result = Min(result, limit);
 	}
-	PG_FINALLY();
-	{
-		/* libpq's memory outlives an error */
-		for (int i = 0; i < map->nnodes; i++)
-			PQclear(commands[i].result);
-	}
-	PG_END_TRY();
+	shard_command_free(commands, map->nnodes);
 	return result;
 }
 

@@ -77,16 +77,6 @@ make_commands(ShardReferenceWrite *write, List *nodes, const char *sql, int npar
 	return commands;
 }
 
-static void
-clear_results(ShardCommand *commands, int ncommands)
-{
-	for (int i = 0; i < ncommands; i++)
-	{
-		PQclear(commands[i].result);
-		commands[i].result = NULL;
-	}
-}
-
 /* ---------- settling ---------- */
 
 /*
@@ -119,7 +109,7 @@ ask_prepared(ShardReferenceWrite *write, List *nodes, const char **times)
 		busy = lappend_oid(busy, commands[i].serverid);
 		times[nbusy++] = times[i] ? times[i] : pstrdup(PQgetvalue(res, 0, 1));
 	}
-	clear_results(commands, ncommands);
+	shard_command_free(commands, ncommands);
 	return busy;
 }
 
@@ -181,13 +171,12 @@ run_again(ShardReferenceWrite *write, const ShardCommand *command, int64 nrows, 
 
 	if (count != SHARD_REFERENCE_COUNT_ONCE && nchanged < nrows && !IsolationUsesXactSnapshot())
 	{
-		again.result = NULL;
 		shard_reference_run_settle(write);
 		shard_command_run(&again, 1, SHARD_COMMAND_WRITE, false);
 		if (count == SHARD_REFERENCE_COUNT_AGAIN)
 			nchanged = 0;
 		nchanged += rows_changed(&again);
-		clear_results(&again, 1);
+		shard_command_free(&again, 1);
 	}
 	if (nchanged != nrows)
 		report_difference(write, command, nrows, nchanged);
@@ -200,21 +189,14 @@ shard_reference_run_commands(ShardReferenceWrite *write, ShardCommand *commands,
 	if (ncommands == 0)
 		return;
 	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
-	PG_TRY();
+	for (int i = 0; i < ncommands; i++)
 	{
-		for (int i = 0; i < ncommands; i++)
-		{
-			int64		nchanged = rows_changed(&commands[i]);
+		int64		nchanged = rows_changed(&commands[i]);
 
-			if (count != SHARD_REFERENCE_COUNT_NONE && nchanged != nrows)
-				run_again(write, &commands[i], nrows, nchanged, count);
-		}
+		if (count != SHARD_REFERENCE_COUNT_NONE && nchanged != nrows)
+			run_again(write, &commands[i], nrows, nchanged, count);
 	}
-	PG_FINALLY();
-	{
-		clear_results(commands, ncommands);
-	}
-	PG_END_TRY();
+	shard_command_free(commands, ncommands);
 }
 
 void

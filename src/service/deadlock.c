@@ -122,26 +122,17 @@ ask_nodes(List *edges, List *nodes, Oid userid, bool *complete)
 	}
 	shard_command_run(commands, n, SHARD_COMMAND_SPARE, true);
 
-	PG_TRY();
+	n = 0;
+	foreach(lc, nodes)
 	{
-		n = 0;
-		foreach(lc, nodes)
-		{
-			ShardCommand *command = &commands[n++];
+		ShardCommand *command = &commands[n++];
 
-			if (command->error && command->error->sqlerrcode == ERRCODE_TOO_MANY_CONNECTIONS)
-				*complete = false;
-			if (command->result)
-				told = take_edges(told, ((ShardNodeName *) lfirst(lc))->name, command->result);
-		}
+		if (command->error && command->error->sqlerrcode == ERRCODE_TOO_MANY_CONNECTIONS)
+			*complete = false;
+		if (command->result)
+			told = take_edges(told, ((ShardNodeName *) lfirst(lc))->name, command->result);
 	}
-	PG_FINALLY();
-	{
-		/* libpq's memory outlives an error */
-		for (int i = 0; i < list_length(nodes); i++)
-			PQclear(commands[i].result);
-	}
-	PG_END_TRY();
+	shard_command_free(commands, n);
 	return told;
 }
 

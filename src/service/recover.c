@@ -165,15 +165,24 @@ survey_query(bool with_system)
 static void
 ask_less(ShardCommand *commands, int ncommands)
 {
+	ShardCommand *again = palloc(Max(1, ncommands) * sizeof(ShardCommand));
+	int		   *subjects = palloc(Max(1, ncommands) * sizeof(int));
 	char	   *sql = survey_query(false);
+	int			n = 0;
 
 	for (int i = 0; i < ncommands; i++)
 	{
 		if (!commands[i].error || commands[i].error->sqlerrcode != ERRCODE_INSUFFICIENT_PRIVILEGE)
 			continue;
-		commands[i].error = NULL;
-		commands[i].sql = sql;
-		shard_command_run(&commands[i], 1, SHARD_COMMAND_AUTOCOMMIT, true);
+		again[n] = commands[i];
+		again[n].sql = sql;
+		subjects[n++] = i;
+	}
+	shard_command_run(again, n, SHARD_COMMAND_AUTOCOMMIT, true);
+	for (int i = 0; i < n; i++)
+	{
+		commands[subjects[i]].result = again[i].result;
+		commands[subjects[i]].error = again[i].error;
 	}
 }
 
@@ -198,28 +207,19 @@ survey_nodes(Survey *survey)
 	}
 	shard_command_run(commands, n, SHARD_COMMAND_AUTOCOMMIT, true);
 
-	PG_TRY();
+	ask_less(commands, n);
+	n = 0;
+	foreach(lc, survey->nodes)
 	{
-		ask_less(commands, n);
-		n = 0;
-		foreach(lc, survey->nodes)
-		{
-			SurveyNode *node = lfirst(lc);
-			ShardCommand *command = &commands[n++];
+		SurveyNode *node = lfirst(lc);
+		ShardCommand *command = &commands[n++];
 
-			if (command->error)
-				node->failure = command->error->message;
-			else
-				take_answer(survey, node, command->result);
-		}
+		if (command->error)
+			node->failure = command->error->message;
+		else
+			take_answer(survey, node, command->result);
 	}
-	PG_FINALLY();
-	{
-		/* libpq's memory outlives an error */
-		for (int i = 0; i < list_length(survey->nodes); i++)
-			PQclear(commands[i].result);
-	}
-	PG_END_TRY();
+	shard_command_free(commands, n);
 }
 
 /* prepared must have been read from a node just now. */
@@ -333,12 +333,12 @@ settle_prepared(Survey *survey, bool dry_run, List *outcomes)
 		n++;
 	}
 	shard_command_run(commands, n, SHARD_COMMAND_AUTOCOMMIT, true);
+	shard_command_free(commands, n);
 
 	for (int i = 0; i < n; i++)
 	{
 		ErrorData  *error = commands[i].error;
 
-		PQclear(commands[i].result);
 		subjects[i]->settled = error == NULL || error->sqlerrcode == ERRCODE_UNDEFINED_OBJECT;
 		if (!error)
 			outcomes = add_outcome(outcomes, subjects[i]->node, subjects[i]->gid,
@@ -521,7 +521,7 @@ note_identity(const Survey *survey)
 			continue;
 		command.sql = shard_identity_note_command(shard_identity_get());
 		shard_command_run(&command, 1, SHARD_COMMAND_AUTOCOMMIT, true);
-		PQclear(command.result);
+		shard_command_free(&command, 1);
 	}
 }
 

@@ -75,7 +75,7 @@ parse_options(List *options)
 	return result;
 }
 
-/* Asks the node; the caller clears the result.  Errors: as the node raises them. */
+/* Asks the node.  Memory: current context.  Errors: as the node raises them. */
 static PGresult *
 ask_node(Oid serverid, const char *sql)
 {
@@ -95,10 +95,8 @@ check_schema(Oid serverid, const char *schema)
 	PGresult   *result = ask_node(serverid,
 								  psprintf("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = %s",
 										   quote_literal_cstr(schema)));
-	int			nschemas = PQntuples(result);
 
-	PQclear(result);
-	if (nschemas == 0)
+	if (PQntuples(result) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_FDW_SCHEMA_NOT_FOUND),
 				 errmsg("schema \"%s\" is not present on foreign server \"%s\"",
@@ -214,24 +212,14 @@ shardImportForeignSchema(ImportForeignSchemaStmt *stmt, Oid serverid)
 	ImportOptions options = parse_options(stmt->options);
 	List	   *commands = NIL;
 	PGresult   *result;
+	int			row = 0;
 
 	check_schema(serverid, stmt->remote_schema);
 	result = ask_node(serverid, build_question(stmt));
-	PG_TRY();
+	while (row < PQntuples(result))
 	{
-		int			row = 0;
-
-		while (row < PQntuples(result))
-		{
-			CHECK_FOR_INTERRUPTS();
-			commands = lappend(commands, make_command(stmt, result, &row, &options));
-		}
+		CHECK_FOR_INTERRUPTS();
+		commands = lappend(commands, make_command(stmt, result, &row, &options));
 	}
-	PG_FINALLY();
-	{
-		/* libpq's memory is not ours to forget */
-		PQclear(result);
-	}
-	PG_END_TRY();
 	return commands;
 }

@@ -221,19 +221,10 @@ shardfdw_query_nodes(PG_FUNCTION_ARGS)
 			commands[i].label = TextDatumGetCString(labels[i]);
 	}
 
-	PG_TRY();
-	{
-		shard_command_run(commands, ncommands, mode, !stop_on_error);
-		for (int i = 0; i < ncommands; i++)
-			store_result(rsinfo, i + 1, NameStr(*DatumGetName(nodes[i])), &commands[i]);
-	}
-	PG_FINALLY();
-	{
-		/* libpq's memory is not ours to forget */
-		for (int i = 0; i < ncommands; i++)
-			PQclear(commands[i].result);
-	}
-	PG_END_TRY();
+	shard_command_run(commands, ncommands, mode, !stop_on_error);
+	for (int i = 0; i < ncommands; i++)
+		store_result(rsinfo, i + 1, NameStr(*DatumGetName(nodes[i])), &commands[i]);
+	shard_command_free(commands, ncommands);
 
 	return (Datum) 0;
 }

@@ -227,9 +227,9 @@ drop_remains(const ShardDdlTable *table, List *remains, const char *statement)
 	commands = drop_commands(table, remains, &ncommands, &of);
 	initStringInfo(&left);
 	shard_command_run(commands, ncommands, SHARD_COMMAND_AUTOCOMMIT, true);
+	shard_command_free(commands, ncommands);
 	for (int i = 0; i < ncommands; i++)
 	{
-		PQclear(commands[i].result);
 		if (commands[i].error == NULL || of[i] == NULL)
 			continue;
 		if (error == NULL)

@@ -279,8 +279,7 @@ rename_on_nodes(List *parts, const char *schema, const char *newname)
 		commands[ncommands++].sql = rename_text(schema, newname, &names);
 	}
 	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
-	for (int i = 0; i < ncommands; i++)
-		PQclear(commands[i].result);
+	shard_command_free(commands, ncommands);
 	return nodes;
 }
 

@@ -203,8 +203,8 @@ run_plain(ShardDirectGroup *group)
 	{
 		states[i]->nchanged = strtoi64(PQcmdTuples(commands[i].result), NULL, 10);
 		states[i]->nleft = states[i]->nchanged;
-		PQclear(commands[i].result);
 	}
+	shard_command_free(commands, ncommands);
 }
 
 /* Starts the statements of all members. */

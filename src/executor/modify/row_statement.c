@@ -102,7 +102,7 @@ run_plain(const ShardRowStatement *statement)
 	command.params = statement->params;
 	shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
 	nrows = strtoi64(PQcmdTuples(command.result), NULL, 10);
-	PQclear(command.result);
+	shard_command_free(&command, 1);
 	return nrows;
 }
 

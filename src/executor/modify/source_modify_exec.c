@@ -210,12 +210,12 @@ run_commands(SourceState *state)
 		SourceShard *target = &state->shards[i];
 
 		target->nleft = strtoi64(PQcmdTuples(commands[i].result), NULL, 10);
-		PQclear(commands[i].result);
 		if (state->plan->set_processed)
 			state->css.ss.ps.state->es_processed += target->nleft;
 		if (state->css.ss.ps.instrument && !state->plan->returns_rows)
 			state->css.ss.ps.instrument->tuplecount += target->nleft;
 	}
+	shard_command_free(commands, state->nshards);
 }
 
 static void

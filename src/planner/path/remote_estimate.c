@@ -106,7 +106,7 @@ shard_estimate_ask(PlannerInfo *root, RelOptInfo *rel, ShardRelInfo *info)
 		understood = line != NULL &&
 			sscanf(line, "(cost=%lf..%lf rows=%lf width=%d)", &startup, &total, &rows, &width) == 4;
 	}
-	PQclear(command.result);
+	shard_command_free(&command, 1);
 	if (!understood)
 		ereport(ERROR,
 				(errcode(ERRCODE_FDW_UNABLE_TO_CREATE_REPLY),

@@ -52,11 +52,18 @@ typedef struct Lane
 	bool		copied;			/* the current command was such a COPY */
 } Lane;
 
+/*
+ * In a context of its own, whose reset clears the results; libpq's memory would
+ * outlive an error.
+ */
 typedef struct CommandRun
 {
-	ShardCommand *commands;
+	MemoryContext cxt;
+	MemoryContextCallback callback;
+	ShardCommand *commands;		/* only while they run */
 	int			ncommands;
 	int		   *laneno;			/* of each command */
+	PGresult  **results;		/* of each command */
 	PGresult  **failures;		/* of each command, until it is raised or kept */
 	Lane	   *lanes;
 	int			nlanes;
@@ -64,7 +71,7 @@ typedef struct CommandRun
 	bool		noerror;
 	bool		guarded;		/* each command in a savepoint */
 	ShardSnapshot *snapshot;	/* READ */
-	MemoryContext cxt;			/* of the snapshot */
+	MemoryContext snapshot_cxt;
 	MemoryContext caller_cxt;
 } CommandRun;
 
@@ -87,23 +94,82 @@ next_command(CommandRun *run, int laneno, int start)
 	return start;
 }
 
+/* ---------- memory ---------- */
+
+static void
+clear_result(PGresult **res)
+{
+	PQclear(*res);
+	*res = NULL;
+}
+
+/* The result of command i; takes ownership of res, which may be NULL. */
+static void
+set_result(CommandRun *run, int i, PGresult *res)
+{
+	PQclear(run->results[i]);
+	run->results[i] = res;
+	run->commands[i].result = res;
+}
+
+static void
+clear_in_reset(void *arg)
+{
+	CommandRun *run = arg;
+
+	for (int i = 0; i < run->nlanes; i++)
+		clear_result(&run->lanes[i].rows);
+	for (int i = 0; i < run->ncommands; i++)
+	{
+		clear_result(&run->results[i]);
+		clear_result(&run->failures[i]);
+	}
+}
+
+/* Room for a run of ncommands, in a context of its own. */
+static CommandRun *
+alloc_run(int ncommands)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw commands", ALLOCSET_SMALL_SIZES);
+	CommandRun *run = MemoryContextAllocZero(cxt, sizeof(CommandRun));
+
+	run->cxt = cxt;
+	run->caller_cxt = CurrentMemoryContext;
+	run->laneno = MemoryContextAlloc(cxt, ncommands * sizeof(int));
+	run->results = MemoryContextAllocZero(cxt, ncommands * sizeof(PGresult *));
+	run->failures = MemoryContextAllocZero(cxt, ncommands * sizeof(PGresult *));
+	run->lanes = MemoryContextAllocZero(cxt, ncommands * sizeof(Lane));
+	run->ncommands = ncommands;
+	run->callback.func = clear_in_reset;
+	run->callback.arg = run;
+	MemoryContextRegisterResetCallback(cxt, &run->callback);
+	return run;
+}
+
+void
+shard_command_free(ShardCommand *commands, int ncommands)
+{
+	if (ncommands <= 0)
+		return;
+	MemoryContextDelete(commands[0].memory);
+	commands[0].memory = NULL;
+	for (int i = 0; i < ncommands; i++)
+		commands[i].result = NULL;
+}
+
 static CommandRun *
 make_run(ShardCommand *commands, int ncommands, ShardCommandMode mode, bool noerror)
 {
-	CommandRun *run = palloc0(sizeof(CommandRun));
+	CommandRun *run = alloc_run(ncommands);
 
 	run->commands = commands;
-	run->ncommands = ncommands;
 	run->mode = mode;
 	run->noerror = noerror;
 	run->guarded = noerror && mode == SHARD_COMMAND_WRITE;
-	run->caller_cxt = CurrentMemoryContext;
-	run->cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw commands", ALLOCSET_SMALL_SIZES);
-	run->laneno = palloc(ncommands * sizeof(int));
-	run->failures = palloc0(ncommands * sizeof(PGresult *));
-	run->lanes = palloc0(ncommands * sizeof(Lane));
+	commands[0].memory = run->cxt;
+	run->snapshot_cxt = AllocSetContextCreate(run->cxt, "shardfdw snapshot", ALLOCSET_SMALL_SIZES);
 	if (mode == SHARD_COMMAND_READ)
-		run->snapshot = shard_txn_snapshot(run->cxt);
+		run->snapshot = shard_txn_snapshot(run->snapshot_cxt);
 
 	for (int i = 0; i < ncommands; i++)
 	{
@@ -178,10 +244,8 @@ fail_rest(CommandRun *run, int laneno, ErrorData *error)
 	for (int i = next_command(run, laneno, lane->current); i < run->ncommands;
 		 i = next_command(run, laneno, i + 1))
 	{
-		PQclear(run->commands[i].result);
-		run->commands[i].result = NULL;
-		PQclear(run->failures[i]);
-		run->failures[i] = NULL;
+		set_result(run, i, NULL);
+		clear_result(&run->failures[i]);
 		run->commands[i].error = error;
 	}
 	lane->step = LANE_END;
@@ -274,28 +338,6 @@ release_lanes(CommandRun *run, bool failed)
 		else if (lane->conn->state != SHARD_CONN_READY || lane->passing)
 			shard_pool_discard(lane->conn);
 	}
-}
-
-static void
-free_run(CommandRun *run, bool failed)
-{
-	release_lanes(run, failed);
-	for (int i = 0; i < run->nlanes; i++)
-	{
-		PQclear(run->lanes[i].rows);
-		run->lanes[i].rows = NULL;
-	}
-	for (int i = 0; i < run->ncommands; i++)
-	{
-		PQclear(run->failures[i]);
-		run->failures[i] = NULL;
-		if (failed)
-		{
-			PQclear(run->commands[i].result);
-			run->commands[i].result = NULL;
-		}
-	}
-	MemoryContextDelete(run->cxt);
 }
 
 /* ---------- running ---------- */
@@ -433,10 +475,7 @@ take_result(CommandRun *run, Lane *lane, PGresult *res)
 			shard_error_protocol(lane->conn, command->label, "not the kind of result that was asked for");
 	}
 	if (lane->step == LANE_COMMAND)
-	{
-		PQclear(command->result);
-		command->result = res;
-	}
+		set_result(run, lane->current, res);
 	else
 		PQclear(res);
 }
@@ -460,8 +499,7 @@ command_failed(CommandRun *run, int laneno)
 	ShardCommand *command = &run->commands[lane->current];
 	bool		lost = PQstatus(lane->conn->pg) != CONNECTION_OK;
 
-	PQclear(command->result);
-	command->result = NULL;
+	set_result(run, lane->current, NULL);
 	if (command->nparams > 0 && run->failures[lane->current] &&
 		shard_connection_is_stale(run->failures[lane->current]))
 		shard_connection_forget_prepared(lane->conn, command->sql);
@@ -698,7 +736,7 @@ wait_limit(CommandRun *run)
 static void
 run_lanes(CommandRun *run)
 {
-	ShardWaitSet *set = shard_wait_set_create(run->cxt);
+	ShardWaitSet *set = shard_wait_set_create(run->snapshot_cxt);
 	ShardWaitItem *items = palloc0(run->nlanes * sizeof(ShardWaitItem));
 
 	/* all connections begin to open before any is waited for */
@@ -748,11 +786,13 @@ shard_command_run(ShardCommand *commands, int ncommands, ShardCommandMode mode, 
 	}
 	PG_CATCH();
 	{
-		free_run(run, true);
+		release_lanes(run, true);
+		shard_command_free(commands, ncommands);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	free_run(run, false);
+	release_lanes(run, false);
+	MemoryContextDelete(run->snapshot_cxt);
 }
 
 int64
@@ -767,7 +807,7 @@ shard_command_write(Oid serverid, Oid userid, const char *sql, const char *label
 	command.label = label;
 	shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
 	affected = atoll(PQcmdTuples(command.result));
-	PQclear(command.result);
+	shard_command_free(&command, 1);
 	return affected;
 }
 

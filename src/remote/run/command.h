@@ -33,8 +33,9 @@ typedef struct ShardCommand
 	int			nfields;		/* columns that the result must have; 0: not checked */
 	size_t		max_bytes;		/* of its rows, more are an error; 0: SHARD_ANSWER_BYTES */
 	/* out */
-	PGresult   *result;			/* last result, text format; caller clears; NULL on error */
-	ErrorData  *error;			/* only with noerror */
+	PGresult   *result;			/* last result, text format; NULL on error */
+	ErrorData  *error;			/* only with noerror; in the caller's memory */
+	MemoryContext memory;		/* of the first command of a run: owns the results of all */
 } ShardCommand;
 
 /*
@@ -42,9 +43,14 @@ typedef struct ShardCommand
  * in order.  With noerror a failure is kept in .error and the others go on
  * (in WRITE mode each command then runs in a savepoint of its own); without it
  * the first failure is raised after all have ended.
+ * Memory: the results are freed with the context that is current here, or before
+ * by shard_command_free(); libpq's functions are only to read them.
  */
 extern void shard_command_run(ShardCommand *commands, int ncommands,
 							  ShardCommandMode mode, bool noerror);
+
+/* Frees what a run of these commands has given: their results, not their errors. */
+extern void shard_command_free(ShardCommand *commands, int ncommands);
 
 /* One command in WRITE mode. Returns rows affected. */
 extern int64 shard_command_write(Oid serverid, Oid userid, const char *sql, const char *label);

@@ -28,8 +28,7 @@ shard_constraints_set(bool deferred)
 		command->sql = shard_txn_constraints_sql(deferred);
 	}
 	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
-	for (int i = 0; i < ncommands; i++)
-		PQclear(commands[i].result);
+	shard_command_free(commands, ncommands);
 	pfree(commands);
 	shard_txn_note_constraints(GetCurrentTransactionNestLevel(), deferred);
 }

@@ -329,8 +329,7 @@ complete_commits(List *left)
 		subjects[n++] = found;
 	}
 	shard_command_run(commands, n, SHARD_COMMAND_AUTOCOMMIT, true);
-	for (int i = 0; i < n; i++)
-		PQclear(commands[i].result);
+	shard_command_free(commands, n);
 	for (int i = 0; i < n; i++)
 	{
 		ErrorData  *error = commands[i].error;
