@@ -9,7 +9,6 @@
 #include "catalog/partial_aggregate.h"
 #include "catalog/shard_map.h"
 #include "ddl/statement/ddl_drop.h"
-#include "deparse/template_cache.h"
 #include "executor/modify/cte_order.h"
 #include "executor/modify/nested_write.h"
 #include "executor/modify/source_modify_exec.h"
@@ -56,7 +55,6 @@ _PG_init(void)
 	shard_pool_init();
 	shard_txn_init(&txn_upcalls);
 	shard_cut_init(shard_node_list_oids);
-	shard_template_cache_init();
 	shard_statement_cache_init();
 	shard_hooks_init();
 	shard_key_join_init();

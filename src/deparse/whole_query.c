@@ -26,7 +26,7 @@
 #include "compat.h"
 #include "deparse/select.h"
 #include "deparse/shippable/shippable_rule.h"
-#include "deparse/template_cache.h"
+#include "deparse/template.h"
 #include "deparse/whole_expr.h"
 #include "deparse/whole_insert.h"
 #include "deparse/whole_query.h"
@@ -746,7 +746,7 @@ print_statement(Query *query, bool single, const char **reason)
 		state.whole->assigned = assigned_params(query);
 		state.whole->params = state.cxt.params;
 		state.whole->sources = state.cxt.sources;
-		state.whole->template = shard_template_cache_print(query, state.places);
+		state.whole->template = shard_template_print(NULL, query, state.places);
 		if (state.whole->template == NIL)
 			shard_whole_refuse(&state.cxt, "name of a table");
 	}
