@@ -318,27 +318,54 @@ shard_result_userid(ResultRelInfo *rinfo, EState *estate)
 #endif
 
 /*
- * Planner hooks.  19 hands the ExplainState to planner_hook, and replaced
- * get_relation_info_hook by one at the end of build_simple_rel().
+ * Hooks whose parameters differ between majors.  Ours have those of the newest one:
+ * ..._ENTRY(entry, function) defines entry, which core calls, by way of function,
+ * and shard_call_...() calls the hook before ours or core's own function.
+ *
+ * Planner: 19 hands over the ExplainState, and has build_simple_rel_hook in place
+ * of get_relation_info_hook.
  */
+#include "commands/explain.h"
 #include "optimizer/plancat.h"
 #include "optimizer/planner.h"
 #if PG_VERSION_NUM >= 190000
-#define SHARD_PLANNER_HOOK_PARAMS Query *parse, const char *query_string, int cursor_options, \
-	ParamListInfo bound_params, ExplainState *es
-#define SHARD_PLANNER_HOOK_ARGS parse, query_string, cursor_options, bound_params, es
+#define SHARD_PLANNER_ENTRY(entry, function) \
+	static PlannedStmt * \
+	entry(Query *parse, const char *query_string, int cursor_options, ParamListInfo params, ExplainState *es) \
+	{ \
+		return function(parse, query_string, cursor_options, params, es); \
+	}
+#define shard_call_planner(hook, parse, query_string, cursor_options, params, es) \
+	((hook) (parse, query_string, cursor_options, params, es))
 #define SHARD_SIMPLE_REL_HOOK build_simple_rel_hook
-#define SHARD_SIMPLE_REL_HOOK_PARAMS PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *hook_rte
-#define SHARD_SIMPLE_REL_HOOK_ARGS root, rel, hook_rte
 typedef build_simple_rel_hook_type shard_simple_rel_hook_type;
+#define SHARD_SIMPLE_REL_ENTRY(entry, prev, function) \
+	static void \
+	entry(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) \
+	{ \
+		if (prev) \
+			prev(root, rel, rte); \
+		function(root, rel); \
+	}
 #else
-#define SHARD_PLANNER_HOOK_PARAMS Query *parse, const char *query_string, int cursor_options, \
-	ParamListInfo bound_params
-#define SHARD_PLANNER_HOOK_ARGS parse, query_string, cursor_options, bound_params
+#define SHARD_PLANNER_ENTRY(entry, function) \
+	static PlannedStmt * \
+	entry(Query *parse, const char *query_string, int cursor_options, ParamListInfo params) \
+	{ \
+		return function(parse, query_string, cursor_options, params, NULL); \
+	}
+#define shard_call_planner(hook, parse, query_string, cursor_options, params, es) \
+	((hook) (parse, query_string, cursor_options, params))
 #define SHARD_SIMPLE_REL_HOOK get_relation_info_hook
-#define SHARD_SIMPLE_REL_HOOK_PARAMS PlannerInfo *root, Oid hook_relid, bool hook_inh, RelOptInfo *rel
-#define SHARD_SIMPLE_REL_HOOK_ARGS root, hook_relid, hook_inh, rel
 typedef get_relation_info_hook_type shard_simple_rel_hook_type;
+#define SHARD_SIMPLE_REL_ENTRY(entry, prev, function) \
+	static void \
+	entry(PlannerInfo *root, Oid relid, bool is_parent, RelOptInfo *rel) \
+	{ \
+		if (prev) \
+			prev(root, relid, is_parent, rel); \
+		function(root, rel); \
+	}
 #endif
 
 /* 19 put changingPart into an options argument */
@@ -798,29 +825,51 @@ shard_br_update_triggers(EState *estate, EPQState *epqstate, ResultRelInfo *rinf
 #endif
 }
 
-/* 18 runs each statement once */
+/* ExecutorRun_hook, see above: 18 runs each statement once */
 #if PG_VERSION_NUM >= 180000
-#define SHARD_EXECUTOR_RUN_PARAMS QueryDesc *desc, ScanDirection direction, uint64 count
-#define SHARD_EXECUTOR_RUN_ARGS desc, direction, count
+#define SHARD_EXECUTOR_RUN_ENTRY(entry, function) \
+	static void \
+	entry(QueryDesc *desc, ScanDirection direction, uint64 count) \
+	{ \
+		function(desc, direction, count, true); \
+	}
+#define shard_call_executor_run(hook, desc, direction, count, once) \
+	((void) (once), (hook) (desc, direction, count))
 #else
-#define SHARD_EXECUTOR_RUN_PARAMS QueryDesc *desc, ScanDirection direction, uint64 count, bool once
-#define SHARD_EXECUTOR_RUN_ARGS desc, direction, count, once
+#define SHARD_EXECUTOR_RUN_ENTRY(entry, function) \
+	static void \
+	entry(QueryDesc *desc, ScanDirection direction, uint64 count, bool once) \
+	{ \
+		function(desc, direction, count, once); \
+	}
+#define shard_call_executor_run(hook, desc, direction, count, once) \
+	((hook) (desc, direction, count, once))
 #endif
 
-/* What a statement asks permission for: 16 moved it out of the range table */
+/* What a statement asks permission for, and ExecutorCheckPerms_hook: 16 moved it out of the range table */
 #if PG_VERSION_NUM >= 160000
 typedef RTEPermissionInfo ShardPermissions;
-#define SHARD_CHECK_PERMS_PARAMS List *range_table, List *permissions, bool raise
-#define SHARD_CHECK_PERMS_ARGS range_table, permissions, raise
-#define SHARD_CHECK_PERMS_LIST permissions
+#define SHARD_CHECK_PERMS_ENTRY(entry, function) \
+	static bool \
+	entry(List *range_table, List *permissions, bool raise) \
+	{ \
+		return function(range_table, permissions, raise); \
+	}
+#define shard_call_check_perms(hook, range_table, permissions, raise) \
+	((hook) (range_table, permissions, raise))
 #define shard_estate_permissions(estate) ((estate)->es_rteperminfos)
 #define shard_rte_required_perms(stmt, rte) \
 	((rte)->perminfoindex == 0 ? 0 : getRTEPermissionInfo((stmt)->permInfos, rte)->requiredPerms)
 #else
 typedef RangeTblEntry ShardPermissions;
-#define SHARD_CHECK_PERMS_PARAMS List *range_table, bool raise
-#define SHARD_CHECK_PERMS_ARGS range_table, raise
-#define SHARD_CHECK_PERMS_LIST range_table
+#define SHARD_CHECK_PERMS_ENTRY(entry, function) \
+	static bool \
+	entry(List *range_table, bool raise) \
+	{ \
+		return function(range_table, range_table, raise); \
+	}
+#define shard_call_check_perms(hook, range_table, permissions, raise) \
+	((hook) (range_table, raise))
 #define shard_estate_permissions(estate) ((estate)->es_range_table)
 #define shard_rte_required_perms(stmt, rte) ((rte)->requiredPerms)
 #endif

@@ -301,16 +301,16 @@ mark_query(Query *query, MarkContext *cxt, bool locks)
 /* The plan of a statement that nodes run as it stands, or NULL. */
 static PlannedStmt *
 plan_whole_statement(Query *parse, const char *query_string, int cursor_options,
-					 ParamListInfo bound_params)
+					 ParamListInfo params)
 {
 	PlannedStmt *stmt = NULL;
 
 	if (shard_guc_enable_router)
-		stmt = shard_statement_cache_plan(parse, cursor_options, bound_params);
+		stmt = shard_statement_cache_plan(parse, cursor_options, params);
 	if (stmt == NULL && shard_guc_enable_statement_push)
-		stmt = shard_push_plan(parse, query_string, cursor_options, bound_params);
+		stmt = shard_push_plan(parse, query_string, cursor_options, params);
 	if (stmt == NULL)
-		stmt = shard_source_plan(parse, query_string, cursor_options, bound_params);
+		stmt = shard_source_plan(parse, query_string, cursor_options, params);
 
 	/* as in standard_planner() */
 	if (stmt != NULL && (cursor_options & CURSOR_OPT_SCROLL) &&
@@ -340,27 +340,26 @@ mark_statement(Query *query)
  * and queryId: those that count plans then count it.
  */
 static void
-show_to_others(SHARD_PLANNER_HOOK_PARAMS)
+show_to_others(const Query *statement, const char *query_string, ExplainState *es)
 {
-	Query	   *statement = parse;
+	Query	   *shown;
 
 	if (prev_planner_hook == NULL || statement->queryId == 0)
 		return;
-	parse = makeNode(Query);
-	parse->commandType = CMD_SELECT;
-	parse->querySource = statement->querySource;
-	parse->queryId = statement->queryId;
-	parse->canSetTag = true;
-	parse->jointree = makeFromExpr(NIL, NULL);
-	parse->stmt_location = statement->stmt_location;
-	parse->stmt_len = statement->stmt_len;
-	cursor_options = 0;
-	bound_params = NULL;
-	(void) prev_planner_hook(SHARD_PLANNER_HOOK_ARGS);
+	shown = makeNode(Query);
+	shown->commandType = CMD_SELECT;
+	shown->querySource = statement->querySource;
+	shown->queryId = statement->queryId;
+	shown->canSetTag = true;
+	shown->jointree = makeFromExpr(NIL, NULL);
+	shown->stmt_location = statement->stmt_location;
+	shown->stmt_len = statement->stmt_len;
+	(void) shard_call_planner(prev_planner_hook, shown, query_string, 0, NULL, es);
 }
 
 static PlannedStmt *
-shard_planner(SHARD_PLANNER_HOOK_PARAMS)
+shard_planner(Query *parse, const char *query_string, int cursor_options, ParamListInfo params,
+			  ExplainState *es)
 {
 	PlannedStmt *volatile stmt = NULL;
 	bool		outer_marked = statement_marked;
@@ -372,12 +371,12 @@ shard_planner(SHARD_PLANNER_HOOK_PARAMS)
 		find_sharded_walker((Node *) parse, NULL);
 
 	if (!sharded && parse->commandType != CMD_UTILITY)
-		stmt = shard_single_plan(parse, cursor_options, bound_params);
+		stmt = shard_single_plan(parse, cursor_options, params);
 	else if (sharded)
-		stmt = plan_whole_statement(parse, query_string, cursor_options, bound_params);
+		stmt = plan_whole_statement(parse, query_string, cursor_options, params);
 	if (stmt != NULL)
 	{
-		show_to_others(SHARD_PLANNER_HOOK_ARGS);
+		show_to_others(parse, query_string, es);
 		return stmt;
 	}
 
@@ -390,10 +389,8 @@ shard_planner(SHARD_PLANNER_HOOK_PARAMS)
 		marked = sharded && shard_guc_enable_shard_scan;
 		statement_in_cluster = marked && mark_statement(parse);
 		statement_marked = marked;
-		if (prev_planner_hook)
-			stmt = prev_planner_hook(SHARD_PLANNER_HOOK_ARGS);
-		else
-			stmt = standard_planner(SHARD_PLANNER_HOOK_ARGS);
+		stmt = shard_call_planner(prev_planner_hook ? prev_planner_hook : standard_planner,
+								  parse, query_string, cursor_options, params, es);
 		shard_source_cte_finish(stmt);
 	}
 	PG_FINALLY();
@@ -409,6 +406,8 @@ shard_planner(SHARD_PLANNER_HOOK_PARAMS)
 	shard_async_subplan_adjust(stmt);
 	return stmt;
 }
+
+SHARD_PLANNER_ENTRY(planner_entry, shard_planner)
 
 /*
  * Our routine, made once.  Core's own look-up by server would read three
@@ -452,12 +451,9 @@ is_readable_reference(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *r
 }
 
 static void
-shard_simple_rel(SHARD_SIMPLE_REL_HOOK_PARAMS)
+shard_simple_rel(PlannerInfo *root, RelOptInfo *rel)
 {
 	RangeTblEntry *rte = planner_rt_fetch(rel->relid, root);
-
-	if (prev_simple_rel_hook)
-		prev_simple_rel_hook(SHARD_SIMPLE_REL_HOOK_ARGS);
 
 	if (!shard_relinfo_is_sharded(rte))
 	{
@@ -477,6 +473,8 @@ shard_simple_rel(SHARD_SIMPLE_REL_HOOK_PARAMS)
 	rel->tuples = shard_relinfo_tuples(rte->relid, rel->tuples);
 	rel->pages = 0;
 }
+
+SHARD_SIMPLE_REL_ENTRY(simple_rel_entry, prev_simple_rel_hook, shard_simple_rel)
 
 /*
  * Statistics of a sharded table are those ANALYZE made of the whole tree.  As
@@ -531,9 +529,9 @@ shard_hooks_init(void)
 {
 	shard_relinfo_init(shardGetForeignPlan);
 	prev_planner_hook = planner_hook;
-	planner_hook = shard_planner;
+	planner_hook = planner_entry;
 	prev_simple_rel_hook = SHARD_SIMPLE_REL_HOOK;
-	SHARD_SIMPLE_REL_HOOK = shard_simple_rel;
+	SHARD_SIMPLE_REL_HOOK = simple_rel_entry;
 	prev_stats_hook = get_relation_stats_hook;
 	get_relation_stats_hook = shard_relation_stats;
 	prev_rel_pathlist_hook = set_rel_pathlist_hook;

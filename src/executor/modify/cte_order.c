@@ -273,23 +273,21 @@ first_row(PlanState *ps)
 }
 
 static void
-run_next(SHARD_EXECUTOR_RUN_PARAMS)
+run_next(QueryDesc *desc, ScanDirection direction, uint64 count, bool once)
 {
-	if (prev_run_hook)
-		prev_run_hook(SHARD_EXECUTOR_RUN_ARGS);
-	else
-		standard_ExecutorRun(SHARD_EXECUTOR_RUN_ARGS);
+	shard_call_executor_run(prev_run_hook ? prev_run_hook : standard_ExecutorRun,
+							desc, direction, count, once);
 }
 
 static void
-run_statement(SHARD_EXECUTOR_RUN_PARAMS)
+run_statement(QueryDesc *desc, ScanDirection direction, uint64 count, bool once)
 {
 	RunningStatement statement;
 
 	if (!desc->plannedstmt->hasModifyingCTE || desc->estate->es_finished ||
 		ScanDirectionIsNoMovement(direction))
 	{
-		run_next(SHARD_EXECUTOR_RUN_ARGS);
+		run_next(desc, direction, count, once);
 		return;
 	}
 	statement.outer = running;
@@ -299,7 +297,7 @@ run_statement(SHARD_EXECUTOR_RUN_PARAMS)
 	ExecSetExecProcNode(desc->planstate, first_row);
 	PG_TRY();
 	{
-		run_next(SHARD_EXECUTOR_RUN_ARGS);
+		run_next(desc, direction, count, once);
 	}
 	PG_FINALLY();
 	{
@@ -311,9 +309,11 @@ run_statement(SHARD_EXECUTOR_RUN_PARAMS)
 		ExecSetExecProcNode(statement.top, statement.next_row);
 }
 
+SHARD_EXECUTOR_RUN_ENTRY(run_entry, run_statement)
+
 void
 shard_cte_order_init(void)
 {
 	prev_run_hook = ExecutorRun_hook;
-	ExecutorRun_hook = run_statement;
+	ExecutorRun_hook = run_entry;
 }

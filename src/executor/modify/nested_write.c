@@ -115,19 +115,21 @@ forget_writes(XactEvent event, void *arg)
 }
 
 static bool
-check_permissions(SHARD_CHECK_PERMS_PARAMS)
+check_permissions(List *range_table, List *permissions, bool raise)
 {
 	slist_iter	iter;
 
-	note_writes(SHARD_CHECK_PERMS_LIST);
+	note_writes(permissions);
 	slist_foreach(iter, &watches)
 	{
 		ShardNestedWatch *watch = slist_container(ShardNestedWatch, link, iter.cur);
 
-		watch->seen |= count_writes(SHARD_CHECK_PERMS_LIST, watch->parent) > 0;
+		watch->seen |= count_writes(permissions, watch->parent) > 0;
 	}
-	return prev_check_hook ? prev_check_hook(SHARD_CHECK_PERMS_ARGS) : true;
+	return prev_check_hook ? shard_call_check_perms(prev_check_hook, range_table, permissions, raise) : true;
 }
+
+SHARD_CHECK_PERMS_ENTRY(check_permissions_entry, check_permissions)
 
 static void
 forget_watch(void *arg)
@@ -172,6 +174,6 @@ void
 shard_nested_write_init(void)
 {
 	prev_check_hook = ExecutorCheckPerms_hook;
-	ExecutorCheckPerms_hook = check_permissions;
+	ExecutorCheckPerms_hook = check_permissions_entry;
 	RegisterXactCallback(forget_writes, NULL);
 }
