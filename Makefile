@@ -7,7 +7,11 @@
 #   make COPT=-Werror FAULT_POINTS=1    what scripts/check does; see src/fault.h
 
 EXTENSION = shardfdw
-EXTVERSION = 1.0
+# The version stands in the control file, nowhere else: scripts and library get it from here.
+EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)' *$$/\1/p" $(EXTENSION).control)
+ifeq ($(EXTVERSION),)
+$(error $(EXTENSION).control has no default_version = '...')
+endif
 MODULE_big = shardfdw
 PGFILEDESC = "shardfdw - one PostgreSQL in front of many, by foreign partitions"
 
@@ -57,6 +61,8 @@ endif
 # The object depends on each header it includes (written by -MMD) and on how it is built.
 $(OBJS): Makefile
 -include $(OBJS:.o=.d)
+src/version.o: $(EXTENSION).control
+src/version.o: override CPPFLAGS += -DSHARDFDW_VERSION='"$(EXTVERSION)"'
 
 # "echo" must not take part in this: shells differ in what they make of the backslash.
 $(EXTSCRIPT): $(EXTPARTS) Makefile

@@ -37,6 +37,13 @@
 #include "tcop/dest.h"
 #include "commands/explain.h"
 
+/* 18 lets a library tell its name and version.  Needs fmgr.h. */
+#if PG_VERSION_NUM >= 180000
+#define SHARD_MODULE_MAGIC(libname, libversion) PG_MODULE_MAGIC_EXT(.name = libname, .version = libversion)
+#else
+#define SHARD_MODULE_MAGIC(libname, libversion) PG_MODULE_MAGIC
+#endif
+
 /* 19 added enabled */
 #if PG_VERSION_NUM >= 190000
 #define shard_create_material_path(rel, subpath) create_material_path(rel, subpath, true)

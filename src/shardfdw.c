@@ -32,8 +32,6 @@
 #include "service/recovery_worker.h"
 #include "utility_hook.h"
 
-PG_MODULE_MAGIC;
-
 void		_PG_init(void);
 
 /* fdw.c */

@@ -35,6 +35,11 @@ CREATE FUNCTION shardfdw_internal.shardfdw_validator(options text[], catalog oid
 COMMENT ON FUNCTION shardfdw_internal.shardfdw_validator(text[], oid) IS
 	'Checks the options of a server, user mapping, foreign table or column. Returns nothing; raises fdw_invalid_option_name or invalid_parameter_value for a wrong one.';
 
+CREATE FUNCTION shardfdw.library_version() RETURNS text
+	LANGUAGE c STABLE AS 'MODULE_PATHNAME', 'shardfdw_library_version';
+COMMENT ON FUNCTION shardfdw.library_version() IS
+	'Tells the version of the library that this session has loaded. Returns it as pg_extension has that of the SQL objects.';
+
 CREATE FOREIGN DATA WRAPPER shardfdw
 	HANDLER shardfdw_internal.shardfdw_handler VALIDATOR shardfdw_internal.shardfdw_validator;
 COMMENT ON FOREIGN DATA WRAPPER shardfdw IS
