@@ -2,7 +2,7 @@
 #
 #   make                        build for the PostgreSQL of the first pg_config in PATH
 #   make PG_CONFIG=/path/...    build for another one
-#   make install                install library, control file and script
+#   make install                install library, control file and scripts
 #   make installcheck           run the tests against a running server
 #   make COPT=-Werror FAULT_POINTS=1    what scripts/check does; see src/fault.h
 
@@ -17,9 +17,11 @@ PGFILEDESC = "shardfdw - one PostgreSQL in front of many, by foreign partitions"
 
 OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c)))
 
+# The install script of this version is built. In git are those of released versions, and the upgrade scripts.
 EXTSCRIPT = sql/$(EXTENSION)--$(EXTVERSION).sql
 EXTPARTS = $(sort $(wildcard sql/install/*.sql))
 DATA_built = $(EXTSCRIPT)
+DATA = $(filter-out $(EXTSCRIPT),$(sort $(wildcard sql/$(EXTENSION)--*.sql)))
 
 # Tests. "setup" makes the loopback nodes that the others use, so it goes first.
 REGRESS_ALL := $(basename $(notdir $(filter-out sql/$(EXTENSION)--%,$(wildcard sql/*.sql))))

@@ -144,11 +144,19 @@ free_port() {
 	die "no free TCP port above $1"
 }
 
+# Prints the version of the source tree $1.
+tree_version() {
+	sed -n "s/^default_version *= *'\(.*\)' *$/\1/p" "$1/shardfdw.control"
+}
+
 # Copies the source tree $1 to $2, without what a build or a test run leaves behind.
 copy_tree() {
+	local version
+
+	version=$(tree_version "$1")
 	mkdir -p "$2"
 	tar -C "$1" -cf - --exclude=./.git --exclude='*.o' --exclude='*.d' --exclude='*.so' --exclude='*.bc' \
-		--exclude='./sql/shardfdw--*.sql' --exclude=./results --exclude=./output_iso --exclude=./tmp_check \
+		--exclude="./sql/shardfdw--$version.sql" --exclude=./results --exclude=./output_iso --exclude=./tmp_check \
 		--exclude=./tmp_check_iso --exclude=./log --exclude=./regression.diffs --exclude=./regression.out . |
 		tar -C "$2" -xf - --no-same-owner
 }
