@@ -31,6 +31,7 @@
 #include "service/error_name.h"
 #include "service/recovery_worker.h"
 #include "utility_hook.h"
+#include "version.h"
 
 void		_PG_init(void);
 
@@ -45,6 +46,7 @@ static const ShardTxnUpcalls txn_upcalls = {
 void
 _PG_init(void)
 {
+	shard_version_init();
 	shard_guc_init();
 	shard_option_init(shardfdw_handler);
 	shard_map_init();

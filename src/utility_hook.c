@@ -21,6 +21,7 @@
 #include "miscadmin.h"
 #include "tcop/utility.h"
 #include "utility_hook.h"
+#include "version.h"
 
 static void
 process_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
@@ -40,7 +41,10 @@ process_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tre
 	if (IsBinaryUpgrade || !IsTransactionState())
 		shard_ddl_run_core(&call);
 	else
+	{
+		shard_version_check_statement(pstmt->utilityStmt);
 		shard_ddl_run(&call);
+	}
 }
 
 void

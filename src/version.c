@@ -1,18 +1,66 @@
 /*
  * version.c
- *	  Which version this library is.
+ *	  Which version this library is, and whether it fits the SQL objects of the database.
+ *
+ * Both come in one package, but do not change at the same moment:
+ *
+ *	 package installed		sessions that begin later load the new library; where the
+ *							server preloads it, only those after a restart
+ *	 ALTER EXTENSION		the database has the new SQL objects
+ *
+ * In between, the one may call or read what the other does not have.  So whatever
+ * uses a sharded table or a node asks first.  All else goes on: other tables,
+ * pg_dump, ALTER and DROP EXTENSION.
+ *
+ * That they fit is remembered, since to look takes a tenth of what a short statement takes.
+ * Core tells other sessions nothing of a change of pg_extension, but of what the
+ * upgrade script changes: it is looked again after any change of functions or wrappers.
  *
  * The version is that of shardfdw.control; the Makefile hands it to this file alone.
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_extension.h"
+#include "commands/defrem.h"
+#include "commands/extension.h"
 #include "compat.h"
+#include "executor/spi.h"
 #include "fmgr.h"
+#include "miscadmin.h"
+#include "nodes/parsenodes.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/inval.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+#include "version.h"
 
-SHARD_MODULE_MAGIC("shardfdw", SHARDFDW_VERSION);
+#define EXTENSION "shardfdw"
+
+/* The version that CREATE EXTENSION and ALTER EXTENSION ... UPDATE install where they name none. */
+#define DEFAULT_VERSION_SQL \
+	"SELECT default_version FROM pg_catalog.pg_available_extensions " \
+	"WHERE name OPERATOR(pg_catalog.=) '" EXTENSION "'"
+
+SHARD_MODULE_MAGIC(EXTENSION, SHARDFDW_VERSION);
 
 PG_FUNCTION_INFO_V1(shardfdw_library_version);
+
+/*
+ * Versions of the SQL objects that this library works with beside its own.  One
+ * may stand here if nothing that C code calls, reads or is called by has changed since.
+ */
+static const char *const compatible_versions[] = {
+	NULL
+};
+
+/* Library and SQL objects fit, and nothing has been heard of since that would change it. */
+static bool checked = false;
 
 /*
  * library_version() -> text
@@ -21,4 +69,203 @@ Datum
 shardfdw_library_version(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_TEXT_P(cstring_to_text(SHARDFDW_VERSION));
+}
+
+/* Version of the SQL objects in this database; NULL: there are none.  Memory: current context. */
+static char *
+installed_version(void)
+{
+	Relation	extensions = table_open(ExtensionRelationId, AccessShareLock);
+	char	   *version = NULL;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber, F_NAMEEQ, CStringGetDatum(EXTENSION));
+	scan = systable_beginscan(extensions, ExtensionNameIndexId, true, NULL, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+	{
+		bool		isnull;
+		Datum		value = heap_getattr(tuple, Anum_pg_extension_extversion, RelationGetDescr(extensions), &isnull);
+
+		version = TextDatumGetCString(value);
+	}
+	systable_endscan(scan);
+	table_close(extensions, AccessShareLock);
+	return version;
+}
+
+static bool
+is_compatible(const char *version)
+{
+	if (strcmp(version, SHARDFDW_VERSION) == 0)
+		return true;
+	for (int i = 0; compatible_versions[i] != NULL; i++)
+	{
+		if (strcmp(version, compatible_versions[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* By the numbers between the dots: 1.10 is newer than 1.9. */
+static bool
+is_newer(const char *version, const char *than)
+{
+	while (*version != '\0' || *than != '\0')
+	{
+		char	   *version_end;
+		char	   *than_end;
+		long		left = strtol(version, &version_end, 10);
+		long		right = strtol(than, &than_end, 10);
+
+		if (left != right)
+			return left > right;
+		if (version_end == version && than_end == than)
+			break;				/* no numbers: not made by us */
+		version = version_end + (*version_end == '.');
+		than = than_end + (*than_end == '.');
+	}
+	return false;
+}
+
+static void
+report_mismatch(int elevel, const char *installed)
+{
+	ereport(elevel,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("extension \"%s\" is version %s in this database, but the library that this session has loaded is version %s",
+					EXTENSION, installed, SHARDFDW_VERSION),
+			 is_newer(installed, SHARDFDW_VERSION) ?
+			 errhint("Connect again, or restart the server if its shared_preload_libraries names the library. If the server has no newer one, install version %s of it.",
+					 installed) :
+			 errhint("Run: ALTER EXTENSION %s UPDATE", EXTENSION)));
+}
+
+/* False after a report at elevel, if that returns. */
+static bool
+check(int elevel)
+{
+	char	   *installed;
+
+	/*
+	 * Scripts of extensions are run while pg_extension has the version from before;
+	 * pg_upgrade may bring older objects to a newer library.
+	 */
+	if (checked || creating_extension || IsBinaryUpgrade)
+		return true;
+	installed = installed_version();
+	/* a wrapper that somebody has made from this library by hand has no version */
+	if (installed == NULL || is_compatible(installed))
+		checked = true;
+	else
+		report_mismatch(elevel, installed);
+	if (installed != NULL)
+		pfree(installed);
+	return checked;
+}
+
+void
+shard_version_check(void)
+{
+	(void) check(ERROR);
+}
+
+bool
+shard_version_check_noerror(void)
+{
+	return check(LOG);
+}
+
+/* The version that options of CREATE or ALTER EXTENSION name, or else the control file.  NULL: neither. */
+static char *
+version_to_install(List *options)
+{
+	char	   *version = NULL;
+	ListCell   *lc;
+
+	foreach(lc, options)
+	{
+		DefElem    *option = lfirst_node(DefElem, lc);
+
+		if (strcmp(option->defname, "new_version") == 0)
+			return defGetString(option);
+	}
+
+	SPI_connect();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	if (SPI_execute(DEFAULT_VERSION_SQL, true, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not look for available extensions");
+	if (SPI_processed > 0)
+		version = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
+	if (version != NULL)
+		version = strcpy(SPI_palloc(strlen(version) + 1), version);
+	PopActiveSnapshot();
+	SPI_finish();
+	return version;
+}
+
+void
+shard_version_check_statement(Node *stmt)
+{
+	const char *extension;
+	List	   *options;
+	char	   *version;
+
+	if (IsA(stmt, CreateExtensionStmt))
+	{
+		extension = castNode(CreateExtensionStmt, stmt)->extname;
+		options = castNode(CreateExtensionStmt, stmt)->options;
+		if (castNode(CreateExtensionStmt, stmt)->if_not_exists && installed_version() != NULL)
+			return;
+	}
+	else if (IsA(stmt, AlterExtensionStmt))
+	{
+		extension = castNode(AlterExtensionStmt, stmt)->extname;
+		options = castNode(AlterExtensionStmt, stmt)->options;
+	}
+	else
+		return;
+	if (strcmp(extension, EXTENSION) != 0)
+		return;
+
+	checked = false;
+	version = version_to_install(options);
+	if (version != NULL && is_newer(version, SHARDFDW_VERSION))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot install version %s of extension \"%s\" while the library that this session has loaded is version %s",
+						version, EXTENSION, SHARDFDW_VERSION),
+				 errhint("Connect again, or restart the server if its shared_preload_libraries names the library.")));
+}
+
+static void
+note_change(Datum arg, SysCacheIdentifier cacheid, uint32 hashvalue)
+{
+	checked = false;
+}
+
+/* What is undone may have been ALTER EXTENSION. */
+static void
+note_xact_end(XactEvent event, void *arg)
+{
+	if (event == XACT_EVENT_ABORT)
+		checked = false;
+}
+
+static void
+note_subxact_end(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg)
+{
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		checked = false;
+}
+
+void
+shard_version_init(void)
+{
+	CacheRegisterSyscacheCallback(PROCOID, note_change, (Datum) 0);
+	CacheRegisterSyscacheCallback(FOREIGNDATAWRAPPEROID, note_change, (Datum) 0);
+	RegisterXactCallback(note_xact_end, NULL);
+	RegisterSubXactCallback(note_subxact_end, NULL);
 }

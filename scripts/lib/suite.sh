@@ -48,7 +48,7 @@ suite_wants() {
 # suite_run tree tmp pg_config only
 suite_run() {
 	local tree=$1 pg_config=$3
-	SUITE_TMP=$2 SUITE_ONLY=$4
+	SUITE_TMP=$2 SUITE_PG_CONFIG=$3 SUITE_ONLY=$4
 
 	SUITE_SRC=$SUITE_TMP/src
 	SUITE_PGXS=$(dirname "$("$pg_config" --pgxs)")/../..
@@ -254,7 +254,8 @@ suite_tap_start() {
 
 	mkdir -p "$dir/tmp_check" "$dir/tmp"
 	[ "$(id -u)" -ne 0 ] || chown -R "$(server_user)" "$dir"
-	start_limited 900 env PATH="$PRIVATE_BIN:$PATH:$ENV_CACHE/pgbouncer/usr/sbin" TESTDIR="$dir" TMPDIR="$dir/tmp" \
+	start_limited 900 env PATH="$PRIVATE_BIN:$PATH:$ENV_CACHE/pgbouncer/usr/sbin" PG_CONFIG="$SUITE_PG_CONFIG" \
+		TESTDIR="$dir" TMPDIR="$dir/tmp" \
 		TESTDATADIR="$dir/tmp_check" TESTLOGDIR="$dir/tmp_check/log" top_builddir="$SUITE_SRC" \
 		PG_REGRESS="$SUITE_PGXS/src/test/regress/pg_regress" PG_TEST_TIMEOUT_DEFAULT=180 LC_ALL=C \
 		perl -I "$SUITE_PERL" -I t/lib "$1" >"$dir.out" 2>&1 </dev/null

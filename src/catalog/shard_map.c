@@ -46,6 +46,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
+#include "version.h"
 
 /* Shards by relid, for shard_map_find and invalidation. */
 typedef struct ShardIndex
@@ -109,6 +110,14 @@ retire_map(CachedMap *cached)
 	}
 }
 
+/* Whoever asks for the map of a table of ours is going to use the table. */
+static const ShardMap *
+usable_map(const CachedMap *cached)
+{
+	shard_version_check();
+	return &cached->map;
+}
+
 const ShardMap *
 shard_map_get(Oid relid)
 {
@@ -134,7 +143,7 @@ shard_map_get(Oid relid)
 
 	entry = hash_search(map_hash, &relid, HASH_FIND, NULL);
 	if (entry != NULL && entry->valid)
-		return entry->cached ? &entry->cached->map : NULL;
+		return entry->cached ? usable_map(entry->cached) : NULL;
 
 	relkind = get_rel_relkind(relid);
 	if (relkind != RELKIND_PARTITIONED_TABLE && relkind != RELKIND_FOREIGN_TABLE)
@@ -161,7 +170,7 @@ shard_map_get(Oid relid)
 	entry->valid = found && entry->in_progress && keep;
 	entry->in_progress = false;
 
-	return cached ? &cached->map : NULL;
+	return cached ? usable_map(cached) : NULL;
 }
 
 Oid

@@ -67,6 +67,7 @@ typedef struct ShardMap
  * ours (at least one), or of one such foreign table; NULL for anything else.
  * Memory: cached; stays valid until the end of the transaction even when
  * invalidated meanwhile.  Cost: one hash look-up when cached.
+ * Errors: the library does not fit the extension (version.h).
  */
 extern const ShardMap *shard_map_get(Oid relid);
 

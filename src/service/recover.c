@@ -46,6 +46,7 @@
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 #include "utils/xid8.h"
+#include "version.h"
 
 PG_FUNCTION_INFO_V1(shardfdw_recover_prepared_transactions);
 PG_FUNCTION_INFO_V1(shardfdw_list_prepared);
@@ -533,6 +534,7 @@ shard_recover_run(bool dry_run)
 	List	   *log;
 	ListCell   *lc;
 
+	shard_version_check();
 	if (!shard_identity_is_confirmed())
 		return add_outcome(NIL, NULL, NULL, SHARD_RECOVER_UNCONFIRMED, shard_identity_problem());
 	if (!dry_run)

@@ -47,6 +47,7 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
+#include "version.h"
 
 #define RETRY_ROUNDS 10			/* databases without the extension are asked so seldom */
 #define LAUNCHER_RESTART_S 10
@@ -176,7 +177,7 @@ shard_recovery_worker_main(Datum arg)
 
 	StartTransactionCommand();
 	shared->has_extension = OidIsValid(get_extension_oid("shardfdw", true));
-	if (shared->has_extension)
+	if (shared->has_extension && shard_version_check_noerror())
 		users = find_users(cxt);
 	CommitTransactionCommand();
 

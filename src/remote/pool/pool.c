@@ -34,6 +34,7 @@
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
+#include "version.h"
 
 #define FULL_MS 10000			/* how long a node that refused a connection is taken to be full */
 
@@ -413,6 +414,7 @@ shard_pool_acquire_reader(ShardPool *pool, struct ShardSnapshot *snapshot)
 {
 	ShardConn  *conn;
 
+	shard_version_check();
 	sweep(pool);
 	conn = find_free(pool, snapshot, 2);
 	if (!conn && count_live(pool) < cap_of(pool))
@@ -465,6 +467,7 @@ shard_pool_start_free(ShardPool *pool)
 {
 	ShardConn  *conn;
 
+	shard_version_check();
 	sweep(pool);
 	conn = find_idle(pool, is_ready);
 	if (!conn)

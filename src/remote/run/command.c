@@ -25,6 +25,7 @@
 #include "remote/xact/txn.h"
 #include "storage/latch.h"
 #include "utils/memutils.h"
+#include "version.h"
 
 #define CANCEL_TIMEOUT_MS 600
 
@@ -162,6 +163,8 @@ make_run(ShardCommand *commands, int ncommands, ShardCommandMode mode, bool noer
 {
 	CommandRun *run = alloc_run(ncommands);
 
+	/* no error of a node, which noerror would have noted */
+	shard_version_check();
 	run->commands = commands;
 	run->mode = mode;
 	run->noerror = noerror;

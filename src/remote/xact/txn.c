@@ -47,6 +47,7 @@
 #include "remote/wire/error.h"
 #include "remote/xact/txn_private.h"
 #include "utils/memutils.h"
+#include "version.h"
 
 static dlist_head snapshots = DLIST_STATIC_INIT(snapshots);
 static ShardSnapshot *xact_snapshot = NULL; /* in TopTransactionContext */
@@ -635,6 +636,7 @@ shard_txn_writer_start(Oid serverid, Oid userid)
 	ShardConn  *conn;
 	bool		takes_over = false;
 
+	shard_version_check();
 	shard_txn_touched = true;
 	/* what this node shows the writer is part of the transaction's cut, too */
 	if (IsolationUsesXactSnapshot() && shard_guc_snapshot == SHARD_SNAPSHOT_CLUSTER)
