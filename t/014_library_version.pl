@@ -47,8 +47,8 @@ my %uses = (
 	reference        => 'INSERT INTO r VALUES (2, 2)',
 	commands         => q{SELECT * FROM shardfdw.run_on_nodes('SELECT 1')},
 	shard_table      => q{SELECT shardfdw.shard_table('plain', 'id', shards => 2)},
-	check_nodes      => 'SELECT * FROM shardfdw.check_nodes()',
-	recover          => 'SELECT * FROM shardfdw.recover()',
+	check_cluster    => 'SELECT * FROM shardfdw.check_cluster()',
+	recover          => 'SELECT * FROM shardfdw.recover_prepared_transactions()',
 );
 
 sub all_uses_fail
@@ -162,7 +162,7 @@ is($c->safe_psql('SELECT count(*) FROM t; SELECT shardfdw.made_up_too()'), "100\
 # An older version can be asked for, and is not used
 $c->safe_psql("CREATE DATABASE older");
 is($coordinator->safe_psql('older', "CREATE EXTENSION shardfdw VERSION '$new'; SELECT extversion FROM pg_extension WHERE extname = 'shardfdw'"), $new, 'an older version can be made');
-($rc, $out, $err) = $coordinator->psql('older', 'SELECT * FROM shardfdw.recover()');
+($rc, $out, $err) = $coordinator->psql('older', 'SELECT * FROM shardfdw.recover_prepared_transactions()');
 like($err, qr/Run: ALTER EXTENSION shardfdw UPDATE/, 'but is not used');
 is($coordinator->safe_psql('older', "ALTER EXTENSION shardfdw UPDATE; SELECT shardfdw.library_version()"), $newest, 'before its update');
 
