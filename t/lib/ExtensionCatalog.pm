@@ -23,7 +23,9 @@ my $query = q{
 WITH extension AS (SELECT * FROM pg_extension WHERE extname = 'shardfdw'),
 member AS (SELECT d.classid, d.objid FROM pg_depend d JOIN extension e ON d.refobjid = e.oid
 	WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'),
-space AS (SELECT extnamespace AS oid FROM extension UNION SELECT objid FROM member WHERE classid = 'pg_namespace'::regclass),
+space AS (SELECT extnamespace AS oid FROM extension UNION SELECT objid FROM member WHERE classid = 'pg_namespace'::regclass
+	-- no member, see sql/install/10_wrapper.sql
+	UNION SELECT oid FROM pg_namespace WHERE nspname = 'shardfdw_internal'),
 object AS MATERIALIZED (SELECT x.classid, x.objid, i.type || ' ' || i.identity AS name FROM (
 	SELECT classid, objid FROM member
 	UNION SELECT 'pg_namespace'::regclass, oid FROM space
