@@ -1,5 +1,5 @@
 -- What users may depend on: every function of schema shardfdw with its arguments, every view with its columns.
--- t/086_reference_pages.pl holds the same against docs/reference.md.
+-- t/declare_reference_pages.pl holds the same against docs/reference.md.
 \pset format unaligned
 SELECT p.proname AS name, pg_get_function_arguments(p.oid) AS arguments, pg_get_function_result(p.oid) AS result,
 	has_function_privilege('public', p.oid, 'EXECUTE') AS for_all

@@ -1,4 +1,4 @@
--- COPY into a sharded table: options, and rows that are set aside (REJECT_FILE: t/034_copy_reject.pl).
+-- COPY into a sharded table: options, and rows that are set aside (REJECT_FILE: t/copy_reject.pl).
 CREATE SCHEMA copy_reject;
 SET search_path = copy_reject;
 SET DateStyle = 'ISO, MDY';

@@ -288,7 +288,7 @@ BEGIN
 	RETURN CASE WHEN lines(p, options, header) <> lines(s, options, header) THEN 'other lines'
 		WHEN tag(p, options) <> tag(s, options) THEN 'other rows' ELSE 'same, ' || tag(s, options) || ' rows' END;
 END $$;
--- (t/033_copy_to.pl looks at who writes.)
+-- (t/copy_to.pl looks at who writes.)
 CREATE TABLE queries (query text);
 INSERT INTO queries VALUES
 	('(SELECT * FROM {t})'), ('(TABLE {t})'), ('(SELECT id, a FROM {t} WHERE id % 3 = 0)'), ('(SELECT a, id, a AS again, id FROM {t} AS x WHERE c > a)'),

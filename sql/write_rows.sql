@@ -1,6 +1,6 @@
 -- INSERT, UPDATE, DELETE and TRUNCATE; triggers; read-your-writes, savepoints and cursors.
 --
--- Everything printed, errors as SQLSTATE included, is what plain tables give: t/002_write.pl runs this
+-- Everything printed, errors as SQLSTATE included, is what plain tables give: t/write_plain.pl runs this
 -- on both, with several settings. Here it runs on tables of 7 shards, made by sql/diff/write_tables.sql.
 \if :{?schema}
 \else

@@ -97,7 +97,7 @@ is($s->query('BEGIN; SET ROLE r1; SELECT name FROM who; SET ROLE r2; SELECT name
 is($s->query('PREPARE q AS SELECT name FROM who; SET ROLE r1; EXECUTE q; SET ROLE r2; EXECUTE q; SET plan_cache_mode = force_generic_plan; EXECUTE q; SET ROLE r1; EXECUTE q; RESET ROLE; EXECUTE q'),
 	"one\nother\nother\none\n$me", 'SET ROLE and a prepared statement');
 
-# A server of several hosts: libpq goes from socket to socket while it connects (R56; t/072_tls.pl has that with TLS).
+# A server of several hosts: libpq goes from socket to socket while it connects (R56; t/connect_tls.pl has that with TLS).
 my ($host, $port) = $c->node_address(1);
 $c->safe_psql("CREATE SERVER many FOREIGN DATA WRAPPER shardfdw OPTIONS (host '127.0.0.1,$host,$host', port '1,$port,$port', dbname 'postgres'); CREATE USER MAPPING FOR CURRENT_USER SERVER many OPTIONS (user '$me'); CREATE FOREIGN TABLE who_many (name text, app text) SERVER many OPTIONS (table_name 'who')");
 is($s->query('SELECT name FROM who_many'), $me, 'the first of several hosts does not answer');

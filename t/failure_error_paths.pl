@@ -3,7 +3,7 @@
 #
 #   ERROR_STATEMENTS=n   failing statements of each kind in one session (200)
 #
-# R11, a checkpoint while a prepared transaction is aborted: t/061_crash.pl runs CHECKPOINT all the time
+# R11, a checkpoint while a prepared transaction is aborted: t/commit_crash.pl runs CHECKPOINT all the time
 # while it kills the servers.
 
 use strict;
@@ -81,7 +81,7 @@ for my $setting (@settings)
 	is(join(',', grep { !/^(|08006|08001)$/ } keys %seen), '', 'numbers of lost sockets are used again');
 }
 
-# R7: RETURNING that fails in the middle, again and again: neither memory nor open sockets grow. t/067_leaks.pl does so with
+# R7: RETURNING that fails in the middle, again and again: neither memory nor open sockets grow. t/failure_leaks.pl does so with
 # all kinds of statements.
 my @failing = (
 	[ 'direct, RETURNING', 'UPDATE single SET v = v + 100000 RETURNING *' ],

@@ -11,7 +11,7 @@
 #   MODES_EXPLAIN=1   print the plan of what differs
 #   PLANNER_MODES=s   comma-separated: these modes for each query, instead of some at random (PlannerModes.pm)
 #
-# SqlRandom.pm makes the queries, PlannerModes.pm has the modes; t/056_diff_dml.pl runs scripts under them by DML_MODES=1. What differs is printed with its settings, made as small as possible.
+# SqlRandom.pm makes the queries, PlannerModes.pm has the modes; t/write_random.pl runs scripts under them by DML_MODES=1. What differs is printed with its settings, made as small as possible.
 
 use strict;
 use warnings;
