@@ -1,4 +1,4 @@
--- INSERT, UPDATE, DELETE and TRUNCATE; triggers; read-your-writes, savepoints and cursors.
+-- INSERT, UPDATE and DELETE, of all types; triggers.
 --
 -- Everything printed, errors as SQLSTATE included, is what plain tables give: t/write_plain.pl runs this
 -- on both, with several settings. Here it runs on tables of 7 shards, made by sql/diff/write_tables.sql.
@@ -46,7 +46,8 @@ WITH x AS (INSERT INTO acc (id, v) VALUES (15, 15), (16, 16) RETURNING id, v) SE
 INSERT INTO parts VALUES ('2024-01-05', 1, 'a'), ('2024-02-05', 2, 'b'), ('2024-02-29', 3, 'c');
 INSERT INTO parts VALUES ('2024-01-06', 4, 'd'), ('2025-01-01', 5, 'nowhere');
 INSERT INTO parts VALUES (NULL, 6, 'e');
-SELECT * FROM acc ORDER BY id;
+SELECT * FROM acc WHERE id < 30 OR id % 100 = 7 ORDER BY id;
+SELECT count(*), md5(string_agg(acc::text, ' ' ORDER BY id)) FROM acc;
 SELECT * FROM parts ORDER BY d;
 INSERT INTO auto (v) VALUES (1), (2) RETURNING *;
 INSERT INTO auto DEFAULT VALUES RETURNING *;
@@ -93,7 +94,8 @@ EXECUTE upd (-1, 5);
 EXECUTE upd (6, -5);
 DEALLOCATE upd;
 UPDATE wide SET t = 'none';
-SELECT * FROM acc ORDER BY id;
+SELECT * FROM acc WHERE id < 30 OR id % 100 = 7 ORDER BY id;
+SELECT count(*), md5(string_agg(acc::text, ' ' ORDER BY id)) FROM acc;
 SELECT * FROM auto ORDER BY id;
 SELECT * FROM parts ORDER BY d;
 
@@ -122,127 +124,6 @@ DELETE FROM trig WHERE id > 6;
 SELECT * FROM trig ORDER BY id;
 SELECT * FROM trace ORDER BY what, id, v;
 TRUNCATE trace;
-
--- Read-your-writes in a transaction, with all that was written before it undone or kept
-BEGIN;
-INSERT INTO acc (id, v) SELECT g, g FROM generate_series(20001, 20050) g;
-SELECT count(*), sum(v) FROM acc WHERE id > 20000 AND id < 21000;
-UPDATE acc SET v = v + 1 WHERE id = 20007;
-SELECT id, v FROM acc WHERE id IN (20006, 20007, 20008) ORDER BY id;
-DELETE FROM acc WHERE id > 20030 AND id < 21000;
-SELECT count(*) FROM acc WHERE id > 20000 AND id < 21000;
-SELECT v % 10, count(*) FROM acc WHERE id > 20000 AND id < 21000 GROUP BY 1 ORDER BY 1;
-ROLLBACK;
-SELECT count(*) FROM acc WHERE id > 20000 AND id < 21000;
-BEGIN;
-INSERT INTO acc (id, v) VALUES (30001, 1), (30002, 2), (30003, 3), (30004, 4);
-SAVEPOINT a;
-UPDATE acc SET v = 100 WHERE id = 30001;
-SAVEPOINT b;
-DELETE FROM acc WHERE id IN (30002, 30003);
-SELECT id, v FROM acc WHERE id > 30000 AND id < 31000 ORDER BY id;
-ROLLBACK TO b;
-SELECT id, v FROM acc WHERE id > 30000 AND id < 31000 ORDER BY id;
-INSERT INTO acc (id, v) VALUES (30001, 5);
-SELECT 1;
-ROLLBACK TO b;
-SELECT id, v FROM acc WHERE id > 30000 AND id < 31000 ORDER BY id;
-INSERT INTO acc (id, v) VALUES (30005, 5);
-RELEASE b;
-ROLLBACK TO a;
-SELECT id, v FROM acc WHERE id > 30000 AND id < 31000 ORDER BY id;
-UPDATE acc SET v = -5 WHERE id = 30004;
-ROLLBACK TO a;
-INSERT INTO acc (id, v) VALUES (30006, 6);
-RELEASE a;
-COMMIT;
-SELECT id, v FROM acc WHERE id > 30000 AND id < 31000 ORDER BY id;
-BEGIN;
-SAVEPOINT a;
-SAVEPOINT b;
-SAVEPOINT c;
-UPDATE acc SET v = 1000 WHERE id = 30006;
-RELEASE c;
-ROLLBACK TO b;
-UPDATE acc SET v = v + 1 WHERE id = 30006;
-RELEASE a;
-SAVEPOINT a;
-SELECT 1 / 0;
-ROLLBACK TO a;
-SELECT v FROM acc WHERE id = 30006;
-COMMIT;
-SELECT v FROM acc WHERE id = 30006;
-BEGIN;
-UPDATE acc SET v = 3 WHERE id = 30006;
-SELECT 1 / 0;
-SELECT count(*) FROM acc;
-COMMIT;
-SELECT v FROM acc WHERE id = 30006;
-DO $$
-BEGIN
-	FOR i IN 1 .. 20 LOOP
-		BEGIN
-			INSERT INTO acc (id, v) VALUES (40000 + i, CASE WHEN i % 3 = 0 THEN -1 ELSE i END);
-			IF i % 5 = 0 THEN
-				RAISE EXCEPTION 'undo';
-			END IF;
-		EXCEPTION WHEN OTHERS THEN
-			UPDATE acc SET v = v + 1 WHERE id = 40001;
-		END;
-	END LOOP;
-END $$;
-SELECT id, v FROM acc WHERE id > 40000 AND id < 41000 ORDER BY id;
-
--- A cursor that is open while the table changes; one that outlives the transaction
-BEGIN;
-DECLARE c CURSOR FOR SELECT id FROM acc WHERE id > 40000 AND id < 41000 ORDER BY id;
-FETCH 2 FROM c;
-DELETE FROM acc WHERE id = 40004;
-INSERT INTO acc (id, v) VALUES (40003, 3);
-FETCH ALL FROM c;
-SELECT count(*) FROM acc WHERE id > 40000 AND id < 41000;
-ROLLBACK;
-BEGIN;
-DECLARE h CURSOR WITH HOLD FOR SELECT id, v FROM acc WHERE id > 40000 AND id < 41000 ORDER BY id;
-FETCH 2 FROM h;
-UPDATE acc SET v = 0 WHERE id = 40008;
-COMMIT;
-FETCH ALL FROM h;
-CLOSE h;
-BEGIN;
-DECLARE s SCROLL CURSOR FOR SELECT id FROM acc WHERE id > 40000 AND id < 41000 ORDER BY id;
-FETCH LAST FROM s;
-FETCH FIRST FROM s;
-FETCH RELATIVE 2 FROM s;
-FETCH PRIOR FROM s;
-COMMIT;
-
--- Other isolation levels
-BEGIN ISOLATION LEVEL REPEATABLE READ;
-SELECT count(*) FROM acc WHERE id > 40000 AND id < 41000;
-INSERT INTO acc (id, v) VALUES (40050, 1);
-SELECT count(*) FROM acc WHERE id > 40000 AND id < 41000;
-COMMIT;
-BEGIN ISOLATION LEVEL SERIALIZABLE;
-UPDATE acc SET v = v + 1 WHERE id = 40050 RETURNING v;
-SELECT sum(v) FROM acc WHERE id > 40000 AND id < 41000;
-COMMIT;
-BEGIN READ ONLY;
-SELECT count(*) FROM acc WHERE id > 40000 AND id < 41000;
-INSERT INTO acc (id, v) VALUES (40060, 1);
-ROLLBACK;
-BEGIN;
-TRUNCATE acc;
-SELECT count(*) FROM acc;
-INSERT INTO acc (id, v) VALUES (1, 1);
-SELECT id FROM acc;
-ROLLBACK;
-SELECT count(*) > 100 FROM acc;
-TRUNCATE acc, parts;
-SELECT count(*) FROM acc;
-SELECT count(*) FROM parts;
-INSERT INTO acc (id, v) VALUES (1, 1);
-SELECT id, v FROM acc;
 
 -- All types by INSERT
 INSERT INTO wide VALUES (1, 1, 2, 'NaN', 'Infinity', '-0', E'a\tb\n\\', 'ab', '', true, 'infinity', '0044-03-15 BC', '-infinity', '1 mon -3 days', md5('1')::uuid,
