@@ -1,0 +1,21 @@
+/*
+ * twophase_reconnect.h
+ *	  One more attempt to settle what a lost connection has prepared.
+ */
+#ifndef SHARDFDW_TWOPHASE_RECONNECT_H
+#define SHARDFDW_TWOPHASE_RECONNECT_H
+
+#include "postgres.h"
+
+#include "remote/wire/connection.h"
+
+/*
+ * Tries sql over a new connection in place of conn's lost one; true when the
+ * node did it.  When the node does not know the prepared transaction, a commit
+ * that was sent over the lost connection has been done, if it is the same
+ * server still; but a PREPARE may be under way there still.  Never raises.
+ */
+extern bool shard_twophase_settle_over_new_connection(ShardConn *conn, const char *sql, bool was_sent,
+													  TimestampTz deadline);
+
+#endif
