@@ -1,0 +1,343 @@
+/*
+ * command_lane.c
+ *	  The steps of a lane: its commands, one after the other, over one connection.
+ *
+ *	 CONNECT --> SEND --> [PREFIX] --> COMMAND --> (next command: SEND) --> END
+ *							   |  failed, in a savepoint
+ *							   +--> ROLLBACK --> (next command)
+ *
+ * What must precede a command (settings, BEGIN, savepoints) goes in one message
+ * with it, but for commands with parameters, which take the extended protocol,
+ * and in AUTOCOMMIT mode, where a command may be one that takes no company (VACUUM).
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "remote/run/command_private.h"
+#include "remote/wire/answer.h"
+#include "remote/wire/error.h"
+#include "storage/latch.h"
+
+/* Appends what must stand before the lane's command. */
+static void
+append_prefix(ShardCommandRun *run, ShardCommandLane *lane, StringInfo text)
+{
+	const ShardCommand *command = &run->commands[lane->current];
+	StringInfoData xact;
+
+	initStringInfo(&xact);
+	if (run->mode == SHARD_COMMAND_WRITE)
+	{
+		shard_txn_check_writer(lane->conn);
+		shard_txn_writer_preamble(lane->conn, GetCurrentTransactionNestLevel(), &xact);
+	}
+	else if (run->mode == SHARD_COMMAND_READ)
+	{
+		while (!shard_txn_reader_preamble(lane->conn, run->snapshot, &xact, &lane->exporting))
+		{
+			/* a stream is exporting the transaction's snapshot: it reads on */
+			dlist_iter	iter;
+
+			dlist_foreach(iter, &lane->pool->conns)
+			{
+				ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+				if (conn->holder && conn != lane->conn)
+				{
+					shard_connection_yield(conn);
+					break;
+				}
+			}
+		}
+	}
+	shard_connection_append_preamble(lane->conn, command->portable_text ? SHARD_SETTINGS_PORTABLE :
+									 SHARD_SETTINGS_USER,
+									 command->workers ? *command->workers : -1,
+									 command->cpu_factor, &xact, text);
+	if (run->guarded)
+		appendStringInfoString(text, "SAVEPOINT shardfdw_command; ");
+	pfree(xact.data);
+}
+
+/* Sends the command by itself. */
+static void
+send_command(ShardCommandRun *run, ShardCommandLane *lane)
+{
+	ShardCommand *command = &run->commands[lane->current];
+
+	if (command->nparams > 0 &&
+		shard_connection_start_prepare(lane->conn, command->sql, command->nparams))
+	{
+		lane->step = LANE_PREFIX;	/* comes back here */
+		return;
+	}
+	lane->step = LANE_COMMAND;
+	if (command->nparams > 0)
+		shard_connection_send_params(lane->conn, command->sql, command->nparams,
+									 command->params, false);
+	else
+		shard_connection_send(lane->conn, command->sql);
+}
+
+/* Begins the lane's current command. */
+static void
+begin_command(ShardCommandRun *run, ShardCommandLane *lane)
+{
+	ShardCommand *command = &run->commands[lane->current];
+	StringInfoData text;
+
+	initStringInfo(&text);
+	append_prefix(run, lane, &text);
+	if (text.len == 0)
+		send_command(run, lane);
+	else if (command->nparams > 0 || run->mode >= SHARD_COMMAND_AUTOCOMMIT || run->guarded)
+	{
+		lane->step = LANE_PREFIX;
+		shard_connection_send(lane->conn, text.data);
+	}
+	else
+	{
+		lane->step = LANE_COMMAND;
+		appendStringInfoString(&text, command->sql);
+		shard_connection_send(lane->conn, text.data);
+	}
+	pfree(text.data);
+}
+
+/* Takes one result of the lane's current step. */
+static void
+take_result(ShardCommandRun *run, ShardCommandLane *lane, PGresult *res)
+{
+	ShardCommand *command = &run->commands[lane->current];
+
+	shard_connection_note_result(lane->conn, res);
+	res = shard_answer_add(&lane->rows, res, command->max_bytes ? command->max_bytes : SHARD_ANSWER_BYTES,
+						   lane->conn, command->label);
+	if (!res)
+		return;
+	switch (PQresultStatus(res))
+	{
+		case PGRES_COMMAND_OK:
+		case PGRES_EMPTY_QUERY:
+			break;
+		case PGRES_TUPLES_OK:
+			if (lane->exporting && PQntuples(res) == 1 && PQnfields(res) == 1)
+			{
+				lane->exporting = false;
+				shard_snapshot_exported(lane->conn, PQgetvalue(res, 0, 0));
+				PQclear(res);
+				return;
+			}
+			break;
+		case PGRES_FATAL_ERROR:
+			if (run->failures[lane->current])
+				PQclear(res);
+			else
+				run->failures[lane->current] = res;
+			return;
+		case PGRES_COPY_OUT:
+			lane->copying = lane->copied = true;
+			PQclear(res);
+			return;
+		case PGRES_COPY_IN:
+			PQclear(res);
+			/* the node answers with an error; nothing else waits to be sent */
+			lane->copied = true;
+			if (PQputCopyEnd(lane->conn->pg, "COPY is not possible here") != 1)
+				shard_error_protocol(lane->conn, command->label, "COPY is not possible here");
+			return;
+		default:
+			PQclear(res);
+			shard_error_protocol(lane->conn, command->label, "not the kind of result that was asked for");
+	}
+	if (lane->step == LANE_COMMAND)
+		shard_command_set_result(run, lane->current, res);
+	else
+		PQclear(res);
+}
+
+/* The lane goes on with its next command, or ends. */
+static void
+next_of_lane(ShardCommandRun *run, int laneno)
+{
+	ShardCommandLane *lane = &run->lanes[laneno];
+
+	lane->current = shard_command_next(run, laneno, lane->current + 1);
+	lane->copied = false;
+	lane->step = lane->current < run->ncommands ? LANE_SEND : LANE_END;
+}
+
+/* The current command has failed; its failure is kept. */
+static void
+command_failed(ShardCommandRun *run, int laneno)
+{
+	ShardCommandLane *lane = &run->lanes[laneno];
+	ShardCommand *command = &run->commands[lane->current];
+	bool		lost = PQstatus(lane->conn->pg) != CONNECTION_OK;
+
+	shard_command_set_result(run, lane->current, NULL);
+	if (command->nparams > 0 && run->failures[lane->current] &&
+		shard_connection_is_stale(run->failures[lane->current]))
+		shard_connection_forget_prepared(lane->conn, command->sql);
+	if (!run->noerror)
+	{
+		if (lost)
+			lane->conn->state = SHARD_CONN_BROKEN;
+		lane->step = LANE_END;	/* raised when all lanes have ended */
+		return;
+	}
+
+	PG_TRY();
+	{
+		shard_command_raise_failure(run, lane->current);
+	}
+	PG_CATCH();
+	{
+		command->error = shard_command_catch_error(run, true);
+	}
+	PG_END_TRY();
+
+	if (lost || lane->conn->state != SHARD_CONN_READY)
+	{
+		lane->conn->state = SHARD_CONN_BROKEN;
+		shard_command_fail_rest(run, laneno, command->error);
+	}
+	else if (run->guarded)
+	{
+		lane->copied = false;
+		lane->step = LANE_ROLLBACK;
+		shard_connection_send(lane->conn,
+							  "ROLLBACK TO SAVEPOINT shardfdw_command; RELEASE SAVEPOINT shardfdw_command");
+	}
+	else
+		next_of_lane(run, laneno);
+}
+
+/* Whoever reads the result goes by what was asked for, not by what a node makes of it. */
+static void
+check_answer(const ShardCommand *command, ShardConn *conn)
+{
+	if (command->result == NULL)
+		shard_error_protocol(conn, command->label, "the command has no result");
+	if (command->nfields > 0 &&
+		(PQresultStatus(command->result) != PGRES_TUPLES_OK || PQnfields(command->result) != command->nfields))
+		shard_error_protocol(conn, command->label, "number of columns differs");
+}
+
+/* The node has answered the current step completely. */
+static void
+end_step(ShardCommandRun *run, int laneno)
+{
+	ShardCommandLane *lane = &run->lanes[laneno];
+	bool		in_xact = PQtransactionStatus(lane->conn->pg) == PQTRANS_INTRANS;
+
+	if (lane->step == LANE_ROLLBACK)
+	{
+		if (!in_xact)
+		{
+			lane->conn->state = SHARD_CONN_BROKEN;
+			shard_command_raise_failure(run, lane->current);
+		}
+		next_of_lane(run, laneno);
+		return;
+	}
+	if (run->failures[lane->current] || lane->copied || PQstatus(lane->conn->pg) != CONNECTION_OK)
+	{
+		command_failed(run, laneno);
+		return;
+	}
+	if (lane->step == LANE_PREFIX)
+	{
+		send_command(run, lane);
+		return;
+	}
+
+	check_answer(&run->commands[lane->current], lane->conn);
+
+	/* COMMIT or ROLLBACK in the text of a command would break the transaction of all nodes. */
+	if (run->mode == SHARD_COMMAND_WRITE && !in_xact)
+	{
+		lane->conn->state = SHARD_CONN_BROKEN;
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_TERMINATION),
+				 errmsg("the command has ended the transaction on node \"%s\"", lane->conn->node)));
+	}
+	if (run->guarded)
+	{
+		/* no failures any more: nothing but the savepoint is left of it */
+		lane->step = LANE_ROLLBACK;
+		shard_connection_send(lane->conn, "RELEASE SAVEPOINT shardfdw_command");
+		return;
+	}
+	next_of_lane(run, laneno);
+}
+
+/* Throws away what is here of a COPY's data; false when more must come. */
+static bool
+skip_copy_data(ShardCommandLane *lane)
+{
+	char	   *row;
+	int			len;
+
+	while ((len = PQgetCopyData(lane->conn->pg, &row, 1)) > 0)
+	{
+		PQfreemem(row);
+		CHECK_FOR_INTERRUPTS();
+	}
+	lane->copying = len == 0 && PQstatus(lane->conn->pg) == CONNECTION_OK;
+	return !lane->copying;
+}
+
+int
+shard_command_advance(ShardCommandRun *run, int laneno)
+{
+	ShardCommandLane *lane = &run->lanes[laneno];
+	bool		dry = false;
+
+	while (lane->step != LANE_END)
+	{
+		ShardConn  *conn = lane->conn;
+
+		if (lane->step == LANE_CONNECT)
+		{
+			int			events = shard_connection_poll(conn);
+
+			if (events != 0)
+				return events;
+			if (!shard_connection_settle(conn))
+				return WL_SOCKET_READABLE;
+			lane->step = LANE_SEND;
+		}
+		else if (lane->step == LANE_SEND)
+		{
+			begin_command(run, lane);
+			dry = false;
+		}
+		else if (lane->copying && skip_copy_data(lane))
+			continue;
+		else if (!lane->copying && (PQstatus(conn->pg) == CONNECTION_BAD || !PQisBusy(conn->pg)))
+		{
+			PGresult   *res = PQgetResult(conn->pg);
+
+			if (res)
+				take_result(run, lane, res);
+			else
+			{
+				if (conn->notices)
+					shard_connection_flush_notices(conn);
+				end_step(run, laneno);
+				dry = false;
+			}
+		}
+		else if (dry)
+			return WL_SOCKET_READABLE | (shard_connection_flush(conn) ? 0 : WL_SOCKET_WRITEABLE);
+		else
+		{
+			shard_connection_flush(conn);
+			shard_connection_consume(conn);
+			dry = true;
+		}
+	}
+	return 0;
+}
