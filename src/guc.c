@@ -46,14 +46,10 @@ static const struct config_enum_entry snapshot_options[] = {
 	{NULL, 0, false}
 };
 
-/*
- * Defines every setting, then reserves the prefix so that a misspelt
- * shardfdw.* name is refused.
- */
-void
-shard_guc_init(void)
+/* What sessions take of nodes, and hold in memory. */
+static void
+define_connections(void)
 {
-	shard_guc_preloaded = process_shared_preload_libraries_in_progress;
 	DefineCustomIntVariable("shardfdw.default_shards",
 							"Sets the number of shards of a new sharded table.",
 							NULL,
@@ -79,6 +75,12 @@ shard_guc_init(void)
 							NULL,
 							&shard_guc_copy_buffer_kb,
 							16384, 64, MAX_KILOBYTES, PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+}
+
+/* Commits, snapshots and recovery. */
+static void
+define_transactions(void)
+{
 	DefineCustomEnumVariable("shardfdw.commit_protocol",
 							 "Selects how a transaction that wrote to several nodes commits.",
 							 "With 2pc it commits on all nodes or on none; with 1pc a crash can leave it committed on some.",
@@ -104,16 +106,12 @@ shard_guc_init(void)
 							"Older ones are forgotten earlier than shardfdw.commit_log_max_age says.",
 							&shard_guc_commit_log_max_rows,
 							100000, 0, INT_MAX, PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomBoolVariable("shardfdw.log_remote_sql",
-							 "Logs every statement that is sent to a node.",
-							 NULL,
-							 &shard_guc_log_remote_sql,
-							 false, PGC_SUSET, 0, NULL, NULL, NULL);
-	DefineCustomBoolVariable("shardfdw.explain_remote",
-							 "Makes EXPLAIN VERBOSE ask a node for its plan.",
-							 "With ANALYZE, the query of one shard is run once more for that.",
-							 &shard_guc_explain_remote,
-							 false, PGC_USERSET, 0, NULL, NULL, NULL);
+}
+
+/* What is left to nodes. */
+static void
+define_planner(void)
+{
 	DefineCustomBoolVariable("shardfdw.enable_shard_scan",
 							 "Enables planning a sharded table as one scan over all of its shards.",
 							 NULL,
@@ -144,13 +142,6 @@ shard_guc_init(void)
 							 NULL,
 							 &shard_guc_enable_cpu_factor,
 							 true, PGC_USERSET, 0, NULL, NULL, NULL);
-	DefineCustomBoolVariable("shardfdw.enable_ddl_propagation",
-							 "Changes the definitions of shards and reference tables on the nodes, too.",
-							 "Off: the coordinator's side alone is changed.",
-							 &shard_guc_enable_ddl_propagation,
-							 true, PGC_USERSET, 0, NULL, NULL, NULL);
-
-	SHARD_FAULT_INIT();
 	DefineCustomBoolVariable("shardfdw.enable_statement_push",
 							 "Enables running statements that write on all shards at once.",
 							 NULL,
@@ -161,6 +152,34 @@ shard_guc_init(void)
 							 NULL,
 							 &shard_guc_enable_router,
 							 true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+}
 
+/*
+ * Defines every setting, then reserves the prefix so that a misspelt
+ * shardfdw.* name is refused.
+ */
+void
+shard_guc_init(void)
+{
+	shard_guc_preloaded = process_shared_preload_libraries_in_progress;
+	define_connections();
+	define_transactions();
+	define_planner();
+	DefineCustomBoolVariable("shardfdw.log_remote_sql",
+							 "Logs every statement that is sent to a node.",
+							 NULL,
+							 &shard_guc_log_remote_sql,
+							 false, PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("shardfdw.explain_remote",
+							 "Makes EXPLAIN VERBOSE ask a node for its plan.",
+							 "With ANALYZE, the query of one shard is run once more for that.",
+							 &shard_guc_explain_remote,
+							 false, PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("shardfdw.enable_ddl_propagation",
+							 "Changes the definitions of shards and reference tables on the nodes, too.",
+							 "Off: the coordinator's side alone is changed.",
+							 &shard_guc_enable_ddl_propagation,
+							 true, PGC_USERSET, 0, NULL, NULL, NULL);
+	SHARD_FAULT_INIT();
 	MarkGUCPrefixReserved("shardfdw");
 }

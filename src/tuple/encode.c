@@ -86,16 +86,10 @@ struct ShardEncoder
 	EncodeColumn *columns;
 };
 
-/*
- * Chooses the operation for values of a type; false when the type has no
- * binary form to send.
- */
+/* Chooses the operation for values of a type that are encoded here; false for others. */
 static bool
-choose_op(EncodeColumn *col, Oid type, bool is_element)
+choose_known_op(EncodeColumn *col, Oid type)
 {
-	Oid			element;
-
-	col->type = type;
 	switch (type)
 	{
 		case BOOLOID:
@@ -154,8 +148,22 @@ choose_op(EncodeColumn *col, Oid type, bool is_element)
 			col->op = ENCODE_INTERVAL;
 			return true;
 		default:
-			break;
+			return false;
 	}
+}
+
+/*
+ * Chooses the operation for values of a type; false when the type has no
+ * binary form to send.
+ */
+static bool
+choose_op(EncodeColumn *col, Oid type, bool is_element)
+{
+	Oid			element;
+
+	col->type = type;
+	if (choose_known_op(col, type))
+		return true;
 
 	/* array_recv() wants its element's OID, which only built-in types share. */
 	element = is_element ? InvalidOid : get_element_type(type);

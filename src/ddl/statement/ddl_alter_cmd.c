@@ -238,6 +238,43 @@ classify_storage(ShardAlterState *state, AlterTableCmd *cmd)
 							   "Run it on the shards alone with shardfdw.run_on_shards().");
 }
 
+/* The coordinator computes defaults, fires triggers and checks policies. */
+static bool
+is_coordinators_own(AlterTableType subtype)
+{
+	switch (subtype)
+	{
+		case AT_ColumnDefault:
+		case AT_AddIdentity:
+		case AT_SetIdentity:
+		case AT_DropIdentity:
+		case AT_EnableTrig:
+		case AT_EnableAlwaysTrig:
+		case AT_EnableReplicaTrig:
+		case AT_DisableTrig:
+		case AT_EnableTrigAll:
+		case AT_DisableTrigAll:
+		case AT_EnableTrigUser:
+		case AT_DisableTrigUser:
+		case AT_EnableRule:
+		case AT_EnableAlwaysRule:
+		case AT_EnableReplicaRule:
+		case AT_DisableRule:
+		case AT_EnableRowSecurity:
+		case AT_DisableRowSecurity:
+		case AT_ForceRowSecurity:
+		case AT_NoForceRowSecurity:
+		case AT_DropOids:
+		case AT_AddInherit:
+		case AT_DropInherit:
+		case AT_GenericOptions:
+		case AT_AlterColumnGenericOptions:
+			return true;
+		default:
+			return false;
+	}
+}
+
 void
 shard_alter_classify(ShardAlterState *state, AlterTableCmd *cmd)
 {
@@ -292,36 +329,9 @@ shard_alter_classify(ShardAlterState *state, AlterTableCmd *cmd)
 		case AT_SetUnLogged:
 			classify_storage(state, cmd);
 			return;
-
-			/* the coordinator's own affairs: it computes defaults, fires triggers, checks policies */
-		case AT_ColumnDefault:
-		case AT_AddIdentity:
-		case AT_SetIdentity:
-		case AT_DropIdentity:
-		case AT_EnableTrig:
-		case AT_EnableAlwaysTrig:
-		case AT_EnableReplicaTrig:
-		case AT_DisableTrig:
-		case AT_EnableTrigAll:
-		case AT_DisableTrigAll:
-		case AT_EnableTrigUser:
-		case AT_DisableTrigUser:
-		case AT_EnableRule:
-		case AT_EnableAlwaysRule:
-		case AT_EnableReplicaRule:
-		case AT_DisableRule:
-		case AT_EnableRowSecurity:
-		case AT_DisableRowSecurity:
-		case AT_ForceRowSecurity:
-		case AT_NoForceRowSecurity:
-		case AT_DropOids:
-		case AT_AddInherit:
-		case AT_DropInherit:
-		case AT_GenericOptions:
-		case AT_AlterColumnGenericOptions:
-			break;
 		default:
-			shard_ddl_table_refuse(state->table, "this form of ALTER TABLE", NULL);
+			if (!is_coordinators_own(cmd->subtype))
+				shard_ddl_table_refuse(state->table, "this form of ALTER TABLE", NULL);
 	}
 	state->local = lappend(state->local, cmd);
 }
