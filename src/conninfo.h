@@ -59,7 +59,7 @@ extern void shard_conninfo_check_password(ForeignServer *server, UserMapping *us
 extern bool shard_conninfo_has_mapping(Oid userid, Oid serverid);
 
 /*
- * True when a role that is no superuser needs no password: password_required
+ * True when a role that is not a superuser needs no password: password_required
  * 'false' stands on the mapping, or its client's SCRAM keys are passed on.
  */
 extern bool shard_conninfo_password_optional(ForeignServer *server, UserMapping *user);

@@ -4,7 +4,7 @@
 SET LOCAL search_path = pg_catalog, pg_temp;
 
 -- Schema shardfdw has what users call and read, and docs/reference.md describes; shardfdw_internal has the rest. A server that
--- has been a node has the second already. As the first, it is no member of the extension: what coordinators above this one
+-- has been a node has the second already. As the first, it is not a member of the extension: what coordinators above this one
 -- note in it would keep the extension from being dropped. Its owner could have functions of his own called.
 DO $$
 DECLARE

@@ -151,7 +151,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_replaceable_dependents(regclass, text) IS
-	'Checks that nothing depends on a table or its row type which would go with it, and that it is no member of an extension. Returns nothing; raises dependent_objects_still_exist or feature_not_supported, naming what is in the way.';
+	'Checks that nothing depends on a table or its row type which would go with it, and that it is not a member of an extension. Returns nothing; raises dependent_objects_still_exist or feature_not_supported, naming what is in the way.';
 
 CREATE FUNCTION shardfdw_internal.check_replaceable(relation regclass, action text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp

@@ -78,7 +78,7 @@ extern bool shard_map_in_cluster(const ShardMap *map);
 extern int	shard_map_find(const ShardMap *map, Oid shard_relid);
 
 /*
- * The table at the top of relid's partition tree: relid itself when it is no partition,
+ * The table at the top of relid's partition tree: relid itself when it is not a partition,
  * or is being detached concurrently, where core names no ancestors any more.
  */
 extern Oid	shard_map_top(Oid relid);

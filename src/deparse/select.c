@@ -141,7 +141,7 @@ shard_select_output_ctid(ShardSelect *select, bool for_modify)
 	Expr	   *expr;
 
 	if (map == NULL || map->nshards != 1)
-		elog(ERROR, "ctid of a table that is no shard");
+		elog(ERROR, "ctid of a table that is not a shard");
 	place->own_from = from_item_with_ctid(&map->shards[0]);
 	if (for_modify)
 	{

@@ -57,7 +57,7 @@ remote_column(const ShardScanPlan *plan, AttrNumber attno)
 	return 0;
 }
 
-/* False when the result has something that is no column of the scan. */
+/* False when the result has something that is not a column of the scan. */
 static bool
 map_columns(const ShardScanPlan *plan, List *targetlist, int *columns)
 {

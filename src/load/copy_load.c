@@ -163,7 +163,7 @@ shard_copy_load(ParseState *pstate, const CopyStmt *stmt, Relation parent, Node 
 	if (load->map == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("\"%s\" is no sharded table any more", RelationGetRelationName(parent))));
+				 errmsg("\"%s\" is not a sharded table any more", RelationGetRelationName(parent))));
 	load->userid = GetUserId();
 	load->where = where;
 	load->options = options;

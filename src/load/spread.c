@@ -4,7 +4,7 @@
  *
  * One connection per node is always right.  Several are several transactions of
  * the node, which do not see each other's rows and wait for each other's locks;
- * the coordinator, which waits for all of them, is no part of any wait that the
+ * the coordinator, which waits for all of them, is not part of any wait that the
  * node's deadlock detector knows.  So they must not have anything in common:
  *
  *	 trigger of a shard's table    may write to a table that all of them write to

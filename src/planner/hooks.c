@@ -74,7 +74,7 @@ typedef struct MarkContext
 {
 	ShardLevel *level;
 	bool		any_locks;		/* some level of the statement has row marks */
-	bool		off_cluster;	/* some table is on a server that is no node of the cluster */
+	bool		off_cluster;	/* some table is on a server that is not a node of the cluster */
 } MarkContext;
 
 static planner_hook_type prev_planner_hook = NULL;

@@ -2,7 +2,7 @@
  * ddl_attach.c
  *	  ALTER TABLE ... ATTACH PARTITION of shards and sharded tables.
  *
- * A foreign table that is no partition is changed here alone: its table on the node has
+ * A foreign table that is not a partition is changed here alone: its table on the node has
  * to be what it says when it becomes a shard.  What the parent's indexes and keys
  * are, the partition gets, as from core: on the nodes, too.
  *

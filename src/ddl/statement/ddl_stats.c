@@ -3,7 +3,7 @@
  *	  Extended statistics of tables that have tables on nodes.
  *
  * Each shard has its own, in its schema, under a name of its own.  One that a
- * shard does not have is no error: statistics change no result.
+ * shard does not have is not an error: statistics change no result.
  */
 #include "postgres.h"
 

@@ -185,7 +185,7 @@ check_not_read(const PlannedStmt *stmt, Oid parent)
 	{
 		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
 
-		/* EXCLUDED is no table by its relkind */
+		/* EXCLUDED is not a table by its relkind */
 		if (rte->rtekind == RTE_RELATION && rte->relkind != RELKIND_COMPOSITE_TYPE &&
 			shard_rte_required_perms(stmt, rte) == ACL_SELECT && shard_map_top(rte->relid) == parent)
 			refuse(parent, _("Another part of it reads the table, and would see what WITH has changed."));

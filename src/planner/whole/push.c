@@ -175,7 +175,7 @@ only_scan(PlannedStmt *stmt, List **columns)
 		{
 			Var		   *var = lfirst(lc);
 
-			/* a computed column is no key */
+			/* a computed column is not a key */
 			lfirst(lc) = IsA(var, Var) ? list_nth(below, var->varattno - 1) : (void *) makeBoolConst(true, true);
 		}
 	}

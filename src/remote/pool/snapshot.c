@@ -82,7 +82,7 @@ shard_snapshot_exported(ShardConn *conn, const char *snapshot_id)
 
 /*
  * What conn has read so far, if anything, has been thrown away; its transaction
- * does not see what the next exporter's will, so it is no part of the snapshot.
+ * does not see what the next exporter's will, so it is not part of the snapshot.
  */
 void
 shard_snapshot_give_up(ShardConn *conn)

@@ -403,7 +403,7 @@ shard_connection_parse_server(const PGresult *res, int column, ShardConnServer *
 		namestrcpy(&server->database, PQgetvalue(res, 0, column + 2));
 }
 
-/* By catalogs alone: it is no error where there is nothing, and runs no code of others. */
+/* By catalogs alone: it is not an error where there is nothing, and runs no code of others. */
 char *
 shard_connection_note_sql(void)
 {
