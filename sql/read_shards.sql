@@ -184,12 +184,28 @@ BEGIN
 	END LOOP;
 	RAISE WARNING '% rows, % failures', n, failed;
 END$$;
+-- nor when only the last of them could not, as the file is about to be read
+CREATE TABLE aside_one (k int, pad text);
+SELECT shardfdw.shard_table('aside_one', 'k', shards => 1) \g /dev/null
+INSERT INTO aside_one SELECT i, repeat('x', 1000) FROM generate_series(1, 1300) i;
+SET temp_file_limit = '1288kB';  -- 161 blocks of the 1297 rows' 1320346 bytes
+SELECT shardfdw.disconnect_all() \g /dev/null
+BEGIN;
+DECLARE c CURSOR FOR SELECT k, pad FROM aside_one;
+FETCH 3 FROM c \g /dev/null
+SAVEPOINT s;
+SELECT count(*) FROM aside_one WHERE k < 100;
+ROLLBACK TO s;
+SET temp_file_limit = -1;
+MOVE FORWARD ALL FROM c;
+COMMIT;
 RESET shardfdw.max_connections_per_node;
 RESET work_mem;
 RESET temp_file_limit;
 
 SET client_min_messages = error;
 SELECT shardfdw.unshard_table('aside');
+SELECT shardfdw.unshard_table('aside_one');
 SELECT shardfdw.unshard_table('many');
 SELECT shardfdw.unshard_table('sums');
 SELECT shardfdw.unshard_table('measured');

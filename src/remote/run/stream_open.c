@@ -90,6 +90,7 @@ fail_yield(ShardStream *stream)
 	stream->spill = NULL;
 	if (stream->conn)
 		leave_connection(stream, stream->state);
+	stream->state = STREAM_LOST;
 }
 
 /*
@@ -138,6 +139,12 @@ stream_yield(ShardConn *conn, void *arg)
 				shard_stream_wait(&stream, 1, NULL);
 			stream->drained = false;
 		}
+		if (stream->state == STREAM_DONE)
+		{
+			/* writes the last rows */
+			shard_spill_rewind(stream->spill);
+			stream->state = STREAM_SPILLED;
+		}
 	}
 	PG_CATCH();
 	{
@@ -146,11 +153,6 @@ stream_yield(ShardConn *conn, void *arg)
 	}
 	PG_END_TRY();
 	stream->reader = STREAM_READER_CALLER;
-	if (stream->state == STREAM_DONE)
-	{
-		shard_spill_rewind(stream->spill);
-		stream->state = STREAM_SPILLED;
-	}
 }
 
 /* ---------- beginning ---------- */
