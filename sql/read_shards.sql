@@ -194,7 +194,9 @@ BEGIN;
 DECLARE c CURSOR FOR SELECT k, pad FROM aside_one;
 FETCH 3 FROM c \g /dev/null
 SAVEPOINT s;
+\set VERBOSITY sqlstate
 SELECT count(*) FROM aside_one WHERE k < 100;
+\set VERBOSITY default
 ROLLBACK TO s;
 SET temp_file_limit = -1;
 MOVE FORWARD ALL FROM c;
