@@ -1,0 +1,97 @@
+-- The plans that are kept of statements that one shard runs: for statements that differ in constants only.
+\set VERBOSITY terse
+SET client_min_messages = warning;
+CREATE SCHEMA rp;
+SET search_path = rp;
+SET shardfdw.enable_statement_push = off;
+CREATE TABLE pc (id bigint PRIMARY KEY, v int, t text, d date);
+SELECT shardfdw.shard_table('pc', 'id', shards => 4);
+INSERT INTO pc SELECT i, i % 3, 't' || i, date '2026-01-01' + i FROM generate_series(1, 20) i;
+SELECT * FROM pc WHERE id = 5;
+SELECT * FROM pc WHERE id = 6;
+SELECT * FROM pc WHERE id = 5 AND v = 5;
+SELECT * FROM pc WHERE id = 6 AND v = 0;
+SELECT * FROM pc WHERE id = NULL;
+SELECT a.id, b.id FROM pc a, pc b WHERE a.id = 5 AND b.id = 5;
+SELECT a.id, b.id FROM pc a, pc b WHERE a.id = 5 AND b.id = 6;
+SELECT a.id, b.id FROM pc a, pc b WHERE a.id = int8 '5' AND b.id = 5;
+SELECT a.id, b.id FROM pc a, pc b WHERE a.id = int8 '5' AND b.id = 6;
+SELECT a.id, b.id FROM pc a, pc b WHERE a.id = int8 '7' AND b.id = 7;
+SELECT id FROM pc WHERE id = ANY ('{5}') ORDER BY id;
+SELECT id FROM pc WHERE id = ANY ('{5,6}') ORDER BY id;
+SELECT id FROM pc WHERE id = 2 + 3;
+SELECT id FROM pc WHERE id = 2 + 4;
+SELECT id FROM pc WHERE id = -(-5);
+SELECT id FROM pc WHERE id = -(-6);
+SELECT v + 1, count(*) FROM pc WHERE id = 5 GROUP BY v + 1;
+SELECT v + 2, count(*) FROM pc WHERE id = 5 GROUP BY v + 2;
+SELECT v + 2, count(*) FROM pc WHERE id = 5 GROUP BY v + 3;
+SELECT id, CASE WHEN true THEN 8 ELSE 9 END FROM pc WHERE id = 5;
+SELECT id, CASE WHEN false THEN 8 ELSE 9 END FROM pc WHERE id = 6;
+SELECT 'a'::char(3) || '|', 'b' || '|' FROM pc WHERE id = 5;
+SELECT 'c'::char(3) || '|', 'd' || '|' FROM pc WHERE id = 6;
+SELECT id FROM pc WHERE id = 5 AND d = '2026-01-06' LIMIT 1;
+SELECT id FROM pc WHERE id = 6 AND d = '2026-01-07' LIMIT 0;
+INSERT INTO pc VALUES (31, 1, 'x') ON CONFLICT (id) DO UPDATE SET v = pc.v + 100 RETURNING id, v;
+INSERT INTO pc VALUES (31, 1, 'x') ON CONFLICT (id) DO UPDATE SET v = pc.v + 200 RETURNING id, v;
+INSERT INTO pc VALUES (32, 5, 'y'), (32 + 1, 6, 'z') RETURNING id, v;
+INSERT INTO pc VALUES (34, 7, 'y'), (32 + 3, 8, 'z') RETURNING id, v;
+UPDATE pc SET id = 31 WHERE id = 31 RETURNING id;
+UPDATE pc SET id = 36 WHERE id = 31 RETURNING id;
+EXPLAIN (VERBOSE, COSTS OFF) SELECT 'lit1', id FROM pc WHERE id = 5;
+EXPLAIN (VERBOSE, COSTS OFF) SELECT 'lit2', id FROM pc WHERE id = 6;
+DECLARE c CURSOR WITH HOLD FOR SELECT id, t FROM pc WHERE id = 7;
+SELECT id, t FROM pc WHERE id = 8;
+ALTER TABLE pc ADD COLUMN n int DEFAULT 7;
+FETCH ALL FROM c;
+CLOSE c;
+SELECT * FROM pc WHERE id = 8;
+ALTER TABLE pc RENAME v TO w;
+SELECT w FROM pc WHERE id = 8;
+SELECT v FROM pc WHERE id = 8;
+-- What is more than a constant is planned anew: functions that planning puts in place or computes.
+CREATE TABLE pc_rate (id int, rate int);
+INSERT INTO pc_rate VALUES (1, 10);
+CREATE FUNCTION pc_above(int) RETURNS int LANGUAGE sql STABLE AS 'SELECT CASE WHEN $1 > 5 THEN $1 ELSE 0 END';
+CREATE FUNCTION pc_rate(int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT rate FROM rp.pc_rate WHERE id = $1';
+CREATE FUNCTION pc_tenant() RETURNS int LANGUAGE sql IMMUTABLE AS $$SELECT current_setting('rp.tenant')::int$$;
+UPDATE pc SET w = pc_above(6) WHERE id = 5 RETURNING w;
+UPDATE pc SET w = pc_above(3) WHERE id = 5 RETURNING w;
+SELECT id FROM pc WHERE id = pc_above(7);
+SELECT id FROM pc WHERE id = pc_above(2);
+UPDATE pc SET w = pc_rate(1) WHERE id = 5 RETURNING w;
+UPDATE pc_rate SET rate = 20;
+UPDATE pc SET w = pc_rate(1) WHERE id = 5 RETURNING w;
+SET rp.tenant = 5;
+SELECT id FROM pc WHERE id = pc_tenant();
+SET rp.tenant = 6;
+SELECT id FROM pc WHERE id = pc_tenant();
+-- A function that has as many other statements planned that this one's plan is given up.
+CREATE FUNCTION pc_many(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+	FOR i IN 1..80 LOOP
+		EXECUTE format('SELECT count(*) AS %I FROM rp.pc WHERE id = 1', 'c' || i);
+	END LOOP;
+	RETURN $1;
+END$$;
+SELECT id FROM pc WHERE id = pc_many(7);
+SELECT id FROM pc WHERE id = pc_many(7);
+CREATE ROLE pc_user;
+GRANT USAGE ON SCHEMA rp TO pc_user;
+SELECT w FROM pc WHERE id = 9;
+SET ROLE pc_user;
+SELECT w FROM pc WHERE id = 10;
+RESET ROLE;
+ALTER TABLE pc ENABLE ROW LEVEL SECURITY;
+GRANT SELECT ON pc TO pc_user;
+SELECT w FROM pc WHERE id = 10;
+SET ROLE pc_user;
+SELECT w FROM pc WHERE id = 11;
+RESET ROLE;
+DROP TABLE pc;
+
+SET client_min_messages = error;
+DROP SCHEMA rp CASCADE;
+SELECT count(*) FROM shardfdw.run_on_nodes('DROP SCHEMA rp CASCADE');
+SELECT count(*) FROM shardfdw.run_on_nodes('DROP OWNED BY pc_user');
+DROP ROLE pc_user;
