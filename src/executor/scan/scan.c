@@ -228,6 +228,7 @@ shardBeginForeignScan(ForeignScanState *node, int eflags)
 	state->params = shard_param_create(fsplan->fdw_exprs, (PlanState *) node);
 	resolve_maps(state);
 	state->userid = OidIsValid(state->plan->check_as_user) ? state->plan->check_as_user : GetUserId();
+	state->level = GetCurrentTransactionNestLevel();
 	state->planned = planned_shards(state);
 	state->live = state->planned;
 	state->max_streams = shard_guc_max_connections_per_node;
@@ -302,6 +303,7 @@ open_source(ShardScanState *state, int i, int nodeno)
 	spec.portable_text = shard_decode_has_styled_text(state->decoder);
 	spec.use_copy = state->use_copy;
 	spec.as_writer = state->plan->locks_rows;
+	spec.level = state->level;
 	spec.workers = shard_share_workers(state, nodeno, scan_node);
 	spec.cpu_factor = shard_share_cpu_factor(state, nodeno, scan_node);
 	if (!state->use_copy)

@@ -68,6 +68,7 @@ typedef struct ShardScanState
 	const ShardMap **maps;		/* one per table of plan->relids */
 	List	   *rels;			/* these, open: nothing may change their definitions meanwhile */
 	Oid			userid;			/* whose user mappings are used */
+	int			level;			/* nesting level of the transaction in which the scan began */
 
 	/* shardnos of maps[0] that have to be read */
 	Bitmapset  *planned;		/* by plan-time pruning */

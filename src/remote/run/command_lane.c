@@ -34,7 +34,7 @@ append_prefix(ShardCommandRun *run, ShardCommandLane *lane, StringInfo text)
 	}
 	else if (run->mode == SHARD_COMMAND_READ)
 	{
-		while (!shard_txn_reader_preamble(lane->conn, run->snapshot, &xact, &lane->exporting))
+		while (!shard_txn_reader_preamble(lane->conn, run->snapshot, GetCurrentTransactionNestLevel(), &xact, &lane->exporting))
 		{
 			/* a stream is exporting the transaction's snapshot: it reads on */
 			dlist_iter	iter;

@@ -181,7 +181,7 @@ send_statement(ShardStream *stream)
 		shard_txn_writer_preamble(conn, GetCurrentTransactionNestLevel(), &xact);
 	}
 	else
-		ready = shard_txn_reader_preamble(conn, stream->snapshot, &xact, &exports);
+		ready = shard_txn_reader_preamble(conn, stream->snapshot, stream->spec.level, &xact, &exports);
 	if (ready)
 	{
 		if (exports)

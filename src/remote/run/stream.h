@@ -34,6 +34,8 @@ typedef struct ShardStreamSpec
 	bool		as_writer;		/* on the transaction's writing connection (row locks, DML) */
 	bool		portable_text;	/* dates, intervals or floats come as text that is read here:
 								 * SHARD_SETTINGS_PORTABLE */
+	int			level;			/* nesting level of the statement that reads, which began before its
+								 * streams are opened; 0: the current one */
 	int			workers;		/* max_parallel_workers_per_gather; -1 = node's own */
 	int			cpu_factor;		/* the node counts costs of CPU as our session's times this; 0 = as its own */
 	int			nparams;

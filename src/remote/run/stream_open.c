@@ -174,6 +174,8 @@ shard_stream_open(MemoryContext cxt, ShardSnapshot *snapshot, const ShardStreamS
 	stream->cxt = cxt;
 	stream->owner = CurrentResourceOwner;
 	stream->spec = *spec;
+	if (stream->spec.level == 0)
+		stream->spec.level = GetCurrentTransactionNestLevel();
 	stream->snapshot = snapshot;
 	stream->pool = shard_pool_get(spec->serverid, spec->userid);
 	stream->values = MemoryContextAlloc(cxt, ncolumns * sizeof(char *));

@@ -278,6 +278,24 @@ append_savepoints(ShardConn *conn, int level, StringInfo buf)
 	}
 }
 
+/*
+ * Leaves conn, which reads only, with the savepoints of level: what is read in that
+ * level must outlive those further in, and there is nothing in these to roll back.
+ */
+static void
+append_reader_savepoints(ShardConn *conn, int level, StringInfo buf)
+{
+	ShardRemoteXact *xact = &conn->xact;
+
+	if (xact->depth > level)
+	{
+		appendStringInfo(buf, "RELEASE SAVEPOINT s%d; ", level + 1);
+		xact->depth = level;
+		xact->stale_savepoint = false;
+	}
+	append_savepoints(conn, level, buf);
+}
+
 /* Appends the end of a read transaction that conn is still in, if it is in one. */
 static void
 append_end_of_reading(ShardConn *conn, StringInfo buf)
@@ -432,7 +450,7 @@ share_export(ShardSnapshot *snapshot, ShardNodeSnapshot *node)
 }
 
 bool
-shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot,
+shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot, int level,
 						  StringInfo buf, bool *exports)
 {
 	bool		whole = IsolationUsesXactSnapshot();
@@ -443,15 +461,17 @@ shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot,
 	if (whole)
 		snapshot = shard_txn_snapshot(NULL);
 
+	/* the level may have become part of the one around it */
+	level = Min(level, GetCurrentTransactionNestLevel());
 	if (pool_of(conn)->writer == conn)
 	{
-		append_writer_begin(conn, GetCurrentTransactionNestLevel(), buf);
+		append_writer_begin(conn, level, buf);
 		return true;
 	}
 	if (conn->xact.snapshot == snapshot && snapshot != NULL)
 	{
 		if (whole)
-			append_savepoints(conn, GetCurrentTransactionNestLevel(), buf);
+			append_reader_savepoints(conn, level, buf);
 		return true;
 	}
 
@@ -496,7 +516,7 @@ shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot,
 	}
 	conn->xact.snapshot = snapshot;
 	if (whole)
-		append_savepoints(conn, GetCurrentTransactionNestLevel(), buf);
+		append_savepoints(conn, level, buf);
 	return true;
 }
 

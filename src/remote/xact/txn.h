@@ -89,12 +89,14 @@ extern bool shard_txn_is_fixed(Oid serverid, Oid userid);
 /*
  * Appends to buf what must precede a reader's statement on conn: BEGIN with the
  * right isolation level, SET TRANSACTION SNAPSHOT or pg_export_snapshot(), or
- * SAVEPOINTs; nothing when nothing is needed.  *exports is set when the text
- * holds SELECT pg_export_snapshot(), whose result (the text's first one with
- * rows) the caller must hand to shard_snapshot_exported().  Returns false when the snapshot of this node is being
- * exported by another connection right now: the caller waits for it.
+ * SAVEPOINTs; nothing when nothing is needed.  level: the nesting level of the
+ * statement that reads; what it reads outlives savepoints within that.  *exports is
+ * set when the text holds SELECT pg_export_snapshot(), whose result (the text's first
+ * one with rows) the caller must hand to shard_snapshot_exported().  Returns false
+ * when the snapshot of this node is being exported by another connection right now:
+ * the caller waits for it.
  */
-extern bool shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot,
+extern bool shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot, int level,
 									  StringInfo buf, bool *exports);
 
 /*
