@@ -30,6 +30,7 @@
 #include "remote/pool/pool.h"
 #include "remote/pool/snapshot.h"
 #include "remote/wire/quota.h"
+#include "remote/wire/wait.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
@@ -197,6 +198,32 @@ give_idle(void)
 	}
 }
 
+/* Makes sure that there is a file handle for one more connection, as far as closing an idle one can. */
+static void
+make_file_handle(void)
+{
+	dlist_iter	pool_iter;
+
+	if (shard_wait_spares_handle())
+		return;
+	dlist_foreach(pool_iter, &all_pools)
+	{
+		ShardPool  *pool = dlist_container(ShardPool, link, pool_iter.cur);
+		dlist_iter	iter;
+
+		dlist_foreach(iter, &pool->conns)
+		{
+			ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+			if (is_idle(conn, pool))
+			{
+				destroy(conn);
+				return;
+			}
+		}
+	}
+}
+
 static void
 note_connection(ShardConn *conn, void *arg)
 {
@@ -250,6 +277,9 @@ open_needed(ShardPool *pool, ShardQuotaNeed need)
 
 	if (need == SHARD_QUOTA_EXTRA && pool->full_until != 0 && GetCurrentTimestamp() < pool->full_until)
 		return NULL;
+	if (need == SHARD_QUOTA_EXTRA && !shard_wait_spares_handle())
+		return NULL;
+	make_file_handle();
 	shard_broadcast_reserve(nconnections + 1);
 	address = shard_connection_address(pool->key_serverid);
 	if (address && !shard_quota_take(address, GetForeignServer(pool->key_serverid)->servername,

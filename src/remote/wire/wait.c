@@ -4,7 +4,8 @@
  *
  * A wait that may raise is one WaitEventSet with latch and interrupts, see below.
  * One that may not (noerror) is a poll() with interrupts: a WaitEventSet needs
- * memory and a file handle, and to go without one of them is an error.
+ * memory and a file handle, and to go without one of them is an error.  Where
+ * connections have taken all file handles, a wait that may raise is a poll(), too.
  *
  *	 answer what can be --> signals blocked --> anything new? --no--> ppoll, which lets them through
  *	 without an error								 +--yes--> look only, do not sleep
@@ -48,6 +49,8 @@
 #define MAX_OCCURRED 64			/* ready events fetched by one call */
 #define MAX_STALL_MS 60000		/* longest time between two calls of shard_wait_stalled */
 #define FEW_SOCKETS 64			/* for which there is always room in a wait without errors */
+#define POLL_MS 1000			/* longest poll() in place of a WaitEventSet: core's latch is not part of it */
+#define RESERVED_HANDLES 4		/* left to core, whose asynchronous Append fails without one, nested ones included */
 #define LOOK_AGAIN_MS 10		/* when something could not be answered yet, or there is no room for all sockets */
 #ifndef HAVE_PPOLL
 #define TICK_MS 100				/* a signal may come just before poll() */
@@ -165,14 +168,28 @@ shard_wait_acquire_handle(void)
 	return AcquireExternalFD();
 }
 
-/* Builds the kernel's object for items. */
-static void
+bool
+shard_wait_spares_handle(void)
+{
+	int			n = 0;
+
+	while (n <= RESERVED_HANDLES && shard_wait_acquire_handle())
+		n++;
+	for (int i = 0; i < n; i++)
+		ReleaseExternalFD();
+	return n > RESERVED_HANDLES;
+}
+
+/* Builds the kernel's object for items; false when there is no file handle for it. */
+static bool
 build_set(ShardWaitSet *set, const ShardWaitItem *items, int nitems)
 {
 	int			n = 0;
 
 	free_kernel_set(set);
 	set->nsockets = 0;
+	if (!shard_wait_spares_handle())
+		return false;
 	if (nitems > set->maxsockets)
 	{
 		set->maxsockets = 0;	/* in case that an allocation fails */
@@ -191,8 +208,6 @@ build_set(ShardWaitSet *set, const ShardWaitItem *items, int nitems)
 	}
 
 	set->generation = 0;		/* not complete if something below raises */
-	if (shard_wait_acquire_handle())
-		ReleaseExternalFD();	/* core will take it */
 	set->set = shard_create_wait_event_set(FIRST_SOCKET + n);
 	AddWaitEventToSet(set->set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
 	AddWaitEventToSet(set->set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
@@ -200,17 +215,15 @@ build_set(ShardWaitSet *set, const ShardWaitItem *items, int nitems)
 		AddWaitEventToSet(set->set, set->events[i], set->fds[i], NULL, NULL);
 	set->nsockets = n;
 	set->generation = socket_generation;
+	return true;
 }
 
-/* Makes the kernel's object wait for what items say. */
-static void
+/* Makes the kernel's object wait for what items say; false when there is none. */
+static bool
 prepare_set(ShardWaitSet *set, const ShardWaitItem *items, int nitems)
 {
 	if (!match_items(set, items, nitems))
-	{
-		build_set(set, items, nitems);
-		return;
-	}
+		return build_set(set, items, nitems);
 	for (int n = 0; n < set->nsockets; n++)
 	{
 		int			events;
@@ -224,6 +237,7 @@ prepare_set(ShardWaitSet *set, const ShardWaitItem *items, int nitems)
 		ModifyWaitEvent(set->set, FIRST_SOCKET + n, events, NULL);
 		set->events[n] = events;
 	}
+	return true;
 }
 
 /* ---------- interrupts ---------- */
@@ -461,32 +475,29 @@ wait_noerror(ShardWaitItem *items, int nitems, long timeout_ms)
 
 /* ---------- waits ---------- */
 
-int
-shard_wait_set_wait(ShardWaitSet *set, ShardWaitItem *items, int nitems,
-					long timeout_ms, bool noerror)
+/* A wait that may raise, without a WaitEventSet.  *silent: nothing has come. */
+static int
+wait_by_poll(ShardWaitItem *items, int nitems, long timeout_ms, bool *silent)
 {
-	bool		watched = shard_wait_stalled != NULL && !in_stalled;
+	int			nready;
+
+	shard_wait_reserve(nitems);
+	nready = wait_noerror(items, nitems, timeout_ms);
+	*silent = nready == 0;
+	ResetLatch(MyLatch);
+	check_interrupts();
+	return nready;
+}
+
+/* The same by the set that has been prepared. */
+static int
+wait_by_set(ShardWaitSet *set, ShardWaitItem *items, long timeout_ms, bool *silent)
+{
 	WaitEvent	occurred[MAX_OCCURRED];
-	int			noccurred;
+	int			noccurred = WaitEventSetWait(set->set, timeout_ms, occurred, lengthof(occurred), PG_WAIT_EXTENSION);
 	int			nready = 0;
 
-	if (noerror)
-		return wait_noerror(items, nitems, timeout_ms);
-	check_interrupts();
-	for (int i = 0; i < nitems; i++)
-		items[i].revents = 0;
-	prepare_set(set, items, nitems);
-	if (watched)
-	{
-		if (stall_ms == 0)
-			stall_ms = DeadlockTimeout;
-		if (timeout_ms < 0 || timeout_ms > stall_ms - silent_ms)
-			timeout_ms = stall_ms - silent_ms;
-	}
-	noccurred = WaitEventSetWait(set->set, timeout_ms, occurred, lengthof(occurred),
-								 PG_WAIT_EXTENSION);
-	if (watched && noccurred == 0)
-		note_silence(timeout_ms);
+	*silent = noccurred == 0;
 	for (int i = 0; i < noccurred; i++)
 	{
 		if (occurred[i].events & WL_LATCH_SET)
@@ -507,6 +518,36 @@ shard_wait_set_wait(ShardWaitSet *set, ShardWaitItem *items, int nitems,
 				set->generation = 0;	/* it would wake us again and again: without it */
 		}
 	}
+	return nready;
+}
+
+int
+shard_wait_set_wait(ShardWaitSet *set, ShardWaitItem *items, int nitems,
+					long timeout_ms, bool noerror)
+{
+	bool		watched = shard_wait_stalled != NULL && !in_stalled;
+	bool		has_set;
+	bool		silent;
+	int			nready;
+
+	if (noerror)
+		return wait_noerror(items, nitems, timeout_ms);
+	check_interrupts();
+	for (int i = 0; i < nitems; i++)
+		items[i].revents = 0;
+	has_set = prepare_set(set, items, nitems);
+	if (!has_set && (timeout_ms < 0 || timeout_ms > POLL_MS))
+		timeout_ms = POLL_MS;
+	if (watched)
+	{
+		if (stall_ms == 0)
+			stall_ms = DeadlockTimeout;
+		if (timeout_ms < 0 || timeout_ms > stall_ms - silent_ms)
+			timeout_ms = stall_ms - silent_ms;
+	}
+	nready = has_set ? wait_by_set(set, items, timeout_ms, &silent) : wait_by_poll(items, nitems, timeout_ms, &silent);
+	if (watched && silent)
+		note_silence(timeout_ms);
 	if (watched && nready > 0)
 		silent_ms = stall_ms = 0;
 	return nready;

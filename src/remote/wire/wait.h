@@ -80,6 +80,9 @@ extern void shard_wait_pause(long ms, bool noerror);
  */
 extern bool shard_wait_acquire_handle(void);
 
+/* Is there a file handle for what could go without, and some left for core? */
+extern bool shard_wait_spares_handle(void);
+
 /* Makes room for waits without errors for nsockets. */
 extern void shard_wait_reserve(int nsockets);
 
