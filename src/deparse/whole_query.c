@@ -14,6 +14,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/sysattr.h"
 #include "access/table.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
@@ -37,6 +38,7 @@
 #include "optimizer/tlist.h"
 #include "parser/parsetree.h"
 #include "utils/lsyscache.h"
+#include "utils/partcache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
@@ -247,8 +249,47 @@ changes_of(const Query *query, bool *insert, bool *update, bool *delete)
 	}
 }
 
+static bool
+assigns_any(List *targets, const Bitmapset *columns)
+{
+	ListCell   *lc;
+
+	foreach(lc, targets)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+
+		if (!entry->resjunk && bms_is_member(entry->resno - FirstLowInvalidHeapAttributeNumber, columns))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * May a row be written that lies outside of rel's own bounds, of which nodes know
+ * nothing?  rel is the statement's target, and may be a partition of another table.
+ */
+static bool
+may_leave_bounds(const Query *query, Relation rel, bool insert)
+{
+	Bitmapset  *columns = NULL;
+	bool		result;
+	ListCell   *lc;
+
+	pull_varattnos((Node *) RelationGetPartitionQual(rel), 1, &columns);
+	if (insert)
+		return columns != NULL;
+	result = query->commandType == CMD_UPDATE && assigns_any(query->targetList, columns);
+	foreach(lc, query->mergeActionList)
+	{
+		const MergeAction *action = lfirst_node(MergeAction, lc);
+
+		result |= action->commandType == CMD_UPDATE && assigns_any(action->targetList, columns);
+	}
+	return result;
+}
+
 static void
-check_triggers(Query *query, ShardWholeContext *cxt)
+check_target(Query *query, ShardWholeContext *cxt)
 {
 	Oid			relid = rt_fetch(query->resultRelation, query->rtable)->relid;
 	const ShardMap *map = shard_map_get(relid);
@@ -265,6 +306,8 @@ check_triggers(Query *query, ShardWholeContext *cxt)
 							(insert ? TRIGGER_TYPE_INSERT : 0) | (update ? TRIGGER_TYPE_UPDATE : 0) |
 							(delete ? TRIGGER_TYPE_DELETE : 0), false))
 		shard_whole_refuse(cxt, "trigger");
+	if (may_leave_bounds(query, rel, insert))
+		shard_whole_refuse(cxt, "bounds of a partition");
 	table_close(rel, NoLock);
 	if (map->has_triggers)
 		shard_whole_refuse(cxt, "trigger of a shard");
@@ -574,7 +617,7 @@ convert_query(Query *query, ShardWholeContext *cxt)
 	if (cxt->reason != NULL)
 		return;
 	if (query->resultRelation > 0)
-		check_triggers(query, cxt);
+		check_target(query, cxt);
 	check_row_marks(query, cxt);
 	shard_whole_clauses(query->groupClause, query->targetList, false, cxt);
 	shard_whole_clauses(query->distinctClause, query->targetList, false, cxt);

@@ -172,6 +172,10 @@ shard_row_move_put(ShardRowMove *move, ResultRelInfo *rinfo, TupleTableSlot *slo
 	MemoryContextSwitchTo(GetPerTupleMemoryContext(move->estate));
 	if (to_parent != NULL)
 		slot = execute_attr_map_slot(to_parent->attrMap, slot, move->slot);
+
+	/* the parent may be a partition itself */
+	if (move->parent->rd_rel->relispartition)
+		(void) ExecPartitionCheck(rinfo->ri_RootResultRelInfo, slot, move->estate, true);
 	(void) route_row(move, slot);
 	tuplestore_puttupleslot(move->rows, slot);
 	MemoryContextSwitchTo(oldcxt);
