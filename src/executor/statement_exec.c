@@ -497,8 +497,6 @@ end_stream(ShardStatementState *state, int i)
 {
 	ShardStream *stream = state->streams[i];
 
-	if (state->plan->set_processed)
-		state->css.ss.ps.state->es_processed += shard_stream_affected(stream);
 	state->nrows += shard_stream_rows(stream);
 	state->nbytes += shard_stream_bytes(stream);
 	if (state->css.ss.ps.instrument)
@@ -554,8 +552,9 @@ statement_exec(CustomScanState *node)
 	ExecClearTuple(slot);
 	if (!state->started)
 		start(state);
-	if (state->plan->returns_rows)
-		(void) next_row(state, slot);
+	/* row by row, as SPI, which may want no more than two, compares the count with what it has got */
+	if (state->plan->returns_rows && next_row(state, slot) && state->plan->set_processed)
+		node->ss.ps.state->es_processed++;
 	return slot;
 }
 

@@ -274,7 +274,7 @@ shardIterateDirectModify(ForeignScanState *node)
 	if (state->decoder == NULL && !state->counted)
 	{
 		state->counted = true;
-		if (state->plan->set_processed)
+		if (state->plan->set_processed && rinfo->ri_projectReturning == NULL)
 			node->ss.ps.state->es_processed += state->nchanged;
 		if (node->ss.ps.instrument)
 			node->ss.ps.instrument->tuplecount += state->nchanged;
@@ -285,7 +285,7 @@ shardIterateDirectModify(ForeignScanState *node)
 	if (!next_returned(state, slot))
 		return ExecClearTuple(slot);
 
-	if (state->decoder != NULL && state->plan->set_processed)
+	if (state->plan->set_processed)
 		node->ss.ps.state->es_processed++;
 
 	/* core's ExecProcessReturning() takes the row from there */

@@ -210,7 +210,7 @@ run_commands(SourceState *state)
 		SourceShard *target = &state->shards[i];
 
 		target->nleft = strtoi64(PQcmdTuples(commands[i].result), NULL, 10);
-		if (state->plan->set_processed)
+		if (state->plan->set_processed && !state->plan->returns_rows)
 			state->css.ss.ps.state->es_processed += target->nleft;
 		if (state->css.ss.ps.instrument && !state->plan->returns_rows)
 			state->css.ss.ps.instrument->tuplecount += target->nleft;
@@ -263,6 +263,8 @@ next_of_shard(SourceState *state, int i, TupleTableSlot *slot)
 			return false;
 		target->nleft--;
 		ExecStoreAllNullTuple(slot);
+		if (state->plan->set_processed)
+			state->css.ss.ps.state->es_processed++;
 		return true;
 	}
 	if (state->streams[i] == NULL)
