@@ -11,6 +11,7 @@
 #include "miscadmin.h"
 #include "remote/pool/pool.h"
 #include "remote/run/command_private.h"
+#include "remote/run/stream.h"
 #include "remote/wire/error.h"
 #include "remote/wire/wait.h"
 #include "remote/xact/txn.h"
@@ -109,6 +110,7 @@ acquire(ShardCommandRun *run, ShardCommandLane *lane)
 			lane->conn = shard_txn_writer_start(lane->pool->key_serverid, lane->pool->key_userid);
 			break;
 		case SHARD_COMMAND_READ:
+			shard_stream_drain_below(lane->pool, GetCurrentTransactionNestLevel());
 			lane->conn = reader_connection(run, lane->pool);
 			shard_connection_hold(lane->conn, &command_holder);
 			lane->held = true;

@@ -169,6 +169,7 @@ send_statement(ShardStream *stream)
 	ShardConn  *conn = stream->conn;
 	StringInfoData xact;
 	StringInfoData text;
+	int			level = Min(stream->spec.level, GetCurrentTransactionNestLevel());
 	bool		exports = false;
 	bool		ready = true;
 
@@ -178,10 +179,16 @@ send_statement(ShardStream *stream)
 	if (stream->spec.as_writer)
 	{
 		shard_txn_check_writer(conn);
-		shard_txn_writer_preamble(conn, GetCurrentTransactionNestLevel(), &xact);
+		shard_txn_writer_preamble(conn, level, &xact);
+
+		/* shard_stream_drain_below() is to see to that: what is written would be undone with the savepoint */
+		if (conn->xact.depth > level)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("cannot run the rest of a statement on node \"%s\" within a savepoint that was set after it began", conn->node)));
 	}
 	else
-		ready = shard_txn_reader_preamble(conn, stream->snapshot, stream->spec.level, &xact, &exports);
+		ready = shard_txn_reader_preamble(conn, stream->snapshot, level, &xact, &exports);
 	if (ready)
 	{
 		if (exports)

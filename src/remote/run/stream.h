@@ -113,4 +113,11 @@ extern void shard_stream_close(ShardStream *stream);
  */
 extern void shard_stream_drain_queue(ShardPool *pool);
 
+/*
+ * Before something of a nesting level uses the node: the same, where streams of a
+ * level further out are to write.  They would do so behind the savepoint of that
+ * level, with which what they have written would be undone.
+ */
+extern void shard_stream_drain_below(ShardPool *pool, int level);
+
 #endif

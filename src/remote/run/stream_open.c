@@ -155,46 +155,7 @@ stream_yield(ShardConn *conn, void *arg)
 	stream->reader = STREAM_READER_CALLER;
 }
 
-/* ---------- beginning ---------- */
-
-static void
-close_in_reset(void *arg)
-{
-	shard_stream_close(arg);
-}
-
-ShardStream *
-shard_stream_open(MemoryContext cxt, ShardSnapshot *snapshot, const ShardStreamSpec *spec)
-{
-	ShardStream *stream = MemoryContextAllocZero(cxt, sizeof(ShardStream));
-	int			ncolumns = Max(spec->ncolumns, 1);
-
-	Assert(!spec->use_copy || spec->nparams == 0);
-	Assert(!spec->raw_copy || (spec->use_copy && spec->ncolumns == 1));
-	stream->cxt = cxt;
-	stream->owner = CurrentResourceOwner;
-	stream->spec = *spec;
-	if (stream->spec.level == 0)
-		stream->spec.level = GetCurrentTransactionNestLevel();
-	stream->snapshot = snapshot;
-	stream->pool = shard_pool_get(spec->serverid, spec->userid);
-	stream->values = MemoryContextAlloc(cxt, ncolumns * sizeof(char *));
-	stream->lens = MemoryContextAlloc(cxt, ncolumns * sizeof(int));
-	stream->holder.yield = stream_yield;
-	stream->holder.lost = shard_stream_lost;
-	stream->holder.arg = stream;
-	stream->callback.func = close_in_reset;
-	stream->callback.arg = stream;
-
-	/* from here on its end is sure */
-	stream->state = STREAM_LOST;
-	MemoryContextRegisterResetCallback(cxt, &stream->callback);
-
-	shard_stream_begin(stream);
-	return stream;
-}
-
-/* ---------- before the first write ---------- */
+/* ---------- before a write ---------- */
 
 /* Starts all queued streams of pool, making room for them. */
 static void
@@ -234,6 +195,63 @@ shard_stream_drain_queue(ShardPool *pool)
 		else if (dlist_is_empty(&pool->queue))
 			break;
 	}
+}
+
+void
+shard_stream_drain_below(ShardPool *pool, int level)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &pool->queue)
+	{
+		ShardStream *stream = dlist_container(ShardStream, queue_link, iter.cur);
+
+		if (stream->spec.as_writer && stream->spec.level < level)
+		{
+			shard_stream_drain_queue(pool);
+			return;
+		}
+	}
+}
+
+/* ---------- beginning ---------- */
+
+static void
+close_in_reset(void *arg)
+{
+	shard_stream_close(arg);
+}
+
+ShardStream *
+shard_stream_open(MemoryContext cxt, ShardSnapshot *snapshot, const ShardStreamSpec *spec)
+{
+	ShardStream *stream = MemoryContextAllocZero(cxt, sizeof(ShardStream));
+	int			ncolumns = Max(spec->ncolumns, 1);
+
+	Assert(!spec->use_copy || spec->nparams == 0);
+	Assert(!spec->raw_copy || (spec->use_copy && spec->ncolumns == 1));
+	stream->cxt = cxt;
+	stream->owner = CurrentResourceOwner;
+	stream->spec = *spec;
+	if (stream->spec.level == 0)
+		stream->spec.level = GetCurrentTransactionNestLevel();
+	stream->snapshot = snapshot;
+	stream->pool = shard_pool_get(spec->serverid, spec->userid);
+	stream->values = MemoryContextAlloc(cxt, ncolumns * sizeof(char *));
+	stream->lens = MemoryContextAlloc(cxt, ncolumns * sizeof(int));
+	stream->holder.yield = stream_yield;
+	stream->holder.lost = shard_stream_lost;
+	stream->holder.arg = stream;
+	stream->callback.func = close_in_reset;
+	stream->callback.arg = stream;
+
+	/* from here on its end is sure */
+	stream->state = STREAM_LOST;
+	MemoryContextRegisterResetCallback(cxt, &stream->callback);
+
+	shard_stream_drain_below(stream->pool, stream->spec.level);
+	shard_stream_begin(stream);
+	return stream;
 }
 
 /* ---------- end ---------- */

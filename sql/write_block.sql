@@ -1,0 +1,113 @@
+-- Functions that catch errors, in statements that write: what a block undoes is its own, never what the statement around it writes.
+\set VERBOSITY terse
+SET client_min_messages = warning;
+CREATE SCHEMA write_block;
+SET search_path = write_block;
+CREATE TABLE t (id int PRIMARY KEY, v int CHECK (v < 1000), w text);
+CREATE TABLE u (id int PRIMARY KEY, v int);
+CREATE TABLE p_t (LIKE t INCLUDING ALL);
+CREATE TABLE p_u (LIKE u INCLUDING ALL);
+SELECT shardfdw.shard_table('t', 'id', 12) \g /dev/null
+SELECT shardfdw.shard_table('u', 'id', 12) \g /dev/null
+CREATE TABLE ref (id int PRIMARY KEY, v int);
+CREATE TABLE p_ref (LIKE ref INCLUDING ALL);
+SELECT shardfdw.replicate_table('ref') \g /dev/null
+
+-- Functions of a row, {x} stands for the prefix of tables: their block is undone, but for the last one's.
+CREATE PROCEDURE make(x text) LANGUAGE plpgsql AS $$
+DECLARE
+	parts text[] := ARRAY[
+		'inserts', 'INSERT INTO write_block.{x}u VALUES (i + 70000, 0); RAISE EXCEPTION ''x''',
+		'updates', 'UPDATE write_block.{x}t SET w = ''inner'' WHERE id = i; RAISE EXCEPTION ''x''',
+		'reads_and_updates', 'PERFORM count(*) FROM write_block.{x}u; UPDATE write_block.{x}t SET w = ''inner'' WHERE id = i + 1; RAISE EXCEPTION ''x''',
+		'reads', 'PERFORM count(*) FROM write_block.{x}u; RAISE EXCEPTION ''x''',
+		'reads_and_fails', 'PERFORM 1 / v FROM write_block.{x}u WHERE id = 1',
+		'fails', 'INSERT INTO write_block.{x}u VALUES (1, 1)',
+		'is_refused', 'UPDATE write_block.{x}t SET v = 5000 WHERE id = i',
+		'nests', 'BEGIN INSERT INTO write_block.{x}u VALUES (i + 70000, 0); RAISE EXCEPTION ''x''; EXCEPTION WHEN OTHERS THEN INSERT INTO write_block.{x}u VALUES (i + 80000, 0); END; PERFORM count(*) FROM write_block.{x}t; RAISE EXCEPTION ''y''',
+		'all_shards', 'UPDATE write_block.{x}u SET v = v + 1; RAISE EXCEPTION ''x''',
+		'reference', 'INSERT INTO write_block.{x}ref VALUES (i, 0); RAISE EXCEPTION ''x''',
+		'keeps', 'INSERT INTO write_block.{x}u VALUES (i + 90000, 0)'];
+BEGIN
+	FOR n IN 1 .. array_length(parts, 1) BY 2 LOOP
+		EXECUTE format('CREATE FUNCTION %s(i int) RETURNS int LANGUAGE plpgsql AS %L', x || parts[n],
+					   replace(format('BEGIN BEGIN %s; EXCEPTION WHEN OTHERS THEN RETURN -1; END; RETURN 1; END', parts[n + 1]), '{x}', x));
+	END LOOP;
+END $$;
+CALL make('');
+CALL make('p_');
+
+CREATE TABLE tried (no serial, isolation text, statement text, sharded text, plain text);
+-- What a statement gives, and leaves behind.
+CREATE FUNCTION outcome(statement text, x text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	result text;
+	n bigint;
+BEGIN
+	BEGIN
+		EXECUTE replace(statement, '{x}', x);
+		GET DIAGNOSTICS n = ROW_COUNT;
+		EXECUTE replace('SELECT (SELECT md5(coalesce(string_agg(t::text, '','' ORDER BY t::text), '''')) FROM write_block.{x}t t) || (SELECT md5(string_agg(t::text, '','' ORDER BY t::text)) FROM write_block.{x}u t) || (SELECT count(*) FROM write_block.{x}ref)', '{x}', x) INTO result;
+		RAISE EXCEPTION USING MESSAGE = n || ' ' || result, ERRCODE = 'ZZZZZ';
+	EXCEPTION WHEN SQLSTATE 'ZZZZZ' THEN
+		RETURN SQLERRM;
+	END;
+EXCEPTION WHEN OTHERS THEN
+	RETURN SQLSTATE || ' ' || SQLERRM;
+END $$;
+CREATE PROCEDURE try(isolation text) LANGUAGE plpgsql AS $$
+DECLARE
+	statement text;
+	f text;
+BEGIN
+	FOREACH f IN ARRAY '{inserts, updates, reads_and_updates, reads, reads_and_fails, fails, is_refused, nests, all_shards, reference, keeps}'::text[] LOOP
+		FOREACH statement IN ARRAY ARRAY[
+			'UPDATE {x}t SET v = 500 RETURNING id, {f}(id)',
+			'UPDATE {x}t SET v = 500 WHERE id = 7 RETURNING id, {f}(id)',
+			'WITH d AS (DELETE FROM {x}t RETURNING id) SELECT id, {f}(id) FROM d',
+			'WITH d AS (UPDATE {x}t SET v = 500 RETURNING id) SELECT sum({f}(id)) FROM d',
+			'INSERT INTO {x}t SELECT g, 500, ''n'' FROM generate_series(1, 40) g ON CONFLICT (id) DO UPDATE SET v = 500 RETURNING id, {f}(id)',
+			'INSERT INTO {x}t SELECT g, 500, ''n'' FROM generate_series(20001, 20040) g RETURNING id, {f}(id)',
+			'INSERT INTO {x}t SELECT id + 20000, v, ''copied'' FROM {x}u RETURNING id, {f}(id)',
+			'UPDATE {x}t SET v = {f}(id) + 100 WHERE id < 30',
+			'UPDATE {x}t SET v = 500 + (random() * 0)::int RETURNING id, {f}(id)',
+			'DELETE FROM {x}t WHERE {f}(id) < 0'] LOOP
+			statement := replace(statement, '{f}', '{x}' || f);
+			INSERT INTO tried (isolation, statement, sharded, plain)
+			SELECT isolation, statement, outcome(statement, ''), outcome(statement, 'p_');
+		END LOOP;
+	END LOOP;
+END $$;
+CREATE VIEW differences AS SELECT isolation, statement, left(sharded, 60) AS sharded, left(plain, 60) AS plain FROM tried WHERE sharded <> plain ORDER BY no;
+
+INSERT INTO t SELECT i, i, 'w' FROM generate_series(1, 60) i;
+INSERT INTO p_t SELECT * FROM t;
+INSERT INTO u SELECT i, i - 1 FROM generate_series(1, 60) i;
+INSERT INTO p_u SELECT * FROM u;
+CALL try('read committed');
+TABLE differences;
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+CALL try('repeatable read');
+COMMIT;
+TABLE differences;
+SET shardfdw.enable_router = off;
+SET shardfdw.enable_statement_push = off;
+CALL try('row by row');
+TABLE differences;
+SELECT isolation, count(*), count(DISTINCT sharded) AS various FROM tried GROUP BY 1 ORDER BY 1;
+SELECT left(sharded, 100) AS failed, count(*) FROM tried WHERE sharded !~ '^\d+ [0-9a-f]{64}' GROUP BY 1 ORDER BY 1;
+-- Locks that a cursor takes within a savepoint, too, are the cursor's.
+BEGIN;
+DECLARE c CURSOR FOR SELECT id FROM t FOR UPDATE;
+FETCH 1 FROM c \g /dev/null
+SAVEPOINT a;
+INSERT INTO u VALUES (5000, 1);
+ROLLBACK TO a;
+MOVE FORWARD ALL FROM c;
+SELECT sum(result::int) AS free FROM shardfdw.run_on_shards('t', 'SELECT count(*) FROM (SELECT 1 FROM %s FOR UPDATE SKIP LOCKED) s', false);
+COMMIT;
+
+SET client_min_messages = error;
+SELECT shardfdw.unreplicate_table('ref');
+DROP SCHEMA write_block CASCADE;
+SELECT count(*) FROM shardfdw.run_on_nodes('DROP SCHEMA write_block CASCADE');
