@@ -270,7 +270,8 @@ static void
 retry(ShardStream *stream)
 {
 	stream->retried = true;
-	stream->drained = stream->guarded = false;
+	stream->drained = false;
+	stream->guard = 0;
 	stream->export = STREAM_EXPORT_NONE;
 	stream->answer = STREAM_ANSWER_NONE;
 	PQclear(stream->snapshot_rows);

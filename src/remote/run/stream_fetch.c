@@ -20,7 +20,7 @@
  *
  * Query fetcher: the extended protocol with binary results, in chunks (libpq
  * 17 and later) or single rows; the preamble, if any, goes before it by itself.
- * The savepoint, where there is one, is left to the end of the transaction.
+ * The savepoint, where there is one, is left to the next one who makes one.
  *
  * Whatever a node sends is checked; what does not fit is a protocol violation.
  */
@@ -64,24 +64,44 @@ fetcher_of(const ShardStream *stream)
 
 /*
  * Inside a transaction the statement has a savepoint of its own: when it is
- * cancelled because nobody wants more rows, the transaction goes on.
+ * cancelled because nobody wants more rows, the transaction goes on.  Each has
+ * another name: going back to one that has not been made yet must fail, not find
+ * that of an earlier statement, behind which the transaction may have written.
  */
+static void
+append_guard(ShardStream *stream, StringInfo text)
+{
+	static uint32 last_guard = 0;
+	ShardRemoteXact *xact = &stream->conn->xact;
+
+	if (xact->guard != 0)
+		appendStringInfo(text, "RELEASE SAVEPOINT shardfdw_stream_%u; ", xact->guard);
+	xact->guard = 0;
+	if (++last_guard == 0)
+		last_guard++;
+	stream->guard = last_guard;
+	appendStringInfo(text, "SAVEPOINT shardfdw_stream_%u", stream->guard);
+}
+
 static void
 send_copy(ShardStream *stream, const char *preamble)
 {
 	StringInfoData text;
 
-	stream->guarded = shard_connection_in_xact(stream->conn);
+	stream->guard = 0;
 	initStringInfo(&text);
 	appendStringInfoString(&text, preamble);
-	if (stream->guarded)
-		appendStringInfoString(&text, "SAVEPOINT shardfdw_stream; ");
+	if (shard_connection_in_xact(stream->conn))
+	{
+		append_guard(stream, &text);
+		appendStringInfoString(&text, "; ");
+	}
 	if (stream->spec.raw_copy)
 		appendStringInfoString(&text, stream->spec.sql);
 	else
 		appendStringInfo(&text, "COPY (%s) TO STDOUT (FORMAT binary)", stream->spec.sql);
-	if (stream->guarded)
-		appendStringInfoString(&text, "; RELEASE SAVEPOINT shardfdw_stream");
+	if (stream->guard != 0)
+		appendStringInfo(&text, "; RELEASE SAVEPOINT shardfdw_stream_%u", stream->guard);
 	shard_connection_send(stream->conn, text.data);
 	pfree(text.data);
 }
@@ -126,17 +146,19 @@ shard_fetch_send(ShardStream *stream, const char *preamble)
 	stream->drained = true;
 	if (preamble[0] != '\0' && (!fetcher->takes_preamble || stream->export == STREAM_EXPORT_AWAITED))
 	{
-		/* a savepoint costs nothing here; send_copy makes its own */
-		stream->guarded = shard_connection_in_xact(stream->conn) && !fetcher->takes_preamble;
-		if (stream->guarded)
-		{
-			char	   *text = psprintf("%sSAVEPOINT shardfdw_stream", preamble);
+		StringInfoData text;
 
-			shard_connection_send(stream->conn, text);
-			pfree(text);
+		/* a savepoint costs nothing here; send_copy makes its own */
+		initStringInfo(&text);
+		appendStringInfoString(&text, preamble);
+		stream->guard = 0;
+		if (shard_connection_in_xact(stream->conn) && !fetcher->takes_preamble)
+		{
+			append_guard(stream, &text);
+			stream->conn->xact.guard = stream->guard;
 		}
-		else
-			shard_connection_send(stream->conn, preamble);
+		shard_connection_send(stream->conn, text.data);
+		pfree(text.data);
 		stream->state = STREAM_PREAMBLE;
 		return;
 	}

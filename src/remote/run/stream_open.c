@@ -30,7 +30,7 @@ end_statement(ShardStream *stream, ShardStreamState state)
 {
 	ShardConn  *conn = stream->conn;
 	bool		in_xact = shard_connection_in_xact(conn) && IsTransactionState();
-	bool		guarded = stream->guarded;
+	bool		guarded = stream->guard != 0;
 	int			timeout_ms;
 
 	/* What precedes the statement makes the savepoint, and does not take long. */
@@ -48,9 +48,17 @@ end_statement(ShardStream *stream, ShardStreamState state)
 
 	if (conn->state != SHARD_CONN_READY)
 		return;
-	if (PQtransactionStatus(conn->pg) == PQTRANS_INERROR && in_xact && stream->guarded)
-		(void) shard_connection_exec_noerror(conn, "ROLLBACK TO SAVEPOINT shardfdw_stream; "
-											 "RELEASE SAVEPOINT shardfdw_stream", timeout_ms);
+	if (PQtransactionStatus(conn->pg) == PQTRANS_INERROR && in_xact && stream->guard != 0)
+	{
+		char		text[100];
+
+		/* where the cancel was faster than the savepoint there is none, and the transaction stays aborted */
+		snprintf(text, sizeof(text), "ROLLBACK TO SAVEPOINT shardfdw_stream_%u; RELEASE SAVEPOINT shardfdw_stream_%u",
+				 stream->guard, stream->guard);
+		(void) shard_connection_exec_noerror(conn, text, timeout_ms);
+		if (conn->xact.guard == stream->guard)
+			conn->xact.guard = 0;
+	}
 	if (conn->state == SHARD_CONN_READY)
 		shard_stream_note_failure(stream, conn);
 }

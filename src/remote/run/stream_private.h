@@ -77,7 +77,7 @@ struct ShardStream
 	bool		conn_was_used;	/* conn is from before this stream */
 	bool		began;			/* conn was in no transaction before */
 	bool		retried;		/* on another connection than the first one */
-	bool		guarded;		/* runs inside a savepoint of its own */
+	uint32		guard;			/* runs inside a savepoint "shardfdw_stream_n" of its own; 0: no */
 	bool		drained;		/* nothing to read until the socket is ready */
 	uint64		wait_no;		/* last wait that it took part in */
 

@@ -88,6 +88,7 @@ typedef struct ShardRemoteXact
 {
 	ShardXactState state;
 	int			depth;			/* 0: none; 1: begun; n: with n - 1 savepoints */
+	uint32		guard;			/* number of a savepoint "shardfdw_stream_n" within all these that still stands; 0: none */
 	bool		stale_savepoint;	/* the one of depth + 1, of a committed subtransaction, still stands */
 	ShardImport import;
 	struct ShardSnapshot *snapshot; /* SHARD_XACT_READS: the one; NULL: nobody needs it any more, so

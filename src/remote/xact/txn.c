@@ -270,6 +270,12 @@ append_savepoints(ShardConn *conn, int level, StringInfo buf)
 	{
 		appendStringInfo(buf, "RELEASE SAVEPOINT s%d; ", xact->depth + 1);
 		xact->stale_savepoint = false;
+		xact->guard = 0;
+	}
+	if (xact->depth < level && xact->guard != 0)
+	{
+		appendStringInfo(buf, "RELEASE SAVEPOINT shardfdw_stream_%u; ", xact->guard);
+		xact->guard = 0;
 	}
 	while (xact->depth < level)
 	{
@@ -292,6 +298,7 @@ append_reader_savepoints(ShardConn *conn, int level, StringInfo buf)
 		appendStringInfo(buf, "RELEASE SAVEPOINT s%d; ", level + 1);
 		xact->depth = level;
 		xact->stale_savepoint = false;
+		xact->guard = 0;
 	}
 	append_savepoints(conn, level, buf);
 }

@@ -602,6 +602,7 @@ abort_sub_on_conn(ShardConn *conn, void *arg)
 	{
 		conn->xact.depth = plan->level - 1;
 		conn->xact.stale_savepoint = false;
+		conn->xact.guard = 0;
 	}
 }
 

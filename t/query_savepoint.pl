@@ -1,0 +1,42 @@
+# The savepoints that reads set for themselves in a transaction that has written: each has a name of its own, and no more than one
+# is left standing on a connection, however many statements the transaction has.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Utils;
+use ShardCluster;
+use Test::More;
+
+my $c = ShardCluster->new(nodes => 2);
+$c->safe_psql(q{CREATE TABLE t (id int PRIMARY KEY, v int)});
+$c->shard_table('t', 'id', shards => 4);
+$c->safe_psql(q{INSERT INTO t SELECT g, 0 FROM generate_series(1, 100) g});
+
+my $rounds = 25;
+for my $isolation ('READ COMMITTED', 'REPEATABLE READ')
+{
+	# a scan, a look-up by the extended protocol and a write, now and then in a block that is left or undone
+	my $sql = join("\n", map {
+		my $block = $_ % 5;
+		($block == 1 || $block == 2 ? 'SAVEPOINT a;' : ()),
+		'SELECT count(*) FROM t;', 'EXECUTE p(7);', "UPDATE t SET v = $_ WHERE id = 7;",
+		($block == 1 ? 'RELEASE a;' : $block == 2 ? "ROLLBACK TO a; UPDATE t SET v = $_ WHERE id = 7;" : ()) } 1 .. $rounds);
+	my ($rc, $out, $err) = $c->psql("PREPARE p(int) AS SELECT v FROM t WHERE id = \$1 AND v >= (random() * 0)::int; SET shardfdw.log_remote_sql = on; SET client_min_messages = log;
+		BEGIN ISOLATION LEVEL $isolation; UPDATE t SET v = 0; $sql DECLARE c CURSOR FOR SELECT id, repeat('x', 1000) FROM t; FETCH 1 FROM c; CLOSE c; EXECUTE p(7); COMMIT;
+		SELECT count(*), sum(v) FROM t");
+	is($rc, 0, "$isolation: the transaction is run");
+	like($out, qr/^$rounds\n100\|$rounds\z/m, "$isolation: its last write counts");
+
+	my @made = $err =~ /(?<!RELEASE )(?<!TO )SAVEPOINT (shardfdw_stream_\d+)/g;
+	my %times;
+	$times{$_}++ for @made;
+	my %released = map { $_ => 1 } $err =~ /RELEASE SAVEPOINT (shardfdw_stream_\d+)/g;
+	cmp_ok(scalar @made, '>', $rounds, "$isolation: reads set savepoints");
+	is(scalar(grep { $times{$_} > 1 } keys %times), 0, "$isolation: none of them twice");
+
+	# those that stand until the end, or go with the savepoint of a block
+	cmp_ok(scalar(grep { !$released{$_} } @made), '<=', 2 + 2 * $rounds / 5 * 2, "$isolation: all but a few are released");
+}
+
+done_testing();
