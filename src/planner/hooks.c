@@ -62,17 +62,17 @@
 #include "utils/syscache.h"
 
 /* A query level on the way from the statement to where the walk is. */
-typedef struct ShardLevel
+typedef struct MarkLevel
 {
-	struct ShardLevel *parent;
+	struct MarkLevel *parent;
 	Query	   *query;
 	bool		locks;			/* its relations get row marks, or may end up where they do */
 	Bitmapset  *syscol_rels;	/* range table indexes whose system columns are named */
-} ShardLevel;
+} MarkLevel;
 
 typedef struct MarkContext
 {
-	ShardLevel *level;
+	MarkLevel *level;
 	bool		any_locks;		/* some level of the statement has row marks */
 	bool		off_cluster;	/* some table is on a server that is not a node of the cluster */
 } MarkContext;
@@ -189,7 +189,7 @@ mark_walker(Node *node, MarkContext *cxt)
 
 		if (var->varattno < 0)
 		{
-			ShardLevel *level = cxt->level;
+			MarkLevel *level = cxt->level;
 
 			for (Index up = var->varlevelsup; up > 0 && level != NULL; up--)
 				level = level->parent;
@@ -264,7 +264,7 @@ is_off_cluster(Oid relid)
 static void
 mark_query(Query *query, MarkContext *cxt, bool locks)
 {
-	ShardLevel	level = {0};
+	MarkLevel	level = {0};
 	int			rtindex = 0;
 	ListCell   *lc;
 
