@@ -78,7 +78,7 @@ send_command(ShardConn *conn, const char *sql, bool has_rows)
 		conn->state = SHARD_CONN_BROKEN;
 		return false;
 	}
-	/* a node that sends rows, and more of them, is not to fill memory */
+	/* a node that sends rows without end must not fill memory */
 	if (!has_rows)
 		(void) PQsetSingleRowMode(conn->pg);
 	(void) shard_connection_flush(conn);
@@ -145,7 +145,7 @@ advance_item(ShardBroadcast *item)
 		}
 		if (nonsense)
 		{
-			/* nobody sends such a command this way; do not go round in it */
+			/* no caller sends a COPY: leave this loop, which would get the same result for ever */
 			conn->state = SHARD_CONN_BROKEN;
 			return 0;
 		}
@@ -191,7 +191,7 @@ shard_broadcast_wait(ShardBroadcast *items, int nitems, long timeout_ms,
 	Assert(may_raise || nitems <= nroom);
 	if (may_raise)
 	{
-		/* its search for deadlocks may come here once more */
+		/* the wait may search for deadlocks, which calls this function once more */
 		waits = palloc0(nitems * sizeof(ShardWaitItem));
 		if (!wait_set)
 			wait_set = shard_wait_set_create(TopMemoryContext);

@@ -7,16 +7,15 @@
  * mapping.  Connections leave it
  *	- when they are found dead or broken: at once outside a remote transaction,
  *	  else at the end of the transaction, which must see the loss;
- *	- when options of their server or mapping changed: as soon as they are idle.
- *
+ *	- when options of their server or mapping changed: as soon as they are idle;
  *	- when their server does not want them kept, at the end of the transaction;
  *	- when other backends wait for one, see quota.c.
  *
  * A connection that was idle is looked at before it is handed out (a node may
  * have been restarted), which costs one poll().
  *
- * New connections: one that is needed is waited for, one more than needed is not
- * even asked for where connections are scarce.
+ * A new connection that a statement needs is waited for.  One that would only make
+ * it faster is not even asked for where connections are scarce.
  */
 #include "postgres.h"
 
@@ -55,9 +54,9 @@ refuse_yield(ShardConn *conn, void *arg)
 }
 
 /*
- * A worker of a parallel query has no part in what its leader has written on nodes,
- * nor in its snapshots of them.  The planner sends none there; a function may be
- * declared safe that is not.
+ * A worker of a parallel query must not read from nodes: it does not see what its
+ * leader has written there, nor use the leader's snapshots.  The planner never lets
+ * it, but a function may be declared parallel safe by mistake.
  */
 static void
 refuse_worker(void)
@@ -88,7 +87,7 @@ shard_pool_get(Oid serverid, Oid userid)
 	}
 	StaticAssertStmt(offsetof(ShardPool, key_userid) == sizeof(Oid), "key is two OIDs");
 	shard_quota_begin_use();
-	/* one that is there is found without memory: the end of a transaction has none to ask for */
+	/* finding an entry needs no memory: the end of a transaction must not ask for any */
 	pool = hash_search(pools, key, HASH_FIND, &found);
 	if (!found)
 		pool = hash_search(pools, key, HASH_ENTER, NULL);
@@ -149,8 +148,8 @@ is_idle(const ShardConn *conn, const ShardPool *pool)
 }
 
 /*
- * Closes idle connections of pool that nobody can use any more.  One that is
- * still being opened, for a statement that is over, waits for its next user.
+ * Closes idle connections of pool that nobody can use any more.  One that is still
+ * being opened for a statement that has ended is kept for its next user.
  */
 static void
 sweep(ShardPool *pool)
@@ -162,8 +161,9 @@ sweep(ShardPool *pool)
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
 
 		/*
-		 * A writer that has not written yet may be being opened by a command just
-		 * now, which has no holder; an extra one would be taken for a loss.
+		 * A writer that has not written yet is kept: a command, which is not a
+		 * holder, may be opening it.  So is an extra writer: when it is missing, the
+		 * transaction counts it as lost.
 		 */
 		if (!is_idle(conn, pool))
 			continue;
@@ -232,9 +232,10 @@ note_connection(ShardConn *conn, void *arg)
 }
 
 /*
- * What this backend needs a connection for, when it cannot go on without.  Idle
- * connections count, too: whoever has some to one node gets those to the other
- * nodes first, or each of two nodes would serve backends that wait for the other.
+ * How urgently this backend needs a connection without which it cannot go on.  It
+ * counts as a holder even if its connections are idle: whoever has some to one node
+ * gets those to other nodes first.  Otherwise each of two nodes could serve backends
+ * that wait for the other node.
  */
 static ShardQuotaNeed
 how_needed(void)
@@ -292,7 +293,7 @@ open_needed(ShardPool *pool, ShardQuotaNeed need)
 	return conn;
 }
 
-/* extra: one more than is needed. */
+/* extra: the statement would only be faster with it; then NULL when there should be none. */
 static ShardConn *
 open_connection(ShardPool *pool, bool extra)
 {
@@ -531,7 +532,7 @@ shard_pool_acquire_free(ShardPool *pool)
 {
 	ShardConn  *conn = shard_pool_start_free(pool);
 
-	/* an error leaves it held, and so does the end of the transaction find it */
+	/* after an error it is still held: the end of the transaction finds it and releases it */
 	shard_connection_finish(conn);
 	return conn;
 }
@@ -663,8 +664,8 @@ shard_pool_disconnect(Oid serverid)
 }
 
 /*
- * Runs after the callback of txn_end.c, which was registered later: what is broken
- * has been noticed there.
+ * Runs after the callback of txn_end.c, which was registered later: that one has
+ * noticed broken connections before they are closed here.
  */
 static void
 end_transaction(XactEvent event, void *arg)

@@ -8,8 +8,8 @@
  *	  every statement on that node uses the one connection that wrote.
  *	- Otherwise a reader gets a free connection, a new one below the cap, or
  *	  queues; a reader that must not wait takes one by yield.
- *	- Extra writers (remote/xact/txn.h) count for the cap and are nobody else's, held
- *	  or not, until the local transaction ends.
+ *	- Extra writers (remote/xact/txn.h) count for the cap.  Nobody else gets them,
+ *	  held or not, until the local transaction ends.
  */
 #ifndef SHARDFDW_POOL_H
 #define SHARDFDW_POOL_H
@@ -43,24 +43,23 @@ extern ShardPool *shard_pool_get(Oid serverid, Oid userid);
 extern ShardConn *shard_pool_acquire_reader(ShardPool *pool, struct ShardSnapshot *snapshot);
 
 /*
- * A connected one outside any transaction, own to the caller until
- * shard_connection_release (DDL helpers, recovery): it is held on return, by a
- * holder that does not yield; the end of the transaction releases what an error
- * left.  May open one above the session's cap.  Waits for connecting; answers
- * interrupts.
+ * A connected connection outside any transaction, for the caller alone until
+ * shard_connection_release() (DDL helpers, recovery).  On return it has a holder that
+ * does not yield; after an error the end of the transaction releases it.  May open
+ * one above the session's cap.  Waits for connecting; answers interrupts.
  */
 extern ShardConn *shard_pool_acquire_free(ShardPool *pool);
 
-/* The same without waiting for that: it may still be connecting. */
+/* The same without waiting: the connection may still be connecting. */
 extern ShardConn *shard_pool_start_free(ShardPool *pool);
 
 /* The same; NULL when other backends have all that the node allows.  Never blocks. */
 extern ShardConn *shard_pool_start_spare(ShardPool *pool);
 
 /*
- * A connection outside any transaction, without a holder, perhaps still
- * connecting, that was nobody's: now an extra writer.  NULL when there is none
- * and the cap is reached.  Never blocks.
+ * Makes a free connection an extra writer: one outside any transaction and without a
+ * holder, perhaps still connecting.  NULL when there is none and the cap is
+ * reached.  Never blocks.
  */
 extern ShardConn *shard_pool_start_extra(ShardPool *pool);
 
@@ -68,8 +67,9 @@ extern ShardConn *shard_pool_start_extra(ShardPool *pool);
 extern int	shard_pool_count_extra(const ShardPool *pool);
 
 /*
- * conn is being opened, and the node has too many connections: true when there
- * is another one that its reader, of snapshot, can have or wait for instead.
+ * For a conn whose opening the node has refused, because it has too many
+ * connections: true when the reader of snapshot can have another connection, or
+ * wait for one, instead of conn.
  */
 extern bool shard_pool_can_do_without(ShardConn *conn, struct ShardSnapshot *snapshot);
 

@@ -81,8 +81,8 @@ shard_snapshot_exported(ShardConn *conn, const char *snapshot_id)
 }
 
 /*
- * What conn has read so far, if anything, has been thrown away; its transaction
- * does not see what the next exporter's will, so it is not part of the snapshot.
+ * The caller has thrown away what was read from conn.  The next exporter will see
+ * another state of the node, so conn's transaction leaves the snapshot.
  */
 void
 shard_snapshot_give_up(ShardConn *conn)

@@ -41,13 +41,13 @@ struct ShardSnapshot
 {
 	dlist_node	link;			/* in snapshots */
 	MemoryContext query_cxt;	/* NULL: the transaction's */
-	MemoryContext cxt;			/* memory of what follows */
+	MemoryContext cxt;			/* context that holds all fields below */
 	MemoryContextCallback callback;
 	List	   *nodes;			/* of ShardNodeSnapshot */
 	bool		cut;			/* taken on all nodes at one moment (remote/run/cut.c) */
 };
 
-/* What snapshot is on a node; made, with nothing in it, where it is asked for the first time. */
+/* What snapshot is on a node.  The first call for a node makes an empty entry. */
 extern ShardNodeSnapshot *shard_snapshot_node(ShardSnapshot *snapshot, Oid serverid, Oid userid);
 
 /*
@@ -67,7 +67,7 @@ extern bool shard_snapshot_is_exporter(const ShardConn *conn);
 /* The identifier that conn's preamble (shard_txn_reader_preamble) has asked for is here. */
 extern void shard_snapshot_exported(ShardConn *conn, const char *snapshot_id);
 
-/* Nobody will read the identifier that conn's preamble has asked for: another connection is to export. */
+/* To be called when nobody will read the identifier that conn's preamble has asked for: another connection exports. */
 extern void shard_snapshot_give_up(ShardConn *conn);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * answer.c
- *	  Whole results of what is read row by row, up to a size.
+ *	  Collects rows that are read one at a time into one result, up to a given size.
  *
- * libpq would keep whatever a node sends until its end; so rows are taken one
- * at a time and put together here, where their size is known:
+ * libpq itself would keep everything that a node sends, however much that is.  So
+ * rows are read one at a time and put together here, where their size is checked:
  *
  *	 row --> rows --+
  *	 row --> rows --+--> end: one result with the end's command tag
@@ -33,7 +33,10 @@ append_rows(PGresult *to, const PGresult *from)
 	return true;
 }
 
-/* Rows' end: the rows behind the columns and the tag of end, which is freed. NULL: out of memory. */
+/*
+ * Makes one result of rows and of end, which ended them and has their columns and
+ * command tag.  Frees both.  NULL: out of memory.
+ */
 static PGresult *
 join_end(PGresult *rows, PGresult *end)
 {

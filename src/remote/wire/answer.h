@@ -1,6 +1,6 @@
 /*
  * answer.h
- *	  Whole results of what is read row by row, up to a size.
+ *	  Collects rows that are read one at a time into one result, up to a given size.
  */
 #ifndef SHARDFDW_ANSWER_H
 #define SHARDFDW_ANSWER_H
@@ -10,10 +10,10 @@
 #include "remote/wire/connection.h"
 #include "utils/memutils.h"
 
-/* What nodes answer to questions about catalogs. */
+/* Limit for answers about catalogs: more than any catalog has to say, and no danger to this backend's memory. */
 #define SHARD_ANSWER_BYTES ((size_t) 64 * 1024 * 1024)
 
-/* Answers that grow with the node's tables, or are the user's own. */
+/* Limit for answers that grow with the node's tables, or to the user's own queries: as much as palloc() gives. */
 #define SHARD_ANSWER_MANY_BYTES ((size_t) MaxAllocSize)
 
 /*
@@ -21,7 +21,7 @@
  * put into *rows, a result of the caller's that is NULL at first; NULL is
  * returned.  Their end (PGRES_TUPLES_OK) returns all of them as one result, and
  * everything else is returned as it is; *rows is NULL again.  Rows without
- * columns are not kept: questions ask for one at least.
+ * columns are dropped: no caller asks for any.
  * Errors: rows of more than max_bytes (conn is broken then), out of memory.
  */
 extern PGresult *shard_answer_add(PGresult **rows, PGresult *res, size_t max_bytes,

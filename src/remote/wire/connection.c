@@ -8,8 +8,8 @@
  *	  flushed, and while it does not fit, input is read too.
  *	- With TLS libpq may hold bytes that the socket does not show; reading goes
  *	  on until nothing comes, and waits on such sockets are bounded.
- *	- SET is transactional on nodes: what was sent in a transaction that ended
- *	  badly is forgotten here (note_result) and sent again.
+ *	- SET is transactional on nodes.  When a transaction fails, note_result()
+ *	  forgets which settings were sent, so that they are sent again.
  */
 #include "postgres.h"
 
@@ -44,7 +44,7 @@ struct ShardNotice
 	char		text[FLEXIBLE_ARRAY_MEMBER];
 };
 
-/* Session settings that results depend on; value NULL: follow the user's. */
+/* Session settings that results depend on; value NULL: the user's value is sent. */
 static const struct
 {
 	const char *name;
@@ -63,14 +63,14 @@ static const struct
 	{"lc_monetary", "C"}		/* money as text comes from text_form.c, or goes there */
 };
 
-/* positions in it */
+/* positions in that array */
 #define ABBREVIATIONS 2
 #define DATE_STYLE 3
 #define INTERVAL_STYLE 4
 #define FLOAT_DIGITS 5
 #define XML_OPTION 7
 
-/* Costs that a planner counts in the time of a core. */
+/* The planner's cost settings that stand for CPU time. */
 static const char *const cpu_costs[] = {"cpu_tuple_cost", "cpu_index_tuple_cost", "cpu_operator_cost"};
 
 MemoryContext shard_connection_cxt = NULL;
@@ -209,7 +209,10 @@ shard_connection_distrust(ShardConn *conn)
 	conn->invalidated = true;
 }
 
-/* As shard_connection_sync_settings(), of the planner's costs of CPU: the user's, times factor; 0 = node's own. */
+/*
+ * Appends SET commands for the CPU cost settings: the user's values multiplied by
+ * factor, or the node's own values if factor is 0.  Nothing when they are set so.
+ */
 static void
 sync_cpu_costs(ShardConn *conn, int factor, StringInfo buf)
 {
@@ -236,8 +239,8 @@ shard_connection_forget_settings(ShardConn *conn)
 }
 
 /*
- * What the user's settings are made of, as far as a comparison is cheaper than
- * to ask for all of them by name, which each statement would do.
+ * Collects the variables behind the user's settings.  Each statement compares them
+ * with those of the last one, which is cheaper than looking up all settings by name.
  */
 static void
 look_at_settings(ShardSettings settings, ShardUserSettings *now)
@@ -319,7 +322,7 @@ shard_connection_sync_settings(ShardConn *conn, ShardSettings settings, int work
 {
 	const char *local = conn->stateless ? "LOCAL " : "";
 
-	/* what is set outside a transaction would be somebody else's */
+	/* behind a pooler, SET outside a transaction may change the session of another client */
 	if (conn->stateless && !shard_connection_in_xact(conn))
 		return;
 	if (!is_in_line(conn, settings))
@@ -534,7 +537,7 @@ shard_connection_settle(ShardConn *conn)
 		if (is_fatal(res) || shard_connection_is_copy(res) ||
 			(PQresultStatus(res) == PGRES_FATAL_ERROR && !PQresultErrorField(res, PG_DIAG_SQLSTATE)))
 		{
-			/* the session has ended, or cannot be understood; nothing was at stake */
+			/* the session has ended, or sends nonsense; its transaction has only read, so nothing is lost */
 			conn->end_pending = false;
 			conn->state = SHARD_CONN_BROKEN;
 			PQclear(res);

@@ -36,27 +36,27 @@ typedef enum ShardOpenStage
 	SHARD_OPEN_REFUSED,			/* the node had too many connections: it is asked again at retry_at */
 	SHARD_OPEN_LOGIN,			/* PQconnectPoll in progress */
 	SHARD_OPEN_SETUP,			/* accepted: settings were sent, and questions about the node */
-	SHARD_OPEN_SETUP_DENIED,	/* one that its role may not ask: when all is read, the others are */
-	SHARD_OPEN_SETUP_LESS		/* the others were asked */
+	SHARD_OPEN_SETUP_DENIED,	/* the role may not ask one question: once all is read, the others are asked */
+	SHARD_OPEN_SETUP_LESS		/* the other questions were sent */
 } ShardOpenStage;
 
 /* Who waits for a connection that is being opened. */
 typedef enum ShardOpenWatch
 {
 	SHARD_OPEN_WATCHED,			/* whoever has begun to open it */
-	SHARD_OPEN_PAUSED,			/* nobody: it is not moved on */
-	SHARD_OPEN_RESUMED			/* somebody else: a failure of it may be an old one */
+	SHARD_OPEN_PAUSED,			/* nobody: shard_connection_poll() is not called */
+	SHARD_OPEN_RESUMED			/* a later statement: the connection may have failed before it began */
 } ShardOpenWatch;
 
-/* The opening of a connection; only while that is SHARD_CONN_CONNECTING. */
+/* The opening of a connection; valid only while its state is SHARD_CONN_CONNECTING. */
 typedef struct ShardOpening
 {
 	ShardOpenStage stage;
 	ShardOpenWatch watch;
-	int			events;			/* of the socket, that are waited for; WL_TIMEOUT: none */
+	int			events;			/* socket events to wait for; WL_TIMEOUT: none */
 	int			timeout;		/* connect_timeout in seconds; 0: none */
-	TimestampTz deadline;		/* of who waits; 0: none */
-	TimestampTz began_at;		/* the attempt that is under way */
+	TimestampTz deadline;		/* when whoever waits gives up; 0: never */
+	TimestampTz began_at;		/* when the present attempt began */
 	TimestampTz retry_at;		/* SHARD_OPEN_REFUSED: when it is asked again */
 	int			nrefused;		/* how often the node had too many connections */
 	bool		needs_password; /* a server that does not ask for the password is refused */
@@ -64,8 +64,8 @@ typedef struct ShardOpening
 } ShardOpening;
 
 /*
- * How far the remote transaction has come that is to begin with another
- * connection's snapshot: a failure between BEGIN and SET means that it is lost.
+ * How far the import of another connection's snapshot has come.  When BEGIN has
+ * succeeded and SET TRANSACTION SNAPSHOT fails, that snapshot is lost.
  */
 typedef enum ShardImport
 {
@@ -74,13 +74,13 @@ typedef enum ShardImport
 	SHARD_IMPORT_BEGUN			/* BEGIN has succeeded; the next result is that of SET */
 } ShardImport;
 
-/* What the transaction is that a connection is in on its node. */
+/* What a connection's transaction on its node is for. */
 typedef enum ShardXactState
 {
-	SHARD_XACT_NONE,			/* it is in none */
-	SHARD_XACT_READS,			/* a snapshot is read with it; see ShardRemoteXact.snapshot */
-	SHARD_XACT_FOLLOWS,			/* the local transaction's own, which has not written with it */
-	SHARD_XACT_WROTE			/* the same, and it may have: it takes part in the commit */
+	SHARD_XACT_NONE,			/* there is no transaction */
+	SHARD_XACT_READS,			/* it reads with a snapshot; see ShardRemoteXact.snapshot */
+	SHARD_XACT_FOLLOWS,			/* it ends with the local transaction, and has written nothing */
+	SHARD_XACT_WROTE			/* the same, but it may have written: it takes part in the commit */
 } ShardXactState;
 
 /* The transaction that a connection is in; all zero: none. */
@@ -89,11 +89,11 @@ typedef struct ShardRemoteXact
 	ShardXactState state;
 	int			depth;			/* 0: none; 1: begun; n: with n - 1 savepoints */
 	uint32		guard;			/* number of a savepoint "shardfdw_stream_n" within all these that still stands; 0: none */
-	bool		stale_savepoint;	/* the one of depth + 1, of a committed subtransaction, still stands */
+	bool		stale_savepoint;	/* savepoint depth + 1 is still there, though its subtransaction has committed */
 	ShardImport import;
-	struct ShardSnapshot *snapshot; /* SHARD_XACT_READS: the one; NULL: nobody needs it any more, so
-									 * the connection's next user ends the transaction */
-	char	   *prepared_gid;	/* from the sending of PREPARE TRANSACTION on */
+	struct ShardSnapshot *snapshot; /* of SHARD_XACT_READS; NULL: nobody needs it any more, and the
+									 * connection's next user ends the transaction */
+	char	   *prepared_gid;	/* set when PREPARE TRANSACTION is sent */
 } ShardRemoteXact;
 
 /* What a holder must be able to do when its connection is needed elsewhere. */
@@ -148,7 +148,7 @@ struct ShardConn
 	ShardConnState state;
 	ShardOpening opening;
 	bool		used;			/* has run a statement */
-	bool		keep;			/* option keep_connections: also after the transaction */
+	bool		keep;			/* not closed after the transaction (option keep_connections) */
 	bool		stateless;		/* option session_state off: a pooler may be on the way */
 	int			quota_node;		/* see remote/wire/quota.h */
 	TimestampTz opened_at;
@@ -161,7 +161,7 @@ struct ShardConn
 	ShardRemoteXact xact;
 	bool		end_pending;	/* COMMIT of a read transaction sent, result not read yet */
 	bool		is_extra;		/* writes beside the node's writer, until the local transaction ends */
-	List	   *extra_tables;	/* then: names (char *) of the tables that it alone writes to */
+	List	   *extra_tables;	/* of an extra writer: names (char *) of the tables that only it writes to */
 
 	/*
 	 * Session settings as last sent, one string per followed setting; NULL =
@@ -169,7 +169,7 @@ struct ShardConn
 	 * its transaction, so then all of them are forgotten.
 	 */
 	char	  **settings;
-	ShardUserSettings user_settings;	/* that settings were made of, unless they are forgotten */
+	ShardUserSettings user_settings;	/* from which settings was made; not valid while that is forgotten */
 	int			workers;		/* max_parallel_workers_per_gather as last sent; -1 = node's own; -2 = not known */
 	int			cpu_factor;		/* as last sent; -1 = not known */
 	HTAB	   *prepared;		/* statements with parameters; NULL: none yet */
@@ -183,9 +183,10 @@ struct ShardConn
 };
 
 /*
- * Expressions for what a ShardConnServer has, in their order, and their columns
- * from column on of row 0 of res.  Where the node's role may not read the system
- * identifier, the query with it fails (42501); 0 in its place, then.
+ * SHARD_SERVER_SQL gives the expressions for the fields of ShardConnServer, in
+ * their order.  shard_connection_parse_server() reads them from row 0 of res, where
+ * they begin at column.  When the node's role may not read the system identifier,
+ * the query fails (42501), and is sent again with "NULL" for system; the field is 0.
  */
 #define SHARD_SERVER_COLUMNS 3
 #define SHARD_TIMELINE_SQL \
@@ -222,9 +223,10 @@ extern int	shard_connection_poll(ShardConn *conn);
 extern long shard_connection_poll_ms(const ShardConn *conn);
 
 /*
- * Nobody waits for conn any more.  If it is still connecting, the next one who
- * does goes on from here, with all of connect_timeout; and if it was lost in the
- * meantime, or is older than that without an answer, it is opened again.
+ * To be called when nobody waits for conn any more.  If it is still connecting, the
+ * next statement that needs it goes on from there, with a new connect_timeout.  It
+ * is opened anew if it was lost in the meantime, or if the attempt is older than
+ * connect_timeout and the node has not answered.
  */
 extern void shard_connection_pause(ShardConn *conn);
 
@@ -234,10 +236,10 @@ extern void shard_connection_finish(ShardConn *conn);
 /* In what settings a session on a node writes and reads text. */
 typedef enum ShardSettings
 {
-	SHARD_SETTINGS_USER,		/* the user's: what is cast to text in a query is a text of the user's */
-	SHARD_SETTINGS_PORTABLE,	/* dates, intervals and floats come as text that is read here: such as
-								 * every session reads the same */
-	SHARD_SETTINGS_LINES		/* the user's own lines are read: his xmloption as well */
+	SHARD_SETTINGS_USER,		/* the user's: a query's casts to text give what the user would get */
+	SHARD_SETTINGS_PORTABLE,	/* dates, intervals and floats are written as every session reads them,
+								 * for results whose text the coordinator reads */
+	SHARD_SETTINGS_LINES		/* the user's with xmloption, for a node that reads the user's own lines */
 } ShardSettings;
 
 /*
@@ -253,9 +255,10 @@ extern void shard_connection_sync_settings(ShardConn *conn, ShardSettings settin
 										   int cpu_factor, StringInfo buf);
 
 /*
- * Without session state (option session_state off) they are SET LOCAL, so they
- * come behind xact, which has conn in a transaction, and end with it (forget).
- * Else they come first: a failure in xact leaves them as they are noted.
+ * Appends to buf the settings and xact, the commands that begin a transaction.
+ * Without session state (option session_state off) the settings are SET LOCAL: they
+ * stand behind xact, and end with the transaction (forget_settings).  Otherwise
+ * they stand before it, so that they hold even if xact fails.
  */
 extern void shard_connection_append_preamble(ShardConn *conn, ShardSettings settings, int workers,
 											 int cpu_factor, const StringInfoData *xact,
@@ -270,8 +273,8 @@ extern void shard_connection_forget_settings(ShardConn *conn);
 extern void shard_connection_distrust(ShardConn *conn);
 
 extern void shard_connection_hold(ShardConn *conn, const ShardConnHolder *holder);
-extern void shard_connection_release(ShardConn *conn);	/* no holder any more; tells it by lost() */
-extern void shard_connection_yield(ShardConn *conn);	/* after it conn is free */
+extern void shard_connection_release(ShardConn *conn);	/* takes conn from its holder, calling lost() */
+extern void shard_connection_yield(ShardConn *conn);	/* calls the holder's yield(); then conn is free */
 
 /*
  * Sends a simple query; errors if libpq refuses.  Waits only for the end of a
@@ -296,7 +299,7 @@ extern bool shard_connection_is_stale(const PGresult *res);
 extern void shard_connection_forget_prepared(ShardConn *conn, const char *sql);
 
 /*
- * Pieces for those who wait on several connections at once.
+ * For callers that wait on several connections at once.
  * flush: sends what is buffered; true when all of it is out, else wait for
  * WL_SOCKET_WRITEABLE too.  consume: reads what is there; false when the
  * connection is lost (the next PQgetResult says why).  note_result: must see
@@ -308,14 +311,14 @@ extern void shard_connection_note_result(ShardConn *conn, PGresult *res);
 extern void shard_connection_flush_notices(ShardConn *conn);
 
 /*
- * True when res is the beginning of a COPY.  Where none was asked for, the
- * connection is broken: PQgetResult would give the same again and again.
+ * True when res is the beginning of a COPY.  A caller that has not asked for a COPY
+ * must mark the connection broken: PQgetResult() would return the same for ever.
  */
 extern bool shard_connection_is_copy(const PGresult *res);
 
 /*
- * True when the COMMIT of end_pending has ended, never blocks: then a statement
- * can be sent.  Its failure is a WARNING (it was a reader's).
+ * True when the COMMIT of end_pending has ended, so that a statement can be sent.
+ * Never blocks.  A failure of that COMMIT is a WARNING: its transaction has only read.
  */
 extern bool shard_connection_settle(ShardConn *conn);
 

@@ -17,7 +17,7 @@
 #include "remote/wire/wait.h"
 #include "storage/latch.h"
 
-#define HURRY_MS 500			/* a user who cancels meanwhile waits no longer */
+#define HURRY_MS 500			/* longest wait after the user has cancelled: short for a human */
 #define SILENT_MS 2000			/* how long a node that did not answer a cancel is taken for dead */
 
 /* Node that last let a cancel run out of time, and when. */
@@ -26,9 +26,9 @@ static TimestampTz silent_since = 0;
 
 #ifndef LIBPQ_HAS_ASYNC_CANCEL
 /*
- * PQcancel of this libpq waits for the node's postmaster without a limit, and
- * is safe in a signal handler, hence after a fork: so a child does it, and is
- * waited for until deadline.  A timer ends it whatever happens to us.
+ * PQcancel() of this libpq waits for the node's postmaster without a limit.  It is
+ * safe in a signal handler, and so after a fork: a child process calls it, and this
+ * one waits for the child until deadline.  A timer ends the child in any case.
  */
 static void
 cancel_in_child(PGcancel *cancel, TimestampTz deadline)
@@ -120,9 +120,9 @@ shard_connection_request_cancel(ShardConn *conn, int timeout_ms)
 }
 
 /*
- * Reads and throws away what conn still sends, until it is idle.  When
- * may_wait is false only what is here; true when idle.  A COPY into the node
- * is failed.
+ * Reads and throws away what conn still sends until it is idle, or, when may_wait
+ * is false, what has arrived.  Returns whether conn is idle.  A COPY into the node
+ * is made to fail.
  */
 static bool
 drain(ShardConn *conn, TimestampTz deadline, bool may_wait)
@@ -221,7 +221,7 @@ shard_connection_cancel_noerror(ShardConn *conn, int timeout_ms)
 			!TimestampDifferenceExceeds(silent_since, GetCurrentTimestamp(), SILENT_MS))
 			deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), 1);
 
-		/* Its end may be here already; a COMMIT is not to be cancelled. */
+		/* The result may have arrived already; and a COMMIT must not be cancelled. */
 		shard_connection_consume(conn);
 		idle = drain(conn, deadline, conn->end_pending);
 		if (!idle && !conn->end_pending && PQstatus(conn->pg) == CONNECTION_OK)
@@ -281,7 +281,7 @@ shard_connection_exec_noerror(ShardConn *conn, const char *sql, int timeout_ms)
 			ok = false;
 			if (status != PGRES_FATAL_ERROR)
 				conn->state = SHARD_CONN_BROKEN;	/* rows or a COPY: not what was asked for */
-			/* it needs memory, which an abort may not find */
+			/* the message needs memory, and an abort may find none */
 			if (conn->state == SHARD_CONN_READY && message_level_is_interesting(DEBUG1))
 				shard_error_report(DEBUG1, res, conn, NULL, sql);
 			else

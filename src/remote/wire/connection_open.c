@@ -10,11 +10,11 @@
  *				|	 +-- back-off
  *				+--> refused, since the node has too many connections
  *
- * A statement that ends before leaves the connection as it is (pause), and the
- * next one goes on with it: else statements with a time-out shorter than what it
- * takes to connect would never get anywhere, and keep the node busy with starting
- * sessions for nobody.  An attempt that is older than connect_timeout and has no
- * answer is given up for a new one.
+ * A statement that ends while its connection is still being opened leaves it as it
+ * is (pause), and the next statement goes on with it.  Otherwise statements whose
+ * time-out is shorter than connecting takes would always fail, and the node would
+ * start one session after the other that nobody uses.  An attempt that is older
+ * than connect_timeout and has no answer is given up for a new one.
  *
  * Assumptions:
  *	- libpq's socket may change while connecting (several hosts, GSS), so it is
@@ -51,18 +51,18 @@
 #define MAX_BACKOFF_MS 500
 
 /*
- * What a statement without a transaction of its own gets is up to these, and
- * the node's user or database may have others.  Set by themselves, before the
- * first statement: they would not change the transaction they are part of.
+ * A statement that is sent without BEGIN runs under these defaults, and the node's
+ * user or database may have others.  They are sent in a message of their own, since
+ * they do not change the transaction in which they are set.
  */
 #define TRANSACTION_SQL \
 	"SET default_transaction_isolation = 'read committed'; " \
 	"SET default_transaction_read_only = off; SET default_transaction_deferrable = off; "
 
-/* For what is read behind that: it is not worth a worker, whatever the node's settings say. */
+/* The questions that follow are not worth a parallel worker, whatever the node's settings say. */
 #define NO_WORKERS_SQL "SET LOCAL max_parallel_workers_per_gather = 0; "
 
-/* What a superuser's connections are kept for is not for us. */
+/* Connections that the node allows, without those it reserves for superusers and other roles. */
 #define ALLOWED_SQL \
 	"pg_catalog.current_setting('max_connections')::pg_catalog.int4" \
 	" - pg_catalog.current_setting('superuser_reserved_connections')::pg_catalog.int4" \
@@ -104,8 +104,8 @@ make_terse(char *text)
 }
 
 /*
- * True when a host said that it has too many connections, or its socket in the
- * file system has a full queue of them (by TCP the kernel would try again).
+ * True when a host said that it has too many connections, or when the queue of its
+ * Unix socket is full (over TCP the kernel tries again by itself).
  */
 static bool
 was_refused(const ShardConn *conn)
@@ -126,7 +126,7 @@ fail_connecting(ShardConn *conn, const char *reason)
 	bool		refused = reason && conn->opening.nrefused > 0;
 	char	   *detail;
 
-	/* the time was spent on asking again: the reason is the node's, if it is known still */
+	/* the time was spent on retries: the node's reason to refuse is reported, if it is still known */
 	if (refused && conn->opening.stage == SHARD_OPEN_REFUSED)
 		reason = NULL;
 	detail = shard_error_clean_text(reason ? reason : PQerrorMessage(conn->pg));
@@ -188,7 +188,7 @@ free_connection(ShardConn *conn)
 	pfree(conn);
 }
 
-/* The user's own mapping, or the public one; core's error for none names no node on every major. */
+/* The user's own mapping, or the public one.  Core's error for a missing one does not name the node in all majors. */
 static UserMapping *
 find_mapping(const ForeignServer *server, Oid userid)
 {
@@ -297,7 +297,7 @@ shard_connection_start(Oid serverid, Oid userid, int quota_node)
 				 errhint("Raise the server's max_files_per_process and/or \"ulimit -n\" limits, or lower shardfdw.max_connections_per_node.")));
 	}
 
-	/* not expand_dbname: a database name is no connection string */
+	/* without expand_dbname: a database name must not be read as a connection string */
 	conn->pg = PQconnectStartParams(keywords, values, 0);
 	if (!conn->pg || (PQstatus(conn->pg) == CONNECTION_BAD && !was_refused(conn)))
 	{
@@ -320,7 +320,10 @@ shard_connection_start(Oid serverid, Oid userid, int quota_node)
 	return conn;
 }
 
-/* Sends what the session needs, and asks what is good to know of the node: all of it in SHARD_OPEN_SETUP. */
+/*
+ * Sends the session's settings together with questions about the node: all questions
+ * in SHARD_OPEN_SETUP; without the system identifier in SHARD_OPEN_SETUP_LESS.
+ */
 static void
 ask_setup(ShardConn *conn, ShardOpenStage stage, bool conforms)
 {
@@ -338,8 +341,8 @@ ask_setup(ShardConn *conn, ShardOpenStage stage, bool conforms)
 }
 
 /*
- * The node has accepted us: checks the password rule, starts what the session
- * needs before any statement is parsed.  True when nothing is under way.
+ * The node has accepted the connection: checks the password rule, and sends what the
+ * session needs before any statement is parsed.  True when nothing had to be sent.
  */
 static bool
 accept_session(ShardConn *conn)
@@ -362,7 +365,7 @@ accept_session(ShardConn *conn)
 	PQsetErrorVerbosity(conn->pg, PQERRORS_DEFAULT);
 	conn->server_version = PQserverVersion(conn->pg);
 
-	/* Remote SQL is written for it: it must hold before the first one is read. */
+	/* Remote SQL relies on it: it must be on before the first statement is parsed. */
 	conforms = conforming && strcmp(conforming, "on") == 0;
 	if (!conforms && conn->stateless)
 	{
@@ -403,7 +406,7 @@ shard_connection_parse_server(const PGresult *res, int column, ShardConnServer *
 		namestrcpy(&server->database, PQgetvalue(res, 0, column + 2));
 }
 
-/* By catalogs alone: it is not an error where there is nothing, and runs no code of others. */
+/* Reads catalogs only: no error where no coordinator is noted, and no code of other users is run. */
 char *
 shard_connection_note_sql(void)
 {
@@ -427,7 +430,7 @@ take_setup_row(ShardConn *conn, const PGresult *res)
 	shard_connection_parse_server(res, 2, &conn->server);
 }
 
-/* True when res says that the node's role may not see something of the node that is good to know. */
+/* True when res says that the node's role may not ask for the system identifier. */
 static bool
 is_denied(const ShardConn *conn, const PGresult *res)
 {
@@ -444,7 +447,7 @@ check_deadline(ShardConn *conn)
 		fail_connecting(conn, _("connect_timeout expired"));
 }
 
-/* Begins once more; the events to wait for. */
+/* Begins to open conn once more.  Returns the socket events to wait for. */
 static int
 open_again(ShardConn *conn)
 {
@@ -462,7 +465,7 @@ open_again(ShardConn *conn)
 	return conn->opening.events;
 }
 
-/* After back_off: once more, when it is time; the events to wait for. */
+/* After back_off(): opens conn once more when it is time.  Returns the events to wait for. */
 static int
 poll_refused(ShardConn *conn)
 {
@@ -479,7 +482,7 @@ shard_connection_pause(ShardConn *conn)
 		conn->opening.watch = SHARD_OPEN_PAUSED;
 }
 
-/* What conn is being opened by has failed; the events to wait for when it is tried again. */
+/* The attempt to open conn has failed: tries again, and returns the events to wait for, or raises. */
 static int
 retry_or_fail(ShardConn *conn)
 {
@@ -490,14 +493,15 @@ retry_or_fail(ShardConn *conn)
 	}
 	if (conn->opening.watch != SHARD_OPEN_RESUMED)
 		fail_connecting(conn, NULL);
-	/* while nobody looked; that says nothing about the node as it is now */
+	/* it failed while nobody looked, which says nothing about the node as it is now */
 	return open_again(conn);
 }
 
 /*
- * True when conn, which is resumed, has got no answer for longer than one is
- * waited for: one that never comes must not keep statements with a shorter
- * time-out from a node that answers others.
+ * True when conn, whose opening a later statement has resumed, has had no answer
+ * for longer than connect_timeout.  Otherwise statements with a shorter time-out
+ * would all wait for an answer that never comes, though the node may answer a new
+ * attempt.
  */
 static bool
 is_stuck(ShardConn *conn)
@@ -509,7 +513,7 @@ is_stuck(ShardConn *conn)
 		!shard_connection_socket_is_ready(conn, opening->events);
 }
 
-/* Moves what accept_session has sent on; the events to wait for, 0 when it has ended. */
+/* Reads the answers to what accept_session() has sent.  Returns the events to wait for, 0 when all is read. */
 static int
 poll_setup(ShardConn *conn)
 {
@@ -605,8 +609,8 @@ shard_connection_poll(ShardConn *conn)
 }
 
 /*
- * How long what conn is being opened by may be waited for, in ms: until
- * connect_timeout, or until a node that refused is asked again.  -1: no limit.
+ * How long to wait for conn before polling it again, in ms: until connect_timeout,
+ * or until a node that refused is asked again.  -1: no limit.
  */
 long
 shard_connection_poll_ms(const ShardConn *conn)

@@ -1,11 +1,11 @@
 /*
  * connection_prepared.c
- *	  Statements with parameters that a connection's node has prepared: which they
- *	  are.  Parse is sent in connection_send.c.
+ *	  Which statements with parameters a connection has prepared on its node.
  *
  * A text is prepared when it comes up for the third time on a connection.  Its
- * name is made of the text's hash and a number that goes up with each attempt,
- * so that an attempt whose end nobody saw is in nobody's way.
+ * name is made of the text's hash and a number that goes up with each attempt: a
+ * Parse whose result nobody has read may have succeeded, and taken the name.
+ * connection_send.c sends Parse.
  */
 #include "postgres.h"
 
@@ -78,7 +78,7 @@ remember_statement(ShardConn *conn, const char *sql)
 	entry = hash_search(conn->prepared, &hash, HASH_ENTER, &found);
 	if (found)
 	{
-		pfree(copy);			/* another text with this hash */
+		pfree(copy);			/* the entry is of another text with the same hash */
 		return;
 	}
 	entry->sql = copy;
@@ -113,7 +113,7 @@ shard_connection_find_due(ShardConn *conn, const char *sql)
 void
 shard_connection_name_anew(ShardPrepared *entry, char *name, size_t size)
 {
-	entry->generation++;		/* an earlier Parse may have gone through unnoticed */
+	entry->generation++;		/* an earlier Parse may have succeeded without our knowledge */
 	name_prepared(entry, name, size);
 }
 

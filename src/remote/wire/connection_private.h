@@ -40,7 +40,10 @@ extern void shard_connection_free_settings(ShardConn *conn);
 /* A statement with parameters that came up on a connection. */
 typedef struct ShardPrepared ShardPrepared;
 
-/* One more use of sql: what is to be prepared now, or NULL; the name to do it by, a new one each time. */
+/*
+ * find_due counts one more use of sql, and returns the entry if it is to be prepared
+ * now, else NULL.  name_anew gives the entry a new name, and returns it in name.
+ */
 extern ShardPrepared *shard_connection_find_due(ShardConn *conn, const char *sql);
 extern void shard_connection_name_anew(ShardPrepared *entry, char *name, size_t size);
 

@@ -1,6 +1,6 @@
 /*
  * error.c
- *	  The one funnel through which errors of nodes become errors here.
+ *	  Turns errors of nodes into errors of this session; nothing else does.
  *
  * Texts of a node are not trusted: they are cut and checked for the database's
  * encoding (libpq does not), and the libpq result is cleared before anything
@@ -97,9 +97,10 @@ add_place(char *detail, const ShardConn *conn, const char *label)
 
 /*
  * True when a transaction of ours could not import the snapshot that another
- * connection had exported: that one has gone.  The node reports it with
- * SQLSTATEs that would blame the user, so it is known by the command that has
- * failed.  A cancel, and a shortage of the node, speak for themselves.
+ * connection had exported, because that connection has gone.  The SQLSTATEs with
+ * which the node reports it would blame the user, so the case is recognized by the
+ * command that has failed.  Errors of a cancel, or of a shortage on the node, are
+ * reported as they are.
  */
 static bool
 is_lost_snapshot(const RemoteError *error, const ShardConn *conn)
@@ -121,8 +122,8 @@ take_names(ShardErrorNames *names, const PGresult *res)
 }
 
 /*
- * Names of the user's own for those of the node.  They are looked up in the
- * catalogs, which a transaction that is being rolled back cannot do.
+ * Replaces the node's names by those that users know.  They are looked up in the
+ * catalogs, so this does nothing in a transaction that is being rolled back.
  */
 static void
 rename_objects(ShardErrorNames *names, int sqlstate, const char *detail, const ShardConn *conn)
@@ -222,7 +223,7 @@ consume_error(RemoteError *error, PGresult *res, ShardConn *conn, const char *la
 {
 	memset(error, 0, sizeof(RemoteError));
 
-	/* Nothing below raises but for lack of memory. */
+	/* Nothing below raises, except for lack of memory. */
 	PG_TRY();
 	{
 		take_error(error, res, conn, label);

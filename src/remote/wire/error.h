@@ -1,6 +1,6 @@
 /*
  * error.h
- *	  The one funnel through which errors of nodes become errors here.
+ *	  Turns errors of nodes into errors of this session; nothing else does.
  */
 #ifndef SHARDFDW_ERROR_H
 #define SHARDFDW_ERROR_H
@@ -37,11 +37,11 @@ extern void shard_error_set_rename(ShardErrorRenameHook hook);
 extern void shard_error_report(int elevel, PGresult *res, ShardConn *conn,
 							   const char *label, const char *sql);
 
-/* The same as ERROR, of a command of a user for the node itself: names are the node's. */
+/* The same at ERROR, for a command that the user has written for the node: names stay the node's. */
 extern void shard_error_report_as_is(PGresult *res, ShardConn *conn, const char *label,
 									 const char *sql);
 
-/* The same with context in the place of the node's own (NULL: none). */
+/* The same with context in place of the node's CONTEXT (NULL: none). */
 extern void shard_error_report_context(int elevel, PGresult *res, ShardConn *conn,
 									   const char *label, const char *context);
 

@@ -10,22 +10,23 @@
  *			 |no, EXTRA: false
  *			 +--> queue --> granted by whoever gives one back --> counted
  *
- * Room.  Of limit connections the last eighth is for those who hold connections
- * or locks already while they need one more, and the very last one for a single
- * backend at a time, the privileged one.  So there is always somebody who can
- * get all that it needs, end its transaction and let others go on: sessions
- * which hold connections to one node and wait for another never block each
- * other for ever.  Connections that would only be faster (EXTRA) come out of an
- * even share of three quarters.
+ * Room.  Any backend may take the first seven eighths of a node's limit.  Backends
+ * that already hold connections or locks may take the rest, except the very last
+ * one.  Only one backend at a time, the privileged one, may take that.  So there is
+ * always a backend that can get all that it needs, end its transaction and let
+ * others go on: sessions which hold connections to one node and wait for another
+ * never block each other for ever.  Connections that are wanted for speed only
+ * (EXTRA) come from three quarters of the limit, shared evenly by the backends.
  *
- * Turn.  Who needs more urgently comes first, then who came first.
+ * Turn.  The backend with the most urgent need is served first; among equals, the
+ * one that came first.
  *
  * Connections that nobody uses.  Each backend keeps them from transaction to
  * transaction.  While somebody waits, a transaction's end closes all but one,
  * and this one too when it is older than a time slice.  A backend that waits for
- * its client comes to no end of a transaction: the first of the queue wake it by the
- * interrupt that core uses to make idle backends process invalidations, whose
- * handling is an empty transaction.
+ * its client comes to no end of a transaction.  So the first backends of the queue
+ * wake it by the interrupt with which core makes idle backends process
+ * invalidations: handling that is an empty transaction.
  *
  * A backend's end gives back what it has; after a crash the postmaster makes
  * shared memory anew.
@@ -46,9 +47,9 @@
 #include "utils/wait_event.h"
 
 #define MAX_NODES 128			/* addresses in use at a time; connections to further ones are not counted */
-#define UNKNOWN_LIMIT 20		/* until a node has said how many it allows */
-#define LEARN_INTERVAL_MS 60000
-#define LEARN_RETRY_MS 1000		/* while it is not known: who asked may have failed */
+#define UNKNOWN_LIMIT 20		/* until a node has said how many it allows: few for most servers */
+#define LEARN_INTERVAL_MS 60000 /* how often a node is asked how many it allows */
+#define LEARN_RETRY_MS 1000		/* the same while it has not said: the backend that asked may have failed */
 #define SLICE_MS 200			/* how long a busy backend keeps a connection that others wait for, at least ... */
 #define LONG_SLICE_MS 2000		/* ... and at the most, while it has not had ... */
 #define SLICE_XACTS 50			/* ... that many transactions: opening a connection costs as much as some */
@@ -71,7 +72,7 @@ typedef struct QuotaNode
 	int			nallowed;		/* as the node said; 0: not known */
 	TimestampTz learned_at;
 	int			nopen;
-	int			nbackends;		/* that have some */
+	int			nbackends;		/* backends that have connections to it */
 	int			nwaiting;
 } QuotaNode;
 
@@ -80,7 +81,7 @@ typedef struct QuotaBackend
 	int			pid;			/* 0: free */
 	Latch	   *latch;
 	bool		in_use;
-	bool		asked;			/* to give idle connections back */
+	bool		asked;			/* another backend has asked it to give idle connections back */
 	TimestampTz idle_since;
 	int			waits_for;		/* node, or SHARD_QUOTA_NONE */
 	bool		granted;
@@ -105,7 +106,7 @@ static QuotaBackend *me = NULL;
 static TimestampTz slice_began[MAX_NODES];	/* when the last connection was opened */
 static uint64 slice_xact[MAX_NODES];	/* nxacts then */
 static uint64 nxacts = 0;		/* transactions that used nodes */
-static bool slot_refused = false;	/* there was none for this backend */
+static bool slot_refused = false;	/* shared memory has no place for this backend */
 static shmem_request_hook_type prev_shmem_request_hook = NULL;
 static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 
@@ -169,7 +170,7 @@ count_closed(QuotaBackend *backend, int nodeno)
 	shared->nodes[nodeno].nopen--;
 }
 
-/* Who in node's queue is next and has room; NULL: nobody. */
+/* The backend that is next in node's queue, if there is room for it; NULL: none. */
 static QuotaBackend *
 next_waiting(int nodeno)
 {
@@ -188,7 +189,7 @@ next_waiting(int nodeno)
 	return best && has_room(&shared->nodes[nodeno], best->rank) ? best : NULL;
 }
 
-/* Hands what there is to those who wait. */
+/* Gives free connections of node to the backends that wait for one. */
 static void
 grant(int nodeno)
 {
@@ -212,7 +213,7 @@ give_up_privilege(void)
 
 /* ---------- backends ---------- */
 
-/* This backend ends: what it has is free for others. */
+/* At this backend's exit: frees its connections for others. */
 static void
 leave(int code, Datum arg)
 {
@@ -267,10 +268,10 @@ enter(void)
 }
 
 /*
- * Number of the node at address; SHARD_QUOTA_NONE: there is no place for it.  A
- * place is given to another address when nobody has a connection or waits, the
- * one that was not asked for the longest first: what its node allows is
- * learned again.  The lock is held.
+ * Number of the node at address; SHARD_QUOTA_NONE: there is no place for it.  A new
+ * address takes the place of one to which nobody has a connection and for which
+ * nobody waits: the least recently used of those.  What that node allows is then
+ * forgotten.  The lock is held.
  */
 static int
 find_node(const char *address)
@@ -556,7 +557,7 @@ shard_quota_is_curious(int node)
 		TimestampDifferenceExceeds(shared->nodes[node].learned_at, now,
 								   shared->nodes[node].nallowed > 0 ? LEARN_INTERVAL_MS : LEARN_RETRY_MS);
 	if (curious)
-		shared->nodes[node].learned_at = now;	/* one of us is enough */
+		shared->nodes[node].learned_at = now;	/* no other backend needs to ask now */
 	LWLockRelease(shared->lock);
 	return curious;
 }

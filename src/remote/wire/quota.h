@@ -30,8 +30,9 @@ typedef enum ShardQuotaNeed
 /*
  * Takes one connection to the node at address (name: for messages); false when there is none,
  * only for EXTRA and SPARE.  *node: its number, for as long as the connection is open;
- * SHARD_QUOTA_NONE: the node's connections are not counted.  Others wait for their turn and answer interrupts; before and
- * while it waits, give_idle is called to close what this backend does not need now.
+ * SHARD_QUOTA_NONE: the node's connections are not counted.  FRESH and HOLDER wait for
+ * their turn and answer interrupts; before and during the wait, give_idle is called to
+ * close connections that this backend does not need now.
  * Errors: ERRCODE_TOO_MANY_CONNECTIONS after shardfdw.connection_wait_timeout.
  */
 extern bool shard_quota_take(const char *address, const char *name, ShardQuotaNeed need,

@@ -51,7 +51,7 @@
 #define FEW_SOCKETS 64			/* for which there is always room in a wait without errors */
 #define POLL_MS 1000			/* longest poll() in place of a WaitEventSet: core's latch is not part of it */
 #define RESERVED_HANDLES 4		/* left to core, whose asynchronous Append fails without one, nested ones included */
-#define LOOK_AGAIN_MS 10		/* when something could not be answered yet, or there is no room for all sockets */
+#define LOOK_AGAIN_MS 10		/* longest sleep while an interrupt is unanswered, or there is no room for all sockets */
 #ifndef HAVE_PPOLL
 #define TICK_MS 100				/* a signal may come just before poll() */
 #endif
@@ -83,15 +83,15 @@ static ShardWaitSet *single_sets[NSINGLE_SETS];
 bool		shard_wait_interrupted = false;
 shard_wait_stalled_type shard_wait_stalled = NULL;
 static long silent_ms = 0;		/* since a socket was ready */
-static long stall_ms = 0;		/* after so much silence it is a stall; 0: deadlock_timeout */
-static bool in_stalled = false; /* waits for what the callback has asked are no stalls */
+static long stall_ms = 0;		/* silence for this long is a stall; 0: deadlock_timeout */
+static bool in_stalled = false; /* shard_wait_stalled() is running: its own waits do not count as stalls */
 
 /* For waits that must not raise: room for the postmaster's pipe and the sockets. */
 static struct pollfd few_fds[1 + FEW_SOCKETS];
 static struct pollfd *poll_fds = few_fds;
 static int	max_fds = lengthof(few_fds);
 static bool postmaster_gone = false;
-static bool urge_told = false;	/* the last one who asked knows of it */
+static bool urge_told = false;	/* the caller of shard_wait_is_urged() was told so */
 
 void
 shard_wait_sockets_changed(void)
@@ -123,7 +123,7 @@ shard_wait_set_create(MemoryContext cxt)
 
 /*
  * True when item's socket is to be watched.  libpq keeps the socket of a failed
- * attempt, and the kernel would go on to tell its end (EPOLLHUP), unasked.
+ * attempt, and the kernel reports its end (EPOLLHUP) even where nobody asked for it.
  */
 static bool
 is_watched(const ShardWaitItem *item)
@@ -242,7 +242,7 @@ prepare_set(ShardWaitSet *set, const ShardWaitItem *items, int nitems)
 
 /* ---------- interrupts ---------- */
 
-/* Has somebody asked for something that is_urge() does not know of, and that needs no error? */
+/* Is there an interrupt that can be answered without an error, and that is_urge() does not cover? */
 static bool
 has_questions(void)
 {
@@ -286,7 +286,7 @@ shard_wait_run_noerror(void (*run) (void))
 	return !raised;
 }
 
-/* What others wait for, in the order in which core's ProcessInterrupts() (15 to 19) comes to it. */
+/* Answers interrupts of other processes, in the order of core's ProcessInterrupts() (15 to 19). */
 static void
 process_questions(void)
 {
@@ -299,8 +299,8 @@ process_questions(void)
 }
 
 /*
- * Nothing of this raises but for lack of memory, or for a state that cannot be; a
- * barrier then stays to be answered.
+ * An answer fails only for lack of memory, or in a state that cannot occur.  Then the
+ * error is dropped, and a barrier stays unanswered until the next wait.
  */
 static void
 answer_questions(void)
@@ -412,8 +412,9 @@ sleep_with_signals(int nfds, long timeout_ms)
 }
 
 /*
- * Without the postmaster nothing that is waited for may come.  The session is to
- * end, as core ends one that waits for a synchronous standby then; not here.
+ * Without the postmaster, what is waited for may never come.  Asks for the end of the
+ * session, as core does while it waits for a synchronous standby; the session ends
+ * later, where errors may be raised.
  */
 static void
 note_postmaster_death(void)
@@ -440,7 +441,7 @@ wait_noerror(ShardWaitItem *items, int nitems, long timeout_ms)
 			continue;
 		if (nfds == max_fds)
 		{
-			/* nobody has reserved room; the rest is told ready now and then, which is no lie to libpq */
+			/* no room was reserved: the rest is reported as ready now and then, and libpq finds out */
 			items[i].revents = items[i].events & WL_SOCKET_MASK;
 			nready++;
 			continue;
@@ -515,7 +516,7 @@ wait_by_set(ShardWaitSet *set, ShardWaitItem *items, long timeout_ms, bool *sile
 				nready++;
 			}
 			else
-				set->generation = 0;	/* it would wake us again and again: without it */
+				set->generation = 0;	/* this socket would wake us again and again: build the set without it */
 		}
 	}
 	return nready;

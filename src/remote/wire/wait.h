@@ -2,10 +2,11 @@
  * wait.h
  *	  Every wait for a socket.
  *
- * Which wait answers what.  Core's own waits answer by ProcessInterrupts(), which
- * raises.  Where the moment forbids that, a wait is called with noerror: it
- * answers by itself what needs no error, and its caller asks
- * shard_wait_is_urged() and comes to an end soon.
+ * Which wait answers which interrupt.  Core's own waits call ProcessInterrupts(),
+ * which raises.  Where no error may be raised, a wait is called with noerror: it
+ * answers by itself what needs no error.  For the rest (an "urge") its caller asks
+ * shard_wait_is_urged(), and then ends soon.  "Behind the moment": when errors may
+ * be raised again.
  *
  *								 raising		noerror
  * cancel, statement_timeout	 ERROR			urge
@@ -20,9 +21,9 @@
  * messages of parallel workers	 answered		behind the moment: none are under way
  * search for deadlocks			 see shard_wait_stalled	 none
  *
- * Reload of the configuration, catch-up of invalidations and NOTIFY are answered
- * by no wait of core's either, but when the backend waits for its client's next
- * command (the second one also with each lock that is taken).
+ * Reload of the configuration, catch-up of invalidations and NOTIFY are not answered
+ * by any wait here.  Core's waits do not either: a backend answers them when it waits
+ * for its client's next command (invalidations also whenever it takes a lock).
  *
  * The waits with noerror, and how long they may take:
  *
@@ -87,15 +88,15 @@ extern bool shard_wait_spares_handle(void);
 extern void shard_wait_reserve(int nsockets);
 
 /*
- * Is what runs to end soon, because of the user, the administrator, a lost client
- * or the end of the server?  For those who wait with noerror, before each wait.
+ * Should whatever runs end soon, because of the user, the administrator, a lost
+ * client or the end of the server?  Callers that wait with noerror ask before each
+ * wait.
  */
 extern bool shard_wait_is_urged(void);
 
 /*
- * Runs run where nothing may raise: false when it has raised an error, which is
- * forgotten.  For what leaves nothing behind that the end of the transaction does
- * not release.
+ * Calls run where no error may be raised: false when run has raised one, which is
+ * dropped.  What run leaves behind must be released by the end of the transaction.
  */
 extern bool shard_wait_run_noerror(void (*run) (void));
 
@@ -108,9 +109,9 @@ typedef void (*shard_wait_stalled_type) (void);
 extern shard_wait_stalled_type shard_wait_stalled;
 
 /*
- * Set when a wait was ended by a cancel, a timeout or a termination: the user is
- * in a hurry, and the abort that follows should not wait long for nodes.  The end
- * of that abort, or of the transaction, takes it back.
+ * Set when a wait was ended by a cancel, a timeout or a termination: the abort that
+ * follows must not wait long for nodes.  The end of that abort, or of the
+ * transaction, clears it.
  */
 extern bool shard_wait_interrupted;
 
