@@ -2,9 +2,9 @@
  * copy_context.h
  *	  What a load wants of the streams that core's CopyFrom() opens for it.
  *
- * A load that goes through core's parser (load/copy_load.c) calls CopyFrom(),
- * and that calls the FDW's insert functions, which open the streams.  This is
- * how the one tells the other, past core.
+ * A load in parsed mode (load/load_parsed.c) calls CopyFrom().  CopyFrom() calls the
+ * FDW's insert functions, which open the streams.  This struct carries the load's
+ * wishes to them, past core.
  */
 #ifndef SHARDFDW_COPY_CONTEXT_H
 #define SHARDFDW_COPY_CONTEXT_H
@@ -28,7 +28,7 @@ typedef struct ShardCopyContext
 	/* for shard_copy_target_set_staging(); NULL: none */
 	const ShardCopyStaging *(*staging) (void *arg, Oid shard_relid, const char *copy_sql);
 
-	/* a target was opened, for the load to follow; all rows are stored, and the targets go */
+	/* opened: a target was opened; closing: all rows are stored, and the targets are about to be freed */
 	void		(*opened) (void *arg, ShardCopyTarget *target);
 	void		(*closing) (void *arg);
 } ShardCopyContext;

@@ -98,7 +98,7 @@ shard_copy_error_find_place(const ShardCopyLane *lane, const PGresult *res, Shar
 			continue;
 		place->text_lineno = strtoull(number, &rest, 10);
 
-		/* behind a CR some errors of the next line are said to be in the one before */
+		/* where lines end in CR, some errors are reported for the line before theirs */
 		if (lane->target->header && place->text_lineno > 1)
 			place->text_lineno--;
 
@@ -139,20 +139,20 @@ shard_copy_error_is_about_row(const PGresult *res, const ShardCopyErrorPlace *pl
 		if (strncmp(sqlstate, other_classes[i], 2) == 0)
 			return false;
 
-	/* undefined tables and the like: only where a value names one, as in a column of type regclass */
+	/* undefined tables and the like are about data only when a value names one, as in a column of type regclass */
 	if (strncmp(sqlstate, "42", 2) == 0 && strcmp(sqlstate, "42804") != 0)
 		return place->place && place->place[0] != '\0' && place->place[0] != ':' &&
 			strcmp(sqlstate, "42501") != 0;
 	return true;
 }
 
-/* Raises error, whose texts live in the set; it takes its place as the set's last one. */
+/* Raises error, whose texts live in the set. */
 static void __attribute__((noreturn))
 raise_error(ShardCopySet *set, const ShardCopyError *error)
 {
 	PGresult   *res;
 
-	/* an inner block may catch this and let the load go on: not without these rows */
+	/* an inner block may catch this error: the load must not go on without these rows */
 	set->lost = true;
 	if (set->first.res != error->res)
 		PQclear(set->first.res);

@@ -12,13 +12,13 @@
  *	 slice confirmed		RELEASE SAVEPOINT; SAVEPOINT; COPY of the next slice
  *	 refused, row known		row --> hook; ROLLBACK TO SAVEPOINT; COPY of the rows
  *							before it; later the rows behind it
- *	 refused, row unknown	ROLLBACK TO SAVEPOINT; COPY of the first half (or of what
- *							is before the row that seems to be meant), until the
- *							slice is a single row (foreign keys, AFTER triggers)
+ *	 refused, row unknown	ROLLBACK TO SAVEPOINT; COPY of the first half (or of the rows
+ *							before the one that seems to be bad), until the slice is a
+ *							single row (foreign keys, AFTER triggers)
  *
- * A failed COPY has cost the rows before the bad one in vain, and a COPY as such
- * costs as much as some rows: slices of sqrt(2 * cost * gap) rows are the cheapest
- * when bad rows are gap rows apart.  What a COPY costs depends on the slice, since
+ * A failed COPY has spent the rows before the bad one in vain, and each COPY costs
+ * as much as some rows: slices of sqrt(2 * cost * gap) rows are the cheapest when
+ * bad rows are gap rows apart.  What a COPY costs depends on the slice's size, since
  * core gives each of the first 1,000 rows a slot, in time that grows with their
  * square (15: CopyMultiInsertInfoNextFreeSlot() and the resource owner's hash of
  * always the same descriptor).  So slices are either short or long.  While there
@@ -35,9 +35,9 @@
 #include "remote/wire/error.h"
 #include "utils/memutils.h"
 
-#define SHORT_COST_ROWS 100		/* of a COPY of few rows */
+#define SHORT_COST_ROWS 100		/* a COPY of few rows costs as much as that many rows */
 #define SHORT_SLICE_ROWS 280	/* more only when they can be many */
-#define LONG_COST_ROWS 1400		/* of a COPY of 1,000 rows and more */
+#define LONG_COST_ROWS 1400		/* the same for a COPY of 1,000 rows and more */
 #define LONG_GAP_ROWS 5000
 #define MIN_SLICE_ROWS 8
 #define REMEMBERED_BAD 64
@@ -57,7 +57,7 @@ move_pos(ShardCopyLane *lane, const ShardCopyPos *to)
 	guard->pos = *to;
 }
 
-/* The rows at pos are like any other. */
+/* No bad row is suspected at pos any more. */
 static void
 forget_suspects(ShardCopyGuard *guard)
 {
@@ -194,7 +194,7 @@ shard_copy_guard_append(ShardCopyLane *lane, StringInfo sql, bool rolled_back, b
 		detour->created = changed = true;
 	}
 
-	/* what has to survive a failure of the slice stands before its savepoint */
+	/* commands whose effect must survive a failure of the slice are sent before its savepoint */
 	if (guard->standing && (changed || !rolled_back))
 		appendStringInfoString(sql, "RELEASE SAVEPOINT " SHARD_COPY_SAVEPOINT "; "
 							   "SAVEPOINT " SHARD_COPY_SAVEPOINT "; ");
@@ -218,7 +218,7 @@ shard_copy_guard_confirm(ShardCopyLane *lane)
 	count_rows(lane, guard->end.rowno);
 	if (guard->end.rowno == guard->guess)
 	{
-		/* the row that was taken for the bad one is not */
+		/* the row was taken for the bad one, and is not */
 		guard->guess = 0;
 		guard->guessed = true;
 	}
@@ -248,8 +248,8 @@ push_refused(ShardCopyLane *lane, uint64 rowno)
 }
 
 /*
- * Name of the column in the place of an error: ", column a: \"x\"", the word in
- * any language.  It comes before the name but in Korean.
+ * Name of the column in the place of an error: ", column a: \"x\"".  The word for
+ * column may be in any language; it stands before the name, except in Korean.
  */
 static char *
 column_in_place(const char *place)
@@ -313,9 +313,9 @@ has_value(const ShardCopyRow *row, const char *text, size_t nbytes)
 }
 
 /*
- * The row that an error without a row may be about: that of a foreign key names
- * the value, 'Key (a)=(77) is not present in table "b".', in any language.  It is
- * a guess that saves most of the halving when it is right.
+ * Guesses the row that an error without a line is about.  A foreign key's error
+ * names the value, 'Key (a)=(77) is not present in table "b".', in any language.  A
+ * right guess saves most of the halving.
  */
 static uint64
 guess_row(const ShardCopyLane *lane)
@@ -340,7 +340,7 @@ guess_row(const ShardCopyLane *lane)
 	return nfound <= MAX_GUESSES ? found : 0;
 }
 
-/* By a unique index or an exclusion constraint. */
+/* Is error that of a unique index or an exclusion constraint? */
 static bool
 is_duplicate(const PGresult *error)
 {
@@ -349,7 +349,7 @@ is_duplicate(const PGresult *error)
 	return strcmp(sqlstate, "23505") == 0 || strcmp(sqlstate, "23P01") == 0;
 }
 
-/* COPY has met a duplicate: the same rows once more, by way of staging. */
+/* COPY has met a duplicate: the same rows are sent once more, by way of the staging table. */
 static void
 take_detour(ShardCopyLane *lane)
 {

@@ -16,11 +16,10 @@
  * goes on with them, so a lane with one target has one long COPY.
  *
  * libpq: in nonblocking mode PQputCopyData takes any amount into its own buffer
- * and returns 0 only when that cannot grow, so what bounds it is that the next
- * piece is put only when PQflush has sent the last one.  While a COPY runs
- * libpq does not look at what the node sends; input on the socket is therefore
- * taken as a sign to end this COPY early, and then to read the error, or, if it
- * was only a notice, to go on with another COPY.
+ * and returns 0 only when that cannot grow.  So, to bound that buffer, the next piece
+ * is put only when PQflush has sent the last one.  While a COPY runs libpq does not
+ * look at what the node sends.  So input on the socket makes the lane end this COPY
+ * early, and read the error; if it was only a notice, another COPY follows.
  */
 #include "postgres.h"
 
@@ -31,8 +30,9 @@
 #include "storage/latch.h"
 
 /*
- * With the message's header a multiple of libpq's 8 kB: nothing is left over to
- * be sent by itself.  Small enough that what is filled and sent stays in the cache.
+ * Bytes of one CopyData message; with its header a multiple of libpq's 8 kB, so that
+ * no small rest has to be sent by itself.  Small enough to stay in the CPU's cache
+ * from filling to sending.
  */
 #define PIECE_BYTES (32 * 1024 - 5)
 #define MAX_COPY_BYTES (32 * 1024 * 1024)	/* of one COPY, bounds the memory for lines */
@@ -46,8 +46,8 @@ static const char binary_trailer[] = "\377\377";
 /* ---------- what there is to send ---------- */
 
 /*
- * Bytes that make a target worth a COPY.  Anything is when it has to go out or
- * when the buffers are full.
+ * How many bytes make a target worth a COPY: any number when everything has to be
+ * sent, or when the buffers are full.
  */
 static int
 worth_bytes(const ShardCopyLane *lane)
@@ -87,7 +87,7 @@ shard_copy_lane_has_rows(const ShardCopyLane *lane)
 	return false;
 }
 
-/* Sends bytes next. */
+/* Makes bytes the next to be sent. */
 static void
 set_span(ShardCopyLane *lane, const char *bytes, int nbytes, bool is_rows)
 {
@@ -128,7 +128,7 @@ take_chunk(ShardCopyLane *lane)
 	target->stat.nbytes_sent += ncomplete;
 	shard_copy_rows_reset_target(target);
 
-	/* a row may be in the middle of being appended, by a function that made the lane yield */
+	/* a row may be half appended: the function that computes it has made the lane yield */
 	appendBinaryStringInfo(&target->rows.data, lane->chunk.data.data + ncomplete,
 						   lane->chunk.data.len - ncomplete);
 	lane->chunk.data.len = ncomplete;
@@ -136,7 +136,7 @@ take_chunk(ShardCopyLane *lane)
 		shard_copy_guard_begin(lane, charged_bytes);
 }
 
-/* Sends the chunk's rows next: all, or the slice of a guarded set. */
+/* Makes the chunk's rows the next to be sent: all, or the slice of a guarded set. */
 static void
 send_rows(ShardCopyLane *lane)
 {
@@ -158,8 +158,8 @@ send_rows(ShardCopyLane *lane)
 }
 
 /*
- * The span is out: more rows of the same COPY, or its end?  False when there
- * is nothing to send, and no reason to end the COPY.
+ * The span was sent: chooses more rows for the same COPY, or its end.  False when
+ * there is nothing to send, and no reason to end the COPY.
  */
 static bool
 choose_next_span(ShardCopyLane *lane)
@@ -211,9 +211,9 @@ shard_copy_lane_raise_lost(ShardCopyLane *lane)
 }
 
 /*
- * Appends what takes the remote transaction back to where an error did not
- * abort it: behind what was confirmed, in a guarded set; as far as it takes to
- * go on at all otherwise, since the local transaction is going to fail.
+ * Appends the command that makes the remote transaction usable again after an error.
+ * In a guarded set it goes back to the last confirmed slice.  Otherwise it goes back
+ * as far as needed, since the local transaction is going to fail.
  */
 static void
 append_rollback(ShardCopyLane *lane, StringInfo sql)
@@ -289,7 +289,7 @@ start_drop(ShardCopyLane *lane)
 	pfree(sql.data);
 }
 
-/* Takes back what a slice has left whose last row was refused: no other one follows to do so. */
+/* Rolls back a slice whose last row was refused, when no further COPY follows that would do so. */
 static void
 start_rollback(ShardCopyLane *lane)
 {
@@ -303,7 +303,7 @@ start_rollback(ShardCopyLane *lane)
 	pfree(sql.data);
 }
 
-/* No rows are under way any more. */
+/* Forgets the chunk: no rows are under way any more. */
 static void
 end_chunk(ShardCopyLane *lane)
 {
@@ -377,7 +377,7 @@ take_result(ShardCopyLane *lane, PGresult *res)
 	ExecStatusType status;
 	bool		copy;
 
-	/* settings stand before the savepoint to which a guarded set goes back after an error */
+	/* in a guarded set settings are sent before the savepoint to which it goes back after an error */
 	if (!lane->set->guarded)
 		shard_connection_note_result(lane->conn, res);
 	res = shard_answer_add(&lane->partial, res, lane->state == COPY_ENDING ? SHARD_ANSWER_MANY_BYTES : SHARD_ANSWER_BYTES,
@@ -482,7 +482,7 @@ send_data(ShardCopyLane *lane)
 			return 0;
 		if (rc < 0)
 			shard_copy_lane_raise_lost(lane);
-		return blocked;			/* not taken at all: the same again when there is room */
+		return blocked;			/* libpq took nothing: tried again when there is room */
 	}
 }
 
@@ -527,7 +527,7 @@ take_steps(ShardCopyLane *lane)
 	}
 }
 
-/* Rows of target wait, and could go if the lane were not busy. */
+/* Does target have rows that could be sent if the lane were not busy? */
 static bool
 is_stalled(const ShardCopyLane *lane, const ShardCopyTarget *target)
 {

@@ -12,14 +12,14 @@
 #include "remote/copy/copy_stream.h"
 #include "remote/wire/wait.h"
 
-#define SHARD_COPY_MAX_CHUNK_BYTES (1024 * 1024)	/* more is sent when it is there, but not waited for */
+#define SHARD_COPY_MAX_CHUNK_BYTES (1024 * 1024)	/* no COPY waits to collect more */
 
 #define SHARD_COPY_SAVEPOINT "shardfdw_copy"
 
 /* ---------- rows: copy_rows.c ---------- */
 
 /*
- * Rows, and what has to be known of each of them when a node objects.
+ * Rows, and what has to be known of each of them when a node refuses one.
  * lines: the input line as a varint, the difference to that of the row before;
  * for rows of several lines of text the bytes 0x80 0x00 and the number of lines
  * as a varint come first.  sizes, in guarded sets: bytes of the row, bytes of
@@ -65,13 +65,13 @@ extern void shard_copy_rows_start(const ShardCopyRows *rows, ShardCopyPos *pos);
 extern bool shard_copy_rows_next(const ShardCopyRows *rows, ShardCopyPos *pos, ShardCopyRow *row);
 
 /*
- * The row behind from that holds the node's line text_lineno (1-based from
- * there on): number of rows before it in rowno, the user's line in lineno.
+ * Finds the row behind from that has the node's line text_lineno (1-based, counted
+ * from there on).  *rowno: number of rows before it; *lineno: the user's line.
  */
 extern bool shard_copy_rows_find(const ShardCopyRows *rows, const ShardCopyPos *from,
 								 uint64 text_lineno, uint64 *rowno, uint64 *lineno);
 
-/* The target's buffer is empty from now on: its rows have become a chunk, or (drop) are not needed any more. */
+/* Empties the target's buffer: its rows have become a chunk, or (drop) are not needed any more. */
 extern void shard_copy_rows_reset_target(ShardCopyTarget *target);
 extern void shard_copy_rows_drop(ShardCopyTarget *target);
 
@@ -95,7 +95,7 @@ typedef struct ShardCopyGuard
 	bool		standing;		/* our savepoint is there */
 	ShardCopyPos pos;			/* first row of the slice; all before it are done */
 	ShardCopyPos end;			/* behind its last row */
-	bool		staged;			/* it goes by way of the staging table */
+	bool		staged;			/* the slice goes by way of the staging table */
 	uint64		suspect_end;	/* between pos and this row (number) is a bad one; 0 not known */
 	uint64	   *refused;		/* rows (numbers) behind pos that are refused already, last ones first */
 	int			nrefused;
@@ -103,7 +103,7 @@ typedef struct ShardCopyGuard
 	int64		charged_bytes;	/* of the rows from pos on, in set->nbytes */
 	uint64		ncounted;		/* rows of the chunk that are in the set's figures */
 	uint64		guess;			/* number + 1 of the row that an error without a row seems to be about; 0 none */
-	bool		guessed;		/* and that was wrong: no more of it for these rows */
+	bool		guessed;		/* a guess was wrong: no more guesses for these rows */
 } ShardCopyGuard;
 
 /* A connection and the targets that it serves. */
@@ -149,7 +149,7 @@ typedef struct ShardCopyDetour
 	ShardCopyStaging sql;
 	char	   *relname;		/* of the staging table, in error contexts */
 	bool		created;
-	bool		taken;			/* slices go by it */
+	bool		taken;			/* slices go through the staging table */
 	int			nclean;			/* slices without duplicates in a row */
 	char	   *message;		/* of the last duplicate that COPY met; NULL none */
 } ShardCopyDetour;
@@ -209,7 +209,7 @@ extern void shard_copy_error_find_place(const ShardCopyLane *lane, const PGresul
 										ShardCopyErrorPlace *place);
 extern bool shard_copy_error_is_about_row(const PGresult *res, const ShardCopyErrorPlace *place);
 
-/* lane->error, an error of its COPY: raised now, or, when it is about a row, kept. */
+/* Takes lane->error, an error of its COPY: raises it, or keeps it when it is about a row. */
 extern void shard_copy_error_take(ShardCopyLane *lane);
 
 /* Raises lane->error (NULL: the state of the connection) at once. */
@@ -220,16 +220,16 @@ extern void shard_copy_error_raise_first(ShardCopySet *set) __attribute__((noret
 
 /* ---------- guarded sets: copy_guard.c, copy_staging.c, copy_refused.c ---------- */
 
-/* Chooses the rows of the next COPY, and appends to sql what makes them safe, and it. */
+/* Chooses the rows of the next COPY, and appends to sql its savepoint and the COPY. */
 extern void shard_copy_guard_append(ShardCopyLane *lane, StringInfo sql, bool rolled_back, bool changed);
 
 /* The lane has a new chunk. */
 extern void shard_copy_guard_begin(ShardCopyLane *lane, int64 charged_bytes);
 
-/* The slice is there.  True: the whole chunk is. */
+/* The node has confirmed the slice.  True: that was the last one of the chunk. */
 extern bool shard_copy_guard_confirm(ShardCopyLane *lane);
 
-/* lane->error is that of the slice.  False: it has to be raised. */
+/* The slice has failed with lane->error.  False: the caller has to raise it. */
 extern bool shard_copy_guard_fail(ShardCopyLane *lane, bool *chunk_done);
 
 /* The rest of the chunk is not needed any more. */

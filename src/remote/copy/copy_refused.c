@@ -57,7 +57,7 @@ shard_copy_refused_deliver(ShardCopySet *set)
 {
 	bool		lost;
 
-	/* The hook may come back here by way of a yield: the outer round goes on with what that adds. */
+	/* The hook may get here again, by a yield: the outer call also delivers what the inner one has added. */
 	if (set->delivering)
 		return;
 	lost = set->lost;
@@ -75,7 +75,7 @@ shard_copy_refused_deliver(ShardCopySet *set)
 			ShardCopyRefused *refused = slist_container(ShardCopyRefused, link,
 														slist_pop_head_node(&oldest_first));
 
-			/* when the hook raises, an inner block may catch that: not to go on without these rows */
+			/* if the hook raises and an inner block catches that, the load must not go on without these rows */
 			set->lost = true;
 			set->refuse(set->refuse_arg, &refused->refusal);
 			set->lost = lost;

@@ -4,8 +4,8 @@
  *
  *	 [create]; SAVEPOINT; COPY staging; merge; result; clear
  *
- * is one message, and one round trip more than a plain COPY's none.  After
- * CLEAN_SLICES slices without a duplicate the target's rows go straight in
+ * is one message, and costs one round trip more than a plain COPY.  After
+ * CLEAN_SLICES slices without a duplicate the target's rows are copied directly
  * again, until the next duplicate.
  */
 #include "postgres.h"

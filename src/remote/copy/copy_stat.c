@@ -12,10 +12,10 @@
  *	                                                     ^ handle
  *	 another session: backend status entries ------------'
  *
- * The segment lives as long as the session, and is its only writer's: readers
- * take a copy, and take it again when the change count says that it was being
- * written meanwhile (as core does with backend status entries).  A handle may be
- * outdated, even be another segment's by now: what is in it tells.
+ * The segment lives as long as the session, which alone writes to it.  Readers take a
+ * copy, and take it again when the change count shows that it was written meanwhile
+ * (as core does with backend status entries).  A handle may be outdated, and even be
+ * that of another segment by now: the magic number and pid in it tell.
  */
 #include "postgres.h"
 
@@ -93,7 +93,7 @@ reserve(int ntargets)
 	capacity = ntargets;
 }
 
-/* A segment with room for all that figures has room for; NULL stays NULL when there are too many in the server. */
+/* Makes a segment with as much room as figures has.  None is made when the server has too many segments. */
 static void
 make_segment(void)
 {
@@ -155,7 +155,7 @@ update(void *arg)
 	announce(true);
 }
 
-/* Nothing is in progress any more; what others read is figures, as it is. */
+/* Nothing is in progress any more; other sessions read figures as it is. */
 static void
 stop(ShardCopyStat *stat)
 {
@@ -167,7 +167,7 @@ stop(ShardCopyStat *stat)
 	write_segment();
 }
 
-/* Reset of the load's memory: it failed if it has not ended. */
+/* At the reset of the load's memory: a load that has not ended has failed. */
 static void
 forget(void *arg)
 {
@@ -262,7 +262,7 @@ shard_copy_stat_add(ShardCopyStat *stat, ShardCopyTarget *target, Oid relid, Oid
 		stat->targets = repalloc_huge(stat->targets, capacity * sizeof(ShardCopyTarget *));
 		if (stat->published)
 		{
-			/* Should no larger one be had, nobody is to read the one that is too small. */
+			/* Withdrawn first: if no larger segment can be had, nobody must read the one that is too small. */
 			announce(false);
 			stat->published = false;
 			make_segment();

@@ -38,12 +38,11 @@ typedef struct ShardCopyStatLoad
 } ShardCopyStatLoad;
 
 /*
- * A load into the targets of set begins; relid, mode and reason (NULL: none)
- * only are for those who look.  Until end, or the reset of cxt in case of an
- * error, the set's progress hook is taken.
+ * A load into the targets of set begins; relid, mode and reason (NULL: none) are
+ * only shown.  Uses the set's progress hook until the end, or after an error until
+ * the reset of cxt.
  * Returns NULL inside another load of this session: only the outermost one is
- * shown.  The functions below do nothing with NULL,
- * and nothing after end.
+ * shown.  The functions below do nothing with NULL, and nothing after the end.
  */
 extern ShardCopyStat *shard_copy_stat_begin(MemoryContext cxt, ShardCopySet *set, Oid relid,
 											const char *mode, const char *reason);

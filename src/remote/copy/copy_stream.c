@@ -21,9 +21,10 @@
  * that they see them.  Savepoints are made up to the level in which the set was
  * created, not the one in which it has to yield.
  *
- * What an extra connection has written to a table no other one adds to, since
- * their rows could wait for each other for ever: a set that follows another one in
- * the same transaction gets its connections for the tables that they claimed.
+ * A table to which an extra connection has written gets rows from that connection
+ * only, since two connections could wait for each other for ever.  So a set that
+ * follows another one in the same transaction gets, for each table that was claimed,
+ * the connection that has claimed it.
  *
  * When a node complains about a row, the set judges: all that is buffered is
  * sent, in bounded time, and the error of the first line of the input is raised
@@ -40,13 +41,13 @@
 #define PUMP_BYTES (64 * 1024)	/* of input between two looks at the sockets */
 #define MIN_CHUNK_BYTES (32 * 1024)
 #define MAX_BUFFER_BYTES (256 * 1024 * 1024)	/* a target's buffer must stay below 1 GB */
-#define WAIT_MS 1000			/* a node's connect timeout is looked at as often */
+#define WAIT_MS 1000			/* longest wait: how often connect timeouts are checked */
 #define TICK_MS 100
 #define JUDGE_MS 30000			/* how long nodes may take to find an earlier error */
 
 /* ---------- all lanes of a set ---------- */
 
-/* Looks at the lanes' sockets for timeout_ms; what has come from a node ends its COPY soon. */
+/* Watches the lanes' sockets for timeout_ms; input from a node makes its COPY end soon. */
 static void
 watch_sockets(ShardCopySet *set, long timeout_ms)
 {
@@ -88,7 +89,7 @@ watch_sockets(ShardCopySet *set, long timeout_ms)
 	}
 }
 
-/* What has to be done now and then. */
+/* Does what has to be done every 100 ms: calls the progress hook, looks at quiet sockets. */
 static void
 tick(ShardCopySet *set)
 {
@@ -205,8 +206,8 @@ hold_main(ShardCopyLane *lane)
 }
 
 /*
- * Gives target's lane a connection.  A lane for which there is none to be had
- * leaves its targets to the main one.
+ * Gives target's lane a connection.  A lane that gets none leaves its targets to the
+ * main lane.
  */
 static void
 take_connection(ShardCopyTarget *target)
@@ -254,7 +255,7 @@ hold_lane(ShardCopyTarget *target)
 	ShardCopySet *set = target->set;
 
 	check_not_lost(set);
-	/* should that fail: the row that wants to be sent is here already */
+	/* stays set if the following fails: the row that is to be sent is in the buffer already */
 	set->lost = true;
 	take_connection(target);
 	set->lost = false;
@@ -301,9 +302,9 @@ yield_connection(ShardConn *conn, void *arg)
 }
 
 /*
- * The connection was released: by let_go, which has forgotten it already,
- * or because of an abort.  Then the node's COPY is told to fail; it would wait
- * for data, deaf to a cancel request, for ever.
+ * The connection was released: by let_go(), which has forgotten it already, or in an
+ * abort.  Then the node's COPY is made to fail: it would wait for data for ever, and
+ * does not answer a cancel request.
  */
 static void
 lose_connection(ShardConn *conn, void *arg)
@@ -451,7 +452,7 @@ lane_of_extra(ShardCopySet *set, ShardConn *extra, ShardCopyLane *main)
 	return lane;
 }
 
-/* The lane of the node's next target, which is table: one after the other. */
+/* The lane for the node's next target, which is table: lanes take turns. */
 static ShardCopyLane *
 next_lane(ShardCopySet *set, Oid serverid, Oid userid, const char *table)
 {
@@ -520,7 +521,7 @@ shard_copy_target_buffer(ShardCopyTarget *target)
 	return &target->rows.data;
 }
 
-/* nbytes more wait in target: time to look at the sockets, or to wait? */
+/* Counts nbytes more in target; looks at the sockets, or waits, when it is time to. */
 static inline void
 charge(ShardCopyTarget *target, int nbytes)
 {
@@ -530,7 +531,7 @@ charge(ShardCopyTarget *target, int nbytes)
 	set->nbytes += nbytes;
 	set->npumped += nbytes;
 
-	/* held from the first row on: nobody may read the node without this row */
+	/* held from the first row on: nobody else may read from the node and miss this row */
 	if (unlikely(!target->lane->conn || set->lost))
 		hold_lane(target);
 	if (likely(set->npumped < PUMP_BYTES))

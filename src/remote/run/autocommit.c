@@ -10,9 +10,9 @@
  *									 +-- cancel: asked of the node, whose
  *										 answer says if it came in time
  *
- * The local transaction has nothing of its own to commit, so all that could part
- * the two is an error here after the node's answer.  That is what interrupts are
- * held for.
+ * The local transaction has nothing of its own to commit.  Only an error on the
+ * coordinator after the node's answer could make the two end differently, so
+ * interrupts are held from the sending of the statement on.
  */
 #include "postgres.h"
 
@@ -113,7 +113,7 @@ read_result(ShardConn *conn)
 			return NULL;
 		}
 
-		/* what is deferred to the end of the transaction fails behind the statement's own result */
+		/* deferred constraints and triggers fail at the commit, after the statement's own result */
 		if (result == NULL || PQresultStatus(res) != PGRES_COMMAND_OK)
 		{
 			PQclear(result);
@@ -124,7 +124,7 @@ read_result(ShardConn *conn)
 	}
 }
 
-/* The node has the statement, and was lost before it said what became of it. */
+/* The connection was lost after the statement was sent and before the node answered: its outcome is not known. */
 static void
 report_unknown(ShardConn *conn)
 {
@@ -190,7 +190,7 @@ shard_autocommit_run(const ShardCommand *command, int64 *affected)
 		if (result == NULL || PQresultStatus(result) == PGRES_COMMAND_OK ||
 			PQresultErrorField(result, PG_DIAG_SQLSTATE) == NULL)
 		{
-			/* the node has not said that it failed; libpq's own error is no answer */
+			/* this is libpq's own error, not an answer of the node: the statement may have succeeded */
 			PQclear(result);
 			report_unknown(conn);
 		}

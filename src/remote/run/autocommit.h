@@ -10,9 +10,9 @@
 #include "remote/run/command.h"
 
 /*
- * Could the statement that runs now, if it is the whole transaction (which the
- * caller has to know), be committed by the node by itself?  Not when anything of
- * this transaction has to be committed here, or there already.
+ * May the node commit the statement that runs now by itself?  Not when the local
+ * transaction has something to commit, or has written to a node before.  The caller
+ * has to know that the statement is the whole transaction.
  */
 extern bool shard_autocommit_possible(void);
 

@@ -36,7 +36,7 @@ make_run(ShardCommand *commands, int ncommands, ShardCommandMode mode, bool noer
 {
 	ShardCommandRun *run = shard_command_alloc(ncommands);
 
-	/* no error of a node, which noerror would have noted */
+	/* checked here, since noerror would take it for an error of the node */
 	shard_version_check();
 	run->commands = commands;
 	run->mode = mode;
@@ -72,7 +72,7 @@ make_run(ShardCommand *commands, int ncommands, ShardCommandMode mode, bool noer
 
 /* ---------- connections ---------- */
 
-/* A connection for reading; who holds the pool's connections yields if need be. */
+/* A connection for reading; makes a holder yield if all connections are held. */
 static ShardConn *
 reader_connection(ShardCommandRun *run, ShardPool *pool)
 {
@@ -132,8 +132,8 @@ acquire(ShardCommandRun *run, ShardCommandLane *lane)
 }
 
 /*
- * Gives connections back.  After an error those of commands outside the
- * transaction are stopped here; the others are the transaction's business.
+ * Gives connections back.  After an error, commands outside the transaction are
+ * cancelled here; those inside are cancelled when the transaction is rolled back.
  */
 static void
 release_lanes(ShardCommandRun *run, bool failed)
@@ -162,7 +162,7 @@ release_lanes(ShardCommandRun *run, bool failed)
 
 /* ---------- running ---------- */
 
-/* The same; with noerror an error that is raised ends the lane and is kept. */
+/* As shard_command_advance(); with noerror an error that is raised ends the lane and is kept. */
 static int
 advance_lane(ShardCommandRun *run, int laneno)
 {

@@ -25,7 +25,7 @@ typedef struct ShardCommand
 	const char *sql;
 	const char *label;			/* shard's name for messages, or NULL */
 	bool		portable_text;	/* as in ShardStreamSpec */
-	bool		is_users;		/* text of a user: nothing is sure of the session afterwards */
+	bool		is_users;		/* the user wrote sql, which may change the session: that is not trusted afterwards */
 	int			nparams;
 	const char *const *params;	/* text */
 	const int  *workers;		/* max_parallel_workers_per_gather; NULL: the node's own */
@@ -43,8 +43,8 @@ typedef struct ShardCommand
  * in order.  With noerror a failure is kept in .error and the others go on
  * (in WRITE mode each command then runs in a savepoint of its own); without it
  * the first failure is raised after all have ended.
- * Memory: the results are freed with the context that is current here, or before
- * by shard_command_free(); libpq's functions are only to read them.
+ * Memory: the results are freed with the context that is current at the call, or
+ * earlier by shard_command_free().  Callers only read them, and never call PQclear().
  */
 extern void shard_command_run(ShardCommand *commands, int ncommands,
 							  ShardCommandMode mode, bool noerror);
@@ -55,7 +55,7 @@ extern void shard_command_free(ShardCommand *commands, int ncommands);
 /* One command in WRITE mode. Returns rows affected. */
 extern int64 shard_command_write(Oid serverid, Oid userid, const char *sql, const char *label);
 
-/* Would a command in WRITE mode see the node as of an earlier moment, since this transaction's snapshot of it has been taken? */
+/* Has this transaction's snapshot of the node been taken, so that a command in WRITE mode would see it as of then? */
 extern bool shard_command_is_fixed(Oid serverid, Oid userid);
 
 #endif

@@ -7,8 +7,9 @@
  *							   +--> ROLLBACK --> (next command)
  *
  * What must precede a command (settings, BEGIN, savepoints) goes in one message
- * with it, but for commands with parameters, which take the extended protocol,
- * and in AUTOCOMMIT mode, where a command may be one that takes no company (VACUUM).
+ * with it.  It goes by itself before commands with parameters, which need the
+ * extended protocol, and in AUTOCOMMIT mode, where a command may have to be alone in
+ * its message (VACUUM).
  */
 #include "postgres.h"
 
@@ -36,7 +37,7 @@ append_prefix(ShardCommandRun *run, ShardCommandLane *lane, StringInfo text)
 	{
 		while (!shard_txn_reader_preamble(lane->conn, run->snapshot, GetCurrentTransactionNestLevel(), &xact, &lane->exporting))
 		{
-			/* a stream is exporting the transaction's snapshot: it reads on */
+			/* a stream is exporting the transaction's snapshot: makes it read on until that is done */
 			dlist_iter	iter;
 
 			dlist_foreach(iter, &lane->pool->conns)
@@ -142,7 +143,7 @@ take_result(ShardCommandRun *run, ShardCommandLane *lane, PGresult *res)
 			return;
 		case PGRES_COPY_IN:
 			PQclear(res);
-			/* the node answers with an error; nothing else waits to be sent */
+			/* the node answers CopyFail with an error; there is nothing else to send */
 			lane->copied = true;
 			if (PQputCopyEnd(lane->conn->pg, "COPY is not possible here") != 1)
 				shard_error_protocol(lane->conn, command->label, "COPY is not possible here");
@@ -214,7 +215,7 @@ command_failed(ShardCommandRun *run, int laneno)
 		next_of_lane(run, laneno);
 }
 
-/* Whoever reads the result goes by what was asked for, not by what a node makes of it. */
+/* Raises unless the command has a result with the number of columns that its reader expects. */
 static void
 check_answer(const ShardCommand *command, ShardConn *conn)
 {
@@ -265,7 +266,7 @@ end_step(ShardCommandRun *run, int laneno)
 	}
 	if (run->guarded)
 	{
-		/* no failures any more: nothing but the savepoint is left of it */
+		/* the failure is kept elsewhere now: what is left to do is to roll back to the savepoint */
 		lane->step = LANE_ROLLBACK;
 		shard_connection_send(lane->conn, "RELEASE SAVEPOINT shardfdw_command");
 		return;

@@ -25,7 +25,7 @@ typedef struct ShardCommandLane
 	ShardPool  *pool;
 	ShardConn  *conn;			/* NULL: could not get one */
 	bool		held;			/* to be released at the end */
-	bool		passing;		/* and closed, since others wait for one */
+	bool		passing;		/* and then to be closed, since other backends wait for a connection */
 	int			current;		/* index of its current command */
 	ShardCommandStep step;
 	bool		exporting;
@@ -35,8 +35,8 @@ typedef struct ShardCommandLane
 } ShardCommandLane;
 
 /*
- * In a context of its own, whose reset clears the results; libpq's memory would
- * outlive an error.
+ * One call of shard_command_run().  It lives in a context of its own, whose reset
+ * callback clears the results: libpq's memory would not be freed after an error.
  */
 typedef struct ShardCommandRun
 {
@@ -67,18 +67,18 @@ extern int	shard_command_next(ShardCommandRun *run, int laneno, int start);
 extern void shard_command_set_result(ShardCommandRun *run, int i, PGresult *res);
 
 /*
- * In PG_CATCH: the current error as data in the caller's context; those of our
- * own that must not be caught go on.
+ * To be called in PG_CATCH: returns the current error, copied to the caller's
+ * context.  Raises it again if it is an error of ours that must not be caught.
  */
 extern ErrorData *shard_command_catch_error(ShardCommandRun *run, bool from_node);
 
-/* What failed of command i, as an error that is raised; takes ownership of the result. */
+/* Raises the failure of command i; takes ownership of its result. */
 extern void shard_command_raise_failure(ShardCommandRun *run, int i);
 
-/* noerror: all commands of the lane from its current one on have failed with the current error. */
+/* With noerror: notes error as that of the lane's current command and of all behind it. */
 extern void shard_command_fail_rest(ShardCommandRun *run, int laneno, ErrorData *error);
 
-/* Moves a lane on as far as it goes; the socket events to wait for, 0 when it has ended. */
+/* Moves a lane on as far as it goes without waiting.  Returns the socket events to wait for, 0 when it has ended. */
 extern int	shard_command_advance(ShardCommandRun *run, int laneno);
 
 #endif

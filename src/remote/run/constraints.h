@@ -8,8 +8,9 @@
 #include "postgres.h"
 
 /*
- * SET CONSTRAINTS ALL for the rest of the current (sub)transaction, on nodes that
- * it writes to and those that it is going to.  Errors: what nodes then find violated.
+ * SET CONSTRAINTS ALL for the rest of the current (sub)transaction, on nodes to which
+ * it has written and on those to which it will write.  Errors: constraints that nodes
+ * then find violated.
  */
 extern void shard_constraints_set(bool deferred);
 

@@ -12,16 +12,17 @@
  *
  * What a cut shows:
  *
- * 1. Of a two-phase commit all or nothing.  It is decided while its session holds
+ * 1. All of a two-phase commit or nothing.  It is decided while its session holds
  *	  the fence, so none is decided between the first node's snapshot and the last
- *	  one's.  A session that waits too long for a node lets go of the fence, and one
- *	  that dies does too: what they have decided may be committed on some nodes and
- *	  prepared on others.  That is found out: each node lists what is prepared there
- *	  before it takes its snapshot, so such a transaction is in a list or is seen.
- * 2. No commit without those it may depend on, see fence.c.
+ *	  one's.  But a session that waits too long for a node lets go of the fence, as
+ *	  does one that dies: its transaction may then be committed on some nodes and
+ *	  still be prepared on others.  To find those, each node lists what is prepared
+ *	  there before it takes its snapshot: on each node such a transaction is either
+ *	  in that list or visible.
+ * 2. No commit without the earlier commits that it may depend on, see fence.c.
  *
- * Connections are there before the fence is closed: a writer that waits at it may
- * hold the last one that a node has.
+ * Connections are opened before the fence is closed: a writer that waits at the fence
+ * may hold the last connection that a node allows.
  */
 #include "postgres.h"
 
@@ -44,7 +45,7 @@
 #define CUT_TIMEOUT_MS 5000		/* for all attempts together */
 #define PAUSE_MS 100			/* the fence stays open so long between two attempts */
 
-/* How an attempt to ask all nodes at one moment has ended. */
+/* How an attempt to take the snapshots of all nodes at one moment has ended. */
 typedef enum CutOutcome
 {
 	CUT_NOT_ASKED,				/* a commit held the fence for too long */
@@ -107,9 +108,9 @@ raise_failure(ShardBroadcast *item)
 }
 
 /*
- * Adds to ended those of gids, blank-separated, whose transactions do not run here any
- * more.  That has to be asked while the fence is closed: later some of those that
- * run now will have committed.
+ * Adds to ended those of gids (separated by blanks) whose transactions no longer run
+ * on the coordinator.  Must be called while the fence is closed: later, transactions
+ * that run now will have committed.
  */
 static List *
 find_ended(List *ended, Oid serverid, char *gids, const char *identity)
@@ -131,7 +132,7 @@ find_ended(List *ended, Oid serverid, char *gids, const char *identity)
 	return ended;
 }
 
-/* Those of ended that the log says are committed. */
+/* Those of ended that have committed, by the commit log. */
 static List *
 find_left_behind(List *ended)
 {
@@ -142,7 +143,7 @@ find_left_behind(List *ended)
 	{
 		LeftBehind *found = lfirst(lc);
 
-		/* those of others are listed, too */
+		/* the list also has transactions of other coordinators */
 		if (shard_twophase_parse_gid(found->gid, &found->key) && shard_commit_log_contains(found->key))
 			left = lappend(left, found);
 	}
@@ -162,11 +163,11 @@ has_snapshot(const ShardBroadcast *item)
 	return strlen(id) < NAMEDATALEN && strspn(id, "0123456789ABCDEFabcdef-") == strlen(id);
 }
 
-/* What to ask of each node: what is prepared there, then the snapshot, in a transaction that goes on. */
+/* The commands for each node: list what is prepared there, then export the snapshot of a transaction that stays open. */
 static char *
 export_sql(void)
 {
-	/* what has exported a snapshot cannot be prepared: a serializable transaction is the one that writes */
+	/* at SERIALIZABLE the same transaction writes later, and one that has exported its snapshot cannot be prepared */
 	bool		serializable = IsolationIsSerializable();
 
 	return psprintf("BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY;"
@@ -181,14 +182,15 @@ export_sql(void)
 }
 
 /*
- * Asks the nodes of items behind the closed fence.  CUT_ANSWERED: all of them have answered
- * before it was opened, or never will; the snapshots of those who have are of one moment,
- * and ended has what was prepared then of transactions that had ended.
+ * Asks the nodes of items while the fence is closed.  CUT_ANSWERED: each of them has
+ * answered before the fence was opened, or never will.  Then the snapshots of those
+ * that have answered are of one moment, and ended lists the prepared transactions
+ * whose local transactions had ended by then.
  */
 static CutOutcome
 ask_behind_fence(ShardBroadcast *items, int nitems, List **ended)
 {
-	const char *identity = shard_identity_get();	/* behind the fence no table is opened */
+	const char *identity = shard_identity_get();	/* asked now: no table must be opened while the fence is closed */
 	bool		closed = shard_fence_close();
 	CutOutcome	outcome = CUT_NOT_ASKED;
 
@@ -196,7 +198,7 @@ ask_behind_fence(ShardBroadcast *items, int nitems, List **ended)
 	{
 		shard_broadcast_start(items, nitems);
 
-		/* not RAISE: its search for deadlocks asks nodes, and commits wait meanwhile */
+		/* not RAISE: that would search for deadlocks by asking nodes, while commits wait */
 		outcome = shard_broadcast_wait(items, nitems, SHARD_FENCE_HOLD_MS, SHARD_BROADCAST_HURRY) ?
 			CUT_ANSWERED : CUT_TOO_LATE;
 		for (int i = 0; i < nitems && outcome == CUT_ANSWERED; i++)
@@ -207,7 +209,7 @@ ask_behind_fence(ShardBroadcast *items, int nitems, List **ended)
 	return outcome;
 }
 
-/* The user wants an end: that is why nodes have no answer.  Raises. */
+/* Raises the user's cancel or the end of the session, which has ended the wait for nodes. */
 static void
 raise_interrupt(void)
 {
@@ -233,7 +235,7 @@ take_ids(ShardBroadcast *items, int nitems)
 }
 
 /*
- * What is left to do behind the open fence: those who are late get the rest of the time.
+ * Waits, with the fence open again, until deadline for nodes that have not answered.
  * Returns the identifiers of all snapshots, or raises.
  */
 static List *
@@ -261,9 +263,9 @@ collect_ids(ShardBroadcast *items, int nitems, TimestampTz deadline)
 }
 
 /*
- * Tries once to have the snapshots of conns at one moment.  Unless it returns CUT_ANSWERED,
- * and when there is something in left (what commits have left behind), they are none.
- * ids: of char *, in the order of conns.
+ * Tries once to take the snapshots of conns at one moment.  *ids: their identifiers, in
+ * the order of conns.  *left: commits that some node has not been told of.  The
+ * snapshots are a cut only if it returns CUT_ANSWERED and *left is empty.
  */
 static CutOutcome
 export_all(List *conns, TimestampTz deadline, List **ids, List **left)
@@ -289,7 +291,7 @@ export_all(List *conns, TimestampTz deadline, List **ids, List **left)
 	return outcome;
 }
 
-/* Ends the transactions of conns, if they have begun, and lets go of them. */
+/* Ends the transactions of conns, if they have begun, and releases the connections. */
 static void
 end_all(List *conns)
 {
@@ -306,8 +308,9 @@ end_all(List *conns)
 }
 
 /*
- * Completes commits, but for those whose sessions are still at it.  One that somebody
- * else has completed meanwhile is as good.  False: there was none to complete.
+ * Completes the commits of left, except those whose sessions are still telling the
+ * nodes.  One that another session has completed meanwhile counts, too.  False: there
+ * was none to complete.
  */
 static bool
 complete_commits(List *left)
@@ -346,7 +349,7 @@ complete_commits(List *left)
 	return n > 0;
 }
 
-/* No attempt has succeeded in the time that there is; the last one ended so. */
+/* Raises that no attempt has succeeded in time; outcome: how the last one ended. */
 static void
 raise_too_long(CutOutcome outcome)
 {

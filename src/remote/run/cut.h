@@ -10,7 +10,7 @@
 #include "nodes/pg_list.h"
 #include "remote/xact/txn.h"
 
-/* Says which servers are the nodes that the current user has mappings for: OidList in the current context. */
+/* Returns the servers of the nodes for which the current user has mappings: OidList in the current context. */
 typedef List *(*ShardCutNodes) (void);
 
 extern void shard_cut_init(ShardCutNodes nodes);

@@ -7,10 +7,10 @@
  *	   |						 COMMIT					   fetcher		 +-- yield --> SPILLED --> DONE
  *	   +--- found dead before it answered: once more, on a new connection
  *
- * Nothing here blocks but making another stream yield.  Who moves a stream on:
- * its reader, by next and wait; and for a queued one also the stream that gives
- * its connection up.  Its bytes are read in stream_fetch.c; what it waits for is in
- * stream_wait.c; how it begins, yields and ends in stream_open.c, above these.
+ * Nothing here blocks, except making another stream yield.  A stream is moved on by
+ * its reader (next and wait); a queued one also by the stream that gives its
+ * connection up.  stream_fetch.c reads its bytes; stream_wait.c says what it waits
+ * for; stream_open.c, above these, has how it begins, yields and ends.
  *
  * Deadlocks: a queued stream whose connections are held by streams that its
  * reader is not reading now makes one of them yield.
@@ -88,7 +88,7 @@ find_connection(ShardStream *stream)
 
 	if (stream->spec.as_writer && !pool->writer)
 	{
-		/* all that is queued gets started before there is a writer, but for this one */
+		/* making a connection the writer starts all queued streams first, and must not find this one among them */
 		dequeue(stream);
 		return shard_txn_writer_start(stream->spec.serverid, stream->spec.userid);
 	}
@@ -233,7 +233,7 @@ shard_stream_advance(ShardStream *stream)
 		stream->state = STREAM_SNAPSHOT;
 		if (conn->state == SHARD_CONN_BROKEN && !shard_connection_in_xact(conn) && !stream->spec.as_writer)
 		{
-			/* it ended together with its last transaction: another one, please */
+			/* the connection ended together with its last transaction: queue for another one */
 			shard_stream_give_up(stream, STREAM_QUEUED);
 			enqueue(stream, true);
 			return false;
@@ -254,8 +254,8 @@ shard_stream_note_failure(ShardStream *stream, ShardConn *conn)
 }
 
 /*
- * True when a lost connection takes nothing with it that anybody has seen: it
- * was idle before, and its transaction began with this statement.
+ * True when nothing that anybody has seen is lost with the connection: it was idle
+ * before, and its transaction began with this statement.
  */
 static bool
 can_retry(ShardStream *stream)

@@ -7,7 +7,7 @@
  *
  * Two fetchers: COPY (query) TO STDOUT (FORMAT binary) for bulk; the extended
  * protocol with binary results (single or chunked rows) for small and
- * parameterised reads.  A raw stream runs somebody's own COPY ... TO STDOUT and
+ * parameterised reads.  A raw stream runs the caller's own COPY ... TO STDOUT and
  * hands on the bytes as they are.  A stream knows servers and SQL, never shards.
  */
 #ifndef SHARDFDW_STREAM_H
@@ -32,12 +32,12 @@ typedef struct ShardStreamSpec
 	bool		raw_copy;		/* with use_copy: sql is a COPY ... TO STDOUT by itself, each
 								 * CopyData message is a row of one value; ncolumns = 1 */
 	bool		as_writer;		/* on the transaction's writing connection (row locks, DML) */
-	bool		portable_text;	/* dates, intervals or floats come as text that is read here:
+	bool		portable_text;	/* the coordinator reads dates, intervals or floats of the result as
 								 * SHARD_SETTINGS_PORTABLE */
 	int			level;			/* nesting level of the statement that reads, which began before its
 								 * streams are opened; 0: the current one */
 	int			workers;		/* max_parallel_workers_per_gather; -1 = node's own */
-	int			cpu_factor;		/* the node counts costs of CPU as our session's times this; 0 = as its own */
+	int			cpu_factor;		/* the node gets this session's CPU costs times this; 0 = its own */
 	int			nparams;
 	const char *const *params;	/* text, NULL for NULL; valid until the stream is closed */
 } ShardStreamSpec;
@@ -61,11 +61,12 @@ extern ShardStream *shard_stream_open(MemoryContext cxt, ShardSnapshot *snapshot
 extern ShardStreamStatus shard_stream_next(ShardStream *stream, ShardRow *row);
 
 /*
- * Of a raw stream: messages that are here, one behind the other, up to size
- * bytes.  *data is buf, or memory that is valid until the next call.  *torn: the
- * last message may go on, by the bytes of the next call; so the next bytes to be
- * used are those of this stream.  (If that call gives none, it was whole.)  Not
- * to be mixed with shard_stream_next() while torn.  Never blocks.
+ * For raw streams: the messages that have arrived, one behind the other, up to size
+ * bytes.  *data is buf, or memory that is valid until the next call.  *torn: the last
+ * message may be incomplete, and the next call returns its rest; until then the
+ * caller must not write bytes of another stream.  (If that call returns none, the
+ * message was complete.)  Must not be mixed with shard_stream_next() while torn.
+ * Never blocks.
  */
 extern ShardStreamStatus shard_stream_next_bytes(ShardStream *stream, char *buf, int size,
 												 const char **data, int *len, bool *torn);
@@ -79,18 +80,18 @@ extern ShardStreamStatus shard_stream_next_bytes(ShardStream *stream, char *buf,
 extern void shard_stream_wait(ShardStream **streams, int nstreams, ShardWaitSet *set);
 
 /*
- * For async Append, which waits by itself.  shard_stream_idle: next() has nothing
- * to do before something else happens (never while connecting).
- * shard_stream_socket: then the socket to wait for, with its events, or -1 when
- * it waits for a connection or for another stream's snapshot; it holds as long
- * as nothing else uses the node.  shard_stream_awake: next() looks at the socket
- * again, because it is ready, or may hide something.
+ * For asynchronous Append, which waits by itself.  shard_stream_idle: next() can do
+ * nothing now (never true while connecting).  shard_stream_socket: the socket that an
+ * idle stream waits for, with its events; -1 when it waits for a connection or for
+ * another stream's snapshot.  The answer is valid as long as nothing else uses the
+ * node.  shard_stream_awake: makes next() read the socket again, because it is ready,
+ * or because a TLS library may hold bytes back.
  */
 extern bool shard_stream_idle(ShardStream *stream);
 extern int	shard_stream_socket(ShardStream *stream, int *events);
 extern void shard_stream_awake(ShardStream *stream, bool ready);
 
-/* Its connection is being opened: only shard_stream_wait() minds connect_timeout. */
+/* Is its connection being opened?  Then the caller must wait by shard_stream_wait(), which observes connect_timeout. */
 extern bool shard_stream_connecting(const ShardStream *stream);
 
 /* Rows changed or copied, from the command tag, after SHARD_STREAM_DONE (DML, raw). */

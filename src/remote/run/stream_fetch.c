@@ -6,23 +6,24 @@
  *
  *	 SET ...; BEGIN ...; [SAVEPOINT;] COPY (sql) TO STDOUT; [RELEASE]
  *
- * But a preamble that exports a snapshot which other streams wait for goes by
- * itself: a node sends the identifier only with the statement's first rows, or
- * its end, when both are in one message.
+ * But a preamble that exports a snapshot which other streams wait for is sent by
+ * itself: in one message with the statement, the node would send the identifier only
+ * together with the statement's first rows or its end.
  *
  * Its rows are CopyData messages: the first one begins with the format's
  * header (19 bytes, usually together with the first row), then one row each:
  *
  *	 int16 number of fields, per field int32 length (-1: NULL) and bytes; int16 -1 at the end
  *
- * Raw: the statement is the caller's, and a message is a row of one value; many
- * at a time they are copied straight to the caller's buffer, without a malloc for each.
+ * Raw: the statement is the caller's, and a message is a row of one value.  Messages
+ * are copied straight to the caller's buffer, many at a time, without a malloc for
+ * each.
  *
  * Query fetcher: the extended protocol with binary results, in chunks (libpq
  * 17 and later) or single rows; the preamble, if any, goes before it by itself.
  * The savepoint, where there is one, is left to the next one who makes one.
  *
- * Whatever a node sends is checked; what does not fit is a protocol violation.
+ * All that a node sends is checked; what is not as expected is a protocol violation.
  */
 #include "postgres.h"
 
@@ -142,7 +143,7 @@ shard_fetch_send(ShardStream *stream, const char *preamble)
 {
 	const ShardFetcher *fetcher = fetcher_of(stream);
 
-	/* nothing can be here before the node has read it */
+	/* no answer can have arrived before the node has read the statement */
 	stream->drained = true;
 	if (preamble[0] != '\0' && (!fetcher->takes_preamble || stream->export == STREAM_EXPORT_AWAITED))
 	{
@@ -425,7 +426,7 @@ take_result(ShardStream *stream, PGresult *res)
 				break;
 			check_columns(stream, res);
 			note_affected(stream, res);
-			stream->answer = STREAM_ANSWER_COMPLETE;	/* row by row it comes behind the last one */
+			stream->answer = STREAM_ANSWER_COMPLETE;	/* the empty result that follows the last row */
 			stream->result = res;
 			return;
 		case PGRES_SINGLE_TUPLE:

@@ -2,7 +2,7 @@
  * stream_open.c
  *	  How a stream is opened, gives its connection up, and ends.
  *
- * Nothing here blocks but yielding and (as shortly as possible) closing.
+ * Nothing here blocks, except yielding and (as shortly as possible) closing.
  */
 #include "postgres.h"
 
@@ -15,15 +15,15 @@
 
 #define CLOSE_TIMEOUT_MS 1000	/* for the answer to a cancel request */
 #define CLOSE_HURRY_MS 500		/* the same, when the user has cancelled */
-#define SAVEPOINT_WAIT_MS 20	/* before one, for a node that is slow to begin */
+#define SAVEPOINT_WAIT_MS 20	/* how long closing waits until a node that is slow to begin has made the savepoint */
 
 /* ---------- letting go of the connection ---------- */
 
 /*
  * Frees the connection of a stream whose statement is under way.  A statement
- * in a transaction without a savepoint of its own is read to its end, unless
- * everything is to be rolled back anyway: cancelled, it would take the
- * transaction with it.
+ * in a transaction without a savepoint of its own is read to its end, since
+ * cancelling it would abort the transaction; unless everything is to be rolled back
+ * anyway.
  */
 static void
 end_statement(ShardStream *stream, ShardStreamState state)
@@ -38,7 +38,7 @@ end_statement(ShardStream *stream, ShardStreamState state)
 		guarded = false;
 	else if (guarded && in_xact && stream->spec.use_copy && stream->answer == STREAM_ANSWER_NONE)
 	{
-		/* in one message with the statement; a sign of life says that it has been made */
+		/* the savepoint is in one message with the statement: the first bytes from the node show that it was made */
 		shard_connection_flush(conn);
 		(void) shard_wait_socket(PQsocket(conn->pg), WL_SOCKET_READABLE, SAVEPOINT_WAIT_MS, true);
 	}
@@ -63,7 +63,7 @@ end_statement(ShardStream *stream, ShardStreamState state)
 		shard_stream_note_failure(stream, conn);
 }
 
-/* Ends what stream, in state, has under way, and lets go of its connection.  Never raises. */
+/* Ends the statement of stream, whose state was state, and releases its connection.  Never raises. */
 static void
 leave_connection(ShardStream *stream, ShardStreamState state)
 {
@@ -73,7 +73,7 @@ leave_connection(ShardStream *stream, ShardStreamState state)
 		end_statement(stream, state);
 	else if (state == STREAM_SETTLING)
 	{
-		/* a COMMIT that was waited for in vain is not left to the next one who reads here */
+		/* do not leave a COMMIT that this stream has waited for in vain to the connection's next user */
 		(void) shard_connection_cancel_noerror(conn, shard_wait_interrupted ? CLOSE_HURRY_MS : CLOSE_TIMEOUT_MS);
 	}
 	if (shard_stream_is_exporting(stream) && IsTransactionState())
@@ -86,10 +86,10 @@ leave_connection(ShardStream *stream, ShardStreamState state)
 /* ---------- yielding ---------- */
 
 /*
- * The rest of the rows could not be put aside: what was is not in order with
- * what is still to come, so all of it is lost, also to a reader that catches the
- * error.  The spill's file is left to its resource owner, since closing it would
- * write to it.
+ * The rest of the rows could not be put aside.  Those that were put aside cannot be
+ * returned in order with those still to come, so all are lost, even if the reader
+ * catches the error.  The spill's file is left to its resource owner, since closing
+ * it would write to it.
  */
 static void
 fail_yield(ShardStream *stream)
@@ -122,7 +122,7 @@ stream_yield(ShardConn *conn, void *arg)
 		shard_stream_wait(&stream, 1, NULL);
 	}
 
-	/* The reader may hold a row that lies in these. */
+	/* New arrays, since the reader may still use a row in the old ones. */
 	stream->values = MemoryContextAlloc(stream->cxt, ncolumns * sizeof(char *));
 	stream->lens = MemoryContextAlloc(stream->cxt, ncolumns * sizeof(int));
 	stream->pinned = true;
@@ -253,7 +253,7 @@ shard_stream_open(MemoryContext cxt, ShardSnapshot *snapshot, const ShardStreamS
 	stream->callback.func = close_in_reset;
 	stream->callback.arg = stream;
 
-	/* from here on its end is sure */
+	/* from here on cxt's reset closes it */
 	stream->state = STREAM_LOST;
 	MemoryContextRegisterResetCallback(cxt, &stream->callback);
 

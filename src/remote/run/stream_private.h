@@ -32,14 +32,14 @@ typedef enum ShardStreamExport
 	STREAM_EXPORT_DONE
 } ShardStreamExport;
 
-/* What has come of a statement's answer. */
+/* How much of a statement's answer has arrived. */
 typedef enum ShardStreamAnswer
 {
 	STREAM_ANSWER_NONE,
 	STREAM_ANSWER_COPY,			/* CopyOut */
 	STREAM_ANSWER_ROWS,			/* the COPY format's header, a raw message, or rows of a query */
 	STREAM_ANSWER_TRAILER,		/* the COPY format's end mark */
-	STREAM_ANSWER_COPY_OVER,	/* the COPY has ended without one: of a raw one the tag comes next */
+	STREAM_ANSWER_COPY_OVER,	/* the COPY has ended without end mark; in a raw stream the command tag follows */
 	STREAM_ANSWER_COMPLETE		/* all of it */
 } ShardStreamAnswer;
 
@@ -76,7 +76,7 @@ struct ShardStream
 	ShardStreamReader reader;
 	bool		conn_was_used;	/* conn is from before this stream */
 	bool		began;			/* conn was in no transaction before */
-	bool		retried;		/* on another connection than the first one */
+	bool		retried;		/* sent once more, on another connection */
 	uint32		guard;			/* runs inside a savepoint "shardfdw_stream_n" of its own; 0: no */
 	bool		drained;		/* nothing to read until the socket is ready */
 	uint64		wait_no;		/* last wait that it took part in */
@@ -115,9 +115,9 @@ shard_stream_is_exporting(const ShardStream *stream)
 
 /*
  * Starts queued streams of one statement on pool, in order, while there are
- * connections: those that write need the one that does, and others need not
- * queue behind them.  (Streams of other statements are not read now and would
- * only take connections from those that are.)
+ * connections.  Streams that write need the writing connection, and those that read
+ * need not queue behind them.  (Streams of other statements are not read now and
+ * would only take connections from those that are.)
  */
 extern void shard_stream_start_queued(ShardPool *pool, ShardSnapshot *snapshot);
 
@@ -142,15 +142,15 @@ extern void shard_stream_make_room(ShardStream *queued);
 /* The stream that holds conn; NULL when nobody does, or somebody else. */
 extern ShardStream *shard_stream_of_connection(ShardConn *conn);
 
-/* Lets go of the connection; the stream is in state afterwards. */
+/* Releases the connection; the stream is in state afterwards. */
 extern void shard_stream_give_up(ShardStream *stream, ShardStreamState state);
 
-/* lost() of a stream as a holder: its connection has been released, by whomever. */
+/* lost() of a stream as a holder: its connection was released, by the stream or by others. */
 extern void shard_stream_lost(ShardConn *conn, void *arg);
 
 /*
- * After an error or a cancel: what became of the remote transaction.  When it
- * struck before the BEGIN in front of the statement there is none at all.
+ * After an error or a cancel: notes what became of the remote transaction.  If the
+ * failure came before the BEGIN in front of the statement, there is none.
  */
 extern void shard_stream_note_failure(ShardStream *stream, ShardConn *conn);
 
@@ -164,7 +164,7 @@ extern void shard_fetch_send(ShardStream *stream, const char *preamble);
 /* Next row out of libpq; reads the socket only when nothing complete is there. Never blocks. */
 extern ShardFetchStatus shard_fetch_next(ShardStream *stream, ShardRow *row);
 
-/* Puts row aside; next row that was. */
+/* Puts row aside; returns the next row that was put aside. */
 extern void shard_fetch_put_aside(ShardStream *stream, const ShardRow *row);
 extern bool shard_fetch_next_aside(ShardStream *stream, ShardRow *row);
 

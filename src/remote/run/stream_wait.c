@@ -2,10 +2,9 @@
  * stream_wait.c
  *	  Waiting for streams: what each of them needs before it can go on.
  *
- * A stream waits for the socket only when a read of it has just brought
- * nothing complete ("drained"); it reads the socket only when no complete row
- * is in memory.  So memory stays bounded and no bytes are forgotten inside
- * libpq.
+ * A stream waits for the socket only when reading it has just given no complete row
+ * ("drained"), and it reads the socket only when no complete row is in memory.  So
+ * memory stays bounded, and no bytes are overlooked inside libpq.
  *
  * What is waited for, by state:
  *
@@ -153,9 +152,9 @@ add_stream(StreamWait *wait, ShardStream *stream)
 }
 
 /*
- * Reads what an exporting stream has got, for the sake of those that wait for
- * its snapshot, and sends its statement when that was to come after the
- * snapshot; its rows are left alone.
+ * Reads the answer of an exporting stream, for the streams that wait for its
+ * snapshot, and sends its statement if that had to wait for the snapshot.  Its rows
+ * are not read.
  */
 static void
 pump_export(ShardStream *stream)

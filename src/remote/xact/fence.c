@@ -7,16 +7,17 @@
  *	 cut:				 close: nobody passes, nobody holds --> snapshots --> open
  *
  * A commit on one node does not hold the fence, since it may wait for a row lock, a
- * deferred constraint or a hung node.  It is seen by a cut or not, as it is on one node.
- * It passes the fence before it is sent, so all that its client had seen
- * by then is in each cut that starts later; and it passes again before its client is
- * told, so what the client sends next is in no cut that lacks this commit.  Two of
- * them that are both under way during a cut may be shown in either order.
+ * deferred constraint or a hung node.  It need not: a cut sees all of it or nothing,
+ * as it is on one node.  It passes the fence before it is sent, so all that its
+ * client had seen by then is in each cut that starts later.  It passes again before
+ * its client is told, so a cut without this commit has nothing that the client sends
+ * afterwards.  Two such commits that are under way during a cut may be shown in
+ * either order.
  *
  * Who waits for whom, and for how long:
  *
  * - Nobody waits for a row, a node or a client for more than SHARD_FENCE_HOLD_MS while holding
- *	 the fence or having closed it: a commit then lets go, a cut opens it.  (A
+ *	 the fence or keeping it closed: a commit then lets go, a cut opens it.  (A
  *	 two-phase commit also holds it during what PostgreSQL itself does at commit, like
  *	 waiting for the lock of NOTIFY's queue or for a synchronous standby of the coordinator.
  *	 Then cuts fail, and commits go on.)
@@ -62,8 +63,8 @@ static bool has_gate = false;
 static bool has_hold = false;
 
 /*
- * Waits for a cut.  The user's lock_timeout does not count: the wait is a short one, and where the node has
- * committed nobody could be told.
+ * Waits for a cut.  The user's lock_timeout is not applied: the wait is short, and when the node has committed
+ * already no error may be raised.
  */
 static void
 pass_gate(ResourceOwner owner, bool hold)
@@ -111,7 +112,7 @@ void
 shard_fence_pass_noerror(void)
 {
 	HOLD_INTERRUPTS();
-	/* where the lock table is full: better a cut that may show a later commit without this one */
+	/* fails when the lock table is full: then a cut may show a later commit without this one */
 	(void) shard_wait_run_noerror(shard_fence_pass);
 	RESUME_INTERRUPTS();
 }
@@ -119,7 +120,7 @@ shard_fence_pass_noerror(void)
 void
 shard_fence_hold(void)
 {
-	/* the owner that shard_fence_let_go() will know, too */
+	/* with the resource owner that shard_fence_let_go() uses */
 	pass_gate(TopTransactionResourceOwner, true);
 }
 
@@ -149,7 +150,7 @@ shard_fence_close(void)
 	(void) LockAcquire(&gate, ExclusiveLock, false, false);
 	deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), SHARD_FENCE_DRAIN_MS);
 
-	/* asked again and again: a lock that is waited for cannot be given up without an error */
+	/* tried again and again: waiting for a lock cannot be ended without an error */
 	while (LockAcquire(&hold, ExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
 	{
 		if (shard_wait_is_urged() || GetCurrentTimestamp() >= deadline)

@@ -33,15 +33,17 @@ extern void shard_fence_let_go(void);
 extern void shard_fence_pass(void);
 
 /*
- * The same when the node has committed, before the client is told: what the client
- * sends next is in no cut without this commit.  Never raises; does not answer interrupts.
+ * The same when the node has committed, before the client is told: a cut without
+ * this commit has nothing that the client sends afterwards.  Never raises; does not
+ * answer interrupts.
  */
 extern void shard_fence_pass_noerror(void);
 
 /*
  * Before a cut.  True: nobody passes the fence and nobody holds it until
- * shard_fence_open().  False: a commit took too long, or the user wants an end; it has to be
- * opened all the same.  Waits for other cuts; answers interrupts until it has closed the fence.
+ * shard_fence_open().  False: a commit took too long, or the user has cancelled; the caller
+ * has to open the fence all the same.  Waits for other cuts; answers interrupts until it has
+ * closed the fence.
  */
 extern bool shard_fence_close(void);
 

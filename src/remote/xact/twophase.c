@@ -17,39 +17,41 @@
  *	  transaction itself inserts it, and only after that may it commit.
  * 2. COMMIT PREPARED is sent only after the local commit is on disk: the
  *	  commit is forced to be synchronous, whatever synchronous_commit says.
- * 3. A prepared transaction whose local transaction has ended and has no log
- *	  row, nor had one that was deleted since (commit_log.c), is rolled back
- *	  (service/recover.c).  No PREPARE can come late for a row: the local commit
- *	  waited for all of them.
+ * 3. Recovery (service/recover.c) rolls a prepared transaction back when its local
+ *	  transaction has ended and the log neither has a row of it nor had one that was
+ *	  deleted since (commit_log.c).  No PREPARE can arrive after the log row: the
+ *	  local commit waited for all of them.
  * 4. gid = shardfdw:<system identifier>:<database oid>:<identity>:<time>:<xid with epoch>:<n>,
  *	  time in microseconds since 1970.  Only gids of this coordinator's identity
  *	  (identity.c), and of identities that it has taken over, are touched.  A server
  *	  that is a copy of the one which made the identity prepares nothing, and settles
  *	  nothing: it does not know what the original is about to commit.  Nor does
  *	  a coordinator whose nodes have been told of another identity.
- * 5. A gid is never used twice.  The xid alone does not give that: after a
- *	  crash an xid can be given out again of which nothing had reached the disk,
- *	  while a node keeps what was prepared for its first user.  So n is a random
- *	  number (the token, its low 16 bits zero) plus the connection's number, and
- *	  the log row has the token.
+ * 5. A gid is never used twice.  The xid alone does not ensure that: after a crash
+ *	  an xid of which nothing had reached the disk is given out again, while a node
+ *	  keeps what was prepared under its first use.  So n is a random number (the
+ *	  token, its low 16 bits zero) plus the connection's number, and the log row has
+ *	  the token.
  * 6. Until a session has told all nodes, or given up, nobody else settles its
- *	  transaction.  Others see by the lock on its xid that it is at it: that is
- *	  released after the callbacks of commit and abort.  So when a node does not
- *	  know what it is to commit, that is success only if this session has told it so
- *	  before, and not had the answer, and it is the same server still.
+ *	  transaction.  Others see by the lock on its xid that the session is still at
+ *	  work: core releases that lock after the callbacks of commit and abort.  So when
+ *	  a node does not know a transaction that it is told to commit, this counts as
+ *	  success only if the session has told it so before without getting the answer,
+ *	  and if it is still the same server.
  *
  * That all nodes have confirmed a commit is noted by the row of the next
  * two-phase commit of the same session, or when the session ends.  Until then the
- * session says so by a lock: it takes one before PREPARE, gives it back when the
- * commit fails or a node has not confirmed it, and else keeps it until the row of its
- * next one has committed.  What remains after a crash is left to recover_prepared_transactions().
+ * session tells recovery so by a lock (confirmed_lock).  It takes the lock before
+ * PREPARE, and releases it when the commit fails or a node has not confirmed it;
+ * otherwise it keeps the lock until the row of its next two-phase commit has
+ * committed.  What remains after a crash is left to recover_prepared_transactions().
  *
- * After the local commit an error is a PANIC, so nothing there may need what can
- * run out.  Texts and arrays for the second phase are made before the first one.
- * Waits are those without errors (wait.h), which need neither memory nor a file
- * handle.  A WARNING is short, so that it fits into the memory that core keeps for
- * reports, and has no context.  The end of the postmaster, like a cancel or a
- * termination, makes the wait short; the session ends behind the commit.
+ * After the local commit an error is a PANIC, so nothing there may need memory or
+ * file handles, which can run out.  Texts and arrays for the second phase are made
+ * before the first one.  Waits are those without errors (wait.h).  A WARNING is
+ * short, so that it fits into the memory that core keeps for reports, and has no
+ * context.  The end of the postmaster, like a cancel or a termination, makes the
+ * wait short; the session ends after the commit.
  *
  * When a connection is lost while PREPARE or COMMIT PREPARED is under way, its
  * outcome is not known: one attempt is made over a new connection
@@ -83,23 +85,24 @@
 #define COMMIT_TIMEOUT_MS 30000 /* for COMMIT PREPARED on all nodes */
 #define ABORT_TIMEOUT_MS 10000	/* for ROLLBACK PREPARED on all nodes */
 #define ABORT_HURRY_MS 400		/* the same, when the user has cancelled */
-#define RECONNECT_TIMEOUT_MS 3000	/* for all second attempts together */
-#define RECONNECT_HURRY_MS 200
+#define RECONNECT_TIMEOUT_MS 3000	/* for all second attempts together: then recovery does it */
+#define RECONNECT_HURRY_MS 200	/* the same, when the user has cancelled */
 
 #define TOKEN_LOW_BITS INT64CONST(0xffff)	/* room for the connection's number */
-#define MAX_PARTICIPANTS 0xffff
+#define MAX_PARTICIPANTS 0xffff	/* their numbers fit into the token's low bits */
 #define SETTLE_SQL_BYTES (GIDSIZE + 32)
-#define MAX_WARNING_BYTES 512	/* of what a node says in one */
+#define MAX_WARNING_BYTES 512	/* of a node's message in a WARNING after the commit: see above */
 
 /* The current two-phase commit, and the last one that all nodes confirmed. */
 static ShardLogKey current;
 static ShardLogKey settled = {{0}, 0};
 static bool exit_callback_registered = false;
-static bool holds_current = false;	/* locks that say so, see below */
+/* This session holds the lock by which recovery sees that the commit is confirmed: confirmed_lock() of the xid. */
+static bool holds_current = false;
 static bool holds_settled = false;
 static int	ncommits = 0;		/* since this session has purged the log */
 
-/* For the second phase, made before the first one: an entry per participant. */
+/* For the second phase, allocated before the first one: an entry per participant. */
 static ShardBroadcast *settle_items;
 static char (*settle_sql)[SETTLE_SQL_BYTES];
 
@@ -169,7 +172,7 @@ shard_twophase_is_undecided(FullTransactionId xid)
 {
 	FullTransactionId next = ReadNextFullTransactionId();
 
-	/* not given out yet: its first user ended in a crash that forgot it */
+	/* not given out yet: it was, before a crash after which nobody knows of it */
 	if (!FullTransactionIdPrecedes(xid, next))
 		return false;
 	if (U64FromFullTransactionId(next) - U64FromFullTransactionId(xid) > MaxTransactionId / 2)
@@ -196,8 +199,9 @@ shard_twophase_is_running(FullTransactionId xid)
 }
 
 /*
- * Key of the lock by which a session says that xid is confirmed: of a kind that no SQL function takes.  The
- * session has it in RowExclusiveLock; who asks tries ShareLock, which others who ask do not mind.
+ * Key of the lock by which a session shows that all nodes have confirmed xid, of a kind that no SQL function
+ * takes.  The session holds it in RowExclusiveLock.  Recovery tries to get it in ShareLock, which does not
+ * conflict with others that try the same.
  */
 #define CONFIRMED_LOCK_KIND 5
 
@@ -223,8 +227,8 @@ shard_twophase_is_confirmed(FullTransactionId xid)
 }
 
 /*
- * Gives back the lock of the last commit, unless DISCARD ALL or pg_advisory_unlock_all() has done so: to
- * give back what is not held would be a WARNING.  Never raises.
+ * Releases the lock of the last commit, unless DISCARD ALL or pg_advisory_unlock_all() has done so: releasing
+ * a lock that is not held would be a WARNING.  Never raises.
  */
 static void
 release_settled(void)
@@ -237,7 +241,7 @@ release_settled(void)
 	settled.xid = InvalidFullTransactionId;
 }
 
-/* Gives back the one of the current commit, which has been taken a moment ago.  Never raises. */
+/* Releases the lock of the current commit, which was taken a moment ago.  Never raises. */
 static void
 release_current(void)
 {
@@ -253,7 +257,7 @@ take_current(void)
 {
 	LOCKTAG		tag = confirmed_lock(current.xid);
 
-	/* not while recovery is just trying it: then it asks the nodes */
+	/* fails while recovery is trying the same lock: then recovery asks the nodes */
 	holds_current = LockAcquire(&tag, RowExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL;
 }
 
@@ -283,7 +287,7 @@ raise_not_prepared(ShardBroadcast *item, int nsame)
 	int			sqlstate = shard_broadcast_sqlstate(item);
 
 	item->result = NULL;
-	/* codes of prepared transactions that are disabled, and used up, but of other things, too */
+	/* the codes for prepared transactions that are disabled or used up; other failures have them, too */
 	if (sqlstate == ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE || sqlstate == ERRCODE_OUT_OF_MEMORY)
 	{
 		char	   *message = shard_error_message(res, conn);
@@ -342,8 +346,8 @@ check_prepared(ShardBroadcast *items, int nitems)
 }
 
 /*
- * The client has gone: notes that its last transaction is settled.  Nothing waits
- * for the disk; a note that a crash takes back is made by recovery.
+ * At the session's exit: notes that its last transaction is settled.  Does not wait
+ * for the disk: when a crash loses the note, recovery makes it.
  */
 static void
 note_at_exit(int code, Datum arg)
@@ -359,7 +363,7 @@ note_at_exit(int code, Datum arg)
 	CommitTransactionCommand();
 }
 
-/* Where no worker does it, sessions keep the log from growing, a tenth of it at a time. */
+/* Where no recovery worker runs, a session deletes old rows of the log whenever it has added a tenth of its limit. */
 static void
 purge_now_and_then(void)
 {
@@ -392,7 +396,7 @@ write_log(ShardConn **conns, int nconns, TimestampTz time)
 		nodes[nnodes++].database = NameStr(server->database);
 	}
 
-	/* not looked at, but no row may be written without one */
+	/* nothing is read with it, but core wants an active snapshot when a row is written */
 	PushActiveSnapshot(GetTransactionSnapshot());
 	purge_now_and_then();
 	shard_commit_log_insert(current, time, nodes, nnodes, settled);
@@ -401,7 +405,7 @@ write_log(ShardConn **conns, int nconns, TimestampTz time)
 	pfree(nodes);
 }
 
-/* Raises if another coordinator has been noted on a node since this one was. */
+/* Raises if another coordinator's identity was noted on a node after ours. */
 static void
 check_noted(ShardConn **conns, int nconns)
 {
@@ -426,7 +430,7 @@ shard_twophase_prepare(ShardConn **conns, int nconns)
 	TimestampTz now = GetCurrentTimestamp();
 	char	   *prefix;
 
-	/* first of all: an abort needs them as soon as there is a prepared_gid */
+	/* allocated first: an abort needs them as soon as there is a prepared_gid */
 	settle_items = MemoryContextAlloc(TopTransactionContext, nconns * sizeof(ShardBroadcast));
 	settle_sql = MemoryContextAlloc(TopTransactionContext, nconns * SETTLE_SQL_BYTES);
 	if (nconns > MAX_PARTICIPANTS)
@@ -483,7 +487,7 @@ warn_not_settled(const ShardBroadcast *item, bool commit)
 	char		text[MAX_WARNING_BYTES];
 	int			elevel = WARNING;
 
-	/* without the postmaster nobody is told, since sending it may end in an exit */
+	/* without the postmaster no message is sent to the client, since that may end the process */
 	if (commit && !PostmasterIsAlive())
 		elevel = LOG;
 
@@ -537,14 +541,14 @@ settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
 	SHARD_FAULT_POINT(commit ? "commit_sent" : "rollback_sent");
 	if (commit)
 	{
-		/* snapshots over all nodes do not wait for a node that hangs */
+		/* cuts wait for this commit for a bounded time only, even if a node hangs */
 		(void) shard_broadcast_wait(items, nitems, SHARD_FENCE_HOLD_MS, interrupt);
 		shard_fence_let_go();
 	}
 	shard_broadcast_finish(items, nitems, timeout_ms, interrupt);
 	SHARD_FAULT_POINT(commit ? "committed" : "rolled_back");
 
-	/* a late cancel request may have hit the command instead of what it was meant for */
+	/* a late cancel request may have hit this command instead of the one it was meant for */
 	for (int i = 0; i < nitems; i++)
 		if (shard_broadcast_sqlstate(&items[i]) == ERRCODE_QUERY_CANCELED)
 		{
@@ -577,7 +581,7 @@ settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
 void
 shard_twophase_commit(ShardConn **conns, int nconns)
 {
-	release_settled();			/* the row that has just committed says it from now on */
+	release_settled();			/* the row that has just committed says from now on that it is settled */
 	if (settle(conns, nconns, true, COMMIT_TIMEOUT_MS) == 0)
 	{
 		settled = current;
@@ -595,7 +599,7 @@ shard_twophase_leave(ShardConn **conns, int nconns)
 {
 	for (int i = 0; i < nconns; i++)
 	{
-		/* an answer may be under way; without it the connection serves nobody */
+		/* an answer may be under way; nobody reads it, so the connection cannot be used again */
 		if (conns[i]->xact.prepared_gid)
 			conns[i]->state = SHARD_CONN_BROKEN;
 		conns[i]->xact.prepared_gid = NULL;

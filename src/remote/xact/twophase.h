@@ -19,7 +19,7 @@ extern void shard_twophase_prepare(ShardConn **conns, int nconns);
 /* After the local commit: COMMIT PREPARED on all at once.  WARNINGs only. */
 extern void shard_twophase_commit(ShardConn **conns, int nconns);
 
-/* When an error has ended that: what the nodes have not been told is left to recovery. */
+/* When an error has ended shard_twophase_commit(): nodes that have not been told are left to recovery. */
 extern void shard_twophase_leave(ShardConn **conns, int nconns);
 
 /* In abort: ROLLBACK PREPARED where prepared.  WARNINGs only, bounded waits. */
@@ -35,26 +35,26 @@ typedef struct ShardGid
 	ShardLogKey key;
 } ShardGid;
 
-/* What all of them begin with, and those of this server's database.  Memory: current context. */
+/* What all these identifiers begin with; and what those of this server and database do.  Memory: current context. */
 #define SHARD_GID_PREFIX "shardfdw:"
 extern char *shard_twophase_gid_prefix(void);
 
-/* False when gid is none of this extension's. */
+/* False when gid is not of this extension. */
 extern bool shard_twophase_read_gid(const char *gid, ShardGid *parts);
 
-/* True when gid is one that this server may settle by its log, with its key there. */
+/* True when this server may settle gid by its log; *key: its key there. */
 extern bool shard_twophase_parse_gid(const char *gid, ShardLogKey *key);
 
 /*
- * Has the transaction of an identifier that a node has shown just now not ended
- * yet in this server?  It ends when its session has told all nodes, or has given up.
+ * Is the transaction xid still running in this server?  It ends when its session has
+ * told all nodes, or has given up.  xid: of an identifier that a node has just shown.
  */
 extern bool shard_twophase_is_running(FullTransactionId xid);
 
-/* Has nobody decided about it yet?  xid as above. */
+/* Has the transaction xid neither committed nor aborted yet?  xid as above. */
 extern bool shard_twophase_is_undecided(FullTransactionId xid);
 
-/* Does a session that is still there know that all nodes have confirmed xid, which does not run any more? */
+/* Does a session that still runs know that all nodes have confirmed xid?  xid: no longer running. */
 extern bool shard_twophase_is_confirmed(FullTransactionId xid);
 
 #endif

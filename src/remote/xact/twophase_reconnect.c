@@ -3,11 +3,11 @@
  *	  One more attempt to settle what a lost connection has prepared.
  *
  * Catalogs cannot be read at that point, so the new connection goes to the same
- * address as the lost one.  Recovery alone would do: but a node whose sessions
- * were terminated, or that has restarted, takes a new one at once, and a WARNING
- * to the client of what is settled a moment later, and rows locked until then, are
- * worse than a few lines here.  No attempt is made where it could block: names are
- * not resolved again, and encryption by GSSAPI is left out.
+ * address as the lost one.  Recovery alone would do.  But a node whose sessions were
+ * terminated, or that has restarted, takes a new connection at once; the attempt
+ * spares the client a WARNING, and rows that stay locked until recovery comes.  No
+ * attempt is made where it could block: names are not resolved again, and encryption
+ * by GSSAPI is left out.
  */
 #include "postgres.h"
 

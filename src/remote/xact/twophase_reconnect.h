@@ -10,10 +10,11 @@
 #include "remote/wire/connection.h"
 
 /*
- * Tries sql over a new connection in place of conn's lost one; true when the
- * node did it.  When the node does not know the prepared transaction, a commit
- * that was sent over the lost connection has been done, if it is the same
- * server still; but a PREPARE may be under way there still.  Never raises.
+ * Runs sql (COMMIT or ROLLBACK PREPARED) over a new connection in place of conn's
+ * lost one; true when the node did it.  When the node does not know the prepared
+ * transaction, and is still the same server, a commit that was sent over the lost
+ * connection (was_sent) was carried out.  A rollback was not: PREPARE may still be
+ * under way there.  Never raises.
  */
 extern bool shard_twophase_settle_over_new_connection(ShardConn *conn, const char *sql, bool was_sent,
 													  TimestampTz deadline);

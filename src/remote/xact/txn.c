@@ -26,16 +26,17 @@
  * what follows; the end of a subtransaction costs nothing (its savepoint is
  * "stale" and released with the next statement).
  *
- * What is written where is in list shard_txn_writers.  The ends of transactions
- * and subtransactions are in txn_end.c.
+ * List shard_txn_writers says to which nodes the transaction writes.  The ends of
+ * transactions and subtransactions are in txn_end.c.
  *
  * Invariant: the local transaction commits only if every connection that was
  * given out for writing can.  A connection that is lost may vanish from its pool
  * without a trace, so the list says what must be there: for each node the
- * writer, plus nextra connections with is_extra.  The mark is set when a
- * connection is given out, by txn.c alone, and taken away when the local
- * transaction has ended, by end_of_xact alone: an end of its remote
- * transaction (1pc) or a lost connection must not make it look like a free one.
+ * writer, plus nextra connections with is_extra.  The mark is_extra is set when a
+ * connection is given out (remote/pool/pool.c:shard_pool_start_extra()), and cleared
+ * only when the local transaction has ended (remote/xact/txn_end.c:end_on_conn()).
+ * Neither the end of its remote transaction (1pc) nor a lost connection may make it
+ * look like a free one.
  */
 #include "postgres.h"
 
@@ -151,7 +152,7 @@ end_snapshot(void *arg)
 	shard_pool_each(end_read_transaction, snapshot);
 }
 
-/* Takes snapshot, which is new, on all nodes if the user wants that. */
+/* Takes snapshot, which is new, on all nodes at once if shardfdw.snapshot is 'cluster'. */
 static void
 take_cut(ShardSnapshot *snapshot)
 {
@@ -312,13 +313,13 @@ append_end_of_reading(ShardConn *conn, StringInfo buf)
 	shard_txn_forget(conn);
 }
 
-/* Appends BEGIN, where conn is in no transaction: state says what it is in afterwards. */
+/* Appends BEGIN if conn is not in a transaction; the new one is of kind state. */
 static void
 append_begin(ShardConn *conn, ShardXactState state, const char *isolation, bool read_only, StringInfo buf)
 {
 	bool		deferrable = XactDeferrable && XactReadOnly && IsolationIsSerializable();
 
-	/* the session's defaults are those set when connecting, unless it keeps none */
+	/* the defaults are those set when connecting; a session that keeps no settings needs all of them spelled out */
 	appendStringInfo(buf, "BEGIN ISOLATION LEVEL %s%s%s; ", isolation,
 					 read_only ? " READ ONLY" : conn->stateless ? " READ WRITE" : "",
 					 deferrable ? " DEFERRABLE" : conn->stateless ? " NOT DEFERRABLE" : "");
@@ -374,8 +375,8 @@ note_writer(ShardConn *conn, int level)
 }
 
 /*
- * The snapshot of a node, which must stay the same, has been lost with its
- * connection: what would be read now is another one.
+ * Raises when the snapshot of a node, which must stay the same, was lost with its
+ * connection: a new one would show another state.
  */
 static void
 check_snapshot_kept(ShardSnapshot *snapshot, ShardNodeSnapshot *node)
@@ -388,13 +389,13 @@ check_snapshot_kept(ShardSnapshot *snapshot, ShardNodeSnapshot *node)
 				 errhint("Roll back the transaction and try again.")));
 }
 
-/* Appends what a statement over the node's writing connection needs before it. */
+/* Appends the commands that must precede a statement on the node's writing connection. */
 static void
 append_writer_begin(ShardConn *conn, int level, StringInfo buf)
 {
 	bool		whole = IsolationUsesXactSnapshot();
 
-	/* a read transaction of an earlier statement, or of this transaction's readers, is in the way */
+	/* ends a read transaction of an earlier statement, or of this transaction's readers */
 	if (conn->xact.state == SHARD_XACT_READS || (conn->xact.state == SHARD_XACT_FOLLOWS && !whole))
 		append_end_of_reading(conn, buf);
 	if (!shard_connection_in_xact(conn))
@@ -426,8 +427,8 @@ shard_txn_writer_preamble(ShardConn *conn, int level, StringInfo buf)
 }
 
 /*
- * node is another user's part of a cut, that of a view's owner: it is the one
- * that was taken there.
+ * node is the part of a cut that another user (the owner of a view) needs: it uses
+ * the snapshot which the cut has taken on the same node.
  */
 static void
 share_export(ShardSnapshot *snapshot, ShardNodeSnapshot *node)
@@ -501,7 +502,7 @@ shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot, int level,
 	if (!exporter_alive(snapshot, node))
 		node->state = SHARD_SNAPSHOT_NONE;
 
-	/* nothing is taken for done before it is certain that buf will be sent */
+	/* states change only when it is certain that buf will be sent */
 	if (node->state == SHARD_SNAPSHOT_EXPORTING)
 		return false;
 	append_end_of_reading(conn, buf);
@@ -579,10 +580,10 @@ shard_txn_check_writer(ShardConn *conn)
 }
 
 /*
- * A connection to write with, not yet in a transaction of this one's: a free
- * one, one that a statement has read with and does not need to export its
- * snapshot any more, one that is being opened; else one more is opened, even
- * above the cap, since taking one from a reader would lose its snapshot.
+ * A connection to write with, which is not yet in a remote transaction of this local
+ * one: a free one, one with which a statement has read and which need not keep its
+ * snapshot exported, or one that is being opened.  If there is none, one more is
+ * opened, even above the cap, since taking one from a reader would lose its snapshot.
  */
 static ShardConn *
 pick_writer(ShardPool *pool)
@@ -619,9 +620,9 @@ pick_writer(ShardPool *pool)
 }
 
 /*
- * In a transaction with one snapshot: the new writer of pool imports it, which
- * has to be waited for, since only then may those who read with it end.  They
- * do, because the locks they hold could stand in the writer's way for ever.
+ * In a transaction with one snapshot: makes the new writer of pool import it, and
+ * waits for that.  Then the readers' transactions on the node end, since the writer
+ * could wait for their locks for ever.
  */
 static void
 take_over_snapshot(ShardPool *pool)
@@ -637,7 +638,7 @@ take_over_snapshot(ShardPool *pool)
 		shard_connection_exec(pool->writer, buf.data);
 	pfree(buf.data);
 
-	/* A stream may have sent its import without the node having carried it out. */
+	/* A stream may have sent its import, which the node has not carried out yet. */
 	dlist_foreach(iter, &pool->conns)
 	{
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
@@ -672,9 +673,8 @@ shard_txn_writer_start(Oid serverid, Oid userid)
 		shard_txn_check_not_lost(writer);
 
 	/*
-	 * Streams of this statement that have not begun, be it that they are
-	 * queued or that their connection is being opened, must not see what it
-	 * writes.
+	 * Streams of this statement that have not begun (they are queued, or their
+	 * connection is being opened) must not see what the statement writes.
 	 */
 	shard_txn_upcalls->drain_queue(pool);
 
@@ -686,8 +686,8 @@ shard_txn_writer_start(Oid serverid, Oid userid)
 		check_snapshot_kept(xact_snapshot, node);
 
 		/*
-		 * What has exported a snapshot cannot be prepared for a two-phase
-		 * commit: the writer is another connection, which imports it.
+		 * A transaction that has exported its snapshot cannot be prepared for a
+		 * two-phase commit: the writer is another connection, which imports it.
 		 */
 		if (node->state == SHARD_SNAPSHOT_EXPORTING && exporter_alive(xact_snapshot, node))
 			shard_connection_yield(node->exporter);

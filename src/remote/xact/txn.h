@@ -34,10 +34,10 @@ extern void shard_txn_writer_preamble(ShardConn *conn, int level, StringInfo buf
  * before.  NULL when the pool's cap allows no more, and always at REPEATABLE
  * READ and above: use one connection then.
  *
- * What it writes is in a transaction of its own on the node: no other
- * statement of this transaction can see it or touch it, it sees nothing of what
- * the writer or another extra writer does, and a lock that one of them waits
- * for and another one holds is waited for for ever.  So it is only for a statement
+ * It writes in a transaction of its own on the node: no other statement of this
+ * transaction sees those rows, and it does not see what the writer or another extra
+ * writer does.  When one of them waits for a lock that another one holds, it waits
+ * for ever.  So it is only for a statement
  *	- that is the whole transaction: outside a transaction block and at the
  *	  outermost level (raised otherwise), sent by the client by the simple
  *	  protocol (in a pipeline others may follow) and not run by a function;
@@ -50,21 +50,22 @@ extern void shard_txn_writer_preamble(ShardConn *conn, int level, StringInfo buf
 extern ShardConn *shard_txn_extra_writer_start(Oid serverid, Oid userid);
 
 /*
- * Rows of one table must not come over two connections: they could wait for each
- * other.  claim: conn, an extra writer, writes to table (name as in SQL, the
- * same each time) from now on.  of: the extra writer that has claimed it; NULL:
- * none, it is the writer's.
+ * Rows of one table must not come over two connections, which could wait for each
+ * other.  claim: from now on only conn, an extra writer, writes to table (name as in
+ * SQL, the same each time).  of: the extra writer that has claimed table; NULL: none,
+ * the node's writer writes to it.
  */
 extern void shard_txn_extra_writer_claim(ShardConn *conn, const char *table);
 extern ShardConn *shard_txn_extra_writer_of(Oid serverid, Oid userid, const char *table);
 
 /*
- * conn's holder has rolled its remote transaction back and goes on only to find
- * out why the local transaction is going to fail: what comes may see any moment.
+ * conn's holder has rolled its remote transaction back, and runs statements only to
+ * find out why the local transaction is going to fail: which snapshot they see does
+ * not matter.
  */
 extern void shard_txn_forget_doomed(ShardConn *conn);
 
-/* Raises when the node has aborted the transaction that this transaction wrote in. */
+/* Raises when the node has aborted the remote transaction in which this one wrote. */
 extern void shard_txn_check_writer(ShardConn *conn);
 
 /*
@@ -100,8 +101,8 @@ extern bool shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot, 
 									  StringInfo buf, bool *exports);
 
 /*
- * What a transaction needs of those above it, which use transactions themselves.
- * shardfdw.c registers them, once, when the library is loaded.
+ * Functions of higher layers that transactions call.  shardfdw.c registers them,
+ * once, when the library is loaded.
  */
 typedef struct ShardTxnUpcalls
 {

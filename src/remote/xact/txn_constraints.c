@@ -1,10 +1,10 @@
 /*
  * txn_constraints.c
- *	  What SET CONSTRAINTS ALL has made of the transactions on nodes.
+ *	  Remembers SET CONSTRAINTS ALL for nodes that join the transaction later.
  *
  * It lasts until the end of the transaction, or until ROLLBACK TO a savepoint
- * from before it.  So what each nesting level has set is kept, and goes behind
- * the BEGIN or SAVEPOINT of that level wherever a node joins later.
+ * from before it.  So the mode that each nesting level has set is kept.  When a node
+ * joins later, it is sent behind the BEGIN or SAVEPOINT of that level.
  */
 #include "postgres.h"
 

@@ -4,15 +4,19 @@
  *
  * End of the local transaction (PRE_COMMIT):
  *
- *	 nothing written ------------------> COMMIT of readers, not waited for
- *	 one connection, nothing local ----> COMMIT there, waited for
- *	 several, or node + local ---------> twophase.c
+ *	 readers --------------------------> COMMIT, not waited for (at SERIALIZABLE: waited for)
+ *	 one connection wrote, nothing local
+ *	   to commit ----------------------> COMMIT there, waited for
+ *	 several wrote, or one and the
+ *	   coordinator --------------------> twophase.c
+ *	 the same with commit_protocol
+ *	   = '1pc', or in recovery --------> COMMIT on all at once, waited for
  *
- * (Several are those of several nodes, or the writer and the extra writers of one:
- * what counts is how many transactions have to end alike.)
+ * Several are the connections to several nodes, or the writer and the extra writers
+ * of one node: what counts is how many remote transactions have to end alike.
  *
- * "Nothing local" means that nothing can fail here any more once the node has
- * committed.  What PostgreSQL still does after XACT_EVENT_PRE_COMMIT, 15 to 19, in
+ * "Nothing local to commit" means that the local transaction cannot fail any more
+ * once the node has committed.  What PostgreSQL still does after XACT_EVENT_PRE_COMMIT, 15 to 19, in
  * CommitTransaction(), and why it cannot fail then:
  *
  *	 AtEOXact_Parallel				no parallel operation outlives its query
@@ -27,13 +31,13 @@
  *	 RecordTransactionCommit		without an xid: flushes WAL of others at most
  *
  * Interrupts are held from the node's answer until the local transaction has
- * ended.  Callbacks of libraries that were loaded before this one run after
- * ours; one that raises there undoes nothing on the node.
+ * ended.  Callbacks of libraries that were loaded before this one run after ours.
+ * When one of those raises an error, the node has committed all the same.
  *
  * The writer of a node may have been lost while an inner block caught the
  * error.  Then the local transaction can no longer commit: list
- * shard_txn_writers says what was written where, and is compared with what is
- * left.
+ * shard_txn_writers says which connections have written, and is compared with those
+ * that are left.
  */
 #include "postgres.h"
 
@@ -54,11 +58,11 @@
 #include "utils/timestamp.h"
 
 /*
- * How long an abort waits for nodes, in ms.  The end of a whole transaction can
- * be left to a node that finds its connection closed.  A savepoint is lost with
- * its connection, so it is waited for longer; but not by a user who has pressed
- * Ctrl-C, maybe because of that node, before or meanwhile: that takes less than
- * a second.  Behind a node that took all of the time the others still get some.
+ * How long an abort waits for nodes, in ms.  A node that finds its connection closed
+ * rolls the whole transaction back by itself, so that wait is short.  A savepoint is
+ * lost with its connection, so the wait for ROLLBACK TO is longer.  When the user has
+ * cancelled, maybe because of that node, both take less than a second (HURRY).  When
+ * one node has used up the time, the others still get the LEAST.
  */
 #define ABORT_TIMEOUT_MS 3000
 #define ABORT_SUB_TIMEOUT_MS 10000
@@ -130,7 +134,7 @@ shard_txn_hold_interrupts(void)
 void
 shard_txn_drop_cancel(void)
 {
-	/* a time-out that stays noted would be raised when the client has been told of the commit */
+	/* a time-out that stays pending would be raised after the client was told of the commit */
 	QueryCancelPending = false;
 	(void) get_timeout_indicator(LOCK_TIMEOUT, true);
 	(void) get_timeout_indicator(STATEMENT_TIMEOUT, true);
@@ -186,7 +190,7 @@ commit_now(ShardConn **conns, int nconns, bool holds_fence)
 {
 	ShardBroadcast *items = palloc0(nconns * sizeof(ShardBroadcast));
 
-	/* on a standby nothing was written: a conflict with recovery ends the wait by an error */
+	/* on a standby nothing was written: a conflict with recovery may end the wait with an error */
 	ShardBroadcastInterrupt interrupt = RecoveryInProgress() ? SHARD_BROADCAST_RAISE : SHARD_BROADCAST_HURRY;
 
 	for (int i = 0; i < nconns; i++)
@@ -209,7 +213,7 @@ commit_now(ShardConn **conns, int nconns, bool holds_fence)
 	pfree(items);
 }
 
-/* Ends the transactions of readers.  Those of SERIALIZABLE are verdicts and are waited for. */
+/* Ends the transactions of readers.  At SERIALIZABLE such a COMMIT may fail, so it is waited for. */
 static void
 commit_readers(ShardConnList *readers)
 {
@@ -263,7 +267,7 @@ settle_writers(void)
 		ShardConn  *conn;
 		dlist_iter	iter;
 
-		/* one that yields may lose others */
+		/* a holder that yields may have lost connections of others */
 		shard_txn_check_not_lost(writer);
 		while ((conn = held_writer(pool)) != NULL)
 		{
@@ -279,7 +283,7 @@ settle_writers(void)
 	}
 }
 
-/* Has this transaction notifications to send, or begun to listen? */
+/* Has this transaction notifications to send, or has it begun to listen? */
 static bool
 has_notifications(void)
 {
@@ -340,13 +344,13 @@ pre_commit(void)
 	if (written.nconns == 0)
 		return;
 
-	/* in recovery there is no transaction here that could decide, and those of nodes are READ ONLY */
+	/* in recovery the local transaction cannot write a log row; those on nodes are READ ONLY */
 	if (shard_guc_commit_protocol == SHARD_COMMIT_1PC || RecoveryInProgress() ||
 		(written.nconns == 1 && shard_txn_is_remote_only()))
 		commit_in_one_phase(written.conns, written.nconns);
 	else
 	{
-		/* known to abort from the first PREPARE on */
+		/* filled before the first PREPARE, since an abort reads it */
 		MemoryContext oldcxt = MemoryContextSwitchTo(TopTransactionContext);
 
 		for (int i = 0; i < written.nconns; i++)
@@ -357,7 +361,7 @@ pre_commit(void)
 	}
 }
 
-/* Nothing of conn may point to the transaction any more. */
+/* Removes from conn all that points to the transaction. */
 static void
 end_on_conn(ShardConn *conn, void *arg)
 {
@@ -376,23 +380,23 @@ tell_nodes(void)
 }
 
 /*
- * Tells the nodes of the commit.  An error from here on would be a PANIC, since
- * a committed transaction cannot be aborted.  Nothing of ours raises one; but
- * what is reported runs code of others, which may.  Then nodes are left to recovery.
+ * Sends COMMIT PREPARED to the nodes.  An error from here on would be a PANIC, since
+ * a committed transaction cannot be aborted.  Our code does not raise one, but a
+ * WARNING runs code of other libraries, which may.  Then nodes are left to recovery.
  */
 static void
 finish_commit(void)
 {
 	ErrorContextCallback *callers = error_context_stack;
 
-	/* for the context of a message they would ask for memory */
+	/* callbacks that add context to a message would allocate memory */
 	error_context_stack = NULL;
 	if (!shard_wait_run_noerror(tell_nodes))
 		shard_twophase_leave(prepared.conns, prepared.nconns);
 	error_context_stack = callers;
 }
 
-/* The transaction is over here. */
+/* The local transaction has ended: forgets what belonged to it. */
 static void
 end_of_xact(void)
 {
@@ -420,7 +424,7 @@ abort_deadline(int timeout_ms)
 									   shard_wait_interrupted ? ABORT_HURRY_MS : timeout_ms);
 }
 
-/* What runs on conn does not end: closing the connection makes the node roll back. */
+/* The statement on conn does not end: closes the connection, which makes the node roll back. */
 static void
 give_up(ShardConn *conn)
 {
@@ -490,7 +494,7 @@ abort_on_conn(ShardConn *conn, void *arg)
 	if (conn->xact.prepared_gid != NULL)
 		return;
 	stop_running(conn, plan->deadline);
-	/* maybe it is what was waited for in vain; mostly its COMMIT was sent a moment ago, by the end of a snapshot */
+	/* its COMMIT was mostly sent a moment ago, by the end of a snapshot; but maybe the user has waited for it in vain */
 	if (shard_wait_interrupted && !shard_connection_settle_noerror(conn, plan->settle_deadline))
 		conn->state = SHARD_CONN_BROKEN;
 	if (conn->state != SHARD_CONN_READY || conn->end_pending)
@@ -505,7 +509,7 @@ abort_all(void)
 {
 	AbortPlan	plan = {0};
 
-	/* an abort may wait for nodes; cuts do not wait for it */
+	/* an abort may wait for nodes, and cuts must not wait for the abort */
 	shard_fence_let_go();
 	SHARD_FAULT_POINT("abort");
 	plan.deadline = abort_deadline(ABORT_TIMEOUT_MS);
@@ -548,8 +552,8 @@ xact_callback(XactEvent event, void *arg)
 						 errmsg("cannot PREPARE a transaction that has used nodes of shardfdw")));
 			break;
 		case XACT_EVENT_ABORT:
-			holding_interrupts = false; /* the error has made an end of it */
-			/* not only if touched: a statement outside any transaction may be under way */
+			holding_interrupts = false; /* error handling has reset core's counter */
+			/* even if no node was touched: a statement outside any transaction may be under way */
 			abort_all();
 			end_of_xact();
 			shard_txn_reset_constraints();
@@ -568,7 +572,7 @@ xact_callback(XactEvent event, void *arg)
  * Subtransactions
  */
 
-/* True when all that this transaction wrote over conn was written in level or deeper. */
+/* True when this transaction wrote over conn only in nesting level level or deeper. */
 static bool
 wrote_only_below(ShardConn *conn, int level)
 {
@@ -578,8 +582,8 @@ wrote_only_below(ShardConn *conn, int level)
 }
 
 /*
- * Back to the savepoint of level on every connection that has one; the end of
- * the remote transaction where nothing else was done in it.
+ * Rolls conn back to the savepoint of level, if it has one; or ends its remote
+ * transaction, if nothing else was done in it.
  */
 static void
 abort_sub_on_conn(ShardConn *conn, void *arg)
@@ -587,12 +591,12 @@ abort_sub_on_conn(ShardConn *conn, void *arg)
 	AbortPlan  *plan = arg;
 	bool		whole = !IsolationUsesXactSnapshot() && wrote_only_below(conn, plan->level);
 
-	/* a transaction with one snapshot keeps its writer, which nobody opens now */
+	/* a transaction with one snapshot keeps its writer, which may still be opening while nobody waits for it */
 	shard_connection_pause(conn);
 	if (conn->xact.depth < plan->level && !(whole && shard_connection_in_xact(conn)))
 		return;
 	stop_running(conn, plan->deadline);
-	/* what was stopped early enough has not even begun */
+	/* a transaction that was stopped early enough has not begun on the node */
 	if (conn->state == SHARD_CONN_READY &&
 		!(whole && PQtransactionStatus(conn->pg) == PQTRANS_IDLE))
 		plan_command(plan, conn, whole ? "ROLLBACK" : plan->rollback_to);
@@ -677,7 +681,7 @@ subxact_callback(SubXactEvent event, SubTransactionId mySubid,
 		shard_txn_end_constraints(level, event == SUBXACT_EVENT_PRE_COMMIT_SUB);
 	if (event == SUBXACT_EVENT_PRE_COMMIT_SUB && shard_txn_touched)
 	{
-		/* nothing is allocated: core keeps a used context of a subtransaction until the transaction ends */
+		/* allocates nothing, since core keeps a subtransaction's context that was used until the transaction ends */
 		shard_pool_each(leave_savepoint, &level);
 		end_level(level, true);
 	}

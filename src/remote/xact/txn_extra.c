@@ -29,7 +29,7 @@ shard_txn_extra_writer_start(Oid serverid, Oid userid)
 		elog(ERROR, "nothing writes to node \"%s\"", GetForeignServer(serverid)->servername);
 	shard_txn_check_not_lost(writer);
 
-	/* idle ones above the cap, from before it was lowered, do not count as a permission */
+	/* there may be idle connections above the cap, from before it was lowered: they must not be used here */
 	if (1 + writer->nextra >= shard_guc_max_connections_per_node)
 		return NULL;
 	conn = shard_pool_start_extra(shard_pool_get(serverid, userid));

@@ -1,6 +1,6 @@
 /*
  * txn_private.h
- *	  The inside of a transaction over nodes: shared by txn*.c, and used by those in
+ *	  The inside of a transaction over nodes: shared by txn*.c, and by files of
  *	  remote/run and remote/copy that begin or end transactions on nodes.
  */
 #ifndef SHARDFDW_TXN_PRIVATE_H
@@ -31,17 +31,17 @@ extern ShardWriter *shard_txn_find_writer(Oid serverid, Oid userid);
 extern void shard_txn_check_not_lost(ShardWriter *writer);
 
 /*
- * conn, in a transaction that has just exported its snapshot as id, is snapshot's
- * exporter on its node.  SERIALIZABLE: it has exported none, and is what the
- * transaction uses on the node.
+ * Makes conn, whose transaction has just exported its snapshot as id, the exporter of
+ * snapshot on its node.  At SERIALIZABLE conn has exported none; it is the one
+ * connection that the transaction uses on the node.
  */
 extern void shard_txn_take_export(ShardSnapshot *snapshot, ShardConn *conn, const char *id);
 
-/* The command; notes that it has run in the subtransaction of level, on nodes and for those that join later. */
+/* sql: the command.  note: it has run in the subtransaction of level, which nodes that join later have to be told. */
 extern const char *shard_txn_constraints_sql(bool deferred);
 extern void shard_txn_note_constraints(int level, bool deferred);
 
-/* What the levels from min_level to max_level have made of deferrable constraints. */
+/* Appends SET CONSTRAINTS ALL as the levels from min_level to max_level have set it. */
 extern void shard_txn_append_constraints(int min_level, int max_level, StringInfo buf);
 
 /* The subtransaction of level, or the transaction, has ended. */
@@ -49,8 +49,8 @@ extern void shard_txn_end_constraints(int level, bool committed);
 extern void shard_txn_reset_constraints(void);
 
 /*
- * True when nothing of the local transaction can fail any more, and nothing of it is
- * lost, once a node has committed: see txn_end.c.
+ * True when the local transaction has nothing to commit: it can neither fail nor lose
+ * anything once a node has committed, see txn_end.c.
  */
 extern bool shard_txn_is_remote_only(void);
 
@@ -60,7 +60,7 @@ extern bool shard_txn_is_remote_only(void);
  */
 extern void shard_txn_hold_interrupts(void);
 
-/* When nothing is waited for any more after that: a cancel or time-out has come too late. */
+/* After that, when nothing is waited for any more: drops a cancel or time-out, which has come too late. */
 extern void shard_txn_drop_cancel(void);
 
 /* conn is outside any transaction now. */
