@@ -12,8 +12,8 @@
  * (stat_import.c), and its rows are sampled only when the node has none.
  *
  * The table's option analyze_sampling (off, auto, random, system, bernoulli;
- * the server's as fallback) says how the node thins the rows out; with auto, a
- * small part of a large table is taken from some of its blocks, as core does.
+ * the server's as fallback) says how the node chooses rows; with auto, a small
+ * sample of a large table is taken from some of its blocks only, as core does.
  * A table of a few times the sample's size is read as a whole, so that its row
  * count is exact.
  */
@@ -132,8 +132,8 @@ ask_table(Relation relation)
 
 /*
  * Is the relation analyzed by itself, not as a part of its parent?  Core does not
- * say so, but shows it to pg_stat_progress_analyze; where that is switched off
- * the answer is no.
+ * tell the wrapper, but reports it for pg_stat_progress_analyze.  Where that is
+ * switched off the answer is no.
  */
 static bool
 is_own_analyze(Relation relation)
@@ -143,7 +143,7 @@ is_own_analyze(Relation relation)
 		MyBEEntry->st_progress_command_target == RelationGetRelid(relation);
 }
 
-/* May rows be chosen in any way? */
+/* Is analyze_sampling auto, so that this file chooses the method? */
 static bool
 is_auto(Relation relation)
 {

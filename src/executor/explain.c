@@ -154,7 +154,7 @@ void
 shardExplainForeignScan(ForeignScanState *node, ExplainState *es)
 {
 	ShardScanState *state = node->fdw_state;
-	/* who asked in parts has asked all of them */
+	/* a key join that reads the shards in parts has read all of them in the end */
 	const Bitmapset *shards = state->running && state->part != SHARD_SCAN_ALL ?
 		state->unsplit : state->live;
 	int			first;

@@ -279,7 +279,7 @@ show_plan(List *lines, ExplainState *es)
 	ExplainOpenGroup(PROP_REMOTE_PLAN, PROP_REMOTE_PLAN, true, es);
 	foreach(lc, lines)
 	{
-		/* of XML each line has its end, of the others its beginning */
+		/* a line break follows each line of XML, and precedes those of the other formats */
 		if (es->format != EXPLAIN_FORMAT_XML)
 			appendStringInfoChar(es->str, '\n');
 		appendStringInfoSpaces(es->str, es->indent * 2);
@@ -394,7 +394,7 @@ shard_explain_remote(ForeignScanState *node, const Bitmapset *shards, ExplainSta
 		generic = !evaluate_parameters(node, es->analyze);
 		sql = generic ? NULL : explain_statement(state, shards, was_run, false, es);
 
-		/* nobody will ask for more rows, and the connections may be needed */
+		/* no more rows will be asked for, and the connections may be needed below */
 		if (state->running)
 			shard_scan_close_streams(node);
 		if (generic && knows_generic_plans(state, shardno))

@@ -11,9 +11,8 @@
 #include "nodes/execnodes.h"
 
 /*
- * Adds to es what nodes do for the scan, of which these are the shards, when
- * shardfdw.explain_remote and VERBOSE ask for it.  Ends what the scan still runs:
- * to be called last.
+ * Adds to es what nodes do for the scan, if shardfdw.explain_remote and VERBOSE are
+ * on.  shards: those of the scan.  Ends the scan's queries, so it must be called last.
  */
 extern void shard_explain_remote(ForeignScanState *node, const Bitmapset *shards, ExplainState *es);
 

@@ -1,7 +1,7 @@
 /*
  * shard_query_exec.c
- *	  Recognises queries that are nothing but a shard scan, and tells what each shard
- *	  is asked.
+ *	  Recognises queries that are nothing but a shard scan, and returns the query for
+ *	  each shard.
  *
  *	   Foreign Scan		ours, the top of the plan, nothing left to check here
  *		  |`-> columns of the result = remote columns, in any order, none computed

@@ -2,8 +2,8 @@
  * stat_import.c
  *	  Statistics of a shard's columns, taken over from its node.
  *
- * The node's own ANALYZE has read the rows already: what it found is in its
- * pg_stats, and comes over in one small query instead of thousands of rows.
+ * The node's own ANALYZE has read the rows already: its result is in pg_stats there,
+ * and is fetched by one small query instead of thousands of rows.
  *
  *	   ask_node     one query: rows, changes since, one line of pg_stats per column
  *	   is_usable    fresh, complete, of types that are the same here
@@ -37,7 +37,7 @@
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 
-/* Changed rows that make the node's statistics old: those that make autovacuum renew them. */
+/* Changed rows that make the node's statistics stale: autovacuum's defaults for renewing them. */
 #define STALE_ROWS		50
 #define STALE_FRACTION	0.1
 

@@ -11,9 +11,9 @@
 
 /*
  * Gives the columns of relation, a shard, the statistics that the node has of
- * its table.  Result: false, and nothing changed, when the node has none of
- * some column, when too many rows have changed since it made them, or when they
- * do not fit here.  relation_name: the table on the node, quoted.
+ * its table.  Returns false, and changes nothing, when the node has none of some
+ * column, when too many rows have changed since it made them, or when the coordinator
+ * cannot use them.  relation_name: the table on the node, quoted.
  * *nrows: rows that the node believes the table to have.
  */
 extern bool shard_stat_import(Relation relation, Oid serverid, const char *relation_name,

@@ -293,7 +293,7 @@ route_by_key(ShardStatementState *state, bool noerror)
 		no_partition_error(parent, values, isnull);
 	table_close(parent, NoLock);
 
-	/* no row has such a key, which any shard can say */
+	/* no row has such a key, so any shard gives the right answer */
 	return Max(shardno, 0);
 }
 
@@ -359,8 +359,8 @@ make_targets(ShardStatementState *state)
 }
 
 /*
- * Is this statement all of its transaction: one that the client has sent by
- * itself, by the simple protocol (in a pipeline others may follow)?
+ * Is this statement the whole transaction?  That is, has the client sent it alone and
+ * by the simple protocol (in a pipeline others may follow)?
  */
 static bool
 is_whole_transaction(const EState *estate)
@@ -569,7 +569,7 @@ statement_end(CustomScanState *node)
 		return;
 	}
 
-	/* to close the stream of a change while it runs would cancel it, and so fail the transaction */
+	/* closing the stream of a change that still runs would cancel it, and so fail the transaction */
 	if (state->plan->operation != CMD_SELECT || node->ss.ps.state->es_plannedstmt->hasModifyingCTE)
 	{
 		TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;

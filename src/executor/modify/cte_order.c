@@ -4,9 +4,9 @@
  *
  *	 WITH d AS (DELETE FROM t WHERE ...) INSERT INTO t ...
  *
- * All parts of a statement see the rows that were there before it.  Nodes show
- * them what the same transaction has written: a DELETE or UPDATE that comes after
- * the INSERT would have its rows, too.  So it has to come before:
+ * All parts of a statement see the rows that were there before it.  But a node shows
+ * a part what the same transaction has written there: a DELETE or UPDATE that runs
+ * after the INSERT would change its rows, too.  So it has to run before:
  *
  *	 nothing reads what it returns		core would run it last; it is run first here
  *	 the INSERT reads what it returns	it comes before anyway
@@ -18,10 +18,10 @@
  * are refused, too.
  *
  * The parts that come first run when the statement's plan is asked for its first
- * row: within core's ExecutorRun(), so that what other libraries measure there has
- * them, and what their triggers and functions run counts as nested.
+ * row.  That is within core's ExecutorRun(): other libraries measure them as part of
+ * the statement, and take statements of their triggers and functions for nested ones.
  *
- * Assumptions: who reads a WITH query is a CteScan of the plan.
+ * Assumptions: only CteScan nodes read WITH queries.
  */
 #include "postgres.h"
 
@@ -268,7 +268,7 @@ first_row(PlanState *ps)
 	statement->top = NULL;
 	ExecSetExecProcNode(ps, statement->next_row);
 	run_changes_first(ps->state);
-	/* not by ExecProcNode(), which would measure the node twice */
+	/* not called by ExecProcNode(), which would measure the node twice */
 	return statement->next_row(ps);
 }
 

@@ -11,8 +11,8 @@
  *	 without RETURNING	all are run, only the command tags come back
  *	 with RETURNING		rows are streamed
  *
- * Core may leave out a shard by values that it finds out in between.  Then its
- * statement has run all the same, and has changed nothing: the condition that
+ * Core may prune a shard by values that it learns after the start.  Then the shard's
+ * statement has run all the same, but has changed nothing, since the condition that
  * core prunes with is part of it.
  */
 #include "postgres.h"
@@ -233,7 +233,7 @@ next_returned(ShardDirectState *state, TupleTableSlot *slot)
 {
 	if (state->decoder == NULL)
 	{
-		/* RETURNING of constants: one row of nothing for each changed */
+		/* RETURNING of constants only: an empty row for each changed one */
 		if (state->nleft == 0)
 			return false;
 		state->nleft--;

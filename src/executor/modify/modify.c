@@ -17,8 +17,9 @@
  *
  * Core does not check the partition constraint of foreign tables, but routing
  * and pruning rely on it, so it is checked here wherever core has not routed
- * the row itself.  Nor does it check row security policies of a parent for rows
- * that go to foreign tables (ExecInsert() does so for local ones alone).
+ * the row itself.  Core does not check row security policies of a parent for rows
+ * that go to foreign tables either (ExecInsert() does so only for local ones), so
+ * they are checked here, too.
  */
 #include "postgres.h"
 
@@ -55,8 +56,8 @@ typedef struct ShardModifyState
 	const char *delete_sql;		/* deletes what moves */
 
 	/* INSERT by COPY */
-	ShardRowSink *sink;			/* NULL: statement per row */
-	ShardRowTarget *target;		/* opened at the first row; NULL then: statement per row after all */
+	ShardRowSink *sink;			/* NULL: a statement per row is used instead */
+	ShardRowTarget *target;		/* opened at the first row; if it stays NULL: statement per row after all */
 	List	   *attnos;			/* columns sent */
 
 	/* statement per row: its parameters are the ctid (UPDATE, DELETE), then the columns */
@@ -112,9 +113,9 @@ prepare_statement(ShardModifyState *state, EState *estate, const ShardModifyPlan
 }
 
 /*
- * An INSERT may go by COPY when nothing but the row's success matters: what
- * the node makes of it (defaults, triggers) is not looked at here, and it is
- * not conditional.
+ * An INSERT may go by COPY when only its success matters: when the coordinator does
+ * not need the values that the node has stored (defaults, triggers), and the row is
+ * not inserted conditionally.
  */
 bool
 shard_modify_by_copy(const ShardModifyPlan *plan, const ResultRelInfo *rinfo)
@@ -240,8 +241,8 @@ shardBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *rinfo)
 	ListCell   *lc;
 
 	/*
-	 * A row that an UPDATE of the key moves would be inserted while, or before,
-	 * the same statement updates its new shard, and so might be updated twice.
+	 * An UPDATE of the key would insert the row that it moves before it has updated
+	 * all rows of the new shard, and so might update that row twice.
 	 */
 	if (rinfo->ri_FdwState != NULL || rinfo->ri_usesFdwDirectModify)
 		ereport(ERROR,
@@ -262,7 +263,7 @@ shardBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *rinfo)
 							RelationGetRelationName(rinfo->ri_RelationDesc))));
 	}
 
-	/* rows that fail check options are shown as a whole */
+	/* an error about a check option shows all columns of the row */
 	foreach(lc, rinfo->ri_WithCheckOptions)
 		exprs = lappend(exprs, ((WithCheckOption *) lfirst(lc))->qual);
 	exprs = lappend(exprs, rinfo->ri_returningList);
@@ -283,7 +284,7 @@ shardBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *rinfo)
 	else if (plan.do_nothing)
 		state->do_nothing = &mtstate->ps;
 
-	/* COPY FROM checks the constraint itself where it has not routed. */
+	/* COPY FROM itself checks the constraint of rows that it has not routed. */
 	state->check_partition = node != NULL && state->rel->rd_rel->relispartition &&
 		triggers && triggers->trig_insert_before_row;
 	rinfo->ri_FdwState = state;
@@ -309,7 +310,7 @@ ctid_param(ShardModifyState *state, TupleTableSlot *planSlot)
 	return DatumGetCString(DirectFunctionCall1(tidout, ctid));
 }
 
-/* A statement for one ctid has changed nrows rows: NULL when none. */
+/* The result of a statement for one ctid that has changed nrows rows: slot, or NULL when it changed none. */
 static TupleTableSlot *
 one_row(ShardModifyState *state, int64 nrows, TupleTableSlot *slot)
 {
@@ -403,9 +404,10 @@ move_row(ShardModifyState *state, ResultRelInfo *rinfo, TupleTableSlot *slot,
 /* ---- rows ---- */
 
 /*
- * Before the first row that may go by COPY.  Core counts a row when we have taken
- * it, and a COPY tells too late that the node has stored less: where it may, rows
- * go one by one, as they do with postgres_fdw.
+ * Called before the first row that may go by COPY.  Core counts a row as soon as
+ * shardExecForeignInsert() has returned it, and a COPY tells too late that the node
+ * has stored fewer rows (a trigger there may drop some).  Where a node may do so, rows
+ * are sent one by one, as with postgres_fdw.
  */
 static void
 choose_way(ShardModifyState *state, EState *estate)

@@ -1,13 +1,13 @@
 /*
  * nested_write.c
- *	  Whether a table is written by others while a statement writes to it.
+ *	  Whether nested statements write to a table while a statement writes to it.
  *
- * Whatever way a statement takes, core checks the permissions of its relations
- * when it begins: there those that are written to are known.  A statement that
- * begins while another one is watched has been run by that one's triggers or
- * functions.  A watch begins with the first row that is written; of what has been
- * run before it, by BEFORE statement triggers or functions of the source, the
- * command's number tells that it came after the statement's own.
+ * However a statement is executed, core checks the permissions of its relations when
+ * it begins: at that moment the relations that it writes to are known.  A statement
+ * that begins while another one is watched was run by triggers or functions of the
+ * watched one.  A watch begins with the first row that is written.  Nested statements
+ * may have run before that, by BEFORE statement triggers or functions of the source:
+ * they are known by their command numbers, which are higher than the statement's own.
  */
 #include "postgres.h"
 
@@ -56,7 +56,7 @@ written_parent(const ShardPermissions *permission)
 	return get_rel_relkind(permission->relid) == RELKIND_PARTITIONED_TABLE ? permission->relid : InvalidOid;
 }
 
-/* Of a statement's permissions, how many are to write to parent or its shards? */
+/* How many of a statement's permissions are for writing to parent or its shards? */
 static int
 count_writes(List *permissions, Oid parent)
 {

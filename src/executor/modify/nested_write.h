@@ -1,6 +1,6 @@
 /*
  * nested_write.h
- *	  Whether a table is written by others while a statement writes to it.
+ *	  Whether nested statements write to a table while a statement writes to it.
  */
 #ifndef SHARDFDW_NESTED_WRITE_H
 #define SHARDFDW_NESTED_WRITE_H

@@ -6,7 +6,7 @@
 
 #include "executor/modify/returned.h"
 
-/* Decoders and plans name the kinds apart, since tuple/ lies below planner/. */
+/* Decoders and plans have enums of their own for the kinds, since tuple/ lies below plan/ and must not include it. */
 static ShardDecodeKind
 decode_kind(ShardOutputKind kind)
 {

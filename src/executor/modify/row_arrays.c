@@ -11,10 +11,10 @@
 #include "lib/stringinfo.h"
 #include "utils/memutils.h"
 
-/* Of all arrays of a statement; leaves room for the rest of the message. */
+/* Bytes that all arrays of a statement may have; leaves room for the rest of the message. */
 #define MAX_ARRAYS_BYTES ((Size) MaxAllocSize - 1024 * 1024)
 
-/* Arrays of few rows must not cost much where there are many shards. */
+/* First size of an array's buffer: small, since there may be many shards with few rows each. */
 #define FIRST_BYTES 64
 
 struct ShardRowArrays

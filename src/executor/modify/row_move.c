@@ -11,8 +11,8 @@
  * If it were inserted at once, the UPDATE might find it in its new shard and
  * update it again.
  *
- * So that nobody sees the moment between, parents and shards with triggers
- * that UPDATE fires, or that a DELETE and an INSERT would fire, are left out.
+ * Triggers could see the moment in between.  So no rows are moved where parent or
+ * shards have triggers that UPDATE fires, or that a DELETE and an INSERT would fire.
  */
 #include "postgres.h"
 

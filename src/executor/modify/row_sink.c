@@ -13,9 +13,9 @@
  * connection, and the stream that holds it gives it up only after it has sent
  * what it has.
  *
- * Core COPY FROM names the input line of an error in the error's context, by a
- * callback on the error context stack.  Nodes complain later than that, about
- * rows long past; so the callback is taken over when that happens.
+ * Core's COPY FROM names the current input line in an error's context, by a callback
+ * on the error context stack.  Nodes report errors later, about earlier lines; so
+ * that callback is replaced when a node reports one.
  */
 #include "postgres.h"
 
@@ -35,7 +35,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-/* INSERTs of that many rows can be watched by other sessions. */
+/* INSERTs are shown to other sessions from this many rows on: smaller ones are not worth the shared memory. */
 #define PUBLISH_ROWS 1000
 
 struct ShardRowSink
@@ -50,7 +50,7 @@ struct ShardRowSink
 	/* COPY FROM only */
 	bool		from_copy;
 	CopyFromState cstate;		/* NULL: not known */
-	const ShardCopyContext *load;	/* what the load wants that has called CopyFrom(); NULL: none */
+	const ShardCopyContext *load;	/* wishes of the load that has called CopyFrom(); NULL: none */
 	uint64		bad_lineno;		/* line a node complained about; 0 = not known */
 	const char *bad_place;		/* what it said of the place in the line */
 	ErrorContextCallback context;
@@ -182,7 +182,7 @@ shard_row_sink_release(ShardRowSink *sink)
 	shard_copy_set_finish(set);
 }
 
-/* Within CopyFrom(), the load that has called it may want more of the streams. */
+/* Creates the set of streams.  Within CopyFrom(), the load that has called it may have wishes for it. */
 static void
 open_set(ShardRowSink *sink)
 {
@@ -208,7 +208,7 @@ shard_row_sink_is_guarded(ShardRowSink *sink)
 static void
 begin_stat(ShardRowSink *sink, Relation rel)
 {
-	/* It is the table that is shown, whichever of its shards comes first. */
+	/* The sharded table is shown, whichever of its shards comes first. */
 	Oid			relid = shard_map_top(RelationGetRelid(rel));
 
 	sink->nrows = 0;
@@ -274,7 +274,7 @@ shard_row_sink_put(ShardRowTarget *target, EState *estate, TupleTableSlot *slot)
 	if (++target->sink->nrows == PUBLISH_ROWS)
 		shard_copy_stat_publish(target->sink->stat);
 
-	/* What the encoder leaves behind goes with core's reset for the next row. */
+	/* Core resets this context before the next row, and frees what the encoder has allocated. */
 	oldcxt = MemoryContextSwitchTo(GetPerTupleMemoryContext(estate));
 	shard_encode_row(target->encoder, slot, buf);
 	MemoryContextSwitchTo(oldcxt);

@@ -2,8 +2,9 @@
  * row_statement.c
  *	  Statements that change or lock single rows of a shard.
  *
- * Each runs on the transaction's writing connection of the shard's node, by
- * itself: what triggers here do between two of them comes between them there.
+ * Each runs by itself on the transaction's writing connection of the shard's node.
+ * So what triggers on the coordinator write between two of them comes to the node
+ * between them, too.
  */
 #include "postgres.h"
 
@@ -51,7 +52,7 @@ shard_row_statement_decoder(Relation rel, List *attnos)
 	return shard_decode_create(desc, columns, ncolumns);
 }
 
-/* With rows that come back. */
+/* Runs a statement that returns rows. */
 static int64
 run_returning(const ShardRowStatement *statement, EState *estate, TupleTableSlot *slot)
 {
@@ -87,7 +88,7 @@ run_returning(const ShardRowStatement *statement, EState *estate, TupleTableSlot
 	return nrows;
 }
 
-/* With a count alone. */
+/* Runs a statement that returns a count only. */
 static int64
 run_plain(const ShardRowStatement *statement)
 {

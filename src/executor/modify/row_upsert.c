@@ -10,17 +10,17 @@
  *	   |`-> a row: inserted
  *	   `--> none: SELECT ... FOR NO KEY UPDATE by the columns <--.
  *			  |`-> none: it has gone meanwhile, insert again -----'
- *			  `--> policies, WHERE, SET, BEFORE UPDATE triggers, policies: here
+ *			  `--> on the coordinator: policies, WHERE, SET, BEFORE UPDATE triggers, policies
  *				   UPDATE ... WHERE ctid = ... RETURNING ctid, ...
  *				   AFTER UPDATE triggers
  *
- * Core then goes on as with an inserted row.  All that differs from here on are
- * AFTER INSERT triggers: core looks at a flag of the relation's trigger
- * descriptor, which is a copy of its own, so it is off for that row.
+ * Core then goes on as with an inserted row.  Only AFTER INSERT triggers must not
+ * fire: core looks at a flag of the result relation's trigger descriptor, which is
+ * its own copy, so the flag is switched off for that row.
  *
- * Which rows the statement has written is known by their ctids: versions that a
- * transaction has made itself stay where they are until it ends.  What its
- * triggers or other parts of it write to the table is not known that well: then
+ * The rows that the statement has written are known by their ctids: row versions that
+ * a transaction has made stay where they are until it ends.  The ctids that triggers
+ * or other parts of the statement write are not known: when those write to the table,
  * all rows of the transaction count as written.
  */
 #include "postgres.h"
@@ -41,16 +41,16 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-/* How often a row may be there for INSERT and not there for SELECT: more is no accident. */
+/* How often INSERT may find a row that SELECT then does not find: more cannot be concurrent deletes. */
 #define MAX_TRIES 1000
 
 struct ShardRowUpsert
 {
 	ModifyTableState *mtstate;
 	ResultRelInfo *rinfo;
-	bool		after_insert;	/* what the trigger descriptor's flag was */
+	bool		after_insert;	/* the trigger descriptor's flag before it was switched off */
 	HTAB	   *written;		/* ctids that this statement has written */
-	ShardNestedWatch *watch;	/* for what others write meanwhile */
+	ShardNestedWatch *watch;	/* shows whether nested statements write to the table */
 	ShardRowStatement is_own;	/* asks whether this transaction has written a row */
 	int			ntries;			/* of the row at hand */
 
@@ -154,7 +154,7 @@ shard_row_upsert_inserted(ShardRowUpsert *upsert, TupleTableSlot *slot)
 
 /* ---- the row that is there ---- */
 
-/* The text for the row at hand, another one where keys are NULL. */
+/* Text of the SELECT for the row at hand; it differs where keys are NULL. */
 static const char *
 lock_sql(ShardRowUpsert *upsert, TupleTableSlot *proposed)
 {
@@ -181,8 +181,8 @@ ctid_text(ItemPointer ctid)
 }
 
 /*
- * Raises as core does when this statement has written the row, or may have: a row
- * of this transaction while the statement's triggers write to the table.
+ * Raises as core does when this statement has written the row.  While nested
+ * statements write to the table, any row of this transaction counts as such.
  */
 static void
 check_not_written(ShardRowUpsert *upsert, EState *estate, ItemPointer ctid)
@@ -259,7 +259,7 @@ updated_attnos(ShardRowUpsert *upsert, EState *estate)
 	return result;
 }
 
-/* At the first one: what it sets is known when core has finished with the shard's state. */
+/* Prepares the UPDATE at the first conflict: only then has core set up what DO UPDATE sets on this shard. */
 static void
 prepare_update(ShardRowUpsert *upsert, EState *estate)
 {
@@ -275,7 +275,7 @@ prepare_update(ShardRowUpsert *upsert, EState *estate)
 	MemoryContextSwitchTo(oldcxt);
 }
 
-/* The locked row becomes slot; the columns that come back are stored there. */
+/* Replaces the locked row by slot's row on the node, and stores the returned columns in slot. */
 static void
 send_update(ShardRowUpsert *upsert, EState *estate, ItemPointer ctid, TupleTableSlot *slot)
 {
@@ -299,7 +299,7 @@ send_update(ShardRowUpsert *upsert, EState *estate, ItemPointer ctid, TupleTable
 	note_written(upsert, slot);
 }
 
-/* Of core's ExecUpdate(), all that comes before the row is changed.  False: it is to be left alone. */
+/* Does what core's ExecUpdate() does before it changes the row.  False: the row is not to be changed. */
 static bool
 finish_new_row(ShardRowUpsert *upsert, EState *estate, HeapTuple old, TupleTableSlot *slot)
 {
@@ -325,7 +325,7 @@ finish_new_row(ShardRowUpsert *upsert, EState *estate, HeapTuple old, TupleTable
 	return true;
 }
 
-/* WHERE and SET over both rows.  NULL: the row is to be left alone. */
+/* Evaluates WHERE and SET over both rows.  NULL: the row is not to be changed. */
 static TupleTableSlot *
 make_new_row(ShardRowUpsert *upsert, EState *estate, TupleTableSlot *proposed)
 {
@@ -338,7 +338,7 @@ make_new_row(ShardRowUpsert *upsert, EState *estate, TupleTableSlot *proposed)
 	econtext->ecxt_outertuple = NULL;
 	if (rinfo->ri_WithCheckOptions != NIL)
 	{
-		/* before WHERE, which may show what it is called with; minors before November 2026 do it after that */
+		/* before WHERE, whose functions may show the row; core does it afterwards in minors before November 2026 */
 		ExecWithCheckOptions(WCO_RLS_CONFLICT_CHECK, rinfo, conflict->oc_Existing, estate);
 		ExecWithCheckOptions(SHARD_WCO_VIEW_CONFLICT_CHECK, rinfo, conflict->oc_Existing, estate);
 	}

@@ -28,15 +28,15 @@ extern void shard_row_upsert_start(ShardRowUpsert *upsert);
 extern void shard_row_upsert_inserted(ShardRowUpsert *upsert, TupleTableSlot *slot);
 
 /*
- * Locks and reads the row that the proposed one is in conflict with.  False: it
- * has gone, to be inserted again.
+ * Locks and reads the row that the proposed one is in conflict with.  False: that row
+ * has gone, and the caller has to try the INSERT again.
  * Errors: ERRCODE_CARDINALITY_VIOLATION when this statement has written it.
  */
 extern bool shard_row_upsert_lock(ShardRowUpsert *upsert, EState *estate, TupleTableSlot *proposed);
 
 /*
- * What DO UPDATE does with the locked row: the new version, or NULL when a
- * condition or a trigger leaves it as it is.
+ * Carries out DO UPDATE on the locked row.  Returns the new version, or NULL when a
+ * condition or a trigger leaves the row as it is.
  */
 extern TupleTableSlot *shard_row_upsert_update(ShardRowUpsert *upsert, EState *estate,
 											   TupleTableSlot *proposed);

@@ -130,7 +130,7 @@ read_source(SourceState *state)
 
 /* ---- statements ---- */
 
-/* The shard stays while the statement runs; its triggers here would be left out. */
+/* Locks the shard while the statement runs.  Raises when it has triggers on the coordinator, which would not fire. */
 static void
 lock_shard(SourceState *state, const Shard *shard)
 {
@@ -249,7 +249,7 @@ start(SourceState *state)
 
 /* ---- rows that nodes return ---- */
 
-/* A row of shard i in slot; false when there is none now, or (its nopen is less then) no more. */
+/* Stores a row of shard i in slot; false when there is none now, or no more (then nopen has been reduced). */
 static bool
 next_of_shard(SourceState *state, int i, TupleTableSlot *slot)
 {
@@ -258,7 +258,7 @@ next_of_shard(SourceState *state, int i, TupleTableSlot *slot)
 
 	if (state->decoder == NULL)
 	{
-		/* nothing of it is asked of the node */
+		/* RETURNING needs no column from the node: empty rows are counted out */
 		if (target->nleft == 0)
 			return false;
 		target->nleft--;
@@ -336,7 +336,7 @@ source_begin(CustomScanState *node, EState *estate, int eflags)
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 
-	/* in WITH: as core does with its own, the executor sees to it that all of it is carried out */
+	/* in WITH: registered as core does with ModifyTable, so that the executor runs it to its end */
 	if (!plan->set_processed)
 		estate->es_auxmodifytables = lcons(node, estate->es_auxmodifytables);
 

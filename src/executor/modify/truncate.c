@@ -12,7 +12,7 @@
 #include "remote/run/command.h"
 #include "utils/rel.h"
 
-/* Core calls this once per server, with all of its tables. */
+/* Core calls this once per server, with all tables to be truncated there. */
 void
 shardExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
 {

@@ -15,17 +15,18 @@
  *
  * To answer, a child may run code of the plan: its conditions and target list,
  * with sub-selects and functions in them.  Such code may need a connection that
- * another child holds; then that one's rows are put aside, and a third child
- * gets the socket.  So nobody answers any more when sockets are being named: the
- * first pending child lets all of them answer or settle before.
+ * another child holds; then that child's rows are put aside, and a third child
+ * gets the socket.  So no child may answer while sockets are being named: the first
+ * pending child that is asked for its socket lets all children answer or settle
+ * before it names one.
  *
- * A scan of one shard has one stream and so one socket.  Where its stream is
- * queued behind another stream of the node it has none:
- *	 - the streams ahead of it belong to this Append: they have sockets, and when
- *	   they end ours moves on;
- *	 - or to something that nobody reads now: no child has a socket, and Append
- *	   would go round without waiting.  Then it is waited for here, which makes
- *	   those who hold connections put aside their rows.
+ * A scan of one shard has one stream and so one socket.  It has none while its
+ * stream is queued behind another stream of the node.  There are two cases:
+ *	 - The streams ahead of it belong to this Append: they have sockets, and when
+ *	   they end ours moves on.
+ *	 - They belong to something that nobody reads now: no child has a socket, and
+ *	   Append would loop without waiting.  Then this file waits for the stream, which
+ *	   makes the holders of connections put aside their rows.
  *
  * A scan of several shards (not planned asynchronously) answers synchronously.
  * So does every scan beside asynchronous children of another wrapper, which
@@ -213,7 +214,7 @@ settle(const AppendState *append)
 		if (has_answer(append))
 			return;
 
-		/* to answer, even by no row, may have changed what another one waits for */
+		/* a child that answered, even without a row, may have changed what another one waits for */
 		for (int i = -1; (areq = next_pending(append, &i)) != NULL;)
 		{
 			if (!shard_stream_idle(stream_of(areq)))
@@ -240,7 +241,7 @@ shardForeignAsyncConfigureWait(AsyncRequest *areq)
 
 	if (next_pending(append, &first) == areq)
 	{
-		/* no socket has been named; the time it takes is that of whoever answers */
+		/* no socket has been named; the time is measured as that of the child that answers */
 		if (areq->requestee->instrument)
 			InstrStopNode(areq->requestee->instrument, 0);
 		settle(append);

@@ -11,15 +11,15 @@
  *					v end of the inner rows
  *	   LEFT, ANTI: rows of the batch that found none
  *
- * SEMI, ANTI: where most keys are thought to have rows in several shards, a part
- * of the shards is asked first, and the others only for keys of the batch that
- * have found none there.
+ * SEMI, ANTI: where the planner expects most keys to have rows in several shards, a
+ * part of the shards is asked first, and the others only for those keys of the batch
+ * that have found no row there.
  *
  * The inner side may return more than what matches, but nothing that matches
- * may be missing: everything is checked here.  The first batch is as large as
- * the planner thinks that the outer side is; each further one is four times as
- * large as the one before, until memory is what bounds them.  So a wrong guess
- * makes the inner side run a few times, not once per row.
+ * may be missing: every row is checked here.  The first batch is as large as the
+ * planner's estimate of the outer side.  Each further one is four times as large as
+ * the one before, until memory limits them.  So a wrong estimate makes the inner side
+ * run a few times, not once per row.
  *
  * All expressions refer to the scan slot, which has the columns of both sides
  * (ShardKeyJoinPlan.columns says where each comes from).
@@ -48,19 +48,19 @@
 #include "utils/memutils.h"
 #include "utils/ruleutils.h"
 
-/* The smallest first batch, in rows. */
+/* The smallest first batch, in rows: their keys cost little, and low estimates are often wrong. */
 #define MIN_BATCH_ROWS 1000
 
-/* How much larger the next batch may be. */
+/* How many times larger the next batch may be. */
 #define BATCH_GROWTH 4
 
 /* Distinct keys of one column beyond which a batch takes no more rows. */
 #define MAX_BATCH_KEYS 50000
 
-/* Rows after which memory is looked at. */
+/* Memory is checked each time this many rows have been added. */
 #define MEMORY_CHECK_ROWS 64
 
-/* Distinct keys below which a second round of questions is not worth its time. */
+/* With fewer distinct keys a second round of queries costs more time than it saves. */
 #define MIN_ROUND_KEYS 500
 
 typedef enum KeyJoinPhase
@@ -109,7 +109,7 @@ typedef struct KeyJoinState
 	bool		inner_used;		/* has run before: must be started anew */
 	ForeignScanState *round_scan;	/* the inner side, when it may be asked in rounds; or NULL */
 	bool		first_round;	/* what runs asks a part of the shards */
-	bool		leaves_rounds;	/* between and in them, what is not ours may run: the caller, functions */
+	bool		leaves_rounds;	/* other code may run in and between the rounds: the caller, functions */
 	double		batch_limit;	/* rows of the next batch */
 
 	/* the batch; in batch_cxt */
@@ -176,7 +176,7 @@ key_join_begin(CustomScanState *node, EState *estate, int eflags)
 	foreach(lc, state->plan->columns)
 		state->columns[i++] = lfirst_int(lc);
 
-	/* the sets of keys are there by now, for the scans to find */
+	/* by now the sets of keys exist: the scans below look them up when they are initialised */
 	state->outer = ExecInitNode(linitial(cscan->custom_plans), estate, eflags);
 	eflags &= ~(EXEC_FLAG_REWIND | EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK);
 	state->inner = ExecInitNode(lsecond(cscan->custom_plans), estate, eflags);
@@ -210,7 +210,7 @@ key_join_end(CustomScanState *node)
  * Reading a batch
  * ------------------------------------------------------------------------ */
 
-/* The columns of one side (outer: sign 1, inner: -1) to the scan slot; from NULL makes them NULL. */
+/* Copies the columns of one side (outer: sign 1, inner: -1) to the scan slot; from NULL makes them NULL. */
 static void
 fill_columns(KeyJoinState *state, TupleTableSlot *from, int sign)
 {
@@ -274,7 +274,7 @@ hash_keys(KeyJoinState *state, bool outer, bool collect, uint32 *hash)
 	return !isnull;
 }
 
-/* One outer row into the batch; a row that can neither match nor be returned is left out. */
+/* Adds an outer row to the batch, unless it can neither match nor be returned. */
 static void
 add_outer_row(KeyJoinState *state, TupleTableSlot *slot)
 {
@@ -389,9 +389,9 @@ read_batch(KeyJoinState *state)
  * ------------------------------------------------------------------------ */
 
 /*
- * Lets every node of the inner side know that the keys are others now; none may
- * reuse what it has.  Core knows no parameter of that kind, so there is none to
- * go by: the number stands for no other parameter of the statement.
+ * Tells every plan node of the inner side that the keys have changed, so that none
+ * reuses its rows.  Core does not know the keys as a parameter; the number that is put
+ * into chgParam stands for no other parameter of the statement.
  */
 static void
 mark_changed(const KeyJoinState *state)
@@ -444,7 +444,7 @@ start_inner(KeyJoinState *state)
 	if (nkeys == 0)
 		return false;
 	state->nbatches++;
-	/* the first round decides what the second one asks: between them nothing may have moved */
+	/* in rounds only if both see the same rows: the first one decides for which keys the second one asks */
 	run_inner(state, state->round_scan != NULL && nkeys >= MIN_ROUND_KEYS &&
 			  shard_scan_sees_one_moment(state->round_scan, state->leaves_rounds) ?
 			  SHARD_SCAN_FIRST : SHARD_SCAN_ALL);
@@ -531,8 +531,8 @@ next_match(KeyJoinState *state)
 }
 
 /*
- * After the first round: leaves the keys of rows without a match, and asks the
- * other shards for them.  False when no row is left, or there was no such round.
+ * After the first round: keeps only the keys of rows without a match, and asks the
+ * other shards for them.  False when no row is left, or there was no first round.
  */
 static bool
 start_second_round(KeyJoinState *state)

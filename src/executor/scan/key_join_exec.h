@@ -1,6 +1,6 @@
 /*
  * key_join_exec.h
- *	  The plan node of joins that send keys along.
+ *	  The plan node of key joins.
  */
 #ifndef SHARDFDW_EXECUTOR_KEY_JOIN_H
 #define SHARDFDW_EXECUTOR_KEY_JOIN_H

@@ -5,10 +5,10 @@
  *	   shard key = ANY (array)
  *		 array --values--> shard of each --> an array per shard
  *
- * Without that each node is sent, parses and looks up all keys for each of its
- * shards.  The array is a parameter that stands once in the query, in a
- * condition that the whole scan has to satisfy, under the equality by which rows
- * are distributed: so a value can match rows of its own shard alone.
+ * Otherwise each node would get, parse and look up all keys for each of its shards.
+ * The array is a parameter that stands once in the query, in a condition that all
+ * rows of the scan have to satisfy, under the equality by which rows are distributed.
+ * So a value can match rows of one shard only.
  */
 #include "postgres.h"
 
@@ -21,7 +21,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-/* Fewer values are sent to all shards. */
+/* Fewer values are sent to all shards: splitting them would not pay. */
 #define MIN_KEYS	16
 
 /* Number of the parameter that clause compares the shard key of relid with; 0 when it does not. */
@@ -84,7 +84,7 @@ shard_key_split_create(const ShardScanPlan *plan)
 	return NULL;
 }
 
-/* shardno of each value; -1 where no shard has it, or it is NULL.  NULL when map is not the table's any more. */
+/* shardno of each value; -1 where no shard has it, or it is NULL.  Returns NULL when the shards have changed since map. */
 static int *
 find_shards(const ShardMap *map, const Datum *values, const bool *nulls, int nvalues)
 {

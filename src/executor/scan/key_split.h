@@ -22,8 +22,8 @@ extern ShardKeySplit *shard_key_split_create(const ShardScanPlan *plan);
 
 /*
  * Text of the parameter for each shard of map, by shardno; NULL for shards that
- * have none of the keys, which are also taken out of *live.  NULL in place of
- * the array when it is not worth it.  Memory: current context.
+ * have none of the keys, which are also removed from *live.  Returns NULL when
+ * splitting is not worth it.  Memory: current context.
  */
 extern const char *const *shard_key_split_run(const ShardKeySplit *split, const ShardMap *map,
 											  ShardParams *params, ExprContext *econtext,

@@ -7,8 +7,9 @@
  * there are seldom more than two.  Each leaves it when the memory of its query
  * goes, so an error needs no clean-up of its own.
  *
- * Values are the same when their images are: two that are equal otherwise
- * (numeric 1.0 and 1.00) are both kept, which costs no more than some bytes.
+ * Values count as the same when their bytes are the same.  Two values that are equal
+ * with different bytes (numeric 1.0 and 1.00) are both kept, which costs some memory
+ * only.
  */
 #include "postgres.h"
 

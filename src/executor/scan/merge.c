@@ -4,9 +4,9 @@
  *
  *	   stream --row--> head of the stream, decoded --> heap --> first of all
  *
- * The row that the caller has got is the heap's first; only when the next one is
- * asked for does its stream bring another head.  So no row is copied: each
- * stream has a slot, and memory for the values in it, of its own.
+ * The row that the caller has got stays the heap's first one.  Its stream is asked for
+ * another head only when the caller wants the next row.  So no row is copied: each
+ * stream has its own slot, and its own memory for the values in it.
  *
  * Assumptions: all streams of the scan are open (scan.c sees to that), and none
  * is opened later.  A stream that waits for the connection of another one, whose
@@ -112,7 +112,7 @@ grow(ShardMerge *merge, int nsources, TupleDesc desc)
 	merge->heap = binaryheap_allocate(nsources, compare_heads, merge);
 }
 
-/* All sources of a scan that has been started need their first rows. */
+/* Begins to merge a scan that has been started: all its sources need their first rows. */
 static void
 begin(ForeignScanState *node)
 {
@@ -132,8 +132,8 @@ begin(ForeignScanState *node)
 }
 
 /*
- * Heads for those sources that lack one, as far as they are here.  Result: how
- * many of them have to be waited for.
+ * Takes heads for those sources that lack one, as far as rows have arrived.  Returns
+ * for how many of them the caller has to wait.
  */
 static int
 take_heads(ForeignScanState *node)

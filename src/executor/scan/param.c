@@ -28,7 +28,7 @@
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 
-/* Keys that still help to prune: beyond, finding their shards costs more than asking the others. */
+/* With more keys, finding their shards costs more than pruning saves. */
 #define MAX_PRUNE_KEYS	1000
 
 typedef struct ParamColumn
@@ -152,7 +152,7 @@ shard_param_value(const ShardParams *params, int paramno, ExprContext *econtext,
 	return evaluate_column(params, &params->columns[paramno - 1], econtext, isnull);
 }
 
-/* An expression itself sees the user's settings, its text form does not. */
+/* Expressions are evaluated under the user's settings; their text form does not depend on these. */
 char *
 shard_param_text(ShardParams *params, int paramno, Datum value)
 {

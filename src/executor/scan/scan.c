@@ -15,9 +15,9 @@
  * beyond twice the node's connections would only queue, so it is opened when an
  * earlier one ends.  Memory is thus bounded by the window, not by the number of
  * shards or rows.  Nodes of one machine may take turns (scan_share.c).  Where the
- * transaction may write on the connections that read, all are opened at once:
- * before its first write what queues is read and put aside (remote/run/stream_open.c), so
- * that a cursor does not see what comes after it.
+ * transaction may write on the connections that read, all streams are opened at once:
+ * before its first write, queued streams are read and put aside
+ * (remote/run/stream_open.c), so that a cursor does not see later writes.
  *
  * Rows in an order are merged (merge.c), for which all streams have to be open
  * at once.  There a statement reads as many shards of a node as it takes for
@@ -25,8 +25,8 @@
  *
  * A node that this transaction has written to is read over the one connection
  * that wrote, where each statement has a snapshot of its own (READ COMMITTED).
- * There all live shards are read by one statement, joined by UNION ALL, so that
- * they are seen at the same moment, and before what the statement itself writes.
+ * There one statement reads all live shards, joined by UNION ALL, so that all are
+ * seen at the same moment, and without what the user's statement itself writes.
  *
  * Assumptions: conditions in the remote query need no check here; conditions
  * left to the coordinator are plan.qual, which core evaluates.  Tables of one
@@ -56,7 +56,7 @@
 /* Streams of a node that may be open, as a multiple of its connections. */
 #define WINDOW_FACTOR	2
 
-/* Of a node's shards, one in so many is asked first. */
+/* The first round of a key join reads one of this many shards of a node: enough to find most keys with several rows. */
 #define FIRST_PART	4
 
 /* ------------------------------------------------------------------------
@@ -83,9 +83,10 @@ resolve_maps(ShardScanState *state)
 }
 
 /*
- * Core opens the tables of scans with a scanrelid alone.  Those that are open
- * are not altered or dropped by the session itself (55006), under a cursor or a
- * loop of a function; their readers on the nodes would have it wait for ever.
+ * Core opens the tables only of scans with a scanrelid.  While a table is open, the
+ * session itself cannot alter or drop it (55006), under a cursor or in a function's
+ * loop.  Otherwise such a command would wait for ever for the scan's transactions on
+ * the nodes.
  */
 List *
 shard_scan_open_rels(List *relids)
@@ -309,7 +310,7 @@ open_source(ShardScanState *state, int i, int nodeno)
 	if (!state->use_copy)
 	{
 		spec.nparams = shard_param_count(state->plan->template, state->plan->shard_template);
-		/* of several shards those values that are right for all */
+		/* a statement over several shards gets the values that are right for all shards */
 		spec.params = scan_node->per_statement == 1 ? shard_scan_values(state, shardno) :
 			state->param_values;
 	}
@@ -317,9 +318,9 @@ open_source(ShardScanState *state, int i, int nodeno)
 }
 
 /*
- * Is all reading of the node on the connection that writes, or will it be when
- * this statement begins to write?  Then each of the scan's statements there would
- * see what was written before it.
+ * Is the node read on the connection that writes, or will it be when this statement
+ * begins to write?  Then each of the scan's statements there would see what was
+ * written before it.
  */
 static bool
 reads_as_writer(const ForeignScanState *node, int nodeno)
@@ -559,7 +560,7 @@ take_row(ForeignScanState *node, ShardRow *row)
 			case SHARD_STREAM_ROW:
 				return true;
 			case SHARD_STREAM_DONE:
-				/* whoever takes its place is asked next */
+				/* the source that takes its place is asked next */
 				finish_source(node, state->current);
 				break;
 			case SHARD_STREAM_WAIT:
@@ -613,7 +614,7 @@ shard_scan_close_streams(ForeignScanState *node)
 {
 	ShardScanState *state = node->fdw_state;
 
-	/* first, since closing takes time where something has to be cancelled */
+	/* before closing, which takes time when queries have to be cancelled */
 	for (int i = 0; i < state->nsources && state->figures != NULL; i++)
 	{
 		if (state->streams[i] != NULL)
@@ -672,10 +673,10 @@ shardEndForeignScan(ForeignScanState *node)
 }
 
 /*
- * EvalPlanQual.  A scan of one relation gets the row from core and has its
- * remote conditions in fdw_recheck_quals, which core checks.  A scan without
- * scanrelid is asked to deliver rows itself: core gets here in place of
- * Iterate, for a sharded table inside a subquery that is evaluated again.
+ * For EvalPlanQual.  A scan of one relation gets the row from core and has its remote
+ * conditions in fdw_recheck_quals, which core checks.  A scan without scanrelid has to
+ * return rows itself: core calls this function in place of Iterate, for a sharded
+ * table in a subquery that is evaluated again.
  */
 bool
 shardRecheckForeignScan(ForeignScanState *node, TupleTableSlot *slot)

@@ -30,7 +30,7 @@ typedef struct ShardScanSource
 	bool		counted;		/* is in figures */
 } ShardScanSource;
 
-/* What the queries whose first shard is a certain one have brought; sums. */
+/* What the queries that begin with one shard have returned: sums over them. */
 typedef struct ShardScanFigures
 {
 	uint64		nqueries;
@@ -52,7 +52,7 @@ typedef struct ShardScanNode
 
 typedef struct ShardMerge ShardMerge;
 
-/* Shards that one run reads, for who needs not all of them at once. */
+/* Which shards one run reads, for callers that do not need all of them at once. */
 typedef enum ShardScanPart
 {
 	SHARD_SCAN_ALL,
@@ -66,7 +66,7 @@ typedef struct ShardScanState
 	ShardParams *params;
 	int			nmaps;
 	const ShardMap **maps;		/* one per table of plan->relids */
-	List	   *rels;			/* these, open: nothing may change their definitions meanwhile */
+	List	   *rels;			/* these tables, open: this session must not change their definitions meanwhile */
 	Oid			userid;			/* whose user mappings are used */
 	int			level;			/* nesting level of the transaction in which the scan began */
 
@@ -75,7 +75,7 @@ typedef struct ShardScanState
 	Bitmapset  *live;			/* by parameters as well; == planned until they are known */
 	bool		prune_each_start;	/* conditions need values of the executor */
 	ShardKeySplit *split;		/* NULL when all shards get the same values */
-	Bitmapset  *unsplit;		/* live, without what the values of one execution leave out */
+	Bitmapset  *unsplit;		/* live before the values of one execution have removed shards */
 	Bitmapset  *first_shards;	/* see shard_scan_first_shards(); NULL until asked for */
 	ShardScanPart part;			/* of live, which the next run reads */
 
@@ -116,31 +116,31 @@ typedef struct ShardScanState
 } ShardScanState;
 
 /*
- * The tables of a plan, which are locked, for as long as it runs: the session's
- * own DDL finds them in use.  Memory: current context.
+ * Opens the tables of a plan, which are locked already, for as long as it runs: the
+ * session's own DDL finds them in use.  Memory: current context.
  */
 extern List *shard_scan_open_rels(List *relids);
 extern void shard_scan_close_rels(List *rels);
 
 /*
- * About a quarter of the planned shards, with some of each node, or NULL where
- * they are all of them.  The same at each call.  Memory: the query's.
+ * About a quarter of the planned shards, with some of each node; NULL when that would
+ * be all of them.  The same at each call.  Memory: the query's.
  */
 extern const Bitmapset *shard_scan_first_shards(ForeignScanState *node);
 
 /*
- * Do all runs of the scan see the same rows of a node?  Not on a connection that
- * writes, and the answer may be another one at the next run.  others_run: before
- * the last of these runs other statements of the transaction may run, by functions
- * or between two rows of a cursor: at REPEATABLE READ they would write on the
- * connection that reads.
+ * Do all runs of the scan see the same rows of a node?  They do not on a connection
+ * that writes, and the answer may change from one run to the next.  others_run: other
+ * statements of the transaction may run before the last of these runs, in functions or
+ * between two rows of a cursor.  At REPEATABLE READ they would write on the connection
+ * that reads.
  */
 extern bool shard_scan_sees_one_moment(const ForeignScanState *node, bool others_run);
 
 /* Which shards are read from the next start of the scan on.  It must not be running. */
 extern void shard_scan_set_part(ForeignScanState *node, ShardScanPart part);
 
-/* Evaluates the parameters, and leaves the shards that can have rows for them (state->live). */
+/* Evaluates the parameters, and sets state->live to the shards that can have rows for them. */
 extern void shard_scan_bind(ForeignScanState *node);
 
 /* Opens the streams; nothing when they are open. Never blocks. */

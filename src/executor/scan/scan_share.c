@@ -20,13 +20,16 @@
 #include "guc.h"
 #include "tcop/pquery.h"
 
-/* Streams finish one after the other, and what is not CPU waits, too: measured, more changes no plan for the better. */
+/*
+ * Streams do not all end at the same time, and some of their time is not CPU.
+ * Measurements showed no better plan with a larger factor.
+ */
 #define MAX_CPU_FACTOR	4
 
-/* Groups of a shard that are few for a core's caches. */
+/* Fewer groups of a shard fit into a core's caches anyway. */
 #define MANY_GROUPS		1000
 
-/* Cores that idle while the last nodes work may make a machine's time this much longer. */
+/* Turns are not taken if idle cores, while the last nodes work, would make the whole take longer than this factor. */
 #define MAX_IDLE		1.25
 
 int
@@ -37,8 +40,9 @@ shard_share_statements(const ShardScanNode *scan_node)
 
 /*
  * Are the shards of node nodeno, each of which makes many groups, read one after the
- * other?  A statement keeps the groups of its shards until it ends: of no more than
- * would be made at once by statements of their own.
+ * other by one statement?  A statement keeps all its groups until it ends.  So a node
+ * must not have more shards than streams: then it keeps no more groups than one
+ * statement per shard would.
  */
 static bool
 groups_in_sequence(const ShardScanState *state, int nodeno)
@@ -55,7 +59,7 @@ shard_share_per_statement(const ShardScanState *state, int nodeno, int nlive)
 {
 	if (state->plan->shard_template != NIL)
 		return nlive;
-	/* there are no row locks over a union */
+	/* SQL has no row locks over a UNION */
 	if (state->plan->locks_rows)
 		return 1;
 	if (state->plan->sort_columns != NIL)
@@ -64,9 +68,9 @@ shard_share_per_statement(const ShardScanState *state, int nodeno, int nlive)
 }
 
 /*
- * Merging needs rows of all nodes at once, and who writes, or calls a function that
- * may, must not see it in later turns.  Nor may a cursor, beside which its
- * transaction writes, or a loop over one.
+ * Merging needs rows of all nodes at once.  A statement that writes, or calls a
+ * function that may write, must not see its own writes in later turns.  The same holds
+ * for a cursor: its transaction may write between fetches.
  */
 bool
 shard_share_takes_turns(const ShardScanState *state, bool writes)
@@ -142,10 +146,11 @@ shard_share_workers(const ShardScanState *state, int nodeno, const ShardScanNode
 }
 
 /*
- * Streams that share a core take as many times longer for what they compute,
- * but not for pages, which come from memory or from disks that serve several at
- * a time.  A node's planner knows nothing of the others: told so it prefers a few
- * index look-ups to reading a whole shard.  0 leaves it to the node's settings.
+ * How many streams share a core.  Their computing takes that many times longer, while
+ * reading pages does not: those come from memory, or from disks that serve several
+ * streams at a time.  A node's planner does not know of the other streams; with the
+ * factor it prefers a few index look-ups to reading a whole shard.  0: the node's own
+ * settings.
  */
 int
 shard_share_cpu_factor(const ShardScanState *state, int nodeno, const ShardScanNode *scan_node)

@@ -21,10 +21,10 @@ extern int	shard_share_statements(const ShardScanNode *scan_node);
  */
 extern bool shard_share_takes_turns(const ShardScanState *state, bool writes);
 
-/* Do as many nodes as can at once work on the machine of node nodeno?  Of scans that take turns. */
+/* Has the machine of node nodeno as many nodes at work as its cores allow?  For scans that take turns. */
 extern bool shard_share_is_busy(const ShardScanState *state, int nodeno);
 
-/* The node that works on when one statement of node nodeno has ended: one that has waited, or itself. */
+/* The node that opens its next statement when one of node nodeno has ended: one that has waited, or itself. */
 extern int	shard_share_next(ShardScanState *state, int nodeno);
 
 /* Parallel workers that one statement of node nodeno may use; -1: the node's own setting. */
@@ -33,7 +33,7 @@ extern int	shard_share_workers(const ShardScanState *state, int nodeno, const Sh
 /* How many statements share a core of node nodeno: ShardStreamSpec's cpu_factor. */
 extern int	shard_share_cpu_factor(const ShardScanState *state, int nodeno, const ShardScanNode *scan_node);
 
-/* The same of a node none of whose statements have been opened. */
+/* The same before any statement of the node was opened. */
 extern int	shard_share_node_workers(const ShardScanState *state, int nodeno);
 extern int	shard_share_node_cpu_factor(const ShardScanState *state, int nodeno);
 

@@ -80,9 +80,10 @@ shard_scan_close_stream(ForeignScanState *node, int i)
 }
 
 /*
- * Turns slot's virtual tuple into one that has system columns.  Those other
- * than ctid and tableoid mean nothing here and read as zero.  The ctid stands
- * also where it survives when the row becomes a composite value (EvalPlanQual).
+ * Turns slot's virtual tuple into one that has system columns.  Those other than ctid
+ * and tableoid have no meaning on the coordinator and read as zero.  The ctid is also
+ * set in the tuple's header, where it is kept when the row becomes a composite value
+ * (EvalPlanQual).
  */
 static void
 add_tuple_header(TupleTableSlot *slot, MemoryContext cxt)

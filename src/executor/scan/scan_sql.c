@@ -8,8 +8,8 @@
  *	   per-node query		the template, with the UNION ALL over parts of shards
  *							in its place
  *
- * A limit in the template stands in each arm, which is right for any number of
- * arms: the rows that the scan needs are among those.
+ * A limit in the template applies to each arm: the rows that the scan needs are among
+ * those that the arms return.
  */
 #include "postgres.h"
 
@@ -36,7 +36,7 @@ shard_scan_values(const ShardScanState *state, int shardno)
 	return values;
 }
 
-/* The template, or the part of it that is a shard's, for one shard. */
+/* Appends the template, or the part of it that each shard has, for one shard. */
 static void
 append_shard(const ShardScanState *state, const ShardTemplate *template, int shardno,
 			 bool literals, StringInfo buf)

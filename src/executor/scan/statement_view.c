@@ -12,10 +12,10 @@
  * connection that only reads exports it, and all scans of the statement use it
  * (remote/xact/txn.h).
  *
- * It cannot be had after the transaction has written to the node in an earlier
- * statement (other connections do not see that), nor at REPEATABLE READ and
- * above, where the writer shares the transaction's snapshot.  Then such a scan
- * sees what its own statement has written before it starts.
+ * There is no such snapshot after the transaction has written to the node in an
+ * earlier statement (other connections do not see those rows), and at REPEATABLE READ
+ * and above, where the writer shares the transaction's snapshot.  Then such a scan
+ * sees what its own statement has written before the scan starts.
  */
 #include "postgres.h"
 
@@ -50,9 +50,9 @@ forget_statement(void *arg)
 }
 
 /*
- * Does the plan's node, of the PlannedStmt context, read nodes of the cluster?  Scans that bring
- * the rows to be changed do not count: they read, and lock, on the connection
- * that writes.
+ * Does this plan node (of the PlannedStmt in context) read from nodes of the cluster?
+ * Scans that find the rows to be changed do not count: they read and lock on the
+ * connection that writes.
  */
 static bool
 reads_nodes(Plan *plan, void *context)
@@ -105,7 +105,7 @@ get_statement(EState *estate)
 	return statement;
 }
 
-/* Makes a reader of the statement start, and so its snapshot of the node be exported. */
+/* Starts a stream of the statement on the node, which exports the statement's snapshot. */
 static void
 export_snapshot(EState *estate, Oid serverid, Oid userid)
 {
