@@ -8,12 +8,11 @@
  *
  * Each scan has a hash table of its own for the sub-select, whose plan they share.
  * When a parameter of the sub-select has changed (one of an outer query), the first
- * scan that needs its table makes it anew, and with that takes away the mark by
- * which the others would have known: ExecHashSubPlan() and ExecReScan().  Core gets
- * away with it where the scans run one after the other, since each sets the mark
- * again when it begins; asynchronous ones have all begun before, and find rows by
- * tables of an earlier value.  (Seen on 15 with scans of ours, on 18 and 19 with
- * postgres_fdw's.)
+ * scan that needs its table makes it anew, and so clears the mark (chgParam) by which
+ * the others would have known: ExecHashSubPlan() and ExecReScan().  This does no harm
+ * where the scans run one after the other, since each sets the mark again when it
+ * begins.  Asynchronous scans have all begun before, and use tables of an earlier
+ * value.  (Seen on 15 with scans of ours, on 18 and 19 with postgres_fdw's.)
  */
 #include "postgres.h"
 
@@ -51,7 +50,10 @@ is_ours(const Plan *plan)
 	return IsA(plan, ForeignScan) && shard_option_is_our_server(((const ForeignScan *) plan)->fs_server);
 }
 
-/* Where a scan of ours is among them: those of other wrappers share the sub-select with it. */
+/*
+ * Makes the scans of an Append synchronous if one of them is ours: scans of other
+ * wrappers share the sub-select with it.
+ */
 static bool
 adjust_append(Plan *plan, void *stmt)
 {

@@ -1,7 +1,7 @@
 /*
  * create_plan.c
- *	  Plans of what is remote: scans of shards and sharded tables, joins, and the
- *	  stages above them.
+ *	  Makes the plans of remote relations: scans of shards and sharded tables, joins,
+ *	  and the stages above them.
  *
  *	   sharded table	scanrelid 0; fdw_scan_tlist lists the columns that travel
  *	   join				the same
@@ -46,8 +46,8 @@
 #include "utils/rel.h"
 
 /*
- * Sorts a scan's clauses: those that the remote query checks, and those left to
- * be checked here.  Plain expressions.
+ * Splits a scan's clauses into those that the remote query checks and those that the
+ * coordinator checks.  Both as plain expressions.
  */
 static void
 split_clauses(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, List *scan_clauses,
@@ -89,9 +89,9 @@ fill_shards(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info,
 
 /*
  * Conditions for pruning at executor start.  An aggregate without GROUP BY that
- * a node computes whole has one row even from no rows, so its shard must not
- * be pruned away.  To be called when all of the query is there: parameters that
- * nothing but pruning needs stand behind the query's (see shard_param_count).
+ * a node computes whole returns a row even when there are no rows, so its shard must
+ * not be pruned.  To be called when the query is complete: parameters that only
+ * pruning needs stand behind the query's (see shard_param_count).
  */
 static void
 fill_prune_quals(PlannerInfo *root, const ShardRelInfo *info, ShardSelect *select,
@@ -153,7 +153,7 @@ fill_query(PlannerInfo *root, ShardSelect *select, ShardScanPlan *plan)
 	plan->template = shard_select_finish(select);
 	plan->shard_template = select->shard_template;
 
-	/* when an aggregate is no longer what nodes have, neither is the plan */
+	/* the plan becomes invalid when one of these aggregates is changed */
 	foreach(lc, shard_partial_agg_functions(select->query))
 		record_plan_function_dependency(root, lfirst_oid(lc));
 }
@@ -195,7 +195,7 @@ plan_single(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info,
 	split_clauses(root, rel, info, scan_clauses, &remote, &local);
 	pull_varattnos((Node *) local, info->rtindex, &columns);
 
-	/* EvalPlanQual checks the remote conditions here, against a row it has at hand */
+	/* EvalPlanQual checks the remote conditions on the coordinator, against a row it has, so it needs their columns */
 	if (root->rowMarks != NIL || root->parse->commandType != CMD_SELECT)
 		pull_varattnos((Node *) remote, info->rtindex, &columns);
 

@@ -6,9 +6,9 @@
  * statement.h.  For the others:
  *
  *	   planner_hook             RTEs of sharded parents become foreign-table RTEs
- *	   get_relation_info_hook   their RelOptInfos get our FdwRoutine and server;
- *								so do those of reference tables, which stay
- *								plain tables otherwise
+ *	   get_relation_info_hook   (on 19 build_simple_rel_hook) their RelOptInfos get
+ *								our FdwRoutine and server; so do those of reference
+ *								tables, which stay plain tables otherwise
  *	   get_relation_stats_hook  their columns get the parent's statistics
  *	   set_rel_pathlist_hook	so do sub-selects that are remote as a whole
  *								(absorb.c); reference tables get their ShardRelInfo
@@ -23,9 +23,9 @@
  *		 is scanned, and a scan of many shards has none;
  *	   - it has TABLESAMPLE or row security conditions.
  *
- * Like standard_planner(), the hook scribbles on the query it is given.
- * Parents that show up during planning only (inlined SQL functions) are not
- * seen and take core's way too.
+ * Like standard_planner(), the hook changes the query it is given.  Sharded parents
+ * that appear only during planning (inlined SQL functions) are not seen by it, and are
+ * left to core's partition planning, too.
  */
 #include "postgres.h"
 
@@ -61,7 +61,7 @@
 #include "utils/selfuncs.h"
 #include "utils/syscache.h"
 
-/* A query level on the way from the statement to where the walk is. */
+/* A query level above the place where the walk is. */
 typedef struct MarkLevel
 {
 	struct MarkLevel *parent;
@@ -82,7 +82,7 @@ static shard_simple_rel_hook_type prev_simple_rel_hook = NULL;
 static get_relation_stats_hook_type prev_stats_hook = NULL;
 static set_rel_pathlist_hook_type prev_rel_pathlist_hook = NULL;
 
-/* The statement that is being planned reads sharded tables as such. */
+/* In the statement that is being planned, some sharded table was turned into one foreign table. */
 static bool statement_marked = false;
 
 /* All of its tables are on nodes that have copies of the reference tables. */
@@ -99,7 +99,7 @@ is_sharded_rte(const RangeTblEntry *rte)
 		shard_map_get(rte->relid) != NULL;
 }
 
-/* The target of INSERT is never marked as one with partitions. */
+/* A sharded target of INSERT; core does not set inh in its RTE. */
 static bool
 is_insert_target(const Query *query, const RangeTblEntry *rte)
 {
@@ -241,7 +241,7 @@ mark_walker(Node *node, MarkContext *cxt)
 
 	if (IsA(node, Query))
 	{
-		/* where else a Query can stand, nothing is known: be careful */
+		/* a Query in any other place: assume the worst */
 		mark_query((Query *) node, cxt, cxt->level->locks);
 		return false;
 	}
@@ -336,8 +336,8 @@ mark_statement(Query *query)
 
 /*
  * Shows a statement that is planned without core to the libraries whose planner
- * hooks come after this one, as a SELECT of nothing with the statement's text
- * and queryId: those that count plans then count it.
+ * hooks come after this one: calls them with an empty SELECT that has the statement's
+ * text and queryId.  So libraries that count plans count it.
  */
 static void
 show_to_others(const Query *statement, const char *query_string, ExplainState *es)
@@ -429,9 +429,9 @@ cluster_routine(Oid serverid)
 }
 
 /*
- * Is it a reference table that nodes may read in place of this one?  Not where
- * its rows are locked or changed, nor where this statement inserts into it, nor
- * where another table is on a server without copies.
+ * Is it a reference table of which nodes may read their copies?  Not if its rows are
+ * locked or changed, if this statement inserts into it, or if another table is on a
+ * server without copies.
  */
 static bool
 is_readable_reference(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte)
@@ -477,9 +477,9 @@ shard_simple_rel(PlannerInfo *root, RelOptInfo *rel)
 SHARD_SIMPLE_REL_ENTRY(simple_rel_entry, prev_simple_rel_hook, shard_simple_rel)
 
 /*
- * Statistics of a sharded table are those ANALYZE made of the whole tree.  As
- * the hook then answers for the permission too, it is checked here as core
- * does it for a table without row security.
+ * The statistics of a sharded table are those that ANALYZE has made of the whole
+ * tree.  A hook that returns statistics also has to check the permission: it does so
+ * as core does for a table without row security.
  */
 static bool
 shard_relation_stats(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attnum,

@@ -2,10 +2,10 @@
  * jit.c
  *	  Whether compiling expressions pays for a plan whose cost lies mostly on nodes.
  *
- * Core decides by the total cost of a plan.  That of a foreign scan is what its
- * nodes do, where JIT compilation here has nothing to speed up; a Finalize
- * Aggregate over a few groups would be compiled for longer than it runs.  So
- * the decision is made again with the cost of what is left for this server.
+ * Core decides by the total cost of a plan.  The cost of a foreign scan is mostly
+ * that of the nodes' work, which JIT compilation on the coordinator does not speed
+ * up; compiling a Finalize Aggregate over a few groups would take longer than running
+ * it.  So the decision is made again with the cost of the coordinator's own work.
  */
 #include "postgres.h"
 
@@ -15,7 +15,7 @@
 #include "planner/jit.h"
 #include "planner/path/cost.h"
 
-/* Adds the cost of a foreign scan of ours, but for receiving its rows, to a Cost. */
+/* Adds the cost of a foreign scan of ours, without that of receiving its rows, to a Cost. */
 static bool
 add_remote_cost(Plan *plan, void *cost)
 {

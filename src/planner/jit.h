@@ -9,7 +9,7 @@
 
 #include "nodes/plannodes.h"
 
-/* Takes back JIT flags of stmt that it has for what nodes do. */
+/* Clears JIT flags that stmt has only because of the cost of the nodes' work. */
 extern void shard_jit_adjust(PlannedStmt *stmt);
 
 #endif

@@ -88,7 +88,7 @@ sent_attnos(Relation rel, Bitmapset *columns)
 	return attnos;
 }
 
-/* Do AFTER ROW triggers (or transition tables) here need the row as the node has it? */
+/* Do AFTER ROW triggers (or transition tables) on the coordinator need the row as the node has stored it? */
 static bool
 has_after_row_trigger(Relation rel, CmdType operation)
 {
@@ -163,7 +163,7 @@ shardPlanForeignModify(PlannerInfo *root, ModifyTable *plan,
 	{
 		ListCell   *lc;
 
-		/* the whole row, which is shown when it fails */
+		/* all columns, since an error about a check option shows the row */
 		foreach(lc, (List *) list_nth(plan->withCheckOptionLists, subplan_index))
 		{
 			exprs = lappend(exprs, lfirst_node(WithCheckOption, lc)->qual);
@@ -195,7 +195,7 @@ find_scan(ModifyTable *plan, Index resultRelation, int subplan_index)
 	{
 		Append	   *append = (Append *) outerPlan(subplan);
 
-		/* a gating condition above the scans would be lost */
+		/* the Result's gating condition would be lost */
 		if (((Result *) subplan)->resconstantqual != NULL ||
 			subplan_index >= list_length(append->appendplans))
 			return NULL;

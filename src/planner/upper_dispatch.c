@@ -5,12 +5,12 @@
  *	  scan, join -> grouping -> windows -> DISTINCT -> ORDER BY -> LIMIT
  *		   `-> expressions of the result
  *
- * A stage is pushed down on top of what the nodes compute already: each adds
- * its clause to a copy of the query below (ShardRemoteQuery), which has them in
- * SQL's own order.  A stage that is not pushed down leaves its relation without
- * a ShardRelInfo, and those above it are core's.  A stage
- * that nodes do in part (states of aggregates, DISTINCT shard by shard) is finished
- * by core's node above the scan, so later stages are not pushed down either.
+ * Each stage copies the query below it (ShardRemoteQuery) and adds its clause, or its
+ * outputs (expressions).  Aggregates with ORDER BY or DISTINCT are part of grouping
+ * (group_path.c).  A stage that is not pushed down leaves its relation without a
+ * ShardRelInfo, so core computes it and the stages above it.  A stage that nodes
+ * compute in part (states of aggregates, DISTINCT shard by shard) is finished by
+ * core's node above the scan, so later stages are not pushed down either.
  */
 #include "postgres.h"
 
@@ -19,9 +19,9 @@
 #include "planner/upper/upper_tools.h"
 
 /*
- * Why no stage at all is pushed down on top of input, or NULL.  A condition
- * without columns that nodes cannot test is a node of core's above the scan,
- * which would be lost; set-returning functions multiply rows between the stages.
+ * Why no stage at all is pushed down on top of input, or NULL.  Core tests a condition
+ * without columns that nodes cannot test in a node above the scan, which would be
+ * lost.  Set-returning functions multiply rows between the stages.
  */
 static const char *
 blocker(PlannerInfo *root, RelOptInfo *input_rel, const ShardRelInfo *input)

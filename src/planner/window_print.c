@@ -1,13 +1,13 @@
 /*
  * window_print.c
- *	  Makes plans with remote window functions ones that EXPLAIN can print.
+ *	  Changes plans with remote window functions so that EXPLAIN can print them.
  *
  * The list of what a foreign scan returns holds the WindowFuncs that nodes
  * compute.  From 18 on core looks for the WindowAgg of each WindowFunc that it
- * prints, and fails when there is none.  Nobody evaluates the list, and core
- * has no more use for the functions in it once the references to it are set;
- * so in the finished plan they become plain calls: rank() instead of rank()
- * OVER (...).  Remote SQL says what they are.
+ * prints, and fails when there is none.  The list is never evaluated, and core does not
+ * need the functions in it once the references to it are set.  So in the finished plan
+ * they become plain calls: rank() instead of rank() OVER (...).  EXPLAIN's Remote SQL
+ * shows the whole call.
  */
 #include "postgres.h"
 

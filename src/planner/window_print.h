@@ -1,6 +1,6 @@
 /*
  * window_print.h
- *	  Makes plans with remote window functions ones that EXPLAIN can print.
+ *	  Changes plans with remote window functions so that EXPLAIN can print them.
  */
 #ifndef SHARDFDW_WINDOW_PRINT_H
 #define SHARDFDW_WINDOW_PRINT_H

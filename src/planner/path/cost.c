@@ -2,16 +2,16 @@
  * cost.c
  *	  What remote queries cost in core's units.
  *
- * A simple model.  A query on a shard is a sequential scan there, or fetches
- * its few rows by an index; shards of different nodes, and as many of one node
- * as it has cores, run at the same time, so what counts is the sum divided by
- * that number.  Then each row that comes over costs its transfer, which the
- * coordinator pays alone.  So whatever makes fewer rows travel wins: grouping
- * on the nodes wins over gathering rows unless nearly each row is a group.
+ * A simple model.  A query on a shard is a sequential scan there, or fetches its few
+ * rows by an index.  Shards of different nodes, and as many shards of one node as it
+ * has cores, run at the same time, so the sum of their costs is divided by that
+ * number.  To this comes the transfer of each row, which the coordinator receives one
+ * after the other.  So a plan is cheap when few rows travel: grouping on the nodes is
+ * cheaper than gathering rows unless nearly each row is a group.
  *
- * In a join each of the remote queries reads the whole of a reference table, so
- * that counts as often.  A join that makes more rows than its sides have is
- * better done here, and the transfer of its rows says so.
+ * In a join each of the remote queries reads the whole reference table, so that cost
+ * counts once per query.  A join that makes more rows than its sides have is better
+ * done on the coordinator: the cost of transferring its rows shows that.
  */
 #include "postgres.h"
 
@@ -36,7 +36,7 @@
 /* A key of a key join on one shard: read there, and looked up or put into a hash table. */
 #define KEY_COST (10 * cpu_tuple_cost)
 
-/* A row that passes through an Append takes this share of cpu_tuple_cost; core keeps it to itself. */
+/* A row that passes through an Append costs this share of cpu_tuple_cost: core's APPEND_CPU_COST_MULTIPLIER. */
 #define APPEND_FACTOR 0.5
 
 /* Cores of a node that has not said how many. */
@@ -97,7 +97,7 @@ shard_cost_group(PlannerInfo *root, PathTarget *target, const ShardRelInfo *inpu
 		(input_rows * per_row + info->rows * cpu_tuple_cost) / parallelism(info);
 }
 
-/* One side of a join: rows that all remote queries together read of it, and what that takes, summed up. */
+/* One side of a join: how many rows of it all remote queries together read, and the sum of what that costs. */
 typedef struct JoinSide
 {
 	double		rows;

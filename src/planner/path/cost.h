@@ -28,7 +28,7 @@ extern void shard_cost_join(PlannerInfo *root, ShardRelInfo *info,
 							const ShardRelInfo *outer, const RelOptInfo *outerrel,
 							const ShardRelInfo *inner, const RelOptInfo *innerrel, bool equijoin);
 
-/* Costs of a path that runs the queries and takes their info->rows rows over; local: clauses checked here. */
+/* Costs of a path that runs the queries and receives info->rows rows; local: clauses that the coordinator checks. */
 extern void shard_cost_path(PlannerInfo *root, const ShardRelInfo *info, PathTarget *target,
 							List *local, Cost *startup, Cost *total);
 
@@ -44,7 +44,7 @@ extern Cost shard_cost_eval(const ShardRelInfo *info, const PathTarget *target);
 /* What it costs the nodes to put the rows of their shards together. */
 extern Cost shard_cost_append(const ShardRelInfo *info);
 
-/* What of a scan's cost is the receiving of so many rows. */
+/* The part of a scan's cost that receiving nrows rows makes. */
 extern Cost shard_cost_receive(double nrows);
 
 #endif

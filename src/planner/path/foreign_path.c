@@ -8,7 +8,7 @@
 #include "optimizer/pathnode.h"
 #include "planner/path/foreign_path.h"
 
-/* Core takes a foreign path for as safe as its relation. */
+/* Makes path not parallel safe: core takes a foreign path for as safe as its relation. */
 static Path *
 keep_in_leader(ForeignPath *path)
 {

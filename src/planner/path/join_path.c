@@ -2,12 +2,12 @@
  * join_path.c
  *	  Joins that nodes compute, shard by shard.
  *
- * Core offers each pair of relations of the cluster.  D is a sharded relation, R
- * one of reference tables alone; a join is exact on the nodes when the rows that
- * a row of the result is made of, or that decide whether there is one, lie where
- * its remote query looks:
+ * Core offers each pair of relations of the cluster.  D is a sharded relation, R a
+ * relation of reference tables only.  A join is exact on the nodes when each remote
+ * query finds on its shard (and in the reference tables) all rows that a row of its
+ * result is made of, and all rows that decide whether there is such a row:
  *
- *	   R any R		all is on every node; no path, as it is here, too
+ *	   R any R		all is on every node, but also on the coordinator: no path
  *	   D INNER R, D LEFT R, D SEMI R, D ANTI R
  *					each row of D meets all of R
  *	   R LEFT D and the like (R is preserved, or D decides about it)
@@ -24,8 +24,8 @@
  *				USING shows; columns of R that equal a key of D are one, too
  *	   live		INNER, SEMI: in both; LEFT, ANTI: the outer side's; FULL: in either
  *
- * Conditions that nodes cannot check are checked here, when the join allows it;
- * such a join takes no part in further ones.
+ * Conditions that nodes cannot check are checked on the coordinator, when the join
+ * allows it; such a join takes no part in further ones.
  */
 #include "postgres.h"
 
@@ -48,7 +48,7 @@
 #include "planner/path/remote_estimate.h"
 #include "utils/lsyscache.h"
 
-/* Rows that an anti join with an inequality leaves at least, of its outer side's. */
+/* The least share of outer rows that an anti join with an inequality is taken to leave: core estimates one row. */
 #define MIN_ANTI_JOIN_FRACTION 0.05
 
 /* A join under consideration. */
@@ -78,7 +78,7 @@ refuse(const char *reason)
 	return false;
 }
 
-/* Can rows of the level be locked, or looked up again after that? */
+/* Does the level lock rows, so that core may look rows up again (EvalPlanQual)? */
 static bool
 marks_rows(PlannerInfo *root)
 {
@@ -119,7 +119,7 @@ sort_conditions(JoinContext *cxt, List *restrictlist)
 			!RINFO_IS_PUSHED_DOWN(rinfo, cxt->joinrel->relids);
 		bool		shippable;
 
-		/* what core leaves of a condition that it has made others of (16) */
+		/* constant true: what core leaves of a condition that it has replaced by others (16) */
 		if (IsA(rinfo->clause, Const) && !((Const *) rinfo->clause)->constisnull &&
 			DatumGetBool(((Const *) rinfo->clause)->constvalue))
 			continue;
@@ -151,9 +151,9 @@ subquery_relids(const ShardFrom *from)
 }
 
 /*
- * A column of a semi join's inner side is not to be had from EXISTS.  What core
- * may want of it above is to compare it, as a member of an equivalence class,
- * and for that any equal column will do.
+ * EXISTS does not return columns of a semi join's inner side.  Core may want such a
+ * column above the join only for comparing it, as a member of an equivalence class;
+ * any equal column serves for that.
  */
 static bool
 show_inner_var(JoinContext *cxt, Var *var)
@@ -221,9 +221,9 @@ columns_ok(JoinContext *cxt, const ShardFrom *from)
 }
 
 /*
- * Does expr, an operand of a condition over relids, stand for column keyno of
- * key?  By an equivalence class only where no outer join may have made a
- * difference.
+ * Does expr, an operand of a condition over relids, have the value of column keyno of
+ * key?  An equivalence class may say so only where no outer join can have made one of
+ * them NULL.
  */
 static bool
 stands_for(JoinContext *cxt, const ShardRelInfo *info, Relids relids, const ShardDistKey *key,
@@ -345,7 +345,7 @@ is_exact(JoinContext *cxt, const ShardRelInfo *info)
 		return info->nlive == 1 ||
 			refuse("a reference table is on the preserved side, and several shards are live");
 
-	/* where only live shards may be asked, no other ones are */
+	/* a side with live_only must not be asked on other shards than its live ones */
 	if ((outer->live_only && !bms_is_subset(info->live, outer->live)) ||
 		(inner->live_only && !bms_is_subset(info->live, inner->live)))
 		return refuse("a side is bound to its shards");
@@ -386,8 +386,8 @@ make_coalesce(Expr *first, Expr *second)
 }
 
 /*
- * What FULL JOIN ... USING shows for the key: a row that one side lacks lies
- * where the other side's row does.
+ * The keys that FULL JOIN ... USING shows, COALESCE of both: a row without a partner
+ * lies on the shard of the side that it has.
  */
 static List *
 merged_keys(JoinContext *cxt)
@@ -440,7 +440,7 @@ reference_keys(JoinContext *cxt, bool nullable)
 	return result;
 }
 
-/* Keys of the join; each side's lists stay as they are. */
+/* Keys of the join.  The lists of both sides are not changed. */
 static List *
 join_keys(JoinContext *cxt)
 {
@@ -484,7 +484,7 @@ fill_shards(JoinContext *cxt, ShardRelInfo *info)
 		else
 			info->live = outer->live;
 
-		/* the side that leaves fewer shards to ask */
+		/* prune by the conditions of the side that leaves fewer shards */
 		if (both_decide && inner->prune_conds != NIL &&
 			(outer->prune_conds == NIL || inner->nexpected < outer->nexpected))
 			driver = inner;
@@ -528,12 +528,12 @@ has_inequality(const JoinContext *cxt)
 }
 
 /*
- * Where core's estimates are far off.  Without statistics, it takes a key for a
- * column of 200 values, so that joins would seem to multiply rows: keys have
- * more, and on one side they are unique more often than not.  Of an anti join
- * with an inequality (another row of the same order) it believes that each row
- * finds a match, so that one row would be left; what is planned above such an
- * estimate reads whole tables per row.
+ * Corrects two estimates of core that are far off.  Without statistics, core takes a
+ * key for a column of 200 values, so that joins would seem to multiply rows; keys
+ * have more values, and mostly they are unique on one side.  For an anti join with an
+ * inequality (another row of the same order) core believes that each row finds a
+ * match, so that one row is left; plans above such an estimate would read whole
+ * tables per row.
  */
 static void
 correct_rows(JoinContext *cxt, bool analyzed)

@@ -1,6 +1,6 @@
 /*
  * key_filter.c
- *	  Filters paths by keys that a join sends along.
+ *	  Filters paths by the keys of a key join.
  *
  *	   copy of the path of a relation, down to
  *		 -> ForeignPath of ours, to whose query is added
@@ -13,9 +13,9 @@
  * Whatever else cuts or numbers rows (LIMIT, windows, DISTINCT ON, set operations)
  * has a path of another kind, and ends the search.
  *
- * Costs: what is saved are rows that travel.  Of a table a node is thought to
- * have an index on the key, as everywhere in cost.c; for joins and groupings it is
- * thought to read the same pages as for the whole, once per batch.
+ * Costs: a filter saves the transfer of rows.  A node is taken to have an index on the
+ * key of a table, as everywhere in cost.c.  For joins and groupings it is taken to
+ * read the same pages as without the filter, once per batch.
  */
 #include "postgres.h"
 
@@ -41,7 +41,10 @@
 /* Name of the part of a ForeignPath's fdw_private that holds the added conditions. */
 #define FILTER_NAME "shard_keys"
 
-/* Keys, and rows of a shard, from which on keys are kept from the nodes' planners. */
+/*
+ * From this many keys, and rows of a shard, on the keys are hidden from the nodes'
+ * planners, which would estimate them one by one.
+ */
 #define UNSEEN_MIN_KEYS 100
 #define UNSEEN_MIN_ROWS 10000
 
@@ -115,7 +118,7 @@ filters_keep_groups(PlannerInfo *root, List *keys, List *exprs, List *group_clau
 	ListCell   *lc;
 	ListCell   *lc2;
 
-	/* such a grouping may be planned in terms of its own, which the target list has not */
+	/* core may plan grouping sets with expressions of their own, which the target list does not have */
 	if (root->parse->groupingSets != NIL)
 		return false;
 	forboth(lc, keys, lc2, exprs)
@@ -172,7 +175,11 @@ filters_keep_remote_groups(List *keys, List *exprs, List *group_exprs)
 	return true;
 }
 
-/* Which of a remote query's rows may be filtered below all that it does with them? */
+/*
+ * Is the result the same when the key filters are applied to the rows that the query
+ * reads, not to those that it returns?  New clauses of ShardRemoteQuery have to be
+ * added here.
+ */
 static bool
 query_allows_filters(const ShardRemoteQuery *query, List *keys, List *exprs)
 {
@@ -290,7 +297,7 @@ key_foreign_path(PlannerInfo *root, ForeignPath *path, List *keys, List *exprs, 
 		KeyFilter  *filter = make_filter(key, lfirst(lc2), unseen);
 		Relids		varnos = pull_varnos(root, (Node *) filter->expr);
 
-		/* one without columns would be computed here, where there are no keys */
+		/* a condition without columns would be evaluated on the coordinator, before there are keys */
 		if (bms_is_empty(varnos) || !bms_is_subset(varnos, info->from->relids) ||
 			!shard_relinfo_security_allows(key->rinfo, info->min_security) ||
 			!shard_shippable_expr(root, info->from->relids, filter->expr))
@@ -353,7 +360,7 @@ cost_upper(Path *copy, const Path *path, const Path *old_child, const Path *chil
 		return cost_upper((Path *) copy, (path), node->subpath, child, keyed->fraction); \
 	} while (0)
 
-/* A sub-select: the keys are columns of it, whose expressions the level below knows. */
+/* For a sub-select: replaces the keys, which are its columns, by the expressions of the level below. */
 static Path *
 key_subquery_path(PlannerInfo *root, SubqueryScanPath *path, List *keys, List *exprs,
 				  ShardKeyedPath *keyed)
@@ -401,9 +408,9 @@ key_subquery_path(PlannerInfo *root, SubqueryScanPath *path, List *keys, List *e
 }
 
 /*
- * A copy of path that returns only rows whose exprs are among the keys, or some
- * more; NULL when the nodes cannot be told.  exprs: the keys' expressions over
- * path's relation, one for each of keys.
+ * A copy of path that returns the rows whose exprs are among the keys, and maybe some
+ * others; NULL when path cannot be filtered on the nodes.  exprs: the keys'
+ * expressions over path's relation, one for each of keys.
  */
 Path *
 shard_key_filter_path(PlannerInfo *root, Path *path, List *keys, List *exprs, ShardKeyedPath *keyed)

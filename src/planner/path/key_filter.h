@@ -1,10 +1,10 @@
 /*
  * key_filter.h
- *	  Paths that are filtered by keys of a join.
+ *	  Paths that are filtered by the keys of a key join.
  *
  * A search for the best order of joins looks at many pairs of relations, and most
- * key joins are forgotten at once.  So the keys of those that become part of the
- * plan get their parameters only then.
+ * key joins are dropped at once.  So keys get their parameters only when their join
+ * has become part of the plan.
  */
 #ifndef SHARDFDW_KEY_FILTER_H
 #define SHARDFDW_KEY_FILTER_H
@@ -40,13 +40,14 @@ typedef struct ShardKeyedPath
 /*
  * A copy of path whose rows are those with some exprs[i] = ANY (values of keys[i])
  * for each i, or NULL when it cannot be filtered so.  keys: of ShardKeyClause; exprs:
- * what stands for the keys' inner expressions in path.  Of *keyed fraction and
- * nkeys are given, rescan and splits are set.
+ * what stands for the keys' inner expressions in path.  The caller fills
+ * keyed->fraction and keyed->nkeys.  The function fills keyed->rescan and
+ * keyed->splits.
  */
 extern Path *shard_key_filter_path(PlannerInfo *root, Path *path, List *keys, List *exprs,
 								   ShardKeyedPath *keyed);
 
-/* Must a foreign table by itself be scanned as such, by scanrelid, since its system columns are wanted? */
+/* Must a foreign table by itself be scanned by scanrelid, since its system columns are needed? */
 extern bool shard_key_filter_needs_own_scan(const RelOptInfo *rel, const ShardRelInfo *info);
 
 /* Was path filtered? */

@@ -1,17 +1,17 @@
 /*
  * key_join.c
- *	  Offers joins that send the keys of their outer side along, so that nodes
- *	  return only inner rows that can match.
+ *	  Offers key joins: joins that send the keys of their outer side to the nodes, so
+ *	  that these return only inner rows that can match.
  *
  *	   Custom Scan (ShardKeyJoin)
  *		 -> outer: any path
  *		 -> inner: a copy of the inner relation's path, filtered by the keys; see
  *			key_filter.c
  *
- * The keys are parameters that core takes for ones of the statement which have
- * no value yet (SHARD_KEYS_PARAM); executor/scan/key_join_exec.c gives them their values,
- * batch by batch.  Nodes need not return just what matches: all of the join's
- * conditions are checked by the join.
+ * The keys are parameters that core takes for parameters of the statement without
+ * value (SHARD_KEYS_PARAM); executor/scan/key_join_exec.c gives them their values,
+ * batch by batch.  Nodes may also return rows that do not match: the join itself
+ * checks all of its conditions.
  */
 #include "postgres.h"
 
@@ -40,7 +40,7 @@
 /* How much larger each further batch is. */
 #define BATCH_GROWTH 4.0
 
-/* Inner rows per outer row from which on most keys that have any have some in a quarter of the shards. */
+/* From this many inner rows per outer row on, most keys with rows have some in any quarter of the shards. */
 #define MIN_ROUND_ROWS 4.0
 
 /* Equalities of one key join: as many as its executor's arrays take. */
@@ -96,9 +96,8 @@ make_key_clause(RestrictInfo *rinfo, RelOptInfo *outerrel, RelOptInfo *innerrel)
  * ------------------------------------------------------------------------ */
 
 /*
- * Position (1-based) of what var, a Var or PlaceHolderVar, names among the
- * entries of a target list, or 0.  Outer joins that may have made it NULL do not
- * count.
+ * Position (1-based) of var, a Var or PlaceHolderVar, among the entries of a target
+ * list, or 0.  Ignores whether outer joins may have made it NULL.
  */
 static int
 find_column(List *tlist, const Node *var)
@@ -121,8 +120,8 @@ find_column(List *tlist, const Node *var)
 }
 
 /*
- * Adds to the list of the scan slot's columns what exprs need; columns: where
- * each comes from.
+ * Adds the columns that exprs need to the list of the scan slot's columns; *columns:
+ * from which side and position each comes.
  */
 static List *
 add_scan_columns(List *scan_tlist, List *exprs, const Plan *outer, const Plan *inner,
@@ -159,9 +158,9 @@ add_scan_columns(List *scan_tlist, List *exprs, const Plan *outer, const Plan *i
 }
 
 /*
- * A copy of an expression in which columns bear the names that they have in the
- * scan slot's list.  From 16 on a column above an outer join has another one
- * than in the join's condition, and the list may hold only one of them.
+ * A copy of an expression whose Vars are those of the scan slot's list.  From 16 on a
+ * column has another Var above an outer join (varnullingrels) than in the join's
+ * condition, and the list may have only one of them.
  */
 static Node *
 name_columns(Node *node, void *scan_tlist)
@@ -226,8 +225,8 @@ plan_key_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 
 	/*
 	 * tlist is empty when a projection above will put its own there, over the
-	 * columns of the path's target.  These come first: their names are those
-	 * that the plans above know.
+	 * columns of the path's target.  These come first: plans above refer to
+	 * columns by the Vars of that target.
 	 */
 	needed = list_make5(path->path.pathtarget->exprs, tlist, join_clauses, other_clauses, outer_exprs);
 	needed = lappend(needed, inner_exprs);
@@ -256,8 +255,8 @@ static const CustomPathMethods path_methods = {
  * ------------------------------------------------------------------------ */
 
 /*
- * Type and path of the outer side that make this a join with a batch side on
- * the left: true when there is one.
+ * Chooses the outer side's path, and the join type with that side on the left; false
+ * when there is none.
  */
 static bool
 choose_outer(PlannerInfo *root, RelOptInfo *outerrel, JoinType *jointype,
@@ -275,7 +274,7 @@ choose_outer(PlannerInfo *root, RelOptInfo *outerrel, JoinType *jointype,
 		*outer != NULL && (*outer)->param_info == NULL;
 }
 
-/* May a condition of this clause's kind run beside the conditions of all tables of rel? */
+/* By its security level, may rinfo be checked beside the conditions of all tables of rel? */
 static bool
 security_allows(PlannerInfo *root, const RelOptInfo *rel, const RestrictInfo *rinfo)
 {
@@ -312,7 +311,7 @@ filtered_fraction(PlannerInfo *root, RelOptInfo *outerrel, double outer_rows,
 	{
 		ShardKeyClause  *key = lfirst(lc);
 
-		/* not the RestrictInfo, which keeps the answer for either direction of the join */
+		/* not the RestrictInfo, which caches one selectivity for both directions of the join */
 		clauses = lappend(clauses, key->rinfo->clause);
 		exprs = lappend(exprs, key->inner);
 	}
@@ -412,8 +411,8 @@ first_batch_rows(PlannerInfo *root)
 }
 
 /*
- * Is it enough for most keys to ask a part of the shards?  Then the others are
- * asked for those alone that have found no row there.
+ * Is it enough for most keys to ask a part of the shards first?  Then the other shards
+ * are asked only for the keys that have found no row there.
  */
 static bool
 runs_in_rounds(JoinType jointype, const Path *outer, const ShardKeyedPath *inner)
@@ -529,8 +528,8 @@ key_join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 	/*
 	 * A join that the nodes compute returns no more rows than one with keys
 	 * would fetch, and does not depend on how many outer rows there really
-	 * are.  But one with a reference table reads that once per shard, while
-	 * its few rows that are wanted may be found here.
+	 * are.  But a join with a reference table reads that table once per shard,
+	 * while the coordinator may find the few rows that are wanted by itself.
 	 */
 	if (is_remote(joinrel) && (is_remote(outerrel) || !is_remote(innerrel)))
 		return;

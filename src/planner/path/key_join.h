@@ -1,6 +1,6 @@
 /*
  * key_join.h
- *	  Joins that send the keys of their outer side along.
+ *	  Key joins: joins that send the keys of their outer side to the nodes.
  */
 #ifndef SHARDFDW_PLANNER_KEY_JOIN_H
 #define SHARDFDW_PLANNER_KEY_JOIN_H

@@ -2,10 +2,10 @@
  * prune.c
  *	  Which shards a scan reads, as far as planning can tell.
  *
- * Conditions on key columns that hold constants only prune now, by core's own
- * partition pruning; those with parameters or stable functions are kept for
- * the start of execution, together with the constant ones, because several may
- * be needed to tell a shard (both columns of a two-column hash key).
+ * Conditions that compare key columns with constants prune shards now, by core's own
+ * partition pruning.  Those with parameters or stable functions are kept for the
+ * start of execution, together with the ones with constants, since several conditions
+ * may be needed to find a shard (both columns of a two-column hash key).
  */
 #include "postgres.h"
 

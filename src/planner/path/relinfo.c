@@ -34,10 +34,10 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-/* Rows of a shard nobody has counted. */
+/* Estimate for a shard that was never analyzed. */
 #define DEFAULT_SHARD_ROWS 10000.0
 
-/* So many shards are asked for their rows; with more, these stand for all. */
+/* The row counts of at most this many shards are looked up, to save time; with more shards, these stand for all. */
 #define MAX_SHARDS_ASKED 64
 
 /* pg_class.reltuples, -1 when not known. */
@@ -96,7 +96,7 @@ shard_relinfo_security_allows(const RestrictInfo *rinfo, Index min_security)
 	return rinfo->security_level <= min_security || rinfo->leakproof;
 }
 
-/* Sorts the relation's conditions into those that nodes check and those left to be checked here. */
+/* Splits the relation's conditions into those that nodes check and those that the coordinator checks. */
 static void
 sort_conditions(PlannerInfo *root, RelOptInfo *rel, ShardRelInfo *info)
 {
@@ -109,7 +109,7 @@ sort_conditions(PlannerInfo *root, RelOptInfo *rel, ShardRelInfo *info)
 
 		if (rinfo->pseudoconstant)
 		{
-			/* core tests it above the scan; above joins and stages nobody would */
+			/* core tests it above a scan, but would not test it above remote joins and stages */
 			if (shard_relinfo_security_allows(rinfo, info->min_security) &&
 				shard_shippable_expr(root, rel->relids, rinfo->clause))
 				info->remote_conds = lappend(info->remote_conds, rinfo);
@@ -170,7 +170,7 @@ fill_key(ShardRelInfo *info)
 }
 
 /*
- * TABLESAMPLE is the nodes' business: each gives a sample of its shards.  That is a
+ * TABLESAMPLE is applied by the nodes, each to its shards.  Together these are a
  * sample of the table as PostgreSQL's own methods define it.
  */
 static void
@@ -191,7 +191,7 @@ take_sample(PlannerInfo *root, RelOptInfo *rel, ShardRelInfo *info, TableSampleC
 	info->gated = true;
 }
 
-/* What makes our plans: its name in a relation's routine says that the relation is ours. */
+/* Our GetForeignPlan callback: a relation whose routine has it is ours. */
 static GetForeignPlan_function plan_maker = NULL;
 
 void

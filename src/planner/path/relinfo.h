@@ -59,7 +59,7 @@ typedef struct ShardRelInfo
 	bool		reference;		/* only reference tables below; no map, no shards */
 	List	   *keys;			/* of ShardDistKey; NIL for a reference relation */
 
-	/* What the shard key calls equal, column by column; the same in all tables of a join. */
+	/* The shard key's equality, column by column; the same in all tables of a join. */
 	int			nkeycols;
 	const Oid  *key_opfamilies;
 	const Oid  *key_collations;
@@ -73,11 +73,11 @@ typedef struct ShardRelInfo
 	Bitmapset  *live;			/* shardnos left by pruning */
 	bool		live_only;		/* from has rows on other shards, too: those of a reference table */
 	int			nlive;
-	int			nexpected;		/* of them, how many are left when execution starts: a guess */
+	int			nexpected;		/* how many of them pruning at execution start will leave: an estimate */
 
 	/* Conditions of the scan; RestrictInfos. */
 	List	   *remote_conds;	/* SHARD_REL_SCAN: the same as from->where */
-	List	   *local_conds;	/* checked here, above from; a relation with some takes no part in joins and upper stages */
+	List	   *local_conds;	/* checked on the coordinator; with some, the relation takes no part in joins and upper stages */
 
 	TableSampleClause *sample;	/* its rows are a sample (a shard by itself); NULL: all of them */
 	bool		gated;			/* takes no part in joins and upper stages, since a condition without columns can only be tested
@@ -108,7 +108,7 @@ typedef struct ShardRelInfo
 	Cost		remote_cost;	/* of the remote queries, without transfer; elapsed, not summed up */
 } ShardRelInfo;
 
-/* create_plan: the routine that makes our plans, by which relations of ours are known.  Once, at load. */
+/* create_plan: our GetForeignPlan callback, by which relations of ours are recognized.  To be called once, at load. */
 extern void shard_relinfo_init(GetForeignPlan_function create_plan);
 
 /* Does this library plan rel, a base or join relation: has its wrapper our handler? */
@@ -133,15 +133,15 @@ extern double shard_relinfo_tuples(Oid relid, double reltuples);
 extern void shard_relinfo_create_reference(PlannerInfo *root, RelOptInfo *rel);
 
 /*
- * Do rows that agree in exprs, as the operators eqops (of the same number) tell,
- * lie on one shard?  So they do when the expressions hold a whole shard key
- * that no outer join has made NULL.  The collations are the expressions'.
+ * Do rows that are equal in exprs, by the operators eqops (one for each), lie on one
+ * shard?  They do when exprs contain a whole shard key that no outer join has made
+ * NULL.  The collations are those of the expressions.
  */
 extern bool shard_relinfo_has_key(const ShardRelInfo *info, List *exprs, List *eqops);
 
 /*
- * Is left of one row known to equal right of another, as the shard key's column
- * keyno tells, because the relation over relids has an equivalence class with both?
+ * Does the relation over relids have an equivalence class that says that left equals
+ * right, by the equality of the shard key's column keyno?
  */
 extern bool shard_relinfo_equal_by_class(PlannerInfo *root, const ShardRelInfo *info, int keyno,
 										 Relids relids, Expr *left, Expr *right);

@@ -5,12 +5,12 @@
  *
  *	  info's rows as a remote query -> EXPLAIN on the node -> its first line
  *
- * Scans are asked about, and joins of tables that all have the option; what is
- * above them is estimated here, from their rows.  Values that are known only
- * when execution starts stand as NULLs of unknown origin, so that the node's
- * planner takes them for parameters.
+ * The node is asked about scans, and about joins of tables that all have the option.
+ * The stages above them are estimated on the coordinator, from their rows.  Values
+ * that are known only when execution starts are sent as sub-selects that return NULL,
+ * so that the node's planner takes them for parameters.
  *
- * Sharded tables take no part: their statistics are here (ANALYZE).
+ * Sharded tables are not asked about: the coordinator has their statistics (ANALYZE).
  */
 #include "postgres.h"
 
@@ -42,7 +42,7 @@ build_query(RelOptInfo *rel, const ShardRelInfo *info)
 	{
 		Var		   *var = lfirst_node(Var, lc);
 
-		/* system columns take no room worth mentioning */
+		/* system columns are left out: their width does not matter */
 		if (var->varattno > 0 && bms_is_member(var->varno, info->from->relids))
 			columns = lappend(columns, var);
 	}

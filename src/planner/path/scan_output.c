@@ -1,6 +1,6 @@
 /*
  * scan_output.c
- *	  What comes back of a scan's query.
+ *	  Which columns a scan's query returns.
  */
 #include "postgres.h"
 

@@ -1,6 +1,6 @@
 /*
  * scan_output.h
- *	  What comes back of a scan's query; modifications and whole statements need it, too.
+ *	  Which columns a scan's query returns; modifications and whole statements use it, too.
  */
 #ifndef SHARDFDW_SCAN_OUTPUT_H
 #define SHARDFDW_SCAN_OUTPUT_H
@@ -14,8 +14,8 @@
 /*
  * Adds columns of relid (numbered as pull_varattnos() does; the whole row means
  * all) to select, each to the attribute of its own number; ctid too when it is
- * among them.  Virtual generated columns, whose readers have core compute them, are
- * none of these: as in a heap they are NULL.  for_modify: see
+ * among them.  Virtual generated columns are left out and are NULL, as in a heap:
+ * core computes them where they are read.  for_modify: see
  * shard_select_output_ctid().
  */
 extern void shard_scan_fetch_columns(ShardSelect *select, PlannerInfo *root, Oid relid,

@@ -34,7 +34,7 @@ shardGetForeignPaths(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 	shard_cost_path(root, info, baserel->reltarget, info->local_conds, &startup, &total);
 	path = shard_foreign_path_scan(root, baserel, startup, total, NIL, baserel->lateral_relids);
 
-	/* a sample that is asked for again would be another one, where a query reads it several times */
+	/* a query that reads the sample several times must get the same one each time, so it is kept */
 	if (info->sample != NULL && (root->query_level > 1 || bms_membership(root->all_baserels) != BMS_SINGLETON))
 		path = (Path *) shard_create_material_path(baserel, path);
 	add_path(baserel, path);

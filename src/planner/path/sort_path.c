@@ -9,8 +9,8 @@
  * core then merges them (Merge Append) instead of sorting all, and a LIMIT
  * stops early.
  *
- * A scan with an order is planned like that of a sharded table, without scanrelid;
- * so not where rows are locked, changed, or known by system columns.
+ * A scan with an order is planned like that of a sharded table, without scanrelid.
+ * So there is none where rows are locked or changed, or system columns are needed.
  */
 #include "postgres.h"
 
@@ -28,13 +28,13 @@
 #include "planner/path/sort_path.h"
 #include "utils/lsyscache.h"
 
-/* What an order adds to a scan's cost on a node, which may have an index for it. */
+/* A scan in an order costs a node this many times as much: less than a full sort, since it may have an index. */
 #define SORT_COST_FACTOR 1.2
 
 /*
- * The expression of a class over columns that rel's rows have, and that nodes sort
- * as the coordinator does; or NULL.  The class may also hold columns that EXISTS
- * compares, which end there.
+ * A member of pathkey's equivalence class over columns that rel's rows have, and that
+ * nodes sort as the coordinator does; or NULL.  The class may also have columns of the
+ * inner side of EXISTS, which rel's rows do not have.
  */
 static Expr *
 find_sort_expr(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info,

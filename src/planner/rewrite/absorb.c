@@ -11,10 +11,10 @@
  *		   FROM (query); keys are those of its columns that carry the key
  *		-> core offers joins with it, and stages above it
  *
- * When such a join is chosen, the level has no part in the plan.  Core takes the
- * tables of a level without a plan into the statement's range table, for
- * permissions and locks, when the RTE says that it was never planned; so it is
- * told that (shard_absorb_release).
+ * When such a join is chosen, the level has no part in the plan.  Its tables still
+ * have to be in the statement's range table, for permissions and locks.  Core adds
+ * them for sub-selects that were never planned, so the RTE is made to look like that
+ * (shard_absorb_release).
  */
 #include "postgres.h"
 
@@ -46,7 +46,7 @@ topmost_stage(PlannerInfo *root)
 		root->init_plans != NIL || root->hasPseudoConstantQuals)
 		return NULL;
 
-	/* one row from no rows: it would come from shards that are not live, too */
+	/* a row even where there are no rows: shards that are not live would have to return theirs, too */
 	if (parse->groupClause == NIL && (parse->hasAggs || parse->havingQual != NULL))
 		return NULL;
 
@@ -75,7 +75,7 @@ make_tlist(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info)
 		if (entry->resjunk)
 			continue;
 
-		/* core has put NULL in place of what nobody needs */
+		/* core has replaced a column that is not needed by NULL */
 		if (IsA(entry->expr, Const) && ((Const *) entry->expr)->constisnull &&
 			entry->resno <= rel->max_attr &&
 			bms_is_empty(rel->attr_needed[entry->resno - rel->min_attr]))
@@ -148,8 +148,8 @@ outside_mutator(Node *node, OutsideContext *cxt)
 }
 
 /*
- * Conditions that core has moved into the windows (row_number() <= 3), where
- * the scan would check them, as conditions on the sub-select's rows again.
+ * Turns conditions that core has moved into the windows (row_number() <= 3), where
+ * the scan would check them, into conditions on the sub-select's rows again.
  */
 static bool
 take_run_conditions(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *sub, ShardFrom *from)
@@ -234,7 +234,7 @@ shard_absorb_subselect(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 	info->query = NULL;
 	info->local_having = NIL;
 	info->from = from;
-	info->rtindex = 0;			/* what prunes is in terms of the level below */
+	info->rtindex = 0;			/* conditions for pruning are over tables of the level below */
 	info->keys = make_keys(sub, query->tlist, rel->relid);
 	info->remote_conds = NIL;
 	info->columns = NULL;

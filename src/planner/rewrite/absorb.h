@@ -13,7 +13,7 @@
 /* For set_rel_pathlist_hook: makes rel a relation of the cluster when the sub-select is remote as a whole. */
 extern void shard_absorb_subselect(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
 
-/* A plan reads from: the levels of sub-selects in it have no plans of their own. */
+/* To be called when a plan reads from: marks the sub-selects in it as not planned by themselves. */
 extern void shard_absorb_release(PlannerInfo *root, const ShardFrom *from);
 
 #endif

@@ -1,15 +1,16 @@
 /*
  * correlated.c
- *	  Takes a correlated sub-select apart: what it compares, what it computes.
+ *	  Splits a correlated sub-select into what it compares and what it computes.
  *
- * Assumptions: the sub-select has its own rows alone in FROM; all that it knows of
- * the level around it are sides of equalities in WHERE, connected by AND.
+ * Assumptions: FROM of the sub-select does not refer to the level around it; only
+ * sides of equalities in WHERE, connected by AND, do.
  *
- * What a sub-select computes for groups that nobody asks for must not fail.  So
- * what aggregates and groups are computed from has to be columns, constants,
- * comparisons, sums, differences and products.  Conditions of the sub-select are
- * free, as core is free to check them in any order, unless the sub-select stands
- * where it may not be evaluated at all (CASE, OR): then they are held to the same.
+ * A grouped sub-select is also computed for groups that no outer row asks for, and
+ * must not fail there.  So arguments of aggregates, and grouped expressions, may be
+ * made of columns, constants, comparisons, sums, differences and products only.
+ * Conditions of the sub-select may be any, as core may check them in any order,
+ * unless the sub-select stands where it may never be evaluated (CASE, OR): then the
+ * same rule holds for them.
  *
  * decorrelate.c makes joins of the parts.
  */
@@ -34,7 +35,7 @@
 
 typedef struct LevelsContext
 {
-	int			depth;			/* levels below the one looked at */
+	int			depth;			/* how many levels below the level in question the walk is */
 	bool		own;			/* something of that level is referred to */
 	bool		outer;			/* something of the next outer one */
 	bool		beyond;			/* something further out */
@@ -252,8 +253,8 @@ collect_aggs_walker(Node *node, CollectContext *cxt)
 }
 
 /*
- * Is the clause inner = outer, and grouping by inner such that a value of outer
- * meets one group and all of its rows?  Adds it to the sub-select's then.
+ * Is the clause inner = outer, and does each value of outer match exactly one whole
+ * group when rows are grouped by inner?  If so, adds it to result.
  */
 static bool
 take_clause(Expr *clause, ShardCorrelated *result)
@@ -293,7 +294,7 @@ take_clause(Expr *clause, ShardCorrelated *result)
 	return true;
 }
 
-/* max() of a type whose value it gives back as it is, or 0. */
+/* max() of a type, if it returns one of its arguments unchanged; or 0. */
 static Oid
 max_function(Oid type)
 {
@@ -354,7 +355,7 @@ make_aggregate(Oid function, Oid type, Expr *arg)
 	return agg;
 }
 
-/* The value's column as aggregates. False when there is no way. */
+/* Turns the value's column into aggregates (max and count).  False when that cannot be done. */
 static bool
 take_value(Expr *value, ShardCorrelated *result)
 {
@@ -374,7 +375,7 @@ take_value(Expr *value, ShardCorrelated *result)
 	return true;
 }
 
-/* The target as aggregates and what is above them, by the kind of sub-select. */
+/* Splits the target into aggregates and the expression over them, by the kind of sub-select. */
 static bool
 take_target(const SubLink *sublink, const Query *sub, ShardCorrelated *result)
 {

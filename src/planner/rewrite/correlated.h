@@ -1,6 +1,6 @@
 /*
  * correlated.h
- *	  A correlated sub-select, taken apart.
+ *	  A correlated sub-select, split into its parts.
  */
 #ifndef SHARDFDW_CORRELATED_H
 #define SHARDFDW_CORRELATED_H
@@ -30,14 +30,14 @@ typedef struct ShardCorrelated
 } ShardCorrelated;
 
 /*
- * Takes a sub-select apart; false when it is not of a form that can become a join.
- * conditional: it stands where it may not be evaluated at all, so nothing in it may
- * fail.  *result is zeroed by the caller, and of no use when the result is false.
+ * Splits a sub-select into its parts; false when it is not of a form that can become a
+ * join.  conditional: it stands where it may never be evaluated, so nothing in it may
+ * fail.  The caller zeroes *result, which is not valid when the function returns false.
  */
 extern bool shard_correlated_take_apart(const SubLink *sublink, bool conditional,
 										ShardCorrelated *result);
 
-/* Is the aggregate 0 over no rows?  The others that are let through are NULL then. */
+/* Is the aggregate 0 when there are no rows?  The others that are accepted are NULL then. */
 extern bool shard_correlated_is_count(const Aggref *agg);
 
 #endif

@@ -13,22 +13,22 @@
  *
  * The answer is the same because an outer row meets at most one group: rows are
  * grouped by the equality that the condition compares with, or one of the same
- * operator family.  A row that meets none gets what the aggregates are over no
- * rows: NULL, of count and regr_count 0.  Aggregates that are something else
- * then (hypothetical sets, users' own) are left alone.
+ * operator family.  A row without a group gets what the aggregates give for no rows:
+ * NULL, or 0 for count and regr_count.  Sub-selects with aggregates that give
+ * something else then (hypothetical sets, users' own) are not changed.
  *
- * Which sub-selects these are is found in correlated.c.  What is computed from the
+ * correlated.c finds out which sub-selects can be changed.  The expression over the
  * aggregates stays where the sub-select stood.
  *
- * Two other kinds are aggregates in disguise:
+ * Two other kinds can be written with aggregates:
  *
  *	   (SELECT i.x FROM i WHERE i.k = o.k)	the group's max(i.x), as long as its count(*) is not above 1; if it
  *											is, the sub-select itself is evaluated, which raises core's error
  *	   EXISTS (..) within OR, CASE ...		whether there is a group (core makes joins of the others)
  *
- * Looked at are WHERE and the target list of plain SELECT levels; where these
- * group, what stands within an aggregate.  The joins are above all others of the
- * level, where WHERE is, so whatever the sub-select could refer to is there.
+ * This is done in WHERE and the target list of plain SELECT levels; in levels that
+ * group, in arguments of aggregates.  The new joins are put above all other joins of
+ * the level, so all that the sub-select could refer to is visible there.
  */
 #include "postgres.h"
 
@@ -331,8 +331,9 @@ is_exists(const Node *node)
 }
 
 /*
- * WHERE, in which EXISTS at the top is for core to join.  What is connected by AND
- * at the top is no condition for the rest, as core may check it in any order.
+ * Replaces sub-selects in WHERE.  EXISTS at the top is left to core, which makes a
+ * join of it.  Conditions connected by AND at the top do not make each other
+ * conditional, since core may check them in any order.
  */
 static Node *
 replace_in_where(Node *quals, ReplaceContext *cxt)

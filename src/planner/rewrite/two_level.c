@@ -8,19 +8,20 @@
  *		 FROM (SELECT g, x, count(*), sum(y), count(y) FROM t GROUP BY g, x) groups (g1, x1, agg1, agg2, agg3)
  *		GROUP BY g1
  *
- * Neither DISTINCT alone nor the others alone need all rows here, but one Agg
- * node of core's cannot take states of the one and rows of the other.  The
- * sub-select can be grouped on the nodes, and as a whole when the argument of
+ * Neither aggregates with DISTINCT alone nor the others alone need all rows on the
+ * coordinator, but one Agg node of core cannot take rows for the former and states for
+ * the latter.  The sub-select can be grouped on the nodes: wholly when the argument of
  * DISTINCT is the shard key.
  *
- * Exact are, beside aggregates with DISTINCT: those that combine their own
- * results by their own transition function (min, max, bool_and, bit_or, sums of
- * floats...), count, and sum and avg of numbers.  A level that has any other is
- * left alone, as is one that groups by a shard key: all of it is the nodes'.
+ * Besides aggregates with DISTINCT, these can be computed in two steps: aggregates
+ * that combine their own results by their own transition function (min, max, bool_and,
+ * bit_or, sums of floats...), count, and sum and avg of numbers.  A level with any
+ * other aggregate is not changed.  Nor is one that groups by a shard key: nodes compute
+ * all of it.
  *
- * DISTINCT itself goes from count() when the sub-select is grouped by nothing
- * but its argument; other aggregates keep it, as their results may show the
- * order that DISTINCT brings.
+ * count() loses its DISTINCT when the sub-select is grouped by nothing but its
+ * argument.  Other aggregates keep it, since their results may depend on the order that
+ * DISTINCT brings.
  */
 #include "postgres.h"
 
@@ -126,7 +127,7 @@ is_shard_key(const Query *query, Expr *expr)
 	{
 		PartitionKey key = RelationGetPartitionKey(rel);
 
-		/* a part of a key does not keep groups together, but seldom leaves several shards */
+		/* a column of a longer key counts, too: groups may then spread over shards, but seldom do */
 		for (int i = 0; i < key->partnatts; i++)
 			result |= key->partattrs[i] == var->varattno;
 	}
@@ -148,7 +149,7 @@ has_right_form(const Query *query)
  * Which aggregates
  * ------------------------------------------------------------------------ */
 
-/* Does the aggregate take its own results, one after the other, for what its rows would give? */
+/* Does the aggregate give the same when it is applied to its own results over parts of the rows? */
 static bool
 combines_itself(const Aggref *agg)
 {
@@ -202,7 +203,7 @@ combine_kind(const Aggref *agg)
 	}
 }
 
-/* What does not depend on rows stays above, unless it is another value for each of them. */
+/* Adds an argument, unless it does not depend on rows and is not volatile: then it stays above the sub-select. */
 static void
 add_distinct_arg(SplitContext *cxt, Expr *arg, SortGroupClause *clause)
 {
@@ -516,7 +517,7 @@ add_group_columns(SplitContext *cxt, List *group_clause, const List *exprs, cons
 	return group_clause;
 }
 
-/* What of the level goes into the sub-select: FROM and WHERE, and what they refer to. */
+/* Makes the sub-select of the level's FROM and WHERE, and of what they refer to. */
 static Query *
 make_inner(Query *query, List *tlist, List *group_clause)
 {

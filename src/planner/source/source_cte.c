@@ -1,18 +1,18 @@
 /*
  * source_cte.c
- *	  INSERT ... ON CONFLICT and MERGE over rows that come from here, in WITH.
+ *	  INSERT ... ON CONFLICT and MERGE in WITH, over rows that the coordinator computes.
  *
- * A statement in WITH is planned by core together with the rest.  For that time
- * the query that computes its source rows takes its place:
+ * Core plans a statement in WITH together with the rest.  Meanwhile the query that
+ * computes its source rows stands in its place:
  *
  *	 WITH w AS (INSERT ...)
  *		-> WITH w AS (SELECT NULL, ...,  c1, c2, ...)	RETURNING's columns; the source's, junk
  *		-> core: plan of the SELECT, below a CustomPath of ours
  *		-> CustomScan "ShardSourceModify" over it, once core has finished
  *
- * Core would drop a SELECT that nothing refers to, and put one that is referred
- * to once in its place; being marked as materialized and in use keeps it from that.
- * The executor runs it to its end in any case (executor/modify/source_modify_exec.c).
+ * Core drops a SELECT in WITH that nothing refers to, and inlines one that is referred
+ * to once.  Ours is marked as materialized and in use, so core does neither.  The
+ * executor runs it to its end in any case (executor/modify/source_modify_exec.c).
  */
 #include "postgres.h"
 
@@ -142,7 +142,10 @@ find_pending(const Query *query)
 	return NULL;
 }
 
-/* What is not to be known yet stays a NULL; the one Var tells what core adds to range table indexes. */
+/*
+ * Makes the CustomScan.  RETURNING's columns stay NULLs until core has finished.  The
+ * plan has one Var, which shows by how much core shifts range table indexes.
+ */
 static Plan *
 plan_source(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
 			List *custom_plans)
@@ -174,7 +177,7 @@ static const CustomPathMethods path_methods = {
 	.PlanCustomPath = plan_source
 };
 
-/* The paths of a SELECT that stands for a statement, below one of ours. */
+/* Puts a CustomPath of ours above each path of a SELECT that stands for a statement. */
 static void
 source_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input_rel,
 				   RelOptInfo *output_rel, void *extra)

@@ -1,6 +1,6 @@
 /*
  * source_cte.h
- *	  INSERT ... ON CONFLICT and MERGE over rows that come from here, in WITH.
+ *	  INSERT ... ON CONFLICT and MERGE in WITH, over rows that the coordinator computes.
  */
 #ifndef SHARDFDW_SOURCE_CTE_H
 #define SHARDFDW_SOURCE_CTE_H

@@ -7,11 +7,11 @@
  *	   build	INSERT INTO shard AS r1 (...) SELECT ... FROM unnest(...)
  *				ON CONFLICT ... RETURNING ...
  *
- * Which unique index decides is the node's to find, by the columns that the
- * statement names; a constraint is replaced by its columns, as it may have
- * another name there.  They must include the shard key: rows that are in
- * conflict are on one shard then.  Nor may DO UPDATE change the key, but to the
- * value of the row proposed, which is the same.
+ * The node finds the unique index, by the columns that the statement names; a
+ * constraint is replaced by its columns, as it may have another name on the node.  The
+ * columns must include the shard key: then rows that are in conflict are on one shard.
+ * DO UPDATE must not change the key; it may only set it to the value of the row
+ * proposed, which is the same.
  */
 #include "postgres.h"
 

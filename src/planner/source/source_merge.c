@@ -2,8 +2,8 @@
  * source_merge.c
  *	  MERGE over source rows that are computed here.
  *
- *	   columns	what the source's columns in the statement are, and whatever else
- *				nodes cannot compute and is not about the target
+ *	   columns	finds what the coordinator computes: the source's columns, and
+ *				expressions that nodes cannot compute and that do not use the target
  *	   build	MERGE INTO shard r1 USING (SELECT ... FROM unnest(...)) ON ...
  *
  * The join condition has to say that the target's shard key equals an expression
@@ -11,9 +11,9 @@
  * only.  A row that matches none is inserted with that same key, so it stays
  * there; and the key is not updated.
  *
- * What nodes cannot compute (nextval(), functions and types of this database,
- * sub-selects) is computed for each source row, whether or not the row comes to
- * the action that wants it.
+ * Expressions that nodes cannot compute (nextval(), functions and types of this
+ * database, sub-selects) are computed for each source row, even if the row does not
+ * reach the action that uses them.
  */
 #include "postgres.h"
 
@@ -39,7 +39,7 @@ typedef struct MergeKey
 	AttrNumber	attno;			/* of the target */
 	Node	   *expr;			/* what the join condition compares it with */
 	Node	   *value;			/* the same as the key's type */
-	Node	   *routed;			/* the same where it is one; raises nothing */
+	Node	   *routed;			/* the same for routing: raises no error where the value does not fit the type */
 } MergeKey;
 
 typedef struct PlaceContext
@@ -141,9 +141,9 @@ compare_bound(Oid function, Node *expr, int64 bound)
 }
 
 /*
- * expr of a wider integer type as one of the key's, which is value.  No row has
- * what the key cannot hold, so that is any shard's; a node that is to insert it
- * raises the error of its conversion.
+ * Converts expr, of a wider integer type, to the key's type; value: expr with the plain
+ * conversion.  No row has a number that the key's type lacks, so such a row may go to
+ * any shard; a node that is to insert it raises the conversion's error.
  */
 static Node *
 narrow_integer(Oid wanted, Node *expr, Node *value)

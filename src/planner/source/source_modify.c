@@ -1,6 +1,6 @@
 /*
  * source_modify.c
- *	  Plans of INSERT ... ON CONFLICT and MERGE whose rows come from here.
+ *	  Plans of INSERT ... ON CONFLICT and MERGE over rows that the coordinator computes.
  *
  * Core cannot plan either on a parent with foreign partitions.  So the source is
  * planned as a query by itself; its rows are routed by the shard key, and each
@@ -11,13 +11,12 @@
  *										|
  *	 CustomScan "ShardSourceModify" <---+   executor/modify/source_modify_exec.c
  *
- * Conditions and new values are computed by the nodes; what they have to know
- * from here (parameters, now()) are further parameters, after the arrays.
- * RETURNING is computed here over the columns that it names.
+ * Nodes compute conditions and new values.  Values that only the coordinator has
+ * (parameters, now()) are sent as further parameters, after the arrays.  The
+ * coordinator computes RETURNING, from the columns that it names.
  *
- * INSERT ... ON CONFLICT that nodes cannot run, since triggers, policies or
- * functions of the coordinator have their say, is left to core, row by row
- * (source_row.c).
+ * INSERT ... ON CONFLICT that nodes cannot run, because of triggers, policies or
+ * functions of the coordinator, is left to core, row by row (source_row.c).
  *
  * All of a shard's rows have to be in one statement: rows that meet the same
  * target row twice must fail, as they do in one statement here.
@@ -53,12 +52,12 @@
 #include "utils/partcache.h"
 #include "utils/rel.h"
 
-/* Stand for the arrays among the parameters while the text is made; no statement has that many. */
+/* From this number on, parameters stand for the arrays while the text is made; no statement has that many. */
 #define ARRAY_PARAM 0x20000000
 
 /* ---- RETURNING ---- */
 
-/* What RETURNING cannot be computed from here. */
+/* Finds something in RETURNING that the coordinator cannot compute. */
 static bool
 find_refused_returning(Node *node, ShardSourceInfo *info)
 {
@@ -290,7 +289,7 @@ make_plan(ShardSourceInfo *info, const char *query_string, int cursor_options, P
 
 /* ---- which statements ---- */
 
-/* Why the statement cannot be run, whatever it says; NULL when it can.  Result: translated. */
+/* Why no statement of this kind can be run on the table; NULL when it can.  The reason is translated. */
 static const char *
 find_obstacle(const ShardSourceInfo *info, const ShardMap *map)
 {
@@ -312,7 +311,7 @@ find_obstacle(const ShardSourceInfo *info, const ShardMap *map)
 	return NULL;
 }
 
-/* Does ON CONFLICT compute something that nodes cannot, or RETURNING look elsewhere? */
+/* Does ON CONFLICT compute something that nodes cannot, or does RETURNING have sub-selects? */
 static bool
 computes_here(const ShardSourceInfo *info)
 {
@@ -334,7 +333,7 @@ computes_here(const ShardSourceInfo *info)
 		!shard_source_is_shippable(info, shard_source_prepare(conflict->onConflictWhere));
 }
 
-/* Why nodes cannot run it, since things have to be done here for every row. */
+/* Why the statement has to be run row by row on the coordinator; NULL when nodes can run it. */
 static const char *
 find_row_obstacle(const ShardSourceInfo *info)
 {

@@ -1,12 +1,12 @@
 /*
  * source_modify.h
- *	  A statement over rows that are computed here, while it is being planned.
+ *	  A statement over rows that the coordinator computes, while it is being planned.
  *
  * source_modify.c: which statements, and their plans; source_tools.c: what INSERT
- * ... ON CONFLICT and MERGE have in common; source_insert.c, source_merge.c: each of them, in two steps: columns finds
- * out what the child plan has to compute, build makes the text's Query;
- * source_cte.c: such statements in WITH; source_row.c: those that core
- * carries out row by row.
+ * ... ON CONFLICT and MERGE have in common; source_insert.c, source_merge.c: each of
+ * them, in two steps: columns finds out what the child plan has to compute, build
+ * makes the text's Query; source_cte.c: such statements in WITH; source_row.c: those
+ * that core carries out row by row.
  */
 #ifndef SHARDFDW_SOURCE_MODIFY_H
 #define SHARDFDW_SOURCE_MODIFY_H
@@ -65,9 +65,9 @@ extern void shard_source_refuse(const ShardSourceInfo *info, const char *detail)
 extern Node *shard_source_prepare(Node *expr);
 
 /*
- * The same of what is assigned to a column, without the check of a domain: that is
- * the node's, of its own column, if it comes to an assignment at all.  With it
- * where the node's column may be of no domain.
+ * The same for an expression that is assigned to a column, without the check of its
+ * domain: the node checks that when it assigns the value.  With the check if the
+ * node's column may not be of the domain.
  */
 extern Node *shard_source_prepare_assigned(const ShardSourceInfo *info, Node *expr);
 

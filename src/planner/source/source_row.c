@@ -2,12 +2,12 @@
  * source_row.c
  *	  INSERT ... ON CONFLICT that core carries out row by row.
  *
- * Triggers, row security policies and check options of views concern each row,
- * and are the coordinator's; so are functions and sub-selects that nodes lack.
- * Core's ModifyTable knows all of that, but does not plan ON CONFLICT with
- * columns here, as the table has no valid index.  So the columns are taken away
- * and go along as a junk entry of a list that core hands on (plan_private.h);
- * our executor finds conflicts by them (row_upsert.c).
+ * The coordinator has to apply triggers, row security policies and check options of
+ * views to each row, and to evaluate functions and sub-selects that nodes lack.
+ * Core's ModifyTable does all that, but core does not plan ON CONFLICT with columns
+ * for this table, which has no valid index.  So the columns are removed, and passed on
+ * as a junk entry of a list that core copies into the plan (plan_private.h); our
+ * executor finds conflicts by them (row_upsert.c).
  *
  *	 ON CONFLICT (a, b) DO UPDATE SET ...
  *		-> ON CONFLICT DO UPDATE SET ...  + {a, b}	-> core's planner
@@ -32,7 +32,7 @@ typedef struct RowContext
 	Index		levelsup;
 } RowContext;
 
-/* Raises for what rows here do not have: system columns of the table, and the old row in RETURNING. */
+/* Raises for what rows of this kind do not have: system columns of the table, and the old row in RETURNING. */
 static bool
 check_walker(Node *node, RowContext *context)
 {

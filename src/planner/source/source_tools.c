@@ -44,7 +44,7 @@ shard_source_prepare_assigned(const ShardSourceInfo *info, Node *expr)
 {
 	const ShardMap *map = shard_map_get(RelationGetRelid(info->rel));
 
-	/* first: of one without constraints a cast to its type would be left */
+	/* removed first: planning would leave a cast where the domain has no constraints */
 	while (IsA(expr, CoerceToDomain) &&
 		   ((CoerceToDomain *) expr)->coercionformat == COERCE_IMPLICIT_CAST &&
 		   !(map->foreign_definition && shard_domain_has_constraints(exprType(expr))))

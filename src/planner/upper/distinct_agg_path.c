@@ -6,11 +6,11 @@
  *		-> Sort
  *			-> Foreign Scan: SELECT g, x ... GROUP BY g, x
  *
- * An aggregate that drops duplicates gets the same rows, less most of the
- * duplicates: each remote query removes its own.  Arguments and FILTER travel
- * as values, so it does not matter what aggregate it is.  min(), max() and
- * others to which duplicates are nothing may stand beside it, over what travels
- * anyway.
+ * The aggregate gets the same rows without most of the duplicates, which it would
+ * drop anyway: each remote query removes those of its own rows.  Arguments and FILTER
+ * travel as values, so this works for any aggregate.  min(), max() and others whose
+ * result does not change by duplicates may stand beside it, if they need no other
+ * columns.
  */
 #include "postgres.h"
 
@@ -39,7 +39,7 @@ refuse(const char *reason)
 	return shard_upper_refuse("grouping of distinct rows", reason);
 }
 
-/* What a sort operator could tell. */
+/* Built-in aggregates with a sort operator: their result is the value of one row (min, max, bool_and, ...). */
 bool
 shard_distinct_agg_ignores_duplicates(const Aggref *agg)
 {
@@ -56,7 +56,7 @@ shard_distinct_agg_ignores_duplicates(const Aggref *agg)
 	return result;
 }
 
-/* What the aggregate is computed from: arguments and FILTER, but for those that depend on no row. */
+/* The expressions from which the aggregate is computed: arguments and FILTER, without those that depend on no row. */
 static List *
 pull_inputs(const Aggref *agg)
 {

@@ -5,12 +5,12 @@
  *	 whole		the shard key is among the expressions: duplicates are on one
  *				shard, and each remote query removes its own
  *	 in part	otherwise each remote query removes its own, and core's node
- *				(Unique or HashAggregate) those of several shards, here
+ *				(Unique or HashAggregate) above the scan those of several shards
  *
- * DISTINCT is a GROUP BY of all columns: so types are compared by their own
- * equality in whatever form they travel.  DISTINCT ON keeps the first row under
- * an order: the nodes sort, the scan merges, and core's Unique takes the first
- * of the firsts.
+ * DISTINCT is sent as GROUP BY of all columns, so that values are compared by their
+ * type's equality, not by the form in which they travel.  DISTINCT ON keeps the first
+ * row of an order: the nodes sort, each remote query keeps its first rows, the scan
+ * merges, and core's Unique keeps the first of these.
  */
 #include "postgres.h"
 
@@ -37,14 +37,14 @@ refuse(const char *reason)
 	return shard_upper_refuse("DISTINCT", reason);
 }
 
-/* Does the expression depend on rows?  What does not is computed above the scan, see shard_group_make_info(). */
+/* Does the expression depend on rows?  Others are computed above the scan, see shard_group_make_info(). */
 static bool
 depends_on_rows(Expr *expr)
 {
 	return pull_var_clause((Node *) expr, PVC_INCLUDE_AGGREGATES | PVC_INCLUDE_PLACEHOLDERS) != NIL;
 }
 
-/* May rows be told apart by these expressions on nodes? */
+/* Can nodes compare rows by these expressions as the coordinator does? */
 static bool
 exprs_ok(PlannerInfo *root, const ShardRelInfo *input, List *clauses, List *tlist)
 {
@@ -73,8 +73,8 @@ exprs_ok(PlannerInfo *root, const ShardRelInfo *input, List *clauses, List *tlis
 }
 
 /*
- * Does the target hold nothing but exprs?  Below it may also be columns that
- * were grouped by and are not selected.
+ * Does the target have no other expressions than exprs?  The input may also have
+ * grouped columns that are not selected.
  */
 static bool
 target_ok(PathTarget *target, List *exprs)
@@ -142,7 +142,7 @@ make_distinct_on_info(PlannerInfo *root, const ShardRelInfo *input, PathTarget *
 	return info->query->distinct_on != NIL ? info : NULL;
 }
 
-/* Core's node over path, which has the nodes' distinct rows. */
+/* Adds core's nodes (Unique, HashAggregate) over path, which returns the nodes' distinct rows. */
 static void
 add_final_paths(PlannerInfo *root, RelOptInfo *output_rel, Path *path, double ngroups)
 {

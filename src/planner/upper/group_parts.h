@@ -1,7 +1,7 @@
 /*
  * group_parts.h
- *	  What groupings of all kinds are made of, and those with aggregates that need
- *	  their rows distinct or sorted.
+ *	  What groupings of all kinds share, and groupings with aggregates that need
+ *	  distinct or sorted rows.
  */
 #ifndef SHARDFDW_GROUP_PARTS_H
 #define SHARDFDW_GROUP_PARTS_H
@@ -13,20 +13,20 @@
 
 /* ---- group_target.c ---- */
 
-/* The info of a grouping over input's rows; what travels is group_exprs, then aggs. */
+/* The info of a grouping over input's rows; its query returns group_exprs, then aggs. */
 extern ShardRelInfo *shard_group_make_info(const ShardRelInfo *input, ShardRelKind kind,
 										   List *group_exprs, List *aggs);
 
 /*
- * group_exprs as columns of a target, with the sort/group references that target
- * has for them: once for each, when one is grouped by under several.
+ * A target with group_exprs as columns, each with the sort/group reference that target
+ * has for it; if it has several for one expression, the column is repeated for each.
  */
 extern PathTarget *shard_group_make_target(PlannerInfo *root, PathTarget *target,
 										   List *group_exprs);
 
 /* ---- distinct_agg_path.c ---- */
 
-/* Is it min(), max(), bool_and() or of their kind, to which rows that are there twice are nothing? */
+/* Does the aggregate give the same result when rows are repeated (min(), max(), bool_and(), ...)? */
 extern bool shard_distinct_agg_ignores_duplicates(const Aggref *agg);
 
 /*

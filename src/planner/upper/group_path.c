@@ -11,10 +11,9 @@
  *					Finalize HashAggregate (HAVING)
  *					  -> Foreign Scan: groups and partial states of all shards
  *
- * The list of what travels holds the grouping expressions and the aggregates of
- * target list and HAVING, nothing around them: expressions over aggregates are
- * evaluated here.  The remote query groups by everything in that list that is
- * no aggregate.
+ * The remote query returns the grouping expressions and the aggregates of target list
+ * and HAVING; the coordinator evaluates expressions over aggregates.  The query groups
+ * by everything that it returns and that is not an aggregate.
  */
 #include "postgres.h"
 
@@ -81,11 +80,10 @@ collect_walker(Node *node, CollectContext *cxt)
 }
 
 /*
- * Splits a grouping's target and HAVING into the expressions that are grouped
- * by and the aggregates, without duplicates.  Columns that stand outside of
- * both depend on the grouping's (GROUP BY primary key), so grouping by them too
- * makes no more groups.  Returns false when some of these expressions cannot be
- * grouped by on the nodes.
+ * Splits a grouping's target and HAVING into the expressions that are grouped by and
+ * the aggregates, without duplicates.  Columns that stand outside of both depend on
+ * the grouped ones (GROUP BY primary key), so grouping by them too gives the same
+ * groups.  Returns false when nodes cannot group by some of these expressions.
  */
 static bool
 collect_expressions(PlannerInfo *root, const ShardRelInfo *input, PathTarget *target, List *having,
@@ -191,8 +189,8 @@ add_whole_grouping(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_
 }
 
 /*
- * The target of the remote query for partial grouping: group_exprs, what tells
- * sets apart, and the aggregates, split.
+ * The target of the remote query for partial grouping: group_exprs, the column that
+ * tells grouping sets apart, and the partial aggregates.
  */
 static PathTarget *
 make_partial_target(PlannerInfo *root, PathTarget *target, List *group_exprs, List *aggs,
@@ -218,9 +216,8 @@ make_partial_target(PlannerInfo *root, PathTarget *target, List *group_exprs, Li
 }
 
 /*
- * Adds Finalize Aggregate over path in every strategy that can serve.  Groups of
- * sets are only hashed: what core knows of the order of columns is true of them
- * before the sets make them NULL.
+ * Adds Finalize Aggregate over path in every strategy that is possible.  For grouping
+ * sets only hashing is: path keys describe the columns before the sets make them NULL.
  */
 static void
 add_finalize_paths(PlannerInfo *root, RelOptInfo *output_rel, Path *path, List *having,
@@ -356,7 +353,7 @@ shard_group_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *outp
 	List	   *aggs = NIL;
 	List	   *groupings = NIL;
 
-	/* of a partition's grouping what is a whole one by itself; states are of the next stage */
+	/* partial states of a partition are made by shard_group_add_share_paths(), in a later stage */
 	if (input->query != NULL || extra->patype == PARTITIONWISE_AGGREGATE_PARTIAL)
 		return;
 	if (!collect_expressions(root, input, output_rel->reltarget, (List *) extra->havingQual,
@@ -389,9 +386,9 @@ shard_group_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *outp
 }
 
 /*
- * The share that a partition has in a grouping which core combines: of a parent
- * that is no sharded table, as it has local partitions or further levels, with
- * enable_partitionwise_aggregate.
+ * The part of one partition in a grouping that core combines over partitions
+ * (enable_partitionwise_aggregate).  The parent is not a sharded table, since it has
+ * local partitions or further levels.
  */
 void
 shard_group_add_share_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *output_rel,

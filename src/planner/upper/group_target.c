@@ -1,6 +1,6 @@
 /*
  * group_target.c
- *	  What travels for a grouping, and the target that it is for core.
+ *	  What the remote query of a grouping returns, and its target for core.
  */
 #include "postgres.h"
 
@@ -12,9 +12,9 @@
 #include "planner/upper/upper_tools.h"
 
 /*
- * Grouping expressions without columns (constants, parameters) do not travel:
- * the scan's projection computes them.  Neither may they be in the list, as
- * core would find the scan's parameters there and refer to a row for them.
+ * Grouping expressions without columns (constants, parameters) are not fetched: the
+ * scan's projection computes them.  They must not be in the query's target list, since
+ * core would look for the scan's parameters there and take them from a row.
  */
 ShardRelInfo *
 shard_group_make_info(const ShardRelInfo *input, ShardRelKind kind, List *group_exprs,

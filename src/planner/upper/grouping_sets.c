@@ -1,15 +1,15 @@
 /*
  * grouping_sets.c
- *	  GROUPING SETS, ROLLUP and CUBE as groupings by one column more.
+ *	  GROUPING SETS, ROLLUP and CUBE as groupings by one additional column.
  *
  *	  Finalize HashAggregate: by a, b, GROUPING(a, b)
  *		-> Foreign Scan: SELECT a, b, GROUPING(a, b), partial states
  *						 ... GROUP BY GROUPING SETS ((a, b), (a), ())
  *
- * Each node computes all sets over its rows.  Groups of one set have the same
- * GROUPING() of all columns, which those of others do not have, so it takes its
- * place beside the columns when they are combined.  GROUPING() calls of the
- * statement travel as columns, too, and need no grouping sets here.
+ * Each node computes all sets over its rows.  The value of GROUPING() of all columns is
+ * different for each set, so groups are combined by the columns and this value.
+ * GROUPING() calls of the statement are fetched as columns, too, so the coordinator
+ * needs no grouping sets.
  */
 #include "postgres.h"
 
@@ -135,9 +135,9 @@ free_reference(PlannerInfo *root, PathTarget *target)
 }
 
 /*
- * Does every argument of these GROUPING() calls equal a grouping expression as
- * it stands?  From 18 on one of them may be marked as nulled by the sets, and
- * the other not; they are printed alike, but not found by one another.
+ * Is every argument of these GROUPING() calls equal() to a grouping expression?  From
+ * 18 on one of them may be marked as nulled by the sets and the other not: then they
+ * are printed alike, but are not equal().
  */
 static bool
 arguments_match(List *groupings, List *group_exprs)

@@ -1,6 +1,6 @@
 /*
  * grouping_sets.h
- *	  GROUPING SETS, ROLLUP and CUBE as groupings by one column more.
+ *	  GROUPING SETS, ROLLUP and CUBE as groupings by one additional column.
  */
 #ifndef SHARDFDW_GROUPING_SETS_H
 #define SHARDFDW_GROUPING_SETS_H
@@ -13,8 +13,8 @@
 typedef struct ShardGroupingSets
 {
 	List	   *sets;			/* of IntLists: 0-based positions in the grouping expressions */
-	bool		per_shard;		/* queries per node are no choice */
-	bool		has_empty;		/* some set has no columns: a row even from no rows */
+	bool		per_shard;		/* one query per node is not possible */
+	bool		has_empty;		/* some set has no columns: it gives a row even if there are no rows */
 	List	   *columns;		/* GroupingFuncs that travel; the first tells sets apart */
 	Index		sgref;			/* sort/group reference of that one */
 	List	   *clauses;		/* SortGroupClauses: what the groups of all shards are combined by */

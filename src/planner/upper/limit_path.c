@@ -5,8 +5,8 @@
  *	  Limit (core's own, exact: OFFSET, NULL, errors)
  *		-> Foreign Scan: each remote query ends with LIMIT count + offset
  *
- * Of the rows that the statement wants, in whatever order it wants them, no
- * shard can have more than count + offset.  WITH TIES has no such bound.
+ * In whatever order the statement wants its rows, no shard can have more than count +
+ * offset of them.  WITH TIES has no such bound.
  */
 #include "postgres.h"
 
@@ -24,7 +24,7 @@
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
 
-/* Either part of the sum is taken to be no more than this: the sum stays an int8. */
+/* Each part of the sum is cut to this, so that the sum does not overflow. */
 #define MAX_PART (PG_INT64_MAX / 2)
 
 static Const *
@@ -34,7 +34,7 @@ make_int8(int64 value)
 					 FLOAT8PASSBYVAL);
 }
 
-/* LEAST(expr, MAX_PART), which also is MAX_PART, no bound, when expr is NULL. */
+/* LEAST(expr, MAX_PART).  When expr is NULL this is MAX_PART, which is no bound. */
 static Expr *
 make_part(Node *expr)
 {
@@ -105,9 +105,9 @@ bounded_rows(const ShardRelInfo *info, const FinalPathExtraData *extra)
 }
 
 /*
- * The bound saves nodes work that the cost model knows nothing of: without it
- * all of them run, and fill buffers, until the scan is ended.  So a path with it
- * is to be preferred to those without, also where estimates are alike.
+ * The bound saves nodes work that the cost model does not count: without it all of
+ * them run, and fill buffers, until the scan is ended.  So the path with the bound
+ * gets lower costs than those without, even where estimates are the same.
  */
 static void
 prefer(Path *path, const RelOptInfo *rel)

@@ -5,13 +5,13 @@
  *	  SELECT id, doc ->> 'name' FROM docs
  *		-> Foreign Scan: each remote query returns names instead of documents
  *
- * Core evaluates a target list above the scan.  Here those of its expressions
- * that nodes compute exactly are offered as columns of the remote query: nodes
- * share the work, and results travel instead of the columns that they are made
- * of.  Costs decide: a wide result of narrow columns is better made here.
+ * Core evaluates a target list above the scan.  This file offers those of its
+ * expressions that nodes compute exactly as columns of the remote query: nodes share
+ * the work, and results travel instead of the columns that they are made of.  Costs
+ * decide: a wide result of narrow columns is better computed on the coordinator.
  *
- * With LIMIT only some of the rows are wanted, and what is above groups, windows
- * and sorts costs little beside them: there core's way stays.
+ * Expressions are left to core with LIMIT, where only some of the rows are wanted, and
+ * above groups, windows and sorts, beside which they cost little.
  */
 #include "postgres.h"
 
@@ -28,7 +28,7 @@
 #include "planner/upper/upper_tools.h"
 #include "tuple/type_io.h"
 
-/* Something to compute from columns, by nodes as well as here, whose value travels as it is? */
+/* Is expr computed from columns, can nodes compute it as the coordinator does, and does its value travel exactly? */
 static bool
 is_remote(PlannerInfo *root, const ShardRelInfo *input, Expr *expr)
 {

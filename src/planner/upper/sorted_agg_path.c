@@ -1,13 +1,13 @@
 /*
  * sorted_agg_path.c
- *	  Aggregates with ORDER BY, which need rows, over rows that come in order.
+ *	  Aggregates with ORDER BY over rows that the nodes have sorted.
  *
  *	  GroupAggregate: agg(x ORDER BY y) GROUP BY g, computed here
  *		-> Foreign Scan: SELECT g, x, y ... ORDER BY g, y; streams merged
  *
- * The nodes sort, all at a time.  From 16 on core counts the order that
- * aggregates ask for among the grouping's, and sorts no more; before, an
- * aggregate still sorts the rows of its group.
+ * The nodes sort, all at the same time.  From 16 on core makes the order that aggregates
+ * ask for part of the grouping's, and does not sort again; on 15 an aggregate still
+ * sorts the rows of its group.
  */
 #include "postgres.h"
 

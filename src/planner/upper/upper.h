@@ -11,9 +11,10 @@
 #include "planner/path/relinfo.h"
 
 /*
- * The stages; each adds what paths it can to output_rel.  input_rel's fdw_private is
- * the ShardRelInfo of what is below: a scan, a join or an earlier stage.  Nodes check
- * all of its conditions but local_having, which are checked here, above the scan.
+ * The stages; each adds the paths that are possible to output_rel.  input_rel's
+ * fdw_private is the ShardRelInfo of what is below: a scan, a join or an earlier stage.
+ * Nodes check all of its conditions except local_having, which the coordinator checks
+ * above the scan.
  */
 extern void shard_group_add_paths(PlannerInfo *root, RelOptInfo *input_rel,
 								  RelOptInfo *output_rel, GroupPathExtraData *extra);

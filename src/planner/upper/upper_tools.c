@@ -2,8 +2,8 @@
  * upper_tools.c
  *	  What the stages above joins (upper_dispatch.c) have in common.
  *
- * Lists of what travels hold what a target is made of, columns and aggregates:
- * expressions around them are evaluated here, unless the nodes need them.
+ * Remote queries return the columns and aggregates that a target is made of; the
+ * coordinator evaluates the expressions over them, unless the nodes need those.
  */
 #include "postgres.h"
 
@@ -30,7 +30,7 @@
 #define NODE_STREAMS 3
 #define NODE_STREAM_EFFICIENCY 0.8
 
-/* Fewer rows than this are not worth another plan on the nodes. */
+/* With fewer rows saved, queries per shard are kept: estimates are too rough for that. */
 #define MIN_ROWS_SAVED 1000
 
 bool
@@ -96,9 +96,9 @@ shard_upper_make_info(const ShardRelInfo *input, List *exprs)
 }
 
 /*
- * Rows in different order where the same are wanted would be a wrong result, so
- * the order has to be surely ours: see shard_shippable_sort_expr().  Constants
- * order nothing, and in SQL an integer among them would be a position.
+ * Another order of rows would be a wrong result, so nodes must surely sort as the
+ * coordinator does: see shard_shippable_sort_expr().  Constants are left out: they do
+ * not order anything, and an integer in ORDER BY would be a column's position.
  */
 bool
 shard_upper_add_sort(PlannerInfo *root, ShardRelInfo *info, List *clauses, List *tlist)
@@ -172,10 +172,10 @@ shard_upper_sort_cost(const ShardRelInfo *info)
 }
 
 /*
- * After selective conditions, and always without statistics, estimates often
- * say that each row is a group.  Grouping on the nodes loses little even then,
- * and gathering all rows may lose much: so it is taken to save a quarter of the
- * rows, and most of them when nothing is known.
+ * After selective conditions, and always without statistics, estimates often say that
+ * each row is a group.  If that is true, grouping on the nodes costs little more; if it
+ * is not, gathering all rows costs much more.  So grouping is taken to save at least a
+ * quarter of the rows, and most of them when there are no statistics.
  */
 double
 shard_upper_grouped_rows(double ngroups, int nqueries, const ShardRelInfo *input)

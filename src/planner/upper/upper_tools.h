@@ -22,8 +22,9 @@ extern bool shard_upper_refuse(const char *stage, const char *reason);
 extern bool shard_upper_has_key(const ShardRelInfo *input, List *clauses, List *tlist);
 
 /*
- * The info of a stage above input that returns what exprs are made of; its query
- * is a copy to be added to.  NULL when that cannot travel.
+ * The info of a stage above input that returns the columns and aggregates of exprs.
+ * Its query is a copy, to which the caller adds its clause.  NULL when nodes cannot
+ * return some of these.
  */
 extern ShardRelInfo *shard_upper_make_info(const ShardRelInfo *input, List *exprs);
 
@@ -31,22 +32,22 @@ extern ShardRelInfo *shard_upper_make_info(const ShardRelInfo *input, List *expr
 extern void shard_upper_add_output(ShardRemoteQuery *query, Expr *expr);
 
 /*
- * ORDER BY clauses (SortGroupClauses over tlist) as the query's sort, outputs
- * included.  Returns false when the order on nodes is not surely the one here.
+ * Makes ORDER BY clauses (SortGroupClauses over tlist) the query's sort, and adds them
+ * to its outputs.  Returns false when nodes may sort differently.
  */
 extern bool shard_upper_add_sort(PlannerInfo *root, ShardRelInfo *info, List *clauses,
 								 List *tlist);
 
 /*
- * A relation for paths of info that are to lie under other paths of like, which
- * is of the same stage.
+ * A relation for paths of info that stand below other paths of relation like, of the
+ * same stage.
  */
 extern RelOptInfo *shard_upper_make_rel(PlannerInfo *root, const RelOptInfo *like,
 										PathTarget *target, ShardRelInfo *info);
 
 /*
- * The path that runs rel's info's query, with its costs; rows: what comes out
- * of it, after conditions that are checked here.
+ * The path that runs the query of rel's info, with its costs; its rows are those that
+ * are left by conditions which the coordinator checks.
  */
 extern Path *shard_upper_make_path(PlannerInfo *root, RelOptInfo *rel, PathTarget *target,
 								   List *pathkeys);

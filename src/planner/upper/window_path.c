@@ -28,7 +28,7 @@ refuse(const char *reason)
 	return shard_upper_refuse("window", reason);
 }
 
-/* The window functions in exprs, each once; with columns: what stands beside them as well. */
+/* The window functions in exprs, each once; with columns: the columns and aggregates outside of them, too. */
 static List *
 pull_leaves(List *exprs, bool columns)
 {
@@ -81,8 +81,8 @@ usable_windows(PlannerInfo *root, const ShardRelInfo *input, List *funcs)
 }
 
 /*
- * The conditions that core checks within the windows become the scan's; false
- * when one is over a function that does not travel.
+ * Makes the conditions that core checks within the windows conditions of the scan;
+ * false when one is over a function that the query does not return.
  */
 static bool
 add_run_conditions(ShardRelInfo *info, List *funcs)

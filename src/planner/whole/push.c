@@ -11,10 +11,9 @@
  * Why this is exact: such a plan says that the rows which the statement changes
  * or inserts, with the values that it computes for them, are the disjoint union
  * of what one query gives on each shard (the invariant in relinfo.h).  So no row
- * of one shard has anything to do with rows of another, and the statement that
- * runs on each shard finds there all that it needs.  UPDATE must leave the shard
- * key alone; what INSERT puts into the target's key must be the key by which the
- * rows that it reads lie on their shards.
+ * of one shard depends on rows of another, and the statement that runs on each shard
+ * finds there all that it needs.  UPDATE must not change the shard key.  The value that
+ * INSERT puts into the target's key must be the shard key of the row that it reads.
  *
  * Planning costs one SELECT over two or three tables, whatever the number of shards.
  */
@@ -116,9 +115,9 @@ target_column(Query *query, AttrNumber attno)
 }
 
 /*
- * The SELECT of the rows that query changes, with the new values; or of those
- * that it inserts.  Its columns are in the order of query's target list; a
- * column of the target comes first where that is no INSERT.
+ * The SELECT of the rows that query changes, with the new values; or of those that it
+ * inserts.  Its columns are in the order of query's target list; except for INSERT, a
+ * column of the target comes first.
  */
 static Query *
 equivalent_select(Query *query, AttrNumber some_attno)
@@ -149,9 +148,9 @@ equivalent_select(Query *query, AttrNumber some_attno)
 }
 
 /*
- * The scan that is all of the plan, or NULL.  *columns: what the plan's columns
- * are, over the scan's.  A sub-select that core could not merge with the level
- * above may stand between, with nothing to do but to compute columns.
+ * The scan that the plan consists of, or NULL.  *columns: the plan's columns, as
+ * expressions over the scan's.  A SubqueryScan above the scan is allowed if it only
+ * computes columns.
  */
 static ForeignScan *
 only_scan(PlannedStmt *stmt, List **columns)
@@ -175,7 +174,7 @@ only_scan(PlannedStmt *stmt, List **columns)
 		{
 			Var		   *var = lfirst(lc);
 
-			/* a computed column is not a key */
+			/* a computed column is not a key: anything that is not a Var will do */
 			lfirst(lc) = IsA(var, Var) ? list_nth(below, var->varattno - 1) : (void *) makeBoolConst(true, true);
 		}
 	}
@@ -188,8 +187,8 @@ only_scan(PlannedStmt *stmt, List **columns)
 }
 
 /*
- * Is what goes into the target's key, column by column, what says on which
- * shard the row that is read lies?  values: what is inserted, over the scan's columns.
+ * Are the values that go into the target's key, column by column, the shard key of the
+ * row that is read?  values: what is inserted, over the scan's columns.
  */
 static bool
 inserts_key_of_source(Query *query, List *values, const ShardScanPlan *plan, List *attnos)
@@ -246,8 +245,8 @@ shards_of(Oid relid, const ShardScanPlan *plan)
 }
 
 /*
- * Plans the SELECT.  What counts is whether nodes can do all of it, not whether
- * that would be the cheapest way to have the rows here.
+ * Plans the SELECT.  Only whether nodes can compute all of it matters, not whether that
+ * would be the cheapest way to fetch the rows.
  */
 static PlannedStmt *
 plan_select(Query *select, const char *text, int cursor_options, ParamListInfo params)
@@ -292,7 +291,7 @@ shard_push_plan(Query *query, const char *query_string, int cursor_options, Para
 	if ((query->commandType == CMD_UPDATE && assigns(query->targetList, attnos)) ||
 		(query->onConflict != NULL && assigns(query->onConflict->onConflictSet, attnos)))
 		return refuse("shard key is changed");
-	/* the SELECT does not have these; what they read would be one shard's */
+	/* sub-selects that the equivalent SELECT does not have would read one shard only */
 	if (checkExprHasSubLink((Node *) query->returningList) ||
 		checkExprHasSubLink((Node *) query->onConflict))
 		return refuse("sub-select in RETURNING or ON CONFLICT");
@@ -314,7 +313,7 @@ shard_push_plan(Query *query, const char *query_string, int cursor_options, Para
 	if (query->commandType == CMD_INSERT && !inserts_key_of_source(query, values, scan_plan, attnos))
 		return refuse("rows that are inserted on other shards than they are read on");
 
-	/* what the planner has found to be of no effect stands in the text all the same */
+	/* the text also has tables that the planner could leave out of the SELECT's plan */
 	foreach(lc, text->relids)
 	{
 		if (!shard_colocated(target, lfirst_oid(lc)))

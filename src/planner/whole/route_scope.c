@@ -2,8 +2,8 @@
  * route_scope.c
  *	  Which values a statement's equalities give to columns.
  *
- * What counts are equalities that must hold for the rows that matter.  They stand
- * in scopes:
+ * Only equalities that must hold for the rows that the statement reads or changes
+ * count.  They are collected in scopes:
  *
  *	 scope of a level	WHERE and ON of inner joins; for the whole level
  *	  +- of the inner side of an outer join	also the join's ON
@@ -14,8 +14,8 @@
  * A column that an equality in scope, or a chain of them, makes equal to a value
  * has that value, if the operators are the equality of the key's operator family.
  *
- * The levels are Query as the parser and the rewriter made them.  Which tables need
- * a value, and what follows from it, is router.c's business.
+ * The levels are Query nodes as the parser and the rewriter made them.  router.c
+ * decides which tables need a value, and what follows from it.
  */
 #include "postgres.h"
 
@@ -154,7 +154,7 @@ shard_route_scope_add(ShardRouteScope *scope, ShardRouteTerm left, ShardRouteTer
 	scope->equalities = lappend(scope->equalities, equality);
 }
 
-/* Takes what must hold from a condition. */
+/* Adds the equalities that must hold where condition is true. */
 static void
 add_condition(ShardRouteScope *scope, ShardRouteLevel *level, Node *condition)
 {
@@ -203,7 +203,7 @@ shard_route_scope_is_transparent(const Query *query)
 		query->rowMarks == NIL;
 }
 
-/* Facts about the columns of FROM item varno that a level below gives: those that are a value. */
+/* Adds the equalities with values that a level below gives for columns of FROM item varno. */
 static void
 export_values(ShardRouteScope *scope, ShardRouteLevel *level, int varno, ShardRouteLevel *sub)
 {

@@ -11,8 +11,8 @@
  * The restriction is found from equalities that must hold for the rows that
  * matter (route_scope.c).
  *
- * Which values those are need not be known: the executor finds the shard, so one
- * plan serves all executions.
+ * The values themselves need not be known: the executor finds the shard, so one plan
+ * serves all executions.
  */
 #include "postgres.h"
 
@@ -123,7 +123,7 @@ route_table(RouteContext *cxt, ShardRouteLevel *level, int varno, KeyFinder find
 	table_close(rel, NoLock);
 }
 
-/* By the conditions in its scope. */
+/* Finds the value by the conditions in the table's scope. */
 static Node *
 find_by_scope(ShardRouteLevel *level, int varno, PartitionKey key, int keyno, void *arg)
 {
@@ -132,7 +132,7 @@ find_by_scope(ShardRouteLevel *level, int varno, PartitionKey key, int keyno, vo
 	return shard_route_scope_find_value(level->scopes[varno], term, key, keyno);
 }
 
-/* By the columns in arg that are given to its new rows; those not there are NULL. */
+/* Finds the value among the columns in arg that an INSERT gives to new rows; columns that are not there are NULL. */
 static Node *
 find_by_targets(ShardRouteLevel *level, int varno, PartitionKey key, int keyno, void *arg)
 {
@@ -145,7 +145,7 @@ find_by_targets(ShardRouteLevel *level, int varno, PartitionKey key, int keyno, 
 
 		if (entry->resno != key->partattrs[keyno])
 			continue;
-		/* a value may come from a function that gives another one each time, but it is computed once */
+		/* the value may come from a volatile function, since it is computed only once */
 		if (level->query->commandType == CMD_INSERT && level->query->jointree->fromlist == NIL &&
 			level->parent == NULL && shard_route_scope_is_value((Node *) entry->expr))
 			return (Node *) entry->expr;

@@ -4,9 +4,9 @@
  *	  stand.
  *
  * When all tables of a statement, in every query level, are foreign tables of
- * one server, its node can run the statement as it is.  For most of what reads,
- * core's planner with our paths does as well.  Sent as a whole are those that
- * it would carry out row by row, or not at all:
+ * one server, its node can run the statement as it is.  For most statements that only
+ * read, core's planner with our paths does as well.  The following are sent as a
+ * whole, since core would carry them out row by row, or not at all:
  *
  *	 UPDATE and DELETE that read other tables, or this one again
  *	 INSERT ... SELECT from tables of the same server
@@ -41,7 +41,7 @@ typedef struct SingleContext
 	bool		refused;
 } SingleContext;
 
-/* A view that was replaced stands for its permissions alone, and "excluded" for the target of its INSERT. */
+/* Is it not a table to read?  A replaced view is there for its permissions only; "excluded" is the target again. */
 static bool
 is_stand_in(const RangeTblEntry *rte)
 {
@@ -61,9 +61,9 @@ server_of(const RangeTblEntry *rte)
 }
 
 /*
- * May core's checks and actions on rows of the target be left out?  Those of a
- * partition's bounds and of generated columns are made here, and a table that
- * is not to be changed is core's to refuse.
+ * May core's checks and actions on rows of the target be left out?  Not if it is a
+ * partition or has generated columns, which core checks or computes; nor if it may not
+ * be changed, which core has to refuse.
  */
 static bool
 is_plain_target(const Query *query, const RangeTblEntry *rte)
@@ -146,7 +146,7 @@ is_candidate(Query *query)
 	SingleContext cxt = {0};
 	ListCell   *lc;
 
-	/* most statements end here: the first table is none of ours */
+	/* most statements end here, since their first table is not ours */
 	foreach(lc, query->rtable)
 	{
 		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);

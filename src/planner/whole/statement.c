@@ -24,7 +24,7 @@
 #include "planner/whole/statement.h"
 #include "utils/syscache.h"
 
-/* What EXPLAIN shows; equal for all parameters, so that generic plans are taken. */
+/* Cost that EXPLAIN shows.  It does not depend on parameters, so that core chooses generic plans. */
 #define STATEMENT_COST	100.0
 
 typedef struct CollectContext
@@ -117,7 +117,7 @@ shard_statement_add_domains(PlannedStmt *stmt, Query *query)
 	(void) add_domains_walker((Node *) query, stmt);
 }
 
-/* The shards of the statement's tables: what they are like has been looked at. */
+/* Makes the plan depend on the shards of the statement's tables, whose definitions it relies on. */
 static void
 depend_on_shards(PlannedStmt *stmt, List *relids)
 {
@@ -208,7 +208,7 @@ key_param(Query *query, const ShardWholeQuery *text, List **params, Node *key)
 	ListCell   *lc;
 	ListCell   *lc2;
 
-	/* a function that gives another value each time is the one at its place alone */
+	/* a volatile function gives the value only at its own place in the statement */
 	if (query->commandType == CMD_INSERT)
 	{
 		forboth(lc, query->targetList, lc2, text->assigned)
@@ -228,7 +228,7 @@ key_param(Query *query, const ShardWholeQuery *text, List **params, Node *key)
 	return list_length(*params);
 }
 
-/* SELECT ... FOR UPDATE and the like: for those who ask whether a plan only reads. */
+/* Row marks of SELECT ... FOR UPDATE and the like: core looks at them to see whether a plan only reads. */
 static List *
 make_row_marks(Query *query)
 {

@@ -7,8 +7,7 @@
  *	   push		it is exact group by group, and goes to all live groups at once
  *	   source	rows computed here (VALUES, SELECT) are routed to their groups, which
  *				run INSERT ... ON CONFLICT or MERGE over them
- *
- *	   single	its tables are no sharded ones, but foreign tables of one server
+ *	   single	its tables are not sharded, but foreign tables of one server
  *
  * Each returns NULL when the statement is not of its kind; then the next one,
  * and at last core's planner, plans it. query is not changed in that case.
@@ -27,8 +26,8 @@
 /* Where the parameters of a routed statement's plan come from. */
 typedef struct ShardRouteOrigin
 {
-	List	   *sources;		/* of Node: the first ones are values of these in the statement's text */
-	List	   *keys;			/* of Node: the others are values of the shard key, as they stand in the query */
+	List	   *sources;		/* of Node: the first parameters are these expressions of the statement's text */
+	List	   *keys;			/* of Node: the other parameters are these values of the shard key, as in the query */
 } ShardRouteOrigin;
 
 /* *origin: filled in when there is a plan. */
@@ -55,8 +54,8 @@ extern PlannedStmt *shard_statement_make(Query *query, const ShardWholeQuery *te
 										 ShardStatementPlan *plan, List *keys);
 
 /*
- * Has changes of the domains that query's values are checked by invalidate stmt:
- * which ones have constraints, and where these are checked, is part of the plan.
+ * Makes changes of the domains that check query's values invalidate stmt: which domains
+ * have constraints, and where these are checked, is part of the plan.
  */
 extern void shard_statement_add_domains(PlannedStmt *stmt, Query *query);
 

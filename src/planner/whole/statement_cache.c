@@ -12,19 +12,19 @@
  *			   and put back				   hit	plan with this query's constants
  *										  miss	router; the plan is kept
  *
- * A constant is free when it is itself what the plan has as one of its
- * parameters.  To find that out, constants are numbered in a field that nobody
- * looks at (location) while the router plans.  What else of a constant could make
- * a difference to a plan is whether it is null, which is compared, and whether it
- * is equal to another one of the statement: so that is part of the key.
+ * A constant is free when the constant itself is a parameter of the plan.  To find
+ * that out, constants are numbered in a field that the router does not use (location)
+ * while it plans.  Apart from its value, a constant can change a plan only by being
+ * null, which is compared, and by being equal to another constant of the statement:
+ * so that is part of the key.
  *
- * Parameters that are more than a constant are planned anew each time: as in
- * core, a function that says to be immutable, but reads a setting or a table,
- * gives the value it has now.
+ * Parameters that are expressions over constants are planned anew each time: as in
+ * core, a function that is declared immutable but reads a setting or a table gives its
+ * present value.
  *
  * An entry goes when one of its tables or shards changes, or anything that its
- * text names or the rules of shippability look at.  Plans that are in use keep
- * their entry's memory: the context that the plan was made in lets go of it.
+ * text names or the rules of shippability look at.  Plans that are in use keep their
+ * entry's memory, until the reset of the context in which the plan was made.
  */
 #include "postgres.h"
 
@@ -93,7 +93,7 @@ static bool some_invalid = false;
 static void
 add_constant(PlanKey *key, Const *con)
 {
-	/* one that stands in two places, or too many of them */
+	/* the same Const node stands in two places, or there are too many constants */
 	if (con->location <= NUMBERED || key->nconstants >= MAX_CONSTANTS)
 	{
 		key->usable = false;
@@ -282,9 +282,9 @@ not_free_walker(Node *node, void *arg)
 }
 
 /*
- * Finds which constants are free: those that are parameters of the text.  One that
- * has become its parameter by way of other expressions is not: what it was
- * compared with on that way decided about the parameter too.
+ * Finds which constants are free: those that are themselves parameters of the text.  A
+ * constant from which the parameter was derived by way of other expressions is not
+ * free: those expressions decided about the parameter, too.
  */
 static void
 find_free(PlanEntry *entry, const PlanKey *key, const CustomScan *scan)
@@ -305,7 +305,7 @@ find_free(PlanEntry *entry, const PlanKey *key, const CustomScan *scan)
 			entry->is_free[number] = true;
 	}
 
-	/* these keep theirs */
+	/* constants within larger expressions keep their values */
 	foreach(lc, entry->sources)
 	{
 		if (!IsA(lfirst(lc), Const))
@@ -319,7 +319,7 @@ find_free(PlanEntry *entry, const PlanKey *key, const CustomScan *scan)
 static void
 add_entry(PlanKey *key, Query *query, const PlannedStmt *stmt, const ShardRouteOrigin *origin)
 {
-	/* under the current context until it is whole: an error leaves nothing behind */
+	/* a child of the current context until it is complete, so that an error leaves nothing behind */
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw statement",
 											  ALLOCSET_SMALL_SIZES);
 	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
@@ -427,7 +427,7 @@ make_plan(PlanEntry *entry, const PlanKey *key, const Query *query)
 	PlannedStmt *stmt = makeNode(PlannedStmt);
 	CustomScan *scan = makeNode(CustomScan);
 
-	/* first: functions that are called for the parameters may have entry dropped */
+	/* begun first: functions that are called for the parameters may make entry be dropped */
 	begin_use(entry);
 	*stmt = *entry->stmt;
 	*scan = *castNode(CustomScan, stmt->planTree);
