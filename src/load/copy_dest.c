@@ -2,12 +2,12 @@
  * copy_dest.c
  *	  Where COPY TO writes: a file, a program, or the client.
  *
- * Words, order of checks, mode of files are those of core's COPY TO, none of
- * which can be called for a table that is not core's to read.
+ * Messages, order of checks and mode of files are those of core's COPY TO, whose
+ * functions cannot be called for a table that core does not read itself.
  *
- * A program's pipe is written without blocking: one that does not read keeps
- * nothing waiting but the nodes, and a cancel request is answered meanwhile.  The
- * client is written as core does it, which answers between two rows.
+ * A program's pipe is written without blocking: while a program does not read, only
+ * the nodes wait, and a cancel request is answered.  The client is written to as core
+ * does it, which answers interrupts between two rows.
  *
  * Left to others: what is written (copy_to.c).
  */
@@ -30,7 +30,7 @@
 #include "utils/backend_progress.h"
 
 #define BUFFER_BYTES (64 * 1024)
-#define DIRECT_BYTES (8 * 1024) /* from here on a write is not collected */
+#define DIRECT_BYTES (8 * 1024) /* smaller writes are collected up to this; larger ones are written at once */
 
 #define MESSAGE_COPY_OUT 'H'
 #define MESSAGE_COPY_DATA 'd'
@@ -50,14 +50,14 @@ struct ShardCopyDest
 	FILE	   *file;			/* of the server's process; NULL for the client */
 	MemoryContextCallback callback;
 	StringInfoData buf;			/* bytes not written yet; for the client the message */
-	StringInfoData prefix;		/* stands before the next write to the client */
+	StringInfoData prefix;		/* bytes to put before the next write to the client */
 	uint64		nbytes;
 	uint64		nrows;
 };
 
 /* ---------- opening ---------- */
 
-/* The pipe's number may be given to a socket, which sets that know it must not mistake for it. */
+/* A socket may get the pipe's number next: tells the wait sets that have the pipe. */
 static void
 forget_pipe(void *arg)
 {
@@ -187,7 +187,7 @@ shard_copy_dest_begin(ShardCopyDest *dest, bool binary, int ncolumns)
 
 /* ---------- writing ---------- */
 
-/* Waits for the program's end; its failure explains more than what it did to us. */
+/* Waits for the program's end.  Raises its failure, which explains more than a failed write to it. */
 static void
 close_program(ShardCopyDest *dest)
 {

@@ -25,9 +25,9 @@ extern bool shard_copy_dest_is_client(const ShardCopyDest *dest);
 extern void shard_copy_dest_begin(ShardCopyDest *dest, bool binary, int ncolumns);
 
 /*
- * Writes len bytes, waiting while the other side does not take them; nrows more
- * rows are done then, for the report.  shard_copy_dest_prefix: bytes that stand
- * before the next write, in one message with it.
+ * Writes len bytes, waiting while the other side does not take them, and reports nrows
+ * more rows as done.  shard_copy_dest_prefix: puts bytes before the next write, in one
+ * message with it.
  * Errors: core's; answers interrupts.
  */
 extern void shard_copy_dest_write(ShardCopyDest *dest, const char *data, int len, uint64 nrows);

@@ -6,17 +6,17 @@
  *	                             |
  *	                             +-> core's CopyFrom() -> FDW insert   parsed mode
  *
- * Raw mode reads of each line no more than its end and the shard key; the shard
- * parses it.  What a line means that is not plain is asked of core's own parser
- * (line_probe.c), which raises core's own error.  Parsed mode does all else.  A
- * load that began raw can go on parsed, not the other way round.
+ * Raw mode looks only at the end of each line and at the shard key; the shard parses
+ * the line.  A line that is not plain is given to core's own parser (line_probe.c),
+ * which says what it means or raises core's own error.  Parsed mode handles the rest.
+ * A load that began in raw mode can go on in parsed mode, not the other way round.
  *
- * The first line that is wrong is the one that is complained about: an error
- * found here is held back until the nodes have taken all lines before it.
+ * The error of the first wrong line is raised: an error found on the coordinator is
+ * held back until the nodes have taken all lines before it.
  *
- * Without an option of ours parsed mode is core's CopyFrom() on the input
- * itself; with one, it gets the lines that it should see from a callback, one
- * at a time, so that its line numbers stay those of the input.
+ * Without an option of ours, parsed mode is core's CopyFrom() on the input itself.
+ * With one, a callback gives CopyFrom() the lines that it should see, one at a time,
+ * so that its line numbers stay those of the input.
  */
 #include "postgres.h"
 
@@ -33,7 +33,7 @@
 #include "utils/rel.h"
 
 #define BUSY_WAIT_MS 10			/* for input, while nodes have rows to take */
-#define IDLE_WAIT_MS 1000
+#define IDLE_WAIT_MS 1000		/* the same while they have none */
 #define SPREAD_WAIT_MS 2000		/* an input that takes longer for a buffer is not worth more connections */
 
 /* ShardCopyIdleHook */
@@ -51,7 +51,7 @@ no_data(void *outbuf, int minread, int maxread)
 	return 0;
 }
 
-/* Behind FILTER rows are lines of COPY text with all columns. */
+/* Opens FILTER.  Its output are lines of COPY's text format with all columns. */
 static void
 open_filter(ShardLoad *load)
 {
@@ -85,7 +85,7 @@ say_mode(const ShardLoad *load)
 static int
 connections_per_node(const ShardLoad *load, ProcessUtilityContext context, CommandDest dest)
 {
-	/* functions called on the way may want to see the rows */
+	/* functions that the load calls (FILTER, triggers of the reject table) may read the rows */
 	if (load->filter || load->options->reject_table)
 		return 1;
 	if (!shard_copy_lines_fill(load->lines, SPREAD_WAIT_MS))
@@ -138,7 +138,7 @@ load_lines(ShardLoad *load, ProcessUtilityContext context, CommandDest dest)
 		done = shard_load_raw(load, connections_per_node(load, context, dest));
 	if (!done)
 		shard_load_parsed(load);
-	/* what goes wrong from here on is about no line */
+	/* errors from here on are not about a line */
 	error_context_stack = load->context.previous;
 	if (load->rejects)
 		shard_reject_finish(load->rejects);
@@ -170,7 +170,7 @@ shard_copy_load(ParseState *pstate, const CopyStmt *stmt, Relation parent, Node 
 	load->attnamelist = stmt->attlist;
 	load->core_options = options->core;
 
-	/* what may be wrong with our own options, before the client is asked for data */
+	/* errors about our own options are raised before the client is asked for data */
 	if (options->filter)
 		open_filter(load);
 	if (options->ignore_errors || options->duplicate != SHARD_DUPLICATE_ERROR)

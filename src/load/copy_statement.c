@@ -2,10 +2,10 @@
  * copy_statement.c
  *	  Takes over COPY of sharded tables, and of queries over them.
  *
- * What core's DoCopy() does before it reads or writes is done here, in its order,
- * since nothing of it can be called by itself: rights on files and programs, on
- * the table and its columns, row security, the WHERE clause.  COPY of
- * anything else goes on to core.
+ * This file does what core's DoCopy() does before it reads or writes, in the same
+ * order, since no part of DoCopy() can be called by itself: it checks rights on files
+ * and programs, on the table and its columns, and row security, and prepares the WHERE
+ * clause.  COPY of anything else goes on to core.
  */
 #include "postgres.h"
 
@@ -37,8 +37,8 @@
 #include "utils/rls.h"
 
 /*
- * The sharded table of stmt, locked as core would lock it; InvalidOid when stmt
- * is none of ours.
+ * The sharded table of stmt, locked as core would lock it; InvalidOid when stmt is not
+ * about one.
  */
 static Oid
 sharded_relation(const CopyStmt *stmt)
@@ -79,7 +79,7 @@ check_file_rights(const CopyStmt *stmt)
 		CHECK_ROLE(ROLE_PG_WRITE_SERVER_FILES, "pg_write_server_files", "COPY to a file");
 }
 
-/* INSERT on the columns that are read. */
+/* Checks the INSERT privilege on the columns that COPY fills. */
 static void
 check_table_rights(ParseState *pstate, const CopyStmt *stmt, Relation rel,
 				   ParseNamespaceItem *nsitem)
@@ -116,7 +116,7 @@ transform_where(ParseState *pstate, const CopyStmt *stmt, Relation rel, ParseNam
 	where = coerce_to_boolean(pstate, where, "WHERE");
 	assign_expr_collations(pstate, where);
 
-	/* what has no value yet when it is evaluated */
+	/* refuses columns that have no value yet when the condition is evaluated */
 	pull_varattnos(where, 1, &attrs);
 	for (int attno = FirstLowInvalidHeapAttributeNumber + 1; attno < 0; attno++)
 		if (!SHARD_COPY_WHERE_SYSTEM_COLUMNS &&
@@ -156,7 +156,7 @@ copy_from(ParseState *pstate, const CopyStmt *stmt, Oid relid,
 	rel = table_open(relid, NoLock);
 	nsitem = addRangeTableEntryForRelation(pstate, rel, RowExclusiveLock, NULL, false, false);
 	SHARD_PERM_INFO(nsitem)->requiredPerms = ACL_INSERT;
-	where = transform_where(pstate, stmt, rel, nsitem);	/* adds SELECT on what it reads */
+	where = transform_where(pstate, stmt, rel, nsitem);	/* requires SELECT on the columns that it reads */
 	check_table_rights(pstate, stmt, rel, nsitem);
 	if (XactReadOnly)
 		PreventCommandIfReadOnly("COPY FROM");
@@ -167,7 +167,7 @@ copy_from(ParseState *pstate, const CopyStmt *stmt, Oid relid,
 	return nrows;
 }
 
-/* Runs what is ours to run: *nrows rows.  False: core has to. */
+/* Runs a COPY of a sharded table or of a query over some; *nrows: its rows.  False: core has to run it. */
 static bool
 run_copy(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
 		 ProcessUtilityContext context, QueryEnvironment *query_env, CommandDest dest, uint64 *nrows)
@@ -188,7 +188,7 @@ run_copy(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
 	pstate->p_sourcetext = query_string;
 	pstate->p_queryEnv = query_env;
 
-	/* parse analysis may write to the tree, which is a function's to be used again */
+	/* parse analysis may change the tree, which belongs to a function that will use it again */
 	if (read_only_tree)
 		stmt = copyObject(stmt);
 	check_file_rights(stmt);
@@ -208,7 +208,7 @@ shard_copy_statement_run(PlannedStmt *pstmt, const char *query_string, bool read
 {
 	uint64		nrows;
 
-	/* a FILTER can come back here */
+	/* a FILTER function may run another COPY */
 	check_stack_depth();
 	if (!run_copy(pstmt, query_string, read_only_tree, context, query_env,
 				  dest ? dest->mydest : DestNone, &nrows))

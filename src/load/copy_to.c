@@ -1,26 +1,26 @@
 /*
  * copy_to.c
- *	  Runs COPY TO of a sharded table, or of a query whose result its shards compute
- *	  part by part: shards write the format at the same time, their bytes are
- *	  forwarded.
+ *	  Runs COPY TO of a sharded table, or of a query of whose result each shard computes
+ *	  a part: all shards write the output's format at the same time, and the coordinator
+ *	  forwards their bytes.
  *
  *	  rights, options --> as core would write it? --no--> COPY (SELECT ...) TO, by core
  *								|yes
  *	  header --> one raw stream per shard --> whole messages, as they come --> trailer
  *
- * A query is planned, and its plan started, to see whether it is such a one; what
- * it asks of shards is then sent by this file, and the plan ended without having
- * run.
+ * A query is planned, and its plan started, to see whether it is of this kind.  If it
+ * is, this file sends the scan's statements to the shards as COPY, and ends the plan
+ * without running it.
  *
- * A message is a row, so that rows of different shards are never mixed within
- * one.  Nothing is kept: a destination that is slow is waited for, and nodes wait
- * at their sockets meanwhile.
+ * A message is a row, so rows of different shards are never mixed within a row.
+ * Nothing is buffered: while a destination is slow, this backend waits for it, and
+ * nodes wait at their sockets.
  *
- * A node that this transaction has written to is read by one statement over all
- * of its shards, see executor/scan/scan.c; so is one whose shards a query groups in turn.
+ * A node that this transaction has written to is read by one statement over all of its
+ * shards, see executor/scan/scan.c; so is a node that groups its shards in turn.
  *
- * Left to others: which bytes (copy_to_sql.c), where to (copy_dest.c), snapshots
- * and connections (remote/).
+ * Left to others: what shards write (copy_to_sql.c), where the bytes go (copy_dest.c),
+ * snapshots and connections (remote/).
  */
 #include "postgres.h"
 
@@ -52,7 +52,7 @@
 
 #define CHUNK_BYTES (64 * 1024)
 
-/* Streams of a node that may be open, as a multiple of its connections. */
+/* Streams of a node that may be open, as a multiple of its connections: so some always wait for the next free one. */
 #define WINDOW_FACTOR 2
 
 #define BINARY_HEADER_BYTES 19	/* signature, flags, length of the extension */
@@ -99,7 +99,7 @@ typedef struct CopyRun
  * Rights on the table, in core's order
  * ------------------------------------------------------------------------ */
 
-/* SELECT on the columns that are written. */
+/* Checks the SELECT privilege on the columns that are written. */
 static void
 check_table_rights(ParseState *pstate, Relation rel, List *attnos)
 {
@@ -167,7 +167,7 @@ run_as_query(ParseState *pstate, const CopyStmt *stmt, Relation rel, List *attno
  * Starting
  * ------------------------------------------------------------------------ */
 
-/* Distributes the shards to their nodes.  Of a query's streams the transaction layer knows already. */
+/* Distributes the shards to their nodes.  The streams of a query have been announced to the transaction layer already. */
 static void
 group_by_node(CopyRun *run)
 {
@@ -198,7 +198,7 @@ group_by_node(CopyRun *run)
 	}
 }
 
-/* As for scans: the streams in flight come first, workers only fill cores that they leave idle. */
+/* As for scans: workers are used only for cores that the streams in flight leave idle. */
 static int
 workers_per_stream(const CopyRun *run, int nodeno)
 {
@@ -332,8 +332,8 @@ forward_rows(CopyRun *run, CopySource *source)
 }
 
 /*
- * The same many rows at a time.  A chunk may end within a row, whose rest then
- * comes at once, so nothing of another source gets between.
+ * The same with many rows at a time.  A chunk may end within a row; then the rest of
+ * that row is read next, before bytes of another source.
  */
 static ShardStreamStatus
 forward_chunks(CopyRun *run, CopySource *source)
@@ -380,7 +380,7 @@ finish_source(CopyRun *run, int i)
 static void
 forward_all(CopyRun *run)
 {
-	/* a message of its own for each row of the client; in binary, ends of messages matter */
+	/* the client gets each row as a message of its own; in binary format the ends of messages are needed */
 	bool		by_rows = shard_copy_dest_is_client(run->dest) || shard_copy_is_binary(&run->copy->opts);
 
 	while (run->nsources > 0)
@@ -393,7 +393,7 @@ forward_all(CopyRun *run)
 			ShardStreamStatus status = by_rows ? forward_rows(run, source) : forward_chunks(run, source);
 
 			if (status == SHARD_STREAM_DONE)
-				finish_source(run, i);	/* whoever takes its place is asked next */
+				finish_source(run, i);	/* the source that takes its place is asked next */
 			else
 				i++;
 		}
@@ -402,7 +402,7 @@ forward_all(CopyRun *run)
 	}
 }
 
-/* What stands before the first row. */
+/* Writes what stands before the first row: the header. */
 static void
 write_start(CopyRun *run)
 {
@@ -503,9 +503,9 @@ shard_copy_to_init(ShardQueryOf function)
 }
 
 /*
- * Is a sharded table among the tables of a query that has not been analysed?
- * Locks it as analysis will.  Others are not waited for: what looks like a table may
- * be the name of a WITH query.
+ * Does a query that has not been analysed name a sharded table?  Locks that as the
+ * analysis will.  Does not lock others: what looks like a table may be the name of a
+ * WITH query.
  */
 static bool
 names_sharded_table(Node *node, void *context)
@@ -526,8 +526,9 @@ names_sharded_table(Node *node, void *context)
 }
 
 /*
- * The plan of a query, as COPY (query) has it; NULL where no scan is all of it.  Core's COPY plans
- * it once more then: for libraries that count plans by queryId only that one counts.
+ * The plan of a query, as COPY (query) makes it; NULL when it is more than one scan.
+ * Then core's COPY plans the query once more, and libraries that count plans by queryId
+ * count only that.
  */
 static PlannedStmt *
 plan_scan(ParseState *pstate, const CopyStmt *stmt, int stmt_location, int stmt_len)
@@ -570,7 +571,7 @@ describe_query(QueryDesc *desc, ShardCopyTo *copy)
 	return shard_copy_to_sql_obstacle(copy);
 }
 
-/* Starts plan, and ends it without running: shards write its result. Returns what is in the way of that. */
+/* Starts plan, lets shards write its result, and ends it without running.  Returns why shards cannot; NULL: done. */
 static const char *
 run_plan(ParseState *pstate, const CopyStmt *stmt, PlannedStmt *plan, ShardCopyTo *copy,
 		 uint64 *nrows)
@@ -590,7 +591,7 @@ run_plan(ParseState *pstate, const CopyStmt *stmt, PlannedStmt *plan, ShardCopyT
 		*nrows = run_on_shards(stmt, copy);
 	}
 	else
-		plan->queryId = 0;		/* core's COPY runs it, and is to be counted for that */
+		plan->queryId = 0;		/* core's COPY runs the query, and libraries shall count only that */
 	ExecutorFinish(desc);
 	ExecutorEnd(desc);
 	FreeQueryDesc(desc);

@@ -28,7 +28,7 @@ extern uint64 shard_copy_to(ParseState *pstate, const CopyStmt *stmt, int stmt_l
 extern bool shard_copy_to_query(ParseState *pstate, const CopyStmt *stmt, int stmt_location,
 								int stmt_len, uint64 *nrows);
 
-/* Registers who knows what queries ask of shards. */
+/* Registers the function that finds out what a query asks of shards (executor/shard_query_exec.h). */
 extern void shard_copy_to_init(ShardQueryOf function);
 
 #endif

@@ -1,16 +1,16 @@
 /*
  * copy_to_sql.c
- *	  What shards are told to do in COPY TO, where they can write what core would.
+ *	  The statements with which shards write COPY TO, if they write what core would.
  *
  * Assumptions: nodes are of any major from 15 to 19, their sessions follow the
  * user's DateStyle, TimeZone, IntervalStyle, extra_float_digits, bytea_output,
  * and use this database's encoding; the rules of quoting are the same in all majors.
  *
- * So the output functions of built-in types write the same there, but for those
- * that look at other settings (money), at search_path (regclass and its kind) or
- * at OIDs, and those that have changed between majors ("char" in 16, pg_lsn in
- * 19).  Nothing is known of types that are not built in, apart from enums, nor of
- * composite types, whose columns may be others on the node.
+ * So the output functions of built-in types write the same there.  Exceptions are
+ * those that use other settings (money), search_path (regclass and the like) or OIDs,
+ * and those that have changed between majors ("char" in 16, pg_lsn in 19).  Types that
+ * are not built in, apart from enums, are not known to be the same; nor are composite
+ * types, whose columns may differ on the node.
  *
  * A column that has another type on the node is cast to the type it has here, as
  * it is in every other remote query.
@@ -49,12 +49,12 @@ is_same_text(Oid type)
 		case TSQUERYOID:
 			return true;
 		default:
-			/* what has a binary form that holds no OIDs has no text with names in it either */
+			/* a type whose binary form has no OIDs has no names in its text either */
 			return shard_type_io_binary_output(type);
 	}
 }
 
-/* The same binary form on all majors, and text in it that is in this database's encoding? */
+/* Has the type the same binary form on all majors, with text in this database's encoding? */
 static bool
 is_same_binary(Oid type)
 {
@@ -102,7 +102,7 @@ find_other_encoding(const ShardCopyTo *copy)
 	return result;
 }
 
-/* A single byte that is no ASCII is another byte in another encoding, or several. */
+/* Is the delimiter not ASCII?  In another encoding it would be another byte, or several. */
 static bool
 has_odd_delimiter(const CopyFormatOptions *opts)
 {

@@ -1,6 +1,6 @@
 /*
  * copy_to_sql.h
- *	  What shards are told to do in COPY TO, where they can write what core would.
+ *	  The statements with which shards write COPY TO, if they write what core would.
  */
 #ifndef SHARDFDW_COPY_TO_SQL_H
 #define SHARDFDW_COPY_TO_SQL_H

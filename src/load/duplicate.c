@@ -1,12 +1,13 @@
 /*
  * duplicate.c
- *	  ON_DUPLICATE: how rows get past those that have the same unique key.
+ *	  ON_DUPLICATE: loads rows whose unique key is in the table already.
  *
  *	 COPY --> staging table --(DO block, row by row)--> shard
  *
- * This is the way of a chunk in which COPY has met a duplicate (copy_stream.h);
- * chunks without one go straight in, with the same result.  Row by row, so that
- * the result is that of the input's order wherever chunks begin and end:
+ * A chunk in which COPY has met a duplicate is loaded this way (copy_stream.h); chunks
+ * without duplicates are copied directly, with the same result.  The DO block works
+ * row by row, so that the result follows the input's order wherever chunks begin and
+ * end:
  *
  *	 keep_old	INSERT ... ON CONFLICT DO NOTHING; a row that is not inserted is refused.
  *	 keep_new	the same, then UPDATE of the row with the same key, whichever unique
@@ -14,10 +15,11 @@
  *
  * The staging table is unlogged, not temporary: a transaction that has touched
  * temporary tables cannot be prepared.  The load's own transaction makes and
- * drops it.  It has no constraints, so that these speak of the shard.
+ * drops it.  It has no constraints, so errors about constraints name those of the
+ * shard.
  *
- * What the DO block has to say is left in two settings of the node's
- * transaction; their prefix must not be that of a library loaded there.
+ * The DO block leaves its result in two settings of the node's transaction; their
+ * prefix must not be that of a library loaded there.
  */
 #include "postgres.h"
 
@@ -70,7 +72,7 @@ typedef struct DuplicateShard
 	DuplicateColumn *columns;	/* in the order of COPY */
 	bool		any_index;
 	const char *last_index;		/* whose columns are being read */
-	StringInfoData condition;	/* s has the key of t, by any index (keep_new) */
+	StringInfoData condition;	/* SQL: row s has a key of row t, by any index (keep_new) */
 } DuplicateShard;
 
 struct ShardDuplicates
@@ -83,7 +85,7 @@ struct ShardDuplicates
 
 /* ---------- asking ---------- */
 
-/* The question for the shards of a node, of which the map knows the numbers. */
+/* The query for columns and unique indexes of a node's shards. */
 static char *
 build_question(const ShardMap *map, int nodeno)
 {
@@ -169,7 +171,7 @@ find_column(const DuplicateShard *shard, const char *name)
 	return NULL;
 }
 
-/* An index that the load cannot work with. */
+/* Raises that the load cannot work with an index. */
 static void
 refuse_index(const ShardDuplicates *duplicates, int shardno, const char *index,
 			 const char *detail, bool keep_old_works)
@@ -371,7 +373,7 @@ build_create(const DuplicateShard *shard, const char *staging)
 	{
 		const DuplicateColumn *column = &shard->columns[i];
 
-		/* a column that the node's table lacks: COPY has said so before */
+		/* the type is unknown if the node's table lacks the column, but then COPY has failed before */
 		appendStringInfo(&sql, "%s %s", quote_identifier(column->name), column->type ? column->type : "text");
 		if (column->dflt != NULL)
 			appendStringInfo(&sql, " DEFAULT %s", column->dflt);

@@ -1,6 +1,6 @@
 /*
  * duplicate.h
- *	  ON_DUPLICATE: how rows get past those that have the same unique key.
+ *	  ON_DUPLICATE: loads rows whose unique key is in the table already.
  */
 #ifndef SHARDFDW_DUPLICATE_H
 #define SHARDFDW_DUPLICATE_H

@@ -4,8 +4,8 @@
  *
  *	 lines -> callback, a row at a time -> CopyFrom() -> FDW insert -> COPY stream
  *
- * What the streams of that insert should do with rows that nodes refuse, they
- * are told past core (remote/copy/copy_context.h).
+ * The streams of that insert learn past core what to do with rows that nodes refuse
+ * (remote/copy/copy_context.h).
  */
 #include "postgres.h"
 
@@ -35,7 +35,7 @@ next_parsable_row(ShardLoad *load)
 	return false;
 }
 
-/* The row at hand, that core is not done with when it asks for the next one. */
+/* Keeps a copy of the current row: core still uses it when it asks for the next one. */
 static void
 keep_row(ShardLoad *load)
 {
@@ -49,9 +49,9 @@ keep_row(ShardLoad *load)
 }
 
 /*
- * Bytes of the row that core gets to see.  When the end of data from the client
- * is marked behind a row, that is its end: core itself would drop what follows,
- * but not from a source that is no client.
+ * How many bytes of the row core gets.  A row from the client ends at a marker for the
+ * end of data: core would drop what follows if it read from the client, but it reads
+ * from a callback.
  */
 static size_t
 bytes_to_feed(const ShardLoad *load)
@@ -78,10 +78,10 @@ has_pending_bytes(CopyFromState cstate)
 }
 
 /*
- * Source of data for CopyFrom(): never more than one row, so that its line
- * number can be set when it begins to read that.  Behind a CR, and behind bytes
- * that are no character, core wants more before it is done with the line: it
- * gets that byte by byte.
+ * Source of data for CopyFrom(): returns never more than one row, so that the line
+ * number can be set when core begins to read the row.  After a CR, and after bytes that
+ * are not a character, core wants more before it has finished the line: it gets that
+ * byte by byte.
  */
 static int
 feed_row(void *outbuf, int minread, int maxread)
@@ -119,9 +119,9 @@ feed_row(void *outbuf, int minread, int maxread)
 }
 
 /*
- * Source of data for CopyFrom() when no option of ours wants to know lines: what
- * core makes of the rest is its own.  (A marker for the end of data behind a row
- * in a file may leave core with other line ends than ours.)
+ * Source of data for CopyFrom() when no option of ours works by lines: core splits the
+ * rest of the input by itself.  (After a marker for the end of data behind a row of a
+ * file, core may find other line ends than we would.)
  */
 static int
 feed_bytes(void *outbuf, int minread, int maxread)
@@ -150,7 +150,7 @@ fed_staging(void *arg, Oid shard_relid, const char *copy_sql)
 	ShardLoad  *load = arg;
 	int			shardno = shard_map_find(load->map, shard_relid);
 
-	/* core looks for partitions by itself, later than we did */
+	/* core looks for partitions by itself, later than the load did, and may find a new one */
 	if (shardno < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
@@ -183,8 +183,8 @@ fed_targets_closing(void *arg)
 }
 
 /*
- * CopyFrom() with its context.  Its error about a row is raised after the nodes
- * have had a say about the rows before: they may raise another one.
+ * Runs CopyFrom() with its context.  Its error about a row is raised only after the
+ * nodes have judged the rows before, since one of those may have an error, too.
  */
 static uint64
 run_copy(ShardLoad *load, const ShardCopyContext *context, CopyFromState cstate)

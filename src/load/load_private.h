@@ -51,14 +51,14 @@ typedef struct ShardLoad
 	ShardLineFormat format;
 	ShardLine	filtered_line;
 
-	/* the row at hand */
+	/* the current row */
 	const char *row;
 	const ShardLine *row_line;
 	bool		filter_kept;
 	int			shardno;
 	bool		must_parse;		/* only parsed mode loads it exactly */
-	bool		ended;			/* it is the end of the data */
-	bool		ends_here;		/* it is the last one */
+	bool		ended;			/* the line is the end of the data, not a row */
+	bool		ends_here;		/* the row is the last one */
 
 	/* the key of the row before, as it is in the input: rows of one key often follow each other */
 	char		last_key[SHARD_LAST_KEY_BYTES];
@@ -68,7 +68,7 @@ typedef struct ShardLoad
 	/* raw mode */
 	ShardRawPlan plan;
 	ShardKeyReader *keys;
-	ShardLineCheck *check;		/* NULL: lines go to the shards unseen */
+	ShardLineCheck *check;		/* NULL: lines are sent without this check */
 	ShardCopySet *set;
 	ShardCopyTarget **targets;	/* by shardno; NULL: no row yet */
 	ShardDuplicates *duplicates;
@@ -76,22 +76,22 @@ typedef struct ShardLoad
 	ShardCopyStat *stat;
 	uint64		nsent;
 	bool		may_run;		/* rows of one key may be sent together */
-	uint64		next_report;	/* of progress, when nsent is that */
-	uint64		nrejected;		/* before they were sent */
-	uint64		nrefused;		/* by nodes */
+	uint64		next_report;	/* progress is reported when nsent reaches this */
+	uint64		nrejected;		/* rows that were rejected before they were sent */
+	uint64		nrefused;		/* rows that nodes have refused */
 	uint64		nparsed;		/* loaded in parsed mode */
 
 	/* parsed mode */
 	CopyFromState parsed;
-	List	   *fed_targets;	/* gone when CopyFrom() is */
-	size_t		nfeed;			/* bytes of the row that it gets */
-	size_t		nfed;			/* of them, those that it has */
-	bool		numbered;		/* it has begun to read the row, and knows its line */
-	StringInfoData kept;		/* the row before, which it still has in hand as long as it has not */
+	List	   *fed_targets;	/* valid until CopyFrom() ends */
+	size_t		nfeed;			/* bytes of the row that CopyFrom() gets */
+	size_t		nfed;			/* how many of them it has got */
+	bool		numbered;		/* CopyFrom() has begun to read the row, and its line number is set */
+	StringInfoData kept;		/* the row before, which CopyFrom() still uses while numbered is false */
 
 	/* context of errors */
 	ErrorContextCallback context;
-	bool		quiet;			/* core's parser gives its own */
+	bool		quiet;			/* core's parser adds its own context */
 	bool		about_bad_line;
 	uint64		bad_lineno;
 	const char *bad_place;
@@ -105,23 +105,23 @@ typedef struct ShardLoad
 extern bool shard_load_row_next(ShardLoad *load);
 
 /*
- * Core's parser reads the row, which is not plain: its error is raised (or the
- * row rejected: false), its shard found (in raw mode).  False also at the end of
- * the data: load->ended.
+ * Gives the current row, which is not plain, to core's parser, and in raw mode finds
+ * its shard.  An error of the parser is raised, or the row rejected: then returns
+ * false.  False also at the end of the data: load->ended.
  */
 extern bool shard_load_row_probe(ShardLoad *load);
 
 /* True for an error that is about the row at hand rather than about the load. */
 extern bool shard_load_row_is_about_row(int sqlstate);
 
-/* How the row's line ends; and as core knows it in front of the row, none before the first line. */
+/* How the row's line ends; parser_eol: what core knows of that before the row, nothing before the first line. */
 extern ShardLineEol shard_load_row_eol(const ShardLoad *load);
 extern ShardLineEol shard_load_row_parser_eol(const ShardLoad *load);
 
 /*
- * Core takes a CR for the end of a line only after a look at the byte behind it:
- * in CSV, and in the first line.  When that byte begins no character, it is the
- * line with the CR that is complained about.
+ * In CSV, and in the first line, core takes a CR for the end of a line only after it
+ * has looked at the byte behind it.  When no valid character begins there, core's
+ * error names the line with the CR.  True when the current row begins so.
  */
 extern bool shard_load_row_breaks_line_before(const ShardLoad *load);
 
@@ -129,7 +129,7 @@ extern void shard_load_row_context(void *arg);	/* of errors, as an ErrorContextC
 extern void shard_load_row_note_bad_line(void *arg, uint64 lineno, const char *place);	/* ShardCopyErrorHook */
 extern void shard_load_row_refused(void *arg, const ShardCopyRefusal *refusal); /* ShardCopyRefuseHook */
 
-/* Rows of target that ON_DUPLICATE has replaced go into the sum of load. */
+/* Adds the rows of target that ON_DUPLICATE has replaced to the sum of load. */
 extern void shard_load_row_count_replaced(ShardLoad *load, const ShardCopyTarget *target);
 
 /* Forwards lines.  False: the row at hand and all that follow have to go through core's parser. */

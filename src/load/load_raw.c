@@ -2,8 +2,8 @@
  * load_raw.c
  *	  COPY FROM in raw mode: lines go to the shards as they are.
  *
- * Of each line no more than its end and the shard key is looked at; under
- * ON_ERROR 'ignore' also whether its fields look as their types want them.
+ * Only the end of each line and its shard key are looked at.  Under ON_ERROR 'ignore'
+ * its fields are also checked for the usual form of their types (line_check.c).
  */
 #include "postgres.h"
 
@@ -21,8 +21,9 @@
 #define MAX_RUN_ROWS 256
 
 /*
- * True when the line may end in the middle of a character, so that the node
- * would take its end for a part of that, and core would name other bytes.
+ * True when the line may end in the middle of a character: the node would take the
+ * line's end for a part of that character, and its error would name other bytes than
+ * core's.
  */
 static bool
 ends_within_character(const ShardLoad *load)
@@ -36,7 +37,7 @@ ends_within_character(const ShardLoad *load)
 	if (encoding != PG_UTF8)
 		return !pg_verify_mbstr(encoding, load->row, load->row_line->content_bytes, true);
 
-	/* a first byte that is left without some of the others, be it that something else comes before the end */
+	/* the first byte of a character whose other bytes are not all in the line; bytes of something else may follow it */
 	for (p = end - Min(load->row_line->content_bytes, 3); p < end; p++)
 	{
 		if (IS_HIGHBIT_SET(*p) && pg_utf_mblen((const unsigned char *) p) > end - p)
@@ -46,8 +47,8 @@ ends_within_character(const ShardLoad *load)
 }
 
 /*
- * True when the last line has no line end, but a backslash, which would take
- * with it the one that is added.
+ * True when the last line has no line end and ends in a backslash, which would escape
+ * the line end that is added.
  */
 static inline bool
 ends_in_backslash(const ShardLoad *load)
@@ -59,9 +60,9 @@ ends_in_backslash(const ShardLoad *load)
 }
 
 /*
- * Core counts line breaks within quotes as lines, but before the first line has
- * ended it takes a CR for one.  Nodes know better by then, from their header
- * (which ends in an NL when no line of the input has an end).
+ * Core counts line breaks within quotes as lines.  Before the first line has ended, it
+ * does not know how lines end and counts each CR.  Nodes do not: their header line has
+ * shown them how lines end (in NL when no line of the input has an end).
  */
 static inline bool
 breaks_are_miscounted(const ShardLoad *load)
@@ -72,7 +73,7 @@ breaks_are_miscounted(const ShardLoad *load)
 		(load->row_line->nbreaks > 0 || memchr(load->row, '\n', load->row_line->content_bytes) != NULL);
 }
 
-/* As shard_load_row_breaks_line_before(), and the row at hand is that line. */
+/* As shard_load_row_breaks_line_before(), where the current row is the line with the CR. */
 static inline bool
 is_broken_behind(const ShardLoad *load)
 {
@@ -103,7 +104,7 @@ has_last_key(const ShardLoad *load, const char *bytes, const ShardLine *line)
 
 	if (field->nbytes != load->last_key_bytes || field->nbytes == 0 || !field->plain)
 		return false;
-	/* from the last byte on: what differs in numbers that count up */
+	/* backwards: numbers that count up differ in their last bytes */
 	for (size_t i = field->nbytes; i-- > 0;)
 		if (key[i] != load->last_key[i])
 			return false;
@@ -123,7 +124,7 @@ remember_key(ShardLoad *load)
 }
 
 /*
- * Finds the shard of the row: load->shardno.  False: there is none (the row was
+ * Finds the shard of the row: load->shardno.  False: the row has none (it was
  * rejected, or is the end of the data).
  */
 static bool
@@ -162,7 +163,7 @@ route_row(ShardLoad *load)
 		}
 	}
 
-	/* the node's clock must not tell another day than ours */
+	/* the key depends on the clock, and the node's clock may be at another day */
 	load->must_parse = clock_word;
 	return shard_load_row_probe(load);
 }
@@ -212,8 +213,9 @@ append_eol(StringInfo buf, ShardLineEol eol)
 }
 
 /*
- * The first row for a shard.  Only now its node is asked whether it reads lines as
- * we would: nodes that get no rows may be down.  False: it does not.
+ * Opens a shard's target for its first row.  Only now the node is asked whether it
+ * reads lines as the coordinator does, since nodes that get no rows may be down.
+ * False: it does not.
  */
 static bool
 open_target(ShardLoad *load, int shardno)
@@ -254,7 +256,7 @@ report_progress(ShardLoad *load)
 {
 	pgstat_progress_update_param(PROGRESS_COPY_TUPLES_PROCESSED, load->nsent - load->nrefused);
 	if (load->next_report > 0)
-		shard_copy_stat_publish(load->stat);	/* not worth it for less */
+		shard_copy_stat_publish(load->stat);	/* small loads are not published */
 	load->next_report = load->nsent + PROGRESS_ROWS;
 }
 
@@ -310,8 +312,8 @@ send_row(ShardLoad *load)
 }
 
 /*
- * The row at hand together with those behind it that have the very same key, as
- * rows often have that come from one place: one piece of memory.
+ * Sends the current row together with the rows behind it that have the same key: all
+ * are copied at once.  Rows that come from one source often have the same key.
  */
 static void
 send_run(ShardLoad *load)
@@ -339,8 +341,8 @@ send_run(ShardLoad *load)
 }
 
 /*
- * False: the row is wrong, and was rejected.  What core's parser finds costs
- * much less than what a shard refuses.
+ * Lets core's parser look at a row that does not pass the quick check, since a row that
+ * a shard refuses costs much more.  False: the row is wrong, and was rejected.
  */
 static bool
 check_row(ShardLoad *load)

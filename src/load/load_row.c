@@ -1,11 +1,11 @@
 /*
  * load_row.c
- *	  One row of COPY FROM's input at a time: read, filtered, put to core's parser
- *	  when it is not plain, rejected.
+ *	  Handles one row of COPY FROM's input at a time: reads and filters it, gives it to
+ *	  core's parser when it is not plain, rejects it.
  *
  * A step that may fail runs in a subtransaction when bad rows are set aside.
- * Otherwise its error is held back until the nodes have taken all lines before:
- * the first line that is wrong is the one that is complained about.
+ * Otherwise its error is held back until the nodes have taken all lines before, so
+ * that the error of the first wrong line is raised.
  */
 #include "postgres.h"
 
@@ -44,7 +44,7 @@ shard_load_row_context(void *arg)
 		errcontext("COPY %s", name);
 }
 
-/* A node shows the line as it was sent: what was added to it is not the user's. */
+/* Removes from place, where a node shows the line as it was sent, the suffix that was added to the line. */
 static const char *
 without_suffix(const ShardLoad *load, const char *place)
 {
@@ -106,7 +106,7 @@ reject_row(ShardLoad *load, ErrorData *edata)
 
 typedef void (*ShardLoadStep) (ShardLoad *load);
 
-/* A step that may fail, in a load that goes on without the row.  False: the row was rejected. */
+/* Runs a step that may fail, in a load that goes on without bad rows.  False: the row was rejected. */
 static bool
 run_step_or_reject(ShardLoad *load, ShardLoadStep step)
 {
@@ -140,7 +140,7 @@ run_step_or_reject(ShardLoad *load, ShardLoadStep step)
 
 	if (edata == NULL)
 		return true;
-	/* what the step asks of a node can bring up an error of rows before */
+	/* a step that needs a node may raise an error about earlier rows */
 	if (!shard_load_row_is_about_row(edata->sqlerrcode) ||
 		(load->set && shard_copy_set_is_lost(load->set)))
 		ReThrowError(edata);
@@ -150,8 +150,8 @@ run_step_or_reject(ShardLoad *load, ShardLoadStep step)
 }
 
 /*
- * A step that may fail.  Its error is raised after the nodes have had a say
- * about the lines before: they may raise another one.
+ * Runs a step that may fail.  Its error is raised only after the nodes have judged the
+ * lines before, since one of those may have an error, too.
  */
 static void
 run_step_or_raise(ShardLoad *load, ShardLoadStep step)
@@ -227,7 +227,7 @@ shard_load_row_count_replaced(ShardLoad *load, const ShardCopyTarget *target)
 	shard_reject_replaced(load->rejects, stat.nreplaced);
 }
 
-/* What a marker for the end of the data means for this load. */
+/* Notes what the parser has found out about a marker for the end of the data. */
 static void
 note_end(ShardLoad *load, ShardProbeResult result)
 {
@@ -235,7 +235,7 @@ note_end(ShardLoad *load, ShardProbeResult result)
 		load->ended = true;
 	else if (result == SHARD_PROBE_ROW_MARKER)
 	{
-		/* a node would take the marker for the end of what it is sent */
+		/* a node would end its COPY at the marker */
 		load->must_parse = true;
 		load->ends_here = load->source->copy_src == COPY_FRONTEND;
 	}
@@ -256,7 +256,10 @@ filter_step(ShardLoad *load)
 	if (load->ended)
 		return;
 	resetStringInfo(&load->filtered);
-	/* the parser has said its own; from here on it is ours to say which line it is, or that of CopyFrom() */
+	/*
+	 * The parser adds its own context to its errors.  From here on our callback names
+	 * the line; in parsed mode CopyFrom() does.
+	 */
 	load->quiet = load->parsed != NULL;
 	load->filter_kept = shard_filter_row(load->filter, fields, nfields, &load->filtered);
 }
@@ -309,8 +312,8 @@ shard_load_row_eol(const ShardLoad *load)
 }
 
 /*
- * Line end as core knows it in front of the row: none before the first line.
- * Line breaks within quotes are counted by that.
+ * The line end that core knows before the row: none before the first line.  Core counts
+ * line breaks within quotes by it.
  */
 ShardLineEol
 shard_load_row_parser_eol(const ShardLoad *load)
@@ -321,9 +324,9 @@ shard_load_row_parser_eol(const ShardLoad *load)
 }
 
 /*
- * Core takes a CR for the end of a line only after a look at the byte behind it:
- * in CSV, and in the first line.  When that byte begins no character, it is the
- * line with the CR that is complained about.
+ * In CSV, and in the first line, core takes a CR for the end of a line only after it
+ * has looked at the byte behind it.  When no valid character begins there, core's
+ * error names the line with the CR.
  */
 bool
 shard_load_row_breaks_line_before(const ShardLoad *load)
@@ -334,7 +337,7 @@ shard_load_row_breaks_line_before(const ShardLoad *load)
 		shard_line_probe_is_no_character(load->source, load->row, load->row_line->nbytes);
 }
 
-/* As core has it: values of the key are shown to those who may read all of its columns. */
+/* As in core, errors show values of the key only to users who may read all of its columns. */
 static bool
 may_see_key(Relation rel)
 {
@@ -403,7 +406,7 @@ route_values(ShardLoad *load, const Datum *values, const bool *isnull)
 	}
 }
 
-/* The row is not plain: what does core's parser make of it? */
+/* Gives a row that is not plain to core's parser, and finds its shard. */
 static void
 probe_step(ShardLoad *load)
 {

@@ -2,20 +2,19 @@
  * spread.c
  *	  Over how many connections per node a load may write to its shards.
  *
- * One connection per node is always right.  Several are several transactions of
- * the node, which do not see each other's rows and wait for each other's locks;
- * the coordinator, which waits for all of them, is not part of any wait that the
- * node's deadlock detector knows.  So they must not have anything in common:
+ * One connection per node is always right.  Several are several transactions on the
+ * node, which do not see each other's rows and wait for each other's locks.  The
+ * coordinator waits for all of them, which the node's deadlock detector does not know.
+ * So they must not have anything in common:
  *
  *	 trigger of a shard's table    may write to a table that all of them write to
  *	 rule, view, foreign table     the same
  *	 foreign key between shards    does not find the row that came over another connection
  *	 two shards that are one table unique keys
  *
- * Foreign keys to other tables are no harm: they take locks that can be shared.
+ * Foreign keys to other tables do no harm: they take locks that can be shared.
  *
- * Nodes are asked for each load: what was true an hour ago is not good enough
- * where the price is to hang.
+ * Nodes are asked for each load: an outdated answer could make the load hang.
  */
 #include "postgres.h"
 
@@ -34,7 +33,7 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-/* Loads at once that a node's max_prepared_transactions should do for. */
+/* A node's max_prepared_transactions are shared as if this many loads ran at the same time. */
 #define LOADS_AT_ONCE 10
 
 /* Columns of the question's result, one row. */
@@ -60,7 +59,7 @@ has_triggers(Oid relid)
 	if (!result)
 		return false;
 
-	/* the mark stays when they are dropped */
+	/* the flag in pg_class stays set when triggers are dropped, so the triggers themselves are looked at */
 	rel = try_relation_open(relid, AccessShareLock);
 	if (rel == NULL)
 		return true;
@@ -69,7 +68,7 @@ has_triggers(Oid relid)
 	return result;
 }
 
-/* What here is in the way; NULL: nothing. */
+/* Why several connections are ruled out by the coordinator; NULL: they are not. */
 static const char *
 local_obstacle(const ShardMap *map, ProcessUtilityContext context, CommandDest dest)
 {

@@ -19,9 +19,9 @@
  * 1 (for all nodes) unless
  *	- the load is all its transaction does: isolation below REPEATABLE READ, no
  *	  transaction block, function, or extended protocol, where other statements
- *	  may follow; no trigger here that would see a part of its rows.  Functions
- *	  that the load calls for each row are the caller's to judge: what reads or
- *	  writes tables forbids spreading;
+ *	  may follow; no trigger on the coordinator that would see a part of its rows.  The
+ *	  caller has to judge functions that the load calls for each row: if they read or
+ *	  write tables, the load must not be spread;
  *	- on every node the shards are different tables (no views, no foreign
  *	  tables) without triggers and rules for what is done to them, and without
  *	  foreign keys from one to another of them.  merges: not only COPY, but UPDATE and
@@ -30,12 +30,12 @@
  * Less than wanted where a node has few max_prepared_transactions (each
  * connection needs one) or few free connections.
  *
- * Connections then share the shards: those of one shard must all go over the
- * same one, since rows of one table can stand in each other's way.
+ * Connections then share the shards: the rows of one shard must all go over the same
+ * connection, since they can wait for each other.
  *
- * Asks all nodes at the same time, over connections that the load uses
- * afterwards.  That takes a round trip, and the time until a node that is down
- * is found to be: not worth it for a small input.
+ * Asks all nodes at the same time, over connections that the load uses afterwards.
+ * That takes a round trip, and longer when a node is down: it is not worth it for a
+ * small input.
  * Errors: only what interrupts raise.
  */
 extern int	shard_spread_connections(const ShardMap *map, Oid userid,

@@ -3,7 +3,7 @@
  *	  The bytes that COPY FROM reads: of a file, a program, or the client.
  *
  * Core's BeginCopyFrom() has opened the file, started the program or asked the
- * client; EndCopyFrom() will close.  Between them nothing but this reads.
+ * client; EndCopyFrom() will close it.  Between these calls only this file reads.
  *
  * A program or client that is slow must not keep a cancel request waiting, nor
  * the nodes: a read that would block waits for input with the latch, and serves
@@ -44,7 +44,7 @@ shard_copy_input_create(CopyFromState cstate, ShardCopyIdleHook idle, void *arg)
 	input->cstate = cstate;
 	input->idle = idle;
 	input->idle_arg = arg;
-	/* its number may be that of a pipe, closed since, which a wait set still knows */
+	/* it may have the number of a pipe that was closed and is still in a wait set */
 	shard_wait_sockets_changed();
 	if (cstate->copy_src == COPY_FILE)
 		input->may_block = fstat(fileno(cstate->copy_file), &st) != 0 || !S_ISREG(st.st_mode);
@@ -122,7 +122,7 @@ next_message(ShardCopyInput *input)
 			ereport(ERROR,
 					(errcode(ERRCODE_QUERY_CANCELED),
 					 errmsg("COPY from stdin failed: %s", pq_getmsgstring(msg))));
-		/* Flush and Sync: clients send them without a thought for COPY */
+		/* Flush and Sync are ignored: clients may send them during COPY, too */
 	}
 }
 

@@ -6,10 +6,11 @@
  * ON_ERROR, REJECT_LIMIT and LOG_VERBOSITY are core's from 17 and 18 on; they
  * are read here in all majors, with core's words and SQLSTATEs, since on a sharded
  * table they do more than core's: they cover what nodes refuse.  ON_ERROR
- * 'set_null' (19) stays with core, which has to convert the values then.
+ * 'set_null' (19) stays with core, which has to convert the values then.  FREEZE,
+ * which core refuses for partitioned tables, is checked and dropped.
  *
- * As in core, each option is checked when its turn comes, what is wrong between
- * several of them afterwards.
+ * As in core, each option is checked when its turn comes, and combinations of options
+ * afterwards.
  */
 #include "postgres.h"
 
@@ -30,7 +31,7 @@ typedef struct OptionName
 	bool		ours;			/* core does not know it in any major */
 } OptionName;
 
-/* The option's text; as core's defGet functions, it complains when there is none. */
+/* The option's text.  Raises when there is none, as core's defGet functions do. */
 static char *
 text_value(DefElem *def, ParseState *pstate, const char *shown)
 {
@@ -172,9 +173,9 @@ read_filter(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
 }
 
 /*
- * Core refuses FREEZE for partitioned tables; but it changes nothing except how
- * soon rows are frozen, and loaders of one's own give it to any table that they
- * have just emptied (pgbench -i). So it is checked, and not passed on.
+ * Core refuses FREEZE for partitioned tables.  But it only changes how soon rows are
+ * frozen, and some clients give it for any table that they have just emptied (pgbench
+ * -i).  So it is checked, and not passed on.
  */
 static void
 read_freeze(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
@@ -196,8 +197,8 @@ static const OptionName option_names[] = {
 };
 
 /*
- * Core's options about the table's columns mean nothing to the columns of the
- * input that FILTER takes.
+ * With FILTER the columns of the input are not those of the table, so core's options
+ * about the table's columns are refused.
  */
 static void
 check_filter(const ShardCopyOptions *result, ParseState *pstate)
@@ -218,7 +219,7 @@ check_filter(const ShardCopyOptions *result, ParseState *pstate)
 	}
 }
 
-/* What does not go together. */
+/* Raises when options do not go together. */
 static void
 check_combination(const ShardCopyOptions *result, const OptionName *ours, bool binary)
 {
@@ -248,7 +249,7 @@ void
 shard_copy_option_parse(ParseState *pstate, List *options, ShardCopyOptions *result)
 {
 	bool		seen[lengthof(option_names)] = {false};
-	const OptionName *ours = NULL;	/* the first one given that is */
+	const OptionName *ours = NULL;	/* the first option given that is ours */
 	DefElem    *verbosity = NULL;
 	bool		binary = false;
 	ListCell   *lc;
@@ -265,7 +266,7 @@ shard_copy_option_parse(ParseState *pstate, List *options, ShardCopyOptions *res
 			i++;
 		if (i == lengthof(option_names))
 		{
-			/* Core checks it; what it has to say comes later than our own errors. */
+			/* Core checks it; its errors come later than our own. */
 			if (strcmp(def->defname, "format") == 0)
 				binary = strcmp(defGetString(def), "binary") == 0;
 			result->core = lappend(result->core, def);
@@ -284,7 +285,7 @@ shard_copy_option_parse(ParseState *pstate, List *options, ShardCopyOptions *res
 	if (result->filter)
 		check_filter(result, pstate);
 
-	/* ON_ERROR 'set_null' is core's, and so is what it says of the values then. */
+	/* Core carries out ON_ERROR 'set_null', and needs LOG_VERBOSITY for that. */
 	if (verbosity != NULL && SHARD_CORE_COPY_SET_NULL && !result->ignore_errors)
 		result->core = lappend(result->core, verbosity);
 	result->any = ours != NULL || result->ignore_errors;

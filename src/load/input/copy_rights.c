@@ -2,11 +2,11 @@
  * copy_rights.c
  *	  Permissions on the table of a COPY.
  *
- * Libraries that look at permission checks (pgaudit) take it that each belongs to
- * a statement which they have seen before: one that the executor starts, or a
- * utility command.  A COPY that is carried out here is seen as a command only by
- * the libraries loaded after this one; so that the others see a statement, too,
- * the check is that of one which the executor starts, and which does nothing.
+ * Libraries that watch permission checks (pgaudit) assume that each check belongs to a
+ * statement which they have seen before: one that the executor starts, or a utility
+ * command.  A COPY that this extension carries out is seen as a command only by the
+ * libraries loaded after it.  So that the others see a statement, too, permissions are
+ * checked by starting an executor statement that does nothing.
  */
 #include "postgres.h"
 
@@ -22,7 +22,7 @@ shard_copy_rights_check(ParseState *pstate, CmdType operation)
 	PlannedStmt *stmt = makeNode(PlannedStmt);
 	QueryDesc  *desc;
 
-	/* without queryId: nothing to count */
+	/* without queryId, so that libraries do not count it */
 	stmt->commandType = operation;
 	stmt->planTree = (Plan *) makeNode(Result);
 	stmt->rtable = pstate->p_rtable;

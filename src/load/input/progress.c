@@ -2,8 +2,8 @@
  * progress.c
  *	  What pg_stat_progress_copy shows of a load, saved and put back.
  *
- * A backend has one entry, of which it is the only writer, so that reading it
- * needs none of the care that others take.
+ * Only the backend itself writes its entry, so it can read it without the precautions
+ * that other backends need.
  */
 #include "postgres.h"
 

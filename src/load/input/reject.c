@@ -4,10 +4,10 @@
  *
  *	 add --> count, limits --> sorted by line (spills to disk) --(finish)--> REJECT_FILE, REJECT_TABLE
  *
- * Nodes refuse rows long after the coordinator has read them, and each node in
- * its own time, often while a wait for nodes is under way in which nothing else
- * may be asked of them.  So rows are only kept until the load has ended; then
- * they go out in the order of the input.
+ * Nodes refuse rows long after the coordinator has read them, at different times, and
+ * often during a wait for nodes in which no other statement may be sent to them.  So
+ * rows are kept until the load has ended, and are then written in the order of the
+ * input.
  */
 #include "postgres.h"
 
@@ -26,7 +26,7 @@
 #include "utils/resowner.h"
 #include "utils/tuplesort.h"
 
-/* A load whose first lines are bad one and all has the wrong format. */
+/* A load all of whose first lines are bad has the wrong format: it is ended after this many. */
 #define FIRST_LINES 1000
 
 /* Columns of the sorted rows. */
@@ -60,7 +60,7 @@ struct ShardRejects
 	uint64		nrejected;
 	uint64		nduplicates;
 	uint64		nreplaced;
-	bool		only_types;		/* all that was rejected was data of wrong type, as core's ON_ERROR has it */
+	bool		only_types;		/* all rejected rows had values of wrong type, which is all that core's ON_ERROR rejects */
 
 	/* the first lines */
 	uint64		first_lineno;	/* the first one of the data */
@@ -201,7 +201,7 @@ keep_row(ShardRejects *rejects, const ShardReject *reject)
 	slot->tts_values[KEPT_SOURCE - 1] = PointerGetDatum(source);
 	ExecStoreVirtualTuple(slot);
 
-	/* Files belong to the load, not to what was running when it began to spill. */
+	/* Files belong to the load, not to the subtransaction in which the sort began to spill. */
 	CurrentResourceOwner = rejects->owner;
 	PG_TRY();
 	{
@@ -251,8 +251,8 @@ raise_all_bad(const ShardRejects *rejects)
 }
 
 /*
- * Counts how many of the first lines are known to be bad.  Nodes report theirs
- * in any order, so what counts is that each of these lines is.
+ * Counts how many of the first lines are known to be bad.  Nodes report theirs in any
+ * order, so the lines are counted, not looked at in order.
  */
 static void
 check_first_lines(ShardRejects *rejects, const ShardReject *reject)

@@ -46,8 +46,8 @@ extern void shard_reject_begin(ShardRejects *rejects, const char *header, size_t
 
 /*
  * One row; rows may come in any order.  Errors: REJECT_LIMIT is passed (as core
- * 18 words it); the first 1,000 lines were rejected one and all (the format is
- * wrong; names the likely reason).
+ * 18 words it); all of the first 1,000 lines were rejected (the format is wrong; names
+ * the likely reason).
  */
 extern void shard_reject_add(ShardRejects *rejects, const ShardReject *reject);
 extern void shard_reject_replaced(ShardRejects *rejects, uint64 nrows); /* by ON_DUPLICATE keep_new */

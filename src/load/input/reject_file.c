@@ -1,21 +1,19 @@
 /*
  * reject_file.c
- *	  A file on the server that shows up when the transaction that wrote it commits.
+ *	  A file on the server that becomes visible when the transaction that wrote it commits.
  *
  *	 open --> no name --(finish)--> path.tmp<pid>.<n>, pending --(commit)--> path
  *	   |                                                 |
  *	   +--(context reset)--> gone                        +--(abort)--> removed
  *
- * The rows that the file lacks are in the table if and only if the transaction
- * commits; so the file is there, and replaces an older one, only then.  A file
- * without a name goes with the process that has it open, whatever ends that.
- * Where the file system or the kernel knows no such files, it has its first name
- * from the beginning, and a crash leaves it.  Other ends of the backend run the
- * abort.
+ * The other rows of the load are in the table only if the transaction commits.  So the
+ * file appears, and replaces an older one, only then.  A file without a name vanishes
+ * with the process that has it open, however that ends.  Where the file system or the
+ * kernel does not support such files, the file has its temporary name from the
+ * beginning, and a crash leaves it behind; any other end of the backend runs the abort.
  *
- * The descriptor is kept by itself, not among those of AllocateFile(): these are
- * closed at the end of the transaction, before the memory context is reset
- * which owns the rest.
+ * The descriptor is not one of AllocateFile()'s: core closes those at the end of the
+ * transaction, before the reset of the memory context that owns the rest.
  */
 #include "postgres.h"
 
@@ -40,7 +38,7 @@ struct ShardRejectFile
 {
 	MemoryContext cxt;
 	const char *path;			/* as it will be named; symbolic links resolved */
-	const char *temp_path;		/* as it is named now; NULL: is no regular file, or ... */
+	const char *temp_path;		/* its present name; NULL: it is not a regular file, or ... */
 	bool		unnamed;		/* ... has no name yet */
 	int			fd;				/* -1: closed */
 	bool		finished;
@@ -79,7 +77,7 @@ settle_files(bool commit)
 	{
 		PendingFile *file = dlist_container(PendingFile, link, iter.cur);
 
-		/* First, so that nothing is done twice should an error come up. */
+		/* Removed first, so that after an error nothing is done twice. */
 		dlist_delete(iter.cur);
 		if (!commit)
 			remove_file(file->temp_path);
@@ -167,7 +165,7 @@ open_file(const char *path, int flags)
 	return fd;
 }
 
-/* A file without a name in the folder of path, which can be given one later; -1: there is no such thing. */
+/* Opens a file without a name in the folder of path, which can get a name later; -1: not supported there. */
 static int
 open_unnamed(const char *path)
 {
@@ -197,7 +195,7 @@ take_temp_path(ShardRejectFile *file)
 	int			n = 0;
 	bool		taken;
 
-	/* never a file that is there: it could be a link laid by somebody else */
+	/* never an existing file, which could be a link that somebody else has made */
 	do
 	{
 		temp_path = psprintf("%s.tmp%d.%d", file->path, MyProcPid, n++);

@@ -1,6 +1,6 @@
 /*
  * reject_file.h
- *	  A file on the server that shows up when the transaction that wrote it commits.
+ *	  A file on the server that becomes visible when the transaction that wrote it commits.
  */
 #ifndef SHARDFDW_REJECT_FILE_H
 #define SHARDFDW_REJECT_FILE_H
@@ -10,18 +10,18 @@
 typedef struct ShardRejectFile ShardRejectFile;
 
 /*
- * Starts to write path, which is absolute.  The bytes go to a new file beside
- * it that has no name until finish, or else "path.tmp<pid>.<n>"; what is no regular file (a device, a pipe) is written
- * to directly.  Memory: in cxt; its reset closes the file and removes it when
- * finish was not called.  Errors: as COPY TO.
+ * Starts to write path, which is absolute.  The bytes go to a new file beside it,
+ * which has no name until finish, or else "path.tmp<pid>.<n>".  A path that is not a
+ * regular file (a device, a pipe) is written to directly.  Memory: in cxt; its reset
+ * closes the file and removes it when finish was not called.  Errors: as COPY TO.
  */
 extern ShardRejectFile *shard_reject_file_open(MemoryContext cxt, const char *path);
 
 extern void shard_reject_file_write(ShardRejectFile *file, const char *bytes, size_t nbytes);
 
 /*
- * Writes what is left and closes.  The file takes its name when the transaction
- * commits, in place of one that is there, and goes when it, or the
+ * Writes what is left and closes the file.  It gets its name, replacing an existing
+ * file, when the transaction commits.  It is removed when the transaction, or the
  * subtransaction that is current now, aborts.
  */
 extern void shard_reject_file_finish(ShardRejectFile *file);

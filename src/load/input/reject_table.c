@@ -4,12 +4,12 @@
  *
  *	 add --> batch of arrays --(1,000 rows or 1 MB)--> INSERT ... SELECT FROM unnest(arrays)
  *
- * The statement is one of the user: the user's rights, the table's defaults, triggers,
- * partitions and shards all count.  It runs when the load has ended (see reject.c),
- * and in the load's transaction.
+ * The statement runs like one of the user: with the user's rights, and with the table's
+ * defaults, triggers, partitions and shards.  It runs when the load has ended (see
+ * reject.c), in the load's transaction.
  *
- * The load's number comes from a sequence that users need no rights on, and
- * is drawn when the table is opened.
+ * The load's number comes from a sequence on which users need no rights, and is taken
+ * when the table is opened.
  */
 #include "postgres.h"
 
@@ -152,7 +152,7 @@ shard_reject_table_open(MemoryContext cxt, const char *name, Relation parent)
 	/* The lock stays, so that the table is still the same when rows go in. */
 	table_close(rel, NoLock);
 
-	/* Types of the columns, rules, views: the parser tells. */
+	/* The parser finds out whether the INSERT is possible: types of the columns, rules, views. */
 	SPI_connect();
 	(void) prepare_insert(table->insert_sql);
 	SPI_finish();
@@ -215,8 +215,8 @@ insert_batch(ShardRejectTable *table)
 }
 
 /*
- * Appends the bytes, which are in encoding, without what is no character of
- * it (or NUL): that is shown as \xNN.
+ * Appends the bytes, which are in encoding.  Bytes that are not a character of it, and
+ * NUL, are written as \xNN.
  */
 static void
 append_valid(StringInfo out, const char *bytes, Size nbytes, int encoding)

@@ -155,7 +155,7 @@ shard_copy_lines_header(ShardCopyLines *lines)
 	}
 	nbytes = header.len;
 
-	/* what follows must not be half of a character */
+	/* the header's check looks at what follows, which must not be half a character */
 	while (!lines->at_end && lines->end - lines->pos < SHARD_LINE_PROBE_TAIL)
 		read_block(lines);
 	ntail = shard_copy_lines_following(lines);

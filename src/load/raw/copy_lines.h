@@ -49,9 +49,9 @@ extern ShardCopyLines *shard_copy_lines_create(MemoryContext cxt, ShardCopyInput
 extern void shard_copy_lines_header(ShardCopyLines *lines);
 
 /*
- * Reads ahead until the buffer is full: true.  False when the input has ended
- * before, or has not brought that much within timeout_ms (and the byte that it
- * was waited for by then).
+ * Reads ahead until the buffer is full, and returns true.  False when the input has
+ * ended before, or has not filled the buffer within timeout_ms (a read that is under
+ * way then is waited for).
  */
 extern bool shard_copy_lines_fill(ShardCopyLines *lines, long timeout_ms);
 
@@ -59,23 +59,23 @@ extern bool shard_copy_lines_fill(ShardCopyLines *lines, long timeout_ms);
 extern bool shard_copy_lines_next(ShardCopyLines *lines);
 
 /*
- * A look at the line behind the current one; NULL when it is not whole in the
- * buffer, or SKIP and MAX_ROWS are counting.  The current line stays valid.
- * take: makes a line that was looked at part of the current one's place: the next
- * line is the one behind it.
+ * peek: the line behind the current one; NULL when it is not whole in the buffer, or
+ * while SKIP or MAX_ROWS count lines.  The current line stays valid.  take: moves past
+ * the line that was peeked at.
  */
 extern const ShardLine *shard_copy_lines_peek(ShardCopyLines *lines);
 extern void shard_copy_lines_take(ShardCopyLines *lines);
 
 /*
- * How many bytes that follow the current line are here, at most
- * SHARD_LINE_PROBE_TAIL: core shows of them when a character does not end in the line.
+ * How many bytes behind the current line are in the buffer, at most
+ * SHARD_LINE_PROBE_TAIL: core's error shows some of them when the line ends within a
+ * character.
  */
 extern size_t shard_copy_lines_following(const ShardCopyLines *lines);
 
 /*
- * No lines any more: the current one and all that follows are read as bytes.
- * Returns how many, up to nbytes; 0 at the end.
+ * push_back: from now on the current line and all that follows are read as bytes, not
+ * as lines.  read: returns how many bytes it has read, up to nbytes; 0 at the end.
  */
 extern void shard_copy_lines_push_back(ShardCopyLines *lines);
 extern size_t shard_copy_lines_read(ShardCopyLines *lines, char *buf, size_t nbytes);

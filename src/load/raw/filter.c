@@ -4,12 +4,13 @@
  *
  *	 texts of a line --> input functions --> the function --> row --> output functions --> a line of COPY text
  *
- * The line is read again by the shard's session, which follows the user's
- * settings.  Where the text of a value under these would lose something (digits
- * of floats, the zone of a timestamptz) it is written under others, which the
- * reader understands all the same.
+ * The shard's session, which follows the user's settings, reads the line again.  Where
+ * a value's text under these settings would lose something (digits of floats, the zone
+ * of a timestamptz), it is written under other settings, in a form that the reader
+ * understands, too.
  *
- * Assumes that the caller holds a lock on the table, so that its row type stays.
+ * Assumes that the caller holds a lock on the table, so that its row type does not
+ * change.
  */
 #include "postgres.h"
 
@@ -85,9 +86,9 @@ struct ShardFilter
 /* ---------- finding the function ---------- */
 
 /*
- * Says where a row of desc has the columns that a line holds, in colnos.  The
- * row has all columns of the table, or all but generated ones; NULL when it
- * does, else what is wrong.
+ * Fills colnos with the positions in a row of desc of the columns that a line has.  The
+ * row must have all columns of the table, or all but generated ones.  Returns NULL when
+ * it has, else what is wrong.
  */
 static char *
 match_columns(TupleDesc table, TupleDesc desc, int *colnos)
@@ -406,7 +407,7 @@ set_result_type(ShardFilter *filter, Oid type, int32 typmod)
 	MemoryContextSwitchTo(oldcxt);
 }
 
-/* Takes the row apart: filter->values. */
+/* Splits the row into filter->values. */
 static void
 take_row(ShardFilter *filter, Datum row)
 {
@@ -472,9 +473,9 @@ append_row(ShardFilter *filter, StringInfo out)
 }
 
 /*
- * The same under settings whose text is read without loss.  Output functions
- * look at the variables behind the settings; these are changed for so short a
- * time that nothing else sees it, which costs a thousandth of a SET.
+ * The same under settings whose text is read without loss.  Output functions read the
+ * variables behind the settings.  These are changed directly, which costs a thousandth
+ * of a SET, and for so short a time that no other code sees it.
  */
 static void
 append_row_exactly(ShardFilter *filter, StringInfo out)

@@ -16,8 +16,8 @@ typedef struct ShardFilter ShardFilter;
 /*
  * Looks up name ('schema.function' or 'function'): exactly one function of that
  * name must return the row type of rel (or a record of its columns, in order),
- * be no set-returning, aggregate, window, variadic or polymorphic one, and the
- * user must have EXECUTE.  Its IN parameters are the columns of the input, in order.
+ * not be set-returning, aggregate, window, variadic or polymorphic, and the user must
+ * have EXECUTE.  Its IN parameters are the columns of the input, in order.
  * Errors: as above, naming the function and what is wrong with it.
  */
 extern ShardFilter *shard_filter_open(MemoryContext cxt, const char *name, Relation rel);

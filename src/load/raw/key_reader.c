@@ -1,14 +1,14 @@
 /*
  * key_reader.c
- *	  From the bytes of key fields of a COPY line to the values of the shard key.
+ *	  Converts the bytes of key fields of a COPY line to the values of the shard key.
  *
  *	 field --NULL marker?--> text in the database's encoding --> value
  *		|	 (unquoted, unescaped, verified, converted)			 ^
  *		+----- integers, dates..., plain and in their usual form --+
  *
- * What is done here has exactly the result of core's parser and of the type's
- * input function; what is not in the form that is expected goes to the input
- * function, and what even that refuses to the caller, who asks core's parser.
+ * The results are exactly those of core's parser and the type's input function.  Text
+ * that is not in the usual form is given to the input function; if that refuses it,
+ * the caller asks core's parser.
  *
  * Assumptions:
  *	- Bytes of ASCII characters are never part of another character (raw_mode.c
@@ -222,8 +222,8 @@ make_text(ShardKeyReader *reader, KeyColumn *column, const char *p, size_t nbyte
 }
 
 /*
- * The input function's value of text (NULL for a NULL).  Never raises: an error
- * must be that of the first column that has one, which may be none of the key's.
+ * The input function's value of text (NULL for a NULL).  Never raises: the error of the
+ * first column with one has to be raised, which may not be a column of the key.
  */
 static bool
 call_input(ShardKeyReader *reader, KeyColumn *column, char *text, Datum *value)
@@ -471,7 +471,7 @@ set_null(ShardKeyReader *reader, int keyno)
 	return call_input(reader, column, NULL, &reader->values[keyno]);
 }
 
-/* Key keyno of a field that is not simply a plain number. */
+/* Reads key column keyno from a field that is not a plain number. */
 static bool
 read_field(ShardKeyReader *reader, int keyno, const char *p, size_t nbytes, bool plain,
 		   bool *clock_word)

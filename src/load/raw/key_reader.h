@@ -1,6 +1,6 @@
 /*
  * key_reader.h
- *	  From the bytes of key fields of a COPY line to the values that rows are routed by.
+ *	  Converts the bytes of key fields of a COPY line to the values by which rows are routed.
  */
 #ifndef SHARDFDW_KEY_READER_H
 #define SHARDFDW_KEY_READER_H
@@ -26,10 +26,10 @@ extern ShardKeyReader *shard_key_reader_create(MemoryContext cxt, CopyFromState 
  * Integers, text, uuid, date, timestamp are converted here when their text has a
  * plain form; all else by the type's input function.
  * Returns false when the line is not plain: a value that cannot be converted, a
- * special date/time word, invalid encoding; only core's parser can tell what
- * it is.  Nothing is raised for what is wrong with a value, as a column before
- * it may have an error, too, which comes first: so input functions are called only if
- * they surely do not raise; false says otherwise, and core's parser has to look.
+ * special date/time word, invalid encoding; only core's parser can tell what it is.
+ * Wrong values raise no error here, since a column before them may have an error that
+ * has to be raised first.  So input functions are called only if they surely do not
+ * raise; otherwise the function returns false, and core's parser has to look.
  * *clock_word is set when a value is one that depends on the clock (now, today...),
  * so that a node would read another one: such a line must not be forwarded.
  * Memory: values live until the next call.

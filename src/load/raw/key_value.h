@@ -2,8 +2,8 @@
  * key_value.h
  *	  Values of shard keys from the usual, plain forms of their texts.
  *
- * What is read here has exactly the value that the type's input function gives;
- * false says no more than that the text is not of that form.
+ * Values are exactly those that the type's input function gives.  False means only that
+ * the text is not of the usual form.
  */
 #ifndef SHARDFDW_KEY_VALUE_H
 #define SHARDFDW_KEY_VALUE_H
@@ -43,8 +43,8 @@ extern bool shard_key_value_knows_clock(Oid type);
 extern bool shard_key_value_has_clock_word(const char *text);
 
 /*
- * Types whose input functions never raise, or not when they are given a place
- * for errors.  Domains and composed types call what users wrote.
+ * Does the type's input function never raise, or not when it gets an ErrorSaveContext?
+ * Domains and composite types are left out, since they call functions of users.
  */
 extern bool shard_key_value_never_raises(Oid type);
 
@@ -64,8 +64,8 @@ extern bool shard_key_value_uuid(const char *p, size_t nbytes, pg_uuid_t *uuid);
 extern int	shard_key_value_hex_digit(char c);
 
 /*
- * [-]digits, at most max_digits of them.  Everything else that is an integer,
- * and what is none, is the input function's.
+ * [-]digits, at most max_digits of them.  All other text is left to the input function,
+ * whether it is an integer or not.
  */
 static inline bool
 shard_key_value_digits(const char *p, size_t nbytes, size_t max_digits, int64 *result)

@@ -1,13 +1,13 @@
 /*
  * line_check.c
- *	  A quick look at the fields of a line: whether a shard may refuse it.
+ *	  A quick check of a line's fields: whether a shard may refuse the line.
  *
- * A row that a shard refuses costs it a COPY, and the rows before the bad one
- * in vain; here it costs one call of core's parser.  So under ON_ERROR 'ignore'
- * the fields of common types are held against the plain form in which COPY TO
- * writes them.  What looks odd is put to core's parser, which alone says whether
- * it is wrong: this need not be exact, just seldom wrong.  Lines with quotes or
- * escapes are let pass.
+ * A row that a shard refuses costs the shard a COPY, and the rows before it are sent in
+ * vain; on the coordinator it costs one call of core's parser.  So under ON_ERROR
+ * 'ignore' the fields of common types are compared with the plain form in which COPY TO
+ * writes them.  A line that looks odd is given to core's parser, which decides whether
+ * it is wrong: so this check need not be exact, but should seldom be wrong.  Lines with
+ * quotes or escapes pass.
  */
 #include "postgres.h"
 
@@ -36,7 +36,7 @@ typedef struct CheckedColumn
 	int			ndigits;		/* before the point; of a text: bytes */
 	int			nfraction;		/* behind it */
 	int			nodd;
-	int			ngood;			/* odd ones that were none */
+	int			ngood;			/* odd fields that core's parser has accepted */
 } CheckedColumn;
 
 struct ShardLineCheck
@@ -180,7 +180,7 @@ is_number(const char *p, int nbytes, const CheckedColumn *column)
 	return nbytes > 0 && nbytes <= column->nfraction && skip_digits(p + ndigits + 1, nbytes) == nbytes;
 }
 
-/* 2024-12-31, of which the 29th of February is left to others. */
+/* 2024-12-31; the 29th of February does not pass, so that core's parser checks it. */
 static bool
 is_date(const char *p)
 {

@@ -1,6 +1,6 @@
 /*
  * line_probe.c
- *	  Core's own parser of COPY FROM on one line of the input.
+ *	  Runs core's own parser of COPY FROM on one line of the input.
  *
  *	 line's bytes --> next_bytes() --> NextCopyFrom() --> values
  *									   NextCopyFromRawFields() --> texts of fields
@@ -14,7 +14,7 @@
  *	- Core reads a line through CopyGetData() (the callback) completely before
  *	  it converts values; so the static pointer to the current line is safe when an
  *	  input function runs a COPY of its own.
- *	- The parser never looks beyond the end of a line but for one byte after a CR.
+ *	- The parser never looks beyond the end of a line, except at one byte after a CR.
  *
  * EndCopyFrom() is never called: a source that is a callback holds nothing but
  * memory, and it would end the progress report of the load.
@@ -85,11 +85,11 @@ shard_line_probe_create(MemoryContext cxt, ParseState *pstate, CopyFromState cst
 								  attnamelist, options);
 	shard_progress_restore(&progress);
 
-	/* as the input was understood, should client_encoding have changed since */
+	/* the input's encoding, even if client_encoding has changed since */
 	Assert(probe->cstate->file_encoding == cstate->file_encoding);
 	probe->header_line = probe->cstate->opts.header_line;
 
-	/* Columns that are left out: a default may do things that one line must not do twice. */
+	/* Defaults of omitted columns are not evaluated: they may have effects, which must not happen twice for a line. */
 	probe->cstate->num_defaults = 0;
 
 	probe->estate = CreateExecutorState();
@@ -159,8 +159,8 @@ shard_line_probe_push_context(ShardLineProbe *probe, ErrorContextCallback *conte
 }
 
 /*
- * What a row that core has read was: where \. is not escaped in text format,
- * core has either complained or taken it for the marker.
+ * Classifies a row that core has read.  Where \. is not escaped in text format, core
+ * has either raised an error or taken it for the marker.
  */
 static ShardProbeResult
 classify_row(const ShardLineProbe *probe, const char *bytes, size_t nbytes)
@@ -216,9 +216,9 @@ shard_line_probe_fields(ShardLineProbe *probe, const char *bytes, size_t nbytes,
 }
 
 /*
- * The header is read on the way to the first line of data, which is not there:
- * so false comes back in any case, and whether core has seen the end of the input
- * tells if it was looking for that line.
+ * Core reads the header before the first line of data, which is not there.  So it
+ * returns false in any case.  If it has seen the end of the input, it was looking for
+ * that line, and the header was complete.
  */
 ShardProbeResult
 shard_line_probe_header(ShardLineProbe *probe, const char *bytes, size_t nbytes, size_t ntail)

@@ -1,7 +1,7 @@
 /*
  * line_probe.h
- *	  What core's own parser makes of one line of COPY FROM: its error, its
- *	  values, or the end of the data.
+ *	  Runs core's own parser on one line of COPY FROM, which gives an error, values, or
+ *	  the end of the data.
  */
 #ifndef SHARDFDW_LINE_PROBE_H
 #define SHARDFDW_LINE_PROBE_H
@@ -14,8 +14,8 @@
 typedef struct ShardLineProbe ShardLineProbe;
 
 /*
- * Bytes of the input after a line that core shows of an invalid multibyte
- * sequence at its end, at most; ntail below need not be more.
+ * When a line ends in an invalid multibyte sequence, core's error shows at most this
+ * many bytes of the input behind the line; ntail below need not be more.
  */
 #define SHARD_LINE_PROBE_TAIL 16
 
@@ -68,14 +68,14 @@ extern ShardProbeResult shard_line_probe_header(ShardLineProbe *probe, const cha
 												size_t ntail);
 
 /*
- * Makes an error that is raised from now on one of the line that was parsed
- * last; the caller takes *context off the stack again.
+ * Adds the line that was parsed last to the context of errors from now on; the caller
+ * removes *context from the stack.
  */
 extern void shard_line_probe_push_context(ShardLineProbe *probe, ErrorContextCallback *context);
 
 /*
- * The column whose value the error that was raised last was about, once: the
- * next call returns NULL, as for any other error.
+ * The column whose value the last error was about; NULL if it was another error.  The
+ * next call returns NULL.
  */
 extern const char *shard_line_probe_take_column(ShardLineProbe *probe);
 

@@ -167,7 +167,7 @@ take_break(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t po
 	return 0;
 }
 
-/* Follows quotes and escapes in CSV; true: the byte c is nothing but data. */
+/* Follows quotes and escapes in CSV; true: the byte c is data. */
 static inline bool
 take_csv_byte(ShardLineScan *scan, ShardLineProgress *p, char c)
 {
@@ -192,7 +192,7 @@ take_csv_byte(ShardLineScan *scan, ShardLineProgress *p, char c)
 	return p->in_quote;
 }
 
-/* True: the byte c, in text format, is nothing but data. */
+/* The same in text format. */
 static inline bool
 take_text_byte(ShardLineProgress *p, char c)
 {
@@ -236,7 +236,7 @@ scan_bytes(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t le
 		class = scan->classes[(unsigned char) c];
 		is_last = pos + 1 == len;
 
-		/* Two bytes are needed to tell what these are; state is as it was before them then. */
+		/* These need a second byte to be understood; without it, the state stays as it was before them. */
 		if (c == '\r' && is_last && !at_end)
 			break;
 		if (csv && c == '\\' && (pos == 0 || is_break(buf[pos - 1])))
@@ -324,7 +324,7 @@ vectors_mask(Vector a, Vector b, Vector c, Vector d)
 
 #endif							/* __SSE2__ */
 
-/* No array: -O2 leaves loops over one in memory. */
+/* Not an array: with -O2 loops over an array stay in memory instead of registers. */
 typedef struct Block
 {
 	Vector		a;
@@ -457,7 +457,7 @@ take_delims(const ShardLineScan *scan, ShardLineProgress *p, size_t base,
 		p->fieldno += __builtin_popcountll(delims);
 }
 
-/* Bytes of a block that a backslash takes with it; sets bits of backslashes that begin a marker. */
+/* Bytes of a block that a backslash escapes; sets bits of backslashes that begin a marker. */
 static inline uint64_t
 escaped_text(ShardLineProgress *p, const char *bytes, uint64_t backslashes, uint64_t *markers)
 {
@@ -489,7 +489,7 @@ static inline uint64_t
 toggling_quotes(ShardLineProgress *p, uint64_t quotes, uint64_t escapes)
 {
 	bool		in_quote = p->in_quote;
-	int			taken = p->after_escape ? 0 : -1;	/* byte that an escape takes with it */
+	int			taken = p->after_escape ? 0 : -1;	/* byte that is escaped */
 	uint64_t	toggles = 0;
 
 	if (escapes == 0 && !p->after_escape)
@@ -528,8 +528,8 @@ take_quoted_breaks(ShardLineProgress *p, const char *bytes, uint64_t breaks, cha
 }
 
 /*
- * A block of which anything may be true.  Returns length of the line end in it,
- * with p->pos moved to where that begins, or 0, with p->pos behind the block.
+ * Scans a block with any content.  Returns the length of the line end in it, with
+ * p->pos moved to where that begins; or 0, with p->pos behind the block.
  */
 static inline __attribute__((always_inline)) size_t
 take_block(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t len, bool csv, ShardLine *line)
@@ -585,7 +585,7 @@ take_block(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t le
 static inline __attribute__((always_inline)) ShardLineStatus
 scan_blocks(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t len, bool csv, ShardLine *line)
 {
-	/* Each block looks behind its line breaks; nobody has looked behind the one before the first block. */
+	/* Each block looks behind its line breaks, but not behind one just before the first block. */
 	if (csv && buf[p->pos] == '\\' && buf[p->pos + 1] == '.' && (p->pos == 0 || is_break(buf[p->pos - 1])))
 		p->oddities |= ODD(SHARD_LINE_ODD_MARKER);
 
@@ -600,8 +600,8 @@ scan_blocks(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t l
 }
 
 /*
- * A line from its beginning, as long as blocks hold nothing but delimiters and
- * data, and then a line end as it should be.  MORE: p is where that is over.
+ * Scans a line from its beginning, as long as blocks have only delimiters and data, and
+ * then a regular line end.  MORE: something else comes at p.
  */
 static inline __attribute__((always_inline)) ShardLineStatus
 scan_plain_blocks(ShardLineScan *scan, ShardLineProgress *p, const char *buf, size_t len,

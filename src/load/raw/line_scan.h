@@ -58,7 +58,7 @@ typedef struct ShardLine
 	size_t		content_bytes;	/* without it; equal to nbytes: the input ended without one */
 	uint32_t	nbreaks;		/* line ends inside quotes, as core counts: the line is nbreaks + 1 lines of
 								 * the file (in the first line CRs count, NLs do not) */
-	bool		high_tail;		/* one of the last 3 bytes of its content is no ASCII: it may end within a
+	bool		high_tail;		/* one of the last 3 bytes of its content is not ASCII: it may end within a
 								 * character */
 	ShardLineOddity oddity;		/* fields are not valid when it is not SHARD_LINE_NOT_ODD */
 	ShardLineField fields[SHARD_LINE_MAX_KEYS]; /* of format.key_fieldnos, in that order */
@@ -67,17 +67,17 @@ typedef struct ShardLine
 typedef enum ShardLineStatus
 {
 	SHARD_LINE_FOUND,
-	SHARD_LINE_MORE,			/* the line does not end in the buffer, and that is not all */
+	SHARD_LINE_MORE,			/* the line does not end in the buffer, and more input follows */
 	SHARD_LINE_END				/* no bytes are left */
 } ShardLineStatus;
 
-/* How far a line was read that did not end in the buffer; the scanner's own. */
+/* How far a line that does not end in the buffer was read; private to the scanner. */
 typedef struct ShardLineProgress
 {
 	size_t		pos;			/* bytes of the line that were looked at */
 	bool		in_quote;
-	bool		after_escape;	/* the byte before pos takes the one at pos with it */
-	bool		field_special;	/* plain of the field that pos is in, negated */
+	bool		after_escape;	/* the byte before pos escapes the one at pos */
+	bool		field_special;	/* the field that pos is in is not plain */
 	unsigned	oddities;		/* bit n: ShardLineOddity n */
 	uint32_t	nbreaks;
 	int			fieldno;		/* field that pos is in; not kept when only the end is looked for */
@@ -90,7 +90,7 @@ typedef struct ShardLineScan
 {
 	ShardLineFormat format;
 	ShardLineEol eol;			/* fixed by the first line */
-	bool		use_simd;		/* set by init, where it can be; tests clear it for the scalar twin */
+	bool		use_simd;		/* set by init where the CPU allows; tests clear it to use the scalar code */
 	bool		break_quotes;	/* quote or escape is CR or NL: every line is odd */
 	ShardLineProgress progress; /* after MORE */
 	ShardLineField found[SHARD_LINE_MAX_KEYS];	/* after MORE: the first progress.keyno */
@@ -103,9 +103,9 @@ typedef struct ShardLineScan
 extern void shard_line_scan_init(ShardLineScan *scan, const ShardLineFormat *format);
 
 /*
- * The line that begins at buf[0], of len bytes that are there.  at_end: nothing
- * follows them.  After FOUND the next call starts nbytes further; after MORE
- * with the same bytes and more (which may lie elsewhere).  Cost: linear in the
+ * Scans the line that begins at buf[0]; len bytes are in the buffer.  at_end: no input
+ * follows them.  After FOUND the next call starts nbytes further.  After MORE it gets
+ * the same bytes with more behind them (maybe at another address).  Cost: linear in the
  * bytes, also over any number of MOREs.
  */
 extern ShardLineStatus shard_line_scan_next(ShardLineScan *scan, const char *buf, size_t len,

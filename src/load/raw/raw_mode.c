@@ -2,19 +2,18 @@
  * raw_mode.c
  *	  Whether COPY FROM may forward the lines of its input as they are.
  *
- * In raw mode the coordinator never sees the values of a row but those of the
- * key, and a shard's own COPY reads the rest.  That is exact when
+ * In raw mode the coordinator sees only the values of a row's key, and a shard's own
+ * COPY reads the rest.  That is exact when
  *
  *	- nothing on the coordinator looks at rows (WHERE, triggers, constraints
  *	  of domains, bounds of a parent that is a partition itself);
- *	- a node's session makes of each field what this session would make of it:
- *	  same declared types, and input that depends on nothing or on settings that
- *	  sessions on nodes follow (remote/wire/connection.c);
+ *	- a node's session reads each field as this session would: with the same declared
+ *	  types, and input functions that depend on no settings or on those that sessions
+ *	  on nodes follow (remote/wire/connection.c);
  *	- columns that the input leaves out are the same constants for all rows,
  *	  which are added to each line: the suffix.
  *
- * Everything else is a reason for parsed mode, whose result is always the same.
- * In doubt there is a reason.
+ * Everything else is a reason for parsed mode, which is always exact.  So is doubt.
  */
 #include "postgres.h"
 
@@ -48,7 +47,7 @@
 
 static bool input_is_same(Oid type);
 
-/* Input functions that depend only on settings that sessions on nodes follow, or on nothing that can differ. */
+/* Does the type's input function depend only on settings that sessions on nodes follow, or on nothing that can differ? */
 static bool
 base_input_is_same(Oid type)
 {
@@ -89,9 +88,8 @@ attributes_are_same(Oid composite)
 }
 
 /*
- * True when a value's text means on a node what it means here, given that the
- * type has the same name there.  The constraints of a domain are those that hold
- * here.
+ * True when a value's text means the same on a node and on the coordinator, if the type
+ * has the same name there.  For domains, the coordinator's constraints count.
  */
 static bool
 input_is_same(Oid type)
@@ -319,7 +317,7 @@ append_constant(StringInfo buf, CopyFromState cstate, const Const *constant)
 		return "a default has characters that are not ASCII, and the input is in another encoding";
 	if (shard_copy_is_csv(opts))
 	{
-		/* a value with a line end would make more lines of one */
+		/* a value with a line end would split the line */
 		if (strpbrk(text, "\r\n") != NULL)
 			return "a default has a line break";
 		append_csv_field(buf, text, opts->quote[0], opts->escape[0]);
@@ -350,12 +348,12 @@ append_omitted(StringInfo buf, CopyFromState cstate, Form_pg_attribute att)
 	if (expr != NULL && !((Const *) expr)->constisnull)
 		return append_constant(buf, cstate, (Const *) expr);
 
-	/* a backslash at its end would take the next delimiter with it */
+	/* a backslash at its end would escape the next delimiter */
 	if (!shard_copy_is_csv(opts) && opts->null_print_len > 0 &&
 		opts->null_print[opts->null_print_len - 1] == '\\')
 		return "the NULL marker ends in a backslash";
 
-	/* anywhere in a line, this is how nodes before 18 find the end of the data */
+	/* nodes before 18 take \. anywhere in a line for the end of the data */
 	if (!shard_copy_is_csv(opts) && strstr(opts->null_print, "\\.") != NULL)
 		return "the NULL marker has the marker of the end of the data in it";
 	appendStringInfoString(buf, opts->null_print);

@@ -22,7 +22,7 @@ typedef struct ShardRawPlan
 	 * then.  NULL: nothing.
 	 */
 	const char *suffix;
-	int			nfields;		/* fields per line to insist on; 0 = shards will complain */
+	int			nfields;		/* number of fields that each line must have; 0 = left to the shards to check */
 	List	   *attnos;			/* columns as they are in the lines that are sent: IntList */
 } ShardRawPlan;
 
