@@ -1,12 +1,11 @@
 /*
  * convert.c
- *	  The planner's expressions as they stand in a remote query.
+ *	  Converts the planner's expressions to those of a remote query.
  *
- *	 Var			column of the relation where it stands in the level, or in
- *					one around it
+ *	 Var			a column of the relation in the level, or in a level around it
  *	 Var of a side of a full join that became a sub-select
- *					column of that, added when it is first needed
- *	 what only the coordinator can tell
+ *					a column of that sub-select, added when it is first needed
+ *	 expression that only the coordinator can evaluate
  *					a parameter
  *	 aggregates and grouping expressions of a query per node
  *					over columns of the UNION ALL of its shards
@@ -74,7 +73,7 @@ shard_select_param(ShardSelect *select, Expr *expr)
 	return paramno + 1;
 }
 
-/* expr COLLATE collation when that is not what expr implies (see shippable.h). */
+/* expr COLLATE collation, unless expr implies that collation (see shippable.h). */
 static Node *
 name_collation(Node *expr, Oid collation, Oid implied)
 {
@@ -142,7 +141,7 @@ convert_case(CaseExpr *expr, ConvertContext *cxt)
 	return (Node *) result;
 }
 
-/* expr::text of a type that is no string. */
+/* expr::text, for a type that is not a string. */
 static Expr *
 make_text(Expr *expr)
 {
@@ -164,7 +163,7 @@ shard_convert_text(Expr *expr, Oid type)
 
 	type = getBaseType(type);
 
-	/* the elements as they are stored: the output function leaves out a part of them */
+	/* element by element, as they are stored: the output function would leave out a part */
 	if (get_element_type(type) == XMLOID)
 		return make_text((Expr *) makeRelabelType(expr, TEXTARRAYOID, -1, DEFAULT_COLLATION_OID,
 												  COERCE_EXPLICIT_CAST));
@@ -177,7 +176,7 @@ shard_convert_text(Expr *expr, Oid type)
 								 DEFAULT_COLLATION_OID, InvalidOid, COERCE_EXPLICIT_CALL);
 }
 
-/* row, or NULL where an outer join has left out the whole relation: its text form is NULL then. */
+/* row, or NULL where an outer join found no row of the relation, so that its text form is NULL. */
 static Node *
 make_nullable_row(Expr *row, Var *whole)
 {

@@ -1,6 +1,6 @@
 /*
  * convert.h
- *	  The planner's expressions as they stand in a remote query.
+ *	  Converts the planner's expressions to those of a remote query.
  */
 #ifndef SHARDFDW_CONVERT_H
 #define SHARDFDW_CONVERT_H
@@ -10,8 +10,8 @@
 #include "deparse/level.h"
 
 /*
- * expr, over relations that level or those around it have, in level's terms.
- * What the coordinator evaluates becomes a parameter of select.
+ * Converts expr, over relations of level or of levels around it, to an expression of
+ * level's query.  Parts that the coordinator evaluates become parameters of select.
  */
 extern Expr *shard_convert_expr(ShardSelect *select, ShardLevel *level, Expr *expr);
 
@@ -19,18 +19,18 @@ extern Expr *shard_convert_expr(ShardSelect *select, ShardLevel *level, Expr *ex
 extern List *shard_convert_list(ShardSelect *select, ShardLevel *level, List *exprs);
 
 /*
- * (expr)::type.  The node's column may have got another type than the
- * coordinator's, and rows of COPY do not tell their types: without the cast
- * eight bytes of a float would be read as a bigint, those of a jsonb as text.
- * Where the types agree, as they should, the cast is nothing to the node, but
- * that it hides the length of a char(n) and the like: what is grouped or sorted by
- * has to stand without it.  count() is of one type, COLLATE gives text alone.
+ * (expr)::type.  The node's column may have another type than the coordinator's, and
+ * rows of COPY do not show their types: without the cast eight bytes of a float would
+ * be read as a bigint, those of a jsonb as text.  Where the types agree, the cast costs
+ * nothing.  But it hides the length of char(n) and similar types, so expressions in
+ * GROUP BY and ORDER BY stand without it.  count() and COLLATE need no cast: their type
+ * is fixed.
  */
 extern Expr *shard_convert_typed(Expr *expr, Oid type);
 
 /*
- * The value's text form, (expr)::text; but where a user has defined a cast to text,
- * which may write anything, by the type's output function.
+ * The value's text form, (expr)::text.  If a user has defined a cast to text, which may
+ * write anything, the type's output function is called instead.
  */
 extern Expr *shard_convert_text(Expr *expr, Oid type);
 

@@ -1,10 +1,10 @@
 /*
  * dml.c
- *	  Texts of statements that change rows of one shard by values.
+ *	  Makes the texts of statements that change single rows of one shard.
  *
- * No expression of a user is printed here, only names and parameters, so these
- * texts are put together by hand.  UPDATE and DELETE name the table with ONLY:
- * a ctid says nothing about rows of its children.
+ * They have no expressions of users, only names and parameters, so this file puts them
+ * together by hand.  UPDATE and DELETE name the table with ONLY: a ctid does not
+ * identify rows of its children.
  */
 #include "postgres.h"
 
@@ -140,7 +140,7 @@ append_columns(StringInfo buf, Oid relid, List *attnos)
 		appendStringInfoChar(buf, ')');
 }
 
-/* pg_catalog.textin(output function(column)): a user has defined a cast to text, which may write anything. */
+/* pg_catalog.textin(output function(column)), for types with a user's cast to text, which may write anything. */
 static void
 append_by_output_function(StringInfo buf, const char *column, Oid type)
 {
@@ -176,7 +176,7 @@ shard_dml_append_column(StringInfo buf, Oid relid, AttrNumber attno)
 											  FORMAT_TYPE_FORCE_QUALIFY));
 }
 
-/* What comes back, after keyword, in the forms in which values travel. */
+/* Appends keyword and the columns to be returned, in the forms in which values travel. */
 static void
 append_output(StringInfo buf, const char *keyword, Oid relid, List *attnos)
 {
@@ -208,7 +208,7 @@ shard_dml_insert(Oid relid, List *attnos, int nrows, bool do_nothing, List *conf
 		appendStringInfoString(&buf, " DEFAULT VALUES");
 	else
 	{
-		/* values come from the coordinator even for a column that is GENERATED ALWAYS AS IDENTITY there */
+		/* the coordinator gives values even for columns that are GENERATED ALWAYS AS IDENTITY on the node */
 		appendStringInfoString(&buf, " OVERRIDING SYSTEM VALUE VALUES ");
 		for (int row = 0; row < nrows; row++)
 		{
@@ -252,7 +252,7 @@ append_key_condition(StringInfo buf, Oid relid, AttrNumber attno, int paramno)
 					 NameStr(form->oprname), paramno,
 					 format_type_extended(type, -1, FORMAT_TYPE_TYPEMOD_GIVEN |
 										  FORMAT_TYPE_FORCE_QUALIFY));
-	/* the value's text is its own type's, which the operator's need not read: regclass, oid */
+	/* the value's text is that of its own type, which the operator's type may not read (regclass, oid) */
 	if (param != type)
 		appendStringInfo(buf, "::%s", format_type_extended(param, -1, FORMAT_TYPE_TYPEMOD_GIVEN |
 														   FORMAT_TYPE_FORCE_QUALIFY));
@@ -288,8 +288,9 @@ shard_dml_lock(Oid relid, List *key_attnos, const bool *nulls, List *attnos)
 }
 
 /*
- * A row that is visible is its own transaction's if the one that made it is in
- * progress.  xmin lacks the epoch; subtransactions come after their top one.
+ * A visible row was written by the transaction that reads it if xmin is in progress.
+ * xmin lacks the epoch.  Xids of subtransactions are higher than that of their top-level
+ * transaction.
  */
 char *
 shard_dml_is_own(Oid relid)
@@ -303,7 +304,7 @@ shard_dml_is_own(Oid relid)
 					remote_name(relid));
 }
 
-/* "column = DEFAULT" for a generated column: all that an UPDATE of such columns alone says. */
+/* "column = DEFAULT" for a generated column, for an UPDATE that sets no other columns. */
 static void
 append_generated_default(StringInfo buf, Oid relid)
 {

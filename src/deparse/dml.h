@@ -35,8 +35,8 @@ typedef struct ShardModifyPlan
 	List	   *target_attnos;	/* IntList */
 
 	/*
-	 * Columns that the node must return: RETURNING and WITH CHECK OPTION need
-	 * them, or AFTER ROW triggers here do (then all).  May hold
+	 * Columns that the node must return for RETURNING, for WITH CHECK OPTION, or for
+	 * AFTER ROW triggers on the coordinator (then all).  May hold
 	 * SelfItemPointerAttributeNumber for ctid.  NIL: no RETURNING clause, the
 	 * row count says whether the row was changed.
 	 */
@@ -61,17 +61,17 @@ extern List *shard_dml_all_attnos(Relation rel);
 
 /*
  * Columns of rel (with range table index varno) that exprs (RETURNING lists,
- * check options) need; all when all is true or a whole-row Var is among them.
- * tableoid and the like are left out (core fills tableoid), and virtual generated
- * columns (whoever reads them has core compute them).  IntList, ascending; ctid
- * first.
+ * check options) need; all when all is true or a whole-row Var is among them.  System
+ * columns other than ctid are left out (core fills tableoid), and so are virtual
+ * generated columns (core computes them where they are read).  IntList, ascending;
+ * ctid first.
  */
 extern List *shard_dml_needed_attnos(Relation rel, Index varno, List *exprs, bool all);
 
 /*
- * Appends the column as it travels to the coordinator: when
- * shard_type_io_binary_output(its type), with a cast to that type (the node's
- * column may have another one); else its text form.
+ * Appends the column in the form in which it travels to the coordinator.  If
+ * shard_type_io_binary_output() holds for its type, that is a cast to the type (the
+ * node's column may have another one); else its text form.
  */
 extern void shard_dml_append_column(StringInfo buf, Oid relid, AttrNumber attno);
 

@@ -1,8 +1,8 @@
 /*
  * from.c
- *	  The planner's tree of FROM items as FROM, WHERE and EXISTS of a level.
+ *	  Makes FROM, WHERE and EXISTS of a level from the planner's tree of FROM items.
  *
- * Conditions on a FROM item's rows (`where`) go where SQL has a place for them:
+ * Conditions on a FROM item's rows (`where`) are put where SQL has a place for them:
  *
  *	 of the whole tree						WHERE
  *	 outer side of LEFT, SEMI, ANTI			up, to where the join's own go
@@ -82,7 +82,7 @@ build_exists(ShardSelect *select, ShardLevel *level, const ShardFrom *from)
 	link->location = -1;
 	level->query->hasSubLinks = true;
 
-	/* what an anti join shows of its inner side, if anything, are NULLs */
+	/* above an anti join, columns of its inner side are NULL */
 	shard_level_add_hidden(level, from->inner->relids, from->jointype == JOIN_ANTI, from->shown);
 	if (from->jointype == JOIN_SEMI)
 		return (Expr *) link;
@@ -164,8 +164,8 @@ build_query(ShardSelect *select, const ShardRemoteQuery *query, List **resnos)
 }
 
 /*
- * Adds from to level's range table and returns what stands for it in the
- * jointree; conditions that have to be checked above are added to *quals.
+ * Adds from to level's range table and returns its node for the jointree.  Adds to
+ * *quals the conditions that have to be checked above.
  */
 static Node *
 build_item(ShardSelect *select, ShardLevel *level, const ShardFrom *from, List **quals)

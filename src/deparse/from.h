@@ -1,6 +1,6 @@
 /*
  * from.h
- *	  The planner's tree of FROM items as FROM, WHERE and EXISTS of a level.
+ *	  Makes FROM, WHERE and EXISTS of a level from the planner's tree of FROM items.
  */
 #ifndef SHARDFDW_FROM_H
 #define SHARDFDW_FROM_H
@@ -10,7 +10,7 @@
 #include "deparse/level.h"
 #include "deparse/remote_query.h"
 
-/* Makes from the FROM and WHERE of level, which has none yet. */
+/* Fills FROM and WHERE of level, which are empty, from the tree `from`. */
 extern void shard_from_build(ShardSelect *select, ShardLevel *level, const ShardFrom *from);
 
 #endif

@@ -5,9 +5,9 @@
  * Aliases are r1, r2, ... over all levels of a remote query, so that a name
  * means one relation wherever it is printed.
  *
- * What core's printing asks of a Query made by hand: entries of tables need no
- * column names (they are looked up), those of sub-selects do, and those of joins
- * have to list the columns of the sub-selects below them.
+ * Core prints a Query made by hand if its range table has the following: entries of
+ * tables need no column names (core looks them up), those of sub-selects do, and those
+ * of joins have to list the columns of the sub-selects below them.
  */
 #include "postgres.h"
 
@@ -92,7 +92,7 @@ shard_level_add_table(ShardSelect *select, ShardLevel *level, Index rtindex, Oid
 	rte->relid = relid;
 	rte->relkind = get_rel_relkind(relid);
 	rte->rellockmode = AccessShareLock;
-	rte->inh = true;			/* or it is printed with ONLY */
+	rte->inh = true;			/* otherwise it would be printed with ONLY */
 	add_rel(level, rtindex, ((RangeTblRef *) item)->rtindex)->relid = relid;
 
 	if (has_place)
@@ -163,7 +163,7 @@ shard_level_add_union(ShardSelect *select, ShardLevel *level, ShardLevel *sub)
 	return item;
 }
 
-/* A join needs an entry, too; its columns are listed when all is there. */
+/* A join needs a range table entry, too.  list_columns() adds its columns when the level is complete. */
 Node *
 shard_level_add_join(ShardLevel *level, JoinType jointype, Node *left, Node *right, List *quals)
 {
@@ -262,7 +262,7 @@ shard_level_column(ShardLevel *level, Index varno, ShardLevel *sub, Expr *conver
 				   exprTypmod((Node *) column->expr), exprCollation((Node *) column->expr), 0);
 }
 
-/* Columns of sub-selects below a FROM item: Vars.  Completes the joins among them. */
+/* The columns of the sub-selects below a FROM item, as Vars.  Fills the entries of the joins on the way. */
 static List *
 list_columns(Query *query, Node *item)
 {

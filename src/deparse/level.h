@@ -3,9 +3,9 @@
  *	  The SELECT levels of a remote query under construction, and where the
  *	  planner's relations stand in them.
  *
- * A description by the planner has range table indexes of its own.  It may take
- * more than one level to say it: EXISTS for semi and anti joins, sub-selects in
- * FROM for conditions that must be checked below a full join.
+ * The planner's description of a query has range table indexes of its own.  One
+ * description may need several SELECT levels: EXISTS for semi and anti joins,
+ * sub-selects in FROM for conditions that must be checked below a full join.
  */
 #ifndef SHARDFDW_LEVEL_H
 #define SHARDFDW_LEVEL_H
@@ -25,7 +25,7 @@ typedef struct ShardLevelRel
 	Oid			relid;			/* a table's; InvalidOid for sub-selects */
 	bool		nullable;		/* an outer join of this level may have made all its columns NULL */
 	List	   *resnos;			/* sub-select: IntList, the planner's numbers of its columns in order */
-	struct ShardLevel *wrapped; /* it is to be found in this level, of which varno is a sub-select */
+	struct ShardLevel *wrapped; /* the relation is in this level, which is sub-select varno */
 } ShardLevelRel;
 
 typedef struct ShardLevel
@@ -37,18 +37,21 @@ typedef struct ShardLevel
 	List	   *having;
 
 	/*
-	 * A query per node: FROM is the UNION ALL of what the level `shards` gives
-	 * on each shard.  Grouping expressions and what aggregates take in are its
-	 * columns.
+	 * For a query per node: FROM is the UNION ALL of the rows that level `shards`
+	 * returns on each shard.  Its columns are the grouping expressions and the
+	 * arguments of aggregates.
 	 */
 	struct ShardLevel *shards;
-	List	   *group_exprs;	/* the planner's grouping expressions, for that */
+	List	   *group_exprs;	/* the planner's grouping expressions, for a query per node */
 } ShardLevel;
 
-/* A level with an empty FROM; outer: see there, or NULL. */
+/* A level with an empty FROM; outer: see ShardLevel.outer, or NULL. */
 extern ShardLevel *shard_level_create(ShardSelect *select, ShardLevel *outer);
 
-/* Add what will stand in FROM; the result is to be put into the jointree.  in_relids: it has a place in the template. */
+/*
+ * Each adds an item of FROM; the caller puts the result into the jointree.
+ * has_place: the template has a place for the table's name.
+ */
 extern Node *shard_level_add_table(ShardSelect *select, ShardLevel *level, Index rtindex,
 								   Oid relid, bool has_place);
 extern Node *shard_level_add_query(ShardSelect *select, ShardLevel *level, Index rtindex,
@@ -57,25 +60,25 @@ extern Node *shard_level_add_wrapped(ShardSelect *select, ShardLevel *level, Sha
 extern Node *shard_level_add_join(ShardLevel *level, JoinType jointype, Node *left, Node *right,
 								  List *quals);
 
-/* FROM is what sub gives on all shards of a node. */
+/* Makes FROM the UNION ALL of the rows that sub returns on all shards of a node. */
 extern Node *shard_level_add_union(ShardSelect *select, ShardLevel *level, ShardLevel *sub);
 
 /* These relations are not in level: their columns are NULL, or those in shown (see ShardLevelRel). */
 extern void shard_level_add_hidden(ShardLevel *level, Relids relids, bool nulls, List *shown);
 
-/* From here on the columns of these relations may be NULL for an outer join. */
+/* From here on an outer join may make the columns of these relations NULL. */
 extern void shard_level_set_nullable(ShardLevel *level, Relids relids);
 
 /*
- * Where the planner's rtindex stands: in which level, seen from `level` so many
- * levels up.  Raises an error when nowhere.
+ * Finds the planner's relation rtindex in `level` or a level around it; *levelsup: how
+ * many levels up.  Raises an error when there is none.
  */
 extern ShardLevelRel *shard_level_find(ShardLevel *level, Index rtindex, int *levelsup);
 
 /* Column of sub-select varno of level whose value is converted (in the sub-select's terms). */
 extern Var *shard_level_column(ShardLevel *level, Index varno, ShardLevel *sub, Expr *converted);
 
-/* The query complete: conditions, and what printing needs to know of joins. */
+/* Completes the level's query: adds the conditions, and the columns of joins, which printing needs. */
 extern void shard_level_finish(ShardLevel *level);
 
 #endif

@@ -2,17 +2,19 @@
  * partial_agg.c
  *	  Partial states of aggregates as plain SQL expressions.
  *
- * What core's Finalize Aggregate takes in for a partial aggregate
- * (AGGSPLIT_INITIAL_SERIAL), computed by a stock node:
+ * Core's Finalize Aggregate needs the serialized state of each aggregate
+ * (AGGSPLIT_INITIAL_SERIAL).  A stock node computes it by
  *
  *	 no final function, state not internal	the aggregate itself: count, min,
  *											max, bool_and, sum(int4), ...
  *	 any other, where nodes have it			its partial aggregate
  *											(catalog/partial_aggregate.h): one
- *											transition where algebra takes two or
- *											three, and floats as core sums them up
+ *											transition per row where algebra needs
+ *											two or three, and floats are summed up
+ *											as core does
  *
- * and where they do not, by algebra on the transition function:
+ * and, where nodes have no partial aggregate, by algebra that depends on the transition
+ * function:
  *
  *	 int2_avg_accum, int4_avg_accum			ARRAY[count(x), coalesce(sum(x), 0)]
  *	 float4_accum, float8_accum				ARRAY[count(x), coalesce(sum(x), 0),
@@ -232,8 +234,8 @@ sum_of_squares(const Aggref *agg, Expr *arg, Expr **sum)
 }
 
 /*
- * The partial aggregate in place of the aggregate.  agg->aggtype is already what
- * core's own partial aggregation returns, and so what this one does.
+ * A call of the partial aggregate in place of the aggregate.  agg->aggtype is already
+ * the type that core's own partial aggregation returns; this one returns the same type.
  */
 static Expr *
 partial_aggref(const ShardMap *map, const Aggref *agg)
@@ -247,7 +249,7 @@ partial_aggref(const ShardMap *map, const Aggref *agg)
 	return (Expr *) partial;
 }
 
-/* Adds the partial aggregate; of what it returns, core's own functions check nothing, so that the decoder has to. */
+/* Adds the partial aggregate.  Core's own functions do not check its result, so the decoder has to. */
 static void
 output_partial_aggregate(ShardSelect *select, const ShardMap *map, const Aggref *agg, int target)
 {
@@ -333,8 +335,8 @@ shard_select_output_partial(ShardSelect *select, const ShardMap *map, Aggref *ag
 	}
 
 	/*
-	 * Whoever wants the sum alone asks only whether there was a value, which
-	 * the sum tells by itself.  An avg() that shares the state needs the count.
+	 * sum() uses the count only to see whether there was a value, and the sum shows
+	 * that by itself (NULL).  An avg() that shares the state needs the count.
 	 */
 	if (!shared && is_sum(agg))
 		count = (Expr *) make_one();

@@ -11,7 +11,7 @@
 
 /*
  * The aggregates of a remote query that are not built in, and their partial aggregates
- * (OidList): what a plan with this query depends on.
+ * (OidList): a plan with this query depends on them.
  */
 extern List *shard_partial_agg_functions(Query *query);
 

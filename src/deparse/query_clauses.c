@@ -3,8 +3,8 @@
  *	  The clauses of a remote query over what stands in FROM: groups, HAVING,
  *	  windows, ORDER BY, LIMIT.
  *
- * Expressions that a clause refers to are entries of the target list that are not
- * returned: what is returned of the same expression may be a cast.
+ * A clause refers to entries of the target list that are not returned, since the
+ * returned entry of the same expression may be a cast.
  */
 #include "postgres.h"
 
@@ -47,7 +47,7 @@ shard_query_clause_make(Index ref)
 	return clause;
 }
 
-/* One of GROUPING SETS, positions of group_exprs, by the references that clauses have. */
+/* Makes one of GROUPING SETS from positions in group_exprs, using the references in clauses. */
 static GroupingSet *
 make_grouping_set(List *positions, List *clauses)
 {
@@ -154,7 +154,7 @@ shard_query_clauses_add(ShardSelect *select, ShardLevel *level, const ShardRemot
 {
 	add_groups(select, level, query);
 	level->having = shard_convert_list(select, level, query->having);
-	/* one row also of no rows: nothing else may say that this is an aggregate query */
+	/* it returns one row even if there are no rows: HAVING true says so where there is no aggregate */
 	if (query->aggregated && query->group_exprs == NIL && query->having == NIL &&
 		!contain_agg_clause((Node *) query->tlist))
 		level->having = list_make1(makeBoolConst(true, false));

@@ -4,7 +4,7 @@
  *	  construction.
  *
  *	   from			FROM, WHERE (from.c)
- *	   tlist		what is returned, in the forms in which it travels (select.c)
+ *	   tlist		the columns that are returned, in the forms in which they travel (select.c)
  *	   the rest		the clauses (query_clauses.c)
  *
  * With per_node there are two levels: the inner one, for each shard, returns
@@ -96,8 +96,10 @@ column_of(List *tlist, const Expr *expr)
 }
 
 /*
- * SELECT DISTINCT compares values, while what is returned are their forms on
- * the way; so it becomes GROUP BY, or where that is taken a sub-select.
+ * SELECT DISTINCT has to compare values, but the query returns them in the forms in
+ * which they travel.  So DISTINCT becomes GROUP BY, or, if the query has one already,
+ * a sub-select.  A new clause of ShardRemoteQuery that applies after DISTINCT has to be
+ * moved to the outer query here, as sort and limit are.
  */
 static const ShardRemoteQuery *
 without_distinct(const ShardRemoteQuery *query)

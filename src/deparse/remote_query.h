@@ -45,8 +45,8 @@ typedef struct ShardFrom
 	List	   *on;				/* the join's own conditions */
 
 	/*
-	 * SEMI: Vars of the inner side that are needed above all the same, by
-	 * equivalence classes, and after each the outer side's Var that is equal.
+	 * SEMI: Vars of the inner side that are needed above the join all the same
+	 * (for equivalence classes), each followed by the outer side's Var that is equal.
 	 */
 	List	   *shown;
 } ShardFrom;
@@ -96,7 +96,7 @@ extern ShardFrom *shard_from_table(ShardFromKind kind, Index rtindex, Oid relid,
 /* FROM of a join; relids follow. */
 extern ShardFrom *shard_from_join(JoinType jointype, ShardFrom *outer, ShardFrom *inner, List *on);
 
-/* Those of from's relids whose columns are not to be had: inner sides of SEMI and ANTI. */
+/* Those of from's relids whose columns are not visible: inner sides of SEMI and ANTI. */
 extern Relids shard_from_hidden(const ShardFrom *from);
 
 /*

@@ -1,12 +1,12 @@
 /*
  * remote_table.c
- *	  What a shard's table on its node is like: the types of its columns, and
- *	  whether it may skip rows.
+ *	  Asks a node about a shard's table: the types of its columns, and whether it may
+ *	  skip rows.
  *
- * Foreign tables can be declared by hand, with other types than the node's
- * tables have.  Text would be converted by the node; a binary value would be
- * taken for something else (a timestamp and a bigint are both eight bytes).
- * So the node is asked before the first binary row of a session to a table.
+ * Foreign tables can be declared by hand, with other types than the node's tables
+ * have.  The node would convert text; but it would misread a binary value (a timestamp
+ * and a bigint are both eight bytes).  So a session asks the node before it sends the
+ * first binary row to a table.
  *
  * A trigger or rule on the node may store a row elsewhere, or not at all (the
  * old way of partitioning), so that COPY stores fewer rows than it is sent.
@@ -110,8 +110,8 @@ collect_tables(Oid relid, Oid serverid, int *ntables)
 	AskedTable *asked;
 
 	/*
-	 * A statement on the shard alone has not locked its parent, and waiting for
-	 * that would be the wrong order: without it, the shard is asked about alone.
+	 * A statement on the shard alone has not locked its parent.  Waiting for that lock
+	 * now would be the wrong order; if it is not free, only the shard is asked about.
 	 */
 	if (get_rel_relispartition(relid))
 	{
@@ -361,7 +361,7 @@ shard_remote_table_may_skip_rows(Oid relid, Oid serverid, Oid userid)
 {
 	const RemoteTable *entry;
 
-	/* a shard that we have made loses no rows unnoticed */
+	/* for a shard that this extension has made, a row that is not stored is an error */
 	if (get_rel_relispartition(relid) && shard_option_definition_follows(serverid))
 		return false;
 	entry = find_table(relid, serverid, userid);

@@ -109,8 +109,8 @@ shard_select_output(ShardSelect *select, Expr *expr, int target)
 }
 
 /*
- * ctid, or an error where the row is not the shard's own.  To fail at run time
- * takes something that cannot be read as a tid; it says why.
+ * ctid, or an error where the row is not the shard's own.  The error is raised by
+ * casting a text to tid that is not one, and that says why.
  */
 static char *
 ctid_guard(const char *relation)
@@ -121,8 +121,8 @@ ctid_guard(const char *relation)
 }
 
 /*
- * Where columns have other names on the node, the shard's FROM item is a
- * sub-select, which does not show ctid and tableoid: one that does.
+ * Where columns have other names on the node, the shard's FROM item is a sub-select
+ * without ctid and tableoid.  Returns such a sub-select with them.
  */
 static const char *
 from_item_with_ctid(const Shard *shard)

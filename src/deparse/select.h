@@ -42,10 +42,9 @@ typedef struct ShardSelectOutput
 #define SHARD_SELECT_RAW_TEXT 1000000
 
 /*
- * A bit of the number of a PARAM_EXTERN: the text keeps the parameter's value
- * from the node's planner.  For large arrays that are looked up in an index:
- * the planner would estimate each element by itself, which takes longer than
- * to look it up.
+ * A bit of the number of a PARAM_EXTERN: the text hides the parameter's value from the
+ * node's planner.  For large arrays that are looked up in an index: the planner would
+ * estimate each element by itself, which takes longer than the look-up.
  */
 #define SHARD_SELECT_UNSEEN 0x08000000
 

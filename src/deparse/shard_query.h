@@ -1,8 +1,8 @@
 /*
  * shard_query.h
- *	  A query whose result is that of its shards, one after the other: what each of
- *	  them is asked, for those who have it do more with its part than send rows
- *	  (COPY TO).
+ *	  A query whose result is the results of its shards, one after the other: which
+ *	  query each shard gets.  For callers that let shards do more with their part than
+ *	  send rows (COPY TO).
  */
 #ifndef SHARDFDW_SHARD_QUERY_H
 #define SHARDFDW_SHARD_QUERY_H
@@ -26,8 +26,8 @@ typedef struct ShardQuery
 	void		(*bind) (struct ShardQuery *query);
 
 	/*
-	 * Have nshards shards of node nodeno to be read by one statement?  The snapshot
-	 * expects no more than that one there.
+	 * Must one statement read nshards shards of node nodeno?  Then the snapshot expects
+	 * only one stream there.
 	 */
 	bool		(*is_together) (const struct ShardQuery *query, int nodeno, int nshards);
 
@@ -40,9 +40,9 @@ typedef struct ShardQuery
 } ShardQuery;
 
 /*
- * What a query that has been started (ExecutorStart) asks of its shards; nothing
- * has been sent or evaluated yet.  NULL: its result takes more than theirs.  Valid until
- * ExecutorEnd.
+ * What a query that has been started (ExecutorStart) asks of its shards; nothing has
+ * been sent or evaluated yet.  NULL: its result is more than the results of its shards.
+ * Valid until ExecutorEnd.
  */
 typedef ShardQuery *(*ShardQueryOf) (QueryDesc *desc);
 

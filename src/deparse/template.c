@@ -1,6 +1,6 @@
 /*
  * template.c
- *	  The text of a remote query, cut into a template.
+ *	  Prints the text of a remote query, and cuts it into a template.
  *
  * The text is printed by core's pg_get_querydef(), so quoting, precedence and
  * syntax are core's.  It is printed with nothing but pg_catalog in search_path
@@ -24,7 +24,7 @@
 #include "utils/lsyscache.h"
 #include "utils/ruleutils.h"
 
-/* Parts of text that are replaced: "name alias", of which name goes. */
+/* A part of the text that is replaced: name in "name alias". */
 typedef struct CutPlace
 {
 	const ShardSelectPlace *place;
@@ -39,7 +39,7 @@ place_name(const ShardSelectPlace *place)
 	if (!OidIsValid(place->relid))
 		return SHARD_SELECT_UNION_NAME;
 
-	/* with pg_catalog alone in the path every table of a user is printed qualified, but for temporary ones */
+	/* search_path is pg_catalog, so users' tables are printed qualified, except temporary ones */
 	if (RelationIsVisible(place->relid))
 		return pstrdup(quote_identifier(get_rel_name(place->relid)));
 	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(place->relid)),
@@ -121,7 +121,7 @@ append_text(List *template, const char *start, const char *end)
 	return template;
 }
 
-/* The FROM item itself where the place has one; the union in parentheses. */
+/* Appends the place's own FROM item if it has one, else its number; a union in parentheses. */
 static List *
 append_place(List *template, const ShardSelectPlace *place)
 {

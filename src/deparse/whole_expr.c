@@ -1,19 +1,19 @@
 /*
  * whole_expr.c
- *	  Expressions of a whole statement, as the parser made them, in the form in
+ *	  Converts expressions of a whole statement, as the parser made them, to the form in
  *	  which nodes evaluate them.
  *
- *	 without columns, and only the coordinator can tell it	parameter ($n)::type
+ *	 without columns, only the coordinator can evaluate it	parameter ($n)::type
  *	 constant												parameter, so that statements
  *															with other constants have the same text
  *	 other													checked, as it stands
  *
- * The rules are those of shippable.c, but for collations: what is printed is
- * parsed on the node from the same text with COLLATE where the user has written
- * it, over columns with the same collations; so it gets the same ones.
+ * The rules are those of shippable.c, except for collations.  The node parses the same
+ * text, with COLLATE where the user has written it, over columns with the same
+ * collations; so it derives the same collations.
  *
- * A value that is assigned to a column as a whole may be of any type: its text
- * is read by the column's own type, for which a parameter has no cast.
+ * A value that is assigned to a column as a whole may be of any type: its parameter has
+ * no cast, so the column's own type reads its text.
  */
 #include "postgres.h"
 
@@ -34,7 +34,7 @@
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 
-/* Parameters of a statement beyond which constants stay in the text. */
+/* When a statement has more parameters than this, further constants stay in the text. */
 #define MAX_CONSTANT_PARAMS 200
 
 static Node *convert(Node *node, ShardWholeContext *cxt);
@@ -49,8 +49,8 @@ refuse(Node *node, ShardWholeContext *cxt, const char *reason)
 /* ---------- parameters ---------- */
 
 /*
- * Number of the parameter that has expr's value.  Equal ones are one, but for
- * constants, as then statements with other constants have the same text.
+ * Number of the parameter that has expr's value.  Equal expressions share one; equal
+ * constants do not, so that statements with other constants have the same text.
  */
 static int
 param_number(Node *expr, ShardWholeContext *cxt)
@@ -115,7 +115,7 @@ convert_const(Const *con, ShardWholeContext *cxt)
 		DatumGetObjectId(con->constvalue) < FirstNormalObjectId)
 		return (Node *) con;
 
-	/* a literal whose type nobody has asked for, in the sub-select of INSERT */
+	/* a literal of unknown type, in the sub-select of INSERT */
 	if (con->consttype == UNKNOWNOID)
 		return (Node *) con;
 	if (!shard_shippable_value_type(con->consttype))
@@ -126,7 +126,7 @@ convert_const(Const *con, ShardWholeContext *cxt)
 	return make_param((Node *) con, true, cxt);
 }
 
-/* list, of which some may not be evaluated when conditional. */
+/* Converts a list; conditional: some of its expressions may not be evaluated. */
 static Node *
 convert_list_with(List *list, bool conditional, ShardWholeContext *cxt)
 {
@@ -280,7 +280,7 @@ convert_subscript(SubscriptingRef *expr, ShardWholeContext *cxt)
 	if (!shard_rule_type_ok(expr->refcontainertype) || !shard_rule_type_ok(expr->refrestype))
 		return refuse((Node *) expr, cxt, "type of an array");
 
-	/* the rewriter has made one of SET a[1] = x, a[2] = y, of which the last part alone would be printed */
+	/* the rewriter has made one expression of SET a[1] = x, a[2] = y, and core would print only its last part */
 	if (expr->refassgnexpr != NULL && !IsA(expr->refexpr, Var))
 		return refuse((Node *) expr, cxt, "several parts of a column are assigned");
 	expr->refupperindexpr = (List *) convert((Node *) expr->refupperindexpr, cxt);
@@ -334,7 +334,7 @@ convert_arg(Node *node, Expr **arg, Oid type, ShardWholeContext *cxt)
 	return node;
 }
 
-/* node is the caller's to change. */
+/* Converts node in place: it is a copy of the caller's. */
 static Node *
 convert(Node *node, ShardWholeContext *cxt)
 {
@@ -354,7 +354,7 @@ convert(Node *node, ShardWholeContext *cxt)
 			{
 				TargetEntry *entry = (TargetEntry *) node;
 
-				/* a constant that is sorted or grouped by is no number of a column */
+				/* a constant that is sorted or grouped by must not be read as a column's position */
 				if (entry->ressortgroupref == 0 || !IsA(entry->expr, Const))
 					entry->expr = (Expr *) convert((Node *) entry->expr, cxt);
 				else if (!shard_shippable_value_type(exprType((Node *) entry->expr)))
@@ -462,7 +462,7 @@ shard_whole_expr(Node *node, ShardWholeContext *cxt)
 	return convert(node, cxt);
 }
 
-/* domain: what is left of the conversion to a domain that the node checks */
+/* domain: node is the argument of a conversion to a domain, which was removed since the node checks the domain */
 static Node *
 convert_assigned(Node *node, bool domain, ShardWholeContext *cxt)
 {
@@ -492,7 +492,7 @@ convert_assigned(Node *node, bool domain, ShardWholeContext *cxt)
 			if (expression_returns_set(node))
 				return refuse(node, cxt, "set in an assignment");
 
-			/* without a cast it would be read, and so checked, as the domain at once */
+			/* without a cast the node would read it as a value of the domain, and check it too early */
 			return make_param(node, !own_type || domain, cxt);
 		}
 	}

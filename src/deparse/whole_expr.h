@@ -1,6 +1,6 @@
 /*
  * whole_expr.h
- *	  Expressions of a whole statement, as the parser made them, in the form in
+ *	  Converts expressions of a whole statement, as the parser made them, to the form in
  *	  which nodes evaluate them.
  */
 #ifndef SHARDFDW_WHOLE_EXPR_H
@@ -18,9 +18,9 @@ typedef struct ShardWholeContext
 	const char *reason;			/* why the statement cannot be shipped; NULL: it can, so far */
 	bool		conditional;	/* inside a construct that may skip evaluation */
 	bool		once;			/* the expression is evaluated exactly once: volatile functions are, too */
-	bool		keep_constants; /* they have to stand in the text */
-	bool		checks_domains; /* of the columns of this level's target: their nodes may not do it */
-	bool		checks_values;	/* so of values before the statement begins: none of it can be done here */
+	bool		keep_constants; /* constants have to stand in the text */
+	bool		checks_domains; /* the text has to check domains of the target's columns: nodes may not */
+	bool		checks_values;	/* such a check must be made before the statement begins */
 	bool		casts_styled;	/* some text is made in the user's styles of dates, intervals or floats */
 	bool		compares;		/* GROUP BY and the like: equal expressions must have the same text */
 
@@ -37,8 +37,8 @@ shard_whole_refuse(ShardWholeContext *cxt, const char *reason)
 }
 
 /*
- * node as it will be printed; cxt->reason is set when it cannot be shipped.
- * What only the coordinator can tell, and constants, become parameters.
+ * Returns node as it will be printed; cxt->reason is set when it cannot be shipped.
+ * Constants, and parts that only the coordinator can evaluate, become parameters.
  */
 extern Node *shard_whole_expr(Node *node, ShardWholeContext *cxt);
 

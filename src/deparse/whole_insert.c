@@ -3,8 +3,8 @@
  *	  Makes the rows of a shipped INSERT fit its target list.
  *
  * Core prints the columns of INSERT by its target list, and the rows by the
- * VALUES or sub-select they come from.  The rewriter has put the first in the
- * table's order and has added defaults, so the rows are made to fit:
+ * VALUES or sub-select they come from.  The rewriter has sorted the target list into
+ * the table's order and has added defaults, so the rows are made to fit:
  *
  *	   VALUES		each row is what the target list computes from it
  *	   sub-select	SELECT targets FROM (sub-select), unless it gives just them
@@ -84,7 +84,7 @@ fit_values(Query *query, int varno, RangeTblEntry *rte)
 	point_targets(query->targetList, varno);
 }
 
-/* Is the target list what the sub-select gives, column by column? */
+/* Are the target list's entries the columns of the sub-select, in order? */
 static bool
 fits_already(List *targets, int varno, Query *subquery)
 {

@@ -12,7 +12,7 @@
 
 /*
  * Makes the rows that the INSERT query takes fit its target list; changes query
- * in place.  What cannot be printed sets cxt->reason.
+ * in place.  Sets cxt->reason when something cannot be printed.
  */
 extern void shard_whole_insert_fit(Query *query, ShardWholeContext *cxt);
 

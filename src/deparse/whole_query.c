@@ -1,6 +1,6 @@
 /*
  * whole_query.c
- *	  The text of a whole statement that nodes run as it stands.
+ *	  Makes the text of a whole statement that nodes run as it stands.
  *
  *	  Query -> copy -> level by level: checked, values made parameters
  *			-> rows of INSERT fitted to its columns (whole_insert.c)
@@ -8,8 +8,8 @@
  *			-> result columns in the form in which they travel
  *			-> text -> template (template.c)
  *
- * What is checked here is that a node understands the statement as the
- * coordinator does.  Which shards may run it is the planner's business.
+ * This file checks that a node understands the statement as the coordinator does.  The
+ * planner decides which shards may run it.
  */
 #include "postgres.h"
 
@@ -42,10 +42,10 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-/* What the protocol allows, less those that route the statement. */
+/* As many as the protocol allows, without those that route the statement. */
 #define MAX_PARAMS (65535 - PARTITION_MAX_KEYS)
 
-/* Aliases of tables with shards; one that a user gives to something else keeps the statement here. */
+/* Aliases of tables with shards.  A statement in which the user has such an alias is not sent to nodes. */
 #define TABLE_ALIAS "shard_t%d"
 
 typedef struct WholeState
@@ -61,7 +61,7 @@ static void convert_query(Query *query, ShardWholeContext *cxt);
 
 /* ---------- relations ---------- */
 
-/* Do all shards have the parent's names of columns, and is the parent all there is to know? */
+/* Is it a whole sharded table, or (single) a foreign table without children, with the same column names on nodes? */
 static bool
 is_plain_map(const ShardMap *map, const RangeTblEntry *rte, bool is_insert, bool single)
 {
@@ -140,7 +140,7 @@ convert_functions(RangeTblEntry *rte, ShardWholeContext *cxt)
 				shard_whole_refuse(cxt, "type of a column");
 		}
 
-		/* the function itself is called there, whatever it is called with */
+		/* the function itself is called on the node, so it is checked apart from its arguments */
 		if (IsA(expr, FuncExpr) && shard_rule_function_ok(((FuncExpr *) expr)->funcid))
 			((FuncExpr *) expr)->args = (List *) shard_whole_expr((Node *) ((FuncExpr *) expr)->args, cxt);
 		else
@@ -185,7 +185,7 @@ convert_rte(Query *query, int rtindex, const Bitmapset *from_items, WholeState *
 	switch (rte->rtekind)
 	{
 		case RTE_RELATION:
-			/* what an updatable view was made of stands for its permissions alone, and "excluded" for itself */
+			/* other entries are not read: replaced views are there for permissions, "excluded" is handled elsewhere */
 			if (is_target || bms_is_member(rtindex, from_items))
 				convert_relation(rte, is_target, is_target && query->commandType == CMD_INSERT, state);
 			break;
@@ -315,7 +315,7 @@ check_target(Query *query, ShardWholeContext *cxt)
 		shard_whole_refuse(cxt, "shard that is not updatable");
 }
 
-/* Is the target's definition on nodes another matter than the one here?  Then columns there may be of no domain. */
+/* May the nodes' definition of the target differ from the coordinator's, so that its columns may not have the domains? */
 static bool
 checks_domains(const Query *query)
 {
@@ -325,7 +325,7 @@ checks_domains(const Query *query)
 	return map != NULL && map->foreign_definition;
 }
 
-/* A column that tlist, of an INSERT, leaves out is NULL: its domain may say no. */
+/* Refuses the statement when tlist, of an INSERT, leaves out a column whose domain may not allow NULL. */
 static void
 check_left_out(const Query *query, List *tlist, ShardWholeContext *cxt)
 {
@@ -413,7 +413,7 @@ convert_on_conflict(Query *query, ShardWholeContext *cxt)
 		infer_constraint(clause, query->resultRelation,
 						 rt_fetch(query->resultRelation, query->rtable)->relid, cxt);
 
-	/* these are compared with the definitions of indexes */
+	/* the node compares these expressions with the definitions of indexes */
 	cxt->keep_constants = true;
 	{
 		ListCell   *lc;
@@ -450,7 +450,7 @@ convert_merge_actions(Query *query, ShardWholeContext *cxt)
 
 		action->qual = shard_whole_expr(action->qual, cxt);
 		convert_targets(action->targetList, cxt);
-		/* values come from here even where the node's column is an identity that is always generated */
+		/* the coordinator gives values even for columns that are GENERATED ALWAYS AS IDENTITY on the node */
 		if (action->commandType == CMD_UPDATE && action->targetList == NIL)
 			shard_whole_refuse(cxt, "UPDATE of no column");
 		if (action->commandType == CMD_INSERT)
@@ -539,14 +539,14 @@ convert_ctes(Query *query, ShardWholeContext *cxt)
 	{
 		CommonTableExpr *cte = lfirst_node(CommonTableExpr, lc);
 
-		/* the rewriter has carried these out, and left the clauses, which would be printed */
+		/* the rewriter has replaced these clauses, but left them in the tree, so core would print them, too */
 		if (cte->search_clause != NULL || cte->cycle_clause != NULL)
 			shard_whole_refuse(cxt, "SEARCH or CYCLE");
 		convert_query(castNode(Query, cte->ctequery), cxt);
 	}
 }
 
-/* FOR UPDATE locks rows of this level's tables: those of reference tables would be the node's. */
+/* Refuses FOR UPDATE of reference tables: it would lock rows of the node's copy. */
 static void
 check_row_marks(Query *query, ShardWholeContext *cxt)
 {
@@ -561,7 +561,7 @@ check_row_marks(Query *query, ShardWholeContext *cxt)
 	}
 }
 
-/* The columns that the statement or sub-select gives, or assigns. */
+/* Converts the columns that the statement or sub-select returns or assigns. */
 static void
 convert_target_list(Query *query, ShardWholeContext *cxt)
 {
@@ -638,7 +638,7 @@ convert_query(Query *query, ShardWholeContext *cxt)
 
 /* ---------- the statement ---------- */
 
-/* Is there a clause for what bears this number? */
+/* Does one of the clauses have this sort/group reference? */
 static bool
 is_named_in(Index sortgroupref, List *clauses)
 {
@@ -646,10 +646,9 @@ is_named_in(Index sortgroupref, List *clauses)
 }
 
 /*
- * Puts form in the place of a result column.  What GROUP BY, ORDER BY and windows
- * say of it stays as it is, in a column that is not returned: other expressions
- * may name parts of it, and indexes may have it.  But what is made DISTINCT is what
- * is returned.
+ * Replaces a result column by form.  If GROUP BY, ORDER BY or windows refer to the
+ * column, its expression stays in a column that is not returned: other expressions may
+ * contain it, and indexes may be on it.  DISTINCT applies to the returned columns.
  */
 static void
 replace_output(Query *query, TargetEntry *entry, Expr *form, WholeState *state)
@@ -678,7 +677,7 @@ replace_output(Query *query, TargetEntry *entry, Expr *form, WholeState *state)
 	entry->expr = form;
 }
 
-/* What is grouped by where expr, a result column, is a column of that; from 18 on.  Else expr. */
+/* The grouped expression that expr, a result column, stands for (from 18 on); otherwise expr. */
 static Expr *
 grouped_expr(const Query *query, Expr *expr)
 {
@@ -716,12 +715,12 @@ make_outputs(Query *query, WholeState *state)
 		state->whole->outputs = lappend(state->whole->outputs, output);
 		state->whole->text_columns |= output->kind == SHARD_SELECT_TEXT;
 
-		/* the session can have one style: the user's, or one that is read here exactly */
+		/* the session can have only one style: the user's, or the portable one that the coordinator reads exactly */
 		if (output->kind == SHARD_SELECT_TEXT && state->cxt.casts_styled &&
 			shard_rule_is_styled(output->type))
 			shard_whole_refuse(&state->cxt, "conversion through text beside a column that travels as text");
 
-		/* the columns of UNION and the like are those of its parts; what is sorted by keeps its type */
+		/* columns of UNION and the like cannot be changed here, and a sorted column has to keep its type */
 		if (output->kind == SHARD_SELECT_TEXT &&
 			(query->setOperations != NULL || entry->ressortgroupref != 0))
 			shard_whole_refuse(&state->cxt, "column that travels as text is sorted or grouped by");

@@ -1,6 +1,6 @@
 /*
  * whole_query.h
- *	  The text of a whole statement that nodes run as it stands.
+ *	  Makes the text of a whole statement that nodes run as it stands.
  *
  * Statements come from the parser and the rewriter, not from the planner: their
  * range tables, sub-selects, CTEs, ON CONFLICT and RETURNING are core's Query,
@@ -14,7 +14,7 @@
 #include "nodes/parsenodes.h"
 #include "nodes/pg_list.h"
 
-/* What the text of a statement is made of. */
+/* The text of a statement, its parameters and result columns. */
 typedef struct ShardWholeQuery
 {
 	List	   *template;		/* ShardTemplate (plan/plan_private.h), places in the order of relids */
@@ -33,17 +33,17 @@ typedef struct ShardWholeQuery
  *
  * Looks at all levels: relations are sharded or reference tables (those only
  * read), functions, operators, types and collations mean the same on every node
- * (see shippable.h). What only the coordinator can tell and that has no columns
- * becomes a parameter: stable functions anywhere, volatile ones where they are
- * evaluated exactly once (the columns of INSERT's rows). Triggers, generated and
- * identity columns of the target that the coordinator must see to: NULL.
+ * (see shippable.h).  Expressions without columns that only the coordinator can evaluate
+ * become parameters: stable functions anywhere, volatile ones where they are evaluated
+ * exactly once (the columns of INSERT's rows).  NULL when the coordinator must handle
+ * triggers, generated or identity columns of the target.
  *
- * Whether the statement is exact on the shards it is sent to is the caller's
- * work. query is not changed. Memory: current context.
+ * The caller has to find out whether the statement is exact on the shards that it is
+ * sent to.  query is not changed.  Memory: current context.
  */
 extern ShardWholeQuery *shard_whole_query_print(Query *query, const char **reason);
 
-/* The same for a statement whose tables are foreign tables by themselves, of one server; none else may be in it. */
+/* The same for a statement all of whose tables are foreign tables by themselves, of one server. */
 extern ShardWholeQuery *shard_whole_query_print_single(Query *query, const char **reason);
 
 #endif

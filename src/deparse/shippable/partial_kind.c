@@ -52,7 +52,7 @@ shard_partial_agg_kind(const ShardMap *map, const Aggref *agg)
 	Form_pg_aggregate form;
 	ShardPartialKind kind;
 
-	/* any other aggregate may share the functions, but start from another value */
+	/* a user's aggregate may have the same functions, but another initial value */
 	if (agg->aggfnoid >= FirstGenbkiObjectId)
 		return has_partial_aggregate(map, agg) ? SHARD_PARTIAL_AGGREGATE : SHARD_PARTIAL_NONE;
 

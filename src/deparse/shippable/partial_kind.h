@@ -27,7 +27,7 @@ typedef enum ShardPartialKind
 	SHARD_PARTIAL_NUMERIC_VARIANCE
 } ShardPartialKind;
 
-/* Of an aggregate without ORDER BY and DISTINCT, for the nodes of map. */
+/* The kind of an aggregate without ORDER BY and DISTINCT, for the nodes of map. */
 extern ShardPartialKind shard_partial_agg_kind(const ShardMap *map, const Aggref *agg);
 
 /* The format of agg's serialized state (of type internal). False: it is not core's, and cannot be checked. */

@@ -1,8 +1,8 @@
 /*
  * shippable.c
- *	  Whether an expression gives on any node exactly what it gives here.
+ *	  Whether an expression gives on any node exactly what it gives on the coordinator.
  *
- * What may be shipped:
+ * These may be shipped:
  *
  *	 - built-in functions, operators and aggregates (OID below
  *	   FirstGenbkiObjectId, so in pg_catalog everywhere) that are immutable, or
@@ -21,8 +21,8 @@
  * (constants).  "C" and "POSIX" order by bytes everywhere, so they may also be
  * named by COLLATE.  Any other explicit collation is not shipped.
  *
- * A built-in function that exists here may be missing on a node of an older
- * major: the node then raises an error; the result is never wrong.
+ * A built-in function of the coordinator may be missing on a node of an older major:
+ * then the node raises an error; the result is never wrong.
  */
 #include "postgres.h"
 
@@ -54,7 +54,7 @@ typedef struct WalkContext
 	PlannerInfo *root;
 	Relids		relids;
 	bool		allow_aggs;
-	bool		partial;		/* the aggregate stands for what computes its state: nodes have that */
+	bool		partial;		/* the aggregate stands for its partial aggregate, which nodes have */
 	bool		allow_windows;
 	bool		conditional;	/* inside a construct that may skip evaluation */
 	ShardDerived case_test;		/* of the innermost CASE's test expression */
@@ -86,7 +86,7 @@ value_type_ok(Oid type, WalkContext *cxt)
 		(!shard_rule_is_builtin(type) && shard_extension_type_ok(&cxt->extensions, type));
 }
 
-/* Can a parameter's value be had at the start of the scan, and be sent? */
+/* Is a parameter's value known at the start of the scan, and can it be sent? */
 static bool
 param_ok(Node *expr, WalkContext *cxt)
 {
@@ -192,7 +192,7 @@ aggref_ok(Aggref *agg, WalkContext *cxt, ShardDerived *derived)
 		!type_ok(agg->aggtype, cxt))
 		return false;
 
-	/* others count as immutable: nodes have a copy only where the functions under them are */
+	/* users' aggregates count as immutable: nodes have a copy only if their functions are immutable */
 	if (!(shard_rule_is_builtin(agg->aggfnoid) ?
 		  func_volatile(agg->aggfnoid) == PROVOLATILE_IMMUTABLE :
 		  cxt->partial || shard_partial_aggregate_everywhere(agg->aggfnoid) ||
@@ -411,14 +411,14 @@ relabel_ok(RelabelType *expr, WalkContext *cxt, ShardDerived *result)
 
 	Oid			from = exprType((Node *) expr->arg);
 
-	/* the number of a reg type's value is another one there */
+	/* a reg type's value has another number on a node */
 	if (!type_ok(expr->resulttype, cxt) ||
 		!(shard_rule_relabel_ok(from, expr->resulttype) || type_ok(getBaseType(from), cxt)) ||
 		!walk((Node *) expr->arg, cxt, &inner))
 		return false;
 	*result = shard_rule_result_derived(expr->resultcollid, inner);
 
-	/* this is what COLLATE "C" has become by now */
+	/* the planner has turned COLLATE "C" into this */
 	if (result->state == SHARD_COLLATION_UNSAFE &&
 		shard_shippable_names_collation(expr->resultcollid, exprCollation((Node *) expr->arg)))
 		result->state = SHARD_COLLATION_SAFE;
@@ -426,8 +426,8 @@ relabel_ok(RelabelType *expr, WalkContext *cxt, ShardDerived *result)
 }
 
 /*
- * Finds what nodes return in portable settings: whole rows, and values of types
- * whose text is styled.
+ * Finds values that nodes return in portable settings: whole rows, and values of types
+ * whose text depends on style settings.
  */
 static bool
 styled_text_walker(Node *node, void *context)
@@ -737,7 +737,7 @@ shard_shippable_partial_args(PlannerInfo *root, Relids relids, Aggref *agg)
 	WalkContext cxt = {0};
 	ShardDerived derived = {InvalidOid, SHARD_COLLATION_NONE};
 
-	/* the node is asked for aggregates over the same arguments, which return the state */
+	/* the remote aggregates that compute the state have the same arguments */
 	*whole = *agg;
 	whole->aggsplit = AGGSPLIT_SIMPLE;
 	whole->aggtype = agg->aggtranstype == INTERNALOID ? BYTEAOID : agg->aggtranstype;

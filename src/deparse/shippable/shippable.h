@@ -1,6 +1,6 @@
 /*
  * shippable.h
- *	  Whether an expression gives on any node exactly what it gives here.
+ *	  Whether an expression gives on any node exactly what it gives on the coordinator.
  */
 #ifndef SHARDFDW_SHIPPABLE_H
 #define SHARDFDW_SHIPPABLE_H
@@ -30,7 +30,7 @@ extern bool shard_shippable_agg_expr(PlannerInfo *root, Relids relids, Expr *exp
 extern bool shard_shippable_window_expr(PlannerInfo *root, Relids relids, Expr *expr);
 
 /*
- * Is the order of expr's values under sortop the same on every node as here?
+ * Is the order of expr's values under sortop the same on every node as on the coordinator?
  * expr may hold aggregates and window functions.  default_collation: the
  * database's default collation is surely the same on all nodes that are asked.
  */
@@ -56,10 +56,10 @@ extern bool shard_shippable_partial_agg(const ShardMap *map, Aggref *agg);
 extern bool shard_shippable_partial_args(PlannerInfo *root, Relids relids, Aggref *agg);
 
 /*
- * Does node (of a statement, before planning) read a value that comes as text in
- * the portable style of dates, intervals and floats?  No query has such columns
- * and casts to text in the user's style together, as its session has one style.
- * shard_shippable_expr() sees to that, where it is told the planner's root.
+ * Does node (of a statement, before planning) read a value that nodes return as text in
+ * the portable style of dates, intervals and floats?  A session has only one style, so
+ * no query may have both such columns and casts to text in the user's style.
+ * shard_shippable_expr() ensures that, if it gets the planner's root.
  */
 extern bool shard_shippable_returns_styled_text(Node *node);
 

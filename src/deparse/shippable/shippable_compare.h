@@ -9,11 +9,11 @@
 
 #include "deparse/shippable/shippable_extension.h"
 
-/* Is it surely the same order on all servers that agree on the default collation, or even without that? */
+/* Do servers surely sort the same?  default_collation: all of them have the same default collation. */
 extern bool shard_compare_order_ok(Node *expr, Oid sortop, bool default_collation,
 								   ShardExtensionScope *extensions);
 
-/* Equality of values: the type's own, under which no collation takes different bytes for equal ones. */
+/* Do servers surely find the same values equal?  Not under a collation that takes different bytes for equal. */
 extern bool shard_compare_equality_ok(Node *expr, ShardExtensionScope *extensions);
 
 #endif

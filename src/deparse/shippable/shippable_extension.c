@@ -1,11 +1,11 @@
 /*
  * shippable_extension.c
- *	  Which extensions' objects mean the same on the nodes as here.
+ *	  Which extensions' objects mean the same on the nodes as on the coordinator.
  *
- * The option `extensions` of a server lists extensions that are there in the
- * same version and schema.  An expression over several tables may use those
- * that all nodes of all of them have.  It is asked for only when an object is
- * met that is not built in, so that others pay nothing.
+ * The option `extensions` of a server lists extensions that the node has in the same
+ * version and schema.  An expression over several tables may use extensions that the
+ * nodes of all these tables have.  The list is made only when the expression has an
+ * object that is not built in.
  */
 #include "postgres.h"
 

@@ -1,7 +1,7 @@
 /*
  * shippable_extension.h
- *	  Which extensions' objects mean the same on the nodes as here: those that
- *	  the servers' option `extensions` lists.
+ *	  Which extensions' objects mean the same on the nodes as on the coordinator: those
+ *	  of extensions that the servers' option `extensions` lists.
  */
 #ifndef SHARDFDW_SHIPPABLE_EXTENSION_H
 #define SHARDFDW_SHIPPABLE_EXTENSION_H
@@ -10,7 +10,7 @@
 
 #include "nodes/pathnodes.h"
 
-/* The tables of an expression; root may be NULL, which means that there are none. */
+/* The tables of an expression; root NULL: it has none. */
 typedef struct ShardExtensionScope
 {
 	PlannerInfo *root;

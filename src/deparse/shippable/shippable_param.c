@@ -1,6 +1,6 @@
 /*
  * shippable_param.c
- *	  Which parts of an expression only the coordinator can tell.
+ *	  Which parts of an expression only the coordinator can evaluate.
  */
 #include "postgres.h"
 
@@ -40,8 +40,9 @@ shard_shippable_is_param(Node *expr, bool conditional)
 		return false;
 
 	/*
-	 * Where evaluation is conditional, what is evaluated in any case must not
-	 * fail: only the current time and the like.
+	 * A parameter is evaluated even where its expression would not be (CASE), so in
+	 * such places only expressions that cannot fail may become one: the current time
+	 * and the like.
 	 */
 	if (conditional)
 		return IsA(expr, SQLValueFunction) ||

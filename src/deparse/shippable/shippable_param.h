@@ -1,6 +1,6 @@
 /*
  * shippable_param.h
- *	  Which parts of an expression only the coordinator can tell.
+ *	  Which parts of an expression only the coordinator can evaluate.
  */
 #ifndef SHARDFDW_SHIPPABLE_PARAM_H
 #define SHARDFDW_SHIPPABLE_PARAM_H
@@ -10,10 +10,10 @@
 #include "nodes/nodes.h"
 
 /*
- * True when expr holds no Var or aggregate but something that only the
- * coordinator can tell: a parameter, a stable function.  Such an expression
- * becomes a parameter of the remote query as a whole.  conditional: it stands
- * in CASE or COALESCE, where it may not be evaluated at all.
+ * True when expr has no Var or aggregate, but something that only the coordinator can
+ * evaluate: a parameter, a stable function.  Such an expression becomes one parameter of
+ * the remote query.  conditional: it stands in CASE or COALESCE, where it may never be
+ * evaluated.
  */
 extern bool shard_shippable_is_param(Node *expr, bool conditional);
 

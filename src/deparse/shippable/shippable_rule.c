@@ -22,7 +22,7 @@ shard_rule_is_builtin(Oid oid)
 	return OidIsValid(oid) && oid < FirstGenbkiObjectId;
 }
 
-/* Finds what a value cannot be computed from; context: bool, whether any parameter will do. */
+/* Finds something that keeps an expression from being one value; context: bool, whether any parameter is allowed. */
 static bool
 not_value_walker(Node *node, void *context)
 {
@@ -248,10 +248,10 @@ shard_rule_travels_styled(Oid type)
 }
 
 /*
- * Conversion through text.  Output: of types whose text form depends on
- * nothing, or only on settings that follow the user's (DateStyle, TimeZone,
- * IntervalStyle, extra_float_digits, bytea_output).  Input: where core calls
- * it immutable ('today'::date is not).
+ * Conversion through text.  To text: allowed for types whose text form depends on no
+ * settings, or only on those that follow the user's (DateStyle, TimeZone,
+ * IntervalStyle, extra_float_digits, bytea_output).  From text: allowed where core calls
+ * the input function immutable ('today'::date is not).
  */
 bool
 shard_rule_via_io_ok(Oid from, Oid to)

@@ -26,25 +26,25 @@ typedef struct ShardDerived
 extern bool shard_rule_is_builtin(Oid oid);
 
 /*
- * Is expr, before or after planning, one value wherever it stands, which could be
- * computed before any row is read?  Its parameters have to be the user's, unless
- * any_param.  (It may be volatile, or return a set.)
+ * Does expr, before or after planning, have no columns, so that it could be computed
+ * before any row is read?  Its parameters have to be those of the user's statement,
+ * unless any_param.  (It may be volatile, or return a set.)
  */
 extern bool shard_rule_is_value(Node *expr, bool any_param);
 
 /* "C" or "POSIX"? */
 extern bool shard_rule_is_byte_order(Oid collation);
 
-/* Built-in, and immutable or dependent on TimeZone alone? */
+/* Is the function built-in, and immutable or dependent only on TimeZone? */
 extern bool shard_rule_function_ok(Oid funcid);
 
-/* Built-in and no name of an object in its text form? */
+/* Is the type built-in, with no name of an object in its text form? */
 extern bool shard_rule_type_ok(Oid type);
 
 /* May a value of type from be taken as it is for one of type to? */
 extern bool shard_rule_relabel_ok(Oid from, Oid to);
 
-/* Does the text of a value depend on how dates, intervals or floats are written?  And does it come so from a node? */
+/* Does a node return values of the type as text that depends on the style of dates, intervals or floats? */
 extern bool shard_rule_is_styled(Oid type);
 extern bool shard_rule_travels_styled(Oid type);
 

@@ -36,7 +36,7 @@ typedef struct ShardCopyOptions
 	int64		max_rows;		/* MAX_ROWS: lines read at most; -1 = all */
 	char	   *filter;			/* FILTER: function's name as given; NULL none */
 	ShardCopyVerbosity verbosity;	/* LOG_VERBOSITY */
-	bool		any;			/* ON_ERROR 'ignore', or an option that no major of core has: parsed mode reads by lines */
+	bool		any;			/* ON_ERROR 'ignore' or an option that core never has: parsed mode reads by lines */
 	List	   *core;			/* the options that are left, for core */
 } ShardCopyOptions;
 

@@ -60,7 +60,7 @@ struct ShardRejects
 	uint64		nrejected;
 	uint64		nduplicates;
 	uint64		nreplaced;
-	bool		only_types;		/* all rejected rows had values of wrong type, which is all that core's ON_ERROR rejects */
+	bool		only_types;		/* all rejected rows had values of wrong type, as with core's ON_ERROR */
 
 	/* the first lines */
 	uint64		first_lineno;	/* the first one of the data */
