@@ -2,8 +2,8 @@
  * ddl_call.c
  *	  Has core run a utility statement, as it is or changed.
  *
- * Libraries loaded before this one may have a hook of their own: that is called for core, and calls
- * core in turn.  Around it the markers of a table that gets a partition are hidden (marker.c).
+ * If a library loaded before this one has a hook of its own, that hook is called instead of core, and
+ * calls core in turn.  During the call the markers of a table that gets a partition are hidden (marker.c).
  */
 #include "postgres.h"
 
@@ -56,7 +56,7 @@ shard_ddl_run_core(ShardDdlCall *call)
 		run_next(call);
 }
 
-/* The call with another statement in its place. */
+/* A copy of the call with another statement. */
 static ShardDdlCall
 with_statement(const ShardDdlCall *call, Node *stmt)
 {

@@ -23,23 +23,22 @@ typedef struct ShardDdlCall
 	QueryCompletion *qc;
 } ShardDdlCall;
 
-/* next: the hook that is called for core, NULL for core itself. */
+/* next: the hook of another library, to be called instead of core; NULL: there is none. */
 extern void shard_ddl_call_init(ProcessUtility_hook_type next);
 
 /* Has core (and other hooks) run the statement as it is. */
 extern void shard_ddl_run_core(ShardDdlCall *call);
 
 /*
- * The same with another statement in its place, a copy that core may write to.
- * extra: it is a further part of the statement, for which no event triggers
- * fire once more.
+ * The same with another statement instead, a copy that core may change.  extra: it is a
+ * further part of the statement, for which event triggers do not fire again.
  */
 extern void shard_ddl_run_core_with(ShardDdlCall *call, Node *stmt, bool extra);
 
 /*
- * Has core run the statement, or stmt in its place (NULL: as it is), and then rest: the
- * nodes' part, before event triggers of users run.  arg lives in
- * the current context, in which rest runs.
+ * Has core run the statement, or stmt instead if it is not NULL, and then calls rest,
+ * which does the nodes' part before event triggers of users run.  arg lives in the
+ * current context, in which rest is called.
  */
 extern void shard_ddl_run_core_then(ShardDdlCall *call, Node *stmt, ShardDdlRest rest, void *arg);
 

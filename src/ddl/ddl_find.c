@@ -2,9 +2,8 @@
  * ddl_find.c
  *	  What indexes and constraints of a table are called on its shards.
  *
- * New ones are named by ddl_name.c.  Shards that were made by hand, or whose index
- * was, may have others, so that an index is also known by its definition.  One
- * question per node.
+ * ddl_name.c names new ones.  Shards or indexes that were made by hand may have other
+ * names, so an index is also found by its definition.  One query per node.
  */
 #include "postgres.h"
 
@@ -45,8 +44,8 @@ list_shards(const ShardDdlTable *table, List *shardnos, const char *object)
 }
 
 /*
- * Expression for the name of the index in s, if it is one of its shard's.  A node's transaction
- * may have a snapshot that is older than the index, or its name; these functions look by what is committed now.
+ * Expression for the name of the index in s, if it is an index of its shard.  A node's transaction
+ * may have a snapshot that is older than the index or its name; these functions see what is committed now.
  */
 static char *
 name_now(const ShardDdlTable *table, List *shardnos, const char *object)
@@ -145,7 +144,7 @@ shard_ddl_find_index(const ShardDdlTable *table, Oid index)
 	return shard_ddl_find_index_described(table, shard_ddl_index_describe(index), false);
 }
 
-/* An index of a new shard that checks or serves the same. */
+/* Asks which shards have an index that is equal to one of the parent. */
 typedef struct EqualQuestion
 {
 	const ShardDdlIndex *index;

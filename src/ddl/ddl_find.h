@@ -9,7 +9,7 @@
 
 #include "ddl/ddl_table.h"
 
-/* What an index is, for when it is gone. */
+/* The description of an index, which is still needed when the index has been dropped. */
 typedef struct ShardDdlIndex
 {
 	char	   *name;
@@ -27,7 +27,7 @@ extern ShardDdlIndex *shard_ddl_index_describe(Oid index);
  */
 extern char **shard_ddl_find_index(const ShardDdlTable *table, Oid index);
 
-/* The same of an index that may be gone here.  missing_ok: NULL where a shard has none. */
+/* The same for an index that may have been dropped on the coordinator.  missing_ok: NULL where a shard has none. */
 extern char **shard_ddl_find_index_described(const ShardDdlTable *table, const ShardDdlIndex *index, bool missing_ok);
 
 /* Which shards have a valid index, or a key if it is one, that is equal to index: by its definition, not its name. */

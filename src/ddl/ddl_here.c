@@ -1,6 +1,6 @@
 /*
  * ddl_here.c
- *	  Commands of our own that change the coordinator's side alone.
+ *	  Runs commands of our own that change only the coordinator's side.
  */
 #include "postgres.h"
 

@@ -1,6 +1,6 @@
 /*
  * ddl_here.h
- *	  Commands of our own that change the coordinator's side alone.
+ *	  Runs commands of our own that change only the coordinator's side.
  */
 #ifndef SHARDFDW_DDL_HERE_H
 #define SHARDFDW_DDL_HERE_H

@@ -2,11 +2,11 @@
  * ddl_name.c
  *	  Names of objects that must differ from shard to shard.
  *
- * Shards of a table are in one schema of a node, where their indexes need names
- * of their own.  "orders_pkey" is "orders_pkey_03" on shard "orders_03".  Where a
- * shard was named by hand and does not end in a number, or in the same as
- * another one, its whole name is added.  Nothing but the two names goes in, so
- * that the name can be found again after the parent was renamed.
+ * Shards of a table are in one schema of a node, where their indexes need different
+ * names.  "orders_pkey" is "orders_pkey_03" on shard "orders_03".  If a shard was named
+ * by hand, and does not end in a number or ends in the same number as another one, its
+ * whole name is added.  The name is made of these two names only, so that it can be
+ * found again after the parent was renamed.
  */
 #include "postgres.h"
 
@@ -64,7 +64,7 @@ shard_ddl_name(const char *object, const char *shard, bool whole)
 	if (strlen(name) < NAMEDATALEN)
 		return name;
 
-	/* what is cut off may be all in which two names differ; a number stays in sight */
+	/* two names may differ only in what is cut off, so a hash is added; a number at the end stays visible */
 	hash_text(name, hex);
 	if (suffix == NULL || strlen(suffix) > NAMEDATALEN / 2)
 		suffix = "";

@@ -10,12 +10,13 @@
 #include "ddl/ddl_table.h"
 #include "nodes/parsenodes.h"
 
-/* May there be something in what a statement adds that the nodes lack? */
+/* May the statement add something for which the nodes lack objects? */
 extern bool shard_ddl_may_need_objects(const AlterTableStmt *stmt);
 
 /*
- * Makes on the nodes the types, functions and other objects that the table as it
- * is here needs there; nothing to do for one that needs built-in ones alone.
+ * Makes on the nodes the types, functions and other objects that the table, in its
+ * present definition, needs there.  Does nothing for a table that needs only built-in
+ * ones.
  */
 extern void shard_ddl_make_objects(const ShardDdlTable *table);
 

@@ -1,10 +1,10 @@
 /*
  * ddl_rest.c
- *	  What is left to be done for a utility statement when core has run it.
+ *	  Does the nodes' part of a utility statement after core has run it.
  *
- * Core fires event triggers before it returns to the hook that has called it.  So
- * that those of users find a change made to its end, on the nodes too, it is
- * an event trigger, the first by its name, that does the rest:
+ * Core fires event triggers before it returns to the hook that has called it.  Those of
+ * users shall find the change complete, on the nodes too.  So an event trigger of ours,
+ * the first one by its name, does the rest:
  *
  *	  hook: begin --> core: change --> event trigger of ours: the rest
  *									   event triggers of users
@@ -21,7 +21,7 @@
 
 PG_FUNCTION_INFO_V1(shardfdw_change_nodes);
 
-/* Those of the innermost statement, the last one first. */
+/* The entries of the innermost statement, the last one first. */
 static ShardDdlRestEntry *entries = NULL;
 
 void

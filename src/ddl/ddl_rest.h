@@ -1,6 +1,6 @@
 /*
  * ddl_rest.h
- *	  What is left to be done for a utility statement when core has run it.
+ *	  Does the nodes' part of a utility statement after core has run it.
  */
 #ifndef SHARDFDW_DDL_REST_H
 #define SHARDFDW_DDL_REST_H
@@ -18,17 +18,19 @@ typedef struct ShardDdlRestEntry
 } ShardDdlRestEntry;
 
 /*
- * From begin to end core runs the statement; run is called before event triggers
- * of users are, or, where none of ours fires, by finish after end.  What begins last is
- * run first.  End also when core raises, then without finish.
+ * Core runs the statement between begin and end.  run is called before event triggers
+ * of users; if our event trigger does not fire, finish calls it after end.  The entry
+ * that begins last is run first.  end has to be called also when core raises, then
+ * without finish.
  */
 extern void shard_ddl_rest_begin(ShardDdlRestEntry *entry, ShardDdlRest run, void *arg);
 extern void shard_ddl_rest_end(ShardDdlRestEntry *entry);
 extern void shard_ddl_rest_finish(ShardDdlRestEntry *entry);
 
 /*
- * A statement within another one, of an event trigger: what it fires does not
- * concern the outer one.  Suspend returns what resume takes.
+ * For a statement that an event trigger runs within another one: event triggers that
+ * the inner statement fires must not run the outer one's rest.  suspend returns what
+ * resume takes.
  */
 extern ShardDdlRestEntry *shard_ddl_rest_suspend(void);
 extern void shard_ddl_rest_resume(ShardDdlRestEntry *outer);

@@ -1,6 +1,6 @@
 /*
  * ddl_send.c
- *	  Commands for the tables of nodes, all nodes at the same time.
+ *	  Sends commands for tables to all nodes at the same time.
  *
  * In a transaction they go over the connection that writes there, so that they
  * commit, or vanish with a savepoint, together with what was changed here.
@@ -117,7 +117,7 @@ shard_ddl_batch_run_free(ShardDdlBatch *batch, ErrorData **error)
 	return done;
 }
 
-/* Hands one node's rows to take. */
+/* Calls take for each row of one node's answer. */
 static void
 take_answer(const ShardDdlTable *table, PGresult *res, ShardDdlAnswer take, void *arg)
 {

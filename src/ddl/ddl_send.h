@@ -1,6 +1,6 @@
 /*
  * ddl_send.h
- *	  Commands for the tables of nodes, all nodes at the same time.
+ *	  Sends commands for tables to all nodes at the same time.
  */
 #ifndef SHARDFDW_DDL_SEND_H
 #define SHARDFDW_DDL_SEND_H
@@ -55,7 +55,7 @@ typedef void (*ShardDdlAnswer) (const ShardDdlTable *table, int shardno, int nfi
 
 extern void shard_ddl_ask(const ShardDdlTable *table, ShardDdlQuestion question, ShardDdlAnswer take, void *arg);
 
-/* The same outside any transaction: for commands that wait for those that are open on the nodes. */
+/* The same outside any transaction: for commands that wait for open transactions of the nodes. */
 extern void shard_ddl_ask_free(const ShardDdlTable *table, ShardDdlQuestion question, ShardDdlAnswer take, void *arg);
 
 #endif

@@ -2,12 +2,12 @@
  * ddl_table.c
  *	  Which tables on the nodes a change of a table's definition concerns.
  *
- * Those of a sharded table are its shards, at any level of partitioning; those
- * of a reference table its copies.  A shard takes part when it is called on its
- * node as it is called here, columns included, and its server's option
- * propagate_ddl does not say no: then the two are one table that has two sides.
- * Any other foreign table of the wrapper is a view of something that is defined
- * elsewhere, as with postgres_fdw, and its definition changes here alone.
+ * For a sharded table these are its shards, at any level of partitioning; for a
+ * reference table its copies.  A shard takes part if table and columns have the same
+ * names on its node, and its server's option propagate_ddl is not off: then foreign
+ * table and node's table are changed together.  Any other foreign table of the wrapper
+ * stands for something that is defined elsewhere, as with postgres_fdw, and its
+ * definition changes on the coordinator only.
  */
 #include "postgres.h"
 
@@ -40,8 +40,8 @@
 
 typedef enum ShardSide
 {
-	SIDE_OTHER,					/* no foreign table of ours */
-	SIDE_HERE,					/* its definition is changed here alone */
+	SIDE_OTHER,					/* not a foreign table of ours */
+	SIDE_HERE,					/* its definition is changed on the coordinator only */
 	SIDE_BOTH
 } ShardSide;
 
@@ -94,7 +94,7 @@ side_of(Oid relid, ShardDdlShard *shard)
 
 	if (get_rel_relkind(relid) != RELKIND_FOREIGN_TABLE || !shard_option_is_ours(relid))
 		return SIDE_OTHER;
-	/* where nobody has locked it, it may have been dropped since it was found */
+	/* it may not be locked, and may have been dropped since it was found */
 	rel = try_table_open(relid, AccessShareLock);
 	if (rel == NULL)
 		return SIDE_OTHER;
@@ -249,7 +249,7 @@ shard_ddl_table(Oid relid)
 	return table;
 }
 
-/* Callback of the look-up: no lock is waited for by those who do not own the table. */
+/* Callback of the look-up: raises before waiting for the lock if the user does not own the table. */
 static void
 check_owner(const RangeVar *relation, Oid relid, Oid oldrelid, void *arg)
 {
@@ -262,14 +262,14 @@ shard_ddl_table_owned(RangeVar *relation, LOCKMODE lockmode)
 {
 	Oid			relid = RangeVarGetRelid(relation, NoLock, true);
 
-	/* what can be none of ours is locked by core, by its own rules */
+	/* a table that cannot be ours is left to core, which locks it by its own rules */
 	if (!shard_ddl_table_maybe(relid))
 		return NULL;
 	if (get_rel_relkind(relid) == RELKIND_RELATION && !shard_reference_is(relid) &&
 		!shard_class_ownercheck(relid, GetUserId()))
 		return NULL;
 
-	/* a plain table, too, which may be one of ours by the time that the lock is there */
+	/* plain tables, too: one may have become a reference table when the lock is granted */
 	relid = RangeVarGetRelidExtended(relation, lockmode, RVR_MISSING_OK, check_owner, NULL);
 	return shard_ddl_table(relid);
 }
@@ -323,7 +323,7 @@ shard_ddl_table_of_index(void *index)
 	Oid			indexid = RangeVarGetRelid((RangeVar *) index, NoLock, true);
 	Oid			relid = OidIsValid(indexid) ? IndexGetRelation(indexid, true) : InvalidOid;
 
-	/* others core turns away */
+	/* core refuses users who do not own it */
 	return shard_ddl_table_maybe(relid) && shard_class_ownercheck(relid, GetUserId()) ? relid : InvalidOid;
 }
 

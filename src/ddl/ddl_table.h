@@ -20,7 +20,7 @@ typedef struct ShardDdlShard
 	const char *schema;
 	const char *name;			/* the same there as here */
 	const char *relation;		/* quoted, qualified */
-	bool		whole_name;		/* its number does not tell it from the other shards, see ddl_name.c */
+	bool		whole_name;		/* another shard ends in the same number, or it has none, see ddl_name.c */
 } ShardDdlShard;
 
 typedef struct ShardDdlTable
@@ -33,10 +33,11 @@ typedef struct ShardDdlTable
 } ShardDdlTable;
 
 /*
- * The tables on nodes that follow relid: its shards at any level of
- * partitioning, the copies of a reference table, or the one of a shard.  NULL when there are none, when
- * shardfdw.enable_ddl_propagation is off, or when none of the shards' servers
- * propagates.  The caller holds a lock on relid.  Memory: current context.
+ * The tables on nodes whose definitions follow relid's: its shards at any level of
+ * partitioning, the copies of a reference table, or a shard's own table.  NULL when
+ * there are none, when shardfdw.enable_ddl_propagation is off, or when option
+ * propagate_ddl is off for all shards' servers.  The caller holds a lock on relid.
+ * Memory: current context.
  * Errors: feature_not_supported when some shards follow and others cannot.
  */
 extern ShardDdlTable *shard_ddl_table(Oid relid);
@@ -44,7 +45,7 @@ extern ShardDdlTable *shard_ddl_table(Oid relid);
 /* The copies of a table that was a reference table until now.  NULL when there are no nodes. */
 extern ShardDdlTable *shard_ddl_table_reference(Oid relid);
 
-/* The same for a foreign table, be it a partition or not. */
+/* The same for a foreign table, whether it is a partition or not. */
 extern ShardDdlTable *shard_ddl_table_by_itself(Oid relid);
 
 /* May relid be such a table?  Cheap, needs no lock, and is only a guess. */
@@ -57,13 +58,14 @@ extern bool shard_ddl_table_maybe(Oid relid);
 extern ShardDdlTable *shard_ddl_table_owned(RangeVar *relation, LOCKMODE lockmode);
 
 /*
- * Locks the table that find returns, and finds it again under the lock, as names may be
- * given to others while it is waited for.  find must do with what it is in the catalogs,
- * without locks; InvalidOid: none.  Returns the table, InvalidOid when there is none (any more).
+ * Locks the table that find returns, and calls find again under the lock, since another
+ * table may have got the name during the wait.  find only looks into the catalogs,
+ * without locks; it returns InvalidOid for none.  Returns the table, or InvalidOid when
+ * there is none (any more).
  */
 extern Oid	shard_ddl_table_lock(Oid (*find) (void *arg), void *arg, LOCKMODE lockmode);
 
-/* The table of an index that a statement names, if the user owns it: find for the above, of a RangeVar. */
+/* A find for the above: the table of the index that a RangeVar names, if the user owns it. */
 extern Oid	shard_ddl_table_of_index(void *index);
 
 /* Foreign table relid, a shard that has its own name on its node: fills *shard.  False when it is none. */
@@ -72,15 +74,15 @@ extern bool shard_ddl_table_shard(Oid relid, ShardDdlShard *shard);
 /* Tables, partitioned and foreign tables (OIDs) that lie in a schema. */
 extern List *shard_ddl_table_of_schema(Oid namespace);
 
-/* In the order of their names: who locks several tables does so in this order. */
+/* Sorts the tables by name: several tables have to be locked in this order, to avoid deadlocks. */
 extern void shard_ddl_table_sort(ShardDdlTable *table);
 
 /* Name that an object of a table has on one of its shards: its own for copies of reference tables. */
 extern char *shard_ddl_table_object(const ShardDdlTable *table, const ShardDdlShard *shard, const char *object);
 
 /*
- * For commands that lock readers out and that core runs under an open cursor: on
- * the nodes they would wait for the session's own connections.
+ * For commands that lock readers out and that core runs even while a cursor of the
+ * session is open: on the nodes they would wait for the session's own connections.
  * Errors: object_in_use, as core raises it for other commands.
  */
 extern void shard_ddl_table_check_unused(const ShardDdlTable *table, const char *command);

@@ -1,11 +1,11 @@
 /*
  * ddl_text.c
- *	  Definitions of columns, constraints and options as text that means the same on nodes.
+ *	  Makes texts of columns, constraints and options that mean the same on nodes.
  *
- * It is taken from the catalogs, after the coordinator has made the change, or
- * from parsed expressions: names were looked up here, once, and are printed
- * qualified.  So nothing depends on the search_path of a node's session, and no
- * word of what the user has typed is sent.
+ * They are made from the catalogs, after the coordinator has made the change, or from
+ * parsed expressions: names were looked up once, on the coordinator, and are printed
+ * qualified.  So nothing depends on the search_path of a node's session, and no text
+ * that the user has typed is sent.
  */
 #include "postgres.h"
 
@@ -122,8 +122,9 @@ shard_ddl_text_column(Relation rel, AttrNumber attno, const char *value, bool no
 }
 
 /*
- * Core's ruleutils look a constraint up by the transaction's snapshot.  Where that is
- * kept for the whole transaction, another one may have made or changed the constraint since.
+ * Core's ruleutils look a constraint up by the transaction's snapshot.  At REPEATABLE
+ * READ, another transaction may have made or changed the constraint since that was taken:
+ * then this raises.
  */
 static void
 check_constraint_seen(HeapTuple current)
@@ -169,7 +170,7 @@ shard_ddl_text_constraint(Oid constraint)
 	definition = pg_get_constraintdef_command(constraint);
 	form = (Form_pg_constraint) GETSTRUCT(tuple);
 
-	/* the text up to the definition is known to the letter */
+	/* the text before the definition is known exactly, so it can be cut off */
 	prefix = psprintf("ALTER TABLE %s ADD CONSTRAINT %s ",
 					  quote_qualified_identifier(get_namespace_name(get_rel_namespace(form->conrelid)),
 												 get_rel_name(form->conrelid)),
@@ -194,7 +195,7 @@ shard_ddl_text_index(Oid index)
 	is_unique = ((Form_pg_index) GETSTRUCT(tuple))->indisunique;
 	ReleaseSysCache(tuple);
 
-	/* the text up to USING is known to the letter */
+	/* the text before USING is known exactly, so it can be cut off */
 	prefix = psprintf("CREATE %sINDEX %s ON %s%s USING ", is_unique ? "UNIQUE " : "",
 					  quote_identifier(get_rel_name(index)),
 					  get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE ? "ONLY " : "",
@@ -268,7 +269,7 @@ shard_ddl_text_default(Relation rel, AttrNumber attno, bool *per_row)
 	return value->constisnull ? NULL : deparse_expression((Node *) value, NIL, false, false);
 }
 
-/* Puts values in the place of what only the coordinator can tell. */
+/* Replaces parts that only the coordinator can evaluate by their values. */
 static Node *
 fold_mutator(Node *node, void *context)
 {

@@ -1,6 +1,6 @@
 /*
  * ddl_text.h
- *	  Definitions of columns, constraints and options as text that means the same on nodes.
+ *	  Makes texts of columns, constraints and options that mean the same on nodes.
  */
 #ifndef SHARDFDW_DDL_TEXT_H
 #define SHARDFDW_DDL_TEXT_H
@@ -44,16 +44,16 @@ extern char *shard_ddl_text_index(Oid index);
 extern char *shard_ddl_text_options(List *options, bool values);
 
 /*
- * The default of a column, for the rows that a table has when the column is
- * added: a value computed now, as text; NULL when there is none.  *per_row: it
- * is another one for each row, and cannot be told.
+ * The default of a new column for the rows that the table has already: a value computed
+ * now, as text; NULL when there is none.  *per_row: the value may differ from row to row,
+ * so there is no such text.
  */
 extern char *shard_ddl_text_default(Relation rel, AttrNumber attno, bool *per_row);
 
 /*
- * USING expression of ALTER COLUMN TYPE as nodes are to evaluate it; what only
- * the coordinator can tell is a value in it.  NULL when a node might find
- * another result.  To be called outside of begin and end.
+ * USING expression of ALTER COLUMN TYPE for nodes, with values in place of parts that
+ * only the coordinator can evaluate.  NULL when a node might get another result.  To be
+ * called outside of begin and end.
  */
 extern char *shard_ddl_text_using(Relation rel, const char *query_string, Node *raw_expr);
 

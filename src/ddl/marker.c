@@ -2,21 +2,20 @@
  * marker.c
  *	  Lets foreign partitions join a table that has unique keys.
  *
- * Core has no unique index over foreign partitions.  A parent may still have
- * one of its own (ON ONLY): marked as not valid, it is used for nothing, but
- * clients see the keys, ON CONFLICT ON CONSTRAINT finds its columns, and GROUP BY
- * the primary key works.  What uniqueness there is, the shards' indexes enforce.
+ * Core has no unique index over foreign partitions.  A parent may still have one of its
+ * own (ON ONLY).  It is marked as not valid, so core does not use it; but clients see
+ * the keys, ON CONFLICT ON CONSTRAINT finds its columns, and GROUP BY the primary key
+ * works.  The shards' indexes enforce uniqueness.
  *
  *	  CREATE FOREIGN TABLE ... PARTITION OF parent
  *	  ALTER TABLE parent ATTACH PARTITION foreign table, or one that has such partitions
  *		-> markers hidden (indislive = false) -> core -> markers shown
  *		-> the keys of all levels below (marker_level.c)
  *
- * Core refuses both commands for a parent with any index that is unique.  To drop
- * and make the markers again would take views with it that group by the
- * key, and comments; not to be alive hides an index from core
- * without that.  It never gets to be seen by others: the flag goes and comes
- * back within one transaction.
+ * Core refuses both commands for a parent with any unique index.  Dropping the markers
+ * and making them again would also drop comments, and views that group by the key.  So
+ * the markers are hidden from core by clearing indislive.  Other sessions never see
+ * that: the flag is cleared and set again within one transaction.
  */
 #include "postgres.h"
 
@@ -62,8 +61,8 @@ set_marker(Relation catalog, Oid indexid, bool live)
 }
 
 /*
- * The indexes of the upper levels that an index is a part of: none of them is
- * valid if one below is not.
+ * Marks the indexes of the upper levels that an index is a part of as not valid, since
+ * one below them is not valid.
  */
 static void
 set_upper_markers(Relation catalog, Oid indexid)
@@ -94,12 +93,12 @@ set_markers(Oid parent, List *markers, bool live)
 			set_upper_markers(catalog, lfirst_oid(lc));
 	}
 	table_close(catalog, RowExclusiveLock);
-	/* the list of indexes is kept with the table */
+	/* the relation cache keeps the list of indexes with the table */
 	CacheInvalidateRelcacheByRelid(parent);
 	CommandCounterIncrement();
 }
 
-/* Whether a foreign key refers to the table: it needs an index that is real. */
+/* Does a foreign key refer to the table?  That needs a real index. */
 static bool
 is_referenced(Oid parent)
 {
@@ -109,7 +108,7 @@ is_referenced(Oid parent)
 	HeapTuple	tuple;
 	bool		found = false;
 
-	/* there is no index by the table referred to; set-ups with unique keys and new shards are few */
+	/* a scan, since there is no index on confrelid; new shards of tables with unique keys are rare */
 	ScanKeyInit(&key, Anum_pg_constraint_confrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(parent));
 	scan = systable_beginscan(catalog, InvalidOid, false, NULL, 1, &key);
 	while (!found && HeapTupleIsValid(tuple = systable_getnext(scan)))
@@ -133,10 +132,10 @@ is_referenced_above(Oid parent)
 }
 
 /*
- * Takes the markers of a partitioned table out of core's sight; the caller's lock on the
- * table keeps others from seeing it without.  An index that covers no partition
- * yet becomes a marker.  Returns the indexes (OIDs), NIL when there are none, or
- * when one of them is a real index over local partitions.
+ * Hides the markers of a partitioned table from core; the caller's lock on the table
+ * keeps others from seeing the table without them.  An index that covers no partition
+ * yet becomes a marker.  Returns the indexes (OIDs), NIL when there are none, or when
+ * one of them is a real index over local partitions.
  */
 static List *
 hide_markers(Oid parent)
@@ -171,7 +170,7 @@ hide_markers(Oid parent)
 	return markers;
 }
 
-/* Callback of the look-up: no lock is waited for by those who do not own the table, as core says. */
+/* Callback of the look-up: as in core, raises before waiting for the lock if the user does not own the table. */
 static void
 check_owner(const RangeVar *relation, Oid relid, Oid oldrelid, void *arg)
 {
@@ -179,13 +178,13 @@ check_owner(const RangeVar *relation, Oid relid, Oid oldrelid, void *arg)
 		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(get_rel_relkind(relid)), relation->relname);
 }
 
-/* Looked up and locked as one: a name may be given to another table while the lock is waited for. */
+/* Looks the parent up and locks it in one step: another table may get the name during the wait for the lock. */
 static Oid
 lock_parent(RangeVar *parent, LOCKMODE lockmode)
 {
 	Oid			relid = RangeVarGetRelid(parent, NoLock, true);
 
-	/* what can be no parent is left to core */
+	/* core raises the error for something that is not a partitioned table */
 	if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
 		return InvalidOid;
 	relid = RangeVarGetRelidExtended(parent, lockmode, RVR_MISSING_OK, check_owner, NULL);

@@ -19,19 +19,22 @@ typedef struct ShardNewPartition
 } ShardNewPartition;
 
 /*
- * Takes the markers of the table to which CREATE FOREIGN TABLE or ATTACH PARTITION adds a partition
- * out of core's sight, so that core adds it.  False: there is nothing to hide, and no end to be called.
+ * Hides the markers of the table to which CREATE FOREIGN TABLE or ATTACH PARTITION adds a partition
+ * from core, so that core adds it.  False: there is nothing to hide, and end must not be called.
  */
 extern bool shard_marker_begin(Node *stmt, ShardNewPartition *added);
 
-/* When core has added the partition, in the same transaction: brings them back, and gives them to what is below. */
+/*
+ * To be called when core has added the partition, in the same transaction: shows the
+ * markers again, and gives the new partition its own.
+ */
 extern void shard_marker_end(void *added);
 
 /*
  * Does ALTER TABLE ... ATTACH PARTITION add a foreign table of ours, or a
  * partitioned one that has such partitions and none of other wrappers?
  * Then both tables are locked as core will lock them.
- * Errors: for those who do not own the tables.
+ * Errors: the user does not own the tables.
  */
 extern bool shard_marker_find_attached(AlterTableStmt *stmt, Oid *parent, Oid *partition);
 

@@ -2,16 +2,16 @@
  * marker_level.c
  *	  Unique keys of a parent at all levels of its partitions.
  *
- * Core gives each partition the indexes of its parent, but none that is unique to a
- * table with foreign partitions.  Here:
+ * Core gives each partition the indexes of its parent, but no unique index to a table
+ * with foreign partitions.  This file does so:
  *
  *	  parent			marker	h_pkey
  *		partitioned		marker	h1_pkey, a part of h_pkey: made, or an equal one is taken over
  *		  shard			(the node's index)
  *		local table		index	h2_pkey, a part of h_pkey
  *
- * So a shard is always given the keys of its own parent, and the keys go with the
- * partitions when they are detached.
+ * So a shard always has the keys of its own parent, and partitions keep their keys when
+ * they are detached.
  */
 #include "postgres.h"
 
@@ -62,7 +62,7 @@ constraint_type(Oid constraint)
 	return result;
 }
 
-/* Does candidate, an index of partition, check what index, one of its parent, says? */
+/* Does candidate, an index of the partition, enforce the same as index, an index of its parent? */
 static bool
 is_equal(Relation index, Relation candidate, AttrMap *map)
 {
@@ -99,7 +99,7 @@ find_equal(Relation parent, Relation partition, Relation index)
 	return result;
 }
 
-/* Another primary key than the one that the parent has is in the way. */
+/* Raises when the partition has another primary key than its parent. */
 static void
 check_primary_key(Relation parent, Relation partition, Relation index)
 {
@@ -125,7 +125,7 @@ check_primary_key(Relation parent, Relation partition, Relation index)
 	}
 }
 
-/* The command that makes an index of the parent on the partition, and not below it. */
+/* The command that makes an index like the parent's on the partition, but not on tables below it. */
 static char *
 make_text(Relation parent, Relation partition, Relation index)
 {
@@ -195,7 +195,7 @@ give_index(Oid parentid, Oid partitionid, Oid indexid)
 		check_primary_key(parent, partition, index);
 		command = make_text(parent, partition, index);
 	}
-	/* core alters no table that is in use */
+	/* closed before, since core does not alter a table that is in use */
 	index_close(index, NoLock);
 	table_close(partition, NoLock);
 	table_close(parent, NoLock);

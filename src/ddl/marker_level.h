@@ -11,8 +11,8 @@
 
 /*
  * Gives the partitions of a table, at all levels, the unique indexes and keys that
- * the table has: partitioned ones a marker, local ones the real index.  An equal
- * one that is there is taken over.  Those that have it already are left alone.
+ * the table has: partitioned ones get a marker, local ones the real index.  An equal
+ * index of the partition is taken over.  Partitions that have it already are not changed.
  * Errors: those of core, unique_violation for example; invalid_table_definition when there is another
  * primary key.
  */
@@ -28,8 +28,8 @@ extern List *shard_marker_level_of(Oid relid);
 extern List *shard_marker_level_indexes(Oid relid);
 
 /*
- * Had the parent of a shard an index among those of before that has become
- * part of index, or is it?  Then the shard has it, too.
+ * Is one of the indexes in before, which the shard's parent had already, index itself or
+ * now a part of it?  Then the shard has it, too.
  */
 extern bool shard_marker_level_had(Oid shard, Oid index, const List *before);
 

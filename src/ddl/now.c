@@ -1,10 +1,10 @@
 /*
  * now.c
- *	  Runs queries of ours by what is committed now, whatever the transaction's snapshot.
+ *	  Runs our own queries with the latest snapshot, whatever the transaction's snapshot is.
  *
- * Core changes definitions by the catalogs as they are, at every isolation level.  A query in
- * SQL sees them at REPEATABLE READ as they were when the transaction began, and so would
- * not know a constraint, a name or a node that others have made since.
+ * Core changes definitions by the present state of the catalogs, at every isolation level.
+ * At REPEATABLE READ an SQL query sees them as they were when the transaction began, and so
+ * would miss a constraint, a name or a node that others have made since.
  *
  * A STABLE function takes over the snapshot of the query that calls it; a VOLATILE one takes the
  * transaction's again.
@@ -81,7 +81,7 @@ shard_now_value(const char *sql)
 	return value;
 }
 
-/* check_owner_code(relation regclass, action text) -> void: constraints that run are those of now. */
+/* check_owner_code(relation regclass, action text) -> void: checks the present constraints, which are those that run. */
 Datum
 shardfdw_check_owner_code(PG_FUNCTION_ARGS)
 {

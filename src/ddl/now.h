@@ -1,6 +1,6 @@
 /*
  * now.h
- *	  Runs queries of ours by what is committed now, whatever the transaction's snapshot.
+ *	  Runs our own queries with the latest snapshot, whatever the transaction's snapshot is.
  */
 #ifndef SHARDFDW_NOW_H
 #define SHARDFDW_NOW_H
@@ -10,10 +10,11 @@
 #include "nodes/pg_list.h"
 
 /*
- * Run a query that returns one column, see the transaction's own changes up to the last
- * CommandCounterIncrement(), and let go of the result, or return it: the OIDs of all rows;
- * the value of the only row as text, NULL for null.  Functions that the query calls see the same only if they
- * are STABLE or IMMUTABLE, all the way down.
+ * Each runs a query that returns one column and sees the transaction's own changes up to
+ * the last CommandCounterIncrement().  run drops the result; the others return it: the
+ * OIDs of all rows; the value of the only row as text, NULL for null.  Functions that the
+ * query calls use the same snapshot only if they, and all that they call, are STABLE or
+ * IMMUTABLE.
  * Memory: current context.
  */
 extern void shard_now_run(const char *sql);

@@ -2,15 +2,16 @@
  * schema_lock.c
  *	  Keeps schemas from being renamed while something is made on nodes under their names.
  *
- * ALTER SCHEMA ... RENAME looks for what lies on nodes of a schema, and renames it there.  What
- * another transaction makes at that moment it cannot see, and that one has read the old name.  So:
+ * ALTER SCHEMA ... RENAME looks for tables of the schema on nodes, and renames the schema there.
+ * It cannot see what another transaction is making at that moment, and that transaction has read
+ * the old name.  So:
  *
- *	  who makes something		locks the schemas (shared), reads their names, goes to the nodes
- *	  who renames a schema		locks it (exclusively), looks for tables, locks these, goes to the nodes
+ *	  a statement that makes something		locks the schemas (shared), reads their names, goes to the nodes
+ *	  a statement that renames a schema		locks it (exclusively), looks for tables, locks these, goes to the nodes
  *
- * It is core's lock of a schema, which whoever has made a table in it holds (shared) until the end
- * of the transaction, and which a rename takes in newer minor releases, at its end.  Schemas come
- * before tables in both, so that two single statements do not wait for each other.
+ * It is core's lock of a schema.  A transaction that has made a table in a schema holds it (shared)
+ * until its end; newer minor releases take it for a rename, too, at the end of that.  Both kinds of
+ * statements lock schemas before tables, so that two single statements do not wait for each other.
  */
 #include "postgres.h"
 
@@ -60,7 +61,7 @@ lock_needed(Oid relid)
 	List	   *schemas;
 	ListCell   *lc;
 
-	/* while one waits, the table may get to need another one */
+	/* during the wait for a lock, the table may have come to need another schema */
 	while ((schemas = list_difference_oid(shard_now_oids(sql), locked)) != NIL)
 	{
 		list_sort(schemas, list_oid_cmp);
@@ -86,7 +87,7 @@ shardfdw_lock_schemas(PG_FUNCTION_ARGS)
 /*
  * make_objects_on_nodes(relation regclass, nodes name[]) -> void
  *
- * Looks when it has the locks.
+ * Reads the catalogs only when it has the locks.
  */
 Datum
 shardfdw_make_objects_on_nodes(PG_FUNCTION_ARGS)
@@ -117,7 +118,7 @@ lies_on_nodes(Oid relid)
 	return false;
 }
 
-/* Locks, shared, the schema that find returns, and finds it again under the lock, since names may change hands. */
+/* Locks, shared, the schema that find returns, and calls find again under the lock, since names may have changed. */
 static void
 lock_found(Oid (*find) (void *arg), void *arg)
 {
@@ -142,7 +143,7 @@ first_of_search_path(void)
 	return path != NIL ? linitial_oid(path) : InvalidOid;
 }
 
-/* Of a table that is made. */
+/* The schema of a table that is going to be made. */
 static Oid
 schema_of_new(void *name)
 {
@@ -150,7 +151,7 @@ schema_of_new(void *name)
 	Oid			schema = relation->schemaname ? get_namespace_oid(relation->schemaname, true) :
 		relation->relpersistence == RELPERSISTENCE_TEMP ? InvalidOid : first_of_search_path();
 
-	/* core speaks to those who may not */
+	/* core raises the error for users who may not create there */
 	return OidIsValid(schema) && shard_namespace_aclcheck(schema, GetUserId(), ACL_CREATE) == ACLCHECK_OK ? schema : InvalidOid;
 }
 
@@ -162,7 +163,7 @@ schema_of_name(void *name)
 	return OidIsValid(schema) && shard_namespace_aclcheck(schema, GetUserId(), ACL_CREATE) == ACLCHECK_OK ? schema : InvalidOid;
 }
 
-/* Of a foreign table of ours. */
+/* The schema of a foreign table of ours. */
 static Oid
 schema_of_shard(void *name)
 {

@@ -15,8 +15,8 @@ extern void shard_schema_lock(Oid namespace, LOCKMODE lockmode);
 extern void shard_schema_unlock(Oid namespace, LOCKMODE lockmode);
 
 /*
- * Locks, shared, the schemas that what a statement is going to make needs on nodes, before anything
- * that it changes is locked: those of the table, of types, of functions and the like.
+ * Locks, shared, the schemas that a statement is going to use on nodes, before any table that it
+ * changes is locked: those of the table, of types, of functions and the like.
  */
 extern void shard_schema_lock_statement(Node *stmt);
 

@@ -5,8 +5,8 @@
  *	  sub-commands --classify--> core: parent and partitions, then the parent's keys
  *								 nodes: one ALTER TABLE per shard, then what follows it
  *
- * ALTER TABLE ONLY of a sharded table is core's: the parent alone, as pg_dump
- * writes it.
+ * ALTER TABLE ONLY of a sharded table is left to core: it changes only the parent, as
+ * pg_dump writes it.
  */
 #include "postgres.h"
 
@@ -35,8 +35,8 @@
 #include "utils/reltrigger.h"
 
 /*
- * Statements that core does alone: of other kinds of relations, those that
- * remove partitions.
+ * Is it a statement that core does alone: on other kinds of relations, or one that
+ * removes partitions?
  */
 static bool
 is_cores(const AlterTableStmt *stmt)
@@ -83,7 +83,7 @@ changes_types(ShardAlterState *state)
 		changes = changes || subtype == AT_AlterColumnType;
 		drops = drops || subtype == AT_DropColumn || subtype == AT_DropConstraint;
 	}
-	/* a key is put aside for a moment, and must come back as it was */
+	/* keys are dropped and made again as they were, so the statement must not drop columns or keys as well */
 	if (changes && drops)
 		shard_ddl_table_refuse(state->table, "ALTER COLUMN TYPE together with DROP", "Use two statements.");
 	return changes;
@@ -101,7 +101,7 @@ statement_of(ShardAlterState *state, List *cmds, bool only)
 	return (Node *) stmt;
 }
 
-/* What is left of the coordinator's side after core's statement: markers that were put aside, new ones, those of all levels. */
+/* The coordinator's side after core's statement: makes dropped markers again, and new ones, at all levels. */
 static void
 run_markers(ShardAlterState *state)
 {
@@ -114,8 +114,8 @@ run_markers(ShardAlterState *state)
 }
 
 /*
- * A column that was added: with the value that rows have which are there
- * already.  per_row: of those whose values must be computed row by row.
+ * Sends a column that was added, with the value that existing rows get.  Columns whose
+ * values must be computed row by row are added to *per_row.
  */
 static void
 send_new_column(ShardAlterState *state, Relation rel, AttrNumber attno, List **per_row)
@@ -168,7 +168,7 @@ send_columns(ShardAlterState *state, Relation rel, List **per_row)
 static bool
 has_update_triggers(Relation rel)
 {
-	/* a copy: to look functions up may have rel's entry built anew */
+	/* a copy: looking up functions may make core rebuild rel's cache entry */
 	TriggerDesc *triggers = CopyTriggerDesc(rel->trigdesc);
 
 	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
@@ -183,10 +183,10 @@ has_update_triggers(Relation rel)
 }
 
 /*
- * Rows that are there already get the values of new columns one by one, as core
- * would compute them.  A reference table has them here already, and its copies
- * cannot be told.  With one snapshot for the whole transaction an UPDATE would
- * miss rows that have come since, which core's own rewriting finds.
+ * Gives existing rows the values of new columns by an UPDATE, row by row, as core would
+ * compute them.  Raises for a reference table: core has computed its values already, and
+ * the copies cannot get the same ones.  Raises at REPEATABLE READ: the UPDATE would miss
+ * rows that were added since the snapshot, which core's own rewriting finds.
  */
 static void
 fill_columns(ShardAlterState *state, Relation rel, List *per_row)
@@ -227,7 +227,7 @@ fill_columns(ShardAlterState *state, Relation rel, List *per_row)
 	SPI_finish();
 }
 
-/* Partitions here, and tables on nodes where the role exists, follow their parent. */
+/* Changes the owner of partitions on the coordinator, and of tables on nodes where the role exists. */
 static void
 send_owner(ShardAlterState *state, ShardDdlBatch *batch)
 {
@@ -260,7 +260,7 @@ run_on_nodes(ShardAlterState *state)
 	send_columns(state, rel, &per_row);
 	shard_alter_new_constraints(state, batch);
 	shard_alter_send_pieces(state, batch);
-	/* values come from the coordinator: shards have no defaults */
+	/* the coordinator computes defaults, so shards have none */
 	foreach(lc, state->drop_defaults)
 		shard_ddl_batch_add_all(batch, "ALTER TABLE ", psprintf(" ALTER COLUMN %s DROP DEFAULT", quote_identifier(lfirst(lc))));
 	if (state->new_owner)

@@ -32,9 +32,9 @@ typedef struct ShardAlterState
 	List	   *columns;		/* of ShardAlterColumn */
 	List	   *constraints;	/* of char *: names that were there before, and are not dropped */
 	List	   *indexes;		/* of a sharded table: OIDs of those that it and its partitions had before */
-	List	   *keys;			/* of char *: commands that make the markers again that were put aside */
-	List	   *drop_indexes;	/* of char *: constraints of which a copy of a reference table has an index only */
-	List	   *drop_defaults;	/* of char *: new columns whose default was for the rows that are there */
+	List	   *keys;			/* of char *: commands that make dropped markers again */
+	List	   *drop_indexes;	/* of char *: dropped constraints that are plain indexes on copies of a reference table */
+	List	   *drop_defaults;	/* of char *: new columns that had a default only for existing rows */
 	const char *new_owner;		/* role's name, or NULL */
 } ShardAlterState;
 

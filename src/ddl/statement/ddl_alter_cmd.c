@@ -1,9 +1,9 @@
 /*
  * ddl_alter_cmd.c
- *	  Says for each sub-command of ALTER TABLE what is done with it on which side.
+ *	  Decides for each sub-command of ALTER TABLE what is done on which side.
  *
- *	  local			core's, for the parent and its partitions (or the reference table)
- *	  markers		core's, for the parent alone: keys that shards enforce
+ *	  local			run by core, for the parent and its partitions (or the reference table)
+ *	  markers		run by core, for the parent only: keys that shards enforce
  *	  pieces		text of the nodes' ALTER TABLE that is known before
  *	  columns		the same, taken from the catalog afterwards
  */
@@ -86,8 +86,8 @@ classify_add_column(ShardAlterState *state, AlterTableCmd *cmd)
 }
 
 /*
- * Does a conversion go by numbers of objects, or by texts that sessions on nodes
- * write in other settings than the user's?
+ * Does a conversion depend on OIDs of objects, or on texts that sessions on nodes write
+ * under other settings than the user's?
  */
 static bool
 converts_own_meaning(Oid from, Oid to)
@@ -98,9 +98,9 @@ converts_own_meaning(Oid from, Oid to)
 }
 
 /*
- * Core lets no foreign partition's column change its type with USING, though it
- * has nothing to convert here.  Where the types are such that it can do without
- * USING, that is left out.
+ * Core refuses to change the type of a foreign partition's column with USING, though it
+ * has no rows to convert.  So USING is left out for core, if the types allow the change
+ * without it.
  */
 static void
 classify_alter_type(ShardAlterState *state, AlterTableCmd *cmd)
@@ -224,7 +224,7 @@ classify_column(ShardAlterState *state, AlterTableCmd *cmd)
 	return true;
 }
 
-/* Refuses what concerns how and where a table is stored; a reference table may have it here alone. */
+/* Refuses sub-commands about how and where a table is stored; for a reference table core runs them on the coordinator. */
 static void
 classify_storage(ShardAlterState *state, AlterTableCmd *cmd)
 {

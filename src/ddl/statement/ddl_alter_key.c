@@ -3,13 +3,13 @@
  *	  Keys and other constraints of ALTER TABLE.
  *
  *	  CHECK					the same on all sides, under one name
- *	  PRIMARY KEY, UNIQUE	here a marker on the parent alone; each shard enforces it,
- *							in an index with a name of its own
- *	  FOREIGN KEY			on the shards alone, as core has none on a parent of
+ *	  PRIMARY KEY, UNIQUE	on the coordinator only a marker on the parent; each shard
+ *							enforces it, by an index with a name of its own
+ *	  FOREIGN KEY			on the shards only, as core allows none on a parent of
  *							foreign tables: to a reference table's copy, or to
  *							the shard of the same number of a colocated table
- *	  of reference tables	foreign keys, what can be deferred, and exclusion are
- *							checked here; their copies have plain indexes
+ *	  of reference tables	the coordinator checks foreign keys, deferrable and
+ *							exclusion constraints; copies have plain indexes
  */
 #include "postgres.h"
 
@@ -223,7 +223,7 @@ referenced_shards(ShardAlterState *state, Oid referenced, Constraint *constraint
 						state->table->name, get_rel_name(referenced)),
 				 errdetail("A foreign key cannot be checked across nodes."),
 				 errhint("It can refer to a reference table, or to a colocated sharded table when it pairs the shard keys of the two.")));
-	/* a row that moves to another shard is deleted from the one it was in */
+	/* moving a row to another shard deletes it from the old one, which would fire the action */
 	if (constraint->fk_del_action != FKCONSTR_ACTION_NOACTION && constraint->fk_del_action != FKCONSTR_ACTION_RESTRICT)
 		shard_ddl_table_refuse(state->table, "a foreign key with an ON DELETE action to another sharded table", NULL);
 	map = shard_map_get(state->table->relid);
@@ -308,7 +308,7 @@ shard_alter_foreign_key(ShardAlterState *state, Constraint *constraint)
  * ADD CONSTRAINT
  */
 
-/* A primary key's columns must be NOT NULL in all partitions before the parent alone gets it. */
+/* Sets a primary key's columns NOT NULL in all partitions, before the key is made on the parent only. */
 static void
 set_key_not_null(ShardAlterState *state, Constraint *constraint)
 {
@@ -392,7 +392,7 @@ new_key_names(ShardAlterState *state, Form_pg_constraint constraint)
 	return names;
 }
 
-/* A copy of a reference table has no more than an index for it. */
+/* Sends a plain index, which copies of a reference table have in place of the constraint. */
 static void
 send_plain_index(NewConstraints *new, Form_pg_constraint constraint)
 {
@@ -498,8 +498,8 @@ put_aside(Relation rel, Oid index, List **drop, List **restore)
 }
 
 /*
- * Core would build the markers anew for all partitions, and fail: they are
- * dropped before the change, those of lower levels with the one that they are a part of.
+ * Drops the markers before the change, since core would rebuild them for all partitions
+ * and fail.  Dropping one also drops the markers of lower levels that are parts of it.
  * Returns the commands that make them again.
  */
 List *
@@ -589,7 +589,7 @@ shard_alter_drop_constraint(ShardAlterState *state, AlterTableCmd *cmd)
 		return;
 	}
 	state->local = lappend(state->local, cmd);
-	/* a foreign key may be there that the transaction's snapshot of the node does not show */
+	/* the node may have a foreign key that the transaction's snapshot does not show */
 	if (!OidIsValid(find.oid) && !table->is_reference && cmd->missing_ok && IsolationUsesXactSnapshot())
 		shard_alter_piece(state, psprintf("DROP CONSTRAINT IF EXISTS %s%s", quote_identifier(cmd->name), cascade), NULL, NULL);
 	if (!OidIsValid(find.oid))
@@ -640,7 +640,7 @@ shard_alter_cluster_on(ShardAlterState *state, AlterTableCmd *cmd)
 			shard_alter_piece(state, psprintf("CLUSTER ON %s", quote_identifier(cmd->name)), NULL, NULL);
 		return;
 	}
-	/* core knows no order of a partitioned table */
+	/* core does not allow CLUSTER ON for a partitioned table, so only the shards get it */
 	shard_alter_piece(state, pstrdup("CLUSTER ON "),
 					  quote_names(state->table, shard_ddl_find_index(state->table, index)), pstrdup(""));
 }

@@ -1,6 +1,6 @@
 /*
  * ddl_alter_piece.c
- *	  The shards' ALTER TABLE, which is put together from pieces.
+ *	  Puts the shards' ALTER TABLE together from pieces.
  */
 #include "postgres.h"
 

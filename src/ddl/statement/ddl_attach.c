@@ -2,9 +2,9 @@
  * ddl_attach.c
  *	  ALTER TABLE ... ATTACH PARTITION of shards and sharded tables.
  *
- * A foreign table that is not a partition is changed here alone: its table on the node has
- * to be what it says when it becomes a shard.  What the parent's indexes and keys
- * are, the partition gets, as from core: on the nodes, too.
+ * A foreign table that is not a partition is changed on the coordinator only.  So when it
+ * becomes a shard, its table on the node is compared with its definition.  The partition
+ * gets the parent's indexes and keys, as in core; on the nodes, too.
  *
  *	  shard: definitions compared --> core --> indexes that the shard lacks
  *	  sharded table:				  core --> indexes that it has got, to its shards
@@ -51,7 +51,7 @@ take_definition(const ShardDdlTable *table, int shardno, int nfields, const char
 	definition->text = fields[1] ? pstrdup(fields[1]) : NULL;
 }
 
-/* The node would describe the table as it was when this transaction first came there. */
+/* Raises when the node would describe the table as of this transaction's snapshot there, which is older. */
 static void
 check_not_fixed(const ShardDdlTable *table)
 {
@@ -78,7 +78,7 @@ check_definition(const ShardDdlTable *table)
 		elog(ERROR, "node \"%s\" does not describe table %s", shard->node, shard->relation);
 	if (definition.text == NULL)
 	{
-		/* whoever types both sides may begin with either, as with CREATE FOREIGN TABLE ... PARTITION OF */
+		/* users who make both sides by hand may begin with either, as with CREATE FOREIGN TABLE ... PARTITION OF */
 		ereport(WARNING,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("table %s does not exist on node \"%s\"", shard->relation, shard->node),

@@ -8,8 +8,8 @@
  *	  definition (parent's index, made and undone) --> shards --> parent's index
  *						  something failed: what was made is dropped
  *
- * What cannot be dropped, because a node is down or the session has ended, is found by
- * the next attempt: what is valid is taken over, the rest dropped.
+ * Indexes that cannot be dropped, because a node is down or the session has ended, are
+ * found by the next attempt: it takes over valid ones and drops the others.
  */
 #include "postgres.h"
 
@@ -43,8 +43,8 @@ typedef struct NewIndex
 } NewIndex;
 
 /*
- * What the statement's index would be: makes it on the table and the partitions
- * here, and undoes that.
+ * Finds out what the statement's index would be: makes it on the coordinator's table and
+ * partitions, and undoes that.
  */
 static void
 try_index(ShardDdlCall *call, IndexStmt *stmt, const ShardDdlTable *table, NewIndex *new)
@@ -178,9 +178,9 @@ remains_of(const ShardDdlTable *table, const ShardDdlIndex *index, const bool *d
 }
 
 /*
- * The commands that drop remains.  They wait for transactions on these shards,
- * but not for long: the user may have cancelled the statement for that.  *of: what
- * each drops, NULL for those that set the limit.
+ * The commands that drop remains.  They wait for transactions on these shards only for a
+ * short time, since the user may have cancelled the statement because of such a wait.
+ * *of: what each command drops; NULL for those that set the time limit.
  */
 static ShardCommand *
 drop_commands(const ShardDdlTable *table, List *remains, int *ncommands, Remains ***of)
@@ -212,7 +212,7 @@ drop_commands(const ShardDdlTable *table, List *remains, int *ncommands, Remains
 	return commands;
 }
 
-/* Drops what an attempt has left, as far as that is possible; says what is left then, and what to do about it. */
+/* Drops what an attempt has left, as far as possible; reports what then remains, and what to do about it. */
 static void
 drop_remains(const ShardDdlTable *table, List *remains, const char *statement)
 {
@@ -249,7 +249,7 @@ drop_remains(const ShardDdlTable *table, List *remains, const char *statement)
  * What REINDEX CONCURRENTLY leaves
  */
 
-/* By the names that core gives to the index that takes the place of one, and to the one that is replaced. */
+/* Finds them by the names that core gives to the new index (_ccnew) and to the replaced one (_ccold). */
 static char *
 ask_copies(const ShardDdlTable *table, List *shardnos, void *arg)
 {
@@ -314,8 +314,8 @@ make_everywhere(ShardDdlCall *call, IndexStmt *stmt, const ShardDdlTable *table,
 }
 
 /*
- * A subtransaction, so that what was made can be dropped whatever fails, a cancel
- * included.  Only what this statement can have made is dropped.
+ * Makes the indexes in a subtransaction, so that they can be dropped after any failure,
+ * also a cancel.  Only indexes that this statement can have made are dropped.
  */
 static void
 make_or_drop(ShardDdlCall *call, IndexStmt *stmt, const ShardDdlTable *table, const NewIndex *new)
@@ -366,7 +366,7 @@ shard_ddl_create_index_concurrently(ShardDdlCall *call, ShardDdlTable *table)
 	if (new.index == NULL)
 		return true;			/* the NOTICE was sent */
 
-	/* what an attempt has left that was not heard to the end */
+	/* finds indexes of an earlier attempt whose end was not seen */
 	shard_ddl_ask_free(table, ask_names, take_name, &new);
 	drop_remains(table, remains_of(table, new.index, new.leftover), "CREATE INDEX CONCURRENTLY");
 

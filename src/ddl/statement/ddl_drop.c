@@ -1,9 +1,9 @@
 /*
  * ddl_drop.c
- *	  What a statement drops here is dropped on the nodes.
+ *	  Drops on the nodes what a statement drops on the coordinator.
  *
  * Whatever the statement is (DROP TABLE, DROP SCHEMA ... CASCADE, DROP OWNED,
- * DROP TYPE ... CASCADE), core tells of each object before it vanishes:
+ * DROP TYPE ... CASCADE), core calls object_access_hook for each object before it is gone:
  *
  *	  object_access_hook --> Collector --statement done--> commands for the nodes
  *
@@ -39,7 +39,7 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
-/* A foreign table that is dropped here: its table goes if the parent goes. */
+/* A foreign table that is dropped; its table on the node is dropped if the parent is. */
 typedef struct DroppedShard
 {
 	ShardDdlShard shard;
@@ -78,7 +78,7 @@ static object_access_hook_type prev_object_access = NULL;
 static void
 add_part(Oid relid, ObjectType kind, const char *name, Oid index)
 {
-	/* what the parent loses, its partitions lose */
+	/* partitions lose what their parent loses, so only the parent's is collected */
 	ShardDdlTable *table = get_rel_relispartition(relid) ? NULL : shard_ddl_table(relid);
 	DroppedPart *part;
 
@@ -260,7 +260,7 @@ drop_tables(Collector *dropped, const char *cascade)
 				appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "", all.shards[j].relation);
 				done[j] = true;
 			}
-		/* one that is gone already is as it should be */
+		/* a table that is gone already is not an error */
 		shard_ddl_batch_add(batch, i, "DROP TABLE IF EXISTS %s%s", names.data, cascade);
 	}
 	shard_ddl_batch_run(batch);
@@ -274,7 +274,7 @@ drop_part(DroppedPart *part, const char *cascade)
 	char	  **names = part->index ? shard_ddl_find_index_described(table, part->index, true) :
 		part->kind == OBJECT_STATISTIC_EXT ? shard_ddl_find_statistics(table, part->name) : NULL;
 
-	/* core looks after that for the index of a table, not for that of a parent */
+	/* core checks this for the index of a table, but not for that of a partitioned one */
 	if (part->kind == OBJECT_INDEX)
 		shard_ddl_table_check_unused(table, "DROP INDEX");
 	for (int i = 0; i < table->nshards; i++)

@@ -1,13 +1,13 @@
 /*
  * ddl_drop.h
- *	  What a statement drops here is dropped on the nodes.
+ *	  Drops on the nodes what a statement drops on the coordinator.
  */
 #ifndef SHARDFDW_DDL_DROP_H
 #define SHARDFDW_DDL_DROP_H
 
 #include "ddl/ddl_call.h"
 
-/* DROP of anything: tables, and what tables lose with it. */
+/* DROP of any object: drops tables, and parts of tables that go with it. */
 extern bool shard_ddl_drop(ShardDdlCall *call);
 
 /* Any other statement that may drop tables. Runs it and returns true. */

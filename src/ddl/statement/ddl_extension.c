@@ -1,6 +1,6 @@
 /*
  * ddl_extension.c
- *	  What CREATE EXTENSION has done beside objects, undone when the extension is dropped.
+ *	  Undoes, when the extension is dropped, what CREATE EXTENSION has done apart from objects.
  */
 #include "postgres.h"
 
@@ -11,7 +11,7 @@
 #include "utils/guc.h"
 #include "utils/snapmgr.h"
 
-/* The statement that takes the library out of what the database loads; no row when it is not there. */
+/* Gives the statement that removes the library from session_preload_libraries; no row if it is not there. */
 #define FORGET_SQL \
 	"SELECT format('ALTER DATABASE %I ', current_database()) || " \
 	"	coalesce('SET session_preload_libraries = ' || string_agg(quote_literal(name), ', ' ORDER BY n) FILTER (WHERE NOT ours), " \

@@ -1,6 +1,6 @@
 /*
  * ddl_extension.h
- *	  What CREATE EXTENSION has done beside objects, undone when the extension is dropped.
+ *	  Undoes, when the extension is dropped, what CREATE EXTENSION has done apart from objects.
  */
 #ifndef SHARDFDW_DDL_EXTENSION_H
 #define SHARDFDW_DDL_EXTENSION_H
@@ -11,8 +11,8 @@
 extern bool shard_ddl_extension_is_ours(Oid extension);
 
 /*
- * Takes the library out of the database's session_preload_libraries, or warns that
- * the user may not: were the library removed from the machine, nobody could connect.
+ * Removes the library from the database's session_preload_libraries, or warns that the
+ * user may not: if the library's file is removed later, nobody can connect any more.
  */
 extern void shard_ddl_extension_forget_library(void);
 

@@ -2,9 +2,9 @@
  * ddl_grant.c
  *	  GRANT and REVOKE on tables that have tables on nodes.
  *
- * Who uses a table through the coordinator needs rights on it here, and there
- * those of the role that the user mapping names.  What is granted goes to the
- * roles of the same names, on those nodes that have them.
+ * A user of the coordinator needs rights on its table; on the node the role that the user
+ * mapping names needs them.  GRANT is repeated for roles of the same names, on those nodes
+ * that have them.
  */
 #include "postgres.h"
 
@@ -88,7 +88,7 @@ add_grant(ShardDdlBatch *batch, int shardno, const GrantStmt *stmt, const char *
 					 quote_literal_cstr(role), command)));
 }
 
-/* On the nodes. */
+/* The nodes' part. */
 static void
 grant_rest(void *arg)
 {
@@ -120,7 +120,7 @@ shard_ddl_grant(ShardDdlCall *call)
 
 	if (stmt->objtype != OBJECT_TABLE || stmt->targtype == ACL_TARGET_DEFAULTS)
 		return false;
-	/* a plan that is kept has the statement, which core may write to */
+	/* core may change the statement, which may belong to a cached plan */
 	shard_ddl_run_core_then(call, NULL, grant_rest, copyObject(stmt));
 	return true;
 }

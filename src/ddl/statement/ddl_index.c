@@ -2,10 +2,10 @@
  * ddl_index.c
  *	  CREATE INDEX on a table that has tables on nodes.
  *
- * Core makes the index on the parent; it has no rows there and skips the foreign
- * partitions.  A unique one is made for the parent alone, as a marker that
- * planner and clients see as it is: each shard enforces it for its own rows,
- * which is enough since core asks for the shard key in it.
+ * Core makes the index on the parent, which has no rows, and skips the foreign
+ * partitions.  A unique index is made for the parent only, as a marker that planner and
+ * clients see.  Each shard enforces it for its own rows; that is enough, since core
+ * requires the shard key in it.
  */
 #include "postgres.h"
 
@@ -30,9 +30,10 @@
 #include "utils/rel.h"
 
 /*
- * The command that makes an index of the table on each shard, or the key that it
- * belongs to.  before: indexes that all levels had; shards whose own parent has
- * had an equal one, which is a part of it now, have it.  has: which shards have it otherwise, or NULL.
+ * Adds the command that makes an index of the table, or the key that it belongs to, on
+ * each shard.  before: indexes that all levels had.  A shard whose own parent had an equal
+ * one, which is a part of the new index now, has it already.  has: which other shards
+ * have it, or NULL.
  */
 static void
 add_create_index(ShardDdlBatch *batch, Oid indexid, const List *before, const bool *has)
@@ -78,7 +79,7 @@ typedef struct CreateIndex
 	List	   *before;			/* indexes that there were */
 } CreateIndex;
 
-/* What comes after the table's own index. */
+/* Sends the index to the shards, after the table's own index was made. */
 static void
 create_rest(void *arg)
 {

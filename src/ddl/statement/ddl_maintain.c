@@ -78,7 +78,7 @@ run_free(ShardDdlBatch *batch)
 		ThrowErrorData(error);
 }
 
-/* The table on which the user may do maintenance; core speaks to those who may not. */
+/* The table, if the user may do maintenance on it; core raises the error for others. */
 static ShardDdlTable *
 maintained_table(Oid relid)
 {
@@ -107,7 +107,7 @@ columns_text(List *columns)
 	return text.data;
 }
 
-/* Has core do the same with other tables, or none. */
+/* Has core run VACUUM or ANALYZE on rels only. */
 static void
 vacuum_here(ShardDdlCall *call, List *options, List *rels, bool is_vacuum)
 {
@@ -121,7 +121,7 @@ vacuum_here(ShardDdlCall *call, List *options, List *rels, bool is_vacuum)
 	stmt->rels = copyObject(rels);
 	stmt->is_vacuumcmd = is_vacuum;
 	shard_ddl_run_core_with(call, (Node *) stmt, false);
-	/* it has ended transactions; the portal's memory has outlived them */
+	/* VACUUM has ended transactions; cxt is in the portal's memory, which still exists */
 	MemoryContextSwitchTo(cxt);
 }
 
@@ -162,7 +162,7 @@ shard_ddl_vacuum(ShardDdlCall *call)
 	foreach(lc, batches)
 		run_free(lfirst(lc));
 
-	/* statistics of the whole are kept here, and taken from the nodes */
+	/* ANALYZE is run by core, which fetches statistics from the nodes and keeps them on the coordinator */
 	if (find_option(stmt->options, "verbose"))
 		analyze_options = list_make1(find_option(stmt->options, "verbose"));
 	vacuum_here(call, stmt->options, here, true);
@@ -178,8 +178,8 @@ shard_ddl_vacuum(ShardDdlCall *call)
  */
 
 /*
- * Runs what is in batch on the nodes, and core for a reference table.  in_xact:
- * the command can run in a transaction, as that of a reference table does.
+ * Runs batch on the nodes; for a reference table has core run the statement, too.
+ * in_xact: the command can run in a transaction, as it does for a reference table.
  */
 static void
 run_maintenance(ShardDdlCall *call, ShardDdlBatch *batch, bool in_xact, const char *name, CommandTag tag)

@@ -23,9 +23,8 @@
 #include "utils/syscache.h"
 
 /*
- * A parent moves alone: its shards stay in the schema in which they are, here and
- * there.  Copies of a reference table follow; so does a shard that is moved by
- * itself.
+ * A parent moves alone: its shards stay in their schema, on both sides.  Copies of a
+ * reference table move with it; so does the node's table of a shard that is moved.
  */
 bool
 shard_ddl_set_schema(ShardDdlCall *call)
@@ -44,7 +43,7 @@ shard_ddl_set_schema(ShardDdlCall *call)
 	batch = shard_ddl_batch_create(table);
 	for (int i = 0; i < table->nshards; i++)
 	{
-		/* CREATE SCHEMA IF NOT EXISTS asks for the right to create even when it has nothing to do */
+		/* CREATE SCHEMA IF NOT EXISTS would require the CREATE right even if the schema exists */
 		shard_ddl_batch_add(batch, i, "DO %s", quote_literal_cstr(
 			psprintf("BEGIN IF pg_catalog.to_regnamespace(%s) IS NULL THEN %s; END IF; END",
 					 quote_literal_cstr(schema), shard_ddl_schema_command(stmt->newschema))));
@@ -65,7 +64,7 @@ relation_of_names(List *names, int ntail)
 	return RangeVarGetRelid(makeRangeVarFromNameList(kept), NoLock, true);
 }
 
-/* What a statement names a table by. */
+/* The list of names by which a statement names a table. */
 typedef struct TableNames
 {
 	List	   *names;
@@ -81,7 +80,7 @@ owned_by_names(void *arg)
 	return shard_ddl_table_maybe(relid) && shard_class_ownercheck(relid, GetUserId()) ? relid : InvalidOid;
 }
 
-/* The table of these names, without the last ntail, locked, if the user owns it: others core turns away. */
+/* The table of these names, without the last ntail, locked, if the user owns it; core refuses other users. */
 static ShardDdlTable *
 own_table(List *names, int ntail)
 {
@@ -186,8 +185,8 @@ shard_ddl_comment(ShardDdlCall *call)
 }
 
 /*
- * Constraints of shards have names of their own, so what names some is core's
- * alone.
+ * Constraints of shards have names of their own, so SET CONSTRAINTS with names is left
+ * to core; only ALL is sent to nodes.
  */
 bool
 shard_ddl_set_constraints(ShardDdlCall *call)
@@ -202,8 +201,8 @@ shard_ddl_set_constraints(ShardDdlCall *call)
 }
 
 /*
- * Locks on the nodes keep out those who work there directly.  Who only reads
- * needs none, and pg_dump is not to depend on nodes.
+ * Locks on the nodes keep out clients that work there directly.  Locks for reading are
+ * not sent: they are not needed, and pg_dump must not depend on nodes.
  */
 bool
 shard_ddl_lock(ShardDdlCall *call)
@@ -237,8 +236,8 @@ shard_ddl_lock(ShardDdlCall *call)
 }
 
 /*
- * Triggers are fired by the coordinator.  Core makes some on a parent that foreign
- * partitions cannot have, and fails when they are to be fired.
+ * The coordinator fires triggers.  Refuses those that core would make on a parent though
+ * foreign partitions cannot have them, since they would fail when fired.
  */
 bool
 shard_ddl_create_trigger(ShardDdlCall *call)

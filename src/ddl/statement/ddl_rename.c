@@ -2,9 +2,9 @@
  * ddl_rename.c
  *	  RENAME of tables that have tables on nodes, and of their columns, indexes and constraints.
  *
- * Shards keep their names when their parent gets another one.  A shard that is
- * renamed by itself is renamed on its node, as it must be called there as it is
- * here; so is a copy of a reference table.
+ * Shards keep their names when their parent is renamed.  When a shard itself is renamed,
+ * so is its table on the node, since both must have the same name; so are copies of a
+ * reference table.
  */
 #include "postgres.h"
 
@@ -25,7 +25,7 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
-/* "ALTER TABLE shard RENAME what old TO new" for all shards; what ends in a blank. */
+/* "ALTER TABLE shard RENAME what old TO new" for all shards; `what` ends in a blank. */
 static void
 add_rename(ShardDdlBatch *batch, const char *what, const RenameStmt *stmt)
 {
@@ -34,7 +34,7 @@ add_rename(ShardDdlBatch *batch, const char *what, const RenameStmt *stmt)
 									 quote_identifier(stmt->newname)));
 }
 
-/* Index of each shard: from names, as they are now, to what the new name gives. */
+/* Renames the index of each shard from names, the present ones, to those made of newname. */
 static void
 add_rename_index(ShardDdlBatch *batch, char **names, const char *newname)
 {
@@ -71,7 +71,7 @@ rename_constraint(ShardDdlCall *call, RenameStmt *stmt)
 
 	if (!OidIsValid(constraint) && !table->is_reference && shard_ddl_find_foreign_key(table, stmt->subname))
 	{
-		/* of the shards alone */
+		/* a constraint that only the shards have */
 		add_rename(batch, "CONSTRAINT ", stmt);
 		shard_ddl_batch_run(batch);
 		if (call->qc)
@@ -89,7 +89,7 @@ rename_constraint(ShardDdlCall *call, RenameStmt *stmt)
 static bool
 rename_index(ShardDdlCall *call, RenameStmt *stmt)
 {
-	/* what core takes for an index is less than other changes of it need */
+	/* the lock that core takes to rename an index, weaker than for other changes */
 	Oid			relid = shard_ddl_table_lock(shard_ddl_table_of_index, stmt->relation, ShareUpdateExclusiveLock);
 	ShardDdlTable *table = OidIsValid(relid) ? shard_ddl_table(relid) : NULL;
 	ShardDdlBatch *batch;
@@ -126,7 +126,7 @@ shard_ddl_rename(ShardDdlCall *call)
 	{
 		case OBJECT_INDEX:
 		case OBJECT_TABLE:
-			/* either word is good for both */
+			/* ALTER TABLE and ALTER INDEX may both name an index */
 			if (get_rel_relkind(relid) == RELKIND_INDEX || get_rel_relkind(relid) == RELKIND_PARTITIONED_INDEX)
 				return rename_index(call, stmt);
 			break;

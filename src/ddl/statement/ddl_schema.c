@@ -1,23 +1,23 @@
 /*
  * ddl_schema.c
- *	  ALTER SCHEMA ... RENAME of schemas in which tables of nodes lie.
+ *	  ALTER SCHEMA ... RENAME of schemas that have tables on nodes.
  *
- *	  the schema: locked against those who make something of it on nodes
+ *	  the schema is locked against statements that make something of it on nodes
  *		  |
- *	  tables here that name something in the schema on a node --> locked, on both sides
+ *	  tables that use the schema on a node are locked, on both sides
  *		  |
- *	  nodes that hold some of it: their schema of that name is renamed
+ *	  nodes that have such tables: their schema of that name is renamed
  *		  |
- *	  core renames the schema here
+ *	  core renames the coordinator's schema
  *		  |
- *	  foreign tables that lie elsewhere than their names say: option schema_name
+ *	  foreign tables that would now name another schema get option schema_name
  *
- * A shard lies on its node in the schema in which it is here, so that two
- * schemas that swap their names here must do so there.  Foreign tables whose
- * names follow nobody stand for the same table as before.
+ * A shard is in the same schema on both sides, so two schemas that swap their names must
+ * do so on the nodes, too.  Foreign tables whose names do not follow stand for the same
+ * table as before.
  *
- * The nodes come first: an event trigger of the statement may have something to do
- * in the renamed schema on the nodes.
+ * The nodes come first: an event trigger of the statement may use the renamed schema on
+ * the nodes.
  */
 #include "postgres.h"
 
@@ -59,7 +59,7 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-/* By this comment a node's schema is known to have been made by us. */
+/* A node's schema with this comment was made by this extension. */
 #define SCHEMA_MARK "Made by shardfdw for a schema of the coordinator."
 
 PG_FUNCTION_INFO_V1(shardfdw_schema_command);
@@ -75,7 +75,7 @@ tables_that_need(const char *schema)
 	return shard_now_oids(psprintf("SELECT r::pg_catalog.oid FROM shardfdw_internal.tables_that_need(%s) r", quote_literal_cstr(schema)));
 }
 
-/* Does a table lie on nodes under its own name?  Asked without a lock on it: what is dropped meanwhile does not. */
+/* Has a table its own name on nodes?  The caller has no lock: false for a table that was dropped meanwhile. */
 static bool
 follows(Oid relid)
 {
@@ -84,7 +84,7 @@ follows(Oid relid)
 	switch (get_rel_relkind(relid))
 	{
 		case RELKIND_FOREIGN_TABLE:
-			/* one by itself stands for something that is defined elsewhere */
+			/* a foreign table by itself stands for something that is defined elsewhere */
 			return get_rel_relispartition(relid) && shard_ddl_table_shard(relid, &part);
 		case RELKIND_RELATION:
 			return shard_reference_is(relid);
@@ -112,9 +112,9 @@ find_tables(Oid namespace, const char *schema)
 }
 
 /*
- * Names of tables are in the remote queries of plans.  Who has planned one waits, or
- * is waited for, and plans again: else it would ask the node for the other
- * table of two that swap their schemas.
+ * Locks the tables, since plans have their names in remote queries.  A session with such a
+ * plan either waits for the lock and plans again, or this one waits for it.  Otherwise,
+ * when two schemas swap their names, it would read the other table on the node.
  */
 static List *
 find_and_lock_tables(Oid namespace, const char *schema)
@@ -143,7 +143,7 @@ find_and_lock_tables(Oid namespace, const char *schema)
 	}
 }
 
-/* What is on nodes of tables, which are locked (of ShardDdlShard). */
+/* The parts on nodes (of ShardDdlShard) of tables, which are locked. */
 static List *
 parts_of(List *tables)
 {
@@ -209,8 +209,8 @@ shardfdw_schema_command(PG_FUNCTION_ARGS)
 }
 
 /*
- * The command for one node.  A schema that we have made there for one that was dropped here
- * is in the way only when there is something in it; any other always is.
+ * The command for one node.  If the node has a schema of the new name, that is an error;
+ * unless this extension made it for a schema that was dropped, and it is empty.
  */
 static char *
 rename_text(const char *schema, const char *newname, StringInfo names)
@@ -259,7 +259,7 @@ rename_on_nodes(List *parts, const char *schema, const char *newname)
 		nodes = list_append_unique_oid(nodes, ((ShardDdlShard *) lfirst(lc))->serverid);
 	if (nodes == NIL)
 		return NIL;
-	/* as ddl_table.c: who locks several tables does so in this order */
+	/* as in ddl_table.c: several tables are always locked in this order */
 	list_sort(parts, compare_parts);
 	commands = palloc0(sizeof(ShardCommand) * list_length(nodes));
 	foreach(lc, nodes)
@@ -288,8 +288,8 @@ rename_on_nodes(List *parts, const char *schema, const char *newname)
  */
 
 /*
- * What schema_name of a foreign table has to become for the table to stand for
- * the same one on its node as before: NULL for nothing to do.
+ * The value that schema_name of a foreign table needs, so that it stands for the same table
+ * on its node as before; NULL: nothing to do.
  */
 static const char *
 new_schema_name(Form_pg_foreign_table form, Oid namespace, const char *schema, const char *newname, List *nodes,
@@ -311,7 +311,7 @@ new_schema_name(Form_pg_foreign_table form, Oid namespace, const char *schema, c
 	return !renamed && get_rel_namespace(form->ftrelid) == namespace ? schema : NULL;
 }
 
-/* Whoever owns it: the owner of the schema changes no more than its name. */
+/* Sets the option directly in the catalog, whoever owns the table: for the user only the schema's name changes. */
 static void
 set_schema_name(Relation catalog, HeapTuple tuple, const char *value, DefElemAction action)
 {
@@ -359,13 +359,13 @@ keep_foreign_tables(Oid namespace, const char *schema, const char *newname, List
 	CommandCounterIncrement();
 }
 
-/* The schema that a statement renames; InvalidOid where core has something to say about it. */
+/* The schema that a statement renames; InvalidOid where core will raise an error. */
 static Oid
 schema_to_rename(const RenameStmt *stmt)
 {
 	Oid			namespace = get_namespace_oid(stmt->subname, true);
 
-	/* those who may not, and names that are taken */
+	/* the user may not, or the new name is taken */
 	if (!OidIsValid(namespace) || !OidIsValid(shard_option_cluster_server()) ||
 		!shard_namespace_ownercheck(namespace, GetUserId()) ||
 		shard_database_aclcheck(MyDatabaseId, GetUserId(), ACL_CREATE) != ACLCHECK_OK ||
@@ -383,7 +383,7 @@ shard_ddl_rename_schema(ShardDdlCall *call)
 	List	   *tables;
 	List	   *nodes;
 
-	/* its name may be given to another one while it is waited for */
+	/* another schema may get its name during the wait for the lock */
 	for (;; namespace = again)
 	{
 		if (!OidIsValid(namespace))

@@ -14,9 +14,8 @@
  *
  * The last two steps' order: see ddl_rest.c.
  *
- * Nothing is changed on one side only: an error of a node is an error of the
- * statement, and the nodes' transactions commit, or roll back to a savepoint,
- * with the one here.
+ * Nothing is changed on one side only: an error of a node fails the statement, and the
+ * nodes' transactions commit, or roll back to a savepoint, with the local one.
  */
 #include "postgres.h"
 
@@ -82,8 +81,8 @@ shard_ddl_run(ShardDdlCall *call)
 	ShardDdlRestEntry *outer;
 
 	/*
-	 * Names are looked up before anything is locked.  What this session knows of them may be
-	 * older than a rename, and core, which locks what it finds, would find another table.
+	 * Names are looked up before anything is locked.  This session's caches may be older than a
+	 * rename; core, which looks the name up again when it locks, would then find another table.
 	 */
 	AcceptInvalidationMessages();
 	shard_ddl_check_own_schema(stmt);
@@ -91,8 +90,8 @@ shard_ddl_run(ShardDdlCall *call)
 		shard_schema_lock_statement(stmt);
 
 	/*
-	 * What core does on its way through another statement belongs to that one.
-	 * In recovery nothing is changed, as core says.
+	 * A sub-command that core runs for another statement is part of that one.
+	 * In recovery core refuses all changes.
 	 */
 	if (call->context == PROCESS_UTILITY_SUBCOMMAND)
 	{

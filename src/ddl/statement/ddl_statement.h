@@ -10,11 +10,11 @@
 #include "ddl/ddl_call.h"
 #include "ddl/ddl_table.h"
 
-/* Runs any utility statement: what it changes of a table on nodes is changed there, too. */
+/* Runs any utility statement.  If it changes a table that is on nodes, it is changed there, too. */
 extern void shard_ddl_run(ShardDdlCall *call);
 
 /*
- * Statements by kind.  Each returns false when the statement is not for it: then
+ * Statements by kind.  Each returns false when it does not handle the statement: then
  * nothing was done, and core runs it.
  */
 extern bool shard_ddl_alter_table(ShardDdlCall *call);
@@ -25,7 +25,7 @@ extern bool shard_ddl_drop_index_concurrently(ShardDdlCall *call);
 
 /*
  * Drops the invalid indexes that REINDEX CONCURRENTLY has left on a table's
- * shards when it failed or was cancelled, as far as that is possible: else a warning.
+ * shards when it failed or was cancelled.  A WARNING for those that cannot be dropped.
  */
 extern void shard_ddl_drop_copies(const ShardDdlTable *table);
 

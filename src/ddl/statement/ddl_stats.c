@@ -2,8 +2,8 @@
  * ddl_stats.c
  *	  Extended statistics of tables that have tables on nodes.
  *
- * Each shard has its own, in its schema, under a name of its own.  One that a
- * shard does not have is not an error: statistics change no result.
+ * Each shard has its own statistics object, in its schema, under a name of its own.  It is
+ * not an error if a shard lacks one: statistics do not change results.
  */
 #include "postgres.h"
 
@@ -62,7 +62,7 @@ add_create(ShardDdlBatch *batch, Oid statistics)
 	HeapTuple	tuple = SearchSysCache1(STATEXTOID, ObjectIdGetDatum(statistics));
 	Form_pg_statistic_ext form = (Form_pg_statistic_ext) GETSTRUCT(tuple);
 
-	/* what stands around the definition is known to the letter */
+	/* the text around the definition is known exactly, so it can be cut off */
 	name = pstrdup(NameStr(form->stxname));
 	prefix = psprintf("CREATE STATISTICS %s", quote_qualified_identifier(get_namespace_name(form->stxnamespace), name));
 	suffix = psprintf(" FROM %s", quote_qualified_identifier(get_namespace_name(get_rel_namespace(table->relid)),
