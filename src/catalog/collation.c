@@ -5,8 +5,8 @@
  * A default collation is described by one string: provider, locale, rules, the
  * version of the library that compares, and the encoding.  add_node() and
  * check_cluster() ask a node for it and note it as the server's option
- * default_collation; shardfdw_internal.default_collation() tells the coordinator's.  Only
- * where both are there and equal the same order is sure.
+ * default_collation; shardfdw_internal.default_collation() returns the coordinator's.
+ * Only if both are known and equal, the same order is sure.
  *
  * A locale without a version (C.UTF-8 of libc) has no description, nor has a
  * database whose text was indexed with another version than the library's now.
@@ -40,7 +40,7 @@ database_text(HeapTuple tuple, AttrNumber attno)
 	return isnull ? NULL : TextDatumGetCString(value);
 }
 
-/* The version of the library that compares here; NULL when there is none to tell. */
+/* The version of the library that compares text on the coordinator; NULL when it has none. */
 static char *
 actual_version(void)
 {

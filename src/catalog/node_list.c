@@ -24,7 +24,7 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-/* The right to execute it makes a role's servers nodes of the cluster. */
+/* Servers of roles that may execute this function are nodes of the cluster. */
 #define ADD_NODE_FUNCTION "add_node"
 
 PG_FUNCTION_INFO_V1(shardfdw_is_cluster_node);
@@ -48,9 +48,9 @@ node_owner(Oid serverid)
 }
 
 /*
- * May role call add_node()?  The function is looked for without the rights of
- * the current user, who need not see the schema; others of that name, which
- * somebody else may have made there, do not count.
+ * May role call add_node()?  The look-up does not depend on the rights of the current
+ * user, who may not see the schema.  Other functions of that name, which somebody else
+ * may have made there, do not count.
  */
 static bool
 may_add_nodes(Oid role)

@@ -10,12 +10,12 @@
 #include "nodes/pg_list.h"
 
 /*
- * Whose servers are trusted.  A server's owner can lead it elsewhere at any
- * time and map users to any role there, so nothing may go to a server of
- * which nobody has said that it is a node:
+ * Whose servers are trusted.  A server's owner can point it to another host at any time,
+ * and map users to any role there.  So nothing may be sent to a server which a trusted
+ * role has not declared to be a node:
  *
- *	 cluster's	its owner may execute add_node(): superusers, and whom they
- *				grant that.  Everybody's statements may use it
+ *	 cluster's	its owner may execute add_node(): superusers, and roles to which
+ *				they grant that.  Everybody's statements may use it
  *	 own		made by the current user: that user's statements may use it
  *	 private	anybody else's: only where a foreign table or a list of nodes
  *				names it

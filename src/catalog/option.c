@@ -5,7 +5,7 @@
  *
  * Every option of postgres_fdw (15 to 19) is accepted with its name, place and
  * meaning, whatever the major, so that definitions can be moved between the two
- * wrappers and between majors.  What libpq understands is conninfo.c's to say.
+ * wrappers and between majors.  conninfo.c knows the options of libpq.
  *
  * The look-ups go through the system caches and keep nothing; what the planner
  * needs often is kept by shard_map.c.
@@ -206,7 +206,7 @@ consider_name(const char *name, const char *candidate, const char **best, int *d
 	}
 }
 
-/* Raises the error for a name that is no option at this place, with the nearest one as hint. */
+/* Raises the error for a name that is not an option at this place, with the most similar one as hint. */
 static void
 report_unknown_option(const char *name, int place)
 {
@@ -323,7 +323,7 @@ check_value(DefElem *elem, const OptionDef *def)
 	}
 }
 
-/* Names of a list that are no installed extension get a WARNING: they may come later. */
+/* A WARNING for names in the list that are not installed extensions: those may be installed later. */
 static void
 check_extension_list(DefElem *elem)
 {
@@ -403,7 +403,7 @@ option_to_bool(const char *name, const char *value, bool dflt)
 	return result;
 }
 
-/* Elements of a text[] in its text form; raises for what is none, and for NULL elements. */
+/* Elements of a text[] in its text form.  Raises for other text, and for NULL elements. */
 static List *
 parse_list(const char *value)
 {
@@ -593,7 +593,7 @@ shard_option_cluster_server(void)
 	}
 	if (!cluster_server_known)
 	{
-		/* it may change while it is looked at */
+		/* it may change during the look-up */
 		uint64		before = cluster_server_changes;
 
 		cluster_server = get_foreign_server_oid(CLUSTER_SERVER, true);

@@ -13,7 +13,7 @@
 #include "fmgr.h"
 #include "foreign/foreign.h"
 
-/* handler: the C function of the wrapper's handler, by which our servers are known.  Once, at load. */
+/* handler: the C function of the wrapper's handler, by which our servers are recognized.  To be called once, at load. */
 extern void shard_option_init(PGFunction handler);
 
 /* Value of a foreign table's option, its server's as fallback; or NULL. */
@@ -35,8 +35,8 @@ extern bool shard_option_is_ours(Oid foreigntable_relid);
 extern bool shard_option_is_our_server(Oid serverid);
 
 /*
- * Does the definition of a server's tables follow that of their foreign tables,
- * if these have the same names?  Option propagate_ddl.
+ * Are a server's tables changed together with their foreign tables, if both have the same
+ * names?  Option propagate_ddl.
  */
 extern bool shard_option_definition_follows(Oid serverid);
 
@@ -44,9 +44,9 @@ extern bool shard_option_definition_follows(Oid serverid);
 extern const char *shard_option_column_name(Oid relid, AttrNumber attno);
 
 /*
- * OID of the virtual server `shardfdw_cluster` that CREATE EXTENSION makes: the
- * server on which core is told that every sharded table lives.  It has no
- * connection.  InvalidOid when the extension is not in this database.
+ * OID of the virtual server `shardfdw_cluster` that CREATE EXTENSION makes.  Core is told
+ * that every sharded table is on it.  It has no connection.  InvalidOid when the extension
+ * is not in this database.
  */
 extern Oid	shard_option_cluster_server(void);
 

@@ -8,17 +8,16 @@
  * Partial Aggregate would hand to Finalize Aggregate.  SQL functions make it
  * here and on nodes (80_partial_aggregate.sql).
  *
- *	 built-in aggregates	shardfdw_internal.partial_<transition function>: aggregates that
- *							share a state share it
+ *	 built-in aggregates	shardfdw_internal.partial_<transition function>: aggregates
+ *							with the same state have the same one
  *	 others					shardfdw_partial_<aggregate> in the aggregate's own
  *							schema, where its owner may create; nodes that have
  *							it have a copy of the aggregate, too
- *	 those of built-in ones	themselves: where a node is a coordinator of other ones,
- *							it combines what these return
+ *	 partial aggregates		themselves: a node that is a coordinator of other nodes
+ *	 of built-in ones		combines what these return
  *
- * Nothing rests on the name alone: the definitions are compared at each look-up,
- * as system caches hold both.  Which nodes have it follows from options of their
- * servers, see ShardNode.
+ * The name alone is not trusted: each look-up compares the definitions, which are in the
+ * system caches.  Options of the servers say which nodes have it, see ShardNode.
  */
 #include "postgres.h"
 
@@ -52,7 +51,7 @@
 /* In missing_partial_aggregates: every partial aggregate of an internal state. */
 #define MISSING_INTERNAL "internal"
 
-/* Has partial the state of agg, and does it return just that? */
+/* Has partial the same state as agg, and is that its result? */
 static bool
 is_partial(HeapTuple agg_tuple, HeapTuple partial_tuple)
 {
@@ -110,7 +109,7 @@ shard_partial_aggregate_name(const char *aggregate)
 	if (len <= room)
 		return psprintf(OTHER_PREFIX "%s", aggregate);
 
-	/* a part of its hash tells apart what begins alike */
+	/* names with the same beginning differ in the hash */
 	return psprintf(OTHER_PREFIX "%.*s_%08x", pg_mbcliplen(aggregate, len, room - 9), aggregate,
 					hash_bytes((const unsigned char *) aggregate, len));
 }
@@ -124,7 +123,7 @@ partial_place(Form_pg_proc proc, Form_pg_aggregate agg, Oid *nspoid, char **name
 	*nspoid = get_namespace_oid(SHARD_INTERNAL_SCHEMA, true);
 	if (proc->oid >= FirstGenbkiObjectId)
 	{
-		/* that of a built-in one is asked for by a coordinator above this one: its state is its own */
+		/* a coordinator above this one asks for a partial aggregate of a built-in one, which is its own partial one */
 		if (proc->pronamespace == *nspoid &&
 			strncmp(NameStr(proc->proname), PARTIAL_PREFIX, strlen(PARTIAL_PREFIX)) == 0)
 		{
@@ -142,7 +141,7 @@ partial_place(Form_pg_proc proc, Form_pg_aggregate agg, Oid *nspoid, char **name
 	return strlen(*name) < NAMEDATALEN;
 }
 
-/* The partial aggregate of an aggregate, here. */
+/* The coordinator's partial aggregate of an aggregate. */
 static Oid
 find_partial(HeapTuple agg_tuple)
 {
@@ -164,9 +163,9 @@ find_partial(HeapTuple agg_tuple)
 }
 
 /*
- * Does the list name it, by its qualified name whatever the arguments, or by the
- * kind of its state?  An internal state of core's own functions is in doubt, too,
- * where the one that built-in aggregates of the same state share is missing.
+ * Does the list name it, by its qualified name (for any arguments) or by the kind of its
+ * state?  A partial aggregate with an internal state of core's own functions also counts as
+ * missing if that of the built-in aggregates with the same state is missing.
  */
 static bool
 is_missing(List *missing, Oid partial, Oid transfn, bool internal)
@@ -191,8 +190,8 @@ is_missing(List *missing, Oid partial, Oid transfn, bool internal)
 }
 
 /*
- * The partial aggregate of an aggregate here; *transfn and *internal tell of its state.
- * InvalidOid when there is none.
+ * The coordinator's partial aggregate of an aggregate, with its transition function and
+ * whether its state is internal.  InvalidOid when there is none.
  */
 static Oid
 get_local_partial(Oid aggfnoid, Oid *transfn, bool *internal)
@@ -295,7 +294,7 @@ read_all_nodes(void)
 	MemoryContextSwitchTo(oldcxt);
 }
 
-/* Has nobody been denied the right to execute it? */
+/* May everybody execute it? */
 static bool
 is_public(Oid funcid)
 {

@@ -24,14 +24,14 @@ extern Oid	shard_partial_aggregate_local(Oid aggfnoid);
 
 /*
  * Do all nodes, whatever tables they hold, have a copy of an aggregate that is
- * not built in, and may everybody execute it?  Where its partial aggregate is, it is too.
+ * not built in, and may everybody execute it?  Nodes with its partial aggregate have it, too.
  */
 extern bool shard_partial_aggregate_everywhere(Oid aggfnoid);
 
-/* Name that goes with an aggregate that is not built in, whose schema it shares.  Memory: current context. */
+/* Name of the partial aggregate of an aggregate that is not built in, in the same schema.  Memory: current context. */
 extern char *shard_partial_aggregate_name(const char *aggregate);
 
-/* Is partial, by its definition, what returns the state of aggregate? */
+/* Is partial, by its definition, a partial aggregate of aggregate aggfnoid? */
 extern bool shard_partial_aggregate_matches(Oid aggfnoid, Oid partial);
 
 extern void shard_partial_aggregate_init(void);	/* registers invalidation callbacks */

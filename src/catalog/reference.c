@@ -67,7 +67,7 @@ create_cache(void)
 	CacheRegisterRelcacheCallback(forget_relation, (Datum) 0);
 }
 
-/* Only superusers make C functions, so nobody else's has this symbol by chance. */
+/* By its C symbol: only superusers can make C functions, so no other function has it. */
 bool
 shard_reference_is_trigger(Oid funcid)
 {
@@ -91,7 +91,7 @@ shard_reference_is_trigger(Oid funcid)
 static bool
 sends_all_writes(Relation rel)
 {
-	/* a copy: to look functions up may have rel's entry built anew, whose triggers are others then */
+	/* a copy: looking up functions may make core rebuild rel's cache entry, and free its triggers */
 	TriggerDesc *triggers = CopyTriggerDesc(rel->trigdesc);
 	int			sent = 0;
 
@@ -131,7 +131,7 @@ shard_reference_is(Oid relid)
 		RelationClose(rel);
 		return false;
 	}
-	/* rows of children would be read here, and are not on the nodes */
+	/* the coordinator would also read rows of children, which the nodes do not have */
 	result = sends_all_writes(rel) &&
 		!(rel->rd_rel->relhassubclass && find_inheritance_children(relid, NoLock) != NIL);
 	RelationClose(rel);

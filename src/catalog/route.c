@@ -1,11 +1,11 @@
 /*
  * route.c
- *	  From conditions on the key, or from key values, to shards.
+ *	  Finds shards by conditions on the key, or by key values.
  *
- * Nothing here knows how a key is hashed or compared: the parent's PartitionKey
- * holds core's support functions and its PartitionDesc the bounds, and core's
- * pruning and bound searches are called with them.  So what a condition prunes,
- * where INSERT routes a row and where COPY sends a line cannot differ.
+ * This file does not know how a key is hashed or compared: the parent's PartitionKey has
+ * core's support functions and its PartitionDesc the bounds, and core's pruning and bound
+ * searches are called with them.  So pruning, INSERT and COPY always agree on the shard
+ * of a key.
  *
  *	  conditions -> scratch RelOptInfo -> prune_append_rel_partitions -> shardnos
  *	  key values -> hash / bound search -> boundinfo->indexes         -> shardno
@@ -60,9 +60,9 @@ key_expression(PartitionKey key, int keyno)
 
 /*
  * A copy of quals in which "column IS NOT NULL" has become true, within AND
- * and OR too.  In a RANGE parent it prunes nothing, as the DEFAULT partition
- * has other keys than NULL; but together with "key IN (...)" core up to some major
- * takes it for a reason to leave out the DEFAULT partition, which it is not.
+ * and OR too.  In a RANGE parent it must not prune anything, as the DEFAULT partition also
+ * has keys that are not NULL.  But together with "key IN (...)" older majors of core leave
+ * the DEFAULT partition out because of it, which is wrong.
  */
 static Node *
 ignore_not_null(Node *quals, void *context)
@@ -163,7 +163,7 @@ map_fits(const ShardMap *map, PartitionDesc partdesc)
 const ShardMap *
 shard_route_pin(Relation parent, PartitionDesc *partdesc)
 {
-	/* what changes between the two look-ups shows at the next try */
+	/* a change between the two look-ups is noticed, and both are made again */
 	for (int i = 0; i < PIN_TRIES; i++)
 	{
 		const ShardMap *map = shard_map_get(RelationGetRelid(parent));
@@ -233,9 +233,9 @@ shard_route_key(Relation parent, PartitionDesc partdesc, const Datum *values, co
 }
 
 /*
- * True when expr_varno1 is key keyno (0-based) of relid and comparing it with
- * eqop under collation says "equal" for exactly what the key calls equal.  A
- * condition or grouping of that kind never crosses shards.
+ * True when expr_varno1 is key column keyno (0-based) of relid, and eqop under collation is
+ * the key's own equality.  Rows that are equal by such a condition or grouping are on one
+ * shard.
  */
 bool
 shard_route_key_matches(Oid relid, int keyno, Node *expr_varno1, Oid eqop, Oid collation)

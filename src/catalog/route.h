@@ -1,7 +1,7 @@
 /*
  * route.h
- *	  From key values, or from conditions on the key, to shards: core's own
- *	  partition support functions decide, so that pruning, INSERT and COPY agree.
+ *	  Finds shards by key values, or by conditions on the key: core's own partition
+ *	  support functions decide, so that pruning, INSERT and COPY agree.
  */
 #ifndef SHARDFDW_ROUTE_H
 #define SHARDFDW_ROUTE_H
@@ -33,15 +33,15 @@ extern const ShardMap *shard_route_pin(Relation parent, PartitionDesc *partdesc)
 
 /*
  * shardno, in the map that partdesc was pinned with, for key values (partnatts
- * of them, in key order), -1 when no partition takes them.  Key expressions are
- * the caller's work.
+ * of them, in key order), -1 when no partition takes them.  The caller computes key
+ * expressions.
  */
 extern int	shard_route_key(Relation parent, PartitionDesc partdesc,
 							const Datum *values, const bool *isnull);
 
 /*
- * Partition key of relid: attribute numbers (0 = expression).  Used by planners
- * to tell whether an expression is the shard key under the same equality.
+ * Is expr_varno1 column keyno (0-based) of relid's partition key, and is eqop under
+ * collation the key's own equality?
  */
 extern bool shard_route_key_matches(Oid relid, int keyno, Node *expr_varno1,
 									Oid eqop, Oid collation);

@@ -110,7 +110,7 @@ retire_map(CachedMap *cached)
 	}
 }
 
-/* Whoever asks for the map of a table of ours is going to use the table. */
+/* Returns the map after shard_version_check(): whoever asks for a map is going to use the table. */
 static const ShardMap *
 usable_map(const CachedMap *cached)
 {
@@ -239,7 +239,7 @@ build_map(Oid relid, char relkind, bool *keep)
 		return NULL;
 	}
 
-	/* Under the current context until it is whole: an error leaves nothing behind. */
+	/* A child of the current context until it is complete, so that an error leaves nothing behind. */
 	cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw shard map",
 								ALLOCSET_SMALL_SIZES);
 	oldcxt = MemoryContextSwitchTo(cxt);
@@ -461,7 +461,7 @@ invalidate_relation(Datum arg, Oid relid)
 	}
 }
 
-/* Callbacks are few: this one serves another file, too. */
+/* The number of callbacks is limited: this one serves another file, too. */
 static void
 note_relation_change(Datum arg, Oid relid)
 {
@@ -475,7 +475,7 @@ invalidate_all(Datum arg, int cacheid, uint32 hashvalue)
 	invalidate_relation(arg, InvalidOid);
 }
 
-/* Nothing looks at a map across transactions: those retired or invalid by now can go. */
+/* Frees maps that are retired or invalid: nothing uses a map across transactions. */
 static void
 free_stale_maps(void)
 {

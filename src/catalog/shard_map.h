@@ -36,8 +36,8 @@ typedef struct Shard
 	const char *relation;		/* qualified, quoted name on the node */
 
 	/*
-	 * What stands in FROM of a remote query in place of the parent: the same
-	 * as relation, or, where columns have other names on the node,
+	 * The FROM item of a remote query that replaces the parent: the same as relation,
+	 * or, where columns have other names on the node,
 	 * "(SELECT remote AS local, ... FROM relation)".  An alias always follows.
 	 */
 	const char *from_item;
@@ -51,7 +51,7 @@ typedef struct Shard
 typedef struct ShardMap
 {
 	Oid			relid;
-	uint64		serial;			/* of the session: another one after each change */
+	uint64		serial;			/* changes with each new map of this session */
 	bool		renames;		/* columns of some shard have other names on its node */
 	bool		read_only;		/* option `updatable` of some shard, or of its server, is false */
 	bool		has_triggers;	/* some shard has triggers here */

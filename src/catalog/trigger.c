@@ -1,11 +1,10 @@
 /*
  * trigger.c
- *	  Whether triggers of a table here have to be fired.
+ *	  Whether triggers of a coordinator's table have to be fired.
  *
- * Deferrable unique constraints of a sharded table come with a trigger of core's
- * that checks them at the end of the transaction.  The shards have constraints
- * of their own, and so their own trigger of this kind: the one here has nothing
- * to do.
+ * Deferrable unique constraints of a sharded table have a trigger of core that checks
+ * them at the end of the transaction.  The shards have constraints of their own with
+ * triggers of this kind, so the coordinator's trigger is ignored.
  */
 #include "postgres.h"
 

@@ -1,6 +1,6 @@
 /*
  * trigger.h
- *	  Whether triggers of a table here have to be fired.
+ *	  Whether triggers of a coordinator's table have to be fired.
  */
 #ifndef SHARDFDW_TRIGGER_H
 #define SHARDFDW_TRIGGER_H

@@ -1,11 +1,10 @@
 /*
  * reference_param.c
- *	  How rows of a reference table are named and their values passed in
- *	  commands for its copies.
+ *	  How commands for copies of a reference table identify rows and pass values.
  *
  * A copy finds its rows by the identity: an immediate unique key without NULLs, as in
- * logical replication.  Values travel as text, in typed arrays where there are
- * several: a copy whose column has got another type by hand converts them or complains.
+ * logical replication.  Values travel as text, several of them as typed arrays.  A copy
+ * whose column's type was changed by hand converts them or raises an error.
  */
 #include "postgres.h"
 
@@ -46,7 +45,7 @@ shard_reference_param_column(Relation rel, AttrNumber attno)
 
 /* ---------- identity ---------- */
 
-/* Is the index one by which a row can be told from all others at any moment? */
+/* Does the index identify a row at any moment? */
 static bool
 is_identity(Relation index, TupleDesc desc)
 {
@@ -144,7 +143,7 @@ shard_reference_param_identity(Relation rel, const char *verb, ShardReferenceIde
 	index_close(index, AccessShareLock);
 }
 
-/* For these, whether a row fits in depends on the rows that are there at that moment. */
+/* When these columns change, the order of changes matters: a row can only get a key that is free at that moment. */
 Bitmapset *
 shard_reference_param_unique(Relation rel)
 {

@@ -1,7 +1,6 @@
 /*
  * reference_param.h
- *	  How rows of a reference table are named and their values passed in
- *	  commands for its copies.
+ *	  How commands for copies of a reference table identify rows and pass values.
  */
 #ifndef SHARDFDW_REFERENCE_PARAM_H
 #define SHARDFDW_REFERENCE_PARAM_H
@@ -39,7 +38,7 @@ extern AttrNumber *shard_reference_param_sent(TupleDesc desc, int *ncolumns);
 
 extern const char *shard_reference_param_column(Relation rel, AttrNumber attno);
 
-/* Raises when nothing tells a row from all others; verb ("update") is for that. */
+/* Finds the identity.  Raises when the table has none; verb ("update") is for that message. */
 extern void shard_reference_param_identity(Relation rel, const char *verb, ShardReferenceIdentity *identity);
 
 /* Columns on which immediate unique indexes depend, offset by FirstLowInvalidHeapAttributeNumber. */

@@ -6,12 +6,12 @@
  *								| no
  *								+--> settle --> run again --> right?  --no-->  error
  *
- * A transaction is committed on the coordinator first, on the nodes a moment
- * later.  Whoever sees its rows here and changes them in that moment does not find them
- * there: the node waits for a row that is being changed, but not for one that is
- * being inserted, or gets another key.  Such transactions are prepared there, all of
- * them before their rows could be seen here; so once those are settled that are prepared
- * now, the rows are there, or the copy differs.
+ * A transaction is committed on the coordinator first, and on the nodes a moment later.
+ * A session that changes such rows in between sees them on the coordinator, but does not
+ * find them on a node: the node waits for a row that is being changed, but not for one
+ * that is being inserted or gets another key.  All such transactions were prepared on the
+ * node before the coordinator showed their rows.  So once the transactions that are
+ * prepared now are settled, the rows are there, or the copy differs.
  */
 #include "postgres.h"
 
@@ -27,7 +27,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-/* Prepared transactions that are older belong to nobody who is about to commit them. */
+/* Prepared transactions that are older are not waited for: no session is about to commit them. */
 #define SETTLE_LIMIT_MS 5000
 
 /* Longest pause between two looks at them. */
@@ -138,7 +138,7 @@ report_difference(ShardReferenceWrite *write, const ShardCommand *command, int64
 {
 	const char *node = GetForeignServer(command->serverid)->servername;
 
-	/* the node's snapshot may be from before a commit that the one here has seen */
+	/* the node's snapshot may be older than a commit that the coordinator's snapshot shows */
 	if (IsolationUsesXactSnapshot() && nchanged < nrows)
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
@@ -162,7 +162,7 @@ rows_changed(const ShardCommand *command)
 	return strtoi64(PQcmdTuples(command->result), NULL, 10);
 }
 
-/* The command has changed nchanged rows, nrows were to be. */
+/* A command has changed nchanged rows instead of nrows: settles, and runs it again if that can help, or raises. */
 static void
 run_again(ShardReferenceWrite *write, const ShardCommand *command, int64 nrows, int64 nchanged,
 		  ShardReferenceCount count)

@@ -37,9 +37,9 @@ typedef enum ShardReferenceCount
 } ShardReferenceCount;
 
 /*
- * Waits until what other transactions of this coordinator have prepared on the
- * nodes before is committed there: what they wrote can be seen here, and not there yet.
- * Those that are left from a crash are not waited for.
+ * Waits until the transactions of this coordinator that are prepared on the nodes now are
+ * committed there: the coordinator shows their rows already, the nodes do not yet.  Those
+ * that are left from a crash are not waited for.
  */
 extern void shard_reference_run_settle(ShardReferenceWrite *write);
 

@@ -7,13 +7,13 @@
  *	 UPDATE    see reference_update.c
  *	 TRUNCATE  --> TRUNCATE
  *
- * The coordinator's table has taken the change already: rows are locked there,
- * and unique keys have been checked there, so that nodes do not wait for each
- * other.  Every count is checked, so that a copy that differs is noticed by the
- * first statement that should have changed a row it lacks.
+ * The coordinator's table has taken the change already: its rows are locked and unique
+ * keys have been checked, so sessions do not wait for each other on nodes.  Every count is
+ * checked, so that the first statement that should change a row which a copy lacks finds
+ * the difference.
  *
- * Rows travel as text, which a copy whose column has got another type by hand converts
- * or refuses.  Only those for copies that have just been made go in binary.
+ * Rows travel as text; a copy whose column's type was changed by hand converts or refuses
+ * it.  Only rows for copies that have just been made are sent in binary.
  */
 #include "postgres.h"
 
@@ -27,7 +27,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
-/* A reader of its own from the first row on; other triggers read the same rows. */
+/* Other triggers read the same rows, so this makes a read pointer of its own. */
 void
 shard_reference_send_rewind(Tuplestorestate *rows)
 {
@@ -129,7 +129,7 @@ shard_reference_send_table(Relation rel, List *nodes)
 	TableScanDesc scan;
 	uint64		nrows = 0;
 
-	/* under the lock, the latest rows are the last word, whatever this transaction's snapshot is */
+	/* under the lock, the latest rows are the right ones, whatever this transaction's snapshot is */
 	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
 
 	shard_reference_run_begin(&write, rel);

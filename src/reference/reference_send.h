@@ -16,7 +16,7 @@
  * All act on the nodes' copies of rel as the current user, in this transaction,
  * and return when all nodes have done it.  old_rows and new_rows hold rows of
  * rel, in the order in which they were changed, the n-th of one belonging to
- * the n-th of the other; their read pointers are left alone.
+ * the n-th of the other; their present read pointers do not move.
  * Errors: those of nodes; a copy that lacks a row is one (55000).
  */
 extern void shard_reference_send_insert(Relation rel, Tuplestorestate *new_rows);

@@ -99,7 +99,7 @@ note_sent(Tuplestorestate *rows)
 	MemoryContextSwitchTo(oldcxt);
 }
 
-/* Has a row trigger sent these rows?  forget: nobody will ask again. */
+/* Has a row trigger sent these rows?  forget: this is the last time that it is asked. */
 static bool
 were_sent(Tuplestorestate *rows, bool forget)
 {
@@ -119,13 +119,13 @@ were_sent(Tuplestorestate *rows, bool forget)
 /* ---------- the trigger ---------- */
 
 /*
- * Must a row trigger send the rows of its event?  Only when somebody else's
- * row trigger runs for it; then the statement trigger finds it done.
+ * Must our row trigger send the rows of its event?  Only when another row trigger runs
+ * for it; then our statement trigger finds them sent.
  */
 static bool
 must_send_early(Relation rel, int event)
 {
-	/* a copy: to look functions up may have rel's entry built anew */
+	/* a copy: looking up functions may make core rebuild rel's cache entry */
 	TriggerDesc *triggers = CopyTriggerDesc(rel->trigdesc);
 	bool		has_others = false;
 	bool		has_statement = false;
@@ -279,8 +279,8 @@ shardfdw_is_reference(PG_FUNCTION_ARGS)
 /*
  * copy_reference_rows(relation regclass, nodes name[]) -> int8
  *
- * Policies of row security do not apply: a copy has all rows, and the owner
- * could put them aside anyway.
+ * Row security policies are not applied: a copy has all rows, and the owner could disable
+ * them anyway.
  */
 Datum
 shardfdw_copy_reference_rows(PG_FUNCTION_ARGS)

@@ -6,8 +6,8 @@
  *		no unique ones	UPDATE ... FROM unnest(old keys, new values), a chunk at a time
  *		unique ones		UPDATE of a row at a time, in order
  *
- * Where a unique column changes, each row fits in only after the rows before it
- * have made room, as on the coordinator.
+ * Where a unique column changes, rows have to be changed in the coordinator's order: a new
+ * key may be that of a row that was changed before.
  */
 #include "postgres.h"
 
@@ -23,10 +23,10 @@
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 
-/* Rows that are changed one by one are handed over in lots of this size. */
+/* Rows that are changed one by one are sent in groups of this size. */
 #define ORDERED_ROWS 200
 
-/* What the pairs of rows of one UPDATE say together. */
+/* What all pairs of rows of one UPDATE have changed. */
 typedef struct UpdateSummary
 {
 	bool		any;			/* some value has changed */
@@ -72,8 +72,8 @@ rewind_pairs(UpdateState *state)
 }
 
 /*
- * Is the column the same in both rows, to the byte?  Values that are equal but stored in
- * another way count as changed, which does no harm.
+ * Has the column the same bytes in both rows?  Equal values with different bytes count as
+ * changed, which does no harm.
  */
 static bool
 same_value(UpdateState *state, AttrNumber attno)
@@ -122,7 +122,7 @@ summarize(UpdateState *state)
 	}
 	rewind_pairs(state);
 
-	/* a unique index over what nodes compute: the column itself is not among those sent */
+	/* a generated column in a unique index counts, too, though it is not sent */
 	for (int i = 0; summary->any && i < RelationGetDescr(state->write->rel)->natts; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(state->write->rel), i);
@@ -202,9 +202,9 @@ hash_keys(const ShardReferenceParams *keys)
 }
 
 /*
- * Rows in chunks, each by one command, which takes its rows in any order.  A
- * row that comes again (a cascading foreign key may change it twice) begins a
- * new chunk; so does, now and then, one whose hash is another's.
+ * Sends rows in chunks, each by one command, which changes its rows in any order.  A row
+ * that comes again (a cascading foreign key may change it twice) begins a new chunk; so
+ * does, rarely, a row whose hash equals that of another.
  */
 static void
 update_chunks(UpdateState *state, const char *sql)
@@ -244,7 +244,7 @@ update_chunks(UpdateState *state, const char *sql)
 	hash_destroy(seen);
 }
 
-/* Rows one after the other, as the coordinator has changed them; some of them are on their way at a time. */
+/* Changes rows one after the other, in the coordinator's order; several commands are on their way at a time. */
 static void
 update_in_order(UpdateState *state, const char *sql)
 {
@@ -254,14 +254,14 @@ update_in_order(UpdateState *state, const char *sql)
 	ShardCommand *commands = palloc0(sizeof(ShardCommand) * ORDERED_ROWS * Max(nnodes, 1));
 	bool		more = true;
 
-	/* what has been done of a lot cannot be done once more when a row was not found */
+	/* settled before: a group that was changed in part cannot be run again when a row is not found */
 	if (!IsolationUsesXactSnapshot())
 		shard_reference_run_settle(write);
 	while (more)
 	{
 		int			ncommands = 0;
 
-		/* the values of all rows of a lot live in row_cxt */
+		/* the values of all rows of a group live in row_cxt */
 		for (int row = 0; row < ORDERED_ROWS && (more = next_pair(state));)
 		{
 			const char **params;

@@ -3,8 +3,8 @@
  *	  Finds deadlocks over several nodes.
  *
  * Each server sees its own locks only.  A session that has waited for nodes for
- * deadlock_timeout asks them all who waits for whom, adds the locks of the
- * coordinator, and looks for a way from itself back to itself:
+ * deadlock_timeout asks all nodes which session waits for which, adds the locks of the
+ * coordinator, and searches this graph for a cycle through itself:
  *
  *	 does a node say that we wait for a lock? --no--> go on waiting
  *	   |yes
@@ -12,22 +12,22 @@
  *	   |yes
  *	 after a short time once more: still there? --> 40P01
  *
- * Where all connections to a node are taken, the two sessions may have one left
- * between them to ask with: each closes it at once, and looks again later.
+ * When nearly all connections to a node are taken, the sessions of a deadlock may have
+ * only one left between them for asking.  So each closes it at once, and asks again later.
  *
- * As in core, the session that finds the deadlock gives up.  The second look
- * has two uses: answers of different nodes are of different moments, so a way
- * may never have been there as a whole; and when several sessions find the same
- * deadlock, the first one to give up has undone it when the others look again.
- * Which one is first is settled by their names: the others leave it time for a
- * look, measured by their own. (It may be one that does not look at all, since
- * it waits for something else or has another deadlock_timeout.) What is random
- * in that time is for two sessions that want the same last connection.
+ * As in core, the session that finds the deadlock gives up.  The second look has two
+ * uses.  Answers of different nodes are of different moments, so a cycle may never have
+ * existed as a whole.  And when several sessions find the same deadlock, the first one to
+ * give up has ended it when the others look again.  Which one is first is decided by
+ * their names: the others wait as long as it needs for a look, which they estimate by
+ * their own.  (That session may not look at all, since it waits for something else or has
+ * another deadlock_timeout.)  A random part of the wait separates two sessions that want
+ * the same last connection.
  *
- * Sessions are the vertices, whatever server they wait on: nodes know the
- * connections of a session by their application_name (conninfo.h), even those of
- * another coordinator's sessions.  A session with application_name set to
- * something else, like anybody else on a node, is a vertex of that node.
+ * Sessions are the vertices, whatever server they wait on: nodes know the connections of
+ * a session by their application_name (conninfo.h), even those of another coordinator's
+ * sessions.  A session with another application_name, like any other client of a node,
+ * is a vertex of that node.
  */
 #include "postgres.h"
 
@@ -50,8 +50,8 @@
 
 #define NEXT_LOOK_MIN_MS 50		/* after a deadlock was seen, or not all could be asked */
 #define NEXT_LOOK_MAX_MS 400
-#define OTHERS_LOOK_MS 500		/* and so much later where another session is the first to give up */
-#define OTHERS_LOOK_FACTOR 2	/* and so many times what the look took */
+#define OTHERS_LOOK_MS 500		/* wait this much longer if another session gives up first, */
+#define OTHERS_LOOK_FACTOR 2	/* plus this many times the duration of the own look */
 #define MAX_LOOKS 4
 
 static const char edges_query[] =
@@ -73,7 +73,7 @@ typedef struct WaitEdge
 	bool		visited;
 } WaitEdge;
 
-/* Name of a session: what it is called on node, or, if it is none of a coordinator's, its place. */
+/* Name of a session: its application_name if a coordinator has set it, else node and pid. */
 static const char *
 session_name(const char *application_name, const char *node, const char *pid)
 {
@@ -101,9 +101,9 @@ take_edges(List *edges, const char *node, PGresult *res)
 }
 
 /*
- * Asks nodes (List of ShardNodeName) as userid.  One that cannot be asked has no
- * edges to tell; for a connection nobody waits here, since those who have them
- * may wait for us; *complete is false then.
+ * Asks nodes (List of ShardNodeName) as userid.  A node that cannot be asked adds no
+ * edges.  Never waits for a free connection, since the sessions that have them may wait
+ * for this one; *complete is false when one was missing.
  */
 static List *
 ask_nodes(List *edges, List *nodes, Oid userid, bool *complete)
@@ -136,7 +136,7 @@ ask_nodes(List *edges, List *nodes, Oid userid, bool *complete)
 	return told;
 }
 
-/* Who waits for whom on this server. */
+/* Adds the edges of this server. */
 static List *
 ask_here(List *edges)
 {
@@ -169,7 +169,7 @@ ask_here(List *edges)
 	return edges;
 }
 
-/* The last edge of a shortest way from me back to me, or NULL. */
+/* The last edge of a shortest cycle from me back to me, or NULL. */
 static WaitEdge *
 find_way_back(List *edges, const char *me)
 {
@@ -233,8 +233,8 @@ note_busy(ShardConn *conn, void *arg)
 }
 
 /*
- * The end of the way by which this session waits for itself, or NULL.  *complete:
- * no node was left out for want of a connection.  Memory: current context.
+ * The last edge of the cycle by which this session waits for itself, or NULL.  *complete:
+ * no node was left out for lack of a connection.  Memory: current context.
  */
 static WaitEdge *
 look_for_deadlock(bool *complete)
@@ -307,7 +307,7 @@ raise_deadlock(WaitEdge *last)
 			 errhint("See the servers' logs for what these processes did.")));
 }
 
-/* True when, of the sessions on the way that ends with last, this one is the first to give up. */
+/* True when this session is the first to give up among those of the cycle that ends with last. */
 static bool
 gives_up_first(WaitEdge *last)
 {
@@ -321,7 +321,7 @@ gives_up_first(WaitEdge *last)
 	return true;
 }
 
-/* Lets some time pass before the next look; last is what the one before has found, which took look_ms. */
+/* Waits before the next look; last: the result of the previous look, which took look_ms. */
 static void
 wait_for_next_look(WaitEdge *last, long look_ms)
 {

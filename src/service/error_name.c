@@ -1,6 +1,6 @@
 /*
  * error_name.c
- *	  Names in errors of nodes: those of the sharded table for those of its shards.
+ *	  Replaces names in errors of nodes: shards' names by those of the sharded table.
  *
  * A program that inserts into "orders" looks for its table and its constraint
  * in an error's fields, and knows nothing of "orders_02" and "orders_pkey_02":
@@ -10,10 +10,9 @@
  *						  the only unique one over the columns that DETAIL names
  *	 column -> the one whose option column_name says so
  *
- * CHECK constraints and foreign keys have the same names on both sides.  In the
- * message a name is exchanged where it stands in quotes, and only in errors of
- * class 23 that say which table they are about: what is in quotes there are
- * names, not values.
+ * CHECK constraints and foreign keys have the same names on both sides.  In the message a
+ * name is replaced where it stands in quotes, and only in errors of class 23 that say
+ * which table they are about: in those, text in quotes is a name, not a value.
  */
 #include "postgres.h"
 
@@ -315,7 +314,7 @@ rename_objects(Oid serverid, int sqlstate, const char *detail, ShardErrorNames *
 	names->table = unconstify(char *, pairs[0].to);
 	names->schema = get_namespace_name(get_rel_namespace(parent));
 
-	/* foreign keys name a second table; which of equal names is meant is not to be seen */
+	/* foreign keys name a second table; if both have the same name, it is not known which is meant */
 	for (int i = 1; i < npairs; i++)
 	{
 		if (strcmp(pairs[i].from, pairs[0].from) == 0)

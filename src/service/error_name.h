@@ -1,6 +1,6 @@
 /*
  * error_name.h
- *	  Names in errors of nodes: those of the sharded table for those of its shards.
+ *	  Replaces names in errors of nodes: shards' names by those of the sharded table.
  */
 #ifndef SHARDFDW_ERROR_NAME_H
 #define SHARDFDW_ERROR_NAME_H

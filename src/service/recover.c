@@ -10,22 +10,21 @@
  *			|														or may never have come to this server
  *			+--> rows of which no node has anything left are noted as settled
  *
- * The order matters.  A gid that a node shows belongs to a transaction that has
- * begun before; when it does not run any more, its log row is there now or will
- * never be.  (The row may also have been deleted: how far back the log goes is
- * read after the row was not found.)  The other way round a log row read before
- * the nodes were asked is that of a transaction whose every PREPARE had ended by
- * then, so a node that shows nothing of it will not do so later.  See
- * remote/xact/twophase.c for the invariants.
+ * The order matters.  A gid that a node shows belongs to a transaction that began
+ * before.  If that does not run any more, its log row exists now, or it never will.  (Or
+ * the row was deleted: how far back the log goes is read after the row was not found.)
+ * Conversely, a log row that was read before the nodes were asked is of a transaction
+ * whose PREPAREs had all ended by then, so a node that shows nothing of it now will not
+ * do so later.  See remote/xact/twophase.c for the invariants.
  *
- * "Nothing of it there" is believed only from the server that prepared: of the
- * same system identifier and database, and no standby.  If it has become another
- * timeline since, by promotion or by a restore, it may not have received what it
- * had prepared: that is reported once, and noted in the row.  A gid can be settled
- * wherever it shows up: what has it was prepared there.
+ * The answer that nothing is prepared any more counts only if it comes from the server
+ * that prepared: with the same system identifier and database, and not a standby.  If
+ * that server is on another timeline since, by promotion or by a restore, it may have
+ * lost what it had prepared: that is reported once, and noted in the row.  A gid can be
+ * settled on any server that shows it: it was prepared there.
  *
- * Several of these may run at once, and beside the sessions that commit: the
- * second to come finds the prepared transaction gone.
+ * Several recoveries may run at once, and beside the sessions that commit: the second
+ * one finds the prepared transaction gone.
  */
 #include "postgres.h"
 
@@ -237,11 +236,11 @@ judge(const Prepared *prepared)
 	if (shard_twophase_is_running(gid->key.xid))
 		return PREPARED_RUNNING;
 
-	/* only after that: the row of a transaction that has just ended is there now */
+	/* only after that check: the row of a transaction that has just ended is visible now */
 	if (shard_commit_log_contains(gid->key))
 		return PREPARED_COMMITTED;
 
-	/* and only after that: who deletes the row moves this */
+	/* and only after that: deleting a row moves forgotten_until first */
 	if (gid->time <= shard_identity_read_reach().forgotten_until)
 		return PREPARED_FORGOTTEN;
 	return relation == SHARD_IDENTITY_PREDECESSOR ? PREPARED_NOT_RECEIVED : PREPARED_NOT_COMMITTED;
@@ -372,10 +371,10 @@ find_prepared(const ShardLogEntry *entry, const SurveyNode *node, const Survey *
 }
 
 /*
- * Is node the server that prepared?  It is known by its name and by what it says
- * of itself; where one side does not know that, by its name alone.  One that has
- * been renamed is believed if a superuser owns it: others might have a server
- * that lies.
+ * Is node the server that prepared?  It is recognized by its name and its system
+ * identifier and database; if one side does not know these, by its name only.  A server
+ * that was renamed is accepted if a superuser owns it: other owners could use a server
+ * that gives false answers.
  */
 static bool
 is_participant(const ShardLogNode *participant, const SurveyNode *node)
@@ -408,7 +407,7 @@ find_participant(const ShardLogNode *participant, const Survey *survey)
 	return NULL;
 }
 
-/* Says who answers in place of the server that prepared entry, if anybody does. */
+/* Reports which server answers in place of the one that prepared entry, if any does. */
 static List *
 report_absent(const ShardLogEntry *entry, const ShardLogNode *participant, const Survey *survey, List *outcomes)
 {
@@ -428,7 +427,7 @@ report_absent(const ShardLogEntry *entry, const ShardLogNode *participant, const
 									node->server.system_identifier, NameStr(node->server.database),
 									node->server.timeline == 0 ? ", a standby" : ""));
 	}
-	/* it may be there, but for others than the current user */
+	/* the server may exist, but the current user has no mapping for it */
 	if (!GetForeignServerByName(participant->name, true))
 	{
 		SurveyNode	gone = {.name = participant->name};
@@ -452,7 +451,7 @@ check_entry(ShardLogEntry *entry, const Survey *survey, bool dry_run, List *outc
 	bool		is_moved = false;
 	ListCell   *lc;
 
-	/* what its session is still at is nobody else's business */
+	/* its session is still telling the nodes */
 	if (shard_twophase_is_running(entry->key.xid))
 		return outcomes;
 	if (shard_twophase_is_confirmed(entry->key.xid))
@@ -503,7 +502,7 @@ check_entry(ShardLogEntry *entry, const Survey *survey, bool dry_run, List *outc
 	return outcomes;
 }
 
-/* Tells the nodes on which a predecessor is noted that this coordinator is in its place. */
+/* Notes this coordinator on the nodes on which a predecessor is noted. */
 static void
 note_identity(const Survey *survey)
 {
@@ -565,7 +564,7 @@ shard_recover_run(bool dry_run)
 	return outcomes;
 }
 
-/* Has another user, who may, settled what outcome could not? */
+/* Has another user, with the needed rights, settled what this outcome could not? */
 static bool
 is_settled_by_another(const ShardRecoverOutcome *outcome, List *outcomes)
 {
@@ -582,7 +581,7 @@ is_settled_by_another(const ShardRecoverOutcome *outcome, List *outcomes)
 	return false;
 }
 
-/* Does the same stand in outcomes before the one at position? */
+/* Is the outcome at position equal to an earlier one? */
 static bool
 is_repeated(List *outcomes, int position)
 {

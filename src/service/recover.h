@@ -16,7 +16,7 @@ typedef enum ShardRecoverAction
 	SHARD_RECOVER_FAILED,		/* message says why */
 	SHARD_RECOVER_UNREACHABLE,	/* the node; message says why, gid is NULL */
 	SHARD_RECOVER_PROMOTED,		/* a commit may be lost there; message says which, gid is NULL */
-	SHARD_RECOVER_ANOTHER_SERVER,	/* than the one that prepared; message says which, gid is NULL */
+	SHARD_RECOVER_ANOTHER_SERVER,	/* not the one that prepared; message says which, gid is NULL */
 	SHARD_RECOVER_LEFT,			/* cannot be decided, or not here; message says why, gid may be NULL */
 	SHARD_RECOVER_UNCONFIRMED,	/* this server is not confirmed as the coordinator; node and gid are NULL */
 	SHARD_RECOVER_WOULD_COMMIT, /* dry runs */
@@ -32,8 +32,8 @@ typedef struct ShardRecoverOutcome
 } ShardRecoverOutcome;
 
 /*
- * Does what shardfdw.recover_prepared_transactions() does, on the nodes that the current user has
- * mappings for. Returns a List of ShardRecoverOutcome. Memory: current context.
+ * Does the work of shardfdw.recover_prepared_transactions(), on the nodes for which the current user
+ * has mappings.  Returns a List of ShardRecoverOutcome.  Memory: current context.
  */
 extern List *shard_recover_run(bool dry_run);
 

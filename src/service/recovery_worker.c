@@ -7,11 +7,11 @@
  *	 worker		which does recover_prepared_transactions() once for each user who has a mapping to a
  *				node, as that user, and ends
  *
- * A worker connects to nodes with the very mappings that sessions use, so it can
- * settle what they prepared, and nobody's rights grow.
+ * A worker connects to nodes with the same mappings that sessions use, so it can settle
+ * what they prepared, and nobody gets more rights.
  *
- * Only for libraries in shared_preload_libraries. Whether a database has the
- * extension only a worker in it can tell: one that has not is asked again every
+ * Only for libraries in shared_preload_libraries.  Only a worker in a database can find
+ * out whether it has the extension; databases without it are asked again every
  * RETRY_ROUNDS intervals.
  */
 #include "postgres.h"
@@ -116,7 +116,7 @@ keep_outcome(List *outcomes, const ShardRecoverOutcome *outcome)
 	return lappend(outcomes, kept);
 }
 
-/* recover_prepared_transactions() as userid, in a transaction of its own.  A failure is logged, and of no other user's concern. */
+/* Runs recover_prepared_transactions() as userid, in a transaction of its own.  A failure is only logged. */
 static List *
 recover_as(Oid userid, List *outcomes, MemoryContext cxt)
 {
@@ -210,7 +210,7 @@ refresh_databases(List *watched, MemoryContext cxt)
 		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);
 		WatchedDatabase *database = NULL;
 
-		/* a negative limit marks one whose DROP was cut short */
+		/* a negative connection limit marks a database whose DROP was interrupted */
 		if (!form->datallowconn || form->datistemplate || form->datconnlimit < -1)
 			continue;
 		foreach(lc, watched)
@@ -277,7 +277,7 @@ run_worker(WatchedDatabase *database)
 	database->rounds_to_wait = shared->has_extension ? 0 : RETRY_ROUNDS - 1;
 }
 
-/* A worker in each database whose turn it is.  Returns the databases. */
+/* Runs a worker in each database that is due.  Returns the databases. */
 static List *
 run_round(List *watched, MemoryContext cxt)
 {
@@ -376,7 +376,7 @@ shard_recovery_worker_init(void)
 	prev_shmem_startup_hook = shmem_startup_hook;
 	shmem_startup_hook = startup_shared;
 
-	/* nothing is to change while pg_upgrade is at work */
+	/* nothing may change while pg_upgrade runs */
 	if (IsBinaryUpgrade)
 		return;
 	launcher.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;

@@ -1,6 +1,6 @@
 /*
  * recovery_worker.h
- *	  Recovery of interrupted commits without anybody asking.
+ *	  Recovery of interrupted commits by background workers.
  */
 #ifndef SHARDFDW_RECOVERY_WORKER_H
 #define SHARDFDW_RECOVERY_WORKER_H
