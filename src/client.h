@@ -2,9 +2,9 @@
  * client.h
  *	  The connection to this backend's client: core's libpq/libpq.h.
  *
- * That header pulls in those of GSSAPI and OpenSSL, for members of a struct that
- * nobody here looks into.  Core keeps the struct the same without them (see
- * libpq-be.h), so their development packages need not be there.
+ * That header includes those of GSSAPI and OpenSSL, for members of a struct that this
+ * extension does not use.  Core keeps the struct's layout the same without them (see
+ * libpq-be.h), so their development packages are not needed.
  */
 #ifndef SHARDFDW_CLIENT_H
 #define SHARDFDW_CLIENT_H

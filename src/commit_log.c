@@ -4,26 +4,24 @@
  *	  row security, read-only transactions and the snapshot of the transaction
  *	  do not apply to it.
  *
- * Rows are looked at with SnapshotSelf: what has committed by now counts, and
- * no predicate locks are taken that would make serializable transactions fail
- * because of each other's log rows.  It can miss a row that is updated during the
- * scan, in all of its versions.  Where that would matter, any version counts
- * (shard_commit_log_contains()); else the next round sees it: a row stays unsettled
- * over an update only in shard_commit_log_set_timelines(), which is never at work
- * together with shard_commit_log_purge().
+ * Rows are read with SnapshotSelf: it sees what has committed by now, and takes no
+ * predicate locks, which would make serializable transactions fail because of each
+ * other's log rows.  It can miss all versions of a row that is updated during the scan.
+ * Where that would matter, any version counts (shard_commit_log_contains()).  Elsewhere
+ * the next round sees the row: only shard_commit_log_set_timelines() updates a row that
+ * stays unsettled, and it never runs together with shard_commit_log_purge().
  *
- * What is not in the log has not committed, or its row has been deleted.  A row's
- * logged_at is the very time that stands in the identifiers of its prepared
- * transactions, and forgotten_until (shardfdw_internal.coordinator) is the latest
- * logged_at of all deleted rows, written by the transaction that deletes.  So
+ * A transaction that is not in the log has not committed, or its row was deleted.  A row's
+ * logged_at is the same time as in the identifiers of its prepared transactions, and
+ * forgotten_until (shardfdw_internal.coordinator) is the latest logged_at of all deleted
+ * rows, written by the transaction that deletes.  So
  *
  *	 identifier's time > forgotten_until, read after the row was not found
  *		=> no row of it has been deleted => it has not committed
  *
- * whatever clocks do.  A clock that is set back makes identifiers look older
- * than they are, and recovery report instead of decide.  Rows from a clock's
- * future are not deleted before that time has come, since forgotten_until would
- * lie in the future with them.
+ * whatever clocks do.  A clock that is set back makes identifiers look older than they
+ * are; then recovery reports instead of deciding.  Rows with a logged_at in the future are
+ * not deleted before that time, since forgotten_until would be in the future, too.
  */
 #include "postgres.h"
 
@@ -65,7 +63,7 @@ enum
 	LOG_NATTS = LOG_NOTE
 };
 
-#define SETTLED_STEP 1000		/* transactions, before it is written how far all are settled */
+#define SETTLED_STEP 1000		/* settled_below is written when it moves by this many transactions, to save writes */
 
 /* OID of a table or index in the extension's internal schema; InvalidOid when not there. */
 static Oid
@@ -155,7 +153,7 @@ shard_commit_log_contains(ShardLogKey key)
 {
 	Relation	log = open_log(AccessShareLock);
 
-	/* any version will do, an old one too */
+	/* any version of the row proves the commit, also an old one */
 	SysScanDesc scan = begin_lookup(log, key, SnapshotAny);
 	HeapTuple	tuple;
 	bool		found = false;
@@ -167,7 +165,7 @@ shard_commit_log_contains(ShardLogKey key)
 	return found;
 }
 
-/* Locks the row of tuple, unless somebody else is at it. */
+/* Locks the row of tuple, unless another transaction has it locked. */
 static bool
 lock_row(Relation log, HeapTuple tuple)
 {
@@ -328,8 +326,8 @@ begin_ordered(Relation log, Relation *index, FullTransactionId from)
 }
 
 /*
- * Rows are few that are not settled yet by the time that a later one is read:
- * those of sessions' last transactions.
+ * Reads the rows that are not settled.  A row that confirms an earlier one removes that
+ * from the list, so the list stays short: the last transactions of sessions.
  */
 static List *
 read_unsettled(Relation log, FullTransactionId from)
@@ -407,7 +405,7 @@ shard_commit_log_read_unsettled(void)
 
 /* ---------- purging ---------- */
 
-/* Transactions before it have ended, so that no row of theirs can appear any more. */
+/* All transactions before the result have ended, so they cannot add rows any more. */
 static FullTransactionId
 oldest_running(void)
 {
@@ -433,9 +431,9 @@ count_rows(Relation log)
 }
 
 /*
- * Deletes rows of transactions before xid, from the oldest on, until one may
- * stay; not those of unsettled, which are in the same order.  So a row that
- * confirms another one is deleted after that one.
+ * Deletes rows of transactions before xid, from the oldest on, until it meets one that may
+ * stay; rows in unsettled, which is in the same order, are kept.  So a row that confirms
+ * another one is deleted after that one.
  */
 static void
 delete_rows(Relation log, FullTransactionId before, List *unsettled, ShardLogReach *reach)
@@ -494,7 +492,7 @@ shard_commit_log_purge(void)
 		return;
 	}
 
-	/* in this order: what ends later than before was read is not before it */
+	/* read before the rows: a transaction that ends later is not before it */
 	before = oldest_running();
 	old = reach = shard_identity_read_reach();
 	unsettled = read_unsettled(log, reach.settled_below);
@@ -503,7 +501,7 @@ shard_commit_log_purge(void)
 		before = ((ShardLogEntry *) linitial(unsettled))->key.xid;
 	if (FullTransactionIdPrecedes(reach.settled_below, before))
 		reach.settled_below = before;
-	/* a few rows more to look at are not worth a write in each round */
+	/* looking at a few more rows next time is cheaper than a write in each round */
 	if (reach.forgotten_until != old.forgotten_until ||
 		U64FromFullTransactionId(reach.settled_below) - U64FromFullTransactionId(old.settled_below) >= SETTLED_STEP)
 		shard_identity_write_reach(&reach);

@@ -30,7 +30,7 @@
 typedef struct ShardLogKey
 {
 	FullTransactionId xid;		/* invalid: none */
-	int64		token;			/* tells apart users of one xid: a crash can give it out twice */
+	int64		token;			/* differs if an xid is given out again after a crash */
 } ShardLogKey;
 
 /* A server that prepared a transaction. */
@@ -57,14 +57,14 @@ typedef struct ShardLogEntry
 extern void shard_commit_log_insert(ShardLogKey key, TimestampTz time, const ShardLogNode *nodes, int nnodes,
 									ShardLogKey confirms);
 
-/* True when a committed row stands there now, whatever the transaction's snapshot. */
+/* True when the log has a committed row now, whatever the transaction's snapshot. */
 extern bool shard_commit_log_contains(ShardLogKey key);
 
 /*
- * Notes in the row, in the current transaction, that nothing of it is prepared any
- * more; note: what there is to say about that, or NULL.  set_timelines notes the
- * timelines of nodes (ShardLogNode, as read).  False when there is no such row (or
- * no log), or another transaction is at it, or has locked the log.  Neither waits.
+ * settle notes in the row, in the current transaction, that nothing of it is prepared any
+ * more; note: a remark about that, or NULL.  set_timelines notes the timelines of nodes
+ * (ShardLogNode, as read).  False when there is no such row (or no log), or another
+ * transaction has locked the row or the log.  Neither function waits.
  */
 extern bool shard_commit_log_settle(ShardLogKey key, const char *note);
 extern bool shard_commit_log_set_timelines(ShardLogKey key, List *nodes);

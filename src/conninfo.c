@@ -1,12 +1,12 @@
 /*
  * conninfo.c
- *	  Which options are libpq's, and how a node's and a user's options form
- *	  connection parameters; by what names nodes know this coordinator.
+ *	  Makes connection parameters of the options of server and user mapping; knows
+ *	  which options are libpq's, and by which names nodes know this coordinator.
  *
- * The list of options is libpq's own (PQconndefaults), so that a newer libpq
- * brings its options along.  Who may set which one is the validator's
- * business; what is dangerous even so is checked again here when it is used,
- * because options can be older than the rules.
+ * The list of options is libpq's own (PQconndefaults), so options of a newer libpq are
+ * accepted, too.  The validator decides who may set which option.  Dangerous options are
+ * checked again here when they are used, because they can have been set before the
+ * validator had its rules.
  */
 #include "postgres.h"
 
@@ -24,10 +24,10 @@
 #include "utils/syscache.h"
 
 /*
- * What counts where neither server nor user mapping says otherwise.  A node that
- * the network has cut off is found after about half a minute of silence: TCP
- * asks after 15 seconds, and gives up 15 seconds later; what was sent and is not
- * confirmed is given up after 30 seconds.
+ * Defaults, where neither server nor user mapping has the option.  They notice a node
+ * that the network has cut off after about half a minute: TCP sends a keepalive after 15
+ * seconds of silence and gives up 15 seconds later; data that is not acknowledged is
+ * given up after 30 seconds.
  */
 static const char *const defaults[][2] = {
 	{"connect_timeout", "10"},
@@ -178,7 +178,7 @@ find_value(const char *const *keywords, const char *const *values, const char *k
 	return found;
 }
 
-/* Boolean option of a mapping or else of its server. */
+/* Boolean option of a mapping, or, if it has none, of its server. */
 static bool
 find_flag(ForeignServer *server, UserMapping *user, const char *name)
 {
@@ -200,9 +200,9 @@ find_flag(ForeignServer *server, UserMapping *user, const char *name)
 }
 
 /*
- * True when nodes know the session by the SCRAM keys with which its client has
- * logged in.  They are the client's own: functions and views of another role
- * must not log in with them, by a mapping of that role which names the client.
+ * True when the session logs in to nodes with the SCRAM keys of its client's own login.
+ * Functions and views of another role must not use these keys, by a mapping of that role
+ * which names the client.
  */
 static bool
 passes_scram_keys(ForeignServer *server, UserMapping *user)
@@ -257,9 +257,9 @@ expand_escapes(const char *name)
 }
 
 /*
- * The name to give to the node: the setting's, else the server's option, each
- * with its escapes expanded; NULL when neither says one.  The setting may be
- * there without postgres_fdw's library, which defines it.
+ * The application_name for the node: that of the setting, else that of the server's
+ * option, with escapes expanded; NULL when there is none.  The setting may exist even if
+ * postgres_fdw's library, which defines it, is not loaded.
  */
 static const char *
 choose_application_name(const char *const *keywords, const char *const *values)
@@ -314,7 +314,7 @@ shard_conninfo_build(ForeignServer *server, UserMapping *user,
 		values[n++] = shard_scram_key(false);
 		keywords[n] = "scram_server_key";
 		values[n++] = shard_scram_key(true);
-		/* a node that asks for the password itself, or for nothing, gets no session */
+		/* refuses a node that asks for the password itself, or for nothing: with SCRAM keys it must prove who it is */
 		keywords[n] = "require_auth";
 		values[n++] = "scram-sha-256";
 	}
@@ -373,8 +373,8 @@ shard_conninfo_check_password(ForeignServer *server, UserMapping *user,
 	const char *password;
 
 	/*
-	 * Files of the server's operating system user: only a superuser decides
-	 * that they are used.
+	 * Files of the server's operating system user may be used only if a superuser
+	 * has set the option.
 	 */
 	for (int i = 0; keywords[i]; i++)
 	{

@@ -1,7 +1,7 @@
 /*
  * conninfo.h
- *	  Which options are libpq's, and how a node's and a user's options form
- *	  connection parameters; by what names nodes know this coordinator.
+ *	  Makes connection parameters of the options of server and user mapping; knows
+ *	  which options are libpq's, and by which names nodes know this coordinator.
  */
 #ifndef SHARDFDW_CONNINFO_H
 #define SHARDFDW_CONNINFO_H
@@ -55,7 +55,7 @@ extern char *shard_conninfo_note_name(void);
 extern void shard_conninfo_check_password(ForeignServer *server, UserMapping *user,
 										  const char *const *keywords, const char *const *values);
 
-/* True when userid has a mapping for the server, its own or the public one. */
+/* True when userid has a mapping for the server: a mapping of its own or the public one. */
 extern bool shard_conninfo_has_mapping(Oid userid, Oid serverid);
 
 /*

@@ -2,8 +2,9 @@
  * fault.c
  *	  Makes the server fail at named points, for tests; see fault.h.
  *
- * Points lie in commits, where neither catalogs nor errors can be had: nothing
- * here allocates memory or looks anything up, but for raising what was asked for.
+ * Points are in commits, too, where catalogs cannot be read and no error may be raised.
+ * So nothing here allocates memory or looks anything up, except to raise the error that
+ * was asked for.
  */
 #include "postgres.h"
 
@@ -99,7 +100,7 @@ static rlim_t real_files = 0;	/* limit of them, while there is a shortage */
 SHARD_METHOD_ALLOC_FAILS(alloc_nothing)
 SHARD_METHOD_REALLOC_FAILS(realloc_nothing)
 
-/* Gives cxt, and all below it that are of its kind, other methods. */
+/* Gives other methods to cxt and to all contexts of the same kind below it. */
 static void
 replace_methods(MemoryContext cxt, const MemoryContextMethods *from, const MemoryContextMethods *to)
 {

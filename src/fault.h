@@ -12,7 +12,7 @@
  *	 sleep	waits ms milliseconds, 100 by default
  *	 wait	waits as long as the file shardfdw_fault_<name> is in the data directory
  *	 nomemory	from here to the end of the (sub)transaction no memory context has any memory left,
- *			but for the one of error reports, which core keeps some in
+ *			except the one of error reports, in which core keeps a reserve
  *	 nofiles	in the same way, the process gets no file handle any more
  */
 #ifndef SHARDFDW_FAULT_H

@@ -1,6 +1,6 @@
 /*
  * fdw.c
- *	  The handler: which function is which callback.
+ *	  The wrapper's handler: gives core the functions for its callbacks.
  */
 #include "postgres.h"
 

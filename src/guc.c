@@ -46,7 +46,7 @@ static const struct config_enum_entry snapshot_options[] = {
 	{NULL, 0, false}
 };
 
-/* What sessions take of nodes, and hold in memory. */
+/* Connections to nodes, and memory of loads. */
 static void
 define_connections(void)
 {
@@ -108,7 +108,7 @@ define_transactions(void)
 							100000, 0, INT_MAX, PGC_SIGHUP, 0, NULL, NULL, NULL);
 }
 
-/* What is left to nodes. */
+/* What nodes compute. */
 static void
 define_planner(void)
 {

@@ -37,7 +37,7 @@ extern bool shard_guc_enable_partial_aggregate; /* partial states from nodes */
 extern bool shard_guc_enable_copy_fetch;	/* COPY TO STDOUT for bulk reads */
 extern bool shard_guc_enable_key_join;	/* keys of one side of a join sent to the other */
 extern bool shard_guc_enable_decorrelation; /* correlated sub-selects become joins */
-extern bool shard_guc_enable_cpu_factor;	/* nodes count CPU more where streams share cores */
+extern bool shard_guc_enable_cpu_factor;	/* nodes plan with higher CPU costs where streams share cores */
 extern bool shard_guc_enable_ddl_propagation;	/* changes of definitions reach the nodes */
 extern bool shard_guc_enable_statement_push;	/* writes that are exact shard by shard go to all of them */
 extern bool shard_guc_enable_router;	/* statements on one shard run there as they stand */

@@ -3,14 +3,13 @@
  *	  The table shardfdw_internal.coordinator: identities of this coordinator, and how far
  *	  its log of commits goes back.
  *
- * A copy of a data directory (a clone, a restored backup, a promoted standby)
- * has all that its original has in tables and control file, but would decide
- * about transactions that the original is just committing.  So the table notes
- * the fingerprint of the data directory: inode and time of birth of its file
- * PG_VERSION.  A restart, a crash or a moved mount point does not change them, a
- * copy has others.  (A copy below the file system, of a disk or volume, has the
- * same.  Not part of it are the device's number and the time of change, which
- * change in the life of a server.)
+ * A copy of a data directory (a clone, a restored backup, a promoted standby) has the
+ * same tables and control file as its original.  It must not decide about transactions
+ * that the original may be committing at the moment.  So the table has the fingerprint of
+ * the data directory: inode and time of birth of its file PG_VERSION.  A restart, a crash
+ * or a moved mount point does not change them; a copy has others.  (A copy below the file
+ * system, of a disk or volume, has the same.  The device's number and the time of change
+ * are not part of the fingerprint, since they can change while a server lives.)
  *
  *	 row of this system and database	fingerprint		this server is
  *	 --------------------------------------------------------------------------
@@ -20,13 +19,13 @@
  *	 there								its own			confirmed
  *	 there								another			not confirmed, until take_over_coordinator()
  *
- * Where there is no row, the identity is a hash of fingerprint and table: every session
- * finds the same one before anybody has stored it, and it does not vanish with a
- * transaction that is rolled back.  take_over_coordinator() makes a random one.
+ * Where there is no row, the identity is a hash of fingerprint and table.  So every session
+ * computes the same identity before one has stored it, and it is not lost when a transaction
+ * is rolled back.  take_over_coordinator() makes a random one.
  *
- * What has committed by now counts, in any version of a row: what changes in rows changes in one direction
- * only.  With SnapshotSelf, which judges each version at its own moment, a row that is updated during the scan
- * could be missed.
+ * The table is scanned for all versions of rows that have committed by now: values only
+ * ever change in one direction, so old versions do no harm.  SnapshotSelf, which checks each
+ * version at another moment, could miss a row that is updated during the scan.
  */
 #include "postgres.h"
 
@@ -113,7 +112,7 @@ static TransactionId replaced_by = InvalidTransactionId;
 
 /* ---------- fingerprint ---------- */
 
-/* A backup that is restored over the old files, to an earlier moment, may leave the file as it is. */
+/* Adds the timeline: a backup that is restored over the old files may leave the file PG_VERSION as it is. */
 static void
 add_timeline(char *text)
 {
@@ -123,7 +122,7 @@ add_timeline(char *text)
 		snprintf(text + len, FINGERPRINT_LEN - len, "@%u", GetWALInsertionTimeLine());
 }
 
-/* Of this server's data directory and timeline; it does not change while the server runs. */
+/* The fingerprint of this server's data directory and timeline; it does not change while the server runs. */
 static const char *
 fingerprint(void)
 {
@@ -169,8 +168,8 @@ print_identity(uint64 number, char *identity)
 }
 
 /*
- * The identity of a server that has never stored one.  An extension that was made
- * anew, with an empty log, has another one than before.
+ * The identity of a server that has never stored one.  When the extension is dropped and
+ * created again, with an empty log, the identity is another one.
  */
 static void
 make_first(char *identity)
@@ -218,7 +217,7 @@ open_table(LOCKMODE lockmode)
 	return table_open(relid, lockmode);
 }
 
-/* Is it the row of this server's identity of the moment? */
+/* Is it the row of this server's present identity? */
 static bool
 is_current(const Datum *values, const bool *nulls)
 {
@@ -285,7 +284,7 @@ look_up(void)
 	SysScanDesc scan;
 	HeapTuple	tuple;
 
-	/* what the next transaction of somebody else can mend is looked at each time */
+	/* otherwise it is read again each time, since another session may store or confirm it */
 	if (cached.is_valid && cached.is_stored && cached.is_confirmed)
 		return &cached;
 	cached.is_valid = false;
@@ -415,8 +414,8 @@ shard_identity_noted_relation(const char *identity)
 }
 
 /*
- * The schema is made as for partial aggregates; where it is there already, the role may
- * have no right to make one.
+ * The schema is made as for partial aggregates, but only if it is missing: the role may
+ * have no right to create one.
  */
 char *
 shard_identity_note_command(const char *identity)
@@ -495,7 +494,7 @@ shard_identity_read_reach(void)
 		Datum		values[COORDINATOR_NATTS];
 		bool		nulls[COORDINATOR_NATTS];
 
-		/* neither ever goes back, and each row continues an earlier one: so old versions may be looked at, and no new one is missed */
+		/* both values only grow, and each row continues an earlier one: so old versions do no harm */
 		if (!shard_identity_is_committed(tuple))
 			continue;
 		heap_deform_tuple(tuple, RelationGetDescr(table), values, nulls);

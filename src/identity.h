@@ -1,7 +1,7 @@
 /*
  * identity.h
- *	  Who this coordinator is: an identity that a copy of its data directory does
- *	  not share unnoticed.
+ *	  The identity of this coordinator, which a copy of its data directory notices that
+ *	  it must not use.
  */
 #ifndef SHARDFDW_IDENTITY_H
 #define SHARDFDW_IDENTITY_H
@@ -23,7 +23,7 @@ typedef enum ShardIdentityRelation
 	SHARD_IDENTITY_PREDECESSOR_COMPLETE /* taken over with all of its commits */
 } ShardIdentityRelation;
 
-/* What the log remembers. */
+/* How far back the log of commits goes. */
 typedef struct ShardLogReach
 {
 	TimestampTz forgotten_until;	/* rows logged up to then may have been deleted */
@@ -54,7 +54,7 @@ extern const char *shard_identity_hint(void);
 /* What this server is to the identity of another, or the same, server's database. */
 extern ShardIdentityRelation shard_identity_relation(uint64 system_identifier, Oid database, const char *identity);
 
-/* Is it the identity of a server, by its system identifier another one, whose data came here (pg_upgrade)? */
+/* Is it the identity of a server with another system identifier whose data this one has taken over (pg_upgrade)? */
 extern bool shard_identity_came_along(uint64 system_identifier, Oid database, const char *identity);
 
 /* The same as shard_identity_relation() for an identity that is noted on a node under this server's name. */
@@ -80,7 +80,7 @@ extern void shard_identity_write_reach(const ShardLogReach *reach);
 /* Has whoever made this version of a row committed, or is it the current transaction? */
 extern bool shard_identity_is_committed(HeapTuple tuple);
 
-/* One at a time changes the identity, or purges the log; until the end of the transaction. */
+/* Takes the lock for changing the identity or purging the log, until the end of the transaction. */
 extern bool shard_identity_lock(bool wait);
 
 /* Command that notes identity on a node.  Memory: current context. */

@@ -1,8 +1,8 @@
 /*
  * own_schema.h
- *	  The extension's schemas: one of what users call and read, one of what the
- *	  extension itself does.  A node has the second, too: of partial aggregates and of
- *	  the notes by which it knows its coordinators.
+ *	  The extension's schemas: one with what users call and read, one for the extension
+ *	  itself.  A node has the second, too, with partial aggregates and the notes by which
+ *	  it knows its coordinators.
  */
 #ifndef SHARDFDW_OWN_SCHEMA_H
 #define SHARDFDW_OWN_SCHEMA_H

@@ -1,6 +1,6 @@
 /*
  * utility_hook.c
- *	  The hook by which utility statements come to this library, and their way through it.
+ *	  The hook that gets all utility statements, and the order in which the library handles them.
  *
  *	  COPY		of a sharded table, or a query over one, is run by load/ and goes no further
  *		|
@@ -10,7 +10,7 @@
  *		|
  *	  hooks of libraries that were loaded before, core
  *
- * From DDL on, the way is ddl_statement.c's and, for what it asks of core, ddl_call.c's.
+ * ddl_statement.c handles DDL, and ddl_call.c calls core for it.
  */
 #include "postgres.h"
 
@@ -35,8 +35,8 @@ process_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tre
 		return;
 
 	/*
-	 * pg_upgrade makes what the nodes have already, whether they are up or not;
-	 * and in a transaction that has failed no catalog can be read.
+	 * pg_upgrade makes objects that the nodes have already, and nodes may be down.  In a
+	 * transaction that has failed catalogs cannot be read.
 	 */
 	if (IsBinaryUpgrade || !IsTransactionState())
 		shard_ddl_run_core(&call);

@@ -1,6 +1,6 @@
 /*
  * utility_hook.h
- *	  The hook by which utility statements come to this library.
+ *	  The hook that gets all utility statements.
  */
 #ifndef SHARDFDW_UTILITY_HOOK_H
 #define SHARDFDW_UTILITY_HOOK_H

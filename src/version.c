@@ -1,6 +1,6 @@
 /*
  * version.c
- *	  Which version this library is, and whether it fits the SQL objects of the database.
+ *	  The version of this library, and whether it fits the SQL objects of the database.
  *
  * Both come in one package, but do not change at the same moment:
  *
@@ -8,13 +8,14 @@
  *							server preloads it, only those after a restart
  *	 ALTER EXTENSION		the database has the new SQL objects
  *
- * In between, the one may call or read what the other does not have.  So whatever
- * uses a sharded table or a node asks first.  All else goes on: other tables,
- * pg_dump, ALTER and DROP EXTENSION.
+ * In between, one of them may call or read something that the other does not have.  So
+ * code that uses a sharded table or a node calls shard_version_check() first.  All else
+ * works: other tables, pg_dump, ALTER and DROP EXTENSION.
  *
- * That they fit is remembered, since to look takes a tenth of what a short statement takes.
- * Core tells other sessions nothing of a change of pg_extension, but of what the
- * upgrade script changes: it is looked again after any change of functions or wrappers.
+ * A successful check is remembered, since it takes a tenth of the time of a short
+ * statement.  Core does not tell other sessions of changes of pg_extension, but of the
+ * objects that an upgrade script changes: so the check is repeated after any change of
+ * functions or wrappers.
  *
  * The version is that of shardfdw.control; the Makefile hands it to this file alone.
  */
@@ -59,7 +60,7 @@ static const char *const compatible_versions[] = {
 	NULL
 };
 
-/* Library and SQL objects fit, and nothing has been heard of since that would change it. */
+/* Library and SQL objects fit, and there was no invalidation since that could change that. */
 static bool checked = false;
 
 /*
@@ -123,7 +124,7 @@ is_newer(const char *version, const char *than)
 		if (left != right)
 			return left > right;
 		if (version_end == version && than_end == than)
-			break;				/* no numbers: not made by us */
+			break;				/* not numbers: not a version of this extension */
 		version = version_end + (*version_end == '.');
 		than = than_end + (*than_end == '.');
 	}
@@ -143,7 +144,7 @@ report_mismatch(int elevel, const char *installed)
 			 errhint("Run: ALTER EXTENSION %s UPDATE", EXTENSION)));
 }
 
-/* False after a report at elevel, if that returns. */
+/* Checks the versions.  Reports at elevel when they do not fit, and returns false if that returns. */
 static bool
 check(int elevel)
 {
@@ -156,7 +157,7 @@ check(int elevel)
 	if (checked || creating_extension || IsBinaryUpgrade)
 		return true;
 	installed = installed_version();
-	/* a wrapper that somebody has made from this library by hand has no version */
+	/* NULL: somebody has made a wrapper from this library by hand, without the extension */
 	if (installed == NULL || is_compatible(installed))
 		checked = true;
 	else
@@ -246,7 +247,7 @@ note_change(Datum arg, SysCacheIdentifier cacheid, uint32 hashvalue)
 	checked = false;
 }
 
-/* What is undone may have been ALTER EXTENSION. */
+/* After a rollback the check is repeated: the transaction may have run ALTER EXTENSION. */
 static void
 note_xact_end(XactEvent event, void *arg)
 {

@@ -10,8 +10,9 @@
 #include "nodes/nodes.h"
 
 /*
- * Raises that it does not.  For whatever uses a sharded table or a node.  Cost: that
- * of a call, but for the first one, and the first one after changes of functions.
+ * Raises if it does not.  To be called by all code that uses a sharded table or a node.
+ * Cost: a function call, except for the first one, and the first one after changes of
+ * functions or wrappers.
  * Errors: OBJECT_NOT_IN_PREREQUISITE_STATE.
  */
 extern void shard_version_check(void);

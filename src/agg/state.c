@@ -10,10 +10,10 @@
  * src/backend/utils/adt/numeric.c, interval_avg_serialize of timestamp.c.
  *
  * maxScaleCount, which only moving aggregates read, is set to the count: how
- * many of the values had the largest scale is not known and not needed.
+ * many of the values had the largest scale is neither known nor needed.
  *
  * Sums come from a node, which may be hostile: everything is checked before it
- * reaches core's deserial functions, which check nothing.
+ * reaches core's deserial functions, which do not check anything.
  */
 #include "postgres.h"
 
@@ -162,7 +162,7 @@ put_int128(StringInfo buf, const WireNumeric *num)
 }
 #endif
 
-/* A sum of nothing is NULL, whatever stands in for its count. */
+/* The count; 0 if the sum is NULL, which is a sum of no values, whatever the node says. */
 static int64
 check_count(int64 count, int sumlen)
 {
@@ -238,8 +238,8 @@ shard_state_poly_variance(int64 count, ShardWireValue sum, ShardWireValue square
 }
 
 /*
- * Core counts NaN and infinities apart from finite values, and any of them
- * makes the result NaN; the number of values says only whether there are enough.
+ * Core counts NaN and infinities apart from finite values, and any of them makes the
+ * result NaN; the number of values only decides whether there are enough for a result.
  */
 bytea *
 shard_state_numeric_variance(int64 count, ShardWireValue sum, ShardWireValue squares)
@@ -293,10 +293,9 @@ shard_state_numeric_sum(int64 count, const char *sum, int sumlen)
 		wire_parse(sum, sumlen, &num);
 
 	/*
-	 * Core's state counts NaN and infinities apart from finite values.  The
-	 * final functions give such a group's result by their presence alone, so
-	 * it does not matter that finite values of the group are counted there
-	 * too: the total stays the count.
+	 * Core's state counts NaN and infinities apart from finite values.  When a group
+	 * has any, the final functions do not look at how many.  So finite values may be
+	 * counted there, too: the total stays the count.
 	 */
 	if (num.sign != WIRE_POS && num.sign != WIRE_NEG)
 	{

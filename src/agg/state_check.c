@@ -3,12 +3,11 @@
  *	  Whether bytes from a node are a serialized transition state that core can
  *	  work on.
  *
- * Core's deserialization functions were written for states of its own workers:
- * they read lengths and counts and believe them, and some copy memory as it is.
- * A node may be hostile, or of another major than when its partial aggregates
- * were compared with ours; so everything that steers an allocation, a loop or a pointer is
- * checked here, against the form that this server's own functions write.  What
- * is left to a node is to return wrong values.
+ * Core's deserialization functions were written for states of its own workers: they
+ * trust lengths and counts, and some copy memory as it is.  A node may be hostile, or of
+ * another major than when its partial aggregates were compared with ours.  So everything
+ * that determines an allocation, a loop or a pointer is checked here, against the form
+ * that this server's own functions write.  A hostile node can still return wrong values.
  *
  * Sources: src/backend/utils/adt/numeric.c, timestamp.c, varlena.c,
  * array_userfuncs.c.
@@ -135,7 +134,7 @@ check_integer(StateReader *reader)
 #endif
 }
 
-/* What follows the sums in states of numeric: scale, and counts of that, of NaN and infinities. */
+/* The fields after the sums in states of numeric: scale, and counts of that scale, of NaN and infinities. */
 static void
 check_numeric_tail(StateReader *reader)
 {
@@ -161,7 +160,7 @@ check_string_agg(StateReader *reader, bool is_text)
 	}
 }
 
-/* Values that travel as they are in memory: those whose functions rely on a range. */
+/* Checks values that travel as they are in memory, for types whose functions rely on a range. */
 static void
 check_datum(Oid type, Datum value)
 {

@@ -53,8 +53,8 @@ enum DirectField
 };
 
 /*
- * With all of its digits, and an exponent: written out, a Float node has its text
- * and nothing else, and one that looks like an integer is read as an Integer.
+ * A Float node with all digits and an exponent: nodeToString() writes its text only, and
+ * text that looks like an integer would be read back as an Integer node.
  */
 static Float *
 pack_double(double value)
@@ -389,7 +389,7 @@ shard_template_relation(ShardTemplate *template, int relno)
 	return lappend(template, makeInteger(-relno));
 }
 
-/* An int2vector, which no expression of a statement can be. */
+/* The columns as an int2vector constant, by which the entry is recognized: no expression of a statement is one. */
 TargetEntry *
 shard_plan_private_pack_conflict(List *attnos, AttrNumber resno)
 {

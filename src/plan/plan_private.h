@@ -86,13 +86,13 @@ typedef struct ShardScanPlan
 
 	/*
 	 * Ways to name the shard key among the rows: of IntLists, each with the
-	 * 1-based attributes of the scan's slot that are its columns.  For planners
-	 * who look at a finished plan.
+	 * 1-based attributes of the scan's slot that are its columns.  For planner code
+	 * that looks at a finished plan.
 	 */
 	List	   *key_columns;
 
 	bool		grouped;		/* the remote query makes groups, or finds distinct rows */
-	bool		at_once;		/* the statement calls functions that may write: all nodes are to be read from the start */
+	bool		at_once;		/* the statement calls functions that may write: nodes are not read in turns */
 	bool		locks_rows;		/* SELECT ... FOR UPDATE/SHARE: runs on the writing connection */
 	bool		text_columns;	/* some output is SHARD_OUTPUT_TEXT */
 	double		rows_per_shard; /* estimate, chooses the fetcher */
@@ -147,7 +147,7 @@ typedef struct ShardKeyJoinPlan
 	ShardKeyJoinKey *keys;
 	int			change_param;	/* number of a PARAM_EXEC that nothing else uses: marks nodes whose keys have changed */
 	double		first_rows;		/* rows of the first batch, a guess */
-	bool		in_rounds;		/* a key that some shards have rows for is not worth asking the others: SEMI, ANTI */
+	bool		in_rounds;		/* SEMI, ANTI: the other shards are asked only for keys without rows in the first ones */
 } ShardKeyJoinPlan;
 
 extern List *shard_plan_private_pack_key_join(const ShardKeyJoinPlan *plan);
@@ -178,7 +178,7 @@ typedef struct ShardStatementPlan
 	 * the statement.  NIL: it goes to all_shards or shards.
 	 */
 	List	   *key_params;
-	bool		inserts_key;	/* a row with this key is inserted: its shard must exist; else no shard means no rows */
+	bool		inserts_key;	/* a row with this key is inserted, so its shard must exist */
 	ShardTemplate *template;
 	ShardOutput *outputs;		/* what it returns */
 	int			noutputs;
@@ -221,8 +221,9 @@ extern ShardSourcePlan *shard_plan_private_unpack_source(List *custom_private);
 
 /*
  * Columns (IntList of the parent's attribute numbers) that ON CONFLICT names, for
- * rows that go one by one: a junk entry at the end of OnConflictExpr.exclRelTlist,
- * which core hands on to ModifyTable and does not look at.  unpack: NIL: no such entry.
+ * rows that are inserted one by one: a junk entry at the end of OnConflictExpr's
+ * exclRelTlist, which core copies to ModifyTable and does not use.  unpack returns NIL
+ * when there is none.
  */
 extern TargetEntry *shard_plan_private_pack_conflict(List *attnos, AttrNumber resno);
 extern List *shard_plan_private_unpack_conflict(List *tlist);

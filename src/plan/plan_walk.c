@@ -20,7 +20,7 @@ walk_list(List *plans, ShardPlanVisit visit, void *context)
 	return false;
 }
 
-/* What a node has below it besides its left and right tree. */
+/* Walks over the plans below a node other than its left and right tree. */
 static bool
 walk_others(Plan *plan, ShardPlanVisit visit, void *context)
 {

@@ -13,8 +13,8 @@
 typedef bool (*ShardPlanVisit) (Plan *plan, void *context);
 
 /*
- * Calls visit for plan (NULL: for nothing), then for what is below it; sub-plans
- * that expressions call are not below (shard_plan_walk_statement() has them).
+ * Calls visit for plan (NULL: no call), then for all plans below it.  Sub-plans that
+ * expressions call are not below it (shard_plan_walk_statement() has them).
  * Returns whether a call returned true.
  */
 extern bool shard_plan_walk(Plan *plan, ShardPlanVisit visit, void *context);

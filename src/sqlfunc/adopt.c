@@ -1,17 +1,16 @@
 /*
  * adopt.c
- *	  C half of adopt_postgres_fdw() and release_postgres_fdw(): makes sure that
- *	  nobody is in the middle of using a wrapper whose handler changes.
+ *	  C half of adopt_postgres_fdw() and release_postgres_fdw(): makes sure that no
+ *	  transaction is using a wrapper when its handler changes.
  *
- * A transaction that has used a foreign table goes on over the connections that
- * it has: were the table's wrapper another one from now on, it would read over
- * a second connection, and miss what it has written.  Whoever uses a foreign
- * table, or a partitioned table above it, holds a lock on that until the
- * transaction ends; so all of them are locked against everybody.
+ * A transaction that has used a foreign table has connections of the old wrapper.  With
+ * another handler it would read over a second connection, and miss what it has written.
+ * A transaction that uses a foreign table, or a partitioned table above it, holds a lock
+ * on that until it ends; so this file locks all of them exclusively.
  *
- * Plans are core's to throw away: its plan cache listens to changes of
- * pg_foreign_data_wrapper.  The callbacks that the relation cache keeps for
- * each open table are not looked up again, though, unless the table changes.
+ * Core drops cached plans: its plan cache listens to changes of pg_foreign_data_wrapper.
+ * But the callbacks that the relation cache keeps for each open table are not looked up
+ * again unless the table changes, so the tables' entries are invalidated.
  */
 #include "postgres.h"
 
@@ -82,7 +81,7 @@ collect_tables(Oid wrapper, List **tables, List **parents)
 	}
 }
 
-/* Locks relations in the order of their OIDs, and has every session look them up again. */
+/* Locks relations in the order of their OIDs, and invalidates their cache entries in all sessions. */
 static void
 lock_tables(List *relids)
 {
@@ -109,7 +108,7 @@ shardfdw_lock_wrapper(PG_FUNCTION_ARGS)
 	Oid			wrapper = PG_GETARG_OID(0);
 	List	   *locked = NIL;
 
-	/* while one waits, others may make foreign tables: until nothing new is found */
+	/* others may make foreign tables during the wait for a lock, so this is repeated until no new ones are found */
 	for (;;)
 	{
 		List	   *tables = NIL;

@@ -7,13 +7,13 @@
  * Options are those of postgres_fdw: import_collate, import_generated and
  * import_not_null (on by default), import_default (off).  Partitions are
  * imported only when LIMIT TO names them, since their parents show their rows.
- * Core leaves out again what LIMIT TO and EXCEPT leave out; that the node does
- * so, too, saves asking for it.
+ * Core applies LIMIT TO and EXCEPT by itself; the query for the node has them, too, so that
+ * fewer tables are fetched.
  *
- * Types and expressions come as text, qualified by the node, whose search_path
- * is pg_catalog; names are quoted here, as majors differ in their keywords.
- * Each table and column is given its name on the node as an option, so that it
- * may be renamed here.
+ * Types and expressions come as text, qualified by the node, whose search_path is
+ * pg_catalog; names are quoted on the coordinator, as majors differ in their keywords.
+ * Each table and column gets its name on the node as an option, so that it may be renamed
+ * on the coordinator.
  */
 #include "postgres.h"
 
@@ -145,7 +145,7 @@ get_value(const PGresult *result, int row, int column)
 	return PQgetisnull(result, row, column) ? NULL : PQgetvalue(result, row, column);
 }
 
-/* The same of what the catalogs have in every row; a node that has not is none. */
+/* The same for values that are never null in a node's catalogs: raises for NULL. */
 static const char *
 need_value(const PGresult *result, int row, int column)
 {

@@ -3,9 +3,9 @@
  *	  Refuses functions that make, copy or drop tables in transactions that see one moment only.
  *
  * At REPEATABLE READ and SERIALIZABLE every query of such a function, for rows or in the
- * catalogs, sees what was committed when the transaction began, though the function has
- * waited for the table's lock since.  It would make the table as it was then, and what others
- * have committed meanwhile would be lost without a word.
+ * catalogs, sees what was committed when the transaction began, though the function may have
+ * waited for the table's lock since.  It would make the table as it was then, and lose what
+ * others have committed meanwhile without an error.
  */
 #include "postgres.h"
 

@@ -2,13 +2,13 @@
  * query_nodes.c
  *	  SQL function query_nodes(): runs commands on nodes and returns their rows.
  *
- * The one door through which the SQL functions of the extension talk to nodes:
+ * All SQL functions of the extension talk to nodes by this function:
  *
  *	  add_node, shard_table, run_on_nodes, views ... (PL/pgSQL)
  *	    -> query_nodes -> remote/command: all nodes at once, those of one in order
  *
- * It is safe to be called by anyone, as it asks for USAGE on each server and
- * uses the caller's own user mapping.
+ * Everybody may call it, as it requires USAGE on each server and uses the caller's own
+ * user mapping.
  */
 #include "postgres.h"
 
@@ -94,7 +94,7 @@ lookup_node(const char *name)
 	return server->serverid;
 }
 
-/* Text that a node sent, as text here; one that does not keep to the encoding is refused. */
+/* Makes a text of what a node sent.  Raises when it is not valid in the database's encoding. */
 static Datum
 text_of_node(const char *value)
 {

@@ -64,7 +64,7 @@ coerce_to_key(Relation parent, int keyno, Oid type, int32 typmod, Datum value, b
 }
 
 /*
- * Takes a row apart into as many values as the key has columns.
+ * Splits a row into as many values as the key has columns.
  */
 static void
 deform_key(Relation parent, Datum row, Datum *values, bool *isnull)

@@ -1,10 +1,10 @@
 /*
  * user_aggregate.c
- *	  What the SQL functions that follow aggregates of users cannot do by
- *	  themselves: names of partial aggregates, and what these depend on.
+ *	  C functions for the SQL functions that distribute aggregates of users: names of
+ *	  partial aggregates, and their dependencies.
  *
- * A partial aggregate depends on its aggregate (DEPENDENCY_AUTO), is dropped with
- * it, and found by that whatever its name is.
+ * A partial aggregate depends on its aggregate (DEPENDENCY_AUTO).  So it is dropped with
+ * the aggregate, and can be found whatever its name is.
  */
 #include "postgres.h"
 
@@ -46,8 +46,8 @@ shardfdw_partial_aggregate_name(PG_FUNCTION_ARGS)
 /*
  * attach_partial_aggregate(aggregate regprocedure, partial_aggregate regprocedure) -> void
  *
- * Makes the partial aggregate be dropped with its aggregate, in place of what earlier calls
- * have recorded.
+ * Makes the partial aggregate be dropped with its aggregate; replaces the dependency that
+ * earlier calls have recorded.
  */
 Datum
 shardfdw_attach_partial_aggregate(PG_FUNCTION_ARGS)
@@ -98,8 +98,8 @@ owns_aggregate(Oid aggfnoid)
 /*
  * undistribute_aggregate(aggregate regprocedure) -> integer
  *
- * Drops the partial aggregates of an aggregate, whoever owns them: they tell of a definition
- * that the user has changed.
+ * Drops the partial aggregates of an aggregate, whoever owns them: they belong to a
+ * definition that the user has changed.
  */
 Datum
 shardfdw_undistribute_aggregate(PG_FUNCTION_ARGS)

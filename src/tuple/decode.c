@@ -1,6 +1,6 @@
 /*
  * decode.c
- *	  From a row of bytes to a tuple slot.
+ *	  Decodes a row of bytes into a tuple slot.
  *
  * What has to be done for a column is decided once, when the decoder is made
  * (one DecodeOp per column), so that the loop over rows is one switch per
@@ -13,8 +13,8 @@
  * fast paths and domains do not check them again.
  *
  * A node may be hostile.  Lengths are checked against the type, text against
- * the database's encoding, dates and times against their ranges, before a
- * value gets out of here; receive and input functions check the rest.  Receive
+ * the database's encoding, dates and times against their ranges, before a value is
+ * stored; receive and input functions check the rest.  Receive
  * functions get a private, NUL-terminated copy: array_recv of 15 and 16 writes
  * to its input.
  */
@@ -362,7 +362,7 @@ verify_text(const char *value, int len)
 		uint64		chunk;
 
 		memcpy(&chunk, value + i, sizeof(chunk));
-		/* of bytes below 0x80, only zero gets its high bit by "- ones" */
+		/* among bytes below 0x80, subtracting one sets the high bit only of zero */
 		bad |= (chunk | (chunk - ones)) & high;
 	}
 	for (; i < len; i++)

@@ -1,6 +1,6 @@
 /*
  * decode.h
- *	  From a row of bytes to a tuple slot.
+ *	  Decodes a row of bytes into a tuple slot.
  */
 #ifndef SHARDFDW_DECODE_H
 #define SHARDFDW_DECODE_H
@@ -51,7 +51,7 @@ extern int	shard_decode_nremote(const ShardDecoder *decoder);
  */
 extern bool shard_decode_has_styled_text(const ShardDecoder *decoder);
 
-/* What rows come from now, for errors: the node's and the shard's name, valid as long as rows do. */
+/* Sets the source of the next rows, for errors: the node's and the shard's name, which stay valid meanwhile. */
 extern void shard_decode_set_source(ShardDecoder *decoder, const char *node, const char *label);
 
 /*

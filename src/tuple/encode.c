@@ -1,6 +1,6 @@
 /*
  * encode.c
- *	  From a tuple slot to the bytes of a COPY row, or to text parameters.
+ *	  Encodes a tuple slot as a COPY row, or as text parameters.
  *
  * A row is binary when every column has a binary form that a node of any major
  * reads the same; otherwise the whole row is a line of COPY text.  Each column
@@ -9,10 +9,9 @@
  *
  *	 slot --> [opcode, attribute] per column --> network order bytes | text line
  *
- * Core's send functions for text-like types convert to the client's encoding.
- * The bytes here go to a node whose client_encoding is this database's
- * encoding, so these types, and arrays of them, are written by own code, as
- * they are.
+ * Core's send functions for text-like types convert to the client's encoding.  But a
+ * node's session has this database's encoding as client_encoding.  So this file writes
+ * these types, and arrays of them, by its own code, without conversion.
  *
  * Text forms are those that a session with any settings reads the same (text_form.c).
  *
@@ -165,7 +164,7 @@ choose_op(EncodeColumn *col, Oid type, bool is_element)
 	if (choose_known_op(col, type))
 		return true;
 
-	/* array_recv() wants its element's OID, which only built-in types share. */
+	/* array_recv() checks the element's OID, which is the same on all servers only for built-in types. */
 	element = is_element ? InvalidOid : get_element_type(type);
 	if (OidIsValid(element))
 	{

@@ -1,6 +1,6 @@
 /*
  * encode.h
- *	  From a tuple slot to the bytes of a COPY row, or to text parameters.
+ *	  Encodes a tuple slot as a COPY row, or as text parameters.
  */
 #ifndef SHARDFDW_ENCODE_H
 #define SHARDFDW_ENCODE_H
@@ -18,7 +18,7 @@ extern ShardEncoder *shard_encode_create(TupleDesc desc, const AttrNumber *attno
 /* True when rows are COPY BINARY (every column has a portable binary form), false for COPY text. */
 extern bool shard_encode_is_binary(const ShardEncoder *encoder);
 
-/* Rows are COPY text from now on; before the first row. For a table whose columns have other types on its node. */
+/* Makes rows COPY text, for a table whose columns have other types on its node.  Before the first row. */
 extern void shard_encode_use_text(ShardEncoder *encoder);
 
 /* Appends one row: binary without file header/trailer, or a text line ended by '\n'. */

@@ -1,8 +1,9 @@
 /*
  * text_form.c
- *	  Text forms of values on their way between the servers.
+ *	  Text forms in which values travel between the servers.
  *
- * What one server writes the other reads exactly, whatever the user's settings:
+ * The other server reads exactly the value that one has written, whatever the user's
+ * settings:
  *
  *	dates, intervals, floats	written in ISO, postgres style and with all digits;
  *								that is read the same under all settings.  Other

@@ -1,6 +1,6 @@
 /*
  * text_form.h
- *	  Text forms of values on their way between the servers.
+ *	  Text forms in which values travel between the servers.
  */
 #ifndef SHARDFDW_TEXT_FORM_H
 #define SHARDFDW_TEXT_FORM_H
@@ -16,11 +16,11 @@ extern void shard_text_form_init(FmgrInfo *output, Oid type, MemoryContext cxt);
 extern char *shard_text_form_write(FmgrInfo *output, Oid type, Datum value);
 
 /*
- * Put in force, for types with these settings (shard_type_io_text_settings()),
- * those under which text is written that every session reads the same, and
- * those under which such text is read.  Nothing is done where they are in force
- * already, which is mostly so.  Result: for shard_text_form_end(); an error
- * undoes it, too.
+ * begin_write sets the settings under which text is written that every session reads the
+ * same; begin_read those under which such text is read.  settings: of the types
+ * (shard_type_io_text_settings()).  They do nothing where the settings are right already,
+ * which is mostly so.  Return what shard_text_form_end() takes; an error undoes the
+ * settings, too.
  */
 extern int	shard_text_form_begin_write(int settings);
 extern int	shard_text_form_begin_read(int settings);

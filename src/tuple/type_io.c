@@ -18,8 +18,8 @@
  *	domains			as their base type			as their base type
  *	all others		text						text
  *
- * The values of reg types (regtype, regclass...) are numbers that every server
- * deals out for itself.  What they mean is the name; so they travel as that.
+ * The values of reg types (regtype, regclass...) are OIDs, which differ from server to
+ * server.  They stand for a name, so they travel as that name.
  */
 #include "postgres.h"
 
@@ -31,7 +31,7 @@
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
 
-/* Has the same, setting-free binary form everywhere, without text in it. */
+/* Has the type the same binary form everywhere, which depends on no setting and has no text in it? */
 static bool
 is_plain_binary(Oid type)
 {
@@ -91,7 +91,7 @@ is_plain_binary(Oid type)
 	}
 }
 
-/* Its binary form is, or holds, text in the connection's encoding. */
+/* Is the type's binary form text in the connection's encoding, or does it contain such text? */
 static bool
 is_text_like(Oid type)
 {
@@ -208,7 +208,7 @@ shard_type_io_text_settings(Oid type)
 {
 	Oid			element;
 
-	/* most of all types, without a look at the catalogs */
+	/* the most frequent types, without a look-up in the catalogs */
 	switch (type)
 	{
 		case BOOLOID:

@@ -19,8 +19,8 @@ extern bool shard_type_io_binary_output(Oid type);
 extern bool shard_type_io_binary_input(Oid type);
 
 /*
- * Is a value of this type (as it stands, no domain or array) the number of an
- * object, which every server deals out for itself?  regtype, regclass...
+ * Is a value of this type (not a domain or array) the OID of an object, which differs
+ * from server to server?  regtype, regclass...
  */
 extern bool shard_type_io_names_object(Oid type);
 
@@ -32,7 +32,7 @@ extern bool shard_type_io_names_object(Oid type);
 #define SHARD_TEXT_ARRAY	0x10	/* array_nulls, when it is read */
 #define SHARD_TEXT_UNKNOWN	0x20	/* a type that is not built in: nobody knows */
 
-/* The same, for which a node has to be told how to write it: SHARD_SETTINGS_PORTABLE (remote/wire/connection.h). */
+/* Those for which a node has to write in portable settings: SHARD_SETTINGS_PORTABLE (remote/wire/connection.h). */
 #define SHARD_TEXT_STYLED	(SHARD_TEXT_STYLE | SHARD_TEXT_UNKNOWN)
 
 extern int	shard_type_io_text_settings(Oid type);
