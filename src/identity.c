@@ -478,8 +478,8 @@ shard_identity_store(void)
 }
 
 /*
- * The row of the moment's identity, or else of the latest one of this data: that
- * of pg_upgrade's old server, which had the same log.
+ * The values in the row of the present identity.  If it has none, those of the latest
+ * identity of this data, pg_upgrade's old server, which had the same log.
  */
 ShardLogReach
 shard_identity_read_reach(void)

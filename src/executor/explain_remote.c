@@ -11,8 +11,8 @@
  * does not tell what it did for a COPY, so for its real plan the query of that
  * one shard is run once more; row locks are never taken for that.
  *
- * A node that does not answer is no reason for a statement to fail that has
- * succeeded (auto_explain): it is a WARNING.
+ * A node that does not answer is a WARNING, since the statement may have succeeded
+ * already (auto_explain) and must not fail because of it.
  *
  * Parameters that have no value yet stay parameters, for which the node makes a
  * generic plan if it is of 16 or later.

@@ -304,7 +304,7 @@ run_statement(QueryDesc *desc, ScanDirection direction, uint64 count, bool once)
 		running = statement.outer;
 	}
 	PG_END_TRY();
-	/* nobody has asked */
+	/* the plan was never asked for a row */
 	if (statement.top != NULL)
 		ExecSetExecProcNode(statement.top, statement.next_row);
 }
