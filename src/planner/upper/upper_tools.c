@@ -30,7 +30,7 @@
 #define NODE_STREAMS 3
 #define NODE_STREAM_EFFICIENCY 0.8
 
-/* With fewer rows saved, queries per shard are kept: estimates are too rough for that. */
+/* If a query per node saves fewer rows than this, it is not worth another plan on the nodes. */
 #define MIN_ROWS_SAVED 1000
 
 bool

@@ -10,7 +10,7 @@
 #include "remote/wire/connection.h"
 #include "utils/memutils.h"
 
-/* Limit for answers about catalogs: more than any catalog has to say, and no danger to this backend's memory. */
+/* Limit for answers about catalogs: far more than they need, and harmless for this backend's memory. */
 #define SHARD_ANSWER_BYTES ((size_t) 64 * 1024 * 1024)
 
 /* Limit for answers that grow with the node's tables, or to the user's own queries: as much as palloc() gives. */

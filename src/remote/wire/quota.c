@@ -47,7 +47,7 @@
 #include "utils/wait_event.h"
 
 #define MAX_NODES 128			/* addresses in use at a time; connections to further ones are not counted */
-#define UNKNOWN_LIMIT 20		/* until a node has said how many it allows: few for most servers */
+#define UNKNOWN_LIMIT 20		/* until a node has said how many it allows */
 #define LEARN_INTERVAL_MS 60000 /* how often a node is asked how many it allows */
 #define LEARN_RETRY_MS 1000		/* the same while it has not said: the backend that asked may have failed */
 #define SLICE_MS 200			/* how long a busy backend keeps a connection that others wait for, at least ... */
