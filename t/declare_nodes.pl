@@ -33,10 +33,14 @@ is($preloads->('odd " name'), '"$libdir/shardfdw"', 'not beside the same library
 $coordinator->safe_psql('odd " name', 'SET client_min_messages = warning; DROP SCHEMA shardfdw CASCADE');
 is($preloads->('odd " name'), $others, 'taken out by whatever drops the extension, by whatever name it is there');
 $c->safe_psql(q{DROP DATABASE "odd "" name"; CREATE DATABASE preloaded; CREATE DATABASE squatted; CREATE ROLE squatter});
-$coordinator->safe_psql('squatted', 'CREATE SCHEMA shardfdw_internal AUTHORIZATION squatter');
-my ($ret, $stdout, $stderr) = $coordinator->psql('squatted', '\set VERBOSITY verbose' . "\nCREATE EXTENSION shardfdw");
-like($stderr, qr/55000: schema "shardfdw_internal" belongs to role "squatter"/, 'CREATE EXTENSION refuses a schema in which others may make functions');
-$coordinator->safe_psql('squatted', 'ALTER SCHEMA shardfdw_internal OWNER TO postgres; CREATE EXTENSION shardfdw');
+for my $schema ('shardfdw', 'shardfdw_internal')
+{
+	$coordinator->safe_psql('squatted', "CREATE SCHEMA $schema AUTHORIZATION squatter");
+	my ($ret, $stdout, $stderr) = $coordinator->psql('squatted', '\set VERBOSITY verbose' . "\nCREATE EXTENSION shardfdw");
+	like($stderr, qr/55000: schema "$schema" belongs to role "squatter"/, "CREATE EXTENSION refuses a schema $schema in which others may make functions");
+	$coordinator->safe_psql('squatted', "ALTER SCHEMA $schema OWNER TO postgres; BEGIN; CREATE EXTENSION shardfdw; ROLLBACK");
+}
+$coordinator->safe_psql('squatted', 'CREATE EXTENSION shardfdw');
 $coordinator->safe_psql('squatted', 'DROP EXTENSION shardfdw; CREATE EXTENSION shardfdw');
 is($coordinator->safe_psql('squatted', q{SELECT count(*) FROM pg_namespace WHERE nspname ~ '^shardfdw'}), 2, 'and takes one of a superuser, as DROP EXTENSION leaves it');
 $coordinator->append_conf('postgresql.conf', "shared_preload_libraries = 'shardfdw'\n");

@@ -3,22 +3,29 @@
 -- Schema shardfdw may have been there before, with objects of others: nothing is looked up in it.
 SET LOCAL search_path = pg_catalog, pg_temp;
 
--- Schema shardfdw has what users call and read, and docs/reference.md describes; shardfdw_internal has the rest. A server that
--- has been a node has the second already. As the first, it is not a member of the extension: what coordinators above this one
--- note in it would keep the extension from being dropped. Its owner could have functions of his own called.
+-- Schema shardfdw has what users call and read, and docs/reference.md describes; shardfdw_internal has the rest. Either may be
+-- there already, and its owner could have functions of his own called in place of ours. (Where schema shardfdw was not there,
+-- CREATE EXTENSION has just made it for the current user.)
 DO $$
 DECLARE
-	schema_owner name := (SELECT pg_catalog.pg_get_userbyid(nspowner) FROM pg_catalog.pg_namespace WHERE nspname OPERATOR(pg_catalog.=) 'shardfdw_internal');
+	own_schema name;
+	schema_owner name;
 BEGIN
+	FOREACH own_schema IN ARRAY ARRAY['shardfdw', 'shardfdw_internal']::pg_catalog.name[] LOOP
+		schema_owner := (SELECT pg_catalog.pg_get_userbyid(nspowner) FROM pg_catalog.pg_namespace WHERE nspname OPERATOR(pg_catalog.=) own_schema);
+		IF schema_owner IS NOT NULL AND NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname OPERATOR(pg_catalog.=) schema_owner
+				AND (rolsuper OR rolname OPERATOR(pg_catalog.=) CURRENT_USER)) THEN
+			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
+				MESSAGE = pg_catalog.format('schema "%s" belongs to role "%s"', own_schema, schema_owner),
+				DETAIL = 'It must belong to a superuser.',
+				HINT = 'Look at what is in it, then drop it or change its owner.';
+		END IF;
+	END LOOP;
+	-- A server that has been a node has the second one. As the first, it is not a member of the extension: what coordinators
+	-- above this one note in it would keep the extension from being dropped.
 	IF schema_owner IS NULL THEN
 		CREATE SCHEMA shardfdw_internal;
 		ALTER EXTENSION shardfdw DROP SCHEMA shardfdw_internal;
-	ELSIF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname OPERATOR(pg_catalog.=) schema_owner
-			AND (rolsuper OR rolname OPERATOR(pg_catalog.=) CURRENT_USER)) THEN
-		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
-			MESSAGE = pg_catalog.format('schema "shardfdw_internal" belongs to role "%s"', schema_owner),
-			DETAIL = 'It must belong to a superuser.',
-			HINT = 'Look at what is in it, then drop it or change its owner.';
 	END IF;
 END
 $$;
