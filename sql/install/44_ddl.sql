@@ -19,3 +19,13 @@ CREATE EVENT TRIGGER "00_shardfdw_drop_on_nodes" ON sql_drop EXECUTE FUNCTION sh
 ALTER EVENT TRIGGER "00_shardfdw_drop_on_nodes" ENABLE ALWAYS;
 COMMENT ON EVENT TRIGGER "00_shardfdw_drop_on_nodes" IS
 	'Has what is dropped here dropped on nodes before event triggers of users run.';
+
+CREATE FUNCTION shardfdw_internal.check_loaded() RETURNS event_trigger
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_check_loaded';
+COMMENT ON FUNCTION shardfdw_internal.check_loaded() IS
+	'Loads the library into a session that has not yet done so. Does nothing where it was loaded before the statement began; raises object_not_in_prerequisite_state for a change of definitions that would pass the nodes by.';
+
+CREATE EVENT TRIGGER "00_shardfdw_check_loaded" ON ddl_command_start EXECUTE FUNCTION shardfdw_internal.check_loaded();
+ALTER EVENT TRIGGER "00_shardfdw_check_loaded" ENABLE ALWAYS;
+COMMENT ON EVENT TRIGGER "00_shardfdw_check_loaded" IS
+	'Refuses changes of definitions by sessions that have not loaded the library.';

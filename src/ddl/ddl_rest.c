@@ -30,8 +30,17 @@ shard_ddl_rest_begin(ShardDdlRestEntry *entry, ShardDdlRest run, void *arg)
 	entry->run = run;
 	entry->arg = arg;
 	entry->cxt = CurrentMemoryContext;
+	entry->is_late = false;
 	entry->outer = entries;
 	entries = entry;
+}
+
+void
+shard_ddl_rest_begin_late(ShardDdlRestEntry *entry, ShardDdlRest run, void *arg, MemoryContext cxt)
+{
+	shard_ddl_rest_begin(entry, run, arg);
+	entry->cxt = cxt;
+	entry->is_late = true;
 }
 
 void
@@ -80,5 +89,8 @@ shardfdw_change_nodes(PG_FUNCTION_ARGS)
 				 errmsg("function %s must be called by an event trigger", "shardfdw_internal.change_nodes()")));
 	for (ShardDdlRestEntry *entry = entries; entry != NULL; entry = entry->outer)
 		shard_ddl_rest_finish(entry);
+	/* sql_drop comes before ddl_command_end */
+	if (entries != NULL && entries->is_late && strcmp(((EventTriggerData *) fcinfo->context)->event, "ddl_command_end") == 0)
+		MemoryContextDelete(entries->cxt);
 	PG_RETURN_NULL();
 }

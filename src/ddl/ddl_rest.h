@@ -14,6 +14,7 @@ typedef struct ShardDdlRestEntry
 	ShardDdlRest run;			/* NULL: it is done */
 	void	   *arg;
 	MemoryContext cxt;			/* in which run is called */
+	bool		is_late;		/* cxt goes with the statement's last event */
 	struct ShardDdlRestEntry *outer;
 } ShardDdlRestEntry;
 
@@ -26,6 +27,12 @@ typedef struct ShardDdlRestEntry
 extern void shard_ddl_rest_begin(ShardDdlRestEntry *entry, ShardDdlRest run, void *arg);
 extern void shard_ddl_rest_end(ShardDdlRestEntry *entry);
 extern void shard_ddl_rest_finish(ShardDdlRestEntry *entry);
+
+/*
+ * The same for a statement that has not come to the hook: entry lies in cxt, which is
+ * deleted when the statement ends.  A callback of cxt has to call end.
+ */
+extern void shard_ddl_rest_begin_late(ShardDdlRestEntry *entry, ShardDdlRest run, void *arg, MemoryContext cxt);
 
 /*
  * For a statement that an event trigger runs within another one: event triggers that

@@ -31,6 +31,7 @@
 #include "foreign/foreign.h"
 #include "guc.h"
 #include "miscadmin.h"
+#include "nodes/makefuncs.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -247,6 +248,16 @@ shard_ddl_table(Oid relid)
 	shard_ddl_table_sort(table);
 	note_whole_names(table);
 	return table;
+}
+
+Oid
+shard_ddl_table_named(List *names, int ntail)
+{
+	List	   *kept = list_truncate(list_copy(names), list_length(names) - ntail);
+
+	if (kept == NIL || list_length(kept) > 3)
+		return InvalidOid;
+	return RangeVarGetRelid(makeRangeVarFromNameList(kept), NoLock, true);
 }
 
 /* Callback of the look-up: raises before waiting for the lock if the user does not own the table. */

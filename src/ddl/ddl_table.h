@@ -51,6 +51,9 @@ extern ShardDdlTable *shard_ddl_table_by_itself(Oid relid);
 /* May relid be such a table?  Cheap, needs no lock, and is only a guess. */
 extern bool shard_ddl_table_maybe(Oid relid);
 
+/* The relation of a list of names, without its last ntail ones; InvalidOid when it does not exist.  Not locked. */
+extern Oid	shard_ddl_table_named(List *names, int ntail);
+
 /*
  * The table that a statement names, locked in lockmode, which the user must own;
  * NULL when it does not exist, or as above.

@@ -34,12 +34,8 @@
 #include "utils/rel.h"
 #include "utils/reltrigger.h"
 
-/*
- * Is it a statement that core does alone: on other kinds of relations, or one that
- * removes partitions?
- */
-static bool
-is_cores(const AlterTableStmt *stmt)
+bool
+shard_ddl_alter_table_is_cores(const AlterTableStmt *stmt)
 {
 	ListCell   *lc;
 
@@ -301,7 +297,7 @@ shard_ddl_alter_table(ShardDdlCall *call)
 
 	if (linitial_node(AlterTableCmd, stmt->cmds)->subtype == AT_AttachPartition)
 		return shard_ddl_attach(call);
-	if (is_cores(stmt))
+	if (shard_ddl_alter_table_is_cores(stmt))
 		return false;
 	state.table = shard_ddl_table_owned(stmt->relation, AlterTableGetLockLevel(stmt->cmds));
 	if (state.table == NULL || (!stmt->relation->inh && !state.table->is_reference))

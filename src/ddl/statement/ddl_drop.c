@@ -26,17 +26,19 @@
 #include "catalog/pg_trigger.h"
 #include "catalog/reference.h"
 #include "compat.h"
+#include "ddl/ddl_extension.h"
 #include "ddl/ddl_find.h"
+#include "ddl/ddl_late.h"
 #include "ddl/ddl_send.h"
 #include "ddl/ddl_text.h"
 #include "ddl/statement/ddl_drop.h"
-#include "ddl/statement/ddl_extension.h"
 #include "ddl/statement/ddl_statement.h"
 #include "guc.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/syscache.h"
 
 /* A foreign table that is dropped; its table on the node is dropped if the parent is. */
@@ -65,6 +67,7 @@ typedef struct Collector
 	List	   *tables;			/* OIDs of tables that are dropped */
 	List	   *parts;			/* of DroppedPart */
 	bool		extension;		/* this extension is dropped */
+	bool		is_late;		/* the statement has not come to the hook */
 	struct Collector *outer;
 } Collector;
 
@@ -186,6 +189,15 @@ collect_statistics(Oid statistics)
 }
 
 static void
+collect_extension(void)
+{
+	/* what would have to be done goes with it */
+	if (collector->is_late)
+		shard_ddl_late_refuse("It would have dropped the extension, and left the library among those that sessions of this database load.");
+	collector->extension = true;
+}
+
+static void
 object_access(ObjectAccessType access, Oid class, Oid object, int subid, void *arg)
 {
 	if (access == OAT_DROP && collector != NULL && shard_guc_enable_ddl_propagation)
@@ -203,7 +215,7 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subid, void *a
 		else if (class == StatisticExtRelationId)
 			collect_statistics(object);
 		else if (class == ExtensionRelationId && shard_ddl_extension_is_ours(object))
-			collector->extension = true;
+			collect_extension();
 		MemoryContextSwitchTo(oldcxt);
 	}
 	if (prev_object_access)
@@ -363,6 +375,45 @@ shard_ddl_drop(ShardDdlCall *call)
 		return shard_ddl_drop_index_concurrently(call);
 	run_collected(call, stmt->behavior == DROP_CASCADE);
 	return true;
+}
+
+/*
+ * Statements that have not come to the hook
+ */
+
+/* A collector that outlives the function that has made it. */
+typedef struct LateDrop
+{
+	Collector	collector;
+	ShardDdlRestEntry rest;
+	MemoryContextCallback end;
+} LateDrop;
+
+static void
+end_late(void *arg)
+{
+	LateDrop   *late = arg;
+
+	collector = late->collector.outer;
+	shard_ddl_rest_end(&late->rest);
+}
+
+void
+shard_ddl_drop_begin_late(bool cascade)
+{
+	/* an error of the statement ends the (sub)transaction, and the memory with it */
+	MemoryContext cxt = AllocSetContextCreate(CurTransactionContext, "shardfdw late drop", ALLOCSET_DEFAULT_SIZES);
+	LateDrop   *late = MemoryContextAllocZero(cxt, sizeof(LateDrop));
+
+	late->collector.cxt = cxt;
+	late->collector.cascade = cascade;
+	late->collector.is_late = true;
+	late->collector.outer = collector;
+	collector = &late->collector;
+	shard_ddl_rest_begin_late(&late->rest, drop_on_nodes, &late->collector, cxt);
+	late->end.func = end_late;
+	late->end.arg = late;
+	MemoryContextRegisterResetCallback(cxt, &late->end);
 }
 
 void

@@ -46,9 +46,14 @@ privileges_text(const GrantStmt *stmt)
 	return text.data;
 }
 
-/* OIDs of the tables that the statement names. */
-static List *
-named_tables(const GrantStmt *stmt)
+bool
+shard_ddl_grant_is_of_tables(const GrantStmt *stmt)
+{
+	return stmt->objtype == OBJECT_TABLE && stmt->targtype != ACL_TARGET_DEFAULTS;
+}
+
+List *
+shard_ddl_grant_tables(const GrantStmt *stmt)
 {
 	List	   *tables = NIL;
 	ListCell   *lc;
@@ -96,7 +101,7 @@ grant_rest(void *arg)
 	const char *privileges = privileges_text(stmt);
 	ListCell   *lc;
 
-	foreach(lc, named_tables(stmt))
+	foreach(lc, shard_ddl_grant_tables(stmt))
 	{
 		Oid			relid = lfirst_oid(lc);
 		ShardDdlTable *table = get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE ? NULL : shard_ddl_table(relid);
@@ -118,7 +123,7 @@ shard_ddl_grant(ShardDdlCall *call)
 {
 	GrantStmt  *stmt = castNode(GrantStmt, call->pstmt->utilityStmt);
 
-	if (stmt->objtype != OBJECT_TABLE || stmt->targtype == ACL_TARGET_DEFAULTS)
+	if (!shard_ddl_grant_is_of_tables(stmt))
 		return false;
 	/* core may change the statement, which may belong to a cached plan */
 	shard_ddl_run_core_then(call, NULL, grant_rest, copyObject(stmt));

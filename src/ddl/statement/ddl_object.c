@@ -53,17 +53,6 @@ shard_ddl_set_schema(ShardDdlCall *call)
 	return true;
 }
 
-/* The table or index of a list of names, without its last ntail ones; InvalidOid when it does not exist. */
-static Oid
-relation_of_names(List *names, int ntail)
-{
-	List	   *kept = list_truncate(list_copy(names), list_length(names) - ntail);
-
-	if (kept == NIL || list_length(kept) > 3)
-		return InvalidOid;
-	return RangeVarGetRelid(makeRangeVarFromNameList(kept), NoLock, true);
-}
-
 /* The list of names by which a statement names a table. */
 typedef struct TableNames
 {
@@ -75,7 +64,7 @@ static Oid
 owned_by_names(void *arg)
 {
 	TableNames *names = arg;
-	Oid			relid = relation_of_names(names->names, names->ntail);
+	Oid			relid = shard_ddl_table_named(names->names, names->ntail);
 
 	return shard_ddl_table_maybe(relid) && shard_class_ownercheck(relid, GetUserId()) ? relid : InvalidOid;
 }

@@ -374,26 +374,50 @@ schema_to_rename(const RenameStmt *stmt)
 	return namespace;
 }
 
-bool
-shard_ddl_rename_schema(ShardDdlCall *call)
+/* The same, locked against those who make something of it on nodes. */
+static Oid
+lock_schema_to_rename(const RenameStmt *stmt)
 {
-	RenameStmt *stmt = castNode(RenameStmt, call->pstmt->utilityStmt);
 	Oid			namespace = schema_to_rename(stmt);
 	Oid			again;
-	List	   *tables;
-	List	   *nodes;
 
 	/* another schema may get its name during the wait for the lock */
-	for (;; namespace = again)
+	for (; OidIsValid(namespace); namespace = again)
 	{
-		if (!OidIsValid(namespace))
-			return false;
 		shard_schema_lock(namespace, AccessExclusiveLock);
 		again = schema_to_rename(stmt);
 		if (again == namespace)
 			break;
 		shard_schema_unlock(namespace, AccessExclusiveLock);
 	}
+	return namespace;
+}
+
+bool
+shard_ddl_rename_schema_concerns_nodes(const RenameStmt *stmt)
+{
+	Oid			namespace = lock_schema_to_rename(stmt);
+	ListCell   *lc;
+
+	if (!OidIsValid(namespace))
+		return false;
+	/* foreign tables that nobody follows get another schema_name */
+	foreach(lc, shard_ddl_table_of_schema(namespace))
+		if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_FOREIGN_TABLE && shard_option_is_ours(lfirst_oid(lc)))
+			return true;
+	return find_tables(namespace, stmt->subname) != NIL;
+}
+
+bool
+shard_ddl_rename_schema(ShardDdlCall *call)
+{
+	RenameStmt *stmt = castNode(RenameStmt, call->pstmt->utilityStmt);
+	Oid			namespace = lock_schema_to_rename(stmt);
+	List	   *tables;
+	List	   *nodes;
+
+	if (!OidIsValid(namespace))
+		return false;
 	PreventCommandIfReadOnly("ALTER SCHEMA");
 	tables = find_and_lock_tables(namespace, stmt->subname);
 	check_unused(tables);

@@ -22,6 +22,7 @@
 #include "access/xlog.h"
 #include "catalog/option.h"
 #include "compat.h"
+#include "ddl/ddl_late.h"
 #include "ddl/ddl_rest.h"
 #include "ddl/schema_lock.h"
 #include "ddl/statement/ddl_drop.h"
@@ -75,11 +76,8 @@ take_over(ShardDdlCall *call)
 }
 
 void
-shard_ddl_run(ShardDdlCall *call)
+shard_ddl_prepare(Node *stmt)
 {
-	Node	   *stmt = call->pstmt->utilityStmt;
-	ShardDdlRestEntry *outer;
-
 	/*
 	 * Names are looked up before anything is locked.  This session's caches may be older than a
 	 * rename; core, which looks the name up again when it locks, would then find another table.
@@ -88,6 +86,14 @@ shard_ddl_run(ShardDdlCall *call)
 	shard_ddl_check_own_schema(stmt);
 	if (!RecoveryInProgress() && OidIsValid(shard_option_cluster_server()))
 		shard_schema_lock_statement(stmt);
+}
+
+void
+shard_ddl_run(ShardDdlCall *call)
+{
+	ShardDdlRestEntry *outer;
+
+	shard_ddl_prepare(call->pstmt->utilityStmt);
 
 	/*
 	 * A sub-command that core runs for another statement is part of that one.
@@ -99,6 +105,7 @@ shard_ddl_run(ShardDdlCall *call)
 		return;
 	}
 	outer = shard_ddl_rest_suspend();
+	shard_ddl_late_begin_seen();
 	PG_TRY();
 	{
 		if (!shard_guc_enable_ddl_propagation || RecoveryInProgress() || !take_over(call))
@@ -106,6 +113,7 @@ shard_ddl_run(ShardDdlCall *call)
 	}
 	PG_FINALLY();
 	{
+		shard_ddl_late_end_seen();
 		shard_ddl_rest_resume(outer);
 	}
 	PG_END_TRY();

@@ -9,9 +9,16 @@
 
 #include "ddl/ddl_call.h"
 #include "ddl/ddl_table.h"
+#include "nodes/parsenodes.h"
 
 /* Runs any utility statement.  If it changes a table that is on nodes, it is changed there, too. */
 extern void shard_ddl_run(ShardDdlCall *call);
+
+/*
+ * What comes ahead of every utility statement: makes names those of now, and locks the schemas in which
+ * something will be made on nodes.  Errors: feature_not_supported for what nobody may do.
+ */
+extern void shard_ddl_prepare(Node *stmt);
 
 /*
  * Statements by kind.  Each returns false when it does not handle the statement: then
@@ -46,6 +53,23 @@ extern bool shard_ddl_cluster(ShardDdlCall *call);
 
 /* The commands that make a schema on a node, with a mark by which it is known as made by us. */
 extern char *shard_ddl_schema_command(const char *name);
+
+/*
+ * Of statements by kind, for those that have not come to the hook.
+ */
+
+/* Is it one that core does alone: of another kind of relation, or one that removes a partition? */
+extern bool shard_ddl_alter_table_is_cores(const AlterTableStmt *stmt);
+
+/* GRANT of rights on tables, and which tables (OIDs) it names; InvalidOid for one that does not exist. */
+extern bool shard_ddl_grant_is_of_tables(const GrantStmt *stmt);
+extern List *shard_ddl_grant_tables(const GrantStmt *stmt);
+
+/* The table of extended statistics; InvalidOid when there are none of that name. */
+extern Oid	shard_ddl_statistics_table(List *names);
+
+/* Would ALTER SCHEMA ... RENAME change something on nodes, or foreign tables?  Locks the schema until the transaction ends. */
+extern bool shard_ddl_rename_schema_concerns_nodes(const RenameStmt *stmt);
 
 /* Raises feature_not_supported for a statement that renames the extension's schema. */
 extern void shard_ddl_check_own_schema(Node *stmt);

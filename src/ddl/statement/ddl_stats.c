@@ -34,6 +34,20 @@ statistics_of(Oid relid)
 	return result;
 }
 
+Oid
+shard_ddl_statistics_table(List *names)
+{
+	Oid			statistics = get_statistics_object_oid(names, true);
+	HeapTuple	tuple = OidIsValid(statistics) ? SearchSysCache1(STATEXTOID, ObjectIdGetDatum(statistics)) : NULL;
+	Oid			relid;
+
+	if (!HeapTupleIsValid(tuple))
+		return InvalidOid;
+	relid = ((Form_pg_statistic_ext) GETSTRUCT(tuple))->stxrelid;
+	ReleaseSysCache(tuple);
+	return relid;
+}
+
 /* Table and name of statistics; NULL when nothing on nodes follows the table. */
 static ShardDdlTable *
 table_of_statistics(Oid statistics, char **name)

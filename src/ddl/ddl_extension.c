@@ -5,7 +5,7 @@
 #include "postgres.h"
 
 #include "commands/extension.h"
-#include "ddl/statement/ddl_extension.h"
+#include "ddl/ddl_extension.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "utils/guc.h"

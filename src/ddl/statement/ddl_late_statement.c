@@ -1,0 +1,261 @@
+/*
+ * ddl_late_statement.c
+ *	  What becomes of a statement that began before this session had loaded the library.
+ *
+ *	  event trigger ddl_command_start: nothing is changed yet
+ *		  |
+ *		what the hook does ahead of every statement
+ *		  |
+ *		tables on nodes would have to follow? --yes--> refused: the next try comes to the hook
+ *		  |
+ *		DROP: who knows what it will drop?  Collected from here on, see ddl_drop.c
+ *		  |
+ *		core
+ *
+ * What concerns no table on nodes goes on as if the library were not there, since each
+ * session of a role with session_preload_libraries of its own begins like this.
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "catalog/namespace.h"
+#include "catalog/option.h"
+#include "catalog/pg_class.h"
+#include "catalog/reference.h"
+#include "commands/event_trigger.h"
+#include "compat.h"
+#include "ddl/ddl_late.h"
+#include "ddl/marker.h"
+#include "ddl/statement/ddl_drop.h"
+#include "ddl/statement/ddl_statement.h"
+#include "fmgr.h"
+#include "guc.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/parsenodes.h"
+#include "utils/acl.h"
+#include "utils/lsyscache.h"
+#include "version.h"
+
+PG_FUNCTION_INFO_V1(shardfdw_check_loaded);
+
+/* What of a table's tables on nodes a statement changes with it. */
+typedef enum Follow
+{
+	FOLLOW_ALWAYS,
+	FOLLOW_UNLESS_ONLY,			/* not the shards where it says ONLY */
+	FOLLOW_ITSELF				/* the copies of a reference table and a shard by itself: shards do not follow their parent */
+} Follow;
+
+/* The table, if it has tables on nodes that follow; InvalidOid otherwise. */
+static Oid
+followed(Oid relid, Follow follow, bool inh)
+{
+	ShardDdlTable *table = OidIsValid(relid) ? shard_ddl_table(relid) : NULL;
+
+	if (table == NULL)
+		return InvalidOid;
+	if (!table->is_reference &&
+		((follow == FOLLOW_UNLESS_ONLY && !inh) ||
+		 (follow == FOLLOW_ITSELF && get_rel_relkind(relid) != RELKIND_FOREIGN_TABLE)))
+		return InvalidOid;
+	return relid;
+}
+
+/* The same, of a table that the user must own: core speaks to others. */
+static Oid
+owned(Oid relid, Follow follow, bool inh)
+{
+	return shard_ddl_table_maybe(relid) && shard_class_ownercheck(relid, GetUserId()) ?
+		followed(relid, follow, inh) : InvalidOid;
+}
+
+static Oid
+named(RangeVar *relation, Follow follow)
+{
+	return owned(RangeVarGetRelid(relation, NoLock, true), follow, relation->inh);
+}
+
+static Oid
+of_index(RangeVar *index)
+{
+	return followed(shard_ddl_table_of_index(index), FOLLOW_ALWAYS, true);
+}
+
+static Oid
+find_altered(AlterTableStmt *stmt)
+{
+	Oid			parent;
+	Oid			partition;
+
+	if (linitial_node(AlterTableCmd, stmt->cmds)->subtype == AT_AttachPartition)
+		return shard_marker_find_attached(stmt, &parent, &partition) ? parent : InvalidOid;
+	return shard_ddl_alter_table_is_cores(stmt) ? InvalidOid : named(stmt->relation, FOLLOW_UNLESS_ONLY);
+}
+
+static Oid
+find_commented(CommentStmt *stmt)
+{
+	switch (stmt->objtype)
+	{
+		case OBJECT_TABLE:
+		case OBJECT_FOREIGN_TABLE:
+			return owned(shard_ddl_table_named((List *) stmt->object, 0), FOLLOW_ALWAYS, true);
+		case OBJECT_COLUMN:
+		case OBJECT_TABCONSTRAINT:
+			return owned(shard_ddl_table_named((List *) stmt->object, 1), FOLLOW_ALWAYS, true);
+		case OBJECT_INDEX:
+			return of_index(makeRangeVarFromNameList((List *) stmt->object));
+		default:
+			return InvalidOid;
+	}
+}
+
+static Oid
+find_granted(GrantStmt *stmt)
+{
+	ListCell   *lc;
+
+	if (!shard_ddl_grant_is_of_tables(stmt))
+		return InvalidOid;
+	foreach(lc, shard_ddl_grant_tables(stmt))
+	{
+		Oid			relid = lfirst_oid(lc);
+
+		if (get_rel_relkind(relid) != RELKIND_FOREIGN_TABLE && OidIsValid(followed(relid, FOLLOW_ALWAYS, true)))
+			return relid;
+	}
+	return InvalidOid;
+}
+
+static Oid
+find_renamed(RenameStmt *stmt)
+{
+	char		relkind;
+
+	switch (stmt->renameType)
+	{
+		case OBJECT_STATISTIC_EXT:
+			return followed(shard_ddl_statistics_table((List *) stmt->object), FOLLOW_ALWAYS, true);
+		case OBJECT_COLUMN:
+		case OBJECT_TABCONSTRAINT:
+			return stmt->relation != NULL ? named(stmt->relation, FOLLOW_UNLESS_ONLY) : InvalidOid;
+		case OBJECT_INDEX:
+		case OBJECT_TABLE:
+		case OBJECT_FOREIGN_TABLE:
+			/* either word is good for both */
+			relkind = get_rel_relkind(RangeVarGetRelid(stmt->relation, NoLock, true));
+			if (relkind == RELKIND_INDEX || relkind == RELKIND_PARTITIONED_INDEX)
+				return of_index(stmt->relation);
+			return named(stmt->relation, FOLLOW_ITSELF);
+		default:
+			return InvalidOid;
+	}
+}
+
+static Oid
+find_moved(AlterObjectSchemaStmt *stmt)
+{
+	return stmt->objectType == OBJECT_TABLE || stmt->objectType == OBJECT_FOREIGN_TABLE ?
+		named(stmt->relation, FOLLOW_ITSELF) : InvalidOid;
+}
+
+/* Core makes triggers on a sharded table that cannot be fired. */
+static Oid
+find_triggering(CreateTrigStmt *stmt)
+{
+	Oid			relid = stmt->isconstraint || stmt->transitionRels != NIL ? named(stmt->relation, FOLLOW_ALWAYS) : InvalidOid;
+
+	return OidIsValid(relid) && !shard_reference_is(relid) ? relid : InvalidOid;
+}
+
+static Oid
+find_measured(CreateStatsStmt *stmt)
+{
+	return list_length(stmt->relations) == 1 && IsA(linitial(stmt->relations), RangeVar) ?
+		named(linitial_node(RangeVar, stmt->relations), FOLLOW_ALWAYS) : InvalidOid;
+}
+
+/* DROP INDEX CONCURRENTLY commits node by node, before core drops the index here: it needs the hook. */
+static Oid
+find_dropped(DropStmt *stmt)
+{
+	if (stmt->concurrent && list_length(stmt->objects) == 1)
+		return of_index(makeRangeVarFromNameList(linitial_node(List, stmt->objects)));
+	if (!stmt->concurrent)
+		shard_ddl_drop_begin_late(stmt->behavior == DROP_CASCADE);
+	return InvalidOid;
+}
+
+/* A table whose tables on nodes the hook would have changed; InvalidOid: none. */
+static Oid
+find_table(Node *stmt)
+{
+	ShardNewPartition added;
+
+	switch (nodeTag(stmt))
+	{
+		case T_AlterTableStmt:
+			return find_altered(castNode(AlterTableStmt, stmt));
+		case T_IndexStmt:
+			return named(castNode(IndexStmt, stmt)->relation, FOLLOW_UNLESS_ONLY);
+		case T_AlterObjectSchemaStmt:
+			return find_moved(castNode(AlterObjectSchemaStmt, stmt));
+		case T_CommentStmt:
+			return find_commented(castNode(CommentStmt, stmt));
+		case T_GrantStmt:
+			return find_granted(castNode(GrantStmt, stmt));
+		case T_CreateTrigStmt:
+			return find_triggering(castNode(CreateTrigStmt, stmt));
+		case T_CreateStatsStmt:
+			return find_measured(castNode(CreateStatsStmt, stmt));
+		case T_AlterStatsStmt:
+			return followed(shard_ddl_statistics_table(castNode(AlterStatsStmt, stmt)->defnames), FOLLOW_ALWAYS, true);
+		case T_RenameStmt:
+			return find_renamed(castNode(RenameStmt, stmt));
+		case T_DropStmt:
+			return find_dropped(castNode(DropStmt, stmt));
+		case T_DropOwnedStmt:
+			shard_ddl_drop_begin_late(castNode(DropOwnedStmt, stmt)->behavior == DROP_CASCADE);
+			return InvalidOid;
+		case T_CreateForeignTableStmt:
+			/* keys that are hidden from core come back with the error */
+			return shard_marker_begin(stmt, &added) ? added.parent : InvalidOid;
+		default:
+			return InvalidOid;
+	}
+}
+
+/* The event trigger, for ddl_command_start. */
+Datum
+shardfdw_check_loaded(PG_FUNCTION_ARGS)
+{
+	Node	   *stmt;
+	Oid			relid;
+
+	if (!CALLED_AS_EVENT_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function %s must be called by an event trigger", "shardfdw_internal.check_loaded()")));
+	/* pg_upgrade makes what the nodes have already */
+	if (!shard_ddl_late_is() || IsBinaryUpgrade || RecoveryInProgress())
+		PG_RETURN_NULL();
+
+	stmt = (Node *) ((EventTriggerData *) fcinfo->context)->parsetree;
+	shard_version_check_statement(stmt);
+	shard_ddl_prepare(stmt);
+	if (!shard_guc_enable_ddl_propagation || !OidIsValid(shard_option_cluster_server()))
+		PG_RETURN_NULL();
+	if (IsA(stmt, RenameStmt) && castNode(RenameStmt, stmt)->renameType == OBJECT_SCHEMA)
+	{
+		if (shard_ddl_rename_schema_concerns_nodes(castNode(RenameStmt, stmt)))
+			shard_ddl_late_refuse(psprintf("It would have renamed schema \"%s\" on the coordinator, and not on the nodes.",
+										   castNode(RenameStmt, stmt)->subname));
+		PG_RETURN_NULL();
+	}
+	relid = find_table(stmt);
+	if (OidIsValid(relid))
+		shard_ddl_late_refuse(psprintf("It would have changed the definition of table \"%s\" on the coordinator, and not on the nodes.",
+									   get_rel_name(relid)));
+	PG_RETURN_NULL();
+}
