@@ -204,6 +204,8 @@ is($c->safe_psql('SHOW session_preload_libraries'), '', 'sessions load the libra
 $pooled->query('SELECT 1');
 passes_ok('CREATE EXTENSION shardfdw');
 is($c->safe_psql('SHOW session_preload_libraries'), 'shardfdw', 'until it is there again');
+$c->safe_psql('DROP EXTENSION shardfdw; CREATE EXTENSION shardfdw');
+is($c->safe_psql('SHOW session_preload_libraries'), 'shardfdw', 'also when one session that has loaded it does both');
 $pooled->close;
 
 done_testing();

@@ -71,9 +71,10 @@ BEGIN
 		AND setdatabase OPERATOR(pg_catalog.=)
 			(SELECT oid FROM pg_catalog.pg_database WHERE datname OPERATOR(pg_catalog.=) pg_catalog.current_database())
 		AND pg_catalog.starts_with(setting, 'session_preload_libraries=');
-	-- a setting of the database hides the one of the server: keep what that one loads
+	-- A setting of the database hides the one of the server: keep what that one loads. What this session has from a setting
+	-- of the database that is no more (DROP EXTENSION may have taken it away) is not the server's.
 	wanted := coalesce(wanted, (SELECT reset_val FROM pg_catalog.pg_settings
-								WHERE name OPERATOR(pg_catalog.=) 'session_preload_libraries'), '');
+								WHERE name OPERATOR(pg_catalog.=) 'session_preload_libraries' AND source OPERATOR(pg_catalog.<>) 'database'), '');
 
 	FOREACH library IN ARRAY pg_catalog.string_to_array(
 		pg_catalog.concat_ws(',', nullif(preloaded, ''), nullif(wanted, '')), ',')
