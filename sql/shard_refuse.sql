@@ -151,6 +151,18 @@ SELECT c.relname, c.relkind, count(i.inhrelid) AS partitions
 FROM pg_class c LEFT JOIN pg_inherits i ON i.inhparent = c.oid
 WHERE c.relnamespace = 'refuse'::regnamespace AND c.relkind IN ('r', 'p', 'f')
 GROUP BY 1, 2 ORDER BY c.relname::text COLLATE "C";
+-- no relation at all
+\set VERBOSITY sqlstate
+SELECT shardfdw.shard_for(1::regclass, 1);
+SELECT shardfdw.shard_table(1::regclass);
+SELECT shardfdw.unshard_table(1::regclass);
+SELECT shardfdw.replicate_table(1::regclass);
+SELECT shardfdw.unreplicate_table(1::regclass);
+SELECT shardfdw.create_shard(1::regclass, 'x', 'IN (1)', 'node1');
+SELECT shardfdw.run_on_shards(1::regclass, 'SELECT 1');
+SELECT shardfdw.shard_sizes(1::regclass);
+\set VERBOSITY terse
+
 SELECT node, result FROM shardfdw.run_on_nodes($$SELECT relname FROM pg_class WHERE relnamespace = 'refuse'::regnamespace AND relkind = 'r' ORDER BY 1$$)
 ORDER BY 1;
 

@@ -203,4 +203,16 @@ $writer->quit;
 is($c->psql('REINDEX INDEX CONCURRENTLY ci'), 0, 'and runs again');
 is(left_over(), "ci_00\nci_02 ci_01\nci_03", 'nothing is left of the first');
 
+# check_cluster() beside a DROP that is done while it waits for a node
+$c->safe_psql(q{CREATE TABLE dropped (k int PRIMARY KEY, v int CHECK (v > 0)); SELECT shardfdw.shard_table('dropped', shards => 4)});
+$writer = $c->node(1)->background_psql('postgres');
+$writer->query('BEGIN; LOCK TABLE dropped_00 IN ACCESS EXCLUSIVE MODE');
+my $checker = $c->start_sql('SELECT count(*) FROM shardfdw.check_cluster()');
+$c->wait_for(q{SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND relation = 'dropped_00'::regclass}, 1);
+$c->safe_psql('SET shardfdw.enable_ddl_propagation = off; DROP TABLE dropped');
+$writer->query('COMMIT');
+$writer->quit;
+($rc, $out, $err) = $c->wait_sql($checker);
+is("$rc$err", '0', 'check_cluster() ends without an error');
+
 done_testing();

@@ -14,6 +14,20 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.is_sharded(regclass) IS
 	'Tells whether a table is sharded: partitioned, and all of its partitions are foreign tables of the wrapper. Returns false for anything else.';
 
+CREATE FUNCTION shardfdw_internal.raise_other_kind(relation regclass, kind text) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF relation IS NOT NULL AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = relation) THEN
+		RAISE EXCEPTION USING ERRCODE = 'undefined_table', MESSAGE = format('relation with OID %s does not exist', relation::oid);
+	END IF;
+	RAISE EXCEPTION USING ERRCODE = 'wrong_object_type',
+		MESSAGE = format('"%s" is not a %s', (SELECT c.relname FROM pg_class c WHERE c.oid = relation), kind);
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.raise_other_kind(regclass, text) IS
+	'Says that a relation is not what a function is for. Never returns; raises undefined_table when there is no such relation, else wrong_object_type.';
+
 CREATE FUNCTION shardfdw_internal.check_replaceable_kind(relation regclass, action text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$

@@ -130,7 +130,7 @@ BEGIN
 	SELECT t.relkind, t.relname, t.relowner, t.relpersistence, n.nspname INTO c
 	FROM pg_class t JOIN pg_namespace n ON n.oid = t.relnamespace WHERE t.oid = parent;
 	IF c.relkind IS DISTINCT FROM 'p' THEN
-		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type', MESSAGE = format('"%s" is not a partitioned table', c.relname);
+		PERFORM shardfdw_internal.raise_other_kind(parent, 'partitioned table');
 	END IF;
 	IF NOT pg_has_role(c.relowner, 'USAGE') THEN
 		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('must be owner of table %s', c.relname);

@@ -55,8 +55,7 @@ BEGIN
 		RETURN;
 	END IF;
 	IF relation IS NULL OR NOT shardfdw_internal.is_sharded(relation) THEN
-		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type',
-			MESSAGE = format('"%s" is not a sharded table', (SELECT c.relname FROM pg_class c WHERE c.oid = relation));
+		PERFORM shardfdw_internal.raise_other_kind(relation, 'sharded table');
 	END IF;
 	EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
 	PERFORM shardfdw_internal.check_replaceable(relation, 'unshard');
@@ -123,8 +122,7 @@ BEGIN
 		array_agg(format(run_on_shards.command, VARIADIC array_fill(s.remote_name, ARRAY[32])))
 	INTO shards, nodes, commands FROM shardfdw_internal.shards_of(relation) s;
 	IF shards IS NULL THEN
-		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type',
-			MESSAGE = format('"%s" is not a sharded table', (SELECT c.relname FROM pg_class c WHERE c.oid = relation));
+		PERFORM shardfdw_internal.raise_other_kind(relation, 'sharded table');
 	END IF;
 
 	RETURN QUERY

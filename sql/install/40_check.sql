@@ -67,15 +67,17 @@ BEGIN
 		SELECT n.node, e.shard, e.parent, e.remote_name, e.is_exact, e.remote_columns, row_number() OVER (PARTITION BY n.node ORDER BY e.ord) AS ord
 		FROM unnest(inspect_shards.nodes) n(node),
 			shardfdw_internal.expected_shards(n.node) WITH ORDINALITY e(shard, parent, remote_name, is_exact, remote_columns, ord)
+	), levels AS MATERIALIZED (
+		-- the sharded tables and what they are partitions of, from below; asked once, since the nodes' answers are waited for
+		SELECT p.parent, a.relation, a.ord FROM (SELECT DISTINCT e.parent FROM expected e WHERE e.parent IS NOT NULL) p,
+			pg_partition_ancestors(p.parent) WITH ORDINALITY a(relation, ord)
 	), here AS MATERIALIZED (
 		SELECT d.relation, d.definition FROM shardfdw_internal.describe_tables(
-			(SELECT array_agg(DISTINCT r) FROM (SELECT e.shard AS r FROM expected e
-				UNION ALL SELECT a FROM (SELECT DISTINCT e.parent FROM expected e) q, pg_partition_ancestors(q.parent) a) x WHERE r IS NOT NULL)) d
+			(SELECT array_agg(x.r) FROM (SELECT e.shard AS r FROM expected e UNION SELECT l.relation FROM levels l) x)) d
 	), parents AS MATERIALIZED (
-		-- from below
-		SELECT e.parent, (SELECT h.definition || jsonb_build_object('indexes', shardfdw_internal.keys_of_levels(array_agg(d.definition ORDER BY a.ord)))
-				FROM pg_partition_ancestors(e.parent) WITH ORDINALITY a(relation, ord) JOIN here d ON d.relation = a.relation) AS definition
-		FROM (SELECT DISTINCT x.parent FROM expected x WHERE x.parent IS NOT NULL) e JOIN here h ON h.relation = e.parent
+		SELECT h.relation AS parent, h.definition || jsonb_build_object('indexes', shardfdw_internal.keys_of_levels(l.definitions)) AS definition
+		FROM (SELECT x.parent, array_agg(d.definition ORDER BY x.ord) AS definitions FROM levels x JOIN here d ON d.relation = x.relation GROUP BY x.parent) l
+		JOIN here h ON h.relation = l.parent
 	), question AS (
 		-- one question to each node
 		SELECT array_agg(x.node) AS nodes, array_agg(shardfdw_internal.describe_query(x.names)) AS commands

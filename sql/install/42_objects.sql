@@ -315,7 +315,13 @@ BEGIN
 				WHERE n.name = ANY (inspect_objects.nodes) AND n.in_cluster) x
 			GROUP BY x.node) n
 		  GROUP BY n.relations) g,
-		shardfdw_internal.compare_objects(g.relations, g.nodes, 'read') o;
+		shardfdw_internal.compare_objects(g.relations, g.nodes, 'read') o
+	-- a table that was moved without its shards: create_shard() makes its schema when there is something to be put into it
+	WHERE NOT o.ok OR o.found OR o.kind <> 'schema' OR NOT EXISTS (
+			SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+			WHERE c.oid = ANY (g.relations) AND c.relkind = 'p' AND n.nspname = o.name)
+		OR EXISTS (SELECT FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver JOIN pg_class c ON c.oid = f.ftrelid
+			JOIN pg_namespace n ON n.oid = c.relnamespace WHERE s.srvname = o.node AND n.nspname = o.name);
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.inspect_objects(name[]) IS

@@ -261,8 +261,7 @@ BEGIN
 	END IF;
 	-- without its triggers, a table of that name on a node is none of ours
 	IF NOT shardfdw_internal.is_reference(relation) THEN
-		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type',
-			MESSAGE = format('"%s" is not a reference table', (SELECT c.relname FROM pg_class c WHERE c.oid = relation));
+		PERFORM shardfdw_internal.raise_other_kind(relation, 'reference table');
 	END IF;
 	PERFORM shardfdw_internal.check_replicable(relation);
 	PERFORM shardfdw_internal.lock_node_list();

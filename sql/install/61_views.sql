@@ -68,8 +68,7 @@ DECLARE
 	answers jsonb := '{}';
 BEGIN
 	IF shard_sizes.relation IS NOT NULL AND wanted = '{}' THEN
-		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type',
-			MESSAGE = format('"%s" is not a sharded table', (SELECT c.relname FROM pg_class c WHERE c.oid = shard_sizes.relation));
+		PERFORM shardfdw_internal.raise_other_kind(shard_sizes.relation, 'sharded table');
 	END IF;
 	SELECT array_agg(n.name), array_agg(format(
 			'SELECT jsonb_object_agg(t.shard, jsonb_build_array(pg_total_relation_size(c.oid), c.reltuples::bigint)) '

@@ -112,7 +112,11 @@ shardfdw_shard_for(PG_FUNCTION_ARGS)
 		PG_RETURN_NULL();
 	relid = PG_GETARG_OID(0);
 
-	parent = table_open(relid, AccessShareLock);
+	parent = try_table_open(relid, AccessShareLock);
+	if (parent == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
 	map = parent->rd_rel->relkind == RELKIND_PARTITIONED_TABLE ? shard_route_pin(parent, &partdesc) : NULL;
 	if (map == NULL)
 		ereport(ERROR,
