@@ -75,8 +75,15 @@ SELECT count(*) FROM (TABLE e1 EXCEPT ALL TABLE plain) s;
 RESET shardfdw.enable_router;
 RESET shardfdw.enable_statement_push;
 -- nothing of that has made statements slower that leave the bounds' columns alone
-EXPLAIN (COSTS OFF) UPDATE e1 SET v = 1 WHERE id = 3;
-EXPLAIN (COSTS OFF) DELETE FROM e1 WHERE id = 3;
+CREATE FUNCTION run_whole(statement text) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+	plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (FORMAT JSON) ' || statement INTO plan;
+	RETURN plan -> 0 -> 'Plan' ->> 'Custom Plan Provider' IS NOT DISTINCT FROM 'ShardStatement';
+END $$;
+SELECT run_whole('UPDATE e1 SET v = 1 WHERE id = 3') AS routed, run_whole('UPDATE e1 SET v = 1') AS pushed, run_whole('DELETE FROM e1 WHERE id = 3') AS deleted,
+	run_whole('UPDATE e1 SET day = ''2024-01-05'' WHERE id = 3') AS bounds_changed;
 
 SET client_min_messages = error;
 DROP SCHEMA write_bounds CASCADE;
