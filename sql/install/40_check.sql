@@ -160,7 +160,7 @@ BEGIN
 		CASE y.status WHEN 'ok' THEN format('%s as expected', y.nok) ELSE y.detail END
 	FROM (
 		SELECT x.*, count(*) FILTER (WHERE x.status = 'ok') OVER (PARTITION BY x.part, x.node) AS nok,
-			row_number() OVER (PARTITION BY x.part, x.node ORDER BY x.status <> 'ok') AS ord
+			row_number() OVER (PARTITION BY x.part, x.node ORDER BY x.status <> 'ok', x.label COLLATE "C") AS ord
 		FROM (
 			SELECT 1 AS part, 'shards' AS kind, s.node, 'shard ' || s.shard::text AS label, s.status, s.detail
 			FROM shardfdw_internal.inspect_shards(nodes) s
