@@ -186,10 +186,12 @@ sub outcome
 		$about->{nrows} += @{ $result->{rows} };
 		push @texts, answer($case, $result);
 	}
-	# after a result that takes the client long to read, a time-out may hit even this
-	$self->run_all($schema, 'ROLLBACK') if $in_transaction && $self->run_all($schema, 'ROLLBACK')->{error};
-	$self->run_all($schema, 'DEALLOCATE ALL') if $case->{params} || $case->{executions};
-	$self->run_all($schema, 'RESET ALL') if @settings;
+	# after a result that takes the client long to read, a time-out may hit even these
+	my @end = (($in_transaction ? 'ROLLBACK' : ()), ($case->{params} || $case->{executions} ? 'DEALLOCATE ALL' : ()), (@settings ? 'RESET ALL' : ()));
+	for my $sql (@end)
+	{
+		$self->run_all($schema, $sql) if $self->run_all($schema, $sql)->{error};
+	}
 	return (join("\n--\n", @texts), $about);
 }
 
