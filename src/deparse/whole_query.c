@@ -14,16 +14,13 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "access/sysattr.h"
 #include "access/table.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_inherits.h"
-#include "catalog/pg_trigger.h"
 #include "catalog/reference.h"
 #include "catalog/shard_map.h"
-#include "catalog/trigger.h"
 #include "compat.h"
 #include "deparse/select.h"
 #include "deparse/shippable/shippable_rule.h"
@@ -31,6 +28,7 @@
 #include "deparse/whole_expr.h"
 #include "deparse/whole_insert.h"
 #include "deparse/whole_query.h"
+#include "deparse/whole_target.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -38,7 +36,6 @@
 #include "optimizer/tlist.h"
 #include "parser/parsetree.h"
 #include "utils/lsyscache.h"
-#include "utils/partcache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
@@ -228,92 +225,6 @@ convert_rte(Query *query, int rtindex, const Bitmapset *from_items, WholeState *
 }
 
 /* ---------- targets ---------- */
-
-/* Which of its rows the statement may insert, update, delete. */
-static void
-changes_of(const Query *query, bool *insert, bool *update, bool *delete)
-{
-	ListCell   *lc;
-
-	*insert = query->commandType == CMD_INSERT;
-	*update = query->commandType == CMD_UPDATE ||
-		(query->onConflict != NULL && query->onConflict->action == ONCONFLICT_UPDATE);
-	*delete = query->commandType == CMD_DELETE;
-	foreach(lc, query->mergeActionList)
-	{
-		CmdType		command = lfirst_node(MergeAction, lc)->commandType;
-
-		*insert |= command == CMD_INSERT;
-		*update |= command == CMD_UPDATE;
-		*delete |= command == CMD_DELETE;
-	}
-}
-
-static bool
-assigns_any(List *targets, const Bitmapset *columns)
-{
-	ListCell   *lc;
-
-	foreach(lc, targets)
-	{
-		TargetEntry *entry = lfirst_node(TargetEntry, lc);
-
-		if (!entry->resjunk && bms_is_member(entry->resno - FirstLowInvalidHeapAttributeNumber, columns))
-			return true;
-	}
-	return false;
-}
-
-/*
- * May a row be written that lies outside of rel's own bounds, of which nodes know
- * nothing?  rel is the statement's target, and may be a partition of another table.
- */
-static bool
-may_leave_bounds(const Query *query, Relation rel, bool insert)
-{
-	Bitmapset  *columns = NULL;
-	bool		result;
-	ListCell   *lc;
-
-	pull_varattnos((Node *) RelationGetPartitionQual(rel), 1, &columns);
-	if (insert)
-		return columns != NULL;
-	result = query->commandType == CMD_UPDATE && assigns_any(query->targetList, columns);
-	foreach(lc, query->mergeActionList)
-	{
-		const MergeAction *action = lfirst_node(MergeAction, lc);
-
-		result |= action->commandType == CMD_UPDATE && assigns_any(action->targetList, columns);
-	}
-	return result;
-}
-
-static void
-check_target(Query *query, ShardWholeContext *cxt)
-{
-	Oid			relid = rt_fetch(query->resultRelation, query->rtable)->relid;
-	const ShardMap *map = shard_map_get(relid);
-	bool		insert;
-	bool		update;
-	bool		delete;
-	Relation	rel;
-
-	if (map == NULL)
-		return;					/* refused already */
-	changes_of(query, &insert, &update, &delete);
-	rel = table_open(relid, NoLock);
-	if (shard_trigger_fires(rel->trigdesc,
-							(insert ? TRIGGER_TYPE_INSERT : 0) | (update ? TRIGGER_TYPE_UPDATE : 0) |
-							(delete ? TRIGGER_TYPE_DELETE : 0), false))
-		shard_whole_refuse(cxt, "trigger");
-	if (may_leave_bounds(query, rel, insert))
-		shard_whole_refuse(cxt, "bounds of a partition");
-	table_close(rel, NoLock);
-	if (map->has_triggers)
-		shard_whole_refuse(cxt, "trigger of a shard");
-	if (map->read_only)
-		shard_whole_refuse(cxt, "shard that is not updatable");
-}
 
 /* May the nodes' definition of the target differ from the coordinator's, so that its columns may not have the domains? */
 static bool
@@ -617,7 +528,7 @@ convert_query(Query *query, ShardWholeContext *cxt)
 	if (cxt->reason != NULL)
 		return;
 	if (query->resultRelation > 0)
-		check_target(query, cxt);
+		shard_whole_target_check(query, cxt);
 	check_row_marks(query, cxt);
 	shard_whole_clauses(query->groupClause, query->targetList, false, cxt);
 	shard_whole_clauses(query->distinctClause, query->targetList, false, cxt);
