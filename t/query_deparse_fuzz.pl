@@ -369,7 +369,7 @@ sub check_texts
 			chomp $text;
 			$text =~ s/\n\t/\n/g;
 			# the session's set-up, and what opens a transaction, stand before
-			1 while $text =~ s/\A\s*(?:RESET [\w.]+|SELECT pg_catalog\.pg_export_snapshot\(\)|SET (?:SESSION |LOCAL )?[\w.]+ (?:=|TO) (?:'[^']*'|[\w, ."]+)|BEGIN[\w ,]*|START TRANSACTION[\w ,]*|SELECT pg_catalog\.set_config\('[^']*', '[^']*', \w+\)|SAVEPOINT \w+|COMMIT|ROLLBACK|SET TRANSACTION SNAPSHOT '[^']*')\s*(?:;|\z)//;
+			1 while $text =~ s/\A\s*(?:RESET [\w.]+|SELECT pg_catalog\.pg_export_snapshot\(\)|SET (?:SESSION |LOCAL )?[\w.]+ (?:=|TO) (?:'[^']*'|[\w, ."]+)|BEGIN[\w ,]*|START TRANSACTION[\w ,]*|SELECT pg_catalog\.set_config\('[^']*', '[^']*', \w+\)|(?:RELEASE )?SAVEPOINT \w+|COMMIT|ROLLBACK|SET TRANSACTION SNAPSHOT '[^']*')\s*(?:;|\z)//;
 			# a default that is for the rows that are there
 			$text =~ s/\A\s*(ALTER TABLE ($identifier\.$identifier) ADD COLUMN .*); ALTER TABLE \2 ALTER COLUMN $identifier DROP DEFAULT\z/$1/s;
 			$text =~ s/;\s*(?:COMMIT|RELEASE SAVEPOINT \w+)\s*;?\s*\z//;

@@ -106,7 +106,7 @@ sub script
 my %calls = (
 	'add_node' => q{shardfdw.add_node('node9', '127.0.0.1', 1, options => '{"connect_timeout": "2"}')},
 	'adopt_restored' => undef, 'send_reference_write' => undef, 'follow_aggregates' => undef, 'drop_copies' => undef,
-	'shardfdw_handler' => undef, 'change_nodes' => undef,
+	'shardfdw_handler' => undef, 'change_nodes' => undef, 'check_loaded' => undef,
 	'shardfdw_validator' => q{shardfdw_internal.shardfdw_validator('{}', 'pg_foreign_server'::regclass)},
 	'shard_table' => q{shardfdw.shard_table('loose', 'id', shards => 2)},
 	'create_shard' => q{shardfdw.create_shard('empty', 'empty_1', 'FROM (1) TO (2)', 'node1')},
@@ -198,6 +198,8 @@ my %outcomes = (
 		make_shards run_on_new_shards},
 	'42501 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		raise_owner_code},
+	'42809 42809 42809 42809 42809 42809 42809 42809 42809 42809' => q{
+		raise_other_kind},
 	'42704 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		release_postgres_fdw switch_postgres_fdw},
 	'08001 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{

@@ -147,6 +147,20 @@ is_idle(const ShardConn *conn, const ShardPool *pool)
 	return !conn->holder && !shard_connection_in_xact(conn) && !is_writer(conn, pool);
 }
 
+void
+shard_pool_drop_idle(ShardPool *pool)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &pool->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		if (is_idle(conn, pool) && conn->state != SHARD_CONN_CONNECTING)
+			destroy(conn);
+	}
+}
+
 /*
  * Closes idle connections of pool that nobody can use any more.  One that is still
  * being opened for a statement that has ended is kept for its next user.

@@ -95,6 +95,9 @@ extern void shard_pool_warm(ShardPool *pool);
  * transaction sees the loss; the pool closes it afterwards.
  */
 extern void shard_pool_discard(ShardConn *conn);
+
+/* Closes the connections that nobody uses, since one of the node's has been lost. */
+extern void shard_pool_drop_idle(ShardPool *pool);
 extern void shard_pool_init(void);	/* invalidation callbacks for servers and user mappings */
 
 #endif

@@ -309,6 +309,8 @@ handle_error(ShardStream *stream)
 		shard_txn_forget(conn);
 		retry(stream);
 		shard_pool_discard(conn);
+		/* the others were most likely lost with it, and the statement is not sent a third time */
+		shard_pool_drop_idle(stream->pool);
 		return;
 	}
 
