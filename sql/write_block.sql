@@ -107,6 +107,19 @@ MOVE FORWARD ALL FROM c;
 SELECT sum(result::int) AS free FROM shardfdw.run_on_shards('t', 'SELECT count(*) FROM (SELECT 1 FROM %s FOR UPDATE SKIP LOCKED) s', false);
 COMMIT;
 
+-- What it locks in there, behind what the savepoint has written, goes with the savepoint, as on a plain table.
+BEGIN;
+DECLARE c CURSOR FOR SELECT id FROM t FOR UPDATE;
+DECLARE one CURSOR FOR SELECT id FROM t WHERE id = 7 FOR UPDATE;
+FETCH 1 FROM c \g /dev/null
+SAVEPOINT a;
+INSERT INTO u SELECT i, 1 FROM generate_series(5001, 5040) i;
+MOVE FORWARD ALL FROM c;
+FETCH 1 FROM one;
+RELEASE a;
+SELECT sum(result::int) AS free FROM shardfdw.run_on_shards('t', 'SELECT count(*) FROM (SELECT 1 FROM %s FOR UPDATE SKIP LOCKED) s', false);
+ROLLBACK;
+
 SET client_min_messages = error;
 SELECT shardfdw.unreplicate_table('ref');
 DROP SCHEMA write_block CASCADE;

@@ -430,7 +430,8 @@ open_streams(ShardStatementState *state)
 		spec.ncolumns = shard_decode_nremote(state->decoder);
 		spec.portable_text = shard_decode_has_styled_text(state->decoder);
 		spec.as_writer = state->plan->on_writer;
-		spec.level = state->level;
+		/* locks are those of the level in which the statement's first row is asked for, and so are changes */
+		spec.level = state->plan->on_writer ? 0 : state->level;
 		spec.workers = -1;
 		spec.nparams = shard_param_count(state->plan->template, NIL);
 		spec.params = state->values;

@@ -304,7 +304,8 @@ open_source(ShardScanState *state, int i, int nodeno)
 	spec.portable_text = shard_decode_has_styled_text(state->decoder);
 	spec.use_copy = state->use_copy;
 	spec.as_writer = state->plan->locks_rows;
-	spec.level = state->level;
+	/* the locks of rows that are fetched within a savepoint are the savepoint's */
+	spec.level = state->plan->locks_rows ? 0 : state->level;
 	spec.workers = shard_share_workers(state, nodeno, scan_node);
 	spec.cpu_factor = shard_share_cpu_factor(state, nodeno, scan_node);
 	if (!state->use_copy)
