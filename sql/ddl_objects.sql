@@ -154,6 +154,18 @@ DROP INDEX CONCURRENTLY t_pkey;
 SELECT on_nodes('^(by_n|failing|t_n_|t_00_pkey)');
 SELECT * FROM differences();
 
+-- An index that the coordinator alone has leaves an equal one alone
+CREATE INDEX equal_1 ON t (n);
+CREATE INDEX equal_2 ON ONLY t (n);
+ALTER INDEX equal_2 RENAME TO equal_3;
+DROP INDEX equal_2;
+SELECT on_nodes('^(equal|t_00_n)');
+ALTER INDEX equal_1 RENAME TO equal_4;
+SELECT on_nodes('^(equal|t_00_n)');
+DROP INDEX equal_4;
+SELECT on_nodes('^(equal|t_00_n)');
+SELECT * FROM differences();
+
 -- What comes in a transaction that has failed is core's: no catalog can be read there.
 BEGIN;
 CREATE SERVER ddl_objects_nowhere FOREIGN DATA WRAPPER shardfdw OPTIONS (host 'nowhere');

@@ -7,14 +7,22 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
 #include "access/htup_details.h"
+#include "access/table.h"
 #include "catalog/dependency.h"
+#include "catalog/index.h"
+#include "catalog/indexing.h"
+#include "catalog/partition.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
+#include "catalog/pg_inherits.h"
 #include "ddl/ddl_find.h"
 #include "ddl/ddl_send.h"
 #include "ddl/ddl_text.h"
 #include "deparse/print_settings.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
@@ -69,6 +77,28 @@ name_now(const ShardDdlTable *table, List *shardnos, const char *object)
 	return text.data;
 }
 
+/* Condition: the index in c is not, by its name, that of another index of the coordinator's table. */
+static char *
+not_of_others(const ShardDdlTable *table, List *shardnos, const List *others)
+{
+	StringInfoData text;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	if (others == NIL)
+		return pstrdup("true");
+	initStringInfo(&text);
+	foreach(lc, shardnos)
+	{
+		const ShardDdlShard *shard = &table->shards[lfirst_int(lc)];
+
+		foreach(lc2, others)
+			appendStringInfo(&text, "%s(%d, %s)", text.len > 0 ? ", " : "", lfirst_int(lc),
+							 quote_literal_cstr(shard_ddl_table_object(table, shard, lfirst(lc2))));
+	}
+	return psprintf("(s.no, c.relname) NOT IN (%s)", text.data);
+}
+
 static char *
 ask_index(const ShardDdlTable *table, List *shardnos, void *arg)
 {
@@ -76,12 +106,13 @@ ask_index(const ShardDdlTable *table, List *shardnos, void *arg)
 	const char *unique = question->index->is_unique ? "UNIQUE " : "";
 
 	return psprintf("SELECT s.no, coalesce(%s, (SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
-					"WHERE i.indrelid = s.shard AND (c.relname = s.name OR pg_get_indexdef(c.oid) = "
+					"WHERE i.indrelid = s.shard AND (c.relname = s.name OR (%s AND pg_get_indexdef(c.oid) = "
 					"format('CREATE %sINDEX %%I ON %%I.%%I USING %%s', c.relname, "
-					"(SELECT n.nspname FROM pg_namespace n WHERE n.oid = t.relnamespace), t.relname, %s)) "
+					"(SELECT n.nspname FROM pg_namespace n WHERE n.oid = t.relnamespace), t.relname, %s))) "
 					"ORDER BY c.relname = s.name DESC, c.relname LIMIT 1)) "
 					"FROM (VALUES %s) s(no, shard, name) LEFT JOIN pg_class t ON t.oid = s.shard",
-					name_now(table, shardnos, question->index->name), unique, quote_literal_cstr(question->index->definition),
+					name_now(table, shardnos, question->index->name),
+					not_of_others(table, shardnos, question->index->others), unique, quote_literal_cstr(question->index->definition),
 					list_shards(table, shardnos, question->index->name));
 }
 
@@ -109,6 +140,50 @@ raise_missing(const ShardDdlTable *table, int shardno, const char *kind, const c
 			 errhint("Make it there with shardfdw.run_on_shards(), or set shardfdw.enable_ddl_propagation to off to change the coordinator alone.")));
 }
 
+static Oid
+topmost(Oid relid)
+{
+	return get_rel_relispartition(relid) ? llast_oid(get_partition_ancestors(relid)) : relid;
+}
+
+/* Adds the names of a relation's indexes that are not in except.  Needs no lock. */
+static List *
+add_index_names(List *names, Relation catalog, Oid relid, const List *except)
+{
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_index_indrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
+	scan = systable_beginscan(catalog, IndexIndrelidIndexId, true, NULL, 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Oid			index = ((Form_pg_index) GETSTRUCT(tuple))->indexrelid;
+		char	   *name = list_member_oid(except, index) ? NULL : get_rel_name(index);
+
+		if (name != NULL)
+			names = lappend(names, name);
+	}
+	systable_endscan(scan);
+	return names;
+}
+
+/* Indexes of the table, or of others in its partition tree, of which index is not a part. */
+static List *
+list_other_indexes(Oid index)
+{
+	List	   *own = find_all_inheritors(topmost(index), NoLock, NULL);
+	Relation	catalog = table_open(IndexRelationId, AccessShareLock);
+	List	   *names = NIL;
+	ListCell   *lc;
+
+	foreach(lc, find_all_inheritors(topmost(IndexGetRelation(index, false)), NoLock, NULL))
+		if (get_rel_relkind(lfirst_oid(lc)) != RELKIND_FOREIGN_TABLE)
+			names = add_index_names(names, catalog, lfirst_oid(lc), own);
+	table_close(catalog, AccessShareLock);
+	return names;
+}
+
 ShardDdlIndex *
 shard_ddl_index_describe(Oid index)
 {
@@ -121,6 +196,7 @@ shard_ddl_index_describe(Oid index)
 	described->name = get_rel_name(index);
 	described->is_unique = ((Form_pg_index) GETSTRUCT(tuple))->indisunique;
 	described->definition = shard_ddl_text_index(index);
+	described->others = list_other_indexes(index);
 	ReleaseSysCache(tuple);
 	shard_print_settings_end(nestlevel);
 	return described;

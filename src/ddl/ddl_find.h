@@ -15,14 +15,15 @@ typedef struct ShardDdlIndex
 	char	   *name;
 	char	   *definition;		/* what follows USING */
 	bool		is_unique;
+	List	   *others;			/* char *: other indexes of the table; those on shards with their names are theirs */
 } ShardDdlIndex;
 
 extern ShardDdlIndex *shard_ddl_index_describe(Oid index);
 
 /*
  * Names, unquoted, that an index of a table has on each of its shards: the one that
- * naming gives it, or that of an index with the same definition.  Asks the nodes,
- * in this transaction.  Memory: current context.
+ * naming gives it, or that of an index with the same definition that is not, by its
+ * name, another index's.  Asks the nodes, in this transaction.  Memory: current context.
  * Errors: undefined_object naming shard and node when there is none.
  */
 extern char **shard_ddl_find_index(const ShardDdlTable *table, Oid index);
