@@ -120,6 +120,74 @@ RELEASE a;
 SELECT sum(result::int) AS free FROM shardfdw.run_on_shards('t', 'SELECT count(*) FROM (SELECT 1 FROM %s FOR UPDATE SKIP LOCKED) s', false);
 ROLLBACK;
 
+-- First fetched within a savepoint that is undone: its rows stay locked where the node knew nothing of the savepoint. Where it did, no row is
+-- handed out that is not locked.
+\set free 'SELECT sum(result::int) AS free FROM shardfdw.run_on_shards(\'t\', \'SELECT count(*) FROM (SELECT 1 FROM %s WHERE id <= 60 FOR UPDATE SKIP LOCKED) s\', false);'
+BEGIN;
+DECLARE c CURSOR FOR SELECT id FROM t WHERE id <= 60 FOR UPDATE;
+SAVEPOINT a;
+FETCH 1 FROM c \g /dev/null
+UPDATE u SET v = v + 1;
+ROLLBACK TO a;
+MOVE FORWARD ALL FROM c;
+:free
+COMMIT;
+BEGIN;
+UPDATE u SET v = v;
+DECLARE c CURSOR FOR SELECT id FROM t WHERE id <= 60 ORDER BY id FOR UPDATE;
+DECLARE one CURSOR FOR SELECT id FROM t WHERE id = 7 FOR UPDATE;
+SAVEPOINT a;
+FETCH 1 FROM c;
+FETCH 0 FROM one;
+ROLLBACK TO a;
+MOVE FORWARD ALL FROM c;
+FETCH 1 FROM one;
+:free
+COMMIT;
+BEGIN;
+DECLARE c CURSOR FOR SELECT id FROM t WHERE id <= 60 ORDER BY id FOR UPDATE;
+SAVEPOINT a;
+UPDATE u SET v = v + 1;
+FETCH 1 FROM c;
+ROLLBACK TO a;
+FETCH 1 FROM c;
+:free
+ROLLBACK;
+BEGIN;
+DECLARE c CURSOR FOR SELECT id FROM t WHERE id = 7 FOR UPDATE;
+SAVEPOINT a;
+UPDATE u SET v = v + 1;
+FETCH 0 FROM c;
+UPDATE u SET v = v + 1;
+RELEASE a;
+FETCH 1 FROM c;
+ROLLBACK;
+-- A savepoint that comes to have the number of one that was released.
+BEGIN;
+SAVEPOINT a;
+DECLARE c CURSOR FOR SELECT id FROM t WHERE id <= 60 ORDER BY id FOR UPDATE;
+RELEASE a;
+SAVEPOINT b;
+FETCH 10 FROM c \g /dev/null
+INSERT INTO u SELECT i, 1 FROM generate_series(5001, 5040) i;
+ROLLBACK TO b;
+MOVE FORWARD ALL FROM c;
+:free
+ROLLBACK;
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SAVEPOINT a;
+DECLARE c CURSOR FOR SELECT id FROM t WHERE id <= 60;
+DECLARE l CURSOR FOR SELECT id FROM t WHERE id <= 60 FOR UPDATE;
+RELEASE a;
+SAVEPOINT b;
+FETCH 1 FROM c \g /dev/null
+FETCH 1 FROM l \g /dev/null
+ROLLBACK TO b;
+MOVE FORWARD ALL FROM c;
+MOVE FORWARD ALL FROM l;
+:free
+ROLLBACK;
+
 SET client_min_messages = error;
 SELECT shardfdw.unreplicate_table('ref');
 DROP SCHEMA write_block CASCADE;

@@ -1,5 +1,6 @@
-# The savepoints that reads set for themselves in a transaction that has written: each has a name of its own, and no more than one
-# is left standing on a connection, however many statements the transaction has.
+# Savepoints on nodes: each has a name of its own, so that none is ever taken for an earlier one.
+# Those that reads set for themselves in a transaction that has written: no more than one is left standing on a connection, however
+# many statements the transaction has.
 
 use strict;
 use warnings;
@@ -38,5 +39,27 @@ for my $isolation ('READ COMMITTED', 'REPEATABLE READ')
 	# those that stand until the end, or go with the savepoint of a block
 	cmp_ok(scalar(grep { !$released{$_} } @made), '<=', 2 + 2 * $rounds / 5 * 2, "$isolation: all but a few are released");
 }
+
+# A statement that is cancelled before its node has come to the savepoint in front of it: what an earlier, released savepoint has
+# written stays. The node takes a while to parse the text.
+$c->safe_psql('CREATE TABLE u (id int PRIMARY KEY, v int, w int)');
+$c->shard_table('u', 'id', shards => 4);
+$c->safe_psql('INSERT INTO u SELECT g, 0, 0 FROM generate_series(1, 40) g');
+my $long = join ' OR ', map { "(v = -$_ AND w = $_)" } 1 .. 4000;
+my $script = "SET client_min_messages = error;\nPREPARE q AS SELECT count(*) FROM u WHERE NOT ($long);\nEXECUTE q;\n";
+for my $i (1 .. 30)
+{
+	my $timeout = 1 + $i % 12 * 2;
+	$script .= "BEGIN; UPDATE u SET w = $i; SAVEPOINT a; UPDATE u SET v = $i; RELEASE a; SAVEPOINT b; SET LOCAL statement_timeout = $timeout;\n" .
+	  "EXECUTE q;\nROLLBACK TO b;\nSAVEPOINT b; UPDATE u SET v = v; RELEASE b; COMMIT;\n" .
+	  "SELECT 'round', count(DISTINCT (v, w)), min(v), min(w) FROM u;\n";
+}
+my (undef, $out, $err) = $c->psql($script, on_error_stop => 0);
+my @rounds = $out =~ /^(round.*)$/mg;
+is(scalar @rounds, 30, 'a statement is cancelled in a savepoint, at any moment');
+is(join(' ', grep { !/^round\|1\|(\d+)\|\1$/ } @rounds), '', 'what another savepoint had written before is kept, or the whole transaction is undone');
+my $cancelled = () = $err =~ /canceling statement due to statement timeout/g;
+cmp_ok($cancelled, '>', 0, 'some were cancelled');
+note "$cancelled cancelled; other errors: " . join ' ', grep { !/statement timeout|^\s*$/ } split /\n/, $err;
 
 done_testing();

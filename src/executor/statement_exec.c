@@ -63,7 +63,7 @@ typedef struct ShardStatementState
 	const ShardMap **maps;		/* of plan->relids */
 	List	   *rels;			/* these, open; NULL: closed */
 	Oid			userid;			/* whose mappings are used */
-	int			level;			/* nesting level of the transaction in which it began */
+	ShardTxnLevel *level;		/* in which it began */
 	ShardDecoder *decoder;		/* NULL: no rows come back */
 	MemoryContext row_cxt;		/* values of the current row */
 
@@ -144,7 +144,7 @@ statement_begin(CustomScanState *node, EState *estate, int eflags)
 	state->params = shard_param_create(cscan->custom_exprs, &node->ss.ps);
 	resolve_maps(state);
 	state->userid = OidIsValid(state->plan->check_as_user) ? state->plan->check_as_user : GetUserId();
-	state->level = GetCurrentTransactionNestLevel();
+	state->level = shard_txn_level_create(estate->es_query_cxt);
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 
@@ -430,8 +430,8 @@ open_streams(ShardStatementState *state)
 		spec.ncolumns = shard_decode_nremote(state->decoder);
 		spec.portable_text = shard_decode_has_styled_text(state->decoder);
 		spec.as_writer = state->plan->on_writer;
-		/* locks are those of the level in which the statement's first row is asked for, and so are changes */
-		spec.level = state->plan->on_writer ? 0 : state->level;
+		spec.only_locks = state->plan->only_locks;
+		spec.level = state->level;
 		spec.workers = -1;
 		spec.nparams = shard_param_count(state->plan->template, NIL);
 		spec.params = state->values;

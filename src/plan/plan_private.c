@@ -280,7 +280,8 @@ enum StatementFlag
 	STATEMENT_ON_WRITER,
 	STATEMENT_ALL_SHARDS,
 	STATEMENT_INSERTS_KEY,
-	STATEMENT_TEXT_COLUMNS
+	STATEMENT_TEXT_COLUMNS,
+	STATEMENT_ONLY_LOCKS
 };
 
 /* As shard_plan_private_pack(), for a whole statement. */
@@ -293,6 +294,7 @@ shard_plan_private_pack_statement(const ShardStatementPlan *plan)
 
 	flags = lappend_int(flags, plan->inserts_key);
 	flags = lappend_int(flags, plan->text_columns);
+	flags = lappend_int(flags, plan->only_locks);
 	packed = list_make5(flags, plan->relids, plan->shards, plan->key_params, plan->template);
 	packed = lappend(packed, pack_outputs(plan->outputs, plan->noutputs));
 	packed = lappend(packed, list_make1_oid(plan->check_as_user));
@@ -318,6 +320,7 @@ shard_plan_private_unpack_statement(List *custom_private)
 	plan->all_shards = list_nth_int(flags, STATEMENT_ALL_SHARDS);
 	plan->inserts_key = list_nth_int(flags, STATEMENT_INSERTS_KEY);
 	plan->text_columns = list_nth_int(flags, STATEMENT_TEXT_COLUMNS);
+	plan->only_locks = list_nth_int(flags, STATEMENT_ONLY_LOCKS);
 	plan->relids = list_nth(custom_private, STATEMENT_RELIDS);
 	plan->shards = list_nth(custom_private, STATEMENT_SHARDS);
 	plan->key_params = list_nth(custom_private, STATEMENT_KEY_PARAMS);

@@ -168,6 +168,7 @@ typedef struct ShardStatementPlan
 	bool		set_processed;	/* its rows count for the command tag */
 	bool		returns_rows;	/* SELECT or RETURNING */
 	bool		on_writer;		/* it changes or locks rows: runs on the writing connection */
+	bool		only_locks;		/* it locks rows */
 	List	   *relids;			/* OidList: sharded tables at the template's places, colocated; the first one's shards drive */
 	bool		all_shards;		/* without key values: every shard of it; else ... */
 	List	   *shards;			/* OidList: shards left by pruning at plan time */

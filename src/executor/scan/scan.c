@@ -229,7 +229,7 @@ shardBeginForeignScan(ForeignScanState *node, int eflags)
 	state->params = shard_param_create(fsplan->fdw_exprs, (PlanState *) node);
 	resolve_maps(state);
 	state->userid = OidIsValid(state->plan->check_as_user) ? state->plan->check_as_user : GetUserId();
-	state->level = GetCurrentTransactionNestLevel();
+	state->level = shard_txn_level_create(estate->es_query_cxt);
 	state->planned = planned_shards(state);
 	state->live = state->planned;
 	state->max_streams = shard_guc_max_connections_per_node;
@@ -304,8 +304,8 @@ open_source(ShardScanState *state, int i, int nodeno)
 	spec.portable_text = shard_decode_has_styled_text(state->decoder);
 	spec.use_copy = state->use_copy;
 	spec.as_writer = state->plan->locks_rows;
-	/* the locks of rows that are fetched within a savepoint are the savepoint's */
-	spec.level = state->plan->locks_rows ? 0 : state->level;
+	spec.only_locks = state->plan->locks_rows;
+	spec.level = state->level;
 	spec.workers = shard_share_workers(state, nodeno, scan_node);
 	spec.cpu_factor = shard_share_cpu_factor(state, nodeno, scan_node);
 	if (!state->use_copy)

@@ -68,7 +68,7 @@ typedef struct ShardScanState
 	const ShardMap **maps;		/* one per table of plan->relids */
 	List	   *rels;			/* these tables, open: this session must not change their definitions meanwhile */
 	Oid			userid;			/* whose user mappings are used */
-	int			level;			/* nesting level of the transaction in which the scan began */
+	ShardTxnLevel *level;		/* in which it began */
 
 	/* shardnos of maps[0] that have to be read */
 	Bitmapset  *planned;		/* by plan-time pruning */

@@ -313,8 +313,9 @@ fill_plan(ShardStatementPlan *plan, Query *query, const ShardWholeQuery *text)
 	plan->operation = query->commandType;
 	plan->returns_rows = query->commandType == CMD_SELECT || query->returningList != NIL;
 	plan->set_processed = query->canSetTag && query->commandType != CMD_SELECT;
-	plan->on_writer = query->commandType != CMD_SELECT || query->hasModifyingCTE ||
+	plan->only_locks = query->commandType == CMD_SELECT && !query->hasModifyingCTE &&
 		locks_rows_walker((Node *) query, NULL);
+	plan->on_writer = query->commandType != CMD_SELECT || query->hasModifyingCTE || plan->only_locks;
 	plan->relids = text->relids;
 	plan->template = text->template;
 	plan->outputs = shard_scan_convert_outputs(text->outputs, &plan->noutputs);

@@ -26,6 +26,7 @@
 #include "remote/copy/copy_private.h"
 #include "remote/wire/answer.h"
 #include "remote/wire/error.h"
+#include "remote/xact/txn_level.h"
 #include "remote/xact/txn_private.h"
 #include "storage/latch.h"
 
@@ -221,7 +222,8 @@ append_rollback(ShardCopyLane *lane, StringInfo sql)
 	if (lane->guard.standing)
 		appendStringInfoString(sql, "ROLLBACK TO SAVEPOINT " SHARD_COPY_SAVEPOINT "; ");
 	else if (lane->set->level > 1)
-		appendStringInfo(sql, "ROLLBACK TO SAVEPOINT s%d; ", lane->set->level);
+		appendStringInfo(sql, "ROLLBACK TO SAVEPOINT s%d_%u; ", lane->set->level,
+						 shard_txn_level_number(lane->set->level));
 	else
 	{
 		appendStringInfoString(sql, "ROLLBACK; ");

@@ -202,7 +202,7 @@ static void
 hold_main(ShardCopyLane *lane)
 {
 	if (!lane->conn)
-		hold_connection(lane, shard_txn_writer_start(lane->serverid, lane->userid));
+		hold_connection(lane, shard_txn_writer_start(lane->serverid, lane->userid, lane->set->level));
 }
 
 /*

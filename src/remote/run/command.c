@@ -107,7 +107,8 @@ acquire(ShardCommandRun *run, ShardCommandLane *lane)
 	switch (run->mode)
 	{
 		case SHARD_COMMAND_WRITE:
-			lane->conn = shard_txn_writer_start(lane->pool->key_serverid, lane->pool->key_userid);
+			lane->conn = shard_txn_writer_start(lane->pool->key_serverid, lane->pool->key_userid,
+												GetCurrentTransactionNestLevel());
 			break;
 		case SHARD_COMMAND_READ:
 			shard_stream_drain_below(lane->pool, GetCurrentTransactionNestLevel());

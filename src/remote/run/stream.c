@@ -90,7 +90,7 @@ find_connection(ShardStream *stream)
 	{
 		/* making a connection the writer starts all queued streams first, and must not find this one among them */
 		dequeue(stream);
-		return shard_txn_writer_start(stream->spec.serverid, stream->spec.userid);
+		return shard_txn_writer_start(stream->spec.serverid, stream->spec.userid, stream->spec.level->level);
 	}
 	if (stream->spec.as_writer)
 		conn = pool->writer->holder ? NULL : pool->writer;
@@ -152,7 +152,8 @@ shard_stream_begin(ShardStream *stream)
 {
 	if (stream->spec.as_writer && !writers_under_way(stream))
 	{
-		take_connection(stream, shard_txn_writer_start(stream->spec.serverid, stream->spec.userid));
+		take_connection(stream, shard_txn_writer_start(stream->spec.serverid, stream->spec.userid,
+													   stream->spec.level->level));
 		(void) shard_stream_advance(stream);
 	}
 	else
@@ -162,6 +163,23 @@ shard_stream_begin(ShardStream *stream)
 	}
 }
 
+/*
+ * The node has a savepoint that was set after the statement began.  Rows that a
+ * cursor locks then are locked until that savepoint is undone.  What is written would
+ * be undone with it: shard_stream_drain_below() is to see to it that nothing is.
+ */
+static void
+check_savepoint(ShardStream *stream)
+{
+	if (!stream->spec.only_locks)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot run the rest of a statement on node \"%s\" within a savepoint that was set after it began",
+						stream->conn->node)));
+	if (stream->locks == NULL)
+		stream->locks = shard_txn_level_create(stream->cxt);	/* executor/scan/lost_locks.c asks for it */
+}
+
 /* Sends the statement; false when the snapshot is not known yet. */
 static bool
 send_statement(ShardStream *stream)
@@ -169,7 +187,7 @@ send_statement(ShardStream *stream)
 	ShardConn  *conn = stream->conn;
 	StringInfoData xact;
 	StringInfoData text;
-	int			level = Min(stream->spec.level, GetCurrentTransactionNestLevel());
+	int			level = stream->spec.level->level;
 	bool		exports = false;
 	bool		ready = true;
 
@@ -180,12 +198,8 @@ send_statement(ShardStream *stream)
 	{
 		shard_txn_check_writer(conn);
 		shard_txn_writer_preamble(conn, level, &xact);
-
-		/* shard_stream_drain_below() is to see to that: what is written would be undone with the savepoint */
 		if (conn->xact.depth > level)
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("cannot run the rest of a statement on node \"%s\" within a savepoint that was set after it began", conn->node)));
+			check_savepoint(stream);
 	}
 	else
 		ready = shard_txn_reader_preamble(conn, stream->snapshot, level, &xact, &exports);

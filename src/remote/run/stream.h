@@ -17,6 +17,7 @@
 
 #include "row.h"
 #include "remote/xact/txn.h"
+#include "remote/xact/txn_level.h"
 #include "remote/wire/wait.h"
 
 typedef struct ShardStream ShardStream;
@@ -34,8 +35,9 @@ typedef struct ShardStreamSpec
 	bool		as_writer;		/* on the transaction's writing connection (row locks, DML) */
 	bool		portable_text;	/* the coordinator reads dates, intervals or floats of the result as
 								 * SHARD_SETTINGS_PORTABLE */
-	int			level;			/* nesting level of the statement that reads, which began before its
-								 * streams are opened; 0: the current one */
+	bool		only_locks;		/* as_writer for row locks */
+	ShardTxnLevel *level;		/* of the statement that reads, which began before its streams are opened;
+								 * NULL: the current one */
 	int			workers;		/* max_parallel_workers_per_gather; -1 = node's own */
 	int			cpu_factor;		/* the node gets this session's CPU costs times this; 0 = its own */
 	int			nparams;

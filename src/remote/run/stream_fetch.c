@@ -82,6 +82,7 @@ append_guard(ShardStream *stream, StringInfo text)
 		last_guard++;
 	stream->guard = last_guard;
 	appendStringInfo(text, "SAVEPOINT shardfdw_stream_%u", stream->guard);
+	xact->savepoint_sent = GetCurrentTimestamp();
 }
 
 static void

@@ -15,7 +15,6 @@
 
 #define CLOSE_TIMEOUT_MS 1000	/* for the answer to a cancel request */
 #define CLOSE_HURRY_MS 500		/* the same, when the user has cancelled */
-#define SAVEPOINT_WAIT_MS 20	/* how long closing waits until a node that is slow to begin has made the savepoint */
 
 /* ---------- letting go of the connection ---------- */
 
@@ -36,12 +35,6 @@ end_statement(ShardStream *stream, ShardStreamState state)
 	/* What precedes the statement makes the savepoint, and does not take long. */
 	if (state == STREAM_PREAMBLE)
 		guarded = false;
-	else if (guarded && in_xact && stream->spec.use_copy && stream->answer == STREAM_ANSWER_NONE)
-	{
-		/* the savepoint is in one message with the statement: the first bytes from the node show that it was made */
-		shard_connection_flush(conn);
-		(void) shard_wait_socket(PQsocket(conn->pg), WL_SOCKET_READABLE, SAVEPOINT_WAIT_MS, true);
-	}
 	timeout_ms = shard_wait_interrupted ? CLOSE_HURRY_MS : CLOSE_TIMEOUT_MS;
 	if (guarded || !in_xact || !shard_connection_drain_noerror(conn))
 		(void) shard_connection_cancel_noerror(conn, timeout_ms);
@@ -214,7 +207,7 @@ shard_stream_drain_below(ShardPool *pool, int level)
 	{
 		ShardStream *stream = dlist_container(ShardStream, queue_link, iter.cur);
 
-		if (stream->spec.as_writer && stream->spec.level < level)
+		if (stream->spec.as_writer && stream->spec.level->level < level)
 		{
 			shard_stream_drain_queue(pool);
 			return;
@@ -241,8 +234,8 @@ shard_stream_open(MemoryContext cxt, ShardSnapshot *snapshot, const ShardStreamS
 	stream->cxt = cxt;
 	stream->owner = CurrentResourceOwner;
 	stream->spec = *spec;
-	if (stream->spec.level == 0)
-		stream->spec.level = GetCurrentTransactionNestLevel();
+	if (stream->spec.level == NULL)
+		stream->spec.level = shard_txn_level_create(cxt);
 	stream->snapshot = snapshot;
 	stream->pool = shard_pool_get(spec->serverid, spec->userid);
 	stream->values = MemoryContextAlloc(cxt, ncolumns * sizeof(char *));
@@ -257,7 +250,7 @@ shard_stream_open(MemoryContext cxt, ShardSnapshot *snapshot, const ShardStreamS
 	stream->state = STREAM_LOST;
 	MemoryContextRegisterResetCallback(cxt, &stream->callback);
 
-	shard_stream_drain_below(stream->pool, stream->spec.level);
+	shard_stream_drain_below(stream->pool, stream->spec.level->level);
 	shard_stream_begin(stream);
 	return stream;
 }

@@ -361,6 +361,8 @@ shard_connection_note_result(ShardConn *conn, PGresult *res)
 		forget_settings(conn);
 	if (status == PGRES_FATAL_ERROR)
 		conn->preparing = NULL;
+	/* commands before it do not take long, and all their answers come at once */
+	conn->xact.savepoint_sent = 0;
 	if (status == PGRES_COMMAND_OK && conn->xact.import == SHARD_IMPORT_BEGUN)
 		conn->xact.import = SHARD_IMPORT_NONE;
 	else if (status == PGRES_COMMAND_OK && conn->xact.import == SHARD_IMPORT_SENT && strcmp(PQcmdStatus(res), "BEGIN") == 0)

@@ -89,7 +89,9 @@ typedef struct ShardRemoteXact
 	ShardXactState state;
 	int			depth;			/* 0: none; 1: begun; n: with n - 1 savepoints */
 	uint32		guard;			/* number of a savepoint "shardfdw_stream_n" within all these that still stands; 0: none */
-	bool		stale_savepoint;	/* savepoint depth + 1 is still there, though its subtransaction has committed */
+	uint32		stale_savepoint;	/* number of the savepoint depth + 1, which is still there, though its
+									 * subtransaction has committed; 0: none */
+	TimestampTz savepoint_sent; /* when a savepoint was sent that the node has not shown to stand; 0: all do */
 	ShardImport import;
 	struct ShardSnapshot *snapshot; /* of SHARD_XACT_READS; NULL: nobody needs it any more, and the
 									 * connection's next user ends the transaction */

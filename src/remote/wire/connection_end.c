@@ -18,6 +18,7 @@
 #include "storage/latch.h"
 
 #define HURRY_MS 500			/* longest wait after the user has cancelled: short for a human */
+#define SAVEPOINT_WAIT_MS 100	/* how long a node that is slow to begin has for making a savepoint */
 #define SILENT_MS 2000			/* how long a node that did not answer a cancel is taken for dead */
 
 /* Node that last let a cancel run out of time, and when. */
@@ -203,6 +204,24 @@ shard_connection_drain_noerror(ShardConn *conn)
 	return false;
 }
 
+/*
+ * A cancel that is faster than the savepoint in front of the statement aborts what
+ * was there before, too, and the node's transaction is lost.  So a node gets a moment
+ * to make it.
+ */
+static void
+await_savepoint(ShardConn *conn, TimestampTz deadline)
+{
+	TimestampTz until = TimestampTzPlusMilliseconds(conn->xact.savepoint_sent, SAVEPOINT_WAIT_MS);
+
+	if (conn->xact.savepoint_sent == 0)
+		return;
+	shard_connection_flush(conn);
+	(void) shard_wait_socket(PQsocket(conn->pg), WL_SOCKET_READABLE,
+							 TimestampDifferenceMilliseconds(GetCurrentTimestamp(), Min(until, deadline)), true);
+	shard_connection_consume(conn);
+}
+
 bool
 shard_connection_cancel_noerror(ShardConn *conn, int timeout_ms)
 {
@@ -220,6 +239,8 @@ shard_connection_cancel_noerror(ShardConn *conn, int timeout_ms)
 		if (conn->serverid == silent_server &&
 			!TimestampDifferenceExceeds(silent_since, GetCurrentTimestamp(), SILENT_MS))
 			deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), 1);
+
+		await_savepoint(conn, deadline);
 
 		/* The result may have arrived already; and a COMMIT must not be cancelled. */
 		shard_connection_consume(conn);

@@ -46,6 +46,7 @@
 #include "miscadmin.h"
 #include "remote/pool/broadcast.h"
 #include "remote/wire/error.h"
+#include "remote/xact/txn_level.h"
 #include "remote/xact/txn_private.h"
 #include "utils/memutils.h"
 #include "version.h"
@@ -261,7 +262,11 @@ shard_txn_is_fixed(Oid serverid, Oid userid)
  * Beginning
  */
 
-/* Appends SAVEPOINTs until conn has one per local level. */
+/*
+ * Appends SAVEPOINTs until conn has one per local level.  Each has a name that none
+ * had before it in this transaction: ROLLBACK TO one that was not made in the end must
+ * fail, not find that of a subtransaction which has committed.
+ */
 static void
 append_savepoints(ShardConn *conn, int level, StringInfo buf)
 {
@@ -269,8 +274,8 @@ append_savepoints(ShardConn *conn, int level, StringInfo buf)
 
 	if (xact->stale_savepoint)
 	{
-		appendStringInfo(buf, "RELEASE SAVEPOINT s%d; ", xact->depth + 1);
-		xact->stale_savepoint = false;
+		appendStringInfo(buf, "RELEASE SAVEPOINT s%d_%u; ", xact->depth + 1, xact->stale_savepoint);
+		xact->stale_savepoint = 0;
 		xact->guard = 0;
 	}
 	if (xact->depth < level && xact->guard != 0)
@@ -280,7 +285,9 @@ append_savepoints(ShardConn *conn, int level, StringInfo buf)
 	}
 	while (xact->depth < level)
 	{
-		appendStringInfo(buf, "SAVEPOINT s%d; ", ++xact->depth);
+		xact->depth++;
+		appendStringInfo(buf, "SAVEPOINT s%d_%u; ", xact->depth, shard_txn_level_new_savepoint(xact->depth));
+		xact->savepoint_sent = GetCurrentTimestamp();
 		shard_txn_append_constraints(xact->depth, xact->depth, buf);
 	}
 }
@@ -296,9 +303,9 @@ append_reader_savepoints(ShardConn *conn, int level, StringInfo buf)
 
 	if (xact->depth > level)
 	{
-		appendStringInfo(buf, "RELEASE SAVEPOINT s%d; ", level + 1);
+		appendStringInfo(buf, "RELEASE SAVEPOINT s%d_%u; ", level + 1, shard_txn_level_number(level + 1));
 		xact->depth = level;
-		xact->stale_savepoint = false;
+		xact->stale_savepoint = 0;
 		xact->guard = 0;
 	}
 	append_savepoints(conn, level, buf);
@@ -468,9 +475,6 @@ shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot, int level,
 	shard_txn_touched = true;
 	if (whole)
 		snapshot = shard_txn_snapshot(NULL);
-
-	/* the level may have become part of the one around it */
-	level = Min(level, GetCurrentTransactionNestLevel());
 	if (pool_of(conn)->writer == conn)
 	{
 		append_writer_begin(conn, level, buf);
@@ -625,7 +629,7 @@ pick_writer(ShardPool *pool)
  * could wait for their locks for ever.
  */
 static void
-take_over_snapshot(ShardPool *pool)
+take_over_snapshot(ShardPool *pool, int level)
 {
 	StringInfoData buf;
 	dlist_iter	iter;
@@ -633,7 +637,7 @@ take_over_snapshot(ShardPool *pool)
 
 	shard_connection_finish(pool->writer);
 	initStringInfo(&buf);
-	append_writer_begin(pool->writer, GetCurrentTransactionNestLevel(), &buf);
+	append_writer_begin(pool->writer, level, &buf);
 	if (buf.len > 0)
 		shard_connection_exec(pool->writer, buf.data);
 	pfree(buf.data);
@@ -657,7 +661,7 @@ take_over_snapshot(ShardPool *pool)
 }
 
 ShardConn *
-shard_txn_writer_start(Oid serverid, Oid userid)
+shard_txn_writer_start(Oid serverid, Oid userid, int level)
 {
 	ShardPool  *pool = shard_pool_get(serverid, userid);
 	ShardWriter *writer = shard_txn_find_writer(serverid, userid);
@@ -699,8 +703,8 @@ shard_txn_writer_start(Oid serverid, Oid userid)
 		shard_connection_yield(conn);
 
 	pool->writer = conn;
-	note_writer(conn, GetCurrentTransactionNestLevel());
+	note_writer(conn, level);
 	if (takes_over)
-		take_over_snapshot(pool);
+		take_over_snapshot(pool, level);
 	return conn;
 }

@@ -22,10 +22,11 @@ extern ShardSnapshot *shard_txn_snapshot(MemoryContext query_cxt);
 /*
  * The connection of this transaction that writes on the node; later statements on
  * this node all use it.  start: without a holder but perhaps still connecting,
- * noted as the node's writer (may block to make a holder yield).  preamble: appends
- * to buf BEGIN and SAVEPOINTs up to nesting level, nothing when they stand already.
+ * noted as the node's writer of nesting level level (may block to make a holder
+ * yield).  preamble: appends to buf BEGIN and SAVEPOINTs up to nesting level, nothing
+ * when they stand already.
  */
-extern ShardConn *shard_txn_writer_start(Oid serverid, Oid userid);
+extern ShardConn *shard_txn_writer_start(Oid serverid, Oid userid, int level);
 extern void shard_txn_writer_preamble(ShardConn *conn, int level, StringInfo buf);
 
 /*

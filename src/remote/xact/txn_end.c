@@ -52,6 +52,7 @@
 #include "remote/wire/wait.h"
 #include "remote/xact/fence.h"
 #include "remote/xact/twophase.h"
+#include "remote/xact/txn_level.h"
 #include "remote/xact/txn_private.h"
 #include "utils/memutils.h"
 #include "utils/timeout.h"
@@ -424,14 +425,14 @@ abort_deadline(int timeout_ms)
 									   shard_wait_interrupted ? ABORT_HURRY_MS : timeout_ms);
 }
 
-/* The statement on conn does not end: closes the connection, which makes the node roll back. */
+/* The statement on conn does not end, or a savepoint is not there: closes the connection, which makes the node roll back. */
 static void
 give_up(ShardConn *conn)
 {
 	conn->state = SHARD_CONN_BROKEN;
 	ereport(WARNING,
 			(errcode(ERRCODE_CONNECTION_FAILURE),
-			 errmsg("connection to node \"%s\" is closed, since it did not answer while rolling back",
+			 errmsg("connection to node \"%s\" is closed, since it could not be rolled back",
 					conn->node)));
 }
 
@@ -493,6 +494,8 @@ abort_on_conn(ShardConn *conn, void *arg)
 
 	if (conn->xact.prepared_gid != NULL)
 		return;
+	/* no savepoint is needed any more */
+	conn->xact.savepoint_sent = 0;
 	stop_running(conn, plan->deadline);
 	/* its COMMIT was mostly sent a moment ago, by the end of a snapshot; but maybe the user has waited for it in vain */
 	if (shard_wait_interrupted && !shard_connection_settle_noerror(conn, plan->settle_deadline))
@@ -605,7 +608,7 @@ abort_sub_on_conn(ShardConn *conn, void *arg)
 	else
 	{
 		conn->xact.depth = plan->level - 1;
-		conn->xact.stale_savepoint = false;
+		conn->xact.stale_savepoint = 0;
 		conn->xact.guard = 0;
 	}
 }
@@ -618,7 +621,8 @@ abort_sub(int level)
 
 	SHARD_FAULT_POINT("abort_sub");
 	snprintf(rollback_to, sizeof(rollback_to),
-			 "ROLLBACK TO SAVEPOINT s%d; RELEASE SAVEPOINT s%d", level, level);
+			 "ROLLBACK TO SAVEPOINT s%d_%u; RELEASE SAVEPOINT s%d_%u",
+			 level, shard_txn_level_number(level), level, shard_txn_level_number(level));
 	plan.deadline = abort_deadline(ABORT_SUB_TIMEOUT_MS);
 	plan.level = level;
 	plan.rollback_to = rollback_to;
@@ -668,7 +672,7 @@ leave_savepoint(ShardConn *conn, void *arg)
 	if (conn->xact.depth < level)
 		return;
 	conn->xact.depth = level - 1;
-	conn->xact.stale_savepoint = true;
+	conn->xact.stale_savepoint = shard_txn_level_number(level);
 }
 
 static void
@@ -677,21 +681,25 @@ subxact_callback(SubXactEvent event, SubTransactionId mySubid,
 {
 	int			level = GetCurrentTransactionNestLevel();
 
-	if (event == SUBXACT_EVENT_PRE_COMMIT_SUB || event == SUBXACT_EVENT_ABORT_SUB)
-		shard_txn_end_constraints(level, event == SUBXACT_EVENT_PRE_COMMIT_SUB);
-	if (event == SUBXACT_EVENT_PRE_COMMIT_SUB && shard_txn_touched)
+	bool		committed = event == SUBXACT_EVENT_COMMIT_SUB;
+
+	/* before the commit another library may still make it an abort; from here on nothing may raise */
+	if (!committed && event != SUBXACT_EVENT_ABORT_SUB)
+		return;
+	shard_txn_end_constraints(level, committed);
+	if (committed && shard_txn_touched)
 	{
-		/* allocates nothing, since core keeps a subtransaction's context that was used until the transaction ends */
 		shard_pool_each(leave_savepoint, &level);
 		end_level(level, true);
 	}
-	else if (event == SUBXACT_EVENT_ABORT_SUB && shard_txn_touched)
+	else if (shard_txn_touched)
 	{
 		abort_sub(level);
 		end_level(level, false);
 		shard_wait_interrupted = false;
 		SHARD_FAULT_END();
 	}
+	shard_txn_level_end(level, committed);
 }
 
 void

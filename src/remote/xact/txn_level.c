@@ -1,0 +1,101 @@
+/*
+ * txn_level.c
+ *	  Nesting levels that follow their subtransactions.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "remote/xact/txn_level.h"
+#include "utils/memutils.h"
+
+static dlist_head levels = DLIST_STATIC_INIT(levels);
+static int	nundone = 0;
+
+/* Of levels that had a savepoint: how many of their subtransactions have ended, plus 1. */
+static uint32 *numbers = NULL;
+static int	nnumbers = 0;
+
+static void
+forget(void *arg)
+{
+	ShardTxnLevel *level = arg;
+
+	dlist_delete(&level->link);
+	nundone -= level->undone;
+}
+
+ShardTxnLevel *
+shard_txn_level_create(MemoryContext cxt)
+{
+	ShardTxnLevel *level = MemoryContextAllocZero(cxt, sizeof(ShardTxnLevel));
+
+	level->cxt = cxt;
+	level->level = GetCurrentTransactionNestLevel();
+	level->callback.func = forget;
+	level->callback.arg = level;
+	dlist_push_tail(&levels, &level->link);
+	MemoryContextRegisterResetCallback(cxt, &level->callback);
+	return level;
+}
+
+uint32
+shard_txn_level_number(int level)
+{
+	return level < nnumbers ? numbers[level] : 1;
+}
+
+uint32
+shard_txn_level_new_savepoint(int level)
+{
+	if (level >= nnumbers)
+	{
+		int			size = Max(2 * nnumbers, level + 8);
+
+		numbers = numbers ? repalloc(numbers, size * sizeof(uint32)) :
+			MemoryContextAlloc(TopMemoryContext, size * sizeof(uint32));
+		while (nnumbers < size)
+			numbers[nnumbers++] = 1;
+	}
+	return numbers[level];
+}
+
+bool
+shard_txn_level_any_undone(MemoryContext cxt)
+{
+	dlist_iter	iter;
+
+	if (nundone == 0)
+		return false;
+	dlist_foreach(iter, &levels)
+	{
+		const ShardTxnLevel *each = dlist_container(ShardTxnLevel, link, iter.cur);
+
+		for (MemoryContext up = each->cxt; each->undone && up != NULL; up = MemoryContextGetParent(up))
+			if (up == cxt)
+				return true;
+	}
+	return false;
+}
+
+void
+shard_txn_level_end(int level, bool committed)
+{
+	dlist_iter	iter;
+
+	if (level < nnumbers && ++numbers[level] == 0)
+		numbers[level] = 1;
+	dlist_foreach(iter, &levels)
+	{
+		ShardTxnLevel *each = dlist_container(ShardTxnLevel, link, iter.cur);
+
+		if (each->undone || each->level < level)
+			continue;
+		if (committed)
+			each->level = level - 1;
+		else
+		{
+			each->undone = true;
+			nundone++;
+		}
+	}
+}

@@ -1,0 +1,41 @@
+/*
+ * txn_level.h
+ *	  Nesting levels that follow their subtransactions.
+ *
+ * What began in a subtransaction belongs to the one around it when that is released,
+ * and a later one may have the number that it had.
+ */
+#ifndef SHARDFDW_TXN_LEVEL_H
+#define SHARDFDW_TXN_LEVEL_H
+
+#include "postgres.h"
+
+#include "lib/ilist.h"
+
+typedef struct ShardTxnLevel
+{
+	dlist_node	link;
+	MemoryContext cxt;
+	MemoryContextCallback callback;
+	int			level;			/* as GetCurrentTransactionNestLevel() counts */
+	bool		undone;			/* rolled back */
+} ShardTxnLevel;
+
+/* The current level.  Memory: in cxt, whose reset ends it. */
+extern ShardTxnLevel *shard_txn_level_create(MemoryContext cxt);
+
+/*
+ * What tells the subtransaction of level from others that had this level: the names of
+ * savepoints have it.  new_savepoint: the same, to be called for each savepoint that is
+ * made, since only ends of levels that had one are counted.
+ */
+extern uint32 shard_txn_level_number(int level);
+extern uint32 shard_txn_level_new_savepoint(int level);
+
+/* Is one undone in cxt, or in a context below it? */
+extern bool shard_txn_level_any_undone(MemoryContext cxt);
+
+/* The subtransaction of level ends: becomes part of the one around it, or is rolled back. */
+extern void shard_txn_level_end(int level, bool committed);
+
+#endif
