@@ -71,4 +71,13 @@ SELECT pair.contents('plain') = pair.contents('sharded');
 \pset tuples_only off
 \pset format aligned
 SET client_min_messages = warning;
+-- A session that knows nothing yet of the rest of the partition tree, which the statement does not lock.
+CREATE TABLE plain.m (id int, day int) PARTITION BY LIST (day);
+CREATE TABLE plain.m1 PARTITION OF plain.m FOR VALUES IN (1) PARTITION BY HASH (id);
+CREATE TABLE plain.m1_0 PARTITION OF plain.m1 FOR VALUES WITH (MODULUS 1, REMAINDER 0);
+CREATE TABLE plain.m2 PARTITION OF plain.m FOR VALUES IN (2) PARTITION BY HASH (id);
+CREATE TABLE plain.m2_0 PARTITION OF plain.m2 FOR VALUES WITH (MODULUS 1, REMAINDER 0);
+\c -
+SET client_min_messages = warning;
+WITH a AS (UPDATE plain.m1 SET id = id RETURNING *) SELECT count(*) FROM a;
 DROP SCHEMA plain, sharded, pair CASCADE;

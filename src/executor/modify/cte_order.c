@@ -25,6 +25,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/option.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/shard_map.h"
@@ -104,7 +105,7 @@ is_read(const PlannedStmt *stmt, const WritingPart *part)
 
 /* ---- parts that write ---- */
 
-/* Is relid sharded, or any table of its partition tree? */
+/* Does relid's partition tree, of which the statement may have locked a part only, have shards? */
 static bool
 has_shards(Oid relid)
 {
@@ -112,10 +113,7 @@ has_shards(Oid relid)
 
 	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
 	{
-		char		relkind = get_rel_relkind(lfirst_oid(lc));
-
-		if ((relkind == RELKIND_PARTITIONED_TABLE || relkind == RELKIND_FOREIGN_TABLE) &&
-			shard_map_get(lfirst_oid(lc)) != NULL)
+		if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_FOREIGN_TABLE && shard_option_is_ours(lfirst_oid(lc)))
 			return true;
 	}
 	return false;
