@@ -62,4 +62,19 @@ my $cancelled = () = $err =~ /canceling statement due to statement timeout/g;
 cmp_ok($cancelled, '>', 0, 'some were cancelled');
 note "$cancelled cancelled; other errors: " . join ' ', grep { !/statement timeout|^\s*$/ } split /\n/, $err;
 
+# At REPEATABLE READ, the same while a connection exports the snapshot that others wait for: they must not wait for an identifier
+# that nobody reads any more.
+$c->safe_psql("INSERT INTO t SELECT g, g FROM generate_series(101, 4000) g");
+$script = "SET client_min_messages = error;\nPREPARE q AS SELECT count(*) FROM u WHERE NOT ($long);\nEXECUTE q;\n";
+for my $i (1 .. 24)
+{
+	my $timeout = 1 + $i % 12 * 3;
+	$script .= "SELECT shardfdw.disconnect_all();\n" if $i % 4 == 0;
+	$script .= "BEGIN ISOLATION LEVEL REPEATABLE READ; SAVEPOINT b; SET LOCAL statement_timeout = $timeout;\nEXECUTE q;\nROLLBACK TO b;\n" .
+	  "SET LOCAL statement_timeout = '60s'; SELECT 'read', count(*) FROM (SELECT id, repeat('x', 3000) FROM t ORDER BY id OFFSET 0) x; SELECT 'count', count(*) FROM u; COMMIT;\n";
+}
+(undef, $out, $err) = $c->psql($script, on_error_stop => 0);
+is(scalar(() = $out =~ /^(?:read\|4000|count\|40)$/mg), 48, 'what follows in the transaction reads its snapshot');
+note "@{[ scalar(() = $err =~ /canceling statement due to statement timeout/g) ]} cancelled";
+
 done_testing();

@@ -30,6 +30,13 @@ shard_stream_lost(ShardConn *conn, void *arg)
 {
 	ShardStream *stream = arg;
 
+	/*
+	 * Who waits for the identifier must know that it will not come.  In an abort a
+	 * snapshot of the statement may be gone; that of the transaction is needed after
+	 * the abort of a subtransaction.
+	 */
+	if (shard_stream_is_exporting(stream) && (IsTransactionState() || IsolationUsesXactSnapshot()))
+		shard_snapshot_give_up(conn);
 	stream->conn = NULL;
 	if (stream->state != STREAM_DONE && stream->state != STREAM_CLOSED)
 		stream->state = STREAM_LOST;

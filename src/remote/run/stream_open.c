@@ -69,8 +69,6 @@ leave_connection(ShardStream *stream, ShardStreamState state)
 		/* do not leave a COMMIT that this stream has waited for in vain to the connection's next user */
 		(void) shard_connection_cancel_noerror(conn, shard_wait_interrupted ? CLOSE_HURRY_MS : CLOSE_TIMEOUT_MS);
 	}
-	if (shard_stream_is_exporting(stream) && IsTransactionState())
-		shard_snapshot_give_up(conn);
 	shard_connection_release(conn);
 	if (state == STREAM_CONNECTING)
 		shard_connection_pause(conn);
