@@ -3,12 +3,11 @@
  *	  Converts the planner's expressions to those of a remote query.
  *
  *	 Var			a column of the relation in the level, or in a level around it
- *	 Var of a side of a full join that became a sub-select
+ *	 Var of what became a sub-select: a side of a full join, the union of a
+ *	 node's shards
  *					a column of that sub-select, added when it is first needed
  *	 expression that only the coordinator can evaluate
  *					a parameter
- *	 aggregates and grouping expressions of a query per node
- *					over columns of the UNION ALL of its shards
  *
  * Functions with a syntax of their own (EXTRACT, AT TIME ZONE, ...) are called
  * by name: some minor releases print the arguments of that syntax unquoted.
@@ -326,55 +325,11 @@ convert_var(Var *var, ConvertContext *cxt)
 	return convert_var_in(cxt->level, var);
 }
 
-/* Query per node: expr is computed shard by shard and becomes a column of their union. */
-static Node *
-convert_shard_column(Node *expr, ConvertContext *cxt)
-{
-	ShardLevel *level = cxt->level;
-	Expr	   *inner = shard_convert_expr(cxt->select, level->shards, (Expr *) expr);
-
-	/* the union is all that stands in FROM */
-	return (Node *) shard_level_column(level, 1, level->shards, inner);
-}
-
-static Node *
-shard_column_mutator(Node *node, ConvertContext *cxt)
-{
-	if (node == NULL)
-		return NULL;
-	if (IsA(node, List) || IsA(node, TargetEntry))
-		return expression_tree_mutator(node, shard_column_mutator, cxt);
-	if (!contain_var_clause(node))
-		return convert_mutator(node, cxt);
-	return convert_shard_column(node, cxt);
-}
-
-/* Query per node: an aggregate whose arguments and FILTER are columns of the union. */
-static Node *
-convert_split_aggref(Aggref *agg, ConvertContext *cxt)
-{
-	Aggref	   *result = makeNode(Aggref);
-
-	*result = *agg;
-	result->aggdirectargs = (List *) convert_mutator((Node *) agg->aggdirectargs, cxt);
-	result->args = (List *) shard_column_mutator((Node *) agg->args, cxt);
-	result->aggfilter = (Expr *) shard_column_mutator((Node *) agg->aggfilter, cxt);
-	return (Node *) result;
-}
-
 static Node *
 convert_mutator(Node *node, ConvertContext *cxt)
 {
 	if (node == NULL)
 		return NULL;
-	if (!cxt->for_pruning && cxt->level->shards != NULL)
-	{
-		if (IsA(node, Aggref))
-			return convert_split_aggref((Aggref *) node, cxt);
-		if (IsA(node, Var) ||
-			(list_member(cxt->level->group_exprs, node) && contain_var_clause(node)))
-			return convert_shard_column(node, cxt);
-	}
 	if (IsA(node, Var))
 		return convert_var((Var *) node, cxt);
 	if (IsA(node, PlaceHolderVar))

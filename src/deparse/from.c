@@ -11,6 +11,8 @@
  *	 inner side of SEMI, ANTI				WHERE of the EXISTS
  *	 either side of FULL					WHERE of a sub-select, which replaces
  *											the side
+ *	 what a query per node reads shard by shard
+ *											WHERE of each shard's part of the union
  *
  * Semi and anti joins are conditions on their outer side's rows:
  * [NOT] EXISTS (SELECT 1 FROM inner WHERE on).
@@ -163,6 +165,17 @@ build_query(ShardSelect *select, const ShardRemoteQuery *query, List **resnos)
 	return level;
 }
 
+/* What a query per node reads shard by shard; conditions on it are checked there. */
+static Node *
+build_union(ShardSelect *select, ShardLevel *level, const ShardFrom *from)
+{
+	ShardLevel *shards = shard_level_create(select, NULL);
+
+	select->union_from = NULL;
+	shard_from_build(select, shards, from);
+	return shard_level_add_union(select, level, shards);
+}
+
 /*
  * Adds from to level's range table and returns its node for the jointree.  Adds to
  * *quals the conditions that have to be checked above.
@@ -173,6 +186,8 @@ build_item(ShardSelect *select, ShardLevel *level, const ShardFrom *from, List *
 	Node	   *item = NULL;
 
 	check_stack_depth();
+	if (from == select->union_from)
+		return build_union(select, level, from);
 	switch (from->kind)
 	{
 		case SHARD_FROM_TABLE:

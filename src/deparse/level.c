@@ -12,6 +12,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
 #include "deparse/level.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -136,10 +137,10 @@ shard_level_add_query(ShardSelect *select, ShardLevel *level, Index rtindex, Sha
 	return item;
 }
 
-Node *
-shard_level_add_wrapped(ShardSelect *select, ShardLevel *level, ShardLevel *sub)
+/* What is in sub is in level by way of item. */
+static void
+wrap_rels(ShardLevel *level, Node *item, ShardLevel *sub)
 {
-	Node	   *item = add_subquery(select, level, sub);
 	ListCell   *lc;
 
 	foreach(lc, sub->rels)
@@ -148,6 +149,14 @@ shard_level_add_wrapped(ShardSelect *select, ShardLevel *level, ShardLevel *sub)
 
 		add_rel(level, inner->rtindex, ((RangeTblRef *) item)->rtindex)->wrapped = sub;
 	}
+}
+
+Node *
+shard_level_add_wrapped(ShardSelect *select, ShardLevel *level, ShardLevel *sub)
+{
+	Node	   *item = add_subquery(select, level, sub);
+
+	wrap_rels(level, item, sub);
 	return item;
 }
 
@@ -159,7 +168,9 @@ shard_level_add_union(ShardSelect *select, ShardLevel *level, ShardLevel *sub)
 
 	/* printed as its name and alias, and cut out by these */
 	rte->ctename = pstrdup(SHARD_SELECT_UNION_NAME);
-	level->shards = sub;
+	select->union_alias = rte->alias->aliasname;
+	select->union_level = sub;
+	wrap_rels(level, item, sub);
 	return item;
 }
 
@@ -262,21 +273,35 @@ shard_level_column(ShardLevel *level, Index varno, ShardLevel *sub, Expr *conver
 				   exprTypmod((Node *) column->expr), exprCollation((Node *) column->expr), 0);
 }
 
+void
+shard_level_add_constant(ShardLevel *level)
+{
+	Const	   *one = makeConst(INT4OID, -1, InvalidOid, sizeof(int32), Int32GetDatum(1), false, true);
+
+	level->query->targetList = list_make1(makeTargetEntry((Expr *) one, 1, pstrdup("c1"), false));
+}
+
+/* The columns of a FROM item that is a sub-select, the union included; otherwise NIL. */
+static List *
+subselect_columns(const ShardSelect *select, const RangeTblEntry *rte)
+{
+	if (rte->rtekind == RTE_SUBQUERY)
+		return rte->subquery->targetList;
+	return rte->rtekind == RTE_CTE ? select->union_level->query->targetList : NIL;
+}
+
 /* The columns of the sub-selects below a FROM item, as Vars.  Fills the entries of the joins on the way. */
 static List *
-list_columns(Query *query, Node *item)
+list_columns(const ShardSelect *select, Query *query, Node *item)
 {
 	List	   *vars = NIL;
 
 	if (IsA(item, RangeTblRef))
 	{
 		int			varno = ((RangeTblRef *) item)->rtindex;
-		RangeTblEntry *rte = rt_fetch(varno, query->rtable);
 		ListCell   *lc;
 
-		if (rte->rtekind != RTE_SUBQUERY)
-			return NIL;
-		foreach(lc, rte->subquery->targetList)
+		foreach(lc, subselect_columns(select, rt_fetch(varno, query->rtable)))
 		{
 			TargetEntry *entry = lfirst_node(TargetEntry, lc);
 			Node	   *expr = (Node *) entry->expr;
@@ -290,8 +315,8 @@ list_columns(Query *query, Node *item)
 	{
 		JoinExpr   *join = castNode(JoinExpr, item);
 		RangeTblEntry *rte = rt_fetch(join->rtindex, query->rtable);
-		List	   *left = list_columns(query, join->larg);
-		List	   *right = list_columns(query, join->rarg);
+		List	   *left = list_columns(select, query, join->larg);
+		List	   *right = list_columns(select, query, join->rarg);
 		ListCell   *lc;
 
 		for (int i = 1; i <= list_length(left); i++)
@@ -313,13 +338,13 @@ list_columns(Query *query, Node *item)
 }
 
 void
-shard_level_finish(ShardLevel *level)
+shard_level_finish(const ShardSelect *select, ShardLevel *level)
 {
 	Query	   *query = level->query;
 	ListCell   *lc;
 
 	foreach(lc, query->jointree->fromlist)
-		(void) list_columns(query, lfirst(lc));
+		(void) list_columns(select, query, lfirst(lc));
 	if (level->quals != NIL)
 		query->jointree->quals = (Node *) make_ands_explicit(level->quals);
 	if (level->having != NIL)

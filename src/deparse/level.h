@@ -35,14 +35,6 @@ typedef struct ShardLevel
 	List	   *rels;			/* of ShardLevelRel */
 	List	   *quals;			/* converted, implicit AND */
 	List	   *having;
-
-	/*
-	 * For a query per node: FROM is the UNION ALL of the rows that level `shards`
-	 * returns on each shard.  Its columns are the grouping expressions and the
-	 * arguments of aggregates.
-	 */
-	struct ShardLevel *shards;
-	List	   *group_exprs;	/* the planner's grouping expressions, for a query per node */
 } ShardLevel;
 
 /* A level with an empty FROM; outer: see ShardLevel.outer, or NULL. */
@@ -60,7 +52,7 @@ extern Node *shard_level_add_wrapped(ShardSelect *select, ShardLevel *level, Sha
 extern Node *shard_level_add_join(ShardLevel *level, JoinType jointype, Node *left, Node *right,
 								  List *quals);
 
-/* Makes FROM the UNION ALL of the rows that sub returns on all shards of a node. */
+/* Adds, as a wrapped level, what sub returns on each shard of a node, all together.  A remote query has one at most. */
 extern Node *shard_level_add_union(ShardSelect *select, ShardLevel *level, ShardLevel *sub);
 
 /* These relations are not in level: their columns are NULL, or those in shown (see ShardLevelRel). */
@@ -78,7 +70,10 @@ extern ShardLevelRel *shard_level_find(ShardLevel *level, Index rtindex, int *le
 /* Column of sub-select varno of level whose value is converted (in the sub-select's terms). */
 extern Var *shard_level_column(ShardLevel *level, Index varno, ShardLevel *sub, Expr *converted);
 
+/* Gives level, a sub-select of which no column is wanted, one. */
+extern void shard_level_add_constant(ShardLevel *level);
+
 /* Completes the level's query: adds the conditions, and the columns of joins, which printing needs. */
-extern void shard_level_finish(ShardLevel *level);
+extern void shard_level_finish(const ShardSelect *select, ShardLevel *level);
 
 #endif

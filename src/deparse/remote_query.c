@@ -7,8 +7,8 @@
  *	   tlist		the columns that are returned, in the forms in which they travel (select.c)
  *	   the rest		the clauses (query_clauses.c)
  *
- * With per_node there are two levels: the inner one, for each shard, returns
- * what the outer one groups by and aggregates.
+ * With per_node what is sharded becomes a level of its own, which is asked of each
+ * shard of the node; all else is over the UNION ALL of these, once for the node.
  */
 #include "postgres.h"
 
@@ -149,6 +149,35 @@ without_distinct(const ShardRemoteQuery *query)
 	return result;
 }
 
+/* Does from read a sharded table? */
+static bool
+has_shards(const ShardFrom *from)
+{
+	switch (from->kind)
+	{
+		case SHARD_FROM_TABLE:
+			return true;
+		case SHARD_FROM_JOIN:
+			return has_shards(from->outer) || has_shards(from->inner);
+		case SHARD_FROM_QUERY:
+			return has_shards(from->query->from);
+		default:
+			return false;
+	}
+}
+
+/*
+ * The smallest part of from that has all sharded tables in it: joins of colocated
+ * tables, and sub-selects over them, are read shard by shard.
+ */
+static const ShardFrom *
+sharded_part(const ShardFrom *from)
+{
+	while (from->kind == SHARD_FROM_JOIN && !(has_shards(from->outer) && has_shards(from->inner)))
+		from = has_shards(from->outer) ? from->outer : from->inner;
+	return from;
+}
+
 static void
 add_outputs(ShardSelect *select, const ShardRemoteQuery *query)
 {
@@ -176,16 +205,8 @@ shard_remote_query_select(const ShardRemoteQuery *query)
 	if (query->distinct)
 		query = without_distinct(query);
 	if (query->per_node)
-	{
-		ShardLevel *shards = shard_level_create(select, NULL);
-
-		level->group_exprs = query->group_exprs;
-		level->query->jointree->fromlist =
-			list_make1(shard_level_add_union(select, level, shards));
-		shard_from_build(select, shards, query->from);
-	}
-	else
-		shard_from_build(select, level, query->from);
+		select->union_from = sharded_part(query->from);
+	shard_from_build(select, level, query->from);
 	add_outputs(select, query);
 	shard_query_clauses_add(select, level, query);
 	return select;

@@ -83,9 +83,9 @@ typedef struct ShardRemoteQuery
 	Node	   *limit;			/* int8: rows that each remote query returns at most; Const or what the coordinator evaluates */
 
 	/*
-	 * One remote query for each node instead of each shard: aggregates over
-	 * the UNION ALL of the rows of its shards.  from's joins happen shard by
-	 * shard.
+	 * One remote query for each node instead of each shard.  Sharded tables, and
+	 * joins among them, are read shard by shard; joins with reference tables and
+	 * everything above are over the UNION ALL of that.
 	 */
 	bool		per_node;
 } ShardRemoteQuery;

@@ -217,17 +217,18 @@ shard_select_delete(ShardSelect *select)
 List *
 shard_select_finish(ShardSelect *select)
 {
-	ShardLevel *level = select->level;
 	ShardSelectPlace whole_node = {0};
 	ListCell   *lc;
 
 	foreach(lc, select->levels)
-		shard_level_finish(lfirst(lc));
-	if (level->shards == NULL)
+		shard_level_finish(select, lfirst(lc));
+	if (select->union_level == NULL)
 		return shard_template_print(select, select->query, select->places);
 
-	select->shard_template = shard_template_print(select, level->shards->query, select->places);
-	whole_node.alias = linitial_node(RangeTblEntry, select->query->rtable)->alias->aliasname;
+	if (select->union_level->query->targetList == NIL)
+		shard_level_add_constant(select->union_level);
+	select->shard_template = shard_template_print(select, select->union_level->query, select->places);
+	whole_node.alias = select->union_alias;
 	whole_node.number = SHARD_SELECT_UNION_NUMBER;
 	return shard_template_print(select, select->query, list_make1(&whole_node));
 }

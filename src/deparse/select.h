@@ -63,6 +63,7 @@ typedef struct ShardSelectPlace
 	const char *own_from;		/* text used in place of the shard's FROM item, or NULL */
 } ShardSelectPlace;
 
+struct ShardFrom;
 struct ShardLevel;
 
 /*
@@ -88,6 +89,9 @@ typedef struct ShardSelect
 	Query	   *query;			/* its query */
 	List	   *levels;			/* all of them */
 	int			naliases;
+	const struct ShardFrom *union_from; /* a query per node: what is read shard by shard; until it has been built */
+	struct ShardLevel *union_level; /* that, or NULL */
+	const char *union_alias;
 	List	   *places;			/* of ShardSelectPlace: all tables with shards */
 	List	   *raw_texts;		/* Strings: pieces of SQL that core does not print */
 } ShardSelect;
