@@ -2,6 +2,7 @@
 \set VERBOSITY terse
 CREATE SCHEMA au;
 SET search_path = au;
+SET shardfdw.query_per_node = off;
 CREATE TABLE p (id int, k int, v int, w float8, s text, a int[]);
 INSERT INTO p SELECT g, g % 6, CASE WHEN g % 6 = 5 THEN NULL ELSE g % 31 END, CASE WHEN g % 7 = 0 THEN NULL ELSE g / 8.0 END, 's' || g % 4, ARRAY[g % 3, g % 5]
 FROM generate_series(1, 500) g;

@@ -5,6 +5,7 @@ SET client_min_messages = warning;
 CREATE SCHEMA dj;
 CREATE SCHEMA dj_plain;
 SET search_path = dj;
+SET shardfdw.query_per_node = off;
 \pset format unaligned
 \pset tuples_only on
 

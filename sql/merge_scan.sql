@@ -2,6 +2,7 @@
 SET client_min_messages = warning;
 CREATE SCHEMA merge_test;
 SET search_path = merge_test;
+SET shardfdw.query_per_node = off;
 SET extra_float_digits = 1;
 
 CREATE TYPE size AS ENUM ('small', 'medium', 'large', 'a huge one');

@@ -3,6 +3,7 @@
 SET client_min_messages = error;
 CREATE SCHEMA pgt;
 SET search_path = pgt;
+SET shardfdw.query_per_node = off;
 SET extra_float_digits = -3;
 SET intervalstyle = postgres;
 CREATE TABLE p (id int, k int, i2 smallint, i4 int, i8 bigint, n numeric, f4 real, f8 float8, iv interval);

@@ -4,6 +4,7 @@
 SET client_min_messages = warning;
 CREATE SCHEMA pup;
 SET search_path = pup;
+SET shardfdw.query_per_node = off;
 
 \set ECHO none
 \getenv srcdir PG_ABS_SRCDIR
@@ -96,6 +97,7 @@ SELECT plan('SELECT z, count(x) FROM t FULL JOIN p ON p.k = t.k GROUP BY z');
 SELECT plan('SELECT t.k, count(*) FROM t WHERE EXISTS (SELECT FROM p WHERE p.k = t.k AND z > 3) GROUP BY t.k HAVING count(*) > 1');
 
 -- many groups: a query for each node
+RESET shardfdw.query_per_node;
 CREATE TABLE many (k int, g int, h int, n numeric);
 SELECT shardfdw.shard_table('many', 'k', 16);
 INSERT INTO many SELECT i, i % 2000, i % 4, i FROM generate_series(1, 20000) i;

@@ -8,6 +8,7 @@ SET TimeZone = 'UTC';
 \i :f
 \set ECHO all
 SET client_min_messages = warning;
+SET shardfdw.query_per_node = off;
 CREATE SCHEMA plain;
 CREATE SCHEMA sharded;
 CREATE TYPE pair.mood AS ENUM ('sad', 'ok');

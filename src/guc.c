@@ -27,6 +27,7 @@ bool		shard_guc_explain_remote = false;
 bool		shard_guc_enable_shard_scan = true;
 bool		shard_guc_enable_partial_aggregate = true;
 bool		shard_guc_enable_copy_fetch = true;
+int			shard_guc_query_per_node = SHARD_QUERY_PER_NODE_AUTO;
 bool		shard_guc_enable_key_join = true;
 bool		shard_guc_enable_decorrelation = true;
 bool		shard_guc_enable_cpu_factor = true;
@@ -37,6 +38,13 @@ bool		shard_guc_enable_statement_push = true;
 static const struct config_enum_entry commit_protocol_options[] = {
 	{"2pc", SHARD_COMMIT_2PC, false},
 	{"1pc", SHARD_COMMIT_1PC, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry query_per_node_options[] = {
+	{"auto", SHARD_QUERY_PER_NODE_AUTO, false},
+	{"on", SHARD_QUERY_PER_NODE_ON, false},
+	{"off", SHARD_QUERY_PER_NODE_OFF, false},
 	{NULL, 0, false}
 };
 
@@ -127,6 +135,11 @@ define_planner(void)
 							 NULL,
 							 &shard_guc_enable_copy_fetch,
 							 true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+	DefineCustomEnumVariable("shardfdw.query_per_node",
+							 "Selects whether a node is asked once for all of its shards, or once for each.",
+							 "With auto small queries are asked once; on and off are for those who know better.",
+							 &shard_guc_query_per_node,
+							 SHARD_QUERY_PER_NODE_AUTO, query_per_node_options, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 	DefineCustomBoolVariable("shardfdw.enable_key_join",
 							 "Enables joins that send the keys of one side to the nodes of the other.",
 							 NULL,

@@ -19,6 +19,13 @@ typedef enum ShardSnapshotMode
 	SHARD_SNAPSHOT_CLUSTER
 } ShardSnapshotMode;
 
+typedef enum ShardQueryPerNode
+{
+	SHARD_QUERY_PER_NODE_AUTO,	/* where costs say so */
+	SHARD_QUERY_PER_NODE_ON,	/* wherever it is possible */
+	SHARD_QUERY_PER_NODE_OFF
+} ShardQueryPerNode;
+
 extern int	shard_guc_default_shards;	/* shards of a new sharded table */
 extern int	shard_guc_max_connections_per_node; /* per backend, node and user */
 extern int	shard_guc_max_shared_connections;	/* per node, all backends; 0: any number, -1: what the node allows */
@@ -35,6 +42,7 @@ extern bool shard_guc_explain_remote;	/* EXPLAIN VERBOSE shows a node's plan, to
 extern bool shard_guc_enable_shard_scan;	/* sharded table as one planned node */
 extern bool shard_guc_enable_partial_aggregate; /* partial states from nodes */
 extern bool shard_guc_enable_copy_fetch;	/* COPY TO STDOUT for bulk reads */
+extern int	shard_guc_query_per_node;	/* ShardQueryPerNode */
 extern bool shard_guc_enable_key_join;	/* keys of one side of a join sent to the other */
 extern bool shard_guc_enable_decorrelation; /* correlated sub-selects become joins */
 extern bool shard_guc_enable_cpu_factor;	/* nodes plan with higher CPU costs where streams share cores */

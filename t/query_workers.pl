@@ -100,7 +100,7 @@ $c->safe_psql('INSERT INTO grouped SELECT * FROM plain; ANALYZE grouped');
 my $by_group = 'SELECT g, count(*), stddev(v) FROM %s GROUP BY g';
 my $sums     = 'SELECT count(*), sum(g), sum(count), sum(stddev) FROM (' . $by_group . ') s';
 my $expected = $c->safe_psql(sprintf $sums, 'plain');
-like($c->safe_psql('EXPLAIN (VERBOSE) ' . sprintf $by_group, 'grouped'), qr/Combined On Nodes: true/, 'groups are combined on the nodes');
+like($c->safe_psql('EXPLAIN (VERBOSE) ' . sprintf $by_group, 'grouped'), qr/Query Per Node: true/, 'groups are combined on the nodes');
 
 my ($first, $second) = map { my $i = $_; (grep { $_->[1] == $i } $c->shards_of('grouped'))[0]->[0] } 1, 2;
 my $locker = WireClient->new($c->node(1), 'postgres');

@@ -10,7 +10,7 @@
  *	   Nodes			names of the nodes read, or their number when many
  *	   Node				name of the one node of a single shard
  *	   Merge Key		order in which sorted streams are merged
- *	   Combined On Nodes	a query per node combines what its shards give
+ *	   Query Per Node	one query reads all shards of a node
  *	   Remote SQL		query for the first of these shards
  *	   Rows Received, Bytes Received, Connections		with ANALYZE
  */
@@ -38,7 +38,7 @@
 #define PROP_NODE			"Node"
 #define PROP_NODES			"Nodes"
 #define PROP_MERGE_KEY		"Merge Key"
-#define PROP_COMBINED		"Combined On Nodes"
+#define PROP_PER_NODE		"Query Per Node"
 #define PROP_REMOTE_SQL		"Remote SQL"
 #define PROP_ROWS			"Rows Received"
 #define PROP_BYTES			"Bytes Received"
@@ -172,7 +172,7 @@ shardExplainForeignScan(ForeignScanState *node, ExplainState *es)
 	if (state->plan->sort_columns != NIL && ((ForeignScan *) node->ss.ps.plan)->fdw_scan_tlist != NIL)
 		explain_merge_key(node, es);
 	if (state->plan->shard_template != NIL)
-		ExplainPropertyBool(PROP_COMBINED, true, es);
+		ExplainPropertyBool(PROP_PER_NODE, true, es);
 
 	first = bms_next_member(shards, -1);
 	if (first >= 0)

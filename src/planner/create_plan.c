@@ -36,6 +36,7 @@
 #include "planner/path/fdw_planner.h"
 #include "planner/path/foreign_path.h"
 #include "planner/path/key_filter.h"
+#include "planner/path/node_query.h"
 #include "planner/path/relinfo.h"
 #include "planner/path/remote_estimate.h"
 #include "planner/path/scan_output.h"
@@ -258,6 +259,7 @@ plan_sharded(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, Forei
 	query.from = info->from;
 	query.driver = info->relid;
 	query.tlist = scan_tlist;
+	query.per_node = !shard_key_filter_is_set(path) && shard_node_query_is_cheaper(info);
 
 	/* of a foreign table by itself: its rows need no merging */
 	if (!info->sharded && path->path.pathkeys != NIL)
@@ -340,8 +342,12 @@ plan_upper(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info, L
 		   Plan *outer_plan)
 {
 	ShardScanPlan plan = {0};
-	ShardSelect *select = shard_remote_query_select(info->query);
+	ShardSelect *select;
 
+	/* partial states were decided about when their number was estimated */
+	if (info->kind != SHARD_REL_PARTIAL_GROUP && shard_node_query_is_cheaper(info))
+		info->query->per_node = true;
+	select = shard_remote_query_select(info->query);
 	plan.grouped = info->query->aggregated || (info->query->distinct && info->query->limit == NULL);
 	plan.at_once = statement_may_write(root);
 	fill_sort(info->query, &plan);

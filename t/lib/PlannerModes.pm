@@ -26,6 +26,8 @@ my %fixed = (
 	jit           => [ 'jit = on', 'jit_above_cost = 0', 'jit_inline_above_cost = 0', 'jit_optimize_above_cost = 0' ],
 	little_memory => [ "work_mem = '64kB'", 'hash_mem_multiplier = 1' ],
 	few_rows      => ['cursor_tuple_fraction = 0.001'],
+	per_node      => ['shardfdw.query_per_node = on'],
+	per_shard     => ['shardfdw.query_per_node = off'],
 	one_connection => ['shardfdw.max_connections_per_node = 1'],
 	cluster       => ["shardfdw.snapshot = 'cluster'"],
 	generic       => ['plan_cache_mode = force_generic_plan'],

@@ -457,6 +457,25 @@ window_size(const ShardScanState *state)
 	return WINDOW_FACTOR * shard_guc_max_connections_per_node;
 }
 
+/*
+ * COPY takes what has to precede a statement along in its message, so it also
+ * serves statements that share a snapshot.
+ */
+static bool
+fetches_by_copy(const ShardScanState *state)
+{
+	int			nlive = bms_num_members(state->live);
+	double		nqueries = nlive;
+
+	if (!shard_guc_enable_copy_fetch || state->plan->locks_rows)
+		return false;
+	if (state->plan->shard_template == NIL && nlive > 1)
+		return true;
+	if (state->plan->shard_template != NIL)
+		nqueries = Min(nlive, state->maps[0]->nnodes);
+	return state->plan->rows_per_shard * nlive > COPY_FETCH_MIN_ROWS * nqueries;
+}
+
 void
 shard_scan_start(ForeignScanState *node)
 {
@@ -472,9 +491,7 @@ shard_scan_start(ForeignScanState *node)
 	shard_scan_bind(node);
 	oldcxt = MemoryContextSwitchTo(state->run_cxt);
 	nstreams = group_by_node(node, window);
-	state->use_copy = shard_guc_enable_copy_fetch && !state->plan->locks_rows &&
-		(bms_membership(state->live) == BMS_MULTIPLE ||
-		 state->plan->rows_per_shard > COPY_FETCH_MIN_ROWS);
+	state->use_copy = fetches_by_copy(state);
 	state->streams = palloc0(sizeof(ShardStream *) * Max(nstreams, 1));
 	state->sources = palloc0(sizeof(ShardScanSource) * Max(nstreams, 1));
 	state->wait_set = shard_wait_set_create(state->run_cxt);

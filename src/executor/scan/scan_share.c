@@ -75,7 +75,7 @@ shard_share_per_statement(const ShardScanState *state, int nodeno, int nlive)
 bool
 shard_share_takes_turns(const ShardScanState *state, bool writes)
 {
-	return (state->plan->grouped || state->plan->shard_template != NIL) &&
+	return state->plan->grouped && state->plan->rows_per_shard >= MANY_GROUPS &&
 		state->plan->sort_columns == NIL && !writes && !state->plan->at_once &&
 		(ActivePortal == NULL || ActivePortal->name[0] == '\0');
 }

@@ -59,8 +59,8 @@ parallelism(const ShardRelInfo *info)
 	return Max(1, Min(cores, info->nexpected));
 }
 
-void
-shard_cost_scan(PlannerInfo *root, RelOptInfo *baserel, ShardRelInfo *info)
+Cost
+shard_cost_whole_scan(PlannerInfo *root, const RelOptInfo *baserel, const ShardRelInfo *info)
 {
 	double		fraction = info->map->nshards > 0 ?
 		(double) info->nexpected / info->map->nshards : 1.0;
@@ -69,14 +69,19 @@ shard_cost_scan(PlannerInfo *root, RelOptInfo *baserel, ShardRelInfo *info)
 	/* statistics of widths would take a look-up per column: assume narrow columns */
 	double		pages = ceil(tuples * (24 + 12 * baserel->max_attr) / BLCKSZ);
 	QualCost	quals;
-	Cost		cost;
 
 	cost_qual_eval(&quals, info->remote_conds, root);
-	cost = quals.startup + pages * seq_page_cost +
-		tuples * (cpu_tuple_cost + quals.per_tuple);
+	return (quals.startup + pages * seq_page_cost +
+			tuples * (cpu_tuple_cost + quals.per_tuple)) / parallelism(info);
+}
+
+void
+shard_cost_scan(PlannerInfo *root, RelOptInfo *baserel, ShardRelInfo *info)
+{
+	info->remote_cost = shard_cost_whole_scan(root, baserel, info);
+	info->read_rows = info->rows;
 
 	/* the node may have an index that serves the conditions */
-	info->remote_cost = cost / parallelism(info);
 	if (info->remote_conds != NIL)
 		info->remote_cost = Min(info->remote_cost, shard_cost_fetch(info, info->rows));
 }
@@ -149,6 +154,8 @@ shard_cost_join(PlannerInfo *root, ShardRelInfo *info,
 	else
 		work = left.work + right.work +
 			left.rows * right.rows / Max(info->nexpected, 1) * cpu_operator_cost;
+	info->unsure_cost = outer->unsure_cost + inner->unsure_cost;
+	info->read_rows = outer->reference ? inner->read_rows : inner->reference ? outer->read_rows : info->rows;
 	info->remote_cost = (work + info->rows * cpu_tuple_cost) / parallelism(info);
 }
 
@@ -197,7 +204,7 @@ shard_cost_eval(const ShardRelInfo *info, const PathTarget *target)
 Cost
 shard_cost_append(const ShardRelInfo *info)
 {
-	return info->rows * cpu_tuple_cost * APPEND_FACTOR / parallelism(info);
+	return info->read_rows * cpu_tuple_cost * APPEND_FACTOR / parallelism(info);
 }
 
 Cost

@@ -10,6 +10,9 @@
 #include "nodes/pathnodes.h"
 #include "planner/path/relinfo.h"
 
+/* What it costs the nodes to read all rows of a scan's live shards and check its conditions. */
+extern Cost shard_cost_whole_scan(PlannerInfo *root, const RelOptInfo *baserel, const ShardRelInfo *info);
+
 /* Sets info->remote_cost of a scan from its conditions and live shards. */
 extern void shard_cost_scan(PlannerInfo *root, RelOptInfo *baserel, ShardRelInfo *info);
 
@@ -41,7 +44,7 @@ extern Cost shard_cost_keys(const ShardRelInfo *info, double nkeys, bool routed)
 /* What it costs the nodes to compute target, which is what info's queries return. */
 extern Cost shard_cost_eval(const ShardRelInfo *info, const PathTarget *target);
 
-/* What it costs the nodes to put the rows of their shards together. */
+/* What it costs the nodes to put the rows of their shards together: info->read_rows. */
 extern Cost shard_cost_append(const ShardRelInfo *info);
 
 /* The part of a scan's cost that receiving nrows rows makes. */

@@ -25,6 +25,7 @@
 #include "optimizer/restrictinfo.h"
 #include "parser/parsetree.h"
 #include "planner/path/cost.h"
+#include "planner/path/node_query.h"
 #include "planner/path/prune.h"
 #include "planner/path/relinfo.h"
 #include "rewrite/rewriteManip.h"
@@ -249,6 +250,7 @@ shard_relinfo_create(PlannerInfo *root, RelOptInfo *baserel, Oid relid)
 													  JOIN_INNER, NULL));
 	info->width = baserel->reltarget->width;
 	shard_cost_scan(root, baserel, info);
+	shard_node_query_set_unsure(root, baserel, info);
 
 	baserel->fdw_private = info;
 	return info;

@@ -106,6 +106,8 @@ typedef struct ShardRelInfo
 	double		rows;			/* rows that come from all nodes together */
 	int			width;
 	Cost		remote_cost;	/* of the remote queries, without transfer; elapsed, not summed up */
+	Cost		unsure_cost;	/* so much more it is where nodes have no indexes but those known here */
+	double		read_rows;		/* rows that the sharded tables, and joins among them, give from all nodes together */
 } ShardRelInfo;
 
 /* create_plan: our GetForeignPlan callback, by which relations of ours are recognized.  To be called once, at load. */

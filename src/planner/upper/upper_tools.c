@@ -20,15 +20,9 @@
 #include "optimizer/tlist.h"
 #include "planner/path/cost.h"
 #include "planner/path/foreign_path.h"
+#include "planner/path/node_query.h"
 #include "planner/upper/upper_tools.h"
 #include "utils/lsyscache.h"
-
-/* Cores of a node that has not said how many. */
-#define DEFAULT_CORES 2
-
-/* A parallel query has a leader and, by default, two workers, which do not keep each other fully busy. */
-#define NODE_STREAMS 3
-#define NODE_STREAM_EFFICIENCY 0.8
 
 /* If a query per node saves fewer rows than this, it is not worth another plan on the nodes. */
 #define MIN_ROWS_SAVED 1000
@@ -191,31 +185,14 @@ shard_upper_grouped_rows(double ngroups, int nqueries, const ShardRelInfo *input
 void
 shard_upper_combine_on_nodes(ShardRelInfo *info, const ShardRelInfo *input, double ngroups)
 {
-	const ShardMap *map = input->map;
-	int			nnodes = Min(map->nnodes, input->nexpected);
-	double		shard_streams = 0;
-	double		node_streams = 0;
+	double		rows = shard_upper_grouped_rows(ngroups, Min(input->map->nnodes, input->nexpected), input);
+	double		saved = info->rows - rows;
 	double		slower;
-	double		rows;
-	Cost		append = shard_cost_append(input);
+	Cost		append;
 
-	if (!input->sharded || nnodes >= input->nexpected)
-		return;
-	for (int i = 0; i < map->nnodes; i++)
-	{
-		const ShardNode *node = &map->nodes[i];
-		double		cores = node->cores > 0 ? (double) node->cores / node->nhosted : DEFAULT_CORES;
-
-		shard_streams += Min(node->nshards, cores);
-		node_streams += cores <= 1 ? cores : Min(NODE_STREAMS, cores) * NODE_STREAM_EFFICIENCY;
-	}
-	slower = Max(Min(shard_streams, input->nexpected) / node_streams, 1.0);
-	rows = shard_upper_grouped_rows(ngroups, nnodes, input);
-
-	if (info->rows - rows < MIN_ROWS_SAVED ||
-		append + info->remote_cost * (slower - 1.0) >=
-		shard_cost_receive(info->rows - rows) +
-		(info->rows - rows) * cpu_operator_cost * list_length(info->query->tlist))
+	if (!shard_node_query_pays(info, saved < MIN_ROWS_SAVED ? 0 : shard_cost_receive(saved) +
+							   saved * cpu_operator_cost * list_length(info->query->tlist),
+							   &slower, &append))
 		return;
 	info->query->per_node = true;
 	info->remote_cost = info->remote_cost * slower + append;

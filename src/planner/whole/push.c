@@ -253,7 +253,7 @@ plan_select(Query *select, const char *text, int cursor_options, ParamListInfo p
 {
 	static const char *const settings[] = {
 		"enable_hashjoin", "enable_mergejoin", "enable_nestloop", "enable_hashagg", "enable_sort",
-		"shardfdw.enable_key_join"
+		"shardfdw.enable_key_join", "shardfdw.query_per_node"
 	};
 	int			nestlevel = NewGUCNestLevel();
 	PlannedStmt *stmt;

@@ -1,0 +1,150 @@
+/*
+ * node_query.c
+ *	  Whether a remote query reads all shards of a node or one of them.
+ *
+ *	  a query per shard		parallel on the node: as many as it has cores
+ *	  a query per node		statements, connections, snapshots and scans of reference
+ *							tables go by nodes; a statement that asks each node once
+ *							needs no transaction there
+ *
+ * What a statement costs is the same for 10 rows and for 10 million, so small
+ * queries are asked per node and large ones per shard.  Small is what surely is: a
+ * condition that no known index serves may read whole shards, however few rows it
+ * leaves.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/genam.h"
+#include "access/table.h"
+#include "guc.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "parser/parsetree.h"
+#include "planner/path/cost.h"
+#include "planner/path/node_query.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+/*
+ * One more statement on a node: connection, transaction, snapshot and answer.  Some
+ * 0.2 ms of CPU here and there, a hundredth of which is a cost of 1.
+ */
+#define STATEMENT_COST 20.0
+
+/* Cores of a node that has not said how many. */
+#define DEFAULT_CORES 2
+
+/* A parallel query has a leader and, by default, two workers, which do not keep each other fully busy. */
+#define NODE_STREAMS 3
+#define NODE_STREAM_EFFICIENCY 0.8
+
+/* Does clause compare the index's first column in a way that the index can look up? */
+static bool
+clause_uses_index(const Node *clause, Index rtindex, Relation index)
+{
+	Oid			opno;
+	List	   *args;
+	ListCell   *lc;
+
+	if (IsA(clause, OpExpr))
+	{
+		opno = ((const OpExpr *) clause)->opno;
+		args = ((const OpExpr *) clause)->args;
+	}
+	else if (IsA(clause, ScalarArrayOpExpr) && ((const ScalarArrayOpExpr *) clause)->useOr)
+	{
+		opno = ((const ScalarArrayOpExpr *) clause)->opno;
+		args = list_make1(linitial(((const ScalarArrayOpExpr *) clause)->args));
+	}
+	else
+		return false;
+	if (!op_in_opfamily(opno, index->rd_opfamily[0]) &&
+		!op_in_opfamily(get_commutator(opno), index->rd_opfamily[0]))
+		return false;
+	foreach(lc, args)
+	{
+		const Var  *var = lfirst(lc);
+
+		while (IsA(var, RelabelType))
+			var = (const Var *) ((const RelabelType *) var)->arg;
+		if (IsA(var, Var) && var->varno == rtindex && var->varattno == index->rd_index->indkey.values[0])
+			return true;
+	}
+	return false;
+}
+
+/* Does an index of the table serve one of info's conditions? */
+static bool
+is_served_by_index(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info)
+{
+	Relation	table = table_open(planner_rt_fetch(rel->relid, root)->relid, NoLock);
+	List	   *indexes = RelationGetIndexList(table);
+	bool		result = false;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	foreach(lc, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+
+		/* unique ones of a parent are markers (ddl/marker.c), which are not valid */
+		foreach(lc2, (index->rd_index->indisvalid || index->rd_index->indisunique) &&
+				RelationGetIndexPredicate(index) == NIL ? info->remote_conds : NIL)
+			result = result || clause_uses_index((Node *) lfirst_node(RestrictInfo, lc2)->clause,
+												 rel->relid, index);
+		index_close(index, AccessShareLock);
+	}
+	list_free(indexes);
+	table_close(table, NoLock);
+	return result;
+}
+
+void
+shard_node_query_set_unsure(PlannerInfo *root, const RelOptInfo *rel, ShardRelInfo *info)
+{
+	Cost		whole = shard_cost_whole_scan(root, rel, info);
+
+	info->unsure_cost = whole > info->remote_cost && !is_served_by_index(root, rel, info) ?
+		whole - info->remote_cost : 0;
+}
+
+bool
+shard_node_query_pays(const ShardRelInfo *info, Cost receive_saved, double *slower, Cost *append)
+{
+	const ShardMap *map = info->map;
+	int			nnodes;
+	double		shard_streams = 0;
+	double		node_streams = 0;
+
+	if (!info->sharded || shard_guc_query_per_node == SHARD_QUERY_PER_NODE_OFF)
+		return false;
+	nnodes = Min(map->nnodes, info->nexpected);
+	if (nnodes >= info->nexpected)
+		return false;
+	for (int i = 0; i < map->nnodes; i++)
+	{
+		const ShardNode *node = &map->nodes[i];
+		double		cores = node->cores > 0 ? (double) node->cores / node->nhosted : DEFAULT_CORES;
+
+		shard_streams += Min(node->nshards, cores);
+		node_streams += cores <= 1 ? cores : Min(NODE_STREAMS, cores) * NODE_STREAM_EFFICIENCY;
+	}
+	*slower = Max(Min(shard_streams, info->nexpected) / node_streams, 1.0);
+	*append = shard_cost_append(info);
+	if (shard_guc_query_per_node == SHARD_QUERY_PER_NODE_ON)
+		return true;
+	return *append + (info->remote_cost + info->unsure_cost) * (*slower - 1.0) <
+		receive_saved + STATEMENT_COST * (info->nexpected - nnodes);
+}
+
+bool
+shard_node_query_is_cheaper(const ShardRelInfo *info)
+{
+	double		slower;
+	Cost		append;
+
+	return shard_node_query_pays(info, 0, &slower, &append);
+}

@@ -1,0 +1,31 @@
+/*
+ * node_query.h
+ *	  Whether a remote query reads all shards of a node or one of them.
+ */
+#ifndef SHARDFDW_NODE_QUERY_H
+#define SHARDFDW_NODE_QUERY_H
+
+#include "postgres.h"
+
+#include "planner/path/relinfo.h"
+
+/*
+ * What rel's remote query costs more than info->remote_cost when no node has an
+ * index of which the coordinator does not know: info->unsure_cost.  A scan of one
+ * table, of which remote_cost is set.
+ */
+extern void shard_node_query_set_unsure(PlannerInfo *root, const RelOptInfo *rel, ShardRelInfo *info);
+
+/*
+ * Does one query per node cost less than one per shard?  receive_saved: what it costs
+ * to receive the rows that it saves.  *slower: how much longer the remote queries take
+ * then, as a factor of info->remote_cost; *append: what putting the shards together
+ * adds to it.
+ */
+extern bool shard_node_query_pays(const ShardRelInfo *info, Cost receive_saved,
+								  double *slower, Cost *append);
+
+/* The same where as many rows are received. */
+extern bool shard_node_query_is_cheaper(const ShardRelInfo *info);
+
+#endif
