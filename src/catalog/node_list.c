@@ -89,8 +89,8 @@ shard_node_in_cluster(Oid serverid)
 	return OidIsValid(owner) && may_add_nodes(owner);
 }
 
-bool
-shard_node_is_trusted(Oid serverid, Oid userid)
+static bool
+is_trusted(Oid serverid, Oid userid)
 {
 	Oid			owner = node_owner(serverid);
 
@@ -112,7 +112,7 @@ shardfdw_is_cluster_node(PG_FUNCTION_ARGS)
 Datum
 shardfdw_is_trusted_node(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(shard_node_is_trusted(PG_GETARG_OID(0), GetUserId()));
+	PG_RETURN_BOOL(is_trusted(PG_GETARG_OID(0), GetUserId()));
 }
 
 List *
@@ -132,7 +132,7 @@ shard_node_list(bool *complete)
 
 		if (form->oid == cluster || !shard_option_is_our_server(form->oid))
 			continue;
-		if (!shard_node_is_trusted(form->oid, GetUserId()) ||
+		if (!is_trusted(form->oid, GetUserId()) ||
 			!shard_conninfo_has_mapping(GetUserId(), form->oid))
 		{
 			*complete = false;

@@ -24,7 +24,6 @@
  * can make others their members.
  */
 extern bool shard_node_in_cluster(Oid serverid);
-extern bool shard_node_is_trusted(Oid serverid, Oid userid);
 
 typedef struct ShardNodeName
 {

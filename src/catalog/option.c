@@ -459,12 +459,6 @@ shard_option_server_extensions(Oid serverid)
 }
 
 int
-shard_option_table_int(Oid relid, const char *name, int dflt)
-{
-	return option_to_int(name, shard_option_table(relid, name), dflt);
-}
-
-int
 shard_option_server_int(Oid serverid, const char *name, int dflt)
 {
 	return option_to_int(name, shard_option_server(serverid, name), dflt);

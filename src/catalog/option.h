@@ -19,7 +19,6 @@ extern void shard_option_init(PGFunction handler);
 /* Value of a foreign table's option, its server's as fallback; or NULL. */
 extern const char *shard_option_table(Oid relid, const char *name);
 extern bool shard_option_table_bool(Oid relid, const char *name, bool dflt);
-extern int	shard_option_table_int(Oid relid, const char *name, int dflt);
 extern const char *shard_option_server(Oid serverid, const char *name);
 extern int	shard_option_server_int(Oid serverid, const char *name, int dflt);
 extern bool shard_option_server_bool(Oid serverid, const char *name, bool dflt);

@@ -369,29 +369,6 @@ shard_plan_private_unpack_source(List *custom_private)
 	return plan;
 }
 
-/* Appends text as it stands. */
-ShardTemplate *
-shard_template_text(ShardTemplate *template, const char *text)
-{
-	return lappend(template, makeString(pstrdup(text)));
-}
-
-/* Appends the place of parameter paramno (1-based). */
-ShardTemplate *
-shard_template_param(ShardTemplate *template, int paramno)
-{
-	Assert(paramno > 0);
-	return lappend(template, makeInteger(paramno));
-}
-
-/* Appends the place of the shard of table relno (0-based). */
-ShardTemplate *
-shard_template_relation(ShardTemplate *template, int relno)
-{
-	Assert(relno >= 0);
-	return lappend(template, makeInteger(-relno));
-}
-
 /* The columns as an int2vector constant, by which the entry is recognized: no expression of a statement is one. */
 TargetEntry *
 shard_plan_private_pack_conflict(List *attnos, AttrNumber resno)

@@ -229,9 +229,4 @@ extern ShardSourcePlan *shard_plan_private_unpack_source(List *custom_private);
 extern TargetEntry *shard_plan_private_pack_conflict(List *attnos, AttrNumber resno);
 extern List *shard_plan_private_unpack_conflict(List *tlist);
 
-/* Helpers for templates. */
-extern ShardTemplate *shard_template_text(ShardTemplate *template, const char *text);
-extern ShardTemplate *shard_template_param(ShardTemplate *template, int paramno);
-extern ShardTemplate *shard_template_relation(ShardTemplate *template, int relno);
-
 #endif

@@ -718,8 +718,9 @@ shard_shippable_window_expr(PlannerInfo *root, Relids relids, Expr *expr)
 	return check_expr(root, relids, (Node *) expr, true, true);
 }
 
-bool
-shard_shippable_value(Node *expr)
+/* Can an expression without columns (LIMIT, a frame's offset; may be NULL) go to nodes by its value? */
+static bool
+is_shippable_value(Node *expr)
 {
 	WalkContext cxt = {0};
 
@@ -790,5 +791,5 @@ window_ok(PlannerInfo *root, Relids relids, WindowFunc *func)
 		return false;
 	if (OidIsValid(window->endInRangeFunc) && !shard_rule_is_builtin(window->endInRangeFunc))
 		return false;
-	return shard_shippable_value(window->startOffset) && shard_shippable_value(window->endOffset);
+	return is_shippable_value(window->startOffset) && is_shippable_value(window->endOffset);
 }

@@ -37,9 +37,6 @@ extern bool shard_shippable_window_expr(PlannerInfo *root, Relids relids, Expr *
 extern bool shard_shippable_sort_expr(PlannerInfo *root, Relids relids, Expr *expr, Oid sortop,
 									  bool default_collation);
 
-/* Can an expression without columns (LIMIT, a frame's offset; may be NULL) go to nodes by its value? */
-extern bool shard_shippable_value(Node *expr);
-
 /*
  * May rows be grouped by expr on nodes?  Its equality must be the same there:
  * built-in types or enums, no nondeterministic collation.

@@ -96,12 +96,6 @@ shard_row_arrays_add(ShardRowArrays *arrays, const char *const *values)
 	arrays->nrows++;
 }
 
-int64
-shard_row_arrays_count(const ShardRowArrays *arrays)
-{
-	return arrays->nrows;
-}
-
 void
 shard_row_arrays_finish(ShardRowArrays *arrays, const char **values)
 {

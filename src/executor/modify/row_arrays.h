@@ -15,8 +15,6 @@ extern ShardRowArrays *shard_row_arrays_create(int ncolumns, const char *label);
 /* One more row: text forms, NULL for NULL.  Raises when they become too long for one statement. */
 extern void shard_row_arrays_add(ShardRowArrays *arrays, const char *const *values);
 
-extern int64 shard_row_arrays_count(const ShardRowArrays *arrays);
-
 /* Ends them; their texts go to values. */
 extern void shard_row_arrays_finish(ShardRowArrays *arrays, const char **values);
 

@@ -336,18 +336,6 @@ shard_reject_replaced(ShardRejects *rejects, uint64 nrows)
 	rejects->nreplaced += nrows;
 }
 
-uint64
-shard_reject_count(const ShardRejects *rejects)
-{
-	return rejects->nrejected;
-}
-
-uint64
-shard_reject_duplicates(const ShardRejects *rejects)
-{
-	return rejects->nduplicates;
-}
-
 /* Writes the line; the last one of the input may lack its end. */
 static void
 write_line(ShardRejects *rejects, const ShardReject *reject)

@@ -52,9 +52,6 @@ extern void shard_reject_begin(ShardRejects *rejects, const char *header, size_t
 extern void shard_reject_add(ShardRejects *rejects, const ShardReject *reject);
 extern void shard_reject_replaced(ShardRejects *rejects, uint64 nrows); /* by ON_DUPLICATE keep_new */
 
-extern uint64 shard_reject_count(const ShardRejects *rejects);	/* without duplicates */
-extern uint64 shard_reject_duplicates(const ShardRejects *rejects);
-
 /* Writes what is left, closes, and reports one NOTICE (none with LOG_VERBOSITY silent or when nothing happened). */
 extern void shard_reject_finish(ShardRejects *rejects);
 

@@ -321,12 +321,6 @@ shard_filter_open(MemoryContext cxt, const char *name, Relation rel)
 	return filter;
 }
 
-int
-shard_filter_nargs(const ShardFilter *filter)
-{
-	return filter->ninputs;
-}
-
 /* ---------- a row ---------- */
 
 static void

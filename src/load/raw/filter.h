@@ -22,9 +22,6 @@ typedef struct ShardFilter ShardFilter;
  */
 extern ShardFilter *shard_filter_open(MemoryContext cxt, const char *name, Relation rel);
 
-/* Number of fields that a line of the input has. */
-extern int	shard_filter_nargs(const ShardFilter *filter);
-
 /*
  * Calls it with the nfields texts (NULL for NULL; in the database's encoding) of
  * one line, and appends the row to out as one line of COPY's text format, all

@@ -45,8 +45,9 @@ shard_route_scope_is_value(Node *node)
 	return shard_rule_is_value(node, false) && !expression_returns_set(node);
 }
 
-Node *
-shard_route_scope_strip(Node *node)
+/* The integer that node converts to another integer type, or node: conversions keep the number. */
+static Node *
+strip(Node *node)
 {
 	for (;;)
 	{
@@ -91,8 +92,8 @@ shard_route_scope_same_value(Node *a, Node *b)
 	int64		a_number;
 	int64		b_number;
 
-	a = shard_route_scope_strip(a);
-	b = shard_route_scope_strip(b);
+	a = strip(a);
+	b = strip(b);
 	if (get_integer(a, &a_number) && get_integer(b, &b_number))
 		return a_number == b_number;
 	return equal(a, b) && !contain_volatile_functions(a);
@@ -117,7 +118,7 @@ shard_route_scope_term(ShardRouteLevel *level, Node *node, ShardRouteTerm *term)
 		term->value = node;
 		return !contain_volatile_functions(node);
 	}
-	node = shard_route_scope_strip(node);
+	node = strip(node);
 	if (node == NULL || !IsA(node, Var))
 		return false;
 	var = (Var *) node;

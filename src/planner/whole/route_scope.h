@@ -60,9 +60,6 @@ extern bool shard_route_scope_is_transparent(const Query *query);
 /* Can the coordinator compute node, one value, without any column? */
 extern bool shard_route_scope_is_value(Node *node);
 
-/* The integer that node converts to another integer type, or node: conversions keep the number. */
-extern Node *shard_route_scope_strip(Node *node);
-
 /* Are these surely the same values?  Numbers may be of different integer types. */
 extern bool shard_route_scope_same_value(Node *a, Node *b);
 

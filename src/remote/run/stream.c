@@ -48,8 +48,9 @@ shard_stream_of_connection(ShardConn *conn)
 	return conn->holder && conn->holder->lost == shard_stream_lost ? conn->holder->arg : NULL;
 }
 
-void
-shard_stream_give_up(ShardStream *stream, ShardStreamState state)
+/* Releases the connection; the stream is in state afterwards. */
+static void
+give_up(ShardStream *stream, ShardStreamState state)
 {
 	ShardConn  *conn = stream->conn;
 
@@ -237,7 +238,7 @@ shard_stream_advance(ShardStream *stream)
 			if (conn->opening.nrefused > 0 && !stream->spec.as_writer &&
 				shard_pool_can_do_without(conn, stream->snapshot))
 			{
-				shard_stream_give_up(stream, STREAM_QUEUED);
+				give_up(stream, STREAM_QUEUED);
 				enqueue(stream, true);
 				conn->state = SHARD_CONN_BROKEN;	/* the pool closes it */
 			}
@@ -255,7 +256,7 @@ shard_stream_advance(ShardStream *stream)
 		if (conn->state == SHARD_CONN_BROKEN && !shard_connection_in_xact(conn) && !stream->spec.as_writer)
 		{
 			/* the connection ended together with its last transaction: queue for another one */
-			shard_stream_give_up(stream, STREAM_QUEUED);
+			give_up(stream, STREAM_QUEUED);
 			enqueue(stream, true);
 			return false;
 		}
@@ -297,7 +298,7 @@ retry(ShardStream *stream)
 	stream->answer = STREAM_ANSWER_NONE;
 	PQclear(stream->snapshot_rows);
 	stream->snapshot_rows = NULL;
-	shard_stream_give_up(stream, STREAM_QUEUED);
+	give_up(stream, STREAM_QUEUED);
 	enqueue(stream, true);
 }
 
@@ -339,7 +340,7 @@ handle_error(ShardStream *stream)
 		conn->state = SHARD_CONN_BROKEN;
 	else
 		shard_stream_note_failure(stream, conn);
-	shard_stream_give_up(stream, STREAM_LOST);
+	give_up(stream, STREAM_LOST);
 	shard_error_report(ERROR, error, conn, stream->spec.label, stream->spec.sql);
 }
 
@@ -357,13 +358,13 @@ finish(ShardStream *stream)
 	if (PQstatus(conn->pg) == CONNECTION_BAD)
 	{
 		conn->state = SHARD_CONN_BROKEN;
-		shard_stream_give_up(stream, STREAM_LOST);
+		give_up(stream, STREAM_LOST);
 		shard_error_report(ERROR, NULL, conn, stream->spec.label, stream->spec.sql);
 	}
 	if (stream->answer != STREAM_ANSWER_COMPLETE)
 		shard_error_protocol(conn, stream->spec.label,
 							 stream->spec.use_copy ? "the COPY data have no end mark" : "the statement has no result");
-	shard_stream_give_up(stream, STREAM_DONE);
+	give_up(stream, STREAM_DONE);
 	if (stream->reader != STREAM_READER_YIELD)
 		shard_stream_start_queued(stream->pool, stream->snapshot);
 }

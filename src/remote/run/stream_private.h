@@ -143,9 +143,6 @@ extern void shard_stream_make_room(ShardStream *queued);
 /* The stream that holds conn; NULL when nobody does, or somebody else. */
 extern ShardStream *shard_stream_of_connection(ShardConn *conn);
 
-/* Releases the connection; the stream is in state afterwards. */
-extern void shard_stream_give_up(ShardStream *stream, ShardStreamState state);
-
 /* lost() of a stream as a holder: its connection was released, by the stream or by others. */
 extern void shard_stream_lost(ShardConn *conn, void *arg);
 
