@@ -188,6 +188,29 @@ MOVE FORWARD ALL FROM l;
 :free
 ROLLBACK;
 
+-- The savepoint of which the node knows is the one that counts, and parts of the plan that begin anew within a savepoint hold no locks.
+BEGIN;
+DECLARE c CURSOR FOR SELECT id FROM t WHERE id <= 60 FOR UPDATE;
+SAVEPOINT a;
+UPDATE u SET v = v;
+SAVEPOINT b;
+FETCH 1 FROM c \g /dev/null
+ROLLBACK TO b;
+MOVE FORWARD ALL FROM c;
+:free
+ROLLBACK TO a;
+FETCH 1 FROM c;
+ROLLBACK;
+CREATE FUNCTION below(int) RETURNS SETOF int VOLATILE LANGUAGE sql AS 'SELECT id FROM t WHERE id <= $1 ORDER BY id';
+BEGIN;
+DECLARE c CURSOR FOR SELECT below(60);
+SAVEPOINT a;
+FETCH 2 FROM c;
+ROLLBACK TO a;
+SELECT count(*) > 0 AS more FROM (SELECT 1) x, LATERAL (SELECT below(3)) y;
+FETCH 1 FROM c \g /dev/null
+ROLLBACK;
+
 SET client_min_messages = error;
 SELECT shardfdw.unreplicate_table('ref');
 DROP SCHEMA write_block CASCADE;

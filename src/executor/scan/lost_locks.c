@@ -21,7 +21,7 @@ static ExecutorRun_hook_type prev_run_hook = NULL;
 static void
 run_statement(QueryDesc *desc, ScanDirection direction, uint64 count, bool once)
 {
-	if (shard_txn_level_any_undone(desc->estate->es_query_cxt))
+	if (shard_txn_level_lost_locks(desc->estate->es_query_cxt))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_CURSOR_STATE),
 				 errmsg("the cursor's rows are no longer locked"),

@@ -184,8 +184,11 @@ check_savepoint(ShardStream *stream)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot run the rest of a statement on node \"%s\" within a savepoint that was set after it began",
 						stream->conn->node)));
+	/* executor/scan/lost_locks.c asks for it */
 	if (stream->locks == NULL)
-		stream->locks = shard_txn_level_create(stream->cxt);	/* executor/scan/lost_locks.c asks for it */
+		stream->locks = shard_txn_level_create(stream->cxt);
+	stream->locks->level = stream->conn->xact.depth;
+	stream->locks->has_locks = true;
 }
 
 /* Sends the statement; false when the snapshot is not known yet. */

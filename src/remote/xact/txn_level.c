@@ -9,7 +9,7 @@
 #include "utils/memutils.h"
 
 static dlist_head levels = DLIST_STATIC_INIT(levels);
-static int	nundone = 0;
+static int	nlost = 0;			/* undone with their row locks */
 
 /* Of levels that had a savepoint: how many of their subtransactions have ended, plus 1. */
 static uint32 *numbers = NULL;
@@ -21,7 +21,7 @@ forget(void *arg)
 	ShardTxnLevel *level = arg;
 
 	dlist_delete(&level->link);
-	nundone -= level->undone;
+	nlost -= level->undone && level->has_locks;
 }
 
 ShardTxnLevel *
@@ -60,17 +60,19 @@ shard_txn_level_new_savepoint(int level)
 }
 
 bool
-shard_txn_level_any_undone(MemoryContext cxt)
+shard_txn_level_lost_locks(MemoryContext cxt)
 {
 	dlist_iter	iter;
 
-	if (nundone == 0)
+	if (nlost == 0)
 		return false;
 	dlist_foreach(iter, &levels)
 	{
 		const ShardTxnLevel *each = dlist_container(ShardTxnLevel, link, iter.cur);
 
-		for (MemoryContext up = each->cxt; each->undone && up != NULL; up = MemoryContextGetParent(up))
+		if (!each->undone || !each->has_locks)
+			continue;
+		for (MemoryContext up = each->cxt; up != NULL; up = MemoryContextGetParent(up))
 			if (up == cxt)
 				return true;
 	}
@@ -95,7 +97,7 @@ shard_txn_level_end(int level, bool committed)
 		else
 		{
 			each->undone = true;
-			nundone++;
+			nlost += each->has_locks;
 		}
 	}
 }

@@ -18,6 +18,7 @@ typedef struct ShardTxnLevel
 	MemoryContext cxt;
 	MemoryContextCallback callback;
 	int			level;			/* as GetCurrentTransactionNestLevel() counts */
+	bool		has_locks;		/* row locks that the nodes hold for cxt belong to it */
 	bool		undone;			/* rolled back */
 } ShardTxnLevel;
 
@@ -32,8 +33,8 @@ extern ShardTxnLevel *shard_txn_level_create(MemoryContext cxt);
 extern uint32 shard_txn_level_number(int level);
 extern uint32 shard_txn_level_new_savepoint(int level);
 
-/* Is one undone in cxt, or in a context below it? */
-extern bool shard_txn_level_any_undone(MemoryContext cxt);
+/* Is one with row locks undone in cxt, or in a context below it? */
+extern bool shard_txn_level_lost_locks(MemoryContext cxt);
 
 /* The subtransaction of level ends: becomes part of the one around it, or is rolled back. */
 extern void shard_txn_level_end(int level, bool committed);
