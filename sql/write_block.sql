@@ -120,8 +120,7 @@ RELEASE a;
 SELECT sum(result::int) AS free FROM shardfdw.run_on_shards('t', 'SELECT count(*) FROM (SELECT 1 FROM %s FOR UPDATE SKIP LOCKED) s', false);
 ROLLBACK;
 
--- First fetched within a savepoint that is undone: its rows stay locked where the node knew nothing of the savepoint. Where it did, no row is
--- handed out that is not locked.
+-- First fetched within a savepoint that is undone: no row is handed out that is not locked.
 \set free 'SELECT sum(result::int) AS free FROM shardfdw.run_on_shards(\'t\', \'SELECT count(*) FROM (SELECT 1 FROM %s WHERE id <= 60 FOR UPDATE SKIP LOCKED) s\', false);'
 BEGIN;
 DECLARE c CURSOR FOR SELECT id FROM t WHERE id <= 60 FOR UPDATE;
@@ -188,7 +187,7 @@ MOVE FORWARD ALL FROM l;
 :free
 ROLLBACK;
 
--- The savepoint of which the node knows is the one that counts, and parts of the plan that begin anew within a savepoint hold no locks.
+-- Parts of a plan that begin anew within a savepoint hold no locks.
 BEGIN;
 DECLARE c CURSOR FOR SELECT id FROM t WHERE id <= 60 FOR UPDATE;
 SAVEPOINT a;

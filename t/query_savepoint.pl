@@ -77,4 +77,17 @@ for my $i (1 .. 24)
 is(scalar(() = $out =~ /^(?:read\|4000|count\|40)$/mg), 48, 'what follows in the transaction reads its snapshot');
 note "@{[ scalar(() = $err =~ /canceling statement due to statement timeout/g) ]} cancelled";
 
+# A cursor whose FETCH waits for another session's lock is cancelled in a savepoint: the transaction goes on.
+my $locker = $c->coordinator->background_psql('postgres');
+$locker->query_safe('BEGIN; UPDATE u SET v = v WHERE id = 7');
+(undef, $out, $err) = $c->psql("BEGIN; DECLARE c CURSOR FOR SELECT * FROM u FOR UPDATE; SAVEPOINT a; SET statement_timeout = 400;
+FETCH ALL FROM c;
+ROLLBACK TO a; SET statement_timeout = '60s';
+UPDATE t SET v = -1;
+COMMIT; SELECT 'written', count(*) > 0 FROM t WHERE v = -1", on_error_stop => 0);
+is(() = $err =~ /canceling statement due to statement timeout/g, 1, 'the FETCH is cancelled');
+like($out, qr/^written\|t\z/m, 'the transaction goes on');
+$locker->query_safe('ROLLBACK');
+$locker->quit;
+
 done_testing();

@@ -431,7 +431,8 @@ open_streams(ShardStatementState *state)
 		spec.portable_text = shard_decode_has_styled_text(state->decoder);
 		spec.as_writer = state->plan->on_writer;
 		spec.only_locks = state->plan->only_locks;
-		spec.level = state->level;
+		/* the locks of rows that are fetched within a savepoint are the savepoint's */
+		spec.level = state->plan->only_locks ? NULL : state->level;
 		spec.workers = -1;
 		spec.nparams = shard_param_count(state->plan->template, NIL);
 		spec.params = state->values;

@@ -172,23 +172,19 @@ shard_stream_begin(ShardStream *stream)
 }
 
 /*
- * The node has a savepoint that was set after the statement began.  Rows that a
- * cursor locks then are locked until that savepoint is undone.  What is written would
- * be undone with it: shard_stream_drain_below() is to see to it that nothing is.
+ * The node has a savepoint that was set after the statement began, and what is locked
+ * now is locked until that is undone.  What is written would be undone with it:
+ * shard_stream_drain_below() is to see to it that nothing is.
  */
 static void
-check_savepoint(ShardStream *stream)
+join_savepoint(ShardStream *stream)
 {
 	if (!stream->spec.only_locks)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot run the rest of a statement on node \"%s\" within a savepoint that was set after it began",
 						stream->conn->node)));
-	/* executor/scan/lost_locks.c asks for it */
-	if (stream->locks == NULL)
-		stream->locks = shard_txn_level_create(stream->cxt);
-	stream->locks->level = stream->conn->xact.depth;
-	stream->locks->has_locks = true;
+	stream->spec.level->level = stream->conn->xact.depth;
 }
 
 /* Sends the statement; false when the snapshot is not known yet. */
@@ -210,7 +206,7 @@ send_statement(ShardStream *stream)
 		shard_txn_check_writer(conn);
 		shard_txn_writer_preamble(conn, level, &xact);
 		if (conn->xact.depth > level)
-			check_savepoint(stream);
+			join_savepoint(stream);
 	}
 	else
 		ready = shard_txn_reader_preamble(conn, stream->snapshot, level, &xact, &exports);

@@ -37,7 +37,7 @@ typedef struct ShardStreamSpec
 								 * SHARD_SETTINGS_PORTABLE */
 	bool		only_locks;		/* as_writer for row locks */
 	ShardTxnLevel *level;		/* of the statement that reads, which began before its streams are opened;
-								 * NULL: the current one */
+								 * NULL: the current one, and always with only_locks */
 	int			workers;		/* max_parallel_workers_per_gather; -1 = node's own */
 	int			cpu_factor;		/* the node gets this session's CPU costs times this; 0 = its own */
 	int			nparams;

@@ -22,10 +22,10 @@
  * Frees the connection of a stream whose statement is under way.  A statement
  * in a transaction without a savepoint of its own is read to its end, since
  * cancelling it would abort the transaction; unless everything is to be rolled back
- * anyway.
+ * anyway, or that takes longer than drain_ms (0: no limit).
  */
 static void
-end_statement(ShardStream *stream, ShardStreamState state)
+end_statement(ShardStream *stream, ShardStreamState state, int drain_ms)
 {
 	ShardConn  *conn = stream->conn;
 	bool		in_xact = shard_connection_in_xact(conn) && IsTransactionState();
@@ -36,7 +36,7 @@ end_statement(ShardStream *stream, ShardStreamState state)
 	if (state == STREAM_PREAMBLE)
 		guarded = false;
 	timeout_ms = shard_wait_interrupted ? CLOSE_HURRY_MS : CLOSE_TIMEOUT_MS;
-	if (guarded || !in_xact || !shard_connection_drain_noerror(conn))
+	if (guarded || !in_xact || !shard_connection_drain_noerror(conn, drain_ms))
 		(void) shard_connection_cancel_noerror(conn, timeout_ms);
 
 	if (conn->state != SHARD_CONN_READY)
@@ -56,14 +56,14 @@ end_statement(ShardStream *stream, ShardStreamState state)
 		shard_stream_note_failure(stream, conn);
 }
 
-/* Ends the statement of stream, whose state was state, and releases its connection.  Never raises. */
+/* Ends the statement of stream, whose state was state, and releases its connection.  Never raises.  drain_ms: see end_statement(). */
 static void
-leave_connection(ShardStream *stream, ShardStreamState state)
+leave_connection(ShardStream *stream, ShardStreamState state, int drain_ms)
 {
 	ShardConn  *conn = stream->conn;
 
 	if (state == STREAM_PREAMBLE || state == STREAM_SENT)
-		end_statement(stream, state);
+		end_statement(stream, state, drain_ms);
 	else if (state == STREAM_SETTLING)
 	{
 		/* do not leave a COMMIT that this stream has waited for in vain to the connection's next user */
@@ -80,7 +80,8 @@ leave_connection(ShardStream *stream, ShardStreamState state)
  * The rest of the rows could not be put aside.  Those that were put aside cannot be
  * returned in order with those still to come, so all are lost, even if the reader
  * catches the error.  The spill's file is left to its resource owner, since closing
- * it would write to it.
+ * it would write to it.  The error may be that of a time-out, which comes once: a
+ * statement that waits for another session's lock must not be waited for any more.
  */
 static void
 fail_yield(ShardStream *stream)
@@ -88,7 +89,7 @@ fail_yield(ShardStream *stream)
 	stream->reader = STREAM_READER_CALLER;
 	stream->spill = NULL;
 	if (stream->conn)
-		leave_connection(stream, stream->state);
+		leave_connection(stream, stream->state, CLOSE_TIMEOUT_MS);
 	stream->state = STREAM_LOST;
 }
 
@@ -234,6 +235,7 @@ shard_stream_open(MemoryContext cxt, ShardSnapshot *snapshot, const ShardStreamS
 	stream->spec = *spec;
 	if (stream->spec.level == NULL)
 		stream->spec.level = shard_txn_level_create(cxt);
+	stream->spec.level->has_locks |= spec->only_locks;
 	stream->snapshot = snapshot;
 	stream->pool = shard_pool_get(spec->serverid, spec->userid);
 	stream->values = MemoryContextAlloc(cxt, ncolumns * sizeof(char *));
@@ -266,7 +268,7 @@ shard_stream_close(ShardStream *stream)
 	if (state == STREAM_QUEUED)
 		dlist_delete(&stream->queue_link);
 	if (stream->conn)
-		leave_connection(stream, state);
+		leave_connection(stream, state, 0);
 
 	shard_fetch_free_kept(stream);
 	shard_fetch_free_row(stream);

@@ -77,7 +77,6 @@ struct ShardStream
 	bool		conn_was_used;	/* conn is from before this stream */
 	bool		began;			/* conn was in no transaction before */
 	bool		retried;		/* sent once more, on another connection */
-	ShardTxnLevel *locks;		/* to which its row locks belong, where that is further in than spec.level; or NULL */
 	uint32		guard;			/* runs inside a savepoint "shardfdw_stream_n" of its own; 0: no */
 	bool		drained;		/* nothing to read until the socket is ready */
 	uint64		wait_no;		/* last wait that it took part in */

@@ -356,9 +356,10 @@ extern void shard_connection_request_cancel(ShardConn *conn, int timeout_ms);
 
 /*
  * Reads on until what runs on conn has ended, without cancelling it; false when
- * the user wants to cancel meanwhile, or the connection was lost.
+ * the user wants to cancel meanwhile, or the connection was lost, or after timeout_ms
+ * (0: no limit).
  */
-extern bool shard_connection_drain_noerror(ShardConn *conn);
+extern bool shard_connection_drain_noerror(ShardConn *conn, int timeout_ms);
 
 /* Sends sql and reads its results within timeout_ms; false when it failed or timed out (then broken). */
 extern bool shard_connection_exec_noerror(ShardConn *conn, const char *sql, int timeout_ms);

@@ -192,9 +192,12 @@ shard_connection_settle_noerror(ShardConn *conn, TimestampTz deadline)
 }
 
 bool
-shard_connection_drain_noerror(ShardConn *conn)
+shard_connection_drain_noerror(ShardConn *conn, int timeout_ms)
 {
-	while (conn->state == SHARD_CONN_READY && !shard_wait_is_urged())
+	TimestampTz until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms);
+
+	while (conn->state == SHARD_CONN_READY && !shard_wait_is_urged() &&
+		   (timeout_ms == 0 || GetCurrentTimestamp() < until))
 	{
 		if (drain(conn, TimestampTzPlusMilliseconds(GetCurrentTimestamp(), 100), true))
 			return true;
