@@ -153,6 +153,22 @@ SELECT same(q) || ' ' || q FROM (VALUES
 	('SELECT NULL::int, ''x'', now() IS NULL FROM t'), ('SELECT FROM t WHERE id < 7'), ('SELECT k, sum(x) FROM (SELECT k, id AS x FROM t UNION ALL SELECT x, line FROM u) s GROUP BY k'),
 	('WITH w AS MATERIALIZED (SELECT k, count(*) AS c FROM t GROUP BY k) SELECT w.c, t.id FROM w JOIN t USING (k) WHERE t.id < 10'), ('SELECT 1 / (id - 7) FROM t'), ('SELECT id FROM t WHERE 1 / (id - 7) > 0')) q(q);
 
+-- Whole rows of sub-selects that nodes could compute.
+SELECT same(q) || ' ' || q FROM (VALUES
+	('SELECT s FROM (SELECT id, rank() OVER (PARTITION BY id) FROM t) s ORDER BY 1 LIMIT 2'), ('SELECT count(s) FROM (SELECT DISTINCT id, k FROM t) s'), ('SELECT s::text FROM (SELECT id, count(*) FROM t GROUP BY id) s'),
+	('SELECT row_to_json(s) FROM (SELECT id, rank() OVER (PARTITION BY id ORDER BY k) r FROM t) s WHERE r = 1'), ('SELECT s.id FROM (SELECT DISTINCT id, k FROM t) s WHERE s IS NOT NULL')) q(q);
+
+-- A table that was made by hand with another type on one node.
+CREATE TABLE hand (id int, v text) PARTITION BY LIST (id);
+SELECT ok FROM shardfdw.run_on_nodes('CREATE TABLE qn.hand_1 (id int, v text); CREATE TABLE qn.hand_2 (id bigint, v varchar(20))') GROUP BY ok;
+CREATE FOREIGN TABLE hand_1 PARTITION OF hand FOR VALUES IN (1) SERVER node1;
+CREATE FOREIGN TABLE hand_2 PARTITION OF hand FOR VALUES IN (2) SERVER node1;
+INSERT INTO hand VALUES (1, 'a'), (2, 'b');
+SET shardfdw.query_per_node = on;
+SELECT id, v FROM hand ORDER BY id;
+SELECT id + 1, count(*) FROM hand GROUP BY id + 1 ORDER BY 1;
+RESET shardfdw.query_per_node;
+
 SELECT shardfdw.unreplicate_table('r');
 DROP SCHEMA qn, qn_plain CASCADE;
 SELECT count(*) FILTER (WHERE ok) > 0 FROM shardfdw.run_on_nodes('DROP SCHEMA IF EXISTS qn CASCADE');

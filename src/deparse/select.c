@@ -227,6 +227,15 @@ shard_select_finish(ShardSelect *select)
 
 	if (select->union_level->query->targetList == NIL)
 		shard_level_add_constant(select->union_level);
+	/* the columns of a table that was made by hand may have other types on one node than on another */
+	foreach(lc, select->union_level->query->targetList)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+
+		if (!IsA(entry->expr, Const))
+			entry->expr = (Expr *) makeRelabelType(entry->expr, exprType((Node *) entry->expr), -1,
+												   exprCollation((Node *) entry->expr), COERCE_EXPLICIT_CAST);
+	}
 	select->shard_template = shard_template_print(select, select->union_level->query, select->places);
 	whole_node.alias = select->union_alias;
 	whole_node.number = SHARD_SELECT_UNION_NUMBER;

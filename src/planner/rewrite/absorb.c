@@ -18,6 +18,7 @@
  */
 #include "postgres.h"
 
+#include "access/sysattr.h"
 #include "compat.h"
 #include "deparse/shippable/shippable.h"
 #include "nodes/makefuncs.h"
@@ -170,6 +171,19 @@ take_run_conditions(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *sub,
 	return true;
 }
 
+/* Is a row of the sub-select needed as one value?  Remote queries have none of a type without a name. */
+static bool
+needs_whole_row(const RelOptInfo *rel)
+{
+	Bitmapset  *attnos = NULL;
+	ListCell   *lc;
+
+	foreach(lc, rel->baserestrictinfo)
+		pull_varattnos((Node *) lfirst_node(RestrictInfo, lc)->clause, rel->relid, &attnos);
+	return !bms_is_empty(rel->attr_needed[-rel->min_attr]) ||
+		bms_is_member(-FirstLowInvalidHeapAttributeNumber, attnos);
+}
+
 /* Conditions on the sub-select's rows that stayed outside; false when nodes cannot check them all. */
 static bool
 take_conditions(PlannerInfo *root, RelOptInfo *rel, ShardFrom *from)
@@ -201,7 +215,7 @@ shard_absorb_subselect(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 	if (rte->rtekind != RTE_SUBQUERY || rte->security_barrier || rte->securityQuals != NIL ||
 		rel->reloptkind != RELOPT_BASEREL || rel->subroot == NULL || IS_DUMMY_REL(rel) ||
 		!bms_is_empty(rel->lateral_relids) || rel->subplan_params != NIL ||
-		root->rowMarks != NIL ||
+		root->rowMarks != NIL || needs_whole_row(rel) ||
 		(root->parse->commandType != CMD_SELECT && root->parse->commandType != CMD_INSERT))
 		return;
 	top = topmost_stage(rel->subroot);
