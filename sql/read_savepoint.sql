@@ -85,6 +85,60 @@ SELECT count(*) FROM t;
 COMMIT;
 RESET shardfdw.max_connections_per_node;
 
+-- A cursor from before a savepoint whose FETCH fails there: the transaction goes on.
+RESET shardfdw.max_connections_per_node;
+CREATE TABLE w (k int PRIMARY KEY, v int);
+SELECT shardfdw.shard_table('w', 'k', colocate_with => 't') \g /dev/null
+INSERT INTO w SELECT i, 0 FROM generate_series(1, 20) i;
+\set fail 'DECLARE c CURSOR FOR SELECT * FROM w WHERE 1 / (k - 7) < 5; SAVEPOINT a; FETCH ALL FROM c; ROLLBACK TO a; UPDATE w SET v = v + 1; SELECT count(*), sum(v) FROM w;'
+\set fail_locked 'DECLARE l CURSOR FOR SELECT * FROM w WHERE 1 / (k - 7) < 5 FOR UPDATE; SAVEPOINT a; FETCH ALL FROM l; ROLLBACK TO a; UPDATE w SET v = v + 1; SELECT count(*), sum(v) FROM w;'
+CREATE FUNCTION fail_twice() RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	looped CURSOR FOR SELECT * FROM read_savepoint.w WHERE 1 / (k - 7) < 5;
+	r record;
+BEGIN
+	OPEN looped;
+	BEGIN
+		LOOP
+			FETCH looped INTO r;
+			EXIT WHEN NOT FOUND;
+		END LOOP;
+	EXCEPTION WHEN division_by_zero THEN
+		RAISE WARNING 'caught';
+	END;
+	UPDATE read_savepoint.w SET v = v + 1;
+END$$;
+BEGIN;
+:fail
+ROLLBACK;
+BEGIN;
+UPDATE w SET v = 0;
+:fail
+SELECT fail_twice();
+SELECT sum(v) FROM w;
+ROLLBACK;
+BEGIN;
+:fail_locked
+ROLLBACK;
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+:fail
+ROLLBACK;
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT count(*) FROM w;
+:fail
+:fail_locked
+ROLLBACK;
+SET shardfdw.query_per_node = on;
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT count(*) FROM w;
+:fail
+ROLLBACK;
+BEGIN;
+UPDATE w SET v = 0;
+:fail
+ROLLBACK;
+RESET shardfdw.query_per_node;
+
 SET client_min_messages = error;
 SELECT shardfdw.unshard_table('t');
 DROP SCHEMA read_savepoint CASCADE;

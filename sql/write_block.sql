@@ -187,6 +187,15 @@ MOVE FORWARD ALL FROM l;
 :free
 ROLLBACK;
 
+-- A row that was handed out stays locked when nobody wants more rows.
+INSERT INTO t SELECT i, 1 FROM generate_series(10001, 40000) i;
+SELECT shardfdw.disconnect_all() \g /dev/null
+BEGIN;
+SELECT count(*) FROM (SELECT id FROM t FOR UPDATE LIMIT 1) x;
+SELECT sum(result::int) < 30000 AS locked FROM shardfdw.run_on_shards('t', 'SELECT count(*) FROM (SELECT 1 FROM %s WHERE id <= 40000 FOR UPDATE SKIP LOCKED) s', false);
+ROLLBACK;
+DELETE FROM t WHERE id > 10000;
+
 -- Parts of a plan that begin anew within a savepoint hold no locks.
 BEGIN;
 DECLARE c CURSOR FOR SELECT id FROM t WHERE id <= 60 FOR UPDATE;

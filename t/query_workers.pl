@@ -78,7 +78,7 @@ sub costs
 {
 	my ($sql) = @_;
 	my $position = $c->log_position(1);
-	$c->safe_psql($sql);
+	$c->safe_psql("SET shardfdw.query_per_node = off; $sql");
 	return join ' ', $c->log_since($position, 1) =~ /((?:RE)?SET cpu_tuple_cost(?: = [0-9.]+)?);/g;
 }
 my $all = 'SELECT count(*) FROM many';
@@ -127,7 +127,7 @@ sub statements
 {
 	my ($sql) = @_;
 	my @position = map { $c->log_position($_) } 1, 2;
-	my $out = $c->safe_psql($sql);
+	my $out = $c->safe_psql("SET shardfdw.query_per_node = off; $sql");
 	return "$out: " . join ' ', map { scalar(() = $c->log_since($position[ $_ - 1 ], $_) =~ /statement: .*FROM public\.grouped_/g) } 1, 2;
 }
 for my $case ([ 1, '1 1' ], [ 2, '1 1' ], [ 4, '8 8' ])

@@ -26,7 +26,7 @@
  */
 #define MAX_CPU_FACTOR	4
 
-/* Fewer groups of a shard fit into a core's caches anyway. */
+/* Fewer groups of a statement fit into a core's caches anyway. */
 #define MANY_GROUPS		1000
 
 /* Turns are not taken if idle cores, while the last nodes work, would make the whole take longer than this factor. */
@@ -67,6 +67,12 @@ shard_share_per_statement(const ShardScanState *state, int nodeno, int nlive)
 	return groups_in_sequence(state, nodeno) ? nlive : 1;
 }
 
+bool
+shard_share_in_cursor(void)
+{
+	return ActivePortal != NULL && ActivePortal->name[0] != '\0';
+}
+
 /*
  * Merging needs rows of all nodes at once.  A statement that writes, or calls a
  * function that may write, must not see its own writes in later turns.  The same holds
@@ -75,9 +81,13 @@ shard_share_per_statement(const ShardScanState *state, int nodeno, int nlive)
 bool
 shard_share_takes_turns(const ShardScanState *state, bool writes)
 {
-	return state->plan->grouped && state->plan->rows_per_shard >= MANY_GROUPS &&
+	double		groups = state->plan->rows_per_shard;
+
+	if (state->plan->shard_template != NIL)
+		groups *= (double) bms_num_members(state->live) / state->maps[0]->nnodes;
+	return state->plan->grouped && groups >= MANY_GROUPS &&
 		state->plan->sort_columns == NIL && !writes && !state->plan->at_once &&
-		(ActivePortal == NULL || ActivePortal->name[0] == '\0');
+		!shard_share_in_cursor();
 }
 
 /* How many nodes of nodeno's machine work at a time: all of them, unless each has one statement. */

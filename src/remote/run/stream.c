@@ -301,6 +301,23 @@ retry(ShardStream *stream)
 	enqueue(stream, true);
 }
 
+void
+shard_stream_undo(ShardStream *stream, int timeout_ms)
+{
+	ShardConn  *conn = stream->conn;
+	char		text[100];
+
+	if (stream->guard == 0 || !shard_connection_in_xact(conn) ||
+		conn->state != SHARD_CONN_READY || PQtransactionStatus(conn->pg) != PQTRANS_INERROR)
+		return;
+	/* where a cancel was faster than the savepoint there is none, and the transaction stays aborted */
+	snprintf(text, sizeof(text), "ROLLBACK TO SAVEPOINT shardfdw_stream_%u; RELEASE SAVEPOINT shardfdw_stream_%u",
+			 stream->guard, stream->guard);
+	(void) shard_connection_exec_noerror(conn, text, timeout_ms);
+	if (conn->xact.guard == stream->guard)
+		conn->xact.guard = 0;
+}
+
 /*
  * The node failed.  A connection that turns out to be dead is replaced once,
  * when nothing is lost with it; else the error is raised.
@@ -338,7 +355,12 @@ handle_error(ShardStream *stream)
 	if (lost)
 		conn->state = SHARD_CONN_BROKEN;
 	else
+	{
+		/* the local level in which the statement was sent may go on */
+		if (stream->spec.level->level < GetCurrentTransactionNestLevel())
+			shard_stream_undo(stream, CLOSE_TIMEOUT_MS);
 		shard_stream_note_failure(stream, conn);
+	}
 	give_up(stream, STREAM_LOST);
 	shard_error_report(ERROR, error, conn, stream->spec.label, stream->spec.sql);
 }

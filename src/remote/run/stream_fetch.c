@@ -139,6 +139,18 @@ send_query(ShardStream *stream, const char *preamble)
 #endif
 }
 
+/*
+ * Must the transaction go on when the statement fails, or is cancelled, though the
+ * local level in which it was sent does?  That is so for what a cursor reads, which may
+ * be fetched from within savepoints.  What locks or changes has no savepoint of its
+ * own: rows that were handed out would be unlocked with it.
+ */
+static bool
+needs_guard(const ShardStream *stream)
+{
+	return stream->spec.of_cursor && !stream->spec.as_writer && shard_connection_in_xact(stream->conn);
+}
+
 void
 shard_fetch_send(ShardStream *stream, const char *preamble)
 {
@@ -146,7 +158,8 @@ shard_fetch_send(ShardStream *stream, const char *preamble)
 
 	/* no answer can have arrived before the node has read the statement */
 	stream->drained = true;
-	if (preamble[0] != '\0' && (!fetcher->takes_preamble || stream->export == STREAM_EXPORT_AWAITED))
+	if ((preamble[0] != '\0' && (!fetcher->takes_preamble || stream->export == STREAM_EXPORT_AWAITED)) ||
+		(stream->state == STREAM_SNAPSHOT && !fetcher->takes_preamble && needs_guard(stream)))
 	{
 		StringInfoData text;
 
@@ -154,7 +167,7 @@ shard_fetch_send(ShardStream *stream, const char *preamble)
 		initStringInfo(&text);
 		appendStringInfoString(&text, preamble);
 		stream->guard = 0;
-		if (shard_connection_in_xact(stream->conn) && !fetcher->takes_preamble)
+		if (shard_connection_in_xact(stream->conn) && !fetcher->takes_preamble && !stream->spec.as_writer)
 		{
 			append_guard(stream, &text);
 			stream->conn->xact.guard = stream->guard;

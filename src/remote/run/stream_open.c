@@ -13,7 +13,6 @@
 #include "storage/latch.h"
 #include "utils/memutils.h"
 
-#define CLOSE_TIMEOUT_MS 1000	/* for the answer to a cancel request */
 #define CLOSE_HURRY_MS 500		/* the same, when the user has cancelled */
 
 /* ---------- letting go of the connection ---------- */
@@ -41,17 +40,8 @@ end_statement(ShardStream *stream, ShardStreamState state, int drain_ms)
 
 	if (conn->state != SHARD_CONN_READY)
 		return;
-	if (PQtransactionStatus(conn->pg) == PQTRANS_INERROR && in_xact && stream->guard != 0)
-	{
-		char		text[100];
-
-		/* where the cancel was faster than the savepoint there is none, and the transaction stays aborted */
-		snprintf(text, sizeof(text), "ROLLBACK TO SAVEPOINT shardfdw_stream_%u; RELEASE SAVEPOINT shardfdw_stream_%u",
-				 stream->guard, stream->guard);
-		(void) shard_connection_exec_noerror(conn, text, timeout_ms);
-		if (conn->xact.guard == stream->guard)
-			conn->xact.guard = 0;
-	}
+	if (in_xact)
+		shard_stream_undo(stream, timeout_ms);
 	if (conn->state == SHARD_CONN_READY)
 		shard_stream_note_failure(stream, conn);
 }

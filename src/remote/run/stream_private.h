@@ -9,6 +9,8 @@
 #include "remote/run/stream.h"
 #include "remote/wire/spill.h"
 
+#define CLOSE_TIMEOUT_MS 1000	/* for a node's answer when a statement ends */
+
 typedef enum ShardStreamState
 {
 	STREAM_QUEUED,				/* waits for a connection */
@@ -141,6 +143,9 @@ extern void shard_stream_make_room(ShardStream *queued);
 
 /* The stream that holds conn; NULL when nobody does, or somebody else. */
 extern ShardStream *shard_stream_of_connection(ShardConn *conn);
+
+/* Takes conn, whose statement has failed, back to the savepoint that the stream has set, if there is one. */
+extern void shard_stream_undo(ShardStream *stream, int timeout_ms);
 
 /* lost() of a stream as a holder: its connection was released, by the stream or by others. */
 extern void shard_stream_lost(ShardConn *conn, void *arg);
