@@ -400,6 +400,25 @@ take_target(const SubLink *sublink, const Query *sub, ShardCorrelated *result)
 	return !aggs.refused && aggs.aggs != NIL;
 }
 
+/*
+ * Core joins FULL only by conditions that can be merged or hashed, unless WHERE makes
+ * another join of it, which may be done by the very condition that is taken out.
+ */
+static bool
+has_full_join(const Query *sub)
+{
+	ListCell   *lc;
+
+	foreach(lc, sub->rtable)
+	{
+		const RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+
+		if (rte->rtekind == RTE_JOIN && rte->jointype == JOIN_FULL)
+			return true;
+	}
+	return false;
+}
+
 /* Has the sub-select no clauses but FROM and WHERE? */
 static bool
 has_right_form(const Query *sub)
@@ -410,7 +429,7 @@ has_right_form(const Query *sub)
 		sub->cteList == NIL && sub->groupClause == NIL && sub->groupingSets == NIL &&
 		sub->havingQual == NULL && sub->distinctClause == NIL && sub->sortClause == NIL &&
 		sub->limitOffset == NULL && sub->limitCount == NULL && sub->rowMarks == NIL &&
-		sub->setOperations == NULL;
+		sub->setOperations == NULL && !has_full_join(sub);
 }
 
 /* Conditions that AND connects, at whatever depth, as a list. */
