@@ -264,7 +264,7 @@ note sprintf '%d cells in %d s, the slowest %.1f s: %s', $ncells, time - $starte
 sub rss_kb { my ($pid) = @_; return slurp_file("/proc/$pid/status") =~ /VmHWM:\s+(\d+)/ ? $1 : 0; }
 
 for my $case (
-	[ 'rows',             'SELECT sum(v), sum(length(w)) FROM (SELECT id, v, w FROM t OFFSET 0) x', 'd' ],
+	[ 'rows',             'SELECT sum(v), sum(length(w)) FROM (SELECT id, v, w FROM t OFFSET 0) x', 'd', 'shardfdw.query_per_node = off' ],
 	[ 'rows, extended',   'SELECT sum(v), sum(length(w)) FROM (SELECT id, v, w FROM t OFFSET 0) x', 'D', 'shardfdw.enable_copy_fetch = off' ],
 	[ 'one row',          "SELECT v, w FROM t WHERE id = $here", 'D' ],
 	[ 'tags',             'UPDATE t SET v = v', 'C' ],

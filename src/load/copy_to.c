@@ -44,6 +44,7 @@
 #include "remote/xact/txn.h"
 #include "tcop/tcopprot.h"
 #include "utils/acl.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -538,6 +539,7 @@ plan_scan(ParseState *pstate, const CopyStmt *stmt, int stmt_location, int stmt_
 	Query	   *query;
 	PlannedStmt *plan;
 	uint64		query_id;
+	int			nestlevel;
 
 	raw->stmt = copyObject(stmt->query);
 	raw->stmt_location = stmt_location;
@@ -551,7 +553,12 @@ plan_scan(ParseState *pstate, const CopyStmt *stmt, int stmt_location, int stmt_
 		return NULL;
 	query_id = query->queryId;
 	query->queryId = 0;
+	/* each shard writes its own part */
+	nestlevel = NewGUCNestLevel();
+	(void) set_config_option("shardfdw.query_per_node", "off", PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
 	plan = shard_plan_query(query, pstate->p_sourcetext, CURSOR_OPT_PARALLEL_OK, NULL);
+	AtEOXact_GUC(true, nestlevel);
 	plan->queryId = query_id;
 	return IsA(plan->planTree, ForeignScan) ? plan : NULL;
 }
