@@ -9,7 +9,7 @@ use ShardCluster;
 use Test::More;
 use Time::HiRes qw(time);
 
-my $c = ShardCluster->new(nodes => 2, coordinator_conf => "shared_preload_libraries = 'shardfdw, auto_explain'\nshardfdw.enable_router = off\n",
+my $c = ShardCluster->new(nodes => 2, coordinator_conf => "shared_preload_libraries = 'shardfdw, auto_explain'\nshardfdw.enable_router = off\nshardfdw.query_per_node = off\n",
 	node_conf => "log_statement = all\n");
 my $major = $c->safe_psql("SELECT current_setting('server_version_num')::int / 10000");
 
@@ -54,6 +54,10 @@ like($plan, qr/^ *Rows per Query: \Q$expected\E$/m, 'rows of all queries');
 like($plan, qr/^ *Bytes per Query: min \d+, median \d+, max \d+$/m, 'bytes of all queries');
 unlike($plan, qr/Time per Query/, 'no times without TIMING');
 like(explain_query($rows, 'VERBOSE, ANALYZE'), qr/^ *Time per Query: min [\d.]+, median [\d.]+, max [\d.]+ ms$/m, 'times with it');
+
+# One query per node: the plan of that.
+$plan = explain_query($rows, 'VERBOSE, ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off', before => 'SET shardfdw.query_per_node = on;');
+like($plan, qr/^  Query Per Node: true\n.*^  Connections: 2\n  Remote Plan:\n    Append \(actual rows=\d+.*loops=1\)\n      ->  Seq Scan on public\.t_00 r1 \(actual/ms, 'a query per node: over all of its shards');
 
 # A pruned scan, one without shards, and a join's inner side that is executed never or often.
 like(explain_query('SELECT * FROM t WHERE id = 5', 'VERBOSE, COSTS off'), qr/Remote Plan:/, 'one shard');
