@@ -64,7 +64,7 @@ ANALYZE t, u, r, qn_plain.t, qn_plain.u, qn_plain.r;
 SET shardfdw.query_per_node = on;
 SELECT plan('SELECT id, v FROM t WHERE id BETWEEN 10 AND 40 AND n > 3');
 SELECT plan('SELECT t.id, u.x, r.name FROM t JOIN u USING (id) LEFT JOIN r ON r.k = t.k AND r.region > u.x WHERE u.line > 5');
-SELECT plan('SELECT r.name, count(*), sum(n) FROM t JOIN r ON r.k = t.k WHERE r.region = 1 GROUP BY r.name');
+SELECT plan('SELECT r.name, count(*), sum(n) FROM t JOIN r ON r.k <= t.k WHERE r.region = 1 GROUP BY r.name');
 SELECT plan('SELECT id, k FROM t WHERE EXISTS (SELECT FROM r WHERE r.k = t.k AND r.region = 2) ORDER BY k DESC, id LIMIT 3');
 SELECT plan('SELECT count(*) FROM t WHERE NOT EXISTS (SELECT FROM u WHERE u.id = t.id) AND NOT EXISTS (SELECT FROM r WHERE r.k = t.k)');
 SELECT plan('SELECT 1 FROM t, r');
