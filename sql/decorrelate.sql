@@ -116,6 +116,7 @@ SELECT q, r.* FROM unnest(ARRAY[
 	'SELECT o.k, (SELECT (SELECT count(*) FROM s i WHERE i.a = o.k AND i.b = p.b) FROM o2 p LIMIT 1) FROM o',
 	'SELECT o.k, (SELECT count(*) FROM s i WHERE i.a::text || '''' = o.k::text) FROM o',
 	'SELECT o.k, (SELECT count(*) FROM s i FULL JOIN o2 p ON i.id = p.k OR i.z > p.k WHERE i.a = o.k) FROM o',
+	'SELECT o.k, (SELECT count(*) FROM (SELECT i.a FROM s i FULL JOIN o2 p ON i.id = p.k OR i.z > p.k) x WHERE x.a = o.k) FROM o',
 	'SELECT o.k, (SELECT count(*) FROM s i WHERE i.a = o.k) FROM o GROUP BY o.k',
 	'SELECT o.k, (SELECT count(*) FROM o2 p WHERE p.a = o.a) FROM o'
 ]) WITH ORDINALITY AS queries(q, n), compare(q) r ORDER BY queries.n;

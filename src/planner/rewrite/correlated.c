@@ -403,6 +403,7 @@ take_target(const SubLink *sublink, const Query *sub, ShardCorrelated *result)
 /*
  * Core joins FULL only by conditions that can be merged or hashed, unless WHERE makes
  * another join of it, which may be done by the very condition that is taken out.
+ * Sub-selects of FROM count, since core may pull them up.
  */
 static bool
 has_full_join(const Query *sub)
@@ -413,7 +414,8 @@ has_full_join(const Query *sub)
 	{
 		const RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
 
-		if (rte->rtekind == RTE_JOIN && rte->jointype == JOIN_FULL)
+		if ((rte->rtekind == RTE_JOIN && rte->jointype == JOIN_FULL) ||
+			(rte->rtekind == RTE_SUBQUERY && has_full_join(rte->subquery)))
 			return true;
 	}
 	return false;
