@@ -26,7 +26,6 @@
 #include "executor/explain.h"
 #include "executor/scan/param.h"
 #include "executor/scan/scan.h"
-#include "executor/scan/scan_share.h"
 #include "executor/statement_exec.h"
 #include "mb/pg_wchar.h"
 #include "nodes/extensible.h"
@@ -432,7 +431,6 @@ open_streams(ShardStatementState *state)
 		spec.portable_text = shard_decode_has_styled_text(state->decoder);
 		spec.as_writer = state->plan->on_writer;
 		spec.only_locks = state->plan->only_locks;
-		spec.of_cursor = shard_share_in_cursor();
 		/* the locks of rows that are fetched within a savepoint are the savepoint's */
 		spec.level = state->plan->only_locks ? NULL : state->level;
 		spec.workers = -1;

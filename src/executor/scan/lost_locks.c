@@ -3,9 +3,8 @@
  *	  Cursors whose row locks were undone with a savepoint.
  *
  * All rows of a node are locked when the first of them is fetched, and most of them
- * wait here, in a stream, a sort or a merge.  When that was within a savepoint of
- * which the node knew, ROLLBACK TO takes their locks away, and none of them may be
- * handed out any more.
+ * wait here, in a stream, a sort or a merge.  When that was within a savepoint,
+ * ROLLBACK TO takes their locks away, and none of them may be handed out any more.
  */
 #include "postgres.h"
 

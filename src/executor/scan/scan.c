@@ -305,7 +305,6 @@ open_source(ShardScanState *state, int i, int nodeno)
 	spec.use_copy = state->use_copy;
 	spec.as_writer = state->plan->locks_rows;
 	spec.only_locks = state->plan->locks_rows;
-	spec.of_cursor = shard_share_in_cursor();
 	/* the locks of rows that are fetched within a savepoint are the savepoint's */
 	spec.level = state->plan->locks_rows ? NULL : state->level;
 	spec.workers = shard_share_workers(state, nodeno, scan_node);

@@ -67,12 +67,6 @@ shard_share_per_statement(const ShardScanState *state, int nodeno, int nlive)
 	return groups_in_sequence(state, nodeno) ? nlive : 1;
 }
 
-bool
-shard_share_in_cursor(void)
-{
-	return ActivePortal != NULL && ActivePortal->name[0] != '\0';
-}
-
 /*
  * Merging needs rows of all nodes at once.  A statement that writes, or calls a
  * function that may write, must not see its own writes in later turns.  The same holds
@@ -87,7 +81,7 @@ shard_share_takes_turns(const ShardScanState *state, bool writes)
 		groups *= (double) bms_num_members(state->live) / state->maps[0]->nnodes;
 	return state->plan->grouped && groups >= MANY_GROUPS &&
 		state->plan->sort_columns == NIL && !writes && !state->plan->at_once &&
-		!shard_share_in_cursor();
+		(ActivePortal == NULL || ActivePortal->name[0] == '\0');
 }
 
 /* How many nodes of nodeno's machine work at a time: all of them, unless each has one statement. */

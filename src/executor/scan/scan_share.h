@@ -15,9 +15,6 @@ extern int	shard_share_per_statement(const ShardScanState *state, int nodeno, in
 /* How many statements read a node's live shards. */
 extern int	shard_share_statements(const ShardScanNode *scan_node);
 
-/* Does a cursor run now, whose rows may be fetched in several commands? */
-extern bool shard_share_in_cursor(void);
-
 /*
  * Whether nodes of one machine may have to wait for each other in this scan,
  * which is that of a statement that writes or not.

@@ -36,7 +36,6 @@ typedef struct ShardStreamSpec
 	bool		portable_text;	/* the coordinator reads dates, intervals or floats of the result as
 								 * SHARD_SETTINGS_PORTABLE */
 	bool		only_locks;		/* as_writer for row locks */
-	bool		of_cursor;		/* its rows may be fetched in several commands */
 	ShardTxnLevel *level;		/* of the statement that reads, which began before its streams are opened;
 								 * NULL: the current one, and always with only_locks */
 	int			workers;		/* max_parallel_workers_per_gather; -1 = node's own */

@@ -27,6 +27,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "port/pg_bswap.h"
 #include "remote/run/stream_private.h"
 #include "remote/wire/answer.h"
@@ -140,15 +141,14 @@ send_query(ShardStream *stream, const char *preamble)
 }
 
 /*
- * Must the transaction go on when the statement fails, or is cancelled, though the
- * local level in which it was sent does?  That is so for what a cursor reads, which may
- * be fetched from within savepoints.  What locks or changes has no savepoint of its
- * own: rows that were handed out would be unlocked with it.
+ * Does the level of the statement go on when it fails, or is cancelled?  So it is with
+ * a cursor from before the savepoint in which it is first fetched from.
  */
 static bool
-needs_guard(const ShardStream *stream)
+is_outlived(const ShardStream *stream)
 {
-	return stream->spec.of_cursor && !stream->spec.as_writer && shard_connection_in_xact(stream->conn);
+	return stream->spec.level->level < GetCurrentTransactionNestLevel() &&
+		!stream->spec.as_writer && shard_connection_in_xact(stream->conn);
 }
 
 void
@@ -159,11 +159,14 @@ shard_fetch_send(ShardStream *stream, const char *preamble)
 	/* no answer can have arrived before the node has read the statement */
 	stream->drained = true;
 	if ((preamble[0] != '\0' && (!fetcher->takes_preamble || stream->export == STREAM_EXPORT_AWAITED)) ||
-		(stream->state == STREAM_SNAPSHOT && !fetcher->takes_preamble && needs_guard(stream)))
+		(stream->state == STREAM_SNAPSHOT && !fetcher->takes_preamble && is_outlived(stream)))
 	{
 		StringInfoData text;
 
-		/* a savepoint costs nothing here; send_copy makes its own */
+		/*
+		 * A savepoint costs nothing here; send_copy makes its own.  What locks or changes
+		 * has none: rows that were handed out would be unlocked with it.
+		 */
 		initStringInfo(&text);
 		appendStringInfoString(&text, preamble);
 		stream->guard = 0;

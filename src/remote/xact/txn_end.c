@@ -680,7 +680,6 @@ subxact_callback(SubXactEvent event, SubTransactionId mySubid,
 				 SubTransactionId parentSubid, void *arg)
 {
 	int			level = GetCurrentTransactionNestLevel();
-
 	bool		committed = event == SUBXACT_EVENT_COMMIT_SUB;
 
 	/* before the commit another library may still make it an abort; from here on nothing may raise */
