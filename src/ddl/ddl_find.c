@@ -13,10 +13,10 @@
 #include "catalog/dependency.h"
 #include "catalog/index.h"
 #include "catalog/indexing.h"
-#include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/shard_map.h"
 #include "ddl/ddl_find.h"
 #include "ddl/ddl_send.h"
 #include "ddl/ddl_text.h"
@@ -140,12 +140,6 @@ raise_missing(const ShardDdlTable *table, int shardno, const char *kind, const c
 			 errhint("Make it there with shardfdw.run_on_shards(), or set shardfdw.enable_ddl_propagation to off to change the coordinator alone.")));
 }
 
-static Oid
-topmost(Oid relid)
-{
-	return get_rel_relispartition(relid) ? llast_oid(get_partition_ancestors(relid)) : relid;
-}
-
 /* Adds the names of a relation's indexes that are not in except.  Needs no lock. */
 static List *
 add_index_names(List *names, Relation catalog, Oid relid, const List *except)
@@ -172,12 +166,12 @@ add_index_names(List *names, Relation catalog, Oid relid, const List *except)
 static List *
 list_other_indexes(Oid index)
 {
-	List	   *own = find_all_inheritors(topmost(index), NoLock, NULL);
+	List	   *own = find_all_inheritors(shard_map_top(index), NoLock, NULL);
 	Relation	catalog = table_open(IndexRelationId, AccessShareLock);
 	List	   *names = NIL;
 	ListCell   *lc;
 
-	foreach(lc, find_all_inheritors(topmost(IndexGetRelation(index, false)), NoLock, NULL))
+	foreach(lc, find_all_inheritors(shard_map_top(IndexGetRelation(index, false)), NoLock, NULL))
 		if (get_rel_relkind(lfirst_oid(lc)) != RELKIND_FOREIGN_TABLE)
 			names = add_index_names(names, catalog, lfirst_oid(lc), own);
 	table_close(catalog, AccessShareLock);

@@ -96,6 +96,8 @@ is_served_by_index(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo 
 			result = result || clause_uses_index((Node *) lfirst_node(RestrictInfo, lc2)->clause,
 												 rel->relid, index);
 		index_close(index, AccessShareLock);
+		if (result)
+			break;
 	}
 	list_free(indexes);
 	table_close(table, NoLock);
@@ -107,7 +109,7 @@ shard_node_query_set_unsure(PlannerInfo *root, const RelOptInfo *rel, ShardRelIn
 {
 	Cost		whole = shard_cost_whole_scan(root, rel, info);
 
-	info->unsure_cost = whole > info->remote_cost && !is_served_by_index(root, rel, info) ?
+	info->unsure_cost = info->sharded && whole > info->remote_cost && !is_served_by_index(root, rel, info) ?
 		whole - info->remote_cost : 0;
 }
 

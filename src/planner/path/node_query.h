@@ -10,9 +10,8 @@
 #include "planner/path/relinfo.h"
 
 /*
- * What rel's remote query costs more than info->remote_cost when no node has an
- * index of which the coordinator does not know: info->unsure_cost.  A scan of one
- * table, of which remote_cost is set.
+ * Sets info->unsure_cost of a scan of one table: so much more than info->remote_cost its
+ * remote queries cost when no node has an index of which the coordinator does not know.
  */
 extern void shard_node_query_set_unsure(PlannerInfo *root, const RelOptInfo *rel, ShardRelInfo *info);
 
