@@ -220,6 +220,68 @@ SELECT count(*) > 0 AS more FROM (SELECT 1) x, LATERAL (SELECT below(3)) y;
 FETCH 1 FROM c \g /dev/null
 ROLLBACK;
 
+-- What a cursor has not locked yet when its savepoint is rolled back is not locked later, for a level that is over.
+BEGIN;
+DECLARE c CURSOR FOR SELECT * FROM t FOR UPDATE;
+SAVEPOINT a;
+SAVEPOINT b;
+FETCH 1 FROM c \g /dev/null
+ROLLBACK TO a;
+UPDATE u SET v = v + 1000;
+SAVEPOINT other;
+SELECT 1 / 0;
+ROLLBACK TO other;
+SELECT count(*), bool_and(v >= 1000) AS kept FROM u;
+ROLLBACK;
+BEGIN;
+DECLARE c CURSOR FOR SELECT * FROM t WHERE 1 / (id - 1) < 5 FOR UPDATE;
+SAVEPOINT a;
+SAVEPOINT b;
+MOVE FORWARD ALL FROM c;
+ROLLBACK TO a;
+UPDATE u SET v = v + 1000;
+SAVEPOINT other;
+SELECT 1 / 0;
+ROLLBACK TO other;
+SELECT count(*), bool_and(v >= 1000) AS kept FROM u;
+ROLLBACK;
+DO $$
+DECLARE
+	c CURSOR FOR SELECT * FROM t FOR UPDATE;
+	r record;
+BEGIN
+	OPEN c;
+	BEGIN
+		FETCH c INTO r;
+		RAISE EXCEPTION 'x';
+	EXCEPTION WHEN raise_exception THEN NULL;
+	END;
+	UPDATE u SET v = v + 1000;
+	BEGIN
+		PERFORM 1 / 0;
+	EXCEPTION WHEN division_by_zero THEN NULL;
+	END;
+END $$;
+SELECT count(*), bool_and(v >= 1000) AS kept FROM u;
+UPDATE u SET v = v - 1000;
+
+-- The same where nothing is locked, but read on the connection that writes: its rows go on coming.
+SET shardfdw.query_per_node = off;
+CREATE FUNCTION unordered(int) RETURNS SETOF int VOLATILE LANGUAGE sql AS 'SELECT id FROM t WHERE id <= $1';
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+DECLARE c CURSOR FOR SELECT unordered(60);
+SAVEPOINT a;
+SAVEPOINT b;
+FETCH 1 FROM c \g /dev/null
+ROLLBACK TO a;
+UPDATE u SET v = v + 1000;
+SAVEPOINT other;
+SELECT 1 / 0;
+ROLLBACK TO other;
+SELECT count(*), bool_and(v >= 1000) AS kept FROM u;
+ROLLBACK;
+RESET shardfdw.query_per_node;
+
 SET client_min_messages = error;
 SELECT shardfdw.unreplicate_table('ref');
 DROP SCHEMA write_block CASCADE;

@@ -87,6 +87,16 @@ dequeue(ShardStream *stream)
 	stream->state = STREAM_LOST;
 }
 
+/*
+ * Would stream lock or change rows for a subtransaction that has been rolled back?  That
+ * of a cursor which lives on still has streams that have not begun.
+ */
+static bool
+is_undone(const ShardStream *stream)
+{
+	return stream->spec.as_writer && stream->spec.level->undone;
+}
+
 /* A connection for a queued stream, which leaves the queue; or NULL. */
 static ShardConn *
 find_connection(ShardStream *stream)
@@ -122,6 +132,11 @@ restart:
 		ShardStream *stream = dlist_container(ShardStream, queue_link, iter.cur);
 		ShardConn  *conn;
 
+		if (is_undone(stream))
+		{
+			dequeue(stream);
+			goto restart;
+		}
 		if (stream->snapshot != snapshot || none[stream->spec.as_writer])
 			continue;
 		conn = find_connection(stream);
@@ -187,7 +202,7 @@ join_savepoint(ShardStream *stream)
 	stream->spec.level->level = stream->conn->xact.depth;
 }
 
-/* Sends the statement; false when the snapshot is not known yet. */
+/* Sends the statement; false when the snapshot is not known yet, or the stream has ended. */
 static bool
 send_statement(ShardStream *stream)
 {
@@ -198,6 +213,11 @@ send_statement(ShardStream *stream)
 	bool		exports = false;
 	bool		ready = true;
 
+	if (is_undone(stream))
+	{
+		give_up(stream, STREAM_LOST);
+		return false;
+	}
 	stream->began = !shard_connection_in_xact(conn);
 	initStringInfo(&xact);
 	initStringInfo(&text);

@@ -90,11 +90,11 @@ shard_txn_level_end(int level, bool committed)
 	{
 		ShardTxnLevel *each = dlist_container(ShardTxnLevel, link, iter.cur);
 
-		if (each->undone || each->level < level)
+		if (each->level < level)
 			continue;
-		if (committed)
-			each->level = level - 1;
-		else
+		/* what a cursor began in there goes on in the one around it, also after a rollback */
+		each->level = level - 1;
+		if (!committed && !each->undone)
 		{
 			each->undone = true;
 			nlost += each->has_locks;

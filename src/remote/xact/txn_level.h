@@ -2,8 +2,9 @@
  * txn_level.h
  *	  Nesting levels that follow their subtransactions.
  *
- * What began in a subtransaction belongs to the one around it when that is released,
- * and a later one may have the number that it had.
+ * What began in a subtransaction belongs to the one around it when that has ended, and
+ * a later one may have the number that it had.  After a rollback what it locked or
+ * changed is undone: nothing of that may be done any more (remote/run/stream.c).
  */
 #ifndef SHARDFDW_TXN_LEVEL_H
 #define SHARDFDW_TXN_LEVEL_H
@@ -19,7 +20,7 @@ typedef struct ShardTxnLevel
 	MemoryContextCallback callback;
 	int			level;			/* as GetCurrentTransactionNestLevel() counts */
 	bool		has_locks;		/* row locks that the nodes hold for cxt belong to it */
-	bool		undone;			/* rolled back */
+	bool		undone;			/* the subtransaction that it began in was rolled back */
 } ShardTxnLevel;
 
 /* The current level.  Memory: in cxt, whose reset ends it. */
