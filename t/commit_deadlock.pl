@@ -77,6 +77,10 @@ $c->safe_psql(q{CREATE ROLE teller SUPERUSER; CREATE USER MAPPING FOR teller SER
 my ($rc, undef, $err) = $c->psql('\set VERBOSITY sqlstate' . "\nBEGIN; " . row($a) . '; SET LOCAL ROLE teller; ' . row($a) . '; COMMIT');
 like($err, qr/40P01/, 'a session that waits for its own other connection');
 
+# rows that are locked by a query over all shards, below an asynchronous Append
+($errors) = run_all([ row($a), 'SELECT id FROM t ORDER BY id FOR UPDATE' ], [ row($b), 'SELECT id FROM t ORDER BY id FOR UPDATE' ]);
+is($errors, '40P01 none', 'SELECT FOR UPDATE of rows on all nodes');
+
 # another coordinator with the same nodes
 my $other = ShardCluster->new(nodes => 0);
 for my $i (1, 2)

@@ -20,13 +20,13 @@
  * pending child that is asked for its socket lets all children answer or settle
  * before it names one.
  *
- * A scan of one shard has one stream and so one socket.  It has none while its
- * stream is queued behind another stream of the node.  There are two cases:
- *	 - The streams ahead of it belong to this Append: they have sockets, and when
- *	   they end ours moves on.
- *	 - They belong to something that nobody reads now: no child has a socket, and
- *	   Append would loop without waiting.  Then this file waits for the stream, which
- *	   makes the holders of connections put aside their rows.
+ * A scan of one shard has one stream and so one socket, or none while its stream is
+ * queued behind another stream of the node.
+ *
+ * Once Append has no synchronous children left to run, it would sleep until a socket is
+ * ready.  Then this file waits in its place, for the pending streams: so connections
+ * that somebody holds who is not read now are asked for, connect_timeout holds, and a
+ * deadlock over several nodes is found.
  *
  * A scan of several shards (not planned asynchronously) answers synchronously.
  * So does every scan beside asynchronous children of another wrapper, which
@@ -190,9 +190,9 @@ wait_for_children(const AppendState *append, bool connecting)
 }
 
 /*
- * Lets pending children answer until one of them has, or until each of those
- * that are left waits for something and append can do the waiting.  Connections
- * are waited for here, since append knows no timeout and waits for input only.
+ * Lets pending children answer until one of them has, or until append has other
+ * children to run meanwhile.  All waiting is done here: append knows no timeout, and
+ * does not look for deadlocks over several nodes (shard_wait_stalled).
  */
 static void
 settle(const AppendState *append)
@@ -204,8 +204,6 @@ settle(const AppendState *append)
 	for (;;)
 	{
 		bool		idle = true;
-		bool		sockets = false;
-		int			events;
 
 		for (int i = -1; (areq = next_pending(append, &i)) != NULL;)
 			answer_pending(areq);
@@ -219,15 +217,11 @@ settle(const AppendState *append)
 		{
 			if (!shard_stream_idle(stream_of(areq)))
 				idle = false;
-			else if (shard_stream_socket(stream_of(areq), &events) >= 0)
-				sockets = true;
 		}
 		if (!idle)
 			continue;
-		if (sockets || !append->as_syncdone)
+		if (!append->as_syncdone || !wait_for_children(append, false))
 			return;
-		if (!wait_for_children(append, false))
-			return;				/* all have ended */
 	}
 }
 
