@@ -139,6 +139,47 @@ UPDATE w SET v = 0;
 ROLLBACK;
 RESET shardfdw.query_per_node;
 
+-- A row that fails on a node later: within a savepoint that was set after the cursor's first FETCH, or never, as nobody wants it.
+CREATE TABLE late (k int, v int);
+SELECT shardfdw.shard_table('late', 'k', 12) \g /dev/null
+INSERT INTO late SELECT i, 0 FROM generate_series(1, 20) i;
+ANALYZE late;
+SET shardfdw.query_per_node = on;
+BEGIN;
+UPDATE late SET v = 0;
+SELECT sum(v) FROM late;
+DECLARE b CURSOR FOR SELECT k FROM late WHERE 1 / k < 5;
+FETCH ALL FROM b \g /dev/null
+CLOSE b;
+DECLARE c CURSOR FOR SELECT k FROM late WHERE 1 / (k - 20) < 5;
+FETCH 1 FROM c \g /dev/null
+SAVEPOINT a;
+MOVE FORWARD ALL FROM c;
+ROLLBACK TO a;
+SELECT sum(v) FROM late;
+DECLARE d CURSOR FOR SELECT k FROM late WHERE 1 / (k - 20) < 5;
+FETCH 1 FROM d \g /dev/null
+CLOSE d;
+SELECT sum(v) FROM late;
+ROLLBACK;
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT count(*) FROM late;
+DECLARE b CURSOR FOR SELECT k FROM late WHERE 1 / k < 5;
+FETCH ALL FROM b \g /dev/null
+CLOSE b;
+DECLARE c CURSOR FOR SELECT k FROM late WHERE 1 / (k - 20) < 5;
+FETCH 1 FROM c \g /dev/null
+SAVEPOINT a;
+MOVE FORWARD ALL FROM c;
+ROLLBACK TO a;
+SELECT count(*) FROM late;
+DECLARE d CURSOR FOR SELECT k FROM late WHERE 1 / (k - 20) < 5;
+FETCH 1 FROM d \g /dev/null
+CLOSE d;
+SELECT count(*) FROM late;
+ROLLBACK;
+RESET shardfdw.query_per_node;
+
 SET client_min_messages = error;
 SELECT shardfdw.unshard_table('t');
 DROP SCHEMA read_savepoint CASCADE;

@@ -263,16 +263,30 @@ shardBeginForeignScan(ForeignScanState *node, int eflags)
  * Starting
  * ------------------------------------------------------------------------ */
 
+/*
+ * Does a statement run in a transaction of the node that has more than it?  Then it needs
+ * a savepoint of its own: the scan may be closed before the node has come to a row that
+ * fails, or be that of a cursor whose FETCH fails in a savepoint.  COPY takes the savepoint
+ * along in its message.
+ */
+static bool
+reads_in_transaction(const ShardScanState *state, int nodeno)
+{
+	return IsolationUsesXactSnapshot() ||
+		shard_txn_uses_writer(shard_pool_get(state->maps[0]->nodes[nodeno].serverid, state->userid),
+							  state->snapshot);
+}
+
 /* Renders the next statement over shards of scan_node. Returns their name for messages. */
 static const char *
-render_next(ShardScanState *state, ShardScanNode *scan_node, StringInfo buf)
+render_next(ShardScanState *state, ShardScanNode *scan_node, bool use_copy, StringInfo buf)
 {
 	const int  *shardnos = scan_node->shardnos + scan_node->nopened;
 	int			nshards = Min(scan_node->per_statement, scan_node->nlive - scan_node->nopened);
 	const char *name = state->maps[0]->shards[shardnos[0]].name;
 
 	scan_node->nopened += nshards;
-	shard_scan_sql(state, shardnos, nshards, state->use_copy, buf);
+	shard_scan_sql(state, shardnos, nshards, use_copy, buf);
 	return nshards == 1 ? name : psprintf(_("%s and %d more"), name, nshards - 1);
 }
 
@@ -286,6 +300,7 @@ open_source(ShardScanState *state, int i, int nodeno)
 	int			shardno = scan_node->shardnos[scan_node->nopened];
 	ShardStreamSpec spec = {0};
 
+	spec.use_copy = state->use_copy || (state->may_copy && reads_in_transaction(state, nodeno));
 	source->nodeno = nodeno;
 	source->shardno = shardno;
 	source->has_rows = source->counted = false;
@@ -295,21 +310,20 @@ open_source(ShardScanState *state, int i, int nodeno)
 		initStringInfo(&source->sql);
 	else
 		resetStringInfo(&source->sql);
-	spec.label = render_next(state, scan_node, &source->sql);
+	spec.label = render_next(state, scan_node, spec.use_copy, &source->sql);
 
 	spec.serverid = map->shards[shardno].serverid;
 	spec.userid = state->userid;
 	spec.sql = source->sql.data;
 	spec.ncolumns = shard_decode_nremote(state->decoder);
 	spec.portable_text = shard_decode_has_styled_text(state->decoder);
-	spec.use_copy = state->use_copy;
 	spec.as_writer = state->plan->locks_rows;
 	spec.only_locks = state->plan->locks_rows;
 	/* the locks of rows that are fetched within a savepoint are the savepoint's */
 	spec.level = state->plan->locks_rows ? NULL : state->level;
 	spec.workers = shard_share_workers(state, nodeno, scan_node);
 	spec.cpu_factor = shard_share_cpu_factor(state, nodeno, scan_node);
-	if (!state->use_copy)
+	if (!spec.use_copy)
 	{
 		spec.nparams = shard_param_count(state->plan->template, state->plan->shard_template);
 		/* a statement over several shards gets the values that are right for all shards */
@@ -468,7 +482,7 @@ fetches_by_copy(const ShardScanState *state)
 	int			nlive = bms_num_members(state->live);
 	double		nqueries = nlive;
 
-	if (!shard_guc_enable_copy_fetch || state->plan->locks_rows)
+	if (!state->may_copy)
 		return false;
 	if (state->plan->shard_template == NIL && nlive > 1)
 		return true;
@@ -492,6 +506,7 @@ shard_scan_start(ForeignScanState *node)
 	shard_scan_bind(node);
 	oldcxt = MemoryContextSwitchTo(state->run_cxt);
 	nstreams = group_by_node(node, window);
+	state->may_copy = shard_guc_enable_copy_fetch && !state->plan->locks_rows;
 	state->use_copy = fetches_by_copy(state);
 	state->streams = palloc0(sizeof(ShardStream *) * Max(nstreams, 1));
 	state->sources = palloc0(sizeof(ShardScanSource) * Max(nstreams, 1));

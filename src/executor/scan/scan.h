@@ -97,7 +97,8 @@ typedef struct ShardScanState
 	ShardScanSource *sources;	/* nsources */
 	const char *const *param_values;
 	const char *const *split_values;	/* by shardno: of parameter split->paramno; or NULL */
-	bool		use_copy;
+	bool		may_copy;
+	bool		use_copy;		/* for every statement; else where the node runs it within a transaction */
 	ShardWaitSet *wait_set;
 
 	/* async Append: set by the async callbacks, read by shardIterateForeignScan */
