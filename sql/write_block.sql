@@ -197,6 +197,24 @@ SELECT id, w FROM wide FOR UPDATE LIMIT 1 \gset
 SELECT sum(result::int) AS free FROM shardfdw.run_on_shards('wide', 'SELECT count(*) FROM (SELECT 1 FROM %s WHERE id = ' || :id || ' FOR UPDATE SKIP LOCKED) s', false);
 ROLLBACK;
 
+-- A shard by its name, with ORDER BY and LIMIT: rows that are handed out are locked, whatever part of the statement its node runs.
+CREATE FUNCTION here(int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN $1; END';
+CREATE TABLE local (id int);
+SELECT min(id) AS low, shardfdw.shard_for('t', min(id)) AS shard FROM t \gset
+\set locked 'SELECT sum(result::int) AS free FROM shardfdw.run_on_shards(\'t\', \'SELECT count(*) FROM (SELECT 1 FROM %s WHERE id = \' || :low || \' FOR UPDATE SKIP LOCKED) s\', false); ROLLBACK;'
+BEGIN;
+SELECT here(id) = id AS same FROM :shard ORDER BY id LIMIT 1 FOR UPDATE;
+:locked
+BEGIN;
+SELECT here(id) = id AS same FROM :shard WHERE id <= :low ORDER BY id FOR UPDATE;
+:locked
+BEGIN;
+INSERT INTO local SELECT id FROM :shard ORDER BY id LIMIT 1 FOR UPDATE;
+:locked
+BEGIN;
+WITH l AS (SELECT id FROM :shard ORDER BY id LIMIT 1 FOR UPDATE) SELECT local.id IS NULL AS none FROM l LEFT JOIN local USING (id);
+:locked
+
 -- Parts of a plan that begin anew within a savepoint hold no locks.
 BEGIN;
 DECLARE c CURSOR FOR SELECT id FROM t WHERE id <= 60 FOR UPDATE;

@@ -21,7 +21,8 @@
 /*
  * Why no stage at all is pushed down on top of input, or NULL.  Core tests a condition
  * without columns that nodes cannot test in a node above the scan, which would be
- * lost.  Set-returning functions multiply rows between the stages.
+ * lost.  Set-returning functions multiply rows between the stages.  Rows are locked by the
+ * scan, which must be one of a table by itself.
  */
 static const char *
 blocker(PlannerInfo *root, RelOptInfo *input_rel, const ShardRelInfo *input)
@@ -32,6 +33,8 @@ blocker(PlannerInfo *root, RelOptInfo *input_rel, const ShardRelInfo *input)
 		return "a condition must be checked here";
 	if (input->gated || root->parse->hasTargetSRFs)
 		return "rows are tested or multiplied before";
+	if (root->rowMarks != NIL)
+		return "rows are locked";
 	return NULL;
 }
 
