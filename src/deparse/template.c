@@ -30,6 +30,7 @@ typedef struct CutPlace
 	const ShardSelectPlace *place;
 	char	   *name;
 	char	   *forms[2];		/* some minor versions print AS after the target of UPDATE and DELETE */
+	size_t		lens[2];		/* of forms */
 	int			nfound;
 } CutPlace;
 
@@ -87,6 +88,8 @@ print_query(Query *query, List *places, CutPlace *cuts)
 		cut->name = place_name(cut->place);
 		cut->forms[0] = psprintf("%s %s", cut->name, cut->place->alias);
 		cut->forms[1] = psprintf("%s AS %s", cut->name, cut->place->alias);
+		for (int i = 0; i < lengthof(cut->forms); i++)
+			cut->lens[i] = strlen(cut->forms[i]);
 		cut->nfound = 0;
 	}
 	shard_print_settings_end(nestlevel);
@@ -190,12 +193,10 @@ squeeze_blanks(const char *text)
 	return result;
 }
 
-/* Does text start with word, and does the word end there? */
+/* Does text start with word, of len bytes, and does the word end there? */
 static bool
-starts_with_word(const char *text, const char *word)
+starts_with_word(const char *text, const char *word, size_t len)
 {
-	size_t		len = strlen(word);
-
 	/* a parenthesis: names of the columns follow */
 	return strncmp(text, word, len) == 0 && strchr(" ),(", text[len]) != NULL;
 }
@@ -208,8 +209,9 @@ find_place(const char *text, const char *at, CutPlace *cuts, int ncuts)
 		return NULL;
 	for (int i = 0; i < ncuts; i++)
 	{
-		if (starts_with_word(at, cuts[i].forms[0]) || starts_with_word(at, cuts[i].forms[1]))
-			return &cuts[i];
+		for (int j = 0; j < lengthof(cuts[i].forms); j++)
+			if (starts_with_word(at, cuts[i].forms[j], cuts[i].lens[j]))
+				return &cuts[i];
 	}
 	return NULL;
 }
