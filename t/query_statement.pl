@@ -190,4 +190,23 @@ $session->query('SELECT m FROM kept WHERE id = 14');
 like($session->{stderr}, qr/permission denied for table kept/, 'the privilege goes');
 $session->quit;
 
+# --- small queries over all shards: prepared on each node, whatever their constants
+
+$session = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+my @positions = map { $c->log_position($_) } 1, 2;
+is($session->query_safe("SELECT count(*), min(id), max(id) FROM kept WHERE id BETWEEN $_ AND $_ + 4"), '5|' . $_ . '|' . ($_ + 4), "a range from $_")
+	for 11 .. 16;
+for my $i (1, 2)
+{
+	my @executed = $c->log_since($positions[ $i - 1 ], $i) =~ /LOG:  execute ([^:]*): SELECT/g;
+	is(join(' ', map { /^shardfdw_/ ? 'prepared' : 'unnamed' } @executed), 'unnamed unnamed prepared prepared prepared prepared',
+		"node $i keeps its plan from the third time on");
+}
+is($session->query_safe("SELECT count(*) FROM kept WHERE id = ANY (ARRAY[$_, $_ + 1, $_ + 2])"), 3, "an array from $_") for 11 .. 16;
+is($session->query_safe("SELECT count(*) FROM kept WHERE id < $_ AND id IS NOT NULL AND (id > 12 OR id = 11)"), $_ - 12, "constants below OR: $_") for 14 .. 18;
+is($session->query_safe("SELECT count(*) FROM kept WHERE id < $_ AND id > NULL"), 0, 'NULL') for 14 .. 17;
+$c->safe_psql('ALTER TABLE kept ALTER COLUMN n TYPE bigint');
+is($session->query_safe('SELECT n FROM kept WHERE id BETWEEN 17 AND 18 AND n = 5'), '5', 'the type of a column changes');
+$session->quit;
+
 done_testing();

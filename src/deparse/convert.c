@@ -8,6 +8,8 @@
  *					a column of that sub-select, added when it is first needed
  *	 expression that only the coordinator can evaluate
  *					a parameter
+ *	 constant that a condition compares with
+ *					a parameter, where the query is to be prepared
  *
  * Functions with a syntax of their own (EXTRACT, AT TIME ZONE, ...) are called
  * by name: some minor releases print the arguments of that syntax unquoted.
@@ -15,6 +17,7 @@
 #include "postgres.h"
 
 #include "access/table.h"
+#include "access/transam.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "compat.h"
@@ -36,6 +39,7 @@ typedef struct ConvertContext
 	ShardLevel *level;
 	bool		conditional;	/* see shard_shippable_is_param() */
 	bool		for_pruning;	/* parameters as such, everything else untouched */
+	bool		in_condition;	/* what it compares with becomes a parameter */
 	Node	   *case_test;		/* what CaseTestExpr stands for */
 } ConvertContext;
 
@@ -325,11 +329,50 @@ convert_var(Var *var, ConvertContext *cxt)
 	return convert_var_in(cxt->level, var);
 }
 
+/* Is node a constant that the node may learn with each execution? */
+static bool
+is_compared_value(const Node *node)
+{
+	const Const *value = (const Const *) node;
+
+	return IsA(node, Const) && !value->constisnull && value->consttype != BOOLOID &&
+		value->consttype < FirstGenbkiObjectId && get_typtype(value->consttype) == TYPTYPE_BASE;
+}
+
+/*
+ * An operator at the top of a condition.  Constants further down (date_trunc('month', x))
+ * stay: they are the same in each execution, and an index may be on the expression.
+ */
+static Node *
+convert_comparison(Node *node, ConvertContext *cxt)
+{
+	Node	   *result = expression_tree_mutator(node, convert_mutator, cxt);
+	ListCell   *lc;
+
+	foreach(lc, IsA(result, OpExpr) ? ((OpExpr *) result)->args : ((ScalarArrayOpExpr *) result)->args)
+	{
+		if (is_compared_value(lfirst(lc)))
+			lfirst(lc) = convert_param(lfirst(lc), cxt);
+	}
+	return result;
+}
+
 static Node *
 convert_mutator(Node *node, ConvertContext *cxt)
 {
+	ConvertContext operand;
+
 	if (node == NULL)
 		return NULL;
+	if (cxt->in_condition && !IsA(node, BoolExpr) && !IsA(node, List))
+	{
+		operand = *cxt;
+		operand.in_condition = false;
+		cxt = &operand;
+		if ((IsA(node, OpExpr) || IsA(node, ScalarArrayOpExpr)) &&
+			!shard_shippable_is_param(node, cxt->conditional))
+			return convert_comparison(node, cxt);
+	}
 	if (IsA(node, Var))
 		return convert_var((Var *) node, cxt);
 	if (IsA(node, PlaceHolderVar))
@@ -401,6 +444,17 @@ shard_convert_list(ShardSelect *select, ShardLevel *level, List *exprs)
 	foreach(lc, exprs)
 		result = lappend(result, shard_convert_expr(select, level, lfirst(lc)));
 	return result;
+}
+
+List *
+shard_convert_conditions(ShardSelect *select, ShardLevel *level, List *clauses)
+{
+	ConvertContext cxt = {0};
+
+	cxt.select = select;
+	cxt.level = level;
+	cxt.in_condition = select->is_prepared;
+	return (List *) convert_mutator((Node *) clauses, &cxt);
 }
 
 Node *

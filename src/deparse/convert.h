@@ -15,6 +15,9 @@
  */
 extern Expr *shard_convert_expr(ShardSelect *select, ShardLevel *level, Expr *expr);
 
+/* The same for clauses of WHERE and ON; where select is to be prepared, constants that they compare with become parameters. */
+extern List *shard_convert_conditions(ShardSelect *select, ShardLevel *level, List *clauses);
+
 /* The same for each of a list. */
 extern List *shard_convert_list(ShardSelect *select, ShardLevel *level, List *exprs);
 

@@ -76,7 +76,7 @@ build_exists(ShardSelect *select, ShardLevel *level, const ShardFrom *from)
 	SubLink    *link = makeNode(SubLink);
 
 	shard_from_build(select, sub, from->inner);
-	sub->quals = list_concat(shard_convert_list(select, sub, from->on), sub->quals);
+	sub->quals = list_concat(shard_convert_conditions(select, sub, from->on), sub->quals);
 	sub->query->targetList = list_make1(makeTargetEntry((Expr *) one, 1, NULL, false));
 
 	link->subLinkType = EXISTS_SUBLINK;
@@ -104,18 +104,18 @@ build_join(ShardSelect *select, ShardLevel *level, const ShardFrom *from, List *
 		case JOIN_INNER:
 			outer = build_item(select, level, from->outer, quals);
 			inner = build_item(select, level, from->inner, quals);
-			on = shard_convert_list(select, level, from->on);
+			on = shard_convert_conditions(select, level, from->on);
 			break;
 		case JOIN_LEFT:
 			outer = build_item(select, level, from->outer, quals);
 			inner = build_item(select, level, from->inner, &inner_quals);
-			on = list_concat(shard_convert_list(select, level, from->on), inner_quals);
+			on = list_concat(shard_convert_conditions(select, level, from->on), inner_quals);
 			shard_level_set_nullable(level, from->inner->relids);
 			break;
 		case JOIN_FULL:
 			outer = build_full_side(select, level, from->outer);
 			inner = build_full_side(select, level, from->inner);
-			on = shard_convert_list(select, level, from->on);
+			on = shard_convert_conditions(select, level, from->on);
 			shard_level_set_nullable(level, from->relids);
 			break;
 		case JOIN_SEMI:
@@ -207,7 +207,7 @@ build_item(ShardSelect *select, ShardLevel *level, const ShardFrom *from, List *
 				break;
 			}
 	}
-	*quals = list_concat(*quals, shard_convert_list(select, level, from->where));
+	*quals = list_concat(*quals, shard_convert_conditions(select, level, from->where));
 	return item;
 }
 

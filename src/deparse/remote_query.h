@@ -88,6 +88,9 @@ typedef struct ShardRemoteQuery
 	 * everything above are over the UNION ALL of that.
 	 */
 	bool		per_node;
+
+	/* Nodes are to keep its plan: constants that conditions compare with become parameters. */
+	bool		is_prepared;
 } ShardRemoteQuery;
 
 /* FROM of one table: TABLE or REFERENCE. where: plain clauses. */

@@ -92,6 +92,7 @@ typedef struct ShardSelect
 	const struct ShardFrom *union_from; /* a query per node: what is read shard by shard; until it has been built */
 	struct ShardLevel *union_level; /* that, or NULL */
 	const char *union_alias;
+	bool		is_prepared;	/* nodes keep its plan, so constants in conditions are parameters */
 	List	   *places;			/* of ShardSelectPlace: all tables with shards */
 	List	   *raw_texts;		/* Strings: pieces of SQL that core does not print */
 } ShardSelect;

@@ -32,6 +32,7 @@ enum ScanField
 	SCAN_PRUNE_QUALS,			/* List of expressions */
 	SCAN_GROUPED,				/* Boolean */
 	SCAN_AT_ONCE,				/* Boolean */
+	SCAN_IS_PREPARED,			/* Boolean */
 	SCAN_LOCKS_ROWS,			/* Boolean */
 	SCAN_TEXT_COLUMNS,			/* Boolean */
 	SCAN_ROWS_PER_SHARD,		/* Float */
@@ -138,6 +139,7 @@ shard_plan_private_pack(const ShardScanPlan *plan)
 	packed = lappend(packed, plan->prune_quals);
 	packed = lappend(packed, makeBoolean(plan->grouped));
 	packed = lappend(packed, makeBoolean(plan->at_once));
+	packed = lappend(packed, makeBoolean(plan->is_prepared));
 	packed = lappend(packed, makeBoolean(plan->locks_rows));
 	packed = lappend(packed, makeBoolean(plan->text_columns));
 	packed = lappend(packed, pack_double(plan->rows_per_shard));
@@ -174,6 +176,7 @@ shard_plan_private_unpack(List *fdw_private)
 	plan->prune_quals = list_nth(fdw_private, SCAN_PRUNE_QUALS);
 	plan->grouped = boolVal(list_nth(fdw_private, SCAN_GROUPED));
 	plan->at_once = boolVal(list_nth(fdw_private, SCAN_AT_ONCE));
+	plan->is_prepared = boolVal(list_nth(fdw_private, SCAN_IS_PREPARED));
 	plan->locks_rows = boolVal(list_nth(fdw_private, SCAN_LOCKS_ROWS));
 	plan->text_columns = boolVal(list_nth(fdw_private, SCAN_TEXT_COLUMNS));
 	plan->rows_per_shard = floatVal(list_nth(fdw_private, SCAN_ROWS_PER_SHARD));

@@ -93,6 +93,7 @@ typedef struct ShardScanPlan
 
 	bool		grouped;		/* the remote query makes groups, or finds distinct rows */
 	bool		at_once;		/* the statement calls functions that may write: nodes are not read in turns */
+	bool		is_prepared;	/* small and asked once of each node, which is to keep its plan */
 	bool		locks_rows;		/* SELECT ... FOR UPDATE/SHARE: runs on the writing connection */
 	bool		text_columns;	/* some output is SHARD_OUTPUT_TEXT */
 	double		rows_per_shard; /* estimate, chooses the fetcher */

@@ -153,6 +153,7 @@ fill_query(PlannerInfo *root, ShardSelect *select, ShardScanPlan *plan)
 	plan->relids = select->relids;
 	plan->template = shard_select_finish(select);
 	plan->shard_template = select->shard_template;
+	plan->is_prepared = select->is_prepared;
 
 	/* the plan becomes invalid when one of these aggregates is changed */
 	foreach(lc, shard_partial_agg_functions(select->query))
@@ -260,6 +261,7 @@ plan_sharded(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, Forei
 	query.driver = info->relid;
 	query.tlist = scan_tlist;
 	query.per_node = !shard_key_filter_is_set(path) && shard_node_query_is_cheaper(info);
+	query.is_prepared = !shard_key_filter_is_set(path) && shard_node_query_is_prepared(info, query.per_node);
 
 	/* of a foreign table by itself: its rows need no merging */
 	if (!info->sharded && path->path.pathkeys != NIL)
@@ -347,6 +349,7 @@ plan_upper(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info, L
 	/* partial states were decided about when their number was estimated */
 	if (info->kind != SHARD_REL_PARTIAL_GROUP && shard_node_query_is_cheaper(info))
 		info->query->per_node = true;
+	info->query->is_prepared = shard_node_query_is_prepared(info, info->query->per_node);
 	select = shard_remote_query_select(info->query);
 	plan.grouped = info->query->aggregated || (info->query->distinct && info->query->limit == NULL);
 	plan.at_once = statement_may_write(root);

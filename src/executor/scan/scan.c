@@ -317,6 +317,7 @@ open_source(ShardScanState *state, int i, int nodeno)
 	spec.sql = source->sql.data;
 	spec.ncolumns = shard_decode_nremote(state->decoder);
 	spec.portable_text = shard_decode_has_styled_text(state->decoder);
+	spec.is_prepared = state->plan->is_prepared;
 	spec.as_writer = state->plan->locks_rows;
 	spec.only_locks = state->plan->locks_rows;
 	/* the locks of rows that are fetched within a savepoint are the savepoint's */
@@ -474,21 +475,27 @@ window_size(const ShardScanState *state)
 
 /*
  * COPY takes what has to precede a statement along in its message, so it also
- * serves statements that share a snapshot.
+ * serves statements of one node, which share a snapshot.
  */
 static bool
 fetches_by_copy(const ShardScanState *state)
 {
 	int			nlive = bms_num_members(state->live);
-	double		nqueries = nlive;
+	int			nqueries = 0;
 
 	if (!state->may_copy)
 		return false;
-	if (state->plan->shard_template == NIL && nlive > 1)
-		return true;
-	if (state->plan->shard_template != NIL)
-		nqueries = Min(nlive, state->maps[0]->nnodes);
-	return state->plan->rows_per_shard * nlive > COPY_FETCH_MIN_ROWS * nqueries;
+	for (int i = 0; i < state->maps[0]->nnodes; i++)
+	{
+		const ShardScanNode *scan_node = &state->nodes[i];
+
+		if (scan_node->nlive == 0)
+			continue;
+		if (shard_share_statements(scan_node) > 1)
+			return true;
+		nqueries++;
+	}
+	return state->plan->rows_per_shard * nlive > (double) COPY_FETCH_MIN_ROWS * nqueries;
 }
 
 void

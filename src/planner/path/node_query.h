@@ -27,4 +27,10 @@ extern bool shard_node_query_pays(const ShardRelInfo *info, Cost receive_saved,
 /* The same where as many rows are received. */
 extern bool shard_node_query_is_cheaper(const ShardRelInfo *info);
 
+/*
+ * Should nodes keep the plan of the remote query?  They do where it is asked once of each
+ * node, and surely small: parsing and planning it would be most of what it costs them.
+ */
+extern bool shard_node_query_is_prepared(const ShardRelInfo *info, bool per_node);
+
 #endif

@@ -350,7 +350,7 @@ handle_error(ShardStream *stream)
 	bool		lost = shard_connection_is_lost(conn, error);
 
 	stream->error = NULL;
-	if (!lost && stream->spec.nparams > 0 && shard_connection_is_stale(error))
+	if (!lost && stream->spec.is_prepared && shard_connection_is_stale(error))
 	{
 		shard_connection_forget_prepared(conn, stream->spec.sql);
 		if (can_retry(stream) && PQtransactionStatus(conn->pg) == PQTRANS_IDLE)

@@ -126,7 +126,7 @@ send_simple(ShardStream *stream, const char *preamble)
 static void
 send_query(ShardStream *stream, const char *preamble)
 {
-	if (stream->spec.nparams > 0 && stream->state == STREAM_SENT &&
+	if (stream->spec.is_prepared && stream->state == STREAM_SENT &&
 		shard_connection_start_prepare(stream->conn, stream->spec.sql, stream->spec.nparams))
 	{
 		stream->state = STREAM_PREAMBLE;	/* comes back here */

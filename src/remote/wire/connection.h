@@ -174,7 +174,8 @@ struct ShardConn
 	ShardUserSettings user_settings;	/* from which settings was made; not valid while that is forgotten */
 	int			workers;		/* max_parallel_workers_per_gather as last sent; -1 = node's own; -2 = not known */
 	int			cpu_factor;		/* as last sent; -1 = not known */
-	HTAB	   *prepared;		/* statements with parameters; NULL: none yet */
+	HTAB	   *prepared;		/* statements that have come up; NULL: none yet */
+	size_t		prepared_bytes; /* of the texts among them that have been prepared */
 	struct ShardPrepared *preparing;	/* the Parse under way */
 	ShardNotice *notices;		/* oldest first, bounded */
 	int			nnotices;
@@ -289,7 +290,7 @@ extern void shard_connection_send_params(ShardConn *conn, const char *sql, int n
 										 const char *const *params, bool binary_result);
 
 /*
- * Statements with parameters are prepared once they have come up often enough
+ * Statements that the caller wants prepared are so once they have come up often enough
  * on a connection.  start_prepare: true when it has sent a Parse, whose result
  * must be read to its end before shard_connection_send_params is called for the
  * same text; false when there is nothing to prepare.  After a failure that a

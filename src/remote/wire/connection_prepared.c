@@ -1,6 +1,6 @@
 /*
  * connection_prepared.c
- *	  Which statements with parameters a connection has prepared on its node.
+ *	  Which statements a connection has prepared on its node.
  *
  * A text is prepared when it comes up for the third time on a connection.  Its
  * name is made of the text's hash and a number that goes up with each attempt: a
@@ -13,8 +13,16 @@
 #include "remote/wire/connection_private.h"
 #include "utils/memutils.h"
 
-#define USES_BEFORE_PREPARE 3	/* a statement with parameters is prepared at this use */
+#define USES_BEFORE_PREPARE 3	/* a statement is prepared at this use */
 #define MAX_PREPARED 500		/* statements remembered per connection */
+
+/*
+ * Bytes of text that may be prepared per connection.  The plan of a UNION ALL over a node's
+ * shards takes the node some 100 times as much memory as its text.  Longer ones are
+ * not remembered at all.
+ */
+#define MAX_PREPARED_BYTES (256 * 1024)
+#define MAX_TEXT_BYTES (MAX_PREPARED_BYTES / 8)
 
 struct ShardPrepared
 {
@@ -38,6 +46,7 @@ shard_connection_free_prepared(ShardConn *conn)
 		pfree(entry->sql);
 	hash_destroy(conn->prepared);
 	conn->prepared = NULL;
+	conn->prepared_bytes = 0;
 }
 
 /* Entry of sql; NULL when it has none. */
@@ -53,7 +62,24 @@ find_prepared(ShardConn *conn, const char *sql)
 	return entry && strcmp(entry->sql, sql) == 0 ? entry : NULL;
 }
 
-/* Makes an entry for sql, unless there are too many. */
+/* Makes room: texts that have come up once or twice are counted anew. */
+static void
+forget_unprepared(ShardConn *conn)
+{
+	HASH_SEQ_STATUS seq;
+	ShardPrepared *entry;
+
+	hash_seq_init(&seq, conn->prepared);
+	while ((entry = hash_seq_search(&seq)) != NULL)
+	{
+		if (entry->generation > 0)
+			continue;			/* its name must not be used a second time */
+		pfree(entry->sql);
+		hash_search(conn->prepared, &entry->hash, HASH_REMOVE, NULL);
+	}
+}
+
+/* Makes an entry for sql, unless too many are prepared. */
 static void
 remember_statement(ShardConn *conn, const char *sql)
 {
@@ -62,6 +88,8 @@ remember_statement(ShardConn *conn, const char *sql)
 	ShardPrepared *entry;
 	bool		found;
 
+	if (strlen(sql) > MAX_TEXT_BYTES)
+		return;
 	if (!conn->prepared)
 	{
 		HASHCTL		ctl = {0};
@@ -72,6 +100,8 @@ remember_statement(ShardConn *conn, const char *sql)
 		conn->prepared = hash_create("shardfdw prepared statements", 32, &ctl,
 									 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	}
+	if (hash_get_num_entries(conn->prepared) >= MAX_PREPARED)
+		forget_unprepared(conn);
 	if (hash_get_num_entries(conn->prepared) >= MAX_PREPARED)
 		return;
 	copy = MemoryContextStrdup(shard_connection_cxt, sql);
@@ -107,6 +137,12 @@ shard_connection_find_due(ShardConn *conn, const char *sql)
 	}
 	if (entry->prepared || entry == conn->preparing || ++entry->nuses < USES_BEFORE_PREPARE)
 		return NULL;
+	if (entry->generation == 0)
+	{
+		if (conn->prepared_bytes + strlen(sql) > MAX_PREPARED_BYTES)
+			return NULL;
+		conn->prepared_bytes += strlen(sql);
+	}
 	return entry;
 }
 

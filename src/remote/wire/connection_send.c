@@ -56,7 +56,7 @@ shard_connection_send_params(ShardConn *conn, const char *sql, int nparams,
 							 const char *const *params, bool binary_result)
 {
 	char		name[NAMEDATALEN];
-	bool		prepared = nparams > 0 && shard_connection_find_prepared(conn, sql, name, sizeof(name));
+	bool		prepared = shard_connection_find_prepared(conn, sql, name, sizeof(name));
 	int			sent;
 
 	prepare_to_send(conn, sql);
