@@ -307,5 +307,31 @@ WITH w AS (INSERT INTO s (id, a) VALUES (5000, 5000), (5001, 5001) RETURNING id)
 SELECT count(*) FROM s WHERE id IN (5000, 5001);
 ROLLBACK;
 
+-- keys of char(n), and bit(n), which are hidden from the nodes' planners: as long as they are
+CREATE TABLE large (id int, c char(8), b bit(20));
+SELECT shardfdw.shard_table('large', 'id', 2) \g /dev/null
+INSERT INTO large SELECT i, 'c' || i, i::bit(20) FROM generate_series(1, 30000) i;
+CREATE INDEX ON large (c);
+CREATE INDEX ON large (b);
+ANALYZE large;
+CREATE TABLE small AS SELECT ('c' || g * 100)::char(8) AS c, (g * 100)::bit(20) AS b FROM generate_series(1, 200) g;
+ANALYZE small;
+SELECT count(*) FILTER (WHERE line ~ 'SELECT \$1::pg_catalog.bpchar\[\]') AS hidden FROM plan('SELECT count(*) FROM small JOIN large USING (c)') line;
+SELECT count(*) FROM small JOIN large USING (c);
+SELECT count(*) FROM small JOIN large USING (b);
+SELECT count(*) FROM small WHERE NOT EXISTS (SELECT 1 FROM large WHERE large.c = small.c);
+
+-- what a statement over several shards sorts, too
+CREATE TABLE chars (id int, c char(3)[], b bit(4)[]);
+SELECT shardfdw.shard_table('chars', 'id', 8) \g /dev/null
+INSERT INTO chars SELECT i, ARRAY['x' || i % 3]::char(3)[], ARRAY[(i % 4)::bit(4)] FROM generate_series(1, 200) i;
+SET shardfdw.max_connections_per_node = 1;
+SET shardfdw.query_per_node = off;
+SELECT count(*) FROM (SELECT c, array_agg(id ORDER BY id) FROM chars GROUP BY c) s;
+SELECT count(*) FROM (SELECT b, array_agg(id ORDER BY id) FROM chars GROUP BY b) s;
+SELECT count(*) FROM (SELECT DISTINCT ON (c) c, id FROM chars ORDER BY c, id) s;
+RESET shardfdw.max_connections_per_node;
+RESET shardfdw.query_per_node;
+
 SET search_path = public;
 DROP SCHEMA kj CASCADE;

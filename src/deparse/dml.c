@@ -172,8 +172,7 @@ shard_dml_append_column(StringInfo buf, Oid relid, AttrNumber attno)
 	}
 	else
 		appendStringInfo(buf, "(%s)::%s", column,
-						 format_type_extended(type, -1, FORMAT_TYPE_TYPEMOD_GIVEN |
-											  FORMAT_TYPE_FORCE_QUALIFY));
+						 shard_type_io_cast_name(type));
 }
 
 /* Appends keyword and the columns to be returned, in the forms in which values travel. */
@@ -250,12 +249,10 @@ append_key_condition(StringInfo buf, Oid relid, AttrNumber attno, int paramno)
 	appendStringInfo(buf, "%s OPERATOR(%s.%s) ($%d)::%s", quoted_column(relid, attno),
 					 quote_identifier(get_namespace_name(form->oprnamespace)),
 					 NameStr(form->oprname), paramno,
-					 format_type_extended(type, -1, FORMAT_TYPE_TYPEMOD_GIVEN |
-										  FORMAT_TYPE_FORCE_QUALIFY));
+					 shard_type_io_cast_name(type));
 	/* the value's text is that of its own type, which the operator's type may not read (regclass, oid) */
 	if (param != type)
-		appendStringInfo(buf, "::%s", format_type_extended(param, -1, FORMAT_TYPE_TYPEMOD_GIVEN |
-														   FORMAT_TYPE_FORCE_QUALIFY));
+		appendStringInfo(buf, "::%s", shard_type_io_cast_name(param));
 	ReleaseSysCache(tuple);
 }
 

@@ -20,6 +20,7 @@
 #include "deparse/template.h"
 #include "nodes/makefuncs.h"
 #include "nodes/value.h"
+#include "tuple/type_io.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/ruleutils.h"
@@ -158,7 +159,7 @@ append_param(ShardSelect *select, List *template, int paramno)
 
 		template = lappend(template, makeString(pstrdup("(SELECT ")));
 		template = lappend(template, makeInteger(paramno));
-		return lappend(template, makeString(psprintf("::%s)", format_type_be_qualified(param->paramtype))));
+		return lappend(template, makeString(psprintf("::%s)", shard_type_io_cast_name(param->paramtype))));
 	}
 	return lappend(template, makeInteger(paramno));
 }

@@ -152,8 +152,7 @@ append_select(const ShardCopyTo *copy, int shardno, StringInfo buf)
 	{
 		Form_pg_attribute att = TupleDescAttr(copy->desc, lfirst_int(lc) - 1);
 		const char *name = quote_identifier(NameStr(att->attname));
-		const char *type = format_type_extended(getBaseType(att->atttypid), -1,
-												FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
+		const char *type = shard_type_io_cast_name(getBaseType(att->atttypid));
 
 		appendStringInfo(buf, "%s(shard.%s)::%s AS %s", separator, name, type, name);
 		separator = ", ";

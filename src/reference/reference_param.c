@@ -17,6 +17,7 @@
 #include "compat.h"
 #include "optimizer/optimizer.h"
 #include "reference/reference_param.h"
+#include "tuple/type_io.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -197,8 +198,7 @@ shard_reference_param_init(ShardReferenceParams *columns, Relation rel, AttrNumb
 		Oid			io_param;
 		Oid			func;
 
-		columns->types[i] = format_type_extended(type, -1, FORMAT_TYPE_TYPEMOD_GIVEN |
-												 FORMAT_TYPE_FORCE_QUALIFY);
+		columns->types[i] = shard_type_io_cast_name(type);
 		/* there are no arrays of arrays */
 		columns->as_text[i] = !OidIsValid(array_type);
 		get_type_io_data(columns->as_text[i] ? TEXTOID : type, IOFunc_input, &len, &byval, &align,

@@ -28,6 +28,7 @@
 #include "catalog/pg_type.h"
 #include "compat.h"
 #include "tuple/type_io.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
 
@@ -253,4 +254,10 @@ shard_type_io_text_settings(Oid type)
 			return SHARD_TEXT_UNKNOWN | SHARD_TEXT_ARRAY | SHARD_TEXT_STYLE |
 				SHARD_TEXT_NAMES | SHARD_TEXT_MONEY | SHARD_TEXT_XML;
 	}
+}
+
+char *
+shard_type_io_cast_name(Oid type)
+{
+	return format_type_extended(type, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
 }

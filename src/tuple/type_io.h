@@ -37,4 +37,10 @@ extern bool shard_type_io_names_object(Oid type);
 
 extern int	shard_type_io_text_settings(Oid type);
 
+/*
+ * What stands behind "::" to make a value one of type, whatever its length: qualified, and
+ * bpchar for char(n), since "character" alone is character(1).  Memory: current context.
+ */
+extern char *shard_type_io_cast_name(Oid type);
+
 #endif

@@ -17,6 +17,7 @@
 #include "catalog/pg_collation.h"
 #include "catalog/pg_operator.h"
 #include "executor/scan/scan.h"
+#include "tuple/type_io.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -129,7 +130,7 @@ append_order(const ShardScanPlan *plan, StringInfo buf)
 
 		appendStringInfoString(buf, i == 0 ? " ORDER BY " : ", ");
 		if (output->kind == SHARD_OUTPUT_TEXT)
-			appendStringInfo(buf, "(c%d)::%s", colno + 1, format_type_be_qualified(output->type));
+			appendStringInfo(buf, "(c%d)::%s", colno + 1, shard_type_io_cast_name(output->type));
 		else
 			appendStringInfo(buf, "c%d", colno + 1);
 		if (OidIsValid(collation))
