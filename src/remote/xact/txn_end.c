@@ -143,14 +143,14 @@ shard_txn_drop_cancel(void)
 
 /* Raises what went wrong with a COMMIT on one of items, after all have ended. */
 static void
-check_committed(ShardBroadcast *items, int nitems)
+check_committed(ShardBroadcast *items, int nitems, bool wrote)
 {
 	int			ncommitted = 0;
 
 	for (int i = 0; i < nitems; i++)
 		if (shard_broadcast_ok(&items[i], "COMMIT"))
 			ncommitted++;
-	if (ncommitted > 0 && ncommitted < nitems)
+	if (wrote && ncommitted > 0 && ncommitted < nitems)
 		ereport(WARNING,
 				(errcode(ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN),
 				 errmsg("the transaction has committed over %d of %d connections to nodes", ncommitted, nitems),
@@ -187,7 +187,7 @@ check_committed(ShardBroadcast *items, int nitems)
 
 /* COMMIT on all conns at once, waited for. */
 static void
-commit_now(ShardConn **conns, int nconns, bool holds_fence)
+commit_now(ShardConn **conns, int nconns, bool wrote, bool holds_fence)
 {
 	ShardBroadcast *items = palloc0(nconns * sizeof(ShardBroadcast));
 
@@ -209,7 +209,7 @@ commit_now(ShardConn **conns, int nconns, bool holds_fence)
 	for (int i = 0; i < nconns; i++)
 		if (items[i].done)
 			shard_txn_forget(conns[i]);
-	check_committed(items, nconns);
+	check_committed(items, nconns, wrote);
 	shard_broadcast_clear(items, nconns);
 	pfree(items);
 }
@@ -220,7 +220,7 @@ commit_readers(ShardConnList *readers)
 {
 	if (IsolationIsSerializable())
 	{
-		commit_now(readers->conns, readers->nconns, false);
+		commit_now(readers->conns, readers->nconns, false, false);
 		return;
 	}
 	for (int i = 0; i < readers->nconns; i++)
@@ -312,7 +312,7 @@ commit_in_one_phase(ShardConn **conns, int nconns)
 		shard_fence_hold();
 	else
 		shard_fence_pass();
-	commit_now(conns, nconns, nconns > 1);
+	commit_now(conns, nconns, true, nconns > 1);
 	shard_txn_hold_interrupts();
 	shard_fence_pass_noerror();
 	shard_txn_drop_cancel();
