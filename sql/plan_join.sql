@@ -190,6 +190,12 @@ RESET plan_cache_mode;
 CREATE FUNCTION names(i int) RETURNS SETOF r STABLE LANGUAGE sql AS 'SELECT * FROM r WHERE grp = i';
 SELECT scans('SELECT a.x FROM a WHERE k IN (SELECT b.k FROM b JOIN names(1) n ON n.id = b.y GROUP BY b.k)');
 
+-- conditions of one table that core derives from an OR over several: the node derives them again
+SELECT plan('SELECT a.k, r.name FROM a JOIN r ON r.id = a.x WHERE (a.k < 10 AND r.grp = 1) OR (a.k > 90 AND r.grp = 2)');
+SELECT plan('SELECT a.k, b.y FROM a JOIN b ON a.k = b.k WHERE (a.x < 10 AND b.y = 1 OR a.x > 90 AND b.y = 2) AND (a.x < 5 OR a.x > 95)');
+SELECT plan('SELECT a.k, r.name FROM a LEFT JOIN r ON r.id = a.x AND ((a.k < 10 AND r.grp = 1) OR (a.k > 90 AND r.grp = 2))');
+SELECT plan('SELECT a.k FROM a JOIN r ON r.id = a.x LEFT JOIN b ON b.k = a.k AND (b.y = 1 OR b.y = 2) WHERE (a.k < 10 AND r.grp = 1) OR (a.k > 90 AND r.grp = 2)');
+
 -- row security on a reference table, and conditions behind a security barrier
 CREATE VIEW barrier WITH (security_barrier) AS SELECT a.k, a.x, r.name FROM a JOIN r ON r.id = a.x WHERE r.grp = 1;
 SELECT plan('SELECT k FROM barrier WHERE x > 3 AND here(x) > 4');

@@ -14,6 +14,11 @@
  *	 what a query per node reads shard by shard
  *											WHERE of each shard's part of the union
  *
+ * From an OR in the condition of a join, core derives an OR for each of the tables:
+ * (a.x = 1 AND b.y = 2) OR (a.x = 3 AND b.y = 4) gives a.x = 1 OR a.x = 3.  Where the join is
+ * in the same query, the node does that again, and would count the derived one's
+ * selectivity twice; so it is left out.
+ *
  * Semi and anti joins are conditions on their outer side's rows:
  * [NOT] EXISTS (SELECT 1 FROM inner WHERE on).
  */
@@ -25,6 +30,7 @@
 #include "deparse/query_clauses.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
 
 static Node *build_item(ShardSelect *select, ShardLevel *level, const ShardFrom *from,
 						List **quals);
@@ -50,6 +56,37 @@ has_conditions(const ShardFrom *from)
 	}
 }
 
+/* build_item() of a side of a join.  alternatives: among them are ORs that rows of that side have to meet to be of use. */
+static Node *
+build_side(ShardSelect *select, ShardLevel *level, const ShardFrom *from, List **quals,
+		   List *alternatives)
+{
+	List	   *around = select->alternatives;
+	Node	   *item;
+	ListCell   *lc;
+
+	select->alternatives = NIL;
+	foreach(lc, alternatives)
+	{
+		if (is_orclause(lfirst(lc)))
+			select->alternatives = lappend(select->alternatives, lfirst(lc));
+	}
+	item = build_item(select, level, from, quals);
+	select->alternatives = around;
+	return item;
+}
+
+/* shard_from_build() for what no OR of joins around it says anything of. */
+static void
+build_apart(ShardSelect *select, ShardLevel *level, const ShardFrom *from)
+{
+	List	   *around = select->alternatives;
+
+	select->alternatives = NIL;
+	shard_from_build(select, level, from);
+	select->alternatives = around;
+}
+
 /* One side of a full join. */
 static Node *
 build_full_side(ShardSelect *select, ShardLevel *level, const ShardFrom *from)
@@ -58,11 +95,11 @@ build_full_side(ShardSelect *select, ShardLevel *level, const ShardFrom *from)
 	ShardLevel *sub;
 
 	if (!has_conditions(from))
-		return build_item(select, level, from, &quals);
+		return build_side(select, level, from, &quals, NIL);
 
 	/* its columns are added as they are needed */
 	sub = shard_level_create(select, NULL);
-	shard_from_build(select, sub, from);
+	build_apart(select, sub, from);
 	return shard_level_add_wrapped(select, level, sub);
 }
 
@@ -75,7 +112,7 @@ build_exists(ShardSelect *select, ShardLevel *level, const ShardFrom *from)
 								false, true);
 	SubLink    *link = makeNode(SubLink);
 
-	shard_from_build(select, sub, from->inner);
+	build_apart(select, sub, from->inner);
 	sub->quals = list_concat(shard_convert_conditions(select, sub, from->on), sub->quals);
 	sub->query->targetList = list_make1(makeTargetEntry((Expr *) one, 1, NULL, false));
 
@@ -91,24 +128,74 @@ build_exists(ShardSelect *select, ShardLevel *level, const ShardFrom *from)
 	return makeBoolExpr(NOT_EXPR, list_make1(link), -1);
 }
 
+/* The conjuncts of an arm of an OR. */
+static List *
+conjuncts(Node *arm)
+{
+	return is_andclause(arm) ? ((BoolExpr *) arm)->args : list_make1(arm);
+}
+
+/* Does alternative, an OR, say that clause is true: does each of its arms have all of an arm of clause? */
+static bool
+alternative_implies(const BoolExpr *alternative, const BoolExpr *clause)
+{
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	foreach(lc, alternative->args)
+	{
+		List	   *arm = conjuncts(lfirst(lc));
+		bool		found = false;
+
+		foreach(lc2, clause->args)
+			found = found || list_difference(conjuncts(lfirst(lc2)), arm) == NIL;
+		if (!found)
+			return false;
+	}
+	return true;
+}
+
+/* The conditions of from that do not follow from those of the inner joins around it. */
+static List *
+underived(const ShardSelect *select, const ShardFrom *from)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	foreach(lc, from->where)
+	{
+		Node	   *clause = lfirst(lc);
+		bool		derived = false;
+
+		foreach(lc2, is_orclause(clause) ? select->alternatives : NIL)
+			derived = derived || (lfirst(lc2) != clause && alternative_implies(lfirst(lc2), (BoolExpr *) clause));
+		if (!derived)
+			result = lappend(result, clause);
+	}
+	return result;
+}
+
 static Node *
 build_join(ShardSelect *select, ShardLevel *level, const ShardFrom *from, List **quals)
 {
 	List	   *inner_quals = NIL;
 	List	   *on = NIL;
+	List	   *alternatives;
 	Node	   *outer;
 	Node	   *inner;
 
 	switch (from->jointype)
 	{
 		case JOIN_INNER:
-			outer = build_item(select, level, from->outer, quals);
-			inner = build_item(select, level, from->inner, quals);
+			alternatives = list_concat(list_concat_copy(from->on, from->where), select->alternatives);
+			outer = build_side(select, level, from->outer, quals, alternatives);
+			inner = build_side(select, level, from->inner, quals, alternatives);
 			on = shard_convert_conditions(select, level, from->on);
 			break;
 		case JOIN_LEFT:
-			outer = build_item(select, level, from->outer, quals);
-			inner = build_item(select, level, from->inner, &inner_quals);
+			outer = build_side(select, level, from->outer, quals, NIL);
+			inner = build_side(select, level, from->inner, &inner_quals, from->on);
 			on = list_concat(shard_convert_conditions(select, level, from->on), inner_quals);
 			shard_level_set_nullable(level, from->inner->relids);
 			break;
@@ -120,7 +207,7 @@ build_join(ShardSelect *select, ShardLevel *level, const ShardFrom *from, List *
 			break;
 		case JOIN_SEMI:
 		case JOIN_ANTI:
-			outer = build_item(select, level, from->outer, quals);
+			outer = build_side(select, level, from->outer, quals, NIL);
 			*quals = lappend(*quals, build_exists(select, level, from));
 			return outer;
 		default:
@@ -139,7 +226,7 @@ build_query(ShardSelect *select, const ShardRemoteQuery *query, List **resnos)
 	ListCell   *lc;
 
 	*resnos = NIL;
-	shard_from_build(select, level, query->from);
+	build_apart(select, level, query->from);
 	foreach(lc, query->tlist)
 	{
 		TargetEntry *entry = lfirst_node(TargetEntry, lc);
@@ -207,7 +294,7 @@ build_item(ShardSelect *select, ShardLevel *level, const ShardFrom *from, List *
 				break;
 			}
 	}
-	*quals = list_concat(*quals, shard_convert_conditions(select, level, from->where));
+	*quals = list_concat(*quals, shard_convert_conditions(select, level, underived(select, from)));
 	return item;
 }
 

@@ -90,6 +90,7 @@ typedef struct ShardSelect
 	List	   *levels;			/* all of them */
 	int			naliases;
 	const struct ShardFrom *union_from; /* a query per node: what is read shard by shard; until it has been built */
+	List	   *alternatives;	/* ORs in the conditions of the inner joins around what is being built */
 	struct ShardLevel *union_level; /* that, or NULL */
 	const char *union_alias;
 	bool		is_prepared;	/* nodes keep its plan, so constants in conditions are parameters */
