@@ -138,5 +138,23 @@ UPDATE child SET note = 'x' WHERE id > 200;
 COMMIT;
 SELECT count(*) FROM child JOIN parent USING (id);
 
+-- a deferrable foreign key that comes with its column, as an ORM's migration writes it
+CREATE TABLE kind (id bigint PRIMARY KEY);
+SELECT shardfdw.replicate_table('kind') \g /dev/null
+ALTER TABLE child ADD COLUMN kind_id bigint CONSTRAINT child_kind_id_fk REFERENCES kind (id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE child ADD COLUMN other_id bigint DEFAULT NULL REFERENCES kind DEFERRABLE CHECK (other_id <> 5), ADD COLUMN third_id bigint REFERENCES kind (id) ON DELETE CASCADE NOT DEFERRABLE INITIALLY IMMEDIATE;
+SELECT DISTINCT result FROM shardfdw.run_on_shards('child', $$SELECT string_agg(concat_ws(' ', conname, condeferrable, condeferred), ', ' ORDER BY conname) FROM pg_constraint
+	WHERE contype = 'f' AND conrelid = to_regclass('%s') AND conname ~ '(kind|other|third)_id'$$);
+ALTER TABLE child ADD COLUMN no_id bigint REFERENCES kind NOT DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE child ADD COLUMN no_id bigint REFERENCES kind NOT DEFERRABLE DEFERRABLE;
+BEGIN;
+UPDATE child SET kind_id = 7 WHERE id = 91;
+INSERT INTO kind VALUES (7);
+COMMIT;
+BEGIN;
+UPDATE child SET kind_id = 8 WHERE id = 91;
+COMMIT;
+UPDATE child SET third_id = 8 WHERE id = 91;
+
 SET client_min_messages = warning;
 DROP SCHEMA set_constraints CASCADE;

@@ -679,10 +679,16 @@ shard_rte_check_as_user(Query *query, RangeTblEntry *rte)
 #endif
 #if PG_VERSION_NUM >= 180000
 #define SHARD_CONSTRAINT_NOTNULL CONSTRAINT_NOTNULL
+#define SHARD_CONSTR_ATTR_ENFORCED CONSTR_ATTR_ENFORCED
+#define SHARD_CONSTR_ATTR_NOT_ENFORCED CONSTR_ATTR_NOT_ENFORCED
 #define shard_constraint_not_enforced(constraint) (!(constraint)->is_enforced)
+#define shard_constraint_set_not_enforced(constraint) ((constraint)->is_enforced = false)
 #else
 #define SHARD_CONSTRAINT_NOTNULL 'n'
+#define SHARD_CONSTR_ATTR_ENFORCED 10001
+#define SHARD_CONSTR_ATTR_NOT_ENFORCED 10002
 #define shard_constraint_not_enforced(constraint) false
+#define shard_constraint_set_not_enforced(constraint) ((void) 0)
 #endif
 
 /* 17 lets maintenance be granted */
