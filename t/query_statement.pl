@@ -204,6 +204,8 @@ for my $i (1, 2)
 }
 is($session->query_safe("SELECT count(*) FROM kept WHERE id = ANY (ARRAY[$_, $_ + 1, $_ + 2])"), 3, "an array from $_") for 11 .. 16;
 is($session->query_safe("SELECT count(*) FROM kept WHERE id < $_ AND id IS NOT NULL AND (id > 12 OR id = 11)"), $_ - 12, "constants below OR: $_") for 14 .. 18;
+is($session->query_safe('SELECT count(*) FROM kept WHERE id BETWEEN 1 AND 15 AND (' . join(' OR ', map { "id = $_" } 1 .. 300) . ')'), 15, 'more constants than parameters')
+	for 1 .. 4;
 is($session->query_safe("SELECT count(*) FROM kept WHERE id < $_ AND id > NULL"), 0, 'NULL') for 14 .. 17;
 $c->safe_psql('ALTER TABLE kept ALTER COLUMN n TYPE bigint');
 is($session->query_safe('SELECT n FROM kept WHERE id BETWEEN 17 AND 18 AND n = 5'), '5', 'the type of a column changes');

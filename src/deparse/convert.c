@@ -33,6 +33,12 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
+/*
+ * Constants that become parameters in one query.  Longer lists are written by programs, and
+ * hardly ever the same; each parameter is looked for among the others.
+ */
+#define MAX_COMPARED_VALUES 100
+
 typedef struct ConvertContext
 {
 	ShardSelect *select;
@@ -351,7 +357,7 @@ convert_comparison(Node *node, ConvertContext *cxt)
 
 	foreach(lc, IsA(result, OpExpr) ? ((OpExpr *) result)->args : ((ScalarArrayOpExpr *) result)->args)
 	{
-		if (is_compared_value(lfirst(lc)))
+		if (is_compared_value(lfirst(lc)) && list_length(cxt->select->params) < MAX_COMPARED_VALUES)
 			lfirst(lc) = convert_param(lfirst(lc), cxt);
 	}
 	return result;

@@ -10,7 +10,6 @@
 #include "utils/builtins.h"
 #include "utils/float.h"
 #include "utils/guc.h"
-#include "utils/pg_locale.h"
 
 int
 shard_print_settings_begin(void)
@@ -26,7 +25,7 @@ shard_print_settings_begin(void)
 		{"datestyle", "ISO", DateStyle == USE_ISO_DATES},
 		{"intervalstyle", "postgres", IntervalStyle == INTSTYLE_POSTGRES},
 		{"extra_float_digits", "3", extra_float_digits > 0},	/* all of these mean the shortest exact form */
-		{"lc_monetary", "C", strcmp(locale_monetary, "C") == 0},
+		{"lc_monetary", "C", strcmp(GetConfigOption("lc_monetary", false, false), "C") == 0},
 		{"quote_all_identifiers", "off", !quote_all_identifiers},
 		{"standard_conforming_strings", "on", standard_conforming_strings},
 	};
