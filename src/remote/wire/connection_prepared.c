@@ -15,6 +15,7 @@
 
 #define USES_BEFORE_PREPARE 3	/* a statement is prepared at this use */
 #define MAX_PREPARED 500		/* statements remembered per connection */
+#define MAX_GENERATIONS 10		/* how often one is prepared: each time the node keeps one more plan */
 
 /*
  * Bytes of text that may be prepared per connection.  The plan of a UNION ALL over a node's
@@ -137,12 +138,9 @@ shard_connection_find_due(ShardConn *conn, const char *sql)
 	}
 	if (entry->prepared || entry == conn->preparing || ++entry->nuses < USES_BEFORE_PREPARE)
 		return NULL;
-	if (entry->generation == 0)
-	{
-		if (conn->prepared_bytes + strlen(sql) > MAX_PREPARED_BYTES)
-			return NULL;
-		conn->prepared_bytes += strlen(sql);
-	}
+	if (entry->generation >= MAX_GENERATIONS || conn->prepared_bytes + strlen(sql) > MAX_PREPARED_BYTES)
+		return NULL;
+	conn->prepared_bytes += strlen(sql);
 	return entry;
 }
 
@@ -158,8 +156,15 @@ shard_connection_is_stale(const PGresult *res)
 {
 	const char *sqlstate = PQresultErrorField(res, PG_DIAG_SQLSTATE);
 
-	/* "cached plan must not change result type", "prepared statement does not exist" */
-	return sqlstate && (strcmp(sqlstate, "0A000") == 0 || strcmp(sqlstate, "26000") == 0);
+	const char *function = PQresultErrorField(res, PG_DIAG_SOURCE_FUNCTION);
+
+	if (!sqlstate)
+		return false;
+	/* "prepared statement does not exist" */
+	if (strcmp(sqlstate, "26000") == 0)
+		return true;
+	/* "cached plan must not change result type"; others of this code are the statement's own */
+	return strcmp(sqlstate, "0A000") == 0 && function && strcmp(function, "RevalidateCachedQuery") == 0;
 }
 
 void
