@@ -154,6 +154,7 @@ COMMIT;
 BEGIN;
 UPDATE child SET kind_id = 8 WHERE id = 91;
 COMMIT;
+\set VERBOSITY terse
 UPDATE child SET third_id = 8 WHERE id = 91;
 
 SET client_min_messages = warning;
