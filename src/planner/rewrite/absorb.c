@@ -62,11 +62,24 @@ topmost_stage(PlannerInfo *root)
 	return root->upper_rels[stage] != NIL ? linitial(root->upper_rels[stage]) : NULL;
 }
 
+/* Columns in conditions on the sub-select's rows, which core does not count as needed; as pull_varattnos() numbers them. */
+static Bitmapset *
+condition_columns(const RelOptInfo *rel)
+{
+	Bitmapset  *columns = NULL;
+	ListCell   *lc;
+
+	foreach(lc, rel->baserestrictinfo)
+		pull_varattnos((Node *) lfirst_node(RestrictInfo, lc)->clause, rel->relid, &columns);
+	return columns;
+}
+
 /* The level's target list as what the remote query returns, or NIL when nodes cannot compute some of it. */
 static List *
 make_tlist(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info)
 {
 	List	   *tlist = NIL;
+	Bitmapset  *in_conditions = condition_columns(rel);
 	ListCell   *lc;
 
 	foreach(lc, root->processed_tlist)
@@ -79,7 +92,8 @@ make_tlist(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info)
 		/* core has replaced a column that is not needed by NULL */
 		if (IsA(entry->expr, Const) && ((Const *) entry->expr)->constisnull &&
 			entry->resno <= rel->max_attr &&
-			bms_is_empty(rel->attr_needed[entry->resno - rel->min_attr]))
+			bms_is_empty(rel->attr_needed[entry->resno - rel->min_attr]) &&
+			!bms_is_member(entry->resno - FirstLowInvalidHeapAttributeNumber, in_conditions))
 			continue;
 		if (root->parse->hasWindowFuncs ?
 			!shard_shippable_window_expr(root, info->from->relids, entry->expr) :
@@ -175,13 +189,8 @@ take_run_conditions(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *sub,
 static bool
 needs_whole_row(const RelOptInfo *rel)
 {
-	Bitmapset  *attnos = NULL;
-	ListCell   *lc;
-
-	foreach(lc, rel->baserestrictinfo)
-		pull_varattnos((Node *) lfirst_node(RestrictInfo, lc)->clause, rel->relid, &attnos);
 	return !bms_is_empty(rel->attr_needed[-rel->min_attr]) ||
-		bms_is_member(-FirstLowInvalidHeapAttributeNumber, attnos);
+		bms_is_member(-FirstLowInvalidHeapAttributeNumber, condition_columns(rel));
 }
 
 /* Conditions on the sub-select's rows that stayed outside; false when nodes cannot check them all. */
