@@ -211,6 +211,8 @@ sub agree
 	return 0 if is_failure($code);
 	# core looks up min() and max() by an index with the query's own WITH TIES, and so finds several
 	return 1 if text_of($case) =~ /\b(min|max)\(.*WITH TIES/s && grep { $_ && $_->{C} eq '21000' } map { $_->{error} } $about_plain, $about_sharded;
+	# core before 18 takes a column that a condition makes constant for constant in all grouping sets, too, and does not sort by it
+	return 1 if text_of($case) =~ / = .*\b(?:CUBE|ROLLUP|GROUPING SETS)\b.*ORDER BY/s && join("\n", sort split /\n/, $plain) eq join("\n", sort split /\n/, $sharded);
 	# core finds that collations are in conflict when values are compared, which a plan without rows never does
 	return 1 if $about_plain->{error} && $about_plain->{error}{C} eq '42P22';
 	return 1 if grep { $_ && $_->{C} eq '57014' } map { $_->{error} } $about_plain, $about_sharded;
