@@ -33,11 +33,14 @@
 #include "catalog/partition.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_foreign_table.h"
 #include "catalog/shard_map.h"
 #include "commands/defrem.h"
+#include "foreign/fdwapi.h"
 #include "identity.h"
 #include "lib/stringinfo.h"
 #include "partitioning/partdesc.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/hsearch.h"
@@ -45,6 +48,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "version.h"
 
@@ -400,6 +404,20 @@ has_triggers(Oid relid)
 	return result;
 }
 
+/* Who has written a foreign table's row. */
+static TransactionId
+placed_by(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(FOREIGNTABLEREL, ObjectIdGetDatum(relid));
+	TransactionId xid;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for foreign table %u", relid);
+	xid = HeapTupleHeaderGetXmin(tuple->t_data);
+	ReleaseSysCache(tuple);
+	return xid;
+}
+
 /* Fills shards[shardno] of a map from the catalogs.  Memory: current context, the map's. */
 static void
 fill_shard(CachedMap *cached, int shardno, Oid relid)
@@ -428,6 +446,10 @@ fill_shard(CachedMap *cached, int shardno, Oid relid)
 
 	shard->relid = relid;
 	shard->serverid = table->serverid;
+	shard->placed_by = placed_by(relid);
+	if (TransactionIdIsNormal(shard->placed_by) &&
+		(!TransactionIdIsValid(map->newest_place) || TransactionIdFollows(shard->placed_by, map->newest_place)))
+		map->newest_place = shard->placed_by;
 	shard->nodeno = find_or_add_node(map, table->serverid);
 	map->nodes[shard->nodeno].nshards++;
 	shard->name = quote_qualified_identifier(local_schema, local_name);
@@ -437,6 +459,156 @@ fill_shard(CachedMap *cached, int shardno, Oid relid)
 	map->foreign_definition |= map->renames || strcmp(shard->name, shard->relation) != 0;
 	map->read_only |= !shard_option_table_bool(relid, "updatable", true);
 	map->has_triggers |= has_triggers(relid);
+}
+
+/* ---------- shards that move ---------- */
+
+const ShardMap *
+shard_map_get_now(Oid relid)
+{
+	AcceptInvalidationMessages();
+	return shard_map_get(relid);
+}
+
+bool
+shard_map_lock(const ShardMap *map, int shardno, int lockmode)
+{
+	/* looks at what others have committed if it is a new lock; if not, nobody can have moved the shard */
+	LockRelationOid(map->shards[shardno].relid, lockmode);
+	return shard_map_get(map->relid) == map;
+}
+
+/* Server of a foreign table as a snapshot sees it; InvalidOid when it does not see the table. */
+static Oid
+server_as_of(Oid relid, Snapshot snapshot)
+{
+	Relation	rel = table_open(ForeignTableRelationId, AccessShareLock);
+	Oid			serverid = InvalidOid;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_foreign_table_ftrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
+	scan = systable_beginscan(rel, ForeignTableRelidIndexId, true, snapshot, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		serverid = ((Form_pg_foreign_table) GETSTRUCT(tuple))->ftserver;
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return serverid;
+}
+
+/* Can a row that xid has written be newer than a snapshot whose xmin is given? */
+static bool
+may_be_newer(TransactionId xid, TransactionId xmin)
+{
+	return TransactionIdIsNormal(xid) && !TransactionIdPrecedes(xid, xmin);
+}
+
+/* A copy of map with the same shards, whose places can be changed, and room for one more node per shard. */
+static CachedMap *
+copy_map(const ShardMap *map)
+{
+	const CachedMap *cached = (const CachedMap *) map;
+	CachedMap  *copy = palloc(sizeof(CachedMap));
+
+	*copy = *cached;
+	copy->map.serial = ++last_serial;
+	copy->map.shards = palloc(sizeof(Shard) * map->nshards);
+	memcpy(copy->map.shards, map->shards, sizeof(Shard) * map->nshards);
+	copy->map.nodes = palloc0(sizeof(ShardNode) * (map->nnodes + map->nshards));
+	memcpy(copy->map.nodes, map->nodes, sizeof(ShardNode) * map->nnodes);
+	return copy;
+}
+
+const ShardMap *
+shard_map_as_of(const ShardMap *map, const char *snapshot, TransactionId xmin)
+{
+	CachedMap  *copy = NULL;
+	Snapshot	then;
+
+	if (!may_be_newer(map->newest_place, xmin))
+		return map;
+	then = RegisterSnapshot(RestoreSnapshot(unconstify(char *, snapshot)));
+	for (int i = 0; i < map->nshards; i++)
+	{
+		Oid			serverid;
+
+		if (!may_be_newer(map->shards[i].placed_by, xmin))
+			continue;
+		serverid = server_as_of(map->shards[i].relid, then);
+		/* a table that was made since has no rows that the snapshot would see */
+		if (!OidIsValid(serverid) || serverid == map->shards[i].serverid)
+			continue;
+		if (copy == NULL)
+			copy = copy_map(map);
+		copy->map.nodes[copy->map.shards[i].nodeno].nshards--;
+		copy->map.shards[i].serverid = serverid;
+		copy->map.shards[i].nodeno = find_or_add_node(&copy->map, serverid);
+		copy->map.nodes[copy->map.shards[i].nodeno].nshards++;
+	}
+	UnregisterSnapshot(then);
+	if (copy == NULL)
+		return map;
+	count_hosted(&copy->map);
+	return &copy->map;
+}
+
+static void
+check_shard_unmoved(const Shard *shard, Snapshot snapshot)
+{
+	Oid			serverid;
+
+	if (!may_be_newer(shard->placed_by, snapshot->xmin))
+		return;
+	serverid = server_as_of(shard->relid, snapshot);
+	if (OidIsValid(serverid) && serverid != shard->serverid)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access due to a move of shard %s", shard->name),
+				 errdetail("It has moved to another node since this transaction's snapshot was taken."),
+				 errhint("The transaction might succeed if retried.")));
+}
+
+void
+shard_map_check_unmoved(const ShardMap *map, const Bitmapset *shards)
+{
+	Snapshot	snapshot;
+
+	if (!IsolationUsesXactSnapshot() || !TransactionIdIsNormal(map->newest_place))
+		return;
+	snapshot = GetTransactionSnapshot();
+	if (!may_be_newer(map->newest_place, snapshot->xmin))
+		return;
+	for (int i = 0; i < map->nshards; i++)
+	{
+		if (shards == NULL || bms_is_member(i, shards))
+			check_shard_unmoved(&map->shards[i], snapshot);
+	}
+}
+
+Oid
+shard_map_server(Oid relid)
+{
+	if (IsolationUsesXactSnapshot())
+	{
+		const ShardMap *map = shard_map_get(relid);
+
+		if (map)
+			shard_map_check_unmoved(map, NULL);
+	}
+	return GetForeignServerIdByRelId(relid);
+}
+
+Oid
+shard_map_lock_shard(const Shard *shard, int lockmode)
+{
+	LockRelationOid(shard->relid, lockmode);
+	if (get_rel_relkind(shard->relid) != RELKIND_FOREIGN_TABLE)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("%s is not a shard any more", shard->name)));
+	return shard_map_server(shard->relid);
 }
 
 /* Marks every map that relid (0: any relation) is the table or a shard of. */

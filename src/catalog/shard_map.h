@@ -8,6 +8,8 @@
 
 #include "postgres.h"
 
+#include "access/transam.h"
+#include "nodes/bitmapset.h"
 #include "nodes/pg_list.h"
 
 /* A node that holds shards of one table. */
@@ -32,6 +34,7 @@ typedef struct Shard
 	Oid			relid;			/* the foreign table on the coordinator */
 	int			nodeno;			/* 0-based, into ShardMap.nodes */
 	Oid			serverid;
+	TransactionId placed_by;	/* has written its row of pg_foreign_table */
 	const char *name;			/* schema-qualified, quoted name on the coordinator, for messages */
 	const char *relation;		/* qualified, quoted name on the node */
 
@@ -56,6 +59,7 @@ typedef struct ShardMap
 	bool		read_only;		/* option `updatable` of some shard, or of its server, is false */
 	bool		has_triggers;	/* some shard has triggers here */
 	bool		foreign_definition; /* some shard's table is defined on its node alone, maybe in another way */
+	TransactionId newest_place; /* the youngest placed_by of all shards; invalid: all are frozen */
 	int			nshards;
 	Shard	   *shards;
 	int			nnodes;
@@ -70,6 +74,50 @@ typedef struct ShardMap
  * Errors: the library does not fit the extension (version.h).
  */
 extern const ShardMap *shard_map_get(Oid relid);
+
+/*
+ * Shards can move while statements run.  A move waits for locks of those who write, and
+ * leaves the old table, which takes no changes any more, to those who read, as long as a
+ * snapshot from before the move is in use.  So
+ *
+ *	 reads	use the map of the moment when they begin (shard_map_get_now).  A statement that sees all nodes
+ *			as of an earlier moment uses the map as of that one (shard_map_as_of)
+ *	 writes	lock their shards until the transaction ends, and look at the map again (shard_map_lock)
+ *
+ * At REPEATABLE READ and above both are refused (40001) where a shard has moved since the
+ * transaction's snapshot (shard_map_check_unmoved): the transaction may have read the old table,
+ * or have a snapshot of the new node from before the rows were there.
+ */
+
+/* shard_map_get() with what other sessions have committed by now. */
+extern const ShardMap *shard_map_get_now(Oid relid);
+
+/*
+ * Locks shard shardno against moves, for changing rows (RowExclusiveLock) or locking them
+ * (RowShareLock), until the transaction ends.  False: the table's map is another one now.
+ */
+extern bool shard_map_lock(const ShardMap *map, int shardno, int lockmode);
+
+/*
+ * The same for who has a map that must stay; returns the server where the shard is now.
+ * Errors: as shard_map_check_unmoved().
+ */
+extern Oid	shard_map_lock_shard(const Shard *shard, int lockmode);
+
+/* The same for a foreign table that core has locked already, as those that ModifyTable changes. */
+extern Oid	shard_map_server(Oid relid);
+
+/*
+ * map as of a moment: where it has other servers, a copy in the current context.
+ * snapshot: as SerializeSnapshot() has written it; xmin: its xmin.
+ */
+extern const ShardMap *shard_map_as_of(const ShardMap *map, const char *snapshot, TransactionId xmin);
+
+/*
+ * At REPEATABLE READ and above, raises ERRCODE_T_R_SERIALIZATION_FAILURE when a shard of map among
+ * shards (shardnos; NULL: all) has moved since the transaction's snapshot.
+ */
+extern void shard_map_check_unmoved(const ShardMap *map, const Bitmapset *shards);
 
 /* Are all of its nodes nodes of the cluster, which have copies of the reference tables?  Asked anew each time. */
 extern bool shard_map_in_cluster(const ShardMap *map);

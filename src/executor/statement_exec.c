@@ -97,11 +97,15 @@ resolve_maps(ShardStatementState *state)
 	state->maps = palloc(sizeof(ShardMap *) * state->nmaps);
 	for (int i = 0; i < state->nmaps; i++)
 	{
-		state->maps[i] = shard_map_get(list_nth_oid(relids, i));
+		state->maps[i] = shard_map_get_now(list_nth_oid(relids, i));
 		if (state->maps[i] == NULL)
 			elog(ERROR, "relation %u is not sharded", list_nth_oid(relids, i));
+		/* plans are made anew after a move; this one has been made just before it */
 		if (!shard_colocated(list_nth_oid(relids, i), linitial_oid(relids)))
-			elog(ERROR, "relations %u and %u are not colocated", list_nth_oid(relids, i), linitial_oid(relids));
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("shards of \"%s\" and \"%s\" have moved apart while the statement began",
+							get_rel_name(linitial_oid(relids)), get_rel_name(list_nth_oid(relids, i)))));
 	}
 }
 
@@ -341,10 +345,37 @@ render(const ShardStatementState *state, int shardno)
 	return sql.data;
 }
 
+/*
+ * The shards that run the statement.  Where it changes or locks rows they are locked against
+ * moves until the transaction ends; a move that has been waited for changes the map, and
+ * maybe what is locked already is not all.
+ */
+static Bitmapset *
+lock_live_shards(ShardStatementState *state)
+{
+	bool		locks = state->plan->on_writer || !state->plan->returns_rows;
+	int			lockmode = state->plan->only_locks ? RowShareLock : RowExclusiveLock;
+	Bitmapset  *live;
+	bool		current;
+
+	do
+	{
+		int			shardno = -1;
+
+		live = live_shards(state, false);
+		current = true;
+		while (locks && (shardno = bms_next_member(live, shardno)) >= 0)
+			current &= shard_map_lock(state->maps[0], shardno, lockmode);
+		if (!current)
+			resolve_maps(state);
+	} while (!current);
+	return live;
+}
+
 static void
 make_targets(ShardStatementState *state)
 {
-	Bitmapset  *live = live_shards(state, false);
+	Bitmapset  *live = lock_live_shards(state);
 	int			shardno = -1;
 
 	state->ntargets = 0;
@@ -405,10 +436,9 @@ run_commands(ShardStatementState *state)
 }
 
 static void
-open_streams(ShardStatementState *state)
+open_streams(ShardStatementState *state, ShardSnapshot *snapshot)
 {
 	const ShardMap *map = state->maps[0];
-	ShardSnapshot *snapshot = shard_txn_snapshot(state->css.ss.ps.state->es_query_cxt);
 
 	state->streams = palloc0(sizeof(ShardStream *) * Max(state->ntargets, 1));
 	state->wait_set = shard_wait_set_create(state->run_cxt);
@@ -477,17 +507,40 @@ evaluate_all(ShardStatementState *state)
 	}
 }
 
+/* Refuses shards that have moved since the transaction's snapshot. */
+static void
+check_unmoved(const ShardStatementState *state)
+{
+	Bitmapset  *live = NULL;
+
+	if (!IsolationUsesXactSnapshot())
+		return;
+	for (int i = 0; i < state->ntargets; i++)
+		live = bms_add_member(live, state->targets[i].shardno);
+	shard_map_check_unmoved(state->maps[0], live);
+}
+
 /* Starts the statement on all of its shards. */
 static void
 start(ShardStatementState *state)
 {
 	MemoryContext oldcxt = MemoryContextSwitchTo(state->run_cxt);
+	ShardSnapshot *snapshot = NULL;
 
 	state->started = true;
 	evaluate_all(state);
-	make_targets(state);
+	/* before the map is looked at: a shard may move in between */
 	if (state->plan->returns_rows)
-		open_streams(state);
+		snapshot = shard_txn_snapshot(state->css.ss.ps.state->es_query_cxt);
+	if (state->plan->returns_rows && !state->plan->on_writer)
+		resolve_maps(state);
+	make_targets(state);
+	if (snapshot && snapshot->local && !state->plan->on_writer)
+		state->maps[0] = shard_map_as_of(state->maps[0], snapshot->local, snapshot->local_xmin);
+	else
+		check_unmoved(state);
+	if (state->plan->returns_rows)
+		open_streams(state, snapshot);
 	else
 		run_commands(state);
 	MemoryContextSwitchTo(oldcxt);

@@ -84,6 +84,7 @@ typedef struct CopySource
 typedef struct CopyRun
 {
 	const ShardCopyTo *copy;
+	const ShardMap *map;		/* as of snapshot */
 	MemoryContext cxt;			/* of all of it */
 	ShardSnapshot *snapshot;
 	ShardCopyDest *dest;
@@ -172,7 +173,7 @@ run_as_query(ParseState *pstate, const CopyStmt *stmt, Relation rel, List *attno
 static void
 group_by_node(CopyRun *run)
 {
-	const ShardMap *map = run->copy->map;
+	const ShardMap *map = run->map;
 	const ShardQuery *query = run->copy->query;
 
 	run->nodes = palloc0(sizeof(CopyNode) * map->nnodes);
@@ -205,7 +206,7 @@ workers_per_stream(const CopyRun *run, int nodeno)
 {
 	const CopyNode *node = &run->nodes[nodeno];
 	int			in_flight = Min(node->nshards, shard_guc_max_connections_per_node);
-	int			cores = run->copy->map->nodes[nodeno].cores;
+	int			cores = run->map->nodes[nodeno].cores;
 
 	if (in_flight <= 1 || node->together)
 		return -1;
@@ -219,7 +220,7 @@ static void
 open_source(CopyRun *run, int i, int nodeno)
 {
 	MemoryContext oldcxt = MemoryContextSwitchTo(run->cxt);
-	const ShardMap *map = run->copy->map;
+	const ShardMap *map = run->map;
 	CopyNode   *node = &run->nodes[nodeno];
 	CopySource *source = &run->sources[i];
 	const int  *shardnos = node->shardnos + node->nopened;
@@ -252,7 +253,7 @@ open_source(CopyRun *run, int i, int nodeno)
 static void
 open_sources(CopyRun *run)
 {
-	const ShardMap *map = run->copy->map;
+	const ShardMap *map = run->map;
 	int			window = WINDOW_FACTOR * shard_guc_max_connections_per_node;
 	bool		more = true;
 
@@ -282,7 +283,7 @@ violation(const CopyRun *run, const CopySource *source, const char *what)
 	ereport(ERROR,
 			(errcode(ERRCODE_PROTOCOL_VIOLATION),
 			 errmsg("unexpected data from node \"%s\": %s",
-					run->copy->map->nodes[source->nodeno].name, what),
+					run->map->nodes[source->nodeno].name, what),
 			 errdetail("Shard %s.", source->label)));
 }
 
@@ -423,6 +424,21 @@ write_start(CopyRun *run)
 	}
 }
 
+/* Where the shards are as of the statement's snapshot. */
+static const ShardMap *
+map_of_snapshot(const ShardMap *map, const ShardSnapshot *snapshot)
+{
+	map = shard_map_get_now(map->relid);
+	if (map == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("the table is not sharded any more")));
+	if (snapshot->local)
+		return shard_map_as_of(map, snapshot->local, snapshot->local_xmin);
+	shard_map_check_unmoved(map, NULL);
+	return map;
+}
+
 static uint64
 run_on_shards(const CopyStmt *stmt, const ShardCopyTo *copy)
 {
@@ -435,6 +451,7 @@ run_on_shards(const CopyStmt *stmt, const ShardCopyTo *copy)
 	run.cxt = cxt;
 	run.dest = shard_copy_dest_open(stmt, copy->query ? InvalidOid : copy->map->relid);
 	run.snapshot = copy->query ? copy->query->snapshot : shard_txn_snapshot(cxt);
+	run.map = copy->query ? copy->map : map_of_snapshot(copy->map, run.snapshot);
 	run.wait_set = shard_wait_set_create(cxt);
 	run.chunk = palloc(CHUNK_BYTES);
 	group_by_node(&run);
@@ -472,7 +489,7 @@ shard_copy_to(ParseState *pstate, const CopyStmt *stmt, int stmt_location, int s
 		ProcessCopyOptions(pstate, &copy.opts, false, stmt->options);
 		check_force_quote(rel, &copy);
 		copy.encoding = copy.opts.file_encoding >= 0 ? copy.opts.file_encoding : pg_get_client_encoding();
-		copy.map = shard_map_get(RelationGetRelid(rel));
+		copy.map = shard_map_get_now(RelationGetRelid(rel));
 		if (copy.map == NULL)
 			elog(ERROR, "relation \"%s\" is not sharded", RelationGetRelationName(rel));
 		obstacle = shard_copy_to_sql_obstacle(&copy);

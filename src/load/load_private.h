@@ -70,6 +70,7 @@ typedef struct ShardLoad
 	ShardKeyReader *keys;
 	ShardLineCheck *check;		/* NULL: lines are sent without this check */
 	ShardCopySet *set;
+	bool		spread;			/* over several connections of a node */
 	ShardCopyTarget **targets;	/* by shardno; NULL: no row yet */
 	ShardDuplicates *duplicates;
 	ShardRejects *rejects;		/* NULL: no row may be rejected */

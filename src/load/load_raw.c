@@ -177,7 +177,8 @@ open_set(ShardLoad *load, int nconns)
 	shard_copy_set_user_lines(load->set);
 	load->targets = MemoryContextAllocZero(load->cxt, load->map->nshards * sizeof(ShardCopyTarget *));
 	load->stat = shard_copy_stat_begin(load->cxt, load->set, RelationGetRelid(load->rel), "raw", NULL);
-	if (nconns > 1)
+	load->spread = nconns > 1;
+	if (load->spread)
 		shard_copy_set_spread(load->set, nconns);
 	if (load->rejects)
 		shard_copy_set_guard(load->set, options->ignore_errors, shard_load_row_refused, load);
@@ -213,6 +214,23 @@ append_eol(StringInfo buf, ShardLineEol eol)
 }
 
 /*
+ * Locks a shard against moves, and returns the server where it is.  Where it has moved since
+ * the load began, that is not where what the load has planned for its node was planned.
+ */
+static Oid
+lock_shard(ShardLoad *load, const Shard *shard)
+{
+	Oid			serverid = shard_map_lock_shard(shard, RowExclusiveLock);
+
+	if (serverid != shard->serverid && (load->duplicates || load->spread))
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("shard %s has moved to another node while the load ran", shard->name),
+				 errhint("Load again.")));
+	return serverid;
+}
+
+/*
  * Opens a shard's target for its first row.  Only now the node is asked whether it
  * reads lines as the coordinator does, since nodes that get no rows may be down.
  * False: it does not.
@@ -220,13 +238,15 @@ append_eol(StringInfo buf, ShardLineEol eol)
 static bool
 open_target(ShardLoad *load, int shardno)
 {
-	const Shard *shard = &load->map->shards[shardno];
+	Shard		shard = load->map->shards[shardno];
 	MemoryContext oldcxt = MemoryContextSwitchTo(load->cxt);
-	const char *reason = shard_raw_mode_shard_reason(shard, load->userid);
+	const char *reason;
 	ShardCopyTarget *target;
 	StringInfoData header;
 	char	   *sql;
 
+	shard.serverid = lock_shard(load, &load->map->shards[shardno]);
+	reason = shard_raw_mode_shard_reason(&shard, load->userid);
 	if (reason != NULL)
 	{
 		ereport(DEBUG1,
@@ -237,15 +257,15 @@ open_target(ShardLoad *load, int shardno)
 		return false;
 	}
 
-	sql = shard_raw_mode_copy_sql(load->cstate, &load->plan, shard->relid);
-	target = shard_copy_target_open(load->set, shard->serverid, load->userid, sql, false, shard->name);
+	sql = shard_raw_mode_copy_sql(load->cstate, &load->plan, shard.relid);
+	target = shard_copy_target_open(load->set, shard.serverid, load->userid, sql, false, shard.name);
 	initStringInfo(&header);
 	append_eol(&header, shard_load_row_eol(load));
 	shard_copy_target_set_header(target, header.data);
 	if (load->duplicates)
 		shard_copy_target_set_staging(target,
 									  shard_duplicate_staging(load->duplicates, shardno, sql));
-	shard_copy_stat_add(load->stat, target, shard->relid, shard->serverid);
+	shard_copy_stat_add(load->stat, target, shard.relid, shard.serverid);
 	load->targets[shardno] = target;
 	MemoryContextSwitchTo(oldcxt);
 	return true;

@@ -122,6 +122,7 @@ shardBeginDirectModify(ForeignScanState *node, int eflags)
 	map = shard_map_get(state->plan->relid);
 	if (map == NULL)
 		elog(ERROR, "relation %u is not a shard", state->plan->relid);
+	shard_map_check_unmoved(map, NULL);	/* core has locked it */
 	state->shard = &map->shards[0];
 	state->userid = shard_result_userid(node->resultRelInfo, estate);
 	state->params = shard_param_create(fsplan->fdw_exprs, &node->ss.ps);

@@ -25,6 +25,7 @@
 
 #include "access/sysattr.h"
 #include "catalog/option.h"
+#include "catalog/shard_map.h"
 #include "commands/trigger.h"
 #include "compat.h"
 #include "deparse/dml.h"
@@ -137,7 +138,7 @@ create_state(ModifyTableState *mtstate, ResultRelInfo *rinfo, const ShardModifyP
 
 	state->operation = plan->operation;
 	state->rel = rinfo->ri_RelationDesc;
-	state->statement.serverid = GetForeignServerIdByRelId(RelationGetRelid(state->rel));
+	state->statement.serverid = shard_map_server(RelationGetRelid(state->rel));
 	state->statement.userid = shard_result_userid(rinfo, estate);
 	state->statement.label =
 		quote_qualified_identifier(get_namespace_name(RelationGetNamespace(state->rel)),

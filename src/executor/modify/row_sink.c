@@ -227,7 +227,7 @@ shard_row_sink_open(ShardRowSink *sink, Relation rel, Oid userid, List *attnos)
 	Oid			relid = RelationGetRelid(rel);
 	AttrNumber *attno_array = palloc(sizeof(AttrNumber) * Max(list_length(attnos), 1));
 	int			natts = 0;
-	Oid			serverid = GetForeignServerIdByRelId(relid);
+	Oid			serverid = shard_map_server(RelationGetRelid(rel));
 	const char *label;
 	const char *copy_sql;
 	bool		binary;

@@ -142,6 +142,11 @@ lock_shard(SourceState *state, const Shard *shard)
 				 errmsg("cannot run this statement on sharded table \"%s\"",
 						RelationGetRelationName(state->parent)),
 				 errdetail("Its shard %s has triggers.", shard->name)));
+	if (shard_map_server(RelationGetRelid(rel)) != shard->serverid)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("shard %s has moved to another node while the statement ran", shard->name),
+				 errhint("The transaction might succeed if retried.")));
 	table_close(rel, NoLock);
 }
 

@@ -63,19 +63,26 @@
  * Begin
  * ------------------------------------------------------------------------ */
 
-/* Looks up the tables' shards; all of them must be colocated with the first. */
+/*
+ * Looks up the tables' shards; all of them must be colocated with the first.  With a snapshot
+ * over all nodes they are where they were at its moment.
+ */
 static void
 resolve_maps(ShardScanState *state)
 {
+	const ShardSnapshot *snapshot = state->snapshot;
+
 	state->nmaps = list_length(state->plan->relids);
 	state->maps = palloc(sizeof(ShardMap *) * state->nmaps);
 	for (int i = 0; i < state->nmaps; i++)
 	{
 		Oid			relid = list_nth_oid(state->plan->relids, i);
 
-		state->maps[i] = shard_map_get(relid);
+		state->maps[i] = shard_map_get_now(relid);
 		if (state->maps[i] == NULL)
 			elog(ERROR, "relation %u is not sharded", relid);
+		if (snapshot && snapshot->local && !state->plan->locks_rows)
+			state->maps[i] = shard_map_as_of(state->maps[i], snapshot->local, snapshot->local_xmin);
 		if (state->maps[i]->nshards != state->maps[0]->nshards)
 			elog(ERROR, "relations of a shard scan have %d and %d shards",
 				 state->maps[0]->nshards, state->maps[i]->nshards);
@@ -126,6 +133,23 @@ planned_shards(const ShardScanState *state)
 		result = bms_add_member(result, shardno);
 	}
 	return result;
+}
+
+/*
+ * Locks the shards of a scan that locks rows against moves, until the transaction ends: rows
+ * that are locked on a node where the shard is no more protect nothing.  Who waits for a
+ * move here finds the shard at its new place.
+ */
+static void
+lock_shards(ShardScanState *state)
+{
+	bool		current = true;
+	int			shardno = -1;
+
+	while ((shardno = bms_next_member(state->live, shardno)) >= 0)
+		current &= shard_map_lock(state->maps[0], shardno, RowShareLock);
+	if (!current)
+		resolve_maps(state);
 }
 
 /* Prunes planned shards by conditions with parameters. Memory: current context. */
@@ -227,6 +251,9 @@ shardBeginForeignScan(ForeignScanState *node, int eflags)
 	node->fdw_state = state;
 	state->plan = shard_plan_private_unpack(fsplan->fdw_private);
 	state->params = shard_param_create(fsplan->fdw_exprs, (PlanState *) node);
+	/* before the maps: a shard may move in between */
+	if (!(eflags & EXEC_FLAG_EXPLAIN_ONLY))
+		state->snapshot = shard_txn_snapshot(estate->es_query_cxt);
 	resolve_maps(state);
 	state->userid = OidIsValid(state->plan->check_as_user) ? state->plan->check_as_user : GetUserId();
 	state->level = shard_txn_level_create(estate->es_query_cxt);
@@ -252,7 +279,10 @@ shardBeginForeignScan(ForeignScanState *node, int eflags)
 	state->decoder = create_decoder(node, state->plan);
 	state->run_cxt = AllocSetContextCreate(estate->es_query_cxt, "shard scan",
 										   ALLOCSET_DEFAULT_SIZES);
-	state->snapshot = shard_txn_snapshot(estate->es_query_cxt);
+	if (state->plan->locks_rows)
+		lock_shards(state);
+	if (state->snapshot->local == NULL || state->plan->locks_rows)
+		shard_map_check_unmoved(state->maps[0], state->planned);
 	if (node->ss.ps.state->es_instrument)
 		state->figures = palloc0(sizeof(ShardScanFigures) * state->maps[0]->nshards);
 	announce_streams(state, shard_param_has_exec(state->params) ||

@@ -45,6 +45,8 @@ struct ShardSnapshot
 	MemoryContextCallback callback;
 	List	   *nodes;			/* of ShardNodeSnapshot */
 	bool		cut;			/* taken on all nodes at one moment (remote/run/cut.c) */
+	char	   *local;			/* of a cut: the coordinator's snapshot of that moment, as SerializeSnapshot() writes it */
+	TransactionId local_xmin;	/* its xmin */
 };
 
 /* What snapshot is on a node.  The first call for a node makes an empty entry. */

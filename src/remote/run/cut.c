@@ -40,6 +40,7 @@
 #include "remote/xact/twophase.h"
 #include "remote/xact/txn_private.h"
 #include "utils/builtins.h"
+#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #define CUT_TIMEOUT_MS 5000		/* for all attempts together */
@@ -182,13 +183,28 @@ export_sql(void)
 }
 
 /*
+ * Notes what the coordinator's catalogs say at this moment, while the fence is closed: where
+ * shards are that move before the statement looks for them.  The statement's own
+ * snapshot is older, and keeps the rows that this one sees.
+ */
+static void
+note_local(ShardSnapshot *snapshot)
+{
+	Snapshot	local = GetLatestSnapshot();
+
+	snapshot->local = MemoryContextAlloc(snapshot->cxt, EstimateSnapshotSpace(local));
+	SerializeSnapshot(local, snapshot->local);
+	snapshot->local_xmin = local->xmin;
+}
+
+/*
  * Asks the nodes of items while the fence is closed.  CUT_ANSWERED: each of them has
  * answered before the fence was opened, or never will.  Then the snapshots of those
  * that have answered are of one moment, and ended lists the prepared transactions
  * whose local transactions had ended by then.
  */
 static CutOutcome
-ask_behind_fence(ShardBroadcast *items, int nitems, List **ended)
+ask_behind_fence(ShardSnapshot *snapshot, ShardBroadcast *items, int nitems, List **ended)
 {
 	const char *identity = shard_identity_get();	/* asked now: no table must be opened while the fence is closed */
 	bool		closed = shard_fence_close();
@@ -201,6 +217,8 @@ ask_behind_fence(ShardBroadcast *items, int nitems, List **ended)
 		/* not RAISE: that would search for deadlocks by asking nodes, while commits wait */
 		outcome = shard_broadcast_wait(items, nitems, SHARD_FENCE_HOLD_MS, SHARD_BROADCAST_HURRY) ?
 			CUT_ANSWERED : CUT_TOO_LATE;
+		if (outcome == CUT_ANSWERED)
+			note_local(snapshot);
 		for (int i = 0; i < nitems && outcome == CUT_ANSWERED; i++)
 			if (has_snapshot(&items[i]) && !PQgetisnull(items[i].first, 0, 0))
 				*ended = find_ended(*ended, items[i].conn->serverid, pstrdup(PQgetvalue(items[i].first, 0, 0)), identity);
@@ -268,7 +286,7 @@ collect_ids(ShardBroadcast *items, int nitems, TimestampTz deadline)
  * snapshots are a cut only if it returns CUT_ANSWERED and *left is empty.
  */
 static CutOutcome
-export_all(List *conns, TimestampTz deadline, List **ids, List **left)
+export_all(ShardSnapshot *snapshot, List *conns, TimestampTz deadline, List **ids, List **left)
 {
 	char	   *sql = export_sql();
 	int			nitems = list_length(conns);
@@ -282,7 +300,7 @@ export_all(List *conns, TimestampTz deadline, List **ids, List **left)
 		items[i].sql = sql;
 		items[i].has_rows = true;
 	}
-	outcome = ask_behind_fence(items, nitems, &ended);
+	outcome = ask_behind_fence(snapshot, items, nitems, &ended);
 	if (outcome == CUT_NOT_ASKED)
 		raise_interrupt();
 	else
@@ -382,7 +400,7 @@ shard_cut_take(ShardSnapshot *snapshot)
 
 		ids = NIL;
 		conns = open_connections();
-		outcome = export_all(conns, deadline, &ids, &left);
+		outcome = export_all(snapshot, conns, deadline, &ids, &left);
 		if (outcome == CUT_ANSWERED && left == NIL)
 			break;
 		end_all(conns);
