@@ -19,6 +19,7 @@
 #include "fmgr.h"
 #include "guc.h"
 #include "load/copy_to.h"
+#include "move/leftover.h"
 #include "planner/path/fdw_planner.h"
 #include "planner/path/key_join.h"
 #include "planner/whole/statement_cache.h"
@@ -30,6 +31,7 @@
 #include "remote/xact/txn.h"
 #include "service/deadlock.h"
 #include "service/error_name.h"
+#include "service/recover.h"
 #include "service/recovery_worker.h"
 #include "utility_hook.h"
 #include "version.h"
@@ -70,5 +72,6 @@ _PG_init(void)
 	shard_utility_hook_init();
 	shard_deadlock_init();
 	shard_error_name_init();
+	shard_recover_set_jobs(shard_leftover_recover);
 	shard_recovery_worker_init();
 }

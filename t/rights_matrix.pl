@@ -144,6 +144,22 @@ my %calls = (
 	'attach_partial_aggregate' => q{shardfdw_internal.attach_partial_aggregate('sum(bigint)', 'avg(bigint)')},
 	'undistribute_aggregate' => q{shardfdw.undistribute_aggregate('sum(bigint)')},
 	'distribute_aggregate' => q{shardfdw.distribute_aggregate('sum(bigint)')},
+	'job_is_running' => q{shardfdw_internal.job_is_running(1)},
+	'cancel_job' => q{shardfdw.cancel_job(1)},
+	'wait_job' => q{shardfdw.wait_job(1)},
+	'wait_move' => q{shardfdw_internal.wait_move(1)},
+	'job_schema' => q{shardfdw_internal.job_schema(1)},
+	'moving_parts' => q{shardfdw_internal.moving_parts('t_00', 1)},
+	'shard_group' => q{shardfdw_internal.shard_group('t_00')},
+	'moving_tables' => q{shardfdw_internal.moving_tables('t_00')},
+	'raise_no_move' => q{shardfdw_internal.raise_no_move('t_00', 'x')},
+	'check_move_here' => q{shardfdw_internal.check_move_here('t_00', 'node2', 'block')},
+	'check_move_nodes' => q{shardfdw_internal.check_move_nodes('t_00', 'node1', 'node2', 'block')},
+	'start_move' => q{shardfdw_internal.start_move('t', 0, false, false)},
+	'move_shard' => q{shardfdw.move_shard('t_00', 'node9', 'block')},
+	'remove_traces' => q{shardfdw_internal.remove_traces('{node1}')},
+	'moving_table_query' => q{shardfdw_internal.moving_table_query('x', 'y.x', '{}', '{}')},
+	'trace_commands' => q{shardfdw_internal.trace_commands('node1', 'x', '{}')},
 	'needed_objects' => q{shardfdw_internal.needed_objects('{t}')},
 	'common_keys' => q{shardfdw_internal.common_keys('t', 't', '[]')},
 	'needed_object' => q{shardfdw_internal.needed_object('pg_type'::regclass, 'int4'::regtype)},
@@ -153,7 +169,7 @@ my %calls = (
 	'aggregate_definition' => q{shardfdw_internal.aggregate_definition('sum(bigint)'::regprocedure, true)},
 );
 my %by_type = (
-	regclass => q{'t'}, 'name[]' => q{'{node1,node2}'}, name => q{'node1'}, text => q{'x'}, boolean => 'false',
+	bigint => '1', regclass => q{'t'}, 'name[]' => q{'{node1,node2}'}, name => q{'node1'}, text => q{'x'}, boolean => 'false',
 	integer => '4', xid8 => q{'1'}, jsonb => q{'{}'}, 'jsonb[]' => q{'{}'}, 'text[]' => q{'{}'}, 'smallint[]' => q{'{1}'}, 'regclass[]' => q{'{t}'},
 	oid => q{'sum(bigint)'::regprocedure}, regprocedure => q{'sum(bigint)'}, regproc => q{'version'}, anyelement => '1');
 
@@ -175,6 +191,7 @@ my %outcomes = (
 		storage_options storage_options_query store_identity successor_commands support_functions tables_read tables_that_need trusted_nodes partial_aggregate_name partial_aggregate_nodes
 		is_cluster_node is_trusted_node owner_code_query is_owner check_owner_code check_owner_code_seen index_before_rows
 		check_colocatable check_replaceable_constraints check_replaceable_dependents choose_key column_commands insertable_columns judge_node
+		remove_traces shard_group moving_tables job_schema moving_table_query reference_names job_is_running is_placed trace_commands jobs_read
 		key_columns node_query policy_commands privilege_commands statistics_commands successor_of trigger_commands user_aggregates},
 	# for owners of the table with USAGE on the nodes
 	'ok ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
@@ -182,25 +199,30 @@ my %outcomes = (
 		inspect_references inspect_shards inspect_partial_aggregates make_reference_copies make_schema_on_nodes
 		nodes_without_copy note_identity query_nodes replace_table replicate_table shard_table unreplicate_table unshard_table
 		check_new_node check_replaceable_kind choose_placement inspect_identity inspect_tables lock_to_shard note_cores partition_table
-		replace_by_shards usable_nodes},
+		replace_by_shards usable_nodes ask_for_move check_move_nodes check_move_here job_traces moving_parts},
 	# for who may lock the table
 	'ok ok 42501 42501 ok 42501 ok 42501 ok ok' => q{
 		lock_schemas make_objects_on_nodes},
 	# for superusers until granted, or for owners of what is given
 	'ok 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 	 adopted_wrapper_written check_postgres_fdw_switch commit_log_read commit_log_written coordinator_read coordinator_written dismiss_commit
-		distribute_aggregate undistribute_aggregate load_id_written lock_wrapper make_local_partial_aggregates make_partial_aggregates
+		distribute_aggregate job_read job_written job_id_read job_id_written undistribute_aggregate load_id_written lock_wrapper make_local_partial_aggregates make_partial_aggregates
 		refused_options replace_identity run_on_nodes run_on_shards set_node_option take_over_coordinator},
+	# there is no such job
+	'42704 42704 42704 42704 42704 42704 42704 42704 42704 42704' => q{
+		cancel_job wait_job wait_move},
 	'55000 55000 55000 55000 55000 55000 55000 55000 55000 55000' => q{
-		connections_written nodes_written prepared_transactions_written shards_written shared_connections_written
-		stat_load_written tables_written},
+		raise_no_move connections_written nodes_written prepared_transactions_written shards_written shared_connections_written
+		stat_load_written tables_written jobs_written},
 	'42601 42601 42501 42501 42501 42501 42601 42501 42501 42501' => q{
 		make_shards run_on_new_shards},
 	'42501 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		raise_owner_code},
 	'42809 42809 42809 42809 42809 42809 42809 42809 42809 42809' => q{
+		start_move
 		raise_other_kind},
 	'42704 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
+		move_shard
 		release_postgres_fdw switch_postgres_fdw},
 	'08001 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		add_node},

@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/moving.h"
 #include "ddl/ddl_send.h"
 #include "libpq-fe.h"
 #include "mb/pg_wchar.h"
@@ -79,6 +80,18 @@ make_commands(ShardDdlBatch *batch, int *ncommands, int **shardnos)
 	return commands;
 }
 
+/* Raises when a job moves one of the shards that get commands. */
+static void
+check_no_job(const ShardDdlTable *table, const int *shardnos, int ncommands)
+{
+	Oid		   *relids = palloc(sizeof(Oid) * Max(ncommands, 1));
+
+	for (int i = 0; i < ncommands; i++)
+		relids[i] = table->shards[shardnos[i]].relid;
+	shard_moving_check(relids, ncommands);
+	pfree(relids);
+}
+
 void
 shard_ddl_batch_run(ShardDdlBatch *batch)
 {
@@ -86,6 +99,8 @@ shard_ddl_batch_run(ShardDdlBatch *batch)
 	int		   *shardnos;
 	ShardCommand *commands = make_commands(batch, &ncommands, &shardnos);
 
+	if (!batch->keeps_definition)
+		check_no_job(batch->table, shardnos, ncommands);
 	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
 	shard_command_free(commands, ncommands);
 }

@@ -15,6 +15,7 @@ typedef struct ShardDdlBatch
 {
 	const ShardDdlTable *table;
 	StringInfoData *texts;		/* of each shard: its commands, separated by semicolons */
+	bool		keeps_definition;	/* nothing that a move would have to follow */
 } ShardDdlBatch;
 
 extern ShardDdlBatch *shard_ddl_batch_create(const ShardDdlTable *table);

@@ -88,6 +88,14 @@ typedef struct Survey
 	List	   *prepared;		/* of Prepared */
 } Survey;
 
+static ShardRecoverJobs recover_jobs = NULL;
+
+void
+shard_recover_set_jobs(ShardRecoverJobs jobs)
+{
+	recover_jobs = jobs;
+}
+
 /* The nodes that the current user has mappings for. */
 static List *
 find_nodes(void)
@@ -282,6 +290,14 @@ add_outcome(List *outcomes, const SurveyNode *node, const char *gid,
 	outcome->action = action;
 	outcome->message = message;
 	return lappend(outcomes, outcome);
+}
+
+List *
+shard_recover_add(List *outcomes, const char *node, ShardRecoverAction action, const char *message)
+{
+	SurveyNode	named = {.name = node};
+
+	return add_outcome(outcomes, &named, NULL, action, message);
 }
 
 /* Has another coordinator taken node over? */
@@ -560,6 +576,7 @@ shard_recover_run(bool dry_run)
 	{
 		note_identity(&survey);
 		shard_commit_log_purge();
+		outcomes = recover_jobs(outcomes);
 	}
 	return outcomes;
 }
@@ -657,6 +674,14 @@ shard_recover_log(List *outcomes)
 						 errdetail_internal("%s", outcome->message),
 						 errhint("%s", shard_identity_hint())));
 				break;
+			case SHARD_RECOVER_REMOVED:
+				ereport(LOG,
+						(errmsg("removed from node \"%s\": %s", outcome->node, outcome->message)));
+				break;
+			case SHARD_RECOVER_NOT_REMOVED:
+				ereport(LOG,
+						(errmsg("could not remove from node \"%s\": %s", outcome->node, outcome->message)));
+				break;
 			case SHARD_RECOVER_WOULD_COMMIT:
 			case SHARD_RECOVER_WOULD_ROLL_BACK:
 				break;
@@ -668,7 +693,7 @@ Datum
 shardfdw_recover_prepared_transactions(PG_FUNCTION_ARGS)
 {
 	static const char *const action_names[] = {"committed", "rolled back", "failed", "unreachable", "promoted",
-	"another server", "left alone", "not confirmed", "would commit", "would roll back"};
+	"another server", "left alone", "not confirmed", "would commit", "would roll back", "removed", "not removed"};
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	bool		dry_run = PG_GETARG_BOOL(0);
 	List	   *outcomes;

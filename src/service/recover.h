@@ -20,7 +20,9 @@ typedef enum ShardRecoverAction
 	SHARD_RECOVER_LEFT,			/* cannot be decided, or not here; message says why, gid may be NULL */
 	SHARD_RECOVER_UNCONFIRMED,	/* this server is not confirmed as the coordinator; node and gid are NULL */
 	SHARD_RECOVER_WOULD_COMMIT, /* dry runs */
-	SHARD_RECOVER_WOULD_ROLL_BACK
+	SHARD_RECOVER_WOULD_ROLL_BACK,
+	SHARD_RECOVER_REMOVED,		/* what a job has left on the node; message says which, gid is NULL */
+	SHARD_RECOVER_NOT_REMOVED	/* the same, which failed */
 } ShardRecoverAction;
 
 typedef struct ShardRecoverOutcome
@@ -36,6 +38,17 @@ typedef struct ShardRecoverOutcome
  * has mappings.  Returns a List of ShardRecoverOutcome.  Memory: current context.
  */
 extern List *shard_recover_run(bool dry_run);
+
+/*
+ * Work beside prepared transactions, after them: removes what jobs that have ended have
+ * left on the nodes for which the current user has mappings.  Returns outcomes with what it has
+ * done.  Registered by shardfdw.c.
+ */
+typedef List *(*ShardRecoverJobs) (List *outcomes);
+extern void shard_recover_set_jobs(ShardRecoverJobs jobs);
+
+/* Adds to outcomes.  Memory: current context; strings as they are. */
+extern List *shard_recover_add(List *outcomes, const char *node, ShardRecoverAction action, const char *message);
 
 /* Logs outcomes: what was settled, and what is left. */
 extern void shard_recover_log(List *outcomes);

@@ -219,6 +219,7 @@ shard_ddl_lock(ShardDdlCall *call)
 		batch = shard_ddl_batch_create(table);
 		shard_ddl_batch_add_all(batch, "LOCK TABLE ",
 								psprintf(" IN %s MODE%s", modes[stmt->mode], stmt->nowait ? " NOWAIT" : ""));
+		batch->keeps_definition = true;
 		shard_ddl_batch_run(batch);
 	}
 	return true;

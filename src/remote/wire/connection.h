@@ -210,6 +210,13 @@ extern char *shard_connection_note_sql(void);
  */
 extern ShardConn *shard_connection_start(Oid serverid, Oid userid, int quota_node);
 
+/*
+ * The same for the caller alone: in no pool, not counted, and it lasts over the ends of
+ * transactions until shard_connection_close(), or the end of the process.  replicates: it
+ * takes the commands of the replication protocol, too.
+ */
+extern ShardConn *shard_connection_start_own(Oid serverid, Oid userid, bool replicates);
+
 /* Where the node is, for remote/wire/quota.h.  Memory: palloc'd; NULL: it is not to be counted. */
 extern char *shard_connection_address(Oid serverid);
 

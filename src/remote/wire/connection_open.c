@@ -250,8 +250,23 @@ shard_connection_address(Oid serverid)
 	return buf.data;
 }
 
-ShardConn *
-shard_connection_start(Oid serverid, Oid userid, int quota_node)
+/* keywords or values with one more at the end.  Memory: current context. */
+static const char **
+append_item(const char **items, const char *item)
+{
+	int			n = 0;
+	const char **longer;
+
+	while (items[n])
+		n++;
+	longer = palloc0((n + 2) * sizeof(char *));
+	memcpy(longer, items, n * sizeof(char *));
+	longer[n] = item;
+	return longer;
+}
+
+static ShardConn *
+start_connection(Oid serverid, Oid userid, int quota_node, bool replicates)
 {
 	ForeignServer *server = GetForeignServer(serverid);
 	UserMapping *user = find_mapping(server, userid);
@@ -262,6 +277,11 @@ shard_connection_start(Oid serverid, Oid userid, int quota_node)
 
 	shard_conninfo_build(server, user, &keywords, &values);
 	shard_conninfo_check_password(server, user, keywords, values);
+	if (replicates)
+	{
+		keywords = append_item(keywords, "replication");
+		values = append_item(values, "database");
+	}
 
 	if (!shard_connection_cxt)
 		shard_connection_cxt = AllocSetContextCreate(TopMemoryContext, "shardfdw connections",
@@ -318,6 +338,18 @@ shard_connection_start(Oid serverid, Oid userid, int quota_node)
 		back_off(conn);
 	shard_wait_sockets_changed();
 	return conn;
+}
+
+ShardConn *
+shard_connection_start(Oid serverid, Oid userid, int quota_node)
+{
+	return start_connection(serverid, userid, quota_node, false);
+}
+
+ShardConn *
+shard_connection_start_own(Oid serverid, Oid userid, bool replicates)
+{
+	return start_connection(serverid, userid, SHARD_QUOTA_NONE, replicates);
 }
 
 /*

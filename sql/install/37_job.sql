@@ -1,0 +1,102 @@
+-- Jobs: work on shards that goes on in a background worker. Catalogs alone say where a shard is; these rows say what is being done.
+
+CREATE SEQUENCE shardfdw_internal.job_id;
+REVOKE ALL ON SEQUENCE shardfdw_internal.job_id FROM PUBLIC;
+COMMENT ON SEQUENCE shardfdw_internal.job_id IS 'Numbers of jobs. They are in the names of what a job makes on nodes.';
+
+-- Not dumped: a restored database is another coordinator, on whose nodes none of these jobs has left anything.
+CREATE TABLE shardfdw_internal.job (
+	id bigint PRIMARY KEY,
+	kind text NOT NULL,
+	state text NOT NULL,
+	stage text NOT NULL,
+	tables oid[] NOT NULL,
+	names text[] NOT NULL,
+	source name NOT NULL,
+	target name NOT NULL,
+	mode text NOT NULL,
+	role name NOT NULL,
+	pid integer NOT NULL,
+	started timestamptz NOT NULL,
+	ended timestamptz,
+	rows_copied bigint NOT NULL DEFAULT 0,
+	bytes_copied bigint NOT NULL DEFAULT 0,
+	changes_applied bigint NOT NULL DEFAULT 0,
+	lag_bytes bigint,
+	write_pause interval,
+	waits_for text,
+	sqlstate text,
+	message text,
+	detail text,
+	hint text
+);
+REVOKE ALL ON shardfdw_internal.job FROM PUBLIC;
+COMMENT ON TABLE shardfdw_internal.job IS 'Jobs, running and ended. Read the view shardfdw.jobs instead.';
+COMMENT ON COLUMN shardfdw_internal.job.id IS 'Number of the job.';
+COMMENT ON COLUMN shardfdw_internal.job.kind IS 'What it does: move.';
+COMMENT ON COLUMN shardfdw_internal.job.state IS 'running, done, failed or cancelled.';
+COMMENT ON COLUMN shardfdw_internal.job.stage IS 'What it is doing, or did last.';
+COMMENT ON COLUMN shardfdw_internal.job.tables IS 'OIDs of the shards, colocated ones together.';
+COMMENT ON COLUMN shardfdw_internal.job.names IS 'Their names when it began.';
+COMMENT ON COLUMN shardfdw_internal.job.source IS 'Node that has the shards when it begins.';
+COMMENT ON COLUMN shardfdw_internal.job.target IS 'Node that has them when it is done.';
+COMMENT ON COLUMN shardfdw_internal.job.mode IS 'online or block.';
+COMMENT ON COLUMN shardfdw_internal.job.role IS 'Role that has asked for it, and whose user mappings it uses.';
+COMMENT ON COLUMN shardfdw_internal.job.pid IS 'Process that does it.';
+COMMENT ON COLUMN shardfdw_internal.job.started IS 'When it began.';
+COMMENT ON COLUMN shardfdw_internal.job.ended IS 'When it ended; null: it has not.';
+COMMENT ON COLUMN shardfdw_internal.job.rows_copied IS 'Rows copied so far.';
+COMMENT ON COLUMN shardfdw_internal.job.bytes_copied IS 'Bytes of these rows on their way.';
+COMMENT ON COLUMN shardfdw_internal.job.changes_applied IS 'Changes that were made on the source during the copy, and are made on the target.';
+COMMENT ON COLUMN shardfdw_internal.job.lag_bytes IS 'Bytes of the source''s WAL that are still to be looked at; null: not known.';
+COMMENT ON COLUMN shardfdw_internal.job.write_pause IS 'How long writers of the shards have waited at the switch; null: it has not come.';
+COMMENT ON COLUMN shardfdw_internal.job.waits_for IS 'Whom it waits for; null: nobody.';
+COMMENT ON COLUMN shardfdw_internal.job.sqlstate IS 'Of the error that has ended it.';
+COMMENT ON COLUMN shardfdw_internal.job.message IS 'The error.';
+COMMENT ON COLUMN shardfdw_internal.job.detail IS 'Its detail.';
+COMMENT ON COLUMN shardfdw_internal.job.hint IS 'Its hint.';
+
+CREATE FUNCTION shardfdw_internal.job_is_running(id bigint) RETURNS boolean
+	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_job_is_running';
+COMMENT ON FUNCTION shardfdw_internal.job_is_running(bigint) IS
+	'Tells whether the process of a job is at work. Returns true or false.';
+
+CREATE VIEW shardfdw.jobs AS
+	SELECT j.id, j.kind, CASE WHEN j.state = 'running' AND NOT shardfdw_internal.job_is_running(j.id) THEN 'interrupted' ELSE j.state END AS state,
+		j.stage, j.names AS shards, j.source, j.target, j.mode, j.role, j.pid, j.started, j.ended,
+		j.rows_copied, j.bytes_copied, j.changes_applied, j.lag_bytes, j.write_pause, x.waits_for, x.message AS error
+	FROM shardfdw_internal.job j
+	-- others' queries and values stand in these
+	LEFT JOIN LATERAL (SELECT j.waits_for, j.message FROM pg_catalog.pg_roles r WHERE r.rolname = j.role AND pg_catalog.pg_has_role(r.oid, 'USAGE')) x ON true;
+GRANT SELECT ON shardfdw.jobs TO PUBLIC;
+COMMENT ON VIEW shardfdw.jobs IS 'Moves of shards, those that run and those that have ended.';
+COMMENT ON COLUMN shardfdw.jobs.id IS 'Number of the job, for wait_job() and cancel_job().';
+COMMENT ON COLUMN shardfdw.jobs.kind IS 'What it does: move.';
+COMMENT ON COLUMN shardfdw.jobs.state IS
+	'running; done; failed; cancelled; interrupted: its process has ended before it could say how, and the shards are where the view shards has them.';
+COMMENT ON COLUMN shardfdw.jobs.stage IS 'What it is doing, or did last.';
+COMMENT ON COLUMN shardfdw.jobs.shards IS 'The shards, those of colocated tables together.';
+COMMENT ON COLUMN shardfdw.jobs.source IS 'Node that has the shards when it begins.';
+COMMENT ON COLUMN shardfdw.jobs.target IS 'Node that has them when it is done.';
+COMMENT ON COLUMN shardfdw.jobs.mode IS 'online or block.';
+COMMENT ON COLUMN shardfdw.jobs.role IS 'Role that has asked for it.';
+COMMENT ON COLUMN shardfdw.jobs.pid IS 'Process that does it.';
+COMMENT ON COLUMN shardfdw.jobs.started IS 'When it began.';
+COMMENT ON COLUMN shardfdw.jobs.ended IS 'When it ended; null: it has not.';
+COMMENT ON COLUMN shardfdw.jobs.rows_copied IS 'Rows copied so far.';
+COMMENT ON COLUMN shardfdw.jobs.bytes_copied IS 'Bytes of these rows on their way.';
+COMMENT ON COLUMN shardfdw.jobs.changes_applied IS 'Changes that were made on the source during the copy, and are made on the target.';
+COMMENT ON COLUMN shardfdw.jobs.lag_bytes IS 'Bytes of the source''s WAL that are still to be looked at; null: not known.';
+COMMENT ON COLUMN shardfdw.jobs.write_pause IS 'How long writers of the shards have waited at the switch; null: it has not come.';
+COMMENT ON COLUMN shardfdw.jobs.waits_for IS 'Whom it waits for; null: nobody. For its role and members of that.';
+COMMENT ON COLUMN shardfdw.jobs.error IS 'The error that has ended it; null: none. For its role and members of that.';
+
+CREATE FUNCTION shardfdw.cancel_job(id bigint) RETURNS boolean
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_cancel_job';
+COMMENT ON FUNCTION shardfdw.cancel_job(bigint) IS
+	'Has a job end: it removes what it has made, and the shards stay where they are. One that has switched already is not undone. For its role, members of that and superusers. Returns whether it was running; raises insufficient_privilege, and undefined_object for a job that does not exist.';
+
+CREATE FUNCTION shardfdw.wait_job(id bigint) RETURNS text
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_wait_job';
+COMMENT ON FUNCTION shardfdw.wait_job(bigint) IS
+	'Waits until a job has ended. Returns its state; raises the error that has ended it, and undefined_object for a job that does not exist.';

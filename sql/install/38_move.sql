@@ -1,0 +1,305 @@
+-- Moves of shards: what moves together, what is in the way, and the commands that make a shard again on another node.
+
+CREATE FUNCTION shardfdw_internal.shard_group(shard regclass) RETURNS SETOF regclass
+	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_shard_group';
+COMMENT ON FUNCTION shardfdw_internal.shard_group(regclass) IS
+	'Lists a shard and those of colocated tables with the same bounds, which have to stay on one node. Returns them by OID, nothing for what is no shard.';
+
+CREATE FUNCTION shardfdw_internal.moving_tables(shard regclass)
+	RETURNS TABLE (relation regclass, parent regclass, owner oid, node name, server oid, name text, remote_name text, remote_schema name, remote_table name, adopted boolean)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT g.relation, i.inhparent::regclass, c.relowner, s.srvname, s.oid, format('%I.%I', n.nspname, c.relname),
+		format('%I.%I', o.schema_name, o.table_name), o.schema_name, o.table_name, (o.schema_name, o.table_name) <> (n.nspname, c.relname)
+	FROM shardfdw_internal.shard_group(shard) g(relation)
+	JOIN pg_class c ON c.oid = g.relation
+	JOIN pg_namespace n ON n.oid = c.relnamespace
+	JOIN pg_inherits i ON i.inhrelid = c.oid
+	JOIN pg_foreign_table f ON f.ftrelid = c.oid
+	JOIN pg_foreign_server s ON s.oid = f.ftserver
+	CROSS JOIN LATERAL (
+		SELECT coalesce((SELECT x.option_value FROM pg_options_to_table(f.ftoptions) x WHERE x.option_name = 'schema_name'), n.nspname)::name AS schema_name,
+			coalesce((SELECT x.option_value FROM pg_options_to_table(f.ftoptions) x WHERE x.option_name = 'table_name'), c.relname)::name AS table_name) o
+	ORDER BY c.oid
+$$;
+COMMENT ON FUNCTION shardfdw_internal.moving_tables(regclass) IS
+	'Lists what moves with a shard. Returns each shard, its table, owner, node, and its names here and on the node; adopted: whether they differ.';
+
+CREATE FUNCTION shardfdw_internal.job_schema(id bigint) RETURNS name
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT format('shardfdw_%s_%s', i.identity, id)::name FROM shardfdw.coordinator_identity() i
+$$;
+COMMENT ON FUNCTION shardfdw_internal.job_schema(bigint) IS
+	'Names the schema that a job makes on nodes; its publication and its slots have the same name. Returns the name, by which recovery knows what is this coordinator''s.';
+
+CREATE FUNCTION shardfdw_internal.moving_table_query(relation text, staging text, move_group text[], references_here text[]) RETURNS text
+	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT replace(replace(replace(replace($query$
+WITH t AS (
+	SELECT c.*, n.nspname, format('%I.%I', n.nspname, c.relname) AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+	WHERE c.oid = to_regclass($relation$)
+), a AS (
+	SELECT a.*, y.typstorage, y.typcollation, quote_ident(a.attname) AS name,
+		-- an array's elements, since their OIDs are in the binary form
+		NOT EXISTS (SELECT FROM pg_type x WHERE x.oid IN (y.oid, y.typelem)
+			AND (x.oid >= 16384 OR x.typsend = 0 OR x.typreceive = 0 OR x.typname ~ '^reg' OR x.typname IN ('money', 'xml', 'record'))) AS is_binary
+	FROM t JOIN pg_attribute a ON a.attrelid = t.oid JOIN pg_type y ON y.oid = a.atttypid WHERE a.attnum > 0 AND NOT a.attisdropped
+), k AS (
+	SELECT k.*, pg_get_constraintdef(k.oid) AS definition FROM t JOIN pg_constraint k ON k.conrelid = t.oid
+), i AS (
+	SELECT i.*, x.relname, x.relam, x.reltablespace, k.oid AS conid, k.conname, k.definition, pg_get_indexdef(i.indexrelid) AS text,
+		format('CREATE %sINDEX %I ON %s USING ', CASE WHEN i.indisunique THEN 'UNIQUE ' ELSE '' END, x.relname, t.name) AS prefix
+	FROM t JOIN pg_index i ON i.indrelid = t.oid JOIN pg_class x ON x.oid = i.indexrelid
+	LEFT JOIN k ON k.conindid = i.indexrelid AND k.contype IN ('p', 'u', 'x')
+	WHERE i.indisvalid
+)
+-- what is in the way
+SELECT 'problem', 0, 'does not exist on node %s' WHERE NOT EXISTS (SELECT FROM t)
+UNION ALL SELECT 'problem', 0, 'is no ordinary table on node %s' FROM t WHERE t.relkind <> 'r' OR t.relispartition
+UNION ALL SELECT 'problem', 0, 'inherits, or is inherited from, on node %s' FROM t WHERE EXISTS (SELECT FROM pg_inherits h WHERE t.oid IN (h.inhrelid, h.inhparent))
+UNION ALL SELECT 'problem', 0, 'is in a tablespace of its own on node %s' FROM t WHERE t.reltablespace <> 0 OR EXISTS (SELECT FROM i WHERE i.reltablespace <> 0)
+UNION ALL SELECT 'problem', 0, 'has another access method than heap on node %s' FROM t JOIN pg_am m ON m.oid = t.relam WHERE m.amname <> 'heap'
+UNION ALL SELECT 'problem', 0, 'has rules or is in views on node %s' FROM t WHERE EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = t.oid)
+	OR EXISTS (SELECT FROM pg_depend d WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = t.oid AND d.classid = 'pg_rewrite'::regclass)
+UNION ALL SELECT 'problem', 0, 'is in publication ' || quote_ident(p.pubname) || ' of node %s' FROM t JOIN pg_publication_rel r ON r.prrelid = t.oid
+	JOIN pg_publication p ON p.oid = r.prpubid WHERE p.pubname !~ '^shardfdw_[0-9a-f]{16}_[0-9]+$'
+UNION ALL SELECT 'problem', 0, 'has a sequence or an identity column on node %s' FROM t WHERE EXISTS (SELECT FROM a WHERE a.attidentity <> '')
+	OR EXISTS (SELECT FROM pg_depend d JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S' WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = t.oid)
+UNION ALL SELECT 'problem', 0, format('has foreign key %s to %s on node %%s, which is neither moved with it nor a reference table', quote_ident(k.conname), k.confrelid::regclass)
+	FROM k JOIN pg_class f ON f.oid = k.confrelid JOIN pg_namespace n ON n.oid = f.relnamespace
+	WHERE k.contype = 'f' AND format('%I.%I', n.nspname, f.relname) <> ALL ($group$::text[] || $references$::text[])
+UNION ALL SELECT 'problem', 0, format('is referred to by foreign key %s of %s on node %%s, which is not moved with it', quote_ident(f.conname), f.conrelid::regclass)
+	FROM t JOIN pg_constraint f ON f.confrelid = t.oid AND f.contype = 'f' JOIN pg_class c ON c.oid = f.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+	WHERE format('%I.%I', n.nspname, c.relname) <> ALL ($group$::text[])
+UNION ALL SELECT 'problem', 0, 'is not the property of the role that is used on node %s' FROM t WHERE NOT pg_has_role(t.relowner, 'USAGE')
+-- what is to be known of it
+UNION ALL SELECT 'fact_columns', 0, coalesce((SELECT string_agg(a.name, ', ' ORDER BY a.attnum) FROM a WHERE a.attgenerated = ''), '') FROM t
+UNION ALL SELECT 'fact_binary', 0, CASE WHEN (SELECT bool_and(a.is_binary) FROM a WHERE a.attgenerated = '') THEN 't' ELSE 'f' END FROM t
+UNION ALL SELECT 'fact_persistence', 0, t.relpersistence::text FROM t
+UNION ALL SELECT 'fact_identity', 0, t.relreplident::text FROM t
+UNION ALL SELECT 'fact_identified', 0, CASE WHEN t.relreplident = 'f' OR t.relreplident = 'i' AND EXISTS (SELECT FROM i WHERE i.indisreplident)
+	OR t.relreplident = 'd' AND EXISTS (SELECT FROM i WHERE i.indisprimary AND i.indimmediate) THEN 't' ELSE 'f' END FROM t
+UNION ALL SELECT 'fact_bytes', 0, pg_table_size(t.oid)::text FROM t
+-- the table in its staging schema
+UNION ALL SELECT 'table', 1, format('CREATE %sTABLE %s (%s)%s', CASE t.relpersistence WHEN 'u' THEN 'UNLOGGED ' ELSE '' END, $staging$,
+	concat_ws(', ', (SELECT string_agg(concat_ws(' ', a.name, format_type(a.atttypid, a.atttypmod),
+			CASE a.attcompression WHEN 'p' THEN 'COMPRESSION pglz' WHEN 'l' THEN 'COMPRESSION lz4' END,
+			CASE WHEN a.attcollation <> a.typcollation THEN (SELECT format('COLLATE %I.%I', cn.nspname, co.collname) FROM pg_collation co
+				JOIN pg_namespace cn ON cn.oid = co.collnamespace WHERE co.oid = a.attcollation) END,
+			CASE a.attgenerated WHEN 's' THEN format('GENERATED ALWAYS AS (%s) STORED', pg_get_expr(d.adbin, d.adrelid))
+				WHEN 'v' THEN format('GENERATED ALWAYS AS (%s) VIRTUAL', pg_get_expr(d.adbin, d.adrelid))
+				ELSE 'DEFAULT ' || pg_get_expr(d.adbin, d.adrelid) END,
+			CASE WHEN a.attnotnull THEN 'NOT NULL' END), ', ' ORDER BY a.attnum) FROM a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum),
+		(SELECT string_agg(format('CONSTRAINT %I %s', k.conname, k.definition), ', ' ORDER BY k.conname) FROM k WHERE k.contype = 'c' AND k.convalidated)),
+	(SELECT ' WITH (' || string_agg(format('%s%I = %L', o.parts[1], o.parts[2], o.parts[3]), ', ') || ')' FROM (
+		SELECT regexp_match(x, '^(toast\.)?([^=]*)=(.*)$') AS parts FROM unnest(coalesce(t.reloptions, '{}')
+			|| ARRAY(SELECT 'toast.' || o FROM pg_class z, unnest(z.reloptions) o WHERE z.oid = t.reltoastrelid)) x) o)) FROM t
+UNION ALL SELECT 'table', 2, format('ALTER TABLE %s ALTER COLUMN %s SET STORAGE %s', $staging$, a.name,
+	CASE a.attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' ELSE 'EXTENDED' END) FROM a WHERE a.attstorage <> a.typstorage
+UNION ALL SELECT 'table', 3, format('ALTER TABLE %s ALTER COLUMN %s SET STATISTICS %s', $staging$, a.name, to_jsonb(a)->>'attstattarget')
+	FROM a WHERE (to_jsonb(a)->>'attstattarget')::integer >= 0
+UNION ALL SELECT 'table', 4, format('ALTER TABLE %s ALTER COLUMN %s SET (%s)', $staging$, a.name,
+	(SELECT string_agg(format('%I = %L', o.option_name, o.option_value), ', ') FROM pg_options_to_table(a.attoptions) o))
+	FROM a WHERE a.attoptions IS NOT NULL
+-- what is made over the rows
+UNION ALL SELECT 'index', 10, CASE WHEN i.conid IS NOT NULL THEN format('ALTER TABLE %s ADD CONSTRAINT %I %s', $staging$, i.conname, i.definition)
+	ELSE format('CREATE %sINDEX %I ON %s USING %s', CASE WHEN i.indisunique THEN 'UNIQUE ' ELSE '' END, i.relname, $staging$, substr(i.text, length(i.prefix) + 1)) END FROM i
+UNION ALL SELECT 'index', 11, format('ALTER INDEX %s.%I ALTER COLUMN %s SET STATISTICS %s', split_part($staging$, '.', 1), i.relname, x.attnum, to_jsonb(x)->>'attstattarget')
+	FROM i JOIN pg_attribute x ON x.attrelid = i.indexrelid AND (to_jsonb(x)->>'attstattarget')::integer >= 0 WHERE i.conid IS NULL
+UNION ALL SELECT 'index', 12, format('ALTER TABLE %s ADD CONSTRAINT %I %s', $staging$, k.conname, k.definition) FROM k WHERE k.contype = 'c' AND NOT k.convalidated
+UNION ALL SELECT 'index', 13, format('ALTER TABLE %s CLUSTER ON %I', $staging$, i.relname) FROM i WHERE i.indisclustered
+UNION ALL SELECT 'index', 14, format('ALTER TABLE %s REPLICA IDENTITY %s', $staging$, CASE t.relreplident WHEN 'f' THEN 'FULL' WHEN 'n' THEN 'NOTHING'
+	ELSE (SELECT format('USING INDEX %I', i.relname) FROM i WHERE i.indisreplident) END) FROM t
+	WHERE t.relreplident IN ('f', 'n') OR t.relreplident = 'i' AND EXISTS (SELECT FROM i WHERE i.indisreplident)
+-- what is made when it has its name
+UNION ALL SELECT 'finish', 20, format('ALTER TABLE %s ADD CONSTRAINT %I %s%s', t.name, k.conname, k.definition, CASE WHEN k.convalidated THEN ' NOT VALID' ELSE '' END)
+	FROM t, k WHERE k.contype = 'f'
+UNION ALL SELECT 'finish', 21, pg_get_triggerdef(g.oid) FROM t JOIN pg_trigger g ON g.tgrelid = t.oid AND NOT g.tgisinternal AND g.tgname <> 'shardfdw_moved'
+UNION ALL SELECT 'finish', 22, format('ALTER TABLE %s %s TRIGGER %I', t.name, CASE g.tgenabled WHEN 'D' THEN 'DISABLE' WHEN 'R' THEN 'ENABLE REPLICA' ELSE 'ENABLE ALWAYS' END, g.tgname)
+	FROM t JOIN pg_trigger g ON g.tgrelid = t.oid AND NOT g.tgisinternal AND g.tgenabled <> 'O' AND g.tgname <> 'shardfdw_moved'
+UNION ALL SELECT 'finish', 23, concat_ws(' ', format('CREATE POLICY %I ON %s', p.polname, t.name), CASE WHEN p.polpermissive THEN 'AS PERMISSIVE' ELSE 'AS RESTRICTIVE' END,
+		CASE p.polcmd WHEN 'r' THEN 'FOR SELECT' WHEN 'a' THEN 'FOR INSERT' WHEN 'w' THEN 'FOR UPDATE' WHEN 'd' THEN 'FOR DELETE' ELSE 'FOR ALL' END,
+		'TO ' || (SELECT string_agg(CASE x WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x)) END, ', ') FROM unnest(p.polroles) x),
+		'USING (' || pg_get_expr(p.polqual, p.polrelid) || ')', 'WITH CHECK (' || pg_get_expr(p.polwithcheck, p.polrelid) || ')')
+	FROM t JOIN pg_policy p ON p.polrelid = t.oid
+UNION ALL SELECT 'finish', 24, format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', t.name) FROM t WHERE t.relrowsecurity
+UNION ALL SELECT 'finish', 25, format('ALTER TABLE %s FORCE ROW LEVEL SECURITY', t.name) FROM t WHERE t.relforcerowsecurity
+UNION ALL SELECT 'finish', 26, pg_get_statisticsobjdef(s.oid) FROM t JOIN pg_statistic_ext s ON s.stxrelid = t.oid
+UNION ALL SELECT 'finish', 27, format('COMMENT ON COLUMN %s.%s IS %L', t.name, a.name, col_description(t.oid, a.attnum)) FROM t, a WHERE col_description(t.oid, a.attnum) IS NOT NULL
+UNION ALL SELECT 'finish', 27, format('COMMENT ON INDEX %I.%I IS %L', t.nspname, i.relname, obj_description(i.indexrelid, 'pg_class')) FROM t, i WHERE obj_description(i.indexrelid, 'pg_class') IS NOT NULL
+UNION ALL SELECT 'finish', 27, format('COMMENT ON CONSTRAINT %I ON %s IS %L', k.conname, t.name, obj_description(k.oid, 'pg_constraint')) FROM t, k WHERE obj_description(k.oid, 'pg_constraint') IS NOT NULL
+UNION ALL SELECT 'finish', 28, CASE WHEN x.grantee = 0 THEN x.command ELSE format('DO %L', format('BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %L) THEN %s; END IF; END', x.role, x.command)) END
+	FROM (SELECT g.grantee, pg_get_userbyid(g.grantee) AS role, format('GRANT %s%s ON %s TO %s%s', g.privilege_type, coalesce(' (' || g.attname || ')', ''), t.name,
+			CASE g.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(g.grantee)) END, CASE WHEN g.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END) AS command
+		FROM t CROSS JOIN LATERAL (SELECT x.grantee, x.privilege_type, x.is_grantable, NULL AS attname FROM aclexplode(t.relacl) x
+			UNION ALL SELECT x.grantee, x.privilege_type, x.is_grantable, a.name FROM a, aclexplode(a.attacl) x) g WHERE g.grantee <> t.relowner) x
+-- last, since the next owner may not be one of ours
+UNION ALL SELECT 'owner', 30, format('DO %L', format('BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %L) THEN ALTER TABLE %s OWNER TO %I; END IF; END',
+	pg_get_userbyid(t.relowner), t.name, pg_get_userbyid(t.relowner))) FROM t WHERE pg_get_userbyid(t.relowner) <> current_user
+UNION ALL SELECT 'comment', 31, format('COMMENT ON TABLE %s IS %s', t.name, coalesce(quote_literal(obj_description(t.oid, 'pg_class')), 'NULL')) FROM t
+-- what is checked when others are at work again
+UNION ALL SELECT 'validate', 40, format('ALTER TABLE %s VALIDATE CONSTRAINT %I', t.name, k.conname) FROM t, k WHERE k.contype = 'f' AND k.convalidated
+ORDER BY 2, 3$query$,
+	'$relation$', quote_literal(relation)), '$staging$', quote_literal(staging)), '$group$', quote_literal(move_group::text)), '$references$', quote_literal(references_here::text))
+$$;
+COMMENT ON FUNCTION shardfdw_internal.moving_table_query(text, text, text[], text[]) IS
+	'Writes the query, to be run on a node, for all about a shard that is to be moved: what is in the way, facts about it, and the commands that make it again, first under the name staging. move_group: what moves together; references_here: reference tables. Returns its text; the query returns a part''s name, an order, and a text.';
+
+CREATE FUNCTION shardfdw_internal.reference_names() RETURNS text[]
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT ARRAY(SELECT format('%I.%I', n.nspname, c.relname) FROM shardfdw_internal.reference_tables() r
+		JOIN pg_class c ON c.oid = r JOIN pg_namespace n ON n.oid = c.relnamespace ORDER BY c.oid)
+$$;
+COMMENT ON FUNCTION shardfdw_internal.reference_names() IS 'Lists the reference tables by their qualified names. Returns them as an array.';
+
+CREATE FUNCTION shardfdw_internal.moving_parts(shard regclass, id bigint)
+	RETURNS TABLE (relation regclass, part text, command text)
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	all_names text[];
+	relations regclass[];
+	nodes name[];
+	commands text[];
+BEGIN
+	SELECT array_agg(m.remote_name) INTO all_names FROM shardfdw_internal.moving_tables(shard) m;
+	SELECT array_agg(m.relation), array_agg(m.node),
+		array_agg(shardfdw_internal.moving_table_query(m.remote_name, format('%I.%I', shardfdw_internal.job_schema(id), m.remote_table),
+			all_names, shardfdw_internal.reference_names()))
+	INTO relations, nodes, commands FROM shardfdw_internal.moving_tables(shard) m;
+	RETURN QUERY SELECT relations[q.command], (q.fields)[1], CASE (q.fields)[1] WHEN 'problem' THEN format((q.fields)[3], quote_ident(q.node)) ELSE (q.fields)[3] END
+	FROM shardfdw.query_nodes(nodes, commands, 'autocommit') WITH ORDINALITY q WHERE q.fields IS NOT NULL ORDER BY q.ordinality;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.moving_parts(regclass, bigint) IS
+	'Asks the source node for what moving_table_query() writes down, of all that moves with a shard. Returns for each shard its parts, in order; raises the node''s error.';
+
+CREATE FUNCTION shardfdw_internal.raise_no_move(relation regclass, reason text, hint text DEFAULT NULL) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF hint IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s cannot be moved: it %s', relation, reason);
+	END IF;
+	RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s cannot be moved: it %s', relation, reason), HINT = hint;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.raise_no_move(regclass, text, text) IS 'Says why a shard cannot be moved. Raises object_not_in_prerequisite_state.';
+
+CREATE FUNCTION shardfdw_internal.check_move_here(shard regclass, node name, mode text) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	m record;
+BEGIN
+	IF shard IS NULL OR node IS NULL OR mode IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'shard, node, mode, verify and wait must not be null';
+	END IF;
+	IF mode NOT IN ('online', 'block') THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('invalid mode "%s"', mode), HINT = 'Valid modes are "online" and "block".';
+	END IF;
+	IF NOT EXISTS (SELECT FROM shardfdw_internal.moving_tables(shard)) THEN
+		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type', MESSAGE = format('"%s" is not a shard', shard), HINT = 'The view shardfdw.shards lists the shards.';
+	END IF;
+	PERFORM shardfdw_internal.usable_nodes(ARRAY[node]);
+	FOR m IN SELECT * FROM shardfdw_internal.moving_tables(shard)
+	LOOP
+		IF NOT pg_has_role(m.owner, 'USAGE') THEN
+			RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('must be owner of table %s', (SELECT c.relname FROM pg_class c WHERE c.oid = m.parent)),
+				DETAIL = CASE WHEN m.relation <> shard THEN format('Its shard %s moves together with %s.', m.relation, shard) ELSE format('Shard %s is a part of it.', shard) END;
+		END IF;
+		IF m.node = node THEN
+			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s is on node "%s" already', m.relation, node);
+		END IF;
+		IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = m.relation AND NOT t.tgisinternal) THEN
+			PERFORM shardfdw_internal.raise_no_move(m.relation, 'has triggers of its own on the coordinator');
+		END IF;
+		PERFORM shardfdw_internal.check_owner_code(m.parent, 'move');
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_move_here(regclass, name, text) IS
+	'Checks what the coordinator knows about a move that is asked for. Returns nothing; raises null_value_not_allowed, invalid_parameter_value, wrong_object_type, undefined_object, insufficient_privilege or object_not_in_prerequisite_state.';
+
+CREATE FUNCTION shardfdw_internal.ask_for_move(node name) RETURNS jsonb
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- the time at which a server has started tells it from others, and everybody may read it
+	SELECT (q.fields)[1]::jsonb FROM shardfdw.query_nodes(ARRAY[node], ARRAY[$query$SELECT jsonb_build_object(
+		'database', concat_ws(' ', current_database(), pg_postmaster_start_time()),
+		'wal_level', current_setting('wal_level'),
+		'decodes', current_setting('wal_level') = 'logical' OR current_setting('effective_wal_level', true) IS NOT NULL AND current_setting('wal_level') = 'replica',
+		'may_replicate', (SELECT r.rolreplication OR r.rolsuper FROM pg_roles r WHERE r.rolname = current_user),
+		'slots', current_setting('max_replication_slots')::integer - (SELECT count(*) FROM pg_replication_slots),
+		'senders', current_setting('max_wal_senders')::integer - (SELECT count(*) FROM pg_stat_get_wal_senders()),
+		'prepared', current_setting('max_prepared_transactions'),
+		'may_create', has_database_privilege(current_database(), 'CREATE'),
+		'role', current_user,
+		'is_standby', pg_is_in_recovery())$query$], 'autocommit') q
+$$;
+COMMENT ON FUNCTION shardfdw_internal.ask_for_move(name) IS
+	'Asks a node for what decides whether shards can be moved from it or to it. Returns settings, free slots and senders, the role that is used there and its rights; raises the node''s error.';
+
+CREATE FUNCTION shardfdw_internal.check_move_nodes(shard regclass, source name, target name, mode text) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	decides CONSTANT boolean := current_setting('shardfdw.commit_protocol') = '2pc';
+	here CONSTANT jsonb := shardfdw_internal.ask_for_move(source);
+	there CONSTANT jsonb := shardfdw_internal.ask_for_move(target);
+	taken text;
+BEGIN
+	IF here->>'database' = there->>'database' THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('nodes "%s" and "%s" are the same database', source, target);
+	END IF;
+	IF (here->>'is_standby')::boolean OR (there->>'is_standby')::boolean THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
+			MESSAGE = format('node "%s" is a standby', CASE WHEN (here->>'is_standby')::boolean THEN source ELSE target END);
+	END IF;
+	IF NOT (here->>'may_create')::boolean OR NOT (there->>'may_create')::boolean THEN
+		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
+			MESSAGE = format('role "%s" may not create schemas on node "%s"', CASE WHEN (here->>'may_create')::boolean THEN there->>'role' ELSE here->>'role' END, CASE WHEN (here->>'may_create')::boolean THEN target ELSE source END),
+			DETAIL = 'A move needs a schema of its own on both nodes while it goes on.',
+			HINT = 'Grant that role CREATE on the database there.';
+	END IF;
+	IF decides AND here->>'prepared' = '0' THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('prepared transactions are disabled on node "%s"', source),
+			HINT = 'Set max_prepared_transactions there to a nonzero value.';
+	END IF;
+	IF mode = 'online' THEN
+		IF NOT (here->>'decodes')::boolean THEN
+			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s cannot be moved online: wal_level is "%s" on node "%s"', shard, here->>'wal_level', source),
+				HINT = 'Set wal_level to logical there and restart it, or let writers wait for the whole move: mode => ''block''.';
+		END IF;
+		IF NOT (here->>'may_replicate')::boolean THEN
+			RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('shard %s cannot be moved online: role "%s" may not replicate on node "%s"', shard, here->>'role', source),
+				HINT = 'ALTER ROLE ... REPLICATION there, or let writers wait for the whole move: mode => ''block''.';
+		END IF;
+		IF (here->>'slots')::integer < 2 OR (here->>'senders')::integer < 2 THEN
+			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s cannot be moved online: node "%s" has no room for two more replication slots and WAL senders', shard, source),
+				DETAIL = format('Free are %s slots and %s senders.', here->>'slots', here->>'senders'),
+				HINT = 'Raise max_replication_slots or max_wal_senders there, or let writers wait for the whole move: mode => ''block''.';
+		END IF;
+	END IF;
+	-- indexes and generated columns are computed there anew
+	PERFORM shardfdw_internal.check_owner_code_on_nodes(m.parent, 'move', m.remote_schema, ARRAY[m.remote_table], ARRAY[source])
+	FROM shardfdw_internal.moving_tables(shard) m;
+	SELECT m.remote_name INTO taken FROM shardfdw_internal.moving_tables(shard) WITH ORDINALITY m(relation, parent, owner, node, server, name, remote_name, remote_schema, remote_table, adopted, ord)
+	JOIN shardfdw.query_nodes(ARRAY(SELECT target FROM shardfdw_internal.moving_tables(shard)),
+		ARRAY(SELECT format('SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE (n.nspname, c.relname) = (%L, %L)', x.remote_schema, x.remote_table)
+			FROM shardfdw_internal.moving_tables(shard) x ORDER BY x.relation::oid), 'autocommit') q ON q.command = m.ord AND q.fields IS NOT NULL
+	LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'duplicate_table', MESSAGE = format('relation %s exists on node "%s" already', taken, target),
+			HINT = 'Drop or rename it there, if nobody needs it.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_move_nodes(regclass, name, name, text) IS
+	'Checks what the nodes know about a move that is asked for: settings, rights, names that are taken. Returns nothing; raises object_not_in_prerequisite_state, insufficient_privilege or duplicate_table.';

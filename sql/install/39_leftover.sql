@@ -1,0 +1,138 @@
+-- What moves that have ended have left on nodes, and the function that moves.
+
+CREATE FUNCTION shardfdw_internal.job_traces(nodes name[])
+	RETURNS TABLE (node name, id bigint, schema_name name, note jsonb)
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT q.node, substring((q.fields)[1] FROM '\d+$')::bigint, (q.fields)[1]::name, (q.fields)[2]::jsonb
+	FROM (SELECT format($query$SELECT n.nspname, obj_description(n.oid, 'pg_namespace') FROM pg_namespace n
+			WHERE n.nspname ~ '^shardfdw_%s_[0-9]+$' AND obj_description(n.oid, 'pg_namespace') ~ '^\{"side": "(source|target)", "tables": '
+				-- anybody else's would be somebody else's commands
+				AND pg_get_userbyid(n.nspowner) = current_user ORDER BY 1$query$, i.identity) AS command
+		  FROM shardfdw.coordinator_identity() i) x,
+		shardfdw.query_nodes(nodes, array_fill(x.command, ARRAY[cardinality(nodes)]), 'autocommit', false) q
+	WHERE q.fields IS NOT NULL
+$$;
+COMMENT ON FUNCTION shardfdw_internal.job_traces(name[]) IS
+	'Asks nodes for the schemas that this coordinator''s jobs have made there as the role that the current user has on the node. Returns for each the node, the number of its job, its name, and what the job has noted in it; nothing for a node that does not answer.';
+
+CREATE FUNCTION shardfdw_internal.is_placed(node name, remote_name text) RETURNS boolean
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT EXISTS (
+		SELECT FROM pg_foreign_table f JOIN pg_class c ON c.oid = f.ftrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+		JOIN pg_foreign_server s ON s.oid = f.ftserver
+		WHERE s.srvname = is_placed.node AND is_placed.remote_name = format('%I.%I',
+			coalesce((SELECT o.option_value FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name = 'schema_name'), n.nspname),
+			coalesce((SELECT o.option_value FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name = 'table_name'), c.relname)))
+$$;
+COMMENT ON FUNCTION shardfdw_internal.is_placed(name, text) IS
+	'Tells whether a foreign table stands for the table of this qualified name on a node, as committed by now. Returns true or false.';
+
+CREATE FUNCTION shardfdw_internal.trace_commands(node name, schema_name name, note jsonb) RETURNS text
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	placed jsonb;
+BEGIN
+	SELECT jsonb_agg(t || jsonb_build_object('placed', shardfdw_internal.is_placed(node, t->>'name'))) INTO placed
+	FROM jsonb_array_elements(note->'tables') t;
+	-- a table is dropped only if it has the mark of this very move: its trigger on the source, its comment on the target
+	RETURN format('DO %L', format($body$
+DECLARE
+	t record;
+	doomed text[] := '{}';
+BEGIN
+	SET LOCAL lock_timeout = '2s';
+	EXECUTE 'DROP PUBLICATION IF EXISTS %1$I';
+	FOR t IN SELECT pg_catalog.to_regclass(x.name) AS relation, x.* FROM pg_catalog.jsonb_to_recordset(%2$L) x(name text, placed boolean, identity text, finish text)
+	LOOP
+		CONTINUE WHEN t.relation IS NULL;
+		IF %3$L = 'source' THEN
+			IF NOT t.placed AND EXISTS (SELECT FROM pg_catalog.pg_trigger g JOIN pg_catalog.pg_proc p ON p.oid = g.tgfoid JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+					WHERE g.tgrelid = t.relation AND g.tgname = 'shardfdw_moved' AND n.nspname = %1$L) THEN
+				doomed := doomed || t.name;
+			ELSIF t.placed THEN
+				EXECUTE pg_catalog.format('DROP TRIGGER IF EXISTS shardfdw_moved ON %%s', t.name);
+				IF t.identity IS NOT NULL THEN
+					EXECUTE pg_catalog.format('ALTER TABLE %%s REPLICA IDENTITY %%s', t.name, CASE t.identity WHEN 'n' THEN 'NOTHING' ELSE 'DEFAULT' END);
+				END IF;
+			END IF;
+		ELSIF pg_catalog.obj_description(t.relation, 'pg_class') = %1$L THEN
+			IF t.placed THEN
+				EXECUTE t.finish;
+			ELSE
+				doomed := doomed || t.name;
+			END IF;
+		END IF;
+	END LOOP;
+	IF doomed <> '{}' THEN
+		EXECUTE 'DROP TABLE ' || pg_catalog.array_to_string(doomed, ', ');
+	END IF;
+	EXECUTE 'DROP SCHEMA %1$I CASCADE';
+END$body$, schema_name, placed, note->>'side'));
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.trace_commands(name, name, jsonb) IS
+	'Writes the command that removes what a job has left on a node: its schema, publication and triggers, and its tables where the shards are not. Returns the command.';
+
+CREATE FUNCTION shardfdw_internal.remove_traces(nodes name[], own bigint DEFAULT NULL)
+	RETURNS TABLE (node name, message text, ok boolean)
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	t record;
+BEGIN
+	PERFORM shardfdw_internal.check_isolation('recover_prepared_transactions');
+	FOR t IN SELECT x.* FROM (SELECT array_agg(n) AS usable FROM unnest(nodes) n WHERE has_server_privilege(n, 'USAGE')) u,
+			shardfdw_internal.job_traces(coalesce(u.usable, '{}')) x WHERE own IS NULL OR x.id = own
+	LOOP
+		-- not seen as running by its own process
+		CONTINUE WHEN shardfdw_internal.job_is_running(t.id);
+		RETURN QUERY
+		SELECT q.node, CASE WHEN q.ok THEN format('what job %s has left', t.id) ELSE format('what job %s has left: %s', t.id, q.message) END, q.ok
+		FROM shardfdw.query_nodes(ARRAY[t.node], ARRAY[shardfdw_internal.trace_commands(t.node, t.schema_name, t.note)], 'autocommit', false) q;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.remove_traces(name[], bigint) IS
+	'Removes from nodes what jobs have left there whose process has ended; own: of this one alone, which the calling process may do itself. Returns one row for each job and node, with the node''s error where that failed.';
+
+CREATE FUNCTION shardfdw_internal.start_move(shard regclass, target oid, online boolean, verify boolean) RETURNS bigint
+	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_start_move';
+COMMENT ON FUNCTION shardfdw_internal.start_move(regclass, oid, boolean, boolean) IS
+	'Starts the process of a move, which makes all checks by itself. Returns the number of its job; raises insufficient_resources.';
+
+CREATE FUNCTION shardfdw_internal.wait_move(id bigint) RETURNS void
+	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_wait_move';
+COMMENT ON FUNCTION shardfdw_internal.wait_move(bigint) IS
+	'Waits until shards have moved, and for a little while until their old tables are gone. Returns nothing; raises the error that has ended the job.';
+
+CREATE FUNCTION shardfdw.move_shard(shard regclass, node name, mode text DEFAULT 'online', verify boolean DEFAULT true, wait boolean DEFAULT true) RETURNS bigint
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	id bigint;
+BEGIN
+	PERFORM shardfdw_internal.check_isolation('move_shard');
+	IF verify IS NULL OR wait IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'shard, node, mode, verify and wait must not be null';
+	END IF;
+	PERFORM shardfdw_internal.check_move_here(shard, node, mode);
+	id := shardfdw_internal.start_move(shard, (SELECT s.oid FROM pg_foreign_server s WHERE s.srvname = node), mode = 'online', verify);
+	IF wait THEN
+		BEGIN
+			PERFORM shardfdw_internal.wait_move(id);
+		EXCEPTION WHEN query_canceled THEN
+			PERFORM shardfdw.cancel_job(id);
+			RAISE;
+		END;
+	END IF;
+	RETURN id;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.move_shard(regclass, name, text, boolean, boolean) IS
+	'Moves a shard, and the shards of colocated tables with the same keys, to another node. mode: online, or block, which keeps writers of these shards waiting for the whole copy; verify: compare the rows of both nodes before the switch; wait: return when the shards are there, else at once. The work is that of a background process, which the end of this transaction does not undo. Returns the number of its job; raises what is in the way, before anything is changed.';
+REVOKE ALL ON FUNCTION shardfdw.move_shard(regclass, name, text, boolean, boolean) FROM PUBLIC;

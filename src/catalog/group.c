@@ -1,0 +1,115 @@
+/*
+ * group.c
+ *	  The shards that have to stay on one node: those of colocated tables with the same keys.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/colocate.h"
+#include "catalog/group.h"
+#include "catalog/partition.h"
+#include "catalog/pg_partitioned_table.h"
+#include "catalog/shard_map.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "storage/lmgr.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+PG_FUNCTION_INFO_V1(shardfdw_shard_group);
+
+/* Locks a table for a look at its shards; false when it has been dropped. */
+static bool
+lock_table(Oid relid)
+{
+	LockRelationOid(relid, AccessShareLock);
+	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+		return true;
+	UnlockRelationOid(relid, AccessShareLock);
+	return false;
+}
+
+/* All partitioned tables, as OIDs. */
+static List *
+partitioned_tables(void)
+{
+	Relation	rel = table_open(PartitionedRelationId, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
+	List	   *oids = NIL;
+	HeapTuple	tuple;
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+		oids = lappend_oid(oids, ((Form_pg_partitioned_table) GETSTRUCT(tuple))->partrelid);
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return oids;
+}
+
+/* Shard shardno of a table that is colocated with parent; InvalidOid when it is not. */
+static Oid
+colocated_shard(Oid parent, Oid relid, int shardno)
+{
+	Oid			shard = InvalidOid;
+	const ShardMap *map;
+
+	if (!lock_table(relid))
+		return InvalidOid;
+	map = shard_map_get(relid);
+	if (map != NULL && shardno < map->nshards && shard_colocated(parent, relid))
+		shard = map->shards[shardno].relid;
+	UnlockRelationOid(relid, AccessShareLock);
+	return shard;
+}
+
+List *
+shard_group_find(Oid shard)
+{
+	List	   *group;
+	Oid			parent;
+	int			shardno;
+	const ShardMap *map;
+	ListCell   *lc;
+
+	if (get_rel_relkind(shard) != RELKIND_FOREIGN_TABLE || !get_rel_relispartition(shard))
+		return NIL;
+	parent = get_partition_parent(shard, true);
+	if (!lock_table(parent))
+		return NIL;
+	map = shard_map_get(parent);
+	shardno = map ? shard_map_find(map, shard) : -1;
+	group = shardno < 0 ? NIL : list_make1_oid(shard);
+	if (shardno >= 0)
+	{
+		foreach(lc, partitioned_tables())
+		{
+			Oid			other = lfirst_oid(lc) == parent ? InvalidOid : colocated_shard(parent, lfirst_oid(lc), shardno);
+
+			if (OidIsValid(other))
+				group = list_append_unique_oid(group, other);
+		}
+	}
+	UnlockRelationOid(parent, AccessShareLock);
+	list_sort(group, list_oid_cmp);
+	return group;
+}
+
+/* shard_group(shard regclass) -> setof regclass */
+Datum
+shardfdw_shard_group(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	ListCell   *lc;
+
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	foreach(lc, shard_group_find(PG_GETARG_OID(0)))
+	{
+		Datum		value = ObjectIdGetDatum(lfirst_oid(lc));
+		bool		isnull = false;
+
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, &value, &isnull);
+	}
+	return (Datum) 0;
+}

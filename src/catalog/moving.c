@@ -1,0 +1,162 @@
+/*
+ * moving.c
+ *	  Which jobs are at work, and on which shards.
+ *
+ * A job's row in shardfdw_internal.job says what it works on, a lock that its process holds
+ * says that it is at work.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/moving.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "own_schema.h"
+#include "storage/lock.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+/* Advisory locks of kinds that no SQL function takes.  Unlike others, they last over errors. */
+#define JOB_LOCK_KIND 16
+#define TURN_LOCK_KIND 17
+#define WAIT_LOCK_KIND 18		/* share: waits for the job */
+
+/* Columns of shardfdw_internal.job that are read here. */
+enum
+{
+	JOB_ID = 1,
+	JOB_STATE = 3,
+	JOB_TABLES = 5
+};
+
+static void
+set_tag(LOCKTAG *tag, int64 id, uint16 kind)
+{
+	SET_LOCKTAG_ADVISORY(*tag, MyDatabaseId, (uint32) (id >> 32), (uint32) id, kind);
+}
+
+bool
+shard_moving_claim(int64 id)
+{
+	LOCKTAG		tag;
+
+	set_tag(&tag, id, JOB_LOCK_KIND);
+	return LockAcquire(&tag, ExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+bool
+shard_moving_is_running(int64 id)
+{
+	LOCKTAG		tag;
+
+	set_tag(&tag, id, JOB_LOCK_KIND);
+	if (LockAcquire(&tag, ShareLock, true, true) == LOCKACQUIRE_NOT_AVAIL)
+		return true;
+	LockRelease(&tag, ShareLock, true);
+	return false;
+}
+
+void
+shard_moving_take_turn(Oid serverid)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0, serverid, TURN_LOCK_KIND);
+	(void) LockAcquire(&tag, ExclusiveLock, true, false);
+}
+
+void
+shard_moving_begin_wait(int64 id)
+{
+	LOCKTAG		tag;
+
+	set_tag(&tag, id, WAIT_LOCK_KIND);
+	(void) LockAcquire(&tag, ShareLock, false, false);
+}
+
+void
+shard_moving_end_wait(int64 id)
+{
+	LOCKTAG		tag;
+
+	set_tag(&tag, id, WAIT_LOCK_KIND);
+	LockRelease(&tag, ShareLock, false);
+}
+
+VirtualTransactionId *
+shard_moving_waiting(int64 id, int *n)
+{
+	LOCKTAG		tag;
+
+	set_tag(&tag, id, WAIT_LOCK_KIND);
+	return GetLockConflicts(&tag, ExclusiveLock, n);
+}
+
+Oid
+shard_moving_journal(void)
+{
+	Oid			nspid = get_namespace_oid(SHARD_INTERNAL_SCHEMA, true);
+
+	return OidIsValid(nspid) ? get_relname_relid("job", nspid) : InvalidOid;
+}
+
+/* Is one of relids among the tables of a row of the journal? */
+static bool
+concerns(HeapTuple tuple, TupleDesc desc, const Oid *relids, int nrelids)
+{
+	bool		isnull;
+	Datum		value = heap_getattr(tuple, JOB_TABLES, desc, &isnull);
+	Datum	   *elems;
+	int			nelems;
+
+	if (isnull)
+		return false;
+	deconstruct_array(DatumGetArrayTypeP(value), OIDOID, sizeof(Oid), true, TYPALIGN_INT, &elems, NULL, &nelems);
+	for (int i = 0; i < nelems; i++)
+	{
+		for (int j = 0; j < nrelids; j++)
+		{
+			if (DatumGetObjectId(elems[i]) == relids[j])
+				return true;
+		}
+	}
+	return false;
+}
+
+void
+shard_moving_check(const Oid *relids, int nrelids)
+{
+	Oid			journal = shard_moving_journal();
+	Relation	rel;
+	Snapshot	snapshot;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	if (!OidIsValid(journal))
+		return;
+	rel = table_open(journal, AccessShareLock);
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	scan = systable_beginscan(rel, InvalidOid, false, snapshot, 0, NULL);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		TupleDesc	desc = RelationGetDescr(rel);
+		bool		isnull;
+		int64		id = DatumGetInt64(heap_getattr(tuple, JOB_ID, desc, &isnull));
+		char	   *state = TextDatumGetCString(heap_getattr(tuple, JOB_STATE, desc, &isnull));
+
+		if (strcmp(state, "running") == 0 && concerns(tuple, desc, relids, nrelids) && shard_moving_is_running(id))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("the definition of the table cannot be changed while job " INT64_FORMAT " moves a shard of it", id),
+					 errhint("Wait for it (SELECT shardfdw.wait_job(" INT64_FORMAT ")) or cancel it (SELECT shardfdw.cancel_job(" INT64_FORMAT ")).", id, id)));
+	}
+	systable_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	table_close(rel, AccessShareLock);
+}

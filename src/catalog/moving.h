@@ -1,0 +1,41 @@
+/*
+ * moving.h
+ *	  Which jobs are at work, and on which shards.
+ */
+#ifndef SHARDFDW_MOVING_H
+#define SHARDFDW_MOVING_H
+
+#include "postgres.h"
+
+#include "storage/lock.h"
+
+/*
+ * Notes that this process does job id: whoever asks learns that it is running, until the
+ * process ends.  False: another process does it.
+ */
+extern bool shard_moving_claim(int64 id);
+
+/* Does another process do job id? */
+extern bool shard_moving_is_running(int64 id);
+
+/* Waits until no other job works on a node; this one does from now on, until the process ends. */
+extern void shard_moving_take_turn(Oid serverid);
+
+/*
+ * Who waits for a job until the call of end_wait, or the end of the transaction: the job does
+ * not wait for these.  waiting: their transactions; *n: how many.
+ */
+extern void shard_moving_begin_wait(int64 id);
+extern void shard_moving_end_wait(int64 id);
+extern VirtualTransactionId *shard_moving_waiting(int64 id, int *n);
+
+/* The table of jobs. */
+extern Oid	shard_moving_journal(void);
+
+/*
+ * Raises ERRCODE_OBJECT_IN_USE when a job of another process moves one of nrelids foreign
+ * tables, whose definition is about to change.
+ */
+extern void shard_moving_check(const Oid *relids, int nrelids);
+
+#endif

@@ -1,0 +1,624 @@
+/*
+ * apply.c
+ *	  Makes the source's changes on the target.
+ *
+ *	 slot --> change --> prepared statement of its table --> pipeline to the target
+ *
+ * Changes are made row by row in the source's order, since each fits in, with unique keys,
+ * where others have made room.  They travel without waiting for each other's answers
+ * (libpq's pipeline); many transactions of the source become one of the target.
+ * Constraints that are deferrable are checked at its end.  Every UPDATE and DELETE has to
+ * find exactly one row.
+ *
+ * How far the source has to be followed is said by a logical message that the move writes
+ * into its WAL: when it comes, all that committed before it has come.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "libpq-fe.h"
+#include "miscadmin.h"
+#include "move/apply.h"
+#include "move/change.h"
+#include "move/job.h"
+#include "move/link.h"
+#include "remote/wire/error.h"
+#include "utils/builtins.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#define BATCH_CHANGES 5000		/* in one transaction of the target, at least */
+#define MAX_UNANSWERED 2000		/* statements that the target has not answered */
+#define PROGRESS_MS 1000
+#define MESSAGE_PREFIX "shardfdw"
+
+/* What is expected of an answer. */
+typedef enum Expected
+{
+	EXPECT_ANYTHING,
+	EXPECT_ONE_ROW,
+	EXPECT_SYNC
+} Expected;
+
+/* A column of a table that is followed. */
+typedef struct ApplyColumn
+{
+	char	   *name;			/* quoted */
+	char	   *type;			/* as SQL writes it */
+	char	   *equals;			/* operator of the identity's index; NULL: not of the identity */
+} ApplyColumn;
+
+/* A relation of the source, as its last RELATION message says. */
+typedef struct ApplyTable
+{
+	uint32		relid;			/* hash key */
+	const ShardMoveTable *table;	/* NULL: none of ours */
+	int			ncolumns;
+	ApplyColumn *columns;
+	int			number;			/* in the names of its statements */
+} ApplyTable;
+
+/* Statements that have been prepared. */
+typedef struct ApplyStatement
+{
+	char		name[NAMEDATALEN];	/* hash key */
+} ApplyStatement;
+
+struct ShardApply
+{
+	ShardMove  *move;
+	ShardSlot  *slot;
+	ShardConn  *source;
+	ShardConn  *target;
+	HTAB	   *tables;
+	HTAB	   *statements;
+	int			ntables;		/* that have had a number */
+	MemoryContext change_cxt;	/* of one change */
+	Expected   *expected;		/* ring of MAX_UNANSWERED + 2: answers that are to come */
+	int			first;
+	int			nexpected;
+	bool		in_transaction; /* on the target */
+	int			nbatch;			/* changes in it */
+	XLogRecPtr	committed;		/* last commit of the source that has been read */
+	uint64		barrier;		/* number of the last one that was written */
+	uint64		barrier_seen;
+};
+
+#define RING (MAX_UNANSWERED + 16)
+
+/* ---------- the pipeline ---------- */
+
+static void
+expect(ShardApply *apply, Expected what)
+{
+	Assert(apply->nexpected < RING);
+	apply->expected[(apply->first + apply->nexpected) % RING] = what;
+	apply->nexpected++;
+}
+
+/* Judges the answer to the oldest statement that has none. */
+static void
+take_answer(ShardApply *apply, PGresult *res)
+{
+	Expected	what = apply->expected[apply->first];
+	ExecStatusType status = PQresultStatus(res);
+
+	if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK && status != PGRES_PIPELINE_SYNC)
+		shard_error_report(ERROR, res, apply->target, NULL, NULL);
+	if (what == EXPECT_ONE_ROW && strcmp(PQcmdTuples(res), "1") != 0)
+	{
+		PQclear(res);
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("a change made on node \"%s\" does not find its row on node \"%s\"",
+						apply->move->source_name, apply->move->target_name),
+				 errhint("The shard stays where it is.")));
+	}
+	PQclear(res);
+	apply->first = (apply->first + 1) % RING;
+	apply->nexpected--;
+}
+
+/* Takes the answers that are here. */
+static void
+take_answers(ShardApply *apply)
+{
+	while (apply->nexpected > 0 && (PQstatus(apply->target->pg) == CONNECTION_BAD || !PQisBusy(apply->target->pg)))
+	{
+		PGresult   *res = PQgetResult(apply->target->pg);
+
+		if (res != NULL)
+			take_answer(apply, res);
+		else if (PQstatus(apply->target->pg) == CONNECTION_BAD)
+			shard_error_report(ERROR, NULL, apply->target, NULL, NULL);
+	}
+}
+
+/* Waits until at most max statements have no answer. */
+static void
+wait_answers(ShardApply *apply, int max)
+{
+	shard_connection_flush(apply->target);
+	take_answers(apply);
+	while (apply->nexpected > max)
+	{
+		shard_link_wait(&apply->target, 1);
+		take_answers(apply);
+	}
+}
+
+/* After something was sent. */
+static void
+sent(ShardApply *apply, int ok, Expected what)
+{
+	if (!ok)
+		shard_error_report(ERROR, NULL, apply->target, NULL, NULL);
+	expect(apply, what);
+	if (apply->nexpected > MAX_UNANSWERED)
+		wait_answers(apply, MAX_UNANSWERED / 2);
+}
+
+static void
+send_plain(ShardApply *apply, const char *sql)
+{
+	sent(apply, PQsendQueryParams(apply->target->pg, sql, 0, NULL, NULL, NULL, NULL, 0), EXPECT_ANYTHING);
+}
+
+static void
+begin_batch(ShardApply *apply)
+{
+	if (apply->in_transaction)
+		return;
+	apply->in_transaction = true;
+	apply->nbatch = 0;
+	send_plain(apply, "BEGIN ISOLATION LEVEL READ COMMITTED");
+	send_plain(apply, "SET CONSTRAINTS ALL DEFERRED");
+}
+
+/* Commits what was sent, and waits until the target has. */
+static void
+end_batch(ShardApply *apply)
+{
+	if (apply->in_transaction)
+	{
+		send_plain(apply, "COMMIT");
+		apply->in_transaction = false;
+	}
+	if (apply->nexpected > 0)
+	{
+		if (PQpipelineSync(apply->target->pg) != 1)
+			shard_error_report(ERROR, NULL, apply->target, NULL, NULL);
+		expect(apply, EXPECT_SYNC);
+		wait_answers(apply, 0);
+	}
+	apply->slot->done = Max(apply->slot->done, apply->committed);
+}
+
+/* ---------- statements ---------- */
+
+/* Sends execution of statement name, which is prepared from sql at its first use. */
+static void
+execute(ShardApply *apply, const char *name, const char *sql, int nparams, const char *const *params, Expected what)
+{
+	bool		found;
+
+	(void) hash_search(apply->statements, name, HASH_ENTER, &found);
+	if (!found)
+		sent(apply, PQsendPrepare(apply->target->pg, name, sql, 0, NULL), EXPECT_ANYTHING);
+	sent(apply, PQsendQueryPrepared(apply->target->pg, name, nparams, params, NULL, NULL, 0), what);
+	apply->nbatch++;
+	apply->move->progress.nchanges++;
+}
+
+/* A value as a parameter; NULL for null. */
+static const char *
+param(const ShardChangeValue *value)
+{
+	return value->kind == 't' ? pnstrdup(value->data, value->len) : NULL;
+}
+
+static void
+apply_insert(ShardApply *apply, const ApplyTable *table, const ShardChangeRow *row)
+{
+	char		name[NAMEDATALEN];
+	StringInfoData columns;
+	StringInfoData values;
+	const char **params = palloc0(sizeof(char *) * Max(row->nvalues, 1));
+
+	initStringInfo(&columns);
+	initStringInfo(&values);
+	for (int i = 0; i < row->nvalues; i++)
+	{
+		appendStringInfo(&columns, "%s%s", i > 0 ? ", " : "", table->columns[i].name);
+		appendStringInfo(&values, "%s$%d", i > 0 ? ", " : "", i + 1);
+		params[i] = param(&row->values[i]);
+	}
+	snprintf(name, sizeof(name), "i%d", table->number);
+	execute(apply, name, row->nvalues == 0 ? psprintf("INSERT INTO %s DEFAULT VALUES", table->table->staging) :
+			psprintf("INSERT INTO %s (%s) VALUES (%s)", table->table->staging, columns.data, values.data),
+			row->nvalues, params, EXPECT_ONE_ROW);
+}
+
+/*
+ * Appends the condition by which row, an old one or one whose identity has not changed, is
+ * found, and its values to params.  Without an index for the identity it is one of the rows
+ * that are equal in all columns, byte by byte.
+ */
+static void
+append_identity(const ApplyTable *table, const ShardChangeRow *row, bool whole, StringInfo sql, const char **params, int *nparams)
+{
+	StringInfoData left;
+	StringInfoData right;
+
+	if (!whole)
+	{
+		const char *separator = "";
+
+		for (int i = 0; i < row->nvalues; i++)
+		{
+			const ApplyColumn *column = &table->columns[i];
+
+			if (column->equals == NULL)
+				continue;
+			params[*nparams] = param(&row->values[i]);
+			appendStringInfo(sql, "%s%s %s $%d::%s", separator, column->name, column->equals, ++*nparams, column->type);
+			separator = " AND ";
+		}
+		return;
+	}
+	initStringInfo(&left);
+	initStringInfo(&right);
+	for (int i = 0; i < row->nvalues; i++)
+	{
+		params[*nparams] = param(&row->values[i]);
+		appendStringInfo(&left, "%s%s", i > 0 ? ", " : "", table->columns[i].name);
+		appendStringInfo(&right, "%s$%d::%s", i > 0 ? ", " : "", ++*nparams, table->columns[i].type);
+	}
+	appendStringInfo(sql, "ctid = (SELECT ctid FROM ONLY %s WHERE ROW(%s)::record OPERATOR(pg_catalog.*=) ROW(%s)::record LIMIT 1)",
+					 table->table->staging, left.data, right.data);
+}
+
+static void
+apply_update(ShardApply *apply, const ApplyTable *table, const ShardChange *change)
+{
+	const ShardChangeRow *row = &change->new_row;
+	const ShardChangeRow *old = change->old_row.present ? &change->old_row : row;
+	bool		whole = change->old_row.present && !change->old_row.key_only;
+	const char **params = palloc0(sizeof(char *) * Max(row->nvalues * 2, 1));
+	int			nparams = 0;
+	StringInfoData sql;
+	StringInfoData name;
+
+	initStringInfo(&sql);
+	initStringInfo(&name);
+	appendStringInfo(&name, "u%d%s_", table->number, whole ? "w" : "");
+	appendStringInfo(&sql, "UPDATE ONLY %s SET ", table->table->staging);
+	for (int i = 0; i < row->nvalues; i++)
+	{
+		/* not in the message, since it was not changed and is stored apart */
+		if (row->values[i].kind == 'u')
+		{
+			appendStringInfo(&name, "_%d", i);
+			continue;
+		}
+		params[nparams] = param(&row->values[i]);
+		appendStringInfo(&sql, "%s%s = $%d", nparams > 0 ? ", " : "", table->columns[i].name, nparams + 1);
+		nparams++;
+	}
+	if (nparams == 0)
+		return;
+	appendStringInfoString(&sql, " WHERE ");
+	append_identity(table, old, whole, &sql, params, &nparams);
+	/* a name that is cut off would stand for two statements */
+	if (name.len >= NAMEDATALEN)
+	{
+		sent(apply, PQsendQueryParams(apply->target->pg, sql.data, nparams, NULL, params, NULL, NULL, 0), EXPECT_ONE_ROW);
+		apply->nbatch++;
+		apply->move->progress.nchanges++;
+	}
+	else
+		execute(apply, name.data, sql.data, nparams, params, EXPECT_ONE_ROW);
+}
+
+static void
+apply_delete(ShardApply *apply, const ApplyTable *table, const ShardChangeRow *row)
+{
+	const char **params = palloc0(sizeof(char *) * Max(row->nvalues, 1));
+	int			nparams = 0;
+	char		name[NAMEDATALEN];
+	StringInfoData sql;
+
+	initStringInfo(&sql);
+	appendStringInfo(&sql, "DELETE FROM ONLY %s WHERE ", table->table->staging);
+	append_identity(table, row, !row->key_only, &sql, params, &nparams);
+	snprintf(name, sizeof(name), "d%d%s", table->number, row->key_only ? "" : "w");
+	execute(apply, name, sql.data, nparams, params, EXPECT_ONE_ROW);
+}
+
+static ApplyTable *
+find_table(ShardApply *apply, uint32 relid)
+{
+	return hash_search(apply->tables, &relid, HASH_FIND, NULL);
+}
+
+static void
+apply_truncate(ShardApply *apply, const ShardChange *change)
+{
+	StringInfoData sql;
+
+	initStringInfo(&sql);
+	for (int i = 0; i < change->nrelids; i++)
+	{
+		const ApplyTable *table = find_table(apply, change->relids[i]);
+
+		if (table && table->table)
+			appendStringInfo(&sql, "%s%s", sql.len > 0 ? ", " : "TRUNCATE ", table->table->staging);
+	}
+	if (sql.len > 0)
+		send_plain(apply, sql.data);
+	apply->nbatch++;
+}
+
+/* ---------- tables ---------- */
+
+/* Asks the target for the columns of a table: names, types, and the operators by which the identity's index compares. */
+static char *
+columns_query(const ShardMoveTable *table)
+{
+	return psprintf("SELECT quote_ident(a.attname), format_type(a.atttypid, a.atttypmod), x.operator, a.attname"
+					" FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
+					" LEFT JOIN LATERAL (SELECT format('OPERATOR(%%I.%%s)', n.nspname, o.oprname) AS operator"
+					"  FROM pg_index i, unnest(i.indkey::smallint[], i.indclass::oid[]) WITH ORDINALITY k(attnum, opclass, ord)"
+					"  JOIN pg_opclass s ON s.oid = k.opclass"
+					"  JOIN pg_amop p ON p.amopfamily = s.opcfamily AND p.amoplefttype = s.opcintype AND p.amoprighttype = s.opcintype AND p.amopstrategy = 3"
+					"  JOIN pg_operator o ON o.oid = p.amopopr JOIN pg_namespace n ON n.oid = o.oprnamespace"
+					"  WHERE i.indrelid = c.oid AND CASE c.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident END"
+					"   AND k.attnum = a.attnum AND k.ord <= i.indnkeyatts LIMIT 1) x ON true"
+					" WHERE a.attrelid = %s::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' ORDER BY a.attnum",
+					quote_literal_cstr(table->staging));
+}
+
+static void
+read_columns(ShardApply *apply, ApplyTable *entry, const ShardChange *change)
+{
+	PGresult   *res;
+	MemoryContext oldcxt;
+	bool		same;
+
+	/* out of the pipeline, which has only one kind of answer */
+	end_batch(apply);
+	if (PQexitPipelineMode(apply->target->pg) != 1)
+		shard_error_report(ERROR, NULL, apply->target, NULL, NULL);
+	shard_link_send(apply->target, columns_query(entry->table));
+	res = shard_link_result(apply->target, entry->table->name);
+	oldcxt = MemoryContextSwitchTo(apply->move->cxt);
+	entry->ncolumns = PQntuples(res);
+	entry->columns = palloc0(sizeof(ApplyColumn) * Max(entry->ncolumns, 1));
+	same = entry->ncolumns == change->ncolumns;
+	for (int i = 0; i < entry->ncolumns && same; i++)
+	{
+		entry->columns[i].name = pstrdup(PQgetvalue(res, i, 0));
+		entry->columns[i].type = pstrdup(PQgetvalue(res, i, 1));
+		entry->columns[i].equals = PQgetisnull(res, i, 2) ? NULL : pstrdup(PQgetvalue(res, i, 2));
+		same = strcmp(PQgetvalue(res, i, 3), change->columns[i].name) == 0;
+	}
+	MemoryContextSwitchTo(oldcxt);
+	PQclear(res);
+	if (PQenterPipelineMode(apply->target->pg) != 1)
+		shard_error_report(ERROR, NULL, apply->target, NULL, NULL);
+	if (!same)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the columns of shard %s have changed while it was moved", entry->table->name),
+				 errhint("Start the move again.")));
+}
+
+/* A RELATION message: sent before the first change of a table, and again after changes of its definition. */
+static void
+take_relation(ShardApply *apply, const ShardChange *change)
+{
+	const char *name = quote_qualified_identifier(change->schema, change->table);
+	bool		found;
+	ApplyTable *entry = hash_search(apply->tables, &change->relid, HASH_ENTER, &found);
+
+	entry->table = NULL;
+	entry->ncolumns = 0;
+	entry->number = ++apply->ntables;
+	for (int i = 0; i < apply->move->ntables; i++)
+	{
+		if (strcmp(apply->move->tables[i].remote_name, name) == 0)
+			entry->table = &apply->move->tables[i];
+	}
+	if (entry->table)
+		read_columns(apply, entry, change);
+}
+
+/* The table that a change of a row is about; NULL: none of ours.  Raises when the row does not fit it. */
+static const ApplyTable *
+table_of(ShardApply *apply, const ShardChange *change)
+{
+	const ApplyTable *table = find_table(apply, change->relid);
+
+	if (table == NULL)
+		shard_error_protocol(apply->slot->link, NULL, "a change of a table that has not been described");
+	if (table->table == NULL)
+		return NULL;
+	if ((change->new_row.present && change->new_row.nvalues != table->ncolumns) ||
+		(change->old_row.present && change->old_row.nvalues != table->ncolumns))
+		shard_error_protocol(apply->slot->link, table->table->name, "a row with another number of columns");
+	return table;
+}
+
+/* ---------- the stream ---------- */
+
+static void
+take_change(ShardApply *apply, const ShardChange *change)
+{
+	const ApplyTable *table;
+
+	switch (change->kind)
+	{
+		case SHARD_CHANGE_RELATION:
+			take_relation(apply, change);
+			break;
+		case SHARD_CHANGE_INSERT:
+		case SHARD_CHANGE_UPDATE:
+		case SHARD_CHANGE_DELETE:
+			table = table_of(apply, change);
+			if (table == NULL)
+				break;
+			begin_batch(apply);
+			if (change->kind == SHARD_CHANGE_INSERT)
+				apply_insert(apply, table, &change->new_row);
+			else if (change->kind == SHARD_CHANGE_UPDATE)
+				apply_update(apply, table, change);
+			else
+				apply_delete(apply, table, &change->old_row);
+			break;
+		case SHARD_CHANGE_TRUNCATE:
+			begin_batch(apply);
+			apply_truncate(apply, change);
+			break;
+		case SHARD_CHANGE_MESSAGE:
+			if (strcmp(change->prefix, MESSAGE_PREFIX) == 0 && strncmp(change->content, apply->move->schema, strlen(apply->move->schema)) == 0)
+				apply->barrier_seen = strtoull(change->content + strlen(apply->move->schema), NULL, 10);
+			break;
+		case SHARD_CHANGE_COMMIT:
+			apply->committed = change->lsn;
+			if (apply->nbatch >= BATCH_CHANGES)
+				end_batch(apply);
+			break;
+		case SHARD_CHANGE_BEGIN:
+		case SHARD_CHANGE_OTHER:
+			break;
+	}
+}
+
+static void
+note_progress(ShardApply *apply)
+{
+	ShardMove  *move = apply->move;
+
+	move->progress.lag_bytes = apply->slot->written - Min(apply->slot->written, apply->slot->done);
+	if (!IsTransactionState() && TimestampDifferenceExceeds(move->progress.noted_at, GetCurrentTimestamp(), PROGRESS_MS))
+		shard_job_set_progress(move);
+}
+
+/*
+ * Reads one message, if one is here, and makes its change.  Returns false when none is here.
+ * hold: transactions that commit from here on are held back; *reached: the first of them
+ * has come.
+ */
+static bool
+take_message(ShardApply *apply, XLogRecPtr hold, bool *reached)
+{
+	MemoryContext oldcxt;
+	const char *data;
+	int			len;
+	ShardChange change;
+
+	if (!shard_slot_next(apply->slot, &data, &len))
+		return false;
+	oldcxt = MemoryContextSwitchTo(apply->change_cxt);
+	if (!shard_change_read(data, len, &change))
+		shard_error_protocol(apply->slot->link, NULL, "a change that is none");
+	if (change.kind == SHARD_CHANGE_BEGIN && change.lsn >= hold)
+		*reached = true;
+	take_change(apply, &change);
+	MemoryContextSwitchTo(oldcxt);
+	MemoryContextReset(apply->change_cxt);
+	CHECK_FOR_INTERRUPTS();
+	return true;
+}
+
+/* Waits for the source or the target; what they have sent is looked at next. */
+static void
+wait_for_both(ShardApply *apply)
+{
+	ShardConn  *links[2] = {apply->slot->link, apply->target};
+
+	/* nothing is under way: what the source has looked at needs not be sent again */
+	if (!apply->in_transaction && apply->nexpected == 0)
+		apply->slot->done = Max(apply->slot->done, apply->slot->received);
+	note_progress(apply);
+	shard_slot_tell(apply->slot, false);
+	shard_link_wait(links, 2);
+	take_answers(apply);
+}
+
+static void
+keep_alive(void *arg)
+{
+	shard_slot_tell(((ShardApply *) arg)->slot, false);
+}
+
+ShardApply *
+shard_apply_begin(ShardMove *move, ShardSlot *slot, ShardConn *source, ShardConn *target)
+{
+	MemoryContext oldcxt = MemoryContextSwitchTo(move->cxt);
+	ShardApply *apply = palloc0(sizeof(ShardApply));
+	HASHCTL		ctl = {0};
+
+	apply->move = move;
+	apply->slot = slot;
+	apply->source = source;
+	apply->target = target;
+	apply->change_cxt = AllocSetContextCreate(move->cxt, "shardfdw change", ALLOCSET_DEFAULT_SIZES);
+	apply->expected = palloc(sizeof(Expected) * RING);
+	ctl.hcxt = move->cxt;
+	ctl.keysize = sizeof(uint32);
+	ctl.entrysize = sizeof(ApplyTable);
+	apply->tables = hash_create("shardfdw tables of a move", 16, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	ctl.keysize = NAMEDATALEN;
+	ctl.entrysize = sizeof(ApplyStatement);
+	apply->statements = hash_create("shardfdw statements of a move", 64, &ctl, HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
+	if (PQenterPipelineMode(target->pg) != 1)
+		shard_error_report(ERROR, NULL, target, NULL, NULL);
+	shard_link_set_idle(keep_alive, apply);
+	MemoryContextSwitchTo(oldcxt);
+	return apply;
+}
+
+/* Writes a message into the source's WAL, behind all that has committed there. */
+static void
+write_barrier(ShardApply *apply)
+{
+	apply->barrier++;
+	shard_link_exec(apply->source, psprintf("SELECT pg_catalog.pg_logical_emit_message(true, '" MESSAGE_PREFIX "', '%s " UINT64_FORMAT "')",
+											apply->move->schema, apply->barrier));
+}
+
+bool
+shard_apply_to_now(ShardApply *apply, int timeout_ms)
+{
+	TimestampTz began = GetCurrentTimestamp();
+	bool		reached = false;
+
+	write_barrier(apply);
+	while (apply->barrier_seen < apply->barrier)
+	{
+		if (!take_message(apply, PG_UINT64_MAX, &reached))
+			wait_for_both(apply);
+		if (timeout_ms >= 0 && TimestampDifferenceExceeds(began, GetCurrentTimestamp(), timeout_ms))
+			return false;
+	}
+	end_batch(apply);
+	note_progress(apply);
+	return true;
+}
+
+void
+shard_apply_to(ShardApply *apply, XLogRecPtr lsn)
+{
+	bool		reached = false;
+
+	/* so that there is a transaction behind lsn */
+	write_barrier(apply);
+	while (!reached)
+	{
+		if (!take_message(apply, lsn, &reached))
+			wait_for_both(apply);
+	}
+	end_batch(apply);
+}

@@ -1,0 +1,110 @@
+/*
+ * block.c
+ *	  A move during which writers wait.
+ *
+ *	 lock --> copy --> index --> compare --> switch --> commit
+ *
+ * All of it is one local transaction, whose locks readers do not meet.  The rows are read
+ * and written over connections of the move's own: what is committed on the source, and is
+ * locked, stays as it is.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "fault.h"
+#include "miscadmin.h"
+#include "move/block.h"
+#include "move/job.h"
+#include "move/link.h"
+#include "move/place.h"
+#include "move/relay.h"
+#include "move/table.h"
+#include "remote/wire/wait.h"
+#include "utils/memutils.h"
+
+#define LOCK_MS 200				/* how long writers wait behind an attempt to lock */
+#define MIN_PAUSE_MS 200		/* between attempts, doubled each time */
+#define MAX_PAUSE_MS 5000
+
+/* Tries once.  False: somebody holds a lock. */
+static bool
+try_lock(ShardMove *move, int timeout_ms)
+{
+	MemoryContext oldcxt = CurrentMemoryContext;
+	volatile bool locked = true;
+
+	shard_move_begin(move);
+	PG_TRY();
+	{
+		shard_place_lock(move, timeout_ms);
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(oldcxt);
+		error = CopyErrorData();
+		if (error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE && error->sqlerrcode != ERRCODE_T_R_DEADLOCK_DETECTED)
+			PG_RE_THROW();
+		HOLD_INTERRUPTS();
+		AbortCurrentTransaction();
+		FlushErrorState();
+		RESUME_INTERRUPTS();
+		locked = false;
+	}
+	PG_END_TRY();
+	return locked;
+}
+
+void
+shard_block_lock(ShardMove *move, int timeout_ms, void (*before_each) (void *arg), void *arg)
+{
+	int			pause_ms = MIN_PAUSE_MS;
+	bool		told = false;
+
+	for (;;)
+	{
+		if (before_each)
+			before_each(arg);
+		if (try_lock(move, timeout_ms))
+			break;
+		if (!told)
+			shard_job_set_waiting(move, "transactions that have written to the shards, or locked rows of them");
+		told = true;
+		shard_wait_pause(pause_ms, false);
+		pause_ms = Min(pause_ms * 2, MAX_PAUSE_MS);
+	}
+}
+
+void
+shard_block_run(ShardMove *move, ShardMoveStage enter_stage)
+{
+	ShardConn  *from;
+	ShardConn  *into;
+	TimestampTz locked_at;
+
+	enter_stage(move, "copying");
+	shard_move_begin(move);
+	from = shard_link_open(move->source, move->userid, false);
+	into = shard_link_open(move->target, move->userid, false);
+	shard_move_commit();
+
+	shard_block_lock(move, LOCK_MS, NULL, NULL);
+	locked_at = GetCurrentTimestamp();
+	shard_move_check_unchanged(move);
+	for (int i = 0; i < move->ntables; i++)
+		shard_relay_copy(move, &move->tables[i], from, into);
+	SHARD_FAULT_POINT("move_copied");
+	shard_place_index(move);
+	if (move->verify)
+		shard_relay_verify(move, from, into);
+	while (!shard_place_switch(move))
+		shard_wait_pause(MIN_PAUSE_MS, false);
+	shard_move_commit();
+	move->switched = true;
+	SHARD_FAULT_POINT("move_switched");
+	shard_job_set_pause(move, GetCurrentTimestamp() - locked_at);
+	shard_job_set_progress(move);
+	shard_link_close(&from);
+	shard_link_close(&into);
+}

@@ -1,0 +1,70 @@
+/*
+ * change.h
+ *	  Reads the messages of logical replication (pgoutput, protocol version 1).
+ */
+#ifndef SHARDFDW_CHANGE_H
+#define SHARDFDW_CHANGE_H
+
+#include "postgres.h"
+
+#include "access/xlogdefs.h"
+
+typedef enum ShardChangeKind
+{
+	SHARD_CHANGE_BEGIN,			/* lsn: of the commit */
+	SHARD_CHANGE_COMMIT,
+	SHARD_CHANGE_RELATION,		/* relation: what the columns of the messages that follow are */
+	SHARD_CHANGE_INSERT,		/* new_row */
+	SHARD_CHANGE_UPDATE,		/* new_row, and old_row where the identity has changed or is all columns */
+	SHARD_CHANGE_DELETE,		/* old_row */
+	SHARD_CHANGE_TRUNCATE,		/* relids */
+	SHARD_CHANGE_MESSAGE,		/* prefix, content */
+	SHARD_CHANGE_OTHER			/* nothing that matters here */
+} ShardChangeKind;
+
+/* A value; data is not terminated, and lies in the message. */
+typedef struct ShardChangeValue
+{
+	char		kind;			/* 'n': NULL, 'u': TOASTed and not changed, 't': text */
+	const char *data;
+	int			len;
+} ShardChangeValue;
+
+typedef struct ShardChangeRow
+{
+	bool		present;
+	bool		key_only;		/* columns that are not of the identity are NULL, which means nothing */
+	int			nvalues;
+	ShardChangeValue *values;
+} ShardChangeRow;
+
+typedef struct ShardChangeColumn
+{
+	const char *name;
+	bool		is_key;			/* of the identity */
+} ShardChangeColumn;
+
+typedef struct ShardChange
+{
+	ShardChangeKind kind;
+	XLogRecPtr	lsn;
+	uint32		relid;			/* on the source; of RELATION and rows */
+	const char *schema;			/* of RELATION */
+	const char *table;
+	int			ncolumns;
+	ShardChangeColumn *columns;
+	ShardChangeRow old_row;
+	ShardChangeRow new_row;
+	int			nrelids;		/* of TRUNCATE */
+	uint32	   *relids;
+	const char *prefix;			/* of MESSAGE */
+	const char *content;		/* with a zero behind it */
+} ShardChange;
+
+/*
+ * Reads one message.  Memory: current context; strings and values lie in data.
+ * False: it is not what the protocol says.
+ */
+extern bool shard_change_read(const char *data, int len, ShardChange *change);
+
+#endif

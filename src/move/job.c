@@ -1,0 +1,451 @@
+/*
+ * job.c
+ *	  The journal of jobs, and the SQL functions that start, cancel and await them.
+ *
+ *	 start_move()	registers a background worker, and waits until that has its row
+ *	 worker			claims the job (catalog/moving.h), writes its row
+ *	 wait_job()		reads the row until it says how the job has ended
+ *
+ * A row that says "running" while nobody holds the job's lock is of a process that has
+ * died.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/group.h"
+#include "catalog/moving.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_authid.h"
+#include "catalog/pg_type.h"
+#include "commands/sequence.h"
+#include "compat.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "foreign/foreign.h"
+#include "miscadmin.h"
+#include "move/job.h"
+#include "own_schema.h"
+#include "postmaster/bgworker.h"
+#include "storage/latch.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/wait_event.h"
+#include "version.h"
+
+#define POLL_MS 50				/* how often a row that somebody waits for is read */
+#define DROP_PATIENCE_MS 2000	/* how long a caller waits for the old table to be dropped */
+#define KEPT_JOBS 1000			/* rows of ended jobs */
+
+PG_FUNCTION_INFO_V1(shardfdw_job_is_running);
+PG_FUNCTION_INFO_V1(shardfdw_start_move);
+PG_FUNCTION_INFO_V1(shardfdw_wait_move);
+PG_FUNCTION_INFO_V1(shardfdw_wait_job);
+PG_FUNCTION_INFO_V1(shardfdw_cancel_job);
+
+/* Columns of shardfdw_internal.job that are read here. */
+enum
+{
+	JOB_ID = 1,
+	JOB_KIND,
+	JOB_STATE,
+	JOB_STAGE,
+	JOB_TABLES,
+	JOB_NAMES,
+	JOB_SOURCE,
+	JOB_TARGET,
+	JOB_MODE,
+	JOB_ROLE,
+	JOB_PID,
+	JOB_SQLSTATE = 20,
+	JOB_MESSAGE,
+	JOB_DETAIL,
+	JOB_HINT
+};
+
+/* What a row says. */
+typedef struct JobRow
+{
+	char	   *state;
+	char	   *stage;
+	char	   *role;
+	int			pid;
+	char	   *sqlstate;		/* these may be NULL */
+	char	   *message;
+	char	   *detail;
+	char	   *hint;
+} JobRow;
+
+static Oid
+find_relation(const char *name)
+{
+	Oid			relid = get_relname_relid(name, get_namespace_oid(SHARD_INTERNAL_SCHEMA, false));
+
+	if (!OidIsValid(relid))
+		elog(ERROR, "relation \"%s.%s\" does not exist", SHARD_INTERNAL_SCHEMA, name);
+	return relid;
+}
+
+/* job_is_running(id bigint) -> boolean */
+Datum
+shardfdw_job_is_running(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(shard_moving_is_running(PG_GETARG_INT64(0)));
+}
+
+/* ---------- writing ---------- */
+
+/* Runs a command on the journal as the superuser that owns the extension's objects, or another one. */
+static void
+run_as_superuser(const char *sql)
+{
+	Oid			save_userid;
+	int			save_sec_context;
+
+	GetUserIdAndSecContext(&save_userid, &save_sec_context);
+	SetUserIdAndSecContext(BOOTSTRAP_SUPERUSERID, save_sec_context | SECURITY_LOCAL_USERID_CHANGE);
+	if (SPI_connect() != SPI_OK_CONNECT || SPI_execute(sql, false, 0) < 0 || SPI_finish() != SPI_OK_FINISH)
+		elog(ERROR, "could not write the journal of jobs");
+	SetUserIdAndSecContext(save_userid, save_sec_context);
+}
+
+/* The same in a transaction of its own, or as a part of the one that is open. */
+static void
+run_by_itself(const char *sql)
+{
+	bool		begun = IsTransactionState();
+
+	if (!begun)
+		StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	run_as_superuser(sql);
+	PopActiveSnapshot();
+	if (!begun)
+		CommitTransactionCommand();
+}
+
+static void
+update_row(const ShardMove *move, const char *assignments)
+{
+	run_by_itself(psprintf("UPDATE " SHARD_INTERNAL_SCHEMA ".job SET %s WHERE id = " INT64_FORMAT,
+						   assignments, move->id));
+}
+
+static char *
+literal(const char *text)
+{
+	return text ? quote_literal_cstr(text) : pstrdup("NULL");
+}
+
+void
+shard_job_insert(const ShardMove *move)
+{
+	StringInfoData oids;
+	StringInfoData names;
+
+	initStringInfo(&oids);
+	initStringInfo(&names);
+	for (int i = 0; i < move->ntables; i++)
+	{
+		appendStringInfo(&oids, "%s%u", i > 0 ? "," : "", move->tables[i].relid);
+		appendStringInfo(&names, "%s%s", i > 0 ? "," : "", literal(move->tables[i].name));
+	}
+	run_by_itself(psprintf("DELETE FROM " SHARD_INTERNAL_SCHEMA ".job WHERE state <> 'running' AND id <= " INT64_FORMAT
+						   "; INSERT INTO " SHARD_INTERNAL_SCHEMA ".job (id, kind, state, stage, tables, names, source, target, mode, role, pid, started)"
+						   " VALUES (" INT64_FORMAT ", 'move', 'running', 'starting', ARRAY[%s]::pg_catalog.oid[], ARRAY[%s]::pg_catalog.text[],"
+						   " %s, %s, '%s', %s, %d, pg_catalog.clock_timestamp())",
+						   move->id - KEPT_JOBS, move->id, oids.data, names.data, literal(move->source_name),
+						   literal(move->target_name), move->online ? "online" : "block",
+						   literal(GetUserNameFromId(move->userid, false)), MyProcPid));
+}
+
+void
+shard_job_set_stage(const ShardMove *move, const char *stage)
+{
+	update_row(move, psprintf("stage = %s, waits_for = NULL", literal(stage)));
+}
+
+void
+shard_job_set_stage_here(const ShardMove *move, const char *stage)
+{
+	Assert(IsTransactionState());
+	update_row(move, psprintf("stage = %s, waits_for = NULL", literal(stage)));
+}
+
+void
+shard_job_set_progress(ShardMove *move)
+{
+	const ShardMoveProgress *progress = &move->progress;
+	/* it is called again and again */
+	MemoryContext cxt = AllocSetContextCreate(move->cxt, "shardfdw journal", ALLOCSET_SMALL_SIZES);
+	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
+
+	move->progress.noted_at = GetCurrentTimestamp();
+	update_row(move, psprintf("rows_copied = " INT64_FORMAT ", bytes_copied = " INT64_FORMAT ", changes_applied = " INT64_FORMAT ", lag_bytes = %s",
+							  progress->nrows, progress->nbytes, progress->nchanges,
+							  progress->lag_bytes < 0 ? "NULL" : psprintf(INT64_FORMAT, progress->lag_bytes)));
+	MemoryContextSwitchTo(oldcxt);
+	MemoryContextDelete(cxt);
+}
+
+void
+shard_job_set_pause(const ShardMove *move, int64 pause_us)
+{
+	update_row(move, psprintf("write_pause = pg_catalog.make_interval(secs => %f)", pause_us / 1000000.0));
+}
+
+void
+shard_job_set_waiting(const ShardMove *move, const char *waits_for)
+{
+	update_row(move, psprintf("waits_for = %s", literal(waits_for)));
+}
+
+void
+shard_job_end(const ShardMove *move, const ErrorData *error)
+{
+	if (error == NULL)
+		update_row(move, "state = 'done', stage = 'done', waits_for = NULL, lag_bytes = NULL, ended = pg_catalog.clock_timestamp()");
+	else
+		update_row(move, psprintf("state = '%s', waits_for = NULL, lag_bytes = NULL, ended = pg_catalog.clock_timestamp(), sqlstate = '%s', message = %s, detail = %s, hint = %s",
+								  error->sqlerrcode == ERRCODE_QUERY_CANCELED ? "cancelled" : "failed",
+								  unpack_sql_state(error->sqlerrcode), literal(error->message), literal(error->detail), literal(error->hint)));
+}
+
+/* ---------- reading ---------- */
+
+static char *
+text_column(HeapTuple tuple, int attno, TupleDesc desc)
+{
+	bool		isnull;
+	Datum		value = heap_getattr(tuple, attno, desc, &isnull);
+
+	return isnull ? NULL : TextDatumGetCString(value);
+}
+
+/* The row of job id as it is now, whatever the transaction's snapshot; false when there is none. */
+static bool
+read_row(int64 id, JobRow *row)
+{
+	Relation	rel = table_open(shard_moving_journal(), AccessShareLock);
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	bool		found;
+
+	ScanKeyInit(&key, JOB_ID, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(id));
+	scan = systable_beginscan(rel, find_relation("job_pkey"), true, snapshot, 1, &key);
+	tuple = systable_getnext(scan);
+	found = HeapTupleIsValid(tuple);
+	if (found)
+	{
+		TupleDesc	desc = RelationGetDescr(rel);
+		bool		isnull;
+
+		row->state = text_column(tuple, JOB_STATE, desc);
+		row->stage = text_column(tuple, JOB_STAGE, desc);
+		row->role = pstrdup(NameStr(*DatumGetName(heap_getattr(tuple, JOB_ROLE, desc, &isnull))));
+		row->pid = DatumGetInt32(heap_getattr(tuple, JOB_PID, desc, &isnull));
+		row->sqlstate = text_column(tuple, JOB_SQLSTATE, desc);
+		row->message = text_column(tuple, JOB_MESSAGE, desc);
+		row->detail = text_column(tuple, JOB_DETAIL, desc);
+		row->hint = text_column(tuple, JOB_HINT, desc);
+	}
+	systable_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	table_close(rel, AccessShareLock);
+	return found;
+}
+
+/* The row of a job that the current user may know about. */
+static void
+get_row(int64 id, JobRow *row)
+{
+	if (!read_row(id, row))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("job " INT64_FORMAT " does not exist", id)));
+}
+
+/* Is the current user allowed to see the job's errors, and to cancel it? */
+static bool
+may_use(const JobRow *row)
+{
+	Oid			role = get_role_oid(row->role, true);
+
+	return superuser() || (OidIsValid(role) && has_privs_of_role(GetUserId(), role));
+}
+
+static void
+pause_for_poll(void)
+{
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, POLL_MS, PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+}
+
+/* Raises the error with which a job has ended. */
+static void
+raise_error(int64 id, const JobRow *row)
+{
+	int			code = ERRCODE_INTERNAL_ERROR;
+
+	if (row->sqlstate && strlen(row->sqlstate) == 5)
+		code = MAKE_SQLSTATE(row->sqlstate[0], row->sqlstate[1], row->sqlstate[2], row->sqlstate[3], row->sqlstate[4]);
+	if (!may_use(row))
+		ereport(ERROR,
+				(errcode(code),
+				 errmsg("job " INT64_FORMAT " has failed", id)));
+	ereport(ERROR,
+			(errcode(code),
+			 errmsg("%s", row->message ? row->message : "unknown error"),
+			 row->detail ? errdetail("%s", row->detail) : 0,
+			 row->hint ? errhint("%s", row->hint) : 0,
+			 errcontext("job " INT64_FORMAT, id)));
+}
+
+/* Waits for the end of a job; patient: also for what is left to do after its switch. */
+static char *
+await(int64 id, bool patient)
+{
+	TimestampTz dropping_since = 0;
+	JobRow		row;
+
+	shard_moving_begin_wait(id);
+	for (;;)
+	{
+		bool		running = shard_moving_is_running(id);
+
+		/* in this order: the row is written before the process ends */
+		get_row(id, &row);
+		if (strcmp(row.state, "running") != 0)
+			break;
+		if (!running)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("job " INT64_FORMAT " was interrupted", id),
+					 errdetail("Its process has ended before it could say how; the view shardfdw.shards tells where the shards are."),
+					 errhint("The server's log may have more. What the job has left on nodes is removed by SELECT shardfdw.recover_prepared_transactions().")));
+		if (!patient && strcmp(row.stage, "dropping") == 0)
+		{
+			if (dropping_since == 0)
+				dropping_since = GetCurrentTimestamp();
+			if (TimestampDifferenceExceeds(dropping_since, GetCurrentTimestamp(), DROP_PATIENCE_MS))
+			{
+				ereport(NOTICE,
+						(errmsg("job " INT64_FORMAT " goes on in the background", id),
+						 errdetail("The shards have moved; their old tables are dropped when transactions that may read them have ended.")));
+				break;
+			}
+		}
+		pause_for_poll();
+	}
+	shard_moving_end_wait(id);
+	if (strcmp(row.state, "done") != 0 && strcmp(row.state, "running") != 0)
+		raise_error(id, &row);
+	return row.state;
+}
+
+/* wait_job(id bigint) -> text */
+Datum
+shardfdw_wait_job(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_TEXT_P(cstring_to_text(await(PG_GETARG_INT64(0), true)));
+}
+
+/* wait_move(id bigint) -> void: waits until the shards have moved, and a little for the rest. */
+Datum
+shardfdw_wait_move(PG_FUNCTION_ARGS)
+{
+	(void) await(PG_GETARG_INT64(0), false);
+	PG_RETURN_VOID();
+}
+
+/* cancel_job(id bigint) -> boolean */
+Datum
+shardfdw_cancel_job(PG_FUNCTION_ARGS)
+{
+	int64		id = PG_GETARG_INT64(0);
+	JobRow		row;
+
+	get_row(id, &row);
+	if (!may_use(&row))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be a member of role \"%s\" to cancel job " INT64_FORMAT, row.role, id)));
+	if (strcmp(row.state, "running") != 0 || !shard_moving_is_running(id))
+		PG_RETURN_BOOL(false);
+	PG_RETURN_BOOL(kill(row.pid, SIGINT) == 0);
+}
+
+/* ---------- starting ---------- */
+
+/* Waits until the worker has written its row, or has ended without that. */
+static void
+await_row(int64 id, BackgroundWorkerHandle *handle)
+{
+	JobRow		row;
+	pid_t		pid;
+
+	for (;;)
+	{
+		BgwHandleStatus status = GetBackgroundWorkerPid(handle, &pid);
+
+		if (read_row(id, &row))
+			return;
+		if (status == BGWH_STOPPED || status == BGWH_POSTMASTER_DIED)
+			ereport(ERROR,
+					(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+					 errmsg("the process of job " INT64_FORMAT " could not begin", id),
+					 errhint("The server's log says why.")));
+		pause_for_poll();
+	}
+}
+
+/*
+ * start_move(shard regclass, target oid, online boolean, verify boolean) -> bigint
+ */
+Datum
+shardfdw_start_move(PG_FUNCTION_ARGS)
+{
+	BackgroundWorker worker = {0};
+	BackgroundWorkerHandle *handle;
+	ShardJobArgs args = {0};
+
+	StaticAssertStmt(sizeof(ShardJobArgs) <= BGW_EXTRALEN, "arguments of a job do not fit");
+	if (shard_group_find(PG_GETARG_OID(0)) == NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("relation %u is not a shard", PG_GETARG_OID(0))));
+	args.id = nextval_internal(find_relation("job_id"), false);
+	args.database = MyDatabaseId;
+	args.userid = GetUserId();
+	args.shard = PG_GETARG_OID(0);
+	args.target = PG_GETARG_OID(1);
+	args.online = PG_GETARG_BOOL(2);
+	args.verify = PG_GETARG_BOOL(3);
+
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = BGW_NEVER_RESTART;
+	worker.bgw_notify_pid = MyProcPid;
+	strlcpy(worker.bgw_library_name, "shardfdw", sizeof(worker.bgw_library_name));
+	strlcpy(worker.bgw_function_name, "shard_mover_main", sizeof(worker.bgw_function_name));
+	snprintf(worker.bgw_name, sizeof(worker.bgw_name), "shardfdw job " INT64_FORMAT, args.id);
+	strlcpy(worker.bgw_type, "shardfdw mover", sizeof(worker.bgw_type));
+	memcpy(worker.bgw_extra, &args, sizeof(args));
+	if (!RegisterDynamicBackgroundWorker(&worker, &handle))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+				 errmsg("no background worker is free for a move"),
+				 errhint("Increase max_worker_processes.")));
+	await_row(args.id, handle);
+	PG_RETURN_INT64(args.id);
+}

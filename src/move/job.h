@@ -1,0 +1,36 @@
+/*
+ * job.h
+ *	  The journal of jobs, shardfdw_internal.job.  It describes work; where a shard is,
+ *	  the catalogs say.
+ */
+#ifndef SHARDFDW_JOB_H
+#define SHARDFDW_JOB_H
+
+#include "postgres.h"
+
+#include "move/move.h"
+
+/* What a background worker is told, in bgw_extra. */
+typedef struct ShardJobArgs
+{
+	int64		id;
+	Oid			database;
+	Oid			userid;
+	Oid			shard;
+	Oid			target;
+	bool		online;
+	bool		verify;
+} ShardJobArgs;
+
+/* Each writes into the row of a job, in a transaction of its own, whatever the current user's rights. */
+extern void shard_job_insert(const ShardMove *move);
+extern void shard_job_set_stage(const ShardMove *move, const char *stage);
+extern void shard_job_set_progress(ShardMove *move);
+extern void shard_job_set_pause(const ShardMove *move, int64 pause_us);
+extern void shard_job_set_waiting(const ShardMove *move, const char *waits_for);	/* NULL: for nobody */
+extern void shard_job_end(const ShardMove *move, const ErrorData *error);	/* error NULL: done */
+
+/* The same within the current transaction; for the stage that is to be seen when that commits. */
+extern void shard_job_set_stage_here(const ShardMove *move, const char *stage);
+
+#endif

@@ -1,0 +1,86 @@
+/*
+ * leftover.c
+ *	  Removes what jobs that have ended have left on nodes.
+ *
+ * A job's schema on a node says in its comment what else the job has made there, and has
+ * the coordinator's identity in its name; so nothing here needs the journal.  Who removes
+ * what is said by the catalogs as they are now: a table is dropped only where no foreign
+ * table stands for it, and only with the mark of that very job.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/node_list.h"
+#include "executor/spi.h"
+#include "foreign/foreign.h"
+#include "identity.h"
+#include "move/leftover.h"
+#include "own_schema.h"
+#include "service/recover.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+/* Runs remove_traces() as the current user.  Returns outcomes and what it says.  Memory: current context. */
+static List *
+remove_traces(const char *nodes, const char *own, List *outcomes)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	MemoryContext spi_cxt;
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	if (SPI_connect() != SPI_OK_CONNECT ||
+		SPI_execute(psprintf("SELECT node, message, ok FROM " SHARD_INTERNAL_SCHEMA ".remove_traces(ARRAY[%s]::pg_catalog.name[], %s)", nodes, own), false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not look for what jobs have left");
+	spi_cxt = MemoryContextSwitchTo(cxt);
+	for (uint64 i = 0; i < SPI_processed; i++)
+	{
+		HeapTuple	tuple = SPI_tuptable->vals[i];
+		TupleDesc	desc = SPI_tuptable->tupdesc;
+		bool		ok = strcmp(SPI_getvalue(tuple, desc, 3), "t") == 0;
+
+		outcomes = shard_recover_add(outcomes, SPI_getvalue(tuple, desc, 1), ok ? SHARD_RECOVER_REMOVED : SHARD_RECOVER_NOT_REMOVED,
+									 SPI_getvalue(tuple, desc, 2));
+	}
+	MemoryContextSwitchTo(spi_cxt);
+	SPI_finish();
+	PopActiveSnapshot();
+	return outcomes;
+}
+
+static char *
+node_literal(Oid serverid)
+{
+	return quote_literal_cstr(GetForeignServer(serverid)->servername);
+}
+
+void
+shard_leftover_remove_from(Oid source, Oid target)
+{
+	(void) remove_traces(psprintf("%s, %s", node_literal(source), node_literal(target)), "NULL", NIL);
+}
+
+void
+shard_leftover_remove_own(const ShardMove *move)
+{
+	List	   *outcomes = remove_traces(psprintf("%s, %s", node_literal(move->source), node_literal(move->target)),
+										 psprintf(INT64_FORMAT, move->id), NIL);
+
+	shard_recover_log(outcomes);
+}
+
+List *
+shard_leftover_recover(List *outcomes)
+{
+	StringInfoData nodes;
+	bool		complete;
+	ListCell   *lc;
+
+	/* where the shards are is asked of the catalogs as they are now */
+	if (IsolationUsesXactSnapshot() || !shard_identity_is_confirmed())
+		return outcomes;
+	initStringInfo(&nodes);
+	foreach(lc, shard_node_list(&complete))
+		appendStringInfo(&nodes, "%s%s", nodes.len > 0 ? ", " : "", quote_literal_cstr(((ShardNodeName *) lfirst(lc))->name));
+	return nodes.len > 0 ? remove_traces(nodes.data, "NULL", outcomes) : outcomes;
+}

@@ -1,0 +1,68 @@
+/*
+ * move.h
+ *	  What is known of a move while it goes on.
+ */
+#ifndef SHARDFDW_MOVE_H
+#define SHARDFDW_MOVE_H
+
+#include "postgres.h"
+
+#include "nodes/pg_list.h"
+#include "utils/timestamp.h"
+
+/* A part of what the source says about a table; see shardfdw_internal.moving_table_query(). */
+typedef struct ShardMovePart
+{
+	const char *part;
+	const char *text;
+} ShardMovePart;
+
+/* One of the shards that move together. */
+typedef struct ShardMoveTable
+{
+	Oid			relid;			/* the foreign table on the coordinator */
+	Oid			parent;
+	const char *name;			/* qualified, quoted name on the coordinator */
+	const char *remote_name;	/* the same on the nodes, before and after the move */
+	const char *remote_schema;	/* not quoted */
+	const char *remote_table;	/* not quoted */
+	const char *staging;		/* qualified, quoted name on the target, until it is moved */
+	const char *columns;		/* those that are not generated, as in a column list; may be empty */
+	bool		binary;			/* COPY may be binary */
+	bool		identified;		/* has a replica identity */
+	char		persistence;	/* relpersistence on the source */
+	char		identity;		/* relreplident on the source */
+	List	   *parts;			/* of ShardMovePart */
+} ShardMoveTable;
+
+/* How far it has come, for the view shardfdw.jobs. */
+typedef struct ShardMoveProgress
+{
+	int64		nrows;			/* copied */
+	int64		nbytes;			/* copied, as COPY sends them */
+	int64		nchanges;		/* applied */
+	int64		lag_bytes;		/* -1: not known */
+	TimestampTz noted_at;		/* when that was last written down */
+} ShardMoveProgress;
+
+typedef struct ShardMove
+{
+	MemoryContext cxt;			/* of all that is here */
+	int64		id;
+	Oid			userid;			/* whose user mappings are used */
+	Oid			shard;			/* the one that was asked for */
+	Oid			source;			/* servers */
+	Oid			target;
+	const char *source_name;
+	const char *target_name;
+	bool		online;
+	bool		verify;
+	const char *schema;			/* of the move on both nodes */
+	int			ntables;
+	ShardMoveTable *tables;
+	bool		switched;		/* the shards are on the target */
+	bool		on_nodes;		/* nodes may have something of it */
+	ShardMoveProgress progress;
+} ShardMove;
+
+#endif

@@ -1,0 +1,193 @@
+/*
+ * online.c
+ *	  A move during which others write.
+ *
+ *	 publication --> slot, snapshot --> copy of the snapshot --> indexes --> changes since
+ *	   --> comparison at one moment --> lock --> the last changes --> switch --> commit
+ *
+ * Writers wait only between lock and commit.  The lock is tried for when there is next to
+ * nothing left to follow, and given back when the last changes take too long.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "fault.h"
+#include "miscadmin.h"
+#include "move/apply.h"
+#include "move/job.h"
+#include "move/link.h"
+#include "move/online.h"
+#include "move/place.h"
+#include "move/relay.h"
+#include "move/slot.h"
+#include "move/table.h"
+#include "remote/wire/wait.h"
+#include "utils/timestamp.h"
+
+#define LOCK_MS 100				/* how long writers wait behind an attempt to lock */
+#define LAST_CHANGES_MS 1000	/* how long they wait for the last changes */
+#define NEAR_MS 200				/* the target is near when it follows to the present in this time */
+#define IDENTITY_LOCK_MS 200	/* the same, for a table without a replica identity */
+#define AGAIN_MS 500			/* before what a lock has kept from being done is tried again */
+
+typedef struct OnlineMove
+{
+	ShardMove  *move;
+	ShardSlot  *slot;
+	ShardConn  *from;			/* reads on the source */
+	ShardConn  *into;			/* writes on the target */
+	ShardApply *apply;
+} OnlineMove;
+
+/*
+ * Publishes the tables.  Those without a replica identity get one first, since changes of a
+ * published table without one are errors.
+ */
+static void
+publish(const ShardMove *move)
+{
+	StringInfoData sql;
+	StringInfoData names;
+
+	initStringInfo(&sql);
+	initStringInfo(&names);
+	appendStringInfo(&sql, "SET LOCAL lock_timeout = %d; ", IDENTITY_LOCK_MS);
+	for (int i = 0; i < move->ntables; i++)
+	{
+		const ShardMoveTable *table = &move->tables[i];
+
+		if (!table->identified)
+			appendStringInfo(&sql, "ALTER TABLE %s REPLICA IDENTITY FULL; ", table->remote_name);
+		appendStringInfo(&names, "%s%s", i > 0 ? ", ONLY " : "ONLY ", table->remote_name);
+	}
+	appendStringInfo(&sql, "CREATE PUBLICATION %s FOR TABLE %s", move->schema, names.data);
+	while (!shard_move_try(move, move->source, sql.data))
+		shard_wait_pause(AGAIN_MS, false);
+	SHARD_FAULT_POINT("move_published");
+}
+
+/* Copies the rows that the slot's snapshot sees. */
+static void
+copy(OnlineMove *online)
+{
+	ShardMove  *move = online->move;
+
+	shard_link_exec(online->from, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+	shard_link_exec(online->from, psprintf("SET TRANSACTION SNAPSHOT '%s'", online->slot->snapshot));
+	for (int i = 0; i < move->ntables; i++)
+		shard_relay_copy(move, &move->tables[i], online->from, online->into);
+	shard_link_exec(online->from, "COMMIT");
+	SHARD_FAULT_POINT("move_copied");
+}
+
+/* Follows the source until the target is near. */
+static void
+catch_up(void *arg)
+{
+	OnlineMove *online = arg;
+	TimestampTz began;
+
+	do
+	{
+		began = GetCurrentTimestamp();
+		(void) shard_apply_to_now(online->apply, -1);
+	} while (TimestampDifferenceExceeds(began, GetCurrentTimestamp(), NEAR_MS));
+}
+
+/*
+ * Compares the rows of both nodes as of one moment: that of the snapshot of a second slot,
+ * to which the target is brought, and held there.
+ */
+static void
+compare(OnlineMove *online)
+{
+	ShardMove  *move = online->move;
+	ShardSlot  *slot;
+	ShardConn  *from;
+	ShardConn  *into;
+
+	shard_move_begin(move);
+	slot = shard_slot_create(move, psprintf("%s_v", move->schema));
+	from = shard_link_open(move->source, move->userid, false);
+	into = shard_link_open(move->target, move->userid, false);
+	shard_move_commit();
+	shard_link_exec(from, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+	shard_link_exec(from, psprintf("SET TRANSACTION SNAPSHOT '%s'", slot->snapshot));
+	shard_apply_to(online->apply, slot->start);
+	shard_slot_close(slot);
+	SHARD_FAULT_POINT("move_compare");
+	shard_relay_verify(move, from, into);
+	shard_link_close(&from);
+	shard_link_close(&into);
+	SHARD_FAULT_POINT("move_compared");
+}
+
+/*
+ * Switches when all changes are made on the target: returns when that was locked.  The
+ * transaction stays open.
+ */
+static TimestampTz
+lock_and_switch(OnlineMove *online)
+{
+	ShardMove  *move = online->move;
+	TimestampTz locked_at;
+
+	for (;;)
+	{
+		shard_block_lock(move, LOCK_MS, catch_up, online);
+		locked_at = GetCurrentTimestamp();
+		if (shard_apply_to_now(online->apply, LAST_CHANGES_MS))
+		{
+			shard_move_check_unchanged(move);
+			if (shard_place_switch(move))
+				return locked_at;
+		}
+		/* writers go on meanwhile */
+		AbortCurrentTransaction();
+		shard_wait_pause(AGAIN_MS, false);
+	}
+}
+
+void
+shard_online_run(ShardMove *move, ShardMoveStage enter_stage)
+{
+	OnlineMove	online = {.move = move};
+	TimestampTz locked_at;
+
+	enter_stage(move, "waiting for transactions of the source");
+	shard_move_begin(move);
+	publish(move);
+	online.slot = shard_slot_create(move, move->schema);
+	online.from = shard_link_open(move->source, move->userid, false);
+	online.into = shard_link_open(move->target, move->userid, false);
+	shard_move_commit();
+
+	enter_stage(move, "copying");
+	copy(&online);
+	enter_stage(move, "indexing");
+	shard_move_begin(move);
+	shard_place_index(move);
+	shard_move_commit();
+
+	enter_stage(move, "catching up");
+	shard_slot_stream(online.slot, move->schema);
+	online.apply = shard_apply_begin(move, online.slot, online.from, online.into);
+	catch_up(&online);
+	if (move->verify)
+	{
+		enter_stage(move, "comparing");
+		compare(&online);
+	}
+
+	enter_stage(move, "switching");
+	locked_at = lock_and_switch(&online);
+	shard_move_commit();
+	move->switched = true;
+	SHARD_FAULT_POINT("move_switched");
+	shard_link_set_idle(NULL, NULL);
+	shard_job_set_pause(move, GetCurrentTimestamp() - locked_at);
+	shard_job_set_progress(move);
+	shard_slot_close(online.slot);
+	shard_link_close(&online.from);
+	shard_link_close(&online.into);
+}

@@ -1,0 +1,16 @@
+/*
+ * online.h
+ *	  A move during which others write.
+ */
+#ifndef SHARDFDW_ONLINE_H
+#define SHARDFDW_ONLINE_H
+
+#include "postgres.h"
+
+#include "move/block.h"
+#include "move/move.h"
+
+/* Moves the shards, which have been prepared, with a lock only for the switch. */
+extern void shard_online_run(ShardMove *move, ShardMoveStage enter_stage);
+
+#endif

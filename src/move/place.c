@@ -1,0 +1,401 @@
+/*
+ * place.c
+ *	  What a move makes on its nodes, and how the shards change their place.
+ *
+ *	 target: schema.t --rows, indexes--> schema.t --(1) committed--> t
+ *	 source: t ------------------------------------(2) prepared----> t, which raises "moved" --> dropped
+ *	 here:	 t is on the source -------------------(3) commit------> t is on the target
+ *
+ * (1) comes first: nobody looks for t on the target before (3), and everybody finds it
+ * there afterwards.  (2) and (3) commit together (remote/xact/twophase.c), so there is no
+ * moment at which both places take writes.
+ *
+ * The tables of the move can be told from others by the comment that they have until (3)
+ * is done, and by their trigger after (2): by these alone recovery drops tables.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "catalog/dependency.h"
+#include "catalog/indexing.h"
+#include "catalog/moving.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_foreign_server.h"
+#include "catalog/pg_foreign_table.h"
+#include "fault.h"
+#include "foreign/fdwapi.h"
+#include "foreign/foreign.h"
+#include "miscadmin.h"
+#include "move/job.h"
+#include "move/place.h"
+#include "move/table.h"
+#include "own_schema.h"
+#include "remote/run/command.h"
+#include "remote/wire/wait.h"
+#include "storage/lmgr.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/inval.h"
+#include "utils/json.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+/*
+ * Autovacuum gives way to a lock when that has been waited for for deadlock_timeout, which is
+ * longer than writers should have to wait behind it.  Superusers alone may set it.
+ */
+#define GIVE_WAY_SQL \
+	"DO $$BEGIN PERFORM pg_catalog.set_config('deadlock_timeout', '20ms', true); EXCEPTION WHEN insufficient_privilege THEN NULL; END$$"
+
+#define POLL_MS 100				/* for older transactions, and for locks of the old tables */
+#define DROP_LOCK_MS 200
+#define TARGET_LOCK_MS 500
+
+/* ---------- before ---------- */
+
+/* What a table on the target gets when the shard is there; last its owner, which may not be one of ours. */
+static char *
+finishing_commands(const ShardMoveTable *table)
+{
+	static const char *const parts[] = {"comment", "validate", "owner"};
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	for (int i = 0; i < lengthof(parts); i++)
+	{
+		char	   *commands = shard_move_commands(table, parts[i]);
+
+		if (commands)
+			appendStringInfo(&buf, "%s%s", buf.len > 0 ? "; " : "", commands);
+	}
+	return buf.data;
+}
+
+/* What the comment of the move's schema on a node says, for recovery. */
+static char *
+note_text(const ShardMove *move, bool of_source)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	appendStringInfo(&buf, "{\"side\": \"%s\", \"tables\": [", of_source ? "source" : "target");
+	for (int i = 0; i < move->ntables; i++)
+	{
+		const ShardMoveTable *table = &move->tables[i];
+
+		appendStringInfo(&buf, "%s{\"name\": ", i > 0 ? ", " : "");
+		escape_json(&buf, table->remote_name);
+		if (of_source && move->online && !table->identified)
+			appendStringInfo(&buf, ", \"identity\": \"%c\"", table->identity);
+		appendStringInfoString(&buf, ", \"finish\": ");
+		escape_json(&buf, finishing_commands(table));
+		appendStringInfoChar(&buf, '}');
+	}
+	appendStringInfoString(&buf, "]}");
+	return buf.data;
+}
+
+static void
+append_schema(const ShardMove *move, bool of_source, StringInfo buf)
+{
+	appendStringInfo(buf, "CREATE SCHEMA %s; COMMENT ON SCHEMA %s IS %s; ", move->schema, move->schema,
+					 quote_literal_cstr(note_text(move, of_source)));
+}
+
+/* The function by which the old tables refuse changes. */
+static void
+append_function(const ShardMove *move, StringInfo buf)
+{
+	appendStringInfo(buf, "CREATE FUNCTION %s.moved() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog AS $moved$"
+					 "BEGIN RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', "
+					 "MESSAGE = format('shard %%I.%%I has moved to another node', TG_TABLE_SCHEMA, TG_TABLE_NAME); END$moved$",
+					 move->schema);
+}
+
+void
+shard_place_prepare(ShardMove *move)
+{
+	StringInfoData source;
+	StringInfoData target;
+
+	/* what the tables need, part of the local transaction */
+	for (int i = 0; i < move->ntables; i++)
+	{
+		const ShardMoveTable *table = &move->tables[i];
+		char	   *node = quote_literal_cstr(move->target_name);
+
+		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".make_schema_on_nodes(%s, ARRAY[%s]::pg_catalog.name[]), "
+								 SHARD_INTERNAL_SCHEMA ".make_objects_on_nodes(%u, ARRAY[%s]::pg_catalog.name[])",
+								 quote_literal_cstr(table->remote_schema), node, table->parent, node));
+	}
+	shard_move_commit();
+	shard_move_begin(move);
+
+	initStringInfo(&source);
+	append_schema(move, true, &source);
+	append_function(move, &source);
+	initStringInfo(&target);
+	append_schema(move, false, &target);
+	for (int i = 0; i < move->ntables; i++)
+	{
+		const ShardMoveTable *table = &move->tables[i];
+
+		appendStringInfo(&target, "%s; COMMENT ON TABLE %s IS '%s'; ", shard_move_commands(table, "table"),
+						 table->staging, move->schema);
+	}
+	move->on_nodes = true;
+	shard_move_run(move, move->source, source.data);
+	shard_move_run(move, move->target, target.data);
+	SHARD_FAULT_POINT("move_prepared");
+}
+
+void
+shard_place_index(const ShardMove *move)
+{
+	for (int i = 0; i < move->ntables; i++)
+	{
+		const ShardMoveTable *table = &move->tables[i];
+		char	   *commands = shard_move_commands(table, "index");
+
+		if (commands)
+			shard_move_run(move, move->target, commands);
+		shard_move_run(move, move->target, psprintf("ANALYZE %s", table->staging));
+	}
+	SHARD_FAULT_POINT("move_indexed");
+}
+
+/* ---------- the switch ---------- */
+
+void
+shard_place_lock(const ShardMove *move, int timeout_ms)
+{
+	StringInfoData sql;
+	ShardCommand command = {0};
+
+	(void) set_config_option("lock_timeout", psprintf("%d", timeout_ms), PGC_SUSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
+	initStringInfo(&sql);
+	appendStringInfo(&sql, GIVE_WAY_SQL "; SET LOCAL lock_timeout = %d; LOCK TABLE ", timeout_ms);
+	for (int i = 0; i < move->ntables; i++)
+	{
+		const ShardMoveTable *table = &move->tables[i];
+
+		LockRelationOid(table->relid, ExclusiveLock);
+		if (!SearchSysCacheExists1(FOREIGNTABLEREL, ObjectIdGetDatum(table->relid)) ||
+			GetForeignServerIdByRelId(table->relid) != move->source)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("shard %s is no longer on node \"%s\"", table->name, move->source_name)));
+		appendStringInfo(&sql, "%sONLY %s", i > 0 ? ", " : "", table->remote_name);
+	}
+	appendStringInfoString(&sql, " IN EXCLUSIVE MODE; SET LOCAL lock_timeout = 0");
+	command.serverid = move->source;
+	command.userid = move->userid;
+	command.sql = sql.data;
+	shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
+	shard_command_free(&command, 1);
+	(void) set_config_option("lock_timeout", "0", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
+	SHARD_FAULT_POINT("move_locked");
+}
+
+/*
+ * (1): the tables get their names on the target, and what is made under these.  False:
+ * somebody has locked a table that a foreign key refers to.
+ */
+static bool
+finish_on_target(const ShardMove *move)
+{
+	StringInfoData sql;
+
+	initStringInfo(&sql);
+	appendStringInfo(&sql, "SET LOCAL lock_timeout = %d", TARGET_LOCK_MS);
+	for (int i = 0; i < move->ntables; i++)
+		appendStringInfo(&sql, "; ALTER TABLE %s SET SCHEMA %s", move->tables[i].staging, quote_identifier(move->tables[i].remote_schema));
+	for (int i = 0; i < move->ntables; i++)
+	{
+		char	   *commands = shard_move_commands(&move->tables[i], "finish");
+
+		if (commands)
+			appendStringInfo(&sql, "; %s", commands);
+	}
+	if (!shard_move_try(move, move->target, sql.data))
+		return false;
+	SHARD_FAULT_POINT("move_named");
+	return true;
+}
+
+/* (2): the old tables refuse changes. */
+static void
+close_on_source(const ShardMove *move)
+{
+	ShardCommand command = {0};
+	StringInfoData sql;
+
+	initStringInfo(&sql);
+	for (int i = 0; i < move->ntables; i++)
+		appendStringInfo(&sql, "%sCREATE TRIGGER shardfdw_moved BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s"
+						 " FOR EACH STATEMENT EXECUTE FUNCTION %s.moved(); ALTER TABLE %s ENABLE ALWAYS TRIGGER shardfdw_moved",
+						 i > 0 ? "; " : "", move->tables[i].remote_name, move->schema, move->tables[i].remote_name);
+	command.serverid = move->source;
+	command.userid = move->userid;
+	command.sql = sql.data;
+	shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
+	shard_command_free(&command, 1);
+	SHARD_FAULT_POINT("move_closed");
+}
+
+/* (3): the catalog says that the shard is on the target.  Plans of it, and of its table, are made anew. */
+static void
+set_server(const ShardMove *move, const ShardMoveTable *table)
+{
+	Relation	rel = table_open(ForeignTableRelationId, RowExclusiveLock);
+	HeapTuple	tuple = SearchSysCacheCopy1(FOREIGNTABLEREL, ObjectIdGetDatum(table->relid));
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for foreign table %u", table->relid);
+	((Form_pg_foreign_table) GETSTRUCT(tuple))->ftserver = move->target;
+	CatalogTupleUpdate(rel, &tuple->t_self, tuple);
+	if (changeDependencyFor(RelationRelationId, table->relid, ForeignServerRelationId, move->source, move->target) != 1)
+		elog(ERROR, "unexpected dependencies of foreign table %u", table->relid);
+	heap_freetuple(tuple);
+	table_close(rel, RowExclusiveLock);
+	CacheInvalidateRelcacheByRelid(table->relid);
+	CacheInvalidateRelcacheByRelid(table->parent);
+}
+
+bool
+shard_place_switch(ShardMove *move)
+{
+	if (!finish_on_target(move))
+		return false;
+	close_on_source(move);
+	PushActiveSnapshot(GetTransactionSnapshot());
+	for (int i = 0; i < move->ntables; i++)
+		set_server(move, &move->tables[i]);
+	PopActiveSnapshot();
+	shard_job_set_stage_here(move, "dropping");
+	SHARD_FAULT_POINT("move_placed");
+	return true;
+}
+
+/* ---------- after ---------- */
+
+void
+shard_place_finish(const ShardMove *move)
+{
+	for (int i = 0; i < move->ntables; i++)
+		shard_move_run(move, move->target, finishing_commands(&move->tables[i]));
+	SHARD_FAULT_POINT("move_finished");
+}
+
+/* Transactions with snapshots from before limit has ended.  Result: n of them. */
+static VirtualTransactionId *
+find_older(TransactionId limit, int *n)
+{
+	return GetCurrentVirtualXIDs(limit, true, false, PROC_IS_AUTOVACUUM | PROC_IN_VACUUM, n);
+}
+
+static bool
+is_among(VirtualTransactionId vxid, const VirtualTransactionId *others, int nothers)
+{
+	for (int i = 0; i < nothers; i++)
+	{
+		if (VirtualTransactionIdEquals(vxid, others[i]))
+			return true;
+	}
+	return false;
+}
+
+/* Keeps of vxids those that still have snapshots from before limit, and do not wait for the move.  Returns how many. */
+static int
+keep_older(const ShardMove *move, TransactionId limit, VirtualTransactionId *vxids, int n)
+{
+	int			nnow;
+	int			nwaiting;
+	VirtualTransactionId *now = find_older(limit, &nnow);
+	VirtualTransactionId *waiting = shard_moving_waiting(move->id, &nwaiting);
+	int			nkept = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		if (is_among(vxids[i], now, nnow) && !is_among(vxids[i], waiting, nwaiting))
+			vxids[nkept++] = vxids[i];
+	}
+	pfree(now);
+	pfree(waiting);
+	return nkept;
+}
+
+/*
+ * Waits until no statement can have looked at the map before the switch.  Each of these has a
+ * snapshot now that is not younger than a transaction that begins now; those that begin later
+ * may have such a snapshot, too, but not such a map.
+ */
+static void
+wait_for_older(const ShardMove *move)
+{
+	TransactionId limit;
+	VirtualTransactionId *older;
+	bool		told = false;
+	int			nolder;
+
+	shard_move_begin(move);
+	limit = GetTopTransactionId();
+	shard_move_commit();
+	older = find_older(limit, &nolder);
+	while ((nolder = keep_older(move, limit, older, nolder)) > 0)
+	{
+		if (!told)
+			shard_job_set_waiting(move, "transactions on the coordinator that began before the switch, and may read the old tables");
+		told = true;
+		shard_wait_pause(POLL_MS, false);
+	}
+	pfree(older);
+	if (told)
+		shard_job_set_waiting(move, NULL);
+}
+
+/* Drops the old tables.  False: somebody, another coordinator's session maybe, is reading them. */
+static bool
+try_drop(const ShardMove *move)
+{
+	StringInfoData sql;
+
+	initStringInfo(&sql);
+	appendStringInfo(&sql, "SET LOCAL lock_timeout = %d; DROP TABLE IF EXISTS ", DROP_LOCK_MS);
+	for (int i = 0; i < move->ntables; i++)
+		appendStringInfo(&sql, "%s%s", i > 0 ? ", " : "", move->tables[i].remote_name);
+	if (move->online)
+		appendStringInfo(&sql, "; DROP PUBLICATION IF EXISTS %s", move->schema);
+	appendStringInfo(&sql, "; DROP SCHEMA IF EXISTS %s CASCADE", move->schema);
+	return shard_move_try(move, move->source, sql.data);
+}
+
+void
+shard_place_drop(ShardMove *move)
+{
+	bool		told = false;
+	bool		dropped;
+
+	wait_for_older(move);
+	for (;;)
+	{
+		shard_move_begin(move);
+		dropped = try_drop(move);
+		shard_move_commit();
+		if (dropped)
+			break;
+		if (!told)
+			shard_job_set_waiting(move, psprintf("sessions on node \"%s\" that read the old tables", move->source_name));
+		told = true;
+		shard_wait_pause(POLL_MS, false);
+	}
+	shard_move_begin(move);
+	shard_move_run(move, move->target, psprintf("DROP SCHEMA IF EXISTS %s CASCADE", move->schema));
+	shard_move_commit();
+	SHARD_FAULT_POINT("move_dropped");
+}

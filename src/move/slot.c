@@ -1,0 +1,156 @@
+/*
+ * slot.c
+ *	  A temporary replication slot on the source, and the changes that it sends.
+ *
+ * The coordinator itself is the client of the source's replication: nodes need no way to
+ * each other, and a slot that is temporary ends with the connection, so that a mover that
+ * has died keeps no WAL on the source.
+ */
+#include "postgres.h"
+
+#include "lib/stringinfo.h"
+#include "libpq/pqformat.h"
+#include "move/link.h"
+#include "move/slot.h"
+#include "port/pg_bswap.h"
+#include "remote/wire/error.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/pg_lsn.h"
+
+#define TELL_MS 5000			/* wal_sender_timeout is 60 seconds by default */
+#define DATA_HEADER 25			/* kind, start, end, time */
+#define KEEPALIVE_BYTES 18		/* kind, end, time, whether an answer is wanted */
+
+static XLogRecPtr
+parse_lsn(const char *text)
+{
+	return DatumGetLSN(DirectFunctionCall1(pg_lsn_in, CStringGetDatum(text)));
+}
+
+ShardSlot *
+shard_slot_create(const ShardMove *move, const char *name)
+{
+	MemoryContext oldcxt = MemoryContextSwitchTo(move->cxt);
+	ShardSlot  *slot = palloc0(sizeof(ShardSlot));
+	PGresult   *res;
+
+	slot->name = pstrdup(name);
+	slot->link = shard_link_open(move->source, move->userid, true);
+	shard_link_send(slot->link, psprintf("CREATE_REPLICATION_SLOT \"%s\" TEMPORARY LOGICAL pgoutput (SNAPSHOT 'export')", name));
+	res = shard_link_result(slot->link, NULL);
+	if (PQntuples(res) != 1 || PQnfields(res) < 3)
+	{
+		PQclear(res);
+		shard_error_protocol(slot->link, NULL, "a replication slot was expected");
+	}
+	slot->start = parse_lsn(PQgetvalue(res, 0, 1));
+	slot->snapshot = pstrdup(PQgetvalue(res, 0, 2));
+	PQclear(res);
+	slot->received = slot->done = slot->written = slot->start;
+	MemoryContextSwitchTo(oldcxt);
+	return slot;
+}
+
+void
+shard_slot_stream(ShardSlot *slot, const char *publication)
+{
+	PGresult   *res;
+	bool		streams;
+
+	shard_link_send(slot->link, psprintf("START_REPLICATION SLOT \"%s\" LOGICAL %X/%X (proto_version '1', publication_names '\"%s\"', messages 'true')",
+										 slot->name, LSN_FORMAT_ARGS(slot->start), publication));
+	res = shard_link_result(slot->link, NULL);
+	streams = PQresultStatus(res) == PGRES_COPY_BOTH;
+	PQclear(res);
+	if (!streams)
+		shard_error_protocol(slot->link, NULL, "a stream of changes was expected");
+	slot->streams = true;
+	shard_slot_tell(slot, true);
+}
+
+static uint64
+read_int64(const char *data)
+{
+	uint64		value;
+
+	memcpy(&value, data, sizeof(value));
+	return pg_ntoh64(value);
+}
+
+/* Takes note of what comes without a change. */
+static void
+take_keepalive(ShardSlot *slot)
+{
+	XLogRecPtr	end = read_int64(slot->message + 1);
+
+	slot->received = Max(slot->received, end);
+	slot->written = Max(slot->written, end);
+	if (slot->message[KEEPALIVE_BYTES - 1])
+		shard_slot_tell(slot, true);
+}
+
+bool
+shard_slot_next(ShardSlot *slot, const char **data, int *len)
+{
+	for (;;)
+	{
+		if (slot->message)
+			PQfreemem(slot->message);
+		slot->message = NULL;
+		*len = PQgetCopyData(slot->link->pg, &slot->message, 1);
+		if (*len == 0)
+			return false;
+		if (*len < 0)
+		{
+			/* the source ends the stream when it stops, or because of an error */
+			PQclear(shard_link_result(slot->link, NULL));
+			ereport(ERROR,
+					(errcode(ERRCODE_CONNECTION_FAILURE),
+					 errmsg("node \"%s\" has ended the stream of changes", slot->link->node)));
+		}
+		if (slot->message[0] == 'w' && *len >= DATA_HEADER)
+		{
+			slot->received = Max(slot->received, read_int64(slot->message + 1));
+			slot->written = Max(slot->written, read_int64(slot->message + 9));
+			*data = slot->message + DATA_HEADER;
+			*len -= DATA_HEADER;
+			return true;
+		}
+		if (slot->message[0] == 'k' && *len == KEEPALIVE_BYTES)
+			take_keepalive(slot);
+		else
+			shard_error_protocol(slot->link, NULL, "unexpected message in a stream of changes");
+	}
+}
+
+void
+shard_slot_tell(ShardSlot *slot, bool force)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	StringInfoData buf;
+
+	if (!slot->streams || (!force && !TimestampDifferenceExceeds(slot->told_at, now, TELL_MS)))
+		return;
+	initStringInfo(&buf);
+	pq_sendbyte(&buf, 'r');
+	pq_sendint64(&buf, slot->received);
+	pq_sendint64(&buf, slot->done);
+	pq_sendint64(&buf, slot->done);
+	pq_sendint64(&buf, now);
+	pq_sendbyte(&buf, 0);
+	/* what does not fit now is sent when the link is waited for; a lost connection shows when it is read */
+	if (PQputCopyData(slot->link->pg, buf.data, buf.len) > 0)
+		shard_connection_flush(slot->link);
+	slot->told_at = now;
+	pfree(buf.data);
+}
+
+void
+shard_slot_close(ShardSlot *slot)
+{
+	if (slot->message)
+		PQfreemem(slot->message);
+	slot->message = NULL;
+	shard_link_close(&slot->link);
+}

@@ -1,0 +1,277 @@
+/*
+ * table.c
+ *	  The tables of a move: what they are on the source, and the commands that make them again.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/pg_authid.h"
+#include "executor/spi.h"
+#include "foreign/foreign.h"
+#include "miscadmin.h"
+#include "move/table.h"
+#include "own_schema.h"
+#include "remote/run/command.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+void
+shard_move_begin(const ShardMove *move)
+{
+	StartTransactionCommand();
+	/* no code of others, which catalogs may lead to, gets the rights of a superuser, or makes itself at home here */
+	SetUserIdAndSecContext(move->userid, SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
+}
+
+void
+shard_move_commit(void)
+{
+	/* outside of transactions there is no such restriction */
+	SetUserIdAndSecContext(BOOTSTRAP_SUPERUSERID, 0);
+	CommitTransactionCommand();
+}
+
+/* Calls take for each row that a query of the extension returns.  Memory: SPI's until the end of the call. */
+static void
+each_row(const char *sql, void (*take) (HeapTuple tuple, TupleDesc desc, void *arg), void *arg)
+{
+	PushActiveSnapshot(GetTransactionSnapshot());
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	if (SPI_execute(sql, false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "unexpected result of: %s", sql);
+	for (uint64 i = 0; i < SPI_processed && take; i++)
+		take(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, arg);
+	SPI_finish();
+	PopActiveSnapshot();
+}
+
+void
+shard_move_call(const char *sql)
+{
+	each_row(sql, NULL, NULL);
+}
+
+void
+shard_move_run(const ShardMove *move, Oid serverid, const char *sql)
+{
+	ShardCommand command = {0};
+
+	command.serverid = serverid;
+	command.userid = move->userid;
+	command.sql = sql;
+	shard_command_run(&command, 1, SHARD_COMMAND_AUTOCOMMIT, false);
+	shard_command_free(&command, 1);
+}
+
+bool
+shard_move_try(const ShardMove *move, Oid serverid, const char *sql)
+{
+	ShardCommand command = {0};
+	bool		done;
+
+	command.serverid = serverid;
+	command.userid = move->userid;
+	command.sql = sql;
+	shard_command_run(&command, 1, SHARD_COMMAND_AUTOCOMMIT, true);
+	done = command.error == NULL;
+	if (!done && command.error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE &&
+		command.error->sqlerrcode != ERRCODE_T_R_DEADLOCK_DETECTED)
+		ThrowErrorData(command.error);
+	shard_command_free(&command, 1);
+	return done;
+}
+
+/* Column i (1-based) of a row, in the move's memory. */
+static char *
+column(const ShardMove *move, HeapTuple tuple, TupleDesc desc, int i)
+{
+	char	   *value = SPI_getvalue(tuple, desc, i);
+
+	return value ? MemoryContextStrdup(move->cxt, value) : NULL;
+}
+
+static void
+take_table(HeapTuple tuple, TupleDesc desc, void *arg)
+{
+	ShardMove  *move = arg;
+	ShardMoveTable *table;
+	MemoryContext oldcxt = MemoryContextSwitchTo(move->cxt);
+
+	if (move->tables == NULL)
+		move->tables = palloc0(sizeof(ShardMoveTable) * SPI_processed);
+	table = &move->tables[move->ntables++];
+	table->relid = atooid(SPI_getvalue(tuple, desc, 1));
+	table->parent = atooid(SPI_getvalue(tuple, desc, 2));
+	move->source = atooid(SPI_getvalue(tuple, desc, 3));
+	table->name = column(move, tuple, desc, 4);
+	table->remote_name = column(move, tuple, desc, 5);
+	table->remote_schema = column(move, tuple, desc, 6);
+	table->remote_table = column(move, tuple, desc, 7);
+	move->schema = column(move, tuple, desc, 8);
+	table->staging = quote_qualified_identifier(move->schema, table->remote_table);
+	MemoryContextSwitchTo(oldcxt);
+}
+
+void
+shard_move_find_tables(ShardMove *move)
+{
+	move->ntables = 0;
+	move->tables = NULL;
+	each_row(psprintf("SELECT m.relation::pg_catalog.oid, m.parent::pg_catalog.oid, m.server, m.name, m.remote_name, m.remote_schema, m.remote_table, "
+					  SHARD_INTERNAL_SCHEMA ".job_schema(" INT64_FORMAT ") FROM " SHARD_INTERNAL_SCHEMA ".moving_tables(%u) m",
+					  move->id, move->shard), take_table, move);
+	if (move->ntables == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("relation %u is not a shard", move->shard)));
+	move->source_name = MemoryContextStrdup(move->cxt, GetForeignServer(move->source)->servername);
+	move->target_name = MemoryContextStrdup(move->cxt, GetForeignServer(move->target)->servername);
+}
+
+/* ---------- parts ---------- */
+
+static void
+take_part(HeapTuple tuple, TupleDesc desc, void *arg)
+{
+	ShardMove  *move = arg;
+	Oid			relid = atooid(SPI_getvalue(tuple, desc, 1));
+	ShardMovePart *part = MemoryContextAlloc(move->cxt, sizeof(ShardMovePart));
+	MemoryContext oldcxt;
+
+	part->part = column(move, tuple, desc, 2);
+	part->text = column(move, tuple, desc, 3);
+	oldcxt = MemoryContextSwitchTo(move->cxt);
+	for (int i = 0; i < move->ntables; i++)
+	{
+		if (move->tables[i].relid == relid)
+			move->tables[i].parts = lappend(move->tables[i].parts, part);
+	}
+	MemoryContextSwitchTo(oldcxt);
+}
+
+static void
+ask_parts(ShardMove *move)
+{
+	each_row(psprintf("SELECT p.relation::pg_catalog.oid, p.part, p.command FROM " SHARD_INTERNAL_SCHEMA ".moving_parts(%u, " INT64_FORMAT ") p",
+					  move->shard, move->id), take_part, move);
+}
+
+const char *
+shard_move_fact(const ShardMoveTable *table, const char *name)
+{
+	ListCell   *lc;
+
+	foreach(lc, table->parts)
+	{
+		const ShardMovePart *part = lfirst(lc);
+
+		if (strncmp(part->part, "fact_", 5) == 0 && strcmp(part->part + 5, name) == 0)
+			return part->text;
+	}
+	elog(ERROR, "the source has not said \"%s\" of %s", name, table->remote_name);
+}
+
+char *
+shard_move_commands(const ShardMoveTable *table, const char *name)
+{
+	StringInfoData buf;
+	ListCell   *lc;
+
+	initStringInfo(&buf);
+	foreach(lc, table->parts)
+	{
+		const ShardMovePart *part = lfirst(lc);
+
+		if (strcmp(part->part, name) == 0)
+			appendStringInfo(&buf, "%s%s", buf.len > 0 ? "; " : "", part->text);
+	}
+	return buf.len > 0 ? buf.data : NULL;
+}
+
+void
+shard_move_read_parts(ShardMove *move)
+{
+	for (int i = 0; i < move->ntables; i++)
+		move->tables[i].parts = NIL;
+	ask_parts(move);
+	for (int i = 0; i < move->ntables; i++)
+	{
+		ShardMoveTable *table = &move->tables[i];
+		ListCell   *lc;
+
+		foreach(lc, table->parts)
+		{
+			const ShardMovePart *part = lfirst(lc);
+
+			if (strcmp(part->part, "problem") == 0)
+				ereport(ERROR,
+						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						 errmsg("shard %s cannot be moved: it %s", table->name, part->text)));
+		}
+		table->columns = shard_move_fact(table, "columns");
+		table->binary = strcmp(shard_move_fact(table, "binary"), "t") == 0;
+		table->identified = strcmp(shard_move_fact(table, "identified"), "t") == 0;
+		table->persistence = shard_move_fact(table, "persistence")[0];
+		table->identity = shard_move_fact(table, "identity")[0];
+	}
+}
+
+/* What a table is made of, without facts that may change and what the move itself may have set. */
+static List *
+lasting_parts(const List *parts)
+{
+	List	   *lasting = NIL;
+	const ListCell *lc;
+
+	foreach(lc, parts)
+	{
+		const ShardMovePart *part = lfirst(lc);
+
+		if (strstr(part->text, " REPLICA IDENTITY ") == NULL &&
+			(strncmp(part->part, "fact_", 5) != 0 || strcmp(part->part, "fact_columns") == 0))
+			lasting = lappend(lasting, lfirst(lc));
+	}
+	return lasting;
+}
+
+static bool
+same_parts(const List *left, const List *right)
+{
+	left = lasting_parts(left);
+	right = lasting_parts(right);
+	if (list_length(left) != list_length(right))
+		return false;
+	for (int i = 0; i < list_length(left); i++)
+	{
+		const ShardMovePart *l = list_nth(left, i);
+		const ShardMovePart *r = list_nth(right, i);
+
+		if (strcmp(l->part, r->part) != 0 || strcmp(l->text, r->text) != 0)
+			return false;
+	}
+	return true;
+}
+
+void
+shard_move_check_unchanged(const ShardMove *move)
+{
+	ShardMove	now = *move;
+
+	now.cxt = CurrentMemoryContext;
+	now.tables = palloc0(sizeof(ShardMoveTable) * move->ntables);
+	memcpy(now.tables, move->tables, sizeof(ShardMoveTable) * move->ntables);
+	for (int i = 0; i < now.ntables; i++)
+		now.tables[i].parts = NIL;
+	ask_parts(&now);
+	for (int i = 0; i < now.ntables; i++)
+	{
+		if (!same_parts(move->tables[i].parts, now.tables[i].parts))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("the definition of shard %s has changed while it was moved", move->tables[i].name),
+					 errhint("Start the move again.")));
+	}
+}

@@ -1,0 +1,46 @@
+/*
+ * table.h
+ *	  The tables of a move: what they are on the source, and the commands that make them again.
+ */
+#ifndef SHARDFDW_MOVE_TABLE_H
+#define SHARDFDW_MOVE_TABLE_H
+
+#include "postgres.h"
+
+#include "move/move.h"
+
+/*
+ * Begins a transaction in which the current user is the one for whom the move is done; and
+ * commits it.  An abort ends both, too.
+ */
+extern void shard_move_begin(const ShardMove *move);
+extern void shard_move_commit(void);
+
+/* Fills source, tables and schema of a move; in a transaction.  Errors: what was asked for is no shard. */
+extern void shard_move_find_tables(ShardMove *move);
+
+/* Asks the source what the tables are made of.  Errors: what is in the way of moving them. */
+extern void shard_move_read_parts(ShardMove *move);
+
+/*
+ * Raises when the tables on the source are no longer what they were when
+ * shard_move_read_parts() asked.  To be called when nobody else can change them.
+ */
+extern void shard_move_check_unchanged(const ShardMove *move);
+
+/* The commands of a table that have this name, with semicolons between them; NULL: none. */
+extern char *shard_move_commands(const ShardMoveTable *table, const char *part);
+
+/* The value of a fact about a table. */
+extern const char *shard_move_fact(const ShardMoveTable *table, const char *name);
+
+/* Runs SQL of the extension here, with a snapshot of its own, as the current user; in a transaction. */
+extern void shard_move_call(const char *sql);
+
+/* Runs sql on a node, outside of the local transaction, but in one; as one transaction there.  Errors: the node's. */
+extern void shard_move_run(const ShardMove *move, Oid serverid, const char *sql);
+
+/* The same; false when a lock was not given in the time that sql sets. */
+extern bool shard_move_try(const ShardMove *move, Oid serverid, const char *sql);
+
+#endif

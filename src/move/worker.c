@@ -1,0 +1,198 @@
+/*
+ * worker.c
+ *	  The process that moves shards.
+ *
+ *	 waiting for its turn --> checking --> preparing --> copying --> indexing --> [catching up -->
+ *	 comparing -->] switching --> dropping --> done
+ *
+ * One job at a time works on a node.  Whatever fails before the switch leaves the shards
+ * where they are, and what the move has made is removed; after it, they are on the target.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/moving.h"
+#include "libpq/pqsignal.h"
+#include "miscadmin.h"
+#include "move/block.h"
+#include "move/job.h"
+#include "move/leftover.h"
+#include "move/online.h"
+#include "move/place.h"
+#include "move/table.h"
+#include "move/worker.h"
+#include "own_schema.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "tcop/tcopprot.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "version.h"
+
+static ShardMove *
+make_move(const ShardJobArgs *args)
+{
+	MemoryContext cxt = AllocSetContextCreate(TopMemoryContext, "shardfdw move", ALLOCSET_DEFAULT_SIZES);
+	ShardMove  *move = MemoryContextAllocZero(cxt, sizeof(ShardMove));
+
+	move->cxt = cxt;
+	move->id = args->id;
+	move->userid = args->userid;
+	move->shard = args->shard;
+	move->target = args->target;
+	move->online = args->online;
+	move->verify = args->verify;
+	move->progress.lag_bytes = -1;
+	return move;
+}
+
+static void
+enter_stage(const ShardMove *move, const char *stage)
+{
+	pgstat_report_activity(STATE_RUNNING, psprintf("job " INT64_FORMAT ": %s", move->id, stage));
+	shard_job_set_stage(move, stage);
+}
+
+/* Begins the job: its row is there afterwards, and no other job works on its nodes. */
+static void
+begin_job(ShardMove *move)
+{
+	shard_move_begin(move);
+	shard_version_check();
+	if (!shard_moving_claim(move->id))
+		elog(ERROR, "job " INT64_FORMAT " is running already", move->id);
+	shard_move_find_tables(move);
+	shard_job_insert(move);
+	shard_move_commit();
+
+	enter_stage(move, "waiting for its turn");
+	shard_move_begin(move);
+	shard_moving_take_turn(Min(move->source, move->target));
+	if (move->source != move->target)
+		shard_moving_take_turn(Max(move->source, move->target));
+	shard_move_commit();
+}
+
+/* All that can be known to be in the way is found here, before anything is changed. */
+static void
+check(ShardMove *move)
+{
+	enter_stage(move, "checking");
+	shard_move_begin(move);
+	shard_move_find_tables(move);	/* an earlier job may have moved them */
+	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_move_here(%u, %s, '%s')", move->shard,
+							 quote_literal_cstr(move->target_name), move->online ? "online" : "block"));
+	shard_leftover_remove_from(move->source, move->target);
+	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_move_nodes(%u, %s, %s, '%s')", move->shard,
+							 quote_literal_cstr(move->source_name), quote_literal_cstr(move->target_name),
+							 move->online ? "online" : "block"));
+	shard_move_read_parts(move);
+	shard_move_commit();
+}
+
+static void
+prepare(ShardMove *move)
+{
+	enter_stage(move, "preparing");
+	shard_move_begin(move);
+	shard_place_prepare(move);
+	shard_move_commit();
+}
+
+/* The shards are on the target; nothing undoes that any more. */
+static void
+finish(ShardMove *move)
+{
+	pgstat_report_activity(STATE_RUNNING, psprintf("job " INT64_FORMAT ": dropping", move->id));
+	shard_move_begin(move);
+	shard_place_finish(move);
+	shard_move_commit();
+	shard_place_drop(move);
+}
+
+static void
+run_move(ShardMove *move)
+{
+	begin_job(move);
+	check(move);
+	prepare(move);
+	if (move->online)
+		shard_online_run(move, enter_stage);
+	else
+		shard_block_run(move, enter_stage);
+	finish(move);
+	shard_job_end(move, NULL);
+}
+
+/* Removes what a job that has failed has made.  What that does not reach, recovery will. */
+static void
+remove_traces(ShardMove *move)
+{
+	PG_TRY();
+	{
+		if (move->switched)
+			finish(move);		/* waits for those who may read the old tables */
+		shard_move_begin(move);
+		shard_leftover_remove_own(move);
+		shard_move_commit();
+	}
+	PG_CATCH();
+	{
+		HOLD_INTERRUPTS();
+		EmitErrorReport();
+		AbortCurrentTransaction();
+		FlushErrorState();
+		RESUME_INTERRUPTS();
+	}
+	PG_END_TRY();
+}
+
+/* Ends a job that has failed with error. */
+static void
+end_failed(ShardMove *move, ErrorData *error)
+{
+	QueryCancelPending = false;
+	if (move->switched && error->hint == NULL)
+		error->hint = "The shards have moved. What is left of the move is removed by SELECT shardfdw.recover_prepared_transactions().";
+	if (move->on_nodes)
+		remove_traces(move);
+	shard_job_end(move, error);
+}
+
+void
+shard_mover_main(Datum arg)
+{
+	ShardJobArgs args;
+	ShardMove  *move;
+
+	memcpy(&args, MyBgworkerEntry->bgw_extra, sizeof(args));
+	pqsignal(SIGINT, StatementCancelHandler);
+	pqsignal(SIGTERM, die);
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnectionByOid(args.database, InvalidOid, 0);
+	move = make_move(&args);
+	MemoryContextSwitchTo(move->cxt);
+
+	PG_TRY();
+	{
+		run_move(move);
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(move->cxt);
+		HOLD_INTERRUPTS();
+		error = CopyErrorData();
+		EmitErrorReport();
+		AbortCurrentTransaction();
+		FlushErrorState();
+		RESUME_INTERRUPTS();
+		MemoryContextSwitchTo(move->cxt);
+		end_failed(move, error);
+	}
+	PG_END_TRY();
+}

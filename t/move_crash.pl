@@ -1,0 +1,109 @@
+# Moves that end at each of their stages: by an error, by the death of the coordinator, or of a node. After a round of
+# recovery the shard is on one node with all of its rows, nothing else is left, and it can be moved.
+# MOVE_GRID=all: errors at all points in both modes, too.
+
+use strict;
+use warnings;
+
+use ShardCluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $c = ShardCluster->new(nodes => 2, node_conf => "wal_level = logical\nmax_wal_senders = 10\n");
+my $faults = $c->safe_psql(q{LOAD 'shardfdw'; SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
+plan skip_all => 'needs a build with FAULT_POINTS=1' unless $faults;
+
+$c->safe_psql('CREATE TABLE t (id int PRIMARY KEY, v int); CREATE TABLE u (id int, v text)');
+$c->shard_table('t', 'id', shards => 2);
+$c->shard_table('u', 'id', colocate_with => 't');
+$c->safe_psql(q{INSERT INTO t SELECT i, i FROM generate_series(1, 200) i; INSERT INTO u SELECT i % 50, 'x' FROM generate_series(1, 200) i});
+my $sums = q{SELECT count(*), sum(v), (SELECT count(*) FROM u), (SELECT sum(id) FROM u) FROM t};
+my $before = $c->safe_psql($sums);
+my $traces = q{SELECT (SELECT count(*) FROM pg_namespace WHERE nspname ~ '^shardfdw_[0-9a-f]{16}_'), (SELECT count(*) FROM pg_publication),
+	(SELECT count(*) FROM pg_replication_slots), (SELECT count(*) FROM pg_trigger WHERE tgname = 'shardfdw_moved'),
+	(SELECT count(*) FROM pg_class WHERE relreplident = 'f'), (SELECT count(*) FROM pg_prepared_xacts), (SELECT count(*) FROM pg_description WHERE description ~ '^shardfdw_[0-9a-f]{16}_')};
+
+sub place { return (map { $_->[1] } grep { $_->[0] eq 't_00' } $c->shards_of('t'))[0]; }
+
+# What has to hold after whatever has happened.
+sub check
+{
+	my ($name) = @_;
+	$c->wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'shardfdw mover'});
+	# a walsender that has lost its client needs a moment, and recovery the locks of sessions that have lost theirs
+	my ($end, $left) = (time + 60);
+	do
+	{
+		$c->psql('SELECT shardfdw.recover_prepared_transactions()');
+		$left = join ' ', map { $c->node_safe_psql($_, $traces) } 1, 2;
+	} while ($left ne '0|0|0|0|0|0|0 0|0|0|0|0|0|0' && time < $end);
+	is($left, '0|0|0|0|0|0|0 0|0|0|0|0|0|0', "$name: nothing is left");
+	is($c->safe_psql($sums), $before, 'all rows are there');
+	is(join(' ', map { $c->node_safe_psql($_, q{SELECT count(*) FROM pg_class WHERE relname IN ('t_00', 'u_00')}) } place(), 3 - place()), '2 0', 'on one node');
+	$c->safe_psql(q{UPDATE t SET v = v + 1; UPDATE t SET v = v - 1; INSERT INTO u VALUES (1000, 'y'); DELETE FROM u WHERE id = 1000});
+	is($c->safe_psql($sums), $before, 'and can be written');
+	return;
+}
+
+sub set_fault
+{
+	my ($text) = @_;
+	$c->safe_psql("ALTER SYSTEM SET shardfdw.fault_points = '$text'; SELECT pg_reload_conf()");
+	return;
+}
+
+my @points = qw(move_prepared move_published move_copy_end move_copied move_indexed move_compare move_compared move_locked move_named move_closed move_placed
+	prepare prepared commit committed move_switched move_finished move_dropped);
+my @online_only = qw(move_published move_compare move_compared);
+for my $mode (qw(online block))
+{
+	for my $point (@points)
+	{
+		next if $mode eq 'block' && grep { $_ eq $point } @online_only;
+		# of the commit's own points only the process's death is of interest
+		for my $action ($point =~ /^move/ ? qw(error abort) : 'abort')
+		{
+			next if $action eq 'error' && !$ENV{MOVE_GRID} && ($mode eq 'block' || $point !~ /^move_(copied|named|placed|switched)$/);
+			my $target = 3 - place();
+			set_fault("$point=$action");
+			my ($rc, $out, $err) = $c->psql("SELECT shardfdw.move_shard('t_00', 'node$target', mode => '$mode')");
+			like($err, $action eq 'error' ? qr/fault at "$point"/ : qr/server closed the connection|terminating connection|could not/, "$mode, $point, $action: the move ends") unless $point =~ /^move_(finished|dropped|switched)/ && $action eq 'error';
+			$c->coordinator->poll_query_until('postgres', 'SELECT true') if $action eq 'abort';
+			set_fault('');
+			check("$mode, $point, $action");
+		}
+	}
+}
+
+# ---------- nodes ----------
+
+for my $which (qw(source target))
+{
+	for my $point (qw(move_copied move_indexed move_locked move_closed))
+	{
+		my $from = place();
+		my $target = 3 - $from;
+		my $victim = $which eq 'source' ? $from : $target;
+		my $file = $c->coordinator->data_dir . "/shardfdw_fault_$point";
+		append_to_file($file, '');
+		set_fault("$point=wait");
+		my $job = $c->safe_psql("SELECT shardfdw.move_shard('t_00', 'node$target', wait => false)");
+		$c->wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'shardfdw mover' AND query LIKE '%' || } .
+			($point eq 'move_copied' ? q{'copying'} : $point eq 'move_indexed' ? q{'indexing'} : q{'switching'}));
+		$c->kill9_node($victim);
+		$c->start_node($victim);
+		unlink $file;
+		set_fault('');
+		$c->psql("SELECT shardfdw.wait_job($job)");
+		check("$point, $which killed");
+	}
+}
+
+# ---------- and then ----------
+
+my $target = 3 - place();
+is(($c->psql("SELECT shardfdw.move_shard('t_00', 'node$target')"))[2], '', 'a move that nothing happens to');
+check('it');
+is(place(), $target, 'has moved it');
+
+done_testing();

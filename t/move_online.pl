@@ -1,0 +1,45 @@
+# Shards that move while clients move money, and others read the sum of all accounts as of one moment.
+# MOVES: how many moves.
+
+use strict;
+use warnings;
+
+use CrashDriver;
+use ShardCluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $moves = $ENV{MOVES} // 8;
+my $c = ShardCluster->new(nodes => 3, preload => 1, coordinator_conf => CrashDriver::coordinator_conf(), node_conf => "wal_level = logical\nmax_wal_senders = 10\n");
+my $bank = CrashDriver->new(cluster => $c, clients => 4);
+my $traces = q{SELECT (SELECT count(*) FROM pg_namespace WHERE nspname ~ '^shardfdw_[0-9a-f]{16}_'), (SELECT count(*) FROM pg_publication),
+	(SELECT count(*) FROM pg_replication_slots), (SELECT count(*) FROM pg_trigger WHERE tgname = 'shardfdw_moved'), (SELECT count(*) FROM pg_class WHERE relreplident = 'f')};
+
+$bank->start;
+$c->wait_for('SELECT count(*) > 20 FROM entry_here');
+my @pauses;
+for my $i (1 .. $moves)
+{
+	my $table = $i % 2 ? 'accounts' : 'entry_a';
+	my @shards = $c->shards_of($table);
+	my ($shard, $node) = @{ $shards[ $i * 3 % @shards ] };
+	my $target = $node % 3 + 1;
+	my ($rc, $out, $err) = $c->psql("SELECT shardfdw.move_shard('$shard', 'node$target')");
+	is($err, '', "move $i: $shard from node $node to node $target");
+	is(join(' ', map { $_->[1] } grep { $_->[0] eq $shard } $c->shards_of($table)), $target, 'it is there');
+	push @pauses, $c->safe_psql("SELECT (extract(epoch FROM write_pause) * 1000)::int FROM shardfdw.jobs WHERE id = $out") if $out;
+}
+diag("pauses of writers in ms: @pauses");
+is($c->safe_psql(q{SELECT count(*) FILTER (WHERE changes_applied > 0) > 0 FROM shardfdw.jobs}), 't', 'there were changes to follow');
+$bank->stop;
+
+my %found = $bank->verdict;
+is($found{$_}, 0, $_) for qw(lost halves balance wrong prepared panics);
+cmp_ok($found{audits}, '>', 10, "audits: $found{audits}");
+my $errors = join '', map { slurp_file($_) } glob $c->coordinator->basedir . '/crash/errors*';
+is($errors, '', 'no client has had an error');
+is($c->safe_psql(q{SELECT string_agg(DISTINCT state, q) FROM (SELECT CASE state WHEN $$failed$$ THEN state ELSE shardfdw.wait_job(id) END AS state, $$ $$ AS q FROM shardfdw.jobs) j}), "done", "all moves have ended");
+is($c->node_safe_psql($_, $traces), '0|0|0|0|0', "nothing is left on node $_") for 1 .. 3;
+is($c->safe_psql(q{SELECT "check", detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'check_cluster finds nothing wrong');
+
+done_testing();

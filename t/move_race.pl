@@ -1,0 +1,163 @@
+# What statements see and do that meet the switch of a move at its worst moments.
+
+use strict;
+use warnings;
+
+use ShardCluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $c = ShardCluster->new(nodes => 2, coordinator_conf => "shardfdw.default_shards = 2\n", node_conf => "wal_level = logical\nmax_wal_senders = 10\n");
+my $faults = $c->safe_psql(q{LOAD 'shardfdw'; SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
+
+$c->safe_psql('CREATE TABLE t (id int PRIMARY KEY, v int)');
+$c->shard_table('t', 'id', shards => 2);
+$c->safe_psql('INSERT INTO t SELECT i, 0 FROM generate_series(1, 100) i; CREATE TABLE here AS SELECT id FROM t');
+my $id = $c->safe_psql(q{SELECT min(i) FROM generate_series(1, 100) i WHERE shardfdw.shard_for('t', i) = 't_00'::regclass});
+my $new = $c->safe_psql(q{SELECT min(i) FROM generate_series(1000, 1100) i WHERE shardfdw.shard_for('t', i) = 't_00'::regclass});
+my $other = $c->safe_psql(q{SELECT min(i) FROM generate_series(1, 100) i WHERE shardfdw.shard_for('t', i) = 't_01'::regclass});
+
+sub place { return (map { $_->[1] } grep { $_->[0] eq 't_00' } $c->shards_of('t'))[0]; }
+
+# Moves t_00 to the other node.
+sub move
+{
+	my (%opt) = @_;
+	my $target = 3 - place();
+	my $mode = $opt{mode} // 'online';
+	return $c->psql("SELECT shardfdw.move_shard('t_00', 'node$target', mode => '$mode')");
+}
+
+# ---------- sessions that know the old place ----------
+
+for my $mode (qw(online block))
+{
+	my $session = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+	my $prepared = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+	$session->query_safe('BEGIN; SELECT count(*) FROM t');
+	$prepared->query_safe("SET plan_cache_mode = force_generic_plan; PREPARE r(int) AS SELECT v FROM t WHERE id = \$1; PREPARE w(int) AS UPDATE t SET v = v + 1 WHERE id = \$1; PREPARE a AS UPDATE t SET v = v + 1; EXECUTE r($id); EXECUTE w($id); EXECUTE a");
+	my $sum = $c->safe_psql('SELECT sum(v) FROM t');
+	my ($rc, $out, $err) = move(mode => $mode);
+	is($err, '', "$mode: a move");
+	is(scalar $session->query("SELECT sum(v) FROM t"), $sum, 'a transaction at READ COMMITTED that has read the table finds it');
+	is(scalar $session->query("UPDATE t SET v = v + 1 WHERE id = $id RETURNING id"), $id, 'and changes a row');
+	$session->query('COMMIT');
+	$prepared->query("EXECUTE w($id); EXECUTE a");
+	is($c->safe_psql('SELECT sum(v) FROM t'), $sum + 102, 'prepared statements find it');
+	is($c->node_safe_psql(place(), "SELECT v FROM t_00 WHERE id = $id"), scalar $prepared->query("EXECUTE r($id)"), 'on the new node');
+	$_->quit for $session, $prepared;
+}
+
+# ---------- REPEATABLE READ ----------
+
+for my $snapshot (qw(node cluster))
+{
+	my $session = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+	my $sum = $c->safe_psql('SELECT sum(v) FROM t');
+	$session->query_safe("\\set VERBOSITY sqlstate\nSET shardfdw.snapshot = '$snapshot'; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM t");
+	my $target = 3 - place();
+	my $from = place();
+	my $id_of_job = $c->safe_psql("SELECT shardfdw.move_shard('t_00', 'node$target', wait => false)");
+	$c->wait_for("SELECT stage = 'dropping' FROM shardfdw.jobs WHERE id = $id_of_job");
+	$c->safe_psql("UPDATE t SET v = v + 1 WHERE id = $id");
+	$c->wait_for("SELECT waits_for LIKE 'transactions on the coordinator%' FROM shardfdw.jobs WHERE id = $id_of_job");
+	is($c->node_safe_psql($from, q{SELECT count(*) FROM pg_class WHERE relname = 't_00'}), 1, "snapshot $snapshot: the old table waits for older snapshots");
+	my $out = $session->query('SELECT sum(v) FROM t');
+	my $err = $session->{stderr};
+	if ($snapshot eq 'cluster')
+	{
+		is($out, $sum, 'an older snapshot reads on');
+		is(scalar $session->query("SELECT v FROM t WHERE id = $other"), $c->safe_psql("SELECT v FROM t WHERE id = $other"), 'other shards, too');
+		$session->query("UPDATE t SET v = 0 WHERE id = $id");
+		like($session->{stderr}, qr/40001/, 'and must not write there');
+	}
+	else
+	{
+		like($err, qr/40001/, 'an older snapshot is refused');
+	}
+	$session->query('ROLLBACK');
+	$session->quit;
+	is($c->safe_psql("SELECT shardfdw.wait_job($id_of_job)"), 'done', 'the job ends');
+	is($c->node_safe_psql($from, q{SELECT count(*) FROM pg_class WHERE relname = 't_00'}), 0, 'the old table is gone');
+}
+
+# ---------- those who keep a move waiting ----------
+
+{
+	my $writer = $c->coordinator->background_psql('postgres');
+	$writer->query_safe("BEGIN; UPDATE t SET v = v + 1 WHERE id = $id");
+	my $from = place();
+	my $target = 3 - $from;
+	my $job = $c->safe_psql("SELECT shardfdw.move_shard('t_00', 'node$target', wait => false)");
+	$c->wait_for("SELECT waits_for IS NOT NULL OR stage = 'waiting for transactions of the source' FROM shardfdw.jobs WHERE id = $job");
+	is($c->safe_psql("UPDATE t SET v = v + 1 WHERE id = $other RETURNING id"), $other, 'other shards are written');
+	is(place(), $from, 'it waits for a transaction that has written');
+	$writer->query_safe("UPDATE t SET v = v + 1 WHERE id = $id; COMMIT");
+	is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'and goes on when that has ended');
+	$writer->quit;
+
+	my $locker = $c->coordinator->background_psql('postgres');
+	$locker->query_safe("BEGIN; SELECT v FROM t WHERE id = $id FOR UPDATE");
+	($from, $target) = ($target, $from);
+	$job = $c->safe_psql("SELECT shardfdw.move_shard('t_00', 'node$target', mode => 'block', wait => false)");
+	$c->wait_for("SELECT waits_for LIKE 'transactions that have written%' FROM shardfdw.jobs WHERE id = $job");
+	is(place(), $from, 'it waits for a row lock');
+	is($c->safe_psql("SELECT shardfdw.cancel_job($job)"), 't', 'it is cancelled');
+	like(($c->psql("SELECT shardfdw.wait_job($job)"))[2], qr/canceling statement due to user request/, 'with an error');
+	is($c->safe_psql("SELECT state FROM shardfdw.jobs WHERE id = $job"), 'cancelled', 'as the view says');
+	is($c->node_safe_psql($_, q{SELECT count(*) FROM pg_namespace WHERE nspname ~ '^shardfdw_[0-9a-f]{16}_'}), 0, "nothing is left on node $_") for 1, 2;
+	$job = $c->safe_psql("SELECT shardfdw.move_shard('t_00', 'node$target', mode => 'block', wait => false)");
+	$c->wait_for("SELECT waits_for LIKE 'transactions that have written%' FROM shardfdw.jobs WHERE id = $job");
+	like(($c->psql('CREATE INDEX ON t (v)'))[2], qr/definition of the table cannot be changed while job $job moves a shard of it/, 'definitions are not changed meanwhile');
+	$locker->query_safe("UPDATE t SET v = v + 1 WHERE id = $id; COMMIT");
+	is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'the next one');
+	$locker->quit;
+}
+
+# ---------- one that is prepared ----------
+
+{
+	my $from = place();
+	my $target = 3 - $from;
+	$c->node_safe_psql($from, "BEGIN; UPDATE t_00 SET v = v + 1 WHERE id = $id; PREPARE TRANSACTION 'of_somebody'");
+	my $job = $c->safe_psql("SELECT shardfdw.move_shard('t_00', 'node$target', mode => 'block', wait => false)");
+	$c->wait_for("SELECT waits_for LIKE 'transactions that have written%' FROM shardfdw.jobs WHERE id = $job");
+	is($c->safe_psql("SELECT count(*) FROM t"), 100, 'readers do not wait for it');
+	$c->node_safe_psql($from, "COMMIT PREPARED 'of_somebody'");
+	is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'a prepared transaction is waited for');
+	is($c->node_safe_psql($target, "SELECT v FROM t_00 WHERE id = $id"), $c->safe_psql("SELECT v FROM t WHERE id = $id"), 'its change is there');
+}
+
+# ---------- within the switch ----------
+
+SKIP:
+{
+	skip 'needs a build with FAULT_POINTS=1', 8 unless $faults;
+	for my $point (qw(move_locked move_closed move_placed))
+	{
+		my $from = place();
+		my $target = 3 - $from;
+		my $file = $c->coordinator->data_dir . "/shardfdw_fault_$point";
+		append_to_file($file, '');
+		$c->safe_psql("ALTER SYSTEM SET shardfdw.fault_points = '$point=wait'; SELECT pg_reload_conf()");
+		my $before = $c->safe_psql('SELECT sum(v) FROM t');
+		my $job = $c->safe_psql("SELECT shardfdw.move_shard('t_00', 'node$target', wait => false)");
+		$c->wait_for("SELECT count(*) > 0 FROM pg_locks WHERE relation = 't_00'::regclass AND mode = 'ExclusiveLock' AND granted");
+		is($c->safe_psql('SELECT sum(v) FROM t'), $before, "$point: readers do not wait");
+		is($c->safe_psql("SET shardfdw.snapshot = 'cluster'; SELECT sum(v) FROM t"), $before, 'nor for one moment') if $point eq 'move_locked';
+		my @writers = map { $c->start_sql($_, name => "writer$point") } "UPDATE t SET v = v + 1 WHERE id = $id", 'UPDATE t SET v = v + 1',
+			"INSERT INTO t VALUES ($id, 0) ON CONFLICT (id) DO UPDATE SET v = t.v + 1", "COPY t FROM PROGRAM 'echo $new,0' (FORMAT csv)", "DELETE FROM t WHERE id = $id AND v = -77",
+			"BEGIN; SELECT v FROM t WHERE id = $id FOR UPDATE; UPDATE t SET v = v + 1 WHERE id = $id; COMMIT",
+			"BEGIN; SELECT v FROM t JOIN here USING (id) WHERE id = $id FOR UPDATE OF t; UPDATE t SET v = v + 1 WHERE id = $id; COMMIT";
+		$c->wait_for("SELECT count(*) = 7 FROM pg_stat_activity WHERE application_name = 'writer$point' AND wait_event_type = 'Lock'");
+		unlink $file;
+		is(join('', map { ($c->wait_sql($_))[2] } @writers), '', 'writers wait, and go on');
+		$c->safe_psql("ALTER SYSTEM RESET shardfdw.fault_points; SELECT pg_reload_conf()");
+		is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'the job');
+		is($c->safe_psql("SELECT sum(v) FROM t WHERE id <> $new"), $before + 104, 'all they did is there');
+		is($c->node_safe_psql($target, "SELECT v FROM t_00 WHERE id = $id"), $c->safe_psql("SELECT v FROM t WHERE id = $id"), 'on the new node');
+		$c->safe_psql("DELETE FROM t WHERE id = $new");
+	}
+}
+
+done_testing();

@@ -1,0 +1,74 @@
+# Who may move a shard, and with which rights on the nodes; and other coordinators that know the old place only.
+
+use strict;
+use warnings;
+
+use ShardCluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $c = ShardCluster->new(nodes => 2, host => 'tcp', node_conf => "wal_level = logical\nmax_wal_senders = 10\n");
+
+for my $i (1 .. 2)
+{
+	$c->node_safe_psql($i, q{CREATE ROLE app LOGIN PASSWORD 'pw-app'; GRANT ALL ON SCHEMA public TO app});
+	my $hba = $c->node($i)->data_dir . '/pg_hba.conf';
+	my $old = slurp_file($hba);
+	open my $fh, '>', $hba or die;
+	print $fh "host all app 127.0.0.1/32 scram-sha-256\n$old";
+	close $fh;
+	$c->node($i)->reload;
+}
+$c->safe_psql(q{CREATE ROLE owner LOGIN; CREATE ROLE other LOGIN; GRANT CREATE ON SCHEMA public TO owner; GRANT USAGE ON FOREIGN SERVER node1, node2, shardfdw_cluster TO owner, other});
+$c->safe_psql("CREATE USER MAPPING FOR $_->[0] SERVER $_->[1] OPTIONS (user 'app', password 'pw-app')") for [ 'owner', 'node1' ], [ 'owner', 'node2' ], [ 'other', 'node1' ], [ 'other', 'node2' ];
+$c->safe_psql(q{SET ROLE owner; CREATE TABLE t (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('t', 'id', shards => 2); INSERT INTO t SELECT i, i FROM generate_series(1, 100) i});
+
+# An error of the statement, run as a role.
+sub error
+{
+	my ($role, $sql) = @_;
+	my ($out, $err) = ('', '');
+	$c->coordinator->psql('postgres', $sql, stdout => \$out, stderr => \$err, extra_params => [ '-U', $role ]);
+	return $err;
+}
+
+my $move = "SELECT shardfdw.move_shard('t_00', 'node2', mode => '%s')";
+like(error('owner', sprintf $move, 'block'), qr/permission denied for function move_shard/, 'not for everybody');
+$c->safe_psql('GRANT EXECUTE ON FUNCTION shardfdw.move_shard TO owner, other');
+like(error('other', sprintf $move, 'block'), qr/must be owner of table t/, 'only for owners of the table');
+like(error('owner', sprintf $move, 'block'), qr/role "app" may not create schemas on node "node[12]"/, 'the role on the nodes needs CREATE');
+$c->node_safe_psql($_, 'GRANT CREATE ON DATABASE postgres TO app') for 1, 2;
+like(error('owner', sprintf $move, 'online'), qr/cannot be moved online: role "app" may not replicate on node "node1".*mode => 'block'/s, 'and REPLICATION, or mode block');
+is($c->node_safe_psql($_, q{SELECT count(*) FROM pg_namespace WHERE nspname ~ '^shardfdw_[0-9a-f]{16}_'}), 0, "nothing is left on node $_") for 1, 2;
+is(error('owner', sprintf $move, 'block'), '', 'mode block works without');
+is($c->safe_psql('SELECT count(*), sum(v) FROM t'), '100|5050', 'all rows are there');
+$c->node_safe_psql($_, 'ALTER ROLE app REPLICATION') for 1, 2;
+is(error('owner', q{SELECT shardfdw.move_shard('t_00', 'node1')}), '', 'online, too');
+is($c->safe_psql('SELECT count(*), sum(v) FROM t'), '100|5050', 'all rows are there again');
+is($c->node_safe_psql(1, q{SELECT tableowner FROM pg_tables WHERE tablename = 't_00'}), 'app', 'its owner is the same');
+my $job = $c->safe_psql('SELECT max(id) FROM shardfdw.jobs');
+like(error('other', "SELECT shardfdw.cancel_job($job)"), qr/must be a member of role "owner"/, 'others do not cancel');
+like($c->safe_psql(q{SELECT string_agg(error, ' ') FROM shardfdw.jobs}), qr/may not replicate/, 'its errors are seen');
+is($c->coordinator->safe_psql('postgres', q{SELECT count(*) FROM shardfdw.jobs WHERE error IS NOT NULL}, extra_params => [ '-U', 'other' ]), 0, 'but not by others');
+
+# ---------- somebody who writes on the old node while the shards are switched ----------
+
+SKIP:
+{
+	skip 'needs a build with FAULT_POINTS=1', 4 unless $c->safe_psql(q{LOAD 'shardfdw'; SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
+	my $file = $c->coordinator->data_dir . '/shardfdw_fault_move_finished';
+	append_to_file($file, '');
+	$c->safe_psql(q{ALTER SYSTEM SET shardfdw.fault_points = 'move_finished=wait'; SELECT pg_reload_conf()});
+	$job = $c->safe_psql(q{SELECT shardfdw.move_shard('t_00', 'node2', wait => false)});
+	$c->wait_for("SELECT stage = 'dropping' FROM shardfdw.jobs WHERE id = $job");
+	for my $sql ('UPDATE t_00 SET v = 0', 'INSERT INTO t_00 VALUES (1000, 1)', 'DELETE FROM t_00', 'TRUNCATE t_00')
+	{
+		my ($rc, $out, $err) = $c->node_psql(1, "SET session_replication_role = replica; $sql");
+		like($err, qr/shard public\.t_00 has moved to another node/, "refused on the old node: $sql");
+	}
+	unlink $file;
+	$c->safe_psql(q{ALTER SYSTEM RESET shardfdw.fault_points; SELECT pg_reload_conf()});
+	is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'the job ends');
+}
+
+done_testing();
