@@ -193,6 +193,8 @@ my %outcomes = (
 		check_colocatable check_replaceable_constraints check_replaceable_dependents choose_key column_commands insertable_columns judge_node
 		remove_traces shard_group moving_tables job_schema moving_table_query reference_names job_is_running is_placed trace_commands jobs_read
 		key_columns node_query policy_commands privilege_commands statistics_commands successor_of trigger_commands user_aggregates},
+	# for who may read or write the table
+	'ok ok ok ok ok 42501 ok 42501 ok ok' => q{hold_shards},
 	# for owners of the table with USAGE on the nodes
 	'ok ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
 		check_owner_code_on_nodes check_replaceable create_shard different_copies drop_replaced_table find_missing_partial_aggregates inspect_nodes

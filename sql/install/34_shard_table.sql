@@ -114,6 +114,11 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.successor_of(regclass) IS
 	'Finds the table that shard_table() has put in the place of another one in this transaction: a statement that also shards that one has looked its name up before. Returns it, or the table itself if it is there, null for null; raises undefined_table.';
 
+CREATE FUNCTION shardfdw_internal.hold_shards(relation regclass) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_hold_shards';
+COMMENT ON FUNCTION shardfdw_internal.hold_shards(regclass) IS
+	'Keeps the shards of a table on their nodes until the transaction ends, so that others can be placed beside them. Returns nothing; raises insufficient_privilege for a table that the user can neither read nor write.';
+
 CREATE FUNCTION shardfdw_internal.choose_placement(shards integer, nodes name[], colocate_with regclass) RETURNS name[]
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -264,6 +269,7 @@ BEGIN
 	PERFORM shardfdw_internal.check_hash_key(relation, key_columns);
 
 	colocate_with := shardfdw_internal.successor_of(colocate_with);
+	PERFORM shardfdw_internal.hold_shards(colocate_with);
 	placement := shardfdw_internal.choose_placement(shards, nodes, colocate_with);
 	PERFORM shardfdw_internal.make_objects_on_nodes(relation, placement);
 	-- no lock of the table keeps constraints of its domains from being added

@@ -36,10 +36,12 @@ COMMENT ON FUNCTION shardfdw_internal.job_schema(bigint) IS
 CREATE FUNCTION shardfdw_internal.moving_table_query(relation text, staging text, move_group text[], references_here text[]) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT replace(replace(replace(replace($query$
-WITH t AS (
+	-- names are in the first line alone: what stands in them is not looked at again
+	SELECT format('WITH relation AS (SELECT %L::text), staging AS (SELECT %L::text), move_group AS (SELECT %L::text[]), reference AS (SELECT %L::text[]),',
+		relation, staging, move_group, references_here) || $query$
+t AS (
 	SELECT c.*, n.nspname, format('%I.%I', n.nspname, c.relname) AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-	WHERE c.oid = to_regclass($relation$)
+	WHERE c.oid = to_regclass((TABLE relation))
 ), a AS (
 	SELECT a.*, y.typstorage, y.typcollation, quote_ident(a.attname) AS name,
 		-- an array's elements, since their OIDs are in the binary form
@@ -69,10 +71,10 @@ UNION ALL SELECT 'problem', 0, 'has a sequence or an identity column on node %s'
 	OR EXISTS (SELECT FROM pg_depend d JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S' WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = t.oid)
 UNION ALL SELECT 'problem', 0, format('has foreign key %s to %s on node %%s, which is neither moved with it nor a reference table', quote_ident(k.conname), k.confrelid::regclass)
 	FROM k JOIN pg_class f ON f.oid = k.confrelid JOIN pg_namespace n ON n.oid = f.relnamespace
-	WHERE k.contype = 'f' AND format('%I.%I', n.nspname, f.relname) <> ALL ($group$::text[] || $references$::text[])
+	WHERE k.contype = 'f' AND jsonb_build_array(n.nspname, f.relname)::text <> ALL ((TABLE move_group) || (TABLE reference))
 UNION ALL SELECT 'problem', 0, format('is referred to by foreign key %s of %s on node %%s, which is not moved with it', quote_ident(f.conname), f.conrelid::regclass)
 	FROM t JOIN pg_constraint f ON f.confrelid = t.oid AND f.contype = 'f' JOIN pg_class c ON c.oid = f.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-	WHERE format('%I.%I', n.nspname, c.relname) <> ALL ($group$::text[])
+	WHERE jsonb_build_array(n.nspname, c.relname)::text <> ALL ((TABLE move_group) || '{}'::text[])
 UNION ALL SELECT 'problem', 0, 'is not the property of the role that is used on node %s' FROM t WHERE NOT pg_has_role(t.relowner, 'USAGE')
 -- what is to be known of it
 UNION ALL SELECT 'fact_columns', 0, coalesce((SELECT string_agg(a.name, ', ' ORDER BY a.attnum) FROM a WHERE a.attgenerated = ''), '') FROM t
@@ -81,9 +83,9 @@ UNION ALL SELECT 'fact_persistence', 0, t.relpersistence::text FROM t
 UNION ALL SELECT 'fact_identity', 0, t.relreplident::text FROM t
 UNION ALL SELECT 'fact_identified', 0, CASE WHEN t.relreplident = 'f' OR t.relreplident = 'i' AND EXISTS (SELECT FROM i WHERE i.indisreplident)
 	OR t.relreplident = 'd' AND EXISTS (SELECT FROM i WHERE i.indisprimary AND i.indimmediate) THEN 't' ELSE 'f' END FROM t
-UNION ALL SELECT 'fact_bytes', 0, pg_table_size(t.oid)::text FROM t
+UNION ALL SELECT 'fact_oid', 0, t.oid::text FROM t
 -- the table in its staging schema
-UNION ALL SELECT 'table', 1, format('CREATE %sTABLE %s (%s)%s', CASE t.relpersistence WHEN 'u' THEN 'UNLOGGED ' ELSE '' END, $staging$,
+UNION ALL SELECT 'table', 1, format('CREATE %sTABLE %s (%s)%s', CASE t.relpersistence WHEN 'u' THEN 'UNLOGGED ' ELSE '' END, (TABLE staging),
 	concat_ws(', ', (SELECT string_agg(concat_ws(' ', a.name, format_type(a.atttypid, a.atttypmod),
 			CASE a.attcompression WHEN 'p' THEN 'COMPRESSION pglz' WHEN 'l' THEN 'COMPRESSION lz4' END,
 			CASE WHEN a.attcollation <> a.typcollation THEN (SELECT format('COLLATE %I.%I', cn.nspname, co.collname) FROM pg_collation co
@@ -96,21 +98,21 @@ UNION ALL SELECT 'table', 1, format('CREATE %sTABLE %s (%s)%s', CASE t.relpersis
 	(SELECT ' WITH (' || string_agg(format('%s%I = %L', o.parts[1], o.parts[2], o.parts[3]), ', ') || ')' FROM (
 		SELECT regexp_match(x, '^(toast\.)?([^=]*)=(.*)$') AS parts FROM unnest(coalesce(t.reloptions, '{}')
 			|| ARRAY(SELECT 'toast.' || o FROM pg_class z, unnest(z.reloptions) o WHERE z.oid = t.reltoastrelid)) x) o)) FROM t
-UNION ALL SELECT 'table', 2, format('ALTER TABLE %s ALTER COLUMN %s SET STORAGE %s', $staging$, a.name,
+UNION ALL SELECT 'table', 2, format('ALTER TABLE %s ALTER COLUMN %s SET STORAGE %s', (TABLE staging), a.name,
 	CASE a.attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' ELSE 'EXTENDED' END) FROM a WHERE a.attstorage <> a.typstorage
-UNION ALL SELECT 'table', 3, format('ALTER TABLE %s ALTER COLUMN %s SET STATISTICS %s', $staging$, a.name, to_jsonb(a)->>'attstattarget')
+UNION ALL SELECT 'table', 3, format('ALTER TABLE %s ALTER COLUMN %s SET STATISTICS %s', (TABLE staging), a.name, to_jsonb(a)->>'attstattarget')
 	FROM a WHERE (to_jsonb(a)->>'attstattarget')::integer >= 0
-UNION ALL SELECT 'table', 4, format('ALTER TABLE %s ALTER COLUMN %s SET (%s)', $staging$, a.name,
+UNION ALL SELECT 'table', 4, format('ALTER TABLE %s ALTER COLUMN %s SET (%s)', (TABLE staging), a.name,
 	(SELECT string_agg(format('%I = %L', o.option_name, o.option_value), ', ') FROM pg_options_to_table(a.attoptions) o))
 	FROM a WHERE a.attoptions IS NOT NULL
 -- what is made over the rows
-UNION ALL SELECT 'index', 10, CASE WHEN i.conid IS NOT NULL THEN format('ALTER TABLE %s ADD CONSTRAINT %I %s', $staging$, i.conname, i.definition)
-	ELSE format('CREATE %sINDEX %I ON %s USING %s', CASE WHEN i.indisunique THEN 'UNIQUE ' ELSE '' END, i.relname, $staging$, substr(i.text, length(i.prefix) + 1)) END FROM i
-UNION ALL SELECT 'index', 11, format('ALTER INDEX %s.%I ALTER COLUMN %s SET STATISTICS %s', split_part($staging$, '.', 1), i.relname, x.attnum, to_jsonb(x)->>'attstattarget')
+UNION ALL SELECT 'index', 10, CASE WHEN i.conid IS NOT NULL THEN format('ALTER TABLE %s ADD CONSTRAINT %I %s', (TABLE staging), i.conname, i.definition)
+	ELSE format('CREATE %sINDEX %I ON %s USING %s', CASE WHEN i.indisunique THEN 'UNIQUE ' ELSE '' END, i.relname, (TABLE staging), substr(i.text, length(i.prefix) + 1)) END FROM i
+UNION ALL SELECT 'index', 11, format('ALTER INDEX %s.%I ALTER COLUMN %s SET STATISTICS %s', split_part((TABLE staging), '.', 1), i.relname, x.attnum, to_jsonb(x)->>'attstattarget')
 	FROM i JOIN pg_attribute x ON x.attrelid = i.indexrelid AND (to_jsonb(x)->>'attstattarget')::integer >= 0 WHERE i.conid IS NULL
-UNION ALL SELECT 'index', 12, format('ALTER TABLE %s ADD CONSTRAINT %I %s', $staging$, k.conname, k.definition) FROM k WHERE k.contype = 'c' AND NOT k.convalidated
-UNION ALL SELECT 'index', 13, format('ALTER TABLE %s CLUSTER ON %I', $staging$, i.relname) FROM i WHERE i.indisclustered
-UNION ALL SELECT 'index', 14, format('ALTER TABLE %s REPLICA IDENTITY %s', $staging$, CASE t.relreplident WHEN 'f' THEN 'FULL' WHEN 'n' THEN 'NOTHING'
+UNION ALL SELECT 'index', 12, format('ALTER TABLE %s ADD CONSTRAINT %I %s', (TABLE staging), k.conname, k.definition) FROM k WHERE k.contype = 'c' AND NOT k.convalidated
+UNION ALL SELECT 'index', 13, format('ALTER TABLE %s CLUSTER ON %I', (TABLE staging), i.relname) FROM i WHERE i.indisclustered
+UNION ALL SELECT 'index', 14, format('ALTER TABLE %s REPLICA IDENTITY %s', (TABLE staging), CASE t.relreplident WHEN 'f' THEN 'FULL' WHEN 'n' THEN 'NOTHING'
 	ELSE (SELECT format('USING INDEX %I', i.relname) FROM i WHERE i.indisreplident) END) FROM t
 	WHERE t.relreplident IN ('f', 'n') OR t.relreplident = 'i' AND EXISTS (SELECT FROM i WHERE i.indisreplident)
 -- what is made when it has its name
@@ -141,19 +143,18 @@ UNION ALL SELECT 'owner', 30, format('DO %L', format('BEGIN IF EXISTS (SELECT FR
 UNION ALL SELECT 'comment', 31, format('COMMENT ON TABLE %s IS %s', t.name, coalesce(quote_literal(obj_description(t.oid, 'pg_class')), 'NULL')) FROM t
 -- what is checked when others are at work again
 UNION ALL SELECT 'validate', 40, format('ALTER TABLE %s VALIDATE CONSTRAINT %I', t.name, k.conname) FROM t, k WHERE k.contype = 'f' AND k.convalidated
-ORDER BY 2, 3$query$,
-	'$relation$', quote_literal(relation)), '$staging$', quote_literal(staging)), '$group$', quote_literal(move_group::text)), '$references$', quote_literal(references_here::text))
+ORDER BY 2, 3$query$
 $$;
 COMMENT ON FUNCTION shardfdw_internal.moving_table_query(text, text, text[], text[]) IS
-	'Writes the query, to be run on a node, for all about a shard that is to be moved: what is in the way, facts about it, and the commands that make it again, first under the name staging. move_group: what moves together; references_here: reference tables. Returns its text; the query returns a part''s name, an order, and a text.';
+	'Writes the query, to be run on a node, for all about a shard that is to be moved: what is in the way, facts about it, and the commands that make it again, first under the name staging. move_group: what moves together; references_here: reference tables; both as JSON arrays of schema and name, which no setting changes. Returns its text; the query returns a part''s name, an order, and a text.';
 
 CREATE FUNCTION shardfdw_internal.reference_names() RETURNS text[]
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT ARRAY(SELECT format('%I.%I', n.nspname, c.relname) FROM shardfdw_internal.reference_tables() r
+	SELECT ARRAY(SELECT jsonb_build_array(n.nspname, c.relname)::text FROM shardfdw_internal.reference_tables() r
 		JOIN pg_class c ON c.oid = r JOIN pg_namespace n ON n.oid = c.relnamespace ORDER BY c.oid)
 $$;
-COMMENT ON FUNCTION shardfdw_internal.reference_names() IS 'Lists the reference tables by their qualified names. Returns them as an array.';
+COMMENT ON FUNCTION shardfdw_internal.reference_names() IS 'Lists the reference tables. Returns them as JSON arrays of schema and name.';
 
 CREATE FUNCTION shardfdw_internal.moving_parts(shard regclass, id bigint)
 	RETURNS TABLE (relation regclass, part text, command text)
@@ -166,7 +167,7 @@ DECLARE
 	nodes name[];
 	commands text[];
 BEGIN
-	SELECT array_agg(m.remote_name) INTO all_names FROM shardfdw_internal.moving_tables(shard) m;
+	SELECT array_agg(jsonb_build_array(m.remote_schema, m.remote_table)::text) INTO all_names FROM shardfdw_internal.moving_tables(shard) m;
 	SELECT array_agg(m.relation), array_agg(m.node),
 		array_agg(shardfdw_internal.moving_table_query(m.remote_name, format('%I.%I', shardfdw_internal.job_schema(id), m.remote_table),
 			all_names, shardfdw_internal.reference_names()))

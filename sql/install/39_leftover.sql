@@ -6,28 +6,30 @@ CREATE FUNCTION shardfdw_internal.job_traces(nodes name[])
 AS $$
 	SELECT q.node, substring((q.fields)[1] FROM '\d+$')::bigint, (q.fields)[1]::name, (q.fields)[2]::jsonb
 	FROM (SELECT format($query$SELECT n.nspname, obj_description(n.oid, 'pg_namespace') FROM pg_namespace n
-			WHERE n.nspname ~ '^shardfdw_%s_[0-9]+$' AND obj_description(n.oid, 'pg_namespace') ~ '^\{"side": "(source|target)", "tables": '
+			WHERE n.nspname ~ '^shardfdw_%s_[0-9]+$' AND obj_description(n.oid, 'pg_namespace') ~ '^\{"side": "(source|target)", "server": '
 				-- anybody else's would be somebody else's commands
 				AND pg_get_userbyid(n.nspowner) = current_user ORDER BY 1$query$, i.identity) AS command
 		  FROM shardfdw.coordinator_identity() i) x,
 		shardfdw.query_nodes(nodes, array_fill(x.command, ARRAY[cardinality(nodes)]), 'autocommit', false) q
 	WHERE q.fields IS NOT NULL
+		-- of another server that leads to the same database: where its tables are needed, that one knows
+		AND NOT EXISTS (SELECT FROM pg_foreign_server s WHERE s.srvname = (q.fields)[2]::jsonb->>'server' AND s.srvname <> q.node)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.job_traces(name[]) IS
 	'Asks nodes for the schemas that this coordinator''s jobs have made there as the role that the current user has on the node. Returns for each the node, the number of its job, its name, and what the job has noted in it; nothing for a node that does not answer.';
 
-CREATE FUNCTION shardfdw_internal.is_placed(node name, remote_name text) RETURNS boolean
+CREATE FUNCTION shardfdw_internal.is_placed(node name, remote_schema name, remote_table name) RETURNS boolean
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT EXISTS (
 		SELECT FROM pg_foreign_table f JOIN pg_class c ON c.oid = f.ftrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 		JOIN pg_foreign_server s ON s.oid = f.ftserver
-		WHERE s.srvname = is_placed.node AND is_placed.remote_name = format('%I.%I',
-			coalesce((SELECT o.option_value FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name = 'schema_name'), n.nspname),
-			coalesce((SELECT o.option_value FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name = 'table_name'), c.relname)))
+		WHERE s.srvname = is_placed.node
+			AND coalesce((SELECT o.option_value FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name = 'schema_name'), n.nspname) = remote_schema
+			AND coalesce((SELECT o.option_value FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name = 'table_name'), c.relname) = remote_table)
 $$;
-COMMENT ON FUNCTION shardfdw_internal.is_placed(name, text) IS
-	'Tells whether a foreign table stands for the table of this qualified name on a node, as committed by now. Returns true or false.';
+COMMENT ON FUNCTION shardfdw_internal.is_placed(name, name, name) IS
+	'Tells whether a foreign table stands for the table of this schema and name on a node, as committed by now. Returns true or false.';
 
 CREATE FUNCTION shardfdw_internal.trace_commands(node name, schema_name name, note jsonb) RETURNS text
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -35,7 +37,7 @@ AS $$
 DECLARE
 	placed jsonb;
 BEGIN
-	SELECT jsonb_agg(t || jsonb_build_object('placed', shardfdw_internal.is_placed(node, t->>'name'))) INTO placed
+	SELECT jsonb_agg(t || jsonb_build_object('placed', shardfdw_internal.is_placed(node, (t->>'schema')::name, (t->>'table')::name))) INTO placed
 	FROM jsonb_array_elements(note->'tables') t;
 	-- a table is dropped only if it has the mark of this very move: its trigger on the source, its comment on the target
 	RETURN format('DO %L', format($body$
@@ -121,6 +123,11 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'shard, node, mode, verify and wait must not be null';
 	END IF;
 	PERFORM shardfdw_internal.check_move_here(shard, node, mode);
+	IF wait AND shardfdw_internal.in_remote_transaction() THEN
+		RAISE EXCEPTION USING ERRCODE = 'active_sql_transaction', MESSAGE = 'move_shard() cannot wait in a transaction that has used nodes',
+			DETAIL = 'The move would wait for what this transaction has written or locked there, and this transaction for the move.',
+			HINT = 'Commit first, or leave waiting to wait_job(): wait => false.';
+	END IF;
 	id := shardfdw_internal.start_move(shard, (SELECT s.oid FROM pg_foreign_server s WHERE s.srvname = node), mode = 'online', verify);
 	IF wait THEN
 		BEGIN

@@ -12,10 +12,15 @@
 #include "access/table.h"
 #include "catalog/moving.h"
 #include "catalog/namespace.h"
+#include "catalog/objectaddress.h"
 #include "catalog/pg_type.h"
+#include "catalog/shard_map.h"
+#include "fmgr.h"
 #include "miscadmin.h"
 #include "own_schema.h"
+#include "storage/lmgr.h"
 #include "storage/lock.h"
+#include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -26,6 +31,8 @@
 #define JOB_LOCK_KIND 16
 #define TURN_LOCK_KIND 17
 #define WAIT_LOCK_KIND 18		/* share: waits for the job */
+
+PG_FUNCTION_INFO_V1(shardfdw_hold_shards);
 
 /* Columns of shardfdw_internal.job that are read here. */
 enum
@@ -69,6 +76,37 @@ shard_moving_take_turn(Oid serverid)
 
 	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0, serverid, TURN_LOCK_KIND);
 	(void) LockAcquire(&tag, ExclusiveLock, true, false);
+}
+
+void
+shard_moving_give_turn(Oid serverid)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0, serverid, TURN_LOCK_KIND);
+	LockRelease(&tag, ExclusiveLock, true);
+}
+
+/*
+ * hold_shards(relation regclass) -> void
+ *
+ * Locks the shards of a table as who locks rows of them does, so that they do not change
+ * their places until the transaction ends.
+ */
+Datum
+shardfdw_hold_shards(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+	AclResult	result = pg_class_aclcheck(relid, GetUserId(), ACL_SELECT | ACL_INSERT | ACL_UPDATE | ACL_DELETE);
+	const ShardMap *map;
+
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, get_relkind_objtype(get_rel_relkind(relid)), get_rel_name(relid));
+	LockRelationOid(relid, AccessShareLock);
+	map = shard_map_get(relid);
+	for (int i = 0; map && i < map->nshards; i++)
+		(void) shard_map_lock(map, i, RowShareLock);
+	PG_RETURN_VOID();
 }
 
 void

@@ -32,6 +32,7 @@
 #define MAX_UNANSWERED 2000		/* statements that the target has not answered */
 #define PROGRESS_MS 1000
 #define MESSAGE_PREFIX "shardfdw"
+#define BARRIER_BYTES 16
 
 /* What is expected of an answer. */
 typedef enum Expected
@@ -81,8 +82,8 @@ struct ShardApply
 	bool		in_transaction; /* on the target */
 	int			nbatch;			/* changes in it */
 	XLogRecPtr	committed;		/* last commit of the source that has been read */
-	uint64		barrier;		/* number of the last one that was written */
-	uint64		barrier_seen;
+	char		barrier[BARRIER_BYTES * 2 + 1]; /* content of the last one that was written */
+	bool		barrier_seen;
 };
 
 #define RING (MAX_UNANSWERED + 16)
@@ -418,7 +419,6 @@ read_columns(ShardApply *apply, ApplyTable *entry, const ShardChange *change)
 static void
 take_relation(ShardApply *apply, const ShardChange *change)
 {
-	const char *name = quote_qualified_identifier(change->schema, change->table);
 	bool		found;
 	ApplyTable *entry = hash_search(apply->tables, &change->relid, HASH_ENTER, &found);
 
@@ -427,8 +427,10 @@ take_relation(ShardApply *apply, const ShardChange *change)
 	entry->number = ++apply->ntables;
 	for (int i = 0; i < apply->move->ntables; i++)
 	{
-		if (strcmp(apply->move->tables[i].remote_name, name) == 0)
-			entry->table = &apply->move->tables[i];
+		const ShardMoveTable *table = &apply->move->tables[i];
+
+		if (strcmp(table->remote_schema, change->schema) == 0 && strcmp(table->remote_table, change->table) == 0)
+			entry->table = table;
 	}
 	if (entry->table)
 		read_columns(apply, entry, change);
@@ -481,8 +483,8 @@ take_change(ShardApply *apply, const ShardChange *change)
 			apply_truncate(apply, change);
 			break;
 		case SHARD_CHANGE_MESSAGE:
-			if (strcmp(change->prefix, MESSAGE_PREFIX) == 0 && strncmp(change->content, apply->move->schema, strlen(apply->move->schema)) == 0)
-				apply->barrier_seen = strtoull(change->content + strlen(apply->move->schema), NULL, 10);
+			if (strcmp(change->prefix, MESSAGE_PREFIX) == 0 && strcmp(change->content, apply->barrier) == 0)
+				apply->barrier_seen = true;
 			break;
 		case SHARD_CHANGE_COMMIT:
 			apply->committed = change->lsn;
@@ -580,13 +582,22 @@ shard_apply_begin(ShardMove *move, ShardSlot *slot, ShardConn *source, ShardConn
 	return apply;
 }
 
-/* Writes a message into the source's WAL, behind all that has committed there. */
+/*
+ * Writes a message into the source's WAL, behind all that has committed there.  Everybody may
+ * write such messages; nobody knows what this one says before it is there.
+ */
 static void
 write_barrier(ShardApply *apply)
 {
-	apply->barrier++;
-	shard_link_exec(apply->source, psprintf("SELECT pg_catalog.pg_logical_emit_message(true, '" MESSAGE_PREFIX "', '%s " UINT64_FORMAT "')",
-											apply->move->schema, apply->barrier));
+	uint8		secret[BARRIER_BYTES];
+
+	if (!pg_strong_random(secret, sizeof(secret)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate random bytes")));
+	apply->barrier[hex_encode((char *) secret, sizeof(secret), apply->barrier)] = '\0';
+	apply->barrier_seen = false;
+	shard_link_exec(apply->source, psprintf("SELECT pg_catalog.pg_logical_emit_message(true, '" MESSAGE_PREFIX "', '%s')", apply->barrier));
 }
 
 bool
@@ -596,7 +607,7 @@ shard_apply_to_now(ShardApply *apply, int timeout_ms)
 	bool		reached = false;
 
 	write_barrier(apply);
-	while (apply->barrier_seen < apply->barrier)
+	while (!apply->barrier_seen)
 	{
 		if (!take_message(apply, PG_UINT64_MAX, &reached))
 			wait_for_both(apply);

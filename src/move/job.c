@@ -173,6 +173,12 @@ shard_job_set_stage(const ShardMove *move, const char *stage)
 }
 
 void
+shard_job_set_source(const ShardMove *move)
+{
+	update_row(move, psprintf("source = %s", literal(move->source_name)));
+}
+
+void
 shard_job_set_stage_here(const ShardMove *move, const char *stage)
 {
 	Assert(IsTransactionState());

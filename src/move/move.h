@@ -62,6 +62,7 @@ typedef struct ShardMove
 	ShardMoveTable *tables;
 	bool		switched;		/* the shards are on the target */
 	bool		on_nodes;		/* nodes may have something of it */
+	bool		released;		/* the old tables have no foreign keys any more */
 	ShardMoveProgress progress;
 } ShardMove;
 

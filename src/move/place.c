@@ -20,6 +20,7 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/dependency.h"
+#include "catalog/group.h"
 #include "catalog/indexing.h"
 #include "catalog/moving.h"
 #include "catalog/pg_class.h"
@@ -55,6 +56,8 @@
 #define POLL_MS 100				/* for older transactions, and for locks of the old tables */
 #define DROP_LOCK_MS 200
 #define TARGET_LOCK_MS 500
+#define RELEASE_LOCK_MS 100		/* how long readers wait behind an attempt to take foreign keys away */
+#define MAX_RELEASE_MS 5000		/* between such attempts */
 
 /* ---------- before ---------- */
 
@@ -83,13 +86,19 @@ note_text(const ShardMove *move, bool of_source)
 	StringInfoData buf;
 
 	initStringInfo(&buf);
-	appendStringInfo(&buf, "{\"side\": \"%s\", \"tables\": [", of_source ? "source" : "target");
+	appendStringInfo(&buf, "{\"side\": \"%s\", \"server\": ", of_source ? "source" : "target");
+	escape_json(&buf, of_source ? move->source_name : move->target_name);
+	appendStringInfoString(&buf, ", \"tables\": [");
 	for (int i = 0; i < move->ntables; i++)
 	{
 		const ShardMoveTable *table = &move->tables[i];
 
 		appendStringInfo(&buf, "%s{\"name\": ", i > 0 ? ", " : "");
 		escape_json(&buf, table->remote_name);
+		appendStringInfoString(&buf, ", \"schema\": ");
+		escape_json(&buf, table->remote_schema);
+		appendStringInfoString(&buf, ", \"table\": ");
+		escape_json(&buf, table->remote_table);
 		if (of_source && move->online && !table->identified)
 			appendStringInfo(&buf, ", \"identity\": \"%c\"", table->identity);
 		appendStringInfoString(&buf, ", \"finish\": ");
@@ -107,12 +116,20 @@ append_schema(const ShardMove *move, bool of_source, StringInfo buf)
 					 quote_literal_cstr(note_text(move, of_source)));
 }
 
-/* The function by which the old tables refuse changes. */
+/*
+ * The function by which the old tables refuse changes.  Those that a foreign key's action makes,
+ * since a reference table's row has changed, are let through: nobody sees them, and
+ * the key of the new table makes them there.  They come from within a trigger, and no
+ * function has asked for them.
+ */
 static void
 append_function(const ShardMove *move, StringInfo buf)
 {
 	appendStringInfo(buf, "CREATE FUNCTION %s.moved() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog AS $moved$"
-					 "BEGIN RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', "
+					 "DECLARE context text; "
+					 "BEGIN GET DIAGNOSTICS context = PG_CONTEXT; "
+					 "IF pg_trigger_depth() > 1 AND array_length(string_to_array(context, chr(10)), 1) = 2 THEN RETURN NULL; END IF; "
+					 "RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', "
 					 "MESSAGE = format('shard %%I.%%I has moved to another node', TG_TABLE_SCHEMA, TG_TABLE_NAME); END$moved$",
 					 move->schema);
 }
@@ -171,6 +188,22 @@ shard_place_index(const ShardMove *move)
 
 /* ---------- the switch ---------- */
 
+/* Raises when other shards have to stay on one node now than those that are moved. */
+static void
+check_group(const ShardMove *move)
+{
+	List	   *group = shard_group_find(move->shard);
+	bool		same = list_length(group) == move->ntables;
+
+	for (int i = 0; i < move->ntables && same; i++)
+		same = list_member_oid(group, move->tables[i].relid);
+	if (!same)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("shard %s has been colocated with other shards while it was moved, or with less", move->tables[0].name),
+				 errhint("Start the move again.")));
+}
+
 void
 shard_place_lock(const ShardMove *move, int timeout_ms)
 {
@@ -178,6 +211,7 @@ shard_place_lock(const ShardMove *move, int timeout_ms)
 	ShardCommand command = {0};
 
 	(void) set_config_option("lock_timeout", psprintf("%d", timeout_ms), PGC_SUSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
+	check_group(move);
 	initStringInfo(&sql);
 	appendStringInfo(&sql, GIVE_WAY_SQL "; SET LOCAL lock_timeout = %d; LOCK TABLE ", timeout_ms);
 	for (int i = 0; i < move->ntables; i++)
@@ -284,11 +318,36 @@ shard_place_switch(ShardMove *move)
 
 /* ---------- after ---------- */
 
-void
-shard_place_finish(const ShardMove *move)
+/* Query for the old tables, for use in a format whose argument is the move's schema: those with its trigger, whatever they are called. */
+#define OLD_TABLES \
+	"SELECT g.tgrelid FROM pg_trigger g WHERE g.tgname = 'shardfdw_moved' AND g.tgfoid = to_regprocedure('%s.moved()')"
+
+/*
+ * Tries to take the old tables' foreign keys away: as long as they are there, rows that nobody
+ * sees any more keep those of reference tables that they refer to.  Who reads these tables
+ * on the source is in the way, and waits behind the attempt.
+ */
+static void
+try_release(ShardMove *move)
 {
+	shard_move_begin(move);
+	move->released = shard_move_try(move, move->source,
+									psprintf("SET LOCAL lock_timeout = %d; SET LOCAL search_path = pg_catalog; DO $release$DECLARE k record; "
+											 "BEGIN FOR k IN SELECT c.conrelid::regclass AS old, c.conname FROM pg_constraint c WHERE c.contype = 'f' AND c.conrelid IN (" OLD_TABLES ") "
+											 "LOOP EXECUTE format('ALTER TABLE %%s DROP CONSTRAINT %%I', k.old, k.conname); END LOOP; END$release$",
+											 RELEASE_LOCK_MS, move->schema));
+	shard_move_commit();
+	SHARD_FAULT_POINT("move_released");
+}
+
+void
+shard_place_finish(ShardMove *move)
+{
+	try_release(move);
+	shard_move_begin(move);
 	for (int i = 0; i < move->ntables; i++)
 		shard_move_run(move, move->target, finishing_commands(&move->tables[i]));
+	shard_move_commit();
 	SHARD_FAULT_POINT("move_finished");
 }
 
@@ -336,12 +395,13 @@ keep_older(const ShardMove *move, TransactionId limit, VirtualTransactionId *vxi
  * may have such a snapshot, too, but not such a map.
  */
 static void
-wait_for_older(const ShardMove *move)
+wait_for_older(ShardMove *move)
 {
 	TransactionId limit;
 	VirtualTransactionId *older;
 	bool		told = false;
 	int			nolder;
+	int			release_ms = POLL_MS;
 
 	shard_move_begin(move);
 	limit = GetTopTransactionId();
@@ -352,7 +412,10 @@ wait_for_older(const ShardMove *move)
 		if (!told)
 			shard_job_set_waiting(move, "transactions on the coordinator that began before the switch, and may read the old tables");
 		told = true;
-		shard_wait_pause(POLL_MS, false);
+		shard_wait_pause(move->released ? POLL_MS : release_ms, false);
+		release_ms = Min(release_ms * 2, MAX_RELEASE_MS);
+		if (!move->released)
+			try_release(move);
 	}
 	pfree(older);
 	if (told)
@@ -366,9 +429,9 @@ try_drop(const ShardMove *move)
 	StringInfoData sql;
 
 	initStringInfo(&sql);
-	appendStringInfo(&sql, "SET LOCAL lock_timeout = %d; DROP TABLE IF EXISTS ", DROP_LOCK_MS);
-	for (int i = 0; i < move->ntables; i++)
-		appendStringInfo(&sql, "%s%s", i > 0 ? ", " : "", move->tables[i].remote_name);
+	appendStringInfo(&sql, "SET LOCAL lock_timeout = %d; SET LOCAL search_path = pg_catalog; DO $drop$DECLARE old text := "
+					 "(SELECT string_agg(o.tgrelid::regclass::text, ', ') FROM (" OLD_TABLES ") o); "
+					 "BEGIN IF old IS NOT NULL THEN EXECUTE 'DROP TABLE ' || old; END IF; END$drop$", DROP_LOCK_MS, move->schema);
 	if (move->online)
 		appendStringInfo(&sql, "; DROP PUBLICATION IF EXISTS %s", move->schema);
 	appendStringInfo(&sql, "; DROP SCHEMA IF EXISTS %s CASCADE", move->schema);

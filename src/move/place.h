@@ -28,8 +28,11 @@ extern void shard_place_lock(const ShardMove *move, int timeout_ms);
  */
 extern bool shard_place_switch(ShardMove *move);
 
-/* Gives the tables on the target their last touches: comments, and foreign keys are validated. */
-extern void shard_place_finish(const ShardMove *move);
+/*
+ * Gives the tables on the target their last touches: comments, and foreign keys are validated.
+ * Outside any transaction.
+ */
+extern void shard_place_finish(ShardMove *move);
 
 /* Drops the old tables, when nobody can read them any more, and the move's schemas. */
 extern void shard_place_drop(ShardMove *move);

@@ -231,7 +231,7 @@ lasting_parts(const List *parts)
 		const ShardMovePart *part = lfirst(lc);
 
 		if (strstr(part->text, " REPLICA IDENTITY ") == NULL &&
-			(strncmp(part->part, "fact_", 5) != 0 || strcmp(part->part, "fact_columns") == 0))
+			(strncmp(part->part, "fact_", 5) != 0 || strcmp(part->part, "fact_columns") == 0 || strcmp(part->part, "fact_oid") == 0))
 			lasting = lappend(lasting, lfirst(lc));
 	}
 	return lasting;

@@ -55,6 +55,35 @@ enter_stage(const ShardMove *move, const char *stage)
 	shard_job_set_stage(move, stage);
 }
 
+/*
+ * Waits until no other job works on the nodes.  The shards may have been moved meanwhile: then it
+ * is another node whose turn is needed.  Whoever waits has none, or only the lesser one, so
+ * that jobs cannot wait for each other in a circle.
+ */
+static void
+take_turns(ShardMove *move)
+{
+	Oid			source;
+
+	do
+	{
+		source = move->source;
+		shard_move_begin(move);
+		shard_moving_take_turn(Min(source, move->target));
+		if (source != move->target)
+			shard_moving_take_turn(Max(source, move->target));
+		shard_move_find_tables(move);
+		if (move->source != source)
+		{
+			shard_moving_give_turn(move->target);
+			if (source != move->target)
+				shard_moving_give_turn(source);
+			shard_job_set_source(move);
+		}
+		shard_move_commit();
+	} while (move->source != source);
+}
+
 /* Begins the job: its row is there afterwards, and no other job works on its nodes. */
 static void
 begin_job(ShardMove *move)
@@ -66,13 +95,8 @@ begin_job(ShardMove *move)
 	shard_move_find_tables(move);
 	shard_job_insert(move);
 	shard_move_commit();
-
 	enter_stage(move, "waiting for its turn");
-	shard_move_begin(move);
-	shard_moving_take_turn(Min(move->source, move->target));
-	if (move->source != move->target)
-		shard_moving_take_turn(Max(move->source, move->target));
-	shard_move_commit();
+	take_turns(move);
 }
 
 /* All that can be known to be in the way is found here, before anything is changed. */
@@ -81,7 +105,6 @@ check(ShardMove *move)
 {
 	enter_stage(move, "checking");
 	shard_move_begin(move);
-	shard_move_find_tables(move);	/* an earlier job may have moved them */
 	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_move_here(%u, %s, '%s')", move->shard,
 							 quote_literal_cstr(move->target_name), move->online ? "online" : "block"));
 	shard_leftover_remove_from(move->source, move->target);
@@ -106,9 +129,7 @@ static void
 finish(ShardMove *move)
 {
 	pgstat_report_activity(STATE_RUNNING, psprintf("job " INT64_FORMAT ": dropping", move->id));
-	shard_move_begin(move);
 	shard_place_finish(move);
-	shard_move_commit();
 	shard_place_drop(move);
 }
 

@@ -30,6 +30,7 @@
 #include "access/xact.h"
 #include "catalog/catalog.h"
 #include "catalog/indexing.h"
+#include "catalog/moving.h"
 #include "catalog/namespace.h"
 #include "catalog/option.h"
 #include "catalog/pg_class.h"
@@ -408,12 +409,26 @@ shard_ddl_rename_schema_concerns_nodes(const RenameStmt *stmt)
 	return find_tables(namespace, stmt->subname) != NIL;
 }
 
+/* Raises when a job moves one of parts: it knows the tables by their names. */
+static void
+check_no_job(const List *parts)
+{
+	Oid		   *relids = palloc(sizeof(Oid) * Max(list_length(parts), 1));
+	const ListCell *lc;
+
+	foreach(lc, parts)
+		relids[foreach_current_index(lc)] = ((const ShardDdlShard *) lfirst(lc))->relid;
+	shard_moving_check(relids, list_length(parts));
+	pfree(relids);
+}
+
 bool
 shard_ddl_rename_schema(ShardDdlCall *call)
 {
 	RenameStmt *stmt = castNode(RenameStmt, call->pstmt->utilityStmt);
 	Oid			namespace = lock_schema_to_rename(stmt);
 	List	   *tables;
+	List	   *parts;
 	List	   *nodes;
 
 	if (!OidIsValid(namespace))
@@ -421,7 +436,9 @@ shard_ddl_rename_schema(ShardDdlCall *call)
 	PreventCommandIfReadOnly("ALTER SCHEMA");
 	tables = find_and_lock_tables(namespace, stmt->subname);
 	check_unused(tables);
-	nodes = rename_on_nodes(parts_of(tables), stmt->subname, stmt->newname);
+	parts = parts_of(tables);
+	check_no_job(parts);
+	nodes = rename_on_nodes(parts, stmt->subname, stmt->newname);
 	shard_ddl_run_core(call);
 	keep_foreign_tables(namespace, stmt->subname, stmt->newname, nodes);
 	return true;

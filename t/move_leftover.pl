@@ -1,0 +1,182 @@
+# What is left behind by a move, or waits to be dropped: never taken for something else, and in nobody's way.
+
+use strict;
+use warnings;
+
+use ShardCluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $c = ShardCluster->new(nodes => 3, node_conf => "wal_level = logical\nmax_wal_senders = 10\n");
+my $faults = $c->safe_psql(q{LOAD 'shardfdw'; SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
+plan skip_all => 'needs a build with FAULT_POINTS=1' unless $faults;
+
+# Has the mover stop at a fault point, and go on.
+sub hold
+{
+	my ($point) = @_;
+	append_to_file($c->coordinator->data_dir . "/shardfdw_fault_$point", '');
+	$c->safe_psql("ALTER SYSTEM SET shardfdw.fault_points = '$point=wait'; SELECT pg_reload_conf()");
+	return;
+}
+
+sub release
+{
+	my ($point) = @_;
+	unlink $c->coordinator->data_dir . "/shardfdw_fault_$point";
+	$c->safe_psql('ALTER SYSTEM RESET shardfdw.fault_points; SELECT pg_reload_conf()');
+	return;
+}
+
+sub place { my ($table) = @_; return $c->safe_psql("SELECT node FROM shardfdw.shards WHERE shard = '${table}_00'::regclass"); }
+
+sub start_move
+{
+	my ($table, $target, $stage, $more) = @_;
+	$more //= '';
+	my $job = $c->safe_psql("SELECT shardfdw.move_shard('${table}_00', '$target', wait => false $more)");
+	$c->wait_for("SELECT stage = '$stage' OR state <> 'running' FROM shardfdw.jobs WHERE id = $job");
+	return $job;
+}
+
+# The mover dies when the shard has moved and its tables still bear the marks of the move.
+sub die_switched
+{
+	my ($table, $target) = @_;
+	hold('move_switched');
+	my $job = start_move($table, $target, 'dropping');
+	$c->safe_psql("SELECT pg_terminate_backend(pid) FROM shardfdw.jobs WHERE id = $job");
+	release('move_switched');
+	$c->wait_for("SELECT state <> 'running' FROM shardfdw.jobs WHERE id = $job");
+	is(place($table), $target, "$table has moved");
+	return;
+}
+
+sub make_table
+{
+	my ($table, $nodes) = @_;
+	$c->safe_psql("CREATE TABLE $table (id int PRIMARY KEY, v int); SELECT shardfdw.shard_table('$table', 'id', shards => 2, nodes => '$nodes', colocate_with => NULL);
+		INSERT INTO $table SELECT i, 0 FROM generate_series(1, 100) i");
+	return;
+}
+
+# ---------- recovery by a session that writes names in another way ----------
+
+make_table('quoted', '{node1,node3}');
+die_switched('quoted', 'node2');
+like($c->safe_psql('SET quote_all_identifiers = on; SELECT string_agg(node || action, $$ $$ ORDER BY node) FROM shardfdw.recover_prepared_transactions()'),
+	qr/node1removed.*node2removed/, 'recovery finds what is left');
+is($c->safe_psql('SELECT count(*) FROM quoted'), 100, 'and drops no table that is needed');
+is($c->node_safe_psql(1, q{SELECT count(*) FROM pg_class WHERE relname = 'quoted_00'}), 0, 'but the old one');
+
+# ---------- two servers that lead to one node ----------
+
+my ($host, $port) = $c->node_address(2);
+$c->safe_psql("SELECT shardfdw.add_node('a_node', '$host', $port)");
+make_table('aliased', '{node1,node3}');
+die_switched('aliased', 'a_node');
+$c->safe_psql('SELECT count(*) FROM shardfdw.recover_prepared_transactions()');
+is($c->safe_psql('SELECT count(*) FROM aliased'), 100, 'the table is not taken for that of the other server');
+$c->safe_psql(q{DROP TABLE aliased; SELECT shardfdw.remove_node('a_node')});
+
+# ---------- messages of strangers in the WAL ----------
+
+make_table('spoofed', '{node1,node3}');
+$c->node_safe_psql(1, 'CREATE ROLE nobody LOGIN');
+hold('move_indexed');
+my $job = start_move('spoofed', 'node2', 'indexing', ', verify => false');
+$c->wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'shardfdw mover'});
+my $schema = $c->node_safe_psql(1, q{SELECT nspname FROM pg_namespace WHERE nspname ~ '^shardfdw_[0-9a-f]{16}_[0-9]+$'});
+$c->node_safe_psql(1, "SET ROLE nobody; SELECT pg_logical_emit_message(true, 'shardfdw', '$schema 99999')");
+$c->safe_psql('UPDATE spoofed SET v = 1');
+release('move_indexed');
+is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'a move');
+is($c->safe_psql('SELECT count(*), sum(v) FROM spoofed'), '100|100', 'is not told by others how far it has come');
+
+# ---------- a job whose shard has moved while it waited for its turn ----------
+
+make_table('queued', '{node1,node3}');
+hold('move_indexed');
+my $first = start_move('queued', 'node2', 'indexing');
+my $second = start_move('queued', 'node3', 'waiting for its turn');
+release('move_indexed');
+is($c->safe_psql("SELECT shardfdw.wait_job($first)"), 'done', 'the first move');
+is($c->safe_psql("SELECT shardfdw.wait_job($second)"), 'done', 'the second');
+is($c->safe_psql("SELECT source || ' ' || target FROM shardfdw.jobs WHERE id = $second"), 'node2 node3', 'began where the first ended');
+# held again, to see whose turns it has
+hold('move_indexed');
+$first = start_move('queued', 'node1', 'indexing');
+$second = start_move('queued', 'node2', 'waiting for its turn');
+$c->safe_psql("SELECT shardfdw.cancel_job($first)");
+release('move_indexed');
+$c->psql("SELECT shardfdw.wait_job($first)");
+is($c->safe_psql("SELECT shardfdw.wait_job($second)"), 'done', 'a move after one that was cancelled');
+hold('move_indexed');
+$first = start_move('queued', 'node1', 'indexing');
+append_to_file($c->coordinator->data_dir . '/shardfdw_fault_move_copied', '');
+$c->safe_psql(q{ALTER SYSTEM SET shardfdw.fault_points = 'move_indexed=wait,move_copied=wait'; SELECT pg_reload_conf()});
+$second = start_move('queued', 'node3', 'waiting for its turn');
+unlink $c->coordinator->data_dir . '/shardfdw_fault_move_indexed';
+$c->wait_for("SELECT stage = 'copying' OR state <> 'running' FROM shardfdw.jobs WHERE id = $second");
+is($c->safe_psql(qq{SELECT string_agg(s.srvname, ' ' ORDER BY s.srvname) FROM pg_locks l JOIN shardfdw.jobs j USING (pid) JOIN pg_foreign_server s ON s.oid = l.objid
+	WHERE l.locktype = 'advisory' AND l.objsubid = 17 AND l.granted AND j.id = $second}), 'node1 node3', 'a job has the turns of the nodes that it works on');
+release('move_copied');
+is($c->safe_psql("SELECT shardfdw.wait_job($second)"), 'done', 'and ends');
+
+# ---------- tables that are colocated meanwhile ----------
+
+make_table('grown', '{node1,node3}');
+hold('move_indexed');
+$job = start_move('grown', 'node2', 'indexing');
+$c->safe_psql(q{CREATE TABLE beside (id int PRIMARY KEY); SELECT shardfdw.shard_table('beside', 'id', colocate_with => 'grown')});
+release('move_indexed');
+like(($c->psql("SELECT shardfdw.wait_job($job)"))[2], qr/colocated with other shards while it was moved/, 'a table that was colocated after a move began');
+is(($c->psql(q{SELECT shardfdw.move_shard('grown_00', 'node2')}))[2], '', 'moves along with the next one');
+is($c->safe_psql(q{SELECT string_agg(DISTINCT node, ' ') FROM shardfdw.shards WHERE shard IN ('grown_00'::regclass, 'beside_00'::regclass)}), 'node2', 'to the same node');
+
+# ---------- an old table that has another name by now ----------
+
+make_table('named', '{node1,node3}');
+my $old = $c->coordinator->background_psql('postgres');
+$old->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM pg_class LIMIT 1');
+$job = $c->safe_psql(q{SELECT shardfdw.move_shard('named_00', 'node2', wait => false)});
+$c->wait_for("SELECT waits_for LIKE 'transactions on the coordinator%' FROM shardfdw.jobs WHERE id = $job");
+like(($c->psql('ALTER SCHEMA public RENAME TO r'))[2], qr/cannot be changed while job $job moves a shard of it/, 'the schema of tables that are moved is not renamed');
+$c->node_safe_psql(1, 'ALTER TABLE named_00 RENAME TO older; CREATE TABLE named_00 (a int)');
+$old->query_safe('COMMIT');
+$old->quit;
+is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'the job ends');
+is($c->node_safe_psql(1, q{SELECT string_agg(relname, ' ') FROM pg_class WHERE relname IN ('named_00', 'older')}), 'named_00', 'the old table is dropped, not the one that has its name');
+
+# ---------- a session that would wait for itself ----------
+
+like(($c->psql(q{BEGIN; UPDATE named SET v = v + 1; SELECT shardfdw.move_shard('named_00', 'node3')}))[2], qr/cannot wait in a transaction that has used nodes/, 'no session waits for itself');
+
+# ---------- foreign keys of old tables that wait for readers ----------
+
+for my $action ('', 'ON DELETE CASCADE ON UPDATE CASCADE')
+{
+	my $table = $action ? 'child_c' : 'child';
+	my $ref = "of_$table";
+	$c->safe_psql("CREATE TABLE $ref (r int PRIMARY KEY); INSERT INTO $ref SELECT generate_series(1, 20); SELECT shardfdw.replicate_table('$ref');
+		CREATE TABLE $table (id int PRIMARY KEY, r int REFERENCES $ref $action); SELECT shardfdw.shard_table('$table', 'id', shards => 2, nodes => '{node1,node3}', colocate_with => NULL);
+		INSERT INTO $table SELECT i, i % 10 + 1 FROM generate_series(1, 100) i");
+	my $reader = $c->coordinator->background_psql('postgres');
+	$reader->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM pg_class LIMIT 1');
+	hold('move_switched');
+	$job = start_move($table, 'node2', 'dropping');
+	if ($action)
+	{
+		is(($c->psql("DELETE FROM $ref WHERE r = 3; UPDATE $ref SET r = 40 WHERE r = 4"))[2], '', 'actions of foreign keys are not refused just after the switch');
+		is($c->safe_psql("SELECT count(*) FILTER (WHERE r = 3), count(*) FILTER (WHERE r = 40) FROM $table"), '0|10', 'and are made on the new node');
+	}
+	release('move_switched');
+	$c->wait_for("SELECT waits_for LIKE 'transactions on the coordinator%' FROM shardfdw.jobs WHERE id = $job");
+	is(($c->psql("DELETE FROM $table WHERE r = 5; DELETE FROM $ref WHERE r = 5; DELETE FROM $ref WHERE r = 20"))[2], '', "old rows do not keep those of reference tables $action");
+	$reader->query_safe('COMMIT');
+	$reader->quit;
+	is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'the old table is dropped');
+}
+is($c->safe_psql(q{SELECT "check", detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'check_cluster finds nothing wrong');
+
+done_testing();
