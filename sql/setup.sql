@@ -45,6 +45,6 @@ ORDER BY 1;
 -- PL/pgSQL and SQL functions do not look names up in what the caller's search_path holds.
 SELECT p.oid::regprocedure AS "open search_path"
 FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
-WHERE pronamespace::regnamespace IN ('shardfdw', 'shardfdw_internal') AND l.lanname IN ('plpgsql', 'sql')
+WHERE pronamespace::regnamespace IN ('shardfdw', 'shardfdw_internal') AND l.lanname IN ('plpgsql', 'sql') AND p.prokind <> 'p'
 	AND NOT coalesce(p.proconfig @> '{"search_path=pg_catalog, pg_temp"}', false)
 ORDER BY 1;

@@ -157,6 +157,11 @@ my %calls = (
 	'check_move_nodes' => q{shardfdw_internal.check_move_nodes('t_00', 'node1', 'node2', 'block')},
 	'start_move' => q{shardfdw_internal.start_move('t', 0, false, false)},
 	'move_shard' => q{shardfdw.move_shard('t_00', 'node9', 'block')},
+	'balance' => q{shardfdw_internal.balance('{1}', '{1}', '{t}', '{1}', 0)},
+	'rebalance_plan' => q{shardfdw.rebalance_plan('count')},
+	'rebalance' => q{shardfdw.rebalance('luck')},
+	'drain_node' => q{shardfdw.drain_node('node9')},
+	'move_step' => q{shardfdw_internal.move_step('t_00', 'node9', 'node2', 'block', false)},
 	'remove_traces' => q{shardfdw_internal.remove_traces('{node1}')},
 	'moving_table_query' => q{shardfdw_internal.moving_table_query('x', 'y.x', '{}', '{}')},
 	'trace_commands' => q{shardfdw_internal.trace_commands('node1', 'x', '{}')},
@@ -191,8 +196,10 @@ my %outcomes = (
 		storage_options storage_options_query store_identity successor_commands support_functions tables_read tables_that_need trusted_nodes partial_aggregate_name partial_aggregate_nodes
 		is_cluster_node is_trusted_node owner_code_query is_owner check_owner_code check_owner_code_seen index_before_rows
 		check_colocatable check_replaceable_constraints check_replaceable_dependents choose_key column_commands insertable_columns judge_node
-		remove_traces shard_group moving_tables job_schema moving_table_query reference_names job_is_running is_placed trace_commands jobs_read
+		remove_traces shard_group shard_groups balance node_option check_accepts movable_groups move_step check_drained moving_tables job_schema moving_table_query reference_names job_is_running is_placed trace_commands jobs_read
 		key_columns node_query policy_commands privilege_commands statistics_commands successor_of trigger_commands user_aggregates},
+	# where no node is usable for the caller
+	'ok ok 55000 55000 55000 55000 ok 55000 55000 55000' => q{rebalance_plan accepting_nodes},
 	# for who may read or write the table
 	'ok ok ok ok ok 42501 ok 42501 ok ok' => q{hold_shards},
 	# for owners of the table with USAGE on the nodes
@@ -224,7 +231,7 @@ my %outcomes = (
 		start_move
 		raise_other_kind},
 	'42704 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
-		move_shard
+		drain_node move_shard
 		release_postgres_fdw switch_postgres_fdw},
 	'08001 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		add_node},
@@ -233,7 +240,7 @@ my %outcomes = (
 	'22023 22023 22023 22023 22023 22023 22023 22023 22023 22023' => q{
 		comparable_keys},
 	'22023 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
-		attach_partial_aggregate},
+		rebalance attach_partial_aggregate},
 	'23505 23505 42501 42501 42501 42501 23505 42501 42501 42501' => q{
 		copy_reference_rows},
 	'2BP01 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
@@ -253,14 +260,14 @@ my %outcomes = (
 my @functions;
 for (split /\n/, $c->safe_psql(q{
 	SELECT p.pronamespace::regnamespace || '.' || p.proname || '|' || pg_get_function_identity_arguments(p.oid) || '|' ||
-		coalesce((SELECT string_agg(format_type(a, NULL), ';' ORDER BY n) FROM unnest(p.proargtypes) WITH ORDINALITY x(a, n)), '')
+		coalesce((SELECT string_agg(format_type(a, NULL), ';' ORDER BY n) FROM unnest(p.proargtypes) WITH ORDINALITY x(a, n)), '') || '|' || p.prokind::text
 	FROM pg_proc p WHERE pronamespace::regnamespace IN ('shardfdw', 'shardfdw_internal') AND prokind <> 'a' ORDER BY 1}))
 {
-	my ($function, undef, $types) = split /\|/, $_, 3;
+	my ($function, undef, $types, $kind) = split /\|/, $_, 4;
 	my $name = $function =~ s/^.*\.//r;
 	next if exists $calls{$name} && !defined $calls{$name};
 	my $call = $calls{$name} // "$function(" . join(', ', map { $by_type{$_} // die "no argument of type $_ for $name" } split /;/, $types) . ')';
-	push @functions, [ $name, "SELECT count(*) FROM $call" ];
+	push @functions, [ $name, $kind eq 'p' ? "CALL $call" : "SELECT count(*) FROM $call" ];
 }
 # The partial aggregates are plain aggregates for everybody.
 is($c->safe_psql(q{SELECT count(*) FROM pg_proc WHERE pronamespace::regnamespace IN ('shardfdw', 'shardfdw_internal') AND (prosecdef OR

@@ -329,6 +329,10 @@ BEGIN
 		RAISE NOTICE USING MESSAGE = format('node "%s": identity: not noted', name),
 			HINT = 'Let its role create a schema there, so that the node can tell this coordinator from copies of it.';
 	END IF;
+	IF EXISTS (SELECT FROM shardfdw.shards) THEN
+		RAISE NOTICE USING MESSAGE = format('node "%s" has no shards yet', name),
+			HINT = 'New tables use it. CALL shardfdw.rebalance() moves some of the shards that there are to it.';
+	END IF;
 END
 $$;
 COMMENT ON FUNCTION shardfdw.add_node(name, text, integer, name, name, text, jsonb) IS

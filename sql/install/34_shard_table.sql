@@ -140,7 +140,11 @@ BEGIN
 		RETURN shardfdw_internal.usable_nodes(placement);
 	END IF;
 
-	nodes := shardfdw_internal.usable_nodes(nodes);
+	IF nodes IS NULL THEN
+		nodes := shardfdw_internal.accepting_nodes();
+	ELSE
+		PERFORM shardfdw_internal.check_accepts(shardfdw_internal.usable_nodes(nodes));
+	END IF;
 	nshards := coalesce(shards, current_setting('shardfdw.default_shards')::integer);
 	IF nshards NOT BETWEEN 1 AND 32768 THEN
 		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',

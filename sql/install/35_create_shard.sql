@@ -143,7 +143,7 @@ BEGIN
 	END IF;
 	PERFORM shardfdw_internal.lock_schemas(parent);
 	EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', parent);
-	PERFORM shardfdw_internal.usable_nodes(ARRAY[node]);
+	PERFORM shardfdw_internal.check_accepts(shardfdw_internal.usable_nodes(ARRAY[node]));
 	PERFORM shardfdw_internal.check_owner_code(parent, 'shard');
 	SELECT p.partstrat, array_remove(p.partattrs::smallint[], 0::smallint) AS columns INTO k
 	FROM pg_partitioned_table p WHERE p.partrelid = parent;

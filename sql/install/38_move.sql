@@ -207,7 +207,13 @@ BEGIN
 	IF NOT EXISTS (SELECT FROM shardfdw_internal.moving_tables(shard)) THEN
 		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type', MESSAGE = format('"%s" is not a shard', shard), HINT = 'The view shardfdw.shards lists the shards.';
 	END IF;
-	PERFORM shardfdw_internal.usable_nodes(ARRAY[node]);
+	PERFORM shardfdw_internal.check_accepts(shardfdw_internal.usable_nodes(ARRAY[node]));
+	SELECT (array_agg(x.relation::text ORDER BY x.relation::oid))[1:2] AS names INTO m
+	FROM shardfdw_internal.moving_tables(shard) x GROUP BY x.remote_table HAVING count(*) > 1 LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s cannot be moved: %s and %s have the same name', shard, m.names[1], m.names[2]),
+			DETAIL = 'They move together, in one schema for the time being.', HINT = 'Rename one of the shards (ALTER FOREIGN TABLE ... RENAME).';
+	END IF;
 	FOR m IN SELECT * FROM shardfdw_internal.moving_tables(shard)
 	LOOP
 		IF NOT pg_has_role(m.owner, 'USAGE') THEN

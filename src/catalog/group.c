@@ -14,12 +14,14 @@
 #include "catalog/shard_map.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(shardfdw_shard_group);
+PG_FUNCTION_INFO_V1(shardfdw_shard_groups);
 
 /* Locks a table for a look at its shards; false when it has been dropped. */
 static bool
@@ -110,6 +112,66 @@ shardfdw_shard_group(PG_FUNCTION_ARGS)
 		bool		isnull = false;
 
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, &value, &isnull);
+	}
+	return (Datum) 0;
+}
+
+/* Writes the shards of relid, which is colocated with leader. */
+static void
+put_shards(ReturnSetInfo *rsinfo, Oid leader, Oid relid)
+{
+	const ShardMap *map = shard_map_get(relid);
+
+	for (int i = 0; i < map->nshards; i++)
+	{
+		Datum		values[3] = {ObjectIdGetDatum(leader), Int32GetDatum(i), ObjectIdGetDatum(map->shards[i].relid)};
+		bool		isnull[3] = {false, false, false};
+
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, isnull);
+	}
+}
+
+/*
+ * shard_groups() -> table (leader regclass, shardno integer, shard regclass)
+ *
+ * Tables are compared with the first one of each kind only, since being colocated is transitive.
+ */
+Datum
+shardfdw_shard_groups(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	List	   *relids = partitioned_tables();
+	List	   *leaders = NIL;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	list_sort(relids, list_oid_cmp);
+	foreach(lc, relids)
+	{
+		Oid			relid = lfirst_oid(lc);
+		Oid			leader = InvalidOid;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!lock_table(relid))
+			continue;
+		if (shard_map_get(relid) != NULL)
+		{
+			foreach(lc2, leaders)
+			{
+				if (shard_colocated(lfirst_oid(lc2), relid))
+					leader = lfirst_oid(lc2);
+			}
+			if (!OidIsValid(leader))
+			{
+				leader = relid;
+				leaders = lappend_oid(leaders, leader);
+			}
+			put_shards(rsinfo, leader, relid);
+		}
+		/* the leaders stay locked until the transaction ends, since they are looked at again */
+		if (leader != relid)
+			UnlockRelationOid(relid, AccessShareLock);
 	}
 	return (Datum) 0;
 }

@@ -12,6 +12,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "access/htup_details.h"
 #include "access/reloptions.h"
 #include "catalog/option.h"
@@ -51,6 +53,7 @@ typedef enum OptionType
 	OPTION_BOOL,
 	OPTION_COUNT,				/* integer above zero */
 	OPTION_COST,				/* floating point, zero or more */
+	OPTION_CAPACITY,			/* floating point above zero */
 	OPTION_NAME,
 	OPTION_EXTENSIONS,			/* comma-separated list of extensions */
 	OPTION_LIST,				/* text[] in its text form, without NULLs */
@@ -77,6 +80,9 @@ static const OptionDef option_defs[] = {
 	{"table_name", ON_TABLE, OPTION_NAME},
 	{"column_name", ON_COLUMN, OPTION_NAME},
 	{"cores", ON_SERVER, OPTION_COUNT},
+	{"accepts_shards", ON_SERVER, OPTION_BOOL},
+	{"capacity", ON_SERVER, OPTION_CAPACITY},
+	{"pinned", ON_TABLE, OPTION_BOOL},
 	{"propagate_ddl", ON_SERVER, OPTION_BOOL},
 	{"partial_aggregates", ON_SERVER, OPTION_BOOL},
 	{"missing_partial_aggregates", ON_SERVER, OPTION_LIST},
@@ -267,6 +273,7 @@ check_value(DefElem *elem, const OptionDef *def)
 			}
 
 		case OPTION_COST:
+		case OPTION_CAPACITY:
 			{
 				double		number;
 
@@ -280,6 +287,10 @@ check_value(DefElem *elem, const OptionDef *def)
 							(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 							 errmsg("\"%s\" must be a floating point value greater than or equal to zero",
 									def->name)));
+				if (def->type == OPTION_CAPACITY && (number == 0 || isinf(number)))
+					ereport(ERROR,
+							(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+							 errmsg("\"%s\" must be a finite value greater than zero", def->name)));
 				break;
 			}
 

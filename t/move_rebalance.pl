@@ -1,0 +1,115 @@
+# Plans of moves, and the procedures that make them: nodes that are added, emptied, larger than others; what may not move;
+# and what is left when they are interrupted.
+
+use strict;
+use warnings;
+
+use ShardCluster;
+use Test::More;
+
+my $c = ShardCluster->new(nodes => 4, add_nodes => 0, node_conf => "wal_level = logical\nmax_wal_senders = 10\n");
+$c->add_node($_) for 1, 2;
+my $faults = $c->safe_psql(q{LOAD 'shardfdw'; SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
+
+# Groups on each node.
+sub spread
+{
+	return $c->safe_psql(q{SELECT string_agg(node || '=' || n, ' ' ORDER BY node) FROM (SELECT node, count(*) AS n FROM shardfdw.shards WHERE table_name = 'orders'::regclass GROUP BY node) x});
+}
+
+sub fails
+{
+	my ($sql, $error, $name) = @_;
+	like(($c->psql($sql))[2], $error, $name);
+	return;
+}
+
+$c->safe_psql(q{CREATE TABLE orders (id int PRIMARY KEY, v int); CREATE TABLE lines (id int, pos int, PRIMARY KEY (id, pos)); CREATE TABLE kind (k int PRIMARY KEY)});
+$c->shard_table('orders', 'id', shards => 8);
+$c->shard_table('lines', 'id', colocate_with => 'orders');
+$c->safe_psql(q{SELECT shardfdw.replicate_table('kind'); INSERT INTO kind VALUES (1);
+	INSERT INTO orders SELECT i, i FROM generate_series(1, 2000) i; INSERT INTO lines SELECT i, 1 FROM generate_series(1, 2000) i});
+my $query = 'SELECT count(*), sum(v), count(pos) FROM orders JOIN lines USING (id)';
+my $before = $c->safe_psql($query);
+
+# ---------- plans ----------
+
+is($c->safe_psql('SELECT count(*) FROM shardfdw.rebalance_plan()'), 0, 'nothing is to be done where nodes are used alike');
+like(($c->psql(q{SELECT shardfdw.add_node('node3', '} . ($c->node_address(3))[0] . q{', } . ($c->node_address(3))[1] . q{)}))[2], qr/node "node3" has no shards yet.*shardfdw\.rebalance\(\)/s, 'a node that is added');
+is($c->safe_psql(q{SELECT count(*), count(DISTINCT shard), string_agg(DISTINCT target, ' '), min(cardinality(shards)), bool_and(imbalance_after <= imbalance_before) FROM shardfdw.rebalance_plan('count')}),
+	'2|2|node3|2|t', 'gets its share');
+is($c->safe_psql(q{SELECT count(*), bool_and(size_bytes > 0) FROM shardfdw.rebalance_plan()}), '2|t', 'by bytes, too');
+is($c->safe_psql(q{SELECT count(*) FILTER (WHERE source = 'node1'), count(*) FILTER (WHERE target = 'node1') FROM shardfdw.rebalance_plan('count', 1, 'node1')}), '4|0', 'a node that is to be drained is emptied');
+fails(q{SELECT shardfdw.rebalance_plan('luck')}, qr/strategy must be "bytes" or "count"/, 'no other strategy');
+fails(q{SELECT shardfdw.rebalance_plan(threshold => 7)}, qr/threshold must be between 0 and 1/, 'no other threshold');
+fails(q{SELECT shardfdw.rebalance_plan(drain => 'nowhere')}, qr/node "nowhere" does not exist/, 'no unknown node');
+$c->stop_node(2);
+fails(q{SELECT shardfdw.rebalance_plan()}, qr/sizes of the shards of node "node2" are not known/, 'no plan by half of the sizes');
+is($c->safe_psql(q{SELECT count(*) FROM shardfdw.rebalance_plan('count')}), 2, 'but one by number');
+$c->start_node(2);
+
+# ---------- moves ----------
+
+is(($c->psql('CALL shardfdw.rebalance()'))[2] =~ /moving shard \S+ from node "node[12]" to node "node3"/ ? 1 : 0, 1, 'they are made');
+is(spread(), 'node1=3 node2=3 node3=2', 'all nodes have some');
+is($c->safe_psql($query), $before, 'all rows are there');
+is($c->safe_psql('SELECT count(*) FROM shardfdw.rebalance_plan()'), 0, 'then nothing is to be done');
+fails('BEGIN; CALL shardfdw.rebalance(); COMMIT', qr/^$/, 'nothing to do is no error in a transaction');
+
+$c->safe_psql(q{ALTER SERVER node3 OPTIONS (ADD capacity '2')});
+is($c->safe_psql(q{SELECT string_agg(DISTINCT target, ' '), count(*) FROM shardfdw.rebalance_plan('count')}), 'node3|2', 'a larger node gets more');
+fails(q{ALTER SERVER node3 OPTIONS (SET capacity '0')}, qr/"capacity" must be a finite value greater than zero/, 'no node without capacity');
+$c->safe_psql(q{ALTER SERVER node3 OPTIONS (DROP capacity)});
+
+# ---------- what stays ----------
+
+my $pinned = $c->safe_psql(q{SELECT min(shard::text) FROM shardfdw.shards WHERE node = 'node1' AND table_name = 'orders'::regclass});
+$c->safe_psql("ALTER FOREIGN TABLE $pinned OPTIONS (ADD pinned 'true')");
+my ($rc, $out, $err) = $c->psql(q{CALL shardfdw.drain_node('node1', mode => 'block')});
+like($err, qr/2 shards stay on node "node1".*One of them is/s, 'a shard that is pinned stays, with those that go with it');
+is($c->safe_psql($query), $before, 'all rows are there');
+fails(q{CREATE TABLE more (id int PRIMARY KEY); SELECT shardfdw.shard_table('more', 'id', nodes => '{node1}')}, qr/node "node1" does not accept shards/, 'a drained node gets no tables');
+is($c->safe_psql(q{SELECT shardfdw.shard_table('more', 'id', shards => 6); SELECT string_agg(DISTINCT node, ' ') FROM shardfdw.shards WHERE table_name = 'more'::regclass}) =~ /node1/ ? 1 : 0, 0, 'by default, too');
+fails("SELECT shardfdw.move_shard('more_00', 'node1')", qr/node "node1" does not accept shards/, 'nor shards');
+fails(q{SELECT shardfdw.remove_node('node1')}, qr/holds 2 shards/, 'it is not removed while it has some');
+$c->safe_psql("ALTER FOREIGN TABLE $pinned OPTIONS (DROP pinned)");
+
+# ---------- interrupted ----------
+
+SKIP:
+{
+	skip 'needs a build with FAULT_POINTS=1', 2 unless $faults;
+	$c->add_node(4);
+	$c->safe_psql(q{ALTER SYSTEM SET shardfdw.fault_points = 'move_named=abort'; SELECT pg_reload_conf()});
+	like(($c->psql(q{CALL shardfdw.rebalance('count')}))[2], qr/server closed the connection|terminating connection|could not/, 'the coordinator dies within');
+	$c->coordinator->poll_query_until('postgres', 'SELECT true');
+	$c->safe_psql('ALTER SYSTEM RESET shardfdw.fault_points; SELECT pg_reload_conf()');
+	$c->wait_for(q{SELECT count(*) = 0 FROM shardfdw.recover_prepared_transactions() WHERE action NOT LIKE 'removed%'});
+	$c->safe_psql(q{CALL shardfdw.rebalance('count')});
+	is($c->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE node = 'node1'}), 0, 'the next call goes on');
+}
+$c->safe_psql(q{CALL shardfdw.drain_node('node1')});
+$c->safe_psql(q{SELECT shardfdw.remove_node('node1')});
+is($c->safe_psql($query), $before, 'a node is taken out with nothing lost');
+is($c->safe_psql(q{SELECT "check", detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'check_cluster finds nothing wrong');
+
+# ---------- random sizes and capacities ----------
+
+# Each plan ends, each of its moves leaves the balance no worse, takes what may move from where it is, moves nothing twice,
+# and empties what has no capacity.
+is($c->safe_psql(q{
+	SELECT setseed(0.17);
+	CREATE TEMP TABLE trial AS SELECT t, 1 + (random() * 7)::int AS nodes, (random() * 60)::int AS items, random() AS skew FROM generate_series(1, 500) t;
+	CREATE TEMP TABLE args AS SELECT t.*,
+		ARRAY(SELECT (random() ^ (1 + 8 * skew)) * 1e9 FROM generate_series(1, items) WHERE t.t > 0) AS costs,
+		ARRAY(SELECT 1 + (random() * (nodes - 1))::int FROM generate_series(1, items) WHERE t.t > 0) AS places,
+		ARRAY(SELECT random() < 0.9 FROM generate_series(1, items) WHERE t.t > 0) AS movable,
+		ARRAY(SELECT CASE WHEN random() < 0.15 THEN 0 ELSE 0.5 + random() * 3 END FROM generate_series(1, nodes) WHERE t.t > 0)::float8[] AS capacities FROM trial t;
+	CREATE TEMP TABLE moves AS SELECT a.t, b.* FROM args a, shardfdw_internal.balance(costs, places, movable, capacities, 0.1) WITH ORDINALITY b;
+	SELECT count(*) FILTER (WHERE b.source <> a.places[b.item]), count(*) FILTER (WHERE NOT a.movable[b.item]), count(*) FILTER (WHERE a.capacities[b.target] = 0),
+		count(*) FILTER (WHERE b.after > b.before * (1 + 1e-9) AND a.capacities[b.source] > 0), count(*) - count(DISTINCT (b.t, b.item)), count(*) > 1000,
+		(SELECT count(*) FROM args a, unnest(a.places, a.movable) WITH ORDINALITY p(place, movable, i) WHERE p.movable AND a.capacities[p.place] = 0
+			AND (SELECT max(x) FROM unnest(a.capacities) x) > 0 AND NOT EXISTS (SELECT FROM moves m WHERE m.t = a.t AND m.item = p.i))
+	FROM moves b JOIN args a USING (t)}), "\n0|0|0|0|0|t|0", 'random plans');
+
+done_testing();
