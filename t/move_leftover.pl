@@ -148,6 +148,21 @@ $old->quit;
 is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'the job ends');
 is($c->node_safe_psql(1, q{SELECT string_agg(relname, ' ') FROM pg_class WHERE relname IN ('named_00', 'older')}), 'named_00', 'the old table is dropped, not the one that has its name');
 
+# ---------- settings of databases and roles that are not meant for moves ----------
+
+$c->safe_psql(q{ALTER DATABASE postgres SET default_transaction_isolation = 'serializable'; ALTER DATABASE postgres SET default_transaction_read_only = on});
+is(($c->psql(q{BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SELECT shardfdw.move_shard('named_00', 'node3'); COMMIT}))[2], '', 'defaults of the coordinator');
+$c->safe_psql(q{SET default_transaction_read_only = off; ALTER DATABASE postgres RESET ALL});
+$c->node_safe_psql($_, q{CREATE FUNCTION slow(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM pg_sleep(0.02); RETURN $1; END'}) for 2, 3;
+$c->node_safe_psql(3, 'CREATE INDEX ON named_00 (slow(v))');
+$c->node_safe_psql(2, q{ALTER DATABASE postgres SET statement_timeout = '700ms'});
+$c->safe_psql('SELECT shardfdw.disconnect_all()');
+is(($c->psql(q{SELECT shardfdw.move_shard('named_00', 'node2')}))[2], '', 'time-outs of a node');
+$c->node_safe_psql(2, 'ALTER DATABASE postgres RESET ALL');
+$c->safe_psql(q{CREATE SCHEMA one; CREATE SCHEMA two; CREATE TABLE one.same (id bigint PRIMARY KEY); CREATE TABLE two.same (id bigint PRIMARY KEY);
+	SELECT shardfdw.shard_table('one.same', 'id', shards => 1, nodes => '{node1}'); SELECT shardfdw.shard_table('two.same', 'id', colocate_with => 'one.same')});
+like(($c->psql(q{SELECT shardfdw.move_shard('one.same_00', 'node2')}))[2], qr/one\.same_00 and two\.same_00 have the same name/, 'shards of one name');
+
 # ---------- a session that would wait for itself ----------
 
 like(($c->psql(q{BEGIN; UPDATE named SET v = v + 1; SELECT shardfdw.move_shard('named_00', 'node3')}))[2], qr/cannot wait in a transaction that has used nodes/, 'no session waits for itself');

@@ -114,6 +114,20 @@ for my $snapshot (qw(node cluster))
 	$locker->quit;
 }
 
+# ---------- a reader of a table without a key ----------
+
+{
+	$c->safe_psql('CREATE TABLE bare (id int, v int)');
+	$c->safe_psql(q{SELECT shardfdw.shard_table('bare', 'id', shards => 1, nodes => '{node1}')});
+	my $reader = $c->node(1)->background_psql('postgres');
+	$reader->query_safe('BEGIN; SELECT count(*) FROM bare_00');
+	my $job = $c->safe_psql(q{SELECT shardfdw.move_shard('bare_00', 'node2', wait => false)});
+	$c->wait_for("SELECT waits_for LIKE 'sessions on node %' FROM shardfdw.jobs WHERE id = $job");
+	$reader->query_safe('COMMIT');
+	$reader->quit;
+	is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'a move says whose locks it waits for');
+}
+
 # ---------- one that is prepared ----------
 
 {

@@ -61,8 +61,18 @@ publish(const ShardMove *move)
 		appendStringInfo(&names, "%s%s", i > 0 ? ", ONLY " : "ONLY ", table->remote_name);
 	}
 	appendStringInfo(&sql, "CREATE PUBLICATION %s FOR TABLE %s", move->schema, names.data);
-	while (!shard_move_try(move, move->source, sql.data))
+	for (;;)
+	{
+		bool		done;
+
+		shard_move_begin(move);
+		done = shard_move_try(move, move->source, sql.data);
+		shard_move_commit();
+		if (done)
+			break;
+		shard_job_set_waiting(move, psprintf("sessions on node \"%s\" that have locked the tables", move->source_name));
 		shard_wait_pause(AGAIN_MS, false);
+	}
 	SHARD_FAULT_POINT("move_published");
 }
 
@@ -155,8 +165,8 @@ shard_online_run(ShardMove *move, ShardMoveStage enter_stage)
 	TimestampTz locked_at;
 
 	enter_stage(move, "waiting for transactions of the source");
-	shard_move_begin(move);
 	publish(move);
+	shard_move_begin(move);
 	online.slot = shard_slot_create(move, move->schema);
 	online.from = shard_link_open(move->source, move->userid, false);
 	online.into = shard_link_open(move->target, move->userid, false);

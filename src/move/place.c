@@ -213,7 +213,7 @@ shard_place_lock(const ShardMove *move, int timeout_ms)
 	(void) set_config_option("lock_timeout", psprintf("%d", timeout_ms), PGC_SUSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
 	check_group(move);
 	initStringInfo(&sql);
-	appendStringInfo(&sql, GIVE_WAY_SQL "; SET LOCAL lock_timeout = %d; LOCK TABLE ", timeout_ms);
+	appendStringInfo(&sql, GIVE_WAY_SQL "; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL lock_timeout = %d; LOCK TABLE ", timeout_ms);
 	for (int i = 0; i < move->ntables; i++)
 	{
 		const ShardMoveTable *table = &move->tables[i];

@@ -54,6 +54,9 @@ shard_move_call(const char *sql)
 	each_row(sql, NULL, NULL);
 }
 
+/* Commands that take as long as the tables are large: a time-out of the node's role is not meant for them. */
+#define NO_TIMEOUT_SQL "SET LOCAL statement_timeout = 0; "
+
 void
 shard_move_run(const ShardMove *move, Oid serverid, const char *sql)
 {
@@ -61,7 +64,7 @@ shard_move_run(const ShardMove *move, Oid serverid, const char *sql)
 
 	command.serverid = serverid;
 	command.userid = move->userid;
-	command.sql = sql;
+	command.sql = psprintf(NO_TIMEOUT_SQL "%s", sql);
 	shard_command_run(&command, 1, SHARD_COMMAND_AUTOCOMMIT, false);
 	shard_command_free(&command, 1);
 }
@@ -74,7 +77,7 @@ shard_move_try(const ShardMove *move, Oid serverid, const char *sql)
 
 	command.serverid = serverid;
 	command.userid = move->userid;
-	command.sql = sql;
+	command.sql = psprintf(NO_TIMEOUT_SQL "%s", sql);
 	shard_command_run(&command, 1, SHARD_COMMAND_AUTOCOMMIT, true);
 	done = command.error == NULL;
 	if (!done && command.error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE &&

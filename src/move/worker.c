@@ -25,6 +25,7 @@
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
+#include "service/worker_settings.h"
 #include "storage/ipc.h"
 #include "tcop/tcopprot.h"
 #include "utils/builtins.h"
@@ -194,6 +195,7 @@ shard_mover_main(Datum arg)
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnectionByOid(args.database, InvalidOid, 0);
+	shard_worker_settings_apply();
 	move = make_move(&args);
 	MemoryContextSwitchTo(move->cxt);
 

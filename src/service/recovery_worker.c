@@ -37,6 +37,7 @@
 #include "postmaster/interrupt.h"
 #include "service/recover.h"
 #include "service/recovery_worker.h"
+#include "service/worker_settings.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/shmem.h"
@@ -173,6 +174,7 @@ shard_recovery_worker_main(Datum arg)
 	pqsignal(SIGTERM, die);
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(arg), InvalidOid, 0);
+	shard_worker_settings_apply();
 	cxt = AllocSetContextCreate(TopMemoryContext, "shardfdw recovery", ALLOCSET_DEFAULT_SIZES);
 
 	StartTransactionCommand();

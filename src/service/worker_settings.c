@@ -1,0 +1,16 @@
+/*
+ * worker_settings.c
+ *	  Settings of background workers.
+ */
+#include "postgres.h"
+
+#include "service/worker_settings.h"
+#include "utils/guc.h"
+
+void
+shard_worker_settings_apply(void)
+{
+	SetConfigOption("default_transaction_isolation", "read committed", PGC_SUSET, PGC_S_OVERRIDE);
+	SetConfigOption("default_transaction_read_only", "off", PGC_SUSET, PGC_S_OVERRIDE);
+	SetConfigOption("default_transaction_deferrable", "off", PGC_SUSET, PGC_S_OVERRIDE);
+}
