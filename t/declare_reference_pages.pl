@@ -36,9 +36,10 @@ sub differences
 my %documented = map { $_ => 1 } $reference =~ /^\| `(\w+\([^`]*\) → [^`]+)` \|/mg;
 my %functions = map { short($_) => 1 } split /\n/, $c->safe_psql(q{
 	SELECT format('%s(%s) → %s', p.proname,
-		CASE WHEN p.proallargtypes IS NULL THEN pg_get_function_arguments(p.oid)
+		CASE WHEN p.prokind = 'p' THEN regexp_replace(pg_get_function_arguments(p.oid), '(^|, )IN ', '\1', 'g')
+			WHEN p.proallargtypes IS NULL THEN pg_get_function_arguments(p.oid)
 			ELSE regexp_replace(pg_get_function_arguments(p.oid), '(, |^)(OUT .*|TABLE\(.*)$', '') END,
-		CASE WHEN p.proallargtypes IS NULL THEN pg_get_function_result(p.oid)
+		CASE WHEN p.prokind = 'p' THEN 'procedure' WHEN p.proallargtypes IS NULL THEN pg_get_function_result(p.oid)
 			ELSE format('%s (%s)', CASE WHEN p.proretset THEN 'table' ELSE 'record' END,
 				(SELECT string_agg(format('%I %s', a.name, format_type(a.type, NULL)), ', ' ORDER BY a.n)
 				 FROM unnest(p.proargnames, p.proallargtypes, p.proargmodes) WITH ORDINALITY a(name, type, mode, n) WHERE a.mode IN ('o', 't'))) END)
