@@ -73,11 +73,23 @@ is($c->node_safe_psql(1, q{SELECT count(*) FROM pg_class WHERE relname = 'quoted
 
 my ($host, $port) = $c->node_address(2);
 $c->safe_psql("SELECT shardfdw.add_node('a_node', '$host', $port)");
-make_table('aliased', '{node1,node3}');
-die_switched('aliased', 'a_node');
-$c->safe_psql('SELECT count(*) FROM shardfdw.recover_prepared_transactions()');
-is($c->safe_psql('SELECT count(*) FROM aliased'), 100, 'the table is not taken for that of the other server');
-$c->safe_psql(q{DROP TABLE aliased; SELECT shardfdw.remove_node('a_node')});
+for my $name ('a_node', 'b_node')
+{
+	make_table("aliased_$name", '{node1,node3}');
+	die_switched("aliased_$name", 'a_node');
+	$c->safe_psql("ALTER SERVER a_node RENAME TO $name") if $name ne 'a_node';
+	$c->safe_psql('SELECT count(*) FROM shardfdw.recover_prepared_transactions()');
+	is($c->safe_psql("SELECT count(*) FROM aliased_$name"), 100, "the table is not taken for that of the other server: $name");
+	is($c->node_safe_psql($_, q{SELECT count(*) FROM pg_namespace WHERE nspname ~ '^shardfdw_[0-9a-f]{16}_'}), 0, "nothing is left on node $_") for 1, 2;
+}
+# a server that is gone: what was made for it is judged by nobody
+make_table('orphaned', '{node1,node3}');
+die_switched('orphaned', 'b_node');
+$c->safe_psql(q{ALTER TABLE orphaned DETACH PARTITION orphaned_00; SET shardfdw.enable_ddl_propagation = off; DROP FOREIGN TABLE orphaned_00; DROP TABLE aliased_a_node, aliased_b_node; SELECT shardfdw.remove_node('b_node');
+	CREATE FOREIGN TABLE orphaned_00 PARTITION OF orphaned FOR VALUES WITH (MODULUS 2, REMAINDER 0) SERVER node2});
+like($c->safe_psql('SELECT string_agg(node || action, $$ $$ ORDER BY node) FROM shardfdw.recover_prepared_transactions()'), qr/node2not removed.*nothing tells whether table public\.orphaned_00 is needed/, 'a note of a server that is gone');
+is($c->safe_psql('SELECT count(*) FROM orphaned'), 100, 'no table is dropped');
+$c->node_safe_psql(2, q{DO $$BEGIN EXECUTE (SELECT 'DROP SCHEMA ' || nspname || ' CASCADE' FROM pg_namespace WHERE nspname ~ '^shardfdw_[0-9a-f]{16}_[0-9]'); END$$});
 
 # ---------- messages of strangers in the WAL ----------
 

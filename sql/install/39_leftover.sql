@@ -13,33 +13,35 @@ AS $$
 		shardfdw.query_nodes(nodes, array_fill(x.command, ARRAY[cardinality(nodes)]), 'autocommit', false) q
 	WHERE q.fields IS NOT NULL
 		-- of another server that leads to the same database: where its tables are needed, that one knows
-		AND NOT EXISTS (SELECT FROM pg_foreign_server s WHERE s.srvname = (q.fields)[2]::jsonb->>'server' AND s.srvname <> q.node)
+		AND NOT EXISTS (SELECT FROM pg_foreign_server s WHERE s.oid = ((q.fields)[2]::jsonb->>'server')::oid AND s.srvname <> q.node)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.job_traces(name[]) IS
 	'Asks nodes for the schemas that this coordinator''s jobs have made there as the role that the current user has on the node. Returns for each the node, the number of its job, its name, and what the job has noted in it; nothing for a node that does not answer.';
 
-CREATE FUNCTION shardfdw_internal.is_placed(node name, remote_schema name, remote_table name) RETURNS boolean
+CREATE FUNCTION shardfdw_internal.servers_of(remote_schema name, remote_table name) RETURNS oid[]
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT EXISTS (
-		SELECT FROM pg_foreign_table f JOIN pg_class c ON c.oid = f.ftrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-		JOIN pg_foreign_server s ON s.oid = f.ftserver
-		WHERE s.srvname = is_placed.node
-			AND coalesce((SELECT o.option_value FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name = 'schema_name'), n.nspname) = remote_schema
-			AND coalesce((SELECT o.option_value FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name = 'table_name'), c.relname) = remote_table)
+	SELECT coalesce(array_agg(f.ftserver), '{}')
+	FROM pg_foreign_table f JOIN pg_class c ON c.oid = f.ftrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+	WHERE coalesce((SELECT o.option_value FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name = 'schema_name'), n.nspname) = remote_schema
+		AND coalesce((SELECT o.option_value FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name = 'table_name'), c.relname) = remote_table
 $$;
-COMMENT ON FUNCTION shardfdw_internal.is_placed(name, name, name) IS
-	'Tells whether a foreign table stands for the table of this schema and name on a node, as committed by now. Returns true or false.';
+COMMENT ON FUNCTION shardfdw_internal.servers_of(name, name) IS
+	'Finds the foreign tables that stand for tables of this schema and name on their nodes, as committed by now. Returns their servers.';
 
 CREATE FUNCTION shardfdw_internal.trace_commands(node name, schema_name name, note jsonb) RETURNS text
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+	own CONSTANT oid := (note->>'server')::oid;
+	other CONSTANT oid := (note->>'other')::oid;
 	placed jsonb;
 BEGIN
-	SELECT jsonb_agg(t || jsonb_build_object('placed', shardfdw_internal.is_placed(node, (t->>'schema')::name, (t->>'table')::name))) INTO placed
-	FROM jsonb_array_elements(note->'tables') t;
-	-- a table is dropped only if it has the mark of this very move: its trigger on the source, its comment on the target
+	-- placed: whether the table is needed; null where only a person can tell, since servers have come or gone, or several lead to one database
+	SELECT jsonb_agg(t || jsonb_build_object('placed', CASE WHEN own = ANY (s) THEN true
+		WHEN note->>'side' = 'target' AND other = ALL (s) THEN false
+		WHEN note->>'side' = 'source' AND EXISTS (SELECT FROM pg_foreign_server f WHERE f.oid = own) THEN false END)) INTO placed
+	FROM jsonb_array_elements(note->'tables') t CROSS JOIN LATERAL shardfdw_internal.servers_of((t->>'schema')::name, (t->>'table')::name) s;
 	RETURN format('DO %L', format($body$
 DECLARE
 	t record;
@@ -54,6 +56,8 @@ BEGIN
 			IF NOT t.placed AND EXISTS (SELECT FROM pg_catalog.pg_trigger g JOIN pg_catalog.pg_proc p ON p.oid = g.tgfoid JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
 					WHERE g.tgrelid = t.relation AND g.tgname = 'shardfdw_moved' AND n.nspname = %1$L) THEN
 				doomed := doomed || t.name;
+			ELSIF t.placed IS NULL THEN
+				RAISE EXCEPTION 'nothing tells whether table %% is needed', t.name;
 			ELSIF t.placed THEN
 				EXECUTE pg_catalog.format('DROP TRIGGER IF EXISTS shardfdw_moved ON %%s', t.name);
 				IF t.identity IS NOT NULL THEN
@@ -61,7 +65,9 @@ BEGIN
 				END IF;
 			END IF;
 		ELSIF pg_catalog.obj_description(t.relation, 'pg_class') = %1$L THEN
-			IF t.placed THEN
+			IF t.placed IS NULL THEN
+				RAISE EXCEPTION 'nothing tells whether table %% is needed', t.name;
+			ELSIF t.placed THEN
 				EXECUTE t.finish;
 			ELSE
 				doomed := doomed || t.name;

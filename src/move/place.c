@@ -86,9 +86,8 @@ note_text(const ShardMove *move, bool of_source)
 	StringInfoData buf;
 
 	initStringInfo(&buf);
-	appendStringInfo(&buf, "{\"side\": \"%s\", \"server\": ", of_source ? "source" : "target");
-	escape_json(&buf, of_source ? move->source_name : move->target_name);
-	appendStringInfoString(&buf, ", \"tables\": [");
+	appendStringInfo(&buf, "{\"side\": \"%s\", \"server\": %u, \"other\": %u, \"tables\": [", of_source ? "source" : "target",
+					 of_source ? move->source : move->target, of_source ? move->target : move->source);
 	for (int i = 0; i < move->ntables; i++)
 	{
 		const ShardMoveTable *table = &move->tables[i];
