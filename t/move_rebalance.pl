@@ -93,6 +93,21 @@ $c->safe_psql(q{SELECT shardfdw.remove_node('node1')});
 is($c->safe_psql($query), $before, 'a node is taken out with nothing lost');
 is($c->safe_psql(q{SELECT "check", detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'check_cluster finds nothing wrong');
 
+# ---------- two sessions at once ----------
+
+$c->safe_psql(q{UPDATE orders SET v = v; CREATE TABLE two (id int PRIMARY KEY); SELECT shardfdw.shard_table('two', 'id', shards => 6, nodes => '{node2}')});
+my @sessions = map { $c->start_sql(q{CALL shardfdw.rebalance('count')}) } 1, 2;
+is(join('', map { ($c->wait_sql($_))[2] =~ /ERROR.*/ ? $& : '' } @sessions), '', 'both end');
+is($c->safe_psql(q{SELECT count(*) FROM shardfdw.rebalance_plan('count')}), 0, 'with all moves made');
+is($c->safe_psql($query), $before, 'and all rows there');
+
+# ---------- the last node ----------
+
+$c->safe_psql(q{ALTER SERVER node3 OPTIONS (ADD accepts_shards 'false')});
+$c->safe_psql(q{ALTER SERVER node4 OPTIONS (ADD accepts_shards 'false')}) if $faults;
+fails(q{CALL shardfdw.drain_node('node2')}, qr/no other node than "node2" accepts shards/, 'the last one is not drained');
+is($c->safe_psql(q{SELECT shardfdw_internal.node_option('node2', 'accepts_shards') IS NULL}), 't', 'and goes on to accept shards');
+
 # ---------- random sizes and capacities ----------
 
 # Each plan ends, each of its moves leaves the balance no worse, takes what may move from where it is, moves nothing twice,

@@ -199,7 +199,7 @@ my %outcomes = (
 		remove_traces shard_group shard_groups balance node_option check_accepts movable_groups move_step check_drained moving_tables job_schema moving_table_query reference_names job_is_running servers_of trace_commands jobs_read
 		key_columns node_query policy_commands privilege_commands statistics_commands successor_of trigger_commands user_aggregates},
 	# where no node is usable for the caller
-	'ok ok 55000 55000 55000 55000 ok 55000 55000 55000' => q{rebalance_plan accepting_nodes},
+	'ok ok 55000 55000 55000 55000 ok 55000 55000 55000' => q{rebalance_plan accepting_nodes check_drainable},
 	# for who may read or write the table
 	'ok ok ok ok ok 42501 ok 42501 ok ok' => q{hold_shards},
 	# for owners of the table with USAGE on the nodes

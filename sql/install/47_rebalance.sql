@@ -93,14 +93,12 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'threshold must be between 0 and 1';
 	END IF;
 	IF drain IS NOT NULL THEN
-		PERFORM shardfdw_internal.usable_nodes(ARRAY[drain]);
+		PERFORM shardfdw_internal.check_drainable(drain);
 	END IF;
 	SELECT array_agg(CASE WHEN n = drain OR NOT coalesce(shardfdw_internal.node_option(n, 'accepts_shards')::boolean, true) THEN 0
 		ELSE coalesce(shardfdw_internal.node_option(n, 'capacity')::double precision, 1) END ORDER BY o) INTO capacities
 	FROM unnest(nodes) WITH ORDINALITY x(n, o);
-	IF cardinality(array_remove(shardfdw_internal.accepting_nodes(), drain)) = 0 THEN
-		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('no other node than "%s" accepts shards', drain);
-	END IF;
+	PERFORM shardfdw_internal.accepting_nodes();
 	IF strategy = 'bytes' THEN
 		SELECT jsonb_object_agg(z.shard::oid, z.size_bytes), min(z.node) FILTER (WHERE z.size_bytes IS NULL AND z.node = ANY (nodes)) INTO sizes, unknown
 		FROM shardfdw.shard_sizes() z;
@@ -140,6 +138,12 @@ BEGIN
 	END IF;
 	RAISE NOTICE 'moving shard % from node "%" to node "%"', shard, source, target;
 	PERFORM shardfdw.move_shard(shard, target, mode, verify);
+EXCEPTION WHEN object_not_in_prerequisite_state THEN
+	-- somebody else's plan had the same move
+	IF (SELECT v.node FROM shardfdw.shards v WHERE v.shard = move_step.shard) IS DISTINCT FROM target THEN
+		RAISE;
+	END IF;
+	RAISE NOTICE 'another job has moved it';
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.move_step(regclass, name, name, text, boolean) IS
@@ -165,6 +169,20 @@ COMMENT ON PROCEDURE shardfdw.rebalance(text, double precision, text, boolean) I
 	'Makes the moves of rebalance_plan(), one after the other, each committed by itself; mode and verify as for move_shard(). When it is interrupted, what has moved stays, and the next call goes on. Raises the errors of both, and stops at the first.';
 REVOKE ALL ON PROCEDURE shardfdw.rebalance(text, double precision, text, boolean) FROM PUBLIC;
 
+CREATE FUNCTION shardfdw_internal.check_drainable(node name) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM shardfdw_internal.usable_nodes(ARRAY[node]);
+	IF cardinality(array_remove(shardfdw_internal.accepting_nodes(), node)) = 0 THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('no other node than "%s" accepts shards', node),
+			HINT = 'Add one with shardfdw.add_node(), or set the option accepts_shards of a server to true.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_drainable(name) IS
+	'Checks that the shards of a node can go somewhere. Returns nothing; raises undefined_object, insufficient_privilege or object_not_in_prerequisite_state.';
+
 CREATE FUNCTION shardfdw_internal.check_drained(node name) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -188,7 +206,7 @@ AS $$
 DECLARE
 	step record;
 BEGIN
-	PERFORM shardfdw_internal.usable_nodes(ARRAY[name]);
+	PERFORM shardfdw_internal.check_drainable(name);
 	PERFORM shardfdw_internal.set_node_option(name, 'accepts_shards', 'false');
 	COMMIT;
 	FOR step IN SELECT p.shard, p.source, p.target FROM shardfdw.rebalance_plan('bytes', 1, name) p WHERE p.source OPERATOR(pg_catalog.=) name

@@ -23,12 +23,13 @@ extern void shard_moving_take_turn(Oid serverid);
 extern void shard_moving_give_turn(Oid serverid);
 
 /*
- * Who waits for a job until the call of end_wait, or the end of the transaction: the job does
- * not wait for these.  waiting: their transactions; *n: how many.
+ * Who waits for a job, whichever, until the call of end_wait, or the end of the transaction: no
+ * job waits for these, since jobs wait for each other's turns.  waiting: their transactions;
+ * *n: how many.
  */
-extern void shard_moving_begin_wait(int64 id);
-extern void shard_moving_end_wait(int64 id);
-extern VirtualTransactionId *shard_moving_waiting(int64 id, int *n);
+extern void shard_moving_begin_wait(void);
+extern void shard_moving_end_wait(void);
+extern VirtualTransactionId *shard_moving_waiting(int *n);
 
 /* The table of jobs. */
 extern Oid	shard_moving_journal(void);

@@ -26,12 +26,14 @@ typedef struct BalanceItem
 	double		cost;
 	int			node;			/* 0-based */
 	bool		movable;
+	int			next;			/* movable item that was on the same node in the beginning; -1: none */
 } BalanceItem;
 
 typedef struct BalanceNode
 {
 	double		cost;			/* of its items */
 	double		capacity;		/* 0: it shall have none */
+	int			first;			/* of its movable items; -1: none */
 } BalanceNode;
 
 typedef struct Balance
@@ -69,7 +71,14 @@ read_nodes(Balance *balance, ArrayType *capacities)
 
 	balance->nodes = palloc0(sizeof(BalanceNode) * Max(balance->nnodes, 1));
 	for (int i = 0; i < balance->nnodes; i++)
+	{
 		balance->nodes[i].capacity = DatumGetFloat8(values[i]);
+		balance->nodes[i].first = -1;
+		if (isnan(balance->nodes[i].capacity) || isinf(balance->nodes[i].capacity))
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("capacity %d is out of range", i + 1)));
+	}
 }
 
 static void
@@ -98,6 +107,12 @@ read_items(Balance *balance, ArrayType *costs, ArrayType *places, ArrayType *mov
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("place or cost %d is out of range", i + 1)));
 		balance->nodes[item->node].cost += item->cost;
+		item->next = -1;
+		if (item->movable)
+		{
+			item->next = balance->nodes[item->node].first;
+			balance->nodes[item->node].first = i;
+		}
 	}
 }
 
@@ -186,15 +201,16 @@ best_item(const Balance *balance, int source, int target)
 	double		lowest = before * (1 - 1e-9);
 	int			best = -1;
 
-	for (int i = 0; i < balance->nitems; i++)
+	/* what has come here by a move is not moved again */
+	for (int i = balance->nodes[source].first; i >= 0; i = balance->items[i].next)
 	{
 		const BalanceItem *item = &balance->items[i];
 		double		after;
 
-		if (item->node != source || !item->movable || item->cost <= 0)
+		if (!item->movable || item->cost <= 0)
 			continue;
 		after = Max(use_with(&balance->nodes[source], -item->cost), use_with(&balance->nodes[target], item->cost));
-		if (after < lowest)
+		if (after < lowest || (after == lowest && best >= 0 && i < best))
 		{
 			lowest = after;
 			best = i;

@@ -324,7 +324,7 @@ await(int64 id, bool patient)
 	TimestampTz dropping_since = 0;
 	JobRow		row;
 
-	shard_moving_begin_wait(id);
+	shard_moving_begin_wait();
 	for (;;)
 	{
 		bool		running = shard_moving_is_running(id);
@@ -353,7 +353,7 @@ await(int64 id, bool patient)
 		}
 		pause_for_poll();
 	}
-	shard_moving_end_wait(id);
+	shard_moving_end_wait();
 	if (strcmp(row.state, "done") != 0 && strcmp(row.state, "running") != 0)
 		raise_error(id, &row);
 	return row.state;

@@ -368,14 +368,14 @@ is_among(VirtualTransactionId vxid, const VirtualTransactionId *others, int noth
 	return false;
 }
 
-/* Keeps of vxids those that still have snapshots from before limit, and do not wait for the move.  Returns how many. */
+/* Keeps of vxids those that still have snapshots from before limit, and do not wait for a move.  Returns how many. */
 static int
-keep_older(const ShardMove *move, TransactionId limit, VirtualTransactionId *vxids, int n)
+keep_older(TransactionId limit, VirtualTransactionId *vxids, int n)
 {
 	int			nnow;
 	int			nwaiting;
 	VirtualTransactionId *now = find_older(limit, &nnow);
-	VirtualTransactionId *waiting = shard_moving_waiting(move->id, &nwaiting);
+	VirtualTransactionId *waiting = shard_moving_waiting(&nwaiting);
 	int			nkept = 0;
 
 	for (int i = 0; i < n; i++)
@@ -406,7 +406,7 @@ wait_for_older(ShardMove *move)
 	limit = GetTopTransactionId();
 	shard_move_commit();
 	older = find_older(limit, &nolder);
-	while ((nolder = keep_older(move, limit, older, nolder)) > 0)
+	while ((nolder = keep_older(limit, older, nolder)) > 0)
 	{
 		if (!told)
 			shard_job_set_waiting(move, "transactions on the coordinator that began before the switch, and may read the old tables");
