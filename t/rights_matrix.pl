@@ -199,12 +199,12 @@ my %outcomes = (
 		remove_traces shard_group shard_groups balance node_option check_accepts movable_groups move_step check_drained moving_tables job_schema moving_table_query reference_names job_is_running servers_of trace_commands jobs_read
 		key_columns node_query policy_commands privilege_commands statistics_commands successor_of trigger_commands user_aggregates},
 	# where no node is usable for the caller
-	'ok ok 55000 55000 55000 55000 ok 55000 55000 55000' => q{rebalance_plan accepting_nodes check_drainable},
+	'ok ok 55000 55000 55000 55000 ok 55000 55000 55000' => q{rebalance_plan accepting_nodes},
 	# for who may read or write the table
 	'ok ok ok ok ok 42501 ok 42501 ok ok' => q{hold_shards},
 	# for owners of the table with USAGE on the nodes
 	'ok ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
-		check_owner_code_on_nodes check_replaceable create_shard different_copies drop_replaced_table find_missing_partial_aggregates inspect_nodes
+		check_drainable check_owner_code_on_nodes check_replaceable create_shard different_copies drop_replaced_table find_missing_partial_aggregates inspect_nodes
 		inspect_references inspect_shards inspect_partial_aggregates make_reference_copies make_schema_on_nodes
 		nodes_without_copy note_identity query_nodes replace_table replicate_table shard_table unreplicate_table unshard_table
 		check_new_node check_replaceable_kind choose_placement inspect_identity inspect_tables lock_to_shard note_cores partition_table
