@@ -182,6 +182,8 @@ SELECT scans('SELECT s.n FROM a JOIN (SELECT k, count(*) AS n FROM b GROUP BY k 
 SELECT scans('SELECT s.n FROM a JOIN (SELECT k, count(*) AS n FROM b GROUP BY k ORDER BY n LIMIT 3) s ON s.k = a.k');
 SELECT scans('SELECT s.n FROM a JOIN (SELECT k, count(*) AS n FROM b GROUP BY k) s ON s.k = a.k AND s.n > (SELECT max(z) FROM c)');
 SELECT scans('SELECT s FROM a JOIN (SELECT k, count(*) AS n FROM b GROUP BY k) s ON s.k = a.k');
+-- a join that core cannot make, and need not
+SELECT scans('SELECT a.x FROM a FULL JOIN b ON a.k NOT IN (SELECT c.k FROM c) WHERE 1 = 2 AND (true OR EXISTS (SELECT FROM c WHERE c.k = a.x))');
 -- a column that nothing but a condition reads, and that is NULL by itself
 SELECT scans('SELECT a.x, s.p FROM a JOIN (SELECT k, NULL::int AS z, row_number() OVER (PARTITION BY k ORDER BY y) AS p FROM b) s ON s.k = a.k WHERE s.z IS NULL');
 SELECT scans('SELECT s.n FROM a JOIN (SELECT 7 AS k, count(*) AS n FROM b WHERE k = 7) s ON s.k = a.k');

@@ -350,13 +350,26 @@ replace_in_where(Node *quals, ReplaceContext *cxt)
 	return (Node *) make_andclause(clauses);
 }
 
+/*
+ * Is a level's WHERE false by its constants?  Core finds that before it plans the joins, some of
+ * which it could not make (FULL JOIN), unless there is another join above them.
+ */
+static bool
+has_no_rows(const Query *query)
+{
+	Node	   *quals = query->jointree->quals ? eval_const_expressions(NULL, copyObject(query->jointree->quals)) : NULL;
+
+	return quals != NULL && IsA(quals, Const) &&
+		(((Const *) quals)->constisnull || !DatumGetBool(((Const *) quals)->constvalue));
+}
+
 static void
 decorrelate_level(Query *query)
 {
 	ReplaceContext cxt = {query, false, false};
 
 	if (query->commandType != CMD_SELECT || !query->hasSubLinks || query->rowMarks != NIL ||
-		query->setOperations != NULL || query->jointree->fromlist == NIL)
+		query->setOperations != NULL || query->jointree->fromlist == NIL || has_no_rows(query))
 		return;
 	query->jointree->quals = replace_in_where(query->jointree->quals, &cxt);
 	cxt.grouped = query->hasAggs || query->groupClause != NIL || query->groupingSets != NIL ||
