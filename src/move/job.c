@@ -18,16 +18,15 @@
 #include "catalog/group.h"
 #include "catalog/moving.h"
 #include "catalog/namespace.h"
-#include "catalog/pg_authid.h"
 #include "catalog/pg_type.h"
 #include "commands/sequence.h"
 #include "compat.h"
-#include "executor/spi.h"
 #include "fmgr.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "move/job.h"
 #include "own_schema.h"
+#include "own_sql.h"
 #include "postmaster/bgworker.h"
 #include "storage/latch.h"
 #include "utils/acl.h"
@@ -102,21 +101,7 @@ shardfdw_job_is_running(PG_FUNCTION_ARGS)
 
 /* ---------- writing ---------- */
 
-/* Runs a command on the journal as the superuser that owns the extension's objects, or another one. */
-static void
-run_as_superuser(const char *sql)
-{
-	Oid			save_userid;
-	int			save_sec_context;
-
-	GetUserIdAndSecContext(&save_userid, &save_sec_context);
-	SetUserIdAndSecContext(BOOTSTRAP_SUPERUSERID, save_sec_context | SECURITY_LOCAL_USERID_CHANGE);
-	if (SPI_connect() != SPI_OK_CONNECT || SPI_execute(sql, false, 0) < 0 || SPI_finish() != SPI_OK_FINISH)
-		elog(ERROR, "could not write the journal of jobs");
-	SetUserIdAndSecContext(save_userid, save_sec_context);
-}
-
-/* The same in a transaction of its own, or as a part of the one that is open. */
+/* Writes the journal, in a transaction of its own, or as a part of the one that is open. */
 static void
 run_by_itself(const char *sql)
 {
@@ -124,9 +109,7 @@ run_by_itself(const char *sql)
 
 	if (!begun)
 		StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
-	run_as_superuser(sql);
-	PopActiveSnapshot();
+	(void) shard_own_sql_run(sql);
 	if (!begun)
 		CommitTransactionCommand();
 }
