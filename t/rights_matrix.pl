@@ -161,6 +161,9 @@ my %calls = (
 	'rebalance_plan' => q{shardfdw.rebalance_plan('count')},
 	'rebalance' => q{shardfdw.rebalance('luck')},
 	'drain_node' => q{shardfdw.drain_node('node9')},
+	'create_restore_point' => q{shardfdw.create_restore_point('')},
+	'begin_restore_point' => q{shardfdw_internal.begin_restore_point('')},
+	'set_restore_point' => q{shardfdw_internal.set_restore_point('x', '{}')},
 	'move_step' => q{shardfdw_internal.move_step('t_00', 'node9', 'node2', 'block', false)},
 	'remove_traces' => q{shardfdw_internal.remove_traces('{node1}')},
 	'moving_table_query' => q{shardfdw_internal.moving_table_query('x', 'y.x', '{}', '{}')},
@@ -196,7 +199,7 @@ my %outcomes = (
 		storage_options storage_options_query store_identity successor_commands support_functions tables_read tables_that_need trusted_nodes partial_aggregate_name partial_aggregate_nodes
 		is_cluster_node is_trusted_node owner_code_query is_owner check_owner_code check_owner_code_seen index_before_rows
 		check_colocatable check_replaceable_constraints check_replaceable_dependents choose_key column_commands insertable_columns judge_node
-		remove_traces shard_group shard_groups balance node_option check_accepts movable_groups move_step check_drained moving_tables job_schema moving_table_query reference_names job_is_running servers_of trace_commands jobs_read
+		remove_traces shard_group shard_groups balance node_option check_accepts movable_groups move_step check_drained moving_tables job_schema moving_table_query reference_names job_is_running servers_of trace_commands jobs_read restore_points_read
 		key_columns node_query policy_commands privilege_commands statistics_commands successor_of trigger_commands user_aggregates},
 	# where no node is usable for the caller
 	'ok ok 55000 55000 55000 55000 ok 55000 55000 55000' => q{rebalance_plan accepting_nodes},
@@ -216,17 +219,21 @@ my %outcomes = (
 	'ok 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 	 adopted_wrapper_written check_postgres_fdw_switch commit_log_read commit_log_written coordinator_read coordinator_written dismiss_commit
 		distribute_aggregate job_read job_written job_id_read job_id_written undistribute_aggregate load_id_written lock_wrapper make_local_partial_aggregates make_partial_aggregates
+		forget_timelines restore_point_read restore_point_written take_restore_point_name
 		refused_options replace_identity run_on_nodes run_on_shards set_node_option take_over_coordinator},
 	# there is no such job
 	'42704 42704 42704 42704 42704 42704 42704 42704 42704 42704' => q{
 		cancel_job wait_job wait_move},
 	'55000 55000 55000 55000 55000 55000 55000 55000 55000 55000' => q{
 		raise_no_move connections_written nodes_written prepared_transactions_written shards_written shared_connections_written
-		stat_load_written tables_written jobs_written},
+		stat_load_written tables_written jobs_written restore_points_written},
 	'42601 42601 42501 42501 42501 42501 42601 42501 42501 42501' => q{
 		make_shards run_on_new_shards},
 	'42501 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
+		check_restored require_restored
 		raise_owner_code},
+	'55000 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
+		make_restore_point set_restore_point},
 	'42809 42809 42809 42809 42809 42809 42809 42809 42809 42809' => q{
 		start_move
 		raise_other_kind},
@@ -238,8 +245,9 @@ my %outcomes = (
 	'22004 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		adopt_postgres_fdw},
 	'22023 22023 22023 22023 22023 22023 22023 22023 22023 22023' => q{
-		comparable_keys},
+		begin_restore_point comparable_keys},
 	'22023 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
+		create_restore_point
 		rebalance attach_partial_aggregate},
 	'23505 23505 42501 42501 42501 42501 23505 42501 42501 42501' => q{
 		copy_reference_rows},

@@ -127,14 +127,20 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.note_identity(name[], boolean) IS
 	'Notes on nodes that this coordinator uses them, in the comment of a table in schema shardfdw_internal there; end_sessions: and ends the sessions there of servers with this one''s system identifier. Returns one row per node, with the error message where that failed.';
 
-CREATE FUNCTION shardfdw.take_over_coordinator(all_commits_received boolean DEFAULT false) RETURNS text
+CREATE FUNCTION shardfdw.take_over_coordinator(all_commits_received boolean DEFAULT false, restore_point text DEFAULT NULL) RETURNS text
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	new_identity text := shardfdw_internal.replace_identity(all_commits_received);
+	new_identity text;
 	nodes CONSTANT name[] := shardfdw_internal.trusted_nodes();
 	r record;
 BEGIN
+	IF restore_point IS NOT NULL THEN
+		PERFORM shardfdw_internal.require_restored(restore_point);
+		-- what nodes have not prepared any more they have committed: their other timelines mean nothing
+		PERFORM shardfdw_internal.forget_timelines();
+	END IF;
+	new_identity := shardfdw_internal.replace_identity(all_commits_received OR restore_point IS NOT NULL);
 	IF nodes <> '{}' THEN
 		FOR r IN SELECT n.node, n.message FROM shardfdw_internal.note_identity(nodes, true) n WHERE NOT n.ok
 		LOOP
@@ -146,9 +152,9 @@ BEGIN
 	RETURN new_identity;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.take_over_coordinator(boolean) IS
-	'Makes this server, a promoted standby or a restored or cloned copy, the coordinator in place of the one whose copy it is, which is refused two-phase commits from then on. all_commits_received: this server has all commits of its predecessor, so recover_prepared_transactions() rolls back what is not among them; else it leaves that alone. Returns the new identity; a WARNING for each node that could not be told.';
-REVOKE ALL ON FUNCTION shardfdw.take_over_coordinator(boolean) FROM PUBLIC;
+COMMENT ON FUNCTION shardfdw.take_over_coordinator(boolean, text) IS
+	'Makes this server, a promoted standby or a restored or cloned copy, the coordinator in place of the one whose copy it is, which is refused two-phase commits from then on. all_commits_received: this server has all commits of its predecessor, so recover_prepared_transactions() rolls back what is not among them; else it leaves that alone. restore_point: this server and all nodes of the cluster have been restored to this point of create_restore_point(), which is verified, so nothing is missing; raises object_not_in_prerequisite_state when one of them has not. Returns the new identity; a WARNING for each node that could not be told.';
+REVOKE ALL ON FUNCTION shardfdw.take_over_coordinator(boolean, text) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.dismiss_commit(xid xid8) RETURNS boolean
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp

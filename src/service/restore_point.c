@@ -1,0 +1,299 @@
+/*
+ * restore_point.c
+ *	  A restore point that is the same moment on the coordinator and on all nodes.
+ *
+ *	 connect to all nodes, begin a transaction on each
+ *	 close the fence (fence.c): no two-phase commit is decided, no other one begins
+ *	   the coordinator's restore point, then those of the nodes at once
+ *	 open the fence
+ *	 commit on the nodes: the restore points are on their disks
+ *
+ * Servers that are all restored to it agree about every transaction:
+ *
+ * - A commit that a node has before its point was decided before the fence was closed, so
+ *	 the coordinator has it before its own point.
+ * - A commit that the coordinator has before its point was prepared on all nodes before the fence was
+ *	 closed; what a node has not committed by its point is prepared there, and its row in the log
+ *	 of commits says that recovery commits it.  Nobody deletes that row before the nodes
+ *	 have confirmed, and the coordinator's point comes before theirs.
+ * - What is prepared and not decided is in no log, and recovery rolls it back.
+ * - Commits on one node or on the coordinator alone: each of which a client had been told before is
+ *	 there, and none without those that it followed, as with a cut (fence.c).
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "catalog/pg_type.h"
+#include "compat.h"
+#include "fault.h"
+#include "fmgr.h"
+#include "foreign/foreign.h"
+#include "own_schema.h"
+#include "own_sql.h"
+#include "miscadmin.h"
+#include "remote/pool/broadcast.h"
+#include "remote/pool/pool.h"
+#include "remote/wire/error.h"
+#include "remote/wire/wait.h"
+#include "remote/xact/fence.h"
+#include "utils/acl.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/pg_lsn.h"
+#include "utils/timestamp.h"
+
+#define TIMEOUT_MS 5000			/* for all attempts to close the fence together, and then for the nodes */
+#define PAUSE_MS 100			/* the fence stays open so long between two attempts */
+
+#define PROCEDURE SHARD_SCHEMA ".create_restore_point(text)"
+
+PG_FUNCTION_INFO_V1(shardfdw_take_restore_point_name);
+PG_FUNCTION_INFO_V1(shardfdw_set_restore_point);
+
+/* ---------- names ---------- */
+
+/* The functions can be called by everybody, the procedure that calls them cannot. */
+static void
+check_rights(void)
+{
+	Oid			procedure = DatumGetObjectId(DirectFunctionCall1(regprocedurein, CStringGetDatum(PROCEDURE)));
+	AclResult	result = shard_function_aclcheck(procedure, GetUserId());
+
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, OBJECT_PROCEDURE, PROCEDURE);
+}
+
+/*
+ * take_restore_point_name(name text) -> boolean
+ *
+ * Notes that a restore point of that name is about to be set.  False: there was one.
+ */
+Datum
+shardfdw_take_restore_point_name(PG_FUNCTION_ARGS)
+{
+	char	   *name = text_to_cstring(PG_GETARG_TEXT_PP(0));
+
+	check_rights();
+	PG_RETURN_BOOL(shard_own_sql_run(psprintf("INSERT INTO " SHARD_INTERNAL_SCHEMA ".restore_point (name, made_at, role)"
+											  " VALUES (%s, pg_catalog.clock_timestamp(), %s) ON CONFLICT DO NOTHING",
+											  quote_literal_cstr(name),
+											  quote_literal_cstr(GetUserNameFromId(GetUserId(), false)))) == 1);
+}
+
+/* Writes assignments into the row of a restore point that has not been set; nobody else changes that row until the transaction ends. */
+static void
+update_row(const char *name, const char *assignments)
+{
+	if (shard_own_sql_run(psprintf("UPDATE " SHARD_INTERNAL_SCHEMA ".restore_point SET %s WHERE name = %s AND lsns IS NULL",
+								   assignments, quote_literal_cstr(name))) != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("name \"%s\" has not been taken for a restore point", name)));
+}
+
+/* ---------- nodes ---------- */
+
+/* Connections to servers, connected, each held by nobody else. */
+static ShardBroadcast *
+connect_all(const List *servers, int *nitems)
+{
+	ShardBroadcast *items = palloc0(Max(list_length(servers), 1) * sizeof(ShardBroadcast));
+
+	*nitems = 0;
+	for (int i = 0; i < list_length(servers); i++)
+		items[(*nitems)++].conn = shard_pool_start_free(shard_pool_get(list_nth_oid(servers, i), GetUserId()));
+	for (int i = 0; i < *nitems; i++)
+		shard_connection_finish(items[i].conn);
+	return items;
+}
+
+/* Raises what went wrong with item, or nothing. */
+static void
+check_item(ShardBroadcast *item)
+{
+	PGresult   *res = item->result;
+
+	if (shard_broadcast_ok(item, NULL))
+		return;
+	item->result = NULL;
+	if (!item->done)
+	{
+		PQclear(res);			/* of a part of the command, maybe */
+		res = NULL;
+	}
+	if (res || PQstatus(item->conn->pg) == CONNECTION_BAD)
+		shard_error_report(ERROR, res, item->conn, NULL, NULL);
+	ereport(ERROR,
+			(errcode(ERRCODE_CONNECTION_FAILURE),
+			 errmsg("node \"%s\" did not answer in time", item->conn->node)));
+}
+
+static void
+check_all(ShardBroadcast *items, int nitems)
+{
+	for (int i = 0; i < nitems; i++)
+		check_item(&items[i]);
+}
+
+/* Runs sql on all nodes.  A cancel ends the wait. */
+static void
+ask_all(ShardBroadcast *items, int nitems, const char *sql, bool has_rows)
+{
+	shard_broadcast_clear(items, nitems);
+	for (int i = 0; i < nitems; i++)
+	{
+		items[i].sql = sql;
+		items[i].has_rows = has_rows;
+	}
+	shard_broadcast_start(items, nitems);
+	shard_broadcast_finish(items, nitems, TIMEOUT_MS, SHARD_BROADCAST_HURRY);
+	shard_wait_interrupted = shard_wait_is_urged();
+	CHECK_FOR_INTERRUPTS();
+	check_all(items, nitems);
+}
+
+/* Closes the fence; tries again as long as commits are under way, since these go on in between. */
+static void
+close_fence(void)
+{
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), TIMEOUT_MS);
+
+	while (!shard_fence_close())
+	{
+		shard_fence_open(false);
+		CHECK_FOR_INTERRUPTS();
+		if (GetCurrentTimestamp() >= deadline)
+			ereport(ERROR,
+					(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+					 errmsg("could not set a restore point within %d seconds", TIMEOUT_MS / 1000),
+					 errdetail("A commit has been under way for longer than that. It waits for the coordinator's standby, or for another session.")));
+		shard_wait_pause(PAUSE_MS, false);
+	}
+}
+
+/* ---------- at one moment ---------- */
+
+/*
+ * Sets restore point name everywhere behind the fence.  Result: the coordinator's, as text.
+ * *in_time is false when a node has not answered before the fence was opened again, so that
+ * commits may have come between.
+ */
+static Datum
+set_all(const char *name, ShardBroadcast *items, int nitems, bool *in_time)
+{
+	char	   *sql = psprintf("SELECT x.lsn, pg_catalog.pg_walfile_name(x.lsn) FROM (SELECT pg_catalog.pg_create_restore_point(%s) OFFSET 0) x(lsn)",
+							   quote_literal_cstr(name));
+	Datum		here;
+
+	shard_broadcast_clear(items, nitems);
+	for (int i = 0; i < nitems; i++)
+	{
+		items[i].sql = sql;
+		items[i].has_rows = true;
+	}
+	close_fence();
+	SHARD_FAULT_POINT("restore_point_closed");
+	here = DirectFunctionCall1(pg_create_restore_point, CStringGetTextDatum(name));
+	shard_broadcast_start(items, nitems);
+	SHARD_FAULT_POINT("restore_point_sent");
+	*in_time = shard_broadcast_wait(items, nitems, SHARD_FENCE_HOLD_MS, SHARD_BROADCAST_HURRY);
+	shard_fence_open(true);
+	SHARD_FAULT_POINT("restore_point_set");
+	return here;
+}
+
+/* Where a restore point is on all servers, as lists of SQL literals. */
+typedef struct Places
+{
+	StringInfoData nodes;		/* NULL: the coordinator */
+	StringInfoData timelines;
+	StringInfoData lsns;
+} Places;
+
+/* Adds a server.  file: of the WAL, whose name begins with the timeline. */
+static void
+add_place(Places *places, const char *node, const char *file, const char *lsn)
+{
+	const char *separator = places->lsns.len > 0 ? ", " : "";
+
+	appendStringInfo(&places->nodes, "%s%s", separator, node ? quote_literal_cstr(node) : "NULL");
+	appendStringInfo(&places->timelines, "%s%d", separator, (int) strtoul(pnstrdup(file, Min(strlen(file), 8)), NULL, 16));
+	appendStringInfo(&places->lsns, "%s%s", separator, quote_literal_cstr(lsn));
+}
+
+static void
+add_node_place(Places *places, const ShardBroadcast *item)
+{
+	const PGresult *res = item->result;
+
+	if (PQntuples(res) != 1 || PQnfields(res) != 2)
+		shard_error_protocol(item->conn, NULL, "a restore point was expected");
+	add_place(places, item->conn->node, PQgetvalue(res, 0, 1), PQgetvalue(res, 0, 0));
+}
+
+/* Sets the restore point, and notes where it is. */
+static void
+set_restore_point(const char *name, ShardBroadcast *items, int nitems)
+{
+	Places		places;
+	Datum		here;
+	bool		in_time;
+
+	/* with a number, the commit, which comes when the fence is open again, flushes the restore point */
+	ask_all(items, nitems, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = local; SELECT pg_catalog.pg_current_xact_id()", true);
+	here = set_all(name, items, nitems, &in_time);
+	shard_broadcast_finish(items, nitems, TIMEOUT_MS, SHARD_BROADCAST_HURRY);
+	check_all(items, nitems);
+	if (!in_time)
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("nodes were too slow to set restore point \"%s\"", name),
+				 errdetail("Commits do not wait for longer than %d ms, so it is not of one moment.", SHARD_FENCE_HOLD_MS)));
+	initStringInfo(&places.nodes);
+	initStringInfo(&places.timelines);
+	initStringInfo(&places.lsns);
+	add_place(&places, NULL, text_to_cstring(DatumGetTextPP(DirectFunctionCall1(pg_walfile_name, here))),
+			  DatumGetCString(DirectFunctionCall1(pg_lsn_out, here)));
+	for (int i = 0; i < nitems; i++)
+		add_node_place(&places, &items[i]);
+	ask_all(items, nitems, "COMMIT", false);
+	XLogFlush(DatumGetLSN(here));
+	update_row(name, psprintf("nodes = ARRAY[%s]::pg_catalog.name[], timelines = ARRAY[%s]::pg_catalog.int4[], lsns = ARRAY[%s]::pg_catalog.pg_lsn[]",
+							  places.nodes.data, places.timelines.data, places.lsns.data));
+}
+
+/*
+ * set_restore_point(name text, nodes oid[]) -> void
+ */
+Datum
+shardfdw_set_restore_point(PG_FUNCTION_ARGS)
+{
+	char	   *name = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	ShardBroadcast *items;
+	Datum	   *elems;
+	int			nelems;
+	List	   *servers = NIL;
+	int			nitems;
+
+	check_rights();
+	update_row(name, "made_at = pg_catalog.clock_timestamp()");
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), OIDOID, sizeof(Oid), true, TYPALIGN_INT, &elems, NULL, &nelems);
+	for (int i = 0; i < nelems; i++)
+		servers = lappend_oid(servers, DatumGetObjectId(elems[i]));
+
+	items = connect_all(servers, &nitems);
+	PG_TRY();
+	{
+		set_restore_point(name, items, nitems);
+	}
+	PG_FINALLY();
+	{
+		/* libpq's memory outlives an error */
+		shard_broadcast_clear(items, nitems);
+	}
+	PG_END_TRY();
+	for (int i = 0; i < nitems; i++)
+		shard_connection_release(items[i].conn);
+	PG_RETURN_VOID();
+}

@@ -1,0 +1,263 @@
+# Restore points over all servers: base backups of different moments, restored to one point, agree about every transaction
+# of a bank at work, and no commit is there without those that its client had been told of.
+#
+# RESTORE_POINTS: how many are set (3 by default); RESTORE_TO: to how many of them all servers are restored (1 by default).
+
+use strict;
+use warnings;
+
+use POSIX ();
+use PostgreSQL::Test::Utils;
+use ShardCluster;
+use ShardServer;
+use Test::More;
+use TransferBank;
+use WireClient;
+
+my $points = $ENV{RESTORE_POINTS} // 3;
+my $restores = $ENV{RESTORE_TO} // 1;
+
+# Each server's archive lies beside its data directory.
+my $archive = q{
+wal_level = replica
+max_wal_senders = 6
+archive_mode = on
+archive_command = 'mkdir -p ../archives && cp "%p" "../archives/%f"'
+};
+my $c = ShardCluster->new(
+	nodes            => 2,
+	preload          => 1,
+	coordinator_conf => "shardfdw.recovery_interval = 1\n$archive",
+	node_conf        => $archive);
+my $bank = TransferBank->new($c);
+
+# ---------- commits that follow each other ----------
+
+# Link n of the chain is written when n - 1 has been acknowledged: on node 1, node 2 and the coordinator in turn, in one phase.
+$c->safe_psql(q{
+	CREATE TABLE chain (node int, n bigint, PRIMARY KEY (node, n)) PARTITION BY LIST (node);
+	SELECT shardfdw.create_shard('chain', 'chain_' || i, format('IN (%s)', i), ('node' || i)::name) FROM generate_series(1, 2) i;
+	CREATE TABLE chain_here (n bigint PRIMARY KEY)});
+
+my $chain;
+
+sub start_chain
+{
+	$chain = fork // die "fork: $!";
+	return if $chain;
+	$SIG{$_} = 'DEFAULT' for qw(TERM INT ALRM CHLD __DIE__ __WARN__);
+	my $session = WireClient->new($c->coordinator, 'postgres');
+	for (my $n = 1;; $n++)
+	{
+		my $i = $n % 3;
+		my $result = $session->query($i ? "INSERT INTO chain VALUES ($i, $n)" : "INSERT INTO chain_here VALUES ($n)");
+		POSIX::_exit(1) if $result->{error};
+	}
+}
+
+sub stop_chain
+{
+	kill 'KILL', $chain;
+	waitpid $chain, 0;
+	undef $chain;
+	return;
+}
+
+END { local $?; kill 'KILL', $chain if $chain; }
+
+# ---------- base backups and points, while others write ----------
+
+my @servers = ($c->coordinator, $c->nodes);
+
+$bank->start;
+start_chain();
+for my $server (@servers)
+{
+	$bank->wait_for_transfers(5);
+	$server->backup('base');
+}
+my %before;    # point -> transfers that had been acknowledged when it was asked for
+my @failed;
+for my $n (1 .. $points)
+{
+	$bank->wait_for_transfers(1 + int(rand 20));
+	my @acknowledged = $bank->acknowledged;
+	$before{"point $n"} = { map { $_ => 1 } @acknowledged };
+	my ($rc, undef, $err) = $c->psql("CALL shardfdw.create_restore_point('point $n')");
+	push @failed, $err if $rc;
+}
+is(join("\n", @failed), '', "$points restore points are set while clients write");
+$bank->wait_for_transfers(5);
+is($c->safe_psql("SELECT count(*) FROM shardfdw.restore_points WHERE name LIKE 'point %' AND timeline = 1 AND lsn IS NOT NULL"), 3 * $points, 'the view says where they are');
+is($c->safe_psql(q{SELECT string_agg(coalesce(node, 'coordinator'), ' ' ORDER BY node) FROM shardfdw.restore_points WHERE name = 'point 1'}), 'node1 node2 coordinator', 'on all servers');
+
+# ---------- what is refused ----------
+
+$bank->stop;
+stop_chain();
+
+sub refused_by
+{
+	my ($server, $sql, $pattern, $name) = @_;
+	my ($rc, undef, $err) = $server->psql('postgres', "\\set VERBOSITY verbose\n$sql");
+	like($err, $pattern, $name);
+	return;
+}
+
+sub refused { return refused_by($c->coordinator, @_); }
+
+refused(q{CALL shardfdw.create_restore_point('point 1')}, qr/42710: restore point "point 1" exists already/, 'a name that is used');
+refused(q{CALL shardfdw.create_restore_point(NULL)}, qr/22004: name must not be null/, 'no name');
+refused(q{CALL shardfdw.create_restore_point('')}, qr/22023: name of a restore point must have 1 to 63 bytes/, 'an empty name');
+refused(q{CALL shardfdw.create_restore_point(repeat('x', 64))}, qr/22023: name of a restore point must have 1 to 63 bytes/, 'a name that is too long');
+refused(q{BEGIN; CALL shardfdw.create_restore_point('in a block')}, qr/2D000: invalid transaction termination/, 'a transaction block');
+is($c->safe_psql(q{CALL shardfdw.create_restore_point('a ''quoted'' \ name'); SELECT count(*) FROM shardfdw.restore_points WHERE name = 'a ''quoted'' \ name' AND lsn IS NOT NULL}), 3, 'a name is only a name');
+
+$c->safe_psql('CREATE ROLE clerk LOGIN; GRANT USAGE ON SCHEMA shardfdw, shardfdw_internal TO clerk');
+refused(q{SET ROLE clerk; CALL shardfdw.create_restore_point('clerk')}, qr/42501: permission denied for procedure create_restore_point/, 'a role without the right');
+refused(q{SET ROLE clerk; SELECT shardfdw_internal.take_restore_point_name('clerk')}, qr/42501: permission denied for procedure shardfdw.create_restore_point/, 'nor does what the procedure calls help');
+refused(q{SET ROLE clerk; SELECT shardfdw_internal.set_restore_point('point 1', '{}')}, qr/42501: permission denied for procedure shardfdw.create_restore_point/, 'nor that');
+
+# a role that has it here, and lacks it on one node
+for my $node ($c->nodes)
+{
+	$node->safe_psql('postgres', q{CREATE ROLE clerk LOGIN PASSWORD 'secret'});
+}
+$c->node_safe_psql(1, 'GRANT EXECUTE ON FUNCTION pg_create_restore_point(text) TO clerk');
+$c->safe_psql(q{GRANT EXECUTE ON PROCEDURE shardfdw.create_restore_point(text) TO clerk; GRANT USAGE ON FOREIGN SERVER node1, node2 TO clerk;
+	CREATE USER MAPPING FOR clerk SERVER node1 OPTIONS (user 'clerk', password_required 'false');
+	CREATE USER MAPPING FOR clerk SERVER node2 OPTIONS (user 'clerk', password_required 'false')});
+refused(q{SET ROLE clerk; CALL shardfdw.create_restore_point('clerk')}, qr/42501: role "clerk" may not create restore points on node "node2".*HINT:  GRANT EXECUTE ON FUNCTION/s, 'a role without the right on a node');
+$c->node_safe_psql(2, 'GRANT EXECUTE ON FUNCTION pg_create_restore_point(text) TO clerk');
+is($c->safe_psql(q{SET ROLE clerk; CALL shardfdw.create_restore_point('clerk'); SELECT count(*) FROM shardfdw.restore_points WHERE name = 'clerk' AND lsn IS NOT NULL}), 3, 'a role that has the rights');
+
+# ---------- nodes that do not answer ----------
+
+$c->sigstop_node(2);
+refused(q{SET statement_timeout = '1s'; CALL shardfdw.create_restore_point('hung')}, qr/57014/, 'a node that hangs: a time-out ends the call');
+$c->sigcont_node(2);
+is($c->safe_psql(q{SELECT count(*) FROM shardfdw.restore_points WHERE name = 'hung'}), 0, 'whose name is not used up');
+
+SKIP:
+{
+	skip 'the library has no fault points', 8 unless $c->safe_psql("SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'");
+	my $marker = $c->coordinator->data_dir . '/shardfdw_fault_restore_point_closed';
+	my $closed = "SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND objsubid = 4";
+	my $point = WireClient->new($c->coordinator, 'postgres');
+	my $writer = WireClient->new($c->coordinator, 'postgres');
+	my $deadline = $PostgreSQL::Test::Utils::timeout_default;
+
+	$point->query("SET shardfdw.fault_points = 'restore_point_closed=wait'");
+	open my $fh, '>', $marker or die $!;
+	close $fh;
+	$point->start_query(q{CALL shardfdw.create_restore_point('slow')});
+	$c->wait_for($closed);
+	$writer->start_query('INSERT INTO chain VALUES (1, -1)');
+	$c->wait_for("SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND objsubid = 3 AND NOT granted");
+	pass('a commit waits while the point is set');
+	$c->sigstop_node(2);
+	unlink $marker;
+	my $done = $writer->finish_query($deadline);
+	ok($done && !$done->{error}, 'not for a node that hangs');
+	my $error = $point->finish_query($deadline)->{error};
+	like("$error->{C}: $error->{M}", qr/08006: node "node2" did not answer in time/, 'the point fails');
+	$c->sigcont_node(2);
+	is($c->safe_psql(q{SELECT count(*) FROM shardfdw.restore_points WHERE name = 'slow' AND lsn IS NULL}), 1, 'it is none');
+	refused(q{CALL shardfdw.create_restore_point('slow')}, qr/42710/, 'its name is used up, since servers may have it');
+
+	$point->query("SET shardfdw.fault_points = 'restore_point_sent=error'");
+	$error = $point->query(q{CALL shardfdw.create_restore_point('broken')})->{error};
+	like($error->{M}, qr/fault at/, 'an error behind the fence');
+	ok(!$writer->query('BEGIN; INSERT INTO chain VALUES (1, -2), (2, -2); COMMIT')->{error}, 'opens it');
+	$point->query("SET shardfdw.fault_points = ''");
+	ok(!$point->query(q{CALL shardfdw.create_restore_point('after')})->{error}, 'the session goes on');
+	$c->safe_psql('DELETE FROM chain WHERE n < 0');
+}
+
+# ---------- all servers are restored to one point ----------
+
+# What was written last is in the archive.
+sub archive
+{
+	my ($server) = @_;
+	my $file = $server->safe_psql('postgres', 'SELECT pg_walfile_name(pg_current_wal_insert_lsn())');
+
+	$server->safe_psql('postgres', 'SELECT pg_switch_wal()');
+	$server->poll_query_until('postgres', "SELECT last_archived_wal >= '$file' FROM pg_stat_archiver") or die "$file is not archived";
+	return;
+}
+
+my $nrestored = 0;
+
+# A server from the base backup and the archive of another one.
+sub restore
+{
+	my ($server, $point) = @_;
+	my $restored = ShardServer->new('restored' . ++$nrestored);
+
+	$restored->init_from_backup($server, 'base', has_restoring => 1, standby => 0);
+	$restored->append_conf('postgresql.conf', "archive_mode = off\nrecovery_target_name = '$point'\nrecovery_target_action = 'promote'\n");
+	$restored->start;
+	$restored->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die 'recovery does not end';
+	return $restored;
+}
+
+archive($_) for @servers;
+my %production = (coordinator => $c->{coordinator}, nodes => $c->{nodes});
+my @order = sort { $a cmp $b } keys %before;
+my %elsewhere;    # transfers of restored clusters
+
+for (1 .. $restores)
+{
+	my $point = splice @order, int(rand @order), 1;
+	my ($here, @nodes) = map { restore($_, $point) } $production{coordinator}, @{ $production{nodes} };
+
+	# it is a copy, which touches nothing before it is told to take over
+	is($here->safe_psql('postgres', 'SELECT confirmed FROM shardfdw.coordinator_identity()'), 'f', "$point: the restored coordinator is not confirmed");
+	for my $i (1, 2)
+	{
+		my $node = $nodes[ $i - 1 ];
+		$here->safe_psql('postgres', sprintf q{ALTER SERVER node%d OPTIONS (SET host '%s', SET port '%d')}, $i, $node->host, $node->port);
+	}
+	refused_by($here, q{SELECT shardfdw.take_over_coordinator(restore_point => 'another')}, qr/55000: the coordinator has not been restored to restore point "another"\n.*DETAIL:  Its recovery has ended at restore point "$point"\./, "$point: the name of another one");
+	$here->safe_psql('postgres', sprintf q{ALTER SERVER node2 OPTIONS (SET host '%s', SET port '%d')}, $production{nodes}[1]->host, $production{nodes}[1]->port);
+	refused_by($here, qq{SELECT shardfdw.take_over_coordinator(restore_point => '$point')}, qr/55000: node "node2" has not been restored to restore point "$point"/, "$point: an address that leads to production");
+	$here->safe_psql('postgres', sprintf q{ALTER SERVER node2 OPTIONS (SET host '%s', SET port '%d')}, $nodes[1]->host, $nodes[1]->port);
+	is($here->safe_psql('postgres', 'SELECT confirmed FROM shardfdw.coordinator_identity()'), 'f', "$point: it has not taken over");
+	my $prepared = join ' ', map { $_->safe_psql('postgres', 'SELECT count(*) FROM pg_prepared_xacts') } @nodes;
+	$here->safe_psql('postgres', "SELECT shardfdw.take_over_coordinator(restore_point => '$point')");
+	my $actions = $here->safe_psql('postgres', q{SELECT string_agg(DISTINCT action, ', ') FROM shardfdw.recover_prepared_transactions() WHERE action NOT IN ('committed', 'rolled back')});
+	is($actions, '', "$point: recovery has no doubts");
+	note "$point: prepared on the nodes were: $prepared";
+
+	@$c{qw(coordinator nodes)} = ($here, \@nodes);
+	is(join(' ', map { $_->safe_psql('postgres', 'SELECT count(*) FROM pg_prepared_xacts') } @nodes), '0 0', "$point: nothing stays prepared");
+	my %found = $bank->audit;
+	note sprintf '%s: %d transfers are there, %d acknowledged ones came later', $point, scalar $here->safe_psql('postgres', 'SELECT count(*) FROM entry_here'), scalar @{ $found{undone} };
+	is("@{ $found{torn} }", '', "$point: nothing is torn");
+	is("@{ $found{unasked} }", '', "$point: nothing is there that did not commit");
+	is(join(' ', grep { $before{$point}{$_} } @{ $found{undone} }), '', "$point: what had been acknowledged before is there");
+	is($found{balance}, 0, "$point: balances follow from the transfers");
+	is($c->safe_psql('SELECT count(*) > 0 AND count(*) = max(n) FROM (SELECT n FROM chain UNION ALL SELECT n FROM chain_here) x'), 't', "$point: no commit on one server is there without those before it");
+	is($c->safe_psql(q{SELECT string_agg(x::text, ' ') FROM shardfdw.check_cluster(true) x WHERE status <> 'ok'}), '', "$point: check_cluster() finds nothing");
+	is($c->safe_psql("SELECT count(*) FROM shardfdw.restore_points WHERE name = '$point' AND lsn IS NULL"), 1, "$point: the coordinator knows its name");
+	my %old = map { $_ => 1 } $bank->acknowledged;
+	$bank->start;
+	$bank->wait_for_transfers(5);
+	$bank->stop;
+	%found = $bank->audit;
+	is("@{ $found{torn} }", '', "$point: the cluster works");
+	$elsewhere{$_} = 1 for grep { !$old{$_} } $bank->acknowledged;
+	$_->stop('immediate') for $here, @nodes;
+	@$c{qw(coordinator nodes)} = @production{qw(coordinator nodes)};
+}
+
+# Production has not noticed.
+is(join("\n", $c->safe_psql('SELECT * FROM shardfdw.recover_prepared_transactions()')), '', 'production has nothing to recover');
+$bank->start;
+$bank->wait_for_transfers(5);
+$bank->stop;
+my %found = $bank->audit;
+is(join(' ', @{ $found{torn} }, grep({ !$elsewhere{$_} } @{ $found{undone} }), $found{balance}), '0', 'and goes on');
+
+done_testing();
