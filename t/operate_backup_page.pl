@@ -1,0 +1,109 @@
+# The commands of docs/backup.md, as they stand there but for addresses and folders: all servers are backed up, lost, and
+# restored to a restore point.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Utils;
+use ShardCluster;
+use Test::More;
+
+# PostgreSQL's defaults, which servers of tests do not have.
+my $defaults = "max_wal_senders = 10\nwal_level = replica\n";
+my $c = ShardCluster->new(nodes => 2, coordinator_conf => $defaults, node_conf => $defaults);
+my %server = (coordinator => $c->coordinator, n1 => $c->node(1), n2 => $c->node(2));
+my $backups = $c->coordinator->basedir . '/backup';
+my $page = slurp_file('docs/backup.md');
+
+# The blocks of a section: [ language, commands ].
+sub blocks
+{
+	my ($section) = @_;
+	my ($text) = $page =~ /^## $section\n(.*?)(?=^## |\z)/ms or die "no section $section";
+	my @blocks;
+
+	while ($text =~ /^( *)```(\w*)\n(.*?)^ *```$/msg)
+	{
+		my ($indent, $language, $commands) = ($1, $2, $3);
+		push @blocks, [ $language, $commands =~ s/^$indent//mgr ];
+	}
+	return @blocks;
+}
+
+# The page's servers have names and addresses of their own.
+sub here
+{
+	my ($commands) = @_;
+	my %at = ('10.0.0.10' => 'coordinator', '10.0.0.11' => 'n1', '10.0.0.12' => 'n2', '10.0.1.11' => 'n1', '10.0.1.12' => 'n2');
+
+	$commands =~ s{-h (10\.0\.\d\.\d+)}{ my $server = $server{ $at{$1} }; '-h ' . $server->host . ' -p ' . $server->port }ge;
+	$commands =~ s{'(10\.0\.\d\.\d+)'}{ "'" . $server{ $at{$1} }->host . "'" }ge;
+	$commands =~ s{/backup/}{$backups/}g;
+	$commands =~ s{/var/lib/postgresql/(\w+)\.log}{ $server{$1}->logfile }ge;
+	$commands =~ s{/var/lib/postgresql/(\w+)}{ $server{$1}->data_dir }ge;
+	$commands =~ s{-d app}{-d postgres}g;
+	$commands =~ s{ALTER SERVER n}{ALTER SERVER node}g;
+	return $commands;
+}
+
+sub shell
+{
+	my ($commands) = @_;
+	is(system('bash', '-e', '-c', here($commands)), 0, 'runs: ' . (split /\n/, $commands)[-1]);
+	return;
+}
+
+sub sql { return $c->safe_psql(here($_[0])); }
+
+# Settings of all servers
+my ($conf) = blocks('Settings of all servers');
+for my $name (sort keys %server)
+{
+	$server{$name}->append_conf('postgresql.conf', here($conf->[1] =~ s{/n1/}{/$name/}r));
+	$server{$name}->restart;
+}
+$c->safe_psql('CREATE TABLE t (k int PRIMARY KEY, v int); CREATE TABLE r (k int PRIMARY KEY)');
+$c->safe_psql(q{SELECT shardfdw.shard_table('t', 'k', shards => 4), shardfdw.replicate_table('r'); INSERT INTO t SELECT i, i FROM generate_series(1, 100) i});
+
+# Backing up
+my ($base, $point, $switch) = blocks('Backing up');
+shell($base->[1]);
+$c->safe_psql('INSERT INTO t SELECT i, i FROM generate_series(101, 200) i; INSERT INTO r VALUES (1)');
+shell($point->[1]);
+my $name = $c->safe_psql('SELECT DISTINCT name FROM shardfdw.restore_points');
+like($name, qr/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/, 'a restore point has its name');
+$c->safe_psql('DELETE FROM t; DELETE FROM r');
+my %last = map { $_ => $server{$_}->safe_psql('postgres', 'SELECT pg_walfile_name(pg_current_wal_insert_lsn())') } keys %server;
+sql($switch->[1]);
+for (keys %server)
+{
+	$server{$_}->poll_query_until('postgres', "SELECT last_archived_wal >= '$last{$_}' FROM pg_stat_archiver") or die "$last{$_} of $_ is not archived";
+}
+
+# All servers are lost.
+for (values %server)
+{
+	$_->stop('immediate');
+	rename $_->data_dir, $_->data_dir . '.lost' or die $!;
+}
+
+# Restoring all servers to a restore point
+my ($restore, $addresses, $take_over) = blocks('Restoring all servers to a restore point');
+my ($documented) = $restore->[1] =~ /recovery_target_name = '([^']+)'/;
+for (sort keys %server)
+{
+	shell($restore->[1] =~ s{/n1\b}{/$_}gr =~ s/\Q$documented\E/$name/r);
+	$server{$_}->_update_pid(1);
+}
+for (values %server)
+{
+	$_->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die 'recovery does not end';
+}
+sql($addresses->[1]);
+like(sql($take_over->[1] =~ s/\Q$documented\E/$name/r), qr/^[0-9a-f]{16}$/, 'the restored coordinator takes over, recovery and checks have nothing to say');
+is($c->safe_psql('SELECT count(*), sum(v) FROM t'), '200|20100', 'rows are as of the point');
+is($c->safe_psql('SELECT count(*) FROM r'), '1', 'those of a reference table, too');
+$c->safe_psql('INSERT INTO t SELECT i, i FROM generate_series(201, 300) i');
+is($c->safe_psql('SELECT count(*) FROM t'), '300', 'the cluster works');
+
+done_testing();
