@@ -5,6 +5,7 @@ CREATE TABLE shardfdw_internal.restore_point (
 	name text PRIMARY KEY,
 	made_at timestamptz NOT NULL,
 	role name NOT NULL,
+	commit_pause interval,
 	nodes name[],
 	timelines integer[],
 	lsns pg_lsn[]
@@ -14,6 +15,7 @@ COMMENT ON TABLE shardfdw_internal.restore_point IS 'Restore points that were as
 COMMENT ON COLUMN shardfdw_internal.restore_point.name IS 'Its name in the WAL of all servers, and for recovery_target_name.';
 COMMENT ON COLUMN shardfdw_internal.restore_point.made_at IS 'When it was set, or asked for if it was not.';
 COMMENT ON COLUMN shardfdw_internal.restore_point.role IS 'Role that has asked for it.';
+COMMENT ON COLUMN shardfdw_internal.restore_point.commit_pause IS 'How long commits had to wait while it was set; null: it was not.';
 COMMENT ON COLUMN shardfdw_internal.restore_point.nodes IS 'Nodes that have it, null standing for the coordinator; null: it was not made, or this server was restored to a moment before it was.';
 COMMENT ON COLUMN shardfdw_internal.restore_point.timelines IS 'Their timelines.';
 COMMENT ON COLUMN shardfdw_internal.restore_point.lsns IS 'Where its record ends in their WAL.';
@@ -107,13 +109,14 @@ COMMENT ON PROCEDURE shardfdw.create_restore_point(text) IS
 REVOKE ALL ON PROCEDURE shardfdw.create_restore_point(text) FROM PUBLIC;
 
 CREATE VIEW shardfdw.restore_points AS
-	SELECT p.name, p.made_at, x.node, x.timeline, x.lsn
+	SELECT p.name, p.made_at, p.commit_pause, x.node, x.timeline, x.lsn
 	FROM shardfdw_internal.restore_point p
 	LEFT JOIN LATERAL ROWS FROM (pg_catalog.unnest(p.nodes), pg_catalog.unnest(p.timelines), pg_catalog.unnest(p.lsns)) x(node, timeline, lsn) ON true;
 COMMENT ON VIEW shardfdw.restore_points IS
 	'Lists the restore points of create_restore_point(): a row for the coordinator (node is null), and one for each node. Of one that has failed, or to which this coordinator was restored, there is one row without timeline and lsn.';
 COMMENT ON COLUMN shardfdw.restore_points.name IS 'Its name, for recovery_target_name.';
 COMMENT ON COLUMN shardfdw.restore_points.made_at IS 'When it was set, or asked for if it was not.';
+COMMENT ON COLUMN shardfdw.restore_points.commit_pause IS 'How long commits had to wait while it was set; null: it was not.';
 COMMENT ON COLUMN shardfdw.restore_points.node IS 'Node that has it; null: the coordinator.';
 COMMENT ON COLUMN shardfdw.restore_points.timeline IS 'Timeline of that server.';
 COMMENT ON COLUMN shardfdw.restore_points.lsn IS 'Where its record ends in the WAL of that server.';

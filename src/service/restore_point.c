@@ -153,14 +153,18 @@ ask_all(ShardBroadcast *items, int nitems, const char *sql, bool has_rows)
 	check_all(items, nitems);
 }
 
-/* Closes the fence; tries again as long as commits are under way, since these go on in between. */
-static void
+/* Closes the fence; tries again as long as commits are under way, since these go on in between.  Returns when the last attempt has begun. */
+static TimestampTz
 close_fence(void)
 {
 	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), TIMEOUT_MS);
 
-	while (!shard_fence_close())
+	for (;;)
 	{
+		TimestampTz began = GetCurrentTimestamp();
+
+		if (shard_fence_close())
+			return began;
 		shard_fence_open(false);
 		CHECK_FOR_INTERRUPTS();
 		if (GetCurrentTimestamp() >= deadline)
@@ -177,13 +181,14 @@ close_fence(void)
 /*
  * Sets restore point name everywhere behind the fence.  Result: the coordinator's, as text.
  * *in_time is false when a node has not answered before the fence was opened again, so that
- * commits may have come between.
+ * commits may have come between.  *pause_us: how long commits had to wait.
  */
 static Datum
-set_all(const char *name, ShardBroadcast *items, int nitems, bool *in_time)
+set_all(const char *name, ShardBroadcast *items, int nitems, bool *in_time, int64 *pause_us)
 {
 	char	   *sql = psprintf("SELECT x.lsn, pg_catalog.pg_walfile_name(x.lsn) FROM (SELECT pg_catalog.pg_create_restore_point(%s) OFFSET 0) x(lsn)",
 							   quote_literal_cstr(name));
+	TimestampTz closed_at;
 	Datum		here;
 
 	shard_broadcast_clear(items, nitems);
@@ -192,13 +197,14 @@ set_all(const char *name, ShardBroadcast *items, int nitems, bool *in_time)
 		items[i].sql = sql;
 		items[i].has_rows = true;
 	}
-	close_fence();
+	closed_at = close_fence();
 	SHARD_FAULT_POINT("restore_point_closed");
 	here = DirectFunctionCall1(pg_create_restore_point, CStringGetTextDatum(name));
 	shard_broadcast_start(items, nitems);
 	SHARD_FAULT_POINT("restore_point_sent");
 	*in_time = shard_broadcast_wait(items, nitems, SHARD_FENCE_HOLD_MS, SHARD_BROADCAST_HURRY);
 	shard_fence_open(true);
+	*pause_us = GetCurrentTimestamp() - closed_at;
 	SHARD_FAULT_POINT("restore_point_set");
 	return here;
 }
@@ -239,10 +245,11 @@ set_restore_point(const char *name, ShardBroadcast *items, int nitems)
 	Places		places;
 	Datum		here;
 	bool		in_time;
+	int64		pause_us;
 
 	/* with a number, the commit, which comes when the fence is open again, flushes the restore point */
 	ask_all(items, nitems, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = local; SELECT pg_catalog.pg_current_xact_id()", true);
-	here = set_all(name, items, nitems, &in_time);
+	here = set_all(name, items, nitems, &in_time, &pause_us);
 	shard_broadcast_finish(items, nitems, TIMEOUT_MS, SHARD_BROADCAST_HURRY);
 	check_all(items, nitems);
 	if (!in_time)
@@ -259,8 +266,9 @@ set_restore_point(const char *name, ShardBroadcast *items, int nitems)
 		add_node_place(&places, &items[i]);
 	ask_all(items, nitems, "COMMIT", false);
 	XLogFlush(DatumGetLSN(here));
-	update_row(name, psprintf("nodes = ARRAY[%s]::pg_catalog.name[], timelines = ARRAY[%s]::pg_catalog.int4[], lsns = ARRAY[%s]::pg_catalog.pg_lsn[]",
-							  places.nodes.data, places.timelines.data, places.lsns.data));
+	update_row(name, psprintf("nodes = ARRAY[%s]::pg_catalog.name[], timelines = ARRAY[%s]::pg_catalog.int4[], lsns = ARRAY[%s]::pg_catalog.pg_lsn[],"
+							  " commit_pause = pg_catalog.make_interval(secs => %f)",
+							  places.nodes.data, places.timelines.data, places.lsns.data, pause_us / 1000000.0));
 }
 
 /*
