@@ -10,9 +10,7 @@ use Test::More;
 
 # PostgreSQL's defaults, which servers of tests do not have.
 my $defaults = "max_wal_senders = 10\nwal_level = replica\n";
-my $c = ShardCluster->new(nodes => 2, coordinator_conf => $defaults, node_conf => $defaults);
-my %server = (coordinator => $c->coordinator, n1 => $c->node(1), n2 => $c->node(2));
-my $backups = $c->coordinator->basedir . '/backup';
+
 my $page = slurp_file('docs/backup.md');
 
 # The blocks of a section: [ language, commands ].
@@ -30,6 +28,8 @@ sub blocks
 	return @blocks;
 }
 
+my ($c, %server, $backups, $pgbackrest);
+
 # The page's servers have names and addresses of their own.
 sub here
 {
@@ -43,6 +43,7 @@ sub here
 	$commands =~ s{/var/lib/postgresql/(\w+)}{ $server{$1}->data_dir }ge;
 	$commands =~ s{-d app}{-d postgres}g;
 	$commands =~ s{ALTER SERVER n}{ALTER SERVER node}g;
+	$commands =~ s{pgbackrest --stanza}{$pgbackrest --stanza}g;
 	return $commands;
 }
 
@@ -55,55 +56,90 @@ sub shell
 
 sub sql { return $c->safe_psql(here($_[0])); }
 
-# Settings of all servers
+# A block for n1, for a server.
+sub for_server
+{
+	my ($commands, $name) = @_;
+	return $commands =~ s{(/|=)n1\b}{$1$name}gr;
+}
+
 my ($conf) = blocks('Settings of all servers');
-for my $name (sort keys %server)
-{
-	$server{$name}->append_conf('postgresql.conf', here($conf->[1] =~ s{/n1/}{/$name/}r));
-	$server{$name}->restart;
-}
-$c->safe_psql('CREATE TABLE t (k int PRIMARY KEY, v int); CREATE TABLE r (k int PRIMARY KEY)');
-$c->safe_psql(q{SELECT shardfdw.shard_table('t', 'k', shards => 4), shardfdw.replicate_table('r'); INSERT INTO t SELECT i, i FROM generate_series(1, 100) i});
-
-# Backing up
 my ($base, $point, $switch) = blocks('Backing up');
-shell($base->[1]);
-$c->safe_psql('INSERT INTO t SELECT i, i FROM generate_series(101, 200) i; INSERT INTO r VALUES (1)');
-shell($point->[1]);
-my $name = $c->safe_psql('SELECT DISTINCT name FROM shardfdw.restore_points');
-like($name, qr/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/, 'a restore point has its name');
-$c->safe_psql('DELETE FROM t; DELETE FROM r');
-my %last = map { $_ => $server{$_}->safe_psql('postgres', 'SELECT pg_walfile_name(pg_current_wal_insert_lsn())') } keys %server;
-sql($switch->[1]);
-for (keys %server)
-{
-	$server{$_}->poll_query_until('postgres', "SELECT last_archived_wal >= '$last{$_}' FROM pg_stat_archiver") or die "$last{$_} of $_ is not archived";
-}
-
-# All servers are lost.
-for (values %server)
-{
-	$_->stop('immediate');
-	rename $_->data_dir, $_->data_dir . '.lost' or die $!;
-}
-
-# Restoring all servers to a restore point
 my ($restore, $addresses, $take_over) = blocks('Restoring all servers to a restore point');
+my ($tool_conf, $tool_settings, $tool_backup, $tool_restore) = blocks('With pgBackRest');
 my ($documented) = $restore->[1] =~ /recovery_target_name = '([^']+)'/;
-for (sort keys %server)
+
+# backup: makes base backups. restore_block: is run for each server when all are lost.
+sub lose_and_restore
 {
-	shell($restore->[1] =~ s{/n1\b}{/$_}gr =~ s/\Q$documented\E/$name/r);
-	$server{$_}->_update_pid(1);
+	my ($settings, $backup, $restore_block) = @_;
+
+	for my $name (sort keys %server)
+	{
+		$server{$name}->append_conf('postgresql.conf', here(for_server($settings, $name)));
+		$server{$name}->restart;
+	}
+	$c->safe_psql('CREATE TABLE t (k int PRIMARY KEY, v int); CREATE TABLE r (k int PRIMARY KEY)');
+	$c->safe_psql(q{SELECT shardfdw.shard_table('t', 'k', shards => 4), shardfdw.replicate_table('r'); INSERT INTO t SELECT i, i FROM generate_series(1, 100) i});
+	$backup->();
+	$c->safe_psql('INSERT INTO t SELECT i, i FROM generate_series(101, 200) i; INSERT INTO r VALUES (1)');
+	shell($point->[1]);
+	my $name = $c->safe_psql('SELECT DISTINCT name FROM shardfdw.restore_points');
+	like($name, qr/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/, 'a restore point has its name');
+	$c->safe_psql('DELETE FROM t; DELETE FROM r');
+	my %last = map { $_ => $server{$_}->safe_psql('postgres', 'SELECT pg_walfile_name(pg_current_wal_insert_lsn())') } keys %server;
+	sql($switch->[1]);
+	for (keys %server)
+	{
+		$server{$_}->poll_query_until('postgres', "SELECT last_archived_wal >= '$last{$_}' FROM pg_stat_archiver") or die "$last{$_} of $_ is not archived";
+	}
+
+	# All servers are lost.
+	for (values %server)
+	{
+		$_->stop('immediate');
+		rename $_->data_dir, $_->data_dir . '.lost' or die $!;
+	}
+	for (sort keys %server)
+	{
+		mkdir $server{$_}->data_dir, 0700 if $restore_block =~ /pgbackrest/;
+		shell(for_server($restore_block, $_) =~ s/\Q$documented\E/$name/r);
+		$server{$_}->_update_pid(1);
+	}
+	for (values %server)
+	{
+		$_->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die 'recovery does not end';
+	}
+	sql($addresses->[1]);
+	like(sql($take_over->[1] =~ s/\Q$documented\E/$name/r), qr/^[0-9a-f]{16}$/, 'the restored coordinator takes over, recovery and checks have nothing to say');
+	is($c->safe_psql('SELECT count(*), sum(v) FROM t'), '200|20100', 'rows are as of the point');
+	is($c->safe_psql('SELECT count(*) FROM r'), '1', 'those of a reference table, too');
+	$c->safe_psql('INSERT INTO t SELECT i, i FROM generate_series(201, 300) i');
+	is($c->safe_psql('SELECT count(*) FROM t'), '300', 'the cluster works');
+	return;
 }
-for (values %server)
+
+sub start_cluster
 {
-	$_->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die 'recovery does not end';
+	$_->stop('immediate') for values %server;
+	$c = ShardCluster->new(nodes => 2, coordinator_conf => $defaults, node_conf => $defaults);
+	%server = (coordinator => $c->coordinator, n1 => $c->node(1), n2 => $c->node(2));
+	$backups = $c->coordinator->basedir . '/backup';
+	$pgbackrest = 'pgbackrest';
+	return;
 }
-sql($addresses->[1]);
-like(sql($take_over->[1] =~ s/\Q$documented\E/$name/r), qr/^[0-9a-f]{16}$/, 'the restored coordinator takes over, recovery and checks have nothing to say');
-is($c->safe_psql('SELECT count(*), sum(v) FROM t'), '200|20100', 'rows are as of the point');
-is($c->safe_psql('SELECT count(*) FROM r'), '1', 'those of a reference table, too');
-$c->safe_psql('INSERT INTO t SELECT i, i FROM generate_series(201, 300) i');
-is($c->safe_psql('SELECT count(*) FROM t'), '300', 'the cluster works');
+
+start_cluster();
+lose_and_restore($conf->[1], sub { shell($base->[1]) }, $restore->[1]);
+
+SKIP:
+{
+	skip 'pgbackrest is not installed', 12 if system('pgbackrest version >/dev/null 2>&1') != 0;
+	start_cluster();
+	append_to_file("$backups/pgbackrest.conf", here($tool_conf->[1] =~ s{^(pg1-path=/var/lib/postgresql/(\w+))$}{
+		"$1\npg1-port=" . $server{$2}->port . "\npg1-socket-path=" . $server{$2}->host . "\npg1-database=postgres"}gemr));
+	$pgbackrest = "pgbackrest --config=$backups/pgbackrest.conf --log-path=$backups --lock-path=$backups/lock --log-level-console=warn";
+	lose_and_restore($tool_settings->[1], sub { shell(for_server($tool_backup->[1], $_)) for sort keys %server }, $tool_restore->[1]);
+}
 
 done_testing();
