@@ -60,6 +60,7 @@
 PG_FUNCTION_INFO_V1(shardfdw_store_identity);
 PG_FUNCTION_INFO_V1(shardfdw_replace_identity);
 PG_FUNCTION_INFO_V1(shardfdw_coordinator_identity);
+PG_FUNCTION_INFO_V1(shardfdw_decided_identities);
 
 enum
 {
@@ -602,6 +603,25 @@ shardfdw_replace_identity(PG_FUNCTION_ARGS)
 	CommandCounterIncrement();
 	table_close(table, NoLock);
 	PG_RETURN_TEXT_P(cstring_to_text(identity));
+}
+
+/* decided_identities() -> text[] */
+Datum
+shardfdw_decided_identities(PG_FUNCTION_ARGS)
+{
+	const Identity *own = look_up();
+	Datum	   *elems = palloc((own->nknown + 1) * sizeof(Datum));
+	int			n = 0;
+
+	elems[n++] = CStringGetTextDatum(own->identity);
+	for (int i = 0; i < own->nknown; i++)
+	{
+		const KnownIdentity *known = &own->known[i];
+
+		if (known->taken_over && known->complete && strcmp(known->identity, own->identity) != 0)
+			elems[n++] = CStringGetTextDatum(known->identity);
+	}
+	PG_RETURN_ARRAYTYPE_P(construct_array(elems, n, TEXTOID, -1, false, TYPALIGN_INT));
 }
 
 /* coordinator_identity(OUT identity text, OUT confirmed boolean, OUT note_name name, OUT note_command text) */

@@ -69,6 +69,36 @@ like($c->safe_psql('SET quote_all_identifiers = on; SELECT string_agg(node || ac
 is($c->safe_psql('SELECT count(*) FROM quoted'), 100, 'and drops no table that is needed');
 is($c->node_safe_psql(1, q{SELECT count(*) FROM pg_class WHERE relname = 'quoted_00'}), 0, 'but the old one');
 
+# ---------- a job of a predecessor ----------
+
+# The identity is another one after a take-over, be it of the same server.
+make_table('inherited', '{node1,node3}');
+hold('move_prepared');
+my $inherited = start_move('inherited', 'node2', 'preparing');
+$c->wait_for("SELECT count(*) = 1 FROM pg_namespace WHERE nspname ~ '^shardfdw_[0-9a-f]{16}_'", 2);
+my $mark = $c->log_position;
+# the server restarts, and nobody cleans up
+kill 'KILL', $c->safe_psql("SELECT pid FROM shardfdw.jobs WHERE id = $inherited");
+$c->wait_for_log(qr/ready to accept connections/, $mark);
+release('move_prepared');
+my $staging = q{SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE relname = 'inherited_00' AND nspname ~ '^shardfdw_'};
+is($c->node_safe_psql(2, $staging), 1, 'a job whose process was killed leaves its tables');
+$c->safe_psql('SELECT shardfdw.take_over_coordinator()');
+$c->safe_psql('SELECT * FROM shardfdw.recover_prepared_transactions()');
+is($c->node_safe_psql(2, $staging), 1, 'a successor that may lack commits leaves them');
+$c->safe_psql('SELECT shardfdw.take_over_coordinator(true)');
+
+# as if this server lacked the commit by which the shard has moved
+$c->node_safe_psql(1, 'ALTER TABLE inherited_00 RENAME TO away');
+like($c->safe_psql('SELECT string_agg(action, $$ $$) FROM shardfdw.recover_prepared_transactions()'), qr/not removed: what job $inherited of a predecessor has left: nothing tells/, 'nor does one that should have them all, where the source says something else');
+is($c->node_safe_psql(2, $staging), 1, 'they are there');
+$c->node_safe_psql(1, 'ALTER TABLE away RENAME TO inherited_00');
+like($c->safe_psql('SELECT string_agg(action, $$ $$) FROM shardfdw.recover_prepared_transactions()'), qr/removed: what job $inherited has left/, 'one that has them all removes them');
+is($c->node_safe_psql(2, $staging), 0, 'they are gone');
+is($c->node_safe_psql($_, q{SELECT count(*) FROM pg_namespace WHERE nspname ~ '^shardfdw_[0-9a-f]{16}_'}), 0, "nothing is left on node $_") for 1, 2;
+is($c->safe_psql("SELECT shardfdw.move_shard('inherited_00', 'node2') > 0"), 't', 'the shard moves');
+is($c->safe_psql('SELECT count(*) FROM inherited'), 100, 'with its rows');
+
 # ---------- two servers that lead to one node ----------
 
 my ($host, $port) = $c->node_address(2);

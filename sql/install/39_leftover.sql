@@ -1,22 +1,23 @@
 -- What moves that have ended have left on nodes, and the function that moves.
 
 CREATE FUNCTION shardfdw_internal.job_traces(nodes name[])
-	RETURNS TABLE (node name, id bigint, schema_name name, note jsonb)
+	RETURNS TABLE (node name, id bigint, schema_name name, note jsonb, is_own boolean)
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT q.node, substring((q.fields)[1] FROM '\d+$')::bigint, (q.fields)[1]::name, (q.fields)[2]::jsonb
-	FROM (SELECT format($query$SELECT n.nspname, obj_description(n.oid, 'pg_namespace') FROM pg_namespace n
-			WHERE n.nspname ~ '^shardfdw_%s_[0-9]+$' AND obj_description(n.oid, 'pg_namespace') ~ '^\{"side": "(source|target)", "server": '
+	SELECT q.node, substring((q.fields)[1] FROM '\d+$')::bigint, (q.fields)[1]::name, (q.fields)[2]::jsonb,
+		starts_with((q.fields)[1], format('shardfdw_%s_', x.identities[1]))
+	FROM (SELECT d.identities, format($query$SELECT n.nspname, obj_description(n.oid, 'pg_namespace') FROM pg_namespace n
+			WHERE n.nspname ~ '^shardfdw_(%s)_[0-9]+$' AND obj_description(n.oid, 'pg_namespace') ~ '^\{"side": "(source|target)", "server": '
 				-- anybody else's would be somebody else's commands
-				AND pg_get_userbyid(n.nspowner) = current_user ORDER BY 1$query$, i.identity) AS command
-		  FROM shardfdw.coordinator_identity() i) x,
+				AND pg_get_userbyid(n.nspowner) = current_user ORDER BY 1$query$, array_to_string(d.identities, '|')) AS command
+		  FROM (SELECT shardfdw_internal.decided_identities()) d(identities)) x,
 		shardfdw.query_nodes(nodes, array_fill(x.command, ARRAY[cardinality(nodes)]), 'autocommit', false) q
 	WHERE q.fields IS NOT NULL
 		-- of another server that leads to the same database: where its tables are needed, that one knows
 		AND NOT EXISTS (SELECT FROM pg_foreign_server s WHERE s.oid = ((q.fields)[2]::jsonb->>'server')::oid AND s.srvname <> q.node)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.job_traces(name[]) IS
-	'Asks nodes for the schemas that this coordinator''s jobs have made there as the role that the current user has on the node. Returns for each the node, the number of its job, its name, and what the job has noted in it; nothing for a node that does not answer.';
+	'Asks nodes for the schemas that jobs of this coordinator, and of predecessors of which it has all commits, have made there as the role that the current user has on the node. Returns for each the node, the number of its job, its name, what the job has noted in it, and whether it was a job of this coordinator; nothing for a node that does not answer.';
 
 CREATE FUNCTION shardfdw_internal.servers_of(remote_schema name, remote_table name) RETURNS oid[]
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -84,6 +85,19 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.trace_commands(name, name, jsonb) IS
 	'Writes the command that removes what a job has left on a node: its schema, publication and triggers, and its tables where the shards are not. Returns the command.';
 
+CREATE FUNCTION shardfdw_internal.source_has_tables(note jsonb) RETURNS boolean
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT coalesce((SELECT q.ok AND (q.fields)[1] = 't' FROM (
+		SELECT s.srvname, (SELECT format($query$SELECT bool_and(to_regclass(x.name) IS NOT NULL AND NOT EXISTS (
+				SELECT FROM pg_trigger g WHERE g.tgrelid = to_regclass(x.name) AND g.tgname = 'shardfdw_moved')) FROM unnest(%L::text[]) x(name)$query$, array_agg(t->>'name'))
+			FROM jsonb_array_elements(note->'tables') t) AS command
+		FROM pg_foreign_server s WHERE s.oid = (CASE note->>'side' WHEN 'source' THEN note->>'server' ELSE note->>'other' END)::oid) c
+		CROSS JOIN LATERAL shardfdw.query_nodes(ARRAY[c.srvname], ARRAY[c.command], 'autocommit', false) q), false)
+$$;
+COMMENT ON FUNCTION shardfdw_internal.source_has_tables(jsonb) IS
+	'Asks the source of a job, whose note is given, for its tables. Returns true when all of them are there and have not moved; false when one is not so, or the node does not answer.';
+
 CREATE FUNCTION shardfdw_internal.remove_traces(nodes name[], own bigint DEFAULT NULL)
 	RETURNS TABLE (node name, message text, ok boolean)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -94,10 +108,19 @@ DECLARE
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('recover_prepared_transactions');
 	FOR t IN SELECT x.* FROM (SELECT array_agg(n) AS usable FROM unnest(nodes) n WHERE has_server_privilege(n, 'USAGE')) u,
-			shardfdw_internal.job_traces(coalesce(u.usable, '{}')) x WHERE own IS NULL OR x.id = own
+			shardfdw_internal.job_traces(coalesce(u.usable, '{}')) x WHERE own IS NULL OR x.is_own AND x.id = own
 	LOOP
 		-- not seen as running by its own process
 		CONTINUE WHEN shardfdw_internal.job_is_running(t.id);
+		-- who has said that all of a predecessor's commits are here may err: where they are not, the tables that look superfluous are the only ones
+		IF NOT t.is_own AND EXISTS (
+			SELECT FROM jsonb_array_elements(t.note->'tables') x
+			WHERE (CASE t.note->>'side' WHEN 'target' THEN t.note->>'server' ELSE t.note->>'other' END)::oid
+				<> ALL (shardfdw_internal.servers_of((x->>'schema')::name, (x->>'table')::name)))
+			AND NOT shardfdw_internal.source_has_tables(t.note) THEN
+			RETURN QUERY VALUES (t.node, format('what job %s of a predecessor has left: nothing tells whether its tables are needed', t.id), false);
+			CONTINUE;
+		END IF;
 		RETURN QUERY
 		SELECT q.node, CASE WHEN q.ok THEN format('what job %s has left', t.id) ELSE format('what job %s has left: %s', t.id, q.message) END, q.ok
 		FROM shardfdw.query_nodes(ARRAY[t.node], ARRAY[shardfdw_internal.trace_commands(t.node, t.schema_name, t.note)], 'autocommit', false) q;

@@ -68,6 +68,12 @@ CREATE FUNCTION shardfdw.coordinator_identity(
 COMMENT ON FUNCTION shardfdw.coordinator_identity() IS
 	'Says who this coordinator is. Returns its identity; whether this server made it or took it over, which a copy of its files has not; the name of the table that notes it on nodes; the command that does so.';
 
+CREATE FUNCTION shardfdw_internal.decided_identities() RETURNS text[]
+	LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME', 'shardfdw_decided_identities';
+COMMENT ON FUNCTION shardfdw_internal.decided_identities() IS
+	'Lists the identities of which this server has all commits. Returns its own, then those of predecessors that were taken over with all of their commits.';
+
 CREATE FUNCTION shardfdw_internal.store_identity() RETURNS void
 	LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME', 'shardfdw_store_identity';
