@@ -691,6 +691,11 @@ shard_rte_check_as_user(Query *query, RangeTblEntry *rte)
 #define shard_constraint_set_not_enforced(constraint) ((void) 0)
 #endif
 
+/* Since 19 strings always conform, and there is no variable that says so. */
+#if PG_VERSION_NUM >= 190000
+#define standard_conforming_strings true
+#endif
+
 /* 17 lets maintenance be granted */
 #if PG_VERSION_NUM >= 170000
 #define shard_may_maintain(relid, roleid) (pg_class_aclcheck(relid, roleid, ACL_MAINTAIN) == ACLCHECK_OK)

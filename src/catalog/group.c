@@ -19,6 +19,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
+#include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(shardfdw_shard_group);
 PG_FUNCTION_INFO_V1(shardfdw_shard_groups);

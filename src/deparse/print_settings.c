@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "compat.h"
 #include "deparse/print_settings.h"
 #include "miscadmin.h"
 #include "parser/parser.h"
