@@ -118,6 +118,10 @@ refused(q{SET ROLE clerk; CALL shardfdw.create_restore_point('clerk')}, qr/42501
 refused(q{SET ROLE clerk; SELECT shardfdw_internal.take_restore_point_name('clerk')}, qr/42501: permission denied for procedure shardfdw.create_restore_point/, 'nor does what the procedure calls help');
 refused(q{SET ROLE clerk; SELECT shardfdw_internal.set_restore_point('point 1', '{}')}, qr/42501: permission denied for procedure shardfdw.create_restore_point/, 'nor that');
 
+$c->safe_psql('GRANT EXECUTE ON PROCEDURE shardfdw.create_restore_point(text) TO clerk');
+refused(q{SET ROLE clerk; SELECT shardfdw_internal.take_restore_point_name('unused'), shardfdw_internal.set_restore_point('unused', ARRAY(SELECT oid FROM pg_foreign_server WHERE srvname = 'node1'))}, qr/42501: permission denied for foreign server node1/, 'a role without USAGE on a node');
+refused(q{SELECT shardfdw_internal.take_restore_point_name('unused'), shardfdw_internal.set_restore_point('unused', '{1}')}, qr/42704: server 1 is not a node/, 'no node');
+
 # a role that has it here, and lacks it on one node
 for my $node ($c->nodes)
 {

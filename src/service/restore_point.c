@@ -23,6 +23,7 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
+#include "catalog/option.h"
 #include "catalog/pg_type.h"
 #include "compat.h"
 #include "fault.h"
@@ -51,7 +52,19 @@
 PG_FUNCTION_INFO_V1(shardfdw_take_restore_point_name);
 PG_FUNCTION_INFO_V1(shardfdw_set_restore_point);
 
-/* ---------- names ---------- */
+/* ---------- rights and names ---------- */
+
+/* A node that the caller may use. */
+static void
+check_node(Oid serverid)
+{
+	if (!shard_option_is_our_server(serverid) || serverid == shard_option_cluster_server())
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("server %u is not a node", serverid)));
+	if (!DatumGetBool(DirectFunctionCall2(has_server_privilege_id, ObjectIdGetDatum(serverid), CStringGetTextDatum("USAGE"))))
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_FOREIGN_SERVER, GetForeignServer(serverid)->servername);
+}
 
 /* The functions can be called by everybody, the procedure that calls them cannot. */
 static void
@@ -288,7 +301,10 @@ shardfdw_set_restore_point(PG_FUNCTION_ARGS)
 	update_row(name, "made_at = pg_catalog.clock_timestamp()");
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), OIDOID, sizeof(Oid), true, TYPALIGN_INT, &elems, NULL, &nelems);
 	for (int i = 0; i < nelems; i++)
+	{
+		check_node(DatumGetObjectId(elems[i]));
 		servers = lappend_oid(servers, DatumGetObjectId(elems[i]));
+	}
 
 	items = connect_all(servers, &nitems);
 	PG_TRY();
