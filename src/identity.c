@@ -62,6 +62,7 @@
 PG_FUNCTION_INFO_V1(shardfdw_store_identity);
 PG_FUNCTION_INFO_V1(shardfdw_replace_identity);
 PG_FUNCTION_INFO_V1(shardfdw_coordinator_identity);
+PG_FUNCTION_INFO_V1(shardfdw_declare_commits_received);
 PG_FUNCTION_INFO_V1(shardfdw_decided_identities);
 
 enum
@@ -510,68 +511,88 @@ shard_identity_read_reach(void)
 	return reach;
 }
 
+/* Changes values of a row, and says which in replaces. */
+typedef void (*ChangeRow) (Datum *values, bool *nulls, bool *replaces, const void *arg);
+
+/* Has change look at each row.  Returns how many it has changed. */
+static int
+update_rows(Relation table, ChangeRow change, const void *arg)
+{
+	SysScanDesc scan = systable_beginscan(table, InvalidOid, false, SnapshotSelf, 0, NULL);
+	HeapTuple	tuple;
+	int			nchanged = 0;
+
+	/* comes by the new versions as well */
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Datum		values[COORDINATOR_NATTS];
+		bool		nulls[COORDINATOR_NATTS];
+		bool		replaces[COORDINATOR_NATTS] = {false};
+
+		heap_deform_tuple(tuple, RelationGetDescr(table), values, nulls);
+		change(values, nulls, replaces, arg);
+		if (memchr(replaces, true, sizeof(replaces)) == NULL)
+			continue;
+		CatalogTupleUpdate(table, &tuple->t_self,
+						   heap_modify_tuple(tuple, RelationGetDescr(table), values, nulls, replaces));
+		nchanged++;
+	}
+	systable_endscan(scan);
+	CommandCounterIncrement();
+	return nchanged;
+}
+
+static void
+change_reach(Datum *values, bool *nulls, bool *replaces, const void *arg)
+{
+	const ShardLogReach *reach = arg;
+
+	if (!is_current(values, nulls) ||
+		(DatumGetTimestampTz(values[COORDINATOR_FORGOTTEN_UNTIL - 1]) == reach->forgotten_until &&
+		 FullTransactionIdEquals(DatumGetFullTransactionId(values[COORDINATOR_SETTLED_BELOW - 1]), reach->settled_below)))
+		return;
+	values[COORDINATOR_FORGOTTEN_UNTIL - 1] = TimestampTzGetDatum(reach->forgotten_until);
+	values[COORDINATOR_SETTLED_BELOW - 1] = FullTransactionIdGetDatum(reach->settled_below);
+	replaces[COORDINATOR_FORGOTTEN_UNTIL - 1] = replaces[COORDINATOR_SETTLED_BELOW - 1] = true;
+}
+
 void
 shard_identity_write_reach(const ShardLogReach *reach)
 {
 	Relation	table = open_table(RowExclusiveLock);
-	SysScanDesc scan = systable_beginscan(table, InvalidOid, false, SnapshotSelf, 0, NULL);
-	HeapTuple	tuple;
 
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-	{
-		Datum		values[COORDINATOR_NATTS];
-		bool		nulls[COORDINATOR_NATTS];
-		bool		replaces[COORDINATOR_NATTS] = {false};
-
-		heap_deform_tuple(tuple, RelationGetDescr(table), values, nulls);
-		if (!is_current(values, nulls))
-			continue;
-		values[COORDINATOR_FORGOTTEN_UNTIL - 1] = TimestampTzGetDatum(reach->forgotten_until);
-		values[COORDINATOR_SETTLED_BELOW - 1] = FullTransactionIdGetDatum(reach->settled_below);
-		replaces[COORDINATOR_FORGOTTEN_UNTIL - 1] = replaces[COORDINATOR_SETTLED_BELOW - 1] = true;
-		CatalogTupleUpdate(table, &tuple->t_self,
-						   heap_modify_tuple(tuple, RelationGetDescr(table), values, nulls, replaces));
-		break;
-	}
-	systable_endscan(scan);
+	(void) update_rows(table, change_reach, reach);
 	table_close(table, NoLock);
-	CommandCounterIncrement();
 }
 
-/* Notes that all identities up to now have been taken over by this server. */
+/*
+ * Notes that an identity has been taken over by this server.  What was said of one that had been taken over
+ * before stays as it is: it was about commits that this server, or the one whose copy it is, had received by then.
+ */
 static void
-take_over_all(Relation table, bool complete)
+take_over(Datum *values, bool *nulls, bool *replaces, const void *arg)
 {
-	SysScanDesc scan = systable_beginscan(table, InvalidOid, false, SnapshotSelf, 0, NULL);
-	TimestampTz now = GetCurrentTimestamp();
-	HeapTuple	tuple;
+	const bool *all_received = arg;
 
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-	{
-		Datum		values[COORDINATOR_NATTS];
-		bool		nulls[COORDINATOR_NATTS];
-		bool		replaces[COORDINATOR_NATTS] = {false};
+	if (!nulls[COORDINATOR_TAKEN_OVER_AT - 1])
+		return;
+	nulls[COORDINATOR_TAKEN_OVER_AT - 1] = false;
+	values[COORDINATOR_TAKEN_OVER_AT - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
+	values[COORDINATOR_COMPLETE - 1] = BoolGetDatum(*all_received);
+	replaces[COORDINATOR_TAKEN_OVER_AT - 1] = replaces[COORDINATOR_COMPLETE - 1] = true;
+}
 
-		heap_deform_tuple(tuple, RelationGetDescr(table), values, nulls);
-		if (nulls[COORDINATOR_TAKEN_OVER_AT - 1])
-		{
-			nulls[COORDINATOR_TAKEN_OVER_AT - 1] = false;
-			values[COORDINATOR_TAKEN_OVER_AT - 1] = TimestampTzGetDatum(now);
-			replaces[COORDINATOR_TAKEN_OVER_AT - 1] = true;
-		}
-		if (complete && !DatumGetBool(values[COORDINATOR_COMPLETE - 1]))
-		{
-			values[COORDINATOR_COMPLETE - 1] = BoolGetDatum(true);
-			replaces[COORDINATOR_COMPLETE - 1] = true;
-		}
+/* Notes that all commits of a predecessor are known. */
+static void
+mark_complete(Datum *values, bool *nulls, bool *replaces, const void *arg)
+{
+	const char *identity = arg;
 
-		/* the scan comes by the new versions as well */
-		if (!replaces[COORDINATOR_TAKEN_OVER_AT - 1] && !replaces[COORDINATOR_COMPLETE - 1])
-			continue;
-		CatalogTupleUpdate(table, &tuple->t_self,
-						   heap_modify_tuple(tuple, RelationGetDescr(table), values, nulls, replaces));
-	}
-	systable_endscan(scan);
+	if (nulls[COORDINATOR_TAKEN_OVER_AT - 1] || DatumGetBool(values[COORDINATOR_COMPLETE - 1]) ||
+		strcmp(TextDatumGetCString(values[COORDINATOR_IDENTITY - 1]), identity) != 0)
+		return;
+	values[COORDINATOR_COMPLETE - 1] = BoolGetDatum(true);
+	replaces[COORDINATOR_COMPLETE - 1] = true;
 }
 
 /* ---------- SQL ---------- */
@@ -590,6 +611,7 @@ shardfdw_replace_identity(PG_FUNCTION_ARGS)
 	char		identity[SHARD_IDENTITY_LEN + 1];
 	ShardLogReach reach;
 	Relation	table;
+	bool		all_received = PG_GETARG_BOOL(0);
 
 	PreventCommandIfReadOnly("take_over_coordinator()");
 	PreventCommandDuringRecovery("take_over_coordinator()");
@@ -598,13 +620,33 @@ shardfdw_replace_identity(PG_FUNCTION_ARGS)
 	shard_identity_store();
 	table = open_table(RowExclusiveLock);
 	reach = shard_identity_read_reach();
-	take_over_all(table, PG_GETARG_BOOL(0));
-	CommandCounterIncrement();
+	(void) update_rows(table, take_over, &all_received);
 	make_random(identity);
 	insert_row(table, identity, &reach);
 	CommandCounterIncrement();
 	table_close(table, NoLock);
 	PG_RETURN_TEXT_P(cstring_to_text(identity));
+}
+
+/* declare_commits_received(predecessor text) -> void */
+Datum
+shardfdw_declare_commits_received(PG_FUNCTION_ARGS)
+{
+	char	   *identity = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	Relation	table;
+
+	PreventCommandIfReadOnly("declare_commits_received()");
+	PreventCommandDuringRecovery("declare_commits_received()");
+	(void) shard_identity_lock(true);
+	table = open_table(RowExclusiveLock);
+	if (update_rows(table, mark_complete, identity) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("\"%s\" is no predecessor of this coordinator of which commits may be missing", identity),
+				 errhint("recover_prepared_transactions() names those that have left something on nodes.")));
+	CacheInvalidateRelcache(table);
+	table_close(table, NoLock);
+	PG_RETURN_VOID();
 }
 
 /* decided_identities() -> text[] */

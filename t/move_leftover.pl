@@ -83,10 +83,11 @@ $c->wait_for_log(qr/ready to accept connections/, $mark);
 release('move_prepared');
 my $staging = q{SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE relname = 'inherited_00' AND nspname ~ '^shardfdw_'};
 is($c->node_safe_psql(2, $staging), 1, 'a job whose process was killed leaves its tables');
+my $predecessor = $c->safe_psql('SELECT identity FROM shardfdw.coordinator_identity()');
 $c->safe_psql('SELECT shardfdw.take_over_coordinator()');
 $c->safe_psql('SELECT * FROM shardfdw.recover_prepared_transactions()');
 is($c->node_safe_psql(2, $staging), 1, 'a successor that may lack commits leaves them');
-$c->safe_psql('SELECT shardfdw.take_over_coordinator(true)');
+$c->safe_psql("SELECT shardfdw.declare_commits_received('$predecessor')");
 
 # as if this server lacked the commit by which the shard has moved
 $c->node_safe_psql(1, 'ALTER TABLE inherited_00 RENAME TO away');

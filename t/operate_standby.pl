@@ -109,7 +109,14 @@ SKIP:
 	$c->safe_psql('SELECT shardfdw.take_over_coordinator()');
 	$c->wait_for_log(qr/is left alone: predecessor "[0-9a-f]{16}" may have committed it without this server having received that/, 0);
 	is($c->node_safe_psql($_, q{SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'}), '1', "what is in the log is settled, the rest left alone, node $_") for 1, 2;
+	my $left = q{SELECT DISTINCT substring(action FROM 'predecessor "([0-9a-f]+)" may have committed it') FROM shardfdw.recover_prepared_transactions()};
+	my $predecessor = $c->safe_psql($left);
 	$c->safe_psql('SELECT shardfdw.take_over_coordinator(true)');
+	is($c->safe_psql($left), $predecessor, 'what a hook says of this server is not said of one before it');
+	$c->psql_fails_like("SELECT shardfdw.declare_commits_received('0123456789abcdef')", qr/42704: "0123456789abcdef" is no predecessor of this coordinator/, 'an identity that is unknown');
+	$c->psql_fails_like('SELECT shardfdw.declare_commits_received((SELECT identity FROM shardfdw.coordinator_identity()))', qr/42704: "[0-9a-f]{16}" is no predecessor/, 'the own one');
+	$c->safe_psql("SELECT shardfdw.declare_commits_received('$predecessor')");
+	$c->psql_fails_like("SELECT shardfdw.declare_commits_received('$predecessor')", qr/42704: "$predecessor" is no predecessor of this coordinator of which commits may be missing/, 'one that is complete');
 	ok($c->wait_for(q{SELECT count(*) = 0 FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'}, $_), "what the lost one has prepared is settled, node $_") for 1, 2;
 	is($c->safe_psql('SELECT w, count(*) FROM t GROUP BY w ORDER BY w'), "commit|50\nx|950", 'as it had decided');
 	$c->wait_sql($_) for @writers;

@@ -114,6 +114,7 @@ my %calls = (
 	'unreplicate_table' => q{shardfdw.unreplicate_table('r')},
 	'unreplicate_table' => q{shardfdw.unreplicate_table('r')},
 	# what is noted on nodes would outlive the test's ROLLBACK
+	'declare_commits_received' => q{shardfdw.declare_commits_received((SELECT NULL::text))},
 	'take_over_coordinator' => q{shardfdw.take_over_coordinator(NULL)},
 	'remove_node' => q{shardfdw.remove_node('node2')},
 	'lock_to_shard' => q{shardfdw_internal.lock_to_shard('loose')},
@@ -218,7 +219,7 @@ my %outcomes = (
 		lock_schemas make_objects_on_nodes},
 	# for superusers until granted, or for owners of what is given
 	'ok 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
-	 adopted_wrapper_written check_postgres_fdw_switch commit_log_read commit_log_written coordinator_read coordinator_written dismiss_commit
+	 adopted_wrapper_written check_postgres_fdw_switch commit_log_read commit_log_written coordinator_read coordinator_written declare_commits_received dismiss_commit
 		distribute_aggregate job_read job_written job_id_read job_id_written undistribute_aggregate load_id_written lock_wrapper make_local_partial_aggregates make_partial_aggregates
 		forget_timelines restore_point_read restore_point_written take_restore_point_name
 		refused_options replace_identity run_on_nodes run_on_shards set_node_option take_over_coordinator},

@@ -53,7 +53,7 @@ COMMENT ON COLUMN shardfdw_internal.coordinator.database IS 'OID of the database
 COMMENT ON COLUMN shardfdw_internal.coordinator.fingerprint IS 'Of that server''s data directory: inode and time of birth of PG_VERSION, which a copy does not share.';
 COMMENT ON COLUMN shardfdw_internal.coordinator.made_at IS 'When it was made.';
 COMMENT ON COLUMN shardfdw_internal.coordinator.taken_over_at IS 'When take_over_coordinator() has replaced it; null: not replaced.';
-COMMENT ON COLUMN shardfdw_internal.coordinator.all_commits_received IS 'Whether take_over_coordinator() was told that all of its commits are here.';
+COMMENT ON COLUMN shardfdw_internal.coordinator.all_commits_received IS 'Whether take_over_coordinator() or declare_commits_received() was told that all of its commits are here.';
 COMMENT ON COLUMN shardfdw_internal.coordinator.forgotten_until IS 'Rows of the commit log up to this time may have been deleted.';
 COMMENT ON COLUMN shardfdw_internal.coordinator.settled_below IS 'Transactions before this one are settled.';
 
@@ -159,8 +159,15 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.take_over_coordinator(boolean, text) IS
-	'Makes this server, a promoted standby or a restored or cloned copy, the coordinator in place of the one whose copy it is, which is refused two-phase commits from then on. all_commits_received: this server has all commits of its predecessor, so recover_prepared_transactions() rolls back what is not among them; else it leaves that alone. restore_point: this server and all nodes of the cluster have been restored to this point of create_restore_point(), which is verified, so nothing is missing; raises object_not_in_prerequisite_state when one of them has not. Returns the new identity; a WARNING for each node that could not be told.';
+	'Makes this server, a promoted standby or a restored or cloned copy, the coordinator in place of the one whose copy it is, which is refused two-phase commits from then on. all_commits_received: this server has all commits of that one, so recover_prepared_transactions() rolls back what is not among them; else it leaves that alone, and what earlier predecessors left it leaves as it was (declare_commits_received()). restore_point: this server and all nodes of the cluster have been restored to this point of create_restore_point(), which is verified, so nothing is missing; raises object_not_in_prerequisite_state when one of them has not. Returns the new identity; a WARNING for each node that could not be told.';
 REVOKE ALL ON FUNCTION shardfdw.take_over_coordinator(boolean, text) FROM PUBLIC;
+
+CREATE FUNCTION shardfdw.declare_commits_received(predecessor text) RETURNS void
+	LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME', 'shardfdw_declare_commits_received';
+COMMENT ON FUNCTION shardfdw.declare_commits_received(text) IS
+	'Says that nothing is missing here of a predecessor (its identity) that was taken over without that: recover_prepared_transactions() then rolls back what it left prepared and is not among the commits of this server. Look at these transactions before. Returns nothing; raises undefined_object where no such predecessor is known.';
+REVOKE ALL ON FUNCTION shardfdw.declare_commits_received(text) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.dismiss_commit(xid xid8) RETURNS boolean
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
