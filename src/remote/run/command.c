@@ -14,6 +14,7 @@
 #include "remote/run/stream.h"
 #include "remote/wire/error.h"
 #include "remote/wire/wait.h"
+#include "remote/xact/fence.h"
 #include "remote/xact/txn.h"
 #include "storage/latch.h"
 #include "utils/memutils.h"
@@ -267,13 +268,19 @@ void
 shard_command_run(ShardCommand *commands, int ncommands, ShardCommandMode mode, bool noerror)
 {
 	ShardCommandRun *run;
+	bool		commits = mode == SHARD_COMMAND_AUTOCOMMIT;
 
 	if (ncommands <= 0)
 		return;
 	run = make_run(commands, ncommands, mode, noerror);
 	PG_TRY();
 	{
+		/* each command may commit, which cuts and restore points must not show without what came before it */
+		if (commits)
+			shard_fence_pass();
 		run_lanes(run);
+		if (commits)
+			shard_fence_pass_noerror();
 		for (int i = 0; i < ncommands; i++)
 		{
 			if (run->failures[i] || (!noerror && !commands[i].result &&

@@ -4,6 +4,7 @@
  *
  *	 two-phase commit:	 pass, hold --> local commit, COMMIT PREPARED --> let go
  *	 commit on one node: pass --> COMMIT, or the statement, holding nothing --> pass
+ *	 commands that commit by themselves, on whatever nodes: the same
  *	 cut:				 close: nobody passes, nobody holds --> snapshots --> open
  *
  * A commit on one node does not hold the fence, since it may wait for a row lock, a
