@@ -84,8 +84,9 @@ sub lose_and_restore
 	$backup->();
 	$c->safe_psql('INSERT INTO t SELECT i, i FROM generate_series(101, 200) i; INSERT INTO r VALUES (1)');
 	shell($point->[1]);
-	my $name = $c->safe_psql('SELECT DISTINCT name FROM shardfdw.restore_points');
-	like($name, qr/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/, 'a restore point has its name');
+	my $target = $c->safe_psql('SELECT DISTINCT target FROM shardfdw.restore_points');
+	like($target, qr/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ-[0-9a-f]{16}$/, 'a restore point has its target');
+	is(slurp_file("$backups/restore_points"), "$target\n", 'which is kept');
 	$c->safe_psql('DELETE FROM t; DELETE FROM r');
 	my %last = map { $_ => $server{$_}->safe_psql('postgres', 'SELECT pg_walfile_name(pg_current_wal_insert_lsn())') } keys %server;
 	sql($switch->[1]);
@@ -103,7 +104,7 @@ sub lose_and_restore
 	for (sort keys %server)
 	{
 		mkdir $server{$_}->data_dir, 0700 if $restore_block =~ /pgbackrest/;
-		shell(for_server($restore_block, $_) =~ s/\Q$documented\E/$name/r);
+		shell(for_server($restore_block, $_) =~ s/\Q$documented\E/$target/r);
 		$server{$_}->_update_pid(1);
 	}
 	for (values %server)
@@ -111,7 +112,7 @@ sub lose_and_restore
 		$_->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die 'recovery does not end';
 	}
 	sql($addresses->[1]);
-	like(sql($take_over->[1] =~ s/\Q$documented\E/$name/r), qr/^[0-9a-f]{16}$/, 'the restored coordinator takes over, recovery and checks have nothing to say');
+	like(sql($take_over->[1] =~ s/\Q$documented\E/$target/r), qr/^[0-9a-f]{16}$/, 'the restored coordinator takes over, recovery and checks have nothing to say');
 	is($c->safe_psql('SELECT count(*), sum(v) FROM t'), '200|20100', 'rows are as of the point');
 	is($c->safe_psql('SELECT count(*) FROM r'), '1', 'those of a reference table, too');
 	$c->safe_psql('INSERT INTO t SELECT i, i FROM generate_series(201, 300) i');

@@ -76,20 +76,22 @@ for my $server (@servers)
 	$bank->wait_for_transfers(5);
 	$server->backup('base');
 }
-my %before;    # point -> transfers that had been acknowledged when it was asked for
+my %before;    # target -> transfers that had been acknowledged when it was asked for
 my @failed;
 for my $n (1 .. $points)
 {
 	$bank->wait_for_transfers(1 + int(rand 20));
 	my @acknowledged = $bank->acknowledged;
-	$before{"point $n"} = { map { $_ => 1 } @acknowledged };
-	my ($rc, undef, $err) = $c->psql("CALL shardfdw.create_restore_point('point $n')");
+	# all of the same name
+	my ($rc, $target, $err) = $c->psql("SELECT shardfdw.create_restore_point('nightly')");
+	$before{$target} = { map { $_ => 1 } @acknowledged };
 	push @failed, $err if $rc;
 }
 is(join("\n", @failed), '', "$points restore points are set while clients write");
 $bank->wait_for_transfers(5);
-is($c->safe_psql("SELECT count(*) FROM shardfdw.restore_points WHERE name LIKE 'point %' AND timeline = 1 AND lsn IS NOT NULL AND commit_pause > '0'"), 3 * $points, 'the view says where they are');
-is($c->safe_psql(q{SELECT string_agg(coalesce(node, 'coordinator'), ' ' ORDER BY node) FROM shardfdw.restore_points WHERE name = 'point 1'}), 'node1 node2 coordinator', 'on all servers');
+is(scalar(grep { /^nightly-[0-9a-f]{16}$/ } keys %before), $points, 'each with a target of its own');
+is($c->safe_psql("SELECT count(*) FROM shardfdw.restore_points WHERE name = 'nightly' AND timeline = 1 AND lsn IS NOT NULL AND commit_pause > '0'"), 3 * $points, 'the view says where they are');
+is($c->safe_psql(q{SELECT DISTINCT string_agg(coalesce(node, 'coordinator'), ' ' ORDER BY node) FROM shardfdw.restore_points GROUP BY target}), 'node1 node2 coordinator', 'on all servers');
 
 # ---------- what is refused ----------
 
@@ -106,21 +108,24 @@ sub refused_by
 
 sub refused { return refused_by($c->coordinator, @_); }
 
-refused(q{CALL shardfdw.create_restore_point('point 1')}, qr/42710: restore point "point 1" exists already/, 'a name that is used');
-refused(q{CALL shardfdw.create_restore_point(NULL)}, qr/22004: name must not be null/, 'no name');
-refused(q{CALL shardfdw.create_restore_point('')}, qr/22023: name of a restore point must have 1 to 63 bytes/, 'an empty name');
-refused(q{CALL shardfdw.create_restore_point(repeat('x', 64))}, qr/22023: name of a restore point must have 1 to 63 bytes/, 'a name that is too long');
-refused(q{BEGIN; CALL shardfdw.create_restore_point('in a block')}, qr/2D000: invalid transaction termination/, 'a transaction block');
-is($c->safe_psql(q{CALL shardfdw.create_restore_point('a ''quoted'' \ name'); SELECT count(*) FROM shardfdw.restore_points WHERE name = 'a ''quoted'' \ name' AND lsn IS NOT NULL}), 3, 'a name is only a name');
+refused(q{SELECT shardfdw.create_restore_point(NULL)}, qr/22004: name must not be null/, 'no name');
+refused(q{SELECT shardfdw.create_restore_point('')}, qr/22023: name of a restore point must have 1 to 46 bytes/, 'an empty name');
+refused(q{SELECT shardfdw.create_restore_point(repeat('x', 47))}, qr/22023: name of a restore point must have 1 to 46 bytes/, 'a name that is too long');
+refused(q{SELECT shardfdw_internal.set_restore_point(E'a\nb', '{}')}, qr/22023: name of a restore point must have 1 to 46 bytes, and no control characters/, 'a name of two lines, whatever is called');
+refused(q{SET default_transaction_read_only = on; SELECT shardfdw.create_restore_point('x')}, qr/25006: cannot execute create_restore_point\(\) in a read-only transaction/, 'a transaction that only reads');
+is(length $c->safe_psql(q{SELECT shardfdw.create_restore_point(repeat('x', 46))}), 63, 'the longest name');
+is($c->safe_psql(q{SELECT shardfdw.create_restore_point('a ''quoted'' \ name') ~ '^a ''quoted'' \\\\ name-'; SELECT count(*) FROM shardfdw.restore_points WHERE name = 'a ''quoted'' \ name' AND lsn IS NOT NULL}), "t\n3", 'a name is only a name');
+is($c->safe_psql(q{BEGIN; INSERT INTO chain VALUES (1, -3), (2, -3); SELECT count(shardfdw.create_restore_point('in a block')); DELETE FROM chain WHERE n = -3; COMMIT}), '1', 'a transaction that has written');
 
 $c->safe_psql('CREATE ROLE clerk LOGIN; GRANT USAGE ON SCHEMA shardfdw, shardfdw_internal TO clerk');
-refused(q{SET ROLE clerk; CALL shardfdw.create_restore_point('clerk')}, qr/42501: permission denied for procedure create_restore_point/, 'a role without the right');
-refused(q{SET ROLE clerk; SELECT shardfdw_internal.take_restore_point_name('clerk')}, qr/42501: permission denied for procedure shardfdw.create_restore_point/, 'nor does what the procedure calls help');
-refused(q{SET ROLE clerk; SELECT shardfdw_internal.set_restore_point('point 1', '{}')}, qr/42501: permission denied for procedure shardfdw.create_restore_point/, 'nor that');
+refused(q{SET ROLE clerk; SELECT shardfdw.create_restore_point('clerk')}, qr/42501: permission denied for function create_restore_point/, 'a role without the right');
+refused(q{SET ROLE clerk; SELECT shardfdw_internal.set_restore_point('clerk', '{}')}, qr/42501: permission denied for function shardfdw.create_restore_point/, 'nor does what the function calls help');
 
-$c->safe_psql('GRANT EXECUTE ON PROCEDURE shardfdw.create_restore_point(text) TO clerk');
-refused(q{SET ROLE clerk; SELECT shardfdw_internal.take_restore_point_name('unused'), shardfdw_internal.set_restore_point('unused', ARRAY(SELECT oid FROM pg_foreign_server WHERE srvname = 'node1'))}, qr/42501: permission denied for foreign server node1/, 'a role without USAGE on a node');
-refused(q{SELECT shardfdw_internal.take_restore_point_name('unused'), shardfdw_internal.set_restore_point('unused', '{1}')}, qr/42704: server 1 is not a node/, 'no node');
+$c->safe_psql('GRANT EXECUTE ON FUNCTION shardfdw.create_restore_point(text) TO clerk');
+refused(q{SET ROLE clerk; SELECT shardfdw_internal.set_restore_point('clerk', ARRAY(SELECT oid FROM pg_foreign_server WHERE srvname = 'node1'))}, qr/42501: permission denied for foreign server node1/, 'a role without USAGE on a node');
+refused(q{SET ROLE clerk; SELECT shardfdw.create_restore_point('clerk')}, qr/42501: permission denied for foreign server node1\nDETAIL:  A restore point is set on all nodes of the cluster/, 'a point of some nodes is none');
+$c->safe_psql('SELECT shardfdw_internal.set_restore_point($$clerk$$, $${}$$)');
+refused(q{SELECT shardfdw_internal.set_restore_point('unused', '{1}')}, qr/42704: server 1 is not a node/, 'no node');
 
 # a role that has it here, and lacks it on one node
 for my $node ($c->nodes)
@@ -128,37 +133,41 @@ for my $node ($c->nodes)
 	$node->safe_psql('postgres', q{CREATE ROLE clerk LOGIN PASSWORD 'secret'});
 }
 $c->node_safe_psql(1, 'GRANT EXECUTE ON FUNCTION pg_create_restore_point(text) TO clerk');
-$c->safe_psql(q{GRANT EXECUTE ON PROCEDURE shardfdw.create_restore_point(text) TO clerk; GRANT USAGE ON FOREIGN SERVER node1, node2 TO clerk;
+$c->safe_psql(q{GRANT USAGE ON FOREIGN SERVER node1, node2 TO clerk;
 	CREATE USER MAPPING FOR clerk SERVER node1 OPTIONS (user 'clerk', password_required 'false');
 	CREATE USER MAPPING FOR clerk SERVER node2 OPTIONS (user 'clerk', password_required 'false')});
-refused(q{SET ROLE clerk; CALL shardfdw.create_restore_point('clerk')}, qr/42501: role "clerk" may not create restore points on node "node2".*HINT:  GRANT EXECUTE ON FUNCTION/s, 'a role without the right on a node');
+refused(q{SET ROLE clerk; SELECT shardfdw.create_restore_point('clerk')}, qr/42501: role "clerk" may not create restore points on node "node2".*HINT:  GRANT EXECUTE ON FUNCTION/s, 'a role without the right on a node');
 $c->node_safe_psql(2, 'GRANT EXECUTE ON FUNCTION pg_create_restore_point(text) TO clerk');
-is($c->safe_psql(q{SET ROLE clerk; CALL shardfdw.create_restore_point('clerk'); SELECT count(*) FROM shardfdw.restore_points WHERE name = 'clerk' AND lsn IS NOT NULL}), 3, 'a role that has the rights');
+like($c->safe_psql(q{SET ROLE clerk; SELECT shardfdw.create_restore_point('clerk')}), qr/^clerk-/, 'a role that has the rights');
 
 # ---------- nodes that do not answer ----------
 
 $c->sigstop_node(2);
-refused(q{SET statement_timeout = '1s'; CALL shardfdw.create_restore_point('hung')}, qr/57014/, 'a node that hangs: a time-out ends the call');
+refused(q{SET statement_timeout = '1s'; SELECT shardfdw.create_restore_point('hung')}, qr/57014/, 'a node that hangs: a time-out ends the call');
 $c->sigcont_node(2);
-is($c->safe_psql(q{SELECT count(*) FROM shardfdw.restore_points WHERE name = 'hung'}), 0, 'whose name is not used up');
 
 SKIP:
 {
-	skip 'the library has no fault points', 8 unless $c->safe_psql("SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'");
+	skip 'the library has no fault points', 10 unless $c->safe_psql("SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'");
 	my $marker = $c->coordinator->data_dir . '/shardfdw_fault_restore_point_closed';
 	my $closed = "SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND objsubid = 4";
 	my $point = WireClient->new($c->coordinator, 'postgres');
 	my $writer = WireClient->new($c->coordinator, 'postgres');
 	my $deadline = $PostgreSQL::Test::Utils::timeout_default;
+	$c->node_safe_psql($_, 'CREATE TABLE told (n int)') for 1, 2;
 
 	$point->query("SET shardfdw.fault_points = 'restore_point_closed=wait'");
 	open my $fh, '>', $marker or die $!;
 	close $fh;
-	$point->start_query(q{CALL shardfdw.create_restore_point('slow')});
+	$point->start_query(q{SELECT shardfdw.create_restore_point('slow')});
 	$c->wait_for($closed);
 	$writer->start_query('INSERT INTO chain VALUES (1, -1)');
 	$c->wait_for("SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND objsubid = 3 AND NOT granted");
 	pass('a commit waits while the point is set');
+	my $command = WireClient->new($c->coordinator, 'postgres');
+	$command->start_query(q{SELECT shardfdw.run_on_nodes('INSERT INTO told VALUES (1)', in_transaction => false)});
+	$c->wait_for("SELECT count(*) = 2 FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND objsubid = 3 AND NOT granted");
+	is($c->node_safe_psql(1, 'SELECT count(*) FROM told'), 0, 'a command that commits by itself does, too');
 	$c->sigstop_node(2);
 	unlink $marker;
 	my $done = $writer->finish_query($deadline);
@@ -166,15 +175,16 @@ SKIP:
 	my $error = $point->finish_query($deadline)->{error};
 	like("$error->{C}: $error->{M}", qr/08006: node "node2" did not answer in time/, 'the point fails');
 	$c->sigcont_node(2);
-	is($c->safe_psql(q{SELECT count(*) FROM shardfdw.restore_points WHERE name = 'slow' AND lsn IS NULL}), 1, 'it is none');
-	refused(q{CALL shardfdw.create_restore_point('slow')}, qr/42710/, 'its name is used up, since servers may have it');
+	ok(!$command->finish_query($deadline)->{error}, 'the command does not');
+	is($c->safe_psql(q{SELECT count(*) FROM shardfdw.restore_points WHERE name = 'slow'}), 0, 'it is none');
+	unlike("$error->{M} $error->{D}", qr/slow-[0-9a-f]/, 'and nobody learns its target');
 
 	$point->query("SET shardfdw.fault_points = 'restore_point_sent=error'");
-	$error = $point->query(q{CALL shardfdw.create_restore_point('broken')})->{error};
+	$error = $point->query(q{SELECT shardfdw.create_restore_point('broken')})->{error};
 	like($error->{M}, qr/fault at/, 'an error behind the fence');
 	ok(!$writer->query('BEGIN; INSERT INTO chain VALUES (1, -2), (2, -2); COMMIT')->{error}, 'opens it');
 	$point->query("SET shardfdw.fault_points = ''");
-	ok(!$point->query(q{CALL shardfdw.create_restore_point('after')})->{error}, 'the session goes on');
+	ok(!$point->query(q{SELECT shardfdw.create_restore_point('after')})->{error}, 'the session goes on');
 	$c->safe_psql('DELETE FROM chain WHERE n < 0');
 }
 
@@ -206,6 +216,21 @@ sub restore
 	return $restored;
 }
 
+# ---------- two databases of the same servers ----------
+
+# What was asked for by the same name in another database of the coordinator's server is another point.
+$c->safe_psql('CREATE DATABASE second');
+$_->safe_psql('postgres', 'CREATE DATABASE second') for $c->nodes;
+$c->coordinator->safe_psql('second', 'CREATE EXTENSION shardfdw');
+for my $i (1, 2)
+{
+	my ($host, $port) = $c->node_address($i);
+	$c->coordinator->safe_psql('second', "SELECT shardfdw.add_node('node$i', '$host', $port, dbname => 'second')");
+}
+my $second = $c->coordinator->safe_psql('second', q{SELECT shardfdw.create_restore_point('nightly')});
+like($second, qr/^nightly-/, 'a point of another database has a name that is there');
+ok(!$before{$second}, 'and a target of its own');
+
 archive($_) for @servers;
 my %production = (coordinator => $c->{coordinator}, nodes => $c->{nodes});
 my @order = sort { $a cmp $b } keys %before;
@@ -223,7 +248,7 @@ for (1 .. $restores)
 		my $node = $nodes[ $i - 1 ];
 		$here->safe_psql('postgres', sprintf q{ALTER SERVER node%d OPTIONS (SET host '%s', SET port '%d')}, $i, $node->host, $node->port);
 	}
-	refused_by($here, q{SELECT shardfdw.take_over_coordinator(restore_point => 'another')}, qr/55000: the coordinator has not been restored to restore point "another"\n.*DETAIL:  Its recovery has ended at restore point "$point"\./, "$point: the name of another one");
+	refused_by($here, q{SELECT shardfdw.take_over_coordinator(restore_point => 'another')}, qr/55000: the coordinator has not been restored to restore point "another"\n.*DETAIL:  Its recovery has ended at restore point "$point"\./, "$point: another target");
 	$here->safe_psql('postgres', sprintf q{ALTER SERVER node2 OPTIONS (SET host '%s', SET port '%d')}, $production{nodes}[1]->host, $production{nodes}[1]->port);
 	refused_by($here, qq{SELECT shardfdw.take_over_coordinator(restore_point => '$point')}, qr/55000: node "node2" has not been restored to restore point "$point"/, "$point: an address that leads to production");
 	$here->safe_psql('postgres', sprintf q{ALTER SERVER node2 OPTIONS (SET host '%s', SET port '%d')}, $nodes[1]->host, $nodes[1]->port);
@@ -244,7 +269,6 @@ for (1 .. $restores)
 	is($found{balance}, 0, "$point: balances follow from the transfers");
 	is($c->safe_psql('SELECT count(*) > 0 AND count(*) = max(n) FROM (SELECT n FROM chain UNION ALL SELECT n FROM chain_here) x'), 't', "$point: no commit on one server is there without those before it");
 	is($c->safe_psql(q{SELECT string_agg(x::text, ' ') FROM shardfdw.check_cluster(true) x WHERE status <> 'ok'}), '', "$point: check_cluster() finds nothing");
-	is($c->safe_psql("SELECT count(*) FROM shardfdw.restore_points WHERE name = '$point' AND lsn IS NULL"), 1, "$point: the coordinator knows its name");
 	my %old = map { $_ => 1 } $bank->acknowledged;
 	$bank->start;
 	$bank->wait_for_transfers(5);

@@ -163,7 +163,7 @@ my %calls = (
 	'rebalance' => q{shardfdw.rebalance('luck')},
 	'drain_node' => q{shardfdw.drain_node('node9')},
 	'create_restore_point' => q{shardfdw.create_restore_point('')},
-	'begin_restore_point' => q{shardfdw_internal.begin_restore_point('')},
+	'check_restore_point_nodes' => q{shardfdw_internal.check_restore_point_nodes('{node1}')},
 	'set_restore_point' => q{shardfdw_internal.set_restore_point('x', '{}')},
 	'move_step' => q{shardfdw_internal.move_step('t_00', 'node9', 'node2', 'block', false)},
 	'remove_traces' => q{shardfdw_internal.remove_traces('{node1}')},
@@ -221,7 +221,7 @@ my %outcomes = (
 	'ok 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 	 adopted_wrapper_written check_postgres_fdw_switch commit_log_read commit_log_written coordinator_read coordinator_written declare_commits_received dismiss_commit
 		distribute_aggregate job_read job_written job_id_read job_id_written undistribute_aggregate load_id_written lock_wrapper make_local_partial_aggregates make_partial_aggregates
-		forget_timelines restore_point_read restore_point_written take_restore_point_name
+		forget_timelines restore_point_read restore_point_written
 		refused_options replace_identity run_on_nodes run_on_shards set_node_option take_over_coordinator},
 	# there is no such job
 	'42704 42704 42704 42704 42704 42704 42704 42704 42704 42704' => q{
@@ -232,10 +232,10 @@ my %outcomes = (
 	'42601 42601 42501 42501 42501 42501 42601 42501 42501 42501' => q{
 		make_shards run_on_new_shards},
 	'42501 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
-		check_restored require_restored
+		check_restored require_restored check_restore_point_nodes
 		raise_owner_code},
 	'55000 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
-		make_restore_point set_restore_point},
+		create_restore_point set_restore_point},
 	'42809 42809 42809 42809 42809 42809 42809 42809 42809 42809' => q{
 		start_move
 		raise_other_kind},
@@ -247,9 +247,8 @@ my %outcomes = (
 	'22004 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		adopt_postgres_fdw},
 	'22023 22023 22023 22023 22023 22023 22023 22023 22023 22023' => q{
-		begin_restore_point comparable_keys},
+		comparable_keys},
 	'22023 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
-		create_restore_point
 		rebalance attach_partial_aggregate},
 	'23505 23505 42501 42501 42501 42501 23505 42501 42501 42501' => q{
 		copy_reference_rows},

@@ -159,7 +159,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.take_over_coordinator(boolean, text) IS
-	'Makes this server, a promoted standby or a restored or cloned copy, the coordinator in place of the one whose copy it is, which is refused two-phase commits from then on. all_commits_received: this server has all commits of that one, so recover_prepared_transactions() rolls back what is not among them; else it leaves that alone, and what earlier predecessors left it leaves as it was (declare_commits_received()). restore_point: this server and all nodes of the cluster have been restored to this point of create_restore_point(), which is verified, so nothing is missing; raises object_not_in_prerequisite_state when one of them has not. Returns the new identity; a WARNING for each node that could not be told.';
+	'Makes this server, a promoted standby or a restored or cloned copy, the coordinator in place of the one whose copy it is, which is refused two-phase commits from then on. all_commits_received: this server has all commits of that one, so recover_prepared_transactions() rolls back what is not among them; else it leaves that alone, and what earlier predecessors left it leaves as it was (declare_commits_received()). restore_point: this server and all nodes of the cluster have been restored to the point of create_restore_point() with this target, which is verified, so nothing is missing; raises object_not_in_prerequisite_state when one of them has not. Returns the new identity; a WARNING for each node that could not be told.';
 REVOKE ALL ON FUNCTION shardfdw.take_over_coordinator(boolean, text) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.declare_commits_received(predecessor text) RETURNS void

@@ -2,60 +2,46 @@
 
 -- Not dumped: a restored dump has another WAL.
 CREATE TABLE shardfdw_internal.restore_point (
-	name text PRIMARY KEY,
+	target text PRIMARY KEY,
+	name text NOT NULL,
 	made_at timestamptz NOT NULL,
 	role name NOT NULL,
-	commit_pause interval,
-	nodes name[],
-	timelines integer[],
-	lsns pg_lsn[]
+	commit_pause interval NOT NULL,
+	nodes name[] NOT NULL,
+	timelines integer[] NOT NULL,
+	lsns pg_lsn[] NOT NULL
 );
 REVOKE ALL ON shardfdw_internal.restore_point FROM PUBLIC;
-COMMENT ON TABLE shardfdw_internal.restore_point IS 'Restore points that were asked for. Read the view shardfdw.restore_points instead.';
-COMMENT ON COLUMN shardfdw_internal.restore_point.name IS 'Its name in the WAL of all servers, and for recovery_target_name.';
-COMMENT ON COLUMN shardfdw_internal.restore_point.made_at IS 'When it was set, or asked for if it was not.';
+COMMENT ON TABLE shardfdw_internal.restore_point IS 'Restore points that were set. Read the view shardfdw.restore_points instead.';
+COMMENT ON COLUMN shardfdw_internal.restore_point.target IS 'Its name in the WAL of all servers, for recovery_target_name.';
+COMMENT ON COLUMN shardfdw_internal.restore_point.name IS 'The name that was asked for.';
+COMMENT ON COLUMN shardfdw_internal.restore_point.made_at IS 'When it was set.';
 COMMENT ON COLUMN shardfdw_internal.restore_point.role IS 'Role that has asked for it.';
-COMMENT ON COLUMN shardfdw_internal.restore_point.commit_pause IS 'How long commits had to wait while it was set; null: it was not.';
-COMMENT ON COLUMN shardfdw_internal.restore_point.nodes IS 'Nodes that have it, null standing for the coordinator; null: it was not made, or this server was restored to a moment before it was.';
+COMMENT ON COLUMN shardfdw_internal.restore_point.commit_pause IS 'How long commits had to wait while it was set.';
+COMMENT ON COLUMN shardfdw_internal.restore_point.nodes IS 'Nodes that have it, null standing for the coordinator.';
 COMMENT ON COLUMN shardfdw_internal.restore_point.timelines IS 'Their timelines.';
 COMMENT ON COLUMN shardfdw_internal.restore_point.lsns IS 'Where its record ends in their WAL.';
 
-CREATE FUNCTION shardfdw_internal.take_restore_point_name(name text) RETURNS boolean
-	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_take_restore_point_name';
-COMMENT ON FUNCTION shardfdw_internal.take_restore_point_name(text) IS
-	'Notes that a restore point is about to be set. Returns false when its name was used before; raises insufficient_privilege without EXECUTE on create_restore_point().';
-
-CREATE FUNCTION shardfdw_internal.set_restore_point(name text, nodes oid[]) RETURNS void
+CREATE FUNCTION shardfdw_internal.set_restore_point(name text, nodes oid[]) RETURNS text
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_set_restore_point';
 COMMENT ON FUNCTION shardfdw_internal.set_restore_point(text, oid[]) IS
-	'Sets a restore point, whose name has been taken, on the coordinator and on nodes at one moment, and notes where it is. Returns nothing; raises lock_not_available when no such moment is found in time, insufficient_privilege without EXECUTE on create_restore_point(), and the nodes'' errors: then some servers may have it all the same.';
+	'Sets a restore point on the coordinator and on nodes at one moment, and notes where it is. Returns its target; raises invalid_parameter_value for the name, lock_not_available when no such moment is found in time, insufficient_privilege without EXECUTE on create_restore_point(), and the nodes'' errors.';
 
-CREATE FUNCTION shardfdw_internal.begin_restore_point(name text) RETURNS void
+CREATE FUNCTION shardfdw_internal.check_restore_point_nodes(nodes name[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	-- of pg_create_restore_point()
-	max_bytes CONSTANT integer := 63;
-	-- a database without nodes is as good as any server
-	nodes CONSTANT name[] := shardfdw_internal.trusted_nodes();
-	other name;
 	a record;
 BEGIN
-	IF name IS NULL THEN
-		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'name must not be null';
-	END IF;
-	-- the name stands in a line of a file of the server that is restored
-	IF octet_length(name) NOT BETWEEN 1 AND max_bytes OR name ~ '[[:cntrl:]]' THEN
-		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('name of a restore point must have 1 to %s bytes, and no control characters', max_bytes);
-	END IF;
-	IF pg_is_in_recovery() THEN
-		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = 'recovery is in progress',
-			HINT = 'Restore points are made by the coordinator, not by its standby.';
-	END IF;
-	IF current_setting('wal_level') = 'minimal' THEN
-		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = 'wal_level is "minimal" on the coordinator',
-			HINT = 'Set wal_level to replica or logical, and restart the server.';
-	END IF;
+	FOR a IN SELECT n.name, n.in_cluster FROM shardfdw.nodes n WHERE n.name <> ALL (nodes) AND (n.in_cluster OR n.shards > 0) ORDER BY n.name::text COLLATE "C"
+	LOOP
+		IF a.in_cluster THEN
+			RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('permission denied for foreign server %s', a.name),
+				DETAIL = 'A restore point is set on all nodes of the cluster.';
+		END IF;
+		RAISE WARNING USING MESSAGE = format('node "%s" gets no restore point', a.name),
+			DETAIL = 'It has shards, but its server belongs to a role that may not add nodes, or may not be used by the current one.';
+	END LOOP;
 	FOR a IN SELECT q.node, (q.fields)[1]::jsonb AS says FROM shardfdw.query_nodes(nodes, array_fill($query$SELECT jsonb_build_object(
 		'may', has_function_privilege('pg_create_restore_point(text)', 'EXECUTE'), 'role', current_user,
 		'is_standby', pg_is_in_recovery(), 'wal_level', current_setting('wal_level'))$query$::text, ARRAY[cardinality(nodes)]), 'autocommit') q
@@ -70,59 +56,53 @@ BEGIN
 				HINT = format('GRANT EXECUTE ON FUNCTION pg_create_restore_point(text) TO %I there.', a.says->>'role');
 		END IF;
 	END LOOP;
-	FOR other IN SELECT DISTINCT s.node FROM shardfdw.shards s WHERE s.node <> ALL (nodes) ORDER BY 1
-	LOOP
-		RAISE WARNING USING MESSAGE = format('node "%s" gets no restore point', other),
-			DETAIL = 'It has shards, but its server belongs to a role that may not add nodes, or may not be used by the current one.';
-	END LOOP;
-	IF NOT shardfdw_internal.take_restore_point_name(name) THEN
-		RAISE EXCEPTION USING ERRCODE = 'duplicate_object', MESSAGE = format('restore point "%s" exists already', name),
-			DETAIL = 'A server is restored to the first one that its WAL has of a name; those of one that has failed may be there, too.', HINT = 'Choose another name.';
-	END IF;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.begin_restore_point(text) IS
-	'Checks that a restore point can be made on all nodes of the cluster, and takes its name, which nobody can use again. Returns nothing; raises null_value_not_allowed, invalid_parameter_value, object_not_in_prerequisite_state, insufficient_privilege or duplicate_object.';
+COMMENT ON FUNCTION shardfdw_internal.check_restore_point_nodes(name[]) IS
+	'Checks that these are all nodes of the cluster, and that the caller may set restore points there. Returns nothing, with a WARNING for each private server that has shards; raises object_not_in_prerequisite_state or insufficient_privilege.';
 
-CREATE FUNCTION shardfdw_internal.make_restore_point(name text) RETURNS void
-	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+CREATE FUNCTION shardfdw.create_restore_point(name text) RETURNS text
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT shardfdw_internal.set_restore_point(name, ARRAY(SELECT s.oid FROM unnest(shardfdw_internal.trusted_nodes()) n JOIN pg_foreign_server s ON s.srvname = n))
-$$;
-COMMENT ON FUNCTION shardfdw_internal.make_restore_point(text) IS
-	'Sets a restore point, whose name has been taken, on the coordinator and on all nodes of the cluster. Returns nothing; raises the errors of set_restore_point().';
-
--- It commits, so it cannot have settings of its own: all names in it are qualified.
-CREATE PROCEDURE shardfdw.create_restore_point(name text)
-	LANGUAGE plpgsql
-AS $$
-#variable_conflict use_variable
+DECLARE
+	-- a database without nodes is as good as any server
+	nodes CONSTANT name[] := shardfdw_internal.trusted_nodes();
 BEGIN
-	PERFORM shardfdw_internal.begin_restore_point(name);
-	-- so that the name is used up, whatever happens, and a coordinator that is restored to the point knows it
-	COMMIT;
-	PERFORM shardfdw_internal.make_restore_point(name);
+	IF name IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'name must not be null';
+	END IF;
+	IF pg_is_in_recovery() THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = 'recovery is in progress',
+			HINT = 'Restore points are made by the coordinator, not by its standby.';
+	END IF;
+	IF current_setting('wal_level') = 'minimal' THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = 'wal_level is "minimal" on the coordinator',
+			HINT = 'Set wal_level to replica or logical, and restart the server.';
+	END IF;
+	PERFORM shardfdw_internal.check_restore_point_nodes(nodes);
+	RETURN shardfdw_internal.set_restore_point(name, ARRAY(SELECT s.oid FROM unnest(nodes) n JOIN pg_foreign_server s ON s.srvname = n));
 END
 $$;
-COMMENT ON PROCEDURE shardfdw.create_restore_point(text) IS
-	'Sets a restore point of a name on the coordinator and on all nodes of the cluster at one moment: servers that are all restored to it (recovery_target_name) agree about every transaction. The view restore_points says where it is. Commits of others wait meanwhile, as for a snapshot over all nodes. A name can be used once. Raises null_value_not_allowed, invalid_parameter_value, object_not_in_prerequisite_state, insufficient_privilege, duplicate_object, lock_not_available when no such moment is found in five seconds, and the nodes'' errors.';
-REVOKE ALL ON PROCEDURE shardfdw.create_restore_point(text) FROM PUBLIC;
+COMMENT ON FUNCTION shardfdw.create_restore_point(text) IS
+	'Sets a restore point on the coordinator and on all nodes of the cluster at one moment: servers that are all restored to it agree about every transaction. Returns its target, the name with a random number, for recovery_target_name and take_over_coordinator(); the view restore_points says where it is. Commits of others wait meanwhile, as for a snapshot over all nodes. Raises null_value_not_allowed, invalid_parameter_value, object_not_in_prerequisite_state, insufficient_privilege, lock_not_available when no such moment is found in five seconds, and the nodes'' errors.';
+REVOKE ALL ON FUNCTION shardfdw.create_restore_point(text) FROM PUBLIC;
 
 CREATE VIEW shardfdw.restore_points AS
-	SELECT p.name, p.made_at, p.commit_pause, x.node, x.timeline, x.lsn
+	SELECT p.name, p.target, p.made_at, p.commit_pause, x.node, x.timeline, x.lsn
 	FROM shardfdw_internal.restore_point p
-	LEFT JOIN LATERAL ROWS FROM (pg_catalog.unnest(p.nodes), pg_catalog.unnest(p.timelines), pg_catalog.unnest(p.lsns)) x(node, timeline, lsn) ON true;
+	CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(p.nodes), pg_catalog.unnest(p.timelines), pg_catalog.unnest(p.lsns)) x(node, timeline, lsn);
 COMMENT ON VIEW shardfdw.restore_points IS
-	'Lists the restore points of create_restore_point(): a row for the coordinator (node is null), and one for each node. Of one that has failed, or to which this coordinator was restored, there is one row without timeline and lsn.';
-COMMENT ON COLUMN shardfdw.restore_points.name IS 'Its name, for recovery_target_name.';
-COMMENT ON COLUMN shardfdw.restore_points.made_at IS 'When it was set, or asked for if it was not.';
-COMMENT ON COLUMN shardfdw.restore_points.commit_pause IS 'How long commits had to wait while it was set; null: it was not.';
+	'Lists the restore points of create_restore_point(): a row for the coordinator (node is null), and one for each node.';
+COMMENT ON COLUMN shardfdw.restore_points.name IS 'The name that was asked for.';
+COMMENT ON COLUMN shardfdw.restore_points.target IS 'Its name in the WAL, for recovery_target_name and take_over_coordinator().';
+COMMENT ON COLUMN shardfdw.restore_points.made_at IS 'When it was set.';
+COMMENT ON COLUMN shardfdw.restore_points.commit_pause IS 'How long commits had to wait while it was set.';
 COMMENT ON COLUMN shardfdw.restore_points.node IS 'Node that has it; null: the coordinator.';
 COMMENT ON COLUMN shardfdw.restore_points.timeline IS 'Timeline of that server.';
 COMMENT ON COLUMN shardfdw.restore_points.lsn IS 'Where its record ends in the WAL of that server.';
 GRANT SELECT ON shardfdw.restore_points TO PUBLIC;
 
-CREATE FUNCTION shardfdw_internal.check_restored(restore_point text)
+CREATE FUNCTION shardfdw_internal.check_restored(target text)
 	RETURNS TABLE (node name, restored boolean, detail text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -133,7 +113,7 @@ DECLARE
 		pg_read_file(format('pg_wal/%s.history', substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)), 0, 1000000, true),
 		'([^\t\n]*)\n*$'))[1] END$query$;
 	nodes CONSTANT name[] := shardfdw_internal.trusted_nodes();
-	wanted CONSTANT text := format('at restore point "%s"', restore_point);
+	wanted CONSTANT text := format('at restore point "%s"', target);
 	here text;
 BEGIN
 	EXECUTE question INTO here;

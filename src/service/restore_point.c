@@ -19,6 +19,12 @@
  * - What is prepared and not decided is in no log, and recovery rolls it back.
  * - Commits on one node or on the coordinator alone: each of which a client had been told before is
  *	 there, and none without those that it followed, as with a cut (fence.c).
+ *
+ * A server is restored to the first point of a name in its WAL, and its WAL is that of all of its databases.
+ * So the name there, the target, is the one that was asked for and a random number: servers
+ * of the same target were in one call, whatever was asked for in other databases, by
+ * other coordinators of the same nodes, or by a predecessor whose last commits were lost.
+ * The target of a call that has failed is told to nobody, since it may not be of one moment.
  */
 #include "postgres.h"
 
@@ -47,9 +53,11 @@
 #define TIMEOUT_MS 5000			/* for all attempts to close the fence together, and then for the nodes */
 #define PAUSE_MS 100			/* the fence stays open so long between two attempts */
 
-#define PROCEDURE SHARD_SCHEMA ".create_restore_point(text)"
+#define TARGET_BYTES 63			/* the longest that pg_create_restore_point() takes */
+#define NUMBER_BYTES 16			/* of the random number in a target, as hexadecimal digits */
 
-PG_FUNCTION_INFO_V1(shardfdw_take_restore_point_name);
+#define FUNCTION SHARD_SCHEMA ".create_restore_point(text)"
+
 PG_FUNCTION_INFO_V1(shardfdw_set_restore_point);
 
 /* ---------- rights and names ---------- */
@@ -66,43 +74,38 @@ check_node(Oid serverid)
 		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_FOREIGN_SERVER, GetForeignServer(serverid)->servername);
 }
 
-/* The functions can be called by everybody, the procedure that calls them cannot. */
+/* This function can be called by everybody, the one that calls it cannot. */
 static void
 check_rights(void)
 {
-	Oid			procedure = DatumGetObjectId(DirectFunctionCall1(regprocedurein, CStringGetDatum(PROCEDURE)));
-	AclResult	result = shard_function_aclcheck(procedure, GetUserId());
+	Oid			function = DatumGetObjectId(DirectFunctionCall1(regprocedurein, CStringGetDatum(FUNCTION)));
+	AclResult	result = shard_function_aclcheck(function, GetUserId());
 
 	if (result != ACLCHECK_OK)
-		aclcheck_error(result, OBJECT_PROCEDURE, PROCEDURE);
+		aclcheck_error(result, OBJECT_FUNCTION, FUNCTION);
 }
 
-/*
- * take_restore_point_name(name text) -> boolean
- *
- * Notes that a restore point of that name is about to be set.  False: there was one.
- */
-Datum
-shardfdw_take_restore_point_name(PG_FUNCTION_ARGS)
+/* The target of a point of this name, which no other point has. */
+static char *
+make_target(const char *name)
 {
-	char	   *name = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	const int	max_bytes = TARGET_BYTES - NUMBER_BYTES - 1;
+	size_t		len = strlen(name);
+	uint64		number;
 
-	check_rights();
-	PG_RETURN_BOOL(shard_own_sql_run(psprintf("INSERT INTO " SHARD_INTERNAL_SCHEMA ".restore_point (name, made_at, role)"
-											  " VALUES (%s, pg_catalog.clock_timestamp(), %s) ON CONFLICT DO NOTHING",
-											  quote_literal_cstr(name),
-											  quote_literal_cstr(GetUserNameFromId(GetUserId(), false)))) == 1);
-}
-
-/* Writes assignments into the row of a restore point that has not been set; nobody else changes that row until the transaction ends. */
-static void
-update_row(const char *name, const char *assignments)
-{
-	if (shard_own_sql_run(psprintf("UPDATE " SHARD_INTERNAL_SCHEMA ".restore_point SET %s WHERE name = %s AND lsns IS NULL",
-								   assignments, quote_literal_cstr(name))) != 1)
+	/* it stands in a line of a file of the server that is restored */
+	for (const char *c = name; *c != '\0'; c++)
+		if (iscntrl((unsigned char) *c))
+			len = 0;
+	if (len == 0 || len > max_bytes)
 		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("name \"%s\" has not been taken for a restore point", name)));
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("name of a restore point must have 1 to %d bytes, and no control characters", max_bytes)));
+	if (!pg_strong_random(&number, sizeof(number)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate random values")));
+	return psprintf("%s-%016llx", name, (unsigned long long) number);
 }
 
 /* ---------- nodes ---------- */
@@ -192,15 +195,15 @@ close_fence(void)
 /* ---------- at one moment ---------- */
 
 /*
- * Sets restore point name everywhere behind the fence.  Result: the coordinator's, as text.
+ * Sets restore point target everywhere behind the fence.  Result: the coordinator's, as text.
  * *in_time is false when a node has not answered before the fence was opened again, so that
  * commits may have come between.  *pause_us: how long commits had to wait.
  */
 static Datum
-set_all(const char *name, ShardBroadcast *items, int nitems, bool *in_time, int64 *pause_us)
+set_all(const char *target, ShardBroadcast *items, int nitems, bool *in_time, int64 *pause_us)
 {
 	char	   *sql = psprintf("SELECT x.lsn, pg_catalog.pg_walfile_name(x.lsn) FROM (SELECT pg_catalog.pg_create_restore_point(%s) OFFSET 0) x(lsn)",
-							   quote_literal_cstr(name));
+							   quote_literal_cstr(target));
 	TimestampTz closed_at;
 	Datum		here;
 
@@ -212,7 +215,7 @@ set_all(const char *name, ShardBroadcast *items, int nitems, bool *in_time, int6
 	}
 	closed_at = close_fence();
 	SHARD_FAULT_POINT("restore_point_closed");
-	here = DirectFunctionCall1(pg_create_restore_point, CStringGetTextDatum(name));
+	here = DirectFunctionCall1(pg_create_restore_point, CStringGetTextDatum(target));
 	shard_broadcast_start(items, nitems);
 	SHARD_FAULT_POINT("restore_point_sent");
 	*in_time = shard_broadcast_wait(items, nitems, SHARD_FENCE_HOLD_MS, SHARD_BROADCAST_HURRY);
@@ -253,7 +256,7 @@ add_node_place(Places *places, const ShardBroadcast *item)
 
 /* Sets the restore point, and notes where it is. */
 static void
-set_restore_point(const char *name, ShardBroadcast *items, int nitems)
+set_restore_point(const char *name, const char *target, ShardBroadcast *items, int nitems)
 {
 	Places		places;
 	Datum		here;
@@ -262,7 +265,7 @@ set_restore_point(const char *name, ShardBroadcast *items, int nitems)
 
 	/* with a number, the commit, which comes when the fence is open again, flushes the restore point */
 	ask_all(items, nitems, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = local; SELECT pg_catalog.pg_current_xact_id()", true);
-	here = set_all(name, items, nitems, &in_time, &pause_us);
+	here = set_all(target, items, nitems, &in_time, &pause_us);
 	shard_broadcast_finish(items, nitems, TIMEOUT_MS, SHARD_BROADCAST_HURRY);
 	check_all(items, nitems);
 	if (!in_time)
@@ -279,26 +282,31 @@ set_restore_point(const char *name, ShardBroadcast *items, int nitems)
 		add_node_place(&places, &items[i]);
 	ask_all(items, nitems, "COMMIT", false);
 	XLogFlush(DatumGetLSN(here));
-	update_row(name, psprintf("nodes = ARRAY[%s]::pg_catalog.name[], timelines = ARRAY[%s]::pg_catalog.int4[], lsns = ARRAY[%s]::pg_catalog.pg_lsn[],"
-							  " commit_pause = pg_catalog.make_interval(secs => %f)",
-							  places.nodes.data, places.timelines.data, places.lsns.data, pause_us / 1000000.0));
+	(void) shard_own_sql_run(psprintf("INSERT INTO " SHARD_INTERNAL_SCHEMA ".restore_point (target, name, made_at, role, commit_pause, nodes, timelines, lsns)"
+									  " VALUES (%s, %s, pg_catalog.clock_timestamp(), %s, pg_catalog.make_interval(secs => %f),"
+									  " ARRAY[%s]::pg_catalog.name[], ARRAY[%s]::pg_catalog.int4[], ARRAY[%s]::pg_catalog.pg_lsn[])",
+									  quote_literal_cstr(target), quote_literal_cstr(name), quote_literal_cstr(GetUserNameFromId(GetUserId(), false)),
+									  pause_us / 1000000.0, places.nodes.data, places.timelines.data, places.lsns.data));
 }
 
 /*
- * set_restore_point(name text, nodes oid[]) -> void
+ * set_restore_point(name text, nodes oid[]) -> text: the target
  */
 Datum
 shardfdw_set_restore_point(PG_FUNCTION_ARGS)
 {
 	char	   *name = text_to_cstring(PG_GETARG_TEXT_PP(0));
-	ShardBroadcast *items;
+	char	   *target;
+	ShardBroadcast *volatile items;
 	Datum	   *elems;
 	int			nelems;
 	List	   *servers = NIL;
 	int			nitems;
 
+	PreventCommandIfReadOnly("create_restore_point()");
+	PreventCommandDuringRecovery("create_restore_point()");
 	check_rights();
-	update_row(name, "made_at = pg_catalog.clock_timestamp()");
+	target = make_target(name);
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), OIDOID, sizeof(Oid), true, TYPALIGN_INT, &elems, NULL, &nelems);
 	for (int i = 0; i < nelems; i++)
 	{
@@ -309,7 +317,7 @@ shardfdw_set_restore_point(PG_FUNCTION_ARGS)
 	items = connect_all(servers, &nitems);
 	PG_TRY();
 	{
-		set_restore_point(name, items, nitems);
+		set_restore_point(name, target, items, nitems);
 	}
 	PG_FINALLY();
 	{
@@ -319,5 +327,5 @@ shardfdw_set_restore_point(PG_FUNCTION_ARGS)
 	PG_END_TRY();
 	for (int i = 0; i < nitems; i++)
 		shard_connection_release(items[i].conn);
-	PG_RETURN_VOID();
+	PG_RETURN_TEXT_P(cstring_to_text(target));
 }
