@@ -15,6 +15,7 @@ int			shard_guc_default_shards = 16;
 int			shard_guc_max_connections_per_node = 8;
 int			shard_guc_max_shared_connections = -1;
 int			shard_guc_connection_wait_timeout_ms = 60000;
+int			shard_guc_watch_timeout_ms = 2000;
 int			shard_guc_copy_buffer_kb = 16384;
 int			shard_guc_commit_protocol = SHARD_COMMIT_2PC;
 int			shard_guc_snapshot = SHARD_SNAPSHOT_NODE;
@@ -78,6 +79,11 @@ define_connections(void)
 							"Zero waits without a limit.",
 							&shard_guc_connection_wait_timeout_ms,
 							60000, 0, INT_MAX, PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("shardfdw.watch_timeout",
+							"Sets how long the views over all nodes wait for a node.",
+							"A node that has not answered by then is a row that says so.",
+							&shard_guc_watch_timeout_ms,
+							2000, 1, 600000, PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("shardfdw.copy_buffer_size",
 							"Sets the memory in which one load holds rows that nodes have not taken yet.",
 							NULL,

@@ -147,6 +147,7 @@ my %calls = (
 	'distribute_aggregate' => q{shardfdw.distribute_aggregate('sum(bigint)')},
 	'job_is_running' => q{shardfdw_internal.job_is_running(1)},
 	'cancel_job' => q{shardfdw.cancel_job(1)},
+	'watch' => q{shardfdw_internal.watch($$SELECT '{}'::jsonb$$, true)},
 	'wait_job' => q{shardfdw.wait_job(1)},
 	'wait_move' => q{shardfdw_internal.wait_move(1)},
 	'job_schema' => q{shardfdw_internal.job_schema(1)},
@@ -202,6 +203,8 @@ my %outcomes = (
 		is_cluster_node is_trusted_node owner_code_query is_owner check_owner_code check_owner_code_seen index_before_rows
 		check_colocatable check_replaceable_constraints check_replaceable_dependents choose_key column_commands insertable_columns judge_node
 		remove_traces shard_group shard_groups balance node_option check_accepts movable_groups move_step check_drained moving_tables job_schema moving_table_query reference_names job_is_running servers_of source_has_tables decided_identities trace_commands jobs_read restore_points_read
+		watch activity_query lock_waits_query long_transactions_query node_status_query stat_shards_query session_sql
+		activity_read lock_waits_read long_transactions_read node_status_read stat_shards_read
 		key_columns node_query policy_commands privilege_commands statistics_commands successor_of trigger_commands user_aggregates},
 	# where no node is usable for the caller
 	'ok ok 55000 55000 55000 55000 ok 55000 55000 55000' => q{rebalance_plan accepting_nodes},
@@ -228,7 +231,8 @@ my %outcomes = (
 		cancel_job wait_job wait_move},
 	'55000 55000 55000 55000 55000 55000 55000 55000 55000 55000' => q{
 		raise_no_move connections_written nodes_written prepared_transactions_written shards_written shared_connections_written
-		stat_load_written tables_written jobs_written restore_points_written},
+		stat_load_written tables_written jobs_written restore_points_written
+		activity_written lock_waits_written long_transactions_written node_status_written stat_shards_written},
 	'42601 42601 42501 42501 42501 42501 42601 42501 42501 42501' => q{
 		make_shards run_on_new_shards},
 	'42501 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "guc.h"
 #include "miscadmin.h"
 #include "remote/pool/pool.h"
 #include "remote/run/command_private.h"
@@ -45,6 +46,8 @@ make_run(ShardCommand *commands, int ncommands, ShardCommandMode mode, bool noer
 	run->guarded = noerror && mode == SHARD_COMMAND_WRITE;
 	commands[0].memory = run->cxt;
 	run->snapshot_cxt = AllocSetContextCreate(run->cxt, "shardfdw snapshot", ALLOCSET_SMALL_SIZES);
+	if (mode == SHARD_COMMAND_WATCH)
+		run->deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), shard_guc_watch_timeout_ms);
 	if (mode == SHARD_COMMAND_READ)
 		run->snapshot = shard_txn_snapshot(run->snapshot_cxt);
 
@@ -121,6 +124,7 @@ acquire(ShardCommandRun *run, ShardCommandLane *lane)
 			lane->conn = shard_pool_start_free(lane->pool);
 			lane->held = true;
 			break;
+		case SHARD_COMMAND_WATCH:
 		case SHARD_COMMAND_SPARE:
 			lane->conn = shard_pool_start_spare(lane->pool);
 			if (!lane->conn)
@@ -164,17 +168,30 @@ release_lanes(ShardCommandRun *run, bool failed)
 
 /* ---------- running ---------- */
 
-/* As shard_command_advance(); with noerror an error that is raised ends the lane and is kept. */
+/* As shard_command_advance(); raises when the node has had its time. */
+static int
+advance_in_time(ShardCommandRun *run, int laneno)
+{
+	int			events = shard_command_advance(run, laneno);
+
+	if (events != 0 && run->deadline != 0 && GetCurrentTimestamp() >= run->deadline)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("node \"%s\" has not answered within %d ms", run->lanes[laneno].conn->node, shard_guc_watch_timeout_ms)));
+	return events;
+}
+
+/* The same; with noerror an error that is raised ends the lane and is kept. */
 static int
 advance_lane(ShardCommandRun *run, int laneno)
 {
 	volatile int events = 0;
 
 	if (!run->noerror)
-		return shard_command_advance(run, laneno);
+		return advance_in_time(run, laneno);
 	PG_TRY();
 	{
-		events = shard_command_advance(run, laneno);
+		events = advance_in_time(run, laneno);
 	}
 	PG_CATCH();
 	{
@@ -207,11 +224,11 @@ acquire_lane(ShardCommandRun *run, int laneno)
 	PG_END_TRY();
 }
 
-/* Longest wait: encrypted sockets may not show everything, connecting has a deadline. */
+/* Longest wait: encrypted sockets may not show everything, connecting has a deadline, and so may the run. */
 static long
 wait_limit(ShardCommandRun *run)
 {
-	long		limit_ms = -1;
+	long		limit_ms = run->deadline == 0 ? -1 : TimestampDifferenceMilliseconds(GetCurrentTimestamp(), run->deadline);
 
 	for (int i = 0; i < run->nlanes; i++)
 	{

@@ -15,7 +15,8 @@ typedef enum ShardCommandMode
 	SHARD_COMMAND_WRITE,		/* in this transaction, on the node's writing connection */
 	SHARD_COMMAND_READ,			/* like a reader: sees this transaction's writes if any */
 	SHARD_COMMAND_AUTOCOMMIT,	/* outside any transaction, committed by itself */
-	SHARD_COMMAND_SPARE			/* the same; fails where a connection would have to be waited for */
+	SHARD_COMMAND_SPARE,		/* the same; fails where a connection would have to be waited for */
+	SHARD_COMMAND_WATCH			/* the same as SPARE; fails where a node has not answered within shardfdw.watch_timeout */
 } ShardCommandMode;
 
 typedef struct ShardCommand

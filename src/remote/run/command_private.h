@@ -52,6 +52,7 @@ typedef struct ShardCommandRun
 	ShardCommandMode mode;
 	bool		noerror;
 	bool		guarded;		/* each command in a savepoint */
+	TimestampTz deadline;		/* WATCH; else 0 */
 	ShardSnapshot *snapshot;	/* READ */
 	MemoryContext snapshot_cxt;
 	MemoryContext caller_cxt;
