@@ -1,4 +1,4 @@
--- SET CONSTRAINTS ALL: deferrable constraints of shards, on nodes that are written to and those that will be.
+-- SET CONSTRAINTS: deferrable constraints of shards, on nodes that are written to and those that will be.
 CREATE SCHEMA set_constraints;
 SET search_path = set_constraints;
 CREATE TABLE parent (id int PRIMARY KEY);
@@ -156,6 +156,87 @@ UPDATE child SET kind_id = 8 WHERE id = 91;
 COMMIT;
 \set VERBOSITY terse
 UPDATE child SET third_id = 8 WHERE id = 91;
+
+-- names, which only the shards know
+BEGIN;
+SET CONSTRAINTS child_id_fkey DEFERRED;
+INSERT INTO child SELECT g FROM generate_series(301, 308) g;
+SET CONSTRAINTS child_id_fkey IMMEDIATE;
+ROLLBACK;
+BEGIN;
+INSERT INTO parent VALUES (301);
+SET CONSTRAINTS set_constraints.child_id_fkey DEFERRED;
+INSERT INTO child SELECT g FROM generate_series(301, 308) g;
+INSERT INTO parent SELECT g FROM generate_series(302, 308) g;
+SET CONSTRAINTS child_id_fkey IMMEDIATE;
+INSERT INTO child VALUES (309);
+ROLLBACK;
+-- of two, one
+BEGIN;
+SET CONSTRAINTS ALL IMMEDIATE;
+SET CONSTRAINTS child_kind_id_fk, child_id_fkey DEFERRED;
+SET CONSTRAINTS child_id_fkey IMMEDIATE;
+UPDATE child SET kind_id = 9 WHERE id < 15;
+INSERT INTO child VALUES (309);
+ROLLBACK;
+BEGIN;
+SET CONSTRAINTS child_kind_id_fk IMMEDIATE;
+UPDATE child SET kind_id = 9 WHERE id < 15;
+ROLLBACK;
+-- ALL is said after a name
+BEGIN;
+SET CONSTRAINTS child_kind_id_fk IMMEDIATE;
+SET CONSTRAINTS ALL DEFERRED;
+UPDATE child SET kind_id = 9 WHERE id < 15;
+INSERT INTO kind VALUES (9);
+COMMIT;
+-- savepoints, and nodes that join inside of them
+BEGIN;
+SAVEPOINT a;
+SET CONSTRAINTS child_id_fkey DEFERRED;
+ROLLBACK TO a;
+INSERT INTO child SELECT g FROM generate_series(301, 308) g;
+ROLLBACK TO a;
+SET CONSTRAINTS child_id_fkey DEFERRED;
+SAVEPOINT b;
+SET CONSTRAINTS child_id_fkey IMMEDIATE;
+ROLLBACK TO b;
+SAVEPOINT c;
+SET CONSTRAINTS child_kind_id_fk IMMEDIATE;
+RELEASE c;
+RELEASE a;
+INSERT INTO child SELECT g FROM generate_series(301, 308) g;
+UPDATE child SET kind_id = 10 WHERE id < 15;
+ROLLBACK;
+-- one made in the same transaction, as a migration has it; one of a local table beside it
+CREATE TABLE here (id bigint CONSTRAINT here_fk REFERENCES kind DEFERRABLE INITIALLY DEFERRED);
+BEGIN;
+ALTER TABLE child ADD COLUMN new_id bigint CONSTRAINT child_new_id_fk REFERENCES kind DEFERRABLE INITIALLY DEFERRED;
+INSERT INTO here VALUES (10);
+UPDATE child SET new_id = 10 WHERE id < 15;
+INSERT INTO kind VALUES (10);
+SET CONSTRAINTS child_new_id_fk, here_fk IMMEDIATE;
+INSERT INTO here VALUES (11);
+ROLLBACK;
+-- what there is not
+BEGIN;
+SET CONSTRAINTS no_such DEFERRED;
+ROLLBACK;
+BEGIN;
+SET CONSTRAINTS child_id_fkey, no_such DEFERRED;
+ROLLBACK;
+BEGIN;
+SET CONSTRAINTS pg_catalog.child_id_fkey DEFERRED;
+ROLLBACK;
+BEGIN;
+SET CONSTRAINTS no_such.child_id_fkey DEFERRED;
+ROLLBACK;
+BEGIN;
+SET CONSTRAINTS child_third_id_fkey IMMEDIATE;
+SET CONSTRAINTS child_third_id_fkey DEFERRED;
+ROLLBACK;
+SET CONSTRAINTS child_id_fkey DEFERRED;
+SELECT count(*) FROM child JOIN parent USING (id);
 
 SET client_min_messages = warning;
 DROP SCHEMA set_constraints CASCADE;

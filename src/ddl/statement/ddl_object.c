@@ -4,9 +4,14 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/table.h"
 #include "access/xact.h"
+#include "catalog/catalog.h"
 #include "catalog/index.h"
+#include "catalog/indexing.h"
 #include "catalog/namespace.h"
+#include "catalog/node_list.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
 #include "compat.h"
@@ -19,7 +24,9 @@
 #include "remote/run/constraints.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
 #include "utils/syscache.h"
 
 /*
@@ -174,22 +181,6 @@ shard_ddl_comment(ShardDdlCall *call)
 }
 
 /*
- * Constraints of shards have names of their own, so SET CONSTRAINTS with names is left
- * to core; only ALL is sent to nodes.
- */
-bool
-shard_ddl_set_constraints(ShardDdlCall *call)
-{
-	ConstraintsSetStmt *stmt = castNode(ConstraintsSetStmt, call->pstmt->utilityStmt);
-
-	if (stmt->constraints != NIL)
-		return false;
-	shard_ddl_run_core(call);
-	shard_constraints_set(stmt->deferred);
-	return true;
-}
-
-/*
  * Locks on the nodes keep out clients that work there directly.  Locks for reading are
  * not sent: they are not needed, and pg_dump must not depend on nodes.
  */
@@ -243,4 +234,142 @@ shard_ddl_create_trigger(ShardDdlCall *call)
 	if (stmt->isconstraint)
 		shard_ddl_table_refuse(table, "a constraint trigger", NULL);
 	shard_ddl_table_refuse(table, "a trigger with transition tables", NULL);
+}
+
+/* ---------- SET CONSTRAINTS ---------- */
+
+/*
+ * Core knows no foreign keys of sharded tables, which are on the nodes alone and have the same name on all
+ * shards: names that it does not know are asked for there.  Keys that core knows, of the sharded table itself,
+ * have other names on the shards; by name these are set here only.
+ */
+
+/* Is there a constraint of that name here? */
+static bool
+is_here(Relation constraints, Oid namespace, const char *name)
+{
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	bool		found;
+
+	ScanKeyInit(&keys[0], Anum_pg_constraint_conname, BTEqualStrategyNumber, F_NAMEEQ, CStringGetDatum(name));
+	ScanKeyInit(&keys[1], Anum_pg_constraint_connamespace, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(namespace));
+	scan = systable_beginscan(constraints, ConstraintNameNspIndexId, true, NULL, 2, keys);
+	found = HeapTupleIsValid(systable_getnext(scan));
+	systable_endscan(scan);
+	return found;
+}
+
+/*
+ * The schema in which nodes have the constraint; NULL: core is to say what it says.  As in core,
+ * the first schema of the search path counts that has one of that name, here or there.
+ */
+static char *
+find_schema(Relation constraints, const List *nodes, const RangeVar *constraint, bool deferred)
+{
+	List	   *namespaces;
+	ListCell   *lc;
+
+	if (constraint->schemaname)
+	{
+		Oid			namespace = get_namespace_oid(constraint->schemaname, true);
+
+		namespaces = OidIsValid(namespace) ? list_make1_oid(namespace) : NIL;
+	}
+	else
+		namespaces = fetch_search_path(true);
+	foreach(lc, namespaces)
+	{
+		char	   *schema;
+
+		if (is_here(constraints, lfirst_oid(lc), constraint->relname))
+			return NULL;
+		if (isTempNamespace(lfirst_oid(lc)) || IsCatalogNamespace(lfirst_oid(lc)))
+			continue;
+		schema = get_namespace_name(lfirst_oid(lc));
+		switch (schema ? shard_constraints_find_key(nodes, schema, constraint->relname) : SHARD_CONSTRAINT_NONE)
+		{
+			case SHARD_CONSTRAINT_NONE:
+				break;
+			case SHARD_CONSTRAINT_IMMEDIATE:
+				if (deferred)
+					ereport(ERROR,
+							(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+							 errmsg("constraint \"%s\" is not deferrable", constraint->relname)));
+				return schema;
+			case SHARD_CONSTRAINT_DEFERRABLE:
+				return schema;
+		}
+	}
+	return NULL;
+}
+
+/* A constraint that only nodes know. */
+typedef struct RemoteConstraint
+{
+	char	   *schema;
+	const char *name;
+} RemoteConstraint;
+
+static void
+set_remote(const List *constraints, bool deferred)
+{
+	const ListCell *lc;
+
+	foreach(lc, constraints)
+	{
+		const RemoteConstraint *constraint = lfirst(lc);
+
+		shard_constraints_set_key(constraint->schema, constraint->name, deferred);
+	}
+}
+
+bool
+shard_ddl_set_constraints(ShardDdlCall *call)
+{
+	ConstraintsSetStmt *stmt = castNode(ConstraintsSetStmt, call->pstmt->utilityStmt);
+	ConstraintsSetStmt *rest;
+	Relation	constraints;
+	List	   *remote = NIL;
+	List	   *nodes;
+	ListCell   *lc;
+
+	if (stmt->constraints == NIL)
+	{
+		shard_ddl_run_core(call);
+		shard_constraints_set_all(stmt->deferred);
+		return true;
+	}
+	nodes = shard_node_list_oids();
+	if (nodes == NIL)
+		return false;
+	rest = copyObject(stmt);
+	rest->constraints = NIL;
+	constraints = table_open(ConstraintRelationId, AccessShareLock);
+	foreach(lc, stmt->constraints)
+	{
+		RangeVar   *name = lfirst_node(RangeVar, lc);
+		char	   *schema = find_schema(constraints, nodes, name, stmt->deferred);
+
+		if (schema)
+		{
+			RemoteConstraint *constraint = palloc(sizeof(RemoteConstraint));
+
+			constraint->schema = schema;
+			constraint->name = name->relname;
+			remote = lappend(remote, constraint);
+		}
+		else
+			rest->constraints = lappend(rest->constraints, copyObject(name));
+	}
+	table_close(constraints, AccessShareLock);
+	if (remote == NIL)
+		return false;
+	/* without names it would be ALL */
+	if (rest->constraints != NIL)
+		shard_ddl_run_core_with(call, (Node *) rest, false);
+	else
+		WarnNoTransactionBlock(call->context == PROCESS_UTILITY_TOPLEVEL, "SET CONSTRAINTS");
+	set_remote(remote, stmt->deferred);
+	return true;
 }

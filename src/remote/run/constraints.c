@@ -1,18 +1,21 @@
 /*
  * constraints.c
- *	  SET CONSTRAINTS ALL on the nodes that this transaction writes to.
+ *	  SET CONSTRAINTS on the nodes that this transaction writes to.
  *
  * Nodes that join later get it with their BEGIN or SAVEPOINT, see txn_constraints.c.
  */
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "miscadmin.h"
 #include "remote/run/command.h"
 #include "remote/run/constraints.h"
 #include "remote/xact/txn_private.h"
+#include "utils/builtins.h"
 
-void
-shard_constraints_set(bool deferred)
+/* Runs sql on the nodes that are written to, and notes it for the others. */
+static void
+set_mode(const char *name, const char *sql)
 {
 	int			ncommands = list_length(shard_txn_writers);
 	ShardCommand *commands = palloc0(Max(ncommands, 1) * sizeof(ShardCommand));
@@ -25,10 +28,64 @@ shard_constraints_set(bool deferred)
 
 		command->serverid = writer->serverid;
 		command->userid = writer->userid;
-		command->sql = shard_txn_constraints_sql(deferred);
+		command->sql = sql;
 	}
 	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
 	shard_command_free(commands, ncommands);
 	pfree(commands);
-	shard_txn_note_constraints(GetCurrentTransactionNestLevel(), deferred);
+	shard_txn_note_constraints(GetCurrentTransactionNestLevel(), name, sql);
+}
+
+void
+shard_constraints_set_all(bool deferred)
+{
+	set_mode(NULL, deferred ? "SET CONSTRAINTS ALL DEFERRED" : "SET CONSTRAINTS ALL IMMEDIATE");
+}
+
+/*
+ * A node may have no table with such a key.  What nodes find violated then is an error, as it is
+ * of SET CONSTRAINTS itself.
+ */
+void
+shard_constraints_set_key(const char *schema, const char *name, bool deferred)
+{
+	const char *qualified = quote_qualified_identifier(schema, name);
+	char	   *body = psprintf("BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_constraint c JOIN pg_catalog.pg_namespace n ON n.oid = c.connamespace"
+								" WHERE n.nspname = %s AND c.conname = %s AND c.condeferrable) THEN SET CONSTRAINTS %s %s; END IF; END",
+								quote_literal_cstr(schema), quote_literal_cstr(name), qualified, deferred ? "DEFERRED" : "IMMEDIATE");
+
+	set_mode(qualified, psprintf("DO %s", quote_literal_cstr(body)));
+}
+
+ShardConstraintKind
+shard_constraints_find_key(const List *servers, const char *schema, const char *name)
+{
+	int			ncommands = list_length(servers);
+	ShardCommand *commands = palloc0(Max(ncommands, 1) * sizeof(ShardCommand));
+	ShardConstraintKind kind = SHARD_CONSTRAINT_NONE;
+	const ListCell *lc;
+
+	foreach(lc, servers)
+	{
+		ShardCommand *command = &commands[foreach_current_index(lc)];
+
+		command->serverid = lfirst_oid(lc);
+		command->userid = GetUserId();
+		command->nfields = 1;
+		command->sql = psprintf("SELECT bool_and(c.condeferrable) FROM pg_catalog.pg_constraint c JOIN pg_catalog.pg_namespace n ON n.oid = c.connamespace"
+								" WHERE n.nspname = %s AND c.conname = %s AND c.contype = 'f'",
+								quote_literal_cstr(schema), quote_literal_cstr(name));
+	}
+	/* made by this transaction, maybe */
+	shard_command_run(commands, ncommands, SHARD_COMMAND_READ, false);
+	for (int i = 0; i < ncommands; i++)
+	{
+		const PGresult *res = commands[i].result;
+
+		if (PQntuples(res) != 1 || PQgetisnull(res, 0, 0) || kind == SHARD_CONSTRAINT_IMMEDIATE)
+			continue;
+		kind = PQgetvalue(res, 0, 0)[0] == 't' ? SHARD_CONSTRAINT_DEFERRABLE : SHARD_CONSTRAINT_IMMEDIATE;
+	}
+	shard_command_free(commands, ncommands);
+	return kind;
 }

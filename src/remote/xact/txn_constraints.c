@@ -1,10 +1,10 @@
 /*
  * txn_constraints.c
- *	  Remembers SET CONSTRAINTS ALL for nodes that join the transaction later.
+ *	  Remembers SET CONSTRAINTS for nodes that join the transaction later.
  *
  * It lasts until the end of the transaction, or until ROLLBACK TO a savepoint
- * from before it.  So the mode that each nesting level has set is kept.  When a node
- * joins later, it is sent behind the BEGIN or SAVEPOINT of that level.
+ * from before it.  So what each nesting level has set is kept, without what it has set
+ * otherwise later.  When a node joins, it is sent behind the BEGIN or SAVEPOINT of that level.
  */
 #include "postgres.h"
 
@@ -14,33 +14,49 @@
 typedef struct ConstraintMode
 {
 	int			level;
-	bool		deferred;
+	char	   *name;			/* qualified; NULL: all constraints */
+	char	   *sql;
 } ConstraintMode;
 
-/* In TopTransactionContext; at most one for each level, the innermost last. */
+/* In TopTransactionContext; inner levels last, and those of a level in the order in which they were set. */
 static List *modes = NIL;
 
-const char *
-shard_txn_constraints_sql(bool deferred)
+static void
+forget(ConstraintMode *mode)
 {
-	return deferred ? "SET CONSTRAINTS ALL DEFERRED" : "SET CONSTRAINTS ALL IMMEDIATE";
+	modes = list_delete_ptr(modes, mode);
+	if (mode->name)
+		pfree(mode->name);
+	pfree(mode->sql);
+	pfree(mode);
+}
+
+/* Forgets what level has set before mode, of which nothing is left after that. */
+static void
+forget_overridden(int level, const ConstraintMode *mode)
+{
+	for (int i = list_length(modes) - 1; i >= 0; i--)
+	{
+		ConstraintMode *other = list_nth(modes, i);
+
+		if (other != mode && other->level == level &&
+			(mode->name == NULL || (other->name && strcmp(other->name, mode->name) == 0)))
+			forget(other);
+	}
 }
 
 void
-shard_txn_note_constraints(int level, bool deferred)
+shard_txn_note_constraints(int level, const char *name, const char *sql)
 {
-	ConstraintMode *mode = modes ? llast(modes) : NULL;
-	MemoryContext oldcxt;
+	MemoryContext oldcxt = MemoryContextSwitchTo(TopTransactionContext);
+	ConstraintMode *mode = palloc(sizeof(ConstraintMode));
 
-	if (!mode || mode->level < level)
-	{
-		oldcxt = MemoryContextSwitchTo(TopTransactionContext);
-		mode = palloc(sizeof(ConstraintMode));
-		mode->level = level;
-		modes = lappend(modes, mode);
-		MemoryContextSwitchTo(oldcxt);
-	}
-	mode->deferred = deferred;
+	mode->level = level;
+	mode->name = name ? pstrdup(name) : NULL;
+	mode->sql = pstrdup(sql);
+	forget_overridden(level, mode);
+	modes = lappend(modes, mode);
+	MemoryContextSwitchTo(oldcxt);
 }
 
 void
@@ -53,29 +69,33 @@ shard_txn_append_constraints(int min_level, int max_level, StringInfo buf)
 		const ConstraintMode *mode = lfirst(lc);
 
 		if (mode->level >= min_level && mode->level <= max_level)
-			appendStringInfo(buf, "%s; ", shard_txn_constraints_sql(mode->deferred));
+			appendStringInfo(buf, "%s; ", mode->sql);
 	}
 }
 
 void
 shard_txn_end_constraints(int level, bool committed)
 {
-	ConstraintMode *mode = modes ? llast(modes) : NULL;
-	ConstraintMode *outer;
+	/* the first of those that end: what they have set goes to the level outside in their order */
+	int			i = list_length(modes);
 
-	if (!mode || mode->level < level)
-		return;
-	if (committed)
+	while (i > 0 && ((ConstraintMode *) list_nth(modes, i - 1))->level >= level)
+		i--;
+	while (i < list_length(modes))
 	{
-		outer = list_length(modes) > 1 ? list_nth(modes, list_length(modes) - 2) : NULL;
-		if (!outer || outer->level < level - 1)
+		ConstraintMode *mode = list_nth(modes, i);
+		int			nbefore = list_length(modes);
+
+		if (!committed)
 		{
-			mode->level = level - 1;
-			return;
+			forget(mode);
+			continue;
 		}
-		outer->deferred = mode->deferred;
+		forget_overridden(level - 1, mode);
+		i -= nbefore - list_length(modes);
+		mode->level = level - 1;
+		i++;
 	}
-	modes = list_delete_last(modes);
 }
 
 void

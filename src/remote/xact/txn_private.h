@@ -37,11 +37,13 @@ extern void shard_txn_check_not_lost(ShardWriter *writer);
  */
 extern void shard_txn_take_export(ShardSnapshot *snapshot, ShardConn *conn, const char *id);
 
-/* sql: the command.  note: it has run in the subtransaction of level, which nodes that join later have to be told. */
-extern const char *shard_txn_constraints_sql(bool deferred);
-extern void shard_txn_note_constraints(int level, bool deferred);
+/*
+ * sql, which sets the constraint name, or all if that is NULL, has run in the subtransaction of level; nodes that join
+ * later have to be told.
+ */
+extern void shard_txn_note_constraints(int level, const char *name, const char *sql);
 
-/* Appends SET CONSTRAINTS ALL as the levels from min_level to max_level have set it. */
+/* Appends SET CONSTRAINTS as the levels from min_level to max_level have set them. */
 extern void shard_txn_append_constraints(int min_level, int max_level, StringInfo buf);
 
 /* The subtransaction of level, or the transaction, has ended. */
