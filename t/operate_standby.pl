@@ -76,7 +76,7 @@ for my $sql (
 }
 like($standby->safe_psql('postgres', q{SELECT result FROM shardfdw.run_on_nodes('CREATE TABLE public.x ()')}), qr/^(cannot execute CREATE TABLE in a read-only transaction\n?){2}$/, 'nor by commands on nodes');
 is($standby->safe_psql('postgres', q{SELECT string_agg(result, ' ') FROM shardfdw.run_on_nodes('SELECT 1', in_transaction => false)}), '1 1', 'commands outside of the transaction that only read do run');
-is($standby->safe_psql('postgres', q{SELECT string_agg(format('%s:%s', coalesce(node, 'here'), is_standby), ' ' ORDER BY node) FROM shardfdw.node_status; SELECT count(*) FROM shardfdw.lock_waits; SELECT count(bytes) > 0 FROM shardfdw.stat_shards}), "node1:f node2:f here:t\n0\nt", 'it can be watched');
+is($standby->safe_psql('postgres', q{SET shardfdw.watch_timeout = '100s'; SELECT string_agg(format('%s:%s', coalesce(node, 'here'), is_standby), ' ' ORDER BY node) FROM shardfdw.node_status; SELECT count(*) FROM shardfdw.lock_waits; SELECT count(bytes) > 0 FROM shardfdw.stat_shards}), "node1:f node2:f here:t\n0\nt", 'it can be watched');
 is($c->safe_psql('SELECT count(*), sum(v) FROM t'), '1000|4500', 'nothing has changed');
 is(join(' ', map { $c->node_safe_psql($_, 'SELECT count(*) FROM pg_prepared_xacts') } 1, 2), '0 0', 'nothing is prepared');
 
