@@ -5,7 +5,7 @@
  *	 INSERT    new rows --> COPY, every node the same bytes
  *	 DELETE    old keys --> DELETE ... USING unnest(keys), a chunk of rows at a time
  *	 UPDATE    see reference_update.c
- *	 TRUNCATE  --> TRUNCATE
+ *	 TRUNCATE  --> TRUNCATE, with shards that refer to the table
  *
  * The coordinator's table has taken the change already: its rows are locked and unique
  * keys have been checked, so sessions do not wait for each other on nodes.  Every count is
@@ -24,6 +24,7 @@
 #include "reference/reference_run.h"
 #include "reference/reference_send.h"
 #include "remote/copy/copy_stream.h"
+#include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
@@ -151,14 +152,28 @@ shard_reference_send_table(Relation rel, List *nodes)
 	return nrows;
 }
 
+/*
+ * Tables on the node that refer to this one have to be truncated in the same statement, or be empty.  Those of the
+ * statement that were truncated there before, shards, are empty files that this transaction has locked: they are
+ * truncated once more.
+ */
 void
 shard_reference_send_truncate(Relation rel)
 {
 	MemoryContext caller_cxt = CurrentMemoryContext;
 	ShardReferenceWrite write;
+	char	   *body;
 
 	shard_reference_run_begin(&write, rel);
-	shard_reference_run_everywhere(&write, psprintf("TRUNCATE ONLY %s", write.relation), 0, NULL,
+	body = psprintf("DECLARE relations text; BEGIN "
+					"WITH RECURSIVE r(relid) AS (SELECT %s::pg_catalog.regclass::pg_catalog.oid UNION "
+					"SELECT c.conrelid FROM r JOIN pg_catalog.pg_constraint c ON c.confrelid = r.relid AND c.contype = 'f' "
+					"JOIN pg_catalog.pg_locks l ON l.relation = c.conrelid AND l.locktype = 'relation' AND l.pid = pg_catalog.pg_backend_pid() "
+					"AND l.mode = 'AccessExclusiveLock' AND l.granted WHERE pg_catalog.pg_relation_size(c.conrelid) = 0) "
+					"SELECT pg_catalog.string_agg('ONLY ' || r.relid::pg_catalog.regclass, ', ') INTO relations FROM r; "
+					"EXECUTE 'TRUNCATE ' || relations; END",
+					quote_literal_cstr(write.relation));
+	shard_reference_run_everywhere(&write, psprintf("DO %s", quote_literal_cstr(body)), 0, NULL,
 								   0, SHARD_REFERENCE_COUNT_NONE);
 	shard_reference_run_end(&write, caller_cxt);
 }
