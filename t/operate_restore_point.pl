@@ -161,12 +161,16 @@ SKIP:
 	close $fh;
 	$point->start_query(q{SELECT shardfdw.create_restore_point('slow')});
 	$c->wait_for($closed);
+	# recovery may wait, too
+	my $waits = "SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND objsubid = 3 AND NOT granted AND pid = ";
+	my $writer_pid = $writer->query('SELECT pg_backend_pid()')->{rows}[0][0];
 	$writer->start_query('INSERT INTO chain VALUES (1, -1)');
-	$c->wait_for("SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND objsubid = 3 AND NOT granted");
+	$c->wait_for($waits . $writer_pid);
 	pass('a commit waits while the point is set');
 	my $command = WireClient->new($c->coordinator, 'postgres');
+	my $command_pid = $command->query('SELECT pg_backend_pid()')->{rows}[0][0];
 	$command->start_query(q{SELECT shardfdw.run_on_nodes('INSERT INTO told VALUES (1)', in_transaction => false)});
-	$c->wait_for("SELECT count(*) = 2 FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND objsubid = 3 AND NOT granted");
+	$c->wait_for($waits . $command_pid);
 	is($c->node_safe_psql(1, 'SELECT count(*) FROM told'), 0, 'a command that commits by itself does, too');
 	$c->sigstop_node(2);
 	unlink $marker;
