@@ -1,5 +1,5 @@
-# Moves that end at each of their stages: by an error, by the death of the coordinator, or of a node. After a round of
-# recovery the shard is on one node with all of its rows, nothing else is left, and it can be moved.
+# Moves and splits that end at each of their stages: by an error, by the death of the coordinator, or of a node. After a
+# round of recovery the shard, or all pieces, are on one node with all rows, nothing else is left, and it can be moved.
 # MOVE_GRID=all: errors at all points in both modes, too.
 
 use strict;
@@ -23,6 +23,7 @@ my $traces = q{SELECT (SELECT count(*) FROM pg_namespace WHERE nspname ~ '^shard
 	(SELECT count(*) FROM pg_replication_slots), (SELECT count(*) FROM pg_trigger WHERE tgname = 'shardfdw_moved'),
 	(SELECT count(*) FROM pg_class WHERE relreplident = 'f'), (SELECT count(*) FROM pg_prepared_xacts), (SELECT count(*) FROM pg_description WHERE description ~ '^shardfdw_[0-9a-f]{16}_')};
 
+# Where the first shard is; splits, which give it other names, are of those whose number is odd.
 sub place { return (map { $_->[1] } grep { $_->[0] eq 't_00' } $c->shards_of('t'))[0]; }
 
 # What has to hold after whatever has happened.
@@ -39,6 +40,7 @@ sub check
 	} while ($left ne '0|0|0|0|0|0|0 0|0|0|0|0|0|0' && time < $end);
 	is($left, '0|0|0|0|0|0|0 0|0|0|0|0|0|0', "$name: nothing is left");
 	is($c->safe_psql($sums), $before, 'all rows are there');
+	is($c->safe_psql(q{SELECT count(*) FROM t WHERE shardfdw.shard_for('t', id) <> tableoid}), 0, 'where they belong');
 	is(join(' ', map { $c->node_safe_psql($_, q{SELECT count(*) FROM pg_class WHERE relname IN ('t_00', 'u_00')}) } place(), 3 - place()), '2 0', 'on one node');
 	$c->safe_psql(q{UPDATE t SET v = v + 1; UPDATE t SET v = v - 1; INSERT INTO u VALUES (1000, 'y'); DELETE FROM u WHERE id = 1000});
 	is($c->safe_psql($sums), $before, 'and can be written');
@@ -71,6 +73,35 @@ for my $mode (qw(online block))
 			$c->coordinator->poll_query_until('postgres', 'SELECT true') if $action eq 'abort';
 			set_fault('');
 			check("$mode, $point, $action");
+		}
+	}
+}
+
+# ---------- splits ----------
+
+for my $mode (qw(online block))
+{
+	for my $point (@points)
+	{
+		next if $mode eq 'block' && !$ENV{MOVE_GRID} && $point !~ /^(?:move_locked|move_named|move_placed|prepared|committed)$/;
+		next if $mode eq 'block' && grep { $_ eq $point } @online_only;
+		for my $action ($point =~ /^move_(?:named|placed|switched)$/ ? qw(error abort) : 'abort')
+		{
+			my @shards = grep { $_ ne 't_00' } map { $_->[0] } $c->shards_of('t');
+			# not smaller and smaller ones
+			my ($shard) = sort { $c->safe_psql("SELECT count(*) FROM $b") <=> $c->safe_psql("SELECT count(*) FROM $a") } @shards;
+			set_fault("$point=$action");
+			my ($rc, $out, $err) = $c->psql("SELECT shardfdw.split_shard('$shard', mode => '$mode')");
+			like($err, $action eq 'error' ? qr/fault at "$point"/ : qr/server closed the connection|terminating connection|could not/, "split, $mode, $point, $action: it ends");
+			$c->coordinator->poll_query_until('postgres', 'SELECT true') if $action eq 'abort';
+			set_fault('');
+			check("split, $mode, $point, $action");
+			my @now = map { $_->[0] } $c->shards_of('t');
+			my $pieces = @now - @shards - 1;
+			ok($pieces == 0 || $pieces == 1 && !grep { $_ eq $shard } @now, "the shard is there, or its pieces: $pieces");
+			is($c->safe_psql(q{SELECT count(*) FROM shardfdw.check_cluster() WHERE status = 'error'}), 0, 'and nothing differs');
+			my @tables = map { $c->node_safe_psql($_, q{SELECT count(*) FROM pg_class WHERE relname ~ '^[tu]_\\d+$' AND relkind = 'r'}) } 1, 2;
+			is($tables[0] + $tables[1], 2 * @now, 'no table besides');
 		}
 	}
 }

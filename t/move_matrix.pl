@@ -1,5 +1,5 @@
-# Kinds of tables and changes that follow a copy: each is made on a sharded table, whose shard moves meanwhile, and on a
-# plain one beside it. Afterwards both have the same rows.
+# Kinds of tables and changes that follow a copy: each is made on a sharded table, whose shard moves meanwhile or is split,
+# and on a plain one beside it. Afterwards both have the same rows.
 
 use strict;
 use warnings;
@@ -62,49 +62,61 @@ $c->safe_psql(q{CREATE TYPE mood AS ENUM ('bad', 'good'); CREATE TYPE pair AS (a
 
 sub quoted { my ($name) = @_; $name =~ s/"/""/g; return qq{"$name"}; }
 
-# Both tables of a kind, with their rows.
-for my $kind (@kinds)
+# Both tables of a kind, with their rows, for a move and for a split.
+my @cases = map { my $kind = $_; map { { %$kind, how => $_, table => $_ eq 'move' ? $kind->{name} : "$kind->{name} s" } } qw(move split) } @kinds;
+for my $case (@cases)
 {
-	my ($t, $plain) = map { quoted($_) } $kind->{name}, "$kind->{name} plain";
+	my ($t, $plain) = map { quoted($_) } $case->{table}, "$case->{table} plain";
 	for my $table ($t, $plain)
 	{
-		$c->safe_psql("CREATE TABLE $table ($kind->{columns})");
+		$c->safe_psql("CREATE TABLE $table ($case->{columns})");
 	}
 	(my $literal = $t) =~ s/'/''/g;
-	$c->safe_psql("SELECT shardfdw.shard_table('$literal', '" . ($kind->{key} // 'id') . "', shards => 2, nodes => '{node1,node2}')");
+	# tables of one key type are colocated: those for splits, which have other bounds, with each other
+	$c->safe_psql("SELECT shardfdw.shard_table('$literal', '" . ($case->{key} // 'id') . "', shards => " . ($case->{how} eq 'move' ? 2 : 3) . ", nodes => '{node1,node2}')");
 	for my $table ($t, $plain)
 	{
-		(my $sql = $kind->{before}) =~ s/\{t\}/$table/g;
+		(my $sql = $case->{before}) =~ s/\{t\}/$table/g;
 		$c->safe_psql($sql);
 	}
 }
 
-my $first = 1;
-for my $kind (@kinds)
+my $split = 0;
+for my $case (@cases)
 {
-	my ($t, $plain) = map { quoted($_) } $kind->{name}, "$kind->{name} plain";
-	(my $shard = $t) =~ s/"$/_00"/;
+	my $name = "$case->{name}, $case->{how}";
+	my ($t, $plain) = map { quoted($_) } $case->{table}, "$case->{table} plain";
+	# the first split makes 03 and 04 of 00, the second one 05 and 06 of 03, and so on
+	my @shards = $case->{how} eq 'move' ? ('00') : map { sprintf '%02d', $_ } ($split ? $split * 2 + 1 : 0, $split * 2 + 3, $split * 2 + 4);
+	my ($shard, @pieces) = map { $t =~ s/"$/_$_"/r } @shards;
 	my $file = $c->coordinator->data_dir . '/shardfdw_fault_move_indexed';
 
-	# the changes come when the copy has been made; tables of one key type are colocated, so the first move takes all along
+	# the changes come when the copy has been made; the first job takes all colocated tables along
 	my $place = $c->safe_psql("SELECT right(node, 1) FROM shardfdw.shards WHERE shard = '$shard'::regclass");
-	my $target = 3 - $place;
+	my $target = $case->{how} eq 'move' ? 3 - $place : $place;
 	append_to_file($file, '');
 	$c->safe_psql(q{ALTER SYSTEM SET shardfdw.fault_points = 'move_indexed=wait'; SELECT pg_reload_conf()});
-	my $job = $c->safe_psql("SELECT shardfdw.move_shard('$shard', 'node$target', wait => false)");
+	my $job = $c->safe_psql($case->{how} eq 'move' ? "SELECT shardfdw.move_shard('$shard', 'node$target', wait => false)" : "SELECT shardfdw.split_shard('$shard', wait => false)");
+	$split++ if $case->{how} eq 'split';
 	$c->wait_for("SELECT state <> 'running' OR stage = 'indexing' FROM shardfdw.jobs WHERE id = $job");
-	(my $sql = $kind->{after}) =~ s/\{t\}/$t/g;
+	(my $sql = $case->{after}) =~ s/\{t\}/$t/g;
 	my ($rc, $out, $err) = $c->psql($sql, on_error_stop => 0);
-	(my $plain_sql = $kind->{after}) =~ s/\{t\}/$plain/g;
+	(my $plain_sql = $case->{after}) =~ s/\{t\}/$plain/g;
 	my ($prc, $pout, $perr) = $c->psql($plain_sql, on_error_stop => 0);
-	is($err, '', "$kind->{name}: changes");
+	is($err, '', "$name: changes");
 	unlink $file;
 	$c->safe_psql(q{ALTER SYSTEM RESET shardfdw.fault_points; SELECT pg_reload_conf()});
 	my ($wrc, $state, $error) = $c->psql("SELECT shardfdw.wait_job($job)");
-	is("$state$error", 'done', "$kind->{name}: the move");
+	is("$state$error", 'done', "$name: the job");
 	is($c->safe_psql("SELECT count(*), (SELECT string_agg(x::text, chr(10) ORDER BY x::text COLLATE \"C\") FROM $t x) FROM $t"),
-		$c->safe_psql("SELECT count(*), (SELECT string_agg(x::text, chr(10) ORDER BY x::text COLLATE \"C\") FROM $plain x) FROM $plain"), "$kind->{name}: the rows");
-	is($c->node_safe_psql($target, "SELECT relreplident FROM pg_class WHERE oid = '$shard'::regclass"), 'd', "$kind->{name}: its replica identity is what it was");
+		$c->safe_psql("SELECT count(*), (SELECT string_agg(x::text, chr(10) ORDER BY x::text COLLATE \"C\") FROM $plain x) FROM $plain"), "$name: the rows");
+	for my $new (@pieces ? @pieces : $shard)
+	{
+		is($c->node_safe_psql($target, "SELECT relreplident FROM pg_class WHERE oid = '$new'::regclass"), 'd', "$name: its replica identity is what it was");
+	}
+	next unless @pieces;
+	(my $literal = $t) =~ s/'/''/g;
+	is($c->safe_psql("SELECT count(*) FROM $t WHERE shardfdw.shard_for('$literal', " . quoted($case->{key} // 'id') . ') <> tableoid'), 0, "$name: where they belong");
 }
 
 # ---------- a byte that is not what it was ----------

@@ -1,5 +1,5 @@
-# Shards that move while clients move money, and others read the sum of all accounts as of one moment.
-# MOVES: how many moves.
+# Shards that move and are split while clients move money, and others read the sum of all accounts as of one moment.
+# MOVES: how many moves; SPLITS: how many splits.
 
 use strict;
 use warnings;
@@ -29,6 +29,16 @@ for my $i (1 .. $moves)
 	is(join(' ', map { $_->[1] } grep { $_->[0] eq $shard } $c->shards_of($table)), $target, 'it is there');
 	push @pauses, $c->safe_psql("SELECT (extract(epoch FROM write_pause) * 1000)::int FROM shardfdw.jobs WHERE id = $out") if $out;
 }
+for my $i (1 .. $ENV{SPLITS} // 4)
+{
+	my $table = $i % 2 ? 'accounts' : 'entry_a';
+	my @shards = map { $_->[0] } $c->shards_of($table);
+	my $shard = $shards[ $i * 3 % @shards ];
+	my ($rc, $out, $err) = $c->psql("SELECT shardfdw.split_shard('$shard')");
+	is($err, '', "split $i: $shard");
+	is(scalar(@{ [ $c->shards_of($table) ] }), @shards + 1, 'has given two');
+	push @pauses, $c->safe_psql("SELECT (extract(epoch FROM write_pause) * 1000)::int FROM shardfdw.jobs WHERE id = $out") if $out;
+}
 diag("pauses of writers in ms: @pauses");
 is($c->safe_psql(q{SELECT count(*) FILTER (WHERE changes_applied > 0) > 0 FROM shardfdw.jobs}), 't', 'there were changes to follow');
 $bank->stop;
@@ -38,7 +48,7 @@ is($found{$_}, 0, $_) for qw(lost halves balance wrong prepared panics);
 cmp_ok($found{audits}, '>', 10, "audits: $found{audits}");
 my $errors = join '', map { slurp_file($_) } glob $c->coordinator->basedir . '/crash/errors*';
 is($errors, '', 'no client has had an error');
-is($c->safe_psql(q{SELECT string_agg(DISTINCT state, q) FROM (SELECT CASE state WHEN $$failed$$ THEN state ELSE shardfdw.wait_job(id) END AS state, $$ $$ AS q FROM shardfdw.jobs) j}), "done", "all moves have ended");
+is($c->safe_psql(q{SELECT string_agg(DISTINCT state, q) FROM (SELECT CASE state WHEN $$failed$$ THEN state ELSE shardfdw.wait_job(id) END AS state, $$ $$ AS q FROM shardfdw.jobs) j}), "done", "all jobs have ended");
 is($c->node_safe_psql($_, $traces), '0|0|0|0|0', "nothing is left on node $_") for 1 .. 3;
 is($c->safe_psql(q{SELECT "check", detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'check_cluster finds nothing wrong');
 

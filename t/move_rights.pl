@@ -51,6 +51,23 @@ like(error('other', "SELECT shardfdw.cancel_job($job)"), qr/must be a member of 
 like($c->safe_psql(q{SELECT string_agg(error, ' ') FROM shardfdw.jobs}), qr/may not replicate/, 'its errors are seen');
 is($c->coordinator->safe_psql('postgres', q{SELECT count(*) FROM shardfdw.jobs WHERE error IS NOT NULL}, extra_params => [ '-U', 'other' ]), 0, 'but not by others');
 
+# ---------- splits ----------
+
+my $split = "SELECT shardfdw.split_shard('t_01')";
+like(error('owner', $split), qr/permission denied for function split_shard/, 'a split: not for everybody');
+$c->safe_psql('GRANT EXECUTE ON FUNCTION shardfdw.split_shard TO owner, other; SET ROLE owner; ANALYZE t; GRANT SELECT ON t_01 TO other');
+like(error('other', $split), qr/must be owner of table t/, 'only for owners of the table');
+is(error('owner', $split), '', 'who can do it');
+is($c->safe_psql(q{SELECT count(*), sum(v), count(*) FILTER (WHERE shardfdw.shard_for('t', id) <> tableoid) FROM t}), '100|5050|0', 'all rows are where they belong');
+is($c->safe_psql(q{SELECT string_agg(concat_ws(' ', c.relname, c.relowner::regrole, has_table_privilege('other', c.oid, 'SELECT')), ', ' ORDER BY c.relname) FROM pg_class c WHERE c.relkind = 'f'}),
+	't_00 owner f, t_02 owner t, t_03 owner t', 'owner and privileges of the pieces');
+is($c->safe_psql(q{SELECT shardfdw.split_shard('t_02') > 0}), 't', 'a superuser splits the table of a role');
+is($c->safe_psql(q{SELECT string_agg(concat_ws(' ', c.relname, c.relowner::regrole, has_table_privilege('other', c.oid, 'SELECT')), ', ' ORDER BY c.relname) FROM pg_class c WHERE c.relkind = 'f'}),
+	't_00 owner f, t_03 owner t, t_04 owner t, t_05 owner t', 'which stays his');
+is(error('owner', 'UPDATE t SET v = v; ALTER TABLE t ADD COLUMN w int'), '', 'he writes and defines');
+is($c->safe_psql(q{SELECT "check", detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'check_cluster finds nothing wrong');
+is($c->safe_psql(q{SELECT count(*) > 0 FROM pg_stats WHERE tablename = 't_04'}), 't', 'with statistics');
+
 # ---------- somebody who writes on the old node while the shards are switched ----------
 
 SKIP:

@@ -1,4 +1,4 @@
--- Moves of shards: what moves together, what is in the way, and the commands that make a shard again on another node.
+-- Moves and splits of shards: what goes together, what is in the way, and the commands that make a shard again elsewhere.
 
 CREATE FUNCTION shardfdw_internal.shard_group(shard regclass) RETURNS SETOF regclass
 	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_shard_group';
@@ -33,14 +33,14 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.job_schema(bigint) IS
 	'Names the schema that a job makes on nodes; its publication and its slots have the same name. Returns the name, by which recovery knows what is this coordinator''s.';
 
-CREATE FUNCTION shardfdw_internal.moving_table_query(relation text, staging text, move_group text[], references_here text[]) RETURNS text
+CREATE FUNCTION shardfdw_internal.moving_table_query(relation text, staging text, new_name text, renames jsonb, move_group text[], references_here text[]) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	-- names are in the first line alone: what stands in them is not looked at again
-	SELECT format('WITH relation AS (SELECT %L::text), staging AS (SELECT %L::text), move_group AS (SELECT %L::text[]), reference AS (SELECT %L::text[]),',
-		relation, staging, move_group, references_here) || $query$
+	SELECT format('WITH relation AS (SELECT %L::text), staging AS (SELECT %L::text), new_name AS (SELECT %L::text), renames AS (SELECT %L::jsonb), move_group AS (SELECT %L::text[]), reference AS (SELECT %L::text[]),',
+		relation, staging, new_name, renames, move_group, references_here) || $query$
 t AS (
-	SELECT c.*, n.nspname, format('%I.%I', n.nspname, c.relname) AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+	SELECT c.*, n.nspname, format('%I.%I', n.nspname, c.relname) AS old_name, (TABLE new_name) AS name, (TABLE renames) IS NOT NULL AS is_renamed FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 	WHERE c.oid = to_regclass((TABLE relation))
 ), a AS (
 	SELECT a.*, y.typstorage, y.typcollation, quote_ident(a.attname) AS name,
@@ -49,13 +49,25 @@ t AS (
 			AND (x.oid >= 16384 OR x.typsend = 0 OR x.typreceive = 0 OR x.typname ~ '^reg' OR x.typname IN ('money', 'xml', 'record'))) AS is_binary
 	FROM t JOIN pg_attribute a ON a.attrelid = t.oid JOIN pg_type y ON y.oid = a.atttypid WHERE a.attnum > 0 AND NOT a.attisdropped
 ), k AS (
-	SELECT k.*, pg_get_constraintdef(k.oid) AS definition FROM t JOIN pg_constraint k ON k.conrelid = t.oid
+	-- a key to a table that is renamed, too, is one to its new name
+	SELECT k.*, replace(pg_get_constraintdef(k.oid), format(' REFERENCES %s(', r.key), format(' REFERENCES %s(', r.value)) AS definition
+	FROM t JOIN pg_constraint k ON k.conrelid = t.oid LEFT JOIN pg_class f ON f.oid = k.confrelid LEFT JOIN pg_namespace n ON n.oid = f.relnamespace
+	CROSS JOIN LATERAL (SELECT coalesce(y.key, '') AS key, coalesce(y.value, '') AS value
+		FROM (SELECT quote_ident(n.nspname) || '.' || quote_ident(f.relname)) x(name) LEFT JOIN jsonb_each_text((TABLE renames)->'tables') y ON y.key = x.name) r
 ), i AS (
-	SELECT i.*, x.relname, x.relam, x.reltablespace, k.oid AS conid, k.conname, k.definition, pg_get_indexdef(i.indexrelid) AS text,
-		format('CREATE %sINDEX %I ON %s USING ', CASE WHEN i.indisunique THEN 'UNIQUE ' ELSE '' END, x.relname, t.name) AS prefix
+	SELECT i.*, x.relname, x.relam, x.reltablespace, k.oid AS conid, k.conname, k.definition, pg_get_indexdef(i.indexrelid) AS text, m.new_name,
+		format('CREATE %sINDEX %I ON %s USING ', CASE WHEN i.indisunique THEN 'UNIQUE ' ELSE '' END, x.relname, t.old_name) AS prefix
 	FROM t JOIN pg_index i ON i.indrelid = t.oid JOIN pg_class x ON x.oid = i.indexrelid
 	LEFT JOIN k ON k.conindid = i.indexrelid AND k.contype IN ('p', 'u', 'x')
+	CROSS JOIN LATERAL (SELECT CASE WHEN t.is_renamed THEN coalesce((TABLE renames)->'objects'->>x.relname,
+		CASE WHEN octet_length(x.relname || ((TABLE renames)->>'suffix')) < 64 THEN x.relname ELSE left(md5(x.relname), 16) END || ((TABLE renames)->>'suffix')) ELSE x.relname END AS new_name) m
 	WHERE i.indisvalid
+), s AS (
+	-- the name and the table stand at both ends of the definition
+	SELECT s.oid, d.definition, d.prefix, d.suffix, CASE WHEN t.is_renamed THEN coalesce((TABLE renames)->'objects'->>s.stxname,
+		CASE WHEN octet_length(s.stxname || ((TABLE renames)->>'suffix')) < 64 THEN s.stxname ELSE left(md5(s.stxname), 16) END || ((TABLE renames)->>'suffix')) ELSE s.stxname END AS new_name, n.nspname
+	FROM t JOIN pg_statistic_ext s ON s.stxrelid = t.oid JOIN pg_namespace n ON n.oid = s.stxnamespace
+	CROSS JOIN LATERAL (SELECT pg_get_statisticsobjdef(s.oid) AS definition, format('CREATE STATISTICS %I.%I', n.nspname, s.stxname) AS prefix, ' FROM ' || t.old_name AS suffix) d
 )
 -- what is in the way
 SELECT 'problem', 0, 'does not exist on node %s' WHERE NOT EXISTS (SELECT FROM t)
@@ -75,6 +87,10 @@ UNION ALL SELECT 'problem', 0, format('has foreign key %s to %s on node %%s, whi
 UNION ALL SELECT 'problem', 0, format('is referred to by foreign key %s of %s on node %%s, which is not moved with it', quote_ident(f.conname), f.conrelid::regclass)
 	FROM t JOIN pg_constraint f ON f.confrelid = t.oid AND f.contype = 'f' JOIN pg_class c ON c.oid = f.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 	WHERE jsonb_build_array(n.nspname, c.relname)::text <> ALL ((TABLE move_group) || '{}'::text[])
+UNION ALL SELECT 'problem', 0, 'has triggers on node %s' FROM t WHERE t.is_renamed AND EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = t.oid AND NOT g.tgisinternal AND g.tgname <> 'shardfdw_moved')
+UNION ALL SELECT 'problem', 0, format('needs the name %s, which is taken on node %%s', x.name) FROM t,
+	(SELECT t.name FROM t UNION ALL SELECT format('%I.%I', t.nspname, i.new_name) FROM t, i) x WHERE t.is_renamed AND to_regclass(x.name) IS NOT NULL
+UNION ALL SELECT 'problem', 0, format('has statistics object %s on node %%s, whose definition cannot be read', s.new_name) FROM s WHERE NOT starts_with(s.definition, s.prefix) OR right(s.definition, length(s.suffix)) <> s.suffix
 UNION ALL SELECT 'problem', 0, 'is not the property of the role that is used on node %s' FROM t WHERE NOT pg_has_role(t.relowner, 'USAGE')
 -- what is to be known of it
 UNION ALL SELECT 'fact_columns', 0, coalesce((SELECT string_agg(a.name, ', ' ORDER BY a.attnum) FROM a WHERE a.attgenerated = ''), '') FROM t
@@ -106,14 +122,14 @@ UNION ALL SELECT 'table', 4, format('ALTER TABLE %s ALTER COLUMN %s SET (%s)', (
 	(SELECT string_agg(format('%I = %L', o.option_name, o.option_value), ', ') FROM pg_options_to_table(a.attoptions) o))
 	FROM a WHERE a.attoptions IS NOT NULL
 -- what is made over the rows
-UNION ALL SELECT 'index', 10, CASE WHEN i.conid IS NOT NULL THEN format('ALTER TABLE %s ADD CONSTRAINT %I %s', (TABLE staging), i.conname, i.definition)
-	ELSE format('CREATE %sINDEX %I ON %s USING %s', CASE WHEN i.indisunique THEN 'UNIQUE ' ELSE '' END, i.relname, (TABLE staging), substr(i.text, length(i.prefix) + 1)) END FROM i
-UNION ALL SELECT 'index', 11, format('ALTER INDEX %s.%I ALTER COLUMN %s SET STATISTICS %s', split_part((TABLE staging), '.', 1), i.relname, x.attnum, to_jsonb(x)->>'attstattarget')
+UNION ALL SELECT 'index', 10, CASE WHEN i.conid IS NOT NULL THEN format('ALTER TABLE %s ADD CONSTRAINT %I %s', (TABLE staging), i.new_name, i.definition)
+	ELSE format('CREATE %sINDEX %I ON %s USING %s', CASE WHEN i.indisunique THEN 'UNIQUE ' ELSE '' END, i.new_name, (TABLE staging), substr(i.text, length(i.prefix) + 1)) END FROM i
+UNION ALL SELECT 'index', 11, format('ALTER INDEX %s.%I ALTER COLUMN %s SET STATISTICS %s', split_part((TABLE staging), '.', 1), i.new_name, x.attnum, to_jsonb(x)->>'attstattarget')
 	FROM i JOIN pg_attribute x ON x.attrelid = i.indexrelid AND (to_jsonb(x)->>'attstattarget')::integer >= 0 WHERE i.conid IS NULL
 UNION ALL SELECT 'index', 12, format('ALTER TABLE %s ADD CONSTRAINT %I %s', (TABLE staging), k.conname, k.definition) FROM k WHERE k.contype = 'c' AND NOT k.convalidated
-UNION ALL SELECT 'index', 13, format('ALTER TABLE %s CLUSTER ON %I', (TABLE staging), i.relname) FROM i WHERE i.indisclustered
+UNION ALL SELECT 'index', 13, format('ALTER TABLE %s CLUSTER ON %I', (TABLE staging), i.new_name) FROM i WHERE i.indisclustered
 UNION ALL SELECT 'index', 14, format('ALTER TABLE %s REPLICA IDENTITY %s', (TABLE staging), CASE t.relreplident WHEN 'f' THEN 'FULL' WHEN 'n' THEN 'NOTHING'
-	ELSE (SELECT format('USING INDEX %I', i.relname) FROM i WHERE i.indisreplident) END) FROM t
+	ELSE (SELECT format('USING INDEX %I', i.new_name) FROM i WHERE i.indisreplident) END) FROM t
 	WHERE t.relreplident IN ('f', 'n') OR t.relreplident = 'i' AND EXISTS (SELECT FROM i WHERE i.indisreplident)
 -- what is made when it has its name
 UNION ALL SELECT 'finish', 20, format('ALTER TABLE %s ADD CONSTRAINT %I %s%s', t.name, k.conname, k.definition, CASE WHEN k.convalidated THEN ' NOT VALID' ELSE '' END)
@@ -128,10 +144,11 @@ UNION ALL SELECT 'finish', 23, concat_ws(' ', format('CREATE POLICY %I ON %s', p
 	FROM t JOIN pg_policy p ON p.polrelid = t.oid
 UNION ALL SELECT 'finish', 24, format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', t.name) FROM t WHERE t.relrowsecurity
 UNION ALL SELECT 'finish', 25, format('ALTER TABLE %s FORCE ROW LEVEL SECURITY', t.name) FROM t WHERE t.relforcerowsecurity
-UNION ALL SELECT 'finish', 26, pg_get_statisticsobjdef(s.oid) FROM t JOIN pg_statistic_ext s ON s.stxrelid = t.oid
+UNION ALL SELECT 'finish', 26, format('CREATE STATISTICS %I.%I%s FROM %s', s.nspname, s.new_name,
+	substr(s.definition, length(s.prefix) + 1, length(s.definition) - length(s.prefix) - length(s.suffix)), t.name) FROM t, s
 UNION ALL SELECT 'finish', 27, format('COMMENT ON COLUMN %s.%s IS %L', t.name, a.name, col_description(t.oid, a.attnum)) FROM t, a WHERE col_description(t.oid, a.attnum) IS NOT NULL
-UNION ALL SELECT 'finish', 27, format('COMMENT ON INDEX %I.%I IS %L', t.nspname, i.relname, obj_description(i.indexrelid, 'pg_class')) FROM t, i WHERE obj_description(i.indexrelid, 'pg_class') IS NOT NULL
-UNION ALL SELECT 'finish', 27, format('COMMENT ON CONSTRAINT %I ON %s IS %L', k.conname, t.name, obj_description(k.oid, 'pg_constraint')) FROM t, k WHERE obj_description(k.oid, 'pg_constraint') IS NOT NULL
+UNION ALL SELECT 'finish', 27, format('COMMENT ON INDEX %I.%I IS %L', t.nspname, i.new_name, obj_description(i.indexrelid, 'pg_class')) FROM t, i WHERE obj_description(i.indexrelid, 'pg_class') IS NOT NULL
+UNION ALL SELECT 'finish', 27, format('COMMENT ON CONSTRAINT %I ON %s IS %L', coalesce((SELECT i.new_name FROM i WHERE i.conid = k.oid), k.conname), t.name, obj_description(k.oid, 'pg_constraint')) FROM t, k WHERE obj_description(k.oid, 'pg_constraint') IS NOT NULL
 UNION ALL SELECT 'finish', 28, CASE WHEN x.grantee = 0 THEN x.command ELSE format('DO %L', format('BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %L) THEN %s; END IF; END', x.role, x.command)) END
 	FROM (SELECT g.grantee, pg_get_userbyid(g.grantee) AS role, format('GRANT %s%s ON %s TO %s%s', g.privilege_type, coalesce(' (' || g.attname || ')', ''), t.name,
 			CASE g.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(g.grantee)) END, CASE WHEN g.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END) AS command
@@ -145,8 +162,8 @@ UNION ALL SELECT 'comment', 31, format('COMMENT ON TABLE %s IS %s', t.name, coal
 UNION ALL SELECT 'validate', 40, format('ALTER TABLE %s VALIDATE CONSTRAINT %I', t.name, k.conname) FROM t, k WHERE k.contype = 'f' AND k.convalidated
 ORDER BY 2, 3$query$
 $$;
-COMMENT ON FUNCTION shardfdw_internal.moving_table_query(text, text, text[], text[]) IS
-	'Writes the query, to be run on a node, for all about a shard that is to be moved: what is in the way, facts about it, and the commands that make it again, first under the name staging. move_group: what moves together; references_here: reference tables; both as JSON arrays of schema and name, which no setting changes. Returns its text; the query returns a part''s name, an order, and a text.';
+COMMENT ON FUNCTION shardfdw_internal.moving_table_query(text, text, text, jsonb, text[], text[]) IS
+	'Writes the query, to be run on a node, for all about a shard that is to be made again: what is in the way, facts about it, and the commands that make it, first under the name staging, then new_name. renames: null if that is the name that it has, else an object with those to which foreign keys lead (tables) and of indexes and statistics (objects), each from old to new, and what is added to other such names (suffix). move_group: what goes together; references_here: reference tables; both as JSON arrays of schema and name, which no setting changes. Returns its text; the query returns a part''s name, an order, and a text.';
 
 CREATE FUNCTION shardfdw_internal.reference_names() RETURNS text[]
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -156,7 +173,7 @@ AS $$
 $$;
 COMMENT ON FUNCTION shardfdw_internal.reference_names() IS 'Lists the reference tables. Returns them as JSON arrays of schema and name.';
 
-CREATE FUNCTION shardfdw_internal.moving_parts(shard regclass, id bigint)
+CREATE FUNCTION shardfdw_internal.moving_parts(shard regclass, id bigint, pieces integer)
 	RETURNS TABLE (relation regclass, part text, command text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -168,28 +185,53 @@ DECLARE
 	commands text[];
 BEGIN
 	SELECT array_agg(jsonb_build_array(m.remote_schema, m.remote_table)::text) INTO all_names FROM shardfdw_internal.moving_tables(shard) m;
-	SELECT array_agg(m.relation), array_agg(m.node),
-		array_agg(shardfdw_internal.moving_table_query(m.remote_name, format('%I.%I', shardfdw_internal.job_schema(id), m.remote_table),
-			all_names, shardfdw_internal.reference_names()))
-	INTO relations, nodes, commands FROM shardfdw_internal.moving_tables(shard) m;
+	SELECT array_agg(m.relation ORDER BY m.relation::oid, p.number), array_agg(m.node),
+		array_agg(shardfdw_internal.moving_table_query(m.remote_name, format('%I.%I', shardfdw_internal.job_schema(id), p.name), format('%I.%I', m.remote_schema, p.name),
+			CASE WHEN pieces > 1 THEN shardfdw_internal.piece_renames(shard, m.relation, pieces, p.number) END,
+			all_names, shardfdw_internal.reference_names()) ORDER BY m.relation::oid, p.number)
+	INTO relations, nodes, commands FROM shardfdw_internal.moving_tables(shard) m JOIN shardfdw_internal.shard_pieces(shard, pieces) p ON p.relation = m.relation;
 	RETURN QUERY SELECT relations[q.command], (q.fields)[1], CASE (q.fields)[1] WHEN 'problem' THEN format((q.fields)[3], quote_ident(q.node)) ELSE (q.fields)[3] END
 	FROM shardfdw.query_nodes(nodes, commands, 'autocommit') WITH ORDINALITY q WHERE q.fields IS NOT NULL ORDER BY q.ordinality;
+	RETURN QUERY SELECT p.relation, p.part, p.command FROM shardfdw_internal.piece_parts(shard, id, pieces) p;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.moving_parts(regclass, bigint) IS
-	'Asks the source node for what moving_table_query() writes down, of all that moves with a shard. Returns for each shard its parts, in order; raises the node''s error.';
+COMMENT ON FUNCTION shardfdw_internal.moving_parts(regclass, bigint, integer) IS
+	'Asks the source node for what moving_table_query() writes down, of all that goes with a shard, for each of the pieces that it becomes (1: itself). Returns for each shard its parts, in order, and those of piece_parts(); raises the node''s error.';
 
-CREATE FUNCTION shardfdw_internal.raise_no_move(relation regclass, reason text, hint text DEFAULT NULL) RETURNS void
-	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+CREATE FUNCTION shardfdw_internal.check_group_here(shard regclass, mode text, done text) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
+#variable_conflict use_variable
+DECLARE
+	m record;
 BEGIN
-	IF hint IS NULL THEN
-		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s cannot be moved: it %s', relation, reason);
+	IF mode NOT IN ('online', 'block') THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('invalid mode "%s"', mode), HINT = 'Valid modes are "online" and "block".';
 	END IF;
-	RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s cannot be moved: it %s', relation, reason), HINT = hint;
+	IF NOT EXISTS (SELECT FROM shardfdw_internal.moving_tables(shard)) THEN
+		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type', MESSAGE = format('"%s" is not a shard', shard), HINT = 'The view shardfdw.shards lists the shards.';
+	END IF;
+	SELECT (array_agg(x.relation::text ORDER BY x.relation::oid))[1:2] AS names INTO m
+	FROM shardfdw_internal.moving_tables(shard) x GROUP BY x.remote_table HAVING count(*) > 1 LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s cannot be %s: %s and %s have the same name', shard, done, m.names[1], m.names[2]),
+			DETAIL = 'They go together, in one schema for the time being.', HINT = 'Rename one of the shards (ALTER FOREIGN TABLE ... RENAME).';
+	END IF;
+	FOR m IN SELECT * FROM shardfdw_internal.moving_tables(shard)
+	LOOP
+		IF NOT pg_has_role(m.owner, 'USAGE') THEN
+			RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('must be owner of table %s', (SELECT c.relname FROM pg_class c WHERE c.oid = m.parent)),
+				DETAIL = CASE WHEN m.relation <> shard THEN format('Its shard %s is %s together with %s.', m.relation, done, shard) ELSE format('Shard %s is a part of it.', shard) END;
+		END IF;
+		IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = m.relation AND NOT t.tgisinternal) THEN
+			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s cannot be %s: it has triggers of its own on the coordinator', m.relation, done);
+		END IF;
+		PERFORM shardfdw_internal.check_owner_code(m.parent, CASE done WHEN 'split' THEN done ELSE 'move' END);
+	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.raise_no_move(regclass, text, text) IS 'Says why a shard cannot be moved. Raises object_not_in_prerequisite_state.';
+COMMENT ON FUNCTION shardfdw_internal.check_group_here(regclass, text, text) IS
+	'Checks what the coordinator knows about a shard and what goes together with it; done: what is asked for, as in "cannot be moved". Returns nothing; raises invalid_parameter_value, wrong_object_type, insufficient_privilege or object_not_in_prerequisite_state.';
 
 CREATE FUNCTION shardfdw_internal.check_move_here(shard regclass, node name, mode text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -201,33 +243,12 @@ BEGIN
 	IF shard IS NULL OR node IS NULL OR mode IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'shard, node, mode, verify and wait must not be null';
 	END IF;
-	IF mode NOT IN ('online', 'block') THEN
-		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('invalid mode "%s"', mode), HINT = 'Valid modes are "online" and "block".';
-	END IF;
-	IF NOT EXISTS (SELECT FROM shardfdw_internal.moving_tables(shard)) THEN
-		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type', MESSAGE = format('"%s" is not a shard', shard), HINT = 'The view shardfdw.shards lists the shards.';
-	END IF;
+	PERFORM shardfdw_internal.check_group_here(shard, mode, 'moved');
 	PERFORM shardfdw_internal.check_accepts(shardfdw_internal.usable_nodes(ARRAY[node]));
-	SELECT (array_agg(x.relation::text ORDER BY x.relation::oid))[1:2] AS names INTO m
-	FROM shardfdw_internal.moving_tables(shard) x GROUP BY x.remote_table HAVING count(*) > 1 LIMIT 1;
+	SELECT x.relation INTO m FROM shardfdw_internal.moving_tables(shard) x WHERE x.node = node LIMIT 1;
 	IF FOUND THEN
-		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s cannot be moved: %s and %s have the same name', shard, m.names[1], m.names[2]),
-			DETAIL = 'They move together, in one schema for the time being.', HINT = 'Rename one of the shards (ALTER FOREIGN TABLE ... RENAME).';
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s is on node "%s" already', m.relation, node);
 	END IF;
-	FOR m IN SELECT * FROM shardfdw_internal.moving_tables(shard)
-	LOOP
-		IF NOT pg_has_role(m.owner, 'USAGE') THEN
-			RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('must be owner of table %s', (SELECT c.relname FROM pg_class c WHERE c.oid = m.parent)),
-				DETAIL = CASE WHEN m.relation <> shard THEN format('Its shard %s moves together with %s.', m.relation, shard) ELSE format('Shard %s is a part of it.', shard) END;
-		END IF;
-		IF m.node = node THEN
-			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s is on node "%s" already', m.relation, node);
-		END IF;
-		IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = m.relation AND NOT t.tgisinternal) THEN
-			PERFORM shardfdw_internal.raise_no_move(m.relation, 'has triggers of its own on the coordinator');
-		END IF;
-		PERFORM shardfdw_internal.check_owner_code(m.parent, 'move');
-	END LOOP;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_move_here(regclass, name, text) IS
@@ -247,22 +268,22 @@ AS $$
 		'prepared', current_setting('max_prepared_transactions'),
 		'may_create', has_database_privilege(current_database(), 'CREATE'),
 		'role', current_user,
+		'encoding', getdatabaseencoding(),
 		'is_standby', pg_is_in_recovery())$query$], 'autocommit') q
 $$;
 COMMENT ON FUNCTION shardfdw_internal.ask_for_move(name) IS
 	'Asks a node for what decides whether shards can be moved from it or to it. Returns settings, free slots and senders, the role that is used there and its rights; raises the node''s error.';
 
-CREATE FUNCTION shardfdw_internal.check_move_nodes(shard regclass, source name, target name, mode text) RETURNS void
+CREATE FUNCTION shardfdw_internal.check_job_nodes(shard regclass, source name, target name, mode text, done text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
 	decides CONSTANT boolean := current_setting('shardfdw.commit_protocol') = '2pc';
 	here CONSTANT jsonb := shardfdw_internal.ask_for_move(source);
-	there CONSTANT jsonb := shardfdw_internal.ask_for_move(target);
-	taken text;
+	there CONSTANT jsonb := CASE WHEN source = target THEN here ELSE shardfdw_internal.ask_for_move(target) END;
 BEGIN
-	IF here->>'database' = there->>'database' THEN
+	IF source <> target AND here->>'database' = there->>'database' THEN
 		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('nodes "%s" and "%s" are the same database', source, target);
 	END IF;
 	IF (here->>'is_standby')::boolean OR (there->>'is_standby')::boolean THEN
@@ -272,7 +293,7 @@ BEGIN
 	IF NOT (here->>'may_create')::boolean OR NOT (there->>'may_create')::boolean THEN
 		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
 			MESSAGE = format('role "%s" may not create schemas on node "%s"', CASE WHEN (here->>'may_create')::boolean THEN there->>'role' ELSE here->>'role' END, CASE WHEN (here->>'may_create')::boolean THEN target ELSE source END),
-			DETAIL = 'A move needs a schema of its own on both nodes while it goes on.',
+			DETAIL = 'A job has a schema of its own on its nodes while it goes on.',
 			HINT = 'Grant that role CREATE on the database there.';
 	END IF;
 	IF decides AND here->>'prepared' = '0' THEN
@@ -281,22 +302,35 @@ BEGIN
 	END IF;
 	IF mode = 'online' THEN
 		IF NOT (here->>'decodes')::boolean THEN
-			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s cannot be moved online: wal_level is "%s" on node "%s"', shard, here->>'wal_level', source),
-				HINT = 'Set wal_level to logical there and restart it, or let writers wait for the whole move: mode => ''block''.';
+			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s cannot be %s online: wal_level is "%s" on node "%s"', shard, done, here->>'wal_level', source),
+				HINT = 'Set wal_level to logical there and restart it, or let writers wait all the time: mode => ''block''.';
 		END IF;
 		IF NOT (here->>'may_replicate')::boolean THEN
-			RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('shard %s cannot be moved online: role "%s" may not replicate on node "%s"', shard, here->>'role', source),
-				HINT = 'ALTER ROLE ... REPLICATION there, or let writers wait for the whole move: mode => ''block''.';
+			RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('shard %s cannot be %s online: role "%s" may not replicate on node "%s"', shard, done, here->>'role', source),
+				HINT = 'ALTER ROLE ... REPLICATION there, or let writers wait all the time: mode => ''block''.';
 		END IF;
 		IF (here->>'slots')::integer < 2 OR (here->>'senders')::integer < 2 THEN
-			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s cannot be moved online: node "%s" has no room for two more replication slots and WAL senders', shard, source),
+			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s cannot be %s online: node "%s" has no room for two more replication slots and WAL senders', shard, done, source),
 				DETAIL = format('Free are %s slots and %s senders.', here->>'slots', here->>'senders'),
-				HINT = 'Raise max_replication_slots or max_wal_senders there, or let writers wait for the whole move: mode => ''block''.';
+				HINT = 'Raise max_replication_slots or max_wal_senders there, or let writers wait all the time: mode => ''block''.';
 		END IF;
 	END IF;
 	-- indexes and generated columns are computed there anew
-	PERFORM shardfdw_internal.check_owner_code_on_nodes(m.parent, 'move', m.remote_schema, ARRAY[m.remote_table], ARRAY[source])
+	PERFORM shardfdw_internal.check_owner_code_on_nodes(m.parent, CASE done WHEN 'split' THEN done ELSE 'move' END, m.remote_schema, ARRAY[m.remote_table], ARRAY[source])
 	FROM shardfdw_internal.moving_tables(shard) m;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_job_nodes(regclass, name, name, text, text) IS
+	'Checks what the nodes know about a move or split that is asked for: settings and rights; done: moved or split. Returns nothing; raises object_not_in_prerequisite_state or insufficient_privilege.';
+
+CREATE FUNCTION shardfdw_internal.check_move_nodes(shard regclass, source name, target name, mode text) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	taken text;
+BEGIN
+	PERFORM shardfdw_internal.check_job_nodes(shard, source, target, mode, 'moved');
 	SELECT m.remote_name INTO taken FROM shardfdw_internal.moving_tables(shard) WITH ORDINALITY m(relation, parent, owner, node, server, name, remote_name, remote_schema, remote_table, adopted, ord)
 	JOIN shardfdw.query_nodes(ARRAY(SELECT target FROM shardfdw_internal.moving_tables(shard)),
 		ARRAY(SELECT format('SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE (n.nspname, c.relname) = (%L, %L)', x.remote_schema, x.remote_table)
@@ -309,4 +343,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_move_nodes(regclass, name, name, text) IS
-	'Checks what the nodes know about a move that is asked for: settings, rights, names that are taken. Returns nothing; raises object_not_in_prerequisite_state, insufficient_privilege or duplicate_table.';
+	'Checks what the nodes know about a move that is asked for: as check_job_nodes(), and names that are taken on the target. Returns nothing; raises object_not_in_prerequisite_state, insufficient_privilege or duplicate_table.';

@@ -7,7 +7,7 @@ AS $$
 	SELECT q.node, substring((q.fields)[1] FROM '\d+$')::bigint, (q.fields)[1]::name, (q.fields)[2]::jsonb,
 		starts_with((q.fields)[1], format('shardfdw_%s_', x.identities[1]))
 	FROM (SELECT d.identities, format($query$SELECT n.nspname, obj_description(n.oid, 'pg_namespace') FROM pg_namespace n
-			WHERE n.nspname ~ '^shardfdw_(%s)_[0-9]+$' AND obj_description(n.oid, 'pg_namespace') ~ '^\{"side": "(source|target)", "server": '
+			WHERE n.nspname ~ '^shardfdw_(%s)_[0-9]+$' AND obj_description(n.oid, 'pg_namespace') ~ '^\{"server": [0-9]+, "other": [0-9]+, "tables": '
 				-- anybody else's would be somebody else's commands
 				AND pg_get_userbyid(n.nspowner) = current_user ORDER BY 1$query$, array_to_string(d.identities, '|')) AS command
 		  FROM (SELECT shardfdw_internal.decided_identities()) d(identities)) x,
@@ -40,8 +40,8 @@ DECLARE
 BEGIN
 	-- placed: whether the table is needed; null where only a person can tell, since servers have come or gone, or several lead to one database
 	SELECT jsonb_agg(t || jsonb_build_object('placed', CASE WHEN own = ANY (s) THEN true
-		WHEN note->>'side' = 'target' AND other = ALL (s) THEN false
-		WHEN note->>'side' = 'source' AND EXISTS (SELECT FROM pg_foreign_server f WHERE f.oid = own) THEN false END)) INTO placed
+		WHEN t->>'side' = 'target' AND other = ALL (s) THEN false
+		WHEN t->>'side' = 'source' AND EXISTS (SELECT FROM pg_foreign_server f WHERE f.oid = own) THEN false END)) INTO placed
 	FROM jsonb_array_elements(note->'tables') t CROSS JOIN LATERAL shardfdw_internal.servers_of((t->>'schema')::name, (t->>'table')::name) s;
 	RETURN format('DO %L', format($body$
 DECLARE
@@ -50,10 +50,10 @@ DECLARE
 BEGIN
 	SET LOCAL lock_timeout = '2s';
 	EXECUTE 'DROP PUBLICATION IF EXISTS %1$I';
-	FOR t IN SELECT pg_catalog.to_regclass(x.name) AS relation, x.* FROM pg_catalog.jsonb_to_recordset(%2$L) x(name text, placed boolean, identity text, finish text)
+	FOR t IN SELECT pg_catalog.to_regclass(x.name) AS relation, x.* FROM pg_catalog.jsonb_to_recordset(%2$L) x(name text, side text, placed boolean, identity text, finish text)
 	LOOP
 		CONTINUE WHEN t.relation IS NULL;
-		IF %3$L = 'source' THEN
+		IF t.side = 'source' THEN
 			IF NOT t.placed AND EXISTS (SELECT FROM pg_catalog.pg_trigger g JOIN pg_catalog.pg_proc p ON p.oid = g.tgfoid JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
 					WHERE g.tgrelid = t.relation AND g.tgname = 'shardfdw_moved' AND n.nspname = %1$L) THEN
 				doomed := doomed || t.name;
@@ -79,7 +79,7 @@ BEGIN
 		EXECUTE 'DROP TABLE ' || pg_catalog.array_to_string(doomed, ', ');
 	END IF;
 	EXECUTE 'DROP SCHEMA %1$I CASCADE';
-END$body$, schema_name, placed, note->>'side'));
+END$body$, schema_name, placed));
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.trace_commands(name, name, jsonb) IS
@@ -89,10 +89,12 @@ CREATE FUNCTION shardfdw_internal.source_has_tables(note jsonb) RETURNS boolean
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT coalesce((SELECT q.ok AND (q.fields)[1] = 't' FROM (
-		SELECT s.srvname, (SELECT format($query$SELECT bool_and(to_regclass(x.name) IS NOT NULL AND NOT EXISTS (
-				SELECT FROM pg_trigger g WHERE g.tgrelid = to_regclass(x.name) AND g.tgname = 'shardfdw_moved')) FROM unnest(%L::text[]) x(name)$query$, array_agg(t->>'name'))
-			FROM jsonb_array_elements(note->'tables') t) AS command
-		FROM pg_foreign_server s WHERE s.oid = (CASE note->>'side' WHEN 'source' THEN note->>'server' ELSE note->>'other' END)::oid) c
+		SELECT s.srvname, format($query$SELECT bool_and(to_regclass(x.name) IS NOT NULL AND NOT EXISTS (
+				SELECT FROM pg_trigger g WHERE g.tgrelid = to_regclass(x.name) AND g.tgname = 'shardfdw_moved')) FROM unnest(%L::text[]) x(name)$query$, n.names) AS command
+		FROM (SELECT array_agg(t->>'name') FILTER (WHERE t->>'side' = 'source') AS own, array_agg(t->>'name') AS names FROM jsonb_array_elements(note->'tables') t) a
+		-- the note of a target alone has the names that the source has
+		CROSS JOIN LATERAL (SELECT coalesce(a.own, a.names) AS names, (CASE WHEN a.own IS NULL THEN note->>'other' ELSE note->>'server' END)::oid AS server) n
+		JOIN pg_foreign_server s ON s.oid = n.server) c
 		CROSS JOIN LATERAL shardfdw.query_nodes(ARRAY[c.srvname], ARRAY[c.command], 'autocommit', false) q), false)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.source_has_tables(jsonb) IS
@@ -115,8 +117,9 @@ BEGIN
 		-- who has said that all of a predecessor's commits are here may err: where they are not, the tables that look superfluous are the only ones
 		IF NOT t.is_own AND EXISTS (
 			SELECT FROM jsonb_array_elements(t.note->'tables') x
-			WHERE (CASE t.note->>'side' WHEN 'target' THEN t.note->>'server' ELSE t.note->>'other' END)::oid
-				<> ALL (shardfdw_internal.servers_of((x->>'schema')::name, (x->>'table')::name)))
+			-- of a split, whose both sides are one, the new tables
+			WHERE (x->>'side' = 'target' OR t.note->>'server' <> t.note->>'other')
+				AND (CASE x->>'side' WHEN 'target' THEN t.note->>'server' ELSE t.note->>'other' END)::oid <> ALL (shardfdw_internal.servers_of((x->>'schema')::name, (x->>'table')::name)))
 			AND NOT shardfdw_internal.source_has_tables(t.note) THEN
 			RETURN QUERY VALUES (t.node, format('what job %s of a predecessor has left: nothing tells whether its tables are needed', t.id), false);
 			CONTINUE;
@@ -130,34 +133,32 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.remove_traces(name[], bigint) IS
 	'Removes from nodes what jobs have left there whose process has ended; own: of this one alone, which the calling process may do itself. Returns one row for each job and node, with the node''s error where that failed.';
 
-CREATE FUNCTION shardfdw_internal.start_move(shard regclass, target oid, online boolean, verify boolean) RETURNS bigint
-	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_start_move';
-COMMENT ON FUNCTION shardfdw_internal.start_move(regclass, oid, boolean, boolean) IS
-	'Starts the process of a move, which makes all checks by itself. Returns the number of its job; raises insufficient_resources.';
+CREATE FUNCTION shardfdw_internal.start_job(shard regclass, target oid, pieces integer, online boolean, verify boolean) RETURNS bigint
+	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_start_job';
+COMMENT ON FUNCTION shardfdw_internal.start_job(regclass, oid, integer, boolean, boolean) IS
+	'Starts the process of a move (pieces: 1) or split, which makes all checks by itself. Returns the number of its job; raises insufficient_resources.';
 
 CREATE FUNCTION shardfdw_internal.wait_move(id bigint) RETURNS void
 	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_wait_move';
 COMMENT ON FUNCTION shardfdw_internal.wait_move(bigint) IS
 	'Waits until shards have moved, and for a little while until their old tables are gone. Returns nothing; raises the error that has ended the job.';
 
-CREATE FUNCTION shardfdw.move_shard(shard regclass, node name, mode text DEFAULT 'online', verify boolean DEFAULT true, wait boolean DEFAULT true) RETURNS bigint
+CREATE FUNCTION shardfdw_internal.run_job(function_name text, shard regclass, target oid, pieces integer, mode text, verify boolean, wait boolean) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
 	id bigint;
 BEGIN
-	PERFORM shardfdw_internal.check_isolation('move_shard');
 	IF verify IS NULL OR wait IS NULL THEN
-		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'shard, node, mode, verify and wait must not be null';
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'verify and wait must not be null';
 	END IF;
-	PERFORM shardfdw_internal.check_move_here(shard, node, mode);
 	IF wait AND shardfdw_internal.in_remote_transaction() THEN
-		RAISE EXCEPTION USING ERRCODE = 'active_sql_transaction', MESSAGE = 'move_shard() cannot wait in a transaction that has used nodes',
-			DETAIL = 'The move would wait for what this transaction has written or locked there, and this transaction for the move.',
+		RAISE EXCEPTION USING ERRCODE = 'active_sql_transaction', MESSAGE = format('%s() cannot wait in a transaction that has used nodes', function_name),
+			DETAIL = 'The job would wait for what this transaction has written or locked there, and this transaction for the job.',
 			HINT = 'Commit first, or leave waiting to wait_job(): wait => false.';
 	END IF;
-	id := shardfdw_internal.start_move(shard, (SELECT s.oid FROM pg_foreign_server s WHERE s.srvname = node), mode = 'online', verify);
+	id := shardfdw_internal.start_job(shard, target, pieces, mode = 'online', verify);
 	IF wait THEN
 		BEGIN
 			PERFORM shardfdw_internal.wait_move(id);
@@ -167,6 +168,19 @@ BEGIN
 		END;
 	END IF;
 	RETURN id;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.run_job(text, regclass, oid, integer, text, boolean, boolean) IS
+	'Starts a job whose checks have been made, and waits for it if that is asked for. Returns its number; raises null_value_not_allowed, active_sql_transaction, and the error that has ended the job.';
+
+CREATE FUNCTION shardfdw.move_shard(shard regclass, node name, mode text DEFAULT 'online', verify boolean DEFAULT true, wait boolean DEFAULT true) RETURNS bigint
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
+	PERFORM shardfdw_internal.check_isolation('move_shard');
+	PERFORM shardfdw_internal.check_move_here(shard, node, mode);
+	RETURN shardfdw_internal.run_job('move_shard', shard, (SELECT s.oid FROM pg_foreign_server s WHERE s.srvname = node), 1, mode, verify, wait);
 END
 $$;
 COMMENT ON FUNCTION shardfdw.move_shard(regclass, name, text, boolean, boolean) IS

@@ -34,6 +34,7 @@
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_table.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/shard_map.h"
 #include "commands/defrem.h"
 #include "foreign/fdwapi.h"
@@ -505,6 +506,33 @@ may_be_newer(TransactionId xid, TransactionId xmin)
 	return TransactionIdIsNormal(xid) && !TransactionIdPrecedes(xid, xmin);
 }
 
+/*
+ * Raises when a snapshot sees a partition of the table that is none any more: it was split,
+ * say, and its rows are in tables whose rows are too new for the snapshot.
+ */
+static void
+check_no_former_shard(const ShardMap *map, Snapshot snapshot)
+{
+	Relation	rel = table_open(InheritsRelationId, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_inherits_inhparent, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(map->relid));
+	scan = systable_beginscan(rel, InheritsParentIndexId, true, snapshot, 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		if (shard_map_find(map, ((Form_pg_inherits) GETSTRUCT(tuple))->inhrelid) < 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("could not serialize access due to other shards of table \"%s\"", get_rel_name(map->relid)),
+					 errdetail("A shard has been split or detached since this transaction's snapshot was taken."),
+					 errhint("The transaction might succeed if retried.")));
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+}
+
 /* A copy of map with the same shards, whose places can be changed, and room for one more node per shard. */
 static CachedMap *
 copy_map(const ShardMap *map)
@@ -530,6 +558,7 @@ shard_map_as_of(const ShardMap *map, const char *snapshot, TransactionId xmin)
 	if (!may_be_newer(map->newest_place, xmin))
 		return map;
 	then = RegisterSnapshot(RestoreSnapshot(unconstify(char *, snapshot)));
+	check_no_former_shard(map, then);
 	for (int i = 0; i < map->nshards; i++)
 	{
 		Oid			serverid;
@@ -580,6 +609,7 @@ shard_map_check_unmoved(const ShardMap *map, const Bitmapset *shards)
 	snapshot = GetTransactionSnapshot();
 	if (!may_be_newer(map->newest_place, snapshot->xmin))
 		return;
+	check_no_former_shard(map, snapshot);
 	for (int i = 0; i < map->nshards; i++)
 	{
 		if (shards == NULL || bms_is_member(i, shards))

@@ -276,7 +276,7 @@ append_identity(const ApplyTable *table, const ShardChangeRow *row, bool whole, 
 		appendStringInfo(&left, "%s%s", i > 0 ? ", " : "", table->columns[i].name);
 		appendStringInfo(&right, "%s$%d::%s", i > 0 ? ", " : "", ++*nparams, table->columns[i].type);
 	}
-	appendStringInfo(sql, "ctid = (SELECT ctid FROM ONLY %s WHERE ROW(%s)::record OPERATOR(pg_catalog.*=) ROW(%s)::record LIMIT 1)",
+	appendStringInfo(sql, "(tableoid, ctid) = (SELECT tableoid, ctid FROM %s WHERE ROW(%s)::record OPERATOR(pg_catalog.*=) ROW(%s)::record LIMIT 1)",
 					 table->table->staging, left.data, right.data);
 }
 
@@ -294,7 +294,7 @@ apply_update(ShardApply *apply, const ApplyTable *table, const ShardChange *chan
 	initStringInfo(&sql);
 	initStringInfo(&name);
 	appendStringInfo(&name, "u%d%s_", table->number, whole ? "w" : "");
-	appendStringInfo(&sql, "UPDATE ONLY %s SET ", table->table->staging);
+	appendStringInfo(&sql, "UPDATE %s SET ", table->table->staging);
 	for (int i = 0; i < row->nvalues; i++)
 	{
 		/* not in the message, since it was not changed and is stored apart */
@@ -331,7 +331,7 @@ apply_delete(ShardApply *apply, const ApplyTable *table, const ShardChangeRow *r
 	StringInfoData sql;
 
 	initStringInfo(&sql);
-	appendStringInfo(&sql, "DELETE FROM ONLY %s WHERE ", table->table->staging);
+	appendStringInfo(&sql, "DELETE FROM %s WHERE ", table->table->staging);
 	append_identity(table, row, !row->key_only, &sql, params, &nparams);
 	snprintf(name, sizeof(name), "d%d%s", table->number, row->key_only ? "" : "w");
 	execute(apply, name, sql.data, nparams, params, EXPECT_ONE_ROW);
@@ -369,12 +369,14 @@ columns_query(const ShardMoveTable *table)
 {
 	return psprintf("SELECT quote_ident(a.attname), format_type(a.atttypid, a.atttypmod), x.operator, a.attname"
 					" FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
+					/* of pieces, which have the same indexes, one */
+					" JOIN pg_class r ON r.oid = coalesce((SELECT min(h.inhrelid::bigint)::oid FROM pg_inherits h WHERE h.inhparent = c.oid), c.oid)"
 					" LEFT JOIN LATERAL (SELECT format('OPERATOR(%%I.%%s)', n.nspname, o.oprname) AS operator"
 					"  FROM pg_index i, unnest(i.indkey::smallint[], i.indclass::oid[]) WITH ORDINALITY k(attnum, opclass, ord)"
 					"  JOIN pg_opclass s ON s.oid = k.opclass"
 					"  JOIN pg_amop p ON p.amopfamily = s.opcfamily AND p.amoplefttype = s.opcintype AND p.amoprighttype = s.opcintype AND p.amopstrategy = 3"
 					"  JOIN pg_operator o ON o.oid = p.amopopr JOIN pg_namespace n ON n.oid = o.oprnamespace"
-					"  WHERE i.indrelid = c.oid AND CASE c.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident END"
+					"  WHERE i.indrelid = r.oid AND CASE r.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident END"
 					"   AND k.attnum = a.attnum AND k.ord <= i.indnkeyatts LIMIT 1) x ON true"
 					" WHERE a.attrelid = %s::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' ORDER BY a.attnum",
 					quote_literal_cstr(table->staging));
@@ -411,8 +413,8 @@ read_columns(ShardApply *apply, ApplyTable *entry, const ShardChange *change)
 	if (!same)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("the columns of shard %s have changed while it was moved", entry->table->name),
-				 errhint("Start the move again.")));
+				 errmsg("the columns of shard %s have changed while it was %s", entry->table->name, SHARD_MOVE_DONE(apply->move)),
+				 errhint("Start it again.")));
 }
 
 /* A RELATION message: sent before the first change of a table, and again after changes of its definition. */

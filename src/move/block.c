@@ -69,7 +69,8 @@ shard_block_lock(ShardMove *move, int timeout_ms, void (*before_each) (void *arg
 		if (try_lock(move, timeout_ms))
 			break;
 		if (!told)
-			shard_job_set_waiting(move, "transactions that have written to the shards, or locked rows of them");
+			shard_job_set_waiting(move, SHARD_MOVE_IS_SPLIT(move) ? "transactions that use the tables, or have written to their shards" :
+								   "transactions that have written to the shards, or locked rows of them");
 		told = true;
 		shard_wait_pause(pause_ms, false);
 		pause_ms = Min(pause_ms * 2, MAX_PAUSE_MS);

@@ -2,7 +2,7 @@
  * job.c
  *	  The journal of jobs, and the SQL functions that start, cancel and await them.
  *
- *	 start_move()	registers a background worker, and waits until that has its row
+ *	 start_job()	registers a background worker, and waits until that has its row
  *	 worker			claims the job (catalog/moving.h), writes its row
  *	 wait_job()		reads the row until it says how the job has ended
  *
@@ -44,7 +44,7 @@
 #define KEPT_JOBS 1000			/* rows of ended jobs */
 
 PG_FUNCTION_INFO_V1(shardfdw_job_is_running);
-PG_FUNCTION_INFO_V1(shardfdw_start_move);
+PG_FUNCTION_INFO_V1(shardfdw_start_job);
 PG_FUNCTION_INFO_V1(shardfdw_wait_move);
 PG_FUNCTION_INFO_V1(shardfdw_wait_job);
 PG_FUNCTION_INFO_V1(shardfdw_cancel_job);
@@ -142,9 +142,9 @@ shard_job_insert(const ShardMove *move)
 	}
 	run_by_itself(psprintf("DELETE FROM " SHARD_INTERNAL_SCHEMA ".job WHERE state <> 'running' AND id <= " INT64_FORMAT
 						   "; INSERT INTO " SHARD_INTERNAL_SCHEMA ".job (id, kind, state, stage, tables, names, source, target, mode, role, pid, started)"
-						   " VALUES (" INT64_FORMAT ", 'move', 'running', 'starting', ARRAY[%s]::pg_catalog.oid[], ARRAY[%s]::pg_catalog.text[],"
+						   " VALUES (" INT64_FORMAT ", '%s', 'running', 'starting', ARRAY[%s]::pg_catalog.oid[], ARRAY[%s]::pg_catalog.text[],"
 						   " %s, %s, '%s', %s, %d, pg_catalog.clock_timestamp())",
-						   move->id - KEPT_JOBS, move->id, oids.data, names.data, literal(move->source_name),
+						   move->id - KEPT_JOBS, move->id, SHARD_MOVE_IS_SPLIT(move) ? "split" : "move", oids.data, names.data, literal(move->source_name),
 						   literal(move->target_name), move->online ? "online" : "block",
 						   literal(GetUserNameFromId(move->userid, false)), MyProcPid));
 }
@@ -156,9 +156,9 @@ shard_job_set_stage(const ShardMove *move, const char *stage)
 }
 
 void
-shard_job_set_source(const ShardMove *move)
+shard_job_set_nodes(const ShardMove *move)
 {
-	update_row(move, psprintf("source = %s", literal(move->source_name)));
+	update_row(move, psprintf("source = %s, target = %s", literal(move->source_name), literal(move->target_name)));
 }
 
 void
@@ -330,7 +330,7 @@ await(int64 id, bool patient)
 			{
 				ereport(NOTICE,
 						(errmsg("job " INT64_FORMAT " goes on in the background", id),
-						 errdetail("The shards have moved; their old tables are dropped when transactions that may read them have ended.")));
+						 errdetail("The shards are where they should be; their old tables are dropped when transactions that may read them have ended.")));
 				break;
 			}
 		}
@@ -399,10 +399,10 @@ await_row(int64 id, BackgroundWorkerHandle *handle)
 }
 
 /*
- * start_move(shard regclass, target oid, online boolean, verify boolean) -> bigint
+ * start_job(shard regclass, target oid, pieces integer, online boolean, verify boolean) -> bigint
  */
 Datum
-shardfdw_start_move(PG_FUNCTION_ARGS)
+shardfdw_start_job(PG_FUNCTION_ARGS)
 {
 	BackgroundWorker worker = {0};
 	BackgroundWorkerHandle *handle;
@@ -418,8 +418,9 @@ shardfdw_start_move(PG_FUNCTION_ARGS)
 	args.userid = GetUserId();
 	args.shard = PG_GETARG_OID(0);
 	args.target = PG_GETARG_OID(1);
-	args.online = PG_GETARG_BOOL(2);
-	args.verify = PG_GETARG_BOOL(3);
+	args.npieces = PG_GETARG_INT32(2);
+	args.online = PG_GETARG_BOOL(3);
+	args.verify = PG_GETARG_BOOL(4);
 
 	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
@@ -433,7 +434,7 @@ shardfdw_start_move(PG_FUNCTION_ARGS)
 	if (!RegisterDynamicBackgroundWorker(&worker, &handle))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
-				 errmsg("no background worker is free for a move"),
+				 errmsg("no background worker is free for a job"),
 				 errhint("Increase max_worker_processes.")));
 	await_row(args.id, handle);
 	PG_RETURN_INT64(args.id);

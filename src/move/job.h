@@ -18,6 +18,7 @@ typedef struct ShardJobArgs
 	Oid			userid;
 	Oid			shard;
 	Oid			target;
+	int			npieces;
 	bool		online;
 	bool		verify;
 } ShardJobArgs;
@@ -25,7 +26,7 @@ typedef struct ShardJobArgs
 /* Each writes into the row of a job, in a transaction of its own, whatever the current user's rights. */
 extern void shard_job_insert(const ShardMove *move);
 extern void shard_job_set_stage(const ShardMove *move, const char *stage);
-extern void shard_job_set_source(const ShardMove *move);
+extern void shard_job_set_nodes(const ShardMove *move);
 extern void shard_job_set_progress(ShardMove *move);
 extern void shard_job_set_pause(const ShardMove *move, int64 pause_us);
 extern void shard_job_set_waiting(const ShardMove *move, const char *waits_for);	/* NULL: for nobody */

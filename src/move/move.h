@@ -1,6 +1,9 @@
 /*
  * move.h
- *	  What is known of a move while it goes on.
+ *	  What is known of a move or a split while it goes on.
+ *
+ * A split is a move to the node where the shard is, into several tables, its pieces: they are
+ * partitions of a staging table, which takes rows and changes as that of a move does.
  */
 #ifndef SHARDFDW_MOVE_H
 #define SHARDFDW_MOVE_H
@@ -26,7 +29,7 @@ typedef struct ShardMoveTable
 	const char *remote_name;	/* the same on the nodes, before and after the move */
 	const char *remote_schema;	/* not quoted */
 	const char *remote_table;	/* not quoted */
-	const char *staging;		/* qualified, quoted name on the target, until it is moved */
+	const char *staging;		/* qualified, quoted name on the target of what takes the rows: the table, or that of which the pieces are partitions */
 	const char *columns;		/* those that are not generated, as in a column list; may be empty */
 	bool		binary;			/* COPY may be binary */
 	bool		identified;		/* has a replica identity */
@@ -52,7 +55,8 @@ typedef struct ShardMove
 	Oid			userid;			/* whose user mappings are used */
 	Oid			shard;			/* the one that was asked for */
 	Oid			source;			/* servers */
-	Oid			target;
+	Oid			target;			/* of a split: the source */
+	int			npieces;		/* that each shard becomes; 1: it moves */
 	const char *source_name;
 	const char *target_name;
 	bool		online;
@@ -65,5 +69,11 @@ typedef struct ShardMove
 	bool		released;		/* the old tables have no foreign keys any more */
 	ShardMoveProgress progress;
 } ShardMove;
+
+/* Is it a split? */
+#define SHARD_MOVE_IS_SPLIT(move) ((move)->npieces > 1)
+
+/* As in "cannot be moved". */
+#define SHARD_MOVE_DONE(move) (SHARD_MOVE_IS_SPLIT(move) ? "split" : "moved")
 
 #endif

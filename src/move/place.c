@@ -6,6 +6,9 @@
  *	 source: t ------------------------------------(2) prepared----> t, which raises "moved" --> dropped
  *	 here:	 t is on the source -------------------(3) commit------> t is on the target
  *
+ * A split has two or more tables for t, and source and target are one.  They get names of
+ * their own in (1), and in (3) foreign tables that take the place of the one for t.
+ *
  * (1) comes first: nobody looks for t on the target before (3), and everybody finds it
  * there afterwards.  (2) and (3) commit together (remote/xact/twophase.c), so there is no
  * moment at which both places take writes.
@@ -79,40 +82,67 @@ finishing_commands(const ShardMoveTable *table)
 	return buf.data;
 }
 
-/* What the comment of the move's schema on a node says, for recovery. */
-static char *
-note_text(const ShardMove *move, bool of_source)
+/* The old tables, for recovery: an array's elements. */
+static void
+append_sources(const ShardMove *move, StringInfo buf)
 {
-	StringInfoData buf;
-
-	initStringInfo(&buf);
-	appendStringInfo(&buf, "{\"side\": \"%s\", \"server\": %u, \"other\": %u, \"tables\": [", of_source ? "source" : "target",
-					 of_source ? move->source : move->target, of_source ? move->target : move->source);
 	for (int i = 0; i < move->ntables; i++)
 	{
 		const ShardMoveTable *table = &move->tables[i];
 
-		appendStringInfo(&buf, "%s{\"name\": ", i > 0 ? ", " : "");
-		escape_json(&buf, table->remote_name);
-		appendStringInfoString(&buf, ", \"schema\": ");
-		escape_json(&buf, table->remote_schema);
-		appendStringInfoString(&buf, ", \"table\": ");
-		escape_json(&buf, table->remote_table);
-		if (of_source && move->online && !table->identified)
-			appendStringInfo(&buf, ", \"identity\": \"%c\"", table->identity);
-		appendStringInfoString(&buf, ", \"finish\": ");
-		escape_json(&buf, finishing_commands(table));
-		appendStringInfoChar(&buf, '}');
+		appendStringInfo(buf, "%s{\"side\": \"source\", \"name\": ", i > 0 ? ", " : "");
+		escape_json(buf, table->remote_name);
+		appendStringInfoString(buf, ", \"schema\": ");
+		escape_json(buf, table->remote_schema);
+		appendStringInfoString(buf, ", \"table\": ");
+		escape_json(buf, table->remote_table);
+		if (move->online && !table->identified)
+			appendStringInfo(buf, ", \"identity\": \"%c\"", table->identity);
+		appendStringInfoChar(buf, '}');
 	}
-	appendStringInfoString(&buf, "]}");
-	return buf.data;
 }
 
+/* The new ones.  The first piece of a table has what all of them get. */
 static void
-append_schema(const ShardMove *move, bool of_source, StringInfo buf)
+append_targets(const ShardMove *move, StringInfo buf)
 {
-	appendStringInfo(buf, "CREATE SCHEMA %s; COMMENT ON SCHEMA %s IS %s; ", move->schema, move->schema,
-					 quote_literal_cstr(note_text(move, of_source)));
+	for (int i = 0; i < move->ntables; i++)
+	{
+		char	   *finish = finishing_commands(&move->tables[i]);
+		ListCell   *lc;
+
+		foreach(lc, move->tables[i].parts)
+		{
+			const ShardMovePart *part = lfirst(lc);
+
+			if (strcmp(part->part, "piece") != 0)
+				continue;
+			/* {"name": ..., "schema": ..., "table": ...} */
+			Assert(part->text[0] == '{');
+			appendStringInfo(buf, "%s{\"side\": \"target\", \"finish\": ", buf->data[buf->len - 1] == '[' ? "" : ", ");
+			escape_json(buf, finish);
+			appendStringInfo(buf, ", %s", part->text + 1);
+			finish = "";
+		}
+	}
+}
+
+/* Makes the schema of the move on a node, which is its source, its target, or both.  Its comment is for recovery. */
+static void
+append_schema(const ShardMove *move, bool of_source, bool of_target, StringInfo buf)
+{
+	StringInfoData note;
+
+	initStringInfo(&note);
+	appendStringInfo(&note, "{\"server\": %u, \"other\": %u, \"tables\": [", of_source ? move->source : move->target,
+					 of_source ? move->target : move->source);
+	if (of_source)
+		append_sources(move, &note);
+	if (of_target)
+		append_targets(move, &note);
+	appendStringInfoString(&note, "]}");
+	appendStringInfo(buf, "CREATE SCHEMA %s; COMMENT ON SCHEMA %s IS %s; ", move->schema, move->schema, quote_literal_cstr(note.data));
+	pfree(note.data);
 }
 
 /*
@@ -153,17 +183,13 @@ shard_place_prepare(ShardMove *move)
 	shard_move_begin(move);
 
 	initStringInfo(&source);
-	append_schema(move, true, &source);
+	append_schema(move, true, SHARD_MOVE_IS_SPLIT(move), &source);
 	append_function(move, &source);
 	initStringInfo(&target);
-	append_schema(move, false, &target);
+	if (!SHARD_MOVE_IS_SPLIT(move))
+		append_schema(move, false, true, &target);
 	for (int i = 0; i < move->ntables; i++)
-	{
-		const ShardMoveTable *table = &move->tables[i];
-
-		appendStringInfo(&target, "%s; COMMENT ON TABLE %s IS '%s'; ", shard_move_commands(table, "table"),
-						 table->staging, move->schema);
-	}
+		appendStringInfo(&target, "%s; ", shard_move_commands(&move->tables[i], "table"));
 	move->on_nodes = true;
 	shard_move_run(move, move->source, source.data);
 	shard_move_run(move, move->target, target.data);
@@ -199,8 +225,18 @@ check_group(const ShardMove *move)
 	if (!same)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("shard %s has been colocated with other shards while it was moved, or with less", move->tables[0].name),
-				 errhint("Start the move again.")));
+				 errmsg("shard %s has been colocated with other shards while it was %s, or with less", move->tables[0].name, SHARD_MOVE_DONE(move)),
+				 errhint("Start it again.")));
+}
+
+/* Locks the tables against everybody, since their partitions are about to be exchanged. */
+static void
+lock_parents(const ShardMove *move)
+{
+	for (int i = 0; i < move->ntables; i++)
+		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".lock_schemas(%u)", move->tables[i].parent));
+	for (int i = 0; i < move->ntables; i++)
+		LockRelationOid(move->tables[i].parent, AccessExclusiveLock);
 }
 
 void
@@ -210,6 +246,8 @@ shard_place_lock(const ShardMove *move, int timeout_ms)
 	ShardCommand command = {0};
 
 	(void) set_config_option("lock_timeout", psprintf("%d", timeout_ms), PGC_SUSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
+	if (SHARD_MOVE_IS_SPLIT(move))
+		lock_parents(move);
 	check_group(move);
 	initStringInfo(&sql);
 	appendStringInfo(&sql, GIVE_WAY_SQL "; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL lock_timeout = %d; LOCK TABLE ", timeout_ms);
@@ -217,7 +255,7 @@ shard_place_lock(const ShardMove *move, int timeout_ms)
 	{
 		const ShardMoveTable *table = &move->tables[i];
 
-		LockRelationOid(table->relid, ExclusiveLock);
+		LockRelationOid(table->relid, SHARD_MOVE_IS_SPLIT(move) ? AccessExclusiveLock : ExclusiveLock);
 		if (!SearchSysCacheExists1(FOREIGNTABLEREL, ObjectIdGetDatum(table->relid)) ||
 			GetForeignServerIdByRelId(table->relid) != move->source)
 			ereport(ERROR,
@@ -247,7 +285,7 @@ finish_on_target(const ShardMove *move)
 	initStringInfo(&sql);
 	appendStringInfo(&sql, "SET LOCAL lock_timeout = %d", TARGET_LOCK_MS);
 	for (int i = 0; i < move->ntables; i++)
-		appendStringInfo(&sql, "; ALTER TABLE %s SET SCHEMA %s", move->tables[i].staging, quote_identifier(move->tables[i].remote_schema));
+		appendStringInfo(&sql, "; %s", shard_move_commands(&move->tables[i], "name"));
 	for (int i = 0; i < move->ntables; i++)
 	{
 		char	   *commands = shard_move_commands(&move->tables[i], "finish");
@@ -290,14 +328,23 @@ set_server(const ShardMove *move, const ShardMoveTable *table)
 
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for foreign table %u", table->relid);
+	PushActiveSnapshot(GetTransactionSnapshot());
 	((Form_pg_foreign_table) GETSTRUCT(tuple))->ftserver = move->target;
 	CatalogTupleUpdate(rel, &tuple->t_self, tuple);
 	if (changeDependencyFor(RelationRelationId, table->relid, ForeignServerRelationId, move->source, move->target) != 1)
 		elog(ERROR, "unexpected dependencies of foreign table %u", table->relid);
+	PopActiveSnapshot();
 	heap_freetuple(tuple);
 	table_close(rel, RowExclusiveLock);
 	CacheInvalidateRelcacheByRelid(table->relid);
 	CacheInvalidateRelcacheByRelid(table->parent);
+}
+
+/* (3), of a split: partitions for the pieces take the place of the one that was there.  Nobody else uses the table. */
+static void
+set_partitions(const ShardMoveTable *table)
+{
+	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".run_here(%s)", quote_literal_cstr(shard_move_commands(table, "place"))));
 }
 
 bool
@@ -306,10 +353,13 @@ shard_place_switch(ShardMove *move)
 	if (!finish_on_target(move))
 		return false;
 	close_on_source(move);
-	PushActiveSnapshot(GetTransactionSnapshot());
 	for (int i = 0; i < move->ntables; i++)
-		set_server(move, &move->tables[i]);
-	PopActiveSnapshot();
+	{
+		if (SHARD_MOVE_IS_SPLIT(move))
+			set_partitions(&move->tables[i]);
+		else
+			set_server(move, &move->tables[i]);
+	}
 	shard_job_set_stage_here(move, "dropping");
 	SHARD_FAULT_POINT("move_placed");
 	return true;
@@ -437,13 +487,31 @@ try_drop(const ShardMove *move)
 	return shard_move_try(move, move->source, sql.data);
 }
 
+/* Pieces of shards that had statistics here get such, too. */
+static void
+analyze_here(const ShardMove *move)
+{
+	for (int i = 0; i < move->ntables; i++)
+	{
+		const char *commands = shard_move_fact(&move->tables[i], "analyze");
+
+		if (commands[0] == '\0')
+			continue;
+		shard_move_begin(move);
+		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".run_here(%s)", quote_literal_cstr(commands)));
+		shard_move_commit();
+	}
+}
+
 void
 shard_place_drop(ShardMove *move)
 {
 	bool		told = false;
 	bool		dropped;
 
-	wait_for_older(move);
+	/* the map of before a split is known to nobody, since everybody who had it had locked the table */
+	if (!SHARD_MOVE_IS_SPLIT(move))
+		wait_for_older(move);
 	for (;;)
 	{
 		shard_move_begin(move);
@@ -460,4 +528,5 @@ shard_place_drop(ShardMove *move)
 	shard_move_run(move, move->target, psprintf("DROP SCHEMA IF EXISTS %s CASCADE", move->schema));
 	shard_move_commit();
 	SHARD_FAULT_POINT("move_dropped");
+	analyze_here(move);
 }

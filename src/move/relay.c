@@ -122,7 +122,7 @@ static char *
 sum_query(const char *name, const ShardMoveTable *table)
 {
 	return psprintf("SELECT pg_catalog.concat_ws(' ', count(*), sum(x.h >> 32), sum(x.h & 4294967295)) FROM"
-					" (SELECT pg_catalog.hashtextextended((ROW(%s)::text) COLLATE \"C\", 0) AS h FROM ONLY %s) x",
+					" (SELECT pg_catalog.hashtextextended((ROW(%s)::text) COLLATE \"C\", 0) AS h FROM %s) x",
 					table->columns, name);
 }
 

@@ -119,6 +119,13 @@ take_table(HeapTuple tuple, TupleDesc desc, void *arg)
 }
 
 void
+shard_move_set_target(ShardMove *move, Oid serverid)
+{
+	move->target = serverid;
+	move->target_name = MemoryContextStrdup(move->cxt, GetForeignServer(serverid)->servername);
+}
+
+void
 shard_move_find_tables(ShardMove *move)
 {
 	move->ntables = 0;
@@ -131,7 +138,7 @@ shard_move_find_tables(ShardMove *move)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("relation %u is not a shard", move->shard)));
 	move->source_name = MemoryContextStrdup(move->cxt, GetForeignServer(move->source)->servername);
-	move->target_name = MemoryContextStrdup(move->cxt, GetForeignServer(move->target)->servername);
+	shard_move_set_target(move, move->target);
 }
 
 /* ---------- parts ---------- */
@@ -158,8 +165,8 @@ take_part(HeapTuple tuple, TupleDesc desc, void *arg)
 static void
 ask_parts(ShardMove *move)
 {
-	each_row(psprintf("SELECT p.relation::pg_catalog.oid, p.part, p.command FROM " SHARD_INTERNAL_SCHEMA ".moving_parts(%u, " INT64_FORMAT ") p",
-					  move->shard, move->id), take_part, move);
+	each_row(psprintf("SELECT p.relation::pg_catalog.oid, p.part, p.command FROM " SHARD_INTERNAL_SCHEMA ".moving_parts(%u, " INT64_FORMAT ", %d) p",
+					  move->shard, move->id, move->npieces), take_part, move);
 }
 
 const char *
@@ -212,7 +219,7 @@ shard_move_read_parts(ShardMove *move)
 			if (strcmp(part->part, "problem") == 0)
 				ereport(ERROR,
 						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-						 errmsg("shard %s cannot be moved: it %s", table->name, part->text)));
+						 errmsg("shard %s cannot be %s: it %s", table->name, SHARD_MOVE_DONE(move), part->text)));
 		}
 		table->columns = shard_move_fact(table, "columns");
 		table->binary = strcmp(shard_move_fact(table, "binary"), "t") == 0;
@@ -274,7 +281,7 @@ shard_move_check_unchanged(const ShardMove *move)
 		if (!same_parts(move->tables[i].parts, now.tables[i].parts))
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("the definition of shard %s has changed while it was moved", move->tables[i].name),
-					 errhint("Start the move again.")));
+					 errmsg("the definition of shard %s has changed while it was %s", move->tables[i].name, SHARD_MOVE_DONE(move)),
+					 errhint("Start it again.")));
 	}
 }

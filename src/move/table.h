@@ -19,6 +19,9 @@ extern void shard_move_commit(void);
 /* Fills source, tables and schema of a move; in a transaction.  Errors: what was asked for is no shard. */
 extern void shard_move_find_tables(ShardMove *move);
 
+/* Makes serverid the target. */
+extern void shard_move_set_target(ShardMove *move, Oid serverid);
+
 /* Asks the source what the tables are made of.  Errors: what is in the way of moving them. */
 extern void shard_move_read_parts(ShardMove *move);
 

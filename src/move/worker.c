@@ -1,6 +1,6 @@
 /*
  * worker.c
- *	  The process that moves shards.
+ *	  The process that moves and splits shards.
  *
  *	 waiting for its turn --> checking --> preparing --> copying --> indexing --> [catching up -->
  *	 comparing -->] switching --> dropping --> done
@@ -43,6 +43,7 @@ make_move(const ShardJobArgs *args)
 	move->userid = args->userid;
 	move->shard = args->shard;
 	move->target = args->target;
+	move->npieces = args->npieces;
 	move->online = args->online;
 	move->verify = args->verify;
 	move->progress.lag_bytes = -1;
@@ -79,7 +80,9 @@ take_turns(ShardMove *move)
 			shard_moving_give_turn(move->target);
 			if (source != move->target)
 				shard_moving_give_turn(source);
-			shard_job_set_source(move);
+			if (SHARD_MOVE_IS_SPLIT(move))
+				shard_move_set_target(move, move->source);
+			shard_job_set_nodes(move);
 		}
 		shard_move_commit();
 	} while (move->source != source);
@@ -104,14 +107,22 @@ begin_job(ShardMove *move)
 static void
 check(ShardMove *move)
 {
+	const char *mode = move->online ? "online" : "block";
+
 	enter_stage(move, "checking");
 	shard_move_begin(move);
-	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_move_here(%u, %s, '%s')", move->shard,
-							 quote_literal_cstr(move->target_name), move->online ? "online" : "block"));
+	if (SHARD_MOVE_IS_SPLIT(move))
+		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_split_here(%u, %d, '%s')", move->shard, move->npieces, mode));
+	else
+		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_move_here(%u, %s, '%s')", move->shard,
+								 quote_literal_cstr(move->target_name), mode));
 	shard_leftover_remove_from(move->source, move->target);
-	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_move_nodes(%u, %s, %s, '%s')", move->shard,
-							 quote_literal_cstr(move->source_name), quote_literal_cstr(move->target_name),
-							 move->online ? "online" : "block"));
+	if (SHARD_MOVE_IS_SPLIT(move))
+		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_split_node(%u, %s, '%s')", move->shard,
+								 quote_literal_cstr(move->source_name), mode));
+	else
+		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_move_nodes(%u, %s, %s, '%s')", move->shard,
+								 quote_literal_cstr(move->source_name), quote_literal_cstr(move->target_name), mode));
 	shard_move_read_parts(move);
 	shard_move_commit();
 }
@@ -125,7 +136,7 @@ prepare(ShardMove *move)
 	shard_move_commit();
 }
 
-/* The shards are on the target; nothing undoes that any more. */
+/* The shards are what they should be, and where; nothing undoes that any more. */
 static void
 finish(ShardMove *move)
 {
@@ -177,7 +188,7 @@ end_failed(ShardMove *move, ErrorData *error)
 {
 	QueryCancelPending = false;
 	if (move->switched && error->hint == NULL)
-		error->hint = "The shards have moved. What is left of the move is removed by SELECT shardfdw.recover_prepared_transactions().";
+		error->hint = "The shards are where they should be. What is left of the job is removed by SELECT shardfdw.recover_prepared_transactions().";
 	if (move->on_nodes)
 		remove_traces(move);
 	shard_job_end(move, error);

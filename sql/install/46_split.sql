@@ -1,0 +1,205 @@
+-- Splits: one shard by hash becomes several, and what it is colocated with likewise.
+
+CREATE FUNCTION shardfdw_internal.shard_pieces(shard regclass, pieces integer) RETURNS TABLE (relation regclass, number integer, name name, bounds text)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT m.relation, n, CASE pieces WHEN 1 THEN m.remote_table ELSE shardfdw_internal.shard_name(p.relname, f.next + n - 1, f.next + pieces) END,
+		format('FOR VALUES WITH (MODULUS %s, REMAINDER %s)', b.bound[1]::bigint * pieces, b.bound[2]::bigint + (n - 1) * b.bound[1]::bigint)
+	FROM shardfdw_internal.moving_tables(shard) m
+	JOIN pg_class p ON p.oid = m.parent
+	JOIN pg_class c ON c.oid = m.relation
+	LEFT JOIN LATERAL regexp_match(pg_get_expr(c.relpartbound, c.oid), '^FOR VALUES WITH \(modulus (\d+), remainder (\d+)\)$') AS b(bound) ON true
+	CROSS JOIN LATERAL (SELECT 1 + coalesce(max(substring(s.relname FROM '_(\d{1,8})$')::integer), -1)
+		FROM pg_inherits i JOIN pg_class s ON s.oid = i.inhrelid WHERE i.inhparent = m.parent) f(next)
+	CROSS JOIN generate_series(1, pieces) n
+$$;
+COMMENT ON FUNCTION shardfdw_internal.shard_pieces(regclass, integer) IS
+	'Names what a shard, and each that goes with it, becomes: pieces shards, numbered on from the last of their table; 1: itself. Returns for each piece its shard, number (1-based), name and FOR VALUES clause, which is for shards by hash alone.';
+
+CREATE FUNCTION shardfdw_internal.piece_renames(shard regclass, relation regclass, pieces integer, number integer) RETURNS jsonb
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	WITH g AS MATERIALIZED (
+		SELECT m.relation, m.parent, m.remote_schema, m.remote_table, p.name
+		FROM shardfdw_internal.moving_tables(shard) m JOIN shardfdw_internal.shard_pieces(shard, pieces) p ON p.relation = m.relation AND p.number = piece_renames.number
+	), o AS (
+		SELECT i.object_name AS name FROM g, shardfdw_internal.shard_index_commands(g.parent) i WHERE g.relation = piece_renames.relation AND i.object_name IS NOT NULL
+		UNION SELECT s.stxname FROM g JOIN pg_statistic_ext s ON s.stxrelid = g.parent WHERE g.relation = piece_renames.relation
+	), s AS (
+		SELECT array_agg(c.relname) AS siblings FROM g JOIN pg_inherits i ON i.inhparent = g.parent JOIN pg_class c ON c.oid = i.inhrelid WHERE g.relation = piece_renames.relation
+	)
+	SELECT jsonb_build_object(
+		'tables', (SELECT jsonb_object_agg(format('%I.%I', x.remote_schema, x.remote_table), format('%I.%I', x.remote_schema, x.name)) FROM g x),
+		-- its number is that of no other shard of the table
+		'objects', coalesce((SELECT jsonb_object_agg(shardfdw.shard_object_name(o.name, g.remote_table, n.siblings), shardfdw.shard_object_name(o.name, g.name))
+			FROM o, s, unnest(ARRAY[0, 1]) x CROSS JOIN LATERAL (SELECT CASE x WHEN 1 THEN s.siblings ELSE '{}' END) n(siblings)), '{}'),
+		'suffix', substring(g.name FROM '_\d+$'))
+	FROM g WHERE g.relation = piece_renames.relation
+$$;
+COMMENT ON FUNCTION shardfdw_internal.piece_renames(regclass, regclass, integer, integer) IS
+	'Finds the names that a piece of a shard, and what belongs to it, gets on the node. Returns them as moving_table_query() wants them.';
+
+CREATE FUNCTION shardfdw_internal.piece_parts(shard regclass, id bigint, pieces integer) RETURNS TABLE (relation regclass, part text, command text)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	WITH g AS MATERIALIZED (
+		SELECT m.*, x.mark, format('%I.%I', x.mark, m.remote_table) AS root FROM shardfdw_internal.moving_tables(shard) m, (SELECT shardfdw_internal.job_schema(id)) x(mark)
+	), p AS MATERIALIZED (
+		SELECT g.*, x.number, x.bounds, x.name AS piece, format('%I.%I', g.mark, x.name) AS staging, format('%I.%I', g.remote_schema, x.name) AS piece_name
+		FROM g JOIN shardfdw_internal.shard_pieces(shard, pieces) x ON x.relation = g.relation
+	), parts AS (
+		SELECT p.relation, 'piece', 1, p.number, jsonb_build_object('name', p.piece_name, 'schema', p.remote_schema, 'table', p.piece)::text FROM p
+		UNION ALL SELECT p.relation, 'table', 2, p.number, format('COMMENT ON TABLE %s IS %L', p.staging, p.mark) FROM p
+		-- the pieces together take a row as the shard did, and core knows which of them
+		UNION ALL SELECT p.relation, 'table', 3, 0, format('CREATE TABLE %s (LIKE %s INCLUDING GENERATED) PARTITION BY %s', p.root, p.staging, pg_get_partkeydef(p.parent))
+		FROM p WHERE pieces > 1 AND p.number = 1
+		UNION ALL SELECT p.relation, 'table', 4, p.number, format('ALTER TABLE %s ATTACH PARTITION %s %s', p.root, p.staging, p.bounds) FROM p WHERE pieces > 1
+		UNION ALL SELECT p.relation, 'name', 5, p.number, concat_ws('; ', CASE WHEN pieces > 1 THEN format('ALTER TABLE %s DETACH PARTITION %s', p.root, p.staging) END,
+			format('ALTER TABLE %s SET SCHEMA %I', p.staging, p.remote_schema)) FROM p
+		UNION ALL SELECT g.relation, 'name', 6, 0, format('DROP TABLE %s', g.root) FROM g WHERE pieces > 1
+		UNION ALL SELECT g.relation, 'place', 7, 0, format('DROP FOREIGN TABLE %s', g.name) FROM g WHERE pieces > 1
+		UNION ALL SELECT p.relation, 'place', 8, p.number, concat_ws('; ',
+			format('CREATE FOREIGN TABLE %I.%I PARTITION OF %s %s SERVER %I%s', n.nspname, p.piece, p.parent, p.bounds, p.node,
+				(SELECT format(' OPTIONS (%s)', string_agg(format('%I %L', o.option_name, o.option_value), ', ')) FROM pg_options_to_table(f.ftoptions) o
+				 WHERE o.option_name NOT IN ('schema_name', 'table_name') HAVING count(*) > 0)),
+			(SELECT string_agg(format('GRANT %s ON %I.%I TO %s%s', a.privilege_type, n.nspname, p.piece,
+				CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END, CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END), '; ')
+			 FROM aclexplode(c.relacl) a WHERE a.grantee <> c.relowner),
+			format('COMMENT ON FOREIGN TABLE %I.%I IS %L', n.nspname, p.piece, obj_description(c.oid, 'pg_class')),
+			-- last, since it takes the rights to do the rest
+			CASE WHEN pg_get_userbyid(p.owner) <> current_user THEN format('ALTER FOREIGN TABLE %I.%I OWNER TO %I', n.nspname, p.piece, pg_get_userbyid(p.owner)) END)
+		FROM p JOIN pg_class c ON c.oid = p.relation JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_foreign_table f ON f.ftrelid = c.oid WHERE pieces > 1
+		UNION ALL SELECT p.relation, 'fact_analyze', 9, 0, coalesce(string_agg(format('ANALYZE %I.%I', n.nspname, p.piece), '; ' ORDER BY p.number) FILTER (WHERE pieces > 1
+			AND EXISTS (SELECT FROM pg_stats s WHERE (s.schemaname, s.tablename) = (n.nspname, c.relname))), '')
+		FROM p JOIN pg_class c ON c.oid = p.relation JOIN pg_namespace n ON n.oid = c.relnamespace GROUP BY p.relation
+	)
+	SELECT x.relation, x.part, x.command FROM parts x(relation, part, ord, number, command) WHERE x.command IS NOT NULL ORDER BY x.relation::oid, x.ord, x.number
+$$;
+COMMENT ON FUNCTION shardfdw_internal.piece_parts(regclass, bigint, integer) IS
+	'Writes what a job does with the pieces of a shard besides making them: their staging table, their names, and what stands for them here. Returns for each shard its parts, in order.';
+
+CREATE FUNCTION shardfdw_internal.run_here(commands text) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
+AS $$
+BEGIN
+	EXECUTE commands;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.run_here(text) IS 'Runs commands as the current user, which are not sent to nodes. Returns nothing; raises their errors.';
+
+CREATE FUNCTION shardfdw_internal.check_split_key(parent regclass, shard regclass) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	k record;
+	reason text;
+BEGIN
+	SELECT p.partstrat, p.partattrs::smallint[] AS columns, p.partclass::oid[] AS classes, p.partcollation::oid[] AS collations INTO k
+	FROM pg_partitioned_table p WHERE p.partrelid = parent;
+	IF k.partstrat <> 'h' THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('shard %s cannot be split: table %s is not partitioned by HASH', shard, parent);
+	END IF;
+	PERFORM shardfdw_internal.check_hash_key(parent, k.columns);
+	-- the node's hash of a value has to be the one from here
+	WITH RECURSIVE parts AS (
+		SELECT a.atttypid AS type FROM pg_attribute a WHERE a.attrelid = parent AND a.attnum = ANY (k.columns)
+		UNION
+		SELECT inner_type FROM parts p JOIN pg_type t ON t.oid = p.type
+		CROSS JOIN LATERAL (SELECT nullif(t.typbasetype, 0) AS inner_type UNION ALL SELECT nullif(t.typelem, 0)
+			UNION ALL SELECT g.rngsubtype FROM pg_range g WHERE g.rngtypid = t.oid
+			UNION ALL SELECT a.atttypid FROM pg_attribute a WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped) x
+		WHERE inner_type IS NOT NULL)
+	SELECT CASE WHEN 0 = ANY (k.columns) THEN 'its key has an expression'
+		WHEN EXISTS (SELECT FROM unnest(k.classes) c WHERE c >= 16384) THEN 'its key has an operator class of its own'
+		WHEN EXISTS (SELECT FROM unnest(k.collations) c JOIN pg_collation l ON l.oid = c WHERE NOT l.collisdeterministic) THEN 'its key has a collation that is not deterministic'
+		WHEN EXISTS (SELECT FROM parts p JOIN pg_type t ON t.oid = p.type WHERE t.oid >= 16384 AND t.typtype = 'b' AND NOT (t.typelem <> 0 AND t.typsubscript = 'array_subscript_handler'::regproc))
+			THEN 'its key has a type of its own' END INTO reason;
+	IF reason IS NOT NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('shard %s cannot be split: %s', shard, reason),
+			DETAIL = 'The node says which of the new shards a row belongs to, and nothing makes sure that it would say what the coordinator says.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_split_key(regclass, regclass) IS
+	'Checks that a node divides the rows of a shard of this table as the coordinator would. Returns nothing; raises feature_not_supported.';
+
+CREATE FUNCTION shardfdw_internal.check_split_here(shard regclass, pieces integer, mode text) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	m record;
+	reason text;
+	modulus bigint;
+BEGIN
+	IF shard IS NULL OR pieces IS NULL OR mode IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'shard, pieces, mode, verify and wait must not be null';
+	END IF;
+	IF pieces NOT BETWEEN 2 AND 64 THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('a shard cannot be split into %s', pieces), HINT = 'It can be split into 2 to 64 shards.';
+	END IF;
+	PERFORM shardfdw_internal.check_group_here(shard, mode, 'split');
+	FOR m IN SELECT x.*, c.relpartbound, p.name AS piece, substring(p.bounds FROM 'MODULUS (\d+)')::bigint AS modulus
+		FROM shardfdw_internal.moving_tables(shard) x JOIN pg_class c ON c.oid = x.relation LEFT JOIN shardfdw_internal.shard_pieces(shard, pieces) p ON p.relation = x.relation
+		ORDER BY x.relation::oid, p.number
+	LOOP
+		PERFORM shardfdw_internal.check_split_key(m.parent, m.relation);
+		-- core wants each modulus to be a factor of the next larger one
+		SELECT x.other INTO modulus FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+		CROSS JOIN LATERAL (SELECT substring(pg_get_expr(c.relpartbound, c.oid) FROM 'modulus (\d+)')::bigint) x(other)
+		WHERE i.inhparent = m.parent AND x.other % m.modulus <> 0 AND m.modulus % x.other <> 0 LIMIT 1;
+		IF FOUND OR m.modulus > 2147483647 THEN
+			RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('shard %s cannot be split into %s: its new modulus would be %s', m.relation, pieces, m.modulus),
+				DETAIL = CASE WHEN modulus IS NULL THEN 'The largest modulus is 2147483647.' ELSE format('Another shard has modulus %s, and one of the two has to be a factor of the other.', modulus) END;
+		END IF;
+		reason := CASE
+			WHEN m.adopted THEN 'has another name on its node'
+			WHEN EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = m.relation AND a.attfdwoptions IS NOT NULL) THEN 'has columns with options'
+			WHEN EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = m.relation AND k.contype = 'c' AND k.coninhcount = 0) THEN 'has constraints of its own on the coordinator'
+			WHEN EXISTS (SELECT FROM pg_attribute a JOIN pg_attribute p ON p.attrelid = m.parent AND p.attname = a.attname
+					LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum LEFT JOIN pg_attrdef e ON e.adrelid = p.attrelid AND e.adnum = p.attnum
+					WHERE a.attrelid = m.relation AND a.attnum > 0 AND a.attgenerated = '' AND pg_get_expr(d.adbin, d.adrelid) IS DISTINCT FROM pg_get_expr(e.adbin, e.adrelid))
+				THEN 'has other defaults than its table on the coordinator'
+			WHEN to_regclass(format('%s.%I', (SELECT c.relnamespace::regnamespace FROM pg_class c WHERE c.oid = m.relation), m.piece)) IS NOT NULL
+				THEN format('needs the name %I, which is taken on the coordinator', m.piece)
+			ELSE (SELECT format('is used by %s', pg_describe_object(d.classid, d.objid, d.objsubid)) FROM pg_depend d
+				WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = m.relation AND d.deptype = 'n' AND d.classid NOT IN ('pg_attrdef'::regclass, 'pg_constraint'::regclass) LIMIT 1) END;
+		IF reason IS NOT NULL THEN
+			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s cannot be split: it %s', m.relation, reason);
+		END IF;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_split_here(regclass, integer, text) IS
+	'Checks what the coordinator knows about a split that is asked for. Returns nothing; raises null_value_not_allowed, invalid_parameter_value, feature_not_supported, wrong_object_type, insufficient_privilege or object_not_in_prerequisite_state.';
+
+CREATE FUNCTION shardfdw_internal.check_split_node(shard regclass, node name, mode text) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	encoding CONSTANT text := shardfdw_internal.ask_for_move(node)->>'encoding';
+BEGIN
+	PERFORM shardfdw_internal.check_job_nodes(shard, node, node, mode, 'split');
+	IF encoding <> getdatabaseencoding() THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('shard %s cannot be split: the encoding of node "%s" is %s', shard, node, encoding),
+			DETAIL = format('The encoding here is %s, so that texts have other hashes there.', getdatabaseencoding());
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_split_node(regclass, name, text) IS
+	'Checks what the node knows about a split that is asked for. Returns nothing; raises what check_job_nodes() does, and feature_not_supported.';
+
+CREATE FUNCTION shardfdw.split_shard(shard regclass, pieces integer DEFAULT 2, mode text DEFAULT 'online', verify boolean DEFAULT true, wait boolean DEFAULT true) RETURNS bigint
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
+	PERFORM shardfdw_internal.check_isolation('split_shard');
+	PERFORM shardfdw_internal.check_split_here(shard, pieces, mode);
+	RETURN shardfdw_internal.run_job('split_shard', shard, (SELECT m.server FROM shardfdw_internal.moving_tables(shard) m LIMIT 1), pieces, mode, verify, wait);
+END
+$$;
+COMMENT ON FUNCTION shardfdw.split_shard(regclass, integer, text, boolean, boolean) IS
+	'Splits a shard by hash, and the shards of colocated tables with the same keys, into as many pieces on the same node. mode: online, or block, which keeps readers and writers of the tables waiting for the whole copy; verify: compare the rows before the switch; wait: return when it is done, else at once. The work is that of a background process, which the end of this transaction does not undo. Returns the number of its job; raises what is in the way, before anything is changed.';
+REVOKE ALL ON FUNCTION shardfdw.split_shard(regclass, integer, text, boolean, boolean) FROM PUBLIC;

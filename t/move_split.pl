@@ -1,0 +1,197 @@
+# Splits of shards: what the pieces have, where their rows are, what is in the way, and what others see meanwhile.
+
+use strict;
+use warnings;
+
+use ShardCluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $c = ShardCluster->new(nodes => 2, node_conf => "wal_level = logical\nmax_wal_senders = 10\n");
+my $faults = $c->safe_psql(q{LOAD 'shardfdw'; SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
+my $traces = q{SELECT (SELECT count(*) FROM pg_namespace WHERE nspname ~ '^shardfdw_[0-9a-f]{16}_'), (SELECT count(*) FROM pg_publication), (SELECT count(*) FROM pg_replication_slots),
+	(SELECT count(*) FROM pg_trigger WHERE tgname = 'shardfdw_moved'), (SELECT count(*) FROM pg_class WHERE relreplident = 'f'), (SELECT count(*) FROM pg_description WHERE description ~ '^shardfdw_[0-9a-f]{16}_')};
+
+# What has to hold at any time: nothing is left, and nothing differs.
+sub clean
+{
+	my ($name) = @_;
+	is(join(' ', map { $c->node_safe_psql($_, $traces) } 1, 2), '0|0|0|0|0|0 0|0|0|0|0|0', "$name: nothing is left on the nodes");
+	is($c->safe_psql(q{SELECT "check", detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'check_cluster finds nothing wrong');
+	return;
+}
+
+# Rows that are in a shard to which they do not belong.
+sub misplaced
+{
+	my ($table, $key) = @_;
+	return $c->safe_psql("SELECT count(*) FROM $table WHERE shardfdw.shard_for('$table', $key) <> tableoid");
+}
+
+$c->safe_psql(q{
+	CREATE TABLE country (code text PRIMARY KEY);
+	CREATE TABLE orders (id bigint PRIMARY KEY, customer text COLLATE "C" NOT NULL, total numeric(12,2) DEFAULT 7 CHECK (total >= 0), double numeric GENERATED ALWAYS AS (total * 2) STORED, code text REFERENCES country);
+	CREATE TABLE lines (id bigint, pos int, item text, PRIMARY KEY (id, pos), UNIQUE (id, item, pos) DEFERRABLE);
+	CREATE INDEX ON orders (customer);
+	CREATE INDEX by_lower ON lines (lower(item)) WHERE pos > 1;
+	INSERT INTO country VALUES ('at'), ('se');
+	CREATE ROLE clerk});
+$c->node_safe_psql($_, 'CREATE ROLE clerk') for 1, 2;
+$c->safe_psql(q{SELECT shardfdw.replicate_table('country')});
+$c->shard_table('orders', 'id', shards => 4);
+$c->shard_table('lines', 'id', colocate_with => 'orders');
+$c->safe_psql(q{
+	INSERT INTO orders (id, customer, total, code) SELECT g, 'customer ' || g % 7, g, CASE g % 3 WHEN 0 THEN 'at' WHEN 1 THEN 'se' END FROM generate_series(1, 1000) g;
+	INSERT INTO lines SELECT g, p, 'item' FROM generate_series(1, 1000) g, generate_series(1, 2) p;
+	ALTER TABLE lines ADD FOREIGN KEY (id) REFERENCES orders;
+	GRANT SELECT ON orders TO PUBLIC; GRANT UPDATE (total) ON orders TO clerk;
+	ALTER TABLE lines ENABLE ROW LEVEL SECURITY;
+	ANALYZE orders});
+my ($node) = map { $_->[1] } grep { $_->[0] eq 'orders_01' } $c->shards_of('orders');
+$c->safe_psql(q{ALTER FOREIGN TABLE orders_01 OPTIONS (ADD pinned 'true'); COMMENT ON FOREIGN TABLE orders_01 IS 'from here'; GRANT SELECT ON orders_01 TO clerk});
+$c->node_safe_psql($node, q{COMMENT ON TABLE orders_01 IS 'of the node'; CREATE STATISTICS item_pos ON item, pos FROM lines_01; ALTER TABLE orders_01 SET (fillfactor = 80); CREATE INDEX its_own ON lines_01 (item); COMMENT ON INDEX its_own IS 'quick'});
+my $query = 'SELECT count(*), count(DISTINCT id), sum(total), sum(double), sum(pos) FROM orders JOIN lines USING (id)';
+my $before = $c->safe_psql($query);
+
+# ---------- what is in the way ----------
+
+sub fails
+{
+	my ($sql, $error, $name) = @_;
+	my ($rc, $out, $err) = $c->psql($sql);
+	like($err, $error, $name);
+	return;
+}
+
+fails(q{SELECT shardfdw.split_shard('orders')}, qr/"public\.orders" is not a shard/, 'a table');
+fails(q{SELECT shardfdw.split_shard('orders_01', 1)}, qr/a shard cannot be split into 1/, 'into one');
+fails(q{SELECT shardfdw.split_shard('orders_01', mode => 'x')}, qr/invalid mode "x"/, 'a mode');
+fails(q{SELECT shardfdw.split_shard(NULL)}, qr/must not be null/, 'null');
+$c->node_safe_psql($node, 'CREATE TABLE orders_05 (a int)');
+fails(q{SELECT shardfdw.split_shard('orders_01')}, qr/shard public\.orders_01 cannot be split: it needs the name public\.orders_05, which is taken on node node$node/, 'a name that is taken on the node');
+$c->node_safe_psql($node, 'DROP TABLE orders_05');
+$c->safe_psql('CREATE TABLE lines_04 (a int)');
+fails(q{SELECT shardfdw.split_shard('orders_01')}, qr/shard public\.lines_01 cannot be split: it needs the name lines_04, which is taken on the coordinator/, 'and here');
+$c->safe_psql('DROP TABLE lines_04; CREATE VIEW one AS SELECT * FROM lines_01');
+fails(q{SELECT shardfdw.split_shard('orders_01')}, qr/shard public\.lines_01 cannot be split: it is used by rule _RETURN on view public\.one/, 'a view of the shard');
+$c->safe_psql('DROP VIEW one');
+$c->node_safe_psql($node, q{CREATE FUNCTION note_it() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'; CREATE TRIGGER noted AFTER INSERT ON lines_01 FOR EACH ROW EXECUTE FUNCTION note_it()});
+fails(q{SELECT shardfdw.split_shard('orders_01')}, qr/shard public\.lines_01 cannot be split: it has triggers on node/, 'a trigger on the node');
+$c->node_safe_psql($node, 'DROP FUNCTION note_it() CASCADE');
+$c->safe_psql(q{CREATE TABLE by_list (k int) PARTITION BY LIST (k); SELECT shardfdw.create_shard('by_list', 'by_list_1', 'IN (1)', 'node1');
+	CREATE TABLE cased (k text COLLATE "C"); SELECT shardfdw.shard_table('cased', 'k', shards => 1); CREATE TABLE odd (k int) PARTITION BY HASH (k);
+	SELECT shardfdw.create_shard('odd', 'odd_0', 'WITH (MODULUS 2, REMAINDER 0)', 'node1'), shardfdw.create_shard('odd', 'odd_1', 'WITH (MODULUS 4, REMAINDER 1)', 'node1'), shardfdw.create_shard('odd', 'odd_2', 'WITH (MODULUS 4, REMAINDER 3)', 'node1')});
+fails(q{SELECT shardfdw.split_shard('by_list_1')}, qr/shard public\.by_list_1 cannot be split: table public\.by_list is not partitioned by HASH/, 'LIST');
+fails(q{SELECT shardfdw.split_shard('odd_0', 3)}, qr/shard public\.odd_0 cannot be split into 3: its new modulus would be 6/, 'a modulus that does not fit');
+is($c->safe_psql($query), $before, 'all as before');
+clean('refused');
+
+# ---------- a split ----------
+
+for my $mode (qw(online block))
+{
+	my ($old, @new) = $mode eq 'online' ? qw(01 04 05) : qw(02 06 07);
+	my $id = $c->safe_psql("SELECT shardfdw.split_shard('lines_$old', mode => '$mode')");
+	is($c->safe_psql("SELECT kind, state, source = target, mode, rows_copied > 0, write_pause IS NOT NULL, error IS NULL, shards FROM shardfdw.jobs WHERE id = $id"),
+		"split|done|t|$mode|t|t|t|{public.orders_$old,public.lines_$old}", "$mode: a split");
+	is(join(' ', grep { /_(?:$old|$new[0]|$new[1])$/ } map { $_->[0] } $c->shards_of('orders'), $c->shards_of('lines')), join(' ', map { my $t = $_; map { "${t}_$_" } @new } qw(orders lines)), 'pieces are there, the shard is not');
+	is($c->safe_psql($query), $before, 'all rows are there');
+	is(misplaced('orders', 'id') . misplaced('lines', 'id'), '00', 'each where it belongs');
+	isnt($c->safe_psql("SELECT count(*) FROM orders_$_"), 0, "orders_$_ has some") for @new;
+	like($c->safe_psql("EXPLAIN (VERBOSE, COSTS OFF) $query"), qr/Remote SQL: .*JOIN/, 'joined on the nodes');
+	clean($mode);
+}
+is($c->safe_psql(q{SELECT string_agg(pg_get_expr(relpartbound, oid), ', ' ORDER BY relname) FROM pg_class WHERE relname IN ('orders_04', 'orders_05')}),
+	'FOR VALUES WITH (modulus 8, remainder 1), FOR VALUES WITH (modulus 8, remainder 5)', 'bounds');
+is($c->safe_psql(q{SELECT string_agg(o, ' ') || ' ' || obj_description(c.oid) || ' ' || c.relacl::text FROM pg_class c JOIN pg_foreign_table f ON ftrelid = c.oid, unnest(ftoptions) o WHERE relname = 'orders_05' GROUP BY c.oid}) =~ s/\w+=arwdDxtm?\/\w+,//r,
+	'pinned=true from here {clerk=r/postgres}', 'options, comment and privileges of the foreign table');
+is($c->safe_psql(q{SELECT count(*) > 0 FROM pg_stats WHERE tablename = 'orders_04'}), 't', 'statistics of a shard that had some');
+is($c->safe_psql(q{SELECT count(*) FROM pg_stats WHERE tablename = 'lines_04'}), 0, 'none of one that had none');
+is($c->node_safe_psql($node, q{SELECT string_agg(i.indexrelid::regclass::text, ' ' ORDER BY i.indexrelid::regclass::text COLLATE "C") FROM pg_index i WHERE i.indrelid IN ('orders_04'::regclass, 'lines_05'::regclass)}) =~ s/lines_id_item_pos_key/liip/r,
+	'by_lower_05 its_own_05 liip_05 lines_pkey_05 orders_customer_idx_04 orders_pkey_04', 'names of indexes');
+is($c->node_safe_psql($node, q{SELECT obj_description('orders_04'::regclass) || ' ' || reloptions::text || ' ' || obj_description('its_own_04'::regclass) FROM pg_class WHERE relname = 'orders_04'}), 'of the node {fillfactor=80} quick', 'comments, storage');
+is($c->node_safe_psql($node, q{SELECT string_agg(conrelid::regclass || ' ' || pg_get_constraintdef(oid), ', ' ORDER BY conrelid::regclass::text) FROM pg_constraint WHERE contype = 'f' AND conrelid IN ('orders_04'::regclass, 'lines_05'::regclass)}),
+	'lines_05 FOREIGN KEY (id) REFERENCES orders_05(id), orders_04 FOREIGN KEY (code) REFERENCES country(code)', 'foreign keys');
+is($c->node_safe_psql($node, q{SELECT string_agg(pg_get_statisticsobjdef(oid), ', ') FROM pg_statistic_ext WHERE stxrelid = 'lines_04'::regclass}), 'CREATE STATISTICS public.item_pos_04 ON pos, item FROM lines_04', 'statistics');
+is($c->node_safe_psql($node, q{SELECT has_table_privilege('clerk', 'orders_05', 'SELECT'), has_column_privilege('clerk', 'orders_05', 'total', 'UPDATE')}), $c->node_safe_psql($node == 1 ? 2 : 1, q{SELECT has_table_privilege('clerk', c.oid, 'SELECT'), has_column_privilege('clerk', c.oid, 'total', 'UPDATE') FROM pg_class c WHERE relname ~ '^orders_\d+$' LIMIT 1}), 'privileges');
+
+# what is done to the table reaches the pieces
+$c->safe_psql('ALTER TABLE orders ADD COLUMN note text; DROP INDEX orders_customer_idx, by_lower; ALTER TABLE lines DROP CONSTRAINT lines_id_item_pos_key; CREATE INDEX ON lines (pos);
+	DELETE FROM lines WHERE id % 10 = 0; DELETE FROM orders WHERE id % 10 = 0; UPDATE orders SET total = total + 1; INSERT INTO orders (id, customer) SELECT g, $$x$$ FROM generate_series(2000, 2100) g');
+is($c->safe_psql('SELECT count(*), (SELECT count(*) FROM lines), min(total) FROM orders'), '1001|1800|2.00', 'DDL and writes find the pieces') || diag($c->safe_psql('SELECT min(total) FROM orders'));
+is($c->safe_psql(q{SELECT count(*) FROM (SELECT shardfdw.move_shard('orders_04', 'node' || (3 - right(node, 1)::int)) FROM shardfdw.shards WHERE shard = 'orders_04'::regclass) m}), 1, 'a piece moves');
+is($c->safe_psql(q{SELECT shardfdw.split_shard('orders_04', 4) > 0}), 't', 'and is split, into four');
+is(join(' ', map { $_->[0] } $c->shards_of('orders')), join(' ', map { "orders_$_" } qw(00 03 05 06 07 08 09 10 11)), 'these are the shards now');
+is(misplaced('orders', 'id') . misplaced('lines', 'id'), '00', 'with their rows');
+my ($rc, $out, $err) = $c->psql(q{COPY orders (id, customer) FROM PROGRAM 'seq -f "%g,c" 5001 6000' (FORMAT csv)});
+is("$err" . misplaced('orders', 'id'), '0', 'COPY finds them');
+is($c->safe_psql('SELECT count(*) FROM generate_series(5001, 6000) g JOIN LATERAL (SELECT 1 FROM orders WHERE id = g) o ON true'), 1000, 'and each key finds its row');
+clean('again');
+
+# ---------- who sees what ----------
+
+$c->safe_psql('CREATE TABLE t (id int PRIMARY KEY, v int)');
+$c->shard_table('t', 'id', shards => 2);
+$c->safe_psql('INSERT INTO t SELECT i, 0 FROM generate_series(1, 100) i; CREATE TABLE here AS SELECT 1 AS a');
+for my $snapshot (qw(node cluster))
+{
+	my $session = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+	my $shard = ($c->shards_of('t'))[0]->[0];
+	$session->query_safe("\\set VERBOSITY sqlstate\nSET shardfdw.snapshot = '$snapshot'; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM here; SELECT count(*) FROM orders");
+	is(($c->psql("SELECT shardfdw.split_shard('$shard')"))[2], '', "snapshot $snapshot: a split beside an older snapshot");
+	$session->query('SELECT sum(v) FROM t');
+	like($session->{stderr}, qr/40001/, 'which cannot read the pieces');
+	$session->query('ROLLBACK');
+	is(scalar $session->query('SELECT count(*) FROM t'), 100, 'a new one can');
+	$session->quit;
+}
+{
+	my $prepared = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+	$prepared->query_safe("SET plan_cache_mode = force_generic_plan; PREPARE r(int) AS SELECT v FROM t WHERE id = \$1; PREPARE w(int) AS UPDATE t SET v = v + 1 WHERE id = \$1; PREPARE a AS UPDATE t SET v = v + 1; EXECUTE r(1); EXECUTE w(1); EXECUTE a");
+	my $reader = $c->coordinator->background_psql('postgres');
+	$reader->query_safe('BEGIN; SELECT count(*) FROM t');
+	my $shard = ($c->shards_of('t'))[0]->[0];
+	my $job = $c->safe_psql("SELECT shardfdw.split_shard('$shard', wait => false)");
+	$c->wait_for("SELECT waits_for LIKE 'transactions that use the tables%' FROM shardfdw.jobs WHERE id = $job");
+	is($c->safe_psql('SELECT count(*) FROM t'), 100, 'others read while it waits for a reader');
+	is(scalar $reader->query('SELECT sum(v) FROM t'), $c->safe_psql('SELECT sum(v) FROM t'), 'who goes on, too');
+	$reader->query_safe('COMMIT');
+	is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'and is done when he has ended');
+	$prepared->query_safe("EXECUTE w($_)") for 1 .. 100;
+	$prepared->query_safe('EXECUTE a');
+	is($c->safe_psql('SELECT sum(v), misplaced FROM t, (SELECT count(*) FROM t WHERE shardfdw.shard_for($$t$$, id) <> tableoid) x(misplaced) GROUP BY 2'), '301|0', 'prepared statements find the pieces');
+	$_->quit for $prepared, $reader;
+}
+
+# ---------- within the switch ----------
+
+SKIP:
+{
+	skip 'needs a build with FAULT_POINTS=1', 12 unless $faults;
+	for my $point (qw(move_locked move_closed move_placed))
+	{
+		my ($shard) = map { $_->[0] } reverse $c->shards_of('t');
+		my $file = $c->coordinator->data_dir . "/shardfdw_fault_$point";
+		append_to_file($file, '');
+		$c->safe_psql("ALTER SYSTEM SET shardfdw.fault_points = '$point=wait'; SELECT pg_reload_conf()");
+		my $before = $c->safe_psql('SELECT sum(v) FROM t');
+		my $id = $c->safe_psql("SELECT min(id) FROM $shard");
+		my $new = $c->safe_psql("SELECT min(i) FROM generate_series(1000, 1100) i WHERE shardfdw.shard_for('t', i) = '$shard'::regclass");
+		my $job = $c->safe_psql("SELECT shardfdw.split_shard('$shard', wait => false)");
+		$c->wait_for("SELECT count(*) > 0 FROM pg_locks WHERE relation = '$shard'::regclass AND mode = 'AccessExclusiveLock' AND granted");
+		my @others = map { $c->start_sql($_, name => "other$point") } "UPDATE t SET v = v + 1 WHERE id = $id", 'UPDATE t SET v = v + 1', 'SELECT sum(v) FROM t', "SELECT v FROM t WHERE id = $id",
+			"INSERT INTO t VALUES ($id, 0) ON CONFLICT (id) DO UPDATE SET v = t.v + 1", "COPY t FROM PROGRAM 'echo $new,0' (FORMAT csv)", "SET shardfdw.snapshot = 'cluster'; SELECT 1 / (count(*) - 99)::int FROM t",
+			"BEGIN; SELECT v FROM t WHERE id = $id FOR UPDATE; UPDATE t SET v = v + 1 WHERE id = $id; COMMIT", "COPY (SELECT * FROM t) TO PROGRAM 'cat > /dev/null'";
+		$c->wait_for("SELECT count(*) = 9 FROM pg_stat_activity WHERE application_name = 'other$point' AND wait_event_type = 'Lock'");
+		unlink $file;
+		is(join('', map { ($c->wait_sql($_))[2] } @others), '', "$point: others wait, and go on");
+		$c->safe_psql("ALTER SYSTEM RESET shardfdw.fault_points; SELECT pg_reload_conf()");
+		is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'the job');
+		is($c->safe_psql("SELECT sum(v) FROM t WHERE id <> $new"), $before + 103, 'all they did is there');
+		is(misplaced('t', 'id'), 0, 'where it belongs');
+		$c->safe_psql("DELETE FROM t WHERE id = $new");
+	}
+}
+clean('at the end');
+
+done_testing();
