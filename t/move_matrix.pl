@@ -1,5 +1,5 @@
-# Kinds of tables and changes that follow a copy: each is made on a sharded table, whose shard moves meanwhile or is split,
-# and on a plain one beside it. Afterwards both have the same rows.
+# Kinds of tables and changes that follow a copy: each is made on a sharded table, whose shard moves meanwhile, is split or
+# merged with another one, and on a plain one beside it. Afterwards both have the same rows.
 
 use strict;
 use warnings;
@@ -62,8 +62,9 @@ $c->safe_psql(q{CREATE TYPE mood AS ENUM ('bad', 'good'); CREATE TYPE pair AS (a
 
 sub quoted { my ($name) = @_; $name =~ s/"/""/g; return qq{"$name"}; }
 
-# Both tables of a kind, with their rows, for a move and for a split.
-my @cases = map { my $kind = $_; map { { %$kind, how => $_, table => $_ eq 'move' ? $kind->{name} : "$kind->{name} s" } } qw(move split) } @kinds;
+# Both tables of a kind, with their rows, for a move, a split and a merge.
+my @cases = map { my $kind = $_; map { { %$kind, how => $_, table => $_ eq 'move' ? $kind->{name} : "$kind->{name} $_" } } qw(move split merge) } @kinds;
+my %shards = (move => 2, split => 3, merge => 4);
 for my $case (@cases)
 {
 	my ($t, $plain) = map { quoted($_) } $case->{table}, "$case->{table} plain";
@@ -72,8 +73,8 @@ for my $case (@cases)
 		$c->safe_psql("CREATE TABLE $table ($case->{columns})");
 	}
 	(my $literal = $t) =~ s/'/''/g;
-	# tables of one key type are colocated: those for splits, which have other bounds, with each other
-	$c->safe_psql("SELECT shardfdw.shard_table('$literal', '" . ($case->{key} // 'id') . "', shards => " . ($case->{how} eq 'move' ? 2 : 3) . ", nodes => '{node1,node2}')");
+	# tables of one key type and number of shards are colocated
+	$c->safe_psql("SELECT shardfdw.shard_table('$literal', '" . ($case->{key} // 'id') . "', shards => $shards{$case->{how}}, nodes => '{node1,node2}')");
 	for my $table ($t, $plain)
 	{
 		(my $sql = $case->{before}) =~ s/\{t\}/$table/g;
@@ -81,14 +82,16 @@ for my $case (@cases)
 	}
 }
 
-my $split = 0;
 for my $case (@cases)
 {
 	my $name = "$case->{name}, $case->{how}";
 	my ($t, $plain) = map { quoted($_) } $case->{table}, "$case->{table} plain";
-	# the first split makes 03 and 04 of 00, the second one 05 and 06 of 03, and so on
-	my @shards = $case->{how} eq 'move' ? ('00') : map { sprintf '%02d', $_ } ($split ? $split * 2 + 1 : 0, $split * 2 + 3, $split * 2 + 4);
-	my ($shard, @pieces) = map { $t =~ s/"$/_$_"/r } @shards;
+	(my $literal = $t) =~ s/'/''/g;
+	# of splits the first shard or a piece of it, of merges those of modulus 4 on one node
+	my ($shard, $other) = split /\n/, $c->safe_psql("SELECT s.shard FROM shardfdw.shards s JOIN pg_class c ON c.oid = s.shard WHERE s.table_name = '$literal'::regclass" .
+		($case->{how} eq 'merge' ? q{ AND node = 'node1' AND s.bounds LIKE '%modulus 4,%'} : '') . ' ORDER BY c.relname');
+	my $last = $c->safe_psql("SELECT max(right(shard::text, 2 + (right(shard::text, 1) = '\"')::int)) FROM shardfdw.shards WHERE table_name = '$literal'::regclass") =~ s/"//r;
+	my @pieces = map { my $i = $_; $t =~ s/"$/sprintf '_%02d"', $last + $i/er } $case->{how} eq 'move' ? () : $case->{how} eq 'split' ? (1, 2) : (1);
 	my $file = $c->coordinator->data_dir . '/shardfdw_fault_move_indexed';
 
 	# the changes come when the copy has been made; the first job takes all colocated tables along
@@ -96,8 +99,8 @@ for my $case (@cases)
 	my $target = $case->{how} eq 'move' ? 3 - $place : $place;
 	append_to_file($file, '');
 	$c->safe_psql(q{ALTER SYSTEM SET shardfdw.fault_points = 'move_indexed=wait'; SELECT pg_reload_conf()});
-	my $job = $c->safe_psql($case->{how} eq 'move' ? "SELECT shardfdw.move_shard('$shard', 'node$target', wait => false)" : "SELECT shardfdw.split_shard('$shard', wait => false)");
-	$split++ if $case->{how} eq 'split';
+	my $job = $c->safe_psql($case->{how} eq 'move' ? "SELECT shardfdw.move_shard('$shard', 'node$target', wait => false)" :
+		$case->{how} eq 'split' ? "SELECT shardfdw.split_shard('$shard', wait => false)" : "SELECT shardfdw.merge_shards(ARRAY['$shard', '$other']::regclass[], wait => false)");
 	$c->wait_for("SELECT state <> 'running' OR stage = 'indexing' FROM shardfdw.jobs WHERE id = $job");
 	(my $sql = $case->{after}) =~ s/\{t\}/$t/g;
 	my ($rc, $out, $err) = $c->psql($sql, on_error_stop => 0);
@@ -115,8 +118,9 @@ for my $case (@cases)
 		is($c->node_safe_psql($target, "SELECT relreplident FROM pg_class WHERE oid = '$new'::regclass"), 'd', "$name: its replica identity is what it was");
 	}
 	next unless @pieces;
-	(my $literal = $t) =~ s/'/''/g;
 	is($c->safe_psql("SELECT count(*) FROM $t WHERE shardfdw.shard_for('$literal', " . quoted($case->{key} // 'id') . ') <> tableoid'), 0, "$name: where they belong");
+	# for the next one
+	$c->safe_psql("SELECT shardfdw.split_shard('$pieces[0]', mode => 'block')") if $case->{how} eq 'merge';
 }
 
 # ---------- a byte that is not what it was ----------

@@ -1,4 +1,4 @@
-# Splits of shards: what the pieces have, where their rows are, what is in the way, and what others see meanwhile.
+# Splits and merges of shards: what the pieces have, where their rows are, what is in the way, and what others see meanwhile.
 
 use strict;
 use warnings;
@@ -78,11 +78,11 @@ $c->safe_psql('DROP VIEW one');
 $c->node_safe_psql($node, q{CREATE FUNCTION note_it() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'; CREATE TRIGGER noted AFTER INSERT ON lines_01 FOR EACH ROW EXECUTE FUNCTION note_it()});
 fails(q{SELECT shardfdw.split_shard('orders_01')}, qr/shard public\.lines_01 cannot be split: it has triggers on node/, 'a trigger on the node');
 $c->node_safe_psql($node, 'DROP FUNCTION note_it() CASCADE');
-$c->safe_psql(q{CREATE TABLE by_list (k int) PARTITION BY LIST (k); SELECT shardfdw.create_shard('by_list', 'by_list_1', 'IN (1)', 'node1');
+$c->safe_psql(q{CREATE TABLE by_list (k int) PARTITION BY LIST (k); SELECT shardfdw.create_shard('by_list', 'by_list_1', 'IN (1)', 'node1'), shardfdw.create_shard('by_list', 'by_list_2', 'IN (2)', 'node1');
 	CREATE TABLE cased (k text COLLATE "C"); SELECT shardfdw.shard_table('cased', 'k', shards => 1); CREATE TABLE odd (k int) PARTITION BY HASH (k);
 	SELECT shardfdw.create_shard('odd', 'odd_0', 'WITH (MODULUS 2, REMAINDER 0)', 'node1'), shardfdw.create_shard('odd', 'odd_1', 'WITH (MODULUS 4, REMAINDER 1)', 'node1'), shardfdw.create_shard('odd', 'odd_2', 'WITH (MODULUS 4, REMAINDER 3)', 'node1')});
 fails(q{SELECT shardfdw.split_shard('by_list_1')}, qr/shard public\.by_list_1 cannot be split: table public\.by_list is not partitioned by HASH/, 'LIST');
-fails(q{SELECT shardfdw.split_shard('odd_0', 3)}, qr/shard public\.odd_0 cannot be split into 3: its new modulus would be 6/, 'a modulus that does not fit');
+fails(q{SELECT shardfdw.split_shard('odd_0', 3)}, qr/shard public\.odd_0 cannot be split: the new modulus would be 6/, 'a modulus that does not fit');
 is($c->safe_psql($query), $before, 'all as before');
 clean('refused');
 
@@ -127,6 +127,61 @@ my ($rc, $out, $err) = $c->psql(q{COPY orders (id, customer) FROM PROGRAM 'seq -
 is("$err" . misplaced('orders', 'id'), '0', 'COPY finds them');
 is($c->safe_psql('SELECT count(*) FROM generate_series(5001, 6000) g JOIN LATERAL (SELECT 1 FROM orders WHERE id = g) o ON true'), 1000, 'and each key finds its row');
 clean('again');
+
+# ---------- merges ----------
+
+sub merge { my ($shards, $options) = @_; return "SELECT shardfdw.merge_shards('$shards'" . ($options // '') . ')'; }
+
+fails(merge('{orders_08}'), qr/1 shards cannot be merged/, 'one shard');
+fails(merge('{orders_08,NULL}'), qr/must not be null/, 'null');
+fails(merge('{orders_08,orders}'), qr/"public\.orders" is not a shard/, 'a table');
+fails(merge('{orders_08,lines_09}'), qr/shards of different tables cannot be merged/, 'two tables');
+fails(merge('{orders_08,orders_08}'), qr/a shard cannot be merged with itself/, 'the same one twice');
+fails(merge('{orders_08,orders_09}'), qr/these shards of table public\.orders do not make up one/, 'not those that belong together');
+fails(merge('{orders_00,orders_05}'), qr/these shards of table public\.orders do not make up one/, 'other moduli');
+fails(merge('{orders_00,orders_03}'), qr/these shards of table public\.orders do not make up one/, 'remainders that do not fit');
+fails(merge('{by_list_1,by_list_2}'), qr/it is not partitioned by HASH/, 'LIST');
+$c->safe_psql('CREATE TABLE apart (id uuid PRIMARY KEY)');
+$c->shard_table('apart', 'id', shards => 2);
+fails(merge('{apart_00,apart_01}'), qr/these shards of table public\.apart are not on one node/, 'on two nodes');
+my $rows = $c->safe_psql('SELECT count(*), sum(total), (SELECT count(*) FROM lines) FROM orders');
+$c->node_safe_psql($c->safe_psql(q{SELECT right(node, 1) FROM shardfdw.shards WHERE shard = 'orders_08'::regclass}), 'CREATE INDEX of_the_first ON orders_08 (note)');
+for my $mode (qw(online block))
+{
+	my ($old, $new) = $mode eq 'online' ? ('{lines_08,lines_10}', 12) : ('{orders_09,orders_11}', 13);
+	my $id = $c->safe_psql(merge($old, ", mode => '$mode'"));
+	is($c->safe_psql("SELECT kind, state, source = target, mode, rows_copied > 0, error IS NULL, cardinality(shards) FROM shardfdw.jobs WHERE id = $id"), "merge|done|t|$mode|t|t|4", "$mode: a merge");
+	is($c->safe_psql('SELECT count(*), sum(total), (SELECT count(*) FROM lines) FROM orders'), $rows, 'all rows are there');
+	is(misplaced('orders', 'id') . misplaced('lines', 'id'), '00', 'each where it belongs');
+	isnt($c->safe_psql("SELECT count(*) FROM orders_$new"), 0, "orders_$new has some");
+	clean($mode);
+}
+is($c->safe_psql(q{SELECT string_agg(concat_ws(' ', relname, pg_get_expr(relpartbound, oid)), ', ' ORDER BY relname) FROM pg_class WHERE relname ~ '^orders_1\d$'}),
+	'orders_12 FOR VALUES WITH (modulus 16, remainder 1), orders_13 FOR VALUES WITH (modulus 16, remainder 9)', 'bounds');
+is($c->node_safe_psql($c->safe_psql(q{SELECT right(node, 1) FROM shardfdw.shards WHERE shard = 'orders_12'::regclass}), q{SELECT string_agg(indexrelid::regclass::text, ' ' ORDER BY indexrelid::regclass::text) FROM pg_index WHERE indrelid = 'orders_12'::regclass}),
+	'of_the_first_12 orders_pkey_12', 'indexes of the first');
+is($c->safe_psql(q{SELECT shardfdw.merge_shards('{orders_13,orders_12}') > 0 AND shardfdw.split_shard('orders_00') > 0}), 't', 'in the other order; and a split');
+$c->safe_psql('DROP TABLE apart; ALTER TABLE orders DROP COLUMN note; CREATE INDEX ON orders (total); UPDATE orders SET total = total + 1; UPDATE orders SET total = total - 1');
+is($c->safe_psql('SELECT count(*), sum(total), (SELECT count(*) FROM lines) FROM orders'), $rows, 'DDL and writes find the pieces');
+is(misplaced('orders', 'id') . misplaced('lines', 'id'), '00', 'with their rows');
+clean('merged');
+SKIP:
+{
+	skip 'needs a build with FAULT_POINTS=1', 2 unless $faults;
+	my $file = $c->coordinator->data_dir . '/shardfdw_fault_move_indexed';
+	append_to_file($file, '');
+	$c->safe_psql(q{CREATE TABLE cut (id text PRIMARY KEY); ALTER SYSTEM SET shardfdw.fault_points = 'move_indexed=wait'; SELECT pg_reload_conf()});
+	$c->safe_psql(q{SELECT shardfdw.shard_table('cut', 'id', shards => 2, nodes => '{node1}'); INSERT INTO cut SELECT i FROM generate_series(1, 50) i});
+	my $left = $c->safe_psql('SELECT count(*) FROM cut_01');
+	my $job = $c->safe_psql(merge('{cut_00,cut_01}', ', wait => false'));
+	$c->wait_for("SELECT state <> 'running' OR stage = 'indexing' FROM shardfdw.jobs WHERE id = $job");
+	$c->safe_psql('TRUNCATE cut_00');
+	unlink $file;
+	$c->safe_psql(q{ALTER SYSTEM RESET shardfdw.fault_points; SELECT pg_reload_conf()});
+	fails("SELECT shardfdw.wait_job($job)", qr/shard public\.cut_00 was truncated by itself while it was merged/, 'TRUNCATE of one of them');
+	is($c->safe_psql('SELECT count(*) FROM cut'), $left, 'its rows are gone, those of the other stay');
+	clean('truncated');
+}
 
 # ---------- who sees what ----------
 

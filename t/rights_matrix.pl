@@ -151,22 +151,26 @@ my %calls = (
 	'wait_job' => q{shardfdw.wait_job(1)},
 	'wait_move' => q{shardfdw_internal.wait_move(1)},
 	'job_schema' => q{shardfdw_internal.job_schema(1)},
-	'moving_parts' => q{shardfdw_internal.moving_parts('t_00', 1, 1)},
+	'moving_parts' => q{shardfdw_internal.moving_parts('{t_00}', 1, 1)},
 	'shard_group' => q{shardfdw_internal.shard_group('t_00')},
 	'moving_tables' => q{shardfdw_internal.moving_tables('t_00')},
 	'check_group_here' => q{shardfdw_internal.check_group_here('t_00', 'block', 'moved')},
-	'check_job_nodes' => q{shardfdw_internal.check_job_nodes('t_00', 'node1', 'node2', 'block', 'moved')},
+	'check_job_nodes' => q{shardfdw_internal.check_job_nodes('{t_00}', 'node1', 'node2', 'block', 'moved')},
 	'check_split_here' => q{shardfdw_internal.check_split_here('t_00', 2, 'block')},
+	'job_tables' => q{shardfdw_internal.job_tables('{t_00}')},
+	'check_pieces_here' => q{shardfdw_internal.check_pieces_here('{t_00}', 2, 'split')},
+	'check_merge_here' => q{shardfdw_internal.check_merge_here('{t_00,t_01}', 'block')},
 	'check_split_key' => q{shardfdw_internal.check_split_key('t', 't_00')},
 	'check_split_node' => q{shardfdw_internal.check_split_node('t_00', 'node1', 'block')},
-	'shard_pieces' => q{shardfdw_internal.shard_pieces('t_00', 2)},
-	'piece_renames' => q{shardfdw_internal.piece_renames('t_00', 't_00', 2, 1)},
-	'piece_parts' => q{shardfdw_internal.piece_parts('t_00', 1, 2)},
+	'shard_pieces' => q{shardfdw_internal.shard_pieces('{t_00}', 2)},
+	'piece_renames' => q{shardfdw_internal.piece_renames('{t_00}', 't_00', 2, 1)},
+	'piece_parts' => q{shardfdw_internal.piece_parts('{t_00}', 1, 2)},
 	'run_here' => q{shardfdw_internal.run_here('SELECT 1/0')},
-	'run_job' => q{shardfdw_internal.run_job('x', 't', 0, 1, 'block', false, false)},
+	'run_job' => q{shardfdw_internal.run_job('x', '{t}', 0, 1, 'block', false, false)},
 	'check_move_here' => q{shardfdw_internal.check_move_here('t_00', 'node2', 'block')},
 	'check_move_nodes' => q{shardfdw_internal.check_move_nodes('t_00', 'node1', 'node2', 'block')},
-	'start_job' => q{shardfdw_internal.start_job('t', 0, 1, false, false)},
+	'start_job' => q{shardfdw_internal.start_job('{t}', 0, 1, false, false)},
+	'merge_shards' => q{shardfdw.merge_shards('{t_00}', 'block')},
 	'split_shard' => q{shardfdw.split_shard('t_00', 1, 'block')},
 	'move_shard' => q{shardfdw.move_shard('t_00', 'node9', 'block')},
 	'balance' => q{shardfdw_internal.balance('{1}', '{1}', '{t}', '{1}', 0)},
@@ -212,7 +216,7 @@ my %outcomes = (
 		storage_options storage_options_query store_identity successor_commands support_functions tables_read tables_that_need trusted_nodes partial_aggregate_name partial_aggregate_nodes
 		is_cluster_node is_trusted_node owner_code_query is_owner check_owner_code check_owner_code_seen index_before_rows
 		check_colocatable check_replaceable_constraints check_replaceable_dependents choose_key column_commands insertable_columns judge_node
-		remove_traces shard_group shard_groups balance node_option check_accepts movable_groups move_step check_drained moving_tables job_schema shard_pieces piece_renames piece_parts check_split_key moving_table_query reference_names job_is_running servers_of source_has_tables decided_identities trace_commands jobs_read restore_points_read
+		remove_traces shard_group shard_groups balance node_option check_accepts movable_groups move_step check_drained moving_tables job_schema job_tables shard_pieces piece_renames piece_parts check_split_key check_pieces_here moving_table_query reference_names job_is_running servers_of source_has_tables decided_identities trace_commands jobs_read restore_points_read
 		watch activity_query lock_waits_query long_transactions_query node_status_query stat_shards_query session_sql
 		activity_read lock_waits_read long_transactions_read node_status_read stat_shards_read
 		key_columns node_query policy_commands privilege_commands statistics_commands successor_of trigger_commands user_aggregates},
@@ -264,8 +268,10 @@ my %outcomes = (
 		comparable_keys},
 	'22012 22012 22012 22012 22012 22012 22012 22012 22012 22012' => q{
 		run_here},
+	'22023 22023 42501 42501 42501 42501 22023 42501 42501 42501' => q{
+		check_merge_here},
 	'22023 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
-		split_shard rebalance attach_partial_aggregate},
+		split_shard merge_shards rebalance attach_partial_aggregate},
 	'23505 23505 42501 42501 42501 42501 23505 42501 42501 42501' => q{
 		copy_reference_rows},
 	'2BP01 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{

@@ -33,7 +33,7 @@ CREATE TABLE shardfdw_internal.job (
 REVOKE ALL ON shardfdw_internal.job FROM PUBLIC;
 COMMENT ON TABLE shardfdw_internal.job IS 'Jobs, running and ended. Read the view shardfdw.jobs instead.';
 COMMENT ON COLUMN shardfdw_internal.job.id IS 'Number of the job.';
-COMMENT ON COLUMN shardfdw_internal.job.kind IS 'What it does: move or split.';
+COMMENT ON COLUMN shardfdw_internal.job.kind IS 'What it does: move, split or merge.';
 COMMENT ON COLUMN shardfdw_internal.job.state IS 'running, done, failed or cancelled.';
 COMMENT ON COLUMN shardfdw_internal.job.stage IS 'What it is doing, or did last.';
 COMMENT ON COLUMN shardfdw_internal.job.tables IS 'OIDs of the shards, colocated ones together.';
@@ -69,9 +69,9 @@ CREATE VIEW shardfdw.jobs AS
 	-- others' queries and values stand in these
 	LEFT JOIN LATERAL (SELECT j.waits_for, j.message FROM pg_catalog.pg_roles r WHERE r.rolname = j.role AND pg_catalog.pg_has_role(r.oid, 'USAGE')) x ON true;
 GRANT SELECT ON shardfdw.jobs TO PUBLIC;
-COMMENT ON VIEW shardfdw.jobs IS 'Moves and splits of shards, those that run and those that have ended.';
+COMMENT ON VIEW shardfdw.jobs IS 'Moves, splits and merges of shards, those that run and those that have ended.';
 COMMENT ON COLUMN shardfdw.jobs.id IS 'Number of the job, for wait_job() and cancel_job().';
-COMMENT ON COLUMN shardfdw.jobs.kind IS 'What it does: move or split.';
+COMMENT ON COLUMN shardfdw.jobs.kind IS 'What it does: move, split or merge.';
 COMMENT ON COLUMN shardfdw.jobs.state IS
 	'running; done; failed; cancelled; interrupted: its process has ended before it could say how, and the shards are where the view shards has them.';
 COMMENT ON COLUMN shardfdw.jobs.stage IS 'What it is doing, or did last.';

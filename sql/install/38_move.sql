@@ -173,7 +173,7 @@ AS $$
 $$;
 COMMENT ON FUNCTION shardfdw_internal.reference_names() IS 'Lists the reference tables. Returns them as JSON arrays of schema and name.';
 
-CREATE FUNCTION shardfdw_internal.moving_parts(shard regclass, id bigint, pieces integer)
+CREATE FUNCTION shardfdw_internal.moving_parts(shards regclass[], id bigint, pieces integer)
 	RETURNS TABLE (relation regclass, part text, command text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -183,20 +183,23 @@ DECLARE
 	relations regclass[];
 	nodes name[];
 	commands text[];
+	first boolean[];
 BEGIN
-	SELECT array_agg(jsonb_build_array(m.remote_schema, m.remote_table)::text) INTO all_names FROM shardfdw_internal.moving_tables(shard) m;
+	SELECT array_agg(jsonb_build_array(m.remote_schema, m.remote_table)::text) INTO all_names FROM shardfdw_internal.job_tables(shards) m;
 	SELECT array_agg(m.relation ORDER BY m.relation::oid, p.number), array_agg(m.node),
 		array_agg(shardfdw_internal.moving_table_query(m.remote_name, format('%I.%I', shardfdw_internal.job_schema(id), p.name), format('%I.%I', m.remote_schema, p.name),
-			CASE WHEN pieces > 1 THEN shardfdw_internal.piece_renames(shard, m.relation, pieces, p.number) END,
-			all_names, shardfdw_internal.reference_names()) ORDER BY m.relation::oid, p.number)
-	INTO relations, nodes, commands FROM shardfdw_internal.moving_tables(shard) m JOIN shardfdw_internal.shard_pieces(shard, pieces) p ON p.relation = m.relation;
+			CASE WHEN pieces > 1 OR cardinality(shards) > 1 THEN shardfdw_internal.piece_renames(shards, m.relation, pieces, p.number) END,
+			all_names, shardfdw_internal.reference_names()) ORDER BY m.relation::oid, p.number), array_agg(m.is_first ORDER BY m.relation::oid, p.number)
+	INTO relations, nodes, commands, first FROM shardfdw_internal.job_tables(shards) m JOIN shardfdw_internal.shard_pieces(shards, pieces) p ON p.relation = m.relation;
 	RETURN QUERY SELECT relations[q.command], (q.fields)[1], CASE (q.fields)[1] WHEN 'problem' THEN format((q.fields)[3], quote_ident(q.node)) ELSE (q.fields)[3] END
-	FROM shardfdw.query_nodes(nodes, commands, 'autocommit') WITH ORDINALITY q WHERE q.fields IS NOT NULL ORDER BY q.ordinality;
-	RETURN QUERY SELECT p.relation, p.part, p.command FROM shardfdw_internal.piece_parts(shard, id, pieces) p;
+	FROM shardfdw.query_nodes(nodes, commands, 'autocommit') WITH ORDINALITY q
+	-- of several that become one, the first says what that is
+	WHERE q.fields IS NOT NULL AND (first[q.command] OR (q.fields)[1] = 'problem' OR starts_with((q.fields)[1], 'fact_')) ORDER BY q.ordinality;
+	RETURN QUERY SELECT p.relation, p.part, p.command FROM shardfdw_internal.piece_parts(shards, id, pieces) p;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.moving_parts(regclass, bigint, integer) IS
-	'Asks the source node for what moving_table_query() writes down, of all that goes with a shard, for each of the pieces that it becomes (1: itself). Returns for each shard its parts, in order, and those of piece_parts(); raises the node''s error.';
+COMMENT ON FUNCTION shardfdw_internal.moving_parts(regclass[], bigint, integer) IS
+	'Asks the source node for what moving_table_query() writes down, of all that goes with shards, for each of the pieces that they become. Returns for each shard its parts, in order, and those of piece_parts(); raises the node''s error.';
 
 CREATE FUNCTION shardfdw_internal.check_group_here(shard regclass, mode text, done text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -226,7 +229,7 @@ BEGIN
 		IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = m.relation AND NOT t.tgisinternal) THEN
 			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s cannot be %s: it has triggers of its own on the coordinator', m.relation, done);
 		END IF;
-		PERFORM shardfdw_internal.check_owner_code(m.parent, CASE done WHEN 'split' THEN done ELSE 'move' END);
+		PERFORM shardfdw_internal.check_owner_code(m.parent, CASE done WHEN 'moved' THEN 'move' WHEN 'merged' THEN 'merge' ELSE done END);
 	END LOOP;
 END
 $$;
@@ -274,7 +277,7 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.ask_for_move(name) IS
 	'Asks a node for what decides whether shards can be moved from it or to it. Returns settings, free slots and senders, the role that is used there and its rights; raises the node''s error.';
 
-CREATE FUNCTION shardfdw_internal.check_job_nodes(shard regclass, source name, target name, mode text, done text) RETURNS void
+CREATE FUNCTION shardfdw_internal.check_job_nodes(shards regclass[], source name, target name, mode text, done text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -302,26 +305,26 @@ BEGIN
 	END IF;
 	IF mode = 'online' THEN
 		IF NOT (here->>'decodes')::boolean THEN
-			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s cannot be %s online: wal_level is "%s" on node "%s"', shard, done, here->>'wal_level', source),
+			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s cannot be %s online: wal_level is "%s" on node "%s"', shards[1], done, here->>'wal_level', source),
 				HINT = 'Set wal_level to logical there and restart it, or let writers wait all the time: mode => ''block''.';
 		END IF;
 		IF NOT (here->>'may_replicate')::boolean THEN
-			RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('shard %s cannot be %s online: role "%s" may not replicate on node "%s"', shard, done, here->>'role', source),
+			RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('shard %s cannot be %s online: role "%s" may not replicate on node "%s"', shards[1], done, here->>'role', source),
 				HINT = 'ALTER ROLE ... REPLICATION there, or let writers wait all the time: mode => ''block''.';
 		END IF;
 		IF (here->>'slots')::integer < 2 OR (here->>'senders')::integer < 2 THEN
-			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s cannot be %s online: node "%s" has no room for two more replication slots and WAL senders', shard, done, source),
+			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s cannot be %s online: node "%s" has no room for two more replication slots and WAL senders', shards[1], done, source),
 				DETAIL = format('Free are %s slots and %s senders.', here->>'slots', here->>'senders'),
 				HINT = 'Raise max_replication_slots or max_wal_senders there, or let writers wait all the time: mode => ''block''.';
 		END IF;
 	END IF;
 	-- indexes and generated columns are computed there anew
-	PERFORM shardfdw_internal.check_owner_code_on_nodes(m.parent, CASE done WHEN 'split' THEN done ELSE 'move' END, m.remote_schema, ARRAY[m.remote_table], ARRAY[source])
-	FROM shardfdw_internal.moving_tables(shard) m;
+	PERFORM shardfdw_internal.check_owner_code_on_nodes(m.parent, CASE done WHEN 'moved' THEN 'move' WHEN 'merged' THEN 'merge' ELSE done END, m.remote_schema, ARRAY[m.remote_table], ARRAY[source])
+	FROM shardfdw_internal.job_tables(shards) m;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.check_job_nodes(regclass, name, name, text, text) IS
-	'Checks what the nodes know about a move or split that is asked for: settings and rights; done: moved or split. Returns nothing; raises object_not_in_prerequisite_state or insufficient_privilege.';
+COMMENT ON FUNCTION shardfdw_internal.check_job_nodes(regclass[], name, name, text, text) IS
+	'Checks what the nodes know about a job that is asked for: settings and rights; done: moved, split or merged. Returns nothing; raises object_not_in_prerequisite_state or insufficient_privilege.';
 
 CREATE FUNCTION shardfdw_internal.check_move_nodes(shard regclass, source name, target name, mode text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -330,7 +333,7 @@ AS $$
 DECLARE
 	taken text;
 BEGIN
-	PERFORM shardfdw_internal.check_job_nodes(shard, source, target, mode, 'moved');
+	PERFORM shardfdw_internal.check_job_nodes(ARRAY[shard], source, target, mode, 'moved');
 	SELECT m.remote_name INTO taken FROM shardfdw_internal.moving_tables(shard) WITH ORDINALITY m(relation, parent, owner, node, server, name, remote_name, remote_schema, remote_table, adopted, ord)
 	JOIN shardfdw.query_nodes(ARRAY(SELECT target FROM shardfdw_internal.moving_tables(shard)),
 		ARRAY(SELECT format('SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE (n.nspname, c.relname) = (%L, %L)', x.remote_schema, x.remote_table)

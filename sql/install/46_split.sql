@@ -1,27 +1,40 @@
--- Splits: one shard by hash becomes several, and what it is colocated with likewise.
+-- Splits and merges: one shard by hash becomes several, or several become one, and what they are colocated with likewise.
 
-CREATE FUNCTION shardfdw_internal.shard_pieces(shard regclass, pieces integer) RETURNS TABLE (relation regclass, number integer, name name, bounds text)
+CREATE FUNCTION shardfdw_internal.shard_pieces(shards regclass[], pieces integer) RETURNS TABLE (relation regclass, number integer, name name, bounds text, is_first boolean)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT m.relation, n, CASE pieces WHEN 1 THEN m.remote_table ELSE shardfdw_internal.shard_name(p.relname, f.next + n - 1, f.next + pieces) END,
-		format('FOR VALUES WITH (MODULUS %s, REMAINDER %s)', b.bound[1]::bigint * pieces, b.bound[2]::bigint + (n - 1) * b.bound[1]::bigint)
-	FROM shardfdw_internal.moving_tables(shard) m
+	SELECT m.relation, n, CASE WHEN pieces = 1 AND cardinality(shards) = 1 THEN m.remote_table ELSE shardfdw_internal.shard_name(p.relname, f.next + n - 1, f.next + pieces) END,
+		format('FOR VALUES WITH (MODULUS %s, REMAINDER %s)', k.modulus, (b.bound[2]::bigint + (n - 1) * b.bound[1]::bigint) % nullif(k.modulus, 0)), s.ord = 1
+	FROM unnest(shards) WITH ORDINALITY s(shard, ord)
+	CROSS JOIN LATERAL shardfdw_internal.moving_tables(s.shard) m
 	JOIN pg_class p ON p.oid = m.parent
 	JOIN pg_class c ON c.oid = m.relation
 	LEFT JOIN LATERAL regexp_match(pg_get_expr(c.relpartbound, c.oid), '^FOR VALUES WITH \(modulus (\d+), remainder (\d+)\)$') AS b(bound) ON true
+	CROSS JOIN LATERAL (SELECT b.bound[1]::bigint * pieces / cardinality(shards)) k(modulus)
 	CROSS JOIN LATERAL (SELECT 1 + coalesce(max(substring(s.relname FROM '_(\d{1,8})$')::integer), -1)
 		FROM pg_inherits i JOIN pg_class s ON s.oid = i.inhrelid WHERE i.inhparent = m.parent) f(next)
 	CROSS JOIN generate_series(1, pieces) n
 $$;
-COMMENT ON FUNCTION shardfdw_internal.shard_pieces(regclass, integer) IS
-	'Names what a shard, and each that goes with it, becomes: pieces shards, numbered on from the last of their table; 1: itself. Returns for each piece its shard, number (1-based), name and FOR VALUES clause, which is for shards by hash alone.';
+COMMENT ON FUNCTION shardfdw_internal.shard_pieces(regclass[], integer) IS
+	'Names what shards, and each that goes with them, become: one shard itself (pieces: 1), or several, or several shards one; numbered on from the last of their table. Returns for each shard its pieces: number (1-based), name and FOR VALUES clause, which is for shards by hash alone; is_first: whether it goes with the first of shards.';
 
-CREATE FUNCTION shardfdw_internal.piece_renames(shard regclass, relation regclass, pieces integer, number integer) RETURNS jsonb
+CREATE FUNCTION shardfdw_internal.job_tables(shards regclass[])
+	RETURNS TABLE (relation regclass, parent regclass, owner oid, node name, server oid, name text, remote_name text, remote_schema name, remote_table name, adopted boolean, is_first boolean, staging name)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT m.relation, m.parent, m.owner, m.node, m.server, m.name, m.remote_name, m.remote_schema, m.remote_table, m.adopted, s.ord = 1,
+		CASE WHEN cardinality(shards) = 1 THEN m.remote_table ELSE (SELECT p.name FROM shardfdw_internal.shard_pieces(shards, 1) p WHERE p.relation = m.relation) END
+	FROM unnest(shards) WITH ORDINALITY s(shard, ord) CROSS JOIN LATERAL shardfdw_internal.moving_tables(s.shard) m ORDER BY m.relation::oid
+$$;
+COMMENT ON FUNCTION shardfdw_internal.job_tables(regclass[]) IS
+	'Lists what a job on these shards works on: moving_tables() of all. Returns also whether a table goes with the first of shards, and the name of its staging table.';
+
+CREATE FUNCTION shardfdw_internal.piece_renames(shards regclass[], relation regclass, pieces integer, number integer) RETURNS jsonb
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	WITH g AS MATERIALIZED (
 		SELECT m.relation, m.parent, m.remote_schema, m.remote_table, p.name
-		FROM shardfdw_internal.moving_tables(shard) m JOIN shardfdw_internal.shard_pieces(shard, pieces) p ON p.relation = m.relation AND p.number = piece_renames.number
+		FROM shardfdw_internal.job_tables(shards) m JOIN shardfdw_internal.shard_pieces(shards, pieces) p ON p.relation = m.relation AND p.number = piece_renames.number
 	), o AS (
 		SELECT i.object_name AS name FROM g, shardfdw_internal.shard_index_commands(g.parent) i WHERE g.relation = piece_renames.relation AND i.object_name IS NOT NULL
 		UNION SELECT s.stxname FROM g JOIN pg_statistic_ext s ON s.stxrelid = g.parent WHERE g.relation = piece_renames.relation
@@ -36,17 +49,18 @@ AS $$
 		'suffix', substring(g.name FROM '_\d+$'))
 	FROM g WHERE g.relation = piece_renames.relation
 $$;
-COMMENT ON FUNCTION shardfdw_internal.piece_renames(regclass, regclass, integer, integer) IS
+COMMENT ON FUNCTION shardfdw_internal.piece_renames(regclass[], regclass, integer, integer) IS
 	'Finds the names that a piece of a shard, and what belongs to it, gets on the node. Returns them as moving_table_query() wants them.';
 
-CREATE FUNCTION shardfdw_internal.piece_parts(shard regclass, id bigint, pieces integer) RETURNS TABLE (relation regclass, part text, command text)
+CREATE FUNCTION shardfdw_internal.piece_parts(shards regclass[], id bigint, pieces integer) RETURNS TABLE (relation regclass, part text, command text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	WITH g AS MATERIALIZED (
-		SELECT m.*, x.mark, format('%I.%I', x.mark, m.remote_table) AS root FROM shardfdw_internal.moving_tables(shard) m, (SELECT shardfdw_internal.job_schema(id)) x(mark)
+		SELECT m.*, x.mark, format('%I.%I', x.mark, m.staging) AS root, pieces > 1 OR cardinality(shards) > 1 AS is_placed
+		FROM shardfdw_internal.job_tables(shards) m, (SELECT shardfdw_internal.job_schema(id)) x(mark)
 	), p AS MATERIALIZED (
-		SELECT g.*, x.number, x.bounds, x.name AS piece, format('%I.%I', g.mark, x.name) AS staging, format('%I.%I', g.remote_schema, x.name) AS piece_name
-		FROM g JOIN shardfdw_internal.shard_pieces(shard, pieces) x ON x.relation = g.relation
+		SELECT g.relation, g.parent, g.owner, g.node, g.remote_schema, g.mark, g.root, g.is_placed, x.number, x.bounds, x.name AS piece, format('%I.%I', g.mark, x.name) AS staging, format('%I.%I', g.remote_schema, x.name) AS piece_name
+		FROM g JOIN shardfdw_internal.shard_pieces(shards, pieces) x ON x.relation = g.relation AND x.is_first
 	), parts AS (
 		SELECT p.relation, 'piece', 1, p.number, jsonb_build_object('name', p.piece_name, 'schema', p.remote_schema, 'table', p.piece)::text FROM p
 		UNION ALL SELECT p.relation, 'table', 2, p.number, format('COMMENT ON TABLE %s IS %L', p.staging, p.mark) FROM p
@@ -57,7 +71,7 @@ AS $$
 		UNION ALL SELECT p.relation, 'name', 5, p.number, concat_ws('; ', CASE WHEN pieces > 1 THEN format('ALTER TABLE %s DETACH PARTITION %s', p.root, p.staging) END,
 			format('ALTER TABLE %s SET SCHEMA %I', p.staging, p.remote_schema)) FROM p
 		UNION ALL SELECT g.relation, 'name', 6, 0, format('DROP TABLE %s', g.root) FROM g WHERE pieces > 1
-		UNION ALL SELECT g.relation, 'place', 7, 0, format('DROP FOREIGN TABLE %s', g.name) FROM g WHERE pieces > 1
+		UNION ALL SELECT g.relation, 'place', 7, 0, (SELECT format('DROP FOREIGN TABLE %s', string_agg(o.name, ', ')) FROM g o WHERE o.parent = g.parent) FROM g WHERE g.is_placed AND g.is_first
 		UNION ALL SELECT p.relation, 'place', 8, p.number, concat_ws('; ',
 			format('CREATE FOREIGN TABLE %I.%I PARTITION OF %s %s SERVER %I%s', n.nspname, p.piece, p.parent, p.bounds, p.node,
 				(SELECT format(' OPTIONS (%s)', string_agg(format('%I %L', o.option_name, o.option_value), ', ')) FROM pg_options_to_table(f.ftoptions) o
@@ -68,15 +82,15 @@ AS $$
 			format('COMMENT ON FOREIGN TABLE %I.%I IS %L', n.nspname, p.piece, obj_description(c.oid, 'pg_class')),
 			-- last, since it takes the rights to do the rest
 			CASE WHEN pg_get_userbyid(p.owner) <> current_user THEN format('ALTER FOREIGN TABLE %I.%I OWNER TO %I', n.nspname, p.piece, pg_get_userbyid(p.owner)) END)
-		FROM p JOIN pg_class c ON c.oid = p.relation JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_foreign_table f ON f.ftrelid = c.oid WHERE pieces > 1
-		UNION ALL SELECT p.relation, 'fact_analyze', 9, 0, coalesce(string_agg(format('ANALYZE %I.%I', n.nspname, p.piece), '; ' ORDER BY p.number) FILTER (WHERE pieces > 1
+		FROM p JOIN pg_class c ON c.oid = p.relation JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_foreign_table f ON f.ftrelid = c.oid WHERE p.is_placed
+		UNION ALL SELECT g.relation, 'fact_analyze', 9, 0, coalesce(string_agg(format('ANALYZE %I.%I', n.nspname, p.piece), '; ' ORDER BY p.number) FILTER (WHERE p.is_placed
 			AND EXISTS (SELECT FROM pg_stats s WHERE (s.schemaname, s.tablename) = (n.nspname, c.relname))), '')
-		FROM p JOIN pg_class c ON c.oid = p.relation JOIN pg_namespace n ON n.oid = c.relnamespace GROUP BY p.relation
+		FROM g JOIN pg_class c ON c.oid = g.relation JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN p ON p.relation = g.relation GROUP BY g.relation
 	)
 	SELECT x.relation, x.part, x.command FROM parts x(relation, part, ord, number, command) WHERE x.command IS NOT NULL ORDER BY x.relation::oid, x.ord, x.number
 $$;
-COMMENT ON FUNCTION shardfdw_internal.piece_parts(regclass, bigint, integer) IS
-	'Writes what a job does with the pieces of a shard besides making them: their staging table, their names, and what stands for them here. Returns for each shard its parts, in order.';
+COMMENT ON FUNCTION shardfdw_internal.piece_parts(regclass[], bigint, integer) IS
+	'Writes what a job does with the pieces of shards besides making them: their staging table, their names, and what stands for them here. Returns for each shard its parts, in order.';
 
 CREATE FUNCTION shardfdw_internal.run_here(commands text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
@@ -123,34 +137,27 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.check_split_key(regclass, regclass) IS
 	'Checks that a node divides the rows of a shard of this table as the coordinator would. Returns nothing; raises feature_not_supported.';
 
-CREATE FUNCTION shardfdw_internal.check_split_here(shard regclass, pieces integer, mode text) RETURNS void
+CREATE FUNCTION shardfdw_internal.check_pieces_here(shards regclass[], pieces integer, done text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
 	m record;
 	reason text;
-	modulus bigint;
+	other bigint;
 BEGIN
-	IF shard IS NULL OR pieces IS NULL OR mode IS NULL THEN
-		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'shard, pieces, mode, verify and wait must not be null';
-	END IF;
-	IF pieces NOT BETWEEN 2 AND 64 THEN
-		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('a shard cannot be split into %s', pieces), HINT = 'It can be split into 2 to 64 shards.';
-	END IF;
-	PERFORM shardfdw_internal.check_group_here(shard, mode, 'split');
-	FOR m IN SELECT x.*, c.relpartbound, p.name AS piece, substring(p.bounds FROM 'MODULUS (\d+)')::bigint AS modulus
-		FROM shardfdw_internal.moving_tables(shard) x JOIN pg_class c ON c.oid = x.relation LEFT JOIN shardfdw_internal.shard_pieces(shard, pieces) p ON p.relation = x.relation
+	FOR m IN SELECT x.*, p.name AS piece, substring(p.bounds FROM 'MODULUS (\d+)')::bigint AS modulus
+		FROM shardfdw_internal.job_tables(shards) x LEFT JOIN shardfdw_internal.shard_pieces(shards, pieces) p ON p.relation = x.relation
 		ORDER BY x.relation::oid, p.number
 	LOOP
-		PERFORM shardfdw_internal.check_split_key(m.parent, m.relation);
 		-- core wants each modulus to be a factor of the next larger one
-		SELECT x.other INTO modulus FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-		CROSS JOIN LATERAL (SELECT substring(pg_get_expr(c.relpartbound, c.oid) FROM 'modulus (\d+)')::bigint) x(other)
-		WHERE i.inhparent = m.parent AND x.other % m.modulus <> 0 AND m.modulus % x.other <> 0 LIMIT 1;
+		SELECT x.modulus INTO other FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+		CROSS JOIN LATERAL (SELECT substring(pg_get_expr(c.relpartbound, c.oid) FROM 'modulus (\d+)')::bigint) x(modulus)
+		WHERE i.inhparent = m.parent AND x.modulus % m.modulus <> 0 AND m.modulus % x.modulus <> 0
+			AND i.inhrelid NOT IN (SELECT t.relation FROM shardfdw_internal.job_tables(shards) t) LIMIT 1;
 		IF FOUND OR m.modulus > 2147483647 THEN
-			RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('shard %s cannot be split into %s: its new modulus would be %s', m.relation, pieces, m.modulus),
-				DETAIL = CASE WHEN modulus IS NULL THEN 'The largest modulus is 2147483647.' ELSE format('Another shard has modulus %s, and one of the two has to be a factor of the other.', modulus) END;
+			RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('shard %s cannot be %s: the new modulus would be %s', m.relation, done, m.modulus),
+				DETAIL = CASE WHEN other IS NULL THEN 'The largest modulus is 2147483647.' ELSE format('Another shard has modulus %s, and one of the two has to be a factor of the other.', other) END;
 		END IF;
 		reason := CASE
 			WHEN m.adopted THEN 'has another name on its node'
@@ -165,13 +172,75 @@ BEGIN
 			ELSE (SELECT format('is used by %s', pg_describe_object(d.classid, d.objid, d.objsubid)) FROM pg_depend d
 				WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = m.relation AND d.deptype = 'n' AND d.classid NOT IN ('pg_attrdef'::regclass, 'pg_constraint'::regclass) LIMIT 1) END;
 		IF reason IS NOT NULL THEN
-			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s cannot be split: it %s', m.relation, reason);
+			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s cannot be %s: it %s', m.relation, done, reason);
 		END IF;
 	END LOOP;
 END
 $$;
+COMMENT ON FUNCTION shardfdw_internal.check_pieces_here(regclass[], integer, text) IS
+	'Checks what the coordinator knows about partitions that are to take the place of others. Returns nothing; raises invalid_parameter_value or object_not_in_prerequisite_state.';
+
+CREATE FUNCTION shardfdw_internal.check_split_here(shard regclass, pieces integer, mode text) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
+	IF shard IS NULL OR pieces IS NULL OR mode IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'shard, pieces, mode, verify and wait must not be null';
+	END IF;
+	IF pieces NOT BETWEEN 2 AND 64 THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('a shard cannot be split into %s', pieces), HINT = 'It can be split into 2 to 64 shards.';
+	END IF;
+	PERFORM shardfdw_internal.check_group_here(shard, mode, 'split');
+	PERFORM shardfdw_internal.check_split_key(x.parent, x.relation) FROM shardfdw_internal.moving_tables(shard) x;
+	PERFORM shardfdw_internal.check_pieces_here(ARRAY[shard], pieces, 'split');
+END
+$$;
 COMMENT ON FUNCTION shardfdw_internal.check_split_here(regclass, integer, text) IS
 	'Checks what the coordinator knows about a split that is asked for. Returns nothing; raises null_value_not_allowed, invalid_parameter_value, feature_not_supported, wrong_object_type, insufficient_privilege or object_not_in_prerequisite_state.';
+
+CREATE FUNCTION shardfdw_internal.check_merge_here(shards regclass[], mode text) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	s record;
+BEGIN
+	IF shards IS NULL OR mode IS NULL OR array_position(shards, NULL) IS NOT NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'shards, mode, verify and wait must not be null';
+	END IF;
+	IF cardinality(shards) NOT BETWEEN 2 AND 16 THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('%s shards cannot be merged', cardinality(shards)), HINT = 'From 2 to 16 shards can be merged into one.';
+	END IF;
+	IF EXISTS (SELECT FROM unnest(shards) x(shard) GROUP BY x.shard HAVING count(*) > 1) THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'a shard cannot be merged with itself';
+	END IF;
+	PERFORM shardfdw_internal.check_group_here(x.shard, mode, 'merged') FROM unnest(shards) x(shard);
+	SELECT count(DISTINCT x.node) AS nodes, count(DISTINCT x.parent) AS parents, count(*) FILTER (WHERE b.bound IS NULL) AS others, count(DISTINCT b.bound[1]) AS moduli,
+		count(DISTINCT b.bound[2]) AS remainders, max(b.bound[1]::bigint) AS modulus, count(DISTINCT b.bound[2]::bigint % greatest(1, b.bound[1]::bigint / cardinality(shards))) AS rests,
+		max(x.parent::text) AS parent INTO s
+	FROM shardfdw_internal.job_tables(shards) x JOIN pg_class c ON c.oid = x.relation
+	LEFT JOIN LATERAL regexp_match(pg_get_expr(c.relpartbound, c.oid), '^FOR VALUES WITH \(modulus (\d+), remainder (\d+)\)$') AS b(bound) ON true
+	WHERE x.relation = ANY (shards);
+	IF s.parents > 1 THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'shards of different tables cannot be merged';
+	END IF;
+	IF s.others > 0 THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('shards of table %s cannot be merged: it is not partitioned by HASH', s.parent);
+	END IF;
+	IF s.moduli > 1 OR s.remainders <> cardinality(shards) OR s.modulus % cardinality(shards) <> 0 OR s.rests > 1 THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('these shards of table %s do not make up one', s.parent),
+			DETAIL = 'What can be merged are n shards of one modulus m whose remainders are r, r + m/n, r + 2m/n and so on.',
+			HINT = 'The view shardfdw.shards shows the bounds.';
+	END IF;
+	IF s.nodes > 1 THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('these shards of table %s are not on one node', s.parent), HINT = 'Move them to one node first (move_shard).';
+	END IF;
+	PERFORM shardfdw_internal.check_pieces_here(shards, 1, 'merged');
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_merge_here(regclass[], text) IS
+	'Checks what the coordinator knows about a merge that is asked for. Returns nothing; raises null_value_not_allowed, invalid_parameter_value, feature_not_supported, wrong_object_type, insufficient_privilege or object_not_in_prerequisite_state.';
 
 CREATE FUNCTION shardfdw_internal.check_split_node(shard regclass, node name, mode text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -180,7 +249,7 @@ AS $$
 DECLARE
 	encoding CONSTANT text := shardfdw_internal.ask_for_move(node)->>'encoding';
 BEGIN
-	PERFORM shardfdw_internal.check_job_nodes(shard, node, node, mode, 'split');
+	PERFORM shardfdw_internal.check_job_nodes(ARRAY[shard], node, node, mode, 'split');
 	IF encoding <> getdatabaseencoding() THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('shard %s cannot be split: the encoding of node "%s" is %s', shard, node, encoding),
 			DETAIL = format('The encoding here is %s, so that texts have other hashes there.', getdatabaseencoding());
@@ -197,9 +266,23 @@ AS $$
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('split_shard');
 	PERFORM shardfdw_internal.check_split_here(shard, pieces, mode);
-	RETURN shardfdw_internal.run_job('split_shard', shard, (SELECT m.server FROM shardfdw_internal.moving_tables(shard) m LIMIT 1), pieces, mode, verify, wait);
+	RETURN shardfdw_internal.run_job('split_shard', ARRAY[shard], (SELECT m.server FROM shardfdw_internal.moving_tables(shard) m LIMIT 1), pieces, mode, verify, wait);
 END
 $$;
 COMMENT ON FUNCTION shardfdw.split_shard(regclass, integer, text, boolean, boolean) IS
 	'Splits a shard by hash, and the shards of colocated tables with the same keys, into as many pieces on the same node. mode: online, or block, which keeps readers and writers of the tables waiting for the whole copy; verify: compare the rows before the switch; wait: return when it is done, else at once. The work is that of a background process, which the end of this transaction does not undo. Returns the number of its job; raises what is in the way, before anything is changed.';
 REVOKE ALL ON FUNCTION shardfdw.split_shard(regclass, integer, text, boolean, boolean) FROM PUBLIC;
+
+CREATE FUNCTION shardfdw.merge_shards(shards regclass[], mode text DEFAULT 'online', verify boolean DEFAULT true, wait boolean DEFAULT true) RETURNS bigint
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
+	PERFORM shardfdw_internal.check_isolation('merge_shards');
+	PERFORM shardfdw_internal.check_merge_here(shards, mode);
+	RETURN shardfdw_internal.run_job('merge_shards', shards, (SELECT m.server FROM shardfdw_internal.moving_tables(shards[1]) m LIMIT 1), 1, mode, verify, wait);
+END
+$$;
+COMMENT ON FUNCTION shardfdw.merge_shards(regclass[], text, boolean, boolean) IS
+	'Makes one shard of several by hash on one node that a split of it would give, and so of the shards of colocated tables with the same keys. What is not of the table has the new shard from the first one. mode, verify and wait as for split_shard(). The work is that of a background process, which the end of this transaction does not undo. Returns the number of its job; raises what is in the way, before anything is changed.';
+REVOKE ALL ON FUNCTION shardfdw.merge_shards(regclass[], text, boolean, boolean) FROM PUBLIC;

@@ -343,18 +343,43 @@ find_table(ShardApply *apply, uint32 relid)
 	return hash_search(apply->tables, &relid, HASH_FIND, NULL);
 }
 
+/* Is the table with these rows among those that a TRUNCATE is about? */
+static bool
+is_truncated(ShardApply *apply, const ShardMoveTable *table, const ShardChange *change)
+{
+	for (int i = 0; i < change->nrelids; i++)
+	{
+		const ApplyTable *entry = find_table(apply, change->relids[i]);
+
+		if (entry && entry->table == table)
+			return true;
+	}
+	return false;
+}
+
 static void
 apply_truncate(ShardApply *apply, const ShardChange *change)
 {
+	const ShardMove *move = apply->move;
 	StringInfoData sql;
 
 	initStringInfo(&sql);
-	for (int i = 0; i < change->nrelids; i++)
+	for (int i = 0; i < move->ntables; i++)
 	{
-		const ApplyTable *table = find_table(apply, change->relids[i]);
+		const ShardMoveTable *table = &move->tables[i];
 
-		if (table && table->table)
-			appendStringInfo(&sql, "%s%s", sql.len > 0 ? ", " : "TRUNCATE ", table->table->staging);
+		if (!is_truncated(apply, table, change))
+			continue;
+		/* in a merge, whose staging table has rows of others, too */
+		for (int j = 0; j < move->ntables; j++)
+		{
+			if (strcmp(move->tables[j].staging, table->staging) == 0 && !is_truncated(apply, &move->tables[j], change))
+				ereport(ERROR,
+						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						 errmsg("shard %s was truncated by itself while it was merged", table->name),
+						 errhint("Start it again.")));
+		}
+		appendStringInfo(&sql, "%s%s", sql.len > 0 ? ", " : "TRUNCATE ", table->staging);
 	}
 	if (sql.len > 0)
 		send_plain(apply, sql.data);

@@ -69,7 +69,7 @@ shard_block_lock(ShardMove *move, int timeout_ms, void (*before_each) (void *arg
 		if (try_lock(move, timeout_ms))
 			break;
 		if (!told)
-			shard_job_set_waiting(move, SHARD_MOVE_IS_SPLIT(move) ? "transactions that use the tables, or have written to their shards" :
+			shard_job_set_waiting(move, SHARD_MOVE_REPLACES(move) ? "transactions that use the tables, or have written to their shards" :
 								   "transactions that have written to the shards, or locked rows of them");
 		told = true;
 		shard_wait_pause(pause_ms, false);

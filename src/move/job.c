@@ -30,6 +30,7 @@
 #include "postmaster/bgworker.h"
 #include "storage/latch.h"
 #include "utils/acl.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -144,7 +145,7 @@ shard_job_insert(const ShardMove *move)
 						   "; INSERT INTO " SHARD_INTERNAL_SCHEMA ".job (id, kind, state, stage, tables, names, source, target, mode, role, pid, started)"
 						   " VALUES (" INT64_FORMAT ", '%s', 'running', 'starting', ARRAY[%s]::pg_catalog.oid[], ARRAY[%s]::pg_catalog.text[],"
 						   " %s, %s, '%s', %s, %d, pg_catalog.clock_timestamp())",
-						   move->id - KEPT_JOBS, move->id, SHARD_MOVE_IS_SPLIT(move) ? "split" : "move", oids.data, names.data, literal(move->source_name),
+						   move->id - KEPT_JOBS, move->id, SHARD_MOVE_IS_SPLIT(move) ? "split" : SHARD_MOVE_IS_MERGE(move) ? "merge" : "move", oids.data, names.data, literal(move->source_name),
 						   literal(move->target_name), move->online ? "online" : "block",
 						   literal(GetUserNameFromId(move->userid, false)), MyProcPid));
 }
@@ -398,8 +399,30 @@ await_row(int64 id, BackgroundWorkerHandle *handle)
 	}
 }
 
+/* Notes what the job is to work on. */
+static void
+take_shards(ArrayType *array, ShardJobArgs *args)
+{
+	Datum	   *shards;
+	bool	   *nulls;
+
+	deconstruct_array(array, REGCLASSOID, sizeof(Oid), true, TYPALIGN_INT, &shards, &nulls, &args->nshards);
+	if (args->nshards < 1 || args->nshards > SHARD_MOVE_MAX_SHARDS)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("a job cannot work on %d shards", args->nshards)));
+	for (int i = 0; i < args->nshards; i++)
+	{
+		if (nulls[i] || shard_group_find(DatumGetObjectId(shards[i])) == NIL)
+			ereport(ERROR,
+					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+					 errmsg("relation %u is not a shard", nulls[i] ? InvalidOid : DatumGetObjectId(shards[i]))));
+		args->shards[i] = DatumGetObjectId(shards[i]);
+	}
+}
+
 /*
- * start_job(shard regclass, target oid, pieces integer, online boolean, verify boolean) -> bigint
+ * start_job(shards regclass[], target oid, pieces integer, online boolean, verify boolean) -> bigint
  */
 Datum
 shardfdw_start_job(PG_FUNCTION_ARGS)
@@ -409,14 +432,10 @@ shardfdw_start_job(PG_FUNCTION_ARGS)
 	ShardJobArgs args = {0};
 
 	StaticAssertStmt(sizeof(ShardJobArgs) <= BGW_EXTRALEN, "arguments of a job do not fit");
-	if (shard_group_find(PG_GETARG_OID(0)) == NIL)
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("relation %u is not a shard", PG_GETARG_OID(0))));
+	take_shards(PG_GETARG_ARRAYTYPE_P(0), &args);
 	args.id = nextval_internal(find_relation("job_id"), false);
 	args.database = MyDatabaseId;
 	args.userid = GetUserId();
-	args.shard = PG_GETARG_OID(0);
 	args.target = PG_GETARG_OID(1);
 	args.npieces = PG_GETARG_INT32(2);
 	args.online = PG_GETARG_BOOL(3);

@@ -16,7 +16,8 @@ typedef struct ShardJobArgs
 	int64		id;
 	Oid			database;
 	Oid			userid;
-	Oid			shard;
+	int			nshards;
+	Oid			shards[SHARD_MOVE_MAX_SHARDS];
 	Oid			target;
 	int			npieces;
 	bool		online;

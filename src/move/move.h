@@ -1,9 +1,10 @@
 /*
  * move.h
- *	  What is known of a move or a split while it goes on.
+ *	  What is known of a move, a split or a merge while it goes on.
  *
  * A split is a move to the node where the shard is, into several tables, its pieces: they are
- * partitions of a staging table, which takes rows and changes as that of a move does.
+ * partitions of a staging table, which takes rows and changes as that of a move does.  In a
+ * merge the tables of several shards have one staging table.
  */
 #ifndef SHARDFDW_MOVE_H
 #define SHARDFDW_MOVE_H
@@ -12,6 +13,8 @@
 
 #include "nodes/pg_list.h"
 #include "utils/timestamp.h"
+
+#define SHARD_MOVE_MAX_SHARDS 16
 
 /* A part of what the source says about a table; see shardfdw_internal.moving_table_query(). */
 typedef struct ShardMovePart
@@ -29,7 +32,7 @@ typedef struct ShardMoveTable
 	const char *remote_name;	/* the same on the nodes, before and after the move */
 	const char *remote_schema;	/* not quoted */
 	const char *remote_table;	/* not quoted */
-	const char *staging;		/* qualified, quoted name on the target of what takes the rows: the table, or that of which the pieces are partitions */
+	const char *staging;		/* qualified, quoted name on the target of what takes the rows */
 	const char *columns;		/* those that are not generated, as in a column list; may be empty */
 	bool		binary;			/* COPY may be binary */
 	bool		identified;		/* has a replica identity */
@@ -53,10 +56,11 @@ typedef struct ShardMove
 	MemoryContext cxt;			/* of all that is here */
 	int64		id;
 	Oid			userid;			/* whose user mappings are used */
-	Oid			shard;			/* the one that was asked for */
+	int			nshards;		/* that were asked for: more than one are merged */
+	Oid			shards[SHARD_MOVE_MAX_SHARDS];
 	Oid			source;			/* servers */
-	Oid			target;			/* of a split: the source */
-	int			npieces;		/* that each shard becomes; 1: it moves */
+	Oid			target;			/* of splits and merges: the source */
+	int			npieces;		/* that each shard becomes: more than one of a split */
 	const char *source_name;
 	const char *target_name;
 	bool		online;
@@ -70,10 +74,14 @@ typedef struct ShardMove
 	ShardMoveProgress progress;
 } ShardMove;
 
-/* Is it a split? */
 #define SHARD_MOVE_IS_SPLIT(move) ((move)->npieces > 1)
+#define SHARD_MOVE_IS_MERGE(move) ((move)->nshards > 1)
+
+/* Do other shards take the place of these, on the same node? */
+#define SHARD_MOVE_REPLACES(move) (SHARD_MOVE_IS_SPLIT(move) || SHARD_MOVE_IS_MERGE(move))
 
 /* As in "cannot be moved". */
-#define SHARD_MOVE_DONE(move) (SHARD_MOVE_IS_SPLIT(move) ? "split" : "moved")
+#define SHARD_MOVE_DONE(move) \
+	(SHARD_MOVE_IS_SPLIT(move) ? "split" : SHARD_MOVE_IS_MERGE(move) ? "merged" : "moved")
 
 #endif

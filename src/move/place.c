@@ -6,8 +6,9 @@
  *	 source: t ------------------------------------(2) prepared----> t, which raises "moved" --> dropped
  *	 here:	 t is on the source -------------------(3) commit------> t is on the target
  *
- * A split has two or more tables for t, and source and target are one.  They get names of
- * their own in (1), and in (3) foreign tables that take the place of the one for t.
+ * A split has two or more tables for t, a merge has one for several; source and target are
+ * one.  They get names of their own in (1), and in (3) foreign tables that take the place of
+ * those that were there.
  *
  * (1) comes first: nobody looks for t on the target before (3), and everybody finds it
  * there afterwards.  (2) and (3) commit together (remote/xact/twophase.c), so there is no
@@ -80,6 +81,16 @@ finishing_commands(const ShardMoveTable *table)
 			appendStringInfo(&buf, "%s%s", buf.len > 0 ? "; " : "", commands);
 	}
 	return buf.data;
+}
+
+/* What a part says, if it says something, and a semicolon. */
+static void
+append_commands(StringInfo buf, const ShardMoveTable *table, const char *part)
+{
+	char	   *commands = shard_move_commands(table, part);
+
+	if (commands)
+		appendStringInfo(buf, "%s; ", commands);
 }
 
 /* The old tables, for recovery: an array's elements. */
@@ -183,13 +194,13 @@ shard_place_prepare(ShardMove *move)
 	shard_move_begin(move);
 
 	initStringInfo(&source);
-	append_schema(move, true, SHARD_MOVE_IS_SPLIT(move), &source);
+	append_schema(move, true, SHARD_MOVE_REPLACES(move), &source);
 	append_function(move, &source);
 	initStringInfo(&target);
-	if (!SHARD_MOVE_IS_SPLIT(move))
+	if (!SHARD_MOVE_REPLACES(move))
 		append_schema(move, false, true, &target);
 	for (int i = 0; i < move->ntables; i++)
-		appendStringInfo(&target, "%s; ", shard_move_commands(&move->tables[i], "table"));
+		append_commands(&target, &move->tables[i], "table");
 	move->on_nodes = true;
 	shard_move_run(move, move->source, source.data);
 	shard_move_run(move, move->target, target.data);
@@ -204,6 +215,9 @@ shard_place_index(const ShardMove *move)
 		const ShardMoveTable *table = &move->tables[i];
 		char	   *commands = shard_move_commands(table, "index");
 
+		/* of several that are merged, one has the commands */
+		if (shard_move_commands(table, "name") == NULL)
+			continue;
 		if (commands)
 			shard_move_run(move, move->target, commands);
 		shard_move_run(move, move->target, psprintf("ANALYZE %s", table->staging));
@@ -217,9 +231,12 @@ shard_place_index(const ShardMove *move)
 static void
 check_group(const ShardMove *move)
 {
-	List	   *group = shard_group_find(move->shard);
-	bool		same = list_length(group) == move->ntables;
+	List	   *group = NIL;
+	bool		same;
 
+	for (int i = 0; i < move->nshards; i++)
+		group = list_concat_unique_oid(group, shard_group_find(move->shards[i]));
+	same = list_length(group) == move->ntables;
 	for (int i = 0; i < move->ntables && same; i++)
 		same = list_member_oid(group, move->tables[i].relid);
 	if (!same)
@@ -246,7 +263,7 @@ shard_place_lock(const ShardMove *move, int timeout_ms)
 	ShardCommand command = {0};
 
 	(void) set_config_option("lock_timeout", psprintf("%d", timeout_ms), PGC_SUSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
-	if (SHARD_MOVE_IS_SPLIT(move))
+	if (SHARD_MOVE_REPLACES(move))
 		lock_parents(move);
 	check_group(move);
 	initStringInfo(&sql);
@@ -255,7 +272,7 @@ shard_place_lock(const ShardMove *move, int timeout_ms)
 	{
 		const ShardMoveTable *table = &move->tables[i];
 
-		LockRelationOid(table->relid, SHARD_MOVE_IS_SPLIT(move) ? AccessExclusiveLock : ExclusiveLock);
+		LockRelationOid(table->relid, SHARD_MOVE_REPLACES(move) ? AccessExclusiveLock : ExclusiveLock);
 		if (!SearchSysCacheExists1(FOREIGNTABLEREL, ObjectIdGetDatum(table->relid)) ||
 			GetForeignServerIdByRelId(table->relid) != move->source)
 			ereport(ERROR,
@@ -283,16 +300,11 @@ finish_on_target(const ShardMove *move)
 	StringInfoData sql;
 
 	initStringInfo(&sql);
-	appendStringInfo(&sql, "SET LOCAL lock_timeout = %d", TARGET_LOCK_MS);
+	appendStringInfo(&sql, "SET LOCAL lock_timeout = %d; ", TARGET_LOCK_MS);
 	for (int i = 0; i < move->ntables; i++)
-		appendStringInfo(&sql, "; %s", shard_move_commands(&move->tables[i], "name"));
+		append_commands(&sql, &move->tables[i], "name");
 	for (int i = 0; i < move->ntables; i++)
-	{
-		char	   *commands = shard_move_commands(&move->tables[i], "finish");
-
-		if (commands)
-			appendStringInfo(&sql, "; %s", commands);
-	}
+		append_commands(&sql, &move->tables[i], "finish");
 	if (!shard_move_try(move, move->target, sql.data))
 		return false;
 	SHARD_FAULT_POINT("move_named");
@@ -340,11 +352,14 @@ set_server(const ShardMove *move, const ShardMoveTable *table)
 	CacheInvalidateRelcacheByRelid(table->parent);
 }
 
-/* (3), of a split: partitions for the pieces take the place of the one that was there.  Nobody else uses the table. */
+/* (3), of splits and merges: partitions for what there is now take the place of those that were there.  Nobody else uses the table. */
 static void
 set_partitions(const ShardMoveTable *table)
 {
-	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".run_here(%s)", quote_literal_cstr(shard_move_commands(table, "place"))));
+	char	   *commands = shard_move_commands(table, "place");
+
+	if (commands)
+		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".run_here(%s)", quote_literal_cstr(commands)));
 }
 
 bool
@@ -355,7 +370,7 @@ shard_place_switch(ShardMove *move)
 	close_on_source(move);
 	for (int i = 0; i < move->ntables; i++)
 	{
-		if (SHARD_MOVE_IS_SPLIT(move))
+		if (SHARD_MOVE_REPLACES(move))
 			set_partitions(&move->tables[i]);
 		else
 			set_server(move, &move->tables[i]);
@@ -509,8 +524,8 @@ shard_place_drop(ShardMove *move)
 	bool		told = false;
 	bool		dropped;
 
-	/* the map of before a split is known to nobody, since everybody who had it had locked the table */
-	if (!SHARD_MOVE_IS_SPLIT(move))
+	/* where shards were replaced, the map of before is known to nobody, since everybody who had it had locked the table */
+	if (!SHARD_MOVE_REPLACES(move))
 		wait_for_older(move);
 	for (;;)
 	{

@@ -117,13 +117,70 @@ shard_relay_copy(ShardMove *move, const ShardMoveTable *table, ShardConn *from, 
 
 /* ---------- comparing ---------- */
 
-/* The query for the number of rows and the sums of both halves of their hashes. */
-static char *
-sum_query(const char *name, const ShardMoveTable *table)
+/* Adds the query for the hashes of a table's rows to others. */
+static void
+append_hashes(StringInfo sql, const char *name, const ShardMoveTable *table)
 {
-	return psprintf("SELECT pg_catalog.concat_ws(' ', count(*), sum(x.h >> 32), sum(x.h & 4294967295)) FROM"
-					" (SELECT pg_catalog.hashtextextended((ROW(%s)::text) COLLATE \"C\", 0) AS h FROM %s) x",
-					table->columns, name);
+	appendStringInfo(sql, "%sSELECT pg_catalog.hashtextextended((ROW(%s)::text) COLLATE \"C\", 0) AS h FROM %s",
+					 sql->len > 0 ? " UNION ALL " : "", table->columns, name);
+}
+
+/* Asks for the number of rows and the sums of both halves of their hashes. */
+static void
+ask_sums(ShardConn *link, const char *hashes)
+{
+	shard_link_send(link, psprintf("SELECT pg_catalog.concat_ws(' ', count(*), sum(x.h >> 32), sum(x.h & 4294967295)) FROM (%s) x", hashes));
+}
+
+static char *
+take_sums(ShardConn *link, const char *label)
+{
+	PGresult   *res = shard_link_result(link, label);
+	char	   *sums = pstrdup(PQgetvalue(res, 0, 0));
+
+	PQclear(res);
+	return sums;
+}
+
+/* Is it the first one of those with the same staging table? */
+static bool
+is_first(const ShardMove *move, int tableno)
+{
+	for (int i = 0; i < tableno; i++)
+	{
+		if (strcmp(move->tables[i].staging, move->tables[tableno].staging) == 0)
+			return false;
+	}
+	return true;
+}
+
+/* Compares a staging table with all whose rows it has. */
+static void
+verify_table(const ShardMove *move, const ShardMoveTable *table, ShardConn *from, ShardConn *into)
+{
+	StringInfoData here;
+	StringInfoData there;
+	char	   *left;
+	char	   *right;
+
+	initStringInfo(&here);
+	initStringInfo(&there);
+	for (int i = 0; i < move->ntables; i++)
+	{
+		if (strcmp(move->tables[i].staging, table->staging) == 0)
+			append_hashes(&here, move->tables[i].remote_name, table);
+	}
+	append_hashes(&there, table->staging, table);
+	ask_sums(from, here.data);
+	ask_sums(into, there.data);
+	left = take_sums(from, table->name);
+	right = take_sums(into, table->name);
+	if (strcmp(left, right) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("the rows of shard %s differ on nodes \"%s\" and \"%s\"", table->name, move->source_name, move->target_name),
+				 errdetail("Number of rows, and sums of their hashes: %s and %s.", left, right),
+				 errhint("The shard stays where it is.")));
 }
 
 void
@@ -131,25 +188,7 @@ shard_relay_verify(const ShardMove *move, ShardConn *from, ShardConn *into)
 {
 	for (int i = 0; i < move->ntables; i++)
 	{
-		const ShardMoveTable *table = &move->tables[i];
-		PGresult   *here;
-		PGresult   *there;
-		char	   *left;
-		char	   *right;
-
-		shard_link_send(from, sum_query(table->remote_name, table));
-		shard_link_send(into, sum_query(table->staging, table));
-		here = shard_link_result(from, table->name);
-		left = pstrdup(PQgetvalue(here, 0, 0));
-		PQclear(here);
-		there = shard_link_result(into, table->name);
-		right = pstrdup(PQgetvalue(there, 0, 0));
-		PQclear(there);
-		if (strcmp(left, right) != 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_DATA_CORRUPTED),
-					 errmsg("the rows of shard %s differ on nodes \"%s\" and \"%s\"", table->name, move->source_name, move->target_name),
-					 errdetail("Number of rows, and sums of their hashes: %s and %s.", left, right),
-					 errhint("The shard stays where it is.")));
+		if (is_first(move, i))
+			verify_table(move, &move->tables[i], from, into);
 	}
 }

@@ -114,8 +114,21 @@ take_table(HeapTuple tuple, TupleDesc desc, void *arg)
 	table->remote_schema = column(move, tuple, desc, 6);
 	table->remote_table = column(move, tuple, desc, 7);
 	move->schema = column(move, tuple, desc, 8);
-	table->staging = quote_qualified_identifier(move->schema, table->remote_table);
+	table->staging = quote_qualified_identifier(move->schema, SPI_getvalue(tuple, desc, 9));
 	MemoryContextSwitchTo(oldcxt);
+}
+
+char *
+shard_move_array(const ShardMove *move)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	appendStringInfoString(&buf, "'{");
+	for (int i = 0; i < move->nshards; i++)
+		appendStringInfo(&buf, "%s%u", i > 0 ? "," : "", move->shards[i]);
+	appendStringInfoString(&buf, "}'::pg_catalog.regclass[]");
+	return buf.data;
 }
 
 void
@@ -131,12 +144,12 @@ shard_move_find_tables(ShardMove *move)
 	move->ntables = 0;
 	move->tables = NULL;
 	each_row(psprintf("SELECT m.relation::pg_catalog.oid, m.parent::pg_catalog.oid, m.server, m.name, m.remote_name, m.remote_schema, m.remote_table, "
-					  SHARD_INTERNAL_SCHEMA ".job_schema(" INT64_FORMAT ") FROM " SHARD_INTERNAL_SCHEMA ".moving_tables(%u) m",
-					  move->id, move->shard), take_table, move);
+					  SHARD_INTERNAL_SCHEMA ".job_schema(" INT64_FORMAT "), m.staging FROM " SHARD_INTERNAL_SCHEMA ".job_tables(%s) m",
+					  move->id, shard_move_array(move)), take_table, move);
 	if (move->ntables == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("relation %u is not a shard", move->shard)));
+				 errmsg("relation %u is not a shard", move->shards[0])));
 	move->source_name = MemoryContextStrdup(move->cxt, GetForeignServer(move->source)->servername);
 	shard_move_set_target(move, move->target);
 }
@@ -165,8 +178,8 @@ take_part(HeapTuple tuple, TupleDesc desc, void *arg)
 static void
 ask_parts(ShardMove *move)
 {
-	each_row(psprintf("SELECT p.relation::pg_catalog.oid, p.part, p.command FROM " SHARD_INTERNAL_SCHEMA ".moving_parts(%u, " INT64_FORMAT ", %d) p",
-					  move->shard, move->id, move->npieces), take_part, move);
+	each_row(psprintf("SELECT p.relation::pg_catalog.oid, p.part, p.command FROM " SHARD_INTERNAL_SCHEMA ".moving_parts(%s, " INT64_FORMAT ", %d) p",
+					  shard_move_array(move), move->id, move->npieces), take_part, move);
 }
 
 const char *

@@ -22,6 +22,9 @@ extern void shard_move_find_tables(ShardMove *move);
 /* Makes serverid the target. */
 extern void shard_move_set_target(ShardMove *move, Oid serverid);
 
+/* The shards that were asked for, as SQL writes an array of them. */
+extern char *shard_move_array(const ShardMove *move);
+
 /* Asks the source what the tables are made of.  Errors: what is in the way of moving them. */
 extern void shard_move_read_parts(ShardMove *move);
 

@@ -1,6 +1,6 @@
 /*
  * worker.c
- *	  The process that moves and splits shards.
+ *	  The process that moves, splits and merges shards.
  *
  *	 waiting for its turn --> checking --> preparing --> copying --> indexing --> [catching up -->
  *	 comparing -->] switching --> dropping --> done
@@ -41,7 +41,8 @@ make_move(const ShardJobArgs *args)
 	move->cxt = cxt;
 	move->id = args->id;
 	move->userid = args->userid;
-	move->shard = args->shard;
+	move->nshards = args->nshards;
+	memcpy(move->shards, args->shards, sizeof(move->shards));
 	move->target = args->target;
 	move->npieces = args->npieces;
 	move->online = args->online;
@@ -80,7 +81,7 @@ take_turns(ShardMove *move)
 			shard_moving_give_turn(move->target);
 			if (source != move->target)
 				shard_moving_give_turn(source);
-			if (SHARD_MOVE_IS_SPLIT(move))
+			if (SHARD_MOVE_REPLACES(move))
 				shard_move_set_target(move, move->source);
 			shard_job_set_nodes(move);
 		}
@@ -108,21 +109,26 @@ static void
 check(ShardMove *move)
 {
 	const char *mode = move->online ? "online" : "block";
+	const char *source;
+	const char *target;
 
 	enter_stage(move, "checking");
+	source = quote_literal_cstr(move->source_name);
+	target = quote_literal_cstr(move->target_name);
 	shard_move_begin(move);
 	if (SHARD_MOVE_IS_SPLIT(move))
-		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_split_here(%u, %d, '%s')", move->shard, move->npieces, mode));
+		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_split_here(%u, %d, '%s')", move->shards[0], move->npieces, mode));
+	else if (SHARD_MOVE_IS_MERGE(move))
+		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_merge_here(%s, '%s')", shard_move_array(move), mode));
 	else
-		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_move_here(%u, %s, '%s')", move->shard,
-								 quote_literal_cstr(move->target_name), mode));
+		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_move_here(%u, %s, '%s')", move->shards[0], target, mode));
 	shard_leftover_remove_from(move->source, move->target);
 	if (SHARD_MOVE_IS_SPLIT(move))
-		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_split_node(%u, %s, '%s')", move->shard,
-								 quote_literal_cstr(move->source_name), mode));
+		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_split_node(%u, %s, '%s')", move->shards[0], source, mode));
+	else if (SHARD_MOVE_IS_MERGE(move))
+		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_job_nodes(%s, %s, %s, '%s', 'merged')", shard_move_array(move), source, source, mode));
 	else
-		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_move_nodes(%u, %s, %s, '%s')", move->shard,
-								 quote_literal_cstr(move->source_name), quote_literal_cstr(move->target_name), mode));
+		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_move_nodes(%u, %s, %s, '%s')", move->shards[0], source, target, mode));
 	shard_move_read_parts(move);
 	shard_move_commit();
 }
