@@ -1,5 +1,5 @@
-# Moves and splits that end at each of their stages: by an error, by the death of the coordinator, or of a node. After a
-# round of recovery the shard, or all pieces, are on one node with all rows, nothing else is left, and it can be moved.
+# Moves, splits and merges that end at each of their stages: by an error, by the death of the coordinator, or of a node. After a
+# round of recovery the old shards, or the new ones, are on one node with all rows, nothing else is left, and can be moved.
 # MOVE_GRID=all: errors at all points in both modes, too.
 
 use strict;
@@ -44,6 +44,19 @@ sub check
 	is(join(' ', map { $c->node_safe_psql($_, q{SELECT count(*) FROM pg_class WHERE relname IN ('t_00', 'u_00')}) } place(), 3 - place()), '2 0', 'on one node');
 	$c->safe_psql(q{UPDATE t SET v = v + 1; UPDATE t SET v = v - 1; INSERT INTO u VALUES (1000, 'y'); DELETE FROM u WHERE id = 1000});
 	is($c->safe_psql($sums), $before, 'and can be written');
+	return;
+}
+
+# There are n shards, or so many more instead of some.
+sub check_shards
+{
+	my ($n, $more, @old) = @_;
+	my @now = map { $_->[0] } $c->shards_of('t');
+	my $left = grep { my $shard = $_; grep { $_ eq $shard } @now } @old;
+	ok(@now == $n && $left == @old || @now == $n + $more && $left == 0, 'there are the old shards, or the new ones: ' . scalar(@now));
+	is($c->safe_psql(q{SELECT count(*) FROM shardfdw.check_cluster() WHERE status = 'error'}), 0, 'and nothing differs');
+	my @tables = map { $c->node_safe_psql($_, q{SELECT count(*) FROM pg_class WHERE relname ~ '^[tu]_\d+$' AND relkind = 'r'}) } 1, 2;
+	is($tables[0] + $tables[1], 2 * @now, 'no table besides');
 	return;
 }
 
@@ -96,14 +109,27 @@ for my $mode (qw(online block))
 			$c->coordinator->poll_query_until('postgres', 'SELECT true') if $action eq 'abort';
 			set_fault('');
 			check("split, $mode, $point, $action");
-			my @now = map { $_->[0] } $c->shards_of('t');
-			my $pieces = @now - @shards - 1;
-			ok($pieces == 0 || $pieces == 1 && !grep { $_ eq $shard } @now, "the shard is there, or its pieces: $pieces");
-			is($c->safe_psql(q{SELECT count(*) FROM shardfdw.check_cluster() WHERE status = 'error'}), 0, 'and nothing differs');
-			my @tables = map { $c->node_safe_psql($_, q{SELECT count(*) FROM pg_class WHERE relname ~ '^[tu]_\\d+$' AND relkind = 'r'}) } 1, 2;
-			is($tables[0] + $tables[1], 2 * @now, 'no table besides');
+			check_shards(@shards + 1, 1, $shard);
 		}
 	}
+}
+
+# ---------- merges ----------
+
+my $pair = q{SELECT x.shard, y.shard FROM (SELECT shard, node, b[1]::int AS m, b[2]::int AS r FROM shardfdw.shards, regexp_match(bounds, 'modulus (\d+), remainder (\d+)') b WHERE table_name = 't'::regclass) x
+	JOIN (SELECT shard, node, b[1]::int AS m, b[2]::int AS r FROM shardfdw.shards, regexp_match(bounds, 'modulus (\d+), remainder (\d+)') b WHERE table_name = 't'::regclass) y
+	ON x.node = y.node AND x.m = y.m AND y.r = x.r + x.m / 2 ORDER BY x.m DESC LIMIT 1};
+for my $point (qw(move_prepared move_copied move_indexed move_locked move_named move_closed move_placed prepared committed move_switched move_finished))
+{
+	my ($one, $other) = split /\|/, $c->safe_psql($pair);
+	my $shards = @{ [ $c->shards_of('t') ] };
+	set_fault("$point=abort");
+	my ($rc, $out, $err) = $c->psql("SELECT shardfdw.merge_shards('{$one,$other}')");
+	like($err, qr/server closed the connection|terminating connection|could not/, "merge, $point: it ends");
+	$c->coordinator->poll_query_until('postgres', 'SELECT true');
+	set_fault('');
+	check("merge, $point");
+	check_shards($shards, -1, $one, $other);
 }
 
 # ---------- nodes ----------

@@ -1,5 +1,5 @@
-# Shards that move and are split while clients move money, and others read the sum of all accounts as of one moment.
-# MOVES: how many moves; SPLITS: how many splits.
+# Shards that move, are split and merged while clients move money, and others read the sum of all accounts as of one moment.
+# MOVES: how many moves; SPLITS: how many splits, half of which are merged again.
 
 use strict;
 use warnings;
@@ -37,6 +37,16 @@ for my $i (1 .. $ENV{SPLITS} // 4)
 	my ($rc, $out, $err) = $c->psql("SELECT shardfdw.split_shard('$shard')");
 	is($err, '', "split $i: $shard");
 	is(scalar(@{ [ $c->shards_of($table) ] }), @shards + 1, 'has given two');
+	push @pauses, $c->safe_psql("SELECT (extract(epoch FROM write_pause) * 1000)::int FROM shardfdw.jobs WHERE id = $out") if $out;
+}
+for my $i (1 .. ($ENV{SPLITS} // 4) / 2)
+{
+	my $table = $i % 2 ? 'accounts' : 'entry_a';
+	my $before = @{ [ $c->shards_of($table) ] };
+	my ($rc, $out, $err) = $c->psql("WITH s AS (SELECT shard, node, b[1]::int AS m, b[2]::int AS r FROM shardfdw.shards, regexp_match(bounds, 'modulus (\\d+), remainder (\\d+)') b WHERE table_name = '$table'::regclass)
+		SELECT shardfdw.merge_shards(ARRAY[x.shard, y.shard]) FROM (SELECT x.shard, y.shard AS other FROM s x JOIN s y ON x.node = y.node AND x.m = y.m AND y.r = x.r + x.m / 2 ORDER BY x.m DESC, x.r LIMIT 1) p, LATERAL (SELECT p.shard) x, LATERAL (SELECT p.other AS shard) y");
+	is($err, '', "merge $i");
+	is(scalar(@{ [ $c->shards_of($table) ] }), $before - 1, 'has made one of two');
 	push @pauses, $c->safe_psql("SELECT (extract(epoch FROM write_pause) * 1000)::int FROM shardfdw.jobs WHERE id = $out") if $out;
 }
 diag("pauses of writers in ms: @pauses");

@@ -48,7 +48,7 @@ $c->safe_psql(q{
 	ALTER TABLE lines ENABLE ROW LEVEL SECURITY;
 	ANALYZE orders});
 my ($node) = map { $_->[1] } grep { $_->[0] eq 'orders_01' } $c->shards_of('orders');
-$c->safe_psql(q{ALTER FOREIGN TABLE orders_01 OPTIONS (ADD pinned 'true'); COMMENT ON FOREIGN TABLE orders_01 IS 'from here'; GRANT SELECT ON orders_01 TO clerk});
+$c->safe_psql(q{ALTER FOREIGN TABLE orders_01 OPTIONS (ADD pinned 'true'); COMMENT ON FOREIGN TABLE orders_01 IS 'from here'; GRANT SELECT, UPDATE (total) ON orders_01 TO clerk});
 $c->node_safe_psql($node, q{COMMENT ON TABLE orders_01 IS 'of the node'; CREATE STATISTICS item_pos ON item, pos FROM lines_01; ALTER TABLE orders_01 SET (fillfactor = 80); CREATE INDEX its_own ON lines_01 (item); COMMENT ON INDEX its_own IS 'quick'});
 my $query = 'SELECT count(*), count(DISTINCT id), sum(total), sum(double), sum(pos) FROM orders JOIN lines USING (id)';
 my $before = $c->safe_psql($query);
@@ -83,6 +83,8 @@ $c->safe_psql(q{CREATE TABLE by_list (k int) PARTITION BY LIST (k); SELECT shard
 	SELECT shardfdw.create_shard('odd', 'odd_0', 'WITH (MODULUS 2, REMAINDER 0)', 'node1'), shardfdw.create_shard('odd', 'odd_1', 'WITH (MODULUS 4, REMAINDER 1)', 'node1'), shardfdw.create_shard('odd', 'odd_2', 'WITH (MODULUS 4, REMAINDER 3)', 'node1')});
 fails(q{SELECT shardfdw.split_shard('by_list_1')}, qr/shard public\.by_list_1 cannot be split: table public\.by_list is not partitioned by HASH/, 'LIST');
 fails(q{SELECT shardfdw.split_shard('odd_0', 3)}, qr/shard public\.odd_0 cannot be split: the new modulus would be 6/, 'a modulus that does not fit');
+$c->safe_psql(q{CREATE TABLE huge (k int) PARTITION BY HASH (k); SELECT shardfdw.create_shard('huge', 'huge_0', 'WITH (MODULUS 65536, REMAINDER 0)', 'node1')});
+fails(q{SELECT shardfdw.split_shard('huge_0')}, qr/the new modulus would be 131072/, 'one that is too large');
 is($c->safe_psql($query), $before, 'all as before');
 clean('refused');
 
@@ -105,6 +107,7 @@ is($c->safe_psql(q{SELECT string_agg(pg_get_expr(relpartbound, oid), ', ' ORDER 
 	'FOR VALUES WITH (modulus 8, remainder 1), FOR VALUES WITH (modulus 8, remainder 5)', 'bounds');
 is($c->safe_psql(q{SELECT string_agg(o, ' ') || ' ' || obj_description(c.oid) || ' ' || c.relacl::text FROM pg_class c JOIN pg_foreign_table f ON ftrelid = c.oid, unnest(ftoptions) o WHERE relname = 'orders_05' GROUP BY c.oid}) =~ s/\w+=arwdDxtm?\/\w+,//r,
 	'pinned=true from here {clerk=r/postgres}', 'options, comment and privileges of the foreign table');
+is($c->safe_psql(q{SELECT attacl FROM pg_attribute WHERE attrelid = 'orders_05'::regclass AND attname = 'total'}), '{clerk=w/postgres}', 'and of its columns');
 is($c->safe_psql(q{SELECT count(*) > 0 FROM pg_stats WHERE tablename = 'orders_04'}), 't', 'statistics of a shard that had some');
 is($c->safe_psql(q{SELECT count(*) FROM pg_stats WHERE tablename = 'lines_04'}), 0, 'none of one that had none');
 is($c->node_safe_psql($node, q{SELECT string_agg(i.indexrelid::regclass::text, ' ' ORDER BY i.indexrelid::regclass::text COLLATE "C") FROM pg_index i WHERE i.indrelid IN ('orders_04'::regclass, 'lines_05'::regclass)}) =~ s/lines_id_item_pos_key/liip/r,

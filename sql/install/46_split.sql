@@ -79,6 +79,9 @@ AS $$
 			(SELECT string_agg(format('GRANT %s ON %I.%I TO %s%s', a.privilege_type, n.nspname, p.piece,
 				CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END, CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END), '; ')
 			 FROM aclexplode(c.relacl) a WHERE a.grantee <> c.relowner),
+			(SELECT string_agg(format('GRANT %s (%I) ON %I.%I TO %s%s', a.privilege_type, t.attname, n.nspname, p.piece,
+				CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END, CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END), '; ')
+			 FROM pg_attribute t, aclexplode(t.attacl) a WHERE t.attrelid = c.oid AND NOT t.attisdropped AND a.grantee <> c.relowner),
 			format('COMMENT ON FOREIGN TABLE %I.%I IS %L', n.nspname, p.piece, obj_description(c.oid, 'pg_class')),
 			-- last, since it takes the rights to do the rest
 			CASE WHEN pg_get_userbyid(p.owner) <> current_user THEN format('ALTER FOREIGN TABLE %I.%I OWNER TO %I', n.nspname, p.piece, pg_get_userbyid(p.owner)) END)
@@ -155,9 +158,10 @@ BEGIN
 		CROSS JOIN LATERAL (SELECT substring(pg_get_expr(c.relpartbound, c.oid) FROM 'modulus (\d+)')::bigint) x(modulus)
 		WHERE i.inhparent = m.parent AND x.modulus % m.modulus <> 0 AND m.modulus % x.modulus <> 0
 			AND i.inhrelid NOT IN (SELECT t.relation FROM shardfdw_internal.job_tables(shards) t) LIMIT 1;
-		IF FOUND OR m.modulus > 2147483647 THEN
+		-- each session has an array of the largest modulus, for each table
+		IF FOUND OR m.modulus > 65536 THEN
 			RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('shard %s cannot be %s: the new modulus would be %s', m.relation, done, m.modulus),
-				DETAIL = CASE WHEN other IS NULL THEN 'The largest modulus is 2147483647.' ELSE format('Another shard has modulus %s, and one of the two has to be a factor of the other.', other) END;
+				DETAIL = CASE WHEN other IS NULL THEN 'The largest modulus that a split makes is 65536.' ELSE format('Another shard has modulus %s, and one of the two has to be a factor of the other.', other) END;
 		END IF;
 		reason := CASE
 			WHEN m.adopted THEN 'has another name on its node'
@@ -167,6 +171,7 @@ BEGIN
 					LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum LEFT JOIN pg_attrdef e ON e.adrelid = p.attrelid AND e.adnum = p.attnum
 					WHERE a.attrelid = m.relation AND a.attnum > 0 AND a.attgenerated = '' AND pg_get_expr(d.adbin, d.adrelid) IS DISTINCT FROM pg_get_expr(e.adbin, e.adrelid))
 				THEN 'has other defaults than its table on the coordinator'
+			WHEN EXISTS (SELECT FROM pg_seclabel l WHERE l.classoid = 'pg_class'::regclass AND l.objoid = m.relation) THEN 'has a security label on the coordinator'
 			WHEN to_regclass(format('%s.%I', (SELECT c.relnamespace::regnamespace FROM pg_class c WHERE c.oid = m.relation), m.piece)) IS NOT NULL
 				THEN format('needs the name %I, which is taken on the coordinator', m.piece)
 			ELSE (SELECT format('is used by %s', pg_describe_object(d.classid, d.objid, d.objsubid)) FROM pg_depend d
