@@ -14,6 +14,7 @@
 #include "catalog/node_list.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
+#include "commands/dbcommands.h"
 #include "compat.h"
 #include "ddl/ddl_find.h"
 #include "ddl/ddl_send.h"
@@ -270,6 +271,9 @@ find_schema(Relation constraints, const List *nodes, const RangeVar *constraint,
 	List	   *namespaces;
 	ListCell   *lc;
 
+	/* of another database, says core */
+	if (constraint->catalogname && strcmp(constraint->catalogname, get_database_name(MyDatabaseId)) != 0)
+		return NULL;
 	if (constraint->schemaname)
 	{
 		Oid			namespace = get_namespace_oid(constraint->schemaname, true);
