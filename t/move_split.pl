@@ -186,6 +186,26 @@ SKIP:
 	clean('truncated');
 }
 
+# ---------- all shards of a table ----------
+
+$c->safe_psql('CREATE TABLE grow (id time PRIMARY KEY); CREATE TABLE along (id time, v int)');
+$c->safe_psql(q{SELECT shardfdw.shard_table('grow', 'id', shards => 3); SELECT shardfdw.shard_table('along', 'id', colocate_with => 'grow');
+	INSERT INTO grow SELECT '00:00'::time + i * interval '1 s' FROM generate_series(1, 300) i; INSERT INTO along SELECT id, 1 FROM grow});
+fails('CALL shardfdw.alter_sharding($$grow$$, 4)', qr/table public\.grow cannot have 4 shards.*modulus 3, which is neither a factor nor a multiple/s, 'another number that does not fit');
+fails('CALL shardfdw.alter_sharding($$grow$$, 0)', qr/a table cannot have 0 shards/, 'none');
+fails('CALL shardfdw.alter_sharding($$by_list$$, 2)', qr/by_list cannot be altered: it is not sharded by HASH/, 'LIST');
+fails('BEGIN; CALL shardfdw.alter_sharding($$grow$$, 6)', qr/invalid transaction termination/, 'in a transaction');
+is(($c->psql(q{SELECT shardfdw.split_shard('grow_01')}))[2], '', 'one of them, by hand');
+for my $n (12, 6, 1, 2)
+{
+	my ($rc, $out, $err) = $c->psql("SET client_min_messages = warning; CALL shardfdw.alter_sharding('grow', $n, mode => 'block')");
+	is($err, '', "$n shards");
+	is($c->safe_psql(q{SELECT count(*) || ' ' || count(DISTINCT shardfdw.shard_for('grow', id)) || ' ' || count(*) FILTER (WHERE shardfdw.shard_for('grow', id) <> tableoid) FROM grow}), "300 $n 0", 'with all rows');
+	is($c->safe_psql(q{SELECT string_agg(DISTINCT substring(bounds FROM 'modulus \d+'), ' ') || ' ' || count(*) FROM shardfdw.shards WHERE table_name IN ('grow'::regclass, 'along'::regclass)}), "modulus $n " . 2 * $n, 'of one modulus');
+}
+is($c->safe_psql('SELECT count(*) FROM grow JOIN along USING (id)'), 300, 'colocated tables, too');
+clean('all shards');
+
 # ---------- who sees what ----------
 
 $c->safe_psql('CREATE TABLE t (id int PRIMARY KEY, v int)');

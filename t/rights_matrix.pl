@@ -170,6 +170,9 @@ my %calls = (
 	'check_move_here' => q{shardfdw_internal.check_move_here('t_00', 'node2', 'block')},
 	'check_move_nodes' => q{shardfdw_internal.check_move_nodes('t_00', 'node1', 'node2', 'block')},
 	'start_job' => q{shardfdw_internal.start_job('{t}', 0, 1, false, false)},
+	'alter_sharding' => q{shardfdw.alter_sharding('t', 0)},
+	'sharding_step' => q{shardfdw_internal.sharding_step('t', 0)},
+	'run_sharding_step' => q{shardfdw_internal.run_sharding_step('move', '{t_00}', 1, 'node9', 'block', true)},
 	'merge_shards' => q{shardfdw.merge_shards('{t_00}', 'block')},
 	'split_shard' => q{shardfdw.split_shard('t_00', 1, 'block')},
 	'move_shard' => q{shardfdw.move_shard('t_00', 'node9', 'block')},
@@ -258,16 +261,18 @@ my %outcomes = (
 		start_job run_job
 		raise_other_kind},
 	'42704 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
-		drain_node move_shard
+		drain_node move_shard run_sharding_step
 		release_postgres_fdw switch_postgres_fdw},
 	'08001 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		add_node},
 	'22004 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		adopt_postgres_fdw},
 	'22023 22023 22023 22023 22023 22023 22023 22023 22023 22023' => q{
-		comparable_keys},
+		comparable_keys sharding_step},
 	'22012 22012 22012 22012 22012 22012 22012 22012 22012 22012' => q{
 		run_here},
+	'2D000 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
+		alter_sharding},
 	'22023 22023 42501 42501 42501 42501 22023 42501 42501 42501' => q{
 		check_merge_here},
 	'22023 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{

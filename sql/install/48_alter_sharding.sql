@@ -1,0 +1,104 @@
+-- Another number of shards for a whole table, by splits and merges.
+
+CREATE FUNCTION shardfdw_internal.sharding_step(relation regclass, shards integer) RETURNS TABLE (action text, members regclass[], pieces integer, target name)
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	present regclass[];
+	moduli bigint[];
+	remainders bigint[];
+	nodes name[];
+	largest bigint;
+	lower bigint;
+BEGIN
+	IF sharding_step.relation IS NULL OR sharding_step.shards IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'relation, shards, mode and verify must not be null';
+	END IF;
+	IF sharding_step.shards NOT BETWEEN 1 AND 65536 THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('a table cannot have %s shards', sharding_step.shards), HINT = 'It can have from 1 to 65536.';
+	END IF;
+	SELECT array_agg(s.shard ORDER BY s.shard::oid), array_agg(b.bound[1]::bigint ORDER BY s.shard::oid), array_agg(b.bound[2]::bigint ORDER BY s.shard::oid), array_agg(s.node ORDER BY s.shard::oid)
+	INTO present, moduli, remainders, nodes
+	FROM shardfdw.shards s LEFT JOIN LATERAL regexp_match(s.bounds, '^FOR VALUES WITH \(modulus (\d+), remainder (\d+)\)$') AS b(bound) ON true
+	WHERE s.table_name = sharding_step.relation;
+	IF present IS NULL OR array_position(moduli, NULL) IS NOT NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('the number of shards of %s cannot be altered: it is not sharded by HASH', sharding_step.relation);
+	END IF;
+	SELECT m INTO largest FROM unnest(moduli) m WHERE m % sharding_step.shards <> 0 AND sharding_step.shards % m <> 0 LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('table %s cannot have %s shards', sharding_step.relation, sharding_step.shards),
+			DETAIL = format('It has shards of modulus %s, which is neither a factor nor a multiple of that.', largest);
+	END IF;
+	-- small shards first
+	RETURN QUERY SELECT 'split', ARRAY[x.shard], least(64, sharding_step.shards / x.modulus)::integer, NULL::name
+	FROM unnest(present, moduli) x(shard, modulus) WHERE x.modulus < sharding_step.shards ORDER BY x.modulus, x.shard::oid LIMIT 1;
+	IF FOUND THEN
+		RETURN;
+	END IF;
+	-- the largest modulus, down to the next one that there is or is wanted: between them are no others, so all that belong together are there
+	largest := (SELECT max(m) FROM unnest(moduli) m);
+	lower := greatest(sharding_step.shards, (SELECT max(m) FROM unnest(moduli) m WHERE m < largest));
+	IF largest / lower > 16 THEN
+		lower := (SELECT min(d) FROM generate_series(greatest(lower, largest / 16), largest - 1) d WHERE largest % d = 0 AND d % lower = 0);
+	END IF;
+	IF largest = sharding_step.shards THEN
+		RETURN;
+	END IF;
+	IF lower IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('table %s cannot have %s shards', sharding_step.relation, sharding_step.shards),
+			DETAIL = 'More than 16 shards would have to become one at once.';
+	END IF;
+	RETURN QUERY
+	WITH f AS (
+		SELECT x.shard, x.node, first_value(x.node) OVER (ORDER BY x.shard::oid) AS place FROM unnest(present, moduli, remainders, nodes) x(shard, modulus, remainder, node)
+		WHERE x.modulus = largest AND x.remainder % lower = (SELECT min(y.remainder % lower) FROM unnest(moduli, remainders) y(modulus, remainder) WHERE y.modulus = largest)
+	)
+	(SELECT 'move', ARRAY[f.shard], 1, f.place FROM f WHERE f.node <> f.place ORDER BY f.shard::oid LIMIT 1)
+	UNION ALL
+	SELECT 'merge', array_agg(f.shard ORDER BY f.shard::oid), 1, NULL FROM f HAVING bool_and(f.node = f.place);
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.sharding_step(regclass, integer) IS
+	'Finds what is to be done next so that all shards of a table by hash get this modulus. Returns one row: split, move or merge, of which shards, into how many, where to; none when it is done. Raises null_value_not_allowed, invalid_parameter_value or feature_not_supported.';
+
+CREATE FUNCTION shardfdw_internal.run_sharding_step(action text, members regclass[], pieces integer, target name, mode text, verify boolean) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	CASE action
+		WHEN 'split' THEN
+			RAISE NOTICE 'splitting shard % into %', members[1], pieces;
+			PERFORM shardfdw.split_shard(members[1], pieces, mode, verify);
+		WHEN 'move' THEN
+			RAISE NOTICE 'moving shard % to node "%"', members[1], target;
+			PERFORM shardfdw.move_shard(members[1], target, mode, verify);
+		WHEN 'merge' THEN
+			RAISE NOTICE 'merging shards %', array_to_string(members, ', ');
+			PERFORM shardfdw.merge_shards(members, mode, verify);
+	END CASE;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.run_sharding_step(text, regclass[], integer, name, text, boolean) IS
+	'Does what sharding_step() has found. Returns nothing; raises the errors of split_shard(), move_shard() and merge_shards().';
+
+-- It commits, so it cannot have settings of its own: all names in it are qualified.
+CREATE PROCEDURE shardfdw.alter_sharding(relation regclass, shards integer, mode text DEFAULT 'online', verify boolean DEFAULT true)
+	LANGUAGE plpgsql
+AS $$
+#variable_conflict use_variable
+DECLARE
+	step record;
+BEGIN
+	LOOP
+		COMMIT;
+		PERFORM shardfdw_internal.check_isolation('alter_sharding');
+		SELECT s.action, s.members, s.pieces, s.target INTO step FROM shardfdw_internal.sharding_step(relation, shards) s;
+		EXIT WHEN step.action IS NULL;
+		PERFORM shardfdw_internal.run_sharding_step(step.action, step.members, step.pieces, step.target, mode, verify);
+	END LOOP;
+END
+$$;
+COMMENT ON PROCEDURE shardfdw.alter_sharding(regclass, integer, text, boolean) IS
+	'Gives a table that is sharded by hash, and those colocated with it, another number of shards, which is a multiple or a factor of the present one: splits or merges shard by shard, each committed by itself; mode and verify as for split_shard(). Shards that are merged are moved to one node first. When it is interrupted, what is done stays, and the next call goes on. Raises invalid_parameter_value, feature_not_supported, and the errors of split_shard(), move_shard() and merge_shards(), and stops at the first.';
+REVOKE ALL ON PROCEDURE shardfdw.alter_sharding(regclass, integer, text, boolean) FROM PUBLIC;
