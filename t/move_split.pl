@@ -83,6 +83,8 @@ $c->safe_psql(q{CREATE TABLE by_list (k int) PARTITION BY LIST (k); SELECT shard
 	SELECT shardfdw.create_shard('odd', 'odd_0', 'WITH (MODULUS 2, REMAINDER 0)', 'node1'), shardfdw.create_shard('odd', 'odd_1', 'WITH (MODULUS 4, REMAINDER 1)', 'node1'), shardfdw.create_shard('odd', 'odd_2', 'WITH (MODULUS 4, REMAINDER 3)', 'node1')});
 fails(q{SELECT shardfdw.split_shard('by_list_1')}, qr/shard public\.by_list_1 cannot be split: table public\.by_list is not partitioned by HASH/, 'LIST');
 fails(q{SELECT shardfdw.split_shard('odd_0', 3)}, qr/shard public\.odd_0 cannot be split: the new modulus would be 6/, 'a modulus that does not fit');
+$c->safe_psql(q{CREATE TABLE lowered (k text) PARTITION BY HASH (lower(k)); SELECT shardfdw.create_shard('lowered', 'lowered_0', 'WITH (MODULUS 1, REMAINDER 0)', 'node1')});
+fails(q{SELECT shardfdw.split_shard('lowered_0')}, qr/shard public\.lowered_0 cannot be split: its key has an expression/, 'an expression');
 $c->safe_psql(q{CREATE TABLE huge (k int) PARTITION BY HASH (k); SELECT shardfdw.create_shard('huge', 'huge_0', 'WITH (MODULUS 65536, REMAINDER 0)', 'node1')});
 fails(q{SELECT shardfdw.split_shard('huge_0')}, qr/the new modulus would be 131072/, 'one that is too large');
 is($c->safe_psql($query), $before, 'all as before');

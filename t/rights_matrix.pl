@@ -157,6 +157,7 @@ my %calls = (
 	'check_group_here' => q{shardfdw_internal.check_group_here('t_00', 'block', 'moved')},
 	'check_job_nodes' => q{shardfdw_internal.check_job_nodes('{t_00}', 'node1', 'node2', 'block', 'moved')},
 	'check_split_here' => q{shardfdw_internal.check_split_here('t_00', 2, 'block')},
+	'key_types' => q{shardfdw_internal.key_types('t', '{1}')},
 	'job_tables' => q{shardfdw_internal.job_tables('{t_00}')},
 	'check_pieces_here' => q{shardfdw_internal.check_pieces_here('{t_00}', 2, 'split')},
 	'check_merge_here' => q{shardfdw_internal.check_merge_here('{t_00,t_01}', 'block')},
@@ -219,7 +220,7 @@ my %outcomes = (
 		storage_options storage_options_query store_identity successor_commands support_functions tables_read tables_that_need trusted_nodes partial_aggregate_name partial_aggregate_nodes
 		is_cluster_node is_trusted_node owner_code_query is_owner check_owner_code check_owner_code_seen index_before_rows
 		check_colocatable check_replaceable_constraints check_replaceable_dependents choose_key column_commands insertable_columns judge_node
-		remove_traces shard_group shard_groups balance node_option check_accepts movable_groups move_step check_drained moving_tables job_schema job_tables shard_pieces piece_renames piece_parts check_split_key check_pieces_here moving_table_query reference_names job_is_running servers_of source_has_tables decided_identities trace_commands jobs_read restore_points_read
+		remove_traces shard_group shard_groups balance node_option check_accepts movable_groups move_step check_drained moving_tables job_schema key_types job_tables shard_pieces piece_renames piece_parts check_split_key check_pieces_here moving_table_query reference_names job_is_running servers_of source_has_tables decided_identities trace_commands jobs_read restore_points_read
 		watch activity_query lock_waits_query long_transactions_query node_status_query stat_shards_query session_sql
 		activity_read lock_waits_read long_transactions_read node_status_read stat_shards_read
 		key_columns node_query policy_commands privilege_commands statistics_commands successor_of trigger_commands user_aggregates},

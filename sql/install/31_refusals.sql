@@ -209,14 +209,9 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.check_unique_keys(regclass, smallint[]) IS
 	'Checks that every unique key of a table includes the given columns. Returns nothing; raises feature_not_supported naming the key.';
 
-CREATE FUNCTION shardfdw_internal.check_hash_key(relation regclass, key_columns smallint[]) RETURNS void
-	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+CREATE FUNCTION shardfdw_internal.key_types(relation regclass, key_columns smallint[]) RETURNS TABLE (column_name name, type oid)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-	r record;
-BEGIN
-	-- The hash of an enum value, or of one of a reg type, is that of an OID, which a restored dump changes: rows
-	-- would be looked for in other shards.
 	WITH RECURSIVE parts AS (
 		SELECT a.attname, a.atttypid AS type FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum = ANY (key_columns)
 		UNION
@@ -228,8 +223,21 @@ BEGIN
 			SELECT g.rngsubtype FROM pg_range g WHERE g.rngtypid = t.oid UNION ALL
 			SELECT a.atttypid FROM pg_attribute a WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped) x
 		WHERE inner_type IS NOT NULL)
-	SELECT p.attname, CASE t.typtype WHEN 'e' THEN 'enum ' ELSE 'type ' END || format_type(p.type, NULL) AS type INTO r
-	FROM parts p JOIN pg_type t ON t.oid = p.type
+	SELECT p.attname, p.type FROM parts p
+$$;
+COMMENT ON FUNCTION shardfdw_internal.key_types(regclass, smallint[]) IS
+	'Finds the types of key columns, and those that they are made of: of domains, arrays, ranges and composites. Returns each column with each of its types.';
+
+CREATE FUNCTION shardfdw_internal.check_hash_key(relation regclass, key_columns smallint[]) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r record;
+BEGIN
+	-- The hash of an enum value, or of one of a reg type, is that of an OID, which a restored dump changes: rows
+	-- would be looked for in other shards.
+	SELECT p.column_name AS attname, CASE t.typtype WHEN 'e' THEN 'enum ' ELSE 'type ' END || format_type(p.type, NULL) AS type INTO r
+	FROM shardfdw_internal.key_types(relation, key_columns) p JOIN pg_type t ON t.oid = p.type
 	WHERE t.typtype = 'e' OR t.typnamespace = 'pg_catalog'::regnamespace AND t.typname LIKE 'reg%' LIMIT 1;
 	IF FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',

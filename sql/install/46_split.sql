@@ -118,18 +118,10 @@ BEGIN
 	END IF;
 	PERFORM shardfdw_internal.check_hash_key(parent, k.columns);
 	-- the node's hash of a value has to be the one from here
-	WITH RECURSIVE parts AS (
-		SELECT a.atttypid AS type FROM pg_attribute a WHERE a.attrelid = parent AND a.attnum = ANY (k.columns)
-		UNION
-		SELECT inner_type FROM parts p JOIN pg_type t ON t.oid = p.type
-		CROSS JOIN LATERAL (SELECT nullif(t.typbasetype, 0) AS inner_type UNION ALL SELECT nullif(t.typelem, 0)
-			UNION ALL SELECT g.rngsubtype FROM pg_range g WHERE g.rngtypid = t.oid
-			UNION ALL SELECT a.atttypid FROM pg_attribute a WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped) x
-		WHERE inner_type IS NOT NULL)
 	SELECT CASE WHEN 0 = ANY (k.columns) THEN 'its key has an expression'
 		WHEN EXISTS (SELECT FROM unnest(k.classes) c WHERE c >= 16384) THEN 'its key has an operator class of its own'
 		WHEN EXISTS (SELECT FROM unnest(k.collations) c JOIN pg_collation l ON l.oid = c WHERE NOT l.collisdeterministic) THEN 'its key has a collation that is not deterministic'
-		WHEN EXISTS (SELECT FROM parts p JOIN pg_type t ON t.oid = p.type WHERE t.oid >= 16384 AND t.typtype = 'b' AND NOT (t.typelem <> 0 AND t.typsubscript = 'array_subscript_handler'::regproc))
+		WHEN EXISTS (SELECT FROM shardfdw_internal.key_types(parent, k.columns) p JOIN pg_type t ON t.oid = p.type WHERE t.oid >= 16384 AND t.typtype = 'b' AND NOT (t.typelem <> 0 AND t.typsubscript = 'array_subscript_handler'::regproc))
 			THEN 'its key has a type of its own' END INTO reason;
 	IF reason IS NOT NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('shard %s cannot be split: %s', shard, reason),
