@@ -64,7 +64,17 @@ sub quoted { my ($name) = @_; $name =~ s/"/""/g; return qq{"$name"}; }
 
 # Both tables of a kind, with their rows, for a move, a split and a merge.
 my @cases = map { my $kind = $_; map { { %$kind, how => $_, table => $_ eq 'move' ? $kind->{name} : "$kind->{name} $_" } } qw(move split merge) } @kinds;
-my %shards = (move => 2, split => 3, merge => 4);
+# Tables of one key type, number of shards and nodes are colocated: those that move go together, the others each by itself.
+# Of merges the shards 0 and 3 of 6 are on one node.
+for my $i (0 .. $#cases)
+{
+	my @bits = map { 1 + ($i / 3 >> $_ & 1) } 0 .. 3;
+	my $how = $cases[$i]->{how};
+
+	$cases[$i]->{nodes} = join ',', map { "node$_" } $how eq 'move' ? (1, 2) : $how eq 'split' ? @bits : (1, @bits[ 0, 1 ], 1, @bits[ 2, 3 ]);
+	$cases[$i]->{old} = $how eq 'merge' ? [ 0, 3 ] : [0];
+	$cases[$i]->{new} = $how eq 'move' ? [] : $how eq 'split' ? [ 4, 5 ] : [6];
+}
 for my $case (@cases)
 {
 	my ($t, $plain) = map { quoted($_) } $case->{table}, "$case->{table} plain";
@@ -73,8 +83,7 @@ for my $case (@cases)
 		$c->safe_psql("CREATE TABLE $table ($case->{columns})");
 	}
 	(my $literal = $t) =~ s/'/''/g;
-	# tables of one key type and number of shards are colocated
-	$c->safe_psql("SELECT shardfdw.shard_table('$literal', '" . ($case->{key} // 'id') . "', shards => $shards{$case->{how}}, nodes => '{node1,node2}')");
+	$c->safe_psql("SELECT shardfdw.shard_table('$literal', '" . ($case->{key} // 'id') . "', shards => " . (split(/,/, $case->{nodes})) . ", nodes => '{$case->{nodes}}')");
 	for my $table ($t, $plain)
 	{
 		(my $sql = $case->{before}) =~ s/\{t\}/$table/g;
@@ -87,14 +96,11 @@ for my $case (@cases)
 	my $name = "$case->{name}, $case->{how}";
 	my ($t, $plain) = map { quoted($_) } $case->{table}, "$case->{table} plain";
 	(my $literal = $t) =~ s/'/''/g;
-	# of splits the first shard or a piece of it, of merges those of modulus 4 on one node
-	my ($shard, $other) = split /\n/, $c->safe_psql("SELECT s.shard FROM shardfdw.shards s JOIN pg_class c ON c.oid = s.shard WHERE s.table_name = '$literal'::regclass" .
-		($case->{how} eq 'merge' ? q{ AND node = 'node1' AND s.bounds LIKE '%modulus 4,%'} : '') . ' ORDER BY c.relname');
-	my $last = $c->safe_psql("SELECT max(right(shard::text, 2 + (right(shard::text, 1) = '\"')::int)) FROM shardfdw.shards WHERE table_name = '$literal'::regclass") =~ s/"//r;
-	my @pieces = map { my $i = $_; $t =~ s/"$/sprintf '_%02d"', $last + $i/er } $case->{how} eq 'move' ? () : $case->{how} eq 'split' ? (1, 2) : (1);
+	my ($shard, $other) = map { my $i = $_; $t =~ s/"$/sprintf '_%02d"', $i/er } @{ $case->{old} };
+	my @pieces = map { my $i = $_; $t =~ s/"$/sprintf '_%02d"', $i/er } @{ $case->{new} };
 	my $file = $c->coordinator->data_dir . '/shardfdw_fault_move_indexed';
 
-	# the changes come when the copy has been made; the first job takes all colocated tables along
+	# the changes come when the copy has been made
 	my $place = $c->safe_psql("SELECT right(node, 1) FROM shardfdw.shards WHERE shard = '$shard'::regclass");
 	my $target = $case->{how} eq 'move' ? 3 - $place : $place;
 	append_to_file($file, '');
@@ -119,8 +125,6 @@ for my $case (@cases)
 	}
 	next unless @pieces;
 	is($c->safe_psql("SELECT count(*) FROM $t WHERE shardfdw.shard_for('$literal', " . quoted($case->{key} // 'id') . ') <> tableoid'), 0, "$name: where they belong");
-	# for the next one
-	$c->safe_psql("SELECT shardfdw.split_shard('$pieces[0]', mode => 'block')") if $case->{how} eq 'merge';
 }
 
 # ---------- a byte that is not what it was ----------
