@@ -156,6 +156,27 @@ for my $which (qw(source target))
 	}
 }
 
+for my $point (qw(move_copied move_indexed move_locked move_closed))
+{
+	my ($one, $other) = split /\|/, $c->safe_psql($pair);
+	my ($node) = map { $_->[1] } grep { $_->[0] eq $one } $c->shards_of('t');
+	my $file = $c->coordinator->data_dir . "/shardfdw_fault_$point";
+	append_to_file($file, '');
+	set_fault("$point=wait");
+	my $shards = @{ [ $c->shards_of('t') ] };
+	my $split = $point =~ /indexed|closed/;
+	my $job = $c->safe_psql('SELECT shardfdw.' . ($split ? "split_shard('$one'" : "merge_shards('{$one,$other}'") . ', wait => false)');
+	$c->wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'shardfdw mover' AND query LIKE '%' || } .
+		($point eq 'move_copied' ? q{'copying'} : $point eq 'move_indexed' ? q{'indexing'} : q{'switching'}));
+	$c->kill9_node($node);
+	$c->start_node($node);
+	unlink $file;
+	set_fault('');
+	$c->psql("SELECT shardfdw.wait_job($job)");
+	check("$point, node killed in a " . ($split ? 'split' : 'merge'));
+	check_shards($shards, $split ? 1 : -1, $split ? $one : ($one, $other));
+}
+
 # ---------- and then ----------
 
 my $target = 3 - place();
