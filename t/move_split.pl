@@ -78,10 +78,10 @@ $c->safe_psql('DROP VIEW one');
 $c->node_safe_psql($node, q{CREATE FUNCTION note_it() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'; CREATE TRIGGER noted AFTER INSERT ON lines_01 FOR EACH ROW EXECUTE FUNCTION note_it()});
 fails(q{SELECT shardfdw.split_shard('orders_01')}, qr/shard public\.lines_01 cannot be split: it has triggers on node/, 'a trigger on the node');
 $c->node_safe_psql($node, 'DROP FUNCTION note_it() CASCADE');
-$c->safe_psql(q{CREATE TABLE by_list (k int) PARTITION BY LIST (k); SELECT shardfdw.create_shard('by_list', 'by_list_1', 'IN (1)', 'node1'), shardfdw.create_shard('by_list', 'by_list_2', 'IN (2)', 'node1');
+$c->safe_psql(q{CREATE TABLE lists (k int) PARTITION BY LIST (k); SELECT shardfdw.create_shard('lists', 'lists_1', 'IN (1)', 'node1'), shardfdw.create_shard('lists', 'lists_2', 'IN (2)', 'node1');
 	CREATE TABLE cased (k text COLLATE "C"); SELECT shardfdw.shard_table('cased', 'k', shards => 1); CREATE TABLE odd (k int) PARTITION BY HASH (k);
 	SELECT shardfdw.create_shard('odd', 'odd_0', 'WITH (MODULUS 2, REMAINDER 0)', 'node1'), shardfdw.create_shard('odd', 'odd_1', 'WITH (MODULUS 4, REMAINDER 1)', 'node1'), shardfdw.create_shard('odd', 'odd_2', 'WITH (MODULUS 4, REMAINDER 3)', 'node1')});
-fails(q{SELECT shardfdw.split_shard('by_list_1')}, qr/shard public\.by_list_1 cannot be split: table public\.by_list is not partitioned by HASH/, 'LIST');
+fails(q{SELECT shardfdw.split_shard('lists_1')}, qr/shard public\.lists_1 cannot be split: table public\.lists is not partitioned by HASH/, 'LIST');
 fails(q{SELECT shardfdw.split_shard('odd_0', 3)}, qr/shard public\.odd_0 cannot be split: the new modulus would be 6/, 'a modulus that does not fit');
 $c->safe_psql(q{CREATE TABLE lowered (k text) PARTITION BY HASH (lower(k)); SELECT shardfdw.create_shard('lowered', 'lowered_0', 'WITH (MODULUS 1, REMAINDER 0)', 'node1')});
 fails(q{SELECT shardfdw.split_shard('lowered_0')}, qr/shard public\.lowered_0 cannot be split: its key has an expression/, 'an expression');
@@ -145,7 +145,7 @@ fails(merge('{orders_08,orders_08}'), qr/a shard cannot be merged with itself/, 
 fails(merge('{orders_08,orders_09}'), qr/these shards of table public\.orders do not make up one/, 'not those that belong together');
 fails(merge('{orders_00,orders_05}'), qr/these shards of table public\.orders do not make up one/, 'other moduli');
 fails(merge('{orders_00,orders_03}'), qr/these shards of table public\.orders do not make up one/, 'remainders that do not fit');
-fails(merge('{by_list_1,by_list_2}'), qr/it is not partitioned by HASH/, 'LIST');
+fails(merge('{lists_1,lists_2}'), qr/it is not partitioned by HASH/, 'LIST');
 $c->safe_psql('CREATE TABLE apart (id uuid PRIMARY KEY)');
 $c->shard_table('apart', 'id', shards => 2);
 fails(merge('{apart_00,apart_01}'), qr/these shards of table public\.apart are not on one node/, 'on two nodes');
@@ -195,7 +195,7 @@ $c->safe_psql(q{SELECT shardfdw.shard_table('grow', 'id', shards => 3); SELECT s
 	INSERT INTO grow SELECT '00:00'::time + i * interval '1 s' FROM generate_series(1, 300) i; INSERT INTO along SELECT id, 1 FROM grow});
 fails('CALL shardfdw.alter_sharding($$grow$$, 4)', qr/table public\.grow cannot have 4 shards.*modulus 3, which is neither a factor nor a multiple/s, 'another number that does not fit');
 fails('CALL shardfdw.alter_sharding($$grow$$, 0)', qr/a table cannot have 0 shards/, 'none');
-fails('CALL shardfdw.alter_sharding($$by_list$$, 2)', qr/by_list cannot be altered: it is not sharded by HASH/, 'LIST');
+fails('CALL shardfdw.alter_sharding($$lists$$, 2)', qr/lists cannot be altered: it is not sharded by HASH/, 'LIST');
 fails('BEGIN; CALL shardfdw.alter_sharding($$grow$$, 6)', qr/invalid transaction termination/, 'in a transaction');
 is(($c->psql(q{SELECT shardfdw.split_shard('grow_01')}))[2], '', 'one of them, by hand');
 for my $n (12, 6, 1, 2)
@@ -241,6 +241,36 @@ for my $snapshot (qw(node cluster))
 	$prepared->query_safe('EXECUTE a');
 	is($c->safe_psql('SELECT sum(v), misplaced FROM t, (SELECT count(*) FROM t WHERE shardfdw.shard_for($$t$$, id) <> tableoid) x(misplaced) GROUP BY 2'), '301|0', 'prepared statements find the pieces');
 	$_->quit for $prepared, $reader;
+}
+
+for my $snapshot (qw(node cluster))
+{
+	for my $first ('SELECT count(*) FROM orders', 'UPDATE here SET a = a', 'DECLARE cursor_ CURSOR FOR SELECT * FROM orders; FETCH FROM cursor_')
+	{
+		my $session = $c->coordinator->background_psql('postgres');
+		$session->query_safe("SET shardfdw.snapshot = '$snapshot'; BEGIN; $first");
+		my $shard = ($c->shards_of('t'))[0]->[0];
+		is(($c->psql("SELECT shardfdw.split_shard('$shard', mode => 'block')"))[2], '', "READ COMMITTED, $snapshot, $first, a split");
+		is(scalar $session->query_safe('SELECT count(*) FROM t'), 100, 'then all rows');
+		is(scalar $session->query_safe('UPDATE t SET v = v WHERE id <= 10; SELECT count(*) FROM t WHERE id <= 10'), 10, 'and writes');
+		$session->query_safe('COMMIT');
+		$session->quit;
+	}
+}
+{
+	$c->safe_psql('TRUNCATE lists; INSERT INTO lists VALUES (1), (2)');
+	my $user = $c->coordinator->background_psql('postgres');
+	$user->query_safe('BEGIN; SELECT count(*) FROM lists');
+	my $detach = $c->start_sql('ALTER TABLE lists DETACH PARTITION lists_2 CONCURRENTLY', name => 'detach');
+	$c->wait_for('SELECT count(*) = 1 FROM pg_inherits WHERE inhdetachpending');
+	my $reader = $c->coordinator->background_psql('postgres');
+	$reader->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT a FROM here');
+	# as if the other shard were new
+	$c->safe_psql(q{UPDATE pg_foreign_table SET ftoptions = ftoptions WHERE ftrelid = 'lists_1'::regclass});
+	is(scalar $reader->query_safe('SELECT count(*) FROM lists'), 1, 'a partition that is being detached is no former shard');
+	$_->query_safe('COMMIT') for $reader, $user;
+	$_->quit for $reader, $user;
+	$c->wait_sql($detach);
 }
 
 # ---------- within the switch ----------

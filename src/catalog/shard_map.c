@@ -522,7 +522,10 @@ check_no_former_shard(const ShardMap *map, Snapshot snapshot)
 	scan = systable_beginscan(rel, InheritsParentIndexId, true, snapshot, 1, &key);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
-		if (shard_map_find(map, ((Form_pg_inherits) GETSTRUCT(tuple))->inhrelid) < 0)
+		Form_pg_inherits inherits = (Form_pg_inherits) GETSTRUCT(tuple);
+
+		/* the snapshot does not count one that is being detached, either */
+		if (!inherits->inhdetachpending && shard_map_find(map, inherits->inhrelid) < 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 					 errmsg("could not serialize access due to other shards of table \"%s\"", get_rel_name(map->relid)),

@@ -128,6 +128,14 @@ literal(const char *text)
 	return text ? quote_literal_cstr(text) : pstrdup("NULL");
 }
 
+static const char *
+kind_of(const ShardMove *move)
+{
+	if (SHARD_MOVE_IS_SPLIT(move))
+		return "split";
+	return SHARD_MOVE_IS_MERGE(move) ? "merge" : "move";
+}
+
 void
 shard_job_insert(const ShardMove *move)
 {
@@ -145,8 +153,8 @@ shard_job_insert(const ShardMove *move)
 						   "; INSERT INTO " SHARD_INTERNAL_SCHEMA ".job (id, kind, state, stage, tables, names, source, target, mode, role, pid, started)"
 						   " VALUES (" INT64_FORMAT ", '%s', 'running', 'starting', ARRAY[%s]::pg_catalog.oid[], ARRAY[%s]::pg_catalog.text[],"
 						   " %s, %s, '%s', %s, %d, pg_catalog.clock_timestamp())",
-						   move->id - KEPT_JOBS, move->id, SHARD_MOVE_IS_SPLIT(move) ? "split" : SHARD_MOVE_IS_MERGE(move) ? "merge" : "move", oids.data, names.data, literal(move->source_name),
-						   literal(move->target_name), move->online ? "online" : "block",
+						   move->id - KEPT_JOBS, move->id, kind_of(move), oids.data, names.data,
+						   literal(move->source_name), literal(move->target_name), move->online ? "online" : "block",
 						   literal(GetUserNameFromId(move->userid, false)), MyProcPid));
 }
 
