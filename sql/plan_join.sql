@@ -184,6 +184,16 @@ SELECT scans('SELECT s.n FROM a JOIN (SELECT k, count(*) AS n FROM b GROUP BY k)
 SELECT scans('SELECT s FROM a JOIN (SELECT k, count(*) AS n FROM b GROUP BY k) s ON s.k = a.k');
 -- a join that core cannot make, and need not
 SELECT scans('SELECT a.x FROM a FULL JOIN b ON a.k NOT IN (SELECT c.k FROM c) WHERE 1 = 2 AND (true OR EXISTS (SELECT FROM c WHERE c.k = a.x))');
+-- what is found by the value of a parameter, or in a sub-select that is pulled up
+PREPARE pf (bool) AS SELECT a.x FROM a FULL JOIN b ON a.k NOT IN (SELECT c.k FROM c) WHERE $1 AND (true OR EXISTS (SELECT FROM c WHERE c.k = a.x));
+SET plan_cache_mode = force_custom_plan;
+EXECUTE pf (false);
+RESET plan_cache_mode;
+SELECT s.x, (SELECT count(*) FROM c WHERE c.k = s.x) FROM (SELECT a.x FROM a FULL JOIN b ON a.k NOT IN (SELECT c.k FROM c) WHERE 1 = 2) s;
+-- levels that are never planned: their constants are not computed
+WITH never AS (SELECT a.x FROM a WHERE 1 / 0 = 1 AND (a.x < 5 OR EXISTS (SELECT FROM c WHERE c.k = a.x))) SELECT 1;
+SELECT count(*) FROM b WHERE false AND k = (SELECT max(a.k) FROM a WHERE 1 / 0 = 1 AND (a.x < 5 OR EXISTS (SELECT FROM c WHERE c.k = a.x)));
+SELECT CASE WHEN false THEN (SELECT max(a.k) FROM a WHERE 1 / 0 = 1 AND (a.x < 5 OR EXISTS (SELECT FROM c WHERE c.k = a.x))) END;
 -- a column that nothing but a condition reads, and that is NULL by itself
 SELECT scans('SELECT a.x, s.p FROM a JOIN (SELECT k, NULL::int AS z, row_number() OVER (PARTITION BY k ORDER BY y) AS p FROM b) s ON s.k = a.k WHERE s.z IS NULL');
 SELECT scans('SELECT s.n FROM a JOIN (SELECT 7 AS k, count(*) AS n FROM b WHERE k = 7) s ON s.k = a.k');

@@ -351,16 +351,25 @@ replace_in_where(Node *quals, ReplaceContext *cxt)
 }
 
 /*
- * Is a level's WHERE false by its constants?  Core finds that before it plans the joins, some of
- * which it could not make (FULL JOIN), unless there is another join above them.
+ * Has a level, or a sub-select in its FROM, a FULL JOIN?  PostgreSQL does not plan the joins of a level whose
+ * WHERE is false by its constants, so it does not find that it cannot make one of them;
+ * with another join above them it would.  Whether WHERE is false is not asked, since evaluating constants may
+ * raise errors in levels that are never planned.
  */
 static bool
-has_no_rows(const Query *query)
+has_full_join(const Query *query)
 {
-	Node	   *quals = query->jointree->quals ? eval_const_expressions(NULL, copyObject(query->jointree->quals)) : NULL;
+	ListCell   *lc;
 
-	return quals != NULL && IsA(quals, Const) &&
-		(((Const *) quals)->constisnull || !DatumGetBool(((Const *) quals)->constvalue));
+	foreach(lc, query->rtable)
+	{
+		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+
+		if ((rte->rtekind == RTE_JOIN && rte->jointype == JOIN_FULL) ||
+			(rte->rtekind == RTE_SUBQUERY && has_full_join(rte->subquery)))
+			return true;
+	}
+	return false;
 }
 
 static void
@@ -369,7 +378,7 @@ decorrelate_level(Query *query)
 	ReplaceContext cxt = {query, false, false};
 
 	if (query->commandType != CMD_SELECT || !query->hasSubLinks || query->rowMarks != NIL ||
-		query->setOperations != NULL || query->jointree->fromlist == NIL || has_no_rows(query))
+		query->setOperations != NULL || query->jointree->fromlist == NIL || has_full_join(query))
 		return;
 	query->jointree->quals = replace_in_where(query->jointree->quals, &cxt);
 	cxt.grouped = query->hasAggs || query->groupClause != NIL || query->groupingSets != NIL ||
