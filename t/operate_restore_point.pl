@@ -108,6 +108,10 @@ sub refused_by
 
 sub refused { return refused_by($c->coordinator, @_); }
 
+# A client that does not read messages must not keep commits waiting.
+is(($c->psql(q{SET client_min_messages = log; SELECT shardfdw.create_restore_point('quiet') \g /dev/null
+	SHOW client_min_messages}))[1], 'log', 'the setting is back');
+unlike(($c->psql(q{SET client_min_messages = log; SELECT shardfdw.create_restore_point('quiet')}))[2], qr/restore point "quiet.*created/, 'nothing is sent while commits wait');
 refused(q{SELECT shardfdw.create_restore_point(NULL)}, qr/22004: name must not be null/, 'no name');
 refused(q{SELECT shardfdw.create_restore_point('')}, qr/22023: name of a restore point must have 1 to 46 bytes/, 'an empty name');
 refused(q{SELECT shardfdw.create_restore_point(repeat('x', 47))}, qr/22023: name of a restore point must have 1 to 46 bytes/, 'a name that is too long');

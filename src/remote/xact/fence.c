@@ -37,6 +37,7 @@
 #include "remote/xact/fence.h"
 #include "storage/lock.h"
 #include "storage/proc.h"
+#include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "utils/timestamp.h"
@@ -62,6 +63,9 @@ lock_tag(uint16 kind)
 /* Which of the locks this commit has, for those who give them back. */
 static bool has_gate = false;
 static bool has_hold = false;
+
+/* Of the settings while this session closes the fence. */
+static int	closing_nestlevel = 0;
 
 /*
  * Waits for a cut.  The user's lock_timeout is not applied: the wait is short, and when the node has committed
@@ -147,6 +151,9 @@ shard_fence_close(void)
 	LOCKTAG		hold = lock_tag(HOLD_KIND);
 	TimestampTz deadline;
 
+	/* a client that does not read must not keep the fence closed; an error takes the setting back, too */
+	closing_nestlevel = NewGUCNestLevel();
+	(void) set_config_option("client_min_messages", "error", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	(void) LockAcquire(&turn, ExclusiveLock, false, false);
 	(void) LockAcquire(&gate, ExclusiveLock, false, false);
 	deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), SHARD_FENCE_DRAIN_MS);
@@ -172,4 +179,5 @@ shard_fence_open(bool closed)
 		(void) LockRelease(&hold, ExclusiveLock, false);
 	(void) LockRelease(&gate, ExclusiveLock, false);
 	(void) LockRelease(&turn, ExclusiveLock, false);
+	AtEOXact_GUC(true, closing_nestlevel);
 }
