@@ -110,6 +110,15 @@ $c->node_safe_psql(2, "ROLLBACK PREPARED '" . $c->node_safe_psql(2, 'SELECT gid 
 my ($rc, undef, $err) = go_on('commit', $writer);
 is($rc, 0, 'somebody rolls a committed transaction back on a node: the commit stands');
 like($err, qr/WARNING:  the transaction is committed, but node "node2" does not know it/, 'and says that the node does not know it');
+# ---------- who notifies ----------
+
+append_to_file($production->data_dir . '/shardfdw_fault_committed', '');
+$writer = $c->start_sql(q{SET shardfdw.fault_points = 'committed=wait'; BEGIN; UPDATE t SET v = 3 WHERE id <= 50; NOTIFY x; COMMIT}, name => 'notifier');
+$c->wait_for('SELECT count(*) = 50 FROM t WHERE v = 3');
+is(($c->psql(q{SET lock_timeout = '60s'; NOTIFY x}))[2], '', 'who notifies does not wait for what another one still does with nodes');
+is((go_on('committed', $writer))[0], 0, 'which commits');
+$c->safe_psql('UPDATE t SET v = 1 WHERE id <= 50');
+
 $c->safe_psql('UPDATE t SET v = 2 WHERE id <= 50');
 is(reports(), '', 'nothing is left to settle');
 is($c->safe_psql(ShardCluster::unsettled()), '0', 'nor in the log');

@@ -62,6 +62,7 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "catalog/pg_database.h"
 #include "commit_log.h"
 #include "compat.h"
 #include "fault.h"
@@ -79,6 +80,7 @@
 #include "storage/lock.h"
 #include "storage/procarray.h"
 #include "utils/memutils.h"
+#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
@@ -513,6 +515,25 @@ warn_not_settled(const ShardBroadcast *item, bool commit)
 }
 
 /*
+ * Releases the lock by which PostgreSQL keeps those who notify, in all databases, in the order of their commits,
+ * which the local commit has fixed.  It is kept for as long as the fence: so listeners seldom hear of
+ * what a node does not show yet.  Never raises.
+ */
+static void
+release_notify_lock(void)
+{
+	ResourceOwner owner = CurrentResourceOwner;
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_OBJECT(tag, InvalidOid, DatabaseRelationId, InvalidOid, 0);
+	if (!shard_lock_held_by_me(&tag, AccessExclusiveLock))
+		return;
+	CurrentResourceOwner = TopTransactionResourceOwner;
+	(void) LockRelease(&tag, AccessExclusiveLock, false);
+	CurrentResourceOwner = owner;
+}
+
+/*
  * Sends verb (COMMIT or ROLLBACK) PREPARED to all conns that have a
  * prepared_gid.  Returns how many could not be settled.  Never raises.
  */
@@ -541,9 +562,10 @@ settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
 	SHARD_FAULT_POINT(commit ? "commit_sent" : "rollback_sent");
 	if (commit)
 	{
-		/* cuts wait for this commit for a bounded time only, even if a node hangs */
+		/* cuts, and others who notify, wait for this commit for a bounded time only, even if a node hangs */
 		(void) shard_broadcast_wait(items, nitems, SHARD_FENCE_HOLD_MS, interrupt);
 		shard_fence_let_go();
+		release_notify_lock();
 	}
 	shard_broadcast_finish(items, nitems, timeout_ms, interrupt);
 	SHARD_FAULT_POINT(commit ? "committed" : "rolled_back");
