@@ -57,6 +57,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 #include "utils/xid8.h"
 
 PG_FUNCTION_INFO_V1(shardfdw_store_identity);
@@ -111,8 +112,12 @@ typedef struct Identity
 
 static Identity cached = {0};
 
-/* The (sub)transaction that has replaced the identity: until it commits, nothing may be prepared in its name. */
+/*
+ * The (sub)transactions that have replaced the identity, and that have changed what the table says in any way: until
+ * they commit, nothing may be prepared in its name, and nothing settled by what it says.
+ */
 static TransactionId replaced_by = InvalidTransactionId;
+static TransactionId changed_by = InvalidTransactionId;
 
 /* ---------- fingerprint ---------- */
 
@@ -375,6 +380,16 @@ shard_identity_require(void)
 				 errmsg("cannot commit over several nodes in the transaction that has called take_over_coordinator()")));
 }
 
+void
+shard_identity_require_committed(void)
+{
+	if (TransactionIdIsValid(changed_by) && TransactionIdIsCurrentTransactionId(changed_by))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot settle prepared transactions in the transaction that has called take_over_coordinator() or declare_commits_received()"),
+				 errhint("Commit first.")));
+}
+
 bool
 shard_identity_came_along(uint64 system_identifier, Oid database, const char *identity)
 {
@@ -565,16 +580,27 @@ shard_identity_write_reach(const ShardLogReach *reach)
 	table_close(table, NoLock);
 }
 
+/* Is it the row of another database of this server, of which this one was made (CREATE DATABASE ... TEMPLATE)? */
+static bool
+is_of_neighbour(const Datum *values)
+{
+	Oid			database = DatumGetObjectId(values[COORDINATOR_DATABASE - 1]);
+
+	return (uint64) DatumGetInt64(values[COORDINATOR_SYSTEM - 1]) == GetSystemIdentifier() &&
+		database != MyDatabaseId && SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(database));
+}
+
 /*
  * Notes that an identity has been taken over by this server.  What was said of one that had been taken over
  * before stays as it is: it was about commits that this server, or the one whose copy it is, had received by then.
+ * That of another database that is there is not taken over: it decides about its transactions itself.
  */
 static void
 take_over(Datum *values, bool *nulls, bool *replaces, const void *arg)
 {
 	const bool *all_received = arg;
 
-	if (!nulls[COORDINATOR_TAKEN_OVER_AT - 1])
+	if (!nulls[COORDINATOR_TAKEN_OVER_AT - 1] || is_of_neighbour(values))
 		return;
 	nulls[COORDINATOR_TAKEN_OVER_AT - 1] = false;
 	values[COORDINATOR_TAKEN_OVER_AT - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
@@ -616,7 +642,7 @@ shardfdw_replace_identity(PG_FUNCTION_ARGS)
 	PreventCommandIfReadOnly("take_over_coordinator()");
 	PreventCommandDuringRecovery("take_over_coordinator()");
 	(void) shard_identity_lock(true);
-	replaced_by = GetCurrentTransactionId();
+	replaced_by = changed_by = GetCurrentTransactionId();
 	shard_identity_store();
 	table = open_table(RowExclusiveLock);
 	reach = shard_identity_read_reach();
@@ -632,12 +658,18 @@ shardfdw_replace_identity(PG_FUNCTION_ARGS)
 Datum
 shardfdw_declare_commits_received(PG_FUNCTION_ARGS)
 {
-	char	   *identity = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	char	   *identity;
 	Relation	table;
 
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("predecessor must not be null")));
+	identity = text_to_cstring(PG_GETARG_TEXT_PP(0));
 	PreventCommandIfReadOnly("declare_commits_received()");
 	PreventCommandDuringRecovery("declare_commits_received()");
 	(void) shard_identity_lock(true);
+	changed_by = GetCurrentTransactionId();
 	table = open_table(RowExclusiveLock);
 	if (update_rows(table, mark_complete, identity) == 0)
 		ereport(ERROR,

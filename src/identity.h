@@ -47,6 +47,9 @@ extern bool shard_identity_is_confirmed(void);
 /* Raises that this server is not confirmed, unless it is. */
 extern void shard_identity_require(void);
 
+/* Raises when the current transaction has changed what the table of identities says: it may roll that back. */
+extern void shard_identity_require_committed(void);
+
 /* What is wrong, and what to do, when it is not confirmed. Memory: current context. */
 extern char *shard_identity_problem(void);
 extern const char *shard_identity_hint(void);

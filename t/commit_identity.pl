@@ -99,7 +99,25 @@ is($production->safe_psql('copy', 'SELECT sum(v) FROM t; UPDATE t SET v = v; SEL
 $writer = stop_at('prepared', 'UPDATE t SET v = 1 WHERE id <= 50');
 is($production->safe_psql('copy', 'SELECT count(*) FROM shardfdw.recover_prepared_transactions(); SELECT count(*) FROM shardfdw_internal.list_prepared()'), "0\n0", 'it does not touch what the first one has prepared');
 is((go_on('prepared', $writer))[0], 0, 'which commits');
+like(($production->psql('copy', 'BEGIN; SELECT shardfdw.take_over_coordinator(true); SELECT * FROM shardfdw.recover_prepared_transactions()'))[2],
+	qr/cannot settle prepared transactions in the transaction that has called take_over_coordinator\(\)/, 'nor does it settle by a take-over that may be rolled back');
+like(($production->psql('copy', 'SELECT shardfdw.take_over_coordinator(NULL)'))[2], qr/all_commits_received must not be null/, 'null');
+like(($production->psql('copy', 'SELECT shardfdw.declare_commits_received(NULL)'))[2], qr/predecessor must not be null/, 'null');
+$production->safe_psql('copy', 'SELECT shardfdw.take_over_coordinator(true)');
+is($production->safe_psql('copy', "SELECT taken_over_at IS NULL, all_commits_received FROM shardfdw_internal.coordinator WHERE identity = '$identity'"), 't|f', 'it does not take the first one over, which is there');
+is($production->safe_psql('copy', "SELECT count(*) FROM shardfdw_internal.coordinator WHERE identity = '$second' AND taken_over_at IS NOT NULL"), 1, 'but what it was itself');
+my $note = $production->safe_psql('copy', 'SELECT note_name FROM shardfdw.coordinator_identity()');
+$c->node_safe_psql($_, "DROP TABLE shardfdw_internal.$note") for 1, 2;
 $c->safe_psql('DROP DATABASE copy');
+
+# ---------- who notifies ----------
+
+append_to_file($production->data_dir . '/shardfdw_fault_committed', '');
+$writer = $c->start_sql(q{SET shardfdw.fault_points = 'committed=wait'; BEGIN; UPDATE t SET v = 3 WHERE id <= 50; NOTIFY x; COMMIT}, name => 'notifier');
+$c->wait_for('SELECT count(*) = 50 FROM t WHERE v = 3');
+is(($c->psql(q{SET lock_timeout = '60s'; NOTIFY x}))[2], '', 'who notifies does not wait for what another one still does with nodes');
+is((go_on('committed', $writer))[0], 0, 'which commits');
+$c->safe_psql('UPDATE t SET v = 1 WHERE id <= 50');
 
 # ---------- a node does not know what it is to commit ----------
 
@@ -110,15 +128,6 @@ $c->node_safe_psql(2, "ROLLBACK PREPARED '" . $c->node_safe_psql(2, 'SELECT gid 
 my ($rc, undef, $err) = go_on('commit', $writer);
 is($rc, 0, 'somebody rolls a committed transaction back on a node: the commit stands');
 like($err, qr/WARNING:  the transaction is committed, but node "node2" does not know it/, 'and says that the node does not know it');
-# ---------- who notifies ----------
-
-append_to_file($production->data_dir . '/shardfdw_fault_committed', '');
-$writer = $c->start_sql(q{SET shardfdw.fault_points = 'committed=wait'; BEGIN; UPDATE t SET v = 3 WHERE id <= 50; NOTIFY x; COMMIT}, name => 'notifier');
-$c->wait_for('SELECT count(*) = 50 FROM t WHERE v = 3');
-is(($c->psql(q{SET lock_timeout = '60s'; NOTIFY x}))[2], '', 'who notifies does not wait for what another one still does with nodes');
-is((go_on('committed', $writer))[0], 0, 'which commits');
-$c->safe_psql('UPDATE t SET v = 1 WHERE id <= 50');
-
 $c->safe_psql('UPDATE t SET v = 2 WHERE id <= 50');
 is(reports(), '', 'nothing is left to settle');
 is($c->safe_psql(ShardCluster::unsettled()), '0', 'nor in the log');

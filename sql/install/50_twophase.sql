@@ -141,6 +141,9 @@ DECLARE
 	nodes CONSTANT name[] := shardfdw_internal.trusted_nodes();
 	r record;
 BEGIN
+	IF all_commits_received IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'all_commits_received must not be null';
+	END IF;
 	IF restore_point IS NOT NULL THEN
 		PERFORM shardfdw_internal.require_restored(restore_point);
 		-- what nodes have not prepared any more they have committed: their other timelines mean nothing
@@ -159,14 +162,14 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.take_over_coordinator(boolean, text) IS
-	'Makes this server, a promoted standby or a restored or cloned copy, the coordinator in place of the one whose copy it is, which is refused two-phase commits from then on. all_commits_received: this server has all commits of that one, so recover_prepared_transactions() rolls back what is not among them; else it leaves that alone, and what earlier predecessors left it leaves as it was (declare_commits_received()). restore_point: this server and all nodes of the cluster have been restored to the point of create_restore_point() with this target, which is verified, so nothing is missing; raises object_not_in_prerequisite_state when one of them has not. Returns the new identity; a WARNING for each node that could not be told.';
+	'Makes this server, a promoted standby or a restored or cloned copy, the coordinator in place of the one whose copy it is, which is refused two-phase commits from then on. all_commits_received: this server has all commits of that one, so recover_prepared_transactions() rolls back what is not among them; else it leaves that alone, and what earlier predecessors left it leaves as it was (declare_commits_received()). restore_point: this server and all nodes of the cluster have been restored to the point of create_restore_point() with this target, which is verified, so nothing is missing; raises object_not_in_prerequisite_state when one of them has not. The identity of another database of this server, of which this one is a copy, is not taken over. Raises null_value_not_allowed. Returns the new identity; a WARNING for each node that could not be told.';
 REVOKE ALL ON FUNCTION shardfdw.take_over_coordinator(boolean, text) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.declare_commits_received(predecessor text) RETURNS void
-	LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME', 'shardfdw_declare_commits_received';
 COMMENT ON FUNCTION shardfdw.declare_commits_received(text) IS
-	'Says that nothing is missing here of a predecessor (its identity) that was taken over without that: recover_prepared_transactions() then rolls back what it left prepared and is not among the commits of this server. Look at these transactions before. Returns nothing; raises undefined_object where no such predecessor is known.';
+	'Says that nothing is missing here of a predecessor (its identity) that was taken over without that: recover_prepared_transactions() then rolls back what it left prepared and is not among the commits of this server. Look at these transactions before. Returns nothing; raises undefined_object where no such predecessor is known, null_value_not_allowed.';
 REVOKE ALL ON FUNCTION shardfdw.declare_commits_received(text) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.dismiss_commit(xid xid8) RETURNS boolean

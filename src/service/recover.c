@@ -550,6 +550,7 @@ shard_recover_run(bool dry_run)
 	ListCell   *lc;
 
 	shard_version_check();
+	shard_identity_require_committed();
 	if (!shard_identity_is_confirmed())
 		return add_outcome(NIL, NULL, NULL, SHARD_RECOVER_UNCONFIRMED, shard_identity_problem());
 	if (!dry_run)

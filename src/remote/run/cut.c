@@ -338,6 +338,7 @@ complete_commits(List *left)
 	int			n = 0;
 	ListCell   *lc;
 
+	shard_identity_require_committed();
 	foreach(lc, left)
 	{
 		const LeftBehind *found = lfirst(lc);
