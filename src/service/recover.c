@@ -186,7 +186,7 @@ ask_less(ShardCommand *commands, int ncommands)
 		again[n].sql = sql;
 		subjects[n++] = i;
 	}
-	shard_command_run(again, n, SHARD_COMMAND_AUTOCOMMIT, true);
+	shard_command_run(again, n, SHARD_COMMAND_SETTLE, true);
 	for (int i = 0; i < n; i++)
 	{
 		commands[subjects[i]].result = again[i].result;
@@ -213,7 +213,7 @@ survey_nodes(Survey *survey)
 		commands[n].nfields = 4 + SHARD_SERVER_COLUMNS;
 		commands[n++].sql = sql;
 	}
-	shard_command_run(commands, n, SHARD_COMMAND_AUTOCOMMIT, true);
+	shard_command_run(commands, n, SHARD_COMMAND_SETTLE, true);
 
 	ask_less(commands, n);
 	n = 0;
@@ -348,7 +348,7 @@ settle_prepared(Survey *survey, bool dry_run, List *outcomes)
 		commands[n].sql = psprintf("%s PREPARED '%s'", commits[n] ? "COMMIT" : "ROLLBACK", prepared->gid);
 		n++;
 	}
-	shard_command_run(commands, n, SHARD_COMMAND_AUTOCOMMIT, true);
+	shard_command_run(commands, n, SHARD_COMMAND_SETTLE, true);
 	shard_command_free(commands, n);
 
 	for (int i = 0; i < n; i++)
@@ -536,7 +536,7 @@ note_identity(const Survey *survey)
 		if (relation != SHARD_IDENTITY_PREDECESSOR && relation != SHARD_IDENTITY_PREDECESSOR_COMPLETE)
 			continue;
 		command.sql = shard_identity_note_command(shard_identity_get());
-		shard_command_run(&command, 1, SHARD_COMMAND_AUTOCOMMIT, true);
+		shard_command_run(&command, 1, SHARD_COMMAND_SETTLE, true);
 		shard_command_free(&command, 1);
 	}
 }

@@ -53,12 +53,14 @@ parse_mode(const char *mode)
 		return SHARD_COMMAND_READ;
 	if (strcmp(mode, "autocommit") == 0)
 		return SHARD_COMMAND_AUTOCOMMIT;
+	if (strcmp(mode, "settle") == 0)
+		return SHARD_COMMAND_SETTLE;
 	if (strcmp(mode, "watch") == 0)
 		return SHARD_COMMAND_WATCH;
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("invalid mode \"%s\"", mode),
-			 errhint("Valid modes are \"write\", \"read\", \"autocommit\" and \"watch\".")));
+			 errhint("Valid modes are \"write\", \"read\", \"autocommit\", \"settle\" and \"watch\".")));
 }
 
 /* Elements of an array of type elemtype; -1 elements for NULL. */

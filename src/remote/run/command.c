@@ -47,7 +47,11 @@ make_run(ShardCommand *commands, int ncommands, ShardCommandMode mode, bool noer
 	commands[0].memory = run->cxt;
 	run->snapshot_cxt = AllocSetContextCreate(run->cxt, "shardfdw snapshot", ALLOCSET_SMALL_SIZES);
 	if (mode == SHARD_COMMAND_WATCH)
-		run->deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), shard_guc_watch_timeout_ms);
+		run->timeout_ms = shard_guc_watch_timeout_ms;
+	else if (mode == SHARD_COMMAND_SETTLE)
+		run->timeout_ms = SHARD_COMMAND_SETTLE_MS;
+	if (run->timeout_ms > 0)
+		run->deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), run->timeout_ms);
 	if (mode == SHARD_COMMAND_READ)
 		run->snapshot = shard_txn_snapshot(run->snapshot_cxt);
 
@@ -121,6 +125,7 @@ acquire(ShardCommandRun *run, ShardCommandLane *lane)
 			lane->held = true;
 			break;
 		case SHARD_COMMAND_AUTOCOMMIT:
+		case SHARD_COMMAND_SETTLE:
 			lane->conn = shard_pool_start_free(lane->pool);
 			lane->held = true;
 			break;
@@ -177,7 +182,7 @@ advance_in_time(ShardCommandRun *run, int laneno)
 	if (events != 0 && run->deadline != 0 && GetCurrentTimestamp() >= run->deadline)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONNECTION_FAILURE),
-				 errmsg("node \"%s\" has not answered within %d ms", run->lanes[laneno].conn->node, shard_guc_watch_timeout_ms)));
+				 errmsg("node \"%s\" has not answered within %d ms", run->lanes[laneno].conn->node, run->timeout_ms)));
 	return events;
 }
 
@@ -285,7 +290,7 @@ void
 shard_command_run(ShardCommand *commands, int ncommands, ShardCommandMode mode, bool noerror)
 {
 	ShardCommandRun *run;
-	bool		commits = mode == SHARD_COMMAND_AUTOCOMMIT;
+	bool		commits = mode == SHARD_COMMAND_AUTOCOMMIT || mode == SHARD_COMMAND_SETTLE;
 
 	if (ncommands <= 0)
 		return;

@@ -52,7 +52,8 @@ typedef struct ShardCommandRun
 	ShardCommandMode mode;
 	bool		noerror;
 	bool		guarded;		/* each command in a savepoint */
-	TimestampTz deadline;		/* WATCH; else 0 */
+	int			timeout_ms;		/* WATCH and SETTLE; else 0 */
+	TimestampTz deadline;		/* the same */
 	ShardSnapshot *snapshot;	/* READ */
 	MemoryContext snapshot_cxt;
 	MemoryContext caller_cxt;
