@@ -305,3 +305,59 @@ SKIP:
 clean('at the end');
 
 done_testing();
+# Plans that read or change shards one by one, of which none stands for the one that was split; a table of two levels.
+$c->safe_psql(q{CREATE TABLE alone (id bigint PRIMARY KEY, v int); INSERT INTO alone SELECT i, 0 FROM generate_series(1, 100) i});
+$c->shard_table('alone', 'id', shards => 2);
+$c->safe_psql(q{CREATE TABLE upper_ (id int, half int, v int) PARTITION BY LIST (half); CREATE TABLE upper_1 PARTITION OF upper_ FOR VALUES IN (1) PARTITION BY HASH (id)});
+$c->safe_psql(qq{SELECT shardfdw.create_shard('upper_1', 'upper_1_$_', 'WITH (MODULUS 2, REMAINDER $_)', 'node1')}) for 0, 1;
+$c->safe_psql(q{CREATE TABLE upper_2 PARTITION OF upper_ FOR VALUES IN (2); INSERT INTO upper_ SELECT i, 1 + i % 2, 0 FROM generate_series(1, 100) i});
+for my $snapshot (qw(node cluster))
+{
+	for my $query ('SELECT count(DISTINCT tableoid) FROM alone', 'WITH u AS (UPDATE alone SET v = v RETURNING 1) SELECT count(*) FROM u', 'WITH d AS (DELETE FROM alone RETURNING 1) SELECT count(*) FROM d',
+		'SELECT count(*) FROM alone TABLESAMPLE BERNOULLI (100)', 'SELECT count(*) FROM (SELECT * FROM alone FOR UPDATE) x', 'SELECT count(*) FROM upper_', 'WITH u AS (UPDATE upper_ SET v = v RETURNING 1) SELECT count(*) FROM u')
+	{
+		my $table = $query =~ /upper_/ ? 'upper_1' : 'alone';
+		my $session = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+		$session->query_safe("\\set VERBOSITY sqlstate\nSET shardfdw.snapshot = '$snapshot'; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM here; SELECT count(*) FROM orders");
+		my ($first, $second) = map { $_->[0] } $c->shards_of($table);
+		my ($rc, $out, $err) = $c->psql("SELECT shardfdw.split_shard('$first', mode => 'block')");
+		is($err, '', "$snapshot, $query: a split");
+		$session->query($query);
+		like($session->{stderr}, qr/40001/, 'which cannot be served');
+		$session->query('ROLLBACK');
+		$session->quit;
+	}
+}
+$c->safe_psql('DROP TABLE upper_, alone');
+
+# The node does not hear of the commit of the switch: what is prepared there has the trigger by which the old table is known.
+SKIP:
+{
+	skip 'needs a build with FAULT_POINTS=1', 8 unless $faults;
+	$c->safe_psql(q{CREATE TABLE unheard (id int PRIMARY KEY); INSERT INTO unheard SELECT generate_series(1, 50)});
+	$c->safe_psql(q{SELECT shardfdw.shard_table('unheard', 'id', shards => 2, nodes => '{node1}'); ALTER SYSTEM SET shardfdw.fault_points = 'commit=error'; SELECT pg_reload_conf()});
+	is(($c->psql(q{SELECT shardfdw.wait_job(shardfdw.split_shard('unheard_00')), shardfdw.wait_job(shardfdw.move_shard('unheard_01', 'node2'))}))[1], 'done|done', 'a split and a move whose commits the nodes do not hear of');
+	$c->safe_psql(q{ALTER SYSTEM RESET shardfdw.fault_points; SELECT pg_reload_conf()});
+	is($c->node_safe_psql(1, q{SELECT string_agg(relname, ' ') FROM pg_class WHERE relname ~ '^unheard_0[0-9]$' AND relkind = 'r'}) =~ /unheard_0[01]/ ? 'old' : 'none', 'none', 'no old table is left');
+	is($c->safe_psql('SELECT count(*) FROM unheard'), 50, 'all rows are there');
+	$c->safe_psql('DROP TABLE unheard');
+	clean('unheard of');
+}
+
+# Until the job has ended, the definitions of the new shards stay as they are.
+SKIP:
+{
+	skip 'needs a build with FAULT_POINTS=1', 3 unless $faults;
+	my $file = $c->coordinator->data_dir . '/shardfdw_fault_move_switched';
+	append_to_file($file, '');
+	$c->safe_psql(q{ALTER SYSTEM SET shardfdw.fault_points = 'move_switched=wait'; SELECT pg_reload_conf()});
+	my ($shard) = map { $_->[0] } $c->shards_of('lines');
+	my $job = $c->safe_psql("SELECT shardfdw.split_shard('$shard', wait => false)");
+	$c->wait_for("SELECT stage = 'dropping' FROM shardfdw.jobs WHERE id = $job");
+	fails('ALTER TABLE lines DROP CONSTRAINT lines_id_fkey', qr/the definition of the table cannot be changed while job $job/, 'a definition, while old tables are dropped');
+	unlink $file;
+	$c->safe_psql(q{ALTER SYSTEM RESET shardfdw.fault_points; SELECT pg_reload_conf()});
+	is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'the job');
+	is(($c->psql('ALTER TABLE lines DROP CONSTRAINT lines_id_fkey'))[2], '', 'then it can be changed');
+}
+

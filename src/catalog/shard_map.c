@@ -499,6 +499,13 @@ server_as_of(Oid relid, Snapshot snapshot)
 	return serverid;
 }
 
+/* The table of which relid is a partition now; InvalidOid when it is none. */
+static Oid
+parent_of(Oid relid)
+{
+	return get_rel_relispartition(relid) ? get_partition_parent(relid, true) : InvalidOid;
+}
+
 /* Can a row that xid has written be newer than a snapshot whose xmin is given? */
 static bool
 may_be_newer(TransactionId xid, TransactionId xmin)
@@ -507,33 +514,52 @@ may_be_newer(TransactionId xid, TransactionId xmin)
 }
 
 /*
- * Raises when a snapshot sees a partition of the table that is none any more: it was split,
+ * Raises when a snapshot sees a partition of parent that is none any more: it was split,
  * say, and its rows are in tables whose rows are too new for the snapshot.
  */
 static void
-check_no_former_shard(const ShardMap *map, Snapshot snapshot)
+check_no_former_shard(Oid parent, Snapshot snapshot)
 {
 	Relation	rel = table_open(InheritsRelationId, AccessShareLock);
 	ScanKeyData key;
 	SysScanDesc scan;
 	HeapTuple	tuple;
 
-	ScanKeyInit(&key, Anum_pg_inherits_inhparent, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(map->relid));
+	ScanKeyInit(&key, Anum_pg_inherits_inhparent, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(parent));
 	scan = systable_beginscan(rel, InheritsParentIndexId, true, snapshot, 1, &key);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		Form_pg_inherits inherits = (Form_pg_inherits) GETSTRUCT(tuple);
 
 		/* the snapshot does not count one that is being detached, either */
-		if (!inherits->inhdetachpending && shard_map_find(map, inherits->inhrelid) < 0)
+		if (!inherits->inhdetachpending && parent_of(inherits->inhrelid) != parent)
 			ereport(ERROR,
 					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-					 errmsg("could not serialize access due to other shards of table \"%s\"", get_rel_name(map->relid)),
+					 errmsg("could not serialize access due to other shards of table \"%s\"", get_rel_name(parent)),
 					 errdetail("A shard has been split or detached since this transaction's snapshot was taken."),
 					 errhint("The transaction might succeed if retried.")));
 	}
 	systable_endscan(scan);
 	table_close(rel, AccessShareLock);
+}
+
+/*
+ * The same for the tables of map.  A shard by itself has to be looked at when it is newer than the
+ * snapshot: where core reads or changes partitions one by one, none of them stands for the
+ * one that is gone.
+ */
+static void
+check_no_former_shards(const ShardMap *map, Snapshot snapshot)
+{
+	Oid			parent = map->relid;
+
+	if (get_rel_relkind(map->relid) == RELKIND_FOREIGN_TABLE)
+	{
+		parent = parent_of(map->relid);
+		if (!OidIsValid(parent) || OidIsValid(server_as_of(map->relid, snapshot)))
+			return;
+	}
+	check_no_former_shard(parent, snapshot);
 }
 
 /* A copy of map with the same shards, whose places can be changed, and room for one more node per shard. */
@@ -561,7 +587,7 @@ shard_map_as_of(const ShardMap *map, const char *snapshot, TransactionId xmin)
 	if (!may_be_newer(map->newest_place, xmin))
 		return map;
 	then = RegisterSnapshot(RestoreSnapshot(unconstify(char *, snapshot)));
-	check_no_former_shard(map, then);
+	check_no_former_shards(map, then);
 	for (int i = 0; i < map->nshards; i++)
 	{
 		Oid			serverid;
@@ -612,7 +638,7 @@ shard_map_check_unmoved(const ShardMap *map, const Bitmapset *shards)
 	snapshot = GetTransactionSnapshot();
 	if (!may_be_newer(map->newest_place, snapshot->xmin))
 		return;
-	check_no_former_shard(map, snapshot);
+	check_no_former_shards(map, snapshot);
 	for (int i = 0; i < map->nshards; i++)
 	{
 		if (shards == NULL || bms_is_member(i, shards))
