@@ -1,7 +1,24 @@
 -- Another number of shards for a whole table, by splits and merges.
 
+CREATE FUNCTION shardfdw_internal.can_step(quotient bigint, largest_step integer) RETURNS boolean
+	LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	FOR f IN 2 .. largest_step
+	LOOP
+		WHILE quotient % f = 0
+		LOOP
+			quotient := quotient / f;
+		END LOOP;
+	END LOOP;
+	RETURN quotient = 1;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.can_step(bigint, integer) IS
+	'Tests whether a number is a product of factors, none of which is larger than largest_step. Returns that.';
+
 CREATE FUNCTION shardfdw_internal.sharding_step(relation regclass, shards integer) RETURNS TABLE (action text, members regclass[], pieces integer, target name)
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -11,6 +28,7 @@ DECLARE
 	nodes name[];
 	largest bigint;
 	lower bigint;
+	other record;
 BEGIN
 	IF sharding_step.relation IS NULL OR sharding_step.shards IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'relation, shards, mode and verify must not be null';
@@ -30,8 +48,16 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('table %s cannot have %s shards', sharding_step.relation, sharding_step.shards),
 			DETAIL = format('It has shards of modulus %s, which is neither a factor nor a multiple of that.', largest);
 	END IF;
-	-- small shards first
-	RETURN QUERY SELECT 'split', ARRAY[x.shard], least(64, sharding_step.shards / x.modulus)::integer, NULL::name
+	SELECT x.modulus, x.largest_step INTO other FROM unnest(moduli) m(modulus), LATERAL (SELECT m.modulus, CASE WHEN m.modulus < sharding_step.shards THEN 64 ELSE 16 END) x(modulus, largest_step)
+	WHERE NOT shardfdw_internal.can_step(greatest(x.modulus, sharding_step.shards) / least(x.modulus, sharding_step.shards), x.largest_step) LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('table %s cannot have %s shards', sharding_step.relation, sharding_step.shards),
+			DETAIL = format(CASE other.largest_step WHEN 64 THEN 'A shard of modulus %s would have to be split into more than 64 at once.'
+				ELSE 'More than 16 shards of modulus %s would have to become one at once.' END, other.modulus);
+	END IF;
+	-- the shards that are largest, by modulus, first; core wants each modulus to be a factor of the next larger one, meanwhile as well
+	RETURN QUERY SELECT 'split', ARRAY[x.shard], (SELECT max(d) FROM generate_series(2, 64) d WHERE sharding_step.shards / x.modulus % d = 0
+			AND NOT EXISTS (SELECT FROM unnest(moduli) m WHERE m % (x.modulus * d) <> 0 AND x.modulus * d % m <> 0)), NULL::name
 	FROM unnest(present, moduli) x(shard, modulus) WHERE x.modulus < sharding_step.shards ORDER BY x.modulus, x.shard::oid LIMIT 1;
 	IF FOUND THEN
 		RETURN;
@@ -39,16 +65,10 @@ BEGIN
 	-- the largest modulus, down to the next one that there is or is wanted: between them are no others, so all that belong together are there
 	largest := (SELECT max(m) FROM unnest(moduli) m);
 	lower := greatest(sharding_step.shards, (SELECT max(m) FROM unnest(moduli) m WHERE m < largest));
-	IF largest / lower > 16 THEN
-		lower := (SELECT min(d) FROM generate_series(greatest(lower, largest / 16), largest - 1) d WHERE largest % d = 0 AND d % lower = 0);
-	END IF;
 	IF largest = sharding_step.shards THEN
 		RETURN;
 	END IF;
-	IF lower IS NULL THEN
-		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('table %s cannot have %s shards', sharding_step.relation, sharding_step.shards),
-			DETAIL = 'More than 16 shards would have to become one at once.';
-	END IF;
+	lower := largest / (SELECT max(d) FROM generate_series(2, 16) d WHERE largest / lower % d = 0);
 	RETURN QUERY
 	WITH f AS (
 		SELECT x.shard, x.node, first_value(x.node) OVER (ORDER BY x.shard::oid) AS place FROM unnest(present, moduli, remainders, nodes) x(shard, modulus, remainder, node)
