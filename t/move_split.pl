@@ -208,6 +208,66 @@ for my $n (12, 6, 1, 2)
 is($c->safe_psql('SELECT count(*) FROM grow JOIN along USING (id)'), 300, 'colocated tables, too');
 clean('all shards');
 
+# What alter_sharding does next, from so many shards to so many: the largest step that leads there.
+for ([1, 66, 'split 33'], [2, 132, 'split 33'], [3, 48, 'split 16'], [18, 1, 'merge 9'], [31, 1, '31 shards of modulus 31'], [30, 2, 'merge 15'], [1, 67, 'split into more than 64'], [2, 2 * 131, 'split into more than 64'])
+{
+	my ($from, $to, $step) = @$_;
+	$c->safe_psql("CREATE TABLE steps (id int)");
+	$c->safe_psql(qq{SELECT shardfdw.shard_table('steps', 'id', shards => $from, nodes => '{node1}')});
+	my ($rc, $out, $err) = $c->psql(q{SELECT action || ' ' || CASE action WHEN 'merge' THEN cardinality(members) ELSE pieces END FROM shardfdw_internal.sharding_step('steps', } . "$to)");
+	like("$out$err", $from == 31 ? qr/More than 16 shards of modulus 31 would have to become one/ : qr/$step/, "from $from to $to shards");
+	$c->safe_psql('DROP TABLE steps');
+}
+# moduli between must stay factors of each other
+$c->safe_psql(q{CREATE TABLE steps (id int) PARTITION BY HASH (id)});
+$c->safe_psql(qq{SELECT shardfdw.create_shard('steps', 'steps_$_->[1]', 'WITH (MODULUS $_->[0], REMAINDER $_->[1])', 'node1')}) for [2, 0], [4, 1], [4, 3];
+is($c->safe_psql(q{SELECT action, pieces FROM shardfdw_internal.sharding_step('steps', 132)}), 'split|22', 'to 132 shards beside some of modulus 4');
+
+# Two splits of one table at the same time, of shards on two nodes: the second numbers its pieces when the first is done.
+$c->safe_psql(q{CREATE TABLE twice (id int PRIMARY KEY); INSERT INTO twice SELECT generate_series(1, 100)});
+$c->safe_psql(q{SELECT shardfdw.shard_table('twice', 'id', shards => 2, nodes => '{node1,node2}')});
+{
+	my @jobs = map { $c->safe_psql("SELECT shardfdw.split_shard('twice_0$_', wait => false)") } 0, 1;
+	is(join(' ', map { ($c->psql("SELECT shardfdw.wait_job($_)"))[1] } @jobs), 'done done', 'two splits of one table at the same time');
+	is($c->safe_psql('SELECT count(*) FROM twice') . ' ' . $c->safe_psql(q{SELECT count(DISTINCT shard) FROM shardfdw.shards WHERE table_name = 'twice'::regclass}), '100 4', 'which has its pieces, and its rows');
+}
+
+# Nobody can read more of the pieces than of the shard, on neither side, whatever default privileges say.
+$c->safe_psql(q{CREATE TABLE secret (id int PRIMARY KEY); INSERT INTO secret SELECT generate_series(1, 100)});
+$c->safe_psql(q{SELECT shardfdw.shard_table('secret', 'id', shards => 1, nodes => '{node1}'); GRANT SELECT ON secret_00 TO clerk});
+$c->node_safe_psql(1, 'GRANT INSERT ON secret_00 TO clerk');
+for (sub { $c->safe_psql($_[0]) }, map { my $n = $_; sub { $c->node_safe_psql($n, $_[0]) } } 1, 2)
+{
+	$_->(q{ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO PUBLIC; ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO clerk});
+}
+is(($c->psql(q{SELECT shardfdw.split_shard('secret_00')}))[2], '', 'a split beside default privileges');
+is(($c->psql(q{SELECT shardfdw.move_shard('secret_02', 'node2')}))[2], '', 'a move');
+is($c->safe_psql(q{SELECT string_agg(relacl::text, ' ' ORDER BY relname) FROM pg_class WHERE relname IN ('secret_01', 'secret_02')}), join(' ', ('{postgres=arwdDxt/postgres,clerk=r/postgres}') x 2), 'give nobody more rights here')
+  if $c->coordinator->pg_version->major < 17;
+for my $node (1, 2)
+{
+	is($c->node_safe_psql($node, qq{SELECT has_table_privilege('clerk', 'secret_0$node', 'SELECT') || ' ' || has_table_privilege('clerk', 'secret_0$node', 'INSERT')}), 'false true', "nor on node $node");
+}
+is($c->safe_psql(q{SELECT string_agg(has_table_privilege('clerk', shard, 'SELECT') || ' ' || has_table_privilege('clerk', shard, 'INSERT'), ' ') FROM shardfdw.shards WHERE table_name = 'secret'::regclass}), 'true false true false', 'nor here');
+for (sub { $c->safe_psql($_[0]) }, map { my $n = $_; sub { $c->node_safe_psql($n, $_[0]) } } 1, 2)
+{
+	$_->(q{ALTER DEFAULT PRIVILEGES REVOKE SELECT ON TABLES FROM PUBLIC; ALTER DEFAULT PRIVILEGES REVOKE ALL ON TABLES FROM clerk});
+}
+
+# A table with triggers for each row on the coordinator: its partitions have copies of them.
+$c->safe_psql(q{CREATE TABLE watched (id int PRIMARY KEY); CREATE TABLE seen (id int)});
+$c->safe_psql(q{SELECT shardfdw.shard_table('watched', 'id', shards => 2, nodes => '{node1}')});
+$c->safe_psql(q{CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN INSERT INTO seen VALUES (NEW.id); RETURN NULL; END$$;
+	CREATE TRIGGER see AFTER INSERT ON watched FOR EACH ROW EXECUTE FUNCTION see()});
+is(($c->psql(q{SELECT shardfdw.split_shard('watched_00') > 0 AND shardfdw.move_shard('watched_01', 'node2') > 0}))[2], '', 'a table with a row trigger');
+$c->safe_psql('INSERT INTO watched SELECT generate_series(1, 50)');
+is($c->safe_psql('SELECT count(DISTINCT id) || $$ $$ || count(*) FROM seen'), '50 50', 'which fires for each row afterwards');
+$c->safe_psql('ALTER TABLE watched_01 DISABLE TRIGGER see');
+fails(q{SELECT shardfdw.split_shard('watched_01')}, qr/has triggers that are enabled otherwise than those of its table/, 'a trigger that is disabled for one shard');
+# tables of as many shards by such a key are colocated with others
+$c->safe_psql('DROP TABLE steps, twice, secret, watched, seen');
+clean('names, rights, triggers');
+
 # ---------- who sees what ----------
 
 $c->safe_psql('CREATE TABLE t (id int PRIMARY KEY, v int)');
@@ -273,38 +333,6 @@ for my $snapshot (qw(node cluster))
 	$c->wait_sql($detach);
 }
 
-# ---------- within the switch ----------
-
-SKIP:
-{
-	skip 'needs a build with FAULT_POINTS=1', 12 unless $faults;
-	for my $point (qw(move_locked move_closed move_placed))
-	{
-		my ($shard) = map { $_->[0] } reverse $c->shards_of('t');
-		my $file = $c->coordinator->data_dir . "/shardfdw_fault_$point";
-		append_to_file($file, '');
-		$c->safe_psql("ALTER SYSTEM SET shardfdw.fault_points = '$point=wait'; SELECT pg_reload_conf()");
-		my $before = $c->safe_psql('SELECT sum(v) FROM t');
-		my $id = $c->safe_psql("SELECT min(id) FROM $shard");
-		my $new = $c->safe_psql("SELECT min(i) FROM generate_series(1000, 1100) i WHERE shardfdw.shard_for('t', i) = '$shard'::regclass");
-		my $job = $c->safe_psql("SELECT shardfdw.split_shard('$shard', wait => false)");
-		$c->wait_for("SELECT count(*) > 0 FROM pg_locks WHERE relation = '$shard'::regclass AND mode = 'AccessExclusiveLock' AND granted");
-		my @others = map { $c->start_sql($_, name => "other$point") } "UPDATE t SET v = v + 1 WHERE id = $id", 'UPDATE t SET v = v + 1', 'SELECT sum(v) FROM t', "SELECT v FROM t WHERE id = $id",
-			"INSERT INTO t VALUES ($id, 0) ON CONFLICT (id) DO UPDATE SET v = t.v + 1", "COPY t FROM PROGRAM 'echo $new,0' (FORMAT csv)", "SET shardfdw.snapshot = 'cluster'; SELECT 1 / (count(*) - 99)::int FROM t",
-			"BEGIN; SELECT v FROM t WHERE id = $id FOR UPDATE; UPDATE t SET v = v + 1 WHERE id = $id; COMMIT", "COPY (SELECT * FROM t) TO PROGRAM 'cat > /dev/null'";
-		$c->wait_for("SELECT count(*) = 9 FROM pg_stat_activity WHERE application_name = 'other$point' AND wait_event_type = 'Lock'");
-		unlink $file;
-		is(join('', map { ($c->wait_sql($_))[2] } @others), '', "$point: others wait, and go on");
-		$c->safe_psql("ALTER SYSTEM RESET shardfdw.fault_points; SELECT pg_reload_conf()");
-		is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'the job');
-		is($c->safe_psql("SELECT sum(v) FROM t WHERE id <> $new"), $before + 103, 'all they did is there');
-		is(misplaced('t', 'id'), 0, 'where it belongs');
-		$c->safe_psql("DELETE FROM t WHERE id = $new");
-	}
-}
-clean('at the end');
-
-done_testing();
 # Plans that read or change shards one by one, of which none stands for the one that was split; a table of two levels.
 $c->safe_psql(q{CREATE TABLE alone (id bigint PRIMARY KEY, v int); INSERT INTO alone SELECT i, 0 FROM generate_series(1, 100) i});
 $c->shard_table('alone', 'id', shards => 2);
@@ -361,3 +389,35 @@ SKIP:
 	is(($c->psql('ALTER TABLE lines DROP CONSTRAINT lines_id_fkey'))[2], '', 'then it can be changed');
 }
 
+# ---------- within the switch ----------
+
+SKIP:
+{
+	skip 'needs a build with FAULT_POINTS=1', 12 unless $faults;
+	for my $point (qw(move_locked move_closed move_placed))
+	{
+		my ($shard) = map { $_->[0] } reverse $c->shards_of('t');
+		my $file = $c->coordinator->data_dir . "/shardfdw_fault_$point";
+		append_to_file($file, '');
+		$c->safe_psql("ALTER SYSTEM SET shardfdw.fault_points = '$point=wait'; SELECT pg_reload_conf()");
+		my $before = $c->safe_psql('SELECT sum(v) FROM t');
+		my $id = $c->safe_psql("SELECT min(id) FROM $shard");
+		my $new = $c->safe_psql("SELECT min(i) FROM generate_series(1000, 1100) i WHERE shardfdw.shard_for('t', i) = '$shard'::regclass");
+		my $job = $c->safe_psql("SELECT shardfdw.split_shard('$shard', wait => false)");
+		$c->wait_for("SELECT count(*) > 0 FROM pg_locks WHERE relation = '$shard'::regclass AND mode = 'AccessExclusiveLock' AND granted");
+		my @others = map { $c->start_sql($_, name => "other$point") } "UPDATE t SET v = v + 1 WHERE id = $id", 'UPDATE t SET v = v + 1', 'SELECT sum(v) FROM t', "SELECT v FROM t WHERE id = $id",
+			"INSERT INTO t VALUES ($id, 0) ON CONFLICT (id) DO UPDATE SET v = t.v + 1", "COPY t FROM PROGRAM 'echo $new,0' (FORMAT csv)", "SET shardfdw.snapshot = 'cluster'; SELECT 1 / (count(*) - 99)::int FROM t",
+			"BEGIN; SELECT v FROM t WHERE id = $id FOR UPDATE; UPDATE t SET v = v + 1 WHERE id = $id; COMMIT", "COPY (SELECT * FROM t) TO PROGRAM 'cat > /dev/null'";
+		$c->wait_for("SELECT count(*) = 9 FROM pg_stat_activity WHERE application_name = 'other$point' AND wait_event_type = 'Lock'");
+		unlink $file;
+		is(join('', map { ($c->wait_sql($_))[2] } @others), '', "$point: others wait, and go on");
+		$c->safe_psql("ALTER SYSTEM RESET shardfdw.fault_points; SELECT pg_reload_conf()");
+		is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'the job');
+		is($c->safe_psql("SELECT sum(v) FROM t WHERE id <> $new"), $before + 103, 'all they did is there');
+		is(misplaced('t', 'id'), 0, 'where it belongs');
+		$c->safe_psql("DELETE FROM t WHERE id = $new");
+	}
+}
+clean('at the end');
+
+done_testing();

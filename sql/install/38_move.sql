@@ -33,6 +33,16 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.job_schema(bigint) IS
 	'Names the schema that a job makes on nodes; its publication and its slots have the same name. Returns the name, by which recovery knows what is this coordinator''s.';
 
+CREATE FUNCTION shardfdw_internal.revoke_command(name text) RETURNS text
+	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT format('DO %L', format('DECLARE others text := (SELECT pg_catalog.string_agg(DISTINCT CASE x.grantee WHEN 0 THEN ''PUBLIC'' ELSE pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(x.grantee)) END, '', '') '
+		'FROM pg_catalog.pg_class c, pg_catalog.aclexplode(c.relacl) x WHERE c.oid = %L::pg_catalog.regclass AND x.grantee <> c.relowner); '
+		'BEGIN IF others IS NOT NULL THEN EXECUTE pg_catalog.concat(%L, '' FROM '', others); END IF; END', name, format('REVOKE ALL ON %s', name)))
+$$;
+COMMENT ON FUNCTION shardfdw_internal.revoke_command(text) IS
+	'Writes the command that takes away what default privileges have granted to others than the owner on a table that has just been made. name: qualified and quoted. Returns its text.';
+
 CREATE FUNCTION shardfdw_internal.moving_table_query(relation text, staging text, new_name text, renames jsonb, move_group text[], references_here text[]) RETURNS text
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -159,7 +169,8 @@ UNION ALL SELECT 'owner', 30, format('DO %L', format('BEGIN IF EXISTS (SELECT FR
 	pg_get_userbyid(t.relowner), t.name, pg_get_userbyid(t.relowner))) FROM t WHERE pg_get_userbyid(t.relowner) <> current_user
 UNION ALL SELECT 'comment', 31, format('COMMENT ON TABLE %s IS %s', t.name, coalesce(quote_literal(obj_description(t.oid, 'pg_class')), 'NULL')) FROM t
 -- what is checked when others are at work again
-UNION ALL SELECT 'validate', 40, format('ALTER TABLE %s VALIDATE CONSTRAINT %I', t.name, k.conname) FROM t, k WHERE k.contype = 'f' AND k.convalidated
+UNION ALL SELECT 'validate', 40, format('DO %L', format('BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE conrelid = pg_catalog.to_regclass(%L) AND conname = %L) THEN ALTER TABLE %s VALIDATE CONSTRAINT %I; END IF; END',
+	t.name, k.conname, t.name, k.conname)) FROM t, k WHERE k.contype = 'f' AND k.convalidated
 ORDER BY 2, 3$query$
 $$;
 COMMENT ON FUNCTION shardfdw_internal.moving_table_query(text, text, text, jsonb, text[], text[]) IS
@@ -226,7 +237,7 @@ BEGIN
 			RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('must be owner of table %s', (SELECT c.relname FROM pg_class c WHERE c.oid = m.parent)),
 				DETAIL = CASE WHEN m.relation <> shard THEN format('Its shard %s is %s together with %s.', m.relation, done, shard) ELSE format('Shard %s is a part of it.', shard) END;
 		END IF;
-		IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = m.relation AND NOT t.tgisinternal) THEN
+		IF EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = m.relation AND NOT t.tgisinternal AND t.tgparentid = 0) THEN
 			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s cannot be %s: it has triggers of its own on the coordinator', m.relation, done);
 		END IF;
 		PERFORM shardfdw_internal.check_owner_code(m.parent, CASE done WHEN 'moved' THEN 'move' WHEN 'merged' THEN 'merge' ELSE done END);

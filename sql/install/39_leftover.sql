@@ -54,6 +54,10 @@ BEGIN
 	LOOP
 		CONTINUE WHEN t.relation IS NULL;
 		IF t.side = 'source' THEN
+			-- what is prepared there may be what sets the trigger
+			IF NOT t.placed THEN
+				EXECUTE pg_catalog.format('LOCK TABLE %%s IN ACCESS EXCLUSIVE MODE', t.name);
+			END IF;
 			IF NOT t.placed AND EXISTS (SELECT FROM pg_catalog.pg_trigger g JOIN pg_catalog.pg_proc p ON p.oid = g.tgfoid JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
 					WHERE g.tgrelid = t.relation AND g.tgname = 'shardfdw_moved' AND n.nspname = %1$L) THEN
 				doomed := doomed || t.name;

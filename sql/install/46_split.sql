@@ -63,7 +63,7 @@ AS $$
 		FROM g JOIN shardfdw_internal.shard_pieces(shards, pieces) x ON x.relation = g.relation AND x.is_first
 	), parts AS (
 		SELECT p.relation, 'piece', 1, p.number, jsonb_build_object('name', p.piece_name, 'schema', p.remote_schema, 'table', p.piece)::text FROM p
-		UNION ALL SELECT p.relation, 'table', 2, p.number, format('COMMENT ON TABLE %s IS %L', p.staging, p.mark) FROM p
+		UNION ALL SELECT p.relation, 'table', 2, p.number, concat_ws('; ', format('COMMENT ON TABLE %s IS %L', p.staging, p.mark), shardfdw_internal.revoke_command(p.staging)) FROM p
 		-- the pieces together take a row as the shard did, and core knows which of them
 		UNION ALL SELECT p.relation, 'table', 3, 0, format('CREATE TABLE %s (LIKE %s INCLUDING GENERATED) PARTITION BY %s', p.root, p.staging, pg_get_partkeydef(p.parent))
 		FROM p WHERE pieces > 1 AND p.number = 1
@@ -76,6 +76,7 @@ AS $$
 			format('CREATE FOREIGN TABLE %I.%I PARTITION OF %s %s SERVER %I%s', n.nspname, p.piece, p.parent, p.bounds, p.node,
 				(SELECT format(' OPTIONS (%s)', string_agg(format('%I %L', o.option_name, o.option_value), ', ')) FROM pg_options_to_table(f.ftoptions) o
 				 WHERE o.option_name NOT IN ('schema_name', 'table_name') HAVING count(*) > 0)),
+			shardfdw_internal.revoke_command(format('%I.%I', n.nspname, p.piece)),
 			(SELECT string_agg(format('GRANT %s ON %I.%I TO %s%s', a.privilege_type, n.nspname, p.piece,
 				CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END, CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END), '; ')
 			 FROM aclexplode(c.relacl) a WHERE a.grantee <> c.relowner),
@@ -86,6 +87,7 @@ AS $$
 			-- last, since it takes the rights to do the rest
 			CASE WHEN pg_get_userbyid(p.owner) <> current_user THEN format('ALTER FOREIGN TABLE %I.%I OWNER TO %I', n.nspname, p.piece, pg_get_userbyid(p.owner)) END)
 		FROM p JOIN pg_class c ON c.oid = p.relation JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_foreign_table f ON f.ftrelid = c.oid WHERE p.is_placed
+		UNION ALL SELECT p.relation, 'placed', 8, p.number, format('%I.%I', n.nspname, p.piece) FROM p JOIN pg_class c ON c.oid = p.relation JOIN pg_namespace n ON n.oid = c.relnamespace WHERE p.is_placed
 		UNION ALL SELECT g.relation, 'fact_analyze', 9, 0, coalesce(string_agg(format('ANALYZE %I.%I', n.nspname, p.piece), '; ' ORDER BY p.number) FILTER (WHERE p.is_placed
 			AND EXISTS (SELECT FROM pg_stats s WHERE (s.schemaname, s.tablename) = (n.nspname, c.relname))), '')
 		FROM g JOIN pg_class c ON c.oid = g.relation JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN p ON p.relation = g.relation GROUP BY g.relation
@@ -141,8 +143,10 @@ DECLARE
 	reason text;
 	other bigint;
 BEGIN
-	FOR m IN SELECT x.*, p.name AS piece, substring(p.bounds FROM 'MODULUS (\d+)')::bigint AS modulus
-		FROM shardfdw_internal.job_tables(shards) x LEFT JOIN shardfdw_internal.shard_pieces(shards, pieces) p ON p.relation = x.relation
+	-- names and whether they are taken are of one snapshot: another job may be making shards of the table
+	FOR m IN SELECT x.*, p.name AS piece, substring(p.bounds FROM 'MODULUS (\d+)')::bigint AS modulus,
+			EXISTS (SELECT FROM pg_class t WHERE (t.relname, t.relnamespace) = (p.name, c.relnamespace)) OR EXISTS (SELECT FROM pg_type t WHERE (t.typname, t.typnamespace) = (p.name, c.relnamespace)) AS is_taken
+		FROM shardfdw_internal.job_tables(shards) x JOIN pg_class c ON c.oid = x.relation LEFT JOIN shardfdw_internal.shard_pieces(shards, pieces) p ON p.relation = x.relation
 		ORDER BY x.relation::oid, p.number
 	LOOP
 		-- core wants each modulus to be a factor of the next larger one
@@ -163,9 +167,10 @@ BEGIN
 					LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum LEFT JOIN pg_attrdef e ON e.adrelid = p.attrelid AND e.adnum = p.attnum
 					WHERE a.attrelid = m.relation AND a.attnum > 0 AND a.attgenerated = '' AND pg_get_expr(d.adbin, d.adrelid) IS DISTINCT FROM pg_get_expr(e.adbin, e.adrelid))
 				THEN 'has other defaults than its table on the coordinator'
+			WHEN EXISTS (SELECT FROM pg_trigger g JOIN pg_trigger o ON o.oid = g.tgparentid WHERE g.tgrelid = m.relation AND g.tgenabled <> o.tgenabled)
+				THEN 'has triggers that are enabled otherwise than those of its table on the coordinator'
 			WHEN EXISTS (SELECT FROM pg_seclabel l WHERE l.classoid = 'pg_class'::regclass AND l.objoid = m.relation) THEN 'has a security label on the coordinator'
-			WHEN to_regclass(format('%s.%I', (SELECT c.relnamespace::regnamespace FROM pg_class c WHERE c.oid = m.relation), m.piece)) IS NOT NULL
-				THEN format('needs the name %I, which is taken on the coordinator', m.piece)
+			WHEN m.is_taken THEN format('needs the name %I, which is taken on the coordinator', m.piece)
 			ELSE (SELECT format('is used by %s', pg_describe_object(d.classid, d.objid, d.objsubid)) FROM pg_depend d
 				WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = m.relation AND d.deptype = 'n' AND d.classid NOT IN ('pg_attrdef'::regclass, 'pg_constraint'::regclass) LIMIT 1) END;
 		IF reason IS NOT NULL THEN
@@ -178,7 +183,7 @@ COMMENT ON FUNCTION shardfdw_internal.check_pieces_here(regclass[], integer, tex
 	'Checks what the coordinator knows about partitions that are to take the place of others. Returns nothing; raises invalid_parameter_value or object_not_in_prerequisite_state.';
 
 CREATE FUNCTION shardfdw_internal.check_split_here(shard regclass, pieces integer, mode text) RETURNS void
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 #variable_conflict use_variable
 BEGIN
@@ -197,7 +202,7 @@ COMMENT ON FUNCTION shardfdw_internal.check_split_here(regclass, integer, text) 
 	'Checks what the coordinator knows about a split that is asked for. Returns nothing; raises null_value_not_allowed, invalid_parameter_value, feature_not_supported, wrong_object_type, insufficient_privilege or object_not_in_prerequisite_state.';
 
 CREATE FUNCTION shardfdw_internal.check_merge_here(shards regclass[], mode text) RETURNS void
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 #variable_conflict use_variable
 DECLARE

@@ -70,20 +70,20 @@ shard_moving_is_running(int64 id)
 }
 
 void
-shard_moving_take_turn(Oid serverid)
+shard_moving_take_turn(Oid classid, Oid objid)
 {
 	LOCKTAG		tag;
 
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0, serverid, TURN_LOCK_KIND);
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, classid, objid, TURN_LOCK_KIND);
 	(void) LockAcquire(&tag, ExclusiveLock, true, false);
 }
 
 void
-shard_moving_give_turn(Oid serverid)
+shard_moving_give_turn(Oid classid, Oid objid)
 {
 	LOCKTAG		tag;
 
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0, serverid, TURN_LOCK_KIND);
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, classid, objid, TURN_LOCK_KIND);
 	LockRelease(&tag, ExclusiveLock, true);
 }
 

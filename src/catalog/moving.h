@@ -18,9 +18,12 @@ extern bool shard_moving_claim(int64 id);
 /* Does another process do job id? */
 extern bool shard_moving_is_running(int64 id);
 
-/* Waits until no other job works on a node; this one does from now on, until it gives it back, or the process ends. */
-extern void shard_moving_take_turn(Oid serverid);
-extern void shard_moving_give_turn(Oid serverid);
+/*
+ * Waits until no other job works on a node (classid: ForeignServerRelationId), or numbers new shards of a
+ * table (RelationRelationId); this one does from now on, until it gives that back, or the process ends.
+ */
+extern void shard_moving_take_turn(Oid classid, Oid objid);
+extern void shard_moving_give_turn(Oid classid, Oid objid);
 
 /*
  * Who waits for a job, whichever, until the call of end_wait, or the end of the transaction: no

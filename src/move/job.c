@@ -178,6 +178,19 @@ shard_job_set_stage_here(const ShardMove *move, const char *stage)
 }
 
 void
+shard_job_set_tables_here(const ShardMove *move, const List *names)
+{
+	StringInfoData oids;
+	const ListCell *lc;
+
+	Assert(IsTransactionState());
+	initStringInfo(&oids);
+	foreach(lc, names)
+		appendStringInfo(&oids, "%s%s::pg_catalog.regclass::pg_catalog.oid", oids.len > 0 ? ", " : "", literal(lfirst(lc)));
+	update_row(move, psprintf("tables = ARRAY[%s]", oids.data));
+}
+
+void
 shard_job_set_progress(ShardMove *move)
 {
 	const ShardMoveProgress *progress = &move->progress;

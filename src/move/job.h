@@ -36,4 +36,7 @@ extern void shard_job_end(const ShardMove *move, const ErrorData *error);	/* err
 /* The same within the current transaction; for the stage that is to be seen when that commits. */
 extern void shard_job_set_stage_here(const ShardMove *move, const char *stage);
 
+/* Likewise: shards of these names (qualified and quoted) have taken the place of those that the job works on. */
+extern void shard_job_set_tables_here(const ShardMove *move, const List *names);
+
 #endif

@@ -166,6 +166,7 @@ shard_online_run(ShardMove *move, ShardMoveStage enter_stage)
 
 	enter_stage(move, "waiting for transactions of the source");
 	publish(move);
+	shard_job_set_waiting(move, psprintf("transactions on node \"%s\" that write, prepared ones, too", move->source_name));
 	shard_move_begin(move);
 	online.slot = shard_slot_create(move, move->schema);
 	online.from = shard_link_open(move->source, move->userid, false);

@@ -40,6 +40,7 @@
 #include "own_schema.h"
 #include "remote/run/command.h"
 #include "remote/wire/wait.h"
+#include "service/recover.h"
 #include "storage/lmgr.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
@@ -362,6 +363,27 @@ set_partitions(const ShardMoveTable *table)
 		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".run_here(%s)", quote_literal_cstr(commands)));
 }
 
+/* The journal names the new shards, so that their definitions stay as they are until the job has ended. */
+static void
+note_placed(const ShardMove *move)
+{
+	List	   *names = NIL;
+
+	for (int i = 0; i < move->ntables; i++)
+	{
+		ListCell   *lc;
+
+		foreach(lc, move->tables[i].parts)
+		{
+			const ShardMovePart *part = lfirst(lc);
+
+			if (strcmp(part->part, "placed") == 0)
+				names = lappend(names, unconstify(char *, part->text));
+		}
+	}
+	shard_job_set_tables_here(move, names);
+}
+
 bool
 shard_place_switch(ShardMove *move)
 {
@@ -375,6 +397,8 @@ shard_place_switch(ShardMove *move)
 		else
 			set_server(move, &move->tables[i]);
 	}
+	if (SHARD_MOVE_REPLACES(move))
+		note_placed(move);
 	shard_job_set_stage_here(move, "dropping");
 	SHARD_FAULT_POINT("move_placed");
 	return true;
@@ -382,9 +406,21 @@ shard_place_switch(ShardMove *move)
 
 /* ---------- after ---------- */
 
-/* Query for the old tables, for use in a format whose argument is the move's schema: those with its trigger, whatever they are called. */
+/* Query for those of the old tables, whatever they are called, that have the trigger of the move whose schema is a format's argument. */
 #define OLD_TABLES \
 	"SELECT g.tgrelid FROM pg_trigger g WHERE g.tgname = 'shardfdw_moved' AND g.tgfoid = to_regprocedure('%s.moved()')"
+
+/*
+ * The switch is committed here; the source may not have heard of that yet, if it did not answer
+ * just then.  Its old tables are locked until then, and have no trigger.
+ */
+static void
+settle_source(const ShardMove *move)
+{
+	shard_move_begin(move);
+	shard_recover_log(shard_recover_settle(move->source));
+	shard_move_commit();
+}
 
 /*
  * Tries to take the old tables' foreign keys away: as long as they are there, rows that nobody
@@ -407,10 +443,16 @@ try_release(ShardMove *move)
 void
 shard_place_finish(ShardMove *move)
 {
+	settle_source(move);
 	try_release(move);
 	shard_move_begin(move);
 	for (int i = 0; i < move->ntables; i++)
-		shard_move_run(move, move->target, finishing_commands(&move->tables[i]));
+	{
+		char	   *commands = finishing_commands(&move->tables[i]);
+
+		if (commands[0] != '\0')
+			shard_move_run(move, move->target, commands);
+	}
 	shard_move_commit();
 	SHARD_FAULT_POINT("move_finished");
 }
@@ -486,16 +528,25 @@ wait_for_older(ShardMove *move)
 		shard_job_set_waiting(move, NULL);
 }
 
-/* Drops the old tables.  False: somebody, another coordinator's session maybe, is reading them. */
+/*
+ * Drops the old tables.  False: somebody, another coordinator's session maybe, is reading them, or
+ * the source does not know yet that the switch is committed.  Errors: one of them takes changes.
+ */
 static bool
 try_drop(const ShardMove *move)
 {
 	StringInfoData sql;
 
 	initStringInfo(&sql);
-	appendStringInfo(&sql, "SET LOCAL lock_timeout = %d; SET LOCAL search_path = pg_catalog; DO $drop$DECLARE old text := "
-					 "(SELECT string_agg(o.tgrelid::regclass::text, ', ') FROM (" OLD_TABLES ") o); "
-					 "BEGIN IF old IS NOT NULL THEN EXECUTE 'DROP TABLE ' || old; END IF; END$drop$", DROP_LOCK_MS, move->schema);
+	appendStringInfo(&sql, "SET LOCAL lock_timeout = %d; SET LOCAL search_path = pg_catalog; DO $drop$DECLARE t regclass; old text; BEGIN "
+					 "FOR t IN SELECT c.oid FROM pg_class c WHERE c.oid IN (", DROP_LOCK_MS);
+	for (int i = 0; i < move->ntables; i++)
+		appendStringInfo(&sql, "%s%s", i > 0 ? ", " : "", shard_move_fact(&move->tables[i], "oid"));
+	appendStringInfo(&sql, ") LOOP EXECUTE format('LOCK TABLE %%s IN ACCESS EXCLUSIVE MODE', t); "
+					 "IF t NOT IN (" OLD_TABLES ") THEN RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', "
+					 "MESSAGE = format('table %%s has moved to another node, and takes changes', t); END IF; "
+					 "old := concat_ws(', ', old, t::text); END LOOP; "
+					 "IF old IS NOT NULL THEN EXECUTE 'DROP TABLE ' || old; END IF; END$drop$", move->schema);
 	if (move->online)
 		appendStringInfo(&sql, "; DROP PUBLICATION IF EXISTS %s", move->schema);
 	appendStringInfo(&sql, "; DROP SCHEMA IF EXISTS %s CASCADE", move->schema);
@@ -529,6 +580,8 @@ shard_place_drop(ShardMove *move)
 		wait_for_older(move);
 	for (;;)
 	{
+		if (told)
+			settle_source(move);
 		shard_move_begin(move);
 		dropped = try_drop(move);
 		shard_move_commit();

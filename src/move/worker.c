@@ -5,13 +5,15 @@
  *	 waiting for its turn --> checking --> preparing --> copying --> indexing --> [catching up -->
  *	 comparing -->] switching --> dropping --> done
  *
- * One job at a time works on a node.  Whatever fails before the switch leaves the shards
+ * One job at a time works on a node, and one at a time splits or merges shards of a table.  Whatever fails before the switch leaves the shards
  * where they are, and what the move has made is removed; after it, they are on the target.
  */
 #include "postgres.h"
 
 #include "access/xact.h"
 #include "catalog/moving.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_foreign_server.h"
 #include "libpq/pqsignal.h"
 #include "miscadmin.h"
 #include "move/block.h"
@@ -25,6 +27,7 @@
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
+#include "service/recover.h"
 #include "service/worker_settings.h"
 #include "storage/ipc.h"
 #include "tcop/tcopprot.h"
@@ -59,12 +62,34 @@ enter_stage(const ShardMove *move, const char *stage)
 }
 
 /*
+ * Waits until no other job numbers new shards of the tables, so that two which split shards of one
+ * table do not choose the same names.  Moves change no names, and wait for nobody.  All jobs take these
+ * turns before those of nodes, each kind by OID, so they cannot wait for each other in a circle.
+ */
+static void
+take_turns_of_tables(const ShardMove *move)
+{
+	List	   *parents = NIL;
+	ListCell   *lc;
+
+	if (!SHARD_MOVE_REPLACES(move))
+		return;
+	shard_move_begin(move);
+	for (int i = 0; i < move->ntables; i++)
+		parents = list_append_unique_oid(parents, move->tables[i].parent);
+	list_sort(parents, list_oid_cmp);
+	foreach(lc, parents)
+		shard_moving_take_turn(RelationRelationId, lfirst_oid(lc));
+	shard_move_commit();
+}
+
+/*
  * Waits until no other job works on the nodes.  The shards may have been moved meanwhile: then it
- * is another node whose turn is needed.  Whoever waits has none, or only the lesser one, so
+ * is another node whose turn is needed.  Whoever waits has no node's turn, or only the lesser one, so
  * that jobs cannot wait for each other in a circle.
  */
 static void
-take_turns(ShardMove *move)
+take_turns_of_nodes(ShardMove *move)
 {
 	Oid			source;
 
@@ -72,15 +97,15 @@ take_turns(ShardMove *move)
 	{
 		source = move->source;
 		shard_move_begin(move);
-		shard_moving_take_turn(Min(source, move->target));
+		shard_moving_take_turn(ForeignServerRelationId, Min(source, move->target));
 		if (source != move->target)
-			shard_moving_take_turn(Max(source, move->target));
+			shard_moving_take_turn(ForeignServerRelationId, Max(source, move->target));
 		shard_move_find_tables(move);
 		if (move->source != source)
 		{
-			shard_moving_give_turn(move->target);
+			shard_moving_give_turn(ForeignServerRelationId, move->target);
 			if (source != move->target)
-				shard_moving_give_turn(source);
+				shard_moving_give_turn(ForeignServerRelationId, source);
 			if (SHARD_MOVE_REPLACES(move))
 				shard_move_set_target(move, move->source);
 			shard_job_set_nodes(move);
@@ -101,7 +126,8 @@ begin_job(ShardMove *move)
 	shard_job_insert(move);
 	shard_move_commit();
 	enter_stage(move, "waiting for its turn");
-	take_turns(move);
+	take_turns_of_tables(move);
+	take_turns_of_nodes(move);
 }
 
 /* All that can be known to be in the way is found here, before anything is changed. */
@@ -122,6 +148,8 @@ check(ShardMove *move)
 		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_merge_here(%s, '%s')", shard_move_array(move), mode));
 	else
 		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_move_here(%u, %s, '%s')", move->shards[0], target, mode));
+	/* tables that a prepared transaction has locked cannot be judged, and the slot would wait for it */
+	shard_recover_log(list_concat(shard_recover_settle(move->source), move->target == move->source ? NIL : shard_recover_settle(move->target)));
 	shard_leftover_remove_from(move->source, move->target);
 	if (SHARD_MOVE_IS_SPLIT(move))
 		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_split_node(%u, %s, '%s')", move->shards[0], source, mode));

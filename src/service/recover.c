@@ -194,9 +194,9 @@ ask_less(ShardCommand *commands, int ncommands)
 	}
 }
 
-/* Asks all nodes at once for the transactions that this database prepared there. */
+/* Asks nodes at once for the transactions that this database prepared there. */
 static void
-survey_nodes(Survey *survey)
+survey_nodes(Survey *survey, List *nodes)
 {
 	char	   *sql = survey_query(true);
 	ShardCommand *commands;
@@ -204,7 +204,7 @@ survey_nodes(Survey *survey)
 	int			n = 0;
 
 	survey->prepared = NIL;
-	survey->nodes = find_nodes();
+	survey->nodes = nodes;
 	commands = palloc0(Max(1, list_length(survey->nodes)) * sizeof(ShardCommand));
 	foreach(lc, survey->nodes)
 	{
@@ -556,7 +556,7 @@ shard_recover_run(bool dry_run)
 	if (!dry_run)
 		shard_identity_store();
 	log = shard_commit_log_read_unsettled();
-	survey_nodes(&survey);
+	survey_nodes(&survey, find_nodes());
 	SHARD_FAULT_POINT("recover");
 	foreach(lc, survey.nodes)
 	{
@@ -580,6 +580,18 @@ shard_recover_run(bool dry_run)
 		outcomes = recover_jobs(outcomes);
 	}
 	return outcomes;
+}
+
+List *
+shard_recover_settle(Oid serverid)
+{
+	SurveyNode	node = {.serverid = serverid, .name = GetForeignServer(serverid)->servername};
+	SurveyNode *asked = palloc(sizeof(SurveyNode));
+	Survey		survey;
+
+	*asked = node;
+	survey_nodes(&survey, list_make1(asked));
+	return settle_prepared(&survey, false, NIL);
 }
 
 /* Has another user, with the needed rights, settled what this outcome could not? */
@@ -736,7 +748,7 @@ shardfdw_list_prepared(PG_FUNCTION_ARGS)
 	ListCell   *lc;
 
 	InitMaterializedSRF(fcinfo, 0);
-	survey_nodes(&survey);
+	survey_nodes(&survey, find_nodes());
 	foreach(lc, survey.nodes)
 	{
 		const SurveyNode *node = lfirst(lc);

@@ -40,6 +40,12 @@ typedef struct ShardRecoverOutcome
 extern List *shard_recover_run(bool dry_run);
 
 /*
+ * Settles what is prepared on the node at serverid, of transactions that have ended; a part of
+ * shard_recover_run().  Returns outcomes.  Memory: current context.
+ */
+extern List *shard_recover_settle(Oid serverid);
+
+/*
  * Work beside prepared transactions, after them: removes what jobs that have ended have
  * left on the nodes for which the current user has mappings.  Returns outcomes with what it has
  * done.  Registered by shardfdw.c.

@@ -13,4 +13,6 @@ shard_worker_settings_apply(void)
 	SetConfigOption("default_transaction_isolation", "read committed", PGC_SUSET, PGC_S_OVERRIDE);
 	SetConfigOption("default_transaction_read_only", "off", PGC_SUSET, PGC_S_OVERRIDE);
 	SetConfigOption("default_transaction_deferrable", "off", PGC_SUSET, PGC_S_OVERRIDE);
+	/* long queries on small catalogs would take seconds to compile */
+	SetConfigOption("jit", "off", PGC_SUSET, PGC_S_OVERRIDE);
 }
