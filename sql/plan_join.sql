@@ -190,6 +190,7 @@ SET plan_cache_mode = force_custom_plan;
 EXECUTE pf (false);
 RESET plan_cache_mode;
 SELECT s.x, (SELECT count(*) FROM c WHERE c.k = s.x) FROM (SELECT a.x FROM a FULL JOIN b ON a.k NOT IN (SELECT c.k FROM c) WHERE 1 = 2) s;
+WITH s AS (SELECT a.x FROM a FULL JOIN b ON a.k NOT IN (SELECT c.k FROM c) WHERE 1 = 2) SELECT s.x, (SELECT count(*) FROM c WHERE c.k = s.x) FROM s;
 -- levels that are never planned: their constants are not computed
 WITH never AS (SELECT a.x FROM a WHERE 1 / 0 = 1 AND (a.x < 5 OR EXISTS (SELECT FROM c WHERE c.k = a.x))) SELECT 1;
 SELECT count(*) FROM b WHERE false AND k = (SELECT max(a.k) FROM a WHERE 1 / 0 = 1 AND (a.x < 5 OR EXISTS (SELECT FROM c WHERE c.k = a.x)));

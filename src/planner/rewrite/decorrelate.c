@@ -351,7 +351,7 @@ replace_in_where(Node *quals, ReplaceContext *cxt)
 }
 
 /*
- * Has a level, or a sub-select in its FROM, a FULL JOIN?  PostgreSQL does not plan the joins of a level whose
+ * Has a level, or a sub-select in its FROM or WITH, a FULL JOIN?  PostgreSQL does not plan the joins of a level whose
  * WHERE is false by its constants, so it does not find that it cannot make one of them;
  * with another join above them it would.  Whether WHERE is false is not asked, since evaluating constants may
  * raise errors in levels that are never planned.
@@ -361,6 +361,14 @@ has_full_join(const Query *query)
 {
 	ListCell   *lc;
 
+	/* a WITH query that is used once is put in its place */
+	foreach(lc, query->cteList)
+	{
+		Node	   *ctequery = lfirst_node(CommonTableExpr, lc)->ctequery;
+
+		if (IsA(ctequery, Query) && has_full_join((Query *) ctequery))
+			return true;
+	}
 	foreach(lc, query->rtable)
 	{
 		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
