@@ -120,6 +120,11 @@ is((go_on('committed', $writer))[0], 0, 'which commits');
 $c->safe_psql('UPDATE t SET v = 1 WHERE id <= 50');
 
 # ---------- a node does not know what it is to commit ----------
+append_to_file($production->data_dir . '/shardfdw_fault_committed', '');
+$writer = $c->start_sql(q{SET shardfdw.fault_points = 'committed=wait'; DO $$BEGIN UPDATE t SET v = 4 WHERE id <= 50; NOTIFY x; COMMIT; END$$}, name => 'notifier2');
+$c->wait_for('SELECT count(*) = 50 FROM t WHERE v = 4');
+is(($c->psql(q{SET lock_timeout = '60s'; NOTIFY x}))[2], '', 'nor where a block has committed');
+is((go_on('committed', $writer))[2], '', 'without a warning');
 
 $writer = stop_at('commit', 'UPDATE t SET v = 2 WHERE id <= 50');
 is($c->safe_psql('SELECT count(*) FROM shardfdw.recover_prepared_transactions()'), '0', 'recovery leaves what its session is still at');

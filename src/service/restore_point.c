@@ -205,7 +205,7 @@ set_all(const char *target, ShardBroadcast *items, int nitems, bool *in_time, in
 	char	   *sql = psprintf("SELECT x.lsn, pg_catalog.pg_walfile_name(x.lsn) FROM (SELECT pg_catalog.pg_create_restore_point(%s) OFFSET 0) x(lsn)",
 							   quote_literal_cstr(target));
 	TimestampTz closed_at;
-	Datum		here;
+	volatile Datum here = (Datum) 0;
 
 	shard_broadcast_clear(items, nitems);
 	for (int i = 0; i < nitems; i++)
@@ -215,11 +215,19 @@ set_all(const char *target, ShardBroadcast *items, int nitems, bool *in_time, in
 	}
 	closed_at = close_fence();
 	SHARD_FAULT_POINT("restore_point_closed");
-	here = DirectFunctionCall1(pg_create_restore_point, CStringGetTextDatum(target));
-	shard_broadcast_start(items, nitems);
-	SHARD_FAULT_POINT("restore_point_sent");
-	*in_time = shard_broadcast_wait(items, nitems, SHARD_FENCE_HOLD_MS, SHARD_BROADCAST_HURRY);
-	shard_fence_open(true);
+	PG_TRY();
+	{
+		here = DirectFunctionCall1(pg_create_restore_point, CStringGetTextDatum(target));
+		shard_broadcast_start(items, nitems);
+		SHARD_FAULT_POINT("restore_point_sent");
+		*in_time = shard_broadcast_wait(items, nitems, SHARD_FENCE_HOLD_MS, SHARD_BROADCAST_HURRY);
+	}
+	PG_FINALLY();
+	{
+		/* an error, too, opens it before the client is told */
+		shard_fence_open(true);
+	}
+	PG_END_TRY();
 	*pause_us = GetCurrentTimestamp() - closed_at;
 	SHARD_FAULT_POINT("restore_point_set");
 	return here;

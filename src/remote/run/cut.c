@@ -208,22 +208,30 @@ ask_behind_fence(ShardSnapshot *snapshot, ShardBroadcast *items, int nitems, Lis
 {
 	const char *identity = shard_identity_get();	/* asked now: no table must be opened while the fence is closed */
 	bool		closed = shard_fence_close();
-	CutOutcome	outcome = CUT_NOT_ASKED;
+	volatile CutOutcome outcome = CUT_NOT_ASKED;
 
-	if (closed)
+	PG_TRY();
 	{
-		shard_broadcast_start(items, nitems);
+		if (closed)
+		{
+			shard_broadcast_start(items, nitems);
 
-		/* not RAISE: that would search for deadlocks by asking nodes, while commits wait */
-		outcome = shard_broadcast_wait(items, nitems, SHARD_FENCE_HOLD_MS, SHARD_BROADCAST_HURRY) ?
-			CUT_ANSWERED : CUT_TOO_LATE;
-		if (outcome == CUT_ANSWERED)
-			note_local(snapshot);
-		for (int i = 0; i < nitems && outcome == CUT_ANSWERED; i++)
-			if (has_snapshot(&items[i]) && !PQgetisnull(items[i].first, 0, 0))
-				*ended = find_ended(*ended, items[i].conn->serverid, pstrdup(PQgetvalue(items[i].first, 0, 0)), identity);
+			/* not RAISE: that would search for deadlocks by asking nodes, while commits wait */
+			outcome = shard_broadcast_wait(items, nitems, SHARD_FENCE_HOLD_MS, SHARD_BROADCAST_HURRY) ?
+				CUT_ANSWERED : CUT_TOO_LATE;
+			if (outcome == CUT_ANSWERED)
+				note_local(snapshot);
+			for (int i = 0; i < nitems && outcome == CUT_ANSWERED; i++)
+				if (has_snapshot(&items[i]) && !PQgetisnull(items[i].first, 0, 0))
+					*ended = find_ended(*ended, items[i].conn->serverid, pstrdup(PQgetvalue(items[i].first, 0, 0)), identity);
+		}
 	}
-	shard_fence_open(closed);
+	PG_FINALLY();
+	{
+		/* an error, too, opens it before the client is told */
+		shard_fence_open(closed);
+	}
+	PG_END_TRY();
 	return outcome;
 }
 

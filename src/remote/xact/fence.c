@@ -150,12 +150,25 @@ shard_fence_close(void)
 	LOCKTAG		gate = lock_tag(GATE_KIND);
 	LOCKTAG		hold = lock_tag(HOLD_KIND);
 	TimestampTz deadline;
+	volatile bool has_turn = false;
 
 	/* a client that does not read must not keep the fence closed; an error takes the setting back, too */
 	closing_nestlevel = NewGUCNestLevel();
 	(void) set_config_option("client_min_messages", "error", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-	(void) LockAcquire(&turn, ExclusiveLock, false, false);
-	(void) LockAcquire(&gate, ExclusiveLock, false, false);
+	PG_TRY();
+	{
+		(void) LockAcquire(&turn, ExclusiveLock, false, false);
+		has_turn = true;
+		(void) LockAcquire(&gate, ExclusiveLock, false, false);
+	}
+	PG_CATCH();
+	{
+		/* an error goes to the client before the transaction's locks are released */
+		if (has_turn)
+			(void) LockRelease(&turn, ExclusiveLock, false);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
 	deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), SHARD_FENCE_DRAIN_MS);
 
 	/* tried again and again: waiting for a lock cannot be ended without an error */

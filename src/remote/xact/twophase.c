@@ -80,7 +80,6 @@
 #include "storage/lock.h"
 #include "storage/procarray.h"
 #include "utils/memutils.h"
-#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
@@ -522,15 +521,12 @@ warn_not_settled(const ShardBroadcast *item, bool commit)
 static void
 release_notify_lock(void)
 {
-	ResourceOwner owner = CurrentResourceOwner;
 	LOCKTAG		tag;
 
+	/* of the resource owner that was, and is, the current one: that of a procedure that commits, maybe */
 	SET_LOCKTAG_OBJECT(tag, InvalidOid, DatabaseRelationId, InvalidOid, 0);
-	if (!shard_lock_held_by_me(&tag, AccessExclusiveLock))
-		return;
-	CurrentResourceOwner = TopTransactionResourceOwner;
-	(void) LockRelease(&tag, AccessExclusiveLock, false);
-	CurrentResourceOwner = owner;
+	if (shard_lock_held_by_me(&tag, AccessExclusiveLock))
+		(void) LockRelease(&tag, AccessExclusiveLock, false);
 }
 
 /*
