@@ -119,6 +119,14 @@ static Identity cached = {0};
 static TransactionId replaced_by = InvalidTransactionId;
 static TransactionId changed_by = InvalidTransactionId;
 
+/* An earlier change of this transaction counts: it is rolled back with this one, or alone is left. */
+static void
+note_change(TransactionId *by)
+{
+	if (!TransactionIdIsValid(*by) || !TransactionIdIsCurrentTransactionId(*by))
+		*by = GetCurrentTransactionId();
+}
+
 /* ---------- fingerprint ---------- */
 
 /* Adds the timeline: a backup that is restored over the old files may leave the file PG_VERSION as it is. */
@@ -642,7 +650,8 @@ shardfdw_replace_identity(PG_FUNCTION_ARGS)
 	PreventCommandIfReadOnly("take_over_coordinator()");
 	PreventCommandDuringRecovery("take_over_coordinator()");
 	(void) shard_identity_lock(true);
-	replaced_by = changed_by = GetCurrentTransactionId();
+	note_change(&replaced_by);
+	note_change(&changed_by);
 	shard_identity_store();
 	table = open_table(RowExclusiveLock);
 	reach = shard_identity_read_reach();
@@ -669,7 +678,7 @@ shardfdw_declare_commits_received(PG_FUNCTION_ARGS)
 	PreventCommandIfReadOnly("declare_commits_received()");
 	PreventCommandDuringRecovery("declare_commits_received()");
 	(void) shard_identity_lock(true);
-	changed_by = GetCurrentTransactionId();
+	note_change(&changed_by);
 	table = open_table(RowExclusiveLock);
 	if (update_rows(table, mark_complete, identity) == 0)
 		ereport(ERROR,

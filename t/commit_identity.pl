@@ -101,6 +101,9 @@ is($production->safe_psql('copy', 'SELECT count(*) FROM shardfdw.recover_prepare
 is((go_on('prepared', $writer))[0], 0, 'which commits');
 like(($production->psql('copy', 'BEGIN; SELECT shardfdw.take_over_coordinator(true); SELECT * FROM shardfdw.recover_prepared_transactions()'))[2],
 	qr/cannot settle prepared transactions in the transaction that has called take_over_coordinator\(\)/, 'nor does it settle by a take-over that may be rolled back');
+like(($production->psql('copy', q{\set ON_ERROR_STOP off
+	BEGIN; SELECT shardfdw.take_over_coordinator(true); SAVEPOINT s; SELECT shardfdw.declare_commits_received('nonsense'); ROLLBACK TO s; SELECT * FROM shardfdw.recover_prepared_transactions()}))[2],
+	qr/cannot settle prepared transactions in the transaction/, 'whatever has been rolled back of it');
 like(($production->psql('copy', 'SELECT shardfdw.take_over_coordinator(NULL)'))[2], qr/all_commits_received must not be null/, 'null');
 like(($production->psql('copy', 'SELECT shardfdw.declare_commits_received(NULL)'))[2], qr/predecessor must not be null/, 'null');
 $production->safe_psql('copy', 'SELECT shardfdw.take_over_coordinator(true)');
@@ -117,14 +120,14 @@ $writer = $c->start_sql(q{SET shardfdw.fault_points = 'committed=wait'; BEGIN; U
 $c->wait_for('SELECT count(*) = 50 FROM t WHERE v = 3');
 is(($c->psql(q{SET lock_timeout = '60s'; NOTIFY x}))[2], '', 'who notifies does not wait for what another one still does with nodes');
 is((go_on('committed', $writer))[0], 0, 'which commits');
-$c->safe_psql('UPDATE t SET v = 1 WHERE id <= 50');
-
-# ---------- a node does not know what it is to commit ----------
 append_to_file($production->data_dir . '/shardfdw_fault_committed', '');
 $writer = $c->start_sql(q{SET shardfdw.fault_points = 'committed=wait'; DO $$BEGIN UPDATE t SET v = 4 WHERE id <= 50; NOTIFY x; COMMIT; END$$}, name => 'notifier2');
 $c->wait_for('SELECT count(*) = 50 FROM t WHERE v = 4');
 is(($c->psql(q{SET lock_timeout = '60s'; NOTIFY x}))[2], '', 'nor where a block has committed');
 is((go_on('committed', $writer))[2], '', 'without a warning');
+$c->safe_psql('UPDATE t SET v = 1 WHERE id <= 50');
+
+# ---------- a node does not know what it is to commit ----------
 
 $writer = stop_at('commit', 'UPDATE t SET v = 2 WHERE id <= 50');
 is($c->safe_psql('SELECT count(*) FROM shardfdw.recover_prepared_transactions()'), '0', 'recovery leaves what its session is still at');
