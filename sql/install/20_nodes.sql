@@ -6,7 +6,7 @@ CREATE FUNCTION shardfdw.query_nodes(nodes name[], commands text[], mode text DE
 									 OUT tag text, OUT sqlstate text, OUT message text, OUT detail text)
 	RETURNS SETOF record LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_query_nodes';
 COMMENT ON FUNCTION shardfdw.query_nodes(name[], text[], text, boolean, text[]) IS
-	'Runs commands[i] on nodes[i], all nodes at once, as the caller''s user mapping says. Mode write: in this transaction; read: like a query; autocommit: committed by itself. Returns one row per result row, or one per command without rows; raises the first error if stop_on_error, and permission denied without USAGE on a server.';
+	'Runs commands[i] on nodes[i], all nodes at once, as the caller''s user mapping says. Mode write: in this transaction; read: like a query; autocommit: committed by itself; settle: the same, with an error for a node that does not answer within 30 seconds; watch: a question, with an error for one that does not answer within shardfdw.watch_timeout, or has no connection free. Returns one row per result row, or one per command without rows; raises the first error if stop_on_error, and permission denied without USAGE on a server.';
 
 CREATE FUNCTION shardfdw_internal.check_isolation(function text) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_check_isolation';

@@ -36,7 +36,7 @@ COMMENT ON COLUMN shardfdw_internal.job.id IS 'Number of the job.';
 COMMENT ON COLUMN shardfdw_internal.job.kind IS 'What it does: move, split or merge.';
 COMMENT ON COLUMN shardfdw_internal.job.state IS 'running, done, failed or cancelled.';
 COMMENT ON COLUMN shardfdw_internal.job.stage IS 'What it is doing, or did last.';
-COMMENT ON COLUMN shardfdw_internal.job.tables IS 'OIDs of the shards, colocated ones together.';
+COMMENT ON COLUMN shardfdw_internal.job.tables IS 'OIDs of the shards, colocated ones together; once a split or merge has switched, those of the new ones.';
 COMMENT ON COLUMN shardfdw_internal.job.names IS 'Their names when it began.';
 COMMENT ON COLUMN shardfdw_internal.job.source IS 'Node that has the shards when it begins.';
 COMMENT ON COLUMN shardfdw_internal.job.target IS 'Node that has them when it is done.';

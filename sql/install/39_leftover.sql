@@ -63,6 +63,8 @@ BEGIN
 				doomed := doomed || t.name;
 			ELSIF t.placed IS NULL THEN
 				RAISE EXCEPTION 'nothing tells whether table %% is needed', t.name;
+			ELSIF NOT t.placed AND pg_catalog.to_regclass(t.name) IS NOT NULL THEN
+				RAISE EXCEPTION 'no foreign table stands for table %%, which takes changes', t.name;
 			ELSIF t.placed THEN
 				EXECUTE pg_catalog.format('DROP TRIGGER IF EXISTS shardfdw_moved ON %%s', t.name);
 				IF t.identity IS NOT NULL THEN
@@ -130,7 +132,8 @@ BEGIN
 		END IF;
 		RETURN QUERY
 		SELECT q.node, CASE WHEN q.ok THEN format('what job %s has left', t.id) ELSE format('what job %s has left: %s', t.id, q.message) END, q.ok
-		FROM shardfdw.query_nodes(ARRAY[t.node], ARRAY[shardfdw_internal.trace_commands(t.node, t.schema_name, t.note)], 'settle', false) q;
+		-- as long as it takes: foreign keys may have to be validated
+		FROM shardfdw.query_nodes(ARRAY[t.node], ARRAY[shardfdw_internal.trace_commands(t.node, t.schema_name, t.note)], 'autocommit', false) q;
 	END LOOP;
 END
 $$;

@@ -65,7 +65,8 @@ AS $$
 		SELECT p.relation, 'piece', 1, p.number, jsonb_build_object('name', p.piece_name, 'schema', p.remote_schema, 'table', p.piece)::text FROM p
 		UNION ALL SELECT p.relation, 'table', 2, p.number, concat_ws('; ', format('COMMENT ON TABLE %s IS %L', p.staging, p.mark), shardfdw_internal.revoke_command(p.staging)) FROM p
 		-- the pieces together take a row as the shard did, and core knows which of them
-		UNION ALL SELECT p.relation, 'table', 3, 0, format('CREATE TABLE %s (LIKE %s INCLUDING GENERATED) PARTITION BY %s', p.root, p.staging, pg_get_partkeydef(p.parent))
+		UNION ALL SELECT p.relation, 'table', 3, 0, concat_ws('; ', format('CREATE TABLE %s (LIKE %s INCLUDING GENERATED) PARTITION BY %s', p.root, p.staging, pg_get_partkeydef(p.parent)),
+			shardfdw_internal.revoke_command(p.root))
 		FROM p WHERE pieces > 1 AND p.number = 1
 		UNION ALL SELECT p.relation, 'table', 4, p.number, format('ALTER TABLE %s ATTACH PARTITION %s %s', p.root, p.staging, p.bounds) FROM p WHERE pieces > 1
 		UNION ALL SELECT p.relation, 'name', 5, p.number, concat_ws('; ', CASE WHEN pieces > 1 THEN format('ALTER TABLE %s DETACH PARTITION %s', p.root, p.staging) END,

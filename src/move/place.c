@@ -528,6 +528,18 @@ wait_for_older(ShardMove *move)
 		shard_job_set_waiting(move, NULL);
 }
 
+/* The same again and again, while what is locked there is waited for. */
+static void
+settle_now_and_then(const ShardMove *move, TimestampTz *settled_at)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (!TimestampDifferenceExceeds(*settled_at, now, MAX_RELEASE_MS))
+		return;
+	*settled_at = now;
+	settle_source(move);
+}
+
 /*
  * Drops the old tables.  False: somebody, another coordinator's session maybe, is reading them, or
  * the source does not know yet that the switch is committed.  Errors: one of them takes changes.
@@ -574,23 +586,23 @@ shard_place_drop(ShardMove *move)
 {
 	bool		told = false;
 	bool		dropped;
+	TimestampTz settled_at = GetCurrentTimestamp();
 
 	/* where shards were replaced, the map of before is known to nobody, since everybody who had it had locked the table */
 	if (!SHARD_MOVE_REPLACES(move))
 		wait_for_older(move);
 	for (;;)
 	{
-		if (told)
-			settle_source(move);
 		shard_move_begin(move);
 		dropped = try_drop(move);
 		shard_move_commit();
 		if (dropped)
 			break;
 		if (!told)
-			shard_job_set_waiting(move, psprintf("sessions on node \"%s\" that read the old tables", move->source_name));
+			shard_job_set_waiting(move, psprintf("sessions on node \"%s\" that read the old tables, or a prepared transaction there", move->source_name));
 		told = true;
 		shard_wait_pause(POLL_MS, false);
+		settle_now_and_then(move, &settled_at);
 	}
 	shard_move_begin(move);
 	shard_move_run(move, move->target, psprintf("DROP SCHEMA IF EXISTS %s CASCADE", move->schema));

@@ -5,7 +5,8 @@
  *	 waiting for its turn --> checking --> preparing --> copying --> indexing --> [catching up -->
  *	 comparing -->] switching --> dropping --> done
  *
- * One job at a time works on a node, and one at a time splits or merges shards of a table.  Whatever fails before the switch leaves the shards
+ * One job at a time works on a node, and one at a time splits or merges shards of a
+ * table.  Whatever fails before the switch leaves the shards
  * where they are, and what the move has made is removed; after it, they are on the target.
  */
 #include "postgres.h"
