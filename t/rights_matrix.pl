@@ -220,7 +220,7 @@ my %outcomes = (
 		storage_options storage_options_query store_identity successor_commands support_functions tables_read tables_that_need trusted_nodes partial_aggregate_name partial_aggregate_nodes
 		is_cluster_node is_trusted_node owner_code_query is_owner check_owner_code check_owner_code_seen index_before_rows
 		check_colocatable check_replaceable_constraints check_replaceable_dependents choose_key column_commands insertable_columns judge_node
-		remove_traces shard_group shard_groups balance node_option check_accepts movable_groups move_step check_drained moving_tables job_schema key_types job_tables shard_pieces piece_renames piece_parts check_split_key check_pieces_here moving_table_query reference_names job_is_running servers_of source_has_tables decided_identities trace_commands jobs_read restore_points_read
+		remove_traces shard_group shard_groups balance node_option check_accepts can_step revoke_command movable_groups move_step check_drained moving_tables job_schema key_types job_tables shard_pieces piece_renames piece_parts check_split_key check_pieces_here moving_table_query reference_names job_is_running servers_of source_has_tables decided_identities trace_commands jobs_read restore_points_read
 		watch activity_query lock_waits_query long_transactions_query node_status_query stat_shards_query session_sql
 		activity_read lock_waits_read long_transactions_read node_status_read stat_shards_read
 		key_columns node_query policy_commands privilege_commands statistics_commands successor_of trigger_commands user_aggregates},
@@ -240,10 +240,10 @@ my %outcomes = (
 		lock_schemas make_objects_on_nodes},
 	# for superusers until granted, or for owners of what is given
 	'ok 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
-	 adopted_wrapper_written check_postgres_fdw_switch commit_log_read commit_log_written coordinator_read coordinator_written declare_commits_received dismiss_commit
+	 adopted_wrapper_written check_postgres_fdw_switch commit_log_read commit_log_written coordinator_read coordinator_written dismiss_commit
 		distribute_aggregate job_read job_written job_id_read job_id_written undistribute_aggregate load_id_written lock_wrapper make_local_partial_aggregates make_partial_aggregates
 		forget_timelines restore_point_read restore_point_written
-		refused_options replace_identity run_on_nodes run_on_shards set_node_option take_over_coordinator},
+		refused_options replace_identity run_on_nodes run_on_shards set_node_option},
 	# there is no such job
 	'42704 42704 42704 42704 42704 42704 42704 42704 42704 42704' => q{
 		cancel_job wait_job wait_move},
@@ -267,7 +267,7 @@ my %outcomes = (
 	'08001 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		add_node},
 	'22004 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
-		adopt_postgres_fdw},
+		adopt_postgres_fdw declare_commits_received take_over_coordinator},
 	'22023 22023 22023 22023 22023 22023 22023 22023 22023 22023' => q{
 		comparable_keys sharding_step},
 	'22012 22012 22012 22012 22012 22012 22012 22012 22012 22012' => q{
