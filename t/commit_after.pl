@@ -36,14 +36,6 @@ sub hold
 
 sub go_on { unlink fault_file($_[0]) or die "$_[0]: $!"; return; }
 
-# Ends the coordinator's sessions on all nodes.
-sub terminate_on_nodes
-{
-	$c->node_safe_psql($_, "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name LIKE 'shardfdw:%'")
-	  for 1 .. $nnodes;
-	return;
-}
-
 # A transaction over all nodes, with $faults. Before it tells the nodes, code $before runs.
 sub commit
 {
@@ -88,17 +80,17 @@ for my $shortage (@shortages)
 		is_committed("$shortage at \"$point\"", commit("$point=$shortage"));
 		next if $shortage eq 'error';
 		is_committed("$shortage at \"$point\", sessions gone",
-			commit("$point=$shortage", \&terminate_on_nodes));
+			commit("$point=$shortage", sub { $c->end_sessions_on }));
 	}
 }
 
 # Enough to connect again: no word of it.
-my ($rc, $out, $err) = commit('', \&terminate_on_nodes);
+my ($rc, $out, $err) = commit('', sub { $c->end_sessions_on });
 unlike($err, qr/WARNING/, 'sessions gone, nodes there: the second phase connects again');
 is_committed('sessions gone', $rc, $out, $err);
 
 # A node that is gone for good costs a warning for it alone.
-($rc, $out, $err) = commit('', sub { terminate_on_nodes(); $c->stop_node(3, 'immediate'); });
+($rc, $out, $err) = commit('', sub { $c->end_sessions_on; $c->stop_node(3, 'immediate'); });
 is(() = $err =~ /WARNING/g, 1, 'a node is gone: one warning') || diag $err;
 like($err, qr/the transaction is committed, but node "node3" has not confirmed it/, 'which says so');
 $c->start_node(3);

@@ -60,7 +60,7 @@ $reader->query_safe('COMMIT');
 # Its loss is an error, not another snapshot.
 $reader->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ');
 $reader->query_safe($sum);
-$c->node_safe_psql(3, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'shardfdw:%'");
+$c->end_sessions_on(3);
 $reader->{stderr} = '';
 eval { $reader->query_safe($sum) };
 like($@ . $reader->{stderr}, qr/snapshot of this transaction on node "node3" was lost|connection to node "node3"|Node "node3"/, 'a lost snapshot is an error');

@@ -214,7 +214,7 @@ for my $at ('R', 'T')
 	$client = session('150ms');
 	$proxy->arm(from => 'node', type => $at, n => 1, action => 'hold');
 	like(state_of($client, 'SELECT v FROM t'), qr/^57014/, "ended behind $at: time-out");
-	$c->node_safe_psql(1, q{SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name LIKE 'shardfdw:%'});
+	$c->end_sessions_on(1);
 	$proxy->clear;
 	$client->query('SET statement_timeout = 0');
 	usleep(50_000);

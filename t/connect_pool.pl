@@ -70,7 +70,7 @@ $s->query('COMMIT');
 is($s->query('SELECT v FROM one'), '1', 'and commits');
 is($s->query('SELECT shardfdw.disconnect_all(); SELECT count(*) FROM shardfdw.connections'), "t\n0", 'disconnect_all() closes all');
 $s->query('SELECT 1 FROM t');
-ok($c->node(1)->poll_query_until('postgres', q{SELECT count(pg_terminate_backend(pid)) > 0 FROM pg_stat_activity WHERE application_name LIKE 'shardfdw%'}), 'connections die while they are idle');
+$c->end_sessions_on(1);
 is($s->query('SELECT count(*) FROM t'), '1000', 'they are replaced, and nobody notices');
 
 # Options count from the next statement on, also inside a transaction.

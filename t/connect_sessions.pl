@@ -128,7 +128,7 @@ is($c->safe_psql($deep), $c->safe_psql($deep_plain), 'deep savepoints');
 $c->safe_psql("UPDATE $_ SET v = id % 100 WHERE id <= 150") for 't', 't_plain';
 
 # A node ends the connections of a session: reading goes on by new ones; a transaction that has written is lost.
-my $kill = 'SELECT count(*) FROM shardfdw.run_on_nodes($$SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = \'client backend\' AND pid <> pg_backend_pid()$$)';
+my $kill = 'SELECT count(*) FROM shardfdw.run_on_nodes($$SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE backend_type = \'client backend\' AND pid <> pg_backend_pid()$$)';
 my $session = $c->coordinator->background_psql('postgres', on_error_stop => 0);
 for my $mode (@modes)
 {

@@ -32,7 +32,6 @@ sub one { my ($client, $sql) = @_; my $r = $client->query($sql); return $r->{err
 # R6: the connection of an open cursor is lost before, at, or after ROLLBACK TO SAVEPOINT. The session lives,
 # the cursor is an error, and so is what needs the lost transaction; then all is well.
 my @settings = ('shardfdw.enable_shard_scan = on', 'shardfdw.enable_shard_scan = off', 'shardfdw.enable_copy_fetch = off', 'shardfdw.max_connections_per_node = 1');
-my $kill = q{SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name LIKE 'shardfdw:%'};
 for my $setting (@settings)
 {
 	for my $case (
@@ -52,7 +51,7 @@ for my $setting (@settings)
 		{
 			if ($step eq 'KILL')
 			{
-				$c->node_safe_psql($_, $kill) for 1 .. 2;
+				$c->end_sessions_on;
 				next;
 			}
 			my $answer = eval { one($client, $step) } // "lost: $@";
@@ -74,7 +73,7 @@ for my $setting (@settings)
 	{
 		my $client = WireClient->new($c->coordinator, 'postgres');
 		one($client, $_) for 'SET shardfdw.enable_shard_scan = off', 'BEGIN', 'DECLARE h CURSOR WITH HOLD FOR SELECT * FROM t', 'FETCH 2 FROM h';
-		$c->node_safe_psql($_, $kill) for 1 .. 2;
+		$c->end_sessions_on;
 		$seen{ one($client, 'COMMIT') }++;
 		$client->close;
 	}

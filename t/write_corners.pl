@@ -67,7 +67,7 @@ UPDATE t SET v = 0 WHERE id IN (1, 2, 3, 4, 5, 6, 7, 8);
 DECLARE inside CURSOR FOR SELECT id FROM t;
 FETCH 2 FROM inside;
 SELECT 'killed ' || count(result) FROM (SELECT result FROM shardfdw.run_on_nodes(
-	\$\$SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()\$\$, in_transaction => false)) x;
+	\$\$SELECT count(pg_terminate_backend(pid, 60000)) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()\$\$, in_transaction => false)) x;
 ROLLBACK TO s;
 FETCH ALL FROM before;
 ROLLBACK;

@@ -258,6 +258,24 @@ sub wait_for
 	  || croak "timed out waiting for: $sql";
 }
 
+# Ends the coordinator's sessions on nodes @i (all without any), and waits until they are gone: one that has been told
+# to end may still answer for a while.
+sub end_sessions_on
+{
+	my ($self, @i) = @_;
+
+	$self->node_safe_psql($_, q{
+		DO $$
+		BEGIN
+			PERFORM pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'shardfdw:%';
+			WHILE EXISTS (SELECT FROM pg_stat_activity WHERE application_name LIKE 'shardfdw:%')
+			LOOP
+				PERFORM pg_sleep(0.002), pg_stat_clear_snapshot();
+			END LOOP;
+		END $$}) for @i ? @i : 1 .. @{ $self->{nodes} };
+	return;
+}
+
 # The server processes of a cluster: postmaster first, then its children.
 sub _pids
 {
