@@ -69,6 +69,10 @@ is($s->query('SELECT node, state, wrote FROM shardfdw.connections'), 'node1|idle
 $s->query('COMMIT');
 is($s->query('SELECT v FROM one'), '1', 'and commits');
 is($s->query('SELECT shardfdw.disconnect_all(); SELECT count(*) FROM shardfdw.connections'), "t\n0", 'disconnect_all() closes all');
+# A function of the extension leaves nothing in a node's session, whose connection it keeps; a user's command may.
+is($s->query(q{SELECT bool_and(status <> 'error') FROM shardfdw.check_cluster(); SELECT count(*) FROM shardfdw.connections}), "t\n2", 'what functions of the extension use is kept');
+is($s->query(q{SELECT fields FROM shardfdw.query_nodes('{node1}', '{SET enable_seqscan = off}', 'autocommit'); SELECT node FROM shardfdw.connections}), "\nnode2",
+	'what has run a command of the user is closed');
 $s->query('SELECT 1 FROM t');
 $c->end_sessions_on(1);
 is($s->query('SELECT count(*) FROM t'), '1000', 'they are replaced, and nobody notices');

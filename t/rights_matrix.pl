@@ -137,6 +137,7 @@ my %calls = (
 	'run_on_nodes' => q{shardfdw.run_on_nodes('SELECT 1')},
 	'run_on_shards' => q{shardfdw.run_on_shards('t', 'SELECT 1')},
 	'query_nodes' => q{shardfdw.query_nodes('{node1}', '{SELECT 1}')},
+	'run_commands' => q{shardfdw_internal.run_commands('{node1}', '{SELECT 1}')},
 	'shard_for' => q{shardfdw.shard_for('t', 1)},
 	'create_reject_table' => q{shardfdw.create_reject_table('public.rejects', 'owner')},
 	'set_node_option' => q{shardfdw_internal.set_node_option('node1', 'cores', '4')},
@@ -232,7 +233,7 @@ my %outcomes = (
 	'ok ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
 		check_drainable check_owner_code_on_nodes check_replaceable create_shard different_copies drop_replaced_table find_missing_partial_aggregates inspect_nodes
 		inspect_references inspect_shards inspect_partial_aggregates make_reference_copies make_schema_on_nodes
-		nodes_without_copy note_identity query_nodes replace_table replicate_table shard_table unreplicate_table unshard_table
+		nodes_without_copy note_identity query_nodes run_commands replace_table replicate_table shard_table unreplicate_table unshard_table
 		check_new_node check_replaceable_kind choose_placement inspect_identity inspect_tables lock_to_shard note_cores partition_table
 		replace_by_shards usable_nodes ask_for_move check_move_nodes check_move_here check_group_here check_job_nodes check_split_here check_split_node job_traces moving_parts},
 	# for who may lock the table

@@ -8,6 +8,14 @@ CREATE FUNCTION shardfdw.query_nodes(nodes name[], commands text[], mode text DE
 COMMENT ON FUNCTION shardfdw.query_nodes(name[], text[], text, boolean, text[]) IS
 	'Runs commands[i] on nodes[i], all nodes at once, as the caller''s user mapping says. Mode write: in this transaction; read: like a query; autocommit: committed by itself; settle: the same, with an error for a node that does not answer within 30 seconds; watch: a question, with an error for one that does not answer within shardfdw.watch_timeout, or has no connection free. Returns one row per result row, or one per command without rows; raises the first error if stop_on_error, and permission denied without USAGE on a server.';
 
+CREATE FUNCTION shardfdw_internal.run_commands(nodes name[], commands text[], mode text DEFAULT 'read',
+											   stop_on_error boolean DEFAULT true, labels text[] DEFAULT NULL,
+											   OUT command integer, OUT node name, OUT ok boolean, OUT fields text[],
+											   OUT tag text, OUT sqlstate text, OUT message text, OUT detail text)
+	RETURNS SETOF record LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_run_commands';
+COMMENT ON FUNCTION shardfdw_internal.run_commands(name[], text[], text, boolean, text[]) IS
+	'Does what query_nodes() does with commands of this extension, which leave no setting, lock or temporary object in the node''s session: the session''s connections are kept, where query_nodes() closes those that it has used. Returns and raises as query_nodes() does.';
+
 CREATE FUNCTION shardfdw_internal.check_isolation(function text) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_check_isolation';
 COMMENT ON FUNCTION shardfdw_internal.check_isolation(text) IS
@@ -208,7 +216,7 @@ DECLARE
 BEGIN
 	FOR r IN
 		SELECT q.node, q.ok, q.fields, concat_ws(': ', q.message, q.detail) AS message, clock_timestamp() AS at
-		FROM shardfdw.query_nodes(inspect_nodes.nodes,
+		FROM shardfdw_internal.run_commands(inspect_nodes.nodes,
 			array_fill(shardfdw_internal.node_query(), ARRAY[cardinality(inspect_nodes.nodes)]), 'autocommit', false) q
 	LOOP
 		IF r.ok THEN
@@ -260,7 +268,7 @@ DECLARE
 BEGIN
 	-- only some roles may read the file, and only Linux has it: no answer, no option
 	SELECT (q.fields)[1]::integer INTO cores
-	FROM shardfdw.query_nodes(ARRAY[name], ARRAY[
+	FROM shardfdw_internal.run_commands(ARRAY[name], ARRAY[
 		$q$SELECT count(*) FROM regexp_matches(pg_read_file('/proc/cpuinfo'), '^processor\s*:', 'gn')$q$],
 		'autocommit', false) q WHERE q.ok;
 	IF cores > 0 THEN

@@ -127,7 +127,7 @@ BEGIN
 		FROM (SELECT array_agg(n.node ORDER BY n.node) AS nodes, array_agg(shardfdw_internal.owner_code_query(n.name) ORDER BY n.node) AS commands
 			  FROM (SELECT t.node, min(format('%I.%I', schema_name, t.table_name)) AS name
 					FROM unnest(table_names, nodes) t(table_name, node) GROUP BY t.node) n) a,
-			shardfdw.query_nodes(a.nodes, a.commands, 'write') q
+			shardfdw_internal.run_commands(a.nodes, a.commands, 'write') q
 		WHERE q.fields IS NOT NULL ORDER BY q.command
 	LOOP
 		PERFORM shardfdw_internal.raise_owner_code(relation, action, code.fields[1], code.fields[2], code.fields[3], code.node);

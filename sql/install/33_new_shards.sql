@@ -41,7 +41,7 @@ CREATE FUNCTION shardfdw_internal.run_on_new_shards(schema_name name, shard_name
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM shardfdw.query_nodes(array_agg(s.node ORDER BY s.ord), array_agg(s.commands ORDER BY s.ord), 'write',
+	PERFORM shardfdw_internal.run_commands(array_agg(s.node ORDER BY s.ord), array_agg(s.commands ORDER BY s.ord), 'write',
 								labels => array_agg(s.label ORDER BY s.ord))
 	FROM (SELECT t.node, t.ord, format('%I.%I', schema_name, t.shard_name) AS label,
 			(SELECT string_agg(shardfdw_internal.shard_command(schema_name, t.shard_name, c.prefix, c.suffix,
@@ -64,7 +64,7 @@ CREATE FUNCTION shardfdw_internal.make_schema_on_nodes(schema_name name, nodes n
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 	-- CREATE SCHEMA IF NOT EXISTS asks for the right to create even when it has nothing to do
-	SELECT shardfdw.query_nodes(nodes, array_fill(format('DO %L', format(
+	SELECT shardfdw_internal.run_commands(nodes, array_fill(format('DO %L', format(
 			'BEGIN IF pg_catalog.to_regnamespace(%L) IS NULL THEN %s; END IF; END',
 			quote_ident(schema_name), shardfdw_internal.schema_command(schema_name))), ARRAY[cardinality(nodes)]), 'write')
 $$;

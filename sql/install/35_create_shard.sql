@@ -38,7 +38,7 @@ AS $$
 	), answer AS MATERIALIZED (
 		SELECT (q.fields)[3]::jsonb->'foreign_keys' AS keys
 		FROM (SELECT array_agg(s.node) AS nodes, array_agg(shardfdw_internal.describe_query(s.names)) AS commands FROM shards s) x,
-			shardfdw.query_nodes(x.nodes, x.commands, 'write') q
+			shardfdw_internal.run_commands(x.nodes, x.commands, 'write') q
 	)
 	SELECT coalesce(jsonb_agg(k), '[]') FROM jsonb_array_elements(keys) k
 	WHERE NOT EXISTS (SELECT FROM pg_foreign_table f WHERE f.ftrelid = to_regclass(k->>'table'))
@@ -73,7 +73,7 @@ BEGIN
 		RETURN;
 	END IF;
 	SELECT (q.fields)[1]::jsonb->'foreign_keys' AS keys, (q.fields)[2]::text[] AS options, (q.fields)[3]::jsonb AS rights, (q.fields)[4] AS owner INTO had
-	FROM shardfdw.query_nodes(ARRAY[sibling.node], ARRAY[format('SELECT q.d, (%s), (SELECT jsonb_agg(jsonb_build_array(a.privilege_type, '
+	FROM shardfdw_internal.run_commands(ARRAY[sibling.node], ARRAY[format('SELECT q.d, (%s), (SELECT jsonb_agg(jsonb_build_array(a.privilege_type, '
 			'CASE WHEN a.grantee <> 0 THEN pg_get_userbyid(a.grantee) END, a.is_grantable) ORDER BY a.privilege_type) '
 			'FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = to_regclass(%L) AND a.grantee <> c.relowner), q.d->>''owner'' FROM (%s) q(ord, major, d)',
 			shardfdw_internal.storage_options_query(sibling.name), sibling.name, shardfdw_internal.describe_query(ARRAY[sibling.name]))], 'write') q;
@@ -112,7 +112,7 @@ BEGIN
 	IF had.owner IS NOT NULL THEN
 		commands := commands || format('DO %L', format(only_if, had.owner, format('ALTER TABLE %s OWNER TO %I', names, had.owner)));
 	END IF;
-	PERFORM shardfdw.query_nodes(ARRAY[node], ARRAY[array_to_string(commands, '; ')], 'write', labels => ARRAY[names]);
+	PERFORM shardfdw_internal.run_commands(ARRAY[node], ARRAY[array_to_string(commands, '; ')], 'write', labels => ARRAY[names]);
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.follow_siblings(regclass, regclass, name) IS

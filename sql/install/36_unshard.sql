@@ -70,20 +70,20 @@ BEGIN
 	-- storage parameters are on the nodes only; those of one shard stand for all
 	SELECT shardfdw_internal.storage_options((q.fields)[1]::text[]) INTO table_options
 	FROM shardfdw_internal.shards_of(relation) WITH ORDINALITY s,
-		shardfdw.query_nodes(ARRAY[s.node], ARRAY[shardfdw_internal.storage_options_query(s.remote_name)], 'write') q
+		shardfdw_internal.run_commands(ARRAY[s.node], ARRAY[shardfdw_internal.storage_options_query(s.remote_name)], 'write') q
 	WHERE s.ordinality = 1;
 
 	-- and so are foreign keys to reference tables
 	SELECT array_agg(format('ALTER TABLE %s ADD CONSTRAINT %I %s', relation, (q.fields)[1], (q.fields)[2])) INTO foreign_keys
 	FROM shardfdw_internal.shards_of(relation) WITH ORDINALITY s,
-		shardfdw.query_nodes(ARRAY[s.node], ARRAY[shardfdw_internal.foreign_keys_query(s.remote_name)], 'write') q
+		shardfdw_internal.run_commands(ARRAY[s.node], ARRAY[shardfdw_internal.foreign_keys_query(s.remote_name)], 'write') q
 	WHERE s.ordinality = 1 AND shardfdw_internal.is_reference(to_regclass((q.fields)[3]));
 
 	-- and the mark of CLUSTER
 	SELECT format('ALTER TABLE %s CLUSTER ON %I', relation, d.index_name) INTO cluster_command
 	FROM shardfdw_internal.shards_of(relation) WITH ORDINALITY s
 	JOIN pg_class c ON c.oid = s.shard
-	CROSS JOIN LATERAL shardfdw.query_nodes(ARRAY[s.node], ARRAY[format('SELECT x.relname FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid '
+	CROSS JOIN LATERAL shardfdw_internal.run_commands(ARRAY[s.node], ARRAY[format('SELECT x.relname FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid '
 			'WHERE i.indrelid = to_regclass(%L) AND i.indisclustered', s.remote_name)], 'write') q
 	JOIN shardfdw_internal.index_definitions(relation) d ON (q.fields)[1]::name = shardfdw.shard_object_name(d.index_name, c.relname,
 		ARRAY(SELECT o.relname FROM pg_inherits i JOIN pg_class o ON o.oid = i.inhrelid WHERE i.inhparent = relation))
@@ -96,7 +96,7 @@ BEGIN
 	END IF;
 	EXECUTE format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM %s', new_table, column_list, column_list, relation);
 	PERFORM shardfdw_internal.drop_replaced_table(relation, new_table);
-	PERFORM shardfdw.query_nodes(drop_nodes, drop_commands, 'write', labels => drop_labels);
+	PERFORM shardfdw_internal.run_commands(drop_nodes, drop_commands, 'write', labels => drop_labels);
 
 	FOREACH command IN ARRAY index_commands || commands || coalesce(foreign_keys, '{}') || array_remove(ARRAY[cluster_command], NULL)
 	LOOP
@@ -129,7 +129,7 @@ BEGIN
 	SELECT q.node, shards[q.command], bool_and(q.ok),
 		coalesce(string_agg(array_to_string(q.fields, E'\t', ''), E'\n' ORDER BY q.ordinality),
 				 max(q.message), max(q.tag))
-	FROM shardfdw.query_nodes(nodes, commands, CASE WHEN in_transaction THEN 'write' ELSE 'autocommit' END, false,
+	FROM shardfdw_internal.run_commands(nodes, commands, CASE WHEN in_transaction THEN 'write' ELSE 'autocommit' END, false,
 							  shards::text[]) WITH ORDINALITY q
 	GROUP BY q.command, q.node
 	ORDER BY q.command;

@@ -203,7 +203,7 @@ BEGIN
 			all_names, shardfdw_internal.reference_names()) ORDER BY m.relation::oid, p.number), array_agg(m.is_first ORDER BY m.relation::oid, p.number)
 	INTO relations, nodes, commands, first FROM shardfdw_internal.job_tables(shards) m JOIN shardfdw_internal.shard_pieces(shards, pieces) p ON p.relation = m.relation;
 	RETURN QUERY SELECT relations[q.command], (q.fields)[1], CASE (q.fields)[1] WHEN 'problem' THEN format((q.fields)[3], quote_ident(q.node)) ELSE (q.fields)[3] END
-	FROM shardfdw.query_nodes(nodes, commands, 'autocommit') WITH ORDINALITY q
+	FROM shardfdw_internal.run_commands(nodes, commands, 'autocommit') WITH ORDINALITY q
 	-- of several that become one, the first says what that is
 	WHERE q.fields IS NOT NULL AND (first[q.command] OR (q.fields)[1] = 'problem' OR starts_with((q.fields)[1], 'fact_')) ORDER BY q.ordinality;
 	RETURN QUERY SELECT p.relation, p.part, p.command FROM shardfdw_internal.piece_parts(shards, id, pieces) p;
@@ -272,7 +272,7 @@ CREATE FUNCTION shardfdw_internal.ask_for_move(node name) RETURNS jsonb
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 	-- the time at which a server has started tells it from others, and everybody may read it
-	SELECT (q.fields)[1]::jsonb FROM shardfdw.query_nodes(ARRAY[node], ARRAY[$query$SELECT jsonb_build_object(
+	SELECT (q.fields)[1]::jsonb FROM shardfdw_internal.run_commands(ARRAY[node], ARRAY[$query$SELECT jsonb_build_object(
 		'database', concat_ws(' ', current_database(), pg_postmaster_start_time()),
 		'wal_level', current_setting('wal_level'),
 		'decodes', current_setting('wal_level') = 'logical' OR current_setting('effective_wal_level', true) IS NOT NULL AND current_setting('wal_level') = 'replica',
@@ -346,7 +346,7 @@ DECLARE
 BEGIN
 	PERFORM shardfdw_internal.check_job_nodes(ARRAY[shard], source, target, mode, 'moved');
 	SELECT m.remote_name INTO taken FROM shardfdw_internal.moving_tables(shard) WITH ORDINALITY m(relation, parent, owner, node, server, name, remote_name, remote_schema, remote_table, adopted, ord)
-	JOIN shardfdw.query_nodes(ARRAY(SELECT target FROM shardfdw_internal.moving_tables(shard)),
+	JOIN shardfdw_internal.run_commands(ARRAY(SELECT target FROM shardfdw_internal.moving_tables(shard)),
 		ARRAY(SELECT format('SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE (n.nspname, c.relname) = (%L, %L)', x.remote_schema, x.remote_table)
 			FROM shardfdw_internal.moving_tables(shard) x ORDER BY x.relation::oid), 'autocommit') q ON q.command = m.ord AND q.fields IS NOT NULL
 	LIMIT 1;

@@ -11,7 +11,7 @@ AS $$
 				-- anybody else's would be somebody else's commands
 				AND pg_get_userbyid(n.nspowner) = current_user ORDER BY 1$query$, array_to_string(d.identities, '|')) AS command
 		  FROM (SELECT shardfdw_internal.decided_identities()) d(identities)) x,
-		shardfdw.query_nodes(nodes, array_fill(x.command, ARRAY[cardinality(nodes)]), 'settle', false) q
+		shardfdw_internal.run_commands(nodes, array_fill(x.command, ARRAY[cardinality(nodes)]), 'settle', false) q
 	WHERE q.fields IS NOT NULL
 		-- of another server that leads to the same database: where its tables are needed, that one knows
 		AND NOT EXISTS (SELECT FROM pg_foreign_server s WHERE s.oid = ((q.fields)[2]::jsonb->>'server')::oid AND s.srvname <> q.node)
@@ -101,7 +101,7 @@ AS $$
 		-- the note of a target alone has the names that the source has
 		CROSS JOIN LATERAL (SELECT coalesce(a.own, a.names) AS names, (CASE WHEN a.own IS NULL THEN note->>'other' ELSE note->>'server' END)::oid AS server) n
 		JOIN pg_foreign_server s ON s.oid = n.server) c
-		CROSS JOIN LATERAL shardfdw.query_nodes(ARRAY[c.srvname], ARRAY[c.command], 'settle', false) q), false)
+		CROSS JOIN LATERAL shardfdw_internal.run_commands(ARRAY[c.srvname], ARRAY[c.command], 'settle', false) q), false)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.source_has_tables(jsonb) IS
 	'Asks the source of a job, whose note is given, for its tables. Returns true when all of them are there and have not moved; false when one is not so, or the node does not answer.';
@@ -133,7 +133,7 @@ BEGIN
 		RETURN QUERY
 		SELECT q.node, CASE WHEN q.ok THEN format('what job %s has left', t.id) ELSE format('what job %s has left: %s', t.id, q.message) END, q.ok
 		-- as long as it takes: foreign keys may have to be validated
-		FROM shardfdw.query_nodes(ARRAY[t.node], ARRAY[shardfdw_internal.trace_commands(t.node, t.schema_name, t.note)], 'autocommit', false) q;
+		FROM shardfdw_internal.run_commands(ARRAY[t.node], ARRAY[shardfdw_internal.trace_commands(t.node, t.schema_name, t.note)], 'autocommit', false) q;
 	END LOOP;
 END
 $$;

@@ -85,7 +85,7 @@ BEGIN
 	), answer AS MATERIALIZED (
 		SELECT a.node, a.ok, a.message, (a.fields)[1]::bigint AS ord,
 			(a.fields)[2]::integer = current_setting('server_version_num')::integer / 10000 AS same_major, (a.fields)[3]::jsonb AS definition
-		FROM question q, shardfdw.query_nodes(q.nodes, q.commands, 'read', false) a
+		FROM question q, shardfdw_internal.run_commands(q.nodes, q.commands, 'read', false) a
 		WHERE q.nodes IS NOT NULL
 	), compared AS MATERIALIZED (
 		SELECT e.*, a.ok, a.message, a.same_major, h.definition AS here,
@@ -138,7 +138,7 @@ BEGIN
 	END IF;
 	RETURN QUERY
 	SELECT q.node, 'error', format('coordinator %s is noted there, this one is %s', (q.fields)[1], here.identity)
-	FROM shardfdw.query_nodes(coalesce(nodes, '{}'), array_fill(format(
+	FROM shardfdw_internal.run_commands(coalesce(nodes, '{}'), array_fill(format(
 		$q$SELECT pg_catalog.obj_description(c.oid, 'pg_class') FROM pg_catalog.pg_class c
 		JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'shardfdw_internal' AND c.relname = %L$q$, here.note_name),
 		ARRAY[cardinality(coalesce(nodes, '{}'))]), 'autocommit', false) q

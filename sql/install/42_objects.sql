@@ -227,7 +227,7 @@ BEGIN
 				-- majors differ in the blanks and parentheses of expressions they print
 				ELSE regexp_replace(h.definition, '[\s()]', '', 'g') IS DISTINCT FROM regexp_replace((a.fields)[3], '[\s()]', '', 'g') END,
 			(n.object->>'level')::integer
-		FROM shardfdw.query_nodes($1, array_fill($2, ARRAY[cardinality($1)]), $3, false) a
+		FROM shardfdw_internal.run_commands($1, array_fill($2, ARRAY[cardinality($1)]), $3, false) a
 		LEFT JOIN jsonb_array_elements($4) WITH ORDINALITY n(object, ord) ON n.ord = (a.fields)[1]::bigint
 		LEFT JOIN (%s) h(ord, found, definition, major) ON h.ord = n.ord
 		ORDER BY a.node::text COLLATE "C", n.ord$q$, question) USING nodes, question, mode, needed;
@@ -275,7 +275,7 @@ BEGIN
 		RETURN;
 	END IF;
 
-	SELECT q.* INTO failed FROM shardfdw.query_nodes(make_nodes, commands, 'write', false) q WHERE NOT q.ok ORDER BY q.command LIMIT 1;
+	SELECT q.* INTO failed FROM shardfdw_internal.run_commands(make_nodes, commands, 'write', false) q WHERE NOT q.ok ORDER BY q.command LIMIT 1;
 	IF FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = coalesce(failed.sqlstate, 'fdw_error'),
 			MESSAGE = format('could not create %s on node "%s": %s', labels[failed.command], failed.node, failed.message),

@@ -275,7 +275,7 @@ BEGIN
 	-- a node that lacks its copy needs none any more
 	SELECT coalesce(array_agg(n), '{}') INTO nodes FROM unnest(nodes) n
 	WHERE n <> ALL (shardfdw_internal.nodes_without_copy(relation, nodes));
-	PERFORM shardfdw.query_nodes(nodes, array_fill(format('DROP TABLE %s', remote_name), ARRAY[cardinality(nodes)]), 'write',
+	PERFORM shardfdw_internal.run_commands(nodes, array_fill(format('DROP TABLE %s', remote_name), ARRAY[cardinality(nodes)]), 'write',
 		labels => array_fill(remote_name, ARRAY[cardinality(nodes)]));
 END
 $$;
@@ -322,7 +322,7 @@ BEGIN
 	SELECT q.node, CASE WHEN NOT q.ok THEN q.message
 			WHEN q.fields[1]::bigint <> nrows THEN format('%s rows, but %s here', q.fields[1], nrows)
 			ELSE 'rows differ' END
-	FROM shardfdw.query_nodes(nodes, array_fill(question, ARRAY[cardinality(nodes)]), 'read', false) q
+	FROM shardfdw_internal.run_commands(nodes, array_fill(question, ARRAY[cardinality(nodes)]), 'read', false) q
 	WHERE NOT q.ok OR q.fields[1]::bigint <> nrows OR q.fields[2]::numeric <> checksum
 	ORDER BY q.node::text COLLATE "C";
 END
@@ -363,7 +363,7 @@ BEGIN
 		SELECT shardfdw_internal.expected_copy(d.definition) INTO expected FROM shardfdw_internal.describe_tables(ARRAY[checked]) d;
 		FOR a IN
 			SELECT q.node, q.ok, q.message, (q.fields)[3] IS NOT NULL AS found, d.*
-			FROM shardfdw.query_nodes(nodes, array_fill(shardfdw_internal.describe_query(ARRAY[checked::text]), ARRAY[cardinality(nodes)]), 'read', false) q
+			FROM shardfdw_internal.run_commands(nodes, array_fill(shardfdw_internal.describe_query(ARRAY[checked::text]), ARRAY[cardinality(nodes)]), 'read', false) q
 			LEFT JOIN LATERAL (
 				SELECT string_agg(c.difference, '; ') AS differences, bool_or(c.status = 'error') AS has_error,
 					bool_or(c.difference LIKE 'columns only %') AS other_columns
@@ -420,7 +420,7 @@ AS $$
 	SELECT coalesce(array_agg(q.node ORDER BY q.node::text COLLATE "C"), '{}')
 	FROM pg_class c
 	JOIN pg_namespace n ON n.oid = c.relnamespace
-	CROSS JOIN LATERAL shardfdw.query_nodes(nodes, array_fill(
+	CROSS JOIN LATERAL shardfdw_internal.run_commands(nodes, array_fill(
 		format('SELECT to_regclass(%L) IS NULL', format('%I.%I', n.nspname, c.relname)), ARRAY[cardinality(nodes)]), 'write') q
 	WHERE c.oid = relation AND (q.fields)[1] = 't'
 $$;

@@ -101,7 +101,7 @@ DECLARE
 BEGIN
 	SELECT i.note_command INTO command FROM shardfdw.coordinator_identity() i;
 	FOR r IN SELECT q.node, q.ok, concat_ws(': ', q.message, q.detail) AS message
-		FROM shardfdw.query_nodes(nodes, array_fill(command, ARRAY[cardinality(nodes)]), 'autocommit', false) q
+		FROM shardfdw_internal.run_commands(nodes, array_fill(command, ARRAY[cardinality(nodes)]), 'autocommit', false) q
 	LOOP
 		IF r.ok AND end_sessions THEN
 			told := told || r.node;
@@ -127,7 +127,7 @@ BEGIN
 		END LOOP; END $end$ $q$, (SELECT s.system_identifier FROM pg_control_system() s));
 	RETURN QUERY
 	SELECT q.node, q.ok, concat_ws(': ', q.message, q.detail)
-	FROM shardfdw.query_nodes(told, array_fill(command, ARRAY[cardinality(told)]), 'autocommit', false) q;
+	FROM shardfdw_internal.run_commands(told, array_fill(command, ARRAY[cardinality(told)]), 'autocommit', false) q;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.note_identity(name[], boolean) IS

@@ -42,7 +42,7 @@ BEGIN
 		RAISE WARNING USING MESSAGE = format('node "%s" gets no restore point', a.name),
 			DETAIL = 'It has shards, but its server belongs to a role that may not add nodes, or may not be used by the current one.';
 	END LOOP;
-	FOR a IN SELECT q.node, (q.fields)[1]::jsonb AS says FROM shardfdw.query_nodes(nodes, array_fill($query$SELECT jsonb_build_object(
+	FOR a IN SELECT q.node, (q.fields)[1]::jsonb AS says FROM shardfdw_internal.run_commands(nodes, array_fill($query$SELECT jsonb_build_object(
 		'may', has_function_privilege('pg_create_restore_point(text)', 'EXECUTE'), 'role', current_user,
 		'is_standby', pg_is_in_recovery(), 'wal_level', current_setting('wal_level'))$query$::text, ARRAY[cardinality(nodes)]), 'autocommit') q
 	LOOP
@@ -121,7 +121,7 @@ BEGIN
 	SELECT x.node, x.says IS NOT DISTINCT FROM wanted,
 		CASE WHEN x.says IS NULL THEN 'It has not been restored, or recovery goes on.' ELSE format('Its recovery has ended %s.', x.says) END
 	FROM (SELECT NULL::name AS node, here AS says
-		UNION ALL SELECT q.node, (q.fields)[1] FROM shardfdw.query_nodes(nodes, array_fill(question, ARRAY[cardinality(nodes)]), 'autocommit') q WHERE nodes <> '{}') x
+		UNION ALL SELECT q.node, (q.fields)[1] FROM shardfdw_internal.run_commands(nodes, array_fill(question, ARRAY[cardinality(nodes)]), 'autocommit') q WHERE nodes <> '{}') x
 	ORDER BY x.node::text COLLATE "C" NULLS FIRST;
 END
 $$;

@@ -78,7 +78,7 @@ BEGIN
 		  FROM unnest(shardfdw_internal.trusted_nodes()) x(name), shardfdw_internal.expected_shards(x.name) e
 		  WHERE e.shard = ANY (wanted) GROUP BY x.name) n;
 
-	FOR a IN SELECT q.node, q.ok, q.fields, q.message FROM shardfdw.query_nodes(nodes, commands, 'read', false) q WHERE nodes IS NOT NULL
+	FOR a IN SELECT q.node, q.ok, q.fields, q.message FROM shardfdw_internal.run_commands(nodes, commands, 'read', false) q WHERE nodes IS NOT NULL
 	LOOP
 		IF NOT a.ok THEN
 			RAISE WARNING USING MESSAGE = format('could not ask node "%s" for the sizes of its shards', a.node), DETAIL = a.message;

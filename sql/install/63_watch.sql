@@ -12,7 +12,7 @@ BEGIN
 	END IF;
 	RETURN QUERY
 	SELECT q.node, (q.fields)[1]::jsonb, CASE WHEN NOT q.ok THEN concat_ws(': ', q.message, q.detail) END
-	FROM shardfdw.query_nodes(nodes, array_fill(command, ARRAY[cardinality(nodes)]), 'watch', false) q
+	FROM shardfdw_internal.run_commands(nodes, array_fill(command, ARRAY[cardinality(nodes)]), 'watch', false) q
 	WHERE q.fields IS NOT NULL OR NOT q.ok;
 END
 $$;

@@ -126,7 +126,7 @@ DECLARE
 BEGIN
 	-- Who could change a partial aggregate later would have SQL run as anybody who aggregates.
 	SELECT array_agg((q.fields)[1]) INTO results
-	FROM shardfdw.query_nodes(ARRAY[node], ARRAY[$q$
+	FROM shardfdw_internal.run_commands(ARRAY[node], ARRAY[$q$
 		SELECT p.oid::pg_catalog.regprocedure FROM pg_catalog.pg_proc p
 		JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
 		WHERE n.nspname = 'shardfdw_internal' AND p.prokind = 'a' AND p.proname ~ '^partial_'
@@ -143,7 +143,7 @@ BEGIN
 			-- the same state in the same bytes, whatever major and machine
 			EXECUTE b.sample INTO here;
 			SELECT CASE WHEN q.ok THEN (q.fields)[1] END INTO there
-			FROM shardfdw.query_nodes(ARRAY[node], ARRAY[b.sample], 'autocommit', false) q;
+			FROM shardfdw_internal.run_commands(ARRAY[node], ARRAY[b.sample], 'autocommit', false) q;
 			IF there = here THEN
 				CONTINUE;
 			END IF;
@@ -187,7 +187,7 @@ BEGIN
 			format('shardfdw_internal.%I(%s)', b.name, b.args), b.definition,
 			format('GRANT EXECUTE ON FUNCTION shardfdw_internal.%I(%s) TO PUBLIC', b.name, b.args));
 	END LOOP;
-	PERFORM shardfdw.query_nodes(ARRAY[node], ARRAY[format('DO %L', 'BEGIN '
+	PERFORM shardfdw_internal.run_commands(ARRAY[node], ARRAY[format('DO %L', 'BEGIN '
 		'IF pg_catalog.to_regnamespace(''shardfdw_internal'') IS NULL THEN '
 		'BEGIN CREATE SCHEMA shardfdw_internal; GRANT USAGE ON SCHEMA shardfdw_internal TO PUBLIC; '
 		'EXCEPTION WHEN OTHERS THEN RETURN; END; END IF; ' || made || 'END')], 'autocommit', true);
@@ -205,7 +205,7 @@ BEGIN
 			CONTINUE;
 		END IF;
 		SELECT coalesce(shardfdw_internal.obstacle_to_copies(b.aggregate), CASE WHEN NOT q.ok THEN q.message END) INTO obstacle
-		FROM shardfdw.query_nodes(ARRAY[node], ARRAY[shardfdw_internal.copy_command(b.aggregate)], 'autocommit', false) q;
+		FROM shardfdw_internal.run_commands(ARRAY[node], ARRAY[shardfdw_internal.copy_command(b.aggregate)], 'autocommit', false) q;
 		IF obstacle IS NOT NULL THEN
 			RAISE NOTICE USING MESSAGE = format('aggregate %s is not computed by node "%s"', b.aggregate, node), DETAIL = obstacle;
 			missing := missing || (SELECT format('%I.%I', s.nspname, p.proname)
@@ -246,7 +246,7 @@ BEGIN
 		WHERE (format('shardfdw_internal.%I', b.name) = ANY (missing) OR (b.internal AND 'internal' = ANY (missing)))
 			AND NOT (format('shardfdw_internal.%I', b.name) = ANY (noted) OR (b.internal AND 'internal' = ANY (noted)));
 		SELECT concat_ws(', ', gone, string_agg((q.fields)[1], ', ')) INTO gone
-		FROM shardfdw.query_nodes(ARRAY[node], ARRAY[format(
+		FROM shardfdw_internal.run_commands(ARRAY[node], ARRAY[format(
 			'SELECT t FROM pg_catalog.unnest(%L::text[]) t WHERE pg_catalog.to_regprocedure(t) IS NULL',
 			ARRAY(SELECT u.partial_aggregate::text FROM shardfdw.user_aggregates() u JOIN pg_proc p ON p.oid = u.partial_aggregate JOIN pg_namespace n ON n.oid = p.pronamespace
 				  WHERE format('%I.%I', n.nspname, p.proname) <> ALL (noted))::text)], 'autocommit', true) q;

@@ -297,14 +297,14 @@ BEGIN
 			-- a commit that no node can prepare would take the user's command with it
 			IF current_setting('shardfdw.commit_protocol', true) IS DISTINCT FROM '1pc' THEN
 				SELECT format('node "%s" has no max_prepared_transactions', q.node) INTO obstacle
-				FROM shardfdw.query_nodes(nodes, array_fill('SELECT current_setting(''max_prepared_transactions'')'::text, ARRAY[cardinality(nodes)]), 'read', true) q
+				FROM shardfdw_internal.run_commands(nodes, array_fill('SELECT current_setting(''max_prepared_transactions'')'::text, ARRAY[cardinality(nodes)]), 'read', true) q
 				WHERE (q.fields)[1] = '0' LIMIT 1;
 			END IF;
 			IF obstacle IS NULL THEN
 				EXECUTE shardfdw_internal.aggregate_definition(aggregate, true);
 				PERFORM shardfdw_internal.attach_partial_aggregate(aggregate, format('%I.%I(%s)', schema, shardfdw_internal.partial_aggregate_name(p.proname),
 					(SELECT string_agg(format_type(t, NULL), ',' ORDER BY ord) FROM unnest(p.proargtypes) WITH ORDINALITY x(t, ord)))::regprocedure);
-				PERFORM shardfdw.query_nodes(nodes, array_fill(shardfdw_internal.copy_command(aggregate), ARRAY[cardinality(nodes)]), 'write', true);
+				PERFORM shardfdw_internal.run_commands(nodes, array_fill(shardfdw_internal.copy_command(aggregate), ARRAY[cardinality(nodes)]), 'write', true);
 			END IF;
 		EXCEPTION WHEN OTHERS THEN
 			obstacle := SQLERRM;
@@ -427,7 +427,7 @@ BEGIN
 			ARRAY[format('%I.%I(%s)', dropped.schema_name, dropped.partial_aggregate_name, array_to_string(dropped.args, ',')),
 				  format('%I.%I(%s)', dropped.schema_name, dropped.object_name, array_to_string(dropped.args, ','))]::text, mark, mark));
 		BEGIN
-			PERFORM shardfdw.query_nodes(nodes, array_fill(command, ARRAY[cardinality(nodes)]), 'write', true);
+			PERFORM shardfdw_internal.run_commands(nodes, array_fill(command, ARRAY[cardinality(nodes)]), 'write', true);
 		EXCEPTION WHEN OTHERS THEN
 			RAISE NOTICE USING MESSAGE = format('copies of aggregate %I.%I stay on nodes', dropped.schema_name, dropped.object_name),
 				DETAIL = SQLERRM;

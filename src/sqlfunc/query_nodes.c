@@ -1,13 +1,16 @@
 /*
  * query_nodes.c
- *	  SQL function query_nodes(): runs commands on nodes and returns their rows.
+ *	  SQL functions query_nodes() and run_commands(): run commands on nodes and return their rows.
  *
- * All SQL functions of the extension talk to nodes by this function:
+ * All SQL functions of the extension talk to nodes by run_commands():
  *
- *	  add_node, shard_table, run_on_nodes, views ... (PL/pgSQL)
- *	    -> query_nodes -> remote/command: all nodes at once, those of one in order
+ *	  add_node, shard_table, views ... (PL/pgSQL)
+ *	    -> run_commands -> remote/command: all nodes at once, those of one in order
  *
- * Everybody may call it, as it requires USAGE on each server and uses the caller's own
+ * query_nodes() is the same for commands of users (run_on_nodes() calls it, too): they may change the
+ * session on the node, so that its connection is closed afterwards.
+ *
+ * Everybody may call both, as they require USAGE on each server and use the caller's own
  * user mapping.
  */
 #include "postgres.h"
@@ -43,6 +46,7 @@ typedef enum ResultColumn
 } ResultColumn;
 
 PG_FUNCTION_INFO_V1(shardfdw_query_nodes);
+PG_FUNCTION_INFO_V1(shardfdw_run_commands);
 
 static ShardCommandMode
 parse_mode(const char *mode)
@@ -169,14 +173,14 @@ store_result(ReturnSetInfo *rsinfo, int commandno, const char *node, ShardComman
 }
 
 /*
- * query_nodes(nodes name[], commands text[], mode text, stop_on_error bool,
- *			   labels text[]) -> setof record (see ResultColumn)
+ * (nodes name[], commands text[], mode text, stop_on_error bool, labels text[])
+ * -> setof record (see ResultColumn)
  *
  * commands[i] runs on nodes[i].  One row per row of a result, or one for a
  * command that failed or returned no row.
  */
-Datum
-shardfdw_query_nodes(PG_FUNCTION_ARGS)
+static Datum
+run_commands(FunctionCallInfo fcinfo, bool changes_session)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Datum	   *nodes;
@@ -219,7 +223,8 @@ shardfdw_query_nodes(PG_FUNCTION_ARGS)
 		commands[i].serverid = lookup_node(NameStr(*DatumGetName(nodes[i])));
 		commands[i].userid = GetUserId();
 		commands[i].sql = TextDatumGetCString(texts[i]);
-		commands[i].is_users = true;
+		commands[i].is_whole = true;
+		commands[i].changes_session = changes_session;
 		commands[i].max_bytes = SHARD_ANSWER_MANY_BYTES;
 		if (labels != NULL && !label_nulls[i])
 			commands[i].label = TextDatumGetCString(labels[i]);
@@ -231,4 +236,18 @@ shardfdw_query_nodes(PG_FUNCTION_ARGS)
 	shard_command_free(commands, ncommands);
 
 	return (Datum) 0;
+}
+
+/* Commands of whoever calls it. */
+Datum
+shardfdw_query_nodes(PG_FUNCTION_ARGS)
+{
+	return run_commands(fcinfo, true);
+}
+
+/* Commands of the extension's own functions. */
+Datum
+shardfdw_run_commands(PG_FUNCTION_ARGS)
+{
+	return run_commands(fcinfo, false);
 }

@@ -29,18 +29,21 @@ sub psql
 	return $self->SUPER::psql($dbname, '', %opt);
 }
 
-# poll_query_until(dbname, SQL[, expected output]): as the parent's.
+# poll_query_until(dbname, SQL[, expected output]): as the parent's, but looks again soon at first.
 sub poll_query_until
 {
 	my ($self, $dbname, $sql, $expected) = @_;
 	my ($rc, $out, $err);
+	my $end = time + $PostgreSQL::Test::Utils::timeout_default;
+	my $pause = 10_000;
 
-	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
+	do
 	{
 		($rc, $out, $err) = $self->psql($dbname, $sql, on_error_stop => 0);
 		return 1 if $out eq ($expected // 't') && $err eq '';
-		usleep(100_000);
-	}
+		usleep($pause);
+		$pause *= 2 if $pause < 80_000;
+	} while (time < $end);
 	Test::More::diag("waited in vain for: $sql\nlast output:\n$out\n$err");
 	return 0;
 }

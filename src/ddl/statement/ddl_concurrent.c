@@ -202,7 +202,8 @@ drop_commands(const ShardDdlTable *table, List *remains, int *ncommands, Remains
 
 			command->serverid = serverid;
 			command->userid = GetUserId();
-			command->is_users = true;	/* the limit goes with the connection's reset */
+			command->is_whole = true;
+			command->changes_session = true;	/* the limit goes with the connection */
 			command->sql = n == 0 ? "SET lock_timeout = " CLEAN_UP_LOCK_TIMEOUT :
 				psprintf("DROP INDEX CONCURRENTLY IF EXISTS %s", remain->name);
 			(*of)[(*ncommands)++] = n == 0 ? NULL : remain;

@@ -155,7 +155,7 @@ release_lanes(ShardCommandRun *run, bool failed)
 
 		if (!lane->conn)
 			continue;
-		if (run->commands[shard_command_next(run, i, 0)].is_users && lane->conn->state != SHARD_CONN_CONNECTING)
+		if (run->commands[shard_command_next(run, i, 0)].changes_session && lane->conn->state != SHARD_CONN_CONNECTING)
 			shard_connection_distrust(lane->conn);
 		if (!lane->held)
 			continue;

@@ -30,7 +30,8 @@ typedef struct ShardCommand
 	const char *sql;
 	const char *label;			/* shard's name for messages, or NULL */
 	bool		portable_text;	/* as in ShardStreamSpec */
-	bool		is_users;		/* the user wrote sql, which may change the session: that is not trusted afterwards */
+	bool		is_whole;		/* sql is all that there is to say: errors are reported as the node has raised them */
+	bool		changes_session;	/* sql may leave settings, locks...: the connection is closed afterwards */
 	int			nparams;
 	const char *const *params;	/* text */
 	const int  *workers;		/* max_parallel_workers_per_gather; NULL: the node's own */

@@ -107,7 +107,7 @@ shard_command_raise_failure(ShardCommandRun *run, int i)
 				 errdetail("Node \"%s\".", lane->conn->node)));
 
 	run->failures[i] = NULL;
-	if (run->commands[i].is_users)
+	if (run->commands[i].is_whole)
 		shard_error_report_as_is(res, lane->conn, run->commands[i].label, run->commands[i].sql);
 	shard_error_report(ERROR, res, lane->conn, run->commands[i].label,
 					   run->commands[i].sql);
