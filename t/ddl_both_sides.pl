@@ -39,32 +39,32 @@ my $objects = q{
 
 sub catalogs
 {
-	return join("\n", "coordinator", $c->safe_psql($definition), map { ("node $_", $c->node_safe_psql($_, $definition), $c->node_safe_psql($_, $objects)) } 1, 2);
+	return join("\n", "coordinator", $c->ask($definition), map { ("node $_", $c->ask("$definition; $objects", $_)) } 1, 2);
 }
 
 sub contents
 {
-	return $c->safe_psql('SELECT * FROM t ORDER BY id; SELECT * FROM r ORDER BY id');
+	return $c->ask('SELECT * FROM t ORDER BY id; SELECT * FROM r ORDER BY id');
 }
 
 sub differences
 {
-	return $c->safe_psql(q{SELECT node, "check", detail FROM shardfdw.check_cluster(true) WHERE status <> 'ok' AND "check" ~ '^(shard|reference)'});
+	return $c->ask(q{SELECT node, "check", detail FROM shardfdw.check_cluster(true) WHERE status <> 'ok' AND "check" ~ '^(shard|reference)'});
 }
 
 # The tables; those that DROP SCHEMA and DROP TYPE take with them only if the next statement is such a one.
 sub set_up
 {
 	my ($next) = @_;
-	$c->safe_psql(q{
+	$c->ask(q{
 		CREATE TYPE mood AS ENUM ('good', 'bad');
 		CREATE TABLE moody (id int PRIMARY KEY, m mood);
 		SELECT shardfdw.shard_table('moody', shards => 2);
 		CREATE SCHEMA gone;
 		CREATE TABLE gone.inside (id int PRIMARY KEY, v text);
 		SELECT shardfdw.shard_table('gone.inside', shards => 2);}) if ($next // '') =~ /mood|gone/;
-	$c->safe_psql(q{
-		SET client_min_messages = warning;
+	$c->ask(q{
+		SET LOCAL client_min_messages = warning;
 		CREATE TABLE t (id bigint PRIMARY KEY, v text, n int DEFAULT 1, gone text);
 		CREATE INDEX t_old ON t (v);
 		CREATE UNIQUE INDEX t_old_unique ON t (id, v);
@@ -248,11 +248,11 @@ for my $i (0 .. $#statements)
 	is($err, '', "done: $statement");
 	is(differences(), '', 'both sides are equal');
 	isnt(catalogs(), $catalogs, 'and not what they were') if $statement !~ /TRUNCATE/;
-	$c->safe_psql(q{SET client_min_messages = warning; DROP TABLE IF EXISTS s.u, t, s.q, r, owned, moody CASCADE; DROP SCHEMA IF EXISTS gone, went CASCADE; DROP TYPE IF EXISTS mood; DROP FUNCTION f() CASCADE});
-	is($c->node_safe_psql(1, q{SELECT count(*) FROM pg_class WHERE relkind = 'r' AND relname ~ '^(t_|owned_|moody_|inside_|r$|q$)'}), 0, 'dropped there, too');
+	$c->ask(q{SET LOCAL client_min_messages = warning; DROP TABLE IF EXISTS s.u, t, s.q, r, owned, moody CASCADE; DROP SCHEMA IF EXISTS gone, went CASCADE; DROP TYPE IF EXISTS mood; DROP FUNCTION f() CASCADE});
+	is($c->ask(q{SELECT count(*) FROM pg_class WHERE relkind = 'r' AND relname ~ '^(t_|owned_|moody_|inside_|r$|q$)'}, 1), 0, 'dropped there, too');
 	set_up($statements[$i + 1]);
-	$c->safe_psql(q{CREATE TABLE owned (id int PRIMARY KEY)});
-	$c->safe_psql(q{SELECT shardfdw.shard_table('owned', shards => 2); ALTER TABLE owned OWNER TO other});
+	$c->ask(q{CREATE TABLE owned (id int PRIMARY KEY)});
+	$c->ask(q{SELECT shardfdw.shard_table('owned', shards => 2); ALTER TABLE owned OWNER TO other});
 }
 
 # A shard that is made later is as the others are

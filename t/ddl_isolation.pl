@@ -19,20 +19,20 @@ my $of_server = q{SELECT string_agg(format('%s %s %s', n.nspname, c.relname, c.r
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname NOT LIKE 'pg\_%' AND n.nspname NOT IN ('information_schema', 'shardfdw', 'shardfdw_internal')};
 sub everything
 {
-	return join "\n", $c->safe_psql("$of_server UNION ALL SELECT string_agg(srvname, ' ') FROM pg_foreign_server UNION ALL SELECT fdwhandler::regproc::text FROM pg_foreign_data_wrapper WHERE fdwname = 'postgres_fdw'"),
-	  map { $c->node_safe_psql($_, $of_server) } 1 .. 3;
+	return join "\n", $c->ask("$of_server UNION ALL SELECT string_agg(srvname, ' ') FROM pg_foreign_server UNION ALL SELECT fdwhandler::regproc::text FROM pg_foreign_data_wrapper WHERE fdwname = 'postgres_fdw'"),
+	  map { $c->ask($of_server, $_) } 1 .. 3;
 }
-sub differences { return $c->safe_psql(q{SELECT node, "check", detail FROM shardfdw.check_cluster(true) WHERE status = 'error'}); }
+sub differences { return $c->ask(q{SELECT node, "check", detail FROM shardfdw.check_cluster(true) WHERE status = 'error'}); }
 
 # The tables that a case begins with: plain, sharded and replicated
 sub make_tables
 {
-	$c->safe_psql(q{SET client_min_messages = warning; DROP TABLE IF EXISTS plain, sharded, reference;
+	$c->ask(q{SET LOCAL client_min_messages = warning; DROP TABLE IF EXISTS plain, sharded, reference;
 		CREATE TABLE plain (id int PRIMARY KEY, v int); CREATE TABLE sharded (LIKE plain INCLUDING ALL); CREATE TABLE reference (LIKE plain INCLUDING ALL);
 		INSERT INTO plain SELECT i, i FROM generate_series(1, 5) i; INSERT INTO sharded TABLE plain; INSERT INTO reference TABLE plain;
 		SELECT shardfdw.shard_table('sharded', shards => 2), shardfdw.replicate_table('reference')});
 }
-sub rows { return $c->safe_psql("SELECT string_agg(id || ':' || v, ' ' ORDER BY id) FROM $_[0]"); }
+sub rows { return $c->ask("SELECT string_agg(id || ':' || v, ' ' ORDER BY id) FROM $_[0]"); }
 
 #
 # Functions beside a session that writes
@@ -55,7 +55,7 @@ for my $table (sort keys %function)
 			my $handle = $c->start_sql("SET client_min_messages = warning; SET default_transaction_isolation = '$level'; SELECT shardfdw.$call");
 			if ($level eq 'read committed')
 			{
-				$c->wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%$name%' AND pid <> pg_backend_pid()");
+				$c->ask_until("SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%$name%' AND pid <> pg_backend_pid()");
 			}
 			else
 			{

@@ -23,8 +23,14 @@ my $traces = q{SELECT (SELECT count(*) FROM pg_namespace WHERE nspname ~ '^shard
 	(SELECT count(*) FROM pg_replication_slots), (SELECT count(*) FROM pg_trigger WHERE tgname = 'shardfdw_moved'),
 	(SELECT count(*) FROM pg_class WHERE relreplident = 'f'), (SELECT count(*) FROM pg_prepared_xacts), (SELECT count(*) FROM pg_description WHERE description ~ '^shardfdw_[0-9a-f]{16}_')};
 
+# The shards of t, as shards_of() has them.
+sub shards
+{
+	return map { [ split /\|/ ] } split /\n/, $c->ask(q{SELECT shard, substr(node, 5) FROM shardfdw.shards WHERE table_name = 't'::regclass ORDER BY shard::text});
+}
+
 # Where the first shard is; splits, which give it other names, are of those whose number is odd.
-sub place { return (map { $_->[1] } grep { $_->[0] eq 't_00' } $c->shards_of('t'))[0]; }
+sub place { return (map { $_->[1] } grep { $_->[0] eq 't_00' } shards())[0]; }
 
 # What has to hold after whatever has happened.
 sub check
@@ -35,15 +41,15 @@ sub check
 	my ($end, $left) = (time + 60);
 	do
 	{
-		$c->psql('SELECT shardfdw.recover_prepared_transactions()');
-		$left = join ' ', map { $c->node_safe_psql($_, $traces) } 1, 2;
+		eval { $c->ask('SELECT shardfdw.recover_prepared_transactions()') };
+		$left = join ' ', map { $c->ask($traces, $_) } 1, 2;
 	} while ($left ne '0|0|0|0|0|0|0 0|0|0|0|0|0|0' && time < $end);
 	is($left, '0|0|0|0|0|0|0 0|0|0|0|0|0|0', "$name: nothing is left");
-	is($c->safe_psql($sums), $before, 'all rows are there');
-	is($c->safe_psql(q{SELECT count(*) FROM t WHERE shardfdw.shard_for('t', id) <> tableoid}), 0, 'where they belong');
-	is(join(' ', map { $c->node_safe_psql($_, q{SELECT count(*) FROM pg_class WHERE relname IN ('t_00', 'u_00')}) } place(), 3 - place()), '2 0', 'on one node');
-	$c->safe_psql(q{UPDATE t SET v = v + 1; UPDATE t SET v = v - 1; INSERT INTO u VALUES (1000, 'y'); DELETE FROM u WHERE id = 1000});
-	is($c->safe_psql($sums), $before, 'and can be written');
+	is($c->ask($sums), $before, 'all rows are there');
+	is($c->ask(q{SELECT count(*) FROM t WHERE shardfdw.shard_for('t', id) <> tableoid}), 0, 'where they belong');
+	is(join(' ', map { $c->ask(q{SELECT count(*) FROM pg_class WHERE relname IN ('t_00', 'u_00')}, $_) } place(), 3 - place()), '2 0', 'on one node');
+	$c->ask(q{UPDATE t SET v = v + 1; UPDATE t SET v = v - 1; INSERT INTO u VALUES (1000, 'y'); DELETE FROM u WHERE id = 1000});
+	is($c->ask($sums), $before, 'and can be written');
 	return;
 }
 
@@ -51,11 +57,11 @@ sub check
 sub check_shards
 {
 	my ($n, $more, @old) = @_;
-	my @now = map { $_->[0] } $c->shards_of('t');
+	my @now = map { $_->[0] } shards();
 	my $left = grep { my $shard = $_; grep { $_ eq $shard } @now } @old;
 	ok(@now == $n && $left == @old || @now == $n + $more && $left == 0, 'there are the old shards, or the new ones: ' . scalar(@now));
-	is($c->safe_psql(q{SELECT count(*) FROM shardfdw.check_cluster() WHERE status = 'error'}), 0, 'and nothing differs');
-	my @tables = map { $c->node_safe_psql($_, q{SELECT count(*) FROM pg_class WHERE relname ~ '^[tu]_\d+$' AND relkind = 'r'}) } 1, 2;
+	is($c->ask(q{SELECT count(*) FROM shardfdw.check_cluster() WHERE status = 'error'}), 0, 'and nothing differs');
+	my @tables = map { $c->ask(q{SELECT count(*) FROM pg_class WHERE relname ~ '^[tu]_\d+$' AND relkind = 'r'}, $_) } 1, 2;
 	is($tables[0] + $tables[1], 2 * @now, 'no table besides');
 	return;
 }
@@ -100,9 +106,9 @@ for my $mode (qw(online block))
 		next if $mode eq 'block' && grep { $_ eq $point } @online_only;
 		for my $action ($point =~ /^move_(?:named|placed|switched)$/ ? qw(error abort) : 'abort')
 		{
-			my @shards = grep { $_ ne 't_00' } map { $_->[0] } $c->shards_of('t');
+			my @shards = grep { $_ ne 't_00' } map { $_->[0] } shards();
 			# not smaller and smaller ones
-			my ($shard) = sort { $c->safe_psql("SELECT count(*) FROM $b") <=> $c->safe_psql("SELECT count(*) FROM $a") } @shards;
+			my ($shard) = sort { $c->ask("SELECT count(*) FROM $b") <=> $c->ask("SELECT count(*) FROM $a") } @shards;
 			set_fault("$point=$action");
 			my ($rc, $out, $err) = $c->psql("SELECT shardfdw.split_shard('$shard', mode => '$mode')");
 			like($err, $action eq 'error' ? qr/fault at "$point"/ : qr/server closed the connection|terminating connection|could not/, "split, $mode, $point, $action: it ends");
@@ -121,8 +127,8 @@ my $pair = q{SELECT x.shard, y.shard FROM (SELECT shard, node, b[1]::int AS m, b
 	ON x.node = y.node AND x.m = y.m AND y.r = x.r + x.m / 2 ORDER BY x.m DESC LIMIT 1};
 for my $point (qw(move_prepared move_copied move_indexed move_locked move_named move_closed move_placed prepared committed move_switched move_finished))
 {
-	my ($one, $other) = split /\|/, $c->safe_psql($pair);
-	my $shards = @{ [ $c->shards_of('t') ] };
+	my ($one, $other) = split /\|/, $c->ask($pair);
+	my $shards = @{ [ shards() ] };
 	set_fault("$point=abort");
 	my ($rc, $out, $err) = $c->psql("SELECT shardfdw.merge_shards('{$one,$other}')");
 	like($err, qr/server closed the connection|terminating connection|could not/, "merge, $point: it ends");
@@ -158,12 +164,12 @@ for my $which (qw(source target))
 
 for my $point (qw(move_copied move_indexed move_locked move_closed))
 {
-	my ($one, $other) = split /\|/, $c->safe_psql($pair);
-	my ($node) = map { $_->[1] } grep { $_->[0] eq $one } $c->shards_of('t');
+	my ($one, $other) = split /\|/, $c->ask($pair);
+	my ($node) = map { $_->[1] } grep { $_->[0] eq $one } shards();
 	my $file = $c->coordinator->data_dir . "/shardfdw_fault_$point";
 	append_to_file($file, '');
 	set_fault("$point=wait");
-	my $shards = @{ [ $c->shards_of('t') ] };
+	my $shards = @{ [ shards() ] };
 	my $split = $point =~ /indexed|closed/;
 	my $job = $c->safe_psql('SELECT shardfdw.' . ($split ? "split_shard('$one'" : "merge_shards('{$one,$other}'") . ', wait => false)');
 	$c->wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'shardfdw mover' AND query LIKE '%' || } .

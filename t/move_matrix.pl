@@ -80,14 +80,14 @@ for my $case (@cases)
 	my ($t, $plain) = map { quoted($_) } $case->{table}, "$case->{table} plain";
 	for my $table ($t, $plain)
 	{
-		$c->safe_psql("CREATE TABLE $table ($case->{columns})");
+		$c->ask("CREATE TABLE $table ($case->{columns})");
 	}
 	(my $literal = $t) =~ s/'/''/g;
-	$c->safe_psql("SELECT shardfdw.shard_table('$literal', '" . ($case->{key} // 'id') . "', shards => " . (split(/,/, $case->{nodes})) . ", nodes => '{$case->{nodes}}')");
+	$c->ask("SELECT shardfdw.shard_table('$literal', '" . ($case->{key} // 'id') . "', shards => " . (split(/,/, $case->{nodes})) . ", nodes => '{$case->{nodes}}')");
 	for my $table ($t, $plain)
 	{
 		(my $sql = $case->{before}) =~ s/\{t\}/$table/g;
-		$c->safe_psql($sql);
+		$c->ask($sql);
 	}
 }
 
@@ -101,13 +101,13 @@ for my $case (@cases)
 	my $file = $c->coordinator->data_dir . '/shardfdw_fault_move_indexed';
 
 	# the changes come when the copy has been made
-	my $place = $c->safe_psql("SELECT right(node, 1) FROM shardfdw.shards WHERE shard = '$shard'::regclass");
+	my $place = $c->ask("SELECT right(node, 1) FROM shardfdw.shards WHERE shard = '$shard'::regclass");
 	my $target = $case->{how} eq 'move' ? 3 - $place : $place;
 	append_to_file($file, '');
 	$c->safe_psql(q{ALTER SYSTEM SET shardfdw.fault_points = 'move_indexed=wait'; SELECT pg_reload_conf()});
-	my $job = $c->safe_psql($case->{how} eq 'move' ? "SELECT shardfdw.move_shard('$shard', 'node$target', wait => false)" :
+	my $job = $c->ask($case->{how} eq 'move' ? "SELECT shardfdw.move_shard('$shard', 'node$target', wait => false)" :
 		$case->{how} eq 'split' ? "SELECT shardfdw.split_shard('$shard', wait => false)" : "SELECT shardfdw.merge_shards(ARRAY['$shard', '$other']::regclass[], wait => false)");
-	$c->wait_for("SELECT state <> 'running' OR stage = 'indexing' FROM shardfdw.jobs WHERE id = $job");
+	$c->ask_until("SELECT state <> 'running' OR stage = 'indexing' FROM shardfdw.jobs WHERE id = $job");
 	(my $sql = $case->{after}) =~ s/\{t\}/$t/g;
 	my ($rc, $out, $err) = $c->psql($sql, on_error_stop => 0);
 	(my $plain_sql = $case->{after}) =~ s/\{t\}/$plain/g;
@@ -117,14 +117,14 @@ for my $case (@cases)
 	$c->safe_psql(q{ALTER SYSTEM RESET shardfdw.fault_points; SELECT pg_reload_conf()});
 	my ($wrc, $state, $error) = $c->psql("SELECT shardfdw.wait_job($job)");
 	is("$state$error", 'done', "$name: the job");
-	is($c->safe_psql("SELECT count(*), (SELECT string_agg(x::text, chr(10) ORDER BY x::text COLLATE \"C\") FROM $t x) FROM $t"),
-		$c->safe_psql("SELECT count(*), (SELECT string_agg(x::text, chr(10) ORDER BY x::text COLLATE \"C\") FROM $plain x) FROM $plain"), "$name: the rows");
+	is($c->ask("SELECT count(*), (SELECT string_agg(x::text, chr(10) ORDER BY x::text COLLATE \"C\") FROM $t x) FROM $t"),
+		$c->ask("SELECT count(*), (SELECT string_agg(x::text, chr(10) ORDER BY x::text COLLATE \"C\") FROM $plain x) FROM $plain"), "$name: the rows");
 	for my $new (@pieces ? @pieces : $shard)
 	{
-		is($c->node_safe_psql($target, "SELECT relreplident FROM pg_class WHERE oid = '$new'::regclass"), 'd', "$name: its replica identity is what it was");
+		is($c->ask("SELECT relreplident FROM pg_class WHERE oid = '$new'::regclass", $target), 'd', "$name: its replica identity is what it was");
 	}
 	next unless @pieces;
-	is($c->safe_psql("SELECT count(*) FROM $t WHERE shardfdw.shard_for('$literal', " . quoted($case->{key} // 'id') . ') <> tableoid'), 0, "$name: where they belong");
+	is($c->ask("SELECT count(*) FROM $t WHERE shardfdw.shard_for('$literal', " . quoted($case->{key} // 'id') . ') <> tableoid'), 0, "$name: where they belong");
 }
 
 # ---------- a byte that is not what it was ----------
