@@ -87,6 +87,9 @@ UNION ALL SELECT 'problem', 0, 'is in a tablespace of its own on node %s' FROM t
 UNION ALL SELECT 'problem', 0, 'has another access method than heap on node %s' FROM t JOIN pg_am m ON m.oid = t.relam WHERE m.amname <> 'heap'
 UNION ALL SELECT 'problem', 0, 'has rules or is in views on node %s' FROM t WHERE EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = t.oid)
 	OR EXISTS (SELECT FROM pg_depend d WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = t.oid AND d.classid = 'pg_rewrite'::regclass)
+UNION ALL SELECT 'problem', 0, format('is used by %s on node %%s', pg_describe_object(d.classid, d.objid, d.objsubid))
+	FROM t JOIN pg_type y ON y.oid = t.reltype JOIN pg_depend d ON d.deptype = 'n' AND (d.refclassid = 'pg_class'::regclass AND d.refobjid = t.oid AND d.classid = 'pg_proc'::regclass
+		OR d.refclassid = 'pg_type'::regclass AND d.refobjid IN (y.oid, y.typarray))
 UNION ALL SELECT 'problem', 0, 'is in publication ' || quote_ident(p.pubname) || ' of node %s' FROM t JOIN pg_publication_rel r ON r.prrelid = t.oid
 	JOIN pg_publication p ON p.oid = r.prpubid WHERE p.pubname !~ '^shardfdw_[0-9a-f]{16}_[0-9]+$'
 UNION ALL SELECT 'problem', 0, 'has a sequence or an identity column on node %s' FROM t WHERE EXISTS (SELECT FROM a WHERE a.attidentity <> '')
@@ -99,7 +102,7 @@ UNION ALL SELECT 'problem', 0, format('is referred to by foreign key %s of %s on
 	WHERE jsonb_build_array(n.nspname, c.relname)::text <> ALL ((TABLE move_group) || '{}'::text[])
 UNION ALL SELECT 'problem', 0, 'has triggers on node %s' FROM t WHERE t.is_renamed AND EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = t.oid AND NOT g.tgisinternal AND g.tgname <> 'shardfdw_moved')
 UNION ALL SELECT 'problem', 0, format('needs the name %s, which is taken on node %%s', x.name) FROM t,
-	(SELECT t.name FROM t UNION ALL SELECT format('%I.%I', t.nspname, i.new_name) FROM t, i) x WHERE t.is_renamed AND to_regclass(x.name) IS NOT NULL
+	(SELECT t.name FROM t UNION ALL SELECT format('%I.%I', t.nspname, i.new_name) FROM t, i) x WHERE t.is_renamed AND (to_regclass(x.name) IS NOT NULL OR x.name = t.name AND to_regtype(x.name) IS NOT NULL)
 UNION ALL SELECT 'problem', 0, format('has statistics object %s on node %%s, whose definition cannot be read', s.new_name) FROM s WHERE NOT starts_with(s.definition, s.prefix) OR right(s.definition, length(s.suffix)) <> s.suffix
 UNION ALL SELECT 'problem', 0, 'is not the property of the role that is used on node %s' FROM t WHERE NOT pg_has_role(t.relowner, 'USAGE')
 -- what is to be known of it
@@ -202,7 +205,7 @@ BEGIN
 			CASE WHEN pieces > 1 OR cardinality(shards) > 1 THEN shardfdw_internal.piece_renames(shards, m.relation, pieces, p.number) END,
 			all_names, shardfdw_internal.reference_names()) ORDER BY m.relation::oid, p.number), array_agg(m.is_first ORDER BY m.relation::oid, p.number)
 	INTO relations, nodes, commands, first FROM shardfdw_internal.job_tables(shards) m JOIN shardfdw_internal.shard_pieces(shards, pieces) p ON p.relation = m.relation;
-	RETURN QUERY SELECT relations[q.command], (q.fields)[1], CASE (q.fields)[1] WHEN 'problem' THEN format((q.fields)[3], quote_ident(q.node)) ELSE (q.fields)[3] END
+	RETURN QUERY SELECT relations[q.command], (q.fields)[1], CASE (q.fields)[1] WHEN 'problem' THEN replace((q.fields)[3], ' node %s', ' node ' || quote_ident(q.node)) ELSE (q.fields)[3] END
 	FROM shardfdw_internal.run_commands(nodes, commands, 'autocommit') WITH ORDINALITY q
 	-- of several that become one, the first says what that is
 	WHERE q.fields IS NOT NULL AND (first[q.command] OR (q.fields)[1] = 'problem' OR starts_with((q.fields)[1], 'fact_')) ORDER BY q.ordinality;

@@ -172,8 +172,10 @@ BEGIN
 				THEN 'has triggers that are enabled otherwise than those of its table on the coordinator'
 			WHEN EXISTS (SELECT FROM pg_seclabel l WHERE l.classoid = 'pg_class'::regclass AND l.objoid = m.relation) THEN 'has a security label on the coordinator'
 			WHEN m.is_taken THEN format('needs the name %I, which is taken on the coordinator', m.piece)
-			ELSE (SELECT format('is used by %s', pg_describe_object(d.classid, d.objid, d.objsubid)) FROM pg_depend d
-				WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = m.relation AND d.deptype = 'n' AND d.classid NOT IN ('pg_attrdef'::regclass, 'pg_constraint'::regclass) LIMIT 1) END;
+			ELSE (SELECT format('is used by %s', pg_describe_object(d.classid, d.objid, d.objsubid)) FROM pg_class c JOIN pg_type y ON y.oid = c.reltype
+				JOIN pg_depend d ON d.deptype = 'n' AND (d.refclassid = 'pg_class'::regclass AND d.refobjid = c.oid AND d.classid NOT IN ('pg_attrdef'::regclass, 'pg_constraint'::regclass)
+					OR d.refclassid = 'pg_type'::regclass AND d.refobjid IN (y.oid, y.typarray))
+				WHERE c.oid = m.relation LIMIT 1) END;
 		IF reason IS NOT NULL THEN
 			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('shard %s cannot be %s: it %s', m.relation, done, reason);
 		END IF;

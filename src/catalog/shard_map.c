@@ -499,11 +499,29 @@ server_as_of(Oid relid, Snapshot snapshot)
 	return serverid;
 }
 
-/* The table of which relid is a partition now; InvalidOid when it is none. */
+/*
+ * The table of which relid is a partition now; InvalidOid when it is none.  core's
+ * get_partition_parent() raises an internal error when relid is detached meanwhile.
+ */
 static Oid
 parent_of(Oid relid)
 {
-	return get_rel_relispartition(relid) ? get_partition_parent(relid, true) : InvalidOid;
+	Relation	rel;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	Oid			parent;
+
+	if (!get_rel_relispartition(relid))
+		return InvalidOid;
+	rel = table_open(InheritsRelationId, AccessShareLock);
+	ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
+	scan = systable_beginscan(rel, InheritsRelidSeqnoIndexId, true, NULL, 1, &key);
+	tuple = systable_getnext(scan);
+	parent = HeapTupleIsValid(tuple) ? ((Form_pg_inherits) GETSTRUCT(tuple))->inhparent : InvalidOid;
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return parent;
 }
 
 /* Can a row that xid has written be newer than a snapshot whose xmin is given? */

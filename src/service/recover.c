@@ -585,12 +585,12 @@ shard_recover_run(bool dry_run)
 List *
 shard_recover_settle(Oid serverid)
 {
-	SurveyNode	node = {.serverid = serverid, .name = GetForeignServer(serverid)->servername};
-	SurveyNode *asked = palloc(sizeof(SurveyNode));
+	SurveyNode *node = palloc0(sizeof(SurveyNode));
 	Survey		survey;
 
-	*asked = node;
-	survey_nodes(&survey, list_make1(asked));
+	node->serverid = serverid;
+	node->name = GetForeignServer(serverid)->servername;
+	survey_nodes(&survey, list_make1(node));
 	return settle_prepared(&survey, false, NIL);
 }
 
