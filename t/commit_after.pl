@@ -19,7 +19,7 @@ my $v = 0;
 sub prepared
 {
 	my $n = 0;
-	$n += $c->node_safe_psql($_, "SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'") for 1 .. $nnodes;
+	$n += $c->ask("SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'", $_) for 1 .. $nnodes;
 	return $n;
 }
 
@@ -50,7 +50,7 @@ sub commit
 	my $writer = $c->start_sql(
 		"SET shardfdw.fault_points = '$points'; BEGIN; UPDATE t SET v = $v; INSERT INTO here VALUES ($v); COMMIT;\n" .
 		"\\echo :SQLSTATE\nSELECT 'lives'", name => 'writer');
-	$c->wait_for("SELECT count(*) = 1 FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'", $_) for 1 .. $nnodes;
+	$c->ask_until("SELECT count(*) = 1 FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'", $_) for 1 .. $nnodes;
 	$before->();
 	go_on('prepared');
 	return $c->wait_sql($writer);
@@ -62,10 +62,10 @@ sub is_committed
 
 	is($rc, 0, "$name: the client is told of the commit") || diag $err;
 	is($out, "00000\nlives", "$name: and its session goes on");
-	$c->safe_psql('SELECT shardfdw.recover_prepared_transactions()');
+	$c->ask('SELECT shardfdw.recover_prepared_transactions()');
 	is(prepared(), 0, "$name: nothing is left prepared");
-	is($c->safe_psql("SELECT count(*) FROM t WHERE v = $v"), $rows, "$name: committed on the nodes");
-	is($c->safe_psql("SELECT count(*) FROM here WHERE v = $v"), '1', "$name: and here");
+	is($c->ask("SELECT count(*) FROM t WHERE v = $v"), $rows, "$name: committed on the nodes");
+	is($c->ask("SELECT count(*) FROM here WHERE v = $v"), '1', "$name: and here");
 	return;
 }
 
@@ -110,7 +110,7 @@ for my $shortage ('nomemory', 'nofiles')
 		$c->safe_psql('SELECT shardfdw.recover_prepared_transactions()');
 		is(prepared(), 0, "$points: nothing is left prepared");
 		is($c->safe_psql("SELECT count(*) FROM t WHERE v = $v"), '0', "$points: undone on the nodes");
-		is($c->safe_psql("SELECT count(*) FROM here WHERE v = $v"), '0', "$points: and here");
+		is($c->ask("SELECT count(*) FROM here WHERE v = $v"), '0', "$points: and here");
 	}
 	$v++;
 	($rc, $out, $err) = $c->psql(

@@ -23,25 +23,27 @@ for my $id (1 .. 100)
 my ($id1, $id2) = @ids[ 1, 2 ];
 my $rows = "SELECT count(*) FROM t WHERE id IN ($id1, $id2)";
 
+my @shards = $c->shards_of('t');
+
 # Rows of the two nodes, asked from the nodes themselves.
 sub rows_on_nodes
 {
 	return join ' ', map {
 		my $i = $_;
 		my $n = 0;
-		$n += $c->node_safe_psql($i, "SELECT count(*) FROM $_->[0]") for grep { $_->[1] == $i } $c->shards_of('t');
+		$n += $c->ask("SELECT count(*) FROM $_->[0]", $i) for grep { $_->[1] == $i } @shards;
 		$n;
 	} 1 .. 2;
 }
 
 sub prepared
 {
-	return join ' ', map { $c->node_safe_psql($_, "SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'") } 1 .. 2;
+	return join ' ', map { $c->ask("SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'", $_) } 1 .. 2;
 }
 
 sub reset_rows
 {
-	$c->safe_psql('DELETE FROM t; DELETE FROM here');
+	$c->ask('DELETE FROM t; DELETE FROM here');
 	return;
 }
 
@@ -50,7 +52,7 @@ sub recover_all
 {
 	for (1 .. 50)
 	{
-		$c->safe_psql('SELECT shardfdw.recover_prepared_transactions()');
+		$c->ask('SELECT shardfdw.recover_prepared_transactions()');
 		last if prepared() eq '0 0';
 		usleep(100_000);
 	}
