@@ -233,6 +233,7 @@ shard_plan_private_pack_key_join(const ShardKeyJoinPlan *plan)
 		oids = lappend_oid(oids, plan->keys[i].outer_hash);
 		oids = lappend_oid(oids, plan->keys[i].inner_hash);
 		oids = lappend_oid(oids, plan->keys[i].collation);
+		oids = lappend_oid(oids, plan->keys[i].value_type);
 	}
 	return list_make5(list_make3_int(plan->jointype, plan->change_param, plan->in_rounds), plan->columns,
 					  params, oids, pack_double(plan->first_rows));
@@ -255,9 +256,10 @@ shard_plan_private_unpack_key_join(List *custom_private)
 	for (int i = 0; i < plan->nkeys; i++)
 	{
 		plan->keys[i].paramid = list_nth_int(params, i);
-		plan->keys[i].outer_hash = list_nth_oid(oids, i * 3);
-		plan->keys[i].inner_hash = list_nth_oid(oids, i * 3 + 1);
-		plan->keys[i].collation = list_nth_oid(oids, i * 3 + 2);
+		plan->keys[i].outer_hash = list_nth_oid(oids, i * 4);
+		plan->keys[i].inner_hash = list_nth_oid(oids, i * 4 + 1);
+		plan->keys[i].collation = list_nth_oid(oids, i * 4 + 2);
+		plan->keys[i].value_type = list_nth_oid(oids, i * 4 + 3);
 	}
 	plan->first_rows = floatVal(list_nth(custom_private, 4));
 	return plan;

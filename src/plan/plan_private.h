@@ -129,7 +129,8 @@ extern ShardDirectPlan *shard_plan_private_unpack_direct(List *fdw_private);
 /* One equality of a key join. */
 typedef struct ShardKeyJoinKey
 {
-	int			paramid;		/* the inner side's parameter: an array of the outer expression's type */
+	int			paramid;		/* the inner side's parameter: an array of value_type */
+	Oid			value_type;		/* the outer expression's; where both are integers, the inner one's */
 	Oid			outer_hash;		/* functions under which equal values have equal hashes */
 	Oid			inner_hash;
 	Oid			collation;

@@ -31,6 +31,7 @@
 #include "postgres.h"
 
 #include "access/tupmacs.h"
+#include "catalog/pg_type.h"
 #include "commands/explain.h"
 #include "compat.h"
 #include "executor/executor.h"
@@ -88,6 +89,8 @@ typedef struct KeyJoinKey
 	FmgrInfo	outer_hash;
 	FmgrInfo	inner_hash;
 	Oid			collation;
+	Oid			outer_type;
+	Oid			value_type;		/* of keys */
 	ShardKeys  *keys;
 } KeyJoinKey;
 
@@ -151,7 +154,9 @@ init_key(KeyJoinState *state, int keyno, Expr *outer, Expr *inner)
 	fmgr_info(plan->outer_hash, &key->outer_hash);
 	fmgr_info(plan->inner_hash, &key->inner_hash);
 	key->collation = plan->collation;
-	key->keys = shard_keys_create(ps->state, plan->paramid, exprType((Node *) outer));
+	key->outer_type = exprType((Node *) outer);
+	key->value_type = plan->value_type;
+	key->keys = shard_keys_create(ps->state, plan->paramid, key->value_type);
 }
 
 static void
@@ -240,6 +245,27 @@ store_scan_tuple(KeyJoinState *state)
 	state->css.ss.ps.ps_ExprContext->ecxt_scantuple = slot;
 }
 
+/* Makes an integer one of another width.  False when that cannot hold it. */
+static bool
+convert_integer(Datum *value, Oid from, Oid to)
+{
+	int64		number = from == INT2OID ? DatumGetInt16(*value) :
+		from == INT4OID ? DatumGetInt32(*value) : DatumGetInt64(*value);
+
+	switch (to)
+	{
+		case INT2OID:
+			*value = Int16GetDatum((int16) number);
+			return number >= PG_INT16_MIN && number <= PG_INT16_MAX;
+		case INT4OID:
+			*value = Int32GetDatum((int32) number);
+			return number >= PG_INT32_MIN && number <= PG_INT32_MAX;
+		default:
+			*value = Int64GetDatum(number);
+			return true;
+	}
+}
+
 /*
  * Hash of the keys of one side of the scan slot.  False when one is NULL.
  * collect: adds them to the sets.
@@ -268,7 +294,14 @@ hash_keys(KeyJoinState *state, bool outer, bool collect, uint32 *hash)
 	if (!isnull && collect)
 	{
 		for (int i = 0; i < state->nkeys; i++)
-			shard_keys_add(state->keys[i].keys, values[i], hashes[i]);
+		{
+			KeyJoinKey *key = &state->keys[i];
+
+			/* what the inner type does not have is equal to no inner value */
+			if (key->outer_type == key->value_type ||
+				convert_integer(&values[i], key->outer_type, key->value_type))
+				shard_keys_add(key->keys, values[i], hashes[i]);
+		}
 	}
 	MemoryContextSwitchTo(oldcxt);
 	return !isnull;

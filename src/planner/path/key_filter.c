@@ -66,16 +66,17 @@ make_filter(ShardKeyClause *key, Expr *inner_expr, bool unseen)
 	KeyFilter  *result = palloc(sizeof(KeyFilter));
 	ScalarArrayOpExpr *filter = makeNode(ScalarArrayOpExpr);
 	Param	   *param = makeNode(Param);
+	bool		converted = key->value_type != exprType((Node *) key->outer);
 
 	param->paramkind = PARAM_EXTERN;
 	param->paramid = unseen ? SHARD_SELECT_UNSEEN : 0;
-	param->paramtype = get_array_type(exprType((Node *) key->outer));
+	param->paramtype = get_array_type(key->value_type);
 	param->paramtypmod = -1;
 	param->paramcollid = get_typcollation(param->paramtype);
 	param->location = -1;
 
-	filter->opno = key->opno;
-	filter->opfuncid = get_opcode(key->opno);
+	filter->opno = converted ? lookup_type_cache(key->value_type, TYPECACHE_EQ_OPR)->eq_opr : key->opno;
+	filter->opfuncid = get_opcode(filter->opno);
 	filter->useOr = true;
 	filter->inputcollid = key->collation;
 	filter->args = list_make2(copyObject(inner_expr), param);

@@ -21,6 +21,7 @@ typedef struct ShardKeyClause
 	Expr	   *outer;
 	Expr	   *inner;
 	Oid			opno;			/* inner opno outer */
+	Oid			value_type;		/* of the values that are sent */
 	Oid			collation;
 	Oid			outer_hash;
 	Oid			inner_hash;

@@ -17,6 +17,8 @@
 
 #include <math.h>
 
+#include "catalog/pg_opfamily.h"
+#include "catalog/pg_type.h"
 #include "compat.h"
 #include "guc.h"
 #include "nodes/extensible.h"
@@ -52,6 +54,26 @@ static set_join_pathlist_hook_type prev_join_pathlist_hook = NULL;
  * Clauses
  * ------------------------------------------------------------------------ */
 
+static bool
+is_integer(Oid type)
+{
+	return type == INT2OID || type == INT4OID || type == INT8OID;
+}
+
+/*
+ * Of which type are the values that go to the inner side?  Of the outer expression's,
+ * but for integers of another width: x = ANY (array) looks its values up in a hash table
+ * only where both have one type, and otherwise compares each row with each value.
+ */
+static Oid
+value_type(const ShardKeyClause *key)
+{
+	Oid			outer = exprType((Node *) key->outer);
+	Oid			inner = exprType((Node *) key->inner);
+
+	return is_integer(outer) && is_integer(inner) && op_in_opfamily(key->opno, INTEGER_BTREE_FAM_OID) ? inner : outer;
+}
+
 /* The clause as an equality between the sides that hashes, or NULL. */
 static ShardKeyClause *
 make_key_clause(RestrictInfo *rinfo, RelOptInfo *outerrel, RelOptInfo *innerrel)
@@ -85,7 +107,8 @@ make_key_clause(RestrictInfo *rinfo, RelOptInfo *outerrel, RelOptInfo *innerrel)
 	key->collation = op->inputcollid;
 	key->outer_hash = outer_is_left ? left_hash : right_hash;
 	key->inner_hash = outer_is_left ? right_hash : left_hash;
-	if (!OidIsValid(key->opno) || !OidIsValid(get_array_type(exprType((Node *) key->outer))) ||
+	key->value_type = value_type(key);
+	if (!OidIsValid(key->opno) || !OidIsValid(get_array_type(key->value_type)) ||
 		contain_volatile_functions((Node *) rinfo->clause))
 		return NULL;
 	return key;
@@ -191,6 +214,7 @@ fill_keys(PlannerInfo *root, ShardKeyJoinPlan *plan, List *keys)
 		plan->keys[i].outer_hash = key->outer_hash;
 		plan->keys[i].inner_hash = key->inner_hash;
 		plan->keys[i].collation = key->collation;
+		plan->keys[i].value_type = key->value_type;
 	}
 	plan->change_param = plan->keys[0].paramid - SHARD_KEYS_PARAM;
 }
