@@ -468,18 +468,20 @@ sub window
 	my $order = 'ORDER BY ' . pick(@all)->[0];
 	my $total = 'ORDER BY ' . total_order($scope);
 	my $argument = own_leaf($type, $scope);
+	# Equal rows differ by their position: were it another one for each call, the results could be put together in many ways.
+	my $row = $scope->{row_window} //= "$partition$total";
 	my @calls = (
-		"lag($argument) OVER ($partition$total)",
-		"lead($argument, 2) OVER ($partition$total)",
+		"lag($argument) OVER ($row)",
+		"lead($argument, 2) OVER ($row)",
 		"first_value($argument) OVER ($partition$total)",
 		"nth_value($argument, 2) OVER ($partition$total)",
-		"last_value($argument) OVER ($partition$total ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)");
+		"last_value($argument) OVER ($row ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)");
 
 	push @calls, "max($argument) OVER ($partition$order)", "min($argument) OVER ($partition)" unless $type eq 'bool';
-	push @calls, "(row_number() OVER ($partition$total))::int", "(rank() OVER ($partition$order))::int", "(dense_rank() OVER ($partition$order))::int",
-	  "(ntile(3) OVER ($partition$total))", "(count(*) OVER ($partition$order))::int", "(count(*) FILTER (WHERE $argument > 2) OVER ($partition))::int"
+	push @calls, "(row_number() OVER ($row))::int", "(rank() OVER ($partition$order))::int", "(dense_rank() OVER ($partition$order))::int",
+	  "(ntile(3) OVER ($row))", "(count(*) OVER ($partition$order))::int", "(count(*) FILTER (WHERE $argument > 2) OVER ($partition))::int"
 	  if $type eq 'int';
-	push @calls, "sum(" . own_leaf('int', $scope) . ") OVER ($partition$total ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING)", "sum(" . own_leaf('int', $scope) . ") OVER ($partition)"
+	push @calls, "sum(" . own_leaf('int', $scope) . ") OVER ($row ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING)", "sum(" . own_leaf('int', $scope) . ") OVER ($partition)"
 	  if $type eq 'big';
 	push @calls, "(sum($argument) OVER ($partition$order))::numeric(20,4)", "(avg($argument) OVER ($partition))::numeric(20,4)" if $type eq 'num';
 	return pick(@calls);
