@@ -16,7 +16,7 @@ my $dump = PostgreSQL::Test::Utils::tempdir() . '/dump';
 sub rows_query
 {
 	my ($table, $dropped) = @_;
-	my $columns = $c->safe_psql(
+	my $columns = $c->ask(
 		"SELECT string_agg(quote_ident(attname), ', ' ORDER BY attname) FROM pg_attribute WHERE attrelid = '$table'::regclass AND attnum > 0 AND NOT attisdropped");
 	return "SELECT ROW($columns)::text FROM ONLY $table ORDER BY ROW($columns)::text COLLATE \"C\"";
 }
@@ -31,11 +31,11 @@ sub same_copies
 	for my $table (@tables)
 	{
 		my $query = rows_query($table);
-		my $here = $c->safe_psql($query);
+		my $here = $c->ask($query);
 		for my $i (1 .. $c->nodes)
 		{
-			my ($rc, $there, $err) = $c->node_psql($i, $query);
-			push @different, "$table on node$i: " . ($rc ? $err : "\n$there\nbut here:\n$here") if $rc || $there ne $here;
+			my $there = eval { $c->ask($query, $i) } // $@;
+			push @different, "$table on node$i:\n$there\nbut here:\n$here" if $there ne $here;
 		}
 	}
 	return is(join("\n", @different), '', "$name: copies are the same");
@@ -55,7 +55,7 @@ sub writes
 sub prepared
 {
 	my $n = 0;
-	$n += $c->node_safe_psql($_, "SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'") for 1 .. $c->nodes;
+	$n += $c->ask("SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw%'", $_) for 1 .. $c->nodes;
 	return $n;
 }
 
