@@ -73,6 +73,8 @@ is($s->query('SELECT shardfdw.disconnect_all(); SELECT count(*) FROM shardfdw.co
 is($s->query(q{SELECT bool_and(status <> 'error') FROM shardfdw.check_cluster(); SELECT count(*) FROM shardfdw.connections}), "t\n2", 'what functions of the extension use is kept');
 is($s->query(q{SELECT fields FROM shardfdw.query_nodes('{node1}', '{SET enable_seqscan = off}', 'autocommit'); SELECT node FROM shardfdw.connections}), "\nnode2",
 	'what has run a command of the user is closed');
+is($s->query(q{SELECT bool_and(ok) FROM shardfdw.run_on_nodes('SET enable_seqscan = off', false); SELECT count(*) FROM shardfdw.connections}), "t\n0", 'by run_on_nodes(), too');
+is($s->query(q{SELECT bool_and(ok) FROM shardfdw.run_on_shards('t', 'BEGIN', false); SELECT count(*) FROM shardfdw.connections}), "t\n0", 'and by run_on_shards()');
 $s->query('SELECT 1 FROM t');
 $c->end_sessions_on(1);
 is($s->query('SELECT count(*) FROM t'), '1000', 'they are replaced, and nobody notices');

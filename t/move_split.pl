@@ -267,7 +267,7 @@ for (sub { $c->safe_psql($_[0]) }, map { my $n = $_; sub { $c->node_safe_psql($n
 $c->safe_psql(q{CREATE TABLE watched (id int PRIMARY KEY); CREATE TABLE seen (id int)});
 $c->safe_psql(q{SELECT shardfdw.shard_table('watched', 'id', shards => 2, nodes => '{node1}')});
 $c->safe_psql(q{CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN INSERT INTO seen VALUES (NEW.id); RETURN NULL; END$$;
-	CREATE TRIGGER see AFTER INSERT ON watched FOR EACH ROW EXECUTE FUNCTION see()});
+	CREATE TRIGGER see AFTER INSERT OR UPDATE OF id ON watched FOR EACH ROW EXECUTE FUNCTION see()});
 is(($c->psql(q{SELECT shardfdw.split_shard('watched_00') > 0 AND shardfdw.move_shard('watched_01', 'node2') > 0}))[2], '', 'a table with a row trigger');
 $c->safe_psql('INSERT INTO watched SELECT generate_series(1, 50)');
 is($c->safe_psql('SELECT count(DISTINCT id) || $$ $$ || count(*) FROM seen'), '50 50', 'which fires for each row afterwards');

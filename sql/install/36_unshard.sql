@@ -129,7 +129,7 @@ BEGIN
 	SELECT q.node, shards[q.command], bool_and(q.ok),
 		coalesce(string_agg(array_to_string(q.fields, E'\t', ''), E'\n' ORDER BY q.ordinality),
 				 max(q.message), max(q.tag))
-	FROM shardfdw_internal.run_commands(nodes, commands, CASE WHEN in_transaction THEN 'write' ELSE 'autocommit' END, false,
+	FROM shardfdw.query_nodes(nodes, commands, CASE WHEN in_transaction THEN 'write' ELSE 'autocommit' END, false,
 							  shards::text[]) WITH ORDINALITY q
 	GROUP BY q.command, q.node
 	ORDER BY q.command;

@@ -174,6 +174,8 @@ BEGIN
 			WHEN m.is_taken THEN format('needs the name %I, which is taken on the coordinator', m.piece)
 			ELSE (SELECT format('is used by %s', pg_describe_object(d.classid, d.objid, d.objsubid)) FROM pg_class c JOIN pg_type y ON y.oid = c.reltype
 				JOIN pg_depend d ON d.deptype = 'n' AND (d.refclassid = 'pg_class'::regclass AND d.refobjid = c.oid AND d.classid NOT IN ('pg_attrdef'::regclass, 'pg_constraint'::regclass)
+						-- its own, of UPDATE OF a column
+						AND NOT (d.classid = 'pg_trigger'::regclass AND EXISTS (SELECT FROM pg_trigger g WHERE g.oid = d.objid AND g.tgrelid = c.oid))
 					OR d.refclassid = 'pg_type'::regclass AND d.refobjid IN (y.oid, y.typarray))
 				WHERE c.oid = m.relation LIMIT 1) END;
 		IF reason IS NOT NULL THEN

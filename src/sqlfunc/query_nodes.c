@@ -7,7 +7,7 @@
  *	  add_node, shard_table, views ... (PL/pgSQL)
  *	    -> run_commands -> remote/command: all nodes at once, those of one in order
  *
- * query_nodes() is the same for commands of users (run_on_nodes() calls it, too): they may change the
+ * query_nodes() is the same for commands of users (run_on_nodes() and run_on_shards() call it, too): they may change the
  * session on the node, so that its connection is closed afterwards.
  *
  * Everybody may call both, as they require USAGE on each server and use the caller's own
