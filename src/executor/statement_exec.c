@@ -20,7 +20,7 @@
 #include "access/sysattr.h"
 #include "access/table.h"
 #include "catalog/colocate.h"
-#include "catalog/pg_type.h"
+#include "catalog/integer.h"
 #include "catalog/route.h"
 #include "compat.h"
 #include "executor/explain.h"
@@ -168,40 +168,6 @@ statement_begin(CustomScanState *node, EState *estate, int eflags)
  * ------------------------------------------------------------------------ */
 
 /*
- * value, of an integer type, as one of another integer type; false when that
- * has no such number.
- */
-static bool
-convert_integer(Datum *value, Oid from, Oid to)
-{
-	int64		number = from == INT2OID ? DatumGetInt16(*value) :
-		from == INT4OID ? DatumGetInt32(*value) : DatumGetInt64(*value);
-
-	switch (to)
-	{
-		case INT2OID:
-			if (number < PG_INT16_MIN || number > PG_INT16_MAX)
-				return false;
-			*value = Int16GetDatum((int16) number);
-			return true;
-		case INT4OID:
-			if (number < PG_INT32_MIN || number > PG_INT32_MAX)
-				return false;
-			*value = Int32GetDatum((int32) number);
-			return true;
-		default:
-			*value = Int64GetDatum(number);
-			return true;
-	}
-}
-
-static bool
-is_integer(Oid type)
-{
-	return type == INT2OID || type == INT4OID || type == INT8OID;
-}
-
-/*
  * Values of the key's columns.  false: a number that the column's type does not
  * have, so that no row is equal to it.
  */
@@ -217,9 +183,9 @@ key_values(ShardStatementState *state, PartitionKey key, Datum *values, bool *is
 
 		values[i] = state->datums[paramno - 1];
 		isnull[i] = state->isnull[paramno - 1];
-		if (isnull[i] || type == key->parttypid[i] || !is_integer(type) || !is_integer(key->parttypid[i]))
+		if (isnull[i] || type == key->parttypid[i] || !shard_integer_is_type(type) || !shard_integer_is_type(key->parttypid[i]))
 			continue;
-		if (!convert_integer(&values[i], type, key->parttypid[i]))
+		if (!shard_integer_convert(&values[i], type, key->parttypid[i]))
 			return false;
 	}
 	return true;

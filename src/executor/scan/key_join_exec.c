@@ -31,7 +31,7 @@
 #include "postgres.h"
 
 #include "access/tupmacs.h"
-#include "catalog/pg_type.h"
+#include "catalog/integer.h"
 #include "commands/explain.h"
 #include "compat.h"
 #include "executor/executor.h"
@@ -245,27 +245,6 @@ store_scan_tuple(KeyJoinState *state)
 	state->css.ss.ps.ps_ExprContext->ecxt_scantuple = slot;
 }
 
-/* Makes an integer one of another width.  False when that cannot hold it. */
-static bool
-convert_integer(Datum *value, Oid from, Oid to)
-{
-	int64		number = from == INT2OID ? DatumGetInt16(*value) :
-		from == INT4OID ? DatumGetInt32(*value) : DatumGetInt64(*value);
-
-	switch (to)
-	{
-		case INT2OID:
-			*value = Int16GetDatum((int16) number);
-			return number >= PG_INT16_MIN && number <= PG_INT16_MAX;
-		case INT4OID:
-			*value = Int32GetDatum((int32) number);
-			return number >= PG_INT32_MIN && number <= PG_INT32_MAX;
-		default:
-			*value = Int64GetDatum(number);
-			return true;
-	}
-}
-
 /*
  * Hash of the keys of one side of the scan slot.  False when one is NULL.
  * collect: adds them to the sets.
@@ -299,7 +278,7 @@ hash_keys(KeyJoinState *state, bool outer, bool collect, uint32 *hash)
 
 			/* what the inner type does not have is equal to no inner value */
 			if (key->outer_type == key->value_type ||
-				convert_integer(&values[i], key->outer_type, key->value_type))
+				shard_integer_convert(&values[i], key->outer_type, key->value_type))
 				shard_keys_add(key->keys, values[i], hashes[i]);
 		}
 	}

@@ -17,8 +17,8 @@
 
 #include <math.h>
 
+#include "catalog/integer.h"
 #include "catalog/pg_opfamily.h"
-#include "catalog/pg_type.h"
 #include "compat.h"
 #include "guc.h"
 #include "nodes/extensible.h"
@@ -54,12 +54,6 @@ static set_join_pathlist_hook_type prev_join_pathlist_hook = NULL;
  * Clauses
  * ------------------------------------------------------------------------ */
 
-static bool
-is_integer(Oid type)
-{
-	return type == INT2OID || type == INT4OID || type == INT8OID;
-}
-
 /*
  * Of which type are the values that go to the inner side?  Of the outer expression's,
  * but for integers of another width: x = ANY (array) looks its values up in a hash table
@@ -71,7 +65,7 @@ value_type(const ShardKeyClause *key)
 	Oid			outer = exprType((Node *) key->outer);
 	Oid			inner = exprType((Node *) key->inner);
 
-	return is_integer(outer) && is_integer(inner) && op_in_opfamily(key->opno, INTEGER_BTREE_FAM_OID) ? inner : outer;
+	return shard_integer_is_type(outer) && shard_integer_is_type(inner) && op_in_opfamily(key->opno, INTEGER_BTREE_FAM_OID) ? inner : outer;
 }
 
 /* The clause as an equality between the sides that hashes, or NULL. */
