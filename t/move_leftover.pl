@@ -210,6 +210,49 @@ like(($c->psql(q{SELECT shardfdw.move_shard('one.same_00', 'node2')}))[2], qr/on
 
 like(($c->psql(q{BEGIN; UPDATE named SET v = v + 1; SELECT shardfdw.move_shard('named_00', 'node3')}))[2], qr/cannot wait in a transaction that has used nodes/, 'no session waits for itself');
 
+# ---------- foreign keys that do not hold, or cannot be validated for now ----------
+
+my $leftovers = q{SELECT count(*) FROM pg_namespace WHERE nspname ~ '^shardfdw_[0-9a-f]{16}_[0-9]+$'};
+
+# Are the foreign keys of a table's first shard valid, and which comment has it?
+sub key_and_comment
+{
+	my ($table, $node) = @_;
+	return $c->node_safe_psql($node, qq{SELECT string_agg(convalidated::text, ' '), obj_description('${table}_00'::regclass) FROM pg_constraint WHERE conrelid = '${table}_00'::regclass AND contype = 'f'});
+}
+
+$c->safe_psql('CREATE TABLE parent (r int PRIMARY KEY); INSERT INTO parent VALUES (1); SELECT shardfdw.replicate_table($$parent$$)');
+# numbers of shards that no other table has: none moves with these
+my %shards = (broken => 3, locked => 4, moved => 5);
+for my $table (sort keys %shards)
+{
+	$c->safe_psql(qq{CREATE TABLE $table (id int, r int REFERENCES parent); SELECT shardfdw.shard_table('$table', 'id', shards => $shards{$table}, nodes => '{node1,node3}', colocate_with => NULL);
+		INSERT INTO $table SELECT i, 1 FROM generate_series(1, 100) i});
+	$c->node_safe_psql(1, "COMMENT ON TABLE ${table}_00 IS 'of a user'");
+}
+$c->node_safe_psql(1, "SET session_replication_role = replica; INSERT INTO ${_}_00 VALUES (NULL, 2)") for 'broken', 'moved';
+
+die_switched('broken', 'node2');
+like($c->safe_psql(q{SELECT string_agg(node || ' ' || action, ' ' ORDER BY node) FROM shardfdw.recover_prepared_transactions()}), qr/^node1 removed.*node2 removed: what job \d+ has left$/, 'a foreign key that does not hold keeps no leftovers');
+is(key_and_comment('broken', 2), 'false|of a user', 'it is not valid on the new node');
+die_switched('locked', 'node2');
+$c->node_safe_psql(2, q{ALTER DATABASE postgres SET lock_timeout = '100ms'});
+my $locker = $c->node(2)->background_psql('postgres');
+$locker->query_safe('BEGIN; LOCK TABLE parent');
+like($c->safe_psql(q{SELECT string_agg(node || ' ' || action, '; ' ORDER BY node, action) FROM shardfdw.recover_prepared_transactions()}),
+	qr/^node1 removed.*node2 not removed: foreign keys of job \d+, which are not validated: .*lock timeout; node2 removed: what job \d+ has left$/, 'nor does one that cannot be validated for now');
+$locker->query_safe('COMMIT');
+$locker->quit;
+$c->node_safe_psql(2, 'ALTER DATABASE postgres RESET ALL');
+is(key_and_comment('locked', 2), 'false|of a user', 'that is left to a person');
+is(($c->psql(q{SELECT shardfdw.move_shard('moved_00', 'node2')}))[2], '', 'a shard with a foreign key that does not hold moves');
+is(key_and_comment('moved', 2), 'false|of a user', 'and has it so on the new node');
+is($c->node_safe_psql($_, $leftovers), 0, "nothing is left on node $_") for 1, 2;
+$c->node_safe_psql(2, q{COMMENT ON TABLE moved_00 IS 'shardfdw_0123456789abcdef_1'});
+$c->safe_psql(q{SELECT shardfdw.move_shard('moved_00', 'node1')});
+is(key_and_comment('moved', 1), 'false|', 'the mark of another job is not taken for a comment');
+$c->safe_psql('DROP TABLE broken, locked, moved');
+
 # ---------- foreign keys of old tables that wait for readers ----------
 
 for my $action ('', 'ON DELETE CASCADE ON UPDATE CASCADE')

@@ -170,10 +170,13 @@ UNION ALL SELECT 'finish', 28, CASE WHEN x.grantee = 0 THEN x.command ELSE forma
 -- last, since the next owner may not be one of ours
 UNION ALL SELECT 'owner', 30, format('DO %L', format('BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %L) THEN ALTER TABLE %s OWNER TO %I; END IF; END',
 	pg_get_userbyid(t.relowner), t.name, pg_get_userbyid(t.relowner))) FROM t WHERE pg_get_userbyid(t.relowner) <> current_user
-UNION ALL SELECT 'comment', 31, format('COMMENT ON TABLE %s IS %s', t.name, coalesce(quote_literal(obj_description(t.oid, 'pg_class')), 'NULL')) FROM t
--- what is checked when others are at work again
-UNION ALL SELECT 'validate', 40, format('DO %L', format('BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE conrelid = pg_catalog.to_regclass(%L) AND conname = %L) THEN ALTER TABLE %s VALIDATE CONSTRAINT %I; END IF; END',
-	t.name, k.conname, t.name, k.conname)) FROM t, k WHERE k.contype = 'f' AND k.convalidated
+UNION ALL SELECT 'comment', 31, format('COMMENT ON TABLE %s IS %s', t.name, coalesce(quote_literal(d.comment), 'NULL'))
+	-- not the mark of a job that has left it there
+	FROM t LEFT JOIN LATERAL (SELECT obj_description(t.oid, 'pg_class') AS comment) d ON d.comment !~ '^shardfdw_[0-9a-f]{16}_[0-9]+$'
+-- what is checked when others are at work again; rows that break the key have done so before
+UNION ALL SELECT 'validate', 40, format('DO %L', format('BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE conrelid = pg_catalog.to_regclass(%1$L) AND conname = %2$L) THEN ALTER TABLE %1$s VALIDATE CONSTRAINT %2$I; END IF;'
+		' EXCEPTION WHEN foreign_key_violation THEN RAISE WARNING USING MESSAGE = pg_catalog.format(''foreign key %%s of table %%s is not validated: %%s'', %3$L, %1$L, SQLERRM), DETAIL = ''Rows of it have broken the key before.''; END',
+	t.name, k.conname, quote_ident(k.conname))) FROM t, k WHERE k.contype = 'f' AND k.convalidated
 ORDER BY 2, 3$query$
 $$;
 COMMENT ON FUNCTION shardfdw_internal.moving_table_query(text, text, text, jsonb, text[], text[]) IS
@@ -205,7 +208,10 @@ BEGIN
 			CASE WHEN pieces > 1 OR cardinality(shards) > 1 THEN shardfdw_internal.piece_renames(shards, m.relation, pieces, p.number) END,
 			all_names, shardfdw_internal.reference_names()) ORDER BY m.relation::oid, p.number), array_agg(m.is_first ORDER BY m.relation::oid, p.number)
 	INTO relations, nodes, commands, first FROM shardfdw_internal.job_tables(shards) m JOIN shardfdw_internal.shard_pieces(shards, pieces) p ON p.relation = m.relation;
-	RETURN QUERY SELECT relations[q.command], (q.fields)[1], CASE (q.fields)[1] WHEN 'problem' THEN replace((q.fields)[3], ' node %s', ' node ' || quote_ident(q.node)) ELSE (q.fields)[3] END
+	RETURN QUERY SELECT relations[q.command], (q.fields)[1], CASE (q.fields)[1]
+		-- the last one: before it there may be names
+		WHEN 'problem' THEN regexp_replace((q.fields)[3], '^(.*) node %s', '\1 node ' || replace(quote_ident(q.node), '\', '\\'))
+		ELSE (q.fields)[3] END
 	FROM shardfdw_internal.run_commands(nodes, commands, 'autocommit') WITH ORDINALITY q
 	-- of several that become one, the first says what that is
 	WHERE q.fields IS NOT NULL AND (first[q.command] OR (q.fields)[1] = 'problem' OR starts_with((q.fields)[1], 'fact_')) ORDER BY q.ordinality;

@@ -30,33 +30,37 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.servers_of(name, name) IS
 	'Finds the foreign tables that stand for tables of this schema and name on their nodes, as committed by now. Returns their servers.';
 
-CREATE FUNCTION shardfdw_internal.trace_commands(node name, schema_name name, note jsonb) RETURNS text
+CREATE FUNCTION shardfdw_internal.trace_commands(schema_name name, note jsonb) RETURNS text[]
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	own CONSTANT oid := (note->>'server')::oid;
 	other CONSTANT oid := (note->>'other')::oid;
 	placed jsonb;
+	validation text[];
 BEGIN
 	-- placed: whether the table is needed; null where only a person can tell, since servers have come or gone, or several lead to one database
 	SELECT jsonb_agg(t || jsonb_build_object('placed', CASE WHEN own = ANY (s) THEN true
 		WHEN t->>'side' = 'target' AND other = ALL (s) THEN false
 		WHEN t->>'side' = 'source' AND EXISTS (SELECT FROM pg_foreign_server f WHERE f.oid = own) THEN false END)) INTO placed
 	FROM jsonb_array_elements(note->'tables') t CROSS JOIN LATERAL shardfdw_internal.servers_of((t->>'schema')::name, (t->>'table')::name) s;
-	RETURN format('DO %L', format($body$
+	-- it may take long, and is not needed for the rest; before that, since the tables may get other owners
+	validation := ARRAY(SELECT t->>'validate' FROM jsonb_array_elements(placed) t WHERE (t->>'placed')::boolean AND t->>'validate' <> '');
+	RETURN validation || format('DO %L', format($body$
 DECLARE
 	t record;
 	doomed text[] := '{}';
 BEGIN
 	SET LOCAL lock_timeout = '2s';
+	SET LOCAL client_min_messages = warning;
 	EXECUTE 'DROP PUBLICATION IF EXISTS %1$I';
 	FOR t IN SELECT pg_catalog.to_regclass(x.name) AS relation, x.* FROM pg_catalog.jsonb_to_recordset(%2$L) x(name text, side text, placed boolean, identity text, finish text)
 	LOOP
 		CONTINUE WHEN t.relation IS NULL;
 		IF t.side = 'source' THEN
-			-- what is prepared there may be what sets the trigger
+			-- what is prepared there may be what sets the trigger; readers need not wait
 			IF NOT t.placed THEN
-				EXECUTE pg_catalog.format('LOCK TABLE %%s IN ACCESS EXCLUSIVE MODE', t.name);
+				EXECUTE pg_catalog.format('LOCK TABLE %%s IN SHARE ROW EXCLUSIVE MODE', t.name);
 			END IF;
 			IF NOT t.placed AND EXISTS (SELECT FROM pg_catalog.pg_trigger g JOIN pg_catalog.pg_proc p ON p.oid = g.tgfoid JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
 					WHERE g.tgrelid = t.relation AND g.tgname = 'shardfdw_moved' AND n.nspname = %1$L) THEN
@@ -88,8 +92,8 @@ BEGIN
 END$body$, schema_name, placed));
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.trace_commands(name, name, jsonb) IS
-	'Writes the command that removes what a job has left on a node: its schema, publication and triggers, and its tables where the shards are not. Returns the command.';
+COMMENT ON FUNCTION shardfdw_internal.trace_commands(name, jsonb) IS
+	'Writes the commands for what a job has left on a node. Returns those that validate the foreign keys of its tables where the shards are, and last the one that removes its schema, publication and triggers, and its tables where the shards are not.';
 
 CREATE FUNCTION shardfdw_internal.source_has_tables(note jsonb) RETURNS boolean
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -113,6 +117,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
 	t record;
+	commands text[];
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('recover_prepared_transactions');
 	FOR t IN SELECT x.* FROM (SELECT array_agg(n) AS usable FROM unnest(nodes) n WHERE has_server_privilege(n, 'USAGE')) u,
@@ -130,15 +135,20 @@ BEGIN
 			RETURN QUERY VALUES (t.node, format('what job %s of a predecessor has left: nothing tells whether its tables are needed', t.id), false);
 			CONTINUE;
 		END IF;
+		commands := shardfdw_internal.trace_commands(t.schema_name, t.note);
 		RETURN QUERY
-		SELECT q.node, CASE WHEN q.ok THEN format('what job %s has left', t.id) ELSE format('what job %s has left: %s', t.id, q.message) END, q.ok
-		-- as long as it takes: foreign keys may have to be validated
-		FROM shardfdw_internal.run_commands(ARRAY[t.node], ARRAY[shardfdw_internal.trace_commands(t.node, t.schema_name, t.note)], 'autocommit', false) q;
+		SELECT q.node, CASE WHEN q.ok THEN format('what job %s has left', t.id)
+			WHEN q.command < cardinality(commands) THEN format('foreign keys of job %s, which are not validated: %s', t.id, q.message)
+			ELSE format('what job %s has left: %s', t.id, q.message) END, q.ok
+		-- each within the bound of settling: what is in doubt elsewhere, in other databases too, waits for this
+		FROM unnest(commands) WITH ORDINALITY c(command, number)
+		CROSS JOIN LATERAL (SELECT r.node, r.ok, r.message, c.number AS command FROM shardfdw_internal.run_commands(ARRAY[t.node], ARRAY[c.command], 'settle', false) r) q
+		WHERE NOT q.ok OR q.command = cardinality(commands);
 	END LOOP;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.remove_traces(name[], bigint) IS
-	'Removes from nodes what jobs have left there whose process has ended; own: of this one alone, which the calling process may do itself. Returns one row for each job and node, with the node''s error where that failed.';
+	'Removes from nodes what jobs have left there whose process has ended; own: of this one alone, which the calling process may do itself. Returns one row for each job and node, with the node''s error where that failed, and one for foreign keys that could not be validated.';
 
 CREATE FUNCTION shardfdw_internal.start_job(shards regclass[], target oid, pieces integer, online boolean, verify boolean) RETURNS bigint
 	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_start_job';

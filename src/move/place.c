@@ -66,24 +66,6 @@
 
 /* ---------- before ---------- */
 
-/* What a table on the target gets when the shard is there; last its owner, which may not be one of ours. */
-static char *
-finishing_commands(const ShardMoveTable *table)
-{
-	static const char *const parts[] = {"comment", "validate", "owner"};
-	StringInfoData buf;
-
-	initStringInfo(&buf);
-	for (int i = 0; i < lengthof(parts); i++)
-	{
-		char	   *commands = shard_move_commands(table, parts[i]);
-
-		if (commands)
-			appendStringInfo(&buf, "%s%s", buf.len > 0 ? "; " : "", commands);
-	}
-	return buf.data;
-}
-
 /* What a part says, if it says something, and a semicolon. */
 static void
 append_commands(StringInfo buf, const ShardMoveTable *table, const char *part)
@@ -92,6 +74,14 @@ append_commands(StringInfo buf, const ShardMoveTable *table, const char *part)
 
 	if (commands)
 		appendStringInfo(buf, "%s; ", commands);
+}
+
+/* What a table on the target gets when the shard is there, besides valid foreign keys; last its owner, which may not be one of ours. */
+static void
+append_finish(StringInfo buf, const ShardMoveTable *table)
+{
+	append_commands(buf, table, "comment");
+	append_commands(buf, table, "owner");
 }
 
 /* The old tables, for recovery: an array's elements. */
@@ -120,9 +110,12 @@ append_targets(const ShardMove *move, StringInfo buf)
 {
 	for (int i = 0; i < move->ntables; i++)
 	{
-		char	   *finish = finishing_commands(&move->tables[i]);
+		char	   *validate = shard_move_commands(&move->tables[i], "validate");
+		StringInfoData finish;
 		ListCell   *lc;
 
+		initStringInfo(&finish);
+		append_finish(&finish, &move->tables[i]);
 		foreach(lc, move->tables[i].parts)
 		{
 			const ShardMovePart *part = lfirst(lc);
@@ -132,9 +125,15 @@ append_targets(const ShardMove *move, StringInfo buf)
 			/* {"name": ..., "schema": ..., "table": ...} */
 			Assert(part->text[0] == '{');
 			appendStringInfo(buf, "%s{\"side\": \"target\", \"finish\": ", buf->data[buf->len - 1] == '[' ? "" : ", ");
-			escape_json(buf, finish);
+			escape_json(buf, finish.data);
+			if (validate)
+			{
+				appendStringInfoString(buf, ", \"validate\": ");
+				escape_json(buf, validate);
+			}
 			appendStringInfo(buf, ", %s", part->text + 1);
-			finish = "";
+			resetStringInfo(&finish);
+			validate = NULL;
 		}
 	}
 }
@@ -448,10 +447,12 @@ shard_place_finish(ShardMove *move)
 	shard_move_begin(move);
 	for (int i = 0; i < move->ntables; i++)
 	{
-		char	   *commands = finishing_commands(&move->tables[i]);
+		StringInfoData sql;
 
-		if (commands[0] != '\0')
-			shard_move_run(move, move->target, commands);
+		initStringInfo(&sql);
+		append_commands(&sql, &move->tables[i], "validate");
+		append_finish(&sql, &move->tables[i]);
+		shard_move_run(move, move->target, sql.data);
 	}
 	shard_move_commit();
 	SHARD_FAULT_POINT("move_finished");
