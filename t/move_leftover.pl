@@ -7,7 +7,7 @@ use ShardCluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $c = ShardCluster->new(nodes => 3, node_conf => "wal_level = logical\nmax_wal_senders = 10\n");
+my $c = ShardCluster->new(nodes => 3, map { $_ => "wal_level = logical\nmax_wal_senders = 10\n" } qw(node_conf coordinator_conf));
 my $faults = $c->safe_psql(q{LOAD 'shardfdw'; SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
 plan skip_all => 'needs a build with FAULT_POINTS=1' unless $faults;
 
@@ -209,6 +209,28 @@ like(($c->psql(q{SELECT shardfdw.move_shard('one.same_00', 'node2')}))[2], qr/on
 # ---------- a session that would wait for itself ----------
 
 like(($c->psql(q{BEGIN; UPDATE named SET v = v + 1; SELECT shardfdw.move_shard('named_00', 'node3')}))[2], qr/cannot wait in a transaction that has used nodes/, 'no session waits for itself');
+hold('move_copied');
+$job = start_move('named', 'node3', 'copying');
+like(($c->psql("BEGIN; UPDATE named SET v = v + 1; SELECT shardfdw.wait_job($job)"))[2], qr/cannot wait in a transaction that has used nodes/, 'nor for a job that has been begun before');
+release('move_copied');
+is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'others wait for it');
+
+# nodes that are databases of the coordinator's own server
+my $server = $c->coordinator;
+$c->safe_psql('CREATE TABLE written (a int)');
+$c->safe_psql("CREATE DATABASE $_") for 'shards', 'more_shards';
+$c->safe_psql(qq{SELECT shardfdw.add_node('$_', '@{[ $server->host ]}', @{[ $server->port ]}, dbname => '$_')}) for 'shards', 'more_shards';
+$c->safe_psql('CREATE TABLE near (id int PRIMARY KEY); SELECT shardfdw.shard_table($$near$$, $$id$$, shards => 6, nodes => $${shards}$$); INSERT INTO near SELECT generate_series(1, 100)');
+like(($c->psql("BEGIN; INSERT INTO written VALUES (1); SELECT shardfdw.move_shard('near_00', 'more_shards')"))[2], qr/cannot wait in a transaction that has written.*Node "shards" is a database of this server/s, 'where the source is of the same server');
+$c->safe_psql('CHECKPOINT');
+is(($c->psql("SELECT shardfdw.move_shard('near_00', 'more_shards')"))[2], '', 'who has not written waits');
+hold('move_prepared');
+$job = start_move('near', 'shards', 'preparing');
+like(($c->psql("BEGIN; INSERT INTO written VALUES (1); SELECT shardfdw.wait_job($job)"))[2], qr/cannot wait in a transaction that has written/, 'also for a job that has been begun before');
+release('move_prepared');
+is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'it ends');
+is($c->safe_psql('SELECT count(*) FROM near'), 100, 'all rows are there');
+$c->safe_psql('DROP TABLE near; SELECT shardfdw.remove_node($$shards$$), shardfdw.remove_node($$more_shards$$)');
 
 # ---------- foreign keys that do not hold, or cannot be validated for now ----------
 

@@ -150,7 +150,9 @@ my %calls = (
 	'cancel_job' => q{shardfdw.cancel_job(1)},
 	'watch' => q{shardfdw_internal.watch($$SELECT '{}'::jsonb$$, true)},
 	'wait_job' => q{shardfdw.wait_job(1)},
-	'wait_move' => q{shardfdw_internal.wait_move(1)},
+	'await_job' => q{shardfdw_internal.await_job(1, true)},
+	'is_this_server' => q{shardfdw_internal.is_this_server('node1')},
+	'check_wait' => q{shardfdw_internal.check_wait('f', 'node1', 'online')},
 	'job_schema' => q{shardfdw_internal.job_schema(1)},
 	'moving_parts' => q{shardfdw_internal.moving_parts('{t_00}', 1, 1)},
 	'shard_group' => q{shardfdw_internal.shard_group('t_00')},
@@ -189,7 +191,7 @@ my %calls = (
 	'remove_traces' => q{shardfdw_internal.remove_traces('{node1}')},
 	'moving_table_query' => q{shardfdw_internal.moving_table_query('x', 'y.x', 'x', NULL, '{}', '{}')},
 	'source_has_tables' => q{shardfdw_internal.source_has_tables('{"side": "source", "server": 1, "other": 2, "tables": []}')},
-	'trace_commands' => q{shardfdw_internal.trace_commands('node1', 'x', '{"side": "source", "server": 1, "other": 2, "tables": []}')},
+	'trace_commands' => q{shardfdw_internal.trace_commands('x', '{"side": "source", "server": 1, "other": 2, "tables": []}')},
 	'needed_objects' => q{shardfdw_internal.needed_objects('{t}')},
 	'common_keys' => q{shardfdw_internal.common_keys('t', 't', '[]')},
 	'needed_object' => q{shardfdw_internal.needed_object('pg_type'::regclass, 'int4'::regtype)},
@@ -222,7 +224,7 @@ my %outcomes = (
 		is_cluster_node is_trusted_node owner_code_query is_owner check_owner_code check_owner_code_seen index_before_rows
 		check_colocatable check_replaceable_constraints check_replaceable_dependents choose_key column_commands insertable_columns judge_node
 		remove_traces shard_group shard_groups balance node_option check_accepts can_step revoke_command movable_groups move_step check_drained moving_tables job_schema key_types job_tables shard_pieces piece_renames piece_parts check_split_key check_pieces_here moving_table_query reference_names job_is_running servers_of source_has_tables decided_identities trace_commands jobs_read restore_points_read
-		watch activity_query lock_waits_query long_transactions_query node_status_query stat_shards_query session_sql
+		is_this_server check_wait watch activity_query lock_waits_query long_transactions_query node_status_query stat_shards_query session_sql
 		activity_read lock_waits_read long_transactions_read node_status_read stat_shards_read
 		key_columns node_query policy_commands privilege_commands statistics_commands successor_of trigger_commands user_aggregates},
 	# where no node is usable for the caller
@@ -247,7 +249,7 @@ my %outcomes = (
 		refused_options replace_identity run_on_nodes run_on_shards set_node_option},
 	# there is no such job
 	'42704 42704 42704 42704 42704 42704 42704 42704 42704 42704' => q{
-		cancel_job wait_job wait_move},
+		cancel_job wait_job await_job},
 	'55000 55000 55000 55000 55000 55000 55000 55000 55000 55000' => q{
 		raise_no_move connections_written nodes_written prepared_transactions_written shards_written shared_connections_written
 		stat_load_written tables_written jobs_written restore_points_written

@@ -96,7 +96,50 @@ CREATE FUNCTION shardfdw.cancel_job(id bigint) RETURNS boolean
 COMMENT ON FUNCTION shardfdw.cancel_job(bigint) IS
 	'Has a job end: it removes what it has made, and the shards stay where they are. One that has switched already is not undone. For its role, members of that and superusers. Returns whether it was running; raises insufficient_privilege, and undefined_object for a job that does not exist.';
 
+CREATE FUNCTION shardfdw_internal.await_job(id bigint, patient boolean) RETURNS text
+	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_await_job';
+COMMENT ON FUNCTION shardfdw_internal.await_job(bigint, boolean) IS
+	'Waits until a job has ended; not patient: until its shards are where they should be, and for a little while until the old tables are gone. Returns its state; raises the error that has ended it, and undefined_object for a job that does not exist.';
+
+CREATE FUNCTION shardfdw_internal.is_this_server(node name) RETURNS boolean
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- the time at which a server has started tells it from others, and everybody may read it
+	SELECT coalesce(bool_and((q.fields)[1] = extract(epoch FROM pg_postmaster_start_time())::text), false)
+	FROM pg_foreign_server s
+	CROSS JOIN LATERAL shardfdw_internal.run_commands(ARRAY[s.srvname], ARRAY['SELECT extract(epoch FROM pg_postmaster_start_time())'], 'settle', false) q
+	WHERE s.srvname = is_this_server.node AND has_server_privilege(s.oid, 'USAGE')
+$$;
+COMMENT ON FUNCTION shardfdw_internal.is_this_server(name) IS
+	'Tells whether a node is a database of the server that has the coordinator. Returns true or false; false, too, when the node does not answer, or the caller may not ask it.';
+
+CREATE FUNCTION shardfdw_internal.check_wait(function_name text, source name, mode text) RETURNS void
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF shardfdw_internal.in_remote_transaction() THEN
+		RAISE EXCEPTION USING ERRCODE = 'active_sql_transaction', MESSAGE = format('%s() cannot wait in a transaction that has used nodes', function_name),
+			DETAIL = 'The job would wait for what this transaction has written or locked there, and this transaction for the job.',
+			HINT = 'Commit first.';
+	END IF;
+	-- a replication slot begins when all have ended that write
+	IF mode = 'online' AND pg_current_xact_id_if_assigned() IS NOT NULL AND shardfdw_internal.is_this_server(source) THEN
+		RAISE EXCEPTION USING ERRCODE = 'active_sql_transaction', MESSAGE = format('%s() cannot wait in a transaction that has written', function_name),
+			DETAIL = format('Node "%s" is a database of this server, whose writing transactions the job waits for.', source),
+			HINT = 'Commit first.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_wait(text, name, text) IS
+	'Checks that a job of this mode, from a node, would not wait for the current transaction, which is about to wait for the job. Returns nothing; raises active_sql_transaction.';
+
 CREATE FUNCTION shardfdw.wait_job(id bigint) RETURNS text
-	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_wait_job';
+	LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM shardfdw_internal.check_wait('wait_job', j.source, j.mode) FROM shardfdw.jobs j WHERE j.id = wait_job.id AND j.state = 'running';
+	RETURN shardfdw_internal.await_job(id, true);
+END
+$$;
 COMMENT ON FUNCTION shardfdw.wait_job(bigint) IS
-	'Waits until a job has ended. Returns its state; raises the error that has ended it, and undefined_object for a job that does not exist.';
+	'Waits until a job has ended. Returns its state; raises the error that has ended it, undefined_object for a job that does not exist, and active_sql_transaction where the job would wait for the current transaction.';

@@ -282,7 +282,7 @@ CREATE FUNCTION shardfdw_internal.ask_for_move(node name) RETURNS jsonb
 AS $$
 	-- the time at which a server has started tells it from others, and everybody may read it
 	SELECT (q.fields)[1]::jsonb FROM shardfdw_internal.run_commands(ARRAY[node], ARRAY[$query$SELECT jsonb_build_object(
-		'database', concat_ws(' ', current_database(), pg_postmaster_start_time()),
+		'database', concat_ws(' ', current_database(), extract(epoch FROM pg_postmaster_start_time())),
 		'wal_level', current_setting('wal_level'),
 		'decodes', current_setting('wal_level') = 'logical' OR current_setting('effective_wal_level', true) IS NOT NULL AND current_setting('wal_level') = 'replica',
 		'may_replicate', (SELECT r.rolreplication OR r.rolsuper FROM pg_roles r WHERE r.rolname = current_user),

@@ -155,11 +155,6 @@ CREATE FUNCTION shardfdw_internal.start_job(shards regclass[], target oid, piece
 COMMENT ON FUNCTION shardfdw_internal.start_job(regclass[], oid, integer, boolean, boolean) IS
 	'Starts the process of a move (one shard, pieces: 1), split or merge (several shards), which makes all checks by itself. Returns the number of its job; raises insufficient_resources.';
 
-CREATE FUNCTION shardfdw_internal.wait_move(id bigint) RETURNS void
-	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_wait_move';
-COMMENT ON FUNCTION shardfdw_internal.wait_move(bigint) IS
-	'Waits until shards have moved, and for a little while until their old tables are gone. Returns nothing; raises the error that has ended the job.';
-
 CREATE FUNCTION shardfdw_internal.run_job(function_name text, shards regclass[], target oid, pieces integer, mode text, verify boolean, wait boolean) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -170,15 +165,13 @@ BEGIN
 	IF verify IS NULL OR wait IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'verify and wait must not be null';
 	END IF;
-	IF wait AND shardfdw_internal.in_remote_transaction() THEN
-		RAISE EXCEPTION USING ERRCODE = 'active_sql_transaction', MESSAGE = format('%s() cannot wait in a transaction that has used nodes', function_name),
-			DETAIL = 'The job would wait for what this transaction has written or locked there, and this transaction for the job.',
-			HINT = 'Commit first, or leave waiting to wait_job(): wait => false.';
+	IF wait THEN
+		PERFORM shardfdw_internal.check_wait(function_name, (SELECT m.node FROM shardfdw_internal.moving_tables(shards[1]) m LIMIT 1), mode);
 	END IF;
 	id := shardfdw_internal.start_job(shards, target, pieces, mode = 'online', verify);
 	IF wait THEN
 		BEGIN
-			PERFORM shardfdw_internal.wait_move(id);
+			PERFORM shardfdw_internal.await_job(id, false);
 		EXCEPTION WHEN query_canceled THEN
 			PERFORM shardfdw.cancel_job(id);
 			RAISE;

@@ -3,8 +3,11 @@
  *	  The journal of jobs, and the SQL functions that start, cancel and await them.
  *
  *	 start_job()	registers a background worker, and waits until that has its row
- *	 worker			claims the job (catalog/moving.h), writes its row
+ *	 worker			numbers the job, claims it (catalog/moving.h), writes its row
  *	 wait_job()		reads the row until it says how the job has ended
+ *
+ * Nothing here gives the caller's transaction an xid: where a node is a database of this server,
+ * a job waits for all that have one, and the caller may wait for the job.
  *
  * A row that says "running" while nobody holds the job's lock is of a process that has
  * died.
@@ -27,7 +30,9 @@
 #include "move/job.h"
 #include "own_schema.h"
 #include "own_sql.h"
+#include "port/atomics.h"
 #include "postmaster/bgworker.h"
+#include "storage/dsm.h"
 #include "storage/latch.h"
 #include "utils/acl.h"
 #include "utils/array.h"
@@ -46,8 +51,7 @@
 
 PG_FUNCTION_INFO_V1(shardfdw_job_is_running);
 PG_FUNCTION_INFO_V1(shardfdw_start_job);
-PG_FUNCTION_INFO_V1(shardfdw_wait_move);
-PG_FUNCTION_INFO_V1(shardfdw_wait_job);
+PG_FUNCTION_INFO_V1(shardfdw_await_job);
 PG_FUNCTION_INFO_V1(shardfdw_cancel_job);
 
 /* Columns of shardfdw_internal.job that are read here. */
@@ -134,6 +138,21 @@ kind_of(const ShardMove *move)
 	if (SHARD_MOVE_IS_SPLIT(move))
 		return "split";
 	return SHARD_MOVE_IS_MERGE(move) ? "merge" : "move";
+}
+
+int64
+shard_job_take_number(const ShardJobArgs *args)
+{
+	int64		id = nextval_internal(find_relation("job_id"), false);
+	dsm_segment *segment = dsm_attach(args->number);
+
+	/* who has asked may be gone */
+	if (segment)
+	{
+		pg_atomic_write_u64(dsm_segment_address(segment), id);
+		dsm_detach(segment);
+	}
+	return id;
 }
 
 void
@@ -364,19 +383,11 @@ await(int64 id, bool patient)
 	return row.state;
 }
 
-/* wait_job(id bigint) -> text */
+/* await_job(id bigint, patient boolean) -> text: its state */
 Datum
-shardfdw_wait_job(PG_FUNCTION_ARGS)
+shardfdw_await_job(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_TEXT_P(cstring_to_text(await(PG_GETARG_INT64(0), true)));
-}
-
-/* wait_move(id bigint) -> void: waits until the shards have moved, and a little for the rest. */
-Datum
-shardfdw_wait_move(PG_FUNCTION_ARGS)
-{
-	(void) await(PG_GETARG_INT64(0), false);
-	PG_RETURN_VOID();
+	PG_RETURN_TEXT_P(cstring_to_text(await(PG_GETARG_INT64(0), PG_GETARG_BOOL(1))));
 }
 
 /* cancel_job(id bigint) -> boolean */
@@ -398,9 +409,9 @@ shardfdw_cancel_job(PG_FUNCTION_ARGS)
 
 /* ---------- starting ---------- */
 
-/* Waits until the worker has written its row, or has ended without that. */
-static void
-await_row(int64 id, BackgroundWorkerHandle *handle)
+/* Waits until the worker has told the number of its job and written its row, or has ended without that. */
+static int64
+await_row(BackgroundWorkerHandle *handle, pg_atomic_uint64 *number)
 {
 	JobRow		row;
 	pid_t		pid;
@@ -408,13 +419,14 @@ await_row(int64 id, BackgroundWorkerHandle *handle)
 	for (;;)
 	{
 		BgwHandleStatus status = GetBackgroundWorkerPid(handle, &pid);
+		int64		id = pg_atomic_read_u64(number);
 
-		if (read_row(id, &row))
-			return;
+		if (id != 0 && read_row(id, &row))
+			return id;
 		if (status == BGWH_STOPPED || status == BGWH_POSTMASTER_DIED)
 			ereport(ERROR,
 					(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
-					 errmsg("the process of job " INT64_FORMAT " could not begin", id),
+					 errmsg("the process of the job could not begin"),
 					 errhint("The server's log says why.")));
 		pause_for_poll();
 	}
@@ -451,10 +463,14 @@ shardfdw_start_job(PG_FUNCTION_ARGS)
 	BackgroundWorker worker = {0};
 	BackgroundWorkerHandle *handle;
 	ShardJobArgs args = {0};
+	dsm_segment *segment;
+	int64		id;
 
 	StaticAssertStmt(sizeof(ShardJobArgs) <= BGW_EXTRALEN, "arguments of a job do not fit");
 	take_shards(PG_GETARG_ARRAYTYPE_P(0), &args);
-	args.id = nextval_internal(find_relation("job_id"), false);
+	segment = dsm_create(sizeof(pg_atomic_uint64), 0);
+	pg_atomic_init_u64(dsm_segment_address(segment), 0);
+	args.number = dsm_segment_handle(segment);
 	args.database = MyDatabaseId;
 	args.userid = GetUserId();
 	args.target = PG_GETARG_OID(1);
@@ -468,7 +484,7 @@ shardfdw_start_job(PG_FUNCTION_ARGS)
 	worker.bgw_notify_pid = MyProcPid;
 	strlcpy(worker.bgw_library_name, "shardfdw", sizeof(worker.bgw_library_name));
 	strlcpy(worker.bgw_function_name, "shard_mover_main", sizeof(worker.bgw_function_name));
-	snprintf(worker.bgw_name, sizeof(worker.bgw_name), "shardfdw job " INT64_FORMAT, args.id);
+	strlcpy(worker.bgw_name, "shardfdw mover", sizeof(worker.bgw_name));
 	strlcpy(worker.bgw_type, "shardfdw mover", sizeof(worker.bgw_type));
 	memcpy(worker.bgw_extra, &args, sizeof(args));
 	if (!RegisterDynamicBackgroundWorker(&worker, &handle))
@@ -476,6 +492,7 @@ shardfdw_start_job(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
 				 errmsg("no background worker is free for a job"),
 				 errhint("Increase max_worker_processes.")));
-	await_row(args.id, handle);
-	PG_RETURN_INT64(args.id);
+	id = await_row(handle, dsm_segment_address(segment));
+	dsm_detach(segment);
+	PG_RETURN_INT64(id);
 }

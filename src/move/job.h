@@ -9,11 +9,12 @@
 #include "postgres.h"
 
 #include "move/move.h"
+#include "storage/dsm.h"
 
 /* What a background worker is told, in bgw_extra. */
 typedef struct ShardJobArgs
 {
-	int64		id;
+	dsm_handle	number;			/* a pg_atomic_uint64: where the caller learns the number of the job */
 	Oid			database;
 	Oid			userid;
 	int			nshards;
@@ -23,6 +24,9 @@ typedef struct ShardJobArgs
 	bool		online;
 	bool		verify;
 } ShardJobArgs;
+
+/* A number for the job, which the caller of start_job() is told. */
+extern int64 shard_job_take_number(const ShardJobArgs *args);
 
 /* Each writes into the row of a job, in a transaction of its own, whatever the current user's rights. */
 extern void shard_job_insert(const ShardMove *move);

@@ -43,7 +43,6 @@ make_move(const ShardJobArgs *args)
 	ShardMove  *move = MemoryContextAllocZero(cxt, sizeof(ShardMove));
 
 	move->cxt = cxt;
-	move->id = args->id;
 	move->userid = args->userid;
 	move->nshards = args->nshards;
 	memcpy(move->shards, args->shards, sizeof(move->shards));
@@ -117,10 +116,11 @@ take_turns_of_nodes(ShardMove *move)
 
 /* Begins the job: its row is there afterwards, and no other job works on its nodes. */
 static void
-begin_job(ShardMove *move)
+begin_job(ShardMove *move, const ShardJobArgs *args)
 {
 	shard_move_begin(move);
 	shard_version_check();
+	move->id = shard_job_take_number(args);
 	if (!shard_moving_claim(move->id))
 		elog(ERROR, "job " INT64_FORMAT " is running already", move->id);
 	shard_move_find_tables(move);
@@ -181,9 +181,9 @@ finish(ShardMove *move)
 }
 
 static void
-run_move(ShardMove *move)
+run_move(ShardMove *move, const ShardJobArgs *args)
 {
-	begin_job(move);
+	begin_job(move, args);
 	check(move);
 	prepare(move);
 	if (move->online)
@@ -247,7 +247,7 @@ shard_mover_main(Datum arg)
 
 	PG_TRY();
 	{
-		run_move(move);
+		run_move(move, &args);
 	}
 	PG_CATCH();
 	{
