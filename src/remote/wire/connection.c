@@ -581,9 +581,10 @@ shard_connection_usable(ShardConn *conn)
 	if (conn->state != SHARD_CONN_READY)
 		return false;
 	status = PQtransactionStatus(conn->pg);
-	if (status == PQTRANS_ACTIVE || status == PQTRANS_UNKNOWN)
+	if (status == PQTRANS_ACTIVE || status == PQTRANS_UNKNOWN ||
+		(status != PQTRANS_IDLE && !shard_connection_in_xact(conn)))
 	{
-		/* somebody left in the middle of a statement */
+		/* somebody left in the middle of a statement, or a command has begun a transaction that would take others in */
 		conn->state = SHARD_CONN_BROKEN;
 		return false;
 	}
