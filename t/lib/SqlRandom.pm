@@ -740,14 +740,14 @@ sub query
 	return (\@columns, $part);
 }
 
-# One of several LIMITs for an ordered query. Before 18 core does not sort by a column that is equal to a constant, though
-# some grouping sets have it as NULL: none there, as any rows would do.
+# One of several LIMITs for an ordered query. Before 18 core does not sort by a column that is equal to a constant, or to one
+# by which it sorts already, though some grouping sets have it as NULL: none there, as any rows would do.
 sub cut
 {
 	my ($query, @limits) = @_;
 	my $limit = pick(@limits);
 	my $text  = render($query);
-	return $text =~ /GROUPING SETS|ROLLUP|CUBE/ && $text =~ / = \(?(?:\$\d|'|-?\d)/ ? '' : $limit;
+	return $text =~ /GROUPING SETS|ROLLUP|CUBE/ && $text =~ / = \(?(?:\$\d|'|-?\d|\w+\.)| USING \(/ ? '' : $limit;
 }
 
 sub order_by_all

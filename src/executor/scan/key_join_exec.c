@@ -77,7 +77,7 @@ typedef struct KeyJoinEntry
 {
 	struct KeyJoinEntry *next;	/* of the same bucket */
 	uint32		hash;
-	bool		has_key;		/* no key is NULL */
+	bool		has_key;		/* no key is NULL, or such as no inner row can have */
 	bool		matched;
 	MinimalTuple tuple;
 } KeyJoinEntry;
@@ -246,7 +246,7 @@ store_scan_tuple(KeyJoinState *state)
 }
 
 /*
- * Hash of the keys of one side of the scan slot.  False when one is NULL.
+ * Hash of the keys of one side of the scan slot.  False when one equals no key of the other side.
  * collect: adds them to the sets.
  */
 static bool
@@ -268,19 +268,15 @@ hash_keys(KeyJoinState *state, bool outer, bool collect, uint32 *hash)
 			break;
 		hashes[i] = DatumGetUInt32(FunctionCall1Coll(outer ? &key->outer_hash : &key->inner_hash,
 													 key->collation, values[i]));
+		/* what the inner type does not have is equal to no inner value, as NULL is */
+		if (outer && key->outer_type != key->value_type)
+			isnull = !shard_integer_convert(&values[i], key->outer_type, key->value_type);
 		*hash = ((*hash << 1) | (*hash >> 31)) ^ hashes[i];
 	}
 	if (!isnull && collect)
 	{
 		for (int i = 0; i < state->nkeys; i++)
-		{
-			KeyJoinKey *key = &state->keys[i];
-
-			/* what the inner type does not have is equal to no inner value */
-			if (key->outer_type == key->value_type ||
-				shard_integer_convert(&values[i], key->outer_type, key->value_type))
-				shard_keys_add(key->keys, values[i], hashes[i]);
-		}
+			shard_keys_add(state->keys[i].keys, values[i], hashes[i]);
 	}
 	MemoryContextSwitchTo(oldcxt);
 	return !isnull;
@@ -612,7 +608,7 @@ key_join_exec(CustomScanState *node)
 				else if (start_inner(state))
 					state->phase = KEY_JOIN_PROBE;
 				else
-					state->phase = KEY_JOIN_UNMATCHED;
+					state->phase = keeps_unmatched ? KEY_JOIN_UNMATCHED : KEY_JOIN_READ;
 				state->next_unmatched = 0;
 				break;
 			case KEY_JOIN_PROBE:
