@@ -190,7 +190,7 @@ AS $$
 $$;
 COMMENT ON FUNCTION shardfdw_internal.reference_names() IS 'Lists the reference tables. Returns them as JSON arrays of schema and name.';
 
-CREATE FUNCTION shardfdw_internal.moving_parts(shards regclass[], id bigint, pieces integer)
+CREATE FUNCTION shardfdw_internal.moving_parts(shards regclass[], id bigint, pieces integer, at text[])
 	RETURNS TABLE (relation regclass, part text, command text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -205,9 +205,9 @@ BEGIN
 	SELECT array_agg(jsonb_build_array(m.remote_schema, m.remote_table)::text) INTO all_names FROM shardfdw_internal.job_tables(shards) m;
 	SELECT array_agg(m.relation ORDER BY m.relation::oid, p.number), array_agg(m.node),
 		array_agg(shardfdw_internal.moving_table_query(m.remote_name, format('%I.%I', shardfdw_internal.job_schema(id), p.name), format('%I.%I', m.remote_schema, p.name),
-			CASE WHEN pieces > 1 OR cardinality(shards) > 1 THEN shardfdw_internal.piece_renames(shards, m.relation, pieces, p.number) END,
+			CASE WHEN pieces > 1 OR cardinality(shards) > 1 THEN shardfdw_internal.piece_renames(shards, m.relation, pieces, at, p.number) END,
 			all_names, shardfdw_internal.reference_names()) ORDER BY m.relation::oid, p.number), array_agg(m.is_first ORDER BY m.relation::oid, p.number)
-	INTO relations, nodes, commands, first FROM shardfdw_internal.job_tables(shards) m JOIN shardfdw_internal.shard_pieces(shards, pieces) p ON p.relation = m.relation;
+	INTO relations, nodes, commands, first FROM shardfdw_internal.job_tables(shards) m JOIN shardfdw_internal.shard_pieces(shards, pieces, at) p ON p.relation = m.relation;
 	RETURN QUERY SELECT relations[q.command], (q.fields)[1], CASE (q.fields)[1]
 		-- the last one: before it there may be names
 		WHEN 'problem' THEN regexp_replace((q.fields)[3], '^(.*) node %s', '\1 node ' || replace(quote_ident(q.node), '\', '\\'))
@@ -215,10 +215,10 @@ BEGIN
 	FROM shardfdw_internal.run_commands(nodes, commands, 'autocommit') WITH ORDINALITY q
 	-- of several that become one, the first says what that is
 	WHERE q.fields IS NOT NULL AND (first[q.command] OR (q.fields)[1] = 'problem' OR starts_with((q.fields)[1], 'fact_')) ORDER BY q.ordinality;
-	RETURN QUERY SELECT p.relation, p.part, p.command FROM shardfdw_internal.piece_parts(shards, id, pieces) p;
+	RETURN QUERY SELECT p.relation, p.part, p.command FROM shardfdw_internal.piece_parts(shards, id, pieces, at) p;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.moving_parts(regclass[], bigint, integer) IS
+COMMENT ON FUNCTION shardfdw_internal.moving_parts(regclass[], bigint, integer, text[]) IS
 	'Asks the source node for what moving_table_query() writes down, of all that goes with shards, for each of the pieces that they become. Returns for each shard its parts, in order, and those of piece_parts(); raises the node''s error.';
 
 CREATE FUNCTION shardfdw_internal.check_group_here(shard regclass, mode text, done text) RETURNS void

@@ -150,12 +150,12 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.remove_traces(name[], bigint) IS
 	'Removes from nodes what jobs have left there whose process has ended; own: of this one alone, which the calling process may do itself. Returns one row for each job and node, with the node''s error where that failed, and one for foreign keys that could not be validated.';
 
-CREATE FUNCTION shardfdw_internal.start_job(shards regclass[], target oid, pieces integer, online boolean, verify boolean) RETURNS bigint
+CREATE FUNCTION shardfdw_internal.start_job(shards regclass[], target oid, pieces integer, at text[], online boolean, verify boolean) RETURNS bigint
 	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_start_job';
-COMMENT ON FUNCTION shardfdw_internal.start_job(regclass[], oid, integer, boolean, boolean) IS
-	'Starts the process of a move (one shard, pieces: 1), split or merge (several shards), which makes all checks by itself. Returns the number of its job; raises insufficient_resources.';
+COMMENT ON FUNCTION shardfdw_internal.start_job(regclass[], oid, integer, text[], boolean, boolean) IS
+	'Starts the process of a move (one shard, pieces: 1), split (at these values, or by hash) or merge (several shards), which makes all checks by itself. Returns the number of its job; raises insufficient_resources.';
 
-CREATE FUNCTION shardfdw_internal.run_job(function_name text, shards regclass[], target oid, pieces integer, mode text, verify boolean, wait boolean) RETURNS bigint
+CREATE FUNCTION shardfdw_internal.run_job(function_name text, shards regclass[], target oid, pieces integer, at text[], mode text, verify boolean, wait boolean) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -168,7 +168,7 @@ BEGIN
 	IF wait THEN
 		PERFORM shardfdw_internal.check_wait(function_name, (SELECT m.node FROM shardfdw_internal.moving_tables(shards[1]) m LIMIT 1), mode);
 	END IF;
-	id := shardfdw_internal.start_job(shards, target, pieces, mode = 'online', verify);
+	id := shardfdw_internal.start_job(shards, target, pieces, at, mode = 'online', verify);
 	IF wait THEN
 		BEGIN
 			PERFORM shardfdw_internal.await_job(id, false);
@@ -180,7 +180,7 @@ BEGIN
 	RETURN id;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.run_job(text, regclass[], oid, integer, text, boolean, boolean) IS
+COMMENT ON FUNCTION shardfdw_internal.run_job(text, regclass[], oid, integer, text[], text, boolean, boolean) IS
 	'Starts a job whose checks have been made, and waits for it if that is asked for. Returns its number; raises null_value_not_allowed, active_sql_transaction, and the error that has ended the job.';
 
 CREATE FUNCTION shardfdw.move_shard(shard regclass, node name, mode text DEFAULT 'online', verify boolean DEFAULT true, wait boolean DEFAULT true) RETURNS bigint
@@ -190,7 +190,7 @@ AS $$
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('move_shard');
 	PERFORM shardfdw_internal.check_move_here(shard, node, mode);
-	RETURN shardfdw_internal.run_job('move_shard', ARRAY[shard], (SELECT s.oid FROM pg_foreign_server s WHERE s.srvname = node), 1, mode, verify, wait);
+	RETURN shardfdw_internal.run_job('move_shard', ARRAY[shard], (SELECT s.oid FROM pg_foreign_server s WHERE s.srvname = node), 1, '{}', mode, verify, wait);
 END
 $$;
 COMMENT ON FUNCTION shardfdw.move_shard(regclass, name, text, boolean, boolean) IS

@@ -1,40 +1,129 @@
--- Splits and merges: one shard by hash becomes several, or several become one, and what they are colocated with likewise.
+-- Splits and merges: one shard becomes several, or several become one, and what they are colocated with likewise.
 
-CREATE FUNCTION shardfdw_internal.shard_pieces(shards regclass[], pieces integer) RETURNS TABLE (relation regclass, number integer, name name, bounds text, is_first boolean)
+CREATE FUNCTION shardfdw_internal.bound_values(list text) RETURNS text[]
+	LANGUAGE sql IMMUTABLE STRICT SET search_path = pg_catalog, pg_temp
+AS $$
+	-- of a quotation mark within a literal there are two
+	SELECT ARRAY(SELECT x.value[1] FROM regexp_matches(list, '(E?''(?:[^'']|'''')*''|[^(), '']+)', 'g') WITH ORDINALITY x(value, ord) ORDER BY x.ord)
+$$;
+COMMENT ON FUNCTION shardfdw_internal.bound_values(text) IS
+	'Takes a list in a partition bound, as pg_get_expr() writes it, to pieces. Returns its literals, MINVALUE, MAXVALUE and NULL.';
+
+CREATE FUNCTION shardfdw_internal.shard_bound(shard regclass) RETURNS TABLE (strategy "char", modulus bigint, remainder bigint, lower text, upper text, list text)
+	-- literals that every session reads in the same way
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO' SET intervalstyle = 'postgres' SET extra_float_digits = 1
+AS $$
+	SELECT p.partstrat, h[1]::bigint, h[2]::bigint, r[1], r[2], l[1]
+	FROM pg_class c JOIN pg_inherits i ON i.inhrelid = c.oid JOIN pg_partitioned_table p ON p.partrelid = i.inhparent
+	CROSS JOIN LATERAL (SELECT pg_get_expr(c.relpartbound, c.oid)) b(bound)
+	LEFT JOIN LATERAL regexp_match(b.bound, '^FOR VALUES WITH \(modulus (\d+), remainder (\d+)\)$') h ON true
+	LEFT JOIN LATERAL regexp_match(b.bound, '^FOR VALUES FROM (\((?:[^'']|''[^'']*'')*\)) TO (\((?:[^'']|''[^'']*'')*\))$') r ON true
+	LEFT JOIN LATERAL regexp_match(b.bound, '^FOR VALUES IN (\(.*\))$') l ON true
+	WHERE c.oid = shard
+$$;
+COMMENT ON FUNCTION shardfdw_internal.shard_bound(regclass) IS
+	'Takes the partition bound of a shard to pieces. Returns how its table is partitioned and, by that, modulus and remainder, or the lists after FROM and TO, or the one after IN; nulls for a default partition.';
+
+CREATE FUNCTION shardfdw_internal.shard_key_type(shard regclass) RETURNS text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT format_type(a.atttypid, a.atttypmod) FROM pg_inherits i JOIN pg_partitioned_table p ON p.partrelid = i.inhparent
+	JOIN pg_attribute a ON a.attrelid = i.inhparent AND a.attnum = p.partattrs[0] WHERE i.inhrelid = shard
+$$;
+COMMENT ON FUNCTION shardfdw_internal.shard_key_type(regclass) IS
+	'Names the type of the first column of the partition key of a shard''s table. Returns null when that is an expression.';
+
+CREATE FUNCTION shardfdw_internal.key_values(shard regclass, at text[]) RETURNS text[]
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	result text[];
+BEGIN
+	-- JSON has one way to write times
+	EXECUTE format('SELECT ARRAY(SELECT to_jsonb(x.v) #>> ''{}'' FROM unnest(%L::%s[]) WITH ORDINALITY x(v, ord) ORDER BY x.ord)', at, shardfdw_internal.shard_key_type(shard)) INTO result;
+	RETURN result;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.key_values(regclass, text[]) IS
+	'Reads values for the first column of a partition key as this session does. Returns them as texts that every session reads in the same way; raises the errors of its type.';
+
+CREATE FUNCTION shardfdw_internal.are_among(shard regclass, literals text[], at text[]) RETURNS boolean[]
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	result boolean[];
+BEGIN
+	EXECUTE format('SELECT ARRAY(SELECT EXISTS (SELECT FROM unnest(%1$L::%2$s[]) a(v) WHERE a.v IS NOT DISTINCT FROM x.v) FROM unnest(ARRAY[%3$s]::%2$s[]) WITH ORDINALITY x(v, ord) ORDER BY x.ord)',
+		at, shardfdw_internal.shard_key_type(shard), array_to_string(literals, ', ')) INTO result;
+	RETURN result;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.are_among(regclass, text[], text[]) IS
+	'Tells of each of the literals in a partition bound whether one of these values equals it. Returns true or false for each.';
+
+CREATE FUNCTION shardfdw_internal.piece_bounds(parts regclass[], pieces integer, at text[]) RETURNS text[]
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	b record;
+	ends text[];
+BEGIN
+	SELECT x.strategy, (array_agg(x.modulus ORDER BY p.ord))[1] AS modulus, (array_agg(x.remainder ORDER BY p.ord))[1] AS remainder, min(x.modulus) * pieces / cardinality(parts) AS new_modulus,
+		array_agg(x.lower) AS lowers, array_agg(x.upper) AS uppers, string_agg(substr(x.list, 2, length(x.list) - 2), ', ' ORDER BY p.ord) AS list,
+		(SELECT k.partnatts FROM pg_inherits i JOIN pg_partitioned_table k ON k.partrelid = i.inhparent WHERE i.inhrelid = parts[1]) AS nkeys INTO b
+	FROM unnest(parts) WITH ORDINALITY p(shard, ord) CROSS JOIN LATERAL shardfdw_internal.shard_bound(p.shard) x GROUP BY x.strategy;
+	IF b.strategy = 'h' THEN
+		RETURN ARRAY(SELECT format('FOR VALUES WITH (MODULUS %s, REMAINDER %s)', b.new_modulus, (b.remainder + (n - 1) * b.modulus) % nullif(b.new_modulus, 0)) FROM generate_series(1, pieces) n);
+	ELSIF b.strategy = 'r' THEN
+		-- of several side by side, the ends that no other one has
+		ends := ARRAY(SELECT x FROM unnest(b.lowers) x WHERE x <> ALL (b.uppers))
+			|| ARRAY(SELECT format('(%s%s)', quote_literal(a.v), repeat(', MINVALUE', b.nkeys - 1)) FROM unnest(at) WITH ORDINALITY a(v, ord) ORDER BY a.ord)
+			|| ARRAY(SELECT x FROM unnest(b.uppers) x WHERE x <> ALL (b.lowers));
+		RETURN ARRAY(SELECT format('FOR VALUES FROM %s TO %s', ends[n], ends[n + 1]) FROM generate_series(1, pieces) n);
+	ELSIF cardinality(at) = 0 THEN
+		RETURN ARRAY[format('FOR VALUES IN (%s)', b.list)];
+	END IF;
+	RETURN ARRAY(SELECT format('FOR VALUES IN (%s)', string_agg(x.v, ', '))
+		FROM unnest(shardfdw_internal.bound_values(b.list), shardfdw_internal.are_among(parts[1], shardfdw_internal.bound_values(b.list), at)) x(v, is_among) GROUP BY x.is_among ORDER BY x.is_among);
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.piece_bounds(regclass[], integer, text[]) IS
+	'Writes the bounds of what shards of one table become: so many pieces, by range divided at these values; by list those of other values, and those of these. Returns FOR VALUES clauses.';
+
+CREATE FUNCTION shardfdw_internal.shard_pieces(shards regclass[], pieces integer, at text[]) RETURNS TABLE (relation regclass, number integer, name name, bounds text, is_first boolean)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT m.relation, n, CASE WHEN pieces = 1 AND cardinality(shards) = 1 THEN m.remote_table ELSE shardfdw_internal.shard_name(p.relname, f.next + n - 1, f.next + pieces) END,
-		format('FOR VALUES WITH (MODULUS %s, REMAINDER %s)', k.modulus, (b.bound[2]::bigint + (n - 1) * b.bound[1]::bigint) % nullif(k.modulus, 0)), s.ord = 1
-	FROM unnest(shards) WITH ORDINALITY s(shard, ord)
-	CROSS JOIN LATERAL shardfdw_internal.moving_tables(s.shard) m
+		b.bounds[n], m.ord = 1
+	FROM (SELECT x.relation, x.parent, x.remote_table, s.ord, array_agg(x.relation) OVER (PARTITION BY x.parent ORDER BY s.ord ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS parts
+		FROM unnest(shards) WITH ORDINALITY s(shard, ord) CROSS JOIN LATERAL shardfdw_internal.moving_tables(s.shard) x) m
 	JOIN pg_class p ON p.oid = m.parent
-	JOIN pg_class c ON c.oid = m.relation
-	LEFT JOIN LATERAL regexp_match(pg_get_expr(c.relpartbound, c.oid), '^FOR VALUES WITH \(modulus (\d+), remainder (\d+)\)$') AS b(bound) ON true
-	CROSS JOIN LATERAL (SELECT b.bound[1]::bigint * pieces / cardinality(shards)) k(modulus)
+	CROSS JOIN LATERAL (SELECT CASE WHEN pieces > 1 OR cardinality(shards) > 1 THEN shardfdw_internal.piece_bounds(m.parts, pieces, at) END) b(bounds)
 	CROSS JOIN LATERAL (SELECT 1 + coalesce(max(substring(s.relname FROM '_(\d{1,8})$')::integer), -1)
 		FROM pg_inherits i JOIN pg_class s ON s.oid = i.inhrelid WHERE i.inhparent = m.parent) f(next)
 	CROSS JOIN generate_series(1, pieces) n
 $$;
-COMMENT ON FUNCTION shardfdw_internal.shard_pieces(regclass[], integer) IS
-	'Names what shards, and each that goes with them, become: one shard itself (pieces: 1), or several, or several shards one; numbered on from the last of their table. Returns for each shard its pieces: number (1-based), name and FOR VALUES clause, which is for shards by hash alone; is_first: whether it goes with the first of shards.';
+COMMENT ON FUNCTION shardfdw_internal.shard_pieces(regclass[], integer, text[]) IS
+	'Names what shards, and each that goes with them, become: one shard itself (pieces: 1), or several, or several shards one; numbered on from the last of their table. at: for piece_bounds(). Returns for each shard its pieces: number (1-based), name and FOR VALUES clause, null for a shard that stays what it is; is_first: whether it goes with the first of shards.';
 
 CREATE FUNCTION shardfdw_internal.job_tables(shards regclass[])
 	RETURNS TABLE (relation regclass, parent regclass, owner oid, node name, server oid, name text, remote_name text, remote_schema name, remote_table name, adopted boolean, is_first boolean, staging name)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT m.relation, m.parent, m.owner, m.node, m.server, m.name, m.remote_name, m.remote_schema, m.remote_table, m.adopted, s.ord = 1,
-		CASE WHEN cardinality(shards) = 1 THEN m.remote_table ELSE (SELECT p.name FROM shardfdw_internal.shard_pieces(shards, 1) p WHERE p.relation = m.relation) END
+		CASE WHEN cardinality(shards) = 1 THEN m.remote_table ELSE (SELECT p.name FROM shardfdw_internal.shard_pieces(shards, 1, '{}') p WHERE p.relation = m.relation) END
 	FROM unnest(shards) WITH ORDINALITY s(shard, ord) CROSS JOIN LATERAL shardfdw_internal.moving_tables(s.shard) m ORDER BY m.relation::oid
 $$;
 COMMENT ON FUNCTION shardfdw_internal.job_tables(regclass[]) IS
 	'Lists what a job on these shards works on: moving_tables() of all. Returns also whether a table goes with the first of shards, and the name of its staging table.';
 
-CREATE FUNCTION shardfdw_internal.piece_renames(shards regclass[], relation regclass, pieces integer, number integer) RETURNS jsonb
+CREATE FUNCTION shardfdw_internal.piece_renames(shards regclass[], relation regclass, pieces integer, at text[], number integer) RETURNS jsonb
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	WITH g AS MATERIALIZED (
 		SELECT m.relation, m.parent, m.remote_schema, m.remote_table, p.name
-		FROM shardfdw_internal.job_tables(shards) m JOIN shardfdw_internal.shard_pieces(shards, pieces) p ON p.relation = m.relation AND p.number = piece_renames.number
+		FROM shardfdw_internal.job_tables(shards) m JOIN shardfdw_internal.shard_pieces(shards, pieces, at) p ON p.relation = m.relation AND p.number = piece_renames.number
 	), o AS (
 		SELECT i.object_name AS name FROM g, shardfdw_internal.shard_index_commands(g.parent) i WHERE g.relation = piece_renames.relation AND i.object_name IS NOT NULL
 		UNION SELECT s.stxname FROM g JOIN pg_statistic_ext s ON s.stxrelid = g.parent WHERE g.relation = piece_renames.relation
@@ -49,10 +138,10 @@ AS $$
 		'suffix', substring(g.name FROM '_\d+$'))
 	FROM g WHERE g.relation = piece_renames.relation
 $$;
-COMMENT ON FUNCTION shardfdw_internal.piece_renames(regclass[], regclass, integer, integer) IS
+COMMENT ON FUNCTION shardfdw_internal.piece_renames(regclass[], regclass, integer, text[], integer) IS
 	'Finds the names that a piece of a shard, and what belongs to it, gets on the node. Returns them as moving_table_query() wants them.';
 
-CREATE FUNCTION shardfdw_internal.piece_parts(shards regclass[], id bigint, pieces integer) RETURNS TABLE (relation regclass, part text, command text)
+CREATE FUNCTION shardfdw_internal.piece_parts(shards regclass[], id bigint, pieces integer, at text[]) RETURNS TABLE (relation regclass, part text, command text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	WITH g AS MATERIALIZED (
@@ -60,7 +149,7 @@ AS $$
 		FROM shardfdw_internal.job_tables(shards) m, (SELECT shardfdw_internal.job_schema(id)) x(mark)
 	), p AS MATERIALIZED (
 		SELECT g.relation, g.parent, g.owner, g.node, g.remote_schema, g.mark, g.root, g.is_placed, x.number, x.bounds, x.name AS piece, format('%I.%I', g.mark, x.name) AS staging, format('%I.%I', g.remote_schema, x.name) AS piece_name
-		FROM g JOIN shardfdw_internal.shard_pieces(shards, pieces) x ON x.relation = g.relation AND x.is_first
+		FROM g JOIN shardfdw_internal.shard_pieces(shards, pieces, at) x ON x.relation = g.relation AND x.is_first
 	), parts AS (
 		SELECT p.relation, 'piece', 1, p.number, jsonb_build_object('name', p.piece_name, 'schema', p.remote_schema, 'table', p.piece)::text FROM p
 		UNION ALL SELECT p.relation, 'table', 2, p.number, concat_ws('; ', format('COMMENT ON TABLE %s IS %L', p.staging, p.mark), shardfdw_internal.revoke_command(p.staging)) FROM p
@@ -95,7 +184,7 @@ AS $$
 	)
 	SELECT x.relation, x.part, x.command FROM parts x(relation, part, ord, number, command) WHERE x.command IS NOT NULL ORDER BY x.relation::oid, x.ord, x.number
 $$;
-COMMENT ON FUNCTION shardfdw_internal.piece_parts(regclass[], bigint, integer) IS
+COMMENT ON FUNCTION shardfdw_internal.piece_parts(regclass[], bigint, integer, text[]) IS
 	'Writes what a job does with the pieces of shards besides making them: their staging table, their names, and what stands for them here. Returns for each shard its parts, in order.';
 
 CREATE FUNCTION shardfdw_internal.run_here(commands text) RETURNS void
@@ -116,14 +205,16 @@ DECLARE
 BEGIN
 	SELECT p.partstrat, p.partattrs::smallint[] AS columns, p.partclass::oid[] AS classes, p.partcollation::oid[] AS collations INTO k
 	FROM pg_partitioned_table p WHERE p.partrelid = parent;
-	IF k.partstrat <> 'h' THEN
-		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('shard %s cannot be split: table %s is not partitioned by HASH', shard, parent);
+	IF k.partstrat = 'h' THEN
+		PERFORM shardfdw_internal.check_hash_key(parent, k.columns);
 	END IF;
-	PERFORM shardfdw_internal.check_hash_key(parent, k.columns);
-	-- the node's hash of a value has to be the one from here
+	-- the node has to hash and compare values as is done here
 	SELECT CASE WHEN 0 = ANY (k.columns) THEN 'its key has an expression'
 		WHEN EXISTS (SELECT FROM unnest(k.classes) c WHERE c >= 16384) THEN 'its key has an operator class of its own'
 		WHEN EXISTS (SELECT FROM unnest(k.collations) c JOIN pg_collation l ON l.oid = c WHERE NOT l.collisdeterministic) THEN 'its key has a collation that is not deterministic'
+		WHEN k.partstrat = 'r' AND EXISTS (SELECT FROM unnest(k.collations) c WHERE c <> 0 AND c NOT IN ('pg_catalog."C"'::regcollation, 'pg_catalog."POSIX"'::regcollation))
+			THEN 'its key has another collation than "C"'
+		WHEN k.partstrat = 'r' AND EXISTS (SELECT FROM shardfdw_internal.key_types(parent, k.columns) p WHERE p.type >= 16384) THEN 'its key has a type of its own'
 		WHEN EXISTS (SELECT FROM shardfdw_internal.key_types(parent, k.columns) p JOIN pg_type t ON t.oid = p.type WHERE t.oid >= 16384 AND t.typtype = 'b' AND NOT (t.typelem <> 0 AND t.typsubscript = 'array_subscript_handler'::regproc))
 			THEN 'its key has a type of its own' END INTO reason;
 	IF reason IS NOT NULL THEN
@@ -135,7 +226,7 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.check_split_key(regclass, regclass) IS
 	'Checks that a node divides the rows of a shard of this table as the coordinator would. Returns nothing; raises feature_not_supported.';
 
-CREATE FUNCTION shardfdw_internal.check_pieces_here(shards regclass[], pieces integer, done text) RETURNS void
+CREATE FUNCTION shardfdw_internal.check_pieces_here(shards regclass[], pieces integer, at text[], done text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -145,9 +236,9 @@ DECLARE
 	other bigint;
 BEGIN
 	-- names and whether they are taken are of one snapshot: another job may be making shards of the table
-	FOR m IN SELECT x.*, p.name AS piece, substring(p.bounds FROM 'MODULUS (\d+)')::bigint AS modulus,
+	FOR m IN SELECT x.*, p.name AS piece, substring(p.bounds FROM '^FOR VALUES WITH \(MODULUS (\d+)')::bigint AS modulus,
 			EXISTS (SELECT FROM pg_class t WHERE (t.relname, t.relnamespace) = (p.name, c.relnamespace)) OR EXISTS (SELECT FROM pg_type t WHERE (t.typname, t.typnamespace) = (p.name, c.relnamespace)) AS is_taken
-		FROM shardfdw_internal.job_tables(shards) x JOIN pg_class c ON c.oid = x.relation LEFT JOIN shardfdw_internal.shard_pieces(shards, pieces) p ON p.relation = x.relation
+		FROM shardfdw_internal.job_tables(shards) x JOIN pg_class c ON c.oid = x.relation LEFT JOIN shardfdw_internal.shard_pieces(shards, pieces, at) p ON p.relation = x.relation
 		ORDER BY x.relation::oid, p.number
 	LOOP
 		-- core wants each modulus to be a factor of the next larger one
@@ -184,26 +275,76 @@ BEGIN
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.check_pieces_here(regclass[], integer, text) IS
+COMMENT ON FUNCTION shardfdw_internal.check_pieces_here(regclass[], integer, text[], text) IS
 	'Checks what the coordinator knows about partitions that are to take the place of others. Returns nothing; raises invalid_parameter_value or object_not_in_prerequisite_state.';
 
-CREATE FUNCTION shardfdw_internal.check_split_here(shard regclass, pieces integer, mode text) RETURNS void
+CREATE FUNCTION shardfdw_internal.check_split_at(shard regclass, at text[]) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	b record;
+	type CONSTANT text := shardfdw_internal.shard_key_type(shard);
+	wrong text;
+	among boolean[];
+BEGIN
+	SELECT x.strategy, x.modulus IS NULL AND x.lower IS NULL AND x.list IS NULL AS is_default, shardfdw_internal.bound_values(x.lower) AS lowers, shardfdw_internal.bound_values(x.upper) AS uppers,
+		shardfdw_internal.bound_values(x.list) AS list, p.partcollation[0] <> 0 AS collates, i.inhparent::regclass AS parent INTO b
+	FROM shardfdw_internal.shard_bound(shard) x, pg_inherits i JOIN pg_partitioned_table p ON p.partrelid = i.inhparent WHERE i.inhrelid = shard;
+	IF b.strategy = 'h' AND cardinality(at) > 0 THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('shard %s cannot be split at values: table %s is partitioned by HASH', shard, b.parent), HINT = 'Say into how many: pieces => n.';
+	ELSIF b.strategy = 'h' THEN
+		RETURN;
+	ELSIF b.is_default THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('shard %s cannot be split: it is the default partition of table %s', shard, b.parent);
+	ELSIF cardinality(at) = 0 THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('shard %s cannot be split without values: table %s is not partitioned by HASH', shard, b.parent),
+			HINT = CASE b.strategy WHEN 'r' THEN 'Say where: at => the values at which the new shards begin, from the second on.' ELSE 'Say how: at => the values for the second of two new shards.' END;
+	ELSIF type IS NULL THEN
+		RETURN;					-- of an expression: check_split_key()
+	ELSIF b.strategy = 'r' THEN
+		EXECUTE format('SELECT coalesce(quote_literal(x.v), ''NULL'') FROM (SELECT a.ord, a.v%2$s AS v, lag(a.v) OVER (ORDER BY a.ord)%2$s AS last FROM unnest(%3$L::%1$s[]) WITH ORDINALITY a(v, ord)) x WHERE (x.v IS NOT NULL AND x.v > %4$s AND (x.v < %5$s) AND (x.last IS NULL OR x.v > x.last)) IS NOT TRUE ORDER BY x.ord LIMIT 1', type,
+			CASE WHEN b.collates THEN ' COLLATE pg_catalog."C"' ELSE '' END, at,
+			CASE WHEN b.lowers[1] = 'MINVALUE' THEN 'ALL (''{}''::' || type || '[])' ELSE format('%s::%s', b.lowers[1], type) END,
+			CASE WHEN b.uppers[1] = 'MAXVALUE' THEN 'ALL (''{}''::' || type || '[])' ELSE format('%s::%s', b.uppers[1], type) END
+				|| CASE WHEN b.uppers[2] <> 'MINVALUE' AND b.uppers[1] <> 'MAXVALUE' THEN format(' OR x.v = %s::%s', b.uppers[1], type) ELSE '' END) INTO wrong;
+		IF wrong IS NOT NULL THEN
+			RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('shard %s cannot be split at %s', shard, wrong),
+				DETAIL = 'The values have to be within the shard''s bounds, one greater than the other.', HINT = 'The view shardfdw.shards shows the bounds.';
+		END IF;
+	ELSE
+		EXECUTE format('SELECT ARRAY(SELECT EXISTS (SELECT FROM unnest(ARRAY[%3$s]::%1$s[]) l(v) WHERE l.v IS NOT DISTINCT FROM a.v) FROM unnest(%2$L::%1$s[]) WITH ORDINALITY a(v, ord) ORDER BY a.ord)',
+			type, at, array_to_string(b.list, ', ')) INTO among;
+		IF false = ANY (among) THEN
+			RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('shard %s cannot be split: it is not for the value %s', shard, coalesce(quote_literal(at[array_position(among, false)]), 'NULL')),
+				HINT = 'The view shardfdw.shards shows the bounds.';
+		ELSIF NOT false = ANY (shardfdw_internal.are_among(shard, b.list, at)) THEN
+			RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('shard %s cannot be split: no value would be left for the first of the new shards', shard);
+		END IF;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_split_at(regclass, text[]) IS
+	'Checks that a shard can be split at these values, or, if there are none, that it is one by hash. Returns nothing; raises invalid_parameter_value, feature_not_supported or the errors of the key''s type.';
+
+CREATE FUNCTION shardfdw_internal.check_split_here(shard regclass, pieces integer, at text[], mode text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 #variable_conflict use_variable
 BEGIN
-	IF shard IS NULL OR pieces IS NULL OR mode IS NULL THEN
-		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'shard, pieces, mode, verify and wait must not be null';
+	IF shard IS NULL OR mode IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'shard, mode, verify and wait must not be null';
 	END IF;
+	PERFORM shardfdw_internal.check_group_here(shard, mode, 'split');
+	PERFORM shardfdw_internal.check_split_at(x.relation, at) FROM shardfdw_internal.moving_tables(shard) x;
 	IF pieces NOT BETWEEN 2 AND 64 THEN
 		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('a shard cannot be split into %s', pieces), HINT = 'It can be split into 2 to 64 shards.';
 	END IF;
-	PERFORM shardfdw_internal.check_group_here(shard, mode, 'split');
 	PERFORM shardfdw_internal.check_split_key(x.parent, x.relation) FROM shardfdw_internal.moving_tables(shard) x;
-	PERFORM shardfdw_internal.check_pieces_here(ARRAY[shard], pieces, 'split');
+	PERFORM shardfdw_internal.check_pieces_here(ARRAY[shard], pieces, at, 'split');
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.check_split_here(regclass, integer, text) IS
+COMMENT ON FUNCTION shardfdw_internal.check_split_here(regclass, integer, text[], text) IS
 	'Checks what the coordinator knows about a split that is asked for. Returns nothing; raises null_value_not_allowed, invalid_parameter_value, feature_not_supported, wrong_object_type, insufficient_privilege or object_not_in_prerequisite_state.';
 
 CREATE FUNCTION shardfdw_internal.check_merge_here(shards regclass[], mode text) RETURNS void
@@ -223,27 +364,27 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'a shard cannot be merged with itself';
 	END IF;
 	PERFORM shardfdw_internal.check_group_here(x.shard, mode, 'merged') FROM unnest(shards) x(shard);
-	SELECT count(DISTINCT x.node) AS nodes, count(DISTINCT x.parent) AS parents, count(*) FILTER (WHERE b.bound IS NULL) AS others, count(DISTINCT b.bound[1]) AS moduli,
-		count(DISTINCT b.bound[2]) AS remainders, max(b.bound[1]::bigint) AS modulus, count(DISTINCT b.bound[2]::bigint % greatest(1, b.bound[1]::bigint / cardinality(shards))) AS rests,
-		max(x.parent::text) AS parent INTO s
-	FROM shardfdw_internal.job_tables(shards) x JOIN pg_class c ON c.oid = x.relation
-	LEFT JOIN LATERAL regexp_match(pg_get_expr(c.relpartbound, c.oid), '^FOR VALUES WITH \(modulus (\d+), remainder (\d+)\)$') AS b(bound) ON true
+	SELECT count(DISTINCT x.node) AS nodes, count(DISTINCT x.parent) AS parents, min(b.strategy::text) AS strategy, count(*) FILTER (WHERE b.modulus IS NULL AND b.lower IS NULL AND b.list IS NULL) AS defaults,
+		count(DISTINCT b.modulus) AS moduli, count(DISTINCT b.remainder) AS remainders, max(b.modulus) AS modulus, count(DISTINCT b.remainder % greatest(1, b.modulus / cardinality(shards))) AS rests,
+		array_agg(b.lower) AS lowers, array_agg(b.upper) AS uppers, max(x.parent::text) AS parent INTO s
+	FROM shardfdw_internal.job_tables(shards) x CROSS JOIN LATERAL shardfdw_internal.shard_bound(x.relation) b
 	WHERE x.relation = ANY (shards);
 	IF s.parents > 1 THEN
 		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'shards of different tables cannot be merged';
 	END IF;
-	IF s.others > 0 THEN
-		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('shards of table %s cannot be merged: it is not partitioned by HASH', s.parent);
+	IF s.defaults > 0 THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('the default partition of table %s cannot be merged', s.parent);
 	END IF;
-	IF s.moduli > 1 OR s.remainders <> cardinality(shards) OR s.modulus % cardinality(shards) <> 0 OR s.rests > 1 THEN
+	IF s.strategy = 'h' AND (s.moduli > 1 OR s.remainders <> cardinality(shards) OR s.modulus % cardinality(shards) <> 0 OR s.rests > 1)
+		OR s.strategy = 'r' AND (SELECT count(*) FROM unnest(s.lowers) x WHERE x <> ALL (s.uppers)) <> 1 THEN
 		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('these shards of table %s do not make up one', s.parent),
-			DETAIL = 'What can be merged are n shards of one modulus m whose remainders are r, r + m/n, r + 2m/n and so on.',
+			DETAIL = CASE s.strategy WHEN 'h' THEN 'What can be merged are n shards of one modulus m whose remainders are r, r + m/n, r + 2m/n and so on.' ELSE 'What can be merged are shards of which one begins where another ends.' END,
 			HINT = 'The view shardfdw.shards shows the bounds.';
 	END IF;
 	IF s.nodes > 1 THEN
 		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('these shards of table %s are not on one node', s.parent), HINT = 'Move them to one node first (move_shard).';
 	END IF;
-	PERFORM shardfdw_internal.check_pieces_here(shards, 1, 'merged');
+	PERFORM shardfdw_internal.check_pieces_here(shards, 1, '{}', 'merged');
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_merge_here(regclass[], text) IS
@@ -266,19 +407,28 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.check_split_node(regclass, name, text) IS
 	'Checks what the node knows about a split that is asked for. Returns nothing; raises what check_job_nodes() does, and feature_not_supported.';
 
-CREATE FUNCTION shardfdw.split_shard(shard regclass, pieces integer DEFAULT 2, mode text DEFAULT 'online', verify boolean DEFAULT true, wait boolean DEFAULT true) RETURNS bigint
+CREATE FUNCTION shardfdw.split_shard(shard regclass, pieces integer DEFAULT NULL, mode text DEFAULT 'online', verify boolean DEFAULT true, wait boolean DEFAULT true, at text[] DEFAULT NULL) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
+DECLARE
+	strategy "char";
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('split_shard');
-	PERFORM shardfdw_internal.check_split_here(shard, pieces, mode);
-	RETURN shardfdw_internal.run_job('split_shard', ARRAY[shard], (SELECT m.server FROM shardfdw_internal.moving_tables(shard) m LIMIT 1), pieces, mode, verify, wait);
+	IF pieces IS NOT NULL AND at IS NOT NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'pieces and at exclude each other', HINT = 'at says how many pieces there are.';
+	END IF;
+	SELECT x.strategy INTO strategy FROM shardfdw_internal.shard_bound(shard) x;
+	at := CASE WHEN at IS NOT NULL AND shardfdw_internal.shard_key_type(shard) IS NOT NULL THEN shardfdw_internal.key_values(shard, at) ELSE coalesce(at, '{}') END;
+	-- by list there are two
+	pieces := CASE WHEN cardinality(at) > 0 AND strategy = 'r' THEN cardinality(at) + 1 ELSE coalesce(pieces, 2) END;
+	PERFORM shardfdw_internal.check_split_here(shard, pieces, at, mode);
+	RETURN shardfdw_internal.run_job('split_shard', ARRAY[shard], (SELECT m.server FROM shardfdw_internal.moving_tables(shard) m LIMIT 1), pieces, at, mode, verify, wait);
 END
 $$;
-COMMENT ON FUNCTION shardfdw.split_shard(regclass, integer, text, boolean, boolean) IS
-	'Splits a shard by hash, and the shards of colocated tables with the same keys, into as many pieces on the same node. mode: online, or block, which keeps readers and writers of the tables waiting for the whole copy; verify: compare the rows before the switch; wait: return when it is done, else at once. The work is that of a background process, which the end of this transaction does not undo. Returns the number of its job; raises what is in the way, before anything is changed.';
-REVOKE ALL ON FUNCTION shardfdw.split_shard(regclass, integer, text, boolean, boolean) FROM PUBLIC;
+COMMENT ON FUNCTION shardfdw.split_shard(regclass, integer, text, boolean, boolean, text[]) IS
+	'Splits a shard, and the shards of colocated tables with the same keys, on its node. pieces: into how many (2), by hash; at: by range, the values of the key''s first column at which the new shards begin, from the second on; by list, the values of the second of two new shards. mode: online, or block, which keeps readers and writers of the tables waiting for the whole copy; verify: compare the rows before the switch; wait: return when it is done, else at once. The work is that of a background process, which the end of this transaction does not undo. Returns the number of its job; raises what is in the way, before anything is changed.';
+REVOKE ALL ON FUNCTION shardfdw.split_shard(regclass, integer, text, boolean, boolean, text[]) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.merge_shards(shards regclass[], mode text DEFAULT 'online', verify boolean DEFAULT true, wait boolean DEFAULT true) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
@@ -287,9 +437,9 @@ AS $$
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('merge_shards');
 	PERFORM shardfdw_internal.check_merge_here(shards, mode);
-	RETURN shardfdw_internal.run_job('merge_shards', shards, (SELECT m.server FROM shardfdw_internal.moving_tables(shards[1]) m LIMIT 1), 1, mode, verify, wait);
+	RETURN shardfdw_internal.run_job('merge_shards', shards, (SELECT m.server FROM shardfdw_internal.moving_tables(shards[1]) m LIMIT 1), 1, '{}', mode, verify, wait);
 END
 $$;
 COMMENT ON FUNCTION shardfdw.merge_shards(regclass[], text, boolean, boolean) IS
-	'Makes one shard of several by hash on one node that a split of it would give, and so of the shards of colocated tables with the same keys. What is not of the table has the new shard from the first one. mode, verify and wait as for split_shard(). The work is that of a background process, which the end of this transaction does not undo. Returns the number of its job; raises what is in the way, before anything is changed.';
+	'Makes one shard of several on one node that a split of it would give, and so of the shards of colocated tables with the same keys. What is not of the table has the new shard from the first one. mode, verify and wait as for split_shard(). The work is that of a background process, which the end of this transaction does not undo. Returns the number of its job; raises what is in the way, before anything is changed.';
 REVOKE ALL ON FUNCTION shardfdw.merge_shards(regclass[], text, boolean, boolean) FROM PUBLIC;

@@ -30,7 +30,6 @@
 #include "move/job.h"
 #include "own_schema.h"
 #include "own_sql.h"
-#include "port/atomics.h"
 #include "postmaster/bgworker.h"
 #include "storage/dsm.h"
 #include "storage/latch.h"
@@ -140,19 +139,21 @@ kind_of(const ShardMove *move)
 	return SHARD_MOVE_IS_MERGE(move) ? "merge" : "move";
 }
 
-int64
-shard_job_take_number(const ShardJobArgs *args)
+void
+shard_job_link(ShardMove *move, const ShardJobArgs *args)
 {
-	int64		id = nextval_internal(find_relation("job_id"), false);
-	dsm_segment *segment = dsm_attach(args->number);
+	dsm_segment *segment = dsm_attach(args->link);
+	ShardJobLink *link;
 
-	/* who has asked may be gone */
-	if (segment)
-	{
-		pg_atomic_write_u64(dsm_segment_address(segment), id);
-		dsm_detach(segment);
-	}
-	return id;
+	if (segment == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_ADMIN_SHUTDOWN),
+				 errmsg("nobody waits for the number of the job any more")));
+	link = dsm_segment_address(segment);
+	move->at = MemoryContextStrdup(move->cxt, link->at);
+	move->id = nextval_internal(find_relation("job_id"), false);
+	pg_atomic_write_u64(&link->number, move->id);
+	dsm_detach(segment);
 }
 
 void
@@ -411,7 +412,7 @@ shardfdw_cancel_job(PG_FUNCTION_ARGS)
 
 /* Waits until the worker has told the number of its job and written its row, or has ended without that. */
 static int64
-await_row(BackgroundWorkerHandle *handle, pg_atomic_uint64 *number)
+await_row(BackgroundWorkerHandle *handle, ShardJobLink *link)
 {
 	JobRow		row;
 	pid_t		pid;
@@ -419,7 +420,7 @@ await_row(BackgroundWorkerHandle *handle, pg_atomic_uint64 *number)
 	for (;;)
 	{
 		BgwHandleStatus status = GetBackgroundWorkerPid(handle, &pid);
-		int64		id = pg_atomic_read_u64(number);
+		int64		id = pg_atomic_read_u64(&link->number);
 
 		if (id != 0 && read_row(id, &row))
 			return id;
@@ -455,7 +456,7 @@ take_shards(ArrayType *array, ShardJobArgs *args)
 }
 
 /*
- * start_job(shards regclass[], target oid, pieces integer, online boolean, verify boolean) -> bigint
+ * start_job(shards regclass[], target oid, pieces integer, at text[], online boolean, verify boolean) -> bigint
  */
 Datum
 shardfdw_start_job(PG_FUNCTION_ARGS)
@@ -463,20 +464,25 @@ shardfdw_start_job(PG_FUNCTION_ARGS)
 	BackgroundWorker worker = {0};
 	BackgroundWorkerHandle *handle;
 	ShardJobArgs args = {0};
+	char	   *at = OidOutputFunctionCall(F_ARRAY_OUT, PG_GETARG_DATUM(3));
+	Size		size = offsetof(ShardJobLink, at) + strlen(at) + 1;
 	dsm_segment *segment;
+	ShardJobLink *link;
 	int64		id;
 
 	StaticAssertStmt(sizeof(ShardJobArgs) <= BGW_EXTRALEN, "arguments of a job do not fit");
 	take_shards(PG_GETARG_ARRAYTYPE_P(0), &args);
-	segment = dsm_create(sizeof(pg_atomic_uint64), 0);
-	pg_atomic_init_u64(dsm_segment_address(segment), 0);
-	args.number = dsm_segment_handle(segment);
+	segment = dsm_create(size, 0);
+	link = dsm_segment_address(segment);
+	pg_atomic_init_u64(&link->number, 0);
+	strcpy(link->at, at);
+	args.link = dsm_segment_handle(segment);
 	args.database = MyDatabaseId;
 	args.userid = GetUserId();
 	args.target = PG_GETARG_OID(1);
 	args.npieces = PG_GETARG_INT32(2);
-	args.online = PG_GETARG_BOOL(3);
-	args.verify = PG_GETARG_BOOL(4);
+	args.online = PG_GETARG_BOOL(4);
+	args.verify = PG_GETARG_BOOL(5);
 
 	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
@@ -492,7 +498,7 @@ shardfdw_start_job(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
 				 errmsg("no background worker is free for a job"),
 				 errhint("Increase max_worker_processes.")));
-	id = await_row(handle, dsm_segment_address(segment));
+	id = await_row(handle, link);
 	dsm_detach(segment);
 	PG_RETURN_INT64(id);
 }

@@ -9,12 +9,13 @@
 #include "postgres.h"
 
 #include "move/move.h"
+#include "port/atomics.h"
 #include "storage/dsm.h"
 
 /* What a background worker is told, in bgw_extra. */
 typedef struct ShardJobArgs
 {
-	dsm_handle	number;			/* a pg_atomic_uint64: where the caller learns the number of the job */
+	dsm_handle	link;			/* a ShardJobLink, as long as the caller waits for the number */
 	Oid			database;
 	Oid			userid;
 	int			nshards;
@@ -25,8 +26,18 @@ typedef struct ShardJobArgs
 	bool		verify;
 } ShardJobArgs;
 
-/* A number for the job, which the caller of start_job() is told. */
-extern int64 shard_job_take_number(const ShardJobArgs *args);
+/* What the worker and its caller tell each other. */
+typedef struct ShardJobLink
+{
+	pg_atomic_uint64 number;	/* of the job; 0: not known yet */
+	char		at[FLEXIBLE_ARRAY_MEMBER];	/* a text array as text: where the shard is split */
+} ShardJobLink;
+
+/*
+ * Takes a number for the job, which the caller of start_job() learns, and learns from it where
+ * the shard is split.  Raises ERRCODE_ADMIN_SHUTDOWN when the caller is gone.
+ */
+extern void shard_job_link(ShardMove *move, const ShardJobArgs *args);
 
 /* Each writes into the row of a job, in a transaction of its own, whatever the current user's rights. */
 extern void shard_job_insert(const ShardMove *move);

@@ -61,6 +61,7 @@ typedef struct ShardMove
 	Oid			source;			/* servers */
 	Oid			target;			/* of splits and merges: the source */
 	int			npieces;		/* that each shard becomes: more than one of a split */
+	const char *at;				/* a text array as text: the values at which a shard by range, or list, is split */
 	const char *source_name;
 	const char *target_name;
 	bool		online;

@@ -178,8 +178,8 @@ take_part(HeapTuple tuple, TupleDesc desc, void *arg)
 static void
 ask_parts(ShardMove *move)
 {
-	each_row(psprintf("SELECT p.relation::pg_catalog.oid, p.part, p.command FROM " SHARD_INTERNAL_SCHEMA ".moving_parts(%s, " INT64_FORMAT ", %d) p",
-					  shard_move_array(move), move->id, move->npieces), take_part, move);
+	each_row(psprintf("SELECT p.relation::pg_catalog.oid, p.part, p.command FROM " SHARD_INTERNAL_SCHEMA ".moving_parts(%s, " INT64_FORMAT ", %d, %s) p",
+					  shard_move_array(move), move->id, move->npieces, quote_literal_cstr(move->at)), take_part, move);
 }
 
 const char *

@@ -120,7 +120,7 @@ begin_job(ShardMove *move, const ShardJobArgs *args)
 {
 	shard_move_begin(move);
 	shard_version_check();
-	move->id = shard_job_take_number(args);
+	shard_job_link(move, args);
 	if (!shard_moving_claim(move->id))
 		elog(ERROR, "job " INT64_FORMAT " is running already", move->id);
 	shard_move_find_tables(move);
@@ -144,7 +144,7 @@ check(ShardMove *move)
 	target = quote_literal_cstr(move->target_name);
 	shard_move_begin(move);
 	if (SHARD_MOVE_IS_SPLIT(move))
-		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_split_here(%u, %d, '%s')", move->shards[0], move->npieces, mode));
+		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_split_here(%u, %d, %s, '%s')", move->shards[0], move->npieces, quote_literal_cstr(move->at), mode));
 	else if (SHARD_MOVE_IS_MERGE(move))
 		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_merge_here(%s, '%s')", shard_move_array(move), mode));
 	else
