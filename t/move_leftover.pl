@@ -214,6 +214,21 @@ $job = start_move('named', 'node3', 'copying');
 like(($c->psql("BEGIN; UPDATE named SET v = v + 1; SELECT shardfdw.wait_job($job)"))[2], qr/cannot wait in a transaction that has used nodes/, 'nor for a job that has been begun before');
 release('move_copied');
 is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'others wait for it');
+like(($c->psql("BEGIN; EXPLAIN SELECT * FROM named; SELECT shardfdw.split_shard('named_00')"))[2], qr/a session that waits for a job has used table named in its transaction/, 'a split needs a lock that its caller keeps from it');
+like(($c->psql("BEGIN; LOCK TABLE named; SELECT shardfdw.move_shard('named_00', 'node2', wait => false)"))[2], qr/the process of the job could not begin/, 'so does the beginning of a job');
+is($c->safe_psql("SELECT count(*) FROM named"), $c->safe_psql("SELECT count(*) FROM named WHERE id > 0"), 'the table is as it was');
+# a snapshot from before the job
+my $old_snapshot = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+$old_snapshot->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM pg_class LIMIT 1');
+hold('move_copied');
+$job = start_move('named', 'node2', 'copying');
+$old_snapshot->query("UPDATE named SET v = v + 1 WHERE id = 1");
+$old_snapshot->query("SELECT shardfdw.wait_job($job)");
+like($old_snapshot->{stderr}, qr/cannot wait in a transaction that has used nodes/, 'at REPEATABLE READ, in a transaction that began before the job');
+$old_snapshot->query('ROLLBACK');
+$old_snapshot->quit;
+release('move_copied');
+is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'that job, too, is waited for by others');
 
 # nodes that are databases of the coordinator's own server
 my $server = $c->coordinator;
@@ -258,14 +273,12 @@ die_switched('broken', 'node2');
 like($c->safe_psql(q{SELECT string_agg(node || ' ' || action, ' ' ORDER BY node) FROM shardfdw.recover_prepared_transactions()}), qr/^node1 removed.*node2 removed: what job \d+ has left$/, 'a foreign key that does not hold keeps no leftovers');
 is(key_and_comment('broken', 2), 'false|of a user', 'it is not valid on the new node');
 die_switched('locked', 'node2');
-$c->node_safe_psql(2, q{ALTER DATABASE postgres SET lock_timeout = '100ms'});
 my $locker = $c->node(2)->background_psql('postgres');
 $locker->query_safe('BEGIN; LOCK TABLE parent');
 like($c->safe_psql(q{SELECT string_agg(node || ' ' || action, '; ' ORDER BY node, action) FROM shardfdw.recover_prepared_transactions()}),
 	qr/^node1 removed.*node2 not removed: foreign keys of job \d+, which are not validated: .*lock timeout; node2 removed: what job \d+ has left$/, 'nor does one that cannot be validated for now');
 $locker->query_safe('COMMIT');
 $locker->quit;
-$c->node_safe_psql(2, 'ALTER DATABASE postgres RESET ALL');
 is(key_and_comment('locked', 2), 'false|of a user', 'that is left to a person');
 is(($c->psql(q{SELECT shardfdw.move_shard('moved_00', 'node2')}))[2], '', 'a shard with a foreign key that does not hold moves');
 is(key_and_comment('moved', 2), 'false|of a user', 'and has it so on the new node');

@@ -150,7 +150,7 @@ my %calls = (
 	'cancel_job' => q{shardfdw.cancel_job(1)},
 	'watch' => q{shardfdw_internal.watch($$SELECT '{}'::jsonb$$, true)},
 	'wait_job' => q{shardfdw.wait_job(1)},
-	'await_job' => q{shardfdw_internal.await_job(1, true)},
+	'wait_move' => q{shardfdw_internal.wait_move(1)},
 	'is_this_server' => q{shardfdw_internal.is_this_server('node1')},
 	'check_wait' => q{shardfdw_internal.check_wait('f', 'node1', 'online')},
 	'job_schema' => q{shardfdw_internal.job_schema(1)},
@@ -256,7 +256,7 @@ my %outcomes = (
 		refused_options replace_identity run_on_nodes run_on_shards set_node_option},
 	# there is no such job
 	'42704 42704 42704 42704 42704 42704 42704 42704 42704 42704' => q{
-		cancel_job wait_job await_job},
+		cancel_job wait_job wait_move},
 	'55000 55000 55000 55000 55000 55000 55000 55000 55000 55000' => q{
 		raise_no_move connections_written nodes_written prepared_transactions_written shards_written shared_connections_written
 		stat_load_written tables_written jobs_written restore_points_written

@@ -96,10 +96,10 @@ CREATE FUNCTION shardfdw.cancel_job(id bigint) RETURNS boolean
 COMMENT ON FUNCTION shardfdw.cancel_job(bigint) IS
 	'Has a job end: it removes what it has made, and the shards stay where they are. One that has switched already is not undone. For its role, members of that and superusers. Returns whether it was running; raises insufficient_privilege, and undefined_object for a job that does not exist.';
 
-CREATE FUNCTION shardfdw_internal.await_job(id bigint, patient boolean) RETURNS text
-	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_await_job';
-COMMENT ON FUNCTION shardfdw_internal.await_job(bigint, boolean) IS
-	'Waits until a job has ended; not patient: until its shards are where they should be, and for a little while until the old tables are gone. Returns its state; raises the error that has ended it, and undefined_object for a job that does not exist.';
+CREATE FUNCTION shardfdw_internal.wait_move(id bigint) RETURNS void
+	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_wait_move';
+COMMENT ON FUNCTION shardfdw_internal.wait_move(bigint) IS
+	'Waits until the shards of a job are where they should be, and for a little while until the old tables are gone. Returns nothing; raises the error that has ended the job, and undefined_object for a job that does not exist.';
 
 CREATE FUNCTION shardfdw_internal.is_this_server(node name) RETURNS boolean
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -134,12 +134,6 @@ COMMENT ON FUNCTION shardfdw_internal.check_wait(text, name, text) IS
 	'Checks that a job of this mode, from a node, would not wait for the current transaction, which is about to wait for the job. Returns nothing; raises active_sql_transaction.';
 
 CREATE FUNCTION shardfdw.wait_job(id bigint) RETURNS text
-	LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	PERFORM shardfdw_internal.check_wait('wait_job', j.source, j.mode) FROM shardfdw.jobs j WHERE j.id = wait_job.id AND j.state = 'running';
-	RETURN shardfdw_internal.await_job(id, true);
-END
-$$;
+	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_wait_job';
 COMMENT ON FUNCTION shardfdw.wait_job(bigint) IS
 	'Waits until a job has ended. Returns its state; raises the error that has ended it, undefined_object for a job that does not exist, and active_sql_transaction where the job would wait for the current transaction.';

@@ -174,7 +174,7 @@ UNION ALL SELECT 'comment', 31, format('COMMENT ON TABLE %s IS %s', t.name, coal
 	-- not the mark of a job that has left it there
 	FROM t LEFT JOIN LATERAL (SELECT obj_description(t.oid, 'pg_class') AS comment) d ON d.comment !~ '^shardfdw_[0-9a-f]{16}_[0-9]+$'
 -- what is checked when others are at work again; rows that break the key have done so before
-UNION ALL SELECT 'validate', 40, format('DO %L', format('BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE conrelid = pg_catalog.to_regclass(%1$L) AND conname = %2$L) THEN ALTER TABLE %1$s VALIDATE CONSTRAINT %2$I; END IF;'
+UNION ALL SELECT 'validate', 40, format('DO %L', format('BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE conrelid = pg_catalog.to_regclass(%1$L) AND conname = %2$L AND NOT convalidated) THEN ALTER TABLE %1$s VALIDATE CONSTRAINT %2$I; END IF;'
 		' EXCEPTION WHEN foreign_key_violation THEN RAISE WARNING USING MESSAGE = pg_catalog.format(''foreign key %%s of table %%s is not validated: %%s'', %3$L, %1$L, SQLERRM), DETAIL = ''Rows of it have broken the key before.''; END',
 	t.name, k.conname, quote_ident(k.conname))) FROM t, k WHERE k.contype = 'f' AND k.convalidated
 ORDER BY 2, 3$query$

@@ -44,8 +44,8 @@ BEGIN
 		WHEN t->>'side' = 'target' AND other = ALL (s) THEN false
 		WHEN t->>'side' = 'source' AND EXISTS (SELECT FROM pg_foreign_server f WHERE f.oid = own) THEN false END)) INTO placed
 	FROM jsonb_array_elements(note->'tables') t CROSS JOIN LATERAL shardfdw_internal.servers_of((t->>'schema')::name, (t->>'table')::name) s;
-	-- it may take long, and is not needed for the rest; before that, since the tables may get other owners
-	validation := ARRAY(SELECT t->>'validate' FROM jsonb_array_elements(placed) t WHERE (t->>'placed')::boolean AND t->>'validate' <> '');
+	-- it may take long, and is not needed for the rest; before that, since the tables may get other owners; ends by itself, so that the rest does not wait for it
+	validation := ARRAY(SELECT format('SET LOCAL lock_timeout = ''2s''; SET LOCAL statement_timeout = ''25s''; %s', t->>'validate') FROM jsonb_array_elements(placed) t WHERE (t->>'placed')::boolean AND t->>'validate' <> '');
 	RETURN validation || format('DO %L', format($body$
 DECLARE
 	t record;
@@ -171,7 +171,7 @@ BEGIN
 	id := shardfdw_internal.start_job(shards, target, pieces, at, mode = 'online', verify);
 	IF wait THEN
 		BEGIN
-			PERFORM shardfdw_internal.await_job(id, false);
+			PERFORM shardfdw_internal.wait_move(id);
 		EXCEPTION WHEN query_canceled THEN
 			PERFORM shardfdw.cancel_job(id);
 			RAISE;

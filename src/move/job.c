@@ -28,6 +28,7 @@
 #include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "move/job.h"
+#include "move/table.h"
 #include "own_schema.h"
 #include "own_sql.h"
 #include "postmaster/bgworker.h"
@@ -50,7 +51,8 @@
 
 PG_FUNCTION_INFO_V1(shardfdw_job_is_running);
 PG_FUNCTION_INFO_V1(shardfdw_start_job);
-PG_FUNCTION_INFO_V1(shardfdw_await_job);
+PG_FUNCTION_INFO_V1(shardfdw_wait_move);
+PG_FUNCTION_INFO_V1(shardfdw_wait_job);
 PG_FUNCTION_INFO_V1(shardfdw_cancel_job);
 
 /* Columns of shardfdw_internal.job that are read here. */
@@ -78,6 +80,8 @@ typedef struct JobRow
 {
 	char	   *state;
 	char	   *stage;
+	char	   *source;
+	char	   *mode;
 	char	   *role;
 	int			pid;
 	char	   *sqlstate;		/* these may be NULL */
@@ -282,6 +286,8 @@ read_row(int64 id, JobRow *row)
 
 		row->state = text_column(tuple, JOB_STATE, desc);
 		row->stage = text_column(tuple, JOB_STAGE, desc);
+		row->source = pstrdup(NameStr(*DatumGetName(heap_getattr(tuple, JOB_SOURCE, desc, &isnull))));
+		row->mode = text_column(tuple, JOB_MODE, desc);
 		row->role = pstrdup(NameStr(*DatumGetName(heap_getattr(tuple, JOB_ROLE, desc, &isnull))));
 		row->pid = DatumGetInt32(heap_getattr(tuple, JOB_PID, desc, &isnull));
 		row->sqlstate = text_column(tuple, JOB_SQLSTATE, desc);
@@ -384,11 +390,26 @@ await(int64 id, bool patient)
 	return row.state;
 }
 
-/* await_job(id bigint, patient boolean) -> text: its state */
+/* wait_job(id bigint) -> text: its state */
 Datum
-shardfdw_await_job(PG_FUNCTION_ARGS)
+shardfdw_wait_job(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_TEXT_P(cstring_to_text(await(PG_GETARG_INT64(0), PG_GETARG_BOOL(1))));
+	int64		id = PG_GETARG_INT64(0);
+	JobRow		row;
+
+	get_row(id, &row);
+	if (strcmp(row.state, "running") == 0)
+		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_wait('wait_job', %s, %s)",
+								 quote_literal_cstr(row.source), quote_literal_cstr(row.mode)));
+	PG_RETURN_TEXT_P(cstring_to_text(await(id, true)));
+}
+
+/* wait_move(id bigint) -> void */
+Datum
+shardfdw_wait_move(PG_FUNCTION_ARGS)
+{
+	(void) await(PG_GETARG_INT64(0), false);
+	PG_RETURN_VOID();
 }
 
 /* cancel_job(id bigint) -> boolean */
@@ -498,7 +519,17 @@ shardfdw_start_job(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
 				 errmsg("no background worker is free for a job"),
 				 errhint("Increase max_worker_processes.")));
-	id = await_row(handle, link);
+	PG_TRY();
+	{
+		id = await_row(handle, link);
+	}
+	PG_CATCH();
+	{
+		/* nobody would know its number */
+		TerminateBackgroundWorker(handle);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
 	dsm_detach(segment);
 	PG_RETURN_INT64(id);
 }

@@ -48,6 +48,7 @@
 #include "utils/guc.h"
 #include "utils/inval.h"
 #include "utils/json.h"
+#include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
@@ -246,6 +247,41 @@ check_group(const ShardMove *move)
 				 errhint("Start it again.")));
 }
 
+static bool
+is_among(VirtualTransactionId vxid, const VirtualTransactionId *others, int nothers)
+{
+	for (int i = 0; i < nothers; i++)
+	{
+		if (VirtualTransactionIdEquals(vxid, others[i]))
+			return true;
+	}
+	return false;
+}
+
+/* Locks a relation.  Raises when who waits for a job has locked it, and so would wait for ever. */
+static void
+lock_relation(const ShardMove *move, Oid relid, LOCKMODE mode)
+{
+	LOCKTAG		tag;
+	int			nholders;
+	int			nwaiting;
+	VirtualTransactionId *holders;
+	VirtualTransactionId *waiting = shard_moving_waiting(&nwaiting);
+
+	SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
+	holders = GetLockConflicts(&tag, mode, &nholders);
+	for (int i = 0; i < nholders; i++)
+	{
+		if (is_among(holders[i], waiting, nwaiting))
+			ereport(ERROR,
+					(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+					 errmsg("a session that waits for a job has used table %s in its transaction", get_rel_name(relid)),
+					 errdetail("Job " INT64_FORMAT " would wait for its end, and it for the job.", move->id),
+					 errhint("Wait for jobs in a transaction of its own.")));
+	}
+	LockRelationOid(relid, mode);
+}
+
 /* Locks the tables against everybody, since their partitions are about to be exchanged. */
 static void
 lock_parents(const ShardMove *move)
@@ -253,7 +289,7 @@ lock_parents(const ShardMove *move)
 	for (int i = 0; i < move->ntables; i++)
 		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".lock_schemas(%u)", move->tables[i].parent));
 	for (int i = 0; i < move->ntables; i++)
-		LockRelationOid(move->tables[i].parent, AccessExclusiveLock);
+		lock_relation(move, move->tables[i].parent, AccessExclusiveLock);
 }
 
 void
@@ -272,7 +308,7 @@ shard_place_lock(const ShardMove *move, int timeout_ms)
 	{
 		const ShardMoveTable *table = &move->tables[i];
 
-		LockRelationOid(table->relid, SHARD_MOVE_REPLACES(move) ? AccessExclusiveLock : ExclusiveLock);
+		lock_relation(move, table->relid, SHARD_MOVE_REPLACES(move) ? AccessExclusiveLock : ExclusiveLock);
 		if (!SearchSysCacheExists1(FOREIGNTABLEREL, ObjectIdGetDatum(table->relid)) ||
 			GetForeignServerIdByRelId(table->relid) != move->source)
 			ereport(ERROR,
@@ -463,17 +499,6 @@ static VirtualTransactionId *
 find_older(TransactionId limit, int *n)
 {
 	return GetCurrentVirtualXIDs(limit, true, false, PROC_IS_AUTOVACUUM | PROC_IN_VACUUM, n);
-}
-
-static bool
-is_among(VirtualTransactionId vxid, const VirtualTransactionId *others, int nothers)
-{
-	for (int i = 0; i < nothers; i++)
-	{
-		if (VirtualTransactionIdEquals(vxid, others[i]))
-			return true;
-	}
-	return false;
 }
 
 /* Keeps of vxids those that still have snapshots from before limit, and do not wait for a move.  Returns how many. */

@@ -33,8 +33,11 @@
 #include "storage/ipc.h"
 #include "tcop/tcopprot.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/memutils.h"
 #include "version.h"
+
+#define BEGIN_LOCK_TIMEOUT "5s"
 
 static ShardMove *
 make_move(const ShardJobArgs *args)
@@ -120,6 +123,8 @@ begin_job(ShardMove *move, const ShardJobArgs *args)
 {
 	shard_move_begin(move);
 	shard_version_check();
+	/* who waits for the row may have locked the tables */
+	(void) set_config_option("lock_timeout", BEGIN_LOCK_TIMEOUT, PGC_SUSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
 	shard_job_link(move, args);
 	if (!shard_moving_claim(move->id))
 		elog(ERROR, "job " INT64_FORMAT " is running already", move->id);
