@@ -102,7 +102,9 @@ my @words = ('', 'a', 'A', 'b', 'B', 'ab', 'a b', 'Zz', '%', '_x', "it's", '10',
 sub value
 {
 	my ($type) = @_;
-	return int(rand 14) - 1 if $type eq 'int' || $type eq 'big';
+	return int(rand 14) - 1 if $type eq 'int';
+	# some are more than an int can be
+	return int(rand 14) - 1 + (chance(0.15) ? 4294967296 : 0) if $type eq 'big';
 	return sprintf '%d.%04d', int(rand 8) - 1, pick(0, 0, 5000, 2500, 1) if $type eq 'num';
 	return pick(@words) if $type =~ /tx$|txt/;
 	return sprintf '2024-%02d-%02d %02d:%02d:00+00', pick(3, 10), pick(30, 31, 27), int rand 24, pick(0, 30) if $type eq 'tsz' && chance(0.5);
@@ -535,8 +537,10 @@ sub join_condition
 	my ($left, $right, $outer, $depth, $kind) = @_;
 	my $scope = { sources => [ @$left, $right ], outer => $outer };
 	my $type = pick('int', 'int', 'int', 'int', 'txt', 'num', 'dt', 'big', 'tsz', 'bool');
-	my @lefts  = columns_of({ sources => $left }, $type, 0);
-	my @rights = columns_of({ sources => [$right] }, $type, 0);
+	my $other = $type eq 'big' && chance(0.5) ? 'int' : $type eq 'int' && chance(0.08) ? 'big' : $type;
+	my ($of_left, $of_right) = chance(0.5) ? ($type, $other) : ($other, $type);
+	my @lefts  = columns_of({ sources => $left }, $of_left, 0);
+	my @rights = columns_of({ sources => [$right] }, $of_right, 0);
 	my @parts;
 
 	if ($type eq 'int' && chance(0.65))
