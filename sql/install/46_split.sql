@@ -27,25 +27,30 @@ COMMENT ON FUNCTION shardfdw_internal.shard_bound(regclass) IS
 CREATE FUNCTION shardfdw_internal.shard_key_type(shard regclass) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT format_type(a.atttypid, a.atttypmod) FROM pg_inherits i JOIN pg_partitioned_table p ON p.partrelid = i.inhparent
-	JOIN pg_attribute a ON a.attrelid = i.inhparent AND a.attnum = p.partattrs[0] WHERE i.inhrelid = shard
+	-- types whose input runs nobody's code, and whose texts are the same everywhere
+	SELECT format_type(t.oid, NULL) FROM pg_inherits i JOIN pg_partitioned_table p ON p.partrelid = i.inhparent
+	JOIN pg_attribute a ON a.attrelid = i.inhparent AND a.attnum = p.partattrs[0]
+	JOIN pg_type t ON t.oid = a.atttypid
+	WHERE i.inhrelid = shard AND (t.typtype = 'e' OR t.oid = ANY ('{smallint,integer,bigint,numeric,real,double precision,text,varchar,bpchar,"char",name,boolean,date,time,timestamp,timestamptz,uuid,bytea,oid,inet,cidr}'::regtype[]))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_key_type(regclass) IS
-	'Names the type of the first column of the partition key of a shard''s table. Returns null when that is an expression.';
+	'Names the type of the first column of the partition key of a shard''s table. Returns null when that is an expression, or of a type of which values cannot be told to nodes in a safe way.';
 
 CREATE FUNCTION shardfdw_internal.key_values(shard regclass, at text[]) RETURNS text[]
-	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 SET bytea_output = 'hex'
 AS $$
 DECLARE
 	result text[];
+	type CONSTANT text := shardfdw_internal.shard_key_type(shard);
 BEGIN
 	-- JSON has one way to write times
-	EXECUTE format('SELECT ARRAY(SELECT to_jsonb(x.v) #>> ''{}'' FROM unnest(%L::%s[]) WITH ORDINALITY x(v, ord) ORDER BY x.ord)', at, shardfdw_internal.shard_key_type(shard)) INTO result;
+	EXECUTE format('SELECT ARRAY(SELECT %s FROM unnest(%L::%s[]) WITH ORDINALITY x(v, ord) ORDER BY x.ord)',
+		CASE WHEN type IN ('date', 'time without time zone', 'timestamp without time zone', 'timestamp with time zone') THEN 'to_jsonb(x.v) #>> ''{}''' ELSE 'x.v::text' END, at, type) INTO result;
 	RETURN result;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.key_values(regclass, text[]) IS
-	'Reads values for the first column of a partition key as this session does. Returns them as texts that every session reads in the same way; raises the errors of its type.';
+	'Reads values for the first column of a partition key, whose type shard_key_type() knows, as this session does. Returns them as texts that every session reads in the same way; raises the errors of the type.';
 
 CREATE FUNCTION shardfdw_internal.are_among(shard regclass, literals text[], at text[]) RETURNS boolean[]
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -301,7 +306,7 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('shard %s cannot be split without values: table %s is not partitioned by HASH', shard, b.parent),
 			HINT = CASE b.strategy WHEN 'r' THEN 'Say where: at => the values at which the new shards begin, from the second on.' ELSE 'Say how: at => the values for the second of two new shards.' END;
 	ELSIF type IS NULL THEN
-		RETURN;					-- of an expression: check_split_key()
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('shard %s cannot be split: the first column of the key of table %s is an expression, or of a type for which that is not known to be safe', shard, b.parent);
 	ELSIF b.strategy = 'r' THEN
 		EXECUTE format('SELECT coalesce(quote_literal(x.v), ''NULL'') FROM (SELECT a.ord, a.v%2$s AS v, lag(a.v) OVER (ORDER BY a.ord)%2$s AS last FROM unnest(%3$L::%1$s[]) WITH ORDINALITY a(v, ord)) x WHERE (x.v IS NOT NULL AND x.v > %4$s AND (x.v < %5$s) AND (x.last IS NULL OR x.v > x.last)) IS NOT TRUE ORDER BY x.ord LIMIT 1', type,
 			CASE WHEN b.collates THEN ' COLLATE pg_catalog."C"' ELSE '' END, at,
@@ -418,6 +423,11 @@ BEGIN
 	IF pieces IS NOT NULL AND at IS NOT NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'pieces and at exclude each other', HINT = 'at says how many pieces there are.';
 	END IF;
+	IF shard IS NULL OR mode IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'shard, mode, verify and wait must not be null';
+	END IF;
+	-- before anything of the table's owner can run
+	PERFORM shardfdw_internal.check_group_here(shard, mode, 'split');
 	SELECT x.strategy INTO strategy FROM shardfdw_internal.shard_bound(shard) x;
 	at := CASE WHEN at IS NOT NULL AND shardfdw_internal.shard_key_type(shard) IS NOT NULL THEN shardfdw_internal.key_values(shard, at) ELSE coalesce(at, '{}') END;
 	-- by list there are two

@@ -29,6 +29,7 @@
 #include "catalog/moving.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_server.h"
+#include "catalog/partition.h"
 #include "catalog/pg_foreign_table.h"
 #include "fault.h"
 #include "foreign/fdwapi.h"
@@ -289,7 +290,14 @@ lock_parents(const ShardMove *move)
 	for (int i = 0; i < move->ntables; i++)
 		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".lock_schemas(%u)", move->tables[i].parent));
 	for (int i = 0; i < move->ntables; i++)
+	{
+		Oid			default_partition = get_default_partition_oid(move->tables[i].parent);
+
 		lock_relation(move, move->tables[i].parent, AccessExclusiveLock);
+		/* its bounds follow from those of the others */
+		if (OidIsValid(default_partition))
+			lock_relation(move, default_partition, AccessExclusiveLock);
+	}
 }
 
 void
