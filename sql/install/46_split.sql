@@ -28,7 +28,7 @@ CREATE FUNCTION shardfdw_internal.shard_key_type(shard regclass) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	-- types whose input runs nobody's code, and whose texts are the same everywhere
-	SELECT format_type(t.oid, NULL) FROM pg_inherits i JOIN pg_partitioned_table p ON p.partrelid = i.inhparent
+	SELECT format_type(t.oid, a.atttypmod) FROM pg_inherits i JOIN pg_partitioned_table p ON p.partrelid = i.inhparent
 	JOIN pg_attribute a ON a.attrelid = i.inhparent AND a.attnum = p.partattrs[0]
 	JOIN pg_type t ON t.oid = a.atttypid
 	WHERE i.inhrelid = shard AND (t.typtype = 'e' OR t.oid = ANY ('{smallint,integer,bigint,numeric,real,double precision,text,varchar,bpchar,"char",name,boolean,date,time,timestamp,timestamptz,uuid,bytea,oid,inet,cidr}'::regtype[]))
@@ -43,9 +43,9 @@ DECLARE
 	result text[];
 	type CONSTANT text := shardfdw_internal.shard_key_type(shard);
 BEGIN
-	-- JSON has one way to write times
+	-- JSON has one way to write times; of others their output function, no cast of somebody
 	EXECUTE format('SELECT ARRAY(SELECT %s FROM unnest(%L::%s[]) WITH ORDINALITY x(v, ord) ORDER BY x.ord)',
-		CASE WHEN type IN ('date', 'time without time zone', 'timestamp without time zone', 'timestamp with time zone') THEN 'to_jsonb(x.v) #>> ''{}''' ELSE 'x.v::text' END, at, type) INTO result;
+		CASE WHEN type IN ('date', 'time without time zone', 'timestamp without time zone', 'timestamp with time zone') THEN 'to_jsonb(x.v) #>> ''{}''' ELSE 'CASE WHEN x.v IS NOT NULL THEN format(''%s'', x.v) END' END, at, type) INTO result;
 	RETURN result;
 END
 $$;
@@ -85,6 +85,11 @@ BEGIN
 		ends := ARRAY(SELECT x FROM unnest(b.lowers) x WHERE x <> ALL (b.uppers))
 			|| ARRAY(SELECT format('(%s%s)', quote_literal(a.v), repeat(', MINVALUE', b.nkeys - 1)) FROM unnest(at) WITH ORDINALITY a(v, ord) ORDER BY a.ord)
 			|| ARRAY(SELECT x FROM unnest(b.uppers) x WHERE x <> ALL (b.lowers));
+		-- colocated tables may write equal bounds in several ways
+		IF cardinality(ends) <> pieces + 1 THEN
+			RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('these shards of table %s do not make up one', (SELECT i.inhparent::regclass FROM pg_inherits i WHERE i.inhrelid = parts[1])),
+				DETAIL = 'One has to begin where another ends, and both to write this alike.', HINT = 'The view shardfdw.shards shows the bounds.';
+		END IF;
 		RETURN ARRAY(SELECT format('FOR VALUES FROM %s TO %s', ends[n], ends[n + 1]) FROM generate_series(1, pieces) n);
 	ELSIF cardinality(at) = 0 THEN
 		RETURN ARRAY[format('FOR VALUES IN (%s)', b.list)];
@@ -94,7 +99,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.piece_bounds(regclass[], integer, text[]) IS
-	'Writes the bounds of what shards of one table become: so many pieces, by range divided at these values; by list those of other values, and those of these. Returns FOR VALUES clauses.';
+	'Writes the bounds of what shards of one table become: so many pieces, by range divided at these values; by list those of other values, and those of these. Returns FOR VALUES clauses; raises invalid_parameter_value for ranges that are not side by side.';
 
 CREATE FUNCTION shardfdw_internal.shard_pieces(shards regclass[], pieces integer, at text[]) RETURNS TABLE (relation regclass, number integer, name name, bounds text, is_first boolean)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -371,7 +376,7 @@ BEGIN
 	PERFORM shardfdw_internal.check_group_here(x.shard, mode, 'merged') FROM unnest(shards) x(shard);
 	SELECT count(DISTINCT x.node) AS nodes, count(DISTINCT x.parent) AS parents, min(b.strategy::text) AS strategy, count(*) FILTER (WHERE b.modulus IS NULL AND b.lower IS NULL AND b.list IS NULL) AS defaults,
 		count(DISTINCT b.modulus) AS moduli, count(DISTINCT b.remainder) AS remainders, max(b.modulus) AS modulus, count(DISTINCT b.remainder % greatest(1, b.modulus / cardinality(shards))) AS rests,
-		array_agg(b.lower) AS lowers, array_agg(b.upper) AS uppers, max(x.parent::text) AS parent INTO s
+		max(x.parent::text) AS parent INTO s
 	FROM shardfdw_internal.job_tables(shards) x CROSS JOIN LATERAL shardfdw_internal.shard_bound(x.relation) b
 	WHERE x.relation = ANY (shards);
 	IF s.parents > 1 THEN
@@ -380,11 +385,10 @@ BEGIN
 	IF s.defaults > 0 THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('the default partition of table %s cannot be merged', s.parent);
 	END IF;
-	IF s.strategy = 'h' AND (s.moduli > 1 OR s.remainders <> cardinality(shards) OR s.modulus % cardinality(shards) <> 0 OR s.rests > 1)
-		OR s.strategy = 'r' AND (SELECT count(*) FROM unnest(s.lowers) x WHERE x <> ALL (s.uppers)) <> 1 THEN
+	-- those by range: piece_bounds()
+	IF s.strategy = 'h' AND (s.moduli > 1 OR s.remainders <> cardinality(shards) OR s.modulus % cardinality(shards) <> 0 OR s.rests > 1) THEN
 		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('these shards of table %s do not make up one', s.parent),
-			DETAIL = CASE s.strategy WHEN 'h' THEN 'What can be merged are n shards of one modulus m whose remainders are r, r + m/n, r + 2m/n and so on.' ELSE 'What can be merged are shards of which one begins where another ends.' END,
-			HINT = 'The view shardfdw.shards shows the bounds.';
+			DETAIL = 'What can be merged are n shards of one modulus m whose remainders are r, r + m/n, r + 2m/n and so on.', HINT = 'The view shardfdw.shards shows the bounds.';
 	END IF;
 	IF s.nodes > 1 THEN
 		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('these shards of table %s are not on one node', s.parent), HINT = 'Move them to one node first (move_shard).';

@@ -355,7 +355,7 @@ await(int64 id, bool patient)
 	TimestampTz dropping_since = 0;
 	JobRow		row;
 
-	shard_moving_begin_wait();
+	shard_moving_begin_wait(id);
 	for (;;)
 	{
 		bool		running = shard_moving_is_running(id);
@@ -384,7 +384,7 @@ await(int64 id, bool patient)
 		}
 		pause_for_poll();
 	}
-	shard_moving_end_wait();
+	shard_moving_end_wait(id);
 	if (strcmp(row.state, "done") != 0 && strcmp(row.state, "running") != 0)
 		raise_error(id, &row);
 	return row.state;

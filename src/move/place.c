@@ -259,7 +259,7 @@ is_among(VirtualTransactionId vxid, const VirtualTransactionId *others, int noth
 	return false;
 }
 
-/* Locks a relation.  Raises when who waits for a job has locked it, and so would wait for ever. */
+/* Locks a relation.  Raises when who waits for this job has locked it, and so would wait for ever. */
 static void
 lock_relation(const ShardMove *move, Oid relid, LOCKMODE mode)
 {
@@ -267,7 +267,7 @@ lock_relation(const ShardMove *move, Oid relid, LOCKMODE mode)
 	int			nholders;
 	int			nwaiting;
 	VirtualTransactionId *holders;
-	VirtualTransactionId *waiting = shard_moving_waiting(&nwaiting);
+	VirtualTransactionId *waiting = shard_moving_waiting(move->id, &nwaiting);
 
 	SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
 	holders = GetLockConflicts(&tag, mode, &nholders);
@@ -276,8 +276,8 @@ lock_relation(const ShardMove *move, Oid relid, LOCKMODE mode)
 		if (is_among(holders[i], waiting, nwaiting))
 			ereport(ERROR,
 					(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
-					 errmsg("a session that waits for a job has used table %s in its transaction", get_rel_name(relid)),
-					 errdetail("Job " INT64_FORMAT " would wait for its end, and it for the job.", move->id),
+					 errmsg("a session that waits for job " INT64_FORMAT " has used table %s in its transaction", move->id, get_rel_name(relid)),
+					 errdetail("The job would wait for the transaction's end, and it for the job."),
 					 errhint("Wait for jobs in a transaction of its own.")));
 	}
 	LockRelationOid(relid, mode);
@@ -516,7 +516,7 @@ keep_older(TransactionId limit, VirtualTransactionId *vxids, int n)
 	int			nnow;
 	int			nwaiting;
 	VirtualTransactionId *now = find_older(limit, &nnow);
-	VirtualTransactionId *waiting = shard_moving_waiting(&nwaiting);
+	VirtualTransactionId *waiting = shard_moving_waiting(0, &nwaiting);
 	int			nkept = 0;
 
 	for (int i = 0; i < n; i++)
