@@ -115,6 +115,8 @@ pg_stat_statements.track = all
 pg_stat_statements.track_planning = on
 pg_stat_statements.track_utility = off
 compute_query_id = on
+# its statements would be in the view, too
+shardfdw.recovery_interval = 0
 CONF
 	$server->restart;
 	$c->safe_psql('CREATE EXTENSION IF NOT EXISTS pg_stat_statements');

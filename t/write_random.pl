@@ -36,7 +36,8 @@ my @features    = $ENV{DML_FEATURES} ? split /,/, $ENV{DML_FEATURES} : @DmlRando
 my $max_diags   = 12;
 
 # What docs/limits.md says is refused on sharded tables, or answered in another way: the statement, the SQLSTATE of the
-# sharded table, why, and "role" when it is so for a user with row security only, "triggers" when for tables with triggers. The plain run then gets an error in the place of the statement.
+# sharded table, why, and "role" when it is so for a user with row security only, "triggers" when for tables with triggers,
+# "repeatable" when at REPEATABLE READ. The plain run then gets an error in the place of the statement.
 my @refused = (
 	[ qr/^MERGE INTO .* SET .*\bSELECT/s, qr/0A000/, 'MERGE with a sub-select in SET' ],
 	[ qr/^MERGE INTO .* WHEN .*(?:\bto_char|COLLATE other)/s, qr/0A000/, 'MERGE with what depends on the locale' ],
@@ -49,6 +50,7 @@ my @refused = (
 	[ qr/^(?:WITH .*)?UPDATE (\S+) .*SET/s, qr/0A000/, 'the shard key changed where triggers would have to be fired', 'triggers' ],
 	[ qr/^(?:EXECUTE)/s, qr/0A000/, 'a prepared statement of that kind', 'any triggers' ],
 	[ qr/^ALTER TABLE (\S+) ADD COLUMN .*(?:serial|IDENTITY)/, qr/0A000/, 'a column filled row by row where triggers would fire', 'triggers' ],
+	[ qr/^ALTER TABLE (\S+) ADD COLUMN .*(?:serial|IDENTITY)/, qr/0A000/, 'a column filled row by row at REPEATABLE READ', 'repeatable' ],
 	[ qr/^CREATE TRIGGER .* REFERENCING|^CREATE CONSTRAINT TRIGGER/, qr/0A000|42809/, 'triggers with transition tables, constraint triggers' ],
 	[ qr/^REINDEX/, qr/25001/, 'REINDEX of a partitioned table inside a transaction' ],
 	[ qr/UNIQUE|PRIMARY KEY/, qr/0A000/, 'a unique key without the shard key' ],
@@ -179,7 +181,7 @@ sub compare
 			my $table = $1;
 			my $if = $refused->[3] // '';
 			next unless $code =~ $refused->[1];
-			next if $if eq 'role' && !$script->role || $if eq 'triggers' && !$script->triggered($table) || $if eq 'any triggers' && !%{ $script->{triggers} };
+			next if $if eq 'role' && !$script->role || $if eq 'repeatable' && !$script->repeatable || $if eq 'triggers' && !$script->triggered($table) || $if eq 'any triggers' && !%{ $script->{triggers} };
 			run('p', 'SELECT 1 / 0') if $script->state ne 'none';
 			$refusals{ $refused->[2] }++;
 			return { ok => 0 };

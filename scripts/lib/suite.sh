@@ -100,6 +100,10 @@ suite_finish() {
 		say "what failed"
 		cat "$SUITE_TMP/details"
 	fi
+	if [ -s "$SUITE_TMP/short" ]; then
+		say "in short"
+		cat "$SUITE_TMP/short"
+	fi
 	note "$((SECONDS / 60)) min $((SECONDS % 60)) s in all"
 	printf '%s passed, %s failed\n' "$NPASSED" "$NFAILED"
 	[ "$NFAILED" -eq 0 ] || exit 1
@@ -290,6 +294,10 @@ suite_tap_end() {
 	if [ "$rc" -ne 0 ]; then
 		grep -q '^not ok ' "$dir.out" || failed "$file ended with $rc$([ "$rc" -ne 124 ] || echo ' (timed out)')"
 		{
+			printf '%s: ' "$file"
+			suite_first_failure "$dir.out"
+		} >>"$SUITE_TMP/short"
+		{
 			printf -- '--- %s\n' "$file"
 			grep -v '^ok ' "$dir.out" | tail -n 40 || true
 			show_tail "$dir/tmp_check/log/regress_log_$name" 30
@@ -299,6 +307,20 @@ suite_tap_end() {
 		failed "$file printed no plan"
 	fi
 	stop_servers_below "$dir"
+}
+
+# The first assertion that failed, with what was said around it: a test may say why before it or after it.
+suite_first_failure() {
+	local line
+
+	line=$(grep -n -m 1 '^not ok ' "$1" | cut -d : -f 1 || true)
+	if [ -n "$line" ]; then
+		echo "line $line of its output"
+		sed -n "$((line > 15 ? line - 15 : 1)),$((line + 10))p" "$1" | grep -v '^ok ' | cut -c 1-500
+	else
+		echo 'it ends with'
+		tail -n 5 "$1" | cut -c 1-500
+	fi
 }
 
 # What the servers of a TAP file complained of last; their logs' names begin with $1.

@@ -742,7 +742,11 @@ sub done
 	}
 	elsif ($sql =~ /^(BEGIN|START)/)
 	{
-		@$marks = ([ '', copy_of($self->{d}), $self->{role} ]) if $self->{state} eq 'none';
+		if ($self->{state} eq 'none')
+		{
+			@$marks = ([ '', copy_of($self->{d}), $self->{role} ]);
+			$self->{repeatable} = $sql =~ /REPEATABLE READ/;
+		}
 		$self->{state} = 'open';
 	}
 	elsif ($sql =~ /^SAVEPOINT (\w+)/) { push @$marks, [ $1, copy_of($self->{d}), $self->{role} ] if $self->{state} ne 'none'; }
@@ -765,5 +769,6 @@ sub done
 sub state { return $_[0]{state}; }
 sub triggered { my ($self, $table) = @_; return $self->{triggers}{ $table eq $self->{d}{name} ? 'd' : $table eq 'va' ? 'a' : $table }; }
 sub role { return $_[0]{role}; }
+sub repeatable { return $_[0]{state} ne 'none' && $_[0]{repeatable}; }
 
 1;
