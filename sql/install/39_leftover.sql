@@ -46,7 +46,8 @@ BEGIN
 	FROM jsonb_array_elements(note->'tables') t CROSS JOIN LATERAL shardfdw_internal.servers_of((t->>'schema')::name, (t->>'table')::name) s;
 	-- it may take long, and is not needed for the rest; before that, since the tables may get other owners; ends by itself, so that the rest does not wait for it
 	validation := ARRAY(SELECT format('SET LOCAL lock_timeout = ''2s''; SET LOCAL statement_timeout = ''25s''; %s', t->>'validate') FROM jsonb_array_elements(placed) t WHERE (t->>'placed')::boolean AND t->>'validate' <> '');
-	RETURN validation || format('DO %L', format($body$
+	-- nor does it stay on the node with its locks when the caller has given it up
+	RETURN validation || format('SET LOCAL statement_timeout = ''25s''; DO %L', format($body$
 DECLARE
 	t record;
 	doomed text[] := '{}';

@@ -9,13 +9,16 @@
 #include "access/table.h"
 #include "catalog/colocate.h"
 #include "catalog/group.h"
+#include "catalog/option.h"
 #include "catalog/partition.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_partitioned_table.h"
 #include "catalog/shard_map.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -35,7 +38,30 @@ lock_table(Oid relid)
 	return false;
 }
 
-/* All partitioned tables, as OIDs. */
+/*
+ * Does a partitioned table have a foreign table of ours for a partition?  Looked at without a lock:
+ * who has locked a table that is none of ours is not waited for.
+ */
+static bool
+may_be_sharded(Oid relid)
+{
+	Relation	rel = table_open(InheritsRelationId, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	bool		result;
+
+	/* all of them are, or it is not sharded: so the first one tells */
+	ScanKeyInit(&key, Anum_pg_inherits_inhparent, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
+	scan = systable_beginscan(rel, InheritsParentIndexId, true, NULL, 1, &key);
+	tuple = systable_getnext(scan);
+	result = HeapTupleIsValid(tuple) && shard_option_is_ours(((Form_pg_inherits) GETSTRUCT(tuple))->inhrelid);
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return result;
+}
+
+/* The partitioned tables that may be sharded, as OIDs. */
 static List *
 partitioned_tables(void)
 {
@@ -45,7 +71,12 @@ partitioned_tables(void)
 	HeapTuple	tuple;
 
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-		oids = lappend_oid(oids, ((Form_pg_partitioned_table) GETSTRUCT(tuple))->partrelid);
+	{
+		Oid			relid = ((Form_pg_partitioned_table) GETSTRUCT(tuple))->partrelid;
+
+		if (may_be_sharded(relid))
+			oids = lappend_oid(oids, relid);
+	}
 	systable_endscan(scan);
 	table_close(rel, AccessShareLock);
 	return oids;
