@@ -164,6 +164,13 @@ sub contents
 	return join "\n", sort map { "$_->[0] $_->[1]" } @{ $result->{rows} };
 }
 
+# What an error says, or undef.
+sub said
+{
+	my ($result) = @_;
+	return $result->{error} ? join ' - ', grep { defined } @{ $result->{error} }{qw(M D)} : undef;
+}
+
 my (%refusals, %errors, %tags, $norder, $ndefinitions);
 
 # Runs one statement on both; returns nothing, or what differs: { kind, plain, sharded, message }.
@@ -191,7 +198,7 @@ sub compare
 	my $plain_code = $plain->{error} ? $plain->{error}{C} : '';
 	my %end = (ok => !$plain->{error}, plain_error => $plain->{error}, tag => $plain->{tags}[-1]);
 
-	return { %end, kind => "sharded: $code", message => $sharded->{error}{M}, plain => outcome($plain), sharded => outcome($sharded) }
+	return { %end, kind => "sharded: $code", message => said($sharded), plain => outcome($plain), sharded => outcome($sharded) }
 	  if $code =~ /^(XX|conn)/ && $plain_code !~ /^XX/;
 	return { %end, timeout => 1 } if grep { $_ eq '57014' } $code, $plain_code;
 	return { %end, order => 1 } if $code ne $plain_code && $code =~ $row_errors && $plain_code =~ $row_errors;
@@ -200,7 +207,7 @@ sub compare
 	my ($one, $two) = (outcome($plain), outcome($sharded));
 	return \%end if $one eq $two;
 	my $kind = $code || $plain_code ? "plain: " . ($plain_code || 'succeeds') . ", sharded: " . ($code || 'succeeds') : 'rows or tag';
-	return { %end, kind => $kind, plain => $one, sharded => $two, message => ($sharded->{error} // $plain->{error} // {})->{M} };
+	return { %end, kind => $kind, plain => $one, sharded => $two, message => said($sharded) // said($plain) };
 }
 
 # ---- one script ----------------------------------------------------------------------------------
