@@ -256,6 +256,21 @@ for my $statement ('INSERT INTO ref VALUES (1)', 'ALTER TABLE ref ADD COLUMN n i
 	$c->node_safe_psql(3, 'DROP TABLE IF EXISTS ref');
 }
 
+# Nobody waits for what the transaction itself has read over other connections, ended or not
+make_tables();
+$c->safe_psql(q{SET client_min_messages = warning; CREATE SCHEMA side; CREATE TABLE side.source (id int PRIMARY KEY, t text); SELECT shardfdw.shard_table('side.source', shards => 2); CREATE TABLE side.sink (LIKE side.source INCLUDING ALL); SELECT shardfdw.shard_table('side.sink', shards => 2);
+	INSERT INTO side.source SELECT i, repeat('t', 500) FROM generate_series(1, 20000) i});
+my $lock = q{SELECT count(*) FROM shardfdw.run_on_shards('sharded', 'LOCK TABLE %s')};
+for my $between ('INSERT INTO side.sink TABLE side.source', 'DECLARE rest CURSOR FOR TABLE side.source; FETCH 1 FROM rest', 'DECLARE rest CURSOR FOR TABLE side.source; FETCH 1 FROM rest; INSERT INTO side.sink VALUES (1)')
+{
+	for my $statement ('ALTER TABLE sharded ALTER v TYPE bigint', 'TRUNCATE sharded', 'DROP TABLE sharded', 'CREATE INDEX ON sharded (v)', 'ALTER TABLE reference ADD COLUMN n int', 'TRUNCATE reference', 'ALTER SCHEMA public RENAME TO renamed', $lock)
+	{
+		($rc, $out, $err) = $c->psql("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM sharded JOIN reference USING (id); $between; $statement"
+			  . ($between =~ /CURSOR/ ? '; MOVE ALL FROM rest' : '') . '; ROLLBACK');
+		is($err, '', "$statement after $between");
+	}
+}
+
 # Aggregates: no node computes one by a function as it was
 $c->safe_psql(q{CREATE FUNCTION one(int, int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT coalesce($1, 0) + 1'; CREATE FUNCTION plus(int, int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT coalesce($1, 0) + coalesce($2, 0)'; INSERT INTO used SELECT generate_series(1, 20)});
 my $count = q{(SFUNC = one, STYPE = int, COMBINEFUNC = plus)};

@@ -101,7 +101,7 @@ shard_ddl_batch_run(ShardDdlBatch *batch)
 
 	if (!batch->keeps_definition)
 		check_no_job(batch->table, shardnos, ncommands);
-	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
+	shard_command_run(commands, ncommands, SHARD_COMMAND_EXCLUSIVE, false);
 	shard_command_free(commands, ncommands);
 }
 

@@ -193,20 +193,20 @@ shard_reference_run_commands(ShardReferenceWrite *write, ShardCommand *commands,
 	{
 		int64		nchanged = rows_changed(&commands[i]);
 
-		if (count != SHARD_REFERENCE_COUNT_NONE && nchanged != nrows)
+		if (nchanged != nrows)
 			run_again(write, &commands[i], nrows, nchanged, count);
 	}
 	shard_command_free(commands, ncommands);
 }
 
 void
-shard_reference_run_everywhere(ShardReferenceWrite *write, const char *sql, int nparams,
-							   const char **params, int64 nrows, ShardReferenceCount count)
+shard_reference_run_exclusive(ShardReferenceWrite *write, const char *sql)
 {
-	ShardCommand *commands = make_commands(write, write->nodes, sql, nparams, params);
+	int			ncommands = list_length(write->nodes);
+	ShardCommand *commands = make_commands(write, write->nodes, sql, 0, NULL);
 
-	shard_reference_run_commands(write, commands, list_length(write->nodes), nrows, count);
-	pfree(commands);
+	shard_command_run(commands, ncommands, SHARD_COMMAND_EXCLUSIVE, false);
+	shard_command_free(commands, ncommands);
 }
 
 /* Ends the array literals and appends them to params. */
@@ -235,10 +235,13 @@ shard_reference_run_arrays(ShardReferenceWrite *write, const char *sql, ShardRef
 	const char **params = palloc(sizeof(char *) *
 								 (keys->ncolumns + (values ? values->ncolumns : 0)));
 	int			nparams = end_arrays(keys, params, 0);
+	ShardCommand *commands;
 
 	if (values)
 		nparams = end_arrays(values, params, nparams);
-	shard_reference_run_everywhere(write, sql, nparams, params, nrows, count);
+	commands = make_commands(write, write->nodes, sql, nparams, params);
+	shard_reference_run_commands(write, commands, list_length(write->nodes), nrows, count);
+	pfree(commands);
 	pfree(params);
 	empty_arrays(keys);
 	if (values)

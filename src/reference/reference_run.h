@@ -30,7 +30,6 @@ extern void shard_reference_run_end(ShardReferenceWrite *write, MemoryContext ca
 /* What to do when a node has changed fewer rows than it should. */
 typedef enum ShardReferenceCount
 {
-	SHARD_REFERENCE_COUNT_NONE, /* counts do not matter */
 	SHARD_REFERENCE_COUNT_ONCE, /* an error */
 	SHARD_REFERENCE_COUNT_AGAIN,	/* settle and run it once more, which changes all rows again */
 	SHARD_REFERENCE_COUNT_REST	/* settle and run it once more, which changes the others */
@@ -47,10 +46,8 @@ extern void shard_reference_run_settle(ShardReferenceWrite *write);
 extern void shard_reference_run_commands(ShardReferenceWrite *write, ShardCommand *commands,
 										 int ncommands, int64 nrows, ShardReferenceCount count);
 
-/* Runs one command with parameters on all nodes. */
-extern void shard_reference_run_everywhere(ShardReferenceWrite *write, const char *sql,
-										   int nparams, const char **params,
-										   int64 nrows, ShardReferenceCount count);
+/* Runs a command that locks the copies against reading. */
+extern void shard_reference_run_exclusive(ShardReferenceWrite *write, const char *sql);
 
 /* A chunk: the arrays of keys, then those of values (NULL: none), which are emptied. */
 extern void shard_reference_run_arrays(ShardReferenceWrite *write, const char *sql,

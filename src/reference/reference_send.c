@@ -173,8 +173,7 @@ shard_reference_send_truncate(Relation rel)
 					"SELECT pg_catalog.string_agg('ONLY ' || r.relid::pg_catalog.regclass, ', ') INTO relations FROM r; "
 					"EXECUTE 'TRUNCATE ' || relations; END",
 					quote_literal_cstr(write.relation));
-	shard_reference_run_everywhere(&write, psprintf("DO %s", quote_literal_cstr(body)), 0, NULL,
-								   0, SHARD_REFERENCE_COUNT_NONE);
+	shard_reference_run_exclusive(&write, psprintf("DO %s", quote_literal_cstr(body)));
 	shard_reference_run_end(&write, caller_cxt);
 }
 

@@ -52,7 +52,7 @@ static ShardCommandMode
 parse_mode(const char *mode)
 {
 	if (strcmp(mode, "write") == 0)
-		return SHARD_COMMAND_WRITE;
+		return SHARD_COMMAND_EXCLUSIVE;
 	if (strcmp(mode, "read") == 0)
 		return SHARD_COMMAND_READ;
 	if (strcmp(mode, "autocommit") == 0)

@@ -279,7 +279,7 @@ rename_on_nodes(List *parts, const char *schema, const char *newname)
 		commands[ncommands].userid = GetUserId();
 		commands[ncommands++].sql = rename_text(schema, newname, &names);
 	}
-	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
+	shard_command_run(commands, ncommands, SHARD_COMMAND_EXCLUSIVE, false);
 	shard_command_free(commands, ncommands);
 	return nodes;
 }

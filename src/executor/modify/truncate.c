@@ -17,6 +17,7 @@ void
 shardExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
 {
 	Oid			serverid = InvalidOid;
+	ShardCommand command = {0};
 	List	   *relids = NIL;
 	ListCell   *lc;
 
@@ -34,6 +35,9 @@ shardExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
 		relids = lappend_oid(relids, relid);
 	}
 
-	(void) shard_command_write(serverid, GetUserId(),
-							   shard_dml_truncate(relids, behavior, restart_seqs), NULL);
+	command.serverid = serverid;
+	command.userid = GetUserId();
+	command.sql = shard_dml_truncate(relids, behavior, restart_seqs);
+	shard_command_run(&command, 1, SHARD_COMMAND_EXCLUSIVE, false);
+	shard_command_free(&command, 1);
 }

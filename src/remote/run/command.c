@@ -43,7 +43,8 @@ make_run(ShardCommand *commands, int ncommands, ShardCommandMode mode, bool noer
 	run->commands = commands;
 	run->mode = mode;
 	run->noerror = noerror;
-	run->guarded = noerror && mode == SHARD_COMMAND_WRITE;
+	run->writes = mode == SHARD_COMMAND_WRITE || mode == SHARD_COMMAND_EXCLUSIVE;
+	run->guarded = noerror && run->writes;
 	commands[0].memory = run->cxt;
 	run->snapshot_cxt = AllocSetContextCreate(run->cxt, "shardfdw snapshot", ALLOCSET_SMALL_SIZES);
 	if (mode == SHARD_COMMAND_WATCH)
@@ -115,8 +116,11 @@ acquire(ShardCommandRun *run, ShardCommandLane *lane)
 	switch (run->mode)
 	{
 		case SHARD_COMMAND_WRITE:
+		case SHARD_COMMAND_EXCLUSIVE:
 			lane->conn = shard_txn_writer_start(lane->pool->key_serverid, lane->pool->key_userid,
 												GetCurrentTransactionNestLevel());
+			if (run->mode == SHARD_COMMAND_EXCLUSIVE)
+				shard_txn_end_readers(lane->pool);
 			break;
 		case SHARD_COMMAND_READ:
 			shard_stream_drain_below(lane->pool, GetCurrentTransactionNestLevel());
@@ -319,22 +323,6 @@ shard_command_run(ShardCommand *commands, int ncommands, ShardCommandMode mode, 
 	PG_END_TRY();
 	release_lanes(run, false);
 	MemoryContextDelete(run->snapshot_cxt);
-}
-
-int64
-shard_command_write(Oid serverid, Oid userid, const char *sql, const char *label)
-{
-	ShardCommand command = {0};
-	int64		affected;
-
-	command.serverid = serverid;
-	command.userid = userid;
-	command.sql = sql;
-	command.label = label;
-	shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
-	affected = atoll(PQcmdTuples(command.result));
-	shard_command_free(&command, 1);
-	return affected;
 }
 
 bool

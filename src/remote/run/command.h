@@ -13,6 +13,7 @@
 typedef enum ShardCommandMode
 {
 	SHARD_COMMAND_WRITE,		/* in this transaction, on the node's writing connection */
+	SHARD_COMMAND_EXCLUSIVE,	/* the same; may lock what this transaction has read over other connections, which end before */
 	SHARD_COMMAND_READ,			/* like a reader: sees this transaction's writes if any */
 	SHARD_COMMAND_AUTOCOMMIT,	/* outside any transaction, committed by itself */
 	SHARD_COMMAND_SETTLE,		/* the same; fails where a node has not answered within SHARD_COMMAND_SETTLE_MS */
@@ -47,7 +48,7 @@ typedef struct ShardCommand
 /*
  * Runs ncommands, those of different nodes at the same time, those of one node
  * in order.  With noerror a failure is kept in .error and the others go on
- * (in WRITE mode each command then runs in a savepoint of its own); without it
+ * (in WRITE and EXCLUSIVE mode each command then runs in a savepoint of its own); without it
  * the first failure is raised after all have ended.
  * Memory: the results are freed with the context that is current at the call, or
  * earlier by shard_command_free().  Callers only read them, and never call PQclear().
@@ -57,9 +58,6 @@ extern void shard_command_run(ShardCommand *commands, int ncommands,
 
 /* Frees what a run of these commands has given: their results, not their errors. */
 extern void shard_command_free(ShardCommand *commands, int ncommands);
-
-/* One command in WRITE mode. Returns rows affected. */
-extern int64 shard_command_write(Oid serverid, Oid userid, const char *sql, const char *label);
 
 /* Has this transaction's snapshot of the node been taken, so that a command in WRITE mode would see it as of then? */
 extern bool shard_command_is_fixed(Oid serverid, Oid userid);

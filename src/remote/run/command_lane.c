@@ -28,7 +28,7 @@ append_prefix(ShardCommandRun *run, ShardCommandLane *lane, StringInfo text)
 	StringInfoData xact;
 
 	initStringInfo(&xact);
-	if (run->mode == SHARD_COMMAND_WRITE)
+	if (run->writes)
 	{
 		shard_txn_check_writer(lane->conn);
 		shard_txn_writer_preamble(lane->conn, GetCurrentTransactionNestLevel(), &xact);
@@ -257,7 +257,7 @@ end_step(ShardCommandRun *run, int laneno)
 	check_answer(&run->commands[lane->current], lane->conn);
 
 	/* COMMIT or ROLLBACK in the text of a command would break the transaction of all nodes. */
-	if (run->mode == SHARD_COMMAND_WRITE && !in_xact)
+	if (run->writes && !in_xact)
 	{
 		lane->conn->state = SHARD_CONN_BROKEN;
 		ereport(ERROR,

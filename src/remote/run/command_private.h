@@ -51,6 +51,7 @@ typedef struct ShardCommandRun
 	int			nlanes;
 	ShardCommandMode mode;
 	bool		noerror;
+	bool		writes;			/* in this transaction */
 	bool		guarded;		/* each command in a savepoint */
 	int			timeout_ms;		/* WATCH and SETTLE; else 0 */
 	TimestampTz deadline;		/* the same */

@@ -623,31 +623,29 @@ pick_writer(ShardPool *pool)
 	return conn;
 }
 
+/* Does a stream of this transaction's snapshot read over conn? */
+static bool
+is_held_reader(const ShardConn *conn, const ShardPool *pool)
+{
+	return conn != pool->writer && conn->holder != NULL && conn->xact.snapshot == xact_snapshot;
+}
+
 /*
- * In a transaction with one snapshot: makes the new writer of pool import it, and
- * waits for that.  Then the readers' transactions on the node end, since the writer
- * could wait for their locks for ever.
+ * Ends the transactions of this transaction's readers on the node of pool, but not of those
+ * that are held, nor of the exporter while a stream may have sent its import, which the node
+ * has not carried out yet.
  */
 static void
-take_over_snapshot(ShardPool *pool, int level)
+end_idle_readers(ShardPool *pool)
 {
-	StringInfoData buf;
 	dlist_iter	iter;
 	bool		importing = false;
 
-	shard_connection_finish(pool->writer);
-	initStringInfo(&buf);
-	append_writer_begin(pool->writer, level, &buf);
-	if (buf.len > 0)
-		shard_connection_exec(pool->writer, buf.data);
-	pfree(buf.data);
-
-	/* A stream may have sent its import, which the node has not carried out yet. */
 	dlist_foreach(iter, &pool->conns)
 	{
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
 
-		if (conn != pool->writer && conn->holder != NULL && conn->xact.snapshot == xact_snapshot)
+		if (is_held_reader(conn, pool))
 			importing = true;
 	}
 	dlist_foreach(iter, &pool->conns)
@@ -658,6 +656,49 @@ take_over_snapshot(ShardPool *pool, int level)
 			!(importing && shard_snapshot_is_exporter(conn)))
 			end_read_transaction(conn, xact_snapshot);
 	}
+}
+
+void
+shard_txn_end_readers(ShardPool *pool)
+{
+	dlist_iter	iter;
+	bool		again = xact_snapshot != NULL;
+
+	while (again)
+	{
+		again = false;
+		dlist_foreach(iter, &pool->conns)
+		{
+			ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+			if (!is_held_reader(conn, pool))
+				continue;
+			shard_connection_yield(conn);	/* which may close others */
+			again = true;
+			break;
+		}
+	}
+	if (xact_snapshot)
+		end_idle_readers(pool);
+}
+
+/*
+ * In a transaction with one snapshot: makes the new writer of pool import it, and
+ * waits for that.  Then the readers' transactions on the node end, since the writer
+ * could wait for their locks for ever.
+ */
+static void
+take_over_snapshot(ShardPool *pool, int level)
+{
+	StringInfoData buf;
+
+	shard_connection_finish(pool->writer);
+	initStringInfo(&buf);
+	append_writer_begin(pool->writer, level, &buf);
+	if (buf.len > 0)
+		shard_connection_exec(pool->writer, buf.data);
+	pfree(buf.data);
+	end_idle_readers(pool);
 }
 
 ShardConn *

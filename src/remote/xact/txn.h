@@ -30,6 +30,13 @@ extern ShardConn *shard_txn_writer_start(Oid serverid, Oid userid, int level);
 extern void shard_txn_writer_preamble(ShardConn *conn, int level, StringInfo buf);
 
 /*
+ * In a transaction with one snapshot, whose writer on the node of pool has been started: ends
+ * what reads there over other connections, held or not, since the writer could wait for its
+ * locks for ever.  For statements that lock more than rows.
+ */
+extern void shard_txn_end_readers(ShardPool *pool);
+
+/*
  * One more connection that writes on the node in this transaction, without a
  * holder but perhaps still connecting; the node's writer must have been started
  * before.  NULL when the pool's cap allows no more, and always at REPEATABLE
