@@ -28,7 +28,7 @@ BEGIN
 END $$;
 COPY t FROM PROGRAM $$seq 10 | awk '{ print $1 "\t1\tx" }'$$ (FILTER 'fails', ON_ERROR ignore);
 SELECT count(*) FROM t;
-SET statement_timeout = 1;
+SET statement_timeout = 300;
 COPY t FROM PROGRAM 'sleep 1; seq 1 10' (ON_ERROR ignore);
 RESET statement_timeout;
 SELECT count(*) FROM t;
