@@ -28,6 +28,8 @@ sub release
 	return;
 }
 
+sub wait_for_no_job { $c->wait_for(q{SELECT count(*) = 0 FROM shardfdw.jobs WHERE state = 'running'}); return; }
+
 sub place { my ($table) = @_; return $c->safe_psql("SELECT node FROM shardfdw.shards WHERE shard = '${table}_00'::regclass"); }
 
 sub start_move
@@ -214,7 +216,27 @@ $job = start_move('named', 'node3', 'copying');
 like(($c->psql("BEGIN; UPDATE named SET v = v + 1; SELECT shardfdw.wait_job($job)"))[2], qr/cannot wait in a transaction that has used nodes/, 'nor for a job that has been begun before');
 release('move_copied');
 is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'others wait for it');
-like(($c->psql("BEGIN; EXPLAIN SELECT * FROM named; SELECT shardfdw.split_shard('named_00')"))[2], qr/a session that waits for job \d+ has used table named in its transaction/, 'a split needs a lock that its caller keeps from it');
+like(($c->psql("BEGIN; EXPLAIN SELECT * FROM named; SELECT shardfdw.split_shard('named_00')"))[2], qr/job \d+ waits for a lock of this transaction/, 'a split needs a lock that its caller keeps from it');
+wait_for_no_job();
+$c->safe_psql(q{CREATE TABLE aside (); CREATE TABLE solo (id int PRIMARY KEY); SELECT shardfdw.shard_table('solo', 'id', shards => 1, nodes => '{node1}', colocate_with => NULL)});
+for my $way ('', 'by way of another session')
+{
+	# the second job waits for the node, and looks at its tables when its turn has come
+	hold('move_copied');
+	my $first = start_move('named', 'node2', 'copying');
+	my $second = $c->ask(q{SELECT shardfdw.move_shard('solo_00', 'node2', wait => false)});
+	my ($waiter, $between) = map { $c->coordinator->background_psql('postgres', on_error_stop => 0) } 1, 2;
+	$waiter->query_safe('BEGIN; LOCK TABLE ONLY ' . ($way ? 'aside' : 'solo'));
+	$between->query_until(qr/begun/, "BEGIN; LOCK TABLE ONLY solo;\n\\echo begun\nLOCK TABLE aside;\n") if $way;
+	$waiter->query_until(qr/begun/, "\\echo begun\nSELECT shardfdw.wait_job($second);\n");
+	release('move_copied');
+	$waiter->query('ROLLBACK');
+	like($waiter->{stderr}, qr/job $second waits for a lock of this transaction/, "who waits for a job that waits for him is told so $way");
+	$between->query('ROLLBACK');
+	$_->quit for $waiter, $between;
+	is($c->ask("SELECT shardfdw.wait_job($first), shardfdw.wait_job($second)"), 'done|done', 'and the job, which is of another session, goes on');
+	$c->ask(q{SELECT shardfdw.move_shard('named_00', 'node3'), shardfdw.move_shard('solo_00', 'node1')});
+}
 like(($c->psql("BEGIN; LOCK TABLE named; SELECT shardfdw.move_shard('named_00', 'node2', wait => false)"))[2], qr/the process of the job could not begin/, 'so does the beginning of a job');
 is($c->safe_psql("SELECT count(*) FROM named"), $c->safe_psql("SELECT count(*) FROM named WHERE id > 0"), 'the table is as it was');
 # a snapshot from before the job

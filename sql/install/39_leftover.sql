@@ -173,7 +173,7 @@ BEGIN
 	IF wait THEN
 		BEGIN
 			PERFORM shardfdw_internal.wait_move(id);
-		EXCEPTION WHEN query_canceled THEN
+		EXCEPTION WHEN query_canceled OR active_sql_transaction THEN
 			PERFORM shardfdw.cancel_job(id);
 			RAISE;
 		END;

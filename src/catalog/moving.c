@@ -30,7 +30,7 @@
 /* Advisory locks of kinds that no SQL function takes.  Unlike others, they last over errors. */
 #define JOB_LOCK_KIND 16
 #define TURN_LOCK_KIND 17
-#define WAIT_LOCK_KIND 18		/* share: waits for a job; of id 0: for any */
+#define WAIT_LOCK_KIND 18		/* of number 0, share: waits for a job */
 
 PG_FUNCTION_INFO_V1(shardfdw_hold_shards);
 
@@ -110,33 +110,29 @@ shardfdw_hold_shards(PG_FUNCTION_ARGS)
 }
 
 void
-shard_moving_begin_wait(int64 id)
+shard_moving_begin_wait(void)
 {
 	LOCKTAG		tag;
 
 	set_tag(&tag, 0, WAIT_LOCK_KIND);
 	(void) LockAcquire(&tag, ShareLock, false, false);
-	set_tag(&tag, id, WAIT_LOCK_KIND);
-	(void) LockAcquire(&tag, ShareLock, false, false);
 }
 
 void
-shard_moving_end_wait(int64 id)
+shard_moving_end_wait(void)
 {
 	LOCKTAG		tag;
 
-	set_tag(&tag, id, WAIT_LOCK_KIND);
-	LockRelease(&tag, ShareLock, false);
 	set_tag(&tag, 0, WAIT_LOCK_KIND);
 	LockRelease(&tag, ShareLock, false);
 }
 
 VirtualTransactionId *
-shard_moving_waiting(int64 id, int *n)
+shard_moving_waiting(int *n)
 {
 	LOCKTAG		tag;
 
-	set_tag(&tag, id, WAIT_LOCK_KIND);
+	set_tag(&tag, 0, WAIT_LOCK_KIND);
 	return GetLockConflicts(&tag, ExclusiveLock, n);
 }
 

@@ -26,13 +26,12 @@ extern void shard_moving_take_turn(Oid classid, Oid objid);
 extern void shard_moving_give_turn(Oid classid, Oid objid);
 
 /*
- * Who waits for job id, until the call of end_wait, or the end of the transaction.  waiting: their
- * transactions, *n: how many; id 0: those that wait for any job.  No job waits for these, since
- * jobs wait for each other's turns.
+ * Who waits for a job, until the call of end_wait, or the end of the transaction.  waiting: their
+ * transactions, *n: how many.  No job waits for these, since jobs wait for each other's turns.
  */
-extern void shard_moving_begin_wait(int64 id);
-extern void shard_moving_end_wait(int64 id);
-extern VirtualTransactionId *shard_moving_waiting(int64 id, int *n);
+extern void shard_moving_begin_wait(void);
+extern void shard_moving_end_wait(void);
+extern VirtualTransactionId *shard_moving_waiting(int *n);
 
 /* The table of jobs. */
 extern Oid	shard_moving_journal(void);

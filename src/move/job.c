@@ -34,6 +34,8 @@
 #include "postmaster/bgworker.h"
 #include "storage/dsm.h"
 #include "storage/latch.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -348,6 +350,38 @@ raise_error(int64 id, const JobRow *row)
 			 errcontext("job " INT64_FORMAT, id)));
 }
 
+/*
+ * Raises when the process pid waits for a lock of this transaction, perhaps by way of others: who
+ * waits for it would wait for ever.  Core finds no deadlock, since this process waits for no lock.
+ */
+static void
+check_not_blocked(int64 id, int pid)
+{
+	PGPROC	   *proc = BackendPidGetProc(pid);
+	List	   *pids = list_make1_int(pid);
+
+	/* looking at all locks is not for nothing */
+	if (!proc || (proc->wait_event_info & 0xFF000000) != PG_WAIT_LOCK)
+		return;
+	for (int i = 0; i < list_length(pids); i++)
+	{
+		ArrayType  *array = DatumGetArrayTypeP(DirectFunctionCall1(pg_blocking_pids, Int32GetDatum(list_nth_int(pids, i))));
+		Datum	   *blockers;
+		int			nblockers;
+
+		deconstruct_array(array, INT4OID, sizeof(int32), true, TYPALIGN_INT, &blockers, NULL, &nblockers);
+		for (int j = 0; j < nblockers; j++)
+			pids = list_append_unique_int(pids, DatumGetInt32(blockers[j]));
+	}
+	if (list_member_int(pids, MyProcPid))
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("job " INT64_FORMAT " waits for a lock of this transaction", id),
+				 errdetail("The transaction would wait for the job's end, and the job for that of the transaction."),
+				 errhint("Wait for jobs in a transaction of its own.")));
+	list_free(pids);
+}
+
 /* Waits for the end of a job; patient: also for what is left to do after its switch. */
 static char *
 await(int64 id, bool patient)
@@ -355,7 +389,7 @@ await(int64 id, bool patient)
 	TimestampTz dropping_since = 0;
 	JobRow		row;
 
-	shard_moving_begin_wait(id);
+	shard_moving_begin_wait();
 	for (;;)
 	{
 		bool		running = shard_moving_is_running(id);
@@ -382,9 +416,10 @@ await(int64 id, bool patient)
 				break;
 			}
 		}
+		check_not_blocked(id, row.pid);
 		pause_for_poll();
 	}
-	shard_moving_end_wait(id);
+	shard_moving_end_wait();
 	if (strcmp(row.state, "done") != 0 && strcmp(row.state, "running") != 0)
 		raise_error(id, &row);
 	return row.state;

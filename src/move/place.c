@@ -248,41 +248,6 @@ check_group(const ShardMove *move)
 				 errhint("Start it again.")));
 }
 
-static bool
-is_among(VirtualTransactionId vxid, const VirtualTransactionId *others, int nothers)
-{
-	for (int i = 0; i < nothers; i++)
-	{
-		if (VirtualTransactionIdEquals(vxid, others[i]))
-			return true;
-	}
-	return false;
-}
-
-/* Locks a relation.  Raises when who waits for this job has locked it, and so would wait for ever. */
-static void
-lock_relation(const ShardMove *move, Oid relid, LOCKMODE mode)
-{
-	LOCKTAG		tag;
-	int			nholders;
-	int			nwaiting;
-	VirtualTransactionId *holders;
-	VirtualTransactionId *waiting = shard_moving_waiting(move->id, &nwaiting);
-
-	SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
-	holders = GetLockConflicts(&tag, mode, &nholders);
-	for (int i = 0; i < nholders; i++)
-	{
-		if (is_among(holders[i], waiting, nwaiting))
-			ereport(ERROR,
-					(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
-					 errmsg("a session that waits for job " INT64_FORMAT " has used table %s in its transaction", move->id, get_rel_name(relid)),
-					 errdetail("The job would wait for the transaction's end, and it for the job."),
-					 errhint("Wait for jobs in a transaction of its own.")));
-	}
-	LockRelationOid(relid, mode);
-}
-
 /* Locks the tables against everybody, since their partitions are about to be exchanged. */
 static void
 lock_parents(const ShardMove *move)
@@ -293,10 +258,10 @@ lock_parents(const ShardMove *move)
 	{
 		Oid			default_partition = get_default_partition_oid(move->tables[i].parent);
 
-		lock_relation(move, move->tables[i].parent, AccessExclusiveLock);
+		LockRelationOid(move->tables[i].parent, AccessExclusiveLock);
 		/* its bounds follow from those of the others */
 		if (OidIsValid(default_partition))
-			lock_relation(move, default_partition, AccessExclusiveLock);
+			LockRelationOid(default_partition, AccessExclusiveLock);
 	}
 }
 
@@ -316,7 +281,7 @@ shard_place_lock(const ShardMove *move, int timeout_ms)
 	{
 		const ShardMoveTable *table = &move->tables[i];
 
-		lock_relation(move, table->relid, SHARD_MOVE_REPLACES(move) ? AccessExclusiveLock : ExclusiveLock);
+		LockRelationOid(table->relid, SHARD_MOVE_REPLACES(move) ? AccessExclusiveLock : ExclusiveLock);
 		if (!SearchSysCacheExists1(FOREIGNTABLEREL, ObjectIdGetDatum(table->relid)) ||
 			GetForeignServerIdByRelId(table->relid) != move->source)
 			ereport(ERROR,
@@ -509,6 +474,17 @@ find_older(TransactionId limit, int *n)
 	return GetCurrentVirtualXIDs(limit, true, false, PROC_IS_AUTOVACUUM | PROC_IN_VACUUM, n);
 }
 
+static bool
+is_among(VirtualTransactionId vxid, const VirtualTransactionId *others, int nothers)
+{
+	for (int i = 0; i < nothers; i++)
+	{
+		if (VirtualTransactionIdEquals(vxid, others[i]))
+			return true;
+	}
+	return false;
+}
+
 /* Keeps of vxids those that still have snapshots from before limit, and do not wait for a move.  Returns how many. */
 static int
 keep_older(TransactionId limit, VirtualTransactionId *vxids, int n)
@@ -516,7 +492,7 @@ keep_older(TransactionId limit, VirtualTransactionId *vxids, int n)
 	int			nnow;
 	int			nwaiting;
 	VirtualTransactionId *now = find_older(limit, &nnow);
-	VirtualTransactionId *waiting = shard_moving_waiting(0, &nwaiting);
+	VirtualTransactionId *waiting = shard_moving_waiting(&nwaiting);
 	int			nkept = 0;
 
 	for (int i = 0; i < n; i++)
