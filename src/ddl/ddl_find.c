@@ -13,14 +13,17 @@
 #include "catalog/dependency.h"
 #include "catalog/index.h"
 #include "catalog/indexing.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/reference.h"
 #include "catalog/shard_map.h"
 #include "ddl/ddl_find.h"
 #include "ddl/ddl_send.h"
 #include "ddl/ddl_text.h"
 #include "deparse/print_settings.h"
+#include "foreign/foreign.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -317,4 +320,41 @@ shard_ddl_find_statistics(const ShardDdlTable *table, const char *name)
 
 	shard_ddl_ask(table, ask_statistics, take_named, &question);
 	return question.found;
+}
+
+static char *
+ask_referrers(const ShardDdlTable *table, List *shardnos, void *arg)
+{
+	return psprintf("SELECT DISTINCT s.no, n.nspname, c.relname FROM (VALUES %s) s(no, shard, name) "
+					"JOIN pg_constraint k ON k.confrelid = s.shard AND k.contype = 'f' AND k.conrelid <> k.confrelid "
+					"JOIN pg_class c ON c.oid = k.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace",
+					list_shards(table, shardnos, ""));
+}
+
+static void
+take_referrer(const ShardDdlTable *table, int shardno, int nfields, const char *const *fields, void *arg)
+{
+	List	  **found = arg;
+	Oid			nspid = get_namespace_oid(fields[0], true);
+	Oid			relid = OidIsValid(nspid) ? get_relname_relid(fields[1], nspid) : InvalidOid;
+	ShardDdlShard shard;
+
+	if (!OidIsValid(relid) ||
+		!(shard_reference_is(relid) ||
+		  (shard_ddl_table_shard(relid, &shard) && shard.serverid == table->shards[shardno].serverid)))
+		ereport(ERROR,
+				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+				 errmsg("table %s on node \"%s\" refers to table \"%s\", and is none of the coordinator's",
+						quote_qualified_identifier(fields[0], fields[1]),
+						GetForeignServer(table->shards[shardno].serverid)->servername, table->name)));
+	*found = list_append_unique_oid(*found, relid);
+}
+
+List *
+shard_ddl_find_referrers(const ShardDdlTable *table)
+{
+	List	   *found = NIL;
+
+	shard_ddl_ask(table, ask_referrers, take_referrer, &found);
+	return list_delete_oid(found, table->relid);
 }

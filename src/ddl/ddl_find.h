@@ -44,4 +44,11 @@ extern bool shard_ddl_find_foreign_key(const ShardDdlTable *table, const char *n
 /* Extended statistics: names on each shard, NULL where there are none. */
 extern char **shard_ddl_find_statistics(const ShardDdlTable *table, const char *name);
 
+/*
+ * The tables here whose tables on nodes refer by a foreign key to table's there: shards and
+ * reference tables (OIDs, without table itself).  Errors: dependent_objects_still_exist for a table that is
+ * of the node alone.
+ */
+extern List *shard_ddl_find_referrers(const ShardDdlTable *table);
+
 #endif

@@ -365,7 +365,7 @@ shard_dml_copy(Oid relid, List *attnos, bool binary)
 }
 
 char *
-shard_dml_truncate(List *relids, DropBehavior behavior, bool restart_seqs)
+shard_dml_truncate(List *relids, bool restart_seqs)
 {
 	StringInfoData buf;
 	ListCell   *lc;
@@ -376,7 +376,5 @@ shard_dml_truncate(List *relids, DropBehavior behavior, bool restart_seqs)
 		appendStringInfo(&buf, "%s%s", lc == list_head(relids) ? "" : ", ",
 						 remote_name(lfirst_oid(lc)));
 	appendStringInfoString(&buf, restart_seqs ? " RESTART IDENTITY" : " CONTINUE IDENTITY");
-	if (behavior == DROP_CASCADE)
-		appendStringInfoString(&buf, " CASCADE");
 	return buf.data;
 }

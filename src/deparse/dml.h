@@ -108,6 +108,6 @@ extern char *shard_dml_delete(Oid relid, List *returning);
 extern char *shard_dml_copy(Oid relid, List *attnos, bool binary);
 
 /* TRUNCATE of shards (OidList) that live on one node. */
-extern char *shard_dml_truncate(List *relids, DropBehavior behavior, bool restart_seqs);
+extern char *shard_dml_truncate(List *relids, bool restart_seqs);
 
 #endif

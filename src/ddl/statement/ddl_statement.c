@@ -50,6 +50,8 @@ take_over(ShardDdlCall *call)
 			return shard_ddl_grant(call);
 		case T_LockStmt:
 			return shard_ddl_lock(call);
+		case T_TruncateStmt:
+			return shard_ddl_truncate(call);
 		case T_ConstraintsSetStmt:
 			return shard_ddl_set_constraints(call);
 		case T_CreateTrigStmt:

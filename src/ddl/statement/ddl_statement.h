@@ -42,6 +42,7 @@ extern bool shard_ddl_set_schema(ShardDdlCall *call);
 extern bool shard_ddl_comment(ShardDdlCall *call);
 extern bool shard_ddl_grant(ShardDdlCall *call);
 extern bool shard_ddl_lock(ShardDdlCall *call);
+extern bool shard_ddl_truncate(ShardDdlCall *call);
 extern bool shard_ddl_set_constraints(ShardDdlCall *call);
 extern bool shard_ddl_create_trigger(ShardDdlCall *call);
 extern bool shard_ddl_create_statistics(ShardDdlCall *call);

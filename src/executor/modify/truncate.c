@@ -12,7 +12,10 @@
 #include "remote/run/command.h"
 #include "utils/rel.h"
 
-/* Core calls this once per server, with all tables to be truncated there. */
+/*
+ * Core calls this once per server, with all tables to be truncated there.  The node does not
+ * cascade: whom that would concern has been found before (ddl/statement/ddl_truncate.c).
+ */
 void
 shardExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
 {
@@ -37,7 +40,7 @@ shardExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
 
 	command.serverid = serverid;
 	command.userid = GetUserId();
-	command.sql = shard_dml_truncate(relids, behavior, restart_seqs);
+	command.sql = shard_dml_truncate(relids, restart_seqs);
 	shard_command_run(&command, 1, SHARD_COMMAND_EXCLUSIVE, false);
 	shard_command_free(&command, 1);
 }

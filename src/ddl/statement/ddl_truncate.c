@@ -1,0 +1,136 @@
+/*
+ * ddl_truncate.c
+ *	  TRUNCATE ... CASCADE of tables that have tables on nodes.
+ *
+ * Foreign keys between shards, and of shards to reference tables, are on the nodes alone, so core
+ * does not know whom they concern.  The tables that it would add are added here: they go
+ * through its checks of rights, its triggers and locks.  Nodes are never asked to cascade
+ * (executor/modify/truncate.c).
+ */
+#include "postgres.h"
+
+#include "catalog/heap.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/shard_map.h"
+#include "ddl/ddl_find.h"
+#include "ddl/statement/ddl_statement.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
+#include "utils/lsyscache.h"
+
+static void
+check_rights(Oid relid)
+{
+	AclResult	result = pg_class_aclcheck(relid, GetUserId(), ACL_TRUNCATE);
+
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, get_relkind_objtype(get_rel_relkind(relid)), get_rel_name(relid));
+}
+
+/* Before a table that the statement names is locked; core checks the rest. */
+static void
+check_named(const RangeVar *relation, Oid relid, Oid old_relid, void *arg)
+{
+	if (OidIsValid(relid) && shard_ddl_table_maybe(relid))
+		check_rights(relid);
+}
+
+/* Of shards, those that are all of a table are the table. */
+static List *
+join_shards(List *relids)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, relids)
+	{
+		Oid			relid = lfirst_oid(lc);
+		Oid			top = get_rel_relispartition(relid) ? shard_map_top(relid) : relid;
+		const ShardDdlTable *table = top != relid ? shard_ddl_table(top) : NULL;
+		bool		whole = table != NULL;
+
+		for (int i = 0; whole && i < table->nshards; i++)
+			whole = list_member_oid(relids, table->shards[i].relid);
+		result = list_append_unique_oid(result, whole ? top : relid);
+	}
+	return result;
+}
+
+/* Does a partitioned table among relids have relid? */
+static bool
+is_part(Oid relid, const List *relids)
+{
+	return list_member_oid(relids, relid) ||
+		(get_rel_relispartition(relid) && list_member_oid(relids, shard_map_top(relid)));
+}
+
+/* Appends to relids those of added that are not yet in them, locked, and tells of them. */
+static List *
+append_new(List *relids, List *added)
+{
+	ListCell   *lc;
+
+	foreach(lc, added)
+	{
+		Oid			relid = lfirst_oid(lc);
+
+		if (is_part(relid, relids))
+			continue;
+		check_rights(relid);
+		LockRelationOid(relid, AccessExclusiveLock);
+		ereport(NOTICE,
+				(errmsg("truncate cascades to table \"%s\"", get_rel_name(relid))));
+		relids = lappend_oid(relids, relid);
+	}
+	return relids;
+}
+
+bool
+shard_ddl_truncate(ShardDdlCall *call)
+{
+	TruncateStmt *stmt = castNode(TruncateStmt, call->pstmt->utilityStmt);
+	List	   *relids = NIL;
+	List	   *alone = NIL;		/* named with ONLY */
+	ListCell   *lc;
+	int			nnamed;
+
+	if (stmt->behavior != DROP_CASCADE)
+		return false;
+	foreach(lc, stmt->relations)
+	{
+		RangeVar   *relation = lfirst_node(RangeVar, lc);
+		Oid			relid = RangeVarGetRelid(relation, NoLock, true);
+
+		if (!shard_ddl_table_maybe(relid))
+			continue;
+		relid = RangeVarGetRelidExtended(relation, AccessExclusiveLock, 0, check_named, NULL);
+		relids = list_append_unique_oid(relids, relid);
+		if (!relation->inh)
+			alone = lappend_oid(alone, relid);
+	}
+	nnamed = list_length(relids);
+
+	/* the list grows */
+	for (int i = 0; i < list_length(relids); i++)
+	{
+		Oid			relid = list_nth_oid(relids, i);
+		ShardDdlTable *table = shard_ddl_table(relid);
+		List	   *emptied = list_member_oid(alone, relid) ? list_make1_oid(relid) : find_all_inheritors(relid, AccessExclusiveLock, NULL);
+
+		relids = append_new(relids, heap_truncate_find_FKs(emptied));
+		if (table != NULL)
+			relids = append_new(relids, join_shards(shard_ddl_find_referrers(table)));
+	}
+	if (list_length(relids) == nnamed)
+		return false;
+
+	stmt = copyObject(stmt);
+	for_each_from(lc, relids, nnamed)
+		stmt->relations = lappend(stmt->relations,
+								  makeRangeVar(get_namespace_name(get_rel_namespace(lfirst_oid(lc))), get_rel_name(lfirst_oid(lc)), -1));
+	shard_ddl_run_core_with(call, (Node *) stmt, false);
+	return true;
+}

@@ -1,0 +1,61 @@
+# TRUNCATE ... CASCADE: foreign keys that only the nodes have are followed as core follows its own.
+
+use strict;
+use warnings;
+
+use ShardCluster;
+use Test::More;
+
+my $c = ShardCluster->new(nodes => 2);
+for my $server ($c->coordinator, $c->nodes) { $server->safe_psql('postgres', 'CREATE ROLE low LOGIN'); }
+$c->safe_psql("CREATE USER MAPPING FOR low SERVER node$_ OPTIONS (user 'postgres', password_required 'false')") for 1, 2;
+
+# the same tables as shards (s) and as plain ones (p): b refers to a, c to b, d to the reference table r, and so does the local table l
+for my $schema ('s', 'p')
+{
+	$c->safe_psql(qq{CREATE SCHEMA $schema; SET search_path = $schema;
+		CREATE TABLE r (id int PRIMARY KEY); CREATE TABLE a (id int PRIMARY KEY, v int); CREATE TABLE b (LIKE a INCLUDING ALL); CREATE TABLE c (LIKE a INCLUDING ALL);
+		CREATE TABLE d (LIKE a INCLUDING ALL); CREATE TABLE l (id int REFERENCES r); CREATE TABLE fired (name text);
+		CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS \$\$BEGIN INSERT INTO $schema.fired VALUES (TG_TABLE_NAME); RETURN NULL; END\$\$});
+	$c->safe_psql(qq{SELECT shardfdw.replicate_table('s.r'), shardfdw.shard_table('s.a', shards => 3), shardfdw.shard_table('s.b', colocate_with => 's.a'), shardfdw.shard_table('s.c', colocate_with => 's.a'), shardfdw.shard_table('s.d', shards => 2)})
+	  if $schema eq 's';
+	$c->safe_psql(qq{SET search_path = $schema;
+		ALTER TABLE b ADD FOREIGN KEY (id) REFERENCES a; ALTER TABLE c ADD FOREIGN KEY (id) REFERENCES b; ALTER TABLE d ADD FOREIGN KEY (v) REFERENCES r; ALTER TABLE a ADD CONSTRAINT own CHECK (id > 0);
+		CREATE TRIGGER note AFTER TRUNCATE ON c EXECUTE FUNCTION note(); CREATE TRIGGER note AFTER TRUNCATE ON d EXECUTE FUNCTION note();
+		GRANT USAGE ON SCHEMA $schema TO low; GRANT TRUNCATE, SELECT ON a, b, r, l TO low; GRANT SELECT ON c, d TO low; GRANT INSERT ON fired TO low});
+}
+
+my $fill = q{INSERT INTO r SELECT generate_series(1, 9); INSERT INTO a SELECT i, i FROM generate_series(1, 9) i; INSERT INTO b TABLE a; INSERT INTO c TABLE a; INSERT INTO d TABLE a; INSERT INTO l TABLE r};
+my $rest = q{SELECT (SELECT count(*) FROM r), (SELECT count(*) FROM a), (SELECT count(*) FROM b), (SELECT count(*) FROM c), (SELECT count(*) FROM d), (SELECT count(*) FROM l), (SELECT string_agg(name, ' ' ORDER BY name) FROM fired)};
+
+# What a statement does: notices and errors, and what is left.
+sub outcome
+{
+	my ($schema, $statement) = @_;
+	my ($rc, $out, $err) = $c->psql("SET search_path = $schema; BEGIN; $fill; $statement; RESET ROLE; $rest; ROLLBACK", on_error_stop => 1);
+	$err =~ s/^psql:\S+ //mg;
+	my @lines = sort grep { !/^DETAIL/ } split /\n/, $err;
+	# which table comes first, and so what is said before an error, is no matter
+	@lines = grep { !/^NOTICE/ } @lines if $err =~ /^ERROR/m;
+	$err = join "\n", @lines;
+	return "$out\n$err";
+}
+
+for my $statement ('TRUNCATE a CASCADE', 'TRUNCATE b CASCADE', 'TRUNCATE c CASCADE', 'TRUNCATE r CASCADE', 'TRUNCATE a, r CASCADE', 'TRUNCATE a, b, c', 'TRUNCATE a, d CASCADE',
+	'SET ROLE low; TRUNCATE a CASCADE', 'SET ROLE low; TRUNCATE r CASCADE', 'SET ROLE low; TRUNCATE d CASCADE', 'SET ROLE low; TRUNCATE l CASCADE', 'TRUNCATE nothing CASCADE',
+	'DECLARE k CURSOR FOR SELECT * FROM c ORDER BY id; FETCH 1 FROM k; TRUNCATE a CASCADE', q{DO 'BEGIN EXECUTE ''TRUNCATE b CASCADE''; END'})
+{
+	is(outcome('s', $statement), outcome('p', $statement), $statement);
+}
+like(outcome('s', 'SET ROLE low; TRUNCATE a CASCADE'), qr/permission denied for table c/, 'rights are needed for all of them');
+
+# a shard by itself takes the shards with it that refer to it
+$c->safe_psql("SET search_path = s; $fill");
+is($c->safe_psql('SET client_min_messages = warning; SET search_path = s; TRUNCATE a_00 CASCADE; SELECT (SELECT count(*) FROM a) = (SELECT count(*) FROM c), (SELECT count(*) FROM a WHERE id IS NOT NULL) BETWEEN 1 AND 8'), 't|t', 'one shard');
+
+# what the coordinator does not know is not emptied
+$c->node_safe_psql(1, 'CREATE TABLE s.own (id int REFERENCES s.r); INSERT INTO s.own SELECT 1');
+$c->psql_fails_like('TRUNCATE s.r CASCADE', qr/2BP01: table s.own on node "node1" refers to table "r", and is none of the coordinator's/, 'a table of the node alone');
+is($c->node_safe_psql(1, 'SELECT count(*) FROM s.own'), 1, 'which keeps its rows');
+
+done_testing();
