@@ -271,6 +271,18 @@ for my $between ('INSERT INTO side.sink TABLE side.source', 'DECLARE rest CURSOR
 	}
 }
 
+# What a cursor reads on nodes is in use, like what it reads here: reference tables and single shards, too
+make_tables();
+for my $level ('READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE')
+{
+	my $cursor = "BEGIN ISOLATION LEVEL $level; DECLARE rest CURSOR FOR SELECT p.id, (SELECT count(*) + 0 * random()::int FROM sharded s JOIN reference r ON r.id = s.v WHERE s.id <= p.id OFFSET 0) FROM plain p ORDER BY 1; FETCH 1 FROM rest";
+	for my $statement ('TRUNCATE reference', 'DROP TABLE reference', 'ALTER TABLE reference ADD COLUMN n int', 'CREATE INDEX ON reference (v)', 'TRUNCATE sharded_00', 'TRUNCATE sharded_00 CASCADE', 'DROP FOREIGN TABLE sharded_01')
+	{
+		$c->psql_fails_like("$cursor; $statement", qr/55006: cannot $1 "$2" because it is being used by active queries/, "$level: $statement") if $statement =~ /^(TRUNCATE|DROP TABLE|DROP FOREIGN TABLE|ALTER TABLE|CREATE INDEX)(?: ON)? (\w+)/;
+	}
+	is($c->safe_psql("$cursor; CLOSE rest; TRUNCATE sharded_00; TRUNCATE reference; DROP FOREIGN TABLE sharded_01; ROLLBACK"), '1|1', "$level: not when it is closed");
+}
+
 # Aggregates: no node computes one by a function as it was
 $c->safe_psql(q{CREATE FUNCTION one(int, int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT coalesce($1, 0) + 1'; CREATE FUNCTION plus(int, int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT coalesce($1, 0) + coalesce($2, 0)'; INSERT INTO used SELECT generate_series(1, 20)});
 my $count = q{(SFUNC = one, STYPE = int, COMBINEFUNC = plus)};

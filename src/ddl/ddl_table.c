@@ -23,6 +23,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/reference.h"
+#include "catalog/shard_map.h"
 #include "commands/defrem.h"
 #include "commands/tablecmds.h"
 #include "compat.h"
@@ -351,6 +352,23 @@ shard_ddl_table_check_unused(const ShardDdlTable *table, const char *command)
 		CheckTableNotInUse(rel, command);
 		relation_close(rel, NoLock);
 	}
+}
+
+void
+shard_ddl_table_check_parent_unused(Oid relid, const char *command)
+{
+	Relation	rel;
+
+	if (!shard_ddl_table_maybe(relid) || get_rel_relkind(relid) != RELKIND_FOREIGN_TABLE)
+		return;
+	rel = relation_open(shard_map_top(relid), AccessShareLock);
+	/* once here */
+	if (rel->rd_refcnt > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("cannot %s \"%s\" because it is being used by active queries in this session",
+						command, get_rel_name(relid))));
+	relation_close(rel, NoLock);
 }
 
 char *

@@ -84,6 +84,12 @@ extern void shard_ddl_table_sort(ShardDdlTable *table);
 extern char *shard_ddl_table_object(const ShardDdlTable *table, const ShardDdlShard *shard, const char *object);
 
 /*
+ * Scans of a sharded table hold the table open, not its shards: raises ERRCODE_OBJECT_IN_USE
+ * when relid is a shard of a table that this session is reading.
+ */
+extern void shard_ddl_table_check_parent_unused(Oid relid, const char *command);
+
+/*
  * For commands that lock readers out and that core runs even while a cursor of the
  * session is open: on the nodes they would wait for the session's own connections.
  * Errors: object_in_use, as core raises it for other commands.

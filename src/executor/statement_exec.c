@@ -152,7 +152,7 @@ statement_begin(CustomScanState *node, EState *estate, int eflags)
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 
-	state->rels = shard_scan_open_rels(state->plan->relids);
+	state->rels = shard_scan_open_rels(estate, state->plan->relids);
 	state->run_cxt = AllocSetContextCreate(estate->es_query_cxt, "shard statement",
 										   ALLOCSET_SMALL_SIZES);
 	if (state->plan->returns_rows)

@@ -373,6 +373,13 @@ shard_ddl_drop(ShardDdlCall *call)
 
 	if (stmt->concurrent)
 		return shard_ddl_drop_index_concurrently(call);
+	if (stmt->removeType == OBJECT_FOREIGN_TABLE)
+	{
+		ListCell   *lc;
+
+		foreach(lc, stmt->objects)
+			shard_ddl_table_check_parent_unused(shard_ddl_table_named(lfirst_node(List, lc), 0), "DROP FOREIGN TABLE");
+	}
 	run_collected(call, stmt->behavior == DROP_CASCADE);
 	return true;
 }

@@ -1,8 +1,8 @@
 /*
  * ddl_truncate.c
- *	  TRUNCATE ... CASCADE of tables that have tables on nodes.
+ *	  TRUNCATE of tables that have tables on nodes: what is done before core does it.
  *
- * Foreign keys between shards, and of shards to reference tables, are on the nodes alone, so core
+ * CASCADE: foreign keys between shards, and of shards to reference tables, are on the nodes alone, so core
  * does not know whom they concern.  The tables that it would add are added here: they go
  * through its checks of rights, its triggers and locks.  Nodes are never asked to cascade
  * (executor/modify/truncate.c).
@@ -97,6 +97,8 @@ shard_ddl_truncate(ShardDdlCall *call)
 	ListCell   *lc;
 	int			nnamed;
 
+	foreach(lc, stmt->relations)
+		shard_ddl_table_check_parent_unused(RangeVarGetRelid(lfirst_node(RangeVar, lc), NoLock, true), "TRUNCATE");
 	if (stmt->behavior != DROP_CASCADE)
 		return false;
 	foreach(lc, stmt->relations)

@@ -40,6 +40,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "catalog/reference.h"
 #include "catalog/route.h"
 #include "executor/executor.h"
 #include "executor/scan/fdw_executor.h"
@@ -93,16 +94,25 @@ resolve_maps(ShardScanState *state)
  * Core opens the tables only of scans with a scanrelid.  While a table is open, the
  * session itself cannot alter or drop it (55006), under a cursor or in a function's
  * loop.  Otherwise such a command would wait for ever for the scan's transactions on
- * the nodes.
+ * the nodes, or would change what the scan is still to read there: reference tables, too,
+ * any of which the nodes may read for it.
  */
 List *
-shard_scan_open_rels(List *relids)
+shard_scan_open_rels(const EState *estate, List *relids)
 {
 	List	   *rels = NIL;
 	ListCell   *lc;
 
 	foreach(lc, relids)
 		rels = lappend(rels, table_open(lfirst_oid(lc), NoLock));
+	foreach(lc, estate->es_range_table)
+	{
+		const RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+
+		if (rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_RELATION &&
+			rte->relid >= FirstNormalObjectId && shard_reference_is(rte->relid))
+			rels = lappend(rels, table_open(rte->relid, NoLock));
+	}
 	return rels;
 }
 
@@ -275,7 +285,7 @@ shardBeginForeignScan(ForeignScanState *node, int eflags)
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 
-	state->rels = shard_scan_open_rels(state->plan->relids);
+	state->rels = shard_scan_open_rels(estate, state->plan->relids);
 	state->decoder = create_decoder(node, state->plan);
 	state->run_cxt = AllocSetContextCreate(estate->es_query_cxt, "shard scan",
 										   ALLOCSET_DEFAULT_SIZES);

@@ -117,10 +117,10 @@ typedef struct ShardScanState
 } ShardScanState;
 
 /*
- * Opens the tables of a plan, which are locked already, for as long as it runs: the
- * session's own DDL finds them in use.  Memory: current context.
+ * Opens the tables of a plan, and the reference tables of its statement, which are locked
+ * already, for as long as it runs: the session's own DDL finds them in use.  Memory: current context.
  */
-extern List *shard_scan_open_rels(List *relids);
+extern List *shard_scan_open_rels(const EState *estate, List *relids);
 extern void shard_scan_close_rels(List *rels);
 
 /*
