@@ -1,6 +1,6 @@
 /*
  * ddl_object.c
- *	  SET SCHEMA, COMMENT, LOCK TABLE, CREATE TRIGGER and SET CONSTRAINTS of tables that have tables on nodes.
+ *	  SET SCHEMA, COMMENT, LOCK TABLE, TRUNCATE, CREATE TRIGGER and SET CONSTRAINTS of tables that have tables on nodes.
  */
 #include "postgres.h"
 
@@ -16,6 +16,7 @@
 #include "catalog/pg_constraint.h"
 #include "commands/dbcommands.h"
 #include "compat.h"
+#include "ddl/ddl_cascade.h"
 #include "ddl/ddl_find.h"
 #include "ddl/ddl_send.h"
 #include "ddl/statement/ddl_statement.h"
@@ -214,6 +215,25 @@ shard_ddl_lock(ShardDdlCall *call)
 		batch->keeps_definition = true;
 		shard_ddl_batch_run(batch);
 	}
+	return true;
+}
+
+/* The nodes' part of TRUNCATE is the wrapper's; core is told of tables that it does not know to be concerned. */
+bool
+shard_ddl_truncate(ShardDdlCall *call)
+{
+	TruncateStmt *stmt = castNode(TruncateStmt, call->pstmt->utilityStmt);
+	List	   *added;
+	ListCell   *lc;
+
+	foreach(lc, stmt->relations)
+		shard_ddl_table_check_parent_unused(RangeVarGetRelid(lfirst_node(RangeVar, lc), NoLock, true), "TRUNCATE");
+	added = stmt->behavior == DROP_CASCADE ? shard_ddl_cascade(stmt->relations) : NIL;
+	if (added == NIL)
+		return false;
+	stmt = copyObject(stmt);
+	stmt->relations = list_concat(stmt->relations, added);
+	shard_ddl_run_core_with(call, (Node *) stmt, false);
 	return true;
 }
 

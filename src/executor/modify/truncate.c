@@ -14,7 +14,7 @@
 
 /*
  * Core calls this once per server, with all tables to be truncated there.  The node does not
- * cascade: whom that would concern has been found before (ddl/statement/ddl_truncate.c).
+ * cascade: whom that would concern has been found before (ddl/ddl_cascade.c).
  */
 void
 shardExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)

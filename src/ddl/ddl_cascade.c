@@ -1,8 +1,8 @@
 /*
- * ddl_truncate.c
- *	  TRUNCATE of tables that have tables on nodes: what is done before core does it.
+ * ddl_cascade.c
+ *	  What TRUNCATE ... CASCADE truncates besides the tables that it names.
  *
- * CASCADE: foreign keys between shards, and of shards to reference tables, are on the nodes alone, so core
+ * Foreign keys between shards, and of shards to reference tables, are on the nodes alone, so core
  * does not know whom they concern.  The tables that it would add are added here: they go
  * through its checks of rights, its triggers and locks.  Nodes are never asked to cascade
  * (executor/modify/truncate.c).
@@ -13,8 +13,8 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/shard_map.h"
+#include "ddl/ddl_cascade.h"
 #include "ddl/ddl_find.h"
-#include "ddl/statement/ddl_statement.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "storage/lmgr.h"
@@ -88,20 +88,16 @@ append_new(List *relids, List *added)
 	return relids;
 }
 
-bool
-shard_ddl_truncate(ShardDdlCall *call)
+List *
+shard_ddl_cascade(List *relations)
 {
-	TruncateStmt *stmt = castNode(TruncateStmt, call->pstmt->utilityStmt);
 	List	   *relids = NIL;
 	List	   *alone = NIL;		/* named with ONLY */
+	List	   *result = NIL;
 	ListCell   *lc;
 	int			nnamed;
 
-	foreach(lc, stmt->relations)
-		shard_ddl_table_check_parent_unused(RangeVarGetRelid(lfirst_node(RangeVar, lc), NoLock, true), "TRUNCATE");
-	if (stmt->behavior != DROP_CASCADE)
-		return false;
-	foreach(lc, stmt->relations)
+	foreach(lc, relations)
 	{
 		RangeVar   *relation = lfirst_node(RangeVar, lc);
 		Oid			relid = RangeVarGetRelid(relation, NoLock, true);
@@ -126,13 +122,7 @@ shard_ddl_truncate(ShardDdlCall *call)
 		if (table != NULL)
 			relids = append_new(relids, join_shards(shard_ddl_find_referrers(table)));
 	}
-	if (list_length(relids) == nnamed)
-		return false;
-
-	stmt = copyObject(stmt);
 	for_each_from(lc, relids, nnamed)
-		stmt->relations = lappend(stmt->relations,
-								  makeRangeVar(get_namespace_name(get_rel_namespace(lfirst_oid(lc))), get_rel_name(lfirst_oid(lc)), -1));
-	shard_ddl_run_core_with(call, (Node *) stmt, false);
-	return true;
+		result = lappend(result, makeRangeVar(get_namespace_name(get_rel_namespace(lfirst_oid(lc))), get_rel_name(lfirst_oid(lc)), -1));
+	return result;
 }
