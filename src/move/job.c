@@ -358,11 +358,12 @@ static void
 check_not_blocked(int64 id, int pid)
 {
 	PGPROC	   *proc = BackendPidGetProc(pid);
-	List	   *pids = list_make1_int(pid);
+	List	   *pids;
 
-	/* looking at all locks is not for nothing */
+	/* to look at all locks keeps others from taking some: only when the process waits for one */
 	if (!proc || (proc->wait_event_info & 0xFF000000) != PG_WAIT_LOCK)
 		return;
+	pids = list_make1_int(pid);
 	for (int i = 0; i < list_length(pids); i++)
 	{
 		ArrayType  *array = DatumGetArrayTypeP(DirectFunctionCall1(pg_blocking_pids, Int32GetDatum(list_nth_int(pids, i))));
