@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# lib.sh - what run, load, tpch and plan_time share: the work folder, the build, the servers
+# lib.sh - what the benchmarks share: the work folder, the build, the servers
 #
 # Sourced, never run. Everything is in the folder $WORK: a private copy of PostgreSQL with the
 # extension, the clusters, their sockets; it goes away at the end. The server of name N listens on
@@ -147,12 +147,18 @@ tpch_data() {
 		cat "$WORK/generate.log" >&2
 		die "tpchgen-cli failed"
 	}
+	bench_keep_data "$name"
+	rm -rf "${WORK:?}/venv"
+}
+
+# bench_keep_data name: moves this folder of $WORK to $ENV_CACHE, whole or not at all.
+bench_keep_data() {
 	as_root mkdir -p "$ENV_CACHE"
-	as_root rm -rf "$ENV_CACHE/$name.new"
-	as_root cp -r "$WORK/$name" "$ENV_CACHE/$name.new"
-	as_root chmod -R a+rX "$ENV_CACHE/$name.new"
-	as_root mv "$ENV_CACHE/$name.new" "$ENV_CACHE/$name"
-	rm -rf "${WORK:?}/venv" "${WORK:?}/$name"
+	as_root rm -rf "$ENV_CACHE/$1.new"
+	as_root cp -r "$WORK/$1" "$ENV_CACHE/$1.new"
+	as_root chmod -R a+rX "$ENV_CACHE/$1.new"
+	as_root mv "$ENV_CACHE/$1.new" "$ENV_CACHE/$1"
+	rm -rf "${WORK:?}/$1"
 }
 
 # bench_generator: installs tpchgen-cli into $WORK/venv.

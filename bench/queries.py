@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""tpch.py - TPC-H's queries on a plain and a sharded database in turn; prints a table, writes JSON
+"""queries.py - a suite's queries on a plain and a sharded database in turn; prints a table, writes JSON
 
-Started by tpch, which has made the servers. Databases, all on the coordinator's server: "plain" has
-ordinary tables, "layout1" and "layout2" have sharded ones with shards in databases of the same names
-on the nodes. Tables, indexes and queries are those of tpch_sql, the same for all; their texts name no
-database, so that each query is one text. A database's comment says what it was made from; one that
-fits is used again.
+Started by tpch and star, which have made the servers. Databases, all on the coordinator's server: "plain"
+has ordinary tables, "layout1" and "layout2" have sharded ones with shards in databases of the same names
+on the nodes. Tables, indexes and queries are those of the suite's folder (tpch_sql, star_sql), the same for all;
+their texts name no database, so that each query is one text. A database's comment says what it was made
+from; one that fits is used again.
 
 Each query runs once on every database to warm up: this gives the answers that are compared, and the
 plan. Then it is measured --runs times, the databases taking turns, each in its own session. Answers
@@ -17,6 +17,7 @@ twenty: processes that take turns with every statement are slower, plain ones to
 """
 
 import argparse
+import dataclasses
 import json
 import os
 import re
@@ -25,42 +26,52 @@ import sys
 
 from measure import Session, SqlError
 
-HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tpch_sql")
-TABLES = ("region", "nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem")
+HERE = os.path.dirname(os.path.abspath(__file__))
 
-# What is sharded: table, key, the table that it is colocated with. The others are reference tables.
-LAYOUTS = {
-    "layout1": (("orders", "o_orderkey", None), ("lineitem", "l_orderkey", "orders")),
-    "layout2": (("orders", "o_orderkey", None), ("lineitem", "l_orderkey", "orders"), ("part", "p_partkey", None),
-                ("partsupp", "ps_partkey", "part"), ("customer", "c_custkey", None)),
+
+@dataclasses.dataclass(frozen=True)
+class Suite:
+    """Tables, what each layout shards as (table, key, the table that it is colocated with), and layout 1's limits."""
+
+    folder: str
+    tables: tuple           # in an order in which they can be loaded; what no layout shards is a reference table
+    layouts: dict
+    total_ratio: float      # of the sum of plain's medians
+    query_ratio: float      # of plain's median of a query, but for query_ms more
+    query_ms: int
+
+    def limit(self, plain_ms):
+        return self.query_ratio * plain_ms + self.query_ms
+
+    def read(self, name):
+        with open(os.path.join(HERE, self.folder, name), encoding="utf-8") as file:
+            return file.read()
+
+    def statements(self, name):
+        """The statements of a file, without comments; none of them has a semicolon inside."""
+        text = re.sub(r"^--.*\n", "", self.read(name), flags=re.MULTILINE)
+        return [statement.strip() for statement in text.split(";") if statement.strip()]
+
+
+SUITES = {
+    "tpch": Suite("tpch_sql", ("region", "nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem"), {
+        "layout1": (("orders", "o_orderkey", None), ("lineitem", "l_orderkey", "orders")),
+        "layout2": (("orders", "o_orderkey", None), ("lineitem", "l_orderkey", "orders"), ("part", "p_partkey", None),
+                    ("partsupp", "ps_partkey", "part"), ("customer", "c_custkey", None))}, 1.3, 2, 50),
+    "star": Suite("star_sql", ("country", "city", "store", "channel", "promotion", "department", "category", "maker", "brand", "product",
+                               "segment", "customer", "clerk", "day", "sale"), {
+        "layout1": (("sale", "sale_id", None),)}, 1.2, 2.5, 50),
 }
 
 PLANS_PER_TURN = 20
 
-# Limits of layout 1: the total, and each query.
-TOTAL_RATIO = 1.3
-QUERY_RATIO, QUERY_MS = 2, 50
-
-
-def read(name):
-    with open(os.path.join(HERE, name), encoding="utf-8") as file:
-        return file.read()
-
-
-def statements(name):
-    """The statements of a file, without comments; none of them has a semicolon inside."""
-    text = re.sub(r"^--.*\n", "", read(name), flags=re.MULTILINE)
-    return [statement.strip() for statement in text.split(";") if statement.strip()]
-
-
 class Query:
     """One query: its text with the scale filled in, and whether its order is total."""
 
-    def __init__(self, number, scale):
-        text = read(f"q{number:02}.sql")
+    def __init__(self, suite, number, scale):
         self.name = f"q{number}"
-        self.ordered = text.splitlines()[0].endswith("order: total")
-        self.text = statements(f"q{number:02}.sql")[0].replace(":scale", scale)
+        self.ordered = suite.read(f"q{number:02}.sql").splitlines()[0].endswith("order: total")
+        self.text = suite.statements(f"q{number:02}.sql")[0].replace(":scale", scale)
 
 
 def same_field(one, other):
@@ -82,11 +93,12 @@ def same_answer(one, other, ordered):
         for a, b in zip(one, other))
 
 
-class Tpch:
+class Databases:
     """The databases, their sessions, and what has been measured in them."""
 
     def __init__(self, config):
         self.config = config
+        self.suite = SUITES[config.suite]
         self.layouts = [f"layout{number}" for number in sorted(config.layouts)]
         self.databases = ["plain", *self.layouts]
         self.sessions = {}
@@ -125,25 +137,25 @@ class Tpch:
             session.run(f"COMMENT ON DATABASE {database} IS '{self.fit(database)}'")
 
     def fill(self, session, database):
-        session.run(*statements("tables.sql"), *statements("indexes.sql"))
-        sharded = LAYOUTS.get(database, ())
+        session.run(*self.suite.statements("tables.sql"), *self.suite.statements("indexes.sql"))
+        sharded = self.suite.layouts.get(database, ())
         if sharded:
             for i, port in enumerate(self.config.nodes):
                 session.run(f"SELECT shardfdw.add_node('node{i + 1}', '127.0.0.1', {port})")
         for table, key, colocate_with in sharded:
             session.run(f"SELECT shardfdw.shard_table('{table}', '{key}', " +
                         (f"colocate_with => '{colocate_with}')" if colocate_with else f"shards => {self.config.shards})"))
-        for table in TABLES:
+        for table in self.suite.tables:
             session.run(f"COPY {table} FROM '{os.path.join(self.config.data, table)}.csv' (FORMAT csv, HEADER)")
         if sharded:
             # Without reference tables the others stay local ones.
-            for table in TABLES if session.run("SELECT proname FROM pg_proc WHERE proname = 'replicate_table'") else ():
+            for table in self.suite.tables if session.run("SELECT proname FROM pg_proc WHERE proname = 'replicate_table'") else ():
                 if table not in [name for name, _, _ in sharded]:
                     session.run(f"SELECT shardfdw.replicate_table('{table}')")
             for port in self.config.nodes:
                 with Session(self.config, port, ["SET statement_timeout = 0"], database) as node:
                     node.run("VACUUM (ANALYZE)")
-        for table in TABLES:
+        for table in self.suite.tables:
             is_sharded = table in [name for name, _, _ in sharded]
             session.run(f"{'ANALYZE' if is_sharded else 'VACUUM (ANALYZE)'} {table}")
         session.run("CHECKPOINT")
@@ -237,8 +249,8 @@ class Tpch:
             if layout in totals:
                 plain, sharded = totals[layout]
                 line += f"; total {sharded:,.0f} ms, plain {plain:,.0f} ms, ratio {sharded / plain:.2f}"
-                if layout == "layout1" and sharded > TOTAL_RATIO * plain:
-                    self.slow.append(f"total of {layout}: {sharded / plain:.2f} times plain, limit {TOTAL_RATIO}")
+                if layout == "layout1" and sharded > self.suite.total_ratio * plain:
+                    self.slow.append(f"total of {layout}: {sharded / plain:.2f} times plain, limit {self.suite.total_ratio}")
             print(line)
         for (query, database), message in self.failures.items():
             print(f"FAILED {query}, {database}: {message}")
@@ -252,9 +264,9 @@ class Tpch:
         total = totals.setdefault(layout, [0, 0])
         total[0] += plain
         total[1] += sharded
-        above = layout == "layout1" and sharded > QUERY_RATIO * plain + QUERY_MS
+        above = layout == "layout1" and sharded > self.suite.limit(plain)
         if above:
-            self.slow.append(f"{query.name}, {layout}: {sharded:,.0f} ms, plain {plain:,.0f} ms, limit {QUERY_RATIO * plain + QUERY_MS:,.0f} ms")
+            self.slow.append(f"{query.name}, {layout}: {sharded:,.0f} ms, plain {plain:,.0f} ms, limit {self.suite.limit(plain):,.0f} ms")
         equal = "no" if (query.name, layout) in self.failures else "yes"
         return f"{sharded:>11,.0f} ms ({sharded / plain:>4.2f}){'*' if above else ' '}  {equal:<5}"
 
@@ -263,7 +275,7 @@ class Tpch:
         for query in queries:
             for layout in self.layouts:
                 plain, sharded = self.median(query, "plain"), self.median(query, layout)
-                if (query.name, layout) in self.failures or plain and sharded and sharded > QUERY_RATIO * plain + QUERY_MS:
+                if (query.name, layout) in self.failures or plain and sharded and sharded > self.suite.limit(plain):
                     print(f"\n{query.name}, {layout}:")
                     print("\n".join(self.plans.get(query.name, {}).get(layout, ["no plan"])))
 
@@ -286,7 +298,8 @@ def numbers(text):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Measures TPC-H's queries; started by bench/tpch.")
+    parser = argparse.ArgumentParser(description="Measures a suite's queries; started by bench/tpch and bench/star.")
+    parser.add_argument("--suite", choices=SUITES, required=True)
     parser.add_argument("--bin", required=True)
     parser.add_argument("--work", required=True)
     parser.add_argument("--coordinator", type=int, required=True)
@@ -307,41 +320,41 @@ def main():
     parser.add_argument("--no-limits", action="store_true")
     config = parser.parse_args()
     load_average = os.getloadavg()[0]
-    tpch = Tpch(config)
+    databases = Databases(config)
     print("== making the databases", flush=True)
-    for database in tpch.databases:
-        tpch.make(database)
+    for database in databases.databases:
+        databases.make(database)
     part, parts = config.slice
-    queries = [Query(number, config.scale) for number in config.queries]
+    queries = [Query(databases.suite, number, config.scale) for number in config.queries]
     queries = queries[len(queries) * (part - 1) // parts:len(queries) * part // parts]
     print(f"== measuring ({config.planning or config.runs} times each, in turn; load average at start {load_average:.2f})", flush=True)
     for query in queries:
         if config.planning:
-            tpch.measure_planning(query)
+            databases.measure_planning(query)
             continue
-        tpch.measure(query)
+        databases.measure(query)
         print(f"   {query.name}: " + ", ".join(
-            f"{database} {tpch.median(query, database):,.0f} ms" for database in tpch.databases if tpch.median(query, database)), flush=True)
-    version = tpch.session("plain").value("SHOW server_version")
+            f"{database} {databases.median(query, database):,.0f} ms" for database in databases.databases if databases.median(query, database)), flush=True)
+    version = databases.session("plain").value("SHOW server_version")
     print(f"\nPostgreSQL {version}, scale {config.scale}, {config.shards} shards on {len(config.nodes)} nodes, "
           f"coordinator and nodes on this machine with {len(os.sched_getaffinity(0))} cores")
     if config.planning:
-        tpch.report_planning(queries)
+        databases.report_planning(queries)
     else:
-        tpch.report(queries)
+        databases.report(queries)
     if config.explain:
-        tpch.print_plans(queries)
+        databases.print_plans(queries)
     with open(config.json, "w", encoding="utf-8") as file:
         json.dump({"environment": {"postgresql": version, "scale": config.scale, "shards": config.shards, "nodes": len(config.nodes),
                                    "runs": config.runs, "planning": config.planning, "cores": len(os.sched_getaffinity(0)), "load_average": load_average,
                                    "settings": config.set},
-                   "samples": {query.name: {database: tpch.samples.get((query.name, database), []) for database in tpch.databases}
+                   "samples": {query.name: {database: databases.samples.get((query.name, database), []) for database in databases.databases}
                                for query in queries},
-                   "failures": [list(key) + [message] for key, message in tpch.failures.items()],
-                   "slow": tpch.slow, "plans": tpch.plans}, file, indent=1)
+                   "failures": [list(key) + [message] for key, message in databases.failures.items()],
+                   "slow": databases.slow, "plans": databases.plans}, file, indent=1)
         file.write("\n")
     print(f"numbers and plans: {config.json}")
-    return 1 if tpch.failures or tpch.slow and not config.no_limits else 0
+    return 1 if databases.failures or databases.slow and not config.no_limits else 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,53 @@
+#!/usr/bin/python3
+"""plot.py - draws the numbers of a benchmark as SVG that reads well on a light and on a dark page
+
+    plot.py RESULT.json PICTURE.svg
+
+Knows the files of scale_out. Needs matplotlib.
+"""
+
+import json
+import sys
+
+import matplotlib
+
+matplotlib.use("svg")
+from matplotlib import pyplot  # noqa: E402
+
+INK, MEASURED, LINE = "#808080", "#2f81d6", "#d68a2f"
+TITLES = {"copy": "COPY, rows a second", "group": "1,000 groups, rows a second", "point": "point reads a second", "range": "ranges over all shards a second"}
+
+
+def scale_out(result):
+    works = list(result["works"])
+    figure, panels = pyplot.subplots(1, len(works), figsize=(3.3 * len(works), 3), squeeze=False)
+    for axes, work in zip(panels[0], works):
+        axes.plot(result["sizes"], result["lines"][work], "--", color=LINE, label="straight line")
+        axes.plot(result["sizes"], result["works"][work]["rate"], "o-", color=MEASURED, label="measured")
+        axes.set_title(TITLES[work], color=INK, fontsize=10)
+        axes.set_xlabel(f"nodes of {result['share']:g} core", color=INK, fontsize=9)
+        axes.set_xticks(result["sizes"])
+        axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value / 1e6:g} M" if value >= 1e6 else f"{value / 1e3:g} k" if value >= 1e3 else f"{value:g}")
+        axes.legend(frameon=False, labelcolor=INK, fontsize=8, loc="lower right" if work == "range" else "upper left")
+    return figure
+
+
+def main():
+    with open(sys.argv[1], encoding="utf-8") as file:
+        result = json.load(file)
+    # Text stays text, and equal numbers give an equal file.
+    matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "shardfdw", "font.family": "sans-serif"})
+    figure = {"scale_out": scale_out}[result["benchmark"]](result)
+    for axes in figure.axes:
+        axes.patch.set_alpha(0)
+        axes.tick_params(colors=INK, labelsize=8)
+        for side, spine in axes.spines.items():
+            spine.set_visible(side in ("left", "bottom"))
+            spine.set_color(INK)
+    figure.tight_layout()
+    figure.savefig(sys.argv[2], transparent=True, metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    main()
