@@ -5,6 +5,8 @@ use warnings;
 
 use ShardCluster;
 use Test::More;
+use Time::HiRes;
+use WireClient;
 
 my $c = ShardCluster->new(nodes => 2);
 for my $server ($c->coordinator, $c->nodes) { $server->safe_psql('postgres', 'CREATE ROLE low LOGIN'); }
@@ -32,7 +34,10 @@ my $rest = q{SELECT (SELECT count(*) FROM r), (SELECT count(*) FROM a), (SELECT 
 sub outcome
 {
 	my ($schema, $statement) = @_;
-	my ($rc, $out, $err) = $c->psql("SET search_path = $schema; BEGIN; $fill; $statement; RESET ROLE; $rest; ROLLBACK", on_error_stop => 1);
+
+	# filled before: a role waits for what another one has done in the transaction
+	$c->safe_psql("SET search_path = $schema; TRUNCATE a, b, c, d, r, l, fired; $fill");
+	my ($rc, $out, $err) = $c->psql("SET search_path = $schema; BEGIN; $statement; RESET ROLE; $rest; ROLLBACK", on_error_stop => 1);
 	$err =~ s/^psql:\S+ //mg;
 	my @lines = sort grep { !/^DETAIL/ } split /\n/, $err;
 	# which table comes first, and so what is said before an error, is no matter
@@ -50,10 +55,47 @@ for my $statement ('TRUNCATE a CASCADE', 'TRUNCATE b CASCADE', 'TRUNCATE c CASCA
 like(outcome('s', 'SET ROLE low; TRUNCATE a CASCADE'), qr/permission denied for table c/, 'rights are needed for all of them');
 
 # a shard by itself takes the shards with it that refer to it
-$c->safe_psql("SET search_path = s; $fill");
+$c->safe_psql("SET search_path = s; TRUNCATE a, b, c, d, r, l, fired; $fill");
 is($c->safe_psql('SET client_min_messages = warning; SET search_path = s; TRUNCATE a_00 CASCADE; SELECT (SELECT count(*) FROM a) = (SELECT count(*) FROM c), (SELECT count(*) FROM a WHERE id IS NOT NULL) BETWEEN 1 AND 8'), 't|t', 'one shard');
 
+# A foreign key that goes, or comes, in a transaction that ends while TRUNCATE waits for it
+sub waits
+{
+	return grep { $c->ask('SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)', $_) eq 't' } undef, 1, 2;
+}
+sub raced
+{
+	my ($schema, $level, $change, $truncate) = @_;
+	my $other = WireClient->new($c->coordinator, 'postgres');
+
+	$c->safe_psql("SET search_path = $schema; TRUNCATE a, b, c, d, r, l; $fill");
+	$other->query("SET search_path = $schema");
+	$other->query('BEGIN');
+	$other->query($change);
+	# the snapshot is older than the change
+	my $waiter = $c->start_sql("SET client_min_messages = warning; SET search_path = $schema; BEGIN ISOLATION LEVEL $level; SELECT count(*) FROM b; $truncate; COMMIT");
+	for (1 .. 100 * $PostgreSQL::Test::Utils::timeout_default)
+	{
+		last if waits();
+		Time::HiRes::usleep(10_000);
+	}
+	$other->query('COMMIT');
+	my ($rc, $out, $err) = $c->wait_sql($waiter);
+	return join "\n", $err, $c->safe_psql("SET search_path = $schema; $rest");
+}
+for my $level ('READ COMMITTED', 'REPEATABLE READ')
+{
+	for my $change (['ALTER TABLE c DROP CONSTRAINT c_id_fkey', 'TRUNCATE b CASCADE'], ['ALTER TABLE c ADD FOREIGN KEY (id) REFERENCES b', 'TRUNCATE b CASCADE'],
+		['ALTER TABLE d DROP CONSTRAINT d_v_fkey', 'TRUNCATE r CASCADE'], ['ALTER TABLE d ADD FOREIGN KEY (v) REFERENCES r', 'TRUNCATE r CASCADE'])
+	{
+		# the nodes' snapshot does not have the new key: an error, and nothing is lost
+		next if $level eq 'REPEATABLE READ' && $change->[0] =~ /ADD/;
+		is(raced('s', $level, @$change), raced('p', $level, @$change), "$level: $change->[1] beside $change->[0]");
+	}
+}
+
 # what the coordinator does not know is not emptied
+$c->safe_psql("SET search_path = s; TRUNCATE a, b, c, d, r, l, fired; $fill");
 $c->node_safe_psql(1, 'CREATE TABLE s.own (id int REFERENCES s.r); INSERT INTO s.own SELECT 1');
 $c->psql_fails_like('TRUNCATE s.r CASCADE', qr/2BP01: table s.own on node "node1" refers to table "r", and is none of the coordinator's/, 'a table of the node alone');
 is($c->node_safe_psql(1, 'SELECT count(*) FROM s.own'), 1, 'which keeps its rows');

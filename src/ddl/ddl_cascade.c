@@ -15,6 +15,7 @@
 #include "catalog/shard_map.h"
 #include "ddl/ddl_cascade.h"
 #include "ddl/ddl_find.h"
+#include "ddl/ddl_send.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "storage/lmgr.h"
@@ -119,8 +120,12 @@ shard_ddl_cascade(List *relations)
 		List	   *emptied = list_member_oid(alone, relid) ? list_make1_oid(relid) : find_all_inheritors(relid, AccessExclusiveLock, NULL);
 
 		relids = append_new(relids, heap_truncate_find_FKs(emptied));
-		if (table != NULL)
-			relids = append_new(relids, join_shards(shard_ddl_find_referrers(table)));
+		if (table == NULL)
+			continue;
+		/* who makes or drops a foreign key locks the table that it refers to, on the node */
+		shard_ddl_table_check_unused(table, "TRUNCATE");
+		shard_ddl_lock_shards(table, "ACCESS EXCLUSIVE", false);
+		relids = append_new(relids, join_shards(shard_ddl_find_referrers(table)));
 	}
 	for_each_from(lc, relids, nnamed)
 		result = lappend(result, makeRangeVar(get_namespace_name(get_rel_namespace(lfirst_oid(lc))), get_rel_name(lfirst_oid(lc)), -1));

@@ -322,12 +322,17 @@ shard_ddl_find_statistics(const ShardDdlTable *table, const char *name)
 	return question.found;
 }
 
+/*
+ * At REPEATABLE READ the node's snapshot may have a key that has been dropped since; pg_describe_object()
+ * goes by the catalog's present state, and returns NULL for it.
+ */
 static char *
 ask_referrers(const ShardDdlTable *table, List *shardnos, void *arg)
 {
 	return psprintf("SELECT DISTINCT s.no, n.nspname, c.relname FROM (VALUES %s) s(no, shard, name) "
 					"JOIN pg_constraint k ON k.confrelid = s.shard AND k.contype = 'f' AND k.conrelid <> k.confrelid "
-					"JOIN pg_class c ON c.oid = k.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace",
+					"JOIN pg_class c ON c.oid = k.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace "
+					"WHERE pg_describe_object('pg_constraint'::regclass, k.oid, 0) IS NOT NULL",
 					list_shards(table, shardnos, ""));
 }
 

@@ -106,6 +106,16 @@ shard_ddl_batch_run(ShardDdlBatch *batch)
 }
 
 void
+shard_ddl_lock_shards(const ShardDdlTable *table, const char *mode, bool nowait)
+{
+	ShardDdlBatch *batch = shard_ddl_batch_create(table);
+
+	shard_ddl_batch_add_all(batch, "LOCK TABLE ", psprintf(" IN %s MODE%s", mode, nowait ? " NOWAIT" : ""));
+	batch->keeps_definition = true;
+	shard_ddl_batch_run(batch);
+}
+
+void
 shard_ddl_batch_rest(void *batch)
 {
 	shard_ddl_batch_run(batch);

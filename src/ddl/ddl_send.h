@@ -35,11 +35,14 @@ extern void shard_ddl_batch_add_all(ShardDdlBatch *batch, const char *before, co
  */
 extern void shard_ddl_batch_run(ShardDdlBatch *batch);
 
-/* The same, as a ShardDdlRest. */
+/* Locks the table of each shard; mode as in LOCK TABLE, with NOWAIT after it or not. */
+extern void shard_ddl_lock_shards(const ShardDdlTable *table, const char *mode, bool nowait);
+
+/* shard_ddl_batch_run() as a ShardDdlRest. */
 extern void shard_ddl_batch_rest(void *batch);
 
 /*
- * The same outside any transaction, for batches of one command per shard.
+ * shard_ddl_batch_run() outside any transaction, for batches of one command per shard.
  * Returns the shards (a List of ShardDdlShard) that succeeded; *error: the first
  * failure, NULL when there was none.
  */

@@ -203,17 +203,12 @@ shard_ddl_lock(ShardDdlCall *call)
 	{
 		RangeVar   *relation = lfirst_node(RangeVar, lc);
 		ShardDdlTable *table = shard_ddl_table(RangeVarGetRelid(relation, NoLock, true));
-		ShardDdlBatch *batch;
 
 		if (table == NULL || (!relation->inh && !table->is_reference))
 			continue;
 		if (stmt->mode == AccessExclusiveLock)
 			shard_ddl_table_check_unused(table, "LOCK TABLE");
-		batch = shard_ddl_batch_create(table);
-		shard_ddl_batch_add_all(batch, "LOCK TABLE ",
-								psprintf(" IN %s MODE%s", modes[stmt->mode], stmt->nowait ? " NOWAIT" : ""));
-		batch->keeps_definition = true;
-		shard_ddl_batch_run(batch);
+		shard_ddl_lock_shards(table, modes[stmt->mode], stmt->nowait);
 	}
 	return true;
 }
