@@ -94,6 +94,16 @@ for my $level ('READ COMMITTED', 'REPEATABLE READ')
 	}
 }
 
+# tables that have nothing to do with it are not waited for
+{
+	my $node = WireClient->new($c->node(1), 'postgres');
+	$c->safe_psql('CREATE SCHEMA other; CREATE TABLE other.r (id int PRIMARY KEY); SELECT shardfdw.replicate_table(\'other.r\')');
+	$node->query('BEGIN');
+	$node->query('LOCK TABLE s.d_00 IN ACCESS EXCLUSIVE MODE');
+	is($c->safe_psql("SET statement_timeout = '${PostgreSQL::Test::Utils::timeout_default}s'; TRUNCATE other.r CASCADE; SELECT count(*) FROM other.r"), 0, 'a locked table that refers to another one');
+	$node->query('ROLLBACK');
+}
+
 # what the coordinator does not know is not emptied
 $c->safe_psql("SET search_path = s; TRUNCATE a, b, c, d, r, l, fired; $fill");
 $c->node_safe_psql(1, 'CREATE TABLE s.own (id int REFERENCES s.r); INSERT INTO s.own SELECT 1');

@@ -155,7 +155,7 @@ shard_reference_send_table(Relation rel, List *nodes)
 /*
  * Tables on the node that refer to this one have to be truncated in the same statement, or be empty.  Those of the
  * statement that were truncated there before, shards, are empty files that this transaction has locked: they are
- * truncated once more.
+ * truncated once more.  The size of others, which takes a lock on them, is not asked for: hence the CASE.
  */
 void
 shard_reference_send_truncate(Relation rel)
@@ -169,7 +169,7 @@ shard_reference_send_truncate(Relation rel)
 					"WITH RECURSIVE r(relid) AS (SELECT %s::pg_catalog.regclass::pg_catalog.oid UNION "
 					"SELECT c.conrelid FROM r JOIN pg_catalog.pg_constraint c ON c.confrelid = r.relid AND c.contype = 'f' "
 					"JOIN pg_catalog.pg_locks l ON l.relation = c.conrelid AND l.locktype = 'relation' AND l.pid = pg_catalog.pg_backend_pid() "
-					"AND l.mode = 'AccessExclusiveLock' AND l.granted WHERE pg_catalog.pg_relation_size(c.conrelid) = 0) "
+					"AND l.mode = 'AccessExclusiveLock' AND l.granted WHERE CASE WHEN l.relation = c.conrelid THEN pg_catalog.pg_relation_size(c.conrelid) = 0 END) "
 					"SELECT pg_catalog.string_agg('ONLY ' || r.relid::pg_catalog.regclass, ', ') INTO relations FROM r; "
 					"EXECUTE 'TRUNCATE ' || relations; END",
 					quote_literal_cstr(write.relation));
