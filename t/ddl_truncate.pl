@@ -99,7 +99,7 @@ for my $level ('READ COMMITTED', 'REPEATABLE READ')
 	my $node = WireClient->new($c->node(1), 'postgres');
 	$c->safe_psql('CREATE SCHEMA other; CREATE TABLE other.r (id int PRIMARY KEY); SELECT shardfdw.replicate_table(\'other.r\')');
 	$node->query('BEGIN');
-	$node->query('LOCK TABLE s.d_00 IN ACCESS EXCLUSIVE MODE');
+	$node->query('LOCK TABLE s.b_00 IN ACCESS EXCLUSIVE MODE');
 	is($c->safe_psql("SET statement_timeout = '${PostgreSQL::Test::Utils::timeout_default}s'; TRUNCATE other.r CASCADE; SELECT count(*) FROM other.r"), 0, 'a locked table that refers to another one');
 	$node->query('ROLLBACK');
 }
