@@ -60,7 +60,7 @@ INSERT INTO u SELECT * FROM qn_plain.u;
 INSERT INTO r SELECT * FROM qn_plain.r;
 ANALYZE t, u, r, qn_plain.t, qn_plain.u, qn_plain.r;
 
--- What is sent: colocated joins and their conditions are below the union, the rest is above it, once.
+-- What is sent: colocated joins and their conditions are below the union, the rest is above it, once; so are conditions of a single table.
 SET shardfdw.query_per_node = on;
 SELECT plan('SELECT id, v FROM t WHERE id BETWEEN 10 AND 40 AND n > 3');
 SELECT plan('SELECT t.id, u.x, r.name FROM t JOIN u USING (id) LEFT JOIN r ON r.k = t.k AND r.region > u.x WHERE u.line > 5');

@@ -12,7 +12,12 @@
  *	 either side of FULL					WHERE of a sub-select, which replaces
  *											the side
  *	 what a query per node reads shard by shard
- *											WHERE of each shard's part of the union
+ *		a table								where a table's conditions go
+ *		a join, a sub-select				WHERE of each shard's part of the union
+ *
+ * PostgreSQL flattens a union whose parts read a table each and have no condition: then
+ * it can merge the parts by the order of their indexes, and look up in them what a row
+ * of another table needs.
  *
  * From an OR in the condition of a join, core derives an OR for each of the tables:
  * (a.x = 1 AND b.y = 2) OR (a.x = 3 AND b.y = 4) gives a.x = 1 OR a.x = 3.  Where the join is
@@ -252,15 +257,41 @@ build_query(ShardSelect *select, const ShardRemoteQuery *query, List **resnos)
 	return level;
 }
 
-/* What a query per node reads shard by shard; conditions on it are checked there. */
+/* May the conditions look for keys of which each shard gets its own (executor/scan/key_split.c)? */
+static bool
+look_for_keys(const List *conditions)
+{
+	ListCell   *lc;
+
+	foreach(lc, conditions)
+	{
+		const ScalarArrayOpExpr *op = lfirst(lc);
+
+		if (IsA(op, ScalarArrayOpExpr) && op->useOr && !IsA(lsecond(op->args), Const))
+			return true;
+	}
+	return false;
+}
+
+/* What a query per node reads shard by shard.  Adds to *quals the conditions that have to be checked above. */
 static Node *
-build_union(ShardSelect *select, ShardLevel *level, const ShardFrom *from)
+build_union(ShardSelect *select, ShardLevel *level, const ShardFrom *from, List **quals)
 {
 	ShardLevel *shards = shard_level_create(select, NULL);
+	ShardFrom	part = *from;
+	List	   *above = NIL;
+	Node	   *item;
 
 	select->union_from = NULL;
-	shard_from_build(select, shards, from);
-	return shard_level_add_union(select, level, shards);
+	if (from->kind == SHARD_FROM_TABLE && !look_for_keys(from->where))
+	{
+		above = underived(select, from);
+		part.where = NIL;
+	}
+	shard_from_build(select, shards, &part);
+	item = shard_level_add_union(select, level, shards);
+	*quals = list_concat(*quals, shard_convert_conditions(select, level, above));
+	return item;
 }
 
 /*
@@ -274,7 +305,7 @@ build_item(ShardSelect *select, ShardLevel *level, const ShardFrom *from, List *
 
 	check_stack_depth();
 	if (from == select->union_from)
-		return build_union(select, level, from);
+		return build_union(select, level, from, quals);
 	switch (from->kind)
 	{
 		case SHARD_FROM_TABLE:
