@@ -25,7 +25,7 @@ import subprocess
 import sys
 import time
 
-from measure import Session, servers_cpu_ms
+from measure import Session, SqlError, servers_cpu_ms
 
 SHARDS_OF_NODE = 4
 NGROUPS = 1000
@@ -128,13 +128,19 @@ class ScaleOut:
         script = os.path.join(self.config.work, "pgbench.sql")
         with open(script, "w", encoding="utf-8") as file:
             file.write(SCRIPTS[work].format(rows=self.rows(size)))
-        command = [os.path.join(self.config.bin, "pgbench"), "-n", "-M", "prepared", "-c", str(self.config.clients), "-j", "2", "-f", script,
-                   "-h", "127.0.0.1", "-p", str(self.config.coordinator), "-U", "postgres", f"of_{size}"]
+        command = [os.path.join(self.config.bin, "pgbench"), "-n", "-M", "prepared", "-c", str(self.config.clients), "-j", "2", "-f", script, "-P", "1",
+                   "-T", str(self.config.warm_up + self.config.seconds), "-h", "127.0.0.1", "-p", str(self.config.coordinator), "-U", "postgres", f"of_{size}"]
 
-        def run():
-            result = subprocess.run([*command, "-T", str(self.config.seconds)], capture_output=True, text=True, check=True)
-            return int(re.search(r"actually processed: (\d+)", result.stdout).group(1))
-        self.record(work, size, run)
+        # Sessions are started, which is most of what a node does then, before anything counts.
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as pgbench:
+            time.sleep(self.config.warm_up)
+
+            def run():
+                rates = [(float(seconds), float(rate)) for seconds, rate in re.findall(r"^progress: ([0-9.]+) s, ([0-9.]+) tps", pgbench.stderr.read(), re.MULTILINE)]
+                if pgbench.wait() != 0:
+                    raise SqlError(f"pgbench failed: {work}, {size} nodes")
+                return sum(rate for seconds, rate in rates if seconds > self.config.warm_up)
+            self.record(work, size, run)
 
     def measure(self):
         for work in self.config.works:
@@ -177,8 +183,8 @@ def numbers(text):
 def main():
     parser = argparse.ArgumentParser(description="Measures clusters of several sizes; started by bench/scale_out.")
     for option, kind in {"bin": str, "work": str, "coordinator": int, "nodes": numbers, "share": float, "sizes": numbers, "rows": int, "runs": int,
-                         "seconds": int, "clients": int, "works": lambda text: text.split(","), "json": str}.items():
-        parser.add_argument("--" + option, type=kind, required=True)
+                         "seconds": int, "warm_up": int, "clients": int, "works": lambda text: text.split(","), "json": str}.items():
+        parser.add_argument("--" + option.replace("_", "-"), type=kind, required=True)
     config = parser.parse_args()
     config.sizes.sort()
     scale_out = ScaleOut(config)

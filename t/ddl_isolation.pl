@@ -278,7 +278,14 @@ for my $level ('READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE')
 	my $cursor = "BEGIN ISOLATION LEVEL $level; DECLARE rest CURSOR FOR SELECT p.id, (SELECT count(*) + 0 * random()::int FROM sharded s JOIN reference r ON r.id = s.v WHERE s.id <= p.id OFFSET 0) FROM plain p ORDER BY 1; FETCH 1 FROM rest";
 	for my $statement ('TRUNCATE reference', 'DROP TABLE reference', 'ALTER TABLE reference ADD COLUMN n int', 'CREATE INDEX ON reference (v)', 'TRUNCATE sharded_00', 'TRUNCATE sharded_00 CASCADE', 'DROP FOREIGN TABLE sharded_01')
 	{
-		$c->psql_fails_like("$cursor; $statement", qr/55006: cannot $1 "$2" because it is being used by active queries/, "$level: $statement") if $statement =~ /^(TRUNCATE|DROP TABLE|DROP FOREIGN TABLE|ALTER TABLE|CREATE INDEX)(?: ON)? (\w+)/;
+		my ($command, $table) = $statement =~ /^(TRUNCATE|DROP TABLE|DROP FOREIGN TABLE|ALTER TABLE|CREATE INDEX)(?: ON)? (\w+)/;
+		$command =~ s/FOREIGN //;
+		$c->psql_fails_like("$cursor; $statement", qr/55006: cannot $command "$table" because it is being used by active queries/, "$level: $statement");
+	}
+	for my $statement ('DROP SERVER node2 CASCADE', 'DROP SCHEMA away CASCADE')
+	{
+		$c->psql_fails_like("CREATE SCHEMA away; ALTER FOREIGN TABLE sharded_01 SET SCHEMA away; $cursor; $statement", qr/55006: cannot DROP TABLE "sharded_0\d" because it is being used by active queries/, "$level: $statement");
+		$c->safe_psql('ALTER FOREIGN TABLE away.sharded_01 SET SCHEMA public; DROP SCHEMA away');
 	}
 	is($c->safe_psql("$cursor; CLOSE rest; TRUNCATE sharded_00; TRUNCATE reference; DROP FOREIGN TABLE sharded_01; ROLLBACK"), '1|1', "$level: not when it is closed");
 }

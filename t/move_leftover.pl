@@ -237,6 +237,19 @@ for my $way ('', 'by way of another session')
 	is($c->ask("SELECT shardfdw.wait_job($first), shardfdw.wait_job($second)"), 'done|done', 'and the job, which is of another session, goes on');
 	$c->ask(q{SELECT shardfdw.move_shard('named_00', 'node3'), shardfdw.move_shard('solo_00', 'node1')});
 }
+# a job that waits for the end of a transaction, which waits for a lock of who waits for the job
+{
+	my ($waiter, $between) = map { $c->coordinator->background_psql('postgres', on_error_stop => 0) } 1, 2;
+	$waiter->query_safe('BEGIN; LOCK TABLE aside');
+	$between->query_until(qr/begun/, "BEGIN; UPDATE named SET v = v WHERE id = 1;\n\\echo begun\nLOCK TABLE aside;\n");
+	$c->ask_until(q{SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'aside'::regclass)});
+	$waiter->query(q{SELECT shardfdw.move_shard('named_00', 'node2')});
+	like($waiter->{stderr}, qr/job \d+ waits for other transactions, and process \d+ for a lock of this one/, 'so is who waits for a job that waits for a transaction that waits for him');
+	$waiter->query('ROLLBACK');
+	$between->query('ROLLBACK');
+	$_->quit for $waiter, $between;
+	wait_for_no_job();
+}
 like(($c->psql("BEGIN; LOCK TABLE named; SELECT shardfdw.move_shard('named_00', 'node2', wait => false)"))[2], qr/the process of the job could not begin/, 'so does the beginning of a job');
 is($c->safe_psql("SELECT count(*) FROM named"), $c->safe_psql("SELECT count(*) FROM named WHERE id > 0"), 'the table is as it was');
 # a snapshot from before the job

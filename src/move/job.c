@@ -34,6 +34,7 @@
 #include "postmaster/bgworker.h"
 #include "storage/dsm.h"
 #include "storage/latch.h"
+#include "storage/lock.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
 #include "utils/acl.h"
@@ -71,7 +72,8 @@ enum
 	JOB_MODE,
 	JOB_ROLE,
 	JOB_PID,
-	JOB_SQLSTATE = 20,
+	JOB_WAITS_FOR = 19,
+	JOB_SQLSTATE,
 	JOB_MESSAGE,
 	JOB_DETAIL,
 	JOB_HINT
@@ -86,7 +88,8 @@ typedef struct JobRow
 	char	   *mode;
 	char	   *role;
 	int			pid;
-	char	   *sqlstate;		/* these may be NULL */
+	char	   *waits_for;		/* this and the following may be NULL */
+	char	   *sqlstate;
 	char	   *message;
 	char	   *detail;
 	char	   *hint;
@@ -292,6 +295,7 @@ read_row(int64 id, JobRow *row)
 		row->mode = text_column(tuple, JOB_MODE, desc);
 		row->role = pstrdup(NameStr(*DatumGetName(heap_getattr(tuple, JOB_ROLE, desc, &isnull))));
 		row->pid = DatumGetInt32(heap_getattr(tuple, JOB_PID, desc, &isnull));
+		row->waits_for = text_column(tuple, JOB_WAITS_FOR, desc);
 		row->sqlstate = text_column(tuple, JOB_SQLSTATE, desc);
 		row->message = text_column(tuple, JOB_MESSAGE, desc);
 		row->detail = text_column(tuple, JOB_DETAIL, desc);
@@ -350,20 +354,13 @@ raise_error(int64 id, const JobRow *row)
 			 errcontext("job " INT64_FORMAT, id)));
 }
 
-/*
- * Raises when the process pid waits for a lock of this transaction, perhaps by way of others: who
- * waits for it would wait for ever.  Core finds no deadlock, since this process waits for no lock.
- */
-static void
-check_not_blocked(int64 id, int pid)
+/* Does process pid wait for a lock of this transaction, perhaps by way of others? */
+static bool
+is_blocked_here(int pid)
 {
-	PGPROC	   *proc = BackendPidGetProc(pid);
-	List	   *pids;
+	List	   *pids = list_make1_int(pid);
+	bool		result;
 
-	/* to look at all locks keeps others from taking some: only when the process waits for one */
-	if (!proc || (proc->wait_event_info & 0xFF000000) != PG_WAIT_LOCK)
-		return;
-	pids = list_make1_int(pid);
 	for (int i = 0; i < list_length(pids); i++)
 	{
 		ArrayType  *array = DatumGetArrayTypeP(DirectFunctionCall1(pg_blocking_pids, Int32GetDatum(list_nth_int(pids, i))));
@@ -374,13 +371,66 @@ check_not_blocked(int64 id, int pid)
 		for (int j = 0; j < nblockers; j++)
 			pids = list_append_unique_int(pids, DatumGetInt32(blockers[j]));
 	}
-	if (list_member_int(pids, MyProcPid))
+	result = list_member_int(pids, MyProcPid);
+	list_free(pids);
+	return result;
+}
+
+/* A process that waits for a lock of this transaction, perhaps by way of others; 0: none. */
+static int
+find_blocked_here(void)
+{
+	LockData   *locks = GetLockStatusData();
+
+	for (int i = 0; i < locks->nelements; i++)
+	{
+		const LockInstanceData *lock = &locks->locks[i];
+
+		if (lock->waitLockMode != NoLock && lock->pid != MyProcPid && is_blocked_here(lock->pid))
+			return lock->pid;
+	}
+	return 0;
+}
+
+/* What was seen last of processes that wait for this transaction. */
+typedef struct BlockedLook
+{
+	TimestampTz at;
+	int			pid;			/* 0: none */
+} BlockedLook;
+
+/*
+ * Raises when the job, or a transaction for which it may wait, waits for a lock of this transaction, perhaps by
+ * way of others: who waits for the job would wait for ever.  Core finds no deadlock, since this process waits for no
+ * lock, nor does a job that waits for transactions to end.  Which ones these are is known on the node, so a process
+ * that has waited for two looks counts.
+ */
+static void
+check_not_blocked(int64 id, const JobRow *row, BlockedLook *look)
+{
+	PGPROC	   *proc = BackendPidGetProc(row->pid);
+	int			pid;
+
+	/* to look at all locks keeps others from taking some: only when the process waits for one, and now and then */
+	if (proc && (proc->wait_event_info & 0xFF000000) == PG_WAIT_LOCK && is_blocked_here(row->pid))
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
 				 errmsg("job " INT64_FORMAT " waits for a lock of this transaction", id),
 				 errdetail("The transaction would wait for the job's end, and the job for that of the transaction."),
 				 errhint("Wait for jobs in a transaction of its own.")));
-	list_free(pids);
+	if (!row->waits_for)
+		look->pid = 0;
+	if (!row->waits_for || !TimestampDifferenceExceeds(look->at, GetCurrentTimestamp(), DeadlockTimeout))
+		return;
+	pid = find_blocked_here();
+	look->at = GetCurrentTimestamp();
+	if (pid != 0 && pid == look->pid)
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("job " INT64_FORMAT " waits for other transactions, and process %d for a lock of this one", id, pid),
+				 errdetail("The transaction would wait for the job's end, and the job perhaps for that process."),
+				 errhint("Wait for jobs in a transaction of its own.")));
+	look->pid = pid;
 }
 
 /* Waits for the end of a job; patient: also for what is left to do after its switch. */
@@ -388,12 +438,17 @@ static char *
 await(int64 id, bool patient)
 {
 	TimestampTz dropping_since = 0;
+	BlockedLook look = {0};
+	MemoryContext poll_cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw wait for a job", ALLOCSET_SMALL_SIZES);
+	MemoryContext caller_cxt = MemoryContextSwitchTo(poll_cxt);
 	JobRow		row;
 
 	shard_moving_begin_wait();
 	for (;;)
 	{
 		bool		running = shard_moving_is_running(id);
+
+		MemoryContextReset(poll_cxt);
 
 		/* in this order: the row is written before the process ends */
 		get_row(id, &row);
@@ -417,9 +472,10 @@ await(int64 id, bool patient)
 				break;
 			}
 		}
-		check_not_blocked(id, row.pid);
+		check_not_blocked(id, &row, &look);
 		pause_for_poll();
 	}
+	MemoryContextSwitchTo(caller_cxt);
 	shard_moving_end_wait();
 	if (strcmp(row.state, "done") != 0 && strcmp(row.state, "running") != 0)
 		raise_error(id, &row);

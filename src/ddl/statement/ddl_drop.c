@@ -111,6 +111,8 @@ collect_relation(Oid relid)
 			dropped = palloc0(sizeof(DroppedShard));
 			if (!shard_ddl_table_shard(relid, &dropped->shard))
 				return;
+			/* core looks at the shard, which a scan of its parent has not opened */
+			shard_ddl_table_check_parent_unused(relid, "DROP TABLE");
 			dropped->parent = get_partition_parent(relid, true);
 			collector->shards = lappend(collector->shards, dropped);
 			return;
@@ -373,13 +375,6 @@ shard_ddl_drop(ShardDdlCall *call)
 
 	if (stmt->concurrent)
 		return shard_ddl_drop_index_concurrently(call);
-	if (stmt->removeType == OBJECT_FOREIGN_TABLE)
-	{
-		ListCell   *lc;
-
-		foreach(lc, stmt->objects)
-			shard_ddl_table_check_parent_unused(shard_ddl_table_named(lfirst_node(List, lc), 0), "DROP FOREIGN TABLE");
-	}
 	run_collected(call, stmt->behavior == DROP_CASCADE);
 	return true;
 }
