@@ -245,6 +245,44 @@ report_unknown_option(const char *name, int place)
 }
 
 static void
+check_count(const OptionDef *def, const char *value)
+{
+	int			number;
+
+	if (!parse_int(value, &number, 0, NULL))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for integer option \"%s\": %s",
+						def->name, value)));
+	if (number <= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"%s\" must be an integer value greater than zero",
+						def->name)));
+}
+
+static void
+check_number(const OptionDef *def, const char *value)
+{
+	double		number;
+
+	if (!parse_real(value, &number, 0, NULL))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for floating point option \"%s\": %s",
+						def->name, value)));
+	if (number < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"%s\" must be a floating point value greater than or equal to zero",
+						def->name)));
+	if (def->type == OPTION_CAPACITY && (number == 0 || isinf(number)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"%s\" must be a finite value greater than zero", def->name)));
+}
+
+static void
 check_value(DefElem *elem, const OptionDef *def)
 {
 	char	   *value = defGetString(elem);
@@ -256,43 +294,13 @@ check_value(DefElem *elem, const OptionDef *def)
 			break;
 
 		case OPTION_COUNT:
-			{
-				int			number;
-
-				if (!parse_int(value, &number, 0, NULL))
-					ereport(ERROR,
-							(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-							 errmsg("invalid value for integer option \"%s\": %s",
-									def->name, value)));
-				if (number <= 0)
-					ereport(ERROR,
-							(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-							 errmsg("\"%s\" must be an integer value greater than zero",
-									def->name)));
-				break;
-			}
+			check_count(def, value);
+			break;
 
 		case OPTION_COST:
 		case OPTION_CAPACITY:
-			{
-				double		number;
-
-				if (!parse_real(value, &number, 0, NULL))
-					ereport(ERROR,
-							(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-							 errmsg("invalid value for floating point option \"%s\": %s",
-									def->name, value)));
-				if (number < 0)
-					ereport(ERROR,
-							(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-							 errmsg("\"%s\" must be a floating point value greater than or equal to zero",
-									def->name)));
-				if (def->type == OPTION_CAPACITY && (number == 0 || isinf(number)))
-					ereport(ERROR,
-							(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-							 errmsg("\"%s\" must be a finite value greater than zero", def->name)));
-				break;
-			}
+			check_number(def, value);
+			break;
 
 		case OPTION_NAME:
 			break;
