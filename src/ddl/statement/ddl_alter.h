@@ -32,6 +32,7 @@ typedef struct ShardAlterState
 	List	   *columns;		/* of ShardAlterColumn */
 	List	   *constraints;	/* of char *: names that were there before, and are not dropped */
 	List	   *indexes;		/* of a sharded table: OIDs of those that it and its partitions had before */
+	List	   *foreign_keys;	/* of char *: names that were chosen for new ones */
 	List	   *keys;			/* of char *: commands that make dropped markers again */
 	List	   *drop_indexes;	/* of char *: dropped constraints that are plain indexes on copies of a reference table */
 	List	   *drop_defaults;	/* of char *: new columns that had a default only for existing rows */

@@ -255,6 +255,25 @@ action_text(char action)
 	}
 }
 
+/* As core names a foreign key; the shards' own keys are on the nodes alone. */
+static char *
+choose_name(ShardAlterState *state, List *columns)
+{
+	char	   *joined = NULL;
+	char	   *name;
+	ListCell   *lc;
+
+	foreach(lc, columns)
+		joined = joined ? psprintf("%s_%s", joined, strVal(lfirst(lc))) : strVal(lfirst(lc));
+	do
+	{
+		name = ChooseConstraintName(state->table->name, joined, "fkey",
+									get_rel_namespace(state->table->relid), state->foreign_keys);
+		state->foreign_keys = lappend(state->foreign_keys, name);
+	} while (shard_ddl_find_foreign_key(state->table, name));
+	return name;
+}
+
 void
 shard_alter_foreign_key(ShardAlterState *state, Constraint *constraint)
 {
@@ -268,15 +287,7 @@ shard_alter_foreign_key(ShardAlterState *state, Constraint *constraint)
 	if (constraint->fk_del_action == FKCONSTR_ACTION_SETDEFAULT || constraint->fk_upd_action == FKCONSTR_ACTION_SETDEFAULT)
 		shard_ddl_table_refuse(state->table, "a foreign key with SET DEFAULT", "Defaults are the coordinator's.");
 	if (constraint->conname == NULL)
-	{
-		char	   *joined = NULL;
-		ListCell   *lc;
-
-		foreach(lc, constraint->fk_attrs)
-			joined = joined ? psprintf("%s_%s", joined, strVal(lfirst(lc))) : strVal(lfirst(lc));
-		constraint->conname = ChooseConstraintName(state->table->name, joined, "fkey",
-												   get_rel_namespace(state->table->relid), NIL);
-	}
+		constraint->conname = choose_name(state, constraint->fk_attrs);
 	if (!shard_reference_is(referenced))
 		names = referenced_shards(state, referenced, constraint, columns);
 
