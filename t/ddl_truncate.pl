@@ -94,6 +94,20 @@ for my $level ('READ COMMITTED', 'REPEATABLE READ')
 	}
 }
 
+# two levels: the month that refers is truncated as a whole, with its trigger
+sub months
+{
+	my ($schema) = @_;
+	my $shard = $schema eq 's' ? q{SELECT shardfdw.create_shard('x1', 'x1_0', 'WITH (MODULUS 2, REMAINDER 0)', 'node1'), shardfdw.create_shard('x1', 'x1_1', 'WITH (MODULUS 2, REMAINDER 1)', 'node2'),
+			shardfdw.create_shard('x2', 'x2_0', 'WITH (MODULUS 1, REMAINDER 0)', 'node1')}
+	  : 'CREATE TABLE x1_0 PARTITION OF x1 FOR VALUES WITH (MODULUS 2, REMAINDER 0); CREATE TABLE x1_1 PARTITION OF x1 FOR VALUES WITH (MODULUS 2, REMAINDER 1); CREATE TABLE x2_0 PARTITION OF x2 FOR VALUES WITH (MODULUS 1, REMAINDER 0)';
+	$c->safe_psql(qq{SET search_path = $schema; CREATE TABLE x (at int, k int, v int) PARTITION BY RANGE (at); CREATE TABLE x1 PARTITION OF x FOR VALUES FROM (1) TO (10) PARTITION BY HASH (k);
+		CREATE TABLE x2 PARTITION OF x FOR VALUES FROM (10) TO (20) PARTITION BY HASH (k); $shard; TRUNCATE a, b, c, d, r, l, fired; $fill;
+		CREATE TRIGGER note AFTER TRUNCATE ON x1 EXECUTE FUNCTION note(); ALTER TABLE x1 ADD FOREIGN KEY (v) REFERENCES r; INSERT INTO x SELECT i, i, i % 9 + 1 FROM generate_series(1, 19) i});
+	return join "\n", $c->safe_psql("SET client_min_messages = warning; SET search_path = $schema; TRUNCATE r CASCADE; $rest; SELECT count(*) FROM x; DROP TABLE x");
+}
+is(months('s'), months('p'), 'a partitioned table below the first level');
+
 # tables that have nothing to do with it are not waited for
 {
 	my $node = WireClient->new($c->node(1), 'postgres');

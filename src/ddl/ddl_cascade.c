@@ -11,8 +11,8 @@
 
 #include "catalog/heap.h"
 #include "catalog/namespace.h"
+#include "catalog/partition.h"
 #include "catalog/pg_inherits.h"
-#include "catalog/shard_map.h"
 #include "ddl/ddl_cascade.h"
 #include "ddl/ddl_find.h"
 #include "ddl/ddl_send.h"
@@ -39,7 +39,33 @@ check_named(const RangeVar *relation, Oid relid, Oid old_relid, void *arg)
 		check_rights(relid);
 }
 
-/* Of shards, those that are all of a table are the table. */
+/* Is relid, or a partitioned table that has it, among relids? */
+static bool
+is_part(Oid relid, const List *relids)
+{
+	while (!list_member_oid(relids, relid))
+	{
+		if (!get_rel_relispartition(relid))
+			return false;
+		relid = get_partition_parent(relid, true);
+	}
+	return true;
+}
+
+static bool
+has_all_shards(Oid relid, const List *relids)
+{
+	const ShardDdlTable *table = OidIsValid(relid) ? shard_ddl_table(relid) : NULL;
+
+	for (int i = 0; table != NULL && i < table->nshards; i++)
+	{
+		if (!list_member_oid(relids, table->shards[i].relid))
+			return false;
+	}
+	return table != NULL;
+}
+
+/* Of shards, those that are all of a table, or of a partitioned table below it, are that table. */
 static List *
 join_shards(List *relids)
 {
@@ -49,23 +75,16 @@ join_shards(List *relids)
 	foreach(lc, relids)
 	{
 		Oid			relid = lfirst_oid(lc);
-		Oid			top = get_rel_relispartition(relid) ? shard_map_top(relid) : relid;
-		const ShardDdlTable *table = top != relid ? shard_ddl_table(top) : NULL;
-		bool		whole = table != NULL;
+		Oid			parent;
 
-		for (int i = 0; whole && i < table->nshards; i++)
-			whole = list_member_oid(relids, table->shards[i].relid);
-		result = list_append_unique_oid(result, whole ? top : relid);
+		if (is_part(relid, result))
+			continue;
+		while (get_rel_relispartition(relid) &&
+			   has_all_shards(parent = get_partition_parent(relid, true), relids))
+			relid = parent;
+		result = lappend_oid(result, relid);
 	}
 	return result;
-}
-
-/* Does a partitioned table among relids have relid? */
-static bool
-is_part(Oid relid, const List *relids)
-{
-	return list_member_oid(relids, relid) ||
-		(get_rel_relispartition(relid) && list_member_oid(relids, shard_map_top(relid)));
 }
 
 /* Appends to relids those of added that are not yet in them, locked, and tells of them. */
