@@ -74,7 +74,7 @@ class ScaleOut:
             session.run("CREATE EXTENSION shardfdw")
         with self.session(size) as session:
             for i, port in enumerate(self.config.nodes[:size]):
-                session.run(f"SELECT shardfdw.add_node('node{i + 1}', '127.0.0.1', {port})")
+                session.run(f"SELECT shardfdw.add_node('node{i + 1}', '127.0.0.{i + 2}', {port})", f"ALTER SERVER node{i + 1} OPTIONS (SET cores '1')")
             session.run("CREATE TABLE t (id bigint NOT NULL, grp integer NOT NULL, amount integer NOT NULL, note text NOT NULL)", "CREATE TABLE empty (LIKE t)")
             for table in ("t", "empty"):
                 session.run(f"SELECT shardfdw.shard_table('{table}', 'id', shards => {SHARDS_OF_NODE * size})")
