@@ -240,7 +240,7 @@ def main():
     parser.add_argument("--wide-data", required=True)
     parser.add_argument("--works", type=lambda text: text.split(","), required=True)
     parser.add_argument("--json", required=True)
-    parser.add_argument("--tcp", action="store_true")
+    parser.add_argument("--sockets", action="store_true")
     load_average = os.getloadavg()[0]
     bench = LoadBench(parser.parse_args())
     bench.run()

@@ -251,7 +251,7 @@ class Bench:
 
     def __init__(self, config):
         self.config = config
-        self.node_host = "127.0.0.1" if config.tcp else os.path.join(config.work, "sockets")
+        self.node_host = os.path.join(config.work, "sockets") if config.sockets else "127.0.0.1"
         self.coordinator = Session(config, config.coordinator)
         self.nodes = [Session(config, port) for port in config.nodes]
         self.postmasters = set()
@@ -493,7 +493,7 @@ def main():
     parser.add_argument("--slice", type=int, required=True)
     parser.add_argument("--pgbench-seconds", type=int, required=True)
     parser.add_argument("--json", required=True)
-    parser.add_argument("--tcp", action="store_true")
+    parser.add_argument("--sockets", action="store_true")
     parser.add_argument("--parts", type=lambda text: text.split(","), required=True)
     load_average = os.getloadavg()[0]
     bench = Bench(parser.parse_args())
