@@ -195,6 +195,12 @@ sub outcome
 	return (join("\n--\n", @texts), $about);
 }
 
+sub major
+{
+	my ($self) = @_;
+	return $self->{major} //= int($self->{cluster}->safe_psql('SHOW server_version_num') / 10000);
+}
+
 # True when both runs agree; fills $why otherwise.
 sub agree
 {
@@ -208,6 +214,8 @@ sub agree
 	# what core itself cannot run is nothing to compare with
 	return 1 if $about_plain->{error} && $about_plain->{error}{C} =~ /^(XX|conn)/;
 	return 1 if $about_plain->{error} && $about_plain->{error}{M} =~ /^FULL JOIN is only supported/ && !is_failure($code);
+	# core before 18 takes columns that a join has equal for equal in all grouping sets, too, and merges what is sorted by the other one
+	return 1 if $about_sharded->{error} && $about_sharded->{error}{M} =~ /^mergejoin input data is out of order/ && text_of($case) =~ /\b(?:CUBE|ROLLUP|GROUPING SETS)\b/ && $self->major < 18;
 	return 0 if is_failure($code);
 	# core looks up min() and max() by an index with the query's own WITH TIES, and so finds several
 	return 1 if text_of($case) =~ /\b(min|max)\(.*WITH TIES/s && grep { $_ && $_->{C} eq '21000' } map { $_->{error} } $about_plain, $about_sharded;
