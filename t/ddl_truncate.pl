@@ -124,4 +124,36 @@ $c->node_safe_psql(1, 'CREATE TABLE s.own (id int REFERENCES s.r); INSERT INTO s
 $c->psql_fails_like('TRUNCATE s.r CASCADE', qr/2BP01: table s.own on node "node1" refers to table "r", and is none of the coordinator's/, 'a table of the node alone');
 is($c->node_safe_psql(1, 'SELECT count(*) FROM s.own'), 1, 'which keeps its rows');
 
+$c->node_safe_psql(1, 'DROP TABLE s.own');
+# partitions that are no shards do not refer to a reference table when the shards beside them do
+$c->safe_psql(q{SET search_path = s; CREATE TABLE y (at int, k int, v int) PARTITION BY RANGE (at); CREATE TABLE y1 PARTITION OF y FOR VALUES FROM (0) TO (10) PARTITION BY HASH (k);
+	CREATE TABLE y2 PARTITION OF y FOR VALUES FROM (10) TO (20); CREATE TABLE y3 PARTITION OF y FOR VALUES FROM (20) TO (30) PARTITION BY RANGE (at); CREATE TABLE y3a PARTITION OF y3 DEFAULT;
+	SELECT shardfdw.create_shard('y1', 'y1_0', 'WITH (MODULUS 2, REMAINDER 0)', 'node1'), shardfdw.create_shard('y1', 'y1_1', 'WITH (MODULUS 2, REMAINDER 1)', 'node2');
+	TRUNCATE r, d, l; INSERT INTO r SELECT generate_series(1, 9); ALTER TABLE y1 ADD FOREIGN KEY (v) REFERENCES r; INSERT INTO y SELECT i, i, i % 9 + 1 FROM generate_series(0, 29) i});
+my (undef, undef, $said) = $c->psql('SET search_path = s; TRUNCATE r CASCADE');
+like($said, qr/truncate cascades to table "y1"$/m, 'the partition with the key is truncated');
+unlike($said, qr/truncate cascades to table "y"$/m, 'and not the whole table');
+is($c->safe_psql('SELECT min(at), count(*) FROM s.y'), '10|20', 'local partitions beside it keep their rows');
+$c->safe_psql('DROP TABLE s.y');
+
+# Who writes to a table that refers to the one that is truncated is waited for before anything is locked on nodes.
+$c->safe_psql(q{CREATE SCHEMA w; SET search_path = w; CREATE TABLE r (id int PRIMARY KEY); CREATE TABLE b (id int PRIMARY KEY); CREATE TABLE c (LIKE b INCLUDING ALL); CREATE TABLE d (id int PRIMARY KEY, v int);
+	SELECT shardfdw.replicate_table('w.r'), shardfdw.shard_table('w.b', shards => 4), shardfdw.shard_table('w.c', colocate_with => 'w.b'), shardfdw.shard_table('w.d', shards => 4);
+	ALTER TABLE c ADD FOREIGN KEY (id) REFERENCES b; ALTER TABLE d ADD FOREIGN KEY (v) REFERENCES r});
+for my $case ([ 'b', 'c', 'INSERT INTO c VALUES (1)', 'INSERT INTO c SELECT i FROM generate_series(2, 9) i' ], [ 'r', 'd', 'INSERT INTO d VALUES (1, 1)', 'INSERT INTO d SELECT i, i FROM generate_series(2, 9) i' ])
+{
+	my ($table, $referrer, $first, $second) = @$case;
+	$c->safe_psql('SET search_path = w; INSERT INTO r SELECT generate_series(1, 9); INSERT INTO b TABLE r') if $table eq 'b';
+	my $writer = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+	$writer->query("SET search_path = w; BEGIN; $first");
+	my $truncates = $c->start_sql("SET search_path = w; TRUNCATE $table CASCADE");
+	$c->wait_for(q{SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%TRUNCATE%CASCADE%'});
+	$writer->{stderr} = '';
+	$writer->query("$second; COMMIT");
+	unlike($writer->{stderr}, qr/ERROR/, "TRUNCATE $table CASCADE: who writes to what refers to it goes on");
+	$writer->quit;
+	is(($c->wait_sql($truncates))[0], 0, 'and so does who truncates, afterwards');
+	is($c->safe_psql("SELECT (SELECT count(*) FROM w.$referrer), (SELECT count(*) FROM w.$table)"), '0|0', 'of all');
+}
+
 done_testing();

@@ -52,17 +52,18 @@ is_part(Oid relid, const List *relids)
 	return true;
 }
 
+/* Are all partitions of relid, on all levels, among relids, those too that are no shards? */
 static bool
-has_all_shards(Oid relid, const List *relids)
+has_all_partitions(Oid relid, const List *relids)
 {
-	const ShardDdlTable *table = OidIsValid(relid) ? shard_ddl_table(relid) : NULL;
+	ListCell   *lc;
 
-	for (int i = 0; table != NULL && i < table->nshards; i++)
+	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
 	{
-		if (!list_member_oid(relids, table->shards[i].relid))
+		if (get_rel_relkind(lfirst_oid(lc)) != RELKIND_PARTITIONED_TABLE && !list_member_oid(relids, lfirst_oid(lc)))
 			return false;
 	}
-	return table != NULL;
+	return true;
 }
 
 /* Of shards, those that are all of a table, or of a partitioned table below it, are that table. */
@@ -80,16 +81,16 @@ join_shards(List *relids)
 		if (is_part(relid, result))
 			continue;
 		while (get_rel_relispartition(relid) &&
-			   has_all_shards(parent = get_partition_parent(relid, true), relids))
+			   OidIsValid(parent = get_partition_parent(relid, true)) && has_all_partitions(parent, relids))
 			relid = parent;
 		result = lappend_oid(result, relid);
 	}
 	return result;
 }
 
-/* Appends to relids those of added that are not yet in them, locked, and tells of them. */
+/* Appends to relids those of added that are not yet in them, locked; tells of them if told so. */
 static List *
-append_new(List *relids, List *added)
+append_new(List *relids, List *added, bool tell)
 {
 	ListCell   *lc;
 
@@ -101,9 +102,40 @@ append_new(List *relids, List *added)
 			continue;
 		check_rights(relid);
 		LockRelationOid(relid, AccessExclusiveLock);
-		ereport(NOTICE,
-				(errmsg("truncate cascades to table \"%s\"", get_rel_name(relid))));
+		if (tell)
+			ereport(NOTICE,
+					(errmsg("truncate cascades to table \"%s\"", get_rel_name(relid))));
 		relids = lappend_oid(relids, relid);
+	}
+	return relids;
+}
+
+/*
+ * Returns relids and those that refer to them, directly or by way of others, all locked here.  With
+ * on_nodes also on the nodes, and only then this is sure: who makes or drops a foreign key locks the table
+ * that it refers to there.
+ */
+static List *
+find_cascade(const List *named, const List *alone, bool on_nodes)
+{
+	List	   *relids = list_copy(named);
+
+	/* the list grows */
+	for (int i = 0; i < list_length(relids); i++)
+	{
+		Oid			relid = list_nth_oid(relids, i);
+		List	   *emptied = list_member_oid(alone, relid) ? list_make1_oid(relid) : find_all_inheritors(relid, AccessExclusiveLock, NULL);
+		ShardDdlTable *table = shard_ddl_table(relid);	/* after the locks: a shard may have moved while they were waited for */
+
+		relids = append_new(relids, heap_truncate_find_FKs(emptied), on_nodes);
+		if (table == NULL)
+			continue;
+		if (on_nodes)
+		{
+			shard_ddl_table_check_unused(table, "TRUNCATE");
+			shard_ddl_lock_shards(table, "ACCESS EXCLUSIVE", false);
+		}
+		relids = append_new(relids, join_shards(shard_ddl_find_referrers(table, !on_nodes)), on_nodes);
 	}
 	return relids;
 }
@@ -111,11 +143,11 @@ append_new(List *relids, List *added)
 List *
 shard_ddl_cascade(List *relations)
 {
-	List	   *relids = NIL;
+	List	   *named = NIL;
 	List	   *alone = NIL;		/* named with ONLY */
+	List	   *relids;
 	List	   *result = NIL;
 	ListCell   *lc;
-	int			nnamed;
 
 	foreach(lc, relations)
 	{
@@ -125,28 +157,20 @@ shard_ddl_cascade(List *relations)
 		if (!shard_ddl_table_maybe(relid))
 			continue;
 		relid = RangeVarGetRelidExtended(relation, AccessExclusiveLock, 0, check_named, NULL);
-		relids = list_append_unique_oid(relids, relid);
+		named = list_append_unique_oid(named, relid);
 		if (!relation->inh)
 			alone = lappend_oid(alone, relid);
 	}
-	nnamed = list_length(relids);
+	if (named == NIL)
+		return NIL;
 
-	/* the list grows */
-	for (int i = 0; i < list_length(relids); i++)
-	{
-		Oid			relid = list_nth_oid(relids, i);
-		ShardDdlTable *table = shard_ddl_table(relid);
-		List	   *emptied = list_member_oid(alone, relid) ? list_make1_oid(relid) : find_all_inheritors(relid, AccessExclusiveLock, NULL);
-
-		relids = append_new(relids, heap_truncate_find_FKs(emptied));
-		if (table == NULL)
-			continue;
-		/* who makes or drops a foreign key locks the table that it refers to, on the node */
-		shard_ddl_table_check_unused(table, "TRUNCATE");
-		shard_ddl_lock_shards(table, "ACCESS EXCLUSIVE", false);
-		relids = append_new(relids, join_shards(shard_ddl_find_referrers(table)));
-	}
-	for_each_from(lc, relids, nnamed)
+	/*
+	 * Here first: whoever writes to a table that refers to these has locked it here before he needs anything on a
+	 * node.  Locks of its keys, on one shard after the other, would meet ours there half-way.
+	 */
+	(void) find_cascade(named, alone, false);
+	relids = find_cascade(named, alone, true);
+	for_each_from(lc, relids, list_length(named))
 		result = lappend(result, makeRangeVar(get_namespace_name(get_rel_namespace(lfirst_oid(lc))), get_rel_name(lfirst_oid(lc)), -1));
 	return result;
 }

@@ -336,30 +336,37 @@ ask_referrers(const ShardDdlTable *table, List *shardnos, void *arg)
 					list_shards(table, shardnos, ""));
 }
 
+typedef struct ReferrerQuestion
+{
+	bool		known_only;
+	List	   *found;			/* OIDs */
+} ReferrerQuestion;
+
 static void
 take_referrer(const ShardDdlTable *table, int shardno, int nfields, const char *const *fields, void *arg)
 {
-	List	  **found = arg;
+	ReferrerQuestion *question = arg;
 	Oid			nspid = get_namespace_oid(fields[0], true);
 	Oid			relid = OidIsValid(nspid) ? get_relname_relid(fields[1], nspid) : InvalidOid;
 	ShardDdlShard shard;
 
-	if (!OidIsValid(relid) ||
-		!(shard_reference_is(relid) ||
-		  (shard_ddl_table_shard(relid, &shard) && shard.serverid == table->shards[shardno].serverid)))
+	if (OidIsValid(relid) &&
+		(shard_reference_is(relid) ||
+		 (shard_ddl_table_shard(relid, &shard) && shard.serverid == table->shards[shardno].serverid)))
+		question->found = list_append_unique_oid(question->found, relid);
+	else if (!question->known_only)
 		ereport(ERROR,
 				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
 				 errmsg("table %s on node \"%s\" refers to table \"%s\", and is none of the coordinator's",
 						quote_qualified_identifier(fields[0], fields[1]),
 						GetForeignServer(table->shards[shardno].serverid)->servername, table->name)));
-	*found = list_append_unique_oid(*found, relid);
 }
 
 List *
-shard_ddl_find_referrers(const ShardDdlTable *table)
+shard_ddl_find_referrers(const ShardDdlTable *table, bool known_only)
 {
-	List	   *found = NIL;
+	ReferrerQuestion question = {known_only, NIL};
 
-	shard_ddl_ask(table, ask_referrers, take_referrer, &found);
-	return list_delete_oid(found, table->relid);
+	shard_ddl_ask(table, ask_referrers, take_referrer, &question);
+	return list_delete_oid(question.found, table->relid);
 }

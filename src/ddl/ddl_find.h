@@ -47,8 +47,8 @@ extern char **shard_ddl_find_statistics(const ShardDdlTable *table, const char *
 /*
  * The tables here whose tables on nodes refer by a foreign key to table's there: shards and
  * reference tables (OIDs, without table itself).  Errors: dependent_objects_still_exist for a table that is
- * of the node alone.
+ * of the node alone; unless known_only, which leaves such tables out.
  */
-extern List *shard_ddl_find_referrers(const ShardDdlTable *table);
+extern List *shard_ddl_find_referrers(const ShardDdlTable *table, bool known_only);
 
 #endif
