@@ -290,6 +290,15 @@ for my $level ('READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE')
 	is($c->safe_psql("$cursor; CLOSE rest; TRUNCATE sharded_00; TRUNCATE reference; DROP FOREIGN TABLE sharded_01; ROLLBACK"), '1|1', "$level: not when it is closed");
 }
 
+# a table of two levels, whose lower one is read
+$c->safe_psql(q{CREATE TABLE upper (a int, b int) PARTITION BY RANGE (a); CREATE TABLE lower PARTITION OF upper FOR VALUES FROM (0) TO (10) PARTITION BY HASH (b);
+	SELECT shardfdw.create_shard('lower', 'lower_' || i, format('WITH (MODULUS 2, REMAINDER %s)', i), ('node' || 1 + i)::name) FROM generate_series(0, 1) i; INSERT INTO upper SELECT i, i FROM generate_series(0, 9) i});
+for my $table (qw(upper lower))
+{
+	my $cursor = "BEGIN; DECLARE rest CURSOR FOR SELECT (SELECT count(*) + 0 * random()::int FROM $table t WHERE t.a <= p.id OFFSET 0) FROM generate_series(1, 9) p(id); FETCH 1 FROM rest";
+	$c->psql_fails_like("$cursor; DROP FOREIGN TABLE lower_0", qr/55006: cannot DROP TABLE "lower_0" because it is being used by active queries/, "two levels: $table");
+}
+
 # Aggregates: no node computes one by a function as it was
 $c->safe_psql(q{CREATE FUNCTION one(int, int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT coalesce($1, 0) + 1'; CREATE FUNCTION plus(int, int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT coalesce($1, 0) + coalesce($2, 0)'; INSERT INTO used SELECT generate_series(1, 20)});
 my $count = q{(SFUNC = one, STYPE = int, COMBINEFUNC = plus)};

@@ -20,6 +20,7 @@
 #include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/option.h"
+#include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/reference.h"
@@ -357,18 +358,23 @@ shard_ddl_table_check_unused(const ShardDdlTable *table, const char *command)
 void
 shard_ddl_table_check_parent_unused(Oid relid, const char *command)
 {
-	Relation	rel;
-
 	if (!shard_ddl_table_maybe(relid) || get_rel_relkind(relid) != RELKIND_FOREIGN_TABLE)
 		return;
-	rel = relation_open(shard_map_top(relid), AccessShareLock);
-	/* once here */
-	if (rel->rd_refcnt > 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("cannot %s \"%s\" because it is being used by active queries in this session",
-						command, get_rel_name(relid))));
-	relation_close(rel, NoLock);
+	/* whichever level the query names */
+	for (Oid parent = relid; get_rel_relispartition(parent);)
+	{
+		Relation	rel;
+
+		parent = get_partition_parent(parent, true);
+		rel = relation_open(parent, AccessShareLock);
+		/* once here */
+		if (rel->rd_refcnt > 1)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("cannot %s \"%s\" because it is being used by active queries in this session",
+							command, get_rel_name(relid))));
+		relation_close(rel, NoLock);
+	}
 }
 
 char *
