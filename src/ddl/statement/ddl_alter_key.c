@@ -255,6 +255,23 @@ action_text(char action)
 	}
 }
 
+/* Names that constraints get by the statement. */
+static List *
+names_in_statement(const ShardAlterState *state)
+{
+	List	   *names = list_copy(state->foreign_keys);
+	ListCell   *lc;
+
+	foreach(lc, state->stmt->cmds)
+	{
+		const AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+
+		if (cmd->subtype == AT_AddConstraint && castNode(Constraint, cmd->def)->conname)
+			names = lappend(names, castNode(Constraint, cmd->def)->conname);
+	}
+	return names;
+}
+
 /* As core names a foreign key; the shards' own keys are on the nodes alone. */
 static char *
 choose_name(ShardAlterState *state, List *columns)
@@ -268,7 +285,7 @@ choose_name(ShardAlterState *state, List *columns)
 	do
 	{
 		name = ChooseConstraintName(state->table->name, joined, "fkey",
-									get_rel_namespace(state->table->relid), state->foreign_keys);
+									get_rel_namespace(state->table->relid), names_in_statement(state));
 		state->foreign_keys = lappend(state->foreign_keys, name);
 	} while (shard_ddl_find_foreign_key(state->table, name));
 	return name;
