@@ -3,8 +3,8 @@ CREATE SCHEMA set_constraints;
 SET search_path = set_constraints;
 CREATE TABLE parent (id int PRIMARY KEY);
 CREATE TABLE child (id int PRIMARY KEY, note text);
-SELECT shardfdw.shard_table('parent', 'id', shards => 4) IS NOT NULL AS sharded;
-SELECT shardfdw.shard_table('child', 'id', colocate_with => 'parent') IS NOT NULL AS sharded;
+SELECT shardfdw.shard_table('parent', 'id', shards => 4) IS NULL AS sharded;
+SELECT shardfdw.shard_table('child', 'id', colocate_with => 'parent') IS NULL AS sharded;
 ALTER TABLE child ADD FOREIGN KEY (id) REFERENCES parent (id) DEFERRABLE;
 
 -- as it is defined: at once

@@ -117,7 +117,14 @@ my %calls = (
 	'declare_commits_received' => q{shardfdw.declare_commits_received((SELECT NULL::text))},
 	'take_over_coordinator' => q{shardfdw.take_over_coordinator(NULL)},
 	'remove_node' => q{shardfdw.remove_node('node2')},
-	'lock_to_shard' => q{shardfdw_internal.lock_to_shard('loose')},
+	'check_shardable' => q{shardfdw_internal.check_shardable('loose', true)},
+	'check_conversion' => q{shardfdw_internal.check_conversion('loose', 'id', NULL)},
+	'shard_online' => q{shardfdw_internal.shard_online('loose', 'id', 2, '{node1}', NULL, true)},
+	'begin_conversion' => q{shardfdw_internal.begin_conversion('loose', '{"key": "id", "nodes": ["node1"]}', 0)},
+	'lock_for_conversion' => q{shardfdw_internal.lock_for_conversion('loose', 'ACCESS EXCLUSIVE')},
+	'lock_conversion' => q{shardfdw_internal.lock_conversion('loose', '{}')},
+	'make_successor' => q{shardfdw_internal.make_successor('loose', 'public.successor', NULL)},
+	'take_sequences' => q{shardfdw_internal.take_sequences('loose', 'empty')},
 	'choose_key' => q{shardfdw_internal.choose_key('t', 'id')},
 	'key_columns' => q{shardfdw_internal.key_columns('t', NULL)},
 	'choose_placement' => q{shardfdw_internal.choose_placement(4, '{node1,node2}', NULL)},
@@ -233,7 +240,8 @@ my %outcomes = (
 		remove_traces shard_group shard_groups balance node_option check_accepts can_step revoke_command movable_groups move_step check_drained moving_tables job_schema key_types job_tables shard_pieces piece_renames piece_parts check_split_key check_pieces_here moving_table_query reference_names job_is_running servers_of source_has_tables decided_identities trace_commands jobs_read restore_points_read
 		bound_values shard_bound shard_key_type key_values are_among piece_bounds check_split_at is_this_server check_wait watch activity_query lock_waits_query long_transactions_query node_status_query stat_shards_query session_sql
 		activity_read lock_waits_read long_transactions_read node_status_read stat_shards_read
-		key_columns node_query policy_commands privilege_commands statistics_commands successor_of trigger_commands user_aggregates},
+		key_columns node_query policy_commands privilege_commands statistics_commands successor_of trigger_commands changed_rows_query check_no_conversion conversion_definition conversion_name conversion_servers conversions hash_bounds identity_columns remove_conversions
+		shard_key_commands shard_names take_sequences undo_conversion undo_conversions user_aggregates},
 	# where no node is usable for the caller
 	'ok ok 55000 55000 55000 55000 ok 55000 55000 55000' => q{rebalance_plan accepting_nodes},
 	# for who may read or write the table
@@ -243,7 +251,8 @@ my %outcomes = (
 		check_drainable check_owner_code_on_nodes check_replaceable create_shard different_copies drop_replaced_table find_missing_partial_aggregates inspect_nodes
 		inspect_references inspect_shards inspect_partial_aggregates make_reference_copies make_schema_on_nodes
 		nodes_without_copy note_identity query_nodes run_commands replace_table replicate_table shard_table unreplicate_table unshard_table
-		check_new_node check_replaceable_kind choose_placement inspect_identity inspect_tables lock_to_shard note_cores partition_table
+		check_new_node check_replaceable_kind choose_placement inspect_identity inspect_tables check_shardable note_cores partition_table
+		lock_conversion lock_for_conversion make_successor
 		replace_by_shards usable_nodes ask_for_move check_move_nodes check_move_here check_group_here check_job_nodes check_split_here check_split_node job_traces moving_parts},
 	# for who may lock the table
 	'ok ok 42501 42501 ok 42501 ok 42501 ok ok' => q{
@@ -256,9 +265,9 @@ my %outcomes = (
 		refused_options replace_identity run_on_nodes run_on_shards set_node_option},
 	# there is no such job
 	'42704 42704 42704 42704 42704 42704 42704 42704 42704 42704' => q{
-		cancel_job wait_job wait_move},
+		cancel_job wait_job wait_move await_job},
 	'55000 55000 55000 55000 55000 55000 55000 55000 55000 55000' => q{
-		raise_no_move connections_written nodes_written prepared_transactions_written shards_written shared_connections_written
+		raise_no_move connections_written check_conversion_noted check_conversion_unchanged nodes_written prepared_transactions_written shards_written shared_connections_written
 		stat_load_written tables_written jobs_written restore_points_written
 		activity_written lock_waits_written long_transactions_written node_status_written stat_shards_written},
 	'42601 42601 42501 42501 42501 42501 42601 42501 42501 42501' => q{
@@ -269,8 +278,19 @@ my %outcomes = (
 	'55000 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		create_restore_point set_restore_point},
 	'42809 42809 42809 42809 42809 42809 42809 42809 42809 42809' => q{
-		start_job run_job
+		start_job run_job start_conversion
 		raise_other_kind},
+	# it has no primary key
+	'0A000 0A000 42501 42501 42501 42501 0A000 42501 42501 42501' => q{
+		begin_conversion check_conversion shard_online},
+	'55000 55000 55000 42501 55000 42501 55000 42501 55000 55000' => q{
+		copy_conversion},
+	'42601 42601 42601 42501 42601 42501 42601 42501 42601 42601' => q{
+		follow_conversion},
+	'55000 55000 42501 42501 55000 42501 55000 42501 55000 55000' => q{
+		note_conversion},
+	'42P01 42P01 42P01 42P01 42P01 42P01 42P01 42P01 42P01 42P01' => q{
+		switch_conversion},
 	'42704 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		drain_node move_shard run_sharding_step
 		release_postgres_fdw switch_postgres_fdw},
@@ -299,7 +319,7 @@ my %outcomes = (
 	'42P01 42P01 42501 42501 42501 42501 42P01 42501 42501 42501' => q{
 		follow_siblings},
 	'42P16 42P16 42501 42501 42501 42501 42P16 42501 42501 42501' => q{
-		index_shards},
+		index_conversion index_shards},
 	'ok ok 42501 42501 42501 42501 ok 42501 ok ok' => q{
 		create_reject_table},
 );

@@ -376,34 +376,33 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.successor_commands(regclass) IS
 	'Writes the commands that give a new table of the same name what its columns and indexes do not carry: CHECK constraints that are not valid for old rows, comments of constraints, statistics, triggers, row security, replica identity, privileges, comment. Returns the commands in order.';
 
-CREATE FUNCTION shardfdw_internal.replace_table(relation regclass, partition_by text, old_name name) RETURNS regclass
+CREATE FUNCTION shardfdw_internal.make_successor(relation regclass, successor text, partition_by text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	relation_text text := relation::text;
-	schema_name name;
-	table_owner name;
-	sequence record;
 	constraint_row record;
+BEGIN
+	EXECUTE format('CREATE TABLE %s (LIKE %s INCLUDING DEFAULTS INCLUDING GENERATED INCLUDING IDENTITY INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING COMMENTS)%s',
+				   successor, relation, coalesce(' PARTITION BY ' || partition_by, ''));
+	EXECUTE format('ALTER TABLE %s OWNER TO %I', successor, (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = relation));
+	FOR constraint_row IN SELECT * FROM shardfdw_internal.check_constraint_definitions(relation) k WHERE k.definition NOT LIKE '% NOT VALID'
+	LOOP
+		EXECUTE format('ALTER TABLE %s ADD CONSTRAINT %I %s', successor, constraint_row.constraint_name, constraint_row.definition);
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.make_successor(regclass, text, text) IS
+	'Makes a table of this name, qualified and quoted, with the columns, defaults, CHECK constraints and owner of another one, partitioned if told so, without rows, keys and indexes. Returns nothing.';
+
+CREATE FUNCTION shardfdw_internal.take_sequences(old_table regclass, new_table regclass) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	sequence record;
 	new_sequence text;
 	last_value bigint;
 	is_called boolean;
 BEGIN
-	SELECT n.nspname, pg_get_userbyid(c.relowner) INTO schema_name, table_owner
-	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation;
-
-	EXECUTE format('ALTER TABLE %s RENAME TO %I', relation, old_name);
-	-- policies that bind even the owner must not keep rows back when they are moved
-	EXECUTE format('ALTER TABLE %I.%I NO FORCE ROW LEVEL SECURITY', schema_name, old_name);
-	EXECUTE format('CREATE TABLE %s (LIKE %I.%I INCLUDING DEFAULTS INCLUDING GENERATED INCLUDING IDENTITY INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING COMMENTS)%s',
-				   relation_text, schema_name, old_name, coalesce(' PARTITION BY ' || partition_by, ''));
-	EXECUTE format('ALTER TABLE %s OWNER TO %I', relation_text, table_owner);
-
-	FOR constraint_row IN SELECT * FROM shardfdw_internal.check_constraint_definitions(relation) k WHERE k.definition NOT LIKE '% NOT VALID'
-	LOOP
-		EXECUTE format('ALTER TABLE %s ADD CONSTRAINT %I %s', relation_text, constraint_row.constraint_name, constraint_row.definition);
-	END LOOP;
-
 	-- Serial columns keep their sequence, identity columns go on where the old one stands.
 	FOR sequence IN
 		SELECT d.objid::regclass AS seq, a.attname, d.deptype
@@ -411,12 +410,12 @@ BEGIN
 		JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'
 		JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
 		WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
-			AND d.refobjid = relation AND d.deptype IN ('a', 'i')
+			AND d.refobjid = old_table AND d.deptype IN ('a', 'i')
 	LOOP
 		IF sequence.deptype = 'a' THEN
-			EXECUTE format('ALTER SEQUENCE %s OWNED BY %s.%I', sequence.seq, relation_text, sequence.attname);
+			EXECUTE format('ALTER SEQUENCE %s OWNED BY %s.%I', sequence.seq, new_table, sequence.attname);
 		ELSE
-			new_sequence := pg_get_serial_sequence(relation_text, sequence.attname);
+			new_sequence := pg_get_serial_sequence(new_table::text, sequence.attname);
 			-- LIKE makes it a bigint
 			EXECUTE format('ALTER SEQUENCE %s AS %s', new_sequence,
 				(SELECT format_type(s.seqtypid, NULL) FROM pg_sequence s WHERE s.seqrelid = sequence.seq));
@@ -424,7 +423,22 @@ BEGIN
 			PERFORM setval(new_sequence, last_value, is_called);
 		END IF;
 	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.take_sequences(regclass, regclass) IS
+	'Gives the table that make_successor() has made the sequences of the old one: serial columns the same, identity columns their values. Returns nothing.';
 
+CREATE FUNCTION shardfdw_internal.replace_table(relation regclass, partition_by text, old_name name) RETURNS regclass
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	relation_text CONSTANT text := relation::text;
+BEGIN
+	EXECUTE format('ALTER TABLE %s RENAME TO %I', relation, old_name);
+	-- policies that bind even the owner must not keep rows back when they are moved
+	EXECUTE format('ALTER TABLE %s NO FORCE ROW LEVEL SECURITY', relation);
+	PERFORM shardfdw_internal.make_successor(relation, relation_text, partition_by);
+	PERFORM shardfdw_internal.take_sequences(relation, relation_text::regclass);
 	RETURN relation_text::regclass;
 END
 $$;

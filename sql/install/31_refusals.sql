@@ -108,6 +108,8 @@ BEGIN
 
 	SELECT t.tgname, t.tgconstraint <> 0 AS is_constraint INTO r FROM pg_trigger t
 	WHERE t.tgrelid = relation AND NOT t.tgisinternal
+		-- of a job that has died; the next one removes them
+		AND NOT (action = 'shard' AND t.tgname ~ '^shardfdw_note_')
 		AND (t.tgconstraint <> 0 OR t.tgoldtable IS NOT NULL OR t.tgnewtable IS NOT NULL)
 	ORDER BY t.tgname::text COLLATE "C" LIMIT 1;
 	IF FOUND THEN
@@ -167,17 +169,36 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.check_replaceable_dependents(regclass, text) IS
 	'Checks that nothing depends on a table or its row type which would go with it, and that it is not a member of an extension. Returns nothing; raises dependent_objects_still_exist or feature_not_supported, naming what is in the way.';
 
+CREATE FUNCTION shardfdw_internal.check_no_conversion(relation regclass, action text) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	job bigint;
+BEGIN
+	SELECT x.job INTO job FROM shardfdw_internal.conversions() x JOIN pg_class c ON c.oid = x.successor JOIN pg_class t ON t.oid = x.relation AND t.relowner = c.relowner
+	WHERE x.relation = check_no_conversion.relation AND shardfdw_internal.job_is_running(x.job);
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_in_use',
+			MESSAGE = format('cannot %s table "%s" because job %s shards it', action, (SELECT relname FROM pg_class WHERE oid = relation), job),
+			HINT = format('Wait for it (SELECT shardfdw.wait_job(%1$s)) or cancel it (SELECT shardfdw.cancel_job(%1$s)).', job);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_no_conversion(regclass, text) IS
+	'Checks that no job of another process shards a table online. Returns nothing; raises object_in_use.';
+
 CREATE FUNCTION shardfdw_internal.check_replaceable(relation regclass, action text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	PERFORM shardfdw_internal.check_replaceable_kind(relation, action);
+	PERFORM shardfdw_internal.check_no_conversion(relation, action);
 	PERFORM shardfdw_internal.check_replaceable_constraints(relation, action);
 	PERFORM shardfdw_internal.check_replaceable_dependents(relation, action);
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_replaceable(regclass, text) IS
-	'Checks that nothing about a table would be lost when another one takes its place. Returns nothing; raises feature_not_supported, dependent_objects_still_exist or insufficient_privilege, naming what is in the way.';
+	'Checks that nothing about a table would be lost when another one takes its place. Returns nothing; raises feature_not_supported, dependent_objects_still_exist, object_in_use or insufficient_privilege, naming what is in the way.';
 
 CREATE FUNCTION shardfdw_internal.check_unique_keys(relation regclass, key_columns smallint[]) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp

@@ -1,6 +1,6 @@
 -- From a table to shards.
 
-CREATE FUNCTION shardfdw_internal.lock_to_shard(relation regclass) RETURNS void
+CREATE FUNCTION shardfdw_internal.check_shardable(relation regclass, lock boolean) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -18,7 +18,7 @@ BEGIN
 			HINT = 'Shard an empty partitioned table, or a plain one.';
 	END IF;
 	-- the catalogs are read for good only under the lock; who may not take it learns so here
-	IF kind IN ('r', 'p') THEN
+	IF lock AND kind IN ('r', 'p') THEN
 		PERFORM shardfdw_internal.lock_schemas(relation);
 		EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
 	END IF;
@@ -28,11 +28,14 @@ BEGIN
 			HINT = format('Make it a plain table first: SELECT shardfdw.unreplicate_table(%L).', relation);
 	END IF;
 	PERFORM shardfdw_internal.check_replaceable(relation, 'shard');
+	IF lock THEN
+		PERFORM shardfdw_internal.undo_conversions(relation);
+	END IF;
 	PERFORM shardfdw_internal.check_owner_code(relation, 'shard');
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.lock_to_shard(regclass) IS
-	'Locks a table that is to be sharded, and checks that it can be. Returns nothing; raises what is in the way.';
+COMMENT ON FUNCTION shardfdw_internal.check_shardable(regclass, boolean) IS
+	'Checks that a table can be sharded; lock: and keeps all others from it until the transaction ends. Returns nothing; raises what is in the way.';
 
 CREATE FUNCTION shardfdw_internal.choose_key(relation regclass, key name) RETURNS name
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -179,19 +182,55 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.insertable_columns(regclass) IS
 	'Lists the columns of a table that are not generated, as INSERT names them. Returns their names with commas between, null for none.';
 
-CREATE FUNCTION shardfdw_internal.partition_table(relation regclass, key name) RETURNS regclass
+CREATE FUNCTION shardfdw_internal.partition_table(relation regclass, key name, successor text DEFAULT NULL) RETURNS regclass
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+	partition_by CONSTANT text := format('HASH (%I)', key);
 BEGIN
-	RETURN shardfdw_internal.replace_table(relation, format('HASH (%I)', key), format('shardfdw_old_%s', relation::oid));
+	IF successor IS NULL THEN
+		RETURN shardfdw_internal.replace_table(relation, partition_by, format('shardfdw_old_%s', relation::oid));
+	END IF;
+	PERFORM shardfdw_internal.make_successor(relation, successor, partition_by);
+	RETURN successor::regclass;
 EXCEPTION WHEN undefined_object THEN
 	RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
 		MESSAGE = format('column "%s" of table "%s" cannot be the shard key', key, (SELECT c.relname FROM pg_class c WHERE c.oid = relation)),
 		DETAIL = SQLERRM, HINT = 'Choose a column whose type can be hashed.';
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.partition_table(regclass, name) IS
-	'Puts a table that is partitioned by hash in the place of a plain one, see replace_table(). Returns the new table; raises feature_not_supported for a column that cannot be hashed.';
+COMMENT ON FUNCTION shardfdw_internal.partition_table(regclass, name, text) IS
+	'Puts a table that is partitioned by hash in the place of a plain one, see replace_table(); or makes one of the name successor, see make_successor(). Returns the new table; raises feature_not_supported for a column that cannot be hashed.';
+
+CREATE FUNCTION shardfdw_internal.shard_key_commands(relation regclass)
+	RETURNS TABLE (prefixes text[], suffixes text[], names name[], kinds text[])
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RETURN QUERY
+	SELECT array_agg(c.prefix), array_agg(c.suffix), array_agg(c.object_name), array_agg(c.object_kind)
+	FROM (SELECT * FROM shardfdw_internal.shard_index_commands(relation)
+		  UNION ALL SELECT k.prefix, k.suffix, NULL, NULL FROM shardfdw_internal.reference_key_commands(relation) k) c;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.shard_key_commands(regclass) IS
+	'Writes the commands that make the keys and indexes of a plain table on its shards, its foreign keys to reference tables, too. Returns one row, the arguments of run_on_new_shards(); nulls when there are none.';
+
+CREATE FUNCTION shardfdw_internal.shard_names(table_name name, shards integer) RETURNS name[]
+	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT array_agg(shardfdw_internal.shard_name(table_name, i, shards) ORDER BY i) FROM generate_series(0, shards - 1) i
+$$;
+COMMENT ON FUNCTION shardfdw_internal.shard_names(name, integer) IS
+	'Names the shards of a new table. Returns their names, in the order of hash_bounds().';
+
+CREATE FUNCTION shardfdw_internal.hash_bounds(shards integer) RETURNS text[]
+	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT array_agg(format('FOR VALUES WITH (MODULUS %s, REMAINDER %s)', shards, i) ORDER BY i) FROM generate_series(0, shards - 1) i
+$$;
+COMMENT ON FUNCTION shardfdw_internal.hash_bounds(integer) IS
+	'Writes the bounds of shards by hash. Returns a FOR VALUES clause for each.';
 
 CREATE FUNCTION shardfdw_internal.replace_by_shards(relation regclass, key name, shard_names name[], bounds text[], placement name[],
 													colocate_with regclass, table_options text[]) RETURNS void
@@ -210,9 +249,7 @@ DECLARE
 	has_rows boolean;
 	command text;
 BEGIN
-	SELECT array_agg(c.prefix) AS prefixes, array_agg(c.suffix) AS suffixes, array_agg(c.object_name) AS names, array_agg(c.object_kind) AS kinds INTO made
-	FROM (SELECT * FROM shardfdw_internal.shard_index_commands(relation)
-		  UNION ALL SELECT k.prefix, k.suffix, NULL, NULL FROM shardfdw_internal.reference_key_commands(relation) k) c;
+	SELECT * INTO made FROM shardfdw_internal.shard_key_commands(relation);
 	parent := shardfdw_internal.partition_table(relation, key);
 	PERFORM shardfdw_internal.check_colocatable(parent, colocate_with);
 
@@ -241,11 +278,11 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.replace_by_shards(regclass, name, name[], text[], name[], regclass, text[]) IS
-	'Puts a sharded table in the place of a plain one that lock_to_shard() has locked, and moves its rows. Returns nothing; raises the node''s error, datatype_mismatch, and insufficient_privilege for code of the table''s owner.';
+	'Puts a sharded table in the place of a plain one that check_shardable() has locked, and moves its rows. Returns nothing; raises the node''s error, datatype_mismatch, and insufficient_privilege for code of the table''s owner.';
 
-CREATE FUNCTION shardfdw.shard_table(relation regclass, key name DEFAULT NULL, shards integer DEFAULT NULL,
-									 nodes name[] DEFAULT NULL, colocate_with regclass DEFAULT NULL) RETURNS void
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
+CREATE FUNCTION shardfdw.shard_table(relation regclass, key name DEFAULT NULL, shards integer DEFAULT NULL, nodes name[] DEFAULT NULL,
+									 colocate_with regclass DEFAULT NULL, mode text DEFAULT 'block', wait boolean DEFAULT true) RETURNS bigint
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
 DECLARE
@@ -258,10 +295,16 @@ DECLARE
 	bounds text[];
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('shard_table');
-	IF relation IS NULL THEN
-		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'relation must not be null';
+	IF relation IS NULL OR mode IS NULL OR wait IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'relation, mode and wait must not be null';
 	END IF;
-	PERFORM shardfdw_internal.lock_to_shard(relation);
+	IF mode NOT IN ('online', 'block') THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('invalid mode "%s"', mode), HINT = 'Valid modes are "online" and "block".';
+	END IF;
+	IF mode = 'online' THEN
+		RETURN shardfdw_internal.shard_online(relation, key, shards, nodes, colocate_with, wait);
+	END IF;
+	PERFORM shardfdw_internal.check_shardable(relation, true);
 	SELECT c.relname, c.relkind = 'p' INTO table_name, is_partitioned FROM pg_class c WHERE c.oid = relation;
 	EXECUTE shardfdw_internal.storage_options_query(relation::text) INTO table_options;
 
@@ -278,9 +321,8 @@ BEGIN
 	PERFORM shardfdw_internal.make_objects_on_nodes(relation, placement);
 	-- no lock of the table keeps constraints of its domains from being added
 	PERFORM shardfdw_internal.check_owner_code(relation, 'shard');
-	SELECT array_agg(shardfdw_internal.shard_name(table_name, i, cardinality(placement)) ORDER BY i),
-		array_agg(format('FOR VALUES WITH (MODULUS %s, REMAINDER %s)', cardinality(placement), i) ORDER BY i)
-	INTO shard_names, bounds FROM generate_series(0, cardinality(placement) - 1) i;
+	shard_names := shardfdw_internal.shard_names(table_name, cardinality(placement));
+	bounds := shardfdw_internal.hash_bounds(cardinality(placement));
 
 	IF is_partitioned THEN
 		PERFORM shardfdw_internal.check_colocatable(relation, colocate_with);
@@ -289,7 +331,8 @@ BEGIN
 	ELSE
 		PERFORM shardfdw_internal.replace_by_shards(relation, key, shard_names, bounds, placement, colocate_with, table_options);
 	END IF;
+	RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.shard_table(regclass, name, integer, name[], regclass) IS
-	'Makes a sharded table of a plain one, moving its rows, or gives an empty table partitioned by HASH its shards. key: a column, by default the first of the primary key; shards: how many, by default shardfdw.default_shards; nodes: where, in turn, by default on all; colocate_with: as many and on the same nodes as that table. Part of the transaction; raises, before anything changes, what cannot be kept.';
+COMMENT ON FUNCTION shardfdw.shard_table(regclass, name, integer, name[], regclass, text, boolean) IS
+	'Makes a sharded table of a plain one, moving its rows, or gives an empty table partitioned by HASH its shards. key: a column, by default the first of the primary key; shards: how many, by default shardfdw.default_shards; nodes: where, in turn, by default on all; colocate_with: as many and on the same nodes as that table. mode: block, as a part of the transaction, which keeps all others from the table; or online, by a background process, while others read and write it. wait: of online, return when the table is sharded, else at once. Returns the number of the job, null for block; raises, before anything changes, what cannot be kept.';

@@ -156,6 +156,19 @@ CREATE FUNCTION shardfdw_internal.start_job(shards regclass[], target oid, piece
 COMMENT ON FUNCTION shardfdw_internal.start_job(regclass[], oid, integer, text[], boolean, boolean) IS
 	'Starts the process of a move (one shard, pieces: 1), split (at these values, or by hash) or merge (several shards), which makes all checks by itself. Returns the number of its job; raises insufficient_resources.';
 
+CREATE FUNCTION shardfdw_internal.await_job(id bigint) RETURNS void
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM shardfdw_internal.wait_move(id);
+EXCEPTION WHEN query_canceled OR active_sql_transaction THEN
+	PERFORM shardfdw.cancel_job(id);
+	RAISE;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.await_job(bigint) IS
+	'Waits for a job as wait_move() does, and cancels it where the wait is cancelled, or the job would wait for this transaction. Returns nothing; raises the error that has ended the job.';
+
 CREATE FUNCTION shardfdw_internal.run_job(function_name text, shards regclass[], target oid, pieces integer, at text[], mode text, verify boolean, wait boolean) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -171,12 +184,7 @@ BEGIN
 	END IF;
 	id := shardfdw_internal.start_job(shards, target, pieces, at, mode = 'online', verify);
 	IF wait THEN
-		BEGIN
-			PERFORM shardfdw_internal.wait_move(id);
-		EXCEPTION WHEN query_canceled OR active_sql_transaction THEN
-			PERFORM shardfdw.cancel_job(id);
-			RAISE;
-		END;
+		PERFORM shardfdw_internal.await_job(id);
 	END IF;
 	RETURN id;
 END

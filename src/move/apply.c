@@ -531,7 +531,7 @@ note_progress(ShardApply *apply)
 
 	move->progress.lag_bytes = apply->slot->written - Min(apply->slot->written, apply->slot->done);
 	if (!IsTransactionState() && TimestampDifferenceExceeds(move->progress.noted_at, GetCurrentTimestamp(), PROGRESS_MS))
-		shard_job_set_progress(move);
+		shard_job_set_progress(move->id, &move->progress);
 }
 
 /*

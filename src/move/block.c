@@ -26,39 +26,24 @@
 #define MIN_PAUSE_MS 200		/* between attempts, doubled each time */
 #define MAX_PAUSE_MS 5000
 
-/* Tries once.  False: somebody holds a lock. */
-static bool
-try_lock(ShardMove *move, int timeout_ms)
+typedef struct LockAttempt
 {
-	MemoryContext oldcxt = CurrentMemoryContext;
-	volatile bool locked = true;
+	const ShardMove *move;
+	int			timeout_ms;
+} LockAttempt;
 
-	shard_move_begin(move);
-	PG_TRY();
-	{
-		shard_place_lock(move, timeout_ms);
-	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
+static void
+lock(void *arg)
+{
+	const LockAttempt *attempt = arg;
 
-		MemoryContextSwitchTo(oldcxt);
-		error = CopyErrorData();
-		if (error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE && error->sqlerrcode != ERRCODE_T_R_DEADLOCK_DETECTED)
-			PG_RE_THROW();
-		HOLD_INTERRUPTS();
-		AbortCurrentTransaction();
-		FlushErrorState();
-		RESUME_INTERRUPTS();
-		locked = false;
-	}
-	PG_END_TRY();
-	return locked;
+	shard_place_lock(attempt->move, attempt->timeout_ms);
 }
 
 void
 shard_block_lock(ShardMove *move, int timeout_ms, void (*before_each) (void *arg), void *arg)
 {
+	LockAttempt attempt = {move, timeout_ms};
 	int			pause_ms = MIN_PAUSE_MS;
 	bool		told = false;
 
@@ -66,10 +51,10 @@ shard_block_lock(ShardMove *move, int timeout_ms, void (*before_each) (void *arg
 	{
 		if (before_each)
 			before_each(arg);
-		if (try_lock(move, timeout_ms))
+		if (shard_move_try_step(move->userid, lock, &attempt))
 			break;
 		if (!told)
-			shard_job_set_waiting(move, SHARD_MOVE_REPLACES(move) ? "transactions that use the tables, or have written to their shards" :
+			shard_job_set_waiting(move->id, SHARD_MOVE_REPLACES(move) ? "transactions that use the tables, or have written to their shards" :
 								   "transactions that have written to the shards, or locked rows of them");
 		told = true;
 		shard_wait_pause(pause_ms, false);
@@ -85,7 +70,7 @@ shard_block_run(ShardMove *move, ShardMoveStage enter_stage)
 	TimestampTz locked_at;
 
 	enter_stage(move, "copying");
-	shard_move_begin(move);
+	shard_move_begin(move->userid);
 	from = shard_link_open(move->source, move->userid, false);
 	into = shard_link_open(move->target, move->userid, false);
 	shard_move_commit();
@@ -104,8 +89,8 @@ shard_block_run(ShardMove *move, ShardMoveStage enter_stage)
 	shard_move_commit();
 	move->switched = true;
 	SHARD_FAULT_POINT("move_switched");
-	shard_job_set_pause(move, GetCurrentTimestamp() - locked_at);
-	shard_job_set_progress(move);
+	shard_job_set_pause(move->id, GetCurrentTimestamp() - locked_at);
+	shard_job_set_progress(move->id, &move->progress);
 	shard_link_close(&from);
 	shard_link_close(&into);
 }

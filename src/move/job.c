@@ -84,11 +84,11 @@ typedef struct JobRow
 {
 	char	   *state;
 	char	   *stage;
-	char	   *source;
 	char	   *mode;
 	char	   *role;
 	int			pid;
-	char	   *waits_for;		/* this and the following may be NULL */
+	char	   *source;			/* this and the following may be NULL */
+	char	   *waits_for;
 	char	   *sqlstate;
 	char	   *message;
 	char	   *detail;
@@ -128,10 +128,9 @@ run_by_itself(const char *sql)
 }
 
 static void
-update_row(const ShardMove *move, const char *assignments)
+update_row(int64 id, const char *assignments)
 {
-	run_by_itself(psprintf("UPDATE " SHARD_INTERNAL_SCHEMA ".job SET %s WHERE id = " INT64_FORMAT,
-						   assignments, move->id));
+	run_by_itself(psprintf("UPDATE " SHARD_INTERNAL_SCHEMA ".job SET %s WHERE id = " INT64_FORMAT, assignments, id));
 }
 
 static char *
@@ -140,74 +139,68 @@ literal(const char *text)
 	return text ? quote_literal_cstr(text) : pstrdup("NULL");
 }
 
-static const char *
-kind_of(const ShardMove *move)
-{
-	if (SHARD_MOVE_IS_SPLIT(move))
-		return "split";
-	return SHARD_MOVE_IS_MERGE(move) ? "merge" : "move";
-}
-
-void
-shard_job_link(ShardMove *move, const ShardJobArgs *args)
+int64
+shard_job_link(const ShardJobArgs *args, char **plan)
 {
 	dsm_segment *segment = dsm_attach(args->link);
 	ShardJobLink *link;
+	int64		id;
 
 	if (segment == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_ADMIN_SHUTDOWN),
 				 errmsg("nobody waits for the number of the job any more")));
 	link = dsm_segment_address(segment);
-	move->at = MemoryContextStrdup(move->cxt, link->at);
-	move->id = nextval_internal(find_relation("job_id"), false);
-	pg_atomic_write_u64(&link->number, move->id);
+	*plan = pstrdup(link->plan);
+	id = nextval_internal(find_relation("job_id"), false);
+	pg_atomic_write_u64(&link->number, id);
 	dsm_detach(segment);
+	return id;
 }
 
 void
-shard_job_insert(const ShardMove *move)
+shard_job_insert(const ShardJobRow *row)
 {
 	StringInfoData oids;
 	StringInfoData names;
 
 	initStringInfo(&oids);
 	initStringInfo(&names);
-	for (int i = 0; i < move->ntables; i++)
+	for (int i = 0; i < row->ntables; i++)
 	{
-		appendStringInfo(&oids, "%s%u", i > 0 ? "," : "", move->tables[i].relid);
-		appendStringInfo(&names, "%s%s", i > 0 ? "," : "", literal(move->tables[i].name));
+		appendStringInfo(&oids, "%s%u", i > 0 ? "," : "", row->relids[i]);
+		appendStringInfo(&names, "%s%s", i > 0 ? "," : "", literal(row->names[i]));
 	}
 	run_by_itself(psprintf("DELETE FROM " SHARD_INTERNAL_SCHEMA ".job WHERE state <> 'running' AND id <= " INT64_FORMAT
 						   "; INSERT INTO " SHARD_INTERNAL_SCHEMA ".job (id, kind, state, stage, tables, names, source, target, mode, role, pid, started)"
 						   " VALUES (" INT64_FORMAT ", '%s', 'running', 'starting', ARRAY[%s]::pg_catalog.oid[], ARRAY[%s]::pg_catalog.text[],"
 						   " %s, %s, '%s', %s, %d, pg_catalog.clock_timestamp())",
-						   move->id - KEPT_JOBS, move->id, kind_of(move), oids.data, names.data,
-						   literal(move->source_name), literal(move->target_name), move->online ? "online" : "block",
-						   literal(GetUserNameFromId(move->userid, false)), MyProcPid));
+						   row->id - KEPT_JOBS, row->id, row->kind, oids.data, names.data,
+						   literal(row->source_name), literal(row->target_name), row->online ? "online" : "block",
+						   literal(GetUserNameFromId(row->userid, false)), MyProcPid));
 }
 
 void
-shard_job_set_stage(const ShardMove *move, const char *stage)
+shard_job_set_stage(int64 id, const char *stage)
 {
-	update_row(move, psprintf("stage = %s, waits_for = NULL", literal(stage)));
+	update_row(id, psprintf("stage = %s, waits_for = NULL", literal(stage)));
 }
 
 void
-shard_job_set_nodes(const ShardMove *move)
+shard_job_set_nodes(int64 id, const char *source_name, const char *target_name)
 {
-	update_row(move, psprintf("source = %s, target = %s", literal(move->source_name), literal(move->target_name)));
+	update_row(id, psprintf("source = %s, target = %s", literal(source_name), literal(target_name)));
 }
 
 void
-shard_job_set_stage_here(const ShardMove *move, const char *stage)
+shard_job_set_stage_here(int64 id, const char *stage)
 {
 	Assert(IsTransactionState());
-	update_row(move, psprintf("stage = %s, waits_for = NULL", literal(stage)));
+	update_row(id, psprintf("stage = %s, waits_for = NULL", literal(stage)));
 }
 
 void
-shard_job_set_tables_here(const ShardMove *move, const List *names)
+shard_job_set_tables_here(int64 id, const List *names)
 {
 	StringInfoData oids;
 	const ListCell *lc;
@@ -216,46 +209,45 @@ shard_job_set_tables_here(const ShardMove *move, const List *names)
 	initStringInfo(&oids);
 	foreach(lc, names)
 		appendStringInfo(&oids, "%s%s::pg_catalog.regclass::pg_catalog.oid", oids.len > 0 ? ", " : "", literal(lfirst(lc)));
-	update_row(move, psprintf("tables = ARRAY[%s]", oids.data));
+	update_row(id, psprintf("tables = ARRAY[%s]", oids.data));
 }
 
 void
-shard_job_set_progress(ShardMove *move)
+shard_job_set_progress(int64 id, ShardJobProgress *progress)
 {
-	const ShardMoveProgress *progress = &move->progress;
 	/* it is called again and again */
-	MemoryContext cxt = AllocSetContextCreate(move->cxt, "shardfdw journal", ALLOCSET_SMALL_SIZES);
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw journal", ALLOCSET_SMALL_SIZES);
 	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
 
-	move->progress.noted_at = GetCurrentTimestamp();
-	update_row(move, psprintf("rows_copied = " INT64_FORMAT ", bytes_copied = " INT64_FORMAT ", changes_applied = " INT64_FORMAT ", lag_bytes = %s",
-							  progress->nrows, progress->nbytes, progress->nchanges,
-							  progress->lag_bytes < 0 ? "NULL" : psprintf(INT64_FORMAT, progress->lag_bytes)));
+	progress->noted_at = GetCurrentTimestamp();
+	update_row(id, psprintf("rows_copied = " INT64_FORMAT ", bytes_copied = " INT64_FORMAT ", changes_applied = " INT64_FORMAT ", lag_bytes = %s",
+							progress->nrows, progress->nbytes, progress->nchanges,
+							progress->lag_bytes < 0 ? "NULL" : psprintf(INT64_FORMAT, progress->lag_bytes)));
 	MemoryContextSwitchTo(oldcxt);
 	MemoryContextDelete(cxt);
 }
 
 void
-shard_job_set_pause(const ShardMove *move, int64 pause_us)
+shard_job_set_pause(int64 id, int64 pause_us)
 {
-	update_row(move, psprintf("write_pause = pg_catalog.make_interval(secs => %f)", pause_us / 1000000.0));
+	update_row(id, psprintf("write_pause = pg_catalog.make_interval(secs => %f)", pause_us / 1000000.0));
 }
 
 void
-shard_job_set_waiting(const ShardMove *move, const char *waits_for)
+shard_job_set_waiting(int64 id, const char *waits_for)
 {
-	update_row(move, psprintf("waits_for = %s", literal(waits_for)));
+	update_row(id, psprintf("waits_for = %s", literal(waits_for)));
 }
 
 void
-shard_job_end(const ShardMove *move, const ErrorData *error)
+shard_job_end(int64 id, const ErrorData *error)
 {
 	if (error == NULL)
-		update_row(move, "state = 'done', stage = 'done', waits_for = NULL, lag_bytes = NULL, ended = pg_catalog.clock_timestamp()");
+		update_row(id, "state = 'done', stage = 'done', waits_for = NULL, lag_bytes = NULL, ended = pg_catalog.clock_timestamp()");
 	else
-		update_row(move, psprintf("state = '%s', waits_for = NULL, lag_bytes = NULL, ended = pg_catalog.clock_timestamp(), sqlstate = '%s', message = %s, detail = %s, hint = %s",
-								  error->sqlerrcode == ERRCODE_QUERY_CANCELED ? "cancelled" : "failed",
-								  unpack_sql_state(error->sqlerrcode), literal(error->message), literal(error->detail), literal(error->hint)));
+		update_row(id, psprintf("state = '%s', waits_for = NULL, lag_bytes = NULL, ended = pg_catalog.clock_timestamp(), sqlstate = '%s', message = %s, detail = %s, hint = %s",
+								error->sqlerrcode == ERRCODE_QUERY_CANCELED ? "cancelled" : "failed",
+								unpack_sql_state(error->sqlerrcode), literal(error->message), literal(error->detail), literal(error->hint)));
 }
 
 /* ---------- reading ---------- */
@@ -287,11 +279,13 @@ read_row(int64 id, JobRow *row)
 	if (found)
 	{
 		TupleDesc	desc = RelationGetDescr(rel);
+		Datum		source;
 		bool		isnull;
 
 		row->state = text_column(tuple, JOB_STATE, desc);
 		row->stage = text_column(tuple, JOB_STAGE, desc);
-		row->source = pstrdup(NameStr(*DatumGetName(heap_getattr(tuple, JOB_SOURCE, desc, &isnull))));
+		source = heap_getattr(tuple, JOB_SOURCE, desc, &isnull);
+		row->source = isnull ? NULL : pstrdup(NameStr(*DatumGetName(source)));
 		row->mode = text_column(tuple, JOB_MODE, desc);
 		row->role = pstrdup(NameStr(*DatumGetName(heap_getattr(tuple, JOB_ROLE, desc, &isnull))));
 		row->pid = DatumGetInt32(heap_getattr(tuple, JOB_PID, desc, &isnull));
@@ -376,40 +370,47 @@ is_blocked_here(int pid)
 	return result;
 }
 
-/* A process that waits for a lock of this transaction, perhaps by way of others; 0: none. */
-static int
+/*
+ * Processes that wait for a lock of this transaction, perhaps by way of others.  Not those that wait for its end whatever
+ * it has locked, as CREATE INDEX CONCURRENTLY does: they have no xid then, so no job waits for them.
+ */
+static List *
 find_blocked_here(void)
 {
 	LockData   *locks = GetLockStatusData();
+	List	   *pids = NIL;
 
 	for (int i = 0; i < locks->nelements; i++)
 	{
 		const LockInstanceData *lock = &locks->locks[i];
 
-		if (lock->waitLockMode != NoLock && lock->pid != MyProcPid && is_blocked_here(lock->pid))
-			return lock->pid;
+		if (lock->waitLockMode != NoLock && lock->locktag.locktag_type != LOCKTAG_VIRTUALTRANSACTION &&
+			lock->pid != MyProcPid && is_blocked_here(lock->pid))
+			pids = list_append_unique_int(pids, lock->pid);
 	}
-	return 0;
+	return pids;
 }
 
 /* What was seen last of processes that wait for this transaction. */
 typedef struct BlockedLook
 {
 	TimestampTz at;
-	int			pid;			/* 0: none */
+	List	   *pids;
 } BlockedLook;
 
 /*
  * Raises when the job, or a transaction for which it may wait, waits for a lock of this transaction, perhaps by
  * way of others: who waits for the job would wait for ever.  Core finds no deadlock, since this process waits for no
  * lock, nor does a job that waits for transactions to end.  Which ones these are is known on the node, so a process
- * that has waited for two looks counts.
+ * that has waited for two looks counts.  Memory: cxt, of what is kept in look.
  */
 static void
-check_not_blocked(int64 id, const JobRow *row, BlockedLook *look)
+check_not_blocked(int64 id, const JobRow *row, BlockedLook *look, MemoryContext cxt)
 {
 	PGPROC	   *proc = BackendPidGetProc(row->pid);
-	int			pid;
+	List	   *again;
+	List	   *pids;
+	MemoryContext oldcxt;
 
 	/* to look at all locks keeps others from taking some: only when the process waits for one, and now and then */
 	if (proc && (proc->wait_event_info & 0xFF000000) == PG_WAIT_LOCK && is_blocked_here(row->pid))
@@ -418,19 +419,21 @@ check_not_blocked(int64 id, const JobRow *row, BlockedLook *look)
 				 errmsg("job " INT64_FORMAT " waits for a lock of this transaction", id),
 				 errdetail("The transaction would wait for the job's end, and the job for that of the transaction."),
 				 errhint("Wait for jobs in a transaction of its own.")));
-	if (!row->waits_for)
-		look->pid = 0;
-	if (!row->waits_for || !TimestampDifferenceExceeds(look->at, GetCurrentTimestamp(), DeadlockTimeout))
+	if (row->waits_for && !TimestampDifferenceExceeds(look->at, GetCurrentTimestamp(), DeadlockTimeout))
 		return;
-	pid = find_blocked_here();
-	look->at = GetCurrentTimestamp();
-	if (pid != 0 && pid == look->pid)
+	pids = row->waits_for ? find_blocked_here() : NIL;
+	again = list_intersection_int(pids, look->pids);
+	if (again != NIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
-				 errmsg("job " INT64_FORMAT " waits for other transactions, and process %d for a lock of this one", id, pid),
+				 errmsg("job " INT64_FORMAT " waits for other transactions, and process %d for a lock of this one", id, linitial_int(again)),
 				 errdetail("The transaction would wait for the job's end, and the job perhaps for that process."),
 				 errhint("Wait for jobs in a transaction of its own.")));
-	look->pid = pid;
+	list_free(look->pids);
+	oldcxt = MemoryContextSwitchTo(cxt);
+	look->pids = list_copy(pids);
+	MemoryContextSwitchTo(oldcxt);
+	look->at = GetCurrentTimestamp();
 }
 
 /* Waits for the end of a job; patient: also for what is left to do after its switch. */
@@ -472,7 +475,7 @@ await(int64 id, bool patient)
 				break;
 			}
 		}
-		check_not_blocked(id, &row, &look);
+		check_not_blocked(id, &row, &look, caller_cxt);
 		pause_for_poll();
 	}
 	MemoryContextSwitchTo(caller_cxt);
@@ -492,7 +495,7 @@ shardfdw_wait_job(PG_FUNCTION_ARGS)
 	get_row(id, &row);
 	if (strcmp(row.state, "running") == 0)
 		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_wait('wait_job', %s, %s)",
-								 quote_literal_cstr(row.source), quote_literal_cstr(row.mode)));
+								 literal(row.source), literal(row.mode)));
 	PG_RETURN_TEXT_P(cstring_to_text(await(id, true)));
 }
 
@@ -568,34 +571,22 @@ take_shards(ArrayType *array, ShardJobArgs *args)
 	}
 }
 
-/*
- * start_job(shards regclass[], target oid, pieces integer, at text[], online boolean, verify boolean) -> bigint
- */
-Datum
-shardfdw_start_job(PG_FUNCTION_ARGS)
+int64
+shard_job_start(ShardJobArgs *args, const char *plan)
 {
+	Size		size = offsetof(ShardJobLink, plan) + strlen(plan) + 1;
+	dsm_segment *segment = dsm_create(size, 0);
+	ShardJobLink *link = dsm_segment_address(segment);
 	BackgroundWorker worker = {0};
 	BackgroundWorkerHandle *handle;
-	ShardJobArgs args = {0};
-	char	   *at = OidOutputFunctionCall(F_ARRAY_OUT, PG_GETARG_DATUM(3));
-	Size		size = offsetof(ShardJobLink, at) + strlen(at) + 1;
-	dsm_segment *segment;
-	ShardJobLink *link;
 	int64		id;
 
 	StaticAssertStmt(sizeof(ShardJobArgs) <= BGW_EXTRALEN, "arguments of a job do not fit");
-	take_shards(PG_GETARG_ARRAYTYPE_P(0), &args);
-	segment = dsm_create(size, 0);
-	link = dsm_segment_address(segment);
 	pg_atomic_init_u64(&link->number, 0);
-	strcpy(link->at, at);
-	args.link = dsm_segment_handle(segment);
-	args.database = MyDatabaseId;
-	args.userid = GetUserId();
-	args.target = PG_GETARG_OID(1);
-	args.npieces = PG_GETARG_INT32(2);
-	args.online = PG_GETARG_BOOL(4);
-	args.verify = PG_GETARG_BOOL(5);
+	strcpy(link->plan, plan);
+	args->link = dsm_segment_handle(segment);
+	args->database = MyDatabaseId;
+	args->userid = GetUserId();
 
 	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
@@ -605,7 +596,7 @@ shardfdw_start_job(PG_FUNCTION_ARGS)
 	strlcpy(worker.bgw_function_name, "shard_mover_main", sizeof(worker.bgw_function_name));
 	strlcpy(worker.bgw_name, "shardfdw mover", sizeof(worker.bgw_name));
 	strlcpy(worker.bgw_type, "shardfdw mover", sizeof(worker.bgw_type));
-	memcpy(worker.bgw_extra, &args, sizeof(args));
+	memcpy(worker.bgw_extra, args, sizeof(*args));
 	if (!RegisterDynamicBackgroundWorker(&worker, &handle))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
@@ -623,5 +614,21 @@ shardfdw_start_job(PG_FUNCTION_ARGS)
 	}
 	PG_END_TRY();
 	dsm_detach(segment);
-	PG_RETURN_INT64(id);
+	return id;
+}
+
+/*
+ * start_job(shards regclass[], target oid, pieces integer, at text[], online boolean, verify boolean) -> bigint
+ */
+Datum
+shardfdw_start_job(PG_FUNCTION_ARGS)
+{
+	ShardJobArgs args = {0};
+
+	take_shards(PG_GETARG_ARRAYTYPE_P(0), &args);
+	args.target = PG_GETARG_OID(1);
+	args.npieces = PG_GETARG_INT32(2);
+	args.online = PG_GETARG_BOOL(4);
+	args.verify = PG_GETARG_BOOL(5);
+	PG_RETURN_INT64(shard_job_start(&args, OidOutputFunctionCall(F_ARRAY_OUT, PG_GETARG_DATUM(3))));
 }

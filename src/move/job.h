@@ -18,6 +18,7 @@ typedef struct ShardJobArgs
 	dsm_handle	link;			/* a ShardJobLink, as long as the caller waits for the number */
 	Oid			database;
 	Oid			userid;
+	Oid			plain;			/* the table that is to be sharded; else there are shards */
 	int			nshards;
 	Oid			shards[SHARD_MOVE_MAX_SHARDS];
 	Oid			target;
@@ -30,28 +31,48 @@ typedef struct ShardJobArgs
 typedef struct ShardJobLink
 {
 	pg_atomic_uint64 number;	/* of the job; 0: not known yet */
-	char		at[FLEXIBLE_ARRAY_MEMBER];	/* a text array as text: where the shard is split */
+	char		plan[FLEXIBLE_ARRAY_MEMBER];	/* what does not fit into ShardJobArgs, as text */
 } ShardJobLink;
 
 /*
- * Takes a number for the job, which the caller of start_job() learns, and learns from it where
- * the shard is split.  Raises ERRCODE_ADMIN_SHUTDOWN when the caller is gone.
+ * Starts the process of a job, which has database, userid and link filled in.  Returns the job's number.
+ * Errors: ERRCODE_INSUFFICIENT_RESOURCES.
  */
-extern void shard_job_link(ShardMove *move, const ShardJobArgs *args);
+extern int64 shard_job_start(ShardJobArgs *args, const char *plan);
+
+/*
+ * Returns a number for the job, which its caller learns, and the plan, palloc'd.  Raises
+ * ERRCODE_ADMIN_SHUTDOWN when the caller is gone.
+ */
+extern int64 shard_job_link(const ShardJobArgs *args, char **plan);
+
+/* A job that begins. */
+typedef struct ShardJobRow
+{
+	int64		id;
+	const char *kind;
+	int			ntables;
+	const Oid  *relids;
+	const char *const *names;	/* qualified and quoted */
+	const char *source_name;	/* NULL: no node */
+	const char *target_name;
+	bool		online;
+	Oid			userid;
+} ShardJobRow;
 
 /* Each writes into the row of a job, in a transaction of its own, whatever the current user's rights. */
-extern void shard_job_insert(const ShardMove *move);
-extern void shard_job_set_stage(const ShardMove *move, const char *stage);
-extern void shard_job_set_nodes(const ShardMove *move);
-extern void shard_job_set_progress(ShardMove *move);
-extern void shard_job_set_pause(const ShardMove *move, int64 pause_us);
-extern void shard_job_set_waiting(const ShardMove *move, const char *waits_for);	/* NULL: for nobody */
-extern void shard_job_end(const ShardMove *move, const ErrorData *error);	/* error NULL: done */
+extern void shard_job_insert(const ShardJobRow *row);
+extern void shard_job_set_stage(int64 id, const char *stage);
+extern void shard_job_set_nodes(int64 id, const char *source_name, const char *target_name);
+extern void shard_job_set_progress(int64 id, ShardJobProgress *progress);
+extern void shard_job_set_pause(int64 id, int64 pause_us);
+extern void shard_job_set_waiting(int64 id, const char *waits_for);	/* NULL: for nobody */
+extern void shard_job_end(int64 id, const ErrorData *error);	/* error NULL: done */
 
 /* The same within the current transaction; for the stage that is to be seen when that commits. */
-extern void shard_job_set_stage_here(const ShardMove *move, const char *stage);
+extern void shard_job_set_stage_here(int64 id, const char *stage);
 
 /* Likewise: shards of these names (qualified and quoted) have taken the place of those that the job works on. */
-extern void shard_job_set_tables_here(const ShardMove *move, const List *names);
+extern void shard_job_set_tables_here(int64 id, const List *names);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * leftover.c
- *	  Removes what jobs that have ended have left on nodes.
+ *	  Removes what jobs that have ended have left on nodes, and beside tables that were to be sharded.
  *
  * A job's schema on a node says in its comment what else the job has made there, and has
  * the coordinator's identity in its name; so nothing here needs the journal.  Who removes
@@ -21,16 +21,16 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
-/* Runs remove_traces() as the current user.  Returns outcomes and what it says.  Memory: current context. */
+/* Calls a function that removes something, as the current user.  Returns outcomes and what it says.  Memory: current context. */
 static List *
-remove_traces(const char *nodes, const char *own, List *outcomes)
+remove_by(const char *call, List *outcomes)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	MemoryContext spi_cxt;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
 	if (SPI_connect() != SPI_OK_CONNECT ||
-		SPI_execute(psprintf("SELECT node, message, ok FROM " SHARD_INTERNAL_SCHEMA ".remove_traces(ARRAY[%s]::pg_catalog.name[], %s)", nodes, own), false, 0) != SPI_OK_SELECT)
+		SPI_execute(psprintf("SELECT node, message, ok FROM " SHARD_INTERNAL_SCHEMA ".%s", call), false, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not look for what jobs have left");
 	spi_cxt = MemoryContextSwitchTo(cxt);
 	for (uint64 i = 0; i < SPI_processed; i++)
@@ -46,6 +46,13 @@ remove_traces(const char *nodes, const char *own, List *outcomes)
 	SPI_finish();
 	PopActiveSnapshot();
 	return outcomes;
+}
+
+/* From nodes. */
+static List *
+remove_traces(const char *nodes, const char *own, List *outcomes)
+{
+	return remove_by(psprintf("remove_traces(ARRAY[%s]::pg_catalog.name[], %s)", nodes, own), outcomes);
 }
 
 static char *
@@ -82,5 +89,7 @@ shard_leftover_recover(List *outcomes)
 	initStringInfo(&nodes);
 	foreach(lc, shard_node_list(&complete))
 		appendStringInfo(&nodes, "%s%s", nodes.len > 0 ? ", " : "", quote_literal_cstr(((ShardNodeName *) lfirst(lc))->name));
-	return nodes.len > 0 ? remove_traces(nodes.data, "NULL", outcomes) : outcomes;
+	if (nodes.len == 0)
+		return outcomes;
+	return remove_by("remove_conversions()", remove_traces(nodes.data, "NULL", outcomes));
 }

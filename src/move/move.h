@@ -42,14 +42,14 @@ typedef struct ShardMoveTable
 } ShardMoveTable;
 
 /* How far it has come, for the view shardfdw.jobs. */
-typedef struct ShardMoveProgress
+typedef struct ShardJobProgress
 {
 	int64		nrows;			/* copied */
 	int64		nbytes;			/* copied, as COPY sends them */
 	int64		nchanges;		/* applied */
 	int64		lag_bytes;		/* -1: not known */
 	TimestampTz noted_at;		/* when that was last written down */
-} ShardMoveProgress;
+} ShardJobProgress;
 
 typedef struct ShardMove
 {
@@ -72,7 +72,7 @@ typedef struct ShardMove
 	bool		switched;		/* the shards are on the target */
 	bool		on_nodes;		/* nodes may have something of it */
 	bool		released;		/* the old tables have no foreign keys any more */
-	ShardMoveProgress progress;
+	ShardJobProgress progress;
 } ShardMove;
 
 #define SHARD_MOVE_IS_SPLIT(move) ((move)->npieces > 1)

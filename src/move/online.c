@@ -65,12 +65,12 @@ publish(const ShardMove *move)
 	{
 		bool		done;
 
-		shard_move_begin(move);
+		shard_move_begin(move->userid);
 		done = shard_move_try(move, move->source, sql.data);
 		shard_move_commit();
 		if (done)
 			break;
-		shard_job_set_waiting(move, psprintf("sessions on node \"%s\" that have locked the tables", move->source_name));
+		shard_job_set_waiting(move->id, psprintf("sessions on node \"%s\" that have locked the tables", move->source_name));
 		shard_wait_pause(AGAIN_MS, false);
 	}
 	SHARD_FAULT_POINT("move_published");
@@ -116,7 +116,7 @@ compare(OnlineMove *online)
 	ShardConn  *from;
 	ShardConn  *into;
 
-	shard_move_begin(move);
+	shard_move_begin(move->userid);
 	slot = shard_slot_create(move, psprintf("%s_v", move->schema));
 	from = shard_link_open(move->source, move->userid, false);
 	into = shard_link_open(move->target, move->userid, false);
@@ -166,8 +166,8 @@ shard_online_run(ShardMove *move, ShardMoveStage enter_stage)
 
 	enter_stage(move, "waiting for transactions of the source");
 	publish(move);
-	shard_job_set_waiting(move, psprintf("transactions on node \"%s\" that write, prepared ones, too", move->source_name));
-	shard_move_begin(move);
+	shard_job_set_waiting(move->id, psprintf("transactions on node \"%s\" that write, prepared ones, too", move->source_name));
+	shard_move_begin(move->userid);
 	online.slot = shard_slot_create(move, move->schema);
 	online.from = shard_link_open(move->source, move->userid, false);
 	online.into = shard_link_open(move->target, move->userid, false);
@@ -176,7 +176,7 @@ shard_online_run(ShardMove *move, ShardMoveStage enter_stage)
 	enter_stage(move, "copying");
 	copy(&online);
 	enter_stage(move, "indexing");
-	shard_move_begin(move);
+	shard_move_begin(move->userid);
 	shard_place_index(move);
 	shard_move_commit();
 
@@ -196,8 +196,8 @@ shard_online_run(ShardMove *move, ShardMoveStage enter_stage)
 	move->switched = true;
 	SHARD_FAULT_POINT("move_switched");
 	shard_link_set_idle(NULL, NULL);
-	shard_job_set_pause(move, GetCurrentTimestamp() - locked_at);
-	shard_job_set_progress(move);
+	shard_job_set_pause(move->id, GetCurrentTimestamp() - locked_at);
+	shard_job_set_progress(move->id, &move->progress);
 	shard_slot_close(online.slot);
 	shard_link_close(&online.from);
 	shard_link_close(&online.into);

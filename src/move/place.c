@@ -193,7 +193,7 @@ shard_place_prepare(ShardMove *move)
 								 quote_literal_cstr(table->remote_schema), node, table->parent, node));
 	}
 	shard_move_commit();
-	shard_move_begin(move);
+	shard_move_begin(move->userid);
 
 	initStringInfo(&source);
 	append_schema(move, true, SHARD_MOVE_REPLACES(move), &source);
@@ -389,7 +389,7 @@ note_placed(const ShardMove *move)
 				names = lappend(names, unconstify(char *, part->text));
 		}
 	}
-	shard_job_set_tables_here(move, names);
+	shard_job_set_tables_here(move->id, names);
 }
 
 bool
@@ -407,7 +407,7 @@ shard_place_switch(ShardMove *move)
 	}
 	if (SHARD_MOVE_REPLACES(move))
 		note_placed(move);
-	shard_job_set_stage_here(move, "dropping");
+	shard_job_set_stage_here(move->id, "dropping");
 	SHARD_FAULT_POINT("move_placed");
 	return true;
 }
@@ -425,7 +425,7 @@ shard_place_switch(ShardMove *move)
 static void
 settle_source(const ShardMove *move)
 {
-	shard_move_begin(move);
+	shard_move_begin(move->userid);
 	shard_recover_log(shard_recover_settle(move->source));
 	shard_move_commit();
 }
@@ -438,7 +438,7 @@ settle_source(const ShardMove *move)
 static void
 try_release(ShardMove *move)
 {
-	shard_move_begin(move);
+	shard_move_begin(move->userid);
 	move->released = shard_move_try(move, move->source,
 									psprintf("SET LOCAL lock_timeout = %d; SET LOCAL search_path = pg_catalog; DO $release$DECLARE k record; "
 											 "BEGIN FOR k IN SELECT c.conrelid::regclass AS old, c.conname FROM pg_constraint c WHERE c.contype = 'f' AND c.conrelid IN (" OLD_TABLES ") "
@@ -453,7 +453,7 @@ shard_place_finish(ShardMove *move)
 {
 	settle_source(move);
 	try_release(move);
-	shard_move_begin(move);
+	shard_move_begin(move->userid);
 	for (int i = 0; i < move->ntables; i++)
 	{
 		StringInfoData sql;
@@ -519,14 +519,14 @@ wait_for_older(ShardMove *move)
 	int			nolder;
 	int			release_ms = POLL_MS;
 
-	shard_move_begin(move);
+	shard_move_begin(move->userid);
 	limit = GetTopTransactionId();
 	shard_move_commit();
 	older = find_older(limit, &nolder);
 	while ((nolder = keep_older(limit, older, nolder)) > 0)
 	{
 		if (!told)
-			shard_job_set_waiting(move, "transactions on the coordinator that began before the switch, and may read the old tables");
+			shard_job_set_waiting(move->id, "transactions on the coordinator that began before the switch, and may read the old tables");
 		told = true;
 		shard_wait_pause(move->released ? POLL_MS : release_ms, false);
 		release_ms = Min(release_ms * 2, MAX_RELEASE_MS);
@@ -535,7 +535,7 @@ wait_for_older(ShardMove *move)
 	}
 	pfree(older);
 	if (told)
-		shard_job_set_waiting(move, NULL);
+		shard_job_set_waiting(move->id, NULL);
 }
 
 /* The same again and again, while what is locked there is waited for. */
@@ -585,7 +585,7 @@ analyze_here(const ShardMove *move)
 
 		if (commands[0] == '\0')
 			continue;
-		shard_move_begin(move);
+		shard_move_begin(move->userid);
 		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".run_here(%s)", quote_literal_cstr(commands)));
 		shard_move_commit();
 	}
@@ -603,18 +603,18 @@ shard_place_drop(ShardMove *move)
 		wait_for_older(move);
 	for (;;)
 	{
-		shard_move_begin(move);
+		shard_move_begin(move->userid);
 		dropped = try_drop(move);
 		shard_move_commit();
 		if (dropped)
 			break;
 		if (!told)
-			shard_job_set_waiting(move, psprintf("sessions on node \"%s\" that read the old tables, or a prepared transaction there", move->source_name));
+			shard_job_set_waiting(move->id, psprintf("sessions on node \"%s\" that read the old tables, or a prepared transaction there", move->source_name));
 		told = true;
 		shard_wait_pause(POLL_MS, false);
 		settle_now_and_then(move, &settled_at);
 	}
-	shard_move_begin(move);
+	shard_move_begin(move->userid);
 	shard_move_run(move, move->target, psprintf("DROP SCHEMA IF EXISTS %s CASCADE", move->schema));
 	shard_move_commit();
 	SHARD_FAULT_POINT("move_dropped");

@@ -73,7 +73,7 @@ note_progress(ShardMove *move)
 {
 	if (!IsTransactionState() &&
 		TimestampDifferenceExceeds(move->progress.noted_at, GetCurrentTimestamp(), PROGRESS_MS))
-		shard_job_set_progress(move);
+		shard_job_set_progress(move->id, &move->progress);
 }
 
 void

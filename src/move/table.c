@@ -18,11 +18,11 @@
 #include "utils/snapmgr.h"
 
 void
-shard_move_begin(const ShardMove *move)
+shard_move_begin(Oid userid)
 {
 	StartTransactionCommand();
 	/* no code of others, which catalogs may lead to, gets the rights of a superuser, or makes itself at home here */
-	SetUserIdAndSecContext(move->userid, SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
+	SetUserIdAndSecContext(userid, SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
 }
 
 void
@@ -31,6 +31,35 @@ shard_move_commit(void)
 	/* outside of transactions there is no such restriction */
 	SetUserIdAndSecContext(BOOTSTRAP_SUPERUSERID, 0);
 	CommitTransactionCommand();
+}
+
+bool
+shard_move_try_step(Oid userid, void (*step) (void *arg), void *arg)
+{
+	MemoryContext oldcxt = CurrentMemoryContext;
+	volatile bool done = true;
+
+	shard_move_begin(userid);
+	PG_TRY();
+	{
+		step(arg);
+	}
+	PG_CATCH();
+	{
+		int			code = geterrcode();
+
+		if (code != ERRCODE_LOCK_NOT_AVAILABLE && code != ERRCODE_T_R_DEADLOCK_DETECTED)
+			PG_RE_THROW();
+		MemoryContextSwitchTo(oldcxt);
+		HOLD_INTERRUPTS();
+		AbortCurrentTransaction();
+		FlushErrorState();
+		RESUME_INTERRUPTS();
+		MemoryContextSwitchTo(oldcxt);
+		done = false;
+	}
+	PG_END_TRY();
+	return done;
 }
 
 /* Calls take for each row that a query of the extension returns.  Memory: SPI's until the end of the call. */
@@ -52,6 +81,25 @@ void
 shard_move_call(const char *sql)
 {
 	each_row(sql, NULL, NULL);
+}
+
+static void
+take_value(HeapTuple tuple, TupleDesc desc, void *arg)
+{
+	char	   *value = SPI_getvalue(tuple, desc, 1);
+
+	*(char **) arg = value ? SPI_palloc(strlen(value) + 1) : NULL;
+	if (value)
+		strcpy(*(char **) arg, value);
+}
+
+char *
+shard_move_value(const char *sql)
+{
+	char	   *value = NULL;
+
+	each_row(sql, take_value, &value);
+	return value;
 }
 
 /* Commands that take as long as the tables are large: a time-out of the node's role is not meant for them. */

@@ -13,7 +13,7 @@
  * Begins a transaction in which the current user is the one for whom the move is done; and
  * commits it.  An abort ends both, too.
  */
-extern void shard_move_begin(const ShardMove *move);
+extern void shard_move_begin(Oid userid);
 extern void shard_move_commit(void);
 
 /* Fills source, tables and schema of a move; in a transaction.  Errors: what was asked for is no shard. */
@@ -34,6 +34,12 @@ extern void shard_move_read_parts(ShardMove *move);
  */
 extern void shard_move_check_unchanged(const ShardMove *move);
 
+/*
+ * Begins a transaction as shard_move_begin() does, and calls step in it.  False: a lock was not given in the time that step has
+ * set, and the transaction is over.
+ */
+extern bool shard_move_try_step(Oid userid, void (*step) (void *arg), void *arg);
+
 /* The commands of a table that have this name, with semicolons between them; NULL: none. */
 extern char *shard_move_commands(const ShardMoveTable *table, const char *part);
 
@@ -42,6 +48,9 @@ extern const char *shard_move_fact(const ShardMoveTable *table, const char *name
 
 /* Runs SQL of the extension here, with a snapshot of its own, as the current user; in a transaction. */
 extern void shard_move_call(const char *sql);
+
+/* The same, of what returns one row of one column: its value as text, palloc'd; NULL for null. */
+extern char *shard_move_value(const char *sql);
 
 /* Runs sql on a node, outside of the local transaction, but in one; as one transaction there.  Errors: the node's. */
 extern void shard_move_run(const ShardMove *move, Oid serverid, const char *sql);

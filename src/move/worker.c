@@ -1,6 +1,6 @@
 /*
  * worker.c
- *	  The process that moves, splits and merges shards.
+ *	  The process that moves, splits and merges shards, or shards a table (conversion.c).
  *
  *	 waiting for its turn --> checking --> preparing --> copying --> indexing --> [catching up -->
  *	 comparing -->] switching --> dropping --> done
@@ -18,6 +18,7 @@
 #include "libpq/pqsignal.h"
 #include "miscadmin.h"
 #include "move/block.h"
+#include "move/conversion.h"
 #include "move/job.h"
 #include "move/leftover.h"
 #include "move/online.h"
@@ -42,10 +43,9 @@
 static ShardMove *
 make_move(const ShardJobArgs *args)
 {
-	MemoryContext cxt = AllocSetContextCreate(TopMemoryContext, "shardfdw move", ALLOCSET_DEFAULT_SIZES);
-	ShardMove  *move = MemoryContextAllocZero(cxt, sizeof(ShardMove));
+	ShardMove  *move = palloc0(sizeof(ShardMove));
 
-	move->cxt = cxt;
+	move->cxt = CurrentMemoryContext;
 	move->userid = args->userid;
 	move->nshards = args->nshards;
 	memcpy(move->shards, args->shards, sizeof(move->shards));
@@ -61,7 +61,7 @@ static void
 enter_stage(const ShardMove *move, const char *stage)
 {
 	pgstat_report_activity(STATE_RUNNING, psprintf("job " INT64_FORMAT ": %s", move->id, stage));
-	shard_job_set_stage(move, stage);
+	shard_job_set_stage(move->id, stage);
 }
 
 /*
@@ -77,7 +77,7 @@ take_turns_of_tables(const ShardMove *move)
 
 	if (!SHARD_MOVE_REPLACES(move))
 		return;
-	shard_move_begin(move);
+	shard_move_begin(move->userid);
 	for (int i = 0; i < move->ntables; i++)
 		parents = list_append_unique_oid(parents, move->tables[i].parent);
 	list_sort(parents, list_oid_cmp);
@@ -99,7 +99,7 @@ take_turns_of_nodes(ShardMove *move)
 	do
 	{
 		source = move->source;
-		shard_move_begin(move);
+		shard_move_begin(move->userid);
 		shard_moving_take_turn(ForeignServerRelationId, Min(source, move->target));
 		if (source != move->target)
 			shard_moving_take_turn(ForeignServerRelationId, Max(source, move->target));
@@ -111,25 +111,57 @@ take_turns_of_nodes(ShardMove *move)
 				shard_moving_give_turn(ForeignServerRelationId, source);
 			if (SHARD_MOVE_REPLACES(move))
 				shard_move_set_target(move, move->source);
-			shard_job_set_nodes(move);
+			shard_job_set_nodes(move->id, move->source_name, move->target_name);
 		}
 		shard_move_commit();
 	} while (move->source != source);
+}
+
+static const char *
+kind_of(const ShardMove *move)
+{
+	if (SHARD_MOVE_IS_SPLIT(move))
+		return "split";
+	return SHARD_MOVE_IS_MERGE(move) ? "merge" : "move";
+}
+
+static void
+insert_row(const ShardMove *move)
+{
+	Oid		   *relids = palloc(sizeof(Oid) * move->ntables);
+	const char **names = palloc(sizeof(char *) * move->ntables);
+	ShardJobRow row = {
+		.id = move->id, .kind = kind_of(move), .ntables = move->ntables, .relids = relids, .names = names,
+		.source_name = move->source_name, .target_name = move->target_name, .online = move->online, .userid = move->userid
+	};
+
+	for (int i = 0; i < move->ntables; i++)
+	{
+		relids[i] = move->tables[i].relid;
+		names[i] = move->tables[i].name;
+	}
+	shard_job_insert(&row);
 }
 
 /* Begins the job: its row is there afterwards, and no other job works on its nodes. */
 static void
 begin_job(ShardMove *move, const ShardJobArgs *args)
 {
-	shard_move_begin(move);
+	MemoryContext oldcxt;
+	char	   *plan;
+
+	shard_move_begin(move->userid);
 	shard_version_check();
 	/* who waits for the row may have locked the tables */
 	(void) set_config_option("lock_timeout", BEGIN_LOCK_TIMEOUT, PGC_SUSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
-	shard_job_link(move, args);
+	oldcxt = MemoryContextSwitchTo(move->cxt);
+	move->id = shard_job_link(args, &plan);
+	move->at = plan;
+	MemoryContextSwitchTo(oldcxt);
 	if (!shard_moving_claim(move->id))
 		elog(ERROR, "job " INT64_FORMAT " is running already", move->id);
 	shard_move_find_tables(move);
-	shard_job_insert(move);
+	insert_row(move);
 	shard_move_commit();
 	enter_stage(move, "waiting for its turn");
 	take_turns_of_tables(move);
@@ -147,7 +179,7 @@ check(ShardMove *move)
 	enter_stage(move, "checking");
 	source = quote_literal_cstr(move->source_name);
 	target = quote_literal_cstr(move->target_name);
-	shard_move_begin(move);
+	shard_move_begin(move->userid);
 	if (SHARD_MOVE_IS_SPLIT(move))
 		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".check_split_here(%u, %d, %s, '%s')", move->shards[0], move->npieces, quote_literal_cstr(move->at), mode));
 	else if (SHARD_MOVE_IS_MERGE(move))
@@ -171,7 +203,7 @@ static void
 prepare(ShardMove *move)
 {
 	enter_stage(move, "preparing");
-	shard_move_begin(move);
+	shard_move_begin(move->userid);
 	shard_place_prepare(move);
 	shard_move_commit();
 }
@@ -196,7 +228,7 @@ run_move(ShardMove *move, const ShardJobArgs *args)
 	else
 		shard_block_run(move, enter_stage);
 	finish(move);
-	shard_job_end(move, NULL);
+	shard_job_end(move->id, NULL);
 }
 
 /* Removes what a job that has failed has made.  What that does not reach, recovery will. */
@@ -207,7 +239,7 @@ remove_traces(ShardMove *move)
 	{
 		if (move->switched)
 			finish(move);		/* waits for those who may read the old tables */
-		shard_move_begin(move);
+		shard_move_begin(move->userid);
 		shard_leftover_remove_own(move);
 		shard_move_commit();
 	}
@@ -231,14 +263,46 @@ end_failed(ShardMove *move, ErrorData *error)
 		error->hint = "The shards are where they should be. What is left of the job is removed by SELECT shardfdw.recover_prepared_transactions().";
 	if (move->on_nodes)
 		remove_traces(move);
-	shard_job_end(move, error);
+	shard_job_end(move->id, error);
+}
+
+/* One of move and conversion is NULL. */
+static void
+run_to_end(ShardMove *move, ShardConversion *conversion, const ShardJobArgs *args)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		if (conversion)
+			shard_conversion_run(conversion, args);
+		else
+			run_move(move, args);
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(cxt);
+		HOLD_INTERRUPTS();
+		error = CopyErrorData();
+		EmitErrorReport();
+		AbortCurrentTransaction();
+		FlushErrorState();
+		RESUME_INTERRUPTS();
+		MemoryContextSwitchTo(cxt);
+		if (conversion)
+			shard_conversion_end_failed(conversion, error);
+		else
+			end_failed(move, error);
+	}
+	PG_END_TRY();
 }
 
 void
 shard_mover_main(Datum arg)
 {
 	ShardJobArgs args;
-	ShardMove  *move;
 
 	memcpy(&args, MyBgworkerEntry->bgw_extra, sizeof(args));
 	pqsignal(SIGINT, StatementCancelHandler);
@@ -247,26 +311,9 @@ shard_mover_main(Datum arg)
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnectionByOid(args.database, InvalidOid, 0);
 	shard_worker_settings_apply();
-	move = make_move(&args);
-	MemoryContextSwitchTo(move->cxt);
-
-	PG_TRY();
-	{
-		run_move(move, &args);
-	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
-
-		MemoryContextSwitchTo(move->cxt);
-		HOLD_INTERRUPTS();
-		error = CopyErrorData();
-		EmitErrorReport();
-		AbortCurrentTransaction();
-		FlushErrorState();
-		RESUME_INTERRUPTS();
-		MemoryContextSwitchTo(move->cxt);
-		end_failed(move, error);
-	}
-	PG_END_TRY();
+	MemoryContextSwitchTo(AllocSetContextCreate(TopMemoryContext, "shardfdw job", ALLOCSET_DEFAULT_SIZES));
+	if (OidIsValid(args.plain))
+		run_to_end(NULL, shard_conversion_make(&args), &args);
+	else
+		run_to_end(make_move(&args), NULL, &args);
 }

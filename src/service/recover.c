@@ -689,11 +689,13 @@ shard_recover_log(List *outcomes)
 				break;
 			case SHARD_RECOVER_REMOVED:
 				ereport(LOG,
-						(errmsg("removed from node \"%s\": %s", outcome->node, outcome->message)));
+						(outcome->node ? errmsg("removed from node \"%s\": %s", outcome->node, outcome->message) :
+						 errmsg("removed: %s", outcome->message)));
 				break;
 			case SHARD_RECOVER_NOT_REMOVED:
 				ereport(LOG,
-						(errmsg("could not remove from node \"%s\": %s", outcome->node, outcome->message)));
+						(outcome->node ? errmsg("could not remove from node \"%s\": %s", outcome->node, outcome->message) :
+						 errmsg("could not remove %s", outcome->message)));
 				break;
 			case SHARD_RECOVER_WOULD_COMMIT:
 			case SHARD_RECOVER_WOULD_ROLL_BACK:

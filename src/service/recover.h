@@ -21,7 +21,7 @@ typedef enum ShardRecoverAction
 	SHARD_RECOVER_UNCONFIRMED,	/* this server is not confirmed as the coordinator; node and gid are NULL */
 	SHARD_RECOVER_WOULD_COMMIT, /* dry runs */
 	SHARD_RECOVER_WOULD_ROLL_BACK,
-	SHARD_RECOVER_REMOVED,		/* what a job has left on the node; message says which, gid is NULL */
+	SHARD_RECOVER_REMOVED,		/* what a job has left on the node; message says which, gid is NULL; node NULL: on the coordinator */
 	SHARD_RECOVER_NOT_REMOVED	/* the same, which failed */
 } ShardRecoverAction;
 

@@ -1,0 +1,456 @@
+-- A table is sharded while others read and write it: the steps of the job, whose order and transactions src/move/conversion.c has.
+--
+-- Beside the table stand, in its schema and for its owner, with its OID in their names:
+--	shardfdw_new_*		the sharded table that takes its place; its comment says whose job this is
+--	shardfdw_changed_*	keys of rows that were changed
+--	shardfdw_note_*		the function of the triggers that write them down
+
+CREATE FUNCTION shardfdw_internal.conversion_name(relation oid, kind text) RETURNS text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT format('%I.%I', n.nspname, format('shardfdw_%s_%s', kind, relation))
+	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation
+$$;
+COMMENT ON FUNCTION shardfdw_internal.conversion_name(oid, text) IS
+	'Names what a job makes beside a table that it shards: new, changed or note. Returns the qualified and quoted name; null for a table that does not exist.';
+
+CREATE FUNCTION shardfdw_internal.conversions() RETURNS TABLE (successor regclass, relation oid, job bigint, definition text)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- another coordinator's are in a copy of its database
+	SELECT c.oid::regclass, substring(c.relname FROM '\d+$')::oid, d.note[1]::bigint, d.note[2]
+	FROM pg_class c CROSS JOIN LATERAL regexp_match(obj_description(c.oid, 'pg_class'), '^job ([0-9]+) of coordinator ([0-9a-f]+), definition ([0-9a-f]+)$') n(note)
+	CROSS JOIN LATERAL (SELECT ARRAY[n.note[1], n.note[3]] AS note) d
+	WHERE c.relname ~ '^shardfdw_new_[0-9]+$' AND c.relkind = 'p' AND n.note[2] = (SELECT i.identity::text FROM shardfdw.coordinator_identity() i)
+$$;
+COMMENT ON FUNCTION shardfdw_internal.conversions() IS
+	'Lists the tables that are to take the place of others, which jobs shard online. Returns each with the OID of the other one, which may be gone, the job''s number, and what conversion_definition() has returned when it began.';
+
+CREATE FUNCTION shardfdw_internal.identity_columns(relation regclass) RETURNS TABLE (name text, type text, equals text)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT quote_ident(a.attname), format_type(coalesce(nullif(y.typbasetype, 0), y.oid), NULL), format('OPERATOR(%I.%s)', n.nspname, o.oprname)
+	FROM (SELECT i.indexrelid, i.indkey::smallint[] AS columns, i.indclass::oid[] AS classes, i.indnkeyatts FROM pg_index i
+		  WHERE i.indrelid = relation AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+			AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum = ANY ((i.indkey::smallint[])[0:i.indnkeyatts - 1]) AND NOT a.attnotnull)
+		  ORDER BY i.indisprimary DESC, i.indnkeyatts, i.indexrelid LIMIT 1) i
+	CROSS JOIN generate_series(0, i.indnkeyatts - 1) k
+	JOIN pg_attribute a ON a.attrelid = relation AND a.attnum = i.columns[k]
+	JOIN pg_type y ON y.oid = a.atttypid
+	JOIN pg_opclass c ON c.oid = i.classes[k]
+	JOIN pg_amop m ON m.amopfamily = c.opcfamily AND m.amoplefttype = c.opcintype AND m.amoprighttype = c.opcintype AND m.amopstrategy = 3
+	JOIN pg_operator o ON o.oid = m.amopopr
+	JOIN pg_namespace n ON n.oid = o.oprnamespace
+	ORDER BY k
+$$;
+COMMENT ON FUNCTION shardfdw_internal.identity_columns(regclass) IS
+	'Finds the columns by which rows of a table are told apart: those of the primary key, or of the smallest unique key that has no null. Returns their names, quoted, types, domains as what they are of, and equality operators, in order; no row where there is no such key.';
+
+CREATE FUNCTION shardfdw_internal.conversion_definition(relation regclass) RETURNS text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT md5(jsonb_build_array(
+		(SELECT array_agg(t) FROM shardfdw_internal.shard_table_commands(relation) t),
+		(SELECT to_jsonb(t) FROM shardfdw_internal.shard_key_commands(relation) t),
+		(SELECT array_agg(t) FROM shardfdw_internal.identity_columns(relation) t),
+		(SELECT array_agg(ARRAY[d.adnum::text, pg_get_expr(d.adbin, d.adrelid)] ORDER BY d.adnum) FROM pg_attrdef d WHERE d.adrelid = relation),
+		(SELECT array_agg(a.attidentity ORDER BY a.attnum) FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum > 0),
+		(SELECT ARRAY[c.relowner::text, c.relname, c.relnamespace::text] FROM pg_class c WHERE c.oid = relation))::text)
+$$;
+COMMENT ON FUNCTION shardfdw_internal.conversion_definition(regclass) IS
+	'Writes down what the shards of a table are made of, and who must not have changed before they take its place. Returns a text that is equal as long as that is.';
+
+CREATE FUNCTION shardfdw_internal.check_conversion(relation regclass, key name, colocate_with regclass) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	key_columns smallint[];
+	refusal CONSTANT text := format('cannot shard table "%s" online', (SELECT relname FROM pg_class WHERE oid = relation));
+	other_mode CONSTANT text := 'Leave the mode out: others wait, then, until all rows are on the nodes.';
+BEGIN
+	PERFORM shardfdw_internal.check_shardable(relation, false);
+	IF (SELECT c.relkind FROM pg_class c WHERE c.oid = relation) = 'p' THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it is partitioned', DETAIL = 'It has no rows yet, so nobody waits.', HINT = 'Leave the mode out.';
+	END IF;
+	key_columns := shardfdw_internal.key_columns(relation, shardfdw_internal.choose_key(relation, key));
+	PERFORM shardfdw_internal.check_unique_keys(relation, key_columns);
+	PERFORM shardfdw_internal.check_hash_key(relation, key_columns);
+	IF NOT EXISTS (SELECT FROM shardfdw_internal.identity_columns(relation)) THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it has no primary key',
+			DETAIL = 'Rows that change meanwhile are known by it; a unique key of columns that are not null does as well.', HINT = other_mode;
+	END IF;
+	IF row_security_active(relation) THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because of its row security, which holds for its owner, too',
+			HINT = format('ALTER TABLE %s NO FORCE ROW LEVEL SECURITY changes that.', relation);
+	END IF;
+	IF EXISTS (SELECT FROM pg_subscription_rel s WHERE s.srrelid = relation) THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because a subscription writes to it', HINT = other_mode;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_conversion(regclass, name, regclass) IS
+	'Checks that a table can be sharded while others use it. Returns nothing; raises what is in the way.';
+
+CREATE FUNCTION shardfdw_internal.conversion_servers(plan jsonb) RETURNS text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT coalesce(string_agg(s.oid::text, ' ' ORDER BY s.oid), '') FROM pg_foreign_server s WHERE s.srvname IN (SELECT jsonb_array_elements_text(plan->'nodes'))
+$$;
+COMMENT ON FUNCTION shardfdw_internal.conversion_servers(jsonb) IS
+	'Lists the servers of a plan of shard_online(). Returns their OIDs in order, with blanks between.';
+
+CREATE FUNCTION shardfdw_internal.lock_for_conversion(relation regclass, lock_mode text) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF shardfdw_internal.conversion_name(relation, 'new') IS NULL THEN
+		PERFORM shardfdw_internal.raise_other_kind(relation, 'table');
+	END IF;
+	EXECUTE format('LOCK TABLE %s IN %s MODE', relation, lock_mode);
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.lock_for_conversion(regclass, text) IS
+	'Locks a table that is sharded online, until the transaction ends. Returns nothing; raises undefined_table when it has been dropped.';
+
+CREATE FUNCTION shardfdw_internal.undo_conversion(successor regclass) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = on SET lock_timeout = '2s'
+AS $$
+DECLARE
+	command text;
+BEGIN
+	-- what is of the same owner and in the same schema; anybody can give a table such a name
+	FOR command IN
+		SELECT x.command FROM (SELECT c.relnamespace, c.relowner, substring(c.relname FROM '^shardfdw_new_(\d+)$') AS number FROM pg_class c WHERE c.oid = successor) s
+		CROSS JOIN LATERAL (
+			SELECT 1, format('DROP TRIGGER %I ON %s', g.tgname, g.tgrelid::regclass) FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid
+			WHERE p.proname = 'shardfdw_note_' || s.number AND p.pronamespace = s.relnamespace AND p.proowner = s.relowner
+			UNION ALL
+			SELECT 2, format('DROP FUNCTION %s', p.oid::regprocedure) FROM pg_proc p
+			WHERE p.proname = 'shardfdw_note_' || s.number AND p.pronamespace = s.relnamespace AND p.proowner = s.relowner AND p.prorettype = 'trigger'::regtype
+			UNION ALL
+			SELECT 3, format('DROP TABLE %s', c.oid::regclass) FROM pg_class c
+			WHERE c.relname = 'shardfdw_changed_' || s.number AND c.relnamespace = s.relnamespace AND c.relowner = s.relowner AND c.relkind = 'r'
+			UNION ALL
+			SELECT 4, format('DROP TABLE %s', successor) WHERE s.number IS NOT NULL) x(number, command)
+		ORDER BY x.number
+	LOOP
+		EXECUTE command;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.undo_conversion(regclass) IS
+	'Removes a table that was to take the place of another one, with its shards, and what noted changes of that. Returns nothing; raises lock_not_available.';
+
+CREATE FUNCTION shardfdw_internal.undo_conversions(relation oid) RETURNS void
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT shardfdw_internal.undo_conversion(x.successor) FROM shardfdw_internal.conversions() x
+	WHERE x.relation = $1 AND NOT shardfdw_internal.job_is_running(x.job)
+$$;
+COMMENT ON FUNCTION shardfdw_internal.undo_conversions(oid) IS
+	'Removes what jobs have left that were to shard a table online: those whose process has ended, and the one of this process. The table is plain afterwards as it was before. Returns nothing; raises lock_not_available.';
+
+CREATE FUNCTION shardfdw_internal.remove_conversions() RETURNS TABLE (node name, message text, ok boolean)
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	found record;
+BEGIN
+	FOR found IN
+		SELECT x.successor, x.job FROM shardfdw_internal.conversions() x JOIN pg_class c ON c.oid = x.successor
+		WHERE pg_has_role(c.relowner, 'USAGE') AND NOT shardfdw_internal.job_is_running(x.job)
+	LOOP
+		BEGIN
+			PERFORM shardfdw_internal.undo_conversion(found.successor);
+			ok := true;
+			message := format('what job %s has left', found.job);
+		EXCEPTION WHEN OTHERS THEN
+			ok := false;
+			message := format('what job %s has left: %s', found.job, SQLERRM);
+		END;
+		RETURN NEXT;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.remove_conversions() IS
+	'Removes what jobs have left whose process has ended before they had sharded their tables. Returns a row for each, without a node, with the error where that failed.';
+
+CREATE FUNCTION shardfdw_internal.begin_conversion(relation regclass, plan jsonb, id bigint) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
+AS $$
+DECLARE
+	key CONSTANT name := plan->>'key';
+	placement CONSTANT name[] := ARRAY(SELECT jsonb_array_elements_text(plan->'nodes'));
+	colocate_with CONSTANT regclass := (plan->>'colocate_with')::oid;
+	shards CONSTANT integer := cardinality(placement);
+	schema_name name;
+	table_name name;
+	owner name;
+	successor text;
+	changed text;
+	note text;
+	columns text;
+	table_options text[];
+	made record;
+BEGIN
+	-- of a job whose process has died: none is at work, since this one has the table's turn
+	PERFORM shardfdw_internal.undo_conversions(relation);
+	-- its definition stays what it is until all is made
+	PERFORM shardfdw_internal.lock_for_conversion(relation, 'ACCESS SHARE');
+	SELECT n.nspname, c.relname, pg_get_userbyid(c.relowner) INTO schema_name, table_name, owner
+	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation;
+	PERFORM shardfdw_internal.check_conversion(relation, key, colocate_with);
+	PERFORM shardfdw_internal.hold_shards(colocate_with);
+	IF colocate_with IS NOT NULL AND shardfdw_internal.choose_placement(NULL, NULL, colocate_with) <> placement THEN
+		RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = format('shards of %s have been moved', colocate_with), HINT = 'Try again.';
+	END IF;
+	successor := shardfdw_internal.conversion_name(relation, 'new');
+	changed := shardfdw_internal.conversion_name(relation, 'changed');
+	note := shardfdw_internal.conversion_name(relation, 'note');
+	columns := (SELECT string_agg(i.name, ', ') FROM shardfdw_internal.identity_columns(relation) i);
+
+	PERFORM shardfdw_internal.make_objects_on_nodes(relation, placement);
+	PERFORM shardfdw_internal.check_owner_code(relation, 'shard');
+	PERFORM shardfdw_internal.partition_table(relation, key, successor);
+	EXECUTE shardfdw_internal.revoke_command(successor);
+	PERFORM shardfdw_internal.check_colocatable(successor::regclass, colocate_with);
+	EXECUTE shardfdw_internal.storage_options_query(relation::text) INTO table_options;
+	PERFORM shardfdw_internal.make_shards(successor::regclass, shardfdw_internal.shard_names(table_name, shards), shardfdw_internal.hash_bounds(shards), placement, table_options);
+	IF shardfdw_internal.index_before_rows(relation) THEN
+		PERFORM shardfdw_internal.index_conversion(relation, placement);
+	END IF;
+	PERFORM shardfdw_internal.check_owner_code_on_nodes(successor::regclass, 'shard', schema_name, shardfdw_internal.shard_names(table_name, shards), placement);
+
+	-- a crash may empty it: it ends the job, too
+	EXECUTE format('CREATE UNLOGGED TABLE %s AS SELECT %s FROM ONLY %s WITH NO DATA', changed, columns, relation);
+	EXECUTE shardfdw_internal.revoke_command(changed);
+	EXECUTE format('ALTER TABLE %s OWNER TO %I', changed, owner);
+	EXECUTE format($create$CREATE FUNCTION %1$s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %2$L$create$, note, format($body$
+BEGIN
+	IF TG_OP = 'TRUNCATE' THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_in_use', MESSAGE = pg_catalog.format('table "%%s" cannot be truncated while job %3$s shards it', TG_TABLE_NAME),
+			HINT = 'Wait for it (SELECT shardfdw.wait_job(%3$s)) or cancel it (SELECT shardfdw.cancel_job(%3$s)).';
+	END IF;
+	IF TG_OP <> 'INSERT' THEN
+		INSERT INTO %1$s SELECT %2$s FROM shardfdw_old;
+	END IF;
+	IF TG_OP <> 'DELETE' THEN
+		INSERT INTO %1$s SELECT %2$s FROM shardfdw_new;
+	END IF;
+	RETURN NULL;
+END
+$body$, changed, columns, id));
+	EXECUTE format('REVOKE ALL ON FUNCTION %s() FROM PUBLIC', note);
+	EXECUTE format('ALTER FUNCTION %s() OWNER TO %I', note, owner);
+	EXECUTE format('COMMENT ON TABLE %s IS %L', successor, format('job %s of coordinator %s, definition %s', id,
+				   (SELECT i.identity FROM shardfdw.coordinator_identity() i), shardfdw_internal.conversion_definition(relation)));
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.begin_conversion(regclass, jsonb, bigint) IS
+	'First step of shard_table() online: makes the shards, empty, and what notes changed keys. id: of the job. Returns nothing; raises what is in the way.';
+
+CREATE FUNCTION shardfdw_internal.index_conversion(relation regclass, placement name[]) RETURNS void
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT shardfdw_internal.run_on_new_shards(n.nspname, s.names, placement, k.prefixes, k.suffixes, k.names, k.kinds, s.names)
+	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+	CROSS JOIN LATERAL (SELECT shardfdw_internal.shard_names(c.relname, cardinality(placement))) s(names)
+	CROSS JOIN LATERAL shardfdw_internal.shard_key_commands(relation) k
+	WHERE c.oid = relation
+$$;
+COMMENT ON FUNCTION shardfdw_internal.index_conversion(regclass, name[]) IS
+	'Makes the keys and indexes of a plain table on the shards that are to take its place. Returns nothing; raises the node''s error.';
+
+CREATE FUNCTION shardfdw_internal.check_conversion_unchanged(relation regclass) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF NOT EXISTS (SELECT FROM shardfdw_internal.conversions() x WHERE x.relation = $1 AND x.successor = to_regclass(shardfdw_internal.conversion_name($1, 'new'))
+		AND x.definition = shardfdw_internal.conversion_definition($1)) THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
+			MESSAGE = format('the definition of table "%s" has been changed while it was sharded', (SELECT relname FROM pg_class WHERE oid = relation)), HINT = 'Start again.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_conversion_unchanged(regclass) IS
+	'Checks that a table is still what the shards have been made of that are to take its place. Returns nothing; raises object_not_in_prerequisite_state.';
+
+CREATE FUNCTION shardfdw_internal.note_conversion(relation regclass, plan jsonb) RETURNS bigint
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
+AS $$
+DECLARE
+	note CONSTANT text := shardfdw_internal.conversion_name(relation, 'note');
+BEGIN
+	-- waits for all that have written without the triggers
+	PERFORM shardfdw_internal.lock_for_conversion(relation, 'SHARE ROW EXCLUSIVE');
+	PERFORM shardfdw_internal.check_conversion_unchanged(relation);
+	EXECUTE format('CREATE TRIGGER shardfdw_note_insert AFTER INSERT ON %s REFERENCING NEW TABLE AS shardfdw_new FOR EACH STATEMENT EXECUTE FUNCTION %s()', relation, note);
+	EXECUTE format('CREATE TRIGGER shardfdw_note_update AFTER UPDATE ON %s REFERENCING OLD TABLE AS shardfdw_old NEW TABLE AS shardfdw_new FOR EACH STATEMENT EXECUTE FUNCTION %s()', relation, note);
+	EXECUTE format('CREATE TRIGGER shardfdw_note_delete AFTER DELETE ON %s REFERENCING OLD TABLE AS shardfdw_old FOR EACH STATEMENT EXECUTE FUNCTION %s()', relation, note);
+	EXECUTE format('CREATE TRIGGER shardfdw_note_truncate BEFORE TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION %s()', relation, note);
+	-- in sessions that play a replica, too
+	EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER shardfdw_note_insert, ENABLE ALWAYS TRIGGER shardfdw_note_update, '
+				   'ENABLE ALWAYS TRIGGER shardfdw_note_delete, ENABLE ALWAYS TRIGGER shardfdw_note_truncate', relation);
+	RETURN 0;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.note_conversion(regclass, jsonb) IS
+	'Second step of shard_table() online: from its commit on, every change of the table notes the keys of its rows. Returns 0; raises lock_not_available.';
+
+CREATE FUNCTION shardfdw_internal.check_conversion_noted(relation regclass) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF (SELECT count(*) FROM pg_trigger g WHERE g.tgrelid = relation AND g.tgenabled = 'A' AND g.tgfoid = to_regproc(shardfdw_internal.conversion_name(relation, 'note'))) <> 4 THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('triggers of table "%s" have been dropped or disabled while it was sharded', (SELECT relname FROM pg_class WHERE oid = relation)),
+			DETAIL = 'Changes that they were to note may be lost.', HINT = 'Start again.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_conversion_noted(regclass) IS
+	'Checks that what notes changes of a table is there, which is sharded online. Returns nothing; raises object_not_in_prerequisite_state.';
+
+CREATE FUNCTION shardfdw_internal.copy_conversion(relation regclass, plan jsonb) RETURNS bigint
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off
+AS $$
+DECLARE
+	column_list CONSTANT text := shardfdw_internal.insertable_columns(relation);
+	copied bigint;
+BEGIN
+	PERFORM shardfdw_internal.lock_for_conversion(relation, 'ACCESS SHARE');
+	PERFORM shardfdw_internal.check_conversion_unchanged(relation);
+	PERFORM shardfdw_internal.check_owner_code(relation, 'shard');
+	EXECUTE format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM ONLY %s', shardfdw_internal.conversion_name(relation, 'new'), column_list, column_list, relation);
+	GET DIAGNOSTICS copied = ROW_COUNT;
+	IF NOT shardfdw_internal.index_before_rows(relation) THEN
+		-- faster to make over the rows than to keep up while they come
+		PERFORM shardfdw_internal.index_conversion(relation, ARRAY(SELECT jsonb_array_elements_text(plan->'nodes')));
+	END IF;
+	RETURN copied;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.copy_conversion(regclass, jsonb) IS
+	'Third step of shard_table() online: copies the rows to the shards, and makes keys and indexes over them. Returns the number of rows; raises the node''s error.';
+
+CREATE FUNCTION shardfdw_internal.changed_rows_query(relation regclass) RETURNS text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- one condition for all keys that differ in the last column alone; names may contain what format() looks for
+	SELECT format($query$WITH x AS MATERIALIZED (SELECT ctid, * FROM %s LIMIT 1000)
+		SELECT (SELECT count(*) FROM x), (SELECT array_agg(x.ctid)::text FROM x), (SELECT string_agg(g.condition, ' OR ') FROM (SELECT format(%L, %s) AS condition FROM x GROUP BY %s) g)$query$,
+		shardfdw_internal.conversion_name(relation, 'changed'),
+		format('(%s)', string_agg(i.subject || CASE WHEN i.number < i.count THEN ' %L::' || i.type ELSE ' ANY (%L::' || i.type || '[])' END, ' AND ' ORDER BY i.number)),
+		string_agg(format(CASE WHEN i.number < i.count THEN 'x.%s::text' ELSE 'array_agg(x.%s::text)::text' END, i.name), ', ' ORDER BY i.number),
+		format('(%s)', coalesce(string_agg(format('x.%s::text', i.name), ', ' ORDER BY i.number) FILTER (WHERE i.number < i.count), '')))
+	FROM (SELECT i.name, replace(format('%s %s', i.name, i.equals), '%', '%%') AS subject, replace(i.type, '%', '%%') AS type, row_number() OVER () AS number, count(*) OVER () AS count
+		  FROM shardfdw_internal.identity_columns(relation) i) i
+$$;
+COMMENT ON FUNCTION shardfdw_internal.changed_rows_query(regclass) IS
+	'Writes the query for some of the keys that were noted while a table is sharded. Returns its text; the query returns how many they are, the places of the notes as text, and a condition that is true for rows with these keys.';
+
+CREATE FUNCTION shardfdw_internal.follow_conversion(relation regclass, plan jsonb) RETURNS bigint
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off
+AS $$
+DECLARE
+	successor CONSTANT text := shardfdw_internal.conversion_name(relation, 'new');
+	column_list CONSTANT text := shardfdw_internal.insertable_columns(relation);
+	noted bigint;
+	places text;
+	condition text;
+BEGIN
+	PERFORM shardfdw_internal.lock_for_conversion(relation, 'ACCESS SHARE');
+	PERFORM shardfdw_internal.check_owner_code(relation, 'shard');
+	EXECUTE shardfdw_internal.changed_rows_query(relation) INTO noted, places, condition;
+	IF noted > 0 THEN
+		-- whatever these rows were: they are what the table has now, in this snapshot
+		EXECUTE format('DELETE FROM %s WHERE %s', successor, condition);
+		EXECUTE format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM ONLY %s WHERE %s', successor, column_list, column_list, relation, condition);
+		EXECUTE format('DELETE FROM %s WHERE ctid = ANY (%L::tid[])', shardfdw_internal.conversion_name(relation, 'changed'), places);
+	END IF;
+	RETURN noted;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.follow_conversion(regclass, jsonb) IS
+	'Step of shard_table() online: takes some keys that were noted, and gives the shards what the table has of these. All it reads has to be of one snapshot. Returns how many notes were taken; raises the node''s error.';
+
+CREATE FUNCTION shardfdw_internal.lock_conversion(relation regclass, plan jsonb) RETURNS bigint
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM shardfdw_internal.lock_schemas(relation);
+	PERFORM shardfdw_internal.lock_for_conversion(relation, 'ACCESS EXCLUSIVE');
+	RETURN 0;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.lock_conversion(regclass, jsonb) IS
+	'Step of shard_table() online: keeps all others from the table until the transaction ends. Returns 0; raises lock_not_available.';
+
+CREATE FUNCTION shardfdw_internal.switch_conversion(relation regclass, plan jsonb) RETURNS bigint
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
+AS $$
+DECLARE
+	successor CONSTANT regclass := shardfdw_internal.conversion_name(relation, 'new')::regclass;
+	changed CONSTANT text := shardfdw_internal.conversion_name(relation, 'changed');
+	note CONSTANT text := shardfdw_internal.conversion_name(relation, 'note');
+	table_name CONSTANT name := (SELECT c.relname FROM pg_class c WHERE c.oid = relation);
+	is_changed boolean;
+	commands text[];
+	command text;
+BEGIN
+	PERFORM shardfdw_internal.lock_conversion(relation, plan);
+	PERFORM shardfdw_internal.check_conversion_unchanged(relation);
+	PERFORM shardfdw_internal.check_conversion_noted(relation);
+	EXECUTE format('SELECT EXISTS (SELECT FROM %s)', changed) INTO is_changed;
+	IF is_changed THEN
+		RAISE EXCEPTION 'changes of table "%" have not been followed', table_name;
+	END IF;
+	FOREACH command IN ARRAY ARRAY['insert', 'update', 'delete', 'truncate']
+	LOOP
+		EXECUTE format('DROP TRIGGER shardfdw_note_%s ON %s', command, relation);
+	END LOOP;
+	EXECUTE format('DROP FUNCTION %s()', note);
+	EXECUTE format('DROP TABLE %s', changed);
+	PERFORM shardfdw_internal.check_replaceable(relation, 'shard');
+
+	-- everything about the old table is written down before it loses its name
+	commands := ARRAY(SELECT * FROM shardfdw_internal.parent_index_commands(relation, true)) || ARRAY(SELECT * FROM shardfdw_internal.successor_commands(relation));
+	EXECUTE format('COMMENT ON TABLE %s IS NULL', successor);
+	EXECUTE format('ALTER TABLE %s RENAME TO %I', relation, format('shardfdw_old_%s', relation::oid));
+	EXECUTE format('ALTER TABLE %s RENAME TO %I', successor, table_name);
+	PERFORM shardfdw_internal.take_sequences(relation, successor);
+	PERFORM shardfdw_internal.drop_replaced_table(relation, successor);
+	FOREACH command IN ARRAY commands
+	LOOP
+		EXECUTE command;
+	END LOOP;
+	RETURN 0;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.switch_conversion(regclass, jsonb) IS
+	'Last step of shard_table() online, when the shards have all that the table has, and others are kept from it: puts them in its place. Returns 0; raises what has come in the way.';
+
+CREATE FUNCTION shardfdw_internal.start_conversion(relation oid, plan text) RETURNS bigint
+	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_start_conversion';
+COMMENT ON FUNCTION shardfdw_internal.start_conversion(oid, text) IS
+	'Starts the process that shards a table online, which makes all checks by itself. Returns the number of its job; raises insufficient_resources.';
+
+CREATE FUNCTION shardfdw_internal.shard_online(relation regclass, key name, shards integer, nodes name[], colocate_with regclass, wait boolean) RETURNS bigint
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET row_security = off
+AS $$
+DECLARE
+	id bigint;
+BEGIN
+	IF wait THEN
+		PERFORM shardfdw_internal.check_wait('shard_table', NULL, 'block');
+	END IF;
+	PERFORM shardfdw_internal.check_conversion(relation, key, colocate_with);
+	id := shardfdw_internal.start_conversion(relation, jsonb_build_object('key', shardfdw_internal.choose_key(relation, key),
+		'nodes', shardfdw_internal.choose_placement(shards, nodes, colocate_with), 'colocate_with', colocate_with::oid)::text);
+	IF wait THEN
+		PERFORM shardfdw_internal.await_job(id);
+	END IF;
+	RETURN id;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.shard_online(regclass, name, integer, name[], regclass, boolean) IS
+	'Does what shard_table() does online. Returns the number of the job; raises what is in the way, and the error that has ended the job.';

@@ -1,0 +1,327 @@
+/*
+ * conversion.c
+ *	  Shards a plain table that others read and write meanwhile.
+ *
+ *	 shards, empty --> triggers that note changed keys --> copy --> noted keys again -->
+ *	   lock --> the last of them --> switch --> unlock
+ *
+ * The triggers are there before the copy's snapshot is taken.  From then on, a row of the shards is what it is
+ * in the table, or its key is noted.  To follow is to take noted keys, and to give the shards
+ * what the table has of these, all in one transaction with one snapshot; what a key went
+ * through meanwhile does not matter, nor in which order.  When the table is locked and no
+ * key is noted, both have the same rows.
+ *
+ * The lock lasts over the transaction of the last keys, and that of the switch, which is local: whoever comes
+ * after it finds on the nodes what had been committed before it, and not a commit in two phases that is half done.
+ *
+ * The steps are SQL functions of the extension (49_shard_online.sql); this is their order, their
+ * transactions, and what is tried again.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/moving.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_foreign_server.h"
+#include "fault.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "move/conversion.h"
+#include "move/table.h"
+#include "own_schema.h"
+#include "pgstat.h"
+#include "remote/wire/wait.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+#include "version.h"
+
+#define BEGIN_LOCK_MS 5000		/* who waits for the job's row may have locked the table */
+#define LOCK_MS 100				/* how long others wait behind an attempt to lock the table */
+#define MIN_PAUSE_MS 200		/* between attempts, doubled each time */
+#define MAX_PAUSE_MS 5000
+#define NEAR_KEYS 200			/* the shards are near when so few notes were left; fewer than are taken at once */
+
+PG_FUNCTION_INFO_V1(shardfdw_start_conversion);
+
+struct ShardConversion
+{
+	MemoryContext cxt;
+	int64		id;
+	Oid			userid;
+	Oid			relid;
+	const char *plan;			/* for the SQL functions: jsonb */
+	LockRelId	lock;			/* on the table, of the session, where relId is valid */
+	bool		begun;			/* something of it may be there */
+	bool		switched;		/* the table is sharded */
+	ShardJobProgress progress;
+};
+
+ShardConversion *
+shard_conversion_make(const ShardJobArgs *args)
+{
+	ShardConversion *conversion = palloc0(sizeof(ShardConversion));
+
+	conversion->cxt = CurrentMemoryContext;
+	conversion->userid = args->userid;
+	conversion->relid = args->plain;
+	conversion->progress.lag_bytes = -1;
+	return conversion;
+}
+
+static void
+enter_stage(const ShardConversion *conversion, const char *stage)
+{
+	pgstat_report_activity(STATE_RUNNING, psprintf("job " INT64_FORMAT ": %s", conversion->id, stage));
+	shard_job_set_stage(conversion->id, stage);
+}
+
+static void
+set_lock_timeout(int ms)
+{
+	(void) set_config_option("lock_timeout", psprintf("%d", ms), PGC_SUSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
+}
+
+/* Calls a function of a step in the current transaction.  Returns the number that it returns. */
+static int64
+call(const ShardConversion *conversion, const char *function)
+{
+	char	   *value = shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".%s(%u, %s)", function, conversion->relid,
+												  quote_literal_cstr(conversion->plan)));
+
+	return value ? DatumGetInt64(DirectFunctionCall1(int8in, CStringGetDatum(value))) : 0;
+}
+
+typedef struct LockAttempt
+{
+	const ShardConversion *conversion;
+	const char *function;
+} LockAttempt;
+
+static void
+call_with_timeout(void *arg)
+{
+	const LockAttempt *attempt = arg;
+
+	set_lock_timeout(LOCK_MS);
+	(void) call(attempt->conversion, attempt->function);
+}
+
+/* Runs a step in a transaction, which stays open, until its locks are given.  before: called before each attempt, if given. */
+static void
+insist(ShardConversion *conversion, const char *function, const char *waits_for, void (*before) (ShardConversion *))
+{
+	LockAttempt attempt = {conversion, function};
+	int			pause_ms = MIN_PAUSE_MS;
+
+	for (;;)
+	{
+		if (before)
+			before(conversion);
+		if (shard_move_try_step(conversion->userid, call_with_timeout, &attempt))
+			break;
+		shard_job_set_waiting(conversion->id, waits_for);
+		shard_wait_pause(pause_ms, false);
+		pause_ms = Min(pause_ms * 2, MAX_PAUSE_MS);
+	}
+}
+
+/*
+ * Waits for the turns of the table and of all nodes, in the order that all jobs keep, so that they
+ * do not wait for each other in a circle.
+ */
+static void
+take_turns(const ShardConversion *conversion)
+{
+	char	   *nodes;
+
+	shard_move_begin(conversion->userid);
+	shard_moving_take_turn(RelationRelationId, conversion->relid);
+	nodes = shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".conversion_servers(%s)", quote_literal_cstr(conversion->plan)));
+	for (char *node = strtok(nodes, " "); node; node = strtok(NULL, " "))
+		shard_moving_take_turn(ForeignServerRelationId, atooid(node));
+	shard_move_commit();
+}
+
+static void
+begin_job(ShardConversion *conversion, const ShardJobArgs *args)
+{
+	const char *name;
+	char	   *plan;
+	ShardJobRow row = {.kind = "shard", .ntables = 1, .online = true};
+	MemoryContext oldcxt;
+
+	shard_move_begin(conversion->userid);
+	shard_version_check();
+	set_lock_timeout(BEGIN_LOCK_MS);
+	oldcxt = MemoryContextSwitchTo(conversion->cxt);
+	conversion->id = shard_job_link(args, &plan);
+	conversion->plan = plan;
+	MemoryContextSwitchTo(oldcxt);
+	if (!shard_moving_claim(conversion->id))
+		elog(ERROR, "job " INT64_FORMAT " is running already", conversion->id);
+	name = shard_move_value(psprintf("SELECT pg_catalog.format('%%I.%%I', n.nspname, c.relname) FROM pg_catalog.pg_class c "
+									 "JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace WHERE c.oid OPERATOR(pg_catalog.=) %u",
+									 conversion->relid));
+	row.id = conversion->id;
+	row.relids = &conversion->relid;
+	row.names = &name;
+	row.userid = conversion->userid;
+	shard_job_insert(&row);
+	shard_move_commit();
+	enter_stage(conversion, "waiting for its turn");
+	take_turns(conversion);
+}
+
+/* Makes the shards, and has changes of the table noted. */
+static void
+prepare(ShardConversion *conversion)
+{
+	enter_stage(conversion, "preparing");
+	conversion->begun = true;
+	shard_move_begin(conversion->userid);
+	(void) shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".begin_conversion(%u, %s, " INT64_FORMAT ")", conversion->relid,
+									 quote_literal_cstr(conversion->plan), conversion->id));
+	shard_move_commit();
+	SHARD_FAULT_POINT("convert_begun");
+	insist(conversion, "note_conversion", "transactions that have written to the table", NULL);
+	shard_move_commit();
+	SHARD_FAULT_POINT("convert_noted");
+}
+
+static void
+copy(ShardConversion *conversion)
+{
+	enter_stage(conversion, "copying");
+	shard_move_begin(conversion->userid);
+	conversion->progress.nrows = call(conversion, "copy_conversion");
+	shard_move_commit();
+	shard_job_set_progress(conversion->id, &conversion->progress);
+	SHARD_FAULT_POINT("convert_copied");
+}
+
+/* Takes some noted keys.  Returns how many they were. */
+static int64
+follow(ShardConversion *conversion)
+{
+	int64		nkeys;
+
+	shard_move_begin(conversion->userid);
+	/* before anything takes a snapshot: noted keys and rows have to be of one */
+	XactIsoLevel = XACT_REPEATABLE_READ;
+	nkeys = call(conversion, "follow_conversion");
+	shard_move_commit();
+	conversion->progress.nchanges += nkeys;
+	SHARD_FAULT_POINT("convert_followed");
+	return nkeys;
+}
+
+/* Follows the table until the shards are near. */
+static void
+catch_up(ShardConversion *conversion)
+{
+	while (follow(conversion) > NEAR_KEYS)
+		shard_job_set_progress(conversion->id, &conversion->progress);
+}
+
+/* Keeps all others from the table, which the current transaction has locked, until unlock(). */
+static void
+lock_for_session(ShardConversion *conversion)
+{
+	LockRelId	lock = {.relId = conversion->relid, .dbId = MyDatabaseId};
+
+	LockRelationIdForSession(&lock, AccessExclusiveLock);
+	conversion->lock = lock;
+}
+
+static void
+unlock(ShardConversion *conversion)
+{
+	if (OidIsValid(conversion->lock.relId))
+		UnlockRelationIdForSession(&conversion->lock, AccessExclusiveLock);
+	conversion->lock.relId = InvalidOid;
+}
+
+static void
+lock_and_switch(ShardConversion *conversion)
+{
+	TimestampTz locked_at;
+
+	enter_stage(conversion, "switching");
+	for (;;)
+	{
+		insist(conversion, "lock_conversion", "transactions that use the table", catch_up);
+		locked_at = GetCurrentTimestamp();
+		lock_for_session(conversion);
+		shard_move_commit();
+		SHARD_FAULT_POINT("convert_locked");
+		/* as much as others can wait for */
+		if (follow(conversion) <= NEAR_KEYS)
+			break;
+		unlock(conversion);
+	}
+	shard_move_begin(conversion->userid);
+	(void) call(conversion, "switch_conversion");
+	shard_move_commit();
+	conversion->switched = true;
+	unlock(conversion);
+	SHARD_FAULT_POINT("convert_switched");
+	shard_job_set_pause(conversion->id, GetCurrentTimestamp() - locked_at);
+	shard_job_set_progress(conversion->id, &conversion->progress);
+}
+
+void
+shard_conversion_run(ShardConversion *conversion, const ShardJobArgs *args)
+{
+	begin_job(conversion, args);
+	prepare(conversion);
+	copy(conversion);
+	enter_stage(conversion, "catching up");
+	catch_up(conversion);
+	lock_and_switch(conversion);
+	shard_job_end(conversion->id, NULL);
+}
+
+void
+shard_conversion_end_failed(ShardConversion *conversion, ErrorData *error)
+{
+	QueryCancelPending = false;
+	unlock(conversion);
+	if (conversion->begun && !conversion->switched)
+	{
+		/* what this does not remove, recovery will */
+		PG_TRY();
+		{
+			shard_move_begin(conversion->userid);
+			shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".undo_conversions(%u)", conversion->relid));
+			shard_move_commit();
+		}
+		PG_CATCH();
+		{
+			HOLD_INTERRUPTS();
+			EmitErrorReport();
+			AbortCurrentTransaction();
+			FlushErrorState();
+			RESUME_INTERRUPTS();
+			MemoryContextSwitchTo(conversion->cxt);
+		}
+		PG_END_TRY();
+	}
+	shard_job_end(conversion->id, error);
+}
+
+/* start_conversion(relation oid, plan text) -> bigint */
+Datum
+shardfdw_start_conversion(PG_FUNCTION_ARGS)
+{
+	ShardJobArgs args = {.plain = PG_GETARG_OID(0), .online = true};
+
+	if (get_rel_relkind(args.plain) != RELKIND_RELATION)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("relation %u is not a plain table", args.plain)));
+	PG_RETURN_INT64(shard_job_start(&args, TextDatumGetCString(PG_GETARG_DATUM(1))));
+}

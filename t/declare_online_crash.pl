@@ -1,0 +1,132 @@
+# shard_table(mode => 'online') that ends at each of its stages: by an error, by its cancellation, by the death of the coordinator or of a node.
+# Afterwards, or after a round of recovery, the table is plain or sharded, with all rows, nothing else is left, and it can be sharded.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Utils;
+use ShardCluster;
+use Test::More;
+
+my $c = ShardCluster->new(nodes => 2);
+my $faults = $c->safe_psql(q{LOAD 'shardfdw'; SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
+plan skip_all => 'needs a build with FAULT_POINTS=1' unless $faults;
+
+my $traces = q{SELECT (SELECT count(*) FROM pg_class WHERE relname ~ '^shardfdw_(new|old|changed)_'), (SELECT count(*) FROM pg_proc WHERE proname ~ '^shardfdw_note'), (SELECT count(*) FROM pg_trigger WHERE tgname ~ '^shardfdw')};
+my $sums = 'SELECT count(*), sum(v), min(id), max(id) FROM t';
+
+sub set_fault { my ($text) = @_; return $c->safe_psql("ALTER SYSTEM SET shardfdw.fault_points = '$text'; SELECT pg_reload_conf()"); }
+
+# What is left, here and on the nodes: tables of the shards, and prepared transactions.
+sub left
+{
+	my $sharded = $c->ask(q{SELECT relkind = 'p' FROM pg_class WHERE relname = 't'}) eq 't';
+	my @tables = map { $c->ask(q{SELECT count(*) FROM pg_class WHERE relname ~ '^t_\d\d$' AND relkind = 'r'}, $_) } 1, 2;
+
+	return join ' ', $c->ask($traces), @tables, ($sharded ? 'sharded' : 'plain'), map { $c->ask('SELECT count(*) FROM pg_prepared_xacts', $_) } 1, 2;
+}
+
+sub make
+{
+	$c->safe_psql('DROP TABLE IF EXISTS t; CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t SELECT i, i FROM generate_series(1, 200) i');
+	return;
+}
+
+# What has to hold after whatever has happened; by_itself: without recovery.
+sub check
+{
+	my ($name, $by_itself) = @_;
+	$c->wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'shardfdw mover'});
+	my ($end, $left) = (time + 60);
+	do
+	{
+		# recovery needs the locks of sessions that have lost theirs
+		eval { $c->ask('SELECT shardfdw.recover_prepared_transactions()') } unless $by_itself;
+		$left = left();
+	} while (!$by_itself && $left !~ /^0\|0\|0 (?:0 0 plain|2 2 sharded) 0 0$/ && time < $end);
+	like($left, qr/^0\|0\|0 (?:0 0 plain|2 2 sharded) 0 0$/, "$name: nothing is left");
+	is($c->ask($sums), '200|20100|1|200', 'all rows are there');
+	$c->ask('UPDATE t SET v = v + 1; UPDATE t SET v = v - 1; INSERT INTO t VALUES (1000, 1); DELETE FROM t WHERE id = 1000');
+	$c->ask(q{SELECT shardfdw.shard_table('t', shards => 4, mode => 'online')}) if $left =~ /plain/;
+	is(left(), '0|0|0 2 2 sharded 0 0', 'and it is sharded, or can be');
+	is($c->ask($sums), '200|20100|1|200', 'with all rows');
+	return;
+}
+
+# Writers are at work at each stage: a key that is noted is there to be followed.
+for my $point (qw(convert_begun convert_noted convert_copied convert_followed convert_locked convert_switched))
+{
+	for my $action (qw(error abort))
+	{
+		make();
+		set_fault("$point=$action");
+		my ($rc, $out, $err) = $c->psql(q{SELECT shardfdw.shard_table('t', shards => 4, mode => 'online')});
+		like($err, $action eq 'error' ? qr/fault at "$point"/ : qr/server closed the connection|terminating connection|could not/, "$point, $action: the job ends");
+		$c->coordinator->poll_query_until('postgres', 'SELECT true') if $action eq 'abort';
+		set_fault('');
+		check("$point, $action", $action eq 'error');
+	}
+}
+
+# the commits of each of its steps: the first that a fault meets
+for my $point (qw(prepare prepared commit committed))
+{
+	make();
+	set_fault("$point=abort");
+	my ($rc, $out, $err) = $c->psql(q{SELECT shardfdw.shard_table('t', shards => 4, mode => 'online')});
+	like($err, qr/server closed the connection|terminating connection|could not/, "$point: the job ends");
+	$c->coordinator->poll_query_until('postgres', 'SELECT true');
+	set_fault('');
+	check($point);
+}
+
+for my $point (qw(convert_noted convert_copied convert_followed))
+{
+	# what happens while it stands still
+	for my $event ('cancel', 'terminate', 'node', 'drop', map { "then $_" } qw(prepared commit committed))
+	{
+		make();
+		my $file = $c->coordinator->data_dir . "/shardfdw_fault_$point";
+		append_to_file($file, '');
+		my ($then) = $event =~ /^then (.*)/;
+		set_fault("$point=wait" . ($then ? ", $then=abort" : '')) unless $then;
+		set_fault("$point=wait") if $then;
+		my $job = $c->safe_psql(q{SELECT shardfdw.shard_table('t', shards => 4, mode => 'online', wait => false)});
+		my $stage = { convert_noted => 'preparing', convert_copied => 'copying', convert_followed => 'catching up' }->{$point};
+		$c->wait_for("SELECT stage = '$stage' AND EXISTS (SELECT FROM pg_trigger WHERE tgname = 'shardfdw_note_truncate') FROM shardfdw.jobs WHERE id = $job");
+		$c->safe_psql('UPDATE t SET v = v WHERE id = 100');
+		$c->safe_psql("SELECT shardfdw.cancel_job($job)") if $event eq 'cancel';
+		$c->safe_psql("SELECT pg_terminate_backend(pid) FROM shardfdw.jobs WHERE id = $job") if $event eq 'terminate';
+		$c->kill9_node(2) if $event eq 'node';
+		$c->safe_psql('DROP TABLE t') if $event eq 'drop';
+		set_fault($then ? "$then=abort" : '');
+		unlink $file;
+		$c->start_node(2) if $event eq 'node';
+		my ($rc, $out, $err) = $c->psql("SELECT shardfdw.wait_job($job)");
+		if ($then)
+		{
+			$c->coordinator->poll_query_until('postgres', 'SELECT true');
+			set_fault('');
+		}
+		is($out, '', "$point, $event: the job does not end well") if $event =~ /cancel|terminate|drop/;
+		if ($event eq 'drop')
+		{
+			like($err, qr/relation with OID \d+ does not exist/, 'and says why');
+			make();
+		}
+		check("$point, $event", $event eq 'cancel');
+	}
+}
+
+# what recovery says
+make();
+set_fault('convert_copied=abort');
+$c->psql(q{SELECT shardfdw.shard_table('t', shards => 4, mode => 'online')});
+$c->coordinator->poll_query_until('postgres', 'SELECT true');
+set_fault('');
+is($c->safe_psql('SELECT state FROM shardfdw.jobs ORDER BY id DESC LIMIT 1'), 'interrupted', 'a job whose process has died is told');
+is($c->safe_psql($traces) =~ /^0/ ? 'gone' : 'there', 'there', 'it has left something');
+like($c->safe_psql('SELECT action FROM shardfdw.recover_prepared_transactions()'), qr/^removed: what job \d+ has left$/m, 'recovery tells what it has removed');
+check('told');
+
+done_testing();
