@@ -250,6 +250,26 @@ for my $way ('', 'by way of another session')
 	$_->quit for $waiter, $between;
 	wait_for_no_job();
 }
+# CREATE INDEX CONCURRENTLY waits for all that have a snapshot, and nobody for it
+{
+	my $between = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+	$c->ask('CREATE TABLE indexed (k int); INSERT INTO indexed VALUES (1)');
+	my $place = $c->ask(q{SELECT node FROM shardfdw.shards WHERE shard = 'named_00'::regclass});
+	my $target = $place eq 'node2' ? 'node3' : 'node2';
+	$between->query_safe('BEGIN; UPDATE named SET v = v WHERE id = 1');
+	my $moves = $c->start_sql("SELECT shardfdw.move_shard('named_00', '$target')");
+	$c->ask_until(q{SELECT count(*) = 1 FROM shardfdw.jobs WHERE state = 'running' AND waits_for IS NOT NULL});
+	my $indexes = $c->start_sql('CREATE INDEX CONCURRENTLY ON indexed (k)');
+	$c->ask_until(q{SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND locktype = 'virtualxid')});
+	# as long as several looks take
+	$c->ask('SELECT pg_sleep(4)');
+	$between->query('ROLLBACK');
+	$between->quit;
+	is(($c->wait_sql($moves))[2], '', 'who waits for a job is no obstacle to it by keeping CREATE INDEX CONCURRENTLY waiting');
+	is(($c->wait_sql($indexes))[2], '', 'which ends afterwards');
+	wait_for_no_job();
+	$c->ask("SELECT shardfdw.move_shard('named_00', '$place')");
+}
 like(($c->psql("BEGIN; LOCK TABLE named; SELECT shardfdw.move_shard('named_00', 'node2', wait => false)"))[2], qr/the process of the job could not begin/, 'so does the beginning of a job');
 is($c->safe_psql("SELECT count(*) FROM named"), $c->safe_psql("SELECT count(*) FROM named WHERE id > 0"), 'the table is as it was');
 # a snapshot from before the job
