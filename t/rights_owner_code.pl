@@ -191,4 +191,27 @@ is($c->safe_psql('SELECT count(*) FROM checked'), '20', 'a function of a superus
 $c->safe_psql(q{CREATE FUNCTION doing(i int) RETURNS int LANGUAGE sql AS 'SELECT i'; SET ROLE mallory; CREATE TABLE does (id int PRIMARY KEY, CHECK (doing(id) > 0))});
 $c->psql_fails_like("SELECT shardfdw.shard_table('does');", qr/42501: .*function .*doing\(integer\) would run.*its arguments may decide/s, 'a volatile function of a superuser');
 
+# Literals in her definitions stay what they are, whatever a superuser's session takes a backslash for: none becomes a command.
+my %text;
+for my $setting (qw(on off))
+{
+	$c->safe_psql(qq{CREATE SCHEMA lit_$setting AUTHORIZATION mallory; SET ROLE mallory; SET search_path = lit_$setting} . q{;
+		CREATE TABLE a (id int PRIMARY KEY, v text CHECK (v <> 'a\nb'), w text CHECK (w !~ '^\d+$'), g text GENERATED ALWAYS AS (replace(v, '\n', '-')) STORED, d text DEFAULT 'a\b');
+		CREATE INDEX ON a ((v || '\x')) WHERE w <> '\y'; INSERT INTO a VALUES (1, 'x\ny', 'w');
+		CREATE TABLE b (id int PRIMARY KEY, v text CONSTRAINT c CHECK (v <> '\'')); CREATE ROLE pwned SUPERUSER; --'));
+		CREATE TABLE r (LIKE a INCLUDING ALL)});
+	my $late = q{CREATE INDEX ON %1$s ((v || E'\\\\z')); ALTER TABLE %1$s ADD COLUMN h text GENERATED ALWAYS AS (replace(v, E'\\\\q', '-')) STORED; ALTER TABLE %1$s ADD CHECK (v <> E'\\\\k')};
+	$c->safe_psql("SET standard_conforming_strings = $setting; SET search_path = lit_$setting; SELECT shardfdw.shard_table('b', shards => 2, mode => 'online'); SELECT shardfdw.shard_table('a', shards => 2), shardfdw.replicate_table('r');"
+		  . sprintf($late, 'a') . ';' . sprintf($late, 'r'));
+	my $definitions = qq{SELECT conrelid::regclass, conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE connamespace = 'lit_$setting'::regnamespace ORDER BY 1, 2; SELECT adrelid::regclass, adnum, pg_get_expr(adbin, adrelid) FROM pg_attrdef d JOIN pg_class c ON c.oid = d.adrelid WHERE c.relnamespace = 'lit_$setting'::regnamespace ORDER BY 1, 2;
+		SELECT indexdef FROM pg_indexes WHERE schemaname = 'lit_$setting' ORDER BY 1};
+	$text{$setting} = join "\n", $c->safe_psql($definitions), map { $c->node_safe_psql($_, $definitions) } 1, 2;
+	$c->safe_psql("SET standard_conforming_strings = $setting; SET search_path = lit_$setting; SELECT shardfdw.unshard_table('a'), shardfdw.unshard_table('b'), shardfdw.unreplicate_table('r')");
+	$text{$setting} .= $c->safe_psql("$definitions; SELECT g, w FROM lit_$setting.a");
+	$text{$setting} =~ s/lit_$setting/lit/g;
+}
+is($text{off}, $text{on}, 'the same definitions whatever standard_conforming_strings');
+like($text{off}, qr/CREATE ROLE pwned SUPERUSER.*x-y\|w$/s, 'with what looks like a command');
+is($c->safe_psql(q{SELECT count(*) FROM pg_roles WHERE rolname = 'pwned'}), '0', 'which nobody has run');
+
 done_testing();
