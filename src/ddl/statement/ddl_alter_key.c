@@ -24,6 +24,7 @@
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/reference.h"
 #include "catalog/shard_map.h"
 #include "commands/comment.h"
@@ -291,6 +292,20 @@ choose_name(ShardAlterState *state, List *columns)
 	return name;
 }
 
+/* Refuses what only the shards would get, where a table has partitions that are none. */
+static void
+check_no_local_partition(const ShardAlterState *state)
+{
+	ListCell   *lc;
+
+	foreach(lc, find_all_inheritors(state->table->relid, NoLock, NULL))
+	{
+		if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_RELATION && !state->table->is_reference)
+			shard_ddl_table_refuse(state->table, psprintf("a foreign key beside partition \"%s\", which is no shard,", get_rel_name(lfirst_oid(lc))),
+								   "Add it to the partitions one by one.");
+	}
+}
+
 void
 shard_alter_foreign_key(ShardAlterState *state, Constraint *constraint)
 {
@@ -301,6 +316,7 @@ shard_alter_foreign_key(ShardAlterState *state, Constraint *constraint)
 	char	  **names = NULL;
 
 	check_references_right(referenced, columns);
+	check_no_local_partition(state);
 	if (constraint->fk_del_action == FKCONSTR_ACTION_SETDEFAULT || constraint->fk_upd_action == FKCONSTR_ACTION_SETDEFAULT)
 		shard_ddl_table_refuse(state->table, "a foreign key with SET DEFAULT", "Defaults are the coordinator's.");
 	if (constraint->conname == NULL)
