@@ -109,6 +109,30 @@ SKIP:
 	is($c->safe_psql(q{SELECT string_agg(n::text, ' ' ORDER BY id) FROM changing WHERE id IN (60, 71, 95)}), $c->safe_psql(q{SELECT string_agg(n::text, ' ' ORDER BY id) FROM twin WHERE id IN (60, 71, 95)}), 'to the last digit');
 	is($c->safe_psql($traces), '0|0|0', 'nothing else is left');
 
+	# keys whose text depends on settings, or on the length of their type; and columns that are called as variables of PL/pgSQL
+	$c->safe_psql(q{ALTER DATABASE postgres SET extra_float_digits = -3; ALTER DATABASE postgres SET datestyle = 'SQL, DMY'; ALTER DATABASE postgres SET timezone = 'Asia/Kolkata'});
+	my %types = (char => [ 'char(8)', q{'key' || i} ], bit => [ 'bit(8)', 'i::bit(8)' ], float => [ 'float8', 'i / 7.0' ], time => [ 'timestamptz', q{'2024-01-31 12:00+00'::timestamptz + i * interval '1 day 1 second'} ],
+		array => [ 'int[]', 'ARRAY[i, i]' ], interval => [ 'interval', q{i * interval '-1 month 3 days'} ], bytes => [ 'bytea', q{decode(lpad(to_hex(i), 4, '0'), 'hex')} ], money => [ 'money', 'i::money' ], range => [ 'int4range', 'int4range(i, i + 2)' ]);
+	for my $type (sort keys %types)
+	{
+		my ($name, $value) = @{ $types{$type} };
+		for my $key ('id, found', 'found, id', $type =~ /char|time/ ? 'found' : ())
+		{
+			$c->safe_psql("DROP TABLE IF EXISTS typed, twin; CREATE TABLE typed (id int, found $name, new int DEFAULT 0, PRIMARY KEY ($key)); INSERT INTO typed SELECT i, $value FROM generate_series(1, 50) i; CREATE TABLE twin (LIKE typed INCLUDING ALL); INSERT INTO twin TABLE typed");
+			append_to_file($file{convert_copied}, '');
+			fault('convert_copied=wait');
+			my $column = $key eq 'found' ? 'found' : 'id';
+			$job = $c->safe_psql("SELECT shardfdw.shard_table('typed', '$column', shards => 2, mode => 'online', wait => false)");
+			$c->wait_for("SELECT rows_copied = 50 FROM shardfdw.jobs WHERE id = $job");
+			$c->safe_psql("UPDATE $_ SET new = -1 WHERE id IN (7, 8); DELETE FROM $_ WHERE id = 9; INSERT INTO $_ SELECT i, $value, 5 FROM generate_series(60, 61) i") for qw(typed twin);
+			fault('');
+			unlink $file{convert_copied};
+			is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', "$name in key ($key)");
+			is($c->safe_psql('SELECT (SELECT count(*) FROM (TABLE typed EXCEPT ALL TABLE twin) x), (SELECT count(*) FROM (TABLE twin EXCEPT ALL TABLE typed) x)'), '0|0', 'is found again');
+		}
+	}
+	$c->safe_psql(q{DROP TABLE typed, twin; ALTER DATABASE postgres RESET extra_float_digits; ALTER DATABASE postgres RESET datestyle; ALTER DATABASE postgres RESET timezone});
+
 	# definitions that change
 	for my $ddl ('ALTER TABLE altered ADD COLUMN w int', 'CREATE INDEX ON altered (v)', 'ALTER TABLE altered DISABLE TRIGGER ALL', 'DROP TRIGGER shardfdw_note_update ON altered', 'ALTER TABLE altered OWNER TO reader', 'ALTER TABLE altered SET SCHEMA online', 'ALTER TABLE altered ADD CHECK (v > 0)', 'CREATE VIEW seen AS SELECT * FROM altered', 'DROP TABLE altered')
 	{
@@ -185,7 +209,7 @@ for my $round (1 .. $ENV{ROUNDS} // 2)
 
 # ---------- what is refused ----------
 
-$c->safe_psql(q{CREATE TABLE keyless (id int, v int); CREATE TABLE nullable (id int UNIQUE, v int); CREATE TABLE bound (id int PRIMARY KEY); CREATE ROLE forced; GRANT CREATE ON SCHEMA public TO forced;
+$c->safe_psql(q{CREATE TABLE keyless (id int, v int); CREATE TABLE nullable (id int UNIQUE, v int); CREATE TABLE bound (id int PRIMARY KEY); CREATE TABLE others (id int PRIMARY KEY); ALTER TABLE others OWNER TO reader;
 	CREATE TABLE parted (id int PRIMARY KEY) PARTITION BY HASH (id); CREATE TABLE seen_by_view (id int PRIMARY KEY); CREATE VIEW looks AS SELECT * FROM seen_by_view});
 for my $case (
 	[ q{SELECT shardfdw.shard_table('keyless', 'id', mode => 'online')}, 'cannot shard table "keyless" online because it has no primary key' ],
@@ -193,6 +217,7 @@ for my $case (
 	[ q{SELECT shardfdw.shard_table('parted', mode => 'online')}, 'cannot shard table "parted" online because it is partitioned' ],
 	[ q{SELECT shardfdw.shard_table('seen_by_view', mode => 'online')}, 'cannot shard table "seen_by_view" because view public.looks depends on it' ],
 	[ q{SELECT shardfdw.shard_table('bound', mode => 'offline')}, 'invalid mode "offline"' ],
+	[ q{SELECT shardfdw.shard_table('others', mode => 'online')}, 'cannot shard table "others" online with the rights of another role than its owner' ],
 	[ q{SELECT shardfdw.shard_table('bound', mode => NULL)}, 'relation, mode and wait must not be null' ],
 	[ q{SELECT shardfdw.shard_table('load1', mode => 'online')}, 'table "load1" is sharded already' ],
 	[ q{BEGIN; LOCK TABLE bound IN ROW SHARE MODE; SELECT shardfdw.shard_table('bound', mode => 'online')}, 'waits for a lock of this transaction' ],

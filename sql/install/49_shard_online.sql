@@ -29,7 +29,7 @@ COMMENT ON FUNCTION shardfdw_internal.conversions() IS
 CREATE FUNCTION shardfdw_internal.identity_columns(relation regclass) RETURNS TABLE (name text, type text, equals text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT quote_ident(a.attname), format_type(coalesce(nullif(y.typbasetype, 0), y.oid), NULL), format('OPERATOR(%I.%s)', n.nspname, o.oprname)
+	SELECT quote_ident(a.attname), format_type(coalesce(nullif(y.typbasetype, 0), y.oid), -1), format('OPERATOR(%I.%s)', n.nspname, o.oprname)
 	FROM (SELECT i.indexrelid, i.indkey::smallint[] AS columns, i.indclass::oid[] AS classes, i.indnkeyatts FROM pg_index i
 		  WHERE i.indrelid = relation AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
 			AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum = ANY ((i.indkey::smallint[])[0:i.indnkeyatts - 1]) AND NOT a.attnotnull)
@@ -69,6 +69,11 @@ DECLARE
 	other_mode CONSTANT text := 'Leave the mode out: others wait, then, until all rows are on the nodes.';
 BEGIN
 	PERFORM shardfdw_internal.check_shardable(relation, false);
+	-- what stands beside the table meanwhile is its owner's, triggers included, and the job writes to it
+	IF NOT shardfdw_internal.is_owner(relation) THEN
+		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = refusal || ' with the rights of another role than its owner',
+			HINT = format('SET ROLE %I.', (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = relation));
+	END IF;
 	IF (SELECT c.relkind FROM pg_class c WHERE c.oid = relation) = 'p' THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it is partitioned', DETAIL = 'It has no rows yet, so nobody waits.', HINT = 'Leave the mode out.';
 	END IF;
@@ -226,6 +231,7 @@ BEGIN
 	EXECUTE shardfdw_internal.revoke_command(changed);
 	EXECUTE format('ALTER TABLE %s OWNER TO %I', changed, owner);
 	EXECUTE format($create$CREATE FUNCTION %1$s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %2$L$create$, note, format($body$
+#variable_conflict use_column
 BEGIN
 	IF TG_OP = 'TRUNCATE' THEN
 		RAISE EXCEPTION USING ERRCODE = 'object_in_use', MESSAGE = pg_catalog.format('table "%%s" cannot be truncated while job %3$s shards it', TG_TABLE_NAME),
@@ -335,21 +341,25 @@ COMMENT ON FUNCTION shardfdw_internal.copy_conversion(regclass, jsonb) IS
 CREATE FUNCTION shardfdw_internal.changed_rows_query(relation regclass) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- one condition for all keys that differ in the last column alone; names may contain what format() looks for
+	-- one condition for all keys that differ in the last column alone, if it is no array; names may contain what format() looks for
 	SELECT format($query$WITH x AS MATERIALIZED (SELECT ctid, * FROM %s LIMIT 1000)
 		SELECT (SELECT count(*) FROM x), (SELECT array_agg(x.ctid)::text FROM x), (SELECT string_agg(g.condition, ' OR ') FROM (SELECT format(%L, %s) AS condition FROM x GROUP BY %s) g)$query$,
 		shardfdw_internal.conversion_name(relation, 'changed'),
-		format('(%s)', string_agg(i.subject || CASE WHEN i.number < i.count THEN ' %L::' || i.type ELSE ' ANY (%L::' || i.type || '[])' END, ' AND ' ORDER BY i.number)),
-		string_agg(format(CASE WHEN i.number < i.count THEN 'x.%s::text' ELSE 'array_agg(x.%s::text)::text' END, i.name), ', ' ORDER BY i.number),
-		format('(%s)', coalesce(string_agg(format('x.%s::text', i.name), ', ' ORDER BY i.number) FILTER (WHERE i.number < i.count), '')))
-	FROM (SELECT i.name, replace(format('%s %s', i.name, i.equals), '%', '%%') AS subject, replace(i.type, '%', '%%') AS type, row_number() OVER () AS number, count(*) OVER () AS count
-		  FROM shardfdw_internal.identity_columns(relation) i) i
+		format('(%s)', string_agg(i.subject || CASE WHEN i.by_one THEN ' %L::' || i.type ELSE ' ANY (%L::' || i.type || '[])' END, ' AND ' ORDER BY i.number)),
+		string_agg(format(CASE WHEN i.by_one THEN 'x.%s::text' ELSE 'array_agg(x.%s::text)::text' END, i.name), ', ' ORDER BY i.number),
+		format('(%s)', coalesce(string_agg(format('x.%s::text', i.name), ', ' ORDER BY i.number) FILTER (WHERE i.by_one), '')))
+	FROM (SELECT i.name, replace(format('%s %s', i.name, i.equals), '%', '%%') AS subject, replace(i.type, '%', '%%') AS type, i.number,
+			-- an array of arrays would be an array of their elements
+			i.number < count(*) OVER () OR i.type LIKE '%[]' AS by_one
+		  FROM shardfdw_internal.identity_columns(relation) WITH ORDINALITY i(name, type, equals, number)) i
 $$;
 COMMENT ON FUNCTION shardfdw_internal.changed_rows_query(regclass) IS
 	'Writes the query for some of the keys that were noted while a table is sharded. Returns its text; the query returns how many they are, the places of the notes as text, and a condition that is true for rows with these keys.';
 
 CREATE FUNCTION shardfdw_internal.follow_conversion(relation regclass, plan jsonb) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off
+	-- keys are written as text, and read again
+	SET datestyle = 'ISO' SET intervalstyle = 'postgres' SET timezone = 'UTC' SET extra_float_digits = 3 SET lc_monetary = 'C' SET bytea_output = 'hex'
 AS $$
 DECLARE
 	successor CONSTANT text := shardfdw_internal.conversion_name(relation, 'new');
