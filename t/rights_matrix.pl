@@ -281,7 +281,7 @@ my %outcomes = (
 		start_job run_job start_conversion
 		raise_other_kind},
 	# for the owner alone; it has no primary key
-	'42501 0A000 42501 42501 42501 42501 42501 42501 42501 42501' => q{
+	'42501 0A000 42501 42501 42501 42501 0A000 42501 42501 42501' => q{
 		begin_conversion check_conversion shard_online},
 	'55000 55000 55000 42501 55000 42501 55000 42501 55000 55000' => q{
 		copy_conversion},
