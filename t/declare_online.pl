@@ -229,6 +229,14 @@ for my $case (
 }
 $c->wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'shardfdw mover'});
 is($c->safe_psql($traces), '0|0|0', 'nothing is left');
+
+# What looks as if a job had left it is removed with the rights of who has made it.
+$c->node_safe_psql(1, 'CREATE TABLE precious (id int)');
+$c->safe_psql(q{GRANT CREATE ON SCHEMA public TO reader; GRANT USAGE ON FOREIGN SERVER node1 TO reader; SET ROLE reader; CREATE TABLE shardfdw_new_4711 (id int) PARTITION BY HASH (id);
+	SET shardfdw.enable_ddl_propagation = off; CREATE FOREIGN TABLE precious PARTITION OF shardfdw_new_4711 FOR VALUES WITH (MODULUS 1, REMAINDER 0) SERVER node1;
+	DO $$BEGIN EXECUTE format('COMMENT ON TABLE shardfdw_new_4711 IS %L', format('job 0 of coordinator %s, definition 0', (SELECT identity FROM shardfdw.coordinator_identity()))); END$$});
+$c->safe_psql('SELECT shardfdw.recover_prepared_transactions()');
+is($c->node_safe_psql(1, 'SELECT count(*) FROM precious'), '0', 'recovery drops no table of a node for somebody who only names his as a job does');
 is($c->safe_psql(q{SELECT string_agg(relkind::text, '') FROM pg_class WHERE relname IN ('keyless', 'nullable', 'bound', 'seen_by_view')}), 'rrrr', 'the tables are plain');
 
 done_testing();

@@ -150,10 +150,10 @@ CREATE FUNCTION shardfdw_internal.undo_conversions(relation oid) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT shardfdw_internal.undo_conversion(x.successor) FROM shardfdw_internal.conversions() x
-	WHERE x.relation = $1 AND NOT shardfdw_internal.job_is_running(x.job)
+	WHERE x.relation = $1 AND shardfdw_internal.is_owner(x.successor) AND NOT shardfdw_internal.job_is_running(x.job)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.undo_conversions(oid) IS
-	'Removes what jobs have left that were to shard a table online: those whose process has ended, and the one of this process. The table is plain afterwards as it was before. Returns nothing; raises lock_not_available.';
+	'Removes what jobs have left that were to shard a table online: of the current user, those whose process has ended, and the one of this process. The table is plain afterwards as it was before. Returns nothing; raises lock_not_available.';
 
 CREATE FUNCTION shardfdw_internal.remove_conversions() RETURNS TABLE (node name, message text, ok boolean)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -162,8 +162,9 @@ DECLARE
 	found record;
 BEGIN
 	FOR found IN
-		SELECT x.successor, x.job FROM shardfdw_internal.conversions() x JOIN pg_class c ON c.oid = x.successor
-		WHERE pg_has_role(c.relowner, 'USAGE') AND NOT shardfdw_internal.job_is_running(x.job)
+		-- with the rights of their owners alone, who could name tables so that drop others on nodes
+		SELECT x.successor, x.job FROM shardfdw_internal.conversions() x
+		WHERE shardfdw_internal.is_owner(x.successor) AND NOT shardfdw_internal.job_is_running(x.job)
 	LOOP
 		BEGIN
 			PERFORM shardfdw_internal.undo_conversion(found.successor);
@@ -178,7 +179,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.remove_conversions() IS
-	'Removes what jobs have left whose process has ended before they had sharded their tables. Returns a row for each, without a node, with the error where that failed.';
+	'Removes what jobs of the current user have left whose process has ended before they had sharded their tables. Returns a row for each, without a node, with the error where that failed.';
 
 CREATE FUNCTION shardfdw_internal.begin_conversion(relation regclass, plan jsonb, id bigint) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
@@ -190,19 +191,17 @@ DECLARE
 	shards CONSTANT integer := cardinality(placement);
 	schema_name name;
 	table_name name;
-	owner name;
 	successor text;
 	changed text;
 	note text;
 	columns text;
 	table_options text[];
-	made record;
 BEGIN
 	-- of a job whose process has died: none is at work, since this one has the table's turn
 	PERFORM shardfdw_internal.undo_conversions(relation);
 	-- its definition stays what it is until all is made
 	PERFORM shardfdw_internal.lock_for_conversion(relation, 'ACCESS SHARE');
-	SELECT n.nspname, c.relname, pg_get_userbyid(c.relowner) INTO schema_name, table_name, owner
+	SELECT n.nspname, c.relname INTO schema_name, table_name
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation;
 	PERFORM shardfdw_internal.check_conversion(relation, key, colocate_with);
 	PERFORM shardfdw_internal.hold_shards(colocate_with);
@@ -221,15 +220,10 @@ BEGIN
 	PERFORM shardfdw_internal.check_colocatable(successor::regclass, colocate_with);
 	EXECUTE shardfdw_internal.storage_options_query(relation::text) INTO table_options;
 	PERFORM shardfdw_internal.make_shards(successor::regclass, shardfdw_internal.shard_names(table_name, shards), shardfdw_internal.hash_bounds(shards), placement, table_options);
-	IF shardfdw_internal.index_before_rows(relation) THEN
-		PERFORM shardfdw_internal.index_conversion(relation, placement);
-	END IF;
-	PERFORM shardfdw_internal.check_owner_code_on_nodes(successor::regclass, 'shard', schema_name, shardfdw_internal.shard_names(table_name, shards), placement);
 
 	-- a crash may empty it: it ends the job, too
 	EXECUTE format('CREATE UNLOGGED TABLE %s AS SELECT %s FROM ONLY %s WITH NO DATA', changed, columns, relation);
 	EXECUTE shardfdw_internal.revoke_command(changed);
-	EXECUTE format('ALTER TABLE %s OWNER TO %I', changed, owner);
 	EXECUTE format($create$CREATE FUNCTION %1$s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %2$L$create$, note, format($body$
 #variable_conflict use_column
 BEGIN
@@ -247,7 +241,6 @@ BEGIN
 END
 $body$, changed, columns, id));
 	EXECUTE format('REVOKE ALL ON FUNCTION %s() FROM PUBLIC', note);
-	EXECUTE format('ALTER FUNCTION %s() OWNER TO %I', note, owner);
 	EXECUTE format('COMMENT ON TABLE %s IS %L', successor, format('job %s of coordinator %s, definition %s', id,
 				   (SELECT i.identity FROM shardfdw.coordinator_identity() i), shardfdw_internal.conversion_definition(relation)));
 END
@@ -328,10 +321,8 @@ BEGIN
 	PERFORM shardfdw_internal.check_owner_code(relation, 'shard');
 	EXECUTE format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM ONLY %s', shardfdw_internal.conversion_name(relation, 'new'), column_list, column_list, relation);
 	GET DIAGNOSTICS copied = ROW_COUNT;
-	IF NOT shardfdw_internal.index_before_rows(relation) THEN
-		-- faster to make over the rows than to keep up while they come
-		PERFORM shardfdw_internal.index_conversion(relation, ARRAY(SELECT jsonb_array_elements_text(plan->'nodes')));
-	END IF;
+	-- faster to make over the rows than to keep up while they come
+	PERFORM shardfdw_internal.index_conversion(relation, ARRAY(SELECT jsonb_array_elements_text(plan->'nodes')));
 	RETURN copied;
 END
 $$;
