@@ -252,7 +252,7 @@ my %outcomes = (
 		inspect_references inspect_shards inspect_partial_aggregates make_reference_copies make_schema_on_nodes
 		nodes_without_copy note_identity query_nodes run_commands replace_table replicate_table shard_table unreplicate_table unshard_table
 		check_new_node check_replaceable_kind choose_placement inspect_identity inspect_tables check_shardable note_cores partition_table
-		lock_conversion lock_for_conversion make_successor
+		make_successor
 		replace_by_shards usable_nodes ask_for_move check_move_nodes check_move_here check_group_here check_job_nodes check_split_here check_split_node job_traces moving_parts},
 	# for who may lock the table
 	'ok ok 42501 42501 ok 42501 ok 42501 ok ok' => q{
@@ -283,12 +283,12 @@ my %outcomes = (
 	# for the owner alone; it has no primary key
 	'42501 0A000 42501 42501 42501 42501 0A000 42501 42501 42501' => q{
 		begin_conversion check_conversion shard_online},
-	'55000 55000 55000 42501 55000 42501 55000 42501 55000 55000' => q{
-		copy_conversion},
-	'42601 42601 42601 42501 42601 42501 42601 42501 42601 42601' => q{
+	'42501 ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
+		check_conversion_owner lock_conversion lock_for_conversion},
+	'42501 55000 42501 42501 42501 42501 55000 42501 42501 42501' => q{
+		note_conversion copy_conversion},
+	'42501 42601 42501 42501 42501 42501 42601 42501 42501 42501' => q{
 		follow_conversion},
-	'55000 55000 42501 42501 55000 42501 55000 42501 55000 55000' => q{
-		note_conversion},
 	'42P01 42P01 42P01 42P01 42P01 42P01 42P01 42P01 42P01 42P01' => q{
 		switch_conversion},
 	'42704 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{

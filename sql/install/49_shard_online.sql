@@ -60,6 +60,21 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.conversion_definition(regclass) IS
 	'Writes down what the shards of a table are made of, and who must not have changed before they take its place. Returns a text that is equal as long as that is.';
 
+CREATE FUNCTION shardfdw_internal.check_conversion_owner(relation regclass) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	-- what stands beside the table meanwhile is its owner's, triggers included, and the job writes to it
+	IF NOT shardfdw_internal.is_owner(relation) THEN
+		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
+			MESSAGE = format('cannot shard table "%s" online with the rights of another role than its owner', (SELECT relname FROM pg_class WHERE oid = relation)),
+			HINT = format('SET ROLE %I.', (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = relation));
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_conversion_owner(regclass) IS
+	'Checks that the current user, and not one of its roles, owns the table. Returns nothing; raises insufficient_privilege.';
+
 CREATE FUNCTION shardfdw_internal.check_conversion(relation regclass, key name, colocate_with regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -69,11 +84,7 @@ DECLARE
 	other_mode CONSTANT text := 'Leave the mode out: others wait, then, until all rows are on the nodes.';
 BEGIN
 	PERFORM shardfdw_internal.check_shardable(relation, false);
-	-- what stands beside the table meanwhile is its owner's, triggers included, and the job writes to it
-	IF NOT shardfdw_internal.is_owner(relation) THEN
-		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = refusal || ' with the rights of another role than its owner',
-			HINT = format('SET ROLE %I.', (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = relation));
-	END IF;
+	PERFORM shardfdw_internal.check_conversion_owner(relation);
 	IF (SELECT c.relkind FROM pg_class c WHERE c.oid = relation) = 'p' THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it is partitioned', DETAIL = 'It has no rows yet, so nobody waits.', HINT = 'Leave the mode out.';
 	END IF;
@@ -111,11 +122,12 @@ BEGIN
 	IF shardfdw_internal.conversion_name(relation, 'new') IS NULL THEN
 		PERFORM shardfdw_internal.raise_other_kind(relation, 'table');
 	END IF;
+	PERFORM shardfdw_internal.check_conversion_owner(relation);
 	EXECUTE format('LOCK TABLE %s IN %s MODE', relation, lock_mode);
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.lock_for_conversion(regclass, text) IS
-	'Locks a table that is sharded online, until the transaction ends. Returns nothing; raises undefined_table when it has been dropped.';
+	'Locks a table that is sharded online, until the transaction ends. Returns nothing; raises undefined_table when it has been dropped, insufficient_privilege when it has another owner.';
 
 CREATE FUNCTION shardfdw_internal.undo_conversion(successor regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = on SET lock_timeout = '2s'
