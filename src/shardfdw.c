@@ -27,6 +27,7 @@
 #include "remote/run/autocommit.h"
 #include "remote/run/cut.h"
 #include "remote/run/stream.h"
+#include "remote/wire/node_stat.h"
 #include "remote/wire/quota.h"
 #include "remote/xact/txn.h"
 #include "service/deadlock.h"
@@ -55,6 +56,7 @@ _PG_init(void)
 	shard_map_init();
 	shard_partial_aggregate_init();
 	shard_quota_init();
+	shard_node_stat_init();
 	shard_pool_init();
 	shard_txn_init(&txn_upcalls);
 	shard_cut_init(shard_node_list_oids);

@@ -58,6 +58,44 @@ COMMENT ON COLUMN shardfdw.shared_connections.waits IS 'The session waits for a 
 COMMENT ON COLUMN shardfdw.shared_connections.allowed IS 'Connections to the node that all sessions together may have; null: any number.';
 GRANT SELECT ON shardfdw.shared_connections TO PUBLIC;
 
+CREATE FUNCTION shardfdw_internal.node_counters()
+	RETURNS TABLE (server oid, since timestamptz, connections bigint, connection_failures bigint, connection_retries bigint, statements bigint, rows_read bigint, rows_written bigint, bytes_sent bigint, bytes_received bigint, errors bigint, commits bigint, two_phase_commits bigint, recovered bigint)
+	LANGUAGE C VOLATILE PARALLEL SAFE
+	AS 'MODULE_PATHNAME', 'shardfdw_node_counters';
+COMMENT ON FUNCTION shardfdw_internal.node_counters() IS
+	'Lists what sessions of this database have done on each node, see view stat_nodes. Returns a row for each server that was connected to since the server was started.';
+
+CREATE VIEW shardfdw.stat_nodes AS
+SELECT n.name AS node, c.connections, c.connection_failures, c.connection_retries, c.statements, c.rows_read, c.rows_written, c.bytes_sent, c.bytes_received, c.errors, c.commits, c.two_phase_commits, c.recovered, c.since AS stats_reset
+FROM shardfdw.nodes n
+JOIN pg_catalog.pg_foreign_server s ON s.srvname = n.name
+LEFT JOIN shardfdw_internal.node_counters() c ON c.server = s.oid;
+COMMENT ON VIEW shardfdw.stat_nodes IS
+	'What all sessions of this database together have done on each node, since the server was started or reset_stat_nodes() was called; moves of shards copy over connections of their own, and are not in it. Values are null for a node that was not connected to, and for all unless shardfdw is in shared_preload_libraries.';
+COMMENT ON COLUMN shardfdw.stat_nodes.node IS 'Name of the node''s server.';
+COMMENT ON COLUMN shardfdw.stat_nodes.connections IS 'Connections that were opened.';
+COMMENT ON COLUMN shardfdw.stat_nodes.connection_failures IS 'Connections that could not be opened.';
+COMMENT ON COLUMN shardfdw.stat_nodes.connection_retries IS 'Attempts to open a connection after the first one: the node had too many connections, or the connection was lost before it was used.';
+COMMENT ON COLUMN shardfdw.stat_nodes.statements IS 'Statements that were sent, those included that sessions need for themselves.';
+COMMENT ON COLUMN shardfdw.stat_nodes.rows_read IS 'Rows that the node has sent.';
+COMMENT ON COLUMN shardfdw.stat_nodes.rows_written IS 'Rows that statements have written on the node, as their command tags say.';
+COMMENT ON COLUMN shardfdw.stat_nodes.bytes_sent IS 'Bytes of statements, parameters and lines of COPY.';
+COMMENT ON COLUMN shardfdw.stat_nodes.bytes_received IS 'Bytes of values, and of lines of COPY.';
+COMMENT ON COLUMN shardfdw.stat_nodes.errors IS 'Statements that have failed, or whose connection was lost; without lines that COPY was told to skip.';
+COMMENT ON COLUMN shardfdw.stat_nodes.commits IS 'Transactions that have written on the node, and were committed by one phase.';
+COMMENT ON COLUMN shardfdw.stat_nodes.two_phase_commits IS 'Prepared transactions that their sessions have committed.';
+COMMENT ON COLUMN shardfdw.stat_nodes.recovered IS 'Prepared transactions that recovery has committed or rolled back.';
+COMMENT ON COLUMN shardfdw.stat_nodes.stats_reset IS 'Since when this is counted.';
+GRANT SELECT ON shardfdw.stat_nodes TO PUBLIC;
+
+CREATE FUNCTION shardfdw.reset_stat_nodes()
+	RETURNS void
+	LANGUAGE C VOLATILE PARALLEL SAFE
+	AS 'MODULE_PATHNAME', 'shardfdw_reset_node_counters';
+COMMENT ON FUNCTION shardfdw.reset_stat_nodes() IS
+	'Sets the counters of view stat_nodes to zero, for this database. Returns nothing. For superusers, and those to whom it is granted.';
+REVOKE ALL ON FUNCTION shardfdw.reset_stat_nodes() FROM PUBLIC;
+
 CREATE FUNCTION shardfdw.disconnect(node name)
 	RETURNS boolean
 	LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED

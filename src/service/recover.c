@@ -39,6 +39,7 @@
 #include "identity.h"
 #include "miscadmin.h"
 #include "remote/run/command.h"
+#include "remote/wire/node_stat.h"
 #include "remote/xact/twophase.h"
 #include "service/recover.h"
 #include "utils/builtins.h"
@@ -357,9 +358,12 @@ settle_prepared(Survey *survey, bool dry_run, List *outcomes)
 
 		subjects[i]->settled = error == NULL || error->sqlerrcode == ERRCODE_UNDEFINED_OBJECT;
 		if (!error)
+		{
 			outcomes = add_outcome(outcomes, subjects[i]->node, subjects[i]->gid,
 								   commits[i] ? SHARD_RECOVER_COMMITTED : SHARD_RECOVER_ROLLED_BACK,
 								   NULL);
+			shard_node_stat_add(shard_node_stat_find(subjects[i]->node->serverid), SHARD_NODE_RECOVERED, 1);
+		}
 		else if (error->sqlerrcode == ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE)
 			;					/* busy: its own session, or another recover_prepared_transactions(), is at it */
 		else if (!subjects[i]->settled)

@@ -10,6 +10,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "remote/pool/pool.h"
+#include "remote/wire/node_stat.h"
 #include "remote/wire/quota.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
@@ -17,6 +18,8 @@
 
 PG_FUNCTION_INFO_V1(shardfdw_session_connections);
 PG_FUNCTION_INFO_V1(shardfdw_all_connections);
+PG_FUNCTION_INFO_V1(shardfdw_node_counters);
+PG_FUNCTION_INFO_V1(shardfdw_reset_node_counters);
 PG_FUNCTION_INFO_V1(shardfdw_disconnect);
 PG_FUNCTION_INFO_V1(shardfdw_disconnect_all);
 
@@ -56,7 +59,7 @@ put_connection(ShardConn *conn, void *arg)
 	nulls[6] = !connected;
 	values[7] = Int32GetDatum(conn->server_version);
 	nulls[7] = !connected;
-	values[8] = Int64GetDatum((int64) conn->bytes_received);
+	values[8] = Int64GetDatum((int64) conn->traffic.bytes_received);
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 
@@ -92,6 +95,37 @@ shardfdw_all_connections(PG_FUNCTION_ARGS)
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;
+}
+
+/* Columns: server, since, and the counters in the order of ShardNodeCounter. */
+Datum
+shardfdw_node_counters(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	ShardNodeStat *stats;
+	int			nstats;
+
+	InitMaterializedSRF(fcinfo, 0);
+	stats = shard_node_stat_list(&nstats);
+	for (int i = 0; i < nstats; i++)
+	{
+		Datum		values[2 + SHARD_NODE_NCOUNTERS];
+		bool		nulls[2 + SHARD_NODE_NCOUNTERS] = {false};
+
+		values[0] = ObjectIdGetDatum(stats[i].serverid);
+		values[1] = TimestampTzGetDatum(stats[i].since);
+		for (int j = 0; j < SHARD_NODE_NCOUNTERS; j++)
+			values[2 + j] = Int64GetDatum((int64) stats[i].counters[j]);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+Datum
+shardfdw_reset_node_counters(PG_FUNCTION_ARGS)
+{
+	shard_node_stat_reset();
+	PG_RETURN_VOID();
 }
 
 Datum

@@ -357,7 +357,8 @@ finish_results(ShardCopyLane *lane)
 	{
 		if (!lane->set->guarded || lane->target == NULL || !shard_copy_guard_fail(lane, &chunk_done))
 		{
-			shard_connection_note_result(lane->conn, lane->error);
+			if (lane->set->guarded)
+				shard_connection_note_result(lane->conn, lane->error);
 			shard_copy_error_take(lane);
 		}
 		if (chunk_done)
@@ -382,6 +383,8 @@ take_result(ShardCopyLane *lane, PGresult *res)
 	/* in a guarded set settings are sent before the savepoint to which it goes back after an error */
 	if (!lane->set->guarded)
 		shard_connection_note_result(lane->conn, res);
+	else if (PQresultStatus(res) != PGRES_FATAL_ERROR)
+		shard_connection_count_result(lane->conn, res);
 	res = shard_answer_add(&lane->partial, res, lane->state == COPY_ENDING ? SHARD_ANSWER_MANY_BYTES : SHARD_ANSWER_BYTES,
 						   lane->conn, label);
 	if (!res)
@@ -464,6 +467,7 @@ send_data(ShardCopyLane *lane)
 			if (rc > 0)
 			{
 				lane->nsent += nbytes;
+				lane->conn->traffic.bytes_sent += nbytes;
 				if (lane->span_is_rows && !lane->set->guarded)
 					lane->set->nbytes -= nbytes;
 				continue;

@@ -69,10 +69,7 @@ send_command(ShardConn *conn, const char *sql, bool has_rows)
 {
 	if (conn->state != SHARD_CONN_READY)
 		return false;
-	if (shard_guc_log_remote_sql)
-		ereport(LOG,
-				(errmsg("remote SQL on node \"%s\": %s", conn->node, sql),
-				 errhidestmt(true), errhidecontext(true)));
+	shard_connection_note_sent(conn, sql, 0, NULL);
 	if (!PQsendQuery(conn->pg, sql))
 	{
 		conn->state = SHARD_CONN_BROKEN;

@@ -22,6 +22,7 @@
 #include "remote/run/autocommit.h"
 #include "remote/wire/connection_private.h"
 #include "remote/wire/error.h"
+#include "remote/wire/node_stat.h"
 #include "remote/wire/wait.h"
 #include "remote/xact/fence.h"
 #include "remote/xact/txn_private.h"
@@ -205,6 +206,7 @@ shard_autocommit_run(const ShardCommand *command, int64 *affected)
 
 	/* from here on it is committed */
 	shard_txn_hold_interrupts();
+	shard_node_stat_add(conn->stat_node, SHARD_NODE_COMMITS, 1);
 	RESUME_INTERRUPTS();		/* run_once()'s */
 	shard_fence_pass_noerror();
 	shard_txn_drop_cancel();

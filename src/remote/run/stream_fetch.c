@@ -516,7 +516,7 @@ next_copy_message(ShardStream *stream)
 		stream->message_len = len;
 		stream->cursor = 0;
 		stream->nbytes += len;
-		stream->conn->bytes_received += len;
+		stream->conn->traffic.bytes_received += len;
 		if (stream->spec.raw_copy)
 			stream->answer = STREAM_ANSWER_ROWS;
 		else if (stream->answer == STREAM_ANSWER_COPY)
@@ -565,7 +565,7 @@ next_copy_messages(ShardStream *stream)
 	if (is_copying(stream))
 		stream->answer = STREAM_ANSWER_ROWS;
 	stream->nbytes += stream->bulk_len;
-	stream->conn->bytes_received += stream->bulk_len;
+	stream->conn->traffic.bytes_received += stream->bulk_len;
 	stream->nrows += nmessages - 1; /* the caller counts one */
 	return true;
 }

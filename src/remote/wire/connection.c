@@ -21,6 +21,7 @@
 #include "pgtime.h"
 #include "remote/wire/connection_private.h"
 #include "remote/wire/error.h"
+#include "remote/wire/node_stat.h"
 #include "remote/wire/wait.h"
 #include "storage/latch.h"
 #include "utils/builtins.h"
@@ -351,11 +352,87 @@ shard_connection_append_preamble(ShardConn *conn, ShardSettings settings, int wo
 		appendBinaryStringInfo(buf, xact->data, xact->len);
 }
 
+/* ---------- statements and results ---------- */
+
+void
+shard_connection_note_sent(ShardConn *conn, const char *sql, int nparams, const char *const *params)
+{
+	if (shard_guc_log_remote_sql)
+		ereport(LOG,
+				(errmsg("remote SQL on node \"%s\": %s", conn->node, sql),
+				 errhidestmt(true), errhidecontext(true)));
+	shard_node_stat_add(conn->stat_node, SHARD_NODE_STATEMENTS, 1);
+	conn->traffic.bytes_sent += strlen(sql);
+	for (int i = 0; i < nparams; i++)
+		if (params[i])
+			conn->traffic.bytes_sent += strlen(params[i]);
+}
+
+/* The rows of res, if it has any. */
+static void
+count_rows(ShardConn *conn, const PGresult *res)
+{
+	int			nrows = PQntuples(res);
+
+	conn->traffic.rows_read += nrows;
+	for (int row = 0; row < nrows; row++)
+		for (int i = 0; i < PQnfields(res); i++)
+			conn->traffic.bytes_received += PQgetlength(res, row, i);
+}
+
+/* How many rows a statement has written or copied, as its command tag says. */
+static void
+count_tag(ShardConn *conn, const PGresult *res)
+{
+	static const char *const writing[] = {"INSERT ", "UPDATE ", "DELETE ", "MERGE ", "COPY "};
+	const char *tag = PQcmdStatus(unconstify(PGresult *, res));
+	uint64		nrows = 0;
+
+	for (int i = 0; i < lengthof(writing); i++)
+		if (strncmp(tag, writing[i], strlen(writing[i])) == 0)
+			nrows = strtou64(strrchr(tag, ' '), NULL, 10);
+	if (conn->copies_out && strncmp(tag, "COPY ", strlen("COPY ")) == 0)
+		conn->traffic.rows_read += nrows;
+	else
+		shard_node_stat_add(conn->stat_node, SHARD_NODE_ROWS_WRITTEN, nrows);
+}
+
+/* Adds to the node's counters what has gone over conn since the last time. */
+void
+shard_connection_report_traffic(ShardConn *conn)
+{
+	const ShardTraffic *now = &conn->traffic;
+	ShardTraffic *last = &conn->reported;
+
+	shard_node_stat_add(conn->stat_node, SHARD_NODE_ROWS_READ, now->rows_read - last->rows_read);
+	shard_node_stat_add(conn->stat_node, SHARD_NODE_BYTES_SENT, now->bytes_sent - last->bytes_sent);
+	shard_node_stat_add(conn->stat_node, SHARD_NODE_BYTES_RECEIVED, now->bytes_received - last->bytes_received);
+	*last = *now;
+}
+
+void
+shard_connection_count_result(ShardConn *conn, const PGresult *res)
+{
+	ExecStatusType status = PQresultStatus(res);
+
+	count_rows(conn, res);
+	if (status == PGRES_COPY_IN || status == PGRES_COPY_OUT)
+		conn->copies_out = status == PGRES_COPY_OUT;
+	if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK)
+		count_tag(conn, res);
+	if (status == PGRES_FATAL_ERROR)
+		shard_node_stat_add(conn->stat_node, SHARD_NODE_ERRORS, 1);
+	/* more follows rows that come one at a time, or in chunks */
+	if (PQntuples(res) == 0 || status == PGRES_TUPLES_OK)
+		shard_connection_report_traffic(conn);
+}
+
 void
 shard_connection_note_result(ShardConn *conn, PGresult *res)
 {
 	ExecStatusType status = PQresultStatus(res);
 
+	shard_connection_count_result(conn, res);
 	if (status == PGRES_FATAL_ERROR ||
 		(status == PGRES_COMMAND_OK && strcmp(PQcmdStatus(res), "ROLLBACK") == 0))
 		forget_settings(conn);
@@ -607,11 +684,3 @@ shard_connection_usable(ShardConn *conn)
 	return true;
 }
 
-void
-shard_connection_log(ShardConn *conn, const char *sql)
-{
-	if (shard_guc_log_remote_sql)
-		ereport(LOG,
-				(errmsg("remote SQL on node \"%s\": %s", conn->node, sql),
-				 errhidestmt(true), errhidecontext(true)));
-}

@@ -140,6 +140,14 @@ typedef struct ShardConnServer
 	NameData	database;		/* empty: not known */
 } ShardConnServer;
 
+/* What has gone over a connection; see remote/wire/node_stat.h. */
+typedef struct ShardTraffic
+{
+	uint64		rows_read;
+	uint64		bytes_sent;
+	uint64		bytes_received;
+} ShardTraffic;
+
 struct ShardConn
 {
 	dlist_node	link;			/* in its pool */
@@ -182,7 +190,10 @@ struct ShardConn
 	int			server_version;
 	ShardConnServer server;		/* which server it leads to, if it always leads to the same one */
 	NameData	noted_identity; /* of the coordinator that uses the node; empty: none is noted there */
-	uint64		bytes_received;
+	int			stat_node;		/* see remote/wire/node_stat.h */
+	bool		copies_out;		/* the COPY under way, or the last one, was TO STDOUT */
+	ShardTraffic traffic;		/* since it was opened */
+	ShardTraffic reported;		/* how much of it the counters of the node have */
 };
 
 /*
@@ -312,12 +323,16 @@ extern void shard_connection_forget_prepared(ShardConn *conn, const char *sql);
  * For callers that wait on several connections at once.
  * flush: sends what is buffered; true when all of it is out, else wait for
  * WL_SOCKET_WRITEABLE too.  consume: reads what is there; false when the
- * connection is lost (the next PQgetResult says why).  note_result: must see
- * every result that was fetched by PQgetResult itself.
+ * connection is lost (the next PQgetResult says why).  note_sent: is told of every
+ * statement that is sent by libpq itself; logs it.  note_result: must see
+ * every result that was fetched by PQgetResult itself.  count_result: the part of it
+ * that counts what the node has done.
  */
 extern bool shard_connection_flush(ShardConn *conn);
 extern bool shard_connection_consume(ShardConn *conn);
+extern void shard_connection_note_sent(ShardConn *conn, const char *sql, int nparams, const char *const *params);
 extern void shard_connection_note_result(ShardConn *conn, PGresult *res);
+extern void shard_connection_count_result(ShardConn *conn, const PGresult *res);
 extern void shard_connection_flush_notices(ShardConn *conn);
 
 /*

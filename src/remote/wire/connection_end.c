@@ -278,7 +278,7 @@ shard_connection_exec_noerror(ShardConn *conn, const char *sql, int timeout_ms)
 
 	if (!shard_connection_cancel_noerror(conn, timeout_ms))
 		return false;
-	shard_connection_log(conn, sql);
+	shard_connection_note_sent(conn, sql, 0, NULL);
 	conn->used = true;
 	if (!PQsendQuery(conn->pg, sql))
 	{

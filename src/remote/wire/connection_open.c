@@ -39,6 +39,7 @@
 #include "own_schema.h"
 #include "remote/wire/connection_private.h"
 #include "remote/wire/error.h"
+#include "remote/wire/node_stat.h"
 #include "remote/wire/quota.h"
 #include "remote/wire/wait.h"
 #include "storage/fd.h"
@@ -131,6 +132,7 @@ fail_connecting(ShardConn *conn, const char *reason)
 		reason = NULL;
 	detail = shard_error_clean_text(reason ? reason : PQerrorMessage(conn->pg));
 	make_terse(detail);
+	shard_node_stat_add(conn->stat_node, SHARD_NODE_CONNECT_FAILURES, 1);
 	conn->state = SHARD_CONN_BROKEN;
 	shard_connection_drop_notices(conn);
 	ereport(ERROR,
@@ -295,6 +297,7 @@ start_connection(Oid serverid, Oid userid, int quota_node, bool replicates)
 	conn->userid = userid;
 	conn->workers = -1;
 	conn->quota_node = quota_node;
+	conn->stat_node = shard_node_stat_find(serverid);
 	conn->keep = server_flag(server, "keep_connections", true);
 	conn->stateless = !server_flag(server, "session_state", true);
 	conn->opened_at = GetCurrentTimestamp();
@@ -323,6 +326,7 @@ start_connection(Oid serverid, Oid userid, int quota_node, bool replicates)
 	{
 		char	   *reason = shard_error_clean_text(conn->pg ? PQerrorMessage(conn->pg) : _("out of memory"));
 
+		shard_node_stat_add(conn->stat_node, SHARD_NODE_CONNECT_FAILURES, 1);
 		PQfinish(conn->pg);
 		ReleaseExternalFD();
 		free_connection(conn);
@@ -359,15 +363,18 @@ shard_connection_start_own(Oid serverid, Oid userid, bool replicates)
 static void
 ask_setup(ShardConn *conn, ShardOpenStage stage, bool conforms)
 {
+	char	   *sql = psprintf("%s%sSELECT %s, %s, %s",
+							   conforms ? "" : "SET standard_conforming_strings = on; ",
+							   conn->stateless ? "" : TRANSACTION_SQL NO_WORKERS_SQL,
+							   conn->opening.asks_allowed ? ALLOWED_SQL : "NULL",
+							   conn->stateless ? "NULL" : shard_connection_note_sql(),
+							   conn->stateless ? "NULL, NULL, NULL" :
+							   stage == SHARD_OPEN_SETUP ? SHARD_SERVER_SQL(SHARD_SYSTEM_SQL) : SHARD_SERVER_SQL("NULL"));
+
 	conn->opening.stage = stage;
 	conn->opening.events = WL_SOCKET_READABLE;
-	if (!PQsendQuery(conn->pg, psprintf("%s%sSELECT %s, %s, %s",
-										conforms ? "" : "SET standard_conforming_strings = on; ",
-										conn->stateless ? "" : TRANSACTION_SQL NO_WORKERS_SQL,
-										conn->opening.asks_allowed ? ALLOWED_SQL : "NULL",
-										conn->stateless ? "NULL" : shard_connection_note_sql(),
-										conn->stateless ? "NULL, NULL, NULL" :
-										stage == SHARD_OPEN_SETUP ? SHARD_SERVER_SQL(SHARD_SYSTEM_SQL) : SHARD_SERVER_SQL("NULL"))))
+	shard_connection_note_sent(conn, sql, 0, NULL);
+	if (!PQsendQuery(conn->pg, sql))
 		fail_connecting(conn, NULL);
 	(void) PQsetSingleRowMode(conn->pg);
 }
@@ -483,6 +490,7 @@ check_deadline(ShardConn *conn)
 static int
 open_again(ShardConn *conn)
 {
+	shard_node_stat_add(conn->stat_node, SHARD_NODE_CONNECT_RETRIES, 1);
 	conn->opening.stage = SHARD_OPEN_LOGIN;
 	conn->opening.watch = SHARD_OPEN_WATCHED;
 	conn->opening.began_at = GetCurrentTimestamp();
@@ -564,6 +572,7 @@ poll_setup(ShardConn *conn)
 		}
 		if (!res)
 			return 0;
+		shard_connection_count_result(conn, res);
 		if (PQresultStatus(res) == PGRES_SINGLE_TUPLE && PQnfields(res) == 2 + SHARD_SERVER_COLUMNS)
 			take_setup_row(conn, res);
 		else if (is_denied(conn, res))
@@ -637,6 +646,7 @@ shard_connection_poll(ShardConn *conn)
 		conn->state = SHARD_CONN_CONNECTING;
 		return open_again(conn);
 	}
+	shard_node_stat_add(conn->stat_node, SHARD_NODE_CONNECTIONS, 1);
 	return 0;
 }
 
@@ -677,6 +687,7 @@ shard_connection_close(ShardConn *conn)
 
 	if (conn->holder)
 		shard_connection_release(conn);
+	shard_connection_report_traffic(conn);
 	PQfinish(conn->pg);
 	ReleaseExternalFD();
 	shard_wait_sockets_changed();

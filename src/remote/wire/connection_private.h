@@ -25,7 +25,7 @@ extern bool shard_connection_result_is_here(ShardConn *conn);
 extern bool shard_connection_next_result(ShardConn *conn, TimestampTz deadline, bool noerror,
 										 PGresult **res);
 
-extern void shard_connection_log(ShardConn *conn, const char *sql);
+extern void shard_connection_report_traffic(ShardConn *conn);
 
 extern void shard_connection_keep_notice(void *arg, const PGresult *res);
 extern void shard_connection_drop_notices(ShardConn *conn);

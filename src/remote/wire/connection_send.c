@@ -10,9 +10,9 @@
 #include "remote/wire/connection_private.h"
 #include "remote/wire/error.h"
 
-/* What must be true before a statement is sent; logs it. */
+/* What must be true before a statement is sent; notes it. */
 static void
-prepare_to_send(ShardConn *conn, const char *sql)
+prepare_to_send(ShardConn *conn, const char *sql, int nparams, const char *const *params)
 {
 	if (conn->state == SHARD_CONN_CONNECTING)
 		shard_connection_finish(conn);
@@ -20,13 +20,13 @@ prepare_to_send(ShardConn *conn, const char *sql)
 		shard_connection_wait_input(conn, 0, false);
 	conn->used = true;
 	conn->preparing = NULL;
-	shard_connection_log(conn, sql);
+	shard_connection_note_sent(conn, sql, nparams, params);
 }
 
 void
 shard_connection_send(ShardConn *conn, const char *sql)
 {
-	prepare_to_send(conn, sql);
+	prepare_to_send(conn, sql, 0, NULL);
 	if (!PQsendQuery(conn->pg, sql))
 		shard_error_report(ERROR, NULL, conn, NULL, sql);
 	(void) PQsetSingleRowMode(conn->pg);
@@ -41,7 +41,7 @@ shard_connection_start_prepare(ShardConn *conn, const char *sql, int nparams)
 
 	if (!due)
 		return false;
-	prepare_to_send(conn, sql);
+	prepare_to_send(conn, sql, 0, NULL);
 	shard_connection_name_anew(due, name, sizeof(name));
 	if (!PQsendPrepare(conn->pg, name, sql, nparams, NULL))
 		shard_error_report(ERROR, NULL, conn, NULL, sql);
@@ -59,7 +59,7 @@ shard_connection_send_params(ShardConn *conn, const char *sql, int nparams,
 	bool		prepared = shard_connection_find_prepared(conn, sql, name, sizeof(name));
 	int			sent;
 
-	prepare_to_send(conn, sql);
+	prepare_to_send(conn, sql, nparams, params);
 	if (prepared)
 		sent = PQsendQueryPrepared(conn->pg, name, nparams, params, NULL, NULL, binary_result ? 1 : 0);
 	else

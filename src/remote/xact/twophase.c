@@ -71,6 +71,7 @@
 #include "miscadmin.h"
 #include "remote/pool/broadcast.h"
 #include "remote/wire/error.h"
+#include "remote/wire/node_stat.h"
 #include "remote/xact/fence.h"
 #include "remote/xact/twophase.h"
 #include "remote/xact/twophase_reconnect.h"
@@ -586,6 +587,8 @@ settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
 
 		if (!is_settled && !items[i].done)
 			is_settled = shard_twophase_settle_over_new_connection(items[i].conn, items[i].sql, commit && items[i].sent, again_deadline);
+		if (is_settled && commit)
+			shard_node_stat_add(items[i].conn->stat_node, SHARD_NODE_TWO_PHASE_COMMITS, 1);
 		if (!is_settled)
 		{
 			warn_not_settled(&items[i], commit);

@@ -13,6 +13,7 @@
 
 #include "libpq/pqcomm.h"
 #include "remote/pool/broadcast.h"
+#include "remote/wire/node_stat.h"
 #include "remote/wire/wait.h"
 #include "remote/xact/twophase_reconnect.h"
 #include "storage/fd.h"
@@ -147,6 +148,8 @@ shard_twophase_settle_over_new_connection(ShardConn *conn, const char *sql, bool
 	if (GetCurrentTimestamp() >= deadline || !shard_wait_acquire_handle())
 		return false;
 	second.node = conn->node;
+	second.stat_node = conn->stat_node;
+	shard_node_stat_add(conn->stat_node, SHARD_NODE_CONNECT_RETRIES, 1);
 	second.state = SHARD_CONN_READY;
 	second.pg = connect_again(conn->pg, deadline);
 	if (second.pg)

@@ -49,6 +49,7 @@
 #include "miscadmin.h"
 #include "remote/pool/broadcast.h"
 #include "remote/wire/error.h"
+#include "remote/wire/node_stat.h"
 #include "remote/wire/wait.h"
 #include "remote/xact/fence.h"
 #include "remote/xact/twophase.h"
@@ -207,8 +208,12 @@ commit_now(ShardConn **conns, int nconns, bool wrote, bool holds_fence)
 	}
 	shard_broadcast_finish(items, nconns, -1, interrupt);
 	for (int i = 0; i < nconns; i++)
+	{
 		if (items[i].done)
 			shard_txn_forget(conns[i]);
+		if (wrote && shard_broadcast_ok(&items[i], "COMMIT"))
+			shard_node_stat_add(conns[i]->stat_node, SHARD_NODE_COMMITS, 1);
+	}
 	check_committed(items, nconns, wrote);
 	shard_broadcast_clear(items, nconns);
 	pfree(items);

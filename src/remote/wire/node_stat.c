@@ -1,0 +1,170 @@
+/*
+ * node_stat.c
+ *	  What all backends together have done on each node: the counters of view stat_nodes.
+ *
+ * An array in shared memory has a place for each server of each database that was
+ * connected to.  Places are given under a lock, counters are atomic.  A place is never
+ * given back: when all are taken, the one that was not connected to for the longest
+ * time changes its owner.  Backends that still use that one count for its new owner.
+ */
+#include "postgres.h"
+
+#include "compat.h"
+#include "miscadmin.h"
+#include "port/atomics.h"
+#include "remote/wire/node_stat.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+
+#define MAX_PLACES 1024			/* servers of all databases: far more than clusters have */
+
+typedef struct NodePlace
+{
+	Oid			databaseid;		/* InvalidOid: free, and so are all that follow */
+	Oid			serverid;
+	TimestampTz since;
+	uint64		last_find;		/* by nfinds */
+	pg_atomic_uint64 counters[SHARD_NODE_NCOUNTERS];
+} NodePlace;
+
+typedef struct NodeStatShared
+{
+	LWLock	   *lock;
+	uint64		nfinds;
+	NodePlace	places[MAX_PLACES];
+} NodeStatShared;
+
+static NodeStatShared *shared = NULL;
+static shmem_request_hook_type prev_shmem_request_hook = NULL;
+static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
+
+static void
+clear_counters(NodePlace *place)
+{
+	place->since = GetCurrentTimestamp();
+	for (int i = 0; i < SHARD_NODE_NCOUNTERS; i++)
+		pg_atomic_write_u64(&place->counters[i], 0);
+}
+
+/* The place of a server of this database, or the one that it may take.  The lock is held. */
+static NodePlace *
+find_place(Oid serverid)
+{
+	NodePlace  *oldest = &shared->places[0];
+
+	for (int i = 0; i < MAX_PLACES; i++)
+	{
+		NodePlace  *place = &shared->places[i];
+
+		if (place->databaseid == InvalidOid || (place->databaseid == MyDatabaseId && place->serverid == serverid))
+			return place;
+		if (place->last_find < oldest->last_find)
+			oldest = place;
+	}
+	return oldest;
+}
+
+int
+shard_node_stat_find(Oid serverid)
+{
+	NodePlace  *place;
+
+	if (!shared)
+		return SHARD_NODE_STAT_NONE;
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	place = find_place(serverid);
+	if (place->databaseid != MyDatabaseId || place->serverid != serverid)
+	{
+		place->databaseid = MyDatabaseId;
+		place->serverid = serverid;
+		clear_counters(place);
+	}
+	place->last_find = ++shared->nfinds;
+	LWLockRelease(shared->lock);
+	return place - shared->places + 1;
+}
+
+void
+shard_node_stat_add(int node, ShardNodeCounter counter, uint64 n)
+{
+	if (node != SHARD_NODE_STAT_NONE && n > 0)
+		pg_atomic_fetch_add_u64(&shared->places[node - 1].counters[counter], n);
+}
+
+ShardNodeStat *
+shard_node_stat_list(int *n)
+{
+	ShardNodeStat *list = palloc(MAX_PLACES * sizeof(ShardNodeStat));
+
+	*n = 0;
+	if (!shared)
+		return list;
+	LWLockAcquire(shared->lock, LW_SHARED);
+	for (int i = 0; i < MAX_PLACES && shared->places[i].databaseid != InvalidOid; i++)
+	{
+		NodePlace  *place = &shared->places[i];
+
+		if (place->databaseid != MyDatabaseId)
+			continue;
+		list[*n].serverid = place->serverid;
+		list[*n].since = place->since;
+		for (int j = 0; j < SHARD_NODE_NCOUNTERS; j++)
+			list[*n].counters[j] = pg_atomic_read_u64(&place->counters[j]);
+		(*n)++;
+	}
+	LWLockRelease(shared->lock);
+	return list;
+}
+
+void
+shard_node_stat_reset(void)
+{
+	if (!shared)
+		return;
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < MAX_PLACES; i++)
+		if (shared->places[i].databaseid == MyDatabaseId)
+			clear_counters(&shared->places[i]);
+	LWLockRelease(shared->lock);
+}
+
+static void
+request_shared(void)
+{
+	if (prev_shmem_request_hook)
+		prev_shmem_request_hook();
+	RequestAddinShmemSpace(MAXALIGN(sizeof(NodeStatShared)));
+	RequestNamedLWLockTranche("shardfdw_node_stat", 1);
+}
+
+static void
+startup_shared(void)
+{
+	bool		found;
+
+	if (prev_shmem_startup_hook)
+		prev_shmem_startup_hook();
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	shared = ShmemInitStruct("shardfdw node statistics", sizeof(NodeStatShared), &found);
+	if (!found)
+	{
+		memset(shared, 0, sizeof(NodeStatShared));
+		shared->lock = &(GetNamedLWLockTranche("shardfdw_node_stat"))->lock;
+		for (int i = 0; i < MAX_PLACES; i++)
+			for (int j = 0; j < SHARD_NODE_NCOUNTERS; j++)
+				pg_atomic_init_u64(&shared->places[i].counters[j], 0);
+	}
+	LWLockRelease(AddinShmemInitLock);
+}
+
+void
+shard_node_stat_init(void)
+{
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	prev_shmem_request_hook = shmem_request_hook;
+	shmem_request_hook = request_shared;
+	prev_shmem_startup_hook = shmem_startup_hook;
+	shmem_startup_hook = startup_shared;
+}
