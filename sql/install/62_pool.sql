@@ -60,7 +60,7 @@ GRANT SELECT ON shardfdw.shared_connections TO PUBLIC;
 
 CREATE FUNCTION shardfdw_internal.node_counters()
 	RETURNS TABLE (server oid, since timestamptz, connections bigint, connection_failures bigint, connection_retries bigint, statements bigint, rows_read bigint, rows_written bigint, bytes_sent bigint, bytes_received bigint, errors bigint, commits bigint, two_phase_commits bigint, recovered bigint)
-	LANGUAGE C VOLATILE PARALLEL SAFE
+	LANGUAGE C VOLATILE PARALLEL RESTRICTED
 	AS 'MODULE_PATHNAME', 'shardfdw_node_counters';
 COMMENT ON FUNCTION shardfdw_internal.node_counters() IS
 	'Lists what sessions of this database have done on each node, see view stat_nodes. Returns a row for each server that was connected to since the server was started.';
@@ -90,7 +90,7 @@ GRANT SELECT ON shardfdw.stat_nodes TO PUBLIC;
 
 CREATE FUNCTION shardfdw.reset_stat_nodes()
 	RETURNS void
-	LANGUAGE C VOLATILE PARALLEL SAFE
+	LANGUAGE C VOLATILE PARALLEL RESTRICTED
 	AS 'MODULE_PATHNAME', 'shardfdw_reset_node_counters';
 COMMENT ON FUNCTION shardfdw.reset_stat_nodes() IS
 	'Sets the counters of view stat_nodes to zero, for this database. Returns nothing. For superusers, and those to whom it is granted.';
