@@ -130,7 +130,7 @@ for my $block (slurp_file('docs/watching.md') =~ /^```sql\n(.*?)^```$/msg)
 	my ($rc, undef, $err) = $c->psql($block =~ s/4711/0/r, on_error_stop => 1);
 	is($rc, 0, "docs/watching.md, block " . ++$ran) or diag $err;
 }
-is($ran, 6, 'all blocks of the page were run');
+is($ran, 7, 'all blocks of the page were run');
 
 $c->kill9_node(2);
 like($c->safe_psql(q{SELECT answers, version, message FROM shardfdw.node_status WHERE node = 'node2'}), qr/^f\|\|could not connect to node "node2": ./, 'a node that is down');
