@@ -134,7 +134,11 @@ SKIP:
 	$c->safe_psql(q{DROP TABLE typed, twin; ALTER DATABASE postgres RESET extra_float_digits; ALTER DATABASE postgres RESET datestyle; ALTER DATABASE postgres RESET timezone});
 
 	# definitions that change
-	for my $ddl ('ALTER TABLE altered ADD COLUMN w int', 'CREATE INDEX ON altered (v)', 'ALTER TABLE altered DISABLE TRIGGER ALL', 'DROP TRIGGER shardfdw_note_update ON altered', 'ALTER TABLE altered OWNER TO reader', 'ALTER TABLE altered SET SCHEMA online', 'ALTER TABLE altered ADD CHECK (v > 0)', 'CREATE VIEW seen AS SELECT * FROM altered', 'DROP TABLE altered')
+	for my $ddl ('ALTER TABLE altered ADD COLUMN w int', 'CREATE INDEX ON altered (v)', 'ALTER TABLE altered DISABLE TRIGGER ALL', 'DROP TRIGGER shardfdw_note_update ON altered', 'ALTER TABLE altered OWNER TO reader', 'ALTER TABLE altered SET SCHEMA online',
+		'ALTER TABLE altered ALTER v TYPE int USING v + 1000',
+		'CREATE TABLE above (id int, v int); ALTER TABLE altered INHERIT above; UPDATE above SET v = v + 1000; ALTER TABLE altered NO INHERIT above; DROP TABLE above',
+		'CREATE TABLE above (id int, v int) PARTITION BY RANGE (id); ALTER TABLE above ATTACH PARTITION altered DEFAULT; DELETE FROM above WHERE id = 1; ALTER TABLE above DETACH PARTITION altered; DROP TABLE above',
+		'ALTER TABLE altered ADD CHECK (v > 0)', 'CREATE VIEW seen AS SELECT * FROM altered', 'DROP TABLE altered')
 	{
 		$c->safe_psql('DROP TABLE IF EXISTS altered, online.altered CASCADE; CREATE TABLE altered (id int PRIMARY KEY, v int); INSERT INTO altered SELECT i, i FROM generate_series(1, 100) i');
 		append_to_file($file{convert_copied}, '');
@@ -146,7 +150,7 @@ SKIP:
 		unlink $file{convert_copied};
 		my ($rc, $out, $err) = $c->psql("SELECT shardfdw.wait_job($job)");
 		like("$error$err", qr/definition of table "altered" has been changed while it was sharded|triggers of table "altered" have been dropped or disabled|cannot shard table "altered" because view public.seen depends on it|with the rights of another role|does not exist/, "$ddl: the job fails");
-		is($c->safe_psql(q{SELECT relkind FROM pg_class WHERE relname = 'altered'}), $ddl =~ /DROP TABLE/ ? '' : 'r', 'and the table is what it was made');
+		is($c->safe_psql(q{SELECT relkind FROM pg_class WHERE relname = 'altered'}), $ddl =~ /DROP TABLE altered/ ? '' : 'r', 'and the table is what it was made');
 		is($c->safe_psql($traces), '0|0|0', 'without traces');
 		is(join('', map { $c->node_safe_psql($_, q{SELECT count(*) FROM pg_class WHERE relname LIKE 'altered%'}) } 1 .. 3), '000', 'here and on the nodes');
 	}

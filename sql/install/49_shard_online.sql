@@ -54,7 +54,8 @@ AS $$
 		(SELECT to_jsonb(t) FROM shardfdw_internal.shard_key_commands(relation) t),
 		(SELECT array_agg(t) FROM shardfdw_internal.identity_columns(relation) t),
 		(SELECT array_agg(ARRAY[d.adnum::text, pg_get_expr(d.adbin, d.adrelid)] ORDER BY d.adnum) FROM pg_attrdef d WHERE d.adrelid = relation),
-		(SELECT array_agg(a.attidentity ORDER BY a.attnum) FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum > 0),
+		-- xmin: a rewrite (ALTER TYPE ... USING) fires no triggers, nor do writes by way of a parent that has gone again
+		(SELECT array_agg(ARRAY[a.attidentity::text, a.xmin::text] ORDER BY a.attnum) FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum > 0),
 		(SELECT ARRAY[c.relowner::text, c.relname, c.relnamespace::text] FROM pg_class c WHERE c.oid = relation))::text)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.conversion_definition(regclass) IS
