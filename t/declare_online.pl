@@ -133,6 +133,14 @@ SKIP:
 	}
 	$c->safe_psql(q{DROP TABLE typed, twin; ALTER DATABASE postgres RESET extra_float_digits; ALTER DATABASE postgres RESET datestyle; ALTER DATABASE postgres RESET timezone});
 
+	# names that anybody can give are in nobody's way
+	for my $planted (['shardfdw_new_9999999999', 1], ['shardfdw_new_99999999999999', 1], ['shardfdw_new_1', '9' x 30])
+	{
+		$c->safe_psql(sprintf q{CREATE TABLE %1$s (i int) PARTITION BY LIST (i); SELECT format('COMMENT ON TABLE %1$s IS %%L', format('job %2$s of coordinator %%s, definition a', i.identity)) FROM shardfdw.coordinator_identity() i \gexec}, @$planted);
+		is(($c->psql('SELECT count(*) >= 0 FROM shardfdw.recover_prepared_transactions()'))[1], 't', "recovery beside a planted $planted->[0] of job $planted->[1]");
+		$c->safe_psql("DROP TABLE IF EXISTS $planted->[0]");    # its owner's recovery takes it for what a job has left
+	}
+
 	# definitions that change
 	for my $ddl ('ALTER TABLE altered ADD COLUMN w int', 'CREATE INDEX ON altered (v)', 'ALTER TABLE altered DISABLE TRIGGER ALL', 'DROP TRIGGER shardfdw_note_update ON altered', 'ALTER TABLE altered OWNER TO reader', 'ALTER TABLE altered SET SCHEMA online',
 		'ALTER TABLE altered ALTER v TYPE int USING v + 1000',

@@ -17,11 +17,11 @@ COMMENT ON FUNCTION shardfdw_internal.conversion_name(oid, text) IS
 CREATE FUNCTION shardfdw_internal.conversions() RETURNS TABLE (successor regclass, relation oid, job bigint, definition text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- another coordinator's are in a copy of its database
-	SELECT c.oid::regclass, substring(c.relname FROM '\d+$')::oid, d.note[1]::bigint, d.note[2]
-	FROM pg_class c CROSS JOIN LATERAL regexp_match(obj_description(c.oid, 'pg_class'), '^job ([0-9]+) of coordinator ([0-9a-f]+), definition ([0-9a-f]+)$') n(note)
+	-- another coordinator's are in a copy of its database; anybody can name a table like that, with any number
+	SELECT c.oid::regclass, (substring(c.relname FROM '\d{1,10}$')::bigint % 4294967296)::oid, d.note[1]::bigint, d.note[2]
+	FROM pg_class c CROSS JOIN LATERAL regexp_match(obj_description(c.oid, 'pg_class'), '^job ([0-9]{1,18}) of coordinator ([0-9a-f]+), definition ([0-9a-f]+)$') n(note)
 	CROSS JOIN LATERAL (SELECT ARRAY[n.note[1], n.note[3]] AS note) d
-	WHERE c.relname ~ '^shardfdw_new_[0-9]+$' AND c.relkind = 'p' AND n.note[2] = (SELECT i.identity::text FROM shardfdw.coordinator_identity() i)
+	WHERE c.relname ~ '^shardfdw_new_[0-9]{1,10}$' AND c.relkind = 'p' AND n.note[2] = (SELECT i.identity::text FROM shardfdw.coordinator_identity() i)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.conversions() IS
 	'Lists the tables that are to take the place of others, which jobs shard online. Returns each with the OID of the other one, which may be gone, the job''s number, and what conversion_definition() has returned when it began.';
