@@ -107,6 +107,7 @@ for my $point (qw(convert_noted convert_copied convert_followed))
 		{
 			$c->coordinator->poll_query_until('postgres', 'SELECT true');
 			set_fault('');
+			is($c->ask("SELECT state FROM shardfdw.jobs WHERE id = $job"), 'interrupted', "$point, $event: it died there");
 		}
 		is($out, '', "$point, $event: the job does not end well") if $event =~ /cancel|terminate|drop/;
 		if ($event eq 'drop')
@@ -117,6 +118,27 @@ for my $point (qw(convert_noted convert_copied convert_followed))
 		check("$point, $event", $event eq 'cancel');
 	}
 }
+
+# a node dies between the two phases of the last commit: the switch waits for no recovery, so there is none
+make();
+my %file = map { $_ => $c->coordinator->data_dir . "/shardfdw_fault_$_" } qw(convert_copied prepared);
+append_to_file($_, '') for values %file;
+set_fault('convert_copied=wait');
+my $job = $c->safe_psql(q{SELECT shardfdw.shard_table('t', shards => 4, mode => 'online', wait => false)});
+$c->wait_for("SELECT rows_copied = 200 FROM shardfdw.jobs WHERE id = $job");
+$c->safe_psql('UPDATE t SET v = v + 1; UPDATE t SET v = v - 1');
+set_fault('prepared=wait');
+unlink $file{convert_copied};
+$c->wait_for('SELECT count(*) > 0 FROM pg_prepared_xacts', 2);
+$c->kill9_node(2);
+set_fault('');
+unlink $file{prepared};
+my (undef, $out, $err) = $c->psql("SELECT shardfdw.wait_job($job)");
+like($err, qr/a node did not confirm a commit of job $job/, 'a commit that a node has not confirmed ends the job');
+is($c->safe_psql(q{SELECT relkind FROM pg_class WHERE relname = 't'}), 'r', 'the table is not switched');
+is($c->safe_psql($sums), '200|20100|1|200', 'and has its rows');
+$c->start_node(2);
+check('not confirmed');
 
 # what recovery says
 make();

@@ -31,6 +31,7 @@
 #include "own_schema.h"
 #include "pgstat.h"
 #include "remote/wire/wait.h"
+#include "remote/xact/twophase.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -110,6 +111,24 @@ call_with_timeout(void *arg)
 	(void) call(attempt->conversion, attempt->function);
 }
 
+/*
+ * Commits a step that has written to nodes.  A node that has not confirmed the commit gets it from recovery, at some
+ * time; whoever comes after the switch would not find those rows until then.
+ */
+static void
+commit_on_nodes(const ShardConversion *conversion)
+{
+	uint64		nleft = shard_twophase_count_left();
+
+	shard_move_commit();
+	if (shard_twophase_count_left() != nleft)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("a node did not confirm a commit of job " INT64_FORMAT, conversion->id),
+				 errdetail("The table stays as it was."),
+				 errhint("Start again when the node answers.")));
+}
+
 /* Runs a step in a transaction, which stays open, until its locks are given.  before: called before each attempt, if given. */
 static void
 insist(ShardConversion *conversion, const char *function, const char *waits_for, void (*before) (ShardConversion *))
@@ -185,7 +204,7 @@ prepare(ShardConversion *conversion)
 	shard_move_begin(conversion->userid);
 	(void) shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".begin_conversion(%u, %s, " INT64_FORMAT ")", conversion->relid,
 									 quote_literal_cstr(conversion->plan), conversion->id));
-	shard_move_commit();
+	commit_on_nodes(conversion);
 	SHARD_FAULT_POINT("convert_begun");
 	insist(conversion, "note_conversion", "transactions that have written to the table", NULL);
 	shard_move_commit();
@@ -198,7 +217,7 @@ copy(ShardConversion *conversion)
 	enter_stage(conversion, "copying");
 	shard_move_begin(conversion->userid);
 	conversion->progress.nrows = call(conversion, "copy_conversion");
-	shard_move_commit();
+	commit_on_nodes(conversion);
 	shard_job_set_progress(conversion->id, &conversion->progress);
 	SHARD_FAULT_POINT("convert_copied");
 }
@@ -213,7 +232,7 @@ follow(ShardConversion *conversion)
 	/* before anything takes a snapshot: noted keys and rows have to be of one */
 	XactIsoLevel = XACT_REPEATABLE_READ;
 	nkeys = call(conversion, "follow_conversion");
-	shard_move_commit();
+	commit_on_nodes(conversion);
 	conversion->progress.nchanges += nkeys;
 	SHARD_FAULT_POINT("convert_followed");
 	return nkeys;

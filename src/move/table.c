@@ -11,8 +11,10 @@
 #include "miscadmin.h"
 #include "move/table.h"
 #include "own_schema.h"
+#include "postmaster/interrupt.h"
 #include "remote/run/command.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -20,6 +22,11 @@
 void
 shard_move_begin(Oid userid)
 {
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+	}
 	StartTransactionCommand();
 	/* no code of others, which catalogs may lead to, gets the rights of a superuser, or makes itself at home here */
 	SetUserIdAndSecContext(userid, SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);

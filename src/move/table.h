@@ -11,7 +11,8 @@
 
 /*
  * Begins a transaction in which the current user is the one for whom the move is done; and
- * commits it.  An abort ends both, too.
+ * commits it.  An abort ends both, too.  A job lasts for hours: settings that have been reloaded hold from the
+ * next transaction on.
  */
 extern void shard_move_begin(Oid userid);
 extern void shard_move_commit(void);

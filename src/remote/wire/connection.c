@@ -683,4 +683,3 @@ shard_connection_usable(ShardConn *conn)
 	}
 	return true;
 }
-

@@ -268,7 +268,7 @@ append_item(const char **items, const char *item)
 }
 
 static ShardConn *
-start_connection(Oid serverid, Oid userid, int quota_node, bool replicates)
+start_connection(Oid serverid, Oid userid, int quota_node, int stat_node, bool replicates)
 {
 	ForeignServer *server = GetForeignServer(serverid);
 	UserMapping *user = find_mapping(server, userid);
@@ -297,7 +297,7 @@ start_connection(Oid serverid, Oid userid, int quota_node, bool replicates)
 	conn->userid = userid;
 	conn->workers = -1;
 	conn->quota_node = quota_node;
-	conn->stat_node = shard_node_stat_find(serverid);
+	conn->stat_node = stat_node;
 	conn->keep = server_flag(server, "keep_connections", true);
 	conn->stateless = !server_flag(server, "session_state", true);
 	conn->opened_at = GetCurrentTimestamp();
@@ -347,13 +347,13 @@ start_connection(Oid serverid, Oid userid, int quota_node, bool replicates)
 ShardConn *
 shard_connection_start(Oid serverid, Oid userid, int quota_node)
 {
-	return start_connection(serverid, userid, quota_node, false);
+	return start_connection(serverid, userid, quota_node, shard_node_stat_find(serverid), false);
 }
 
 ShardConn *
 shard_connection_start_own(Oid serverid, Oid userid, bool replicates)
 {
-	return start_connection(serverid, userid, SHARD_QUOTA_NONE, replicates);
+	return start_connection(serverid, userid, SHARD_QUOTA_NONE, SHARD_NODE_STAT_NONE, replicates);
 }
 
 /*
@@ -572,7 +572,8 @@ poll_setup(ShardConn *conn)
 		}
 		if (!res)
 			return 0;
-		shard_connection_count_result(conn, res);
+		if (!is_denied(conn, res))
+			shard_connection_count_result(conn, res);
 		if (PQresultStatus(res) == PGRES_SINGLE_TUPLE && PQnfields(res) == 2 + SHARD_SERVER_COLUMNS)
 			take_setup_row(conn, res);
 		else if (is_denied(conn, res))

@@ -102,6 +102,7 @@ static bool exit_callback_registered = false;
 /* This session holds the lock by which recovery sees that the commit is confirmed: confirmed_lock() of the xid. */
 static bool holds_current = false;
 static bool holds_settled = false;
+static uint64 nleft = 0;		/* prepared transactions that commits have left to recovery */
 static int	ncommits = 0;		/* since this session has purged the log */
 
 /* For the second phase, allocated before the first one: an entry per participant. */
@@ -602,8 +603,12 @@ settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
 void
 shard_twophase_commit(ShardConn **conns, int nconns)
 {
+	int			nfailed;
+
 	release_settled();			/* the row that has just committed says from now on that it is settled */
-	if (settle(conns, nconns, true, COMMIT_TIMEOUT_MS) == 0)
+	nfailed = settle(conns, nconns, true, COMMIT_TIMEOUT_MS);
+	nleft += nfailed;
+	if (nfailed == 0)
 	{
 		settled = current;
 		holds_settled = holds_current;
@@ -622,10 +627,19 @@ shard_twophase_leave(ShardConn **conns, int nconns)
 	{
 		/* an answer may be under way; nobody reads it, so the connection cannot be used again */
 		if (conns[i]->xact.prepared_gid)
+		{
 			conns[i]->state = SHARD_CONN_BROKEN;
+			nleft++;
+		}
 		conns[i]->xact.prepared_gid = NULL;
 	}
 	release_current();
+}
+
+uint64
+shard_twophase_count_left(void)
+{
+	return nleft;
 }
 
 void

@@ -22,6 +22,9 @@ extern void shard_twophase_commit(ShardConn **conns, int nconns);
 /* When an error has ended shard_twophase_commit(): nodes that have not been told are left to recovery. */
 extern void shard_twophase_leave(ShardConn **conns, int nconns);
 
+/* How many prepared transactions the commits of this session have left to recovery so far. */
+extern uint64 shard_twophase_count_left(void);
+
 /* In abort: ROLLBACK PREPARED where prepared.  WARNINGs only, bounded waits. */
 extern void shard_twophase_abort(ShardConn **conns, int nconns);
 
