@@ -8,6 +8,7 @@ use IPC::Run ();
 use PostgreSQL::Test::Utils;
 use ShardCluster;
 use Test::More;
+use WireClient;
 
 my $c = ShardCluster->new(nodes => 3);
 my $traces = q{SELECT (SELECT count(*) FROM pg_class WHERE relname ~ '^shardfdw_(new|old|changed)_'), (SELECT count(*) FROM pg_proc WHERE proname ~ '^shardfdw_note'), (SELECT count(*) FROM pg_trigger WHERE tgname ~ '^shardfdw')};
@@ -140,6 +141,23 @@ SKIP:
 		is(($c->psql('SELECT count(*) >= 0 FROM shardfdw.recover_prepared_transactions()'))[1], 't', "recovery beside a planted $planted->[0] of job $planted->[1]");
 		$c->safe_psql("DROP TABLE IF EXISTS $planted->[0]");    # its owner's recovery takes it for what a job has left
 	}
+
+	# who uses what stands beside the table is waited for, but nobody waits for him behind the job
+	$c->safe_psql('CREATE TABLE beside (id int PRIMARY KEY); INSERT INTO beside VALUES (1)');
+	append_to_file($file{convert_copied}, '');
+	fault('convert_copied=wait');
+	$job = $c->safe_psql(q{SELECT shardfdw.shard_table('beside', shards => 2, mode => 'online', wait => false)});
+	$c->wait_for(q{SELECT rows_copied = 1 FROM shardfdw.jobs ORDER BY id DESC LIMIT 1});
+	my $reader = WireClient->new($c->coordinator, 'postgres');
+	$reader->query('BEGIN; SELECT count(*) FROM ' . $c->safe_psql(q{SELECT format('shardfdw_changed_%s', 'beside'::regclass::oid)}));
+	fault('');
+	unlink $file{convert_copied};
+	$c->wait_for("SELECT waits_for = 'transactions that use what stands beside the table' FROM shardfdw.jobs WHERE id = $job");
+	is($c->safe_psql(q{INSERT INTO beside VALUES (2); SELECT count(*) FROM beside}), '2', 'writers and readers go on');
+	$reader->query('COMMIT');
+	is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'the job comes to its end');
+	is($c->safe_psql('SELECT count(*) FROM beside'), '2', 'with all rows');
+	$c->safe_psql('DROP TABLE beside');
 
 	# definitions that change
 	for my $ddl ('ALTER TABLE altered ADD COLUMN w int', 'CREATE INDEX ON altered (v)', 'ALTER TABLE altered DISABLE TRIGGER ALL', 'DROP TRIGGER shardfdw_note_update ON altered', 'ALTER TABLE altered OWNER TO reader', 'ALTER TABLE altered SET SCHEMA online',

@@ -264,10 +264,30 @@ unlock(ShardConversion *conversion)
 	conversion->lock.relId = InvalidOid;
 }
 
+/*
+ * Puts the shards in the table's place.  False when a lock was not given in time, on what stands beside the table:
+ * then the table is unlocked, too.
+ */
+static bool
+try_switch(ShardConversion *conversion)
+{
+	LockAttempt attempt = {conversion, "switch_conversion"};
+
+	if (!shard_move_try_step(conversion->userid, call_with_timeout, &attempt))
+	{
+		/* an abort gives back locks of the session as well */
+		conversion->lock.relId = InvalidOid;
+		return false;
+	}
+	shard_move_commit();
+	return true;
+}
+
 static void
 lock_and_switch(ShardConversion *conversion)
 {
 	TimestampTz locked_at;
+	int			pause_ms = MIN_PAUSE_MS;
 
 	enter_stage(conversion, "switching");
 	for (;;)
@@ -279,12 +299,15 @@ lock_and_switch(ShardConversion *conversion)
 		SHARD_FAULT_POINT("convert_locked");
 		/* as much as others can wait for */
 		if (follow(conversion) <= NEAR_KEYS)
-			break;
+		{
+			if (try_switch(conversion))
+				break;
+			shard_job_set_waiting(conversion->id, "transactions that use what stands beside the table");
+			shard_wait_pause(pause_ms, false);
+			pause_ms = Min(pause_ms * 2, MAX_PAUSE_MS);
+		}
 		unlock(conversion);
 	}
-	shard_move_begin(conversion->userid);
-	(void) call(conversion, "switch_conversion");
-	shard_move_commit();
 	conversion->switched = true;
 	unlock(conversion);
 	SHARD_FAULT_POINT("convert_switched");
