@@ -355,6 +355,11 @@ sub _freeze
 	usleep(1000) while _state($postmaster) =~ /[RSD]/ && $n++ < 10_000;
 	my @pids = _pids($server);
 	kill 'STOP', @pids;
+	# A child that has not got the signal yet would see what happens next to the postmaster.
+	for my $pid (@pids)
+	{
+		usleep(1000) while _state($pid) =~ /[RSD]/ && $n++ < 10_000;
+	}
 	return @pids;
 }
 
