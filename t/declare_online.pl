@@ -16,8 +16,6 @@ my $traces = q{SELECT (SELECT count(*) FROM pg_class WHERE relname ~ '^shardfdw_
 # Waits for the job of a table to reach a stage.
 sub wait_for_stage { my ($stage) = @_; return $c->wait_for("SELECT stage = '$stage' FROM shardfdw.jobs ORDER BY id DESC LIMIT 1"); }
 
-sub fault { my ($text) = @_; return $c->safe_psql("ALTER SYSTEM SET shardfdw.fault_points = '$text'; SELECT pg_reload_conf()"); }
-
 # ---------- what it makes ----------
 
 # the same table three times: plain, sharded at once, and sharded online
@@ -85,7 +83,7 @@ SKIP:
 	$c->safe_psql("CREATE TABLE $_ (id bigint, g int, n numeric, t text, PRIMARY KEY (id, n)); " . sprintf($fill, $_)) for qw(changing twin);
 	my %file = map { $_ => $c->coordinator->data_dir . "/shardfdw_fault_$_" } qw(convert_copied convert_followed);
 	append_to_file($_, '') for values %file;
-	fault('convert_copied=wait, convert_followed=wait');
+	$c->set_faults('convert_copied=wait, convert_followed=wait');
 	my $job = $c->safe_psql(q{SELECT shardfdw.shard_table('changing', shards => 4, mode => 'online', wait => false)});
 	wait_for_stage('copying');
 	$c->wait_for(q{SELECT rows_copied = 300 FROM shardfdw.jobs ORDER BY id DESC LIMIT 1});
@@ -103,7 +101,7 @@ SKIP:
 	}
 	like(($c->psql('TRUNCATE changing'))[2], qr/table "changing" cannot be truncated while job \d+ shards it\nHINT:  Wait for it \(SELECT shardfdw.wait_job\($job\)\) or cancel it/, 'TRUNCATE is refused');
 	is($c->safe_psql(q{SELECT count(*) FROM changing}), $c->safe_psql('SELECT count(*) FROM twin'), 'it is read as before');
-	fault('');
+	$c->set_faults('');
 	unlink $file{convert_followed};
 	is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'the table is sharded');
 	is($c->safe_psql(q{SELECT count(*) FROM (TABLE changing EXCEPT TABLE twin) x}) . $c->safe_psql(q{SELECT count(*) FROM (TABLE twin EXCEPT TABLE changing) x}), '00', 'and has the same rows');
@@ -121,12 +119,12 @@ SKIP:
 		{
 			$c->safe_psql("DROP TABLE IF EXISTS typed, twin; CREATE TABLE typed (id int, found $name, new int DEFAULT 0, PRIMARY KEY ($key)); INSERT INTO typed SELECT i, $value FROM generate_series(1, 50) i; CREATE TABLE twin (LIKE typed INCLUDING ALL); INSERT INTO twin TABLE typed");
 			append_to_file($file{convert_copied}, '');
-			fault('convert_copied=wait');
+			$c->set_faults('convert_copied=wait');
 			my $column = $key eq 'found' ? 'found' : 'id';
 			$job = $c->safe_psql("SELECT shardfdw.shard_table('typed', '$column', shards => 2, mode => 'online', wait => false)");
 			$c->wait_for("SELECT rows_copied = 50 FROM shardfdw.jobs WHERE id = $job");
 			$c->safe_psql("UPDATE $_ SET new = -1 WHERE id IN (7, 8); DELETE FROM $_ WHERE id = 9; INSERT INTO $_ SELECT i, $value, 5 FROM generate_series(60, 61) i") for qw(typed twin);
-			fault('');
+			$c->set_faults('');
 			unlink $file{convert_copied};
 			is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', "$name in key ($key)");
 			is($c->safe_psql('SELECT (SELECT count(*) FROM (TABLE typed EXCEPT ALL TABLE twin) x), (SELECT count(*) FROM (TABLE twin EXCEPT ALL TABLE typed) x)'), '0|0', 'is found again');
@@ -145,12 +143,12 @@ SKIP:
 	# who uses what stands beside the table is waited for, but nobody waits for him behind the job
 	$c->safe_psql('CREATE TABLE beside (id int PRIMARY KEY); INSERT INTO beside VALUES (1)');
 	append_to_file($file{convert_copied}, '');
-	fault('convert_copied=wait');
+	$c->set_faults('convert_copied=wait');
 	$job = $c->safe_psql(q{SELECT shardfdw.shard_table('beside', shards => 2, mode => 'online', wait => false)});
 	$c->wait_for(q{SELECT rows_copied = 1 FROM shardfdw.jobs ORDER BY id DESC LIMIT 1});
 	my $reader = WireClient->new($c->coordinator, 'postgres');
 	$reader->query('BEGIN; SELECT count(*) FROM ' . $c->safe_psql(q{SELECT format('shardfdw_changed_%s', 'beside'::regclass::oid)}));
-	fault('');
+	$c->set_faults('');
 	unlink $file{convert_copied};
 	$c->wait_for("SELECT waits_for = 'transactions that use what stands beside the table' FROM shardfdw.jobs WHERE id = $job");
 	is($c->safe_psql(q{INSERT INTO beside VALUES (2); SELECT count(*) FROM beside}), '2', 'writers and readers go on');
@@ -168,11 +166,11 @@ SKIP:
 	{
 		$c->safe_psql('DROP TABLE IF EXISTS altered, online.altered CASCADE; CREATE TABLE altered (id int PRIMARY KEY, v int); INSERT INTO altered SELECT i, i FROM generate_series(1, 100) i');
 		append_to_file($file{convert_copied}, '');
-		fault('convert_copied=wait');
+		$c->set_faults('convert_copied=wait');
 		$job = $c->safe_psql(q{SELECT shardfdw.shard_table('altered', shards => 2, mode => 'online', wait => false)});
 		$c->wait_for(q{SELECT rows_copied = 100 FROM shardfdw.jobs ORDER BY id DESC LIMIT 1});
 		my $error = ($c->psql($ddl))[2];
-		fault('');
+		$c->set_faults('');
 		unlink $file{convert_copied};
 		my ($rc, $out, $err) = $c->psql("SELECT shardfdw.wait_job($job)");
 		like("$error$err", qr/definition of table "altered" has been changed while it was sharded|triggers of table "altered" have been dropped or disabled|cannot shard table "altered" because view public.seen depends on it|with the rights of another role|does not exist/, "$ddl: the job fails");
@@ -222,14 +220,14 @@ for my $round (1 .. $ENV{ROUNDS} // 2)
 	my $pgbench = IPC::Run::start([ 'pgbench', '-n', '-M', $mode, '-c', 4, '-f', $script, '-T', 3600, '-h', $c->coordinator->host, '-p', $c->coordinator->port, 'postgres' ], \$in, \$out, \$err);
 	my $changes = q{SELECT sum(n_tup_ins + n_tup_upd + n_tup_del) FROM pg_stat_user_tables WHERE relname = 'twin'};
 	$c->wait_for("SELECT ($changes) > 2100");
-	fault('convert_begun=sleep:200, convert_copied=sleep:500, convert_followed=sleep:100') if $round == 1;
+	$c->set_faults('convert_begun=sleep:200, convert_copied=sleep:500, convert_followed=sleep:100') if $round == 1;
 	is(($c->psql("SELECT shardfdw.shard_table('load$round', shards => 6, mode => 'online') IS NOT NULL"))[1], 't', "$mode: a table that others write is sharded");
 	my $then = $c->safe_psql($changes);
 	$c->wait_for("SELECT ($changes) > $then + 100");
 	$pgbench->signal('TERM');
 	eval { $pgbench->finish };
 	unlike($err, qr/error|aborted/i, 'no client has had an error') or diag($err);
-	fault('');
+	$c->set_faults('');
 	$c->wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'pgbench'});
 	is($c->safe_psql("SELECT (SELECT count(*) FROM (TABLE load$round EXCEPT ALL TABLE twin) x), (SELECT count(*) FROM (TABLE twin EXCEPT ALL TABLE load$round) x)"), '0|0', 'no change is lost, or there twice');
 	is($c->safe_psql(q{SELECT changes_applied > 0 FROM shardfdw.jobs ORDER BY id DESC LIMIT 1}), 't', 'there were changes to follow');

@@ -15,8 +15,6 @@ plan skip_all => 'needs a build with FAULT_POINTS=1' unless $faults;
 my $traces = q{SELECT (SELECT count(*) FROM pg_class WHERE relname ~ '^shardfdw_(new|old|changed)_'), (SELECT count(*) FROM pg_proc WHERE proname ~ '^shardfdw_note'), (SELECT count(*) FROM pg_trigger WHERE tgname ~ '^shardfdw')};
 my $sums = 'SELECT count(*), sum(v), min(id), max(id) FROM t';
 
-sub set_fault { my ($text) = @_; return $c->safe_psql("ALTER SYSTEM SET shardfdw.fault_points = '$text'; SELECT pg_reload_conf()"); }
-
 # What is left, here and on the nodes: tables of the shards, and prepared transactions.
 sub left
 {
@@ -59,11 +57,11 @@ for my $point (qw(convert_begun convert_noted convert_copied convert_followed co
 	for my $action (qw(error abort))
 	{
 		make();
-		set_fault("$point=$action");
+		$c->set_faults("$point=$action");
 		my ($rc, $out, $err) = $c->psql(q{SELECT shardfdw.shard_table('t', shards => 4, mode => 'online')});
 		like($err, $action eq 'error' ? qr/fault at "$point"/ : qr/server closed the connection|terminating connection|could not/, "$point, $action: the job ends");
 		$c->coordinator->poll_query_until('postgres', 'SELECT true') if $action eq 'abort';
-		set_fault('');
+		$c->set_faults('');
 		check("$point, $action", $action eq 'error');
 	}
 }
@@ -72,11 +70,11 @@ for my $point (qw(convert_begun convert_noted convert_copied convert_followed co
 for my $point (qw(prepare prepared commit committed))
 {
 	make();
-	set_fault("$point=abort");
+	$c->set_faults("$point=abort");
 	my ($rc, $out, $err) = $c->psql(q{SELECT shardfdw.shard_table('t', shards => 4, mode => 'online')});
 	like($err, qr/server closed the connection|terminating connection|could not/, "$point: the job ends");
 	$c->coordinator->poll_query_until('postgres', 'SELECT true');
-	set_fault('');
+	$c->set_faults('');
 	check($point);
 }
 
@@ -89,8 +87,8 @@ for my $point (qw(convert_noted convert_copied convert_followed))
 		my $file = $c->coordinator->data_dir . "/shardfdw_fault_$point";
 		append_to_file($file, '');
 		my ($then) = $event =~ /^then (.*)/;
-		set_fault("$point=wait" . ($then ? ", $then=abort" : '')) unless $then;
-		set_fault("$point=wait") if $then;
+		$c->set_faults("$point=wait" . ($then ? ", $then=abort" : '')) unless $then;
+		$c->set_faults("$point=wait") if $then;
 		my $job = $c->safe_psql(q{SELECT shardfdw.shard_table('t', shards => 4, mode => 'online', wait => false)});
 		my $stage = { convert_noted => 'preparing', convert_copied => 'copying', convert_followed => 'catching up' }->{$point};
 		$c->wait_for("SELECT stage = '$stage' AND EXISTS (SELECT FROM pg_trigger WHERE tgname = 'shardfdw_note_truncate') FROM shardfdw.jobs WHERE id = $job");
@@ -99,14 +97,14 @@ for my $point (qw(convert_noted convert_copied convert_followed))
 		$c->safe_psql("SELECT pg_terminate_backend(pid) FROM shardfdw.jobs WHERE id = $job") if $event eq 'terminate';
 		$c->kill9_node(2) if $event eq 'node';
 		$c->safe_psql('DROP TABLE t') if $event eq 'drop';
-		set_fault($then ? "$then=abort" : '');
+		$c->set_faults($then ? "$then=abort" : '');
 		unlink $file;
 		$c->start_node(2) if $event eq 'node';
 		my ($rc, $out, $err) = $c->psql("SELECT shardfdw.wait_job($job)");
 		if ($then)
 		{
 			$c->coordinator->poll_query_until('postgres', 'SELECT true');
-			set_fault('');
+			$c->set_faults('');
 			is($c->ask("SELECT state FROM shardfdw.jobs WHERE id = $job"), 'interrupted', "$point, $event: it died there");
 		}
 		is($out, '', "$point, $event: the job does not end well") if $event =~ /cancel|terminate|drop/;
@@ -123,15 +121,15 @@ for my $point (qw(convert_noted convert_copied convert_followed))
 make();
 my %file = map { $_ => $c->coordinator->data_dir . "/shardfdw_fault_$_" } qw(convert_copied prepared);
 append_to_file($_, '') for values %file;
-set_fault('convert_copied=wait');
+$c->set_faults('convert_copied=wait');
 my $job = $c->safe_psql(q{SELECT shardfdw.shard_table('t', shards => 4, mode => 'online', wait => false)});
 $c->wait_for("SELECT rows_copied = 200 FROM shardfdw.jobs WHERE id = $job");
 $c->safe_psql('UPDATE t SET v = v + 1; UPDATE t SET v = v - 1');
-set_fault('prepared=wait');
+$c->set_faults('prepared=wait');
 unlink $file{convert_copied};
 $c->wait_for('SELECT count(*) > 0 FROM pg_prepared_xacts', 2);
 $c->kill9_node(2);
-set_fault('');
+$c->set_faults('');
 unlink $file{prepared};
 my (undef, $out, $err) = $c->psql("SELECT shardfdw.wait_job($job)");
 like($err, qr/a node did not confirm a commit of job $job/, 'a commit that a node has not confirmed ends the job');
@@ -142,10 +140,10 @@ check('not confirmed');
 
 # what recovery says
 make();
-set_fault('convert_copied=abort');
+$c->set_faults('convert_copied=abort');
 $c->psql(q{SELECT shardfdw.shard_table('t', shards => 4, mode => 'online')});
 $c->coordinator->poll_query_until('postgres', 'SELECT true');
-set_fault('');
+$c->set_faults('');
 is($c->safe_psql('SELECT state FROM shardfdw.jobs ORDER BY id DESC LIMIT 1'), 'interrupted', 'a job whose process has died is told');
 is($c->safe_psql($traces) =~ /^0/ ? 'gone' : 'there', 'there', 'it has left something');
 like($c->safe_psql('SELECT action FROM shardfdw.recover_prepared_transactions()'), qr/^removed: what job \d+ has left$/m, 'recovery tells what it has removed');

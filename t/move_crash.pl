@@ -66,13 +66,6 @@ sub check_shards
 	return;
 }
 
-sub set_fault
-{
-	my ($text) = @_;
-	$c->safe_psql("ALTER SYSTEM SET shardfdw.fault_points = '$text'; SELECT pg_reload_conf()");
-	return;
-}
-
 my @points = qw(move_prepared move_published move_copy_end move_copied move_indexed move_compare move_compared move_locked move_named move_closed move_placed
 	prepare prepared commit committed move_switched move_finished move_dropped);
 my @online_only = qw(move_published move_compare move_compared);
@@ -86,11 +79,11 @@ for my $mode (qw(online block))
 		{
 			next if $action eq 'error' && !$ENV{MOVE_GRID} && ($mode eq 'block' || $point !~ /^move_(copied|named|placed|switched)$/);
 			my $target = 3 - place();
-			set_fault("$point=$action");
+			$c->set_faults("$point=$action");
 			my ($rc, $out, $err) = $c->psql("SELECT shardfdw.move_shard('t_00', 'node$target', mode => '$mode')");
 			like($err, $action eq 'error' ? qr/fault at "$point"/ : qr/server closed the connection|terminating connection|could not/, "$mode, $point, $action: the move ends") unless $point =~ /^move_(finished|dropped|switched)/ && $action eq 'error';
 			$c->coordinator->poll_query_until('postgres', 'SELECT true') if $action eq 'abort';
-			set_fault('');
+			$c->set_faults('');
 			check("$mode, $point, $action");
 		}
 	}
@@ -109,11 +102,11 @@ for my $mode (qw(online block))
 			my @shards = grep { $_ ne 't_00' } map { $_->[0] } shards();
 			# not smaller and smaller ones
 			my ($shard) = sort { $c->ask("SELECT count(*) FROM $b") <=> $c->ask("SELECT count(*) FROM $a") } @shards;
-			set_fault("$point=$action");
+			$c->set_faults("$point=$action");
 			my ($rc, $out, $err) = $c->psql("SELECT shardfdw.split_shard('$shard', mode => '$mode')");
 			like($err, $action eq 'error' ? qr/fault at "$point"/ : qr/server closed the connection|terminating connection|could not/, "split, $mode, $point, $action: it ends");
 			$c->coordinator->poll_query_until('postgres', 'SELECT true') if $action eq 'abort';
-			set_fault('');
+			$c->set_faults('');
 			check("split, $mode, $point, $action");
 			check_shards(@shards + 1, 1, $shard);
 		}
@@ -129,11 +122,11 @@ for my $point (qw(move_prepared move_copied move_indexed move_locked move_named 
 {
 	my ($one, $other) = split /\|/, $c->ask($pair);
 	my $shards = @{ [ shards() ] };
-	set_fault("$point=abort");
+	$c->set_faults("$point=abort");
 	my ($rc, $out, $err) = $c->psql("SELECT shardfdw.merge_shards('{$one,$other}')");
 	like($err, qr/server closed the connection|terminating connection|could not/, "merge, $point: it ends");
 	$c->coordinator->poll_query_until('postgres', 'SELECT true');
-	set_fault('');
+	$c->set_faults('');
 	check("merge, $point");
 	check_shards($shards, -1, $one, $other);
 }
@@ -149,14 +142,14 @@ for my $which (qw(source target))
 		my $victim = $which eq 'source' ? $from : $target;
 		my $file = $c->coordinator->data_dir . "/shardfdw_fault_$point";
 		append_to_file($file, '');
-		set_fault("$point=wait");
+		$c->set_faults("$point=wait");
 		my $job = $c->safe_psql("SELECT shardfdw.move_shard('t_00', 'node$target', wait => false)");
 		$c->wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'shardfdw mover' AND query LIKE '%' || } .
 			($point eq 'move_copied' ? q{'copying'} : $point eq 'move_indexed' ? q{'indexing'} : q{'switching'}));
 		$c->kill9_node($victim);
 		$c->start_node($victim);
 		unlink $file;
-		set_fault('');
+		$c->set_faults('');
 		$c->psql("SELECT shardfdw.wait_job($job)");
 		check("$point, $which killed");
 	}
@@ -168,7 +161,7 @@ for my $point (qw(move_copied move_indexed move_locked move_closed))
 	my ($node) = map { $_->[1] } grep { $_->[0] eq $one } shards();
 	my $file = $c->coordinator->data_dir . "/shardfdw_fault_$point";
 	append_to_file($file, '');
-	set_fault("$point=wait");
+	$c->set_faults("$point=wait");
 	my $shards = @{ [ shards() ] };
 	my $split = $point =~ /indexed|closed/;
 	my $job = $c->safe_psql('SELECT shardfdw.' . ($split ? "split_shard('$one'" : "merge_shards('{$one,$other}'") . ', wait => false)');
@@ -177,7 +170,7 @@ for my $point (qw(move_copied move_indexed move_locked move_closed))
 	$c->kill9_node($node);
 	$c->start_node($node);
 	unlink $file;
-	set_fault('');
+	$c->set_faults('');
 	$c->psql("SELECT shardfdw.wait_job($job)");
 	check("$point, node killed in a " . ($split ? 'split' : 'merge'));
 	check_shards($shards, $split ? 1 : -1, $split ? $one : ($one, $other));

@@ -16,7 +16,7 @@ sub hold
 {
 	my ($point) = @_;
 	append_to_file($c->coordinator->data_dir . "/shardfdw_fault_$point", '');
-	$c->safe_psql("ALTER SYSTEM SET shardfdw.fault_points = '$point=wait'; SELECT pg_reload_conf()");
+	$c->set_faults("$point=wait");
 	return;
 }
 
@@ -24,7 +24,7 @@ sub release
 {
 	my ($point) = @_;
 	unlink $c->coordinator->data_dir . "/shardfdw_fault_$point";
-	$c->safe_psql('ALTER SYSTEM RESET shardfdw.fault_points; SELECT pg_reload_conf()');
+	$c->set_faults('');
 	return;
 }
 
@@ -159,7 +159,7 @@ is($c->safe_psql("SELECT shardfdw.wait_job($second)"), 'done', 'a move after one
 hold('move_indexed');
 $first = start_move('queued', 'node1', 'indexing');
 append_to_file($c->coordinator->data_dir . '/shardfdw_fault_move_copied', '');
-$c->safe_psql(q{ALTER SYSTEM SET shardfdw.fault_points = 'move_indexed=wait,move_copied=wait'; SELECT pg_reload_conf()});
+$c->set_faults('move_indexed=wait,move_copied=wait');
 $second = start_move('queued', 'node3', 'waiting for its turn');
 unlink $c->coordinator->data_dir . '/shardfdw_fault_move_indexed';
 $c->wait_for("SELECT stage = 'copying' OR state <> 'running' FROM shardfdw.jobs WHERE id = $second");

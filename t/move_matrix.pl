@@ -104,7 +104,7 @@ for my $case (@cases)
 	my $place = $c->ask("SELECT right(node, 1) FROM shardfdw.shards WHERE shard = '$shard'::regclass");
 	my $target = $case->{how} eq 'move' ? 3 - $place : $place;
 	append_to_file($file, '');
-	$c->safe_psql(q{ALTER SYSTEM SET shardfdw.fault_points = 'move_indexed=wait'; SELECT pg_reload_conf()});
+	$c->set_faults('move_indexed=wait');
 	my $job = $c->ask($case->{how} eq 'move' ? "SELECT shardfdw.move_shard('$shard', 'node$target', wait => false)" :
 		$case->{how} eq 'split' ? "SELECT shardfdw.split_shard('$shard', wait => false)" : "SELECT shardfdw.merge_shards(ARRAY['$shard', '$other']::regclass[], wait => false)");
 	$c->ask_until("SELECT state <> 'running' OR stage = 'indexing' FROM shardfdw.jobs WHERE id = $job");
@@ -114,7 +114,7 @@ for my $case (@cases)
 	my ($prc, $pout, $perr) = $c->psql($plain_sql, on_error_stop => 0);
 	is($err, '', "$name: changes");
 	unlink $file;
-	$c->safe_psql(q{ALTER SYSTEM RESET shardfdw.fault_points; SELECT pg_reload_conf()});
+	$c->set_faults('');
 	my ($wrc, $state, $error) = $c->psql("SELECT shardfdw.wait_job($job)");
 	is("$state$error", 'done', "$name: the job");
 	is($c->ask("SELECT count(*), (SELECT string_agg(x::text, chr(10) ORDER BY x::text COLLATE \"C\") FROM $t x) FROM $t"),
@@ -131,7 +131,7 @@ for my $case (@cases)
 
 my $file = $c->coordinator->data_dir . '/shardfdw_fault_move_indexed';
 append_to_file($file, '');
-$c->safe_psql(q{ALTER SYSTEM SET shardfdw.fault_points = 'move_indexed=wait'; SELECT pg_reload_conf()});
+$c->set_faults('move_indexed=wait');
 my $place = $c->safe_psql(q{SELECT right(node, 1) FROM shardfdw.shards WHERE shard = 'keyed_00'::regclass});
 my $target = 3 - $place;
 my $job = $c->safe_psql("SELECT shardfdw.move_shard('keyed_00', 'node$target', wait => false)");
@@ -140,7 +140,7 @@ $c->wait_for(q{SELECT count(*) = 1 FROM pg_class c JOIN pg_namespace n ON n.oid 
 my $staging = $c->node_safe_psql($target, q{SELECT nspname FROM pg_namespace WHERE nspname ~ '^shardfdw_[0-9a-f]{16}_'});
 $c->node_safe_psql($target, "UPDATE $staging.keyed_00 SET v = v + 1 WHERE id = (SELECT min(id) FROM $staging.keyed_00)");
 unlink $file;
-$c->safe_psql(q{ALTER SYSTEM RESET shardfdw.fault_points; SELECT pg_reload_conf()});
+$c->set_faults('');
 like(($c->psql("SELECT shardfdw.wait_job($job)"))[2], qr/the rows of shard public\.keyed_00 differ on nodes/, 'a row that differs is found');
 is($c->safe_psql(q{SELECT right(node, 1) FROM shardfdw.shards WHERE shard = 'keyed_00'::regclass}), $place, 'and the shard stays');
 is($c->safe_psql(q{SELECT "check", detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'check_cluster finds nothing wrong');

@@ -153,7 +153,7 @@ SKIP:
 		my $target = 3 - $from;
 		my $file = $c->coordinator->data_dir . "/shardfdw_fault_$point";
 		append_to_file($file, '');
-		$c->safe_psql("ALTER SYSTEM SET shardfdw.fault_points = '$point=wait'; SELECT pg_reload_conf()");
+		$c->set_faults("$point=wait");
 		my $before = $c->safe_psql('SELECT sum(v) FROM t');
 		my $job = $c->safe_psql("SELECT shardfdw.move_shard('t_00', 'node$target', wait => false)");
 		$c->wait_for("SELECT count(*) > 0 FROM pg_locks WHERE relation = 't_00'::regclass AND mode = 'ExclusiveLock' AND granted");
@@ -166,7 +166,7 @@ SKIP:
 		$c->wait_for("SELECT count(*) = 7 FROM pg_stat_activity WHERE application_name = 'writer$point' AND wait_event_type = 'Lock'");
 		unlink $file;
 		is(join('', map { ($c->wait_sql($_))[2] } @writers), '', 'writers wait, and go on');
-		$c->safe_psql("ALTER SYSTEM RESET shardfdw.fault_points; SELECT pg_reload_conf()");
+		$c->set_faults('');
 		is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'the job');
 		is($c->safe_psql("SELECT sum(v) FROM t WHERE id <> $new"), $before + 104, 'all they did is there');
 		is($c->node_safe_psql($target, "SELECT v FROM t_00 WHERE id = $id"), $c->safe_psql("SELECT v FROM t WHERE id = $id"), 'on the new node');

@@ -80,10 +80,10 @@ SKIP:
 {
 	skip 'needs a build with FAULT_POINTS=1', 2 unless $faults;
 	$c->add_node(4);
-	$c->safe_psql(q{ALTER SYSTEM SET shardfdw.fault_points = 'move_named=abort'; SELECT pg_reload_conf()});
+	$c->set_faults('move_named=abort');
 	like(($c->psql(q{CALL shardfdw.rebalance('count')}))[2], qr/server closed the connection|terminating connection|could not/, 'the coordinator dies within');
 	$c->coordinator->poll_query_until('postgres', 'SELECT true');
-	$c->safe_psql('ALTER SYSTEM RESET shardfdw.fault_points; SELECT pg_reload_conf()');
+	$c->set_faults('');
 	$c->wait_for(q{SELECT count(*) = 0 FROM shardfdw.recover_prepared_transactions() WHERE action NOT LIKE 'removed%'});
 	$c->safe_psql(q{CALL shardfdw.rebalance('count')});
 	is($c->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE node = 'node1'}), 0, 'the next call goes on');

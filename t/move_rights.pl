@@ -75,7 +75,7 @@ SKIP:
 	skip 'needs a build with FAULT_POINTS=1', 4 unless $c->safe_psql(q{LOAD 'shardfdw'; SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
 	my $file = $c->coordinator->data_dir . '/shardfdw_fault_move_finished';
 	append_to_file($file, '');
-	$c->safe_psql(q{ALTER SYSTEM SET shardfdw.fault_points = 'move_finished=wait'; SELECT pg_reload_conf()});
+	$c->set_faults('move_finished=wait');
 	$job = $c->safe_psql(q{SELECT shardfdw.move_shard('t_00', 'node2', wait => false)});
 	$c->wait_for("SELECT stage = 'dropping' FROM shardfdw.jobs WHERE id = $job");
 	for my $sql ('UPDATE t_00 SET v = 0', 'INSERT INTO t_00 VALUES (1000, 1)', 'DELETE FROM t_00', 'TRUNCATE t_00')
@@ -84,7 +84,7 @@ SKIP:
 		like($err, qr/shard public\.t_00 has moved to another node/, "refused on the old node: $sql");
 	}
 	unlink $file;
-	$c->safe_psql(q{ALTER SYSTEM RESET shardfdw.fault_points; SELECT pg_reload_conf()});
+	$c->set_faults('');
 	is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'the job ends');
 }
 

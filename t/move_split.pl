@@ -183,14 +183,15 @@ SKIP:
 	skip 'needs a build with FAULT_POINTS=1', 2 unless $faults;
 	my $file = $c->coordinator->data_dir . '/shardfdw_fault_move_indexed';
 	append_to_file($file, '');
-	$c->safe_psql(q{CREATE TABLE cut (id text PRIMARY KEY); ALTER SYSTEM SET shardfdw.fault_points = 'move_indexed=wait'; SELECT pg_reload_conf()});
+	$c->safe_psql('CREATE TABLE cut (id text PRIMARY KEY)');
+	$c->set_faults('move_indexed=wait');
 	$c->safe_psql(q{SELECT shardfdw.shard_table('cut', 'id', shards => 2, nodes => '{node1}'); INSERT INTO cut SELECT i FROM generate_series(1, 50) i});
 	my $left = $c->safe_psql('SELECT count(*) FROM cut_01');
 	my $job = $c->safe_psql(merge('{cut_00,cut_01}', ', wait => false'));
 	$c->wait_for("SELECT state <> 'running' OR stage = 'indexing' FROM shardfdw.jobs WHERE id = $job");
 	$c->safe_psql('TRUNCATE cut_00');
 	unlink $file;
-	$c->safe_psql(q{ALTER SYSTEM RESET shardfdw.fault_points; SELECT pg_reload_conf()});
+	$c->set_faults('');
 	fails("SELECT shardfdw.wait_job($job)", qr/shard public\.cut_00 was truncated by itself while it was merged/, 'TRUNCATE of one of them');
 	is($c->safe_psql('SELECT count(*) FROM cut'), $left, 'its rows are gone, those of the other stay');
 	clean('truncated');
@@ -371,9 +372,10 @@ SKIP:
 {
 	skip 'needs a build with FAULT_POINTS=1', 8 unless $faults;
 	$c->safe_psql(q{CREATE TABLE unheard (id int PRIMARY KEY); INSERT INTO unheard SELECT generate_series(1, 50)});
-	$c->safe_psql(q{SELECT shardfdw.shard_table('unheard', 'id', shards => 2, nodes => '{node1}'); ALTER SYSTEM SET shardfdw.fault_points = 'commit=error'; SELECT pg_reload_conf()});
+	$c->safe_psql(q{SELECT shardfdw.shard_table('unheard', 'id', shards => 2, nodes => '{node1}')});
+	$c->set_faults('commit=error');
 	is(($c->psql(q{SELECT shardfdw.wait_job(shardfdw.split_shard('unheard_00')), shardfdw.wait_job(shardfdw.move_shard('unheard_01', 'node2'))}))[1], 'done|done', 'a split and a move whose commits the nodes do not hear of');
-	$c->safe_psql(q{ALTER SYSTEM RESET shardfdw.fault_points; SELECT pg_reload_conf()});
+	$c->set_faults('');
 	is($c->node_safe_psql(1, q{SELECT string_agg(relname, ' ') FROM pg_class WHERE relname ~ '^unheard_0[0-9]$' AND relkind = 'r'}) =~ /unheard_0[01]/ ? 'old' : 'none', 'none', 'no old table is left');
 	is($c->safe_psql('SELECT count(*) FROM unheard'), 50, 'all rows are there');
 	$c->safe_psql('DROP TABLE unheard');
@@ -386,13 +388,13 @@ SKIP:
 	skip 'needs a build with FAULT_POINTS=1', 3 unless $faults;
 	my $file = $c->coordinator->data_dir . '/shardfdw_fault_move_switched';
 	append_to_file($file, '');
-	$c->safe_psql(q{ALTER SYSTEM SET shardfdw.fault_points = 'move_switched=wait'; SELECT pg_reload_conf()});
+	$c->set_faults('move_switched=wait');
 	my ($shard) = map { $_->[0] } $c->shards_of('lines');
 	my $job = $c->safe_psql("SELECT shardfdw.split_shard('$shard', wait => false)");
 	$c->wait_for("SELECT stage = 'dropping' FROM shardfdw.jobs WHERE id = $job");
 	fails('ALTER TABLE lines DROP CONSTRAINT lines_id_fkey', qr/the definition of the table cannot be changed while job $job/, 'a definition, while old tables are dropped');
 	unlink $file;
-	$c->safe_psql(q{ALTER SYSTEM RESET shardfdw.fault_points; SELECT pg_reload_conf()});
+	$c->set_faults('');
 	is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'the job');
 	is(($c->psql('ALTER TABLE lines DROP CONSTRAINT lines_id_fkey'))[2], '', 'then it can be changed');
 }
@@ -407,7 +409,7 @@ SKIP:
 		my ($shard) = map { $_->[0] } reverse $c->shards_of('t');
 		my $file = $c->coordinator->data_dir . "/shardfdw_fault_$point";
 		append_to_file($file, '');
-		$c->safe_psql("ALTER SYSTEM SET shardfdw.fault_points = '$point=wait'; SELECT pg_reload_conf()");
+		$c->set_faults("$point=wait");
 		my $before = $c->safe_psql('SELECT sum(v) FROM t');
 		my $id = $c->safe_psql("SELECT min(id) FROM $shard");
 		my $new = $c->safe_psql("SELECT min(i) FROM generate_series(1000, 1100) i WHERE shardfdw.shard_for('t', i) = '$shard'::regclass");
@@ -419,7 +421,7 @@ SKIP:
 		$c->wait_for("SELECT count(*) = 9 FROM pg_stat_activity WHERE application_name = 'other$point' AND wait_event_type = 'Lock'");
 		unlink $file;
 		is(join('', map { ($c->wait_sql($_))[2] } @others), '', "$point: others wait, and go on");
-		$c->safe_psql("ALTER SYSTEM RESET shardfdw.fault_points; SELECT pg_reload_conf()");
+		$c->set_faults('');
 		is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'the job');
 		is($c->safe_psql("SELECT sum(v) FROM t WHERE id <> $new"), $before + 103, 'all they did is there');
 		is(misplaced('t', 'id'), 0, 'where it belongs');

@@ -164,12 +164,12 @@ SKIP:
 		INSERT INTO parts SELECT i % 200, i, 0 FROM generate_series(1, 1000) i;
 		CREATE TABLE same_parts AS TABLE parts});
 	append_to_file($c->coordinator->data_dir . '/shardfdw_fault_move_indexed', '');
-	$c->safe_psql(q{LOAD 'shardfdw'; ALTER SYSTEM SET shardfdw.fault_points = 'move_indexed=wait'; SELECT pg_reload_conf()});
+	$c->set_faults('move_indexed=wait');
 	my $job = $c->safe_psql(q{SELECT shardfdw.split_shard('parts_00', at => '{50}', wait => false)});
 	$c->wait_for("SELECT stage = 'indexing' OR state <> 'running' FROM shardfdw.jobs WHERE id = $job");
 	$c->safe_psql("$_ SET a = a + 30 WHERE a BETWEEN 35 AND 60; DELETE FROM " . (split)[1] . ' WHERE a = 90; INSERT INTO ' . (split)[1] . ' SELECT i % 100, 2000 + i, 1 FROM generate_series(1, 300) i') for 'UPDATE parts', 'UPDATE same_parts';
 	unlink $c->coordinator->data_dir . '/shardfdw_fault_move_indexed';
-	$c->safe_psql(q{LOAD 'shardfdw'; ALTER SYSTEM RESET shardfdw.fault_points; SELECT pg_reload_conf()});
+	$c->set_faults('');
 	is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'rows go from one piece to the other while the shard is split');
 	intact('parts', 'a', 'changes meanwhile');
 	is($c->ask("SELECT string_agg(count::text, ' ' ORDER BY shard) FROM (SELECT tableoid::regclass::text AS shard, count(*) FROM parts GROUP BY 1) x"),

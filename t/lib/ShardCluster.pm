@@ -280,6 +280,16 @@ sub wait_for
 	  || croak "timed out waiting for: $sql";
 }
 
+# What the coordinator's processes do at named points (src/fault.h), '' for nothing. On return all of them have been
+# told: the postmaster tells those that run before it starts one with the new value.
+sub set_faults
+{
+	my ($self, $text) = @_;
+	$self->safe_psql("LOAD 'shardfdw'; ALTER SYSTEM SET shardfdw.fault_points = '$text'; SELECT pg_reload_conf()");
+	$self->wait_for("SELECT current_setting('shardfdw.fault_points', true) = '$text'");
+	return;
+}
+
 # Ends the coordinator's sessions on nodes @i (all without any), and waits until they are gone: one that has been told
 # to end may still answer for a while.
 sub end_sessions_on
