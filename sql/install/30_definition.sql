@@ -394,12 +394,29 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.make_successor(regclass, text, text) IS
 	'Makes a table of this name, qualified and quoted, with the columns, defaults, CHECK constraints and owner of another one, partitioned if told so, without rows, keys and indexes. Returns nothing.';
 
+CREATE FUNCTION shardfdw_internal.sequence_commands(old_sequence regclass, new_sequence regclass) RETURNS SETOF text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- default privileges have given the new one its first
+	SELECT format('REVOKE ALL ON SEQUENCE %s FROM %s', new_sequence, CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END)
+	FROM pg_class c CROSS JOIN LATERAL (SELECT DISTINCT a.grantee FROM aclexplode(c.relacl) a) x WHERE c.oid = new_sequence AND x.grantee <> c.relowner
+	UNION ALL
+	SELECT format('GRANT %s ON SEQUENCE %s TO %s%s', x.privilege_type, new_sequence, CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END,
+		CASE WHEN x.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END)
+	FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) x WHERE c.oid = old_sequence AND x.grantee <> c.relowner
+	UNION ALL
+	SELECT format('COMMENT ON SEQUENCE %s IS %L', new_sequence, obj_description(old_sequence, 'pg_class')) WHERE obj_description(old_sequence, 'pg_class') IS NOT NULL
+$$;
+COMMENT ON FUNCTION shardfdw_internal.sequence_commands(regclass, regclass) IS
+	'Writes the commands that give the sequence of an identity column the privileges and the comment of another one. Returns the commands in order.';
+
 CREATE FUNCTION shardfdw_internal.take_sequences(old_table regclass, new_table regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	sequence record;
 	new_sequence text;
+	command text;
 	last_value bigint;
 	is_called boolean;
 BEGIN
@@ -421,12 +438,16 @@ BEGIN
 				(SELECT format_type(s.seqtypid, NULL) FROM pg_sequence s WHERE s.seqrelid = sequence.seq));
 			EXECUTE format('SELECT last_value, is_called FROM %s', sequence.seq) INTO last_value, is_called;
 			PERFORM setval(new_sequence, last_value, is_called);
+			FOR command IN SELECT * FROM shardfdw_internal.sequence_commands(sequence.seq, new_sequence::regclass)
+			LOOP
+				EXECUTE command;
+			END LOOP;
 		END IF;
 	END LOOP;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.take_sequences(regclass, regclass) IS
-	'Gives the table that make_successor() has made the sequences of the old one: serial columns the same, identity columns their values. Returns nothing.';
+	'Gives the table that make_successor() has made the sequences of the old one: serial columns the same, identity columns their values, privileges and comments. Returns nothing.';
 
 CREATE FUNCTION shardfdw_internal.replace_table(relation regclass, partition_by text, old_name name) RETURNS regclass
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
