@@ -146,7 +146,23 @@ $c->coordinator->poll_query_until('postgres', 'SELECT true');
 $c->set_faults('');
 is($c->safe_psql('SELECT state FROM shardfdw.jobs ORDER BY id DESC LIMIT 1'), 'interrupted', 'a job whose process has died is told');
 is($c->safe_psql($traces) =~ /^0/ ? 'gone' : 'there', 'there', 'it has left something');
+like(($c->psql('ALTER TABLE t RENAME v TO w'))[2], qr/the definition of table "t" cannot be changed before it is recovered from job \d+/, 'until then the table stays what its triggers need');
+$c->kill9_node(2);
+like($c->safe_psql(q{SELECT action FROM shardfdw.recover_prepared_transactions()}), qr/^not removed: what job \d+ has left: could not connect to node "node2"/m, 'without a node recovery cannot remove all');
+is($c->safe_psql(q{SELECT count(*) FROM pg_trigger WHERE tgrelid = 't'::regclass; UPDATE t SET v = v}), '0', 'but nobody notes changes any more');
+$c->start_node(2);
 like($c->safe_psql('SELECT action FROM shardfdw.recover_prepared_transactions()'), qr/^removed: what job \d+ has left$/m, 'recovery tells what it has removed');
 check('told');
+
+# a superuser's recovery, and so the worker's, does for others what they may do
+$c->safe_psql('CREATE ROLE keeper; GRANT CREATE ON SCHEMA public TO keeper; GRANT USAGE ON FOREIGN SERVER node1, node2 TO keeper');
+$c->safe_psql("CREATE USER MAPPING FOR keeper SERVER node$_ OPTIONS (user 'postgres', password_required 'false')") for 1, 2;
+$c->safe_psql('DROP TABLE t; SET ROLE keeper; CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t SELECT i, i FROM generate_series(1, 200) i');
+$c->set_faults('convert_copied=abort');
+$c->psql(q{SET ROLE keeper; SELECT shardfdw.shard_table('t', shards => 4, mode => 'online')});
+$c->coordinator->poll_query_until('postgres', 'SELECT true');
+$c->set_faults('');
+like($c->safe_psql('SELECT action FROM shardfdw.recover_prepared_transactions()'), qr/^removed: what job \d+ has left$/m, q{what a role's job has left is removed by a superuser's recovery});
+is(left(), '0|0|0 0 0 plain 0 0', 'all of it');
 
 done_testing();

@@ -17,11 +17,11 @@ COMMENT ON FUNCTION shardfdw_internal.conversion_name(oid, text) IS
 CREATE FUNCTION shardfdw_internal.conversions() RETURNS TABLE (successor regclass, relation oid, job bigint, definition text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- another coordinator's are in a copy of its database; anybody can name a table like that, with any number
+	-- another coordinator's are in a copy of its database, until that takes over from it; anybody can name a table like that, with any number
 	SELECT c.oid::regclass, (substring(c.relname FROM '\d{1,10}$')::bigint % 4294967296)::oid, d.note[1]::bigint, d.note[2]
 	FROM pg_class c CROSS JOIN LATERAL regexp_match(obj_description(c.oid, 'pg_class'), '^job ([0-9]{1,18}) of coordinator ([0-9a-f]+), definition ([0-9a-f]+)$') n(note)
 	CROSS JOIN LATERAL (SELECT ARRAY[n.note[1], n.note[3]] AS note) d
-	WHERE c.relname ~ '^shardfdw_new_[0-9]{1,10}$' AND c.relkind = 'p' AND n.note[2] = (SELECT i.identity::text FROM shardfdw.coordinator_identity() i)
+	WHERE c.relname ~ '^shardfdw_new_[0-9]{1,10}$' AND c.relkind = 'p' AND n.note[2] = ANY (shardfdw_internal.decided_identities())
 $$;
 COMMENT ON FUNCTION shardfdw_internal.conversions() IS
 	'Lists the tables that are to take the place of others, which jobs shard online. Returns each with the OID of the other one, which may be gone, the job''s number, and what conversion_definition() has returned when it began.';
@@ -130,8 +130,8 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.lock_for_conversion(regclass, text) IS
 	'Locks a table that is sharded online, until the transaction ends. Returns nothing; raises undefined_table when it has been dropped, insufficient_privilege when it has another owner.';
 
-CREATE FUNCTION shardfdw_internal.undo_conversion(successor regclass) RETURNS void
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = on SET lock_timeout = '2s'
+CREATE FUNCTION shardfdw_internal.unnote_conversion(successor regclass) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET lock_timeout = '2s'
 AS $$
 DECLARE
 	command text;
@@ -147,26 +147,60 @@ BEGIN
 			WHERE p.proname = 'shardfdw_note_' || s.number AND p.pronamespace = s.relnamespace AND p.proowner = s.relowner AND p.prorettype = 'trigger'::regtype
 			UNION ALL
 			SELECT 3, format('DROP TABLE %s', c.oid::regclass) FROM pg_class c
-			WHERE c.relname = 'shardfdw_changed_' || s.number AND c.relnamespace = s.relnamespace AND c.relowner = s.relowner AND c.relkind = 'r'
-			UNION ALL
-			SELECT 4, format('DROP TABLE %s', successor) WHERE s.number IS NOT NULL) x(number, command)
+			WHERE c.relname = 'shardfdw_changed_' || s.number AND c.relnamespace = s.relnamespace AND c.relowner = s.relowner AND c.relkind = 'r') x(number, command)
 		ORDER BY x.number
 	LOOP
 		EXECUTE command;
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.undo_conversion(regclass) IS
-	'Removes a table that was to take the place of another one, with its shards, and what noted changes of that. Returns nothing; raises lock_not_available.';
+COMMENT ON FUNCTION shardfdw_internal.unnote_conversion(regclass) IS
+	'Removes what notes changes of a table that another one was to take the place of: it is as it was before, and nothing of that needs a node. Returns nothing; raises lock_not_available.';
+
+CREATE FUNCTION shardfdw_internal.drop_successor(successor regclass) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = on SET lock_timeout = '2s'
+AS $$
+BEGIN
+	EXECUTE format('DROP TABLE %s', successor);
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.drop_successor(regclass) IS
+	'Removes a table that was to take the place of another one, with its shards. Returns nothing; raises lock_not_available, and the node''s error.';
+
+CREATE FUNCTION shardfdw_internal.own_conversions(relation oid DEFAULT NULL) RETURNS TABLE (successor regclass, job bigint)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- with the rights of their owners alone, who could name tables so that drop others on nodes
+	SELECT x.successor, x.job FROM shardfdw_internal.conversions() x
+	WHERE (x.relation = $1 OR $1 IS NULL) AND shardfdw_internal.is_owner(x.successor) AND NOT shardfdw_internal.job_is_running(x.job)
+$$;
+COMMENT ON FUNCTION shardfdw_internal.own_conversions(oid) IS
+	'Lists the tables of the current user that were to take the place of a table, or of any, and whose job has ended, or is this process''s. Returns each with the number of its job.';
+
+CREATE FUNCTION shardfdw_internal.conversion_owners() RETURNS text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT coalesce(string_agg(DISTINCT c.relowner::text, ' '), '') FROM shardfdw_internal.conversions() x JOIN pg_class c ON c.oid = x.successor
+$$;
+COMMENT ON FUNCTION shardfdw_internal.conversion_owners() IS
+	'Lists the owners of tables that were, or are, to take the place of others. Returns their OIDs, with blanks between.';
+
+CREATE FUNCTION shardfdw_internal.unnote_conversions(relation oid) RETURNS void
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT shardfdw_internal.unnote_conversion(x.successor) FROM shardfdw_internal.own_conversions(relation) x
+$$;
+COMMENT ON FUNCTION shardfdw_internal.unnote_conversions(oid) IS
+	'Removes what notes changes for jobs that were to shard a table online, those of own_conversions(). Returns nothing; raises lock_not_available.';
 
 CREATE FUNCTION shardfdw_internal.undo_conversions(relation oid) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT shardfdw_internal.undo_conversion(x.successor) FROM shardfdw_internal.conversions() x
-	WHERE x.relation = $1 AND shardfdw_internal.is_owner(x.successor) AND NOT shardfdw_internal.job_is_running(x.job)
+	SELECT shardfdw_internal.unnote_conversions(relation);
+	SELECT shardfdw_internal.drop_successor(x.successor) FROM shardfdw_internal.own_conversions(relation) x
 $$;
 COMMENT ON FUNCTION shardfdw_internal.undo_conversions(oid) IS
-	'Removes what jobs have left that were to shard a table online: of the current user, those whose process has ended, and the one of this process. The table is plain afterwards as it was before. Returns nothing; raises lock_not_available.';
+	'Removes all that is left of jobs that were to shard a table online, those of own_conversions(). Returns nothing; raises lock_not_available, and the node''s error.';
 
 CREATE FUNCTION shardfdw_internal.remove_conversions() RETURNS TABLE (node name, message text, ok boolean)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -174,18 +208,22 @@ AS $$
 DECLARE
 	found record;
 BEGIN
-	FOR found IN
-		-- with the rights of their owners alone, who could name tables so that drop others on nodes
-		SELECT x.successor, x.job FROM shardfdw_internal.conversions() x
-		WHERE shardfdw_internal.is_owner(x.successor) AND NOT shardfdw_internal.job_is_running(x.job)
+	FOR found IN SELECT x.successor, x.job FROM shardfdw_internal.own_conversions() x
 	LOOP
+		ok := true;
+		message := format('what job %s has left', found.job);
 		BEGIN
-			PERFORM shardfdw_internal.undo_conversion(found.successor);
-			ok := true;
-			message := format('what job %s has left', found.job);
+			PERFORM shardfdw_internal.unnote_conversion(found.successor);
+			-- a node that does not answer does not keep writers noting their changes
+			BEGIN
+				PERFORM shardfdw_internal.drop_successor(found.successor);
+			EXCEPTION WHEN OTHERS THEN
+				ok := false;
+				message := message || ': ' || SQLERRM;
+			END;
 		EXCEPTION WHEN OTHERS THEN
 			ok := false;
-			message := format('what job %s has left: %s', found.job, SQLERRM);
+			message := message || ': ' || SQLERRM;
 		END;
 		RETURN NEXT;
 	END LOOP;
@@ -193,6 +231,74 @@ END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.remove_conversions() IS
 	'Removes what jobs of the current user have left whose process has ended before they had sharded their tables. Returns a row for each, without a node, with the error where that failed.';
+
+CREATE FUNCTION shardfdw_internal.refuse_change_of_conversion() RETURNS event_trigger
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r record;
+BEGIN
+	-- also while the extension's own functions are made
+	IF NOT EXISTS (SELECT FROM pg_class WHERE relname ~ '^shardfdw_new_[0-9]{1,10}$') THEN
+		RETURN;
+	END IF;
+	-- by its triggers: the command may have given the table another name, owner or schema
+	SELECT c.relname, x.job, j.running INTO r
+	FROM shardfdw_internal.conversions() x JOIN pg_class c ON c.oid = x.relation JOIN pg_class s ON s.oid = x.successor
+	CROSS JOIN LATERAL (SELECT shardfdw_internal.job_is_running(x.job)) j(running)
+	WHERE (j.running OR NOT EXISTS (SELECT FROM shardfdw.jobs j WHERE j.id = x.job AND j.pid = pg_backend_pid()))
+		AND EXISTS (SELECT FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid WHERE g.tgrelid = x.relation AND p.proname = 'shardfdw_note_' || x.relation
+			AND p.pronamespace = s.relnamespace AND p.proowner = s.relowner)
+		AND EXISTS (SELECT FROM pg_event_trigger_ddl_commands() d WHERE d.classid = 'pg_namespace'::regclass AND d.objid = s.relnamespace AND d.command_tag = 'ALTER SCHEMA'
+			OR d.classid = 'pg_constraint'::regclass AND d.objid IN (SELECT k.oid FROM pg_constraint k WHERE k.conrelid = x.relation)
+			OR d.classid = 'pg_class'::regclass AND d.objid IN (SELECT x.relation UNION ALL SELECT i.indexrelid FROM pg_index i WHERE i.indrelid = x.relation
+				UNION ALL SELECT q.objid FROM pg_depend q WHERE q.refclassid = 'pg_class'::regclass AND q.refobjid = x.relation AND q.classid = 'pg_class'::regclass AND q.deptype = 'i'))
+	LIMIT 1;
+	IF FOUND AND r.running THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_in_use', MESSAGE = format('the definition of table "%s" cannot be changed while job %s shards it', r.relname, r.job),
+			HINT = format('Wait for it (SELECT shardfdw.wait_job(%s)) or cancel it (SELECT shardfdw.cancel_job(%1$s)).', r.job);
+	ELSIF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_in_use', MESSAGE = format('the definition of table "%s" cannot be changed before it is recovered from job %s', r.relname, r.job),
+			HINT = 'SELECT * FROM shardfdw.recover_prepared_transactions() removes what the job has left.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.refuse_change_of_conversion() IS
+	'Refuses changes of the definition of a table that is sharded online, which would make its writers fail, or the job in the end. Raises object_in_use.';
+
+CREATE EVENT TRIGGER shardfdw_refuse_change_of_conversion ON ddl_command_end
+	WHEN TAG IN ('ALTER TABLE', 'ALTER INDEX', 'ALTER SCHEMA', 'ALTER SEQUENCE', 'COMMENT', 'CREATE INDEX')
+	EXECUTE FUNCTION shardfdw_internal.refuse_change_of_conversion();
+ALTER EVENT TRIGGER shardfdw_refuse_change_of_conversion ENABLE ALWAYS;
+COMMENT ON EVENT TRIGGER shardfdw_refuse_change_of_conversion IS
+	'Keeps the definition of tables that are sharded online.';
+
+CREATE FUNCTION shardfdw_internal.refuse_drop_of_successor() RETURNS event_trigger
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r record;
+BEGIN
+	-- triggers go before it when it has its time
+	SELECT d.object_name, g.tgrelid::regclass AS relation INTO r
+	FROM pg_event_trigger_dropped_objects() d JOIN pg_proc p ON p.proname = regexp_replace(d.object_name, '^shardfdw_(?:new|changed)_(?=\d{1,10}$)', 'shardfdw_note_')
+	JOIN pg_namespace n ON n.oid = p.pronamespace AND n.nspname = d.schema_name
+	JOIN pg_trigger g ON g.tgfoid = p.oid
+	WHERE d.object_type = 'table' AND d.object_name ~ '^shardfdw_(new|changed)_\d{1,10}$' AND p.proname = 'shardfdw_note_' || g.tgrelid LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist', MESSAGE = format('table "%s" belongs to the job that shards table %s', r.object_name, r.relation),
+			HINT = 'It goes with the job: shardfdw.cancel_job(). What a crash has left is removed by SELECT * FROM shardfdw.recover_prepared_transactions().';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.refuse_drop_of_successor() IS
+	'Refuses to drop what a job has made beside a table that it shards, while triggers of that need it. Raises dependent_objects_still_exist.';
+
+CREATE EVENT TRIGGER shardfdw_refuse_drop_of_successor ON sql_drop WHEN TAG IN ('DROP TABLE', 'DROP OWNED', 'DROP SCHEMA')
+	EXECUTE FUNCTION shardfdw_internal.refuse_drop_of_successor();
+ALTER EVENT TRIGGER shardfdw_refuse_drop_of_successor ENABLE ALWAYS;
+COMMENT ON EVENT TRIGGER shardfdw_refuse_drop_of_successor IS
+	'Keeps what jobs need to recover a table that they were sharding.';
 
 CREATE FUNCTION shardfdw_internal.begin_conversion(relation regclass, plan jsonb, id bigint) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off

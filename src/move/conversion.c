@@ -80,10 +80,11 @@ enter_stage(const ShardConversion *conversion, const char *stage)
 	shard_job_set_stage(conversion->id, stage);
 }
 
+/* Until the current transaction ends. */
 static void
-set_lock_timeout(int ms)
+set_timeout(const char *name, int ms)
 {
-	(void) set_config_option("lock_timeout", psprintf("%d", ms), PGC_SUSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
+	(void) set_config_option(name, psprintf("%d", ms), PGC_SUSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
 }
 
 /* Calls a function of a step in the current transaction.  Returns the number that it returns. */
@@ -107,7 +108,9 @@ call_with_timeout(void *arg)
 {
 	const LockAttempt *attempt = arg;
 
-	set_lock_timeout(LOCK_MS);
+	set_timeout("lock_timeout", LOCK_MS);
+	/* autovacuum gives way to who has waited so long */
+	set_timeout("deadlock_timeout", LOCK_MS / 5);
 	(void) call(attempt->conversion, attempt->function);
 }
 
@@ -175,7 +178,7 @@ begin_job(ShardConversion *conversion, const ShardJobArgs *args)
 
 	shard_move_begin(conversion->userid);
 	shard_version_check();
-	set_lock_timeout(BEGIN_LOCK_MS);
+	set_timeout("lock_timeout", BEGIN_LOCK_MS);
 	oldcxt = MemoryContextSwitchTo(conversion->cxt);
 	conversion->id = shard_job_link(args, &plan);
 	conversion->plan = plan;
@@ -327,6 +330,28 @@ shard_conversion_run(ShardConversion *conversion, const ShardJobArgs *args)
 	shard_job_end(conversion->id, NULL);
 }
 
+/* Calls a function that removes something of the job, in a transaction.  What that does not remove, recovery will. */
+static void
+remove_by(const ShardConversion *conversion, const char *function)
+{
+	PG_TRY();
+	{
+		shard_move_begin(conversion->userid);
+		shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".%s(%u)", function, conversion->relid));
+		shard_move_commit();
+	}
+	PG_CATCH();
+	{
+		HOLD_INTERRUPTS();
+		EmitErrorReport();
+		AbortCurrentTransaction();
+		FlushErrorState();
+		RESUME_INTERRUPTS();
+		MemoryContextSwitchTo(conversion->cxt);
+	}
+	PG_END_TRY();
+}
+
 void
 shard_conversion_end_failed(ShardConversion *conversion, ErrorData *error)
 {
@@ -334,23 +359,9 @@ shard_conversion_end_failed(ShardConversion *conversion, ErrorData *error)
 	unlock(conversion);
 	if (conversion->begun && !conversion->switched)
 	{
-		/* what this does not remove, recovery will */
-		PG_TRY();
-		{
-			shard_move_begin(conversion->userid);
-			shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".undo_conversions(%u)", conversion->relid));
-			shard_move_commit();
-		}
-		PG_CATCH();
-		{
-			HOLD_INTERRUPTS();
-			EmitErrorReport();
-			AbortCurrentTransaction();
-			FlushErrorState();
-			RESUME_INTERRUPTS();
-			MemoryContextSwitchTo(conversion->cxt);
-		}
-		PG_END_TRY();
+		/* no node keeps the table from being as it was */
+		remove_by(conversion, "unnote_conversions");
+		remove_by(conversion, "undo_conversions");
 	}
 	shard_job_end(conversion->id, error);
 }

@@ -14,7 +14,9 @@
 #include "executor/spi.h"
 #include "foreign/foreign.h"
 #include "identity.h"
+#include "miscadmin.h"
 #include "move/leftover.h"
+#include "move/table.h"
 #include "own_schema.h"
 #include "service/recover.h"
 #include "utils/builtins.h"
@@ -76,6 +78,27 @@ shard_leftover_remove_own(const ShardMove *move)
 	shard_recover_log(outcomes);
 }
 
+/* As the owners of what jobs have left beside tables: their rights are enough, and more must not be used. */
+static List *
+remove_conversions(List *outcomes)
+{
+	Oid			userid;
+	int			sec_context;
+	char	   *owners;
+
+	if (!superuser())
+		return remove_by("remove_conversions()", outcomes);
+	owners = shard_move_value("SELECT " SHARD_INTERNAL_SCHEMA ".conversion_owners()");
+	GetUserIdAndSecContext(&userid, &sec_context);
+	for (char *owner = strtok(owners, " "); owner; owner = strtok(NULL, " "))
+	{
+		SetUserIdAndSecContext(atooid(owner), sec_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
+		outcomes = remove_by("remove_conversions()", outcomes);
+		SetUserIdAndSecContext(userid, sec_context);
+	}
+	return outcomes;
+}
+
 List *
 shard_leftover_recover(List *outcomes)
 {
@@ -89,7 +112,7 @@ shard_leftover_recover(List *outcomes)
 	initStringInfo(&nodes);
 	foreach(lc, shard_node_list(&complete))
 		appendStringInfo(&nodes, "%s%s", nodes.len > 0 ? ", " : "", quote_literal_cstr(((ShardNodeName *) lfirst(lc))->name));
-	if (nodes.len == 0)
-		return outcomes;
-	return remove_by("remove_conversions()", remove_traces(nodes.data, "NULL", outcomes));
+	if (nodes.len > 0)
+		outcomes = remove_traces(nodes.data, "NULL", outcomes);
+	return remove_conversions(outcomes);
 }
