@@ -1,4 +1,4 @@
-# shard_table(mode => 'online'): a table becomes a sharded one while others read and write it.
+# shard_table(mode => 'online'), unshard_table(mode => 'online'): a table becomes a sharded one, or a plain one again, while others read and write it.
 # ROUNDS: how many tables are sharded under load (2).
 
 use strict;
@@ -13,11 +13,19 @@ use WireClient;
 my $c = ShardCluster->new(nodes => 3);
 my $traces = q{SELECT (SELECT count(*) FROM pg_class WHERE relname ~ '^shardfdw_(new|old|changed)_'), (SELECT count(*) FROM pg_proc WHERE proname ~ '^shardfdw_note'), (SELECT count(*) FROM pg_trigger WHERE tgname ~ '^shardfdw')};
 
+# What jobs have left on the nodes.
+sub traces_on_nodes
+{
+	return join ' ', map { $c->node_safe_psql($_, q{SELECT (SELECT count(*) FROM pg_class WHERE relname ~ '^shardfdw_(new|changed)') + (SELECT count(*) FROM pg_proc WHERE proname ~ '^shardfdw_note')}) } 1 .. 3;
+}
+
 # Waits for the job of a table to reach a stage.
 sub wait_for_stage { my ($stage) = @_; return $c->wait_for("SELECT stage = '$stage' FROM shardfdw.jobs ORDER BY id DESC LIMIT 1"); }
 
 # ---------- what it makes ----------
 
+$c->safe_psql('CREATE ROLE keeper; GRANT CREATE ON SCHEMA public TO keeper; GRANT USAGE ON FOREIGN SERVER node1, node2, node3 TO keeper');
+$c->safe_psql("CREATE USER MAPPING FOR keeper SERVER node$_ OPTIONS (user 'postgres', password_required 'false')") for 1 .. 3;
 # the same table three times: plain, sharded at once, and sharded online
 $c->safe_psql(q{CREATE ROLE reader; CREATE TYPE mood AS ENUM ('sad', 'ok'); CREATE DOMAIN positive AS int CHECK (VALUE > 0); CREATE TABLE ref (id int PRIMARY KEY); INSERT INTO ref SELECT generate_series(1, 10);
 	SELECT shardfdw.replicate_table('ref'); CREATE FUNCTION stamp() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.note := ''stamped''; RETURN NEW; END'});
@@ -32,7 +40,7 @@ for my $schema (qw(block online))
 		ALTER TABLE "Big Table" ALTER COLUMN note SET STATISTICS 50, ALTER COLUMN note SET STORAGE EXTERNAL, ENABLE ROW LEVEL SECURITY;
 		CREATE POLICY mine ON "Big Table" TO reader USING (tenant = 1);
 		COMMENT ON TABLE "Big Table" IS 'a comment'; COMMENT ON COLUMN "Big Table".p IS 'of a column'; COMMENT ON CONSTRAINT sane ON "Big Table" IS 'of a constraint';
-		GRANT SELECT, INSERT (note) ON "Big Table" TO reader; ALTER TABLE "Big Table" ADD CONSTRAINT later CHECK (r < 100) NOT VALID;
+		GRANT SELECT, INSERT (note) ON "Big Table" TO reader; GRANT USAGE ON SEQUENCE "Big Table_id_seq" TO reader; COMMENT ON SEQUENCE "Big Table_id_seq" IS 'of a sequence'; ALTER TABLE "Big Table" ADD CONSTRAINT later CHECK (r < 100) NOT VALID;
 		INSERT INTO "Big Table" (tenant, p, r) SELECT i % 7, i, 1 + i % 10 FROM generate_series(1, 500) i;
 		CREATE TRIGGER stamp BEFORE INSERT ON "Big Table" FOR EACH ROW EXECUTE FUNCTION stamp();
 		SELECT shardfdw.shard_table('"Big Table"', shards => 5, mode => '$schema')});
@@ -56,10 +64,17 @@ sub described
 	$text =~ s/\b$schema\./S./g;
 	return $text;
 }
+is($c->safe_psql(qq{SELECT relacl, obj_description(oid) FROM pg_class WHERE oid = '$_."Big Table_id_seq"'::regclass}), '{postgres=rwU/postgres,reader=U/postgres}|of a sequence', "$_: privileges and comment of an identity column's sequence") for qw(block online);
 is(described('online'), described('block'), 'everything of the table is there, here and on the nodes');
 is($c->safe_psql(q{SELECT id, kind, state, stage, shards, source, target, mode, rows_copied FROM shardfdw.jobs}), '1|shard|done|done|{"online.\"Big Table\""}|||online|500', 'the job is told');
 is($c->safe_psql(q{INSERT INTO online."Big Table" (tenant, p, r) VALUES (3, 1, 1) RETURNING id, s, double_p, note}), '501|501|2|stamped', 'and its sequences and triggers go on');
 is($c->safe_psql($traces), '0|0|0', 'nothing else is left');
+$c->safe_psql(qq{INSERT INTO block."Big Table" (tenant, p, r) VALUES (3, 1, 1)});
+$c->safe_psql(qq{SELECT shardfdw.unshard_table('$_."Big Table"', '$_')}) for qw(block online);
+is(described('online'), described('block'), 'everything is there when it is plain again');
+like(described('online'), qr/\{postgres=\S+\}?\|r\|t\|/, 'which it is');
+is($c->safe_psql(q{SELECT kind, state, stage, shards, rows_copied FROM shardfdw.jobs WHERE id = 2}), 'unshard|done|done|{"online.\"Big Table\""}|501', 'the job is told');
+is(traces_on_nodes(), '0 0 0', 'nothing is left on the nodes');
 
 # ---------- what changes meanwhile ----------
 
@@ -79,34 +94,40 @@ SKIP:
 		q{COPY %s FROM PROGRAM 'echo 4000,1,1,copied; echo 4001,2,2,copied' (FORMAT csv)}, q{PREPARE TRANSACTION}, q{UPDATE %s SET id = id + 100000 WHERE id > 200});
 	push @statements, q{MERGE INTO %1$s AS m USING (VALUES (110, 110.0), (111, 111.0), (6000, 6000)) v(id, n) ON m.id = v.id WHEN MATCHED AND v.id = 110 THEN DELETE WHEN MATCHED THEN UPDATE SET t = 'merged' WHEN NOT MATCHED THEN INSERT VALUES (v.id, 1, v.n, 'merged')};
 
-	# the shards' keys are compared as the table's: 1.0 and 1.00 are one
-	$c->safe_psql("CREATE TABLE $_ (id bigint, g int, n numeric, t text, PRIMARY KEY (id, n)); " . sprintf($fill, $_)) for qw(changing twin);
+	my $job;
 	my %file = map { $_ => $c->coordinator->data_dir . "/shardfdw_fault_$_" } qw(convert_copied convert_followed);
-	append_to_file($_, '') for values %file;
-	$c->set_faults('convert_copied=wait, convert_followed=wait');
-	my $job = $c->safe_psql(q{SELECT shardfdw.shard_table('changing', shards => 4, mode => 'online', wait => false)});
-	wait_for_stage('copying');
-	$c->wait_for(q{SELECT rows_copied = 300 FROM shardfdw.jobs ORDER BY id DESC LIMIT 1});
-	for my $i (0 .. $#statements)
+	for my $back (0, 1)
 	{
-		for my $table (qw(changing twin))
+		# the shards' keys are compared as the table's: 1.0 and 1.00 are one
+		$c->safe_psql("DROP TABLE IF EXISTS $_; CREATE TABLE $_ (id bigint, g int, n numeric, t text, PRIMARY KEY (id, n)); " . sprintf($fill, $_)) for qw(changing twin);
+		$c->safe_psql(q{SELECT shardfdw.shard_table('changing', shards => 4)}) if $back;
+		append_to_file($_, '') for values %file;
+		$c->set_faults('convert_copied=wait, convert_followed=wait');
+		$job = $c->safe_psql($back ? q{SELECT shardfdw.unshard_table('changing', 'online', false)} : q{SELECT shardfdw.shard_table('changing', shards => 4, mode => 'online', wait => false)});
+		wait_for_stage('copying');
+		$c->wait_for(q{SELECT rows_copied = 300 FROM shardfdw.jobs ORDER BY id DESC LIMIT 1});
+		for my $i (0 .. $#statements)
 		{
-			next if $statements[$i] eq 'PREPARE TRANSACTION';
-			# most while it waits after the copy, some after it has followed once
-			my ($rc, $out, $err) = $c->psql($statements[$i] =~ /%1/ ? sprintf($statements[$i], $table) : sprintf($statements[$i], $table));
-			is($err, '', "$table: $statements[$i]") if $table eq 'changing';
+			for my $table (qw(changing twin))
+			{
+				next if $statements[$i] eq 'PREPARE TRANSACTION';
+				# most while it waits after the copy, some after it has followed once
+				my ($rc, $out, $err) = $c->psql($statements[$i] =~ /%1/ ? sprintf($statements[$i], $table) : sprintf($statements[$i], $table));
+				is($err, '', "$table: $statements[$i]") if $table eq 'changing';
+			}
+			unlink $file{convert_copied} if $i == 8;
+			wait_for_stage('catching up') if $i == 8;
 		}
-		unlink $file{convert_copied} if $i == 8;
-		wait_for_stage('catching up') if $i == 8;
+		like(($c->psql('TRUNCATE changing'))[2], qr/table "changing" cannot be truncated while job \d+ (?:un)?shards it\nHINT:  Wait for it \(SELECT shardfdw.wait_job\($job\)\) or cancel it/, 'TRUNCATE is refused');
+		is($c->safe_psql(q{SELECT count(*) FROM changing}), $c->safe_psql('SELECT count(*) FROM twin'), 'it is read as before');
+		$c->set_faults('');
+		unlink $file{convert_followed};
+		is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'the table is sharded');
+		is($c->safe_psql(q{SELECT count(*) FROM (TABLE changing EXCEPT TABLE twin) x}) . $c->safe_psql(q{SELECT count(*) FROM (TABLE twin EXCEPT TABLE changing) x}), '00', 'and has the same rows');
+		is($c->safe_psql(q{SELECT string_agg(n::text, ' ' ORDER BY id) FROM changing WHERE id IN (60, 71, 95)}), $c->safe_psql(q{SELECT string_agg(n::text, ' ' ORDER BY id) FROM twin WHERE id IN (60, 71, 95)}), 'to the last digit');
+		is($c->safe_psql($traces) . ' ' . traces_on_nodes(), '0|0|0 0 0 0', 'nothing else is left');
+		is($c->safe_psql(q{SELECT relkind FROM pg_class WHERE relname = 'changing'}), $back ? 'r' : 'p', 'it is what it should be');
 	}
-	like(($c->psql('TRUNCATE changing'))[2], qr/table "changing" cannot be truncated while job \d+ shards it\nHINT:  Wait for it \(SELECT shardfdw.wait_job\($job\)\) or cancel it/, 'TRUNCATE is refused');
-	is($c->safe_psql(q{SELECT count(*) FROM changing}), $c->safe_psql('SELECT count(*) FROM twin'), 'it is read as before');
-	$c->set_faults('');
-	unlink $file{convert_followed};
-	is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'the table is sharded');
-	is($c->safe_psql(q{SELECT count(*) FROM (TABLE changing EXCEPT TABLE twin) x}) . $c->safe_psql(q{SELECT count(*) FROM (TABLE twin EXCEPT TABLE changing) x}), '00', 'and has the same rows');
-	is($c->safe_psql(q{SELECT string_agg(n::text, ' ' ORDER BY id) FROM changing WHERE id IN (60, 71, 95)}), $c->safe_psql(q{SELECT string_agg(n::text, ' ' ORDER BY id) FROM twin WHERE id IN (60, 71, 95)}), 'to the last digit');
-	is($c->safe_psql($traces), '0|0|0', 'nothing else is left');
 
 	# keys whose text depends on settings, or on the length of their type; and columns that are called as variables of PL/pgSQL
 	$c->safe_psql(q{ALTER DATABASE postgres SET extra_float_digits = -3; ALTER DATABASE postgres SET datestyle = 'SQL, DMY'; ALTER DATABASE postgres SET timezone = 'Asia/Kolkata'});
@@ -118,16 +139,20 @@ SKIP:
 		for my $key ('id, found', 'found, id', $type =~ /char|time/ ? 'found' : ())
 		{
 			$c->safe_psql("DROP TABLE IF EXISTS typed, twin; CREATE TABLE typed (id int, found $name, new int DEFAULT 0, PRIMARY KEY ($key)); INSERT INTO typed SELECT i, $value FROM generate_series(1, 50) i; CREATE TABLE twin (LIKE typed INCLUDING ALL); INSERT INTO twin TABLE typed");
-			append_to_file($file{convert_copied}, '');
-			$c->set_faults('convert_copied=wait');
 			my $column = $key eq 'found' ? 'found' : 'id';
-			$job = $c->safe_psql("SELECT shardfdw.shard_table('typed', '$column', shards => 2, mode => 'online', wait => false)");
-			$c->wait_for("SELECT rows_copied = 50 FROM shardfdw.jobs WHERE id = $job");
-			$c->safe_psql("UPDATE $_ SET new = -1 WHERE id IN (7, 8); DELETE FROM $_ WHERE id = 9; INSERT INTO $_ SELECT i, $value, 5 FROM generate_series(60, 61) i") for qw(typed twin);
-			$c->set_faults('');
-			unlink $file{convert_copied};
-			is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', "$name in key ($key)");
-			is($c->safe_psql('SELECT (SELECT count(*) FROM (TABLE typed EXCEPT ALL TABLE twin) x), (SELECT count(*) FROM (TABLE twin EXCEPT ALL TABLE typed) x)'), '0|0', 'is found again');
+			for my $back (0, 1)
+			{
+				append_to_file($file{convert_copied}, '');
+				$c->set_faults('convert_copied=wait');
+				$job = $c->safe_psql($back ? q{SELECT shardfdw.unshard_table('typed', 'online', false)} : "SELECT shardfdw.shard_table('typed', '$column', shards => 2, mode => 'online', wait => false)");
+				$c->wait_for("SELECT rows_copied > 0 FROM shardfdw.jobs WHERE id = $job");
+				my @ids = map { $_ + 10 * $back } 7, 8, 9, 60, 61;
+				$c->safe_psql(sprintf "UPDATE $_ SET new = -1 WHERE id IN (%d, %d); DELETE FROM $_ WHERE id = %d; INSERT INTO $_ SELECT i, $value, 5 FROM generate_series(%d, %d) i", @ids) for qw(typed twin);
+				$c->set_faults('');
+				unlink $file{convert_copied};
+				is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', "$name in key ($key)" . ($back ? ', and back' : ''));
+				is($c->safe_psql('SELECT (SELECT count(*) FROM (TABLE typed EXCEPT ALL TABLE twin) x), (SELECT count(*) FROM (TABLE twin EXCEPT ALL TABLE typed) x)'), '0|0', 'is found again');
+			}
 		}
 	}
 	$c->safe_psql(q{DROP TABLE typed, twin; ALTER DATABASE postgres RESET extra_float_digits; ALTER DATABASE postgres RESET datestyle; ALTER DATABASE postgres RESET timezone});
@@ -157,27 +182,60 @@ SKIP:
 	is($c->safe_psql('SELECT count(*) FROM beside'), '2', 'with all rows');
 	$c->safe_psql('DROP TABLE beside');
 
-	# definitions that change
-	for my $ddl ('ALTER TABLE altered ADD COLUMN w int', 'CREATE INDEX ON altered (v)', 'ALTER TABLE altered DISABLE TRIGGER ALL', 'DROP TRIGGER shardfdw_note_update ON altered', 'ALTER TABLE altered OWNER TO reader', 'ALTER TABLE altered SET SCHEMA online',
-		'ALTER TABLE altered ALTER v TYPE int USING v + 1000',
-		'CREATE TABLE above (id int, v int); ALTER TABLE altered INHERIT above; UPDATE above SET v = v + 1000; ALTER TABLE altered NO INHERIT above; DROP TABLE above',
-		'CREATE TABLE above (id int, v int) PARTITION BY RANGE (id); ALTER TABLE above ATTACH PARTITION altered DEFAULT; DELETE FROM above WHERE id = 1; ALTER TABLE above DETACH PARTITION altered; DROP TABLE above',
-		'ALTER TABLE altered ADD CHECK (v > 0)', 'CREATE VIEW seen AS SELECT * FROM altered', 'DROP TABLE altered')
-	{
-		$c->safe_psql('DROP TABLE IF EXISTS altered, online.altered CASCADE; CREATE TABLE altered (id int PRIMARY KEY, v int); INSERT INTO altered SELECT i, i FROM generate_series(1, 100) i');
+	# autovacuum, which could be at work for hours, gives way
+	$c->safe_psql(q{CREATE TABLE vacuumed (id int PRIMARY KEY, v int) WITH (autovacuum_vacuum_threshold = 1, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_cost_delay = 100, autovacuum_vacuum_cost_limit = 1);
+		INSERT INTO vacuumed SELECT i, i FROM generate_series(1, 50000) i; DELETE FROM vacuumed WHERE id % 3 = 0});
+	$c->safe_psql($_) for 'ALTER SYSTEM SET autovacuum_naptime = 1', 'ALTER SYSTEM SET autovacuum = on', 'SELECT pg_reload_conf()';
+	$c->wait_for(q{SELECT count(*) > 0 FROM pg_stat_progress_vacuum WHERE relid = 'vacuumed'::regclass});
+	my $log = $c->log_position;
+	$job = $c->safe_psql(q{SELECT shardfdw.shard_table('vacuumed', shards => 2, mode => 'online')});
+	like($c->log_since($log), qr/canceling autovacuum task/, 'autovacuum gives way to the job');
+	$c->safe_psql($_) for 'ALTER SYSTEM RESET autovacuum_naptime', 'ALTER SYSTEM RESET autovacuum', 'SELECT pg_reload_conf()', 'DROP TABLE vacuumed';
+
+	# definitions that change: refused, or the job finds out
+	my $altered = q{CREATE TABLE altered (id int PRIMARY KEY, v int CONSTRAINT positive CHECK (v >= 0), w int GENERATED ALWAYS AS IDENTITY); INSERT INTO altered SELECT i, i FROM generate_series(1, 100) i};
+	my $hold = sub {
+		my ($role) = @_;
+		$c->safe_psql("DROP TABLE IF EXISTS altered CASCADE; SET ROLE $role; $altered");
 		append_to_file($file{convert_copied}, '');
 		$c->set_faults('convert_copied=wait');
-		$job = $c->safe_psql(q{SELECT shardfdw.shard_table('altered', shards => 2, mode => 'online', wait => false)});
-		$c->wait_for(q{SELECT rows_copied = 100 FROM shardfdw.jobs ORDER BY id DESC LIMIT 1});
-		my $error = ($c->psql($ddl))[2];
+		$job = $c->safe_psql("SET ROLE $role; SELECT shardfdw.shard_table('altered', shards => 2, mode => 'online', wait => false)");
+		$c->wait_for("SELECT rows_copied = 100 FROM shardfdw.jobs WHERE id = $job");
+	};
+	my $go_on = sub {
 		$c->set_faults('');
 		unlink $file{convert_copied};
-		my ($rc, $out, $err) = $c->psql("SELECT shardfdw.wait_job($job)");
+		return ($c->psql("SELECT shardfdw.wait_job($job)"))[1, 2];
+	};
+	$hold->('postgres');
+	for my $ddl ('ALTER TABLE altered ADD COLUMN x int', 'CREATE INDEX ON altered (v)', 'ALTER TABLE altered DISABLE TRIGGER ALL', 'ALTER TABLE altered OWNER TO reader', 'ALTER TABLE altered SET SCHEMA online',
+		'ALTER TABLE altered RENAME TO renamed', 'ALTER TABLE altered RENAME id TO renamed', 'ALTER SCHEMA public RENAME TO renamed', 'ALTER TABLE altered ALTER v TYPE int USING v + 1000', 'ALTER TABLE altered ADD CHECK (v > 0)',
+		'ALTER TABLE altered SET (fillfactor = 50)', 'ALTER TABLE altered ALTER w SET INCREMENT 2', 'ALTER SEQUENCE altered_w_seq INCREMENT 2', q{COMMENT ON COLUMN altered.v IS 'x'}, 'ALTER TABLE altered RENAME CONSTRAINT positive TO renamed', 'ALTER INDEX altered_pkey RENAME TO renamed', 'ALTER INDEX altered_pkey SET (fillfactor = 50)',
+		'CREATE TABLE above (id int, v int, w int); ALTER TABLE altered INHERIT above')
+	{
+		like(($c->psql("BEGIN; $ddl; COMMIT"))[2], qr/ERROR:  the definition of table "(?:altered|renamed)" cannot be changed while job $job shards it\nHINT:  Wait for it/, "refused meanwhile: $ddl");
+	}
+	for my $kind (qw(new changed))
+	{
+		like(($c->psql(sprintf q{SELECT format('DROP TABLE shardfdw_%s_%%s CASCADE', 'altered'::regclass::oid) \gexec}, $kind))[2], qr/table "shardfdw_${kind}_\d+" belongs to the job that shards table public\.altered/, "what the job needs stays: $kind");
+	}
+	is($c->safe_psql('UPDATE altered SET v = v + 1; SELECT sum(v) FROM altered'), 5150, 'writers go on');
+	is(($go_on->())[0], 'done', 'and the job ends well');
+	is($c->safe_psql('SELECT sum(v) FROM altered'), 5150, 'with all rows');
+
+	for my $ddl ('DROP TRIGGER shardfdw_note_update ON altered', 'CREATE VIEW seen AS SELECT * FROM altered', 'DROP TABLE altered', 'REASSIGN OWNED BY keeper TO postgres',
+		'CREATE TABLE above (id int, v int CONSTRAINT positive CHECK (v >= 0), w int NOT NULL) PARTITION BY RANGE (id); ALTER TABLE above ATTACH PARTITION altered DEFAULT; DELETE FROM above WHERE id = 1; ALTER TABLE above DETACH PARTITION altered; DROP TABLE above')
+	{
+		$hold->($ddl =~ /REASSIGN/ ? 'keeper' : 'postgres');
+		my $error = ($c->psql($ddl))[2];
+		my ($state, $err) = $go_on->();
 		like("$error$err", qr/definition of table "altered" has been changed while it was sharded|triggers of table "altered" have been dropped or disabled|cannot shard table "altered" because view public.seen depends on it|with the rights of another role|does not exist/, "$ddl: the job fails");
+		$c->safe_psql('SELECT shardfdw.recover_prepared_transactions()') if $ddl =~ /REASSIGN/;
 		is($c->safe_psql(q{SELECT relkind FROM pg_class WHERE relname = 'altered'}), $ddl =~ /DROP TABLE altered/ ? '' : 'r', 'and the table is what it was made');
 		is($c->safe_psql($traces), '0|0|0', 'without traces');
 		is(join('', map { $c->node_safe_psql($_, q{SELECT count(*) FROM pg_class WHERE relname LIKE 'altered%'}) } 1 .. 3), '000', 'here and on the nodes');
 	}
+
 }
 
 # ---------- many at once ----------
@@ -222,8 +280,12 @@ for my $round (1 .. $ENV{ROUNDS} // 2)
 	$c->wait_for("SELECT ($changes) > 2100");
 	$c->set_faults('convert_begun=sleep:200, convert_copied=sleep:500, convert_followed=sleep:100') if $round == 1;
 	is(($c->psql("SELECT shardfdw.shard_table('load$round', shards => 6, mode => 'online') IS NOT NULL"))[1], 't', "$mode: a table that others write is sharded");
-	my $then = $c->safe_psql($changes);
-	$c->wait_for("SELECT ($changes) > $then + 100");
+	for my $then ('', q{, and plain again}, q{})
+	{
+		is(($c->psql("SELECT shardfdw.unshard_table('load$round', 'online') IS NOT NULL"))[1], 't', "$mode$then") if $then;
+		my $now = $c->safe_psql($changes);
+		$c->wait_for("SELECT ($changes) > $now + 100");
+	}
 	$pgbench->signal('TERM');
 	eval { $pgbench->finish };
 	unlike($err, qr/error|aborted/i, 'no client has had an error') or diag($err);
@@ -247,9 +309,13 @@ for my $case (
 	[ q{SELECT shardfdw.shard_table('bound', mode => 'offline')}, 'invalid mode "offline"' ],
 	[ q{SELECT shardfdw.shard_table('others', mode => 'online')}, 'cannot shard table "others" online with the rights of another role than its owner' ],
 	[ q{SELECT shardfdw.shard_table('bound', mode => NULL)}, 'relation, mode and wait must not be null' ],
-	[ q{SELECT shardfdw.shard_table('load1', mode => 'online')}, 'table "load1" is sharded already' ],
+	[ q{SELECT shardfdw.unshard_table('load1', 'online')}, '"load1" is not a sharded table' ], [ q{SELECT shardfdw.unshard_table('ref', 'online')}, 'cannot unshard table "ref" online because it is a reference table' ],
+	[ q{SELECT shardfdw.unshard_table('load1', 'offline')}, 'invalid mode "offline"' ], [ q{SELECT shardfdw.unshard_table('load1', NULL)}, 'relation, mode and wait must not be null' ],
+	[ q{SELECT shardfdw.shard_table('keyless', 'id'); SELECT shardfdw.unshard_table('keyless', 'online')}, 'cannot unshard table "keyless" online because it has no primary key' ],
+	[ q{SELECT shardfdw.shard_table('changing'); SELECT shardfdw.shard_table('changing', mode => 'online')}, 'table "changing" is sharded already' ],
+	[ q{BEGIN; DELETE FROM changing WHERE id = 1; SELECT shardfdw.unshard_table('changing', 'online')}, 'unshard_table() cannot wait in a transaction that has used nodes' ],
 	[ q{BEGIN; LOCK TABLE bound IN ROW SHARE MODE; SELECT shardfdw.shard_table('bound', mode => 'online')}, 'waits for a lock of this transaction' ],
-	[ q{BEGIN; DELETE FROM load1 WHERE id = 1; SELECT shardfdw.shard_table('bound', mode => 'online')}, 'shard_table() cannot wait in a transaction that has used nodes' ],
+	[ q{BEGIN; DELETE FROM changing WHERE id = 1; SELECT shardfdw.shard_table('bound', mode => 'online')}, 'shard_table() cannot wait in a transaction that has used nodes' ],
 	[ q{SELECT shardfdw.shard_table('bound', nodes => '{nowhere}', mode => 'online')}, 'node "nowhere" does not exist' ])
 {
 	my ($statement, $expected) = @$case;
@@ -265,6 +331,6 @@ $c->safe_psql(q{GRANT CREATE ON SCHEMA public TO reader; GRANT USAGE ON FOREIGN 
 	DO $$BEGIN EXECUTE format('COMMENT ON TABLE shardfdw_new_4711 IS %L', format('job 0 of coordinator %s, definition 0', (SELECT identity FROM shardfdw.coordinator_identity()))); END$$});
 $c->safe_psql('SELECT shardfdw.recover_prepared_transactions()');
 is($c->node_safe_psql(1, 'SELECT count(*) FROM precious'), '0', 'recovery drops no table of a node for somebody who only names his as a job does');
-is($c->safe_psql(q{SELECT string_agg(relkind::text, '') FROM pg_class WHERE relname IN ('keyless', 'nullable', 'bound', 'seen_by_view')}), 'rrrr', 'the tables are plain');
+is($c->safe_psql(q{SELECT string_agg(relkind::text, '') FROM pg_class WHERE relname IN ('nullable', 'bound', 'seen_by_view')}), 'rrr', 'the tables are plain');
 
 done_testing();

@@ -1,4 +1,4 @@
-# shard_table(mode => 'online') that ends at each of its stages: by an error, by its cancellation, by the death of the coordinator or of a node.
+# shard_table(mode => 'online') and unshard_table(mode => 'online') that end at each of their stages: by an error, by its cancellation, by the death of the coordinator or of a node.
 # Afterwards, or after a round of recovery, the table is plain or sharded, with all rows, nothing else is left, and it can be sharded.
 
 use strict;
@@ -12,6 +12,7 @@ my $c = ShardCluster->new(nodes => 2);
 my $faults = $c->safe_psql(q{LOAD 'shardfdw'; SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
 plan skip_all => 'needs a build with FAULT_POINTS=1' unless $faults;
 
+my $back;    # a sharded table becomes a plain one
 my $traces = q{SELECT (SELECT count(*) FROM pg_class WHERE relname ~ '^shardfdw_(new|old|changed)_'), (SELECT count(*) FROM pg_proc WHERE proname ~ '^shardfdw_note'), (SELECT count(*) FROM pg_trigger WHERE tgname ~ '^shardfdw')};
 my $sums = 'SELECT count(*), sum(v), min(id), max(id) FROM t';
 
@@ -19,7 +20,8 @@ my $sums = 'SELECT count(*), sum(v), min(id), max(id) FROM t';
 sub left
 {
 	my $sharded = $c->ask(q{SELECT relkind = 'p' FROM pg_class WHERE relname = 't'}) eq 't';
-	my @tables = map { $c->ask(q{SELECT count(*) FROM pg_class WHERE relname ~ '^t_\d\d$' AND relkind = 'r'}, $_) } 1, 2;
+	# what notes changes there would be counted, too
+	my @tables = map { $c->ask(q{SELECT (SELECT count(*) FROM pg_class WHERE relname ~ '^t_\d\d$|^shardfdw_(new|changed)' AND relkind = 'r') + (SELECT count(*) FROM pg_proc WHERE proname ~ '^shardfdw_note')}, $_) } 1, 2;
 
 	return join ' ', $c->ask($traces), @tables, ($sharded ? 'sharded' : 'plain'), map { $c->ask('SELECT count(*) FROM pg_prepared_xacts', $_) } 1, 2;
 }
@@ -27,8 +29,12 @@ sub left
 sub make
 {
 	$c->safe_psql('DROP TABLE IF EXISTS t; CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t SELECT i, i FROM generate_series(1, 200) i');
+	$c->safe_psql(q{SELECT shardfdw.shard_table('t', shards => 4)}) if $back;
 	return;
 }
+
+my %call = (0 => q{SELECT shardfdw.shard_table('t', shards => 4, mode => 'online'%s)}, 1 => q{SELECT shardfdw.unshard_table('t', 'online'%s)});
+sub call { my ($wait) = @_; return sprintf $call{$back}, $wait ? '' : ', wait => false'; }
 
 # What has to hold after whatever has happened; by_itself: without recovery.
 sub check
@@ -51,71 +57,77 @@ sub check
 	return;
 }
 
-# Writers are at work at each stage: a key that is noted is there to be followed.
-for my $point (qw(convert_begun convert_noted convert_copied convert_followed convert_locked convert_switched))
+for my $way (0, 1)
 {
-	for my $action (qw(error abort))
+	$back = $way;
+	my $dir = $back ? ' (unshard)' : '';
+	# Writers are at work at each stage: a key that is noted is there to be followed.
+	for my $point (qw(convert_begun convert_noted convert_copied convert_followed convert_locked convert_switched))
 	{
-		make();
-		$c->set_faults("$point=$action");
-		my ($rc, $out, $err) = $c->psql(q{SELECT shardfdw.shard_table('t', shards => 4, mode => 'online')});
-		like($err, $action eq 'error' ? qr/fault at "$point"/ : qr/server closed the connection|terminating connection|could not/, "$point, $action: the job ends");
-		$c->coordinator->poll_query_until('postgres', 'SELECT true') if $action eq 'abort';
-		$c->set_faults('');
-		check("$point, $action", $action eq 'error');
-	}
-}
-
-# the commits of each of its steps: the first that a fault meets
-for my $point (qw(prepare prepared commit committed))
-{
-	make();
-	$c->set_faults("$point=abort");
-	my ($rc, $out, $err) = $c->psql(q{SELECT shardfdw.shard_table('t', shards => 4, mode => 'online')});
-	like($err, qr/server closed the connection|terminating connection|could not/, "$point: the job ends");
-	$c->coordinator->poll_query_until('postgres', 'SELECT true');
-	$c->set_faults('');
-	check($point);
-}
-
-for my $point (qw(convert_noted convert_copied convert_followed))
-{
-	# what happens while it stands still
-	for my $event ('cancel', 'terminate', 'node', 'drop', map { "then $_" } qw(prepared commit committed))
-	{
-		make();
-		my $file = $c->coordinator->data_dir . "/shardfdw_fault_$point";
-		append_to_file($file, '');
-		my ($then) = $event =~ /^then (.*)/;
-		$c->set_faults("$point=wait" . ($then ? ", $then=abort" : '')) unless $then;
-		$c->set_faults("$point=wait") if $then;
-		my $job = $c->safe_psql(q{SELECT shardfdw.shard_table('t', shards => 4, mode => 'online', wait => false)});
-		my $stage = { convert_noted => 'preparing', convert_copied => 'copying', convert_followed => 'catching up' }->{$point};
-		$c->wait_for("SELECT stage = '$stage' AND EXISTS (SELECT FROM pg_trigger WHERE tgname = 'shardfdw_note_truncate') FROM shardfdw.jobs WHERE id = $job");
-		$c->safe_psql('UPDATE t SET v = v WHERE id = 100');
-		$c->safe_psql("SELECT shardfdw.cancel_job($job)") if $event eq 'cancel';
-		$c->safe_psql("SELECT pg_terminate_backend(pid) FROM shardfdw.jobs WHERE id = $job") if $event eq 'terminate';
-		$c->kill9_node(2) if $event eq 'node';
-		$c->safe_psql('DROP TABLE t') if $event eq 'drop';
-		$c->set_faults($then ? "$then=abort" : '');
-		unlink $file;
-		$c->start_node(2) if $event eq 'node';
-		my ($rc, $out, $err) = $c->psql("SELECT shardfdw.wait_job($job)");
-		if ($then)
+		for my $action (qw(error abort))
 		{
-			$c->coordinator->poll_query_until('postgres', 'SELECT true');
-			$c->set_faults('');
-			is($c->ask("SELECT state FROM shardfdw.jobs WHERE id = $job"), 'interrupted', "$point, $event: it died there");
-		}
-		is($out, '', "$point, $event: the job does not end well") if $event =~ /cancel|terminate|drop/;
-		if ($event eq 'drop')
-		{
-			like($err, qr/relation with OID \d+ does not exist/, 'and says why');
 			make();
+			$c->set_faults("$point=$action");
+			my ($rc, $out, $err) = $c->psql(call(1));
+			like($err, $action eq 'error' ? qr/fault at "$point"/ : qr/server closed the connection|terminating connection|could not/, "$point, $action: the job ends");
+			$c->coordinator->poll_query_until('postgres', 'SELECT true') if $action eq 'abort';
+			$c->set_faults('');
+			check("$point, $action$dir", $action eq 'error');
 		}
-		check("$point, $event", $event eq 'cancel');
+	}
+
+	# the commits of each of its steps: the first that a fault meets
+	for my $point (qw(prepare prepared commit committed))
+	{
+		make();
+		$c->set_faults("$point=abort");
+		my ($rc, $out, $err) = $c->psql(call(1));
+		like($err, qr/server closed the connection|terminating connection|could not/, "$point: the job ends");
+		$c->coordinator->poll_query_until('postgres', 'SELECT true');
+		$c->set_faults('');
+		check("$point$dir");
+	}
+
+	for my $point (qw(convert_noted convert_copied convert_followed))
+	{
+		# what happens while it stands still
+		for my $event ('cancel', 'terminate', 'node', 'drop', map { "then $_" } qw(prepared commit committed))
+		{
+			make();
+			my $file = $c->coordinator->data_dir . "/shardfdw_fault_$point";
+			append_to_file($file, '');
+			my ($then) = $event =~ /^then (.*)/;
+			$c->set_faults("$point=wait" . ($then ? ", $then=abort" : '')) unless $then;
+			$c->set_faults("$point=wait") if $then;
+			my $job = $c->safe_psql(call(0));
+			my $stage = { convert_noted => 'preparing', convert_copied => 'copying', convert_followed => 'catching up' }->{$point};
+			$c->wait_for("SELECT stage = '$stage' AND EXISTS (SELECT FROM pg_trigger WHERE tgname = 'shardfdw_note_truncate') FROM shardfdw.jobs WHERE id = $job");
+			$c->safe_psql('UPDATE t SET v = v WHERE id = 100');
+			$c->safe_psql("SELECT shardfdw.cancel_job($job)") if $event eq 'cancel';
+			$c->safe_psql("SELECT pg_terminate_backend(pid) FROM shardfdw.jobs WHERE id = $job") if $event eq 'terminate';
+			$c->kill9_node(2) if $event eq 'node';
+			$c->safe_psql('DROP TABLE t') if $event eq 'drop';
+			$c->set_faults($then ? "$then=abort" : '');
+			unlink $file;
+			$c->start_node(2) if $event eq 'node';
+			my ($rc, $out, $err) = $c->psql("SELECT shardfdw.wait_job($job)");
+			if ($then)
+			{
+				$c->coordinator->poll_query_until('postgres', 'SELECT true');
+				$c->set_faults('');
+				is($c->ask("SELECT state FROM shardfdw.jobs WHERE id = $job"), 'interrupted', "$point, $event: it died there");
+			}
+			is($out, '', "$point, $event: the job does not end well") if $event =~ /cancel|terminate|drop/;
+			if ($event eq 'drop')
+			{
+				like($err, qr/relation with OID \d+ does not exist/, 'and says why');
+				make();
+			}
+			check("$point, $event$dir", $event eq 'cancel');
+		}
 	}
 }
+$back = 0;
 
 # a node dies between the two phases of the last commit: the switch waits for no recovery, so there is none
 make();

@@ -280,6 +280,21 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.replace_by_shards(regclass, name, name[], text[], name[], regclass, text[]) IS
 	'Puts a sharded table in the place of a plain one that check_shardable() has locked, and moves its rows. Returns nothing; raises the node''s error, datatype_mismatch, and insufficient_privilege for code of the table''s owner.';
 
+CREATE FUNCTION shardfdw_internal.check_conversion_mode(relation regclass, mode text, wait boolean) RETURNS void
+	LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF relation IS NULL OR mode IS NULL OR wait IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'relation, mode and wait must not be null';
+	END IF;
+	IF mode NOT IN ('online', 'block') THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('invalid mode "%s"', mode), HINT = 'Valid modes are "online" and "block".';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_conversion_mode(regclass, text, boolean) IS
+	'Checks the arguments that shard_table() and unshard_table() share. Returns nothing; raises null_value_not_allowed and invalid_parameter_value.';
+
 CREATE FUNCTION shardfdw.shard_table(relation regclass, key name DEFAULT NULL, shards integer DEFAULT NULL, nodes name[] DEFAULT NULL,
 									 colocate_with regclass DEFAULT NULL, mode text DEFAULT 'block', wait boolean DEFAULT true) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
@@ -295,12 +310,7 @@ DECLARE
 	bounds text[];
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('shard_table');
-	IF relation IS NULL OR mode IS NULL OR wait IS NULL THEN
-		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'relation, mode and wait must not be null';
-	END IF;
-	IF mode NOT IN ('online', 'block') THEN
-		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('invalid mode "%s"', mode), HINT = 'Valid modes are "online" and "block".';
-	END IF;
+	PERFORM shardfdw_internal.check_conversion_mode(relation, mode, wait);
 	IF mode = 'online' THEN
 		RETURN shardfdw_internal.shard_online(relation, key, shards, nodes, colocate_with, wait);
 	END IF;

@@ -31,8 +31,46 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.foreign_keys_query(text) IS
 	'Writes the query, to be run on a node, for the foreign keys of a table. Returns its text; the query returns name, definition and the qualified name of the table referred to.';
 
-CREATE FUNCTION shardfdw.unshard_table(relation regclass) RETURNS void
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
+-- what only the nodes know of a table: one shard stands for all
+CREATE FUNCTION shardfdw_internal.shard_storage_options(relation regclass) RETURNS text
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT shardfdw_internal.storage_options((q.fields)[1]::text[])
+	FROM shardfdw_internal.shards_of(relation) WITH ORDINALITY s
+	CROSS JOIN LATERAL shardfdw_internal.run_commands(ARRAY[s.node], ARRAY[shardfdw_internal.storage_options_query(s.remote_name)], 'write') q
+	WHERE s.ordinality = 1
+$$;
+COMMENT ON FUNCTION shardfdw_internal.shard_storage_options(regclass) IS
+	'Asks a node for the storage parameters of a shard. Returns them as for SET (...); null for none.';
+
+CREATE FUNCTION shardfdw_internal.shard_foreign_keys(relation regclass) RETURNS TABLE (name name, definition text)
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT (q.fields)[1]::name, (q.fields)[2]
+	FROM shardfdw_internal.shards_of(relation) WITH ORDINALITY s
+	CROSS JOIN LATERAL shardfdw_internal.run_commands(ARRAY[s.node], ARRAY[shardfdw_internal.foreign_keys_query(s.remote_name)], 'write') q
+	WHERE s.ordinality = 1 AND shardfdw_internal.is_reference(to_regclass((q.fields)[3]))
+$$;
+COMMENT ON FUNCTION shardfdw_internal.shard_foreign_keys(regclass) IS
+	'Asks a node for the foreign keys of a shard to reference tables. Returns the name and the definition of each.';
+
+CREATE FUNCTION shardfdw_internal.shard_clustered_index(relation regclass) RETURNS name
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT d.index_name
+	FROM shardfdw_internal.shards_of(relation) WITH ORDINALITY s
+	JOIN pg_class c ON c.oid = s.shard
+	CROSS JOIN LATERAL shardfdw_internal.run_commands(ARRAY[s.node], ARRAY[format('SELECT x.relname FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid '
+			'WHERE i.indrelid = to_regclass(%L) AND i.indisclustered', s.remote_name)], 'write') q
+	JOIN shardfdw_internal.index_definitions(relation) d ON (q.fields)[1]::name = shardfdw.shard_object_name(d.index_name, c.relname,
+		ARRAY(SELECT o.relname FROM pg_inherits i JOIN pg_class o ON o.oid = i.inhrelid WHERE i.inhparent = relation))
+	WHERE s.ordinality = 1
+$$;
+COMMENT ON FUNCTION shardfdw_internal.shard_clustered_index(regclass) IS
+	'Asks a node by which index a shard is clustered. Returns the name of that of the table; null: by none.';
+
+CREATE FUNCTION shardfdw.unshard_table(relation regclass, mode text DEFAULT 'block', wait boolean DEFAULT true) RETURNS bigint
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
 DECLARE
@@ -50,11 +88,15 @@ DECLARE
 	cluster_command text;
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('unshard_table');
+	PERFORM shardfdw_internal.check_conversion_mode(relation, mode, wait);
+	IF mode = 'online' THEN
+		RETURN shardfdw_internal.unshard_online(relation, wait);
+	END IF;
 	IF shardfdw_internal.is_reference(relation) THEN
 		PERFORM shardfdw.unreplicate_table(relation);
-		RETURN;
+		RETURN NULL;
 	END IF;
-	IF relation IS NULL OR NOT shardfdw_internal.is_sharded(relation) THEN
+	IF NOT shardfdw_internal.is_sharded(relation) THEN
 		PERFORM shardfdw_internal.raise_other_kind(relation, 'sharded table');
 	END IF;
 	EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
@@ -67,27 +109,9 @@ BEGIN
 	SELECT array_agg(s.node), array_agg(format('DROP TABLE %s', s.remote_name)), array_agg(s.shard::text)
 	INTO drop_nodes, drop_commands, drop_labels FROM shardfdw_internal.shards_of(relation) s;
 
-	-- storage parameters are on the nodes only; those of one shard stand for all
-	SELECT shardfdw_internal.storage_options((q.fields)[1]::text[]) INTO table_options
-	FROM shardfdw_internal.shards_of(relation) WITH ORDINALITY s,
-		shardfdw_internal.run_commands(ARRAY[s.node], ARRAY[shardfdw_internal.storage_options_query(s.remote_name)], 'write') q
-	WHERE s.ordinality = 1;
-
-	-- and so are foreign keys to reference tables
-	SELECT array_agg(format('ALTER TABLE %s ADD CONSTRAINT %I %s', relation, (q.fields)[1], (q.fields)[2])) INTO foreign_keys
-	FROM shardfdw_internal.shards_of(relation) WITH ORDINALITY s,
-		shardfdw_internal.run_commands(ARRAY[s.node], ARRAY[shardfdw_internal.foreign_keys_query(s.remote_name)], 'write') q
-	WHERE s.ordinality = 1 AND shardfdw_internal.is_reference(to_regclass((q.fields)[3]));
-
-	-- and the mark of CLUSTER
-	SELECT format('ALTER TABLE %s CLUSTER ON %I', relation, d.index_name) INTO cluster_command
-	FROM shardfdw_internal.shards_of(relation) WITH ORDINALITY s
-	JOIN pg_class c ON c.oid = s.shard
-	CROSS JOIN LATERAL shardfdw_internal.run_commands(ARRAY[s.node], ARRAY[format('SELECT x.relname FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid '
-			'WHERE i.indrelid = to_regclass(%L) AND i.indisclustered', s.remote_name)], 'write') q
-	JOIN shardfdw_internal.index_definitions(relation) d ON (q.fields)[1]::name = shardfdw.shard_object_name(d.index_name, c.relname,
-		ARRAY(SELECT o.relname FROM pg_inherits i JOIN pg_class o ON o.oid = i.inhrelid WHERE i.inhparent = relation))
-	WHERE s.ordinality = 1;
+	table_options := shardfdw_internal.shard_storage_options(relation);
+	foreign_keys := ARRAY(SELECT format('ALTER TABLE %s ADD CONSTRAINT %I %s', relation, k.name, k.definition) FROM shardfdw_internal.shard_foreign_keys(relation) k);
+	cluster_command := (SELECT format('ALTER TABLE %s CLUSTER ON %I', relation, x.name) FROM shardfdw_internal.shard_clustered_index(relation) x(name) WHERE x.name IS NOT NULL);
 
 	old_name := format('shardfdw_old_%s', relation::oid);
 	new_table := shardfdw_internal.replace_table(relation, NULL, old_name);
@@ -98,14 +122,15 @@ BEGIN
 	PERFORM shardfdw_internal.drop_replaced_table(relation, new_table);
 	PERFORM shardfdw_internal.run_commands(drop_nodes, drop_commands, 'write', labels => drop_labels);
 
-	FOREACH command IN ARRAY index_commands || commands || coalesce(foreign_keys, '{}') || array_remove(ARRAY[cluster_command], NULL)
+	FOREACH command IN ARRAY index_commands || commands || foreign_keys || array_remove(ARRAY[cluster_command], NULL)
 	LOOP
 		EXECUTE command;
 	END LOOP;
+	RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.unshard_table(regclass) IS
-	'Makes a plain table of a sharded one, rows, keys and indexes included, and drops the shards on their nodes; or of a reference table, and drops its copies. Part of the transaction; raises, before anything changes, what cannot be kept.';
+COMMENT ON FUNCTION shardfdw.unshard_table(regclass, text, boolean) IS
+	'Makes a plain table of a sharded one, rows, keys and indexes included, and drops the shards on their nodes; or of a reference table, and drops its copies. mode: block, part of the transaction, while all others wait; online, by a background process, while others read and write. wait: of online, return when the table is plain. Returns the number of the job, null for block; raises, before anything changes, what cannot be kept.';
 
 CREATE FUNCTION shardfdw.run_on_shards(relation regclass, command text, in_transaction boolean DEFAULT true)
 	RETURNS TABLE (node name, shard regclass, ok boolean, result text)

@@ -21,7 +21,7 @@ AS $$
 	SELECT c.oid::regclass, (substring(c.relname FROM '\d{1,10}$')::bigint % 4294967296)::oid, d.note[1]::bigint, d.note[2]
 	FROM pg_class c CROSS JOIN LATERAL regexp_match(obj_description(c.oid, 'pg_class'), '^job ([0-9]{1,18}) of coordinator ([0-9a-f]+), definition ([0-9a-f]+)$') n(note)
 	CROSS JOIN LATERAL (SELECT ARRAY[n.note[1], n.note[3]] AS note) d
-	WHERE c.relname ~ '^shardfdw_new_[0-9]{1,10}$' AND c.relkind = 'p' AND n.note[2] = ANY (shardfdw_internal.decided_identities())
+	WHERE c.relname ~ '^shardfdw_new_[0-9]{1,10}$' AND c.relkind IN ('p', 'r') AND n.note[2] = ANY (shardfdw_internal.decided_identities())
 $$;
 COMMENT ON FUNCTION shardfdw_internal.conversions() IS
 	'Lists the tables that are to take the place of others, which jobs shard online. Returns each with the OID of the other one, which may be gone, the job''s number, and what conversion_definition() has returned when it began.';
@@ -31,7 +31,7 @@ CREATE FUNCTION shardfdw_internal.identity_columns(relation regclass) RETURNS TA
 AS $$
 	SELECT quote_ident(a.attname), format_type(coalesce(nullif(y.typbasetype, 0), y.oid), -1), format('OPERATOR(%I.%s)', n.nspname, o.oprname)
 	FROM (SELECT i.indexrelid, i.indkey::smallint[] AS columns, i.indclass::oid[] AS classes, i.indnkeyatts FROM pg_index i
-		  WHERE i.indrelid = relation AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+		  WHERE i.indrelid = relation AND i.indisunique AND (i.indisvalid OR shardfdw_internal.is_sharded(relation)) AND i.indpred IS NULL AND i.indexprs IS NULL
 			AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum = ANY ((i.indkey::smallint[])[0:i.indnkeyatts - 1]) AND NOT a.attnotnull)
 		  ORDER BY i.indisprimary DESC, i.indnkeyatts, i.indexrelid LIMIT 1) i
 	CROSS JOIN generate_series(0, i.indnkeyatts - 1) k
@@ -56,6 +56,7 @@ AS $$
 		(SELECT array_agg(ARRAY[d.adnum::text, pg_get_expr(d.adbin, d.adrelid)] ORDER BY d.adnum) FROM pg_attrdef d WHERE d.adrelid = relation),
 		-- xmin: a rewrite (ALTER TYPE ... USING) fires no triggers, nor do writes by way of a parent that has gone again
 		(SELECT array_agg(ARRAY[a.attidentity::text, a.xmin::text] ORDER BY a.attnum) FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum > 0),
+		(SELECT array_agg(ARRAY[s.shard::oid::text, s.node, s.remote_name, s.bounds]) FROM shardfdw_internal.shards_of(relation) s),
 		(SELECT ARRAY[c.relowner::text, c.relname, c.relnamespace::text] FROM pg_class c WHERE c.oid = relation))::text)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.conversion_definition(regclass) IS
@@ -160,12 +161,21 @@ COMMENT ON FUNCTION shardfdw_internal.unnote_conversion(regclass) IS
 CREATE FUNCTION shardfdw_internal.drop_successor(successor regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = on SET lock_timeout = '2s'
 AS $$
+DECLARE
+	notes regclass;
 BEGIN
+	-- of a table that was to be plain, the notes are on the nodes
+	SELECT n.oid INTO notes FROM pg_class s JOIN pg_class n ON n.relnamespace = s.relnamespace AND n.relowner = s.relowner
+	WHERE s.oid = successor AND n.relname = replace(s.relname, 'shardfdw_new_', 'shardfdw_changed_') AND n.relkind = 'p';
+	IF FOUND THEN
+		PERFORM shardfdw_internal.drop_note_functions(notes);
+		EXECUTE format('DROP TABLE %s', notes);
+	END IF;
 	EXECUTE format('DROP TABLE %s', successor);
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.drop_successor(regclass) IS
-	'Removes a table that was to take the place of another one, with its shards. Returns nothing; raises lock_not_available, and the node''s error.';
+	'Removes a table that was to take the place of another one, with its shards, or with what notes changes of the other one''s shards on their nodes. Returns nothing; raises lock_not_available, and the node''s error.';
 
 CREATE FUNCTION shardfdw_internal.own_conversions(relation oid DEFAULT NULL) RETURNS TABLE (successor regclass, job bigint)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -300,6 +310,43 @@ ALTER EVENT TRIGGER shardfdw_refuse_drop_of_successor ENABLE ALWAYS;
 COMMENT ON EVENT TRIGGER shardfdw_refuse_drop_of_successor IS
 	'Keeps what jobs need to recover a table that they were sharding.';
 
+CREATE FUNCTION shardfdw_internal.note_function_commands(note text, notes text, columns text, job bigint, doing text) RETURNS text
+	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT format('CREATE FUNCTION %1$s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %2$L; REVOKE ALL ON FUNCTION %1$s() FROM PUBLIC', note, format($body$
+#variable_conflict use_column
+BEGIN
+	IF TG_OP = 'TRUNCATE' THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_in_use', MESSAGE = pg_catalog.format('table "%%s" cannot be truncated while job %3$s %4$s it', TG_TABLE_NAME),
+			HINT = 'Wait for it (SELECT shardfdw.wait_job(%3$s)) or cancel it (SELECT shardfdw.cancel_job(%3$s)).';
+	END IF;
+	IF TG_OP <> 'INSERT' THEN
+		INSERT INTO %1$s SELECT %2$s FROM shardfdw_old;
+	END IF;
+	IF TG_OP <> 'DELETE' THEN
+		INSERT INTO %1$s SELECT %2$s FROM shardfdw_new;
+	END IF;
+	RETURN NULL;
+END
+$body$, notes, columns, job, doing))
+$$;
+COMMENT ON FUNCTION shardfdw_internal.note_function_commands(text, text, text, bigint, text) IS
+	'Writes the commands that make the function of the triggers that note the keys of changed rows. notes: the table that takes them; columns: of the key; doing: what the job does to the table, as a word. Returns the commands in one text.';
+
+CREATE FUNCTION shardfdw_internal.note_trigger_commands(relation text, note text) RETURNS text
+	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT format('CREATE TRIGGER shardfdw_note_insert AFTER INSERT ON %1$s REFERENCING NEW TABLE AS shardfdw_new FOR EACH STATEMENT EXECUTE FUNCTION %2$s(); '
+		'CREATE TRIGGER shardfdw_note_update AFTER UPDATE ON %1$s REFERENCING OLD TABLE AS shardfdw_old NEW TABLE AS shardfdw_new FOR EACH STATEMENT EXECUTE FUNCTION %2$s(); '
+		'CREATE TRIGGER shardfdw_note_delete AFTER DELETE ON %1$s REFERENCING OLD TABLE AS shardfdw_old FOR EACH STATEMENT EXECUTE FUNCTION %2$s(); '
+		'CREATE TRIGGER shardfdw_note_truncate BEFORE TRUNCATE ON %1$s FOR EACH STATEMENT EXECUTE FUNCTION %2$s(); '
+		-- in sessions that play a replica, too
+		'ALTER TABLE %1$s ENABLE ALWAYS TRIGGER shardfdw_note_insert, ENABLE ALWAYS TRIGGER shardfdw_note_update, ENABLE ALWAYS TRIGGER shardfdw_note_delete, ENABLE ALWAYS TRIGGER shardfdw_note_truncate',
+		relation, note)
+$$;
+COMMENT ON FUNCTION shardfdw_internal.note_trigger_commands(text, text) IS
+	'Writes the commands that make the triggers of a table which note the keys of changed rows by a function. Returns the commands in one text.';
+
 CREATE FUNCTION shardfdw_internal.begin_conversion(relation regclass, plan jsonb, id bigint) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
 AS $$
@@ -343,23 +390,7 @@ BEGIN
 	-- a crash may empty it: it ends the job, too
 	EXECUTE format('CREATE UNLOGGED TABLE %s AS SELECT %s FROM ONLY %s WITH NO DATA', changed, columns, relation);
 	EXECUTE shardfdw_internal.revoke_command(changed);
-	EXECUTE format($create$CREATE FUNCTION %1$s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %2$L$create$, note, format($body$
-#variable_conflict use_column
-BEGIN
-	IF TG_OP = 'TRUNCATE' THEN
-		RAISE EXCEPTION USING ERRCODE = 'object_in_use', MESSAGE = pg_catalog.format('table "%%s" cannot be truncated while job %3$s shards it', TG_TABLE_NAME),
-			HINT = 'Wait for it (SELECT shardfdw.wait_job(%3$s)) or cancel it (SELECT shardfdw.cancel_job(%3$s)).';
-	END IF;
-	IF TG_OP <> 'INSERT' THEN
-		INSERT INTO %1$s SELECT %2$s FROM shardfdw_old;
-	END IF;
-	IF TG_OP <> 'DELETE' THEN
-		INSERT INTO %1$s SELECT %2$s FROM shardfdw_new;
-	END IF;
-	RETURN NULL;
-END
-$body$, changed, columns, id));
-	EXECUTE format('REVOKE ALL ON FUNCTION %s() FROM PUBLIC', note);
+	EXECUTE shardfdw_internal.note_function_commands(note, changed, columns, id, 'shards');
 	EXECUTE format('COMMENT ON TABLE %s IS %L', successor, format('job %s of coordinator %s, definition %s', id,
 				   (SELECT i.identity FROM shardfdw.coordinator_identity() i), shardfdw_internal.conversion_definition(relation)));
 END
@@ -402,13 +433,7 @@ BEGIN
 	-- waits for all that have written without the triggers
 	PERFORM shardfdw_internal.lock_for_conversion(relation, 'SHARE ROW EXCLUSIVE');
 	PERFORM shardfdw_internal.check_conversion_unchanged(relation);
-	EXECUTE format('CREATE TRIGGER shardfdw_note_insert AFTER INSERT ON %s REFERENCING NEW TABLE AS shardfdw_new FOR EACH STATEMENT EXECUTE FUNCTION %s()', relation, note);
-	EXECUTE format('CREATE TRIGGER shardfdw_note_update AFTER UPDATE ON %s REFERENCING OLD TABLE AS shardfdw_old NEW TABLE AS shardfdw_new FOR EACH STATEMENT EXECUTE FUNCTION %s()', relation, note);
-	EXECUTE format('CREATE TRIGGER shardfdw_note_delete AFTER DELETE ON %s REFERENCING OLD TABLE AS shardfdw_old FOR EACH STATEMENT EXECUTE FUNCTION %s()', relation, note);
-	EXECUTE format('CREATE TRIGGER shardfdw_note_truncate BEFORE TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION %s()', relation, note);
-	-- in sessions that play a replica, too
-	EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER shardfdw_note_insert, ENABLE ALWAYS TRIGGER shardfdw_note_update, '
-				   'ENABLE ALWAYS TRIGGER shardfdw_note_delete, ENABLE ALWAYS TRIGGER shardfdw_note_truncate', relation);
+	EXECUTE shardfdw_internal.note_trigger_commands(relation::text, note);
 	RETURN 0;
 END
 $$;

@@ -1,21 +1,21 @@
 /*
  * conversion.c
- *	  Shards a plain table that others read and write meanwhile.
+ *	  Shards a plain table that others read and write meanwhile, or makes a sharded one plain.
  *
- *	 shards, empty --> triggers that note changed keys --> copy --> noted keys again -->
+ *	 successor, empty --> triggers that note changed keys --> copy --> noted keys again -->
  *	   lock --> the last of them --> switch --> unlock
  *
- * The triggers are there before the copy's snapshot is taken.  From then on, a row of the shards is what it is
- * in the table, or its key is noted.  To follow is to take noted keys, and to give the shards
- * what the table has of these, all in one transaction with one snapshot; what a key went
+ * The triggers are there before the copy's snapshot is taken.  From then on, a row of the successor is what it is
+ * in the table, or its key is noted.  To follow is to take noted keys, and to give the successor
+ * what the table has of these, all in one transaction with one snapshot of each server; what a key went
  * through meanwhile does not matter, nor in which order.  When the table is locked and no
  * key is noted, both have the same rows.
  *
- * The lock lasts over the transaction of the last keys, and that of the switch, which is local: whoever comes
- * after it finds on the nodes what had been committed before it, and not a commit in two phases that is half done.
+ * The lock lasts over the transaction of the last keys, and that of the switch: whoever comes after it finds
+ * on the nodes what had been committed before it, and not a commit in two phases that is half done.
  *
- * The steps are SQL functions of the extension (49_shard_online.sql); this is their order, their
- * transactions, and what is tried again.
+ * The steps are SQL functions of the extension (49_shard_online.sql, 49_unshard_online.sql); this is their
+ * order, their transactions, and what is tried again.
  */
 #include "postgres.h"
 
@@ -44,7 +44,7 @@
 #define LOCK_MS 100				/* how long others wait behind an attempt to lock the table */
 #define MIN_PAUSE_MS 200		/* between attempts, doubled each time */
 #define MAX_PAUSE_MS 5000
-#define NEAR_KEYS 200			/* the shards are near when so few notes were left; fewer than are taken at once */
+#define NEAR_KEYS 200			/* the successor is near when so few notes were left; fewer than are taken at once */
 
 PG_FUNCTION_INFO_V1(shardfdw_start_conversion);
 
@@ -54,6 +54,7 @@ struct ShardConversion
 	int64		id;
 	Oid			userid;
 	Oid			relid;
+	bool		back;				/* a sharded table becomes plain */
 	const char *plan;			/* for the SQL functions: jsonb */
 	LockRelId	lock;			/* on the table, of the session, where relId is valid */
 	bool		begun;			/* something of it may be there */
@@ -68,7 +69,8 @@ shard_conversion_make(const ShardJobArgs *args)
 
 	conversion->cxt = CurrentMemoryContext;
 	conversion->userid = args->userid;
-	conversion->relid = args->plain;
+	conversion->relid = args->converted;
+	conversion->back = args->back;
 	conversion->progress.lag_bytes = -1;
 	return conversion;
 }
@@ -87,11 +89,17 @@ set_timeout(const char *name, int ms)
 	(void) set_config_option(name, psprintf("%d", ms), PGC_SUSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
 }
 
-/* Calls a function of a step in the current transaction.  Returns the number that it returns. */
-static int64
-call(const ShardConversion *conversion, const char *function)
+static const char *
+kind_of(const ShardConversion *conversion)
 {
-	char	   *value = shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".%s(%u, %s)", function, conversion->relid,
+	return conversion->back ? "unsharding" : "conversion";
+}
+
+/* Does a step in the current transaction.  Returns the number that its function returns. */
+static int64
+call(const ShardConversion *conversion, const char *step)
+{
+	char	   *value = shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".%s_%s(%u, %s)", step, kind_of(conversion), conversion->relid,
 												  quote_literal_cstr(conversion->plan)));
 
 	return value ? DatumGetInt64(DirectFunctionCall1(int8in, CStringGetDatum(value))) : 0;
@@ -100,7 +108,7 @@ call(const ShardConversion *conversion, const char *function)
 typedef struct LockAttempt
 {
 	const ShardConversion *conversion;
-	const char *function;
+	const char *step;
 } LockAttempt;
 
 static void
@@ -111,7 +119,7 @@ call_with_timeout(void *arg)
 	set_timeout("lock_timeout", LOCK_MS);
 	/* autovacuum gives way to who has waited so long */
 	set_timeout("deadlock_timeout", LOCK_MS / 5);
-	(void) call(attempt->conversion, attempt->function);
+	(void) call(attempt->conversion, attempt->step);
 }
 
 /*
@@ -134,9 +142,9 @@ commit_on_nodes(const ShardConversion *conversion)
 
 /* Runs a step in a transaction, which stays open, until its locks are given.  before: called before each attempt, if given. */
 static void
-insist(ShardConversion *conversion, const char *function, const char *waits_for, void (*before) (ShardConversion *))
+insist(ShardConversion *conversion, const char *step, const char *waits_for, void (*before) (ShardConversion *))
 {
-	LockAttempt attempt = {conversion, function};
+	LockAttempt attempt = {conversion, step};
 	int			pause_ms = MIN_PAUSE_MS;
 
 	for (;;)
@@ -173,7 +181,7 @@ begin_job(ShardConversion *conversion, const ShardJobArgs *args)
 {
 	const char *name;
 	char	   *plan;
-	ShardJobRow row = {.kind = "shard", .ntables = 1, .online = true};
+	ShardJobRow row = {.kind = conversion->back ? "unshard" : "shard", .ntables = 1, .online = true};
 	MemoryContext oldcxt;
 
 	shard_move_begin(conversion->userid);
@@ -198,19 +206,19 @@ begin_job(ShardConversion *conversion, const ShardJobArgs *args)
 	take_turns(conversion);
 }
 
-/* Makes the shards, and has changes of the table noted. */
+/* Makes the successor, and has changes of the table noted. */
 static void
 prepare(ShardConversion *conversion)
 {
 	enter_stage(conversion, "preparing");
 	conversion->begun = true;
 	shard_move_begin(conversion->userid);
-	(void) shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".begin_conversion(%u, %s, " INT64_FORMAT ")", conversion->relid,
+	(void) shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".begin_%s(%u, %s, " INT64_FORMAT ")", kind_of(conversion), conversion->relid,
 									 quote_literal_cstr(conversion->plan), conversion->id));
 	commit_on_nodes(conversion);
 	SHARD_FAULT_POINT("convert_begun");
-	insist(conversion, "note_conversion", "transactions that have written to the table", NULL);
-	shard_move_commit();
+	insist(conversion, "note", "transactions that have written to the table", NULL);
+	commit_on_nodes(conversion);
 	SHARD_FAULT_POINT("convert_noted");
 }
 
@@ -219,7 +227,7 @@ copy(ShardConversion *conversion)
 {
 	enter_stage(conversion, "copying");
 	shard_move_begin(conversion->userid);
-	conversion->progress.nrows = call(conversion, "copy_conversion");
+	conversion->progress.nrows = call(conversion, "copy");
 	commit_on_nodes(conversion);
 	shard_job_set_progress(conversion->id, &conversion->progress);
 	SHARD_FAULT_POINT("convert_copied");
@@ -234,14 +242,14 @@ follow(ShardConversion *conversion)
 	shard_move_begin(conversion->userid);
 	/* before anything takes a snapshot: noted keys and rows have to be of one */
 	XactIsoLevel = XACT_REPEATABLE_READ;
-	nkeys = call(conversion, "follow_conversion");
+	nkeys = call(conversion, "follow");
 	commit_on_nodes(conversion);
 	conversion->progress.nchanges += nkeys;
 	SHARD_FAULT_POINT("convert_followed");
 	return nkeys;
 }
 
-/* Follows the table until the shards are near. */
+/* Follows the table until the successor is near. */
 static void
 catch_up(ShardConversion *conversion)
 {
@@ -268,13 +276,13 @@ unlock(ShardConversion *conversion)
 }
 
 /*
- * Puts the shards in the table's place.  False when a lock was not given in time, on what stands beside the table:
+ * Puts the successor in the table's place.  False when a lock was not given in time, on what stands beside the table:
  * then the table is unlocked, too.
  */
 static bool
 try_switch(ShardConversion *conversion)
 {
-	LockAttempt attempt = {conversion, "switch_conversion"};
+	LockAttempt attempt = {conversion, "switch"};
 
 	if (!shard_move_try_step(conversion->userid, call_with_timeout, &attempt))
 	{
@@ -295,7 +303,7 @@ lock_and_switch(ShardConversion *conversion)
 	enter_stage(conversion, "switching");
 	for (;;)
 	{
-		insist(conversion, "lock_conversion", "transactions that use the table", catch_up);
+		insist(conversion, "lock", "transactions that use the table", catch_up);
 		locked_at = GetCurrentTimestamp();
 		lock_for_session(conversion);
 		shard_move_commit();
@@ -370,11 +378,13 @@ shard_conversion_end_failed(ShardConversion *conversion, ErrorData *error)
 Datum
 shardfdw_start_conversion(PG_FUNCTION_ARGS)
 {
-	ShardJobArgs args = {.plain = PG_GETARG_OID(0), .online = true};
+	ShardJobArgs args = {.converted = PG_GETARG_OID(0), .online = true};
+	char		relkind = get_rel_relkind(args.converted);
 
-	if (get_rel_relkind(args.plain) != RELKIND_RELATION)
+	if (relkind != RELKIND_RELATION && relkind != RELKIND_PARTITIONED_TABLE)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("relation %u is not a plain table", args.plain)));
+				 errmsg("relation %u is not a table", args.converted)));
+	args.back = relkind == RELKIND_PARTITIONED_TABLE;
 	PG_RETURN_INT64(shard_job_start(&args, TextDatumGetCString(PG_GETARG_DATUM(1))));
 }

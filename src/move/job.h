@@ -18,7 +18,8 @@ typedef struct ShardJobArgs
 	dsm_handle	link;			/* a ShardJobLink, as long as the caller waits for the number */
 	Oid			database;
 	Oid			userid;
-	Oid			plain;			/* the table that is to be sharded; else there are shards */
+	Oid			converted;		/* a table that is to be sharded, or made plain; else there are shards */
+	bool		back;			/* it is to be made plain */
 	int			nshards;
 	Oid			shards[SHARD_MOVE_MAX_SHARDS];
 	Oid			target;

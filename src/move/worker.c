@@ -312,7 +312,7 @@ shard_mover_main(Datum arg)
 	BackgroundWorkerInitializeConnectionByOid(args.database, InvalidOid, 0);
 	shard_worker_settings_apply();
 	MemoryContextSwitchTo(AllocSetContextCreate(TopMemoryContext, "shardfdw job", ALLOCSET_DEFAULT_SIZES));
-	if (OidIsValid(args.plain))
+	if (OidIsValid(args.converted))
 		run_to_end(NULL, shard_conversion_make(&args), &args);
 	else
 		run_to_end(make_move(&args), NULL, &args);

@@ -1,0 +1,316 @@
+-- A sharded table becomes a plain one while others read and write it: the steps of the job that 49_shard_online.sql does not have already.
+--
+-- The keys of changed rows are noted by the nodes, each in the transaction of the change: beside every shard stands a
+-- shard of shardfdw_changed_*, a table that is sharded as the other one, and a function of triggers. Here one trigger refuses TRUNCATE.
+
+CREATE FUNCTION shardfdw_internal.check_unsharding(relation regclass) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	refusal CONSTANT text := format('cannot unshard table "%s" online', (SELECT relname FROM pg_class WHERE oid = relation));
+	other_mode CONSTANT text := 'Leave the mode out: others wait, then, until all rows are here.';
+	r record;
+BEGIN
+	IF shardfdw_internal.is_reference(relation) THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it is a reference table', DETAIL = 'Its rows are here already, so nobody waits.', HINT = 'Leave the mode out.';
+	END IF;
+	IF relation IS NULL OR NOT shardfdw_internal.is_sharded(relation) THEN
+		PERFORM shardfdw_internal.raise_other_kind(relation, 'sharded table');
+	END IF;
+	PERFORM shardfdw_internal.check_replaceable(relation, 'unshard');
+	PERFORM shardfdw_internal.check_conversion_owner(relation);
+	SELECT i.inhrelid::regclass AS name INTO r FROM pg_inherits i WHERE i.inhparent = relation AND i.inhrelid NOT IN (SELECT s.shard FROM shardfdw_internal.shards_of(relation) s) LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('%s because its partition %s is no shard', refusal, r.name), HINT = other_mode;
+	END IF;
+	IF NOT EXISTS (SELECT FROM shardfdw_internal.identity_columns(relation)) THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it has no primary key',
+			DETAIL = 'Rows that change meanwhile are known by it; a unique key of columns that are not null does as well.', HINT = other_mode;
+	END IF;
+	IF row_security_active(relation) THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because of its row security, which holds for its owner, too',
+			HINT = format('ALTER TABLE %s NO FORCE ROW LEVEL SECURITY changes that.', relation);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_unsharding(regclass) IS
+	'Checks that a sharded table can become a plain one while others use it. Returns nothing; raises what is in the way.';
+
+CREATE FUNCTION shardfdw_internal.note_function_of(notes text) RETURNS text
+	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT format('%I.%I', x.parts[1], regexp_replace(x.parts[2], '^shardfdw_changed_', 'shardfdw_note_')) FROM parse_ident(notes) x(parts)
+$$;
+COMMENT ON FUNCTION shardfdw_internal.note_function_of(text) IS
+	'Names the function on a node that notes changes of a shard there. notes: the table that takes them. Returns the qualified name.';
+
+CREATE FUNCTION shardfdw_internal.noted_shards(relation oid)
+	RETURNS TABLE (node name, shard regclass, remote_name text, notes text, note_function text)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- shards_of() lists both by name, and both have names with the same numbers
+	SELECT s.node, s.shard, s.remote_name, n.remote_name, shardfdw_internal.note_function_of(n.remote_name)
+	FROM (SELECT s.*, row_number() OVER () AS number FROM shardfdw_internal.shards_of(relation) s) s
+	JOIN (SELECT s.*, row_number() OVER () AS number FROM shardfdw_internal.shards_of(to_regclass(shardfdw_internal.conversion_name(relation, 'changed'))) s) n USING (number)
+$$;
+COMMENT ON FUNCTION shardfdw_internal.noted_shards(oid) IS
+	'Lists the shards of a table that is unsharded online. Returns for each its node, itself, its name there, that of the table of its changed keys, and that of the function that notes them.';
+
+CREATE FUNCTION shardfdw_internal.run_on_noted_shards(relation oid, command_format text) RETURNS void
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT count(q) FROM (SELECT array_agg(s.node) AS nodes, array_agg(format(command_format, s.remote_name, s.notes, s.note_function)) AS commands, array_agg(s.shard::text) AS labels
+		  FROM shardfdw_internal.noted_shards(relation) s) x
+	CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'write', labels => x.labels) q
+$$;
+COMMENT ON FUNCTION shardfdw_internal.run_on_noted_shards(oid, text) IS
+	'Runs a command for every shard of a table that is unsharded online: a format whose arguments are the names of shard, table of notes and function. Part of this transaction. Returns nothing; raises the node''s error.';
+
+CREATE FUNCTION shardfdw_internal.drop_note_functions(notes regclass) RETURNS void
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- their triggers go with them; others wait behind the lock for that
+	SELECT count(q) FROM (SELECT array_agg(s.node) AS nodes, array_agg(s.shard::text) AS labels,
+			array_agg(format('SET LOCAL lock_timeout = ''2s''; DROP FUNCTION IF EXISTS %s() CASCADE', shardfdw_internal.note_function_of(s.remote_name))) AS commands
+		  FROM shardfdw_internal.shards_of(notes) s) x
+	CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'write', labels => x.labels) q
+$$;
+COMMENT ON FUNCTION shardfdw_internal.drop_note_functions(regclass) IS
+	'Removes what notes changes of shards on their nodes. notes: the table of changed keys. Part of this transaction. Returns nothing; raises the node''s error.';
+
+CREATE FUNCTION shardfdw_internal.key_column_definitions(relation regclass) RETURNS text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT string_agg(concat_ws(' ', i.name, format_type(a.atttypid, a.atttypmod),
+		(SELECT format('COLLATE %I.%I', n.nspname, c.collname) FROM pg_collation c JOIN pg_namespace n ON n.oid = c.collnamespace WHERE c.oid = a.attcollation)), ', ' ORDER BY i.number)
+	FROM shardfdw_internal.identity_columns(relation) WITH ORDINALITY i(name, type, equals, number)
+	JOIN pg_attribute a ON a.attrelid = relation AND quote_ident(a.attname) = i.name
+$$;
+COMMENT ON FUNCTION shardfdw_internal.key_column_definitions(regclass) IS
+	'Writes the definitions of the columns by which rows of a table are told apart. Returns them, with commas between.';
+
+CREATE FUNCTION shardfdw_internal.begin_unsharding(relation regclass, plan jsonb, id bigint) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
+AS $$
+DECLARE
+	successor text;
+	changed text;
+	columns text;
+	table_options text;
+	shards record;
+BEGIN
+	-- of a job whose process has died: none is at work, since this one has the table's turn
+	PERFORM shardfdw_internal.undo_conversions(relation);
+	-- its definition stays what it is until all is made
+	PERFORM shardfdw_internal.lock_for_conversion(relation, 'ACCESS SHARE');
+	PERFORM shardfdw_internal.check_unsharding(relation);
+	PERFORM shardfdw_internal.check_owner_code(relation, 'unshard');
+	successor := shardfdw_internal.conversion_name(relation, 'new');
+	changed := shardfdw_internal.conversion_name(relation, 'changed');
+	columns := (SELECT string_agg(i.name, ', ') FROM shardfdw_internal.identity_columns(relation) i);
+
+	PERFORM shardfdw_internal.make_successor(relation, successor, NULL);
+	EXECUTE shardfdw_internal.revoke_command(successor);
+	table_options := shardfdw_internal.shard_storage_options(relation);
+	IF table_options IS NOT NULL THEN
+		EXECUTE format('ALTER TABLE %s SET (%s)', successor, table_options);
+	END IF;
+
+	EXECUTE format('CREATE TABLE %s (%s) PARTITION BY %s', changed, shardfdw_internal.key_column_definitions(relation), pg_get_partkeydef(relation));
+	EXECUTE shardfdw_internal.revoke_command(changed);
+	SELECT array_agg(s.bounds) AS bounds, array_agg(s.node) AS nodes INTO shards FROM shardfdw_internal.shards_of(relation) s;
+	PERFORM shardfdw_internal.make_shards(changed::regclass, shardfdw_internal.shard_names((SELECT c.relname FROM pg_class c WHERE c.oid = changed::regclass), cardinality(shards.nodes)), shards.bounds, shards.nodes);
+
+	-- rows are looked for there by what was noted
+	PERFORM shardfdw_internal.run_on_noted_shards(relation, format('CREATE INDEX ON %%2$s (%s)', replace(columns, '%', '%%')));
+	EXECUTE shardfdw_internal.note_function_commands(shardfdw_internal.conversion_name(relation, 'note'), changed, columns, id, 'unshards');
+	PERFORM count(q) FROM (SELECT array_agg(s.node) AS nodes, array_agg(s.shard::text) AS labels,
+			array_agg(shardfdw_internal.note_function_commands(s.note_function, s.notes, columns, id, 'unshards')) AS commands
+		  FROM shardfdw_internal.noted_shards(relation) s) x
+	CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'write', labels => x.labels) q;
+	EXECUTE format('COMMENT ON TABLE %s IS %L', successor, format('job %s of coordinator %s, definition %s', id,
+				   (SELECT i.identity FROM shardfdw.coordinator_identity() i), shardfdw_internal.conversion_definition(relation)));
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.begin_unsharding(regclass, jsonb, bigint) IS
+	'First step of unshard_table() online: makes the plain table, empty, and on the nodes what notes changed keys. id: of the job. Returns nothing; raises what is in the way.';
+
+CREATE FUNCTION shardfdw_internal.lock_unsharding(relation regclass, plan jsonb) RETURNS bigint
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM shardfdw_internal.lock_conversion(relation, plan);
+	-- waits for what is still prepared there: whatever this table's writers have done is committed then
+	PERFORM shardfdw_internal.run_on_noted_shards(relation, 'SET LOCAL lock_timeout = ''100ms''; LOCK TABLE %1$s IN SHARE ROW EXCLUSIVE MODE');
+	RETURN 0;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.lock_unsharding(regclass, jsonb) IS
+	'Step of unshard_table() online: keeps all others from the table and its shards until the transaction ends. Returns 0; raises lock_not_available.';
+
+CREATE FUNCTION shardfdw_internal.note_unsharding(relation regclass, plan jsonb) RETURNS bigint
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
+AS $$
+DECLARE
+	note CONSTANT text := shardfdw_internal.conversion_name(relation, 'note');
+BEGIN
+	-- waits for all that have written without the triggers, here and then on the nodes
+	PERFORM shardfdw_internal.lock_for_conversion(relation, 'SHARE ROW EXCLUSIVE');
+	PERFORM shardfdw_internal.check_conversion_unchanged(relation);
+	EXECUTE format('CREATE TRIGGER shardfdw_note_truncate BEFORE TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION %s()', relation, note);
+	EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER shardfdw_note_truncate', relation);
+	PERFORM shardfdw_internal.run_on_noted_shards(relation, 'SET LOCAL lock_timeout = ''100ms''; ' || shardfdw_internal.note_trigger_commands('%1$s', '%3$s'));
+	RETURN 0;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.note_unsharding(regclass, jsonb) IS
+	'Second step of unshard_table() online: from its commit on, every change of a shard notes the keys of its rows on the node. Returns 0; raises lock_not_available.';
+
+CREATE FUNCTION shardfdw_internal.check_unsharding_noted(relation regclass) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF EXISTS (SELECT FROM (SELECT array_agg(s.node) AS nodes, array_agg(s.shard::text) AS labels,
+				array_agg(format('SELECT count(*) FROM pg_catalog.pg_trigger g WHERE g.tgrelid = pg_catalog.to_regclass(%L) AND g.tgenabled = ''A'' AND g.tgfoid = pg_catalog.to_regproc(%L)', s.remote_name, s.note_function)) AS commands
+			  FROM shardfdw_internal.noted_shards(relation) s) x
+			CROSS JOIN LATERAL shardfdw_internal.run_commands(x.nodes, x.commands, 'write', labels => x.labels) q WHERE (q.fields)[1] <> '4') THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('triggers of shards of table "%s" have been dropped or disabled while it was unsharded', (SELECT relname FROM pg_class WHERE oid = relation)),
+			DETAIL = 'Changes that they were to note may be lost.', HINT = 'Start again.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_unsharding_noted(regclass) IS
+	'Checks that what notes changes on the nodes is there, of a table that is unsharded online. Returns nothing; raises object_not_in_prerequisite_state, and the node''s error.';
+
+CREATE FUNCTION shardfdw_internal.successor_index_commands(relation regclass, successor regclass) RETURNS TABLE (make text, rename text)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT CASE WHEN i.constraint_def IS NOT NULL THEN format('ALTER TABLE %s ADD CONSTRAINT %I %s', successor, x.name, i.constraint_def)
+			ELSE format('CREATE %sINDEX %I ON %s USING %s', CASE WHEN i.is_unique THEN 'UNIQUE ' ELSE '' END, x.name, successor, i.using_clause) END,
+		format('ALTER INDEX %I.%I RENAME TO %I', n.nspname, x.name, i.index_name)
+	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+	CROSS JOIN LATERAL shardfdw_internal.index_definitions(relation) WITH ORDINALITY i(index_name, is_unique, constraint_def, using_clause, description, number)
+	CROSS JOIN LATERAL (SELECT format('shardfdw_new_%s_%s', relation::oid, i.number)) x(name)
+	WHERE c.oid = successor
+$$;
+COMMENT ON FUNCTION shardfdw_internal.successor_index_commands(regclass, regclass) IS
+	'Writes the commands that make the keys and indexes of a table on the one that is to take its place, primary key first, and those that give them their names when the old ones are gone. Returns both for each.';
+
+CREATE FUNCTION shardfdw_internal.copy_unsharding(relation regclass, plan jsonb) RETURNS bigint
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
+AS $$
+DECLARE
+	successor CONSTANT text := shardfdw_internal.conversion_name(relation, 'new');
+	column_list CONSTANT text := shardfdw_internal.insertable_columns(relation);
+	copied bigint;
+	command text;
+BEGIN
+	PERFORM shardfdw_internal.lock_for_conversion(relation, 'ACCESS SHARE');
+	PERFORM shardfdw_internal.check_conversion_unchanged(relation);
+	PERFORM shardfdw_internal.check_owner_code(relation, 'unshard');
+	EXECUTE format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM %s', successor, column_list, column_list, relation);
+	GET DIAGNOSTICS copied = ROW_COUNT;
+	FOR command IN SELECT x.make FROM shardfdw_internal.successor_index_commands(relation, successor::regclass) x
+		UNION ALL SELECT format('ALTER TABLE %s ADD CONSTRAINT %I %s', successor, k.name, k.definition) FROM shardfdw_internal.shard_foreign_keys(relation) k
+	LOOP
+		EXECUTE command;
+	END LOOP;
+	RETURN copied;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.copy_unsharding(regclass, jsonb) IS
+	'Third step of unshard_table() online: copies the rows from the shards, and makes keys and indexes over them. Returns the number of rows; raises the node''s error.';
+
+CREATE FUNCTION shardfdw_internal.follow_unsharding(relation regclass, plan jsonb) RETURNS bigint
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off
+	-- keys are written as text, and read again
+	SET datestyle = 'ISO' SET intervalstyle = 'postgres' SET timezone = 'UTC' SET extra_float_digits = 3 SET lc_monetary = 'C' SET bytea_output = 'hex'
+AS $$
+DECLARE
+	successor CONSTANT text := shardfdw_internal.conversion_name(relation, 'new');
+	column_list CONSTANT text := shardfdw_internal.insertable_columns(relation);
+	noted bigint;
+	places text;
+	condition text;
+BEGIN
+	PERFORM shardfdw_internal.lock_for_conversion(relation, 'ACCESS SHARE');
+	PERFORM shardfdw_internal.check_owner_code(relation, 'unshard');
+	EXECUTE shardfdw_internal.changed_rows_query(relation) INTO noted, places, condition;
+	IF noted > 0 THEN
+		-- a key has its rows and its notes on one node, so in one snapshot; places are those of several tables here
+		EXECUTE format('DELETE FROM %s WHERE %s', successor, condition);
+		EXECUTE format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM %s WHERE %s', successor, column_list, column_list, relation, condition);
+		EXECUTE format('DELETE FROM %s WHERE %s', shardfdw_internal.conversion_name(relation, 'changed'), condition);
+	END IF;
+	RETURN noted;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.follow_unsharding(regclass, jsonb) IS
+	'Step of unshard_table() online: takes some keys that were noted, and gives the plain table what the shards have of these. All it reads of a node has to be of one snapshot. Returns how many notes were taken at least; raises the node''s error.';
+
+CREATE FUNCTION shardfdw_internal.switch_unsharding(relation regclass, plan jsonb) RETURNS bigint
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
+AS $$
+DECLARE
+	successor CONSTANT regclass := shardfdw_internal.conversion_name(relation, 'new')::regclass;
+	changed CONSTANT text := shardfdw_internal.conversion_name(relation, 'changed');
+	note CONSTANT text := shardfdw_internal.conversion_name(relation, 'note');
+	table_name CONSTANT name := (SELECT c.relname FROM pg_class c WHERE c.oid = relation);
+	is_changed boolean;
+	clustered_by name;
+	commands text[];
+	command text;
+BEGIN
+	PERFORM shardfdw_internal.lock_unsharding(relation, plan);
+	PERFORM shardfdw_internal.check_conversion_unchanged(relation);
+	PERFORM shardfdw_internal.check_unsharding_noted(relation);
+	EXECUTE format('SELECT EXISTS (SELECT FROM %s)', changed) INTO is_changed;
+	IF is_changed THEN
+		RAISE EXCEPTION 'changes of table "%" have not been followed', table_name;
+	END IF;
+	clustered_by := shardfdw_internal.shard_clustered_index(relation);
+	PERFORM shardfdw_internal.run_on_noted_shards(relation, 'DROP TABLE %1$s, %2$s; DROP FUNCTION %3$s()');
+	EXECUTE format('DROP TRIGGER shardfdw_note_truncate ON %s', relation);
+	EXECUTE format('DROP FUNCTION %s()', note);
+	EXECUTE format('DROP TABLE %s', changed);
+	PERFORM shardfdw_internal.check_replaceable(relation, 'unshard');
+
+	-- everything about the old table is written down before it loses its name
+	commands := ARRAY(SELECT x.rename FROM shardfdw_internal.successor_index_commands(relation, successor) x)
+		|| ARRAY(SELECT * FROM shardfdw_internal.parent_index_commands(relation, false) c WHERE c !~ '^(ALTER TABLE|CREATE) ')
+		|| ARRAY(SELECT * FROM shardfdw_internal.successor_commands(relation))
+		|| ARRAY(SELECT format('ALTER TABLE %s CLUSTER ON %I', relation, clustered_by) WHERE clustered_by IS NOT NULL);
+	EXECUTE format('COMMENT ON TABLE %s IS NULL', successor);
+	EXECUTE format('ALTER TABLE %s RENAME TO %I', relation, format('shardfdw_old_%s', relation::oid));
+	EXECUTE format('ALTER TABLE %s RENAME TO %I', successor, table_name);
+	PERFORM shardfdw_internal.take_sequences(relation, successor);
+	PERFORM shardfdw_internal.drop_replaced_table(relation, successor);
+	FOREACH command IN ARRAY commands
+	LOOP
+		EXECUTE command;
+	END LOOP;
+	RETURN 0;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.switch_unsharding(regclass, jsonb) IS
+	'Last step of unshard_table() online, when the plain table has all that the shards have, and others are kept from these: puts it in their place. Returns 0; raises what has come in the way, and the node''s error.';
+
+CREATE FUNCTION shardfdw_internal.unshard_online(relation regclass, wait boolean) RETURNS bigint
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET row_security = off
+AS $$
+DECLARE
+	id bigint;
+BEGIN
+	IF wait THEN
+		PERFORM shardfdw_internal.check_wait('unshard_table', NULL, 'block');
+	END IF;
+	PERFORM shardfdw_internal.check_unsharding(relation);
+	id := shardfdw_internal.start_conversion(relation, jsonb_build_object('nodes', (SELECT jsonb_agg(DISTINCT s.node) FROM shardfdw_internal.shards_of(relation) s))::text);
+	IF wait THEN
+		PERFORM shardfdw_internal.await_job(id);
+	END IF;
+	RETURN id;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.unshard_online(regclass, boolean) IS
+	'Does what unshard_table() does online. Returns the number of the job; raises what is in the way, and the error that has ended the job.';
