@@ -106,13 +106,17 @@ sub script
 my %calls = (
 	'add_node' => q{shardfdw.add_node('node9', '127.0.0.1', 1, options => '{"connect_timeout": "2"}')},
 	'adopt_restored' => undef, 'send_reference_write' => undef, 'follow_aggregates' => undef, 'drop_copies' => undef,
-	'shardfdw_handler' => undef, 'change_nodes' => undef, 'check_loaded' => undef,
+	'shardfdw_handler' => undef, 'change_nodes' => undef, 'check_loaded' => undef, 'refuse_change_of_conversion' => undef, 'refuse_drop_of_successor' => undef,
 	'shardfdw_validator' => q{shardfdw_internal.shardfdw_validator('{}', 'pg_foreign_server'::regclass)},
 	'shard_table' => q{shardfdw.shard_table('loose', 'id', shards => 2)},
 	'create_shard' => q{shardfdw.create_shard('empty', 'empty_1', 'FROM (1) TO (2)', 'node1')},
 	'replicate_table' => q{shardfdw.replicate_table('loose')},
 	'unreplicate_table' => q{shardfdw.unreplicate_table('r')},
-	'unreplicate_table' => q{shardfdw.unreplicate_table('r')},
+	'unshard_table' => q{shardfdw.unshard_table('t')},
+	'unshard_online' => q{shardfdw_internal.unshard_online('loose', true)},
+	'check_conversion_mode' => q{shardfdw_internal.check_conversion_mode('t', 'block', true)},
+	'drop_successor' => q{shardfdw_internal.drop_successor('loose')},
+	'sequence_commands' => q{shardfdw_internal.sequence_commands('t', 't')},
 	# what is noted on nodes would outlive the test's ROLLBACK
 	'declare_commits_received' => q{shardfdw.declare_commits_received((SELECT NULL::text))},
 	'take_over_coordinator' => q{shardfdw.take_over_coordinator(NULL)},
@@ -241,7 +245,9 @@ my %outcomes = (
 		bound_values shard_bound shard_key_type key_values are_among piece_bounds check_split_at is_this_server check_wait watch activity_query lock_waits_query long_transactions_query node_status_query stat_shards_query session_sql
 		activity_read lock_waits_read long_transactions_read node_status_read stat_shards_read
 		key_columns node_query policy_commands privilege_commands statistics_commands successor_of trigger_commands changed_rows_query check_no_conversion conversion_definition conversion_name conversion_servers conversions hash_bounds identity_columns remove_conversions
-		shard_key_commands shard_names take_sequences undo_conversion undo_conversions user_aggregates},
+		shard_key_commands shard_names take_sequences undo_conversions user_aggregates
+		check_conversion_mode check_unsharding_noted conversion_owners key_column_definitions note_function_commands note_trigger_commands noted_shards own_conversions
+		run_on_noted_shards sequence_commands successor_index_commands unnote_conversion unnote_conversions},
 	# where no node is usable for the caller
 	'ok ok 55000 55000 55000 55000 ok 55000 55000 55000' => q{rebalance_plan accepting_nodes},
 	# for who may read or write the table
@@ -250,7 +256,7 @@ my %outcomes = (
 	'ok ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
 		check_drainable check_owner_code_on_nodes check_replaceable create_shard different_copies drop_replaced_table find_missing_partial_aggregates inspect_nodes
 		inspect_references inspect_shards inspect_partial_aggregates make_reference_copies make_schema_on_nodes
-		nodes_without_copy note_identity query_nodes run_commands replace_table replicate_table shard_table unreplicate_table unshard_table
+		nodes_without_copy note_identity query_nodes run_commands replace_table replicate_table shard_table unreplicate_table unshard_table drop_note_functions drop_successor shard_clustered_index shard_foreign_keys shard_storage_options
 		check_new_node check_replaceable_kind choose_placement inspect_identity inspect_tables check_shardable note_cores partition_table
 		make_successor
 		replace_by_shards usable_nodes ask_for_move check_move_nodes check_move_here check_group_here check_job_nodes check_split_here check_split_node job_traces moving_parts},
@@ -278,19 +284,21 @@ my %outcomes = (
 	'55000 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		create_restore_point set_restore_point},
 	'42809 42809 42809 42809 42809 42809 42809 42809 42809 42809' => q{
-		start_job run_job start_conversion
+		start_job run_job start_conversion unshard_online
 		raise_other_kind},
 	# for the owner alone; it has no primary key
 	'42501 0A000 42501 42501 42501 42501 0A000 42501 42501 42501' => q{
 		begin_conversion check_conversion shard_online},
 	'42501 ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
-		check_conversion_owner lock_conversion lock_for_conversion},
+		begin_unsharding check_conversion_owner check_unsharding lock_conversion lock_for_conversion lock_unsharding},
 	'42501 55000 42501 42501 42501 42501 55000 42501 42501 42501' => q{
-		note_conversion copy_conversion},
-	'42501 42601 42501 42501 42501 42501 42601 42501 42501 42501' => q{
-		follow_conversion},
+		note_conversion copy_conversion note_unsharding copy_unsharding},
+	'42501 42P01 42501 42501 42501 42501 42P01 42501 42501 42501' => q{
+		follow_conversion follow_unsharding},
+	'22004 22004 22004 22004 22004 22004 22004 22004 22004 22004' => q{
+		note_function_of},
 	'42P01 42P01 42P01 42P01 42P01 42P01 42P01 42P01 42P01 42P01' => q{
-		switch_conversion},
+		switch_conversion switch_unsharding},
 	'42704 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		drain_node move_shard run_sharding_step
 		release_postgres_fdw switch_postgres_fdw},
