@@ -324,6 +324,19 @@ shard_result_userid(ResultRelInfo *rinfo, EState *estate)
 }
 #endif
 
+/* User whose rights a SELECT has that locks rows of a table; partitions follow the table named in the statement. */
+static inline Oid
+shard_row_mark_userid(const ExecRowMark *mark, EState *estate)
+{
+#if PG_VERSION_NUM >= 160000
+	Oid			userid = getRTEPermissionInfo(estate->es_rteperminfos, exec_rt_fetch(mark->prti, estate))->checkAsUser;
+#else
+	Oid			userid = exec_rt_fetch(mark->prti, estate)->checkAsUser;
+#endif
+
+	return OidIsValid(userid) ? userid : GetUserId();
+}
+
 /*
  * Hooks whose parameters differ between majors.  Ours have those of the newest one:
  * ..._ENTRY(entry, function) defines entry, which core calls, by way of function,

@@ -33,6 +33,9 @@ shardfdw_handler(PG_FUNCTION_ARGS)
 	routine->ForeignAsyncConfigureWait = shardForeignAsyncConfigureWait;
 	routine->ForeignAsyncNotify = shardForeignAsyncNotify;
 
+	routine->GetForeignRowMarkType = shardGetForeignRowMarkType;
+	routine->RefetchForeignRow = shardRefetchForeignRow;
+
 	routine->AddForeignUpdateTargets = shardAddForeignUpdateTargets;
 	routine->PlanForeignModify = shardPlanForeignModify;
 	routine->BeginForeignModify = shardBeginForeignModify;

@@ -284,6 +284,21 @@ shard_dml_lock(Oid relid, List *key_attnos, const bool *nulls, List *attnos)
 	return buf.data;
 }
 
+char *
+shard_dml_lock_row(Oid relid, LockClauseStrength strength, LockWaitPolicy policy, List *attnos)
+{
+	static const char *const strengths[] = {
+		[LCS_FORKEYSHARE] = "KEY SHARE", [LCS_FORSHARE] = "SHARE", [LCS_FORNOKEYUPDATE] = "NO KEY UPDATE", [LCS_FORUPDATE] = "UPDATE"
+	};
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	append_output(&buf, "SELECT ", relid, attnos);
+	appendStringInfo(&buf, " FROM ONLY %s WHERE ctid = $1 FOR %s%s", remote_name(relid), strengths[strength],
+					 policy == LockWaitSkip ? " SKIP LOCKED" : policy == LockWaitError ? " NOWAIT" : "");
+	return buf.data;
+}
+
 /*
  * A visible row was written by the transaction that reads it if xmin is in progress.
  * xmin lacks the epoch.  Xids of subtransactions are higher than that of their top-level

@@ -95,6 +95,9 @@ extern char *shard_dml_insert(Oid relid, List *attnos, int nrows, bool do_nothin
  */
 extern char *shard_dml_lock(Oid relid, List *key_attnos, const bool *nulls, List *attnos);
 
+/* SELECT of columns attnos, as RETURNING would give them, of the row with ctid $1, which is locked. */
+extern char *shard_dml_lock_row(Oid relid, LockClauseStrength strength, LockWaitPolicy policy, List *attnos);
+
 /* SELECT of a row if the one with ctid $1 has been written by the transaction that asks. */
 extern char *shard_dml_is_own(Oid relid);
 

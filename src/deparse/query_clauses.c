@@ -122,12 +122,12 @@ add_windows(ShardSelect *select, ShardLevel *level, const ShardRemoteQuery *quer
 	}
 }
 
-static void
-add_order(ShardSelect *select, ShardLevel *level, const ShardRemoteQuery *query)
+void
+shard_query_clauses_sort(ShardSelect *select, ShardLevel *level, List *sorts)
 {
 	ListCell   *lc;
 
-	foreach(lc, query->sort)
+	foreach(lc, sorts)
 	{
 		ShardSort  *sort = lfirst(lc);
 		SortGroupClause *clause;
@@ -139,6 +139,14 @@ add_order(ShardSelect *select, ShardLevel *level, const ShardRemoteQuery *query)
 		clause->nulls_first = sort->nulls_first;
 		level->query->sortClause = lappend(level->query->sortClause, clause);
 	}
+}
+
+static void
+add_order(ShardSelect *select, ShardLevel *level, const ShardRemoteQuery *query)
+{
+	ListCell   *lc;
+
+	shard_query_clauses_sort(select, level, query->sort);
 	foreach(lc, query->distinct_on)
 	{
 		Index		ref = add_entry(level->query, shard_convert_expr(select, level, lfirst(lc)));

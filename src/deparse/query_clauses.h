@@ -14,6 +14,9 @@
 /* A clause that refers to the target list's entry with this reference. */
 extern SortGroupClause *shard_query_clause_make(Index ref);
 
+/* Adds ORDER BY to level; sorts: of ShardSort. */
+extern void shard_query_clauses_sort(ShardSelect *select, ShardLevel *level, List *sorts);
+
 /* Adds all of query's clauses to level, of select, which has its FROM already. */
 extern void shard_query_clauses_add(ShardSelect *select, ShardLevel *level,
 									const ShardRemoteQuery *query);

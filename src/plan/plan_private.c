@@ -33,7 +33,8 @@ enum ScanField
 	SCAN_GROUPED,				/* Boolean */
 	SCAN_AT_ONCE,				/* Boolean */
 	SCAN_IS_PREPARED,			/* Boolean */
-	SCAN_LOCKS_ROWS,			/* Boolean */
+	SCAN_LOCKS_ROWS,
+	SCAN_LOCKS_LATE,			/* Boolean */
 	SCAN_TEXT_COLUMNS,			/* Boolean */
 	SCAN_ROWS_PER_SHARD,		/* Float */
 	SCAN_WIDTH,					/* Integer */
@@ -50,6 +51,8 @@ enum DirectField
 	DIRECT_OUTPUTS,
 	DIRECT_HAS_RETURNING,		/* Boolean */
 	DIRECT_SET_PROCESSED,		/* Boolean */
+	DIRECT_PRUNE_QUALS,
+	DIRECT_PARENT,				/* OidList of one */
 	DIRECT_NFIELDS
 };
 
@@ -141,6 +144,7 @@ shard_plan_private_pack(const ShardScanPlan *plan)
 	packed = lappend(packed, makeBoolean(plan->at_once));
 	packed = lappend(packed, makeBoolean(plan->is_prepared));
 	packed = lappend(packed, makeBoolean(plan->locks_rows));
+	packed = lappend(packed, makeBoolean(plan->locks_late));
 	packed = lappend(packed, makeBoolean(plan->text_columns));
 	packed = lappend(packed, pack_double(plan->rows_per_shard));
 	packed = lappend(packed, makeInteger(plan->width));
@@ -178,6 +182,7 @@ shard_plan_private_unpack(List *fdw_private)
 	plan->at_once = boolVal(list_nth(fdw_private, SCAN_AT_ONCE));
 	plan->is_prepared = boolVal(list_nth(fdw_private, SCAN_IS_PREPARED));
 	plan->locks_rows = boolVal(list_nth(fdw_private, SCAN_LOCKS_ROWS));
+	plan->locks_late = boolVal(list_nth(fdw_private, SCAN_LOCKS_LATE));
 	plan->text_columns = boolVal(list_nth(fdw_private, SCAN_TEXT_COLUMNS));
 	plan->rows_per_shard = floatVal(list_nth(fdw_private, SCAN_ROWS_PER_SHARD));
 	plan->width = intVal(list_nth(fdw_private, SCAN_WIDTH));
@@ -186,6 +191,12 @@ shard_plan_private_unpack(List *fdw_private)
 	plan->check_as_user = linitial_oid(list_nth(fdw_private, SCAN_CHECK_AS_USER));
 	plan->key_columns = list_nth(fdw_private, SCAN_KEY_COLUMNS);
 	return plan;
+}
+
+bool
+shard_plan_private_locks(List *fdw_private)
+{
+	return list_length(fdw_private) == SCAN_NFIELDS && boolVal(list_nth(fdw_private, SCAN_LOCKS_ROWS));
 }
 
 /* As shard_plan_private_pack(), for a direct modification. */
@@ -199,6 +210,8 @@ shard_plan_private_pack_direct(const ShardDirectPlan *plan)
 	packed = lappend(packed, pack_outputs(plan->outputs, plan->noutputs));
 	packed = lappend(packed, makeBoolean(plan->has_returning));
 	packed = lappend(packed, makeBoolean(plan->set_processed));
+	packed = lappend(packed, plan->prune_quals);
+	packed = lappend(packed, list_make1_oid(plan->parent));
 	Assert(list_length(packed) == DIRECT_NFIELDS);
 	return packed;
 }
@@ -217,6 +230,8 @@ shard_plan_private_unpack_direct(List *fdw_private)
 	plan->outputs = unpack_outputs(list_nth(fdw_private, DIRECT_OUTPUTS), &plan->noutputs);
 	plan->has_returning = boolVal(list_nth(fdw_private, DIRECT_HAS_RETURNING));
 	plan->set_processed = boolVal(list_nth(fdw_private, DIRECT_SET_PROCESSED));
+	plan->prune_quals = list_nth(fdw_private, DIRECT_PRUNE_QUALS);
+	plan->parent = linitial_oid(list_nth(fdw_private, DIRECT_PARENT));
 	return plan;
 }
 

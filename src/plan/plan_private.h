@@ -95,6 +95,7 @@ typedef struct ShardScanPlan
 	bool		at_once;		/* the statement calls functions that may write: nodes are not read in turns */
 	bool		is_prepared;	/* small and asked once of each node, which is to keep its plan */
 	bool		locks_rows;		/* SELECT ... FOR UPDATE/SHARE: runs on the writing connection */
+	bool		locks_late;		/* and the rows that are taken are locked one by one: read in batches */
 	bool		text_columns;	/* some output is SHARD_OUTPUT_TEXT */
 	double		rows_per_shard; /* estimate, chooses the fetcher */
 	int			width;			/* bytes per row, estimate */
@@ -105,6 +106,9 @@ typedef struct ShardScanPlan
 /* fdw_exprs of the ForeignScan are the scan's parameters, in order. */
 extern List *shard_plan_private_pack(const ShardScanPlan *plan);
 extern ShardScanPlan *shard_plan_private_unpack(List *fdw_private);
+
+/* Of a scan: locks_rows.  Cheaper than to unpack all. */
+extern bool shard_plan_private_locks(List *fdw_private);
 
 /*
  * UPDATE and DELETE that run wholly on the node (direct modification):
@@ -118,6 +122,13 @@ typedef struct ShardDirectPlan
 	int			noutputs;
 	bool		has_returning;
 	bool		set_processed;	/* counts towards the command tag */
+
+	/*
+	 * Conditions with parameters, like a scan's prune_quals: Vars of varno 1 are columns of parent.  NIL: none, or
+	 * they leave no shard out.
+	 */
+	List	   *prune_quals;
+	Oid			parent;			/* the sharded table; only with prune_quals */
 } ShardDirectPlan;
 
 extern List *shard_plan_private_pack_direct(const ShardDirectPlan *plan);

@@ -20,6 +20,7 @@
 #include "catalog/pg_proc.h"
 #include "compat.h"
 #include "deparse/partial_agg.h"
+#include "deparse/query_clauses.h"
 #include "deparse/remote_query.h"
 #include "deparse/shippable/shippable.h"
 #include "nodes/makefuncs.h"
@@ -36,6 +37,7 @@
 #include "planner/path/fdw_planner.h"
 #include "planner/path/foreign_path.h"
 #include "planner/path/key_filter.h"
+#include "planner/path/late_lock.h"
 #include "planner/path/node_query.h"
 #include "planner/path/relinfo.h"
 #include "planner/path/remote_estimate.h"
@@ -160,9 +162,9 @@ fill_query(PlannerInfo *root, ShardSelect *select, ShardScanPlan *plan)
 		record_plan_function_dependency(root, lfirst_oid(lc));
 }
 
-/* FOR UPDATE or FOR SHARE, as the statement or its locking clause asks. */
-static bool
-add_row_lock(PlannerInfo *root, Index rtindex, ShardSelect *select)
+/* FOR UPDATE or FOR SHARE, as the statement or its locking clause asks; not where rows are locked late. */
+static void
+add_row_lock(PlannerInfo *root, Index rtindex, ShardSelect *select, ShardScanPlan *plan)
 {
 	PlanRowMark *mark;
 
@@ -171,19 +173,22 @@ add_row_lock(PlannerInfo *root, Index rtindex, ShardSelect *select)
 		bms_is_member(rtindex, root->all_result_relids))
 	{
 		shard_select_lock(select, LCS_FORUPDATE, LockWaitBlock);
-		return true;
+		plan->locks_rows = true;
+		return;
 	}
 
 	mark = get_plan_rowmark(root->rowMarks, rtindex);
 	if (mark == NULL || mark->strength == LCS_NONE)
-		return false;
-	shard_select_lock(select, mark->strength, mark->waitPolicy);
-	return true;
+		return;
+	plan->locks_rows = true;
+	plan->locks_late = shard_late_lock_marks(root, rtindex);
+	if (!plan->locks_late)
+		shard_select_lock(select, mark->strength, mark->waitPolicy);
 }
 
 /* Scan of a shard by itself, a foreign table like any other. */
 static ForeignScan *
-plan_single(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info,
+plan_single(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, const ForeignPath *path,
 			List *tlist, List *scan_clauses, Plan *outer_plan)
 {
 	ShardScanPlan plan = {0};
@@ -201,10 +206,12 @@ plan_single(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info,
 	if (root->rowMarks != NIL || root->parse->commandType != CMD_SELECT)
 		pull_varattnos((Node *) remote, info->rtindex, &columns);
 
+	add_row_lock(root, info->rtindex, select, &plan);
+	/* rows that are looked for again by their ctid, to be changed or locked */
 	shard_scan_fetch_columns(select, root, info->relid, columns,
-							 bms_is_member(info->rtindex, root->all_result_relids));
+							 plan.locks_late || bms_is_member(info->rtindex, root->all_result_relids));
 	shard_select_where(select, remote);
-	plan.locks_rows = add_row_lock(root, info->rtindex, select);
+	shard_query_clauses_sort(select, select->level, shard_sort_clauses(root, rel, info, path->path.pathkeys));
 	fill_shards(root, rel, info, &plan);
 	fill_query(root, select, &plan);
 
@@ -373,8 +380,9 @@ shardGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid foreigntableid,
 	shard_absorb_release(root, info->from);
 	if (info->query != NULL)
 		return plan_upper(root, rel, info, tlist, outer_plan);
-	if (info->sharded || info->kind == SHARD_REL_JOIN || best_path->path.pathkeys != NIL ||
+	if (info->sharded || info->kind == SHARD_REL_JOIN ||
+		(best_path->path.pathkeys != NIL && !shard_late_lock_marks(root, info->rtindex)) ||
 		shard_key_filter_is_set(best_path))
 		return plan_sharded(root, rel, info, best_path, tlist, scan_clauses, outer_plan);
-	return plan_single(root, rel, info, tlist, scan_clauses, outer_plan);
+	return plan_single(root, rel, info, best_path, tlist, scan_clauses, outer_plan);
 }

@@ -47,9 +47,11 @@
 #include "planner/async_subplan.h"
 #include "planner/jit.h"
 #include "planner/path/fdw_planner.h"
+#include "planner/path/late_lock.h"
 #include "planner/path/relinfo.h"
 #include "planner/rewrite/absorb.h"
 #include "planner/rewrite/decorrelate.h"
+#include "planner/rewrite/locked_keys.h"
 #include "planner/rewrite/two_level.h"
 #include "planner/source/source_cte.h"
 #include "planner/whole/statement.h"
@@ -366,6 +368,7 @@ shard_planner(Query *parse, const char *query_string, int cursor_options, ParamL
 	bool		outer_in_cluster = statement_in_cluster;
 	volatile bool marked = false;
 	List	   *outer_ctes;
+	List	   *outer_late;
 	bool		sharded = parse->commandType != CMD_UTILITY &&
 		OidIsValid(shard_option_cluster_server()) &&
 		find_sharded_walker((Node *) parse, NULL);
@@ -382,10 +385,14 @@ shard_planner(Query *parse, const char *query_string, int cursor_options, ParamL
 
 	/* functions that are evaluated while planning have statements of their own */
 	outer_ctes = shard_source_cte_enter();
+	outer_late = shard_late_lock_enter(sharded ? parse : NULL);
 	PG_TRY();
 	{
 		if (sharded)
+		{
+			shard_locked_keys(parse);
 			shard_source_cte_replace(parse);
+		}
 		marked = sharded && shard_guc_enable_shard_scan;
 		statement_in_cluster = marked && mark_statement(parse);
 		statement_marked = marked;
@@ -398,6 +405,7 @@ shard_planner(Query *parse, const char *query_string, int cursor_options, ParamL
 		statement_marked = outer_marked;
 		statement_in_cluster = outer_in_cluster;
 		shard_source_cte_leave(outer_ctes);
+		shard_late_lock_leave(outer_late);
 	}
 	PG_END_TRY();
 	if (marked)

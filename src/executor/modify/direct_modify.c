@@ -11,12 +11,14 @@
  *	 without RETURNING	all are run, only the command tags come back
  *	 with RETURNING		rows are streamed
  *
- * Core may prune a shard by values that it learns after the start.  Then the shard's
+ * Shards that have no rows for values which are known only now (keys = ANY (ARRAY(SELECT ...))) are
+ * left out.  Core may prune others by values that it learns after the start.  Then the shard's
  * statement has run all the same, but has changed nothing, since the condition that
  * core prunes with is part of it.
  */
 #include "postgres.h"
 
+#include "catalog/route.h"
 #include "catalog/shard_map.h"
 #include "compat.h"
 #include "executor/modify/returned.h"
@@ -38,7 +40,7 @@ typedef struct ShardDirectState
 	Oid			userid;
 	ShardParams *params;
 	const char *const *param_values;
-	const char *sql;
+	const char *sql;			/* NULL: the shard has no rows for the parameters' values */
 	bool		counted;		/* the statement's rows are in es_processed */
 	struct ShardDirectGroup *group;
 
@@ -61,6 +63,8 @@ typedef struct ShardDirectGroup
 	ResultRelInfo *root;		/* the table named in the UPDATE or DELETE */
 	List	   *members;		/* of ForeignScanState */
 	bool		started;
+	bool		pruned;			/* the next is known */
+	const Bitmapset *live;		/* shardnos of the table that can have rows */
 } ShardDirectGroup;
 
 /* Groups of statements in progress, innermost first. */
@@ -187,7 +191,7 @@ run_plain(ShardDirectGroup *group)
 		ShardDirectState *state = ((ForeignScanState *) lfirst(lc))->fdw_state;
 		ShardCommand *command = &commands[ncommands];
 
-		if (state->decoder != NULL)
+		if (state->decoder != NULL || state->sql == NULL)
 			continue;
 		command->serverid = state->shard->serverid;
 		command->userid = state->userid;
@@ -208,7 +212,23 @@ run_plain(ShardDirectGroup *group)
 	shard_command_free(commands, ncommands);
 }
 
-/* Starts the statements of all members. */
+/* Can the shard have rows for the parameters' values?  The conditions of all members are the same. */
+static bool
+is_live(ShardDirectGroup *group, ForeignScanState *node)
+{
+	const ShardDirectState *state = node->fdw_state;
+	const ShardMap *map = state->plan->prune_quals != NIL ? shard_map_get(state->plan->parent) : NULL;
+	int			shardno = map ? shard_map_find(map, state->plan->relid) : -1;
+
+	if (shardno < 0)
+		return true;
+	if (!group->pruned)
+		group->live = shard_route_prune(state->plan->parent, shard_param_bind(state->params, node->ss.ps.ps_ExprContext, state->plan->prune_quals));
+	group->pruned = true;
+	return bms_is_member(shardno, group->live);
+}
+
+/* Starts the statements of all members that can have rows. */
 static void
 start_group(ShardDirectGroup *group)
 {
@@ -220,6 +240,8 @@ start_group(ShardDirectGroup *group)
 	{
 		ForeignScanState *node = lfirst(lc);
 
+		if (!is_live(group, node))
+			continue;
 		build_statement(node);
 		if (((ShardDirectState *) node->fdw_state)->decoder != NULL)
 			open_stream(node);
@@ -242,6 +264,8 @@ next_returned(ShardDirectState *state, TupleTableSlot *slot)
 		return true;
 	}
 
+	if (state->stream == NULL)
+		return false;
 	for (;;)
 	{
 		ShardRow	row;

@@ -50,6 +50,9 @@ struct ShardModifyPlan;
 extern bool shard_modify_by_copy(const struct ShardModifyPlan *plan, const ResultRelInfo *rinfo);
 extern void shardExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs);
 
+/* row_lock.c */
+extern void shardRefetchForeignRow(EState *estate, ExecRowMark *mark, Datum rowid, TupleTableSlot *slot, bool *updated);
+
 /* direct_modify.c */
 extern void shardBeginDirectModify(ForeignScanState *node, int eflags);
 extern TupleTableSlot *shardIterateDirectModify(ForeignScanState *node);

@@ -28,6 +28,8 @@ typedef struct ShardScanSource
 	bool		has_rows;		/* the first one has come */
 	double		first_ms;		/* time from opened to that */
 	bool		counted;		/* is in figures */
+	char	   *cursor;			/* on the node, of a scan that reads in batches; NULL: none is open */
+	int			batch;			/* rows of the current one */
 } ShardScanSource;
 
 /* What the queries that begin with one shard have returned: sums over them. */
@@ -155,6 +157,12 @@ extern void shard_scan_close_streams(ForeignScanState *node);
 /* Turns row, which came from source i, into slot's row.  Memory: by-reference values in cxt. */
 extern void shard_scan_store_row(ForeignScanState *node, int i, const ShardRow *row,
 								 TupleTableSlot *slot, MemoryContext cxt);
+
+/*
+ * Turns slot's virtual tuple into one that has system columns.  Those other than ctid and tableoid
+ * have no meaning on the coordinator and read as zero.  Memory: cxt.
+ */
+extern void shard_scan_add_header(TupleTableSlot *slot, MemoryContext cxt);
 
 /* Closes source i's stream and keeps its numbers. */
 extern void shard_scan_close_stream(ForeignScanState *node, int i);

@@ -79,14 +79,9 @@ shard_scan_close_stream(ForeignScanState *node, int i)
 	shard_stream_close(stream);
 }
 
-/*
- * Turns slot's virtual tuple into one that has system columns.  Those other than ctid
- * and tableoid have no meaning on the coordinator and read as zero.  The ctid is also
- * set in the tuple's header, where it is kept when the row becomes a composite value
- * (EvalPlanQual).
- */
-static void
-add_tuple_header(TupleTableSlot *slot, MemoryContext cxt)
+/* The ctid is also set in the tuple's header, where it is kept when the row becomes a composite value (EvalPlanQual). */
+void
+shard_scan_add_header(TupleTableSlot *slot, MemoryContext cxt)
 {
 	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
 	HeapTuple	tuple = heap_form_tuple(slot->tts_tupleDescriptor,
@@ -117,7 +112,7 @@ shard_scan_store_row(ForeignScanState *node, int i, const ShardRow *row,
 							map->shards[source->shardno].name);
 	shard_decode_row(state->decoder, row, slot, cxt);
 	if (((ForeignScan *) node->ss.ps.plan)->fsSystemCol)
-		add_tuple_header(slot, cxt);
+		shard_scan_add_header(slot, cxt);
 }
 
 void

@@ -20,11 +20,13 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "catalog/option.h"
 #include "compat.h"
 #include "executor/scan/statement_view.h"
 #include "lib/ilist.h"
 #include "nodes/parsenodes.h"
 #include "nodes/plannodes.h"
+#include "plan/plan_private.h"
 #include "plan/plan_walk.h"
 #include "remote/pool/pool.h"
 #include "remote/run/stream.h"
@@ -51,8 +53,8 @@ forget_statement(void *arg)
 
 /*
  * Does this plan node (of the PlannedStmt in context) read from nodes of the cluster?
- * Scans that find the rows to be changed do not count: they read and lock on the
- * connection that writes.
+ * Scans that lock rows, to change them or not, do not count: they read on the connection
+ * that writes.
  */
 static bool
 reads_nodes(Plan *plan, void *context)
@@ -61,6 +63,7 @@ reads_nodes(Plan *plan, void *context)
 	ForeignScan *scan = (ForeignScan *) plan;
 
 	return IsA(plan, ForeignScan) && scan->operation == CMD_SELECT &&
+		!(shard_option_is_our_server(scan->fs_server) && shard_plan_private_locks(scan->fdw_private)) &&
 		(scan->scan.scanrelid == 0 || !shard_is_result_relation(stmt, scan->scan.scanrelid));
 }
 

@@ -24,6 +24,7 @@ extern void shardGetForeignJoinPaths(PlannerInfo *root, RelOptInfo *joinrel,
 extern void shardGetForeignUpperPaths(PlannerInfo *root, UpperRelationKind stage,
 									  RelOptInfo *input_rel, RelOptInfo *output_rel, void *extra);
 extern bool shardIsForeignPathAsyncCapable(ForeignPath *path);
+extern RowMarkType shardGetForeignRowMarkType(RangeTblEntry *rte, LockClauseStrength strength);
 
 /* modify_plan.c */
 extern void shardAddForeignUpdateTargets(PlannerInfo *root, Index rtindex,

@@ -10,7 +10,8 @@
  * stops early.
  *
  * A scan with an order is planned like that of a sharded table, without scanrelid.
- * So there is none where rows are locked or changed, or system columns are needed.
+ * So there is none where rows are changed, or locked by the scan, or system columns are needed;
+ * where rows are locked late it is that of the shard by itself.
  */
 #include "postgres.h"
 
@@ -25,6 +26,7 @@
 #include "planner/path/cost.h"
 #include "planner/path/foreign_path.h"
 #include "planner/path/key_filter.h"
+#include "planner/path/late_lock.h"
 #include "planner/path/sort_path.h"
 #include "utils/lsyscache.h"
 
@@ -91,10 +93,11 @@ shard_sort_add_path(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info
 {
 	Cost		startup;
 	Cost		total;
+	bool		late = shard_late_lock_marks(root, info->rtindex);
 
-	if (info->sharded || root->query_pathkeys == NIL || root->rowMarks != NIL ||
+	if (info->sharded || root->query_pathkeys == NIL || (root->rowMarks != NIL && !late) ||
 		(root->parse->commandType != CMD_SELECT && root->parse->commandType != CMD_INSERT) ||
-		!bms_is_empty(rel->lateral_relids) || shard_key_filter_needs_own_scan(rel, info) ||
+		!bms_is_empty(rel->lateral_relids) || (!late && shard_key_filter_needs_own_scan(rel, info)) ||
 		shard_sort_clauses(root, rel, info, root->query_pathkeys) == NIL)
 		return;
 

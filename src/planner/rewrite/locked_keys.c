@@ -1,0 +1,274 @@
+/*
+ * locked_keys.c
+ *	  Changes of rows whose keys come from a SELECT that locks.
+ *
+ *	 WHERE id IN (SELECT id ... FOR UPDATE SKIP LOCKED)
+ *	   --> WHERE id = ANY (ARRAY(SELECT id ...))
+ *	 FROM z WHERE t.id = z.id, z being a WITH query or a sub-select that locks
+ *	   --> ... AND t.id = ANY (ARRAY(SELECT id FROM z))
+ *
+ * As a join, such a statement would read its target from all shards, and the scan below an UPDATE
+ * or DELETE locks what it reads: it would wait for just those who hold the rows that were skipped.
+ * With the keys in an array the nodes are asked for these rows alone.
+ */
+#include "postgres.h"
+
+#include "catalog/shard_map.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "parser/parsetree.h"
+#include "planner/rewrite/locked_keys.h"
+#include "utils/lsyscache.h"
+
+/* key = ANY (ARRAY(subselect)), where key = element is an expression by opno and collation. */
+static Node *
+make_any_of(Oid opno, Oid collation, Expr *key, Node *array, int location)
+{
+	ScalarArrayOpExpr *expr = makeNode(ScalarArrayOpExpr);
+
+	expr->opno = opno;
+	expr->opfuncid = get_opcode(opno);
+	expr->useOr = true;
+	expr->inputcollid = collation;
+	expr->args = list_make2(key, array);
+	expr->location = location;
+	return (Node *) expr;
+}
+
+static Node *
+make_array_of(Query *subselect)
+{
+	SubLink    *array = makeNode(SubLink);
+
+	array->subLinkType = ARRAY_SUBLINK;
+	array->subselect = (Node *) subselect;
+	array->location = -1;
+	return (Node *) array;
+}
+
+/* The type of an array of what subselect returns; InvalidOid: there is none. */
+static Oid
+array_type_of(const Query *subselect)
+{
+	return get_array_type(exprType((Node *) linitial_node(TargetEntry, subselect->targetList)->expr));
+}
+
+/* ---------- IN ---------- */
+
+static Node *
+rewrite_in(SubLink *sublink)
+{
+	Query	   *subselect = castNode(Query, sublink->subselect);
+	OpExpr	   *test;
+	Node	   *element;
+	Node	   *array;
+
+	if (sublink->subLinkType != ANY_SUBLINK || subselect->rowMarks == NIL ||
+		!IsA(sublink->testexpr, OpExpr) || contain_vars_of_level((Node *) subselect, 1) ||
+		!OidIsValid(array_type_of(subselect)))
+		return (Node *) sublink;
+	test = castNode(OpExpr, sublink->testexpr);
+	element = lsecond(test->args);
+	array = make_array_of(subselect);
+	if (IsA(element, RelabelType) && IsA(castNode(RelabelType, element)->arg, Param))
+	{
+		Oid			type = get_array_type(castNode(RelabelType, element)->resulttype);
+
+		if (!OidIsValid(type))
+			return (Node *) sublink;
+		array = (Node *) makeRelabelType((Expr *) array, type, -1, get_typcollation(type), COERCE_IMPLICIT_CAST);
+	}
+	else if (!IsA(element, Param))
+		return (Node *) sublink;
+	return make_any_of(test->opno, test->inputcollid, linitial(test->args), array, sublink->location);
+}
+
+static Node *
+rewrite_quals(Node *quals)
+{
+	ListCell   *lc;
+
+	if (quals == NULL)
+		return NULL;
+	if (IsA(quals, SubLink))
+		return rewrite_in(castNode(SubLink, quals));
+	if (is_andclause(quals))
+	{
+		foreach(lc, castNode(BoolExpr, quals)->args)
+			lfirst(lc) = rewrite_quals(lfirst(lc));
+	}
+	return quals;
+}
+
+/* ---------- joins ---------- */
+
+static CommonTableExpr *
+find_cte(const Query *query, const RangeTblEntry *rte)
+{
+	ListCell   *lc;
+
+	foreach(lc, rte->ctelevelsup == 0 ? query->cteList : NIL)
+	{
+		CommonTableExpr *cte = lfirst_node(CommonTableExpr, lc);
+
+		if (strcmp(cte->ctename, rte->ctename) == 0)
+			return cte;
+	}
+	return NULL;
+}
+
+static bool
+locks_rows(Node *query)
+{
+	return IsA(query, Query) && castNode(Query, query)->commandType == CMD_SELECT && castNode(Query, query)->rowMarks != NIL;
+}
+
+/* Makes a sub-select in FROM a WITH query, so that it can be read twice and is run once. */
+static void
+make_cte(Query *query, RangeTblEntry *rte, int rtindex)
+{
+	CommonTableExpr *cte = makeNode(CommonTableExpr);
+	ListCell   *lc;
+
+	/* no user can give such a name: it is too long */
+	cte->ctename = psprintf("shardfdw %0*d", NAMEDATALEN, rtindex);
+	cte->ctematerialized = CTEMaterializeAlways;
+	cte->ctequery = (Node *) rte->subquery;
+	cte->location = -1;
+	cte->cterefcount = 1;
+	foreach(lc, rte->subquery->targetList)
+	{
+		TargetEntry *tle = lfirst_node(TargetEntry, lc);
+		Node	   *expr = (Node *) tle->expr;
+
+		if (tle->resjunk)
+			continue;
+		cte->ctecolnames = lappend(cte->ctecolnames, makeString(pstrdup(tle->resname ? tle->resname : "?column?")));
+		cte->ctecoltypes = lappend_oid(cte->ctecoltypes, exprType(expr));
+		cte->ctecoltypmods = lappend_int(cte->ctecoltypmods, exprTypmod(expr));
+		cte->ctecolcollations = lappend_oid(cte->ctecolcollations, exprCollation(expr));
+	}
+	query->cteList = lappend(query->cteList, cte);
+	rte->rtekind = RTE_CTE;
+	rte->subquery = NULL;
+	rte->ctename = cte->ctename;
+	rte->ctelevelsup = 0;
+	rte->coltypes = cte->ctecoltypes;
+	rte->coltypmods = cte->ctecoltypmods;
+	rte->colcollations = cte->ctecolcollations;
+}
+
+/* The WITH query of rtindex that locks rows, if it is one, or is made one of a sub-select. */
+static CommonTableExpr *
+find_locking_cte(Query *query, int rtindex)
+{
+	RangeTblEntry *rte = rt_fetch(rtindex, query->rtable);
+	CommonTableExpr *cte;
+
+	if (rte->rtekind == RTE_SUBQUERY && !rte->lateral && !rte->security_barrier && locks_rows((Node *) rte->subquery))
+		make_cte(query, rte, rtindex);
+	if (rte->rtekind != RTE_CTE)
+		return NULL;
+	cte = find_cte(query, rte);
+	return cte && !cte->cterecursive && locks_rows(cte->ctequery) ? cte : NULL;
+}
+
+/* SELECT column FROM cte, for a sub-select of the level that has cte. */
+static Query *
+select_column(CommonTableExpr *cte, const Var *column)
+{
+	Query	   *query = makeNode(Query);
+	RangeTblEntry *rte = makeNode(RangeTblEntry);
+	RangeTblRef *ref = makeNode(RangeTblRef);
+	Var		   *var = makeVar(1, column->varattno, column->vartype, column->vartypmod, column->varcollid, 0);
+
+	rte->rtekind = RTE_CTE;
+	rte->ctename = cte->ctename;
+	rte->ctelevelsup = 1;
+	rte->coltypes = cte->ctecoltypes;
+	rte->coltypmods = cte->ctecoltypmods;
+	rte->colcollations = cte->ctecolcollations;
+	rte->eref = makeAlias(cte->ctename, copyObject(cte->ctecolnames));
+	rte->inFromCl = true;
+	cte->cterefcount++;
+	ref->rtindex = 1;
+	query->commandType = CMD_SELECT;
+	query->querySource = QSRC_ORIGINAL;
+	query->canSetTag = true;
+	query->rtable = list_make1(rte);
+	query->jointree = makeFromExpr(list_make1(ref), NULL);
+	query->targetList = list_make1(makeTargetEntry((Expr *) var, 1, NULL, false));
+	return query;
+}
+
+/* What follows from expr for the target when it compares it with rows that were locked; NULL: nothing. */
+static Node *
+implied(Query *query, OpExpr *expr)
+{
+	Node	   *left = list_length(expr->args) == 2 ? linitial(expr->args) : NULL;
+	Node	   *right = left ? lsecond(expr->args) : NULL;
+	Oid			opno = expr->opno;
+	CommonTableExpr *cte;
+
+	if (left == NULL || !IsA(left, Var) || !IsA(right, Var))
+		return NULL;
+	if (castNode(Var, right)->varno == query->resultRelation)
+	{
+		Node	   *swap = left;
+
+		left = right;
+		right = swap;
+		opno = get_commutator(opno);
+	}
+	if (!OidIsValid(opno) || castNode(Var, left)->varno != query->resultRelation || castNode(Var, left)->varlevelsup != 0 ||
+		castNode(Var, right)->varlevelsup != 0 || castNode(Var, right)->varattno <= 0 || castNode(Var, right)->varno == query->resultRelation ||
+		!op_mergejoinable(opno, exprType(left)) || !OidIsValid(get_array_type(exprType(right))))
+		return NULL;
+	cte = find_locking_cte(query, castNode(Var, right)->varno);
+	if (cte == NULL)
+		return NULL;
+	query->hasSubLinks = true;
+	return make_any_of(opno, expr->inputcollid, copyObject((Expr *) left), make_array_of(select_column(cte, castNode(Var, right))), -1);
+}
+
+static List *
+implied_by(Query *query, Node *quals)
+{
+	List	   *found = NIL;
+	Node	   *one = NULL;
+	ListCell   *lc;
+
+	if (quals == NULL)
+		return NIL;
+	if (IsA(quals, OpExpr))
+		one = implied(query, castNode(OpExpr, quals));
+	else if (is_andclause(quals))
+	{
+		foreach(lc, castNode(BoolExpr, quals)->args)
+			found = list_concat(found, implied_by(query, lfirst(lc)));
+	}
+	return one ? list_make1(one) : found;
+}
+
+void
+shard_locked_keys(Query *query)
+{
+	ListCell   *lc;
+	List	   *more;
+
+	foreach(lc, query->cteList)
+	{
+		Node	   *cte = lfirst_node(CommonTableExpr, lc)->ctequery;
+
+		if (IsA(cte, Query))
+			shard_locked_keys(castNode(Query, cte));
+	}
+	if ((query->commandType != CMD_UPDATE && query->commandType != CMD_DELETE) ||
+		shard_map_get(rt_fetch(query->resultRelation, query->rtable)->relid) == NULL)
+		return;
+	query->jointree->quals = rewrite_quals(query->jointree->quals);
+	more = implied_by(query, query->jointree->quals);
+	if (more != NIL)
+		query->jointree->quals = (Node *) make_andclause(lcons(query->jointree->quals, more));
+}

@@ -1,0 +1,15 @@
+/*
+ * locked_keys.h
+ *	  Changes of rows whose keys come from a SELECT that locks.
+ */
+#ifndef SHARDFDW_LOCKED_KEYS_H
+#define SHARDFDW_LOCKED_KEYS_H
+
+#include "postgres.h"
+
+#include "nodes/parsenodes.h"
+
+/* Rewrites such statements in query and its WITH queries. */
+extern void shard_locked_keys(Query *query);
+
+#endif
