@@ -347,6 +347,7 @@ declare_cursor(ShardScanState *state, ShardScanSource *source, ShardStreamSpec *
 	command.serverid = spec->serverid;
 	command.userid = spec->userid;
 	command.label = spec->label;
+	command.only_reads = spec->only_reads = true;
 	command.sql = psprintf("DECLARE %s NO SCROLL CURSOR FOR %s", source->cursor, spec->sql);
 	command.nparams = spec->nparams;
 	command.params = spec->params;
@@ -379,7 +380,7 @@ next_batch(ForeignScanState *node, int i)
 	spec.sql = psprintf("FETCH %d FROM %s", source->batch, source->cursor);
 	spec.ncolumns = shard_decode_nremote(state->decoder);
 	spec.portable_text = shard_decode_has_styled_text(state->decoder);
-	spec.as_writer = spec.only_locks = true;
+	spec.as_writer = spec.only_locks = spec.only_reads = true;
 	spec.workers = -1;
 	state->streams[i] = shard_stream_open(state->run_cxt, state->snapshot, &spec);
 	MemoryContextSwitchTo(oldcxt);
@@ -396,6 +397,7 @@ close_cursor(ShardScanState *state, ShardScanSource *source)
 		return;
 	command.serverid = state->maps[0]->shards[source->shardno].serverid;
 	command.userid = state->userid;
+	command.only_reads = true;
 	command.sql = psprintf("CLOSE %s", source->cursor);
 	source->cursor = NULL;
 	if (!IsTransactionBlock())

@@ -24,27 +24,35 @@
 /* Tables of the statement that is being planned.  OidList. */
 static List *late_tables = NIL;
 
+/* Adds the tables of which query locks rows that nobody else has locked, also in views. */
+static void
+add_tables(Query *query, List **tables)
+{
+	ListCell   *lc;
+
+	foreach(lc, query->rowMarks)
+	{
+		RowMarkClause *mark = lfirst_node(RowMarkClause, lc);
+		RangeTblEntry *rte = rt_fetch(mark->rti, query->rtable);
+
+		if (mark->waitPolicy == LockWaitSkip && rte->rtekind == RTE_RELATION)
+			*tables = list_append_unique_oid(*tables, rte->relid);
+		else if (mark->waitPolicy == LockWaitSkip && rte->rtekind == RTE_SUBQUERY)
+			add_tables(rte->subquery, tables);
+	}
+}
+
 static bool
 find_tables_walker(Node *node, void *context)
 {
-	List	  **tables = context;
-
 	if (node == NULL)
 		return false;
 	if (IsA(node, Query))
 	{
 		Query	   *query = (Query *) node;
-		ListCell   *lc;
 
-		foreach(lc, query->rowMarks)
-		{
-			RowMarkClause *mark = lfirst_node(RowMarkClause, lc);
-			RangeTblEntry *rte = rt_fetch(mark->rti, query->rtable);
-
-			if (mark->waitPolicy == LockWaitSkip && rte->rtekind == RTE_RELATION &&
-				(query->limitCount != NULL || query->limitOffset != NULL))
-				*tables = list_append_unique_oid(*tables, rte->relid);
-		}
+		if (query->limitCount != NULL || query->limitOffset != NULL)
+			add_tables(query, context);
 		return query_tree_walker(query, find_tables_walker, context, 0);
 	}
 	return expression_tree_walker(node, find_tables_walker, context);

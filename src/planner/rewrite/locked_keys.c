@@ -103,12 +103,13 @@ rewrite_quals(Node *quals)
 
 /* ---------- joins ---------- */
 
+/* levels: the query that has rte, and those around it. */
 static CommonTableExpr *
-find_cte(const Query *query, const RangeTblEntry *rte)
+find_cte(List *levels, const RangeTblEntry *rte)
 {
 	ListCell   *lc;
 
-	foreach(lc, rte->ctelevelsup == 0 ? query->cteList : NIL)
+	foreach(lc, rte->ctelevelsup < list_length(levels) ? list_nth_node(Query, levels, rte->ctelevelsup)->cteList : NIL)
 	{
 		CommonTableExpr *cte = lfirst_node(CommonTableExpr, lc);
 
@@ -161,8 +162,9 @@ make_cte(Query *query, RangeTblEntry *rte, int rtindex)
 
 /* The WITH query of rtindex that locks rows, if it is one, or is made one of a sub-select. */
 static CommonTableExpr *
-find_locking_cte(Query *query, int rtindex)
+find_locking_cte(List *levels, int rtindex)
 {
+	Query	   *query = linitial_node(Query, levels);
 	RangeTblEntry *rte = rt_fetch(rtindex, query->rtable);
 	CommonTableExpr *cte;
 
@@ -170,13 +172,13 @@ find_locking_cte(Query *query, int rtindex)
 		make_cte(query, rte, rtindex);
 	if (rte->rtekind != RTE_CTE)
 		return NULL;
-	cte = find_cte(query, rte);
+	cte = find_cte(levels, rte);
 	return cte && !cte->cterecursive && locks_rows(cte->ctequery) ? cte : NULL;
 }
 
-/* SELECT column FROM cte, for a sub-select of the level that has cte. */
+/* SELECT column FROM cte, for a sub-select of the level that sees cte levelsup further out. */
 static Query *
-select_column(CommonTableExpr *cte, const Var *column)
+select_column(CommonTableExpr *cte, Index levelsup, const Var *column)
 {
 	Query	   *query = makeNode(Query);
 	RangeTblEntry *rte = makeNode(RangeTblEntry);
@@ -185,7 +187,7 @@ select_column(CommonTableExpr *cte, const Var *column)
 
 	rte->rtekind = RTE_CTE;
 	rte->ctename = cte->ctename;
-	rte->ctelevelsup = 1;
+	rte->ctelevelsup = levelsup + 1;
 	rte->coltypes = cte->ctecoltypes;
 	rte->coltypmods = cte->ctecoltypmods;
 	rte->colcollations = cte->ctecolcollations;
@@ -204,8 +206,9 @@ select_column(CommonTableExpr *cte, const Var *column)
 
 /* What follows from expr for the target when it compares it with rows that were locked; NULL: nothing. */
 static Node *
-implied(Query *query, OpExpr *expr)
+implied(List *levels, OpExpr *expr)
 {
+	Query	   *query = linitial_node(Query, levels);
 	Node	   *left = list_length(expr->args) == 2 ? linitial(expr->args) : NULL;
 	Node	   *right = left ? lsecond(expr->args) : NULL;
 	Oid			opno = expr->opno;
@@ -225,15 +228,15 @@ implied(Query *query, OpExpr *expr)
 		castNode(Var, right)->varlevelsup != 0 || castNode(Var, right)->varattno <= 0 || castNode(Var, right)->varno == query->resultRelation ||
 		!op_mergejoinable(opno, exprType(left)) || !OidIsValid(get_array_type(exprType(right))))
 		return NULL;
-	cte = find_locking_cte(query, castNode(Var, right)->varno);
+	cte = find_locking_cte(levels, castNode(Var, right)->varno);
 	if (cte == NULL)
 		return NULL;
 	query->hasSubLinks = true;
-	return make_any_of(opno, expr->inputcollid, copyObject((Expr *) left), make_array_of(select_column(cte, castNode(Var, right))), -1);
+	return make_any_of(opno, expr->inputcollid, copyObject((Expr *) left), make_array_of(select_column(cte, rt_fetch(castNode(Var, right)->varno, query->rtable)->ctelevelsup, castNode(Var, right))), -1);
 }
 
 static List *
-implied_by(Query *query, Node *quals)
+implied_by(List *levels, Node *quals)
 {
 	List	   *found = NIL;
 	Node	   *one = NULL;
@@ -242,18 +245,19 @@ implied_by(Query *query, Node *quals)
 	if (quals == NULL)
 		return NIL;
 	if (IsA(quals, OpExpr))
-		one = implied(query, castNode(OpExpr, quals));
+		one = implied(levels, castNode(OpExpr, quals));
 	else if (is_andclause(quals))
 	{
 		foreach(lc, castNode(BoolExpr, quals)->args)
-			found = list_concat(found, implied_by(query, lfirst(lc)));
+			found = list_concat(found, implied_by(levels, lfirst(lc)));
 	}
 	return one ? list_make1(one) : found;
 }
 
-void
-shard_locked_keys(Query *query)
+static void
+rewrite_query(List *levels)
 {
+	Query	   *query = linitial_node(Query, levels);
 	ListCell   *lc;
 	List	   *more;
 
@@ -262,13 +266,19 @@ shard_locked_keys(Query *query)
 		Node	   *cte = lfirst_node(CommonTableExpr, lc)->ctequery;
 
 		if (IsA(cte, Query))
-			shard_locked_keys(castNode(Query, cte));
+			rewrite_query(lcons(cte, list_copy(levels)));
 	}
 	if ((query->commandType != CMD_UPDATE && query->commandType != CMD_DELETE) ||
 		shard_map_get(rt_fetch(query->resultRelation, query->rtable)->relid) == NULL)
 		return;
 	query->jointree->quals = rewrite_quals(query->jointree->quals);
-	more = implied_by(query, query->jointree->quals);
+	more = implied_by(levels, query->jointree->quals);
 	if (more != NIL)
 		query->jointree->quals = (Node *) make_andclause(lcons(query->jointree->quals, more));
+}
+
+void
+shard_locked_keys(Query *query)
+{
+	rewrite_query(list_make1(query));
 }

@@ -259,7 +259,7 @@ start_copy(ShardCopyLane *lane)
 	else
 		shard_txn_check_writer(lane->conn);
 	nbytes = sql.len;
-	shard_txn_writer_preamble(lane->conn, lane->set->level, &sql);
+	shard_txn_writer_preamble(lane->conn, lane->set->level, false, &sql);
 	shard_connection_sync_settings(lane->conn, lane->set->user_lines ? SHARD_SETTINGS_LINES :
 								   SHARD_SETTINGS_USER, -1, 0, &sql);
 	if (lane->set->guarded)
@@ -283,7 +283,7 @@ start_drop(ShardCopyLane *lane)
 		append_rollback(lane, &sql);
 	else
 		shard_txn_check_writer(lane->conn);
-	shard_txn_writer_preamble(lane->conn, lane->set->level, &sql);
+	shard_txn_writer_preamble(lane->conn, lane->set->level, false, &sql);
 	shard_copy_staging_append_drop(lane, &sql);
 	lane->dropping = false;
 	lane->state = COPY_ENDING;

@@ -32,6 +32,7 @@ typedef struct ShardCommand
 	const char *label;			/* shard's name for messages, or NULL */
 	bool		portable_text;	/* as in ShardStreamSpec */
 	bool		is_whole;		/* sql is all that there is to say: errors are reported as the node has raised them */
+	bool		only_reads;		/* in WRITE mode: makes or ends a cursor, and writes nothing */
 	bool		changes_session;	/* sql may leave settings, locks...: the connection is closed afterwards */
 	int			nparams;
 	const char *const *params;	/* text */

@@ -31,7 +31,7 @@ append_prefix(ShardCommandRun *run, ShardCommandLane *lane, StringInfo text)
 	if (run->writes)
 	{
 		shard_txn_check_writer(lane->conn);
-		shard_txn_writer_preamble(lane->conn, GetCurrentTransactionNestLevel(), &xact);
+		shard_txn_writer_preamble(lane->conn, GetCurrentTransactionNestLevel(), command->only_reads, &xact);
 	}
 	else if (run->mode == SHARD_COMMAND_READ)
 	{

@@ -224,7 +224,7 @@ send_statement(ShardStream *stream)
 	if (stream->spec.as_writer)
 	{
 		shard_txn_check_writer(conn);
-		shard_txn_writer_preamble(conn, level, &xact);
+		shard_txn_writer_preamble(conn, level, stream->spec.only_reads, &xact);
 		if (conn->xact.depth > level)
 			join_savepoint(stream);
 	}

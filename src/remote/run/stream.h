@@ -36,6 +36,7 @@ typedef struct ShardStreamSpec
 	bool		portable_text;	/* the coordinator reads dates, intervals or floats of the result as
 								 * SHARD_SETTINGS_PORTABLE */
 	bool		only_locks;		/* as_writer for row locks */
+	bool		only_reads;		/* as_writer for a cursor, which is there: the node needs no two-phase commit for it */
 	ShardTxnLevel *level;		/* of the statement that reads, which began before its streams are opened;
 								 * NULL: the current one, and always with only_locks */
 	int			workers;		/* max_parallel_workers_per_gather; -1 = node's own */

@@ -80,6 +80,7 @@ typedef enum ShardXactState
 	SHARD_XACT_NONE,			/* there is no transaction */
 	SHARD_XACT_READS,			/* it reads with a snapshot; see ShardRemoteXact.snapshot */
 	SHARD_XACT_FOLLOWS,			/* it ends with the local transaction, and has written nothing */
+	SHARD_XACT_LOOKED,			/* the same, on the connection that writes: it has cursors */
 	SHARD_XACT_WROTE			/* the same, but it may have written: it takes part in the commit */
 } ShardXactState;
 

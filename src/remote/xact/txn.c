@@ -422,14 +422,17 @@ append_writer_begin(ShardConn *conn, int level, StringInfo buf)
 }
 
 void
-shard_txn_writer_preamble(ShardConn *conn, int level, StringInfo buf)
+shard_txn_writer_preamble(ShardConn *conn, int level, bool only_reads, StringInfo buf)
 {
-	bool		was_reader = shard_connection_in_xact(conn) && conn->xact.state != SHARD_XACT_WROTE;
+	bool		was_reader = shard_connection_in_xact(conn) && conn->xact.state < SHARD_XACT_LOOKED;
 
 	append_writer_begin(conn, level, buf);
 	if (was_reader)
 		shard_txn_append_constraints(1, level, buf);
-	conn->xact.state = SHARD_XACT_WROTE;
+	if (!only_reads)
+		conn->xact.state = SHARD_XACT_WROTE;
+	else
+		conn->xact.state = Max(conn->xact.state, SHARD_XACT_LOOKED);
 	note_writer(conn, level);
 }
 

@@ -24,10 +24,10 @@ extern ShardSnapshot *shard_txn_snapshot(MemoryContext query_cxt);
  * this node all use it.  start: without a holder but perhaps still connecting,
  * noted as the node's writer of nesting level level (may block to make a holder
  * yield).  preamble: appends to buf BEGIN and SAVEPOINTs up to nesting level, nothing
- * when they stand already.
+ * when they stand already; only_reads: what follows is a cursor's, which the commit need not wait for.
  */
 extern ShardConn *shard_txn_writer_start(Oid serverid, Oid userid, int level);
-extern void shard_txn_writer_preamble(ShardConn *conn, int level, StringInfo buf);
+extern void shard_txn_writer_preamble(ShardConn *conn, int level, bool only_reads, StringInfo buf);
 
 /*
  * In a transaction with one snapshot, whose writer on the node of pool has been started: ends

@@ -1,0 +1,130 @@
+# Job queues: LIMIT ... FOR UPDATE SKIP LOCKED over several shards locks the rows that it returns, and changes of rows whose keys
+# come from such a SELECT wait for nobody. The same on a plain table beside it.
+# QUEUE_JOBS: how many jobs eight workers take (2000).
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Utils;
+use ShardCluster;
+use Test::More;
+use WireClient;
+
+my $c = ShardCluster->new(nodes => 3);
+$c->safe_psql(q{CREATE TABLE job_plain (id bigint PRIMARY KEY, state text, v int, at timestamptz, note varchar(20));
+	CREATE INDEX ON job_plain (state, v);
+	INSERT INTO job_plain SELECT i, CASE WHEN i % 5 = 0 THEN 'done' ELSE 'new' END, (i * 37) % 101, '2024-01-01'::timestamptz + i * interval '1 minute', 'job ' || i FROM generate_series(1, 400) i;
+	CREATE TABLE kind (v int, name text); INSERT INTO kind SELECT i, 'kind ' || i % 7 FROM generate_series(0, 100) i;
+	CREATE TABLE job (LIKE job_plain INCLUDING ALL); INSERT INTO job TABLE job_plain; SELECT shardfdw.shard_table('job', shards => 6);
+	CREATE VIEW open_jobs AS SELECT * FROM job WHERE state = 'new'; CREATE VIEW open_jobs_plain AS SELECT * FROM job_plain WHERE state = 'new'});
+my ($a, $b) = map { WireClient->new($c->coordinator, 'postgres') } 1, 2;
+$_->query(q{SET statement_timeout = '20s'}) for $a, $b;
+
+# The rows that query has given, or its error, as text.
+sub text
+{
+	my ($result) = @_;
+	return $result->{error} ? "$result->{error}{C} $result->{error}{M}" : join("\n", map { join '|', map { $_ // 'null' } @$_ } @{ $result->{rows} });
+}
+sub on { my ($query, $plain) = @_; return $query =~ s/\{t\}/$plain ? '_plain' : ''/ger; }
+
+# ---------- the rows that come out, and no others ----------
+
+my @queries = (
+	q{SELECT id, v FROM job{t} WHERE state = 'new' ORDER BY v, id LIMIT 3 FOR UPDATE SKIP LOCKED}, q{SELECT id FROM job{t} ORDER BY v DESC, id LIMIT 4 OFFSET 3 FOR UPDATE SKIP LOCKED},
+	q{SELECT * FROM job{t} WHERE v BETWEEN 10 AND 60 ORDER BY note LIMIT 5 FOR NO KEY UPDATE SKIP LOCKED}, q{SELECT id FROM job{t} ORDER BY at DESC NULLS LAST LIMIT 2 FOR SHARE SKIP LOCKED},
+	q{SELECT id FROM job{t} ORDER BY v % 10, id LIMIT 5 FOR KEY SHARE SKIP LOCKED}, q{SELECT id FROM job{t} ORDER BY length(note) DESC, note LIMIT 5 FOR UPDATE SKIP LOCKED},
+	q{SELECT count(*), min(id) FROM (SELECT id FROM job{t} WHERE state = 'new' ORDER BY id LIMIT 7 FOR UPDATE SKIP LOCKED) x}, q{SELECT id FROM job{t} ORDER BY id LIMIT 0 FOR UPDATE SKIP LOCKED},
+	q{SELECT id FROM job{t} WHERE state = 'new' ORDER BY id LIMIT NULL FOR UPDATE SKIP LOCKED}, q{SELECT j.id, k.name FROM job{t} j JOIN kind k USING (v) WHERE k.name = 'kind 3' ORDER BY j.id LIMIT 3 FOR UPDATE OF j SKIP LOCKED},
+	q{SELECT j.id FROM job{t} j JOIN job{t} o ON o.v = j.v AND o.id > j.id ORDER BY j.id, o.id LIMIT 6 FOR UPDATE OF j SKIP LOCKED}, q{SELECT id FROM open_jobs{t} ORDER BY v, id LIMIT 3 FOR UPDATE SKIP LOCKED},
+	q{SELECT id FROM job{t} WHERE v = (SELECT max(v) FROM job{t}) ORDER BY id LIMIT 2 FOR UPDATE SKIP LOCKED}, q{SELECT id, (SELECT name FROM kind WHERE kind.v = job{t}.v) FROM job{t} ORDER BY id LIMIT 2 FOR UPDATE SKIP LOCKED},
+	q{SELECT id FROM job{t} WHERE id = ANY ('{5,17,200,390}') ORDER BY id LIMIT 3 FOR UPDATE SKIP LOCKED}, q{SELECT id FROM job{t} WHERE random() >= 0 AND state = 'new' ORDER BY id LIMIT 3 FOR UPDATE SKIP LOCKED},
+	q{SELECT id FROM job{t} ORDER BY id FETCH FIRST 3 ROWS ONLY FOR UPDATE SKIP LOCKED}, q{UPDATE job{t} SET state = 'run' WHERE id IN (SELECT id FROM job{t} WHERE state = 'new' ORDER BY v, id LIMIT 3 FOR UPDATE SKIP LOCKED)},
+	q{WITH z AS (SELECT id, v FROM job{t} WHERE state = 'new' ORDER BY v, id LIMIT 4 FOR UPDATE SKIP LOCKED), u AS (UPDATE job{t} j SET state = 'run' FROM z WHERE j.id = z.id RETURNING j.id, z.v) SELECT * FROM u ORDER BY id},
+	q{WITH u AS (UPDATE job{t} j SET state = 'run' FROM (SELECT id, v FROM job{t} WHERE state = 'new' ORDER BY v, id LIMIT 4 FOR UPDATE SKIP LOCKED) z WHERE z.id = j.id AND z.v + 1 > j.v RETURNING j.id, z) SELECT * FROM u ORDER BY id},
+	q{WITH d AS (DELETE FROM job{t} WHERE id IN (SELECT id FROM job{t} ORDER BY v, id LIMIT 3 FOR UPDATE SKIP LOCKED) RETURNING *) SELECT id, state FROM d ORDER BY id},
+	q{DELETE FROM job{t} j USING (SELECT id FROM job{t} ORDER BY at LIMIT 3 FOR UPDATE SKIP LOCKED) z WHERE z.id = j.id}, q{WITH z AS (SELECT id FROM job{t} ORDER BY at LIMIT 3 FOR UPDATE SKIP LOCKED) DELETE FROM job{t} USING z WHERE z.id = job{t}.id},
+	q{UPDATE job{t} SET state = 'run' WHERE note IN (SELECT note FROM job{t} WHERE state = 'new' ORDER BY v, id LIMIT 3 FOR UPDATE SKIP LOCKED) AND v > 0},
+	q{UPDATE job{t} SET state = 'run' WHERE id NOT IN (SELECT id FROM job{t} ORDER BY id OFFSET 5 FOR UPDATE SKIP LOCKED) OR id IN (SELECT id FROM job{t} WHERE state = 'done' ORDER BY id LIMIT 2 FOR UPDATE SKIP LOCKED)},
+	q{WITH z AS (SELECT id FROM job{t} WHERE state = 'new' ORDER BY id LIMIT 2 FOR UPDATE SKIP LOCKED) INSERT INTO kind SELECT id, 'taken' FROM z RETURNING v});
+for my $isolation ('READ COMMITTED', 'REPEATABLE READ')
+{
+	for my $query (@queries)
+	{
+		my @seen;
+		for my $plain (1, 0)
+		{
+			# the first of them are another session's
+			$a->query('BEGIN');
+			$a->query(on(q{SELECT id FROM job{t} WHERE id <= 9 OR v >= 97 ORDER BY id FOR UPDATE}, $plain));
+			$b->query("BEGIN ISOLATION LEVEL $isolation");
+			my $first = text($b->query(on($query, $plain)));
+			my $second = $query =~ /^(SELECT|WITH z.*INSERT)/ ? text($b->query(on($query, $plain))) : '';
+			$a->query('ROLLBACK');
+			# what is free now: neither the first session's nor this one's
+			my $free = text($a->query(on(q{SELECT count(*), sum(id) FROM (SELECT id FROM job{t} FOR UPDATE SKIP LOCKED) x}, $plain)));
+			my $state = text($b->query(on(q{SELECT state, count(*), sum(id) FROM job{t} GROUP BY 1 ORDER BY 1}, $plain)));
+			$b->query('ROLLBACK');
+			push @seen, "$first\n-- again: $second\n-- free: $free\n-- $state";
+		}
+		is($seen[1], $seen[0], "$isolation: " . on($query, 0));
+	}
+}
+
+# prepared, with parameters, often enough for a generic plan
+$b->query(on(q{PREPARE take{t}(text, int) AS SELECT id FROM job{t} WHERE state = $1 ORDER BY v, id LIMIT $2 FOR UPDATE SKIP LOCKED}, $_)) for 0, 1;
+for my $n (1 .. 8)
+{
+	$b->query('BEGIN');
+	my @ids = map { text($b->query(on("EXECUTE take{t}('new', $n)", $_))) } 0, 1;
+	$b->query('ROLLBACK');
+	is($ids[0], $ids[1], "prepared, $n rows");
+}
+
+# ---------- cursors and savepoints ----------
+
+for my $plain (1, 0)
+{
+	my $name = $plain ? 'plain' : 'sharded';
+	$b->query('BEGIN');
+	$b->query(on(q{DECLARE c CURSOR FOR SELECT id FROM job{t} WHERE state = 'new' ORDER BY id LIMIT 8 FOR UPDATE SKIP LOCKED}, $plain));
+	is(text($b->query('FETCH 2 FROM c')), "1\n2", "$name: a cursor gives its first rows");
+	$a->query('BEGIN');
+	is(text($a->query(on('SELECT id FROM job{t} WHERE id BETWEEN 1 AND 4 ORDER BY id FOR UPDATE SKIP LOCKED', $plain))), "3\n4", "$name: and has locked these");
+	is(text($b->query('FETCH 1 FROM c')), '6', "$name: what others have locked meanwhile it skips");
+	$a->query('ROLLBACK');
+	$a->query(on(q{UPDATE job{t} SET state = 'done' WHERE id = 7; DELETE FROM job{t} WHERE id = 8}, $plain));
+	is(text($b->query('FETCH 2 FROM c')), "9\n11", "$name: and what they have changed so that it is none any more");
+	$b->query('SAVEPOINT s');
+	is(text($b->query('FETCH 1 FROM c')), '12', "$name: in a savepoint");
+	$b->query('ROLLBACK TO s');
+	is(text($a->query(on('SELECT id FROM job{t} WHERE id = 12 FOR UPDATE SKIP LOCKED', $plain))), '12', "$name: whose locks go with it");
+	$b->query('COMMIT');
+	$a->query(on(q{UPDATE job{t} SET state = 'new' WHERE id = 7; INSERT INTO job{t} VALUES (8, 'new', (8 * 37) % 101, '2024-01-01'::timestamptz + 8 * interval '1 minute', 'job 8')}, $plain));
+}
+
+# ---------- nobody waits ----------
+
+$a->query('BEGIN');
+$a->query('SELECT id FROM job WHERE id < 100 FOR UPDATE');
+for my $query (
+	q{UPDATE job SET state = 'run' WHERE id IN (SELECT id FROM job WHERE state = 'new' ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id},
+	q{WITH z AS (SELECT id FROM job WHERE state = 'new' ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) UPDATE job SET state = 'run' FROM z WHERE z.id = job.id RETURNING job.id},
+	q{UPDATE job SET state = 'run' FROM (SELECT id FROM job WHERE state = 'new' ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) z WHERE job.id = z.id RETURNING job.id},
+	q{DELETE FROM job WHERE id = ANY (ARRAY(SELECT id FROM job WHERE state = 'new' ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)) RETURNING id})
+{
+	like(text($b->query($query)), qr/^1\d\d$/, "while others hold the first rows: $query");
+}
+$a->query('ROLLBACK');
+
+# ---------- each job once ----------
+
+my $jobs = $ENV{QUEUE_JOBS} // 2000;
+$c->safe_psql(qq{CREATE TABLE queue (id bigint PRIMARY KEY, taken int DEFAULT 0, worker int); CREATE INDEX ON queue (taken, id); INSERT INTO queue SELECT i FROM generate_series(1, $jobs) i; SELECT shardfdw.shard_table('queue', shards => 6)});
+my $script = $c->coordinator->basedir . '/take.sql';
+append_to_file($script, q{UPDATE queue SET taken = taken + 1, worker = :client_id WHERE id IN (SELECT id FROM queue WHERE taken = 0 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED);});
+my ($stdout, $stderr) = run_command([ 'pgbench', '-n', '-M', 'prepared', '-c', 8, '-t', int($jobs / 8) + 20, '-f', $script, '-h', $c->coordinator->host, '-p', $c->coordinator->port, 'postgres' ]);
+unlike($stderr, qr/error|aborted/i, 'eight workers take jobs without errors');
+is($c->safe_psql('SELECT count(*), min(taken), max(taken) FROM queue'), "$jobs|1|1", 'each job is taken once');
+
+done_testing();
