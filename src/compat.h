@@ -18,6 +18,7 @@
 #include "nodes/execnodes.h"
 #include "nodes/pathnodes.h"
 #include "optimizer/pathnode.h"
+#include "parser/parse_relation.h"
 
 #if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 200000
 #error "shardfdw needs PostgreSQL 15 to 19"
@@ -629,7 +630,6 @@ shard_is_ordering_operator(Oid opno)
 #endif
 
 /* Range table entries of a planned statement: 16 keeps permissions apart, 18 has entries for GROUP BY and a set of those never pruned */
-#include "parser/parse_relation.h"
 #if PG_VERSION_NUM >= 160000
 static inline void
 shard_stmt_add_permissions(PlannedStmt *stmt, Query *query, RangeTblEntry *rte)
