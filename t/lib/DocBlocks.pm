@@ -106,7 +106,7 @@ sub run_blocks
 		}
 		elsif ($block->{output} && $block->{output} =~ /^(?:all|$major)$/)
 		{
-			my $pattern = join "\n", map { quotemeta =~ s/\\\.\\\.\\\./.*/gr } _shown($block->{text});
+			my $pattern = join "\n", map { $_ eq '...' ? '(?s:.*)' : quotemeta =~ s/\\\.\\\.\\\./.*/gr } _shown($block->{text});
 			Test::More::like(join("\n", _shown($shown)), qr/^$pattern$/, "$name is what is shown");
 			$count{outputs}++;
 		}
