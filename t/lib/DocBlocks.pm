@@ -5,7 +5,7 @@
 #   my %count = run_blocks($cluster, 'docs/start.md');
 #
 # A comment on the line before a block says more about it: "<!-- fragment: reason -->": it does not run by itself;
-# "<!-- output -->": it is what the block before it shows, with "..." for what differs from run to run;
+# "<!-- output -->": it is what the block before it shows last, with "..." for what differs from run to run;
 # "<!-- output: 15 -->": on that major version.
 
 package DocBlocks;
@@ -107,7 +107,7 @@ sub run_blocks
 		elsif ($block->{output} && $block->{output} =~ /^(?:all|$major)$/)
 		{
 			my $pattern = join "\n", map { $_ eq '...' ? '(?s:.*)' : quotemeta =~ s/\\\.\\\.\\\./.*/gr } _shown($block->{text});
-			Test::More::like(join("\n", _shown($shown)), qr/^$pattern$/, "$name is what is shown");
+			Test::More::like(join("\n", _shown($shown)), qr/(?:^|\n)$pattern$/, "$name is what is shown");
 			$count{outputs}++;
 		}
 	}
