@@ -1,6 +1,6 @@
 """site_hooks.py - what makes the pages of docs/, written for a code host, a site of mkdocs
 
-README, changelog and licence become pages. Anchors are those of code hosts. Markdown that code hosts
+README, changelog and licence become pages, and site.css beside this file is the style. Anchors are those of code hosts. Markdown that code hosts
 read and mkdocs does not is rewritten: lists that are indented by less than four blanks, and code
 blocks within lists.
 """
@@ -28,6 +28,8 @@ def on_config(config):
 
 def on_files(files, config):
     root = posixpath.dirname(config.config_file_path)
+    with open(posixpath.join(root, "scripts/lib/site.css"), encoding="utf-8") as file:
+        files.append(File.generated(config, "site.css", content=file.read()))
     for path, name in PAGES.items():
         with open(posixpath.join(root, path), encoding="utf-8") as file:
             text = file.read()
