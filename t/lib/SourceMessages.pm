@@ -53,10 +53,11 @@ sub _condition_names
 	chomp $share;
 	for (split /\n/, _slurp("$share/errcodes.txt"))
 	{
-		my ($code, undef, $macro, $name) = split;
+		my ($code, $kind, $macro, $name) = split;
 		next if !defined $macro || $code !~ /^[0-9A-Z]{5}$/;
 		$codes{$macro} = $code;
-		$codes{$name} = $code if defined $name;
+		# PL/pgSQL takes the first error of a name
+		$codes{$name} //= $code if defined $name && $kind eq 'E';
 	}
 	return \%codes;
 }
