@@ -4,6 +4,7 @@
 use strict;
 use warnings;
 
+use DocBlocks;
 use PostgreSQL::Test::Utils;
 use ShardCluster;
 use Test::More;
@@ -11,20 +12,13 @@ use Test::More;
 # PostgreSQL's defaults, which servers of tests do not have.
 my $defaults = "max_wal_senders = 10\nwal_level = replica\n";
 
-my $page = slurp_file('docs/backup.md');
-
 # The blocks of a section: [ language, commands ].
 sub blocks
 {
 	my ($section) = @_;
-	my ($text) = $page =~ /^## $section\n(.*?)(?=^## |\z)/ms or die "no section $section";
-	my @blocks;
+	my @blocks = map { [ $_->{language}, $_->{text} ] } grep { $_->{section} eq $section } doc_blocks('docs/backup.md');
 
-	while ($text =~ /^( *)```(\w*)\n(.*?)^ *```$/msg)
-	{
-		my ($indent, $language, $commands) = ($1, $2, $3);
-		push @blocks, [ $language, $commands =~ s/^$indent//mgr ];
-	}
+	die "no section $section" if !@blocks;
 	return @blocks;
 }
 

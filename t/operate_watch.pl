@@ -3,6 +3,7 @@
 use strict;
 use warnings;
 
+use DocBlocks;
 use PostgreSQL::Test::Utils;
 use ShardCluster;
 use Test::More;
@@ -125,9 +126,9 @@ is($c->safe_psql(q{SELECT count(*), count(bytes) FROM shardfdw.stat_shards}), '3
 # ---------- the page ----------
 
 my $ran = 0;
-for my $block (slurp_file('docs/watching.md') =~ /^```sql\n(.*?)^```$/msg)
+for my $block (grep { $_->{language} eq 'sql' } doc_blocks('docs/watching.md'))
 {
-	my ($rc, undef, $err) = $c->psql($block =~ s/4711/0/r, on_error_stop => 1);
+	my ($rc, undef, $err) = $c->psql($block->{text} =~ s/4711/0/r, on_error_stop => 1);
 	is($rc, 0, "docs/watching.md, block " . ++$ran) or diag $err;
 }
 is($ran, 7, 'all blocks of the page were run');

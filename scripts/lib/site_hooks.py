@@ -1,0 +1,92 @@
+"""site_hooks.py - what makes the pages of docs/, written for a code host, a site of mkdocs
+
+README, changelog and licence become pages, and site.css beside this file is the style. Anchors are those of code hosts. Markdown that code hosts
+read and mkdocs does not is rewritten: lists that are indented by less than four blanks, and code
+blocks within lists.
+"""
+
+import posixpath
+import re
+import unicodedata
+
+from mkdocs.structure.files import File
+
+# Pages from outside of docs/: path in the tree, name on the site.
+PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "LICENSE": "license.md"}
+
+
+def slug(text, separator):
+    """The anchor that code hosts make of a heading."""
+    text = unicodedata.normalize("NFC", text).lower()
+    return re.sub(r"[^\w\- ]", "", text).strip().replace(" ", separator)
+
+
+def on_config(config):
+    config.mdx_configs.setdefault("toc", {}).update(slugify=slug)
+    return config
+
+
+def on_files(files, config):
+    root = posixpath.dirname(config.config_file_path)
+    with open(posixpath.join(root, "scripts/lib/site.css"), encoding="utf-8") as file:
+        files.append(File.generated(config, "site.css", content=file.read()))
+    for path, name in PAGES.items():
+        with open(posixpath.join(root, path), encoding="utf-8") as file:
+            text = file.read()
+        if path == "LICENSE":
+            text = "# Licence\n\n" + text
+        files.append(File.generated(config, name, content=text))
+    return files
+
+
+def link(target, outside):
+    """A link as the site has it; outside: the page is from outside of docs/."""
+    path, hash_sign, anchor = target.partition("#")
+    if re.match(r"[a-z]+:", target) or not path:
+        return target
+    path = posixpath.normpath(path if outside else "docs/" + path)
+    if path in PAGES:
+        path = PAGES[path]
+    elif path.startswith("docs/"):
+        path = path[len("docs/"):]
+    else:
+        path = "../" + path
+    return path + hash_sign + anchor
+
+
+def on_page_markdown(markdown, page, config, files):
+    outside = page.file.src_uri in PAGES.values()
+    lines = []
+    fence = None        # indentation of the code block that the line is in
+    in_list = False
+    loose = False       # the list's present item has several paragraphs
+    for line in markdown.split("\n"):
+        indent = len(line) - len(line.lstrip(" "))
+        is_fence = line.lstrip().startswith("```")
+        if fence is not None:
+            if is_fence:
+                lines.append("" if fence else line)
+                fence = None
+            else:
+                # within a list: an indented code block
+                lines.append(line if not fence else (" " * 8 + line[fence:]).rstrip())
+            continue
+        if is_fence:
+            fence = indent
+            lines.append("" if fence else line)
+            continue
+        line = re.sub(r"\]\(([^)\s]+)\)", lambda m: "](" + link(m.group(1), outside) + ")", line)
+        item = re.match(r" *([-*]|\d+\.) ", line)
+        if item:
+            if loose and lines[-1]:
+                lines.append("")
+            lines.append(" " * (4 if indent >= 2 else 0) + line.lstrip())
+            in_list = True
+            loose = False
+        elif line and indent == 0:
+            in_list = loose = False
+            lines.append(line)
+        else:
+            loose = loose or (in_list and not line)
+            lines.append(" " * 4 + line.lstrip() if in_list and line else line)
+    return "\n".join(lines)

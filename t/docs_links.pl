@@ -1,0 +1,48 @@
+# Links of the documentation lead to pages, files and headings that are there; each page is in mkdocs.yml.
+
+use strict;
+use warnings;
+
+use File::Basename;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+# A page without its code blocks.
+sub prose { return slurp_file($_[0]) =~ s/^ *```.*?^ *```$//msgr; }
+
+# The anchors that code hosts make of headings; of equal ones the second ends in -1.
+sub anchors
+{
+	my ($page) = @_;
+	my (%anchors, %seen);
+
+	for my $heading (prose($page) =~ /^#+ +(.+)$/mg)
+	{
+		my $anchor = lc($heading) =~ s/[^\w\- ]//gr =~ tr/ /-/r;
+		$anchors{ $seen{$anchor}++ ? "$anchor-" . ($seen{$anchor} - 1) : $anchor } = 1;
+	}
+	return \%anchors;
+}
+
+my ($links, %anchors) = (0);
+for my $page (grep { -e } 'README.md', 'CHANGELOG.md', 'SECURITY.md', glob('docs/*.md'))
+{
+	my @broken;
+
+	for my $link (prose($page) =~ /\]\(([^)\s]+)\)/g)
+	{
+		next if $link =~ /^https?:/;
+		my ($path, $anchor) = $link =~ /^([^#]*)(?:#(.*))?$/;
+		my $target = $path eq '' ? $page : dirname($page) . "/$path";
+		$target =~ s{^\./|[^/]+/\.\./}{}g;
+		$links++;
+		push @broken, $link if !-e $target || (defined $anchor && !($anchors{$target} //= anchors($target))->{$anchor});
+	}
+	is(join(' ', @broken), '', "links of $page");
+}
+cmp_ok($links, '>', 100, 'there are links');
+
+my %listed = map { $_ => 1 } slurp_file('mkdocs.yml') =~ /: (\w+\.md)$/mg;
+is(join(' ', grep { !$listed{$_} } map { basename $_ } glob 'docs/*.md'), '', 'mkdocs.yml has each page');
+
+done_testing();
