@@ -213,11 +213,11 @@ SKIP:
 		'ALTER TABLE altered SET (fillfactor = 50)', 'ALTER TABLE altered ALTER w SET INCREMENT 2', 'ALTER SEQUENCE altered_w_seq INCREMENT 2', q{COMMENT ON COLUMN altered.v IS 'x'}, 'ALTER TABLE altered RENAME CONSTRAINT positive TO renamed', 'ALTER INDEX altered_pkey RENAME TO renamed', 'ALTER INDEX altered_pkey SET (fillfactor = 50)',
 		'CREATE TABLE above (id int, v int, w int); ALTER TABLE altered INHERIT above')
 	{
-		like(($c->psql("BEGIN; $ddl; COMMIT"))[2], qr/ERROR:  the definition of table "(?:altered|renamed)" cannot be changed while job $job shards it\nHINT:  Wait for it/, "refused meanwhile: $ddl");
+		like(($c->psql("BEGIN; $ddl; COMMIT"))[2], qr/ERROR:  the definition of table "(?:altered|renamed)" cannot be changed while job $job works on it\nHINT:  Wait for it/, "refused meanwhile: $ddl");
 	}
 	for my $kind (qw(new changed))
 	{
-		like(($c->psql(sprintf q{SELECT format('DROP TABLE shardfdw_%s_%%s CASCADE', 'altered'::regclass::oid) \gexec}, $kind))[2], qr/table "shardfdw_${kind}_\d+" belongs to the job that shards table public\.altered/, "what the job needs stays: $kind");
+		like(($c->psql(sprintf q{SELECT format('DROP TABLE shardfdw_%s_%%s CASCADE', 'altered'::regclass::oid) \gexec}, $kind))[2], qr/table "shardfdw_${kind}_\d+" belongs to a job that works on table public\.altered/, "what the job needs stays: $kind");
 	}
 	is($c->safe_psql('UPDATE altered SET v = v + 1; SELECT sum(v) FROM altered'), 5150, 'writers go on');
 	is(($go_on->())[0], 'done', 'and the job ends well');
@@ -229,7 +229,7 @@ SKIP:
 		$hold->($ddl =~ /REASSIGN/ ? 'keeper' : 'postgres');
 		my $error = ($c->psql($ddl))[2];
 		my ($state, $err) = $go_on->();
-		like("$error$err", qr/definition of table "altered" has been changed while it was sharded|triggers of table "altered" have been dropped or disabled|cannot shard table "altered" because view public.seen depends on it|with the rights of another role|does not exist/, "$ddl: the job fails");
+		like("$error$err", qr/definition of table "altered" has been changed since the job began|triggers of table "altered" have been dropped or disabled|cannot shard table "altered" because view public.seen depends on it|with the rights of another role|does not exist/, "$ddl: the job fails");
 		$c->safe_psql('SELECT shardfdw.recover_prepared_transactions()') if $ddl =~ /REASSIGN/;
 		is($c->safe_psql(q{SELECT relkind FROM pg_class WHERE relname = 'altered'}), $ddl =~ /DROP TABLE altered/ ? '' : 'r', 'and the table is what it was made');
 		is($c->safe_psql($traces), '0|0|0', 'without traces');

@@ -179,7 +179,7 @@ BEGIN
 	WHERE x.relation = check_no_conversion.relation AND shardfdw_internal.job_is_running(x.job);
 	IF FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'object_in_use',
-			MESSAGE = format('cannot %s table "%s" because job %s shards it', action, (SELECT relname FROM pg_class WHERE oid = relation), job),
+			MESSAGE = format('cannot %s table "%s" because job %s works on it', action, (SELECT relname FROM pg_class WHERE oid = relation), job),
 			HINT = format('Wait for it (SELECT shardfdw.wait_job(%1$s)) or cancel it (SELECT shardfdw.cancel_job(%1$s)).', job);
 	END IF;
 END

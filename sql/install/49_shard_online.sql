@@ -265,7 +265,7 @@ BEGIN
 				UNION ALL SELECT q.objid FROM pg_depend q WHERE q.refclassid = 'pg_class'::regclass AND q.refobjid = x.relation AND q.classid = 'pg_class'::regclass AND q.deptype = 'i'))
 	LIMIT 1;
 	IF FOUND AND r.running THEN
-		RAISE EXCEPTION USING ERRCODE = 'object_in_use', MESSAGE = format('the definition of table "%s" cannot be changed while job %s shards it', r.relname, r.job),
+		RAISE EXCEPTION USING ERRCODE = 'object_in_use', MESSAGE = format('the definition of table "%s" cannot be changed while job %s works on it', r.relname, r.job),
 			HINT = format('Wait for it (SELECT shardfdw.wait_job(%s)) or cancel it (SELECT shardfdw.cancel_job(%1$s)).', r.job);
 	ELSIF FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'object_in_use', MESSAGE = format('the definition of table "%s" cannot be changed before it is recovered from job %s', r.relname, r.job),
@@ -296,7 +296,7 @@ BEGIN
 	JOIN pg_trigger g ON g.tgfoid = p.oid
 	WHERE d.object_type = 'table' AND d.object_name ~ '^shardfdw_(new|changed)_\d{1,10}$' AND p.proname = 'shardfdw_note_' || g.tgrelid LIMIT 1;
 	IF FOUND THEN
-		RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist', MESSAGE = format('table "%s" belongs to the job that shards table %s', r.object_name, r.relation),
+		RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist', MESSAGE = format('table "%s" belongs to a job that works on table %s', r.object_name, r.relation),
 			HINT = 'It goes with the job: shardfdw.cancel_job(). What a crash has left is removed by SELECT * FROM shardfdw.recover_prepared_transactions().';
 	END IF;
 END
@@ -417,7 +417,7 @@ BEGIN
 	IF NOT EXISTS (SELECT FROM shardfdw_internal.conversions() x WHERE x.relation = $1 AND x.successor = to_regclass(shardfdw_internal.conversion_name($1, 'new'))
 		AND x.definition = shardfdw_internal.conversion_definition($1)) THEN
 		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
-			MESSAGE = format('the definition of table "%s" has been changed while it was sharded', (SELECT relname FROM pg_class WHERE oid = relation)), HINT = 'Start again.';
+			MESSAGE = format('the definition of table "%s" has been changed since the job began', (SELECT relname FROM pg_class WHERE oid = relation)), HINT = 'Start again.';
 	END IF;
 END
 $$;
