@@ -1,0 +1,19 @@
+-- role_node.sql - the role of monitoring on a node
+--
+--   psql -d app -v password=... -f role_node.sql
+--
+-- Run it on every node, in the database of the cluster, as a role that may create roles. It can be run again,
+-- with another password too. The role needs to log in and nothing else.
+
+\set ON_ERROR_STOP on
+\if :{?password}
+\else
+\warn 'role_node.sql: set the password with -v password=...'
+\quit
+\endif
+
+SELECT 'CREATE ROLE shardfdw_monitor' WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'shardfdw_monitor') \gexec
+ALTER ROLE shardfdw_monitor LOGIN PASSWORD :'password' CONNECTION LIMIT 10;
+-- compiling the queries of lock_waits takes longer than running them
+ALTER ROLE shardfdw_monitor SET jit = off;
+SELECT format('GRANT CONNECT ON DATABASE %I TO shardfdw_monitor', current_database()) \gexec
