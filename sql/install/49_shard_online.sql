@@ -398,17 +398,46 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.begin_conversion(regclass, jsonb, bigint) IS
 	'First step of shard_table() online: makes the shards, empty, and what notes changed keys. id: of the job. Returns nothing; raises what is in the way.';
 
+CREATE FUNCTION shardfdw_internal.run_on_conversion(relation regclass, placement name[], prefixes text[], suffixes text[], object_names name[], object_kinds text[]) RETURNS void
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT shardfdw_internal.run_on_new_shards(n.nspname, s.names, placement, prefixes, suffixes, object_names, object_kinds, s.names)
+	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+	CROSS JOIN LATERAL (SELECT shardfdw_internal.shard_names(c.relname, cardinality(placement))) s(names)
+	WHERE c.oid = relation
+$$;
+COMMENT ON FUNCTION shardfdw_internal.run_on_conversion(regclass, name[], text[], text[], name[], text[]) IS
+	'Does what run_on_new_shards() does for the shards that are to take the place of a plain table. Returns nothing; raises the node''s error.';
+
 CREATE FUNCTION shardfdw_internal.index_conversion(relation regclass, placement name[]) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT shardfdw_internal.run_on_new_shards(n.nspname, s.names, placement, k.prefixes, k.suffixes, k.names, k.kinds, s.names)
-	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-	CROSS JOIN LATERAL (SELECT shardfdw_internal.shard_names(c.relname, cardinality(placement))) s(names)
-	CROSS JOIN LATERAL shardfdw_internal.shard_key_commands(relation) k
-	WHERE c.oid = relation
+	SELECT shardfdw_internal.run_on_conversion(relation, placement, array_agg(k.prefix), array_agg(k.suffix), array_agg(k.object_name), array_agg(k.object_kind))
+	FROM shardfdw_internal.shard_index_commands(relation) k
 $$;
 COMMENT ON FUNCTION shardfdw_internal.index_conversion(regclass, name[]) IS
 	'Makes the keys and indexes of a plain table on the shards that are to take its place. Returns nothing; raises the node''s error.';
+
+CREATE FUNCTION shardfdw_internal.refer_conversion(relation regclass, plan jsonb) RETURNS bigint
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	prefixes text[];
+	suffixes text[];
+BEGIN
+	PERFORM shardfdw_internal.lock_for_conversion(relation, 'ACCESS SHARE');
+	PERFORM shardfdw_internal.check_conversion_unchanged(relation);
+	-- valid after the switch: rows that they miss now are still to be followed
+	SELECT array_agg('SET LOCAL lock_timeout = ''100ms''; ' || k.prefix), array_agg(k.suffix || CASE WHEN k.suffix LIKE '% NOT VALID' THEN '' ELSE ' NOT VALID' END) INTO prefixes, suffixes
+	FROM shardfdw_internal.reference_key_commands(relation) k;
+	IF prefixes IS NOT NULL THEN
+		PERFORM shardfdw_internal.run_on_conversion(relation, ARRAY(SELECT jsonb_array_elements_text(plan->'nodes')), prefixes, suffixes, array_fill(NULL::name, ARRAY[cardinality(prefixes)]), array_fill(NULL::text, ARRAY[cardinality(prefixes)]));
+	END IF;
+	RETURN 0;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.refer_conversion(regclass, jsonb) IS
+	'Fourth step of shard_table() online: makes the foreign keys to reference tables on the shards. Returns 0; raises lock_not_available, and the node''s error.';
 
 CREATE FUNCTION shardfdw_internal.check_conversion_unchanged(relation regclass) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -517,6 +546,18 @@ END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.follow_conversion(regclass, jsonb) IS
 	'Step of shard_table() online: takes some keys that were noted, and gives the shards what the table has of these. All it reads has to be of one snapshot. Returns how many notes were taken; raises the node''s error.';
+
+CREATE FUNCTION shardfdw_internal.validation_conversion(relation regclass, plan jsonb) RETURNS text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT format('SELECT pg_catalog.count(*) FROM shardfdw_internal.run_commands(%L::pg_catalog.name[], %L::pg_catalog.text[], ''write'', labels => %L::pg_catalog.text[])', x.nodes, x.commands, x.labels)
+	FROM (SELECT array_agg(s.node) AS nodes, array_agg(format('ALTER TABLE %s VALIDATE CONSTRAINT %I', s.remote_name, k.conname)) AS commands, array_agg(s.shard::text) AS labels
+		  FROM shardfdw_internal.shards_of(to_regclass(shardfdw_internal.conversion_name(relation, 'new'))) s
+		  JOIN pg_constraint k ON k.conrelid = relation AND k.contype = 'f' AND k.convalidated AND shardfdw_internal.is_reference(k.confrelid)) x
+	WHERE x.nodes IS NOT NULL
+$$;
+COMMENT ON FUNCTION shardfdw_internal.validation_conversion(regclass, jsonb) IS
+	'Writes the commands that validate foreign keys of the shards when they have taken the table''s place. Returns them in one text; null for none.';
 
 CREATE FUNCTION shardfdw_internal.lock_conversion(relation regclass, plan jsonb) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp

@@ -211,7 +211,6 @@ BEGIN
 	EXECUTE format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM %s', successor, column_list, column_list, relation);
 	GET DIAGNOSTICS copied = ROW_COUNT;
 	FOR command IN SELECT x.make FROM shardfdw_internal.successor_index_commands(relation, successor::regclass) x
-		UNION ALL SELECT format('ALTER TABLE %s ADD CONSTRAINT %I %s', successor, k.name, k.definition) FROM shardfdw_internal.shard_foreign_keys(relation) k
 	LOOP
 		EXECUTE command;
 	END LOOP;
@@ -248,6 +247,14 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.follow_unsharding(regclass, jsonb) IS
 	'Step of unshard_table() online: takes some keys that were noted, and gives the plain table what the shards have of these. All it reads of a node has to be of one snapshot. Returns how many notes were taken at least; raises the node''s error.';
 
+CREATE FUNCTION shardfdw_internal.validation_unsharding(relation regclass, plan jsonb) RETURNS text
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT string_agg(format('ALTER TABLE %s VALIDATE CONSTRAINT %I', relation, k.name), '; ') FROM shardfdw_internal.shard_foreign_keys(relation) k WHERE k.definition NOT LIKE '% NOT VALID'
+$$;
+COMMENT ON FUNCTION shardfdw_internal.validation_unsharding(regclass, jsonb) IS
+	'Writes the commands that validate the foreign keys which a table will have when it has become plain. Returns them in one text; null for none.';
+
 CREATE FUNCTION shardfdw_internal.switch_unsharding(relation regclass, plan jsonb) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
 AS $$
@@ -258,6 +265,7 @@ DECLARE
 	table_name CONSTANT name := (SELECT c.relname FROM pg_class c WHERE c.oid = relation);
 	is_changed boolean;
 	clustered_by name;
+	foreign_keys text[];
 	commands text[];
 	command text;
 BEGIN
@@ -269,6 +277,9 @@ BEGIN
 		RAISE EXCEPTION 'changes of table "%" have not been followed', table_name;
 	END IF;
 	clustered_by := shardfdw_internal.shard_clustered_index(relation);
+	-- validated afterwards: the nodes have held them
+	foreign_keys := ARRAY(SELECT format('ALTER TABLE %s ADD CONSTRAINT %I %s%s', relation, k.name, k.definition, CASE WHEN k.definition LIKE '% NOT VALID' THEN '' ELSE ' NOT VALID' END)
+		FROM shardfdw_internal.shard_foreign_keys(relation) k);
 	PERFORM shardfdw_internal.run_on_noted_shards(relation, 'DROP TABLE %1$s, %2$s; DROP FUNCTION %3$s()');
 	EXECUTE format('DROP TRIGGER shardfdw_note_truncate ON %s', relation);
 	EXECUTE format('DROP FUNCTION %s()', note);
@@ -279,7 +290,7 @@ BEGIN
 	commands := ARRAY(SELECT x.rename FROM shardfdw_internal.successor_index_commands(relation, successor) x)
 		|| ARRAY(SELECT * FROM shardfdw_internal.parent_index_commands(relation, false) c WHERE c !~ '^(ALTER TABLE|CREATE) ')
 		|| ARRAY(SELECT * FROM shardfdw_internal.successor_commands(relation))
-		|| ARRAY(SELECT format('ALTER TABLE %s CLUSTER ON %I', relation, clustered_by) WHERE clustered_by IS NOT NULL);
+		|| foreign_keys || ARRAY(SELECT format('ALTER TABLE %s CLUSTER ON %I', relation, clustered_by) WHERE clustered_by IS NOT NULL);
 	EXECUTE format('COMMENT ON TABLE %s IS NULL', successor);
 	EXECUTE format('ALTER TABLE %s RENAME TO %I', relation, format('shardfdw_old_%s', relation::oid));
 	EXECUTE format('ALTER TABLE %s RENAME TO %I', successor, table_name);

@@ -51,7 +51,7 @@ shard_block_lock(ShardMove *move, int timeout_ms, void (*before_each) (void *arg
 	{
 		if (before_each)
 			before_each(arg);
-		if (shard_move_try_step(move->userid, lock, &attempt))
+		if (shard_move_try_step(move->userid, NULL, lock, &attempt))
 			break;
 		if (!told)
 			shard_job_set_waiting(move->id, SHARD_MOVE_REPLACES(move) ? "transactions that use the tables, or have written to their shards" :

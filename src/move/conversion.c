@@ -44,6 +44,8 @@
 #define LOCK_MS 100				/* how long others wait behind an attempt to lock the table */
 #define MIN_PAUSE_MS 200		/* between attempts, doubled each time */
 #define MAX_PAUSE_MS 5000
+#define FOLLOW_TRIES 50
+#define FOLLOW_PAUSE_MS 20
 #define NEAR_KEYS 200			/* the successor is near when so few notes were left; fewer than are taken at once */
 
 PG_FUNCTION_INFO_V1(shardfdw_start_conversion);
@@ -56,6 +58,7 @@ struct ShardConversion
 	Oid			relid;
 	bool		back;				/* a sharded table becomes plain */
 	const char *plan;			/* for the SQL functions: jsonb */
+	const char *validation;		/* commands for after the switch; NULL: none */
 	LockRelId	lock;			/* on the table, of the session, where relId is valid */
 	bool		begun;			/* something of it may be there */
 	bool		switched;		/* the table is sharded */
@@ -95,12 +98,19 @@ kind_of(const ShardConversion *conversion)
 	return conversion->back ? "unsharding" : "conversion";
 }
 
-/* Does a step in the current transaction.  Returns the number that its function returns. */
+/* Does a step in the current transaction.  Returns what its function returns, or NULL.  Memory: current context. */
+static char *
+call_for_text(const ShardConversion *conversion, const char *step)
+{
+	return shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".%s_%s(%u, %s)", step, kind_of(conversion), conversion->relid,
+									 quote_literal_cstr(conversion->plan)));
+}
+
+/* The same, for one that returns a number. */
 static int64
 call(const ShardConversion *conversion, const char *step)
 {
-	char	   *value = shard_move_value(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".%s_%s(%u, %s)", step, kind_of(conversion), conversion->relid,
-												  quote_literal_cstr(conversion->plan)));
+	char	   *value = call_for_text(conversion, step);
 
 	return value ? DatumGetInt64(DirectFunctionCall1(int8in, CStringGetDatum(value))) : 0;
 }
@@ -110,6 +120,12 @@ typedef struct LockAttempt
 	const ShardConversion *conversion;
 	const char *step;
 } LockAttempt;
+
+typedef struct FollowAttempt
+{
+	const ShardConversion *conversion;
+	int64		nkeys;
+} FollowAttempt;
 
 static void
 call_with_timeout(void *arg)
@@ -151,7 +167,7 @@ insist(ShardConversion *conversion, const char *step, const char *waits_for, voi
 	{
 		if (before)
 			before(conversion);
-		if (shard_move_try_step(conversion->userid, call_with_timeout, &attempt))
+		if (shard_move_try_step(conversion->userid, NULL, call_with_timeout, &attempt))
 			break;
 		shard_job_set_waiting(conversion->id, waits_for);
 		shard_wait_pause(pause_ms, false);
@@ -231,22 +247,46 @@ copy(ShardConversion *conversion)
 	commit_on_nodes(conversion);
 	shard_job_set_progress(conversion->id, &conversion->progress);
 	SHARD_FAULT_POINT("convert_copied");
+	if (conversion->back)
+		return;
+	/* apart from the copy, which would be lost with an attempt to lock */
+	insist(conversion, "refer", "transactions that write to tables which it refers to", NULL);
+	commit_on_nodes(conversion);
 }
 
-/* Takes some noted keys.  Returns how many they were. */
+static void
+follow_once(void *arg)
+{
+	FollowAttempt *attempt = arg;
+
+	/* before anything takes a snapshot: noted keys and rows have to be of one */
+	XactIsoLevel = XACT_REPEATABLE_READ;
+	attempt->nkeys = call(attempt->conversion, "follow");
+}
+
+/* Errors after which a step is tried again: those of foreign keys and of others' cascades, see follow(). */
+static bool
+passes(int code)
+{
+	return code == ERRCODE_FOREIGN_KEY_VIOLATION || code == ERRCODE_T_R_SERIALIZATION_FAILURE;
+}
+
+/*
+ * Takes some noted keys.  Returns how many they were.  A row may refer to one of a reference table that is not yet
+ * there on every server, since its transaction is being committed; and the deletion of that one cascades to the
+ * rows that are changed here.
+ */
 static int64
 follow(ShardConversion *conversion)
 {
-	int64		nkeys;
+	FollowAttempt attempt = {conversion, 0};
 
-	shard_move_begin(conversion->userid);
-	/* before anything takes a snapshot: noted keys and rows have to be of one */
-	XactIsoLevel = XACT_REPEATABLE_READ;
-	nkeys = call(conversion, "follow");
+	for (int ntries = 1; !shard_move_try_step(conversion->userid, ntries < FOLLOW_TRIES ? passes : NULL, follow_once, &attempt); ntries++)
+		shard_wait_pause(FOLLOW_PAUSE_MS, false);
 	commit_on_nodes(conversion);
-	conversion->progress.nchanges += nkeys;
+	conversion->progress.nchanges += attempt.nkeys;
 	SHARD_FAULT_POINT("convert_followed");
-	return nkeys;
+	return attempt.nkeys;
 }
 
 /* Follows the table until the successor is near. */
@@ -284,7 +324,7 @@ try_switch(ShardConversion *conversion)
 {
 	LockAttempt attempt = {conversion, "switch"};
 
-	if (!shard_move_try_step(conversion->userid, call_with_timeout, &attempt))
+	if (!shard_move_try_step(conversion->userid, NULL, call_with_timeout, &attempt))
 	{
 		/* an abort gives back locks of the session as well */
 		conversion->lock.relId = InvalidOid;
@@ -294,6 +334,29 @@ try_switch(ShardConversion *conversion)
 	return true;
 }
 
+/* Foreign keys of the successor are made at the switch, and validated after it, when nobody waits. */
+static void
+read_validation(ShardConversion *conversion)
+{
+	char	   *commands;
+
+	shard_move_begin(conversion->userid);
+	commands = call_for_text(conversion, "validation");
+	conversion->validation = commands ? MemoryContextStrdup(conversion->cxt, commands) : NULL;
+	shard_move_commit();
+}
+
+static void
+validate(ShardConversion *conversion)
+{
+	if (conversion->validation == NULL)
+		return;
+	enter_stage(conversion, "validating");
+	shard_move_begin(conversion->userid);
+	shard_move_call(psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".run_here(%s)", quote_literal_cstr(conversion->validation)));
+	shard_move_commit();
+}
+
 static void
 lock_and_switch(ShardConversion *conversion)
 {
@@ -301,6 +364,7 @@ lock_and_switch(ShardConversion *conversion)
 	int			pause_ms = MIN_PAUSE_MS;
 
 	enter_stage(conversion, "switching");
+	read_validation(conversion);
 	for (;;)
 	{
 		insist(conversion, "lock", "transactions that use the table", catch_up);
@@ -335,6 +399,7 @@ shard_conversion_run(ShardConversion *conversion, const ShardJobArgs *args)
 	enter_stage(conversion, "catching up");
 	catch_up(conversion);
 	lock_and_switch(conversion);
+	validate(conversion);
 	shard_job_end(conversion->id, NULL);
 }
 
@@ -365,6 +430,8 @@ shard_conversion_end_failed(ShardConversion *conversion, ErrorData *error)
 {
 	QueryCancelPending = false;
 	unlock(conversion);
+	if (conversion->switched && error->hint == NULL)
+		error->hint = "The table is what it was to be; foreign keys that have not been validated are NOT VALID: ALTER TABLE ... VALIDATE CONSTRAINT.";
 	if (conversion->begun && !conversion->switched)
 	{
 		/* no node keeps the table from being as it was */

@@ -41,7 +41,7 @@ shard_move_commit(void)
 }
 
 bool
-shard_move_try_step(Oid userid, void (*step) (void *arg), void *arg)
+shard_move_try_step(Oid userid, bool (*passes) (int code), void (*step) (void *arg), void *arg)
 {
 	MemoryContext oldcxt = CurrentMemoryContext;
 	volatile bool done = true;
@@ -55,7 +55,7 @@ shard_move_try_step(Oid userid, void (*step) (void *arg), void *arg)
 	{
 		int			code = geterrcode();
 
-		if (code != ERRCODE_LOCK_NOT_AVAILABLE && code != ERRCODE_T_R_DEADLOCK_DETECTED)
+		if (code != ERRCODE_LOCK_NOT_AVAILABLE && code != ERRCODE_T_R_DEADLOCK_DETECTED && !(passes && passes(code)))
 			PG_RE_THROW();
 		MemoryContextSwitchTo(oldcxt);
 		HOLD_INTERRUPTS();

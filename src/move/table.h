@@ -37,9 +37,9 @@ extern void shard_move_check_unchanged(const ShardMove *move);
 
 /*
  * Begins a transaction as shard_move_begin() does, and calls step in it.  False: a lock was not given in the time that step has
- * set, and the transaction is over.
+ * set, or step has failed with an SQLSTATE for which passes, if given, returns true; the transaction is over.
  */
-extern bool shard_move_try_step(Oid userid, void (*step) (void *arg), void *arg);
+extern bool shard_move_try_step(Oid userid, bool (*passes) (int code), void (*step) (void *arg), void *arg);
 
 /* The commands of a table that have this name, with semicolons between them; NULL: none. */
 extern char *shard_move_commands(const ShardMoveTable *table, const char *part);
