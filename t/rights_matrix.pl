@@ -247,7 +247,7 @@ my %outcomes = (
 		key_columns node_query policy_commands privilege_commands statistics_commands successor_of trigger_commands changed_rows_query check_no_conversion conversion_definition conversion_name conversion_servers conversions hash_bounds identity_columns remove_conversions
 		shard_key_commands shard_names take_sequences undo_conversions user_aggregates
 		check_conversion_mode check_unsharding_noted conversion_owners key_column_definitions note_function_commands note_trigger_commands noted_shards own_conversions
-		run_on_noted_shards sequence_commands successor_index_commands unnote_conversion unnote_conversions validation_conversion},
+		run_on_noted_shards sequence_commands successor_index_commands unnote_conversion unnote_conversions validation_conversion referenced_conversion run_on_conversion},
 	# where no node is usable for the caller
 	'ok ok 55000 55000 55000 55000 ok 55000 55000 55000' => q{rebalance_plan accepting_nodes},
 	# for who may read or write the table
@@ -256,7 +256,7 @@ my %outcomes = (
 	'ok ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
 		check_drainable check_owner_code_on_nodes check_replaceable create_shard different_copies drop_replaced_table find_missing_partial_aggregates inspect_nodes
 		inspect_references inspect_shards inspect_partial_aggregates make_reference_copies make_schema_on_nodes
-		nodes_without_copy note_identity query_nodes run_commands replace_table replicate_table shard_table unreplicate_table unshard_table drop_note_functions drop_successor shard_clustered_index shard_foreign_keys shard_storage_options validation_unsharding
+		nodes_without_copy note_identity query_nodes run_commands replace_table replicate_table shard_table unreplicate_table unshard_table drop_note_functions drop_successor shard_clustered_index shard_foreign_keys shard_storage_options validation_unsharding referenced_unsharding
 		check_new_node check_replaceable_kind choose_placement inspect_identity inspect_tables check_shardable note_cores partition_table
 		make_successor
 		replace_by_shards usable_nodes ask_for_move check_move_nodes check_move_here check_group_here check_job_nodes check_split_here check_split_node job_traces moving_parts},
@@ -292,7 +292,7 @@ my %outcomes = (
 	'42501 ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
 		begin_unsharding check_conversion_owner check_unsharding lock_conversion lock_for_conversion lock_unsharding},
 	'42501 55000 42501 42501 42501 42501 55000 42501 42501 42501' => q{
-		note_conversion copy_conversion note_unsharding copy_unsharding},
+		note_conversion copy_conversion refer_conversion note_unsharding copy_unsharding},
 	'42501 42P01 42501 42501 42501 42501 42P01 42501 42501 42501' => q{
 		follow_conversion follow_unsharding},
 	'22004 22004 22004 22004 22004 22004 22004 22004 22004 22004' => q{

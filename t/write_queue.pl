@@ -16,7 +16,7 @@ $c->safe_psql(q{CREATE TABLE job_plain (id bigint PRIMARY KEY, state text, v int
 	INSERT INTO job_plain SELECT i, CASE WHEN i % 5 = 0 THEN 'done' ELSE 'new' END, (i * 37) % 101, '2024-01-01'::timestamptz + i * interval '1 minute', 'job ' || i FROM generate_series(1, 400) i;
 	CREATE TABLE kind (v int, name text); INSERT INTO kind SELECT i, 'kind ' || i % 7 FROM generate_series(0, 100) i;
 	CREATE TABLE job (LIKE job_plain INCLUDING ALL); INSERT INTO job TABLE job_plain; SELECT shardfdw.shard_table('job', shards => 6);
-	CREATE VIEW open_jobs AS SELECT * FROM job WHERE state = 'new'; CREATE VIEW open_jobs_plain AS SELECT * FROM job_plain WHERE state = 'new'});
+	CREATE SEQUENCE counted; CREATE SEQUENCE counted_plain; CREATE VIEW open_jobs AS SELECT * FROM job WHERE state = 'new'; CREATE VIEW open_jobs_plain AS SELECT * FROM job_plain WHERE state = 'new'});
 my ($a, $b) = map { WireClient->new($c->coordinator, 'postgres') } 1, 2;
 $_->query(q{SET statement_timeout = '20s'}) for $a, $b;
 
@@ -39,6 +39,8 @@ my @queries = (
 	q{SELECT j.id FROM job{t} j JOIN job{t} o ON o.v = j.v AND o.id > j.id ORDER BY j.id, o.id LIMIT 6 FOR UPDATE OF j SKIP LOCKED}, q{SELECT id FROM open_jobs{t} ORDER BY v, id LIMIT 3 FOR UPDATE SKIP LOCKED},
 	q{SELECT id FROM job{t} WHERE v = (SELECT max(v) FROM job{t}) ORDER BY id LIMIT 2 FOR UPDATE SKIP LOCKED}, q{SELECT id, (SELECT name FROM kind WHERE kind.v = job{t}.v) FROM job{t} ORDER BY id LIMIT 2 FOR UPDATE SKIP LOCKED},
 	q{SELECT id FROM job{t} WHERE id = ANY ('{5,17,200,390}') ORDER BY id LIMIT 3 FOR UPDATE SKIP LOCKED}, q{SELECT id FROM job{t} WHERE random() >= 0 AND state = 'new' ORDER BY id LIMIT 3 FOR UPDATE SKIP LOCKED},
+	q{SELECT k.v, z.id FROM kind k CROSS JOIN LATERAL (SELECT id FROM job{t} WHERE id = k.v + 20 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) z WHERE k.v < 12 ORDER BY 1},
+	q{SELECT v, (SELECT id FROM job{t} WHERE id = kind.v + 30 LIMIT 1 FOR UPDATE SKIP LOCKED) FROM kind WHERE v < 12 ORDER BY 1}, q{SELECT id, nextval('counted{t}') FROM job{t} ORDER BY id LIMIT 3 FOR UPDATE SKIP LOCKED},
 	q{SELECT id FROM job{t} ORDER BY id FETCH FIRST 3 ROWS ONLY FOR UPDATE SKIP LOCKED}, q{UPDATE job{t} SET state = 'run' WHERE id IN (SELECT id FROM job{t} WHERE state = 'new' ORDER BY v, id LIMIT 3 FOR UPDATE SKIP LOCKED)},
 	q{WITH z AS (SELECT id, v FROM job{t} WHERE state = 'new' ORDER BY v, id LIMIT 4 FOR UPDATE SKIP LOCKED), u AS (UPDATE job{t} j SET state = 'run' FROM z WHERE j.id = z.id RETURNING j.id, z.v) SELECT * FROM u ORDER BY id},
 	q{WITH u AS (UPDATE job{t} j SET state = 'run' FROM (SELECT id, v FROM job{t} WHERE state = 'new' ORDER BY v, id LIMIT 4 FOR UPDATE SKIP LOCKED) z WHERE z.id = j.id AND z.v + 1 > j.v RETURNING j.id, z) SELECT * FROM u ORDER BY id},
@@ -70,6 +72,15 @@ for my $isolation ('READ COMMITTED', 'REPEATABLE READ')
 		is($seen[1], $seen[0], "$isolation: " . on($query, 0));
 	}
 }
+
+# where one level waits and another one skips, the first is served as ever
+$a->query(q{BEGIN});
+$a->query(q{UPDATE job SET note = 'changed' WHERE id = 1});
+my $waiting = $c->start_sql(q{SELECT x.id, x.note FROM (SELECT id, note FROM job WHERE id IN (1, 2) ORDER BY id LIMIT 2 FOR UPDATE) x WHERE EXISTS (SELECT FROM (SELECT id FROM job ORDER BY id DESC LIMIT 1 FOR UPDATE SKIP LOCKED) y) ORDER BY 1}, name => 'waits');
+$c->wait_for(q{SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = 'waits' AND wait_event_type IS NOT NULL AND state = 'active'});
+$a->query(q{COMMIT});
+is(($c->wait_sql($waiting))[1], "1|changed\n2|job 2", 'who waits gets the row as it has become');
+$a->query(q{UPDATE job SET note = 'job 1' WHERE id = 1});
 
 # prepared, with parameters, often enough for a generic plan
 $b->query(on(q{PREPARE take{t}(text, int) AS SELECT id FROM job{t} WHERE state = $1 ORDER BY v, id LIMIT $2 FOR UPDATE SKIP LOCKED}, $_)) for 0, 1;

@@ -43,16 +43,16 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_storage_options(regclass) IS
 	'Asks a node for the storage parameters of a shard. Returns them as for SET (...); null for none.';
 
-CREATE FUNCTION shardfdw_internal.shard_foreign_keys(relation regclass) RETURNS TABLE (name name, definition text)
+CREATE FUNCTION shardfdw_internal.shard_foreign_keys(relation regclass) RETURNS TABLE (name name, definition text, referenced regclass)
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT (q.fields)[1]::name, (q.fields)[2]
+	SELECT (q.fields)[1]::name, (q.fields)[2], to_regclass((q.fields)[3])
 	FROM shardfdw_internal.shards_of(relation) WITH ORDINALITY s
 	CROSS JOIN LATERAL shardfdw_internal.run_commands(ARRAY[s.node], ARRAY[shardfdw_internal.foreign_keys_query(s.remote_name)], 'write') q
 	WHERE s.ordinality = 1 AND shardfdw_internal.is_reference(to_regclass((q.fields)[3]))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_foreign_keys(regclass) IS
-	'Asks a node for the foreign keys of a shard to reference tables. Returns the name and the definition of each.';
+	'Asks a node for the foreign keys of a shard to reference tables. Returns for each its name, definition and the table.';
 
 CREATE FUNCTION shardfdw_internal.shard_clustered_index(relation regclass) RETURNS name
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp

@@ -559,6 +559,14 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.validation_conversion(regclass, jsonb) IS
 	'Writes the commands that validate foreign keys of the shards when they have taken the table''s place. Returns them in one text; null for none.';
 
+CREATE FUNCTION shardfdw_internal.referenced_conversion(relation regclass, plan jsonb) RETURNS text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT coalesce(string_agg(DISTINCT k.confrelid::text, ' '), '') FROM pg_constraint k WHERE k.conrelid = relation AND k.contype = 'f' AND k.confrelid <> relation
+$$;
+COMMENT ON FUNCTION shardfdw_internal.referenced_conversion(regclass, jsonb) IS
+	'Lists the tables to which a table refers by foreign keys. Returns their OIDs, with blanks between.';
+
 CREATE FUNCTION shardfdw_internal.lock_conversion(relation regclass, plan jsonb) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$

@@ -247,6 +247,14 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.follow_unsharding(regclass, jsonb) IS
 	'Step of unshard_table() online: takes some keys that were noted, and gives the plain table what the shards have of these. All it reads of a node has to be of one snapshot. Returns how many notes were taken at least; raises the node''s error.';
 
+CREATE FUNCTION shardfdw_internal.referenced_unsharding(relation regclass, plan jsonb) RETURNS text
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT coalesce(string_agg(DISTINCT k.referenced::oid::text, ' '), '') FROM shardfdw_internal.shard_foreign_keys(relation) k
+$$;
+COMMENT ON FUNCTION shardfdw_internal.referenced_unsharding(regclass, jsonb) IS
+	'Lists the reference tables to which the shards of a table refer by foreign keys. Returns their OIDs, with blanks between.';
+
 CREATE FUNCTION shardfdw_internal.validation_unsharding(relation regclass, plan jsonb) RETURNS text
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$

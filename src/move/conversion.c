@@ -59,7 +59,7 @@ struct ShardConversion
 	bool		back;				/* a sharded table becomes plain */
 	const char *plan;			/* for the SQL functions: jsonb */
 	const char *validation;		/* commands for after the switch; NULL: none */
-	LockRelId	lock;			/* on the table, of the session, where relId is valid */
+	List	   *locks;			/* OIDs of what the switch locks: tables that the table refers to, then it itself */
 	bool		begun;			/* something of it may be there */
 	bool		switched;		/* the table is sharded */
 	ShardJobProgress progress;
@@ -119,6 +119,7 @@ typedef struct LockAttempt
 {
 	const ShardConversion *conversion;
 	const char *step;
+	List	   *locks;			/* OIDs of tables that are locked before */
 } LockAttempt;
 
 typedef struct FollowAttempt
@@ -131,10 +132,13 @@ static void
 call_with_timeout(void *arg)
 {
 	const LockAttempt *attempt = arg;
+	ListCell   *lc;
 
 	set_timeout("lock_timeout", LOCK_MS);
 	/* autovacuum gives way to who has waited so long */
 	set_timeout("deadlock_timeout", LOCK_MS / 5);
+	foreach(lc, attempt->locks)
+		LockRelationOid(lfirst_oid(lc), AccessExclusiveLock);
 	(void) call(attempt->conversion, attempt->step);
 }
 
@@ -156,11 +160,14 @@ commit_on_nodes(const ShardConversion *conversion)
 				 errhint("Start again when the node answers.")));
 }
 
-/* Runs a step in a transaction, which stays open, until its locks are given.  before: called before each attempt, if given. */
+/*
+ * Runs a step in a transaction, which stays open, until its locks are given, those of locks (OIDs of tables) first.
+ * before: called before each attempt, if given.
+ */
 static void
-insist(ShardConversion *conversion, const char *step, const char *waits_for, void (*before) (ShardConversion *))
+insist(ShardConversion *conversion, const char *step, List *locks, const char *waits_for, void (*before) (ShardConversion *))
 {
-	LockAttempt attempt = {conversion, step};
+	LockAttempt attempt = {conversion, step, locks};
 	int			pause_ms = MIN_PAUSE_MS;
 
 	for (;;)
@@ -233,7 +240,7 @@ prepare(ShardConversion *conversion)
 									 quote_literal_cstr(conversion->plan), conversion->id));
 	commit_on_nodes(conversion);
 	SHARD_FAULT_POINT("convert_begun");
-	insist(conversion, "note", "transactions that have written to the table", NULL);
+	insist(conversion, "note", NIL, "transactions that have written to the table", NULL);
 	commit_on_nodes(conversion);
 	SHARD_FAULT_POINT("convert_noted");
 }
@@ -250,7 +257,7 @@ copy(ShardConversion *conversion)
 	if (conversion->back)
 		return;
 	/* apart from the copy, which would be lost with an attempt to lock */
-	insist(conversion, "refer", "transactions that write to tables which it refers to", NULL);
+	insist(conversion, "refer", NIL, "transactions that write to tables which it refers to", NULL);
 	commit_on_nodes(conversion);
 }
 
@@ -272,17 +279,21 @@ passes(int code)
 }
 
 /*
- * Takes some noted keys.  Returns how many they were.  A row may refer to one of a reference table that is not yet
+ * Takes some noted keys, in so many attempts.  Returns how many they were, -1 when all have failed.  A row may refer to one of a reference table that is not yet
  * there on every server, since its transaction is being committed; and the deletion of that one cascades to the
  * rows that are changed here.
  */
 static int64
-follow(ShardConversion *conversion)
+follow(ShardConversion *conversion, int ntries)
 {
 	FollowAttempt attempt = {conversion, 0};
 
-	for (int ntries = 1; !shard_move_try_step(conversion->userid, ntries < FOLLOW_TRIES ? passes : NULL, follow_once, &attempt); ntries++)
+	while (!shard_move_try_step(conversion->userid, ntries > 0 ? passes : NULL, follow_once, &attempt))
+	{
+		if (--ntries == 0)
+			return -1;
 		shard_wait_pause(FOLLOW_PAUSE_MS, false);
+	}
 	commit_on_nodes(conversion);
 	conversion->progress.nchanges += attempt.nkeys;
 	SHARD_FAULT_POINT("convert_followed");
@@ -293,26 +304,37 @@ follow(ShardConversion *conversion)
 static void
 catch_up(ShardConversion *conversion)
 {
-	while (follow(conversion) > NEAR_KEYS)
+	int64		nkeys;
+
+	do
+	{
+		nkeys = follow(conversion, FOLLOW_TRIES);
+		/* once more, for the error */
+		if (nkeys < 0)
+			nkeys = follow(conversion, 0);
 		shard_job_set_progress(conversion->id, &conversion->progress);
+	} while (nkeys > NEAR_KEYS);
 }
 
-/* Keeps all others from the table, which the current transaction has locked, until unlock(). */
+/* Keeps all others from the tables, which the current transaction has locked, until unlock(), or until a transaction is aborted. */
 static void
 lock_for_session(ShardConversion *conversion)
 {
-	LockRelId	lock = {.relId = conversion->relid, .dbId = MyDatabaseId};
+	ListCell   *lc;
 
-	LockRelationIdForSession(&lock, AccessExclusiveLock);
-	conversion->lock = lock;
+	foreach(lc, conversion->locks)
+	{
+		LockRelId	lock = {.relId = lfirst_oid(lc), .dbId = MyDatabaseId};
+
+		LockRelationIdForSession(&lock, AccessExclusiveLock);
+	}
 }
 
+/* Outside of transactions: the process holds no other locks on tables then.  Turns of jobs are advisory locks. */
 static void
-unlock(ShardConversion *conversion)
+unlock(void)
 {
-	if (OidIsValid(conversion->lock.relId))
-		UnlockRelationIdForSession(&conversion->lock, AccessExclusiveLock);
-	conversion->lock.relId = InvalidOid;
+	LockReleaseAll(DEFAULT_LOCKMETHOD, true);
 }
 
 /*
@@ -322,27 +344,34 @@ unlock(ShardConversion *conversion)
 static bool
 try_switch(ShardConversion *conversion)
 {
-	LockAttempt attempt = {conversion, "switch"};
+	LockAttempt attempt = {conversion, "switch", NIL};
 
 	if (!shard_move_try_step(conversion->userid, NULL, call_with_timeout, &attempt))
-	{
-		/* an abort gives back locks of the session as well */
-		conversion->lock.relId = InvalidOid;
 		return false;
-	}
 	shard_move_commit();
 	return true;
 }
 
-/* Foreign keys of the successor are made at the switch, and validated after it, when nobody waits. */
+/*
+ * Finds what the switch needs besides.  Its locks: clients write to a table that is referred to before they write to the one
+ * that refers to it, so it is locked before, too.  And what validates foreign keys after it, when nobody waits.
+ */
 static void
-read_validation(ShardConversion *conversion)
+prepare_switch(ShardConversion *conversion)
 {
 	char	   *commands;
+	char	   *referenced;
+	MemoryContext oldcxt;
 
 	shard_move_begin(conversion->userid);
 	commands = call_for_text(conversion, "validation");
-	conversion->validation = commands ? MemoryContextStrdup(conversion->cxt, commands) : NULL;
+	referenced = call_for_text(conversion, "referenced");
+	oldcxt = MemoryContextSwitchTo(conversion->cxt);
+	conversion->validation = commands ? pstrdup(commands) : NULL;
+	for (char *relid = strtok(referenced, " "); relid; relid = strtok(NULL, " "))
+		conversion->locks = lappend_oid(conversion->locks, atooid(relid));
+	conversion->locks = lappend_oid(conversion->locks, conversion->relid);
+	MemoryContextSwitchTo(oldcxt);
 	shard_move_commit();
 }
 
@@ -364,27 +393,29 @@ lock_and_switch(ShardConversion *conversion)
 	int			pause_ms = MIN_PAUSE_MS;
 
 	enter_stage(conversion, "switching");
-	read_validation(conversion);
+	prepare_switch(conversion);
 	for (;;)
 	{
-		insist(conversion, "lock", "transactions that use the table", catch_up);
+		int64		nkeys;
+
+		insist(conversion, "lock", conversion->locks, "transactions that use the table", catch_up);
 		locked_at = GetCurrentTimestamp();
 		lock_for_session(conversion);
 		shard_move_commit();
 		SHARD_FAULT_POINT("convert_locked");
 		/* as much as others can wait for */
-		if (follow(conversion) <= NEAR_KEYS)
-		{
-			if (try_switch(conversion))
-				break;
-			shard_job_set_waiting(conversion->id, "transactions that use what stands beside the table");
-			shard_wait_pause(pause_ms, false);
-			pause_ms = Min(pause_ms * 2, MAX_PAUSE_MS);
-		}
-		unlock(conversion);
+		nkeys = follow(conversion, 1);
+		if (nkeys >= 0 && nkeys <= NEAR_KEYS && try_switch(conversion))
+			break;
+		unlock();
+		if (nkeys > NEAR_KEYS)
+			continue;
+		shard_job_set_waiting(conversion->id, "transactions that use what stands beside the table");
+		shard_wait_pause(pause_ms, false);
+		pause_ms = Min(pause_ms * 2, MAX_PAUSE_MS);
 	}
 	conversion->switched = true;
-	unlock(conversion);
+	unlock();
 	SHARD_FAULT_POINT("convert_switched");
 	shard_job_set_pause(conversion->id, GetCurrentTimestamp() - locked_at);
 	shard_job_set_progress(conversion->id, &conversion->progress);
@@ -429,7 +460,7 @@ void
 shard_conversion_end_failed(ShardConversion *conversion, ErrorData *error)
 {
 	QueryCancelPending = false;
-	unlock(conversion);
+	unlock();
 	if (conversion->switched && error->hint == NULL)
 		error->hint = "The table is what it was to be; foreign keys that have not been validated are NOT VALID: ALTER TABLE ... VALIDATE CONSTRAINT.";
 	if (conversion->begun && !conversion->switched)

@@ -368,7 +368,7 @@ shard_planner(Query *parse, const char *query_string, int cursor_options, ParamL
 	bool		outer_in_cluster = statement_in_cluster;
 	volatile bool marked = false;
 	List	   *outer_ctes;
-	List	   *outer_late;
+	ShardLateLocks outer_late;
 	bool		sharded = parse->commandType != CMD_UTILITY &&
 		OidIsValid(shard_option_cluster_server()) &&
 		find_sharded_walker((Node *) parse, NULL);

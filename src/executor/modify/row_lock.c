@@ -4,8 +4,8 @@
  *
  *	 scan without locks --> LockRows: one statement per row --> LIMIT
  *
- * A row that the scan has seen may have been changed, and its place taken by another one.  So
- * what comes back is checked against the conditions again (EvalPlanQual), by core.
+ * A row that is found is the one that the scan has seen: had it been changed, its ctid would lead to nothing that
+ * can be seen, and the scan's cursor keeps the node from giving the ctid to another one.
  */
 #include "postgres.h"
 
@@ -68,7 +68,7 @@ create_state(EState *estate, const ExecRowMark *mark)
 	return state;
 }
 
-/* slot is left empty when the row is locked by others, or is not there any more. */
+/* slot is left empty when the row is locked by others, or has been changed.  It has the row for EvalPlanQual, which another table may need. */
 void
 shardRefetchForeignRow(EState *estate, ExecRowMark *mark, Datum rowid, TupleTableSlot *slot, bool *updated)
 {
@@ -91,5 +91,5 @@ shardRefetchForeignRow(EState *estate, ExecRowMark *mark, Datum rowid, TupleTabl
 	}
 	shard_scan_add_header(slot, state->cxt);
 	slot->tts_tableOid = RelationGetRelid(mark->relation);
-	*updated = true;
+	*updated = false;
 }

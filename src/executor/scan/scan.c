@@ -342,6 +342,7 @@ declare_cursor(ShardScanState *state, ShardScanSource *source, ShardStreamSpec *
 {
 	static uint32 ncursors = 0;
 	ShardCommand command = {0};
+	ShardCommand *end;
 
 	source->cursor = psprintf("shardfdw_%u", ncursors++);
 	command.serverid = spec->serverid;
@@ -353,6 +354,13 @@ declare_cursor(ShardScanState *state, ShardScanSource *source, ShardStreamSpec *
 	command.params = spec->params;
 	shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
 	shard_command_free(&command, 1);
+
+	end = palloc0(sizeof(ShardCommand));
+	end->serverid = spec->serverid;
+	end->userid = spec->userid;
+	end->sql = psprintf("CLOSE %s", source->cursor);
+	end->only_reads = true;
+	state->cursors = lappend(state->cursors, end);
 
 	source->batch = FIRST_BATCH;
 	spec->sql = psprintf("FETCH %d FROM %s", source->batch, source->cursor);
@@ -387,23 +395,20 @@ next_batch(ForeignScanState *node, int i)
 	return true;
 }
 
-/* Closes source's cursor, which holds its table open on the node, unless the transaction ends anyway. */
+/* Closes the cursors of this run, which hold their tables open on the nodes, unless the transaction ends anyway. */
 static void
-close_cursor(ShardScanState *state, ShardScanSource *source)
+close_cursors(ShardScanState *state)
 {
-	ShardCommand command = {0};
+	ListCell   *lc;
 
-	if (source->cursor == NULL)
-		return;
-	command.serverid = state->maps[0]->shards[source->shardno].serverid;
-	command.userid = state->userid;
-	command.only_reads = true;
-	command.sql = psprintf("CLOSE %s", source->cursor);
-	source->cursor = NULL;
-	if (!IsTransactionBlock())
-		return;
-	shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
-	shard_command_free(&command, 1);
+	foreach(lc, IsTransactionBlock() ? state->cursors : NIL)
+	{
+		ShardCommand *command = lfirst(lc);
+
+		shard_command_run(command, 1, SHARD_COMMAND_WRITE, false);
+		shard_command_free(command, 1);
+	}
+	state->cursors = NIL;
 }
 
 /* Opens the next statement on node nodeno as source i. */
@@ -681,7 +686,6 @@ finish_source(ForeignScanState *node, int i)
 	if (next_batch(node, i))
 		return;
 	shard_scan_close_stream(node, i);
-	close_cursor(state, &state->sources[i]);
 	if (state->nwaiting > 0 && state->nodes[nodeno].nopened >= state->nodes[nodeno].nlive)
 		nodeno = shard_share_next(state, nodeno);
 	if (state->nodes[nodeno].nopened < state->nodes[nodeno].nlive)
@@ -786,8 +790,8 @@ shard_scan_close_streams(ForeignScanState *node)
 	{
 		if (state->streams[i] != NULL)
 			shard_scan_close_stream(node, i);
-		close_cursor(state, &state->sources[i]);
 	}
+	close_cursors(state);
 	state->nsources = 0;
 	state->nwaiting = 0;
 	if (state->merge != NULL)

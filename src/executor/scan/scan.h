@@ -28,7 +28,7 @@ typedef struct ShardScanSource
 	bool		has_rows;		/* the first one has come */
 	double		first_ms;		/* time from opened to that */
 	bool		counted;		/* is in figures */
-	char	   *cursor;			/* on the node, of a scan that reads in batches; NULL: none is open */
+	const char *cursor;			/* on the node, of a scan that reads in batches; NULL: none */
 	int			batch;			/* rows of the current one */
 } ShardScanSource;
 
@@ -102,6 +102,7 @@ typedef struct ShardScanState
 	bool		may_copy;
 	bool		use_copy;		/* for every statement; else where the node runs it within a transaction */
 	ShardWaitSet *wait_set;
+	List	   *cursors;		/* of ShardCommand: CLOSE of those that are open, which keep the rows' ctids from being used again */
 
 	/* async Append: set by the async callbacks, read by shardIterateForeignScan */
 	bool		async_mode;		/* return an empty slot instead of waiting */

@@ -21,12 +21,12 @@
 #include "planner/path/fdw_planner.h"
 #include "planner/path/late_lock.h"
 
-/* Tables of the statement that is being planned.  OidList. */
-static List *late_tables = NIL;
+/* Of the statement that is being planned. */
+static ShardLateLocks late;
 
-/* Adds the tables of which query locks rows that nobody else has locked, also in views. */
+/* Adds the tables of which query locks rows, also in views: to tables those of which it skips rows, to others the rest. */
 static void
-add_tables(Query *query, List **tables)
+add_tables(Query *query, List **tables, List **others)
 {
 	ListCell   *lc;
 
@@ -34,63 +34,71 @@ add_tables(Query *query, List **tables)
 	{
 		RowMarkClause *mark = lfirst_node(RowMarkClause, lc);
 		RangeTblEntry *rte = rt_fetch(mark->rti, query->rtable);
+		List	  **list = mark->waitPolicy == LockWaitSkip ? tables : others;
 
-		if (mark->waitPolicy == LockWaitSkip && rte->rtekind == RTE_RELATION)
-			*tables = list_append_unique_oid(*tables, rte->relid);
-		else if (mark->waitPolicy == LockWaitSkip && rte->rtekind == RTE_SUBQUERY)
-			add_tables(rte->subquery, tables);
+		if (rte->rtekind == RTE_RELATION)
+			*list = list_append_unique_oid(*list, rte->relid);
+		else if (rte->rtekind == RTE_SUBQUERY)
+			add_tables(rte->subquery, tables, others);
 	}
 }
 
 static bool
 find_tables_walker(Node *node, void *context)
 {
+	ShardLateLocks *locks = context;
+
 	if (node == NULL)
 		return false;
 	if (IsA(node, Query))
 	{
 		Query	   *query = (Query *) node;
+		List	   *skipped = NIL;
 
+		add_tables(query, &skipped, &locks->others);
 		if (query->limitCount != NULL || query->limitOffset != NULL)
-			add_tables(query, context);
+			locks->tables = list_concat_unique_oid(locks->tables, skipped);
 		return query_tree_walker(query, find_tables_walker, context, 0);
 	}
 	return expression_tree_walker(node, find_tables_walker, context);
 }
 
-List *
+ShardLateLocks
 shard_late_lock_enter(Query *query)
 {
-	List	   *outer = late_tables;
-	List	   *tables = NIL;
+	ShardLateLocks outer = late;
 
-	(void) find_tables_walker((Node *) query, &tables);
-	late_tables = tables;
+	memset(&late, 0, sizeof(late));
+	(void) find_tables_walker((Node *) query, &late);
 	return outer;
 }
 
 void
-shard_late_lock_leave(List *outer)
+shard_late_lock_leave(ShardLateLocks outer)
 {
-	late_tables = outer;
+	late = outer;
 }
 
-/* Is relid one of the tables, or a partition of one, at whatever level? */
+/* Is relid one of tables, or a partition of one, at whatever level? */
 static bool
-is_late(Oid relid)
+is_among(Oid relid, List *tables)
 {
 	ListCell   *lc;
 
-	if (late_tables == NIL)
-		return false;
-	if (list_member_oid(late_tables, relid))
+	if (list_member_oid(tables, relid))
 		return true;
 	foreach(lc, get_partition_ancestors(relid))
 	{
-		if (list_member_oid(late_tables, lfirst_oid(lc)))
+		if (list_member_oid(tables, lfirst_oid(lc)))
 			return true;
 	}
 	return false;
+}
+
+static bool
+is_late(Oid relid)
+{
+	return late.tables != NIL && is_among(relid, late.tables) && (late.others == NIL || !is_among(relid, late.others));
 }
 
 RowMarkType

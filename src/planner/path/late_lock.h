@@ -9,12 +9,16 @@
 
 #include "nodes/pathnodes.h"
 
-/*
- * Begins a statement: finds the tables of which LIMIT takes rows that nobody has locked.  Returns
- * those of the statement around it, for leave.  Memory: current context.
- */
-extern List *shard_late_lock_enter(Query *query);
-extern void shard_late_lock_leave(List *outer);
+/* Tables of a statement whose rows are locked; OidLists. */
+typedef struct ShardLateLocks
+{
+	List	   *tables;			/* LIMIT takes rows of these that nobody has locked */
+	List	   *others;			/* some level locks rows of these and waits; core does not tell which level asks */
+} ShardLateLocks;
+
+/* Begins a statement, NULL: one without sharded tables.  Returns what leave needs.  Memory: current context. */
+extern ShardLateLocks shard_late_lock_enter(Query *query);
+extern void shard_late_lock_leave(ShardLateLocks outer);
 
 /* Are rows of a relation locked late? */
 extern bool shard_late_lock_marks(PlannerInfo *root, Index rtindex);
