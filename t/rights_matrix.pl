@@ -135,6 +135,7 @@ my %calls = (
 	'partition_table' => q{shardfdw_internal.partition_table('loose', 'id')},
 	'replace_by_shards' => q{shardfdw_internal.replace_by_shards('loose', 'id', '{loose_00}', '{"FOR VALUES WITH (MODULUS 1, REMAINDER 0)"}', '{node1}', NULL, NULL)},
 	'judge_node' => q{shardfdw_internal.judge_node('node1', '{}', now())},
+	'exchange_tables' => q{shardfdw_internal.exchange_tables('loose', 'loose', '{}')},
 	'replace_table' => q{shardfdw_internal.replace_table('loose', 'HASH (id)', 'loose_old')},
 	'drop_replaced_table' => q{shardfdw_internal.drop_replaced_table('loose', 'loose')},
 	'make_shards' => q{shardfdw_internal.make_shards('empty', '{empty_1}', '{FROM (1) TO (2)}', '{node1}')},
@@ -256,7 +257,7 @@ my %outcomes = (
 	'ok ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
 		check_drainable check_owner_code_on_nodes check_replaceable create_shard different_copies drop_replaced_table find_missing_partial_aggregates inspect_nodes
 		inspect_references inspect_shards inspect_partial_aggregates make_reference_copies make_schema_on_nodes
-		nodes_without_copy note_identity query_nodes run_commands replace_table replicate_table shard_table unreplicate_table unshard_table drop_note_functions drop_successor shard_clustered_index shard_foreign_keys shard_storage_options validation_unsharding referenced_unsharding
+		nodes_without_copy note_identity query_nodes run_commands replace_table replicate_table shard_table unreplicate_table unshard_table drop_note_functions drop_successor shard_clustered_index shard_foreign_keys shard_storage_options validation_unsharding referenced_unsharding exchange_tables
 		check_new_node check_replaceable_kind choose_placement inspect_identity inspect_tables check_shardable note_cores partition_table
 		make_successor
 		replace_by_shards usable_nodes ask_for_move check_move_nodes check_move_here check_group_here check_job_nodes check_split_here check_split_node job_traces moving_parts},

@@ -45,9 +45,9 @@ my @queries = (
 	q{WITH z AS (SELECT id, v FROM job{t} WHERE state = 'new' ORDER BY v, id LIMIT 4 FOR UPDATE SKIP LOCKED), u AS (UPDATE job{t} j SET state = 'run' FROM z WHERE j.id = z.id RETURNING j.id, z.v) SELECT * FROM u ORDER BY id},
 	q{WITH u AS (UPDATE job{t} j SET state = 'run' FROM (SELECT id, v FROM job{t} WHERE state = 'new' ORDER BY v, id LIMIT 4 FOR UPDATE SKIP LOCKED) z WHERE z.id = j.id AND z.v + 1 > j.v RETURNING j.id, z) SELECT * FROM u ORDER BY id},
 	q{WITH d AS (DELETE FROM job{t} WHERE id IN (SELECT id FROM job{t} ORDER BY v, id LIMIT 3 FOR UPDATE SKIP LOCKED) RETURNING *) SELECT id, state FROM d ORDER BY id},
+	q{WITH z AS (SELECT note FROM job{t} WHERE state = 'new' ORDER BY v, id LIMIT 3 FOR UPDATE SKIP LOCKED) UPDATE job{t} SET state = 'run' FROM z WHERE job{t}.note = z.note AND job{t}.note IS NOT NULL},
 	q{DELETE FROM job{t} j USING (SELECT id FROM job{t} ORDER BY at LIMIT 3 FOR UPDATE SKIP LOCKED) z WHERE z.id = j.id}, q{WITH z AS (SELECT id FROM job{t} ORDER BY at LIMIT 3 FOR UPDATE SKIP LOCKED) DELETE FROM job{t} USING z WHERE z.id = job{t}.id},
 	q{UPDATE job{t} SET state = 'run' WHERE note IN (SELECT note FROM job{t} WHERE state = 'new' ORDER BY v, id LIMIT 3 FOR UPDATE SKIP LOCKED) AND v > 0},
-	q{UPDATE job{t} SET state = 'run' WHERE id NOT IN (SELECT id FROM job{t} ORDER BY id OFFSET 5 FOR UPDATE SKIP LOCKED) OR id IN (SELECT id FROM job{t} WHERE state = 'done' ORDER BY id LIMIT 2 FOR UPDATE SKIP LOCKED)},
 	q{WITH z AS (SELECT id FROM job{t} WHERE state = 'new' ORDER BY id LIMIT 2 FOR UPDATE SKIP LOCKED) INSERT INTO kind SELECT id, 'taken' FROM z RETURNING v});
 for my $isolation ('READ COMMITTED', 'REPEATABLE READ')
 {

@@ -579,6 +579,27 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.lock_conversion(regclass, jsonb) IS
 	'Step of shard_table() online: keeps all others from the table until the transaction ends. Returns 0; raises lock_not_available.';
 
+CREATE FUNCTION shardfdw_internal.exchange_tables(relation regclass, successor regclass, commands text[]) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
+AS $$
+DECLARE
+	table_name CONSTANT name := (SELECT c.relname FROM pg_class c WHERE c.oid = relation);
+	command text;
+BEGIN
+	EXECUTE format('COMMENT ON TABLE %s IS NULL', successor);
+	EXECUTE format('ALTER TABLE %s RENAME TO %I', relation, format('shardfdw_old_%s', relation::oid));
+	EXECUTE format('ALTER TABLE %s RENAME TO %I', successor, table_name);
+	PERFORM shardfdw_internal.take_sequences(relation, successor);
+	PERFORM shardfdw_internal.drop_replaced_table(relation, successor);
+	FOREACH command IN ARRAY commands
+	LOOP
+		EXECUTE command;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.exchange_tables(regclass, regclass, text[]) IS
+	'Puts a table in the place of another one, which is dropped, and runs commands, which name it as the other one was named. Returns nothing; raises dependent_objects_still_exist, and errors of the commands.';
+
 CREATE FUNCTION shardfdw_internal.switch_conversion(relation regclass, plan jsonb) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
 AS $$
@@ -608,15 +629,7 @@ BEGIN
 
 	-- everything about the old table is written down before it loses its name
 	commands := ARRAY(SELECT * FROM shardfdw_internal.parent_index_commands(relation, true)) || ARRAY(SELECT * FROM shardfdw_internal.successor_commands(relation));
-	EXECUTE format('COMMENT ON TABLE %s IS NULL', successor);
-	EXECUTE format('ALTER TABLE %s RENAME TO %I', relation, format('shardfdw_old_%s', relation::oid));
-	EXECUTE format('ALTER TABLE %s RENAME TO %I', successor, table_name);
-	PERFORM shardfdw_internal.take_sequences(relation, successor);
-	PERFORM shardfdw_internal.drop_replaced_table(relation, successor);
-	FOREACH command IN ARRAY commands
-	LOOP
-		EXECUTE command;
-	END LOOP;
+	PERFORM shardfdw_internal.exchange_tables(relation, successor, commands);
 	RETURN 0;
 END
 $$;

@@ -275,7 +275,6 @@ DECLARE
 	clustered_by name;
 	foreign_keys text[];
 	commands text[];
-	command text;
 BEGIN
 	PERFORM shardfdw_internal.lock_unsharding(relation, plan);
 	PERFORM shardfdw_internal.check_conversion_unchanged(relation);
@@ -299,15 +298,7 @@ BEGIN
 		|| ARRAY(SELECT * FROM shardfdw_internal.parent_index_commands(relation, false) c WHERE c !~ '^(ALTER TABLE|CREATE) ')
 		|| ARRAY(SELECT * FROM shardfdw_internal.successor_commands(relation))
 		|| foreign_keys || ARRAY(SELECT format('ALTER TABLE %s CLUSTER ON %I', relation, clustered_by) WHERE clustered_by IS NOT NULL);
-	EXECUTE format('COMMENT ON TABLE %s IS NULL', successor);
-	EXECUTE format('ALTER TABLE %s RENAME TO %I', relation, format('shardfdw_old_%s', relation::oid));
-	EXECUTE format('ALTER TABLE %s RENAME TO %I', successor, table_name);
-	PERFORM shardfdw_internal.take_sequences(relation, successor);
-	PERFORM shardfdw_internal.drop_replaced_table(relation, successor);
-	FOREACH command IN ARRAY commands
-	LOOP
-		EXECUTE command;
-	END LOOP;
+	PERFORM shardfdw_internal.exchange_tables(relation, successor, commands);
 	RETURN 0;
 END
 $$;

@@ -13,7 +13,6 @@
  */
 #include "postgres.h"
 
-#include "catalog/shard_map.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
@@ -176,14 +175,24 @@ find_locking_cte(List *levels, int rtindex)
 	return cte && !cte->cterecursive && locks_rows(cte->ctequery) ? cte : NULL;
 }
 
-/* SELECT column FROM cte, for a sub-select of the level that sees cte levelsup further out. */
+/* The Var that expr is, by whatever name its type goes; NULL: something else. */
+static Var *
+var_of(Node *expr)
+{
+	if (expr && IsA(expr, RelabelType))
+		expr = (Node *) castNode(RelabelType, expr)->arg;
+	return expr && IsA(expr, Var) ? castNode(Var, expr) : NULL;
+}
+
+/* SELECT column FROM cte, for a sub-select of the level that sees cte levelsup further out.  column: a Var, as var_of() takes it. */
 static Query *
-select_column(CommonTableExpr *cte, Index levelsup, const Var *column)
+select_column(CommonTableExpr *cte, Index levelsup, Node *column)
 {
 	Query	   *query = makeNode(Query);
 	RangeTblEntry *rte = makeNode(RangeTblEntry);
 	RangeTblRef *ref = makeNode(RangeTblRef);
-	Var		   *var = makeVar(1, column->varattno, column->vartype, column->vartypmod, column->varcollid, 0);
+	Node	   *expr = copyObject(column);
+	Var		   *var = var_of(expr);
 
 	rte->rtekind = RTE_CTE;
 	rte->ctename = cte->ctename;
@@ -194,13 +203,14 @@ select_column(CommonTableExpr *cte, Index levelsup, const Var *column)
 	rte->eref = makeAlias(cte->ctename, copyObject(cte->ctecolnames));
 	rte->inFromCl = true;
 	cte->cterefcount++;
+	*var = *makeVar(1, var->varattno, var->vartype, var->vartypmod, var->varcollid, 0);
 	ref->rtindex = 1;
 	query->commandType = CMD_SELECT;
 	query->querySource = QSRC_ORIGINAL;
 	query->canSetTag = true;
 	query->rtable = list_make1(rte);
 	query->jointree = makeFromExpr(list_make1(ref), NULL);
-	query->targetList = list_make1(makeTargetEntry((Expr *) var, 1, NULL, false));
+	query->targetList = list_make1(makeTargetEntry((Expr *) expr, 1, NULL, false));
 	return query;
 }
 
@@ -209,30 +219,33 @@ static Node *
 implied(List *levels, OpExpr *expr)
 {
 	Query	   *query = linitial_node(Query, levels);
-	Node	   *left = list_length(expr->args) == 2 ? linitial(expr->args) : NULL;
-	Node	   *right = left ? lsecond(expr->args) : NULL;
+	Node	   *key = list_length(expr->args) == 2 ? linitial(expr->args) : NULL;
+	Node	   *other = key ? lsecond(expr->args) : NULL;
 	Oid			opno = expr->opno;
+	Var		   *var;
 	CommonTableExpr *cte;
 
-	if (left == NULL || !IsA(left, Var) || !IsA(right, Var))
+	if (var_of(key) == NULL || var_of(other) == NULL)
 		return NULL;
-	if (castNode(Var, right)->varno == query->resultRelation)
+	if (var_of(other)->varno == query->resultRelation)
 	{
-		Node	   *swap = left;
+		Node	   *swap = key;
 
-		left = right;
-		right = swap;
+		key = other;
+		other = swap;
 		opno = get_commutator(opno);
 	}
-	if (!OidIsValid(opno) || castNode(Var, left)->varno != query->resultRelation || castNode(Var, left)->varlevelsup != 0 ||
-		castNode(Var, right)->varlevelsup != 0 || castNode(Var, right)->varattno <= 0 || castNode(Var, right)->varno == query->resultRelation ||
-		!op_mergejoinable(opno, exprType(left)) || !OidIsValid(get_array_type(exprType(right))))
+	var = var_of(other);
+	if (!OidIsValid(opno) || var_of(key)->varno != query->resultRelation || var_of(key)->varlevelsup != 0 ||
+		var->varlevelsup != 0 || var->varattno <= 0 || var->varno == query->resultRelation ||
+		!op_mergejoinable(opno, exprType(key)) || !OidIsValid(get_array_type(exprType(other))))
 		return NULL;
-	cte = find_locking_cte(levels, castNode(Var, right)->varno);
+	cte = find_locking_cte(levels, var->varno);
 	if (cte == NULL)
 		return NULL;
 	query->hasSubLinks = true;
-	return make_any_of(opno, expr->inputcollid, copyObject((Expr *) left), make_array_of(select_column(cte, rt_fetch(castNode(Var, right)->varno, query->rtable)->ctelevelsup, castNode(Var, right))), -1);
+	return make_any_of(opno, expr->inputcollid, (Expr *) copyObject(key),
+					   make_array_of(select_column(cte, rt_fetch(var->varno, query->rtable)->ctelevelsup, other)), -1);
 }
 
 static List *
@@ -268,8 +281,7 @@ rewrite_query(List *levels)
 		if (IsA(cte, Query))
 			rewrite_query(lcons(cte, list_copy(levels)));
 	}
-	if ((query->commandType != CMD_UPDATE && query->commandType != CMD_DELETE) ||
-		shard_map_get(rt_fetch(query->resultRelation, query->rtable)->relid) == NULL)
+	if (query->commandType != CMD_UPDATE && query->commandType != CMD_DELETE)
 		return;
 	query->jointree->quals = rewrite_quals(query->jointree->quals);
 	more = implied_by(levels, query->jointree->quals);
