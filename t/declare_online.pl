@@ -335,7 +335,7 @@ for my $case (
 	[ q{SELECT shardfdw.shard_table('parted', mode => 'online')}, 'cannot shard table "parted" online because it is partitioned' ],
 	[ q{SELECT shardfdw.shard_table('seen_by_view', mode => 'online')}, 'cannot shard table "seen_by_view" because view public.looks depends on it' ],
 	[ q{SELECT shardfdw.shard_table('bound', mode => 'offline')}, 'invalid mode "offline"' ],
-	[ q{SELECT shardfdw.shard_table('others', mode => 'online')}, 'cannot shard table "others" online with the rights of another role than its owner' ],
+	[ q{SELECT shardfdw.shard_table('others', mode => 'online')}, 'cannot work on table "others" online with the rights of another role than its owner' ],
 	[ q{SELECT shardfdw.shard_table('bound', mode => NULL)}, 'relation, mode and wait must not be null' ],
 	[ q{SELECT shardfdw.unshard_table('load1', 'online')}, '"load1" is not a sharded table' ], [ q{SELECT shardfdw.unshard_table('ref', 'online')}, 'cannot unshard table "ref" online because it is a reference table' ],
 	[ q{SELECT shardfdw.unshard_table('load1', 'offline')}, 'invalid mode "offline"' ], [ q{SELECT shardfdw.unshard_table('load1', NULL)}, 'relation, mode and wait must not be null' ],

@@ -114,6 +114,40 @@ for my $plain (1, 0)
 	$a->query(on(q{UPDATE job{t} SET state = 'new' WHERE id = 7; INSERT INTO job{t} VALUES (8, 'new', (8 * 37) % 101, '2024-01-01'::timestamptz + 8 * interval '1 minute', 'job 8')}, $plain));
 }
 
+# a cursor whose shards are first read within a savepoint that is undone
+$b->query('BEGIN');
+$b->query(q{DECLARE c CURSOR FOR SELECT id FROM job WHERE state = 'new' ORDER BY id LIMIT 8 FOR UPDATE SKIP LOCKED});
+$b->query('SAVEPOINT s');
+is(text($b->query('FETCH 1 FROM c')), '1', 'a cursor that is first fetched within a savepoint');
+$b->query('ROLLBACK TO s');
+like(text($b->query('FETCH 1 FROM c')), qr/^(?:24000 |34000 )/, 'gives no more rows when that is undone');
+$b->query('ROLLBACK TO s');
+is(text($b->query('CLOSE c')), '', 'and can be closed');
+is(text($b->query(q{SELECT count(*) FROM job})), text($b->query(q{SELECT count(*) FROM job_plain})), 'the transaction goes on');
+is(text($b->query('COMMIT')), '', 'and commits');
+
+# ---------- several levels ----------
+
+# shards of the two parts have other numbers, and the parts other keys
+$c->safe_psql(q{CREATE TABLE parts_plain (id int, at date, k int, state text); CREATE TABLE parts (id int, at date, k int, state text) PARTITION BY RANGE (at);
+	CREATE TABLE parts_1 (LIKE parts) PARTITION BY HASH (id); CREATE TABLE parts_2 (LIKE parts) PARTITION BY HASH (id); CREATE TABLE parts_3 (LIKE parts) PARTITION BY HASH (k);
+	SELECT shardfdw.shard_table('parts_1', shards => 3), shardfdw.shard_table('parts_2', shards => 7), shardfdw.shard_table('parts_3', shards => 4);
+	ALTER TABLE parts ATTACH PARTITION parts_1 FOR VALUES FROM ('2024-01-01') TO ('2024-02-01'); ALTER TABLE parts ATTACH PARTITION parts_2 FOR VALUES FROM ('2024-02-01') TO ('2024-03-01');
+	ALTER TABLE parts ATTACH PARTITION parts_3 FOR VALUES FROM ('2024-03-01') TO ('2024-04-01');
+	INSERT INTO parts_plain SELECT i, date '2024-01-01' + i % 90, i * 7 % 50, 'new' FROM generate_series(1, 300) i; INSERT INTO parts TABLE parts_plain});
+for my $change (q{UPDATE parts{t} SET state = 'run' WHERE id = ANY (ARRAY(SELECT id FROM parts{t} WHERE state = 'new' ORDER BY id LIMIT 40))}, q{UPDATE parts{t} SET state = 'more' WHERE k = ANY (ARRAY(SELECT k FROM parts{t} ORDER BY id LIMIT 5))},
+	q{DELETE FROM parts{t} WHERE id IN (SELECT id FROM parts{t} WHERE state = 'new' ORDER BY id DESC LIMIT 20 FOR UPDATE SKIP LOCKED)}, q{UPDATE parts{t} SET state = 'last' WHERE id = ANY (ARRAY(SELECT id FROM parts{t} ORDER BY at DESC, id LIMIT 30)) AND k > 10})
+{
+	$c->safe_psql(on($change, $_)) for 0, 1;
+	is($c->safe_psql('SELECT count(*) FROM (TABLE parts EXCEPT ALL TABLE parts_plain) x') . $c->safe_psql('SELECT count(*) FROM (TABLE parts_plain EXCEPT ALL TABLE parts) x'), '00', on($change, 0));
+}
+$c->safe_psql(q{PREPARE take(int[]) AS UPDATE parts SET state = 'prepared' WHERE id = ANY ($1); } . join('', map { "EXECUTE take('{" . join(',', map { $_ * 3 } $_ .. $_ + 9) . "}');" } 1 .. 8) . q{UPDATE parts_plain SET state = 'prepared' WHERE id % 3 = 0 AND id BETWEEN 3 AND 51});
+is($c->safe_psql(q{SELECT count(*) FROM (TABLE parts EXCEPT ALL TABLE parts_plain) x}), '0', 'prepared, with a generic plan');
+$a->query('BEGIN');
+is(text($a->query(q{UPDATE parts SET state = 'a' WHERE id IN (SELECT id FROM parts ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id})), '1', 'a queue over two levels');
+is(text($b->query(q{UPDATE parts SET state = 'b' WHERE id IN (SELECT id FROM parts ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id})), '2', 'keeps nobody waiting');
+$a->query('ROLLBACK');
+
 # ---------- nobody waits ----------
 
 $a->query('BEGIN');

@@ -13,6 +13,7 @@
 \endif
 
 SELECT 'CREATE ROLE shardfdw_monitor' WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'shardfdw_monitor') \gexec
+-- log_statement must not be ddl or all meanwhile, or the log has the password
 ALTER ROLE shardfdw_monitor LOGIN PASSWORD :'password' CONNECTION LIMIT 10;
 -- compiling the queries of lock_waits takes longer than running them
 ALTER ROLE shardfdw_monitor SET jit = off;

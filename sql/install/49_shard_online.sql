@@ -69,7 +69,7 @@ BEGIN
 	-- what stands beside the table meanwhile is its owner's, triggers included, and the job writes to it
 	IF NOT shardfdw_internal.is_owner(relation) THEN
 		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
-			MESSAGE = format('cannot shard table "%s" online with the rights of another role than its owner', (SELECT relname FROM pg_class WHERE oid = relation)),
+			MESSAGE = format('cannot work on table "%s" online with the rights of another role than its owner', (SELECT relname FROM pg_class WHERE oid = relation)),
 			HINT = format('SET ROLE %I.', (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = relation));
 	END IF;
 END
@@ -115,7 +115,7 @@ AS $$
 	SELECT coalesce(string_agg(s.oid::text, ' ' ORDER BY s.oid), '') FROM pg_foreign_server s WHERE s.srvname IN (SELECT jsonb_array_elements_text(plan->'nodes'))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.conversion_servers(jsonb) IS
-	'Lists the servers of a plan of shard_online(). Returns their OIDs in order, with blanks between.';
+	'Lists the servers of a plan of shard_online() or unshard_online(). Returns their OIDs in order, with blanks between.';
 
 CREATE FUNCTION shardfdw_internal.lock_for_conversion(relation regclass, lock_mode text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -598,7 +598,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.exchange_tables(regclass, regclass, text[]) IS
-	'Puts a table in the place of another one, which is dropped, and runs commands, which name it as the other one was named. Returns nothing; raises dependent_objects_still_exist, and errors of the commands.';
+	'Puts a table in the place of another one, which is dropped after it has given it its sequences, and runs commands, which name it as the other one was named. Returns nothing; raises dependent_objects_still_exist, and errors of the commands.';
 
 CREATE FUNCTION shardfdw_internal.switch_conversion(relation regclass, plan jsonb) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
@@ -639,7 +639,7 @@ COMMENT ON FUNCTION shardfdw_internal.switch_conversion(regclass, jsonb) IS
 CREATE FUNCTION shardfdw_internal.start_conversion(relation oid, plan text) RETURNS bigint
 	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_start_conversion';
 COMMENT ON FUNCTION shardfdw_internal.start_conversion(oid, text) IS
-	'Starts the process that shards a table online, which makes all checks by itself. Returns the number of its job; raises insufficient_resources.';
+	'Starts the process that shards a table online, or makes a sharded one plain, and makes all checks by itself. Returns the number of its job; raises insufficient_resources.';
 
 CREATE FUNCTION shardfdw_internal.shard_online(relation regclass, key name, shards integer, nodes name[], colocate_with regclass, wait boolean) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET row_security = off

@@ -48,10 +48,9 @@ CREATE FUNCTION shardfdw_internal.noted_shards(relation oid)
 	RETURNS TABLE (node name, shard regclass, remote_name text, notes text, note_function text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	-- shards_of() lists both by name, and both have names with the same numbers
 	SELECT s.node, s.shard, s.remote_name, n.remote_name, shardfdw_internal.note_function_of(n.remote_name)
-	FROM (SELECT s.*, row_number() OVER () AS number FROM shardfdw_internal.shards_of(relation) s) s
-	JOIN (SELECT s.*, row_number() OVER () AS number FROM shardfdw_internal.shards_of(to_regclass(shardfdw_internal.conversion_name(relation, 'changed'))) s) n USING (number)
+	FROM shardfdw_internal.shards_of(relation) s
+	JOIN shardfdw_internal.shards_of(to_regclass(shardfdw_internal.conversion_name(relation, 'changed'))) n USING (bounds)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.noted_shards(oid) IS
 	'Lists the shards of a table that is unsharded online. Returns for each its node, itself, its name there, that of the table of its changed keys, and that of the function that notes them.';

@@ -41,7 +41,7 @@
 #include "version.h"
 
 #define BEGIN_LOCK_MS 5000		/* who waits for the job's row may have locked the table */
-#define LOCK_MS 100				/* how long others wait behind an attempt to lock the table */
+#define LOCK_MS 100				/* how long others wait behind an attempt to lock a table */
 #define MIN_PAUSE_MS 200		/* between attempts, doubled each time */
 #define MAX_PAUSE_MS 5000
 #define FOLLOW_TRIES 50
@@ -61,7 +61,7 @@ struct ShardConversion
 	const char *validation;		/* commands for after the switch; NULL: none */
 	List	   *locks;			/* OIDs of what the switch locks: tables that the table refers to, then it itself */
 	bool		begun;			/* something of it may be there */
-	bool		switched;		/* the table is sharded */
+	bool		switched;		/* the successor is in the table's place */
 	ShardJobProgress progress;
 };
 
@@ -271,33 +271,32 @@ follow_once(void *arg)
 	attempt->nkeys = call(attempt->conversion, "follow");
 }
 
-/* Errors after which a step is tried again: those of foreign keys and of others' cascades, see follow(). */
+/*
+ * Errors that pass: a row refers to a row of a reference table whose commit has not reached every server yet, or the
+ * deletion of that one cascades to rows that are changed here.
+ */
 static bool
-passes(int code)
+is_transient(int code)
 {
 	return code == ERRCODE_FOREIGN_KEY_VIOLATION || code == ERRCODE_T_R_SERIALIZATION_FAILURE;
 }
 
 /*
- * Takes some noted keys, in so many attempts.  Returns how many they were, -1 when all have failed.  A row may refer to one of a reference table that is not yet
- * there on every server, since its transaction is being committed; and the deletion of that one cascades to the
- * rows that are changed here.
+ * Takes some noted keys; *nkeys: how many.  False: it has failed for a reason that passes, with raise only because
+ * of a lock or a deadlock.
  */
-static int64
-follow(ShardConversion *conversion, int ntries)
+static bool
+try_follow(ShardConversion *conversion, bool raise, int64 *nkeys)
 {
 	FollowAttempt attempt = {conversion, 0};
 
-	while (!shard_move_try_step(conversion->userid, ntries > 0 ? passes : NULL, follow_once, &attempt))
-	{
-		if (--ntries == 0)
-			return -1;
-		shard_wait_pause(FOLLOW_PAUSE_MS, false);
-	}
+	if (!shard_move_try_step(conversion->userid, raise ? NULL : is_transient, follow_once, &attempt))
+		return false;
 	commit_on_nodes(conversion);
 	conversion->progress.nchanges += attempt.nkeys;
+	*nkeys = attempt.nkeys;
 	SHARD_FAULT_POINT("convert_followed");
-	return attempt.nkeys;
+	return true;
 }
 
 /* Follows the table until the successor is near. */
@@ -308,10 +307,8 @@ catch_up(ShardConversion *conversion)
 
 	do
 	{
-		nkeys = follow(conversion, FOLLOW_TRIES);
-		/* once more, for the error */
-		if (nkeys < 0)
-			nkeys = follow(conversion, 0);
+		for (int ntries = 1; !try_follow(conversion, ntries >= FOLLOW_TRIES, &nkeys); ntries++)
+			shard_wait_pause(FOLLOW_PAUSE_MS, false);
 		shard_job_set_progress(conversion->id, &conversion->progress);
 	} while (nkeys > NEAR_KEYS);
 }
@@ -396,21 +393,27 @@ lock_and_switch(ShardConversion *conversion)
 	prepare_switch(conversion);
 	for (;;)
 	{
+		const char *waits_for = "transactions that change rows to which it refers";
 		int64		nkeys;
 
-		insist(conversion, "lock", conversion->locks, "transactions that use the table", catch_up);
+		insist(conversion, "lock", conversion->locks, "transactions that use the table, or tables to which it refers", catch_up);
 		locked_at = GetCurrentTimestamp();
 		lock_for_session(conversion);
 		shard_move_commit();
 		SHARD_FAULT_POINT("convert_locked");
-		/* as much as others can wait for */
-		nkeys = follow(conversion, 1);
-		if (nkeys >= 0 && nkeys <= NEAR_KEYS && try_switch(conversion))
-			break;
+		if (try_follow(conversion, false, &nkeys))
+		{
+			/* as much as others can wait for */
+			if (nkeys <= NEAR_KEYS && try_switch(conversion))
+				break;
+			waits_for = "transactions that use what stands beside the table";
+		}
+		else
+			nkeys = 0;
 		unlock();
 		if (nkeys > NEAR_KEYS)
 			continue;
-		shard_job_set_waiting(conversion->id, "transactions that use what stands beside the table");
+		shard_job_set_waiting(conversion->id, waits_for);
 		shard_wait_pause(pause_ms, false);
 		pause_ms = Min(pause_ms * 2, MAX_PAUSE_MS);
 	}
@@ -462,7 +465,7 @@ shard_conversion_end_failed(ShardConversion *conversion, ErrorData *error)
 	QueryCancelPending = false;
 	unlock();
 	if (conversion->switched && error->hint == NULL)
-		error->hint = "The table is what it was to be; foreign keys that have not been validated are NOT VALID: ALTER TABLE ... VALIDATE CONSTRAINT.";
+		error->hint = "The table has been switched.  Foreign keys that are still NOT VALID are validated by ALTER TABLE ... VALIDATE CONSTRAINT.";
 	if (conversion->begun && !conversion->switched)
 	{
 		/* no node keeps the table from being as it was */

@@ -1,6 +1,6 @@
 /*
  * leftover.c
- *	  Removes what jobs that have ended have left on nodes, and beside tables that were to be sharded.
+ *	  Removes what jobs that have ended have left on nodes, and beside tables that were to be sharded or made plain.
  *
  * A job's schema on a node says in its comment what else the job has made there, and has
  * the coordinator's identity in its name; so nothing here needs the journal.  Who removes

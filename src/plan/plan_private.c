@@ -33,7 +33,7 @@ enum ScanField
 	SCAN_GROUPED,				/* Boolean */
 	SCAN_AT_ONCE,				/* Boolean */
 	SCAN_IS_PREPARED,			/* Boolean */
-	SCAN_LOCKS_ROWS,
+	SCAN_LOCKS_ROWS,			/* Boolean */
 	SCAN_LOCKS_LATE,			/* Boolean */
 	SCAN_TEXT_COLUMNS,			/* Boolean */
 	SCAN_ROWS_PER_SHARD,		/* Float */
@@ -51,7 +51,7 @@ enum DirectField
 	DIRECT_OUTPUTS,
 	DIRECT_HAS_RETURNING,		/* Boolean */
 	DIRECT_SET_PROCESSED,		/* Boolean */
-	DIRECT_PRUNE_QUALS,
+	DIRECT_PRUNE_QUALS,			/* List of expressions */
 	DIRECT_PARENT,				/* OidList of one */
 	DIRECT_NFIELDS
 };

@@ -107,7 +107,7 @@ typedef struct ShardScanPlan
 extern List *shard_plan_private_pack(const ShardScanPlan *plan);
 extern ShardScanPlan *shard_plan_private_unpack(List *fdw_private);
 
-/* Of a scan: locks_rows.  Cheaper than to unpack all. */
+/* Of a scan: locks_rows, cheaper than to unpack all.  False for fdw_private of other plans, which have another length. */
 extern bool shard_plan_private_locks(List *fdw_private);
 
 /*

@@ -169,6 +169,22 @@ find_locks_walker(Node *node, void *context)
 	return expression_tree_walker(node, find_locks_walker, context);
 }
 
+/* Can some level of the statement lock rows?  Quick to say no of most statements, since those on other tables pay for this, too. */
+static bool
+may_lock_rows(const Query *query)
+{
+	ListCell   *lc;
+
+	if (query->rowMarks != NIL || query->hasSubLinks || query->cteList != NIL)
+		return true;
+	foreach(lc, query->rtable)
+	{
+		if (lfirst_node(RangeTblEntry, lc)->rtekind == RTE_SUBQUERY)
+			return true;
+	}
+	return false;
+}
+
 /* True when core never pulls this sub-select up into the level around it. */
 static bool
 is_fence(const Query *query)
@@ -369,6 +385,7 @@ shard_planner(Query *parse, const char *query_string, int cursor_options, ParamL
 	volatile bool marked = false;
 	List	   *outer_ctes;
 	ShardLateLocks outer_late;
+	bool		may_lock;
 	bool		sharded = parse->commandType != CMD_UTILITY &&
 		OidIsValid(shard_option_cluster_server()) &&
 		find_sharded_walker((Node *) parse, NULL);
@@ -385,14 +402,14 @@ shard_planner(Query *parse, const char *query_string, int cursor_options, ParamL
 
 	/* functions that are evaluated while planning have statements of their own */
 	outer_ctes = shard_source_cte_enter();
-	outer_late = shard_late_lock_enter(sharded ? parse : NULL);
+	may_lock = parse->commandType != CMD_UTILITY && OidIsValid(shard_option_cluster_server()) && may_lock_rows(parse);
+	outer_late = shard_late_lock_enter(may_lock ? parse : NULL);
 	PG_TRY();
 	{
-		if (sharded)
-		{
+		if (may_lock)
 			shard_locked_keys(parse);
+		if (sharded)
 			shard_source_cte_replace(parse);
-		}
 		marked = sharded && shard_guc_enable_shard_scan;
 		statement_in_cluster = marked && mark_statement(parse);
 		statement_marked = marked;

@@ -63,8 +63,8 @@ typedef struct ShardDirectGroup
 	ResultRelInfo *root;		/* the table named in the UPDATE or DELETE */
 	List	   *members;		/* of ForeignScanState */
 	bool		started;
-	bool		pruned;			/* the next is known */
-	const Bitmapset *live;		/* shardnos of the table that can have rows */
+	Oid			pruned_for;		/* parent whose shards live names; InvalidOid: none yet */
+	const Bitmapset *live;		/* shardnos of pruned_for that can have rows */
 } ShardDirectGroup;
 
 /* Groups of statements in progress, innermost first. */
@@ -212,7 +212,7 @@ run_plain(ShardDirectGroup *group)
 	shard_command_free(commands, ncommands);
 }
 
-/* Can the shard have rows for the parameters' values?  The conditions of all members are the same. */
+/* Can the shard have rows for the parameters' values?  Members of one parent have the same conditions, and follow each other. */
 static bool
 is_live(ShardDirectGroup *group, ForeignScanState *node)
 {
@@ -222,9 +222,11 @@ is_live(ShardDirectGroup *group, ForeignScanState *node)
 
 	if (shardno < 0)
 		return true;
-	if (!group->pruned)
+	if (group->pruned_for != state->plan->parent)
+	{
 		group->live = shard_route_prune(state->plan->parent, shard_param_bind(state->params, node->ss.ps.ps_ExprContext, state->plan->prune_quals));
-	group->pruned = true;
+		group->pruned_for = state->plan->parent;
+	}
 	return bms_is_member(shardno, group->live);
 }
 

@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "access/sysattr.h"
+#include "catalog/shard_map.h"
 #include "compat.h"
 #include "deparse/dml.h"
 #include "executor/executor.h"
@@ -17,7 +18,6 @@
 #include "executor/scan/fdw_executor.h"
 #include "executor/scan/scan.h"
 #include "executor/scan/statement_view.h"
-#include "catalog/shard_map.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -68,7 +68,10 @@ create_state(EState *estate, const ExecRowMark *mark)
 	return state;
 }
 
-/* slot is left empty when the row is locked by others, or has been changed.  It has the row for EvalPlanQual, which another table may need. */
+/*
+ * Leaves slot empty when others have locked the row, or have changed it since the scan.  Else slot has the whole row: core
+ * may evaluate the query again when a row of another table has changed.
+ */
 void
 shardRefetchForeignRow(EState *estate, ExecRowMark *mark, Datum rowid, TupleTableSlot *slot, bool *updated)
 {
@@ -84,7 +87,8 @@ shardRefetchForeignRow(EState *estate, ExecRowMark *mark, Datum rowid, TupleTabl
 	state->ctid = DatumGetCString(DirectFunctionCall1(tidout, rowid));
 	nrows = shard_row_statement_run(&state->statement, estate, slot);
 	MemoryContextSwitchTo(oldcxt);
-	if (nrows == 0)
+	/* older minor releases let the query find the version that has come of the row meanwhile */
+	if (nrows == 0 || !ItemPointerEquals(&slot->tts_tid, (ItemPointer) DatumGetPointer(rowid)))
 	{
 		ExecClearTuple(slot);
 		return;

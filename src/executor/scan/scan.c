@@ -49,15 +49,10 @@
 #include "executor/scan/statement_view.h"
 #include "guc.h"
 #include "miscadmin.h"
-#include "remote/run/command.h"
 #include "utils/memutils.h"
 
 /* Rows from one shard beyond which COPY pays even for a single stream. */
 #define COPY_FETCH_MIN_ROWS	1000
-
-/* Rows of the first and of the largest batch of a scan whose rows are locked as they are taken; each is twice the one before. */
-#define FIRST_BATCH	16
-#define LAST_BATCH	16384
 
 /* Streams of a node that may be open, as a multiple of its connections. */
 #define WINDOW_FACTOR	2
@@ -300,6 +295,7 @@ shardBeginForeignScan(ForeignScanState *node, int eflags)
 		shard_map_check_unmoved(state->maps[0], state->planned);
 	if (node->ss.ps.state->es_instrument)
 		state->figures = palloc0(sizeof(ShardScanFigures) * state->maps[0]->nshards);
+	/* cursors read on the writing connection, whose transaction has its own snapshots */
 	if (!state->plan->locks_late)
 		announce_streams(state, shard_param_has_exec(state->params) ||
 						 (eflags & EXEC_FLAG_REWIND) != 0);
@@ -334,81 +330,6 @@ render_next(ShardScanState *state, ShardScanNode *scan_node, bool use_copy, Stri
 	scan_node->nopened += nshards;
 	shard_scan_sql(state, shardnos, nshards, use_copy, buf);
 	return nshards == 1 ? name : psprintf(_("%s and %d more"), name, nshards - 1);
-}
-
-/* Has the node keep spec's query as a cursor of source, of which spec becomes the first batch. */
-static void
-declare_cursor(ShardScanState *state, ShardScanSource *source, ShardStreamSpec *spec)
-{
-	static uint32 ncursors = 0;
-	ShardCommand command = {0};
-	ShardCommand *end;
-
-	source->cursor = psprintf("shardfdw_%u", ncursors++);
-	command.serverid = spec->serverid;
-	command.userid = spec->userid;
-	command.label = spec->label;
-	command.only_reads = spec->only_reads = true;
-	command.sql = psprintf("DECLARE %s NO SCROLL CURSOR FOR %s", source->cursor, spec->sql);
-	command.nparams = spec->nparams;
-	command.params = spec->params;
-	shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
-	shard_command_free(&command, 1);
-
-	end = palloc0(sizeof(ShardCommand));
-	end->serverid = spec->serverid;
-	end->userid = spec->userid;
-	end->sql = psprintf("CLOSE %s", source->cursor);
-	end->only_reads = true;
-	state->cursors = lappend(state->cursors, end);
-
-	source->batch = FIRST_BATCH;
-	spec->sql = psprintf("FETCH %d FROM %s", source->batch, source->cursor);
-	spec->nparams = 0;
-	spec->is_prepared = false;
-}
-
-/* Opens the next batch of source i in place of the one that has ended.  False: that was the last one. */
-static bool
-next_batch(ForeignScanState *node, int i)
-{
-	ShardScanState *state = node->fdw_state;
-	ShardScanSource *source = &state->sources[i];
-	ShardStreamSpec spec = {0};
-	MemoryContext oldcxt;
-
-	if (source->cursor == NULL || shard_stream_rows(state->streams[i]) < source->batch)
-		return false;
-	shard_scan_close_stream(node, i);
-	oldcxt = MemoryContextSwitchTo(state->run_cxt);
-	source->batch = Min(source->batch * 2, LAST_BATCH);
-	spec.serverid = state->maps[0]->shards[source->shardno].serverid;
-	spec.userid = state->userid;
-	spec.label = state->maps[0]->shards[source->shardno].name;
-	spec.sql = psprintf("FETCH %d FROM %s", source->batch, source->cursor);
-	spec.ncolumns = shard_decode_nremote(state->decoder);
-	spec.portable_text = shard_decode_has_styled_text(state->decoder);
-	spec.as_writer = spec.only_locks = spec.only_reads = true;
-	spec.workers = -1;
-	state->streams[i] = shard_stream_open(state->run_cxt, state->snapshot, &spec);
-	MemoryContextSwitchTo(oldcxt);
-	return true;
-}
-
-/* Closes the cursors of this run, which hold their tables open on the nodes, unless the transaction ends anyway. */
-static void
-close_cursors(ShardScanState *state)
-{
-	ListCell   *lc;
-
-	foreach(lc, IsTransactionBlock() ? state->cursors : NIL)
-	{
-		ShardCommand *command = lfirst(lc);
-
-		shard_command_run(command, 1, SHARD_COMMAND_WRITE, false);
-		shard_command_free(command, 1);
-	}
-	state->cursors = NIL;
 }
 
 /* Opens the next statement on node nodeno as source i. */
@@ -453,7 +374,7 @@ open_source(ShardScanState *state, int i, int nodeno)
 			state->param_values;
 	}
 	if (state->plan->locks_late)
-		declare_cursor(state, source, &spec);
+		shard_scan_cursor_declare(state, source, &spec);
 	state->streams[i] = shard_stream_open(state->run_cxt, state->snapshot, &spec);
 }
 
@@ -683,7 +604,7 @@ finish_source(ForeignScanState *node, int i)
 	ShardScanState *state = node->fdw_state;
 	int			nodeno = state->sources[i].nodeno;
 
-	if (next_batch(node, i))
+	if (shard_scan_cursor_next(node, i))
 		return;
 	shard_scan_close_stream(node, i);
 	if (state->nwaiting > 0 && state->nodes[nodeno].nopened >= state->nodes[nodeno].nlive)
@@ -791,7 +712,7 @@ shard_scan_close_streams(ForeignScanState *node)
 		if (state->streams[i] != NULL)
 			shard_scan_close_stream(node, i);
 	}
-	close_cursors(state);
+	shard_scan_cursor_close_all(state);
 	state->nsources = 0;
 	state->nwaiting = 0;
 	if (state->merge != NULL)

@@ -102,7 +102,7 @@ typedef struct ShardScanState
 	bool		may_copy;
 	bool		use_copy;		/* for every statement; else where the node runs it within a transaction */
 	ShardWaitSet *wait_set;
-	List	   *cursors;		/* of ShardCommand: CLOSE of those that are open, which keep the rows' ctids from being used again */
+	List	   *cursors;		/* those that are open, see scan_cursor.c */
 
 	/* async Append: set by the async callbacks, read by shardIterateForeignScan */
 	bool		async_mode;		/* return an empty slot instead of waiting */
@@ -191,5 +191,16 @@ extern TupleTableSlot *shard_merge_next(ForeignScanState *node);
 
 /* Forgets the rows at hand: the streams are closed, or about to be. */
 extern void shard_merge_reset(ShardMerge *merge);
+
+/* ---- scan_cursor.c ---- */
+
+/* Has the node keep spec's query as a cursor of source; spec becomes that of the first batch. */
+extern void shard_scan_cursor_declare(ShardScanState *state, ShardScanSource *source, ShardStreamSpec *spec);
+
+/* Opens the next batch of source i, whose stream has ended, in its place.  False: that was the last one, or there is no cursor. */
+extern bool shard_scan_cursor_next(ForeignScanState *node, int i);
+
+/* Closes all cursors of this run. */
+extern void shard_scan_cursor_close_all(ShardScanState *state);
 
 #endif

@@ -16,7 +16,7 @@ typedef struct ShardLateLocks
 	List	   *others;			/* some level locks rows of these and waits; core does not tell which level asks */
 } ShardLateLocks;
 
-/* Begins a statement, NULL: one without sharded tables.  Returns what leave needs.  Memory: current context. */
+/* Begins a statement, NULL: one that locks no rows.  Returns what leave needs.  Memory: current context. */
 extern ShardLateLocks shard_late_lock_enter(Query *query);
 extern void shard_late_lock_leave(ShardLateLocks outer);
 

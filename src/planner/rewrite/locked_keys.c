@@ -13,6 +13,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_class.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
@@ -167,7 +168,8 @@ find_locking_cte(List *levels, int rtindex)
 	RangeTblEntry *rte = rt_fetch(rtindex, query->rtable);
 	CommonTableExpr *cte;
 
-	if (rte->rtekind == RTE_SUBQUERY && !rte->lateral && !rte->security_barrier && locks_rows((Node *) rte->subquery))
+	/* not a view, whose entry is also one of permissions */
+	if (rte->rtekind == RTE_SUBQUERY && !OidIsValid(rte->relid) && !rte->lateral && !rte->security_barrier && locks_rows((Node *) rte->subquery))
 		make_cte(query, rte, rtindex);
 	if (rte->rtekind != RTE_CTE)
 		return NULL;
@@ -214,7 +216,10 @@ select_column(CommonTableExpr *cte, Index levelsup, Node *column)
 	return query;
 }
 
-/* What follows from expr for the target when it compares it with rows that were locked; NULL: nothing. */
+/*
+ * For expr target.key = z.column, z being a WITH query that locks: target.key = ANY (ARRAY(SELECT column FROM z)).  NULL
+ * for other expressions.  May make a sub-select in FROM a WITH query.
+ */
 static Node *
 implied(List *levels, OpExpr *expr)
 {
@@ -281,7 +286,8 @@ rewrite_query(List *levels)
 		if (IsA(cte, Query))
 			rewrite_query(lcons(cte, list_copy(levels)));
 	}
-	if (query->commandType != CMD_UPDATE && query->commandType != CMD_DELETE)
+	if ((query->commandType != CMD_UPDATE && query->commandType != CMD_DELETE) ||
+		rt_fetch(query->resultRelation, query->rtable)->relkind == RELKIND_RELATION)
 		return;
 	query->jointree->quals = rewrite_quals(query->jointree->quals);
 	more = implied_by(levels, query->jointree->quals);

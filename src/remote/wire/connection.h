@@ -74,7 +74,7 @@ typedef enum ShardImport
 	SHARD_IMPORT_BEGUN			/* BEGIN has succeeded; the next result is that of SET */
 } ShardImport;
 
-/* What a connection's transaction on its node is for. */
+/* What a connection's transaction on its node is for.  In this order: while a writer's lasts, a state gives way to later ones only. */
 typedef enum ShardXactState
 {
 	SHARD_XACT_NONE,			/* there is no transaction */

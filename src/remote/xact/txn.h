@@ -24,7 +24,8 @@ extern ShardSnapshot *shard_txn_snapshot(MemoryContext query_cxt);
  * this node all use it.  start: without a holder but perhaps still connecting,
  * noted as the node's writer of nesting level level (may block to make a holder
  * yield).  preamble: appends to buf BEGIN and SAVEPOINTs up to nesting level, nothing
- * when they stand already; only_reads: what follows is a cursor's, which the commit need not wait for.
+ * when they stand already; only_reads: what follows is a cursor's, and a node that has
+ * seen nothing else takes no part in the two-phase commit.
  */
 extern ShardConn *shard_txn_writer_start(Oid serverid, Oid userid, int level);
 extern void shard_txn_writer_preamble(ShardConn *conn, int level, bool only_reads, StringInfo buf);

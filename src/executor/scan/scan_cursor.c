@@ -1,0 +1,113 @@
+/*
+ * scan_cursor.c
+ *	  Scans of a shard whose rows are locked one by one, as they are taken, and which LIMIT stops early.
+ *
+ *	 DECLARE --> FETCH 16 --> FETCH 32 --> ... --> CLOSE, when the scan ends
+ *
+ * The cursor is on the connection that writes, since the rows will be locked there.  It writes nothing itself, so a
+ * node that has seen nothing else takes no part in the two-phase commit.  As long as it is open its snapshot
+ * keeps the node from giving the ctids of its rows to others (executor/modify/row_lock.c looks for them).
+ */
+#include "postgres.h"
+
+#include "executor/scan/scan.h"
+#include "remote/run/command.h"
+
+/* Rows of the first and of the largest batch; each is twice the one before. */
+#define FIRST_BATCH	16
+#define LAST_BATCH	16384
+
+/* One that is open. */
+typedef struct ScanCursor
+{
+	const char *name;
+	Oid			serverid;
+	ShardTxnLevel *level;		/* undone: it has gone with the savepoint in which it was made */
+} ScanCursor;
+
+static char *
+fetch_sql(const ShardScanSource *source)
+{
+	return psprintf("FETCH %d FROM %s", source->batch, source->cursor);
+}
+
+void
+shard_scan_cursor_declare(ShardScanState *state, ShardScanSource *source, ShardStreamSpec *spec)
+{
+	static uint32 ncursors = 0;
+	ScanCursor *cursor = palloc0(sizeof(ScanCursor));
+	ShardCommand command = {0};
+
+	cursor->name = source->cursor = psprintf("shardfdw_%u", ncursors++);
+	cursor->serverid = spec->serverid;
+	cursor->level = shard_txn_level_create(state->run_cxt);
+	command.serverid = spec->serverid;
+	command.userid = spec->userid;
+	command.label = spec->label;
+	command.only_reads = spec->only_reads = true;
+	command.sql = psprintf("DECLARE %s NO SCROLL CURSOR FOR %s", cursor->name, spec->sql);
+	command.nparams = spec->nparams;
+	command.params = spec->params;
+	shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
+	shard_command_free(&command, 1);
+	state->cursors = lappend(state->cursors, cursor);
+
+	source->batch = FIRST_BATCH;
+	spec->sql = fetch_sql(source);
+	spec->nparams = 0;
+	spec->is_prepared = false;
+}
+
+bool
+shard_scan_cursor_next(ForeignScanState *node, int i)
+{
+	ShardScanState *state = node->fdw_state;
+	ShardScanSource *source = &state->sources[i];
+	ShardStreamSpec spec = {0};
+	MemoryContext oldcxt;
+
+	if (source->cursor == NULL || shard_stream_rows(state->streams[i]) < source->batch)
+		return false;
+	shard_scan_close_stream(node, i);
+	oldcxt = MemoryContextSwitchTo(state->run_cxt);
+	source->batch = Min(source->batch * 2, LAST_BATCH);
+	spec.serverid = state->maps[0]->shards[source->shardno].serverid;
+	spec.userid = state->userid;
+	spec.label = state->maps[0]->shards[source->shardno].name;
+	spec.sql = fetch_sql(source);
+	spec.ncolumns = shard_decode_nremote(state->decoder);
+	spec.portable_text = shard_decode_has_styled_text(state->decoder);
+	spec.as_writer = spec.only_locks = spec.only_reads = true;
+	spec.workers = -1;
+	state->streams[i] = shard_stream_open(state->run_cxt, state->snapshot, &spec);
+	MemoryContextSwitchTo(oldcxt);
+	return true;
+}
+
+void
+shard_scan_cursor_close_all(ShardScanState *state)
+{
+	ShardCommand *commands;
+	int			ncommands = 0;
+	ListCell   *lc;
+
+	if (state->cursors == NIL)
+		return;
+	commands = palloc0(sizeof(ShardCommand) * list_length(state->cursors));
+	foreach(lc, state->cursors)
+	{
+		const ScanCursor *cursor = lfirst(lc);
+
+		if (cursor->level->undone)
+			continue;
+		commands[ncommands].serverid = cursor->serverid;
+		commands[ncommands].userid = state->userid;
+		commands[ncommands].only_reads = true;
+		commands[ncommands++].sql = psprintf("CLOSE %s", cursor->name);
+	}
+	state->cursors = NIL;
+	if (ncommands == 0)
+		return;
+	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
+	shard_command_free(commands, ncommands);
+}
