@@ -24,7 +24,7 @@ AS $$
 	WHERE c.relname ~ '^shardfdw_new_[0-9]{1,10}$' AND c.relkind IN ('p', 'r') AND n.note[2] = ANY (shardfdw_internal.decided_identities())
 $$;
 COMMENT ON FUNCTION shardfdw_internal.conversions() IS
-	'Lists the tables that are to take the place of others, which jobs shard online. Returns each with the OID of the other one, which may be gone, the job''s number, and what conversion_definition() has returned when it began.';
+	'Lists the tables that are to take the place of others, which jobs shard online or make plain. Returns each with the OID of the other one, which may be gone, the job''s number, and what conversion_definition() has returned when it began.';
 
 CREATE FUNCTION shardfdw_internal.identity_columns(relation regclass) RETURNS TABLE (name text, type text, equals text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -129,7 +129,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.lock_for_conversion(regclass, text) IS
-	'Locks a table that is sharded online, until the transaction ends. Returns nothing; raises undefined_table when it has been dropped, insufficient_privilege when it has another owner.';
+	'Locks a table that a job works on, until the transaction ends. Returns nothing; raises undefined_table when it has been dropped, insufficient_privilege when it has another owner.';
 
 CREATE FUNCTION shardfdw_internal.unnote_conversion(successor regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET lock_timeout = '2s'
@@ -201,7 +201,7 @@ AS $$
 	SELECT shardfdw_internal.unnote_conversion(x.successor) FROM shardfdw_internal.own_conversions(relation) x
 $$;
 COMMENT ON FUNCTION shardfdw_internal.unnote_conversions(oid) IS
-	'Removes what notes changes for jobs that were to shard a table online, those of own_conversions(). Returns nothing; raises lock_not_available.';
+	'Removes what notes changes for jobs that were to shard a table online or to make it plain, those of own_conversions(). Returns nothing; raises lock_not_available.';
 
 CREATE FUNCTION shardfdw_internal.undo_conversions(relation oid) RETURNS void
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -210,7 +210,7 @@ AS $$
 	SELECT shardfdw_internal.drop_successor(x.successor) FROM shardfdw_internal.own_conversions(relation) x
 $$;
 COMMENT ON FUNCTION shardfdw_internal.undo_conversions(oid) IS
-	'Removes all that is left of jobs that were to shard a table online, those of own_conversions(). Returns nothing; raises lock_not_available, and the node''s error.';
+	'Removes all that is left of jobs that were to shard a table online or to make it plain, those of own_conversions(). Returns nothing; raises lock_not_available, and the node''s error.';
 
 CREATE FUNCTION shardfdw_internal.remove_conversions() RETURNS TABLE (node name, message text, ok boolean)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -274,14 +274,14 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.refuse_change_of_conversion() IS
-	'Refuses changes of the definition of a table that is sharded online, which would make its writers fail, or the job in the end. Raises object_in_use.';
+	'Refuses changes of the definition of a table that a job shards or makes plain, which would make its writers fail, or the job in the end. Raises object_in_use.';
 
 CREATE EVENT TRIGGER shardfdw_refuse_change_of_conversion ON ddl_command_end
 	WHEN TAG IN ('ALTER TABLE', 'ALTER INDEX', 'ALTER SCHEMA', 'ALTER SEQUENCE', 'COMMENT', 'CREATE INDEX')
 	EXECUTE FUNCTION shardfdw_internal.refuse_change_of_conversion();
 ALTER EVENT TRIGGER shardfdw_refuse_change_of_conversion ENABLE ALWAYS;
 COMMENT ON EVENT TRIGGER shardfdw_refuse_change_of_conversion IS
-	'Keeps the definition of tables that are sharded online.';
+	'Keeps the definition of tables that jobs shard or make plain.';
 
 CREATE FUNCTION shardfdw_internal.refuse_drop_of_successor() RETURNS event_trigger
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
