@@ -140,7 +140,7 @@ SKIP:
 		{
 			$c->safe_psql("DROP TABLE IF EXISTS typed, twin; CREATE TABLE typed (id int, found $name, new int DEFAULT 0, PRIMARY KEY ($key)); INSERT INTO typed SELECT i, $value FROM generate_series(1, 50) i; CREATE TABLE twin (LIKE typed INCLUDING ALL); INSERT INTO twin TABLE typed");
 			my $column = $key eq 'found' ? 'found' : 'id';
-			for my $back (0, 1)
+			for my $back ($key eq 'found, id' ? (0) : (0, 1))
 			{
 				append_to_file($file{convert_copied}, '');
 				$c->set_faults('convert_copied=wait');

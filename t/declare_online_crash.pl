@@ -1,4 +1,5 @@
 # shard_table(mode => 'online') and unshard_table(mode => 'online') that end at each of their stages: by an error, by its cancellation, by the death of the coordinator or of a node.
+# CONVERT_ALL: every case in both directions; else each in one of them, by turns.
 # Afterwards, or after a round of recovery, the table is plain or sharded, with all rows, nothing else is left, and it can be sharded.
 
 use strict;
@@ -57,15 +58,21 @@ sub check
 	return;
 }
 
+# Is a case to be run in this direction?
+my $ncases = 0;
+sub in_turn { return $ENV{CONVERT_ALL} || ($ncases++ + $back) % 2 == 0; }
+
 for my $way (0, 1)
 {
 	$back = $way;
+	$ncases = 0;
 	my $dir = $back ? ' (unshard)' : '';
 	# Writers are at work at each stage: a key that is noted is there to be followed.
 	for my $point (qw(convert_begun convert_noted convert_copied convert_followed convert_locked convert_switched))
 	{
 		for my $action (qw(error abort))
 		{
+			next unless in_turn();
 			make();
 			$c->set_faults("$point=$action");
 			my ($rc, $out, $err) = $c->psql(call(1));
@@ -79,6 +86,7 @@ for my $way (0, 1)
 	# the commits of each of its steps: the first that a fault meets
 	for my $point (qw(prepare prepared commit committed))
 	{
+		next unless in_turn();
 		make();
 		$c->set_faults("$point=abort");
 		my ($rc, $out, $err) = $c->psql(call(1));
@@ -93,6 +101,7 @@ for my $way (0, 1)
 		# what happens while it stands still
 		for my $event ('cancel', 'terminate', 'node', 'drop', map { "then $_" } qw(prepared commit committed))
 		{
+			next unless in_turn();
 			make();
 			my $file = $c->coordinator->data_dir . "/shardfdw_fault_$point";
 			append_to_file($file, '');

@@ -67,9 +67,10 @@ ShardLateLocks
 shard_late_lock_enter(Query *query)
 {
 	ShardLateLocks outer = late;
+	ShardLateLocks locks = {0};
 
-	memset(&late, 0, sizeof(late));
-	(void) find_tables_walker((Node *) query, &late);
+	(void) find_tables_walker((Node *) query, &locks);
+	late = locks;
 	return outer;
 }
 
