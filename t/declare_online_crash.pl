@@ -60,7 +60,12 @@ sub check
 
 # Is a case to be run in this direction?
 my $ncases = 0;
-sub in_turn { return $ENV{CONVERT_ALL} || ($ncases++ + $back) % 2 == 0; }
+sub in_turn
+{
+	my $n = $ncases++;
+	# pairs of cases change places, so that neither direction gets the same half of each
+	return $ENV{CONVERT_ALL} || ($n + int($n / 2) + $back) % 2 == 0;
+}
 
 for my $way (0, 1)
 {
