@@ -1,7 +1,7 @@
 -- A table is sharded while others read and write it: the steps of the job, whose order and transactions src/move/conversion.c has.
 --
 -- Beside the table stand, in its schema and for its owner, with its OID in their names:
---	shardfdw_new_*		the sharded table that takes its place; its comment says whose job this is
+--	shardfdw_new_*		the table that takes its place, sharded here (plain in 49_unshard_online.sql); its comment says whose job this is
 --	shardfdw_changed_*	keys of rows that were changed
 --	shardfdw_note_*		the function of the triggers that write them down
 
