@@ -696,12 +696,14 @@ shard_rte_check_as_user(Query *query, RangeTblEntry *rte)
 #define SHARD_CONSTR_ATTR_NOT_ENFORCED CONSTR_ATTR_NOT_ENFORCED
 #define shard_constraint_not_enforced(constraint) (!(constraint)->is_enforced)
 #define shard_constraint_set_not_enforced(constraint) ((constraint)->is_enforced = false)
+#define shard_constraint_without_overlaps(constraint) ((constraint)->without_overlaps)
 #else
 #define SHARD_CONSTRAINT_NOTNULL 'n'
 #define SHARD_CONSTR_ATTR_ENFORCED 10001
 #define SHARD_CONSTR_ATTR_NOT_ENFORCED 10002
 #define shard_constraint_not_enforced(constraint) false
 #define shard_constraint_set_not_enforced(constraint) ((void) 0)
+#define shard_constraint_without_overlaps(constraint) false
 #endif
 
 /* Since 19 strings always conform, and there is no variable that says so. */

@@ -113,6 +113,13 @@ my %calls = (
 	'replicate_table' => q{shardfdw.replicate_table('loose')},
 	'unreplicate_table' => q{shardfdw.unreplicate_table('r')},
 	'unshard_table' => q{shardfdw.unshard_table('t')},
+	'unshard_block' => q{shardfdw_internal.unshard_block('t')},
+	'bring_home' => q{shardfdw_internal.bring_home('loose')},
+	'home_key' => q{shardfdw_internal.home_key('loose')},
+	'home_node' => q{shardfdw_internal.home_node(NULL)},
+	'shard_constraint_commands' => q{shardfdw_internal.shard_constraint_commands('t', 'id')},
+	'check_home' => q{shardfdw_internal.check_home('public', false)},
+	'move_schema' => q{shardfdw.move_schema('public', 'node1')},
 	'unshard_online' => q{shardfdw_internal.unshard_online('loose', true)},
 	'check_conversion_mode' => q{shardfdw_internal.check_conversion_mode('t', 'block', true)},
 	'drop_successor' => q{shardfdw_internal.drop_successor('loose')},
@@ -220,7 +227,7 @@ my %calls = (
 	'aggregate_definition' => q{shardfdw_internal.aggregate_definition('sum(bigint)'::regprocedure, true)},
 );
 my %by_type = (
-	bigint => '1', regclass => q{'t'}, 'name[]' => q{'{node1,node2}'}, name => q{'node1'}, text => q{'x'}, boolean => 'false',
+	bigint => '1', regnamespace => q{'public'}, regclass => q{'t'}, 'name[]' => q{'{node1,node2}'}, name => q{'node1'}, text => q{'x'}, boolean => 'false',
 	integer => '4', xid8 => q{'1'}, jsonb => q{'{}'}, 'jsonb[]' => q{'{}'}, 'text[]' => q{'{}'}, 'smallint[]' => q{'{1}'}, 'regclass[]' => q{'{t}'},
 	oid => q{'sum(bigint)'::regprocedure}, regprocedure => q{'sum(bigint)'}, regproc => q{'version'}, anyelement => '1');
 
@@ -248,9 +255,10 @@ my %outcomes = (
 		key_columns node_query policy_commands privilege_commands statistics_commands successor_of trigger_commands changed_rows_query check_no_conversion conversion_definition conversion_name conversion_servers conversions hash_bounds identity_columns remove_conversions
 		shard_key_commands shard_names take_sequences undo_conversions user_aggregates
 		check_conversion_mode check_unsharding_noted conversion_owners key_column_definitions note_function_commands note_trigger_commands noted_shards own_conversions
-		run_on_noted_shards sequence_commands successor_index_commands unnote_conversion unnote_conversions validation_conversion referenced_conversion run_on_conversion},
+		run_on_noted_shards sequence_commands successor_index_commands unnote_conversion unnote_conversions validation_conversion referenced_conversion run_on_conversion
+		check_not_at_home distributed_schemas_read home_key home_of is_at_home shard_constraint_commands},
 	# where no node is usable for the caller
-	'ok ok 55000 55000 55000 55000 ok 55000 55000 55000' => q{rebalance_plan accepting_nodes},
+	'ok ok 55000 55000 55000 55000 ok 55000 55000 55000' => q{rebalance_plan accepting_nodes home_node},
 	# for who may read or write the table
 	'ok ok ok ok ok 42501 ok 42501 ok ok' => q{hold_shards},
 	# for owners of the table with USAGE on the nodes
@@ -260,7 +268,8 @@ my %outcomes = (
 		nodes_without_copy note_identity query_nodes run_commands replace_table replicate_table shard_table unreplicate_table unshard_table drop_note_functions drop_successor shard_clustered_index shard_foreign_keys shard_storage_options validation_unsharding referenced_unsharding exchange_tables
 		check_new_node check_replaceable_kind choose_placement inspect_identity inspect_tables check_shardable note_cores partition_table
 		make_successor
-		replace_by_shards usable_nodes ask_for_move check_move_nodes check_move_here check_group_here check_job_nodes check_split_here check_split_node job_traces moving_parts},
+		replace_by_shards usable_nodes ask_for_move check_move_nodes check_move_here check_group_here check_job_nodes check_split_here check_split_node job_traces moving_parts
+		home_constraint_commands home_constraints unshard_block},
 	# for who may lock the table
 	'ok ok 42501 42501 ok 42501 ok 42501 ok ok' => q{
 		lock_schemas make_objects_on_nodes},
@@ -269,21 +278,24 @@ my %outcomes = (
 	 adopted_wrapper_written check_postgres_fdw_switch commit_log_read commit_log_written coordinator_read coordinator_written dismiss_commit
 		distribute_aggregate job_read job_written job_id_read job_id_written undistribute_aggregate load_id_written lock_wrapper make_local_partial_aggregates make_partial_aggregates
 		forget_timelines restore_point_read restore_point_written
-		refused_options replace_identity reset_stat_nodes run_on_nodes run_on_shards set_node_option},
+		refused_options replace_identity reset_stat_nodes run_on_nodes run_on_shards set_node_option
+		check_home},
 	# there is no such job
 	'42704 42704 42704 42704 42704 42704 42704 42704 42704 42704' => q{
 		cancel_job wait_job wait_move await_job},
 	'55000 55000 55000 55000 55000 55000 55000 55000 55000 55000' => q{
 		raise_no_move connections_written check_conversion_noted check_conversion_unchanged nodes_written prepared_transactions_written shards_written shared_connections_written
 		stat_load_written tables_written jobs_written restore_points_written
-		activity_written lock_waits_written long_transactions_written node_status_written stat_nodes_written stat_shards_written},
+		activity_written lock_waits_written long_transactions_written node_status_written stat_nodes_written stat_shards_written
+		distributed_schemas_written},
 	'42601 42601 42501 42501 42501 42501 42601 42501 42501 42501' => q{
 		make_shards run_on_new_shards},
 	'42501 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		check_restored require_restored check_restore_point_nodes
 		raise_owner_code},
 	'55000 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
-		create_restore_point set_restore_point},
+		create_restore_point set_restore_point
+		move_schema undistribute_schema},
 	'42809 42809 42809 42809 42809 42809 42809 42809 42809 42809' => q{
 		start_job run_job start_conversion unshard_online
 		raise_other_kind},
@@ -327,6 +339,12 @@ my %outcomes = (
 		copy_all_references},
 	'42P01 42P01 42501 42501 42501 42501 42P01 42501 42501 42501' => q{
 		follow_siblings},
+	'0A000 0A000 0A000 0A000 0A000 0A000 0A000 0A000 0A000 0A000' => q{
+		check_schema_tables},
+	'0A000 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
+		distribute_schema},
+	'42704 42704 42501 42501 42501 42501 42704 42501 42501 42501' => q{
+		bring_home},
 	'42P16 42P16 42501 42501 42501 42501 42P16 42501 42501 42501' => q{
 		index_conversion index_shards},
 	'ok ok 42501 42501 42501 42501 ok 42501 ok ok' => q{

@@ -14,6 +14,33 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.is_sharded(regclass) IS
 	'Tells whether a table is sharded: partitioned, and all of its partitions are foreign tables of the wrapper. Returns false for anything else.';
 
+CREATE FUNCTION shardfdw_internal.is_at_home(relation regclass) RETURNS boolean
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT EXISTS (SELECT FROM pg_class c JOIN pg_class h ON h.relnamespace = c.relnamespace AND h.relname = 'shardfdw_home' AND h.relkind = 'p'
+		WHERE c.oid = relation AND c.relkind IN ('p', 'f'))
+$$;
+COMMENT ON FUNCTION shardfdw_internal.is_at_home(regclass) IS
+	'Tells whether a table, or its shard, is of a schema that distribute_schema() has moved to a node.';
+
+CREATE FUNCTION shardfdw_internal.check_not_at_home(relation regclass, action text) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r record;
+BEGIN
+	SELECT c.relname, n.nspname INTO r FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+	WHERE c.oid = relation AND shardfdw_internal.is_at_home(relation);
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('cannot %s table "%s" because all tables of schema "%s" are on one node', action, r.relname, r.nspname),
+			HINT = format('SELECT shardfdw.undistribute_schema(%L) brings them back together.', quote_ident(r.nspname));
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_not_at_home(regclass, text) IS
+	'Checks that a table is none of a schema that distribute_schema() has moved to a node. Returns nothing; raises feature_not_supported.';
+
 CREATE FUNCTION shardfdw_internal.raise_other_kind(relation regclass, kind text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$

@@ -69,8 +69,8 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_clustered_index(regclass) IS
 	'Asks a node by which index a shard is clustered. Returns the name of that of the table; null: by none.';
 
-CREATE FUNCTION shardfdw.unshard_table(relation regclass, mode text DEFAULT 'block', wait boolean DEFAULT true) RETURNS bigint
-	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
+CREATE FUNCTION shardfdw_internal.unshard_block(relation regclass) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
 DECLARE
@@ -87,18 +87,6 @@ DECLARE
 	foreign_keys text[];
 	cluster_command text;
 BEGIN
-	PERFORM shardfdw_internal.check_isolation('unshard_table');
-	PERFORM shardfdw_internal.check_conversion_mode(relation, mode, wait);
-	IF mode = 'online' THEN
-		RETURN shardfdw_internal.unshard_online(relation, wait);
-	END IF;
-	IF shardfdw_internal.is_reference(relation) THEN
-		PERFORM shardfdw.unreplicate_table(relation);
-		RETURN NULL;
-	END IF;
-	IF NOT shardfdw_internal.is_sharded(relation) THEN
-		PERFORM shardfdw_internal.raise_other_kind(relation, 'sharded table');
-	END IF;
 	EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
 	PERFORM shardfdw_internal.check_replaceable(relation, 'unshard');
 	PERFORM shardfdw_internal.check_owner_code(relation, 'unshard');
@@ -126,6 +114,29 @@ BEGIN
 	LOOP
 		EXECUTE command;
 	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.unshard_block(regclass) IS
+	'Puts a plain table in the place of a sharded one, and drops the shards on their nodes. Returns nothing; raises what cannot be kept.';
+
+CREATE FUNCTION shardfdw.unshard_table(relation regclass, mode text DEFAULT 'block', wait boolean DEFAULT true) RETURNS bigint
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
+AS $$
+BEGIN
+	PERFORM shardfdw_internal.check_isolation('unshard_table');
+	PERFORM shardfdw_internal.check_conversion_mode(relation, mode, wait);
+	PERFORM shardfdw_internal.check_not_at_home(relation, 'unshard');
+	IF mode = 'online' THEN
+		RETURN shardfdw_internal.unshard_online(relation, wait);
+	END IF;
+	IF shardfdw_internal.is_reference(relation) THEN
+		PERFORM shardfdw.unreplicate_table(relation);
+		RETURN NULL;
+	END IF;
+	IF NOT shardfdw_internal.is_sharded(relation) THEN
+		PERFORM shardfdw_internal.raise_other_kind(relation, 'sharded table');
+	END IF;
+	PERFORM shardfdw_internal.unshard_block(relation);
 	RETURN NULL;
 END
 $$;

@@ -47,7 +47,7 @@ COMMENT ON FUNCTION shardfdw_internal.keys_of_levels(jsonb[]) IS
 CREATE FUNCTION shardfdw_internal.expected_definition(shard jsonb, parent jsonb, siblings jsonb, remote_columns jsonb) RETURNS jsonb
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT CASE WHEN parent IS NOT NULL THEN shard || jsonb_build_object('indexes', parent->'indexes') || siblings
+	SELECT CASE WHEN parent IS NOT NULL THEN shard || jsonb_strip_nulls(jsonb_build_object('indexes', parent->'indexes', 'at_home', parent->'at_home')) || siblings
 		-- of a foreign table by itself, its columns are known
 		ELSE jsonb_build_object('columns', (
 			SELECT jsonb_agg(jsonb_build_object('name', coalesce(remote_columns->>(c->>'name'), c->>'name'), 'type', c->'type'))
@@ -75,7 +75,8 @@ BEGIN
 		SELECT d.relation, d.definition FROM shardfdw_internal.describe_tables(
 			(SELECT array_agg(x.r) FROM (SELECT e.shard AS r FROM expected e UNION SELECT l.relation FROM levels l) x)) d
 	), parents AS MATERIALIZED (
-		SELECT h.relation AS parent, h.definition || jsonb_build_object('indexes', shardfdw_internal.keys_of_levels(l.definitions)) AS definition
+		SELECT h.relation AS parent, h.definition || jsonb_build_object('indexes', shardfdw_internal.keys_of_levels(l.definitions))
+			|| CASE WHEN shardfdw_internal.is_at_home(h.relation) THEN '{"at_home": true}' ELSE '{}' END::jsonb AS definition
 		FROM (SELECT x.parent, array_agg(d.definition ORDER BY x.ord) AS definitions FROM levels x JOIN here d ON d.relation = x.relation GROUP BY x.parent) l
 		JOIN here h ON h.relation = l.parent
 	), question AS (

@@ -94,7 +94,10 @@ AS $$
 			row_number() OVER (ORDER BY h.ord) <> row_number() OVER (ORDER BY t.ord) AS moved
 		FROM h JOIN t USING (name, type)
 	), hi AS (
-		SELECT concat_ws(' ', x.kind, x.using, x.deferral) AS definition
+		-- a table at home has a plain index beside a unique one that it cannot have itself
+		SELECT concat_ws(' ', CASE WHEN here ? 'at_home' AND x.kind = 'INDEX' AND EXISTS (
+				SELECT FROM jsonb_array_elements(there->'indexes') o WHERE o->>'kind' = 'UNIQUE INDEX' AND o->>'using' = x.using) THEN 'UNIQUE INDEX' ELSE x.kind END,
+			x.using, x.deferral) AS definition
 		FROM jsonb_to_recordset(here->'indexes') x(kind text, "using" text, deferral text)
 	), ti AS (
 		SELECT x.invalid, concat_ws(' ', x.kind, x.using, x.deferral) AS definition
@@ -145,6 +148,7 @@ AS $$
 		FROM (SELECT CASE WHEN same_major THEN ti.definition ELSE regexp_replace(ti.definition, '[\s()]', '', 'g') END AS definition FROM ti
 			  EXCEPT ALL
 			  SELECT CASE WHEN same_major THEN hi.definition ELSE regexp_replace(hi.definition, '[\s()]', '', 'g') END FROM hi ORDER BY 1) i
+		WHERE NOT here ? 'at_home'
 		UNION ALL
 		SELECT 'error', 'indexes not valid there: ' || string_agg(ti.invalid, ', ') FROM ti
 		UNION ALL

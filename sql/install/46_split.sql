@@ -342,6 +342,7 @@ CREATE FUNCTION shardfdw_internal.check_split_here(shard regclass, pieces intege
 AS $$
 #variable_conflict use_variable
 BEGIN
+	PERFORM shardfdw_internal.check_not_at_home(shard, 'split');
 	IF shard IS NULL OR mode IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'shard, mode, verify and wait must not be null';
 	END IF;

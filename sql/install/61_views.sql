@@ -4,21 +4,24 @@ CREATE VIEW shardfdw.tables AS
 WITH sharded AS MATERIALIZED (
 	SELECT p.partrelid AS relid, p.partstrat AS strategy, s.shards, s.nodes,
 		-- equal for tables of which the same key values are on the same nodes; null for what is not evenly sharded by hash
-		CASE p.partstrat WHEN 'h' THEN
-			shardfdw_internal.key_signature(p.partrelid) || shardfdw_internal.hash_placement(p.partrelid)::text END AS placement
+		CASE WHEN h.oid IS NOT NULL THEN h.oid::text
+			WHEN p.partstrat = 'h' THEN shardfdw_internal.key_signature(p.partrelid) || shardfdw_internal.hash_placement(p.partrelid)::text END AS placement
 	FROM pg_catalog.pg_partitioned_table p
+	JOIN pg_catalog.pg_class c ON c.oid = p.partrelid
+	LEFT JOIN pg_catalog.pg_class h ON h.relnamespace = c.relnamespace AND h.relname = 'shardfdw_home' AND h.relkind = 'p'
 	CROSS JOIN LATERAL (
 		SELECT pg_catalog.count(*) AS shards, pg_catalog.array_agg(DISTINCT x.node) AS nodes
 		FROM shardfdw_internal.shards_of(p.partrelid) x) s
-	WHERE shardfdw_internal.is_sharded(p.partrelid))
+	WHERE shardfdw_internal.is_sharded(p.partrelid)),
+placed AS (
+	SELECT o.placement, pg_catalog.array_agg(o.relid::pg_catalog.regclass ORDER BY o.relid::pg_catalog.regclass::text COLLATE "C") AS relids
+	FROM sharded o WHERE o.placement IS NOT NULL GROUP BY 1)
 SELECT t.relid::pg_catalog.regclass AS table_name,
 	pg_catalog.regexp_replace(pg_catalog.pg_get_partkeydef(t.relid), '^\w+ \((.*)\)$', '\1') AS key,
 	CASE t.strategy WHEN 'h' THEN 'hash' WHEN 'r' THEN 'range' ELSE 'list' END AS strategy,
 	t.shards, t.nodes,
-	ARRAY(SELECT o.relid::pg_catalog.regclass FROM sharded o
-		  WHERE o.placement = t.placement AND o.relid <> t.relid
-		  ORDER BY o.relid::pg_catalog.regclass::text COLLATE "C") AS colocated_with
-FROM sharded t
+	coalesce(pg_catalog.array_remove(o.relids, t.relid::pg_catalog.regclass), '{}') AS colocated_with
+FROM sharded t LEFT JOIN placed o ON o.placement = t.placement
 UNION ALL
 SELECT r.relation, NULL, 'reference', NULL,
 	ARRAY(SELECT n.name FROM shardfdw.nodes n WHERE n.in_cluster ORDER BY n.name::text COLLATE "C"), '{}'

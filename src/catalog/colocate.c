@@ -5,7 +5,8 @@
  * Two tables with the same partition key types, operator families, collations
  * and bounds put equal keys into partitions of the same number, as the order of
  * a PartitionDesc follows from the bounds.  What is left is to compare the
- * servers of the shards, one by one.
+ * servers of the shards, one by one.  Tables of a schema that is at home on one node
+ * (home.h) are colocated with each other, and with no others.
  *
  * A verdict holds as long as the two tables' maps, which are built anew when
  * bounds, partitions or options change: it is kept together with their serial
@@ -115,7 +116,9 @@ shard_colocated(Oid relid1, Oid relid2)
 		return true;
 	if (is_parent(low) != is_parent(high))
 		return false;
-	if (!is_parent(low))
+	if (low->home != high->home)
+		return false;
+	if (!is_parent(low) || OidIsValid(low->home))
 		return low->shards[0].serverid == high->shards[0].serverid;
 
 	if (pair_hash == NULL)

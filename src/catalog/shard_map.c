@@ -28,6 +28,7 @@
 #include "access/reloptions.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "catalog/home.h"
 #include "catalog/node_list.h"
 #include "catalog/option.h"
 #include "catalog/partition.h"
@@ -40,6 +41,7 @@
 #include "foreign/fdwapi.h"
 #include "identity.h"
 #include "lib/stringinfo.h"
+#include "partitioning/partbounds.h"
 #include "partitioning/partdesc.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
@@ -84,6 +86,7 @@ static uint64 last_serial = 0;
 static CachedMap *build_map(Oid relid, char relkind, bool *keep);
 static void fill_shard(CachedMap *cached, int shardno, Oid relid);
 static void count_hosted(ShardMap *map);
+static bool takes_all(Relation rel);
 static void free_stale_maps(void);
 
 static int
@@ -263,6 +266,8 @@ build_map(Oid relid, char relkind, bool *keep)
 		cached->index[i].shardno = i;
 	}
 	count_hosted(&cached->map);
+	cached->map.takes_all = rel != NULL && takes_all(rel);
+	cached->map.home = cached->map.takes_all ? shard_home_of(relid) : InvalidOid;
 	qsort(cached->index, nshards, sizeof(ShardIndex), compare_index);
 	MemoryContextSwitchTo(oldcxt);
 	MemoryContextSetParent(cxt, CacheMemoryContext);
@@ -270,6 +275,18 @@ build_map(Oid relid, char relkind, bool *keep)
 	if (rel != NULL)
 		table_close(rel, NoLock);
 	return cached;
+}
+
+/* Has a partitioned table one partition, which takes every row? */
+static bool
+takes_all(Relation rel)
+{
+	PartitionDesc partdesc = RelationGetPartitionDesc(rel, true);
+	PartitionBoundInfo bounds = partdesc->boundinfo;
+
+	return partdesc->nparts == 1 &&
+		(partition_bound_has_default(bounds) ||
+		 (bounds->strategy == PARTITION_STRATEGY_HASH && get_hash_partition_greatest_modulus(bounds) == 1));
 }
 
 /* Where a server's options say that it is; the local socket's directory need not be named. */

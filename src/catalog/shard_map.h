@@ -59,6 +59,8 @@ typedef struct ShardMap
 	bool		read_only;		/* option `updatable` of some shard, or of its server, is false */
 	bool		has_triggers;	/* some shard has triggers here */
 	bool		foreign_definition; /* some shard's table is defined on its node alone, maybe in another way */
+	bool		takes_all;		/* one shard, a partition that takes every key */
+	Oid			home;			/* takes_all: the schema, if all of its tables are on one node (home.h); else InvalidOid */
 	TransactionId newest_place; /* the youngest placed_by of all shards; invalid: all are frozen */
 	int			nshards;
 	Shard	   *shards;

@@ -270,12 +270,12 @@ typedef struct NameQuestion
 } NameQuestion;
 
 static char *
-ask_foreign_key(const ShardDdlTable *table, List *shardnos, void *arg)
+ask_constraint(const ShardDdlTable *table, List *shardnos, void *arg)
 {
 	const char *name = ((NameQuestion *) arg)->name;
 
 	return psprintf("SELECT s.no, k.conname FROM (VALUES %s) s(no, shard, name) "
-					"JOIN pg_constraint k ON k.conrelid = s.shard AND k.contype = 'f' AND k.conname = %s",
+					"JOIN pg_constraint k ON k.conrelid = s.shard AND k.contype IN ('f', 'p', 'u', 'x') AND k.conname = %s",
 					list_shards(table, shardnos, name), quote_literal_cstr(name));
 }
 
@@ -286,13 +286,13 @@ take_named(const ShardDdlTable *table, int shardno, int nfields, const char *con
 }
 
 bool
-shard_ddl_find_foreign_key(const ShardDdlTable *table, const char *name)
+shard_ddl_find_shard_constraint(const ShardDdlTable *table, const char *name)
 {
 	NameQuestion question = {name, palloc0(sizeof(char *) * table->nshards)};
 	int			nfound = 0;
 	int			missing = -1;
 
-	shard_ddl_ask(table, ask_foreign_key, take_named, &question);
+	shard_ddl_ask(table, ask_constraint, take_named, &question);
 	for (int i = 0; i < table->nshards; i++)
 	{
 		if (question.found[i] != NULL)

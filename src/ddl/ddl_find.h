@@ -39,7 +39,7 @@ extern bool *shard_ddl_find_equal_index(const ShardDdlTable *table, Oid index);
  * of the shards): it has one name everywhere.  Returns false when no shard has
  * it.  Errors: undefined_object when only some have it.
  */
-extern bool shard_ddl_find_foreign_key(const ShardDdlTable *table, const char *name);
+extern bool shard_ddl_find_shard_constraint(const ShardDdlTable *table, const char *name);
 
 /* Extended statistics: names on each shard, NULL where there are none. */
 extern char **shard_ddl_find_statistics(const ShardDdlTable *table, const char *name);

@@ -274,7 +274,6 @@ shard_place_lock(const ShardMove *move, int timeout_ms)
 	(void) set_config_option("lock_timeout", psprintf("%d", timeout_ms), PGC_SUSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
 	if (SHARD_MOVE_REPLACES(move))
 		lock_parents(move);
-	check_group(move);
 	initStringInfo(&sql);
 	appendStringInfo(&sql, GIVE_WAY_SQL "; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL lock_timeout = %d; LOCK TABLE ", timeout_ms);
 	for (int i = 0; i < move->ntables; i++)
@@ -289,6 +288,8 @@ shard_place_lock(const ShardMove *move, int timeout_ms)
 					 errmsg("shard %s is no longer on node \"%s\"", table->name, move->source_name)));
 		appendStringInfo(&sql, "%sONLY %s", i > 0 ? ", " : "", table->remote_name);
 	}
+	/* who places a shard beside these holds them (hold_shards()) until it can be seen */
+	check_group(move);
 	appendStringInfoString(&sql, " IN EXCLUSIVE MODE; SET LOCAL lock_timeout = 0");
 	command.serverid = move->source;
 	command.userid = move->userid;

@@ -5,7 +5,8 @@
  * Core makes the index on the parent, which has no rows, and skips the foreign
  * partitions.  A unique index is made for the parent only, as a marker that planner and
  * clients see.  Each shard enforces it for its own rows; that is enough, since core
- * requires the shard key in it.
+ * requires the shard key in it.  Where there is but one shard, a unique index may be
+ * without the shard key (ddl_alter_home.c): the parent gets a plain one then.
  */
 #include "postgres.h"
 
@@ -15,6 +16,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "compat.h"
+#include "ddl/alter/ddl_alter.h"
 #include "ddl/ddl_find.h"
 #include "ddl/ddl_need.h"
 #include "ddl/ddl_send.h"
@@ -33,10 +35,10 @@
  * Adds the command that makes an index of the table, or the key that it belongs to, on
  * each shard.  before: indexes that all levels had.  A shard whose own parent had an equal
  * one, which is a part of the new index now, has it already.  has: which other shards
- * have it, or NULL.
+ * have it, or NULL.  unique: it is unique there, whatever it is here.
  */
 static void
-add_create_index(ShardDdlBatch *batch, Oid indexid, const List *before, const bool *has)
+add_create_index(ShardDdlBatch *batch, Oid indexid, const List *before, const bool *has, bool unique)
 {
 	const ShardDdlIndex *index = shard_ddl_index_describe(indexid);
 	Oid			constraint = get_index_constraint(indexid);
@@ -56,7 +58,7 @@ add_create_index(ShardDdlBatch *batch, Oid indexid, const List *before, const bo
 		if (text != NULL)
 			shard_ddl_batch_add(batch, i, "ALTER TABLE %s ADD CONSTRAINT %s %s", shard->relation, name, text);
 		else
-			shard_ddl_batch_add(batch, i, "CREATE %sINDEX %s ON %s USING %s", index->is_unique ? "UNIQUE " : "",
+			shard_ddl_batch_add(batch, i, "CREATE %sINDEX %s ON %s USING %s", index->is_unique || unique ? "UNIQUE " : "",
 								name, shard->relation, index->definition);
 	}
 }
@@ -68,7 +70,7 @@ shard_ddl_index_send(const ShardDdlTable *table, const List *indexes, const List
 	ListCell   *lc;
 
 	foreach(lc, indexes)
-		add_create_index(batch, lfirst_oid(lc), before, take_over ? shard_ddl_find_equal_index(table, lfirst_oid(lc)) : NULL);
+		add_create_index(batch, lfirst_oid(lc), before, take_over ? shard_ddl_find_equal_index(table, lfirst_oid(lc)) : NULL, false);
 	shard_ddl_batch_run(batch);
 }
 
@@ -77,6 +79,7 @@ typedef struct CreateIndex
 	ShardDdlTable *table;
 	IndexStmt  *stmt;			/* for the table alone; NULL: the user's is run */
 	List	   *before;			/* indexes that there were */
+	bool		unique_there;	/* on the shard, not here */
 } CreateIndex;
 
 /* Sends the index to the shards, after the table's own index was made. */
@@ -85,12 +88,16 @@ create_rest(void *arg)
 {
 	CreateIndex *new = arg;
 	ShardDdlTable *table = new->table;
+	ShardDdlBatch *batch = shard_ddl_batch_create(table);
+	ListCell   *lc;
 
-	if (new->stmt != NULL)
+	if (new->stmt != NULL && !new->unique_there)
 		shard_marker_level_all(table->relid);
 	shard_ddl_make_objects(table);
 	/* none, where IF NOT EXISTS found one of that name */
-	shard_ddl_index_send(table, list_difference_oid(shard_marker_level_of(table->relid), new->before), new->before, false);
+	foreach(lc, list_difference_oid(shard_marker_level_of(table->relid), new->before))
+		add_create_index(batch, lfirst_oid(lc), new->before, NULL, new->unique_there);
+	shard_ddl_batch_run(batch);
 }
 
 bool
@@ -106,6 +113,9 @@ shard_ddl_create_index(ShardDdlCall *call)
 	PreventCommandIfReadOnly("CREATE INDEX");
 	if (stmt->tableSpace != NULL && !table->is_reference)
 		shard_ddl_table_refuse(table, "CREATE INDEX with a tablespace", NULL);
+	new.unique_there = !table->is_reference && shard_alter_home_index(table->relid, stmt);
+	if (stmt->concurrent && new.unique_there)
+		shard_ddl_table_refuse(table, "CREATE UNIQUE INDEX CONCURRENTLY without the shard key", "Make it without CONCURRENTLY.");
 	if (stmt->concurrent)
 		return shard_ddl_create_index_concurrently(call, table);
 
@@ -114,7 +124,8 @@ shard_ddl_create_index(ShardDdlCall *call)
 	if (stmt->unique && !table->is_reference)
 	{
 		new.stmt = copyObject(stmt);
-		new.stmt->relation->inh = false;
+		new.stmt->unique = !new.unique_there;
+		new.stmt->relation->inh = new.unique_there;
 	}
 	shard_ddl_run_core_then(call, (Node *) new.stmt, create_rest, &new);
 	return true;

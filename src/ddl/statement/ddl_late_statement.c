@@ -27,6 +27,7 @@
 #include "ddl/ddl_late.h"
 #include "ddl/marker.h"
 #include "ddl/statement/ddl_drop.h"
+#include "ddl/statement/ddl_home.h"
 #include "ddl/statement/ddl_statement.h"
 #include "fmgr.h"
 #include "guc.h"
@@ -232,6 +233,7 @@ shardfdw_check_loaded(PG_FUNCTION_ARGS)
 {
 	Node	   *stmt;
 	Oid			relid;
+	const char *created;
 
 	if (!CALLED_AS_EVENT_TRIGGER(fcinfo))
 		ereport(ERROR,
@@ -253,6 +255,9 @@ shardfdw_check_loaded(PG_FUNCTION_ARGS)
 										   castNode(RenameStmt, stmt)->subname));
 		PG_RETURN_NULL();
 	}
+	created = shard_ddl_home_created(stmt);
+	if (created != NULL)
+		shard_ddl_late_refuse(psprintf("It would have made table \"%s\" on the coordinator, and not on its schema's node.", created));
 	relid = find_table(stmt);
 	if (OidIsValid(relid))
 		shard_ddl_late_refuse(psprintf("It would have changed the definition of table \"%s\" on the coordinator, and not on the nodes.",

@@ -69,7 +69,7 @@ rename_constraint(ShardDdlCall *call, RenameStmt *stmt)
 	}
 	batch = shard_ddl_batch_create(table);
 
-	if (!OidIsValid(constraint) && !table->is_reference && shard_ddl_find_foreign_key(table, stmt->subname))
+	if (!OidIsValid(constraint) && !table->is_reference && shard_ddl_find_shard_constraint(table, stmt->subname))
 	{
 		/* a constraint that only the shards have */
 		add_rename(batch, "CONSTRAINT ", stmt);

@@ -38,6 +38,10 @@ take_over(ShardDdlCall *call)
 	check_stack_depth();
 	switch (nodeTag(call->pstmt->utilityStmt))
 	{
+		case T_CreateStmt:
+			return shard_ddl_create_table(call);
+		case T_CreateTableAsStmt:
+			return shard_ddl_create_table_as(call);
 		case T_AlterTableStmt:
 			return shard_ddl_alter_table(call);
 		case T_IndexStmt:

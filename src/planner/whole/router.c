@@ -11,6 +11,9 @@
  * The restriction is found from equalities that must hold for the rows that
  * matter (route_scope.c).
  *
+ * Tables of one shard that takes every key need no restriction: where they are
+ * colocated, the whole statement lies on that shard.
+ *
  * The values themselves need not be known: the executor finds the shard, so one plan
  * serves all executions.
  */
@@ -35,7 +38,7 @@ typedef struct RouteContext
 {
 	const char *reason;			/* why not; NULL: it can be routed, so far */
 	Oid			relid;			/* first sharded table; InvalidOid: none yet */
-	List	   *keys;			/* its key's values */
+	List	   *keys;			/* its key's values; NIL: it has one shard, which takes every key */
 	bool		inserts_key;
 } RouteContext;
 
@@ -86,7 +89,7 @@ add_table(RouteContext *cxt, Oid relid, List *keys)
 	}
 	else if (!shard_colocated(cxt->relid, relid))
 		refuse(cxt, "tables are not colocated");
-	else if (!same_values(cxt->keys, keys))
+	else if (!shard_map_get(relid)->takes_all && !same_values(cxt->keys, keys))
 		refuse(cxt, "tables have different keys");
 }
 
@@ -103,6 +106,11 @@ route_table(RouteContext *cxt, ShardRouteLevel *level, int varno, KeyFinder find
 
 	if (cxt->reason != NULL)
 		return;
+	if (shard_map_get(relid)->takes_all)
+	{
+		add_table(cxt, relid, NIL);
+		return;
+	}
 	rel = table_open(relid, NoLock);
 	key = RelationGetPartitionKey(rel);
 	for (int i = 0; key != NULL && i < key->partnatts; i++)
@@ -156,12 +164,12 @@ find_by_targets(ShardRouteLevel *level, int varno, PartitionKey key, int keyno, 
 	return (Node *) makeNullConst(key->parttypid[keyno], key->parttypmod[keyno], key->parttypcoll[keyno]);
 }
 
-/* Do the assignments change a column of the key? */
+/* Do the assignments change a column of the key, so that a row may belong to another shard? */
 static bool
 assigns_key(Oid relid, List *targets)
 {
 	Relation	rel = table_open(relid, NoLock);
-	PartitionKey key = RelationGetPartitionKey(rel);
+	PartitionKey key = shard_map_get(relid)->takes_all ? NULL : RelationGetPartitionKey(rel);
 	bool		result = false;
 	ListCell   *lc;
 
@@ -338,6 +346,8 @@ shard_router_plan(Query *query, int cursor_options, ParamListInfo params, ShardR
 		return NULL;
 	}
 	plan.inserts_key = cxt.inserts_key;
+	if (cxt.keys == NIL)
+		plan.shards = list_make1_oid(shard_map_get(linitial_oid(text->relids))->shards[0].relid);
 	stmt = shard_statement_make(query, text, &plan, cxt.keys);
 
 	origin->sources = text->sources;

@@ -4,7 +4,7 @@
  */
 #include "postgres.h"
 
-#include "ddl/statement/ddl_alter.h"
+#include "ddl/alter/ddl_alter.h"
 
 /* One sub-command, as it was given to shard_alter_piece(). */
 typedef struct AlterPiece

@@ -12,8 +12,8 @@
 #include "access/htup_details.h"
 #include "commands/defrem.h"
 #include "compat.h"
+#include "ddl/alter/ddl_alter.h"
 #include "ddl/ddl_text.h"
-#include "ddl/statement/ddl_alter.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "parser/parse_coerce.h"
@@ -55,47 +55,6 @@ alter_column(AlterTableCmd *cmd, const char *what)
 	return psprintf("ALTER COLUMN %s %s", quote_identifier(cmd->name), what);
 }
 
-/*
- * Gives a column's constraint the attributes that follow it in the list: the parser has
- * them apart (DEFERRABLE, INITIALLY DEFERRED, NOT ENFORCED).  Returns what comes behind.
- */
-static ListCell *
-take_attributes(Constraint *constraint, List *constraints, ListCell *next)
-{
-	bool		not_deferrable = false;
-
-	for (; next != NULL; next = lnext(constraints, next))
-	{
-		switch ((int) lfirst_node(Constraint, next)->contype)
-		{
-			case CONSTR_ATTR_DEFERRABLE:
-				constraint->deferrable = true;
-				break;
-			case CONSTR_ATTR_NOT_DEFERRABLE:
-				not_deferrable = true;
-				break;
-			case CONSTR_ATTR_DEFERRED:
-				constraint->deferrable = constraint->initdeferred = true;
-				break;
-			case CONSTR_ATTR_IMMEDIATE:
-			case SHARD_CONSTR_ATTR_ENFORCED:
-				break;
-			case SHARD_CONSTR_ATTR_NOT_ENFORCED:
-				shard_constraint_set_not_enforced(constraint);
-				break;
-			default:
-				return next;
-		}
-		/* the same in core's transformConstraintAttrs() */
-		if (not_deferrable && constraint->deferrable)
-			ereport(ERROR,
-					(errcode(ERRCODE_SYNTAX_ERROR),
-					 constraint->initdeferred ? errmsg("constraint declared INITIALLY DEFERRED must be DEFERRABLE") :
-					 errmsg("multiple DEFERRABLE/NOT DEFERRABLE clauses not allowed")));
-	}
-	return next;
-}
-
 static void
 classify_add_column(ShardAlterState *state, AlterTableCmd *cmd)
 {
@@ -113,11 +72,17 @@ classify_add_column(ShardAlterState *state, AlterTableCmd *cmd)
 		next = lnext(def->constraints, next);
 		if (!state->table->is_reference &&
 			(constraint->contype == CONSTR_PRIMARY || constraint->contype == CONSTR_UNIQUE))
+		{
+			next = shard_alter_take_attributes(constraint, def->constraints, next);
+			constraint->keys = list_make1(makeString(def->colname));
+			if (shard_alter_home_key(state, constraint))
+				continue;
 			shard_ddl_table_refuse(state->table, "ADD COLUMN with a key that does not include the shard key",
 								   "Add the column first, and then a key over it and the shard key.");
+		}
 		if (!state->table->is_reference && constraint->contype == CONSTR_FOREIGN)
 		{
-			next = take_attributes(constraint, def->constraints, next);
+			next = shard_alter_take_attributes(constraint, def->constraints, next);
 			constraint->fk_attrs = list_make1(makeString(def->colname));
 			shard_alter_foreign_key(state, constraint);
 			continue;

@@ -4,7 +4,8 @@
  *
  *	  CHECK					the same on all sides, under one name
  *	  PRIMARY KEY, UNIQUE	on the coordinator only a marker on the parent; each shard
- *							enforces it, by an index with a name of its own
+ *							enforces it, by an index with a name of its own.  Without
+ *							the shard key on the shard only, where there is but one (ddl_alter_home.c)
  *	  FOREIGN KEY			on the shards only, as core allows none on a parent of
  *							foreign tables: to a reference table's copy, or to
  *							the shard of the same number of a colocated table
@@ -30,11 +31,11 @@
 #include "commands/comment.h"
 #include "commands/defrem.h"
 #include "compat.h"
+#include "ddl/alter/ddl_alter.h"
 #include "ddl/ddl_find.h"
 #include "ddl/ddl_here.h"
 #include "ddl/ddl_text.h"
 #include "ddl/marker_level.h"
-#include "ddl/statement/ddl_alter.h"
 #include "deparse/print_settings.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -212,12 +213,13 @@ referenced_shards(ShardAlterState *state, Oid referenced, Constraint *constraint
 {
 	ShardDdlTable *other = shard_ddl_table(referenced);
 	char	  **names = palloc(sizeof(char *) * state->table->nshards);
-	const ShardMap *map;
+	const ShardMap *map = shard_map_get(state->table->relid);
 	const ShardMap *other_map;
+	bool		at_home = map != NULL && OidIsValid(map->home);
 
 	if (other == NULL || other->is_reference || get_rel_relkind(referenced) != RELKIND_PARTITIONED_TABLE ||
 		!shard_colocated(state->table->relid, referenced) ||
-		!pairs_shard_keys(state->table->relid, constraint->fk_attrs, referenced, columns))
+		(!at_home && !pairs_shard_keys(state->table->relid, constraint->fk_attrs, referenced, columns)))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot add a foreign key from sharded table \"%s\" to table \"%s\"",
@@ -225,9 +227,8 @@ referenced_shards(ShardAlterState *state, Oid referenced, Constraint *constraint
 				 errdetail("A foreign key cannot be checked across nodes."),
 				 errhint("It can refer to a reference table, or to a colocated sharded table when it pairs the shard keys of the two.")));
 	/* moving a row to another shard deletes it from the old one, which would fire the action */
-	if (constraint->fk_del_action != FKCONSTR_ACTION_NOACTION && constraint->fk_del_action != FKCONSTR_ACTION_RESTRICT)
+	if (!at_home && constraint->fk_del_action != FKCONSTR_ACTION_NOACTION && constraint->fk_del_action != FKCONSTR_ACTION_RESTRICT)
 		shard_ddl_table_refuse(state->table, "a foreign key with an ON DELETE action to another sharded table", NULL);
-	map = shard_map_get(state->table->relid);
 	other_map = shard_map_get(referenced);
 	for (int i = 0; i < state->table->nshards; i++)
 	{
@@ -254,42 +255,6 @@ action_text(char action)
 		default:
 			return "NO ACTION";
 	}
-}
-
-/* Names that constraints get by the statement. */
-static List *
-names_in_statement(const ShardAlterState *state)
-{
-	List	   *names = list_copy(state->foreign_keys);
-	ListCell   *lc;
-
-	foreach(lc, state->stmt->cmds)
-	{
-		const AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
-
-		if (cmd->subtype == AT_AddConstraint && castNode(Constraint, cmd->def)->conname)
-			names = lappend(names, castNode(Constraint, cmd->def)->conname);
-	}
-	return names;
-}
-
-/* As core names a foreign key; the shards' own keys are on the nodes alone. */
-static char *
-choose_name(ShardAlterState *state, List *columns)
-{
-	char	   *joined = NULL;
-	char	   *name;
-	ListCell   *lc;
-
-	foreach(lc, columns)
-		joined = joined ? psprintf("%s_%s", joined, strVal(lfirst(lc))) : strVal(lfirst(lc));
-	do
-	{
-		name = ChooseConstraintName(state->table->name, joined, "fkey",
-									get_rel_namespace(state->table->relid), names_in_statement(state));
-		state->foreign_keys = lappend(state->foreign_keys, name);
-	} while (shard_ddl_find_foreign_key(state->table, name));
-	return name;
 }
 
 /* Refuses what only the shards would get, where a table has partitions that are none. */
@@ -320,7 +285,7 @@ shard_alter_foreign_key(ShardAlterState *state, Constraint *constraint)
 	if (constraint->fk_del_action == FKCONSTR_ACTION_SETDEFAULT || constraint->fk_upd_action == FKCONSTR_ACTION_SETDEFAULT)
 		shard_ddl_table_refuse(state->table, "a foreign key with SET DEFAULT", "Defaults are the coordinator's.");
 	if (constraint->conname == NULL)
-		constraint->conname = choose_name(state, constraint->fk_attrs);
+		constraint->conname = shard_alter_choose_name(state, constraint->fk_attrs, "fkey");
 	if (!shard_reference_is(referenced))
 		names = referenced_shards(state, referenced, constraint, columns);
 
@@ -394,6 +359,8 @@ shard_alter_add_constraint(ShardAlterState *state, AlterTableCmd *cmd)
 				break;
 			if (constraint->contype == CONSTR_PRIMARY)
 				set_key_not_null(state, constraint);
+			if (shard_alter_home_key(state, constraint))
+				return;
 			state->markers = lappend(state->markers, cmd);
 			return;
 		case CONSTR_EXCLUSION:
@@ -627,7 +594,7 @@ shard_alter_drop_constraint(ShardAlterState *state, AlterTableCmd *cmd)
 	char	   *same = psprintf("DROP CONSTRAINT %s%s", quote_identifier(cmd->name), cascade);
 
 	each_constraint(table->relid, compare_name, &find);
-	if (!OidIsValid(find.oid) && !table->is_reference && shard_ddl_find_foreign_key(table, cmd->name))
+	if (!OidIsValid(find.oid) && !table->is_reference && shard_ddl_find_shard_constraint(table, cmd->name))
 	{
 		shard_alter_piece(state, same, NULL, NULL);
 		return;
@@ -661,7 +628,7 @@ shard_alter_validate_constraint(ShardAlterState *state, AlterTableCmd *cmd)
 	char	   *text = psprintf("VALIDATE CONSTRAINT %s", quote_identifier(cmd->name));
 
 	each_constraint(state->table->relid, compare_name, &find);
-	if (!OidIsValid(find.oid) && !state->table->is_reference && shard_ddl_find_foreign_key(state->table, cmd->name))
+	if (!OidIsValid(find.oid) && !state->table->is_reference && shard_ddl_find_shard_constraint(state->table, cmd->name))
 	{
 		shard_alter_piece(state, text, NULL, NULL);
 		return;

@@ -43,6 +43,17 @@ typedef struct ShardAlterState
 extern void shard_alter_classify(ShardAlterState *state, AlterTableCmd *cmd);
 
 /*
+ * ddl_alter_constraint.c
+ *
+ * Gives a column's constraint the attributes that follow it in the list: the parser has
+ * them apart (DEFERRABLE, INITIALLY DEFERRED, NOT ENFORCED).  Returns what comes behind.
+ */
+extern ListCell *shard_alter_take_attributes(Constraint *constraint, List *constraints, ListCell *next);
+
+/* As core names a constraint (label: what it ends in) that the nodes alone have. */
+extern char *shard_alter_choose_name(ShardAlterState *state, List *columns, const char *label);
+
+/*
  * ddl_alter_piece.c: notes one sub-command of the shards' ALTER TABLE.  names: what each shard has
  * between before and after, quoted, NULL for a shard that needs nothing; NULL when all
  * have the same text, which is before and after (NULL: nothing).
@@ -61,5 +72,12 @@ extern void shard_alter_foreign_key(ShardAlterState *state, Constraint *constrai
 extern void shard_alter_note_constraints(ShardAlterState *state);
 extern List *shard_alter_put_keys_aside(ShardAlterState *state);
 extern void shard_alter_new_constraints(ShardAlterState *state, ShardDdlBatch *batch);
+
+/*
+ * ddl_alter_home.c: a key, or unique index, without the shard key, which only the shard of a table at home can
+ * have.  False: it is another one, or the table is not at home.  A key is noted for the shard.
+ */
+extern bool shard_alter_home_key(ShardAlterState *state, Constraint *constraint);
+extern bool shard_alter_home_index(Oid relid, const IndexStmt *stmt);
 
 #endif

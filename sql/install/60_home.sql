@@ -1,0 +1,335 @@
+-- Schemas all of whose tables are on one node, each as a single shard.
+
+CREATE FUNCTION shardfdw_internal.home_of(schema regnamespace) RETURNS TABLE (relation regclass, shard regclass, node name)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT c.oid::regclass, s.shard, s.node
+	FROM pg_class c CROSS JOIN LATERAL shardfdw_internal.shards_of(c.oid) s
+	WHERE c.relnamespace = schema AND c.relname = 'shardfdw_home' AND c.relkind = 'p'
+$$;
+COMMENT ON FUNCTION shardfdw_internal.home_of(regnamespace) IS
+	'Finds the table that says where all tables of a schema are, its shard and the node. Returns no row for other schemas.';
+
+CREATE FUNCTION shardfdw_internal.home_key(relation regclass) RETURNS name
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	key name;
+BEGIN
+	WITH RECURSIVE base AS (
+		SELECT a.attnum, a.attname, t.oid, t.typtype, t.typbasetype FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+		WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
+		UNION ALL
+		SELECT b.attnum, b.attname, t.oid, t.typtype, t.typbasetype FROM base b JOIN pg_type t ON t.oid = b.typbasetype WHERE b.typtype = 'd')
+	SELECT b.attname INTO key FROM base b
+	LEFT JOIN pg_index i ON i.indrelid = relation AND i.indisunique AND b.attnum = ANY ((i.indkey::smallint[])[0:i.indnkeyatts - 1])
+	WHERE b.typtype = 'b' AND NOT EXISTS (SELECT FROM shardfdw_internal.key_types(relation, ARRAY[b.attnum]) y JOIN pg_type t ON t.oid = y.type
+			WHERE t.typtype = 'e' OR t.typnamespace = 'pg_catalog'::regnamespace AND t.typname LIKE 'reg%')
+		AND EXISTS (SELECT FROM pg_opclass o JOIN pg_am m ON m.oid = o.opcmethod AND m.amname = 'hash'
+			WHERE o.opcdefault AND (o.opcintype = b.oid OR EXISTS (SELECT FROM pg_cast c
+				WHERE c.castsource = b.oid AND c.casttarget = o.opcintype AND c.castmethod = 'b' AND c.castcontext = 'i')))
+	ORDER BY i.indisprimary DESC NULLS LAST, i.indrelid IS NULL, b.attnum LIMIT 1;
+	IF key IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('cannot shard table "%s" because none of its columns can be hashed', (SELECT c.relname FROM pg_class c WHERE c.oid = relation)),
+			HINT = 'Add a column of type bigint, for example.';
+	END IF;
+	RETURN key;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.home_key(regclass) IS
+	'Chooses the column by which a table is partitioned whose only shard takes every row: of the primary key, or of another unique one, if possible. Returns its name; raises feature_not_supported.';
+
+CREATE FUNCTION shardfdw_internal.shard_constraint_commands(relation regclass, key name) RETURNS TABLE (is_here boolean, drop_command text, add_command text)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- by the table's name: another one takes its place
+	SELECT d.constraint_def IS NULL OR k.contype <> 'x',
+		CASE WHEN k.oid IS NULL THEN format('DROP INDEX %I.%I', n.nspname, d.index_name) ELSE format('ALTER TABLE %s DROP CONSTRAINT %I', relation, d.index_name) END,
+		CASE WHEN k.oid IS NULL THEN format('CREATE UNIQUE INDEX %I ON %s USING %s', d.index_name, relation, d.using_clause)
+			ELSE format('ADD CONSTRAINT %I %s', d.index_name, d.constraint_def) END
+	FROM shardfdw_internal.index_definitions(relation) d
+	JOIN pg_class t ON t.oid = relation JOIN pg_namespace n ON n.oid = t.relnamespace
+	JOIN pg_class x ON x.relnamespace = n.oid AND x.relname = d.index_name
+	JOIN pg_index i ON i.indexrelid = x.oid
+	LEFT JOIN pg_constraint k ON k.conindid = i.indexrelid AND k.conrelid = relation AND k.contype IN ('p', 'u', 'x')
+	WHERE k.contype = 'x' OR i.indisunique AND (SELECT a.attnum FROM pg_attribute a WHERE a.attrelid = relation AND a.attname = key) <> ALL ((i.indkey::smallint[])[0:i.indnkeyatts - 1])
+	ORDER BY 3
+$$;
+COMMENT ON FUNCTION shardfdw_internal.shard_constraint_commands(regclass, name) IS
+	'Writes the commands for what only the shard of a table can have: unique keys without the shard key, and exclusion constraints. Returns what drops each, and what makes it again: a command; or, of a constraint, what follows the name of the table, or (not is_here) that of the shard.';
+
+CREATE FUNCTION shardfdw_internal.bring_home(relation regclass) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = on
+AS $$
+#variable_conflict use_variable
+DECLARE
+	home record;
+	key name;
+	made record;
+	qualified CONSTANT text := (SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation);
+	commands text[] := '{}';
+	shard_commands text[] := '{}';
+	command text;
+BEGIN
+	IF (SELECT c.relkind FROM pg_class c WHERE c.oid = relation) <> 'r' THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('cannot make "%s" in a schema whose tables are on one node because it is partitioned', relation),
+			HINT = 'Make it in another schema.';
+	END IF;
+	SELECT h.* INTO home FROM pg_class c CROSS JOIN LATERAL shardfdw_internal.home_of(c.relnamespace) h WHERE c.oid = relation;
+	PERFORM shardfdw_internal.hold_shards(home.relation);
+	-- where it is now that it is held
+	SELECT s.node INTO home.node FROM shardfdw_internal.shards_of(home.relation) s;
+	key := shardfdw_internal.home_key(relation);
+	FOR made IN SELECT * FROM shardfdw_internal.shard_constraint_commands(relation, key)
+	LOOP
+		EXECUTE made.drop_command;
+		IF NOT made.is_here THEN
+			shard_commands := shard_commands || made.add_command;
+		ELSE
+			commands := commands || CASE WHEN made.add_command ~ '^ADD ' THEN format('ALTER TABLE %s %s', qualified, made.add_command) ELSE made.add_command END;
+		END IF;
+	END LOOP;
+	PERFORM shardfdw.shard_table(relation, key, 1, ARRAY[home.node]);
+	FOREACH command IN ARRAY commands
+	LOOP
+		EXECUTE command;
+	END LOOP;
+	PERFORM shardfdw_internal.run_commands(ARRAY[s.node], ARRAY[format('ALTER TABLE %s %s', s.remote_name, array_to_string(shard_commands, ', '))], 'write', labels => ARRAY[s.shard::text])
+	FROM shardfdw_internal.shards_of(qualified::regclass) s WHERE shard_commands <> '{}';
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.bring_home(regclass) IS
+	'Makes a plain table of a schema whose tables are on one node a sharded one, with a single shard there. Returns nothing; raises what shard_table() does.';
+
+CREATE FUNCTION shardfdw_internal.check_home(schema regnamespace, is_home boolean) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	schema_name CONSTANT name := (SELECT n.nspname FROM pg_namespace n WHERE n.oid = schema);
+	node name;
+BEGIN
+	IF schema IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'schema must not be null';
+	END IF;
+	IF schema_name IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'undefined_schema', MESSAGE = format('schema with OID %s does not exist', schema::oid);
+	END IF;
+	IF schema_name ~ '^pg_' OR schema_name IN ('information_schema', 'shardfdw', 'shardfdw_internal') THEN
+		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('schema "%s" is a system schema', schema_name);
+	END IF;
+	IF NOT pg_has_role((SELECT n.nspowner FROM pg_namespace n WHERE n.oid = schema), 'USAGE') THEN
+		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('must be owner of schema %s', schema_name);
+	END IF;
+	node := (SELECT h.node FROM shardfdw_internal.home_of(schema) h);
+	IF is_home AND node IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('schema "%s" is not distributed', schema_name),
+			HINT = format('SELECT shardfdw.distribute_schema(%L) moves its tables to a node.', schema::text);
+	ELSIF NOT is_home AND node IS NOT NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('schema "%s" is distributed already, to node "%s"', schema_name, node),
+			HINT = 'shardfdw.move_schema() moves it to another node.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_home(regnamespace, boolean) IS
+	'Checks that the caller owns a schema, and that its tables are on one node, or that they are not. Returns nothing; raises null_value_not_allowed, undefined_schema, insufficient_privilege or object_not_in_prerequisite_state.';
+
+CREATE FUNCTION shardfdw_internal.check_schema_tables(schema regnamespace) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r record;
+BEGIN
+	SELECT c.oid::regclass AS relation, CASE WHEN shardfdw_internal.is_reference(c.oid) THEN 'a reference table' WHEN shardfdw_internal.is_sharded(c.oid) THEN 'sharded already'
+			WHEN c.relispartition THEN 'a partition' WHEN c.relkind = 'p' THEN 'partitioned' ELSE 'a foreign table' END AS kind INTO r
+	FROM pg_class c WHERE c.relnamespace = schema AND (c.relkind IN ('p', 'f') OR c.relkind = 'r' AND (c.relispartition OR shardfdw_internal.is_reference(c.oid)))
+	ORDER BY c.relispartition, c.relname::text COLLATE "C" LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('cannot distribute schema %s because table %s is %s', schema, r.relation, r.kind),
+			HINT = CASE r.kind WHEN 'sharded already' THEN format('Make it a plain table first: SELECT shardfdw.unshard_table(%L).', r.relation)
+				ELSE format('Move it to another schema first: ALTER TABLE %s SET SCHEMA ....', r.relation) END;
+	END IF;
+	SELECT k.conname, k.conrelid::regclass AS from_table, k.confrelid::regclass AS to_table INTO r
+	FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid JOIN pg_class f ON f.oid = k.confrelid
+	WHERE k.contype = 'f' AND (c.relnamespace = schema) <> (f.relnamespace = schema) AND NOT (c.relnamespace = schema AND shardfdw_internal.is_reference(f.oid))
+	ORDER BY k.conname::text COLLATE "C" LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('cannot distribute schema %s because of foreign key "%s" from %s to %s', schema, r.conname, r.from_table, r.to_table),
+			DETAIL = 'A foreign key cannot be checked across nodes.',
+			HINT = CASE WHEN (SELECT c.relnamespace FROM pg_class c WHERE c.oid = r.from_table) = schema
+				THEN format('Make %s a reference table first, with shardfdw.replicate_table().', r.to_table)
+				ELSE format('Drop it first: ALTER TABLE %s DROP CONSTRAINT %I.', r.from_table, r.conname) END;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_schema_tables(regnamespace) IS
+	'Checks that the tables of a schema can go to one node together. Returns nothing; raises feature_not_supported, naming the table or the foreign key.';
+
+CREATE FUNCTION shardfdw_internal.home_node(node name) RETURNS name
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- the one with the fewest schemas
+	SELECT coalesce(node, (SELECT n.name FROM unnest(shardfdw_internal.accepting_nodes()) WITH ORDINALITY n(name, ord)
+		LEFT JOIN (SELECT s.srvname FROM pg_class c JOIN pg_inherits i ON i.inhparent = c.oid JOIN pg_foreign_table f ON f.ftrelid = i.inhrelid
+			JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE c.relname = 'shardfdw_home') h ON h.srvname = n.name
+		GROUP BY n.name, n.ord ORDER BY count(h.srvname), n.ord LIMIT 1))
+$$;
+COMMENT ON FUNCTION shardfdw_internal.home_node(name) IS
+	'Chooses the node of a schema, unless it is given. Returns its name.';
+
+CREATE FUNCTION shardfdw.distribute_schema(schema regnamespace, node name DEFAULT NULL) RETURNS name
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = on
+AS $$
+#variable_conflict use_variable
+DECLARE
+	relations text[];
+	relation text;
+	key record;
+	keys text[];
+	command text;
+BEGIN
+	PERFORM shardfdw_internal.check_isolation('distribute_schema');
+	PERFORM shardfdw_internal.check_home(schema, false);
+	node := shardfdw_internal.home_node(node);
+	PERFORM shardfdw_internal.check_schema_tables(schema);
+	relations := ARRAY(SELECT format('%s.%I', schema, c.relname) FROM pg_class c WHERE c.relnamespace = schema AND c.relkind = 'r' ORDER BY c.oid);
+	FOREACH relation IN ARRAY relations
+	LOOP
+		EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
+	END LOOP;
+	PERFORM shardfdw_internal.check_schema_tables(schema);
+
+	keys := ARRAY(SELECT format('ALTER TABLE %s.%I ADD CONSTRAINT %I %s', schema, c.relname, k.conname, pg_get_constraintdef(k.oid))
+		FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid WHERE k.contype = 'f' AND c.relnamespace = schema ORDER BY k.oid);
+	FOR key IN SELECT k.conrelid::regclass AS relation, k.conname FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid
+		WHERE k.contype = 'f' AND c.relnamespace = schema
+	LOOP
+		EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', key.relation, key.conname);
+	END LOOP;
+
+	EXECUTE format('CREATE TABLE %s.shardfdw_home (id integer)', schema);
+	EXECUTE format('COMMENT ON TABLE %s.shardfdw_home IS %L', schema, 'Its shard is where all tables of this schema are. It has no rows.');
+	PERFORM shardfdw.shard_table(format('%s.shardfdw_home', schema)::regclass, 'id', 1, ARRAY[node]);
+	-- who makes tables here keeps it where it is meanwhile
+	EXECUTE format('GRANT SELECT ON %s.shardfdw_home TO PUBLIC', schema);
+	FOREACH relation IN ARRAY relations
+	LOOP
+		PERFORM shardfdw_internal.bring_home(relation::regclass);
+	END LOOP;
+	FOREACH command IN ARRAY keys
+	LOOP
+		EXECUTE command;
+	END LOOP;
+	RETURN node;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.distribute_schema(regnamespace, name) IS
+	'Moves all tables of a schema to one node, rows, keys and foreign keys included; tables made in the schema later are made there. node: by default the one with the fewest such schemas. Part of the transaction, which keeps all others from the tables. Returns the node; raises, before anything changes, what cannot be kept.';
+
+CREATE FUNCTION shardfdw_internal.home_constraints(schema regnamespace) RETURNS TABLE (relation text, name name, kind text, definition text, of_home boolean)
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- the nodes' tables by the names of the tables here
+	SELECT t.relation, (q.fields)[1]::name, (q.fields)[2],
+		CASE (q.fields)[2] WHEN 'f' THEN replace((q.fields)[3], ' REFERENCES ' || (q.fields)[4] || '(',
+				' REFERENCES ' || coalesce((SELECT format('%I.%I', n.nspname, p.relname) FROM pg_inherits i JOIN pg_class p ON p.oid = i.inhparent
+					JOIN pg_namespace n ON n.oid = p.relnamespace WHERE i.inhrelid = to_regclass((q.fields)[4])), (q.fields)[4]) || '(')
+			ELSE (q.fields)[3] END,
+		NOT coalesce(shardfdw_internal.is_reference(to_regclass((q.fields)[4])), false)
+	FROM (SELECT format('%I.%I', n.nspname, c.relname) AS relation, s.* FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		CROSS JOIN LATERAL shardfdw_internal.shards_of(c.oid) s WHERE c.relnamespace = schema AND c.relkind = 'p') t
+	CROSS JOIN LATERAL shardfdw_internal.run_commands(ARRAY[t.node], ARRAY[format(
+		'SELECT k.conname, k.contype, pg_get_constraintdef(k.oid), (SELECT format(''%%I.%%I'', n.nspname, f.relname) FROM pg_class f JOIN pg_namespace n ON n.oid = f.relnamespace WHERE f.oid = k.confrelid) '
+		'FROM pg_constraint k WHERE k.conrelid = %1$L::regclass AND k.contype IN (''f'', ''p'', ''u'', ''x'') '
+		'UNION ALL SELECT x.relname, ''i'', pg_get_indexdef(x.oid), NULL FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid '
+		'WHERE i.indrelid = %1$L::regclass AND i.indisunique AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conindid = i.indexrelid AND k.conrelid = i.indrelid)', t.remote_name)], 'write') q
+	WHERE q.fields IS NOT NULL
+$$;
+COMMENT ON FUNCTION shardfdw_internal.home_constraints(regnamespace) IS
+	'Asks the node of a schema for the constraints and unique indexes of its tables. Returns the table, the name on the node, the kind (as pg_constraint.contype, or i), the definition, and whether it is none that refers to a reference table.';
+
+CREATE FUNCTION shardfdw_internal.home_constraint_commands(schema regnamespace) RETURNS TABLE (drop_command text, add_command text)
+	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT CASE WHEN c.kind = 'f' THEN format('ALTER TABLE %s DROP CONSTRAINT %I', s.remote_name, c.name) END,
+		CASE c.kind WHEN 'i' THEN concat(CASE WHEN x.name IS NOT NULL THEN format('DROP INDEX %I.%I; ', n.nspname, x.name) END,
+				format('CREATE UNIQUE INDEX %I ON %s USING ', coalesce(x.name, c.name), c.relation),
+				substr(c.definition, 1 + length(format('CREATE UNIQUE INDEX %I ON %s USING ', c.name, s.remote_name))))
+			ELSE format('ALTER TABLE %s ADD CONSTRAINT %I %s', c.relation, c.name, c.definition) END
+	FROM shardfdw_internal.home_constraints(schema) c
+	JOIN pg_class t ON t.oid = c.relation::regclass JOIN pg_namespace n ON n.oid = t.relnamespace
+	CROSS JOIN LATERAL shardfdw_internal.shards_of(t.oid) s JOIN pg_class o ON o.oid = s.shard
+	-- what the table here has, too
+	LEFT JOIN LATERAL (SELECT d.index_name, d.is_unique FROM shardfdw_internal.index_definitions(t.oid) d
+		WHERE shardfdw.shard_object_name(d.index_name, o.relname, ARRAY[o.relname]) = c.name LIMIT 1) x(name, is_unique) ON c.kind <> 'f'
+	WHERE NOT coalesce(x.is_unique, false) AND c.of_home
+	ORDER BY c.kind = 'f', c.relation, c.name
+$$;
+COMMENT ON FUNCTION shardfdw_internal.home_constraint_commands(regnamespace) IS
+	'Writes the commands that make on the tables of a schema what only their shards have: foreign keys among them, keys without the shard key, exclusion constraints. Returns for each the command that drops it on the node, where it is in the way, and that which makes it here.';
+
+CREATE FUNCTION shardfdw.undistribute_schema(schema regnamespace) RETURNS void
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
+AS $$
+#variable_conflict use_variable
+DECLARE
+	relations text[];
+	relation text;
+	home record;
+	drop_commands text[];
+	add_commands text[];
+	command text;
+BEGIN
+	PERFORM shardfdw_internal.check_isolation('undistribute_schema');
+	PERFORM shardfdw_internal.check_home(schema, true);
+	relations := ARRAY(SELECT format('%s.%I', schema, c.relname) FROM pg_class c WHERE c.relnamespace = schema AND c.relkind = 'p' AND c.relname <> 'shardfdw_home' ORDER BY c.oid);
+	FOREACH relation IN ARRAY relations || format('%s.shardfdw_home', schema)
+	LOOP
+		EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
+	END LOOP;
+	SELECT * INTO home FROM shardfdw_internal.home_of(schema);
+	SELECT array_agg(c.drop_command) FILTER (WHERE c.drop_command IS NOT NULL), array_agg(c.add_command) INTO drop_commands, add_commands
+	FROM shardfdw_internal.home_constraint_commands(schema) c;
+	IF drop_commands IS NOT NULL THEN
+		PERFORM shardfdw_internal.run_commands(array_fill(home.node, ARRAY[cardinality(drop_commands)]), drop_commands, 'write');
+	END IF;
+	FOREACH relation IN ARRAY relations
+	LOOP
+		PERFORM shardfdw_internal.unshard_block(relation::regclass);
+	END LOOP;
+	PERFORM shardfdw_internal.unshard_block(home.relation);
+	EXECUTE format('DROP TABLE %s.shardfdw_home', schema);
+	FOREACH command IN ARRAY coalesce(add_commands, '{}')
+	LOOP
+		EXECUTE command;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.undistribute_schema(regnamespace) IS
+	'Makes plain tables again of those that distribute_schema() has moved to a node, rows, keys and foreign keys included. Part of the transaction, which keeps all others from the tables. Returns nothing; raises what cannot be kept.';
+
+CREATE FUNCTION shardfdw.move_schema(schema regnamespace, node name, mode text DEFAULT 'online', verify boolean DEFAULT true, wait boolean DEFAULT true) RETURNS bigint
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM shardfdw_internal.check_home(schema, true);
+	RETURN shardfdw.move_shard((SELECT h.shard FROM shardfdw_internal.home_of(schema) h), node, mode, verify, wait);
+END
+$$;
+COMMENT ON FUNCTION shardfdw.move_schema(regnamespace, name, text, boolean, boolean) IS
+	'Moves all tables of a schema that distribute_schema() has moved to a node to another node, in one job of move_shard(), which see for mode, verify and wait. Returns the number of the job.';
+REVOKE ALL ON FUNCTION shardfdw.move_schema(regnamespace, name, text, boolean, boolean) FROM PUBLIC;
+
+CREATE VIEW shardfdw.distributed_schemas AS
+SELECT c.relnamespace::pg_catalog.regnamespace AS schema, h.node,
+	(SELECT pg_catalog.count(*) FROM pg_catalog.pg_class t WHERE t.relnamespace = c.relnamespace AND t.relkind = 'p' AND t.oid <> c.oid) AS tables
+FROM pg_catalog.pg_class c CROSS JOIN LATERAL shardfdw_internal.shards_of(c.oid) h
+WHERE c.relname = 'shardfdw_home' AND c.relkind = 'p';
+COMMENT ON VIEW shardfdw.distributed_schemas IS 'Lists the schemas that distribute_schema() has moved to a node, the node, and how many tables they have.';
+COMMENT ON COLUMN shardfdw.distributed_schemas.schema IS 'Schema.';
+COMMENT ON COLUMN shardfdw.distributed_schemas.node IS 'Node on which its tables are.';
+COMMENT ON COLUMN shardfdw.distributed_schemas.tables IS 'Number of its tables.';
+GRANT SELECT ON shardfdw.distributed_schemas TO PUBLIC;

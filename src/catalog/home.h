@@ -1,0 +1,25 @@
+/*
+ * home.h
+ *	  Schemas all of whose tables are on one node.
+ *
+ * Such a schema has a table SHARD_HOME_TABLE, made by shardfdw.distribute_schema(), which is
+ * sharded like the others: one shard that takes every key.  It says where the schema is while
+ * there are no other tables, and moves with them.  So it is the catalogs that say where the
+ * schema is, in dumps and after renames, too.
+ *
+ * The tables of a schema at home are colocated, whatever their keys are.
+ */
+#ifndef SHARDFDW_HOME_H
+#define SHARDFDW_HOME_H
+
+#include "postgres.h"
+
+#define SHARD_HOME_TABLE "shardfdw_home"
+
+/* The schema of a table, if it has a home; else InvalidOid.  Cost: two syscache look-ups. */
+extern Oid	shard_home_of(Oid relid);
+
+/* The same of a schema: its table SHARD_HOME_TABLE, or InvalidOid. */
+extern Oid	shard_home_table(Oid namespace);
+
+#endif

@@ -1,0 +1,84 @@
+/*
+ * ddl_alter_constraint.c
+ *	  What core's parse analysis does with constraints, for those that it does not get to see.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_constraint.h"
+#include "compat.h"
+#include "ddl/alter/ddl_alter.h"
+#include "ddl/ddl_find.h"
+#include "utils/lsyscache.h"
+
+ListCell *
+shard_alter_take_attributes(Constraint *constraint, List *constraints, ListCell *next)
+{
+	bool		not_deferrable = false;
+
+	for (; next != NULL; next = lnext(constraints, next))
+	{
+		switch ((int) lfirst_node(Constraint, next)->contype)
+		{
+			case CONSTR_ATTR_DEFERRABLE:
+				constraint->deferrable = true;
+				break;
+			case CONSTR_ATTR_NOT_DEFERRABLE:
+				not_deferrable = true;
+				break;
+			case CONSTR_ATTR_DEFERRED:
+				constraint->deferrable = constraint->initdeferred = true;
+				break;
+			case CONSTR_ATTR_IMMEDIATE:
+			case SHARD_CONSTR_ATTR_ENFORCED:
+				break;
+			case SHARD_CONSTR_ATTR_NOT_ENFORCED:
+				shard_constraint_set_not_enforced(constraint);
+				break;
+			default:
+				return next;
+		}
+		/* the same in core's transformConstraintAttrs() */
+		if (not_deferrable && constraint->deferrable)
+			ereport(ERROR,
+					(errcode(ERRCODE_SYNTAX_ERROR),
+					 constraint->initdeferred ? errmsg("constraint declared INITIALLY DEFERRED must be DEFERRABLE") :
+					 errmsg("multiple DEFERRABLE/NOT DEFERRABLE clauses not allowed")));
+	}
+	return next;
+}
+
+/* Names that constraints get by the statement. */
+static List *
+names_in_statement(const ShardAlterState *state)
+{
+	List	   *names = list_copy(state->foreign_keys);
+	ListCell   *lc;
+
+	foreach(lc, state->stmt->cmds)
+	{
+		const AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+
+		if (cmd->subtype == AT_AddConstraint && castNode(Constraint, cmd->def)->conname)
+			names = lappend(names, castNode(Constraint, cmd->def)->conname);
+	}
+	return names;
+}
+
+/* As core names a constraint (label: what it ends in) that the nodes alone have. */
+char *
+shard_alter_choose_name(ShardAlterState *state, List *columns, const char *label)
+{
+	char	   *joined = NULL;
+	char	   *name;
+	ListCell   *lc;
+
+	foreach(lc, columns)
+		joined = joined ? psprintf("%s_%s", joined, strVal(lfirst(lc))) : strVal(lfirst(lc));
+	do
+	{
+		name = ChooseConstraintName(state->table->name, joined, label,
+									get_rel_namespace(state->table->relid), names_in_statement(state));
+		state->foreign_keys = lappend(state->foreign_keys, name);
+	} while (shard_ddl_find_shard_constraint(state->table, name));
+	return name;
+}

@@ -1,0 +1,100 @@
+/*
+ * ddl_alter_home.c
+ *	  Keys of tables at home (catalog/home.h) that do not include the shard key.
+ *
+ * Core allows none on a parent.  As the table has but one shard, the shard alone can have and
+ * enforce them: constraints under the same name, indexes with a plain one beside them here,
+ * by which they can be named.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "catalog/pg_class.h"
+#include "catalog/shard_map.h"
+#include "compat.h"
+#include "ddl/alter/ddl_alter.h"
+#include "ddl/ddl_text.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/partcache.h"
+#include "utils/rel.h"
+
+/* Is there a column of the shard key that is not among names (of String)? */
+static bool
+lacks_shard_key(Oid relid, List *names)
+{
+	Relation	rel = table_open(relid, NoLock);
+	PartitionKey key = RelationGetPartitionKey(rel);
+	bool		result = false;
+
+	for (int i = 0; i < key->partnatts; i++)
+		result |= key->partattrs[i] == 0 ||
+			!list_member(names, makeString(get_attname(relid, key->partattrs[i], false)));
+	table_close(rel, NoLock);
+	return result;
+}
+
+static bool
+is_at_home(Oid relid)
+{
+	const ShardMap *map = get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE ? shard_map_get(relid) : NULL;
+
+	return map != NULL && OidIsValid(map->home);
+}
+
+static char *
+quoted_names(List *names)
+{
+	StringInfoData text;
+	ListCell   *lc;
+
+	initStringInfo(&text);
+	foreach(lc, names)
+		appendStringInfo(&text, "%s%s", text.len > 0 ? ", " : "", quote_identifier(strVal(lfirst(lc))));
+	return text.data;
+}
+
+bool
+shard_alter_home_key(ShardAlterState *state, Constraint *constraint)
+{
+	bool		is_primary = constraint->contype == CONSTR_PRIMARY;
+	StringInfoData text;
+
+	if (!is_at_home(state->table->relid) || !lacks_shard_key(state->table->relid, constraint->keys))
+		return false;
+	if (shard_constraint_without_overlaps(constraint))
+		shard_ddl_table_refuse(state->table, "a key WITHOUT OVERLAPS", NULL);
+	if (constraint->conname == NULL)
+		constraint->conname = is_primary ? shard_alter_choose_name(state, NIL, "pkey") :
+			shard_alter_choose_name(state, constraint->keys, "key");
+
+	initStringInfo(&text);
+	appendStringInfo(&text, "ADD CONSTRAINT %s %s%s (%s)", quote_identifier(constraint->conname), is_primary ? "PRIMARY KEY" : "UNIQUE",
+					 constraint->nulls_not_distinct ? " NULLS NOT DISTINCT" : "", quoted_names(constraint->keys));
+	if (constraint->including != NIL)
+		appendStringInfo(&text, " INCLUDE (%s)", quoted_names(constraint->including));
+	if (constraint->options != NIL)
+		appendStringInfo(&text, " WITH (%s)", shard_ddl_text_options(constraint->options, true));
+	if (constraint->deferrable)
+		appendStringInfo(&text, " DEFERRABLE INITIALLY %s", constraint->initdeferred ? "DEFERRED" : "IMMEDIATE");
+	shard_alter_piece(state, text.data, NULL, NULL);
+	return true;
+}
+
+bool
+shard_alter_home_index(Oid relid, const IndexStmt *stmt)
+{
+	List	   *names = NIL;
+	ListCell   *lc;
+
+	if (!stmt->unique || !is_at_home(relid))
+		return false;
+	foreach(lc, stmt->indexParams)
+	{
+		IndexElem  *elem = lfirst_node(IndexElem, lc);
+
+		if (elem->name != NULL)
+			names = lappend(names, makeString(elem->name));
+	}
+	return lacks_shard_key(relid, names);
+}

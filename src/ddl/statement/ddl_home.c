@@ -1,0 +1,218 @@
+/*
+ * ddl_home.c
+ *	  Definitions in schemas all of whose tables are on one node (catalog/home.h).
+ *
+ *	  CREATE TABLE [AS]		core makes a plain table, without foreign keys
+ *								|
+ *							shardfdw_internal.bring_home() makes a sharded one of it
+ *								|
+ *							ALTER TABLE adds the foreign keys
+ */
+#include "postgres.h"
+
+#include "catalog/home.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "catalog/shard_map.h"
+#include "compat.h"
+#include "ddl/alter/ddl_alter.h"
+#include "ddl/statement/ddl_home.h"
+#include "ddl/statement/ddl_statement.h"
+#include "executor/spi.h"
+#include "nodes/makefuncs.h"
+#include "own_schema.h"
+#include "tcop/utility.h"
+#include "utils/lsyscache.h"
+
+typedef struct NewTable
+{
+	Oid			namespace;
+	char	   *name;
+	bool		existed;		/* before the statement */
+	List	   *foreign_keys;	/* of Constraint, as ALTER TABLE takes them */
+	ShardDdlCall *call;
+} NewTable;
+
+/* Takes the foreign keys out of a column's constraints. */
+static List *
+take_column_keys(ColumnDef *def, List *foreign_keys)
+{
+	List	   *kept = NIL;
+	ListCell   *next = list_head(def->constraints);
+
+	while (next != NULL)
+	{
+		Constraint *constraint = lfirst_node(Constraint, next);
+
+		next = lnext(def->constraints, next);
+		if (constraint->contype != CONSTR_FOREIGN)
+		{
+			kept = lappend(kept, constraint);
+			continue;
+		}
+		next = shard_alter_take_attributes(constraint, def->constraints, next);
+		constraint->fk_attrs = list_make1(makeString(def->colname));
+		foreign_keys = lappend(foreign_keys, constraint);
+	}
+	def->constraints = kept;
+	return foreign_keys;
+}
+
+/* Takes the foreign keys out of the statement. */
+static List *
+take_foreign_keys(CreateStmt *stmt)
+{
+	List	   *kept = NIL;
+	List	   *foreign_keys = NIL;
+	ListCell   *lc;
+
+	foreach(lc, stmt->tableElts)
+	{
+		Node	   *element = lfirst(lc);
+
+		if (IsA(element, Constraint) && ((Constraint *) element)->contype == CONSTR_FOREIGN)
+		{
+			foreign_keys = lappend(foreign_keys, element);
+			continue;
+		}
+		if (IsA(element, ColumnDef))
+			foreign_keys = take_column_keys((ColumnDef *) element, foreign_keys);
+		kept = lappend(kept, element);
+	}
+	stmt->tableElts = kept;
+	return foreign_keys;
+}
+
+static void
+bring_home(Oid relid)
+{
+	Oid			type = REGCLASSOID;
+	Datum		value = ObjectIdGetDatum(relid);
+
+	SPI_connect();
+	if (SPI_execute_with_args("SELECT " SHARD_INTERNAL_SCHEMA ".bring_home($1)", 1, &type, &value, NULL, false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not bring relation %u to its schema's node", relid);
+	SPI_finish();
+}
+
+static void
+add_foreign_keys(NewTable *new)
+{
+	AlterTableStmt *stmt = makeNode(AlterTableStmt);
+	PlannedStmt *wrapper = makeNode(PlannedStmt);
+	ListCell   *lc;
+
+	stmt->relation = makeRangeVar(get_namespace_name(new->namespace), new->name, -1);
+	stmt->objtype = OBJECT_TABLE;
+	foreach(lc, new->foreign_keys)
+	{
+		AlterTableCmd *cmd = makeNode(AlterTableCmd);
+
+		cmd->subtype = AT_AddConstraint;
+		cmd->def = lfirst(lc);
+		stmt->cmds = lappend(stmt->cmds, cmd);
+	}
+	wrapper->commandType = CMD_UTILITY;
+	wrapper->utilityStmt = (Node *) stmt;
+	wrapper->stmt_location = new->call->pstmt->stmt_location;
+	wrapper->stmt_len = new->call->pstmt->stmt_len;
+	ProcessUtility(wrapper, new->call->query_string, false, PROCESS_UTILITY_QUERY, NULL, NULL, None_Receiver, NULL);
+}
+
+/* What follows when core has made the table. */
+static void
+create_rest(void *arg)
+{
+	NewTable   *new = arg;
+	Oid			relid = get_relname_relid(new->name, new->namespace);
+
+	if (new->existed || !OidIsValid(relid))
+		return;					/* IF NOT EXISTS, or CREATE TABLE AS ... WITH NO DATA of an EXPLAIN */
+	bring_home(relid);
+	if (new->foreign_keys != NIL)
+		add_foreign_keys(new);
+}
+
+/* The schema with a home in which relation will be made, or InvalidOid. */
+static Oid
+home_of_new(RangeVar *relation)
+{
+	Oid			namespace = relation->relpersistence == RELPERSISTENCE_TEMP ? InvalidOid :
+		RangeVarGetCreationNamespace(relation);
+	Oid			home = OidIsValid(namespace) ? shard_home_table(namespace) : InvalidOid;
+
+	/* a dump that is being restored makes tables before their shards */
+	return OidIsValid(home) && shard_map_get(home) != NULL ? namespace : InvalidOid;
+}
+
+static bool
+create(ShardDdlCall *call, RangeVar *relation, Oid namespace, Node *stmt, List *foreign_keys)
+{
+	NewTable   *new = palloc0(sizeof(NewTable));
+
+	new->namespace = namespace;
+	new->name = relation->relname;
+	new->existed = OidIsValid(get_relname_relid(relation->relname, namespace));
+	new->foreign_keys = foreign_keys;
+	new->call = call;
+	shard_ddl_run_core_then(call, stmt, create_rest, new);
+	return true;
+}
+
+bool
+shard_ddl_create_table(ShardDdlCall *call)
+{
+	CreateStmt *stmt = castNode(CreateStmt, call->pstmt->utilityStmt);
+	Oid			namespace = home_of_new(stmt->relation);
+
+	if (!OidIsValid(namespace))
+		return false;
+	stmt = copyObject(stmt);
+	return create(call, stmt->relation, namespace, (Node *) stmt, take_foreign_keys(stmt));
+}
+
+bool
+shard_ddl_create_table_as(ShardDdlCall *call)
+{
+	CreateTableAsStmt *stmt = castNode(CreateTableAsStmt, call->pstmt->utilityStmt);
+	Oid			namespace = stmt->objtype == OBJECT_TABLE ? home_of_new(stmt->into->rel) : InvalidOid;
+
+	return OidIsValid(namespace) && create(call, stmt->into->rel, namespace, NULL, NIL);
+}
+
+const char *
+shard_ddl_home_created(Node *stmt)
+{
+	RangeVar   *relation = NULL;
+
+	if (IsA(stmt, CreateStmt))
+		relation = ((CreateStmt *) stmt)->relation;
+	else if (IsA(stmt, CreateTableAsStmt) && ((CreateTableAsStmt *) stmt)->objtype == OBJECT_TABLE)
+		relation = ((CreateTableAsStmt *) stmt)->into->rel;
+	return relation != NULL && OidIsValid(home_of_new(relation)) ? relation->relname : NULL;
+}
+
+/* ---------- other schemas ---------- */
+
+void
+shard_ddl_home_check_set_schema(AlterObjectSchemaStmt *stmt)
+{
+	Oid			relid;
+	Oid			namespace;
+	Oid			newspace;
+
+	if (stmt->objectType != OBJECT_TABLE && stmt->objectType != OBJECT_FOREIGN_TABLE)
+		return;
+	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
+	newspace = get_namespace_oid(stmt->newschema, true);
+	if (!OidIsValid(relid) || !OidIsValid(newspace))
+		return;					/* core raises */
+	namespace = get_rel_namespace(relid);
+	if (namespace != newspace && (OidIsValid(shard_home_table(namespace)) || OidIsValid(shard_home_table(newspace))))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot move table \"%s\" to another schema because all tables of schema \"%s\" are on one node",
+						get_rel_name(relid), OidIsValid(shard_home_table(namespace)) ? get_namespace_name(namespace) : stmt->newschema),
+				 errhint("Make a new table there, and copy the rows.")));
+}

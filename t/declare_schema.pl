@@ -1,0 +1,207 @@
+# Schemas of which all tables are on one node: statements print and store there what they do in a plain schema, definitions
+# included; they move as a whole, and come back.
+
+use strict;
+use warnings;
+
+use ShardCluster;
+use Test::More;
+
+my $c = ShardCluster->new(nodes => 3, node_conf => "wal_level = logical\nmax_wal_senders = 10\n");
+
+# Runs a script in the plain schema p and in the distributed one h; what it prints, SQLSTATEs included, must be the same.
+sub same
+{
+	my ($name, $script, %opt) = @_;
+	my %printed;
+
+	for my $schema ('p', 'h')
+	{
+		my (undef, $out, $err) = $c->psql("\\set VERBOSITY sqlstate\nSET search_path = $schema;\n$script");
+		$err =~ s/^psql:[^:]*:\d+: //mg;
+		$printed{$schema} = "$out\n$err";
+	}
+	is($printed{h}, $printed{p}, $name);
+	unlike($printed{p}, qr/ERROR/, "$name: no error") unless $opt{error};
+	like($printed{p}, qr/ERROR/, "$name: an error") if $opt{error};
+	return;
+}
+
+# What a statement of node 1 to 3 answers, of the node where the schema is.
+sub home { return $c->safe_psql(q{SELECT node FROM shardfdw.distributed_schemas WHERE schema = 'h'::regnamespace}); }
+
+my $tables = q{
+	CREATE TABLE customer (id serial PRIMARY KEY, email text UNIQUE, name text NOT NULL, country int REFERENCES public.country);
+	CREATE TABLE product (sku text PRIMARY KEY, price numeric CHECK (price >= 0), tags text[]);
+	CREATE TABLE orders (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, customer int NOT NULL REFERENCES customer ON DELETE CASCADE,
+		at timestamptz DEFAULT '2026-01-01 00:00+00', total numeric);
+	CREATE TABLE line (orders bigint REFERENCES orders ON DELETE CASCADE, pos int, sku text REFERENCES product ON UPDATE CASCADE ON DELETE SET NULL, amount int,
+		PRIMARY KEY (orders, pos));
+	CREATE TABLE booking (room int, during tsrange, EXCLUDE USING gist (during WITH &&));
+	CREATE TABLE note (body jsonb, mood text);
+	CREATE UNIQUE INDEX note_mood ON note (lower(mood)) WHERE mood <> 'none';
+	CREATE TABLE employee (id int PRIMARY KEY, boss int REFERENCES employee DEFERRABLE INITIALLY DEFERRED);
+	CREATE INDEX orders_at ON orders (at);
+	INSERT INTO customer (email, name, country) SELECT 'c' || i || '@x.org', 'customer ' || i, i % 3 + 1 FROM generate_series(1, 50) i;
+	INSERT INTO product SELECT 'p' || i, i * 1.5, ARRAY['t' || i % 5] FROM generate_series(1, 20) i;
+	INSERT INTO orders (customer, total) SELECT i % 50 + 1, i FROM generate_series(1, 200) i;
+	INSERT INTO line SELECT o, p, 'p' || (o * p % 20 + 1), o % 7 FROM generate_series(1, 200) o, generate_series(1, 3) p;
+	INSERT INTO booking VALUES (1, '[2026-01-01, 2026-01-02)');
+	INSERT INTO note VALUES ('{"a": 1}', 'good'), ('{"a": 2}', 'none'), ('{"a": 3}', 'none');
+	INSERT INTO employee VALUES (1, NULL), (2, 1), (3, 1)};
+$c->safe_psql(q{CREATE TABLE country (id int PRIMARY KEY, name text);
+	INSERT INTO country VALUES (1, 'A'), (2, 'B'), (3, 'C');
+	SELECT shardfdw.replicate_table('country');
+	CREATE SCHEMA p; CREATE SCHEMA h; CREATE SCHEMA other});
+$c->safe_psql("SET search_path = $_; $tables") for 'p', 'h';
+
+# refused, with nothing changed
+$c->psql_fails_like('SELECT shardfdw.distribute_schema(NULL)', qr/22004.*must not be null/s, 'no schema');
+$c->psql_fails_like(q{SELECT shardfdw.distribute_schema('shardfdw')}, qr/42501.*is a system schema/s, 'our schema');
+$c->psql_fails_like(q{SELECT shardfdw.distribute_schema('h', 'node9')}, qr/42704/, 'no such node');
+$c->psql_fails_like(q{SELECT shardfdw.undistribute_schema('h')}, qr/55000.*is not distributed/s, 'not distributed yet');
+$c->psql_fails_like(q{SELECT shardfdw.move_schema('h', 'node1')}, qr/55000.*is not distributed/s, 'nothing to move');
+$c->psql_fails_like(q{BEGIN; CREATE TABLE other.x (c int REFERENCES h.customer); SELECT shardfdw.distribute_schema('h')},
+	qr/0A000.*because of foreign key "x_c_fkey" from other.x to h.customer/s, 'a foreign key from outside');
+$c->psql_fails_like(q{BEGIN; CREATE TABLE h.parts (a int) PARTITION BY RANGE (a); SELECT shardfdw.distribute_schema('h')},
+	qr/0A000.*because table h.parts is partitioned/s, 'a partitioned table');
+$c->psql_fails_like(q{SELECT shardfdw.distribute_schema('public')}, qr/0A000.*because table public.country is a reference table/s, 'a reference table');
+$c->psql_fails_like(q{BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT shardfdw.distribute_schema('h')}, qr/0A000/, 'one snapshot for all');
+
+is($c->safe_psql(q{SELECT shardfdw.distribute_schema('h', 'node2')}), 'node2', 'distributed');
+is($c->safe_psql('SELECT * FROM shardfdw.distributed_schemas'), 'h|node2|7', 'it is listed');
+is($c->safe_psql(q{SELECT count(*), min(node), max(node) FROM shardfdw.shards s JOIN pg_class c ON c.oid = s.table_name WHERE c.relnamespace = 'h'::regnamespace}),
+	'8|node2|node2', 'each table is a shard there');
+is($c->safe_psql(q{SELECT count(*) FROM shardfdw.check_cluster() WHERE status = 'error'}), '0', 'check_cluster() has nothing to say');
+$c->psql_fails_like(q{SELECT shardfdw.distribute_schema('h')}, qr/55000.*distributed already, to node "node2"/s, 'distributed already');
+
+# statements
+my @statements = (
+	[ 'joins and groups', 'SELECT c.name, count(*), sum(l.amount * p.price) FROM customer c JOIN orders o ON o.customer = c.id JOIN line l ON l.orders = o.id
+		JOIN product p USING (sku) WHERE c.country = 2 GROUP BY 1 HAVING count(*) > 3 ORDER BY 1' ],
+	[ 'a reference table', 'SELECT x.name, count(*) FROM customer c JOIN public.country x ON x.id = c.country GROUP BY 1 ORDER BY 1' ],
+	[ 'windows and sub-selects', 'SELECT id, rank() OVER (PARTITION BY customer ORDER BY total DESC), (SELECT count(*) FROM line l WHERE l.orders = o.id) FROM orders o ORDER BY 1 LIMIT 20' ],
+	[ 'WITH RECURSIVE', 'WITH RECURSIVE up AS (SELECT id, boss, 0 AS d FROM employee UNION ALL SELECT u.id, e.boss, d + 1 FROM up u JOIN employee e ON e.id = u.boss) SELECT * FROM up ORDER BY 1, 2, 3' ],
+	[ 'inserts', q{INSERT INTO customer (email, name) VALUES ('a@x', 'a'), ('b@x', 'b') RETURNING *;
+		INSERT INTO orders (customer, total) SELECT id, 7 FROM customer WHERE name IN ('a', 'b') ORDER BY id RETURNING id, customer, at} ],
+	[ 'a taken key that only the shard has', q{INSERT INTO customer (email, name) VALUES ('c1@x.org', 'x')}, error => 1 ],
+	[ 'a taken index that only the shard has', q{INSERT INTO note VALUES ('{}', 'GOOD')}, error => 1 ],
+	[ 'an exclusion', q{INSERT INTO booking VALUES (2, '[2026-01-01 12:00, 2026-01-03)')}, error => 1 ],
+	[ 'a broken foreign key', 'INSERT INTO orders (customer) VALUES (999)', error => 1 ],
+	[ 'a broken foreign key to a reference table', q{INSERT INTO customer (name, country) VALUES ('x', 9)}, error => 1 ],
+	[ 'upserts by a key that only the shard has', q{INSERT INTO customer (email, name) VALUES ('c1@x.org', 'new') ON CONFLICT (email) DO UPDATE SET name = excluded.name || customer.name RETURNING email, name;
+		INSERT INTO note VALUES ('{}', 'Good') ON CONFLICT (lower(mood)) WHERE mood <> 'none' DO NOTHING} ],
+	[ 'updates of keys', q{UPDATE product SET sku = 'q' || sku WHERE sku IN ('p1', 'p2') RETURNING sku; SELECT sku, count(*) FROM line WHERE sku LIKE 'q%' GROUP BY 1 ORDER BY 1;
+		UPDATE customer SET id = id + 1000 WHERE name = 'a' RETURNING id > 1000} , error => 1 ],
+	[ 'updates with joins', 'UPDATE orders o SET total = x.s FROM (SELECT orders, sum(amount) AS s FROM line GROUP BY 1) x WHERE x.orders = o.id AND o.id <= 10; SELECT id, total FROM orders WHERE id <= 12 ORDER BY 1' ],
+	[ 'cascades', 'DELETE FROM customer WHERE id = 3; SELECT count(*) FROM orders; SELECT count(*) FROM line; DELETE FROM product WHERE sku = \'p5\'; SELECT count(*) FROM line WHERE sku IS NULL' ],
+	[ 'deferred keys', 'BEGIN; INSERT INTO employee VALUES (10, 11); INSERT INTO employee VALUES (11, 1); COMMIT; SELECT * FROM employee ORDER BY 1' ],
+	[ 'deferred keys that are broken', 'BEGIN; INSERT INTO employee VALUES (20, 21); SAVEPOINT a; COMMIT', error => 1 ],
+	[ 'locks and cursors', 'BEGIN; DECLARE x CURSOR FOR SELECT id FROM orders WHERE id < 6 ORDER BY id FOR UPDATE; FETCH 2 FROM x; UPDATE orders SET total = 0 WHERE CURRENT OF x; COMMIT', maybe => 1 ],
+	[ 'COPY', "COPY product FROM STDIN (FORMAT csv);\nx1,1,{a}\nx2,2,{b}\n\\.\nCOPY (SELECT * FROM product WHERE sku LIKE 'x%' ORDER BY 1) TO STDOUT" ],
+	[ 'MERGE', q{MERGE INTO product p USING (VALUES ('x1', 5), ('x9', 9)) v(sku, price) ON p.sku = v.sku WHEN MATCHED THEN UPDATE SET price = v.price WHEN NOT MATCHED THEN INSERT (sku, price) VALUES (v.sku, v.price);
+		SELECT sku, price FROM product WHERE sku LIKE 'x%' ORDER BY 1} ],
+	[ 'queues', 'BEGIN; WITH x AS (DELETE FROM line WHERE (orders, pos) IN (SELECT orders, pos FROM line ORDER BY 1, 2 LIMIT 2 FOR UPDATE SKIP LOCKED) RETURNING orders, pos) SELECT * FROM x ORDER BY 1, 2; COMMIT' ],
+	[ 'a transaction that fails', 'BEGIN; DELETE FROM line; SAVEPOINT a; INSERT INTO line VALUES (1, 1), (1, 1); ROLLBACK TO a; SELECT count(*) FROM line; ROLLBACK; SELECT count(*) FROM line', error => 1 ],
+	[ 'TRUNCATE', 'BEGIN; TRUNCATE orders CASCADE; SELECT count(*) FROM line; ROLLBACK; TRUNCATE orders', error => 1 ]);
+for my $statement (@statements)
+{
+	my ($name, $script, %opt) = @$statement;
+
+	next if $opt{maybe};
+	same($name, $script, %opt);
+}
+
+# statements go to the node as they stand
+for my $query ('SELECT count(*) FROM customer c JOIN orders o ON o.customer = c.id JOIN line l ON l.orders = o.id', 'INSERT INTO note SELECT body, NULL FROM note',
+	'WITH x AS (DELETE FROM line RETURNING *) SELECT count(*) FROM x', 'SELECT sku, row_number() OVER (ORDER BY price) FROM product')
+{
+	like($c->safe_psql("SET search_path = h; EXPLAIN (COSTS off) $query"), qr/^Custom Scan \(ShardStatement\)/, "as it stands: $query");
+}
+
+# definitions
+my @definitions = (
+	[ 'a table', q{CREATE TABLE payment (id serial PRIMARY KEY, orders bigint NOT NULL REFERENCES orders (id) DEFERRABLE INITIALLY DEFERRED, ref text UNIQUE, CONSTRAINT pay_twice UNIQUE (orders, ref));
+		INSERT INTO payment (orders, ref) VALUES (10, 'r1'), (11, 'r2'); SELECT * FROM payment ORDER BY 1} ],
+	[ 'its keys hold', q{INSERT INTO payment (orders, ref) VALUES (12, 'r1')}, error => 1 ],
+	[ 'its foreign key holds', 'INSERT INTO payment (orders) VALUES (99999)', error => 1 ],
+	[ 'its foreign key is deferred', 'BEGIN; INSERT INTO payment (orders) VALUES (99999); DELETE FROM payment WHERE orders = 99999; COMMIT; SELECT count(*) FROM payment' ],
+	[ 'IF NOT EXISTS', 'CREATE TABLE IF NOT EXISTS payment (x int); SELECT count(*) FROM payment' ],
+	[ 'LIKE and AS', 'CREATE TABLE copy1 (LIKE product INCLUDING ALL); INSERT INTO copy1 SELECT * FROM product; CREATE TABLE copy2 AS SELECT * FROM product WHERE price > 10; SELECT * INTO copy3 FROM copy2;
+		SELECT count(*), (SELECT count(*) FROM copy2), (SELECT count(*) FROM copy3) FROM copy1' ],
+	[ 'columns', q{ALTER TABLE payment ADD COLUMN code text DEFAULT 'c' UNIQUE}, error => 1 ],
+	[ 'columns with keys', q{ALTER TABLE payment ADD COLUMN code int UNIQUE, ADD COLUMN by int REFERENCES customer ON DELETE SET NULL;
+		INSERT INTO payment (orders, code, by) VALUES (13, 1, 5); DELETE FROM customer WHERE id = 5; SELECT orders, code, by FROM payment ORDER BY 1} ],
+	[ 'keys', 'ALTER TABLE payment ADD CONSTRAINT pay_once UNIQUE (orders) DEFERRABLE; ALTER TABLE payment DROP CONSTRAINT pay_twice; INSERT INTO payment (orders) VALUES (11)', error => 1 ],
+	[ 'an index', q{CREATE UNIQUE INDEX pay_ref ON payment (upper(ref)); INSERT INTO payment (orders, ref) VALUES (20, 'R1')}, error => 1 ],
+	[ 'the index renamed and dropped', q{ALTER INDEX pay_ref RENAME TO pay_ref2; DROP INDEX pay_ref2; INSERT INTO payment (orders, ref) VALUES (21, 'R1') RETURNING ref} ],
+	[ 'constraints renamed and dropped', q{ALTER TABLE payment RENAME CONSTRAINT payment_ref_key TO ref_key; ALTER TABLE payment DROP CONSTRAINT ref_key; INSERT INTO payment (orders, ref) VALUES (22, 'R1') RETURNING ref} ],
+	[ 'tables renamed and dropped', 'ALTER TABLE copy1 RENAME TO copy4; SELECT count(*) FROM copy4; DROP TABLE copy4; DROP TABLE copy2, copy3' ],
+	[ 'a table without a primary key', 'CREATE TABLE plain1 (a text, b int UNIQUE); ALTER TABLE plain1 ADD PRIMARY KEY (a); INSERT INTO plain1 VALUES (\'x\', 1); INSERT INTO plain1 VALUES (\'x\', 2)', error => 1 ],
+	[ 'a trigger', q{CREATE FUNCTION public.shout() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.name := upper(NEW.name); RETURN NEW; END';
+		CREATE TRIGGER shout BEFORE INSERT ON customer FOR EACH ROW EXECUTE FUNCTION public.shout();
+		INSERT INTO customer (name) VALUES ('quiet') RETURNING name; DROP TRIGGER shout ON customer; DROP FUNCTION public.shout()} ],
+	[ 'a view', 'CREATE VIEW rich AS SELECT customer, sum(total) AS s FROM orders GROUP BY 1; SELECT * FROM rich ORDER BY 1 LIMIT 3; DROP VIEW rich' ]);
+same(@$_) for @definitions;
+is($c->safe_psql(q{SELECT count(*) FROM shardfdw.check_cluster() WHERE status = 'error'}), '0', 'check_cluster() has nothing to say after the definitions');
+is($c->safe_psql(q{SELECT count(*) FROM pg_class WHERE relnamespace = 'h'::regnamespace AND relkind = 'r'}), '0', 'no table is here alone');
+$c->psql_fails_like('CREATE TABLE h.parts (a int) PARTITION BY HASH (a)', qr/0A000.*because it is partitioned/s, 'no partitioned tables');
+$c->psql_fails_like('CREATE UNLOGGED TABLE h.fast (a int)', qr/0A000.*because it is unlogged/s, 'no unlogged tables');
+$c->psql_fails_like('CREATE TABLE h.odd (a json)', qr/0A000.*none of its columns can be hashed/s, 'no table without a column that can be hashed');
+$c->psql_fails_like('CREATE TABLE h.odd (a int REFERENCES p.product)', qr/42830|42804|0A000/, 'no foreign keys to tables elsewhere');
+$c->psql_fails_like('ALTER TABLE h.note SET SCHEMA other', qr/0A000.*all tables of schema "h" are on one node/s, 'no table leaves the schema');
+$c->psql_fails_like('CREATE TABLE other.y (a int); ALTER TABLE other.y SET SCHEMA h', qr/0A000.*all tables of schema "h" are on one node/s, 'or enters it');
+$c->psql_fails_like(q{SELECT shardfdw.unshard_table('h.note')}, qr/0A000.*undistribute_schema/s, 'no table becomes plain by itself');
+$c->psql_fails_like(q{SELECT shardfdw.split_shard('h.note_00')}, qr/0A000.*all tables of schema "h" are on one node/s, 'none is split');
+is($c->safe_psql('SELECT count(*) FROM pg_class WHERE relnamespace = \'h\'::regnamespace AND relname IN (\'parts\', \'fast\', \'odd\')'), '0', 'what failed has left nothing');
+
+# a second schema on the same node, with the same keys, stays when the first one moves
+$c->safe_psql('CREATE SCHEMA h2; SET search_path = h2; CREATE TABLE customer (id int PRIMARY KEY, v text); INSERT INTO customer VALUES (1, \'x\')');
+is($c->safe_psql(q{SELECT shardfdw.distribute_schema('h2')}), 'node1', 'by default the node with the fewest schemas');
+$c->safe_psql(q{SELECT shardfdw.move_schema('h2', 'node2', mode => 'block')});
+for my $mode ('online', 'block')
+{
+	my $to = $mode eq 'online' ? 'node3' : 'node1';
+
+	$c->safe_psql(q{ALTER TABLE h.note REPLICA IDENTITY FULL; ALTER TABLE h.booking REPLICA IDENTITY FULL}) if $mode eq 'online';
+	$c->safe_psql(qq{SELECT shardfdw.move_schema('h', '$to', mode => '$mode')});
+	is(home(), $to, "moved, $mode");
+	is($c->safe_psql(q{SELECT string_agg(DISTINCT node, ',') FROM shardfdw.shards s JOIN pg_class c ON c.oid = s.table_name WHERE c.relnamespace = 'h'::regnamespace}), $to, "all of it, $mode");
+	is($c->safe_psql(q{SELECT node FROM shardfdw.distributed_schemas WHERE schema = 'h2'::regnamespace}), 'node2', "and nothing else, $mode");
+	same("rows after the move, $mode", 'SELECT count(*), sum(id) FROM customer; SELECT count(*), sum(amount) FROM line; SELECT * FROM note ORDER BY body');
+	same("keys after the move, $mode: $_->[0]", $_->[1], error => 1) for grep { $_->[0] =~ /^a taken|exclusion|broken foreign key/ } @statements;
+	same("a new table after the move, $mode", "CREATE TABLE new_$mode (id int PRIMARY KEY, c int REFERENCES customer ON DELETE CASCADE); INSERT INTO new_$mode VALUES (1, 7); SELECT * FROM new_$mode");
+}
+is($c->safe_psql(q{SELECT count(*) FROM shardfdw.check_cluster() WHERE status = 'error'}), '0', 'check_cluster() has nothing to say after the moves');
+
+# a new schema has no tables yet; tables that a role makes who owns nothing else
+$c->safe_psql(q{CREATE ROLE tenant LOGIN; GRANT USAGE ON FOREIGN SERVER node1, node2, node3 TO tenant; CREATE SCHEMA h3 AUTHORIZATION tenant;
+	CREATE USER MAPPING FOR tenant SERVER node1 OPTIONS (user 'postgres', password_required 'false'); CREATE USER MAPPING FOR tenant SERVER node2 OPTIONS (user 'postgres', password_required 'false');
+	CREATE USER MAPPING FOR tenant SERVER node3 OPTIONS (user 'postgres', password_required 'false');
+	SELECT shardfdw.distribute_schema('h3', 'node3'); GRANT CREATE ON DATABASE postgres TO tenant});
+is($c->safe_psql(q{SET ROLE tenant; CREATE TABLE h3.t (id int PRIMARY KEY, v text UNIQUE); INSERT INTO h3.t SELECT i, i FROM generate_series(1, 10) i; SELECT count(*) FROM h3.t}), '10', 'the owner of a schema makes tables');
+is($c->safe_psql(q{SELECT node FROM shardfdw.shards WHERE table_name = 'h3.t'::regclass}), 'node3', 'on its node');
+is($c->safe_psql(q{ALTER SCHEMA h3 RENAME TO h4; CREATE TABLE h4.u (id int); SELECT node FROM shardfdw.shards WHERE table_name = 'h4.u'::regclass}), 'node3', 'it may get another name');
+$c->safe_psql('DROP SCHEMA h4 CASCADE');
+is($c->node_safe_psql(3, q{SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE nspname IN ('h3', 'h4') AND relkind = 'r'}), '0', 'and be dropped, there, too');
+
+# nodes are emptied, schemas with them
+$c->safe_psql(q{CALL shardfdw.drain_node('node2', mode => 'block')});
+is($c->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE node = 'node2'}), '0', 'a node is drained of schemas');
+same('rows after the drain', 'SELECT count(*), sum(id) FROM customer');
+
+# and back
+$c->safe_psql(q{SELECT shardfdw.undistribute_schema('h')});
+is($c->safe_psql(q{SELECT count(*) FROM pg_class WHERE relnamespace = 'h'::regnamespace AND relkind IN ('p', 'f')}), '0', 'plain tables again');
+same('rows are the same', join ';', map { "SELECT count(*), md5(string_agg(x::text, '|' ORDER BY x::text)) FROM $_ x" } qw(customer product orders line booking note employee payment plain1));
+my $constraints = q{SELECT string_agg(format('%s %s %s', c.relname, k.conname, replace(pg_get_constraintdef(k.oid), 'h.', 'p.')), E'\n' ORDER BY c.relname, k.conname) FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid
+	WHERE k.contype <> 'n' AND c.relnamespace = '%s'::regnamespace};
+my $indexes = q{SELECT string_agg(replace(pg_get_indexdef(indexrelid), ' h.', ' p.'), E'\n' ORDER BY indexrelid::regclass::text) FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid WHERE c.relnamespace = '%s'::regnamespace};
+for my $query ($constraints, $indexes)
+{
+	my ($h, $p) = map { my $q = $query; $q =~ s/'%s'::regnamespace/'$_'::regnamespace/; $c->safe_psql("SET search_path = pg_catalog; $q") } 'h', 'p';
+
+	is($h, $p, 'so are constraints and indexes');
+}
+
+done_testing();
