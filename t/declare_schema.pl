@@ -185,6 +185,16 @@ is($c->safe_psql(q{ALTER SCHEMA h3 RENAME TO h4; CREATE TABLE h4.u (id int); SEL
 $c->safe_psql('DROP SCHEMA h4 CASCADE');
 is($c->node_safe_psql(3, q{SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE nspname IN ('h3', 'h4') AND relkind = 'r'}), '0', 'and be dropped, there, too');
 
+# who may make tables in a schema does not tell where those of others go
+$c->safe_psql(q{CREATE SCHEMA house; GRANT ALL ON SCHEMA house TO tenant; SET ROLE tenant; CREATE TABLE house.shardfdw_home (id int) PARTITION BY HASH (id);
+	SELECT shardfdw.shard_table('house.shardfdw_home', shards => 1, nodes => '{node3}')});
+$c->psql_fails_like('CREATE TABLE house.mine (id int)', qr/42501.*does not belong to the owner of the schema/s, 'a table of a guest does not say where tables go');
+is($c->safe_psql('ALTER TABLE house.shardfdw_home OWNER TO postgres; CREATE TABLE house.mine (id int); DROP SCHEMA house CASCADE; SELECT 1'), '1', 'one of the owner does');
+$c->safe_psql(q{CREATE SERVER private FOREIGN DATA WRAPPER shardfdw OPTIONS (host '/nowhere'); GRANT USAGE ON FOREIGN DATA WRAPPER shardfdw TO tenant; ALTER SERVER private OWNER TO tenant; CREATE SCHEMA den AUTHORIZATION tenant; SET ROLE tenant;
+	CREATE TABLE den.shardfdw_home (id int) PARTITION BY HASH (id); SET shardfdw.enable_ddl_propagation = off; CREATE FOREIGN TABLE den.home PARTITION OF den.shardfdw_home FOR VALUES WITH (MODULUS 1, REMAINDER 0) SERVER private});
+$c->psql_fails_like('CREATE TABLE den.mine (id int)', qr/42501.*are on server "private" of another role/s, 'nor does the owner of a schema lead others to a server of his own');
+$c->safe_psql('SET shardfdw.enable_ddl_propagation = off; DROP SCHEMA den CASCADE; DROP SERVER private CASCADE');
+
 # nodes are emptied, schemas with them
 $c->safe_psql(q{CALL shardfdw.drain_node('node2', mode => 'block')});
 is($c->safe_psql(q{SELECT count(*) FROM shardfdw.shards WHERE node = 'node2'}), '0', 'a node is drained of schemas');

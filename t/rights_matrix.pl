@@ -303,7 +303,7 @@ my %outcomes = (
 	'42501 0A000 42501 42501 42501 42501 0A000 42501 42501 42501' => q{
 		begin_conversion check_conversion shard_online},
 	'42501 ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
-		begin_unsharding check_conversion_owner check_unsharding lock_conversion lock_for_conversion lock_unsharding},
+		begin_unsharding check_conversion_owner check_unsharding lock_conversion lock_for_conversion lock_unsharding check_home_trusted},
 	'42501 55000 42501 42501 42501 42501 55000 42501 42501 42501' => q{
 		note_conversion copy_conversion refer_conversion note_unsharding copy_unsharding},
 	'42501 42P01 42501 42501 42501 42501 42P01 42501 42501 42501' => q{

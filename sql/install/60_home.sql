@@ -59,6 +59,31 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_constraint_commands(regclass, name) IS
 	'Writes the commands for what only the shard of a table can have: unique keys without the shard key, and exclusion constraints. Returns what drops each, and what makes it again: a command; or, of a constraint, what follows the name of the table, or (not is_here) that of the shard.';
 
+CREATE FUNCTION shardfdw_internal.check_home_trusted(home regclass, node name) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	r record;
+BEGIN
+	-- who may only make tables in the schema must not tell where those of others go
+	SELECT c.relowner, n.nspname, n.nspowner, pg_get_userbyid(n.nspowner) AS owner INTO r
+	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = home;
+	IF r.relowner <> r.nspowner AND NOT (SELECT o.rolsuper FROM pg_roles o WHERE o.oid = r.relowner) AND pg_get_userbyid(r.relowner) <> current_user THEN
+		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
+			MESSAGE = format('table %s says where the tables of schema "%s" are, and does not belong to the owner of the schema', home, r.nspname),
+			HINT = format('If it is right: ALTER TABLE %s OWNER TO %I.', home, r.owner);
+	END IF;
+	IF NOT shardfdw_internal.is_trusted_node((SELECT s.oid FROM pg_foreign_server s WHERE s.srvname = node)) THEN
+		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege',
+			MESSAGE = format('the tables of schema "%s" are on server "%s" of another role', r.nspname, node),
+			HINT = 'Make the table in another schema.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_home_trusted(regclass, name) IS
+	'Checks that the caller may be told by a table shardfdw_home that his tables go to a node. Returns nothing; raises insufficient_privilege.';
+
 CREATE FUNCTION shardfdw_internal.bring_home(relation regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = on
 AS $$
@@ -81,6 +106,7 @@ BEGIN
 	PERFORM shardfdw_internal.hold_shards(home.relation);
 	-- where it is now that it is held
 	SELECT s.node INTO home.node FROM shardfdw_internal.shards_of(home.relation) s;
+	PERFORM shardfdw_internal.check_home_trusted(home.relation, home.node);
 	key := shardfdw_internal.home_key(relation);
 	FOR made IN SELECT * FROM shardfdw_internal.shard_constraint_commands(relation, key)
 	LOOP
@@ -215,6 +241,7 @@ BEGIN
 	PERFORM shardfdw.shard_table(format('%s.shardfdw_home', schema)::regclass, 'id', 1, ARRAY[node]);
 	-- who makes tables here keeps it where it is meanwhile
 	EXECUTE format('GRANT SELECT ON %s.shardfdw_home TO PUBLIC', schema);
+	EXECUTE format('ALTER TABLE %s.shardfdw_home OWNER TO %I', schema, (SELECT pg_get_userbyid(n.nspowner) FROM pg_namespace n WHERE n.oid = schema));
 	FOREACH relation IN ARRAY relations
 	LOOP
 		PERFORM shardfdw_internal.bring_home(relation::regclass);
