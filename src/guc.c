@@ -16,6 +16,7 @@ int			shard_guc_max_connections_per_node = 8;
 int			shard_guc_max_shared_connections = -1;
 int			shard_guc_connection_wait_timeout_ms = 60000;
 int			shard_guc_watch_timeout_ms = 2000;
+int			shard_guc_max_move_rate_kb = 0;
 int			shard_guc_copy_buffer_kb = 16384;
 int			shard_guc_commit_protocol = SHARD_COMMIT_2PC;
 int			shard_guc_snapshot = SHARD_SNAPSHOT_NODE;
@@ -84,6 +85,11 @@ define_connections(void)
 							"A node that has not answered by then is a row that says so.",
 							&shard_guc_watch_timeout_ms,
 							2000, 1, 600000, PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("shardfdw.max_move_rate",
+							"Sets how much a move, split or merge of shards copies in a second at most.",
+							"Zero copies as fast as the nodes can.",
+							&shard_guc_max_move_rate_kb,
+							0, 0, MAX_KILOBYTES, PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("shardfdw.copy_buffer_size",
 							"Sets the memory in which one load holds rows that nodes have not taken yet.",
 							NULL,

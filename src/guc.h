@@ -31,6 +31,7 @@ extern int	shard_guc_max_connections_per_node; /* per backend, node and user */
 extern int	shard_guc_max_shared_connections;	/* per node, all backends; 0: any number, -1: what the node allows */
 extern int	shard_guc_connection_wait_timeout_ms;	/* 0: none */
 extern int	shard_guc_watch_timeout_ms;
+extern int	shard_guc_max_move_rate_kb;	/* kB a second that a job copies between nodes; 0: as fast as it can */
 extern int	shard_guc_copy_buffer_kb;	/* kB buffered by one load, all shards */
 extern int	shard_guc_commit_protocol;	/* ShardCommitProtocol */
 extern int	shard_guc_snapshot; /* ShardSnapshotMode */

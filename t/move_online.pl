@@ -1,5 +1,6 @@
 # Shards that move, are split and merged while clients move money, and others read the sum of all accounts as of one moment.
-# MOVES: how many moves; SPLITS: how many splits, half of which are merged again.
+# A table that is sharded and made plain again meanwhile. MOVES: how many moves; SPLITS: how many splits, half of which are merged
+# again; CONVERSIONS: how often the table is sharded or made plain.
 
 use strict;
 use warnings;
@@ -49,6 +50,14 @@ for my $i (1 .. ($ENV{SPLITS} // 4) / 2)
 	is(scalar(@{ [ $c->shards_of($table) ] }), $before - 1, 'has made one of two');
 	push @pauses, $c->safe_psql("SELECT (extract(epoch FROM write_pause) * 1000)::int FROM shardfdw.jobs WHERE id = $out") if $out;
 }
+for my $i (1 .. $ENV{CONVERSIONS} // 2)
+{
+	my $call = $i % 2 ? q{shard_table('entry_here', mode => 'online', shards => 4)} : q{unshard_table('entry_here', mode => 'online')};
+	my ($rc, $out, $err) = $c->psql("SELECT shardfdw.$call");
+	is($err =~ s/^.*NOTICE: .*\n//mgr, '', "conversion $i: $call");
+	is($c->safe_psql(q{SELECT relkind FROM pg_class WHERE oid = 'entry_here'::regclass}), $i % 2 ? 'p' : 'r', 'it is converted');
+	push @pauses, $c->safe_psql("SELECT (extract(epoch FROM write_pause) * 1000)::int FROM shardfdw.jobs WHERE id = $out") if $out;
+}
 diag("pauses of writers in ms: @pauses");
 is($c->safe_psql(q{SELECT count(*) FILTER (WHERE changes_applied > 0) > 0 FROM shardfdw.jobs}), 't', 'there were changes to follow');
 $bank->stop;
@@ -61,5 +70,19 @@ is($errors, '', 'no client has had an error');
 is($c->safe_psql(q{SELECT string_agg(DISTINCT state, q) FROM (SELECT CASE state WHEN $$failed$$ THEN state ELSE shardfdw.wait_job(id) END AS state, $$ $$ AS q FROM shardfdw.jobs) j}), "done", "all jobs have ended");
 is($c->node_safe_psql($_, $traces), '0|0|0|0|0', "nothing is left on node $_") for 1 .. 3;
 is($c->safe_psql(q{SELECT "check", detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'check_cluster finds nothing wrong');
+
+# what a job copies in a second can be limited, also while it runs; at this rate the copy would take hours
+$c->safe_psql(q{CREATE TABLE slow (id int PRIMARY KEY, v text); SELECT shardfdw.shard_table('slow', 'id', 1, '{node1}');
+	INSERT INTO slow SELECT i, repeat('v', 1000) FROM generate_series(1, 5000) i});
+$c->coordinator->append_conf('postgresql.conf', "shardfdw.max_move_rate = '1kB'");
+$c->coordinator->reload;
+$c->wait_for(q{SELECT current_setting('shardfdw.max_move_rate') = '1kB'});
+my $job = $c->safe_psql(q{SELECT shardfdw.move_shard('slow_00', 'node2', wait => false)});
+$c->wait_for("SELECT bytes_copied > 0 FROM shardfdw.jobs WHERE id = $job");
+cmp_ok($c->safe_psql("SELECT bytes_copied FROM shardfdw.jobs WHERE id = $job"), '<', 1000000, 'a limited job copies slowly');
+$c->coordinator->append_conf('postgresql.conf', "shardfdw.max_move_rate = 0");
+$c->coordinator->reload;
+is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'and fast when it is limited no more');
+is($c->safe_psql('SELECT count(*), sum(length(v)) FROM slow'), '5000|5000000', 'with all rows');
 
 done_testing();

@@ -11,14 +11,20 @@
 
 #include "access/xact.h"
 #include "fault.h"
+#include "guc.h"
 #include "miscadmin.h"
 #include "move/job.h"
 #include "move/link.h"
 #include "move/relay.h"
+#include "postmaster/interrupt.h"
 #include "remote/wire/error.h"
+#include "remote/wire/wait.h"
+#include "utils/guc.h"
+#include "utils/timestamp.h"
 
 #define FLUSH_BYTES (256 * 1024)	/* of what the target has not taken yet, before the source is read on */
 #define PROGRESS_MS 1000
+#define RATE_MS 10				/* less than that is not worth a pause */
 
 /* "table (columns)" for COPY; without columns, COPY takes all that are not generated. */
 static char *
@@ -76,6 +82,44 @@ note_progress(ShardMove *move)
 		shard_job_set_progress(move->id, &move->progress);
 }
 
+/* What has been copied since when, for shardfdw.max_move_rate. */
+typedef struct CopyRate
+{
+	int			kb;				/* a second; 0: no limit */
+	TimestampTz since;
+	int64		nbytes;
+} CopyRate;
+
+/* Has nbytes more been copied too early?  Then the source waits, since nobody reads from it. */
+static void
+keep_rate(ShardMove *move, CopyRate *rate, int nbytes)
+{
+	long		early_ms;
+
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+	}
+	if (rate->kb != shard_guc_max_move_rate_kb)
+	{
+		rate->kb = shard_guc_max_move_rate_kb;
+		rate->since = GetCurrentTimestamp();
+		rate->nbytes = 0;
+	}
+	if (rate->kb == 0)
+		return;
+	rate->nbytes += nbytes;
+	early_ms = (long) (rate->nbytes * 1000 / ((int64) rate->kb * 1024)) - (long) ((GetCurrentTimestamp() - rate->since) / 1000);
+	/* looked at again after a second: the setting may change */
+	while (early_ms >= RATE_MS && !ConfigReloadPending)
+	{
+		note_progress(move);
+		shard_wait_pause(Min(early_ms, PROGRESS_MS), false);
+		early_ms -= PROGRESS_MS;
+	}
+}
+
 void
 shard_relay_copy(ShardMove *move, const ShardMoveTable *table, ShardConn *from, ShardConn *into)
 {
@@ -85,6 +129,7 @@ shard_relay_copy(ShardMove *move, const ShardMoveTable *table, ShardConn *from, 
 	char	   *message;
 	int			unsent = 0;
 	int			len;
+	CopyRate	rate = {0};
 
 	begin_copy(from, psprintf("COPY %s TO STDOUT (FORMAT %s)", copy_name(table->remote_name, table), format), table->name, PGRES_COPY_OUT);
 	begin_copy(into, psprintf("COPY %s FROM STDIN (FORMAT %s)", copy_name(table->staging, table), format), table->name, PGRES_COPY_IN);
@@ -100,6 +145,7 @@ shard_relay_copy(ShardMove *move, const ShardMoveTable *table, ShardConn *from, 
 		PQfreemem(message);
 		move->progress.nbytes += len;
 		CHECK_FOR_INTERRUPTS();
+		keep_rate(move, &rate, len);
 	}
 	/* of the source: when it has failed, the target must not take what has come for all */
 	res = shard_link_result(from, table->name);
