@@ -6,6 +6,7 @@ use warnings;
 
 use ShardCluster;
 use Test::More;
+use WireClient;
 
 my $c = ShardCluster->new(nodes => 3, node_conf => "wal_level = logical\nmax_wal_senders = 10\n");
 
@@ -184,6 +185,41 @@ is($c->safe_psql(q{SELECT node FROM shardfdw.shards WHERE table_name = 'h3.t'::r
 is($c->safe_psql(q{ALTER SCHEMA h3 RENAME TO h4; CREATE TABLE h4.u (id int); SELECT node FROM shardfdw.shards WHERE table_name = 'h4.u'::regclass}), 'node3', 'it may get another name');
 $c->safe_psql('DROP SCHEMA h4 CASCADE');
 is($c->node_safe_psql(3, q{SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE nspname IN ('h3', 'h4') AND relkind = 'r'}), '0', 'and be dropped, there, too');
+
+# beside others who make tables in the schema: none is left here alone
+{
+	my $client = WireClient->new($c->coordinator, 'postgres');
+	my $waits = q{SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = '%s' AND wait_event_type = 'Lock'};
+
+	$c->safe_psql('CREATE SCHEMA beside');
+	$client->query('BEGIN');
+	$client->query('CREATE TABLE beside.t1 (id int)');
+	my $other = $c->start_sql(q{SELECT shardfdw.distribute_schema('beside', 'node3')}, name => 'distributes');
+	$c->wait_for(sprintf $waits, 'distributes');
+	$client->query('COMMIT');
+	is(($c->wait_sql($other))[0], 0, 'distribute_schema() waits for who makes a table in the schema');
+	is($c->safe_psql(q{SELECT node FROM shardfdw.shards WHERE table_name = 'beside.t1'::regclass}), 'node3', 'and takes the table along');
+	$client->query('BEGIN');
+	$client->query(q{SELECT shardfdw.undistribute_schema('beside')});
+	$other = $c->start_sql('CREATE TABLE beside.t2 (id int)', name => 'creates');
+	$c->wait_for(sprintf $waits, 'creates');
+	$client->query('COMMIT');
+	is(($c->wait_sql($other))[0], 0, 'who makes a table waits for undistribute_schema()');
+	is($c->safe_psql(q{SELECT relkind FROM pg_class WHERE oid = 'beside.t2'::regclass}), 'r', 'and makes a plain one');
+	$client->query('BEGIN');
+	$client->query(q{SELECT shardfdw.distribute_schema('beside', 'node3')});
+	$other = $c->start_sql('CREATE TABLE beside.t3 (id int)', name => 'creates_more');
+	$c->wait_for(sprintf $waits, 'creates_more');
+	$client->query('COMMIT');
+	is(($c->wait_sql($other))[0], 0, 'or for distribute_schema()');
+	is($c->safe_psql(q{SELECT node FROM shardfdw.shards WHERE table_name = 'beside.t3'::regclass}), 'node3', 'and makes one on the node');
+	$c->safe_psql('EXPLAIN (ANALYZE, COSTS off) CREATE TABLE beside.t4 AS SELECT 1 AS id');
+	$c->safe_psql('EXPLAIN CREATE TABLE beside.t5 AS SELECT 1 AS id');
+	is($c->safe_psql(q{SELECT node FROM shardfdw.shards WHERE table_name = 'beside.t4'::regclass}), 'node3', 'EXPLAIN ANALYZE, too');
+	$c->psql_fails_like("$_", qr/2BP01.*says where the tables of schema "beside" are/s, $_)
+	  for 'DROP TABLE beside.shardfdw_home', 'DROP FOREIGN TABLE beside.shardfdw_home_00', 'ALTER TABLE beside.shardfdw_home RENAME TO x', 'ALTER TABLE beside.shardfdw_home DETACH PARTITION beside.shardfdw_home_00';
+	$c->safe_psql('DROP SCHEMA beside CASCADE');
+}
 
 # who may make tables in a schema does not tell where those of others go
 $c->safe_psql(q{CREATE SCHEMA house; GRANT ALL ON SCHEMA house TO tenant; SET ROLE tenant; CREATE TABLE house.shardfdw_home (id int) PARTITION BY HASH (id);

@@ -128,6 +128,11 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.needed_schemas(regclass) IS
 	'Lists the schemas that the shards of a table, or its copies, need on their nodes: its own, and those of what needed_objects() lists. Returns their OIDs.';
 
+CREATE FUNCTION shardfdw_internal.lock_schema(schema regnamespace) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_lock_schema';
+COMMENT ON FUNCTION shardfdw_internal.lock_schema(regnamespace) IS
+	'Keeps others from making tables in a schema, and from renaming it, until the transaction ends. Returns nothing; raises insufficient_privilege for those who do not own it.';
+
 CREATE FUNCTION shardfdw_internal.lock_schemas(relation regclass) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_lock_schemas';
 COMMENT ON FUNCTION shardfdw_internal.lock_schemas(regclass) IS

@@ -219,6 +219,8 @@ DECLARE
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('distribute_schema');
 	PERFORM shardfdw_internal.check_home(schema, false);
+	PERFORM shardfdw_internal.lock_schema(schema);
+	PERFORM shardfdw_internal.check_home(schema, false);
 	node := shardfdw_internal.home_node(node);
 	PERFORM shardfdw_internal.check_schema_tables(schema);
 	relations := ARRAY(SELECT format('%s.%I', schema, c.relname) FROM pg_class c WHERE c.relnamespace = schema AND c.relkind = 'r' ORDER BY c.oid);
@@ -312,6 +314,8 @@ DECLARE
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('undistribute_schema');
 	PERFORM shardfdw_internal.check_home(schema, true);
+	PERFORM shardfdw_internal.lock_schema(schema);
+	PERFORM shardfdw_internal.check_home(schema, true);
 	relations := ARRAY(SELECT format('%s.%I', schema, c.relname) FROM pg_class c WHERE c.relnamespace = schema AND c.relkind = 'p' AND c.relname <> 'shardfdw_home' ORDER BY c.oid);
 	FOREACH relation IN ARRAY relations || format('%s.shardfdw_home', schema)
 	LOOP
@@ -349,6 +353,33 @@ $$;
 COMMENT ON FUNCTION shardfdw.move_schema(regnamespace, name, text, boolean, boolean) IS
 	'Moves all tables of a schema that distribute_schema() has moved to a node to another node, in one job of move_shard(), which see for mode, verify and wait. Returns the number of the job.';
 REVOKE ALL ON FUNCTION shardfdw.move_schema(regnamespace, name, text, boolean, boolean) FROM PUBLIC;
+
+CREATE FUNCTION shardfdw_internal.refuse_drop_of_home() RETURNS event_trigger
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r record;
+BEGIN
+	IF NOT current_setting('shardfdw.enable_ddl_propagation')::boolean THEN
+		RETURN;
+	END IF;
+	SELECT d.object_name, d.schema_name INTO r FROM pg_event_trigger_dropped_objects() d JOIN pg_namespace n ON n.nspname = d.schema_name
+	WHERE d.object_type IN ('table', 'foreign table') AND d.object_name IN ('shardfdw_home', 'shardfdw_home_00')
+		AND EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = n.oid AND c.relkind = 'p' AND c.relname <> 'shardfdw_home' AND shardfdw_internal.is_sharded(c.oid)) LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist',
+			MESSAGE = format('table "%s" says where the tables of schema "%s" are', r.object_name, r.schema_name),
+			HINT = 'It goes with shardfdw.undistribute_schema(), or with the schema.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.refuse_drop_of_home() IS
+	'Refuses to drop the table that says where the tables of a schema are while there are some. Raises dependent_objects_still_exist.';
+
+CREATE EVENT TRIGGER shardfdw_refuse_drop_of_home ON sql_drop WHEN TAG IN ('DROP TABLE', 'DROP FOREIGN TABLE', 'DROP OWNED')
+	EXECUTE FUNCTION shardfdw_internal.refuse_drop_of_home();
+COMMENT ON EVENT TRIGGER shardfdw_refuse_drop_of_home IS
+	'Keeps the table that says where the tables of a schema are.';
 
 CREATE VIEW shardfdw.distributed_schemas AS
 SELECT c.relnamespace::pg_catalog.regnamespace AS schema, h.node,

@@ -8,6 +8,8 @@
  *
  *	  a statement that makes something		locks the schemas (shared), reads their names, goes to the nodes
  *	  a statement that renames a schema		locks it (exclusively), looks for tables, locks these, goes to the nodes
+ *	  a statement that makes a table		locks its schema (shared), looks whether that is on a node (catalog/home.h)
+ *	  distribute_schema() and back			lock it (exclusively), look for tables
  *
  * It is core's lock of a schema.  A transaction that has made a table in a schema holds it (shared)
  * until its end; newer minor releases take it for a rename, too, at the end of that.  Both kinds of
@@ -37,6 +39,7 @@
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 
+PG_FUNCTION_INFO_V1(shardfdw_lock_schema);
 PG_FUNCTION_INFO_V1(shardfdw_lock_schemas);
 PG_FUNCTION_INFO_V1(shardfdw_make_objects_on_nodes);
 
@@ -182,6 +185,31 @@ lock_needed_by(RangeVar *name)
 		lock_needed(relid);
 }
 
+RangeVar *
+shard_schema_new_table(Node *stmt)
+{
+	if (IsA(stmt, ExplainStmt) && IsA(castNode(ExplainStmt, stmt)->query, Query))
+		stmt = castNode(Query, castNode(ExplainStmt, stmt)->query)->utilityStmt;
+	if (stmt == NULL)
+		return NULL;
+	if (IsA(stmt, CreateStmt))
+		return castNode(CreateStmt, stmt)->relation;
+	return IsA(stmt, CreateTableAsStmt) && castNode(CreateTableAsStmt, stmt)->objtype == OBJECT_TABLE ?
+		castNode(CreateTableAsStmt, stmt)->into->rel : NULL;
+}
+
+/* lock_schema(schema regnamespace) -> void: exclusively, for its owner. */
+Datum
+shardfdw_lock_schema(PG_FUNCTION_ARGS)
+{
+	Oid			schema = PG_GETARG_OID(0);
+
+	if (!shard_namespace_ownercheck(schema, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_SCHEMA, get_namespace_name(schema));
+	shard_schema_lock(schema, AccessExclusiveLock);
+	PG_RETURN_VOID();
+}
+
 void
 shard_schema_lock_statement(Node *stmt)
 {
@@ -210,7 +238,10 @@ shard_schema_lock_statement(Node *stmt)
 		AlterObjectSchemaStmt *move = castNode(AlterObjectSchemaStmt, stmt);
 		Oid			relid = move->relation != NULL ? RangeVarGetRelid(move->relation, NoLock, true) : InvalidOid;
 
-		if (OidIsValid(relid) && (lies_on_nodes(relid) || shard_option_is_ours(relid)))
+		/* a plain table must not enter a schema whose tables are being moved to a node, either */
+		if (OidIsValid(relid))
 			lock_found(schema_of_name, move->newschema);
 	}
+	else if (shard_schema_new_table(stmt) != NULL)
+		lock_found(schema_of_new, shard_schema_new_table(stmt));
 }

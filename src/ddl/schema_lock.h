@@ -7,12 +7,15 @@
 
 #include "postgres.h"
 
-#include "nodes/pg_list.h"
+#include "nodes/parsenodes.h"
 #include "storage/lockdefs.h"
 
 /* Until the end of the transaction: AccessShareLock to use the name on nodes, AccessExclusiveLock to change it. */
 extern void shard_schema_lock(Oid namespace, LOCKMODE lockmode);
 extern void shard_schema_unlock(Oid namespace, LOCKMODE lockmode);
+
+/* The table that a statement will make, EXPLAIN of it included; NULL: none, or a foreign one. */
+extern RangeVar *shard_schema_new_table(Node *stmt);
 
 /*
  * Locks, shared, the schemas that a statement is going to use on nodes, before any table that it

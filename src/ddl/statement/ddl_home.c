@@ -12,16 +12,19 @@
 
 #include "catalog/home.h"
 #include "catalog/namespace.h"
+#include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "catalog/shard_map.h"
 #include "compat.h"
 #include "ddl/alter/ddl_alter.h"
+#include "ddl/schema_lock.h"
 #include "ddl/statement/ddl_home.h"
 #include "ddl/statement/ddl_statement.h"
 #include "executor/spi.h"
 #include "nodes/makefuncs.h"
 #include "own_schema.h"
+#include "storage/lmgr.h"
 #include "tcop/utility.h"
 #include "utils/lsyscache.h"
 
@@ -128,7 +131,7 @@ create_rest(void *arg)
 	Oid			relid = get_relname_relid(new->name, new->namespace);
 
 	if (new->existed || !OidIsValid(relid))
-		return;					/* IF NOT EXISTS, or CREATE TABLE AS ... WITH NO DATA of an EXPLAIN */
+		return;					/* IF NOT EXISTS, or EXPLAIN without ANALYZE */
 	bring_home(relid);
 	if (new->foreign_keys != NIL)
 		add_foreign_keys(new);
@@ -142,8 +145,11 @@ home_of_new(RangeVar *relation)
 		RangeVarGetCreationNamespace(relation);
 	Oid			home = OidIsValid(namespace) ? shard_home_table(namespace) : InvalidOid;
 
+	if (!OidIsValid(home))
+		return InvalidOid;
+	LockRelationOid(home, AccessShareLock);
 	/* a dump that is being restored makes tables before their shards */
-	return OidIsValid(home) && shard_map_get(home) != NULL ? namespace : InvalidOid;
+	return shard_home_table(namespace) == home && shard_map_get(home) != NULL ? namespace : InvalidOid;
 }
 
 static bool
@@ -181,22 +187,29 @@ shard_ddl_create_table_as(ShardDdlCall *call)
 	return OidIsValid(namespace) && create(call, stmt->into->rel, namespace, NULL, NIL);
 }
 
+bool
+shard_ddl_explain(ShardDdlCall *call)
+{
+	RangeVar   *relation = shard_schema_new_table(call->pstmt->utilityStmt);
+	Oid			namespace = relation != NULL ? home_of_new(relation) : InvalidOid;
+
+	/* with ANALYZE it makes the table */
+	return OidIsValid(namespace) && create(call, relation, namespace, NULL, NIL);
+}
+
 const char *
 shard_ddl_home_created(Node *stmt)
 {
-	RangeVar   *relation = NULL;
+	RangeVar   *relation = shard_schema_new_table(stmt);
 
-	if (IsA(stmt, CreateStmt))
-		relation = ((CreateStmt *) stmt)->relation;
-	else if (IsA(stmt, CreateTableAsStmt) && ((CreateTableAsStmt *) stmt)->objtype == OBJECT_TABLE)
-		relation = ((CreateTableAsStmt *) stmt)->into->rel;
 	return relation != NULL && OidIsValid(home_of_new(relation)) ? relation->relname : NULL;
 }
 
-/* ---------- other schemas ---------- */
+/* ---------- what nobody may do ---------- */
 
-void
-shard_ddl_home_check_set_schema(AlterObjectSchemaStmt *stmt)
+/* Raises for a table that would leave a schema at home, or enter one. */
+static void
+check_set_schema(AlterObjectSchemaStmt *stmt)
 {
 	Oid			relid;
 	Oid			namespace;
@@ -215,4 +228,37 @@ shard_ddl_home_check_set_schema(AlterObjectSchemaStmt *stmt)
 				 errmsg("cannot move table \"%s\" to another schema because all tables of schema \"%s\" are on one node",
 						get_rel_name(relid), OidIsValid(shard_home_table(namespace)) ? get_namespace_name(namespace) : stmt->newschema),
 				 errhint("Make a new table there, and copy the rows.")));
+}
+
+/* Raises for what would leave a schema's tables without the one that says where they are. */
+static void
+check_keeps_home(RangeVar *relation)
+{
+	Oid			relid = RangeVarGetRelid(relation, NoLock, true);
+	Oid			home = OidIsValid(relid) ? shard_home_table(get_rel_namespace(relid)) : InvalidOid;
+
+	if (!OidIsValid(home) || (relid != home && !(get_rel_relispartition(relid) && get_partition_parent(relid, true) == home)))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+			 errmsg("table \"%s\" says where the tables of schema \"%s\" are", get_rel_name(relid),
+					get_namespace_name(get_rel_namespace(relid))),
+			 errhint("It goes with shardfdw.undistribute_schema(), or with the schema.")));
+}
+
+void
+shard_ddl_home_check(Node *stmt)
+{
+	if (IsA(stmt, AlterObjectSchemaStmt))
+		check_set_schema(castNode(AlterObjectSchemaStmt, stmt));
+	else if (IsA(stmt, RenameStmt) && castNode(RenameStmt, stmt)->relation != NULL &&
+			 (castNode(RenameStmt, stmt)->renameType == OBJECT_TABLE || castNode(RenameStmt, stmt)->renameType == OBJECT_FOREIGN_TABLE))
+		check_keeps_home(castNode(RenameStmt, stmt)->relation);
+	else if (IsA(stmt, AlterTableStmt))
+	{
+		AlterTableType subtype = linitial_node(AlterTableCmd, castNode(AlterTableStmt, stmt)->cmds)->subtype;
+
+		if (subtype == AT_DetachPartition || subtype == AT_AttachPartition)
+			check_keeps_home(castNode(AlterTableStmt, stmt)->relation);
+	}
 }

@@ -12,7 +12,10 @@
 /* The table that stmt will make in a schema at home; NULL: none. */
 extern const char *shard_ddl_home_created(Node *stmt);
 
-/* Raises feature_not_supported for a table that would leave a schema at home, or enter one. */
-extern void shard_ddl_home_check_set_schema(AlterObjectSchemaStmt *stmt);
+/*
+ * Raises for statements that would have a table leave a schema at home, or enter one (feature_not_supported), or
+ * take its home away (dependent_objects_still_exist).
+ */
+extern void shard_ddl_home_check(Node *stmt);
 
 #endif

@@ -19,7 +19,6 @@
 #include "ddl/ddl_cascade.h"
 #include "ddl/ddl_find.h"
 #include "ddl/ddl_send.h"
-#include "ddl/statement/ddl_home.h"
 #include "ddl/statement/ddl_statement.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -44,7 +43,6 @@ shard_ddl_set_schema(ShardDdlCall *call)
 	ShardDdlBatch *batch;
 	const char *schema = quote_identifier(stmt->newschema);
 
-	shard_ddl_home_check_set_schema(stmt);
 	if (stmt->objectType != OBJECT_TABLE && stmt->objectType != OBJECT_FOREIGN_TABLE)
 		return false;
 	table = shard_ddl_table_owned(stmt->relation, AccessExclusiveLock);

@@ -26,6 +26,7 @@
 #include "ddl/ddl_rest.h"
 #include "ddl/schema_lock.h"
 #include "ddl/statement/ddl_drop.h"
+#include "ddl/statement/ddl_home.h"
 #include "ddl/statement/ddl_statement.h"
 #include "guc.h"
 #include "miscadmin.h"
@@ -42,6 +43,8 @@ take_over(ShardDdlCall *call)
 			return shard_ddl_create_table(call);
 		case T_CreateTableAsStmt:
 			return shard_ddl_create_table_as(call);
+		case T_ExplainStmt:
+			return shard_ddl_explain(call);
 		case T_AlterTableStmt:
 			return shard_ddl_alter_table(call);
 		case T_IndexStmt:
@@ -91,7 +94,11 @@ shard_ddl_prepare(Node *stmt)
 	AcceptInvalidationMessages();
 	shard_ddl_check_own_schema(stmt);
 	if (!RecoveryInProgress() && OidIsValid(shard_option_cluster_server()))
+	{
 		shard_schema_lock_statement(stmt);
+		if (shard_guc_enable_ddl_propagation)
+			shard_ddl_home_check(stmt);
+	}
 }
 
 void

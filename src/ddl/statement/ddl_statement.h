@@ -27,6 +27,7 @@ extern void shard_ddl_prepare(Node *stmt);
 extern bool shard_ddl_alter_table(ShardDdlCall *call);
 extern bool shard_ddl_create_table(ShardDdlCall *call);
 extern bool shard_ddl_create_table_as(ShardDdlCall *call);
+extern bool shard_ddl_explain(ShardDdlCall *call);
 extern bool shard_ddl_attach(ShardDdlCall *call);
 extern bool shard_ddl_create_index(ShardDdlCall *call);
 extern bool shard_ddl_create_index_concurrently(ShardDdlCall *call, ShardDdlTable *table);
