@@ -92,6 +92,8 @@ my @statements = (
 	[ 'a broken foreign key to a reference table', q{INSERT INTO customer (name, country) VALUES ('x', 9)}, error => 1 ],
 	[ 'upserts by a key that only the shard has', q{INSERT INTO customer (email, name) VALUES ('c1@x.org', 'new') ON CONFLICT (email) DO UPDATE SET name = excluded.name || customer.name RETURNING email, name;
 		INSERT INTO note VALUES ('{}', 'Good') ON CONFLICT (lower(mood)) WHERE mood <> 'none' DO NOTHING} ],
+	[ 'upserts of rows that are computed here', q{INSERT INTO customer (email, name) SELECT 'c' || i || '@x.org', current_setting('search_path') IS NOT NULL FROM generate_series(48, 52) i
+		ON CONFLICT (email) DO UPDATE SET name = excluded.name || '!' RETURNING email, name; INSERT INTO product (sku, price) SELECT i::text, random() * 0 FROM generate_series(1, 3) i ON CONFLICT DO NOTHING RETURNING *} ],
 	[ 'updates of keys', q{UPDATE product SET sku = 'q' || sku WHERE sku IN ('p1', 'p2') RETURNING sku; SELECT sku, count(*) FROM line WHERE sku LIKE 'q%' GROUP BY 1 ORDER BY 1;
 		UPDATE customer SET id = id + 1000 WHERE name = 'a' RETURNING id > 1000} , error => 1 ],
 	[ 'updates with joins', 'UPDATE orders o SET total = x.s FROM (SELECT orders, sum(amount) AS s FROM line GROUP BY 1) x WHERE x.orders = o.id AND o.id <= 10; SELECT id, total FROM orders WHERE id <= 12 ORDER BY 1' ],

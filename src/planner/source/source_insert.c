@@ -9,14 +9,15 @@
  *
  * The node finds the unique index, by the columns that the statement names; a
  * constraint is replaced by its columns, as it may have another name on the node.  The
- * columns must include the shard key: then rows that are in conflict are on one shard.
- * DO UPDATE must not change the key; it may only set it to the value of the row
+ * columns must include the shard key, unless there is but one shard: then rows that are
+ * in conflict are on one shard.  DO UPDATE must not change the key; it may only set it to the value of the row
  * proposed, which is the same.
  */
 #include "postgres.h"
 
 #include "access/htup_details.h"
 #include "catalog/pg_constraint.h"
+#include "catalog/shard_map.h"
 #include "compat.h"
 #include "nodes/makefuncs.h"
 #include "optimizer/optimizer.h"
@@ -116,6 +117,8 @@ shard_source_check_elements(ShardSourceInfo *info, List *elements)
 {
 	PartitionKey key = RelationGetPartitionKey(info->rel);
 
+	if (shard_map_get(RelationGetRelid(info->rel))->takes_all)
+		return;
 	for (int i = 0; i < key->partnatts; i++)
 	{
 		bool		found = false;
@@ -146,7 +149,7 @@ shard_source_check_key(ShardSourceInfo *info, TargetEntry *entry)
 {
 	Var		   *var = (Var *) entry->expr;
 
-	if (shard_source_is_key(info, entry->resno) &&
+	if (shard_source_is_key(info, entry->resno) && !shard_map_get(RelationGetRelid(info->rel))->takes_all &&
 		(!IsA(var, Var) || var->varlevelsup != 0 || var->varattno != entry->resno))
 		shard_source_refuse(info, psprintf(_("DO UPDATE changes column \"%s\" of the shard key."),
 										   get_attname(RelationGetRelid(info->rel), entry->resno, false)));
