@@ -132,6 +132,15 @@ shard_link_result(ShardConn *link, const char *label)
 	return last;
 }
 
+int
+shard_link_copy_data(ShardConn *link, char **message)
+{
+	int			len = PQgetCopyData(link->pg, message, 1);
+
+	/* libpq says of a lost connection, for ever, that there is nothing yet */
+	return len == 0 && PQstatus(link->pg) == CONNECTION_BAD ? -1 : len;
+}
+
 void
 shard_link_exec(ShardConn *link, const char *sql)
 {

@@ -38,6 +38,12 @@ extern PGresult *shard_link_result(ShardConn *link, const char *label);
 extern void shard_link_exec(ShardConn *link, const char *sql);
 extern char *shard_link_value(ShardConn *link, const char *sql);
 
+/*
+ * The next message of a COPY from the node, to be freed by PQfreemem(): its length, 0 when none is there yet, below 0 at
+ * the end, of which shard_link_result() says why: of a lost connection, too.
+ */
+extern int	shard_link_copy_data(ShardConn *link, char **message);
+
 /* Waits until one of the links, NULLs skipped, has something to be read, or takes what is to be sent, at most a second. */
 extern void shard_link_wait(ShardConn *const *links, int nlinks);
 

@@ -133,7 +133,7 @@ shard_relay_copy(ShardMove *move, const ShardMoveTable *table, ShardConn *from, 
 
 	begin_copy(from, psprintf("COPY %s TO STDOUT (FORMAT %s)", copy_name(table->remote_name, table), format), table->name, PGRES_COPY_OUT);
 	begin_copy(into, psprintf("COPY %s FROM STDIN (FORMAT %s)", copy_name(table->staging, table), format), table->name, PGRES_COPY_IN);
-	while ((len = PQgetCopyData(from->pg, &message, 1)) >= 0)
+	while ((len = shard_link_copy_data(from, &message)) >= 0)
 	{
 		if (len == 0)
 		{

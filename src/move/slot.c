@@ -98,7 +98,7 @@ shard_slot_next(ShardSlot *slot, const char **data, int *len)
 		if (slot->message)
 			PQfreemem(slot->message);
 		slot->message = NULL;
-		*len = PQgetCopyData(slot->link->pg, &slot->message, 1);
+		*len = shard_link_copy_data(slot->link, &slot->message);
 		if (*len == 0)
 			return false;
 		if (*len < 0)
