@@ -286,7 +286,7 @@ COMMENT ON FUNCTION shardfdw_internal.note_cores(name) IS
 CREATE FUNCTION shardfdw.add_node(name name, host text, port integer DEFAULT 5432,
 								  dbname name DEFAULT pg_catalog.current_database(), "user" name DEFAULT CURRENT_USER,
 								  password text DEFAULT NULL, options jsonb DEFAULT '{}')
-	RETURNS void LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+	RETURNS void LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 #variable_conflict use_variable
 DECLARE

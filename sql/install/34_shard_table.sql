@@ -297,7 +297,7 @@ COMMENT ON FUNCTION shardfdw_internal.check_conversion_mode(regclass, text, bool
 
 CREATE FUNCTION shardfdw.shard_table(relation regclass, key name DEFAULT NULL, shards integer DEFAULT NULL, nodes name[] DEFAULT NULL,
 									 colocate_with regclass DEFAULT NULL, mode text DEFAULT 'block', wait boolean DEFAULT true) RETURNS bigint
-	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off SET row_security = off SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
 DECLARE

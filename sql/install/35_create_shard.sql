@@ -119,7 +119,7 @@ COMMENT ON FUNCTION shardfdw_internal.follow_siblings(regclass, regclass, name) 
 	'Gives a new shard on a node what only shards have, as one of the other shards has it, the first one of a partitioned partition as those of other partitions: foreign keys, storage parameters, and, as far as the roles exist there, privileges and owner. Returns nothing; raises object_not_in_prerequisite_state when a foreign key would need a shard that is not on this node.';
 
 CREATE FUNCTION shardfdw.create_shard(parent regclass, name name, bounds text, node name) RETURNS regclass
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
 DECLARE

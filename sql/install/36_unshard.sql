@@ -120,7 +120,7 @@ COMMENT ON FUNCTION shardfdw_internal.unshard_block(regclass) IS
 	'Puts a plain table in the place of a sharded one, and drops the shards on their nodes. Returns nothing; raises what cannot be kept.';
 
 CREATE FUNCTION shardfdw.unshard_table(relation regclass, mode text DEFAULT 'block', wait boolean DEFAULT true) RETURNS bigint
-	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off SET row_security = off SET shardfdw.enable_ddl_propagation = off
 AS $$
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('unshard_table');

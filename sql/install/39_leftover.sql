@@ -193,7 +193,7 @@ COMMENT ON FUNCTION shardfdw_internal.run_job(text, regclass[], oid, integer, te
 	'Starts a job whose checks have been made, and waits for it if that is asked for. Returns its number; raises null_value_not_allowed, active_sql_transaction, and the error that has ended the job.';
 
 CREATE FUNCTION shardfdw.move_shard(shard regclass, node name, mode text DEFAULT 'online', verify boolean DEFAULT true, wait boolean DEFAULT true) RETURNS bigint
-	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 #variable_conflict use_variable
 BEGIN

@@ -139,7 +139,7 @@ COMMENT ON FUNCTION shardfdw_internal.check_replicable(regclass) IS
 	'Checks that a table can be a reference table. Returns nothing; raises wrong_object_type, feature_not_supported or insufficient_privilege, saying why not.';
 
 CREATE FUNCTION shardfdw.replicate_table(relation regclass) RETURNS void
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
 DECLARE
@@ -247,7 +247,7 @@ COMMENT ON FUNCTION shardfdw_internal.copy_all_references(name) IS
 	'Makes copies of all reference tables on a new node, as part of this transaction; a WARNING tells of those whose owner has to do it, since his functions would run with the caller''s rights. Returns nothing; raises duplicate_table when the node has a table of such a name.';
 
 CREATE FUNCTION shardfdw.unreplicate_table(relation regclass) RETURNS void
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = off
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
 DECLARE

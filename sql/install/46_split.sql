@@ -418,7 +418,7 @@ COMMENT ON FUNCTION shardfdw_internal.check_split_node(regclass, name, text) IS
 	'Checks what the node knows about a split that is asked for. Returns nothing; raises what check_job_nodes() does, and feature_not_supported.';
 
 CREATE FUNCTION shardfdw.split_shard(shard regclass, pieces integer DEFAULT NULL, mode text DEFAULT 'online', verify boolean DEFAULT true, wait boolean DEFAULT true, at text[] DEFAULT NULL) RETURNS bigint
-	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 #variable_conflict use_variable
 DECLARE
@@ -446,7 +446,7 @@ COMMENT ON FUNCTION shardfdw.split_shard(regclass, integer, text, boolean, boole
 REVOKE ALL ON FUNCTION shardfdw.split_shard(regclass, integer, text, boolean, boolean, text[]) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.merge_shards(shards regclass[], mode text DEFAULT 'online', verify boolean DEFAULT true, wait boolean DEFAULT true) RETURNS bigint
-	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 #variable_conflict use_variable
 BEGIN

@@ -75,7 +75,7 @@ COMMENT ON FUNCTION shardfdw_internal.movable_groups(name[]) IS
 
 CREATE FUNCTION shardfdw.rebalance_plan(strategy text DEFAULT 'bytes', threshold double precision DEFAULT 0.1, drain name DEFAULT NULL)
 	RETURNS TABLE (step integer, shard regclass, shards regclass[], size_bytes bigint, source name, target name, imbalance_before double precision, imbalance_after double precision)
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 #variable_conflict use_variable
 DECLARE

@@ -85,7 +85,7 @@ COMMENT ON FUNCTION shardfdw_internal.check_home_trusted(regclass, name) IS
 	'Checks that the caller may be told by a table shardfdw_home that his tables go to a node. Returns nothing; raises insufficient_privilege.';
 
 CREATE FUNCTION shardfdw_internal.bring_home(relation regclass) RETURNS void
-	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = on
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off SET shardfdw.enable_ddl_propagation = on
 AS $$
 #variable_conflict use_variable
 DECLARE
@@ -207,7 +207,7 @@ COMMENT ON FUNCTION shardfdw_internal.home_node(name) IS
 	'Chooses the node of a schema, unless it is given. Returns its name.';
 
 CREATE FUNCTION shardfdw.distribute_schema(schema regnamespace, node name DEFAULT NULL) RETURNS name
-	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_ddl_propagation = on
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off SET shardfdw.enable_ddl_propagation = on
 AS $$
 #variable_conflict use_variable
 DECLARE
@@ -301,7 +301,7 @@ COMMENT ON FUNCTION shardfdw_internal.home_constraint_commands(regnamespace) IS
 	'Writes the commands that make on the tables of a schema what only their shards have: foreign keys among them, keys without the shard key, exclusion constraints. Returns for each the command that drops it on the node, where it is in the way, and that which makes it here.';
 
 CREATE FUNCTION shardfdw.undistribute_schema(schema regnamespace) RETURNS void
-	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET row_security = off SET shardfdw.enable_ddl_propagation = off
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off SET row_security = off SET shardfdw.enable_ddl_propagation = off
 AS $$
 #variable_conflict use_variable
 DECLARE
@@ -343,7 +343,7 @@ COMMENT ON FUNCTION shardfdw.undistribute_schema(regnamespace) IS
 	'Makes plain tables again of those that distribute_schema() has moved to a node, rows, keys and foreign keys included. Part of the transaction, which keeps all others from the tables. Returns nothing; raises what cannot be kept.';
 
 CREATE FUNCTION shardfdw.move_schema(schema regnamespace, node name, mode text DEFAULT 'online', verify boolean DEFAULT true, wait boolean DEFAULT true) RETURNS bigint
-	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 BEGIN
 	PERFORM shardfdw_internal.check_home(schema, true);
