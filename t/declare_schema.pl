@@ -141,6 +141,11 @@ my @definitions = (
 	[ 'constraints renamed and dropped', q{ALTER TABLE payment RENAME CONSTRAINT payment_ref_key TO ref_key; ALTER TABLE payment DROP CONSTRAINT ref_key; INSERT INTO payment (orders, ref) VALUES (22, 'R1') RETURNING ref} ],
 	[ 'tables renamed and dropped', 'ALTER TABLE copy1 RENAME TO copy4; SELECT count(*) FROM copy4; DROP TABLE copy4; DROP TABLE copy2, copy3' ],
 	[ 'a table without a primary key', 'CREATE TABLE plain1 (a text, b int UNIQUE); ALTER TABLE plain1 ADD PRIMARY KEY (a); INSERT INTO plain1 VALUES (\'x\', 1); INSERT INTO plain1 VALUES (\'x\', 2)', error => 1 ],
+	[ 'keys as pg_dump writes them', 'CREATE TABLE dumped (id int NOT NULL, c int, e text); ALTER TABLE ONLY dumped ADD CONSTRAINT dumped_pkey PRIMARY KEY (id);
+		ALTER TABLE ONLY dumped ADD CONSTRAINT dumped_e UNIQUE (e); ALTER TABLE ONLY dumped ADD CONSTRAINT dumped_c FOREIGN KEY (c) REFERENCES customer(id) ON DELETE CASCADE; INSERT INTO dumped VALUES (1, 7, \'a\')' ],
+	[ 'they hold: primary key', 'INSERT INTO dumped VALUES (1, 7, \'b\')', error => 1 ],
+	[ 'they hold: unique key', 'INSERT INTO dumped VALUES (2, 7, \'a\')', error => 1 ],
+	[ 'they hold: foreign key', 'INSERT INTO dumped VALUES (2, 7777, \'b\')', error => 1 ],
 	[ 'a trigger', q{CREATE FUNCTION public.shout() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.name := upper(NEW.name); RETURN NEW; END';
 		CREATE TRIGGER shout BEFORE INSERT ON customer FOR EACH ROW EXECUTE FUNCTION public.shout();
 		INSERT INTO customer (name) VALUES ('quiet') RETURNING name; DROP TRIGGER shout ON customer; DROP FUNCTION public.shout()} ],
@@ -232,6 +237,16 @@ $c->safe_psql(q{CREATE SERVER private FOREIGN DATA WRAPPER shardfdw OPTIONS (hos
 	CREATE TABLE den.shardfdw_home (id int) PARTITION BY HASH (id); SET shardfdw.enable_ddl_propagation = off; CREATE FOREIGN TABLE den.home PARTITION OF den.shardfdw_home FOR VALUES WITH (MODULUS 1, REMAINDER 0) SERVER private});
 $c->psql_fails_like('CREATE TABLE den.mine (id int)', qr/42501.*are on server "private" of another role/s, 'nor does the owner of a schema lead others to a server of his own');
 $c->safe_psql('SET shardfdw.enable_ddl_propagation = off; DROP SCHEMA den CASCADE; DROP SERVER private CASCADE');
+
+# code of the owners of tables is not run as a superuser
+$c->safe_psql(q{CREATE SCHEMA code AUTHORIZATION tenant; SET ROLE tenant; CREATE FUNCTION code.f(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN $1; END';
+	CREATE TABLE code.t (id int PRIMARY KEY, v int); CREATE UNIQUE INDEX ON code.t (code.f(v)); INSERT INTO code.t VALUES (1, 1)});
+$c->psql_fails_like(q{SELECT shardfdw.distribute_schema('code', 'node1')}, qr/42501.*would run with the rights of/s, 'nor code of their tables');
+$c->safe_psql('DROP SCHEMA code CASCADE');
+$c->safe_psql(q{CREATE SCHEMA apart AUTHORIZATION tenant; SELECT shardfdw.distribute_schema('apart', 'node1'); SET shardfdw.enable_ddl_propagation = off; CREATE TABLE apart.other (id int) PARTITION BY HASH (id); RESET shardfdw.enable_ddl_propagation;
+	SELECT shardfdw.shard_table('apart.other', shards => 1, nodes => '{node3}')});
+$c->psql_fails_like(q{SELECT shardfdw.undistribute_schema('apart')}, qr/55000.*apart.other is not on node "node1"/s, 'no other node is asked what the tables are like');
+$c->safe_psql('DROP SCHEMA apart CASCADE');
 
 # nodes are emptied, schemas with them
 $c->safe_psql(q{CALL shardfdw.drain_node('node2', mode => 'block')});

@@ -107,6 +107,8 @@ BEGIN
 	-- where it is now that it is held
 	SELECT s.node INTO home.node FROM shardfdw_internal.shards_of(home.relation) s;
 	PERFORM shardfdw_internal.check_home_trusted(home.relation, home.node);
+	-- before its indexes are dropped, which shard_table() would look at
+	PERFORM shardfdw_internal.check_owner_code(relation, 'shard');
 	key := shardfdw_internal.home_key(relation);
 	FOR made IN SELECT * FROM shardfdw_internal.shard_constraint_commands(relation, key)
 	LOOP
@@ -308,6 +310,7 @@ DECLARE
 	relations text[];
 	relation text;
 	home record;
+	elsewhere record;
 	drop_commands text[];
 	add_commands text[];
 	command text;
@@ -322,6 +325,15 @@ BEGIN
 		EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
 	END LOOP;
 	SELECT * INTO home FROM shardfdw_internal.home_of(schema);
+	PERFORM shardfdw_internal.check_home_trusted(home.relation, home.node);
+	-- what a node says of constraints is done here
+	SELECT s.node, c.oid::regclass AS relation INTO elsewhere FROM pg_class c LEFT JOIN LATERAL shardfdw_internal.shards_of(c.oid) s ON true
+	WHERE c.relnamespace = schema AND c.relkind = 'p' AND (s.node IS DISTINCT FROM home.node OR NOT shardfdw_internal.is_sharded(c.oid)) LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
+			MESSAGE = format('table %s is not on node "%s", where the tables of its schema are', elsewhere.relation, home.node),
+			HINT = 'Move it to another schema, or drop it.';
+	END IF;
 	SELECT array_agg(c.drop_command) FILTER (WHERE c.drop_command IS NOT NULL), array_agg(c.add_command) INTO drop_commands, add_commands
 	FROM shardfdw_internal.home_constraint_commands(schema) c;
 	IF drop_commands IS NOT NULL THEN

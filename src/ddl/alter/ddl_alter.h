@@ -37,6 +37,7 @@ typedef struct ShardAlterState
 	List	   *drop_indexes;	/* of char *: dropped constraints that are plain indexes on copies of a reference table */
 	List	   *drop_defaults;	/* of char *: new columns that had a default only for existing rows */
 	const char *new_owner;		/* role's name, or NULL */
+	bool		only_at_home;	/* ONLY was said of a table at home: a dump may be restored, and the shard have the key */
 } ShardAlterState;
 
 /* ddl_alter_cmd.c: sorts one sub-command into the lists; raises for what is not supported. */
@@ -77,6 +78,7 @@ extern void shard_alter_new_constraints(ShardAlterState *state, ShardDdlBatch *b
  * ddl_alter_home.c: a key, or unique index, without the shard key, which only the shard of a table at home can
  * have.  False: it is another one, or the table is not at home.  A key is noted for the shard.
  */
+extern bool shard_alter_is_at_home(Oid relid);
 extern bool shard_alter_home_key(ShardAlterState *state, Constraint *constraint);
 extern bool shard_alter_home_index(Oid relid, const IndexStmt *stmt);
 

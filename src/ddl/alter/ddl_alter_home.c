@@ -34,8 +34,8 @@ lacks_shard_key(Oid relid, List *names)
 	return result;
 }
 
-static bool
-is_at_home(Oid relid)
+bool
+shard_alter_is_at_home(Oid relid)
 {
 	const ShardMap *map = get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE ? shard_map_get(relid) : NULL;
 
@@ -60,7 +60,7 @@ shard_alter_home_key(ShardAlterState *state, Constraint *constraint)
 	bool		is_primary = constraint->contype == CONSTR_PRIMARY;
 	StringInfoData text;
 
-	if (!is_at_home(state->table->relid) || !lacks_shard_key(state->table->relid, constraint->keys))
+	if (!shard_alter_is_at_home(state->table->relid) || !lacks_shard_key(state->table->relid, constraint->keys))
 		return false;
 	if (shard_constraint_without_overlaps(constraint))
 		shard_ddl_table_refuse(state->table, "a key WITHOUT OVERLAPS", NULL);
@@ -87,7 +87,7 @@ shard_alter_home_index(Oid relid, const IndexStmt *stmt)
 	List	   *names = NIL;
 	ListCell   *lc;
 
-	if (!stmt->unique || !is_at_home(relid))
+	if (!stmt->unique || !shard_alter_is_at_home(relid))
 		return false;
 	foreach(lc, stmt->indexParams)
 	{

@@ -396,9 +396,11 @@ static char **
 new_key_names(ShardAlterState *state, Form_pg_constraint constraint)
 {
 	char	  **names = quoted_names(state->table, NameStr(constraint->conname));
+	const bool *has = state->only_at_home ? shard_ddl_find_equal_index(state->table, constraint->conindid) : NULL;
 
 	for (int i = 0; i < state->table->nshards && !state->table->is_reference; i++)
-		if (shard_marker_level_had(state->table->shards[i].relid, constraint->conindid, state->indexes))
+		if (shard_marker_level_had(state->table->shards[i].relid, constraint->conindid, state->indexes) ||
+			(has != NULL && has[i]))
 			names[i] = NULL;
 	return names;
 }

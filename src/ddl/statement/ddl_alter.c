@@ -294,18 +294,22 @@ shard_ddl_alter_table(ShardDdlCall *call)
 {
 	AlterTableStmt *stmt = castNode(AlterTableStmt, call->pstmt->utilityStmt);
 	ShardAlterState state = {0};
+	bool		only = !stmt->relation->inh;
 
 	if (linitial_node(AlterTableCmd, stmt->cmds)->subtype == AT_AttachPartition)
 		return shard_ddl_attach(call);
 	if (shard_ddl_alter_table_is_cores(stmt))
 		return false;
 	state.table = shard_ddl_table_owned(stmt->relation, AlterTableGetLockLevel(stmt->cmds));
-	if (state.table == NULL || (!stmt->relation->inh && !state.table->is_reference))
+	/* who says ONLY of a table at home, as pg_dump of a plain one does, means all of it */
+	state.only_at_home = only && state.table != NULL && shard_alter_is_at_home(state.table->relid);
+	if (state.table == NULL || (only && !state.table->is_reference && !state.only_at_home))
 		return false;
 	PreventCommandIfReadOnly("ALTER TABLE");
 
 	state.call = call;
 	state.stmt = copyObject(stmt);
+	state.stmt->relation->inh |= state.only_at_home;
 	classify_all(&state);
 	if (!state.table->is_reference)
 	{
