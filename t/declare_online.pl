@@ -276,7 +276,8 @@ for my $round (1 .. $ENV{ROUNDS} // 2)
 	append_to_file($script, $sql);
 	my ($in, $out, $err) = ('', '', '');
 	local $ENV{PGOPTIONS} = '-c client_min_messages=error';
-	my $pgbench = IPC::Run::start([ 'pgbench', '-n', '-M', $mode, '-c', 4, '-f', $script, '-T', 3600, '-h', $c->coordinator->host, '-p', $c->coordinator->port, 'postgres' ], \$in, \$out, \$err);
+	# a steady stream of changes, not all that the processors can do: other tests run beside this one
+	my $pgbench = IPC::Run::start([ 'pgbench', '-n', '-M', $mode, '-c', 4, '-R', 500, '-f', $script, '-T', 3600, '-h', $c->coordinator->host, '-p', $c->coordinator->port, 'postgres' ], \$in, \$out, \$err);
 	my $changes = q{SELECT sum(n_tup_ins + n_tup_upd + n_tup_del) FROM pg_stat_user_tables WHERE relname = 'twin'};
 	$c->wait_for("SELECT ($changes) > 2100");
 	$c->set_faults('convert_begun=sleep:200, convert_copied=sleep:500, convert_followed=sleep:100') if $round == 1;
@@ -308,7 +309,7 @@ BEGIN; INSERT INTO kinds VALUES (:n); INSERT INTO things VALUES (:n, :n); COMMIT
 DELETE FROM kinds WHERE id IN (SELECT id FROM kinds ORDER BY id DESC LIMIT 1) AND id % 3 = 0;
 });
 	my ($in, $out, $err) = ('', '', '');
-	my $pgbench = IPC::Run::start([ 'pgbench', '-n', '-c', 2, '-f', $script, '-T', 3600, '-h', $c->coordinator->host, '-p', $c->coordinator->port, 'postgres' ], \$in, \$out, \$err);
+	my $pgbench = IPC::Run::start([ 'pgbench', '-n', '-c', 2, '-R', 200, '-f', $script, '-T', 3600, '-h', $c->coordinator->host, '-p', $c->coordinator->port, 'postgres' ], \$in, \$out, \$err);
 	$c->wait_for('SELECT count(*) > 20 FROM things');
 	for my $call (q{shard_table('things', shards => 4, mode => 'online')}, q{unshard_table('things', 'online')})
 	{
