@@ -162,11 +162,12 @@ suite_server() {
 	esac
 
 	port=$(free_port $((17000 + RANDOM % 10000)))
+	# no jit: plans with a part disabled look expensive enough to be compiled, which takes longer than they do
 	mkdir -p "$SUITE_TMP/server"
 	[ "$(id -u)" -ne 0 ] || chown "$(server_user)" "$SUITE_TMP/server"
 	if ! server_init "$PRIVATE_BIN" "$data" "$port" "$SUITE_TMP/server" \
 		'max_connections = 300' 'max_prepared_transactions = 100' 'shared_buffers = 128MB' \
-		'max_worker_processes = 32' 'fsync = off' 'autovacuum = off' "log_line_prefix = '%m [%p] %q%a '"; then
+		'max_worker_processes = 32' 'fsync = off' 'full_page_writes = off' 'autovacuum = off' 'jit = off' "log_line_prefix = '%m [%p] %q%a '"; then
 		failed "initdb"
 		return 0
 	fi
