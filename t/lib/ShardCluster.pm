@@ -25,7 +25,8 @@ use Test::More ();
 use Time::HiRes qw(usleep);
 use WireClient;
 
-# Small, fast, and without background work that would make a test's plans or timing vary.
+# Small, fast, and without background work that would make a test's plans or timing vary. Queries over foreign tables look
+# expensive enough to be compiled, which takes longer than they do; tests of compiled queries say so.
 my $common_conf = q{
 shared_buffers = 32MB
 max_connections = 100
@@ -34,6 +35,7 @@ max_worker_processes = 16
 autovacuum = off
 fsync = off
 full_page_writes = off
+jit = off
 restart_after_crash = on
 log_statement = none
 log_line_prefix = '%m [%p] %q%a '
