@@ -71,6 +71,7 @@ suite_run() {
 		suite_finish
 	fi
 	passed
+	suite_place_data
 	suite_copy_clusters
 	case ",$SUITE_ONLY," in
 	,, | *,layers,*) suite_layers "$pg_config" ;;
@@ -85,11 +86,30 @@ suite_run() {
 	suite_finish
 }
 
+# Servers write many small files that nobody needs afterwards: they are in memory where there is plenty of it (kB).
+suite_place_data() {
+	local room memory
+
+	SUITE_DATA=$SUITE_TMP
+	room=$(df -P -k /dev/shm 2>/dev/null | awk 'NR == 2 { print $4 }' || true)
+	memory=$(awk '$1 == "MemAvailable:" { print $2 }' /proc/meminfo || true)
+	if [ "${room:-0}" -lt $((16 << 20)) ] || [ "${memory:-0}" -lt $((16 << 20)) ] || [ ! -w /dev/shm ]; then
+		return 0
+	fi
+	SUITE_DATA=$(mktemp -d /dev/shm/shardfdw-check.XXXXXX)
+	chmod 755 "$SUITE_DATA"
+	if [ "$KEEP" = yes ]; then
+		on_exit "note 'kept: $SUITE_DATA'"
+	else
+		on_exit "remove_folder '$SUITE_DATA'"
+	fi
+}
+
 # The tests make hundreds of clusters: initdb runs for the first of each kind only.
 suite_copy_clusters() {
 	mv "$PRIVATE_BIN/initdb" "$PRIVATE_BIN/initdb.real"
 	cp "$SUITE_SRC/scripts/lib/initdb_copy" "$PRIVATE_BIN/initdb"
-	export INITDB_COPIES=$SUITE_TMP/clusters
+	export INITDB_COPIES=$SUITE_DATA/clusters
 	mkdir "$INITDB_COPIES"
 	[ "$(id -u)" -ne 0 ] || chown "$(server_user)" "$INITDB_COPIES"
 }
@@ -149,7 +169,7 @@ suite_units() {
 
 # pg_regress and the isolation tester share one server.
 suite_server() {
-	local tests specs data=$SUITE_TMP/server/data port name
+	local tests specs data=$SUITE_DATA/server/data port name
 
 	tests=$(suite_wants regress sql/setup.sql
 		suite_wants regress sql/*.sql | grep -v -e '^sql/setup.sql$' -e '^sql/shardfdw--' || true)
@@ -163,9 +183,9 @@ suite_server() {
 
 	port=$(free_port $((17000 + RANDOM % 10000)))
 	# no jit: plans with a part disabled look expensive enough to be compiled, which takes longer than they do
-	mkdir -p "$SUITE_TMP/server"
-	[ "$(id -u)" -ne 0 ] || chown "$(server_user)" "$SUITE_TMP/server"
-	if ! server_init "$PRIVATE_BIN" "$data" "$port" "$SUITE_TMP/server" \
+	mkdir -p "$SUITE_DATA/server"
+	[ "$(id -u)" -ne 0 ] || chown "$(server_user)" "$SUITE_DATA/server"
+	if ! server_init "$PRIVATE_BIN" "$data" "$port" "$SUITE_DATA/server" \
 		'max_connections = 300' 'max_prepared_transactions = 100' 'shared_buffers = 128MB' \
 		'max_worker_processes = 32' 'fsync = off' 'full_page_writes = off' 'autovacuum = off' 'jit = off' "log_line_prefix = '%m [%p] %q%a '"; then
 		failed "initdb"
@@ -209,7 +229,7 @@ suite_pg_regress() {
 	done <<<"$7"
 	as_server_user mkdir -p "$outdir"
 	run_limited 1500 env PGOPTIONS='' PATH="$PRIVATE_BIN:$PATH" "$program" --inputdir=. --outputdir="$outdir" \
-		--bindir="$PRIVATE_BIN" --host="$SUITE_TMP/server" --port="$port" --user=postgres --dbname="$dbname" \
+		--bindir="$PRIVATE_BIN" --host="$SUITE_DATA/server" --port="$port" --user=postgres --dbname="$dbname" \
 		"${names[@]}" >"$log" 2>&1 </dev/null || rc=$?
 
 	seen=0
@@ -241,8 +261,8 @@ suite_tap() {
 	files=$(suite_wants tap t/*.pl)
 	[ -n "$files" ] || return 0
 	say "TAP tests"
-	mkdir "$SUITE_TMP/tap"
-	on_exit "stop_servers_below '$SUITE_TMP/tap'"
+	mkdir "$SUITE_DATA/tap"
+	on_exit "stop_servers_below '$SUITE_DATA/tap'"
 	while IFS= read -r file; do
 		[ "${#SUITE_RUNNING[@]}" -lt "$SUITE_JOBS" ] || suite_tap_end
 		suite_tap_start "$file"
@@ -255,7 +275,7 @@ suite_tap() {
 # The sockets of the servers are in TMPDIR; the path of a socket must be short.
 suite_tap_start() {
 	local dir
-	dir=$SUITE_TMP/tap/$(basename "$1" .pl)
+	dir=$SUITE_DATA/tap/$(basename "$1" .pl)
 
 	mkdir -p "$dir/tmp_check" "$dir/tmp"
 	[ "$(id -u)" -ne 0 ] || chown -R "$(server_user)" "$dir"
@@ -285,7 +305,7 @@ suite_tap_end() {
 	file=${SUITE_RUNNING[pid]}
 	unset "SUITE_RUNNING[$pid]"
 	name=$(basename "$file" .pl)
-	dir=$SUITE_TMP/tap/$name
+	dir=$SUITE_DATA/tap/$name
 	n=$(grep -c '^ok ' "$dir.out" || true)
 	passed "$n"
 	printf '   %-28s %5s s\n' "$file" "$((SECONDS - SUITE_STARTED[pid]))"
