@@ -12,7 +12,7 @@ use Test::More;
 
 my $moves = $ENV{MOVES} // 8;
 my $c = ShardCluster->new(nodes => 3, preload => 1, coordinator_conf => CrashDriver::coordinator_conf(), node_conf => "wal_level = logical\nmax_wal_senders = 10\n");
-my $bank = CrashDriver->new(cluster => $c, clients => 4);
+my $bank = CrashDriver->new(cluster => $c, clients => 4, pause => 20_000);
 my $traces = q{SELECT (SELECT count(*) FROM pg_namespace WHERE nspname ~ '^shardfdw_[0-9a-f]{16}_'), (SELECT count(*) FROM pg_publication),
 	(SELECT count(*) FROM pg_replication_slots), (SELECT count(*) FROM pg_trigger WHERE tgname = 'shardfdw_moved'), (SELECT count(*) FROM pg_class WHERE relreplident = 'f')};
 

@@ -6,6 +6,8 @@
 #   $bank->stop;
 #   my %found = $bank->verdict;         # counts that have to be 0, and figures
 #
+# pause: microseconds between two transactions of a client; without it clients do all that the processors can.
+#
 # Each transaction of a client moves money between two accounts, many of them between a few that everybody wants, and writes
 # its number into three tables under keys that are on nodes of their own: entry_a, entry_b and, on the coordinator,
 # entry_here. Some notify. Single statements, each a commit on one node, come in between: they write their number
@@ -43,7 +45,7 @@ sub coordinator_conf { return "shardfdw.recovery_interval = $INTERVAL_S\ncheckpo
 sub new
 {
 	my ($class, %opt) = @_;
-	my $self = bless { clients => 6, seed => 1, %opt, kinds => {} }, $class;
+	my $self = bless { clients => 6, seed => 1, pause => 0, %opt, kinds => {} }, $class;
 	my $c = $self->{cluster};
 
 	srand $self->{seed};
@@ -112,6 +114,7 @@ sub _client
 		while (!-e "$self->{dir}/stop")
 		{
 			print $psql _transaction(++$tid) or last;
+			usleep($self->{pause}) if $self->{pause};
 		}
 		close $psql;
 		usleep(50_000);
@@ -137,7 +140,7 @@ sub _auditor
 		while (!-e "$self->{dir}/stop")
 		{
 			print $psql "SELECT sum(balance) FROM accounts;\n" or last;
-			usleep(5_000);
+			usleep(5_000 + $self->{pause});
 		}
 		close $psql;
 		usleep(50_000);
