@@ -223,6 +223,8 @@ is($c->node_safe_psql(3, q{SELECT count(*) FROM pg_class c JOIN pg_namespace n O
 	$c->safe_psql('EXPLAIN (ANALYZE, COSTS off) CREATE TABLE beside.t4 AS SELECT 1 AS id');
 	$c->safe_psql('EXPLAIN CREATE TABLE beside.t5 AS SELECT 1 AS id');
 	is($c->safe_psql(q{SELECT node FROM shardfdw.shards WHERE table_name = 'beside.t4'::regclass}), 'node3', 'EXPLAIN ANALYZE, too');
+	$c->psql_fails_like("$_", qr/0A000.*all tables of schema "beside" are on one node/s, $_)
+	  for 'ALTER TABLE beside.t3 DETACH PARTITION beside.t3_00', q{SELECT shardfdw.create_shard('beside.t3', 't3_01', 'WITH (MODULUS 2, REMAINDER 1)', 'node1')};
 	$c->psql_fails_like("$_", qr/2BP01.*says where the tables of schema "beside" are/s, $_)
 	  for 'DROP TABLE beside.shardfdw_home', 'DROP FOREIGN TABLE beside.shardfdw_home_00', 'ALTER TABLE beside.shardfdw_home RENAME TO x', 'ALTER TABLE beside.shardfdw_home DETACH PARTITION beside.shardfdw_home_00';
 	$c->safe_psql('DROP SCHEMA beside CASCADE');
@@ -247,6 +249,17 @@ $c->safe_psql(q{CREATE SCHEMA apart AUTHORIZATION tenant; SELECT shardfdw.distri
 	SELECT shardfdw.shard_table('apart.other', shards => 1, nodes => '{node3}')});
 $c->psql_fails_like(q{SELECT shardfdw.undistribute_schema('apart')}, qr/55000.*apart.other is not on node "node1"/s, 'no other node is asked what the tables are like');
 $c->safe_psql('DROP SCHEMA apart CASCADE');
+
+# what a node says of a constraint is not run as a command
+$c->safe_psql(q{CREATE SCHEMA lies; CREATE TABLE lies.t (id int PRIMARY KEY, v int UNIQUE); SELECT shardfdw.distribute_schema('lies', 'node1');
+	CREATE TABLE lied (id int PRIMARY KEY, c int REFERENCES country); SELECT shardfdw.shard_table('lied', 'id', 1, '{node1}'); CREATE TABLE kept (id int)});
+my $lie = q{SET allow_system_table_mods = on; ALTER FUNCTION pg_catalog.pg_get_constraintdef(oid) RENAME TO pg_get_constraintdef_real;
+	CREATE FUNCTION pg_catalog.pg_get_constraintdef(oid) RETURNS text LANGUAGE sql STABLE AS $$ SELECT 'CHECK (true); DROP TABLE kept; --'::text $$};
+$c->node_safe_psql(1, $lie);
+$c->psql_fails_like($_, qr/08P01.*is no definition of a constraint/s, "$_ of a node that lies")
+  for q{SELECT shardfdw.undistribute_schema('lies')}, q{SELECT shardfdw.unshard_table('lied')}, q{SELECT shardfdw.unshard_table('lied', mode => 'online')};
+$c->node_safe_psql(1, q{SET allow_system_table_mods = on; DROP FUNCTION pg_catalog.pg_get_constraintdef(oid); ALTER FUNCTION pg_catalog.pg_get_constraintdef_real(oid) RENAME TO pg_get_constraintdef});
+is($c->safe_psql(q{SELECT count(*) FROM kept; DROP SCHEMA lies CASCADE; DROP TABLE lied, kept}), '0', 'nothing of it was run');
 
 # nodes are emptied, schemas with them
 $c->safe_psql(q{CALL shardfdw.drain_node('node2', mode => 'block')});

@@ -115,6 +115,7 @@ my %calls = (
 	'unshard_table' => q{shardfdw.unshard_table('t')},
 	'unshard_block' => q{shardfdw_internal.unshard_block('t')},
 	'bring_home' => q{shardfdw_internal.bring_home('loose')},
+	'checked_definition' => q{shardfdw_internal.checked_definition('CREATE INDEX ON t (v)')},
 	'home_key' => q{shardfdw_internal.home_key('loose')},
 	'home_node' => q{shardfdw_internal.home_node(NULL)},
 	'shard_constraint_commands' => q{shardfdw_internal.shard_constraint_commands('t', 'id')},
@@ -256,7 +257,7 @@ my %outcomes = (
 		shard_key_commands shard_names take_sequences undo_conversions user_aggregates
 		check_conversion_mode check_unsharding_noted conversion_owners key_column_definitions note_function_commands note_trigger_commands noted_shards own_conversions
 		run_on_noted_shards sequence_commands successor_index_commands unnote_conversion unnote_conversions validation_conversion referenced_conversion run_on_conversion
-		check_not_at_home distributed_schemas_read home_key home_of is_at_home shard_constraint_commands},
+		check_not_at_home distributed_schemas_read home_key home_of is_at_home shard_constraint_commands checked_definition},
 	# where no node is usable for the caller
 	'ok ok 55000 55000 55000 55000 ok 55000 55000 55000' => q{rebalance_plan accepting_nodes home_node},
 	# for who may read or write the table

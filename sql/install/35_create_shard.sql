@@ -99,11 +99,12 @@ BEGIN
 					HINT = 'Create that shard first, on the same node.';
 			END IF;
 		END IF;
-		commands := commands || format('ALTER TABLE %s ADD CONSTRAINT %s %s', names, k.name,
-			replace(k.definition, format(' REFERENCES %s(', k."table"), format(' REFERENCES %s(', target)));
+		commands := commands || shardfdw_internal.checked_definition(format('ALTER TABLE %s ADD CONSTRAINT %s %s', names, k.name,
+			replace(k.definition, format(' REFERENCES %s(', k."table"), format(' REFERENCES %s(', target))));
 	END LOOP;
 	commands := commands || ('ALTER TABLE ' || names || ' SET (' || shardfdw_internal.storage_options(had.options) || ')');
 	FOR k IN SELECT r->>0 AS privilege, r->>1 AS grantee, (r->>2)::boolean AS grantable FROM jsonb_array_elements(coalesce(had.rights, '[]')) r
+		WHERE r->>0 ~ '^[A-Z]+$'
 	LOOP
 		target := format('GRANT %s ON TABLE %s TO %s%s', k.privilege, names, coalesce(quote_ident(k.grantee), 'PUBLIC'), CASE WHEN k.grantable THEN ' WITH GRANT OPTION' END);
 		commands := commands || CASE WHEN k.grantee IS NULL THEN target ELSE format('DO %L', format(only_if, k.grantee, target)) END;
@@ -127,6 +128,7 @@ DECLARE
 	k record;
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('create_shard');
+	PERFORM shardfdw_internal.check_not_at_home(parent, 'add a shard to');
 	SELECT t.relkind, t.relname, t.relowner, t.relpersistence, n.nspname INTO c
 	FROM pg_class t JOIN pg_namespace n ON n.oid = t.relnamespace WHERE t.oid = parent;
 	IF c.relkind IS DISTINCT FROM 'p' THEN

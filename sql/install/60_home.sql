@@ -109,6 +109,7 @@ BEGIN
 	PERFORM shardfdw_internal.check_home_trusted(home.relation, home.node);
 	-- before its indexes are dropped, which shard_table() would look at
 	PERFORM shardfdw_internal.check_owner_code(relation, 'shard');
+	PERFORM shardfdw_internal.make_objects_on_nodes(relation, ARRAY[home.node]);
 	key := shardfdw_internal.home_key(relation);
 	FOR made IN SELECT * FROM shardfdw_internal.shard_constraint_commands(relation, key)
 	LOOP
@@ -143,7 +144,7 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'schema must not be null';
 	END IF;
 	IF schema_name IS NULL THEN
-		RAISE EXCEPTION USING ERRCODE = 'undefined_schema', MESSAGE = format('schema with OID %s does not exist', schema::oid);
+		RAISE EXCEPTION USING ERRCODE = 'invalid_schema_name', MESSAGE = format('schema with OID %s does not exist', schema::oid);
 	END IF;
 	IF schema_name ~ '^pg_' OR schema_name IN ('information_schema', 'shardfdw', 'shardfdw_internal') THEN
 		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('schema "%s" is a system schema', schema_name);
@@ -162,7 +163,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_home(regnamespace, boolean) IS
-	'Checks that the caller owns a schema, and that its tables are on one node, or that they are not. Returns nothing; raises null_value_not_allowed, undefined_schema, insufficient_privilege or object_not_in_prerequisite_state.';
+	'Checks that the caller owns a schema, and that its tables are on one node, or that they are not. Returns nothing; raises null_value_not_allowed, invalid_schema_name, insufficient_privilege or object_not_in_prerequisite_state.';
 
 CREATE FUNCTION shardfdw_internal.check_schema_tables(schema regnamespace) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -287,9 +288,9 @@ CREATE FUNCTION shardfdw_internal.home_constraint_commands(schema regnamespace) 
 AS $$
 	SELECT CASE WHEN c.kind = 'f' THEN format('ALTER TABLE %s DROP CONSTRAINT %I', s.remote_name, c.name) END,
 		CASE c.kind WHEN 'i' THEN concat(CASE WHEN x.name IS NOT NULL THEN format('DROP INDEX %I.%I; ', n.nspname, x.name) END,
-				format('CREATE UNIQUE INDEX %I ON %s USING ', coalesce(x.name, c.name), c.relation),
-				substr(c.definition, 1 + length(format('CREATE UNIQUE INDEX %I ON %s USING ', c.name, s.remote_name))))
-			ELSE format('ALTER TABLE %s ADD CONSTRAINT %I %s', c.relation, c.name, c.definition) END
+				shardfdw_internal.checked_definition(concat(format('CREATE UNIQUE INDEX %I ON %s USING ', coalesce(x.name, c.name), c.relation),
+					substr(c.definition, 1 + length(format('CREATE UNIQUE INDEX %I ON %s USING ', c.name, s.remote_name))))))
+			ELSE shardfdw_internal.checked_definition(format('ALTER TABLE %s ADD CONSTRAINT %I %s', c.relation, c.name, c.definition)) END
 	FROM shardfdw_internal.home_constraints(schema) c
 	JOIN pg_class t ON t.oid = c.relation::regclass JOIN pg_namespace n ON n.oid = t.relnamespace
 	CROSS JOIN LATERAL shardfdw_internal.shards_of(t.oid) s JOIN pg_class o ON o.oid = s.shard

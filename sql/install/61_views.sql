@@ -4,7 +4,7 @@ CREATE VIEW shardfdw.tables AS
 WITH sharded AS MATERIALIZED (
 	SELECT p.partrelid AS relid, p.partstrat AS strategy, s.shards, s.nodes,
 		-- equal for tables of which the same key values are on the same nodes; null for what is not evenly sharded by hash
-		CASE WHEN h.oid IS NOT NULL THEN h.oid::text
+		CASE WHEN h.oid IS NOT NULL THEN h.oid::text || s.nodes::text
 			WHEN p.partstrat = 'h' THEN shardfdw_internal.key_signature(p.partrelid) || shardfdw_internal.hash_placement(p.partrelid)::text END AS placement
 	FROM pg_catalog.pg_partitioned_table p
 	JOIN pg_catalog.pg_class c ON c.oid = p.partrelid

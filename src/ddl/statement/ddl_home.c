@@ -14,6 +14,7 @@
 #include "catalog/namespace.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "catalog/shard_map.h"
 #include "compat.h"
@@ -230,20 +231,35 @@ check_set_schema(AlterObjectSchemaStmt *stmt)
 				 errhint("Make a new table there, and copy the rows.")));
 }
 
-/* Raises for what would leave a schema's tables without the one that says where they are. */
+/* Raises for what would leave a schema's tables without the one that says where they are; all: of other tables, too. */
 static void
-check_keeps_home(RangeVar *relation)
+check_keeps_home(RangeVar *relation, bool all)
 {
 	Oid			relid = RangeVarGetRelid(relation, NoLock, true);
 	Oid			home = OidIsValid(relid) ? shard_home_table(get_rel_namespace(relid)) : InvalidOid;
 
-	if (!OidIsValid(home) || (relid != home && !(get_rel_relispartition(relid) && get_partition_parent(relid, true) == home)))
+	if (!OidIsValid(home) || (all && get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE))
 		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
-			 errmsg("table \"%s\" says where the tables of schema \"%s\" are", get_rel_name(relid),
-					get_namespace_name(get_rel_namespace(relid))),
-			 errhint("It goes with shardfdw.undistribute_schema(), or with the schema.")));
+	if (relid == home || (get_rel_relispartition(relid) && get_partition_parent(relid, true) == home))
+		ereport(ERROR,
+				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+				 errmsg("table \"%s\" says where the tables of schema \"%s\" are", get_rel_name(relid),
+						get_namespace_name(get_rel_namespace(relid))),
+				 errhint("It goes with shardfdw.undistribute_schema(), or with the schema.")));
+	if (all)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot change the partitions of table \"%s\" because all tables of schema \"%s\" are on one node",
+						get_rel_name(relid), get_namespace_name(get_rel_namespace(relid)))));
+}
+
+/* A dump that is being restored attaches the shard of a table that has none yet. */
+static bool
+has_partition(RangeVar *relation)
+{
+	Oid			relid = RangeVarGetRelid(relation, NoLock, true);
+
+	return OidIsValid(relid) && find_inheritance_children(relid, NoLock) != NIL;
 }
 
 void
@@ -253,12 +269,12 @@ shard_ddl_home_check(Node *stmt)
 		check_set_schema(castNode(AlterObjectSchemaStmt, stmt));
 	else if (IsA(stmt, RenameStmt) && castNode(RenameStmt, stmt)->relation != NULL &&
 			 (castNode(RenameStmt, stmt)->renameType == OBJECT_TABLE || castNode(RenameStmt, stmt)->renameType == OBJECT_FOREIGN_TABLE))
-		check_keeps_home(castNode(RenameStmt, stmt)->relation);
+		check_keeps_home(castNode(RenameStmt, stmt)->relation, false);
 	else if (IsA(stmt, AlterTableStmt))
 	{
 		AlterTableType subtype = linitial_node(AlterTableCmd, castNode(AlterTableStmt, stmt)->cmds)->subtype;
 
-		if (subtype == AT_DetachPartition || subtype == AT_AttachPartition)
-			check_keeps_home(castNode(AlterTableStmt, stmt)->relation);
+		if (subtype == AT_DetachPartition || (subtype == AT_AttachPartition && has_partition(castNode(AlterTableStmt, stmt)->relation)))
+			check_keeps_home(castNode(AlterTableStmt, stmt)->relation, true);
 	}
 }
