@@ -149,6 +149,7 @@ my @definitions = (
 	[ 'a trigger', q{CREATE FUNCTION public.shout() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.name := upper(NEW.name); RETURN NEW; END';
 		CREATE TRIGGER shout BEFORE INSERT ON customer FOR EACH ROW EXECUTE FUNCTION public.shout();
 		INSERT INTO customer (name) VALUES ('quiet') RETURNING name; DROP TRIGGER shout ON customer; DROP FUNCTION public.shout()} ],
+	[ 'a table of a range', 'CREATE TABLE ranges (r int4range); INSERT INTO ranges VALUES (\'[1,5)\'), (NULL); SELECT count(*) FROM ranges' ],
 	[ 'a view', 'CREATE VIEW rich AS SELECT customer, sum(total) AS s FROM orders GROUP BY 1; SELECT * FROM rich ORDER BY 1 LIMIT 3; DROP VIEW rich' ]);
 same(@$_) for @definitions;
 is($c->safe_psql(q{SELECT count(*) FROM shardfdw.check_cluster() WHERE status = 'error'}), '0', 'check_cluster() has nothing to say after the definitions');
@@ -247,6 +248,7 @@ $c->psql_fails_like(q{SELECT shardfdw.distribute_schema('code', 'node1')}, qr/42
 $c->safe_psql('DROP SCHEMA code CASCADE');
 $c->safe_psql(q{CREATE SCHEMA apart AUTHORIZATION tenant; SELECT shardfdw.distribute_schema('apart', 'node1'); SET shardfdw.enable_ddl_propagation = off; CREATE TABLE apart.other (id int) PARTITION BY HASH (id); RESET shardfdw.enable_ddl_propagation;
 	SELECT shardfdw.shard_table('apart.other', shards => 1, nodes => '{node3}')});
+is($c->safe_psql(q{SELECT node, detail FROM shardfdw.check_cluster() WHERE "check" = 'schemas'}), 'node1|table apart.other is not there with the other tables of its schema', 'check_cluster() names a table that is elsewhere');
 $c->psql_fails_like(q{SELECT shardfdw.undistribute_schema('apart')}, qr/55000.*apart.other is not on node "node1"/s, 'no other node is asked what the tables are like');
 $c->safe_psql('DROP SCHEMA apart CASCADE');
 

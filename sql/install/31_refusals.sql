@@ -110,7 +110,9 @@ DECLARE
 BEGIN
 	SELECT k.conname, k.conrelid::regclass AS from_table, k.confrelid::regclass AS to_table INTO r
 	FROM pg_constraint k
-	WHERE k.contype = 'f' AND (k.conrelid = relation OR k.confrelid = relation)
+	-- those that refer to it by what depends on it: pg_constraint has no index for them
+	WHERE k.contype = 'f' AND k.oid IN (SELECT o.oid FROM pg_constraint o WHERE o.conrelid = relation
+			UNION ALL SELECT d.objid FROM pg_depend d WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = relation AND d.classid = 'pg_constraint'::regclass)
 		-- shards can refer to the copies of a reference table
 		AND NOT (k.conrelid = relation AND shardfdw_internal.is_reference(k.confrelid)
 			AND (SELECT c.relkind FROM pg_class c WHERE c.oid = relation) = 'r')
@@ -165,8 +167,9 @@ BEGIN
 			ELSE pg_describe_object(d.classid, d.objid, d.objsubid) END AS what, d.deptype INTO r
 	FROM pg_depend d
 	WHERE ((d.refclassid = 'pg_class'::regclass AND d.refobjid = relation)
-			OR (d.refclassid = 'pg_type'::regclass AND d.refobjid IN
-				(SELECT t.oid FROM pg_type t, pg_class c WHERE c.oid = relation AND (t.oid = c.reltype OR (t.typelem = c.reltype AND t.typcategory = 'A')))))
+			-- an array, for the index of pg_depend, which is large
+			OR (d.refclassid = 'pg_type'::regclass AND d.refobjid = ANY (ARRAY(
+				SELECT unnest(ARRAY[t.oid, t.typarray]) FROM pg_class c JOIN pg_type t ON t.oid = c.reltype WHERE c.oid = relation))))
 		AND d.deptype IN ('n', 'a', 'i')
 		AND NOT (d.classid = 'pg_type'::regclass AND d.deptype = 'i')
 		AND NOT (d.classid = 'pg_constraint'::regclass AND EXISTS

@@ -178,6 +178,19 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.inspect_tables(name[], boolean) IS
 	'Compares the tables of nodes with those here: shards, the types and functions that they need, copies of reference tables. Returns one row for each that is not as expected, with status warning or error, and one with the number of those that are.';
 
+CREATE FUNCTION shardfdw_internal.inspect_schemas() RETURNS TABLE (node name, status text, detail text)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT home.node, 'error', format('table %s is not there with the other tables of its schema', c.oid::regclass)
+	FROM pg_class h CROSS JOIN LATERAL shardfdw_internal.shards_of(h.oid) home
+	JOIN pg_class c ON c.relnamespace = h.relnamespace AND (c.relkind = 'p' AND NOT c.relispartition OR c.relkind = 'r')
+	WHERE h.relname = 'shardfdw_home' AND h.relkind = 'p'
+		AND NOT EXISTS (SELECT FROM shardfdw_internal.shards_of(c.oid) s WHERE s.node = home.node)
+	ORDER BY c.oid::regclass::text COLLATE "C"
+$$;
+COMMENT ON FUNCTION shardfdw_internal.inspect_schemas() IS
+	'Looks for tables of distributed schemas that are not on the node where the others are. Returns the node and an error for each.';
+
 CREATE FUNCTION shardfdw.check_cluster(compare_rows boolean DEFAULT false)
 	RETURNS TABLE (node name, "check" text, status text, detail text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -194,6 +207,7 @@ BEGIN
 	IF nodes = '{}' THEN
 		RETURN;
 	END IF;
+	RETURN QUERY SELECT s.node, 'schemas', s.status, s.detail FROM shardfdw_internal.inspect_schemas() s;
 	FOR i IN SELECT * FROM shardfdw_internal.inspect_nodes(nodes)
 	LOOP
 		IF i."check" = 'connect' AND i.status = 'ok' THEN

@@ -23,10 +23,10 @@ BEGIN
 		SELECT b.attnum, b.attname, t.oid, t.typtype, t.typbasetype FROM base b JOIN pg_type t ON t.oid = b.typbasetype WHERE b.typtype = 'd')
 	SELECT b.attname INTO key FROM base b
 	LEFT JOIN pg_index i ON i.indrelid = relation AND i.indisunique AND b.attnum = ANY ((i.indkey::smallint[])[0:i.indnkeyatts - 1])
-	WHERE b.typtype = 'b' AND NOT EXISTS (SELECT FROM shardfdw_internal.key_types(relation, ARRAY[b.attnum]) y JOIN pg_type t ON t.oid = y.type
+	WHERE b.typtype IN ('b', 'r') AND NOT EXISTS (SELECT FROM shardfdw_internal.key_types(relation, ARRAY[b.attnum]) y JOIN pg_type t ON t.oid = y.type
 			WHERE t.typtype = 'e' OR t.typnamespace = 'pg_catalog'::regnamespace AND t.typname LIKE 'reg%')
 		AND EXISTS (SELECT FROM pg_opclass o JOIN pg_am m ON m.oid = o.opcmethod AND m.amname = 'hash'
-			WHERE o.opcdefault AND (o.opcintype = b.oid OR EXISTS (SELECT FROM pg_cast c
+			WHERE o.opcdefault AND (o.opcintype = CASE b.typtype WHEN 'r' THEN 'anyrange'::regtype ELSE b.oid END OR EXISTS (SELECT FROM pg_cast c
 				WHERE c.castsource = b.oid AND c.casttarget = o.opcintype AND c.castmethod = 'b' AND c.castcontext = 'i')))
 	ORDER BY i.indisprimary DESC NULLS LAST, i.indrelid IS NULL, b.attnum LIMIT 1;
 	IF key IS NULL THEN

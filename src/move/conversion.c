@@ -327,6 +327,24 @@ lock_for_session(ShardConversion *conversion)
 	}
 }
 
+/*
+ * The same for the current transaction alone.  It unlocks the tables when it commits, before the files of the old
+ * table are removed, which takes as long as that is large.
+ */
+static void
+lock_for_transaction(ShardConversion *conversion)
+{
+	ListCell   *lc;
+
+	foreach(lc, conversion->locks)
+	{
+		LockRelId	lock = {.relId = lfirst_oid(lc), .dbId = MyDatabaseId};
+
+		LockRelationOid(lfirst_oid(lc), AccessExclusiveLock);
+		UnlockRelationIdForSession(&lock, AccessExclusiveLock);
+	}
+}
+
 /* Outside of transactions: the process holds no other locks on tables then.  Turns of jobs are advisory locks. */
 static void
 unlock(void)
@@ -345,6 +363,7 @@ try_switch(ShardConversion *conversion)
 
 	if (!shard_move_try_step(conversion->userid, NULL, call_with_timeout, &attempt))
 		return false;
+	lock_for_transaction(conversion);
 	shard_move_commit();
 	return true;
 }
@@ -420,7 +439,8 @@ lock_and_switch(ShardConversion *conversion)
 	conversion->switched = true;
 	unlock();
 	SHARD_FAULT_POINT("convert_switched");
-	shard_job_set_pause(conversion->id, GetCurrentTimestamp() - locked_at);
+	/* the commit has unlocked them, before it removed files */
+	shard_job_set_pause(conversion->id, GetCurrentTransactionStopTimestamp() - locked_at);
 	shard_job_set_progress(conversion->id, &conversion->progress);
 }
 
