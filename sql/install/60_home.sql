@@ -103,9 +103,6 @@ BEGIN
 			HINT = 'Make it in another schema.';
 	END IF;
 	SELECT h.* INTO home FROM pg_class c CROSS JOIN LATERAL shardfdw_internal.home_of(c.relnamespace) h WHERE c.oid = relation;
-	PERFORM shardfdw_internal.hold_shards(home.relation);
-	-- where it is now that it is held
-	SELECT s.node INTO home.node FROM shardfdw_internal.shards_of(home.relation) s;
 	PERFORM shardfdw_internal.check_home_trusted(home.relation, home.node);
 	-- before its indexes are dropped, which shard_table() would look at
 	PERFORM shardfdw_internal.check_owner_code(relation, 'shard');
@@ -244,8 +241,6 @@ BEGIN
 	EXECUTE format('CREATE TABLE %s.shardfdw_home (id integer)', schema);
 	EXECUTE format('COMMENT ON TABLE %s.shardfdw_home IS %L', schema, 'Its shard is where all tables of this schema are. It has no rows.');
 	PERFORM shardfdw.shard_table(format('%s.shardfdw_home', schema)::regclass, 'id', 1, ARRAY[node]);
-	-- who makes tables here keeps it where it is meanwhile
-	EXECUTE format('GRANT SELECT ON %s.shardfdw_home TO PUBLIC', schema);
 	EXECUTE format('ALTER TABLE %s.shardfdw_home OWNER TO %I', schema, (SELECT pg_get_userbyid(n.nspowner) FROM pg_namespace n WHERE n.oid = schema));
 	FOREACH relation IN ARRAY relations
 	LOOP

@@ -138,19 +138,27 @@ create_rest(void *arg)
 		add_foreign_keys(new);
 }
 
-/* The schema with a home in which relation will be made, or InvalidOid. */
+/*
+ * The schema with a home in which relation will be made, or InvalidOid.  The home stays where it is until
+ * the transaction ends.
+ */
 static Oid
 home_of_new(RangeVar *relation)
 {
 	Oid			namespace = relation->relpersistence == RELPERSISTENCE_TEMP ? InvalidOid :
 		RangeVarGetCreationNamespace(relation);
 	Oid			home = OidIsValid(namespace) ? shard_home_table(namespace) : InvalidOid;
+	const ShardMap *map;
 
 	if (!OidIsValid(home))
 		return InvalidOid;
 	LockRelationOid(home, AccessShareLock);
 	/* a dump that is being restored makes tables before their shards */
-	return shard_home_table(namespace) == home && shard_map_get(home) != NULL ? namespace : InvalidOid;
+	map = shard_home_table(namespace) == home ? shard_map_get(home) : NULL;
+	if (map == NULL)
+		return InvalidOid;
+	(void) shard_map_lock(map, 0, RowShareLock);
+	return namespace;
 }
 
 static bool
