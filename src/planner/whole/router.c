@@ -321,6 +321,20 @@ route_level(RouteContext *cxt, ShardRouteLevel *level)
 						  QTW_IGNORE_RT_SUBQUERIES | QTW_IGNORE_CTE_SUBQUERIES | QTW_IGNORE_JOINALIASES);
 }
 
+/*
+ * Does the statement read all rows of one table?  Many rows come faster by the COPY of a scan than as
+ * the rows of a statement.
+ */
+static bool
+reads_whole_table(const Query *query)
+{
+	return query->commandType == CMD_SELECT && query->rowMarks == NIL && query->cteList == NIL && query->setOperations == NULL &&
+		!query->hasAggs && !query->hasWindowFuncs && !query->hasSubLinks && query->groupClause == NIL && query->groupingSets == NIL &&
+		query->limitCount == NULL && query->jointree->quals == NULL && list_length(query->jointree->fromlist) == 1 &&
+		IsA(linitial(query->jointree->fromlist), RangeTblRef) &&
+		rt_fetch(linitial_node(RangeTblRef, query->jointree->fromlist)->rtindex, query->rtable)->rtekind == RTE_RELATION;
+}
+
 PlannedStmt *
 shard_router_plan(Query *query, int cursor_options, ParamListInfo params, ShardRouteOrigin *origin)
 {
@@ -335,6 +349,8 @@ shard_router_plan(Query *query, int cursor_options, ParamListInfo params, ShardR
 	route_level(&cxt, shard_route_scope_collect(NULL, query, NULL));
 	if (cxt.reason == NULL && !OidIsValid(cxt.relid))
 		refuse(&cxt, "no sharded table");
+	if (cxt.reason == NULL && cxt.keys == NIL && reads_whole_table(query))
+		refuse(&cxt, "all rows of a table");
 	if (cxt.reason == NULL && !shard_statement_user(query, &user))
 		refuse(&cxt, "tables belong to several users");
 	if (cxt.reason == NULL)
