@@ -51,6 +51,9 @@ extern void shard_alter_classify(ShardAlterState *state, AlterTableCmd *cmd);
  */
 extern ListCell *shard_alter_take_attributes(Constraint *constraint, List *constraints, ListCell *next);
 
+/* "a, b" for names (of String). */
+extern char *shard_alter_quoted_columns(List *columns);
+
 /* As core names a constraint (label: what it ends in) that the nodes alone have. */
 extern char *shard_alter_choose_name(ShardAlterState *state, List *columns, const char *label);
 

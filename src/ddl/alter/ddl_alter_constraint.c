@@ -8,6 +8,7 @@
 #include "compat.h"
 #include "ddl/alter/ddl_alter.h"
 #include "ddl/ddl_find.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
 ListCell *
@@ -81,4 +82,16 @@ shard_alter_choose_name(ShardAlterState *state, List *columns, const char *label
 		state->foreign_keys = lappend(state->foreign_keys, name);
 	} while (shard_ddl_find_shard_constraint(state->table, name));
 	return name;
+}
+
+char *
+shard_alter_quoted_columns(List *columns)
+{
+	StringInfoData text;
+	ListCell   *lc;
+
+	initStringInfo(&text);
+	foreach(lc, columns)
+		appendStringInfo(&text, "%s%s", text.len > 0 ? ", " : "", quote_identifier(strVal(lfirst(lc))));
+	return text.data;
 }

@@ -42,18 +42,6 @@ shard_alter_is_at_home(Oid relid)
 	return map != NULL && OidIsValid(map->home);
 }
 
-static char *
-quoted_names(List *names)
-{
-	StringInfoData text;
-	ListCell   *lc;
-
-	initStringInfo(&text);
-	foreach(lc, names)
-		appendStringInfo(&text, "%s%s", text.len > 0 ? ", " : "", quote_identifier(strVal(lfirst(lc))));
-	return text.data;
-}
-
 bool
 shard_alter_home_key(ShardAlterState *state, Constraint *constraint)
 {
@@ -70,9 +58,9 @@ shard_alter_home_key(ShardAlterState *state, Constraint *constraint)
 
 	initStringInfo(&text);
 	appendStringInfo(&text, "ADD CONSTRAINT %s %s%s (%s)", quote_identifier(constraint->conname), is_primary ? "PRIMARY KEY" : "UNIQUE",
-					 constraint->nulls_not_distinct ? " NULLS NOT DISTINCT" : "", quoted_names(constraint->keys));
+					 constraint->nulls_not_distinct ? " NULLS NOT DISTINCT" : "", shard_alter_quoted_columns(constraint->keys));
 	if (constraint->including != NIL)
-		appendStringInfo(&text, " INCLUDE (%s)", quoted_names(constraint->including));
+		appendStringInfo(&text, " INCLUDE (%s)", shard_alter_quoted_columns(constraint->including));
 	if (constraint->options != NIL)
 		appendStringInfo(&text, " WITH (%s)", shard_ddl_text_options(constraint->options, true));
 	if (constraint->deferrable)

@@ -126,18 +126,6 @@ quote_names(const ShardDdlTable *table, char **names)
  * Foreign keys of shards
  */
 
-static char *
-quoted_columns(List *columns)
-{
-	StringInfoData text;
-	ListCell   *lc;
-
-	initStringInfo(&text);
-	foreach(lc, columns)
-		appendStringInfo(&text, "%s%s", text.len > 0 ? ", " : "", quote_identifier(strVal(lfirst(lc))));
-	return text.data;
-}
-
 /* Names of the primary key's columns; NIL when there is none. */
 static List *
 primary_key_columns(Oid relid)
@@ -292,18 +280,18 @@ shard_alter_foreign_key(ShardAlterState *state, Constraint *constraint)
 	initStringInfo(&before);
 	initStringInfo(&after);
 	appendStringInfo(&before, "ADD CONSTRAINT %s FOREIGN KEY (%s) REFERENCES ",
-					 quote_identifier(constraint->conname), quoted_columns(constraint->fk_attrs));
+					 quote_identifier(constraint->conname), shard_alter_quoted_columns(constraint->fk_attrs));
 	if (names == NULL)
 		appendStringInfoString(&before, quote_qualified_identifier(get_namespace_name(get_rel_namespace(referenced)),
 																   get_rel_name(referenced)));
 	if (columns != NIL)
-		appendStringInfo(&after, " (%s)", quoted_columns(columns));
+		appendStringInfo(&after, " (%s)", shard_alter_quoted_columns(columns));
 	appendStringInfo(&after, " MATCH %s ON UPDATE %s ON DELETE %s",
 					 constraint->fk_matchtype == FKCONSTR_MATCH_FULL ? "FULL" :
 					 constraint->fk_matchtype == FKCONSTR_MATCH_PARTIAL ? "PARTIAL" : "SIMPLE",
 					 action_text(constraint->fk_upd_action), action_text(constraint->fk_del_action));
 	if (constraint->fk_del_set_cols != NIL)
-		appendStringInfo(&after, " (%s)", quoted_columns(constraint->fk_del_set_cols));
+		appendStringInfo(&after, " (%s)", shard_alter_quoted_columns(constraint->fk_del_set_cols));
 	if (constraint->deferrable)
 		appendStringInfo(&after, " DEFERRABLE INITIALLY %s", constraint->initdeferred ? "DEFERRED" : "IMMEDIATE");
 	if (shard_constraint_not_enforced(constraint))
