@@ -374,15 +374,7 @@ open_source(ShardScanState *state, int i, int nodeno)
 			state->param_values;
 	}
 	if (state->plan->locks_late)
-	{
-		shard_scan_cursor_make(state, source, &spec);
-		/* the first ones of all nodes together, when all of them are there */
-		source->spec = palloc(sizeof(ShardStreamSpec));
-		*source->spec = spec;
-		if (state->starting)
-			return;
-		shard_scan_cursor_declare(state);
-	}
+		shard_scan_cursor_declare(state, source, &spec);
 	state->streams[i] = shard_stream_open(state->run_cxt, state->snapshot, &spec);
 }
 
@@ -575,7 +567,6 @@ shard_scan_start(ForeignScanState *node)
 	state->current = 0;
 	state->merging = state->plan->sort_columns != NIL && nstreams > 1;
 	state->running = true;
-	state->starting = true;
 
 	/* round by round over the nodes, so that all of them start early */
 	while (state->nsources + state->nwaiting < nstreams)
@@ -595,13 +586,6 @@ shard_scan_start(ForeignScanState *node)
 			else
 				open_source(state, state->nsources++, i);
 		}
-	}
-	state->starting = false;
-	if (state->plan->locks_late)
-	{
-		shard_scan_cursor_declare(state);
-		for (int i = 0; i < state->nsources; i++)
-			state->streams[i] = shard_stream_open(state->run_cxt, state->snapshot, state->sources[i].spec);
 	}
 	MemoryContextSwitchTo(oldcxt);
 }

@@ -30,7 +30,6 @@ typedef struct ShardScanSource
 	bool		counted;		/* is in figures */
 	const char *cursor;			/* on the node, of a scan that reads in batches; NULL: none */
 	int			batch;			/* rows of the current one */
-	ShardStreamSpec *spec;		/* of the cursor's first batch */
 } ShardScanSource;
 
 /* What the queries that begin with one shard have returned: sums over them. */
@@ -90,7 +89,6 @@ typedef struct ShardScanState
 	/* one execution of the remote query; everything below is in run_cxt */
 	MemoryContext run_cxt;
 	bool		running;
-	bool		starting;		/* its first statements are being made */
 	ShardScanNode *nodes;		/* maps[0]->nnodes */
 	bool		takes_turns;	/* nodes of one machine may have to wait for each other */
 	int			nwaiting;		/* nodes that do */
@@ -196,12 +194,8 @@ extern void shard_merge_reset(ShardMerge *merge);
 
 /* ---- scan_cursor.c ---- */
 
-/*
- * make: the node will keep spec's query as a cursor of source; spec becomes that of the first batch.
- * declare: has nodes declare all those that were made, all nodes at once.
- */
-extern void shard_scan_cursor_make(ShardScanState *state, ShardScanSource *source, ShardStreamSpec *spec);
-extern void shard_scan_cursor_declare(ShardScanState *state);
+/* Has the node keep spec's query as a cursor of source; spec becomes that of the first batch. */
+extern void shard_scan_cursor_declare(ShardScanState *state, ShardScanSource *source, ShardStreamSpec *spec);
 
 /* Opens the next batch of source i, whose stream has ended, in its place.  False: that was the last one, or there is no cursor. */
 extern bool shard_scan_cursor_next(ForeignScanState *node, int i);

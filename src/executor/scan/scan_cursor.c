@@ -4,8 +4,6 @@
  *
  *	 DECLARE --> FETCH 16 --> FETCH 32 --> ... --> CLOSE, when the scan ends
  *
- * All cursors of a scan that begins are declared at once, and so they are closed: one message for a node.
- *
  * The cursor is on the connection that writes, since the rows will be locked there.  It writes nothing itself, so a
  * node that has seen nothing else takes no part in the two-phase commit.  As long as it is open its snapshot
  * keeps the node from giving the ctids of its rows to others (executor/modify/row_lock.c looks for them).
@@ -25,10 +23,6 @@ typedef struct ScanCursor
 	const char *name;
 	Oid			serverid;
 	ShardTxnLevel *level;		/* undone: it has gone with the savepoint in which it was made */
-	const char *declare;		/* its DECLARE; NULL: that was sent */
-	const char *label;
-	int			nparams;
-	const char *const *params;
 } ScanCursor;
 
 static char *
@@ -38,81 +32,30 @@ fetch_sql(const ShardScanSource *source)
 }
 
 void
-shard_scan_cursor_make(ShardScanState *state, ShardScanSource *source, ShardStreamSpec *spec)
+shard_scan_cursor_declare(ShardScanState *state, ShardScanSource *source, ShardStreamSpec *spec)
 {
 	static uint32 ncursors = 0;
 	ScanCursor *cursor = palloc0(sizeof(ScanCursor));
+	ShardCommand command = {0};
 
 	cursor->name = source->cursor = psprintf("shardfdw_%u", ncursors++);
 	cursor->serverid = spec->serverid;
 	cursor->level = shard_txn_level_create(state->run_cxt);
-	cursor->declare = psprintf("DECLARE %s NO SCROLL CURSOR FOR %s", cursor->name, spec->sql);
-	cursor->label = spec->label;
-	cursor->nparams = spec->nparams;
-	cursor->params = spec->params;
+	command.serverid = spec->serverid;
+	command.userid = spec->userid;
+	command.label = spec->label;
+	command.only_reads = spec->only_reads = true;
+	command.sql = psprintf("DECLARE %s NO SCROLL CURSOR FOR %s", cursor->name, spec->sql);
+	command.nparams = spec->nparams;
+	command.params = spec->params;
+	shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
+	shard_command_free(&command, 1);
 	state->cursors = lappend(state->cursors, cursor);
 
 	source->batch = FIRST_BATCH;
 	spec->sql = fetch_sql(source);
-	spec->only_reads = true;
 	spec->nparams = 0;
 	spec->is_prepared = false;
-}
-
-/*
- * Adds a command to those of the same node where it can be part of one message: without parameters.
- * label: for the message of an error, if the command stays alone.
- */
-static void
-add_command(const ShardScanState *state, ShardCommand *commands, int *ncommands, const ScanCursor *cursor, const char *sql, int nparams)
-{
-	ShardCommand *command;
-
-	for (int i = 0; i < *ncommands; i++)
-	{
-		if (commands[i].serverid != cursor->serverid || commands[i].nparams > 0 || nparams > 0)
-			continue;
-		commands[i].sql = psprintf("%s; %s", commands[i].sql, sql);
-		commands[i].label = NULL;
-		return;
-	}
-	command = &commands[(*ncommands)++];
-	command->serverid = cursor->serverid;
-	command->userid = state->userid;
-	command->only_reads = true;
-	command->sql = sql;
-	command->label = cursor->label;
-	command->nparams = nparams;
-	command->params = cursor->params;
-}
-
-/* Runs commands that were added, if any. */
-static void
-run_commands(ShardCommand *commands, int ncommands)
-{
-	if (ncommands == 0)
-		return;
-	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
-	shard_command_free(commands, ncommands);
-}
-
-void
-shard_scan_cursor_declare(ShardScanState *state)
-{
-	ShardCommand *commands = palloc0(sizeof(ShardCommand) * Max(list_length(state->cursors), 1));
-	int			ncommands = 0;
-	ListCell   *lc;
-
-	foreach(lc, state->cursors)
-	{
-		ScanCursor *cursor = lfirst(lc);
-
-		if (cursor->declare == NULL)
-			continue;
-		add_command(state, commands, &ncommands, cursor, cursor->declare, cursor->nparams);
-		cursor->declare = NULL;
-	}
-	run_commands(commands, ncommands);
 }
 
 bool
@@ -157,8 +100,14 @@ shard_scan_cursor_close_all(ShardScanState *state)
 
 		if (cursor->level->undone)
 			continue;
-		add_command(state, commands, &ncommands, cursor, psprintf("CLOSE %s", cursor->name), 0);
+		commands[ncommands].serverid = cursor->serverid;
+		commands[ncommands].userid = state->userid;
+		commands[ncommands].only_reads = true;
+		commands[ncommands++].sql = psprintf("CLOSE %s", cursor->name);
 	}
 	state->cursors = NIL;
-	run_commands(commands, ncommands);
+	if (ncommands == 0)
+		return;
+	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
+	shard_command_free(commands, ncommands);
 }
