@@ -697,6 +697,7 @@ shard_rte_check_as_user(Query *query, RangeTblEntry *rte)
 #define shard_constraint_not_enforced(constraint) (!(constraint)->is_enforced)
 #define shard_constraint_set_not_enforced(constraint) ((constraint)->is_enforced = false)
 #define shard_constraint_without_overlaps(constraint) ((constraint)->without_overlaps)
+#define shard_constraint_with_period(constraint) ((constraint)->fk_with_period)
 #else
 #define SHARD_CONSTRAINT_NOTNULL 'n'
 #define SHARD_CONSTR_ATTR_ENFORCED 10001
@@ -704,6 +705,7 @@ shard_rte_check_as_user(Query *query, RangeTblEntry *rte)
 #define shard_constraint_not_enforced(constraint) false
 #define shard_constraint_set_not_enforced(constraint) ((void) 0)
 #define shard_constraint_without_overlaps(constraint) false
+#define shard_constraint_with_period(constraint) false
 #endif
 
 /* Since 19 strings always conform, and there is no variable that says so. */

@@ -3,7 +3,7 @@
 CREATE FUNCTION shardfdw_internal.checked_definition(command text) RETURNS text
 	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_checked_definition';
 COMMENT ON FUNCTION shardfdw_internal.checked_definition(text) IS
-	'Checks a command that has text from a node in it: it adds one constraint, or makes one index, and does nothing else. Returns it; raises protocol_violation.';
+	'Checks a command that has text from a node in it: it adds one key, foreign key or exclusion constraint, or makes one index, and does nothing else. Returns it; raises protocol_violation.';
 
 CREATE FUNCTION shardfdw_internal.shard_name(base name, shardno integer, nshards integer) RETURNS name
 	LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp

@@ -163,6 +163,7 @@ CREATE FUNCTION shardfdw_internal.check_colocatable(relation regclass, colocate_
 	LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+	PERFORM shardfdw_internal.check_not_at_home(colocate_with, 'colocate with');
 	IF shardfdw_internal.key_signature(relation) <> shardfdw_internal.key_signature(colocate_with) THEN
 		RAISE EXCEPTION USING ERRCODE = 'datatype_mismatch',
 			MESSAGE = format('cannot colocate "%s" with "%s" because their keys differ in type, collation or operator class',

@@ -17,10 +17,10 @@ DECLARE
 	key name;
 BEGIN
 	WITH RECURSIVE base AS (
-		SELECT a.attnum, a.attname, t.oid, t.typtype, t.typbasetype FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+		SELECT a.attnum, a.attname, t.oid, t.typtype, t.typbasetype, t.typlen FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
 		WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
 		UNION ALL
-		SELECT b.attnum, b.attname, t.oid, t.typtype, t.typbasetype FROM base b JOIN pg_type t ON t.oid = b.typbasetype WHERE b.typtype = 'd')
+		SELECT b.attnum, b.attname, t.oid, t.typtype, t.typbasetype, t.typlen FROM base b JOIN pg_type t ON t.oid = b.typbasetype WHERE b.typtype = 'd')
 	SELECT b.attname INTO key FROM base b
 	LEFT JOIN pg_index i ON i.indrelid = relation AND i.indisunique AND b.attnum = ANY ((i.indkey::smallint[])[0:i.indnkeyatts - 1])
 	WHERE b.typtype IN ('b', 'r') AND NOT EXISTS (SELECT FROM shardfdw_internal.key_types(relation, ARRAY[b.attnum]) y JOIN pg_type t ON t.oid = y.type
@@ -28,7 +28,7 @@ BEGIN
 		AND EXISTS (SELECT FROM pg_opclass o JOIN pg_am m ON m.oid = o.opcmethod AND m.amname = 'hash'
 			WHERE o.opcdefault AND (o.opcintype = CASE b.typtype WHEN 'r' THEN 'anyrange'::regtype ELSE b.oid END OR EXISTS (SELECT FROM pg_cast c
 				WHERE c.castsource = b.oid AND c.casttarget = o.opcintype AND c.castmethod = 'b' AND c.castcontext = 'i')))
-	ORDER BY i.indisprimary DESC NULLS LAST, i.indrelid IS NULL, b.attnum LIMIT 1;
+	ORDER BY i.indisprimary DESC NULLS LAST, i.indrelid IS NULL, b.typlen < 0, b.attnum LIMIT 1;
 	IF key IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
 			MESSAGE = format('cannot shard table "%s" because none of its columns can be hashed', (SELECT c.relname FROM pg_class c WHERE c.oid = relation)),
@@ -82,7 +82,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_home_trusted(regclass, name) IS
-	'Checks that the caller may be told by a table shardfdw_home that his tables go to a node. Returns nothing; raises insufficient_privilege.';
+	'Checks that the tables of a schema may go where its table shardfdw_home says: it is the schema owner''s or a superuser''s, and the node is one that the caller trusts. Returns nothing; raises insufficient_privilege.';
 
 CREATE FUNCTION shardfdw_internal.bring_home(relation regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off SET shardfdw.enable_ddl_propagation = on
@@ -99,7 +99,7 @@ DECLARE
 BEGIN
 	IF (SELECT c.relkind FROM pg_class c WHERE c.oid = relation) <> 'r' THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
-			MESSAGE = format('cannot make "%s" in a schema whose tables are on one node because it is partitioned', relation),
+			MESSAGE = format('cannot make "%s" in a schema whose tables are on one node because it is partitioned', (SELECT c.relname FROM pg_class c WHERE c.oid = relation)),
 			HINT = 'Make it in another schema.';
 	END IF;
 	SELECT h.* INTO home FROM pg_class c CROSS JOIN LATERAL shardfdw_internal.home_of(c.relnamespace) h WHERE c.oid = relation;
@@ -189,6 +189,13 @@ BEGIN
 				THEN format('Make %s a reference table first, with shardfdw.replicate_table().', r.to_table)
 				ELSE format('Drop it first: ALTER TABLE %s DROP CONSTRAINT %I.', r.from_table, r.conname) END;
 	END IF;
+	SELECT k.conname, k.conrelid::regclass AS from_table INTO r FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid
+	WHERE k.contype = 'f' AND c.relnamespace = schema AND 'd' IN (k.confdeltype, k.confupdtype) ORDER BY k.conname::text COLLATE "C" LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('cannot distribute schema %s because foreign key "%s" of %s has SET DEFAULT', schema, r.conname, r.from_table),
+			DETAIL = 'Defaults are the coordinator''s.';
+	END IF;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_schema_tables(regnamespace) IS
@@ -254,7 +261,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.distribute_schema(regnamespace, name) IS
-	'Moves all tables of a schema to one node, rows, keys and foreign keys included; tables made in the schema later are made there. node: by default the one with the fewest such schemas. Part of the transaction, which keeps all others from the tables. Returns the node; raises, before anything changes, what cannot be kept.';
+	'Moves all tables of a schema to one node, rows, keys and foreign keys included; tables made in the schema later are made there. node: by default the one with the fewest such schemas. Part of the transaction, which keeps all others from the tables. Returns the node; raises what cannot be kept, and then nothing has changed.';
 
 CREATE FUNCTION shardfdw_internal.home_constraints(schema regnamespace) RETURNS TABLE (relation text, name name, kind text, definition text, of_home boolean)
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -276,7 +283,7 @@ AS $$
 	WHERE q.fields IS NOT NULL
 $$;
 COMMENT ON FUNCTION shardfdw_internal.home_constraints(regnamespace) IS
-	'Asks the node of a schema for the constraints and unique indexes of its tables. Returns the table, the name on the node, the kind (as pg_constraint.contype, or i), the definition, and whether it is none that refers to a reference table.';
+	'Asks the node of a schema for the constraints and unique indexes of its tables. Returns the table, the name on the node, the kind (as pg_constraint.contype, or i), the definition, and of_home: false for a foreign key to a reference table.';
 
 CREATE FUNCTION shardfdw_internal.home_constraint_commands(schema regnamespace) RETURNS TABLE (drop_command text, add_command text)
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -386,6 +393,7 @@ COMMENT ON FUNCTION shardfdw_internal.refuse_drop_of_home() IS
 
 CREATE EVENT TRIGGER shardfdw_refuse_drop_of_home ON sql_drop WHEN TAG IN ('DROP TABLE', 'DROP FOREIGN TABLE', 'DROP OWNED')
 	EXECUTE FUNCTION shardfdw_internal.refuse_drop_of_home();
+ALTER EVENT TRIGGER shardfdw_refuse_drop_of_home ENABLE ALWAYS;
 COMMENT ON EVENT TRIGGER shardfdw_refuse_drop_of_home IS
 	'Keeps the table that says where the tables of a schema are.';
 

@@ -11,6 +11,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "catalog/dependency.h"
+#include "catalog/home.h"
 #include "catalog/index.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
@@ -273,10 +274,12 @@ static char *
 ask_constraint(const ShardDdlTable *table, List *shardnos, void *arg)
 {
 	const char *name = ((NameQuestion *) arg)->name;
+	/* of other tables keys are the parent's, and have other names on shards */
+	const char *kinds = OidIsValid(shard_home_of(table->relid)) ? "'f', 'p', 'u', 'x'" : "'f'";
 
 	return psprintf("SELECT s.no, k.conname FROM (VALUES %s) s(no, shard, name) "
-					"JOIN pg_constraint k ON k.conrelid = s.shard AND k.contype IN ('f', 'p', 'u', 'x') AND k.conname = %s",
-					list_shards(table, shardnos, name), quote_literal_cstr(name));
+					"JOIN pg_constraint k ON k.conrelid = s.shard AND k.contype IN (%s) AND k.conname = %s",
+					list_shards(table, shardnos, name), kinds, quote_literal_cstr(name));
 }
 
 static void

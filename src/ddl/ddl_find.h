@@ -35,8 +35,8 @@ extern char **shard_ddl_find_index_described(const ShardDdlTable *table, const S
 extern bool *shard_ddl_find_equal_index(const ShardDdlTable *table, Oid index);
 
 /*
- * The same for a constraint that the table itself does not have (a foreign key
- * of the shards): it has one name everywhere.  Returns false when no shard has
+ * The same for a constraint that the table itself does not have (a foreign key; a key or
+ * exclusion constraint of a table at home): it has one name everywhere.  Returns false when no shard has
  * it.  Errors: undefined_object when only some have it.
  */
 extern bool shard_ddl_find_shard_constraint(const ShardDdlTable *table, const char *name);

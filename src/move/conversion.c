@@ -37,6 +37,7 @@
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/resowner.h"
 #include "utils/timestamp.h"
 #include "version.h"
 
@@ -352,6 +353,16 @@ unlock(void)
 	LockReleaseAll(DEFAULT_LOCKMETHOD, true);
 }
 
+/* When the last transaction has released its locks: before it removed files. */
+static TimestampTz released_at;
+
+static void
+note_release(ResourceReleasePhase phase, bool is_commit, bool is_top_level, void *arg)
+{
+	if (phase == RESOURCE_RELEASE_AFTER_LOCKS && is_top_level)
+		released_at = GetCurrentTimestamp();
+}
+
 /*
  * Puts the successor in the table's place.  False when a lock was not given in time, on what stands beside the table:
  * then the table is unlocked, too.
@@ -364,7 +375,9 @@ try_switch(ShardConversion *conversion)
 	if (!shard_move_try_step(conversion->userid, NULL, call_with_timeout, &attempt))
 		return false;
 	lock_for_transaction(conversion);
+	RegisterResourceReleaseCallback(note_release, NULL);
 	shard_move_commit();
+	UnregisterResourceReleaseCallback(note_release, NULL);
 	return true;
 }
 
@@ -439,8 +452,7 @@ lock_and_switch(ShardConversion *conversion)
 	conversion->switched = true;
 	unlock();
 	SHARD_FAULT_POINT("convert_switched");
-	/* the commit has unlocked them, before it removed files */
-	shard_job_set_pause(conversion->id, GetCurrentTransactionStopTimestamp() - locked_at);
+	shard_job_set_pause(conversion->id, released_at - locked_at);
 	shard_job_set_progress(conversion->id, &conversion->progress);
 }
 

@@ -288,9 +288,9 @@ shard_place_lock(const ShardMove *move, int timeout_ms)
 					 errmsg("shard %s is no longer on node \"%s\"", table->name, move->source_name)));
 		appendStringInfo(&sql, "%sONLY %s", i > 0 ? ", " : "", table->remote_name);
 	}
-	/* who places a shard beside these holds them (hold_shards()) until it can be seen */
-	check_group(move);
 	appendStringInfoString(&sql, " IN EXCLUSIVE MODE; SET LOCAL lock_timeout = 0");
+	/* under the locks: who places a shard beside these holds them (hold_shards()) until it can be seen */
+	check_group(move);
 	command.serverid = move->source;
 	command.userid = move->userid;
 	command.sql = sql.data;

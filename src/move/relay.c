@@ -90,7 +90,7 @@ typedef struct CopyRate
 	int64		nbytes;
 } CopyRate;
 
-/* Has nbytes more been copied too early?  Then the source waits, since nobody reads from it. */
+/* Waits while more has been copied than shardfdw.max_move_rate allows.  The source waits, too, since nobody reads from it. */
 static void
 keep_rate(ShardMove *move, CopyRate *rate, int nbytes)
 {
@@ -111,7 +111,13 @@ keep_rate(ShardMove *move, CopyRate *rate, int nbytes)
 		return;
 	rate->nbytes += nbytes;
 	early_ms = (long) (rate->nbytes * 1000 / ((int64) rate->kb * 1024)) - (long) ((GetCurrentTimestamp() - rate->since) / 1000);
-	/* looked at again after a second: the setting may change */
+	/* what was not copied in time is not made up for */
+	if (early_ms < -PROGRESS_MS)
+	{
+		rate->since = GetCurrentTimestamp();
+		rate->nbytes = 0;
+	}
+	/* in pieces of a second, since the setting may change */
 	while (early_ms >= RATE_MS && !ConfigReloadPending)
 	{
 		note_progress(move);

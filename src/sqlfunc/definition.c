@@ -14,18 +14,33 @@
 
 PG_FUNCTION_INFO_V1(shardfdw_checked_definition);
 
+/* Is it a key, a foreign key, an exclusion constraint or an index?  A CHECK constraint could call any function as the user. */
 static bool
 is_definition(Node *stmt)
 {
 	AlterTableStmt *alter = (AlterTableStmt *) stmt;
+	AlterTableCmd *cmd;
 
 	if (IsA(stmt, IndexStmt))
 		return true;
-	return IsA(stmt, AlterTableStmt) && list_length(alter->cmds) == 1 &&
-		linitial_node(AlterTableCmd, alter->cmds)->subtype == AT_AddConstraint;
+	if (!IsA(stmt, AlterTableStmt) || list_length(alter->cmds) != 1)
+		return false;
+	cmd = linitial_node(AlterTableCmd, alter->cmds);
+	if (cmd->subtype != AT_AddConstraint)
+		return false;
+	switch (castNode(Constraint, cmd->def)->contype)
+	{
+		case CONSTR_PRIMARY:
+		case CONSTR_UNIQUE:
+		case CONSTR_FOREIGN:
+		case CONSTR_EXCLUSION:
+			return true;
+		default:
+			return false;
+	}
 }
 
-/* checked_definition(command text) -> text: the command, if it is one that adds one constraint, or makes one index */
+/* checked_definition(command text) -> text: the command, if it adds one key, foreign key or exclusion constraint, or makes one index */
 Datum
 shardfdw_checked_definition(PG_FUNCTION_ARGS)
 {

@@ -32,7 +32,7 @@ typedef struct ShardAlterState
 	List	   *columns;		/* of ShardAlterColumn */
 	List	   *constraints;	/* of char *: names that were there before, and are not dropped */
 	List	   *indexes;		/* of a sharded table: OIDs of those that it and its partitions had before */
-	List	   *foreign_keys;	/* of char *: names that were chosen for new ones */
+	List	   *chosen_names;	/* of char *: names that were chosen for constraints that the nodes alone have */
 	List	   *keys;			/* of char *: commands that make dropped markers again */
 	List	   *drop_indexes;	/* of char *: dropped constraints that are plain indexes on copies of a reference table */
 	List	   *drop_defaults;	/* of char *: new columns that had a default only for existing rows */
@@ -73,6 +73,7 @@ extern void shard_alter_drop_constraint(ShardAlterState *state, AlterTableCmd *c
 extern void shard_alter_validate_constraint(ShardAlterState *state, AlterTableCmd *cmd);
 extern void shard_alter_cluster_on(ShardAlterState *state, AlterTableCmd *cmd);
 extern void shard_alter_foreign_key(ShardAlterState *state, Constraint *constraint);
+extern void shard_alter_key_not_null(ShardAlterState *state, Constraint *constraint);
 extern void shard_alter_note_constraints(ShardAlterState *state);
 extern List *shard_alter_put_keys_aside(ShardAlterState *state);
 extern void shard_alter_new_constraints(ShardAlterState *state, ShardDdlBatch *batch);

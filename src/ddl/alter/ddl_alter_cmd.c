@@ -76,7 +76,11 @@ classify_add_column(ShardAlterState *state, AlterTableCmd *cmd)
 			next = shard_alter_take_attributes(constraint, def->constraints, next);
 			constraint->keys = list_make1(makeString(def->colname));
 			if (shard_alter_home_key(state, constraint))
+			{
+				if (constraint->contype == CONSTR_PRIMARY)
+					shard_alter_key_not_null(state, constraint);
 				continue;
+			}
 			shard_ddl_table_refuse(state->table, "ADD COLUMN with a key that does not include the shard key",
 								   "Add the column first, and then a key over it and the shard key.");
 		}

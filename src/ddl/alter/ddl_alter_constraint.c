@@ -52,7 +52,7 @@ shard_alter_take_attributes(Constraint *constraint, List *constraints, ListCell 
 static List *
 names_in_statement(const ShardAlterState *state)
 {
-	List	   *names = list_copy(state->foreign_keys);
+	List	   *names = list_copy(state->chosen_names);
 	ListCell   *lc;
 
 	foreach(lc, state->stmt->cmds)
@@ -65,7 +65,6 @@ names_in_statement(const ShardAlterState *state)
 	return names;
 }
 
-/* As core names a constraint (label: what it ends in) that the nodes alone have. */
 char *
 shard_alter_choose_name(ShardAlterState *state, List *columns, const char *label)
 {
@@ -79,7 +78,7 @@ shard_alter_choose_name(ShardAlterState *state, List *columns, const char *label
 	{
 		name = ChooseConstraintName(state->table->name, joined, label,
 									get_rel_namespace(state->table->relid), names_in_statement(state));
-		state->foreign_keys = lappend(state->foreign_keys, name);
+		state->chosen_names = lappend(state->chosen_names, name);
 	} while (shard_ddl_find_shard_constraint(state->table, name));
 	return name;
 }

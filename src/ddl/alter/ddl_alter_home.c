@@ -52,6 +52,8 @@ shard_alter_home_key(ShardAlterState *state, Constraint *constraint)
 		return false;
 	if (shard_constraint_without_overlaps(constraint))
 		shard_ddl_table_refuse(state->table, "a key WITHOUT OVERLAPS", NULL);
+	if (constraint->indexspace != NULL)
+		shard_ddl_table_refuse(state->table, "USING INDEX TABLESPACE", NULL);
 	if (constraint->conname == NULL)
 		constraint->conname = is_primary ? shard_alter_choose_name(state, NIL, "pkey") :
 			shard_alter_choose_name(state, constraint->keys, "key");

@@ -268,6 +268,8 @@ shard_alter_foreign_key(ShardAlterState *state, Constraint *constraint)
 	StringInfoData after;
 	char	  **names = NULL;
 
+	if (shard_constraint_with_period(constraint))
+		shard_ddl_table_refuse(state->table, "a foreign key with PERIOD", NULL);
 	check_references_right(referenced, columns);
 	check_no_local_partition(state);
 	if (constraint->fk_del_action == FKCONSTR_ACTION_SETDEFAULT || constraint->fk_upd_action == FKCONSTR_ACTION_SETDEFAULT)
@@ -305,27 +307,27 @@ shard_alter_foreign_key(ShardAlterState *state, Constraint *constraint)
  * ADD CONSTRAINT
  */
 
-/* Sets a primary key's columns NOT NULL in all partitions, before the key is made on the parent only. */
-static void
-set_key_not_null(ShardAlterState *state, Constraint *constraint)
+/* Sets a primary key's columns NOT NULL in all partitions, before the key is made on the parent only, or on the shard. */
+void
+shard_alter_key_not_null(ShardAlterState *state, Constraint *constraint)
 {
 	ListCell   *lc;
 
 	foreach(lc, constraint->keys)
 	{
 		HeapTuple	tuple = SearchSysCacheAttName(state->table->relid, strVal(lfirst(lc)));
+		/* a column that this statement adds, too; core raises for one that is not there */
+		bool		is_null = !HeapTupleIsValid(tuple) || !((Form_pg_attribute) GETSTRUCT(tuple))->attnotnull;
 		AlterTableCmd *cmd;
 
-		if (!HeapTupleIsValid(tuple))
-			continue;			/* core raises, or it is added by this statement */
-		if (!((Form_pg_attribute) GETSTRUCT(tuple))->attnotnull)
-		{
-			cmd = makeNode(AlterTableCmd);
-			cmd->subtype = AT_SetNotNull;
-			cmd->name = pstrdup(strVal(lfirst(lc)));
-			state->local = lappend(state->local, cmd);
-		}
-		ReleaseSysCache(tuple);
+		if (HeapTupleIsValid(tuple))
+			ReleaseSysCache(tuple);
+		if (!is_null)
+			continue;
+		cmd = makeNode(AlterTableCmd);
+		cmd->subtype = AT_SetNotNull;
+		cmd->name = pstrdup(strVal(lfirst(lc)));
+		state->local = lappend(state->local, cmd);
 	}
 }
 
@@ -346,7 +348,7 @@ shard_alter_add_constraint(ShardAlterState *state, AlterTableCmd *cmd)
 			if (is_reference)
 				break;
 			if (constraint->contype == CONSTR_PRIMARY)
-				set_key_not_null(state, constraint);
+				shard_alter_key_not_null(state, constraint);
 			if (shard_alter_home_key(state, constraint))
 				return;
 			state->markers = lappend(state->markers, cmd);

@@ -301,7 +301,7 @@ shard_ddl_alter_table(ShardDdlCall *call)
 	if (shard_ddl_alter_table_is_cores(stmt))
 		return false;
 	state.table = shard_ddl_table_owned(stmt->relation, AlterTableGetLockLevel(stmt->cmds));
-	/* who says ONLY of a table at home, as pg_dump of a plain one does, means all of it */
+	/* pg_dump writes ONLY for plain tables; of a table at home it means the shard, too */
 	state.only_at_home = only && state.table != NULL && shard_alter_is_at_home(state.table->relid);
 	if (state.table == NULL || (only && !state.table->is_reference && !state.only_at_home))
 		return false;

@@ -131,8 +131,9 @@ create_rest(void *arg)
 	NewTable   *new = arg;
 	Oid			relid = get_relname_relid(new->name, new->namespace);
 
-	if (new->existed || !OidIsValid(relid))
-		return;					/* IF NOT EXISTS, or EXPLAIN without ANALYZE */
+	/* IF NOT EXISTS, maybe of a table that another session has just made; or EXPLAIN without ANALYZE */
+	if (new->existed || !OidIsValid(relid) || shard_map_get(relid) != NULL)
+		return;
 	bring_home(relid);
 	if (new->foreign_keys != NIL)
 		add_foreign_keys(new);
@@ -216,6 +217,16 @@ shard_ddl_home_created(Node *stmt)
 
 /* ---------- what nobody may do ---------- */
 
+/* Only who owns a schema may say where its tables are: a guest would have a say about those of others. */
+static void
+check_may_make_home(const char *name, Oid namespace)
+{
+	if (strcmp(name, SHARD_HOME_TABLE) == 0 && OidIsValid(namespace) && !shard_namespace_ownercheck(namespace, GetUserId()))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be owner of schema %s to make table \"%s\"", get_namespace_name(namespace), name)));
+}
+
 /* Raises for a table that would leave a schema at home, or enter one. */
 static void
 check_set_schema(AlterObjectSchemaStmt *stmt)
@@ -230,6 +241,7 @@ check_set_schema(AlterObjectSchemaStmt *stmt)
 	newspace = get_namespace_oid(stmt->newschema, true);
 	if (!OidIsValid(relid) || !OidIsValid(newspace))
 		return;					/* core raises */
+	check_may_make_home(get_rel_name(relid), newspace);
 	namespace = get_rel_namespace(relid);
 	if (namespace != newspace && (OidIsValid(shard_home_table(namespace)) || OidIsValid(shard_home_table(newspace))))
 		ereport(ERROR,
@@ -273,11 +285,19 @@ has_partition(RangeVar *relation)
 void
 shard_ddl_home_check(Node *stmt)
 {
-	if (IsA(stmt, AlterObjectSchemaStmt))
+	if (IsA(stmt, CreateStmt) && strcmp(castNode(CreateStmt, stmt)->relation->relname, SHARD_HOME_TABLE) == 0)
+		check_may_make_home(SHARD_HOME_TABLE, RangeVarGetCreationNamespace(castNode(CreateStmt, stmt)->relation));
+	else if (IsA(stmt, AlterObjectSchemaStmt))
 		check_set_schema(castNode(AlterObjectSchemaStmt, stmt));
 	else if (IsA(stmt, RenameStmt) && castNode(RenameStmt, stmt)->relation != NULL &&
 			 (castNode(RenameStmt, stmt)->renameType == OBJECT_TABLE || castNode(RenameStmt, stmt)->renameType == OBJECT_FOREIGN_TABLE))
-		check_keeps_home(castNode(RenameStmt, stmt)->relation, false);
+	{
+		RenameStmt *rename = castNode(RenameStmt, stmt);
+		Oid			relid = RangeVarGetRelid(rename->relation, NoLock, true);
+
+		check_keeps_home(rename->relation, false);
+		check_may_make_home(rename->newname, OidIsValid(relid) ? get_rel_namespace(relid) : InvalidOid);
+	}
 	else if (IsA(stmt, AlterTableStmt))
 	{
 		AlterTableType subtype = linitial_node(AlterTableCmd, castNode(AlterTableStmt, stmt)->cmds)->subtype;

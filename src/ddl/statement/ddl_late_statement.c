@@ -24,6 +24,7 @@
 #include "catalog/reference.h"
 #include "commands/event_trigger.h"
 #include "compat.h"
+#include "ddl/alter/ddl_alter.h"
 #include "ddl/ddl_late.h"
 #include "ddl/marker.h"
 #include "ddl/statement/ddl_drop.h"
@@ -45,6 +46,7 @@ typedef enum Follow
 {
 	FOLLOW_ALWAYS,
 	FOLLOW_UNLESS_ONLY,			/* not the shards where it says ONLY */
+	FOLLOW_ALTER,				/* the same, but of a table at home ONLY means all, see shard_ddl_alter_table() */
 	FOLLOW_ITSELF				/* the copies of a reference table and a shard by itself: shards do not follow their parent */
 } Follow;
 
@@ -58,6 +60,7 @@ followed(Oid relid, Follow follow, bool inh)
 		return InvalidOid;
 	if (!table->is_reference &&
 		((follow == FOLLOW_UNLESS_ONLY && !inh) ||
+		 (follow == FOLLOW_ALTER && !inh && !shard_alter_is_at_home(relid)) ||
 		 (follow == FOLLOW_ITSELF && get_rel_relkind(relid) != RELKIND_FOREIGN_TABLE)))
 		return InvalidOid;
 	return relid;
@@ -91,7 +94,7 @@ find_altered(AlterTableStmt *stmt)
 
 	if (linitial_node(AlterTableCmd, stmt->cmds)->subtype == AT_AttachPartition)
 		return shard_marker_find_attached(stmt, &parent, &partition) ? parent : InvalidOid;
-	return shard_ddl_alter_table_is_cores(stmt) ? InvalidOid : named(stmt->relation, FOLLOW_UNLESS_ONLY);
+	return shard_ddl_alter_table_is_cores(stmt) ? InvalidOid : named(stmt->relation, FOLLOW_ALTER);
 }
 
 static Oid

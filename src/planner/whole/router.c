@@ -329,7 +329,7 @@ static bool
 reads_whole_table(const Query *query)
 {
 	return query->commandType == CMD_SELECT && query->rowMarks == NIL && query->cteList == NIL && query->setOperations == NULL &&
-		!query->hasAggs && !query->hasWindowFuncs && !query->hasSubLinks && query->groupClause == NIL && query->groupingSets == NIL &&
+		!query->hasAggs && !query->hasWindowFuncs && !query->hasSubLinks && !query->hasTargetSRFs && query->distinctClause == NIL && query->groupClause == NIL && query->groupingSets == NIL &&
 		query->limitCount == NULL && query->jointree->quals == NULL && list_length(query->jointree->fromlist) == 1 &&
 		IsA(linitial(query->jointree->fromlist), RangeTblRef) &&
 		rt_fetch(linitial_node(RangeTblRef, query->jointree->fromlist)->rtindex, query->rtable)->rtekind == RTE_RELATION;
@@ -350,7 +350,7 @@ shard_router_plan(Query *query, int cursor_options, ParamListInfo params, ShardR
 	if (cxt.reason == NULL && !OidIsValid(cxt.relid))
 		refuse(&cxt, "no sharded table");
 	if (cxt.reason == NULL && cxt.keys == NIL && reads_whole_table(query))
-		refuse(&cxt, "all rows of a table");
+		refuse(&cxt, "all rows of a table are read");
 	if (cxt.reason == NULL && !shard_statement_user(query, &user))
 		refuse(&cxt, "tables belong to several users");
 	if (cxt.reason == NULL)
