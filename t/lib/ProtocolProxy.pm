@@ -43,6 +43,8 @@ use Time::HiRes qw(time usleep);
 my $BUFFER_BYTES = 1 << 20;    # what is held for a side that does not read
 my ($STARTUP_CODE_CANCEL, $STARTUP_CODE_SSL, $STARTUP_CODE_GSS) = (80877102, 80877103, 80877104);
 
+my @controls;    # of all proxies of the test
+
 # ---- in the test ---------------------------------------------------------------------------------
 
 # new(port => of the node, host => '127.0.0.1')
@@ -54,10 +56,12 @@ sub new
 	socketpair my $ours, my $theirs, AF_UNIX, SOCK_STREAM, PF_UNSPEC or croak "socketpair: $!";
 	my $self = bless { port => $listener->sockport, control => $ours, owner => $$ }, $class;
 
+	push @controls, $ours;
 	$self->{pid} = fork // croak "fork: $!";
 	if ($self->{pid} == 0)
 	{
-		CORE::close $ours;
+		# those of other proxies, too: they end when the last one who has theirs closes it
+		CORE::close $_ for grep { defined } @controls;
 		$SIG{$_} = 'DEFAULT' for qw(INT TERM ALRM __DIE__);
 		eval { _serve($listener, $theirs, $opt{host} // '127.0.0.1', $opt{port}); 1 } or print STDERR "proxy: $@";
 		POSIX::_exit(0);    # none of the parent's clean-up
