@@ -181,11 +181,13 @@ COMMENT ON FUNCTION shardfdw_internal.inspect_tables(name[], boolean) IS
 CREATE FUNCTION shardfdw_internal.inspect_schemas() RETURNS TABLE (node name, status text, detail text)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT home.node, 'error', format('table %s is not there with the other tables of its schema', c.oid::regclass)
-	FROM pg_class h CROSS JOIN LATERAL shardfdw_internal.shards_of(h.oid) home
+	-- joined, not asked table by table: there may be tens of thousands
+	WITH placed AS MATERIALIZED (SELECT i.inhparent, f.ftserver FROM pg_inherits i JOIN pg_foreign_table f ON f.ftrelid = i.inhrelid)
+	SELECT s.srvname, 'error', format('table %s is not there with the other tables of its schema', c.oid::regclass)
+	FROM pg_class h JOIN placed home ON home.inhparent = h.oid JOIN pg_foreign_server s ON s.oid = home.ftserver
 	JOIN pg_class c ON c.relnamespace = h.relnamespace AND (c.relkind = 'p' AND NOT c.relispartition OR c.relkind = 'r')
 	WHERE h.relname = 'shardfdw_home' AND h.relkind = 'p'
-		AND NOT EXISTS (SELECT FROM shardfdw_internal.shards_of(c.oid) s WHERE s.node = home.node)
+		AND NOT EXISTS (SELECT FROM placed p WHERE p.inhparent = c.oid AND p.ftserver = home.ftserver)
 	ORDER BY c.oid::regclass::text COLLATE "C"
 $$;
 COMMENT ON FUNCTION shardfdw_internal.inspect_schemas() IS

@@ -9,6 +9,7 @@
 #include "access/table.h"
 #include "catalog/colocate.h"
 #include "catalog/group.h"
+#include "catalog/home.h"
 #include "catalog/option.h"
 #include "catalog/partition.h"
 #include "catalog/pg_inherits.h"
@@ -163,6 +164,20 @@ put_shards(ReturnSetInfo *rsinfo, Oid leader, Oid relid)
 	}
 }
 
+/* The leader of a table at home: the one that says where the schema is, unless the table is elsewhere. */
+static Oid
+home_leader(const ShardMap *map)
+{
+	Oid			home = shard_home_table(map->home);
+	bool		colocated;
+
+	if (!OidIsValid(home) || !lock_table(home))
+		return map->relid;
+	colocated = shard_colocated(home, map->relid);
+	UnlockRelationOid(home, AccessShareLock);
+	return colocated ? home : map->relid;
+}
+
 /*
  * shard_groups() -> table (leader regclass, shardno integer, shard regclass)
  *
@@ -183,21 +198,29 @@ shardfdw_shard_groups(PG_FUNCTION_ARGS)
 	{
 		Oid			relid = lfirst_oid(lc);
 		Oid			leader = InvalidOid;
+		const ShardMap *map;
 
 		CHECK_FOR_INTERRUPTS();
 		if (!lock_table(relid))
 			continue;
-		if (shard_map_get(relid) != NULL)
+		map = shard_map_get(relid);
+		if (map != NULL)
 		{
-			foreach(lc2, leaders)
+			/* there may be thousands of schemas at home */
+			if (OidIsValid(map->home))
+				leader = home_leader(map);
+			else
 			{
-				if (shard_colocated(lfirst_oid(lc2), relid))
-					leader = lfirst_oid(lc2);
-			}
-			if (!OidIsValid(leader))
-			{
-				leader = relid;
-				leaders = lappend_oid(leaders, leader);
+				foreach(lc2, leaders)
+				{
+					if (shard_colocated(lfirst_oid(lc2), relid))
+						leader = lfirst_oid(lc2);
+				}
+				if (!OidIsValid(leader))
+				{
+					leader = relid;
+					leaders = lappend_oid(leaders, leader);
+				}
 			}
 			put_shards(rsinfo, leader, relid);
 		}
