@@ -25,6 +25,13 @@
 #endif
 
 /* 16 moved the varlena macros out of postgres.h */
+/* CleanQuerytext() */
+#if PG_VERSION_NUM >= 160000
+#include "nodes/queryjumble.h"
+#else
+#include "utils/queryjumble.h"
+#endif
+
 #if PG_VERSION_NUM >= 160000
 #include "varatt.h"
 #endif

@@ -34,6 +34,8 @@ bool		shard_guc_enable_key_join = true;
 bool		shard_guc_enable_decorrelation = true;
 bool		shard_guc_enable_cpu_factor = true;
 bool		shard_guc_enable_ddl_propagation = true;
+bool		shard_guc_enable_coordinator_propagation = true;
+bool		shard_guc_follows_coordinator = false;
 bool		shard_guc_enable_router = true;
 bool		shard_guc_enable_statement_push = true;
 
@@ -205,6 +207,16 @@ shard_guc_init(void)
 							 "Off: the coordinator's side alone is changed.",
 							 &shard_guc_enable_ddl_propagation,
 							 true, PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("shardfdw.enable_coordinator_propagation",
+							 "Changes definitions on the other coordinators of the same nodes, too.",
+							 "Off: this coordinator alone is changed, and maybe the nodes.",
+							 &shard_guc_enable_coordinator_propagation,
+							 true, PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("shardfdw.follows_coordinator",
+							 "Says that another coordinator has sent what this session does.",
+							 "Nodes and other coordinators are not told of it, since that one does so.",
+							 &shard_guc_follows_coordinator,
+							 false, PGC_USERSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 	SHARD_FAULT_INIT();
 	MarkGUCPrefixReserved("shardfdw");
 }

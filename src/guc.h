@@ -49,6 +49,8 @@ extern bool shard_guc_enable_key_join;	/* keys of one side of a join sent to the
 extern bool shard_guc_enable_decorrelation; /* correlated sub-selects become joins */
 extern bool shard_guc_enable_cpu_factor;	/* nodes plan with higher CPU costs where streams share cores */
 extern bool shard_guc_enable_ddl_propagation;	/* changes of definitions reach the nodes */
+extern bool shard_guc_enable_coordinator_propagation;	/* they reach the other coordinators, too */
+extern bool shard_guc_follows_coordinator;	/* another coordinator says what to do, and has told the nodes itself */
 extern bool shard_guc_enable_statement_push;	/* writes that are exact shard by shard go to all of them */
 extern bool shard_guc_enable_router;	/* statements on one shard run there as they stand */
 

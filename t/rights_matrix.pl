@@ -105,6 +105,14 @@ sub script
 # Arguments by their names and types; what is named here by the function itself goes first.
 my %calls = (
 	'add_node' => q{shardfdw.add_node('node9', '127.0.0.1', 1, options => '{"connect_timeout": "2"}')},
+	'add_coordinator' => q{shardfdw.add_coordinator('c9', '127.0.0.1', 1, options => '{"connect_timeout": "2"}')},
+	'remove_coordinator' => q{shardfdw.remove_coordinator('c9')},
+	'server_commands' => q{shardfdw_internal.server_commands('c9', 'h', 1, 'd', 'u', 'p', '{}')},
+	'make_server' => q{shardfdw_internal.make_server(ARRAY['CREATE SERVER c9 FOREIGN DATA WRAPPER shardfdw', 'SELECT 1'])},
+	'acl_text' => q{shardfdw_internal.acl_text(NULL, 'r', 10)},
+	'lock_placements' => q{shardfdw_internal.lock_placements('{t_00}', 'node1', false)},
+	'set_placements' => q{shardfdw_internal.set_placements('{t_00}', 'node1', 'node2')},
+	'follow_coordinator' => q{shardfdw_internal.follow_coordinator('x', 'SELECT 1', 'x', '{}')},
 	'adopt_restored' => undef, 'send_reference_write' => undef, 'follow_aggregates' => undef, 'drop_copies' => undef,
 	'shardfdw_handler' => undef, 'change_nodes' => undef, 'check_loaded' => undef, 'refuse_change_of_conversion' => undef, 'refuse_drop_of_successor' => undef, 'refuse_drop_of_home' => undef,
 	'shardfdw_validator' => q{shardfdw_internal.shardfdw_validator('{}', 'pg_foreign_server'::regclass)},
@@ -257,6 +265,7 @@ my %outcomes = (
 		shard_key_commands shard_names take_sequences undo_conversions user_aggregates
 		check_conversion_mode check_unsharding_noted conversion_owners key_column_definitions note_function_commands note_trigger_commands noted_shards own_conversions
 		run_on_noted_shards sequence_commands successor_index_commands unnote_conversion unnote_conversions validation_conversion referenced_conversion run_on_conversion
+		acl_text check_empty_on_peers check_no_peers coordinators_read definitions is_cluster_coordinator peer_command peers server_commands share_sequences
 		check_not_at_home distributed_schemas_read home_key home_of is_at_home shard_constraint_commands checked_definition inspect_schemas},
 	# where no node is usable for the caller
 	'ok ok 55000 55000 55000 55000 ok 55000 55000 55000' => q{rebalance_plan accepting_nodes home_node},
@@ -270,7 +279,8 @@ my %outcomes = (
 		check_new_node check_replaceable_kind choose_placement inspect_identity inspect_tables check_shardable note_cores partition_table
 		make_successor
 		replace_by_shards usable_nodes ask_for_move check_move_nodes check_move_here check_group_here check_job_nodes check_split_here check_split_node job_traces moving_parts
-		home_constraint_commands home_constraints unshard_block},
+		home_constraint_commands home_constraints unshard_block
+		compare_coordinators lock_placements make_server set_placements},
 	# for who may lock the table
 	'ok ok 42501 42501 ok 42501 ok 42501 ok ok' => q{
 		lock_schemas make_objects_on_nodes},
@@ -288,11 +298,11 @@ my %outcomes = (
 		raise_no_move connections_written check_conversion_noted check_conversion_unchanged nodes_written prepared_transactions_written shards_written shared_connections_written
 		stat_load_written tables_written jobs_written restore_points_written
 		activity_written lock_waits_written long_transactions_written node_status_written stat_nodes_written stat_shards_written
-		distributed_schemas_written},
+		begin_following coordinators_written distributed_schemas_written},
 	'42601 42601 42501 42501 42501 42501 42601 42501 42501 42501' => q{
 		make_shards run_on_new_shards},
 	'42501 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
-		check_restored require_restored check_restore_point_nodes
+		check_restored require_restored check_restore_point_nodes copy_references_to_peer follow_coordinator
 		raise_owner_code},
 	'55000 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		create_restore_point set_restore_point
@@ -314,10 +324,12 @@ my %outcomes = (
 	'42P01 42P01 42P01 42P01 42P01 42P01 42P01 42P01 42P01 42P01' => q{
 		switch_conversion switch_unsharding},
 	'42704 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
-		drain_node move_shard run_sharding_step
+		drain_node move_shard run_sharding_step remove_coordinator
 		release_postgres_fdw switch_postgres_fdw},
+	'55000 55000 42501 42501 42501 42501 55000 42501 42501 42501' => q{
+		judge_coordinator},
 	'08001 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
-		add_node},
+		add_coordinator add_node},
 	'22004 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		adopt_postgres_fdw declare_commits_received take_over_coordinator},
 	'22023 22023 22023 22023 22023 22023 22023 22023 22023 22023' => q{

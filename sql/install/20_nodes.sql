@@ -42,9 +42,10 @@ SELECT s.srvname AS name,
 FROM pg_catalog.pg_foreign_server s
 JOIN pg_catalog.pg_foreign_data_wrapper w ON w.oid = s.srvfdw
 WHERE w.fdwhandler = 'shardfdw_internal.shardfdw_handler'::pg_catalog.regproc
-	AND s.srvname <> 'shardfdw_cluster';
+	AND s.srvname <> 'shardfdw_cluster'
+	AND NOT EXISTS (SELECT FROM pg_catalog.pg_options_to_table(s.srvoptions) o WHERE o.option_name = 'coordinator');
 COMMENT ON VIEW shardfdw.nodes IS
-	'Lists the nodes: servers of the wrapper, whether made by add_node() or CREATE SERVER. host, port (both may be lists) and dbname as given (null: libpq''s default), cores if known, the number of shards they hold, and whether they are nodes of the whole cluster, since their owner may call add_node(), or private ones.';
+	'Lists the nodes: servers of the wrapper that stand for no coordinator, whether made by add_node() or CREATE SERVER. host, port (both may be lists) and dbname as given (null: libpq''s default), cores if known, the number of shards they hold, and whether they are nodes of the whole cluster, since their owner may call add_node(), or private ones.';
 COMMENT ON COLUMN shardfdw.nodes.name IS 'Name of the node''s server.';
 COMMENT ON COLUMN shardfdw.nodes.host IS 'Host as given, maybe a list; null: libpq''s default.';
 COMMENT ON COLUMN shardfdw.nodes.port IS 'Port as given, maybe a list; null: libpq''s default.';
@@ -283,10 +284,8 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.note_cores(name) IS
 	'Asks a node for the cores of its machine, and notes them in its server''s options; a NOTICE says how many, or that they are not known. Returns nothing.';
 
-CREATE FUNCTION shardfdw.add_node(name name, host text, port integer DEFAULT 5432,
-								  dbname name DEFAULT pg_catalog.current_database(), "user" name DEFAULT CURRENT_USER,
-								  password text DEFAULT NULL, options jsonb DEFAULT '{}')
-	RETURNS void LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
+CREATE FUNCTION shardfdw_internal.server_commands(name name, host text, port integer, dbname name, "user" name, password text, options jsonb) RETURNS text[]
+	LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
@@ -294,14 +293,11 @@ DECLARE
 	mapping_keys CONSTANT text[] := ARRAY['password_required', 'sslpassword', 'user', 'password'];
 	server_options text;
 	mapping_options text;
-	mapping_hint text;
 BEGIN
-	PERFORM shardfdw_internal.check_isolation('add_node');
 	IF jsonb_typeof(options) IS DISTINCT FROM 'object' THEN
 		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
 			MESSAGE = 'options must be a JSON object';
 	END IF;
-
 	SELECT string_agg(format('%I %L', o.key, o.value), ', ' ORDER BY o.key COLLATE "C")
 		FILTER (WHERE o.key <> ALL (mapping_keys)),
 		string_agg(format('%I %L', o.key, o.value), ', ' ORDER BY o.key COLLATE "C")
@@ -309,18 +305,43 @@ BEGIN
 	INTO server_options, mapping_options
 	FROM jsonb_each_text(jsonb_strip_nulls(jsonb_build_object('host', host, 'port', port, 'dbname', dbname,
 			'user', "user", 'password', password) || options)) o;
+	RETURN ARRAY[format('CREATE SERVER %I FOREIGN DATA WRAPPER shardfdw OPTIONS (%s)', name, server_options),
+		format('CREATE USER MAPPING FOR CURRENT_USER SERVER %I OPTIONS (%s)', name, mapping_options)];
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.server_commands(name, text, integer, name, name, text, jsonb) IS
+	'Writes the commands that make a server and the current user''s mapping for it, which options belong to. Returns both; raises invalid_parameter_value for options that are no object.';
 
-	PERFORM shardfdw_internal.lock_node_list();
-	EXECUTE format('CREATE SERVER %I FOREIGN DATA WRAPPER shardfdw OPTIONS (%s)', name, server_options);
+CREATE FUNCTION shardfdw_internal.make_server(commands text[]) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	mapping_hint text;
+BEGIN
+	EXECUTE commands[1];
 	BEGIN
-		EXECUTE format('CREATE USER MAPPING FOR CURRENT_USER SERVER %I OPTIONS (%s)', name, mapping_options);
+		EXECUTE commands[2];
 	EXCEPTION WHEN OTHERS THEN
 		-- the context of the error would show the command, and with it the password
 		GET STACKED DIAGNOSTICS mapping_hint = PG_EXCEPTION_HINT;
 		RAISE EXCEPTION USING ERRCODE = SQLSTATE, MESSAGE = SQLERRM,
 			HINT = coalesce(nullif(mapping_hint, ''), 'The options of the user mapping are user, password, password_required and sslpassword.');
 	END;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.make_server(text[]) IS
+	'Runs the commands of server_commands(). Returns nothing; raises their errors, without the password.';
 
+CREATE FUNCTION shardfdw.add_node(name name, host text, port integer DEFAULT 5432,
+								  dbname name DEFAULT pg_catalog.current_database(), "user" name DEFAULT CURRENT_USER,
+								  password text DEFAULT NULL, options jsonb DEFAULT '{}')
+	RETURNS void LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
+AS $$
+#variable_conflict use_variable
+BEGIN
+	PERFORM shardfdw_internal.check_isolation('add_node');
+	PERFORM shardfdw_internal.lock_node_list();
+	PERFORM shardfdw_internal.make_server(shardfdw_internal.server_commands(name, host, port, dbname, "user", password, options));
 	PERFORM shardfdw_internal.check_new_node(name);
 
 	IF NOT options ? 'cores' THEN

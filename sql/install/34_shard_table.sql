@@ -313,6 +313,7 @@ BEGIN
 	PERFORM shardfdw_internal.check_isolation('shard_table');
 	PERFORM shardfdw_internal.check_conversion_mode(relation, mode, wait);
 	IF mode = 'online' THEN
+		PERFORM shardfdw_internal.check_no_peers(format('table %s online', relation), 'shard');
 		RETURN shardfdw_internal.shard_online(relation, key, shards, nodes, colocate_with, wait);
 	END IF;
 	PERFORM shardfdw_internal.check_shardable(relation, true);
@@ -321,6 +322,7 @@ BEGIN
 
 	IF NOT is_partitioned THEN
 		key := shardfdw_internal.choose_key(relation, key);
+		PERFORM shardfdw_internal.check_empty_on_peers(relation, 'shard');
 	END IF;
 	key_columns := shardfdw_internal.key_columns(relation, key);
 	PERFORM shardfdw_internal.check_unique_keys(relation, key_columns);

@@ -126,6 +126,9 @@ BEGIN
 	PERFORM shardfdw_internal.check_isolation('unshard_table');
 	PERFORM shardfdw_internal.check_conversion_mode(relation, mode, wait);
 	PERFORM shardfdw_internal.check_not_at_home(relation, 'unshard');
+	IF shardfdw_internal.is_sharded(relation) THEN
+		PERFORM shardfdw_internal.check_no_peers(format('table %s', relation), 'unshard');
+	END IF;
 	IF mode = 'online' THEN
 		RETURN shardfdw_internal.unshard_online(relation, wait);
 	END IF;

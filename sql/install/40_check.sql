@@ -209,6 +209,7 @@ BEGIN
 	IF nodes = '{}' THEN
 		RETURN;
 	END IF;
+	RETURN QUERY SELECT p.coordinator, 'definitions', p.status, p.detail FROM shardfdw_internal.compare_coordinators(shardfdw_internal.peers()) p;
 	RETURN QUERY SELECT s.node, 'schemas', s.status, s.detail FROM shardfdw_internal.inspect_schemas() s;
 	FOR i IN SELECT * FROM shardfdw_internal.inspect_nodes(nodes)
 	LOOP

@@ -169,7 +169,11 @@ BEGIN
 		END IF;
 		RETURN;
 	END IF;
+	PERFORM shardfdw_internal.check_empty_on_peers(relation, 'replicate');
 	PERFORM shardfdw_internal.make_reference_copies(relation, nodes);
+	IF shardfdw_internal.peers() <> '{}' THEN
+		PERFORM shardfdw_internal.copy_reference_rows(relation, shardfdw_internal.peers());
+	END IF;
 
 	FOR trigger_name IN SELECT * FROM shardfdw_internal.reference_triggers(relation)
 	LOOP

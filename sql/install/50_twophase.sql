@@ -137,8 +137,12 @@ CREATE FUNCTION shardfdw.take_over_coordinator(all_commits_received boolean DEFA
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+	old_identity CONSTANT text := (SELECT i.identity FROM shardfdw.coordinator_identity() i);
 	new_identity text;
 	nodes CONSTANT name[] := shardfdw_internal.trusted_nodes();
+	peers CONSTANT name[] := shardfdw_internal.peers();
+	this CONSTANT name := (SELECT c.name FROM shardfdw.coordinators c WHERE c.is_this);
+	command text;
 	r record;
 BEGIN
 	IF all_commits_received IS NULL THEN
@@ -158,11 +162,24 @@ BEGIN
 				HINT = 'There the predecessor, should it go on, is not refused.';
 		END LOOP;
 	END IF;
+	IF this IS NOT NULL THEN
+		command := format('ALTER SERVER %I OPTIONS (SET identity %L)', this, new_identity);
+		PERFORM set_config('shardfdw.enable_coordinator_propagation', 'off', true);
+		EXECUTE command;
+		FOR r IN SELECT q.node, concat_ws(': ', q.message, q.detail) AS message FROM shardfdw_internal.run_commands(peers,
+			array_fill(format('SELECT shardfdw_internal.follow_coordinator(%L, %L, %L, ''{}'')', old_identity, command, CURRENT_USER), ARRAY[cardinality(peers)]), 'settle', false) q
+			WHERE peers <> '{}' AND NOT q.ok
+		LOOP
+			RAISE WARNING USING MESSAGE = format('coordinator "%s" does not know of the take-over', r.node),
+				DETAIL = r.message,
+				HINT = format('Run there: SET shardfdw.enable_coordinator_propagation = off; %s;', command);
+		END LOOP;
+	END IF;
 	RETURN new_identity;
 END
 $$;
 COMMENT ON FUNCTION shardfdw.take_over_coordinator(boolean, text) IS
-	'Makes this server, a promoted standby or a restored or cloned copy, the coordinator in place of the one whose copy it is, which is refused two-phase commits from then on. all_commits_received: this server has all commits of that one, so recover_prepared_transactions() rolls back what is not among them; else it leaves that alone, and what earlier predecessors left it leaves as it was (declare_commits_received()). restore_point: this server and all nodes of the cluster have been restored to the point of create_restore_point() with this target, which is verified, so nothing is missing; raises object_not_in_prerequisite_state when one of them has not. The identity of another database of this server, of which this one is a copy, is not taken over. Raises null_value_not_allowed. Returns the new identity; a WARNING for each node that could not be told.';
+	'Makes this server, a promoted standby or a restored or cloned copy, the coordinator in place of the one whose copy it is, which is refused two-phase commits from then on. all_commits_received: this server has all commits of that one, so recover_prepared_transactions() rolls back what is not among them; else it leaves that alone, and what earlier predecessors left it leaves as it was (declare_commits_received()). restore_point: this server and all nodes of the cluster have been restored to the point of create_restore_point() with this target, which is verified, so nothing is missing; raises object_not_in_prerequisite_state when one of them has not. The identity of another database of this server, of which this one is a copy, is not taken over. Raises null_value_not_allowed. Returns the new identity; a WARNING for each node, and each other coordinator, that could not be told.';
 REVOKE ALL ON FUNCTION shardfdw.take_over_coordinator(boolean, text) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.declare_commits_received(predecessor text) RETURNS void

@@ -319,6 +319,7 @@ DECLARE
 	command text;
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('undistribute_schema');
+	PERFORM shardfdw_internal.check_no_peers(format('schema %s', schema), 'bring back the tables of');
 	PERFORM shardfdw_internal.check_home(schema, true);
 	PERFORM shardfdw_internal.lock_schema(schema);
 	PERFORM shardfdw_internal.check_home(schema, true);

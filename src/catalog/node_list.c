@@ -1,6 +1,6 @@
 /*
  * node_list.c
- *	  The nodes of this database.
+ *	  The nodes of this database, and the other coordinators of these nodes.
  */
 #include "postgres.h"
 
@@ -16,6 +16,7 @@
 #include "commands/extension.h"
 #include "conninfo.h"
 #include "fmgr.h"
+#include "identity.h"
 #include "miscadmin.h"
 #include "own_schema.h"
 #include "utils/builtins.h"
@@ -29,15 +30,17 @@
 
 PG_FUNCTION_INFO_V1(shardfdw_is_cluster_node);
 PG_FUNCTION_INFO_V1(shardfdw_is_trusted_node);
+PG_FUNCTION_INFO_V1(shardfdw_is_cluster_coordinator);
 
-/* Owner of a server of ours that stands for a node, or InvalidOid. */
+/* Owner of a server of ours that stands for a node (or a coordinator), or InvalidOid. */
 static Oid
-node_owner(Oid serverid)
+node_owner(Oid serverid, bool of_coordinator)
 {
 	HeapTuple	tuple;
 	Oid			owner;
 
-	if (serverid == shard_option_cluster_server() || !shard_option_is_our_server(serverid))
+	if (serverid == shard_option_cluster_server() || !shard_option_is_our_server(serverid) ||
+		(shard_option_server(serverid, "coordinator") != NULL) != of_coordinator)
 		return InvalidOid;
 	tuple = SearchSysCache1(FOREIGNSERVEROID, ObjectIdGetDatum(serverid));
 	if (!HeapTupleIsValid(tuple))
@@ -84,7 +87,7 @@ may_add_nodes(Oid role)
 bool
 shard_node_in_cluster(Oid serverid)
 {
-	Oid			owner = node_owner(serverid);
+	Oid			owner = node_owner(serverid, false);
 
 	return OidIsValid(owner) && may_add_nodes(owner);
 }
@@ -92,9 +95,17 @@ shard_node_in_cluster(Oid serverid)
 static bool
 is_trusted(Oid serverid, Oid userid)
 {
-	Oid			owner = node_owner(serverid);
+	Oid			owner = node_owner(serverid, false);
 
 	return OidIsValid(owner) && (owner == userid || may_add_nodes(owner));
+}
+
+bool
+shard_node_is_coordinator(Oid serverid)
+{
+	Oid			owner = node_owner(serverid, true);
+
+	return OidIsValid(owner) && may_add_nodes(owner);
 }
 
 /*
@@ -107,6 +118,15 @@ shardfdw_is_cluster_node(PG_FUNCTION_ARGS)
 }
 
 /*
+ * is_cluster_coordinator(server oid) -> bool
+ */
+Datum
+shardfdw_is_cluster_coordinator(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(shard_node_is_coordinator(PG_GETARG_OID(0)));
+}
+
+/*
  * is_trusted_node(server oid) -> bool
  */
 Datum
@@ -115,36 +135,102 @@ shardfdw_is_trusted_node(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(is_trusted(PG_GETARG_OID(0), GetUserId()));
 }
 
-List *
-shard_node_list(bool *complete)
+static int
+compare_names(const ListCell *a, const ListCell *b)
+{
+	return strcmp(((ShardNodeName *) lfirst(a))->name, ((ShardNodeName *) lfirst(b))->name);
+}
+
+/* All servers of ours, by name. */
+static List *
+list_servers(void)
 {
 	Relation	servers = table_open(ForeignServerRelationId, AccessShareLock);
 	SysScanDesc scan = systable_beginscan(servers, InvalidOid, false, NULL, 0, NULL);
 	Oid			cluster = shard_option_cluster_server();
-	List	   *nodes = NIL;
+	List	   *found = NIL;
 	HeapTuple	tuple;
 
-	*complete = true;
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		Form_pg_foreign_server form = (Form_pg_foreign_server) GETSTRUCT(tuple);
-		ShardNodeName *node;
+		ShardNodeName *server;
 
 		if (form->oid == cluster || !shard_option_is_our_server(form->oid))
 			continue;
-		if (!is_trusted(form->oid, GetUserId()) ||
-			!shard_conninfo_has_mapping(GetUserId(), form->oid))
-		{
-			*complete = false;
-			continue;
-		}
-		node = palloc(sizeof(ShardNodeName));
-		node->serverid = form->oid;
-		node->name = pstrdup(NameStr(form->srvname));
-		nodes = lappend(nodes, node);
+		server = palloc(sizeof(ShardNodeName));
+		server->serverid = form->oid;
+		server->name = pstrdup(NameStr(form->srvname));
+		found = lappend(found, server);
 	}
 	systable_endscan(scan);
 	table_close(servers, AccessShareLock);
+	list_sort(found, compare_names);
+	return found;
+}
+
+List *
+shard_node_peers(int *nbefore)
+{
+	List	   *peers = NIL;
+	bool		has_self = false;
+	ListCell   *lc;
+
+	*nbefore = 0;
+	foreach(lc, list_servers())
+	{
+		ShardNodeName *server = lfirst(lc);
+		const char *identity;
+
+		if (!shard_node_is_coordinator(server->serverid))
+			continue;
+		identity = shard_option_server(server->serverid, "identity");
+		if (identity == NULL || strcmp(identity, shard_identity_get()) != 0)
+			peers = lappend(peers, server);
+		else
+		{
+			has_self = true;
+			*nbefore = list_length(peers);
+		}
+	}
+	return has_self ? peers : NIL;
+}
+
+List *
+shard_node_list(bool *complete)
+{
+	List	   *nodes = NIL;
+	ListCell   *lc;
+
+	*complete = true;
+	foreach(lc, list_servers())
+	{
+		ShardNodeName *server = lfirst(lc);
+
+		if (is_trusted(server->serverid, GetUserId()) && shard_conninfo_has_mapping(GetUserId(), server->serverid))
+			nodes = lappend(nodes, server);
+		else if (!shard_node_is_coordinator(server->serverid))
+			*complete = false;
+	}
+	return nodes;
+}
+
+List *
+shard_node_list_all(bool *complete)
+{
+	List	   *nodes = shard_node_list(complete);
+	int			nbefore;
+	ListCell   *lc;
+
+	foreach(lc, shard_node_peers(&nbefore))
+	{
+		ShardNodeName *peer = lfirst(lc);
+
+		if (shard_conninfo_has_mapping(GetUserId(), peer->serverid))
+			nodes = lappend(nodes, peer);
+		else
+			*complete = false;
+	}
 	return nodes;
 }
 

@@ -32,11 +32,28 @@ typedef struct ShardNodeName
 } ShardNodeName;
 
 /*
+ * Coordinators of the same nodes have servers, too, one for each of them, with the same names on all:
+ * those with option coordinator whose owner may call add_node().  They hold no shards,
+ * and are no nodes.
+ */
+extern bool shard_node_is_coordinator(Oid serverid);
+
+/*
+ * The other coordinators: List of ShardNodeName, by name.  *nbefore: how many of them come before this one
+ * in that order.  NIL where there are none, and where this database is not among them itself: it may be a dump of
+ * one that has been restored.  Cost: a scan of the servers.  Memory: current context.
+ */
+extern List *shard_node_peers(int *nbefore);
+
+/*
  * Nodes that the current user trusts and has a mapping for (of its own or
  * PUBLIC's), in no order: List of ShardNodeName. *complete: there are no other
  * servers of ours. Memory: current context.
  */
 extern List *shard_node_list(bool *complete);
+
+/* The same, and the other coordinators for which the user has a mapping. */
+extern List *shard_node_list_all(bool *complete);
 
 /* The same as an OidList of servers. */
 extern List *shard_node_list_oids(void);

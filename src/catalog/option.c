@@ -82,6 +82,8 @@ static const OptionDef option_defs[] = {
 	{"cores", ON_SERVER, OPTION_COUNT},
 	{"accepts_shards", ON_SERVER, OPTION_BOOL},
 	{"capacity", ON_SERVER, OPTION_CAPACITY},
+	{"coordinator", ON_SERVER, OPTION_COUNT},
+	{"identity", ON_SERVER, OPTION_NAME},
 	{"pinned", ON_TABLE, OPTION_BOOL},
 	{"propagate_ddl", ON_SERVER, OPTION_BOOL},
 	{"partial_aggregates", ON_SERVER, OPTION_BOOL},

@@ -26,6 +26,7 @@
 #include "access/table.h"
 #include "access/transam.h"
 #include "catalog/namespace.h"
+#include "catalog/node_list.h"
 #include "catalog/option.h"
 #include "catalog/partial_aggregate.h"
 #include "catalog/pg_aggregate.h"
@@ -276,7 +277,7 @@ read_all_nodes(void)
 	{
 		Oid			serverid = ((Form_pg_foreign_server) GETSTRUCT(tuple))->oid;
 
-		if (serverid == cluster || !shard_option_is_our_server(serverid))
+		if (serverid == cluster || !shard_option_is_our_server(serverid) || shard_node_is_coordinator(serverid))
 			continue;
 		nnodes++;
 		have_partials = have_partials && shard_option_server_bool(serverid, "partial_aggregates", false);

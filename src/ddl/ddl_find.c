@@ -25,6 +25,7 @@
 #include "ddl/ddl_text.h"
 #include "deparse/print_settings.h"
 #include "foreign/foreign.h"
+#include "guc.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -207,8 +208,13 @@ shard_ddl_find_index_described(const ShardDdlTable *table, const ShardDdlIndex *
 
 	shard_ddl_ask(table, ask_index, take_index, &question);
 	for (int i = 0; i < table->nshards && !missing_ok; i++)
+	{
+		/* whose commands are not sent */
+		if (shard_guc_follows_coordinator)
+			question.found[i] = pstrdup(index->name);
 		if (question.found[i] == NULL)
 			raise_missing(table, i, "index", index->name);
+	}
 	return question.found;
 }
 
@@ -295,6 +301,9 @@ shard_ddl_find_shard_constraint(const ShardDdlTable *table, const char *name)
 	int			nfound = 0;
 	int			missing = -1;
 
+	/* the coordinator that has sent the statement knows */
+	if (shard_guc_follows_coordinator)
+		return true;
 	shard_ddl_ask(table, ask_constraint, take_named, &question);
 	for (int i = 0; i < table->nshards; i++)
 	{

@@ -8,6 +8,7 @@
 #include "compat.h"
 #include "ddl/ddl_need.h"
 #include "ddl/now.h"
+#include "guc.h"
 #include "utils/builtins.h"
 
 bool
@@ -32,6 +33,8 @@ shard_ddl_make_objects(const ShardDdlTable *table)
 	StringInfoData nodes;
 	StringInfoData sql;
 
+	if (shard_guc_follows_coordinator)
+		return;
 	initStringInfo(&nodes);
 	for (int i = 0; i < table->nshards; i++)
 		appendStringInfo(&nodes, "%s%s", i > 0 ? ", " : "", quote_literal_cstr(table->shards[i].node));

@@ -4,11 +4,14 @@
  *
  * In a transaction they go over the connection that writes there, so that they
  * commit, or vanish with a savepoint, together with what was changed here.
+ *
+ * A session that follows another coordinator (ddl/peer/) sends and asks nothing: that one does.
  */
 #include "postgres.h"
 
 #include "catalog/moving.h"
 #include "ddl/ddl_send.h"
+#include "guc.h"
 #include "libpq-fe.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
@@ -101,6 +104,8 @@ shard_ddl_batch_run(ShardDdlBatch *batch)
 
 	if (!batch->keeps_definition)
 		check_no_job(batch->table, shardnos, ncommands);
+	if (shard_guc_follows_coordinator)
+		return;
 	shard_command_run(commands, ncommands, SHARD_COMMAND_EXCLUSIVE, false);
 	shard_command_free(commands, ncommands);
 }
@@ -174,6 +179,8 @@ ask(const ShardDdlTable *table, ShardDdlQuestion question, ShardDdlAnswer take, 
 	bool	   *asked = palloc0(sizeof(bool) * table->nshards);
 	int			ncommands = 0;
 
+	if (shard_guc_follows_coordinator)
+		return;
 	for (int i = 0; i < table->nshards; i++)
 	{
 		List	   *shardnos = NIL;

@@ -52,7 +52,7 @@ extern List *shard_ddl_batch_run_free(ShardDdlBatch *batch, ErrorData **error);
  * Asks the nodes of a table, in this transaction.  question: makes the query
  * for one node from the numbers (int list) of the shards there.  Each row of the answer begins
  * with the number of a shard; take is called for it with the values of the
- * row's fields (NULL for null).
+ * row's fields (NULL for null).  Nobody answers a session that follows another coordinator.
  */
 typedef char *(*ShardDdlQuestion) (const ShardDdlTable *table, List *shardnos, void *arg);
 typedef void (*ShardDdlAnswer) (const ShardDdlTable *table, int shardno, int nfields, const char *const *fields, void *arg);

@@ -4,7 +4,7 @@
  *
  *	 target: schema.t --rows, indexes--> schema.t --(1) committed--> t
  *	 source: t ------------------------------------(2) prepared----> t, which raises "moved" --> dropped
- *	 here:	 t is on the source -------------------(3) commit------> t is on the target
+ *	 here:	 t is on the source -------------------(3) commit------> t is on the target (also on other coordinators, placement.c)
  *
  * A split has two or more tables for t, a merge has one for several; source and target are
  * one.  They get names of their own in (1), and in (3) foreign tables that take the place of
@@ -19,17 +19,11 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
-#include "access/table.h"
 #include "access/transam.h"
 #include "access/xact.h"
-#include "catalog/dependency.h"
 #include "catalog/group.h"
-#include "catalog/indexing.h"
 #include "catalog/moving.h"
 #include "catalog/partition.h"
-#include "catalog/pg_class.h"
-#include "catalog/pg_foreign_server.h"
 #include "catalog/pg_foreign_table.h"
 #include "fault.h"
 #include "foreign/fdwapi.h"
@@ -37,6 +31,7 @@
 #include "miscadmin.h"
 #include "move/job.h"
 #include "move/place.h"
+#include "move/placement.h"
 #include "move/table.h"
 #include "own_schema.h"
 #include "remote/run/command.h"
@@ -47,7 +42,6 @@
 #include "storage/procarray.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
-#include "utils/inval.h"
 #include "utils/json.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
@@ -272,6 +266,7 @@ shard_place_lock(const ShardMove *move, int timeout_ms)
 	ShardCommand command = {0};
 
 	(void) set_config_option("lock_timeout", psprintf("%d", timeout_ms), PGC_SUSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
+	shard_placement_lock_peers(move, timeout_ms);
 	if (SHARD_MOVE_REPLACES(move))
 		lock_parents(move);
 	initStringInfo(&sql);
@@ -341,27 +336,6 @@ close_on_source(const ShardMove *move)
 	SHARD_FAULT_POINT("move_closed");
 }
 
-/* (3): the catalog says that the shard is on the target.  Plans of it, and of its table, are made anew. */
-static void
-set_server(const ShardMove *move, const ShardMoveTable *table)
-{
-	Relation	rel = table_open(ForeignTableRelationId, RowExclusiveLock);
-	HeapTuple	tuple = SearchSysCacheCopy1(FOREIGNTABLEREL, ObjectIdGetDatum(table->relid));
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for foreign table %u", table->relid);
-	PushActiveSnapshot(GetTransactionSnapshot());
-	((Form_pg_foreign_table) GETSTRUCT(tuple))->ftserver = move->target;
-	CatalogTupleUpdate(rel, &tuple->t_self, tuple);
-	if (changeDependencyFor(RelationRelationId, table->relid, ForeignServerRelationId, move->source, move->target) != 1)
-		elog(ERROR, "unexpected dependencies of foreign table %u", table->relid);
-	PopActiveSnapshot();
-	heap_freetuple(tuple);
-	table_close(rel, RowExclusiveLock);
-	CacheInvalidateRelcacheByRelid(table->relid);
-	CacheInvalidateRelcacheByRelid(table->parent);
-}
-
 /* (3), of splits and merges: partitions for what there is now take the place of those that were there.  Nobody else uses the table. */
 static void
 set_partitions(const ShardMoveTable *table)
@@ -399,15 +373,14 @@ shard_place_switch(ShardMove *move)
 	if (!finish_on_target(move))
 		return false;
 	close_on_source(move);
-	for (int i = 0; i < move->ntables; i++)
-	{
-		if (SHARD_MOVE_REPLACES(move))
-			set_partitions(&move->tables[i]);
-		else
-			set_server(move, &move->tables[i]);
-	}
 	if (SHARD_MOVE_REPLACES(move))
+	{
+		for (int i = 0; i < move->ntables; i++)
+			set_partitions(&move->tables[i]);
 		note_placed(move);
+	}
+	else
+		shard_placement_switch(move);
 	shard_job_set_stage_here(move->id, "dropping");
 	SHARD_FAULT_POINT("move_placed");
 	return true;
@@ -601,7 +574,10 @@ shard_place_drop(ShardMove *move)
 
 	/* where shards were replaced, the map of before is known to nobody, since everybody who had it had locked the table */
 	if (!SHARD_MOVE_REPLACES(move))
+	{
 		wait_for_older(move);
+		shard_placement_wait_for_peers(move);
+	}
 	for (;;)
 	{
 		shard_move_begin(move->userid);

@@ -16,10 +16,13 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "catalog/node_list.h"
 #include "catalog/reference.h"
 #include "foreign/foreign.h"
+#include "identity.h"
 #include "libpq-fe.h"
 #include "miscadmin.h"
+#include "own_schema.h"
 #include "reference/reference_run.h"
 #include "remote/wire/wait.h"
 #include "remote/xact/twophase.h"
@@ -32,28 +35,6 @@
 
 /* Longest pause between two looks at them. */
 #define SETTLE_PAUSE_MS 20
-
-void
-shard_reference_run_begin(ShardReferenceWrite *write, Relation rel)
-{
-	write->rel = rel;
-	write->cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw reference write",
-									   ALLOCSET_SMALL_SIZES);
-	write->row_cxt = AllocSetContextCreate(write->cxt, "shardfdw reference row",
-										   ALLOCSET_SMALL_SIZES);
-	MemoryContextSwitchTo(write->cxt);
-	write->relation = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
-												 RelationGetRelationName(rel));
-	write->userid = GetUserId();
-	write->nodes = shard_reference_nodes();
-}
-
-void
-shard_reference_run_end(ShardReferenceWrite *write, MemoryContext caller_cxt)
-{
-	MemoryContextSwitchTo(caller_cxt);
-	MemoryContextDelete(write->cxt);
-}
 
 /* Commands with the same text for some nodes. */
 static ShardCommand *
@@ -75,6 +56,52 @@ make_commands(ShardReferenceWrite *write, List *nodes, const char *sql, int npar
 		command->params = params;
 	}
 	return commands;
+}
+
+/*
+ * The other coordinators have the table itself.  Their triggers and foreign keys do not fire: what these have done here
+ * is sent as well.
+ */
+static List *
+open_peers(ShardReferenceWrite *write)
+{
+	List	   *peers = NIL;
+	int			nbefore;
+	ShardCommand *commands;
+	ListCell   *lc;
+
+	foreach(lc, shard_node_peers(&nbefore))
+		peers = lappend_oid(peers, ((ShardNodeName *) lfirst(lc))->serverid);
+	if (peers == NIL)
+		return NIL;
+	commands = make_commands(write, peers, psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".begin_following(%s); SET LOCAL session_replication_role = replica",
+												   quote_literal_cstr(shard_identity_get())), 0, NULL);
+	shard_command_run(commands, list_length(peers), SHARD_COMMAND_WRITE, false);
+	shard_command_free(commands, list_length(peers));
+	return peers;
+}
+
+void
+shard_reference_run_begin(ShardReferenceWrite *write, Relation rel)
+{
+	write->rel = rel;
+	write->cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw reference write",
+									   ALLOCSET_SMALL_SIZES);
+	write->row_cxt = AllocSetContextCreate(write->cxt, "shardfdw reference row",
+										   ALLOCSET_SMALL_SIZES);
+	MemoryContextSwitchTo(write->cxt);
+	write->relation = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
+												 RelationGetRelationName(rel));
+	write->userid = GetUserId();
+	write->peers = open_peers(write);
+	write->nodes = list_concat_copy(write->peers, shard_reference_nodes());
+}
+
+void
+shard_reference_run_end(ShardReferenceWrite *write, MemoryContext caller_cxt)
+{
+	MemoryContextSwitchTo(caller_cxt);
+	MemoryContextDelete(write->cxt);
 }
 
 /* ---------- settling ---------- */
@@ -200,11 +227,13 @@ shard_reference_run_commands(ShardReferenceWrite *write, ShardCommand *commands,
 }
 
 void
-shard_reference_run_exclusive(ShardReferenceWrite *write, const char *sql)
+shard_reference_run_exclusive(ShardReferenceWrite *write, List *nodes, const char *sql)
 {
-	int			ncommands = list_length(write->nodes);
-	ShardCommand *commands = make_commands(write, write->nodes, sql, 0, NULL);
+	int			ncommands = list_length(nodes);
+	ShardCommand *commands = make_commands(write, nodes, sql, 0, NULL);
 
+	if (ncommands == 0)
+		return;
 	shard_command_run(commands, ncommands, SHARD_COMMAND_EXCLUSIVE, false);
 	shard_command_free(commands, ncommands);
 }

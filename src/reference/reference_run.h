@@ -18,7 +18,8 @@ typedef struct ShardReferenceWrite
 	Relation	rel;
 	const char *relation;		/* qualified name here and on the nodes */
 	Oid			userid;
-	List	   *nodes;			/* OIDs of servers */
+	List	   *nodes;			/* OIDs of servers: those of peers, then nodes */
+	List	   *peers;			/* the other coordinators */
 	MemoryContext cxt;			/* lives as long as the write */
 	MemoryContext row_cxt;		/* reset for each row */
 } ShardReferenceWrite;
@@ -46,8 +47,8 @@ extern void shard_reference_run_settle(ShardReferenceWrite *write);
 extern void shard_reference_run_commands(ShardReferenceWrite *write, ShardCommand *commands,
 										 int ncommands, int64 nrows, ShardReferenceCount count);
 
-/* Runs a command that locks the copies against reading. */
-extern void shard_reference_run_exclusive(ShardReferenceWrite *write, const char *sql);
+/* Runs a command that locks the copies on nodes (OIDs of servers) against reading. */
+extern void shard_reference_run_exclusive(ShardReferenceWrite *write, List *nodes, const char *sql);
 
 /* A chunk: the arrays of keys, then those of values (NULL: none), which are emptied. */
 extern void shard_reference_run_arrays(ShardReferenceWrite *write, const char *sql,

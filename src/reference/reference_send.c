@@ -173,7 +173,9 @@ shard_reference_send_truncate(Relation rel)
 					"SELECT pg_catalog.string_agg('ONLY ' || r.relid::pg_catalog.regclass, ', ') INTO relations FROM r; "
 					"EXECUTE 'TRUNCATE ' || relations; END",
 					quote_literal_cstr(write.relation));
-	shard_reference_run_exclusive(&write, psprintf("DO %s", quote_literal_cstr(body)));
+	shard_reference_run_exclusive(&write, list_difference_oid(write.nodes, write.peers), psprintf("DO %s", quote_literal_cstr(body)));
+	/* on coordinators tables that refer to it are truncated by commands of their own, and core would miss them here */
+	shard_reference_run_exclusive(&write, write.peers, psprintf("DELETE FROM ONLY %s", write.relation));
 	shard_reference_run_end(&write, caller_cxt);
 }
 

@@ -30,6 +30,7 @@
 #include "compat.h"
 #include "fmgr.h"
 #include "foreign/foreign.h"
+#include "guc.h"
 #include "miscadmin.h"
 #include "reference/reference_send.h"
 #include "utils/acl.h"
@@ -229,6 +230,9 @@ shardfdw_send_reference_write(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("function \"%s\" must be called as AFTER trigger", "send_reference_write")));
+	/* the coordinator that has sent the rows tells the nodes as well */
+	if (shard_guc_follows_coordinator)
+		return PointerGetDatum(NULL);
 	rel = data->tg_relation;
 	by_row = TRIGGER_FIRED_FOR_ROW(data->tg_event);
 	old_rows = data->tg_oldtable;

@@ -260,7 +260,7 @@ look_for_deadlock(bool *complete)
 	if (!waiting)
 		return NULL;
 
-	foreach(lc, shard_node_list(&known))
+	foreach(lc, shard_node_list_all(&known))
 	{
 		ShardNodeName *node = lfirst(lc);
 		bool		asked = false;

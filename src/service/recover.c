@@ -105,7 +105,7 @@ find_nodes(void)
 	bool		complete;
 	ListCell   *lc;
 
-	foreach(lc, shard_node_list(&complete))
+	foreach(lc, shard_node_list_all(&complete))
 	{
 		const ShardNodeName *found = lfirst(lc);
 		SurveyNode *node = palloc0(sizeof(SurveyNode));

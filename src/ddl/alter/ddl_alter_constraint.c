@@ -8,6 +8,7 @@
 #include "compat.h"
 #include "ddl/alter/ddl_alter.h"
 #include "ddl/ddl_find.h"
+#include "guc.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
@@ -79,7 +80,7 @@ shard_alter_choose_name(ShardAlterState *state, List *columns, const char *label
 		name = ChooseConstraintName(state->table->name, joined, label,
 									get_rel_namespace(state->table->relid), names_in_statement(state));
 		state->chosen_names = lappend(state->chosen_names, name);
-	} while (shard_ddl_find_shard_constraint(state->table, name));
+	} while (!shard_guc_follows_coordinator && shard_ddl_find_shard_constraint(state->table, name));
 	return name;
 }
 

@@ -26,6 +26,7 @@
 #include "ddl/statement/ddl_statement.h"
 #include "deparse/print_settings.h"
 #include "executor/spi.h"
+#include "guc.h"
 #include "miscadmin.h"
 #include "tcop/cmdtag.h"
 #include "utils/acl.h"
@@ -264,7 +265,7 @@ run_on_nodes(ShardAlterState *state)
 	shard_print_settings_end(nestlevel);
 	shard_ddl_batch_run(batch);
 
-	if (per_row != NIL)
+	if (per_row != NIL && !shard_guc_follows_coordinator)
 	{
 		fill_columns(state, rel, per_row);
 		foreach(lc, per_row)

@@ -18,6 +18,7 @@
 #include "ddl/now.h"
 #include "ddl/statement/ddl_index.h"
 #include "ddl/statement/ddl_statement.h"
+#include "guc.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "remote/run/command.h"
@@ -71,6 +72,9 @@ check_definition(const ShardDdlTable *table)
 	Definition	definition = {0};
 	char	   *differences;
 
+	/* the coordinator that has sent the statement has looked */
+	if (shard_guc_follows_coordinator)
+		return true;
 	check_not_fixed(table);
 	definition.question = shard_now_value(psprintf("SELECT shardfdw_internal.describe_query(ARRAY[%s])", quote_literal_cstr(shard->relation)));
 	shard_ddl_ask(table, question_text, take_definition, &definition);

@@ -19,10 +19,12 @@
 #include "catalog/shard_map.h"
 #include "compat.h"
 #include "ddl/alter/ddl_alter.h"
+#include "ddl/peer/peer_send.h"
 #include "ddl/schema_lock.h"
 #include "ddl/statement/ddl_home.h"
 #include "ddl/statement/ddl_statement.h"
 #include "executor/spi.h"
+#include "guc.h"
 #include "nodes/makefuncs.h"
 #include "own_schema.h"
 #include "storage/lmgr.h"
@@ -130,11 +132,17 @@ create_rest(void *arg)
 {
 	NewTable   *new = arg;
 	Oid			relid = get_relname_relid(new->name, new->namespace);
+	ShardPeerStatement *sent;
 
 	/* IF NOT EXISTS, maybe of a table that another session has just made; or EXPLAIN without ANALYZE */
 	if (new->existed || !OidIsValid(relid) || shard_map_get(relid) != NULL)
 		return;
+	/* who follows another coordinator is told of each step */
+	if (shard_guc_follows_coordinator)
+		return;
+	sent = shard_peer_part_begin();
 	bring_home(relid);
+	shard_peer_part_end(sent);
 	if (new->foreign_keys != NIL)
 		add_foreign_keys(new);
 }

@@ -27,6 +27,7 @@
 #include "ddl/alter/ddl_alter.h"
 #include "ddl/ddl_late.h"
 #include "ddl/marker.h"
+#include "ddl/peer/peer_send.h"
 #include "ddl/statement/ddl_drop.h"
 #include "ddl/statement/ddl_home.h"
 #include "ddl/statement/ddl_statement.h"
@@ -249,6 +250,8 @@ shardfdw_check_loaded(PG_FUNCTION_ARGS)
 	stmt = (Node *) ((EventTriggerData *) fcinfo->context)->parsetree;
 	shard_version_check_statement(stmt);
 	shard_ddl_prepare(stmt);
+	if (shard_peer_would_send(stmt))
+		shard_ddl_late_refuse("It would have changed this coordinator, and not the others.");
 	if (!shard_guc_enable_ddl_propagation || !OidIsValid(shard_option_cluster_server()))
 		PG_RETURN_NULL();
 	if (IsA(stmt, RenameStmt) && castNode(RenameStmt, stmt)->renameType == OBJECT_SCHEMA)

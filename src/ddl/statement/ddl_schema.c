@@ -47,6 +47,7 @@
 #include "ddl/schema_lock.h"
 #include "ddl/statement/ddl_statement.h"
 #include "foreign/foreign.h"
+#include "guc.h"
 #include "libpq-fe.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -279,6 +280,8 @@ rename_on_nodes(List *parts, const char *schema, const char *newname)
 		commands[ncommands].userid = GetUserId();
 		commands[ncommands++].sql = rename_text(schema, newname, &names);
 	}
+	if (shard_guc_follows_coordinator)
+		return nodes;
 	shard_command_run(commands, ncommands, SHARD_COMMAND_EXCLUSIVE, false);
 	shard_command_free(commands, ncommands);
 	return nodes;

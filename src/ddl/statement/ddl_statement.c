@@ -16,6 +16,8 @@
  *
  * Nothing is changed on one side only: an error of a node fails the statement, and the
  * nodes' transactions commit, or roll back to a savepoint, with the local one.
+ *
+ * Other coordinators of the same nodes run the statement, too (ddl/peer/), each its own side.
  */
 #include "postgres.h"
 
@@ -24,6 +26,9 @@
 #include "compat.h"
 #include "ddl/ddl_late.h"
 #include "ddl/ddl_rest.h"
+#include "ddl/peer/peer_follow.h"
+#include "ddl/peer/peer_send.h"
+#include "ddl/peer/peer_sequence.h"
 #include "ddl/schema_lock.h"
 #include "ddl/statement/ddl_drop.h"
 #include "ddl/statement/ddl_home.h"
@@ -101,10 +106,37 @@ shard_ddl_prepare(Node *stmt)
 	}
 }
 
+/* Runs the statement, here, on the nodes and on the other coordinators. */
+static void
+run(ShardDdlCall *call)
+{
+	ShardDdlRestEntry *outer;
+	ShardPeerStatement sent;
+
+	shard_peer_begin(&sent, call);
+	outer = shard_ddl_rest_suspend();
+	shard_ddl_late_begin_seen();
+	PG_TRY();
+	{
+		if (!shard_guc_enable_ddl_propagation || RecoveryInProgress() || !take_over(call))
+			shard_ddl_run_core(call);
+		shard_peer_finish(&sent);
+		if (shard_guc_follows_coordinator)
+			shard_peer_share_sequences(call->pstmt->utilityStmt);
+	}
+	PG_FINALLY();
+	{
+		shard_ddl_late_end_seen();
+		shard_ddl_rest_resume(outer);
+		shard_peer_end(&sent);
+	}
+	PG_END_TRY();
+}
+
 void
 shard_ddl_run(ShardDdlCall *call)
 {
-	ShardDdlRestEntry *outer;
+	ShardDdlCall follower = *call;
 
 	shard_ddl_prepare(call->pstmt->utilityStmt);
 
@@ -113,21 +145,14 @@ shard_ddl_run(ShardDdlCall *call)
 	 * In recovery core refuses all changes.
 	 */
 	if (call->context == PROCESS_UTILITY_SUBCOMMAND)
-	{
 		shard_ddl_run_core(call);
-		return;
-	}
-	outer = shard_ddl_rest_suspend();
-	shard_ddl_late_begin_seen();
-	PG_TRY();
+	else if (shard_guc_follows_coordinator)
 	{
-		if (!shard_guc_enable_ddl_propagation || RecoveryInProgress() || !take_over(call))
-			shard_ddl_run_core(call);
+		follower.pstmt = copyObject(call->pstmt);
+		follower.pstmt->utilityStmt = shard_peer_follower_statement(call->pstmt->utilityStmt);
+		follower.read_only_tree = false;
+		run(&follower);
 	}
-	PG_FINALLY();
-	{
-		shard_ddl_late_end_seen();
-		shard_ddl_rest_resume(outer);
-	}
-	PG_END_TRY();
+	else
+		run(call);
 }

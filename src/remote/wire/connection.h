@@ -161,6 +161,7 @@ struct ShardConn
 	bool		used;			/* has run a statement */
 	bool		keep;			/* not closed after the transaction (option keep_connections) */
 	bool		stateless;		/* option session_state off: a pooler may be on the way */
+	bool		is_coordinator; /* another coordinator of the same nodes (option coordinator) */
 	int			quota_node;		/* see remote/wire/quota.h */
 	TimestampTz opened_at;
 	bool		invalidated;	/* options changed, or distrusted: close when idle and outside a transaction */

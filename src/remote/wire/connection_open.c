@@ -300,6 +300,7 @@ start_connection(Oid serverid, Oid userid, int quota_node, int stat_node, bool r
 	conn->stat_node = stat_node;
 	conn->keep = server_flag(server, "keep_connections", true);
 	conn->stateless = !server_flag(server, "session_state", true);
+	conn->is_coordinator = server_option(server, "coordinator") != NULL;
 	conn->opened_at = GetCurrentTimestamp();
 	conn->server_hash = GetSysCacheHashValue1(FOREIGNSERVEROID, ObjectIdGetDatum(serverid));
 	conn->mapping_hash = GetSysCacheHashValue1(USERMAPPINGOID, ObjectIdGetDatum(user->umid));

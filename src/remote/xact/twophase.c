@@ -5,7 +5,7 @@
  *	 PRE_COMMIT   PREPARE TRANSACTION on all nodes at once, meanwhile
  *				  INSERT INTO shardfdw_internal.commit_log in the local transaction
  *	 local commit is the decision
- *	 COMMIT		  COMMIT PREPARED on all nodes at once
+ *	 COMMIT		  COMMIT PREPARED on all nodes at once, then on other coordinators
  *	 or ABORT	  ROLLBACK PREPARED, or ROLLBACK where nothing was prepared
  *
  * A participant is a connection: a node to which the transaction wrote over
@@ -38,6 +38,10 @@
  *	  a node does not know a transaction that it is told to commit, this counts as
  *	  success only if the session has told it so before without getting the answer,
  *	  and if it is still the same server.
+ *
+ * Definitions that are changed are locked where they are, here by the local transaction, on
+ * other coordinators by the prepared one.  There they are let go when the nodes have what they
+ * speak of: nobody looks for a table, or for a moved shard, that is not there yet.
  *
  * That all nodes have confirmed a commit is noted by the row of the next
  * two-phase commit of the same session, or when the session ends.  Until then the
@@ -531,6 +535,24 @@ release_notify_lock(void)
 		(void) LockRelease(&tag, AccessExclusiveLock, false);
 }
 
+/* Fills settle_items for the conns that have a prepared_gid and are, or are not, coordinators; the first nitems are filled already. */
+static int
+add_items(ShardConn **conns, int nconns, int nitems, bool commit, bool coordinators)
+{
+	for (int i = 0; i < nconns; i++)
+	{
+		if (!conns[i]->xact.prepared_gid || conns[i]->is_coordinator != coordinators)
+			continue;
+		snprintf(settle_sql[nitems], SETTLE_SQL_BYTES, "%s PREPARED '%s'", commit ? "COMMIT" : "ROLLBACK",
+				 conns[i]->xact.prepared_gid);
+		memset(&settle_items[nitems], 0, sizeof(ShardBroadcast));
+		settle_items[nitems].conn = conns[i];
+		settle_items[nitems].sql = settle_sql[nitems];
+		nitems++;
+	}
+	return nitems;
+}
+
 /*
  * Sends verb (COMMIT or ROLLBACK) PREPARED to all conns that have a
  * prepared_gid.  Returns how many could not be settled.  Never raises.
@@ -541,31 +563,27 @@ settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
 	ShardBroadcast *items = settle_items;
 	ShardBroadcastInterrupt interrupt = commit ? SHARD_BROADCAST_HURRY : SHARD_BROADCAST_IGNORE;
 	TimestampTz again_deadline;
-	int			nitems = 0;
+	int			nnodes = add_items(conns, nconns, 0, commit, false);
+	int			nitems = add_items(conns, nconns, nnodes, commit, true);
 	int			nfailed = 0;
 
-	for (int i = 0; i < nconns; i++)
-	{
-		if (!conns[i]->xact.prepared_gid)
-			continue;
-		snprintf(settle_sql[nitems], SETTLE_SQL_BYTES, "%s PREPARED '%s'", commit ? "COMMIT" : "ROLLBACK",
-				 conns[i]->xact.prepared_gid);
-		memset(&items[nitems], 0, sizeof(ShardBroadcast));
-		items[nitems].conn = conns[i];
-		items[nitems].sql = settle_sql[nitems];
-		nitems++;
-	}
 	SHARD_FAULT_POINT(commit ? "commit" : "rollback");
-	shard_broadcast_start(items, nitems);
+	shard_broadcast_start(items, nnodes);
 	SHARD_FAULT_POINT(commit ? "commit_sent" : "rollback_sent");
 	if (commit)
 	{
 		/* cuts, and others who notify, wait for this commit for a bounded time only, even if a node hangs */
-		(void) shard_broadcast_wait(items, nitems, SHARD_FENCE_HOLD_MS, interrupt);
+		(void) shard_broadcast_wait(items, nnodes, SHARD_FENCE_HOLD_MS, interrupt);
 		shard_fence_let_go();
 		release_notify_lock();
 	}
-	shard_broadcast_finish(items, nitems, timeout_ms, interrupt);
+	shard_broadcast_finish(items, nnodes, timeout_ms, interrupt);
+	if (nitems > nnodes)
+	{
+		SHARD_FAULT_POINT("settle_coordinators");
+		shard_broadcast_start(items + nnodes, nitems - nnodes);
+		shard_broadcast_finish(items + nnodes, nitems - nnodes, timeout_ms, interrupt);
+	}
 	SHARD_FAULT_POINT(commit ? "committed" : "rolled_back");
 
 	/* a late cancel request may have hit this command instead of the one it was meant for */

@@ -1,0 +1,432 @@
+-- Coordinators of the same nodes: declaring and removing them, and what they do together.
+
+CREATE FUNCTION shardfdw_internal.is_cluster_coordinator(server oid) RETURNS boolean
+	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_is_cluster_coordinator';
+COMMENT ON FUNCTION shardfdw_internal.is_cluster_coordinator(oid) IS
+	'Tells whether a server stands for a coordinator of the cluster: it has option coordinator, and its owner may call add_node(). Returns false for anything else.';
+
+CREATE FUNCTION shardfdw_internal.follow_coordinator(identity text, statement text, role name, settings text[]) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_follow_coordinator';
+COMMENT ON FUNCTION shardfdw_internal.follow_coordinator(text, text, name, text[]) IS
+	'Runs a statement that another coordinator has run, whose identity it is, as the role of the session, which has to have this name, with settings given as pairs of name and value; nodes and other coordinators are not told. Returns nothing; raises object_not_in_prerequisite_state for a coordinator that is not known, insufficient_privilege for another role.';
+
+CREATE FUNCTION shardfdw_internal.begin_following(identity text) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_begin_following';
+COMMENT ON FUNCTION shardfdw_internal.begin_following(text) IS
+	'Says that what this transaction does from now on is sent by another coordinator, whose identity it is, which tells nodes and other coordinators itself. Returns nothing; raises object_not_in_prerequisite_state for a coordinator that is not known.';
+
+CREATE FUNCTION shardfdw_internal.lock_placements(shards text[], node name, replaced boolean) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_lock_placements';
+COMMENT ON FUNCTION shardfdw_internal.lock_placements(text[], name, boolean) IS
+	'Locks shards of the caller, as another coordinator asks that moves them, and their tables if they are to be replaced. Returns nothing; raises object_not_in_prerequisite_state for one that is not on the node here, insufficient_privilege.';
+
+CREATE FUNCTION shardfdw_internal.set_placements(shards text[], source name, target name) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_set_placements';
+COMMENT ON FUNCTION shardfdw_internal.set_placements(text[], name, name) IS
+	'Has the catalogs here say that shards of the caller are on another node, as a coordinator asks that has moved them. Returns nothing; raises what lock_placements() does.';
+
+CREATE VIEW shardfdw.coordinators AS
+SELECT s.srvname AS name, o.host, o.port, o.dbname, o.coordinator::integer AS number, o.identity,
+	o.identity = (SELECT i.identity FROM shardfdw.coordinator_identity() i) AS is_this
+FROM pg_catalog.pg_foreign_server s
+CROSS JOIN LATERAL (
+	SELECT pg_catalog.max(x.option_value) FILTER (WHERE x.option_name = 'host') AS host, pg_catalog.max(x.option_value) FILTER (WHERE x.option_name = 'port') AS port,
+		pg_catalog.max(x.option_value) FILTER (WHERE x.option_name = 'dbname') AS dbname,
+		pg_catalog.max(x.option_value) FILTER (WHERE x.option_name = 'coordinator') AS coordinator,
+		pg_catalog.max(x.option_value) FILTER (WHERE x.option_name = 'identity') AS identity
+	FROM pg_catalog.pg_options_to_table(s.srvoptions) x) o
+WHERE shardfdw_internal.is_cluster_coordinator(s.oid);
+COMMENT ON VIEW shardfdw.coordinators IS
+	'Lists the coordinators that were declared by add_coordinator(), this one among them. Empty where there is but one.';
+COMMENT ON COLUMN shardfdw.coordinators.name IS 'Name of its server, the same on all coordinators.';
+COMMENT ON COLUMN shardfdw.coordinators.host IS 'Host as given; null: libpq''s default.';
+COMMENT ON COLUMN shardfdw.coordinators.port IS 'Port as given; null: libpq''s default.';
+COMMENT ON COLUMN shardfdw.coordinators.dbname IS 'Database as given; null: libpq''s default.';
+COMMENT ON COLUMN shardfdw.coordinators.number IS 'Which share of the values of sequences it has, from 1.';
+COMMENT ON COLUMN shardfdw.coordinators.identity IS 'Its identity, see coordinator_identity().';
+COMMENT ON COLUMN shardfdw.coordinators.is_this IS 'Whether it is this one.';
+GRANT SELECT ON shardfdw.coordinators TO PUBLIC;
+
+CREATE FUNCTION shardfdw_internal.peers() RETURNS name[]
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT CASE WHEN bool_or(c.is_this) THEN coalesce(array_agg(c.name ORDER BY c.name::text COLLATE "C") FILTER (WHERE NOT c.is_this), '{}') ELSE '{}' END
+	FROM shardfdw.coordinators c
+$$;
+COMMENT ON FUNCTION shardfdw_internal.peers() IS
+	'Lists the other coordinators. Returns them by name; none where this database is not among the coordinators itself.';
+
+CREATE FUNCTION shardfdw_internal.share_sequences() RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	number CONSTANT integer := (SELECT c.number FROM shardfdw.coordinators c WHERE c.is_this);
+	s record;
+	low bigint;
+	high bigint;
+BEGIN
+	IF number IS NULL THEN
+		RETURN;
+	END IF;
+	-- those that have the bounds of their type, or the share of another one (in a dump of it): who has set bounds himself knows why
+	FOR s IN
+		SELECT c.oid::regclass AS sequence, x.sign, t.share, x.lowest = 1 AND x.highest = t.highest AS is_whole, greatest(x.sign * q.seqstart, x.sign * pg_sequence_last_value(c.oid)) AS reached
+		FROM pg_sequence q JOIN pg_class c ON c.oid = q.seqrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+		CROSS JOIN LATERAL (SELECT CASE q.seqtypid WHEN 'int8'::regtype THEN 9223372036854775807 WHEN 'int4'::regtype THEN 2147483647 ELSE 32767 END AS highest,
+			(CASE q.seqtypid WHEN 'int8'::regtype THEN 2::numeric ^ 48 WHEN 'int4'::regtype THEN 2 ^ 27 ELSE 2 ^ 11 END)::bigint AS share) t
+		CROSS JOIN LATERAL (SELECT sign(q.seqincrement)::integer AS sign, CASE WHEN q.seqincrement > 0 THEN q.seqmin ELSE -q.seqmax END AS lowest,
+			CASE WHEN q.seqincrement > 0 THEN q.seqmax WHEN q.seqmin = -t.highest - 1 THEN t.highest ELSE -q.seqmin END AS highest) x
+		WHERE c.relpersistence <> 't' AND pg_has_role(c.relowner, 'USAGE') AND n.nspname NOT IN ('shardfdw', 'shardfdw_internal')
+			AND (x.lowest = 1 AND x.highest = t.highest OR x.highest % t.share = 0 AND x.highest - x.lowest + 1 = t.share AND x.highest <> number * t.share)
+	LOOP
+		low := (number - 1) * s.share + 1;
+		high := number * s.share;
+		IF number = 1 AND s.is_whole AND s.reached > high THEN
+			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
+				MESSAGE = format('sequence %s has gone beyond the share of one coordinator', s.sequence),
+				DETAIL = format('It has reached %s, a share of its type has %s values.', s.sign * s.reached, s.share),
+				HINT = 'Make it, and its column, bigint.';
+		END IF;
+		EXECUTE format('ALTER SEQUENCE %s MINVALUE %s MAXVALUE %s%s', s.sequence, CASE s.sign WHEN 1 THEN low ELSE -high END, CASE s.sign WHEN 1 THEN high ELSE -low END,
+			CASE WHEN s.reached < low OR s.reached > high THEN format(' START %1$s RESTART %1$s', s.sign * low) ELSE '' END);
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.share_sequences() IS
+	'Gives the sequences that the caller may alter, and that have the bounds of their type, those of this coordinator''s share: 2^48 values of bigint, 2^27 of integer, 2^11 of smallint for each. Returns nothing; raises object_not_in_prerequisite_state for one that has gone beyond the first share.';
+
+CREATE FUNCTION shardfdw_internal.peer_command(statement text) RETURNS text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT format('SELECT shardfdw_internal.follow_coordinator(%L, %L, %L, ''{}'')', i.identity, statement, CURRENT_USER)
+	FROM shardfdw.coordinator_identity() i
+$$;
+COMMENT ON FUNCTION shardfdw_internal.peer_command(text) IS
+	'Writes the command by which another coordinator runs a statement, see follow_coordinator(). Returns its text.';
+
+CREATE FUNCTION shardfdw_internal.check_empty_on_peers(relation regclass, what text) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	peers CONSTANT name[] := shardfdw_internal.peers();
+	qualified CONSTANT text := (SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation);
+	taken name;
+BEGIN
+	IF peers = '{}' THEN
+		RETURN;
+	END IF;
+	SELECT q.node INTO taken FROM shardfdw_internal.run_commands(peers, array_fill(format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE; SELECT EXISTS (SELECT FROM ONLY %s)',
+		qualified, qualified), ARRAY[cardinality(peers)]), 'write', labels => array_fill(qualified, ARRAY[cardinality(peers)])) q
+	WHERE (q.fields)[1] = 't' LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
+			MESSAGE = format('cannot %s table "%s" because it has rows on coordinator "%s"', what, (SELECT c.relname FROM pg_class c WHERE c.oid = relation), taken),
+			HINT = 'Rows of a plain table are those of one coordinator. Move them to this one, or delete them there.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_empty_on_peers(regclass, text) IS
+	'Checks that a plain table has rows on this coordinator alone, and locks it on the others against writers. what: shard, replicate. Returns nothing; raises object_not_in_prerequisite_state.';
+
+CREATE FUNCTION shardfdw_internal.check_no_peers(object text, what text) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF shardfdw_internal.peers() <> '{}' THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('cannot %s %s because there are several coordinators', what, object),
+			DETAIL = 'Rows of plain tables are those of one coordinator.',
+			HINT = CASE what WHEN 'shard' THEN 'Use mode => ''block''.' ELSE 'Remove the others first, with shardfdw.remove_coordinator().' END;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_no_peers(text, text) IS
+	'Refuses what is done to plain tables of this coordinator alone while there are others. Returns nothing; raises feature_not_supported.';
+
+CREATE FUNCTION shardfdw_internal.acl_text(acl aclitem[], kind "char", owner oid) RETURNS text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- a default may be written down or not
+	SELECT string_agg(x::text, ' ' ORDER BY x::text COLLATE "C") FROM unnest(coalesce(acl, acldefault(kind, owner))) x
+$$;
+COMMENT ON FUNCTION shardfdw_internal.acl_text(aclitem[], "char", oid) IS
+	'Writes down who has which rights on an object, of a kind as acldefault() has it. Returns the same text for the same rights.';
+
+CREATE FUNCTION shardfdw_internal.definitions() RETURNS TABLE (object text, definition text)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET jit = off
+AS $$
+	WITH own AS MATERIALIZED (
+		-- of extensions, too: their versions are compared
+		SELECT d.classid, d.objid FROM pg_depend d WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
+	), n AS MATERIALIZED (
+		SELECT s.* FROM pg_namespace s WHERE s.nspname !~ '^pg_' AND s.nspname NOT IN ('information_schema', 'shardfdw', 'shardfdw_internal')
+	), c AS MATERIALIZED (
+		SELECT r.*, format('%I.%I', n.nspname, r.relname) AS name FROM pg_class r JOIN n ON n.oid = r.relnamespace
+		WHERE r.relpersistence <> 't' AND NOT EXISTS (SELECT FROM own WHERE own.classid = 'pg_class'::regclass AND own.objid = r.oid)
+	)
+	SELECT 'schema ' || quote_ident(n.nspname), concat_ws(' ', pg_get_userbyid(n.nspowner), shardfdw_internal.acl_text(n.nspacl, 'n', n.nspowner)) FROM n
+	UNION ALL
+	SELECT format('%s %s', CASE c.relkind WHEN 'r' THEN 'table' WHEN 'p' THEN 'table' WHEN 'f' THEN 'foreign table' WHEN 'v' THEN 'view' WHEN 'm' THEN 'materialized view' ELSE 'type' END, c.name),
+		concat_ws(' ', c.relkind, c.relpersistence, pg_get_userbyid(c.relowner), shardfdw_internal.acl_text(c.relacl, 'r', c.relowner), c.relrowsecurity, c.relforcerowsecurity, c.reloptions::text,
+			(SELECT string_agg(concat_ws(' ', a.attname, format_type(a.atttypid, a.atttypmod), a.attcollation::regcollation, a.attnotnull, a.attidentity, a.attgenerated, shardfdw_internal.acl_text(a.attacl, 'c', c.relowner),
+					a.attfdwoptions::text, pg_get_expr(x.adbin, x.adrelid)), ', ' ORDER BY a.attnum)
+				FROM pg_attribute a LEFT JOIN pg_attrdef x ON x.adrelid = a.attrelid AND x.adnum = a.attnum WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
+			CASE c.relkind WHEN 'p' THEN pg_get_partkeydef(c.oid) WHEN 'v' THEN pg_get_viewdef(c.oid) WHEN 'm' THEN pg_get_viewdef(c.oid) END,
+			(SELECT string_agg(concat_ws(' ', i.inhparent::regclass, pg_get_expr(c.relpartbound, c.oid)), ', ' ORDER BY i.inhseqno) FROM pg_inherits i WHERE i.inhrelid = c.oid),
+			(SELECT concat_ws(' ', s.srvname, f.ftoptions::text) FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE f.ftrelid = c.oid))
+	FROM c WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm', 'c')
+	UNION ALL
+	SELECT 'index ' || c.name, concat_ws(' ', pg_get_indexdef(c.oid), i.indisvalid OR c.relkind = 'I') FROM c JOIN pg_index i ON i.indexrelid = c.oid
+	UNION ALL
+	SELECT format('constraint %I of %s', k.conname, c.name), concat_ws(' ', pg_get_constraintdef(k.oid), k.convalidated) FROM c JOIN pg_constraint k ON k.conrelid = c.oid
+	UNION ALL
+	SELECT format('constraint %I of domain %s', k.conname, k.contypid::regtype), pg_get_constraintdef(k.oid) FROM pg_constraint k JOIN n ON n.oid = k.connamespace WHERE k.contypid <> 0
+	UNION ALL
+	SELECT format('trigger %I of %s', t.tgname, c.name), concat_ws(' ', pg_get_triggerdef(t.oid), t.tgenabled) FROM c JOIN pg_trigger t ON t.tgrelid = c.oid WHERE NOT t.tgisinternal
+	UNION ALL
+	SELECT format('rule %I of %s', r.rulename, c.name), pg_get_ruledef(r.oid) FROM c JOIN pg_rewrite r ON r.ev_class = c.oid WHERE r.rulename <> '_RETURN'
+	UNION ALL
+	SELECT format('policy %I of %s', p.polname, c.name), concat_ws(' ', p.polcmd, p.polpermissive, (SELECT string_agg(pg_get_userbyid(r), ', ' ORDER BY pg_get_userbyid(r)) FROM unnest(p.polroles) r),
+		pg_get_expr(p.polqual, p.polrelid), pg_get_expr(p.polwithcheck, p.polrelid)) FROM c JOIN pg_policy p ON p.polrelid = c.oid
+	UNION ALL
+	SELECT 'sequence ' || c.name, concat_ws(' ', pg_get_userbyid(c.relowner), shardfdw_internal.acl_text(c.relacl, 's', c.relowner), q.seqtypid::regtype, q.seqincrement, q.seqcache, q.seqcycle) FROM c JOIN pg_sequence q ON q.seqrelid = c.oid
+	UNION ALL
+	SELECT 'statistics object ' || format('%I.%I', n.nspname, x.stxname), pg_get_statisticsobjdef(x.oid) FROM pg_statistic_ext x JOIN n ON n.oid = x.stxnamespace
+	UNION ALL
+	SELECT 'function ' || p.oid::regprocedure::text, concat_ws(' ', pg_get_userbyid(p.proowner), shardfdw_internal.acl_text(p.proacl, 'f', p.proowner),
+		CASE WHEN p.prokind = 'a' THEN (SELECT concat_ws(' ', g.aggtransfn, g.aggfinalfn, g.aggcombinefn, g.agginitval) FROM pg_aggregate g WHERE g.aggfnoid = p.oid) ELSE pg_get_functiondef(p.oid) END)
+	FROM pg_proc p JOIN n ON n.oid = p.pronamespace WHERE NOT EXISTS (SELECT FROM own WHERE own.classid = 'pg_proc'::regclass AND own.objid = p.oid)
+	UNION ALL
+	SELECT 'type ' || t.oid::regtype::text, concat_ws(' ', t.typtype, pg_get_userbyid(t.typowner), shardfdw_internal.acl_text(t.typacl, 'T', t.typowner), t.typnotnull, t.typdefault, format_type(t.typbasetype, t.typtypmod),
+		(SELECT string_agg(quote_literal(e.enumlabel), ', ' ORDER BY e.enumsortorder) FROM pg_enum e WHERE e.enumtypid = t.oid))
+	FROM pg_type t JOIN n ON n.oid = t.typnamespace WHERE t.typtype IN ('e', 'd', 'r') AND NOT EXISTS (SELECT FROM own WHERE own.classid = 'pg_type'::regclass AND own.objid = t.oid)
+	UNION ALL
+	SELECT format('server %I', s.srvname), concat_ws(' ', pg_get_userbyid(s.srvowner), shardfdw_internal.acl_text(s.srvacl, 'S', s.srvowner), (SELECT string_agg(concat_ws(' ', o.option_name, o.option_value), ', ' ORDER BY o.option_name)
+		FROM pg_options_to_table(s.srvoptions) o WHERE o.option_name IN ('coordinator', 'identity', 'accepts_shards', 'capacity', 'propagate_ddl')))
+	FROM pg_foreign_server s
+	UNION ALL
+	SELECT format('extension %I', e.extname), e.extversion FROM pg_extension e
+$$;
+COMMENT ON FUNCTION shardfdw_internal.definitions() IS
+	'Writes down what all coordinators of a cluster must have alike: tables, shards and where they are, what belongs to them, types, functions, schemas, owners and grants. Returns a row for each object.';
+
+CREATE FUNCTION shardfdw_internal.compare_coordinators(coordinators name[])
+	RETURNS TABLE (coordinator name, status text, detail text)
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+	total CONSTANT text := $q$SELECT md5(string_agg(x.line, E'\n' ORDER BY x.line COLLATE "C")) FROM (SELECT concat_ws(E'\t', d.object, md5(d.definition)) FROM shardfdw_internal.definitions() d) x(line)$q$;
+	each CONSTANT text := 'SELECT d.object, md5(d.definition) FROM shardfdw_internal.definitions() d';
+	here text;
+	differ name[] := '{}';
+	a record;
+BEGIN
+	EXECUTE total INTO here;
+	FOR a IN SELECT q.node, q.ok, concat_ws(': ', q.message, q.detail) AS message, (q.fields)[1] AS there
+		FROM shardfdw_internal.run_commands(coordinators, array_fill(total, ARRAY[cardinality(coordinators)]), 'read', false) q
+	LOOP
+		IF NOT a.ok THEN
+			RETURN QUERY VALUES (a.node, 'error', a.message);
+		ELSIF a.there IS DISTINCT FROM here THEN
+			differ := differ || a.node;
+		ELSE
+			RETURN QUERY VALUES (a.node, 'ok', 'definitions as here');
+		END IF;
+	END LOOP;
+	IF differ = '{}' THEN
+		RETURN;
+	END IF;
+	RETURN QUERY
+	WITH here AS MATERIALIZED (SELECT d.object, md5(d.definition) AS hash FROM shardfdw_internal.definitions() d),
+	there AS MATERIALIZED (SELECT q.node, q.ok, q.message, (q.fields)[1] AS object, (q.fields)[2] AS hash
+		FROM shardfdw_internal.run_commands(differ, array_fill(each, ARRAY[cardinality(differ)]), 'read', false) q)
+	SELECT x.node, 'error', x.detail FROM (
+		SELECT t.node, t.object, CASE WHEN NOT t.ok THEN t.message WHEN h.object IS NULL THEN t.object || ' is there, but not here' ELSE t.object || ' is another one there' END AS detail
+		FROM there t LEFT JOIN here h ON h.object = t.object WHERE NOT t.ok OR h.hash IS DISTINCT FROM t.hash
+		UNION ALL
+		SELECT d.node, h.object, h.object || ' is here, but not there' FROM unnest(differ) d(node) CROSS JOIN here h
+		WHERE NOT EXISTS (SELECT FROM there t WHERE t.node = d.node AND (NOT t.ok OR t.object = h.object))) x
+	ORDER BY x.node::text COLLATE "C", x.object COLLATE "C";
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.compare_coordinators(name[]) IS
+	'Compares the definitions of other coordinators with those here, as definitions() writes them. Returns for each coordinator a row that they are equal, or an error for each object that differs, or for one that does not answer.';
+
+CREATE FUNCTION shardfdw_internal.judge_coordinator(name name) RETURNS text
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	a record;
+	problem text;
+	hint text;
+BEGIN
+	SELECT q.ok, q.sqlstate, concat_ws(': ', q.message, q.detail) AS message, q.fields INTO a
+	FROM shardfdw_internal.run_commands(ARRAY[name], ARRAY[$q$SELECT i.identity, i.confirmed, e.extversion, current_setting('server_encoding'), current_setting('max_prepared_transactions'), pg_is_in_recovery()
+		FROM shardfdw.coordinator_identity() i, pg_extension e WHERE e.extname = 'shardfdw'$q$], 'autocommit', false) q;
+	IF NOT a.ok THEN
+		problem := a.message;
+		hint := CASE WHEN a.sqlstate LIKE '08%' THEN 'Check that the server runs, and the host, port, database, user and password given.'
+			ELSE 'Restore a dump of this database there: pg_dump | PGOPTIONS=''-c shardfdw.enable_ddl_propagation=off'' psql.' END;
+	ELSIF a.fields[1] = (SELECT i.identity FROM shardfdw.coordinator_identity() i) THEN
+		RETURN a.fields[1];
+	ELSIF a.fields[6]::boolean OR NOT a.fields[2]::boolean THEN
+		problem := 'it is a copy of a coordinator';
+		hint := 'Make it of a dump, not of files: pg_dump | PGOPTIONS=''-c shardfdw.enable_ddl_propagation=off'' psql.';
+	ELSIF a.fields[3] <> (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'shardfdw') THEN
+		problem := format('extension shardfdw %s is there, %s here', a.fields[3], (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'shardfdw'));
+		hint := 'Update the older one.';
+	ELSIF a.fields[4] <> current_setting('server_encoding') THEN
+		problem := format('encoding %s, but %s here', a.fields[4], current_setting('server_encoding'));
+		hint := 'Create the database there with the encoding of this one.';
+	ELSIF a.fields[5] = '0' OR current_setting('max_prepared_transactions') = '0' THEN
+		problem := 'max_prepared_transactions is 0' || CASE WHEN a.fields[5] = '0' THEN ' there' ELSE ' here' END;
+		hint := 'Set it to at least max_connections, and restart the server.';
+	ELSE
+		RETURN a.fields[1];
+	END IF;
+	RAISE EXCEPTION USING ERRCODE = CASE WHEN a.sqlstate LIKE '08%' THEN 'sqlclient_unable_to_establish_sqlconnection' ELSE 'object_not_in_prerequisite_state' END,
+		MESSAGE = format('could not add coordinator "%s"', name), DETAIL = problem, HINT = hint;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.judge_coordinator(name) IS
+	'Asks a server whether it can be a coordinator beside this one. Returns its identity; raises object_not_in_prerequisite_state, sqlclient_unable_to_establish_sqlconnection.';
+
+CREATE FUNCTION shardfdw_internal.copy_references_to_peer(peer name) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	relation regclass;
+BEGIN
+	PERFORM shardfdw_internal.run_commands(ARRAY[peer], ARRAY['SET LOCAL shardfdw.follows_coordinator = on; SET LOCAL session_replication_role = replica'], 'write');
+	FOR relation IN SELECT * FROM shardfdw_internal.reference_tables()
+	LOOP
+		EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', relation);
+		PERFORM shardfdw_internal.run_commands(ARRAY[peer], ARRAY[format('DELETE FROM ONLY %s', relation)], 'write', labels => ARRAY[relation::text]);
+		PERFORM shardfdw_internal.copy_reference_rows(relation, ARRAY[peer]);
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.copy_references_to_peer(name) IS
+	'Gives the reference tables of a new coordinator the rows that they have here, as part of this transaction. Returns nothing; raises insufficient_privilege for one that may not set session_replication_role there.';
+
+CREATE FUNCTION shardfdw.add_coordinator(name name, host text, port integer DEFAULT 5432,
+										 dbname name DEFAULT pg_catalog.current_database(), "user" name DEFAULT CURRENT_USER,
+										 password text DEFAULT NULL, options jsonb DEFAULT '{}')
+	RETURNS void LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
+AS $$
+#variable_conflict use_variable
+DECLARE
+	commands text[];
+	command text;
+	is_declared CONSTANT boolean := EXISTS (SELECT FROM shardfdw.coordinators c WHERE c.is_this);
+	number CONSTANT integer := (SELECT coalesce(max(c.number), 0) + 1 FROM shardfdw.coordinators c);
+	identity text;
+	taken name;
+	differences text;
+BEGIN
+	PERFORM shardfdw_internal.check_isolation('add_coordinator');
+	PERFORM shardfdw_internal.lock_node_list();
+	PERFORM shardfdw_internal.store_identity();
+	commands := shardfdw_internal.server_commands(name, host, port, dbname, "user", password, options);
+	PERFORM shardfdw_internal.make_server(commands);
+	identity := shardfdw_internal.judge_coordinator(name);
+	SELECT c.name INTO taken FROM shardfdw.coordinators c WHERE c.identity = identity;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'duplicate_object', MESSAGE = format('the server of "%s" is coordinator "%s" already', name, taken);
+	END IF;
+	IF number > 16 THEN
+		RAISE EXCEPTION USING ERRCODE = 'program_limit_exceeded', MESSAGE = 'there cannot be more than 16 coordinators',
+			DETAIL = 'Values of sequences are divided into that many shares, one for each that has ever been added.';
+	END IF;
+	command := format('ALTER SERVER %I OPTIONS (ADD coordinator %L, ADD identity %L)', name, number, identity);
+	IF NOT is_declared THEN
+		IF identity <> (SELECT i.identity FROM shardfdw.coordinator_identity() i) THEN
+			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
+				MESSAGE = 'this database has not been declared as a coordinator itself',
+				HINT = CASE number WHEN 1 THEN 'Call add_coordinator() with its own address first, as the others reach it.'
+					ELSE 'Call add_coordinator() on one of those that view shardfdw.coordinators lists.' END;
+		ELSIF number > 1 THEN
+			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = 'this database is no coordinator of those that are declared here',
+				HINT = 'Call add_coordinator() on one of these.';
+		END IF;
+		EXECUTE command;
+		PERFORM shardfdw_internal.share_sequences();
+		RETURN;
+	END IF;
+	-- the others have made the server by now, as they follow this one; the new one does not yet
+	PERFORM shardfdw_internal.run_commands(ARRAY[name], ARRAY[array_to_string(ARRAY['SET LOCAL shardfdw.follows_coordinator = on; SET LOCAL search_path = pg_catalog']
+		|| commands || command, '; ')], 'write');
+	EXECUTE command;
+	SELECT string_agg(c.detail, '; ' ORDER BY c.ord) INTO differences
+	FROM (SELECT x.detail, x.ord FROM shardfdw_internal.compare_coordinators(ARRAY[name]) WITH ORDINALITY x(coordinator, status, detail, ord) WHERE x.status <> 'ok' ORDER BY x.ord LIMIT 5) c;
+	IF differences IS NOT NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
+			MESSAGE = format('could not add coordinator "%s" because its definitions are not those of this one', name),
+			DETAIL = differences,
+			HINT = 'Restore a new dump of this database there: pg_dump | PGOPTIONS=''-c shardfdw.enable_ddl_propagation=off'' psql.';
+	END IF;
+	PERFORM shardfdw_internal.copy_references_to_peer(name);
+	PERFORM shardfdw_internal.run_commands(ARRAY[name], ARRAY['SELECT shardfdw_internal.share_sequences(), shardfdw_internal.store_identity()'], 'write');
+END
+$$;
+COMMENT ON FUNCTION shardfdw.add_coordinator(name, text, integer, name, name, text, jsonb) IS
+	'Declares a coordinator: first this one, with the address by which others reach it, then others, of which each is a dump of this database that was restored on another server. Makes a server with the caller''s user mapping on all of them. From then on changes of definitions reach all of them, in one transaction; reference tables have the same rows on all; sequences count in shares. options are further server options. Returns nothing; raises object_not_in_prerequisite_state when definitions differ, and names the objects.';
+REVOKE ALL ON FUNCTION shardfdw.add_coordinator(name, text, integer, name, name, text, jsonb) FROM PUBLIC;
+
+CREATE FUNCTION shardfdw.remove_coordinator(name name) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_coordinator_propagation = off
+AS $$
+#variable_conflict use_variable
+DECLARE
+	others CONSTANT name[] := array_remove(shardfdw_internal.peers(), name);
+	mapped text;
+	commands text[] := '{}';
+	command text;
+	told record;
+BEGIN
+	PERFORM shardfdw_internal.check_isolation('remove_coordinator');
+	IF NOT EXISTS (SELECT FROM shardfdw.coordinators c WHERE c.name = name) THEN
+		RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('coordinator "%s" does not exist', name),
+			HINT = 'The view shardfdw.coordinators lists them.';
+	END IF;
+	IF others <> '{}' AND EXISTS (SELECT FROM shardfdw.coordinators c WHERE c.name = name AND c.is_this)
+		OR EXISTS (SELECT FROM shardfdw.coordinators c WHERE c.name = name AND c.is_this) AND (SELECT count(*) FROM shardfdw.coordinators) > 1 THEN
+		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('coordinator "%s" is this one', name),
+			HINT = 'Call remove_coordinator() on another one.';
+	END IF;
+	PERFORM shardfdw_internal.lock_node_list();
+	FOR mapped IN
+		SELECT CASE u.umuser WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(u.umuser)) END FROM pg_user_mappings u WHERE u.srvname = name
+	LOOP
+		commands := commands || format('DROP USER MAPPING FOR %s SERVER %I', mapped, name);
+	END LOOP;
+	commands := commands || format('DROP SERVER %I', name);
+	FOREACH command IN ARRAY commands
+	LOOP
+		IF others <> '{}' THEN
+			PERFORM shardfdw_internal.run_commands(others, array_fill(shardfdw_internal.peer_command(command), ARRAY[cardinality(others)]), 'write');
+		END IF;
+	END LOOP;
+	IF name = ANY (shardfdw_internal.peers()) THEN
+		SELECT q.ok, concat_ws(': ', q.message, q.detail) AS message INTO told
+		FROM shardfdw_internal.run_commands(ARRAY[name], ARRAY[format('SELECT shardfdw_internal.follow_coordinator((SELECT i.identity FROM shardfdw.coordinators i WHERE i.name = %L), %L, %L, ''{}'')',
+			(SELECT c.name FROM shardfdw.coordinators c WHERE c.is_this), format('DROP SERVER %I CASCADE', name), CURRENT_USER)], 'settle', false) q;
+		IF NOT told.ok THEN
+			RAISE WARNING USING MESSAGE = format('coordinator "%s" does not know that it has been removed', name), DETAIL = told.message,
+				HINT = 'It must not be used any more: its definitions stay as they are now.';
+		END IF;
+	END IF;
+	FOREACH command IN ARRAY commands
+	LOOP
+		EXECUTE command;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.remove_coordinator(name) IS
+	'Takes another coordinator out of the cluster, whether it answers or not: drops its server and user mappings on all that stay. The last one may remove itself, which makes it the only one. A WARNING if it could not be told. Returns nothing; raises undefined_object, object_not_in_prerequisite_state.';
+REVOKE ALL ON FUNCTION shardfdw.remove_coordinator(name) FROM PUBLIC;

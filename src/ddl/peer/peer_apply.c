@@ -1,0 +1,101 @@
+/*
+ * peer_apply.c
+ *	  Runs a statement that another coordinator has sent.
+ *
+ * It is run with that one's settings, by the rights of the session's own role, which has to be of the same name.
+ * Nodes, and other coordinators, are not told: that one does so.
+ */
+#include "postgres.h"
+
+#include "catalog/node_list.h"
+#include "catalog/option.h"
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+
+PG_FUNCTION_INFO_V1(shardfdw_begin_following);
+PG_FUNCTION_INFO_V1(shardfdw_follow_coordinator);
+
+static void
+set(const char *name, const char *value)
+{
+	(void) set_config_option(name, value, superuser() ? PGC_SUSET : PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+}
+
+/* Settings, as pairs of name and value. */
+static void
+set_all(ArrayType *pairs)
+{
+	Datum	   *elems;
+	int			nelems;
+
+	deconstruct_array(pairs, TEXTOID, -1, false, TYPALIGN_INT, &elems, NULL, &nelems);
+	for (int i = 0; i + 1 < nelems; i += 2)
+		set(TextDatumGetCString(elems[i]), TextDatumGetCString(elems[i + 1]));
+}
+
+/* Raises for a coordinator that is none of ours, or no longer. */
+static void
+check_sender(const char *identity)
+{
+	int			nbefore;
+	ListCell   *lc;
+
+	foreach(lc, shard_node_peers(&nbefore))
+	{
+		const char *known = shard_option_server(((ShardNodeName *) lfirst(lc))->serverid, "identity");
+
+		if (known != NULL && strcmp(known, identity) == 0)
+			return;
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("coordinator %s is not among those that are known here", identity),
+			 errhint("View shardfdw.coordinators lists them. One that has been removed must be made anew from a dump.")));
+}
+
+/*
+ * begin_following(identity text) -> void
+ */
+Datum
+shardfdw_begin_following(PG_FUNCTION_ARGS)
+{
+	check_sender(text_to_cstring(PG_GETARG_TEXT_PP(0)));
+	(void) set_config_option("shardfdw.follows_coordinator", "on", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
+	PG_RETURN_VOID();
+}
+
+/*
+ * follow_coordinator(identity text, statement text, role name, settings text[]) -> void
+ */
+Datum
+shardfdw_follow_coordinator(PG_FUNCTION_ARGS)
+{
+	char	   *identity = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	char	   *statement = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	const char *role = NameStr(*PG_GETARG_NAME(2));
+	int			nestlevel;
+
+	if (strcmp(GetUserNameFromId(GetUserId(), false), role) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("role \"%s\" of another coordinator is \"%s\" here", role, GetUserNameFromId(GetUserId(), false)),
+				 errhint("Let its user mapping there lead to the role of the same name.")));
+	check_sender(identity);
+	nestlevel = NewGUCNestLevel();
+	set_all(PG_GETARG_ARRAYTYPE_P(3));
+	set("shardfdw.follows_coordinator", "on");
+	/* the client has the messages of the coordinator that it is connected to */
+	set("client_min_messages", "warning");
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	if (SPI_execute(statement, false, 0) < 0)
+		elog(ERROR, "could not run: %s", statement);
+	SPI_finish();
+	AtEOXact_GUC(true, nestlevel);
+	PG_RETURN_VOID();
+}

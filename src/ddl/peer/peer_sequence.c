@@ -1,0 +1,38 @@
+/*
+ * peer_sequence.c
+ *	  Values of sequences that are each coordinator's own.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "ddl/now.h"
+#include "ddl/peer/peer_sequence.h"
+#include "own_schema.h"
+
+static bool
+may_make_sequences(Node *stmt)
+{
+	return IsA(stmt, CreateStmt) || IsA(stmt, CreateSeqStmt) || IsA(stmt, AlterSeqStmt) || IsA(stmt, AlterTableStmt) ||
+		IsA(stmt, CreateSchemaStmt) || IsA(stmt, CreateExtensionStmt);
+}
+
+void
+shard_peer_share_sequences(Node *stmt)
+{
+	static bool is_sharing = false;
+
+	/* not for the ALTER SEQUENCE that this leads to */
+	if (is_sharing || !may_make_sequences(stmt))
+		return;
+	CommandCounterIncrement();
+	is_sharing = true;
+	PG_TRY();
+	{
+		shard_now_run("SELECT " SHARD_INTERNAL_SCHEMA ".share_sequences()");
+	}
+	PG_FINALLY();
+	{
+		is_sharing = false;
+	}
+	PG_END_TRY();
+}

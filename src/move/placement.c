@@ -1,0 +1,294 @@
+/*
+ * placement.c
+ *	  Where the catalogs say that shards are, here and on the other coordinators.
+ *
+ * The commit of a move changes all of them (remote/xact/twophase.c), after the nodes.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/dependency.h"
+#include "catalog/indexing.h"
+#include "catalog/namespace.h"
+#include "catalog/node_list.h"
+#include "catalog/option.h"
+#include "catalog/partition.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_foreign_server.h"
+#include "catalog/pg_foreign_table.h"
+#include "catalog/pg_type.h"
+#include "compat.h"
+#include "fmgr.h"
+#include "foreign/foreign.h"
+#include "libpq-fe.h"
+#include "miscadmin.h"
+#include "move/job.h"
+#include "move/placement.h"
+#include "move/table.h"
+#include "own_schema.h"
+#include "remote/run/command.h"
+#include "remote/wire/wait.h"
+#include "service/recover.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+#include "utils/varlena.h"
+
+#define POLL_MS 100
+
+PG_FUNCTION_INFO_V1(shardfdw_lock_placements);
+PG_FUNCTION_INFO_V1(shardfdw_set_placements);
+
+/* ---------- here ---------- */
+
+/* The catalog says that the shard is on the target.  Plans of it, and of its table, are made anew. */
+static void
+set_server(Oid relid, Oid parent, Oid source, Oid target)
+{
+	Relation	rel = table_open(ForeignTableRelationId, RowExclusiveLock);
+	HeapTuple	tuple = SearchSysCacheCopy1(FOREIGNTABLEREL, ObjectIdGetDatum(relid));
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for foreign table %u", relid);
+	PushActiveSnapshot(GetTransactionSnapshot());
+	((Form_pg_foreign_table) GETSTRUCT(tuple))->ftserver = target;
+	CatalogTupleUpdate(rel, &tuple->t_self, tuple);
+	if (changeDependencyFor(RelationRelationId, relid, ForeignServerRelationId, source, target) != 1)
+		elog(ERROR, "unexpected dependencies of foreign table %u", relid);
+	PopActiveSnapshot();
+	heap_freetuple(tuple);
+	table_close(rel, RowExclusiveLock);
+	CacheInvalidateRelcacheByRelid(relid);
+	CacheInvalidateRelcacheByRelid(parent);
+}
+
+/* ---------- asked by another coordinator ---------- */
+
+/* A node by its name, which the user may use. */
+static Oid
+find_node(const char *name)
+{
+	Oid			serverid = GetForeignServerByName(name, false)->serverid;
+
+	if (!shard_option_is_our_server(serverid) || shard_node_is_coordinator(serverid) || serverid == shard_option_cluster_server())
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("server \"%s\" is not a node", name)));
+	if (!DatumGetBool(DirectFunctionCall2(has_server_privilege_id, ObjectIdGetDatum(serverid), CStringGetTextDatum("USAGE"))))
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_FOREIGN_SERVER, name);
+	return serverid;
+}
+
+/* The user's own shards, of names as they are quoted.  Each is locked, and has to be on the node. */
+static List *
+lock_shards(ArrayType *names, Oid serverid)
+{
+	List	   *shards = NIL;
+	Datum	   *elems;
+	int			nelems;
+
+	deconstruct_array(names, TEXTOID, -1, false, TYPALIGN_INT, &elems, NULL, &nelems);
+	for (int i = 0; i < nelems; i++)
+	{
+		const char *name = TextDatumGetCString(elems[i]);
+		Oid			relid = RangeVarGetRelid(makeRangeVarFromNameList(textToQualifiedNameList(DatumGetTextPP(elems[i]))), NoLock, false);
+
+		if (!shard_class_ownercheck(relid, GetUserId()))
+			aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_FOREIGN_TABLE, name);
+		LockRelationOid(relid, AccessExclusiveLock);
+		if (!SearchSysCacheExists1(FOREIGNTABLEREL, ObjectIdGetDatum(relid)) || !get_rel_relispartition(relid) ||
+			GetForeignServerIdByRelId(relid) != serverid)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("shard %s is not on node \"%s\" here", name, GetForeignServer(serverid)->servername)));
+		shards = lappend_oid(shards, relid);
+	}
+	return shards;
+}
+
+/*
+ * lock_placements(shards text[], node name, replaced boolean) -> void
+ */
+Datum
+shardfdw_lock_placements(PG_FUNCTION_ARGS)
+{
+	List	   *shards = lock_shards(PG_GETARG_ARRAYTYPE_P(0), find_node(NameStr(*PG_GETARG_NAME(1))));
+	ListCell   *lc;
+
+	foreach(lc, shards)
+	{
+		Oid			parent = get_partition_parent(lfirst_oid(lc), true);
+		Oid			default_partition = get_default_partition_oid(parent);
+
+		if (!PG_GETARG_BOOL(2))
+			break;
+		LockRelationOid(parent, AccessExclusiveLock);
+		if (OidIsValid(default_partition))
+			LockRelationOid(default_partition, AccessExclusiveLock);
+	}
+	PG_RETURN_VOID();
+}
+
+/*
+ * set_placements(shards text[], source name, target name) -> void
+ */
+Datum
+shardfdw_set_placements(PG_FUNCTION_ARGS)
+{
+	Oid			source = find_node(NameStr(*PG_GETARG_NAME(1)));
+	Oid			target = find_node(NameStr(*PG_GETARG_NAME(2)));
+	ListCell   *lc;
+
+	foreach(lc, lock_shards(PG_GETARG_ARRAYTYPE_P(0), source))
+		set_server(lfirst_oid(lc), get_partition_parent(lfirst_oid(lc), true), source, target);
+	PG_RETURN_VOID();
+}
+
+/* ---------- everywhere ---------- */
+
+/* Runs sql on the other coordinators in this transaction, one after the other, as each may wait for locks. */
+static void
+run_on_peers(const ShardMove *move, const char *sql)
+{
+	int			nbefore;
+	ListCell   *lc;
+
+	foreach(lc, shard_node_peers(&nbefore))
+	{
+		ShardCommand command = {0};
+
+		command.serverid = ((ShardNodeName *) lfirst(lc))->serverid;
+		command.userid = move->userid;
+		command.sql = sql;
+		shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
+		shard_command_free(&command, 1);
+	}
+}
+
+/* The shards' names as an array. */
+static char *
+name_array(const ShardMove *move)
+{
+	StringInfoData text;
+
+	initStringInfo(&text);
+	for (int i = 0; i < move->ntables; i++)
+		appendStringInfo(&text, "%s%s", i > 0 ? ", " : "ARRAY[", quote_literal_cstr(move->tables[i].name));
+	appendStringInfoChar(&text, ']');
+	return text.data;
+}
+
+void
+shard_placement_lock_peers(const ShardMove *move, int timeout_ms)
+{
+	run_on_peers(move, psprintf("SET LOCAL lock_timeout = %d; SELECT " SHARD_INTERNAL_SCHEMA ".lock_placements(%s, %s, %s); SET LOCAL lock_timeout = 0",
+								timeout_ms, name_array(move), quote_literal_cstr(move->source_name), SHARD_MOVE_REPLACES(move) ? "true" : "false"));
+}
+
+void
+shard_placement_switch(const ShardMove *move)
+{
+	for (int i = 0; i < move->ntables; i++)
+		set_server(move->tables[i].relid, move->tables[i].parent, move->source, move->target);
+	run_on_peers(move, psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".set_placements(%s, %s, %s)", name_array(move),
+								quote_literal_cstr(move->source_name), quote_literal_cstr(move->target_name)));
+}
+
+/* ---------- afterwards ---------- */
+
+/* The answer of a coordinator, one field; NULL: null, or it does not answer. */
+static char *
+ask_peer(const ShardMove *move, Oid serverid, const char *sql, bool *answers)
+{
+	ShardCommand command = {0};
+	char	   *answer = NULL;
+
+	shard_move_begin(move->userid);
+	command.serverid = serverid;
+	command.userid = move->userid;
+	command.sql = sql;
+	shard_command_run(&command, 1, SHARD_COMMAND_SETTLE, true);
+	*answers = command.error == NULL && PQntuples(command.result) == 1;
+	if (*answers && !PQgetisnull(command.result, 0, 0))
+		answer = MemoryContextStrdup(move->cxt, PQgetvalue(command.result, 0, 0));
+	shard_command_free(&command, 1);
+	shard_move_commit();
+	return answer;
+}
+
+/* Is it still one of ours? */
+static bool
+is_peer(const ShardMove *move, Oid serverid)
+{
+	bool		found = false;
+	int			nbefore;
+	ListCell   *lc;
+
+	shard_move_begin(move->userid);
+	foreach(lc, shard_node_peers(&nbefore))
+		found = found || ((ShardNodeName *) lfirst(lc))->serverid == serverid;
+	shard_move_commit();
+	return found;
+}
+
+/* Waits for the transactions that are open on one of them when it knows of the switch. */
+static void
+wait_for_peer(const ShardMove *move, Oid serverid, const char *name)
+{
+	char	   *open = NULL;
+	bool		answers = false;
+	bool		told = false;
+
+	while (is_peer(move, serverid))
+	{
+		if (open == NULL)
+		{
+			/* it may not have heard of the commit */
+			shard_move_begin(move->userid);
+			shard_recover_log(shard_recover_settle(serverid));
+			shard_move_commit();
+			open = ask_peer(move, serverid, "SELECT pg_catalog.array_agg(l.virtualtransaction) FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid"
+							" WHERE l.locktype = 'virtualxid' AND a.datname = pg_catalog.current_database() AND l.pid <> pg_catalog.pg_backend_pid()", &answers);
+			if (answers && open == NULL)
+				break;
+		}
+		else
+		{
+			const char *left = ask_peer(move, serverid, psprintf("SELECT pg_catalog.min(l.virtualtransaction) FROM pg_catalog.pg_locks l WHERE l.locktype = 'virtualxid' AND l.virtualtransaction = ANY (%s)",
+																 quote_literal_cstr(open)), &answers);
+
+			if (answers && left == NULL)
+				break;
+		}
+		if (!told)
+			shard_job_set_waiting(move->id, psprintf("transactions on coordinator \"%s\" that began before the switch, and may read the old tables", name));
+		told = true;
+		shard_wait_pause(POLL_MS, false);
+	}
+	if (told)
+		shard_job_set_waiting(move->id, NULL);
+}
+
+void
+shard_placement_wait_for_peers(const ShardMove *move)
+{
+	MemoryContext oldcxt;
+	List	   *peers = NIL;
+	int			nbefore;
+	ListCell   *lc;
+
+	shard_move_begin(move->userid);
+	oldcxt = MemoryContextSwitchTo(move->cxt);
+	peers = shard_node_peers(&nbefore);
+	MemoryContextSwitchTo(oldcxt);
+	shard_move_commit();
+	foreach(lc, peers)
+		wait_for_peer(move, ((ShardNodeName *) lfirst(lc))->serverid, ((ShardNodeName *) lfirst(lc))->name);
+}

@@ -1,0 +1,119 @@
+# Several coordinators that know of each other: definitions change on all of them, or on none.
+
+use strict;
+use warnings;
+
+use ShardPeers;
+use Test::More;
+
+my $p = ShardPeers->new(coordinators => 3);
+my @all = $p->all;
+my $c = $all[0];
+
+# ---------- made known to each other ----------
+
+$c->safe_psql(q{
+	CREATE TABLE orders (id bigint PRIMARY KEY, code int, at timestamptz DEFAULT now());
+	CREATE TABLE country (code int PRIMARY KEY, name text);
+	CREATE TABLE numbered (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n serial, v int)});
+$c->shard_table('orders', 'id', shards => 4);
+$c->shard_table('numbered', 'id', shards => 4);
+$c->safe_psql(q{SELECT shardfdw.replicate_table('country'); INSERT INTO country SELECT g, 'country ' || g FROM generate_series(0, 6) g; INSERT INTO numbered (v) VALUES (1), (2)});
+
+my $add_second = "SELECT shardfdw.add_coordinator('c2', " . $p->address(2) . ')';
+
+$c->psql_fails_like($add_second, qr/could not add coordinator "c2".*does not exist/s, 'a server without the extension');
+$p->restore(2);
+$c->psql_fails_like($add_second, qr/this database has not been declared as a coordinator itself/, 'the others before this one');
+$p->add(1);
+$c->psql_fails_like($add_second, qr/could not add coordinator "c2" because its definitions are not those of this one.*server c1 is here, but not there/s, 'an old dump');
+
+$all[1]->coordinator->safe_psql('template1', $_) for 'DROP DATABASE postgres WITH (FORCE)', 'CREATE DATABASE postgres';
+$p->add($_) for 2, 3;
+$p->same('SELECT string_agg(name || number, chr(32) ORDER BY name) FROM shardfdw.coordinators', 'c11 c22 c33', 'all know all');
+is(join(' ', map { $_->safe_psql('SELECT name FROM shardfdw.coordinators WHERE is_this') } @all), 'c1 c2 c3', 'and who they are');
+$p->all_alike('at the beginning');
+
+# ---------- definitions ----------
+
+# Each runs on one coordinator, in turn; all have it afterwards.
+my @definitions = (
+	'a column with a default' => q{ALTER TABLE orders ADD COLUMN note text DEFAULT 'none', ADD COLUMN made timestamptz DEFAULT '2024-02-01 10:00'},
+	'an index' => 'CREATE INDEX ON orders (code); CREATE UNIQUE INDEX orders_both ON orders (id, code)',
+	'a check' => 'ALTER TABLE orders ADD CHECK (code < 1000)',
+	'a foreign key' => 'ALTER TABLE orders ADD CONSTRAINT of_country FOREIGN KEY (code) REFERENCES country (code) NOT VALID; ALTER TABLE orders VALIDATE CONSTRAINT of_country',
+	'its name' => 'ALTER TABLE orders RENAME CONSTRAINT of_country TO in_country',
+	'not any more' => 'ALTER TABLE orders DROP CONSTRAINT in_country',
+	'renamed' => 'ALTER TABLE orders RENAME COLUMN note TO remark; ALTER INDEX orders_both RENAME TO orders_pair; ALTER TABLE orders RENAME TO purchases',
+	'another type' => 'ALTER TABLE purchases ALTER COLUMN code TYPE bigint',
+	'a comment' => q{COMMENT ON TABLE purchases IS 'what was bought'; COMMENT ON COLUMN purchases.code IS 'country'},
+	'statistics' => 'CREATE STATISTICS purchases_s ON code, at FROM purchases; ALTER STATISTICS purchases_s SET STATISTICS 50',
+	'names of a schema that is in search_path' => 'CREATE SCHEMA other; SET search_path = other; CREATE TABLE inner_one (a int PRIMARY KEY); CREATE VIEW all_of_it AS SELECT * FROM inner_one; CREATE INDEX ON inner_one ((a + 1))',
+	'settings' => q{SET datestyle = 'German'; SET standard_conforming_strings = off; CREATE TABLE dated (d date DEFAULT '02.03.2024', t text DEFAULT 'a\\tb')},
+	'functions, types, domains' => q{CREATE TYPE colour AS ENUM ('red', 'green'); CREATE DOMAIN few AS int CHECK (value < 10);
+		CREATE FUNCTION twice(a int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 2 * a'; ALTER TYPE colour ADD VALUE 'blue'; CREATE TYPE pair AS (a int, b few)},
+	'in a function' => q{DO $$BEGIN FOR i IN 1..3 LOOP EXECUTE format('CREATE TABLE loop_%s (id int PRIMARY KEY, c colour, f few)', i); END LOOP; END$$},
+	'sharded' => q{SELECT shardfdw.shard_table('loop_1', 'id', 4), shardfdw.shard_table('loop_2', 'id', colocate_with => 'loop_1')},
+	'a reference table' => q{SELECT shardfdw.replicate_table('loop_3'); ALTER TABLE loop_3 ADD COLUMN d date; CREATE INDEX ON loop_3 (d); ALTER TABLE loop_1 ADD FOREIGN KEY (id) REFERENCES loop_3 (id)},
+	'by range' => q{CREATE TABLE events (at date NOT NULL, v int) PARTITION BY RANGE (at);
+		SELECT shardfdw.create_shard('events', 'events_1', $$FOR VALUES FROM ('2024-01-01') TO ('2024-02-01')$$, 'node1');
+		SELECT shardfdw.create_shard('events', 'events_2', $$FOR VALUES FROM ('2024-02-01') TO ('2024-03-01')$$, 'node2')},
+	'a partition off and on' => q{ALTER TABLE events DETACH PARTITION events_1; ALTER TABLE events ATTACH PARTITION events_1 FOR VALUES FROM ('2024-01-01') TO ('2024-02-01')},
+	'a schema on one node' => q{CREATE SCHEMA tenant; CREATE TABLE tenant.a (id int PRIMARY KEY, v text UNIQUE); SELECT shardfdw.distribute_schema('tenant');
+		CREATE TABLE tenant.b (id serial PRIMARY KEY, a int REFERENCES tenant.a); ALTER TABLE tenant.b ADD COLUMN c text UNIQUE},
+	'a table of a query' => 'CREATE TABLE counted AS SELECT code, count(*) FROM purchases GROUP BY code; CREATE MATERIALIZED VIEW summed AS SELECT sum(id) FROM purchases',
+	'triggers, policies, rules' => q{CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END'; CREATE TRIGGER t BEFORE INSERT ON counted FOR EACH ROW EXECUTE FUNCTION nothing();
+		ALTER TABLE counted ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON counted USING (code > 0); CREATE RULE r AS ON DELETE TO counted DO INSTEAD NOTHING},
+	'what is dropped' => 'DROP INDEX orders_pair; DROP TABLE loop_2, counted; DROP VIEW other.all_of_it; DROP TYPE pair; DROP SCHEMA tenant CASCADE',
+	'a node' => 'ALTER SERVER node1 OPTIONS (ADD capacity $$2$$)',
+	'a schema renamed' => 'CREATE TABLE other.sharded (id int PRIMARY KEY); SELECT shardfdw.shard_table($$other.sharded$$, $$id$$, 2); ALTER SCHEMA other RENAME TO another',
+);
+for (my $i = 0; $i < @definitions; $i += 2)
+{
+	$all[$i / 2 % @all]->safe_psql($definitions[ $i + 1 ]);
+	$p->all_alike($definitions[$i]);
+}
+
+# At once, and one after the other's commit; in the end all are the same
+$all[1]->safe_psql('CREATE INDEX CONCURRENTLY purchases_at ON purchases (at)');
+$p->all_alike('CREATE INDEX CONCURRENTLY');
+$all[2]->safe_psql('DROP INDEX CONCURRENTLY purchases_at');
+$p->all_alike('DROP INDEX CONCURRENTLY');
+
+# ---------- all or nothing ----------
+
+$all[1]->safe_psql('BEGIN; ALTER TABLE purchases ADD COLUMN gone int; ROLLBACK');
+$p->all_alike('rolled back');
+$all[1]->safe_psql('BEGIN; ALTER TABLE purchases ADD COLUMN stays int; SAVEPOINT s; ALTER TABLE purchases ADD COLUMN gone int; ROLLBACK TO s; COMMIT');
+$p->all_alike('a savepoint rolled back');
+$p->same(q{SELECT count(*) FROM pg_attribute WHERE attrelid = 'purchases'::regclass AND attname IN ('stays', 'gone')}, '1', 'and no more');
+$all[0]->psql_fails_like('BEGIN; ALTER TABLE purchases ADD CHECK (id < 0); SELECT 1 / 0', qr/division by zero/, 'an error');
+$p->all_alike('an error');
+
+# temporary objects are a session's own
+$all[2]->safe_psql(q{CREATE TEMP TABLE purchases (a int); CREATE INDEX ON purchases (a); ALTER TABLE purchases ADD b int; COMMENT ON TABLE purchases IS 'mine';
+	CREATE FUNCTION pg_temp.f() RETURNS int LANGUAGE sql AS 'SELECT 1'; CREATE TEMP VIEW v AS SELECT * FROM purchases; CREATE TEMP SEQUENCE s; DROP FUNCTION pg_temp.f(); DROP TABLE purchases CASCADE});
+$p->all_alike('temporary objects');
+
+# ---------- rows ----------
+
+$c->safe_psql('CREATE TABLE here (id int PRIMARY KEY); CREATE TABLE refers (id int PRIMARY KEY)');
+$all[1]->safe_psql('INSERT INTO here VALUES (1); INSERT INTO refers VALUES (1)');
+$c->psql_fails_like(q{SELECT shardfdw.shard_table('here', 'id')}, qr/cannot shard table "here" because it has rows on coordinator "c2"/, 'rows of a plain table are one coordinator\'s');
+$c->psql_fails_like(q{SELECT shardfdw.replicate_table('refers')}, qr/cannot replicate table "refers" because it has rows on coordinator "c2"/, 'also for a reference table');
+$all[1]->safe_psql(q{SELECT shardfdw.shard_table('here', 'id', 2), shardfdw.replicate_table('refers')});
+$p->same('SELECT (SELECT sum(id) FROM here), (SELECT sum(id) FROM refers)', '1|1', 'from there it works');
+$p->all_alike('a table with rows', rows => 1);
+$c->psql_fails_like(q{SELECT shardfdw.unshard_table('here')}, qr/cannot unshard table public.here because there are several coordinators/, 'no way back');
+$c->psql_fails_like(q{SELECT shardfdw.shard_table('dated', 'd', mode => 'online')}, qr/cannot shard table public.dated online because there are several/, 'not online');
+
+$c->safe_psql('INSERT INTO purchases (id, code) SELECT g, g % 7 FROM generate_series(1, 1000) g');
+$p->same('SELECT count(*), sum(id) FROM purchases', '1000|500500', 'rows of a sharded table');
+$_->safe_psql('INSERT INTO numbered (v) SELECT 3 FROM generate_series(1, 100)') for @all;
+$p->same('SELECT count(*), count(DISTINCT id), count(DISTINCT n) FROM numbered', '302|302|302', 'identity and serial values are each coordinator\'s own');
+$all[1]->safe_psql('CREATE TABLE late (id bigserial PRIMARY KEY, n smallserial); SELECT shardfdw.shard_table($$late$$, $$id$$, 2)');
+$_->safe_psql('INSERT INTO late SELECT FROM generate_series(1, 10)') for @all;
+$p->same('SELECT count(DISTINCT id), count(DISTINCT n) FROM late', '30|30', 'also of new tables');
+$all[1]->psql_fails_like('ALTER SEQUENCE late_id_seq RESTART WITH 1', qr/cannot be less than MINVALUE/, 'nor does RESTART reach the share of another one');
+
+done_testing();

@@ -1,0 +1,137 @@
+# Several coordinators that know of each other: rows of reference tables, moves, and what a crash or a lost coordinator
+# leaves.
+
+use strict;
+use warnings;
+
+use ShardPeers;
+use Test::More;
+
+my $p = ShardPeers->new(coordinators => 3, nodes => 2, conf => "wal_level = replica\n", node_conf => "wal_level = logical\nmax_wal_senders = 10\nmax_replication_slots = 10\n");
+my @all = $p->all;
+my $c = $all[0];
+
+$c->safe_psql(q{
+	CREATE TABLE account (id int PRIMARY KEY, balance int);
+	CREATE TABLE country (code int PRIMARY KEY, name text UNIQUE);
+	CREATE TABLE town (id int PRIMARY KEY, country int REFERENCES country ON DELETE CASCADE, name text)});
+$c->shard_table('account', 'id', shards => 4);
+$c->safe_psql(q{SELECT shardfdw.replicate_table('country'), shardfdw.replicate_table('town');
+	INSERT INTO country SELECT g, 'country ' || g FROM generate_series(0, 9) g; INSERT INTO town SELECT g, g % 10, 'town ' || g FROM generate_series(1, 100) g;
+	INSERT INTO account SELECT g, 100 FROM generate_series(1, 1000) g});
+$p->add_all;
+$p->all_alike('at the beginning', rows => 1);
+$p->same('SELECT count(*), sum(country) FROM town', '100|450', 'rows of reference tables come along');
+
+# ---------- reference tables ----------
+
+my @writes = (
+	'INSERT' => q{INSERT INTO country VALUES (10, 'ten'), (11, 'eleven')},
+	'UPDATE' => q{UPDATE country SET name = upper(name) WHERE code < 5},
+	'UPDATE of a key' => q{UPDATE town SET id = id + 1000 WHERE id <= 10},
+	'DELETE with what refers to it' => 'DELETE FROM country WHERE code = 3',
+	'ON CONFLICT' => q{INSERT INTO country VALUES (10, 'TEN'), (12, 'twelve') ON CONFLICT (code) DO UPDATE SET name = excluded.name},
+	'COPY' => "COPY country FROM STDIN;\n20\ttwenty\n21\ttwenty-one\n\\.\n",
+	'TRUNCATE' => 'TRUNCATE country, town',
+	'a transaction' => q{BEGIN; INSERT INTO country VALUES (1, 'one'); SAVEPOINT s; INSERT INTO country VALUES (2, 'two'); ROLLBACK TO s; INSERT INTO country VALUES (3, 'three'); UPDATE account SET balance = balance + 1; COMMIT},
+);
+for (my $i = 0; $i < @writes; $i += 2)
+{
+	$all[ ($i / 2 + 1) % @all ]->safe_psql($writes[ $i + 1 ]);
+	my $expected = $c->safe_psql('SELECT count(*), sum(code), md5(string_agg(name, $$,$$ ORDER BY code)), (SELECT md5(string_agg(t::text, $$,$$ ORDER BY id)) FROM town t) FROM country');
+	$p->same('SELECT count(*), sum(code), md5(string_agg(name, $$,$$ ORDER BY code)), (SELECT md5(string_agg(t::text, $$,$$ ORDER BY id)) FROM town t) FROM country', $expected, "$writes[$i] reaches all");
+	$p->all_alike($writes[$i], rows => 1);
+}
+$all[1]->psql_fails_like(q{INSERT INTO country VALUES (1, 'again')}, qr/duplicate key value/, 'a key that is there');
+$all[2]->psql_fails_like(q{BEGIN; INSERT INTO country VALUES (5, 'five'); SELECT 1 / 0}, qr/division by zero/, 'a transaction that fails');
+$p->same('SELECT string_agg(name, $$,$$ ORDER BY code) FROM country', 'one,three', 'leaves nothing');
+
+# all write at the same time, each its own rows
+my @runs = map { my $i = $_; $all[$i]->start_sql(join ";\n", map { 'INSERT INTO country VALUES (' . (100 * ($i + 1) + $_) . ", 'c$i-$_')" } 1 .. 20) } 0 .. $#all;
+is(($all[$_]->wait_sql($runs[$_]))[2], '', 'INSERT by all at once, coordinator ' . ($_ + 1)) for 0 .. $#all;
+$p->same('SELECT count(*), count(DISTINCT name) FROM country', '62|62', 'all rows');
+$p->all_alike('after all have written', rows => 1);
+
+# ---------- moves, while the others use the table ----------
+
+my @clients = map {
+	$_->start_sql(q{
+		CREATE TEMP TABLE seen (n bigint, total bigint);
+		DO $$
+		BEGIN
+			FOR i IN 1..400 LOOP
+				UPDATE account SET balance = balance - 1 WHERE id = i * 7 % 1000 + 1;
+				UPDATE account SET balance = balance + 1 WHERE id = i * 11 % 1000 + 1;
+				INSERT INTO seen SELECT count(*), 0 FROM account;
+				COMMIT;
+			END LOOP;
+		END $$;
+		SELECT DISTINCT n FROM seen;})
+} @all;
+for my $i (0 .. 3)
+{
+	my $by = $all[ $i % @all ];
+	my $shard = $by->safe_psql("SELECT shard FROM shardfdw.shards WHERE table_name = 'account'::regclass ORDER BY shard::text OFFSET $i LIMIT 1");
+	my $to = $by->safe_psql("SELECT CASE node WHEN 'node1' THEN 'node2' ELSE 'node1' END FROM shardfdw.shards WHERE shard = '$shard'::regclass");
+	$by->safe_psql("SELECT shardfdw.move_shard('$shard', '$to')");
+	$p->same("SELECT node FROM shardfdw.shards WHERE shard = '$shard'::regclass", $to, "a shard that was moved ($i)");
+}
+$all[1]->safe_psql(q{SELECT shardfdw.split_shard('account_01')});
+for my $i (0 .. $#all)
+{
+	my (undef, $out, $err) = $all[$i]->wait_sql($clients[$i]);
+	is($err, '', 'no error beside moves and a split, coordinator ' . ($i + 1));
+	is($out, '1000', 'and all rows each time');
+}
+$p->same('SELECT count(*), sum(balance) FROM account', '1000|101000', 'nothing lost');
+$p->all_alike('after moves and a split', rows => 1);
+is(join(' ', map { $c->node_safe_psql($_, q{SELECT count(*) FROM pg_prepared_xacts}) } 1, 2), '0 0', 'nothing stays prepared');
+
+# ---------- crashes in a commit over coordinators ----------
+
+my $n = 0;
+for my $point (qw(prepare prepare_sent prepared commit commit_sent settle_coordinators committed))
+{
+	for my $kind (qw(abort error))
+	{
+		my $by = $all[ $n % @all ];
+		my $column = 'x' . $n++;
+
+		$by->psql("SET shardfdw.fault_points = '$point=$kind'; BEGIN; ALTER TABLE account ADD COLUMN $column int; INSERT INTO country VALUES (" . (1000 + $n) . ", '$column'); COMMIT");
+		$_->wait_for('SELECT NOT pg_is_in_recovery()') for @all;
+		for my $one (@all)
+		{
+			$one->safe_psql('SELECT count(*) FROM shardfdw.recover_prepared_transactions()');
+		}
+		my $seen = join ' ', map { $_->safe_psql("SELECT (SELECT count(*) FROM pg_attribute WHERE attrelid = 'account'::regclass AND attname = '$column') || '-' || (SELECT count(*) FROM country WHERE name = '$column')") } @all;
+		like($seen, qr/^(0-0 0-0 0-0|1-1 1-1 1-1)$/, "$kind at $point: all have it, or none");
+		is(join(' ', map { $_->safe_psql('SELECT count(*) FROM pg_prepared_xacts') } @all), '0 0 0', 'nothing stays prepared');
+	}
+}
+$p->all_alike('after crashes', rows => 1);
+
+# ---------- one is lost ----------
+
+$all[2]->coordinator->stop('immediate');
+$c->psql_fails_like('ALTER TABLE account ADD COLUMN late int', qr/could not connect to node "c3"/, 'definitions do not change without all of them');
+is($c->safe_psql('SELECT count(*) FROM account'), '1000', 'rows of sharded tables are read');
+is($c->safe_psql('UPDATE account SET balance = balance WHERE id = 1 RETURNING id'), '1', 'and written');
+$c->psql_fails_like(q{INSERT INTO country VALUES (5000, 'late')}, qr/could not connect to node "c3"/, 'those of reference tables are read only');
+my ($rc, undef, $err) = $c->psql(q{SELECT shardfdw.remove_coordinator('c3')});
+is($rc, 0, 'it is removed');
+like($err, qr/coordinator "c3" does not know that it has been removed/, 'with a warning');
+$c->safe_psql(q{ALTER TABLE account ADD COLUMN late int; INSERT INTO country VALUES (5000, 'late')});
+my $lost = pop @all;
+pop @{ $p->{all} };
+$p->all_alike('without it', rows => 1);
+$lost->coordinator->start;
+$lost->psql_fails_like('ALTER TABLE account ADD COLUMN later int', qr/coordinator [0-9a-f]{16} is not among those that are known here/, 'when it comes back it is refused');
+$lost->psql_fails_like(q{INSERT INTO country VALUES (6000, 'later')}, qr/is not among those/, 'rows of reference tables, too');
+$all[1]->psql_fails_like(q{SELECT shardfdw.remove_coordinator('c2')}, qr/coordinator "c2" is this one/, 'none removes itself');
+$c->safe_psql(q{SELECT shardfdw.remove_coordinator('c2')});
+$c->safe_psql(q{SELECT shardfdw.remove_coordinator('c1')});
+is($c->safe_psql('SELECT count(*) FROM shardfdw.coordinators'), '0', 'alone again');
+is($all[1]->safe_psql('SELECT count(*) FROM shardfdw.coordinators WHERE is_this'), '0', 'and the other one knows');
+$c->safe_psql('ALTER TABLE account DROP COLUMN late');
+
+done_testing();
