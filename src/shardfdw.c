@@ -29,6 +29,7 @@
 #include "remote/run/stream.h"
 #include "remote/wire/node_stat.h"
 #include "remote/wire/quota.h"
+#include "remote/xact/peer_fence.h"
 #include "remote/xact/txn.h"
 #include "service/deadlock.h"
 #include "service/error_name.h"
@@ -47,6 +48,26 @@ static const ShardTxnUpcalls txn_upcalls = {
 	.drain_queue = shard_stream_drain_queue,
 };
 
+/* Fences are closed by the mappings of the servers' owners, whoever takes a snapshot: nobody else may do so. */
+static List *
+fence_peers(bool *first_is_peer)
+{
+	List	   *peers = NIL;
+	int			nbefore;
+	ListCell   *lc;
+
+	foreach(lc, shard_node_peers(&nbefore))
+	{
+		ShardFencePeer *peer = palloc(sizeof(ShardFencePeer));
+
+		peer->serverid = ((ShardNodeName *) lfirst(lc))->serverid;
+		peer->userid = GetForeignServer(peer->serverid)->owner;
+		peers = lappend(peers, peer);
+	}
+	*first_is_peer = nbefore > 0;
+	return peers;
+}
+
 void
 _PG_init(void)
 {
@@ -60,6 +81,7 @@ _PG_init(void)
 	shard_pool_init();
 	shard_txn_init(&txn_upcalls);
 	shard_cut_init(shard_node_list_oids);
+	shard_peer_fence_init(fence_peers);
 	shard_statement_cache_init();
 	shard_hooks_init();
 	shard_key_join_init();

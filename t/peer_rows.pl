@@ -87,6 +87,39 @@ $p->same('SELECT count(*), sum(balance) FROM account', '1000|101000', 'nothing l
 $p->all_alike('after moves and a split', rows => 1);
 is(join(' ', map { $c->node_safe_psql($_, q{SELECT count(*) FROM pg_prepared_xacts}) } 1, 2), '0 0', 'nothing stays prepared');
 
+# ---------- snapshots over all nodes, and restore points ----------
+
+# Transfers through all coordinators at once, from node to node; each cluster snapshot of each of them has the sum.
+my $sum = $c->safe_psql('SELECT sum(balance) FROM account');
+my @transfers = map {
+	my $seed = $_;
+	$all[$_]->start_sql(qq{
+		DO \$\$
+		BEGIN
+			FOR i IN 1..150 LOOP
+				UPDATE account SET balance = balance - CASE id WHEN i + $seed * 300 THEN 5 ELSE -5 END WHERE id IN (i + $seed * 300, 1000 - i - $seed);
+				COMMIT;
+			END LOOP;
+		END \$\$})
+} 0 .. $#all;
+my @audits = map {
+	$_->start_sql(q{
+		SET shardfdw.snapshot = 'cluster';
+		CREATE TEMP TABLE seen (total bigint);
+		DO $$BEGIN FOR i IN 1..40 LOOP INSERT INTO seen SELECT sum(balance) FROM account; COMMIT; END LOOP; END$$;
+		SELECT string_agg(DISTINCT total::text, ' ') FROM seen})
+} @all;
+my @points = map { $all[ $_ % @all ]->safe_psql("SELECT shardfdw.create_restore_point('p$_')") } 0 .. 5;
+for my $i (0 .. $#all)
+{
+	is(($all[$i]->wait_sql($transfers[$i]))[2], '', 'transfers, coordinator ' . ($i + 1));
+	my (undef, $out, $err) = $all[$i]->wait_sql($audits[$i]);
+	is($err, '', 'cluster snapshots meanwhile, coordinator ' . ($i + 1));
+	is($out, $sum, 'none has a part of a transaction of any coordinator');
+}
+is(scalar(@points), 6, 'restore points are set meanwhile');
+is($c->safe_psql(q{SELECT string_agg(coalesce(node::text, '-'), ' ' ORDER BY node) FROM shardfdw.restore_points WHERE name = 'p0'}), 'c2 c3 node1 node2 -', 'on all servers');
+
 # ---------- crashes in a commit over coordinators ----------
 
 my $n = 0;

@@ -42,9 +42,9 @@ BEGIN
 		RAISE WARNING USING MESSAGE = format('node "%s" gets no restore point', a.name),
 			DETAIL = 'It has shards, but its server belongs to a role that may not add nodes, or may not be used by the current one.';
 	END LOOP;
-	FOR a IN SELECT q.node, (q.fields)[1]::jsonb AS says FROM shardfdw_internal.run_commands(nodes, array_fill($query$SELECT jsonb_build_object(
+	FOR a IN SELECT q.node, (q.fields)[1]::jsonb AS says FROM shardfdw_internal.run_commands(nodes || shardfdw_internal.peers(), array_fill($query$SELECT jsonb_build_object(
 		'may', has_function_privilege('pg_create_restore_point(text)', 'EXECUTE'), 'role', current_user,
-		'is_standby', pg_is_in_recovery(), 'wal_level', current_setting('wal_level'))$query$::text, ARRAY[cardinality(nodes)]), 'autocommit') q
+		'is_standby', pg_is_in_recovery(), 'wal_level', current_setting('wal_level'))$query$::text, ARRAY[cardinality(nodes || shardfdw_internal.peers())]), 'autocommit') q
 	LOOP
 		IF (a.says->>'is_standby')::boolean THEN
 			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('node "%s" is a standby', a.node);
@@ -112,7 +112,7 @@ DECLARE
 	question CONSTANT text := $query$SELECT CASE WHEN NOT pg_is_in_recovery() THEN (regexp_match(
 		pg_read_file(format('pg_wal/%s.history', substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)), 0, 1000000, true),
 		'([^\t\n]*)\n*$'))[1] END$query$;
-	nodes CONSTANT name[] := shardfdw_internal.trusted_nodes();
+	nodes CONSTANT name[] := shardfdw_internal.trusted_nodes() || shardfdw_internal.peers();
 	wanted CONSTANT text := format('at restore point "%s"', target);
 	here text;
 BEGIN

@@ -15,6 +15,18 @@ CREATE FUNCTION shardfdw_internal.begin_following(identity text) RETURNS void
 COMMENT ON FUNCTION shardfdw_internal.begin_following(text) IS
 	'Says that what this transaction does from now on is sent by another coordinator, whose identity it is, which tells nodes and other coordinators itself. Returns nothing; raises object_not_in_prerequisite_state for a coordinator that is not known.';
 
+CREATE FUNCTION shardfdw_internal.close_fence() RETURNS boolean
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_close_fence';
+COMMENT ON FUNCTION shardfdw_internal.close_fence() IS
+	'Keeps transactions over nodes from being committed until this transaction ends, for a snapshot over all nodes or a restore point of another coordinator. Returns false, and keeps nobody, when a commit that is under way takes too long; raises lock_not_available.';
+REVOKE ALL ON FUNCTION shardfdw_internal.close_fence() FROM PUBLIC;
+
+CREATE FUNCTION shardfdw_internal.commit_state(gid text) RETURNS text
+	LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_commit_state';
+COMMENT ON FUNCTION shardfdw_internal.commit_state(text) IS
+	'Tells whether a transaction that is prepared on a node has been committed by this coordinator. Returns committed, being committed while its session is still at work, null for what this coordinator has not committed.';
+REVOKE ALL ON FUNCTION shardfdw_internal.commit_state(text) FROM PUBLIC;
+
 CREATE FUNCTION shardfdw_internal.lock_placements(shards text[], node name, replaced boolean) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_lock_placements';
 COMMENT ON FUNCTION shardfdw_internal.lock_placements(text[], name, boolean) IS

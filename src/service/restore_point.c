@@ -3,8 +3,8 @@
  *	  A restore point that is the same moment on the coordinator and on all nodes.
  *
  *	 connect to all nodes, begin a transaction on each
- *	 close the fence (fence.c): no two-phase commit is decided, no other one begins
- *	   the coordinator's restore point, then those of the nodes at once
+ *	 close the fence (fence.c), and those of other coordinators: no two-phase commit is decided, no other one begins
+ *	   the coordinator's restore point, then those of the others, then those of the nodes at once
  *	 open the fence
  *	 commit on the nodes: the restore points are on their disks
  *
@@ -43,6 +43,7 @@
 #include "remote/wire/error.h"
 #include "remote/wire/wait.h"
 #include "remote/xact/fence.h"
+#include "remote/xact/peer_fence.h"
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -169,9 +170,33 @@ ask_all(ShardBroadcast *items, int nitems, const char *sql, bool has_rows)
 	check_all(items, nitems);
 }
 
-/* Closes the fence; tries again as long as commits are under way, since these go on in between.  Returns when the last attempt has begun. */
+/* Closes the fences of all coordinators, once.  When it returns false, or raises, they are open. */
+static bool
+try_to_close(ShardPeerFence *fence)
+{
+	volatile bool closed = false;
+
+	PG_TRY();
+	{
+		closed = shard_peer_fence_close(fence);
+	}
+	PG_CATCH();
+	{
+		shard_peer_fence_open(fence);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	if (!closed)
+		shard_peer_fence_open(fence);
+	return closed;
+}
+
+/*
+ * Closes the fences of all coordinators; tries again as long as commits are under way, since these go on in between.  Returns when the
+ * last attempt has begun.  After an error they are open.
+ */
 static TimestampTz
-close_fence(void)
+close_fences(ShardPeerFence *fence)
 {
 	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), TIMEOUT_MS);
 
@@ -179,9 +204,10 @@ close_fence(void)
 	{
 		TimestampTz began = GetCurrentTimestamp();
 
-		if (shard_fence_close())
+		shard_peer_fence_connect(fence);
+		if (try_to_close(fence))
 			return began;
-		shard_fence_open(false);
+		shard_peer_fence_end(fence);
 		CHECK_FOR_INTERRUPTS();
 		if (GetCurrentTimestamp() >= deadline)
 			ereport(ERROR,
@@ -193,45 +219,6 @@ close_fence(void)
 }
 
 /* ---------- at one moment ---------- */
-
-/*
- * Sets restore point target everywhere behind the fence.  Result: the coordinator's, as text.
- * *in_time is false when a node has not answered before the fence was opened again, so that
- * commits may have come between.  *pause_us: how long commits had to wait.
- */
-static Datum
-set_all(const char *target, ShardBroadcast *items, int nitems, bool *in_time, int64 *pause_us)
-{
-	char	   *sql = psprintf("SELECT x.lsn, pg_catalog.pg_walfile_name(x.lsn) FROM (SELECT pg_catalog.pg_create_restore_point(%s) OFFSET 0) x(lsn)",
-							   quote_literal_cstr(target));
-	TimestampTz closed_at;
-	volatile Datum here = (Datum) 0;
-
-	shard_broadcast_clear(items, nitems);
-	for (int i = 0; i < nitems; i++)
-	{
-		items[i].sql = sql;
-		items[i].has_rows = true;
-	}
-	closed_at = close_fence();
-	SHARD_FAULT_POINT("restore_point_closed");
-	PG_TRY();
-	{
-		here = DirectFunctionCall1(pg_create_restore_point, CStringGetTextDatum(target));
-		shard_broadcast_start(items, nitems);
-		SHARD_FAULT_POINT("restore_point_sent");
-		*in_time = shard_broadcast_wait(items, nitems, SHARD_FENCE_HOLD_MS, SHARD_BROADCAST_HURRY);
-	}
-	PG_FINALLY();
-	{
-		/* an error, too, opens it before the client is told */
-		shard_fence_open(true);
-	}
-	PG_END_TRY();
-	*pause_us = GetCurrentTimestamp() - closed_at;
-	SHARD_FAULT_POINT("restore_point_set");
-	return here;
-}
 
 /* Where a restore point is on all servers, as lists of SQL literals. */
 typedef struct Places
@@ -262,6 +249,53 @@ add_node_place(Places *places, const ShardBroadcast *item)
 	add_place(places, item->conn->node, PQgetvalue(res, 0, 1), PQgetvalue(res, 0, 0));
 }
 
+/*
+ * Sets restore point target everywhere behind the fences, on other coordinators before nodes.  Result: this coordinator's, as
+ * text; places gets those of the others.  *in_time is false when a server has not answered before the fences were opened again,
+ * so that commits may have come between.  *pause_us: how long commits had to wait.
+ */
+static Datum
+set_all(const char *target, ShardBroadcast *items, int nitems, Places *places, bool *in_time, int64 *pause_us)
+{
+	char	   *sql = psprintf("SELECT x.lsn, pg_catalog.pg_walfile_name(x.lsn) FROM (SELECT pg_catalog.pg_create_restore_point(%s) OFFSET 0) x(lsn)",
+							   quote_literal_cstr(target));
+	TimestampTz closed_at;
+	ShardPeerFence fence;
+	volatile Datum here = (Datum) 0;
+
+	shard_broadcast_clear(items, nitems);
+	for (int i = 0; i < nitems; i++)
+	{
+		items[i].sql = sql;
+		items[i].has_rows = true;
+	}
+	closed_at = close_fences(&fence);
+	SHARD_FAULT_POINT("restore_point_closed");
+	PG_TRY();
+	{
+		here = DirectFunctionCall1(pg_create_restore_point, CStringGetTextDatum(target));
+		*in_time = fence.nitems == 0 || shard_peer_fence_ask(&fence, sql);
+		for (int i = 0; i < fence.nitems && *in_time; i++)
+			add_node_place(places, &fence.items[i]);
+		if (*in_time)
+		{
+			shard_broadcast_start(items, nitems);
+			SHARD_FAULT_POINT("restore_point_sent");
+			*in_time = shard_broadcast_wait(items, nitems, SHARD_FENCE_HOLD_MS, SHARD_BROADCAST_HURRY);
+		}
+	}
+	PG_FINALLY();
+	{
+		/* an error, too, opens them before the client is told */
+		shard_peer_fence_open(&fence);
+	}
+	PG_END_TRY();
+	*pause_us = GetCurrentTimestamp() - closed_at;
+	shard_peer_fence_end(&fence);
+	SHARD_FAULT_POINT("restore_point_set");
+	return here;
+}
+
 /* Sets the restore point, and notes where it is. */
 static void
 set_restore_point(const char *name, const char *target, ShardBroadcast *items, int nitems)
@@ -273,17 +307,16 @@ set_restore_point(const char *name, const char *target, ShardBroadcast *items, i
 
 	/* with a number, the commit, which comes when the fence is open again, flushes the restore point */
 	ask_all(items, nitems, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = local; SELECT pg_catalog.pg_current_xact_id()", true);
-	here = set_all(target, items, nitems, &in_time, &pause_us);
-	shard_broadcast_finish(items, nitems, TIMEOUT_MS, SHARD_BROADCAST_HURRY);
-	check_all(items, nitems);
+	initStringInfo(&places.nodes);
+	initStringInfo(&places.timelines);
+	initStringInfo(&places.lsns);
+	here = set_all(target, items, nitems, &places, &in_time, &pause_us);
 	if (!in_time)
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("nodes were too slow to set restore point \"%s\"", name),
 				 errdetail("Commits do not wait for longer than %d ms, so it is not of one moment.", SHARD_FENCE_HOLD_MS)));
-	initStringInfo(&places.nodes);
-	initStringInfo(&places.timelines);
-	initStringInfo(&places.lsns);
+	check_all(items, nitems);
 	add_place(&places, NULL, text_to_cstring(DatumGetTextPP(DirectFunctionCall1(pg_walfile_name, here))),
 			  DatumGetCString(DirectFunctionCall1(pg_lsn_out, here)));
 	for (int i = 0; i < nitems; i++)

@@ -3,7 +3,7 @@
  *	  One snapshot over all nodes (shardfdw.snapshot = 'cluster').
  *
  *	 connect to all nodes
- *	 close the fence (fence.c): from here on no two-phase commit is decided
+ *	 close the fence (fence.c), and those of other coordinators: from here on no two-phase commit is decided
  *	   prepared transactions, then BEGIN and pg_export_snapshot(), on all nodes at once
  *	 open the fence
  *	 is one of those prepared in the commit log?
@@ -31,12 +31,14 @@
 #include "foreign/foreign.h"
 #include "identity.h"
 #include "miscadmin.h"
+#include "own_schema.h"
 #include "remote/pool/broadcast.h"
 #include "remote/run/command.h"
 #include "remote/run/cut.h"
 #include "remote/wire/error.h"
 #include "remote/wire/wait.h"
 #include "remote/xact/fence.h"
+#include "remote/xact/peer_fence.h"
 #include "remote/xact/twophase.h"
 #include "remote/xact/txn_private.h"
 #include "utils/builtins.h"
@@ -60,6 +62,9 @@ typedef struct LeftBehind
 	Oid			serverid;
 	const char *gid;
 	ShardLogKey key;
+	bool		is_ours;		/* not another coordinator's */
+	bool		is_committed;	/* of another coordinator's: that one says so */
+	bool		is_running;		/* its session is still telling the nodes */
 } LeftBehind;
 
 static ShardCutNodes cut_nodes = NULL;
@@ -120,7 +125,7 @@ find_ended(List *ended, Oid serverid, char *gids, const char *identity)
 
 	for (char *gid = strtok_r(gids, " ", &end); gid; gid = strtok_r(NULL, " ", &end))
 	{
-		LeftBehind *found = palloc(sizeof(LeftBehind));
+		LeftBehind *found = palloc0(sizeof(LeftBehind));
 		ShardGid	parts;
 
 		if (!shard_twophase_read_gid(gid, &parts) ||
@@ -133,7 +138,59 @@ find_ended(List *ended, Oid serverid, char *gids, const char *identity)
 	return ended;
 }
 
-/* Those of ended that have committed, by the commit log. */
+/* The query by which another coordinator says of each of ended whether it has committed it: a letter for each. */
+static char *
+commit_states_sql(List *ended)
+{
+	StringInfoData sql;
+	ListCell   *lc;
+
+	initStringInfo(&sql);
+	appendStringInfoString(&sql, "SELECT pg_catalog.string_agg(CASE " SHARD_INTERNAL_SCHEMA ".commit_state(u.gid) WHEN 'committed' THEN 'c' WHEN 'being committed' THEN 'r' ELSE '-' END, '' ORDER BY u.ord)"
+						   " FROM pg_catalog.unnest(ARRAY[");
+	foreach(lc, ended)
+		appendStringInfo(&sql, "%s%s", foreach_current_index(lc) > 0 ? ", " : "", quote_literal_cstr(((LeftBehind *) lfirst(lc))->gid));
+	appendStringInfoString(&sql, "]) WITH ORDINALITY u(gid, ord)");
+	return sql.data;
+}
+
+/* Has the other coordinators say which of theirs they have committed, while no more of them are.  False: not in time. */
+static bool
+ask_peers(ShardPeerFence *fence, List *ended)
+{
+	bool		asked = false;
+	ListCell   *lc;
+
+	foreach(lc, ended)
+	{
+		LeftBehind *found = lfirst(lc);
+
+		found->is_ours = shard_twophase_parse_gid(found->gid, &found->key);
+		asked = asked || !found->is_ours;
+	}
+	if (!asked || fence->nitems == 0)
+		return true;
+	if (!shard_peer_fence_ask(fence, commit_states_sql(ended)))
+		return false;
+	for (int i = 0; i < fence->nitems; i++)
+	{
+		const char *states = PQgetvalue(fence->items[i].result, 0, 0);
+
+		if (strlen(states) != list_length(ended))
+			return false;
+		foreach(lc, ended)
+		{
+			LeftBehind *found = lfirst(lc);
+			char		state = states[foreach_current_index(lc)];
+
+			found->is_committed = found->is_committed || state != '-';
+			found->is_running = found->is_running || state == 'r';
+		}
+	}
+	return true;
+}
+
+/* Those of ended that have committed, by the commit logs. */
 static List *
 find_left_behind(List *ended)
 {
@@ -144,8 +201,12 @@ find_left_behind(List *ended)
 	{
 		LeftBehind *found = lfirst(lc);
 
-		/* the list also has transactions of other coordinators */
-		if (shard_twophase_parse_gid(found->gid, &found->key) && shard_commit_log_contains(found->key))
+		if (found->is_ours)
+		{
+			found->is_committed = shard_commit_log_contains(found->key);
+			found->is_running = found->is_committed && shard_twophase_is_running(found->key.xid);
+		}
+		if (found->is_committed)
 			left = lappend(left, found);
 	}
 	return left;
@@ -204,15 +265,14 @@ note_local(ShardSnapshot *snapshot)
  * whose local transactions had ended by then.
  */
 static CutOutcome
-ask_behind_fence(ShardSnapshot *snapshot, ShardBroadcast *items, int nitems, List **ended)
+ask_behind_fence(ShardSnapshot *snapshot, ShardPeerFence *fence, ShardBroadcast *items, int nitems, List **ended)
 {
 	const char *identity = shard_identity_get();	/* asked now: no table must be opened while the fence is closed */
-	bool		closed = shard_fence_close();
 	volatile CutOutcome outcome = CUT_NOT_ASKED;
 
 	PG_TRY();
 	{
-		if (closed)
+		if (shard_peer_fence_close(fence))
 		{
 			shard_broadcast_start(items, nitems);
 
@@ -224,12 +284,14 @@ ask_behind_fence(ShardSnapshot *snapshot, ShardBroadcast *items, int nitems, Lis
 			for (int i = 0; i < nitems && outcome == CUT_ANSWERED; i++)
 				if (has_snapshot(&items[i]) && !PQgetisnull(items[i].first, 0, 0))
 					*ended = find_ended(*ended, items[i].conn->serverid, pstrdup(PQgetvalue(items[i].first, 0, 0)), identity);
+			if (outcome == CUT_ANSWERED && !ask_peers(fence, *ended))
+				outcome = CUT_TOO_LATE;
 		}
 	}
 	PG_FINALLY();
 	{
 		/* an error, too, opens it before the client is told */
-		shard_fence_open(closed);
+		shard_peer_fence_open(fence);
 	}
 	PG_END_TRY();
 	return outcome;
@@ -300,20 +362,23 @@ export_all(ShardSnapshot *snapshot, List *conns, TimestampTz deadline, List **id
 	int			nitems = list_length(conns);
 	ShardBroadcast *items = palloc0(Max(nitems, 1) * sizeof(ShardBroadcast));
 	List	   *ended = NIL;
+	ShardPeerFence fence;
 	CutOutcome	outcome;
 
+	shard_peer_fence_connect(&fence);
 	for (int i = 0; i < nitems; i++)
 	{
 		items[i].conn = list_nth(conns, i);
 		items[i].sql = sql;
 		items[i].has_rows = true;
 	}
-	outcome = ask_behind_fence(snapshot, items, nitems, &ended);
+	outcome = ask_behind_fence(snapshot, &fence, items, nitems, &ended);
 	if (outcome == CUT_NOT_ASKED)
 		raise_interrupt();
 	else
 		*ids = collect_ids(items, nitems, deadline);
 	*left = find_left_behind(ended);
+	shard_peer_fence_end(&fence);
 	return outcome;
 }
 
@@ -351,7 +416,7 @@ complete_commits(List *left)
 	{
 		const LeftBehind *found = lfirst(lc);
 
-		if (shard_twophase_is_running(found->key.xid))
+		if (found->is_running)
 			continue;
 		commands[n].serverid = found->serverid;
 		commands[n].userid = GetUserId();

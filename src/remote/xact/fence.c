@@ -27,6 +27,8 @@
  *	 Cuts take turns, so that a commit waits for one cut at the
  *	 most, not for a queue of them.
  *
+ * Where there are several coordinators, each has a fence of its own, and a cut closes all of them (peer_fence.c).
+ *
  * The fence is three locks of the coordinator's lock table, so nothing has to be preloaded; a commit pays
  * about a microsecond when nobody takes cuts.
  */
@@ -143,8 +145,11 @@ shard_fence_let_go(void)
 	CurrentResourceOwner = owner;
 }
 
-bool
-shard_fence_close(void)
+/*
+ * Closes it, as shard_fence_close() says.  When an error is raised, nothing is left of it.
+ */
+static bool
+take_locks(void)
 {
 	LOCKTAG		turn = lock_tag(TURN_KIND);
 	LOCKTAG		gate = lock_tag(GATE_KIND);
@@ -152,9 +157,6 @@ shard_fence_close(void)
 	TimestampTz deadline;
 	volatile bool has_turn = false;
 
-	/* a client that does not read must not keep the fence closed; an error takes the setting back, too */
-	closing_nestlevel = NewGUCNestLevel();
-	(void) set_config_option("client_min_messages", "error", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	PG_TRY();
 	{
 		(void) LockAcquire(&turn, ExclusiveLock, false, false);
@@ -181,8 +183,8 @@ shard_fence_close(void)
 	return true;
 }
 
-void
-shard_fence_open(bool closed)
+static void
+give_locks(bool closed)
 {
 	LOCKTAG		turn = lock_tag(TURN_KIND);
 	LOCKTAG		gate = lock_tag(GATE_KIND);
@@ -192,5 +194,29 @@ shard_fence_open(bool closed)
 		(void) LockRelease(&hold, ExclusiveLock, false);
 	(void) LockRelease(&gate, ExclusiveLock, false);
 	(void) LockRelease(&turn, ExclusiveLock, false);
+}
+
+bool
+shard_fence_close(void)
+{
+	/* a client that does not read must not keep the fence closed; an error takes the setting back, too */
+	closing_nestlevel = NewGUCNestLevel();
+	(void) set_config_option("client_min_messages", "error", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	return take_locks();
+}
+
+void
+shard_fence_open(bool closed)
+{
+	give_locks(closed);
 	AtEOXact_GUC(true, closing_nestlevel);
+}
+
+bool
+shard_fence_close_until_end(void)
+{
+	if (take_locks())
+		return true;
+	give_locks(false);
+	return false;
 }

@@ -50,4 +50,10 @@ extern bool shard_fence_close(void);
 /* closed: what shard_fence_close() has returned. */
 extern void shard_fence_open(bool closed);
 
+/*
+ * For a cut of another coordinator: as shard_fence_close(), but the end of the transaction opens the fence, and
+ * when it returns false it is open.
+ */
+extern bool shard_fence_close_until_end(void);
+
 #endif

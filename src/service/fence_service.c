@@ -1,0 +1,36 @@
+/*
+ * fence_service.c
+ *	  What other coordinators ask before they take a snapshot over all nodes, or set a restore point.
+ */
+#include "postgres.h"
+
+#include "commit_log.h"
+#include "fmgr.h"
+#include "remote/xact/fence.h"
+#include "remote/xact/twophase.h"
+#include "utils/builtins.h"
+
+PG_FUNCTION_INFO_V1(shardfdw_close_fence);
+PG_FUNCTION_INFO_V1(shardfdw_commit_state);
+
+/*
+ * close_fence() -> bool
+ */
+Datum
+shardfdw_close_fence(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(shard_fence_close_until_end());
+}
+
+/*
+ * commit_state(gid text) -> text
+ */
+Datum
+shardfdw_commit_state(PG_FUNCTION_ARGS)
+{
+	ShardLogKey key;
+
+	if (!shard_twophase_parse_gid(text_to_cstring(PG_GETARG_TEXT_PP(0)), &key) || !shard_commit_log_contains(key))
+		PG_RETURN_NULL();
+	PG_RETURN_TEXT_P(cstring_to_text(shard_twophase_is_running(key.xid) ? "being committed" : "committed"));
+}
