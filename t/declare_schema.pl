@@ -230,7 +230,7 @@ is($c->node_safe_psql(3, q{SELECT count(*) FROM pg_class c JOIN pg_namespace n O
 }
 
 # who may make tables in a schema does not tell where those of others go
-$c->safe_psql(q{CREATE SCHEMA public_house; GRANT ALL ON SCHEMA public_house TO tenant; CREATE SCHEMA house; GRANT ALL ON SCHEMA house TO tenant; SET ROLE tenant; SET shardfdw.enable_ddl_propagation = off; CREATE TABLE house.shardfdw_home (id int) PARTITION BY HASH (id);
+$c->safe_psql(q{CREATE SCHEMA public_house; GRANT ALL ON SCHEMA public_house TO tenant; CREATE SCHEMA house; GRANT ALL ON SCHEMA house TO tenant; CREATE TABLE house.shardfdw_home (id int) PARTITION BY HASH (id); ALTER TABLE house.shardfdw_home OWNER TO tenant; SET ROLE tenant;
 	RESET shardfdw.enable_ddl_propagation;
 	SELECT shardfdw.shard_table('house.shardfdw_home', shards => 1, nodes => '{node3}')});
 $c->psql_fails_like("SET ROLE tenant; $_", qr/42501.*must be owner of schema/s, "a guest: $_")
@@ -265,6 +265,19 @@ $c->node_safe_psql(1, q{SET allow_system_table_mods = on; CREATE OR REPLACE FUNC
 $c->psql_fails_like(q{SELECT shardfdw.undistribute_schema('lies')}, qr/08P01.*is no definition of a constraint/s, 'nor a CHECK that calls functions');
 $c->node_safe_psql(1, q{SET allow_system_table_mods = on; DROP FUNCTION pg_catalog.pg_get_constraintdef(oid); ALTER FUNCTION pg_catalog.pg_get_constraintdef_real(oid) RENAME TO pg_get_constraintdef});
 is($c->safe_psql(q{SELECT count(*) FROM kept; DROP SCHEMA lies CASCADE; DROP TABLE lied, kept}), '0', 'nothing of it was run');
+
+# nor does a foreign key of a table on the node lead to tables of others
+$c->safe_psql(q{CREATE SCHEMA secret; CREATE TABLE secret.users (id int PRIMARY KEY); CREATE SCHEMA sly; CREATE TABLE sly.t (id int PRIMARY KEY, x int); SELECT shardfdw.distribute_schema('sly', 'node1')});
+$c->node_safe_psql(1, q{CREATE SCHEMA secret; CREATE TABLE secret.users (id int PRIMARY KEY); ALTER TABLE sly.t_00 ADD CONSTRAINT evil FOREIGN KEY (x) REFERENCES secret.users (id)});
+$c->psql_fails_like(q{SELECT shardfdw.undistribute_schema('sly')}, qr/08P01.*foreign key "evil" of a node refers to a table that is not known.*secret\.users/s, 'a foreign key to a table of another schema');
+$c->node_safe_psql(1, 'ALTER TABLE sly.t_00 DROP CONSTRAINT evil; DROP SCHEMA secret CASCADE');
+$c->safe_psql(q{SELECT shardfdw.undistribute_schema('sly'); DROP SCHEMA sly, secret CASCADE});
+
+# who may only make tables in a schema does not say where those of others go, whatever he has switched off
+$c->safe_psql('CREATE ROLE passing_by; CREATE SCHEMA open_to_all; GRANT ALL ON SCHEMA open_to_all TO passing_by; CREATE TABLE open_to_all.mine (id int)');
+$c->psql_fails_like("SET ROLE passing_by; SET shardfdw.enable_ddl_propagation = off; $_", qr/42501.*must be owner of schema open_to_all to make table "shardfdw_home"/s, "a guest: $_")
+  for 'CREATE TABLE open_to_all.shardfdw_home (id int) PARTITION BY HASH (id)', 'CREATE TABLE open_to_all.x (id int) PARTITION BY HASH (id); ALTER TABLE open_to_all.x RENAME TO shardfdw_home';
+$c->safe_psql('DROP SCHEMA open_to_all CASCADE; DROP ROLE passing_by');
 
 # nodes are emptied, schemas with them
 $c->safe_psql(q{CALL shardfdw.drain_node('node2', mode => 'block')});

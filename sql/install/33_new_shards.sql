@@ -1,9 +1,9 @@
 -- New shards: their names, their places, and what makes them on nodes and here.
 
-CREATE FUNCTION shardfdw_internal.checked_definition(command text) RETURNS text
-	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_checked_definition';
-COMMENT ON FUNCTION shardfdw_internal.checked_definition(text) IS
-	'Checks a command that has text from a node in it: it adds one key, foreign key or exclusion constraint, or makes one index, and does nothing else. Returns it; raises protocol_violation.';
+CREATE FUNCTION shardfdw_internal.checked_definition(command text, refers_to regclass DEFAULT NULL) RETURNS text
+	LANGUAGE c STABLE AS 'MODULE_PATHNAME', 'shardfdw_checked_definition';
+COMMENT ON FUNCTION shardfdw_internal.checked_definition(text, regclass) IS
+	'Checks a command that contains a definition as a node has answered with it: it adds one key, exclusion constraint, or foreign key to the table refers_to, or makes one index. Returns it; raises protocol_violation for anything else.';
 
 CREATE FUNCTION shardfdw_internal.shard_name(base name, shardno integer, nshards integer) RETURNS name
 	LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp

@@ -100,7 +100,7 @@ BEGIN
 			END IF;
 		END IF;
 		commands := commands || shardfdw_internal.checked_definition(format('ALTER TABLE %s ADD CONSTRAINT %s %s', names, k.name,
-			replace(k.definition, format(' REFERENCES %s(', k."table"), format(' REFERENCES %s(', target))));
+			replace(k.definition, format(' REFERENCES %s(', k."table"), format(' REFERENCES %s(', target))), to_regclass(target));
 	END LOOP;
 	commands := commands || ('ALTER TABLE ' || names || ' SET (' || shardfdw_internal.storage_options(had.options) || ')');
 	FOR k IN SELECT r->>0 AS privilege, r->>1 AS grantee, (r->>2)::boolean AS grantable FROM jsonb_array_elements(coalesce(had.rights, '[]')) r

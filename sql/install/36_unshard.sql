@@ -98,7 +98,7 @@ BEGIN
 	INTO drop_nodes, drop_commands, drop_labels FROM shardfdw_internal.shards_of(relation) s;
 
 	table_options := shardfdw_internal.shard_storage_options(relation);
-	foreign_keys := ARRAY(SELECT shardfdw_internal.checked_definition(format('ALTER TABLE %s ADD CONSTRAINT %I %s', relation, k.name, k.definition)) FROM shardfdw_internal.shard_foreign_keys(relation) k);
+	foreign_keys := ARRAY(SELECT shardfdw_internal.checked_definition(format('ALTER TABLE %s ADD CONSTRAINT %I %s', relation, k.name, k.definition), k.referenced) FROM shardfdw_internal.shard_foreign_keys(relation) k);
 	cluster_command := (SELECT format('ALTER TABLE %s CLUSTER ON %I', relation, x.name) FROM shardfdw_internal.shard_clustered_index(relation) x(name) WHERE x.name IS NOT NULL);
 
 	old_name := format('shardfdw_old_%s', relation::oid);

@@ -284,7 +284,7 @@ BEGIN
 	END IF;
 	clustered_by := shardfdw_internal.shard_clustered_index(relation);
 	-- validated afterwards: the nodes have held them
-	foreign_keys := ARRAY(SELECT shardfdw_internal.checked_definition(format('ALTER TABLE %s ADD CONSTRAINT %I %s%s', relation, k.name, k.definition, CASE WHEN k.definition LIKE '% NOT VALID' THEN '' ELSE ' NOT VALID' END))
+	foreign_keys := ARRAY(SELECT shardfdw_internal.checked_definition(format('ALTER TABLE %s ADD CONSTRAINT %I %s%s', relation, k.name, k.definition, CASE WHEN k.definition LIKE '% NOT VALID' THEN '' ELSE ' NOT VALID' END), k.referenced)
 		FROM shardfdw_internal.shard_foreign_keys(relation) k);
 	PERFORM shardfdw_internal.run_on_noted_shards(relation, 'DROP TABLE %1$s, %2$s; DROP FUNCTION %3$s()');
 	EXECUTE format('DROP TRIGGER shardfdw_note_truncate ON %s', relation);

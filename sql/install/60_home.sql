@@ -263,7 +263,7 @@ $$;
 COMMENT ON FUNCTION shardfdw.distribute_schema(regnamespace, name) IS
 	'Moves all tables of a schema to one node, rows, keys and foreign keys included; tables made in the schema later are made there. node: by default the one with the fewest such schemas. Part of the transaction, which keeps all others from the tables. Returns the node; raises what cannot be kept, and then nothing has changed.';
 
-CREATE FUNCTION shardfdw_internal.home_constraints(schema regnamespace) RETURNS TABLE (relation text, name name, kind text, definition text, of_home boolean)
+CREATE FUNCTION shardfdw_internal.home_constraints(schema regnamespace) RETURNS TABLE (relation text, name name, kind text, definition text, referenced regclass)
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 	-- the nodes' tables by the names of the tables here
@@ -272,7 +272,7 @@ AS $$
 				' REFERENCES ' || coalesce((SELECT format('%I.%I', n.nspname, p.relname) FROM pg_inherits i JOIN pg_class p ON p.oid = i.inhparent
 					JOIN pg_namespace n ON n.oid = p.relnamespace WHERE i.inhrelid = to_regclass((q.fields)[4])), (q.fields)[4]) || '(')
 			ELSE (q.fields)[3] END,
-		NOT coalesce(shardfdw_internal.is_reference(to_regclass((q.fields)[4])), false)
+		coalesce((SELECT i.inhparent::regclass FROM pg_inherits i WHERE i.inhrelid = to_regclass((q.fields)[4])), to_regclass((q.fields)[4]))
 	FROM (SELECT format('%I.%I', n.nspname, c.relname) AS relation, s.* FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 		CROSS JOIN LATERAL shardfdw_internal.shards_of(c.oid) s WHERE c.relnamespace = schema AND c.relkind = 'p') t
 	CROSS JOIN LATERAL shardfdw_internal.run_commands(ARRAY[t.node], ARRAY[format(
@@ -283,7 +283,7 @@ AS $$
 	WHERE q.fields IS NOT NULL
 $$;
 COMMENT ON FUNCTION shardfdw_internal.home_constraints(regnamespace) IS
-	'Asks the node of a schema for the constraints and unique indexes of its tables. Returns the table, the name on the node, the kind (as pg_constraint.contype, or i), the definition, and of_home: false for a foreign key to a reference table.';
+	'Asks the node of a schema for the constraints and unique indexes of its tables. Returns the table, the name on the node, the kind (as pg_constraint.contype, or i), the definition, and the table here to which a foreign key refers.';
 
 CREATE FUNCTION shardfdw_internal.home_constraint_commands(schema regnamespace) RETURNS TABLE (drop_command text, add_command text)
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -292,14 +292,15 @@ AS $$
 		CASE c.kind WHEN 'i' THEN concat(CASE WHEN x.name IS NOT NULL THEN format('DROP INDEX %I.%I; ', n.nspname, x.name) END,
 				shardfdw_internal.checked_definition(concat(format('CREATE UNIQUE INDEX %I ON %s USING ', coalesce(x.name, c.name), c.relation),
 					substr(c.definition, 1 + length(format('CREATE UNIQUE INDEX %I ON %s USING ', c.name, s.remote_name))))))
-			ELSE shardfdw_internal.checked_definition(format('ALTER TABLE %s ADD CONSTRAINT %I %s', c.relation, c.name, c.definition)) END
+			ELSE shardfdw_internal.checked_definition(format('ALTER TABLE %s ADD CONSTRAINT %I %s', c.relation, c.name, c.definition),
+				(SELECT r.oid::regclass FROM pg_class r WHERE r.oid = c.referenced AND r.relnamespace = schema)) END
 	FROM shardfdw_internal.home_constraints(schema) c
 	JOIN pg_class t ON t.oid = c.relation::regclass JOIN pg_namespace n ON n.oid = t.relnamespace
 	CROSS JOIN LATERAL shardfdw_internal.shards_of(t.oid) s JOIN pg_class o ON o.oid = s.shard
 	-- what the table here has, too
 	LEFT JOIN LATERAL (SELECT d.index_name, d.is_unique FROM shardfdw_internal.index_definitions(t.oid) d
 		WHERE shardfdw.shard_object_name(d.index_name, o.relname, ARRAY[o.relname]) = c.name LIMIT 1) x(name, is_unique) ON c.kind <> 'f'
-	WHERE NOT coalesce(x.is_unique, false) AND c.of_home
+	WHERE NOT coalesce(x.is_unique, false) AND NOT coalesce(shardfdw_internal.is_reference(c.referenced), false)
 	ORDER BY c.kind = 'f', c.relation, c.name
 $$;
 COMMENT ON FUNCTION shardfdw_internal.home_constraint_commands(regnamespace) IS

@@ -235,6 +235,45 @@ check_may_make_home(const char *name, Oid namespace)
 				 errmsg("must be owner of schema %s to make table \"%s\"", get_namespace_name(namespace), name)));
 }
 
+/* The table that changes its schema, and the schema; false for other statements, and where core raises. */
+static bool
+changes_schema(Node *stmt, Oid *relid, Oid *newspace)
+{
+	AlterObjectSchemaStmt *move = (AlterObjectSchemaStmt *) stmt;
+
+	if (!IsA(stmt, AlterObjectSchemaStmt) || (move->objectType != OBJECT_TABLE && move->objectType != OBJECT_FOREIGN_TABLE))
+		return false;
+	*relid = RangeVarGetRelid(move->relation, NoLock, true);
+	*newspace = get_namespace_oid(move->newschema, true);
+	return OidIsValid(*relid) && OidIsValid(*newspace);
+}
+
+/* The table that gets another name, or NULL. */
+static RangeVar *
+renamed_table(Node *stmt)
+{
+	RenameStmt *rename = (RenameStmt *) stmt;
+
+	return IsA(stmt, RenameStmt) && (rename->renameType == OBJECT_TABLE || rename->renameType == OBJECT_FOREIGN_TABLE) ? rename->relation : NULL;
+}
+
+void
+shard_ddl_home_check_maker(Node *stmt)
+{
+	Oid			relid;
+	Oid			namespace;
+
+	if (IsA(stmt, CreateStmt) && strcmp(castNode(CreateStmt, stmt)->relation->relname, SHARD_HOME_TABLE) == 0)
+		check_may_make_home(SHARD_HOME_TABLE, RangeVarGetCreationNamespace(castNode(CreateStmt, stmt)->relation));
+	else if (changes_schema(stmt, &relid, &namespace))
+		check_may_make_home(get_rel_name(relid), namespace);
+	else if (renamed_table(stmt) != NULL)
+	{
+		relid = RangeVarGetRelid(renamed_table(stmt), NoLock, true);
+		check_may_make_home(castNode(RenameStmt, stmt)->newname, OidIsValid(relid) ? get_rel_namespace(relid) : InvalidOid);
+	}
+}
+
 /* Raises for a table that would leave a schema at home, or enter one. */
 static void
 check_set_schema(AlterObjectSchemaStmt *stmt)
@@ -243,13 +282,8 @@ check_set_schema(AlterObjectSchemaStmt *stmt)
 	Oid			namespace;
 	Oid			newspace;
 
-	if (stmt->objectType != OBJECT_TABLE && stmt->objectType != OBJECT_FOREIGN_TABLE)
+	if (!changes_schema((Node *) stmt, &relid, &newspace))
 		return;
-	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
-	newspace = get_namespace_oid(stmt->newschema, true);
-	if (!OidIsValid(relid) || !OidIsValid(newspace))
-		return;					/* core raises */
-	check_may_make_home(get_rel_name(relid), newspace);
 	namespace = get_rel_namespace(relid);
 	if (namespace != newspace && (OidIsValid(shard_home_table(namespace)) || OidIsValid(shard_home_table(newspace))))
 		ereport(ERROR,
@@ -293,19 +327,10 @@ has_partition(RangeVar *relation)
 void
 shard_ddl_home_check(Node *stmt)
 {
-	if (IsA(stmt, CreateStmt) && strcmp(castNode(CreateStmt, stmt)->relation->relname, SHARD_HOME_TABLE) == 0)
-		check_may_make_home(SHARD_HOME_TABLE, RangeVarGetCreationNamespace(castNode(CreateStmt, stmt)->relation));
-	else if (IsA(stmt, AlterObjectSchemaStmt))
+	if (IsA(stmt, AlterObjectSchemaStmt))
 		check_set_schema(castNode(AlterObjectSchemaStmt, stmt));
-	else if (IsA(stmt, RenameStmt) && castNode(RenameStmt, stmt)->relation != NULL &&
-			 (castNode(RenameStmt, stmt)->renameType == OBJECT_TABLE || castNode(RenameStmt, stmt)->renameType == OBJECT_FOREIGN_TABLE))
-	{
-		RenameStmt *rename = castNode(RenameStmt, stmt);
-		Oid			relid = RangeVarGetRelid(rename->relation, NoLock, true);
-
-		check_keeps_home(rename->relation, false);
-		check_may_make_home(rename->newname, OidIsValid(relid) ? get_rel_namespace(relid) : InvalidOid);
-	}
+	else if (renamed_table(stmt) != NULL)
+		check_keeps_home(renamed_table(stmt), false);
 	else if (IsA(stmt, AlterTableStmt))
 	{
 		AlterTableType subtype = linitial_node(AlterTableCmd, castNode(AlterTableStmt, stmt)->cmds)->subtype;

@@ -18,4 +18,7 @@ extern const char *shard_ddl_home_created(Node *stmt);
  */
 extern void shard_ddl_home_check(Node *stmt);
 
+/* Raises (insufficient_privilege) where somebody else than the owner of a schema would say where its tables are. */
+extern void shard_ddl_home_check_maker(Node *stmt);
+
 #endif

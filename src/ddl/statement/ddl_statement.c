@@ -101,6 +101,7 @@ shard_ddl_prepare(Node *stmt)
 	if (!RecoveryInProgress() && OidIsValid(shard_option_cluster_server()))
 	{
 		shard_schema_lock_statement(stmt);
+		shard_ddl_home_check_maker(stmt);
 		if (shard_guc_enable_ddl_propagation)
 			shard_ddl_home_check(stmt);
 	}
