@@ -106,7 +106,7 @@ sub lose_and_restore
 		$_->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die 'recovery does not end';
 	}
 	sql($addresses->[1]);
-	like(sql($take_over->[1] =~ s/\Q$documented\E/$target/r), qr/^[0-9a-f]{16}$/, 'the restored coordinator takes over, recovery and checks have nothing to say');
+	like(sql($take_over->[1] =~ s/\Q$documented\E/$target/gr), qr/^[0-9a-f]{16}$/, 'the restored coordinator takes over, recovery and checks have nothing to say');
 	is($c->safe_psql('SELECT count(*), sum(v) FROM t'), '200|20100', 'rows are as of the point');
 	is($c->safe_psql('SELECT count(*) FROM r'), '1', 'those of a reference table, too');
 	$c->safe_psql('INSERT INTO t SELECT i, i FROM generate_series(201, 300) i');

@@ -210,6 +210,9 @@ BEGIN
 		RETURN;
 	END IF;
 	RETURN QUERY SELECT p.coordinator, 'definitions', p.status, p.detail FROM shardfdw_internal.compare_coordinators(shardfdw_internal.peers()) p;
+	IF compare_rows THEN
+		RETURN QUERY SELECT p.coordinator, 'reference tables', p.status, p.detail FROM shardfdw_internal.compare_references_of_peers() p;
+	END IF;
 	RETURN QUERY SELECT s.node, 'schemas', s.status, s.detail FROM shardfdw_internal.inspect_schemas() s;
 	FOR i IN SELECT * FROM shardfdw_internal.inspect_nodes(nodes)
 	LOOP

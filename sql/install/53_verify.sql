@@ -1,0 +1,94 @@
+-- Whether the servers of a cluster belong to one moment: after a restore.
+
+CREATE FUNCTION shardfdw_internal.compare_references_of_peers() RETURNS TABLE (coordinator name, status text, detail text)
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET row_security = off
+AS $$
+#variable_conflict use_column
+DECLARE
+	peers CONSTANT name[] := shardfdw_internal.peers();
+	relation regclass;
+BEGIN
+	IF peers = '{}' THEN
+		RETURN;
+	END IF;
+	FOR relation IN SELECT * FROM shardfdw_internal.reference_tables()
+	LOOP
+		BEGIN
+			-- writers through any coordinator wait
+			EXECUTE format('LOCK TABLE %s IN SHARE MODE', relation);
+			RETURN QUERY SELECT d.node, 'error', format('reference table %s: %s', relation, d.detail) FROM shardfdw_internal.different_copies(relation, peers, true) d;
+		EXCEPTION WHEN insufficient_privilege THEN
+			RETURN QUERY SELECT p, 'warning', format('reference table %s: not compared: %s', relation, SQLERRM) FROM unnest(peers) p;
+		END;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.compare_references_of_peers() IS
+	'Compares the rows of reference tables on the other coordinators with those here, under a SHARE lock of each. Returns a row for each that differs or could not be compared.';
+
+CREATE FUNCTION shardfdw_internal.broken_keys_query(relations text[]) RETURNS text
+	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT format($query$SELECT k.conname, k.conrelid::regclass, k.confrelid::regclass, format('SELECT count(*) FROM ONLY %%s f WHERE %%s AND NOT EXISTS (SELECT FROM ONLY %%s p WHERE %%s)',
+		k.conrelid::regclass, string_agg(format('f.%%I IS NOT NULL', a.attname), ' AND '), k.confrelid::regclass, string_agg(format('p.%%I = f.%%I', b.attname, a.attname), ' AND '))
+		FROM unnest(%L::text[]) r JOIN pg_constraint k ON k.conrelid = to_regclass(r) AND k.contype = 'f' AND k.convalidated
+		CROSS JOIN LATERAL unnest(k.conkey, k.confkey) u(attnum, refnum)
+		JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = u.attnum JOIN pg_attribute b ON b.attrelid = k.confrelid AND b.attnum = u.refnum
+		GROUP BY k.oid, k.conname, k.conrelid, k.confrelid ORDER BY 2, 1$query$, relations)
+$$;
+COMMENT ON FUNCTION shardfdw_internal.broken_keys_query(text[]) IS
+	'Writes the query, to be run on a node, for the foreign keys of tables there, by their qualified names. Returns its text; the query returns name, table, table referred to, and a query that counts the rows that refer to nothing.';
+
+CREATE FUNCTION shardfdw_internal.inspect_foreign_keys(nodes name[]) RETURNS TABLE (node name, status text, detail text)
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	keys record;
+	nkeys bigint;
+BEGIN
+	FOREACH node IN ARRAY nodes
+	LOOP
+		SELECT array_agg((q.fields)[1]) AS names, array_agg((q.fields)[2]) AS relations, array_agg((q.fields)[3]) AS referenced, array_agg((q.fields)[4]) AS queries INTO keys
+		FROM shardfdw_internal.run_commands(ARRAY[node], ARRAY[shardfdw_internal.broken_keys_query(
+			ARRAY(SELECT e.remote_name FROM shardfdw_internal.expected_shards(node) e WHERE e.parent IS NOT NULL))], 'read') q WHERE q.fields IS NOT NULL;
+		nkeys := coalesce(cardinality(keys.names), 0);
+		CONTINUE WHEN nkeys = 0;
+		-- a node computes its own text
+		RETURN QUERY
+		SELECT node, 'error', CASE WHEN NOT q.ok THEN q.message
+			ELSE format('%s rows of %s refer to nothing in %s (foreign key %s)', (q.fields)[1], keys.relations[q.command], keys.referenced[q.command], keys.names[q.command]) END
+		FROM shardfdw_internal.run_commands(array_fill(node, ARRAY[nkeys::integer]), keys.queries, 'read', false) q
+		WHERE NOT q.ok OR (q.fields)[1] <> '0';
+		IF NOT FOUND THEN
+			RETURN QUERY VALUES (node, 'ok', format('%s foreign keys hold', nkeys));
+		END IF;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.inspect_foreign_keys(name[]) IS
+	'Counts the rows of shards that refer to rows which their node does not have, for each validated foreign key there. Returns an error for each such key, and a row for each node all of whose keys hold.';
+
+CREATE FUNCTION shardfdw.verify_cluster(restore_point text DEFAULT NULL)
+	RETURNS TABLE (node name, "check" text, status text, detail text)
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+	nodes CONSTANT name[] := shardfdw_internal.trusted_nodes();
+	r record;
+BEGIN
+	IF verify_cluster.restore_point IS NOT NULL THEN
+		RETURN QUERY SELECT c.node, 'restore point', CASE WHEN c.restored THEN 'ok' ELSE 'error' END, c.detail
+		FROM shardfdw_internal.check_restored(verify_cluster.restore_point) c;
+	END IF;
+	RETURN QUERY SELECT p.node, 'transactions', 'error', concat_ws(': ', p.gid, p.action) FROM shardfdw.recover_prepared_transactions(true) p;
+	IF NOT FOUND THEN
+		RETURN QUERY VALUES (NULL::name, 'transactions', 'ok', 'nothing is undecided');
+	END IF;
+	RETURN QUERY SELECT k.node, 'foreign keys', k.status, k.detail FROM shardfdw_internal.inspect_foreign_keys(nodes) k;
+	RETURN QUERY SELECT c.* FROM shardfdw.check_cluster(true) c;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.verify_cluster(text) IS
+	'Says whether the servers of the cluster belong to one moment, as after a restore: all have been restored to the restore point with this target (if one is given), no transaction is undecided or known to be missing on a node, every foreign key of shards holds, and all that check_cluster(true) compares: definitions, rows of reference tables on all nodes and coordinators. Changes nothing. Returns one row per check with status ok, warning or error; reads all rows that have foreign keys.';
