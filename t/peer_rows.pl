@@ -52,6 +52,30 @@ is(($all[$_]->wait_sql($runs[$_]))[2], '', 'INSERT by all at once, coordinator '
 $p->same('SELECT count(*), count(DISTINCT name) FROM country', '62|62', 'all rows');
 $p->all_alike('after all have written', rows => 1);
 
+# The same rows, in different orders, of two tables: they take turns, and none waits for ever.
+my @same = map {
+	$all[$_]->start_sql(join ";\n", "SET lock_timeout = '60s'", map { "BEGIN; UPDATE country SET name = name || '' WHERE code IN (101, 201); UPDATE country SET name = name || '.' WHERE code = 301; COMMIT" } 1 .. 15)
+} 0 .. $#all;
+is(($all[$_]->wait_sql($same[$_]))[2], '', 'UPDATE of the same rows by all at once, coordinator ' . ($_ + 1)) for 0 .. $#all;
+$p->same('SELECT name FROM country WHERE code = 301', 'c2-1' . '.' x 45, 'each counts');
+$p->all_alike('after all have changed the same rows', rows => 1);
+
+# Each has what the other one wants: found, wherever it is.
+my %holds = (
+	'rows of two reference tables' => [ q{UPDATE country SET name = name WHERE code = 101}, q{INSERT INTO town VALUES (9001, 101, 'x') ON CONFLICT DO NOTHING} ],
+	'a row of a shard and a reference table' => [ q{UPDATE account SET balance = balance WHERE id = 1}, q{UPDATE country SET name = name WHERE code = 101} ],
+	'a definition and a row of a shard' => [ q{UPDATE account SET balance = balance WHERE id = 2}, q{ALTER TABLE country ADD COLUMN waited int} ],
+);
+for my $name (sort keys %holds)
+{
+	my ($first, $second) = @{ $holds{$name} };
+	my @ends = map { my $i = $_; $all[$i]->start_sql("SET deadlock_timeout = '100ms'; SET statement_timeout = '60s'; BEGIN; " . ($i == 1 ? $first : $second) . '; SELECT pg_sleep(1.5); ' . ($i == 1 ? $second : $first) . '; ROLLBACK') } 1, 2;
+	my $errors = join '', map { ($all[ $_ + 1 ]->wait_sql($ends[$_]))[2] } 0, 1;
+	like($errors, qr/deadlock detected/, "a deadlock is found: $name");
+	unlike($errors, qr/statement timeout/, "and by nothing else: $name");
+}
+$p->all_alike('after deadlocks', rows => 1);
+
 # ---------- moves, while the others use the table ----------
 
 my @clients = map {

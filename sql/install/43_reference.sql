@@ -199,6 +199,7 @@ BEGIN
 		-- what a replica applies must reach the nodes, too
 		EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', relation, trigger_name);
 	END LOOP;
+	PERFORM shardfdw_internal.set_turns(relation);
 END
 $$;
 COMMENT ON FUNCTION shardfdw.replicate_table(regclass) IS
@@ -276,6 +277,7 @@ BEGIN
 	LOOP
 		EXECUTE format('DROP TRIGGER %I ON %s', trigger_name, relation);
 	END LOOP;
+	PERFORM shardfdw_internal.set_turns(relation);
 	-- a node that lacks its copy needs none any more
 	SELECT coalesce(array_agg(n), '{}') INTO nodes FROM unnest(nodes) n
 	WHERE n <> ALL (shardfdw_internal.nodes_without_copy(relation, nodes));

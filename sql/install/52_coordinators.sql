@@ -27,6 +27,35 @@ COMMENT ON FUNCTION shardfdw_internal.commit_state(text) IS
 	'Tells whether a transaction that is prepared on a node has been committed by this coordinator. Returns committed, being committed while its session is still at work, null for what this coordinator has not committed.';
 REVOKE ALL ON FUNCTION shardfdw_internal.commit_state(text) FROM PUBLIC;
 
+CREATE FUNCTION shardfdw_internal.take_turn(relation text) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_take_turn';
+COMMENT ON FUNCTION shardfdw_internal.take_turn(text) IS
+	'Waits until no other transaction of any coordinator writes to a reference table, and keeps them from it until this one ends. Returns nothing; raises insufficient_privilege for who may not write to it.';
+
+CREATE FUNCTION shardfdw_internal.take_reference_turn() RETURNS trigger
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_take_reference_turn';
+COMMENT ON FUNCTION shardfdw_internal.take_reference_turn() IS
+	'Trigger before each statement that writes to a reference table, where there are several coordinators: takes the turn of take_turn() on the first one. Returns null.';
+
+CREATE FUNCTION shardfdw_internal.set_turns(relation regclass) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	is_wanted CONSTANT boolean := shardfdw_internal.is_reference(relation) AND EXISTS (SELECT FROM shardfdw.coordinators c WHERE c.is_this);
+BEGIN
+	IF is_wanted = EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = relation AND t.tgfoid = 'shardfdw_internal.take_reference_turn()'::regprocedure) THEN
+		RETURN;
+	ELSIF is_wanted THEN
+		EXECUTE format('CREATE TRIGGER "00_shardfdw_turn" BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION shardfdw_internal.take_reference_turn()', relation);
+		EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER "00_shardfdw_turn"', relation);
+	ELSE
+		EXECUTE format('DROP TRIGGER "00_shardfdw_turn" ON %s', relation);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.set_turns(regclass) IS
+	'Gives a table the trigger by which writers of several coordinators take turns, if it is a reference table and there are several; takes it away otherwise. Returns nothing.';
+
 CREATE FUNCTION shardfdw_internal.lock_placements(shards text[], node name, replaced boolean) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_lock_placements';
 COMMENT ON FUNCTION shardfdw_internal.lock_placements(text[], name, boolean) IS
@@ -368,6 +397,7 @@ BEGIN
 		END IF;
 		EXECUTE command;
 		PERFORM shardfdw_internal.share_sequences();
+		PERFORM shardfdw_internal.set_turns(r) FROM shardfdw_internal.reference_tables() r;
 		RETURN;
 	END IF;
 	-- the others have made the server by now, as they follow this one; the new one does not yet
@@ -437,6 +467,9 @@ BEGIN
 	LOOP
 		EXECUTE command;
 	END LOOP;
+	IF NOT EXISTS (SELECT FROM shardfdw.coordinators) THEN
+		PERFORM shardfdw_internal.set_turns(r) FROM shardfdw_internal.reference_tables() r;
+	END IF;
 END
 $$;
 COMMENT ON FUNCTION shardfdw.remove_coordinator(name) IS

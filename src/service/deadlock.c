@@ -27,7 +27,8 @@
  * Sessions are the vertices, whatever server they wait on: nodes know the connections of
  * a session by their application_name (conninfo.h), even those of another coordinator's
  * sessions.  A session with another application_name, like any other client of a node,
- * is a vertex of that node.
+ * is a vertex of that node.  Other coordinators are asked, too: clients of theirs are vertices under
+ * the name by which nodes know these.
  */
 #include "postgres.h"
 
@@ -35,6 +36,7 @@
 #include "catalog/node_list.h"
 #include "catalog/pg_type.h"
 #include "common/pg_prng.h"
+#include "compat.h"
 #include "conninfo.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
@@ -44,6 +46,7 @@
 #include "service/deadlock.h"
 #include "storage/lock.h"
 #include "utils/array.h"
+#include "utils/backend_status.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
@@ -60,6 +63,16 @@ static const char edges_query[] =
 " JOIN pg_stat_activity wa ON wa.pid = w.pid"
 " CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) b (pid)"
 " JOIN pg_stat_activity ba ON ba.pid = b.pid";
+
+/* The same of a coordinator, whose own sessions have the names by which nodes know them. */
+static const char peer_edges_query[] =
+"SELECT e.waiter, CASE WHEN starts_with(e.waiter_name, 'shardfdw:') THEN e.waiter_name ELSE format('shardfdw:%s:%s', s.system_identifier, e.waiter) END,"
+" e.blocker, CASE WHEN starts_with(e.blocker_name, 'shardfdw:') THEN e.blocker_name ELSE format('shardfdw:%s:%s', s.system_identifier, e.blocker) END"
+" FROM pg_control_system() s, (SELECT w.pid AS waiter, wa.application_name AS waiter_name, b.pid AS blocker, ba.application_name AS blocker_name"
+" FROM (SELECT DISTINCT pid FROM pg_locks WHERE NOT granted AND pid IS NOT NULL) w"
+" JOIN pg_stat_activity wa ON wa.pid = w.pid"
+" CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) b (pid)"
+" JOIN pg_stat_activity ba ON ba.pid = b.pid) e";
 
 /* One session waits for another one. */
 typedef struct WaitEdge
@@ -118,7 +131,8 @@ ask_nodes(List *edges, List *nodes, Oid userid, bool *complete)
 		commands[n].serverid = ((ShardNodeName *) lfirst(lc))->serverid;
 		commands[n].userid = userid;
 		commands[n].nfields = 4;
-		commands[n++].sql = edges_query;
+		commands[n].sql = shard_node_is_coordinator(commands[n].serverid) ? peer_edges_query : edges_query;
+		n++;
 	}
 	shard_command_run(commands, n, SHARD_COMMAND_SPARE, true);
 
@@ -136,11 +150,30 @@ ask_nodes(List *edges, List *nodes, Oid userid, bool *complete)
 	return told;
 }
 
+/* Name of a session of this server: that of its client where that is another coordinator's session. */
+static const char *
+session_here(int pid)
+{
+	for (int i = 1; i <= pgstat_fetch_stat_numbackends(); i++)
+	{
+		const LocalPgBackendStatus *local = shard_local_beentry(i);
+
+		if (local == NULL || local->backendStatus.st_procpid != pid)
+			continue;
+		if (local->backendStatus.st_appname && strncmp(local->backendStatus.st_appname, "shardfdw:", strlen("shardfdw:")) == 0)
+			return pstrdup(local->backendStatus.st_appname);
+		break;
+	}
+	return shard_conninfo_session_name(pid);
+}
+
 /* Adds the edges of this server. */
 static List *
 ask_here(List *edges)
 {
 	LockData   *locks = GetLockStatusData();
+
+	pgstat_clear_backend_activity_snapshot();
 
 	for (int i = 0; i < locks->nelements; i++)
 	{
@@ -161,8 +194,8 @@ ask_here(List *edges)
 
 			edge->waiter_pid = psprintf("%d", lock->pid);
 			edge->blocker_pid = psprintf("%d", blocker);
-			edge->waiter = shard_conninfo_session_name(lock->pid);
-			edge->blocker = shard_conninfo_session_name(blocker);
+			edge->waiter = session_here(lock->pid);
+			edge->blocker = session_here(blocker);
 			edges = lappend(edges, edge);
 		}
 	}

@@ -311,12 +311,17 @@ set_restore_point(const char *name, const char *target, ShardBroadcast *items, i
 	initStringInfo(&places.timelines);
 	initStringInfo(&places.lsns);
 	here = set_all(target, items, nitems, &places, &in_time, &pause_us);
+	/* not when another coordinator was too slow: nodes have not been asked then */
+	if (in_time || (nitems > 0 && items[0].sent))
+	{
+		shard_broadcast_finish(items, nitems, TIMEOUT_MS, SHARD_BROADCAST_HURRY);
+		check_all(items, nitems);
+	}
 	if (!in_time)
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("nodes were too slow to set restore point \"%s\"", name),
 				 errdetail("Commits do not wait for longer than %d ms, so it is not of one moment.", SHARD_FENCE_HOLD_MS)));
-	check_all(items, nitems);
 	add_place(&places, NULL, text_to_cstring(DatumGetTextPP(DirectFunctionCall1(pg_walfile_name, here))),
 			  DatumGetCString(DirectFunctionCall1(pg_lsn_out, here)));
 	for (int i = 0; i < nitems; i++)
