@@ -74,6 +74,38 @@ for (my $i = 0; $i < @definitions; $i += 2)
 	$p->all_alike($definitions[$i]);
 }
 
+# What is known only when it has been done here, or concerns this session alone
+my @corners = (
+	'types by their names' => q{CREATE TYPE rgb AS ENUM ('r'); ALTER TYPE rgb RENAME TO hue; CREATE SCHEMA far; ALTER TYPE hue SET SCHEMA far; ALTER TYPE far.hue OWNER TO CURRENT_USER; COMMENT ON TYPE far.hue IS 'x';
+		CREATE DOMAIN tiny AS int; ALTER DOMAIN tiny SET SCHEMA far; ALTER DOMAIN far.tiny ADD CHECK (value < 3); DROP DOMAIN far.tiny; DROP TYPE far.hue},
+	'a table of a query over a temporary table' => q{CREATE TEMP TABLE mine AS SELECT 1 AS a, 'x'::varchar(5) COLLATE "C" AS "B b"; CREATE TABLE of_mine WITH (fillfactor = 70) AS TABLE mine; CREATE TABLE IF NOT EXISTS of_mine AS TABLE mine; DROP TABLE mine},
+	'of a prepared statement' => q{PREPARE p AS SELECT 1::numeric(5, 2) AS n, ARRAY['a'] AS l; CREATE TABLE of_prepared AS EXECUTE p; SELECT 1 AS one INTO selected_into},
+	'of a function that makes one' => q{CREATE FUNCTION makes() RETURNS int LANGUAGE plpgsql AS 'BEGIN CREATE TABLE made_within (a int); RETURN 1; END'; CREATE TABLE of_function AS SELECT makes() AS a},
+	'a view of a temporary table' => q{CREATE TEMP TABLE mine (a int); CREATE VIEW over_mine AS SELECT * FROM mine; CREATE VIEW over_all AS SELECT 1 AS a; DROP TABLE mine CASCADE},
+	'a search_path that begins with pg_temp' => q{SET search_path = pg_temp, public; CREATE TABLE mine (a int, b int); CREATE STATISTICS mine_s ON a, b FROM mine; DROP STATISTICS pg_temp.mine_s; CREATE TYPE my_type AS ENUM ('a'); ALTER TYPE my_type ADD VALUE 'b';
+		CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'; GRANT EXECUTE ON FUNCTION pg_temp.f() TO PUBLIC; CREATE DOMAIN my_domain AS int; ALTER DOMAIN my_domain SET NOT NULL; DROP TABLE mine},
+	'an event trigger' => q{CREATE FUNCTION noted() RETURNS event_trigger LANGUAGE plpgsql AS $$BEGIN IF current_setting('shardfdw.follows_coordinator') <> 'on' THEN NOTIFY ddl; END IF; END$$; CREATE EVENT TRIGGER noted ON ddl_command_end EXECUTE FUNCTION noted();
+		CREATE TABLE while_noted (a int); DROP EVENT TRIGGER noted},
+	'a serial column that grows' => q{CREATE TABLE grows (id smallint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, v int); INSERT INTO grows (v) SELECT 1 FROM generate_series(1, 5); SELECT shardfdw.shard_table('grows', 'id', 2)},
+);
+for (my $i = 0; $i < @corners; $i += 2)
+{
+	$all[ $i / 2 % @all ]->safe_psql($corners[ $i + 1 ]);
+	$p->all_alike($corners[$i]);
+}
+$p->same(q{SELECT string_agg(relname, ' ' ORDER BY relname) FROM pg_class WHERE relname IN ('of_mine', 'of_prepared', 'selected_into', 'of_function', 'made_within', 'over_mine', 'over_all')}, 'made_within of_function of_mine of_prepared over_all selected_into', 'what is to stay');
+$_->safe_psql('INSERT INTO grows (v) SELECT 2 FROM generate_series(1, 5)') for @all;
+$all[0]->safe_psql('DROP SEQUENCE IF EXISTS none; ALTER TABLE grows ALTER id DROP IDENTITY; ALTER TABLE grows ALTER id ADD GENERATED ALWAYS AS IDENTITY (START 1000)');
+my @refused = (
+	[ 0, q{EXPLAIN ANALYZE CREATE TABLE explained AS SELECT 1}, qr/0A000.*EXPLAIN ANALYZE cannot make table "explained"/s ],
+	[ 1, q{ALTER TABLE events DETACH PARTITION events_1 CONCURRENTLY}, qr/0A000.*DETACH PARTITION CONCURRENTLY/s ],
+	[ 1, q{CREATE TABLE refers_to (id int PRIMARY KEY, c int REFERENCES country)}, qr/0A000.*plain table public\.refers_to cannot refer to reference table public\.country/s ],
+	[ 2, q{ALTER TABLE country ADD COLUMN at timestamptz DEFAULT now()}, qr/0A000.*default that is not immutable, where there are several coordinators/s ],
+	[ 2, q{ALTER TABLE country ALTER name TYPE text USING name || current_setting('timezone')}, qr/0A000.*USING expression that is not immutable/s ],
+);
+$all[ $_->[0] ]->psql_fails_like($_->[1], $_->[2], "refused: $_->[1]") for @refused;
+$p->all_alike('after what was refused', rows => 1);
+
 # At once, and one after the other's commit; in the end all are the same
 $all[1]->safe_psql('CREATE INDEX CONCURRENTLY purchases_at ON purchases (at)');
 $p->all_alike('CREATE INDEX CONCURRENTLY');

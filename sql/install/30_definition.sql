@@ -433,9 +433,9 @@ BEGIN
 			EXECUTE format('ALTER SEQUENCE %s OWNED BY %s.%I', sequence.seq, new_table, sequence.attname);
 		ELSE
 			new_sequence := pg_get_serial_sequence(new_table::text, sequence.attname);
-			-- LIKE makes it a bigint
-			EXECUTE format('ALTER SEQUENCE %s AS %s', new_sequence,
-				(SELECT format_type(s.seqtypid, NULL) FROM pg_sequence s WHERE s.seqrelid = sequence.seq));
+			-- LIKE makes it a bigint, and several coordinators have given each the share of such a one
+			EXECUTE (SELECT format('ALTER SEQUENCE %s AS %s MINVALUE %s MAXVALUE %s START %s RESTART %s', new_sequence, format_type(s.seqtypid, NULL), s.seqmin, s.seqmax, s.seqstart, s.seqstart)
+				FROM pg_sequence s WHERE s.seqrelid = sequence.seq);
 			EXECUTE format('SELECT last_value, is_called FROM %s', sequence.seq) INTO last_value, is_called;
 			PERFORM setval(new_sequence, last_value, is_called);
 			FOR command IN SELECT * FROM shardfdw_internal.sequence_commands(sequence.seq, new_sequence::regclass)

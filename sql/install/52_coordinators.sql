@@ -46,6 +46,7 @@ BEGIN
 	IF is_wanted = EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = relation AND t.tgfoid = 'shardfdw_internal.take_reference_turn()'::regprocedure) THEN
 		RETURN;
 	ELSIF is_wanted THEN
+		PERFORM shardfdw_internal.check_plain_keys();
 		EXECUTE format('CREATE TRIGGER "00_shardfdw_turn" BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION shardfdw_internal.take_reference_turn()', relation);
 		EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER "00_shardfdw_turn"', relation);
 	ELSE
@@ -97,45 +98,85 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.peers() IS
 	'Lists the other coordinators. Returns them by name; none where this database is not among the coordinators itself.';
 
+CREATE FUNCTION shardfdw_internal.shared_sequences(number integer)
+	RETURNS TABLE (sequence regclass, sign integer, share bigint, reached bigint, is_whole boolean, is_used boolean, given_before bigint)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- those that have the bounds of their type, the share of another coordinator (in a dump of it), or this one's share of a smaller type;
+	-- who has set bounds himself knows why
+	SELECT c.oid::regclass, x.sign, t.share, greatest(x.sign * q.seqstart, x.sign * pg_sequence_last_value(c.oid)),
+		x.lowest = 1 AND x.highest = t.highest, pg_sequence_last_value(c.oid) IS NOT NULL, t.given_before
+	FROM pg_sequence q JOIN pg_class c ON c.oid = q.seqrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+	CROSS JOIN LATERAL (SELECT * FROM (VALUES ('int8'::regtype, 9223372036854775807, 281474976710656::bigint, 2147483648), ('int4', 2147483647, 134217728, 32768), ('int2', 32767, 2048, 0))
+		y(type, highest, share, given_before) WHERE y.type = q.seqtypid) t
+	CROSS JOIN LATERAL (SELECT sign(q.seqincrement)::integer AS sign, CASE WHEN q.seqincrement > 0 THEN q.seqmin ELSE -q.seqmax END AS lowest,
+		CASE WHEN q.seqincrement > 0 THEN q.seqmax WHEN q.seqmin = -t.highest - 1 THEN t.highest ELSE -q.seqmin END AS highest) x
+	WHERE c.relpersistence <> 't' AND pg_has_role(c.relowner, 'USAGE') AND n.nspname NOT IN ('shardfdw', 'shardfdw_internal')
+		AND (x.lowest = 1 AND x.highest = t.highest
+			OR x.highest % t.share = 0 AND x.highest - x.lowest + 1 = t.share AND x.highest <> number * t.share
+			OR x.highest - x.lowest + 1 IN (2048, 134217728) AND x.highest - x.lowest + 1 < t.share AND x.highest = number * (x.highest - x.lowest + 1))
+$$;
+COMMENT ON FUNCTION shardfdw_internal.shared_sequences(integer) IS
+	'Finds the sequences that the caller may alter and that have not got the share of values which the coordinator with this number gives them. Returns each with the sign of its increment, how many values a share has, how far it has got, whether it has the bounds of its type, whether it has been used, and up to where coordinators may have given values when it was of a smaller type.';
+
 CREATE FUNCTION shardfdw_internal.share_sequences() RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
 	number CONSTANT integer := (SELECT c.number FROM shardfdw.coordinators c WHERE c.is_this);
+	is_alone CONSTANT boolean := (SELECT count(*) <= 1 FROM shardfdw.coordinators);
 	s record;
 	low bigint;
 	high bigint;
+	next bigint;
 BEGIN
 	IF number IS NULL THEN
 		RETURN;
 	END IF;
-	-- those that have the bounds of their type, or the share of another one (in a dump of it): who has set bounds himself knows why
-	FOR s IN
-		SELECT c.oid::regclass AS sequence, x.sign, t.share, x.lowest = 1 AND x.highest = t.highest AS is_whole, greatest(x.sign * q.seqstart, x.sign * pg_sequence_last_value(c.oid)) AS reached
-		FROM pg_sequence q JOIN pg_class c ON c.oid = q.seqrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-		CROSS JOIN LATERAL (SELECT CASE q.seqtypid WHEN 'int8'::regtype THEN 9223372036854775807 WHEN 'int4'::regtype THEN 2147483647 ELSE 32767 END AS highest,
-			(CASE q.seqtypid WHEN 'int8'::regtype THEN 2::numeric ^ 48 WHEN 'int4'::regtype THEN 2 ^ 27 ELSE 2 ^ 11 END)::bigint AS share) t
-		CROSS JOIN LATERAL (SELECT sign(q.seqincrement)::integer AS sign, CASE WHEN q.seqincrement > 0 THEN q.seqmin ELSE -q.seqmax END AS lowest,
-			CASE WHEN q.seqincrement > 0 THEN q.seqmax WHEN q.seqmin = -t.highest - 1 THEN t.highest ELSE -q.seqmin END AS highest) x
-		WHERE c.relpersistence <> 't' AND pg_has_role(c.relowner, 'USAGE') AND n.nspname NOT IN ('shardfdw', 'shardfdw_internal')
-			AND (x.lowest = 1 AND x.highest = t.highest OR x.highest % t.share = 0 AND x.highest - x.lowest + 1 = t.share AND x.highest <> number * t.share)
+	FOR s IN SELECT * FROM shardfdw_internal.shared_sequences(number)
 	LOOP
 		low := (number - 1) * s.share + 1;
 		high := number * s.share;
-		IF number = 1 AND s.is_whole AND s.reached > high THEN
+		-- beyond what the others may have given while its bounds, or its type, were others
+		next := CASE WHEN number = 1 AND s.is_used AND NOT is_alone THEN greatest(s.reached, s.given_before) + 1 END;
+		IF number = 1 AND s.is_whole AND greatest(s.reached, next) > high THEN
 			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
 				MESSAGE = format('sequence %s has gone beyond the share of one coordinator', s.sequence),
 				DETAIL = format('It has reached %s, a share of its type has %s values.', s.sign * s.reached, s.share),
 				HINT = 'Make it, and its column, bigint.';
 		END IF;
+		IF s.reached < low OR s.reached > high THEN
+			next := low;
+		END IF;
 		EXECUTE format('ALTER SEQUENCE %s MINVALUE %s MAXVALUE %s%s', s.sequence, CASE s.sign WHEN 1 THEN low ELSE -high END, CASE s.sign WHEN 1 THEN high ELSE -low END,
-			CASE WHEN s.reached < low OR s.reached > high THEN format(' START %1$s RESTART %1$s', s.sign * low) ELSE '' END);
+			CASE WHEN next = low THEN format(' START %1$s RESTART %1$s', s.sign * low) WHEN next IS NOT NULL THEN format(' RESTART %s', s.sign * next) ELSE '' END);
 	END LOOP;
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.share_sequences() IS
-	'Gives the sequences that the caller may alter, and that have the bounds of their type, those of this coordinator''s share: 2^48 values of bigint, 2^27 of integer, 2^11 of smallint for each. Returns nothing; raises object_not_in_prerequisite_state for one that has gone beyond the first share.';
+	'Gives sequences the values of this coordinator''s share: 2^48 of bigint, 2^27 of integer, 2^11 of smallint for each, see shared_sequences(). Returns nothing; raises object_not_in_prerequisite_state for one that has gone beyond the first share.';
+
+CREATE FUNCTION shardfdw_internal.check_plain_keys() RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	k record;
+BEGIN
+	SELECT c.conname, c.conrelid::regclass AS relation, c.confrelid::regclass AS referenced INTO k
+	FROM pg_constraint c JOIN pg_class r ON r.oid = c.conrelid
+	WHERE c.contype = 'f' AND r.relkind = 'r' AND r.relpersistence <> 't' AND EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.confrelid AND t.tgfoid = 'shardfdw_internal.send_reference_write()'::regprocedure)
+		AND shardfdw_internal.is_reference(c.confrelid) AND NOT shardfdw_internal.is_reference(c.conrelid) LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('plain table %s cannot refer to reference table %s because there are several coordinators', k.relation, k.referenced),
+			DETAIL = format('Foreign key "%s" would be checked by one of them, whichever has the row.', k.conname),
+			HINT = format('Make it a reference table, too, with shardfdw.replicate_table(%L), or shard it.', k.relation);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_plain_keys() IS
+	'Refuses foreign keys of plain tables to reference tables, which other coordinators change without a look at the rows here. Returns nothing; raises feature_not_supported.';
 
 CREATE FUNCTION shardfdw_internal.peer_command(statement text) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -365,7 +406,8 @@ DECLARE
 	commands text[];
 	command text;
 	is_declared CONSTANT boolean := EXISTS (SELECT FROM shardfdw.coordinators c WHERE c.is_this);
-	number CONSTANT integer := (SELECT coalesce(max(c.number), 0) + 1 FROM shardfdw.coordinators c);
+	-- never one that a coordinator had which was removed: it has given values of its share
+	number CONSTANT integer := (SELECT coalesce(max(greatest(c.number, shardfdw_internal.node_option(c.name, 'highest_coordinator')::integer)), 0) + 1 FROM shardfdw.coordinators c);
 	identity text;
 	taken name;
 	differences text;
@@ -396,6 +438,7 @@ BEGIN
 				HINT = 'Call add_coordinator() on one of these.';
 		END IF;
 		EXECUTE command;
+		PERFORM shardfdw_internal.check_plain_keys();
 		PERFORM shardfdw_internal.share_sequences();
 		PERFORM shardfdw_internal.set_turns(r) FROM shardfdw_internal.reference_tables() r;
 		RETURN;
@@ -429,6 +472,7 @@ DECLARE
 	mapped text;
 	commands text[] := '{}';
 	command text;
+	highest record;
 	told record;
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('remove_coordinator');
@@ -436,8 +480,7 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('coordinator "%s" does not exist', name),
 			HINT = 'The view shardfdw.coordinators lists them.';
 	END IF;
-	IF others <> '{}' AND EXISTS (SELECT FROM shardfdw.coordinators c WHERE c.name = name AND c.is_this)
-		OR EXISTS (SELECT FROM shardfdw.coordinators c WHERE c.name = name AND c.is_this) AND (SELECT count(*) FROM shardfdw.coordinators) > 1 THEN
+	IF EXISTS (SELECT FROM shardfdw.coordinators c WHERE c.name = name AND c.is_this) THEN
 		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('coordinator "%s" is this one', name),
 			HINT = 'Call remove_coordinator() on another one.';
 	END IF;
@@ -448,6 +491,12 @@ BEGIN
 		commands := commands || format('DROP USER MAPPING FOR %s SERVER %I', mapped, name);
 	END LOOP;
 	commands := commands || format('DROP SERVER %I', name);
+	SELECT c.name AS this, greatest(max(x.number), max(shardfdw_internal.node_option(x.name, 'highest_coordinator')::integer)) AS number,
+		shardfdw_internal.node_option(c.name, 'highest_coordinator') IS NULL AS is_first INTO highest
+	FROM shardfdw.coordinators c, shardfdw.coordinators x WHERE c.is_this GROUP BY c.name;
+	IF FOUND THEN
+		commands := commands || format('ALTER SERVER %I OPTIONS (%s highest_coordinator %L)', highest.this, CASE WHEN highest.is_first THEN 'ADD' ELSE 'SET' END, highest.number);
+	END IF;
 	FOREACH command IN ARRAY commands
 	LOOP
 		IF others <> '{}' THEN
@@ -467,11 +516,8 @@ BEGIN
 	LOOP
 		EXECUTE command;
 	END LOOP;
-	IF NOT EXISTS (SELECT FROM shardfdw.coordinators) THEN
-		PERFORM shardfdw_internal.set_turns(r) FROM shardfdw_internal.reference_tables() r;
-	END IF;
 END
 $$;
 COMMENT ON FUNCTION shardfdw.remove_coordinator(name) IS
-	'Takes another coordinator out of the cluster, whether it answers or not: drops its server and user mappings on all that stay. The last one may remove itself, which makes it the only one. A WARNING if it could not be told. Returns nothing; raises undefined_object, object_not_in_prerequisite_state.';
+	'Takes another coordinator out of the cluster, whether it answers or not: drops its server and user mappings on all that stay. Its share of the values of sequences goes to no other one. A WARNING if it could not be told. Returns nothing; raises undefined_object, object_not_in_prerequisite_state.';
 REVOKE ALL ON FUNCTION shardfdw.remove_coordinator(name) FROM PUBLIC;

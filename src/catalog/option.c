@@ -84,6 +84,7 @@ static const OptionDef option_defs[] = {
 	{"capacity", ON_SERVER, OPTION_CAPACITY},
 	{"coordinator", ON_SERVER, OPTION_COUNT},
 	{"identity", ON_SERVER, OPTION_NAME},
+	{"highest_coordinator", ON_SERVER, OPTION_COUNT},
 	{"pinned", ON_TABLE, OPTION_BOOL},
 	{"propagate_ddl", ON_SERVER, OPTION_BOOL},
 	{"partial_aggregates", ON_SERVER, OPTION_BOOL},

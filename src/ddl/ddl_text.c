@@ -280,20 +280,42 @@ fold_mutator(Node *node, void *context)
 	return expression_tree_mutator(node, fold_mutator, context);
 }
 
-char *
-shard_ddl_text_using(Relation rel, const char *query_string, Node *raw_expr)
+bool
+shard_ddl_text_default_varies(Relation rel, AttrNumber attno)
+{
+	Expr	   *expr = TupleDescAttr(RelationGetDescr(rel), attno - 1)->attgenerated ? NULL : (Expr *) build_column_default(rel, attno);
+
+	return expr != NULL && contain_mutable_functions((Node *) expression_planner(expr));
+}
+
+static Node *
+parse_using(Relation rel, const char *query_string, Node *raw_expr)
 {
 	ParseState *pstate = make_parsestate(NULL);
 	ParseNamespaceItem *nsitem;
 	Node	   *expr;
-	int			nestlevel;
-	char	   *text;
 
 	pstate->p_sourcetext = query_string;
 	nsitem = addRangeTableEntryForRelation(pstate, rel, AccessShareLock, NULL, false, true);
 	addNSItemToQuery(pstate, nsitem, false, true, true);
 	expr = transformExpr(pstate, copyObject(raw_expr), EXPR_KIND_ALTER_COL_TRANSFORM);
 	assign_expr_collations(pstate, expr);
+	return expr;
+}
+
+bool
+shard_ddl_text_using_varies(Relation rel, const char *query_string, Node *raw_expr)
+{
+	return contain_mutable_functions(parse_using(rel, query_string, raw_expr));
+}
+
+char *
+shard_ddl_text_using(Relation rel, const char *query_string, Node *raw_expr)
+{
+	Node	   *expr = parse_using(rel, query_string, raw_expr);
+	int			nestlevel;
+	char	   *text;
+
 	if (contain_volatile_functions(expr) || !shard_shippable_expr(NULL, bms_make_singleton(1), (Expr *) expr))
 		return NULL;
 	expr = fold_mutator(expr, NULL);

@@ -51,6 +51,13 @@ extern char *shard_ddl_text_options(List *options, bool values);
 extern char *shard_ddl_text_default(Relation rel, AttrNumber attno, bool *per_row);
 
 /*
+ * Would each coordinator compute a value of its own for the rows that the table has already: of a new column
+ * (attno, which is there), or by a USING expression?  Functions that are not immutable read the clock, or settings.
+ */
+extern bool shard_ddl_text_default_varies(Relation rel, AttrNumber attno);
+extern bool shard_ddl_text_using_varies(Relation rel, const char *query_string, Node *raw_expr);
+
+/*
  * USING expression of ALTER COLUMN TYPE for nodes, with values in place of parts that
  * only the coordinator can evaluate.  NULL when a node might get another result.  To be
  * called outside of begin and end.

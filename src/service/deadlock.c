@@ -29,6 +29,9 @@
  * sessions.  A session with another application_name, like any other client of a node,
  * is a vertex of that node.  Other coordinators are asked, too: clients of theirs are vertices under
  * the name by which nodes know these.
+ *
+ * A client who waits for a lock of his own server does not look.  On coordinators, where others hold locks, each of a
+ * cycle may wait so: the recovery worker looks for them, and cancels one (shard_deadlock_end_local()).
  */
 #include "postgres.h"
 
@@ -48,6 +51,7 @@
 #include "utils/array.h"
 #include "utils/backend_status.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
@@ -213,6 +217,7 @@ find_way_back(List *edges, const char *me)
 	{
 		WaitEdge   *edge = lfirst(lc);
 
+		edge->before = NULL;
 		edge->visited = strcmp(edge->waiter, me) == 0;
 		if (edge->visited)
 			queue = lappend(queue, edge);
@@ -310,8 +315,9 @@ look_for_deadlock(bool *complete)
 	return find_way_back(ask_here(edges), me);
 }
 
-static void
-raise_deadlock(WaitEdge *last)
+/* The cycle that ends with last, as text. */
+static char *
+describe_cycle(WaitEdge *last)
 {
 	StringInfoData way;
 	List	   *edges = NIL;
@@ -333,19 +339,23 @@ raise_deadlock(WaitEdge *last)
 			appendStringInfo(&way, _("Here process %s waits for process %s."),
 							 edge->waiter_pid, edge->blocker_pid);
 	}
+	return way.data;
+}
+
+static void
+raise_deadlock(WaitEdge *last)
+{
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
 			 errmsg("deadlock detected over nodes"),
-			 errdetail_internal("%s", way.data),
+			 errdetail_internal("%s", describe_cycle(last)),
 			 errhint("See the servers' logs for what these processes did.")));
 }
 
-/* True when this session is the first to give up among those of the cycle that ends with last. */
+/* True when session me is the first to give up among those of the cycle that ends with last. */
 static bool
-gives_up_first(WaitEdge *last)
+gives_up_first(WaitEdge *last, const char *me)
 {
-	const char *me = shard_conninfo_session_name(MyProcPid);
-
 	for (WaitEdge *edge = last; edge; edge = edge->before)
 	{
 		if (strcmp(edge->waiter, me) < 0)
@@ -361,7 +371,7 @@ wait_for_next_look(WaitEdge *last, long look_ms)
 	long		ms = NEXT_LOOK_MIN_MS + (long)
 		(pg_prng_double(&pg_global_prng_state) * (NEXT_LOOK_MAX_MS - NEXT_LOOK_MIN_MS));
 
-	if (last && !gives_up_first(last))
+	if (last && !gives_up_first(last, shard_conninfo_session_name(MyProcPid)))
 		ms += OTHERS_LOOK_MS + OTHERS_LOOK_FACTOR * look_ms;
 	(void) shard_wait_socket(-1, 0, ms, false);
 }
@@ -398,6 +408,59 @@ check_for_deadlock(void)
 		raise_deadlock(last);
 	MemoryContextSwitchTo(oldcxt);
 	MemoryContextDelete(cxt);
+}
+
+/* Does a client of this server wait for what another coordinator's session does here? */
+static bool
+waits_for_peer(const WaitEdge *edge)
+{
+	return edge->node == NULL && strcmp(edge->waiter, shard_conninfo_session_name(atoi(edge->waiter_pid))) == 0 &&
+		strcmp(edge->blocker, shard_conninfo_session_name(atoi(edge->blocker_pid))) != 0;
+}
+
+/* Looks once for deadlocks of such clients.  Returns the pids of those who are the first to give up in their cycles. */
+static List *
+find_local_victims(void)
+{
+	List	   *edges = ask_here(NIL);
+	List	   *candidates = NIL;
+	List	   *victims = NIL;
+	bool		complete = true;
+	ListCell   *lc;
+
+	foreach(lc, edges)
+		if (waits_for_peer(lfirst(lc)))
+			candidates = lappend(candidates, lfirst(lc));
+	if (candidates == NIL)
+		return NIL;
+	edges = ask_nodes(edges, shard_node_list_all(&complete), GetUserId(), &complete);
+	foreach(lc, candidates)
+	{
+		WaitEdge   *candidate = lfirst(lc);
+		WaitEdge   *last = find_way_back(edges, candidate->waiter);
+
+		if (last != NULL && gives_up_first(last, candidate->waiter))
+			victims = list_append_unique_int(victims, atoi(candidate->waiter_pid));
+	}
+	return victims;
+}
+
+void
+shard_deadlock_end_local(void)
+{
+	List	   *before = find_local_victims();
+	ListCell   *lc;
+
+	if (before == NIL)
+		return;
+	/* answers of different servers are of different moments */
+	shard_wait_pause(OTHERS_LOOK_MS, false);
+	foreach(lc, list_intersection_int(before, find_local_victims()))
+	{
+		ereport(LOG,
+				(errmsg("process %d is canceled, since it is in a deadlock over coordinators", lfirst_int(lc))));
+		(void) DirectFunctionCall1(pg_cancel_backend, Int32GetDatum(lfirst_int(lc)));
+	}
 }
 
 void

@@ -35,6 +35,7 @@
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
+#include "service/deadlock.h"
 #include "service/recover.h"
 #include "service/recovery_worker.h"
 #include "service/worker_settings.h"
@@ -140,6 +141,8 @@ recover_as(Oid userid, List *outcomes, MemoryContext cxt)
 			SetUserIdAndSecContext(userid, save_sec_context | SECURITY_LOCAL_USERID_CHANGE |
 								   SECURITY_RESTRICTED_OPERATION);
 			found = shard_recover_run(false);
+			if (superuser())
+				shard_deadlock_end_local();
 			SetUserIdAndSecContext(save_userid, save_sec_context);
 			oldcxt = MemoryContextSwitchTo(cxt);
 			foreach(lc, found)

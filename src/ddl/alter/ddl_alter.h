@@ -86,4 +86,7 @@ extern bool shard_alter_is_at_home(Oid relid);
 extern bool shard_alter_home_key(ShardAlterState *state, Constraint *constraint);
 extern bool shard_alter_home_index(Oid relid, const IndexStmt *stmt);
 
+/* Do other coordinators run the statement, too, each of which computes values of reference tables by itself? */
+extern bool shard_alter_has_peers(void);
+
 #endif

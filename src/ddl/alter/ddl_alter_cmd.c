@@ -10,10 +10,12 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "catalog/node_list.h"
 #include "commands/defrem.h"
 #include "compat.h"
 #include "ddl/alter/ddl_alter.h"
 #include "ddl/ddl_text.h"
+#include "guc.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "parser/parse_coerce.h"
@@ -23,6 +25,14 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+
+bool
+shard_alter_has_peers(void)
+{
+	int			nbefore;
+
+	return !shard_guc_follows_coordinator && shard_guc_enable_coordinator_propagation && shard_node_peers(&nbefore) != NIL;
+}
 
 /* A piece that is the same for all shards. */
 static void
@@ -137,6 +147,10 @@ classify_alter_type(ShardAlterState *state, AlterTableCmd *cmd)
 	if (attno > 0 && def->raw_default != NULL)
 	{
 		using_text = shard_ddl_text_using(state->rel, state->call->query_string, def->raw_default);
+		if (state->table->is_reference && shard_alter_has_peers() &&
+			shard_ddl_text_using_varies(state->rel, state->call->query_string, def->raw_default))
+			shard_ddl_table_refuse(state->table, "ALTER COLUMN TYPE with a USING expression that is not immutable, where there are several coordinators,",
+								   "Add a column, fill it with UPDATE, drop the old one, and rename it.");
 		if (using_text == NULL)
 			shard_ddl_table_refuse(state->table, "ALTER COLUMN TYPE with a USING expression that nodes cannot evaluate",
 								   "Add a column, fill it with UPDATE, drop the old one, and rename it.");

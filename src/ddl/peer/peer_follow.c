@@ -4,17 +4,33 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
+#include "access/reloptions.h"
 #include "access/relation.h"
+#include "access/table.h"
+#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaddress.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_statistic_ext.h"
+#include "catalog/pg_type.h"
 #include "commands/defrem.h"
 #include "commands/extension.h"
+#include "commands/tablespace.h"
 #include "compat.h"
+#include "ddl/ddl_text.h"
 #include "ddl/peer/peer_follow.h"
+#include "ddl/schema_lock.h"
+#include "deparse/print_settings.h"
+#include "nodes/makefuncs.h"
 #include "nodes/parsenodes.h"
 #include "own_schema.h"
+#include "parser/parse_type.h"
 #include "tcop/utility.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
 
 /* Is the schema of a name, as it was written, the one for temporary objects? */
 static bool
@@ -50,14 +66,46 @@ is_temporary(const RangeVar *relation)
 static bool
 is_new_temporary(const RangeVar *relation)
 {
-	return relation->relpersistence == RELPERSISTENCE_TEMP || is_temporary_schema(relation->schemaname);
+	return relation->relpersistence == RELPERSISTENCE_TEMP || is_temporary_schema(relation->schemaname) ||
+		isAnyTempNamespace(RangeVarGetCreationNamespace(relation));
 }
 
 /* The same for a new object that is no relation. */
 static bool
 are_temporary_names(List *names)
 {
-	return list_length(names) == 2 && is_temporary_schema(strVal(linitial(names)));
+	char	   *name;
+
+	return isAnyTempNamespace(QualifiedNameGetCreationNamespace(names, &name));
+}
+
+/* Is it a type of this session?  Names of types come as lists and as TypeName. */
+static bool
+is_temporary_type(Node *object)
+{
+	TypeName   *name = IsA(object, List) ? makeTypeNameFromNameList((List *) object) : castNode(TypeName, object);
+	Type		type = LookupTypeName(NULL, name, NULL, true);
+	bool		result;
+
+	if (type == NULL)
+		return false;
+	result = isAnyTempNamespace(((Form_pg_type) GETSTRUCT(type))->typnamespace);
+	ReleaseSysCache(type);
+	return result;
+}
+
+static bool
+is_temporary_statistics(List *names)
+{
+	Oid			statistics = get_statistics_object_oid(names, true);
+	HeapTuple	tuple = OidIsValid(statistics) ? SearchSysCache1(STATEXTOID, ObjectIdGetDatum(statistics)) : NULL;
+	bool		result;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	result = isAnyTempNamespace(((Form_pg_statistic_ext) GETSTRUCT(tuple))->stxnamespace);
+	ReleaseSysCache(tuple);
+	return result;
 }
 
 /* The same for an object by its kind and name, as the parser gives it. */
@@ -89,6 +137,9 @@ is_temporary_object(ObjectType kind, Node *object)
 			}
 		case OBJECT_TYPE:
 		case OBJECT_DOMAIN:
+			return is_temporary_type(object);
+		case OBJECT_STATISTIC_EXT:
+			return is_temporary_statistics(castNode(List, object));
 		case OBJECT_FUNCTION:
 		case OBJECT_PROCEDURE:
 		case OBJECT_ROUTINE:
@@ -127,11 +178,17 @@ grants_on_temporary(const GrantStmt *stmt)
 {
 	ListCell   *lc;
 
-	if (stmt->targtype != ACL_TARGET_OBJECT || (stmt->objtype != OBJECT_TABLE && stmt->objtype != OBJECT_SEQUENCE))
+	if (stmt->targtype != ACL_TARGET_OBJECT)
 		return false;
 	foreach(lc, stmt->objects)
-		if (!is_temporary(lfirst_node(RangeVar, lc)))
+	{
+		Node	   *object = lfirst(lc);
+
+		if (IsA(object, RangeVar) ? !is_temporary((RangeVar *) object) :
+			IsA(object, ObjectWithArgs) ? !is_temporary_object(stmt->objtype, object) :
+			(stmt->objtype != OBJECT_TYPE && stmt->objtype != OBJECT_DOMAIN) || !is_temporary_type(object))
 			return false;
+	}
 	return true;
 }
 
@@ -164,6 +221,40 @@ drops_own_extension(const DropStmt *stmt)
 	return false;
 }
 
+/* EXPLAIN ANALYZE makes the table, of a statement that the others would have to explain. */
+static void
+check_explain(ExplainStmt *stmt)
+{
+	RangeVar   *relation = shard_schema_new_table((Node *) stmt);
+	ListCell   *lc;
+
+	if (relation == NULL || is_new_temporary(relation))
+		return;
+	foreach(lc, stmt->options)
+	{
+		DefElem    *option = lfirst_node(DefElem, lc);
+
+		if (strcmp(option->defname, "analyze") == 0 && defGetBoolean(option))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("EXPLAIN ANALYZE cannot make table \"%s\" because there are several coordinators", relation->relname),
+					 errhint("Explain the query, and make the table without EXPLAIN.")));
+	}
+}
+
+/* Core leaves a constraint on what is detached in its course, which it does not when it is done at once. */
+static void
+check_detach(AlterTableStmt *stmt)
+{
+	AlterTableCmd *cmd = linitial_node(AlterTableCmd, stmt->cmds);
+
+	if (cmd->subtype == AT_DetachPartitionFinalize || (cmd->subtype == AT_DetachPartition && castNode(PartitionCmd, cmd->def)->concurrent))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("DETACH PARTITION CONCURRENTLY is not supported where there are several coordinators"),
+				 errhint("Leave CONCURRENTLY out.")));
+}
+
 bool
 shard_peer_follows(Node *stmt)
 {
@@ -175,12 +266,18 @@ shard_peer_follows(Node *stmt)
 			return !is_new_temporary(castNode(CreateForeignTableStmt, stmt)->base.relation);
 		case T_CreateTableAsStmt:
 			return !is_new_temporary(castNode(CreateTableAsStmt, stmt)->into->rel);
+		case T_ExplainStmt:
+			check_explain(castNode(ExplainStmt, stmt));
+			return false;
 		case T_CreateSeqStmt:
 			return !is_new_temporary(castNode(CreateSeqStmt, stmt)->sequence);
 		case T_ViewStmt:
 			return !is_new_temporary(castNode(ViewStmt, stmt)->view);
 		case T_AlterTableStmt:
-			return !is_temporary(castNode(AlterTableStmt, stmt)->relation);
+			if (is_temporary(castNode(AlterTableStmt, stmt)->relation))
+				return false;
+			check_detach(castNode(AlterTableStmt, stmt));
+			return true;
 		case T_IndexStmt:
 			return !is_temporary(castNode(IndexStmt, stmt)->relation);
 		case T_CreateTrigStmt:
@@ -252,8 +349,11 @@ shard_peer_follows(Node *stmt)
 		case T_AlterFunctionStmt:
 			return !is_temporary_object(castNode(AlterFunctionStmt, stmt)->objtype, (Node *) castNode(AlterFunctionStmt, stmt)->func);
 		case T_AlterEnumStmt:
+			return !is_temporary_type((Node *) castNode(AlterEnumStmt, stmt)->typeName);
 		case T_AlterDomainStmt:
+			return !is_temporary_type((Node *) castNode(AlterDomainStmt, stmt)->typeName);
 		case T_AlterTypeStmt:
+			return !is_temporary_type((Node *) castNode(AlterTypeStmt, stmt)->typeName);
 		case T_CreateCastStmt:
 		case T_CreateConversionStmt:
 		case T_CreateTransformStmt:
@@ -288,20 +388,79 @@ shard_peer_follows(Node *stmt)
 	}
 }
 
+static bool
+is_table_of_query(Node *stmt)
+{
+	return IsA(stmt, CreateTableAsStmt) && castNode(CreateTableAsStmt, stmt)->objtype == OBJECT_TABLE;
+}
+
 bool
-shard_peer_is_concurrent(Node *stmt)
+shard_peer_follows_late(Node *stmt)
 {
 	if (IsA(stmt, IndexStmt))
 		return castNode(IndexStmt, stmt)->concurrent;
-	if (IsA(stmt, DropStmt))
-		return castNode(DropStmt, stmt)->concurrent;
-	if (IsA(stmt, AlterTableStmt))
-	{
-		AlterTableCmd *cmd = linitial_node(AlterTableCmd, castNode(AlterTableStmt, stmt)->cmds);
+	return IsA(stmt, ViewStmt) || is_table_of_query(stmt) || (IsA(stmt, DropStmt) && castNode(DropStmt, stmt)->concurrent);
+}
 
-		return cmd->subtype == AT_DetachPartition && castNode(PartitionCmd, cmd->def)->concurrent;
+/* Has this transaction made the table? */
+static bool
+is_new(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	bool		result = HeapTupleIsValid(tuple) && TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
+
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	return result;
+}
+
+/* CREATE TABLE for one that a query has made: it has columns, storage parameters and nothing else. */
+static const char *
+table_text(Oid relid)
+{
+	Relation	rel = table_open(relid, AccessShareLock);
+	int			nestlevel = shard_print_settings_begin();
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	bool		isnull;
+	Datum		options = SysCacheGetAttr(RELOID, tuple, Anum_pg_class_reloptions, &isnull);
+	StringInfoData sql;
+
+	initStringInfo(&sql);
+	appendStringInfo(&sql, "CREATE %sTABLE IF NOT EXISTS %s (", rel->rd_rel->relpersistence == RELPERSISTENCE_UNLOGGED ? "UNLOGGED " : "",
+					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)), RelationGetRelationName(rel)));
+	for (AttrNumber attno = 1; attno <= RelationGetNumberOfAttributes(rel); attno++)
+	{
+		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), attno - 1);
+
+		appendStringInfo(&sql, "%s%s %s%s", attno > 1 ? ", " : "", quote_identifier(NameStr(att->attname)),
+						 shard_ddl_text_type(att->atttypid, att->atttypmod), shard_ddl_text_collation(att->atttypid, att->attcollation));
 	}
-	return false;
+	appendStringInfo(&sql, ") USING %s", quote_identifier(get_am_name(rel->rd_rel->relam)));
+	if (!isnull)
+		appendStringInfo(&sql, " WITH (%s)", shard_ddl_text_options(untransformRelOptions(options), true));
+	if (OidIsValid(rel->rd_rel->reltablespace))
+		appendStringInfo(&sql, " TABLESPACE %s", quote_identifier(get_tablespace_name(rel->rd_rel->reltablespace)));
+	ReleaseSysCache(tuple);
+	shard_print_settings_end(nestlevel);
+	table_close(rel, NoLock);
+	return sql.data;
+}
+
+const char *
+shard_peer_late_text(Node *stmt, const char *sql)
+{
+	RangeVar   *relation = is_table_of_query(stmt) ? castNode(CreateTableAsStmt, stmt)->into->rel :
+		IsA(stmt, ViewStmt) ? castNode(ViewStmt, stmt)->view : NULL;
+	Oid			relid = relation != NULL ? RangeVarGetRelid(relation, NoLock, true) : InvalidOid;
+
+	if (relation == NULL)
+		return sql;
+	if (!OidIsValid(relid) || isAnyTempNamespace(get_rel_namespace(relid)))
+		return NULL;
+	/* IF NOT EXISTS of one that was there; or it has been made a shard's table already, step by step */
+	if (is_table_of_query(stmt) && (get_rel_relkind(relid) != RELKIND_RELATION || !is_new(relid)))
+		return NULL;
+	return is_table_of_query(stmt) ? table_text(relid) : sql;
 }
 
 Node *
@@ -315,7 +474,5 @@ shard_peer_follower_statement(Node *stmt)
 		castNode(IndexStmt, follower)->concurrent = false;
 	else if (IsA(follower, DropStmt))
 		castNode(DropStmt, follower)->concurrent = false;
-	else if (shard_peer_is_concurrent(follower))
-		castNode(PartitionCmd, linitial_node(AlterTableCmd, castNode(AlterTableStmt, follower)->cmds)->def)->concurrent = false;
 	return follower;
 }

@@ -16,8 +16,14 @@
  */
 extern bool shard_peer_follows(Node *stmt);
 
-/* Does the statement commit in its course, so that the others follow when it is done? */
-extern bool shard_peer_is_concurrent(Node *stmt);
+/* Do the others follow when the statement is done here: since it commits in its course, or shows only then what it makes? */
+extern bool shard_peer_follows_late(Node *stmt);
+
+/*
+ * When it has been run here, what the others run: its text (sql), or that of a statement with the same result; NULL: nothing.
+ * A table of a query is made as it is here, without rows.  A view of temporary tables is temporary.
+ */
+extern const char *shard_peer_late_text(Node *stmt, const char *sql);
 
 /* A copy of the statement as a coordinator runs it that follows another one: at once, and without rows. */
 extern Node *shard_peer_follower_statement(Node *stmt);

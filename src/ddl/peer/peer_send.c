@@ -15,6 +15,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/node_list.h"
 #include "commands/extension.h"
@@ -74,8 +75,10 @@ apply_text(const char *statement)
 
 /* One after the other: each may have to wait for locks. */
 static void
-run_on(ShardPeerStatement *statement, int n)
+run_on(ShardPeerStatement *statement, const char *text, int n)
 {
+	const char *sql = statement->nsent < n ? apply_text(text) : NULL;
+
 	for (; statement->nsent < n; statement->nsent++)
 	{
 		const ShardNodeName *peer = list_nth(statement->peers, statement->nsent);
@@ -83,7 +86,7 @@ run_on(ShardPeerStatement *statement, int n)
 
 		command.serverid = peer->serverid;
 		command.userid = GetUserId();
-		command.sql = statement->sql;
+		command.sql = sql;
 		shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
 		shard_command_free(&command, 1);
 	}
@@ -95,7 +98,7 @@ peers_of(Node *stmt, int *nbefore)
 {
 	List	   *peers;
 
-	if (current != NULL || shard_guc_follows_coordinator || !shard_guc_enable_coordinator_propagation ||
+	if ((current != NULL && !current->shows_nested) || shard_guc_follows_coordinator || !shard_guc_enable_coordinator_propagation ||
 		creating_extension || RecoveryInProgress())
 		return NIL;
 	peers = shard_node_peers(nbefore);
@@ -121,20 +124,31 @@ shard_peer_begin(ShardPeerStatement *statement, ShardDdlCall *call)
 	statement->peers = peers_of(stmt, &nbefore);
 	if (statement->peers == NIL)
 		return;
-	statement->sql = apply_text(statement_text(call));
-	if (!shard_peer_is_concurrent(stmt))
-		run_on(statement, nbefore);
+	statement->text = statement_text(call);
 	statement->stmt = stmt;
+	if (!shard_peer_follows_late(stmt))
+		run_on(statement, statement->text, nbefore);
+	/* the others run no query */
+	statement->shows_nested = IsA(stmt, CreateTableAsStmt);
 	current = statement;
 }
 
 void
 shard_peer_finish(ShardPeerStatement *statement)
 {
-	if (statement->peers != NIL && !statement->is_shared)
-		shard_peer_share_sequences(statement->stmt);
-	statement->is_shared = true;
-	run_on(statement, list_length(statement->peers));
+	const char *text = statement->text;
+
+	if (statement->peers == NIL || statement->is_finished)
+		return;
+	statement->is_finished = true;
+	shard_peer_share_sequences(statement->stmt);
+	if (shard_peer_follows_late(statement->stmt))
+	{
+		CommandCounterIncrement();
+		text = shard_peer_late_text(statement->stmt, text);
+	}
+	if (text != NULL)
+		run_on(statement, text, list_length(statement->peers));
 }
 
 void

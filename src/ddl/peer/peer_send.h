@@ -14,9 +14,10 @@ typedef struct ShardPeerStatement
 {
 	List	   *peers;			/* of ShardNodeName, by name; NIL: there are none, or it is none of theirs */
 	int			nsent;			/* so many of them have run it */
-	const char *sql;
+	const char *text;			/* as the user has written it */
 	Node	   *stmt;
-	bool		is_shared;		/* sequences that it has made count in this coordinator's share */
+	bool		shows_nested;	/* what is run within it is sent by itself */
+	bool		is_finished;	/* all have run it that are to */
 	struct ShardPeerStatement *outer;	/* for shard_peer_end() */
 } ShardPeerStatement;
 

@@ -1,6 +1,6 @@
 /*
  * peer_sequence.c
- *	  Values of sequences that are each coordinator's own.
+ *	  Values of sequences that are each coordinator's own, and foreign keys that one alone could check.
  */
 #include "postgres.h"
 
@@ -28,7 +28,7 @@ shard_peer_share_sequences(Node *stmt)
 	is_sharing = true;
 	PG_TRY();
 	{
-		shard_now_run("SELECT " SHARD_INTERNAL_SCHEMA ".share_sequences()");
+		shard_now_run("SELECT " SHARD_INTERNAL_SCHEMA ".share_sequences(), " SHARD_INTERNAL_SCHEMA ".check_plain_keys()");
 	}
 	PG_FINALLY();
 	{

@@ -121,6 +121,10 @@ send_new_column(ShardAlterState *state, Relation rel, AttrNumber attno, List **p
 	bool		is_per_row;
 	char	   *value = shard_ddl_text_default(rel, attno, &is_per_row);
 
+	if (state->table->is_reference && shard_ddl_text_default_varies(rel, attno) && shard_alter_has_peers())
+		shard_ddl_table_refuse(state->table, "ADD COLUMN with a default that is not immutable, where there are several coordinators,",
+							   "Add the column without a default, fill it with UPDATE, and set the default then.");
+
 	shard_alter_piece(state, psprintf("ADD COLUMN %s", shard_ddl_text_column(rel, attno, value, att->attnotnull && !is_per_row)),
 					  NULL, NULL);
 	if (att->attstorage != get_typstorage(att->atttypid))
