@@ -177,5 +177,16 @@ $c->safe_psql('BEGIN; ALTER SCHEMA known RENAME TO unknown; ALTER SCHEMA sharded
 $other->query('CREATE INDEX by_v ON known.t (v); ALTER TABLE known.plain ADD COLUMN w int; COMMIT');
 is(differences(), '', 'names are looked up as they are now');
 
+# A schema that is in the way may go before core looks: whoever has seen it is refused, and core is not asked
+$c->safe_psql(q{CREATE SCHEMA taken; CREATE FUNCTION waits() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock(4711); END';
+	CREATE EVENT TRIGGER waits ON ddl_command_start WHEN TAG IN ('ALTER SCHEMA', 'ALTER TABLE') EXECUTE FUNCTION waits()});
+$other->query('SELECT pg_advisory_lock(4711)');
+$c->psql_fails_like("SET statement_timeout = '20s'; $_->[0]", $_->[1], "$_->[0]: at once")
+  for [ 'ALTER SCHEMA rn2 RENAME TO taken', qr/42P06.*schema "taken" already exists/s ], [ 'ALTER SCHEMA not_yet RENAME TO other', qr/3F000.*schema "not_yet" does not exist/s ],
+  [ 'ALTER TABLE rn2.t SET SCHEMA not_yet', qr/3F000.*schema "not_yet" does not exist/s ];
+$other->query('SELECT pg_advisory_unlock_all()');
+$c->safe_psql('DROP EVENT TRIGGER waits');
+is(differences(), '', 'nothing has changed');
+
 $other->quit;
 done_testing();

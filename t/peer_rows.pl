@@ -4,6 +4,7 @@
 use strict;
 use warnings;
 
+use ShardCluster;
 use ShardPeers;
 use Test::More;
 
@@ -175,6 +176,29 @@ for my $point (qw(prepare prepare_sent prepared commit commit_sent settle_coordi
 }
 $p->all_alike('after crashes', rows => 1);
 
+# ---------- one is added while others are at work ----------
+
+# what has begun before is waited for, what comes later reaches the new one
+my $fourth = ShardCluster->new(nodes => 0, extension => 0, preload => 1, coordinator_conf => "wal_level = replica\n");
+push @{ $p->{all} }, $fourth;
+push @all, $fourth;
+$p->restore(4);
+my $early = $all[1]->start_sql(q{BEGIN; CREATE TABLE early (a int); SELECT pg_sleep(2); COMMIT});
+$all[1]->wait_for(q{SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 7)});
+my $adding = $c->start_sql("SELECT shardfdw.add_coordinator('c4', " . $p->address(4) . ')');
+like(($c->wait_sql($adding))[2], qr/definitions are not those of this one.*table public\.early is here, but not there/s, 'a change that was under way is waited for, and seen');
+$all[1]->wait_sql($early);
+$fourth->coordinator->safe_psql('template1', $_) for 'DROP DATABASE postgres WITH (FORCE)', 'CREATE DATABASE postgres';
+$p->restore(4);
+my @busy = map { my $i = $_; $all[$i]->start_sql(join ";\n", map { 'INSERT INTO country VALUES (' . (20_000 + 100 * $i + $_) . ", 'busy $i-$_')" } 1 .. 30) } 1, 2;
+$c->safe_psql("SELECT shardfdw.add_coordinator('c4', " . $p->address(4) . ')');
+is(($all[ $_ + 1 ]->wait_sql($busy[$_]))[2], '', 'writers of a reference table go on') for 0, 1;
+$p->same(q{SELECT count(*) FROM country WHERE name LIKE 'busy%'}, '60', 'all of their rows are there');
+$p->all_alike('with a fourth one', rows => 1);
+$c->safe_psql(q{SELECT shardfdw.remove_coordinator('c4')});
+pop @all;
+pop @{ $p->{all} };
+
 # ---------- one is lost ----------
 
 $all[2]->coordinator->stop('immediate');
@@ -201,7 +225,7 @@ $c->safe_psql('ALTER TABLE account DROP COLUMN late');
 # a new one gets a share of sequences' values that no other one has had
 $all[1]->coordinator->safe_psql('template1', $_) for 'DROP DATABASE postgres WITH (FORCE)', 'CREATE DATABASE postgres';
 $p->add(2);
-is($c->safe_psql(q{SELECT number FROM shardfdw.coordinators WHERE name = 'c2'}), '4', 'numbers are not given twice');
+is($c->safe_psql(q{SELECT number FROM shardfdw.coordinators WHERE name = 'c2'}), '5', 'numbers are not given twice');
 $p->all_alike('with one that was made anew', rows => 1);
 
 done_testing();

@@ -27,6 +27,12 @@ COMMENT ON FUNCTION shardfdw_internal.commit_state(text) IS
 	'Tells whether a transaction that is prepared on a node has been committed by this coordinator. Returns committed, being committed while its session is still at work, null for what this coordinator has not committed.';
 REVOKE ALL ON FUNCTION shardfdw_internal.commit_state(text) FROM PUBLIC;
 
+CREATE FUNCTION shardfdw_internal.lock_members() RETURNS void
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_lock_members';
+COMMENT ON FUNCTION shardfdw_internal.lock_members() IS
+	'Waits for the transactions of this coordinator that have others do something, and keeps further ones waiting until this transaction ends. Returns nothing.';
+REVOKE ALL ON FUNCTION shardfdw_internal.lock_members() FROM PUBLIC;
+
 CREATE FUNCTION shardfdw_internal.take_turn(relation text) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_take_turn';
 COMMENT ON FUNCTION shardfdw_internal.take_turn(text) IS
@@ -177,6 +183,30 @@ END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_plain_keys() IS
 	'Refuses foreign keys of plain tables to reference tables, which other coordinators change without a look at the rows here. Returns nothing; raises feature_not_supported.';
+
+CREATE FUNCTION shardfdw_internal.lock_all_members(left_out name DEFAULT NULL) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	c record;
+BEGIN
+	PERFORM shardfdw_internal.lock_node_list();
+	IF NOT EXISTS (SELECT FROM shardfdw.coordinators x WHERE x.is_this) THEN
+		PERFORM shardfdw_internal.lock_members();
+		RETURN;
+	END IF;
+	FOR c IN SELECT x.name, x.is_this FROM shardfdw.coordinators x WHERE x.name IS DISTINCT FROM left_out ORDER BY x.name::text COLLATE "C"
+	LOOP
+		IF c.is_this THEN
+			PERFORM shardfdw_internal.lock_members();
+		ELSE
+			PERFORM shardfdw_internal.run_commands(ARRAY[c.name], ARRAY['SELECT shardfdw_internal.lock_node_list(), shardfdw_internal.lock_members()'], 'write');
+		END IF;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.lock_all_members(name) IS
+	'Does what lock_members() does on all coordinators but one, in the order of their names. Returns nothing; raises the error of one that does not answer.';
 
 CREATE FUNCTION shardfdw_internal.peer_command(statement text) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -405,15 +435,17 @@ AS $$
 DECLARE
 	commands text[];
 	command text;
-	is_declared CONSTANT boolean := EXISTS (SELECT FROM shardfdw.coordinators c WHERE c.is_this);
-	-- never one that a coordinator had which was removed: it has given values of its share
-	number CONSTANT integer := (SELECT coalesce(max(greatest(c.number, shardfdw_internal.node_option(c.name, 'highest_coordinator')::integer)), 0) + 1 FROM shardfdw.coordinators c);
+	is_declared boolean;
+	number integer;
 	identity text;
 	taken name;
 	differences text;
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('add_coordinator');
-	PERFORM shardfdw_internal.lock_node_list();
+	PERFORM shardfdw_internal.lock_all_members();
+	is_declared := EXISTS (SELECT FROM shardfdw.coordinators c WHERE c.is_this);
+	-- never one that a coordinator had which was removed: it has given values of its share
+	number := (SELECT coalesce(max(greatest(c.number, shardfdw_internal.node_option(c.name, 'highest_coordinator')::integer)), 0) + 1 FROM shardfdw.coordinators c);
 	PERFORM shardfdw_internal.store_identity();
 	commands := shardfdw_internal.server_commands(name, host, port, dbname, "user", password, options);
 	PERFORM shardfdw_internal.make_server(commands);
@@ -468,7 +500,7 @@ CREATE FUNCTION shardfdw.remove_coordinator(name name) RETURNS void
 AS $$
 #variable_conflict use_variable
 DECLARE
-	others CONSTANT name[] := array_remove(shardfdw_internal.peers(), name);
+	others name[];
 	mapped text;
 	commands text[] := '{}';
 	command text;
@@ -484,7 +516,8 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('coordinator "%s" is this one', name),
 			HINT = 'Call remove_coordinator() on another one.';
 	END IF;
-	PERFORM shardfdw_internal.lock_node_list();
+	PERFORM shardfdw_internal.lock_all_members(name);
+	others := array_remove(shardfdw_internal.peers(), name);
 	FOR mapped IN
 		SELECT CASE u.umuser WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(u.umuser)) END FROM pg_user_mappings u WHERE u.srvname = name
 	LOOP

@@ -19,16 +19,24 @@
 #include "identity.h"
 #include "miscadmin.h"
 #include "own_schema.h"
+#include "storage/lock.h"
 #include "utils/builtins.h"
 #include "utils/catcache.h"
 #include "utils/fmgrprotos.h"
+#include "utils/inval.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
 /* Servers of roles that may execute this function are nodes of the cluster. */
 #define ADD_NODE_FUNCTION "add_node"
 
+/* Key of the lock on the list of coordinators: an advisory lock of a kind that no SQL function takes. */
+#define LOCK_KEY1 0x73686172
+#define LOCK_KEY2 0x70656572
+#define LOCK_KIND 7
+
 PG_FUNCTION_INFO_V1(shardfdw_is_cluster_node);
+PG_FUNCTION_INFO_V1(shardfdw_lock_members);
 PG_FUNCTION_INFO_V1(shardfdw_is_trusted_node);
 PG_FUNCTION_INFO_V1(shardfdw_is_cluster_coordinator);
 
@@ -169,14 +177,15 @@ list_servers(void)
 	return found;
 }
 
-List *
-shard_node_peers(int *nbefore)
+/* The other coordinators, by name, and how many come before this one; *has_self: it is one of them. */
+static List *
+list_coordinators(int *nbefore, bool *has_self)
 {
 	List	   *peers = NIL;
-	bool		has_self = false;
 	ListCell   *lc;
 
 	*nbefore = 0;
+	*has_self = false;
 	foreach(lc, list_servers())
 	{
 		ShardNodeName *server = lfirst(lc);
@@ -189,11 +198,56 @@ shard_node_peers(int *nbefore)
 			peers = lappend(peers, server);
 		else
 		{
-			has_self = true;
+			*has_self = true;
 			*nbefore = list_length(peers);
 		}
 	}
+	return peers;
+}
+
+List *
+shard_node_peers(int *nbefore)
+{
+	bool		has_self;
+	List	   *peers = list_coordinators(nbefore, &has_self);
+
 	return has_self ? peers : NIL;
+}
+
+bool
+shard_node_is_member(void)
+{
+	int			nbefore;
+	bool		has_self;
+
+	(void) list_coordinators(&nbefore, &has_self);
+	return has_self;
+}
+
+static void
+lock_members(LOCKMODE lockmode)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, LOCK_KEY1, LOCK_KEY2, LOCK_KIND);
+	(void) LockAcquire(&tag, lockmode, false, false);
+	AcceptInvalidationMessages();
+}
+
+void
+shard_node_hold_members(void)
+{
+	lock_members(ShareLock);
+}
+
+/*
+ * lock_members() -> void: for who adds or removes one
+ */
+Datum
+shardfdw_lock_members(PG_FUNCTION_ARGS)
+{
+	lock_members(ExclusiveLock);
+	PG_RETURN_VOID();
 }
 
 List *

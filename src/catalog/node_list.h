@@ -45,6 +45,15 @@ extern bool shard_node_is_coordinator(Oid serverid);
  */
 extern List *shard_node_peers(int *nbefore);
 
+/* Is this database one of the declared coordinators?  Cost: a scan of the servers. */
+extern bool shard_node_is_member(void);
+
+/*
+ * Keeps coordinators from being added or removed until the transaction ends, whatever it has them do then: to be
+ * called by a member before it asks for peers.
+ */
+extern void shard_node_hold_members(void);
+
 /*
  * Nodes that the current user trusts and has a mapping for (of its own or
  * PUBLIC's), in no order: List of ShardNodeName. *complete: there are no other

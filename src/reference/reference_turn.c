@@ -56,8 +56,9 @@ shardfdw_take_reference_turn(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("function \"%s\" must be called as BEFORE STATEMENT trigger", "take_reference_turn")));
 	/* the coordinator that has sent the rows has it */
-	if (shard_guc_follows_coordinator)
+	if (shard_guc_follows_coordinator || !shard_node_is_member())
 		return PointerGetDatum(NULL);
+	shard_node_hold_members();
 	peers = shard_node_peers(&nbefore);
 	if (peers != NIL && nbefore > 0)
 	{

@@ -96,13 +96,11 @@ run_on(ShardPeerStatement *statement, const char *text, int n)
 static List *
 peers_of(Node *stmt, int *nbefore)
 {
-	List	   *peers;
-
 	if ((current != NULL && !current->shows_nested) || shard_guc_follows_coordinator || !shard_guc_enable_coordinator_propagation ||
-		creating_extension || RecoveryInProgress())
+		creating_extension || RecoveryInProgress() || !shard_node_is_member() || !shard_peer_follows(stmt))
 		return NIL;
-	peers = shard_node_peers(nbefore);
-	return peers != NIL && shard_peer_follows(stmt) ? peers : NIL;
+	shard_node_hold_members();
+	return shard_node_peers(nbefore);
 }
 
 bool

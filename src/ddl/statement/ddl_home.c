@@ -235,7 +235,10 @@ check_may_make_home(const char *name, Oid namespace)
 				 errmsg("must be owner of schema %s to make table \"%s\"", get_namespace_name(namespace), name)));
 }
 
-/* The table that changes its schema, and the schema; false for other statements, and where core raises. */
+/*
+ * The table that changes its schema, and the schema; false for other statements, and where core skips it.  Raises as core does for
+ * what is not there: when core looks, it may be.
+ */
 static bool
 changes_schema(Node *stmt, Oid *relid, Oid *newspace)
 {
@@ -243,9 +246,11 @@ changes_schema(Node *stmt, Oid *relid, Oid *newspace)
 
 	if (!IsA(stmt, AlterObjectSchemaStmt) || (move->objectType != OBJECT_TABLE && move->objectType != OBJECT_FOREIGN_TABLE))
 		return false;
-	*relid = RangeVarGetRelid(move->relation, NoLock, true);
-	*newspace = get_namespace_oid(move->newschema, true);
-	return OidIsValid(*relid) && OidIsValid(*newspace);
+	*relid = RangeVarGetRelid(move->relation, NoLock, move->missing_ok);
+	if (!OidIsValid(*relid))
+		return false;
+	*newspace = get_namespace_oid(move->newschema, false);
+	return true;
 }
 
 /* The table that gets another name, or NULL. */

@@ -38,6 +38,7 @@
 #include "catalog/pg_inherits.h"
 #include "catalog/reference.h"
 #include "catalog/shard_map.h"
+#include "commands/dbcommands.h"
 #include "commands/defrem.h"
 #include "commands/extension.h"
 #include "commands/tablecmds.h"
@@ -363,18 +364,26 @@ keep_foreign_tables(Oid namespace, const char *schema, const char *newname, List
 	CommandCounterIncrement();
 }
 
-/* The schema that a statement renames; InvalidOid where core will raise an error. */
+/*
+ * The schema that a statement renames; InvalidOid where that is core's alone.  What core would raise is raised here: when it looks,
+ * the schema that is in the way may be gone, and it would rename this one without the nodes.
+ */
 static Oid
 schema_to_rename(const RenameStmt *stmt)
 {
-	Oid			namespace = get_namespace_oid(stmt->subname, true);
+	Oid			namespace;
 
-	/* the user may not, or the new name is taken */
-	if (!OidIsValid(namespace) || !OidIsValid(shard_option_cluster_server()) ||
-		!shard_namespace_ownercheck(namespace, GetUserId()) ||
-		shard_database_aclcheck(MyDatabaseId, GetUserId(), ACL_CREATE) != ACLCHECK_OK ||
-		OidIsValid(get_namespace_oid(stmt->newname, true)) || IsReservedName(stmt->newname))
+	if (!OidIsValid(shard_option_cluster_server()) || IsReservedName(stmt->newname))
 		return InvalidOid;
+	namespace = get_namespace_oid(stmt->subname, false);
+	if (!shard_namespace_ownercheck(namespace, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_SCHEMA, stmt->subname);
+	if (shard_database_aclcheck(MyDatabaseId, GetUserId(), ACL_CREATE) != ACLCHECK_OK)
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_DATABASE, get_database_name(MyDatabaseId));
+	if (OidIsValid(get_namespace_oid(stmt->newname, true)))
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_SCHEMA),
+				 errmsg("schema \"%s\" already exists", stmt->newname)));
 	return namespace;
 }
 
