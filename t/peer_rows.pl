@@ -43,6 +43,10 @@ for (my $i = 0; $i < @writes; $i += 2)
 	$p->same('SELECT count(*), sum(code), md5(string_agg(name, $$,$$ ORDER BY code)), (SELECT md5(string_agg(t::text, $$,$$ ORDER BY id)) FROM town t) FROM country', $expected, "$writes[$i] reaches all");
 	$p->all_alike($writes[$i], rows => 1);
 }
+# nobody passes the nodes by who only says so
+$all[1]->safe_psql(q{SET shardfdw.follows_coordinator = on; INSERT INTO country VALUES (70, 'by himself')});
+$all[1]->safe_psql(q{SELECT shardfdw_internal.follow_coordinator((SELECT identity FROM shardfdw.coordinators WHERE name = 'c1'), 'DELETE FROM country WHERE code = 70', CURRENT_USER, '{}')});
+$p->all_alike('one who says that he follows', rows => 1);
 $all[1]->psql_fails_like(q{INSERT INTO country VALUES (1, 'again')}, qr/duplicate key value/, 'a key that is there');
 $all[2]->psql_fails_like(q{BEGIN; INSERT INTO country VALUES (5, 'five'); SELECT 1 / 0}, qr/division by zero/, 'a transaction that fails');
 $p->same('SELECT string_agg(name, $$,$$ ORDER BY code) FROM country', 'one,three', 'leaves nothing');

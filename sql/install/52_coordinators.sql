@@ -454,8 +454,8 @@ BEGIN
 	IF FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'duplicate_object', MESSAGE = format('the server of "%s" is coordinator "%s" already', name, taken);
 	END IF;
-	IF number > 16 THEN
-		RAISE EXCEPTION USING ERRCODE = 'program_limit_exceeded', MESSAGE = 'there cannot be more than 16 coordinators',
+	IF number > 15 THEN
+		RAISE EXCEPTION USING ERRCODE = 'program_limit_exceeded', MESSAGE = 'there cannot be more than 15 coordinators',
 			DETAIL = 'Values of sequences are divided into that many shares, one for each that has ever been added.';
 	END IF;
 	command := format('ALTER SERVER %I OPTIONS (ADD coordinator %L, ADD identity %L)', name, number, identity);

@@ -30,9 +30,9 @@
 #include "compat.h"
 #include "fmgr.h"
 #include "foreign/foreign.h"
-#include "guc.h"
 #include "miscadmin.h"
 #include "reference/reference_send.h"
+#include "reference/reference_turn.h"
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -231,7 +231,7 @@ shardfdw_send_reference_write(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("function \"%s\" must be called as AFTER trigger", "send_reference_write")));
 	/* the coordinator that has sent the rows tells the nodes as well */
-	if (shard_guc_follows_coordinator)
+	if (shard_reference_follows())
 		return PointerGetDatum(NULL);
 	rel = data->tg_relation;
 	by_row = TRIGGER_FIRED_FOR_ROW(data->tg_event);

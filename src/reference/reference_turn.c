@@ -16,6 +16,7 @@
 #include "guc.h"
 #include "miscadmin.h"
 #include "own_schema.h"
+#include "reference/reference_turn.h"
 #include "remote/run/command.h"
 #include "storage/lock.h"
 #include "utils/acl.h"
@@ -30,6 +31,13 @@
 
 PG_FUNCTION_INFO_V1(shardfdw_take_reference_turn);
 PG_FUNCTION_INFO_V1(shardfdw_take_turn);
+
+/* Anybody can say that he follows another coordinator, but not switch triggers off, as that one does. */
+bool
+shard_reference_follows(void)
+{
+	return shard_guc_follows_coordinator && SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA;
+}
 
 /* Until the transaction ends. */
 static void
@@ -56,7 +64,7 @@ shardfdw_take_reference_turn(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("function \"%s\" must be called as BEFORE STATEMENT trigger", "take_reference_turn")));
 	/* the coordinator that has sent the rows has it */
-	if (shard_guc_follows_coordinator || !shard_node_is_member())
+	if (shard_reference_follows() || !shard_node_is_member())
 		return PointerGetDatum(NULL);
 	shard_node_hold_members();
 	peers = shard_node_peers(&nbefore);

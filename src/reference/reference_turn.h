@@ -1,0 +1,13 @@
+/*
+ * reference_turn.h
+ *	  Reference tables where there are several coordinators.
+ */
+#ifndef SHARDFDW_REFERENCE_TURN_H
+#define SHARDFDW_REFERENCE_TURN_H
+
+#include "postgres.h"
+
+/* Does another coordinator write here, which tells nodes and other coordinators itself? */
+extern bool shard_reference_follows(void);
+
+#endif
