@@ -88,4 +88,38 @@ SKIP:
 	is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'the job ends');
 }
 
+# ---------- what the source says is no command ----------
+
+# Its superuser has functions of his own write what a table is made of: nothing of it is run on the target, or here.
+{
+	my $h = ShardCluster->new(nodes => 2);
+	my @lies = (
+		[ 'pg_get_constraintdef', 'oid', q{'; ALTER ROLE sly SUPERUSER'} ],
+		[ 'pg_get_constraintdef', 'oid', q{'; CREATE TABLE public.pwned AS SELECT 1 AS a'} ],
+		[ 'pg_get_indexdef', 'oid', q{'; DROP SCHEMA public CASCADE'} ],
+		[ 'quote_ident', 'text', q{') FROM PROGRAM ''touch /tmp/pwned''--'} ],
+		[ 'format_type', 'oid, integer', q{'); ALTER ROLE sly SUPERUSER; CREATE TABLE x (a int'} ],
+	);
+	$h->safe_psql(q{CREATE ROLE sly; CREATE TABLE told (id int PRIMARY KEY, v int, w int CHECK (w > 0)); GRANT SELECT ON told TO sly});
+	$h->node_safe_psql($_, 'CREATE ROLE sly') for 1, 2;
+	$h->safe_psql(q{SELECT shardfdw.shard_table('told', 'id', 1, '{node1}'); CREATE INDEX ON told (v); INSERT INTO told VALUES (1, 1, 1)});
+	for my $lie (@lies)
+	{
+		my ($name, $types, $more) = @$lie;
+		my $arguments = join ', ', map { '$' . $_ } 1 .. ($types =~ tr/,//) + 1;
+		$h->node_safe_psql(1, qq{SET allow_system_table_mods = on; ALTER FUNCTION pg_catalog.$name($types) RENAME TO real_one;
+			CREATE FUNCTION pg_catalog.$name($types) RETURNS text LANGUAGE sql STABLE AS \$\$ SELECT (pg_catalog.real_one($arguments) || $more)::text \$\$});
+		my ($rc, undef, $err) = $h->psql(q{SELECT shardfdw.move_shard('told_00', 'node2', mode => 'block')});
+		isnt($rc, 0, "a node whose $name() says more");
+		unlike($err, qr/server closed the connection/, 'an error');
+		is($h->node_safe_psql(2, q{SELECT (SELECT rolsuper FROM pg_roles WHERE rolname = 'sly'), to_regclass('public.pwned'), to_regnamespace('public')}), 'f||public', 'nothing of it was run there');
+		is($h->safe_psql(q{SELECT (SELECT rolsuper FROM pg_roles WHERE rolname = 'sly'), count(*) FROM told}), 'f|1', 'nor here');
+		$h->node_safe_psql(1, qq{SET allow_system_table_mods = on; DROP FUNCTION pg_catalog.$name($types); ALTER FUNCTION pg_catalog.real_one($types) RENAME TO $name});
+		$h->safe_psql('SELECT count(*) FROM shardfdw.recover_prepared_transactions()');
+	}
+	ok(!-e '/tmp/pwned', 'no program was run');
+	$h->safe_psql(q{SELECT shardfdw.move_shard('told_00', 'node2', mode => 'block')});
+	is($h->safe_psql('SELECT count(*) FROM told'), '1', 'an honest node');
+}
+
 done_testing();

@@ -125,6 +125,7 @@ my %calls = (
 	'unshard_block' => q{shardfdw_internal.unshard_block('t')},
 	'bring_home' => q{shardfdw_internal.bring_home('loose')},
 	'checked_definition' => q{shardfdw_internal.checked_definition('CREATE INDEX ON t (v)', NULL)},
+	'checked_part' => q{shardfdw_internal.checked_part('CREATE TABLE a.b (c int)', 'a.b', 'a.b')}, 'moving_command' => q{shardfdw_internal.moving_command('table', 'CREATE TABLE a.b (c int)', 'a.b', 'a.b')},
 	'home_key' => q{shardfdw_internal.home_key('loose')},
 	'home_node' => q{shardfdw_internal.home_node(NULL)},
 	'shard_constraint_commands' => q{shardfdw_internal.shard_constraint_commands('t', 'id')},
@@ -266,7 +267,7 @@ my %outcomes = (
 		shard_key_commands shard_names take_sequences undo_conversions user_aggregates
 		check_conversion_mode check_unsharding_noted conversion_owners key_column_definitions note_function_commands note_trigger_commands noted_shards own_conversions
 		run_on_noted_shards sequence_commands successor_index_commands unnote_conversion unnote_conversions validation_conversion referenced_conversion run_on_conversion
-		verify_cluster set_turns check_plain_keys shared_sequences broken_keys_query compare_references_of_peers
+		checked_columns checked_part moving_command verify_cluster set_turns check_plain_keys shared_sequences broken_keys_query compare_references_of_peers
 		acl_text check_empty_on_peers check_no_peers coordinators_read definitions is_cluster_coordinator peer_command peers server_commands share_sequences
 		check_not_at_home distributed_schemas_read home_key home_of is_at_home shard_constraint_commands checked_definition inspect_schemas},
 	# where no node is usable for the caller
@@ -338,6 +339,8 @@ my %outcomes = (
 		adopt_postgres_fdw declare_commits_received take_over_coordinator},
 	'22023 22023 22023 22023 22023 22023 22023 22023 22023 22023' => q{
 		comparable_keys sharding_step},
+	'08P01 08P01 08P01 08P01 08P01 08P01 08P01 08P01 08P01 08P01' => q{
+		raise_unknown_part},
 	'22012 22012 22012 22012 22012 22012 22012 22012 22012 22012' => q{
 		run_here},
 	'2D000 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{

@@ -162,21 +162,18 @@ UNION ALL SELECT 'finish', 26, format('CREATE STATISTICS %I.%I%s FROM %s', s.nsp
 UNION ALL SELECT 'finish', 27, format('COMMENT ON COLUMN %s.%s IS %L', t.name, a.name, col_description(t.oid, a.attnum)) FROM t, a WHERE col_description(t.oid, a.attnum) IS NOT NULL
 UNION ALL SELECT 'finish', 27, format('COMMENT ON INDEX %I.%I IS %L', t.nspname, i.new_name, obj_description(i.indexrelid, 'pg_class')) FROM t, i WHERE obj_description(i.indexrelid, 'pg_class') IS NOT NULL
 UNION ALL SELECT 'finish', 27, format('COMMENT ON CONSTRAINT %I ON %s IS %L', coalesce((SELECT i.new_name FROM i WHERE i.conid = k.oid), k.conname), t.name, obj_description(k.oid, 'pg_constraint')) FROM t, k WHERE obj_description(k.oid, 'pg_constraint') IS NOT NULL
-UNION ALL SELECT 'finish', 28, CASE WHEN x.grantee = 0 THEN x.command ELSE format('DO %L', format('BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %L) THEN %s; END IF; END', x.role, x.command)) END
+UNION ALL SELECT CASE x.grantee WHEN 0 THEN 'finish' ELSE 'grant' END, 28, CASE x.grantee WHEN 0 THEN x.command ELSE jsonb_build_array(x.command, x.role)::text END
 	FROM (SELECT g.grantee, pg_get_userbyid(g.grantee) AS role, format('GRANT %s%s ON %s TO %s%s', g.privilege_type, coalesce(' (' || g.attname || ')', ''), t.name,
 			CASE g.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(g.grantee)) END, CASE WHEN g.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END) AS command
 		FROM t CROSS JOIN LATERAL (SELECT x.grantee, x.privilege_type, x.is_grantable, NULL AS attname FROM aclexplode(t.relacl) x
 			UNION ALL SELECT x.grantee, x.privilege_type, x.is_grantable, a.name FROM a, aclexplode(a.attacl) x) g WHERE g.grantee <> t.relowner) x
 -- last, since the next owner may not be one of ours
-UNION ALL SELECT 'owner', 30, format('DO %L', format('BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %L) THEN ALTER TABLE %s OWNER TO %I; END IF; END',
-	pg_get_userbyid(t.relowner), t.name, pg_get_userbyid(t.relowner))) FROM t WHERE pg_get_userbyid(t.relowner) <> current_user
+UNION ALL SELECT 'owner', 30, jsonb_build_array(format('ALTER TABLE %s OWNER TO %I', t.name, pg_get_userbyid(t.relowner)), pg_get_userbyid(t.relowner))::text FROM t WHERE pg_get_userbyid(t.relowner) <> current_user
 UNION ALL SELECT 'comment', 31, format('COMMENT ON TABLE %s IS %s', t.name, coalesce(quote_literal(d.comment), 'NULL'))
 	-- not the mark of a job that has left it there
 	FROM t LEFT JOIN LATERAL (SELECT obj_description(t.oid, 'pg_class') AS comment) d ON d.comment !~ '^shardfdw_[0-9a-f]{16}_[0-9]+$'
 -- what is checked when others are at work again; rows that break the key have done so before
-UNION ALL SELECT 'validate', 40, format('DO %L', format('BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE conrelid = pg_catalog.to_regclass(%1$L) AND conname = %2$L AND NOT convalidated) THEN ALTER TABLE %1$s VALIDATE CONSTRAINT %2$I; END IF;'
-		' EXCEPTION WHEN foreign_key_violation THEN RAISE WARNING USING MESSAGE = pg_catalog.format(''foreign key %%s of table %%s is not validated: %%s'', %3$L, %1$L, SQLERRM), DETAIL = ''Rows of it have broken the key before.''; END',
-	t.name, k.conname, quote_ident(k.conname))) FROM t, k WHERE k.contype = 'f' AND k.convalidated
+UNION ALL SELECT 'validate', 40, jsonb_build_array(format('ALTER TABLE %s VALIDATE CONSTRAINT %I', t.name, k.conname), k.conname)::text FROM t, k WHERE k.contype = 'f' AND k.convalidated
 ORDER BY 2, 3$query$
 $$;
 COMMENT ON FUNCTION shardfdw_internal.moving_table_query(text, text, text, jsonb, text[], text[]) IS
@@ -190,6 +187,40 @@ AS $$
 $$;
 COMMENT ON FUNCTION shardfdw_internal.reference_names() IS 'Lists the reference tables. Returns them as JSON arrays of schema and name.';
 
+CREATE FUNCTION shardfdw_internal.checked_part(command text, staging text, name text) RETURNS text
+	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_checked_part';
+COMMENT ON FUNCTION shardfdw_internal.checked_part(text, text, text) IS
+	'Checks a command by which a node says how a table is to be made on another one: a single one, of a kind that makes a table and what belongs to it, about the table with these names alone. Returns it; raises protocol_violation for anything else.';
+
+CREATE FUNCTION shardfdw_internal.checked_columns(columns text) RETURNS text
+	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_checked_columns';
+COMMENT ON FUNCTION shardfdw_internal.checked_columns(text) IS
+	'Reads a list of columns that a node has answered with. Returns their names, quoted; raises protocol_violation for anything else.';
+
+CREATE FUNCTION shardfdw_internal.moving_command(part text, answer text, staging text, name text) RETURNS text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	-- what depends on something that may not be there is put together here
+	SELECT CASE WHEN part IN ('grant', 'owner') THEN format('DO %L', format('BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %L) THEN %s; END IF; END',
+				answer::jsonb->>1, shardfdw_internal.checked_part(answer::jsonb->>0, staging, name)))
+		WHEN part = 'validate' THEN format('DO %L', format('BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE conrelid = pg_catalog.to_regclass(%1$L) AND conname = %2$L AND NOT convalidated) THEN %3$s; END IF;'
+				' EXCEPTION WHEN foreign_key_violation THEN RAISE WARNING USING MESSAGE = pg_catalog.format(''foreign key %%s of table %%s is not validated: %%s'', %4$L, %1$L, SQLERRM), DETAIL = ''Rows of it have broken the key before.''; END',
+				name, answer::jsonb->>1, shardfdw_internal.checked_part(answer::jsonb->>0, staging, name), quote_ident(answer::jsonb->>1)))
+		ELSE shardfdw_internal.checked_part(answer, staging, name) END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.moving_command(text, text, text, text) IS
+	'Makes a command for the target of a move of what its source has answered to moving_table_query(), which checked_part() has checked. staging, name: the names of the table. Returns it; raises protocol_violation.';
+
+CREATE FUNCTION shardfdw_internal.raise_unknown_part(part text, name text) RETURNS text
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RAISE EXCEPTION USING ERRCODE = 'protocol_violation', MESSAGE = format('a node has answered with something that does not make table %s', name), DETAIL = format('It is called "%s".', part);
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.raise_unknown_part(text, text) IS
+	'Refuses what a node has answered about a table that is to be moved. Raises protocol_violation.';
+
 CREATE FUNCTION shardfdw_internal.moving_parts(shards regclass[], id bigint, pieces integer, at text[])
 	RETURNS TABLE (relation regclass, part text, command text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -200,21 +231,30 @@ DECLARE
 	relations regclass[];
 	nodes name[];
 	commands text[];
+	stagings text[];
+	names text[];
 	first boolean[];
 BEGIN
 	SELECT array_agg(jsonb_build_array(m.remote_schema, m.remote_table)::text) INTO all_names FROM shardfdw_internal.job_tables(shards) m;
 	SELECT array_agg(m.relation ORDER BY m.relation::oid, p.number), array_agg(m.node),
 		array_agg(shardfdw_internal.moving_table_query(m.remote_name, format('%I.%I', shardfdw_internal.job_schema(id), p.name), format('%I.%I', m.remote_schema, p.name),
 			CASE WHEN pieces > 1 OR cardinality(shards) > 1 THEN shardfdw_internal.piece_renames(shards, m.relation, pieces, at, p.number) END,
-			all_names, shardfdw_internal.reference_names()) ORDER BY m.relation::oid, p.number), array_agg(m.is_first ORDER BY m.relation::oid, p.number)
-	INTO relations, nodes, commands, first FROM shardfdw_internal.job_tables(shards) m JOIN shardfdw_internal.shard_pieces(shards, pieces, at) p ON p.relation = m.relation;
-	RETURN QUERY SELECT relations[q.command], (q.fields)[1], CASE (q.fields)[1]
+			all_names, shardfdw_internal.reference_names()) ORDER BY m.relation::oid, p.number), array_agg(m.is_first ORDER BY m.relation::oid, p.number),
+		array_agg(format('%I.%I', shardfdw_internal.job_schema(id), p.name) ORDER BY m.relation::oid, p.number), array_agg(format('%I.%I', m.remote_schema, p.name) ORDER BY m.relation::oid, p.number)
+	INTO relations, nodes, commands, first, stagings, names FROM shardfdw_internal.job_tables(shards) m JOIN shardfdw_internal.shard_pieces(shards, pieces, at) p ON p.relation = m.relation;
+	RETURN QUERY SELECT relations[q.command], CASE (q.fields)[1] WHEN 'grant' THEN 'finish' ELSE (q.fields)[1] END, CASE
 		-- the last one: before it there may be names
-		WHEN 'problem' THEN regexp_replace((q.fields)[3], '^(.*) node %s', '\1 node ' || replace(quote_ident(q.node), '\', '\\'))
-		ELSE (q.fields)[3] END
-	FROM shardfdw_internal.run_commands(nodes, commands, 'autocommit') WITH ORDINALITY q
-	-- of several that become one, the first says what that is
-	WHERE q.fields IS NOT NULL AND (first[q.command] OR (q.fields)[1] = 'problem' OR starts_with((q.fields)[1], 'fact_')) ORDER BY q.ordinality;
+		WHEN (q.fields)[1] = 'problem' THEN regexp_replace((q.fields)[3], '^(.*) node %s', '\1 node ' || replace(quote_ident(q.node), '\', '\\'))
+		WHEN (q.fields)[1] IN ('table', 'index', 'finish', 'grant', 'owner', 'comment', 'validate') THEN
+			shardfdw_internal.moving_command((q.fields)[1], (q.fields)[3], stagings[q.command], names[q.command])
+		WHEN (q.fields)[1] = 'fact_columns' THEN shardfdw_internal.checked_columns((q.fields)[3])
+		WHEN (q.fields)[1] = 'fact_oid' THEN (q.fields)[3]::oid::text
+		-- these are letters that are compared
+		WHEN (q.fields)[1] IN ('fact_binary', 'fact_persistence', 'fact_identity', 'fact_identified') THEN (q.fields)[3]
+		ELSE shardfdw_internal.raise_unknown_part((q.fields)[1], names[q.command]) END
+	FROM (SELECT r.*, bool_or((r.fields)[1] = 'problem') OVER () AS has_problem FROM shardfdw_internal.run_commands(nodes, commands, 'autocommit') WITH ORDINALITY r) q
+	-- where something is in the way, that alone is said; of several that become one, the first says what that is
+	WHERE q.fields IS NOT NULL AND (NOT q.has_problem OR (q.fields)[1] = 'problem') AND (first[q.command] OR (q.fields)[1] = 'problem' OR starts_with((q.fields)[1], 'fact_')) ORDER BY q.ordinality;
 	RETURN QUERY SELECT p.relation, p.part, p.command FROM shardfdw_internal.piece_parts(shards, id, pieces, at) p;
 END
 $$;

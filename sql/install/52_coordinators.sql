@@ -319,6 +319,9 @@ AS $$
 		FROM pg_options_to_table(s.srvoptions) o WHERE o.option_name IN ('coordinator', 'identity', 'accepts_shards', 'capacity', 'propagate_ddl')))
 	FROM pg_foreign_server s
 	UNION ALL
+	SELECT format('event trigger %I', t.evtname), concat_ws(' ', t.evtevent, t.evtfoid::regprocedure, t.evtenabled, t.evttags::text, pg_get_userbyid(t.evtowner)) FROM pg_event_trigger t
+	WHERE NOT EXISTS (SELECT FROM own WHERE own.classid = 'pg_event_trigger'::regclass AND own.objid = t.oid)
+	UNION ALL
 	SELECT format('extension %I', e.extname), e.extversion FROM pg_extension e
 $$;
 COMMENT ON FUNCTION shardfdw_internal.definitions() IS

@@ -289,6 +289,11 @@ shard_move_read_parts(ShardMove *move)
 						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 						 errmsg("shard %s cannot be %s: it %s", table->name, SHARD_MOVE_DONE(move), part->text)));
 		}
+	}
+	for (int i = 0; i < move->ntables; i++)
+	{
+		ShardMoveTable *table = &move->tables[i];
+
 		table->columns = shard_move_fact(table, "columns");
 		table->binary = strcmp(shard_move_fact(table, "binary"), "t") == 0;
 		table->identified = strcmp(shard_move_fact(table, "identified"), "t") == 0;
