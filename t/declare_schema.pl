@@ -273,6 +273,26 @@ $c->psql_fails_like(q{SELECT shardfdw.undistribute_schema('sly')}, qr/08P01.*for
 $c->node_safe_psql(1, 'ALTER TABLE sly.t_00 DROP CONSTRAINT evil; DROP SCHEMA secret CASCADE');
 $c->safe_psql(q{SELECT shardfdw.undistribute_schema('sly'); DROP SCHEMA sly, secret CASCADE});
 
+# nor does an index, or an exclusion constraint, have code of others run with the rights of the table's owner
+$c->safe_psql(q{CREATE ROLE planter; CREATE SCHEMA planted AUTHORIZATION planter; CREATE SCHEMA prey; CREATE TABLE prey.t (id int PRIMARY KEY, v int); INSERT INTO prey.t VALUES (1, 1); SELECT shardfdw.distribute_schema('prey', 'node1');
+	SET ROLE planter; CREATE FUNCTION planted.evil(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN IF (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN PERFORM planted.vol(); END IF; RETURN $1; END';
+	CREATE FUNCTION planted.vol() RETURNS void LANGUAGE plpgsql AS $$BEGIN EXECUTE 'ALTER ROLE planter SUPERUSER'; END$$;
+	CREATE OPERATOR planted.=== (LEFTARG = int, RIGHTARG = int, FUNCTION = int4eq, COMMUTATOR = OPERATOR(planted.===)); CREATE DOMAIN planted.number AS int CHECK (planted.evil(value) > 0)});
+$c->node_safe_psql(1, q{CREATE SCHEMA planted; CREATE FUNCTION planted.evil(int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT $1'; CREATE DOMAIN planted.number AS int});
+for my $index ('CREATE UNIQUE INDEX evil ON prey.t_00 (planted.evil(v))', 'CREATE UNIQUE INDEX evil ON prey.t_00 (v) WHERE planted.evil(v) > 0', 'CREATE UNIQUE INDEX evil ON prey.t_00 ((v::planted.number + 1))',
+	'ALTER TABLE prey.t_00 ADD CONSTRAINT evil EXCLUDE USING btree (planted.evil(v) WITH =)', 'ALTER TABLE prey.t_00 ADD CONSTRAINT evil EXCLUDE USING btree (v WITH =) WHERE (planted.evil(v) > 0)')
+{
+	$c->node_safe_psql(1, $index);
+	$c->psql_fails_like(q{SELECT shardfdw.undistribute_schema('prey')}, qr/42501.*would run code of others with the rights of the table's owner/s, $index);
+	$c->node_safe_psql(1, $index =~ /CONSTRAINT/ ? 'ALTER TABLE prey.t_00 DROP CONSTRAINT evil' : 'DROP INDEX prey.evil');
+}
+is($c->safe_psql(q{SELECT rolsuper FROM pg_roles WHERE rolname = 'planter'}), 'f', 'nothing of it was run');
+$c->node_safe_psql(1, 'CREATE FUNCTION prey.good(int) RETURNS int LANGUAGE sql IMMUTABLE AS $$SELECT -$1$$; CREATE UNIQUE INDEX good ON prey.t_00 (prey.good(v), lower(v::text)) WHERE v > 0');
+$c->safe_psql(q{CREATE FUNCTION prey.good(int) RETURNS int LANGUAGE sql IMMUTABLE AS $$SELECT -$1$$; SELECT shardfdw.undistribute_schema('prey')});
+is($c->safe_psql(q{SELECT pg_get_indexdef('prey.good'::regclass)}), 'CREATE UNIQUE INDEX good ON prey.t USING btree (prey.good(v), lower((v)::text)) WHERE (v > 0)', 'one of the owner is made');
+$c->safe_psql('DROP SCHEMA prey, planted CASCADE; DROP ROLE planter');
+$c->node_safe_psql(1, 'DROP SCHEMA planted CASCADE');
+
 # who may only make tables in a schema does not say where those of others go, whatever he has switched off
 $c->safe_psql('CREATE ROLE passing_by; CREATE SCHEMA open_to_all; GRANT ALL ON SCHEMA open_to_all TO passing_by; CREATE TABLE open_to_all.mine (id int)');
 $c->psql_fails_like("SET ROLE passing_by; SET shardfdw.enable_ddl_propagation = off; $_", qr/42501.*must be owner of schema open_to_all to make table "shardfdw_home"/s, "a guest: $_")

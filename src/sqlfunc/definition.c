@@ -7,11 +7,23 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_opclass.h"
+#include "catalog/pg_operator.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "commands/defrem.h"
+#include "compat.h"
 #include "fmgr.h"
+#include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
 #include "nodes/parsenodes.h"
+#include "parser/parse_type.h"
 #include "parser/parser.h"
 #include "utils/builtins.h"
+#include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(shardfdw_checked_definition);
 
@@ -46,6 +58,130 @@ is_definition(Node *stmt)
 		default:
 			return false;
 	}
+}
+
+/* Whose code an index may run: that of superusers, and of the owner of its table, with whose rights it runs. */
+static bool
+may_run(Oid owner, Oid table_owner)
+{
+	return owner == table_owner || superuser_arg(owner);
+}
+
+/* Is there a function of the name, whatever its arguments, that somebody else has made? */
+static bool
+is_function_of_others(List *name, Oid table_owner)
+{
+	for (FuncCandidateList candidate = shard_function_candidates(name); candidate != NULL; candidate = candidate->next)
+	{
+		HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(candidate->oid));
+		bool		is_of_others = HeapTupleIsValid(tuple) && !may_run(((Form_pg_proc) GETSTRUCT(tuple))->proowner, table_owner);
+
+		if (HeapTupleIsValid(tuple))
+			ReleaseSysCache(tuple);
+		if (is_of_others)
+			return true;
+	}
+	return false;
+}
+
+static bool
+is_operator_of_others(List *name, Oid table_owner)
+{
+	for (FuncCandidateList candidate = OpernameGetCandidates(name, '\0', true); candidate != NULL; candidate = candidate->next)
+	{
+		HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(candidate->oid));
+		bool		is_of_others = HeapTupleIsValid(tuple) && !may_run(((Form_pg_operator) GETSTRUCT(tuple))->oprowner, table_owner);
+
+		if (HeapTupleIsValid(tuple))
+			ReleaseSysCache(tuple);
+		if (is_of_others)
+			return true;
+	}
+	return false;
+}
+
+/* A type's functions, and the checks of a domain. */
+static bool
+is_type_of_others(TypeName *name, Oid table_owner)
+{
+	Type		type = LookupTypeName(NULL, name, NULL, true);
+	bool		is_of_others = type != NULL && !may_run(((Form_pg_type) GETSTRUCT(type))->typowner, table_owner);
+
+	if (type != NULL)
+		ReleaseSysCache(type);
+	return is_of_others;
+}
+
+static bool
+is_opclass_of_others(const char *access_method, List *name, Oid table_owner)
+{
+	Oid			am = get_am_oid(access_method, true);
+	Oid			opclass = OidIsValid(am) && name != NIL ? get_opclass_oid(am, name, true) : InvalidOid;
+	HeapTuple	tuple = OidIsValid(opclass) ? SearchSysCache1(CLAOID, ObjectIdGetDatum(opclass)) : NULL;
+	bool		is_of_others = HeapTupleIsValid(tuple) && !may_run(((Form_pg_opclass) GETSTRUCT(tuple))->opcowner, table_owner);
+
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	return is_of_others;
+}
+
+typedef struct CodeSearch
+{
+	Oid			table_owner;
+	const char *access_method;
+} CodeSearch;
+
+static bool
+find_code_of_others(Node *node, void *arg)
+{
+	CodeSearch *search = arg;
+
+	if (node == NULL)
+		return false;
+	if ((IsA(node, FuncCall) && is_function_of_others(castNode(FuncCall, node)->funcname, search->table_owner)) ||
+		(IsA(node, A_Expr) && is_operator_of_others(castNode(A_Expr, node)->name, search->table_owner)) ||
+		(IsA(node, TypeName) && is_type_of_others(castNode(TypeName, node), search->table_owner)))
+		return true;
+	if (IsA(node, IndexElem))
+		return is_opclass_of_others(search->access_method, castNode(IndexElem, node)->opclass, search->table_owner) ||
+			find_code_of_others(castNode(IndexElem, node)->expr, arg);
+	return raw_expression_tree_walker(node, find_code_of_others, arg);
+}
+
+/* Would the index, or the exclusion constraint, run functions of somebody with the rights of the table's owner? */
+static bool
+runs_code_of_others(Node *stmt)
+{
+	Constraint *constraint = added_constraint(stmt);
+	RangeVar   *relation = IsA(stmt, IndexStmt) ? castNode(IndexStmt, stmt)->relation : castNode(AlterTableStmt, stmt)->relation;
+	Oid			relid = RangeVarGetRelid(relation, NoLock, true);
+	HeapTuple	tuple = OidIsValid(relid) ? SearchSysCache1(RELOID, ObjectIdGetDatum(relid)) : NULL;
+	CodeSearch	search = {GetUserId(), "btree"};
+	ListCell   *lc;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		search.table_owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+		ReleaseSysCache(tuple);
+	}
+	if (IsA(stmt, IndexStmt))
+	{
+		search.access_method = castNode(IndexStmt, stmt)->accessMethod;
+		return find_code_of_others((Node *) castNode(IndexStmt, stmt)->indexParams, &search) ||
+			find_code_of_others(castNode(IndexStmt, stmt)->whereClause, &search);
+	}
+	if (constraint->contype != CONSTR_EXCLUSION)
+		return false;
+	if (constraint->access_method)
+		search.access_method = constraint->access_method;
+	foreach(lc, constraint->exclusions)
+	{
+		List	   *pair = lfirst_node(List, lc);
+
+		if (find_code_of_others(linitial(pair), &search) || is_operator_of_others(lsecond(pair), search.table_owner))
+			return true;
+	}
+	return find_code_of_others(constraint->where_clause, &search);
 }
 
 /* Raises for a foreign key to another table than the one that the caller knows of. */
@@ -84,6 +220,12 @@ shardfdw_checked_definition(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_PROTOCOL_VIOLATION),
 				 errmsg("a node has answered with something that is no definition of a constraint or an index"),
 				 errdetail("The command would be: %s", command)));
+	if (runs_code_of_others(linitial_node(RawStmt, stmts)->stmt))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("an index or a constraint of a node would run code of others with the rights of the table's owner"),
+				 errdetail("The command would be: %s", command),
+				 errhint("Drop it on the node, or let the owner of the table, or a superuser, own what it uses.")));
 	check_referenced(added_constraint(linitial_node(RawStmt, stmts)->stmt), PG_ARGISNULL(1) ? InvalidOid : PG_GETARG_OID(1));
 	PG_RETURN_DATUM(PG_GETARG_DATUM(0));
 }
