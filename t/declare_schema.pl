@@ -273,6 +273,24 @@ $c->psql_fails_like(q{SELECT shardfdw.undistribute_schema('sly')}, qr/08P01.*for
 $c->node_safe_psql(1, 'ALTER TABLE sly.t_00 DROP CONSTRAINT evil; DROP SCHEMA secret CASCADE');
 $c->safe_psql(q{SELECT shardfdw.undistribute_schema('sly'); DROP SCHEMA sly, secret CASCADE});
 
+# a table that takes the place of one that was renamed, as migrations do it
+$c->safe_psql(q{CREATE SCHEMA swaps; CREATE TABLE swaps.job (id int PRIMARY KEY, v text); SELECT shardfdw.distribute_schema('swaps', 'node1'); INSERT INTO swaps.job VALUES (1, 'old');
+	ALTER TABLE swaps.job RENAME TO job_old; CREATE TABLE swaps.job (id bigint PRIMARY KEY, v text); INSERT INTO swaps.job SELECT * FROM swaps.job_old; ALTER TABLE swaps.job RENAME TO job_newer; CREATE TABLE swaps.job AS TABLE swaps.job_newer});
+is($c->safe_psql('SELECT (SELECT count(*) FROM swaps.job_old), (SELECT count(*) FROM swaps.job_newer), (SELECT v FROM swaps.job)'), '1|1|old', 'a name that is taken over');
+is($c->safe_psql(q{SELECT detail FROM shardfdw.check_cluster() WHERE status <> 'ok'}), '', 'all are there');
+$c->safe_psql(q{SELECT shardfdw.undistribute_schema('swaps'); DROP SCHEMA swaps CASCADE});
+
+# A tenant whose role the nodes have, too, keeps his schema when somebody else moves it.
+$c->node_safe_psql($_, q{CREATE ROLE settler LOGIN; CREATE ROLE lodger; DO $$BEGIN EXECUTE format('GRANT CREATE ON DATABASE %I TO settler', current_database()); END$$}) for 1, 2;
+$c->safe_psql(q{CREATE ROLE settler LOGIN; CREATE SCHEMA settled AUTHORIZATION settler; GRANT USAGE ON FOREIGN SERVER node1, node2 TO settler;
+	CREATE USER MAPPING FOR settler SERVER node1 OPTIONS (user 'settler', password_required 'false'); CREATE USER MAPPING FOR settler SERVER node2 OPTIONS (user 'settler', password_required 'false');
+	SET ROLE settler; SELECT shardfdw.distribute_schema('settled', 'node1'); CREATE TABLE settled.t (id int PRIMARY KEY); INSERT INTO settled.t VALUES (1)});
+$c->node_safe_psql(1, 'GRANT USAGE ON SCHEMA settled TO lodger');
+$c->safe_psql(q{SELECT shardfdw.move_schema('settled', 'node2', mode => 'block')});
+is($c->safe_psql('SET ROLE settler; INSERT INTO settled.t VALUES (2); CREATE TABLE settled.u (a int); SELECT sum(id) FROM settled.t'), '3', 'a tenant goes on after a move by a superuser');
+is($c->node_safe_psql(2, q{SELECT pg_get_userbyid(nspowner), has_schema_privilege('lodger', oid, 'USAGE') FROM pg_namespace WHERE nspname = 'settled'}), 'settler|t', 'the schema is his, and privileges go along');
+$c->safe_psql('DROP SCHEMA settled CASCADE; DROP OWNED BY settler; DROP ROLE settler');
+
 # nor does an index, or an exclusion constraint, have code of others run with the rights of the table's owner
 $c->safe_psql(q{CREATE ROLE planter; CREATE SCHEMA planted AUTHORIZATION planter; CREATE SCHEMA prey; CREATE TABLE prey.t (id int PRIMARY KEY, v int); INSERT INTO prey.t VALUES (1, 1); SELECT shardfdw.distribute_schema('prey', 'node1');
 	SET ROLE planter; CREATE FUNCTION planted.evil(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN IF (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN PERFORM planted.vol(); END IF; RETURN $1; END';

@@ -225,6 +225,26 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.shard_names(name, integer) IS
 	'Names the shards of a new table. Returns their names, in the order of hash_bounds().';
 
+CREATE FUNCTION shardfdw_internal.free_shard_names(relation regclass, shards integer) RETURNS name[]
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	c record;
+	names name[];
+BEGIN
+	-- shards keep their names when their table is renamed, and another one may get its name
+	SELECT t.relname, t.relnamespace INTO c FROM pg_class t WHERE t.oid = relation;
+	FOR n IN 0 .. 1000
+	LOOP
+		names := shardfdw_internal.shard_names(c.relname || CASE n WHEN 0 THEN '' ELSE '_' || n END, shards);
+		EXIT WHEN NOT EXISTS (SELECT FROM pg_class t JOIN pg_foreign_table f ON f.ftrelid = t.oid WHERE t.relnamespace = c.relnamespace AND t.relname = ANY (names));
+	END LOOP;
+	RETURN names;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.free_shard_names(regclass, integer) IS
+	'Names the shards of a table: as shard_names(), with a number more where shards of a table that was renamed have these. Returns the names in the order of hash_bounds().';
+
 CREATE FUNCTION shardfdw_internal.hash_bounds(shards integer) RETURNS text[]
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -334,7 +354,7 @@ BEGIN
 	PERFORM shardfdw_internal.make_objects_on_nodes(relation, placement);
 	-- no lock of the table keeps constraints of its domains from being added
 	PERFORM shardfdw_internal.check_owner_code(relation, 'shard');
-	shard_names := shardfdw_internal.shard_names(table_name, cardinality(placement));
+	shard_names := shardfdw_internal.free_shard_names(relation, cardinality(placement));
 	bounds := shardfdw_internal.hash_bounds(cardinality(placement));
 
 	IF is_partitioned THEN

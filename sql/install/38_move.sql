@@ -113,6 +113,9 @@ UNION ALL SELECT 'fact_identity', 0, t.relreplident::text FROM t
 UNION ALL SELECT 'fact_identified', 0, CASE WHEN t.relreplident = 'f' OR t.relreplident = 'i' AND EXISTS (SELECT FROM i WHERE i.indisreplident)
 	OR t.relreplident = 'd' AND EXISTS (SELECT FROM i WHERE i.indisprimary AND i.indimmediate) THEN 't' ELSE 'f' END FROM t
 UNION ALL SELECT 'fact_oid', 0, t.oid::text FROM t
+-- who may use the schema that it comes to, and whose that is
+UNION ALL SELECT 'schema', 0, jsonb_build_array(n.nspname, pg_get_userbyid(n.nspowner), coalesce((SELECT jsonb_agg(jsonb_build_array(x.privilege_type, CASE WHEN x.grantee <> 0 THEN pg_get_userbyid(x.grantee) END, x.is_grantable))
+	FROM aclexplode(n.nspacl) x WHERE x.grantee <> n.nspowner), '[]'))::text FROM t JOIN pg_namespace n ON n.oid = t.relnamespace
 -- the table in its staging schema
 UNION ALL SELECT 'table', 1, format('CREATE %sTABLE %s (%s)%s', CASE t.relpersistence WHEN 'u' THEN 'UNLOGGED ' ELSE '' END, (TABLE staging),
 	concat_ws(', ', (SELECT string_agg(concat_ws(' ', a.name, format_type(a.atttypid, a.atttypmod),
@@ -203,6 +206,15 @@ AS $$
 	-- what depends on something that may not be there is put together here
 	SELECT CASE WHEN part IN ('grant', 'owner') THEN format('DO %L', format('BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %L) THEN %s; END IF; END',
 				answer::jsonb->>1, shardfdw_internal.checked_part(answer::jsonb->>0, staging, name)))
+		-- one that has just been made, or is empty, and the mover's
+		WHEN part = 'schema' THEN format('DO %L', format('DECLARE g record; BEGIN '
+				'IF (SELECT r.rolname = current_user FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_roles r ON r.oid = n.nspowner WHERE n.nspname = %1$L AND NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.relnamespace = n.oid)) THEN '
+				'FOR g IN SELECT x->>0 AS privilege, x->>1 AS role, (x->>2)::boolean AS grantable FROM pg_catalog.jsonb_array_elements(%2$L::jsonb) x '
+				'WHERE x->>0 IN (''USAGE'', ''CREATE'') AND (x->>1 IS NULL OR EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.rolname = x->>1)) LOOP '
+				'EXECUTE pg_catalog.format(''GRANT %%s ON SCHEMA %%I TO %%s%%s'', g.privilege, %1$L, coalesce(pg_catalog.quote_ident(g.role), ''PUBLIC''), CASE WHEN g.grantable THEN '' WITH GRANT OPTION'' ELSE '''' END); END LOOP; '
+				'IF EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.rolname = %3$L AND r.rolname <> current_user) THEN ALTER SCHEMA %1$I OWNER TO %3$I; END IF; END IF; '
+				'EXCEPTION WHEN insufficient_privilege THEN RAISE WARNING USING MESSAGE = SQLERRM; END',
+				(parse_ident(name))[1], answer::jsonb->2, answer::jsonb->>1))
 		WHEN part = 'validate' THEN format('DO %L', format('BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE conrelid = pg_catalog.to_regclass(%1$L) AND conname = %2$L AND NOT convalidated) THEN %3$s; END IF;'
 				' EXCEPTION WHEN foreign_key_violation THEN RAISE WARNING USING MESSAGE = pg_catalog.format(''foreign key %%s of table %%s is not validated: %%s'', %4$L, %1$L, SQLERRM), DETAIL = ''Rows of it have broken the key before.''; END',
 				name, answer::jsonb->>1, shardfdw_internal.checked_part(answer::jsonb->>0, staging, name), quote_ident(answer::jsonb->>1)))
@@ -242,10 +254,10 @@ BEGIN
 			all_names, shardfdw_internal.reference_names()) ORDER BY m.relation::oid, p.number), array_agg(m.is_first ORDER BY m.relation::oid, p.number),
 		array_agg(format('%I.%I', shardfdw_internal.job_schema(id), p.name) ORDER BY m.relation::oid, p.number), array_agg(format('%I.%I', m.remote_schema, p.name) ORDER BY m.relation::oid, p.number)
 	INTO relations, nodes, commands, first, stagings, names FROM shardfdw_internal.job_tables(shards) m JOIN shardfdw_internal.shard_pieces(shards, pieces, at) p ON p.relation = m.relation;
-	RETURN QUERY SELECT relations[q.command], CASE (q.fields)[1] WHEN 'grant' THEN 'finish' ELSE (q.fields)[1] END, CASE
+	RETURN QUERY SELECT relations[q.command], CASE (q.fields)[1] WHEN 'grant' THEN 'finish' WHEN 'schema' THEN 'table' ELSE (q.fields)[1] END, CASE
 		-- the last one: before it there may be names
 		WHEN (q.fields)[1] = 'problem' THEN regexp_replace((q.fields)[3], '^(.*) node %s', '\1 node ' || replace(quote_ident(q.node), '\', '\\'))
-		WHEN (q.fields)[1] IN ('table', 'index', 'finish', 'grant', 'owner', 'comment', 'validate') THEN
+		WHEN (q.fields)[1] IN ('schema', 'table', 'index', 'finish', 'grant', 'owner', 'comment', 'validate') THEN
 			shardfdw_internal.moving_command((q.fields)[1], (q.fields)[3], stagings[q.command], names[q.command])
 		WHEN (q.fields)[1] = 'fact_columns' THEN shardfdw_internal.checked_columns((q.fields)[3])
 		WHEN (q.fields)[1] = 'fact_oid' THEN (q.fields)[3]::oid::text

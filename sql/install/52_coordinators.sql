@@ -319,6 +319,23 @@ AS $$
 		FROM pg_options_to_table(s.srvoptions) o WHERE o.option_name IN ('coordinator', 'identity', 'accepts_shards', 'capacity', 'propagate_ddl')))
 	FROM pg_foreign_server s
 	UNION ALL
+	SELECT format('operator %s', o.oid::regoperator), concat_ws(' ', o.oprcode, o.oprcom::regoperator, o.oprnegate::regoperator, o.oprcanhash, o.oprcanmerge, pg_get_userbyid(o.oprowner))
+	FROM pg_operator o JOIN n ON n.oid = o.oprnamespace WHERE NOT EXISTS (SELECT FROM own WHERE own.classid = 'pg_operator'::regclass AND own.objid = o.oid)
+	UNION ALL
+	SELECT format('operator class %I.%I for access method %I', n.nspname, o.opcname, m.amname), concat_ws(' ', o.opcintype::regtype, o.opcdefault, pg_get_userbyid(o.opcowner))
+	FROM pg_opclass o JOIN n ON n.oid = o.opcnamespace JOIN pg_am m ON m.oid = o.opcmethod WHERE NOT EXISTS (SELECT FROM own WHERE own.classid = 'pg_opclass'::regclass AND own.objid = o.oid)
+	UNION ALL
+	SELECT format('cast from %s to %s', c.castsource::regtype, c.casttarget::regtype), concat_ws(' ', c.castfunc::regprocedure, c.castcontext, c.castmethod)
+	FROM pg_cast c WHERE c.oid >= 16384 AND NOT EXISTS (SELECT FROM own WHERE own.classid = 'pg_cast'::regclass AND own.objid = c.oid)
+	UNION ALL
+	SELECT format('collation %s', c.oid::regcollation), concat_ws(' ', c.collprovider, c.collisdeterministic, c.collcollate, c.collctype, pg_get_userbyid(c.collowner))
+	FROM pg_collation c JOIN n ON n.oid = c.collnamespace WHERE NOT EXISTS (SELECT FROM own WHERE own.classid = 'pg_collation'::regclass AND own.objid = c.oid)
+	UNION ALL
+	SELECT format('default privileges of %I for %s in %s', pg_get_userbyid(d.defaclrole), d.defaclobjtype, coalesce((SELECT quote_ident(s.nspname) FROM pg_namespace s WHERE s.oid = d.defaclnamespace), 'all schemas')),
+		(SELECT string_agg(x::text, ' ' ORDER BY x::text COLLATE "C") FROM unnest(d.defaclacl) x) FROM pg_default_acl d
+	UNION ALL
+	SELECT format('foreign-data wrapper %I', w.fdwname), concat_ws(' ', pg_get_userbyid(w.fdwowner), w.fdwoptions::text, shardfdw_internal.acl_text(w.fdwacl, 'F', w.fdwowner)) FROM pg_foreign_data_wrapper w
+	UNION ALL
 	SELECT format('event trigger %I', t.evtname), concat_ws(' ', t.evtevent, t.evtfoid::regprocedure, t.evtenabled, t.evttags::text, pg_get_userbyid(t.evtowner)) FROM pg_event_trigger t
 	WHERE NOT EXISTS (SELECT FROM own WHERE own.classid = 'pg_event_trigger'::regclass AND own.objid = t.oid)
 	UNION ALL

@@ -180,6 +180,8 @@ report_difference(ShardReferenceWrite *write, const ShardCommand *command, int64
 					RelationGetRelationName(write->rel), node),
 			 errdetail("%lld rows were to be changed there, %lld were found.",
 					   (long long) nrows, (long long) nchanged),
+			 shard_node_is_coordinator(command->serverid) ?
+			 errhint("A policy of the table there may hide the rows; SELECT * FROM shardfdw.check_cluster(true) tells whether rows differ.") :
 			 errhint("Drop the copy on that node, and make it again with shardfdw.replicate_table().")));
 }
 
