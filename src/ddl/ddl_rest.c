@@ -24,6 +24,10 @@ PG_FUNCTION_INFO_V1(shardfdw_change_nodes);
 /* The entries of the innermost statement, the last one first. */
 static ShardDdlRestEntry *entries = NULL;
 
+/* What comes before its rest; NULL: nothing. */
+static ShardDdlRest run_first = NULL;
+static void *first_arg = NULL;
+
 void
 shard_ddl_rest_begin(ShardDdlRestEntry *entry, ShardDdlRest run, void *arg)
 {
@@ -60,23 +64,29 @@ shard_ddl_rest_finish(ShardDdlRestEntry *entry)
 	entry->run = NULL;
 	CommandCounterIncrement();
 	oldcxt = MemoryContextSwitchTo(entry->cxt);
+	if (run_first != NULL)
+		run_first(first_arg);
 	run(entry->arg);
 	MemoryContextSwitchTo(oldcxt);
 }
 
-ShardDdlRestEntry *
-shard_ddl_rest_suspend(void)
+ShardDdlRestOuter
+shard_ddl_rest_suspend(ShardDdlRest first, void *arg)
 {
-	ShardDdlRestEntry *outer = entries;
+	ShardDdlRestOuter outer = {entries, run_first, first_arg};
 
 	entries = NULL;
+	run_first = first;
+	first_arg = arg;
 	return outer;
 }
 
 void
-shard_ddl_rest_resume(ShardDdlRestEntry *outer)
+shard_ddl_rest_resume(ShardDdlRestOuter outer)
 {
-	entries = outer;
+	entries = outer.entries;
+	run_first = outer.first;
+	first_arg = outer.arg;
 }
 
 /* The event trigger, for sql_drop and ddl_command_end. */

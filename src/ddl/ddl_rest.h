@@ -34,12 +34,19 @@ extern void shard_ddl_rest_finish(ShardDdlRestEntry *entry);
  */
 extern void shard_ddl_rest_begin_late(ShardDdlRestEntry *entry, ShardDdlRest run, void *arg, MemoryContext cxt);
 
+typedef struct ShardDdlRestOuter
+{
+	ShardDdlRestEntry *entries;
+	ShardDdlRest first;
+	void	   *arg;
+} ShardDdlRestOuter;
+
 /*
  * For a statement that an event trigger runs within another one: event triggers that
  * the inner statement fires must not run the outer one's rest.  suspend returns what
- * resume takes.
+ * resume takes; first is called with arg before each rest of the inner one.
  */
-extern ShardDdlRestEntry *shard_ddl_rest_suspend(void);
-extern void shard_ddl_rest_resume(ShardDdlRestEntry *outer);
+extern ShardDdlRestOuter shard_ddl_rest_suspend(ShardDdlRest first, void *arg);
+extern void shard_ddl_rest_resume(ShardDdlRestOuter outer);
 
 #endif

@@ -2,10 +2,11 @@
  * peer_send.c
  *	  Changes of definitions on their way to the other coordinators of the same nodes.
  *
- *	  statement --> coordinators whose names come first --> this one, and the nodes --> the other coordinators
+ *	  statement --> coordinators whose names come first --> this one --> the other coordinators --> the nodes
  *
  * All of them run one statement after the other in the order of the coordinators' names, so that two which change the
- * same table wait for each other on the first one, and not crosswise.  It is one transaction: prepared
+ * same table wait for each other on the first one, and not crosswise.  The nodes come last: who reads through any
+ * coordinator has locked the table there before he reads from a node.  It is one transaction: prepared
  * everywhere, decided here.  The nodes commit before the coordinators (remote/xact/twophase.c): nobody
  * looks for what is not there yet.
  *
@@ -129,6 +130,15 @@ shard_peer_begin(ShardPeerStatement *statement, ShardDdlCall *call)
 	/* the others run no query */
 	statement->shows_nested = IsA(stmt, CreateTableAsStmt);
 	current = statement;
+}
+
+void
+shard_peer_before_nodes(void *statement)
+{
+	ShardPeerStatement *sent = statement;
+
+	if (sent->peers != NIL && !sent->is_finished && !shard_peer_follows_late(sent->stmt))
+		run_on(sent, sent->text, list_length(sent->peers));
 }
 
 void

@@ -30,7 +30,10 @@ extern bool shard_peer_would_send(Node *stmt);
  */
 extern void shard_peer_begin(ShardPeerStatement *statement, ShardDdlCall *call);
 
-/* When it has been run here: has the rest of them run it. */
+/* When it has been run here, before the nodes follow (statement: a ShardPeerStatement): has the rest of them run it. */
+extern void shard_peer_before_nodes(void *statement);
+
+/* When it has been run here and by the nodes: the same, if that has not been done, and what each does for itself. */
 extern void shard_peer_finish(ShardPeerStatement *statement);
 
 /* In the end, after an error, too. */

@@ -17,7 +17,7 @@
  * Nothing is changed on one side only: an error of a node fails the statement, and the
  * nodes' transactions commit, or roll back to a savepoint, with the local one.
  *
- * Other coordinators of the same nodes run the statement, too (ddl/peer/), each its own side.
+ * Other coordinators of the same nodes run the statement, too (ddl/peer/), each its own side, before the nodes do.
  */
 #include "postgres.h"
 
@@ -111,11 +111,11 @@ shard_ddl_prepare(Node *stmt)
 static void
 run(ShardDdlCall *call)
 {
-	ShardDdlRestEntry *outer;
+	ShardDdlRestOuter outer;
 	ShardPeerStatement sent;
 
 	shard_peer_begin(&sent, call);
-	outer = shard_ddl_rest_suspend();
+	outer = shard_ddl_rest_suspend(shard_peer_before_nodes, &sent);
 	shard_ddl_late_begin_seen();
 	PG_TRY();
 	{
@@ -153,6 +153,9 @@ shard_ddl_run(ShardDdlCall *call)
 		follower.pstmt->utilityStmt = shard_peer_follower_statement(call->pstmt->utilityStmt);
 		follower.read_only_tree = false;
 		run(&follower);
+		/* whoever has run it by SPI counts rows, none of which is made here */
+		if (IsA(follower.pstmt->utilityStmt, CreateTableAsStmt) && call->qc != NULL)
+			SetQueryCompletion(call->qc, CMDTAG_SELECT, 0);
 	}
 	else
 		run(call);
