@@ -23,6 +23,7 @@
 #include "planner/path/fdw_planner.h"
 #include "planner/path/key_join.h"
 #include "planner/whole/statement_cache.h"
+#include "reference/reference_turn.h"
 #include "remote/pool/pool.h"
 #include "remote/run/autocommit.h"
 #include "remote/run/cut.h"
@@ -91,6 +92,7 @@ _PG_init(void)
 	shard_nested_write_init();
 	shard_cte_order_init();
 	shard_lost_locks_init();
+	shard_reference_turn_init();
 	shard_copy_to_init(shard_query_of);
 	shard_ddl_drop_init();
 	shard_utility_hook_init();

@@ -4,18 +4,23 @@
  *
  * A row is changed where its client is, and then on the other coordinators.  Two that changed the same row would
  * wait for each other, each on its own server, where nobody sees a deadlock.  So writers take turns before they touch a row: by a
- * lock on the coordinator that comes first by its name.  Turns of several tables are all locks of that one
+ * lock on the coordinator that comes first by its name; so do queries that lock rows.  Turns of several tables are all locks of that one
  * server, whose own deadlock detection sees them.
  */
 #include "postgres.h"
 
 #include "catalog/namespace.h"
 #include "catalog/node_list.h"
+#include "catalog/pg_class.h"
+#include "catalog/reference.h"
 #include "commands/trigger.h"
+#include "executor/executor.h"
 #include "fmgr.h"
 #include "guc.h"
 #include "miscadmin.h"
+#include "nodes/plannodes.h"
 #include "own_schema.h"
+#include "parser/parsetree.h"
 #include "reference/reference_turn.h"
 #include "remote/run/command.h"
 #include "storage/lock.h"
@@ -28,6 +33,8 @@
 /* Key of the lock: an advisory lock of a kind that no SQL function takes. */
 #define LOCK_KEY 0x7475726e
 #define LOCK_KIND 6
+
+static ExecutorStart_hook_type prev_executor_start = NULL;
 
 PG_FUNCTION_INFO_V1(shardfdw_take_reference_turn);
 PG_FUNCTION_INFO_V1(shardfdw_take_turn);
@@ -49,6 +56,54 @@ take_turn_here(Oid relid)
 	(void) LockAcquire(&tag, ExclusiveLock, false, false);
 }
 
+/* Takes the turns of tables, in this order. */
+static void
+take_turns(List *relids)
+{
+	List	   *peers;
+	int			nbefore;
+	StringInfoData sql;
+	ShardCommand command = {0};
+	ListCell   *lc;
+
+	shard_node_hold_members();
+	peers = shard_node_peers(&nbefore);
+	if (peers == NIL)
+		return;
+	if (nbefore == 0)
+	{
+		foreach(lc, relids)
+			take_turn_here(lfirst_oid(lc));
+		return;
+	}
+	initStringInfo(&sql);
+	foreach(lc, relids)
+		appendStringInfo(&sql, "%s" SHARD_INTERNAL_SCHEMA ".take_turn(%s)", sql.len == 0 ? "SELECT " : ", ",
+						 quote_literal_cstr(quote_qualified_identifier(get_namespace_name(get_rel_namespace(lfirst_oid(lc))),
+																	   get_rel_name(lfirst_oid(lc)))));
+	command.serverid = ((ShardNodeName *) linitial(peers))->serverid;
+	command.userid = GetUserId();
+	command.sql = sql.data;
+	shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
+	shard_command_free(&command, 1);
+}
+
+/*
+ * The table, after those to which its foreign keys refer: who deletes there, and looks for rows here, has turns in the
+ * same order.
+ */
+static List *
+with_referenced(Relation rel)
+{
+	List	   *relids = NIL;
+	ListCell   *lc;
+
+	foreach(lc, RelationGetFKeyList(rel))
+		relids = list_append_unique_oid(relids, lfirst_node(ForeignKeyCacheInfo, lc)->confrelid);
+	relids = list_delete_oid(relids, RelationGetRelid(rel));
+	return lappend_oid(relids, RelationGetRelid(rel));
+}
+
 /*
  * take_reference_turn() -> trigger, before a statement
  */
@@ -56,8 +111,6 @@ Datum
 shardfdw_take_reference_turn(PG_FUNCTION_ARGS)
 {
 	TriggerData *data = (TriggerData *) fcinfo->context;
-	List	   *peers;
-	int			nbefore;
 
 	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BEFORE(data->tg_event) || !TRIGGER_FIRED_FOR_STATEMENT(data->tg_event))
 		ereport(ERROR,
@@ -66,23 +119,47 @@ shardfdw_take_reference_turn(PG_FUNCTION_ARGS)
 	/* the coordinator that has sent the rows has it */
 	if (shard_reference_follows() || !shard_node_is_member())
 		return PointerGetDatum(NULL);
-	shard_node_hold_members();
-	peers = shard_node_peers(&nbefore);
-	if (peers != NIL && nbefore > 0)
-	{
-		ShardCommand command = {0};
-
-		command.serverid = ((ShardNodeName *) linitial(peers))->serverid;
-		command.userid = GetUserId();
-		command.sql = psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".take_turn(%s)",
-							   quote_literal_cstr(quote_qualified_identifier(get_namespace_name(RelationGetNamespace(data->tg_relation)),
-																			 RelationGetRelationName(data->tg_relation))));
-		shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
-		shard_command_free(&command, 1);
-	}
-	else if (peers != NIL)
-		take_turn_here(RelationGetRelid(data->tg_relation));
+	take_turns(TRIGGER_FIRED_BY_INSERT(data->tg_event) || TRIGGER_FIRED_BY_UPDATE(data->tg_event) ?
+			   with_referenced(data->tg_relation) : list_make1_oid(RelationGetRelid(data->tg_relation)));
 	return PointerGetDatum(NULL);
+}
+
+/*
+ * A query that locks rows of reference tables locks them here; their turns keep other coordinators from them.  Foreign
+ * keys, which core checks as the tables' owners, have theirs from the triggers.
+ */
+static void
+start_executor(QueryDesc *query_desc, int eflags)
+{
+	PlannedStmt *stmt = query_desc->plannedstmt;
+	List	   *relids = NIL;
+	ListCell   *lc;
+
+	if (stmt->rowMarks != NIL && !(eflags & EXEC_FLAG_EXPLAIN_ONLY) && !InLocalUserIdChange())
+	{
+		foreach(lc, stmt->rowMarks)
+		{
+			PlanRowMark *mark = lfirst_node(PlanRowMark, lc);
+			RangeTblEntry *rte = rt_fetch(mark->rti, stmt->rtable);
+
+			if (!mark->isParent && RowMarkRequiresRowShareLock(mark->markType) && rte->rtekind == RTE_RELATION &&
+				rte->relkind == RELKIND_RELATION && shard_reference_is(rte->relid))
+				relids = list_append_unique_oid(relids, rte->relid);
+		}
+		if (relids != NIL && !shard_reference_follows() && shard_node_is_member())
+			take_turns(relids);
+	}
+	if (prev_executor_start)
+		prev_executor_start(query_desc, eflags);
+	else
+		standard_ExecutorStart(query_desc, eflags);
+}
+
+void
+shard_reference_turn_init(void)
+{
+	prev_executor_start = ExecutorStart_hook;
+	ExecutorStart_hook = start_executor;
 }
 
 /*

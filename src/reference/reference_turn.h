@@ -10,4 +10,7 @@
 /* Does another coordinator write here, which tells nodes and other coordinators itself? */
 extern bool shard_reference_follows(void);
 
+/* Has queries that lock rows of reference tables take turns. */
+extern void shard_reference_turn_init(void);
+
 #endif
