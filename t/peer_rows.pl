@@ -43,6 +43,16 @@ for (my $i = 0; $i < @writes; $i += 2)
 	$p->same('SELECT count(*), sum(code), md5(string_agg(name, $$,$$ ORDER BY code)), (SELECT md5(string_agg(t::text, $$,$$ ORDER BY id)) FROM town t) FROM country', $expected, "$writes[$i] reaches all");
 	$p->all_alike($writes[$i], rows => 1);
 }
+# the nodes' tables are locked when those of all coordinators are: who reads through another one is waited for
+my $reader = $all[2]->coordinator->background_psql('postgres');
+$reader->query_safe('BEGIN; SELECT count(*) FROM account WHERE false');
+my $altering = $all[0]->start_sql('ALTER TABLE account ADD COLUMN extra int; ALTER TABLE account DROP COLUMN extra');
+$all[2]->wait_for(q{SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'account'::regclass AND NOT granted)});
+is($reader->query_safe('SELECT count(*) FROM account'), '1000', 'a reader goes on');
+$reader->query_safe('COMMIT');
+is(($all[0]->wait_sql($altering))[2], '', 'and the statement comes after it');
+$reader->quit;
+
 # nobody passes the nodes by who only says so
 $all[1]->safe_psql(q{SET shardfdw.follows_coordinator = on; INSERT INTO country VALUES (70, 'by himself')});
 $all[1]->safe_psql(q{SELECT shardfdw_internal.follow_coordinator((SELECT identity FROM shardfdw.coordinators WHERE name = 'c1'), 'DELETE FROM country WHERE code = 70', CURRENT_USER, '{}')});
@@ -67,7 +77,7 @@ $p->all_alike('after all have changed the same rows', rows => 1);
 
 # Each has what the other one wants: found, wherever it is.
 my %holds = (
-	'rows of two reference tables' => [ q{UPDATE country SET name = name WHERE code = 101}, q{INSERT INTO town VALUES (9001, 101, 'x') ON CONFLICT DO NOTHING} ],
+	'rows of two reference tables' => [ q{UPDATE country SET name = name WHERE code = 101}, q{DELETE FROM town WHERE id = 9001} ],
 	'a row of a shard and a reference table' => [ q{UPDATE account SET balance = balance WHERE id = 1}, q{UPDATE country SET name = name WHERE code = 101} ],
 	'a definition and a row of a shard' => [ q{UPDATE account SET balance = balance WHERE id = 2}, q{ALTER TABLE country ADD COLUMN waited int} ],
 );
@@ -88,6 +98,19 @@ my @crosswise = map { $all[ $_->[0] ]->start_sql("SET statement_timeout = '100s'
 my $ended = join '', map { ($all[$_]->wait_sql($crosswise[$_]))[2] } 0, 1;
 like($ended, qr/canceling statement due to user request/, 'definitions changed crosswise: one is canceled');
 unlike($ended, qr/timeout/, 'and none waits for ever');
+
+# Rows that one has locked are locked for all, and what a foreign key needs stays there.
+my $locker = $all[0]->coordinator->background_psql('postgres');
+for ('SELECT count(*) FROM (SELECT 1 FROM country WHERE code = 101 FOR UPDATE) x', q{INSERT INTO town VALUES (9002, 101, 'refers')})
+{
+	$locker->query_safe("BEGIN; $_");
+	my $waiter = $all[1]->start_sql('DELETE FROM town WHERE id = 9002; BEGIN; SELECT code FROM country WHERE code = 101 FOR SHARE; DELETE FROM country WHERE code = 101 RETURNING name; ROLLBACK');
+	$c->wait_for(q{SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 6 AND NOT granted)});
+	$locker->query_safe('COMMIT');
+	is(join('|', ($all[1]->wait_sql($waiter))[ 1, 2 ]), "101\nc0-1|", "another coordinator waits for $_");
+}
+$locker->quit;
+$p->all_alike('after locks', rows => 1);
 
 # ---------- moves, while the others use the table ----------
 
@@ -194,6 +217,10 @@ like(($c->wait_sql($adding))[2], qr/definitions are not those of this one.*table
 $all[1]->wait_sql($early);
 $fourth->coordinator->safe_psql('template1', $_) for 'DROP DATABASE postgres WITH (FORCE)', 'CREATE DATABASE postgres';
 $p->restore(4);
+# a crash in its commit leaves nothing in the way of the next try, nor of others
+$c->psql("SET shardfdw.fault_points = 'prepared=abort'; SELECT shardfdw.add_coordinator('c4', " . $p->address(4) . ')');
+$c->wait_for('SELECT NOT pg_is_in_recovery()');
+is($fourth->safe_psql('SELECT count(*) FROM pg_prepared_xacts'), '1', 'an addition that was interrupted');
 my @busy = map { my $i = $_; $all[$i]->start_sql(join ";\n", map { 'INSERT INTO country VALUES (' . (20_000 + 100 * $i + $_) . ", 'busy $i-$_')" } 1 .. 30) } 1, 2;
 $c->safe_psql("SELECT shardfdw.add_coordinator('c4', " . $p->address(4) . ')');
 is(($all[ $_ + 1 ]->wait_sql($busy[$_]))[2], '', 'writers of a reference table go on') for 0, 1;
@@ -205,14 +232,14 @@ pop @{ $p->{all} };
 
 # ---------- one is lost ----------
 
+$c->psql_fails_like('DROP SERVER c3 CASCADE', qr/55000.*server "c3" stands for a coordinator/s, 'remove_coordinator() is the way');
+
 $all[2]->coordinator->stop('immediate');
 $c->psql_fails_like('ALTER TABLE account ADD COLUMN late int', qr/could not connect to node "c3"/, 'definitions do not change without all of them');
 is($c->safe_psql('SELECT count(*) FROM account'), '1000', 'rows of sharded tables are read');
 is($c->safe_psql('UPDATE account SET balance = balance WHERE id = 1 RETURNING id'), '1', 'and written');
 $c->psql_fails_like(q{INSERT INTO country VALUES (5000, 'late')}, qr/could not connect to node "c3"/, 'those of reference tables are read only');
-my ($rc, undef, $err) = $c->psql(q{SELECT shardfdw.remove_coordinator('c3')});
-is($rc, 0, 'it is removed');
-like($err, qr/coordinator "c3" does not know that it has been removed/, 'with a warning');
+$c->safe_psql(q{SELECT shardfdw.remove_coordinator('c3')});
 $c->safe_psql(q{ALTER TABLE account ADD COLUMN late int; INSERT INTO country VALUES (5000, 'late')});
 my $lost = pop @all;
 pop @{ $p->{all} };
@@ -223,7 +250,11 @@ $lost->psql_fails_like(q{INSERT INTO country VALUES (6000, 'later')}, qr/is not 
 $all[1]->psql_fails_like(q{SELECT shardfdw.remove_coordinator('c2')}, qr/coordinator "c2" is this one/, 'none removes itself');
 $c->safe_psql(q{SELECT shardfdw.remove_coordinator('c2')});
 is($c->safe_psql('SELECT string_agg(name, $$ $$) FROM shardfdw.coordinators'), 'c1', 'alone again');
-is($all[1]->safe_psql('SELECT count(*) FROM shardfdw.coordinators WHERE is_this'), '0', 'and the other one knows');
+# one that runs is refused, too
+$all[1]->psql_fails_like($_, qr/coordinator [0-9a-f]{16} is not among those that are known here/, "removed: $_")
+  for 'ALTER TABLE account ADD COLUMN later int', q{INSERT INTO country VALUES (6000, 'later')}, q{SELECT shardfdw.add_coordinator('c5', 'nowhere')};
+my ($placed, $elsewhere) = split /\|/, $all[1]->safe_psql(q{SELECT shard, CASE node WHEN 'node1' THEN 'node2' ELSE 'node1' END FROM shardfdw.shards WHERE table_name = 'account'::regclass LIMIT 1});
+$all[1]->psql_fails_like("SELECT shardfdw.move_shard('$placed', '$elsewhere')", qr/is not among those that are known here/, 'removed: a move');
 $c->safe_psql('ALTER TABLE account DROP COLUMN late');
 
 # a new one gets a share of sequences' values that no other one has had

@@ -108,7 +108,7 @@ my %calls = (
 	'add_coordinator' => q{shardfdw.add_coordinator('c9', '127.0.0.1', 1, options => '{"connect_timeout": "2"}')},
 	'remove_coordinator' => q{shardfdw.remove_coordinator('c9')},
 	'server_commands' => q{shardfdw_internal.server_commands('c9', 'h', 1, 'd', 'u', 'p', '{}')},
-	'make_server' => q{shardfdw_internal.make_server(ARRAY['CREATE SERVER c9 FOREIGN DATA WRAPPER shardfdw', 'SELECT 1'])},
+	'settle_server' => q{shardfdw_internal.settle_server('node1')}, 'make_server' => q{shardfdw_internal.make_server(ARRAY['CREATE SERVER c9 FOREIGN DATA WRAPPER shardfdw', 'SELECT 1'])},
 	'acl_text' => q{shardfdw_internal.acl_text(NULL, 'r', 10)},
 	'lock_placements' => q{shardfdw_internal.lock_placements('{t_00}', 'node1', false)},
 	'set_placements' => q{shardfdw_internal.set_placements('{t_00}', 'node1', 'node2')},
@@ -285,7 +285,7 @@ my %outcomes = (
 		make_successor
 		replace_by_shards usable_nodes ask_for_move check_move_nodes check_move_here check_group_here check_job_nodes check_split_here check_split_node job_traces moving_parts
 		home_constraint_commands home_constraints unshard_block
-		compare_coordinators inspect_foreign_keys lock_placements make_server set_placements},
+		compare_coordinators inspect_foreign_keys lock_placements make_server set_placements settle_server},
 	# for who may lock the table
 	'ok ok 42501 42501 ok 42501 ok 42501 ok ok' => q{
 		lock_schemas make_objects_on_nodes},

@@ -332,6 +332,11 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.make_server(text[]) IS
 	'Runs the commands of server_commands(). Returns nothing; raises their errors, without the password.';
 
+CREATE FUNCTION shardfdw_internal.settle_server(name name) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_settle_server';
+COMMENT ON FUNCTION shardfdw_internal.settle_server(name) IS
+	'Commits, or rolls back, what transactions of this coordinator that have ended have left prepared on a server, as a crash of add_node() has. Returns nothing, also for a server that does not answer; raises undefined_object, insufficient_privilege.';
+
 CREATE FUNCTION shardfdw.add_node(name name, host text, port integer DEFAULT 5432,
 								  dbname name DEFAULT pg_catalog.current_database(), "user" name DEFAULT CURRENT_USER,
 								  password text DEFAULT NULL, options jsonb DEFAULT '{}')
@@ -342,6 +347,7 @@ BEGIN
 	PERFORM shardfdw_internal.check_isolation('add_node');
 	PERFORM shardfdw_internal.lock_node_list();
 	PERFORM shardfdw_internal.make_server(shardfdw_internal.server_commands(name, host, port, dbname, "user", password, options));
+	PERFORM shardfdw_internal.settle_server(name);
 	PERFORM shardfdw_internal.check_new_node(name);
 
 	IF NOT options ? 'cores' THEN

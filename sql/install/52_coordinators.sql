@@ -469,6 +469,7 @@ BEGIN
 	PERFORM shardfdw_internal.store_identity();
 	commands := shardfdw_internal.server_commands(name, host, port, dbname, "user", password, options);
 	PERFORM shardfdw_internal.make_server(commands);
+	PERFORM shardfdw_internal.settle_server(name);
 	identity := shardfdw_internal.judge_coordinator(name);
 	SELECT c.name INTO taken FROM shardfdw.coordinators c WHERE c.identity = identity;
 	IF FOUND THEN
@@ -525,7 +526,6 @@ DECLARE
 	commands text[] := '{}';
 	command text;
 	highest record;
-	told record;
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('remove_coordinator');
 	IF NOT EXISTS (SELECT FROM shardfdw.coordinators c WHERE c.name = name) THEN
@@ -556,15 +556,6 @@ BEGIN
 			PERFORM shardfdw_internal.run_commands(others, array_fill(shardfdw_internal.peer_command(command), ARRAY[cardinality(others)]), 'write');
 		END IF;
 	END LOOP;
-	IF name = ANY (shardfdw_internal.peers()) THEN
-		SELECT q.ok, concat_ws(': ', q.message, q.detail) AS message INTO told
-		FROM shardfdw_internal.run_commands(ARRAY[name], ARRAY[format('SELECT shardfdw_internal.follow_coordinator((SELECT i.identity FROM shardfdw.coordinators i WHERE i.name = %L), %L, %L, ''{}'')',
-			(SELECT c.name FROM shardfdw.coordinators c WHERE c.is_this), format('DROP SERVER %I CASCADE', name), CURRENT_USER)], 'settle', false) q;
-		IF NOT told.ok THEN
-			RAISE WARNING USING MESSAGE = format('coordinator "%s" does not know that it has been removed', name), DETAIL = told.message,
-				HINT = 'It must not be used any more: its definitions stay as they are now.';
-		END IF;
-	END IF;
 	FOREACH command IN ARRAY commands
 	LOOP
 		EXECUTE command;
@@ -572,5 +563,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.remove_coordinator(name) IS
-	'Takes another coordinator out of the cluster, whether it answers or not: drops its server and user mappings on all that stay. Its share of the values of sequences goes to no other one. A WARNING if it could not be told. Returns nothing; raises undefined_object, object_not_in_prerequisite_state.';
+	'Takes another coordinator out of the cluster, whether it answers or not: drops its server and user mappings on all that stay, which refuse it from then on. Its share of the values of sequences goes to no other one. Returns nothing; raises undefined_object, object_not_in_prerequisite_state.';
 REVOKE ALL ON FUNCTION shardfdw.remove_coordinator(name) FROM PUBLIC;

@@ -42,7 +42,9 @@
 #include "remote/wire/node_stat.h"
 #include "remote/xact/twophase.h"
 #include "service/recover.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 #include "utils/xid8.h"
@@ -50,6 +52,7 @@
 
 PG_FUNCTION_INFO_V1(shardfdw_recover_prepared_transactions);
 PG_FUNCTION_INFO_V1(shardfdw_list_prepared);
+PG_FUNCTION_INFO_V1(shardfdw_settle_server);
 
 typedef struct SurveyNode
 {
@@ -742,6 +745,21 @@ shardfdw_recover_prepared_transactions(PG_FUNCTION_ARGS)
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;
+}
+
+/*
+ * settle_server(name name) -> void
+ */
+Datum
+shardfdw_settle_server(PG_FUNCTION_ARGS)
+{
+	const char *name = NameStr(*PG_GETARG_NAME(0));
+	Oid			serverid = get_foreign_server_oid(name, false);
+
+	if (!DatumGetBool(DirectFunctionCall2(has_server_privilege_id, ObjectIdGetDatum(serverid), CStringGetTextDatum("USAGE"))))
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_FOREIGN_SERVER, name);
+	shard_recover_log(shard_recover_settle(serverid));
+	PG_RETURN_VOID();
 }
 
 Datum

@@ -10,6 +10,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
+#include "catalog/node_list.h"
 #include "catalog/objectaddress.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_statistic_ext.h"
@@ -22,6 +23,7 @@
 #include "ddl/peer/peer_follow.h"
 #include "ddl/schema_lock.h"
 #include "deparse/print_settings.h"
+#include "foreign/foreign.h"
 #include "nodes/makefuncs.h"
 #include "nodes/parsenodes.h"
 #include "own_schema.h"
@@ -255,6 +257,27 @@ check_detach(AlterTableStmt *stmt)
 				 errhint("Leave CONCURRENTLY out.")));
 }
 
+/* A coordinator that is dropped could not be told. */
+static void
+check_dropped_servers(const DropStmt *drop)
+{
+	ListCell   *lc;
+
+	if (drop->removeType != OBJECT_FOREIGN_SERVER)
+		return;
+	foreach(lc, drop->objects)
+	{
+		const char *name = strVal(lfirst(lc));
+		Oid			serverid = get_foreign_server_oid(name, true);
+
+		if (OidIsValid(serverid) && shard_node_is_coordinator(serverid))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("server \"%s\" stands for a coordinator", name),
+					 errhint("Call remove_coordinator().")));
+	}
+}
+
 bool
 shard_peer_follows(Node *stmt)
 {
@@ -323,6 +346,7 @@ shard_peer_follows(Node *stmt)
 			{
 				DropStmt   *drop = castNode(DropStmt, stmt);
 
+				check_dropped_servers(drop);
 				return !is_of_server(drop->removeType) && !drops_own_extension(drop) &&
 					!are_temporary(drop->removeType, drop->objects);
 			}
