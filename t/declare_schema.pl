@@ -266,6 +266,14 @@ $c->psql_fails_like(q{SELECT shardfdw.undistribute_schema('lies')}, qr/08P01.*is
 $c->node_safe_psql(1, q{SET allow_system_table_mods = on; DROP FUNCTION pg_catalog.pg_get_constraintdef(oid); ALTER FUNCTION pg_catalog.pg_get_constraintdef_real(oid) RENAME TO pg_get_constraintdef});
 is($c->safe_psql(q{SELECT count(*) FROM kept; DROP SCHEMA lies CASCADE; DROP TABLE lied, kept}), '0', 'nothing of it was run');
 
+# a plain index beside a unique one of the same columns is one of its own
+$c->safe_psql('CREATE SCHEMA twin');
+$c->safe_psql(q{SELECT shardfdw.distribute_schema('twin', 'node1'); CREATE TABLE twin.t (id int, v int UNIQUE); CREATE INDEX ON twin.t (v)});
+is($c->safe_psql(q{SELECT detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'two indexes of the same columns');
+$c->node_safe_psql(1, q{SELECT format('DROP INDEX %s', indexrelid::regclass) FROM pg_index WHERE indrelid = 'twin.t_00'::regclass AND NOT indisunique \gexec});
+like($c->safe_psql(q{SELECT detail FROM shardfdw.check_cluster() WHERE status = 'error'}), qr/^indexes only here: INDEX btree \(v\)$/, 'one of them is missing');
+$c->safe_psql('DROP SCHEMA twin CASCADE');
+
 # nor does a foreign key of a table on the node lead to tables of others
 $c->safe_psql(q{CREATE SCHEMA secret; CREATE TABLE secret.users (id int PRIMARY KEY); CREATE SCHEMA sly; CREATE TABLE sly.t (id int PRIMARY KEY, x int); SELECT shardfdw.distribute_schema('sly', 'node1')});
 $c->node_safe_psql(1, q{CREATE SCHEMA secret; CREATE TABLE secret.users (id int PRIMARY KEY); ALTER TABLE sly.t_00 ADD CONSTRAINT evil FOREIGN KEY (x) REFERENCES secret.users (id)});

@@ -94,9 +94,9 @@ AS $$
 			row_number() OVER (ORDER BY h.ord) <> row_number() OVER (ORDER BY t.ord) AS moved
 		FROM h JOIN t USING (name, type)
 	), hi AS (
-		-- a table at home has a plain index beside a unique one that it cannot have itself
-		SELECT concat_ws(' ', CASE WHEN here ? 'at_home' AND x.kind = 'INDEX' AND EXISTS (
-				SELECT FROM jsonb_array_elements(there->'indexes') o WHERE o->>'kind' = 'UNIQUE INDEX' AND o->>'using' = x.using) THEN 'UNIQUE INDEX' ELSE x.kind END,
+		-- a table at home has a plain index for each unique one that it cannot have itself
+		SELECT concat_ws(' ', CASE WHEN here ? 'at_home' AND x.kind = 'INDEX' AND row_number() OVER (PARTITION BY x.kind, x.using) <= (
+				SELECT count(*) FROM jsonb_array_elements(there->'indexes') o WHERE o->>'kind' = 'UNIQUE INDEX' AND o->>'using' = x.using) THEN 'UNIQUE INDEX' ELSE x.kind END,
 			x.using, x.deferral) AS definition
 		FROM jsonb_to_recordset(here->'indexes') x(kind text, "using" text, deferral text)
 	), ti AS (
