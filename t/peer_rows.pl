@@ -51,6 +51,12 @@ $all[2]->wait_for(q{SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'accoun
 is($reader->query_safe('SELECT count(*) FROM account'), '1000', 'a reader goes on');
 $reader->query_safe('COMMIT');
 is(($all[0]->wait_sql($altering))[2], '', 'and the statement comes after it');
+$reader->query_safe('BEGIN; SELECT count(*) FROM account WHERE false');
+my $emptying = $all[0]->start_sql('BEGIN; TRUNCATE account; ROLLBACK');
+$all[2]->wait_for(q{SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'account'::regclass AND NOT granted)});
+is($reader->query_safe('SELECT count(*) FROM account'), '1000', 'beside a TRUNCATE, too');
+$reader->query_safe('COMMIT');
+is(($all[0]->wait_sql($emptying))[2], '', 'which comes after it');
 $reader->quit;
 
 # nobody passes the nodes by who only says so

@@ -19,6 +19,7 @@
 #include "commands/extension.h"
 #include "commands/tablespace.h"
 #include "compat.h"
+#include "ddl/ddl_table.h"
 #include "ddl/ddl_text.h"
 #include "ddl/peer/peer_follow.h"
 #include "ddl/schema_lock.h"
@@ -276,6 +277,26 @@ check_dropped_servers(const DropStmt *drop)
 					 errmsg("server \"%s\" stands for a coordinator", name),
 					 errhint("Call remove_coordinator().")));
 	}
+}
+
+LockStmt *
+shard_peer_locks_before(Node *stmt)
+{
+	LockStmt   *lock;
+	ListCell   *lc;
+
+	if (!IsA(stmt, TruncateStmt))
+		return NULL;
+	lock = makeNode(LockStmt);
+	lock->mode = AccessExclusiveLock;
+	foreach(lc, castNode(TruncateStmt, stmt)->relations)
+	{
+		Oid			relid = RangeVarGetRelid(lfirst_node(RangeVar, lc), NoLock, true);
+
+		if (OidIsValid(relid) && get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE && shard_ddl_table_maybe(relid))
+			lock->relations = lappend(lock->relations, makeRangeVar(get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid), -1));
+	}
+	return lock->relations != NIL ? lock : NULL;
 }
 
 bool

@@ -7,7 +7,7 @@
 
 #include "postgres.h"
 
-#include "nodes/nodes.h"
+#include "nodes/parsenodes.h"
 
 /*
  * Does the statement change what each coordinator's database has?  Not so: what belongs to a whole server (roles,
@@ -15,6 +15,12 @@
  * rows (REFRESH, CLUSTER).  Errors: feature_not_supported for what cannot be done on the others.
  */
 extern bool shard_peer_follows(Node *stmt);
+
+/*
+ * The LOCK TABLE that comes before a statement which the others do not run: TRUNCATE of sharded tables, whose rows are
+ * on nodes.  NULL: none does.
+ */
+extern LockStmt *shard_peer_locks_before(Node *stmt);
 
 /* Do the others follow when the statement is done here: since it commits in its course, or shows only then what it makes? */
 extern bool shard_peer_follows_late(Node *stmt);

@@ -20,6 +20,7 @@
 #include "access/xlog.h"
 #include "catalog/node_list.h"
 #include "commands/extension.h"
+#include "commands/lockcmds.h"
 #include "compat.h"
 #include "ddl/peer/peer_follow.h"
 #include "ddl/peer/peer_send.h"
@@ -98,7 +99,8 @@ static List *
 peers_of(Node *stmt, int *nbefore)
 {
 	if ((current != NULL && !current->shows_nested) || shard_guc_follows_coordinator || !shard_guc_enable_coordinator_propagation ||
-		creating_extension || RecoveryInProgress() || !shard_node_is_member() || !shard_peer_follows(stmt))
+		creating_extension || RecoveryInProgress() || !shard_node_is_member() ||
+		(!shard_peer_follows(stmt) && shard_peer_locks_before(stmt) == NULL))
 		return NIL;
 	shard_node_hold_members();
 	return shard_node_peers(nbefore);
@@ -112,10 +114,31 @@ shard_peer_would_send(Node *stmt)
 	return peers_of(stmt, &nbefore) != NIL;
 }
 
+/* Locks tables on all coordinators, in the order of their names. */
+static void
+lock_on_all(ShardPeerStatement *statement, LockStmt *lock, int nbefore)
+{
+	StringInfoData text;
+	ListCell   *lc;
+
+	initStringInfo(&text);
+	foreach(lc, lock->relations)
+	{
+		RangeVar   *relation = lfirst_node(RangeVar, lc);
+
+		appendStringInfo(&text, "%s%s", text.len == 0 ? "LOCK TABLE " : ", ", quote_qualified_identifier(relation->schemaname, relation->relname));
+	}
+	appendStringInfoString(&text, " IN ACCESS EXCLUSIVE MODE");
+	run_on(statement, text.data, nbefore);
+	LockTableCommand(lock);
+	run_on(statement, text.data, list_length(statement->peers));
+}
+
 void
 shard_peer_begin(ShardPeerStatement *statement, ShardDdlCall *call)
 {
 	Node	   *stmt = call->pstmt->utilityStmt;
+	LockStmt   *lock;
 	int			nbefore;
 
 	memset(statement, 0, sizeof(*statement));
@@ -123,6 +146,13 @@ shard_peer_begin(ShardPeerStatement *statement, ShardDdlCall *call)
 	statement->peers = peers_of(stmt, &nbefore);
 	if (statement->peers == NIL)
 		return;
+	lock = shard_peer_locks_before(stmt);
+	if (lock != NULL)
+	{
+		lock_on_all(statement, lock, nbefore);
+		statement->peers = NIL;
+		return;
+	}
 	statement->text = statement_text(call);
 	statement->stmt = stmt;
 	if (!shard_peer_follows_late(stmt))
