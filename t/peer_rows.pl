@@ -57,6 +57,16 @@ $all[2]->wait_for(q{SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'accoun
 is($reader->query_safe('SELECT count(*) FROM account'), '1000', 'beside a TRUNCATE, too');
 $reader->query_safe('COMMIT');
 is(($all[0]->wait_sql($emptying))[2], '', 'which comes after it');
+$c->safe_psql('CREATE SCHEMA tenant');
+$c->safe_psql(q{SELECT shardfdw.distribute_schema('tenant', 'node1'); CREATE TABLE tenant.item (id int); INSERT INTO tenant.item VALUES (1)});
+$reader->query_safe('BEGIN; SELECT count(*) FROM tenant.item WHERE false');
+my $renaming = $all[0]->start_sql('ALTER SCHEMA tenant RENAME TO renter');
+$all[2]->wait_for(q{SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'tenant.item'::regclass AND NOT granted)});
+is($reader->query_safe('SELECT count(*) FROM tenant.item'), '1', 'and beside a new name of a schema');
+$reader->query_safe('COMMIT');
+is(($all[0]->wait_sql($renaming))[2], '', 'which comes after it');
+$p->same('SELECT count(*) FROM renter.item', '1', 'and is everywhere');
+$c->safe_psql('DROP SCHEMA renter CASCADE');
 $reader->quit;
 
 # nobody passes the nodes by who only says so
@@ -107,7 +117,8 @@ unlike($ended, qr/timeout/, 'and none waits for ever');
 
 # Rows that one has locked are locked for all, and what a foreign key needs stays there.
 my $locker = $all[0]->coordinator->background_psql('postgres');
-for ('SELECT count(*) FROM (SELECT 1 FROM country WHERE code = 101 FOR UPDATE) x', q{INSERT INTO town VALUES (9002, 101, 'refers')})
+$c->safe_psql(q{CREATE FUNCTION hold_country(int) RETURNS text LANGUAGE plpgsql SECURITY DEFINER AS $$BEGIN RETURN name FROM country WHERE code = $1 FOR UPDATE; END$$});
+for ('SELECT count(*) FROM (SELECT 1 FROM country WHERE code = 101 FOR UPDATE) x', 'SELECT hold_country(101)', q{INSERT INTO town VALUES (9002, 101, 'refers')})
 {
 	$locker->query_safe("BEGIN; $_");
 	my $waiter = $all[1]->start_sql('DELETE FROM town WHERE id = 9002; BEGIN; SELECT code FROM country WHERE code = 101 FOR SHARE; DELETE FROM country WHERE code = 101 RETURNING name; ROLLBACK');
@@ -117,6 +128,11 @@ for ('SELECT count(*) FROM (SELECT 1 FROM country WHERE code = 101 FOR UPDATE) x
 }
 $locker->quit;
 $p->all_alike('after locks', rows => 1);
+
+# a right to one column is one to its turn
+for my $one (@all) { $one->safe_psql('CREATE ROLE clerk LOGIN'); }
+$c->safe_psql(q{GRANT SELECT, UPDATE (name) ON country TO clerk;} . join '', map { "GRANT USAGE ON FOREIGN SERVER $_ TO clerk; CREATE USER MAPPING FOR clerk SERVER $_ OPTIONS (user 'clerk', password_required 'false');" } qw(c1 c2 c3 node1 node2));
+is($all[1]->safe_psql('SET ROLE clerk; SELECT count(*) FROM (SELECT FROM country WHERE code = 101 FOR UPDATE) x'), '1', 'who may change a column may lock rows');
 
 # ---------- moves, while the others use the table ----------
 
@@ -214,6 +230,7 @@ $p->all_alike('after crashes', rows => 1);
 # what has begun before is waited for, what comes later reaches the new one
 my $fourth = ShardCluster->new(nodes => 0, extension => 0, preload => 1, coordinator_conf => "wal_level = replica\n");
 push @{ $p->{all} }, $fourth;
+$fourth->safe_psql('CREATE ROLE clerk LOGIN');
 push @all, $fourth;
 $p->restore(4);
 my $early = $all[1]->start_sql(q{BEGIN; CREATE TABLE early (a int); SELECT pg_sleep(2); COMMIT});

@@ -54,6 +54,13 @@ shard_ddl_rest_end(ShardDdlRestEntry *entry)
 }
 
 void
+shard_ddl_rest_first(void)
+{
+	if (run_first != NULL)
+		run_first(first_arg);
+}
+
+void
 shard_ddl_rest_finish(ShardDdlRestEntry *entry)
 {
 	ShardDdlRest run = entry->run;
@@ -64,8 +71,7 @@ shard_ddl_rest_finish(ShardDdlRestEntry *entry)
 	entry->run = NULL;
 	CommandCounterIncrement();
 	oldcxt = MemoryContextSwitchTo(entry->cxt);
-	if (run_first != NULL)
-		run_first(first_arg);
+	shard_ddl_rest_first();
 	run(entry->arg);
 	MemoryContextSwitchTo(oldcxt);
 }

@@ -49,4 +49,7 @@ typedef struct ShardDdlRestOuter
 extern ShardDdlRestOuter shard_ddl_rest_suspend(ShardDdlRest first, void *arg);
 extern void shard_ddl_rest_resume(ShardDdlRestOuter outer);
 
+/* The call of first, for a statement whose nodes' part comes before core's: when all is locked here. */
+extern void shard_ddl_rest_first(void);
+
 #endif

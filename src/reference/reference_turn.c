@@ -125,8 +125,8 @@ shardfdw_take_reference_turn(PG_FUNCTION_ARGS)
 }
 
 /*
- * A query that locks rows of reference tables locks them here; their turns keep other coordinators from them.  Foreign
- * keys, which core checks as the tables' owners, have theirs from the triggers.
+ * A query that locks rows of reference tables locks them here; their turns keep other coordinators from them.  The checks
+ * of foreign keys, which core runs as the tables' owners without row security, have theirs from the triggers.
  */
 static void
 start_executor(QueryDesc *query_desc, int eflags)
@@ -135,7 +135,7 @@ start_executor(QueryDesc *query_desc, int eflags)
 	List	   *relids = NIL;
 	ListCell   *lc;
 
-	if (stmt->rowMarks != NIL && !(eflags & EXEC_FLAG_EXPLAIN_ONLY) && !InLocalUserIdChange())
+	if (stmt->rowMarks != NIL && !(eflags & EXEC_FLAG_EXPLAIN_ONLY) && !InNoForceRLSOperation())
 	{
 		foreach(lc, stmt->rowMarks)
 		{
@@ -170,7 +170,9 @@ shardfdw_take_turn(PG_FUNCTION_ARGS)
 {
 	Oid			relid = RangeVarGetRelid(makeRangeVarFromNameList(textToQualifiedNameList(PG_GETARG_TEXT_PP(0))), NoLock, false);
 
-	if (pg_class_aclmask(relid, GetUserId(), ACL_INSERT | ACL_UPDATE | ACL_DELETE | ACL_TRUNCATE, ACLMASK_ANY) == 0)
+	if (pg_class_aclmask(relid, GetUserId(), ACL_INSERT | ACL_UPDATE | ACL_DELETE | ACL_TRUNCATE, ACLMASK_ANY) == 0 &&
+		pg_attribute_aclcheck_all(relid, GetUserId(), ACL_INSERT, ACLMASK_ANY) != ACLCHECK_OK &&
+		pg_attribute_aclcheck_all(relid, GetUserId(), ACL_UPDATE, ACLMASK_ANY) != ACLCHECK_OK)
 		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, get_rel_name(relid));
 	take_turn_here(relid);
 	PG_RETURN_VOID();

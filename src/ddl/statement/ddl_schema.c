@@ -450,6 +450,7 @@ shard_ddl_rename_schema(ShardDdlCall *call)
 	check_unused(tables);
 	parts = parts_of(tables);
 	check_no_job(parts);
+	shard_ddl_rest_first();
 	nodes = rename_on_nodes(parts, stmt->subname, stmt->newname);
 	shard_ddl_run_core(call);
 	keep_foreign_tables(namespace, stmt->subname, stmt->newname, nodes);
