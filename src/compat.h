@@ -541,8 +541,17 @@ shard_function_candidates(List *names)
 
 	return FuncnameGetCandidates(names, -1, NIL, false, false, false, true, &flags);
 }
+
+static inline FuncCandidateList
+shard_operator_candidates(List *names)
+{
+	int			flags;
+
+	return OpernameGetCandidates(names, '\0', true, &flags);
+}
 #else
 #define shard_function_candidates(names) FuncnameGetCandidates(names, -1, NIL, false, false, false, true)
+#define shard_operator_candidates(names) OpernameGetCandidates(names, '\0', true)
 #endif
 
 /* 16 may leave out columns that are missing */

@@ -87,7 +87,7 @@ is_function_of_others(List *name, Oid table_owner)
 static bool
 is_operator_of_others(List *name, Oid table_owner)
 {
-	for (FuncCandidateList candidate = OpernameGetCandidates(name, '\0', true); candidate != NULL; candidate = candidate->next)
+	for (FuncCandidateList candidate = shard_operator_candidates(name); candidate != NULL; candidate = candidate->next)
 	{
 		HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(candidate->oid));
 		bool		is_of_others = HeapTupleIsValid(tuple) && !may_run(((Form_pg_operator) GETSTRUCT(tuple))->oprowner, table_owner);
