@@ -297,6 +297,9 @@ $c->node_safe_psql(1, 'GRANT USAGE ON SCHEMA settled TO lodger');
 $c->safe_psql(q{SELECT shardfdw.move_schema('settled', 'node2', mode => 'block')});
 is($c->safe_psql('SET ROLE settler; INSERT INTO settled.t VALUES (2); CREATE TABLE settled.u (a int); SELECT sum(id) FROM settled.t'), '3', 'a tenant goes on after a move by a superuser');
 is($c->node_safe_psql(2, q{SELECT pg_get_userbyid(nspowner), has_schema_privilege('lodger', oid, 'USAGE') FROM pg_namespace WHERE nspname = 'settled'}), 'settler|t', 'the schema is his, and privileges go along');
+$c->node_safe_psql(2, 'REVOKE USAGE ON SCHEMA settled FROM lodger; GRANT USAGE ON SCHEMA settled TO PUBLIC');
+$c->safe_psql(q{SELECT shardfdw.move_schema('settled', 'node1', mode => 'block')});
+is($c->node_safe_psql(1, q{SELECT pg_get_userbyid(nspowner), nspacl FROM pg_namespace WHERE nspname = 'settled'}), 'settler|{settler=UC/settler,=U/settler}', 'also to where it has been before');
 $c->safe_psql('DROP SCHEMA settled CASCADE; DROP OWNED BY settler; DROP ROLE settler');
 
 # nor does an index, or an exclusion constraint, have code of others run with the rights of the table's owner

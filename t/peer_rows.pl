@@ -129,6 +129,14 @@ for ('SELECT count(*) FROM (SELECT 1 FROM country WHERE code = 101 FOR UPDATE) x
 $locker->quit;
 $p->all_alike('after locks', rows => 1);
 
+# who has the turn sees all that those before him have written
+$c->safe_psql('CREATE TABLE receipt (number int PRIMARY KEY)');
+$c->safe_psql(q{SELECT shardfdw.replicate_table('receipt')});
+my @numbering = map { $_->start_sql(join "\n", ("BEGIN; SELECT hold_country(101); INSERT INTO receipt SELECT coalesce(max(number), 0) + 1 FROM receipt; COMMIT;") x 40) } @all;
+is(($all[$_]->wait_sql($numbering[$_]))[2], '', 'numbers without gaps, coordinator ' . ($_ + 1)) for 0 .. $#all;
+$p->same('SELECT count(*), max(number) FROM receipt', '120|120', 'each is given once');
+$c->safe_psql('DROP TABLE receipt');
+
 # a right to one column is one to its turn
 for my $one (@all) { $one->safe_psql('CREATE ROLE clerk LOGIN'); }
 $c->safe_psql(q{GRANT SELECT, UPDATE (name) ON country TO clerk;} . join '', map { "GRANT USAGE ON FOREIGN SERVER $_ TO clerk; CREATE USER MAPPING FOR clerk SERVER $_ OPTIONS (user 'clerk', password_required 'false');" } qw(c1 c2 c3 node1 node2));
@@ -205,7 +213,7 @@ is($c->safe_psql(q{SELECT string_agg(coalesce(node::text, '-'), ' ' ORDER BY nod
 # ---------- crashes in a commit over coordinators ----------
 
 my $n = 0;
-for my $point (qw(prepare prepare_sent prepared commit commit_sent settle_coordinators committed))
+for my $point (qw(prepare prepare_sent prepared commit commit_sent settle_coordinators settle_first_coordinator committed))
 {
 	for my $kind (qw(abort error))
 	{

@@ -206,9 +206,13 @@ AS $$
 	-- what depends on something that may not be there is put together here
 	SELECT CASE WHEN part IN ('grant', 'owner') THEN format('DO %L', format('BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %L) THEN %s; END IF; END',
 				answer::jsonb->>1, shardfdw_internal.checked_part(answer::jsonb->>0, staging, name)))
-		-- one that has just been made, or is empty, and the mover's
+		-- one that has just been made, or has been left empty by an earlier move, and may be changed by the mover
 		WHEN part = 'schema' THEN format('DO %L', format('DECLARE g record; BEGIN '
-				'IF (SELECT r.rolname = current_user FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_roles r ON r.oid = n.nspowner WHERE n.nspname = %1$L AND NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.relnamespace = n.oid)) THEN '
+				'IF (SELECT pg_catalog.pg_has_role(n.nspowner, ''USAGE'') FROM pg_catalog.pg_namespace n WHERE n.nspname = %1$L '
+				'AND NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.relnamespace = n.oid) AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.pronamespace = n.oid)) THEN '
+				'FOR g IN SELECT DISTINCT CASE WHEN x.grantee <> 0 THEN pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(x.grantee)) ELSE ''PUBLIC'' END AS role '
+				'FROM pg_catalog.pg_namespace n CROSS JOIN pg_catalog.aclexplode(n.nspacl) x WHERE n.nspname = %1$L AND x.grantee <> n.nspowner LOOP '
+				'EXECUTE pg_catalog.format(''REVOKE ALL ON SCHEMA %%I FROM %%s CASCADE'', %1$L, g.role); END LOOP; '
 				'FOR g IN SELECT x->>0 AS privilege, x->>1 AS role, (x->>2)::boolean AS grantable FROM pg_catalog.jsonb_array_elements(%2$L::jsonb) x '
 				'WHERE x->>0 IN (''USAGE'', ''CREATE'') AND (x->>1 IS NULL OR EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.rolname = x->>1)) LOOP '
 				'EXECUTE pg_catalog.format(''GRANT %%s ON SCHEMA %%I TO %%s%%s'', g.privilege, %1$L, coalesce(pg_catalog.quote_ident(g.role), ''PUBLIC''), CASE WHEN g.grantable THEN '' WITH GRANT OPTION'' ELSE '''' END); END LOOP; '

@@ -29,6 +29,7 @@
 #include "postgres.h"
 
 #include "access/transam.h"
+#include "access/xact.h"
 #include "catalog/node_list.h"
 #include "commit_log.h"
 #include "compat.h"
@@ -245,7 +246,8 @@ judge(const Prepared *prepared)
 		return PREPARED_OTHERS;
 	if (!shard_identity_is_confirmed())
 		return PREPARED_UNCONFIRMED;
-	if (shard_twophase_is_running(gid->key.xid))
+	/* This transaction has prepared nothing so far; a crash may have left something of another one with its number. */
+	if (!FullTransactionIdEquals(gid->key.xid, GetTopFullTransactionIdIfAny()) && shard_twophase_is_running(gid->key.xid))
 		return PREPARED_RUNNING;
 
 	/* only after that check: the row of a transaction that has just ended is visible now */

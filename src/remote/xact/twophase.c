@@ -5,7 +5,7 @@
  *	 PRE_COMMIT   PREPARE TRANSACTION on all nodes at once, meanwhile
  *				  INSERT INTO shardfdw_internal.commit_log in the local transaction
  *	 local commit is the decision
- *	 COMMIT		  COMMIT PREPARED on all nodes at once, then on other coordinators
+ *	 COMMIT		  COMMIT PREPARED on all nodes at once, then on other coordinators, the first one last
  *	 or ABORT	  ROLLBACK PREPARED, or ROLLBACK where nothing was prepared
  *
  * A participant is a connection: a node to which the transaction wrote over
@@ -535,13 +535,40 @@ release_notify_lock(void)
 		(void) LockRelease(&tag, AccessExclusiveLock, false);
 }
 
-/* Fills settle_items for the conns that have a prepared_gid and are, or are not, coordinators; the first nitems are filled already. */
-static int
-add_items(ShardConn **conns, int nconns, int nitems, bool commit, bool coordinators)
+/*
+ * The order in which prepared transactions are settled.  The coordinator whose name comes first is the last: locks that
+ * others ask for before they look at anything (reference/reference_turn.c) are let go when all is there to be seen.
+ */
+typedef enum SettleStage
 {
+	SETTLE_NODES,
+	SETTLE_COORDINATORS,
+	SETTLE_FIRST_COORDINATOR
+} SettleStage;
+
+static const char *
+first_coordinator(ShardConn **conns, int nconns)
+{
+	const char *first = NULL;
+
+	for (int i = 0; i < nconns; i++)
+		if (conns[i]->is_coordinator && (first == NULL || strcmp(conns[i]->node, first) < 0))
+			first = conns[i]->node;
+	return first;
+}
+
+/* Fills settle_items for the conns that have a prepared_gid and are of the stage; the first nitems are filled already. */
+static int
+add_items(ShardConn **conns, int nconns, int nitems, bool commit, SettleStage stage)
+{
+	const char *first = first_coordinator(conns, nconns);
+
 	for (int i = 0; i < nconns; i++)
 	{
-		if (!conns[i]->xact.prepared_gid || conns[i]->is_coordinator != coordinators)
+		SettleStage its = !conns[i]->is_coordinator ? SETTLE_NODES :
+			strcmp(conns[i]->node, first) == 0 ? SETTLE_FIRST_COORDINATOR : SETTLE_COORDINATORS;
+
+		if (!conns[i]->xact.prepared_gid || its != stage)
 			continue;
 		snprintf(settle_sql[nitems], SETTLE_SQL_BYTES, "%s PREPARED '%s'", commit ? "COMMIT" : "ROLLBACK",
 				 conns[i]->xact.prepared_gid);
@@ -563,8 +590,9 @@ settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
 	ShardBroadcast *items = settle_items;
 	ShardBroadcastInterrupt interrupt = commit ? SHARD_BROADCAST_HURRY : SHARD_BROADCAST_IGNORE;
 	TimestampTz again_deadline;
-	int			nnodes = add_items(conns, nconns, 0, commit, false);
-	int			nitems = add_items(conns, nconns, nnodes, commit, true);
+	int			nnodes = add_items(conns, nconns, 0, commit, SETTLE_NODES);
+	int			nothers = add_items(conns, nconns, nnodes, commit, SETTLE_COORDINATORS);
+	int			nitems = add_items(conns, nconns, nothers, commit, SETTLE_FIRST_COORDINATOR);
 	int			nfailed = 0;
 
 	SHARD_FAULT_POINT(commit ? "commit" : "rollback");
@@ -581,8 +609,11 @@ settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
 	if (nitems > nnodes)
 	{
 		SHARD_FAULT_POINT("settle_coordinators");
-		shard_broadcast_start(items + nnodes, nitems - nnodes);
-		shard_broadcast_finish(items + nnodes, nitems - nnodes, timeout_ms, interrupt);
+		shard_broadcast_start(items + nnodes, nothers - nnodes);
+		shard_broadcast_finish(items + nnodes, nothers - nnodes, timeout_ms, interrupt);
+		SHARD_FAULT_POINT("settle_first_coordinator");
+		shard_broadcast_start(items + nothers, nitems - nothers);
+		shard_broadcast_finish(items + nothers, nitems - nothers, timeout_ms, interrupt);
 	}
 	SHARD_FAULT_POINT(commit ? "committed" : "rolled_back");
 
