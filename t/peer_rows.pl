@@ -136,6 +136,12 @@ my @numbering = map { $_->start_sql(join "\n", ("BEGIN; SELECT hold_country(101)
 is(($all[$_]->wait_sql($numbering[$_]))[2], '', 'numbers without gaps, coordinator ' . ($_ + 1)) for 0 .. $#all;
 $p->same('SELECT count(*), max(number) FROM receipt', '120|120', 'each is given once');
 $c->safe_psql('DROP TABLE receipt');
+$c->safe_psql(q{INSERT INTO country SELECT g, 'refuge ' || g FROM generate_series(30001, 30040) g});
+my @racing = (
+	$all[1]->start_sql(join "\n", map { "DO \$\$BEGIN DELETE FROM country WHERE code = $_; END\$\$;" } 30_001 .. 30_040),
+	$all[2]->start_sql(join "\n", map { "DO \$\$BEGIN INSERT INTO town VALUES ($_, $_, 'racing'); EXCEPTION WHEN foreign_key_violation THEN NULL; END\$\$;" } 30_001 .. 30_040));
+is(($all[ $_ + 1 ]->wait_sql($racing[$_]))[2], '', 'DELETE of rows beside INSERT of rows that refer to them') for 0, 1;
+$p->same('SELECT count(*) FROM town WHERE NOT EXISTS (SELECT FROM country c WHERE c.code = town.country)', '0', 'no row refers to nothing');
 
 # a right to one column is one to its turn
 for my $one (@all) { $one->safe_psql('CREATE ROLE clerk LOGIN'); }
