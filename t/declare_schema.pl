@@ -286,6 +286,10 @@ $c->safe_psql(q{CREATE SCHEMA swaps; CREATE TABLE swaps.job (id int PRIMARY KEY,
 	ALTER TABLE swaps.job RENAME TO job_old; CREATE TABLE swaps.job (id bigint PRIMARY KEY, v text); INSERT INTO swaps.job SELECT * FROM swaps.job_old; ALTER TABLE swaps.job RENAME TO job_newer; CREATE TABLE swaps.job AS TABLE swaps.job_newer});
 is($c->safe_psql('SELECT (SELECT count(*) FROM swaps.job_old), (SELECT count(*) FROM swaps.job_newer), (SELECT v FROM swaps.job)'), '1|1|old', 'a name that is taken over');
 is($c->safe_psql(q{SELECT detail FROM shardfdw.check_cluster() WHERE status = 'error'}), '', 'all are there');
+my $long = "\x{e9}" x 31;
+utf8::encode($long);
+$c->safe_psql(qq{CREATE TABLE swaps.$long (id int); INSERT INTO swaps.$long VALUES (1); ALTER TABLE swaps.$long RENAME TO short; CREATE TABLE swaps.$long (id int); INSERT INTO swaps.$long VALUES (2)});
+is($c->safe_psql(qq{SELECT (SELECT id FROM swaps.short), (SELECT id FROM swaps.$long)}), '1|2', 'the same with a long name');
 $c->safe_psql(q{SELECT shardfdw.undistribute_schema('swaps'); DROP SCHEMA swaps CASCADE});
 
 # A tenant whose role the nodes have, too, keeps his schema when somebody else moves it.

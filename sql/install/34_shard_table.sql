@@ -230,13 +230,18 @@ CREATE FUNCTION shardfdw_internal.free_shard_names(relation regclass, shards int
 AS $$
 DECLARE
 	c record;
+	base text;
 	names name[];
 BEGIN
 	-- shards keep their names when their table is renamed, and another one may get its name
 	SELECT t.relname, t.relnamespace INTO c FROM pg_class t WHERE t.oid = relation;
 	FOR n IN 0 .. 1000
 	LOOP
-		names := shardfdw_internal.shard_names(c.relname || CASE n WHEN 0 THEN '' ELSE '_' || n END, shards);
+		base := c.relname;
+		WHILE n > 0 AND octet_length(base || '_' || n) > 63 LOOP
+			base := left(base, -1);
+		END LOOP;
+		names := shardfdw_internal.shard_names(CASE n WHEN 0 THEN base ELSE base || '_' || n END, shards);
 		EXIT WHEN NOT EXISTS (SELECT FROM pg_class t JOIN pg_foreign_table f ON f.ftrelid = t.oid WHERE t.relnamespace = c.relnamespace AND t.relname = ANY (names));
 	END LOOP;
 	RETURN names;
