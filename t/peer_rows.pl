@@ -143,6 +143,16 @@ my @racing = (
 is(($all[ $_ + 1 ]->wait_sql($racing[$_]))[2], '', 'DELETE of rows beside INSERT of rows that refer to them') for 0, 1;
 $p->same('SELECT count(*) FROM town WHERE NOT EXISTS (SELECT FROM country c WHERE c.code = town.country)', '0', 'no row refers to nothing');
 
+# so he does where the first coordinator has committed, and what comes to his own is still prepared there
+$c->safe_psql(q{INSERT INTO country VALUES (30050, 'refuge')});
+my $following = q{BEGIN; SELECT shardfdw_internal.begin_following((SELECT identity FROM shardfdw.coordinators WHERE name = 'c1')); SET LOCAL session_replication_role = replica};
+$all[1]->safe_psql("$following; INSERT INTO town VALUES (30050, 30050, 'prepared'); PREPARE TRANSACTION 'town'");
+my $leaving = $all[1]->start_sql('BEGIN; SELECT FROM country WHERE code = 30050 FOR UPDATE; SELECT count(*) FROM town WHERE country = 30050; ROLLBACK');
+$all[1]->wait_for(q{SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 6 AND NOT granted)});
+$all[1]->safe_psql(q{COMMIT PREPARED 'town'});
+like(($all[1]->wait_sql($leaving))[1], qr/^\s*1$/, 'a row that is prepared is waited for, and seen');
+$all[1]->safe_psql("$following; DELETE FROM town WHERE id = 30050; COMMIT");
+
 # a right to one column is one to its turn
 for my $one (@all) { $one->safe_psql('CREATE ROLE clerk LOGIN'); }
 $c->safe_psql(q{GRANT SELECT, UPDATE (name) ON country TO clerk;} . join '', map { "GRANT USAGE ON FOREIGN SERVER $_ TO clerk; CREATE USER MAPPING FOR clerk SERVER $_ OPTIONS (user 'clerk', password_required 'false');" } qw(c1 c2 c3 node1 node2));

@@ -4,7 +4,8 @@
  *
  * A row is changed where its client is, and then on the other coordinators.  Two that changed the same row would
  * wait for each other, each on its own server, where nobody sees a deadlock.  So writers take turns before they touch a row: by a
- * lock on the coordinator that comes first by its name; so do queries that lock rows.  Turns of several tables are all locks of that one
+ * lock on the coordinator that comes first by its name; so do queries that lock rows.  Each coordinator has such a lock of
+ * its own beside it, for what is still prepared there when the first one has committed.  Turns of several tables are all locks of that one
  * server, whose own deadlock detection sees them.
  */
 #include "postgres.h"
@@ -56,6 +57,12 @@ take_turn_here(Oid relid)
 	(void) LockAcquire(&tag, ExclusiveLock, false, false);
 }
 
+static char *
+qualified_name(Oid relid)
+{
+	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid));
+}
+
 /* Takes the turns of tables, in this order. */
 static void
 take_turns(List *relids)
@@ -70,27 +77,31 @@ take_turns(List *relids)
 	peers = shard_node_peers(&nbefore);
 	if (peers == NIL)
 		return;
-	if (nbefore == 0)
+	if (nbefore > 0)
 	{
+		initStringInfo(&sql);
 		foreach(lc, relids)
-			take_turn_here(lfirst_oid(lc));
-		return;
+			appendStringInfo(&sql, "%s" SHARD_INTERNAL_SCHEMA ".take_turn(%s)", sql.len == 0 ? "SELECT " : ", ", quote_literal_cstr(qualified_name(lfirst_oid(lc))));
+		command.serverid = ((ShardNodeName *) linitial(peers))->serverid;
+		command.userid = GetUserId();
+		command.sql = sql.data;
+		shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
+		shard_command_free(&command, 1);
 	}
-	initStringInfo(&sql);
+	/* what a transaction has left prepared here, which has ended on the first coordinator, is waited for */
 	foreach(lc, relids)
-		appendStringInfo(&sql, "%s" SHARD_INTERNAL_SCHEMA ".take_turn(%s)", sql.len == 0 ? "SELECT " : ", ",
-						 quote_literal_cstr(quote_qualified_identifier(get_namespace_name(get_rel_namespace(lfirst_oid(lc))),
-																	   get_rel_name(lfirst_oid(lc)))));
-	command.serverid = ((ShardNodeName *) linitial(peers))->serverid;
-	command.userid = GetUserId();
-	command.sql = sql.data;
-	shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
-	shard_command_free(&command, 1);
+		take_turn_here(lfirst_oid(lc));
+}
+
+static int
+compare_names(const ListCell *a, const ListCell *b)
+{
+	return strcmp(qualified_name(lfirst_oid(a)), qualified_name(lfirst_oid(b)));
 }
 
 /*
- * The table, after those to which its foreign keys refer: who deletes there, and looks for rows here, has turns in the
- * same order.
+ * The table, after those to which its foreign keys refer, by their names: who deletes there, and looks for rows here, has
+ * turns in the same order.
  */
 static List *
 with_referenced(Relation rel)
@@ -101,6 +112,7 @@ with_referenced(Relation rel)
 	foreach(lc, RelationGetFKeyList(rel))
 		relids = list_append_unique_oid(relids, lfirst_node(ForeignKeyCacheInfo, lc)->confrelid);
 	relids = list_delete_oid(relids, RelationGetRelid(rel));
+	list_sort(relids, compare_names);
 	return lappend_oid(relids, RelationGetRelid(rel));
 }
 
@@ -111,16 +123,25 @@ Datum
 shardfdw_take_reference_turn(PG_FUNCTION_ARGS)
 {
 	TriggerData *data = (TriggerData *) fcinfo->context;
+	List	   *relids;
+	ListCell   *lc;
 
 	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BEFORE(data->tg_event) || !TRIGGER_FIRED_FOR_STATEMENT(data->tg_event))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("function \"%s\" must be called as BEFORE STATEMENT trigger", "take_reference_turn")));
-	/* the coordinator that has sent the rows has it */
-	if (shard_reference_follows() || !shard_node_is_member())
+	if (!shard_node_is_member())
 		return PointerGetDatum(NULL);
-	take_turns(TRIGGER_FIRED_BY_INSERT(data->tg_event) || TRIGGER_FIRED_BY_UPDATE(data->tg_event) ?
-			   with_referenced(data->tg_relation) : list_make1_oid(RelationGetRelid(data->tg_relation)));
+	relids = TRIGGER_FIRED_BY_INSERT(data->tg_event) || TRIGGER_FIRED_BY_UPDATE(data->tg_event) ?
+		with_referenced(data->tg_relation) : list_make1_oid(RelationGetRelid(data->tg_relation));
+	if (!shard_reference_follows())
+		take_turns(relids);
+	else
+	{
+		/* the coordinator that has sent the rows has the turn; this is until what is prepared here is committed */
+		foreach(lc, relids)
+			take_turn_here(lfirst_oid(lc));
+	}
 	return PointerGetDatum(NULL);
 }
 
