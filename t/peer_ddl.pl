@@ -26,12 +26,16 @@ $c->psql_fails_like($add_second, qr/could not add coordinator "c2".*does not exi
 $p->restore(2);
 $c->psql_fails_like($add_second, qr/this database has not been declared as a coordinator itself/, 'the others before this one');
 $p->add(1);
+$c->safe_psql(q{CREATE SEQUENCE before_others; CREATE TABLE parted (a int) PARTITION BY LIST (a); CREATE TABLE parted_1 PARTITION OF parted FOR VALUES IN (1)});
+$c->safe_psql('ALTER TABLE parted DETACH PARTITION parted_1 CONCURRENTLY');
+$c->safe_psql('DROP TABLE parted, parted_1');
 $c->psql_fails_like($add_second, qr/could not add coordinator "c2" because its definitions are not those of this one.*server c1 is here, but not there/s, 'an old dump');
 
 $all[1]->coordinator->safe_psql('template1', $_) for 'DROP DATABASE postgres WITH (FORCE)', 'CREATE DATABASE postgres';
 $p->add($_) for 2, 3;
 $p->same('SELECT string_agg(name || number, chr(32) ORDER BY name) FROM shardfdw.coordinators', 'c11 c22 c33', 'all know all');
 is(join(' ', map { $_->safe_psql('SELECT name FROM shardfdw.coordinators WHERE is_this') } @all), 'c1 c2 c3', 'and who they are');
+is(join(' ', map { $_->safe_psql(q{SELECT nextval('before_others') >> 48}) } @all), '0 1 2', 'a sequence that was made before the second one came is shared out');
 $p->all_alike('at the beginning');
 
 # ---------- definitions ----------

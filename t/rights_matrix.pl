@@ -112,7 +112,7 @@ my %calls = (
 	'acl_text' => q{shardfdw_internal.acl_text(NULL, 'r', 10)},
 	'lock_placements' => q{shardfdw_internal.lock_placements('{t_00}', 'node1', false)},
 	'set_placements' => q{shardfdw_internal.set_placements('{t_00}', 'node1', 'node2')},
-	'take_turn' => q{shardfdw_internal.take_turn('t')}, 'take_reference_turn' => undef, 'set_turns' => q{shardfdw_internal.set_turns('t')}, 'verify_cluster' => q{shardfdw.verify_cluster()},
+	'take_turn' => q{shardfdw_internal.take_turn('t', true)}, 'take_reference_turn' => undef, 'set_turns' => q{shardfdw_internal.set_turns('t')}, 'verify_cluster' => q{shardfdw.verify_cluster()},
 	'follow_coordinator' => q{shardfdw_internal.follow_coordinator('x', 'SELECT 1', 'x', '{}')},
 	'adopt_restored' => undef, 'send_reference_write' => undef, 'follow_aggregates' => undef, 'drop_copies' => undef,
 	'shardfdw_handler' => undef, 'change_nodes' => undef, 'check_loaded' => undef, 'refuse_change_of_conversion' => undef, 'refuse_drop_of_successor' => undef, 'refuse_drop_of_home' => undef,

@@ -33,10 +33,10 @@ COMMENT ON FUNCTION shardfdw_internal.lock_members() IS
 	'Waits for the transactions of this coordinator that have others do something, and keeps further ones waiting until this transaction ends. Returns nothing.';
 REVOKE ALL ON FUNCTION shardfdw_internal.lock_members() FROM PUBLIC;
 
-CREATE FUNCTION shardfdw_internal.take_turn(relation text) RETURNS void
+CREATE FUNCTION shardfdw_internal.take_turn(relation text, refers boolean) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_take_turn';
-COMMENT ON FUNCTION shardfdw_internal.take_turn(text) IS
-	'Waits until no other transaction of any coordinator writes to a reference table, and keeps them from it until this one ends. Returns nothing; raises insufficient_privilege for who may not write to it.';
+COMMENT ON FUNCTION shardfdw_internal.take_turn(text, boolean) IS
+	'Waits until no other transaction of any coordinator writes to a reference table, or, if refers, to one to which its foreign keys refer, and keeps them from it until this one ends. Returns nothing; raises insufficient_privilege for who may not write to it.';
 
 CREATE FUNCTION shardfdw_internal.take_reference_turn() RETURNS trigger
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_take_reference_turn';
@@ -190,15 +190,14 @@ AS $$
 DECLARE
 	c record;
 BEGIN
-	PERFORM shardfdw_internal.lock_node_list();
 	IF NOT EXISTS (SELECT FROM shardfdw.coordinators x WHERE x.is_this) THEN
-		PERFORM shardfdw_internal.lock_members();
+		PERFORM shardfdw_internal.lock_node_list(), shardfdw_internal.lock_members();
 		RETURN;
 	END IF;
 	FOR c IN SELECT x.name, x.is_this FROM shardfdw.coordinators x WHERE x.name IS DISTINCT FROM left_out ORDER BY x.name::text COLLATE "C"
 	LOOP
 		IF c.is_this THEN
-			PERFORM shardfdw_internal.lock_members();
+			PERFORM shardfdw_internal.lock_node_list(), shardfdw_internal.lock_members();
 		ELSE
 			PERFORM shardfdw_internal.run_commands(ARRAY[c.name], ARRAY['SELECT shardfdw_internal.lock_node_list(), shardfdw_internal.lock_members()'], 'write');
 		END IF;
@@ -206,7 +205,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.lock_all_members(name) IS
-	'Does what lock_members() does on all coordinators but one, in the order of their names. Returns nothing; raises the error of one that does not answer.';
+	'Does what lock_node_list() and lock_members() do on all coordinators but one, in the order of their names. Returns nothing; raises the error of one that does not answer.';
 
 CREATE FUNCTION shardfdw_internal.peer_command(statement text) RETURNS text
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -495,6 +494,11 @@ BEGIN
 		PERFORM shardfdw_internal.share_sequences();
 		PERFORM shardfdw_internal.set_turns(r) FROM shardfdw_internal.reference_tables() r;
 		RETURN;
+	END IF;
+	-- what has been made here before there were others
+	IF shardfdw_internal.peers() = '{}' THEN
+		PERFORM shardfdw_internal.check_plain_keys();
+		PERFORM shardfdw_internal.share_sequences();
 	END IF;
 	-- the others have made the server by now, as they follow this one; the new one does not yet
 	PERFORM shardfdw_internal.run_commands(ARRAY[name], ARRAY[array_to_string(ARRAY['SET LOCAL shardfdw.follows_coordinator = on; SET LOCAL search_path = pg_catalog']

@@ -30,9 +30,9 @@ CREATE FUNCTION shardfdw_internal.broken_keys_query(relations text[]) RETURNS te
 	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT format($query$SELECT k.conname, k.conrelid::regclass, k.confrelid::regclass, format('SELECT count(*) FROM ONLY %%s f WHERE %%s AND NOT EXISTS (SELECT FROM ONLY %%s p WHERE %%s)',
-		k.conrelid::regclass, string_agg(format('f.%%I IS NOT NULL', a.attname), ' AND '), k.confrelid::regclass, string_agg(format('p.%%I = f.%%I', b.attname, a.attname), ' AND '))
+		k.conrelid::regclass, string_agg(format('f.%%I IS NOT NULL', a.attname), ' AND '), k.confrelid::regclass, string_agg(format('p.%%I OPERATOR(%%I.%%s) f.%%I', b.attname, s.nspname, o.oprname, a.attname), ' AND '))
 		FROM unnest(%L::text[]) r JOIN pg_constraint k ON k.conrelid = to_regclass(r) AND k.contype = 'f' AND k.convalidated
-		CROSS JOIN LATERAL unnest(k.conkey, k.confkey) u(attnum, refnum)
+		CROSS JOIN LATERAL unnest(k.conkey, k.confkey, k.conpfeqop) u(attnum, refnum, operator) JOIN pg_operator o ON o.oid = u.operator JOIN pg_namespace s ON s.oid = o.oprnamespace
 		JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = u.attnum JOIN pg_attribute b ON b.attrelid = k.confrelid AND b.attnum = u.refnum
 		GROUP BY k.oid, k.conname, k.conrelid, k.confrelid ORDER BY 2, 1$query$, relations)
 $$;
@@ -54,7 +54,7 @@ BEGIN
 			ARRAY(SELECT e.remote_name FROM shardfdw_internal.expected_shards(node) e WHERE e.parent IS NOT NULL))], 'read') q WHERE q.fields IS NOT NULL;
 		nkeys := coalesce(cardinality(keys.names), 0);
 		CONTINUE WHEN nkeys = 0;
-		-- a node computes its own text
+		-- each node runs only queries that it has written itself
 		RETURN QUERY
 		SELECT node, 'error', CASE WHEN NOT q.ok THEN q.message
 			ELSE format('%s rows of %s refer to nothing in %s (foreign key %s)', (q.fields)[1], keys.relations[q.command], keys.referenced[q.command], keys.names[q.command]) END

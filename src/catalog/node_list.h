@@ -1,6 +1,6 @@
 /*
  * node_list.h
- *	  The nodes of this database.
+ *	  The nodes of this database, and the other coordinators of these nodes.
  */
 #ifndef SHARDFDW_NODE_LIST_H
 #define SHARDFDW_NODE_LIST_H
@@ -56,15 +56,15 @@ extern void shard_node_hold_members(void);
 
 /*
  * Nodes that the current user trusts and has a mapping for (of its own or
- * PUBLIC's), in no order: List of ShardNodeName. *complete: there are no other
- * servers of ours. Memory: current context.
+ * PUBLIC's), by name: List of ShardNodeName. *complete: there are no other
+ * nodes. Memory: current context.
  */
 extern List *shard_node_list(bool *complete);
 
-/* The same, and the other coordinators for which the user has a mapping. */
-extern List *shard_node_list_all(bool *complete);
-
 /* The same as an OidList of servers. */
 extern List *shard_node_list_oids(void);
+
+/* Those of shard_node_list(), and the other coordinators for which the user has a mapping. */
+extern List *shard_node_list_all(bool *complete);
 
 #endif

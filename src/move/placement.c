@@ -191,7 +191,7 @@ shard_placement_lock_peers(const ShardMove *move, int timeout_ms)
 {
 	if (shard_node_is_member())
 		shard_node_hold_members();
-	run_on_peers(move, psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".begin_following(%s); SET LOCAL lock_timeout = %d; SELECT " SHARD_INTERNAL_SCHEMA ".lock_placements(%s, %s, %s); SET LOCAL lock_timeout = 0",
+	run_on_peers(move, psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".begin_following(%s); SET LOCAL lock_timeout = %d; SELECT " SHARD_INTERNAL_SCHEMA ".lock_placements(%s, %s, %s); SET LOCAL lock_timeout TO DEFAULT",
 								quote_literal_cstr(shard_identity_get()), timeout_ms, name_array(move), quote_literal_cstr(move->source_name), SHARD_MOVE_REPLACES(move) ? "true" : "false"));
 }
 

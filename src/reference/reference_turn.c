@@ -10,6 +10,7 @@
  */
 #include "postgres.h"
 
+#include "access/relation.h"
 #include "catalog/namespace.h"
 #include "catalog/node_list.h"
 #include "catalog/pg_class.h"
@@ -63,9 +64,49 @@ qualified_name(Oid relid)
 	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid));
 }
 
+static int
+compare_names(const ListCell *a, const ListCell *b)
+{
+	return strcmp(qualified_name(lfirst_oid(a)), qualified_name(lfirst_oid(b)));
+}
+
+/*
+ * The tables to which a table's foreign keys refer, by their names.  Turns of these are taken before that of the table:
+ * who deletes from one of them, and has rows here deleted, takes them in the same order.
+ */
+static List *
+referenced_tables(Relation rel)
+{
+	List	   *relids = NIL;
+	ListCell   *lc;
+
+	foreach(lc, RelationGetFKeyList(rel))
+		relids = list_append_unique_oid(relids, lfirst_node(ForeignKeyCacheInfo, lc)->confrelid);
+	relids = list_delete_oid(relids, RelationGetRelid(rel));
+	list_sort(relids, compare_names);
+	return relids;
+}
+
+/* Takes the turn of a table here, and before it, if refers, those of the tables to which its foreign keys refer. */
+static void
+take_turns_here(Oid relid, bool refers)
+{
+	ListCell   *lc;
+
+	if (refers)
+	{
+		Relation	rel = relation_open(relid, AccessShareLock);
+
+		foreach(lc, referenced_tables(rel))
+			take_turn_here(lfirst_oid(lc));
+		relation_close(rel, AccessShareLock);
+	}
+	take_turn_here(relid);
+}
+
 /* Takes the turns of tables, in this order. */
 static void
-take_turns(List *relids)
+take_turns(List *relids, bool refers)
 {
 	List	   *peers;
 	int			nbefore;
@@ -81,7 +122,8 @@ take_turns(List *relids)
 	{
 		initStringInfo(&sql);
 		foreach(lc, relids)
-			appendStringInfo(&sql, "%s" SHARD_INTERNAL_SCHEMA ".take_turn(%s)", sql.len == 0 ? "SELECT " : ", ", quote_literal_cstr(qualified_name(lfirst_oid(lc))));
+			appendStringInfo(&sql, "%s" SHARD_INTERNAL_SCHEMA ".take_turn(%s, %s)", sql.len == 0 ? "SELECT " : ", ",
+							 quote_literal_cstr(qualified_name(lfirst_oid(lc))), refers ? "true" : "false");
 		command.serverid = ((ShardNodeName *) linitial(peers))->serverid;
 		command.userid = GetUserId();
 		command.sql = sql.data;
@@ -90,30 +132,7 @@ take_turns(List *relids)
 	}
 	/* what a transaction has left prepared here, which has ended on the first coordinator, is waited for */
 	foreach(lc, relids)
-		take_turn_here(lfirst_oid(lc));
-}
-
-static int
-compare_names(const ListCell *a, const ListCell *b)
-{
-	return strcmp(qualified_name(lfirst_oid(a)), qualified_name(lfirst_oid(b)));
-}
-
-/*
- * The table, after those to which its foreign keys refer, by their names: who deletes there, and looks for rows here, has
- * turns in the same order.
- */
-static List *
-with_referenced(Relation rel)
-{
-	List	   *relids = NIL;
-	ListCell   *lc;
-
-	foreach(lc, RelationGetFKeyList(rel))
-		relids = list_append_unique_oid(relids, lfirst_node(ForeignKeyCacheInfo, lc)->confrelid);
-	relids = list_delete_oid(relids, RelationGetRelid(rel));
-	list_sort(relids, compare_names);
-	return lappend_oid(relids, RelationGetRelid(rel));
+		take_turns_here(lfirst_oid(lc), refers);
 }
 
 /*
@@ -123,8 +142,7 @@ Datum
 shardfdw_take_reference_turn(PG_FUNCTION_ARGS)
 {
 	TriggerData *data = (TriggerData *) fcinfo->context;
-	List	   *relids;
-	ListCell   *lc;
+	bool		refers;
 
 	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BEFORE(data->tg_event) || !TRIGGER_FIRED_FOR_STATEMENT(data->tg_event))
 		ereport(ERROR,
@@ -132,16 +150,12 @@ shardfdw_take_reference_turn(PG_FUNCTION_ARGS)
 				 errmsg("function \"%s\" must be called as BEFORE STATEMENT trigger", "take_reference_turn")));
 	if (!shard_node_is_member())
 		return PointerGetDatum(NULL);
-	relids = TRIGGER_FIRED_BY_INSERT(data->tg_event) || TRIGGER_FIRED_BY_UPDATE(data->tg_event) ?
-		with_referenced(data->tg_relation) : list_make1_oid(RelationGetRelid(data->tg_relation));
+	refers = TRIGGER_FIRED_BY_INSERT(data->tg_event) || TRIGGER_FIRED_BY_UPDATE(data->tg_event);
 	if (!shard_reference_follows())
-		take_turns(relids);
+		take_turns(list_make1_oid(RelationGetRelid(data->tg_relation)), refers);
 	else
-	{
 		/* the coordinator that has sent the rows has the turn; this is until what is prepared here is committed */
-		foreach(lc, relids)
-			take_turn_here(lfirst_oid(lc));
-	}
+		take_turns_here(RelationGetRelid(data->tg_relation), refers);
 	return PointerGetDatum(NULL);
 }
 
@@ -168,7 +182,7 @@ start_executor(QueryDesc *query_desc, int eflags)
 				relids = list_append_unique_oid(relids, rte->relid);
 		}
 		if (relids != NIL && !shard_reference_follows() && shard_node_is_member())
-			take_turns(relids);
+			take_turns(relids, false);
 	}
 	if (prev_executor_start)
 		prev_executor_start(query_desc, eflags);
@@ -184,7 +198,7 @@ shard_reference_turn_init(void)
 }
 
 /*
- * take_turn(relation text) -> void
+ * take_turn(relation text, refers boolean) -> void
  */
 Datum
 shardfdw_take_turn(PG_FUNCTION_ARGS)
@@ -195,6 +209,6 @@ shardfdw_take_turn(PG_FUNCTION_ARGS)
 		pg_attribute_aclcheck_all(relid, GetUserId(), ACL_INSERT, ACLMASK_ANY) != ACLCHECK_OK &&
 		pg_attribute_aclcheck_all(relid, GetUserId(), ACL_UPDATE, ACLMASK_ANY) != ACLCHECK_OK)
 		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, get_rel_name(relid));
-	take_turn_here(relid);
+	take_turns_here(relid, PG_GETARG_BOOL(1));
 	PG_RETURN_VOID();
 }

@@ -79,6 +79,7 @@ shardfdw_follow_coordinator(PG_FUNCTION_ARGS)
 	char	   *statement = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	const char *role = NameStr(*PG_GETARG_NAME(2));
 	int			nestlevel;
+	int			rc;
 
 	if (strcmp(GetUserNameFromId(GetUserId(), false), role) != 0)
 		ereport(ERROR,
@@ -93,8 +94,9 @@ shardfdw_follow_coordinator(PG_FUNCTION_ARGS)
 	set("client_min_messages", "warning");
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
-	if (SPI_execute(statement, false, 0) < 0)
-		elog(ERROR, "could not run: %s", statement);
+	rc = SPI_execute(statement, false, 0);
+	if (rc < 0)
+		elog(ERROR, "SPI_execute failed: %s", SPI_result_code_string(rc));
 	SPI_finish();
 	AtEOXact_GUC(true, nestlevel);
 	PG_RETURN_VOID();

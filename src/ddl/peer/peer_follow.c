@@ -159,6 +159,15 @@ is_temporary_object(ObjectType kind, Node *object)
 	return OidIsValid(namespace) && isAnyTempNamespace(namespace);
 }
 
+/* Are there others that would have to follow? */
+static bool
+has_peers(void)
+{
+	int			nbefore;
+
+	return shard_node_peers(&nbefore) != NIL;
+}
+
 /* Objects of one statement go to all coordinators, or are this session's. */
 static bool
 are_temporary(ObjectType kind, List *objects)
@@ -168,7 +177,7 @@ are_temporary(ObjectType kind, List *objects)
 
 	foreach(lc, objects)
 		ntemporary += is_temporary_object(kind, lfirst(lc));
-	if (ntemporary > 0 && ntemporary < list_length(objects))
+	if (ntemporary > 0 && ntemporary < list_length(objects) && has_peers())
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot drop temporary and other objects in one statement where there are several coordinators"),
@@ -237,7 +246,7 @@ check_explain(ExplainStmt *stmt)
 	{
 		DefElem    *option = lfirst_node(DefElem, lc);
 
-		if (strcmp(option->defname, "analyze") == 0 && defGetBoolean(option))
+		if (strcmp(option->defname, "analyze") == 0 && defGetBoolean(option) && has_peers())
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("EXPLAIN ANALYZE cannot make table \"%s\" because there are several coordinators", relation->relname),
@@ -251,10 +260,13 @@ check_detach(AlterTableStmt *stmt)
 {
 	AlterTableCmd *cmd = linitial_node(AlterTableCmd, stmt->cmds);
 
-	if (cmd->subtype == AT_DetachPartitionFinalize || (cmd->subtype == AT_DetachPartition && castNode(PartitionCmd, cmd->def)->concurrent))
+	bool		finishes = cmd->subtype == AT_DetachPartitionFinalize;
+
+	if ((finishes || (cmd->subtype == AT_DetachPartition && castNode(PartitionCmd, cmd->def)->concurrent)) && has_peers())
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("DETACH PARTITION CONCURRENTLY is not supported where there are several coordinators"),
+				 errmsg("DETACH PARTITION %s is not supported where there are several coordinators", finishes ? "FINALIZE" : "CONCURRENTLY"),
+				 finishes ? errhint("Run it on each coordinator with shardfdw.enable_coordinator_propagation = off.") :
 				 errhint("Leave CONCURRENTLY out.")));
 }
 
@@ -264,7 +276,7 @@ check_dropped_servers(const DropStmt *drop)
 {
 	ListCell   *lc;
 
-	if (drop->removeType != OBJECT_FOREIGN_SERVER)
+	if (drop->removeType != OBJECT_FOREIGN_SERVER || !shard_node_is_member())
 		return;
 	foreach(lc, drop->objects)
 	{
@@ -334,6 +346,8 @@ shard_peer_follows(Node *stmt)
 			return !is_temporary(castNode(AlterPolicyStmt, stmt)->table);
 		case T_AlterSeqStmt:
 			return !is_temporary(castNode(AlterSeqStmt, stmt)->sequence);
+		case T_AlterStatsStmt:
+			return !is_temporary_statistics(castNode(AlterStatsStmt, stmt)->defnames);
 		case T_CreateStatsStmt:
 			{
 				Node	   *relation = linitial(castNode(CreateStatsStmt, stmt)->relations);
@@ -410,7 +424,6 @@ shard_peer_follows(Node *stmt)
 		case T_AlterTSConfigurationStmt:
 		case T_AlterCollationStmt:
 		case T_AlterObjectDependsStmt:
-		case T_AlterStatsStmt:
 		case T_CreateSchemaStmt:
 		case T_CreatePLangStmt:
 		case T_CreateAmStmt:
@@ -461,7 +474,7 @@ is_new(Oid relid)
 
 /* CREATE TABLE for one that a query has made: it has columns, storage parameters and nothing else. */
 static const char *
-table_text(Oid relid)
+table_text(Oid relid, bool if_not_exists)
 {
 	Relation	rel = table_open(relid, AccessShareLock);
 	int			nestlevel = shard_print_settings_begin();
@@ -471,7 +484,7 @@ table_text(Oid relid)
 	StringInfoData sql;
 
 	initStringInfo(&sql);
-	appendStringInfo(&sql, "CREATE %sTABLE IF NOT EXISTS %s (", rel->rd_rel->relpersistence == RELPERSISTENCE_UNLOGGED ? "UNLOGGED " : "",
+	appendStringInfo(&sql, "CREATE %sTABLE %s%s (", rel->rd_rel->relpersistence == RELPERSISTENCE_UNLOGGED ? "UNLOGGED " : "", if_not_exists ? "IF NOT EXISTS " : "",
 					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)), RelationGetRelationName(rel)));
 	for (AttrNumber attno = 1; attno <= RelationGetNumberOfAttributes(rel); attno++)
 	{
@@ -505,7 +518,7 @@ shard_peer_late_text(Node *stmt, const char *sql)
 	/* IF NOT EXISTS of one that was there; or it has been made a shard's table already, step by step */
 	if (is_table_of_query(stmt) && (get_rel_relkind(relid) != RELKIND_RELATION || !is_new(relid)))
 		return NULL;
-	return is_table_of_query(stmt) ? table_text(relid) : sql;
+	return is_table_of_query(stmt) ? table_text(relid, castNode(CreateTableAsStmt, stmt)->if_not_exists) : sql;
 }
 
 Node *

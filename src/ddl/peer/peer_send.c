@@ -94,12 +94,12 @@ run_on(ShardPeerStatement *statement, const char *text, int n)
 	}
 }
 
-/* The coordinators that have to run a statement, too. */
+/* The coordinators that have to run a statement, too.  Core's kinds keep all but definitions and TRUNCATE from a scan of the servers. */
 static List *
 peers_of(Node *stmt, int *nbefore)
 {
 	if ((current != NULL && !current->shows_nested) || shard_guc_follows_coordinator || !shard_guc_enable_coordinator_propagation ||
-		creating_extension || RecoveryInProgress() || !shard_node_is_member() ||
+		creating_extension || RecoveryInProgress() || GetCommandLogLevel(stmt) > LOGSTMT_MOD || !shard_node_is_member() ||
 		(!shard_peer_follows(stmt) && shard_peer_locks_before(stmt) == NULL))
 		return NIL;
 	shard_node_hold_members();

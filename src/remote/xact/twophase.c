@@ -39,9 +39,9 @@
  *	  success only if the session has told it so before without getting the answer,
  *	  and if it is still the same server.
  *
- * Definitions that are changed are locked where they are, here by the local transaction, on
- * other coordinators by the prepared one.  There they are let go when the nodes have what they
- * speak of: nobody looks for a table, or for a moved shard, that is not there yet.
+ * A changed definition is locked until its transaction ends: here the local one, on other
+ * coordinators the prepared one.  These are committed after the nodes: nobody looks for a table,
+ * or for a moved shard, that is not there yet.
  *
  * That all nodes have confirmed a commit is noted by the row of the next
  * two-phase commit of the same session, or when the session ends.  Until then the
@@ -581,7 +581,7 @@ add_items(ShardConn **conns, int nconns, int nitems, bool commit, SettleStage st
 }
 
 /*
- * Sends verb (COMMIT or ROLLBACK) PREPARED to all conns that have a
+ * Sends COMMIT PREPARED, or ROLLBACK PREPARED, to all conns that have a
  * prepared_gid.  Returns how many could not be settled.  Never raises.
  */
 static int
@@ -589,6 +589,7 @@ settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
 {
 	ShardBroadcast *items = settle_items;
 	ShardBroadcastInterrupt interrupt = commit ? SHARD_BROADCAST_HURRY : SHARD_BROADCAST_IGNORE;
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms);
 	TimestampTz again_deadline;
 	int			nnodes = add_items(conns, nconns, 0, commit, SETTLE_NODES);
 	int			nothers = add_items(conns, nconns, nnodes, commit, SETTLE_COORDINATORS);
@@ -610,10 +611,10 @@ settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
 	{
 		SHARD_FAULT_POINT("settle_coordinators");
 		shard_broadcast_start(items + nnodes, nothers - nnodes);
-		shard_broadcast_finish(items + nnodes, nothers - nnodes, timeout_ms, interrupt);
+		shard_broadcast_finish(items + nnodes, nothers - nnodes, Max(100, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline)), interrupt);
 		SHARD_FAULT_POINT("settle_first_coordinator");
 		shard_broadcast_start(items + nothers, nitems - nothers);
-		shard_broadcast_finish(items + nothers, nitems - nothers, timeout_ms, interrupt);
+		shard_broadcast_finish(items + nothers, nitems - nothers, Max(100, TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline)), interrupt);
 	}
 	SHARD_FAULT_POINT(commit ? "committed" : "rolled_back");
 
