@@ -86,7 +86,8 @@ is($c->safe_psql(q{
 	'shardfdw, shardfdw_internal', 'the extension has two schemas');
 my %named = map { $_ => 1 } split /\n/, $c->safe_psql(q{
 	SELECT p.pronamespace::regnamespace || '.' || p.proname FROM pg_proc p WHERE p.pronamespace::regnamespace IN ('shardfdw', 'shardfdw_internal')
-	UNION SELECT c.relnamespace::regnamespace || '.' || c.relname FROM pg_class c WHERE c.relnamespace::regnamespace IN ('shardfdw', 'shardfdw_internal')});
+	UNION SELECT c.relnamespace::regnamespace || '.' || c.relname FROM pg_class c WHERE c.relnamespace::regnamespace IN ('shardfdw', 'shardfdw_internal')
+	UNION SELECT s FROM unnest(ARRAY['shardfdw.follows_coordinator']) s WHERE current_setting(s, true) IS NOT NULL}); # settings that SHOW ALL does not show
 for my $page ('README.md', glob('docs/*.md'))
 {
 	my %names = map { $_ => 1 } grep { !/^shardfdw[.](?:control|so|c|SETTING|enable_)$/ } slurp_file($page) =~ /\b(shardfdw(?:_internal)?\.\w+)/g;
