@@ -87,9 +87,9 @@ find_node(const char *name)
 	return serverid;
 }
 
-/* The user's own shards, of names as they are quoted.  Each is locked, and has to be on the node. */
+/* The user's own shards, of names as they are quoted.  Not locked. */
 static List *
-lock_shards(ArrayType *names, Oid serverid)
+find_shards(ArrayType *names)
 {
 	List	   *shards = NIL;
 	Datum	   *elems;
@@ -98,20 +98,52 @@ lock_shards(ArrayType *names, Oid serverid)
 	deconstruct_array(names, TEXTOID, -1, false, TYPALIGN_INT, &elems, NULL, &nelems);
 	for (int i = 0; i < nelems; i++)
 	{
-		const char *name = TextDatumGetCString(elems[i]);
 		Oid			relid = RangeVarGetRelid(makeRangeVarFromNameList(textToQualifiedNameList(DatumGetTextPP(elems[i]))), NoLock, false);
 
 		if (!shard_class_ownercheck(relid, GetUserId()))
-			aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_FOREIGN_TABLE, name);
+			aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_FOREIGN_TABLE, TextDatumGetCString(elems[i]));
+		shards = lappend_oid(shards, relid);
+	}
+	return shards;
+}
+
+/* Locks shards; each has to be on the node. */
+static void
+lock_shards(List *shards, Oid serverid)
+{
+	ListCell   *lc;
+
+	foreach(lc, shards)
+	{
+		Oid			relid = lfirst_oid(lc);
+
 		LockRelationOid(relid, AccessExclusiveLock);
 		if (!SearchSysCacheExists1(FOREIGNTABLEREL, ObjectIdGetDatum(relid)) || !get_rel_relispartition(relid) ||
 			GetForeignServerIdByRelId(relid) != serverid)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("shard %s is not on node \"%s\" here", name, GetForeignServer(serverid)->servername)));
-		shards = lappend_oid(shards, relid);
+					 errmsg("shard %s is not on node \"%s\" here", get_rel_name(relid), GetForeignServer(serverid)->servername)));
 	}
-	return shards;
+}
+
+/* Locks the tables of shards, as queries do before they lock these. */
+static void
+lock_parents(List *shards)
+{
+	ListCell   *lc;
+
+	foreach(lc, shards)
+	{
+		Oid			parent = get_rel_relispartition(lfirst_oid(lc)) ? get_partition_parent(lfirst_oid(lc), true) : InvalidOid;
+		Oid			default_partition;
+
+		if (!OidIsValid(parent))
+			continue;
+		LockRelationOid(parent, AccessExclusiveLock);
+		default_partition = get_default_partition_oid(parent);
+		if (OidIsValid(default_partition))
+			LockRelationOid(default_partition, AccessExclusiveLock);
+	}
 }
 
 /*
@@ -120,20 +152,12 @@ lock_shards(ArrayType *names, Oid serverid)
 Datum
 shardfdw_lock_placements(PG_FUNCTION_ARGS)
 {
-	List	   *shards = lock_shards(PG_GETARG_ARRAYTYPE_P(0), find_node(NameStr(*PG_GETARG_NAME(1))));
-	ListCell   *lc;
+	Oid			serverid = find_node(NameStr(*PG_GETARG_NAME(1)));
+	List	   *shards = find_shards(PG_GETARG_ARRAYTYPE_P(0));
 
-	foreach(lc, shards)
-	{
-		Oid			parent = get_partition_parent(lfirst_oid(lc), true);
-		Oid			default_partition = get_default_partition_oid(parent);
-
-		if (!PG_GETARG_BOOL(2))
-			break;
-		LockRelationOid(parent, AccessExclusiveLock);
-		if (OidIsValid(default_partition))
-			LockRelationOid(default_partition, AccessExclusiveLock);
-	}
+	if (PG_GETARG_BOOL(2))
+		lock_parents(shards);
+	lock_shards(shards, serverid);
 	PG_RETURN_VOID();
 }
 
@@ -145,9 +169,11 @@ shardfdw_set_placements(PG_FUNCTION_ARGS)
 {
 	Oid			source = find_node(NameStr(*PG_GETARG_NAME(1)));
 	Oid			target = find_node(NameStr(*PG_GETARG_NAME(2)));
+	List	   *shards = find_shards(PG_GETARG_ARRAYTYPE_P(0));
 	ListCell   *lc;
 
-	foreach(lc, lock_shards(PG_GETARG_ARRAYTYPE_P(0), source))
+	lock_shards(shards, source);
+	foreach(lc, shards)
 		set_server(lfirst_oid(lc), get_partition_parent(lfirst_oid(lc), true), source, target);
 	PG_RETURN_VOID();
 }
