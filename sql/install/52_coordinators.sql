@@ -355,6 +355,9 @@ DECLARE
 	differ name[] := '{}';
 	a record;
 BEGIN
+	IF coordinators = '{}' THEN
+		RETURN;
+	END IF;
 	EXECUTE total INTO here;
 	FOR a IN SELECT q.node, q.ok, concat_ws(': ', q.message, q.detail) AS message, (q.fields)[1] AS there
 		FROM shardfdw_internal.run_commands(coordinators, array_fill(total, ARRAY[cardinality(coordinators)]), 'read', false) q
