@@ -3,10 +3,12 @@
  *	  Whose turn it is to write to a reference table, where there are several coordinators.
  *
  * A row is changed where its client is, and then on the other coordinators.  Two that changed the same row would
- * wait for each other, each on its own server, where nobody sees a deadlock.  So writers take turns before they touch a row: by a
- * lock on the coordinator that comes first by its name; so do queries that lock rows.  Each coordinator has such a lock of
- * its own beside it, for what is still prepared there when the first one has committed.  Turns of several tables are all locks of that one
- * server, whose own deadlock detection sees them.
+ * wait for each other, each on its own server, where nobody sees a deadlock.  So writers, and queries that lock
+ * rows, take turns before they touch a row: by a lock on the coordinator that comes first by its name.  Turns of
+ * several tables are all locks of that one server, whose own deadlock detection sees them.
+ *
+ * Each coordinator has such a lock of its own beside it, which is asked for second: for what is still prepared
+ * there when the first one has committed.
  */
 #include "postgres.h"
 

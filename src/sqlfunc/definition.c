@@ -67,37 +67,37 @@ may_run(Oid owner, Oid table_owner)
 	return owner == table_owner || superuser_arg(owner);
 }
 
-/* Is there a function of the name, whatever its arguments, that somebody else has made? */
+/* Has somebody else made one of these functions or operators?  owner_attnum: the column of their catalog that says who. */
 static bool
-is_function_of_others(List *name, Oid table_owner)
+is_any_of_others(FuncCandidateList candidates, int cacheid, AttrNumber owner_attnum, Oid table_owner)
 {
-	for (FuncCandidateList candidate = shard_function_candidates(name); candidate != NULL; candidate = candidate->next)
+	for (FuncCandidateList candidate = candidates; candidate != NULL; candidate = candidate->next)
 	{
-		HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(candidate->oid));
-		bool		is_of_others = HeapTupleIsValid(tuple) && !may_run(((Form_pg_proc) GETSTRUCT(tuple))->proowner, table_owner);
+		HeapTuple	tuple = SearchSysCache1(cacheid, ObjectIdGetDatum(candidate->oid));
+		bool		isnull;
+		Oid			owner;
 
-		if (HeapTupleIsValid(tuple))
-			ReleaseSysCache(tuple);
-		if (is_of_others)
+		if (!HeapTupleIsValid(tuple))
+			continue;
+		owner = DatumGetObjectId(SysCacheGetAttr(cacheid, tuple, owner_attnum, &isnull));
+		ReleaseSysCache(tuple);
+		if (!may_run(owner, table_owner))
 			return true;
 	}
 	return false;
 }
 
+/* Those of a name, whatever their arguments. */
+static bool
+is_function_of_others(List *name, Oid table_owner)
+{
+	return is_any_of_others(shard_function_candidates(name), PROCOID, Anum_pg_proc_proowner, table_owner);
+}
+
 static bool
 is_operator_of_others(List *name, Oid table_owner)
 {
-	for (FuncCandidateList candidate = shard_operator_candidates(name); candidate != NULL; candidate = candidate->next)
-	{
-		HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(candidate->oid));
-		bool		is_of_others = HeapTupleIsValid(tuple) && !may_run(((Form_pg_operator) GETSTRUCT(tuple))->oprowner, table_owner);
-
-		if (HeapTupleIsValid(tuple))
-			ReleaseSysCache(tuple);
-		if (is_of_others)
-			return true;
-	}
-	return false;
+	return is_any_of_others(shard_operator_candidates(name), OPEROID, Anum_pg_operator_oprowner, table_owner);
 }
 
 /* A type's functions, and the checks of a domain. */
