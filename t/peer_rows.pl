@@ -229,6 +229,10 @@ for my $i (0 .. $#all)
 is(scalar(@points), 6, 'restore points are set meanwhile');
 is($c->safe_psql(q{SELECT string_agg(coalesce(node::text, '-'), ' ' ORDER BY node) FROM shardfdw.restore_points WHERE name = 'p0'}), 'c2 c3 node1 node2 -', 'on all servers');
 
+# a coordinator that has stood still for longer than the others keep their fences closed has no point
+$all[1]->psql_fails_like(q{SET shardfdw.fault_points = 'restore_point_sent=sleep:3000'; SELECT shardfdw.create_restore_point('lost')}, qr/55P03.*too slow to set restore point "lost"/s, 'fences that were opened meanwhile');
+is($all[1]->safe_psql(q{SELECT count(*) FROM shardfdw.restore_points WHERE name = 'lost'}), '0', 'no such point is noted');
+
 # ---------- crashes in a commit over coordinators ----------
 
 my $n = 0;

@@ -207,7 +207,7 @@ close_fences(ShardPeerFence *fence)
 		shard_peer_fence_connect(fence);
 		if (try_to_close(fence))
 			return began;
-		shard_peer_fence_end(fence);
+		(void) shard_peer_fence_end(fence);
 		CHECK_FOR_INTERRUPTS();
 		if (GetCurrentTimestamp() >= deadline)
 			ereport(ERROR,
@@ -291,7 +291,8 @@ set_all(const char *target, ShardBroadcast *items, int nitems, Places *places, b
 	}
 	PG_END_TRY();
 	*pause_us = GetCurrentTimestamp() - closed_at;
-	shard_peer_fence_end(&fence);
+	if (!shard_peer_fence_end(&fence))
+		*in_time = false;
 	SHARD_FAULT_POINT("restore_point_set");
 	return here;
 }

@@ -378,7 +378,8 @@ export_all(ShardSnapshot *snapshot, List *conns, TimestampTz deadline, List **id
 	else
 		*ids = collect_ids(items, nitems, deadline);
 	*left = find_left_behind(ended);
-	shard_peer_fence_end(&fence);
+	if (!shard_peer_fence_end(&fence) && outcome == CUT_ANSWERED)
+		outcome = CUT_TOO_LATE;
 	return outcome;
 }
 

@@ -137,14 +137,19 @@ shard_peer_fence_open(ShardPeerFence *fence)
 	fence->tried_here = fence->closed_here = false;
 }
 
-void
+bool
 shard_peer_fence_end(ShardPeerFence *fence)
 {
+	bool		kept = true;
+
 	shard_broadcast_finish(fence->items, fence->nitems, ASK_TIMEOUT_MS, SHARD_BROADCAST_HURRY);
+	for (int i = 0; i < fence->nitems; i++)
+		kept = kept && fence->items[i].sql != NULL && shard_broadcast_ok(&fence->items[i], NULL);
 	shard_broadcast_clear(fence->items, fence->nitems);
 	for (int i = 0; i < fence->nitems; i++)
 		shard_connection_release(fence->items[i].conn);
 	fence->nitems = 0;
+	return kept;
 }
 
 bool

@@ -44,8 +44,11 @@ extern bool shard_peer_fence_close(ShardPeerFence *fence);
 /* Opens what is closed.  The others have been told so when it returns.  Never raises. */
 extern void shard_peer_fence_open(ShardPeerFence *fence);
 
-/* Waits until the others have opened theirs, and gives the connections back. */
-extern void shard_peer_fence_end(ShardPeerFence *fence);
+/*
+ * Waits until the others have opened theirs, and gives the connections back.  False: one of them had opened its fence before it
+ * was told to, as it does when this server stands still; then what was asked meanwhile is not of one moment.
+ */
+extern bool shard_peer_fence_end(ShardPeerFence *fence);
 
 /*
  * Asks all of the others while their fences are closed, for one row.  False: one has not answered within
