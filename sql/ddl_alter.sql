@@ -19,7 +19,7 @@ CREATE FUNCTION shard_of(relation regclass) RETURNS SETOF text LANGUAGE sql AS $
 			UNION ALL SELECT concat_ws(' ', 'i', replace(pg_get_indexdef(indexrelid), 'ddl_alter.', ''), CASE WHEN indisclustered THEN 'clustered' END) FROM pg_index WHERE indrelid = %L::regclass
 			UNION ALL SELECT concat_ws(' ', 'o', reloptions::text) FROM pg_class WHERE oid = %L::regclass AND reloptions IS NOT NULL
 			UNION ALL SELECT concat_ws(' ', 'd', objsubid, description) FROM pg_description WHERE objoid = %L::regclass AND classoid = 'pg_class'::regclass) x $q$)
-	WHERE shard = (SELECT min(shard::text COLLATE "C") FROM shardfdw.shards WHERE table_name = relation)::regclass $$;
+	WHERE shard = (SELECT min(shard COLLATE "C") FROM shardfdw.shards WHERE table_name = relation::text)::regclass $$;
 
 CREATE TABLE t (id bigint PRIMARY KEY, v text, n int DEFAULT 1);
 SELECT shardfdw.shard_table('t', 'id');

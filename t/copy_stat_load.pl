@@ -45,11 +45,11 @@ sub watch_load
 
 	no_go();
 	my $handle = $c->start_sql("SET shardfdw.copy_buffer_size = '1MB'; $load; SELECT $sum FROM shardfdw.stat_load");
-	$c->wait_for("SELECT count(*) = 4 AND sum(rows_sent + bytes_buffered) > 0 FROM shardfdw.stat_load WHERE relation = 't'::regclass AND finished IS NULL");
+	$c->wait_for("SELECT count(*) = 4 AND sum(rows_sent + bytes_buffered) > 0 FROM shardfdw.stat_load WHERE relation = 't' AND finished IS NULL");
 	is($c->safe_psql("SELECT DISTINCT l.mode, l.reason, l.started BETWEEN a.query_start - interval '1 s' AND now(), l.finished FROM shardfdw.stat_load l
 			JOIN pg_stat_activity a USING (pid) WHERE a.application_name = '$handle->{name}'"),
 		"$mode|$reason|t|", "$mode: is seen from another session");
-	is($c->safe_psql("SELECT count(*) FROM shardfdw.stat_load l JOIN pg_foreign_table f ON f.ftrelid = l.shard
+	is($c->safe_psql("SELECT count(*) FROM shardfdw.stat_load l JOIN pg_foreign_table f ON f.ftrelid = l.shard::regclass
 			JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE s.srvname = l.node"), '4', "$mode: shards and nodes");
 
 	# Rights are those of pg_stat_progress_copy.
@@ -88,7 +88,7 @@ watch_load('parsed', 'there is a WHERE clause', "COPY t FROM PROGRAM '$quoted' (
 
 # ---------- loads that do not come to their end ----------
 
-my $watched = "SELECT count(*) > 0 FROM shardfdw.stat_load WHERE relation = 't'::regclass AND finished IS NULL";
+my $watched = "SELECT count(*) > 0 FROM shardfdw.stat_load WHERE relation = 't' AND finished IS NULL";
 my $held = "INSERT INTO t SELECT g, CASE WHEN g = 5000 THEN hold() ELSE 'x' END FROM generate_series(1, 10000) g";
 
 no_go();
@@ -175,7 +175,7 @@ $c->shard_table('wide', 'a', shards => 150);
 no_go();
 $handle = $c->start_sql("SELECT count(*) FROM shardfdw.stat_load; INSERT INTO t SELECT g, 'x' FROM generate_series(1, 3000) g;
 	INSERT INTO wide SELECT CASE WHEN g = 5000 THEN length(hold()) ELSE g END FROM generate_series(1, 8000) g; SELECT count(*), sum(rows_sent) FROM shardfdw.stat_load");
-$c->wait_for("SELECT count(*) = 150 AND count(DISTINCT shard) = 150 AND sum(bytes_buffered + rows_sent) > 0 FROM shardfdw.stat_load WHERE relation = 'wide'::regclass");
+$c->wait_for("SELECT count(*) = 150 AND count(DISTINCT shard) = 150 AND sum(bytes_buffered + rows_sent) > 0 FROM shardfdw.stat_load WHERE relation = 'wide'");
 pass('a load into more shards than the one before');
 go();
 ($rc, $out, $err) = $c->wait_sql($handle);

@@ -54,7 +54,7 @@ sub described
 		SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = '$schema."Big Table"'::regclass ORDER BY 1; SELECT tgname, pg_get_triggerdef(oid) FROM pg_trigger WHERE tgrelid = '$schema."Big Table"'::regclass AND NOT tgisinternal ORDER BY 1;
 		SELECT polname, polcmd, polroles, pg_get_expr(polqual, polrelid) FROM pg_policy WHERE polrelid = '$schema."Big Table"'::regclass; SELECT pg_get_statisticsobjdef(oid) FROM pg_statistic_ext WHERE stxrelid = '$schema."Big Table"'::regclass;
 		SELECT relowner::regrole, relacl, relkind, relrowsecurity, pg_get_partkeydef(oid), obj_description(oid) FROM pg_class WHERE oid = '$schema."Big Table"'::regclass;
-		SELECT shard, node, bounds FROM shardfdw.shards WHERE table_name = '$schema."Big Table"'::regclass ORDER BY 1;
+		SELECT shard, node, bounds FROM shardfdw.shards WHERE table_name = '$schema."Big Table"'::regclass::text ORDER BY 1;
 		SELECT relname, relkind FROM pg_class WHERE relnamespace = '$schema'::regnamespace ORDER BY 1, 2;
 		SELECT last_value, is_called FROM $schema."Big Table_id_seq"; SELECT last_value, is_called FROM $schema."Big Table_s_seq"; SELECT * FROM $schema."Big Table" ORDER BY tenant, id;
 		SELECT * FROM shardfdw.check_cluster() WHERE status <> 'ok'});

@@ -29,7 +29,7 @@ sub same
 }
 
 # The node where schema h is.
-sub home { return $c->safe_psql(q{SELECT node FROM shardfdw.distributed_schemas WHERE schema = 'h'::regnamespace}); }
+sub home { return $c->safe_psql(q{SELECT node FROM shardfdw.distributed_schemas WHERE schema = 'h'}); }
 
 my $tables = q{
 	CREATE TABLE customer (id serial PRIMARY KEY, email text UNIQUE, name text NOT NULL, country int REFERENCES public.country);
@@ -71,7 +71,7 @@ $c->psql_fails_like(q{BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT shardfdw.dis
 
 is($c->safe_psql(q{SELECT shardfdw.distribute_schema('h', 'node2')}), 'node2', 'distributed');
 is($c->safe_psql('SELECT * FROM shardfdw.distributed_schemas'), 'h|node2|7', 'it is listed');
-is($c->safe_psql(q{SELECT count(*), min(node), max(node) FROM shardfdw.shards s JOIN pg_class c ON c.oid = s.table_name WHERE c.relnamespace = 'h'::regnamespace}),
+is($c->safe_psql(q{SELECT count(*), min(node), max(node) FROM shardfdw.shards s JOIN pg_class c ON c.oid = s.table_name::regclass WHERE c.relnamespace = 'h'::regnamespace}),
 	'8|node2|node2', 'each table is a shard there');
 is($c->safe_psql(q{SELECT count(*) FROM shardfdw.check_cluster() WHERE status = 'error'}), '0', 'check_cluster() has nothing to say');
 $c->psql_fails_like(q{SELECT shardfdw.distribute_schema('h')}, qr/55000.*distributed already, to node "node2"/s, 'distributed already');
@@ -173,8 +173,8 @@ for my $mode ('online', 'block')
 	$c->safe_psql(q{ALTER TABLE h.note REPLICA IDENTITY FULL; ALTER TABLE h.booking REPLICA IDENTITY FULL}) if $mode eq 'online';
 	$c->safe_psql(qq{SELECT shardfdw.move_schema('h', '$to', mode => '$mode')});
 	is(home(), $to, "moved, $mode");
-	is($c->safe_psql(q{SELECT string_agg(DISTINCT node, ',') FROM shardfdw.shards s JOIN pg_class c ON c.oid = s.table_name WHERE c.relnamespace = 'h'::regnamespace}), $to, "all of it, $mode");
-	is($c->safe_psql(q{SELECT node FROM shardfdw.distributed_schemas WHERE schema = 'h2'::regnamespace}), 'node2', "and nothing else, $mode");
+	is($c->safe_psql(q{SELECT string_agg(DISTINCT node, ',') FROM shardfdw.shards s JOIN pg_class c ON c.oid = s.table_name::regclass WHERE c.relnamespace = 'h'::regnamespace}), $to, "all of it, $mode");
+	is($c->safe_psql(q{SELECT node FROM shardfdw.distributed_schemas WHERE schema = 'h2'}), 'node2', "and nothing else, $mode");
 	same("rows after the move, $mode", 'SELECT count(*), sum(id) FROM customer; SELECT count(*), sum(amount) FROM line; SELECT * FROM note ORDER BY body');
 	same("keys after the move, $mode: $_->[0]", $_->[1], error => 1) for grep { $_->[0] =~ /^a taken|exclusion|broken foreign key/ } @statements;
 	same("a new table after the move, $mode", "CREATE TABLE new_$mode (id int PRIMARY KEY, c int REFERENCES customer ON DELETE CASCADE); INSERT INTO new_$mode VALUES (1, 7); SELECT * FROM new_$mode");
@@ -187,8 +187,8 @@ $c->safe_psql(q{CREATE ROLE tenant LOGIN; GRANT USAGE ON FOREIGN SERVER node1, n
 	CREATE USER MAPPING FOR tenant SERVER node3 OPTIONS (user 'postgres', password_required 'false');
 	SELECT shardfdw.distribute_schema('h3', 'node3'); GRANT CREATE ON DATABASE postgres TO tenant});
 is($c->safe_psql(q{SET ROLE tenant; CREATE TABLE h3.t (id int PRIMARY KEY, v text UNIQUE); INSERT INTO h3.t SELECT i, i FROM generate_series(1, 10) i; SELECT count(*) FROM h3.t}), '10', 'the owner of a schema makes tables');
-is($c->safe_psql(q{SELECT node FROM shardfdw.shards WHERE table_name = 'h3.t'::regclass}), 'node3', 'on its node');
-is($c->safe_psql(q{ALTER SCHEMA h3 RENAME TO h4; CREATE TABLE h4.u (id int); SELECT node FROM shardfdw.shards WHERE table_name = 'h4.u'::regclass}), 'node3', 'it may get another name');
+is($c->safe_psql(q{SELECT node FROM shardfdw.shards WHERE table_name = 'h3.t'::regclass::text}), 'node3', 'on its node');
+is($c->safe_psql(q{ALTER SCHEMA h3 RENAME TO h4; CREATE TABLE h4.u (id int); SELECT node FROM shardfdw.shards WHERE table_name = 'h4.u'::regclass::text}), 'node3', 'it may get another name');
 $c->safe_psql('DROP SCHEMA h4 CASCADE');
 is($c->node_safe_psql(3, q{SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE nspname IN ('h3', 'h4') AND relkind = 'r'}), '0', 'and be dropped, there, too');
 
@@ -204,7 +204,7 @@ is($c->node_safe_psql(3, q{SELECT count(*) FROM pg_class c JOIN pg_namespace n O
 	$c->wait_for(sprintf $waits, 'distributes');
 	$client->query('COMMIT');
 	is(($c->wait_sql($other))[0], 0, 'distribute_schema() waits for who makes a table in the schema');
-	is($c->safe_psql(q{SELECT node FROM shardfdw.shards WHERE table_name = 'beside.t1'::regclass}), 'node3', 'and takes the table along');
+	is($c->safe_psql(q{SELECT node FROM shardfdw.shards WHERE table_name = 'beside.t1'::regclass::text}), 'node3', 'and takes the table along');
 	$client->query('BEGIN');
 	$client->query(q{SELECT shardfdw.undistribute_schema('beside')});
 	$other = $c->start_sql('CREATE TABLE beside.t2 (id int)', name => 'creates');
@@ -218,10 +218,10 @@ is($c->node_safe_psql(3, q{SELECT count(*) FROM pg_class c JOIN pg_namespace n O
 	$c->wait_for(sprintf $waits, 'creates_more');
 	$client->query('COMMIT');
 	is(($c->wait_sql($other))[0], 0, 'or for distribute_schema()');
-	is($c->safe_psql(q{SELECT node FROM shardfdw.shards WHERE table_name = 'beside.t3'::regclass}), 'node3', 'and makes one on the node');
+	is($c->safe_psql(q{SELECT node FROM shardfdw.shards WHERE table_name = 'beside.t3'::regclass::text}), 'node3', 'and makes one on the node');
 	$c->safe_psql('EXPLAIN (ANALYZE, COSTS off) CREATE TABLE beside.t4 AS SELECT 1 AS id');
 	$c->safe_psql('EXPLAIN CREATE TABLE beside.t5 AS SELECT 1 AS id');
-	is($c->safe_psql(q{SELECT node FROM shardfdw.shards WHERE table_name = 'beside.t4'::regclass}), 'node3', 'EXPLAIN ANALYZE, too');
+	is($c->safe_psql(q{SELECT node FROM shardfdw.shards WHERE table_name = 'beside.t4'::regclass::text}), 'node3', 'EXPLAIN ANALYZE, too');
 	$c->psql_fails_like("$_", qr/0A000.*all tables of schema "beside" are on one node/s, $_)
 	  for 'ALTER TABLE beside.t3 DETACH PARTITION beside.t3_00', q{SELECT shardfdw.create_shard('beside.t3', 't3_01', 'WITH (MODULUS 2, REMAINDER 1)', 'node1')};
 	$c->psql_fails_like("$_", qr/2BP01.*says where the tables of schema "beside" are/s, $_)

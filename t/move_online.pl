@@ -44,7 +44,7 @@ for my $i (1 .. ($ENV{SPLITS} // 4) / 2)
 {
 	my $table = $i % 2 ? 'accounts' : 'entry_a';
 	my $before = @{ [ $c->shards_of($table) ] };
-	my ($rc, $out, $err) = $c->psql("WITH s AS (SELECT shard, node, b[1]::int AS m, b[2]::int AS r FROM shardfdw.shards, regexp_match(bounds, 'modulus (\\d+), remainder (\\d+)') b WHERE table_name = '$table'::regclass)
+	my ($rc, $out, $err) = $c->psql("WITH s AS (SELECT shard, node, b[1]::int AS m, b[2]::int AS r FROM shardfdw.shards, regexp_match(bounds, 'modulus (\\d+), remainder (\\d+)') b WHERE table_name = '$table')
 		SELECT shardfdw.merge_shards(ARRAY[x.shard, y.shard]) FROM (SELECT x.shard, y.shard AS other FROM s x JOIN s y ON x.node = y.node AND x.m = y.m AND y.r = x.r + x.m / 2 ORDER BY x.m DESC, x.r LIMIT 1) p, LATERAL (SELECT p.shard) x, LATERAL (SELECT p.other AS shard) y");
 	is($err, '', "merge $i");
 	is(scalar(@{ [ $c->shards_of($table) ] }), $before - 1, 'has made one of two');

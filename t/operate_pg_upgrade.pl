@@ -41,7 +41,7 @@ my @queries = (
 	'SELECT * FROM t WHERE id = 77',
 	'SELECT * FROM joined ORDER BY name',
 	'SELECT * FROM plain',
-	'SELECT * FROM shardfdw.tables ORDER BY table_name::text',
+	'SELECT * FROM shardfdw.tables ORDER BY table_name',
 	'SELECT count(*) FROM shardfdw_internal.commit_log',
 	'EXPLAIN (COSTS OFF) SELECT name, avg(v) FROM t JOIN r ON r.code = t.v GROUP BY name',
 	q{SELECT "check", detail FROM shardfdw.check_cluster(true) WHERE status <> 'ok'});

@@ -256,7 +256,7 @@ my %outcomes = (
 		object_query obstacle_in_body obstacle_to_copies parent_index_commands prepared_transactions_read recover_prepared_transactions
 		reference_index_commands reference_key_commands reference_tables reference_triggers schema_command session_connections
 		shard_columns shard_command shard_differences shard_for shard_index_commands shard_name shard_object_name shard_sizes
-		shard_table_commands shardfdw_validator shards_of shards_read shared_connections_read stat_nodes_read node_counters adopted_wrapper_read load_id_read stat_load_read
+		shard_table_commands shardfdw_validator shards_of shards_read placed_shards_read shared_connections_read stat_nodes_read node_counters adopted_wrapper_read load_id_read stat_load_read
 		storage_options storage_options_query store_identity successor_commands support_functions tables_read tables_that_need trusted_nodes partial_aggregate_name partial_aggregate_nodes
 		is_cluster_node is_trusted_node owner_code_query is_owner check_owner_code check_owner_code_seen index_before_rows
 		check_colocatable check_replaceable_constraints check_replaceable_dependents choose_key column_commands insertable_columns judge_node
@@ -301,7 +301,7 @@ my %outcomes = (
 		cancel_job wait_job wait_move await_job},
 	'55000 55000 55000 55000 55000 55000 55000 55000 55000 55000' => q{
 		raise_no_move connections_written check_conversion_noted check_conversion_unchanged nodes_written prepared_transactions_written shards_written shared_connections_written
-		stat_load_written tables_written jobs_written restore_points_written
+		stat_load_written tables_written placed_shards_written jobs_written restore_points_written
 		activity_written lock_waits_written long_transactions_written node_status_written stat_nodes_written stat_shards_written
 		begin_following coordinators_written distributed_schemas_written},
 	'42601 42601 42501 42501 42501 42501 42601 42501 42501 42501' => q{

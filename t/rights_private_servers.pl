@@ -45,10 +45,10 @@ for my $role ('postgres', 'alice')
 {
 	$c->safe_psql(qq{SET ROLE $role; CREATE TABLE s_$role (id int PRIMARY KEY, v int); INSERT INTO s_$role SELECT i, i FROM generate_series(1, 100) i;
 		SELECT shardfdw.shard_table('s_$role', shards => 6)});
-	is($c->safe_psql("SELECT string_agg(DISTINCT node, ',') FROM shardfdw.shards WHERE table_name = 's_$role'::regclass"), 'node1,node2', "default placement of $role");
+	is($c->safe_psql("SELECT string_agg(DISTINCT node, ',') FROM shardfdw.shards WHERE table_name = 's_$role'"), 'node1,node2', "default placement of $role");
 	$c->safe_psql(qq{SET ROLE $role; CREATE TABLE r_$role (id int PRIMARY KEY, v int); INSERT INTO r_$role SELECT i, i FROM generate_series(1, 10) i;
 		SELECT shardfdw.replicate_table('r_$role')});
-	is($c->safe_psql("SELECT nodes FROM shardfdw.tables WHERE table_name = 'r_$role'::regclass"), '{node1,node2}', "copies of a reference table of $role");
+	is($c->safe_psql("SELECT nodes FROM shardfdw.tables WHERE table_name = 'r_$role'"), '{node1,node2}', "copies of a reference table of $role");
 	$c->safe_psql("SET ROLE $role; INSERT INTO r_$role VALUES (11, 11); UPDATE r_$role SET v = 0 WHERE id < 3; ALTER TABLE r_$role ADD w int; TRUNCATE r_$role; INSERT INTO r_$role VALUES (1, 1)");
 	is($c->safe_psql("SET ROLE $role; SELECT count(*) FROM s_$role JOIN r_$role USING (id)"), '1', "which $role can write to and join");
 	is($c->safe_psql("SET ROLE $role; SET shardfdw.snapshot = 'cluster'; SELECT count(*) FROM s_$role"), '100', 'a snapshot over all nodes');
@@ -88,7 +88,7 @@ $c->safe_psql("SELECT shardfdw.unshard_table('named')");
 # Its owner uses it as before, and it alone.
 $c->safe_psql(q{CREATE USER MAPPING FOR mallory SERVER a_trap OPTIONS (user 'postgres', password_required 'false')});
 $c->safe_psql(q{SET ROLE mallory; CREATE TABLE own (id int PRIMARY KEY); SELECT shardfdw.shard_table('own', shards => 2)});
-is($c->safe_psql("SELECT string_agg(DISTINCT node, ',') FROM shardfdw.shards WHERE table_name = 'own'::regclass"), 'a_trap', 'default placement of its owner');
+is($c->safe_psql("SELECT string_agg(DISTINCT node, ',') FROM shardfdw.shards WHERE table_name = 'own'"), 'a_trap', 'default placement of its owner');
 $c->psql_fails_like("REVOKE USAGE ON FOREIGN SERVER node1, node2 FROM alice; SET ROLE alice; CREATE TABLE a2 (id int PRIMARY KEY); SELECT shardfdw.shard_table('a2');",
 	qr/55000: there are no nodes.*named/s, 'where only private servers are left');
 

@@ -130,7 +130,7 @@ CREATE FUNCTION shardfdw_internal.move_step(shard regclass, source name, target 
 AS $$
 #variable_conflict use_variable
 DECLARE
-	place CONSTANT name := (SELECT v.node FROM shardfdw.shards v WHERE v.shard = move_step.shard);
+	place CONSTANT name := (SELECT v.node FROM shardfdw_internal.placed_shards v WHERE v.shard = move_step.shard);
 BEGIN
 	IF place IS DISTINCT FROM source THEN
 		RAISE NOTICE 'shard % is not on node "%" any more', shard, source;
@@ -140,7 +140,7 @@ BEGIN
 	PERFORM shardfdw.move_shard(shard, target, mode, verify);
 EXCEPTION WHEN object_not_in_prerequisite_state THEN
 	-- somebody else's plan had the same move
-	IF (SELECT v.node FROM shardfdw.shards v WHERE v.shard = move_step.shard) IS DISTINCT FROM target THEN
+	IF (SELECT v.node FROM shardfdw_internal.placed_shards v WHERE v.shard = move_step.shard) IS DISTINCT FROM target THEN
 		RAISE;
 	END IF;
 	RAISE NOTICE 'another job has moved it';
@@ -190,7 +190,7 @@ DECLARE
 	held bigint;
 	example text;
 BEGIN
-	SELECT count(*), min(v.shard::text COLLATE "C") INTO held, example FROM shardfdw.shards v WHERE v.node = check_drained.node;
+	SELECT count(*), min(v.shard COLLATE "C") INTO held, example FROM shardfdw.shards v WHERE v.node = check_drained.node;
 	IF held > 0 THEN
 		RAISE WARNING USING MESSAGE = format('%s shards stay on node "%s"', held, node),
 			DETAIL = format('One of them is %s.', example), HINT = 'They are pinned, or not the caller''s, or were made meanwhile.';

@@ -38,8 +38,8 @@ BEGIN
 	END IF;
 	SELECT array_agg(s.shard ORDER BY s.shard::oid), array_agg(b.bound[1]::bigint ORDER BY s.shard::oid), array_agg(b.bound[2]::bigint ORDER BY s.shard::oid), array_agg(s.node ORDER BY s.shard::oid)
 	INTO present, moduli, remainders, nodes
-	FROM shardfdw.shards s LEFT JOIN LATERAL regexp_match(s.bounds, '^FOR VALUES WITH \(modulus (\d+), remainder (\d+)\)$') AS b(bound) ON true
-	WHERE s.table_name = sharding_step.relation;
+	FROM shardfdw_internal.placed_shards s LEFT JOIN LATERAL regexp_match(s.bounds, '^FOR VALUES WITH \(modulus (\d+), remainder (\d+)\)$') AS b(bound) ON true
+	WHERE s.relation = sharding_step.relation;
 	IF present IS NULL OR array_position(moduli, NULL) IS NOT NULL THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('the number of shards of %s cannot be altered: it is not sharded by HASH', sharding_step.relation);
 	END IF;

@@ -400,9 +400,9 @@ COMMENT ON EVENT TRIGGER shardfdw_refuse_drop_of_home IS
 	'Keeps the table that says where the tables of a schema are.';
 
 CREATE VIEW shardfdw.distributed_schemas AS
-SELECT c.relnamespace::pg_catalog.regnamespace AS schema, h.node,
+SELECT n.nspname AS schema, h.node,
 	(SELECT pg_catalog.count(*) FROM pg_catalog.pg_class t WHERE t.relnamespace = c.relnamespace AND t.relkind = 'p' AND t.oid <> c.oid) AS tables
-FROM pg_catalog.pg_class c CROSS JOIN LATERAL shardfdw_internal.shards_of(c.oid) h
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace CROSS JOIN LATERAL shardfdw_internal.shards_of(c.oid) h
 WHERE c.relname = 'shardfdw_home' AND c.relkind = 'p';
 COMMENT ON VIEW shardfdw.distributed_schemas IS 'Lists the schemas that distribute_schema() has moved to a node, the node, and how many tables they have.';
 COMMENT ON COLUMN shardfdw.distributed_schemas.schema IS 'Schema.';

@@ -232,10 +232,10 @@ CREATE VIEW shardfdw.stat_shards AS
 		LEFT JOIN LATERAL pg_catalog.jsonb_to_record(w.says) x(name jsonb, bytes bigint, live_rows bigint, dead_rows bigint, seq_scans bigint, index_scans bigint, rows_read bigint,
 			inserted bigint, updated bigint, deleted bigint, last_vacuum timestamptz, last_analyze timestamptz) ON true
 	), placed AS (
-		SELECT s.table_name, s.shard, s.node, pg_catalog.jsonb_build_array(
+		SELECT s.relation::text AS table_name, s.shard::text AS shard, s.node, pg_catalog.jsonb_build_array(
 			coalesce((SELECT o.option_value FROM pg_catalog.pg_options_to_table(f.ftoptions) o WHERE o.option_name = 'schema_name'), n.nspname),
 			coalesce((SELECT o.option_value FROM pg_catalog.pg_options_to_table(f.ftoptions) o WHERE o.option_name = 'table_name'), c.relname)) AS name
-		FROM shardfdw.shards s JOIN pg_catalog.pg_foreign_table f ON f.ftrelid = s.shard JOIN pg_catalog.pg_class c ON c.oid = s.shard JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		FROM shardfdw_internal.placed_shards s JOIN pg_catalog.pg_foreign_table f ON f.ftrelid = s.shard JOIN pg_catalog.pg_class c ON c.oid = s.shard JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 	)
 	SELECT p.table_name, p.shard, p.node, t.bytes, t.live_rows, t.dead_rows, t.seq_scans, t.index_scans, t.rows_read, t.inserted, t.updated, t.deleted, t.last_vacuum, t.last_analyze, m.message
 	FROM placed p
@@ -243,8 +243,8 @@ CREATE VIEW shardfdw.stat_shards AS
 	LEFT JOIN told m ON m.node = p.node AND m.message IS NOT NULL;
 COMMENT ON VIEW shardfdw.stat_shards IS
 	'Lists the shards with what the statistics of their nodes say of them. Those of a node that does not answer within shardfdw.watch_timeout have a message, and no values; those of one that the role may not use neither.';
-COMMENT ON COLUMN shardfdw.stat_shards.table_name IS 'Sharded table.';
-COMMENT ON COLUMN shardfdw.stat_shards.shard IS 'Shard.';
+COMMENT ON COLUMN shardfdw.stat_shards.table_name IS 'Sharded table, as regclass writes it.';
+COMMENT ON COLUMN shardfdw.stat_shards.shard IS 'Shard, as regclass writes it.';
 COMMENT ON COLUMN shardfdw.stat_shards.node IS 'Its node.';
 COMMENT ON COLUMN shardfdw.stat_shards.bytes IS 'Its size there, with indexes and TOAST.';
 COMMENT ON COLUMN shardfdw.stat_shards.live_rows IS 'Rows, as estimated.';
