@@ -134,6 +134,55 @@ $plan = explain_query("SELECT (SELECT max(v) FROM t WHERE t.grp = g) FROM genera
 like($plan, qr/never executed/, 'never executed');
 unlike($plan, qr/per Query/, 'no figures of it');
 
+# ---------- statements that one shard runs as they stand ----------
+
+my @routed = (before => 'SET shardfdw.enable_router = on;');
+my $one = 'SELECT v, count(*) FROM t WHERE id = 3 AND grp > 0 GROUP BY v';
+$plan = explain_query($one, 'VERBOSE, COSTS off', @routed);
+like($plan, qr/Custom Scan \(ShardStatement\).*Remote SQL:.*\$1.*\n  Remote Plan:\n    \w+Aggregate\n(?s:.*)Filter: .*\.id = 3\b/s,
+	'one shard: the plan of its node, with the values');
+unlike($plan, qr/actual/, 'which has run nothing');
+unlike(explain_query($one, 'VERBOSE', @routed, remote => 'off'), qr/Remote Plan/, 'unless it was asked for');
+like(explain_query($one, 'VERBOSE, ANALYZE, COSTS off, TIMING off', @routed), qr/Remote Plan:\n +\w+Aggregate \(actual rows=1/, 'with ANALYZE it has');
+like(explain_query('EXECUTE p(3)', 'VERBOSE, COSTS off', before => 'SET shardfdw.enable_router = on; PREPARE p(int) AS ' . $one =~ s/= 3/= \$1/r . '; SET plan_cache_mode = force_generic_plan;'),
+	qr/Remote Plan:(?s:.)*Filter: .*\.id = 3\b/, 'a generic plan: with the values');
+for my $format ('json', 'xml', 'yaml')
+{
+	like(explain_query($one, "VERBOSE, ANALYZE, FORMAT $format", @routed), qr/Remote.Plan/, "one shard, $format");
+}
+is($c->safe_psql(q{SET shardfdw.enable_router = on; SET shardfdw.explain_remote = on;
+		SELECT p->'Remote Plan'->'Plan'->>'Node Type' FROM plan_of('SELECT id FROM t WHERE id = 3', 'ANALYZE') p}), 'Seq Scan', 'one shard: JSON is well-formed');
+
+# Statements that change or lock rows are not run for it.
+my %before = map { $_ => $c->log_position($_) } 1, 2;
+for my $change ('UPDATE t SET grp = grp + 1 WHERE id = 3', 'UPDATE t SET grp = grp + 1 WHERE id = 3 RETURNING v', 'DELETE FROM t WHERE id = 3',
+	"INSERT INTO t VALUES (3, 1, 'x')", 'SELECT * FROM t WHERE id = 3 FOR UPDATE')
+{
+	like(explain_query($change, 'VERBOSE, COSTS off', @routed), qr/Remote Plan:\n +(?:Update|Delete|Insert|LockRows)/, "plan: $change");
+	like($c->safe_psql("SET shardfdw.explain_remote = on; SET shardfdw.enable_router = on; BEGIN; EXPLAIN (VERBOSE, ANALYZE, COSTS off) $change; ROLLBACK"),
+		qr/Remote Plan:\n +(?:Update|Delete|Insert|LockRows)/, "after it has run: $change");
+}
+unlike(join('', map { $c->log_since($before{$_}, $_) } 1, 2), qr/EXPLAIN \(.*ANALYZE/, 'no node was asked to run one');
+
+# What would be computed for it may change data.
+$c->safe_psql('CREATE SEQUENCE s');
+$plan = explain_query("SELECT v FROM t WHERE id = nextval('s')", 'VERBOSE, COSTS off', @routed);
+is($c->safe_psql("SELECT last_value, is_called FROM s"), '1|f', 'a volatile parameter is not computed by EXPLAIN');
+SKIP:
+{
+	skip 'nodes know no generic plans', 1 if $major < 16;
+	like($c->safe_psql('SET shardfdw.explain_remote = on; SET shardfdw.enable_router = on; EXPLAIN (VERBOSE, GENERIC_PLAN, COSTS off) SELECT v FROM t WHERE id = $1'),
+		qr/Remote Plan:(?s:.)*Filter: .*\$1/, 'EXPLAIN (GENERIC_PLAN) of a statement on one shard');
+}
+
+# A cursor whose rows were not all read, and a change of which nobody has read the rows.
+my $logged = q{SET auto_explain.log_min_duration = 0; SET auto_explain.log_verbose = on; SET auto_explain.log_analyze = on;
+	SET shardfdw.explain_remote = on; SET shardfdw.enable_router = on;};
+my $log_start = $c->log_position;
+is($c->safe_psql("$logged BEGIN; DECLARE a CURSOR FOR SELECT v FROM t WHERE id IN (3, 3) OR (id = 3 AND grp < 0); FETCH 1 FROM a; CLOSE a; SELECT count(*) FROM t WHERE id = 3; COMMIT"),
+	$c->safe_psql('SELECT v FROM t WHERE id = 3') . "\n1", 'auto_explain of a cursor on one shard');
+like($c->log_since($log_start), qr/Custom Scan \(ShardStatement\)(?s:.*)Remote Plan/, 'has the plan of the node');
+
 # ---------- row locks, changes ----------
 
 my %position = map { $_ => $c->log_position($_) } 1, 2;

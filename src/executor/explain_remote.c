@@ -16,6 +16,9 @@
  *
  * Parameters that have no value yet stay parameters, for which the node makes a
  * generic plan if it is of 16 or later.
+ *
+ * Statements that a shard runs as they stand have no queries to compare, so the
+ * node's plan is all that is shown of them.
  */
 #include "postgres.h"
 
@@ -50,24 +53,43 @@
  * Asking
  * ------------------------------------------------------------------------ */
 
-/* Runs sql on the node of shardno; NULL, after a WARNING, when it fails.  Memory: current context. */
-static PGresult *
-ask_node(const ShardScanState *state, int shardno, const char *sql)
+/* Who is asked, and as whom. */
+typedef struct ExplainNode
+{
+	const Shard *shard;			/* on the node */
+	Oid			userid;			/* whose mapping is used */
+	int			workers;		/* as in ShardStreamSpec */
+	int			cpu_factor;
+} ExplainNode;
+
+static ExplainNode
+node_of_scan(const ShardScanState *state, int shardno)
 {
 	const Shard *shard = &state->maps[0]->shards[shardno];
-	int			workers = shard_share_node_workers(state, shard->nodeno);
+
+	return (ExplainNode)
+	{
+		shard, state->userid, shard_share_node_workers(state, shard->nodeno),
+			shard_share_node_cpu_factor(state, shard->nodeno)
+	};
+}
+
+/* Runs sql on the node; NULL, after a WARNING, when it fails.  Memory: current context. */
+static PGresult *
+ask_node(const ExplainNode *node, const char *sql)
+{
 	ShardCommand command = {0};
 	bool		has_written;
 
-	command.serverid = shard->serverid;
-	command.userid = state->userid;
+	command.serverid = node->shard->serverid;
+	command.userid = node->userid;
 	command.sql = sql;
-	command.label = shard->name;
-	command.workers = &workers;
-	command.cpu_factor = shard_share_node_cpu_factor(state, shard->nodeno);
+	command.label = node->shard->name;
+	command.workers = &node->workers;
+	command.cpu_factor = node->cpu_factor;
 
 	/* where the transaction has written, a savepoint keeps a failure from ending it */
-	has_written = shard_pool_get(shard->serverid, state->userid)->writer != NULL;
+	has_written = shard_pool_get(node->shard->serverid, node->userid)->writer != NULL;
 	shard_command_run(&command, 1, has_written ? SHARD_COMMAND_WRITE : SHARD_COMMAND_READ, true);
 	if (command.error != NULL)
 	{
@@ -82,9 +104,9 @@ ask_node(const ShardScanState *state, int shardno, const char *sql)
 
 /* Lines that the node answers with; NIL when it fails.  Encoding is checked. */
 static List *
-ask_lines(const ShardScanState *state, int shardno, const char *sql)
+ask_lines(const ExplainNode *node, const char *sql)
 {
-	PGresult   *result = ask_node(state, shardno, sql);
+	PGresult   *result = ask_node(node, sql);
 	List	   *texts = NIL;
 	List	   *lines = NIL;
 	ListCell   *lc;
@@ -112,9 +134,9 @@ ask_lines(const ShardScanState *state, int shardno, const char *sql)
 }
 
 static bool
-knows_generic_plans(const ShardScanState *state, int shardno)
+knows_generic_plans(const ExplainNode *node)
 {
-	List	   *lines = ask_lines(state, shardno, "SELECT pg_catalog.current_setting('server_version_num')");
+	List	   *lines = ask_lines(node, "SELECT pg_catalog.current_setting('server_version_num')");
 
 	return lines != NIL && atoi(linitial(lines)) >= GENERIC_PLAN_VERSION;
 }
@@ -141,13 +163,24 @@ format_name(ExplainFormat format)
 	}
 }
 
-/*
- * The statement to send for the query of the first of shards, or of all of its
- * node where a query is the node's.  run: the query may be run for it.
- */
+/* Begins the command that is sent.  run: what is explained may be run for it. */
+static void
+append_explain(StringInfo sql, bool run, bool generic, const ExplainState *es)
+{
+	appendStringInfo(sql, "EXPLAIN (VERBOSE, COSTS %s, SUMMARY off, FORMAT %s",
+					 on_off(es->costs), format_name(es->format));
+	if (run)
+		appendStringInfo(sql, ", ANALYZE, TIMING %s, BUFFERS %s",
+						 on_off(es->timing), on_off(es->buffers));
+	if (generic)
+		appendStringInfoString(sql, ", GENERIC_PLAN");
+	appendStringInfoString(sql, ") ");
+}
+
+/* The command for the query of the first of shards, or of all of its node where a query is the node's. */
 static char *
-explain_statement(const ShardScanState *state, const Bitmapset *shards, bool run, bool generic,
-				  const ExplainState *es)
+explain_query(const ShardScanState *state, const Bitmapset *shards, bool run, bool generic,
+			  const ExplainState *es)
 {
 	const ShardMap *map = state->maps[0];
 	StringInfoData sql;
@@ -156,15 +189,7 @@ explain_statement(const ShardScanState *state, const Bitmapset *shards, bool run
 	int			shardno = bms_next_member(shards, -1);
 
 	initStringInfo(&sql);
-	appendStringInfo(&sql, "EXPLAIN (VERBOSE, COSTS %s, SUMMARY off, FORMAT %s",
-					 on_off(es->costs), format_name(es->format));
-	if (run)
-		appendStringInfo(&sql, ", ANALYZE, TIMING %s, BUFFERS %s",
-						 on_off(es->timing), on_off(es->buffers));
-	if (generic)
-		appendStringInfoString(&sql, ", GENERIC_PLAN");
-	appendStringInfoString(&sql, ") ");
-
+	append_explain(&sql, run, generic, es);
 	shardnos[nshards++] = shardno;
 	if (state->plan->shard_template != NIL)
 	{
@@ -376,33 +401,57 @@ evaluate_parameters(ForeignScanState *node, bool was_run)
 	return true;
 }
 
+/* Is the nodes' side asked for, and can nodes be asked? */
+static bool
+is_wanted(const ExplainState *es)
+{
+	return shard_guc_explain_remote && es->verbose && IsTransactionState();
+}
+
 void
 shard_explain_remote(ForeignScanState *node, const Bitmapset *shards, ExplainState *es)
 {
 	ShardScanState *state = node->fdw_state;
 	int			shardno = bms_next_member(shards, -1);
 	bool		was_run = es->analyze && state->running && !state->plan->locks_rows;
-	bool		generic;
-	char	   *sql;
-	List	   *lines;
 
-	if (!shard_guc_explain_remote || !es->verbose || !IsTransactionState())
+	if (!is_wanted(es))
 		return;
 
 	if (shardno >= 0)
 	{
-		generic = !evaluate_parameters(node, es->analyze);
-		sql = generic ? NULL : explain_statement(state, shards, was_run, false, es);
+		ExplainNode asked = node_of_scan(state, shardno);
+		bool		generic = !evaluate_parameters(node, es->analyze);
+		char	   *sql = generic ? NULL : explain_query(state, shards, was_run, false, es);
+		List	   *lines;
 
 		/* no more rows will be asked for, and the connections may be needed below */
 		if (state->running)
 			shard_scan_close_streams(node);
-		if (generic && knows_generic_plans(state, shardno))
-			sql = explain_statement(state, shards, false, true, es);
-		lines = sql == NULL ? NIL : ask_lines(state, shardno, sql);
+		if (generic && knows_generic_plans(&asked))
+			sql = explain_query(state, shards, false, true, es);
+		lines = sql == NULL ? NIL : ask_lines(&asked, sql);
 		if (lines != NIL)
 			show_plan(lines, es);
 	}
 	if (es->analyze && state->figures != NULL)
 		show_figures(state, es);
+}
+
+void
+shard_explain_remote_statement(const Shard *shard, Oid userid, const char *statement, bool run,
+							   bool generic, ExplainState *es)
+{
+	ExplainNode asked = {shard, userid, -1, 0};
+	StringInfoData sql;
+	List	   *lines;
+
+	if (!is_wanted(es) || (generic && !knows_generic_plans(&asked)))
+		return;
+	initStringInfo(&sql);
+	append_explain(&sql, run, generic, es);
+	appendStringInfoString(&sql, statement);
+	lines = ask_lines(&asked, sql.data);
+	if (lines != NIL)
+		show_plan(lines, es);
 }

@@ -7,6 +7,7 @@
 
 #include "postgres.h"
 
+#include "catalog/shard_map.h"
 #include "compat.h"
 #include "nodes/execnodes.h"
 
@@ -15,5 +16,13 @@
  * on.  shards: those of the scan.  Ends the scan's queries, so it must be called last.
  */
 extern void shard_explain_remote(ForeignScanState *node, const Bitmapset *shards, ExplainState *es);
+
+/*
+ * The same for a statement that a node runs as it stands, on one shard.  generic:
+ * parameters have no values, and statement names them; else it has the values in it.
+ * run: the node may run it.
+ */
+extern void shard_explain_remote_statement(const Shard *shard, Oid userid, const char *statement,
+										   bool run, bool generic, ExplainState *es);
 
 #endif

@@ -24,9 +24,11 @@
 #include "catalog/route.h"
 #include "compat.h"
 #include "executor/explain.h"
+#include "executor/explain_remote.h"
 #include "executor/scan/param.h"
 #include "executor/scan/scan.h"
 #include "executor/statement_exec.h"
+#include "guc.h"
 #include "mb/pg_wchar.h"
 #include "nodes/extensible.h"
 #include "nodes/nodeFuncs.h"
@@ -294,9 +296,9 @@ live_shards(ShardStatementState *state, bool noerror)
  * Exec
  * ------------------------------------------------------------------------ */
 
-/* The statement's text for one shard. Memory: current context. */
+/* The statement's text for one shard; literals: with the values of parameters in it. Memory: current context. */
 static char *
-render(const ShardStatementState *state, int shardno)
+render(const ShardStatementState *state, int shardno, bool literals)
 {
 	const char *names[8];
 	const char **relations = names;
@@ -307,7 +309,7 @@ render(const ShardStatementState *state, int shardno)
 	for (int i = 0; i < state->nmaps; i++)
 		relations[i] = state->maps[i]->shards[shardno].relation;
 	initStringInfo(&sql);
-	shard_param_render(&sql, state->plan->template, relations, NULL, false, NULL);
+	shard_param_render(&sql, state->plan->template, relations, NULL, literals, state->values);
 	return sql.data;
 }
 
@@ -351,7 +353,7 @@ make_targets(ShardStatementState *state)
 		StatementTarget *target = &state->targets[state->ntargets++];
 
 		target->shardno = shardno;
-		target->sql = render(state, shardno);
+		target->sql = render(state, shardno, false);
 	}
 }
 
@@ -580,6 +582,18 @@ statement_exec(CustomScanState *node)
 }
 
 static void
+close_streams(ShardStatementState *state)
+{
+	for (int i = 0; i < state->ntargets; i++)
+	{
+		if (state->streams[i] != NULL)
+			shard_stream_close(state->streams[i]);
+		state->streams[i] = NULL;
+	}
+	state->nopen = 0;
+}
+
+static void
 statement_end(CustomScanState *node)
 {
 	ShardStatementState *state = (ShardStatementState *) node;
@@ -598,12 +612,7 @@ statement_end(CustomScanState *node)
 		while (next_row(state, ExecClearTuple(slot)))
 			CHECK_FOR_INTERRUPTS();
 	}
-	for (int i = 0; i < state->ntargets; i++)
-	{
-		if (state->streams[i] != NULL)
-			shard_stream_close(state->streams[i]);
-	}
-	state->nopen = 0;
+	close_streams(state);
 	shard_scan_close_rels(state->rels);
 }
 
@@ -657,17 +666,51 @@ explained_shards(ShardStatementState *state)
 	return live_shards(state, true);
 }
 
+/* Values of all parameters, if they can be known; nothing that might change data is run for that. */
+static bool
+explained_values(ShardStatementState *state, bool analyze)
+{
+	CustomScan *cscan = (CustomScan *) state->css.ss.ps.plan;
+
+	if (state->started || cscan->custom_exprs == NIL)
+		return true;
+	if (analyze || shard_param_has_exec(state->params) ||
+		contain_volatile_functions((Node *) cscan->custom_exprs) ||
+		(state->css.ss.ps.state->es_top_eflags & SHARD_EXEC_FLAG_NO_PARAMS))
+		return false;
+	evaluate_all(state);
+	return true;
+}
+
+/* The node's side. */
+static void
+explain_remote(ShardStatementState *state, int shardno, ExplainState *es)
+{
+	bool		known = explained_values(state, es->analyze);
+	bool		reads = state->plan->operation == CMD_SELECT && state->plan->returns_rows && !state->plan->on_writer;
+	char	   *sql = render(state, shardno, known);
+
+	/* no more rows will be asked for, and the connections may be needed */
+	if (state->started && reads)
+		close_streams(state);
+	shard_explain_remote_statement(&state->maps[0]->shards[shardno], state->userid, sql,
+								   es->analyze && state->started && reads, !known, es);
+}
+
 static void
 statement_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 {
 	ShardStatementState *state = (ShardStatementState *) node;
 	Bitmapset  *live = explained_shards(state);
+	int			shardno = Max(bms_next_member(live, -1), 0);
 
 	shard_explain_shards(state->maps[0], live,
 						 state->plan->key_params != NIL ? 1 : bms_num_members(live), es);
-	shard_explain_remote_sql(render(state, Max(bms_next_member(live, -1), 0)), es);
+	shard_explain_remote_sql(render(state, shardno, false), es);
 	if (es->analyze && state->plan->returns_rows)
 		shard_explain_received(state->nrows, state->nbytes, list_length(state->conns), es);
+	if (shard_guc_explain_remote && es->verbose)
+		explain_remote(state, shardno, es);
 }
 
 static const CustomExecMethods exec_methods = {
