@@ -876,6 +876,13 @@ shard_br_update_triggers(EState *estate, EPQState *epqstate, ResultRelInfo *rinf
 #endif
 }
 
+/* Names of waits: 17 has them */
+#if PG_VERSION_NUM >= 170000
+#define shard_wait_event_new(name) WaitEventExtensionNew(name)
+#else
+#define shard_wait_event_new(name) PG_WAIT_EXTENSION
+#endif
+
 /* ExecutorRun_hook, see above: 18 runs each statement once */
 #if PG_VERSION_NUM >= 180000
 #define SHARD_EXECUTOR_RUN_ENTRY(entry, function) \

@@ -25,6 +25,7 @@ int			shard_guc_commit_log_max_age_s = 86400;
 int			shard_guc_commit_log_max_rows = 100000;
 bool		shard_guc_preloaded = false;
 bool		shard_guc_log_remote_sql = false;
+int			shard_guc_log_min_remote_duration_ms = -1;
 bool		shard_guc_explain_remote = false;
 bool		shard_guc_enable_shard_scan = true;
 bool		shard_guc_enable_partial_aggregate = true;
@@ -197,6 +198,11 @@ shard_guc_init(void)
 							 NULL,
 							 &shard_guc_log_remote_sql,
 							 false, PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("shardfdw.log_min_remote_duration",
+							"Sets how long a statement on a node takes at least to be logged.",
+							"-1 logs none, zero all of them.",
+							&shard_guc_log_min_remote_duration_ms,
+							-1, -1, INT_MAX, PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomBoolVariable("shardfdw.explain_remote",
 							 "Makes EXPLAIN VERBOSE ask a node for its plan.",
 							 "With ANALYZE, the query of one shard is run once more for that.",

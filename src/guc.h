@@ -40,6 +40,7 @@ extern int	shard_guc_commit_log_max_age_s;
 extern int	shard_guc_commit_log_max_rows;
 extern bool shard_guc_preloaded;	/* the library is in shared_preload_libraries */
 extern bool shard_guc_log_remote_sql;	/* LOG every statement sent */
+extern int	shard_guc_log_min_remote_duration_ms;	/* LOG statements of nodes that take as long; -1: none */
 extern bool shard_guc_explain_remote;	/* EXPLAIN VERBOSE shows a node's plan, too */
 extern bool shard_guc_enable_shard_scan;	/* sharded table as one planned node */
 extern bool shard_guc_enable_partial_aggregate; /* partial states from nodes */

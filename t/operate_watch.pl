@@ -37,6 +37,9 @@ $session{a}->start_query('UPDATE t SET v = 2 WHERE id = 2');
 $session{b}->start_query('UPDATE t SET v = 2 WHERE id = 3');
 $session{d}->start_query('UPDATE here SET id = id');
 $c->wait_for('SELECT count(*) = 3 FROM shardfdw.lock_waits');
+my $names_waits = $c->safe_psql("SELECT current_setting('server_version_num')::int >= 170000") eq 't';
+is($c->safe_psql("SELECT wait_event_type, wait_event FROM pg_stat_activity WHERE pid = $pid{a}"), $names_waits ? 'Extension|ShardfdwNode' : 'Extension|Extension',
+	'what the coordinator waits for has a name from 17 on');
 
 sub who
 {
@@ -125,13 +128,44 @@ is($c->safe_psql(q{SELECT count(*), count(bytes) FROM shardfdw.stat_shards}), '3
 
 # ---------- the page ----------
 
+# ---------- statements that take long ----------
+
+# Each statement that is sent is logged once more when it has ended, however it ends.
+my $mark = $c->log_position;
+my ($rc, $out, $err) = $c->psql(q{
+	SET shardfdw.log_remote_sql = on; SET shardfdw.log_min_remote_duration = 0;
+	SELECT count(*), sum(v) FROM t;
+	PREPARE p(int) AS SELECT v FROM t WHERE id = $1;
+	EXECUTE p(1); EXECUTE p(1); EXECUTE p(1); EXECUTE p(1);
+	SELECT id FROM t LIMIT 1;
+	BEGIN; UPDATE t SET v = v + 1; SAVEPOINT s; UPDATE t SET v = 1 / (v - v) WHERE id = 2; ROLLBACK TO s; COMMIT;
+	UPDATE t SET v = 5 WHERE id = 3;
+	COPY (SELECT id FROM t) TO '/dev/null';
+	INSERT INTO t VALUES (1, 1);
+	SELECT node FROM shardfdw.run_on_nodes('SELECT 1')}, on_error_stop => 0);
+my $log = $c->log_since($mark);
+my %logged;
+$logged{$2}{ $1 ? 'ended' : 'sent' }++ while $log =~ /LOG:  (duration: \d+\.\d{3} ms  )?remote SQL on node "\w+": (.*(?:\n\t.*)*)/g;
+cmp_ok(scalar keys %logged, '>', 12, 'statements are logged');
+is(join("\n", map { "$_: " . ($logged{$_}{sent} // 0) . ' and ' . ($logged{$_}{ended} // 0) } grep { ($logged{$_}{sent} // 0) != ($logged{$_}{ended} // 0) } sort keys %logged),
+	'', 'each of them when it is sent, and when it has ended');
+
+# Those alone that take as long.
+$mark = $c->log_position;
+$c->safe_psql(q{SET shardfdw.log_min_remote_duration = '300ms'; SELECT * FROM shardfdw.run_on_nodes('SELECT pg_sleep(0.4)')});
+$log = $c->log_since($mark);
+is(() = $log =~ /LOG:  duration: (?:[4-9]\d\d|\d{4,})\.\d{3} ms  remote SQL on node "node\d": .*pg_sleep\(0\.4\)/g, 3, 'statements that take long are logged');
+$mark = $c->log_position;
+$c->safe_psql(q{SET shardfdw.log_min_remote_duration = '1h'; SELECT * FROM shardfdw.run_on_nodes('SELECT pg_sleep(0.01)')});
+unlike($c->log_since($mark), qr/duration:/, 'others are not');
+
 my $ran = 0;
 for my $block (grep { $_->{language} eq 'sql' } doc_blocks('docs/watching.md'))
 {
 	my ($rc, undef, $err) = $c->psql($block->{text} =~ s/4711/0/r, on_error_stop => 1);
 	is($rc, 0, "docs/watching.md, block " . ++$ran) or diag $err;
 }
-is($ran, 7, 'all blocks of the page were run');
+is($ran, 8, 'all blocks of the page were run');
 
 $c->kill9_node(2);
 like($c->safe_psql(q{SELECT answers, version, message FROM shardfdw.node_status WHERE node = 'node2'}), qr/^f\|\|could not connect to node "node2": ./, 'a node that is down');

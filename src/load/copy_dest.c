@@ -223,7 +223,10 @@ write_program(ShardCopyDest *dest, const char *data, size_t len)
 			len -= done;
 		}
 		else if (errno == EAGAIN || errno == EWOULDBLOCK)
+		{
+			shard_wait_announce(SHARD_WAIT_COPY_FILE);
 			(void) shard_wait_socket(fd, WL_SOCKET_WRITEABLE, -1, false);
+		}
 		else if (errno != EINTR)
 		{
 			int			save_errno = errno;

@@ -46,6 +46,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/wait_event.h"
+#include "wait_event.h"
 #include "version.h"
 
 #define POLL_MS 50				/* how often a row that somebody waits for is read */
@@ -323,7 +324,8 @@ may_use(const JobRow *row)
 static void
 pause_for_poll(void)
 {
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, POLL_MS, PG_WAIT_EXTENSION);
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, POLL_MS,
+					 shard_wait_event(SHARD_WAIT_JOB));
 	ResetLatch(MyLatch);
 	CHECK_FOR_INTERRUPTS();
 }

@@ -48,7 +48,7 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
-#include "utils/wait_event.h"
+#include "wait_event.h"
 #include "version.h"
 
 #define RETRY_ROUNDS 10			/* databases without the extension are asked so seldom */
@@ -334,7 +334,7 @@ shard_recovery_launcher_main(Datum arg)
 
 		(void) WaitLatch(MyLatch,
 						 WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | (timeout_ms >= 0 ? WL_TIMEOUT : 0),
-						 timeout_ms, PG_WAIT_EXTENSION);
+						 timeout_ms, shard_wait_event(SHARD_WAIT_RECOVERY));
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 		if (ConfigReloadPending)

@@ -24,7 +24,7 @@
 #include "remote/wire/wait.h"
 #include "storage/latch.h"
 #include "utils/backend_progress.h"
-#include "utils/wait_event.h"
+#include "wait_event.h"
 
 struct ShardCopyInput
 {
@@ -82,7 +82,7 @@ next_message_type(ShardCopyInput *input)
 
 		ModifyWaitEvent(FeBeWaitSet, FeBeWaitSetSocketPos, WL_SOCKET_READABLE, NULL);
 		if (WaitEventSetWait(FeBeWaitSet, input->idle(input->idle_arg), &event, 1,
-							 PG_WAIT_EXTENSION) > 0 &&
+							 shard_wait_event(SHARD_WAIT_COPY_CLIENT)) > 0 &&
 			(event.events & WL_POSTMASTER_DEATH))
 			ereport(FATAL,
 					(errcode(ERRCODE_ADMIN_SHUTDOWN),
@@ -161,6 +161,7 @@ read_file(ShardCopyInput *input, char *buf, size_t max_bytes)
 		CHECK_FOR_INTERRUPTS();
 		if (input->may_block && !is_readable(fd))
 		{
+			shard_wait_announce(SHARD_WAIT_COPY_FILE);
 			(void) shard_wait_socket(fd, WL_SOCKET_READABLE, input->idle(input->idle_arg), false);
 			continue;
 		}

@@ -200,7 +200,7 @@ shard_copy_lane_raise_lost(ShardCopyLane *lane)
 
 	lane->error = NULL;
 	if (!res && !PQisBusy(lane->conn->pg))
-		res = PQgetResult(lane->conn->pg);
+		res = shard_connection_take_result(lane->conn);
 	if (res && PQresultStatus(res) != PGRES_FATAL_ERROR)
 	{
 		PQclear(res);
@@ -429,7 +429,7 @@ read_results(ShardCopyLane *lane)
 
 	while (!PQisBusy(pg))
 	{
-		PGresult   *res = PQgetResult(pg);
+		PGresult   *res = shard_connection_take_result(lane->conn);
 
 		if (!res)
 		{

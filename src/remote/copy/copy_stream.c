@@ -75,6 +75,7 @@ watch_sockets(ShardCopySet *set, long timeout_ms)
 		if (item->fd >= 0 && lane->state == COPY_SENDING && !lane->end_soon)
 			item->events |= WL_SOCKET_READABLE;
 	}
+	shard_wait_announce(SHARD_WAIT_COPY_NODE);
 	shard_wait_set_wait(set->wait_set, set->items, n, timeout_ms, false);
 	n = 0;
 	foreach(lc, set->lanes)

@@ -115,7 +115,7 @@ advance_item(ShardBroadcast *item)
 
 	while (!PQisBusy(conn->pg))
 	{
-		PGresult   *res = PQgetResult(conn->pg);
+		PGresult   *res = shard_connection_take_result(conn);
 		bool		nonsense;
 
 		if (!res)
@@ -159,6 +159,7 @@ advance_item(ShardBroadcast *item)
 static void
 wait_for_any(ShardBroadcast *items, ShardWaitItem *waits, int nitems, long timeout_ms, bool noerror)
 {
+	shard_wait_announce(SHARD_WAIT_TRANSACTION);
 	if (noerror)
 	{
 		shard_wait_set_wait(NULL, waits, nitems, timeout_ms, true);

@@ -102,7 +102,7 @@ read_result(ShardConn *conn)
 				return NULL;
 			}
 		}
-		res = PQgetResult(conn->pg);
+		res = shard_connection_take_result(conn);
 		if (res == NULL)
 			return result;
 		shard_connection_note_result(conn, res);

@@ -319,7 +319,7 @@ shard_command_advance(ShardCommandRun *run, int laneno)
 			continue;
 		else if (!lane->copying && (PQstatus(conn->pg) == CONNECTION_BAD || !PQisBusy(conn->pg)))
 		{
-			PGresult   *res = PQgetResult(conn->pg);
+			PGresult   *res = shard_connection_take_result(conn);
 
 			if (res)
 				take_result(run, lane, res);

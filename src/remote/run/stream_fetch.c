@@ -610,7 +610,7 @@ shard_fetch_next(ShardStream *stream, ShardRow *row)
 		}
 		else if (PQstatus(conn->pg) == CONNECTION_BAD || !PQisBusy(conn->pg))
 		{
-			PGresult   *res = PQgetResult(conn->pg);
+			PGresult   *res = shard_connection_take_result(conn);
 
 			if (!res)
 				return FETCH_END;

@@ -354,6 +354,53 @@ shard_connection_append_preamble(ShardConn *conn, ShardSettings settings, int wo
 
 /* ---------- statements and results ---------- */
 
+/* Notes when sql is sent, if it is to be logged for how long it takes.  Never raises: without memory it is not logged. */
+static void
+begin_timing(ShardConn *conn, const char *sql)
+{
+	if (conn->timed_sql)
+		pfree(conn->timed_sql);
+	conn->timed_sql = NULL;
+	if (shard_guc_log_min_remote_duration_ms < 0)
+		return;
+	conn->timed_sql = MemoryContextAllocExtended(shard_connection_cxt, strlen(sql) + 1, MCXT_ALLOC_NO_OOM | MCXT_ALLOC_HUGE);
+	if (!conn->timed_sql)
+		return;
+	strcpy(conn->timed_sql, sql);
+	conn->sent_at = GetCurrentTimestamp();
+}
+
+/* The node has answered all of what was sent. */
+static void
+end_timing(ShardConn *conn)
+{
+	char	   *sql = conn->timed_sql;
+	long		secs;
+	int			usecs;
+
+	if (!sql)
+		return;
+	conn->timed_sql = NULL;
+	TimestampDifference(conn->sent_at, GetCurrentTimestamp(), &secs, &usecs);
+	if (shard_guc_log_min_remote_duration_ms >= 0 &&
+		secs * 1000 + usecs / 1000 >= shard_guc_log_min_remote_duration_ms)
+		ereport(LOG,
+				(errmsg("duration: %ld.%03d ms  remote SQL on node \"%s\": %s", secs * 1000 + usecs / 1000,
+						usecs % 1000, conn->node, sql),
+				 errhidestmt(true), errhidecontext(true)));
+	pfree(sql);
+}
+
+PGresult *
+shard_connection_take_result(ShardConn *conn)
+{
+	PGresult   *res = PQgetResult(conn->pg);
+
+	if (!res)
+		end_timing(conn);
+	return res;
+}
+
 void
 shard_connection_note_sent(ShardConn *conn, const char *sql, int nparams, const char *const *params)
 {
@@ -361,6 +408,7 @@ shard_connection_note_sent(ShardConn *conn, const char *sql, int nparams, const 
 		ereport(LOG,
 				(errmsg("remote SQL on node \"%s\": %s", conn->node, sql),
 				 errhidestmt(true), errhidecontext(true)));
+	begin_timing(conn, sql);
 	shard_node_stat_add(conn->stat_node, SHARD_NODE_STATEMENTS, 1);
 	conn->traffic.bytes_sent += strlen(sql);
 	for (int i = 0; i < nparams; i++)
@@ -562,7 +610,7 @@ shard_connection_next_result(ShardConn *conn, TimestampTz deadline, bool noerror
 	while (!shard_connection_result_is_here(conn))
 		if (!shard_connection_wait_input(conn, deadline, noerror))
 			return false;
-	*res = PQgetResult(conn->pg);
+	*res = shard_connection_take_result(conn);
 	if (*res)
 		shard_connection_note_result(conn, *res);
 	if (PQstatus(conn->pg) == CONNECTION_BAD)
@@ -603,7 +651,7 @@ shard_connection_settle(ShardConn *conn)
 		shard_connection_consume(conn);
 	while (shard_connection_result_is_here(conn))
 	{
-		PGresult   *res = PQgetResult(conn->pg);
+		PGresult   *res = shard_connection_take_result(conn);
 
 		if (!res)
 		{

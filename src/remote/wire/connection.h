@@ -196,6 +196,8 @@ struct ShardConn
 	bool		copies_out;		/* the COPY under way, or the last one, was TO STDOUT */
 	ShardTraffic traffic;		/* since it was opened */
 	ShardTraffic reported;		/* how much of it the counters of the node have */
+	char	   *timed_sql;		/* what was sent last, if its time may have to be logged; NULL: not */
+	TimestampTz sent_at;		/* when */
 };
 
 /*
@@ -325,14 +327,16 @@ extern void shard_connection_forget_prepared(ShardConn *conn, const char *sql);
  * For callers that wait on several connections at once.
  * flush: sends what is buffered; true when all of it is out, else wait for
  * WL_SOCKET_WRITEABLE too.  consume: reads what is there; false when the
- * connection is lost (the next PQgetResult says why).  note_sent: is told of every
- * statement that is sent by libpq itself; logs it.  note_result: must see
- * every result that was fetched by PQgetResult itself.  count_result: the part of it
+ * connection is lost (the next take_result says why).  note_sent: is told of every
+ * statement that is sent by libpq itself; logs it.  take_result: PQgetResult, which
+ * notes the end of the statement.  note_result: must see
+ * every result that was fetched by take_result itself.  count_result: the part of it
  * that counts what the node has done.
  */
 extern bool shard_connection_flush(ShardConn *conn);
 extern bool shard_connection_consume(ShardConn *conn);
 extern void shard_connection_note_sent(ShardConn *conn, const char *sql, int nparams, const char *const *params);
+extern PGresult *shard_connection_take_result(ShardConn *conn);
 extern void shard_connection_note_result(ShardConn *conn, PGresult *res);
 extern void shard_connection_count_result(ShardConn *conn, const PGresult *res);
 extern void shard_connection_flush_notices(ShardConn *conn);

@@ -159,7 +159,7 @@ drain(ShardConn *conn, TimestampTz deadline, bool may_wait)
 		}
 		else if (shard_connection_result_is_here(conn))
 		{
-			PGresult   *res = PQgetResult(conn->pg);
+			PGresult   *res = shard_connection_take_result(conn);
 			ExecStatusType status;
 
 			if (!res)

@@ -187,6 +187,8 @@ free_connection(ShardConn *conn)
 	shard_connection_free_prepared(conn);
 	shard_connection_free_settings(conn);
 	pfree(conn->node);
+	if (conn->timed_sql)
+		pfree(conn->timed_sql);
 	pfree(conn);
 }
 
@@ -565,7 +567,7 @@ poll_setup(ShardConn *conn)
 		return retry_or_fail(conn);
 	while (!PQisBusy(conn->pg))
 	{
-		res = PQgetResult(conn->pg);
+		res = shard_connection_take_result(conn);
 		if (!res && conn->opening.stage == SHARD_OPEN_SETUP_DENIED)
 		{
 			ask_setup(conn, SHARD_OPEN_SETUP_LESS, false);
@@ -675,7 +677,10 @@ shard_connection_finish(ShardConn *conn)
 	int			events;
 
 	while ((events = shard_connection_poll(conn)) != 0)
+	{
+		shard_wait_announce(SHARD_WAIT_CONNECT);
 		shard_wait_socket(PQsocket(conn->pg), events, shard_connection_poll_ms(conn), false);
+	}
 	while (!shard_connection_settle(conn))
 		(void) shard_connection_wait_input(conn, 0, false);
 }

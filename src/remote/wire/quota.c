@@ -44,7 +44,7 @@
 #include "storage/lwlock.h"
 #include "storage/procsignal.h"
 #include "storage/shmem.h"
-#include "utils/wait_event.h"
+#include "wait_event.h"
 
 #define MAX_NODES 128			/* addresses in use at a time; connections to further ones are not counted */
 #define UNKNOWN_LIMIT 20		/* until a node has said how many it allows */
@@ -473,7 +473,7 @@ wait_for_turn(int nodeno, const char *name, void (*give_idle) (void))
 				wait_ms = Min(wait_ms, left_ms);
 			}
 			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, wait_ms,
-							 PG_WAIT_EXTENSION);
+							 shard_wait_event(SHARD_WAIT_SLOT));
 			ResetLatch(MyLatch);
 			CHECK_FOR_INTERRUPTS();
 		}

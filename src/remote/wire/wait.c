@@ -90,6 +90,8 @@ static bool in_stalled = false; /* shard_wait_stalled() is running: its own wait
 static struct pollfd few_fds[1 + FEW_SOCKETS];
 static struct pollfd *poll_fds = few_fds;
 static int	max_fds = lengthof(few_fds);
+static ShardWaitEvent announced = SHARD_WAIT_NODE;	/* what the next wait is for */
+static ShardWaitEvent waited_for = SHARD_WAIT_NODE; /* what the present one is for */
 static bool postmaster_gone = false;
 static bool urge_told = false;	/* the caller of shard_wait_is_urged() was told so */
 
@@ -97,6 +99,22 @@ void
 shard_wait_sockets_changed(void)
 {
 	socket_generation++;
+}
+
+void
+shard_wait_announce(ShardWaitEvent event)
+{
+	announced = event;
+}
+
+/* A wait begins. */
+static void
+take_announced(const ShardWaitItem *items, int nitems)
+{
+	waited_for = announced;
+	if (announced == SHARD_WAIT_NODE && nitems == 1 && items[0].fd < 0)
+		waited_for = SHARD_WAIT_PAUSE;
+	announced = SHARD_WAIT_NODE;
 }
 
 static void
@@ -392,7 +410,7 @@ sleep_with_signals(int nfds, long timeout_ms)
 	}
 	else if (has_questions() && (timeout_ms < 0 || timeout_ms > LOOK_AGAIN_MS))
 		timeout_ms = LOOK_AGAIN_MS;
-	pgstat_report_wait_start(PG_WAIT_EXTENSION);
+	pgstat_report_wait_start(shard_wait_event_noerror(waited_for));
 #ifdef HAVE_PPOLL
 	{
 		struct timespec ts = {timeout_ms / 1000, (timeout_ms % 1000) * 1000000L};
@@ -495,7 +513,7 @@ static int
 wait_by_set(ShardWaitSet *set, ShardWaitItem *items, long timeout_ms, bool *silent)
 {
 	WaitEvent	occurred[MAX_OCCURRED];
-	int			noccurred = WaitEventSetWait(set->set, timeout_ms, occurred, lengthof(occurred), PG_WAIT_EXTENSION);
+	int			noccurred = WaitEventSetWait(set->set, timeout_ms, occurred, lengthof(occurred), shard_wait_event(waited_for));
 	int			nready = 0;
 
 	*silent = noccurred == 0;
@@ -531,6 +549,7 @@ shard_wait_set_wait(ShardWaitSet *set, ShardWaitItem *items, int nitems,
 	bool		silent;
 	int			nready;
 
+	take_announced(items, nitems);
 	if (noerror)
 		return wait_noerror(items, nitems, timeout_ms);
 	check_interrupts();
@@ -561,7 +580,7 @@ shard_wait_socket(int fd, int events, long timeout_ms, bool noerror)
 	ShardWaitSet **set;
 
 	if (noerror)
-		return wait_noerror(&item, 1, timeout_ms) > 0 ? item.revents : 0;
+		return shard_wait_set_wait(NULL, &item, 1, timeout_ms, true) > 0 ? item.revents : 0;
 	set = &single_sets[fd < 0 ? 0 : fd % NSINGLE_SETS];
 	if (!*set)
 		*set = shard_wait_set_create(TopMemoryContext);

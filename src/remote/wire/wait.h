@@ -40,6 +40,8 @@
 
 #include "postgres.h"
 
+#include "wait_event.h"
+
 /*
  * A socket and what to wait for; revents is the answer.  fd < 0 and events
  * without any of a socket (0, WL_TIMEOUT) are skipped.  A socket stands at most
@@ -71,6 +73,12 @@ extern int	shard_wait_set_wait(ShardWaitSet *set, ShardWaitItem *items, int nite
 
 /* The same for one socket, without a set.  Returns its revents, or 0. */
 extern int	shard_wait_socket(int fd, int events, long timeout_ms, bool noerror);
+
+/*
+ * Says what the session's next wait is for, as others see it.  Without that it is for
+ * nodes (SHARD_WAIT_NODE), or a pause where there is no socket.
+ */
+extern void shard_wait_announce(ShardWaitEvent event);
 
 /* Waits for ms milliseconds, for no socket.  noerror: returns when it is urged, see below. */
 extern void shard_wait_pause(long ms, bool noerror);
