@@ -21,6 +21,8 @@ OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c)))
 EXTSCRIPT = sql/$(EXTENSION)--$(EXTVERSION).sql
 EXTPARTS = $(sort $(wildcard sql/install/*.sql))
 DATA_built = $(EXTSCRIPT)
+# A program for any machine that has psql and Python.
+SCRIPTS = contrib/report/shardfdw-report
 DATA = $(filter-out $(EXTSCRIPT),$(sort $(wildcard sql/$(EXTENSION)--*.sql)))
 
 # Tests. "setup" makes the loopback nodes that the others use, so it goes first.

@@ -18,7 +18,7 @@ env_prepare() {
 	case $1 in
 	15)
 		need_latest_packages postgresql-15 postgresql-server-dev-15 libpq-dev
-		need_packages gcc make perl libipc-run-perl util-linux
+		need_packages gcc make perl libipc-run-perl python3 util-linux
 		env_pooler
 		;;
 	16)
