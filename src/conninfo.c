@@ -281,17 +281,104 @@ choose_application_name(const char *const *keywords, const char *const *values)
 	return NULL;
 }
 
+/* One item of option standbys; NULL when it is none.  The colon of a port stands behind the last bracket of an IPv6 address. */
+static ShardStandby *
+parse_standby(char *item)
+{
+	ShardStandby *standby = palloc0(sizeof(ShardStandby));
+	char	   *bracket = item[0] == '[' ? strchr(item, ']') : NULL;
+	char	   *colon = strrchr(bracket ? bracket : item, ':');
+
+	if (colon)
+	{
+		*colon++ = '\0';
+		if (colon[0] == '\0' || strspn(colon, "0123456789") != strlen(colon) || atoi(colon) < 1 || atoi(colon) > 65535)
+			return NULL;
+		standby->port = colon;
+	}
+	if (bracket)
+	{
+		*bracket = '\0';
+		if (bracket[1] != '\0')
+			return NULL;
+		item++;
+	}
+	standby->host = item;
+	/* an address of IPv6 without brackets is as good as one with a port */
+	return item[0] == '\0' || (!bracket && strchr(item, ':')) ? NULL : standby;
+}
+
+List *
+shard_conninfo_parse_standbys(const char *value)
+{
+	char	   *rest = pstrdup(value);
+	List	   *standbys = NIL;
+	char	   *item;
+
+	while ((item = strsep(&rest, ",")) != NULL)
+	{
+		ShardStandby *standby;
+		int			len;
+
+		while (isspace((unsigned char) *item))
+			item++;
+		for (len = strlen(item); len > 0 && isspace((unsigned char) item[len - 1]); len--)
+			item[len - 1] = '\0';
+		if ((standby = parse_standby(item)) == NULL)
+			return NIL;
+		standbys = lappend(standbys, standby);
+	}
+	return standbys;
+}
+
+static bool
+is_place(const char *keyword)
+{
+	return strcmp(keyword, "host") == 0 || strcmp(keyword, "hostaddr") == 0 || strcmp(keyword, "port") == 0 ||
+		strcmp(keyword, "target_session_attrs") == 0 || strcmp(keyword, "load_balance_hosts") == 0;
+}
+
+/* Has n parameters lead to standby instead of the node; returns the new n, at most 3 more. */
+static int
+lead_to_standby(const ShardStandby *standby, const char **keywords, const char **values, int n)
+{
+	const char *port = standby->port;
+	int			nkept = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		/* a list of ports is that of other hosts */
+		if (!port && strcmp(keywords[i], "port") == 0 && strchr(values[i], ',') == NULL)
+			port = values[i];
+		if (is_place(keywords[i]))
+			continue;
+		keywords[nkept] = keywords[i];
+		values[nkept++] = values[i];
+	}
+	for (int i = nkept; i < n; i++)
+		keywords[i] = values[i] = NULL;
+	keywords[nkept] = "host";
+	values[nkept++] = standby->host;
+	keywords[nkept] = "port";
+	values[nkept++] = port ? port : DEF_PGPORT_STR;
+	keywords[nkept] = "target_session_attrs";
+	values[nkept++] = "standby";
+	return nkept;
+}
+
 void
-shard_conninfo_build(ForeignServer *server, UserMapping *user,
+shard_conninfo_build(ForeignServer *server, UserMapping *user, const ShardStandby *standby,
 					 const char ***keywords_out, const char ***values_out)
 {
-	int			max = list_length(server->options) + list_length(user->options) + 7 + lengthof(defaults);
+	int			max = list_length(server->options) + list_length(user->options) + 10 + lengthof(defaults);
 	const char **keywords = palloc0(max * sizeof(char *));
 	const char **values = palloc0(max * sizeof(char *));
 	const char *application;
 	int			n = 0;
 
 	n = append_options(server->options, shard_conninfo_is_server_option, keywords, values, n);
+	if (standby)
+		n = lead_to_standby(standby, keywords, values, n);
 	n = append_options(user->options, shard_conninfo_is_user_option, keywords, values, n);
 
 	for (int i = 0; i < lengthof(defaults); i++)

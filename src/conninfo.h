@@ -22,16 +22,27 @@ extern bool shard_conninfo_is_user_option(const char *keyword);
 /* Server options that read files of the operating system's user: service, servicefile, passfile. */
 extern bool shard_conninfo_is_superuser_option(const char *keyword);
 
+/* A server that option standbys lists. */
+typedef struct ShardStandby
+{
+	char	   *host;
+	char	   *port;			/* NULL: that of the node */
+} ShardStandby;
+
+/* Servers (ShardStandby) that value lists as "host[:port], ..."; NIL when it is no such list.  Memory: current context. */
+extern List *shard_conninfo_parse_standbys(const char *value);
+
 /*
  * Fills NULL-terminated keyword/value arrays for PQconnectStartParams from a
- * server and a user mapping.  Adds client_encoding (the database's),
+ * server and a user mapping.  standby: one of those that the server lists, which has to
+ * be in recovery; NULL: the node itself.  Adds client_encoding (the database's),
  * fallback_application_name, connect_timeout 10 when none is given, and the
  * application_name of the setting postgres_fdw.application_name or the server,
  * with escapes as postgres_fdw knows them expanded; with use_scram_passthrough the
  * SCRAM keys of the session's login.
  * Memory: current context, but for strings owned by server and user.
  */
-extern void shard_conninfo_build(ForeignServer *server, UserMapping *user,
+extern void shard_conninfo_build(ForeignServer *server, UserMapping *user, const ShardStandby *standby,
 								 const char ***keywords, const char ***values);
 
 /*

@@ -20,6 +20,8 @@ int			shard_guc_max_move_rate_kb = 0;
 int			shard_guc_copy_buffer_kb = 16384;
 int			shard_guc_commit_protocol = SHARD_COMMIT_2PC;
 int			shard_guc_snapshot = SHARD_SNAPSHOT_NODE;
+int			shard_guc_read_from = SHARD_READ_PRIMARY;
+int			shard_guc_max_standby_lag_ms = 60000;
 int			shard_guc_recovery_interval_s = 60;
 int			shard_guc_commit_log_max_age_s = 86400;
 int			shard_guc_commit_log_max_rows = 100000;
@@ -56,6 +58,13 @@ static const struct config_enum_entry query_per_node_options[] = {
 static const struct config_enum_entry snapshot_options[] = {
 	{"node", SHARD_SNAPSHOT_NODE, false},
 	{"cluster", SHARD_SNAPSHOT_CLUSTER, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry read_from_options[] = {
+	{"primary", SHARD_READ_PRIMARY, false},
+	{"standby", SHARD_READ_STANDBY, false},
+	{"any", SHARD_READ_ANY, false},
 	{NULL, 0, false}
 };
 
@@ -114,6 +123,16 @@ define_transactions(void)
 							 "With node it sees each node as of one moment; with cluster all of them, which costs a round trip to every node.",
 							 &shard_guc_snapshot,
 							 SHARD_SNAPSHOT_NODE, snapshot_options, PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("shardfdw.read_from",
+							 "Selects which server of a node is read.",
+							 "With standby one that the node's option standbys lists; with any the primary, or one of them when it does not answer.",
+							 &shard_guc_read_from,
+							 SHARD_READ_PRIMARY, read_from_options, PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("shardfdw.max_standby_lag",
+							"Sets how old what is read from a standby may be.",
+							"All that was committed that long ago is seen, and all that the session has committed. -1 sets no bound.",
+							&shard_guc_max_standby_lag_ms,
+							60000, -1, INT_MAX, PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("shardfdw.recovery_interval",
 							"Sets how often a background worker settles what a crash left prepared on nodes.",
 							"Zero has no worker do it. It needs shardfdw in shared_preload_libraries.",

@@ -19,6 +19,13 @@ typedef enum ShardSnapshotMode
 	SHARD_SNAPSHOT_CLUSTER
 } ShardSnapshotMode;
 
+typedef enum ShardReadFrom
+{
+	SHARD_READ_PRIMARY,
+	SHARD_READ_STANDBY,			/* of nodes that list standbys */
+	SHARD_READ_ANY				/* the primary, or a standby when it does not answer */
+} ShardReadFrom;
+
 typedef enum ShardQueryPerNode
 {
 	SHARD_QUERY_PER_NODE_AUTO,	/* where costs say so */
@@ -35,6 +42,8 @@ extern int	shard_guc_max_move_rate_kb;	/* kB a second that a job copies between 
 extern int	shard_guc_copy_buffer_kb;	/* kB buffered by one load, all shards */
 extern int	shard_guc_commit_protocol;	/* ShardCommitProtocol */
 extern int	shard_guc_snapshot; /* ShardSnapshotMode */
+extern int	shard_guc_read_from;	/* ShardReadFrom */
+extern int	shard_guc_max_standby_lag_ms;	/* -1: any */
 extern int	shard_guc_recovery_interval_s;	/* 0: no recovery worker */
 extern int	shard_guc_commit_log_max_age_s;
 extern int	shard_guc_commit_log_max_rows;

@@ -27,6 +27,7 @@
 #include "remote/pool/pool.h"
 #include "remote/run/autocommit.h"
 #include "remote/run/cut.h"
+#include "remote/run/read_role.h"
 #include "remote/run/stream.h"
 #include "remote/wire/node_stat.h"
 #include "remote/wire/quota.h"
@@ -81,6 +82,7 @@ _PG_init(void)
 	shard_node_stat_init();
 	shard_pool_init();
 	shard_txn_init(&txn_upcalls);
+	shard_read_role_init();
 	shard_cut_init(shard_node_list_oids);
 	shard_peer_fence_init(fence_peers);
 	shard_statement_cache_init();

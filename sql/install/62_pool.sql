@@ -9,7 +9,8 @@ CREATE FUNCTION shardfdw_internal.session_connections(
 	OUT opened timestamptz,
 	OUT node_pid integer,
 	OUT node_version integer,
-	OUT bytes_received bigint
+	OUT bytes_received bigint,
+	OUT is_standby boolean
 ) RETURNS SETOF record
 	LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED
 	AS 'MODULE_PATHNAME', 'shardfdw_session_connections';
@@ -17,7 +18,7 @@ COMMENT ON FUNCTION shardfdw_internal.session_connections() IS
 	'Returns one row per connection of this session to a node. Asks no node.';
 
 CREATE VIEW shardfdw.connections AS
-SELECT c.node, c.role, c.state, c.wrote, c.kept, c.opened, c.node_pid, c.node_version, c.bytes_received
+SELECT c.node, c.role, c.state, c.wrote, c.kept, c.opened, c.node_pid, c.node_version, c.bytes_received, c.is_standby
 FROM shardfdw_internal.session_connections() c;
 COMMENT ON VIEW shardfdw.connections IS 'Connections of this session to nodes.';
 COMMENT ON COLUMN shardfdw.connections.node IS 'Node.';
@@ -30,6 +31,7 @@ COMMENT ON COLUMN shardfdw.connections.opened IS 'Time when it began to be opene
 COMMENT ON COLUMN shardfdw.connections.node_pid IS 'Process on the node that serves it.';
 COMMENT ON COLUMN shardfdw.connections.node_version IS 'Version of the node as in server_version_num.';
 COMMENT ON COLUMN shardfdw.connections.bytes_received IS 'Bytes of results that were read as COPY streams.';
+COMMENT ON COLUMN shardfdw.connections.is_standby IS 'It leads to a standby of the node (server option standbys).';
 GRANT SELECT ON shardfdw.connections TO PUBLIC;
 
 CREATE FUNCTION shardfdw_internal.all_connections(

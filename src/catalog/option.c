@@ -57,6 +57,7 @@ typedef enum OptionType
 	OPTION_NAME,
 	OPTION_EXTENSIONS,			/* comma-separated list of extensions */
 	OPTION_LIST,				/* text[] in its text form, without NULLs */
+	OPTION_STANDBYS,			/* comma-separated list of host[:port] */
 	OPTION_SAMPLING,			/* how ANALYZE samples */
 	OPTION_SUPERUSER_FALSE,		/* boolean that only a superuser may switch off */
 	OPTION_SUPERUSER			/* any value, from a superuser only */
@@ -85,6 +86,7 @@ static const OptionDef option_defs[] = {
 	{"coordinator", ON_SERVER, OPTION_COUNT},
 	{"identity", ON_SERVER, OPTION_NAME},
 	{"highest_coordinator", ON_SERVER, OPTION_COUNT},
+	{"standbys", ON_SERVER, OPTION_STANDBYS},
 	{"pinned", ON_TABLE, OPTION_BOOL},
 	{"propagate_ddl", ON_SERVER, OPTION_BOOL},
 	{"partial_aggregates", ON_SERVER, OPTION_BOOL},
@@ -314,6 +316,14 @@ check_value(DefElem *elem, const OptionDef *def)
 
 		case OPTION_LIST:
 			(void) parse_list(value);
+			break;
+
+		case OPTION_STANDBYS:
+			if (shard_conninfo_parse_standbys(value) == NIL)
+				ereport(ERROR,
+						(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						 errmsg("invalid value for option \"%s\": %s", def->name, value),
+						 errhint("List servers as \"host:port, host:port\", IPv6 addresses in brackets.")));
 			break;
 
 		case OPTION_SAMPLING:

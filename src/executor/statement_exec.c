@@ -27,6 +27,7 @@
 #include "executor/explain_remote.h"
 #include "executor/scan/param.h"
 #include "executor/scan/scan.h"
+#include "executor/scan/statement_view.h"
 #include "executor/statement_exec.h"
 #include "guc.h"
 #include "mb/pg_wchar.h"
@@ -36,6 +37,7 @@
 #include "partitioning/partdesc.h"
 #include "remote/run/autocommit.h"
 #include "remote/run/command.h"
+#include "remote/run/read_role.h"
 #include "remote/run/stream.h"
 #include "tcop/pquery.h"
 #include "tuple/decode.h"
@@ -412,9 +414,13 @@ open_streams(ShardStatementState *state, ShardSnapshot *snapshot)
 	state->wait_set = shard_wait_set_create(state->run_cxt);
 	for (int i = 0; i < state->ntargets; i++)
 	{
-		if (!state->plan->on_writer)
-			shard_snapshot_expect(snapshot, map->shards[state->targets[i].shardno].serverid,
-								  state->userid, 1);
+		Oid			serverid = map->shards[state->targets[i].shardno].serverid;
+
+		if (state->plan->on_writer)
+			continue;
+		shard_snapshot_expect(snapshot, serverid, state->userid, 1);
+		if (shard_guc_read_from != SHARD_READ_PRIMARY && shard_statement_view_only_reads(state->css.ss.ps.state))
+			shard_read_role_choose(snapshot, list_make1_oid(serverid), state->userid);
 	}
 	for (int i = 0; i < state->ntargets; i++)
 	{

@@ -40,6 +40,7 @@
 #include "nodes/nodeFuncs.h"
 #include "parser/parse_relation.h"
 #include "port/pg_bswap.h"
+#include "remote/run/read_role.h"
 #include "remote/run/stream.h"
 #include "remote/xact/txn.h"
 #include "tcop/tcopprot.h"
@@ -256,7 +257,12 @@ open_sources(CopyRun *run)
 	const ShardMap *map = run->map;
 	int			window = WINDOW_FACTOR * shard_guc_max_connections_per_node;
 	bool		more = true;
+	List	   *serverids = NIL;
 
+	for (int i = 0; i < map->nnodes; i++)
+		if (run->nodes[i].nshards > 0)
+			serverids = lappend_oid(serverids, map->nodes[i].serverid);
+	shard_read_role_choose(run->snapshot, serverids, run->copy->userid);
 	run->sources = palloc0(sizeof(CopySource) * map->nshards);
 	run->streams = palloc0(sizeof(ShardStream *) * map->nshards);
 	while (more)

@@ -23,7 +23,7 @@ PG_FUNCTION_INFO_V1(shardfdw_reset_node_counters);
 PG_FUNCTION_INFO_V1(shardfdw_disconnect);
 PG_FUNCTION_INFO_V1(shardfdw_disconnect_all);
 
-#define SESSION_COLUMNS 9
+#define SESSION_COLUMNS 10
 #define ALL_COLUMNS 6
 
 static const char *
@@ -48,7 +48,7 @@ put_connection(ShardConn *conn, void *arg)
 	bool		nulls[SESSION_COLUMNS] = {false};
 	bool		connected = conn->state == SHARD_CONN_READY;
 
-	values[0] = DirectFunctionCall1(namein, CStringGetDatum(conn->node));
+	values[0] = DirectFunctionCall1(namein, CStringGetDatum(GetForeignServer(conn->serverid)->servername));
 	values[1] = DirectFunctionCall1(namein, CStringGetDatum(GetUserNameFromId(conn->userid, true) ?
 															GetUserNameFromId(conn->userid, true) : ""));
 	values[2] = CStringGetTextDatum(state_name(conn));
@@ -60,6 +60,7 @@ put_connection(ShardConn *conn, void *arg)
 	values[7] = Int32GetDatum(conn->server_version);
 	nulls[7] = !connected;
 	values[8] = Int64GetDatum((int64) conn->traffic.bytes_received);
+	values[9] = BoolGetDatum(conn->is_standby);
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 

@@ -49,6 +49,7 @@
 #include "executor/scan/statement_view.h"
 #include "guc.h"
 #include "miscadmin.h"
+#include "remote/run/read_role.h"
 #include "utils/memutils.h"
 
 /* Rows from one shard beyond which COPY pays even for a single stream. */
@@ -542,6 +543,22 @@ fetches_by_copy(const ShardScanState *state)
 	return state->plan->rows_per_shard * nlive > (double) COPY_FETCH_MIN_ROWS * nqueries;
 }
 
+/* Which servers of the nodes the scan reads. */
+static void
+choose_servers(ForeignScanState *node)
+{
+	const ShardScanState *state = node->fdw_state;
+	const ShardMap *map = state->maps[0];
+	List	   *serverids = NIL;
+
+	if (shard_guc_read_from == SHARD_READ_PRIMARY || !shard_statement_view_only_reads(node->ss.ps.state))
+		return;
+	for (int i = 0; i < map->nnodes; i++)
+		if (state->nodes[i].nlive > 0)
+			serverids = lappend_oid(serverids, map->nodes[i].serverid);
+	shard_read_role_choose(state->snapshot, serverids, state->userid);
+}
+
 void
 shard_scan_start(ForeignScanState *node)
 {
@@ -557,6 +574,7 @@ shard_scan_start(ForeignScanState *node)
 	shard_scan_bind(node);
 	oldcxt = MemoryContextSwitchTo(state->run_cxt);
 	nstreams = group_by_node(node, window);
+	choose_servers(node);
 	state->may_copy = shard_guc_enable_copy_fetch && !state->plan->locks_rows;
 	state->use_copy = fetches_by_copy(state);
 	state->streams = palloc0(sizeof(ShardStream *) * Max(nstreams, 1));

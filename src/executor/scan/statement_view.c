@@ -84,6 +84,13 @@ shard_statement_view_writes(EState *estate)
 	return stmt != NULL && (stmt->commandType != CMD_SELECT || stmt->hasModifyingCTE);
 }
 
+bool
+shard_statement_view_only_reads(EState *estate)
+{
+	return estate->es_plannedstmt != NULL && !shard_statement_view_writes(estate) &&
+		estate->es_plannedstmt->rowMarks == NIL;
+}
+
 static PinnedStatement *
 get_statement(EState *estate)
 {

@@ -19,4 +19,7 @@ extern void shard_statement_view_pin(EState *estate, Oid serverid, Oid userid);
 /* Does the statement change tables, whichever they are? */
 extern bool shard_statement_view_writes(EState *estate);
 
+/* Does it neither change tables nor lock rows, so that it may read standbys? */
+extern bool shard_statement_view_only_reads(EState *estate);
+
 #endif

@@ -2,7 +2,8 @@
  * pool.c
  *	  The connections of this backend, per node and user.
  *
- * A pool lives as long as the backend.  Its key holds the user, so that SET
+ * A pool lives as long as the backend.  All connections of a standby's pool lead to the
+ * same server, but for those that are invalidated.  Its key holds the user, so that SET
  * ROLE and views of other owners never get a connection of somebody else's
  * mapping.  Connections leave it
  *	- when they are found dead or broken: at once outside a remote transaction,
@@ -22,6 +23,7 @@
 #include "access/parallel.h"
 #include "access/xact.h"
 #include "compat.h"
+#include "conninfo.h"
 #include "fault.h"
 #include "foreign/foreign.h"
 #include "guc.h"
@@ -68,10 +70,10 @@ refuse_worker(void)
 				 errhint("Declare functions that use tables of nodes as PARALLEL RESTRICTED, or PARALLEL UNSAFE if they write.")));
 }
 
-ShardPool *
-shard_pool_get(Oid serverid, Oid userid)
+static ShardPool *
+get_pool(Oid serverid, Oid userid, bool standby)
 {
-	Oid			key[2] = {serverid, userid};
+	uint32		key[3] = {serverid, userid, standby ? 1 : 0};
 	ShardPool  *pool;
 	bool		found;
 
@@ -85,7 +87,7 @@ shard_pool_get(Oid serverid, Oid userid)
 		ctl.hcxt = AllocSetContextCreate(TopMemoryContext, "shardfdw pools", ALLOCSET_SMALL_SIZES);
 		pools = hash_create("shardfdw pools", 16, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	}
-	StaticAssertStmt(offsetof(ShardPool, key_userid) == sizeof(Oid), "key is two OIDs");
+	StaticAssertStmt(offsetof(ShardPool, key_standby) == 2 * sizeof(Oid), "key is two OIDs and a flag");
 	shard_quota_begin_use();
 	/* finding an entry needs no memory: the end of a transaction must not ask for any */
 	pool = hash_search(pools, key, HASH_FIND, &found);
@@ -99,28 +101,67 @@ shard_pool_get(Oid serverid, Oid userid)
 		pool->nconns = 0;
 		pool->full_until = 0;
 		pool->writer = NULL;
+		/* sessions spread over the standbys */
+		pool->standbyno = MyProcPid;
+		pool->checked = false;
+		pool->as_of = 0;
+		pool->replayed = InvalidXLogRecPtr;
 	}
 	return pool;
 }
 
-static ShardPool *
-pool_of(ShardConn *conn)
+ShardPool *
+shard_pool_get(Oid serverid, Oid userid)
 {
-	return shard_pool_get(conn->serverid, conn->userid);
+	return get_pool(serverid, userid, false);
+}
+
+ShardPool *
+shard_pool_get_standby(Oid serverid, Oid userid)
+{
+	return get_pool(serverid, userid, true);
+}
+
+ShardPool *
+shard_pool_of(const ShardConn *conn)
+{
+	return get_pool(conn->serverid, conn->userid, conn->is_standby);
+}
+
+/* What was found out about a standby may not hold for the server that is reached next: one that has crashed is older than it was. */
+static void
+forget_checks(ShardPool *pool)
+{
+	pool->checked = false;
+	pool->as_of = 0;
+	pool->replayed = InvalidXLogRecPtr;
 }
 
 /* Closes conn whatever its state. */
 static void
 destroy(ShardConn *conn)
 {
-	ShardPool  *pool = pool_of(conn);
+	ShardPool  *pool = shard_pool_of(conn);
 
 	dlist_delete(&conn->link);
 	pool->nconns--;
 	nconnections--;
 	if (pool->writer == conn)
 		pool->writer = NULL;
+	if (conn->state == SHARD_CONN_BROKEN || pool->nconns == 0)
+		forget_checks(pool);
 	shard_connection_close(conn);
+}
+
+void
+shard_pool_next_standby(ShardPool *pool)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &pool->conns)
+		dlist_container(ShardConn, link, iter.cur)->invalidated = true;
+	pool->standbyno = (pool->standbyno + 1) & INT_MAX;
+	forget_checks(pool);
 }
 
 void
@@ -260,15 +301,31 @@ how_needed(void)
 	return holds ? SHARD_QUOTA_HOLDER : SHARD_QUOTA_FRESH;
 }
 
+/* Where the connections of pool lead: one of the node's standbys, or NULL: the node.  Memory: current context. */
+static const ShardStandby *
+find_standby(const ShardPool *pool)
+{
+	const char *value = pool->key_standby ? shard_connection_standbys(pool->key_serverid) : NULL;
+	List	   *standbys = value ? shard_conninfo_parse_standbys(value) : NIL;
+
+	if (!pool->key_standby)
+		return NULL;
+	if (standbys == NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("node \"%s\" has no standbys", GetForeignServer(pool->key_serverid)->servername)));
+	return list_nth(standbys, pool->standbyno % list_length(standbys));
+}
+
 /* Begins to open a connection that has been taken from the quota of node. */
 static ShardConn *
-start_counted(const ShardPool *pool, int node)
+start_counted(const ShardPool *pool, const ShardStandby *standby, int node)
 {
 	ShardConn  *volatile conn = NULL;
 
 	PG_TRY();
 	{
-		conn = shard_connection_start(pool->key_serverid, pool->key_userid, node);
+		conn = shard_connection_start(pool->key_serverid, pool->key_userid, standby, node);
 	}
 	PG_CATCH();
 	{
@@ -287,6 +344,7 @@ static ShardConn *
 open_needed(ShardPool *pool, ShardQuotaNeed need)
 {
 	ShardConn  *conn;
+	const ShardStandby *standby = find_standby(pool);
 	char	   *address;
 	int			node = SHARD_QUOTA_NONE;
 
@@ -296,11 +354,11 @@ open_needed(ShardPool *pool, ShardQuotaNeed need)
 		return NULL;
 	make_file_handle();
 	shard_broadcast_reserve(nconnections + 1);
-	address = shard_connection_address(pool->key_serverid);
+	address = shard_connection_address(pool->key_serverid, standby);
 	if (address && !shard_quota_take(address, GetForeignServer(pool->key_serverid)->servername,
 									 need, give_idle, &node))
 		return NULL;
-	conn = start_counted(pool, node);
+	conn = start_counted(pool, standby, node);
 	dlist_push_tail(&pool->conns, &conn->link);
 	pool->nconns++;
 	nconnections++;
@@ -324,6 +382,9 @@ static int
 reader_rank(const ShardPool *pool, const ShardConn *conn, const struct ShardSnapshot *snapshot)
 {
 	if (conn->holder || conn->state == SHARD_CONN_BROKEN || is_writer(conn, pool))
+		return 0;
+	/* it may lead to another standby than the one that was looked at */
+	if (conn->is_standby && conn->invalidated)
 		return 0;
 	if (shard_connection_in_xact(conn))
 	{
@@ -435,7 +496,7 @@ will_be_free(const ShardPool *pool)
 bool
 shard_pool_can_do_without(ShardConn *conn, struct ShardSnapshot *snapshot)
 {
-	ShardPool  *pool = pool_of(conn);
+	ShardPool  *pool = shard_pool_of(conn);
 	dlist_iter	iter;
 
 	dlist_foreach(iter, &pool->conns)

@@ -1,7 +1,8 @@
 /*
  * pool.h
  *	  The connections of this backend, per node and user: at most
- *	  shardfdw.max_connections_per_node each.
+ *	  shardfdw.max_connections_per_node each.  Those to a standby of a node are a pool
+ *	  of their own.
  *
  * Who gets which connection:
  *	- After this transaction has written to a node (or taken row locks there),
@@ -22,15 +23,29 @@ typedef struct ShardPool		/* one node and user */
 {
 	Oid			key_serverid;	/* hash key, with ... */
 	Oid			key_userid;
+	uint32		key_standby;	/* 1: connections to one of the node's standbys */
 	dlist_node	link;			/* in the list of all */
 	dlist_head	conns;			/* of ShardConn */
 	int			nconns;
 	TimestampTz full_until;		/* the node has refused one more connection; 0: never */
 	ShardConn  *writer;			/* the one that wrote in this transaction, or NULL */
 	dlist_head	queue;			/* streams that wait for a connection, FIFO */
+
+	/* of a standby (remote/run/read_role.c): */
+	int			standbyno;		/* which one that the node lists, 0-based, modulo their number */
+	bool		checked;		/* what follows holds: no connection has been lost since it was found out */
+	TimestampTz as_of;			/* it has all that was committed on the node before */
+	XLogRecPtr	replayed;		/* it has all that is before that in the WAL */
 } ShardPool;
 
 extern ShardPool *shard_pool_get(Oid serverid, Oid userid);
+extern ShardPool *shard_pool_get_standby(Oid serverid, Oid userid);
+
+/* The one that conn is in. */
+extern ShardPool *shard_pool_of(const ShardConn *conn);
+
+/* Has new connections of pool, that of a standby, lead to another one of the node's; the present ones are closed when nobody uses them. */
+extern void shard_pool_next_standby(ShardPool *pool);
 
 /*
  * For shard_txn_acquire_reader(), in a transaction that has not written to the node:

@@ -35,6 +35,8 @@ typedef struct ShardNodeSnapshot
 	ShardConn  *exporter;		/* compare only: it may be gone */
 	Oid			exporter_userid;
 	char	   *id;				/* as pg_export_snapshot() gave it */
+	bool		role_chosen;	/* it is decided whether the primary or a standby is read */
+	bool		standby;		/* a standby is */
 } ShardNodeSnapshot;
 
 struct ShardSnapshot

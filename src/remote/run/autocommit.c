@@ -24,6 +24,7 @@
 #include "remote/wire/error.h"
 #include "remote/wire/node_stat.h"
 #include "remote/wire/wait.h"
+#include "remote/xact/committed.h"
 #include "remote/xact/fence.h"
 #include "remote/xact/txn_private.h"
 #include "utils/timestamp.h"
@@ -213,6 +214,7 @@ shard_autocommit_run(const ShardCommand *command, int64 *affected)
 	*affected = strtoi64(PQcmdTuples(result), NULL, 10);
 	PQclear(result);
 	shard_connection_release(conn);
+	shard_committed_note(conn->serverid, conn);
 	if (conn->notices)
 		shard_connection_flush_notices(conn);
 	return true;

@@ -15,6 +15,7 @@
 #include "remote/run/stream.h"
 #include "remote/wire/error.h"
 #include "remote/wire/wait.h"
+#include "remote/xact/committed.h"
 #include "remote/xact/fence.h"
 #include "remote/xact/txn.h"
 #include "storage/latch.h"
@@ -58,7 +59,7 @@ make_run(ShardCommand *commands, int ncommands, ShardCommandMode mode, bool noer
 
 	for (int i = 0; i < ncommands; i++)
 	{
-		ShardPool  *pool = shard_pool_get(commands[i].serverid, commands[i].userid);
+		ShardPool  *pool = shard_txn_reader_pool(run->snapshot, commands[i].serverid, commands[i].userid);
 		int			laneno;
 
 		commands[i].result = NULL;
@@ -322,6 +323,8 @@ shard_command_run(ShardCommand *commands, int ncommands, ShardCommandMode mode, 
 	}
 	PG_END_TRY();
 	release_lanes(run, false);
+	for (int i = 0; commits && i < run->nlanes; i++)
+		shard_committed_note(run->lanes[i].pool->key_serverid, NULL);
 	MemoryContextDelete(run->snapshot_cxt);
 }
 

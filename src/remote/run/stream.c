@@ -218,6 +218,12 @@ send_statement(ShardStream *stream)
 		give_up(stream, STREAM_LOST);
 		return false;
 	}
+	/* a standby that has crashed since it was looked at may show an older state */
+	if (conn->is_standby && !stream->pool->checked)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("lost connection to node \"%s\"", conn->node),
+				 errhint("Run the statement again.")));
 	stream->began = !shard_connection_in_xact(conn);
 	initStringInfo(&xact);
 	initStringInfo(&text);

@@ -228,7 +228,8 @@ shard_stream_open(MemoryContext cxt, ShardSnapshot *snapshot, const ShardStreamS
 		stream->spec.level = shard_txn_level_create(cxt);
 	stream->spec.level->has_locks |= spec->only_locks;
 	stream->snapshot = snapshot;
-	stream->pool = shard_pool_get(spec->serverid, spec->userid);
+	stream->pool = spec->as_writer ? shard_pool_get(spec->serverid, spec->userid) :
+		shard_txn_reader_pool(snapshot, spec->serverid, spec->userid);
 	stream->values = MemoryContextAlloc(cxt, ncolumns * sizeof(char *));
 	stream->lens = MemoryContextAlloc(cxt, ncolumns * sizeof(int));
 	stream->holder.yield = stream_yield;

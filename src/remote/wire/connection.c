@@ -22,6 +22,7 @@
 #include "remote/wire/connection_private.h"
 #include "remote/wire/error.h"
 #include "remote/wire/node_stat.h"
+#include "remote/wire/position.h"
 #include "remote/wire/wait.h"
 #include "storage/latch.h"
 #include "utils/builtins.h"
@@ -656,6 +657,7 @@ shard_connection_settle(ShardConn *conn)
 		if (!res)
 		{
 			conn->end_pending = false;
+			conn->ncommits_asked = 0;
 			if (PQstatus(conn->pg) == CONNECTION_BAD)
 				conn->state = SHARD_CONN_BROKEN;
 			return true;
@@ -666,11 +668,14 @@ shard_connection_settle(ShardConn *conn)
 		{
 			/* the session has ended, or sends nonsense; its transaction has only read, so nothing is lost */
 			conn->end_pending = false;
+			conn->ncommits_asked = 0;
 			conn->state = SHARD_CONN_BROKEN;
 			PQclear(res);
 			return true;
 		}
-		if (PQresultStatus(res) == PGRES_FATAL_ERROR && PQstatus(conn->pg) == CONNECTION_OK)
+		if (conn->ncommits_asked > 0)
+			shard_position_take(conn, res);
+		else if (PQresultStatus(res) == PGRES_FATAL_ERROR && PQstatus(conn->pg) == CONNECTION_OK)
 			shard_error_report(WARNING, res, conn, NULL, NULL);
 		else
 			PQclear(res);

@@ -21,7 +21,9 @@
 #include "utils/timestamp.h"
 
 typedef struct ShardConn ShardConn;
+struct ShardPosition;
 struct ShardSnapshot;
+struct ShardStandby;
 
 typedef enum ShardConnState
 {
@@ -154,7 +156,8 @@ struct ShardConn
 	dlist_node	link;			/* in its pool */
 	Oid			serverid;
 	Oid			userid;			/* user whose mapping is used */
-	char	   *node;			/* server's name, for messages */
+	char	   *node;			/* server's name, for messages; "name (standby)" */
+	bool		is_standby;		/* it leads to one of the node's standbys */
 	PGconn	   *pg;
 	ShardConnState state;
 	ShardOpening opening;
@@ -171,7 +174,10 @@ struct ShardConn
 	const ShardConnHolder *holder;	/* NULL: free */
 
 	ShardRemoteXact xact;
-	bool		end_pending;	/* COMMIT of a read transaction sent, result not read yet */
+	bool		end_pending;	/* COMMIT of a read transaction, or what asks for the position, sent; result not read yet */
+	bool		has_standbys;	/* the node lists standbys (option standbys) */
+	struct ShardPosition *position; /* what this session has committed on the node, see position.h; NULL: not noted */
+	uint64		ncommits_asked; /* behind how many of its commits the position is that was asked for; 0: it was not */
 	bool		is_extra;		/* writes beside the node's writer, until the local transaction ends */
 	List	   *extra_tables;	/* of an extra writer: names (char *) of the tables that only it writes to */
 
@@ -218,12 +224,12 @@ extern void shard_connection_parse_server(const PGresult *res, int column, Shard
 extern char *shard_connection_note_sql(void);
 
 /*
- * Begins to open; never blocks (but for name resolution, which libpq does
- * itself).  libpq is in nonblocking mode from here on: whoever calls it
+ * Begins to open, to standby if that is not NULL; never blocks (but for name resolution,
+ * which libpq does itself).  libpq is in nonblocking mode from here on: whoever calls it
  * directly flushes (shard_connection_flush).  Only the pool calls this.
  * Errors: no user mapping, password rules.
  */
-extern ShardConn *shard_connection_start(Oid serverid, Oid userid, int quota_node);
+extern ShardConn *shard_connection_start(Oid serverid, Oid userid, const struct ShardStandby *standby, int quota_node);
 
 /*
  * The same for the caller alone: in no pool, not counted, and it lasts over the ends of
@@ -232,8 +238,11 @@ extern ShardConn *shard_connection_start(Oid serverid, Oid userid, int quota_nod
  */
 extern ShardConn *shard_connection_start_own(Oid serverid, Oid userid, bool replicates);
 
-/* Where the node is, for remote/wire/quota.h.  Memory: palloc'd; NULL: it is not to be counted. */
-extern char *shard_connection_address(Oid serverid);
+/* The value of the node's option standbys; NULL: it lists none.  Memory: palloc'd. */
+extern const char *shard_connection_standbys(Oid serverid);
+
+/* Where the node, or its standby, is, for remote/wire/quota.h.  Memory: palloc'd; NULL: it is not to be counted. */
+extern char *shard_connection_address(Oid serverid, const struct ShardStandby *standby);
 
 /*
  * Moves a connecting connection on.  Returns the socket events to wait for

@@ -40,6 +40,7 @@
 #include "remote/wire/connection_private.h"
 #include "remote/wire/error.h"
 #include "remote/wire/node_stat.h"
+#include "remote/wire/position.h"
 #include "remote/wire/quota.h"
 #include "remote/wire/wait.h"
 #include "storage/fd.h"
@@ -233,8 +234,14 @@ server_flag(const ForeignServer *server, const char *name, bool otherwise)
 	return value;
 }
 
+const char *
+shard_connection_standbys(Oid serverid)
+{
+	return server_option(GetForeignServer(serverid), "standbys");
+}
+
 char *
-shard_connection_address(Oid serverid)
+shard_connection_address(Oid serverid, const ShardStandby *standby)
 {
 	static const char *const parts[] = {"host", "hostaddr", "port", "service"};
 	ForeignServer *server = GetForeignServer(serverid);
@@ -243,6 +250,8 @@ shard_connection_address(Oid serverid)
 	/* what the node behind a pooler allows does not say how many sessions the pooler has */
 	if (!server_flag(server, "session_state", true) && shard_guc_max_shared_connections < 0)
 		return NULL;
+	if (standby)
+		return psprintf("host=%s port=%s", standby->host, standby->port ? standby->port : "");
 	initStringInfo(&buf);
 	for (int i = 0; i < lengthof(parts); i++)
 	{
@@ -270,7 +279,7 @@ append_item(const char **items, const char *item)
 }
 
 static ShardConn *
-start_connection(Oid serverid, Oid userid, int quota_node, int stat_node, bool replicates)
+start_connection(Oid serverid, Oid userid, const ShardStandby *standby, int quota_node, int stat_node, bool replicates)
 {
 	ForeignServer *server = GetForeignServer(serverid);
 	UserMapping *user = find_mapping(server, userid);
@@ -279,7 +288,7 @@ start_connection(Oid serverid, Oid userid, int quota_node, int stat_node, bool r
 	MemoryContext oldcxt;
 	ShardConn  *conn;
 
-	shard_conninfo_build(server, user, &keywords, &values);
+	shard_conninfo_build(server, user, standby, &keywords, &values);
 	shard_conninfo_check_password(server, user, keywords, values);
 	if (replicates)
 	{
@@ -292,17 +301,19 @@ start_connection(Oid serverid, Oid userid, int quota_node, int stat_node, bool r
 											   ALLOCSET_DEFAULT_SIZES);
 	oldcxt = MemoryContextSwitchTo(shard_connection_cxt);
 	conn = palloc0(sizeof(ShardConn));
-	conn->node = pstrdup(server->servername);
+	conn->node = standby ? psprintf(_("%s (standby)"), server->servername) : pstrdup(server->servername);
 	conn->settings = shard_connection_make_settings();
 	MemoryContextSwitchTo(oldcxt);
 	conn->serverid = serverid;
 	conn->userid = userid;
+	conn->is_standby = standby != NULL;
 	conn->workers = -1;
 	conn->quota_node = quota_node;
 	conn->stat_node = stat_node;
 	conn->keep = server_flag(server, "keep_connections", true);
 	conn->stateless = !server_flag(server, "session_state", true);
 	conn->is_coordinator = server_option(server, "coordinator") != NULL;
+	conn->has_standbys = server_option(server, "standbys") != NULL;
 	conn->opened_at = GetCurrentTimestamp();
 	conn->server_hash = GetSysCacheHashValue1(FOREIGNSERVEROID, ObjectIdGetDatum(serverid));
 	conn->mapping_hash = GetSysCacheHashValue1(USERMAPPINGOID, ObjectIdGetDatum(user->umid));
@@ -348,15 +359,18 @@ start_connection(Oid serverid, Oid userid, int quota_node, int stat_node, bool r
 }
 
 ShardConn *
-shard_connection_start(Oid serverid, Oid userid, int quota_node)
+shard_connection_start(Oid serverid, Oid userid, const ShardStandby *standby, int quota_node)
 {
-	return start_connection(serverid, userid, quota_node, shard_node_stat_find(serverid), false);
+	ShardConn  *conn = start_connection(serverid, userid, standby, quota_node, shard_node_stat_find(serverid), false);
+
+	conn->position = shard_position_get(serverid);
+	return conn;
 }
 
 ShardConn *
 shard_connection_start_own(Oid serverid, Oid userid, bool replicates)
 {
-	return start_connection(serverid, userid, SHARD_QUOTA_NONE, SHARD_NODE_STAT_NONE, replicates);
+	return start_connection(serverid, userid, NULL, SHARD_QUOTA_NONE, SHARD_NODE_STAT_NONE, replicates);
 }
 
 /*

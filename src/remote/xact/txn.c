@@ -68,12 +68,6 @@ isolation_of_transaction(void)
 	return "READ COMMITTED";
 }
 
-static ShardPool *
-pool_of(ShardConn *conn)
-{
-	return shard_pool_get(conn->serverid, conn->userid);
-}
-
 void
 shard_txn_forget(ShardConn *conn)
 {
@@ -102,7 +96,8 @@ exporter_alive(ShardSnapshot *snapshot, ShardNodeSnapshot *node)
 
 	if (node->state == SHARD_SNAPSHOT_NONE)
 		return false;
-	pool = shard_pool_get(node->serverid, node->exporter_userid);
+	pool = node->standby ? shard_pool_get_standby(node->serverid, node->exporter_userid) :
+		shard_pool_get(node->serverid, node->exporter_userid);
 	dlist_foreach(iter, &pool->conns)
 	{
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
@@ -198,6 +193,14 @@ shard_txn_snapshot(MemoryContext query_cxt)
 	MemoryContextRegisterResetCallback(cxt, &snapshot->callback);
 	take_cut(snapshot);
 	return snapshot;
+}
+
+ShardPool *
+shard_txn_reader_pool(ShardSnapshot *snapshot, Oid serverid, Oid userid)
+{
+	if (snapshot && shard_snapshot_node(snapshot, serverid, userid)->standby)
+		return shard_pool_get_standby(serverid, userid);
+	return shard_pool_get(serverid, userid);
 }
 
 bool
@@ -326,6 +329,7 @@ append_begin(ShardConn *conn, ShardXactState state, const char *isolation, bool 
 {
 	bool		deferrable = XactDeferrable && XactReadOnly && IsolationIsSerializable();
 
+	read_only |= conn->is_standby;
 	/* the defaults are those set when connecting; a session that keeps no settings needs all of them spelled out */
 	appendStringInfo(buf, "BEGIN ISOLATION LEVEL %s%s%s; ", isolation,
 					 read_only ? " READ ONLY" : conn->stateless ? " READ WRITE" : "",
@@ -478,7 +482,7 @@ shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot, int level,
 	shard_txn_touched = true;
 	if (whole)
 		snapshot = shard_txn_snapshot(NULL);
-	if (pool_of(conn)->writer == conn)
+	if (shard_pool_of(conn)->writer == conn)
 	{
 		append_writer_begin(conn, level, buf);
 		return true;
@@ -542,7 +546,7 @@ shard_txn_take_export(ShardSnapshot *snapshot, ShardConn *conn, const char *id)
 	if (IsolationIsSerializable())
 	{
 		conn->xact.state = SHARD_XACT_FOLLOWS;
-		pool_of(conn)->writer = conn;
+		shard_pool_of(conn)->writer = conn;
 		return;
 	}
 	conn->xact.state = SHARD_XACT_READS;
@@ -731,6 +735,12 @@ shard_txn_writer_start(Oid serverid, Oid userid, int level)
 	{
 		ShardNodeSnapshot *node = shard_snapshot_node(xact_snapshot, serverid, userid);
 
+		if (node->standby)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("cannot use the primary of node \"%s\" in a transaction whose snapshot is that of a standby",
+							GetForeignServer(serverid)->servername),
+					 errhint("Set shardfdw.read_from to 'primary'.")));
 		check_snapshot_kept(xact_snapshot, node);
 
 		/*

@@ -85,6 +85,12 @@ extern void shard_txn_check_writer(ShardConn *conn);
 extern bool shard_txn_uses_writer(ShardPool *pool, ShardSnapshot *snapshot);
 
 /*
+ * The pool of the connections that snapshot (NULL: none) reads the node over: that of the
+ * primary, unless a standby has been chosen (remote/run/read_role.h).
+ */
+extern ShardPool *shard_txn_reader_pool(ShardSnapshot *snapshot, Oid serverid, Oid userid);
+
+/*
  * The connection that a reader of snapshot is to use: pool->writer, or what
  * shard_pool_acquire_reader() gives.  NULL: the caller queues.  Errors: the writer is lost.
  */

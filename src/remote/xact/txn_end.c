@@ -51,6 +51,7 @@
 #include "remote/wire/error.h"
 #include "remote/wire/node_stat.h"
 #include "remote/wire/wait.h"
+#include "remote/xact/committed.h"
 #include "remote/xact/fence.h"
 #include "remote/xact/twophase.h"
 #include "remote/xact/txn_level.h"
@@ -113,12 +114,6 @@ all_conns(void)
 
 	shard_pool_each(add_conn, &list);
 	return list;
-}
-
-static ShardPool *
-pool_of(ShardConn *conn)
-{
-	return shard_pool_get(conn->serverid, conn->userid);
 }
 
 /*
@@ -371,7 +366,7 @@ pre_commit(void)
 static void
 end_on_conn(ShardConn *conn, void *arg)
 {
-	pool_of(conn)->writer = NULL;
+	shard_pool_of(conn)->writer = NULL;
 	conn->is_extra = false;
 	conn->extra_tables = NIL;
 	shard_txn_forget(conn);
@@ -400,6 +395,20 @@ finish_commit(void)
 	if (!shard_wait_run_noerror(tell_nodes))
 		shard_twophase_leave(prepared.conns, prepared.nconns);
 	error_context_stack = callers;
+}
+
+/* Before the writers are forgotten: notes on which nodes this transaction has committed. */
+static void
+note_commits(void)
+{
+	ListCell   *lc;
+
+	foreach(lc, shard_txn_writers)
+	{
+		ShardWriter *writer = lfirst(lc);
+
+		shard_committed_note(writer->serverid, shard_pool_get(writer->serverid, writer->userid)->writer);
+	}
 }
 
 /* The local transaction has ended: forgets what belonged to it. */
@@ -550,7 +559,10 @@ xact_callback(XactEvent event, void *arg)
 				finish_commit();
 			shard_fence_let_go();
 			if (shard_txn_touched)
+			{
+				note_commits();
 				end_of_xact();
+			}
 			shard_txn_reset_constraints();
 			break;
 		case XACT_EVENT_PRE_PREPARE:
@@ -586,7 +598,7 @@ wrote_only_below(ShardConn *conn, int level)
 {
 	ShardWriter *writer = shard_txn_find_writer(conn->serverid, conn->userid);
 
-	return writer && writer->level >= level && pool_of(conn)->writer == conn;
+	return writer && writer->level >= level && shard_pool_of(conn)->writer == conn;
 }
 
 /*

@@ -1,0 +1,620 @@
+/*
+ * read_role.c
+ *	  Which server of a node a statement reads: its primary, or a standby.
+ *
+ *	 shardfdw.read_from		node lists standbys		what is read
+ *	   primary				  either				  the primary
+ *	   standby				  no					  the primary
+ *	   standby				  yes					  a standby
+ *	   any					  yes					  the primary; a standby if that cannot be connected to
+ *
+ * What a transaction has written is on the primary, so from its first write on it reads
+ * primaries alone; so do statements that write or lock, snapshots over all nodes, and
+ * transactions that may write at REPEATABLE READ, since they have one snapshot of a node.
+ *
+ * A standby is read only if it has
+ *	- all that this session has committed on the node (position.h);
+ *	- all that anybody had committed there shardfdw.max_standby_lag ago;
+ *	- the shards that this session has seen being placed, as far as the primary can be
+ *	  asked.
+ * That it has all that was committed before a moment t follows from any of these:
+ *	1. It has replayed a commit whose time stamp is t.  A commit gets its time stamp before
+ *	   its place in the WAL, and is acknowledged after both; so what was acknowledged before
+ *	   t stands before it.  (t is the primary's time, now is the standby's: their clocks
+ *	   must agree.)
+ *	2. It has replayed all up to the end of WAL that the primary gave in a message which it
+ *	   sent at t.  WAL receiver says so when it has had no message, too, with its own time
+ *	   for both times of the message; that counts for nothing.  Roles that may not read
+ *	   pg_stat_wal_receiver do without.
+ *	3. It has replayed all up to a position that the primary was asked for at t.
+ * 1 and 2 need the standby alone, and fail on a primary that is at rest; then it is asked.
+ * What was found out holds as long as no connection is lost: a standby only goes forward.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/xact.h"
+#include "compat.h"
+#include "conninfo.h"
+#include "foreign/foreign.h"
+#include "guc.h"
+#include "miscadmin.h"
+#include "remote/pool/pool.h"
+#include "remote/run/read_role.h"
+#include "remote/wire/error.h"
+#include "remote/wire/position.h"
+#include "remote/wire/wait.h"
+#include "remote/xact/txn_private.h"
+#include "utils/inval.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+#include "utils/timestamp.h"
+
+#define CATCH_UP_MS 2000		/* how long a standby has to replay what is needed */
+#define FIRST_PAUSE_MS 2		/* before it is asked again; then twice that ... */
+#define MAX_PAUSE_MS 100
+#define ANSWER_MS 5000			/* for an answer that the primary owes */
+#define RETRY_PRIMARY_MS 5000	/* before a primary that could not be connected to is tried again */
+
+/* Has it been promoted?  What it has replayed, and the age in seconds of what it surely has all of. */
+#define STANDBY_SQL \
+	"SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.pg_last_wal_replay_lsn()," \
+	" pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - GREATEST(pg_catalog.pg_last_xact_replay_timestamp()," \
+	" (SELECT r.last_msg_send_time FROM pg_catalog.pg_stat_wal_receiver r" \
+	" WHERE r.latest_end_lsn OPERATOR(pg_catalog.<=) pg_catalog.pg_last_wal_replay_lsn()" \
+	" AND r.last_msg_send_time OPERATOR(pg_catalog.<>) r.last_msg_receipt_time)))"
+
+/* What a standby must have to be read. */
+typedef struct ReadNeed
+{
+	XLogRecPtr	replayed;
+	TimestampTz as_of;			/* for shardfdw.max_standby_lag; DT_NOBEGIN: any */
+	TimestampTz placed;			/* when this session has last seen shards being placed; 0: never */
+} ReadNeed;
+
+/* A node that is being looked at. */
+typedef struct ReadNode
+{
+	Oid			serverid;
+	Oid			userid;
+	int			nstandbys;		/* that it lists */
+	ShardPool  *primary;
+	ShardPool  *pool;			/* of the standby */
+	ShardPosition *position;
+	bool		primary_lost;	/* it could not be connected to, now or a moment ago */
+	bool		primary_skipped;	/* it was not tried now */
+	char	   *primary_reason; /* why not */
+	int64		system_identifier;	/* of the primary; 0: not known */
+} ReadNode;
+
+/* When the primary of a node (hash key: server, user) may be tried again. */
+typedef struct LostPrimary
+{
+	Oid			key[2];
+	TimestampTz until;
+} LostPrimary;
+
+static HTAB *lost_primaries = NULL;
+static TimestampTz placed_at = 0;
+
+/* ---------- asking servers ---------- */
+
+/* Sends sql, which returns one row of ncolumns, and waits for it.  Memory: caller clears it.  Errors: the server's. */
+static PGresult *
+ask(ShardConn *conn, const char *sql, int ncolumns)
+{
+	PGresult   *row = NULL;
+	PGresult   *failed = NULL;
+	PGresult   *res;
+
+	shard_connection_send(conn, sql);
+	while ((res = shard_connection_get_result(conn)) != NULL)
+	{
+		ExecStatusType status = PQresultStatus(res);
+
+		if (row == NULL && status == PGRES_SINGLE_TUPLE && PQnfields(res) == ncolumns)
+			row = res;
+		else if (failed == NULL && status != PGRES_TUPLES_OK)
+			failed = res;
+		else
+			PQclear(res);
+		if (status != PGRES_SINGLE_TUPLE && status != PGRES_TUPLES_OK && status != PGRES_FATAL_ERROR)
+		{
+			conn->state = SHARD_CONN_BROKEN;
+			break;
+		}
+	}
+	if (failed != NULL)
+	{
+		PQclear(row);
+		shard_error_report(ERROR, failed, conn, NULL, sql);
+	}
+	if (row == NULL)
+		shard_error_protocol(conn, NULL, "not the row that was asked for");
+	return row;
+}
+
+/* What conn is asked, by try_asking(). */
+typedef PGresult *(*Question) (ShardConn *conn);
+
+static PGresult *
+ask_nothing(ShardConn *conn)
+{
+	return NULL;
+}
+
+static PGresult *
+ask_position(ShardConn *conn)
+{
+	return ask(conn, SHARD_POSITION_SQL, 1);
+}
+
+static PGresult *
+ask_standby(ShardConn *conn)
+{
+	return ask(conn, STANDBY_SQL, 3);
+}
+
+/* Is error about the server's being away, rather than about this session? */
+static bool
+means_lost(const ErrorData *error)
+{
+	switch (ERRCODE_TO_CATEGORY(error->sqlerrcode))
+	{
+		case ERRCODE_CONNECTION_EXCEPTION:
+		case ERRCODE_OPERATOR_INTERVENTION:
+			return error->sqlerrcode != ERRCODE_QUERY_CANCELED;
+		default:
+			return error->sqlerrcode == ERRCODE_TOO_MANY_CONNECTIONS;
+	}
+}
+
+/*
+ * Connects to the server of pool, or takes an idle connection, and puts the question to it.
+ * false: the server is away, and *reason says why.  *conn: where the answer came from, free
+ * again.  Other errors are raised.
+ */
+static bool
+try_asking(ShardPool *pool, Question question, PGresult **answer, ShardConn **conn, char **reason)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	ShardConn  *volatile taken = NULL;
+	volatile bool answered = false;
+
+	PG_TRY();
+	{
+		taken = shard_pool_start_free(pool);
+		shard_connection_finish(taken);
+		*answer = question(taken);
+		shard_connection_release(taken);
+		answered = true;
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(cxt);
+		error = CopyErrorData();
+		/* our own cancel and termination come as the same errors */
+		if (!means_lost(error) || QueryCancelPending || ProcDiePending)
+			PG_RE_THROW();
+		FlushErrorState();
+		/* that it could not be connected to goes without saying; an error of the server is a message */
+		*reason = error->sqlerrcode == ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION && error->detail ?
+			error->detail : error->message;
+		if (taken)
+			shard_pool_discard(taken);
+	}
+	PG_END_TRY();
+	*conn = taken;
+	return answered;
+}
+
+/* ---------- the primary ---------- */
+
+static LostPrimary *
+lost_primary(const ReadNode *node)
+{
+	Oid			key[2] = {node->serverid, node->userid};
+	LostPrimary *lost;
+	bool		found;
+
+	if (!lost_primaries)
+	{
+		HASHCTL		ctl = {0};
+
+		ctl.keysize = sizeof(key);
+		ctl.entrysize = sizeof(LostPrimary);
+		ctl.hcxt = AllocSetContextCreate(TopMemoryContext, "shardfdw lost primaries", ALLOCSET_SMALL_SIZES);
+		lost_primaries = hash_create("shardfdw lost primaries", 16, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	}
+	lost = hash_search(lost_primaries, key, HASH_ENTER, &found);
+	if (!found)
+		lost->until = 0;
+	return lost;
+}
+
+/* Has pool a connection that works, as far as can be seen from here? */
+static bool
+has_connection(ShardPool *pool)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &pool->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		if (conn->state == SHARD_CONN_READY && !conn->invalidated &&
+			(conn->holder || shard_connection_in_xact(conn) ? shard_connection_is_alive(conn) : shard_connection_usable(conn)))
+			return true;
+	}
+	return false;
+}
+
+static void
+note_identifier(ReadNode *node)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &node->primary->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		if (conn->state == SHARD_CONN_READY && conn->server.system_identifier != 0)
+			node->system_identifier = conn->server.system_identifier;
+	}
+}
+
+/*
+ * Asks the primary question.  False when it is away; in the next seconds it is then not
+ * tried again, as that may take up to connect_timeout.
+ */
+static bool
+ask_primary(ReadNode *node, Question question, PGresult **answer)
+{
+	LostPrimary *lost = lost_primary(node);
+	ShardConn  *conn;
+
+	node->primary_skipped = GetCurrentTimestamp() < lost->until;
+	if (node->primary_skipped)
+		node->primary_reason = pstrdup(_("It could not be connected to a moment ago."));
+	else if (try_asking(node->primary, question, answer, &conn, &node->primary_reason))
+	{
+		lost->until = 0;
+		note_identifier(node);
+		node->primary_lost = false;
+		return true;
+	}
+	else
+	{
+		lost->until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RETRY_PRIMARY_MS);
+		ereport(LOG,
+				(errmsg("could not connect to the primary of node \"%s\" to read it", GetForeignServer(node->serverid)->servername),
+				 errdetail_internal("%s", node->primary_reason)));
+	}
+	node->primary_lost = true;
+	return false;
+}
+
+static bool
+primary_answers(ReadNode *node)
+{
+	PGresult   *none;
+
+	return has_connection(node->primary) || ask_primary(node, ask_nothing, &none);
+}
+
+/* Asks the primary how far its WAL is.  False when it cannot say. */
+static bool
+ask_for_position(ReadNode *node, XLogRecPtr *position)
+{
+	PGresult   *answer = NULL;
+	bool		known;
+
+	if (node->primary_lost || !ask_primary(node, ask_position, &answer))
+		return false;
+	known = shard_position_parse(PQgetvalue(answer, 0, 0), position);
+	PQclear(answer);
+	if (!known)
+		node->primary_reason = pstrdup(_("It is in recovery."));
+	return known;
+}
+
+/* Takes the answers that connections to the primary still owe about its position. */
+static void
+take_owed_answers(ShardPool *pool)
+{
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ANSWER_MS);
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &pool->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		if (conn->end_pending && conn->ncommits_asked > 0)
+			(void) shard_connection_settle_noerror(conn, deadline);
+	}
+}
+
+/* Finds out how far a standby must be to show what this session has committed; false when that cannot be known. */
+static bool
+find_own_position(ReadNode *node)
+{
+	ShardPosition *position = node->position;
+	uint64		ncommits = position->ncommits;
+	XLogRecPtr	end;
+
+	if (position->nknown < ncommits)
+		take_owed_answers(node->primary);
+	if (position->nknown < ncommits && ask_for_position(node, &end))
+		shard_position_learn(position, ncommits, end);
+	return position->nknown >= ncommits;
+}
+
+/* ---------- a standby ---------- */
+
+static bool
+suffices(const ShardPool *pool, const ReadNeed *need)
+{
+	return pool->checked && pool->replayed >= need->replayed && pool->as_of >= need->as_of && pool->as_of >= need->placed;
+}
+
+/*
+ * Asks the standby of node how far it is.  False: it is away, or none of this node, and *reason
+ * says why.
+ */
+static bool
+look_at_standby(ReadNode *node, char **reason)
+{
+	ShardPool  *pool = node->pool;
+	TimestampTz asked_at = GetCurrentTimestamp();
+	XLogRecPtr	replayed = InvalidXLogRecPtr;
+	PGresult   *answer = NULL;
+	ShardConn  *conn;
+	bool		in_recovery;
+
+	if (!try_asking(pool, ask_standby, &answer, &conn, reason))
+		return false;
+	in_recovery = strcmp(PQgetvalue(answer, 0, 0), "t") == 0 &&
+		shard_position_parse(PQgetvalue(answer, 0, 1), &replayed);
+	if (in_recovery)
+	{
+		double		age = PQgetisnull(answer, 0, 2) ? INFINITY : strtod(PQgetvalue(answer, 0, 2), NULL);
+
+		pool->checked = true;
+		pool->replayed = Max(pool->replayed, replayed);
+		if (age < (double) asked_at / USECS_PER_SEC)
+			pool->as_of = Max(pool->as_of, asked_at - (TimestampTz) (Max(age, 0) * USECS_PER_SEC));
+	}
+	PQclear(answer);
+	if (!in_recovery)
+		*reason = pstrdup(_("It has been promoted."));
+	else if (node->system_identifier != 0 && conn->server.system_identifier != 0 &&
+			 conn->server.system_identifier != node->system_identifier)
+		*reason = pstrdup(_("It is a standby of another server."));
+	return *reason == NULL;
+}
+
+static char *
+say_lag(const ShardPool *pool, const ReadNeed *need)
+{
+	if (pool->replayed < need->replayed)
+		return psprintf(_("It has not replayed what this session has committed: it is at %X/%X, not at %X/%X."),
+						LSN_FORMAT_ARGS(pool->replayed), LSN_FORMAT_ARGS(need->replayed));
+	if (pool->as_of == 0)
+		return pstrdup(_("It is not known how old its data is."));
+	return psprintf(_("Its data may be %ld ms old, and shardfdw.max_standby_lag is %d ms."),
+					TimestampDifferenceMilliseconds(pool->as_of, GetCurrentTimestamp()), shard_guc_max_standby_lag_ms);
+}
+
+/*
+ * Waits until the standby has what is needed; false, with *reason, when it does not within
+ * CATCH_UP_MS or is away.
+ */
+static bool
+await_standby(ReadNode *node, const ReadNeed *need, char **reason)
+{
+	ShardPool  *pool = node->pool;
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), CATCH_UP_MS);
+	TimestampTz asked_at = 0;	/* when the primary was at ... */
+	XLogRecPtr	end = InvalidXLogRecPtr;
+	long		pause_ms = FIRST_PAUSE_MS;
+
+	for (;;)
+	{
+		if (suffices(pool, need))
+			return true;
+		if (!look_at_standby(node, reason))
+			return false;
+		if (asked_at != 0 && pool->replayed >= end)
+			pool->as_of = Max(pool->as_of, asked_at);
+		if (suffices(pool, need))
+			return true;
+		if (asked_at == 0 && pool->replayed >= need->replayed)
+		{
+			TimestampTz now = GetCurrentTimestamp();
+
+			if (ask_for_position(node, &end))
+			{
+				asked_at = now;
+				continue;
+			}
+			/* nobody can say whether it has the shards that were placed last */
+			if (pool->as_of >= need->as_of)
+				return true;
+		}
+		if (GetCurrentTimestamp() >= deadline)
+		{
+			*reason = say_lag(pool, need);
+			return false;
+		}
+		shard_wait_pause(pause_ms, false);
+		pause_ms = Min(pause_ms * 2, MAX_PAUSE_MS);
+	}
+}
+
+/* Finds a standby of the node that may be read.  False: there is none; reasons gets a line for each. */
+static bool
+choose_standby(ReadNode *node, const ReadNeed *need, StringInfo reasons)
+{
+	for (int i = 0; i < node->nstandbys; i++)
+	{
+		char	   *reason = NULL;
+
+		if (await_standby(node, need, &reason))
+			return true;
+		appendStringInfo(reasons, _("\nStandby %d: %s"), node->pool->standbyno % node->nstandbys + 1, reason);
+		shard_pool_next_standby(node->pool);
+	}
+	return false;
+}
+
+/* ---------- choosing ---------- */
+
+/* May the transaction read standbys at all? */
+static bool
+may_read_standbys(const ShardSnapshot *snapshot)
+{
+	return shard_guc_read_from != SHARD_READ_PRIMARY && !snapshot->cut && !IsolationIsSerializable() &&
+		(!IsolationUsesXactSnapshot() || XactReadOnly) &&
+		shard_txn_writers == NIL && !TransactionIdIsValid(GetTopTransactionIdIfAny());
+}
+
+static TimestampTz
+oldest_allowed(void)
+{
+	return shard_guc_max_standby_lag_ms < 0 ? DT_NOBEGIN :
+		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), -(int64) shard_guc_max_standby_lag_ms);
+}
+
+/* Finds a standby that has what is needed.  False: there is none; reasons says why. */
+static bool
+find_standby(ReadNode *node, StringInfo reasons)
+{
+	ReadNeed	need;
+
+	if (!find_own_position(node))
+	{
+		appendStringInfoString(reasons, _("\nIt is not known how far a standby has to be to have what this session has committed."));
+		return false;
+	}
+	need.replayed = node->position->position;
+	need.as_of = oldest_allowed();
+	need.placed = node->primary_lost ? 0 : placed_at;
+	return choose_standby(node, &need, reasons);
+}
+
+static bool
+reads_standby(ReadNode *node)
+{
+	const char *name = GetForeignServer(node->serverid)->servername;
+	StringInfoData reasons;
+
+	note_identifier(node);
+	if (shard_guc_read_from == SHARD_READ_ANY && primary_answers(node))
+		return false;
+	initStringInfo(&reasons);
+	if (find_standby(node, &reasons))
+		return true;
+	if (shard_guc_read_from == SHARD_READ_ANY && node->primary_skipped)
+	{
+		lost_primary(node)->until = 0;
+		if (primary_answers(node))
+			return false;
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
+			 node->primary_lost ?
+			 errmsg("neither the primary nor a standby of node \"%s\" can be read", name) :
+			 errmsg("no standby of node \"%s\" can be read", name),
+			 node->primary_lost ?
+			 errdetail("Primary: %s%s", node->primary_reason, reasons.data) :
+			 errdetail_internal("%s", reasons.data + 1)));
+}
+
+/* NULL: the node lists no standbys. */
+static ReadNode *
+make_node(Oid serverid, Oid userid)
+{
+	const char *value = shard_connection_standbys(serverid);
+	ReadNode   *node;
+
+	if (value == NULL)
+		return NULL;
+	node = palloc0(sizeof(ReadNode));
+	node->serverid = serverid;
+	node->userid = userid;
+	node->nstandbys = list_length(shard_conninfo_parse_standbys(value));
+	node->primary = shard_pool_get(serverid, userid);
+	node->pool = shard_pool_get_standby(serverid, userid);
+	node->position = shard_position_get(serverid);
+	return node;
+}
+
+/* Begins to connect to the server of node that will be asked first, if it is not connected to. */
+static void
+warm(const ReadNode *node)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	bool		primary = shard_guc_read_from == SHARD_READ_ANY && GetCurrentTimestamp() >= lost_primary(node)->until;
+
+	PG_TRY();
+	{
+		shard_pool_warm(primary ? node->primary : node->pool);
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(cxt);
+		error = CopyErrorData();
+		if (!means_lost(error) || QueryCancelPending || ProcDiePending)
+			PG_RE_THROW();
+		FlushErrorState();		/* it will be met again when the server is asked */
+	}
+	PG_END_TRY();
+}
+
+void
+shard_read_role_choose(ShardSnapshot *snapshot, List *serverids, Oid userid)
+{
+	List	   *nodes = NIL;
+	ListCell   *lc;
+
+	if (!may_read_standbys(snapshot))
+		return;
+	foreach(lc, serverids)
+	{
+		ShardNodeSnapshot *seen = shard_snapshot_node(snapshot, lfirst_oid(lc), userid);
+		ReadNode   *node;
+
+		/* what has begun to read the primary goes on */
+		if (!seen->role_chosen && seen->state == SHARD_SNAPSHOT_NONE && (node = make_node(lfirst_oid(lc), userid)) != NULL)
+			nodes = lappend(nodes, node);
+		seen->role_chosen = true;
+	}
+	if (list_length(nodes) > 1)
+		foreach(lc, nodes)
+			warm(lfirst(lc));
+	foreach(lc, nodes)
+	{
+		ReadNode   *node = lfirst(lc);
+		bool		standby = reads_standby(node);
+
+		shard_snapshot_node(snapshot, node->serverid, userid)->standby = standby;
+	}
+}
+
+/* Foreign tables were made or moved. */
+static void
+note_placement(Datum arg, SysCacheIdentifier cacheid, uint32 hashvalue)
+{
+	placed_at = GetCurrentTimestamp();
+}
+
+void
+shard_read_role_init(void)
+{
+	CacheRegisterSyscacheCallback(FOREIGNTABLEREL, note_placement, (Datum) 0);
+}

@@ -1,0 +1,26 @@
+/*
+ * read_role.h
+ *	  Which server of a node a statement reads: its primary, or a standby.
+ */
+#ifndef SHARDFDW_READ_ROLE_H
+#define SHARDFDW_READ_ROLE_H
+
+#include "postgres.h"
+
+#include "nodes/pg_list.h"
+#include "remote/pool/snapshot.h"
+
+/*
+ * Before a statement that only reads opens its first stream: chooses for each of the nodes
+ * (serverids, OIDs) from which server snapshot reads it, unless that is chosen already.
+ * Nodes for which nobody has called this are read from their primaries.
+ *
+ * Waits for connections and answers, where shardfdw.read_from is not 'primary'.
+ * Errors: ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION where no server of a node
+ * may be read; the detail says of each why.
+ */
+extern void shard_read_role_choose(ShardSnapshot *snapshot, List *serverids, Oid userid);
+
+extern void shard_read_role_init(void);
+
+#endif

@@ -1,0 +1,32 @@
+/*
+ * committed.c
+ *	  Notes that this session has committed on a node, and asks how far its WAL is.
+ *
+ * The question is for sessions that may read standbys later, also when the node has
+ * been lost by then.  Nobody waits for the answer: it is read before the connection is
+ * used again, like that to the COMMIT of a read transaction.
+ */
+#include "postgres.h"
+
+#include "guc.h"
+#include "remote/pool/broadcast.h"
+#include "remote/wire/position.h"
+#include "remote/xact/committed.h"
+
+void
+shard_committed_note(Oid serverid, ShardConn *conn)
+{
+	ShardPosition *position = shard_position_find(serverid);
+
+	if (!position)
+		return;
+	position->ncommits++;
+	if (shard_guc_read_from == SHARD_READ_PRIMARY || !conn || !conn->has_standbys || conn->is_standby ||
+		conn->state != SHARD_CONN_READY || conn->end_pending || PQtransactionStatus(conn->pg) != PQTRANS_IDLE)
+		return;
+	if (shard_broadcast_send(conn, SHARD_POSITION_SQL))
+	{
+		conn->end_pending = true;
+		conn->ncommits_asked = position->ncommits;
+	}
+}

@@ -1,0 +1,210 @@
+# Reads from standbys of nodes: server option standbys, shardfdw.read_from, shardfdw.max_standby_lag. Own writes are
+# seen, nothing is older than the bound, and reads go on while a node's primary is lost.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Utils;
+use ShardCluster;
+use ShardServer;
+use Test::More;
+
+my $c = ShardCluster->new(nodes => 2, node_conf => "wal_level = replica\nmax_wal_senders = 4\nhot_standby = on\n");
+
+# Each node has a standby. The first host that does not answer shows that the others are tried.
+my @standbys;
+for my $i (1 .. 2)
+{
+	my $node = $c->node($i);
+	$node->backup('base');
+	my $standby = ShardServer->new("standby$i");
+	$standby->init_from_backup($node, 'base', has_streaming => 1);
+	$standby->start;
+	push @standbys, $standby;
+	my ($host, $port) = $c->node_address($i);
+	$c->safe_psql(sprintf q{ALTER SERVER node%d OPTIONS (SET host '%s,%s', SET port '%d,%d', ADD target_session_attrs 'read-write', ADD standbys '%2$s:%4$d, 127.0.0.1:%4$d')},
+		$i, $standby->host, $host, $standby->port, $port);
+}
+$c->safe_psql('CREATE TABLE t (id int PRIMARY KEY, v int)');
+$c->shard_table('t', 'id', shards => 4);
+$c->safe_psql('INSERT INTO t SELECT i, 0 FROM generate_series(1, 100) i');
+
+sub caught_up
+{
+	$c->node($_)->wait_for_catchup($standbys[ $_ - 1 ], 'replay', $c->node($_)->lsn('insert')) for 1 .. 2;
+	return;
+}
+
+sub pause_replay
+{
+	my ($i) = @_;
+	$standbys[ $i - 1 ]->safe_psql('postgres', 'SELECT pg_wal_replay_pause()');
+	$standbys[ $i - 1 ]->poll_query_until('postgres', q{SELECT pg_get_wal_replay_pause_state() = 'paused'}) or die 'replay goes on';
+	return;
+}
+
+sub resume_replay
+{
+	my ($i) = @_;
+	$standbys[ $i - 1 ]->safe_psql('postgres', 'SELECT pg_wal_replay_resume()');
+	return;
+}
+
+# Which servers the session has read: the kinds of its connections.
+my $kinds = q{SELECT string_agg(DISTINCT CASE WHEN is_standby THEN 'standby' ELSE 'primary' END, ' ' ORDER BY 1) FROM shardfdw.connections};
+sub kinds { $kinds =~ s/ ORDER BY 1//; return $kinds; }
+
+# ---- which server is read ------------------------------------------------------------------------
+
+caught_up();
+my $sum = 'SELECT count(*), sum(v) FROM t';
+is($c->safe_psql("$sum; " . kinds()), "100|0\nprimary", 'primaries are read');
+is($c->safe_psql("SET shardfdw.read_from = 'standby'; $sum; " . kinds()), "100|0\nstandby", 'standbys are, when asked for');
+is($c->safe_psql("SET shardfdw.read_from = 'standby'; SET shardfdw.query_per_node = off; $sum; SELECT v FROM t WHERE id = 7; COPY t TO STDOUT; " . kinds())
+	=~ s/^\d+\t0\n//gmr, "100|0\n0\nstandby", 'by several streams, statements on one shard, COPY');
+is($c->safe_psql("SET shardfdw.read_from = 'any'; $sum; " . kinds()), "100|0\nprimary", 'with any it is primaries');
+
+my %primary = (
+	'FOR UPDATE'              => "SELECT id FROM t WHERE id = 1 FOR UPDATE",
+	'UPDATE'                  => 'UPDATE t SET v = v',
+	'UPDATE by rows'          => 'UPDATE t SET v = v + (random() < 0)::int',
+	'WITH that writes'        => 'WITH u AS (UPDATE t SET v = v WHERE id = 1 RETURNING id) SELECT count(*) FROM t, u',
+	'INSERT ... SELECT'       => 'INSERT INTO t SELECT id + 1000, v FROM t WHERE id < 0',
+	'SERIALIZABLE'            => "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY; $sum; COMMIT",
+	'REPEATABLE READ'         => "BEGIN ISOLATION LEVEL REPEATABLE READ; $sum; COMMIT",
+	'a snapshot over all nodes' => "SET shardfdw.snapshot = 'cluster'; $sum",
+	'a transaction that wrote' => 'BEGIN; CREATE TEMP TABLE local (); SELECT count(*) FROM t; COMMIT',
+	'ANALYZE'                 => 'ANALYZE t',
+);
+for my $what (sort keys %primary)
+{
+	like($c->safe_psql("SET shardfdw.read_from = 'standby'; $primary{$what}; " . kinds()), qr/^primary$/m, "$what: the primary");
+}
+is($c->safe_psql("SET shardfdw.read_from = 'standby'; BEGIN; $sum; UPDATE t SET v = 1 WHERE id = 1; $sum; ROLLBACK; $sum"), "100|0\n100|1\n100|0",
+	'from its first write on a transaction reads what it has written');
+
+# one snapshot for the transaction, over several streams
+my $s = $c->coordinator->background_psql('postgres');
+$s->query_safe("SET shardfdw.read_from = 'standby'; SET shardfdw.query_per_node = off; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+is($s->query_safe($sum), '100|0', 'REPEATABLE READ READ ONLY reads standbys');
+$c->safe_psql('UPDATE t SET v = 1');
+caught_up();
+is($s->query_safe($sum), '100|0', 'with one snapshot');
+is($s->query_safe(kinds()), 'standby', 'of standbys');
+like($s->query("SELECT shardfdw.run_on_nodes('SELECT 1', in_transaction => true)"), qr/cannot use the primary of node ""node1"" in a transaction whose snapshot is that of a standby/, 'which primaries cannot take part in');
+$s->query_safe('ROLLBACK');
+is($s->query_safe($sum), '100|100', 'the next one is new');
+$s->quit;
+
+# ---- own writes, and the bound -------------------------------------------------------------------
+
+my $missed = $c->safe_psql(q{SET shardfdw.read_from = 'standby';
+CREATE TEMP TABLE seen (n int, v int);
+} . join '', map { my $v = 1000 + $_;
+	my $write = ("UPDATE t SET v = $v WHERE id = 3", "UPDATE t SET v = $v", "BEGIN; UPDATE t SET v = $v WHERE id < 50; COMMIT", "SELECT count(*) FROM shardfdw.run_on_shards('t', 'UPDATE %s SET v = $v', false)")[ $_ % 4 ];
+	"$write \\g /dev/null\nSELECT count(*) FROM t WHERE id = 3 AND v <> $v \\gset\nSELECT :count AS missed WHERE :count > 0;\n" } 1 .. 40);
+is($missed, '', 'a session sees what it has committed, over one node, two, in a block and by commands');
+is($c->safe_psql("SET shardfdw.read_from = 'standby'; " . kinds()), '', 'sessions begin without connections');
+is($c->safe_psql(q{UPDATE t SET v = 5; SET shardfdw.read_from = 'standby'; SELECT DISTINCT v FROM t}), '5', 'also what it wrote before it asked for standbys');
+
+pause_replay(1);
+$c->safe_psql('UPDATE t SET v = 6');
+my ($old) = map { $_->[0] } grep { $_->[1] == 1 } $c->shards_of('t');
+my $key = $c->safe_psql("SELECT min(id) FROM t WHERE shardfdw.shard_for('t', id) = '$old'::regclass");
+is($c->safe_psql("SET shardfdw.read_from = 'standby'; SET shardfdw.max_standby_lag = -1; SELECT v FROM t WHERE id = $key"), '5', 'without a bound old rows are read');
+my ($code, $out, $error) = $c->psql("SET shardfdw.read_from = 'standby'; UPDATE t SET v = 7 WHERE id = $key; SELECT v FROM t WHERE id = $key");
+isnt($code, 0, 'what a session has written and the standby has not is an error');
+like($error, qr/no standby of node "node1" can be read.*DETAIL:  Standby \d: It has not replayed what this session has committed: it is at .*Standby \d: It has not/s, 'that says why');
+($code, $out, $error) = $c->psql("SET shardfdw.read_from = 'standby'; SET shardfdw.max_standby_lag = 0; SELECT v FROM t WHERE id = $key");
+like($error, qr/no standby of node "node1" can be read.*DETAIL:  Standby \d: Its data may be \d+ ms old, and shardfdw.max_standby_lag is 0 ms/s, 'so is what others have committed, with a bound of zero');
+is($c->safe_psql("SET shardfdw.read_from = 'any'; SET shardfdw.max_standby_lag = 0; SELECT v FROM t WHERE id = $key"), '7', 'primaries have no lag');
+resume_replay(1);
+is($c->safe_psql("SET shardfdw.read_from = 'standby'; SET shardfdw.max_standby_lag = 0; SELECT v FROM t WHERE id = $key"), '7', 'a bound of zero shows all that was committed before');
+
+# a session never goes back to an older state: with the bound at zero each read shows the write of another session that came before it
+$s = $c->coordinator->background_psql('postgres');
+$s->query_safe("SET shardfdw.read_from = 'standby'; SET shardfdw.max_standby_lag = 0");
+my $stale = 0;
+for my $v (2001 .. 2020)
+{
+	$c->safe_psql("UPDATE t SET v = $v");
+	$stale++ if $s->query_safe('SELECT DISTINCT v FROM t') ne $v;
+}
+is($stale, 0, 'no read is older than what was committed before it');
+$s->quit;
+
+# a role that may not look at the WAL receiver
+$c->safe_psql(q{CREATE ROLE reader LOGIN; GRANT SELECT ON t TO reader});
+$c->node_safe_psql($_, q{CREATE ROLE reader LOGIN; DO $$DECLARE r regclass; BEGIN FOR r IN SELECT oid FROM pg_class WHERE relname LIKE 't\_0%' AND relkind = 'r' LOOP EXECUTE format('GRANT SELECT ON %s TO reader', r); END LOOP; END$$}) for 1 .. 2;
+$c->safe_psql(qq{CREATE USER MAPPING FOR reader SERVER node$_ OPTIONS (user 'reader', password_required 'false')}) for 1 .. 2;
+caught_up();
+is($c->safe_psql("SET ROLE reader; SET shardfdw.read_from = 'standby'; SELECT DISTINCT v FROM t; RESET ROLE; " . kinds()) =~ /^2020\n/, 1, 'a role without pg_monitor reads standbys');
+
+# a moved shard is looked for where it is
+$c->safe_psql("SELECT shardfdw.move_shard('$old', 'node2', mode => 'block', wait => true)");
+is($c->safe_psql("SET shardfdw.read_from = 'standby'; SET shardfdw.max_standby_lag = 0; SELECT v FROM t WHERE id = $key"), '2020', 'a shard that was moved');
+
+# ---- servers that are no standbys of the node ----------------------------------------------------
+
+for my $case (
+	[ sprintf('%s:%d', $c->node(1)->host, $c->node(1)->port), qr/is not in hot standby mode/, 'a primary' ],
+	[ sprintf('%s:%d', $standbys[1]->host, $standbys[1]->port), qr/It is a standby of another server/, q{another node's standby} ],
+	[ '127.0.0.1:1', qr/Connection refused/, 'nobody' ])
+{
+	$c->safe_psql("BEGIN; ALTER SERVER node1 OPTIONS (SET standbys '$case->[0]'); COMMIT");
+	($code, $out, $error) = $c->psql("UPDATE t SET v = v WHERE id <= 20; SET shardfdw.read_from = 'standby'; SELECT count(*) FROM t");
+	like($error, $case->[1], "$case->[2] in the place of a standby is an error");
+}
+$c->safe_psql(sprintf q{ALTER SERVER node1 OPTIONS (SET standbys '127.0.0.1:1,%s:%d')}, $standbys[0]->host, $standbys[0]->port);
+is($c->safe_psql("SET shardfdw.read_from = 'standby'; SELECT count(*) FROM t") , '100', 'of several standbys one is enough');
+
+# ---- a primary that is lost ----------------------------------------------------------------------
+
+my @sessions = map { $c->coordinator->background_psql('postgres', on_error_stop => 0) } 1 .. 3;
+$_->query_safe("SET shardfdw.read_from = 'any'") for @sessions;
+$sessions[0]->query_safe("UPDATE t SET v = 3000");    # over both nodes
+is($sessions[1]->query_safe('SELECT DISTINCT v FROM t'), '3000', 'primaries are read');
+$sessions[1]->query_safe("UPDATE t SET v = 3001 WHERE id = 1");
+caught_up();
+my $log = $c->log_position;
+$c->kill9_node(1);
+
+# the statement after the loss, at the latest the one after that, gets its rows
+for my $i (0 .. 1)
+{
+	my $errors = 0;
+	my $answer = '';
+	for (1 .. 2)
+	{
+		$answer = $sessions[$i]->query('SELECT count(*), min(v) FROM t');
+		last if $answer ne '';
+		$errors++;
+	}
+	is($answer, '100|3000', "session $i goes on reading");
+	cmp_ok($errors, '<=', 1, 'with one error at most');
+	$sessions[$i]->{stderr} = '';
+}
+is($sessions[1]->query('SELECT v FROM t WHERE id = 1'), '3001', 'and sees its own writes');
+like($c->log_since($log), qr/LOG:  could not connect to the primary of node "node1" to read it/, 'the log says so');
+is($c->safe_psql("SET shardfdw.read_from = 'any'; SELECT count(*), min(v) FROM t"), '100|3000', 'a new session reads, too');
+$sessions[2]->query('UPDATE t SET v = 3002');
+like($sessions[2]->{stderr}, qr/could not connect to node "node1"/, 'writes fail');
+$sessions[2]->{stderr} = '';
+
+# nothing is read that may be older than the bound: nobody can say how far the primary went
+$standbys[0]->poll_query_until('postgres', q{SELECT clock_timestamp() - pg_last_xact_replay_timestamp() > interval '1 s'});
+$s = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+$s->query_safe(q{SET shardfdw.read_from = 'any'; SET shardfdw.max_standby_lag = '1s'});
+$s->query('SELECT count(*) FROM t');
+like($s->{stderr}, qr/neither the primary nor a standby of node "node1" can be read.*DETAIL:  Primary: .*Standby \d: Its data may be \d{4,} ms old, and shardfdw.max_standby_lag is 1000 ms/s, 'what may be older than the bound is not read');
+$s->{stderr} = '';
+
+# ---- after the promotion -------------------------------------------------------------------------
+
+$standbys[0]->promote;
+is($sessions[2]->query('UPDATE t SET v = 3003; SELECT count(*), min(v) FROM t'), '100|3003', 'writes go on after the promotion') || diag $sessions[2]->{stderr};
+is($s->query('SELECT count(*), min(v) FROM t'), '100|3003', 'and reads go to the new primary') || diag $s->{stderr};
+is($sessions[0]->query('SELECT count(*), min(v) FROM t'), '100|3003', 'of all sessions') || diag $sessions[0]->{stderr};
+$_->quit for @sessions, $s;
+
+done_testing();
