@@ -121,9 +121,13 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
 			MESSAGE = format('%s because of foreign key "%s" from %s to %s', refusal, r.conname, r.from_table, r.to_table),
 			DETAIL = 'A foreign key cannot be checked across nodes.',
-			HINT = CASE WHEN r.from_table = relation AND r.to_table <> relation AND action = 'shard' AND NOT shardfdw_internal.is_sharded(r.to_table)
-				THEN format('Make %s a reference table first, with shardfdw.replicate_table().', r.to_table)
-				ELSE format('Drop it first: ALTER TABLE %s DROP CONSTRAINT %I.', r.from_table, r.conname) END;
+			HINT = CASE WHEN action <> 'shard' OR shardfdw_internal.is_reference(r.from_table) OR (SELECT c.relkind FROM pg_class c WHERE c.oid = r.to_table) <> 'r'
+				THEN format('Drop it first: ALTER TABLE %s DROP CONSTRAINT %I.', r.from_table, r.conname)
+				WHEN r.from_table = relation AND r.to_table <> relation
+				THEN format('Shard both in one call, SELECT shardfdw.shard_tables(%L, ''...''), or make %s a reference table: SELECT shardfdw.replicate_table(%L).',
+					ARRAY[r.to_table, r.from_table], r.to_table, r.to_table)
+				ELSE format('Shard them in one call, SELECT shardfdw.shard_tables(%L, ''...''), or drop it: ALTER TABLE %s DROP CONSTRAINT %I.',
+					ARRAY(SELECT DISTINCT unnest(ARRAY[r.to_table, r.from_table])), r.from_table, r.conname) END;
 	END IF;
 
 	SELECT k.conname INTO r FROM pg_constraint k WHERE k.contype = 'x' AND k.conrelid = relation
@@ -259,6 +263,32 @@ END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_unique_keys(regclass, smallint[]) IS
 	'Checks that every unique key of a table includes the given columns. Returns nothing; raises feature_not_supported naming the key.';
+
+CREATE FUNCTION shardfdw_internal.check_key_actions(relation regclass, key_columns smallint[]) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r record;
+	refusal CONSTANT text := format('cannot shard table "%s" because foreign key', (SELECT relname FROM pg_class WHERE oid = relation));
+BEGIN
+	SELECT k.conname, 'd' IN (k.confdeltype, k.confupdtype) AS is_default INTO r FROM pg_constraint k
+	WHERE k.conrelid = relation AND k.contype = 'f' AND k.confrelid <> relation
+		AND ('d' IN (k.confdeltype, k.confupdtype)
+			OR k.confdeltype = 'n' AND coalesce(k.confdelsetcols, k.conkey) && key_columns
+			-- rows of a reference table change under the shards
+			OR (k.confupdtype = 'n' OR k.confupdtype = 'c' AND shardfdw_internal.is_reference(k.confrelid)) AND k.conkey && key_columns)
+	ORDER BY k.conname::text COLLATE "C" LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('%s "%s" %s', refusal, r.conname, CASE WHEN r.is_default THEN 'has SET DEFAULT' ELSE 'would change the shard key' END),
+			DETAIL = CASE WHEN r.is_default THEN 'Defaults are the coordinator''s.' ELSE 'The row would not belong to its shard any more.' END,
+			HINT = CASE WHEN r.is_default THEN 'Make it again with ON DELETE SET NULL, or without an action.'
+				ELSE 'Make it again without that action, or with the columns that are to become null: ON DELETE SET NULL (column).' END;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_key_actions(regclass, smallint[]) IS
+	'Checks that no foreign key of a table sets defaults, which shards lack, or changes the given columns. Returns nothing; raises feature_not_supported.';
 
 CREATE FUNCTION shardfdw_internal.key_types(relation regclass, key_columns smallint[]) RETURNS TABLE (column_name name, type oid)
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp

@@ -351,6 +351,7 @@ BEGIN
 	END IF;
 	key_columns := shardfdw_internal.key_columns(relation, key);
 	PERFORM shardfdw_internal.check_unique_keys(relation, key_columns);
+	PERFORM shardfdw_internal.check_key_actions(relation, key_columns);
 	PERFORM shardfdw_internal.check_hash_key(relation, key_columns);
 
 	colocate_with := shardfdw_internal.successor_of(colocate_with);

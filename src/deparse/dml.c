@@ -110,9 +110,8 @@ shard_dml_needed_attnos(Relation rel, Index varno, List *exprs, bool all)
 	return attnos;
 }
 
-/* Qualified, quoted name of a shard on its node. */
-static const char *
-remote_name(Oid relid)
+const char *
+shard_dml_remote_name(Oid relid)
 {
 	const ShardMap *map = shard_map_get(relid);
 
@@ -201,7 +200,7 @@ shard_dml_insert(Oid relid, List *attnos, int nrows, bool do_nothing, List *conf
 	int			ncolumns = list_length(attnos);
 
 	initStringInfo(&buf);
-	appendStringInfo(&buf, "INSERT INTO %s", remote_name(relid));
+	appendStringInfo(&buf, "INSERT INTO %s", shard_dml_remote_name(relid));
 	append_columns(&buf, relid, attnos);
 	if (ncolumns == 0)
 		appendStringInfoString(&buf, " DEFAULT VALUES");
@@ -265,7 +264,7 @@ shard_dml_lock(Oid relid, List *key_attnos, const bool *nulls, List *attnos)
 
 	initStringInfo(&buf);
 	append_output(&buf, "SELECT ", relid, attnos);
-	appendStringInfo(&buf, " FROM ONLY %s WHERE ", remote_name(relid));
+	appendStringInfo(&buf, " FROM ONLY %s WHERE ", shard_dml_remote_name(relid));
 	foreach(lc, key_attnos)
 	{
 		AttrNumber	attno = lfirst_int(lc);
@@ -294,7 +293,7 @@ shard_dml_lock_row(Oid relid, LockClauseStrength strength, LockWaitPolicy policy
 
 	initStringInfo(&buf);
 	append_output(&buf, "SELECT ", relid, attnos);
-	appendStringInfo(&buf, " FROM ONLY %s WHERE ctid = $1 FOR %s%s", remote_name(relid), strengths[strength],
+	appendStringInfo(&buf, " FROM ONLY %s WHERE ctid = $1 FOR %s%s", shard_dml_remote_name(relid), strengths[strength],
 					 policy == LockWaitSkip ? " SKIP LOCKED" : policy == LockWaitError ? " NOWAIT" : "");
 	return buf.data;
 }
@@ -313,7 +312,7 @@ shard_dml_is_own(Oid relid)
 					" WHERE CASE WHEN made < 3 OR id - top >= 2147483648 THEN false"
 					" WHEN id >= pg_snapshot_xmax(pg_current_snapshot())::text::int8 THEN true"
 					" ELSE pg_xact_status(id::text::xid8) = 'in progress' END",
-					remote_name(relid));
+					shard_dml_remote_name(relid));
 }
 
 /* "column = DEFAULT" for a generated column, for an UPDATE that sets no other columns. */
@@ -345,7 +344,7 @@ shard_dml_update(Oid relid, List *attnos, List *returning)
 	ListCell   *lc;
 
 	initStringInfo(&buf);
-	appendStringInfo(&buf, "UPDATE ONLY %s SET ", remote_name(relid));
+	appendStringInfo(&buf, "UPDATE ONLY %s SET ", shard_dml_remote_name(relid));
 	if (attnos == NIL)
 		append_generated_default(&buf, relid);
 	foreach(lc, attnos)
@@ -362,7 +361,7 @@ shard_dml_delete(Oid relid, List *returning)
 	StringInfoData buf;
 
 	initStringInfo(&buf);
-	appendStringInfo(&buf, "DELETE FROM ONLY %s WHERE ctid = $1", remote_name(relid));
+	appendStringInfo(&buf, "DELETE FROM ONLY %s WHERE ctid = $1", shard_dml_remote_name(relid));
 	append_output(&buf, " RETURNING ", relid, returning);
 	return buf.data;
 }
@@ -373,7 +372,7 @@ shard_dml_copy(Oid relid, List *attnos, bool binary)
 	StringInfoData buf;
 
 	initStringInfo(&buf);
-	appendStringInfo(&buf, "COPY %s", remote_name(relid));
+	appendStringInfo(&buf, "COPY %s", shard_dml_remote_name(relid));
 	append_columns(&buf, relid, attnos);
 	appendStringInfo(&buf, " FROM STDIN%s", binary ? " (FORMAT binary)" : "");
 	return buf.data;
@@ -389,7 +388,7 @@ shard_dml_truncate(List *relids, bool restart_seqs)
 	appendStringInfoString(&buf, "TRUNCATE ");
 	foreach(lc, relids)
 		appendStringInfo(&buf, "%s%s", lc == list_head(relids) ? "" : ", ",
-						 remote_name(lfirst_oid(lc)));
+						 shard_dml_remote_name(lfirst_oid(lc)));
 	appendStringInfoString(&buf, restart_seqs ? " RESTART IDENTITY" : " CONTINUE IDENTITY");
 	return buf.data;
 }

@@ -56,6 +56,9 @@ typedef struct ShardModifyPlan
 extern List *shard_dml_pack(const ShardModifyPlan *plan);
 extern ShardModifyPlan *shard_dml_unpack(List *fdw_private);
 
+/* Qualified, quoted name of a shard on its node. */
+extern const char *shard_dml_remote_name(Oid relid);
+
 /* Columns that an INSERT or COPY of whole rows sends: all but dropped and generated ones.  IntList. */
 extern List *shard_dml_all_attnos(Relation rel);
 

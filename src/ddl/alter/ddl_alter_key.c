@@ -39,6 +39,7 @@
 #include "deparse/print_settings.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
+#include "optimizer/optimizer.h"
 #include "partitioning/partdefs.h"
 #include "utils/acl.h"
 #include "utils/array.h"
@@ -195,6 +196,38 @@ check_references_right(Oid referenced, List *columns)
 		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, get_rel_name(referenced));
 }
 
+/* Column i, 0-based, of the shard key; NULL: an expression. */
+static const char *
+key_column(Oid relid, int i)
+{
+	Relation	rel = table_open(relid, NoLock);
+	PartitionKey key = RelationGetPartitionKey(rel);
+	const char *name = i < key->partnatts && key->partattrs[i] != 0 ? get_attname(relid, key->partattrs[i], false) : NULL;
+
+	table_close(rel, NoLock);
+	return name;
+}
+
+/* What makes a foreign key to that table possible. */
+static int
+hint_for_reference(const ShardAlterState *state, Oid referenced, List *columns)
+{
+	const char *name = quote_literal_cstr(quote_qualified_identifier(get_namespace_name(get_rel_namespace(referenced)), get_rel_name(referenced)));
+	const char *own = key_column(state->table->relid, 0);
+	const char *other;
+
+	if (get_rel_relkind(referenced) != RELKIND_PARTITIONED_TABLE || shard_map_get(referenced) == NULL)
+		return errhint("Make it a reference table, SELECT shardfdw.replicate_table(%s), or shard it beside this one, SELECT shardfdw.shard_table(%s, ..., colocate_with => %s).",
+					   name, name, quote_literal_cstr(quote_identifier(state->table->name)));
+	if (!shard_colocated(state->table->relid, referenced))
+		return errhint("Tables with foreign keys have to be colocated: shard one of them again, with colocate_with.");
+	other = key_column(referenced, 0);
+	if (own == NULL || other == NULL)
+		return errhint("It can refer to a reference table, or to a colocated sharded table when it pairs the shard keys of the two.");
+	return errhint("Pair the shard keys in it: FOREIGN KEY (%s, ...) REFERENCES %s (%s, ...).", quote_identifier(own),
+				   quote_identifier(get_rel_name(referenced)), quote_identifier(other));
+}
+
 /* Quoted names of the shards that those of state's table refer to. */
 static char **
 referenced_shards(ShardAlterState *state, Oid referenced, Constraint *constraint, List *columns)
@@ -213,10 +246,7 @@ referenced_shards(ShardAlterState *state, Oid referenced, Constraint *constraint
 				 errmsg("cannot add a foreign key from sharded table \"%s\" to table \"%s\"",
 						state->table->name, get_rel_name(referenced)),
 				 errdetail("A foreign key cannot be checked across nodes."),
-				 errhint("It can refer to a reference table, or to a colocated sharded table when it pairs the shard keys of the two.")));
-	/* moving a row to another shard deletes it from the old one, which would fire the action */
-	if (!at_home && constraint->fk_del_action != FKCONSTR_ACTION_NOACTION && constraint->fk_del_action != FKCONSTR_ACTION_RESTRICT)
-		shard_ddl_table_refuse(state->table, "a foreign key with an ON DELETE action to another sharded table", NULL);
+				 hint_for_reference(state, referenced, columns)));
 	other_map = shard_map_get(referenced);
 	for (int i = 0; i < state->table->nshards; i++)
 	{
@@ -243,6 +273,51 @@ action_text(char action)
 		default:
 			return "NO ACTION";
 	}
+}
+
+/* Is one of the columns part of the shard key, on any level? */
+static bool
+has_key_column(Oid relid, List *columns)
+{
+	bool		result = false;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
+	{
+		Relation	rel = table_open(lfirst_oid(lc), NoLock);
+		PartitionKey key = RelationGetPartitionKey(rel);
+		Bitmapset  *attnos = NULL;
+
+		if (key != NULL)
+		{
+			pull_varattnos((Node *) key->partexprs, 1, &attnos);
+			for (int i = 0; i < key->partnatts; i++)
+				attnos = bms_add_member(attnos, key->partattrs[i] - FirstLowInvalidHeapAttributeNumber);
+		}
+		foreach(lc2, columns)
+			result = result || bms_is_member(get_attnum(lfirst_oid(lc), strVal(lfirst(lc2))) - FirstLowInvalidHeapAttributeNumber, attnos);
+		table_close(rel, NoLock);
+	}
+	return result;
+}
+
+/*
+ * Refuses actions that would change the shard key of rows, on the node, where they then did not belong.  A key
+ * to a shard may change it along with what it refers to: that is on this shard as well.
+ */
+static void
+check_actions(const ShardAlterState *state, const Constraint *constraint, bool to_reference)
+{
+	bool		sets = constraint->fk_del_action == FKCONSTR_ACTION_SETNULL;
+	bool		follows = constraint->fk_upd_action == FKCONSTR_ACTION_SETNULL ||
+		(to_reference && constraint->fk_upd_action == FKCONSTR_ACTION_CASCADE);
+
+	if (sets && has_key_column(state->table->relid, constraint->fk_del_set_cols ? constraint->fk_del_set_cols : constraint->fk_attrs))
+		shard_ddl_table_refuse(state->table, "a foreign key with ON DELETE SET NULL of the shard key",
+							   "Name the columns that it sets, and not the shard key: ON DELETE SET NULL (column).");
+	if (follows && has_key_column(state->table->relid, constraint->fk_attrs))
+		shard_ddl_table_refuse(state->table, "a foreign key that changes the shard key ON UPDATE", "Leave ON UPDATE out, or let it be RESTRICT.");
 }
 
 /* Refuses what only the shards would get, where a table has partitions that are none. */
@@ -278,6 +353,8 @@ shard_alter_foreign_key(ShardAlterState *state, Constraint *constraint)
 		constraint->conname = shard_alter_choose_name(state, constraint->fk_attrs, "fkey");
 	if (!shard_reference_is(referenced))
 		names = referenced_shards(state, referenced, constraint, columns);
+	if (!shard_alter_is_at_home(state->table->relid))
+		check_actions(state, constraint, names == NULL);
 
 	initStringInfo(&before);
 	initStringInfo(&after);

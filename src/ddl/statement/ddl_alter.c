@@ -19,6 +19,7 @@
 #include "commands/tablecmds.h"
 #include "compat.h"
 #include "ddl/alter/ddl_alter.h"
+#include "ddl/alter/ddl_refer.h"
 #include "ddl/ddl_here.h"
 #include "ddl/ddl_need.h"
 #include "ddl/ddl_text.h"
@@ -306,6 +307,8 @@ shard_ddl_alter_table(ShardDdlCall *call)
 	if (shard_ddl_alter_table_is_cores(stmt))
 		return false;
 	state.table = shard_ddl_table_owned(stmt->relation, AlterTableGetLockLevel(stmt->cmds));
+	if (state.table == NULL || state.table->is_reference)
+		shard_ddl_check_new_keys(stmt);
 	/* pg_dump writes ONLY for plain tables; of a table at home it means the shard, too */
 	state.only_at_home = only && state.table != NULL && shard_alter_is_at_home(state.table->relid);
 	if (state.table == NULL || (only && !state.table->is_reference && !state.only_at_home))

@@ -19,6 +19,7 @@
 #include "catalog/shard_map.h"
 #include "compat.h"
 #include "ddl/alter/ddl_alter.h"
+#include "ddl/alter/ddl_refer.h"
 #include "ddl/peer/peer_send.h"
 #include "ddl/schema_lock.h"
 #include "ddl/statement/ddl_home.h"
@@ -191,7 +192,10 @@ shard_ddl_create_table(ShardDdlCall *call)
 	Oid			namespace = home_of_new(stmt->relation);
 
 	if (!OidIsValid(namespace))
+	{
+		shard_ddl_check_new_table(stmt);
 		return false;
+	}
 	stmt = copyObject(stmt);
 	return create(call, stmt->relation, namespace, (Node *) stmt, take_foreign_keys(stmt));
 }

@@ -32,6 +32,7 @@
 #include "deparse/remote_table.h"
 #include "executor/instrument.h"
 #include "executor/modify/row_move.h"
+#include "executor/modify/row_refer.h"
 #include "executor/modify/row_sink.h"
 #include "executor/modify/row_statement.h"
 #include "executor/modify/row_upsert.h"
@@ -55,6 +56,7 @@ typedef struct ShardModifyState
 	bool		check_partition;	/* rows of INSERT and UPDATE must be checked */
 	ShardRowMove *move;			/* UPDATE may move rows to other shards; NULL: it must not */
 	const char *delete_sql;		/* deletes what moves */
+	ShardRowReferrers *referrers;	/* to rows of this shard; set along with delete_sql */
 
 	/* INSERT by COPY */
 	ShardRowSink *sink;			/* NULL: a statement per row is used instead */
@@ -384,12 +386,20 @@ move_row(ShardModifyState *state, ResultRelInfo *rinfo, TupleTableSlot *slot,
 				 errhint("Delete the row, and insert it with its new key.")));
 
 	MemoryContextReset(state->row_cxt);
-	oldcxt = MemoryContextSwitchTo(state->row_cxt);
 	if (state->delete_sql == NULL)
-		state->delete_sql =
-			MemoryContextStrdup(GetMemoryChunkContext(state),
-								shard_dml_delete(RelationGetRelid(state->rel), NIL));
+	{
+		oldcxt = MemoryContextSwitchTo(GetMemoryChunkContext(state));
+		state->referrers = shard_row_refer_find(&state->statement, shard_dml_remote_name(RelationGetRelid(state->rel)));
+		state->delete_sql = shard_dml_delete(RelationGetRelid(state->rel), NIL);
+		MemoryContextSwitchTo(oldcxt);
+	}
+	oldcxt = MemoryContextSwitchTo(state->row_cxt);
 	state->statement.params[0] = ctid_param(state, planSlot);
+	if (!shard_row_refer_check(state->referrers, &state->statement, RelationGetRelationName(rinfo->ri_RootResultRelInfo->ri_RelationDesc)))
+	{
+		MemoryContextSwitchTo(oldcxt);
+		return NULL;
+	}
 	delete = state->statement;
 	delete.sql = state->delete_sql;
 	delete.nparams = 1;

@@ -1,0 +1,137 @@
+-- Foreign keys between sharded tables, as applications have them: shard_tables(), ON DELETE actions, hints; each statement beside a plain database.
+CREATE SCHEMA fk;
+CREATE SCHEMA fk_plain;
+SET client_min_messages = warning;
+SELECT format($f$
+	SET search_path = %1$s;
+	CREATE TABLE kind (id int PRIMARY KEY, name text);
+	CREATE TABLE company (id bigint PRIMARY KEY, name text, kind int REFERENCES kind DEFERRABLE INITIALLY DEFERRED);
+	CREATE TABLE campaign (company_id bigint NOT NULL REFERENCES company ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED, id int, parent int, PRIMARY KEY (company_id, id),
+		CONSTRAINT tree FOREIGN KEY (company_id, parent) REFERENCES campaign ON DELETE SET NULL (parent));
+	CREATE TABLE ad (company_id bigint, id int, campaign_id int, note text, PRIMARY KEY (company_id, id),
+		FOREIGN KEY (company_id, campaign_id) REFERENCES campaign (company_id, id) ON DELETE SET NULL (campaign_id) ON UPDATE CASCADE);
+	CREATE TABLE click (company_id bigint, ad_id int, at int, FOREIGN KEY (company_id, ad_id) REFERENCES ad ON DELETE CASCADE ON UPDATE CASCADE);
+	INSERT INTO kind SELECT g, 'k' || g FROM generate_series(1, 5) g;
+	INSERT INTO company SELECT g, 'c' || g, g %% 5 + 1 FROM generate_series(1, 40) g;
+	INSERT INTO campaign SELECT c, i, nullif(i - 1, 0) FROM generate_series(1, 40) c, generate_series(1, 4) i;
+	INSERT INTO ad SELECT c, i, i FROM generate_series(1, 38) c, generate_series(1, 4) i;
+	INSERT INTO click SELECT c, i, g FROM generate_series(1, 38) c, generate_series(1, 4) i, generate_series(1, 2) g;
+	CREATE TABLE here (company_id bigint REFERENCES company)
+$f$, x) FROM unnest('{fk,fk_plain}'::text[]) x \gexec
+SET search_path = fk;
+SELECT shardfdw.replicate_table('kind') \g /dev/null
+
+-- hints name the way that works
+\set VERBOSITY default
+\set SHOW_CONTEXT never
+SELECT shardfdw.shard_table('campaign');
+ALTER TABLE campaign DROP CONSTRAINT tree;
+SELECT shardfdw.shard_table('campaign');
+SELECT shardfdw.shard_table('company');
+ALTER TABLE campaign ADD CONSTRAINT tree FOREIGN KEY (company_id, parent) REFERENCES campaign ON DELETE SET NULL (parent);
+SELECT shardfdw.shard_tables('{company,campaign,ad,click}', 'company_id', shards => 4);
+DROP TABLE here;
+-- what cannot be: no key, an action that changes it, a key that does not pair it
+CREATE TABLE lone (id int PRIMARY KEY);
+SELECT shardfdw.shard_tables('{company,lone}', 'company_id');
+SELECT shardfdw.shard_tables('{lone,lone}', 'id');
+SELECT shardfdw.shard_tables('{}', 'id');
+SELECT shardfdw.shard_tables(NULL, 'id');
+SELECT shardfdw.shard_tables('{kind}', 'id');
+CREATE TABLE pair (company_id bigint, id int, campaign_id int REFERENCES lone (id), x bigint REFERENCES company ON DELETE SET NULL);
+SELECT shardfdw.shard_tables('{company,campaign,ad,click,pair}', 'company_id');
+SELECT shardfdw.shard_tables('{company,campaign,ad,click,pair}', 'x');
+ALTER TABLE pair ALTER x SET DEFAULT 5, DROP CONSTRAINT pair_x_fkey, ADD FOREIGN KEY (x) REFERENCES company ON DELETE SET DEFAULT;
+SELECT shardfdw.shard_tables('{company,pair}', 'x');
+SELECT shardfdw.shard_tables('{company,campaign,ad,click,pair}', 'x');
+DROP TABLE pair;
+CREATE TABLE pair (id int PRIMARY KEY REFERENCES kind ON UPDATE CASCADE);
+SELECT shardfdw.shard_table('pair');
+DROP TABLE pair;
+
+SELECT shardfdw.shard_tables('{company,campaign,ad,click}', 'company_id', shards => 4);
+SELECT table_name, key, shards, colocated_with FROM shardfdw.tables WHERE table_name IN ('company', 'campaign', 'ad', 'click') ORDER BY table_name COLLATE "C";
+SELECT DISTINCT t, r.result FROM unnest('{company,campaign,ad,click}'::regclass[]) t, shardfdw.run_on_shards(t, $$
+	SELECT string_agg(regexp_replace(format('%%s %%s', conname, pg_get_constraintdef(oid)), '_\d\d\(', '_NN('), '; ' ORDER BY conname) FROM pg_constraint WHERE contype = 'f' AND conrelid = to_regclass(%L)$$) r ORDER BY 1;
+
+-- from tables that are not sharded, and to such ones; keys that do not pair; actions
+CREATE TABLE local (company_id bigint REFERENCES company);
+CREATE TABLE local (a int, company_id bigint, FOREIGN KEY (company_id) REFERENCES company (id));
+CREATE TABLE local (a bigint PRIMARY KEY);
+ALTER TABLE local ADD FOREIGN KEY (a) REFERENCES company;
+ALTER TABLE local ADD COLUMN b bigint REFERENCES fk.company;
+ALTER TABLE kind ADD COLUMN b bigint REFERENCES fk.company;
+ALTER TABLE ad ADD FOREIGN KEY (id) REFERENCES local;
+ALTER TABLE ad ADD FOREIGN KEY (id) REFERENCES company;
+SELECT shardfdw.shard_table('local', shards => 3) \g /dev/null
+ALTER TABLE ad ADD FOREIGN KEY (company_id) REFERENCES local;
+ALTER TABLE ad ADD COLUMN kind int REFERENCES kind ON DELETE SET DEFAULT;
+ALTER TABLE campaign ADD FOREIGN KEY (company_id) REFERENCES company ON DELETE SET NULL;
+ALTER TABLE campaign ADD FOREIGN KEY (company_id) REFERENCES company ON UPDATE SET NULL;
+ALTER TABLE local ADD FOREIGN KEY (a) REFERENCES kind (id) ON UPDATE CASCADE;
+DROP TABLE local;
+
+-- the same statements in both schemas: errors, and what the tables have then
+CREATE FUNCTION outcome(place text, statement text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	result text;
+BEGIN
+	PERFORM set_config('search_path', place, true);
+	BEGIN
+		EXECUTE statement;
+		SET CONSTRAINTS ALL IMMEDIATE;
+		result := 'ok';
+	EXCEPTION WHEN others THEN
+		GET STACKED DIAGNOSTICS result = CONSTRAINT_NAME;
+		result := concat_ws(' ', SQLSTATE, result);
+	END;
+	SET CONSTRAINTS ALL DEFERRED;
+	RETURN concat_ws(' ', result, (SELECT md5(string_agg(c::text, ' ' ORDER BY c::text COLLATE "C")) FROM company c), (SELECT md5(string_agg(c::text, ' ' ORDER BY c::text COLLATE "C")) FROM campaign c),
+		(SELECT md5(string_agg(c::text, ' ' ORDER BY c::text COLLATE "C")) FROM ad c), (SELECT md5(string_agg(c::text, ' ' ORDER BY c::text COLLATE "C")) FROM click c));
+END $$;
+-- Writes what happens, and whether the same happens on plain tables.
+CREATE FUNCTION compare(statement text) RETURNS text LANGUAGE sql AS $$
+	SELECT split_part(s, ' ', 1) || CASE WHEN s = p THEN ', as plain' ELSE format(E', but plain:\n%s\n%s', p, s) END FROM (SELECT fk.outcome('fk', statement) AS s, fk.outcome('fk_plain', statement) AS p) x
+$$;
+SELECT statement, fk.compare(statement) FROM unnest(ARRAY[
+	'DELETE FROM company WHERE id = 3',
+	'DELETE FROM company WHERE id BETWEEN 4 AND 9',
+	'DELETE FROM campaign WHERE company_id = 10 AND id = 2',
+	'DELETE FROM campaign WHERE id = 3',
+	'DELETE FROM ad WHERE company_id IN (11, 12) AND id < 3',
+	'DELETE FROM company USING campaign k WHERE k.company_id = company.id AND k.id = 4 AND company.id < 14',
+	'WITH d AS (DELETE FROM company WHERE id IN (14, 15) RETURNING id) SELECT count(*) FROM d',
+	'UPDATE campaign SET id = id + 10 WHERE company_id = 16',
+	'UPDATE campaign SET id = id + 100 WHERE company_id IN (17, 18) AND id > 3',
+	'UPDATE ad SET id = id + 10',
+	'INSERT INTO campaign VALUES (999, 1)',
+	'INSERT INTO ad VALUES (20, 50, 77)',
+	'INSERT INTO click VALUES (20, 77, 1)',
+	'INSERT INTO campaign VALUES (1000, 1); INSERT INTO company VALUES (1000)',
+	'DELETE FROM kind WHERE id = 2',
+	'UPDATE company SET kind = 9 WHERE id < 30',
+	'UPDATE company SET id = id + 2000 WHERE id = 21',
+	'UPDATE company SET id = id + 2000 WHERE id > 25 AND id < 35',
+	'DELETE FROM campaign WHERE company_id = 39; UPDATE company SET id = 5000 WHERE id = 39',
+	'DELETE FROM campaign WHERE company_id = 40; UPDATE company SET id = id + 6000 WHERE id = 40',
+	'MERGE INTO company c USING (VALUES (24::bigint), (7777)) v(id) ON c.id = v.id WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT VALUES (v.id, ''m'', 1)',
+	'DELETE FROM company']) WITH ORDINALITY x(statement, n) ORDER BY n;
+SELECT (SELECT count(*) FROM company), (SELECT count(*) FROM campaign), (SELECT count(*) FROM ad), (SELECT count(*) FROM click);
+
+-- a row that moves takes nothing along: what is refused is refused before anything is deleted
+DELETE FROM click;
+DELETE FROM ad;
+INSERT INTO company SELECT g, 'n' || g FROM generate_series(1, 20) g;
+INSERT INTO campaign SELECT g, 1 FROM generate_series(1, 20) g;
+INSERT INTO ad SELECT g, 1, 1 FROM generate_series(1, 10) g;
+INSERT INTO click SELECT g, 1, 1 FROM generate_series(1, 10) g;
+UPDATE company SET id = id + 100 WHERE id < 12;
+UPDATE ad SET company_id = company_id + 10;
+SELECT (SELECT count(*) FROM company), (SELECT count(*) FROM campaign), (SELECT count(campaign_id) FROM ad), (SELECT count(*) FROM click);
+-- without rows that refer to it, it moves
+DELETE FROM click;
+UPDATE ad SET company_id = company_id + 10;
+SELECT count(*), min(company_id), max(company_id) FROM ad;
+SELECT count(*) FROM ad JOIN campaign USING (company_id) JOIN company c ON c.id = company_id;
+
+DROP SCHEMA fk, fk_plain CASCADE;

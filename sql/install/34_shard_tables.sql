@@ -1,0 +1,121 @@
+-- Tables that foreign keys tie together, sharded in one call.
+
+CREATE FUNCTION shardfdw_internal.key_beside_others(relation regclass, relations regclass[], key name) RETURNS name
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	-- those that columns of this name refer to
+	found CONSTANT name[] := ARRAY(
+		SELECT DISTINCT f.attname FROM pg_constraint k
+		CROSS JOIN LATERAL unnest(k.conkey, k.confkey) u(attnum, fattnum)
+		JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = u.attnum AND a.attname = key
+		JOIN pg_attribute f ON f.attrelid = k.confrelid AND f.attnum = u.fattnum
+		WHERE k.contype = 'f' AND k.confrelid = relation AND k.conrelid <> relation AND k.conrelid = ANY (relations));
+BEGIN
+	IF cardinality(found) = 1 THEN
+		RETURN found[1];
+	END IF;
+	IF EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = relation AND a.attname = key AND a.attnum > 0 AND NOT a.attisdropped) THEN
+		RETURN key;
+	END IF;
+	RAISE EXCEPTION USING ERRCODE = 'undefined_column',
+		MESSAGE = format('column "%s" of table "%s" does not exist', key, (SELECT c.relname FROM pg_class c WHERE c.oid = relation)),
+		DETAIL = CASE WHEN found = '{}' THEN 'Nor is there a foreign key by which that column of another one of the tables refers to it.'
+			ELSE format('Foreign keys by which that column of others refers to it name several: %s.', array_to_string(found, ', ')) END,
+		HINT = 'Shard it by itself, with colocate_with.';
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.key_beside_others(regclass, regclass[], name) IS
+	'Finds the shard key of a table among several: the column that the key column of others refers to by foreign keys, or the one of that name. Returns its name; raises undefined_column.';
+
+CREATE FUNCTION shardfdw_internal.check_key_between(constraint_oid oid, from_key name, to_key name) RETURNS void
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	k pg_constraint;
+	reason text;
+BEGIN
+	SELECT * INTO k FROM pg_constraint c WHERE c.oid = constraint_oid;
+	IF NOT EXISTS (SELECT FROM unnest(k.conkey, k.confkey) u(attnum, fattnum)
+			JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = u.attnum AND a.attname = from_key
+			JOIN pg_attribute f ON f.attrelid = k.confrelid AND f.attnum = u.fattnum AND f.attname = to_key) THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('cannot shard table "%s" because foreign key "%s" to "%s" does not pair the shard keys',
+				(SELECT c.relname FROM pg_class c WHERE c.oid = k.conrelid), k.conname, (SELECT c.relname FROM pg_class c WHERE c.oid = k.confrelid)),
+			DETAIL = 'A foreign key cannot be checked across nodes.',
+			HINT = format('Make it again with both: FOREIGN KEY (%I, ...) REFERENCES %s (%I, ...).', from_key, k.confrelid::regclass, to_key);
+	END IF;
+	reason := CASE WHEN 'd' IN (k.confdeltype, k.confupdtype) THEN 'has SET DEFAULT'
+		WHEN k.confupdtype = 'n' OR k.confdeltype = 'n' AND (SELECT a.attnum FROM pg_attribute a WHERE a.attrelid = k.conrelid AND a.attname = from_key) = ANY (coalesce(k.confdelsetcols, k.conkey))
+			THEN 'would set the shard key' END;
+	IF reason IS NOT NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
+			MESSAGE = format('cannot shard table "%s" because foreign key "%s" %s', (SELECT c.relname FROM pg_class c WHERE c.oid = k.conrelid), k.conname, reason),
+			HINT = 'Make it again without that action, or with the columns that are to become null: ON DELETE SET NULL (column).';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.check_key_between(oid, name, name) IS
+	'Checks that a foreign key between two tables can be one of their shards, given both shard keys. Returns nothing; raises feature_not_supported.';
+
+CREATE FUNCTION shardfdw.shard_tables(relations regclass[], key name, shards integer DEFAULT NULL, nodes name[] DEFAULT NULL,
+									  colocate_with regclass DEFAULT NULL) RETURNS void
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off SET shardfdw.enable_ddl_propagation = on
+AS $$
+#variable_conflict use_variable
+DECLARE
+	relation regclass;
+	keys name[] := '{}';
+	-- names, since shard_table() puts other tables in the place of these
+	names CONSTANT text[] := relations::text[];
+	drops text[];
+	definitions text[];
+	command text;
+BEGIN
+	PERFORM shardfdw_internal.check_isolation('shard_tables');
+	IF relations IS NULL OR array_position(relations, NULL) IS NOT NULL OR key IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'relations and key must not be null';
+	END IF;
+	IF cardinality(relations) = 0 OR cardinality(relations) <> (SELECT count(DISTINCT r) FROM unnest(relations) r) THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'relations must name at least one table, and none twice';
+	END IF;
+	-- in one order, so that two calls do not wait for each other
+	FOR relation IN SELECT r FROM unnest(relations) r ORDER BY r::oid
+	LOOP
+		PERFORM shardfdw_internal.check_replaceable_kind(relation, 'shard');
+		PERFORM shardfdw_internal.lock_schemas(relation);
+		EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', relation);
+	END LOOP;
+
+	FOREACH relation IN ARRAY relations
+	LOOP
+		keys := keys || shardfdw_internal.key_beside_others(relation, relations, key);
+	END LOOP;
+	SELECT array_agg(format('ALTER TABLE %s DROP CONSTRAINT %I', k.conrelid::regclass, k.conname)),
+		array_agg(format('ALTER TABLE %s ADD CONSTRAINT %I %s', k.conrelid::regclass, k.conname, pg_get_constraintdef(k.oid)) ORDER BY k.conname::text COLLATE "C")
+	INTO drops, definitions
+	FROM pg_constraint k
+	CROSS JOIN LATERAL shardfdw_internal.check_key_between(k.oid, keys[array_position(relations, k.conrelid::regclass)], keys[array_position(relations, k.confrelid::regclass)])
+	WHERE k.contype = 'f' AND k.conrelid = ANY (relations) AND k.confrelid = ANY (relations);
+	FOREACH command IN ARRAY coalesce(drops, '{}')
+	LOOP
+		EXECUTE command;
+	END LOOP;
+
+	FOR i IN 1 .. cardinality(names)
+	LOOP
+		IF i = 1 THEN
+			PERFORM shardfdw.shard_table(names[1]::regclass, keys[1], shards, nodes, colocate_with);
+		ELSE
+			PERFORM shardfdw.shard_table(names[i]::regclass, keys[i], colocate_with => names[1]::regclass);
+		END IF;
+	END LOOP;
+	FOREACH command IN ARRAY coalesce(definitions, '{}')
+	LOOP
+		EXECUTE command;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.shard_tables(regclass[], name, integer, name[], regclass) IS
+	'Shards several plain tables beside each other, in one transaction, and makes the foreign keys among them again between their shards. key: the column of that name; of a table to which such columns of others refer by foreign keys, the column that they refer to. shards, nodes, colocate_with: as for shard_table(), of the first. Returns nothing; raises, before anything is moved, what shard_table() does, undefined_column, and feature_not_supported for a foreign key that does not pair the shard keys.';

@@ -1,0 +1,82 @@
+/*
+ * ddl_refer.c
+ *	  Foreign keys from tables of the coordinator to sharded tables, which nobody could check.
+ *
+ * Core finds no valid index of the sharded table and says that there is no such key, which clients see
+ * there all the same; so it is said here what is not possible, and what is.
+ */
+#include "postgres.h"
+
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/shard_map.h"
+#include "ddl/alter/ddl_refer.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+
+static bool
+is_sharded(Oid relid)
+{
+	return OidIsValid(relid) && get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE && shard_map_get(relid) != NULL;
+}
+
+/* Raises where the constraint refers to a sharded table; column: that it belongs to, or NULL. */
+static void
+check_constraint(const RangeVar *relation, const Constraint *constraint, const char *column)
+{
+	Oid			referenced;
+
+	if (constraint->contype != CONSTR_FOREIGN)
+		return;
+	referenced = RangeVarGetRelid(constraint->pktable, NoLock, true);
+	if (!is_sharded(referenced))
+		return;
+	if (column == NULL && constraint->fk_attrs != NIL)
+		column = strVal(linitial(constraint->fk_attrs));
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("cannot add a foreign key from table \"%s\" to sharded table \"%s\"", relation->relname, get_rel_name(referenced)),
+			 errdetail("Its rows are on nodes, where those of table \"%s\" are not.", relation->relname),
+			 errhint("Shard it as well, by the column that refers to the shard key, and add the foreign key then: SELECT shardfdw.shard_table(%s, %s, colocate_with => %s).",
+					 quote_literal_cstr(quote_identifier(relation->relname)), quote_literal_cstr(column ? column : ""),
+					 quote_literal_cstr(quote_identifier(get_rel_name(referenced))))));
+}
+
+static void
+check_column(const RangeVar *relation, const ColumnDef *column)
+{
+	ListCell   *lc;
+
+	foreach(lc, column->constraints)
+		check_constraint(relation, lfirst_node(Constraint, lc), column->colname);
+}
+
+void
+shard_ddl_check_new_table(const CreateStmt *stmt)
+{
+	ListCell   *lc;
+
+	foreach(lc, stmt->tableElts)
+	{
+		if (IsA(lfirst(lc), ColumnDef))
+			check_column(stmt->relation, lfirst(lc));
+		else if (IsA(lfirst(lc), Constraint))
+			check_constraint(stmt->relation, lfirst(lc), NULL);
+	}
+}
+
+void
+shard_ddl_check_new_keys(const AlterTableStmt *stmt)
+{
+	ListCell   *lc;
+
+	foreach(lc, stmt->cmds)
+	{
+		const AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+
+		if (cmd->subtype == AT_AddConstraint)
+			check_constraint(stmt->relation, castNode(Constraint, cmd->def), NULL);
+		else if (cmd->subtype == AT_AddColumn)
+			check_column(stmt->relation, castNode(ColumnDef, cmd->def));
+	}
+}
