@@ -144,6 +144,10 @@ is($c->safe_psql("SET ROLE reader; SET shardfdw.read_from = 'standby'; SELECT DI
 $c->safe_psql("SELECT shardfdw.move_shard('$old', 'node2', mode => 'block', wait => true)");
 is($c->safe_psql("SET shardfdw.read_from = 'standby'; SET shardfdw.max_standby_lag = 0; SELECT v FROM t WHERE id = $key"), '2020', 'a shard that was moved');
 
+is($c->safe_psql(q{SELECT string_agg(format('%s %s %s', node, state, lag_bytes >= 0), ' ' ORDER BY node) FROM shardfdw.stat_replication WHERE standby IS NOT NULL}),
+	'node1 streaming t node2 streaming t', 'the view of standbys');
+is($c->safe_psql('SELECT count(*), count(standby) FROM shardfdw.stat_replication WHERE node IS NULL'), '0|0', 'a server without standbys has no row');
+
 # ---- servers that are no standbys of the node ----------------------------------------------------
 
 for my $case (

@@ -263,8 +263,8 @@ my %outcomes = (
 		is_cluster_node is_trusted_node owner_code_query is_owner check_owner_code check_owner_code_seen index_before_rows
 		check_colocatable check_replaceable_constraints check_replaceable_dependents choose_key column_commands insertable_columns judge_node
 		remove_traces shard_group shard_groups balance node_option check_accepts can_step revoke_command movable_groups move_step check_drained moving_tables job_schema key_types job_tables shard_pieces piece_renames piece_parts check_split_key check_pieces_here moving_table_query reference_names job_is_running servers_of source_has_tables decided_identities trace_commands jobs_read restore_points_read
-		bound_values shard_bound shard_key_type key_values are_among piece_bounds check_split_at is_this_server check_wait watch activity_query lock_waits_query long_transactions_query node_status_query stat_shards_query session_sql
-		activity_read lock_waits_read long_transactions_read node_status_read stat_shards_read
+		bound_values shard_bound shard_key_type key_values are_among piece_bounds check_split_at is_this_server check_wait watch activity_query lock_waits_query long_transactions_query node_status_query stat_shards_query stat_replication_query session_sql
+		activity_read lock_waits_read long_transactions_read node_status_read stat_shards_read stat_replication_read
 		key_columns node_query policy_commands privilege_commands statistics_commands successor_of trigger_commands changed_rows_query check_no_conversion conversion_definition conversion_name conversion_servers conversions hash_bounds identity_columns remove_conversions
 		shard_key_commands shard_names take_sequences undo_conversions user_aggregates
 		check_conversion_mode check_unsharding_noted conversion_owners key_column_definitions note_function_commands note_trigger_commands noted_shards own_conversions
@@ -304,7 +304,7 @@ my %outcomes = (
 	'55000 55000 55000 55000 55000 55000 55000 55000 55000 55000' => q{
 		raise_no_move connections_written check_conversion_noted check_conversion_unchanged nodes_written prepared_transactions_written shards_written shared_connections_written
 		stat_load_written tables_written placed_shards_written jobs_written restore_points_written
-		activity_written lock_waits_written long_transactions_written node_status_written stat_nodes_written stat_shards_written
+		activity_written lock_waits_written long_transactions_written node_status_written stat_nodes_written stat_shards_written stat_replication_written
 		begin_following coordinators_written distributed_schemas_written},
 	'42601 42601 42501 42501 42501 42501 42601 42501 42501 42501' => q{
 		make_shards run_on_new_shards},

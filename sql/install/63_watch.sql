@@ -212,6 +212,35 @@ COMMENT ON COLUMN shardfdw.node_status.temp_bytes IS 'Bytes written to temporary
 COMMENT ON COLUMN shardfdw.node_status.message IS 'Why the node could not be asked; null: it was.';
 GRANT SELECT ON shardfdw.node_status TO PUBLIC;
 
+-- ---------- standbys ----------
+
+CREATE FUNCTION shardfdw_internal.stat_replication_query() RETURNS text
+	LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT $query$SELECT jsonb_build_object('standby', r.application_name, 'address', host(r.client_addr), 'state', r.state, 'sync_state', r.sync_state,
+			'lag_bytes', CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn() ELSE pg_current_wal_lsn() END - r.replay_lsn,
+			'replay_lag', r.replay_lag, 'reply_age', clock_timestamp() - r.reply_time)
+		FROM pg_stat_replication r$query$
+$$;
+COMMENT ON FUNCTION shardfdw_internal.stat_replication_query() IS 'Writes the query by which the view stat_replication asks nodes and the coordinator. Returns its text.';
+
+CREATE VIEW shardfdw.stat_replication AS
+	SELECT w.node, x.standby, x.address, x.state, x.sync_state, x.lag_bytes, x.replay_lag, x.reply_age, w.message
+	FROM shardfdw_internal.watch(shardfdw_internal.stat_replication_query(), true) w
+	LEFT JOIN LATERAL pg_catalog.jsonb_to_record(w.says) x(standby text, address text, state text, sync_state text, lag_bytes numeric, replay_lag interval, reply_age interval) ON true;
+COMMENT ON VIEW shardfdw.stat_replication IS
+	'Lists the standbys of all servers of the cluster and how far behind they are, as pg_stat_replication of those servers has it. A node that does not answer within shardfdw.watch_timeout has a message, and no values. Roles without pg_read_all_stats there see no details.';
+COMMENT ON COLUMN shardfdw.stat_replication.node IS 'Node whose standby it is; null: the coordinator.';
+COMMENT ON COLUMN shardfdw.stat_replication.standby IS 'Its name: application_name of its connection.';
+COMMENT ON COLUMN shardfdw.stat_replication.address IS 'Its IP address; null: it has connected through a Unix socket.';
+COMMENT ON COLUMN shardfdw.stat_replication.state IS 'streaming, catchup, startup, backup or stopping.';
+COMMENT ON COLUMN shardfdw.stat_replication.sync_state IS 'sync, quorum, potential or async.';
+COMMENT ON COLUMN shardfdw.stat_replication.lag_bytes IS 'Bytes of WAL that it has not replayed.';
+COMMENT ON COLUMN shardfdw.stat_replication.replay_lag IS 'How long it took the last commits to be replayed there; null: nothing was committed lately.';
+COMMENT ON COLUMN shardfdw.stat_replication.reply_age IS 'How long ago it has last told where it is.';
+COMMENT ON COLUMN shardfdw.stat_replication.message IS 'Why the node could not be asked; null: it was.';
+GRANT SELECT ON shardfdw.stat_replication TO PUBLIC;
+
 -- ---------- shards ----------
 
 CREATE FUNCTION shardfdw_internal.stat_shards_query() RETURNS text
