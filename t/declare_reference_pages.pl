@@ -10,7 +10,22 @@ use ShardCluster;
 use Test::More;
 
 my $c = ShardCluster->new(nodes => 0);
-my $reference = slurp_file('docs/reference.md');
+my $reference = joined(slurp_file('docs/reference.md'));
+
+# A page with each paragraph and each item of a list on a line of its own.
+sub joined
+{
+	my ($page) = @_;
+	my ($out, $code) = ('', 0);
+
+	for my $line (split /\n/, $page)
+	{
+		my $begins = $code || $line =~ /^(?: *```|- |\d+\. |[#|<]|$)/ || $out =~ /(?:^|\n)(?:#[^\n]*|\|[^\n]*|)$/;
+		$code = !$code if $line =~ /^ *```/;
+		$out .= $begins ? "\n$line" : ' ' . $line =~ s/^ +//r;
+	}
+	return "$out\n";
+}
 
 # Arguments as the catalog writes them, made as short as a document has them.
 sub short
@@ -32,8 +47,8 @@ sub differences
 	  (map { exists $catalog->{$_} ? () : "only in docs/reference.md: $_" } sort keys %$document);
 }
 
-# | `name(arguments) → result` | ...; a result of several columns is "table (...)" or "record (...)"
-my %documented = map { $_ => 1 } $reference =~ /^\| `(\w+\([^`]*\) → [^`]+)` \|/mg;
+# A paragraph `name(arguments) → result`; a result of several columns is "table (...)" or "record (...)"
+my %documented = map { $_ => 1 } $reference =~ /^(?:\| )?`(\w+\([^`]*\) → [^`]+)`(?: \|.*)?$/mg;
 my %functions = map { short($_) => 1 } split /\n/, $c->safe_psql(q{
 	SELECT format('%s(%s) → %s', p.proname,
 		CASE WHEN p.prokind = 'p' THEN regexp_replace(pg_get_function_arguments(p.oid), '(^|, )IN ', '\1', 'g')
@@ -47,10 +62,10 @@ my %functions = map { short($_) => 1 } split /\n/, $c->safe_psql(q{
 cmp_ok(scalar keys %functions, '>', 20, 'there are functions');
 is(differences(\%functions, \%documented), '', 'the functions are those of docs/reference.md');
 
-# ## Views: | `name` | its columns |, where these are not in a section of their own
+# ## Views: - **`name`:** its columns, where these are not in a section of their own
 my ($views) = $reference =~ /^## Views\n(.*?)^## /ms;
-my ($list) = $views =~ /^(\| view \|.*?)^[^|]/ms;
-my %listed = map { $_ => 1 } map { /`(\w+)`/g } $list =~ /^\| (`\w+`(?:, `\w+`)*) \|/mg;
+my ($list) = $views =~ /^(- .*?)^(?!- )/ms;
+my %listed = map { $_ => 1 } map { /`(\w+)`/g } $list =~ /^- \*\*(`\w+`(?:, `\w+`)*):\*\*/mg;
 my %relations = map { $_ => 1 } split /\n/, $c->safe_psql(q{
 	SELECT relname FROM pg_class WHERE relnamespace = 'shardfdw'::regnamespace AND relkind NOT IN ('i', 't')});
 is(differences(\%relations, \%listed), '', 'the views are those of docs/reference.md');
@@ -59,12 +74,12 @@ for (split /\n/, $c->safe_psql(q{SELECT attrelid::regclass || '.' || attname FRO
 	WHERE relnamespace = 'shardfdw'::regnamespace AND attnum > 0 ORDER BY 1}))
 {
 	my ($view, $column) = /^shardfdw\.(\w+)\.(\w+)$/;
-	like($reference, qr/^\|.*`\Q$view\E`.*`\Q$column\E`|[Vv]iew `\Q$view\E`[^#]*`\Q$column\E`|^### \Q$view\E\n[^#]*`\Q$column\E`/m, "column $column of $view");
+	like($reference, qr/^- \*\*.*`\Q$view\E`.*`\Q$column\E`|[Vv]iew `\Q$view\E`[^#]*`\Q$column\E`|^### \Q$view\E\n[^#]*`\Q$column\E`/m, "column $column of $view");
 }
 
-# ## Settings: | `shardfdw.name` | default | ...; but for that of builds for tests
+# ## Settings: - **`shardfdw.name`** (default ...): ...; but for that of builds for tests
 my %settings = map { $_ => 1 } split /\n/, $c->safe_psql(q{LOAD 'shardfdw'; SELECT name FROM pg_settings WHERE name LIKE 'shardfdw.%' AND name <> 'shardfdw.fault_points'});
-my %explained = map { $_ => 1 } $reference =~ /^\| `(shardfdw\.\w+)` \|/mg;
+my %explained = map { $_ => 1 } $reference =~ /^- \*\*`(shardfdw\.\w+)`\*\* \(default /mg;
 is(differences(\%settings, \%explained), '', 'the settings are those of docs/reference.md');
 
 # Comments

@@ -1,4 +1,5 @@
-# Links of the documentation lead to pages, files and headings that are there; each page is in mkdocs.yml.
+# Links of the documentation lead to pages, files and headings that are there; each page is in mkdocs.yml. Pages can be
+# read in a terminal: lines and cells of tables are short.
 
 use strict;
 use warnings;
@@ -24,8 +25,9 @@ sub anchors
 	return \%anchors;
 }
 
+my @pages = grep { -e } 'README.md', 'CHANGELOG.md', 'SECURITY.md', 'CODE_OF_CONDUCT.md', glob('docs/*.md'), glob('contrib/*/*.md');
 my ($links, %anchors) = (0);
-for my $page (grep { -e } 'README.md', 'CHANGELOG.md', 'SECURITY.md', glob('docs/*.md'))
+for my $page (@pages)
 {
 	my @broken;
 
@@ -41,6 +43,26 @@ for my $page (grep { -e } 'README.md', 'CHANGELOG.md', 'SECURITY.md', glob('docs
 	is(join(' ', @broken), '', "links of $page");
 }
 cmp_ok($links, '>', 100, 'there are links');
+
+# Columns of a line, tabs to four; a line with a link may be longer, since links cannot be broken.
+for my $page (@pages)
+{
+	my ($number, @long) = (0);
+
+	for my $line (split /\n/, slurp_file($page))
+	{
+		$number++;
+		utf8::decode($line);
+		if ($line =~ /^\|/)
+		{
+			push @long, "$page:$number: a cell of " . length for grep { length > 200 } map { s/^ +| +$//gr } split /(?<!\\)\|/, $line;
+			next;
+		}
+		my $width = length($line =~ s/\t/    /gr);
+		push @long, "$page:$number: $width columns" if $width > 120 && $line !~ /\]\([^)]*\)|https?:/;
+	}
+	is(join("\n", @long), '', "lines and cells of $page are short");
+}
 
 my %listed = map { $_ => 1 } slurp_file('mkdocs.yml') =~ /: (\w+\.md)$/mg;
 is(join(' ', grep { !$listed{$_} } map { basename $_ } glob 'docs/*.md'), '', 'mkdocs.yml has each page');
