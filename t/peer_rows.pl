@@ -4,6 +4,7 @@
 use strict;
 use warnings;
 
+use PostgreSQL::Test::Utils;
 use ShardCluster;
 use ShardPeers;
 use Test::More;
@@ -196,6 +197,21 @@ $p->same('SELECT count(*), sum(balance) FROM account', '1000|101000', 'nothing l
 $p->all_alike('after moves and a split', rows => 1);
 is(join(' ', map { $c->node_safe_psql($_, q{SELECT count(*) FROM pg_prepared_xacts}) } 1, 2), '0 0', 'nothing stays prepared');
 
+# a move locks shards as a statement that changes them does: coordinators in the order of their names
+my $writing = $all[0]->coordinator->background_psql('postgres');
+my ($locked, $elsewhere_now) = split /\|/, $c->safe_psql(q{SELECT shard, CASE node WHEN 'node1' THEN 'node2' ELSE 'node1' END FROM shardfdw.shards WHERE table_name = 'account' ORDER BY shard LIMIT 1});
+for my $by (0, 1)
+{
+	$writing->query_safe('BEGIN; LOCK TABLE account IN ROW EXCLUSIVE MODE');
+	my $moving = $all[$by]->start_sql("SELECT shardfdw.move_shard('$locked', '$elsewhere_now')");
+	$c->wait_for(qq{SELECT EXISTS (SELECT FROM pg_locks WHERE relation = '$locked'::regclass AND NOT granted)});
+	is($all[2]->safe_psql(qq{SELECT count(*) FROM pg_locks WHERE relation = '$locked'::regclass AND mode = 'AccessExclusiveLock'}), '0', 'a move that waits for the first coordinator has locked no later one, coordinator ' . ($by + 1));
+	$writing->query_safe('COMMIT');
+	is(($all[$by]->wait_sql($moving))[2], '', 'and comes to its end');
+	$elsewhere_now = $elsewhere_now eq 'node1' ? 'node2' : 'node1';
+}
+$writing->quit;
+
 # ---------- snapshots over all nodes, and restore points ----------
 
 # Transfers through all coordinators at once, from node to node; each cluster snapshot of each of them has the sum.
@@ -228,6 +244,17 @@ for my $i (0 .. $#all)
 }
 is(scalar(@points), 6, 'restore points are set meanwhile');
 is($c->safe_psql(q{SELECT string_agg(coalesce(node::text, '-'), ' ' ORDER BY node) FROM shardfdw.restore_points WHERE name = 'p0'}), 'c2 c3 node1 node2 -', 'on all servers');
+
+# what goes wrong on another coordinator is told as it is
+my $marker = $all[1]->coordinator->data_dir . '/shardfdw_fault_restore_point_closed';
+append_to_file($marker, '');
+my $broken = $all[1]->start_sql(q{SET shardfdw.fault_points = 'restore_point_closed=wait'; SELECT shardfdw.create_restore_point('broken')});
+my $closers = q{SELECT %s FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND objsubid = 4};
+$_->wait_for(sprintf $closers, 'count(*) = 1') for @all;
+$c->safe_psql(sprintf $closers, 'pg_terminate_backend(pid)');
+$c->wait_for(sprintf $closers, 'count(*) = 0');
+unlink $marker;
+like(($all[1]->wait_sql($broken))[2], qr/ERROR:  terminating connection due to administrator command/, 'a session that was ended on another coordinator');
 
 # a coordinator that has stood still for longer than the others keep their fences closed has no point
 $all[1]->psql_fails_like(q{SET shardfdw.fault_points = 'restore_point_sent=sleep:3000'; SELECT shardfdw.create_restore_point('lost')}, qr/55P03.*too slow to set restore point "lost"/s, 'fences that were opened meanwhile');
@@ -271,6 +298,11 @@ like(($c->wait_sql($adding))[2], qr/definitions are not those of this one.*table
 $all[1]->wait_sql($early);
 $fourth->coordinator->safe_psql('template1', $_) for 'DROP DATABASE postgres WITH (FORCE)', 'CREATE DATABASE postgres';
 $p->restore(4);
+# an index that is made concurrently has let go of the list of coordinators; it reaches the new one all the same
+my $using = $all[1]->coordinator->background_psql('postgres');
+$using->query_safe('BEGIN; INSERT INTO early VALUES (1)');
+my $indexing = $all[1]->start_sql('CREATE INDEX CONCURRENTLY early_a ON early (a)');
+$all[1]->wait_for(q{SELECT EXISTS (SELECT FROM pg_stat_progress_create_index WHERE phase = 'waiting for writers before build')});
 # a crash in its commit leaves nothing in the way of the next try, nor of others
 $c->psql("SET shardfdw.fault_points = 'prepared=abort'; SELECT shardfdw.add_coordinator('c4', " . $p->address(4) . ')');
 $c->wait_for('SELECT NOT pg_is_in_recovery()');
@@ -279,6 +311,12 @@ my @busy = map { my $i = $_; $all[$i]->start_sql(join ";\n", map { 'INSERT INTO 
 $c->safe_psql("SELECT shardfdw.add_coordinator('c4', " . $p->address(4) . ')');
 is(($all[ $_ + 1 ]->wait_sql($busy[$_]))[2], '', 'writers of a reference table go on') for 0, 1;
 $p->same(q{SELECT count(*) FROM country WHERE name LIKE 'busy%'}, '60', 'all of their rows are there');
+$using->query_safe('COMMIT');
+$using->quit;
+is(($all[1]->wait_sql($indexing))[2], '', 'an index that was begun before');
+$p->same(q{SELECT to_regclass('early_a') IS NOT NULL}, 't', 'is there');
+$all[1]->safe_psql('DROP INDEX CONCURRENTLY early_a');
+$p->same(q{SELECT to_regclass('early_a') IS NOT NULL}, 'f', 'and is dropped everywhere');
 $p->all_alike('with a fourth one', rows => 1);
 $c->safe_psql(q{SELECT shardfdw.remove_coordinator('c4')});
 pop @all;
@@ -299,16 +337,16 @@ my $lost = pop @all;
 pop @{ $p->{all} };
 $p->all_alike('without it', rows => 1);
 $lost->coordinator->start;
-$lost->psql_fails_like('ALTER TABLE account ADD COLUMN later int', qr/coordinator [0-9a-f]{16} is not among those that are known here/, 'when it comes back it is refused');
+$lost->psql_fails_like('ALTER TABLE account ADD COLUMN later int', qr/coordinator [0-9a-f]{16} is not among those that coordinator "c1" knows/, 'when it comes back it is refused');
 $lost->psql_fails_like(q{INSERT INTO country VALUES (6000, 'later')}, qr/is not among those/, 'rows of reference tables, too');
 $all[1]->psql_fails_like(q{SELECT shardfdw.remove_coordinator('c2')}, qr/coordinator "c2" is this one/, 'none removes itself');
 $c->safe_psql(q{SELECT shardfdw.remove_coordinator('c2')});
 is($c->safe_psql('SELECT string_agg(name, $$ $$) FROM shardfdw.coordinators'), 'c1', 'alone again');
 # one that runs is refused, too
-$all[1]->psql_fails_like($_, qr/coordinator [0-9a-f]{16} is not among those that are known here/, "removed: $_")
+$all[1]->psql_fails_like($_, qr/coordinator [0-9a-f]{16} is not among those that coordinator "c1" knows/, "removed: $_")
   for 'ALTER TABLE account ADD COLUMN later int', q{INSERT INTO country VALUES (6000, 'later')}, q{SELECT shardfdw.add_coordinator('c5', 'nowhere')};
 my ($placed, $elsewhere) = split /\|/, $all[1]->safe_psql(q{SELECT shard, CASE node WHEN 'node1' THEN 'node2' ELSE 'node1' END FROM shardfdw.shards WHERE table_name = 'account' LIMIT 1});
-$all[1]->psql_fails_like("SELECT shardfdw.move_shard('$placed', '$elsewhere')", qr/is not among those that are known here/, 'removed: a move');
+$all[1]->psql_fails_like("SELECT shardfdw.move_shard('$placed', '$elsewhere')", qr/is not among those that coordinator "c1" knows/, 'removed: a move');
 $c->safe_psql('ALTER TABLE account DROP COLUMN late');
 
 # a new one gets a share of sequences' values that no other one has had

@@ -126,7 +126,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_restored(text) IS
-	'Looks at how the recovery of the coordinator (node is null) and of all nodes of the cluster has ended. Returns whether that was at a restore point, and where it was; raises the nodes'' errors.';
+	'Looks at how the recovery of the coordinator (node is null), of all nodes of the cluster and of the other coordinators has ended. Returns whether that was at a restore point, and where it was; raises the nodes'' errors.';
 
 CREATE FUNCTION shardfdw_internal.require_restored(restore_point text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -137,8 +137,8 @@ BEGIN
 	FOR r IN SELECT c.node, c.detail FROM shardfdw_internal.check_restored(restore_point) c WHERE NOT c.restored
 	LOOP
 		RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
-			MESSAGE = format('%s has not been restored to restore point "%s"', CASE WHEN r.node IS NULL THEN 'the coordinator' ELSE format('node "%s"', r.node) END, restore_point),
-			DETAIL = r.detail, HINT = 'Restore all servers to it (recovery_target_name), and have the coordinator''s servers lead to the restored nodes (ALTER SERVER).';
+			MESSAGE = format('%s has not been restored to restore point "%s"', CASE WHEN r.node IS NULL THEN 'the coordinator' ELSE format('%s "%s"', CASE WHEN r.node = ANY (shardfdw_internal.peers()) THEN 'coordinator' ELSE 'node' END, r.node) END, restore_point),
+			DETAIL = r.detail, HINT = 'Restore all servers to it (recovery_target_name), and have the coordinator''s servers lead to the restored ones (ALTER SERVER).';
 	END LOOP;
 END
 $$;

@@ -13,13 +13,16 @@
 #include "catalog/option.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_proc.h"
+#include "commands/dbcommands.h"
 #include "commands/extension.h"
 #include "conninfo.h"
 #include "fmgr.h"
+#include "foreign/foreign.h"
 #include "identity.h"
 #include "miscadmin.h"
 #include "own_schema.h"
 #include "storage/lock.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/catcache.h"
 #include "utils/fmgrprotos.h"
@@ -100,6 +103,13 @@ shard_node_in_cluster(Oid serverid)
 	return OidIsValid(owner) && may_add_nodes(owner);
 }
 
+void
+shard_node_check_usage(Oid serverid)
+{
+	if (!DatumGetBool(DirectFunctionCall2(has_server_privilege_id, ObjectIdGetDatum(serverid), CStringGetTextDatum("USAGE"))))
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_FOREIGN_SERVER, GetForeignServer(serverid)->servername);
+}
+
 static bool
 is_trusted(Oid serverid, Oid userid)
 {
@@ -177,15 +187,15 @@ list_servers(void)
 	return found;
 }
 
-/* The other coordinators, by name, and how many come before this one; *has_self: it is one of them. */
+/* The other coordinators, by name, and how many come before this one; *self: the server of this one, NULL: it is none of them. */
 static List *
-list_coordinators(int *nbefore, bool *has_self)
+list_coordinators(int *nbefore, const ShardNodeName **self)
 {
 	List	   *peers = NIL;
 	ListCell   *lc;
 
 	*nbefore = 0;
-	*has_self = false;
+	*self = NULL;
 	foreach(lc, list_servers())
 	{
 		ShardNodeName *server = lfirst(lc);
@@ -198,7 +208,7 @@ list_coordinators(int *nbefore, bool *has_self)
 			peers = lappend(peers, server);
 		else
 		{
-			*has_self = true;
+			*self = server;
 			*nbefore = list_length(peers);
 		}
 	}
@@ -208,20 +218,30 @@ list_coordinators(int *nbefore, bool *has_self)
 List *
 shard_node_peers(int *nbefore)
 {
-	bool		has_self;
-	List	   *peers = list_coordinators(nbefore, &has_self);
+	const ShardNodeName *self;
+	List	   *peers = list_coordinators(nbefore, &self);
 
-	return has_self ? peers : NIL;
+	return self != NULL ? peers : NIL;
 }
 
 bool
 shard_node_is_member(void)
 {
+	const ShardNodeName *self;
 	int			nbefore;
-	bool		has_self;
 
-	(void) list_coordinators(&nbefore, &has_self);
-	return has_self;
+	(void) list_coordinators(&nbefore, &self);
+	return self != NULL;
+}
+
+const char *
+shard_node_own_name(void)
+{
+	const ShardNodeName *self;
+	int			nbefore;
+
+	(void) list_coordinators(&nbefore, &self);
+	return self != NULL ? self->name : get_database_name(MyDatabaseId);
 }
 
 static void

@@ -25,6 +25,9 @@
  */
 extern bool shard_node_in_cluster(Oid serverid);
 
+/* Errors: insufficient_privilege for a server that the current user may not use. */
+extern void shard_node_check_usage(Oid serverid);
+
 typedef struct ShardNodeName
 {
 	Oid			serverid;
@@ -47,6 +50,12 @@ extern List *shard_node_peers(int *nbefore);
 
 /* Is this database one of the declared coordinators?  Cost: a scan of the servers. */
 extern bool shard_node_is_member(void);
+
+/*
+ * What messages that other coordinators hand on call this one: its server, or the database where it is not among the
+ * declared ones.  Memory: current context.
+ */
+extern const char *shard_node_own_name(void);
 
 /*
  * Keeps coordinators from being added or removed until the transaction ends, whatever it has them do then: to be

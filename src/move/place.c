@@ -266,7 +266,7 @@ shard_place_lock(const ShardMove *move, int timeout_ms)
 	ShardCommand command = {0};
 
 	(void) set_config_option("lock_timeout", psprintf("%d", timeout_ms), PGC_SUSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
-	shard_placement_lock_peers(move, timeout_ms);
+	shard_placement_lock_peers(move, timeout_ms, true);
 	if (SHARD_MOVE_REPLACES(move))
 		lock_parents(move);
 	initStringInfo(&sql);
@@ -284,6 +284,7 @@ shard_place_lock(const ShardMove *move, int timeout_ms)
 		appendStringInfo(&sql, "%sONLY %s", i > 0 ? ", " : "", table->remote_name);
 	}
 	appendStringInfoString(&sql, " IN EXCLUSIVE MODE; SET LOCAL lock_timeout = 0");
+	shard_placement_lock_peers(move, timeout_ms, false);
 	/* under the locks: who places a shard beside these holds them (hold_shards()) until it can be seen */
 	check_group(move);
 	command.serverid = move->source;

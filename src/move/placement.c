@@ -35,7 +35,6 @@
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/fmgrprotos.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
@@ -82,8 +81,7 @@ find_node(const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("server \"%s\" is not a node", name)));
-	if (!DatumGetBool(DirectFunctionCall2(has_server_privilege_id, ObjectIdGetDatum(serverid), CStringGetTextDatum("USAGE"))))
-		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_FOREIGN_SERVER, name);
+	shard_node_check_usage(serverid);
 	return serverid;
 }
 
@@ -122,7 +120,7 @@ lock_shards(List *shards, Oid serverid)
 			GetForeignServerIdByRelId(relid) != serverid)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("shard %s is not on node \"%s\" here", get_rel_name(relid), GetForeignServer(serverid)->servername)));
+					 errmsg("coordinator \"%s\" does not have shard %s on node \"%s\"", shard_node_own_name(), get_rel_name(relid), GetForeignServer(serverid)->servername)));
 	}
 }
 
@@ -180,18 +178,15 @@ shardfdw_set_placements(PG_FUNCTION_ARGS)
 
 /* ---------- everywhere ---------- */
 
-/* Runs sql on the other coordinators in this transaction, one after the other, as each may wait for locks. */
+/* Runs sql on coordinators in this transaction, one after the other, as each may wait for locks. */
 static void
-run_on_peers(const ShardMove *move, const char *sql)
+run_on_peers(const ShardMove *move, const List *peers, const char *sql)
 {
-	int			nbefore;
-	ListCell   *lc;
-
-	foreach(lc, shard_node_peers(&nbefore))
+	for (int i = 0; i < list_length(peers); i++)
 	{
 		ShardCommand command = {0};
 
-		command.serverid = ((ShardNodeName *) lfirst(lc))->serverid;
+		command.serverid = ((ShardNodeName *) list_nth(peers, i))->serverid;
 		command.userid = move->userid;
 		command.sql = sql;
 		shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
@@ -213,20 +208,27 @@ name_array(const ShardMove *move)
 }
 
 void
-shard_placement_lock_peers(const ShardMove *move, int timeout_ms)
+shard_placement_lock_peers(const ShardMove *move, int timeout_ms, bool before)
 {
-	if (shard_node_is_member())
+	List	   *peers;
+	int			nbefore;
+
+	if (before && shard_node_is_member())
 		shard_node_hold_members();
-	run_on_peers(move, psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".begin_following(%s); SET LOCAL lock_timeout = %d; SELECT " SHARD_INTERNAL_SCHEMA ".lock_placements(%s, %s, %s); SET LOCAL lock_timeout TO DEFAULT",
+	peers = shard_node_peers(&nbefore);
+	peers = before ? list_truncate(peers, nbefore) : list_delete_first_n(peers, nbefore);
+	run_on_peers(move, peers, psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".begin_following(%s); SET LOCAL lock_timeout = %d; SELECT " SHARD_INTERNAL_SCHEMA ".lock_placements(%s, %s, %s); SET LOCAL lock_timeout TO DEFAULT",
 								quote_literal_cstr(shard_identity_get()), timeout_ms, name_array(move), quote_literal_cstr(move->source_name), SHARD_MOVE_REPLACES(move) ? "true" : "false"));
 }
 
 void
 shard_placement_switch(const ShardMove *move)
 {
+	int			nbefore;
+
 	for (int i = 0; i < move->ntables; i++)
 		set_server(move->tables[i].relid, move->tables[i].parent, move->source, move->target);
-	run_on_peers(move, psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".set_placements(%s, %s, %s)", name_array(move),
+	run_on_peers(move, shard_node_peers(&nbefore), psprintf("SELECT " SHARD_INTERNAL_SCHEMA ".set_placements(%s, %s, %s)", name_array(move),
 								quote_literal_cstr(move->source_name), quote_literal_cstr(move->target_name)));
 }
 

@@ -43,7 +43,6 @@
 #include "remote/wire/node_stat.h"
 #include "remote/xact/twophase.h"
 #include "service/recover.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/timestamp.h"
@@ -758,8 +757,7 @@ shardfdw_settle_server(PG_FUNCTION_ARGS)
 	const char *name = NameStr(*PG_GETARG_NAME(0));
 	Oid			serverid = get_foreign_server_oid(name, false);
 
-	if (!DatumGetBool(DirectFunctionCall2(has_server_privilege_id, ObjectIdGetDatum(serverid), CStringGetTextDatum("USAGE"))))
-		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_FOREIGN_SERVER, name);
+	shard_node_check_usage(serverid);
 	shard_recover_log(shard_recover_settle(serverid));
 	PG_RETURN_VOID();
 }

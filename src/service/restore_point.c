@@ -29,6 +29,7 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
+#include "catalog/node_list.h"
 #include "catalog/option.h"
 #include "catalog/pg_type.h"
 #include "compat.h"
@@ -71,8 +72,7 @@ check_node(Oid serverid)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("server %u is not a node", serverid)));
-	if (!DatumGetBool(DirectFunctionCall2(has_server_privilege_id, ObjectIdGetDatum(serverid), CStringGetTextDatum("USAGE"))))
-		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_FOREIGN_SERVER, GetForeignServer(serverid)->servername);
+	shard_node_check_usage(serverid);
 }
 
 /* This function can be called by everybody, the one that calls it cannot. */
@@ -277,6 +277,7 @@ set_all(const char *target, ShardBroadcast *items, int nitems, Places *places, b
 		*in_time = fence.nitems == 0 || shard_peer_fence_ask(&fence, sql);
 		for (int i = 0; i < fence.nitems && *in_time; i++)
 			add_node_place(places, &fence.items[i]);
+		SHARD_FAULT_POINT("restore_point_peers");
 		if (*in_time)
 		{
 			shard_broadcast_start(items, nitems);

@@ -15,6 +15,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/node_list.h"
 #include "catalog/option.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
@@ -25,10 +26,8 @@
 #include "miscadmin.h"
 #include "remote/run/command.h"
 #include "remote/wire/answer.h"
-#include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/fmgrprotos.h"
 #include "utils/tuplestore.h"
 
 /* Columns of the result. */
@@ -93,12 +92,7 @@ lookup_node(const char *name)
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("node \"%s\" does not exist", name),
 				 errhint("The view shardfdw.nodes lists the nodes; shardfdw.add_node() adds one.")));
-	if (!DatumGetBool(DirectFunctionCall2(has_server_privilege_id,
-										  ObjectIdGetDatum(server->serverid),
-										  CStringGetTextDatum("USAGE"))))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("permission denied for foreign server %s", name)));
+	shard_node_check_usage(server->serverid);
 	return server->serverid;
 }
 

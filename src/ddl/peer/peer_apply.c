@@ -54,7 +54,7 @@ check_sender(const char *identity)
 	}
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("coordinator %s is not among those that are known here", identity),
+			 errmsg("coordinator %s is not among those that coordinator \"%s\" knows", identity, shard_node_own_name()),
 			 errhint("View shardfdw.coordinators lists them. One that has been removed must be made anew from a dump.")));
 }
 
@@ -84,7 +84,7 @@ shardfdw_follow_coordinator(PG_FUNCTION_ARGS)
 	if (strcmp(GetUserNameFromId(GetUserId(), false), role) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("role \"%s\" of another coordinator is \"%s\" here", role, GetUserNameFromId(GetUserId(), false)),
+				 errmsg("role \"%s\" of another coordinator is \"%s\" on coordinator \"%s\"", role, GetUserNameFromId(GetUserId(), false), shard_node_own_name()),
 				 errhint("Let its user mapping there lead to the role of the same name.")));
 	check_sender(identity);
 	nestlevel = NewGUCNestLevel();

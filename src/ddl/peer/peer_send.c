@@ -182,6 +182,11 @@ shard_peer_finish(ShardPeerStatement *statement)
 	shard_peer_share_sequences(statement->stmt);
 	if (shard_peer_follows_late(statement->stmt))
 	{
+		int			nbefore;
+
+		/* one that commits in its course has let go of the list, and another one may have been added since */
+		shard_node_hold_members();
+		statement->peers = shard_node_peers(&nbefore);
 		CommandCounterIncrement();
 		text = shard_peer_late_text(statement->stmt, text);
 	}

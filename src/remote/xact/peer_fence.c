@@ -64,6 +64,16 @@ start(ShardBroadcast *items, int nitems, const char *sql)
 	shard_broadcast_start(items, nitems);
 }
 
+/* Raises what went wrong with one of them. */
+static void
+report(ShardBroadcast *item)
+{
+	PGresult   *res = item->result;
+
+	item->result = NULL;
+	shard_error_report(ERROR, res, item->conn, NULL, NULL);
+}
+
 /* Have all of them closed their fences?  Raises what went wrong with one, but for a lock that was waited for in vain. */
 static bool
 have_closed(ShardBroadcast *items, int nitems)
@@ -79,10 +89,7 @@ have_closed(ShardBroadcast *items, int nitems)
 		else if (shard_broadcast_sqlstate(&items[i]) == ERRCODE_LOCK_NOT_AVAILABLE || !items[i].done)
 			closed = false;
 		else
-		{
-			items[i].result = NULL;
-			shard_error_report(ERROR, res, items[i].conn, NULL, NULL);
-		}
+			report(&items[i]);
 	}
 	return closed;
 }
@@ -159,7 +166,14 @@ shard_peer_fence_ask(ShardPeerFence *fence, const char *sql)
 	if (!shard_broadcast_wait(fence->items, fence->nitems, SHARD_FENCE_HOLD_MS, SHARD_BROADCAST_HURRY))
 		return false;
 	for (int i = 0; i < fence->nitems; i++)
-		if (!shard_broadcast_ok(&fence->items[i], NULL) || PQntuples(fence->items[i].result) != 1 || PQgetisnull(fence->items[i].result, 0, 0))
+	{
+		/* it has opened its fence since nothing came for so long */
+		if (shard_broadcast_sqlstate(&fence->items[i]) == ERRCODE_IDLE_IN_TRANSACTION_SESSION_TIMEOUT)
 			return false;
+		if (!shard_broadcast_ok(&fence->items[i], NULL))
+			report(&fence->items[i]);
+		if (PQntuples(fence->items[i].result) != 1 || PQgetisnull(fence->items[i].result, 0, 0))
+			shard_error_protocol(fence->items[i].conn, NULL, "one row was expected");
+	}
 	return true;
 }

@@ -52,7 +52,7 @@ extern bool shard_peer_fence_end(ShardPeerFence *fence);
 
 /*
  * Asks all of the others while their fences are closed, for one row.  False: one has not answered within
- * SHARD_FENCE_HOLD_MS.  Answers are in items until the fences are opened.
+ * SHARD_FENCE_HOLD_MS, or has not waited for the question.  Answers are in items until the fences are opened.  Errors: one of another coordinator.
  */
 extern bool shard_peer_fence_ask(ShardPeerFence *fence, const char *sql);
 
