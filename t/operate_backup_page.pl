@@ -7,10 +7,11 @@ use warnings;
 use DocBlocks;
 use PostgreSQL::Test::Utils;
 use ShardCluster;
+use ShardPeers;
 use Test::More;
 
-# PostgreSQL's defaults, which servers of tests do not have.
-my $defaults = "max_wal_senders = 10\nwal_level = replica\n";
+# PostgreSQL's defaults, which servers of tests do not have; and base backups do not wait for a checkpoint that takes its time.
+my $defaults = "max_wal_senders = 10\nwal_level = replica\ncheckpoint_completion_target = 0\n";
 
 # The blocks of a section: [ language, commands ].
 sub blocks
@@ -22,13 +23,14 @@ sub blocks
 	return @blocks;
 }
 
-my ($c, %server, $backups, $pgbackrest);
+my ($c, $peers, %server, $backups, $pgbackrest);
 
 # The page's servers have names and addresses of their own.
 sub here
 {
 	my ($commands) = @_;
-	my %at = ('10.0.0.10' => 'coordinator', '10.0.0.11' => 'n1', '10.0.0.12' => 'n2', '10.0.1.11' => 'n1', '10.0.1.12' => 'n2');
+	my $first = $peers ? 'c1' : 'coordinator';
+	my %at = map {; "10.0.1.$_->[0]" => $_->[1], "10.0.0.$_->[0]" => $_->[1] } [ 10, $first ], [ 20, 'c2' ], [ 11, 'n1' ], [ 12, 'n2' ];
 
 	$commands =~ s{-h (10\.0\.\d\.\d+)}{ my $server = $server{ $at{$1} }; '-h ' . $server->host . ' -p ' . $server->port }ge;
 	$commands =~ s{'(10\.0\.\d\.\d+)'}{ "'" . $server{ $at{$1} }->host . "'" }ge;
@@ -48,7 +50,8 @@ sub shell
 	return;
 }
 
-sub sql { return $c->safe_psql(here($_[0])); }
+# On each coordinator.
+sub sql { return join '', map { $_->safe_psql(here($_[0])) } $peers ? $peers->all : $c; }
 
 # A block for n1, for a server.
 sub for_server
@@ -60,13 +63,14 @@ sub for_server
 my ($conf) = blocks('Settings of all servers');
 my ($base, $point, $switch) = blocks('Backing up');
 my ($restore, $addresses, $take_over) = blocks('Restoring all servers to a restore point');
+my ($peer_base, @peer_steps) = blocks('With several coordinators');
 my ($tool_conf, $tool_settings, $tool_backup, $tool_restore) = blocks('With pgBackRest');
 my ($documented) = $restore->[1] =~ /recovery_target_name = '([^']+)'/;
 
-# backup: makes base backups. restore_block: is run for each server when all are lost.
+# backup: makes base backups. restore_block: is run for each server when all are lost. steps: blocks that follow.
 sub lose_and_restore
 {
-	my ($settings, $backup, $restore_block) = @_;
+	my ($settings, $backup, $restore_block, @steps) = @_;
 
 	for my $name (sort keys %server)
 	{
@@ -75,6 +79,7 @@ sub lose_and_restore
 	}
 	$c->safe_psql('CREATE TABLE t (k int PRIMARY KEY, v int); CREATE TABLE r (k int PRIMARY KEY)');
 	$c->safe_psql(q{SELECT shardfdw.shard_table('t', 'k', shards => 4), shardfdw.replicate_table('r'); INSERT INTO t SELECT i, i FROM generate_series(1, 100) i});
+	$peers->add_all if $peers;
 	$backup->();
 	$c->safe_psql('INSERT INTO t SELECT i, i FROM generate_series(101, 200) i; INSERT INTO r VALUES (1)');
 	shell($point->[1]);
@@ -105,36 +110,47 @@ sub lose_and_restore
 	{
 		$_->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die 'recovery does not end';
 	}
-	sql($addresses->[1]);
-	like(sql($take_over->[1] =~ s/\Q$documented\E/$target/gr), qr/^[0-9a-f]{16}$/, 'the restored coordinator takes over, recovery and checks have nothing to say');
+	my $says = join '', map { sql($_->[1] =~ s/\Q$documented\E/$target/gr) } @steps;
+	like($says, $peers ? qr/^[0-9a-f]{32}$/ : qr/^[0-9a-f]{16}$/, 'each restored coordinator takes over, recovery and checks have nothing to say');
 	is($c->safe_psql('SELECT count(*), sum(v) FROM t'), '200|20100', 'rows are as of the point');
 	is($c->safe_psql('SELECT count(*) FROM r'), '1', 'those of a reference table, too');
 	$c->safe_psql('INSERT INTO t SELECT i, i FROM generate_series(201, 300) i');
 	is($c->safe_psql('SELECT count(*) FROM t'), '300', 'the cluster works');
+	if ($peers)
+	{
+		$peers->coordinator(2)->safe_psql('INSERT INTO r VALUES (2); ALTER TABLE t ADD COLUMN note text');
+		$peers->same(q{SELECT count(note) + (SELECT count(*) FROM r) FROM t}, '2', 'and its coordinators together');
+	}
 	return;
 }
 
 sub start_cluster
 {
+	my ($ncoordinators) = @_;
+
 	$_->stop('immediate') for values %server;
-	$c = ShardCluster->new(nodes => 2, coordinator_conf => $defaults, node_conf => $defaults);
-	%server = (coordinator => $c->coordinator, n1 => $c->node(1), n2 => $c->node(2));
+	$peers = $ncoordinators > 1 ? ShardPeers->new(coordinators => 2, nodes => 2, conf => $defaults, node_conf => $defaults) : undef;
+	$c = $peers ? $peers->coordinator(1) : ShardCluster->new(nodes => 2, coordinator_conf => $defaults, node_conf => $defaults);
+	%server = (n1 => $c->node(1), n2 => $c->node(2), $peers ? (c1 => $c->coordinator, c2 => $peers->coordinator(2)->coordinator) : (coordinator => $c->coordinator));
 	$backups = $c->coordinator->basedir . '/backup';
 	$pgbackrest = 'pgbackrest';
 	return;
 }
 
-start_cluster();
-lose_and_restore($conf->[1], sub { shell($base->[1]) }, $restore->[1]);
+start_cluster(1);
+lose_and_restore($conf->[1], sub { shell($base->[1]) }, $restore->[1], $addresses, $take_over);
+
+start_cluster(2);
+lose_and_restore($conf->[1], sub { shell($peer_base->[1]) }, $restore->[1], @peer_steps);
 
 SKIP:
 {
 	skip 'pgbackrest is not installed', 12 if system('pgbackrest version >/dev/null 2>&1') != 0;
-	start_cluster();
+	start_cluster(1);
 	append_to_file("$backups/pgbackrest.conf", here($tool_conf->[1] =~ s{^(pg1-path=/var/lib/postgresql/(\w+))$}{
 		"$1\npg1-port=" . $server{$2}->port . "\npg1-socket-path=" . $server{$2}->host . "\npg1-database=postgres"}gemr));
 	$pgbackrest = "pgbackrest --config=$backups/pgbackrest.conf --log-path=$backups --lock-path=$backups/lock --log-level-console=warn";
-	lose_and_restore($tool_settings->[1], sub { shell(for_server($tool_backup->[1], $_)) for sort keys %server }, $tool_restore->[1]);
+	lose_and_restore($tool_settings->[1], sub { shell(for_server($tool_backup->[1], $_)) for sort keys %server }, $tool_restore->[1], $addresses, $take_over);
 }
 
 done_testing();

@@ -17,18 +17,11 @@ use WireClient;
 my $points = $ENV{RESTORE_POINTS} // 3;
 my $restores = $ENV{RESTORE_TO} // 1;
 
-# Each server's archive lies beside its data directory.
-my $archive = q{
-wal_level = replica
-max_wal_senders = 6
-archive_mode = on
-archive_command = 'mkdir -p ../archives && cp "%p" "../archives/%f"'
-};
 my $c = ShardCluster->new(
 	nodes            => 2,
 	preload          => 1,
-	coordinator_conf => "shardfdw.recovery_interval = 1\n$archive",
-	node_conf        => $archive);
+	coordinator_conf => "shardfdw.recovery_interval = 1\n" . ShardServer::ARCHIVE_CONF,
+	node_conf        => ShardServer::ARCHIVE_CONF);
 my $bank = TransferBank->new($c);
 
 # ---------- commits that follow each other ----------
@@ -198,31 +191,7 @@ SKIP:
 
 # ---------- all servers are restored to one point ----------
 
-# What was written last is in the archive.
-sub archive
-{
-	my ($server) = @_;
-	my $file = $server->safe_psql('postgres', 'SELECT pg_walfile_name(pg_current_wal_insert_lsn())');
-
-	$server->safe_psql('postgres', 'SELECT pg_switch_wal()');
-	$server->poll_query_until('postgres', "SELECT last_archived_wal >= '$file' FROM pg_stat_archiver") or die "$file is not archived";
-	return;
-}
-
 my $nrestored = 0;
-
-# A server from the base backup and the archive of another one.
-sub restore
-{
-	my ($server, $point) = @_;
-	my $restored = ShardServer->new('restored' . ++$nrestored);
-
-	$restored->init_from_backup($server, 'base', has_restoring => 1, standby => 0);
-	$restored->append_conf('postgresql.conf', "archive_mode = off\nrecovery_target_name = '$point'\nrecovery_target_action = 'promote'\n");
-	$restored->start;
-	$restored->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die 'recovery does not end';
-	return $restored;
-}
 
 # ---------- two databases of the same servers ----------
 
@@ -239,7 +208,7 @@ my $second = $c->coordinator->safe_psql('second', q{SELECT shardfdw.create_resto
 like($second, qr/^nightly-/, 'a point of another database has a name that is there');
 ok(!$before{$second}, 'and a target of its own');
 
-archive($_) for @servers;
+$_->archive_wal for @servers;
 my %production = (coordinator => $c->{coordinator}, nodes => $c->{nodes});
 my @order = sort { $a cmp $b } keys %before;
 my %elsewhere;    # transfers of restored clusters
@@ -247,7 +216,7 @@ my %elsewhere;    # transfers of restored clusters
 for (1 .. $restores)
 {
 	my $point = splice @order, int(rand @order), 1;
-	my ($here, @nodes) = map { restore($_, $point) } $production{coordinator}, @{ $production{nodes} };
+	my ($here, @nodes) = map { ShardServer->restored('restored' . ++$nrestored, $_, 'base', $point) } $production{coordinator}, @{ $production{nodes} };
 
 	# it is a copy, which touches nothing before it is told to take over
 	is($here->safe_psql('postgres', 'SELECT confirmed FROM shardfdw.coordinator_identity()'), 'f', "$point: the restored coordinator is not confirmed");

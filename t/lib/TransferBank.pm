@@ -1,19 +1,19 @@
-# TransferBank.pm - accounts on two nodes, clients that move money between them and keep a ledger, and an audit
+# TransferBank.pm - accounts on all nodes, clients that move money between them and keep a ledger, and an audit
 # that names what is torn
 #
-#   my $bank = TransferBank->new($c);   # a ShardCluster of two nodes
+#   my $bank = TransferBank->new($c);   # a ShardCluster
 #   $bank->start;                       # clients are at work until stop
 #   $bank->wait_for_transfers(20);      # so many more have been acknowledged
 #   $bank->stop;
 #   my %found = $bank->audit;
 #
-# Each transfer takes from an account on node 1, gives to one on node 2, and writes its number with what it moves on
-# both of them (entry_1 and entry_2) and on the coordinator (entry_here, with the transaction's number there). So each node by
-# itself says which transfers it has, and its balances follow from them. The audit asks the nodes, not the
-# coordinator, wherever its addresses lead.
+# Each transfer takes from an account on node 1, gives the same amount to one on each other node, and writes its number
+# with that amount on all of them (entry_1, entry_2...) and on its coordinator (entry_here, with the transaction's number
+# there). So each node by itself says which transfers it has, and its balances follow from them. The audit asks the nodes,
+# not the coordinator, wherever its addresses lead.
 #
-#   torn      transfers that one node has and the other lacks
-#   undone    acknowledged transfers that both nodes lack, or that the coordinator lacks
+#   torn      transfers that one node has and another one lacks
+#   undone    acknowledged transfers that all nodes lack, or that their coordinator lacks
 #   unasked   transfers that a node has, and no coordinator ever committed
 #   balance   accounts whose balance does not follow from the node's transfers
 
@@ -35,16 +35,16 @@ my $SLEEPS = 'prepare_sent=sleep:10@0.2, prepared=sleep:20@0.2, commit=sleep:20@
 sub new
 {
 	my ($class, $c, %opt) = @_;
-	my $self = bless { cluster => $c, clients => 5, runs => 0, children => [], known => {}, %opt }, $class;
+	my $self = bless { cluster => $c, nodes => scalar(my @nodes = $c->nodes), clients => 5, runs => 0, children => [], known => {}, %opt }, $class;
 
 	$self->{dir} = $c->coordinator->basedir . '/bank';
 	mkdir $self->{dir};
-	$c->safe_psql(q{
+	$c->safe_psql(qq{
 		CREATE TABLE accounts (node int, id int, balance bigint NOT NULL, PRIMARY KEY (node, id)) PARTITION BY LIST (node);
 		CREATE TABLE entry (node int, tid bigint, from_id int, to_id int, amount bigint, PRIMARY KEY (node, tid)) PARTITION BY LIST (node);
 		CREATE TABLE entry_here (tid bigint PRIMARY KEY, xid text NOT NULL DEFAULT pg_current_xact_id());
-		SELECT shardfdw.create_shard(t::regclass, t || '_' || n, format('IN (%s)', n), ('node' || n)::name) FROM unnest('{accounts,entry}'::text[]) t, generate_series(1, 2) n});
-	$c->safe_psql("INSERT INTO accounts SELECT n, i, $BALANCE FROM generate_series(1, 2) n, generate_series(0, $ACCOUNTS) i");
+		SELECT shardfdw.create_shard(t::regclass, t || '_' || n, format('IN (%s)', n), ('node' || n)::name) FROM unnest('{accounts,entry}'::text[]) t, generate_series(1, $self->{nodes}) n});
+	$c->safe_psql("INSERT INTO accounts SELECT n, i, $BALANCE FROM generate_series(1, $self->{nodes}) n, generate_series(0, $ACCOUNTS) i");
 	$self->{faults} = $c->safe_psql("SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'");
 	return $self;
 }
@@ -52,13 +52,20 @@ sub new
 # One message with a whole transfer.
 sub _transfer_sql
 {
-	my ($tid, $from, $to) = @_;
+	my ($self, $tid, $from, $to) = @_;
 	my $amount = 1 + int(rand 100);
 
-	return "BEGIN; UPDATE accounts SET balance = balance - $amount WHERE node = 1 AND id = $from;"
-	  . " UPDATE accounts SET balance = balance + $amount WHERE node = 2 AND id = $to;"
-	  . " INSERT INTO entry VALUES (1, $tid, $from, $to, $amount), (2, $tid, $from, $to, $amount);"
+	return "BEGIN; UPDATE accounts SET balance = balance + " . $self->_change(1, $amount) . " WHERE node = 1 AND id = $from;"
+	  . join('', map { " UPDATE accounts SET balance = balance + $amount WHERE node = $_ AND id = $to;" } 2 .. $self->{nodes})
+	  . ' INSERT INTO entry VALUES ' . join(', ', map { "($_, $tid, $from, $to, $amount)" } 1 .. $self->{nodes}) . ';'
 	  . " INSERT INTO entry_here (tid) VALUES ($tid); COMMIT";
+}
+
+# What a transfer adds to the balance of its account on node $i.
+sub _change
+{
+	my ($self, $i, $amount) = @_;
+	return $i == 1 ? "-$amount * ($self->{nodes} - 1)" : $amount;
 }
 
 # A number of which a thousand million follow that no other transfer has.
@@ -72,7 +79,7 @@ sub _next_tid
 sub probe_sql
 {
 	my ($self) = @_;
-	return _transfer_sql($self->_next_tid, 0, 0);
+	return $self->_transfer_sql($self->_next_tid, 0, 0);
 }
 
 # Tries transfers until stop. Lines of the ledger: ok, error or notice; number; message.
@@ -95,7 +102,7 @@ sub _client
 				$session->query("SET shardfdw.fault_points = '$SLEEPS'") if $self->{faults};
 			}
 			my $among = rand() < 0.2 ? 5 : $ACCOUNTS;
-			my $result = $session->query(_transfer_sql($tid, 1 + int(rand $among), 1 + int(rand $among)));
+			my $result = $session->query($self->_transfer_sql($tid, 1 + int(rand $among), 1 + int(rand $among)));
 			print $ledger "notice $tid $_->{M}\n" for @{ $result->{notices} };
 			if (my $error = $result->{error})
 			{
@@ -117,11 +124,11 @@ sub _client
 	return;
 }
 
-# Has clients work with a coordinator: that of the cluster, or a server given.
+# Has clients work with coordinators, in turn: that of the cluster, or servers given.
 sub start
 {
-	my ($self, $server) = @_;
-	$server //= $self->{cluster}->coordinator;
+	my ($self, @servers) = @_;
+	@servers = $self->{cluster}->coordinator if !@servers;
 
 	unlink "$self->{dir}/stop";
 	for my $n (1 .. $self->{clients})
@@ -134,7 +141,7 @@ sub start
 			$SIG{$_} = 'DEFAULT' for qw(TERM INT ALRM CHLD __DIE__ __WARN__);
 			$SIG{PIPE} = 'IGNORE';
 			srand $seed;
-			eval { $self->_client($server, $n, $tid) };
+			eval { $self->_client($servers[ $n % @servers ], $n, $tid) };
 			POSIX::_exit(0);    # none of the parent's clean-up
 		}
 		push @{ $self->{children} }, $pid;
@@ -247,36 +254,36 @@ sub repair
 	for my $tid (sort keys %$entries)
 	{
 		my ($from, $to, $amount) = @{ $entries->{$tid} };
-		my ($id, $change) = $i == 1 ? ($from, -$amount) : ($to, $amount);
+		my ($id, $change) = ($i == 1 ? $from : $to, $self->_change($i, $amount));
 		$sql .= "INSERT INTO entry_$i VALUES ($i, $tid, $from, $to, $amount); UPDATE accounts_$i SET balance = balance + ($change) WHERE id = $id;\n";
 	}
 	$self->{cluster}->node_safe_psql($i, "BEGIN;\n${sql}COMMIT") if $sql ne '';
 	return;
 }
 
-# To be called when nothing is prepared on the nodes, and no client is at work.
+# To be called when nothing is prepared on the nodes, and no client is at work. Coordinators: those of start().
 sub audit
 {
-	my ($self) = @_;
+	my ($self, @coordinators) = @_;
 	my $c = $self->{cluster};
 	my %found = (torn => [], undone => [], unasked => [], balance => 0);
 
-	$self->learn($c->coordinator);
-	my @entries = map { $self->entries($c->node($_), $_) } 1, 2;
+	$self->learn($_) for @coordinators ? @coordinators : $c->coordinator;
+	my @entries = map { $self->entries($c->node($_), $_) } 1 .. $self->{nodes};
 	for my $tid (sort keys %{ { map { %$_ } @entries } })
 	{
-		push @{ $found{torn} }, $tid unless $entries[0]{$tid} && $entries[1]{$tid};
+		push @{ $found{torn} }, $tid if grep { !$_->{$tid} } @entries;
 		push @{ $found{unasked} }, $tid unless $self->{known}{$tid};
 	}
 	for my $tid ($self->acknowledged)
 	{
-		push @{ $found{undone} }, $tid unless $self->{known}{$tid} && ($entries[0]{$tid} || $entries[1]{$tid});
+		push @{ $found{undone} }, $tid unless $self->{known}{$tid} && grep { $_->{$tid} } @entries;
 	}
-	for my $i (1, 2)
+	for my $i (1 .. $self->{nodes})
 	{
-		my ($id, $sign) = $i == 1 ? ('from_id', -1) : ('to_id', 1);
+		my ($id, $change) = ($i == 1 ? 'from_id' : 'to_id', $self->_change($i, 'amount'));
 		$found{balance} += $c->node_safe_psql($i, qq{SELECT count(*) FROM accounts_$i a
-			WHERE balance <> $BALANCE + $sign * coalesce((SELECT sum(amount) FROM entry_$i WHERE $id = a.id), 0)});
+			WHERE balance <> $BALANCE + coalesce((SELECT sum($change) FROM entry_$i WHERE $id = a.id), 0)});
 	}
 	return %found;
 }
