@@ -127,13 +127,16 @@ is(prepared(), '0 0', 'coordinator crashed before its commit: nothing is left pr
 is(rows_on_nodes(), '0 0', 'coordinator crashed before its commit: rolled back on both nodes');
 
 # The coordinator crashes after its commit is on disk, before it told the nodes (R32, R34). It waits there
-# for a standby that does not exist.
-for my $case ([ 'two nodes', "($id1, 1), ($id2, 1)", '1 1' ], [ 'one node and a local table', "($id2, 1)", '0 1' ])
+# for a standby that does not exist, as every commit over several servers does.
+for my $case (
+	[ 'two nodes', "($id1, 1), ($id2, 1)", '1 1', 'on' ],
+	[ 'one node and a local table', "($id2, 1)", '0 1', 'local' ],
+	[ 'two nodes, synchronous_commit off', "($id1, 1), ($id2, 1)", '1 1', 'off' ])
 {
-	my ($name, $values, $expected) = @$case;
+	my ($name, $values, $expected, $synchronous_commit) = @$case;
 	$c->coordinator->safe_psql('postgres', "ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
 	$c->coordinator->reload;
-	$writer = $c->start_sql("BEGIN; INSERT INTO here VALUES (1); INSERT INTO t VALUES $values; COMMIT;", name => 'writer');
+	$writer = $c->start_sql("SET synchronous_commit = $synchronous_commit; BEGIN; INSERT INTO here VALUES (1); INSERT INTO t VALUES $values; COMMIT;", name => 'writer');
 	$c->wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'writer' AND wait_event = 'SyncRep'");
 	isnt(prepared(), '0 0', "$name: prepared while the coordinator commits");
 	$c->kill9_coordinator;

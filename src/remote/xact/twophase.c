@@ -15,8 +15,10 @@
  *
  * 1. The log row of a transaction is visible if and only if it committed: the
  *	  transaction itself inserts it, and only after that may it commit.
- * 2. COMMIT PREPARED is sent only after the local commit is on disk: the
- *	  commit is forced to be synchronous, whatever synchronous_commit says.
+ * 2. COMMIT PREPARED is sent only after the local commit is on disk, here and on
+ *	  synchronous standbys: the commit is forced to be synchronous, whatever
+ *	  synchronous_commit says.  A promoted standby without the row would roll back
+ *	  what nodes have prepared, while others have committed.
  * 3. Recovery (service/recover.c) rolls a prepared transaction back when its local
  *	  transaction has ended and the log neither has a row of it nor had one that was
  *	  deleted since (commit_log.c).  No PREPARE can arrive after the log row: the
@@ -430,6 +432,15 @@ check_noted(ShardConn **conns, int nconns)
 	}
 }
 
+/* Until the end of the transaction: its commit waits for the disk, and for synchronous standbys. */
+static void
+force_synchronous_commit(void)
+{
+	ForceSyncCommit();
+	if (synchronous_commit <= SYNCHRONOUS_COMMIT_LOCAL_FLUSH)
+		(void) set_config_option("synchronous_commit", "on", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
+}
+
 void
 shard_twophase_prepare(ShardConn **conns, int nconns)
 {
@@ -468,7 +479,7 @@ shard_twophase_prepare(ShardConn **conns, int nconns)
 	}
 
 	take_current();
-	ForceSyncCommit();
+	force_synchronous_commit();
 	SHARD_FAULT_POINT("prepare");
 	shard_broadcast_start(items, nconns);
 	SHARD_FAULT_POINT("prepare_sent");
