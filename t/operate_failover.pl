@@ -4,15 +4,22 @@
 use strict;
 use warnings;
 
+use IO::Socket::INET;
 use PostgreSQL::Test::Utils;
 use ShardCluster;
 use ShardServer;
 use Test::More;
 
-my $c = ShardCluster->new(nodes => 2, node_conf => "wal_level = replica\nmax_wal_senders = 4\nhot_standby = on\n");
+my $c = ShardCluster->new(
+	nodes            => 2,
+	preload          => 1,
+	coordinator_conf => "shardfdw.recovery_interval = 0\n",
+	node_conf        => "wal_level = replica\nmax_wal_senders = 4\nhot_standby = on\n");
 plan skip_all => 'built without fault points' unless $c->safe_psql(q{SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});
 
-# A standby of each node; the coordinator knows both and takes the one that accepts writes.
+# A standby of each node; the coordinator knows both and takes the one that accepts writes. Of the first node it knows
+# one more, whose machine hangs: it takes connections, and says nothing.
+my $silent = IO::Socket::INET->new(Listen => 20, LocalAddr => '127.0.0.1') or die "no socket: $!";
 my @standbys;
 for my $i (1 .. 2)
 {
@@ -28,11 +35,30 @@ for my $i (1 .. 2)
 }
 $c->safe_psql('CREATE TABLE t (id int PRIMARY KEY, v int)');
 $c->shard_table('t', 'id', shards => 4);
+
+$c->safe_psql(sprintf q{ALTER SERVER node1 OPTIONS (SET host '%s,127.0.0.1,%s', SET port '%d,%d,%d', ADD connect_timeout '1')},
+	$standbys[0]->host, ($c->node_address(1))[0], $standbys[0]->port, $silent->sockport, ($c->node_address(1))[1]);
+my $retries = q{SELECT connection_retries FROM shardfdw.stat_nodes WHERE node = 'node1'};
+my $before = $c->safe_psql($retries);
+my $hasty = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+$hasty->query_safe(q{SET statement_timeout = '300ms'});
+my $tries = 0;
+do { $hasty->{stderr} = ''; $tries++ } while ($hasty->query('SELECT count(*) FROM t') ne '0' && $tries < 100);
+cmp_ok($tries, '<', 100, 'a host that does not answer is left, by statements with a shorter time-out, too');
+$hasty->quit;
+my $after = $c->safe_psql($retries);
+cmp_ok($after, '>', $before, 'for the next one');
+is($c->safe_psql('SELECT count(*) FROM t'), '0', 'in another session') for 1 .. 3;
+is($c->safe_psql($retries), $after, 'which asks the host first that has accepted');
+$c->safe_psql(q{ALTER SERVER node1 OPTIONS (SET target_session_attrs 'any')});
+is($c->safe_psql(q{SELECT result FROM shardfdw.run_on_nodes('SELECT pg_is_in_recovery()', in_transaction => false) WHERE node = 'node1'}), 't', 'where any will do, their order counts');
+$c->safe_psql(q{ALTER SERVER node1 OPTIONS (SET target_session_attrs 'read-write')});
+
 $c->safe_psql('INSERT INTO t SELECT i, 0 FROM generate_series(1, 100) i');
 is($c->safe_psql('SELECT count(*), sum(v) FROM t'), '100|0', 'the hosts that accept writes are used');
 my $status = join ' ', map { $_->safe_psql('postgres', 'SELECT pg_is_in_recovery()') } @standbys;
 is($status, 't t', 'the standbys stand by');
-is($c->safe_psql('SELECT count(*) FROM shardfdw.nodes WHERE port ~ $$^[0-9]+,[0-9]+$$'), 2, 'the view of nodes shows lists');
+is($c->safe_psql('SELECT count(*) FROM shardfdw.nodes WHERE port ~ $$^[0-9]+,[0-9]+(,[0-9]+)?$$'), 2, 'the view of nodes shows lists');
 
 # A transaction over both nodes, on these timelines, that has committed here and is still prepared on node $i.
 my $file = $c->coordinator->data_dir . '/shardfdw_fault_commit';

@@ -57,10 +57,13 @@ typedef struct ShardOpening
 	ShardOpenWatch watch;
 	int			events;			/* socket events to wait for; WL_TIMEOUT: none */
 	int			timeout;		/* connect_timeout in seconds; 0: none */
-	TimestampTz deadline;		/* when whoever waits gives up; 0: never */
+	TimestampTz deadline;		/* when the host that is asked is given up; 0: never */
 	TimestampTz began_at;		/* when the present attempt began */
 	TimestampTz retry_at;		/* SHARD_OPEN_REFUSED: when it is asked again */
 	int			nrefused;		/* how often the node had too many connections */
+	struct ShardHostList *hosts;	/* NULL: one */
+	int			nhosts_left;	/* that may still be begun with, before whoever waits gives up */
+	int			hosts_stat;		/* number of shard_node_stat_find(), where the host that accepts is kept */
 	bool		needs_password; /* a server that does not ask for the password is refused */
 	bool		asks_allowed;	/* one question is how many connections the node allows */
 } ShardOpening;

@@ -7,7 +7,7 @@
  *	 start --> CONNECTING --poll...--> accepted --(set-up, if the node needs it)--> READY
  *				|	 ^	|
  *				|	 |	+--> BROKEN: failure, connect_timeout, password rules (error raised)
- *				|	 +-- back-off
+ *				|	 +-- back-off; or, after connect_timeout, the next host
  *				+--> refused, since the node has too many connections
  *
  * A statement that ends while its connection is still being opened leaves it as it
@@ -15,6 +15,12 @@
  * time-out is shorter than connecting takes would always fail, and the node would
  * start one session after the other that nobody uses.  An attempt that is older
  * than connect_timeout and has no answer is given up for a new one.
+ *
+ * Where the server names several hosts, each has connect_timeout.  libpq leaves one that
+ * refuses by itself, but not one that does not answer, as the machine of a primary that is
+ * lost: then it is begun anew with the next one (host_list.h).  Which host has accepted is
+ * kept for all sessions, so that they need not find that out each by itself; unless the
+ * order of the hosts says which one is to be preferred.
  *
  * Assumptions:
  *	- libpq's socket may change while connecting (several hosts, GSS), so it is
@@ -39,6 +45,7 @@
 #include "own_schema.h"
 #include "remote/wire/connection_private.h"
 #include "remote/wire/error.h"
+#include "remote/wire/host_list.h"
 #include "remote/wire/node_stat.h"
 #include "remote/wire/position.h"
 #include "remote/wire/quota.h"
@@ -171,9 +178,9 @@ find_connect_timeout(const char *const *keywords, const char *const *values)
 	return Max(seconds, 0);
 }
 
-/* Somebody begins to wait for conn. */
+/* The time that a host has to answer begins. */
 static void
-start_clock(ShardConn *conn)
+start_host_clock(ShardConn *conn)
 {
 	ShardOpening *opening = &conn->opening;
 
@@ -181,9 +188,26 @@ start_clock(ShardConn *conn)
 		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), opening->timeout * INT64CONST(1000));
 }
 
+/* Somebody begins to wait for conn. */
+static void
+start_clock(ShardConn *conn)
+{
+	conn->opening.nhosts_left = conn->opening.hosts ? conn->opening.hosts->nhosts - 1 : 0;
+	start_host_clock(conn);
+}
+
+static void
+forget_hosts(ShardConn *conn)
+{
+	if (conn->opening.hosts)
+		shard_host_list_free(conn->opening.hosts);
+	conn->opening.hosts = NULL;
+}
+
 static void
 free_connection(ShardConn *conn)
 {
+	forget_hosts(conn);
 	shard_connection_drop_notices(conn);
 	shard_connection_free_prepared(conn);
 	shard_connection_free_settings(conn);
@@ -278,6 +302,17 @@ append_item(const char **items, const char *item)
 	return longer;
 }
 
+/* The host that has accepted the last connection of any session is asked first. */
+static void
+begin_with_known_host(ShardConn *conn)
+{
+	int			host = shard_node_stat_host(conn->opening.hosts_stat);
+
+	/* the server may name others by now: then it is no more than a beginning */
+	if (host > 0 && host < conn->opening.hosts->nhosts)
+		shard_host_list_begin_with(conn->opening.hosts, host);
+}
+
 static ShardConn *
 start_connection(Oid serverid, Oid userid, const ShardStandby *standby, int quota_node, int stat_node, bool replicates)
 {
@@ -303,6 +338,12 @@ start_connection(Oid serverid, Oid userid, const ShardStandby *standby, int quot
 	conn = palloc0(sizeof(ShardConn));
 	conn->node = standby ? psprintf(_("%s (standby)"), server->servername) : pstrdup(server->servername);
 	conn->settings = shard_connection_make_settings();
+	conn->opening.hosts = shard_host_list_make(keywords, values);
+	if (conn->opening.hosts && !conn->opening.hosts->is_ordered)
+	{
+		conn->opening.hosts_stat = shard_node_stat_find(serverid);
+		begin_with_known_host(conn);
+	}
 	MemoryContextSwitchTo(oldcxt);
 	conn->serverid = serverid;
 	conn->userid = userid;
@@ -335,7 +376,9 @@ start_connection(Oid serverid, Oid userid, const ShardStandby *standby, int quot
 	}
 
 	/* without expand_dbname: a database name must not be read as a connection string */
-	conn->pg = PQconnectStartParams(keywords, values, 0);
+	conn->pg = conn->opening.hosts ?
+		PQconnectStartParams(conn->opening.hosts->keywords, conn->opening.hosts->values, 0) :
+		PQconnectStartParams(keywords, values, 0);
 	if (!conn->pg || (PQstatus(conn->pg) == CONNECTION_BAD && !was_refused(conn)))
 	{
 		char	   *reason = shard_error_clean_text(conn->pg ? PQerrorMessage(conn->pg) : _("out of memory"));
@@ -495,24 +538,23 @@ is_denied(const ShardConn *conn, const PGresult *res)
 	return conn->opening.stage == SHARD_OPEN_SETUP && sqlstate && strcmp(sqlstate, "42501") == 0;
 }
 
-/* Raises when connect_timeout has passed. */
-static void
-check_deadline(ShardConn *conn)
+/* Has the host that is asked had its time? */
+static bool
+is_overdue(const ShardConn *conn)
 {
-	if (conn->opening.deadline && GetCurrentTimestamp() >= conn->opening.deadline)
-		fail_connecting(conn, _("connect_timeout expired"));
+	return conn->opening.deadline && GetCurrentTimestamp() >= conn->opening.deadline;
 }
 
-/* Begins to open conn once more.  Returns the socket events to wait for. */
+/* An attempt to open conn once more has begun, or could not.  Returns the socket events to wait for, or raises. */
 static int
-open_again(ShardConn *conn)
+note_attempt(ShardConn *conn, bool begun)
 {
 	shard_node_stat_add(conn->stat_node, SHARD_NODE_CONNECT_RETRIES, 1);
 	conn->opening.stage = SHARD_OPEN_LOGIN;
 	conn->opening.watch = SHARD_OPEN_WATCHED;
 	conn->opening.began_at = GetCurrentTimestamp();
 	PQsetErrorVerbosity(conn->pg, PQERRORS_VERBOSE);
-	if (PQresetStart(conn->pg))
+	if (begun)
 		conn->opening.events = WL_SOCKET_WRITEABLE;
 	else if (was_refused(conn))
 		back_off(conn);
@@ -522,11 +564,48 @@ open_again(ShardConn *conn)
 	return conn->opening.events;
 }
 
+static int
+open_again(ShardConn *conn)
+{
+	return note_attempt(conn, PQresetStart(conn->pg));
+}
+
+/* The host that is asked does not answer: begins with the one after it. */
+static int
+open_elsewhere(ShardConn *conn)
+{
+	ShardHostList *hosts = conn->opening.hosts;
+	int			silent = shard_host_list_find(hosts, conn->pg);
+	MemoryContext oldcxt = MemoryContextSwitchTo(shard_connection_cxt);
+
+	shard_host_list_begin_with(hosts, ((silent < 0 ? hosts->first : silent) + 1) % hosts->nhosts);
+	MemoryContextSwitchTo(oldcxt);
+	conn->opening.nhosts_left--;
+	start_host_clock(conn);
+	PQfinish(conn->pg);
+	conn->pg = PQconnectStartParams(hosts->keywords, hosts->values, 0);
+	if (!conn->pg)
+		fail_connecting(conn, _("out of memory"));
+	PQsetNoticeReceiver(conn->pg, shard_connection_keep_notice, conn);
+	return note_attempt(conn, PQstatus(conn->pg) != CONNECTION_BAD);
+}
+
+/* connect_timeout has passed: asks the next host, and returns the events to wait for, or raises. */
+static int
+give_up_host(ShardConn *conn)
+{
+	/* one that has refused, or has accepted the session, does answer */
+	if (conn->opening.nhosts_left == 0 || conn->opening.stage != SHARD_OPEN_LOGIN)
+		fail_connecting(conn, _("connect_timeout expired"));
+	return open_elsewhere(conn);
+}
+
 /* After back_off(): opens conn once more when it is time.  Returns the events to wait for. */
 static int
 poll_refused(ShardConn *conn)
 {
-	check_deadline(conn);
+	if (is_overdue(conn))
+		fail_connecting(conn, _("connect_timeout expired"));
 	if (GetCurrentTimestamp() < conn->opening.retry_at)
 		return conn->opening.events;
 	return open_again(conn);
@@ -625,17 +704,14 @@ shard_connection_poll(ShardConn *conn)
 		conn->opening.nrefused = 0;
 		start_clock(conn);
 		if (is_stuck(conn))
-			return open_again(conn);
+			return conn->opening.hosts && conn->opening.stage == SHARD_OPEN_LOGIN ? open_elsewhere(conn) : open_again(conn);
 	}
 	if (conn->opening.stage == SHARD_OPEN_REFUSED)
 		return poll_refused(conn);
 
 	/* PQconnectPoll takes its being called as news that the socket is ready. */
 	if (!shard_connection_socket_is_ready(conn, conn->opening.events))
-	{
-		check_deadline(conn);
-		return conn->opening.events;
-	}
+		return is_overdue(conn) ? give_up_host(conn) : conn->opening.events;
 
 	if (conn->opening.stage == SHARD_OPEN_LOGIN)
 	{
@@ -644,7 +720,8 @@ shard_connection_poll(ShardConn *conn)
 		shard_wait_sockets_changed();
 		if (status == PGRES_POLLING_READING || status == PGRES_POLLING_WRITING)
 		{
-			check_deadline(conn);
+			if (is_overdue(conn))
+				return give_up_host(conn);
 			conn->opening.events = status == PGRES_POLLING_READING ?
 				WL_SOCKET_READABLE : WL_SOCKET_WRITEABLE;
 			return conn->opening.events;
@@ -665,6 +742,11 @@ shard_connection_poll(ShardConn *conn)
 		return open_again(conn);
 	}
 	shard_node_stat_add(conn->stat_node, SHARD_NODE_CONNECTIONS, 1);
+	if (conn->opening.hosts)
+	{
+		shard_node_stat_set_host(conn->opening.hosts_stat, shard_host_list_find(conn->opening.hosts, conn->pg));
+		forget_hosts(conn);
+	}
 	return 0;
 }
 

@@ -25,6 +25,7 @@ typedef struct NodePlace
 	Oid			serverid;
 	TimestampTz since;
 	uint64		last_find;		/* by nfinds */
+	pg_atomic_uint32 host;		/* its number and 1; 0: none */
 	pg_atomic_uint64 counters[SHARD_NODE_NCOUNTERS];
 } NodePlace;
 
@@ -78,6 +79,7 @@ shard_node_stat_find(Oid serverid)
 	{
 		place->databaseid = MyDatabaseId;
 		place->serverid = serverid;
+		pg_atomic_write_u32(&place->host, 0);
 		clear_counters(place);
 	}
 	place->last_find = ++shared->nfinds;
@@ -90,6 +92,19 @@ shard_node_stat_add(int node, ShardNodeCounter counter, uint64 n)
 {
 	if (node != SHARD_NODE_STAT_NONE && n > 0)
 		pg_atomic_fetch_add_u64(&shared->places[node - 1].counters[counter], n);
+}
+
+int
+shard_node_stat_host(int node)
+{
+	return node == SHARD_NODE_STAT_NONE ? -1 : (int) pg_atomic_read_u32(&shared->places[node - 1].host) - 1;
+}
+
+void
+shard_node_stat_set_host(int node, int host)
+{
+	if (node != SHARD_NODE_STAT_NONE)
+		pg_atomic_write_u32(&shared->places[node - 1].host, host + 1);
 }
 
 ShardNodeStat *
@@ -152,8 +167,11 @@ startup_shared(void)
 		memset(shared, 0, sizeof(NodeStatShared));
 		shared->lock = &(GetNamedLWLockTranche("shardfdw_node_stat"))->lock;
 		for (int i = 0; i < MAX_PLACES; i++)
+		{
+			pg_atomic_init_u32(&shared->places[i].host, 0);
 			for (int j = 0; j < SHARD_NODE_NCOUNTERS; j++)
 				pg_atomic_init_u64(&shared->places[i].counters[j], 0);
+		}
 	}
 	LWLockRelease(AddinShmemInitLock);
 }

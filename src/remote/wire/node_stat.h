@@ -38,6 +38,13 @@ extern int	shard_node_stat_find(Oid serverid);
 /* node: a number of shard_node_stat_find(). */
 extern void shard_node_stat_add(int node, ShardNodeCounter counter, uint64 n);
 
+/*
+ * The host that has accepted the last connection, of those that the server names: 0-based; -1: none yet.  Not a counter,
+ * but backends have to tell each other likewise.
+ */
+extern int	shard_node_stat_host(int node);
+extern void shard_node_stat_set_host(int node, int host);
+
 /* The counters of one server. */
 typedef struct ShardNodeStat
 {
