@@ -1,4 +1,4 @@
--- What went wrong in other products (docs/known_bugs.md): the same rows from sharded tables as from plain ones,
+-- What went wrong in other products (docs/bugs_of_others.md): the same rows from sharded tables as from plain ones,
 -- with 1 shard and 7, 1 connection per node and 4, the shard scan on and off. See sql/diff/harness.sql.
 \set ECHO none
 \getenv srcdir PG_ABS_SRCDIR

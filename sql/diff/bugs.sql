@@ -1,4 +1,4 @@
--- bugs.sql - what went wrong in other products, by the numbers of docs/known_bugs.md
+-- bugs.sql - what went wrong in other products, by the numbers of docs/bugs_of_others.md
 
 -- R4: grouping and joining by a collation that is not the key's
 SELECT lower(k), count(*) FROM texts GROUP BY 1;
