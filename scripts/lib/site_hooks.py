@@ -1,6 +1,6 @@
 """site_hooks.py - what makes the pages of docs/, written for a code host, a site of mkdocs
 
-README, changelog and licence become pages, and site.css beside this file is the style. Anchors are those of code hosts. Markdown that code hosts
+README, changelog, licence and such become pages, and site.css beside this file is the style. Anchors are those of code hosts. Markdown that code hosts
 read and mkdocs does not is rewritten: lists that are indented by less than four blanks, and code
 blocks within lists.
 """
@@ -12,7 +12,14 @@ import unicodedata
 from mkdocs.structure.files import File
 
 # Pages from outside of docs/: path in the tree, name on the site.
-PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "LICENSE": "license.md"}
+PAGES = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "LICENSE": "license.md",
+    "CODE_OF_CONDUCT.md": "conduct.md",
+    "SECURITY.md": "reporting.md",
+    "contrib/monitoring/README.md": "monitoring.md",
+}
 
 
 def slug(text, separator):
@@ -39,12 +46,12 @@ def on_files(files, config):
     return files
 
 
-def link(target, outside):
-    """A link as the site has it; outside: the page is from outside of docs/."""
+def link(target, folder):
+    """A link as the site has it; folder: that of the page in the tree."""
     path, hash_sign, anchor = target.partition("#")
     if re.match(r"[a-z]+:", target) or not path:
         return target
-    path = posixpath.normpath(path if outside else "docs/" + path)
+    path = posixpath.normpath(posixpath.join(folder, path))
     if path in PAGES:
         path = PAGES[path]
     elif path.startswith("docs/"):
@@ -55,7 +62,8 @@ def link(target, outside):
 
 
 def on_page_markdown(markdown, page, config, files):
-    outside = page.file.src_uri in PAGES.values()
+    sources = {name: path for path, name in PAGES.items()}
+    folder = posixpath.dirname(sources.get(page.file.src_uri, "docs/" + page.file.src_uri))
     lines = []
     fence = None        # indentation of the code block that the line is in
     in_list = False
@@ -75,7 +83,7 @@ def on_page_markdown(markdown, page, config, files):
             fence = indent
             lines.append("" if fence else line)
             continue
-        line = re.sub(r"\]\(([^)\s]+)\)", lambda m: "](" + link(m.group(1), outside) + ")", line)
+        line = re.sub(r"\]\(([^)\s]+)\)", lambda m: "](" + link(m.group(1), folder) + ")", line)
         item = re.match(r" *([-*]|\d+\.) ", line)
         if item:
             if loose and lines[-1]:

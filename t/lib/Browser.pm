@@ -37,14 +37,18 @@ function look() {
 			continue;
 		const range = page.createRange();
 		range.selectNodeContents(node);
-		let clip = null;
+		// what stays in its place lies above what scrolls
+		let clip = null, fixed = false;
+		for (let up = element; up; up = up.parentElement)
+			fixed = fixed || view.contentWindow.getComputedStyle(up).position == 'fixed';
 		for (let up = element; up; up = up.parentElement)
 			if (/auto|scroll|hidden/.test(view.contentWindow.getComputedStyle(up).overflowX))
 				{ clip = up.getBoundingClientRect(); break; }
 		for (const box of range.getClientRects()) {
 			if (box.width < 2 || box.height < 2 || (clip && (box.left >= clip.right || box.right <= clip.left)))
 				continue;
-			lines.push({ box, text: node.data.trim().slice(0, 40), node });
+			if (!fixed)
+				lines.push({ box, text: node.data.trim().slice(0, 40), node });
 		}
 		let behind = element, back = 'rgba(0, 0, 0, 0)';
 		for (; behind && back == 'rgba(0, 0, 0, 0)'; behind = behind.parentElement)
@@ -98,13 +102,13 @@ sub look
 	};
 	my $folder = dirname($file);
 
-	# In a frame, whose width a browser does not round up; beside the page, for its style sheets. Its scripts do not run.
+	# In a frame, whose width a browser does not round up; beside the page, for its style sheets.
 	my $source = $page =~ s/&/&amp;/gr =~ s/"/&quot;/gr;
 	my $wrapper = "$folder/look-$$.html";
 	my $write = sub {
 		open my $fh, '>:raw', $wrapper or die "$wrapper: $!";
 		print $fh qq{<!DOCTYPE html><html><head><meta charset="utf-8"><style>body { margin: 0 } iframe { border: 0; display: block }</style></head>
-<body><iframe id="view" sandbox="allow-same-origin" width="$width" height="$_[0]" srcdoc="$source"></iframe><pre id="answer"></pre>
+<body><iframe id="view" sandbox="allow-same-origin allow-scripts" width="$width" height="$_[0]" srcdoc="$source"></iframe><pre id="answer"></pre>
 <script>$script
 window.addEventListener('load', look);</script></body></html>};
 		close $fh;
