@@ -17,11 +17,35 @@
 #include "access/xact.h"
 #include "ddl/ddl_call.h"
 #include "ddl/statement/ddl_statement.h"
+#include "executor/scan/statement_view.h"
 #include "load/copy_statement.h"
 #include "miscadmin.h"
 #include "tcop/utility.h"
 #include "utility_hook.h"
 #include "version.h"
+
+/* Carries a call out.  COPY FROM has defaults and triggers, whose functions must not read standbys. */
+static void
+run_call(void *arg)
+{
+	ShardDdlCall *call = arg;
+
+	if (IsA(call->pstmt->utilityStmt, CopyStmt) &&
+		shard_copy_statement_run(call->pstmt, call->query_string, call->read_only_tree, call->context, call->query_env, call->dest, call->qc))
+		return;
+
+	/*
+	 * pg_upgrade makes objects that the nodes have already, and nodes may be down.  In a
+	 * transaction that has failed catalogs cannot be read.
+	 */
+	if (IsBinaryUpgrade || !IsTransactionState())
+		shard_ddl_run_core(call);
+	else
+	{
+		shard_version_check_statement(call->pstmt->utilityStmt);
+		shard_ddl_run(call);
+	}
+}
 
 static void
 process_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
@@ -30,21 +54,10 @@ process_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tre
 {
 	ShardDdlCall call = {pstmt, query_string, read_only_tree, context, params, query_env, dest, qc};
 
-	if (IsA(pstmt->utilityStmt, CopyStmt) &&
-		shard_copy_statement_run(pstmt, query_string, read_only_tree, context, query_env, dest, qc))
-		return;
-
-	/*
-	 * pg_upgrade makes objects that the nodes have already, and nodes may be down.  In a
-	 * transaction that has failed catalogs cannot be read.
-	 */
-	if (IsBinaryUpgrade || !IsTransactionState())
-		shard_ddl_run_core(&call);
+	if (IsA(pstmt->utilityStmt, CopyStmt) && castNode(CopyStmt, pstmt->utilityStmt)->is_from)
+		shard_statement_view_run_writing(run_call, &call);
 	else
-	{
-		shard_version_check_statement(pstmt->utilityStmt);
-		shard_ddl_run(&call);
-	}
+		run_call(&call);
 }
 
 void

@@ -124,6 +124,18 @@ for my $mode ('shardfdw.enable_copy_fetch = on', 'shardfdw.enable_copy_fetch = o
 	$session->quit;
 }
 
+# It has gone between two shards of a statement at READ COMMITTED: no other moment takes its place.
+my $cursor = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+$cursor->query_safe('SET shardfdw.query_per_node = off; SET shardfdw.max_connections_per_node = 1; SET shardfdw.enable_copy_fetch = off; BEGIN; DECLARE c CURSOR FOR SELECT v FROM acc');
+is($cursor->query_safe('FETCH 1 FROM c'), '1000', 'a statement has begun');
+$c->node_safe_psql(1, join ';', map { "UPDATE $_ SET v = 2000" } @shards);
+$c->end_sessions_on(1);
+$cursor->query('FETCH ALL FROM c');
+like($cursor->{stderr}, qr/the snapshot of this statement on node "node1" was lost with its connection|lost connection|terminating connection/, 'that its snapshot is lost is an error');
+$cursor->{stderr} = '';
+$cursor->query_safe('ROLLBACK');
+$cursor->quit;
+
 for my $i (1 .. 2)
 {
 	$c->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'", $i);

@@ -60,7 +60,7 @@ put_connection(ShardConn *conn, void *arg)
 	values[7] = Int32GetDatum(conn->server_version);
 	nulls[7] = !connected;
 	values[8] = Int64GetDatum((int64) conn->traffic.bytes_received);
-	values[9] = BoolGetDatum(conn->is_standby);
+	values[9] = BoolGetDatum(conn->standby > 0);
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 

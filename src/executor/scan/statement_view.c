@@ -22,6 +22,8 @@
 #include "access/xact.h"
 #include "catalog/option.h"
 #include "compat.h"
+#include "executor/execdesc.h"
+#include "executor/executor.h"
 #include "executor/scan/statement_view.h"
 #include "lib/ilist.h"
 #include "nodes/parsenodes.h"
@@ -41,6 +43,10 @@ typedef struct PinnedStatement
 	bool		needed;			/* it may read after it has written */
 	List	   *pools;			/* of ShardPool: nodes dealt with */
 } PinnedStatement;
+
+static ExecutorRun_hook_type prev_run_hook = NULL;
+static ExecutorFinish_hook_type prev_finish_hook = NULL;
+static int	nwriting = 0;		/* statements that write or lock, and run now: what their functions read is written */
 
 /* Statements in progress, innermost first. */
 static slist_head statements = SLIST_STATIC_INIT(statements);
@@ -76,6 +82,12 @@ reads_beside_writing(EState *estate)
 	return stmt != NULL && shard_plan_walk_statement(stmt, reads_nodes, stmt);
 }
 
+static bool
+only_reads(const PlannedStmt *stmt)
+{
+	return stmt->commandType == CMD_SELECT && !stmt->hasModifyingCTE && stmt->rowMarks == NIL;
+}
+
 bool
 shard_statement_view_writes(EState *estate)
 {
@@ -87,8 +99,84 @@ shard_statement_view_writes(EState *estate)
 bool
 shard_statement_view_only_reads(EState *estate)
 {
-	return estate->es_plannedstmt != NULL && !shard_statement_view_writes(estate) &&
-		estate->es_plannedstmt->rowMarks == NIL;
+	return nwriting == 0 && estate->es_plannedstmt != NULL && only_reads(estate->es_plannedstmt);
+}
+
+void
+shard_statement_view_run_writing(void (*run) (void *arg), void *arg)
+{
+	int			before = nwriting++;
+
+	PG_TRY();
+	{
+		run(arg);
+	}
+	PG_FINALLY();
+	{
+		nwriting = before;
+	}
+	PG_END_TRY();
+}
+
+/* What the executor was asked for. */
+typedef struct ShardRunCall
+{
+	QueryDesc  *desc;
+	ScanDirection direction;
+	uint64		count;
+	bool		once;
+} ShardRunCall;
+
+static void
+run_next(void *arg)
+{
+	ShardRunCall *call = arg;
+
+	shard_call_executor_run(prev_run_hook ? prev_run_hook : standard_ExecutorRun,
+							call->desc, call->direction, call->count, call->once);
+}
+
+static void
+run_statement(QueryDesc *desc, ScanDirection direction, uint64 count, bool once)
+{
+	ShardRunCall call = {desc, direction, count, once};
+
+	if (only_reads(desc->plannedstmt))
+		run_next(&call);
+	else
+		shard_statement_view_run_writing(run_next, &call);
+}
+
+SHARD_EXECUTOR_RUN_ENTRY(run_entry, run_statement)
+
+static void
+finish_next(void *arg)
+{
+	QueryDesc  *desc = arg;
+
+	if (prev_finish_hook)
+		prev_finish_hook(desc);
+	else
+		standard_ExecutorFinish(desc);
+}
+
+/* AFTER triggers. */
+static void
+finish_statement(QueryDesc *desc)
+{
+	if (only_reads(desc->plannedstmt))
+		finish_next(desc);
+	else
+		shard_statement_view_run_writing(finish_next, desc);
+}
+
+void
+shard_statement_view_init(void)
+{
+	prev_run_hook = ExecutorRun_hook;
+	ExecutorRun_hook = run_entry;
+	prev_finish_hook = ExecutorFinish_hook;
+	ExecutorFinish_hook = finish_statement;
 }
 
 static PinnedStatement *

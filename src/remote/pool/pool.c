@@ -2,8 +2,7 @@
  * pool.c
  *	  The connections of this backend, per node and user.
  *
- * A pool lives as long as the backend.  All connections of a standby's pool lead to the
- * same server, but for those that are invalidated.  Its key holds the user, so that SET
+ * A pool lives as long as the backend.  Its key holds the user, so that SET
  * ROLE and views of other owners never get a connection of somebody else's
  * mapping.  Connections leave it
  *	- when they are found dead or broken: at once outside a remote transaction,
@@ -23,7 +22,6 @@
 #include "access/parallel.h"
 #include "access/xact.h"
 #include "compat.h"
-#include "conninfo.h"
 #include "fault.h"
 #include "foreign/foreign.h"
 #include "guc.h"
@@ -70,10 +68,10 @@ refuse_worker(void)
 				 errhint("Declare functions that use tables of nodes as PARALLEL RESTRICTED, or PARALLEL UNSAFE if they write.")));
 }
 
-static ShardPool *
-get_pool(Oid serverid, Oid userid, bool standby)
+ShardPool *
+shard_pool_get_standby(Oid serverid, Oid userid, uint32 standby)
 {
-	uint32		key[3] = {serverid, userid, standby ? 1 : 0};
+	uint32		key[3] = {serverid, userid, standby};
 	ShardPool  *pool;
 	bool		found;
 
@@ -101,11 +99,7 @@ get_pool(Oid serverid, Oid userid, bool standby)
 		pool->nconns = 0;
 		pool->full_until = 0;
 		pool->writer = NULL;
-		/* sessions spread over the standbys */
-		pool->standbyno = MyProcPid;
-		pool->checked = false;
-		pool->as_of = 0;
-		pool->replayed = InvalidXLogRecPtr;
+		pool->proved_at = 0;
 	}
 	return pool;
 }
@@ -113,28 +107,26 @@ get_pool(Oid serverid, Oid userid, bool standby)
 ShardPool *
 shard_pool_get(Oid serverid, Oid userid)
 {
-	return get_pool(serverid, userid, false);
-}
-
-ShardPool *
-shard_pool_get_standby(Oid serverid, Oid userid)
-{
-	return get_pool(serverid, userid, true);
+	return shard_pool_get_standby(serverid, userid, 0);
 }
 
 ShardPool *
 shard_pool_of(const ShardConn *conn)
 {
-	return get_pool(conn->serverid, conn->userid, conn->is_standby);
+	return shard_pool_get_standby(conn->serverid, conn->userid, conn->standby);
 }
 
-/* What was found out about a standby may not hold for the server that is reached next: one that has crashed is older than it was. */
-static void
-forget_checks(ShardPool *pool)
+/*
+ * An address may lead to several servers, and one that crashes begins again further back.
+ * The start of the postmaster tells servers apart; and when one has crashed without that,
+ * connections from before are dead, and later ones show where it began.
+ */
+bool
+shard_pool_is_proved(const ShardPool *pool, const ShardConn *conn)
 {
-	pool->checked = false;
-	pool->as_of = 0;
-	pool->replayed = InvalidXLogRecPtr;
+	return pool->proved_at != 0 && pool->server.system_identifier == conn->server.system_identifier &&
+		strcmp(NameStr(pool->server.started), NameStr(conn->server.started)) == 0 &&
+		(conn->opened_at <= pool->proved_at || conn->replayed >= pool->replayed);
 }
 
 /* Closes conn whatever its state. */
@@ -148,20 +140,7 @@ destroy(ShardConn *conn)
 	nconnections--;
 	if (pool->writer == conn)
 		pool->writer = NULL;
-	if (conn->state == SHARD_CONN_BROKEN || pool->nconns == 0)
-		forget_checks(pool);
 	shard_connection_close(conn);
-}
-
-void
-shard_pool_next_standby(ShardPool *pool)
-{
-	dlist_iter	iter;
-
-	dlist_foreach(iter, &pool->conns)
-		dlist_container(ShardConn, link, iter.cur)->invalidated = true;
-	pool->standbyno = (pool->standbyno + 1) & INT_MAX;
-	forget_checks(pool);
 }
 
 void
@@ -301,31 +280,15 @@ how_needed(void)
 	return holds ? SHARD_QUOTA_HOLDER : SHARD_QUOTA_FRESH;
 }
 
-/* Where the connections of pool lead: one of the node's standbys, or NULL: the node.  Memory: current context. */
-static const ShardStandby *
-find_standby(const ShardPool *pool)
-{
-	const char *value = pool->key_standby ? shard_connection_standbys(pool->key_serverid) : NULL;
-	List	   *standbys = value ? shard_conninfo_parse_standbys(value) : NIL;
-
-	if (!pool->key_standby)
-		return NULL;
-	if (standbys == NIL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("node \"%s\" has no standbys", GetForeignServer(pool->key_serverid)->servername)));
-	return list_nth(standbys, pool->standbyno % list_length(standbys));
-}
-
 /* Begins to open a connection that has been taken from the quota of node. */
 static ShardConn *
-start_counted(const ShardPool *pool, const ShardStandby *standby, int node)
+start_counted(const ShardPool *pool, int node)
 {
 	ShardConn  *volatile conn = NULL;
 
 	PG_TRY();
 	{
-		conn = shard_connection_start(pool->key_serverid, pool->key_userid, standby, node);
+		conn = shard_connection_start(pool->key_serverid, pool->key_userid, pool->key_standby, node);
 	}
 	PG_CATCH();
 	{
@@ -344,7 +307,6 @@ static ShardConn *
 open_needed(ShardPool *pool, ShardQuotaNeed need)
 {
 	ShardConn  *conn;
-	const ShardStandby *standby = find_standby(pool);
 	char	   *address;
 	int			node = SHARD_QUOTA_NONE;
 
@@ -354,11 +316,11 @@ open_needed(ShardPool *pool, ShardQuotaNeed need)
 		return NULL;
 	make_file_handle();
 	shard_broadcast_reserve(nconnections + 1);
-	address = shard_connection_address(pool->key_serverid, standby);
+	address = shard_connection_address(pool->key_serverid, pool->key_standby);
 	if (address && !shard_quota_take(address, GetForeignServer(pool->key_serverid)->servername,
 									 need, give_idle, &node))
 		return NULL;
-	conn = start_counted(pool, standby, node);
+	conn = start_counted(pool, node);
 	dlist_push_tail(&pool->conns, &conn->link);
 	pool->nconns++;
 	nconnections++;
@@ -383,8 +345,8 @@ reader_rank(const ShardPool *pool, const ShardConn *conn, const struct ShardSnap
 {
 	if (conn->holder || conn->state == SHARD_CONN_BROKEN || is_writer(conn, pool))
 		return 0;
-	/* it may lead to another standby than the one that was looked at */
-	if (conn->is_standby && conn->invalidated)
+	if (pool->proved_at != 0 && conn->state == SHARD_CONN_READY && !shard_connection_in_xact(conn) &&
+		!shard_pool_is_proved(pool, conn))
 		return 0;
 	if (shard_connection_in_xact(conn))
 	{
@@ -681,6 +643,8 @@ invalidate_pools(Datum arg, SysCacheIdentifier cacheid, uint32 hashvalue)
 		ShardPool  *pool = dlist_container(ShardPool, link, pool_iter.cur);
 		dlist_iter	iter;
 
+		/* the list of standbys may be another one */
+		pool->proved_at = 0;
 		dlist_foreach(iter, &pool->conns)
 		{
 			ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);

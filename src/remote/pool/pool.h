@@ -1,8 +1,8 @@
 /*
  * pool.h
  *	  The connections of this backend, per node and user: at most
- *	  shardfdw.max_connections_per_node each.  Those to a standby of a node are a pool
- *	  of their own.
+ *	  shardfdw.max_connections_per_node each.  Those to each standby of a node are a
+ *	  pool of their own.
  *
  * Who gets which connection:
  *	- After this transaction has written to a node (or taken row locks there),
@@ -23,7 +23,7 @@ typedef struct ShardPool		/* one node and user */
 {
 	Oid			key_serverid;	/* hash key, with ... */
 	Oid			key_userid;
-	uint32		key_standby;	/* 1: connections to one of the node's standbys */
+	uint32		key_standby;	/* number of the node's standby, 1-based; 0: the primary */
 	dlist_node	link;			/* in the list of all */
 	dlist_head	conns;			/* of ShardConn */
 	int			nconns;
@@ -31,21 +31,24 @@ typedef struct ShardPool		/* one node and user */
 	ShardConn  *writer;			/* the one that wrote in this transaction, or NULL */
 	dlist_head	queue;			/* streams that wait for a connection, FIFO */
 
-	/* of a standby (remote/run/read_role.c): */
-	int			standbyno;		/* which one that the node lists, 0-based, modulo their number */
-	bool		checked;		/* what follows holds: no connection has been lost since it was found out */
-	TimestampTz as_of;			/* it has all that was committed on the node before */
+	/*
+	 * Of a standby: what was found out about it (remote/run/read_role.c), at proved_at (0: nothing).  It is true
+	 * of connections for which shard_pool_is_proved() is.
+	 */
+	TimestampTz proved_at;
 	XLogRecPtr	replayed;		/* it has all that is before that in the WAL */
+	TimestampTz as_of;			/* it has all that was committed on the node before */
+	ShardConnServer server;		/* which server it was */
 } ShardPool;
 
 extern ShardPool *shard_pool_get(Oid serverid, Oid userid);
-extern ShardPool *shard_pool_get_standby(Oid serverid, Oid userid);
+extern ShardPool *shard_pool_get_standby(Oid serverid, Oid userid, uint32 standby);
 
 /* The one that conn is in. */
 extern ShardPool *shard_pool_of(const ShardConn *conn);
 
-/* Has new connections of pool, that of a standby, lead to another one of the node's; the present ones are closed when nobody uses them. */
-extern void shard_pool_next_standby(ShardPool *pool);
+/* Does conn, which is connected, lead to a server for which holds what was found out about the standby? */
+extern bool shard_pool_is_proved(const ShardPool *pool, const ShardConn *conn);
 
 /*
  * For shard_txn_acquire_reader(), in a transaction that has not written to the node:

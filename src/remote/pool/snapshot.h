@@ -36,7 +36,8 @@ typedef struct ShardNodeSnapshot
 	Oid			exporter_userid;
 	char	   *id;				/* as pg_export_snapshot() gave it */
 	bool		role_chosen;	/* it is decided whether the primary or a standby is read */
-	bool		standby;		/* a standby is */
+	uint32		standby;		/* its number, 1-based; 0: the primary is read */
+	bool		shown;			/* rows of it were returned: another snapshot would be another moment */
 } ShardNodeSnapshot;
 
 struct ShardSnapshot

@@ -133,6 +133,8 @@ report_unknown(ShardConn *conn)
 	bool		canceled = shard_wait_is_urged();
 	char	   *reason = canceled ? NULL : shard_error_clean_text(PQerrorMessage(conn->pg));
 
+	shard_committed_doubt();
+
 	QueryCancelPending = false;
 	if (shard_wait_is_urged())
 		CHECK_FOR_INTERRUPTS(); /* the session ends */

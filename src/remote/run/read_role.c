@@ -17,18 +17,18 @@
  *	- all that anybody had committed there shardfdw.max_standby_lag ago;
  *	- the shards that this session has seen being placed, as far as the primary can be
  *	  asked.
- * That it has all that was committed before a moment t follows from any of these:
+ * That it has all that was committed before a moment t follows from either of these:
  *	1. It has replayed a commit whose time stamp is t.  A commit gets its time stamp before
  *	   its place in the WAL, and is acknowledged after both; so what was acknowledged before
  *	   t stands before it.  (t is the primary's time, now is the standby's: their clocks
  *	   must agree.)
- *	2. It has replayed all up to the end of WAL that the primary gave in a message which it
- *	   sent at t.  WAL receiver says so when it has had no message, too, with its own time
- *	   for both times of the message; that counts for nothing.  Roles that may not read
- *	   pg_stat_wal_receiver do without.
- *	3. It has replayed all up to a position that the primary was asked for at t.
- * 1 and 2 need the standby alone, and fail on a primary that is at rest; then it is asked.
- * What was found out holds as long as no connection is lost: a standby only goes forward.
+ *	2. It has replayed all up to the position that the primary gave when it was asked at t.
+ * What WAL receivers say of the last message that they had proves nothing: the sender may be
+ * a standby itself, or send less than it has.  So while the primary is there to be read
+ * ("any"), sessions ask it for its position now and then, for the time when it is not.
+ *
+ * A standby only goes forward, so what was found out stays true of that server, but not of
+ * others at its address, nor after a crash: shard_pool_is_proved().
  */
 #include "postgres.h"
 
@@ -45,6 +45,7 @@
 #include "remote/wire/error.h"
 #include "remote/wire/position.h"
 #include "remote/wire/wait.h"
+#include "remote/xact/committed.h"
 #include "remote/xact/txn_private.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
@@ -57,13 +58,12 @@
 #define ANSWER_MS 5000			/* for an answer that the primary owes */
 #define RETRY_PRIMARY_MS 5000	/* before a primary that could not be connected to is tried again */
 
-/* Has it been promoted?  What it has replayed, and the age in seconds of what it surely has all of. */
+#define ASK_PRIMARY_MS 5000		/* how often a primary that is read is asked for its position */
+
+/* Has it been promoted?  What it has replayed, and the age in seconds of the last commit that it has. */
 #define STANDBY_SQL \
 	"SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.pg_last_wal_replay_lsn()," \
-	" pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - GREATEST(pg_catalog.pg_last_xact_replay_timestamp()," \
-	" (SELECT r.last_msg_send_time FROM pg_catalog.pg_stat_wal_receiver r" \
-	" WHERE r.latest_end_lsn OPERATOR(pg_catalog.<=) pg_catalog.pg_last_wal_replay_lsn()" \
-	" AND r.last_msg_send_time OPERATOR(pg_catalog.<>) r.last_msg_receipt_time)))"
+	" pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - pg_catalog.pg_last_xact_replay_timestamp())"
 
 /* What a standby must have to be read. */
 typedef struct ReadNeed
@@ -80,7 +80,6 @@ typedef struct ReadNode
 	Oid			userid;
 	int			nstandbys;		/* that it lists */
 	ShardPool  *primary;
-	ShardPool  *pool;			/* of the standby */
 	ShardPosition *position;
 	bool		primary_lost;	/* it could not be connected to, now or a moment ago */
 	bool		primary_skipped;	/* it was not tried now */
@@ -88,14 +87,15 @@ typedef struct ReadNode
 	int64		system_identifier;	/* of the primary; 0: not known */
 } ReadNode;
 
-/* When the primary of a node (hash key: server, user) may be tried again. */
-typedef struct LostPrimary
+/* What is remembered of a node and user between statements. */
+typedef struct ReadMemory
 {
-	Oid			key[2];
-	TimestampTz until;
-} LostPrimary;
+	Oid			key[2];			/* hash key: server, user */
+	TimestampTz retry_at;		/* when a primary that could not be connected to may be tried again; 0: now */
+	uint32		standby;		/* the one that was read last, 0-based */
+} ReadMemory;
 
-static HTAB *lost_primaries = NULL;
+static HTAB *memories = NULL;
 static TimestampTz placed_at = 0;
 
 /* ---------- asking servers ---------- */
@@ -213,26 +213,29 @@ try_asking(ShardPool *pool, Question question, PGresult **answer, ShardConn **co
 
 /* ---------- the primary ---------- */
 
-static LostPrimary *
-lost_primary(const ReadNode *node)
+static ReadMemory *
+memory_of(const ReadNode *node)
 {
 	Oid			key[2] = {node->serverid, node->userid};
-	LostPrimary *lost;
+	ReadMemory *memory;
 	bool		found;
 
-	if (!lost_primaries)
+	if (!memories)
 	{
 		HASHCTL		ctl = {0};
 
 		ctl.keysize = sizeof(key);
-		ctl.entrysize = sizeof(LostPrimary);
-		ctl.hcxt = AllocSetContextCreate(TopMemoryContext, "shardfdw lost primaries", ALLOCSET_SMALL_SIZES);
-		lost_primaries = hash_create("shardfdw lost primaries", 16, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+		ctl.entrysize = sizeof(ReadMemory);
+		ctl.hcxt = AllocSetContextCreate(TopMemoryContext, "shardfdw read roles", ALLOCSET_SMALL_SIZES);
+		memories = hash_create("shardfdw read roles", 16, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	}
-	lost = hash_search(lost_primaries, key, HASH_ENTER, &found);
+	memory = hash_search(memories, key, HASH_ENTER, &found);
 	if (!found)
-		lost->until = 0;
-	return lost;
+	{
+		memory->retry_at = 0;
+		memory->standby = MyProcPid;	/* sessions spread over the standbys */
+	}
+	return memory;
 }
 
 /* Has pool a connection that works, as far as can be seen from here? */
@@ -273,22 +276,22 @@ note_identifier(ReadNode *node)
 static bool
 ask_primary(ReadNode *node, Question question, PGresult **answer)
 {
-	LostPrimary *lost = lost_primary(node);
+	ReadMemory *memory = memory_of(node);
 	ShardConn  *conn;
 
-	node->primary_skipped = GetCurrentTimestamp() < lost->until;
+	node->primary_skipped = GetCurrentTimestamp() < memory->retry_at;
 	if (node->primary_skipped)
 		node->primary_reason = pstrdup(_("It could not be connected to a moment ago."));
 	else if (try_asking(node->primary, question, answer, &conn, &node->primary_reason))
 	{
-		lost->until = 0;
+		memory->retry_at = 0;
 		note_identifier(node);
 		node->primary_lost = false;
 		return true;
 	}
 	else
 	{
-		lost->until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RETRY_PRIMARY_MS);
+		memory->retry_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RETRY_PRIMARY_MS);
 		ereport(LOG,
 				(errmsg("could not connect to the primary of node \"%s\" to read it", GetForeignServer(node->serverid)->servername),
 				 errdetail_internal("%s", node->primary_reason)));
@@ -297,28 +300,41 @@ ask_primary(ReadNode *node, Question question, PGresult **answer)
 	return false;
 }
 
+/* Asks the primary how far its WAL is, and notes that.  False when it cannot say. */
+static bool
+ask_for_position(ReadNode *node)
+{
+	ShardPosition *position = node->position;
+	TimestampTz asked_at = GetCurrentTimestamp();
+	uint64		ncommits = position->ncommits;
+	PGresult   *answer = NULL;
+	XLogRecPtr	end;
+	bool		known;
+
+	if (node->primary_lost || !ask_primary(node, ask_position, &answer))
+		return false;
+	known = shard_position_parse(PQgetvalue(answer, 0, 0), &end);
+	PQclear(answer);
+	if (known)
+	{
+		shard_position_learn(position, ncommits, end);
+		position->asked_at = asked_at;
+		position->end = end;
+	}
+	else
+		node->primary_reason = pstrdup(_("It is in recovery."));
+	return known;
+}
+
+/* Can the primary be read?  Where it can, it is asked for its position now and then. */
 static bool
 primary_answers(ReadNode *node)
 {
 	PGresult   *none;
 
-	return has_connection(node->primary) || ask_primary(node, ask_nothing, &none);
-}
-
-/* Asks the primary how far its WAL is.  False when it cannot say. */
-static bool
-ask_for_position(ReadNode *node, XLogRecPtr *position)
-{
-	PGresult   *answer = NULL;
-	bool		known;
-
-	if (node->primary_lost || !ask_primary(node, ask_position, &answer))
-		return false;
-	known = shard_position_parse(PQgetvalue(answer, 0, 0), position);
-	PQclear(answer);
-	if (!known)
-		node->primary_reason = pstrdup(_("It is in recovery."));
-	return known;
+	if (!TimestampDifferenceExceeds(node->position->asked_at, GetCurrentTimestamp(), ASK_PRIMARY_MS))
+		return has_connection(node->primary) || ask_primary(node, ask_nothing, &none);
+	return ask_for_position(node) || !node->primary_lost;
 }
 
 /* Takes the answers that connections to the primary still owe about its position. */
@@ -342,14 +358,10 @@ static bool
 find_own_position(ReadNode *node)
 {
 	ShardPosition *position = node->position;
-	uint64		ncommits = position->ncommits;
-	XLogRecPtr	end;
 
-	if (position->nknown < ncommits)
+	if (position->nknown < position->ncommits)
 		take_owed_answers(node->primary);
-	if (position->nknown < ncommits && ask_for_position(node, &end))
-		shard_position_learn(position, ncommits, end);
-	return position->nknown >= ncommits;
+	return position->nknown >= position->ncommits || ask_for_position(node);
 }
 
 /* ---------- a standby ---------- */
@@ -357,42 +369,58 @@ find_own_position(ReadNode *node)
 static bool
 suffices(const ShardPool *pool, const ReadNeed *need)
 {
-	return pool->checked && pool->replayed >= need->replayed && pool->as_of >= need->as_of && pool->as_of >= need->placed;
+	return pool->proved_at != 0 && pool->replayed >= need->replayed && pool->as_of >= need->as_of && pool->as_of >= need->placed;
+}
+
+/* Notes that the server at the other end of conn has replayed so far, and when the last commit among that was. */
+static void
+note_proof(ShardPool *pool, const ShardPosition *position, ShardConn *conn, XLogRecPtr replayed, TimestampTz last_commit, TimestampTz asked_at)
+{
+	if (!shard_pool_is_proved(pool, conn))
+	{
+		pool->server = conn->server;
+		pool->replayed = InvalidXLogRecPtr;
+		pool->as_of = 0;
+	}
+	conn->replayed = replayed;
+	pool->replayed = Max(pool->replayed, replayed);
+	pool->as_of = Max(pool->as_of, last_commit);
+	if (position->asked_at != 0 && replayed >= position->end)
+		pool->as_of = Max(pool->as_of, position->asked_at);
+	pool->proved_at = asked_at;
 }
 
 /*
- * Asks the standby of node how far it is.  False: it is away, or none of this node, and *reason
+ * Asks the standby of pool how far it is.  False: it is away, or none of this node, and *reason
  * says why.
  */
 static bool
-look_at_standby(ReadNode *node, char **reason)
+look_at_standby(ReadNode *node, ShardPool *pool, char **reason)
 {
-	ShardPool  *pool = node->pool;
 	TimestampTz asked_at = GetCurrentTimestamp();
-	XLogRecPtr	replayed = InvalidXLogRecPtr;
+	TimestampTz last_commit = 0;
+	XLogRecPtr	replayed;
 	PGresult   *answer = NULL;
 	ShardConn  *conn;
-	bool		in_recovery;
+	double		age;
 
 	if (!try_asking(pool, ask_standby, &answer, &conn, reason))
 		return false;
-	in_recovery = strcmp(PQgetvalue(answer, 0, 0), "t") == 0 &&
-		shard_position_parse(PQgetvalue(answer, 0, 1), &replayed);
-	if (in_recovery)
-	{
-		double		age = PQgetisnull(answer, 0, 2) ? INFINITY : strtod(PQgetvalue(answer, 0, 2), NULL);
-
-		pool->checked = true;
-		pool->replayed = Max(pool->replayed, replayed);
-		if (age < (double) asked_at / USECS_PER_SEC)
-			pool->as_of = Max(pool->as_of, asked_at - (TimestampTz) (Max(age, 0) * USECS_PER_SEC));
-	}
-	PQclear(answer);
-	if (!in_recovery)
+	if (strcmp(PQgetvalue(answer, 0, 0), "t") != 0 || !shard_position_parse(PQgetvalue(answer, 0, 1), &replayed))
 		*reason = pstrdup(_("It has been promoted."));
 	else if (node->system_identifier != 0 && conn->server.system_identifier != 0 &&
 			 conn->server.system_identifier != node->system_identifier)
 		*reason = pstrdup(_("It is a standby of another server."));
+	else
+	{
+		age = PQgetisnull(answer, 0, 2) ? INFINITY : Max(strtod(PQgetvalue(answer, 0, 2), NULL), 0);
+		if (age < (double) asked_at / USECS_PER_SEC)
+			last_commit = asked_at - (TimestampTz) (age * USECS_PER_SEC);
+		note_proof(pool, node->position, conn, replayed, last_commit, asked_at);
+	}
+	PQclear(answer);
+	if (*reason != NULL)
+		conn->invalidated = true;
 	return *reason == NULL;
 }
 
@@ -413,33 +441,25 @@ say_lag(const ShardPool *pool, const ReadNeed *need)
  * CATCH_UP_MS or is away.
  */
 static bool
-await_standby(ReadNode *node, const ReadNeed *need, char **reason)
+await_standby(ReadNode *node, ShardPool *pool, const ReadNeed *need, char **reason)
 {
-	ShardPool  *pool = node->pool;
 	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), CATCH_UP_MS);
-	TimestampTz asked_at = 0;	/* when the primary was at ... */
-	XLogRecPtr	end = InvalidXLogRecPtr;
 	long		pause_ms = FIRST_PAUSE_MS;
+	bool		asked = false;	/* the primary */
 
 	for (;;)
 	{
 		if (suffices(pool, need))
 			return true;
-		if (!look_at_standby(node, reason))
+		if (!look_at_standby(node, pool, reason))
 			return false;
-		if (asked_at != 0 && pool->replayed >= end)
-			pool->as_of = Max(pool->as_of, asked_at);
 		if (suffices(pool, need))
 			return true;
-		if (asked_at == 0 && pool->replayed >= need->replayed)
+		if (!asked && pool->replayed >= need->replayed)
 		{
-			TimestampTz now = GetCurrentTimestamp();
-
-			if (ask_for_position(node, &end))
-			{
-				asked_at = now;
+			asked = true;
+			if (ask_for_position(node))
 				continue;
-			}
 			/* nobody can say whether it has the shards that were placed last */
 			if (pool->as_of >= need->as_of)
 				return true;
@@ -454,20 +474,23 @@ await_standby(ReadNode *node, const ReadNeed *need, char **reason)
 	}
 }
 
-/* Finds a standby of the node that may be read.  False: there is none; reasons gets a line for each. */
-static bool
+/* Finds a standby of the node that may be read, and returns its number, 1-based.  0: there is none; reasons gets a line for each. */
+static uint32
 choose_standby(ReadNode *node, const ReadNeed *need, StringInfo reasons)
 {
+	ReadMemory *memory = memory_of(node);
+
 	for (int i = 0; i < node->nstandbys; i++)
 	{
+		uint32		number = memory->standby % node->nstandbys + 1;
 		char	   *reason = NULL;
 
-		if (await_standby(node, need, &reason))
-			return true;
-		appendStringInfo(reasons, _("\nStandby %d: %s"), node->pool->standbyno % node->nstandbys + 1, reason);
-		shard_pool_next_standby(node->pool);
+		if (await_standby(node, shard_pool_get_standby(node->serverid, node->userid, number), need, &reason))
+			return number;
+		appendStringInfo(reasons, _("\nStandby %u: %s"), number, reason);
+		memory->standby = number;	/* the next one, as it counts from 0 */
 	}
-	return false;
+	return 0;
 }
 
 /* ---------- choosing ---------- */
@@ -477,7 +500,7 @@ static bool
 may_read_standbys(const ShardSnapshot *snapshot)
 {
 	return shard_guc_read_from != SHARD_READ_PRIMARY && !snapshot->cut && !IsolationIsSerializable() &&
-		(!IsolationUsesXactSnapshot() || XactReadOnly) &&
+		(!IsolationUsesXactSnapshot() || XactReadOnly) && !shard_committed_in_doubt() &&
 		shard_txn_writers == NIL && !TransactionIdIsValid(GetTopTransactionIdIfAny());
 }
 
@@ -488,8 +511,8 @@ oldest_allowed(void)
 		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), -(int64) shard_guc_max_standby_lag_ms);
 }
 
-/* Finds a standby that has what is needed.  False: there is none; reasons says why. */
-static bool
+/* Finds a standby that has what is needed.  0: there is none; reasons says why. */
+static uint32
 find_standby(ReadNode *node, StringInfo reasons)
 {
 	ReadNeed	need;
@@ -497,7 +520,7 @@ find_standby(ReadNode *node, StringInfo reasons)
 	if (!find_own_position(node))
 	{
 		appendStringInfoString(reasons, _("\nIt is not known how far a standby has to be to have what this session has committed."));
-		return false;
+		return 0;
 	}
 	need.replayed = node->position->position;
 	need.as_of = oldest_allowed();
@@ -505,23 +528,26 @@ find_standby(ReadNode *node, StringInfo reasons)
 	return choose_standby(node, &need, reasons);
 }
 
-static bool
-reads_standby(ReadNode *node)
+/* The number of the standby to read; 0: the primary. */
+static uint32
+choose_server(ReadNode *node)
 {
 	const char *name = GetForeignServer(node->serverid)->servername;
 	StringInfoData reasons;
+	uint32		number;
 
 	note_identifier(node);
 	if (shard_guc_read_from == SHARD_READ_ANY && primary_answers(node))
-		return false;
+		return 0;
 	initStringInfo(&reasons);
-	if (find_standby(node, &reasons))
-		return true;
+	if ((number = find_standby(node, &reasons)) > 0)
+		return number;
 	if (shard_guc_read_from == SHARD_READ_ANY && node->primary_skipped)
 	{
-		lost_primary(node)->until = 0;
+		memory_of(node)->retry_at = 0;
+		node->primary_lost = false;
 		if (primary_answers(node))
-			return false;
+			return 0;
 	}
 	ereport(ERROR,
 			(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
@@ -537,17 +563,16 @@ reads_standby(ReadNode *node)
 static ReadNode *
 make_node(Oid serverid, Oid userid)
 {
-	const char *value = shard_connection_standbys(serverid);
+	int			nstandbys = shard_connection_count_standbys(serverid);
 	ReadNode   *node;
 
-	if (value == NULL)
+	if (nstandbys == 0)
 		return NULL;
 	node = palloc0(sizeof(ReadNode));
 	node->serverid = serverid;
 	node->userid = userid;
-	node->nstandbys = list_length(shard_conninfo_parse_standbys(value));
+	node->nstandbys = nstandbys;
 	node->primary = shard_pool_get(serverid, userid);
-	node->pool = shard_pool_get_standby(serverid, userid);
 	node->position = shard_position_get(serverid);
 	return node;
 }
@@ -557,11 +582,13 @@ static void
 warm(const ReadNode *node)
 {
 	MemoryContext cxt = CurrentMemoryContext;
-	bool		primary = shard_guc_read_from == SHARD_READ_ANY && GetCurrentTimestamp() >= lost_primary(node)->until;
+	ReadMemory *memory = memory_of(node);
+	bool		primary = shard_guc_read_from == SHARD_READ_ANY && GetCurrentTimestamp() >= memory->retry_at;
 
 	PG_TRY();
 	{
-		shard_pool_warm(primary ? node->primary : node->pool);
+		shard_pool_warm(primary ? node->primary :
+						shard_pool_get_standby(node->serverid, node->userid, memory->standby % node->nstandbys + 1));
 	}
 	PG_CATCH();
 	{
@@ -590,7 +617,8 @@ shard_read_role_choose(ShardSnapshot *snapshot, List *serverids, Oid userid)
 		ReadNode   *node;
 
 		/* what has begun to read the primary goes on */
-		if (!seen->role_chosen && seen->state == SHARD_SNAPSHOT_NONE && (node = make_node(lfirst_oid(lc), userid)) != NULL)
+		if (!seen->role_chosen && seen->state == SHARD_SNAPSHOT_NONE && !seen->shown &&
+			(node = make_node(lfirst_oid(lc), userid)) != NULL)
 			nodes = lappend(nodes, node);
 		seen->role_chosen = true;
 	}
@@ -600,7 +628,7 @@ shard_read_role_choose(ShardSnapshot *snapshot, List *serverids, Oid userid)
 	foreach(lc, nodes)
 	{
 		ReadNode   *node = lfirst(lc);
-		bool		standby = reads_standby(node);
+		uint32		standby = choose_server(node);
 
 		shard_snapshot_node(snapshot, node->serverid, userid)->standby = standby;
 	}

@@ -202,6 +202,21 @@ join_savepoint(ShardStream *stream)
 	stream->spec.level->level = stream->conn->xact.depth;
 }
 
+/* The standby may be another one than that which was looked at, or have crashed since. */
+static void
+check_standby(ShardPool *pool, ShardConn *conn)
+{
+	if (shard_connection_in_xact(conn) || shard_pool_is_proved(pool, conn))
+		return;
+	pool->proved_at = 0;
+	conn->invalidated = true;
+	ereport(ERROR,
+			(errcode(ERRCODE_CONNECTION_FAILURE),
+			 errmsg("node \"%s\" is not as far as it was a moment ago", conn->node),
+			 errdetail("It has been started anew, or its address leads to several servers."),
+			 errhint("Run the statement again.")));
+}
+
 /* Sends the statement; false when the snapshot is not known yet, or the stream has ended. */
 static bool
 send_statement(ShardStream *stream)
@@ -218,12 +233,8 @@ send_statement(ShardStream *stream)
 		give_up(stream, STREAM_LOST);
 		return false;
 	}
-	/* a standby that has crashed since it was looked at may show an older state */
-	if (conn->is_standby && !stream->pool->checked)
-		ereport(ERROR,
-				(errcode(ERRCODE_CONNECTION_FAILURE),
-				 errmsg("lost connection to node \"%s\"", conn->node),
-				 errhint("Run the statement again.")));
+	if (conn->standby > 0)
+		check_standby(stream->pool, conn);
 	stream->began = !shard_connection_in_xact(conn);
 	initStringInfo(&xact);
 	initStringInfo(&text);
@@ -416,6 +427,16 @@ finish(ShardStream *stream)
 		shard_stream_start_queued(stream->pool, stream->snapshot);
 }
 
+/* Something that stream's snapshot shows of the node is known: from now on it must not be another snapshot. */
+static void
+note_shown(ShardStream *stream)
+{
+	if (stream->shown || stream->snapshot == NULL || stream->spec.as_writer)
+		return;
+	stream->shown = true;
+	shard_snapshot_node(stream->snapshot, stream->spec.serverid, stream->spec.userid)->shown = true;
+}
+
 ShardStreamStatus
 shard_stream_read_node(ShardStream *stream, ShardRow *row)
 {
@@ -424,7 +445,10 @@ shard_stream_read_node(ShardStream *stream, ShardRow *row)
 		ShardFetchStatus status = shard_fetch_next(stream, row);
 
 		if (status == FETCH_ROW)
+		{
+			note_shown(stream);
 			return SHARD_STREAM_ROW;
+		}
 		if (stream->conn->notices)
 			shard_connection_flush_notices(stream->conn);
 		if (status == FETCH_WAIT)
@@ -440,7 +464,10 @@ shard_stream_read_node(ShardStream *stream, ShardRow *row)
 			continue;
 		}
 		finish(stream);
-		return stream->state == STREAM_DONE ? SHARD_STREAM_DONE : SHARD_STREAM_WAIT;
+		if (stream->state != STREAM_DONE)
+			return SHARD_STREAM_WAIT;
+		note_shown(stream);
+		return SHARD_STREAM_DONE;
 	}
 }
 

@@ -79,6 +79,7 @@ struct ShardStream
 	bool		conn_was_used;	/* conn is from before this stream */
 	bool		began;			/* conn was in no transaction before */
 	bool		retried;		/* sent once more, on another connection */
+	bool		shown;			/* it has shown something: see ShardNodeSnapshot */
 	uint32		guard;			/* runs inside a savepoint "shardfdw_stream_n" of its own; 0: no */
 	bool		drained;		/* nothing to read until the socket is ready */
 	uint64		wait_no;		/* last wait that it took part in */

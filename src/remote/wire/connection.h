@@ -23,7 +23,6 @@
 typedef struct ShardConn ShardConn;
 struct ShardPosition;
 struct ShardSnapshot;
-struct ShardStandby;
 
 typedef enum ShardConnState
 {
@@ -144,6 +143,7 @@ typedef struct ShardConnServer
 	TimeLineID	timeline;		/* 0: not known, or a standby */
 	int64		system_identifier;	/* 0: not known */
 	NameData	database;		/* empty: not known */
+	NameData	started;		/* of a standby: when its postmaster was started, as it writes that; else empty */
 } ShardConnServer;
 
 /* What has gone over a connection; see remote/wire/node_stat.h. */
@@ -160,7 +160,7 @@ struct ShardConn
 	Oid			serverid;
 	Oid			userid;			/* user whose mapping is used */
 	char	   *node;			/* server's name, for messages; "name (standby)" */
-	bool		is_standby;		/* it leads to one of the node's standbys */
+	uint32		standby;		/* number of the node's standby that it leads to, 1-based; 0: the primary */
 	PGconn	   *pg;
 	ShardConnState state;
 	ShardOpening opening;
@@ -200,6 +200,7 @@ struct ShardConn
 	int			nnotices;
 	int			server_version;
 	ShardConnServer server;		/* which server it leads to, if it always leads to the same one */
+	XLogRecPtr	replayed;		/* of a standby: so far it has replayed at least */
 	NameData	noted_identity; /* of the coordinator that uses the node; empty: none is noted there */
 	int			stat_node;		/* see remote/wire/node_stat.h */
 	bool		copies_out;		/* the COPY under way, or the last one, was TO STDOUT */
@@ -227,12 +228,12 @@ extern void shard_connection_parse_server(const PGresult *res, int column, Shard
 extern char *shard_connection_note_sql(void);
 
 /*
- * Begins to open, to standby if that is not NULL; never blocks (but for name resolution,
+ * Begins to open, to the standby of that number if that is not 0; never blocks (but for name resolution,
  * which libpq does itself).  libpq is in nonblocking mode from here on: whoever calls it
  * directly flushes (shard_connection_flush).  Only the pool calls this.
  * Errors: no user mapping, password rules.
  */
-extern ShardConn *shard_connection_start(Oid serverid, Oid userid, const struct ShardStandby *standby, int quota_node);
+extern ShardConn *shard_connection_start(Oid serverid, Oid userid, uint32 standby, int quota_node);
 
 /*
  * The same for the caller alone: in no pool, not counted, and it lasts over the ends of
@@ -241,11 +242,11 @@ extern ShardConn *shard_connection_start(Oid serverid, Oid userid, const struct 
  */
 extern ShardConn *shard_connection_start_own(Oid serverid, Oid userid, bool replicates);
 
-/* The value of the node's option standbys; NULL: it lists none.  Memory: palloc'd. */
-extern const char *shard_connection_standbys(Oid serverid);
+/* How many standbys the node lists; 0 where a pooler may be on the way, which leads to one server now and to another then. */
+extern int	shard_connection_count_standbys(Oid serverid);
 
 /* Where the node, or its standby, is, for remote/wire/quota.h.  Memory: palloc'd; NULL: it is not to be counted. */
-extern char *shard_connection_address(Oid serverid, const struct ShardStandby *standby);
+extern char *shard_connection_address(Oid serverid, uint32 standby);
 
 /*
  * Moves a connecting connection on.  Returns the socket events to wait for

@@ -71,6 +71,9 @@
 /* The questions that follow are not worth a parallel worker, whatever the node's settings say. */
 #define NO_WORKERS_SQL "SET LOCAL max_parallel_workers_per_gather = 0; "
 
+/* What a standby has replayed, and when its postmaster was started. */
+#define STANDBY_SQL "pg_catalog.pg_last_wal_replay_lsn(), pg_catalog.pg_postmaster_start_time()"
+
 /* Connections that the node allows, without those it reserves for superusers and other roles. */
 #define ALLOWED_SQL \
 	"pg_catalog.current_setting('max_connections')::pg_catalog.int4" \
@@ -258,17 +261,35 @@ server_flag(const ForeignServer *server, const char *name, bool otherwise)
 	return value;
 }
 
-const char *
-shard_connection_standbys(Oid serverid)
+int
+shard_connection_count_standbys(Oid serverid)
 {
-	return server_option(GetForeignServer(serverid), "standbys");
+	ForeignServer *server = GetForeignServer(serverid);
+	const char *value = server_option(server, "standbys");
+
+	return value && server_flag(server, "session_state", true) ? list_length(shard_conninfo_parse_standbys(value)) : 0;
+}
+
+/* NULL: the primary. */
+static const ShardStandby *
+find_standby(const ForeignServer *server, uint32 number)
+{
+	const char *value = number > 0 ? server_option(server, "standbys") : NULL;
+	List	   *standbys = value ? shard_conninfo_parse_standbys(value) : NIL;
+
+	if (number > list_length(standbys))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("node \"%s\" has no standby %u any more", server->servername, number)));
+	return number > 0 ? list_nth(standbys, number - 1) : NULL;
 }
 
 char *
-shard_connection_address(Oid serverid, const ShardStandby *standby)
+shard_connection_address(Oid serverid, uint32 number)
 {
 	static const char *const parts[] = {"host", "hostaddr", "port", "service"};
 	ForeignServer *server = GetForeignServer(serverid);
+	const ShardStandby *standby = find_standby(server, number);
 	StringInfoData buf;
 
 	/* what the node behind a pooler allows does not say how many sessions the pooler has */
@@ -314,9 +335,10 @@ begin_with_known_host(ShardConn *conn)
 }
 
 static ShardConn *
-start_connection(Oid serverid, Oid userid, const ShardStandby *standby, int quota_node, int stat_node, bool replicates)
+start_connection(Oid serverid, Oid userid, uint32 number, int quota_node, int stat_node, bool replicates)
 {
 	ForeignServer *server = GetForeignServer(serverid);
+	const ShardStandby *standby = find_standby(server, number);
 	UserMapping *user = find_mapping(server, userid);
 	const char **keywords;
 	const char **values;
@@ -347,7 +369,7 @@ start_connection(Oid serverid, Oid userid, const ShardStandby *standby, int quot
 	MemoryContextSwitchTo(oldcxt);
 	conn->serverid = serverid;
 	conn->userid = userid;
-	conn->is_standby = standby != NULL;
+	conn->standby = number;
 	conn->workers = -1;
 	conn->quota_node = quota_node;
 	conn->stat_node = stat_node;
@@ -402,7 +424,7 @@ start_connection(Oid serverid, Oid userid, const ShardStandby *standby, int quot
 }
 
 ShardConn *
-shard_connection_start(Oid serverid, Oid userid, const ShardStandby *standby, int quota_node)
+shard_connection_start(Oid serverid, Oid userid, uint32 standby, int quota_node)
 {
 	ShardConn  *conn = start_connection(serverid, userid, standby, quota_node, shard_node_stat_find(serverid), false);
 
@@ -413,7 +435,7 @@ shard_connection_start(Oid serverid, Oid userid, const ShardStandby *standby, in
 ShardConn *
 shard_connection_start_own(Oid serverid, Oid userid, bool replicates)
 {
-	return start_connection(serverid, userid, NULL, SHARD_QUOTA_NONE, SHARD_NODE_STAT_NONE, replicates);
+	return start_connection(serverid, userid, 0, SHARD_QUOTA_NONE, SHARD_NODE_STAT_NONE, replicates);
 }
 
 /*
@@ -423,11 +445,12 @@ shard_connection_start_own(Oid serverid, Oid userid, bool replicates)
 static void
 ask_setup(ShardConn *conn, ShardOpenStage stage, bool conforms)
 {
-	char	   *sql = psprintf("%s%sSELECT %s, %s, %s",
+	char	   *sql = psprintf("%s%sSELECT %s, %s, %s, %s",
 							   conforms ? "" : "SET standard_conforming_strings = on; ",
 							   conn->stateless ? "" : TRANSACTION_SQL NO_WORKERS_SQL,
 							   conn->opening.asks_allowed ? ALLOWED_SQL : "NULL",
 							   conn->stateless ? "NULL" : shard_connection_note_sql(),
+							   conn->standby > 0 ? STANDBY_SQL : "NULL, NULL",
 							   conn->stateless ? "NULL, NULL, NULL" :
 							   stage == SHARD_OPEN_SETUP ? SHARD_SERVER_SQL(SHARD_SYSTEM_SQL) : SHARD_SERVER_SQL("NULL"));
 
@@ -526,7 +549,12 @@ take_setup_row(ShardConn *conn, const PGresult *res)
 		return;
 	if (!PQgetisnull(res, 0, 1))
 		namestrcpy(&conn->noted_identity, PQgetvalue(res, 0, 1));
-	shard_connection_parse_server(res, 2, &conn->server);
+	shard_connection_parse_server(res, 4, &conn->server);
+	if (conn->standby > 0)
+	{
+		(void) shard_position_parse(PQgetvalue(res, 0, 2), &conn->replayed);
+		strlcpy(NameStr(conn->server.started), PQgetvalue(res, 0, 3), NAMEDATALEN);
+	}
 }
 
 /* True when res says that the node's role may not ask for the system identifier. */
@@ -670,7 +698,7 @@ poll_setup(ShardConn *conn)
 			return 0;
 		if (!is_denied(conn, res))
 			shard_connection_count_result(conn, res);
-		if (PQresultStatus(res) == PGRES_SINGLE_TUPLE && PQnfields(res) == 2 + SHARD_SERVER_COLUMNS)
+		if (PQresultStatus(res) == PGRES_SINGLE_TUPLE && PQnfields(res) == 4 + SHARD_SERVER_COLUMNS)
 			take_setup_row(conn, res);
 		else if (is_denied(conn, res))
 			conn->opening.stage = SHARD_OPEN_SETUP_DENIED;

@@ -29,7 +29,8 @@ shard_position_get(Oid serverid)
 	if (!found)
 	{
 		of_node->ncommits = of_node->nknown = 0;
-		of_node->position = InvalidXLogRecPtr;
+		of_node->position = of_node->end = InvalidXLogRecPtr;
+		of_node->asked_at = 0;
 	}
 	return of_node;
 }

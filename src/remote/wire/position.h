@@ -19,6 +19,8 @@ typedef struct ShardPosition
 	uint64		ncommits;		/* of this session on the node */
 	uint64		nknown;			/* how many of them position covers; ncommits: all */
 	XLogRecPtr	position;
+	TimestampTz asked_at;		/* when the primary was last asked for its position; 0: never */
+	XLogRecPtr	end;			/* that position */
 } ShardPosition;
 
 /* The entry of a node; find: NULL when no connection to it was opened yet, and needs no memory. */

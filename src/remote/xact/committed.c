@@ -1,8 +1,8 @@
 /*
  * committed.c
- *	  Notes that this session has committed on a node, and asks how far its WAL is.
+ *	  What this session has committed on nodes, as far as standbys have to show it.
  *
- * The question is for sessions that may read standbys later, also when the node has
+ * Behind each commit the node is asked how far its WAL is.  That is for sessions that may read standbys later, also when the node has
  * been lost by then.  Nobody waits for the answer: it is read before the connection is
  * used again, like that to the COMMIT of a read transaction.
  */
@@ -13,6 +13,8 @@
 #include "remote/wire/position.h"
 #include "remote/xact/committed.h"
 
+static bool in_doubt = false;
+
 void
 shard_committed_note(Oid serverid, ShardConn *conn)
 {
@@ -21,7 +23,7 @@ shard_committed_note(Oid serverid, ShardConn *conn)
 	if (!position)
 		return;
 	position->ncommits++;
-	if (shard_guc_read_from == SHARD_READ_PRIMARY || !conn || !conn->has_standbys || conn->is_standby ||
+	if (shard_guc_read_from == SHARD_READ_PRIMARY || !conn || !conn->has_standbys || conn->standby > 0 ||
 		conn->state != SHARD_CONN_READY || conn->end_pending || PQtransactionStatus(conn->pg) != PQTRANS_IDLE)
 		return;
 	if (shard_broadcast_send(conn, SHARD_POSITION_SQL))
@@ -29,4 +31,16 @@ shard_committed_note(Oid serverid, ShardConn *conn)
 		conn->end_pending = true;
 		conn->ncommits_asked = position->ncommits;
 	}
+}
+
+void
+shard_committed_doubt(void)
+{
+	in_doubt = true;
+}
+
+bool
+shard_committed_in_doubt(void)
+{
+	return in_doubt;
 }

@@ -1,6 +1,6 @@
 /*
  * committed.h
- *	  Notes that this session has committed on a node, and asks how far its WAL is.
+ *	  What this session has committed on nodes, as far as standbys have to show it.
  */
 #ifndef SHARDFDW_COMMITTED_H
 #define SHARDFDW_COMMITTED_H
@@ -10,9 +10,17 @@
 #include "remote/wire/connection.h"
 
 /*
- * To be called when a commit on the node has ended.  conn, over which it came, may be
- * gone (NULL) or broken; else it is idle.  Never raises, and needs no memory.
+ * To be called when a node has confirmed a commit.  conn, over which it came, may be gone
+ * (NULL) or broken; else it is idle.  Asks the node how far its WAL is, without waiting for
+ * the answer.  Never raises, and needs no memory.
  */
 extern void shard_committed_note(Oid serverid, ShardConn *conn);
+
+/*
+ * A commit was sent, and nobody knows whether the node has carried it out, or will.  From
+ * then on no position says that a standby has all of this session's commits.
+ */
+extern void shard_committed_doubt(void);
+extern bool shard_committed_in_doubt(void);
 
 #endif

@@ -78,6 +78,7 @@
 #include "remote/pool/broadcast.h"
 #include "remote/wire/error.h"
 #include "remote/wire/node_stat.h"
+#include "remote/xact/committed.h"
 #include "remote/xact/fence.h"
 #include "remote/xact/twophase.h"
 #include "remote/xact/twophase_reconnect.h"
@@ -650,9 +651,14 @@ settle(ShardConn **conns, int nconns, bool commit, long timeout_ms)
 		if (!is_settled && !items[i].done)
 			is_settled = shard_twophase_settle_over_new_connection(items[i].conn, items[i].sql, commit && items[i].sent, again_deadline);
 		if (is_settled && commit)
+		{
 			shard_node_stat_add(items[i].conn->stat_node, SHARD_NODE_TWO_PHASE_COMMITS, 1);
+			shard_committed_note(items[i].conn->serverid, items[i].conn);
+		}
 		if (!is_settled)
 		{
+			if (commit)
+				shard_committed_doubt();	/* recovery will commit it, some time */
 			warn_not_settled(&items[i], commit);
 			nfailed++;
 		}
@@ -689,6 +695,7 @@ shard_twophase_leave(ShardConn **conns, int nconns)
 		/* an answer may be under way; nobody reads it, so the connection cannot be used again */
 		if (conns[i]->xact.prepared_gid)
 		{
+			shard_committed_doubt();
 			conns[i]->state = SHARD_CONN_BROKEN;
 			nleft++;
 		}

@@ -96,8 +96,7 @@ exporter_alive(ShardSnapshot *snapshot, ShardNodeSnapshot *node)
 
 	if (node->state == SHARD_SNAPSHOT_NONE)
 		return false;
-	pool = node->standby ? shard_pool_get_standby(node->serverid, node->exporter_userid) :
-		shard_pool_get(node->serverid, node->exporter_userid);
+	pool = shard_pool_get_standby(node->serverid, node->exporter_userid, node->standby);
 	dlist_foreach(iter, &pool->conns)
 	{
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
@@ -198,9 +197,7 @@ shard_txn_snapshot(MemoryContext query_cxt)
 ShardPool *
 shard_txn_reader_pool(ShardSnapshot *snapshot, Oid serverid, Oid userid)
 {
-	if (snapshot && shard_snapshot_node(snapshot, serverid, userid)->standby)
-		return shard_pool_get_standby(serverid, userid);
-	return shard_pool_get(serverid, userid);
+	return shard_pool_get_standby(serverid, userid, snapshot ? shard_snapshot_node(snapshot, serverid, userid)->standby : 0);
 }
 
 bool
@@ -329,7 +326,7 @@ append_begin(ShardConn *conn, ShardXactState state, const char *isolation, bool 
 {
 	bool		deferrable = XactDeferrable && XactReadOnly && IsolationIsSerializable();
 
-	read_only |= conn->is_standby;
+	read_only |= conn->standby > 0;
 	/* the defaults are those set when connecting; a session that keeps no settings needs all of them spelled out */
 	appendStringInfo(buf, "BEGIN ISOLATION LEVEL %s%s%s; ", isolation,
 					 read_only ? " READ ONLY" : conn->stateless ? " READ WRITE" : "",
@@ -395,9 +392,12 @@ check_snapshot_kept(ShardSnapshot *snapshot, ShardNodeSnapshot *node)
 	if (node->state == SHARD_SNAPSHOT_EXPORTED && !exporter_alive(snapshot, node))
 		ereport(ERROR,
 				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 IsolationUsesXactSnapshot() ?
 				 errmsg("the snapshot of this transaction on node \"%s\" was lost with its connection",
+						GetForeignServer(node->serverid)->servername) :
+				 errmsg("the snapshot of this statement on node \"%s\" was lost with its connection",
 						GetForeignServer(node->serverid)->servername),
-				 errhint("Roll back the transaction and try again.")));
+				 IsolationUsesXactSnapshot() ? errhint("Roll back the transaction and try again.") : 0));
 }
 
 /* Appends the commands that must precede a statement on the node's writing connection. */
@@ -508,7 +508,7 @@ shard_txn_reader_preamble(ShardConn *conn, ShardSnapshot *snapshot, int level,
 	node = shard_snapshot_node(snapshot, conn->serverid, conn->userid);
 	if (snapshot->cut)
 		share_export(snapshot, node);
-	if (whole || snapshot->cut)
+	if (whole || snapshot->cut || node->shown)
 		check_snapshot_kept(snapshot, node);
 	if (!exporter_alive(snapshot, node))
 		node->state = SHARD_SNAPSHOT_NONE;
@@ -735,7 +735,7 @@ shard_txn_writer_start(Oid serverid, Oid userid, int level)
 	{
 		ShardNodeSnapshot *node = shard_snapshot_node(xact_snapshot, serverid, userid);
 
-		if (node->standby)
+		if (node->standby > 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("cannot use the primary of node \"%s\" in a transaction whose snapshot is that of a standby",

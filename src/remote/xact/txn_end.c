@@ -207,7 +207,12 @@ commit_now(ShardConn **conns, int nconns, bool wrote, bool holds_fence)
 		if (items[i].done)
 			shard_txn_forget(conns[i]);
 		if (wrote && shard_broadcast_ok(&items[i], "COMMIT"))
+		{
 			shard_node_stat_add(conns[i]->stat_node, SHARD_NODE_COMMITS, 1);
+			shard_committed_note(conns[i]->serverid, conns[i]);
+		}
+		else if (wrote && items[i].sent && !items[i].done)
+			shard_committed_doubt();
 	}
 	check_committed(items, nconns, wrote);
 	shard_broadcast_clear(items, nconns);
@@ -397,20 +402,6 @@ finish_commit(void)
 	error_context_stack = callers;
 }
 
-/* Before the writers are forgotten: notes on which nodes this transaction has committed. */
-static void
-note_commits(void)
-{
-	ListCell   *lc;
-
-	foreach(lc, shard_txn_writers)
-	{
-		ShardWriter *writer = lfirst(lc);
-
-		shard_committed_note(writer->serverid, shard_pool_get(writer->serverid, writer->userid)->writer);
-	}
-}
-
 /* The local transaction has ended: forgets what belonged to it. */
 static void
 end_of_xact(void)
@@ -559,10 +550,7 @@ xact_callback(XactEvent event, void *arg)
 				finish_commit();
 			shard_fence_let_go();
 			if (shard_txn_touched)
-			{
-				note_commits();
 				end_of_xact();
-			}
 			shard_txn_reset_constraints();
 			break;
 		case XACT_EVENT_PRE_PREPARE:
