@@ -233,7 +233,6 @@ my %calls = (
 	'trace_commands' => q{shardfdw_internal.trace_commands('x', '{"side": "source", "server": 1, "other": 2, "tables": []}')},
 	'needed_objects' => q{shardfdw_internal.needed_objects('{t}')},
 	'common_keys' => q{shardfdw_internal.common_keys('t', 't', '[]')},
-	'needed_object' => q{shardfdw_internal.needed_object('pg_type'::regclass, 'int4'::regtype)},
 	'expected_definition' => q{shardfdw_internal.expected_definition('{}', '{}', '{}', '{}')},
 	'note_default_collation' => q{shardfdw_internal.note_default_collation('node1', 'libc C')},
 	'copy_command' => q{shardfdw_internal.copy_command('sum(bigint)'::regprocedure)},
@@ -254,7 +253,7 @@ my %outcomes = (
 		copy_command default_collation describe_query describe_tables disconnect disconnect_all expected_copy
 		expected_definition expected_shards foreign_keys_query hash_placement in_remote_transaction
 		common_keys index_definitions inspect_objects is_reference is_sharded key_signature keys_of_levels library_version list_prepared load_stats
-		lock_node_list needed_object needed_objects needed_schemas nodes_read note_default_collation
+		lock_node_list needed needed_objects nodes_read note_default_collation
 		object_query obstacle_in_body obstacle_to_copies parent_index_commands prepared_transactions_read recover_prepared_transactions
 		reference_index_commands reference_key_commands reference_tables reference_triggers schema_command session_connections
 		shard_columns shard_command shard_differences shard_for shard_index_commands shard_name shard_object_name shard_sizes

@@ -1,66 +1,24 @@
 -- Types, functions, collations and extensions that a table's shards need, and that nodes get with them.
 
-CREATE FUNCTION shardfdw_internal.needed_object(classid oid, objid oid)
-	RETURNS TABLE (classid oid, objid oid)
-	LANGUAGE sql STABLE ROWS 1 SET search_path = pg_catalog, pg_temp
-AS $$
-	WITH object AS (
-		-- of an array its elements, of a multirange its range, of a composite type's table the type
-		SELECT CASE WHEN $1 = 'pg_class'::regclass THEN 'pg_type'::regclass::oid ELSE $1 END AS classid, CASE
-			WHEN $1 = 'pg_class'::regclass THEN (SELECT t.oid FROM pg_class c JOIN pg_type t ON t.oid = c.reltype WHERE c.oid = $2 AND c.relkind = 'c')
-			WHEN $1 = 'pg_type'::regclass THEN coalesce(
-				(SELECT t.typelem FROM pg_type t WHERE t.oid = $2 AND t.typcategory = 'A' AND t.typelem <> 0),
-				(SELECT r.rngtypid FROM pg_range r WHERE r.rngmultitypid = $2), $2)
-			ELSE $2 END AS objid
-	)
-	-- of an extension's member the extension
-	SELECT coalesce(e.refclassid, o.classid), coalesce(e.refobjid, o.objid)
-	FROM object o
-	LEFT JOIN pg_depend e ON e.classid = o.classid AND e.objid = o.objid AND e.deptype = 'e'
-	WHERE o.objid >= 16384
-$$;
-COMMENT ON FUNCTION shardfdw_internal.needed_object(oid, oid) IS
-	'Finds what has to be made so that an object that another one depends on is there. Returns its class and OID, nothing for what every server has.';
+CREATE FUNCTION shardfdw_internal.needed(relations regclass[])
+	RETURNS TABLE (classid oid, objid oid, level integer)
+	LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'shardfdw_needed';
+COMMENT ON FUNCTION shardfdw_internal.needed(regclass[]) IS
+	'Finds the user-defined objects without which the shards of tables cannot be made on their nodes: what their columns, constraints, generated columns and indexes depend on, and what that needs in turn; of members of extensions the extension. Returns the class and OID of each, and its level: what has a higher one is needed by what has a lower one.';
 
 CREATE FUNCTION shardfdw_internal.needed_objects(relations regclass[])
 	RETURNS TABLE (kind text, object jsonb, label text, level integer)
-	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-	WITH RECURSIVE
-	-- whose dependencies are those of a table on a node: no defaults or triggers, which stay here, no partition key
-	part(classid, objid) AS (
-		SELECT 'pg_class'::regclass::oid, r::oid FROM unnest(relations) r
-		UNION ALL
-		SELECT 'pg_class'::regclass, i.indexrelid FROM pg_index i WHERE i.indrelid = ANY (relations)
-		UNION ALL
-		SELECT 'pg_constraint'::regclass, k.oid FROM pg_constraint k WHERE k.conrelid = ANY (relations) AND k.contype IN ('c', 'p', 'u', 'x')
-		UNION ALL
-		SELECT 'pg_attrdef'::regclass, d.oid FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
-		WHERE d.adrelid = ANY (relations) AND a.attgenerated <> ''
-	),
-	needed(classid, objid, level) AS (
-		SELECT x.classid, x.objid, 1
-		FROM part p
-		JOIN pg_depend d ON d.classid = p.classid AND d.objid = p.objid AND d.deptype IN ('n', 'a')
-			AND NOT (d.refclassid = 'pg_opclass'::regclass AND d.objid = ANY (relations))
-		CROSS JOIN LATERAL shardfdw_internal.needed_object(d.refclassid, d.refobjid) x
-		UNION
-		SELECT x.classid, x.objid, n.level + 1
-		FROM needed n
-		CROSS JOIN LATERAL (
-			SELECT d.refclassid, d.refobjid FROM pg_depend d WHERE d.classid = n.classid AND d.objid = n.objid
-			UNION ALL
-			SELECT d.refclassid, d.refobjid FROM pg_type t JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = t.typrelid
-			WHERE n.classid = 'pg_type'::regclass AND t.oid = n.objid AND t.typrelid <> 0
-			UNION ALL
-			SELECT d.refclassid, d.refobjid FROM pg_constraint k JOIN pg_depend d ON d.classid = 'pg_constraint'::regclass AND d.objid = k.oid
-			WHERE n.classid = 'pg_type'::regclass AND k.contypid = n.objid) d
-		CROSS JOIN LATERAL shardfdw_internal.needed_object(d.refclassid, d.refobjid) x
-		-- functions may refer to each other in a circle
-		WHERE n.level < 30 AND (x.classid, x.objid) <> (n.classid, n.objid)
-	)
+#variable_conflict use_column
+BEGIN
+	-- mostly there are none, and it takes longer to plan the query than to see that
+	IF NOT EXISTS (SELECT FROM shardfdw_internal.needed(relations)) THEN
+		RETURN;
+	END IF;
+	RETURN QUERY
 	SELECT k.kind, k.object, pg_describe_object(n.classid, n.objid, 0), n.level
-	FROM (SELECT classid, objid, max(level) AS level FROM needed GROUP BY classid, objid) n
+	FROM shardfdw_internal.needed(relations) n
 	CROSS JOIN LATERAL (
 		SELECT 'schema', jsonb_build_object('name', s.nspname) FROM pg_namespace s
 		WHERE n.classid = 'pg_namespace'::regclass AND s.oid = n.objid
@@ -88,10 +46,11 @@ AS $$
 		SELECT 'operator class', jsonb_build_object('name', o.opcname, 'schema', s.nspname, 'arguments', jsonb_build_array(a.amname))
 		FROM pg_opclass o JOIN pg_namespace s ON s.oid = o.opcnamespace JOIN pg_am a ON a.oid = o.opcmethod
 		WHERE n.classid = 'pg_opclass'::regclass AND o.oid = n.objid
-	) k(kind, object)
+	) k(kind, object);
+END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.needed_objects(regclass[]) IS
-	'Lists what the shards of tables need on their nodes: user-defined schemas, extensions, types, functions, collations, operators and their classes, of columns, constraints, generated columns and indexes, and what these need in turn. Returns for each its kind, its name as jsonb, a description, and a level: higher ones are needed by lower ones.';
+	'Lists what the shards of tables need on their nodes, see needed(): schemas, extensions, types, functions, collations, operators and their classes. Returns for each its kind, its name as jsonb, a description, and a level: higher ones are needed by lower ones.';
 
 CREATE FUNCTION shardfdw_internal.tables_that_need(schema_name name) RETURNS SETOF regclass
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -115,19 +74,6 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.tables_that_need(name) IS
 	'Lists the sharded and reference tables, in whatever schema, whose shards and copies need types, functions, collations, operators or an extension of a schema on their nodes.';
 
-CREATE FUNCTION shardfdw_internal.needed_schemas(relation regclass) RETURNS SETOF oid
-	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-	SELECT c.relnamespace FROM pg_class c WHERE c.oid = relation
-	UNION
-	SELECT s.oid FROM shardfdw_internal.needed_objects(ARRAY[relation]) n
-	LEFT JOIN pg_extension e ON n.kind = 'extension' AND e.extname = n.object->>'name'
-	JOIN pg_namespace s ON s.oid = e.extnamespace
-		OR s.nspname = CASE n.kind WHEN 'schema' THEN n.object->>'name' ELSE n.object->>'schema' END
-$$;
-COMMENT ON FUNCTION shardfdw_internal.needed_schemas(regclass) IS
-	'Lists the schemas that the shards of a table, or its copies, need on their nodes: its own, and those of what needed_objects() lists. Returns their OIDs.';
-
 CREATE FUNCTION shardfdw_internal.lock_schema(schema regnamespace) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_lock_schema';
 COMMENT ON FUNCTION shardfdw_internal.lock_schema(regnamespace) IS
@@ -143,14 +89,18 @@ CREATE FUNCTION shardfdw_internal.object_query(objects jsonb) RETURNS text
 AS $$
 	-- the same text here and there, so that it can be compared; what majors call differently is reached as JSON
 	-- without pg_get_constraintdef(), which looks by the transaction's snapshot, whatever the query's
-	SELECT replace($query$
+	-- as far as they are needed, since planning is most of the work
+	SELECT replace(replace($query$
 		SELECT o.ord, x.found, x.definition, current_setting('server_version_num')::integer / 10000
 		FROM jsonb_array_elements($objects$::jsonb) WITH ORDINALITY o(object, ord)
-		LEFT JOIN LATERAL (
-			SELECT true, NULL FROM pg_namespace s WHERE o.object->>'kind' = 'schema' AND s.nspname = o.object->>'name'
-			UNION ALL
-			SELECT true, format('VERSION %L', e.extversion) FROM pg_extension e WHERE o.object->>'kind' = 'extension' AND e.extname = o.object->>'name'
-			UNION ALL
+		LEFT JOIN LATERAL ($kinds$) x(found, definition) ON true
+		ORDER BY o.ord$query$, '$kinds$', string_agg(k.query, ' UNION ALL ' ORDER BY k.kind)), '$objects$', quote_literal(objects::text))
+	FROM (VALUES
+		('schema', $query$
+			SELECT true, NULL FROM pg_namespace s WHERE o.object->>'kind' = 'schema' AND s.nspname = o.object->>'name'$query$),
+		('extension', $query$
+			SELECT true, format('VERSION %L', e.extversion) FROM pg_extension e WHERE o.object->>'kind' = 'extension' AND e.extname = o.object->>'name'$query$),
+		('type', $query$
 			SELECT true, CASE t.typtype
 				WHEN 'e' THEN format('CREATE TYPE %I.%I AS ENUM (%s)', s.nspname, t.typname,
 					(SELECT string_agg(quote_literal(e.enumlabel), ', ' ORDER BY e.enumsortorder) FROM pg_enum e WHERE e.enumtypid = t.oid))
@@ -174,13 +124,13 @@ AS $$
 						(SELECT format('MULTIRANGE_TYPE_NAME = %I.%I', ms.nspname, m.typname) FROM pg_type m JOIN pg_namespace ms ON ms.oid = m.typnamespace WHERE m.oid = r.rngmultitypid)))
 					FROM pg_range r WHERE r.rngtypid = t.oid) END
 			FROM pg_type t JOIN pg_namespace s ON s.oid = t.typnamespace
-			WHERE o.object->>'kind' = 'type' AND t.typname = o.object->>'name' AND s.nspname = o.object->>'schema'
-			UNION ALL
+			WHERE o.object->>'kind' = 'type' AND t.typname = o.object->>'name' AND s.nspname = o.object->>'schema'$query$),
+		('function', $query$
 			SELECT true, CASE WHEN p.prokind IN ('f', 'p', 'w') THEN regexp_replace(pg_get_functiondef(p.oid), '^CREATE OR REPLACE ', 'CREATE ') END
 			FROM pg_proc p JOIN pg_namespace s ON s.oid = p.pronamespace
 			WHERE o.object->>'kind' = 'function' AND p.proname = o.object->>'name' AND s.nspname = o.object->>'schema'
-				AND o.object->'arguments' = (SELECT coalesce(jsonb_agg(format_type(a, NULL) ORDER BY n), '[]') FROM unnest(p.proargtypes) WITH ORDINALITY u(a, n))
-			UNION ALL
+				AND o.object->'arguments' = (SELECT coalesce(jsonb_agg(format_type(a, NULL) ORDER BY n), '[]') FROM unnest(p.proargtypes) WITH ORDINALITY u(a, n))$query$),
+		('collation', $query$
 			SELECT true, format('CREATE COLLATION %I.%I (%s)', s.nspname, j->>'collname', concat_ws(', ',
 				'PROVIDER = ' || CASE j->>'collprovider' WHEN 'i' THEN 'icu' WHEN 'b' THEN 'builtin' ELSE 'libc' END,
 				'LOCALE = ' || quote_literal(coalesce(j->>'colllocale', j->>'colliculocale')),
@@ -190,19 +140,18 @@ AS $$
 			FROM (SELECT to_jsonb(c) AS j, c.collnamespace FROM pg_collation c WHERE c.collname = o.object->>'name'
 				AND c.collencoding IN (-1, (SELECT d.encoding FROM pg_database d WHERE d.datname = current_database()))) c
 			JOIN pg_namespace s ON s.oid = c.collnamespace
-			WHERE o.object->>'kind' = 'collation' AND s.nspname = o.object->>'schema'
-			UNION ALL
+			WHERE o.object->>'kind' = 'collation' AND s.nspname = o.object->>'schema'$query$),
+		('operator', $query$
 			SELECT true, concat_ws(', ', format('CREATE OPERATOR %I.%s (FUNCTION = %s', s.nspname, p.oprname, p.oprcode),
 				'LEFTARG = ' || format_type(nullif(p.oprleft, 0), NULL), format('RIGHTARG = %s)', format_type(p.oprright, NULL)))
 			FROM pg_operator p JOIN pg_namespace s ON s.oid = p.oprnamespace
 			WHERE o.object->>'kind' = 'operator' AND p.oprname = o.object->>'name' AND s.nspname = o.object->>'schema'
-				AND o.object->'arguments' = jsonb_build_array(format_type(nullif(p.oprleft, 0), NULL), format_type(p.oprright, NULL))
-			UNION ALL
+				AND o.object->'arguments' = jsonb_build_array(format_type(nullif(p.oprleft, 0), NULL), format_type(p.oprright, NULL))$query$),
+		('operator class', $query$
 			SELECT true, NULL FROM pg_opclass p JOIN pg_namespace s ON s.oid = p.opcnamespace JOIN pg_am a ON a.oid = p.opcmethod
 			WHERE o.object->>'kind' = 'operator class' AND p.opcname = o.object->>'name' AND s.nspname = o.object->>'schema'
-				AND o.object->'arguments'->>0 = a.amname
-		) x(found, definition) ON true
-		ORDER BY o.ord$query$, '$objects$', quote_literal(objects::text))
+				AND o.object->'arguments'->>0 = a.amname$query$)) k(kind, query)
+	WHERE objects @> jsonb_build_array(jsonb_build_object('kind', k.kind))
 $$;
 COMMENT ON FUNCTION shardfdw_internal.object_query(jsonb) IS
 	'Writes the query, to be run here or on a node, for the definitions of objects named as needed_objects() does. Returns its text; the query returns for each its number, whether it is there, its definition as a command, as far as it has one (of an extension its version), and the major version of the server.';

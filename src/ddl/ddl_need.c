@@ -1,15 +1,347 @@
 /*
  * ddl_need.c
  *	  What a table needs on its nodes: types, functions and other objects.
+ *
+ * They are found in pg_depend, from the parts of a table that a node has, too: no defaults or triggers, which stay
+ * here, and no partition key.  Every statement that makes something on nodes asks, mostly for a table that needs nothing:
+ * hence no SQL, whose planning would take far longer than the look.
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/skey.h"
+#include "access/table.h"
 #include "access/transam.h"
+#include "catalog/dependency.h"
+#include "catalog/indexing.h"
+#include "catalog/objectaddress.h"
+#include "catalog/pg_attrdef.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_constraint.h"
+#include "catalog/pg_depend.h"
+#include "catalog/pg_extension.h"
+#include "catalog/pg_index.h"
+#include "catalog/pg_namespace.h"
+#include "catalog/pg_opclass.h"
+#include "catalog/pg_type.h"
 #include "compat.h"
 #include "ddl/ddl_need.h"
 #include "ddl/now.h"
+#include "fmgr.h"
+#include "funcapi.h"
 #include "guc.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+PG_FUNCTION_INFO_V1(shardfdw_needed);
+
+/* Functions may refer to each other in a circle. */
+#define MAX_LEVEL 30
+
+typedef struct ShardNeeded
+{
+	Oid			classid;
+	Oid			objid;
+	int			level;			/* what has a higher one is needed by what has a lower one; from 1 */
+} ShardNeeded;
+
+static void
+add_object(List **objects, Oid classid, Oid objid)
+{
+	ShardNeeded *object;
+	ListCell   *lc;
+
+	foreach(lc, *objects)
+	{
+		object = lfirst(lc);
+		if (object->classid == classid && object->objid == objid)
+			return;
+	}
+	object = palloc0(sizeof(ShardNeeded));
+	object->classid = classid;
+	object->objid = objid;
+	*objects = lappend(*objects, object);
+}
+
+/* Adds the rows of a catalog whose column attno is key. */
+static void
+add_rows(List **objects, Oid catalog, Oid index, AttrNumber attno, Oid key, bool (*is_part) (HeapTuple tuple, Oid *objid))
+{
+	Relation	rel = table_open(catalog, AccessShareLock);
+	ScanKeyData skey;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&skey, attno, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(key));
+	scan = systable_beginscan(rel, index, true, NULL, 1, &skey);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Oid			objid;
+
+		if (is_part(tuple, &objid))
+			add_object(objects, catalog == IndexRelationId ? RelationRelationId : catalog, objid);
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+}
+
+static bool
+is_index(HeapTuple tuple, Oid *objid)
+{
+	*objid = ((Form_pg_index) GETSTRUCT(tuple))->indexrelid;
+	return true;
+}
+
+/* Foreign keys refer to tables, which nodes get by themselves. */
+static bool
+is_kept_constraint(HeapTuple tuple, Oid *objid)
+{
+	Form_pg_constraint constraint = (Form_pg_constraint) GETSTRUCT(tuple);
+
+	*objid = constraint->oid;
+	return constraint->contype == CONSTRAINT_CHECK || constraint->contype == CONSTRAINT_PRIMARY ||
+		constraint->contype == CONSTRAINT_UNIQUE || constraint->contype == CONSTRAINT_EXCLUSION;
+}
+
+static bool
+is_any_constraint(HeapTuple tuple, Oid *objid)
+{
+	*objid = ((Form_pg_constraint) GETSTRUCT(tuple))->oid;
+	return true;
+}
+
+static bool
+is_generated(HeapTuple tuple, Oid *objid)
+{
+	Form_pg_attrdef def = (Form_pg_attrdef) GETSTRUCT(tuple);
+
+	*objid = def->oid;
+	return get_attgenerated(def->adrelid, def->adnum) != '\0';
+}
+
+/* The parts of a table whose dependencies are those of a table on a node. */
+static void
+add_parts(List **objects, Oid relid)
+{
+	add_object(objects, RelationRelationId, relid);
+	add_rows(objects, IndexRelationId, IndexIndrelidIndexId, Anum_pg_index_indrelid, relid, is_index);
+	add_rows(objects, ConstraintRelationId, ConstraintRelidTypidNameIndexId, Anum_pg_constraint_conrelid, relid, is_kept_constraint);
+	add_rows(objects, AttrDefaultRelationId, AttrDefaultIndexId, Anum_pg_attrdef_adrelid, relid, is_generated);
+}
+
+/* What has to be made so that an object is there; false for what every server has, and what is no type, function or the like. */
+static bool
+find_made(Oid *classid, Oid *objid)
+{
+	Oid			extension;
+
+	/* of a composite type's table the type, of an array its elements, of a multirange its range */
+	if (*classid == RelationRelationId)
+	{
+		*classid = TypeRelationId;
+		*objid = get_rel_relkind(*objid) == RELKIND_COMPOSITE_TYPE ? get_rel_type_id(*objid) : InvalidOid;
+	}
+	else if (*classid == TypeRelationId)
+	{
+		HeapTuple	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(*objid));
+		Oid			range = get_multirange_range(*objid);
+
+		if (HeapTupleIsValid(tuple))
+		{
+			Form_pg_type type = (Form_pg_type) GETSTRUCT(tuple);
+
+			if (type->typcategory == TYPCATEGORY_ARRAY && OidIsValid(type->typelem))
+				*objid = type->typelem;
+			else if (OidIsValid(range))
+				*objid = range;
+			ReleaseSysCache(tuple);
+		}
+	}
+	if (*objid < FirstNormalObjectId)
+		return false;
+
+	extension = getExtensionOfObject(*classid, *objid);
+	if (OidIsValid(extension))
+	{
+		*classid = ExtensionRelationId;
+		*objid = extension;
+	}
+	return true;
+}
+
+/* Adds what of depends on; tables: of this part of them, where only what its definition says counts, or NIL. */
+static void
+add_needed_by(List **objects, const ShardNeeded *of, Oid classid, Oid objid, List *tables)
+{
+	Relation	depend = table_open(DependRelationId, AccessShareLock);
+	ScanKeyData skey[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&skey[0], Anum_pg_depend_classid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(classid));
+	ScanKeyInit(&skey[1], Anum_pg_depend_objid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(objid));
+	scan = systable_beginscan(depend, DependDependerIndexId, true, NULL, 2, skey);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_depend d = (Form_pg_depend) GETSTRUCT(tuple);
+		Oid			need_class = d->refclassid;
+		Oid			need = d->refobjid;
+
+		if (tables != NIL && d->deptype != DEPENDENCY_NORMAL && d->deptype != DEPENDENCY_AUTO)
+			continue;
+		/* the operator class of the partition key */
+		if (need_class == OperatorClassRelationId && classid == RelationRelationId && list_member_oid(tables, objid))
+			continue;
+		if (find_made(&need_class, &need) && (need_class != of->classid || need != of->objid))
+			add_object(objects, need_class, need);
+	}
+	systable_endscan(scan);
+	table_close(depend, AccessShareLock);
+}
+
+/* Adds what an object that was found depends on. */
+static void
+add_needed(List **objects, const ShardNeeded *of)
+{
+	add_needed_by(objects, of, of->classid, of->objid, NIL);
+	if (of->classid == TypeRelationId)
+	{
+		Oid			relid = get_typ_typrelid(of->objid);
+		List	   *constraints = NIL;
+		ListCell   *lc;
+
+		if (OidIsValid(relid))
+			add_needed_by(objects, of, RelationRelationId, relid, NIL);
+		add_rows(&constraints, ConstraintRelationId, ConstraintTypidIndexId, Anum_pg_constraint_contypid, of->objid, is_any_constraint);
+		foreach(lc, constraints)
+			add_needed_by(objects, of, ConstraintRelationId, ((ShardNeeded *) lfirst(lc))->objid, NIL);
+	}
+}
+
+/*
+ * Finds what the shards of tables (a list of OIDs) need, by the present catalogs: schemas, types, functions and the like of
+ * columns, constraints, generated columns and indexes, and what these need in turn; of members of extensions the
+ * extension.  Returns a list of ShardNeeded *, each object once.
+ */
+static List *
+needed_objects(List *relids)
+{
+	List	   *found = NIL;
+	List	   *parts = NIL;
+	List	   *last = NIL;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	foreach(lc, relids)
+		add_parts(&parts, lfirst_oid(lc));
+	foreach(lc, parts)
+	{
+		ShardNeeded *part = lfirst(lc);
+
+		add_needed_by(&last, part, part->classid, part->objid, relids);
+	}
+
+	/* the level of an object is the length of the longest way to it */
+	for (int level = 1; last != NIL && level <= MAX_LEVEL; level++)
+	{
+		List	   *next = NIL;
+
+		foreach(lc, last)
+		{
+			ShardNeeded *object = lfirst(lc);
+
+			add_needed(&next, object);
+			object->level = level;
+			foreach(lc2, found)
+			{
+				ShardNeeded *before = lfirst(lc2);
+
+				if (before->classid == object->classid && before->objid == object->objid)
+				{
+					before->level = level;
+					break;
+				}
+			}
+			if (lc2 == NULL)
+				found = lappend(found, object);
+		}
+		last = next;
+	}
+	return found;
+}
+
+/* InvalidOid where an object is in no schema, or gone. */
+static Oid
+schema_of(const ShardNeeded *object)
+{
+	Relation	catalog;
+	AttrNumber	attno;
+	HeapTuple	tuple;
+	Oid			schema = InvalidOid;
+	bool		isnull;
+
+	if (object->classid == NamespaceRelationId)
+		return object->objid;
+	if (!is_objectclass_supported(object->classid))
+		return InvalidOid;
+	/* core has an extension's schema for no schema, as its members need not be there */
+	attno = object->classid == ExtensionRelationId ? Anum_pg_extension_extnamespace : get_object_attnum_namespace(object->classid);
+	if (attno == InvalidAttrNumber)
+		return InvalidOid;
+	catalog = table_open(object->classid, AccessShareLock);
+	tuple = get_catalog_object_by_oid(catalog, get_object_attnum_oid(object->classid), object->objid);
+	if (HeapTupleIsValid(tuple))
+		schema = DatumGetObjectId(heap_getattr(tuple, attno, RelationGetDescr(catalog), &isnull));
+	table_close(catalog, AccessShareLock);
+	return schema;
+}
+
+List *
+shard_ddl_needed_schemas(Oid relid)
+{
+	Oid			own = get_rel_namespace(relid);
+	List	   *schemas = OidIsValid(own) ? list_make1_oid(own) : NIL;
+	ListCell   *lc;
+
+	foreach(lc, needed_objects(list_make1_oid(relid)))
+	{
+		Oid			schema = schema_of(lfirst(lc));
+
+		if (OidIsValid(schema))
+			schemas = list_append_unique_oid(schemas, schema);
+	}
+	return schemas;
+}
+
+/* needed(relations regclass[]) -> classid oid, objid oid, level integer */
+Datum
+shardfdw_needed(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Datum	   *values;
+	int			n;
+	List	   *relids = NIL;
+	ListCell   *lc;
+
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), REGCLASSOID, sizeof(Oid), true, TYPALIGN_INT, &values, NULL, &n);
+	for (int i = 0; i < n; i++)
+		relids = lappend_oid(relids, DatumGetObjectId(values[i]));
+
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	foreach(lc, needed_objects(relids))
+	{
+		ShardNeeded *object = lfirst(lc);
+		Datum		row[] = {ObjectIdGetDatum(object->classid), ObjectIdGetDatum(object->objid), Int32GetDatum(object->level)};
+		bool		nulls[lengthof(row)] = {0};
+
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, row, nulls);
+	}
+	return (Datum) 0;
+}
 
 bool
 shard_ddl_may_need_objects(const AlterTableStmt *stmt)
@@ -31,23 +363,18 @@ void
 shard_ddl_make_objects(const ShardDdlTable *table)
 {
 	StringInfoData nodes;
-	StringInfoData sql;
+	ListCell   *lc;
 
 	if (shard_guc_follows_coordinator)
+		return;
+	/* its schema is there */
+	foreach(lc, needed_objects(list_make1_oid(table->relid)))
+		if (((ShardNeeded *) lfirst(lc))->classid != NamespaceRelationId)
+			break;
+	if (lc == NULL)
 		return;
 	initStringInfo(&nodes);
 	for (int i = 0; i < table->nshards; i++)
 		appendStringInfo(&nodes, "%s%s", i > 0 ? ", " : "", quote_literal_cstr(table->shards[i].node));
-	initStringInfo(&sql);
-	appendStringInfo(&sql, "SELECT shardfdw_internal.make_objects_on_nodes(%u, ARRAY[%s]::pg_catalog.name[]) WHERE EXISTS ("
-					 "SELECT FROM pg_catalog.pg_depend d WHERE d.refobjid OPERATOR(pg_catalog.>=) %u "
-					 "AND d.refclassid OPERATOR(pg_catalog.=) ANY ('{pg_catalog.pg_type,pg_catalog.pg_proc,pg_catalog.pg_collation,"
-					 "pg_catalog.pg_operator,pg_catalog.pg_opclass}'::pg_catalog.regclass[]) AND d.objid OPERATOR(pg_catalog.=) ANY (ARRAY("
-					 "SELECT %u::pg_catalog.oid UNION ALL "
-					 "SELECT k.oid FROM pg_catalog.pg_constraint k WHERE k.conrelid OPERATOR(pg_catalog.=) %u UNION ALL "
-					 "SELECT a.oid FROM pg_catalog.pg_attrdef a WHERE a.adrelid OPERATOR(pg_catalog.=) %u UNION ALL "
-					 "SELECT i.indexrelid FROM pg_catalog.pg_index i WHERE i.indrelid OPERATOR(pg_catalog.=) %u)))",
-					 table->relid, nodes.data, (Oid) FirstNormalObjectId,
-					 table->relid, table->relid, table->relid, table->relid);
-	shard_now_run(sql.data);
+	shard_now_run(psprintf("SELECT shardfdw_internal.make_objects_on_nodes(%u, ARRAY[%s]::pg_catalog.name[])", table->relid, nodes.data));
 }

@@ -9,6 +9,10 @@
 
 #include "ddl/ddl_table.h"
 #include "nodes/parsenodes.h"
+#include "nodes/pg_list.h"
+
+/* Finds the schemas that the shards of a table need: its own, and those of what it needs.  Returns a list of OIDs, each once. */
+extern List *shard_ddl_needed_schemas(Oid relid);
 
 /* May the statement add something for which the nodes lack objects? */
 extern bool shard_ddl_may_need_objects(const AlterTableStmt *stmt);

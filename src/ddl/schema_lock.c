@@ -59,13 +59,12 @@ shard_schema_unlock(Oid namespace, LOCKMODE lockmode)
 static void
 lock_needed(Oid relid)
 {
-	char	   *sql = psprintf("SELECT s FROM shardfdw_internal.needed_schemas(%u) s", relid);
 	List	   *locked = NIL;
 	List	   *schemas;
 	ListCell   *lc;
 
 	/* during the wait for a lock, the table may have come to need another schema */
-	while ((schemas = list_difference_oid(shard_now_oids(sql), locked)) != NIL)
+	while ((schemas = list_difference_oid(shard_ddl_needed_schemas(relid), locked)) != NIL)
 	{
 		list_sort(schemas, list_oid_cmp);
 		foreach(lc, schemas)
