@@ -94,6 +94,37 @@ same_nodes(const ShardMap *map1, const ShardMap *map2)
 	return true;
 }
 
+/* Have both tables one level, or two with the same partitions, each sharded in the same way? */
+static bool
+same_parts(const ShardMap *map1, const ShardMap *map2)
+{
+	const ShardLevelKey *key1 = map1->part_key;
+	const ShardLevelKey *key2 = map2->part_key;
+
+	if (map1->nparts != map2->nparts)
+		return false;
+	if (map1->nparts == 0)
+		return true;
+	if (key1->natts != key2->natts)
+		return false;
+	for (int i = 0; i < key1->natts; i++)
+	{
+		if (key1->opfamilies[i] != key2->opfamilies[i] || key1->opcintypes[i] != key2->opcintypes[i] ||
+			key1->collations[i] != key2->collations[i] || key1->types[i] != key2->types[i])
+			return false;
+	}
+	for (int i = 0; i < map1->nparts; i++)
+	{
+		const ShardPart *part1 = &map1->parts[i];
+		const ShardPart *part2 = &map2->parts[i];
+
+		if (part1->nshards != part2->nshards ||
+			memcmp(part1->bounds, part2->bounds, sizeof(int) * 2 * part1->nshards) != 0)
+			return false;
+	}
+	return true;
+}
+
 static bool
 is_parent(const ShardMap *map)
 {
@@ -104,8 +135,8 @@ bool
 shard_colocated(Oid relid1, Oid relid2)
 {
 	PairKey		key = {Min(relid1, relid2), Max(relid1, relid2)};
-	const ShardMap *low = shard_map_get(key.low);
-	const ShardMap *high = shard_map_get(key.high);
+	const ShardMap *low = shard_map_get_levels(key.low, false);
+	const ShardMap *high = shard_map_get_levels(key.high, false);
 	PairEntry  *entry;
 	bool		found;
 	bool		colocated;
@@ -136,7 +167,7 @@ shard_colocated(Oid relid1, Oid relid2)
 		return entry->colocated;
 
 	/* an error in here leaves no verdict behind */
-	colocated = same_nodes(low, high) && same_bounds(key.low, key.high);
+	colocated = same_nodes(low, high) && same_parts(low, high) && same_bounds(key.low, key.high);
 	entry = hash_search(pair_hash, &key, HASH_ENTER, &found);
 	entry->low_serial = low->serial;
 	entry->high_serial = high->serial;

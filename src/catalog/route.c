@@ -105,8 +105,8 @@ prune_relation(Relation parent, PartitionDesc partdesc, List *quals)
 	scratch->baserestrictinfo = key->strategy == PARTITION_STRATEGY_RANGE ?
 		(List *) ignore_not_null((Node *) quals, NULL) : quals;
 
-	/* A sharded table can be a partition itself: its own bounds prune its DEFAULT. */
-	if (parent->rd_rel->relispartition)
+	/* A sharded table can be a partition itself: its own bounds prune its DEFAULT, and nothing else. */
+	if (parent->rd_rel->relispartition && partition_bound_has_default(partdesc->boundinfo))
 		scratch->partition_qual = RelationGetPartitionQual(parent);
 
 	return prune_append_rel_partitions(scratch);
@@ -128,6 +128,81 @@ shard_route_prune(Oid relid, List *quals)
 
 	table_close(parent, NoLock);
 	return result;
+}
+
+/* Does set have members from first to first + count - 1? */
+static bool
+has_member_in(const Bitmapset *set, int first, int count)
+{
+	int			member = bms_next_member(set, first - 1);
+
+	return member >= 0 && member < first + count;
+}
+
+Bitmapset *
+shard_route_prune_parts(const ShardMap *map, List *quals)
+{
+	Assert(map->nparts > 0);
+	return shard_route_prune(map->relid, quals);
+}
+
+/* Adds the shards of partition partno that local, a set of their numbers within it, has. */
+static Bitmapset *
+add_part_shards(Bitmapset *shards, const ShardPart *part, const Bitmapset *local)
+{
+	int			i = -1;
+
+	while ((i = bms_next_member(local, i)) >= 0)
+		shards = bms_add_member(shards, part->first + i);
+	return shards;
+}
+
+Bitmapset *
+shard_route_prune_map(const ShardMap *map, List *quals, const Bitmapset *parts)
+{
+	Bitmapset **pruned;			/* by ShardPart.like: what is left of partitions with the same bounds */
+	bool	   *known;
+	Bitmapset  *result = NULL;
+	int			partno = -1;
+
+	if (map->nparts == 0)
+		return shard_route_prune(map->relid, quals);
+
+	pruned = palloc0(sizeof(Bitmapset *) * map->nparts);
+	known = palloc0(sizeof(bool) * map->nparts);
+	while ((partno = bms_next_member(parts, partno)) >= 0)
+	{
+		const ShardPart *part = &map->parts[partno];
+
+		if (!known[part->like])
+		{
+			pruned[part->like] = shard_route_prune(part->relid, quals);
+			known[part->like] = true;
+		}
+		result = add_part_shards(result, part, pruned[part->like]);
+	}
+	pfree(pruned);
+	pfree(known);
+	return result;
+}
+
+Bitmapset *
+shard_route_prune_shards(const ShardMap *map, List *quals, const Bitmapset *shards)
+{
+	Bitmapset  *parts;
+	int			partno = -1;
+
+	if (map->nparts == 0)
+		return bms_intersect(shard_route_prune(map->relid, quals), shards);
+
+	/* partitions without any of the shards may not be locked */
+	parts = shard_route_prune_parts(map, quals);
+	while ((partno = bms_next_member(parts, partno)) >= 0)
+	{
+		if (!has_member_in(shards, map->parts[partno].first, map->parts[partno].nshards))
+			parts = bms_del_member(parts, partno);
+	}
+	return bms_int_members(shard_route_prune_map(map, quals, parts), shards);
 }
 
 /* Offset in a RANGE parent's indexes[], or -1 when a NULL takes part (DEFAULT's rows). */

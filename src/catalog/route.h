@@ -24,6 +24,21 @@
 extern Bitmapset *shard_route_prune(Oid relid, List *quals);
 
 /*
+ * Partitions (partnos) of a table of two levels that can hold such rows.  Who reads them locks
+ * them and asks for the map again before their shards are pruned.
+ */
+extern Bitmapset *shard_route_prune_parts(const ShardMap *map, List *quals);
+
+/*
+ * Shards (shardnos) of map that can hold such rows; of two levels, those of partitions parts alone,
+ * which are locked.  Partitions with the same bounds are pruned once.
+ */
+extern Bitmapset *shard_route_prune_map(const ShardMap *map, List *quals, const Bitmapset *parts);
+
+/* Those of shards, a set of shardnos, that can hold such rows.  Partitions that have some of them are locked. */
+extern Bitmapset *shard_route_prune_shards(const ShardMap *map, List *quals, const Bitmapset *shards);
+
+/*
  * The map of a sharded table and the bounds that fit it, for a statement that
  * routes rows: both stay as they are while parent is open, though other
  * sessions can attach and detach partitions meanwhile.  NULL when it is not

@@ -25,26 +25,19 @@
 
 #include "access/genam.h"
 #include "access/htup_details.h"
-#include "access/reloptions.h"
 #include "access/table.h"
 #include "access/xact.h"
-#include "catalog/home.h"
+#include "catalog/level_map.h"
+#include "catalog/map_build.h"
 #include "catalog/node_list.h"
-#include "catalog/option.h"
 #include "catalog/partition.h"
-#include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_table.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/shard_map.h"
-#include "commands/defrem.h"
 #include "foreign/fdwapi.h"
 #include "identity.h"
-#include "lib/stringinfo.h"
-#include "partitioning/partbounds.h"
-#include "partitioning/partdesc.h"
 #include "storage/lmgr.h"
-#include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
@@ -55,61 +48,29 @@
 #include "utils/syscache.h"
 #include "version.h"
 
-/* Shards by relid, for shard_map_find and invalidation. */
-typedef struct ShardIndex
+typedef struct MapKey
 {
 	Oid			relid;
-	int			shardno;
-} ShardIndex;
-
-typedef struct CachedMap
-{
-	ShardMap	map;			/* first: callers get a pointer to it */
-	MemoryContext cxt;			/* holds this struct and all it points to */
-	ShardIndex *index;			/* nshards, ordered by relid */
-	struct CachedMap *next;		/* in the list of retired maps */
-} CachedMap;
+	int			levels;			/* 2: of two levels; 1: one level, or a foreign table */
+} MapKey;
 
 typedef struct MapEntry
 {
-	Oid			relid;			/* hash key */
+	MapKey		key;			/* hash key */
 	bool		valid;
 	bool		in_progress;	/* being built: an invalidation meanwhile counts */
-	CachedMap  *cached;			/* NULL: no sharded table */
+	ShardCachedMap *cached;		/* NULL: no sharded table */
 } MapEntry;
 
 static HTAB *map_hash = NULL;
-static CachedMap *retired_maps = NULL;
+static ShardCachedMap *retired_maps = NULL;
 static bool xact_ended = false; /* since the last look-up */
 static uint64 last_serial = 0;
 
-static CachedMap *build_map(Oid relid, char relkind, bool *keep);
-static void fill_shard(CachedMap *cached, int shardno, Oid relid);
-static void count_hosted(ShardMap *map);
-static bool takes_all(Relation rel);
 static void free_stale_maps(void);
 
-static int
-compare_index(const void *a, const void *b)
-{
-	Oid			left = ((const ShardIndex *) a)->relid;
-	Oid			right = ((const ShardIndex *) b)->relid;
-
-	return left < right ? -1 : left > right ? 1 : 0;
-}
-
-static int
-find_shard(const CachedMap *cached, Oid shard_relid)
-{
-	ShardIndex	key = {shard_relid, 0};
-	ShardIndex *found = bsearch(&key, cached->index, cached->map.nshards,
-								sizeof(ShardIndex), compare_index);
-
-	return found ? found->shardno : -1;
-}
-
 static void
-retire_map(CachedMap *cached)
+retire_map(ShardCachedMap *cached)
 {
 	if (cached != NULL)
 	{
@@ -120,17 +81,30 @@ retire_map(CachedMap *cached)
 
 /* Returns the map after shard_version_check(): whoever asks for a map is going to use the table. */
 static const ShardMap *
-usable_map(const CachedMap *cached)
+usable_map(const ShardCachedMap *cached)
 {
 	shard_version_check();
 	return &cached->map;
 }
 
-const ShardMap *
-shard_map_get(Oid relid)
+/* Is the map of a table of one level in the cache, and valid? */
+static bool
+is_kept(Oid relid)
 {
+	MapKey		key = {relid, 1};
+	const MapEntry *entry = hash_search(map_hash, &key, HASH_FIND, NULL);
+
+	return entry != NULL && entry->valid;
+}
+
+static const ShardLevelMapCache level_map_cache = {shard_map_get, is_kept};
+
+static const ShardMap *
+look_up(Oid relid, int levels, bool wait)
+{
+	MapKey		key = {relid, levels};
 	MapEntry   *entry;
-	CachedMap  *cached;
+	ShardCachedMap *cached;
 	bool		found;
 	bool		keep;
 	char		relkind;
@@ -139,7 +113,7 @@ shard_map_get(Oid relid)
 	{
 		HASHCTL		ctl = {0};
 
-		ctl.keysize = sizeof(Oid);
+		ctl.keysize = sizeof(MapKey);
 		ctl.entrysize = sizeof(MapEntry);
 		ctl.hcxt = CacheMemoryContext;
 		map_hash = hash_create("shardfdw shard maps", 64, &ctl,
@@ -149,12 +123,12 @@ shard_map_get(Oid relid)
 	if (xact_ended)
 		free_stale_maps();
 
-	entry = hash_search(map_hash, &relid, HASH_FIND, NULL);
+	entry = hash_search(map_hash, &key, HASH_FIND, NULL);
 	if (entry != NULL && entry->valid)
-		return entry->cached ? usable_map(entry->cached) : NULL;
+		return entry->cached && entry->cached->sharded ? usable_map(entry->cached) : NULL;
 
 	relkind = get_rel_relkind(relid);
-	if (relkind != RELKIND_PARTITIONED_TABLE && relkind != RELKIND_FOREIGN_TABLE)
+	if (relkind != RELKIND_PARTITIONED_TABLE && (relkind != RELKIND_FOREIGN_TABLE || levels != 1))
 		return NULL;
 
 	/*
@@ -162,23 +136,40 @@ shard_map_get(Oid relid)
 	 * by looking up other maps; so the entry's state is set before and read
 	 * again after.
 	 */
-	entry = hash_search(map_hash, &relid, HASH_ENTER, &found);
+	entry = hash_search(map_hash, &key, HASH_ENTER, &found);
 	if (found)
 		retire_map(entry->cached);
 	entry->cached = NULL;
 	entry->valid = false;
 	entry->in_progress = true;
 
-	cached = build_map(relid, relkind, &keep);
+	cached = levels == 1 ? shard_map_build(relid, relkind, &keep) :
+		shard_level_map_build(relid, wait, &level_map_cache, &keep);
+	if (cached != NULL)
+		cached->map.serial = ++last_serial;
 
-	entry = hash_search(map_hash, &relid, HASH_ENTER, &found);
+	entry = hash_search(map_hash, &key, HASH_ENTER, &found);
 	if (found && entry->cached != NULL)
 		retire_map(entry->cached);
 	entry->cached = cached;
 	entry->valid = found && entry->in_progress && keep;
 	entry->in_progress = false;
 
-	return cached ? usable_map(cached) : NULL;
+	return cached && cached->sharded ? usable_map(cached) : NULL;
+}
+
+const ShardMap *
+shard_map_get(Oid relid)
+{
+	return look_up(relid, 1, true);
+}
+
+const ShardMap *
+shard_map_get_levels(Oid relid, bool wait)
+{
+	const ShardMap *map = shard_map_get(relid);
+
+	return map ? map : look_up(relid, 2, wait);
 }
 
 Oid
@@ -203,280 +194,27 @@ shard_map_in_cluster(const ShardMap *map)
 int
 shard_map_find(const ShardMap *map, Oid shard_relid)
 {
-	return find_shard((const CachedMap *) map, shard_relid);
+	const ShardMapSource *found = shard_map_build_source((const ShardCachedMap *) map, shard_relid);
+
+	return found ? found->shardno : -1;
 }
 
-/*
- * Builds the map of a partitioned or foreign table; NULL when it is not ours.
- * *keep is false for a state that only the current snapshot sees (a partition
- * that is being detached concurrently).
- */
-static CachedMap *
-build_map(Oid relid, char relkind, bool *keep)
+int
+shard_map_part_of(const ShardMap *map, int shardno)
 {
-	Relation	rel = NULL;
-	MemoryContext cxt;
-	MemoryContext oldcxt;
-	CachedMap  *cached;
-	int			nshards = 1;
-	Oid		   *oids = &relid;
-	bool		ours = true;
+	int			low = 0;
+	int			high = map->nparts - 1;
 
-	*keep = true;
-	if (relkind == RELKIND_PARTITIONED_TABLE)
+	while (low < high)
 	{
-		PartitionDesc partdesc;
+		int			middle = (low + high + 1) / 2;
 
-		rel = table_open(relid, NoLock);
-		partdesc = RelationGetPartitionDesc(rel, true);
-		nshards = partdesc->nparts;
-		oids = partdesc->oids;
-		*keep = !partdesc->detached_exist;
-		ours = nshards > 0;
-		for (int i = 0; ours && i < nshards; i++)
-			ours = partdesc->is_leaf[i];
+		if (map->parts[middle].first <= shardno)
+			low = middle;
+		else
+			high = middle - 1;
 	}
-
-	/* Shards of one table share few servers, so asking each again is cheap. */
-	for (int i = 0; ours && i < nshards; i++)
-		ours = shard_option_is_ours(oids[i]);
-	if (!ours)
-	{
-		if (rel != NULL)
-			table_close(rel, NoLock);
-		return NULL;
-	}
-
-	/* A child of the current context until it is complete, so that an error leaves nothing behind. */
-	cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw shard map",
-								ALLOCSET_SMALL_SIZES);
-	oldcxt = MemoryContextSwitchTo(cxt);
-	cached = palloc0(sizeof(CachedMap));
-	cached->cxt = cxt;
-	cached->map.relid = relid;
-	cached->map.serial = ++last_serial;
-	cached->map.nshards = nshards;
-	cached->map.shards = palloc0(sizeof(Shard) * nshards);
-	cached->map.nodes = palloc0(sizeof(ShardNode) * nshards);
-	cached->index = palloc(sizeof(ShardIndex) * nshards);
-	for (int i = 0; i < nshards; i++)
-	{
-		fill_shard(cached, i, oids[i]);
-		cached->index[i].relid = oids[i];
-		cached->index[i].shardno = i;
-	}
-	count_hosted(&cached->map);
-	cached->map.takes_all = rel != NULL && takes_all(rel);
-	cached->map.home = cached->map.takes_all ? shard_home_of(relid) : InvalidOid;
-	qsort(cached->index, nshards, sizeof(ShardIndex), compare_index);
-	MemoryContextSwitchTo(oldcxt);
-	MemoryContextSetParent(cxt, CacheMemoryContext);
-
-	if (rel != NULL)
-		table_close(rel, NoLock);
-	return cached;
-}
-
-/* Has a partitioned table one partition, which takes every row? */
-static bool
-takes_all(Relation rel)
-{
-	PartitionDesc partdesc = RelationGetPartitionDesc(rel, true);
-	PartitionBoundInfo bounds = partdesc->boundinfo;
-
-	return partdesc->nparts == 1 &&
-		(partition_bound_has_default(bounds) ||
-		 (bounds->strategy == PARTITION_STRATEGY_HASH && get_hash_partition_greatest_modulus(bounds) == 1));
-}
-
-/* Where a server's options say that it is; the local socket's directory need not be named. */
-static const char *
-host_of(Oid serverid)
-{
-	const char *host = shard_option_server(serverid, "hostaddr");
-
-	if (host == NULL)
-		host = shard_option_server(serverid, "host");
-	return host ? host : "";
-}
-
-/* Sets hostno and nhosted of all nodes. */
-static void
-count_hosted(ShardMap *map)
-{
-	for (int i = 0; i < map->nnodes; i++)
-	{
-		ShardNode  *node = &map->nodes[i];
-
-		node->hostno = i;
-		node->nhosted = 0;
-		for (int j = map->nnodes - 1; j >= 0; j--)
-		{
-			if (strcmp(node->host, map->nodes[j].host) != 0)
-				continue;
-			node->hostno = j;
-			node->nhosted++;
-		}
-	}
-}
-
-/* nodeno of a server, added to the map when it is new there. */
-static int
-find_or_add_node(ShardMap *map, Oid serverid)
-{
-	ShardNode  *node;
-	ForeignServer *server;
-
-	for (int i = 0; i < map->nnodes; i++)
-	{
-		if (map->nodes[i].serverid == serverid)
-			return i;
-	}
-
-	server = GetForeignServer(serverid);
-	node = &map->nodes[map->nnodes];
-	node->serverid = serverid;
-	node->name = server->servername;
-	node->host = host_of(serverid);
-	node->cores = shard_option_server_int(serverid, "cores", 0);
-	node->default_collation = shard_option_server(serverid, "default_collation");
-	node->nshards = 0;
-	node->has_partial_aggregates = shard_option_server_bool(serverid, "partial_aggregates", false);
-	node->extensions = shard_option_server_extensions(serverid);
-	node->missing_partial_aggregates = shard_option_server_list(serverid, "missing_partial_aggregates");
-	map->foreign_definition |= !shard_option_definition_follows(serverid);
-	return map->nnodes++;
-}
-
-/*
- * "(SELECT remote AS local, ... FROM relation)" when a column of the shard has
- * another name on its node, else relation itself.
- *
- * One index scan over all columns, as asking the syscache for each would cost
- * ten times as much when it is cold.  Memory: current context.
- */
-static const char *
-build_from_item(Oid relid, const char *relation)
-{
-	Relation	pg_attribute = table_open(AttributeRelationId, AccessShareLock);
-	SysScanDesc scan;
-	ScanKeyData keys[2];
-	HeapTuple	tuple;
-	StringInfoData buf;
-	bool		renamed = false;
-
-	initStringInfo(&buf);
-	ScanKeyInit(&keys[0], Anum_pg_attribute_attrelid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(relid));
-	ScanKeyInit(&keys[1], Anum_pg_attribute_attnum, BTGreaterStrategyNumber, F_INT2GT,
-				Int16GetDatum(0));
-	scan = systable_beginscan(pg_attribute, AttributeRelidNumIndexId, true, NULL, 2, keys);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-	{
-		Form_pg_attribute att = (Form_pg_attribute) GETSTRUCT(tuple);
-		const char *local = NameStr(att->attname);
-		const char *remote = local;
-		bool		isnull;
-		Datum		options;
-
-		if (att->attisdropped)
-			continue;
-		options = heap_getattr(tuple, Anum_pg_attribute_attfdwoptions,
-							   RelationGetDescr(pg_attribute), &isnull);
-		if (!isnull)
-		{
-			ListCell   *lc;
-
-			foreach(lc, untransformRelOptions(options))
-			{
-				DefElem    *elem = lfirst_node(DefElem, lc);
-
-				if (strcmp(elem->defname, "column_name") == 0)
-					remote = defGetString(elem);
-			}
-		}
-		if (strcmp(remote, local) != 0)
-			renamed = true;
-		appendStringInfo(&buf, "%s%s", buf.len > 0 ? ", " : "", quote_identifier(remote));
-		appendStringInfo(&buf, " AS %s", quote_identifier(local));
-	}
-	systable_endscan(scan);
-	table_close(pg_attribute, AccessShareLock);
-
-	if (renamed)
-		relation = psprintf("(SELECT %s FROM %s)", buf.data, relation);
-	pfree(buf.data);
-	return relation;
-}
-
-static bool
-has_triggers(Oid relid)
-{
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	bool		result;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for relation %u", relid);
-	result = ((Form_pg_class) GETSTRUCT(tuple))->relhastriggers;
-	ReleaseSysCache(tuple);
-	return result;
-}
-
-/* Who has written a foreign table's row. */
-static TransactionId
-placed_by(Oid relid)
-{
-	HeapTuple	tuple = SearchSysCache1(FOREIGNTABLEREL, ObjectIdGetDatum(relid));
-	TransactionId xid;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for foreign table %u", relid);
-	xid = HeapTupleHeaderGetXmin(tuple->t_data);
-	ReleaseSysCache(tuple);
-	return xid;
-}
-
-/* Fills shards[shardno] of a map from the catalogs.  Memory: current context, the map's. */
-static void
-fill_shard(CachedMap *cached, int shardno, Oid relid)
-{
-	ShardMap   *map = &cached->map;
-	Shard	   *shard = &map->shards[shardno];
-	ForeignTable *table = GetForeignTable(relid);
-	char	   *local_schema = get_namespace_name(get_rel_namespace(relid));
-	char	   *local_name = get_rel_name(relid);
-	const char *schema = local_schema;
-	const char *name = local_name;
-	ListCell   *lc;
-
-	if (local_schema == NULL || local_name == NULL)
-		elog(ERROR, "cache lookup failed for relation %u", relid);
-
-	foreach(lc, table->options)
-	{
-		DefElem    *elem = lfirst_node(DefElem, lc);
-
-		if (strcmp(elem->defname, "schema_name") == 0)
-			schema = defGetString(elem);
-		else if (strcmp(elem->defname, "table_name") == 0)
-			name = defGetString(elem);
-	}
-
-	shard->relid = relid;
-	shard->serverid = table->serverid;
-	shard->placed_by = placed_by(relid);
-	if (TransactionIdIsNormal(shard->placed_by) &&
-		(!TransactionIdIsValid(map->newest_place) || TransactionIdFollows(shard->placed_by, map->newest_place)))
-		map->newest_place = shard->placed_by;
-	shard->nodeno = find_or_add_node(map, table->serverid);
-	map->nodes[shard->nodeno].nshards++;
-	shard->name = quote_qualified_identifier(local_schema, local_name);
-	shard->relation = quote_qualified_identifier(schema, name);
-	shard->from_item = build_from_item(relid, shard->relation);
-	map->renames |= shard->from_item != shard->relation;
-	map->foreign_definition |= map->renames || strcmp(shard->name, shard->relation) != 0;
-	map->read_only |= !shard_option_table_bool(relid, "updatable", true);
-	map->has_triggers |= has_triggers(relid);
+	return low;
 }
 
 /* ---------- shards that move ---------- */
@@ -488,12 +226,19 @@ shard_map_get_now(Oid relid)
 	return shard_map_get(relid);
 }
 
+const ShardMap *
+shard_map_get_levels_now(Oid relid)
+{
+	AcceptInvalidationMessages();
+	return shard_map_get_levels(relid, true);
+}
+
 bool
 shard_map_lock(const ShardMap *map, int shardno, int lockmode)
 {
 	/* looks at what others have committed if it is a new lock; if not, nobody can have moved the shard */
 	LockRelationOid(map->shards[shardno].relid, lockmode);
-	return shard_map_get(map->relid) == map;
+	return shard_map_get_levels(map->relid, true) == map;
 }
 
 /* Server of a foreign table as a snapshot sees it; InvalidOid when it does not see the table. */
@@ -595,14 +340,16 @@ check_no_former_shards(const ShardMap *map, Snapshot snapshot)
 			return;
 	}
 	check_no_former_shard(parent, snapshot);
+	for (int i = 0; i < map->nparts; i++)
+		check_no_former_shard(map->parts[i].relid, snapshot);
 }
 
 /* A copy of map with the same shards, whose places can be changed, and room for one more node per shard. */
-static CachedMap *
+static ShardCachedMap *
 copy_map(const ShardMap *map)
 {
-	const CachedMap *cached = (const CachedMap *) map;
-	CachedMap  *copy = palloc(sizeof(CachedMap));
+	const ShardCachedMap *cached = (const ShardCachedMap *) map;
+	ShardCachedMap *copy = palloc(sizeof(ShardCachedMap));
 
 	*copy = *cached;
 	copy->map.serial = ++last_serial;
@@ -616,7 +363,7 @@ copy_map(const ShardMap *map)
 const ShardMap *
 shard_map_as_of(const ShardMap *map, const char *snapshot, TransactionId xmin)
 {
-	CachedMap  *copy = NULL;
+	ShardCachedMap *copy = NULL;
 	Snapshot	then;
 
 	if (!may_be_newer(map->newest_place, xmin))
@@ -637,13 +384,13 @@ shard_map_as_of(const ShardMap *map, const char *snapshot, TransactionId xmin)
 			copy = copy_map(map);
 		copy->map.nodes[copy->map.shards[i].nodeno].nshards--;
 		copy->map.shards[i].serverid = serverid;
-		copy->map.shards[i].nodeno = find_or_add_node(&copy->map, serverid);
+		copy->map.shards[i].nodeno = shard_map_build_node(&copy->map, serverid);
 		copy->map.nodes[copy->map.shards[i].nodeno].nshards++;
 	}
 	UnregisterSnapshot(then);
 	if (copy == NULL)
 		return map;
-	count_hosted(&copy->map);
+	shard_map_build_hosts(&copy->map);
 	return &copy->map;
 }
 
@@ -718,8 +465,8 @@ invalidate_relation(Datum arg, Oid relid)
 	hash_seq_init(&status, map_hash);
 	while ((entry = hash_seq_search(&status)) != NULL)
 	{
-		if (relid == InvalidOid || entry->relid == relid || entry->in_progress ||
-			(entry->cached != NULL && entry->valid && find_shard(entry->cached, relid) >= 0))
+		if (relid == InvalidOid || entry->key.relid == relid || entry->in_progress ||
+			(entry->cached != NULL && entry->valid && shard_map_build_source(entry->cached, relid) != NULL))
 		{
 			entry->valid = false;
 			entry->in_progress = false;
@@ -751,7 +498,7 @@ free_stale_maps(void)
 	xact_ended = false;
 	while (retired_maps != NULL)
 	{
-		CachedMap  *next = retired_maps->next;
+		ShardCachedMap *next = retired_maps->next;
 
 		MemoryContextDelete(retired_maps->cxt);
 		retired_maps = next;
@@ -764,7 +511,7 @@ free_stale_maps(void)
 			continue;
 		if (entry->cached != NULL)
 			MemoryContextDelete(entry->cached->cxt);
-		hash_search(map_hash, &entry->relid, HASH_REMOVE, NULL);
+		hash_search(map_hash, &entry->key, HASH_REMOVE, NULL);
 	}
 }
 
@@ -794,3 +541,4 @@ shard_map_init(void)
 	CacheRegisterSyscacheCallback(FOREIGNDATAWRAPPEROID, invalidate_all, (Datum) 0);
 	RegisterXactCallback(note_xact_end, NULL);
 }
+

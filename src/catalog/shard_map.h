@@ -8,6 +8,7 @@
 
 #include "postgres.h"
 
+#include "access/attnum.h"
 #include "access/transam.h"
 #include "nodes/bitmapset.h"
 #include "nodes/pg_list.h"
@@ -46,14 +47,43 @@ typedef struct Shard
 	const char *from_item;
 } Shard;
 
+/* The partition key by which the partitions of a table of two levels are sharded: by hash, over plain columns. */
+typedef struct ShardLevelKey
+{
+	int			natts;
+	AttrNumber *attnos;			/* the same in the table and in all of its partitions */
+	Oid		   *types;
+	int32	   *typmods;
+	Oid		   *typcollations;	/* of the columns */
+	Oid		   *opfamilies;
+	Oid		   *opcintypes;
+	Oid		   *collations;
+} ShardLevelKey;
+
+/* A partition of a table of two levels, itself a sharded table: a month, say. */
+typedef struct ShardPart
+{
+	Oid			relid;
+	int			first;			/* shardno of its first shard */
+	int			nshards;
+	const int  *bounds;			/* modulus and remainder of each shard */
+	int			like;			/* partno of the first partition with the same bounds, its own maybe */
+} ShardPart;
+
 /*
  * A sharded table.  shards[] is in the order of the parent's PartitionDesc, so
  * that the index core's pruning returns is the index here (shardno).  For a
  * foreign table by itself: one shard, that table.
+ *
+ * Of a table of two levels, shards[] has the shards of all of its partitions, one
+ * partition after the other, both levels in the order of their PartitionDesc.
  */
 typedef struct ShardMap
 {
 	Oid			relid;
+	int			nparts;			/* 0: one level */
+	ShardPart  *parts;			/* in the order of the table's PartitionDesc: partno is 0-based */
+	const ShardLevelKey *part_key;	/* NULL: one level */
 	uint64		serial;			/* changes with each new map of this session */
 	bool		renames;		/* columns of some shard have other names on its node */
 	bool		read_only;		/* option `updatable` of some shard, or of its server, is false */
@@ -78,6 +108,17 @@ typedef struct ShardMap
 extern const ShardMap *shard_map_get(Oid relid);
 
 /*
+ * The same, and the map of a table of two levels: partitioned by range, all of its
+ * partitions by hash with the same key, and all of theirs are shards.
+ *
+ * Callers hold a lock on the table, not on its partitions; those are locked for a moment
+ * while the map is built.  wait: for as long as it takes; otherwise NULL when a partition's lock
+ * is not free, since who does not read that partition must not wait for it.  Who uses a
+ * partition's shards locks it, and asks again.
+ */
+extern const ShardMap *shard_map_get_levels(Oid relid, bool wait);
+
+/*
  * Shards can move while statements run.  A move waits for locks of those who write, and
  * leaves the old table, which takes no changes any more, to those who read, as long as a
  * snapshot from before the move is in use.  So
@@ -93,6 +134,7 @@ extern const ShardMap *shard_map_get(Oid relid);
 
 /* shard_map_get() with what other sessions have committed by now. */
 extern const ShardMap *shard_map_get_now(Oid relid);
+extern const ShardMap *shard_map_get_levels_now(Oid relid);
 
 /*
  * Locks shard shardno against moves, for changing rows (RowExclusiveLock) or locking them
@@ -123,6 +165,9 @@ extern void shard_map_check_unmoved(const ShardMap *map, const Bitmapset *shards
 
 /* Are all of its nodes nodes of the cluster, which have copies of the reference tables?  Asked anew each time. */
 extern bool shard_map_in_cluster(const ShardMap *map);
+
+/* partno of a shard. */
+extern int	shard_map_part_of(const ShardMap *map, int shardno);
 
 /* shardno of a shard in its map, -1 when it is not there. */
 extern int	shard_map_find(const ShardMap *map, Oid shard_relid);

@@ -189,7 +189,7 @@ add_outputs(ShardSelect *select, const ShardRemoteQuery *query)
 		Aggref	   *agg = (Aggref *) entry->expr;
 
 		if (IsA(agg, Aggref) && agg->aggsplit != AGGSPLIT_SIMPLE)
-			shard_select_output_partial(select, shard_map_get(query->driver), agg,
+			shard_select_output_partial(select, shard_map_get_levels(query->driver, true), agg,
 										shares_state(query->tlist, agg), entry->resno - 1);
 		else
 			shard_select_output(select, entry->expr, entry->resno - 1);

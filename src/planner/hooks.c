@@ -98,7 +98,7 @@ is_sharded_rte(const RangeTblEntry *rte)
 	return rte->rtekind == RTE_RELATION &&
 		rte->relkind == RELKIND_PARTITIONED_TABLE &&
 		rte->inh &&
-		shard_map_get(rte->relid) != NULL;
+		shard_map_get_levels(rte->relid, false) != NULL;
 }
 
 /* A sharded target of INSERT; core does not set inh in its RTE. */
@@ -270,7 +270,7 @@ mark_walker(Node *node, MarkContext *cxt)
 static bool
 is_off_cluster(Oid relid)
 {
-	const ShardMap *map = shard_map_get(relid);
+	const ShardMap *map = shard_map_get_levels(relid, false);
 
 	return map != NULL && !shard_map_in_cluster(map);
 }

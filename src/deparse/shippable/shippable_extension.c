@@ -67,7 +67,7 @@ find_names(ShardExtensionScope *scope)
 			scope->names = NIL;
 			return;
 		}
-		map = shard_map_get(rte->relid);
+		map = shard_map_get_levels(rte->relid, true);
 		if (map == NULL)
 			continue;			/* a reference table, which every node has */
 		for (int i = 0; i < map->nnodes; i++)

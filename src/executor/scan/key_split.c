@@ -69,7 +69,8 @@ shard_key_split_create(const ShardScanPlan *plan)
 	{
 		int			paramno;
 
-		if (!IsA(lfirst(lc), ScalarArrayOpExpr) || shard_route_nkeys(relid) != 1)
+		/* a key of a table of two levels may be on shards of all partitions */
+		if (!IsA(lfirst(lc), ScalarArrayOpExpr) || shard_route_nkeys(relid) != 1 || shard_map_get(relid) == NULL)
 			continue;
 		paramno = compared_param(lfirst(lc), relid);
 		if (paramno > 0 &&

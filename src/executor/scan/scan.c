@@ -80,7 +80,7 @@ resolve_maps(ShardScanState *state)
 	{
 		Oid			relid = list_nth_oid(state->plan->relids, i);
 
-		state->maps[i] = shard_map_get_now(relid);
+		state->maps[i] = shard_map_get_levels_now(relid);
 		if (state->maps[i] == NULL)
 			elog(ERROR, "relation %u is not sharded", relid);
 		if (snapshot && snapshot->local && !state->plan->locks_rows)
@@ -171,7 +171,7 @@ prune_by_parameters(ForeignScanState *node)
 	List	   *quals = shard_param_bind(state->params, node->ss.ps.ps_ExprContext,
 										 state->plan->prune_quals);
 
-	return bms_int_members(shard_route_prune(state->maps[0]->relid, quals), state->planned);
+	return shard_route_prune_shards(state->maps[0], quals, state->planned);
 }
 
 static ShardDecoder *

@@ -254,7 +254,7 @@ equated_expr(JoinContext *cxt, const ShardRelInfo *info, RelOptInfo *rel, const 
 
 		if (!IsA(op, OpExpr) || list_length(op->args) != 2 ||
 			op->inputcollid != info->key_collations[keyno] ||
-			get_op_opfamily_strategy(op->opno, info->key_opfamilies[keyno]) != info->key_strategy)
+			get_op_opfamily_strategy(op->opno, info->key_opfamilies[keyno]) != info->key_strategies[keyno])
 			continue;
 		for (int side = 0; side < 2; side++)
 		{
@@ -499,7 +499,7 @@ fill_shards(JoinContext *cxt, ShardRelInfo *info)
 	info->nkeycols = driver->nkeycols;
 	info->key_opfamilies = driver->key_opfamilies;
 	info->key_collations = driver->key_collations;
-	info->key_strategy = driver->key_strategy;
+	info->key_strategies = driver->key_strategies;
 
 	info->nlive = bms_num_members(info->live);
 	info->nexpected = info->nlive;

@@ -12,24 +12,28 @@
 #include "access/stratnum.h"
 #include "access/sysattr.h"
 #include "access/table.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
 #include "catalog/route.h"
+#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "planner/path/prune.h"
 #include "rewrite/rewriteManip.h"
+#include "storage/lmgr.h"
 #include "utils/lsyscache.h"
 #include "utils/partcache.h"
 #include "utils/rel.h"
 
 /*
- * Columns of the partition key as pull_varattnos() numbers them; NULL with
+ * Columns of the partition key, of both levels, as pull_varattnos() numbers them; NULL with
  * *any set when the key has expressions, so that any column may matter.
  */
 static Bitmapset *
-key_columns(Oid relid, bool *any)
+key_columns(const ShardMap *map, bool *any)
 {
-	Relation	rel = table_open(relid, NoLock);
+	Relation	rel = table_open(map->relid, NoLock);
 	PartitionKey key = RelationGetPartitionKey(rel);
 	Bitmapset  *columns = NULL;
 
@@ -42,6 +46,8 @@ key_columns(Oid relid, bool *any)
 			columns = bms_add_member(columns,
 									 key->partattrs[i] - FirstLowInvalidHeapAttributeNumber);
 	}
+	for (int i = 0; map->part_key != NULL && i < map->part_key->natts; i++)
+		columns = bms_add_member(columns, map->part_key->attnos[i] - FirstLowInvalidHeapAttributeNumber);
 	table_close(rel, NoLock);
 	return columns;
 }
@@ -85,39 +91,130 @@ is_key_equality(Node *clause, AttrNumber attno, Oid opfamily, int strategy)
 }
 
 /*
- * Will the conditions leave one shard at most, whatever the parameters are?
- * Generic plans are chosen by cost, so this has to be known now.
+ * What a comparison of rows, (a, b) < (x, y), says of its first column: a <= x.  Core does not prune by the
+ * comparison itself.  Returns clause when it is none.
  */
-static bool
-prunes_to_one(Oid relid, List *clauses)
+static Node *
+first_comparison(Node *clause)
 {
-	Relation	rel = table_open(relid, NoLock);
-	PartitionKey key = RelationGetPartitionKey(rel);
-	int			strategy = key->strategy == PARTITION_STRATEGY_HASH ? HTEqualStrategyNumber :
-		BTEqualStrategyNumber;
-	bool		result = true;
+	RowCompareExpr *row = (RowCompareExpr *) clause;
+	Oid			opfamily;
+	Oid			opno;
+	Oid			left;
+	Oid			right;
 
-	for (int i = 0; i < key->partnatts && result; i++)
+	if (!IsA(row, RowCompareExpr))
+		return clause;
+	opfamily = linitial_oid(row->opfamilies);
+	op_input_types(linitial_oid(row->opnos), &left, &right);
+	switch (get_op_opfamily_strategy(linitial_oid(row->opnos), opfamily))
+	{
+		case BTLessStrategyNumber:
+		case BTLessEqualStrategyNumber:
+			opno = get_opfamily_member(opfamily, left, right, BTLessEqualStrategyNumber);
+			break;
+		case BTGreaterStrategyNumber:
+		case BTGreaterEqualStrategyNumber:
+			opno = get_opfamily_member(opfamily, left, right, BTGreaterEqualStrategyNumber);
+			break;
+		default:
+			return clause;
+	}
+	if (!OidIsValid(opno))
+		return clause;
+	return (Node *) make_opclause(opno, BOOLOID, false, linitial(row->largs), linitial(row->rargs),
+								  InvalidOid, linitial_oid(row->inputcollids));
+}
+
+/* Is each column of a key equal to something Var-free? */
+static bool
+fixes_key(List *clauses, int natts, const AttrNumber *attnos, const Oid *opfamilies, int strategy)
+{
+	for (int i = 0; i < natts; i++)
 	{
 		bool		found = false;
 		ListCell   *lc;
 
 		foreach(lc, clauses)
-			found |= key->partattrs[i] != 0 &&
-				is_key_equality(lfirst(lc), key->partattrs[i], key->partopfamily[i], strategy);
-		result = found;
+			found |= attnos[i] != 0 && is_key_equality(lfirst(lc), attnos[i], opfamilies[i], strategy);
+		if (!found)
+			return false;
 	}
+	return true;
+}
+
+/*
+ * How many of nlive shards the conditions will leave at most, whatever the parameters are.
+ * Generic plans are chosen by cost, so this has to be known now.
+ */
+static int
+prunes_to(const ShardMap *map, List *clauses, int nlive, int nparts)
+{
+	Relation	rel = table_open(map->relid, NoLock);
+	PartitionKey key = RelationGetPartitionKey(rel);
+	int			strategy = key->strategy == PARTITION_STRATEGY_HASH ? HTEqualStrategyNumber :
+		BTEqualStrategyNumber;
+	bool		one_part = fixes_key(clauses, key->partnatts, key->partattrs, key->partopfamily, strategy);
+	bool		one_shard = map->part_key == NULL ||
+		fixes_key(clauses, map->part_key->natts, map->part_key->attnos, map->part_key->opfamilies,
+				  HTEqualStrategyNumber);
+
 	table_close(rel, NoLock);
-	return result;
+	if (one_part && one_shard)
+		return 1;
+	if (map->nparts == 0)
+		return nlive;
+	return one_shard ? nparts : one_part ? (nlive + nparts - 1) / nparts : nlive;
+}
+
+/*
+ * Partitions of a table of two levels that hold rows which satisfy quals.  They are locked, as core locks what
+ * it reads, and *map is the one of then.  A range table entry of each makes executions lock them, too,
+ * and their changes invalidate the plan.
+ */
+static Bitmapset *
+lock_parts(PlannerInfo *root, const ShardMap **map, List *quals)
+{
+	for (;;)
+	{
+		const ShardMap *before = *map;
+		Bitmapset  *parts = shard_route_prune_parts(before, quals);
+		int			partno = -1;
+
+		while ((partno = bms_next_member(parts, partno)) >= 0)
+			LockRelationOid(before->parts[partno].relid, AccessShareLock);
+		*map = shard_map_get_levels(before->relid, true);
+		if (*map == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("partitions of \"%s\" are being attached or detached", get_rel_name(before->relid))));
+		if (*map != before)
+			continue;
+		partno = -1;
+		while ((partno = bms_next_member(parts, partno)) >= 0)
+		{
+			RangeTblEntry *rte = makeNode(RangeTblEntry);
+
+			rte->rtekind = RTE_RELATION;
+			rte->relid = before->parts[partno].relid;
+			rte->relkind = RELKIND_PARTITIONED_TABLE;
+			rte->rellockmode = AccessShareLock;
+			rte->eref = makeAlias(get_rel_name(rte->relid), NIL);
+			root->parse->rtable = lappend(root->parse->rtable, rte);
+		}
+		return parts;
+	}
 }
 
 void
-shard_prune_relation(RelOptInfo *baserel, ShardRelInfo *info)
+shard_prune_relation(PlannerInfo *root, RelOptInfo *baserel, ShardRelInfo *info)
 {
 	List	   *constant = NIL;
 	List	   *dynamic = NIL;
 	Bitmapset  *keys;
 	bool		any_column;
+	List	   *quals;
+	Bitmapset  *parts = NULL;
 	ListCell   *lc;
 
 	if (!info->sharded)
@@ -127,11 +224,11 @@ shard_prune_relation(RelOptInfo *baserel, ShardRelInfo *info)
 		return;
 	}
 
-	keys = key_columns(info->relid, &any_column);
+	keys = key_columns(info->map, &any_column);
 	foreach(lc, baserel->baserestrictinfo)
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
-		Node	   *clause = (Node *) rinfo->clause;
+		Node	   *clause = first_comparison((Node *) rinfo->clause);
 		Bitmapset  *columns = NULL;
 
 		if (rinfo->pseudoconstant)
@@ -147,13 +244,16 @@ shard_prune_relation(RelOptInfo *baserel, ShardRelInfo *info)
 			constant = lappend(constant, clause);
 	}
 
-	info->live = shard_route_prune(info->relid, renumber(constant, info->rtindex));
+	quals = renumber(constant, info->rtindex);
+	if (info->map->nparts > 0)
+		parts = lock_parts(root, &info->map, quals);
+	info->live = shard_route_prune_map(info->map, quals, parts);
 	info->nlive = bms_num_members(info->live);
 	info->nexpected = info->nlive;
 	if (dynamic != NIL && info->nlive > 0)
 	{
 		info->prune_conds = list_concat(constant, dynamic);
-		if (info->nlive > 1 && prunes_to_one(info->relid, info->prune_conds))
-			info->nexpected = 1;
+		if (info->nlive > 1)
+			info->nexpected = prunes_to(info->map, info->prune_conds, info->nlive, bms_num_members(parts));
 	}
 }

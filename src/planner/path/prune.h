@@ -9,7 +9,10 @@
 
 #include "planner/path/relinfo.h"
 
-/* Sets live, nlive and prune_conds of info from the relation's restriction clauses. */
-extern void shard_prune_relation(RelOptInfo *baserel, ShardRelInfo *info);
+/*
+ * Sets live, nlive and prune_conds of info from the relation's restriction clauses.  Of a table of two levels,
+ * the partitions that are read are locked and enter the query's range table, and info->map may become another one.
+ */
+extern void shard_prune_relation(PlannerInfo *root, RelOptInfo *baserel, ShardRelInfo *info);
 
 #endif

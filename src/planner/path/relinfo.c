@@ -68,7 +68,7 @@ shard_relinfo_tuples(Oid relid, double reltuples)
 	if (reltuples > 0)
 		return reltuples;
 
-	map = shard_map_get(relid);
+	map = shard_map_get_levels(relid, true);
 	if (map == NULL)
 		return DEFAULT_SHARD_ROWS;
 	nasked = Min(map->nshards, MAX_SHARDS_ASKED);
@@ -132,7 +132,7 @@ shard_relinfo_clauses(List *rinfos)
 	return list_concat(extract_actual_clauses(rinfos, true), extract_actual_clauses(rinfos, false));
 }
 
-/* The key of a sharded table, over the columns of range table index info->rtindex. */
+/* The key of a sharded table, of both levels, over the columns of range table index info->rtindex. */
 static void
 fill_key(ShardRelInfo *info)
 {
@@ -140,8 +140,11 @@ fill_key(ShardRelInfo *info)
 	PartitionKey key = RelationGetPartitionKey(rel);
 	ShardDistKey *dist_key = palloc0(sizeof(ShardDistKey));
 	ListCell   *next = list_head(key->partexprs);
-	Oid		   *opfamilies = palloc(sizeof(Oid) * key->partnatts);
-	Oid		   *collations = palloc(sizeof(Oid) * key->partnatts);
+	const ShardLevelKey *below = info->map->part_key;
+	int			ncolumns = key->partnatts + (below ? below->natts : 0);
+	Oid		   *opfamilies = palloc(sizeof(Oid) * ncolumns);
+	Oid		   *collations = palloc(sizeof(Oid) * ncolumns);
+	int		   *strategies = palloc(sizeof(int) * ncolumns);
 
 	for (int i = 0; i < key->partnatts; i++)
 	{
@@ -160,13 +163,21 @@ fill_key(ShardRelInfo *info)
 		dist_key->exprs = lappend(dist_key->exprs, expr);
 		opfamilies[i] = key->partopfamily[i];
 		collations[i] = key->partcollation[i];
+		strategies[i] = key->strategy == PARTITION_STRATEGY_HASH ? HTEqualStrategyNumber : BTEqualStrategyNumber;
+	}
+	for (int i = key->partnatts, j = 0; i < ncolumns; i++, j++)
+	{
+		dist_key->exprs = lappend(dist_key->exprs, makeVar(info->rtindex, below->attnos[j], below->types[j],
+														   below->typmods[j], below->typcollations[j], 0));
+		opfamilies[i] = below->opfamilies[j];
+		collations[i] = below->collations[j];
+		strategies[i] = HTEqualStrategyNumber;
 	}
 	info->keys = list_make1(dist_key);
-	info->nkeycols = key->partnatts;
+	info->nkeycols = ncolumns;
 	info->key_opfamilies = opfamilies;
 	info->key_collations = collations;
-	info->key_strategy = key->strategy == PARTITION_STRATEGY_HASH ? HTEqualStrategyNumber :
-		BTEqualStrategyNumber;
+	info->key_strategies = strategies;
 	table_close(rel, NoLock);
 }
 
@@ -225,7 +236,7 @@ shard_relinfo_create(PlannerInfo *root, RelOptInfo *baserel, Oid relid)
 	info->relid = relid;
 	info->rtindex = baserel->relid;
 	info->sharded = shard_relinfo_is_sharded(rte);
-	info->map = shard_map_get(relid);
+	info->map = shard_map_get_levels(relid, true);
 	if (info->map == NULL)
 		elog(ERROR, "table \"%s\" is not a foreign table of shardfdw", get_rel_name(relid));
 
@@ -237,7 +248,7 @@ shard_relinfo_create(PlannerInfo *root, RelOptInfo *baserel, Oid relid)
 	pull_varattnos((Node *) baserel->reltarget->exprs, baserel->relid, &info->columns);
 	if (info->sharded)
 		fill_key(info);
-	shard_prune_relation(baserel, info);
+	shard_prune_relation(root, baserel, info);
 
 	/* a foreign table that was never analyzed; parents have been seen to by the hook */
 	if (!info->sharded && baserel->tuples <= 0)
@@ -343,7 +354,7 @@ shard_relinfo_same_expr(Expr *left, Expr *right)
 static bool
 is_key_equality(const ShardRelInfo *info, int keyno, Oid eqop)
 {
-	return get_op_opfamily_strategy(eqop, info->key_opfamilies[keyno]) == info->key_strategy;
+	return get_op_opfamily_strategy(eqop, info->key_opfamilies[keyno]) == info->key_strategies[keyno];
 }
 
 /* Member of the class that stands for expr in the relation over relids, or NULL. */

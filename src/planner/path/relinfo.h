@@ -63,7 +63,7 @@ typedef struct ShardRelInfo
 	int			nkeycols;
 	const Oid  *key_opfamilies;
 	const Oid  *key_collations;
-	int			key_strategy;	/* of "=" in these operator families */
+	const int  *key_strategies; /* of "=" in these operator families */
 
 	/* The table whose shards are asked: of a join one of its sharded tables, all of which are colocated. */
 	const ShardMap *map;

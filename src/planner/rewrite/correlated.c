@@ -106,7 +106,7 @@ has_sharded_walker(Node *node, void *context)
 		RangeTblEntry *rte = (RangeTblEntry *) node;
 
 		return rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_PARTITIONED_TABLE &&
-			rte->inh && shard_map_get(rte->relid) != NULL;
+			rte->inh && shard_map_get_levels(rte->relid, false) != NULL;
 	}
 	if (IsA(node, Query))
 		return query_tree_walker((Query *) node, has_sharded_walker, context,

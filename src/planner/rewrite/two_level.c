@@ -79,7 +79,7 @@ sharded_map(RangeTblEntry *rte)
 {
 	if (rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_PARTITIONED_TABLE || !rte->inh)
 		return NULL;
-	return shard_map_get(rte->relid);
+	return shard_map_get_levels(rte->relid, false);
 }
 
 /* Are rows of a sharded table read here, or in a sub-select in FROM? */
@@ -113,12 +113,15 @@ is_shard_key(const Query *query, Expr *expr)
 	Var		   *var = (Var *) expr;
 	RangeTblEntry *rte;
 	Relation	rel;
+	const ShardMap *map;
 	bool		result = false;
 
 	if (!IsA(var, Var) || var->varlevelsup != 0)
 		return false;
 	rte = list_nth_node(RangeTblEntry, query->rtable, var->varno - 1);
-	if (sharded_map(rte) == NULL)
+	map = sharded_map(rte);
+	/* the rows of one key are in all partitions of a table of two levels */
+	if (map == NULL || map->nparts > 0)
 		return false;
 
 	rel = RelationIdGetRelation(rte->relid);

@@ -228,7 +228,7 @@ inserts_key_of_source(Query *query, List *values, const ShardScanPlan *plan, Lis
 static List *
 shards_of(Oid relid, const ShardScanPlan *plan)
 {
-	const ShardMap *from = shard_map_get(linitial_oid(plan->relids));
+	const ShardMap *from = shard_map_get_levels(linitial_oid(plan->relids), true);
 	const ShardMap *to = shard_map_get(relid);
 	List	   *shards = NIL;
 	ListCell   *lc;

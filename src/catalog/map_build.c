@@ -1,0 +1,318 @@
+/*
+ * map_build.c
+ *	  Builds the map of a sharded table, or of a foreign table, from the catalogs.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/reloptions.h"
+#include "access/table.h"
+#include "catalog/home.h"
+#include "catalog/map_build.h"
+#include "catalog/option.h"
+#include "catalog/pg_attribute.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_foreign_table.h"
+#include "commands/defrem.h"
+#include "foreign/fdwapi.h"
+#include "lib/stringinfo.h"
+#include "partitioning/partbounds.h"
+#include "partitioning/partdesc.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/partcache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+static int
+compare_sources(const void *a, const void *b)
+{
+	Oid			left = ((const ShardMapSource *) a)->relid;
+	Oid			right = ((const ShardMapSource *) b)->relid;
+
+	return left < right ? -1 : left > right ? 1 : 0;
+}
+
+const ShardMapSource *
+shard_map_build_source(const ShardCachedMap *cached, Oid relid)
+{
+	ShardMapSource	key = {relid, 0};
+
+	return bsearch(&key, cached->sources, cached->nsources, sizeof(ShardMapSource), compare_sources);
+}
+
+void
+shard_map_build_sort(ShardCachedMap *cached)
+{
+	qsort(cached->sources, cached->nsources, sizeof(ShardMapSource), compare_sources);
+}
+
+/* Has a partitioned table one partition, which takes every row? */
+static bool
+takes_all(Relation rel)
+{
+	PartitionDesc partdesc = RelationGetPartitionDesc(rel, true);
+	PartitionBoundInfo bounds = partdesc->boundinfo;
+
+	return partdesc->nparts == 1 &&
+		(partition_bound_has_default(bounds) ||
+		 (bounds->strategy == PARTITION_STRATEGY_HASH && get_hash_partition_greatest_modulus(bounds) == 1));
+}
+
+/* Where a server's options say that it is; the local socket's directory need not be named. */
+static const char *
+host_of(Oid serverid)
+{
+	const char *host = shard_option_server(serverid, "hostaddr");
+
+	if (host == NULL)
+		host = shard_option_server(serverid, "host");
+	return host ? host : "";
+}
+
+void
+shard_map_build_hosts(ShardMap *map)
+{
+	for (int i = 0; i < map->nnodes; i++)
+	{
+		ShardNode  *node = &map->nodes[i];
+
+		node->hostno = i;
+		node->nhosted = 0;
+		for (int j = map->nnodes - 1; j >= 0; j--)
+		{
+			if (strcmp(node->host, map->nodes[j].host) != 0)
+				continue;
+			node->hostno = j;
+			node->nhosted++;
+		}
+	}
+}
+
+int
+shard_map_build_node(ShardMap *map, Oid serverid)
+{
+	ShardNode  *node;
+	ForeignServer *server;
+
+	for (int i = 0; i < map->nnodes; i++)
+	{
+		if (map->nodes[i].serverid == serverid)
+			return i;
+	}
+
+	server = GetForeignServer(serverid);
+	node = &map->nodes[map->nnodes];
+	node->serverid = serverid;
+	node->name = server->servername;
+	node->host = host_of(serverid);
+	node->cores = shard_option_server_int(serverid, "cores", 0);
+	node->default_collation = shard_option_server(serverid, "default_collation");
+	node->nshards = 0;
+	node->has_partial_aggregates = shard_option_server_bool(serverid, "partial_aggregates", false);
+	node->extensions = shard_option_server_extensions(serverid);
+	node->missing_partial_aggregates = shard_option_server_list(serverid, "missing_partial_aggregates");
+	map->foreign_definition |= !shard_option_definition_follows(serverid);
+	return map->nnodes++;
+}
+
+/*
+ * "(SELECT remote AS local, ... FROM relation)" when a column of the shard has
+ * another name on its node, else relation itself.
+ *
+ * One index scan over all columns, as asking the syscache for each would cost
+ * ten times as much when it is cold.  Memory: current context.
+ */
+static const char *
+build_from_item(Oid relid, const char *relation)
+{
+	Relation	pg_attribute = table_open(AttributeRelationId, AccessShareLock);
+	SysScanDesc scan;
+	ScanKeyData keys[2];
+	HeapTuple	tuple;
+	StringInfoData buf;
+	bool		renamed = false;
+
+	initStringInfo(&buf);
+	ScanKeyInit(&keys[0], Anum_pg_attribute_attrelid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(relid));
+	ScanKeyInit(&keys[1], Anum_pg_attribute_attnum, BTGreaterStrategyNumber, F_INT2GT,
+				Int16GetDatum(0));
+	scan = systable_beginscan(pg_attribute, AttributeRelidNumIndexId, true, NULL, 2, keys);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_attribute att = (Form_pg_attribute) GETSTRUCT(tuple);
+		const char *local = NameStr(att->attname);
+		const char *remote = local;
+		bool		isnull;
+		Datum		options;
+
+		if (att->attisdropped)
+			continue;
+		options = heap_getattr(tuple, Anum_pg_attribute_attfdwoptions,
+							   RelationGetDescr(pg_attribute), &isnull);
+		if (!isnull)
+		{
+			ListCell   *lc;
+
+			foreach(lc, untransformRelOptions(options))
+			{
+				DefElem    *elem = lfirst_node(DefElem, lc);
+
+				if (strcmp(elem->defname, "column_name") == 0)
+					remote = defGetString(elem);
+			}
+		}
+		if (strcmp(remote, local) != 0)
+			renamed = true;
+		appendStringInfo(&buf, "%s%s", buf.len > 0 ? ", " : "", quote_identifier(remote));
+		appendStringInfo(&buf, " AS %s", quote_identifier(local));
+	}
+	systable_endscan(scan);
+	table_close(pg_attribute, AccessShareLock);
+
+	if (renamed)
+		relation = psprintf("(SELECT %s FROM %s)", buf.data, relation);
+	pfree(buf.data);
+	return relation;
+}
+
+static bool
+has_triggers(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	bool		result;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for relation %u", relid);
+	result = ((Form_pg_class) GETSTRUCT(tuple))->relhastriggers;
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+/* Who has written a foreign table's row. */
+static TransactionId
+placed_by(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(FOREIGNTABLEREL, ObjectIdGetDatum(relid));
+	TransactionId xid;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for foreign table %u", relid);
+	xid = HeapTupleHeaderGetXmin(tuple->t_data);
+	ReleaseSysCache(tuple);
+	return xid;
+}
+
+/* Fills shards[shardno] of a map from the catalogs.  Memory: current context, the map's. */
+static void
+fill_shard(ShardCachedMap *cached, int shardno, Oid relid)
+{
+	ShardMap   *map = &cached->map;
+	Shard	   *shard = &map->shards[shardno];
+	ForeignTable *table = GetForeignTable(relid);
+	char	   *local_schema = get_namespace_name(get_rel_namespace(relid));
+	char	   *local_name = get_rel_name(relid);
+	const char *schema = local_schema;
+	const char *name = local_name;
+	ListCell   *lc;
+
+	if (local_schema == NULL || local_name == NULL)
+		elog(ERROR, "cache lookup failed for relation %u", relid);
+
+	foreach(lc, table->options)
+	{
+		DefElem    *elem = lfirst_node(DefElem, lc);
+
+		if (strcmp(elem->defname, "schema_name") == 0)
+			schema = defGetString(elem);
+		else if (strcmp(elem->defname, "table_name") == 0)
+			name = defGetString(elem);
+	}
+
+	shard->relid = relid;
+	shard->serverid = table->serverid;
+	shard->placed_by = placed_by(relid);
+	if (TransactionIdIsNormal(shard->placed_by) &&
+		(!TransactionIdIsValid(map->newest_place) || TransactionIdFollows(shard->placed_by, map->newest_place)))
+		map->newest_place = shard->placed_by;
+	shard->nodeno = shard_map_build_node(map, table->serverid);
+	map->nodes[shard->nodeno].nshards++;
+	shard->name = quote_qualified_identifier(local_schema, local_name);
+	shard->relation = quote_qualified_identifier(schema, name);
+	shard->from_item = build_from_item(relid, shard->relation);
+	map->renames |= shard->from_item != shard->relation;
+	map->foreign_definition |= map->renames || strcmp(shard->name, shard->relation) != 0;
+	map->read_only |= !shard_option_table_bool(relid, "updatable", true);
+	map->has_triggers |= has_triggers(relid);
+}
+
+ShardCachedMap *
+shard_map_build(Oid relid, char relkind, bool *keep)
+{
+	Relation	rel = NULL;
+	MemoryContext cxt;
+	MemoryContext oldcxt;
+	ShardCachedMap *cached;
+	int			nshards = 1;
+	Oid		   *oids = &relid;
+	bool		ours = true;
+
+	*keep = true;
+	if (relkind == RELKIND_PARTITIONED_TABLE)
+	{
+		PartitionDesc partdesc;
+
+		rel = table_open(relid, NoLock);
+		partdesc = RelationGetPartitionDesc(rel, true);
+		nshards = partdesc->nparts;
+		oids = partdesc->oids;
+		*keep = !partdesc->detached_exist;
+		ours = nshards > 0;
+		for (int i = 0; ours && i < nshards; i++)
+			ours = partdesc->is_leaf[i];
+	}
+
+	/* Shards of one table share few servers, so asking each again is cheap. */
+	for (int i = 0; ours && i < nshards; i++)
+		ours = shard_option_is_ours(oids[i]);
+	if (!ours)
+	{
+		if (rel != NULL)
+			table_close(rel, NoLock);
+		return NULL;
+	}
+
+	/* A child of the current context until it is complete, so that an error leaves nothing behind. */
+	cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw shard map",
+								ALLOCSET_SMALL_SIZES);
+	oldcxt = MemoryContextSwitchTo(cxt);
+	cached = palloc0(sizeof(ShardCachedMap));
+	cached->cxt = cxt;
+	cached->sharded = true;
+	cached->map.relid = relid;
+	cached->map.nshards = nshards;
+	cached->map.shards = palloc0(sizeof(Shard) * nshards);
+	cached->map.nodes = palloc0(sizeof(ShardNode) * nshards);
+	cached->nsources = nshards;
+	cached->sources = palloc(sizeof(ShardMapSource) * nshards);
+	for (int i = 0; i < nshards; i++)
+	{
+		fill_shard(cached, i, oids[i]);
+		cached->sources[i].relid = oids[i];
+		cached->sources[i].shardno = i;
+	}
+	shard_map_build_hosts(&cached->map);
+	cached->map.takes_all = rel != NULL && takes_all(rel);
+	cached->map.home = cached->map.takes_all ? shard_home_of(relid) : InvalidOid;
+	shard_map_build_sort(cached);
+	MemoryContextSwitchTo(oldcxt);
+	MemoryContextSetParent(cxt, CacheMemoryContext);
+
+	if (rel != NULL)
+		table_close(rel, NoLock);
+	return cached;
+}
