@@ -100,10 +100,15 @@ add_part(ShardCachedMap *cached, int partno, Relation parent, const ShardLevelMa
 		 const ShardMap **part_maps)
 {
 	ShardPart  *part = &cached->map.parts[partno];
+	MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "shardfdw partition", ALLOCSET_SMALL_SIZES);
+	MemoryContext oldcxt = MemoryContextSwitchTo(scratch);
 	const ShardMap *map = cache->get(part->relid);
 	Relation	rel;
 	const ShardLevelKey *key;
 	PartitionDesc partdesc;
+
+	MemoryContextSwitchTo(oldcxt);
+	MemoryContextDelete(scratch);
 
 	if (map == NULL || OidIsValid(map->home))
 		return NULL;

@@ -92,11 +92,24 @@ shard_map_build_hosts(ShardMap *map)
 	}
 }
 
+static List *
+copy_names(const List *names)
+{
+	List	   *copy = NIL;
+	ListCell   *lc;
+
+	foreach(lc, names)
+		copy = lappend(copy, pstrdup(lfirst(lc)));
+	return copy;
+}
+
 int
 shard_map_build_node(ShardMap *map, Oid serverid)
 {
+	MemoryContext cxt = CurrentMemoryContext;
+	MemoryContext scratch;
 	ShardNode  *node;
-	ForeignServer *server;
+	ShardNode	found;
 
 	for (int i = 0; i < map->nnodes; i++)
 	{
@@ -104,18 +117,29 @@ shard_map_build_node(ShardMap *map, Oid serverid)
 			return i;
 	}
 
-	server = GetForeignServer(serverid);
-	node = &map->nodes[map->nnodes];
-	node->serverid = serverid;
-	node->name = server->servername;
-	node->host = host_of(serverid);
-	node->cores = shard_option_server_int(serverid, "cores", 0);
-	node->default_collation = shard_option_server(serverid, "default_collation");
-	node->nshards = 0;
-	node->has_partial_aggregates = shard_option_server_bool(serverid, "partial_aggregates", false);
-	node->extensions = shard_option_server_extensions(serverid);
-	node->missing_partial_aggregates = shard_option_server_list(serverid, "missing_partial_aggregates");
+	/* the look-ups of options leave much behind */
+	scratch = AllocSetContextCreate(cxt, "shardfdw node", ALLOCSET_SMALL_SIZES);
+	MemoryContextSwitchTo(scratch);
+	memset(&found, 0, sizeof(found));
+	found.serverid = serverid;
+	found.name = GetForeignServer(serverid)->servername;
+	found.host = host_of(serverid);
+	found.cores = shard_option_server_int(serverid, "cores", 0);
+	found.default_collation = shard_option_server(serverid, "default_collation");
+	found.has_partial_aggregates = shard_option_server_bool(serverid, "partial_aggregates", false);
+	found.extensions = shard_option_server_extensions(serverid);
+	found.missing_partial_aggregates = shard_option_server_list(serverid, "missing_partial_aggregates");
 	map->foreign_definition |= !shard_option_definition_follows(serverid);
+	MemoryContextSwitchTo(cxt);
+	node = &map->nodes[map->nnodes];
+	*node = found;
+	node->name = pstrdup(found.name);
+	node->host = pstrdup(found.host);
+	if (found.default_collation != NULL)
+		node->default_collation = pstrdup(found.default_collation);
+	node->extensions = copy_names(found.extensions);
+	node->missing_partial_aggregates = copy_names(found.missing_partial_aggregates);
+	MemoryContextDelete(scratch);
 	return map->nnodes++;
 }
 
@@ -207,17 +231,19 @@ placed_by(Oid relid)
 	return xid;
 }
 
-/* Fills shards[shardno] of a map from the catalogs.  Memory: current context, the map's. */
+/* Fills shards[shardno] of a map from the catalogs.  Memory: current context, the map's; what is needed on the way, scratch. */
 static void
-fill_shard(ShardCachedMap *cached, int shardno, Oid relid)
+fill_shard(ShardCachedMap *cached, int shardno, Oid relid, MemoryContext scratch)
 {
 	ShardMap   *map = &cached->map;
 	Shard	   *shard = &map->shards[shardno];
+	MemoryContext oldcxt = MemoryContextSwitchTo(scratch);
 	ForeignTable *table = GetForeignTable(relid);
 	char	   *local_schema = get_namespace_name(get_rel_namespace(relid));
 	char	   *local_name = get_rel_name(relid);
 	const char *schema = local_schema;
 	const char *name = local_name;
+	const char *from_item;
 	ListCell   *lc;
 
 	if (local_schema == NULL || local_name == NULL)
@@ -239,15 +265,20 @@ fill_shard(ShardCachedMap *cached, int shardno, Oid relid)
 	if (TransactionIdIsNormal(shard->placed_by) &&
 		(!TransactionIdIsValid(map->newest_place) || TransactionIdFollows(shard->placed_by, map->newest_place)))
 		map->newest_place = shard->placed_by;
-	shard->nodeno = shard_map_build_node(map, table->serverid);
-	map->nodes[shard->nodeno].nshards++;
-	shard->name = quote_qualified_identifier(local_schema, local_name);
-	shard->relation = quote_qualified_identifier(schema, name);
-	shard->from_item = build_from_item(relid, shard->relation);
-	map->renames |= shard->from_item != shard->relation;
-	map->foreign_definition |= map->renames || strcmp(shard->name, shard->relation) != 0;
+	name = quote_qualified_identifier(schema, name);
+	from_item = build_from_item(relid, name);
 	map->read_only |= !shard_option_table_bool(relid, "updatable", true);
 	map->has_triggers |= has_triggers(relid);
+	local_name = quote_qualified_identifier(local_schema, local_name);
+	MemoryContextSwitchTo(oldcxt);
+	shard->nodeno = shard_map_build_node(map, table->serverid);
+	map->nodes[shard->nodeno].nshards++;
+	shard->name = pstrdup(local_name);
+	shard->relation = pstrdup(name);
+	shard->from_item = from_item == name ? shard->relation : pstrdup(from_item);
+	map->renames |= shard->from_item != shard->relation;
+	map->foreign_definition |= map->renames || strcmp(shard->name, shard->relation) != 0;
+	MemoryContextReset(scratch);
 }
 
 ShardCachedMap *
@@ -255,6 +286,7 @@ shard_map_build(Oid relid, char relkind, bool *keep)
 {
 	Relation	rel = NULL;
 	MemoryContext cxt;
+	MemoryContext scratch;
 	MemoryContext oldcxt;
 	ShardCachedMap *cached;
 	int			nshards = 1;
@@ -299,12 +331,14 @@ shard_map_build(Oid relid, char relkind, bool *keep)
 	cached->map.nodes = palloc0(sizeof(ShardNode) * nshards);
 	cached->nsources = nshards;
 	cached->sources = palloc(sizeof(ShardMapSource) * nshards);
+	scratch = AllocSetContextCreate(cxt, "shard", ALLOCSET_SMALL_SIZES);
 	for (int i = 0; i < nshards; i++)
 	{
-		fill_shard(cached, i, oids[i]);
+		fill_shard(cached, i, oids[i], scratch);
 		cached->sources[i].relid = oids[i];
 		cached->sources[i].shardno = i;
 	}
+	MemoryContextDelete(scratch);
 	shard_map_build_hosts(&cached->map);
 	cached->map.takes_all = rel != NULL && takes_all(rel);
 	cached->map.home = cached->map.takes_all ? shard_home_of(relid) : InvalidOid;
