@@ -239,6 +239,8 @@ shard_level_map_build(Oid relid, bool wait, const ShardLevelMapCache *cache, boo
 	cached->cxt = cxt;
 	cached->map.relid = relid;
 	cached->map.nparts = partdesc->nparts;
+	cached->map.parts_ordered = RelationGetPartitionKey(rel)->partnatts == 1 &&
+		!partition_bound_has_default(partdesc->boundinfo);
 	cached->map.parts = palloc0(sizeof(ShardPart) * partdesc->nparts);
 	part_maps = palloc(sizeof(ShardMap *) * partdesc->nparts);
 	for (int i = 0; i < partdesc->nparts; i++)

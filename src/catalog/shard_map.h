@@ -84,6 +84,7 @@ typedef struct ShardMap
 	int			nparts;			/* 0: one level */
 	ShardPart  *parts;			/* in the order of the table's PartitionDesc: partno is 0-based */
 	const ShardLevelKey *part_key;	/* NULL: one level */
+	bool		parts_ordered;	/* by one column, which is never NULL in them: they are in its order, and none has what is in another */
 	uint64		serial;			/* changes with each new map of this session */
 	bool		renames;		/* columns of some shard have other names on its node */
 	bool		read_only;		/* option `updatable` of some shard, or of its server, is false */

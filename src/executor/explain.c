@@ -39,6 +39,7 @@
 #define PROP_NODES			"Nodes"
 #define PROP_MERGE_KEY		"Merge Key"
 #define PROP_PER_NODE		"Query Per Node"
+#define PROP_FIRST_PARTS	"First Partitions"
 #define PROP_REMOTE_SQL		"Remote SQL"
 #define PROP_ROWS			"Rows Received"
 #define PROP_BYTES			"Bytes Received"
@@ -173,6 +174,8 @@ shardExplainForeignScan(ForeignScanState *node, ExplainState *es)
 		explain_merge_key(node, es);
 	if (state->plan->shard_template != NIL)
 		ExplainPropertyBool(PROP_PER_NODE, true, es);
+	if (state->plan->first_parts > 0)
+		ExplainPropertyInteger(PROP_FIRST_PARTS, NULL, state->plan->first_parts, es);
 
 	first = bms_next_member(shards, -1);
 	if (first >= 0)

@@ -40,7 +40,8 @@ enum ScanField
 	SCAN_WIDTH,					/* Integer */
 	SCAN_RELATIONS,				/* String or NULL */
 	SCAN_CHECK_AS_USER,			/* OidList of one */
-	SCAN_KEY_COLUMNS,			/* List of IntLists */
+	SCAN_KEY_COLUMNS,
+	SCAN_FIRST_PARTS,			/* List of IntLists */
 	SCAN_NFIELDS
 };
 
@@ -151,6 +152,7 @@ shard_plan_private_pack(const ShardScanPlan *plan)
 	packed = lappend(packed, plan->relations ? makeString(plan->relations) : NULL);
 	packed = lappend(packed, list_make1_oid(plan->check_as_user));
 	packed = lappend(packed, plan->key_columns);
+	packed = lappend(packed, makeInteger(plan->parts_descending ? -plan->first_parts : plan->first_parts));
 	Assert(list_length(packed) == SCAN_NFIELDS);
 	return packed;
 }
@@ -190,6 +192,8 @@ shard_plan_private_unpack(List *fdw_private)
 	plan->relations = relations ? strVal(relations) : NULL;
 	plan->check_as_user = linitial_oid(list_nth(fdw_private, SCAN_CHECK_AS_USER));
 	plan->key_columns = list_nth(fdw_private, SCAN_KEY_COLUMNS);
+	plan->first_parts = abs(intVal(list_nth(fdw_private, SCAN_FIRST_PARTS)));
+	plan->parts_descending = intVal(list_nth(fdw_private, SCAN_FIRST_PARTS)) < 0;
 	return plan;
 }
 

@@ -91,6 +91,13 @@ typedef struct ShardScanPlan
 	 */
 	List	   *key_columns;
 
+	/*
+	 * Rows of a table of two levels come in the order of its partitions, and not all of them may be wanted:
+	 * the number of partitions to read first.  0: all at once.
+	 */
+	int			first_parts;
+	bool		parts_descending;	/* they are read from the last one on */
+
 	bool		grouped;		/* the remote query makes groups, or finds distinct rows */
 	bool		at_once;		/* the statement calls functions that may write: nodes are not read in turns */
 	bool		is_prepared;	/* small and asked once of each node, which is to keep its plan */

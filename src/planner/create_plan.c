@@ -360,6 +360,8 @@ plan_upper(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info, L
 	select = shard_remote_query_select(info->query);
 	plan.grouped = info->query->aggregated || (info->query->distinct && info->query->limit == NULL);
 	plan.at_once = statement_may_write(root);
+	plan.first_parts = info->first_parts;
+	plan.parts_descending = info->parts_descending;
 	fill_sort(info->query, &plan);
 	fill_shards(root, rel, info, &plan);
 	fill_key_columns(info, info->query->tlist, &plan);

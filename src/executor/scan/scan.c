@@ -23,6 +23,10 @@
  * at once.  There a statement reads as many shards of a node as it takes for
  * each statement to have a connection, and the node merges these.
  *
+ * Of a table of two levels, partitions may follow each other in that order, and the
+ * first ones have all rows that are wanted.  These are read in a first turn, twice as many
+ * in the next one when their rows have come to an end, and so on.
+ *
  * A node that this transaction has written to is read over the one connection
  * that wrote, where each statement has a snapshot of its own (READ COMMITTED).
  * There one statement reads all live shards, joined by UNION ALL, so that all are
@@ -46,6 +50,7 @@
 #include "executor/scan/fdw_executor.h"
 #include "executor/scan/scan.h"
 #include "executor/scan/scan_share.h"
+#include "executor/scan/scan_turn.h"
 #include "executor/scan/statement_view.h"
 #include "guc.h"
 #include "miscadmin.h"
@@ -57,9 +62,6 @@
 
 /* Streams of a node that may be open, as a multiple of its connections. */
 #define WINDOW_FACTOR	2
-
-/* The first round of a key join reads one of this many shards of a node: enough to find most keys with several rows. */
-#define FIRST_PART	4
 
 /* ------------------------------------------------------------------------
  * Begin
@@ -246,6 +248,8 @@ announce_streams(const ShardScanState *state, bool may_rescan)
 			continue;
 		per_statement = shard_share_per_statement(state, i, nstreams[i]);
 		nstreams[i] = (nstreams[i] + per_statement - 1) / per_statement;
+		if (state->plan->first_parts > 0)
+			nstreams[i]++;		/* there may be a second turn */
 		shard_snapshot_expect(state->snapshot, map->nodes[i].serverid, state->userid,
 							  nstreams[i] + (may_rescan ? 1 : 0));
 	}
@@ -407,7 +411,7 @@ group_by_node(ForeignScanState *node, int window)
 	int			shardno = -1;
 
 	state->nodes = palloc0(sizeof(ShardScanNode) * Max(map->nnodes, 1));
-	while ((shardno = bms_next_member(state->live, shardno)) >= 0)
+	while ((shardno = bms_next_member(state->turn, shardno)) >= 0)
 		state->nodes[map->shards[shardno].nodeno].nlive++;
 	for (int i = 0; i < map->nnodes; i++)
 	{
@@ -423,43 +427,13 @@ group_by_node(ForeignScanState *node, int window)
 		scan_node->nlive = 0;
 	}
 	shardno = -1;
-	while ((shardno = bms_next_member(state->live, shardno)) >= 0)
+	while ((shardno = bms_next_member(state->turn, shardno)) >= 0)
 	{
 		ShardScanNode *scan_node = &state->nodes[map->shards[shardno].nodeno];
 
 		scan_node->shardnos[scan_node->nlive++] = shardno;
 	}
 	return total;
-}
-
-const Bitmapset *
-shard_scan_first_shards(ForeignScanState *node)
-{
-	ShardScanState *state = node->fdw_state;
-	const ShardMap *map = state->maps[0];
-	MemoryContext oldcxt;
-	int		   *nshards;		/* planned ones of each node, then those left to choose */
-	int			shardno = -1;
-
-	if (state->first_shards != NULL)
-		return state->first_shards;
-	oldcxt = MemoryContextSwitchTo(node->ss.ps.state->es_query_cxt);
-	nshards = palloc0(sizeof(int) * Max(map->nnodes, 1));
-	while ((shardno = bms_next_member(state->planned, shardno)) >= 0)
-		nshards[map->shards[shardno].nodeno]++;
-	for (int i = 0; i < map->nnodes; i++)
-		nshards[i] = (nshards[i] + FIRST_PART - 1) / FIRST_PART;
-	shardno = -1;
-	while ((shardno = bms_next_member(state->planned, shardno)) >= 0)
-	{
-		if (nshards[map->shards[shardno].nodeno]-- > 0)
-			state->first_shards = bms_add_member(state->first_shards, shardno);
-	}
-	if (bms_equal(state->first_shards, state->planned))
-		state->first_shards = NULL;
-	pfree(nshards);
-	MemoryContextSwitchTo(oldcxt);
-	return state->first_shards;
 }
 
 bool
@@ -507,6 +481,26 @@ shard_scan_bind(ForeignScanState *node)
 	MemoryContextSwitchTo(oldcxt);
 }
 
+/*
+ * May partitions be read in turns?  Not on connections that write, or may write before the last turn:
+ * a statement there sees what was written before it.
+ */
+static bool
+reads_in_turns(const ForeignScanState *node)
+{
+	const ShardScanState *state = node->fdw_state;
+
+	if (state->plan->first_parts == 0 || state->plan->at_once || state->plan->locks_rows ||
+		(IsolationUsesXactSnapshot() && !XactReadOnly))
+		return false;
+	for (int i = 0; i < state->maps[0]->nnodes; i++)
+	{
+		if (reads_as_writer(node, i))
+			return false;
+	}
+	return true;
+}
+
 /* Streams of a node that may be open. */
 static int
 window_size(const ShardScanState *state)
@@ -525,7 +519,7 @@ window_size(const ShardScanState *state)
 static bool
 fetches_by_copy(const ShardScanState *state)
 {
-	int			nlive = bms_num_members(state->live);
+	int			nlive = bms_num_members(state->turn);
 	int			nqueries = 0;
 
 	if (!state->may_copy)
@@ -543,48 +537,22 @@ fetches_by_copy(const ShardScanState *state)
 	return state->plan->rows_per_shard * nlive > (double) COPY_FETCH_MIN_ROWS * nqueries;
 }
 
-/* Which servers of the nodes the scan reads. */
+/* Opens the streams of state->turn.  Memory: current context, run_cxt. */
 static void
-choose_servers(ForeignScanState *node)
-{
-	const ShardScanState *state = node->fdw_state;
-	const ShardMap *map = state->maps[0];
-	List	   *serverids = NIL;
-
-	if (shard_guc_read_from == SHARD_READ_PRIMARY || !shard_statement_view_only_reads(node->ss.ps.state))
-		return;
-	for (int i = 0; i < map->nnodes; i++)
-		if (state->nodes[i].nlive > 0)
-			serverids = lappend_oid(serverids, map->nodes[i].serverid);
-	shard_read_role_choose(state->snapshot, serverids, state->userid);
-}
-
-void
-shard_scan_start(ForeignScanState *node)
+open_turn(ForeignScanState *node)
 {
 	ShardScanState *state = node->fdw_state;
 	int			window = window_size(state);
 	int			nnodes = state->maps[0]->nnodes;
-	MemoryContext oldcxt;
-	int			nstreams;
+	int			nstreams = group_by_node(node, window);
 
-	if (state->running)
-		return;
-
-	shard_scan_bind(node);
-	oldcxt = MemoryContextSwitchTo(state->run_cxt);
-	nstreams = group_by_node(node, window);
-	choose_servers(node);
-	state->may_copy = shard_guc_enable_copy_fetch && !state->plan->locks_rows;
 	state->use_copy = fetches_by_copy(state);
 	state->streams = palloc0(sizeof(ShardStream *) * Max(nstreams, 1));
 	state->sources = palloc0(sizeof(ShardScanSource) * Max(nstreams, 1));
-	state->wait_set = shard_wait_set_create(state->run_cxt);
 	state->nsources = 0;
 	state->nwaiting = 0;
 	state->current = 0;
 	state->merging = state->plan->sort_columns != NIL && nstreams > 1;
-	state->running = true;
 
 	/* round by round over the nodes, so that all of them start early */
 	while (state->nsources + state->nwaiting < nstreams)
@@ -605,7 +573,59 @@ shard_scan_start(ForeignScanState *node)
 				open_source(state, state->nsources++, i);
 		}
 	}
+}
+
+/* Which servers of the nodes the scan reads, in all of its turns. */
+static void
+choose_servers(ForeignScanState *node)
+{
+	const ShardScanState *state = node->fdw_state;
+	const ShardMap *map = state->maps[0];
+	List	   *serverids = NIL;
+	int			shardno = -1;
+
+	if (shard_guc_read_from == SHARD_READ_PRIMARY || !shard_statement_view_only_reads(node->ss.ps.state))
+		return;
+	while ((shardno = bms_next_member(state->live, shardno)) >= 0)
+		serverids = list_append_unique_oid(serverids, map->shards[shardno].serverid);
+	shard_read_role_choose(state->snapshot, serverids, state->userid);
+}
+
+void
+shard_scan_start(ForeignScanState *node)
+{
+	ShardScanState *state = node->fdw_state;
+	MemoryContext oldcxt;
+
+	if (state->running)
+		return;
+
+	shard_scan_bind(node);
+	oldcxt = MemoryContextSwitchTo(state->run_cxt);
+	state->may_copy = shard_guc_enable_copy_fetch && !state->plan->locks_rows;
+	state->wait_set = shard_wait_set_create(state->run_cxt);
+	state->running = true;
+	choose_servers(node);
+	shard_scan_turn_first(state, reads_in_turns(node));
+	open_turn(node);
 	MemoryContextSwitchTo(oldcxt);
+}
+
+/* When all rows of a turn have been read: goes on with the next one, if there is one. */
+static bool
+next_turn(ForeignScanState *node)
+{
+	ShardScanState *state = node->fdw_state;
+	MemoryContext oldcxt;
+
+	if (bms_is_empty(state->later))
+		return false;
+	shard_scan_close_streams(node);
+	oldcxt = MemoryContextSwitchTo(state->run_cxt);
+	shard_scan_turn_next(state);
+	open_turn(node);
+	MemoryContextSwitchTo(oldcxt);
+	return true;
 }
 
 /* ------------------------------------------------------------------------
@@ -677,18 +697,14 @@ take_row(ForeignScanState *node, ShardRow *row)
 	return false;
 }
 
-/*
- * Next row: into the scan's slot, which is returned, or in a slot of merge.c.
- * Empty at the end or when async_mode may not wait.
- */
+/* Next row of the present turn; see fetch_row(). */
 static TupleTableSlot *
-fetch_row(ForeignScanState *node)
+fetch_row_of_turn(ForeignScanState *node)
 {
 	ShardScanState *state = node->fdw_state;
 	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
 	ShardRow	row;
 
-	shard_scan_start(node);
 	if (state->merging)
 		return shard_merge_next(node);
 	while (!take_row(node, &row))
@@ -705,6 +721,23 @@ fetch_row(ForeignScanState *node)
 	/* core resets the values' memory before it asks for the next row */
 	shard_scan_store_row(node, state->current, &row, slot,
 						 node->ss.ps.ps_ExprContext->ecxt_per_tuple_memory);
+	return slot;
+}
+
+/*
+ * Next row: into the scan's slot, which is returned, or in a slot of merge.c.
+ * Empty at the end or when async_mode may not wait.
+ */
+static TupleTableSlot *
+fetch_row(ForeignScanState *node)
+{
+	ShardScanState *state = node->fdw_state;
+	TupleTableSlot *slot;
+
+	shard_scan_start(node);
+	do
+		slot = fetch_row_of_turn(node);
+	while (TupIsNull(slot) && !state->would_wait && next_turn(node));
 	return slot;
 }
 

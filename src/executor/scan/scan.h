@@ -89,6 +89,9 @@ typedef struct ShardScanState
 	/* one execution of the remote query; everything below is in run_cxt */
 	MemoryContext run_cxt;
 	bool		running;
+	Bitmapset  *turn;			/* shards of live that are read now: all, or those of some partitions */
+	Bitmapset  *later;			/* those of the partitions that follow */
+	int			turn_parts;		/* partitions of the present turn */
 	ShardScanNode *nodes;		/* maps[0]->nnodes */
 	bool		takes_turns;	/* nodes of one machine may have to wait for each other */
 	int			nwaiting;		/* nodes that do */

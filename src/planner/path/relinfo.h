@@ -96,6 +96,13 @@ typedef struct ShardRelInfo
 	 */
 	List	   *prune_conds;
 
+	/*
+	 * LIMIT over a table of two levels whose partitions follow each other in the order that is asked for: how many
+	 * of them are likely to have enough rows, and are read first; 0: all at once.
+	 */
+	int			first_parts;
+	bool		parts_descending;
+
 	/* Upper stages: what is asked for; NULL where the columns follow from the path's target. */
 	ShardRemoteQuery *query;
 	List	   *local_having;	/* clauses to check here: HAVING, run conditions of windows */

@@ -10,6 +10,9 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
+#include "access/stratnum.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
 #include "compat.h"
@@ -23,6 +26,10 @@
 #include "planner/upper/upper_tools.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
+
+/* Partitions that are read first are to have so many times the rows that are likely to be read. */
+#define FIRST_PARTS_MARGIN 1.5
 
 /* Each part of the sum is cut to this, so that the sum does not overflow. */
 #define MAX_PART (PG_INT64_MAX / 2)
@@ -105,6 +112,37 @@ bounded_rows(const ShardRelInfo *info, const FinalPathExtraData *extra)
 }
 
 /*
+ * Sets first_parts.  Partitions hold rows in turn, in the order of the first column of ORDER BY, if that is the column
+ * by which they are made.  The key of a relation that no outer join has extended says where its rows are.
+ */
+static void
+set_first_parts(ShardRelInfo *info, double rows)
+{
+	const ShardMap *map = info->map;
+	const ShardSort *sort = info->query->sort != NIL ? linitial(info->query->sort) : NULL;
+	double		part_rows = info->rows / Max(1.0, ceil((double) info->nexpected * map->nparts / map->nshards));
+	double		wanted = ceil(rows * FIRST_PARTS_MARGIN / Max(part_rows, 1));
+	ListCell   *lc;
+
+	if (!map->parts_ordered || sort == NULL || wanted > map->nparts / 2 ||
+		exprCollation((Node *) sort->expr) != info->key_collations[0])
+		return;
+	foreach(lc, info->keys)
+	{
+		const ShardDistKey *key = lfirst(lc);
+		int			strategy = get_op_opfamily_strategy(sort->sortop, info->key_opfamilies[0]);
+
+		if (key->nullable || !shard_relinfo_same_expr(sort->expr, linitial(key->exprs)) ||
+			(strategy != BTLessStrategyNumber && strategy != BTGreaterStrategyNumber))
+			continue;
+		info->first_parts = (int) wanted;
+		info->parts_descending = strategy == BTGreaterStrategyNumber;
+		info->remote_cost *= Min(wanted / map->nparts, 1);
+		return;
+	}
+}
+
+/*
  * The bound saves nodes work that the cost model does not count: without it all of
  * them run, and fill buffers, until the scan is ended.  So the path with the bound
  * gets lower costs than those without, even where estimates are the same.
@@ -153,6 +191,8 @@ shard_limit_add_paths(PlannerInfo *root, RelOptInfo *input_rel, RelOptInfo *outp
 	rows = bounded_rows(info, extra);
 	if (info->query->sort == NIL && !info->query->aggregated && info->query->windows == NIL)
 		info->remote_cost *= rows / Max(info->rows, 1);
+	if (info->map->nparts > 1)
+		set_first_parts(info, rows);
 	info->rows = rows;
 
 	output_rel->fdw_private = info;
