@@ -2,6 +2,7 @@
 \set VERBOSITY terse
 SET client_min_messages = warning;
 SET timezone = 'UTC';
+SET datestyle = ISO;
 CREATE SCHEMA lev;
 SET search_path = lev;
 
@@ -17,7 +18,7 @@ CREATE FUNCTION plan(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE line text;
 BEGIN
 	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
-		IF line ~ 'Foreign Scan|Append|Join|Aggregate|Shards:|Query Per Node|First|Sort' THEN RETURN NEXT regexp_replace(line, ' on \S+', ''); END IF;
+		IF line ~ 'Custom Scan|Foreign Scan|Append|Join|Aggregate|Shards:|Query Per Node|First|Sort' THEN RETURN NEXT regexp_replace(line, ' on \S+', ''); END IF;
 	END LOOP;
 END $$;
 CREATE FUNCTION is_one(query text) RETURNS boolean LANGUAGE sql AS

@@ -14,6 +14,7 @@
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_table.h"
+#include "catalog/pg_trigger.h"
 #include "commands/defrem.h"
 #include "foreign/fdwapi.h"
 #include "lib/stringinfo.h"
@@ -204,16 +205,28 @@ build_from_item(Oid relid, const char *relation)
 	return relation;
 }
 
+/* relhastriggers stays true when the last trigger is dropped, of a foreign table for ever. */
 static bool
 has_triggers(Oid relid)
 {
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Relation	pg_trigger;
+	SysScanDesc scan;
+	ScanKeyData key;
 	bool		result;
 
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for relation %u", relid);
 	result = ((Form_pg_class) GETSTRUCT(tuple))->relhastriggers;
 	ReleaseSysCache(tuple);
+	if (!result)
+		return false;
+	pg_trigger = table_open(TriggerRelationId, AccessShareLock);
+	ScanKeyInit(&key, Anum_pg_trigger_tgrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
+	scan = systable_beginscan(pg_trigger, TriggerRelidNameIndexId, true, NULL, 1, &key);
+	result = HeapTupleIsValid(systable_getnext(scan));
+	systable_endscan(scan);
+	table_close(pg_trigger, AccessShareLock);
 	return result;
 }
 

@@ -139,6 +139,24 @@ has_member_in(const Bitmapset *set, int first, int count)
 	return member >= 0 && member < first + count;
 }
 
+PartitionKey
+shard_route_part_key(const ShardMap *map)
+{
+	const ShardLevelKey *part_key = map->part_key;
+	PartitionKey key = palloc0(sizeof(PartitionKeyData));
+
+	key->strategy = PARTITION_STRATEGY_HASH;
+	key->partnatts = part_key->natts;
+	key->partattrs = part_key->attnos;
+	key->partopfamily = part_key->opfamilies;
+	key->partopcintype = part_key->opcintypes;
+	key->partcollation = part_key->collations;
+	key->parttypid = part_key->types;
+	key->parttypmod = part_key->typmods;
+	key->parttypcoll = part_key->typcollations;
+	return key;
+}
+
 Bitmapset *
 shard_route_prune_parts(const ShardMap *map, List *quals)
 {

@@ -29,6 +29,9 @@ extern Bitmapset *shard_route_prune(Oid relid, List *quals);
  */
 extern Bitmapset *shard_route_prune_parts(const ShardMap *map, List *quals);
 
+/* The key by which the partitions of a table of two levels are sharded, as core has those of tables.  Memory: current context. */
+extern PartitionKey shard_route_part_key(const ShardMap *map);
+
 /*
  * Shards (shardnos) of map that can hold such rows; of two levels, those of partitions parts alone,
  * which are locked.  Partitions with the same bounds are pruned once.

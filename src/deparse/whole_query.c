@@ -88,7 +88,7 @@ add_place(WholeState *state, RangeTblEntry *rte)
 static void
 convert_relation(RangeTblEntry *rte, bool is_target, bool is_insert, WholeState *state)
 {
-	const ShardMap *map = shard_map_get(rte->relid);
+	const ShardMap *map = shard_map_get_levels(rte->relid, false);
 
 	if (rte->tablesample != NULL)
 		shard_whole_refuse(&state->cxt, "TABLESAMPLE");
@@ -114,7 +114,7 @@ is_in_cluster(const WholeState *state)
 
 	foreach(lc, state->whole->relids)
 	{
-		if (!shard_map_in_cluster(shard_map_get(lfirst_oid(lc))))
+		if (!shard_map_in_cluster(shard_map_get_levels(lfirst_oid(lc), true)))
 			return false;
 	}
 	return true;
@@ -231,7 +231,7 @@ static bool
 checks_domains(const Query *query)
 {
 	const ShardMap *map = query->resultRelation == 0 ? NULL :
-		shard_map_get(rt_fetch(query->resultRelation, query->rtable)->relid);
+		shard_map_get_levels(rt_fetch(query->resultRelation, query->rtable)->relid, false);
 
 	return map != NULL && map->foreign_definition;
 }

@@ -81,7 +81,7 @@ void
 shard_whole_target_check(const Query *query, ShardWholeContext *cxt)
 {
 	Oid			relid = rt_fetch(query->resultRelation, query->rtable)->relid;
-	const ShardMap *map = shard_map_get(relid);
+	const ShardMap *map = shard_map_get_levels(relid, false);
 	bool		insert;
 	bool		update;
 	bool		delete;

@@ -31,6 +31,7 @@
 #include "executor/statement_exec.h"
 #include "guc.h"
 #include "mb/pg_wchar.h"
+#include "miscadmin.h"
 #include "nodes/extensible.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
@@ -39,6 +40,7 @@
 #include "remote/run/command.h"
 #include "remote/run/read_role.h"
 #include "remote/run/stream.h"
+#include "storage/lmgr.h"
 #include "tcop/pquery.h"
 #include "tuple/decode.h"
 #include "utils/acl.h"
@@ -101,7 +103,7 @@ resolve_maps(ShardStatementState *state)
 	state->maps = palloc(sizeof(ShardMap *) * state->nmaps);
 	for (int i = 0; i < state->nmaps; i++)
 	{
-		state->maps[i] = shard_map_get_now(list_nth_oid(relids, i));
+		state->maps[i] = shard_map_get_levels_now(list_nth_oid(relids, i));
 		if (state->maps[i] == NULL)
 			elog(ERROR, "relation %u is not sharded", list_nth_oid(relids, i));
 		/* plans are made anew after a move; this one has been made just before it */
@@ -172,17 +174,17 @@ statement_begin(CustomScanState *node, EState *estate, int eflags)
  * ------------------------------------------------------------------------ */
 
 /*
- * Values of the key's columns.  false: a number that the column's type does not
+ * Values of the key's columns, the first of which is column first of all levels' keys.  false: a number that the column's type does not
  * have, so that no row is equal to it.
  */
 static bool
-key_values(ShardStatementState *state, PartitionKey key, Datum *values, bool *isnull)
+key_values(ShardStatementState *state, PartitionKey key, int first, Datum *values, bool *isnull)
 {
 	CustomScan *cscan = (CustomScan *) state->css.ss.ps.plan;
 
 	for (int i = 0; i < key->partnatts; i++)
 	{
-		int			paramno = list_nth_int(state->plan->key_params, i);
+		int			paramno = list_nth_int(state->plan->key_params, first + i);
 		Oid			type = getBaseType(exprType(list_nth(cscan->custom_exprs, paramno - 1)));
 
 		values[i] = state->datums[paramno - 1];
@@ -260,7 +262,7 @@ route_by_key(ShardStatementState *state, bool noerror)
 
 	if (shard_route_pin(parent, &partdesc) != state->maps[0])
 		resolve_maps(state);	/* a detach in the background has ended meanwhile */
-	known = key_values(state, key, values, isnull);
+	known = key_values(state, key, 0, values, isnull);
 	if (known)
 		shardno = shard_route_key(parent, partdesc, values, isnull);
 	if (shardno < 0 && state->plan->inserts_key && !noerror)
@@ -269,6 +271,87 @@ route_by_key(ShardStatementState *state, bool noerror)
 
 	/* no row has such a key, so any shard gives the right answer */
 	return Max(shardno, 0);
+}
+
+/*
+ * Number of the partition of rel, the parent at one of the levels, that takes the key, and its OID; -1: no row has
+ * the key.
+ */
+static int
+route_level(ShardStatementState *state, Relation rel, int first, bool noerror, Oid *relid)
+{
+	Datum		values[PARTITION_MAX_KEYS];
+	bool		isnull[PARTITION_MAX_KEYS];
+	PartitionDesc partdesc = RelationGetPartitionDesc(rel, true);
+	int			partno = -1;
+
+	if (key_values(state, RelationGetPartitionKey(rel), first, values, isnull))
+		partno = shard_route_key(rel, partdesc, values, isnull);
+	if (partno < 0 && state->plan->inserts_key && !noerror)
+		no_partition_error(rel, values, isnull);
+	*relid = partno >= 0 ? partdesc->oids[partno] : InvalidOid;
+	return partno;
+}
+
+/* Looks up the maps anew, for a plan that was made for what map says. */
+static void
+renew_maps(ShardStatementState *state, const ShardMap *map)
+{
+	resolve_maps(state);
+	if (state->maps[0]->nparts == 0 || state->maps[0]->renames != map->renames ||
+		state->maps[0]->read_only != map->read_only || state->maps[0]->has_triggers != map->has_triggers ||
+		state->maps[0]->foreign_definition != map->foreign_definition)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("partitions of \"%s\" have changed while the statement began", get_rel_name(map->relid)),
+				 errhint("The transaction might succeed if retried.")));
+}
+
+/* Does the statement change rows, or lock them? */
+static bool
+locks_shards(const ShardStatementState *state)
+{
+	return state->plan->on_writer || !state->plan->returns_rows;
+}
+
+/*
+ * The same for a table of two levels.  The partition with the key is locked, in all tables, as core would lock it; what was
+ * waited for may have changed what the plan was made for.
+ */
+static int
+route_by_levels(ShardStatementState *state, bool noerror)
+{
+	for (;;)
+	{
+		const ShardMap *map = state->maps[0];
+		Relation	rel = table_open(map->relid, NoLock);
+		int			nfirst = RelationGetPartitionKey(rel)->partnatts;
+		Oid			relid;
+		int			partno = route_level(state, rel, 0, noerror, &relid);
+		int			shardno;
+
+		table_close(rel, NoLock);
+		/* no row has such a key, so any shard gives the right answer */
+		if (partno < 0)
+			return 0;
+		for (int i = 0; i < state->nmaps && partno < state->maps[i]->nparts; i++)
+			LockRelationOid(state->maps[i]->parts[partno].relid,
+							locks_shards(state) ? RowExclusiveLock : AccessShareLock);
+		if (shard_map_get_levels(map->relid, true) == map && partno < map->nparts && map->parts[partno].relid == relid)
+		{
+			const ShardPart *part = &map->parts[partno];
+
+			rel = table_open(relid, NoLock);
+			shardno = route_level(state, rel, nfirst, noerror, &relid);
+			table_close(rel, NoLock);
+			if (shardno < 0)
+				return part->first;
+			if (shardno < part->nshards && map->shards[part->first + shardno].relid == relid)
+				return part->first + shardno;
+		}
+		CHECK_FOR_INTERRUPTS();
+		renew_maps(state, map);
+	}
 }
 
 /* Numbers of the shards that run the statement; the key's parameters have been evaluated. */
@@ -280,7 +363,7 @@ live_shards(ShardStatementState *state, bool noerror)
 	ListCell   *lc;
 
 	if (state->plan->key_params != NIL)
-		return bms_make_singleton(route_by_key(state, noerror));
+		return bms_make_singleton(map->nparts > 0 ? route_by_levels(state, noerror) : route_by_key(state, noerror));
 	if (state->plan->all_shards)
 		return bms_add_range(NULL, 0, map->nshards - 1);
 	foreach(lc, state->plan->shards)
@@ -323,7 +406,7 @@ render(const ShardStatementState *state, int shardno, bool literals)
 static Bitmapset *
 lock_live_shards(ShardStatementState *state)
 {
-	bool		locks = state->plan->on_writer || !state->plan->returns_rows;
+	bool		locks = locks_shards(state);
 	int			lockmode = state->plan->only_locks ? RowShareLock : RowExclusiveLock;
 	Bitmapset  *live;
 	bool		current;

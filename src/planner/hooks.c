@@ -107,7 +107,7 @@ is_insert_target(const Query *query, const RangeTblEntry *rte)
 {
 	return query->commandType == CMD_INSERT &&
 		rte == rt_fetch(query->resultRelation, query->rtable) &&
-		rte->relkind == RELKIND_PARTITIONED_TABLE && shard_map_get(rte->relid) != NULL;
+		rte->relkind == RELKIND_PARTITIONED_TABLE && shard_map_get_levels(rte->relid, false) != NULL;
 }
 
 /*

@@ -33,6 +33,7 @@
 #include "plan/plan_private.h"
 #include "planner/whole/statement.h"
 #include "rewrite/rewriteManip.h"
+#include "storage/lmgr.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/partcache.h"
@@ -58,11 +59,14 @@ is_candidate(Query *query)
 		return false;
 	target = rt_fetch(query->resultRelation, query->rtable);
 	if (target->rtekind != RTE_RELATION || target->relkind != RELKIND_PARTITIONED_TABLE ||
-		shard_map_get(target->relid) == NULL)
+		shard_map_get_levels(target->relid, false) == NULL)
 		return false;
 	if (query->commandType == CMD_INSERT)
 	{
 		RangeTblRef *source;
+
+		if (shard_map_get(target->relid) == NULL)
+			return false;
 
 		if (list_length(query->jointree->fromlist) != 1)
 			return false;		/* one row */
@@ -72,16 +76,19 @@ is_candidate(Query *query)
 	return true;
 }
 
-/* Columns of relid's partition key; NIL when one of them is an expression. */
+/* Columns of relid's partition key, of both levels; NIL when one of them is an expression. */
 static List *
 key_attnos(Oid relid)
 {
 	Relation	rel = table_open(relid, NoLock);
 	PartitionKey key = RelationGetPartitionKey(rel);
+	const ShardLevelKey *below = shard_map_get_levels(relid, true)->part_key;
 	List	   *attnos = NIL;
 
 	for (int i = 0; i < key->partnatts; i++)
 		attnos = lappend_int(attnos, key->partattrs[i]);
+	for (int i = 0; below != NULL && i < below->natts; i++)
+		attnos = lappend_int(attnos, below->attnos[i]);
 	table_close(rel, NoLock);
 	return list_member_int(attnos, InvalidAttrNumber) ? NIL : attnos;
 }
@@ -229,7 +236,7 @@ static List *
 shards_of(Oid relid, const ShardScanPlan *plan)
 {
 	const ShardMap *from = shard_map_get_levels(linitial_oid(plan->relids), true);
-	const ShardMap *to = shard_map_get(relid);
+	const ShardMap *to = shard_map_get_levels(relid, true);
 	List	   *shards = NIL;
 	ListCell   *lc;
 
@@ -267,6 +274,31 @@ plan_select(Query *select, const char *text, int cursor_options, ParamListInfo p
 	return stmt;
 }
 
+/*
+ * The partitions of tables of two levels that the SELECT reads stand in its range table.  The statement locks them,
+ * as core would for it; the SELECT has kept them from changing since it was planned.
+ */
+static void
+lock_parts(PlannedStmt *stmt, const PlannedStmt *select)
+{
+	ListCell   *lc;
+
+	foreach(lc, select->rtable)
+	{
+		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+
+		if (rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_PARTITIONED_TABLE || !get_rel_relispartition(rte->relid) ||
+			list_member_oid(stmt->relationOids, rte->relid))
+			continue;
+		LockRelationOid(rte->relid, RowExclusiveLock);
+		rte = copyObject(rte);
+		rte->rellockmode = RowExclusiveLock;
+		stmt->rtable = lappend(stmt->rtable, rte);
+		stmt->relationOids = lappend_oid(stmt->relationOids, rte->relid);
+		shard_stmt_add_unprunable(stmt, list_length(stmt->rtable));
+	}
+}
+
 PlannedStmt *
 shard_push_plan(Query *query, const char *query_string, int cursor_options, ParamListInfo params)
 {
@@ -275,6 +307,7 @@ shard_push_plan(Query *query, const char *query_string, int cursor_options, Para
 	const ShardScanPlan *scan_plan;
 	ForeignScan *scan;
 	PlannedStmt *select;
+	PlannedStmt *stmt;
 	List	   *attnos;
 	List	   *values;
 	Oid			target;
@@ -322,5 +355,7 @@ shard_push_plan(Query *query, const char *query_string, int cursor_options, Para
 
 	plan.all_shards = scan_plan->all_shards;
 	plan.shards = scan_plan->all_shards ? NIL : shards_of(linitial_oid(text->relids), scan_plan);
-	return shard_statement_make(query, text, &plan, NIL);
+	stmt = shard_statement_make(query, text, &plan, NIL);
+	lock_parts(stmt, select);
+	return stmt;
 }

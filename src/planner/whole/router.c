@@ -27,12 +27,19 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "catalog/route.h"
 #include "parser/parsetree.h"
 #include "planner/whole/route_scope.h"
 #include "planner/whole/statement.h"
 #include "utils/lsyscache.h"
 #include "utils/partcache.h"
 #include "utils/rel.h"
+
+/*
+ * A table of two levels whose map has more shards is not routed: the plan would have to name all of them as what it
+ * depends on.
+ */
+#define MAX_LEVEL_SHARDS 5000
 
 typedef struct RouteContext
 {
@@ -89,41 +96,58 @@ add_table(RouteContext *cxt, Oid relid, List *keys)
 	}
 	else if (!shard_colocated(cxt->relid, relid))
 		refuse(cxt, "tables are not colocated");
-	else if (!shard_map_get(relid)->takes_all && !same_values(cxt->keys, keys))
+	else if (!shard_map_get_levels(relid, true)->takes_all && !same_values(cxt->keys, keys))
 		refuse(cxt, "tables have different keys");
 }
 
 /* The one value that a table's rows have in column keyno (0-based) of the key. */
 typedef Node *(*KeyFinder) (ShardRouteLevel *level, int varno, PartitionKey key, int keyno, void *arg);
 
+/* Adds the values of all columns of a key. */
 static void
-route_table(RouteContext *cxt, ShardRouteLevel *level, int varno, KeyFinder find, void *arg)
+find_keys(RouteContext *cxt, ShardRouteLevel *level, int varno, PartitionKey key, KeyFinder find, void *arg,
+		  List **keys)
 {
-	Oid			relid = rt_fetch(varno, level->query->rtable)->relid;
-	Relation	rel;
-	PartitionKey key;
-	List	   *keys = NIL;
-
-	if (cxt->reason != NULL)
-		return;
-	if (shard_map_get(relid)->takes_all)
-	{
-		add_table(cxt, relid, NIL);
-		return;
-	}
-	rel = table_open(relid, NoLock);
-	key = RelationGetPartitionKey(rel);
-	for (int i = 0; key != NULL && i < key->partnatts; i++)
+	for (int i = 0; i < key->partnatts; i++)
 	{
 		Node	   *value = key->partattrs[i] == 0 ? NULL : find(level, varno, key, i, arg);
 
 		if (value == NULL)
 		{
 			refuse(cxt, "key is not known to be one value");
-			break;
+			return;
 		}
-		keys = lappend(keys, value);
+		*keys = lappend(*keys, value);
 	}
+}
+
+static void
+route_table(RouteContext *cxt, ShardRouteLevel *level, int varno, KeyFinder find, void *arg)
+{
+	Oid			relid = rt_fetch(varno, level->query->rtable)->relid;
+	const ShardMap *map = shard_map_get_levels(relid, true);
+	Relation	rel;
+	PartitionKey key;
+	List	   *keys = NIL;
+
+	if (cxt->reason != NULL)
+		return;
+	if (map->takes_all)
+	{
+		add_table(cxt, relid, NIL);
+		return;
+	}
+	if (map->nparts > 0 && map->nshards > MAX_LEVEL_SHARDS)
+	{
+		refuse(cxt, "too many shards of a table of two levels");
+		return;
+	}
+	rel = table_open(relid, NoLock);
+	key = RelationGetPartitionKey(rel);
+	if (key != NULL)
+		find_keys(cxt, level, varno, key, find, arg, &keys);
+	if (map->nparts > 0)
+		find_keys(cxt, level, varno, shard_route_part_key(map), find, arg, &keys);
 	if (cxt->reason == NULL && keys != NIL)
 		add_table(cxt, relid, keys);
 	else
@@ -169,7 +193,8 @@ static bool
 assigns_key(Oid relid, List *targets)
 {
 	Relation	rel = table_open(relid, NoLock);
-	PartitionKey key = shard_map_get(relid)->takes_all ? NULL : RelationGetPartitionKey(rel);
+	const ShardMap *map = shard_map_get_levels(relid, true);
+	PartitionKey key = map->takes_all ? NULL : RelationGetPartitionKey(rel);
 	bool		result = false;
 	ListCell   *lc;
 
@@ -179,6 +204,8 @@ assigns_key(Oid relid, List *targets)
 
 		for (int i = 0; key != NULL && i < key->partnatts; i++)
 			result |= key->partattrs[i] == entry->resno;
+		for (int i = 0; map->part_key != NULL && i < map->part_key->natts; i++)
+			result |= map->part_key->attnos[i] == entry->resno;
 	}
 	table_close(rel, NoLock);
 	return result;
@@ -214,7 +241,7 @@ route_target(RouteContext *cxt, ShardRouteLevel *level)
 	Query	   *query = level->query;
 	RangeTblEntry *rte = rt_fetch(query->resultRelation, query->rtable);
 
-	if (shard_map_get(rte->relid) == NULL)
+	if (shard_map_get_levels(rte->relid, false) == NULL)
 	{
 		refuse(cxt, "target is not sharded");
 		return;
@@ -307,7 +334,7 @@ route_level(RouteContext *cxt, ShardRouteLevel *level)
 						   shard_route_scope_collect(level, rte->subquery, level->scope));
 		else if (rte->rtekind == RTE_RELATION && level->scopes[varno] != NULL &&
 				 (query->commandType != CMD_MERGE || varno != query->resultRelation) &&
-				 shard_map_get(rte->relid) != NULL)
+				 shard_map_get_levels(rte->relid, false) != NULL)
 			route_table(cxt, level, varno, find_by_scope, NULL);
 	}
 	foreach(lc, query->cteList)

@@ -117,9 +117,12 @@ shard_statement_add_domains(PlannedStmt *stmt, Query *query)
 	(void) add_domains_walker((Node *) query, stmt);
 }
 
-/* Makes the plan depend on the shards of the statement's tables, whose definitions it relies on. */
+/*
+ * Makes the plan depend on the shards of the statement's tables, whose definitions it relies on; of two levels, on the
+ * partitions, too.  Where it is known which shards of these run it, the others do not matter.
+ */
 static void
-depend_on_shards(PlannedStmt *stmt, List *relids)
+depend_on_shards(PlannedStmt *stmt, const ShardStatementPlan *plan, List *relids)
 {
 	List	   *seen = NIL;
 	ListCell   *lc;
@@ -131,9 +134,16 @@ depend_on_shards(PlannedStmt *stmt, List *relids)
 		if (list_member_oid(seen, lfirst_oid(lc)))
 			continue;
 		seen = lappend_oid(seen, lfirst_oid(lc));
-		map = shard_map_get(lfirst_oid(lc));
-		for (int i = 0; map != NULL && i < map->nshards; i++)
-			stmt->relationOids = lappend_oid(stmt->relationOids, map->shards[i].relid);
+		map = shard_map_get_levels(lfirst_oid(lc), true);
+		if (map != NULL && map->nparts > 0 && plan->shards != NIL)
+			stmt->relationOids = list_concat(stmt->relationOids, plan->shards);
+		else
+		{
+			for (int i = 0; map != NULL && i < map->nshards; i++)
+				stmt->relationOids = lappend_oid(stmt->relationOids, map->shards[i].relid);
+			for (int i = 0; map != NULL && i < map->nparts; i++)
+				stmt->relationOids = lappend_oid(stmt->relationOids, map->parts[i].relid);
+		}
 	}
 	list_free(seen);
 }
@@ -283,7 +293,7 @@ collect_user_walker(Node *node, void *arg)
 			RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
 			Oid			user;
 
-			if (rte->rtekind != RTE_RELATION || shard_map_get(rte->relid) == NULL)
+			if (rte->rtekind != RTE_RELATION || shard_map_get_levels(rte->relid, false) == NULL)
 				continue;
 			user = shard_rte_check_as_user(query, rte);
 			cxt->differ |= !cxt->first && user != cxt->user;
@@ -358,6 +368,6 @@ shard_statement_make(Query *query, const ShardWholeQuery *text, ShardStatementPl
 	stmt->stmt_len = query->stmt_len;
 	collect_rtes_walker((Node *) query, &cxt);
 	shard_statement_add_domains(stmt, query);
-	depend_on_shards(stmt, text->relids);
+	depend_on_shards(stmt, plan, text->relids);
 	return stmt;
 }

@@ -1,0 +1,130 @@
+-- Writes through a table by time whose partitions are sharded by key: nodes run them as they stand where they can.
+\set VERBOSITY terse
+SET client_min_messages = warning;
+SET timezone = 'UTC';
+SET datestyle = ISO;
+CREATE SCHEMA levw;
+SET search_path = levw;
+
+CREATE TABLE r (at timestamptz NOT NULL, d int NOT NULL, id bigint NOT NULL, v numeric, w text DEFAULT 'none', PRIMARY KEY (at, d, id)) PARTITION BY RANGE (at);
+SELECT format('CREATE TABLE r_%1$s PARTITION OF r FOR VALUES FROM (%2$L) TO (%3$L) PARTITION BY HASH (d)', m, make_date(2026, m, 1), make_date(2026, m + 1, 1)) FROM generate_series(1, 3) m
+\gexec
+SELECT shardfdw.create_shard(format('r_%s', m)::regclass, format('r_%s_%s', m, i), format('WITH (MODULUS 2, REMAINDER %s)', i), ('node' || i + 1)::name) FROM generate_series(1, 3) m, generate_series(0, 1) i \g /dev/null
+CREATE TABLE pr (LIKE r INCLUDING ALL);
+CREATE TABLE u (g int PRIMARY KEY, t text);
+INSERT INTO u SELECT i, 'u' || i FROM generate_series(0, 6) i;
+CREATE TABLE pu (LIKE u); INSERT INTO pu TABLE u;
+SELECT shardfdw.replicate_table('u') \g /dev/null
+INSERT INTO pr SELECT timestamptz '2026-01-01' + i * interval '5 hours', i % 11, i, i / 7.0, 's' || i % 5 FROM generate_series(0, 400) i;
+INSERT INTO r SELECT * FROM pr;
+ANALYZE r;
+
+-- who runs it
+CREATE FUNCTION way(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (COSTS OFF, FORMAT JSON) ' || query INTO plan;
+	RETURN coalesce(plan -> 0 -> 'Plan' ->> 'Custom Plan Provider', plan -> 0 -> 'Plan' ->> 'Node Type') || coalesce(' ' || (plan -> 0 -> 'Plan' ->> 'Shards'), '');
+END $$;
+-- runs it on both tables: counts, errors, returned rows and what is left have to be equal
+CREATE FUNCTION both_ways(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	plain text := regexp_replace(query, '\m([ru])\M', 'p\1', 'g');
+	counts text[]; n bigint; q text; how text := way(query); sharded text;
+BEGIN
+	FOREACH q IN ARRAY ARRAY[plain, query] LOOP
+		BEGIN
+			EXECUTE q;
+			GET DIAGNOSTICS n = ROW_COUNT;
+			counts := counts || n::text;
+		EXCEPTION WHEN OTHERS THEN
+			counts := counts || SQLSTATE;
+		END;
+	END LOOP;
+	IF counts[1] <> counts[2] THEN RETURN format('%s: %s, and not %s', how, counts[2], counts[1]); END IF;
+	IF EXISTS ((TABLE r EXCEPT ALL TABLE pr) UNION ALL (TABLE pr EXCEPT ALL TABLE r)) THEN RETURN how || ': other rows'; END IF;
+	RETURN format('%s: %s', how, counts[1]);
+END $$;
+
+SELECT q, both_ways(q) FROM unnest(ARRAY[
+'DELETE FROM r WHERE at < ''2026-01-05''',
+'DELETE FROM r WHERE at >= ''2026-02-27'' AND at < ''2026-03-03'' AND v > 39.5',
+'DELETE FROM r WHERE at >= ''2027-02-27''',
+'DELETE FROM r WHERE d = 4 AND w = ''s1''',
+'DELETE FROM r WHERE at = ''2026-02-10 08:00'' AND d = 5',
+'DELETE FROM r WHERE at = ''2027-02-10 08:00'' AND d = 5',
+'DELETE FROM r USING u WHERE g = d AND t = ''u6'' AND at < ''2026-02-01''',
+'DELETE FROM r WHERE EXISTS (SELECT FROM u WHERE g = d AND t = ''u5'') AND v < 30',
+'DELETE FROM r WHERE id IN (SELECT max(id) FROM r)',
+'UPDATE r SET v = v + 1',
+'UPDATE r SET v = v + 1, w = ''new'' WHERE at < ''2026-02-05''',
+'UPDATE r SET w = DEFAULT WHERE d = 3 AND v > 10',
+'UPDATE r SET v = g FROM u WHERE g = d',
+'UPDATE r SET v = 5 WHERE at = ''2026-03-04 06:00'' AND d = 9',
+'UPDATE r SET id = id + 1000 WHERE at < ''2026-01-20''',
+'UPDATE r SET v = (SELECT count(*) FROM u) WHERE d = 1',
+'INSERT INTO r VALUES (''2026-02-14'', 7, 5001, 1)',
+'INSERT INTO r VALUES (''2026-02-14'', 7, 5001, 1)',
+'INSERT INTO r VALUES (''2026-02-14'', 7, 5001, 2, ''x'') ON CONFLICT (at, d, id) DO UPDATE SET v = r.v + excluded.v, w = excluded.w',
+'INSERT INTO r VALUES (''2026-02-15'', 7, 5001, 2, ''x'') ON CONFLICT (at, d, id) DO UPDATE SET v = r.v + excluded.v, w = excluded.w',
+'INSERT INTO r VALUES (''2026-02-15'', 7, 5001, 2, ''x'') ON CONFLICT DO NOTHING',
+'INSERT INTO r VALUES (''2026-02-15'', 7, 5001, 2, ''x'') ON CONFLICT (at, d, id) DO NOTHING',
+'INSERT INTO r VALUES (''2026-03-15'', NULL, 5001, 2, ''x'')',
+'INSERT INTO r (d, at, id) VALUES (8, ''2026-03-31 23:59:59'', 6)',
+'INSERT INTO r (d, at, id) VALUES (8, ''2026-01-01'', 7), (9, ''2026-03-01'', 8)',
+'MERGE INTO r USING (SELECT timestamptz ''2026-02-15'' AS at, 7 AS d, 5001 AS id) s ON r.at = s.at AND r.d = s.d AND r.id = s.id AND r.at = ''2026-02-15'' AND r.d = 7 WHEN MATCHED THEN UPDATE SET v = 77'
+]) q;
+-- UPDATE that moves rows, and rows that no partition takes
+SELECT way($$UPDATE r SET at = at + interval '1 day'$$), way('UPDATE r SET d = d + 1');
+INSERT INTO r VALUES ('2026-07-14', 7, 5001, 1);
+INSERT INTO r VALUES ('2026-07-14', 7, 5001, 1) ON CONFLICT (at, d, id) DO NOTHING;
+-- a key that is a parameter
+PREPARE ins (timestamptz, int, bigint, numeric) AS INSERT INTO r VALUES ($1, $2, $3, $4) ON CONFLICT (at, d, id) DO UPDATE SET v = excluded.v RETURNING *;
+PREPARE upd (timestamptz, int, numeric) AS UPDATE r SET v = $3 WHERE at = $1 AND d = $2 RETURNING id, v;
+PREPARE del (timestamptz) AS DELETE FROM r WHERE at < $1 RETURNING id;
+PREPARE sel (timestamptz, int) AS SELECT * FROM r WHERE at = $1 AND d = $2;
+SET plan_cache_mode = force_generic_plan;
+SELECT way($$EXECUTE ins ('2026-01-20', 1, 1, 1)$$), way($$EXECUTE upd ('2026-01-20', 1, 1)$$), way($$EXECUTE sel ('2026-01-20', 1)$$);
+EXECUTE ins ('2026-01-20', 1, 1, 1);
+EXECUTE ins ('2026-01-20', 1, 1, 2);
+EXECUTE ins ('2026-03-20', 2, 1, 2);
+EXECUTE upd ('2026-03-20', 2, 3);
+EXECUTE sel ('2026-03-20', 2);
+EXECUTE upd ('2027-03-20', 2, 3);
+EXECUTE sel (NULL, 2);
+-- a trigger on one month, then on one shard: the plans that are kept know
+CREATE FUNCTION stamp() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.w := 'stamped'; RETURN NEW; END $$;
+CREATE TRIGGER stamp BEFORE UPDATE ON r_3 FOR EACH ROW EXECUTE FUNCTION stamp();
+EXECUTE upd ('2026-03-20', 2, 4);
+SELECT w FROM r WHERE at = '2026-03-20' AND d = 2;
+DROP TRIGGER stamp ON r_3;
+EXECUTE upd ('2026-03-20', 2, 5);
+-- a month that comes
+CREATE TABLE r_4 PARTITION OF r FOR VALUES FROM ('2026-04-01') TO ('2026-05-01') PARTITION BY HASH (d);
+EXECUTE ins ('2026-04-20', 2, 1, 2);
+SELECT shardfdw.create_shard('r_4', 'r_4_0', 'WITH (MODULUS 1, REMAINDER 0)', 'node3') \g /dev/null
+EXECUTE ins ('2026-04-20', 2, 1, 2);
+SELECT way($$EXECUTE ins ('2026-01-20', 1, 1, 1)$$);
+EXECUTE del ('2026-01-02 12:00');
+RESET plan_cache_mode;
+-- in a transaction, and what it has written is seen
+BEGIN;
+INSERT INTO r VALUES ('2026-04-21', 3, 9, 9);
+SAVEPOINT a;
+DELETE FROM r WHERE at >= '2026-04-01';
+SELECT count(*) FROM r WHERE at >= '2026-04-01';
+ROLLBACK TO a;
+SELECT count(*) FROM r WHERE at >= '2026-04-01';
+ROLLBACK;
+SELECT count(*) FROM r WHERE at >= '2026-04-01';
+-- rights are those of the table that is named
+CREATE ROLE levw_user;
+GRANT USAGE ON SCHEMA levw TO levw_user;
+GRANT SELECT ON r TO levw_user;
+SET ROLE levw_user;
+DELETE FROM r WHERE at < '2026-02-05';
+RESET ROLE;
+DROP OWNED BY levw_user;
+DROP ROLE levw_user;
+
+DROP SCHEMA levw CASCADE;
