@@ -72,8 +72,22 @@ SELECT q, both_ways(q) FROM unnest(ARRAY[
 'INSERT INTO r VALUES (''2026-03-15'', NULL, 5001, 2, ''x'')',
 'INSERT INTO r (d, at, id) VALUES (8, ''2026-03-31 23:59:59'', 6)',
 'INSERT INTO r (d, at, id) VALUES (8, ''2026-01-01'', 7), (9, ''2026-03-01'', 8)',
+'INSERT INTO r SELECT at, d, id, 1000, ''up'' FROM r WHERE v < 20 ON CONFLICT (at, d, id) DO UPDATE SET v = r.v + excluded.v, w = excluded.w || r.w WHERE r.id % 2 = 0',
+'INSERT INTO r SELECT timestamptz ''2026-01-01'' + i * interval ''5 hours'', i % 11, i, i, ''again'' FROM generate_series(1, 300) i ON CONFLICT (at, d, id) DO NOTHING',
+'INSERT INTO r SELECT timestamptz ''2026-01-01'' + i * interval ''4 hours'', i % 11, i % 50, i FROM generate_series(1, 300) i ON CONFLICT (at, d, id) DO UPDATE SET v = -excluded.v',
+'INSERT INTO r VALUES (''2026-01-20'', 3, 3, 1), (''2026-03-20'', 3, 3, 1), (''2026-01-20'', 3, 3, 2) ON CONFLICT (at, d, id) DO UPDATE SET v = excluded.v',
+'INSERT INTO r VALUES (''2026-01-20'', 3, 3, 1), (''2026-03-20'', 3, 3, 1), (''2026-03-20'', 4, NULL, 2) ON CONFLICT (at, d, id) DO UPDATE SET v = excluded.v',
+'WITH i AS (INSERT INTO r VALUES (''2026-01-20'', 3, 3, 1), (''2026-03-20'', 3, 3, 1) ON CONFLICT (at, d, id) DO UPDATE SET v = excluded.v RETURNING id, v) SELECT sum(v) FROM i',
 'MERGE INTO r USING (SELECT timestamptz ''2026-02-15'' AS at, 7 AS d, 5001 AS id) s ON r.at = s.at AND r.d = s.d AND r.id = s.id AND r.at = ''2026-02-15'' AND r.d = 7 WHEN MATCHED THEN UPDATE SET v = 77'
 ]) q;
+INSERT INTO r VALUES ('2026-01-20', 5, 3, 1), ('2026-03-20', 5, 3, 1) ON CONFLICT (at, d, id) DO UPDATE SET v = excluded.v RETURNING *;
+INSERT INTO r VALUES ('2026-01-20', 5, 3, 1), ('2026-03-20', 5, 3, 1) ON CONFLICT ON CONSTRAINT r_pkey DO NOTHING;
+-- refused
+INSERT INTO r VALUES ('2026-01-20', 3, 3, 1), ('2026-03-20', 3, 3, 1), ('2027-03-20', 4, 5, 2) ON CONFLICT (at, d, id) DO UPDATE SET v = excluded.v;
+INSERT INTO r VALUES ('2026-01-20', 5, 3, 1), ('2026-03-20', 5, 3, 1) ON CONFLICT (at, id) DO NOTHING;
+INSERT INTO r VALUES ('2026-01-20', 5, 3, 1), ('2026-03-20', 5, 3, 1) ON CONFLICT (at, d, id) DO UPDATE SET d = 5;
+INSERT INTO r VALUES ('2026-01-20', 5, 3, 1), ('2026-03-20', 5, 3, 1) ON CONFLICT (at, d, id) DO UPDATE SET at = now();
+DELETE FROM r WHERE d = 5 AND id = 3; DELETE FROM pr WHERE d = 5 AND id = 3;
 -- UPDATE that moves rows, and rows that no partition takes
 SELECT way($$UPDATE r SET at = at + interval '1 day'$$), way('UPDATE r SET d = d + 1');
 INSERT INTO r VALUES ('2026-07-14', 7, 5001, 1);

@@ -325,6 +325,85 @@ shard_route_key(Relation parent, PartitionDesc partdesc, const Datum *values, co
 	return shardno >= 0 ? shardno : bounds->default_index;
 }
 
+static void
+partitions_change(Relation parent)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_IN_USE),
+			 errmsg("partitions of \"%s\" are being attached or detached", RelationGetRelationName(parent))));
+}
+
+ShardRouting *
+shard_route_open(Relation parent)
+{
+	ShardRouting *routing = palloc0(sizeof(ShardRouting));
+	const ShardMap *map = shard_route_pin(parent, &routing->partdesc);
+
+	routing->parent = parent;
+	if (map == NULL)
+	{
+		map = shard_map_get_levels(RelationGetRelid(parent), true);
+		if (map == NULL)
+			return NULL;
+		routing->partdesc = RelationGetPartitionDesc(parent, true);
+		if (routing->partdesc->nparts != map->nparts)
+			partitions_change(parent);
+		for (int i = 0; i < map->nparts; i++)
+		{
+			if (routing->partdesc->oids[i] != map->parts[i].relid)
+				partitions_change(parent);
+		}
+		routing->parts = palloc0(sizeof(Relation) * map->nparts);
+		routing->part_descs = palloc0(sizeof(PartitionDesc) * map->nparts);
+	}
+	routing->map = map;
+	return routing;
+}
+
+/* Opens a partition, which must be as the map says. */
+static void
+open_part(ShardRouting *routing, int partno)
+{
+	const ShardMap *map = routing->map;
+	const ShardPart *part = &map->parts[partno];
+	Relation	rel = table_open(part->relid, RowExclusiveLock);
+	PartitionDesc partdesc = RelationGetPartitionDesc(rel, true);
+	bool		fits = partdesc->nparts == part->nshards;
+
+	for (int i = 0; fits && i < part->nshards; i++)
+		fits = partdesc->oids[i] == map->shards[part->first + i].relid;
+	if (!fits)
+		partitions_change(routing->parent);
+	routing->parts[partno] = rel;
+	routing->part_descs[partno] = partdesc;
+}
+
+int
+shard_route_row(ShardRouting *routing, const Datum *values, const bool *isnull)
+{
+	int			partno = shard_route_key(routing->parent, routing->partdesc, values, isnull);
+	int			natts;
+	int			shardno;
+
+	if (partno < 0 || routing->parts == NULL)
+		return partno;
+	if (routing->parts[partno] == NULL)
+		open_part(routing, partno);
+	natts = RelationGetPartitionKey(routing->parent)->partnatts;
+	shardno = shard_route_key(routing->parts[partno], routing->part_descs[partno], values + natts, isnull + natts);
+	return shardno < 0 ? -1 : routing->map->parts[partno].first + shardno;
+}
+
+void
+shard_route_close(ShardRouting *routing)
+{
+	for (int i = 0; routing->parts != NULL && i < routing->map->nparts; i++)
+	{
+		if (routing->parts[i] != NULL)
+			table_close(routing->parts[i], NoLock);
+	}
+}
+
 /*
  * True when expr_varno1 is key column keyno (0-based) of relid, and eqop under collation is
  * the key's own equality.  Rows that are equal by such a condition or grouping are on one

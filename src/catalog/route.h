@@ -50,6 +50,26 @@ extern Bitmapset *shard_route_prune_shards(const ShardMap *map, List *quals, con
 extern const ShardMap *shard_route_pin(Relation parent, PartitionDesc *partdesc);
 
 /*
+ * Routes rows of a statement through all levels of a sharded table.  map stays as it is until the statement ends.
+ * Partitions of a table of two levels are locked (RowExclusiveLock) and opened when the first row for them comes.
+ */
+typedef struct ShardRouting
+{
+	const ShardMap *map;
+	Relation	parent;			/* the caller's, open and locked */
+	PartitionDesc partdesc;		/* that map fits */
+	Relation   *parts;			/* map->nparts of them; NULL: not open yet */
+	PartitionDesc *part_descs;	/* of these, as map has them */
+} ShardRouting;
+
+/* Result: in the current context, NULL when parent is not sharded.  Errors: ERRCODE_OBJECT_IN_USE, partitions come or go. */
+extern ShardRouting *shard_route_open(Relation parent);
+
+/* shardno for the values of all columns of the key, those of the upper level first; -1 when no partition takes them. */
+extern int	shard_route_row(ShardRouting *routing, const Datum *values, const bool *isnull);
+extern void shard_route_close(ShardRouting *routing);
+
+/*
  * shardno, in the map that partdesc was pinned with, for key values (partnatts
  * of them, in key order), -1 when no partition takes them.  The caller computes key
  * expressions.

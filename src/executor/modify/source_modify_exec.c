@@ -51,8 +51,8 @@ typedef struct SourceState
 	PlanState  *child;
 	Oid			userid;
 	Relation	parent;
-	const ShardMap *map;
-	PartitionDesc partdesc;		/* that map fits */
+	ShardRouting *routing;
+	const ShardMap *map;		/* its map */
 	ShardParams *params;		/* those after the arrays */
 	int			nscalars;
 	ShardEncoder *encoder;
@@ -76,8 +76,8 @@ typedef struct SourceState
 static int
 route_row(SourceState *state, TupleTableSlot *slot)
 {
-	Datum		values[PARTITION_MAX_KEYS];
-	bool		nulls[PARTITION_MAX_KEYS];
+	Datum		values[2 * PARTITION_MAX_KEYS];
+	bool		nulls[2 * PARTITION_MAX_KEYS];
 	int			nkeys = 0;
 	int			shardno;
 	ListCell   *lc;
@@ -87,7 +87,7 @@ route_row(SourceState *state, TupleTableSlot *slot)
 		values[nkeys] = slot_getattr(slot, state->plan->first_column + lfirst_int(lc), &nulls[nkeys]);
 		nkeys++;
 	}
-	shardno = shard_route_key(state->parent, state->partdesc, values, nulls);
+	shardno = shard_route_row(state->routing, values, nulls);
 	if (shardno < 0 && !state->plan->skip_unrouted)
 		ereport(ERROR,
 				(errcode(ERRCODE_CHECK_VIOLATION),
@@ -346,9 +346,10 @@ source_begin(CustomScanState *node, EState *estate, int eflags)
 		estate->es_auxmodifytables = lcons(node, estate->es_auxmodifytables);
 
 	state->parent = table_open(plan->relid, RowExclusiveLock);
-	state->map = shard_route_pin(state->parent, &state->partdesc);
-	if (state->map == NULL)
+	state->routing = shard_route_open(state->parent);
+	if (state->routing == NULL)
 		elog(ERROR, "relation %u is not sharded", plan->relid);
+	state->map = state->routing->map;
 	state->params = shard_param_create(cscan->custom_exprs, &node->ss.ps);
 	state->nscalars = list_length(cscan->custom_exprs);
 	state->row_cxt = AllocSetContextCreate(estate->es_query_cxt, "shardfdw source row",
@@ -393,6 +394,8 @@ source_end(CustomScanState *node)
 			CHECK_FOR_INTERRUPTS();
 	}
 	ExecEndNode(state->child);
+	if (state->routing != NULL)
+		shard_route_close(state->routing);
 	if (state->parent != NULL)
 		table_close(state->parent, NoLock);
 }
@@ -407,7 +410,7 @@ static void
 source_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 {
 	SourceState *state = (SourceState *) node;
-	const ShardMap *map = shard_map_get(state->plan->relid);
+	const ShardMap *map = shard_map_get_levels(state->plan->relid, true);
 	StringInfoData sql;
 
 	ExplainPropertyText("Operation", state->plan->operation == CMD_INSERT ? "Insert" : "Merge", es);

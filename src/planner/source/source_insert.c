@@ -52,6 +52,7 @@ shard_source_insert_columns(ShardSourceInfo *info)
 	TupleDesc	desc = RelationGetDescr(info->rel);
 	List	   *places = NIL;
 	PartitionKey key = RelationGetPartitionKey(info->rel);
+	const ShardLevelKey *below = shard_map_get_levels(RelationGetRelid(info->rel), true)->part_key;
 
 	for (int i = 0; i < desc->natts; i++)
 	{
@@ -79,6 +80,9 @@ shard_source_insert_columns(ShardSourceInfo *info)
 	for (int i = 0; i < key->partnatts; i++)
 		info->key_columns = lappend_int(info->key_columns,
 										list_nth_int(places, key->partattrs[i] - 1));
+	for (int i = 0; below != NULL && i < below->natts; i++)
+		info->key_columns = lappend_int(info->key_columns,
+										list_nth_int(places, below->attnos[i] - 1));
 }
 
 List *
@@ -112,14 +116,11 @@ shard_source_constraint_elements(ShardSourceInfo *info, Oid constraint)
 	return elements;
 }
 
-void
-shard_source_check_elements(ShardSourceInfo *info, List *elements)
+/* Do elements include all columns of a key? */
+static bool
+include_key(List *elements, int natts, const AttrNumber *attnos, const Oid *collations)
 {
-	PartitionKey key = RelationGetPartitionKey(info->rel);
-
-	if (shard_map_get(RelationGetRelid(info->rel))->takes_all)
-		return;
-	for (int i = 0; i < key->partnatts; i++)
+	for (int i = 0; i < natts; i++)
 	{
 		bool		found = false;
 		ListCell   *lc;
@@ -129,19 +130,33 @@ shard_source_check_elements(ShardSourceInfo *info, List *elements)
 			InferenceElem *element = lfirst_node(InferenceElem, lc);
 			Var		   *var = (Var *) element->expr;
 
-			if (IsA(var, Var) && var->varattno == key->partattrs[i] &&
+			if (IsA(var, Var) && var->varattno == attnos[i] &&
 				!OidIsValid(element->inferopclass) &&
-				(!OidIsValid(element->infercollid) ||
-				 element->infercollid == key->partcollation[i]))
+				(!OidIsValid(element->infercollid) || element->infercollid == collations[i]))
 				found = true;
 		}
 		if (!found)
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_COLUMN_REFERENCE),
-					 errmsg("there is no unique or exclusion constraint matching the ON CONFLICT specification"),
-					 errdetail("On sharded table \"%s\" it has to include the shard key.",
-							   RelationGetRelationName(info->rel))));
+			return false;
 	}
+	return true;
+}
+
+void
+shard_source_check_elements(ShardSourceInfo *info, List *elements)
+{
+	PartitionKey key = RelationGetPartitionKey(info->rel);
+	const ShardMap *map = shard_map_get_levels(RelationGetRelid(info->rel), true);
+	const ShardLevelKey *below = map->part_key;
+
+	if (map->takes_all)
+		return;
+	if (!include_key(elements, key->partnatts, key->partattrs, key->partcollation) ||
+		(below != NULL && !include_key(elements, below->natts, below->attnos, below->collations)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_COLUMN_REFERENCE),
+				 errmsg("there is no unique or exclusion constraint matching the ON CONFLICT specification"),
+				 errdetail("On sharded table \"%s\" it has to include the shard key.",
+						   RelationGetRelationName(info->rel))));
 }
 
 void
@@ -149,7 +164,7 @@ shard_source_check_key(ShardSourceInfo *info, TargetEntry *entry)
 {
 	Var		   *var = (Var *) entry->expr;
 
-	if (shard_source_is_key(info, entry->resno) && !shard_map_get(RelationGetRelid(info->rel))->takes_all &&
+	if (shard_source_is_key(info, entry->resno) && !shard_map_get_levels(RelationGetRelid(info->rel), true)->takes_all &&
 		(!IsA(var, Var) || var->varlevelsup != 0 || var->varattno != entry->resno))
 		shard_source_refuse(info, psprintf(_("DO UPDATE changes column \"%s\" of the shard key."),
 										   get_attname(RelationGetRelid(info->rel), entry->resno, false)));

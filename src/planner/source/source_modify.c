@@ -374,7 +374,7 @@ is_candidate(Query *query, const ShardMap **map)
 	if (rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_PARTITIONED_TABLE ||
 		(query->commandType == CMD_MERGE && !rte->inh))
 		return false;
-	*map = shard_map_get(rte->relid);
+	*map = query->commandType == CMD_MERGE ? shard_map_get(rte->relid) : shard_map_get_levels(rte->relid, false);
 	return *map != NULL;
 }
 
@@ -407,8 +407,8 @@ shard_source_begin(ShardSourceInfo *info, Query *query)
 		return true;
 	}
 
-	/* row by row */
-	if (!is_plain_do_nothing(query))
+	/* row by row; a table of two levels is left to core as it is */
+	if (!is_plain_do_nothing(query) && map->nparts == 0)
 	{
 		if (query->commandType == CMD_MERGE || obstacle != NULL)
 			shard_source_refuse(info, row_obstacle ? row_obstacle : obstacle);

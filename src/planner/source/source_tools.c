@@ -42,7 +42,7 @@ shard_source_prepare(Node *expr)
 Node *
 shard_source_prepare_assigned(const ShardSourceInfo *info, Node *expr)
 {
-	const ShardMap *map = shard_map_get(RelationGetRelid(info->rel));
+	const ShardMap *map = shard_map_get_levels(RelationGetRelid(info->rel), true);
 
 	/* removed first: planning would leave a cast where the domain has no constraints */
 	while (IsA(expr, CoerceToDomain) &&
@@ -92,10 +92,16 @@ bool
 shard_source_is_key(const ShardSourceInfo *info, AttrNumber attno)
 {
 	PartitionKey key = RelationGetPartitionKey(info->rel);
+	const ShardLevelKey *below = shard_map_get_levels(RelationGetRelid(info->rel), true)->part_key;
 
 	for (int i = 0; i < key->partnatts; i++)
 	{
 		if (key->partattrs[i] == attno)
+			return true;
+	}
+	for (int i = 0; below != NULL && i < below->natts; i++)
+	{
+		if (below->attnos[i] == attno)
 			return true;
 	}
 	return false;
@@ -107,7 +113,7 @@ shard_source_null(const ShardSourceInfo *info, Form_pg_attribute att)
 	Oid			type = getBaseType(att->atttypid);
 	Node	   *null = (Node *) makeNullConst(type, -1, get_typcollation(type));
 
-	if (shard_map_get(RelationGetRelid(info->rel))->foreign_definition &&
+	if (shard_map_get_levels(RelationGetRelid(info->rel), true)->foreign_definition &&
 		shard_domain_has_constraints(att->atttypid))
 		null = coerce_to_domain(null, type, -1, att->atttypid, COERCION_IMPLICIT,
 								COERCE_IMPLICIT_CAST, -1, false);
