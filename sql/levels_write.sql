@@ -63,6 +63,12 @@ SELECT q, both_ways(q) FROM unnest(ARRAY[
 'UPDATE r SET v = 5 WHERE at = ''2026-03-04 06:00'' AND d = 9',
 'UPDATE r SET id = id + 1000 WHERE at < ''2026-01-20''',
 'UPDATE r SET v = (SELECT count(*) FROM u) WHERE d = 1',
+'UPDATE r SET at = at + interval ''20 days'' WHERE at < ''2026-02-20''',
+'UPDATE r SET d = d + 1 WHERE id % 3 = 0',
+'UPDATE r SET at = at - interval ''10 days'', d = d * 2, v = -v FROM u WHERE g = d AND at >= ''2026-02-15''',
+'UPDATE r SET at = ''2026-03-30'', d = 3 WHERE id % 50 = 7',
+'UPDATE r SET at = ''2026-03-30'', d = NULL WHERE id % 50 = 8',
+'UPDATE r SET d = 3, at = ''2026-03-29'', id = 77 WHERE id % 50 IN (9, 10)',
 'INSERT INTO r VALUES (''2026-02-14'', 7, 5001, 1)',
 'INSERT INTO r VALUES (''2026-02-14'', 7, 5001, 1)',
 'INSERT INTO r VALUES (''2026-02-14'', 7, 5001, 2, ''x'') ON CONFLICT (at, d, id) DO UPDATE SET v = r.v + excluded.v, w = excluded.w',
@@ -89,7 +95,8 @@ INSERT INTO r VALUES ('2026-01-20', 5, 3, 1), ('2026-03-20', 5, 3, 1) ON CONFLIC
 INSERT INTO r VALUES ('2026-01-20', 5, 3, 1), ('2026-03-20', 5, 3, 1) ON CONFLICT (at, d, id) DO UPDATE SET at = now();
 DELETE FROM r WHERE d = 5 AND id = 3; DELETE FROM pr WHERE d = 5 AND id = 3;
 -- UPDATE that moves rows, and rows that no partition takes
-SELECT way($$UPDATE r SET at = at + interval '1 day'$$), way('UPDATE r SET d = d + 1');
+UPDATE r SET at = at + interval '1 year' WHERE id % 50 = 7;
+UPDATE r SET at = at + interval '1 day', v = 123 WHERE id = 207 AND d = 9 RETURNING at, d, id, v;
 INSERT INTO r VALUES ('2026-07-14', 7, 5001, 1);
 INSERT INTO r VALUES ('2026-07-14', 7, 5001, 1) ON CONFLICT (at, d, id) DO NOTHING;
 -- a key that is a parameter

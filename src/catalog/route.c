@@ -399,8 +399,10 @@ shard_route_close(ShardRouting *routing)
 {
 	for (int i = 0; routing->parts != NULL && i < routing->map->nparts; i++)
 	{
-		if (routing->parts[i] != NULL)
-			table_close(routing->parts[i], NoLock);
+		if (routing->parts[i] == NULL)
+			continue;
+		table_close(routing->parts[i], NoLock);
+		routing->parts[i] = NULL;
 	}
 }
 

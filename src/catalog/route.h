@@ -67,6 +67,8 @@ extern ShardRouting *shard_route_open(Relation parent);
 
 /* shardno for the values of all columns of the key, those of the upper level first; -1 when no partition takes them. */
 extern int	shard_route_row(ShardRouting *routing, const Datum *values, const bool *isnull);
+
+/* Closes partitions; a row that comes later opens its own again. */
 extern void shard_route_close(ShardRouting *routing);
 
 /*

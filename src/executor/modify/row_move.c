@@ -50,8 +50,7 @@ struct ShardRowMove
 	slist_node	link;			/* in moves */
 	EState	   *estate;
 	Relation	parent;
-	const ShardMap *map;
-	PartitionDesc partdesc;		/* that map fits */
+	ShardRouting *routing;
 	Oid			userid;
 	int			nusers;			/* begins without end */
 	Tuplestorestate *rows;		/* NULL: none yet */
@@ -91,12 +90,14 @@ static bool
 can_move(ResultRelInfo *rinfo)
 {
 	ResultRelInfo *root = rinfo->ri_RootResultRelInfo;
-	Oid			relid = RelationGetRelid(rinfo->ri_RelationDesc);
+	const ShardMap *map;
 
-	return root != NULL &&
-		rinfo->ri_RelationDesc->rd_rel->relispartition &&
-		get_partition_parent(relid, false) == RelationGetRelid(root->ri_RelationDesc) &&
-		shard_map_get(RelationGetRelid(root->ri_RelationDesc)) != NULL &&
+	if (root == NULL || !rinfo->ri_RelationDesc->rd_rel->relispartition)
+		return false;
+	map = shard_map_get_levels(RelationGetRelid(root->ri_RelationDesc), true);
+	return map != NULL && shard_map_find(map, RelationGetRelid(rinfo->ri_RelationDesc)) >= 0 &&
+	/* partitions of a table of two levels may have triggers of their own, for rows that come */
+		(map->nparts == 0 || !map->has_triggers) &&
 		!key_has_expressions(root->ri_RelationDesc) &&
 		!has_triggers(root->ri_TrigDesc) && !has_triggers(rinfo->ri_TrigDesc);
 }
@@ -125,7 +126,9 @@ shard_row_move_begin(EState *estate, ResultRelInfo *rinfo, Oid userid)
 	move = palloc0(sizeof(ShardRowMove));
 	move->estate = estate;
 	move->parent = rinfo->ri_RootResultRelInfo->ri_RelationDesc;
-	move->map = shard_route_pin(move->parent, &move->partdesc);
+	move->routing = shard_route_open(move->parent);
+	if (move->routing == NULL)
+		elog(ERROR, "relation %u is not sharded", RelationGetRelid(move->parent));
 	move->userid = userid;
 	move->nusers = 1;
 	callback = palloc0(sizeof(MemoryContextCallback));
@@ -142,13 +145,17 @@ static int
 route_row(ShardRowMove *move, TupleTableSlot *slot)
 {
 	PartitionKey key = RelationGetPartitionKey(move->parent);
-	Datum		values[PARTITION_MAX_KEYS];
-	bool		nulls[PARTITION_MAX_KEYS];
+	const ShardLevelKey *below = move->routing->map->part_key;
+	Datum		values[2 * PARTITION_MAX_KEYS];
+	bool		nulls[2 * PARTITION_MAX_KEYS];
+	int			nkeys = 0;
 	int			shardno;
 
-	for (int i = 0; i < key->partnatts; i++)
-		values[i] = slot_getattr(slot, key->partattrs[i], &nulls[i]);
-	shardno = shard_route_key(move->parent, move->partdesc, values, nulls);
+	for (int i = 0; i < key->partnatts; i++, nkeys++)
+		values[nkeys] = slot_getattr(slot, key->partattrs[i], &nulls[nkeys]);
+	for (int i = 0; below != NULL && i < below->natts; i++, nkeys++)
+		values[nkeys] = slot_getattr(slot, below->attnos[i], &nulls[nkeys]);
+	shardno = shard_route_row(move->routing, values, nulls);
 	if (shardno < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_CHECK_VIOLATION),
@@ -200,7 +207,7 @@ insert_rows(ShardRowMove *move)
 	TupleTableSlot *stored = MakeSingleTupleTableSlot(RelationGetDescr(move->parent),
 													  &TTSOpsMinimalTuple);
 	ShardRowSink *sink = shard_row_sink_get(move->estate, false);
-	MoveTarget *targets = palloc0(sizeof(MoveTarget) * move->map->nshards);
+	MoveTarget *targets = palloc0(sizeof(MoveTarget) * move->routing->map->nshards);
 
 	while (tuplestore_gettupleslot(move->rows, true, false, stored))
 	{
@@ -210,7 +217,7 @@ insert_rows(ShardRowMove *move)
 
 		CHECK_FOR_INTERRUPTS();
 		if (target->rel == NULL)
-			open_target(move, sink, target, &move->map->shards[shardno]);
+			open_target(move, sink, target, &move->routing->map->shards[shardno]);
 		if (target->map != NULL)
 			slot = execute_attr_map_slot(target->map->attrMap, stored, target->slot);
 		shard_row_sink_put(target->sink, move->estate, slot);
@@ -218,7 +225,7 @@ insert_rows(ShardRowMove *move)
 	}
 	shard_row_sink_release(sink);
 
-	for (int i = 0; i < move->map->nshards; i++)
+	for (int i = 0; i < move->routing->map->nshards; i++)
 	{
 		if (targets[i].slot != NULL)
 			ExecDropSingleTupleTableSlot(targets[i].slot);
@@ -233,12 +240,16 @@ shard_row_move_end(ShardRowMove *move)
 {
 	MemoryContext oldcxt;
 
-	if (--move->nusers > 0 || move->rows == NULL)
+	if (--move->nusers > 0)
 		return;
-	oldcxt = MemoryContextSwitchTo(move->estate->es_query_cxt);
-	insert_rows(move);
-	ExecDropSingleTupleTableSlot(move->slot);
-	tuplestore_end(move->rows);
-	move->rows = NULL;
-	MemoryContextSwitchTo(oldcxt);
+	if (move->rows != NULL)
+	{
+		oldcxt = MemoryContextSwitchTo(move->estate->es_query_cxt);
+		insert_rows(move);
+		ExecDropSingleTupleTableSlot(move->slot);
+		tuplestore_end(move->rows);
+		move->rows = NULL;
+		MemoryContextSwitchTo(oldcxt);
+	}
+	shard_route_close(move->routing);
 }
