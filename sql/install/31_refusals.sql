@@ -87,7 +87,8 @@ BEGIN
 			MESSAGE = format('%s because it is a typed table', refusal),
 			HINT = format('Cut it loose first: ALTER TABLE %s NOT OF.', relation);
 	END IF;
-	IF EXISTS (SELECT FROM pg_inherits i WHERE i.inhrelid = relation)
+	-- shards can be added where a partitioned partition stands
+	IF (EXISTS (SELECT FROM pg_inherits i WHERE i.inhrelid = relation) AND NOT (c.relkind = 'p' AND action = 'shard'))
 		OR (c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = relation)) THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
 			MESSAGE = format('%s because it %s', refusal, CASE

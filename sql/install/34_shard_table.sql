@@ -367,6 +367,10 @@ BEGIN
 		PERFORM shardfdw_internal.check_colocatable(relation, colocate_with);
 		PERFORM shardfdw_internal.make_shards(relation, shard_names, bounds, placement, table_options);
 		PERFORM shardfdw_internal.index_shards(relation, shard_names, placement);
+		-- a month has what the shards of other months have
+		PERFORM shardfdw_internal.follow_siblings(relation, s.oid, f.node)
+		FROM pg_class c JOIN unnest(shard_names, placement) f(name, node) ON c.relispartition
+		JOIN pg_class s ON s.relnamespace = c.relnamespace AND s.relname = f.name WHERE c.oid = relation;
 	ELSE
 		PERFORM shardfdw_internal.replace_by_shards(relation, key, shard_names, bounds, placement, colocate_with, table_options);
 	END IF;

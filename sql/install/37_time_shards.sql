@@ -1,0 +1,115 @@
+-- Partitions by time of a parent, each sharded by key: those to come, and those that have had their time.
+
+CREATE FUNCTION shardfdw_internal.time_partitions(parent regclass) RETURNS TABLE (partition regclass, starts timestamptz, ends timestamptz)
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO, YMD'
+AS $$
+#variable_conflict use_column
+BEGIN
+	IF NOT EXISTS (SELECT FROM pg_partitioned_table p JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attnum = p.partattrs[0]
+			WHERE p.partrelid = parent AND p.partstrat = 'r' AND p.partnatts = 1
+				AND a.atttypid IN ('date'::regtype, 'timestamp'::regtype, 'timestamptz'::regtype)) THEN
+		PERFORM shardfdw_internal.raise_other_kind(parent, 'table partitioned by range of one column of type date or timestamp');
+	END IF;
+	-- 'infinity' and MAXVALUE are no time at which something ends
+	RETURN QUERY SELECT c.oid::regclass, substring(b.bound FROM $re$FROM \('([^']*)'\)$re$)::timestamptz, substring(b.bound FROM $re$TO \('([^']*)'\)$re$)::timestamptz
+	FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid, pg_get_expr(c.relpartbound, c.oid) AS b(bound)
+	WHERE i.inhparent = parent AND b.bound <> 'DEFAULT';
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.time_partitions(regclass) IS
+	'Lists the partitions by time of a table, without DEFAULT. Returns their bounds, of columns without a time zone as in the session''s, null for MINVALUE and MAXVALUE; raises wrong_object_type.';
+
+CREATE FUNCTION shardfdw.drop_time_shards(parent regclass, before timestamptz) RETURNS SETOF text
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	name text;
+BEGIN
+	PERFORM shardfdw_internal.check_isolation('drop_time_shards');
+	FOR name IN SELECT t.partition::text FROM shardfdw_internal.time_partitions(parent) t WHERE t.ends <= before ORDER BY t.ends LOOP
+		EXECUTE 'DROP TABLE ' || name;
+		RETURN NEXT name;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.drop_time_shards(regclass, timestamptz) IS
+	'Drops the partitions of a table by time that end at the given time or earlier, with their shards. Returns their names, oldest first; raises wrong_object_type for a parent of another kind, and what DROP TABLE raises.';
+
+CREATE FUNCTION shardfdw.create_time_shards(parent regclass, width interval, upto timestamptz, retention interval DEFAULT NULL,
+											key name DEFAULT NULL, shards integer DEFAULT NULL) RETURNS SETOF regclass
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO, YMD'
+AS $$
+#variable_conflict use_variable
+DECLARE
+	months CONSTANT int := extract(year FROM width) * 12 + extract(month FROM width);
+	days CONSTANT int := extract(day FROM width);
+	within_day CONSTANT interval := width - make_interval(months => months, days => days);
+	-- hours are counted where none is missing or twice
+	zone CONSTANT text := CASE WHEN months = 0 AND days = 0 THEN 'UTC' ELSE current_setting('TimeZone') END;
+	parent_name name;
+	parent_schema name;
+	last record;
+	today timestamp;
+	starts timestamp;
+	ends timestamp;
+	has_zone boolean;
+	name text;
+	made regclass;
+BEGIN
+	PERFORM shardfdw_internal.check_isolation('create_time_shards');
+	IF parent IS NULL OR width IS NULL OR upto IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'parent, width and upto must not be null';
+	END IF;
+	IF NOT (months > 0 AND days = 0 AND within_day = '0' OR months = 0 AND days > 0 AND within_day = '0'
+			OR months = 0 AND days = 0 AND within_day > '0' AND extract(epoch FROM interval '24:00') % extract(epoch FROM within_day) = 0) THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('partitions cannot have the width %s', width),
+			HINT = 'It is a number of months, a number of days, or a part of a day that divides it.';
+	END IF;
+	IF NOT isfinite(upto) THEN
+		RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'upto must be a finite time';
+	END IF;
+	SELECT c.relname, n.nspname INTO parent_name, parent_schema FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = parent;
+	EXECUTE format('LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE', parent);
+	SELECT t.partition, t.ends, p.partstrat IS NOT NULL AS is_partitioned INTO last FROM shardfdw_internal.time_partitions(parent) t
+	LEFT JOIN pg_partitioned_table p ON p.partrelid = t.partition ORDER BY t.ends DESC NULLS FIRST LIMIT 1;
+	SELECT a.atttypid = 'timestamptz'::regtype INTO has_zone FROM pg_partitioned_table p
+	JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attnum = p.partattrs[0] WHERE p.partrelid = parent;
+	IF last.partition IS NULL THEN
+		today := (now() - coalesce(retention, '0')) AT TIME ZONE zone;
+		starts := CASE WHEN months > 0 THEN make_date(1, 1, 1) + make_interval(months => (extract(year FROM today)::int * 12 + extract(month FROM today)::int - 13) / months * months)
+			ELSE date_bin(width, today, timestamp '2001-01-01') END;
+	ELSIF last.ends IS NULL OR NOT isfinite(last.ends) THEN
+		RETURN;
+	ELSE
+		starts := last.ends AT TIME ZONE zone;
+	END IF;
+	IF key IS NULL AND NOT coalesce(last.is_partitioned, false) THEN
+		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = format('no partition of table "%s" tells by which key new ones are sharded', parent_name),
+			HINT = 'Name the column: key => ''...''.';
+	END IF;
+
+	WHILE starts < upto AT TIME ZONE zone LOOP
+		ends := starts + width;
+		name := parent_name || to_char(starts, CASE WHEN months > 0 THEN '_YYYY_MM' WHEN days > 0 THEN '_YYYY_MM_DD' ELSE '_YYYY_MM_DD_HH24MI' END);
+		IF octet_length(name) > 59 THEN
+			RAISE EXCEPTION USING ERRCODE = 'name_too_long', MESSAGE = format('"%s" is too long for the name of a table with shards', name);
+		END IF;
+		EXECUTE format('CREATE TABLE %I.%I PARTITION OF %s FOR VALUES FROM (%L) TO (%L) PARTITION BY %s', parent_schema, name, parent,
+			CASE WHEN has_zone THEN (starts AT TIME ZONE zone)::text ELSE starts::text END, CASE WHEN has_zone THEN (ends AT TIME ZONE zone)::text ELSE ends::text END,
+			CASE WHEN key IS NULL THEN pg_get_partkeydef(last.partition) ELSE format('HASH (%I)', key) END);
+		made := format('%I.%I', parent_schema, name)::regclass;
+		IF key IS NULL AND shards IS NULL THEN
+			PERFORM shardfdw.shard_table(made, colocate_with => last.partition);
+		ELSE
+			PERFORM shardfdw.shard_table(made, shards => shards);
+		END IF;
+		RETURN NEXT made;
+		starts := ends;
+	END LOOP;
+	IF retention IS NOT NULL THEN
+		PERFORM shardfdw.drop_time_shards(parent, now() - retention);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.create_time_shards(regclass, interval, timestamptz, interval, name, integer) IS
+	'Adds partitions to a table by time, each of the given width and sharded, until one contains or ends at upto, and drops those that are older than retention. key, shards: of the new ones, by default those of the last partition, on the same nodes. Returns the new partitions; raises invalid_parameter_value for a width that does not divide time, wrong_object_type for a parent of another kind, and what CREATE TABLE and shard_table() raise.';
