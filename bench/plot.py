@@ -3,7 +3,8 @@
 
     plot.py RESULT.json PICTURE.svg
 
-Knows the files of scale_out. Needs matplotlib.
+Knows the files of scale_out, and glance.json, whose figures are those of docs/benchmarks.md (rates as times: 1 / ratio).
+Needs matplotlib.
 """
 
 import json
@@ -33,12 +34,25 @@ def scale_out(result):
     return figure
 
 
+def glance(result):
+    names = [name for name, _ in result["ratios"]][::-1]
+    ratios = [ratio for _, ratio in result["ratios"]][::-1]
+    figure, axes = pyplot.subplots(figsize=(8, 0.32 * len(names) + 0.8))
+    axes.barh(names, ratios, color=[MEASURED if ratio <= 1 else LINE for ratio in ratios], height=0.65)
+    axes.axvline(1, color=INK, linewidth=1)
+    for y, ratio in enumerate(ratios):
+        axes.text(ratio + 0.03, y, f"{ratio:.2f}", color=INK, fontsize=9, va="center")
+    axes.set_xlim(0, max(ratios) * 1.15)
+    axes.set_xlabel("time, as a multiple of a plain table's on the same two processors (1: as long)", color=INK, fontsize=9)
+    return figure
+
+
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         result = json.load(file)
     # Text stays text, and equal numbers give an equal file.
     matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "shardfdw", "font.family": "sans-serif"})
-    figure = {"scale_out": scale_out}[result["benchmark"]](result)
+    figure = {"scale_out": scale_out, "glance": glance}[result["benchmark"]](result)
     for axes in figure.axes:
         axes.patch.set_alpha(0)
         axes.tick_params(colors=INK, labelsize=8)

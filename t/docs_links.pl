@@ -4,6 +4,7 @@
 use strict;
 use warnings;
 
+use DocBlocks;
 use File::Basename;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -62,6 +63,27 @@ for my $page (@pages)
 		push @long, "$page:$number: $width columns" if $width > 120 && $line !~ /\]\([^)]*\)|https?:/;
 	}
 	is(join("\n", @long), '', "lines and cells of $page are short");
+}
+
+# The picture of figures has those of the page.
+my $benchmarks = slurp_file('docs/benchmarks.md');
+for my $figure (slurp_file('bench/glance.json') =~ /\[("[^"]+", [\d.]+)\]/g)
+{
+	my ($name, $ratio) = $figure =~ /"([^"]+)", ([\d.]+)/;
+	my ($begin) = $name =~ /^(\w+)/;
+	my @rows = grep { /\Q$begin\E/i || ($begin eq 'TPC' && /^\| all /) } $benchmarks =~ /^(\|.*)$/mg;
+	ok(scalar(grep { my $row = $_; grep { abs($_ - $ratio) < 0.006 || ($_ > 0 && abs(1 / $_ - $ratio) < 0.006) } $row =~ /\b([0-9]\.\d\d)\b/g } @rows), "$name is measured");
+	like(slurp_file('docs/images/glance.svg'), qr/>\Q$ratio\E</, "$name is drawn");
+}
+
+# Each block of commands is run by a test that names its page, or says why not.
+my $tests = join '', map { slurp_file($_) } grep { slurp_file($_) =~ /^use DocBlocks;/m } glob 't/*.pl';
+for my $page (@pages)
+{
+	my @commands = grep { $_->{language} =~ /^(?:sql|sh|python)$/ } doc_blocks($page);
+	my @not_run = grep { !$_->{fragment} } $tests =~ /\Q$page\E/ ? () : @commands;
+
+	is(join(' ', map { "$page:$_->{line}" } @not_run), '', "commands of $page are run, or say why not") if @commands;
 }
 
 my %listed = map { $_ => 1 } slurp_file('mkdocs.yml') =~ /: (\w+\.md)$/mg;

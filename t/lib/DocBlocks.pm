@@ -6,7 +6,8 @@
 #
 # A comment on the line before a block says more about it: "<!-- fragment: reason -->": it does not run by itself;
 # "<!-- output -->": it is what the block before it shows last, with "..." for what differs from run to run;
-# "<!-- output: 15 -->": on that major version.
+# "<!-- output: 15 -->": on that major version; "<!-- before: SQL -->": what is run before it, and not shown;
+# there may be several lines of it.
 
 package DocBlocks;
 
@@ -20,11 +21,11 @@ use Test::More ();
 our @EXPORT = qw(doc_blocks run_blocks);
 
 # The blocks of a page: hashes of language, text, line (1-based), section ('' before the first one) and, where there is
-# one, fragment: the reason; output: the major version, or 'all'.
+# one, fragment: the reason; before: SQL; output: the major version, or 'all'.
 sub doc_blocks
 {
 	my ($page) = @_;
-	my ($comment, $section, $block, @blocks) = ('', '');
+	my ($comment, $before, $section, $block, @blocks) = ('', '', '');
 	my $line = 0;
 
 	for (split /\n/, slurp_file($page), -1)
@@ -35,7 +36,7 @@ sub doc_blocks
 			if (/^ *```$/)
 			{
 				push @blocks, $block;
-				($block, $comment) = (undef, '');
+				($block, $comment, $before) = (undef, '', '');
 			}
 			else { $block->{text} .= s/^ {0,$block->{indent}}//r . "\n"; }
 		}
@@ -43,11 +44,13 @@ sub doc_blocks
 		{
 			$block = { indent => length $1, language => $2, text => '', line => $line, section => $section };
 			$block->{fragment} = $1 if $comment =~ /^<!-- fragment: (.+) -->$/;
+			$block->{before} = $before if $before;
 			$block->{output} = $1 // 'all' if $comment =~ /^<!-- output(?:: (\d+))? -->$/;
 		}
 		else
 		{
 			$comment = $_;
+			$before = /^<!-- before: (.+) -->$/ ? "$before$1;\n" : '';
 			$section = $1 if /^## (.+)$/;
 		}
 	}
@@ -93,6 +96,7 @@ sub run_blocks
 		}
 		elsif ($block->{language} eq 'sql')
 		{
+			$c->safe_psql($block->{before}) if $block->{before};
 			my ($rc, $out, $err) = $c->psql("\\cd $folder\n" . _here($c, $block->{text}), on_error_stop => 1,
 				extra_params => [ '-P', 'format=aligned', '-P', 'tuples_only=off', '-P', 'pager=off' ]);
 			Test::More::is($rc, 0, "$name runs") or Test::More::diag($err);
