@@ -36,7 +36,8 @@ typedef struct ShardPool		/* one node and user */
 	 * of connections for which shard_pool_is_proved() is.
 	 */
 	TimestampTz proved_at;
-	XLogRecPtr	replayed;		/* it has all that is before that in the WAL */
+	XLogRecPtr	replayed;		/* it has all that is before that in the WAL ... */
+	TimeLineID	timeline;		/* ... of this timeline, at least */
 	TimestampTz as_of;			/* it has all that was committed on the node before */
 	ShardConnServer server;		/* which server it was */
 } ShardPool;

@@ -42,6 +42,7 @@
 #include "miscadmin.h"
 #include "remote/pool/pool.h"
 #include "remote/run/read_role.h"
+#include "remote/wire/connection_private.h"
 #include "remote/wire/error.h"
 #include "remote/wire/position.h"
 #include "remote/wire/wait.h"
@@ -52,7 +53,8 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
-#define CATCH_UP_MS 2000		/* how long a standby has to replay what is needed */
+#define CATCH_UP_MS 2000		/* how long a standby has at least to replay what is needed; else ... */
+#define MAX_CATCH_UP_MS 10000	/* ... as long as its data may be old, and at most so long */
 #define FIRST_PAUSE_MS 2		/* before it is asked again; then twice that ... */
 #define MAX_PAUSE_MS 100
 #define ANSWER_MS 5000			/* for an answer that the primary owes */
@@ -60,15 +62,21 @@
 
 #define ASK_PRIMARY_MS 5000		/* how often a primary that is read is asked for its position */
 
-/* Has it been promoted?  What it has replayed, and the age in seconds of the last commit that it has. */
+#define LOOK_AGAIN_MS 1000		/* how long it is believed that a standby has not been promoted */
+
+/*
+ * Has it been promoted?  What it has replayed, the age in seconds of the last commit that it has, and its timeline: of the
+ * last restart point at least, of what it receives if the role may know that.
+ */
 #define STANDBY_SQL \
 	"SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.pg_last_wal_replay_lsn()," \
-	" pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - pg_catalog.pg_last_xact_replay_timestamp())"
+	" pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) pg_catalog.pg_last_xact_replay_timestamp())," \
+	" GREATEST((SELECT r.received_tli FROM pg_catalog.pg_stat_wal_receiver r), (SELECT c.timeline_id FROM pg_catalog.pg_control_checkpoint() c))"
 
 /* What a standby must have to be read. */
 typedef struct ReadNeed
 {
-	XLogRecPtr	replayed;
+	ShardWalPlace committed;	/* by this session */
 	TimestampTz as_of;			/* for shardfdw.max_standby_lag; DT_NOBEGIN: any */
 	TimestampTz placed;			/* when this session has last seen shards being placed; 0: never */
 } ReadNeed;
@@ -100,19 +108,36 @@ static TimestampTz placed_at = 0;
 
 /* ---------- asking servers ---------- */
 
-/* Sends sql, which returns one row of ncolumns, and waits for it.  Memory: caller clears it.  Errors: the server's. */
+/* The next result of conn; NULL: there is none.  Errors: a server that does not answer. */
+static PGresult *
+next_result(ShardConn *conn, TimestampTz deadline)
+{
+	while (!shard_connection_result_is_here(conn))
+		if (!shard_connection_wait_input(conn, deadline, false))
+		{
+			conn->state = SHARD_CONN_BROKEN;
+			ereport(ERROR,
+					(errcode(ERRCODE_CONNECTION_FAILURE),
+					 errmsg("node \"%s\" has not answered within %d ms", conn->node, ANSWER_MS)));
+		}
+	return shard_connection_take_result(conn);
+}
+
+/* Sends sql, which returns one row of ncolumns, and waits for it.  Memory: caller clears it.  Errors: the server's, or that it does not answer. */
 static PGresult *
 ask(ShardConn *conn, const char *sql, int ncolumns)
 {
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ANSWER_MS);
 	PGresult   *row = NULL;
 	PGresult   *failed = NULL;
 	PGresult   *res;
 
 	shard_connection_send(conn, sql);
-	while ((res = shard_connection_get_result(conn)) != NULL)
+	while ((res = next_result(conn, deadline)) != NULL)
 	{
 		ExecStatusType status = PQresultStatus(res);
 
+		shard_connection_note_result(conn, res);
 		if (row == NULL && status == PGRES_SINGLE_TUPLE && PQnfields(res) == ncolumns)
 			row = res;
 		else if (failed == NULL && status != PGRES_TUPLES_OK)
@@ -135,6 +160,14 @@ ask(ShardConn *conn, const char *sql, int ncolumns)
 	return row;
 }
 
+static void
+refuse_yield(ShardConn *conn, void *arg)
+{
+	elog(ERROR, "connection to node \"%s\" is in use by a question", conn->node);
+}
+
+static const ShardConnHolder asker = {refuse_yield, NULL, NULL};
+
 /* What conn is asked, by try_asking(). */
 typedef PGresult *(*Question) (ShardConn *conn);
 
@@ -153,7 +186,7 @@ ask_position(ShardConn *conn)
 static PGresult *
 ask_standby(ShardConn *conn)
 {
-	return ask(conn, STANDBY_SQL, 3);
+	return ask(conn, STANDBY_SQL, 4);
 }
 
 /* Is error about the server's being away, rather than about this session? */
@@ -171,7 +204,36 @@ means_lost(const ErrorData *error)
 }
 
 /*
- * Connects to the server of pool, or takes an idle connection, and puts the question to it.
+ * A connection to put a question over: an idle one; one that reads, in whose transaction the
+ * question does no harm, as what others of this session hold must not be waited for; or a new one.
+ */
+static ShardConn *
+take_connection(ShardPool *pool)
+{
+	ShardConn  *conn = shard_pool_start_spare(pool);
+	dlist_iter	iter;
+
+	if (conn != NULL)
+		return conn;
+	dlist_foreach(iter, &pool->conns)
+	{
+		conn = dlist_container(ShardConn, link, iter.cur);
+		if (conn->state != SHARD_CONN_READY || !shard_connection_in_xact(conn) || shard_connection_is_aborted(conn))
+			continue;
+		if (conn->holder != NULL)
+			shard_connection_yield(conn);
+		if (conn->state == SHARD_CONN_READY && !shard_connection_is_aborted(conn))
+		{
+			shard_connection_hold(conn, &asker);
+			return conn;
+		}
+		break;
+	}
+	return shard_pool_start_free(pool);
+}
+
+/*
+ * Connects to the server of pool, or takes a connection to it, and puts the question to it.
  * false: the server is away, and *reason says why.  *conn: where the answer came from, free
  * again.  Other errors are raised.
  */
@@ -184,7 +246,7 @@ try_asking(ShardPool *pool, Question question, PGresult **answer, ShardConn **co
 
 	PG_TRY();
 	{
-		taken = shard_pool_start_free(pool);
+		taken = take_connection(pool);
 		shard_connection_finish(taken);
 		*answer = question(taken);
 		shard_connection_release(taken);
@@ -308,20 +370,13 @@ ask_for_position(ReadNode *node)
 	TimestampTz asked_at = GetCurrentTimestamp();
 	uint64		ncommits = position->ncommits;
 	PGresult   *answer = NULL;
-	XLogRecPtr	end;
 	bool		known;
 
 	if (node->primary_lost || !ask_primary(node, ask_position, &answer))
 		return false;
-	known = shard_position_parse(PQgetvalue(answer, 0, 0), &end);
+	known = shard_position_learn(position, answer, ncommits, asked_at);
 	PQclear(answer);
-	if (known)
-	{
-		shard_position_learn(position, ncommits, end);
-		position->asked_at = asked_at;
-		position->end = end;
-	}
-	else
+	if (!known)
 		node->primary_reason = pstrdup(_("It is in recovery."));
 	return known;
 }
@@ -367,27 +422,51 @@ find_own_position(ReadNode *node)
 /* ---------- a standby ---------- */
 
 static bool
-suffices(const ShardPool *pool, const ReadNeed *need)
+has_committed(const ShardPool *pool, const ReadNeed *need)
 {
-	return pool->proved_at != 0 && pool->replayed >= need->replayed && pool->as_of >= need->as_of && pool->as_of >= need->placed;
+	return shard_position_is_reached(&need->committed, pool->timeline, pool->replayed);
 }
 
-/* Notes that the server at the other end of conn has replayed so far, and when the last commit among that was. */
+static bool
+suffices(const ShardPool *pool, const ReadNeed *need)
+{
+	return pool->proved_at != 0 && has_committed(pool, need) && pool->as_of >= need->as_of;
+}
+
+/* The same, found out lately, and over connections that are there still. */
+static bool
+is_known_to_suffice(ShardPool *pool, const ReadNeed *need)
+{
+	return suffices(pool, need) && pool->as_of >= need->placed &&
+		!TimestampDifferenceExceeds(pool->proved_at, GetCurrentTimestamp(), LOOK_AGAIN_MS) && has_connection(pool);
+}
+
+/* What a standby has said of itself. */
+typedef struct StandbySays
+{
+	TimestampTz asked_at;
+	XLogRecPtr	replayed;
+	TimestampTz last_commit;	/* 0: none */
+	TimeLineID	timeline;		/* 0: not known */
+} StandbySays;
+
 static void
-note_proof(ShardPool *pool, const ShardPosition *position, ShardConn *conn, XLogRecPtr replayed, TimestampTz last_commit, TimestampTz asked_at)
+note_proof(ShardPool *pool, const ShardPosition *position, ShardConn *conn, const StandbySays *says)
 {
 	if (!shard_pool_is_proved(pool, conn))
 	{
 		pool->server = conn->server;
 		pool->replayed = InvalidXLogRecPtr;
+		pool->timeline = 0;
 		pool->as_of = 0;
 	}
-	conn->replayed = replayed;
-	pool->replayed = Max(pool->replayed, replayed);
-	pool->as_of = Max(pool->as_of, last_commit);
-	if (position->asked_at != 0 && replayed >= position->end)
+	conn->replayed = says->replayed;
+	pool->replayed = Max(pool->replayed, says->replayed);
+	pool->timeline = Max(pool->timeline, says->timeline);
+	pool->as_of = Max(pool->as_of, says->last_commit);
+	if (position->asked_at != 0 && shard_position_is_reached(&position->end, pool->timeline, pool->replayed))
 		pool->as_of = Max(pool->as_of, position->asked_at);
-	pool->proved_at = asked_at;
+	pool->proved_at = says->asked_at;
 }
 
 /*
@@ -397,16 +476,14 @@ note_proof(ShardPool *pool, const ShardPosition *position, ShardConn *conn, XLog
 static bool
 look_at_standby(ReadNode *node, ShardPool *pool, char **reason)
 {
-	TimestampTz asked_at = GetCurrentTimestamp();
-	TimestampTz last_commit = 0;
-	XLogRecPtr	replayed;
+	StandbySays says = {GetCurrentTimestamp()};
 	PGresult   *answer = NULL;
 	ShardConn  *conn;
 	double		age;
 
 	if (!try_asking(pool, ask_standby, &answer, &conn, reason))
 		return false;
-	if (strcmp(PQgetvalue(answer, 0, 0), "t") != 0 || !shard_position_parse(PQgetvalue(answer, 0, 1), &replayed))
+	if (strcmp(PQgetvalue(answer, 0, 0), "t") != 0 || !shard_position_parse_lsn(PQgetvalue(answer, 0, 1), &says.replayed))
 		*reason = pstrdup(_("It has been promoted."));
 	else if (node->system_identifier != 0 && conn->server.system_identifier != 0 &&
 			 conn->server.system_identifier != node->system_identifier)
@@ -414,9 +491,10 @@ look_at_standby(ReadNode *node, ShardPool *pool, char **reason)
 	else
 	{
 		age = PQgetisnull(answer, 0, 2) ? INFINITY : Max(strtod(PQgetvalue(answer, 0, 2), NULL), 0);
-		if (age < (double) asked_at / USECS_PER_SEC)
-			last_commit = asked_at - (TimestampTz) (age * USECS_PER_SEC);
-		note_proof(pool, node->position, conn, replayed, last_commit, asked_at);
+		if (age < (double) says.asked_at / USECS_PER_SEC)
+			says.last_commit = says.asked_at - (TimestampTz) (age * USECS_PER_SEC);
+		says.timeline = strtoul(PQgetvalue(answer, 0, 3), NULL, 10);
+		note_proof(pool, node->position, conn, &says);
 	}
 	PQclear(answer);
 	if (*reason != NULL)
@@ -427,9 +505,11 @@ look_at_standby(ReadNode *node, ShardPool *pool, char **reason)
 static char *
 say_lag(const ShardPool *pool, const ReadNeed *need)
 {
-	if (pool->replayed < need->replayed)
+	if (pool->timeline < need->committed.timeline)
+		return psprintf(_("It is not known to be on timeline %u, as the primary."), need->committed.timeline);
+	if (!has_committed(pool, need))
 		return psprintf(_("It has not replayed what this session has committed: it is at %X/%X, not at %X/%X."),
-						LSN_FORMAT_ARGS(pool->replayed), LSN_FORMAT_ARGS(need->replayed));
+						LSN_FORMAT_ARGS(pool->replayed), LSN_FORMAT_ARGS(need->committed.lsn));
 	if (pool->as_of == 0)
 		return pstrdup(_("It is not known how old its data is."));
 	return psprintf(_("Its data may be %ld ms old, and shardfdw.max_standby_lag is %d ms."),
@@ -437,41 +517,47 @@ say_lag(const ShardPool *pool, const ReadNeed *need)
 }
 
 /*
- * Waits until the standby has what is needed; false, with *reason, when it does not within
- * CATCH_UP_MS or is away.
+ * Waits until the standby has what is needed; false, with *reason, when it does not in time, or is
+ * away.
  */
 static bool
 await_standby(ReadNode *node, ShardPool *pool, const ReadNeed *need, char **reason)
 {
-	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), CATCH_UP_MS);
+	int			catch_up_ms = Max(CATCH_UP_MS, Min(shard_guc_max_standby_lag_ms, MAX_CATCH_UP_MS));
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), catch_up_ms);
 	long		pause_ms = FIRST_PAUSE_MS;
 	bool		asked = false;	/* the primary */
 
+	if (is_known_to_suffice(pool, need))
+		return true;
 	for (;;)
 	{
-		if (suffices(pool, need))
-			return true;
 		if (!look_at_standby(node, pool, reason))
 			return false;
-		if (suffices(pool, need))
+		if (suffices(pool, need) && pool->as_of >= need->placed)
 			return true;
-		if (!asked && pool->replayed >= need->replayed)
+		if (!asked && has_committed(pool, need))
 		{
 			asked = true;
 			if (ask_for_position(node))
 				continue;
 			/* nobody can say whether it has the shards that were placed last */
-			if (pool->as_of >= need->as_of)
+			if (suffices(pool, need))
 				return true;
 		}
 		if (GetCurrentTimestamp() >= deadline)
-		{
-			*reason = say_lag(pool, need);
-			return false;
-		}
+			break;
 		shard_wait_pause(pause_ms, false);
 		pause_ms = Min(pause_ms * 2, MAX_PAUSE_MS);
 	}
+	/* that it has the shards which were placed last is waited for, but only once */
+	if (suffices(pool, need))
+	{
+		placed_at = 0;
+		return true;
+	}
+	*reason = say_lag(pool, need);
+	return false;
 }
 
 /* Finds a standby of the node that may be read, and returns its number, 1-based.  0: there is none; reasons gets a line for each. */
@@ -522,7 +608,7 @@ find_standby(ReadNode *node, StringInfo reasons)
 		appendStringInfoString(reasons, _("\nIt is not known how far a standby has to be to have what this session has committed."));
 		return 0;
 	}
-	need.replayed = node->position->position;
+	need.committed = node->position->committed;
 	need.as_of = oldest_allowed();
 	need.placed = node->primary_lost ? 0 : placed_at;
 	return choose_standby(node, &need, reasons);
@@ -539,6 +625,9 @@ choose_server(ReadNode *node)
 	note_identifier(node);
 	if (shard_guc_read_from == SHARD_READ_ANY && primary_answers(node))
 		return 0;
+	/* which server the standbys have to be of, and how far that is, is asked once at least */
+	if (node->system_identifier == 0 || node->position->asked_at == 0)
+		(void) ask_for_position(node);
 	initStringInfo(&reasons);
 	if ((number = find_standby(node, &reasons)) > 0)
 		return number;

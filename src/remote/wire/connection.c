@@ -674,7 +674,10 @@ shard_connection_settle(ShardConn *conn)
 			return true;
 		}
 		if (conn->ncommits_asked > 0)
-			shard_position_take(conn, res);
+		{
+			(void) shard_position_learn(conn->position, res, conn->ncommits_asked, conn->position_asked_at);
+			PQclear(res);
+		}
 		else if (PQresultStatus(res) == PGRES_FATAL_ERROR && PQstatus(conn->pg) == CONNECTION_OK)
 			shard_error_report(WARNING, res, conn, NULL, NULL);
 		else

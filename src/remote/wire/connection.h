@@ -181,6 +181,7 @@ struct ShardConn
 	bool		has_standbys;	/* the node lists standbys (option standbys) */
 	struct ShardPosition *position; /* what this session has committed on the node, see position.h; NULL: not noted */
 	uint64		ncommits_asked; /* behind how many of its commits the position is that was asked for; 0: it was not */
+	TimestampTz position_asked_at;
 	bool		is_extra;		/* writes beside the node's writer, until the local transaction ends */
 	List	   *extra_tables;	/* of an extra writer: names (char *) of the tables that only it writes to */
 

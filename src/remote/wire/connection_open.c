@@ -552,7 +552,7 @@ take_setup_row(ShardConn *conn, const PGresult *res)
 	shard_connection_parse_server(res, 4, &conn->server);
 	if (conn->standby > 0)
 	{
-		(void) shard_position_parse(PQgetvalue(res, 0, 2), &conn->replayed);
+		(void) shard_position_parse_lsn(PQgetvalue(res, 0, 2), &conn->replayed);
 		strlcpy(NameStr(conn->server.started), PQgetvalue(res, 0, 3), NAMEDATALEN);
 	}
 }

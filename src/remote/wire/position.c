@@ -29,8 +29,9 @@ shard_position_get(Oid serverid)
 	if (!found)
 	{
 		of_node->ncommits = of_node->nknown = 0;
-		of_node->position = of_node->end = InvalidXLogRecPtr;
 		of_node->asked_at = 0;
+		memset(&of_node->committed, 0, sizeof(ShardWalPlace));
+		memset(&of_node->end, 0, sizeof(ShardWalPlace));
 	}
 	return of_node;
 }
@@ -42,7 +43,7 @@ shard_position_find(Oid serverid)
 }
 
 bool
-shard_position_parse(const char *text, XLogRecPtr *position)
+shard_position_parse_lsn(const char *text, XLogRecPtr *lsn)
 {
 	unsigned int high;
 	unsigned int low;
@@ -50,24 +51,47 @@ shard_position_parse(const char *text, XLogRecPtr *position)
 
 	if (sscanf(text, "%8X/%8X%n", &high, &low, &len) != 2 || text[len] != '\0')
 		return false;
-	*position = ((uint64) high) << 32 | low;
+	*lsn = ((uint64) high) << 32 | low;
 	return true;
 }
 
-void
-shard_position_learn(ShardPosition *of_node, uint64 ncommits, XLogRecPtr position)
+bool
+shard_position_parse(const char *text, ShardWalPlace *place)
 {
-	of_node->position = Max(of_node->position, position);
-	of_node->nknown = Max(of_node->nknown, ncommits);
+	unsigned int timeline;
+	int			len = 0;
+
+	if (sscanf(text, "%8X %n", &timeline, &len) != 1 || len != 9)
+		return false;
+	place->timeline = timeline;
+	return shard_position_parse_lsn(text + len, &place->lsn);
 }
 
-void
-shard_position_take(ShardConn *conn, PGresult *res)
+bool
+shard_position_is_reached(const ShardWalPlace *place, TimeLineID timeline, XLogRecPtr replayed)
 {
-	XLogRecPtr	position;
+	/* on an older timeline the same numbers stand for other records; a newer one has what was not lost of this one */
+	return replayed >= place->lsn && timeline >= place->timeline;
+}
+
+bool
+shard_position_learn(ShardPosition *of_node, const PGresult *res, uint64 ncommits, TimestampTz asked_at)
+{
+	ShardWalPlace place;
 
 	/* without an answer it stays unknown, and is asked for again when a standby is to be read */
-	if (PQntuples(res) == 1 && PQnfields(res) == 1 && shard_position_parse(PQgetvalue(res, 0, 0), &position))
-		shard_position_learn(conn->position, conn->ncommits_asked, position);
-	PQclear(res);
+	if (PQntuples(res) != 1 || PQnfields(res) != 1 || !shard_position_parse(PQgetvalue(res, 0, 0), &place))
+		return false;
+	/* the first answer behind a commit is the nearest one */
+	if (ncommits > of_node->nknown)
+	{
+		of_node->committed = place;
+		of_node->nknown = ncommits;
+	}
+	if (asked_at > of_node->asked_at)
+	{
+		of_node->asked_at = asked_at;
+		of_node->end = place;
+	}
+	return true;
 }

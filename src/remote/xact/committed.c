@@ -26,6 +26,7 @@ shard_committed_note(Oid serverid, ShardConn *conn)
 	if (shard_guc_read_from == SHARD_READ_PRIMARY || !conn || !conn->has_standbys || conn->standby > 0 ||
 		conn->state != SHARD_CONN_READY || conn->end_pending || PQtransactionStatus(conn->pg) != PQTRANS_IDLE)
 		return;
+	conn->position_asked_at = GetCurrentTimestamp();
 	if (shard_broadcast_send(conn, SHARD_POSITION_SQL))
 	{
 		conn->end_pending = true;
