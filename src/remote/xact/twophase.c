@@ -87,6 +87,7 @@
 #include "storage/pmsignal.h"
 #include "storage/lock.h"
 #include "storage/procarray.h"
+#include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
