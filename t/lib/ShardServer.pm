@@ -1,7 +1,7 @@
 # ShardServer.pm - a server of a TAP test that may be down when psql asks it
 #
 # PostgreSQL::Test::Cluster writes a statement into psql's standard input. A psql that could not connect has
-# ended before it reads, and the test with it ("Broken pipe"). Here psql gets a file.
+# ended before it reads, and the test with it ("Broken pipe"). Here psql gets a file, where it is needed at all.
 #
 # Backups with an archive of WAL (ARCHIVE_CONF are the settings), and servers that are restored from them:
 #
@@ -16,7 +16,8 @@ use warnings;
 use parent 'PostgreSQL::Test::Cluster';
 
 use PostgreSQL::Test::Utils ();    # what it exports would be methods of the class
-use Test::More ();
+use QuickPsql               ();
+use Test::More              ();
 use Time::HiRes qw(usleep);
 
 my $dir;    # of the files, one for each process
@@ -33,27 +34,55 @@ archive_command = 'mkdir -p ../archives && cp "%p" "../archives/%f"'
 sub psql
 {
 	my ($self, $dbname, $sql, %opt) = @_;
+	my @params = @{ $opt{extra_params} // [] };
+	my $user = @params == 2 && $params[0] eq '-U' ? $params[1] : undef;
+	my $only_psql = grep { !/^(?:stdout|stderr|on_error_stop|on_error_die|extra_params)$/ } keys %opt;
 
 	$dir //= PostgreSQL::Test::Utils::tempdir();
+	if (!$only_psql && (!@params || defined $user) && (wantarray || (ref $opt{stdout} && ref $opt{stderr})))
+	{
+		my ($rc, @texts) = QuickPsql::quick_psql($self, $dbname, $sql, "$dir/$$.sql", on_error_stop => $opt{on_error_stop} // 1, user => $user);
+		if (defined $rc)
+		{
+			chomp @texts;
+			die(($rc == 2 ? 'connection error' : 'error running SQL') . ": '$texts[1]'\nwhile running '" . $self->connstr($dbname) . "' with sql '$sql'")
+			  if $rc && $opt{on_error_die};
+			${ $opt{stdout} } = $texts[0] if ref $opt{stdout};
+			${ $opt{stderr} } = $texts[1] if ref $opt{stderr};
+			return wantarray ? ($rc, @texts) : $rc;
+		}
+	}
 	open my $file, '>', "$dir/$$.sql" or die "$dir/$$.sql: $!";
 	print $file $sql // '';
 	close $file or die "$dir/$$.sql: $!";
-	$opt{extra_params} = [ @{ $opt{extra_params} // [] }, '-f', "$dir/$$.sql" ];
+	$opt{extra_params} = [ @params, '-f', "$dir/$$.sql" ];
 	return $self->SUPER::psql($dbname, '', %opt);
 }
 
-# poll_query_until(dbname, SQL[, expected output]): as the parent's, but looks again soon at first.
+# poll_query_until(dbname, SQL[, expected output]): as the parent's, but looks again soon at first, and in one session. A session
+# that is new is the only one that knows a setting last: the postmaster tells those that run before it starts one.
 sub poll_query_until
 {
 	my ($self, $dbname, $sql, $expected) = @_;
-	my ($rc, $out, $err);
 	my $end = time + $PostgreSQL::Test::Utils::timeout_default;
 	my $pause = 10_000;
+	my $anew = $sql =~ /\b(?:current_setting|pg_settings|show)\b/i;
+	my ($session, $out, $err);
 
+	local $SIG{PIPE} = 'IGNORE';
 	do
 	{
-		($rc, $out, $err) = $self->psql($dbname, $sql, on_error_stop => 0);
-		return 1 if $out eq ($expected // 't') && $err eq '';
+		$session //= QuickPsql::psql_session($self, $dbname);
+		my $result = $session && eval { $session->query($sql) };
+		$out = $result ? join "\n", map { join '|', map { $_ // '' } @$_ } @{ $result->{rows} } : '';
+		$err = !$result ? $@ || 'no session' : $result->{error} ? $result->{error}{M} : join '', map { $_->{M} } @{ $result->{notices} };
+		my $found = $out eq ($expected // 't') && $err eq '';
+		if ($session && ($found || $anew || $err ne ''))
+		{
+			eval { $session->close };
+			undef $session;
+		}
+		return 1 if $found;
 		usleep($pause);
 		$pause *= 2 if $pause < 80_000;
 	} while (time < $end);
