@@ -40,10 +40,13 @@ for my $i (1 .. 2)
 }
 my $encrypted = q{SELECT count(*) > 0 AND bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name LIKE 'shardfdw:%'};
 
-# Rows about as long as a page, as a record of TLS, as the buffers of libpq, and up to 1 MB: none of the same length, and none that compresses.
+# Rows about as long as a page, as a record of TLS, as the buffers of libpq, and up to 1 MB: none of the same length, and none that
+# compresses, so that nobody need try.
 $c->safe_psql(q{
 	CREATE TABLE t (id int PRIMARY KEY, v int, w text);
 	CREATE TABLE t_plain (id int PRIMARY KEY, v int, w text);
+	ALTER TABLE t ALTER w SET STORAGE EXTERNAL;
+	ALTER TABLE t_plain ALTER w SET STORAGE EXTERNAL;
 	INSERT INTO t_plain
 	SELECT id, 0, left((SELECT string_agg(md5(id::text || '.' || i), '') FROM generate_series(0, length / 32) i), length)
 	FROM (SELECT row_number() OVER () AS id, length + d AS length
