@@ -279,5 +279,22 @@ symlink $real, $path or die "could not make $path: $!";
 is($client->finish_query(30)->{rows}[0][0], $c->node(2)->port, 'until there is room');
 $client->close;
 
+# A node that ends a session says so some time before the connection is gone: the next statement is none of that session's.
+{
+	my $client = session('60s');
+	my $end = join '', map { "$_\0" } 'SFATAL', 'VFATAL', 'C57P01', 'Mterminating connection due to administrator command', '';
+
+	is(state_of($client, 'SELECT count(*) FROM t'), '1', 'a session has a connection');
+	# behind ReadyForQuery
+	$proxy->arm(from => 'node', type => 'Z', action => 'replace', bytes => "Z\0\0\0\5I" . 'E' . pack('N', 4 + length $end) . $end);
+	is(state_of($client, 'SELECT count(*) FROM t'), '1', 'the node ends it behind an answer');
+	is($proxy->fired, 1, 'behind that answer');
+	$proxy->arm(from => 'node', n => 1_000_000, action => 'kill');    # never: it counts
+	is(state_of($client, 'SELECT count(*) FROM t'), '1', 'the next statement');
+	is(begun(), 1, 'opens another connection');
+	$proxy->clear;
+	$client->close;
+}
+
 $proxy->stop;
 done_testing();

@@ -79,6 +79,15 @@ MemoryContext shard_connection_cxt = NULL;
 
 /* ---------- notices ---------- */
 
+/* True when res is the last message of a session. */
+static bool
+is_fatal(const PGresult *res)
+{
+	const char *severity = PQresultErrorField(res, PG_DIAG_SEVERITY_NONLOCALIZED);
+
+	return severity && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0);
+}
+
 static int
 notice_level(const PGresult *res)
 {
@@ -109,6 +118,9 @@ shard_connection_keep_notice(void *arg, const PGresult *res)
 	ShardNotice **last = &conn->notices;
 	int			len;
 
+	/* while nobody asks for anything, this comes as a notice, too */
+	if (is_fatal(res))
+		conn->ending = true;
 	if (!message || conn->nnotices >= MAX_NOTICES)
 		return;
 	len = strnlen(message, MAX_NOTICE_BYTES);
@@ -627,15 +639,6 @@ shard_connection_is_copy(const PGresult *res)
 	return status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH;
 }
 
-/* True when res is the last message of a session. */
-static bool
-is_fatal(const PGresult *res)
-{
-	const char *severity = PQresultErrorField(res, PG_DIAG_SEVERITY_NONLOCALIZED);
-
-	return severity && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0);
-}
-
 bool
 shard_connection_is_lost(const ShardConn *conn, const PGresult *res)
 {
@@ -724,8 +727,9 @@ shard_connection_usable(ShardConn *conn)
 
 	/*
 	 * Nobody asked for anything, so input is the end of the connection, or a
-	 * message that libpq takes care of.
+	 * message that libpq takes care of.  It may have come with the last answer.
 	 */
+	(void) PQisBusy(conn->pg);
 	for (int i = 0; i < 10 && shard_connection_socket_is_ready(conn, WL_SOCKET_READABLE); i++)
 	{
 		if (!PQconsumeInput(conn->pg) || PQstatus(conn->pg) != CONNECTION_OK)
@@ -734,8 +738,15 @@ shard_connection_usable(ShardConn *conn)
 			shard_connection_drop_notices(conn);
 			return false;
 		}
-		/* lets libpq look at it: a FATAL message is followed by the end */
+		/* lets libpq look at it */
 		(void) PQisBusy(conn->pg);
+	}
+	/* it takes a backend some time from its last message to the end of the connection */
+	if (conn->ending)
+	{
+		conn->state = SHARD_CONN_BROKEN;
+		shard_connection_drop_notices(conn);
+		return false;
 	}
 	return true;
 }

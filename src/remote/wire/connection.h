@@ -165,6 +165,7 @@ struct ShardConn
 	ShardConnState state;
 	ShardOpening opening;
 	bool		used;			/* has run a statement */
+	bool		ending;			/* the node has said that it ends the session */
 	bool		keep;			/* not closed after the transaction (option keep_connections) */
 	bool		stateless;		/* option session_state off: a pooler may be on the way */
 	bool		is_coordinator; /* another coordinator of the same nodes (option coordinator) */
