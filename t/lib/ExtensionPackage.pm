@@ -46,7 +46,7 @@ sub new
 	run("cp -R '$1' '$dir/inst'");
 	mkdir "$dir/tree" or croak "$dir/tree: $!";
 	# objects are not older than what they are made of
-	run("cd '$from' && cp -Rp Makefile shardfdw.control CHANGELOG.md .gitignore src sql scripts '$dir/tree'");
+	run("cd '$from' && cp -Rp Makefile shardfdw.control CHANGELOG.md .gitignore contrib src sql scripts '$dir/tree'");
 	$ENV{PATH} = "$dir/inst$bin:$ENV{PATH}";
 	return $self;
 }
