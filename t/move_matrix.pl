@@ -101,7 +101,7 @@ for my $case (@cases)
 	my $file = $c->coordinator->data_dir . '/shardfdw_fault_move_indexed';
 
 	# the changes come when the copy has been made
-	my $place = $c->ask("SELECT right(node, 1) FROM shardfdw.shards WHERE shard = '$shard'");
+	my $place = $c->ask("SELECT right(node, 1) FROM shardfdw.shards WHERE shard = '$shard'::regclass::text");
 	my $target = $case->{how} eq 'move' ? 3 - $place : $place;
 	append_to_file($file, '');
 	$c->set_faults('move_indexed=wait');
