@@ -296,7 +296,7 @@ my %outcomes = (
 		distribute_aggregate job_read job_written job_id_read job_id_written undistribute_aggregate load_id_written lock_wrapper make_local_partial_aggregates make_partial_aggregates
 		forget_timelines restore_point_read restore_point_written
 		refused_options replace_identity reset_stat_nodes run_on_nodes run_on_shards set_node_option
-		check_home lock_schema close_fence commit_state lock_members lock_all_members},
+		check_home lock_schema close_fence take_fence_turn commit_state lock_members lock_all_members},
 	# there is no such job
 	'42704 42704 42704 42704 42704 42704 42704 42704 42704 42704' => q{
 		cancel_job wait_job wait_move await_job},

@@ -15,6 +15,12 @@ CREATE FUNCTION shardfdw_internal.begin_following(identity text) RETURNS void
 COMMENT ON FUNCTION shardfdw_internal.begin_following(text) IS
 	'Says that what this transaction does from now on is sent by another coordinator, whose identity it is, which tells nodes and other coordinators itself. Returns nothing; raises object_not_in_prerequisite_state for a coordinator that is not known.';
 
+CREATE FUNCTION shardfdw_internal.take_fence_turn() RETURNS void
+	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_take_fence_turn';
+COMMENT ON FUNCTION shardfdw_internal.take_fence_turn() IS
+	'Waits for other snapshots over all nodes and restore points, and keeps further ones waiting until this transaction ends; commits go on. Called on the first coordinator before the fences of all are closed. Returns nothing; raises lock_not_available.';
+REVOKE ALL ON FUNCTION shardfdw_internal.take_fence_turn() FROM PUBLIC;
+
 CREATE FUNCTION shardfdw_internal.close_fence() RETURNS boolean
 	LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shardfdw_close_fence';
 COMMENT ON FUNCTION shardfdw_internal.close_fence() IS

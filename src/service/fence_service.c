@@ -10,8 +10,19 @@
 #include "remote/xact/twophase.h"
 #include "utils/builtins.h"
 
+PG_FUNCTION_INFO_V1(shardfdw_take_fence_turn);
 PG_FUNCTION_INFO_V1(shardfdw_close_fence);
 PG_FUNCTION_INFO_V1(shardfdw_commit_state);
+
+/*
+ * take_fence_turn() -> void
+ */
+Datum
+shardfdw_take_fence_turn(PG_FUNCTION_ARGS)
+{
+	shard_fence_take_turn();
+	PG_RETURN_VOID();
+}
 
 /*
  * close_fence() -> bool

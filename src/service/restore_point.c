@@ -193,7 +193,7 @@ try_to_close(ShardPeerFence *fence)
 
 /*
  * Closes the fences of all coordinators; tries again as long as commits are under way, since these go on in between.  Returns when the
- * last attempt has begun.  After an error they are open.
+ * last attempt has begun to keep commits waiting.  After an error they are open.
  */
 static TimestampTz
 close_fences(ShardPeerFence *fence)
@@ -202,11 +202,9 @@ close_fences(ShardPeerFence *fence)
 
 	for (;;)
 	{
-		TimestampTz began = GetCurrentTimestamp();
-
 		shard_peer_fence_connect(fence);
 		if (try_to_close(fence))
-			return began;
+			return fence->began;
 		(void) shard_peer_fence_end(fence);
 		CHECK_FOR_INTERRUPTS();
 		if (GetCurrentTimestamp() >= deadline)

@@ -145,13 +145,28 @@ shard_fence_let_go(void)
 	CurrentResourceOwner = owner;
 }
 
+void
+shard_fence_take_turn(void)
+{
+	LOCKTAG		turn = lock_tag(TURN_KIND);
+
+	(void) LockAcquire(&turn, ExclusiveLock, false, false);
+}
+
+void
+shard_fence_give_turn(void)
+{
+	LOCKTAG		turn = lock_tag(TURN_KIND);
+
+	(void) LockRelease(&turn, ExclusiveLock, false);
+}
+
 /*
  * Closes it, as shard_fence_close() says.  When an error is raised, nothing is left of it.
  */
 static bool
 take_locks(void)
 {
-	LOCKTAG		turn = lock_tag(TURN_KIND);
 	LOCKTAG		gate = lock_tag(GATE_KIND);
 	LOCKTAG		hold = lock_tag(HOLD_KIND);
 	TimestampTz deadline;
@@ -159,7 +174,7 @@ take_locks(void)
 
 	PG_TRY();
 	{
-		(void) LockAcquire(&turn, ExclusiveLock, false, false);
+		shard_fence_take_turn();
 		has_turn = true;
 		(void) LockAcquire(&gate, ExclusiveLock, false, false);
 	}
@@ -167,7 +182,7 @@ take_locks(void)
 	{
 		/* an error goes to the client before the transaction's locks are released */
 		if (has_turn)
-			(void) LockRelease(&turn, ExclusiveLock, false);
+			shard_fence_give_turn();
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
@@ -186,14 +201,13 @@ take_locks(void)
 static void
 give_locks(bool closed)
 {
-	LOCKTAG		turn = lock_tag(TURN_KIND);
 	LOCKTAG		gate = lock_tag(GATE_KIND);
 	LOCKTAG		hold = lock_tag(HOLD_KIND);
 
 	if (closed)
 		(void) LockRelease(&hold, ExclusiveLock, false);
 	(void) LockRelease(&gate, ExclusiveLock, false);
-	(void) LockRelease(&turn, ExclusiveLock, false);
+	shard_fence_give_turn();
 }
 
 bool

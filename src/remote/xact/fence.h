@@ -40,9 +40,16 @@ extern void shard_fence_pass(void);
 extern void shard_fence_pass_noerror(void);
 
 /*
+ * Waits for other cuts, and keeps further ones waiting, until shard_fence_give_turn() or the end of the transaction.  Commits go on.
+ * Answers interrupts.
+ */
+extern void shard_fence_take_turn(void);
+extern void shard_fence_give_turn(void);
+
+/*
  * Before a cut.  True: nobody passes the fence and nobody holds it until
  * shard_fence_open().  False: a commit took too long, or the user has cancelled; the caller
- * has to open the fence all the same.  Waits for other cuts; answers interrupts until it has
+ * has to open the fence all the same.  Takes the turn, or has it already; answers interrupts until it has
  * closed the fence.
  */
 extern bool shard_fence_close(void);

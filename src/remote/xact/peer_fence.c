@@ -2,9 +2,10 @@
  * peer_fence.c
  *	  The fences of all coordinators of the same nodes.
  *
- *	 the fence of the first one by name --> all others at once
+ *	 the turn of the first one by name --> all fences at once
  *
- * Whoever closes fences has the first one's turn (fence.c), so no two of them wait for each other.  Another coordinator keeps
+ * Whoever closes fences has the first one's turn (fence.c), so no two of them wait for each other.  Commits wait for the slowest
+ * of the coordinators, not for one after the other.  Another coordinator keeps
  * its fence closed until a transaction ends, or the connection, or until nothing has come for PEER_IDLE_MS: should this
  * coordinator be lost, the commits of the others go on.
  */
@@ -21,9 +22,11 @@
 #define ASK_TIMEOUT_MS 5000
 
 /* The transaction has a number, so that its end flushes what is written behind the fence.  Waiting for a turn ends as a commit that takes too long does. */
-#define CLOSE_SQL \
+#define BEGIN_SQL \
 	"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = local; SET LOCAL client_min_messages = error;" \
-	" SET LOCAL idle_in_transaction_session_timeout = " PEER_IDLE_MS "; SET LOCAL lock_timeout = 250; SELECT " SHARD_INTERNAL_SCHEMA ".close_fence()"
+	" SET LOCAL idle_in_transaction_session_timeout = " PEER_IDLE_MS "; SET LOCAL lock_timeout = 250"
+#define TURN_SQL BEGIN_SQL "; SELECT " SHARD_INTERNAL_SCHEMA ".take_fence_turn()"
+#define CLOSE_SQL "SELECT " SHARD_INTERNAL_SCHEMA ".close_fence()"
 
 static ShardFencePeers fence_peers = NULL;
 
@@ -41,7 +44,7 @@ shard_peer_fence_connect(ShardPeerFence *fence)
 
 	fence->items = palloc0(Max(list_length(peers), 1) * sizeof(ShardBroadcast));
 	fence->nitems = 0;
-	fence->tried_here = fence->closed_here = false;
+	fence->tried_here = fence->closed_here = fence->has_turn = false;
 	foreach(lc, peers)
 	{
 		const ShardFencePeer *peer = lfirst(lc);
@@ -53,12 +56,12 @@ shard_peer_fence_connect(ShardPeerFence *fence)
 }
 
 static void
-start(ShardBroadcast *items, int nitems, const char *sql)
+start(ShardBroadcast *items, int nitems, const char *first_sql, const char *sql)
 {
 	shard_broadcast_clear(items, nitems);
 	for (int i = 0; i < nitems; i++)
 	{
-		items[i].sql = sql;
+		items[i].sql = i == 0 ? first_sql : sql;
 		items[i].has_rows = true;
 	}
 	shard_broadcast_start(items, nitems);
@@ -74,52 +77,54 @@ report(ShardBroadcast *item)
 	shard_error_report(ERROR, res, item->conn, NULL, NULL);
 }
 
-/* Have all of them closed their fences?  Raises what went wrong with one, but for a lock that was waited for in vain. */
+/*
+ * Waits for an answer of each.  False: not in time, its connection was lost, or it has waited for a lock in vain.  Raises what else
+ * went wrong with one.
+ */
 static bool
-have_closed(ShardBroadcast *items, int nitems)
+collect(ShardBroadcast *items, int nitems)
 {
-	bool		closed = true;
-
-	for (int i = 0; i < nitems; i++)
-	{
-		PGresult   *res = items[i].result;
-
-		if (shard_broadcast_ok(&items[i], NULL) && PQntuples(res) == 1 && PQnfields(res) == 1)
-			closed = closed && strcmp(PQgetvalue(res, 0, 0), "t") == 0;
-		else if (shard_broadcast_sqlstate(&items[i]) == ERRCODE_LOCK_NOT_AVAILABLE || !items[i].done)
-			closed = false;
-		else
-			report(&items[i]);
-	}
-	return closed;
-}
-
-static bool
-close_peers(ShardBroadcast *items, int nitems)
-{
-	if (nitems == 0)
-		return true;
-	start(items, nitems, CLOSE_SQL);
 	/* not RAISE: that would search for deadlocks, while commits wait */
-	return shard_broadcast_wait(items, nitems, 2 * SHARD_FENCE_HOLD_MS, SHARD_BROADCAST_HURRY) && have_closed(items, nitems);
+	bool		in_time = shard_broadcast_wait(items, nitems, 2 * SHARD_FENCE_HOLD_MS, SHARD_BROADCAST_HURRY);
+
+	for (int i = 0; i < nitems && in_time; i++)
+	{
+		if (shard_broadcast_ok(&items[i], NULL))
+			continue;
+		/* one whose connection was lost meanwhile is connected to again */
+		if (items[i].done && shard_broadcast_sqlstate(&items[i]) != ERRCODE_LOCK_NOT_AVAILABLE)
+			report(&items[i]);
+		in_time = false;
+	}
+	return in_time;
 }
 
+/* Has each of them closed its fence? */
 static bool
-close_here(ShardPeerFence *fence)
+have_closed(const ShardBroadcast *items, int nitems)
 {
-	fence->closed_here = shard_fence_close();
-	fence->tried_here = true;
-	return fence->closed_here;
+	for (int i = 0; i < nitems; i++)
+		if (PQntuples(items[i].result) != 1 || PQnfields(items[i].result) != 1 || strcmp(PQgetvalue(items[i].result, 0, 0), "t") != 0)
+			return false;
+	return true;
 }
 
 bool
 shard_peer_fence_close(ShardPeerFence *fence)
 {
-	int			nfirst = fence->first_is_peer ? 1 : 0;
-
-	if (nfirst == 0)
-		return close_here(fence) && close_peers(fence->items, fence->nitems);
-	return close_peers(fence->items, nfirst) && close_peers(fence->items + nfirst, fence->nitems - nfirst) && close_here(fence);
+	if (!fence->first_is_peer)
+	{
+		shard_fence_take_turn();
+		fence->has_turn = true;
+	}
+	start(fence->items, fence->nitems, fence->first_is_peer ? TURN_SQL : BEGIN_SQL, BEGIN_SQL);
+	if (!collect(fence->items, fence->nitems))
+		return false;
+	fence->began = GetCurrentTimestamp();
+	start(fence->items, fence->nitems, CLOSE_SQL, CLOSE_SQL);
+	fence->closed_here = shard_fence_close();
+	fence->tried_here = true;
+	return collect(fence->items, fence->nitems) && have_closed(fence->items, fence->nitems) && fence->closed_here;
 }
 
 void
@@ -141,7 +146,9 @@ shard_peer_fence_open(ShardPeerFence *fence)
 	shard_broadcast_start(fence->items, fence->nitems);
 	if (fence->tried_here)
 		shard_fence_open(fence->closed_here);
-	fence->tried_here = fence->closed_here = false;
+	if (fence->has_turn)
+		shard_fence_give_turn();
+	fence->tried_here = fence->closed_here = fence->has_turn = false;
 }
 
 bool
@@ -162,7 +169,7 @@ shard_peer_fence_end(ShardPeerFence *fence)
 bool
 shard_peer_fence_ask(ShardPeerFence *fence, const char *sql)
 {
-	start(fence->items, fence->nitems, sql);
+	start(fence->items, fence->nitems, sql, sql);
 	if (!shard_broadcast_wait(fence->items, fence->nitems, SHARD_FENCE_HOLD_MS, SHARD_BROADCAST_HURRY))
 		return false;
 	for (int i = 0; i < fence->nitems; i++)

@@ -9,6 +9,7 @@
 
 #include "nodes/pg_list.h"
 #include "remote/pool/broadcast.h"
+#include "utils/timestamp.h"
 
 /* Another coordinator, and whose user mapping closes its fence. */
 typedef struct ShardFencePeer
@@ -27,6 +28,8 @@ typedef struct ShardPeerFence
 	ShardBroadcast *items;		/* a connection to each of the others, which may be used while the fences are closed */
 	int			nitems;
 	bool		first_is_peer;
+	bool		has_turn;		/* this coordinator is the first one, and has its turn */
+	TimestampTz began;			/* when commits had to wait, since closing began */
 	bool		tried_here;
 	bool		closed_here;
 } ShardPeerFence;
