@@ -109,6 +109,29 @@ bench_psql() {
 	"$PRIVATE_BIN/psql" -X -q -v ON_ERROR_STOP=1 -h "$WORK/sockets" -p "$(bench_port "$server")" -U postgres -d bench "$@"
 }
 
+# bench_add_coordinator name: declares server "coordinator" as c1, if that has not been done, and the server of that name, which has
+# an empty database, as one more coordinator of the same nodes. Both have the library preloaded.
+bench_add_coordinator() {
+	[ "$(bench_psql coordinator -A -t -c 'SELECT count(*) FROM shardfdw.coordinators')" != 0 ] ||
+		bench_psql coordinator -o /dev/null -c "SELECT shardfdw.add_coordinator('c1', '127.0.0.1', $(bench_port coordinator))"
+	"$PRIVATE_BIN/pg_dump" -h "$WORK/sockets" -p "$(bench_port coordinator)" -U postgres bench >"$WORK/$1.dump"
+	PGOPTIONS='-c shardfdw.enable_ddl_propagation=off' bench_psql "$1" -o /dev/null -f "$WORK/$1.dump"
+	bench_psql coordinator -o /dev/null -c "SELECT shardfdw.add_coordinator('$1', '127.0.0.1', $(bench_port "$1"))"
+}
+
+# bench_cpu server: milliseconds of processor time that its processes have used so far, ended ones among them.
+bench_cpu() {
+	local postmaster pid
+
+	postmaster=$(as_root head -n 1 "$WORK/clusters/$1/postmaster.pid")
+	for pid in "$postmaster" $(cat "/proc/$postmaster/task/$postmaster/children"); do
+		cat "/proc/$pid/stat" 2>/dev/null || true
+	done | sed 's/^.*) //' | awk -v ticks="$(getconf CLK_TCK)" 'NR == 1 { sum = $14 + $15 } { sum += $12 + $13 } END { printf "%.0f\n", sum * 1000 / ticks }'
+}
+
+# bench_median: of numbers, one a line; of an even number of them the lower one of the two in the middle.
+bench_median() { sort -n | sed '/^$/d' | awk '{ v[NR] = $1 } END { print NR ? v[int((NR + 1) / 2)] : 0 }'; }
+
 # bench_data variable columns scale: sets the variable to TPC-H's lineitem of that scale as CSV without
 # header, with 16 or 7 columns (l_orderkey, l_partkey, l_suppkey, l_linenumber, l_shipdate, l_receiptdate,
 # l_shipinstruct); generated when it is missing, and kept in $ENV_CACHE.
