@@ -120,18 +120,25 @@ class LoadBench(measure.Bench):
     def copy_work(self):
         self.repeat("COPY", self.tables, [self.config.data], self.nrows)
 
-    def four_work(self):
+    def parts(self, nparts):
+        """The file in parts of about the same size; their paths."""
         paths = []
         with open(self.config.data, "rb") as data:
-            for part in range(4):
-                paths.append(os.path.join(self.config.work, f"quarter{part}.csv"))
-                with open(paths[-1], "wb") as quarter:
-                    while quarter.tell() < os.path.getsize(self.config.data) / 4:
+            for part in range(nparts):
+                paths.append(os.path.join(self.config.work, f"part{part}of{nparts}.csv"))
+                with open(paths[-1], "wb") as file:
+                    while file.tell() < os.path.getsize(self.config.data) / nparts:
                         lines = data.readlines(1 << 20)
                         if not lines:
                             break
-                        quarter.writelines(lines)
-        self.repeat("4 COPYs at once", self.tables, paths, self.nrows)
+                        file.writelines(lines)
+        return paths
+
+    def four_work(self):
+        self.repeat("4 COPYs at once", self.tables, self.parts(4), self.nrows)
+
+    def many_work(self):
+        self.repeat("24 COPYs at once", self.tables, self.parts(24), self.nrows)
 
     def key_work(self):
         tables = self.create("lineitem_key", measure.COLUMNS, ", PRIMARY KEY (l_orderkey, l_linenumber)")

@@ -371,7 +371,7 @@ nothing_is_left('after restarts');
 	nothing_is_left('one of several connections was lost');
 }
 
-# The commit of a load with four transactions on each node. A deferred foreign key, which is checked when the node
+# The commit of a load with two transactions on each node. A deferred foreign key, which is checked when the node
 # prepares, holds one of them up; a standby that does not exist the local commit.
 $c->node_safe_psql(2, "CREATE TABLE ref (id int PRIMARY KEY); INSERT INTO ref SELECT generate_series(0, 6);
 	ALTER TABLE $locked_shard ADD CONSTRAINT to_ref FOREIGN KEY (v) REFERENCES ref DEFERRABLE INITIALLY DEFERRED NOT VALID");
@@ -386,9 +386,9 @@ sub start_blocked_commit
 {
 	my $blocker = $c->node(2)->background_psql('postgres');
 	$blocker->query_safe('BEGIN; SELECT * FROM ref WHERE id = 3 FOR UPDATE');
-	my $load = $c->start_sql("SET shardfdw.max_connections_per_node = 4; COPY t FROM '$file{text}';", name => 'blocked');
-	$c->wait_for("SELECT count(*) = 4 FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw:%'", 1);
-	$c->wait_for("SELECT count(*) = 3 FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw:%'", 2);
+	my $load = $c->start_sql("SET shardfdw.max_connections_per_node = 2; COPY t FROM '$file{text}';", name => 'blocked');
+	$c->wait_for("SELECT count(*) = 2 FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw:%'", 1);
+	$c->wait_for("SELECT count(*) = 1 FROM pg_prepared_xacts WHERE gid LIKE 'shardfdw:%'", 2);
 	return ($blocker, $load);
 }
 
@@ -396,9 +396,9 @@ sub start_waiting_commit
 {
 	$c->coordinator->safe_psql('postgres', "ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
 	$c->coordinator->reload;
-	my $load = $c->start_sql("SET shardfdw.max_connections_per_node = 4; COPY t FROM '$file{text}';", name => 'waiting');
+	my $load = $c->start_sql("SET shardfdw.max_connections_per_node = 2; COPY t FROM '$file{text}';", name => 'waiting');
 	$c->wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'waiting' AND wait_event = 'SyncRep'");
-	is(nprepared(), '4 4', 'the load is prepared over four connections to each node');
+	is(nprepared(), '2 2', 'the load is prepared over two connections to each node');
 	return $load;
 }
 
@@ -414,7 +414,7 @@ for my $end ('pg_cancel_backend', 'pg_terminate_backend', 'kill -9 of the coordi
 	my ($blocker, $load) = start_blocked_commit();
 
 	$c->safe_psql('SELECT shardfdw.recover_prepared_transactions()');
-	is(nprepared(), '4 3', "$end while a node prepares: recovery leaves a running commit alone");
+	is(nprepared(), '2 1', "$end while a node prepares: recovery leaves a running commit alone");
 	if ($end =~ /^pg_/)
 	{
 		$c->safe_psql("SELECT $end(pid) FROM pg_stat_activity WHERE application_name = 'blocked'");

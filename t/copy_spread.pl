@@ -1,5 +1,6 @@
 # Over how many connections a load writes to a node: several when it is alone in its transaction and the
 # shards have nothing in common, one otherwise. A wrong choice here hangs, or shows a part of the rows.
+# And not more than it has rows for and the nodes have cores for, which loads at the same time share.
 
 use strict;
 use warnings;
@@ -22,13 +23,22 @@ sub write_file
 	my ($name, $n) = @_;
 
 	open my $out, '>', "$dir/$name" or die;
-	print $out join '', map { "$_\t" . ($_ % 7) . "\t" . 'y' x 60 . "\n" } 1 .. $n;
+	print $out join '', map { "$_\t" . ($_ % 7) . "\t" . 'y' x 580 . "\n" } 1 .. $n;
 	close $out;
 	return "$dir/$name";
 }
 my $file = write_file('rows', $nrows);
-my $small_file = write_file('few', 1000);
+my $small_file = write_file('few', 500);
 my $copy = "COPY t FROM '$file'";
+
+# Both nodes share two cores, which is enough for four connections to each.
+sub set_cores
+{
+	my ($cores) = @_;
+	$c->safe_psql("ALTER SERVER node$_ OPTIONS (SET cores '$cores')") for 1 .. 2;
+	return;
+}
+set_cores(2);
 
 # What the log of the nodes says about their sessions' transactions that wrote.
 $c->node_safe_psql($_, "ALTER SYSTEM SET log_statement = 'all'; SELECT pg_reload_conf()") for 1 .. 2;
@@ -67,12 +77,62 @@ uses('4 4', $copy, 'alone');
 uses('2 2', "SET shardfdw.max_connections_per_node = 2; $copy", 'two connections');
 uses('1 1', "SET shardfdw.max_connections_per_node = 1; $copy", 'one connection');
 uses('4 4', "SET shardfdw.commit_protocol = '1pc'; $copy", 'one-phase commit');
-uses('1 1', "COPY t FROM '$small_file'", 'a small file', nrows => 1000);
+uses('1 1', "COPY t FROM '$small_file'", 'a small file', nrows => 500);
 uses('1 1', "BEGIN; $copy; SELECT count(*) FROM t; COMMIT;", 'in a transaction block');
 uses('1 1', "$copy \\; SELECT count(*) FROM t;", 'several statements in a message');
 uses('1 1', "SET default_transaction_isolation = 'repeatable read'; $copy", 'with one snapshot');
 uses('1 1', "DO \$\$ BEGIN EXECUTE \$q\$$copy\$q\$; IF (SELECT count(*) FROM t) <> $nrows THEN RAISE 'rows are missing'; END IF; END \$\$;", 'in a function');
 uses('1 1', "BEGIN; SAVEPOINT a; $copy; RELEASE a; COMMIT;", 'in a subtransaction');
+
+# As many as there are rows for: one for 2 MB.
+uses('2 2', "COPY t FROM '" . write_file('half', 15_000) . "'", 'half of the rows', nrows => 15_000);
+sub from_stdin
+{
+	my ($name) = @_;
+	run_log([ 'psql', '-X', '-d', $c->coordinator->connstr('postgres'), '-c', 'COPY t FROM STDIN' ], '<', $name) or die;
+	return;
+}
+is(sessions_of(sub { from_stdin($file) }), '4 4', 'from a client who does not say how much it is: connections');
+is($c->safe_psql('SELECT count(*) FROM t'), $nrows, 'from a client: rows');
+is(sessions_of(sub { $c->safe_psql('TRUNCATE t'); from_stdin($small_file) }), '1 1', 'few rows from a client: connections');
+$c->safe_psql('TRUNCATE t');
+
+# As many as there are cores for, and a share of them beside other loads: here, or on a node through other coordinators.
+set_cores(1);
+uses('2 2', $copy, 'one core');
+set_cores(2);
+$c->safe_psql('CREATE TABLE plain (id int)');
+my @loads = map { load_that_waits($c->coordinator) } 1 .. 2;
+uses('1 1', $copy, 'beside two other loads');
+end_load(pop @loads);
+uses('2 2', $copy, 'beside another load');
+end_load(pop @loads);
+$c->node_safe_psql(2, 'CREATE TABLE plain (id int)');
+@loads = map { load_that_waits($c->node(2)) } 1 .. 2;
+uses('2 2', $copy, 'beside two COPYs on a node');
+end_load($_) for @loads;
+uses('4 4', $copy, 'alone again');
+
+# A COPY that waits for its client.
+sub load_that_waits
+{
+	my ($server) = @_;
+	my %load = (in => "COPY plain FROM STDIN;\n");
+	my $waiting = $server->safe_psql('postgres', 'SELECT count(*) FROM pg_stat_progress_copy');
+
+	$load{run} = IPC::Run::start([ 'psql', '-XAtq', '-d', $server->connstr('postgres') ], '<', \$load{in}, '>', \$load{out}, '2>', \$load{err});
+	$load{run}->pump_nb;
+	$server->poll_query_until('postgres', "SELECT count(*) = $waiting + 1 FROM pg_stat_progress_copy") or die;
+	return \%load;
+}
+
+sub end_load
+{
+	my ($load) = @_;
+	$load->{in} .= "\\.\n";
+	$load->{run}->finish or die $load->{err};
+	return;
+}
 
 open my $fh, '>', "$dir/load.sql" or die;
 print $fh "$copy;\n";
@@ -136,7 +196,7 @@ $c->safe_psql('TRUNCATE t');
 for my $again (0, 1)
 {
 	open $fh, '>', "$dir/marker" or die;
-	print $fh map { "$_,1," . 'z' x 60 . "\n" . ($_ == 20_000 ? "0,1,\"a\n\\.\nb\"\n" : '') } 1 .. $nrows;
+	print $fh map { "$_,1," . 'z' x 580 . "\n" . ($_ == 20_000 ? "0,1,\"a\n\\.\nb\"\n" : '') } 1 .. $nrows;
 	print $fh map { "$_,1,again\n" } 1 .. 50 * $again;
 	close $fh;
 	my $sql = "COPY t FROM '$dir/marker' (FORMAT csv)";

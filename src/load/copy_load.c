@@ -34,7 +34,8 @@
 
 #define BUSY_WAIT_MS 10			/* for input, while nodes have rows to take */
 #define IDLE_WAIT_MS 1000		/* the same while they have none */
-#define SPREAD_WAIT_MS 2000		/* an input that takes longer for a buffer is not worth more connections */
+#define STREAM_BYTES (512 * 1024)	/* an input of unknown size that has so many is taken to be a large one ... */
+#define SPREAD_WAIT_MS 2000		/* ... unless it takes longer for them */
 
 /* ShardCopyIdleHook */
 static int
@@ -83,16 +84,19 @@ say_mode(const ShardLoad *load)
 
 /* Over how many connections the load writes to each node. */
 static int
-connections_per_node(const ShardLoad *load, ProcessUtilityContext context, CommandDest dest)
+connections_per_node(const ShardLoad *load, const ShardCopyInput *input,
+					 ProcessUtilityContext context, CommandDest dest)
 {
+	uint64		nbytes;
+
 	/* functions that the load calls (FILTER, triggers of the reject table) may read the rows */
 	if (load->filter || load->options->reject_table)
 		return 1;
-	if (!shard_copy_lines_fill(load->lines, SPREAD_WAIT_MS))
+	nbytes = shard_copy_input_bytes(input);
+	if (nbytes == PG_UINT64_MAX && !shard_copy_lines_fill(load->lines, STREAM_BYTES, SPREAD_WAIT_MS))
 		return 1;
 	return shard_spread_connections(load->map, GetUserId(), context, dest,
-									load->options->duplicate == SHARD_DUPLICATE_KEEP_NEW,
-									shard_guc_max_connections_per_node);
+									load->options->duplicate == SHARD_DUPLICATE_KEEP_NEW, nbytes);
 }
 
 /* Reads the input, with load->plan telling how. */
@@ -135,7 +139,7 @@ load_lines(ShardLoad *load, ProcessUtilityContext context, CommandDest dest)
 		shard_reject_begin(load->rejects, load->lines->header, load->lines->header_bytes,
 						   load->source->file_encoding);
 	if (load->plan.reason == NULL)
-		done = shard_load_raw(load, connections_per_node(load, context, dest));
+		done = shard_load_raw(load, connections_per_node(load, input, context, dest));
 	if (!done)
 		shard_load_parsed(load);
 	/* errors from here on are not about a line */

@@ -15,19 +15,27 @@
  * Foreign keys to other tables do no harm: they take locks that can be shared.
  *
  * Nodes are asked for each load: an outdated answer could make the load hang.
+ *
+ * A connection costs a node some 10 ms of CPU (a process, its caches, a transaction to
+ * prepare), which is what it takes to store half a megabyte.  So there are no more of
+ * them than the load has rows for, nor than the machine has cores for: loads at the
+ * same time share these.
  */
 #include "postgres.h"
 
 #include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/xact.h"
+#include "compat.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/trigger.h"
+#include "commands/progress.h"
 #include "guc.h"
 #include "lib/stringinfo.h"
 #include "load/spread.h"
 #include "remote/run/command.h"
+#include "utils/backend_status.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -36,12 +44,19 @@
 /* A node's max_prepared_transactions are shared as if this many loads ran at the same time. */
 #define LOADS_AT_ONCE 10
 
+/* Of the input, for each connection: opening it costs a quarter of storing that. */
+#define BYTES_PER_CONNECTION (2 * 1024 * 1024)
+
+/* A connection waits for the coordinator, for locks and for the disk, too. */
+#define CONNECTIONS_PER_CORE 4
+
 /* Columns of the question's result, one row. */
 enum
 {
 	ANSWER_PREPARED,			/* max_prepared_transactions */
 	ANSWER_CONNECTIONS,			/* max_connections */
 	ANSWER_FREE,				/* connections that could be opened now */
+	ANSWER_COPIES,				/* COPY FROMs that run on the node now, of all coordinators */
 	ANSWER_OBSTACLE				/* text, NULL = none */
 };
 
@@ -66,6 +81,32 @@ has_triggers(Oid relid)
 	result = shard_trigger_fires(rel->trigdesc, ~0, false);
 	relation_close(rel, AccessShareLock);
 	return result;
+}
+
+/* COPY FROMs that this server's sessions run now, this one included. */
+static int
+loads_at_once(void)
+{
+	int			nloads = 0;
+
+	for (int i = 1; i <= pgstat_fetch_stat_numbackends(); i++)
+	{
+		const PgBackendStatus *status = &shard_local_beentry(i)->backendStatus;
+
+		if (status->st_progress_command == PROGRESS_COMMAND_COPY &&
+			status->st_progress_param[PROGRESS_COPY_COMMAND] == PROGRESS_COPY_COMMAND_FROM)
+			nloads++;
+	}
+	return Max(1, nloads);
+}
+
+/* Connections to a node for which its machine has cores. */
+static int
+connections_for_cores(const ShardNode *node)
+{
+	if (node->cores <= 0)
+		return INT_MAX;
+	return Max(1, CONNECTIONS_PER_CORE * node->cores / node->nhosted);
 }
 
 /* Why several connections are ruled out by the coordinator; NULL: they are not. */
@@ -121,7 +162,8 @@ build_question(const ShardMap *map, int nodeno, bool merges)
 					 " (count(*) FILTER (WHERE usename = session_user))::int AS nrole,"
 					 " (count(*) FILTER (WHERE datname = current_database()))::int AS ndatabase"
 					 " FROM pg_stat_activity WHERE datid IS NOT NULL) a"
-					 " WHERE r.rolname = session_user AND d.datname = current_database()), CASE"
+					 " WHERE r.rolname = session_user AND d.datname = current_database()),"
+					 " (SELECT count(*) FROM pg_stat_progress_copy), CASE"
 					 " WHEN (SELECT count(DISTINCT id) < count(*) FROM shard) THEN 'shards that are the same table or none'"
 					 " WHEN EXISTS (SELECT FROM tree JOIN pg_class c ON c.oid = tree.id WHERE c.relkind NOT IN ('r', 'p'))"
 					 " THEN 'shards that are not tables'"
@@ -135,10 +177,11 @@ build_question(const ShardMap *map, int nodeno, bool merges)
 	return sql.data;
 }
 
-/* How many connections a node allows that answered res; why it is less than wanted goes to *obstacle. */
+/* How many connections node allows, which answered res; why it is less than wanted goes to *obstacle. */
 static int
-read_answer(const PGresult *res, int wanted, const char **obstacle)
+read_answer(const ShardNode *node, const PGresult *res, int wanted, const char **obstacle)
 {
+	int			cores_for = connections_for_cores(node);
 	int			prepared;
 	int			limit;
 
@@ -156,6 +199,15 @@ read_answer(const PGresult *res, int wanted, const char **obstacle)
 	{
 		*obstacle = "few free connections";
 		wanted = limit;
+	}
+	if (cores_for < INT_MAX)
+	{
+		limit = Max(1, cores_for - atoi(PQgetvalue(res, 0, ANSWER_COPIES)));
+		if (limit < wanted)
+		{
+			*obstacle = "few idle cores";
+			wanted = limit;
+		}
 	}
 	if (shard_guc_commit_protocol == SHARD_COMMIT_1PC)
 		return wanted;
@@ -198,7 +250,7 @@ ask_nodes(const ShardMap *map, Oid userid, bool merges, int wanted)
 		if (commands[i].error)
 			obstacle = commands[i].error->message;
 		else
-			limit = read_answer(commands[i].result, wanted, &obstacle);
+			limit = read_answer(&map->nodes[i], commands[i].result, wanted, &obstacle);
 		if (obstacle)
 			elog(DEBUG1, "connections per node for the load are limited to %d by node \"%s\": %s",
 				 limit, map->nodes[i].name, obstacle);
@@ -210,23 +262,34 @@ ask_nodes(const ShardMap *map, Oid userid, bool merges, int wanted)
 
 int
 shard_spread_connections(const ShardMap *map, Oid userid, ProcessUtilityContext context,
-						 CommandDest dest, bool merges, int wanted)
+						 CommandDest dest, bool merges, uint64 nbytes)
 {
+	uint64		nfilled = nbytes / BYTES_PER_CONNECTION / map->nnodes;
+	int			wanted = (int) Min(nfilled, shard_guc_max_connections_per_node);
 	MemoryContext cxt;
 	MemoryContext oldcxt;
 	const char *obstacle;
 	int			most_shards = 0;
+	int			nloads;
 	int			result;
 
 	for (int i = 0; i < map->nnodes; i++)
 		most_shards = Max(most_shards, map->nodes[i].nshards);
-	wanted = Min(wanted, Min(most_shards, shard_guc_max_connections_per_node));
+	wanted = Min(wanted, most_shards);
 	if (wanted <= 1)
 		return 1;
 	obstacle = local_obstacle(map, context, dest);
 	if (obstacle)
 	{
 		elog(DEBUG1, "load uses one connection per node: %s", obstacle);
+		return 1;
+	}
+	nloads = loads_at_once();
+	for (int i = 0; i < map->nnodes; i++)
+		wanted = Min(wanted, Max(1, connections_for_cores(&map->nodes[i]) / nloads));
+	if (wanted <= 1)
+	{
+		elog(DEBUG1, "load uses one connection per node: %d loads share the cores of its nodes", nloads);
 		return 1;
 	}
 

@@ -12,9 +12,9 @@
 #include "tcop/utility.h"
 
 /*
- * For a COPY FROM into the table of map, run by ProcessUtility with context and
- * dest, over connections of userid: how many, at most wanted, at least 1.  To be
- * called before the load's first row has been sent, for shard_copy_set_spread().
+ * For a COPY FROM of nbytes (PG_UINT64_MAX: many) into the table of map, run by
+ * ProcessUtility with context and dest, over connections of userid: how many, at least 1.
+ * To be called before the load's first row has been sent, for shard_copy_set_spread().
  *
  * 1 (for all nodes) unless
  *	- the load is all its transaction does: isolation below REPEATABLE READ, no
@@ -27,8 +27,10 @@
  *	  foreign keys from one to another of them.  merges: not only COPY, but UPDATE and
  *	  DELETE too;
  *	- every node answers.
- * Less than wanted where a node has few max_prepared_transactions (each
- * connection needs one) or few free connections.
+ * No more than nbytes make worth while, than shardfdw.max_connections_per_node, and
+ * than have idle cores on each node's machine (option `cores`), which loads at the same
+ * time share.  Less where a node has few max_prepared_transactions (each connection
+ * needs one) or few free connections.
  *
  * Connections then share the shards: the rows of one shard must all go over the same
  * connection, since they can wait for each other.
@@ -40,6 +42,6 @@
  */
 extern int	shard_spread_connections(const ShardMap *map, Oid userid,
 									 ProcessUtilityContext context, CommandDest dest,
-									 bool merges, int wanted);
+									 bool merges, uint64 nbytes);
 
 #endif

@@ -32,6 +32,7 @@ struct ShardCopyInput
 	ShardCopyIdleHook idle;
 	void	   *idle_arg;
 	bool		may_block;		/* a pipe, or the like */
+	uint64		size_bytes;		/* of a file; PG_UINT64_MAX: not known */
 	bool		at_end;
 };
 
@@ -46,9 +47,20 @@ shard_copy_input_create(CopyFromState cstate, ShardCopyIdleHook idle, void *arg)
 	input->idle_arg = arg;
 	/* it may have the number of a pipe that was closed and is still in a wait set */
 	shard_wait_sockets_changed();
+	input->size_bytes = PG_UINT64_MAX;
 	if (cstate->copy_src == COPY_FILE)
+	{
 		input->may_block = fstat(fileno(cstate->copy_file), &st) != 0 || !S_ISREG(st.st_mode);
+		if (!input->may_block)
+			input->size_bytes = st.st_size;
+	}
 	return input;
+}
+
+uint64
+shard_copy_input_bytes(const ShardCopyInput *input)
+{
+	return input->size_bytes;
 }
 
 static bool

@@ -26,6 +26,9 @@ extern ShardCopyInput *shard_copy_input_create(CopyFromState cstate, ShardCopyId
  */
 extern size_t shard_copy_input_read(ShardCopyInput *input, char *buf, size_t max_bytes);
 
+/* How many bytes the input has, those that were read included; PG_UINT64_MAX: not known before its end. */
+extern uint64 shard_copy_input_bytes(const ShardCopyInput *input);
+
 /* Takes and drops what a client still sends, up to the end of its COPY. */
 extern void shard_copy_input_drain(ShardCopyInput *input);
 

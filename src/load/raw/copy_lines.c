@@ -65,7 +65,7 @@ read_block(ShardCopyLines *lines)
 
 	{
 		size_t		nread = shard_copy_input_read(lines->input, lines->buf + lines->end,
-												  lines->buf_bytes - lines->end);
+												  Min(lines->buf_bytes - lines->end, 2 * BLOCK_BYTES));
 
 		lines->end += nread;
 		if (nread == 0)
@@ -74,24 +74,17 @@ read_block(ShardCopyLines *lines)
 }
 
 bool
-shard_copy_lines_fill(ShardCopyLines *lines, long timeout_ms)
+shard_copy_lines_fill(ShardCopyLines *lines, size_t nbytes, long timeout_ms)
 {
 	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms);
 
-	memmove(lines->buf, lines->buf + lines->pos, lines->end - lines->pos);
-	lines->end -= lines->pos;
-	lines->pos = 0;
-	while (!lines->at_end && lines->end < lines->buf_bytes)
+	while (!lines->at_end && lines->end - lines->pos < nbytes)
 	{
-		size_t		nread = shard_copy_input_read(lines->input, lines->buf + lines->end,
-												  lines->buf_bytes - lines->end);
-
-		lines->end += nread;
-		lines->at_end = nread == 0;
+		read_block(lines);
 		if (GetCurrentTimestamp() >= deadline)
 			break;
 	}
-	return lines->end == lines->buf_bytes;
+	return lines->end - lines->pos >= nbytes;
 }
 
 /* lines->line, which begins at pos, is the current one. */

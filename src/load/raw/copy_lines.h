@@ -49,11 +49,11 @@ extern ShardCopyLines *shard_copy_lines_create(MemoryContext cxt, ShardCopyInput
 extern void shard_copy_lines_header(ShardCopyLines *lines);
 
 /*
- * Reads ahead until the buffer is full, and returns true.  False when the input has
- * ended before, or has not filled the buffer within timeout_ms (a read that is under
- * way then is waited for).
+ * Reads ahead until nbytes are there, and returns true.  False when the input has
+ * ended before, or has not given them within timeout_ms (a read that is under way then
+ * is waited for).
  */
-extern bool shard_copy_lines_fill(ShardCopyLines *lines, long timeout_ms);
+extern bool shard_copy_lines_fill(ShardCopyLines *lines, size_t nbytes, long timeout_ms);
 
 /* Moves on to the next line; false at the end. */
 extern bool shard_copy_lines_next(ShardCopyLines *lines);
