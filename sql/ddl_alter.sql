@@ -82,7 +82,6 @@ ALTER TABLE t ADD z int UNIQUE;
 ALTER TABLE t ADD z int, ADD UNIQUE (n); -- 19 says it in other words
 CREATE UNIQUE INDEX ON t (n);
 \set VERBOSITY terse
-ALTER TABLE t ADD z int, SET UNLOGGED;
 ALTER TABLE t ADD z int, SET TABLESPACE pg_default;
 ALTER TABLE t ADD z int, ADD EXCLUDE (n WITH =);
 ALTER TABLE t ADD z int, ALTER n TYPE int USING random()::int;

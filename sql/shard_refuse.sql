@@ -62,8 +62,6 @@ DROP TABLE dep_child;
 SELECT shardfdw.shard_table('pg_catalog.pg_class', 'oid');
 CREATE TEMPORARY TABLE temporary (id int PRIMARY KEY);
 SELECT shardfdw.shard_table('temporary');
-CREATE UNLOGGED TABLE unlogged (id int PRIMARY KEY);
-SELECT shardfdw.shard_table('unlogged');
 CREATE VIEW view AS SELECT 1 AS id;
 SELECT shardfdw.shard_table('view', 'id');
 CREATE TYPE of_type AS (id int);

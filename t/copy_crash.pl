@@ -528,6 +528,31 @@ for my $nconns (1, 2, 8)
 	nothing_is_left("loads in a transaction, $nconns connections");
 }
 
+# Unlogged shards: a node that crashes comes back without their rows, those of the other one are there; a crash of
+# the coordinator takes none, and its sequences go on. Loaded again, all is there.
+{
+	$c->safe_psql('CREATE UNLOGGED TABLE u (id serial PRIMARY KEY, v int)');
+	$c->shard_table('u', 'id', shards => 4);
+	$c->safe_psql('INSERT INTO u (v) SELECT generate_series(1, 1000)');
+	my $of_node = sub {
+		my ($i) = @_;
+		return $c->safe_psql(join ' + ', 'SELECT 0', map { "(SELECT count(*) FROM $_->[0])" } grep { $_->[1] == $i } $c->shards_of('u'));
+	};
+	my $of_node2 = $of_node->(2);
+	cmp_ok($of_node2, '<', 1000, 'unlogged: both nodes have rows');
+	$c->kill9_coordinator;
+	$c->coordinator->start;
+	is($c->safe_psql('INSERT INTO u (v) VALUES (0) RETURNING id') > 1000, 1, 'unlogged: numbers go on after a crash of the coordinator');
+	is($c->safe_psql('DELETE FROM u WHERE id > 1000; SELECT count(*) FROM u'), '1000', 'unlogged: and the rows are there');
+	$c->kill9_node(1);
+	$c->start_node(1);
+	is($of_node->(1), '0', 'unlogged: a node that has crashed has none');
+	is($c->safe_psql('SELECT count(*) FROM u'), $of_node2, 'unlogged: the other one has all of its rows');
+	is($c->safe_psql('SELECT count(*) FROM t'), $nbefore, 'unlogged: logged tables have theirs');
+	is($c->safe_psql('TRUNCATE u; INSERT INTO u SELECT g, g FROM generate_series(1, 1000) g; SELECT count(*) FROM u'), '1000', 'unlogged: loaded again');
+	$c->safe_psql('DROP TABLE u');
+}
+
 # A node that has not enough prepared transactions left: said with its name and the setting (R37). With few of
 # them a load uses few connections.
 $c->node_safe_psql(2, 'ALTER SYSTEM SET max_prepared_transactions = 30');

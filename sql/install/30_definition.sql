@@ -376,13 +376,41 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.successor_commands(regclass) IS
 	'Writes the commands that give a new table of the same name what its columns and indexes do not carry: CHECK constraints that are not valid for old rows, comments of constraints, statistics, triggers, row security, replica identity, privileges, comment. Returns the commands in order.';
 
+CREATE FUNCTION shardfdw_internal.is_unlogged(relation regclass) RETURNS boolean
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT EXISTS (SELECT FROM pg_class c WHERE c.oid = relation AND c.relpersistence = 'u')
+		OR EXISTS (SELECT FROM pg_partition_tree(relation) p JOIN pg_foreign_table f ON f.ftrelid = p.relid CROSS JOIN LATERAL pg_options_to_table(f.ftoptions) o
+				   WHERE o.option_name = 'unlogged' AND o.option_value::boolean)
+$$;
+COMMENT ON FUNCTION shardfdw_internal.is_unlogged(regclass) IS
+	'Tells whether a table is unlogged: by itself, or by the option of its shards, of any of them. Returns false for what does not exist.';
+
+CREATE FUNCTION shardfdw_internal.log_sequences(relation regclass) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	r record;
+BEGIN
+	FOR r IN SELECT s.oid::regclass AS name FROM pg_depend d JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S' AND s.relpersistence = 'u'
+		WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = relation AND d.deptype IN ('a', 'i')
+	LOOP
+		EXECUTE format('ALTER SEQUENCE %s SET LOGGED', r.name);
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.log_sequences(regclass) IS
+	'Makes the sequences of a table''s columns permanent, as they outlive a crash of the coordinator with the rows on the nodes, whatever becomes of an unlogged table here. Returns nothing.';
+
 CREATE FUNCTION shardfdw_internal.make_successor(relation regclass, successor text, partition_by text) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	constraint_row record;
 BEGIN
-	EXECUTE format('CREATE TABLE %s (LIKE %s INCLUDING DEFAULTS INCLUDING GENERATED INCLUDING IDENTITY INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING COMMENTS)%s',
+	-- of a partitioned table its shards are unlogged
+	EXECUTE format('CREATE %sTABLE %s (LIKE %s INCLUDING DEFAULTS INCLUDING GENERATED INCLUDING IDENTITY INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING COMMENTS)%s',
+				   CASE WHEN partition_by IS NULL AND shardfdw_internal.is_unlogged(relation) THEN 'UNLOGGED ' END,
 				   successor, relation, coalesce(' PARTITION BY ' || partition_by, ''));
 	EXECUTE format('ALTER TABLE %s OWNER TO %I', successor, (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = relation));
 	FOR constraint_row IN SELECT * FROM shardfdw_internal.check_constraint_definitions(relation) k WHERE k.definition NOT LIKE '% NOT VALID'

@@ -76,11 +76,9 @@ BEGIN
 	IF c.relkind NOT IN ('r', 'p') THEN
 		RAISE EXCEPTION USING ERRCODE = 'wrong_object_type', MESSAGE = format('"%s" is not a table', c.relname);
 	END IF;
-	IF c.relpersistence <> 'p' THEN
+	IF c.relpersistence = 't' THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
-			MESSAGE = format('%s because it is %s', refusal, CASE c.relpersistence WHEN 't' THEN 'temporary' ELSE 'unlogged' END),
-			HINT = CASE c.relpersistence WHEN 'u' THEN format('Make it permanent first: ALTER TABLE %s SET LOGGED.', relation)
-				ELSE 'Shard a permanent table.' END;
+			MESSAGE = refusal || ' because it is temporary', HINT = 'Shard a permanent table.';
 	END IF;
 	IF c.reloftype <> 0 THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
@@ -100,7 +98,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.check_replaceable_kind(regclass, text) IS
-	'Checks that a table is of a kind that another one can take the place of: a permanent table of users, without inheritance, and the caller owns it. Returns nothing; raises wrong_object_type, feature_not_supported or insufficient_privilege.';
+	'Checks that a table is of a kind that another one can take the place of: a table of users, permanent or unlogged, without inheritance, and the caller owns it. Returns nothing; raises wrong_object_type, feature_not_supported or insufficient_privilege.';
 
 CREATE FUNCTION shardfdw_internal.check_replaceable_constraints(relation regclass, action text) RETURNS void
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp

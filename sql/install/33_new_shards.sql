@@ -77,7 +77,7 @@ COMMENT ON FUNCTION shardfdw_internal.make_schema_on_nodes(name, name[]) IS
 	'Makes a schema on each of several different nodes where it does not exist, as part of this transaction. Returns nothing; raises the node''s error.';
 
 CREATE FUNCTION shardfdw_internal.make_shards(parent regclass, shard_names name[], bounds text[], nodes name[],
-									 reloptions text[] DEFAULT NULL) RETURNS void
+									 reloptions text[] DEFAULT NULL, unlogged boolean DEFAULT false) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -93,22 +93,22 @@ BEGIN
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = parent;
 
 	PERFORM shardfdw_internal.make_schema_on_nodes(schema_name, distinct_nodes);
-	SELECT array_agg(c.prefix), array_agg(c.suffix) INTO prefixes, suffixes
+	SELECT array_agg(CASE WHEN unlogged AND c.prefix = 'CREATE TABLE ' THEN 'CREATE UNLOGGED TABLE ' ELSE c.prefix END), array_agg(c.suffix) INTO prefixes, suffixes
 	FROM shardfdw_internal.shard_table_commands(parent, reloptions) c;
 	PERFORM shardfdw_internal.run_on_new_shards(schema_name, shard_names, nodes, prefixes, suffixes);
 
 	-- the library's hook has the parent's unique keys step aside, see ddl/marker.c
 	FOR i IN 1 .. cardinality(shard_names)
 	LOOP
-		EXECUTE format('CREATE FOREIGN TABLE %I.%I PARTITION OF %s %s SERVER %I',
-					   schema_name, shard_names[i], parent, bounds[i], nodes[i]);
+		EXECUTE format('CREATE FOREIGN TABLE %I.%I PARTITION OF %s %s SERVER %I%s',
+					   schema_name, shard_names[i], parent, bounds[i], nodes[i], CASE WHEN unlogged THEN ' OPTIONS (unlogged ''true'')' END);
 		IF table_owner <> current_user THEN
 			EXECUTE format('ALTER FOREIGN TABLE %I.%I OWNER TO %I', schema_name, shard_names[i], table_owner);
 		END IF;
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.make_shards(regclass, name[], text[], name[], text[]) IS
+COMMENT ON FUNCTION shardfdw_internal.make_shards(regclass, name[], text[], name[], text[], boolean) IS
 	'Makes shards of a partitioned table: tables without indexes on their nodes, and foreign tables for them here. bounds are FOR VALUES clauses or DEFAULT. Returns nothing; raises the node''s error, naming node and shard.';
 
 CREATE FUNCTION shardfdw_internal.index_shards(parent regclass, shard_names name[], nodes name[]) RETURNS void

@@ -277,9 +277,10 @@ DECLARE
 BEGIN
 	SELECT * INTO made FROM shardfdw_internal.shard_key_commands(relation);
 	parent := shardfdw_internal.partition_table(relation, key);
+	PERFORM shardfdw_internal.log_sequences(parent);
 	PERFORM shardfdw_internal.check_colocatable(parent, colocate_with);
 
-	PERFORM shardfdw_internal.make_shards(parent, shard_names, bounds, placement, table_options);
+	PERFORM shardfdw_internal.make_shards(parent, shard_names, bounds, placement, table_options, shardfdw_internal.is_unlogged(relation));
 	IF index_first THEN
 		PERFORM shardfdw_internal.run_on_new_shards(schema_name, shard_names, placement, made.prefixes, made.suffixes, made.names, made.kinds, shard_names);
 	END IF;
@@ -365,7 +366,8 @@ BEGIN
 
 	IF is_partitioned THEN
 		PERFORM shardfdw_internal.check_colocatable(relation, colocate_with);
-		PERFORM shardfdw_internal.make_shards(relation, shard_names, bounds, placement, table_options);
+		PERFORM shardfdw_internal.log_sequences(relation);
+		PERFORM shardfdw_internal.make_shards(relation, shard_names, bounds, placement, table_options, shardfdw_internal.is_unlogged(relation));
 		PERFORM shardfdw_internal.index_shards(relation, shard_names, placement);
 		-- a month has what the shards of other months have
 		PERFORM shardfdw_internal.follow_siblings(relation, s.oid, f.node)

@@ -137,7 +137,7 @@ BEGIN
 	IF NOT pg_has_role(c.relowner, 'USAGE') THEN
 		RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('must be owner of table %s', c.relname);
 	END IF;
-	IF c.relpersistence <> 'p' THEN
+	IF c.relpersistence = 't' THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('cannot shard table "%s" because it is temporary', c.relname);
 	END IF;
 	IF name IS NULL OR bounds IS NULL OR node IS NULL THEN
@@ -161,7 +161,8 @@ BEGIN
 	IF bounds !~* '^(for\s+values\s|default$)' THEN
 		bounds := 'FOR VALUES ' || bounds;
 	END IF;
-	PERFORM shardfdw_internal.make_shards(parent, ARRAY[name], ARRAY[bounds], ARRAY[node]);
+	PERFORM shardfdw_internal.log_sequences(parent);
+	PERFORM shardfdw_internal.make_shards(parent, ARRAY[name], ARRAY[bounds], ARRAY[node], unlogged => shardfdw_internal.is_unlogged(parent));
 	PERFORM shardfdw_internal.check_default_shard(parent);
 	PERFORM shardfdw_internal.index_shards(parent, ARRAY[name], ARRAY[node]);
 	PERFORM shardfdw_internal.follow_siblings(parent, format('%I.%I', c.nspname, name)::regclass, node);

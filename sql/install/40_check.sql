@@ -115,7 +115,8 @@ BEGIN
 	LEFT JOIN owners o ON o.parent = c.parent AND o.node = c.node
 	LEFT JOIN LATERAL (
 		SELECT bool_or(x.status = 'error') AS has_error, string_agg(x.difference, '; ') AS differences
-		FROM (SELECT shardfdw_internal.expected_definition(c.here, c.parent_definition, s.definition || o.definition, c.remote_columns) AS definition) e
+		FROM (SELECT shardfdw_internal.expected_definition(c.here, c.parent_definition, s.definition || o.definition, c.remote_columns)
+				|| jsonb_build_object('unlogged', c.here->'unlogged') AS definition) e
 		CROSS JOIN LATERAL shardfdw_internal.compare_definitions(e.definition, c.there, c.same_major) x
 		WHERE e.definition <> c.there AND (c.is_exact OR x.difference LIKE 'columns only %')) d ON c.ok AND c.there IS NOT NULL
 	ORDER BY c.node::text COLLATE "C", c.ord;

@@ -37,7 +37,8 @@ AS $$
 					'table', k.confrelid::regclass) ORDER BY k.conname::text COLLATE "C"), '[]')
 				FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'f'),
 			'owner', pg_get_userbyid(c.relowner),
-			'persistence', c.relpersistence) END
+			'unlogged', c.relpersistence = 'u' OR EXISTS (SELECT FROM pg_foreign_table f CROSS JOIN LATERAL pg_options_to_table(f.ftoptions) o
+				WHERE f.ftrelid = c.oid AND o.option_name = 'unlogged' AND lower(o.option_value) IN ('true', 'on', '1'))) END
 		FROM unnest($relations$::text[]) WITH ORDINALITY t(name, ord)
 		LEFT JOIN pg_class c ON c.oid = to_regclass(t.name)
 		LEFT JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -157,7 +158,9 @@ AS $$
 		UNION ALL
 		SELECT 'warning', format('owner %s, but %s of other shards', there->>'owner', here->>'owner') WHERE here->>'owner' <> there->>'owner'
 		UNION ALL
-		SELECT 'warning', 'the table is unlogged there' WHERE there->>'persistence' = 'u'
+		SELECT 'warning', 'the table is unlogged there' WHERE there->'unlogged' = 'true' AND here->'unlogged' = 'false'
+		UNION ALL
+		SELECT 'warning', 'the table is not unlogged there' WHERE there->'unlogged' = 'false' AND here->'unlogged' = 'true'
 	) d(status, difference)
 	WHERE d.difference IS NOT NULL
 $$;

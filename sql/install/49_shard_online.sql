@@ -57,7 +57,7 @@ AS $$
 		-- xmin: a rewrite (ALTER TYPE ... USING) fires no triggers, nor do writes by way of a parent that has gone again
 		(SELECT array_agg(ARRAY[a.attidentity::text, a.xmin::text] ORDER BY a.attnum) FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum > 0),
 		(SELECT array_agg(ARRAY[s.shard::oid::text, s.node, s.remote_name, s.bounds]) FROM shardfdw_internal.shards_of(relation) s),
-		(SELECT ARRAY[c.relowner::text, c.relname, c.relnamespace::text] FROM pg_class c WHERE c.oid = relation))::text)
+		(SELECT ARRAY[c.relowner::text, c.relname, c.relnamespace::text, c.relpersistence::text] FROM pg_class c WHERE c.oid = relation))::text)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.conversion_definition(regclass) IS
 	'Writes down what the shards of a table are made of, and who must not have changed before they take its place. Returns a text that is equal as long as that is.';
@@ -89,6 +89,9 @@ BEGIN
 	PERFORM shardfdw_internal.check_conversion_owner(relation);
 	IF (SELECT c.relkind FROM pg_class c WHERE c.oid = relation) = 'p' THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it is partitioned', DETAIL = 'It has no rows yet, so nobody waits.', HINT = 'Leave the mode out.';
+	END IF;
+	IF shardfdw_internal.is_unlogged(relation) THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it is unlogged', HINT = other_mode;
 	END IF;
 	key_columns := shardfdw_internal.key_columns(relation, shardfdw_internal.choose_key(relation, key));
 	PERFORM shardfdw_internal.check_unique_keys(relation, key_columns);

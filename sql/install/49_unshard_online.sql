@@ -23,6 +23,10 @@ BEGIN
 	IF FOUND THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('%s because its partition %s is no shard', refusal, r.name), HINT = other_mode;
 	END IF;
+	-- a node that crashes loses rows of which nothing is noted
+	IF shardfdw_internal.is_unlogged(relation) THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it is unlogged', HINT = other_mode;
+	END IF;
 	IF NOT EXISTS (SELECT FROM shardfdw_internal.identity_columns(relation)) THEN
 		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = refusal || ' because it has no primary key',
 			DETAIL = 'Rows that change meanwhile are known by it; a unique key of columns that are not null does as well.', HINT = other_mode;

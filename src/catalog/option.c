@@ -88,6 +88,7 @@ static const OptionDef option_defs[] = {
 	{"highest_coordinator", ON_SERVER, OPTION_COUNT},
 	{"standbys", ON_SERVER, OPTION_STANDBYS},
 	{"pinned", ON_TABLE, OPTION_BOOL},
+	{"unlogged", ON_TABLE, OPTION_BOOL},
 	{"propagate_ddl", ON_SERVER, OPTION_BOOL},
 	{"partial_aggregates", ON_SERVER, OPTION_BOOL},
 	{"missing_partial_aggregates", ON_SERVER, OPTION_LIST},

@@ -36,6 +36,7 @@ typedef struct ShardAlterState
 	List	   *keys;			/* of char *: commands that make dropped markers again */
 	List	   *drop_indexes;	/* of char *: dropped constraints that are plain indexes on copies of a reference table */
 	List	   *drop_defaults;	/* of char *: new columns that had a default only for existing rows */
+	List	   *options;		/* of char *: commands that change options of the shards here */
 	const char *new_owner;		/* role's name, or NULL */
 	bool		only_at_home;	/* ONLY was said of a table at home: a dump may be restored, and the shard have the key */
 } ShardAlterState;

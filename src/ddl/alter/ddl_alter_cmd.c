@@ -11,6 +11,7 @@
 
 #include "access/htup_details.h"
 #include "catalog/node_list.h"
+#include "catalog/option.h"
 #include "commands/defrem.h"
 #include "compat.h"
 #include "ddl/alter/ddl_alter.h"
@@ -250,16 +251,40 @@ classify_column(ShardAlterState *state, AlterTableCmd *cmd)
 	return true;
 }
 
-/* Refuses sub-commands about how and where a table is stored; for a reference table core runs them on the coordinator. */
+/* SET LOGGED, SET UNLOGGED of a sharded table: its shards', on the nodes and by their option here. */
+static void
+classify_persistence(ShardAlterState *state, bool unlogged)
+{
+	add_piece(state, unlogged ? "SET UNLOGGED" : "SET LOGGED");
+	state->options = NIL;		/* nodes refuse to change it twice */
+	for (int i = 0; i < state->table->nshards; i++)
+	{
+		Oid			relid = state->table->shards[i].relid;
+		bool		has_option = shard_option_table(relid, "unlogged") != NULL;
+		char	   *name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid));
+
+		if (unlogged)
+			state->options = lappend(state->options, psprintf("ALTER FOREIGN TABLE %s OPTIONS (%s unlogged 'true')",
+															  name, has_option ? "SET" : "ADD"));
+		else if (has_option)
+			state->options = lappend(state->options, psprintf("ALTER FOREIGN TABLE %s OPTIONS (DROP unlogged)", name));
+	}
+}
+
+/*
+ * Refuses sub-commands about how and where a table is stored, but for SET LOGGED and
+ * SET UNLOGGED; for a reference table core runs them on the coordinator.
+ */
 static void
 classify_storage(ShardAlterState *state, AlterTableCmd *cmd)
 {
 	if (state->table->is_reference && cmd->subtype != AT_SetUnLogged)
 		state->local = lappend(state->local, cmd);
+	else if (!state->table->is_reference && (cmd->subtype == AT_SetLogged || cmd->subtype == AT_SetUnLogged))
+		classify_persistence(state, cmd->subtype == AT_SetUnLogged);
 	else
 		shard_ddl_table_refuse(state->table, cmd->subtype == AT_SetTableSpace ? "ALTER TABLE ... SET TABLESPACE" :
-							   cmd->subtype == AT_SetAccessMethod ? "ALTER TABLE ... SET ACCESS METHOD" :
-							   cmd->subtype == AT_SetLogged ? "ALTER TABLE ... SET LOGGED" : "ALTER TABLE ... SET UNLOGGED",
+							   cmd->subtype == AT_SetAccessMethod ? "ALTER TABLE ... SET ACCESS METHOD" : "ALTER TABLE ... SET UNLOGGED",
 							   state->table->is_reference ? NULL :
 							   "Run it on the shards alone with shardfdw.run_on_shards().");
 }

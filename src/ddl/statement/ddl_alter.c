@@ -290,6 +290,7 @@ alter_rest(void *arg)
 	ShardAlterState *state = arg;
 
 	run_markers(state);
+	shard_ddl_run_here(state->options);
 	if (shard_ddl_may_need_objects(state->stmt))
 		shard_ddl_make_objects(state->table);
 	run_on_nodes(state);
