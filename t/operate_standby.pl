@@ -1,9 +1,10 @@
 # A standby of the coordinator: it reads from the nodes, changes nothing, and is the coordinator once it is promoted,
-# with all that the lost one had under way.
+# with all that the lost one had under way; by contrib/patroni, too.
 
 use strict;
 use warnings;
 
+use IPC::Run;
 use PostgreSQL::Test::Utils;
 use ShardCluster;
 use ShardServer;
@@ -133,5 +134,48 @@ if (!$standby->safe_psql('postgres', 'SELECT NOT pg_is_in_recovery()'))
 $c->safe_psql(q{UPDATE t SET v = 0; INSERT INTO r VALUES (10, 'new'); ALTER TABLE t ADD COLUMN x int DEFAULT 1});
 is($c->safe_psql('SELECT count(*), sum(v), sum(x) FROM t'), '1000|0|1000', 'it is the coordinator');
 is($c->safe_psql(q{SELECT "check", detail FROM shardfdw.check_cluster(true) WHERE status <> 'ok'}), '', 'check_cluster finds nothing wrong');
+
+# ---------- contrib/patroni: the callback, and the role that it uses ----------
+
+my $role = $c->safe_psql('SELECT current_user');
+PostgreSQL::Test::Utils::command_ok([ 'psql', '-X', '-q', '-d', $standby->connstr('postgres'), '-v', "user=$role", '-v', 'password=unused', '-f', 'contrib/patroni/role.sql' ], 'role.sql') for 1, 2;
+$c->safe_psql("ALTER USER MAPPING FOR shardfdw_failover SERVER node$_ OPTIONS (ADD password_required 'false')") for 1, 2;
+$standby->backup('again');
+my $third = ShardServer->new('third');
+$third->init_from_backup($standby, 'again', has_streaming => 1);
+$third->start;
+$standby->wait_for_catchup('third');
+
+my ($output, $called);
+sub call_back
+{
+	my ($action, $as, @more) = @_;
+	$output = '';
+	$called = IPC::Run::start([ 'contrib/patroni/take_over_coordinator', '--all-received', @more,
+			'-d', $third->connstr('postgres') . ' user=shardfdw_failover', '-d', $third->connstr('template1'), $action, $as, 'scope' ], '&>', \$output);
+	return;
+}
+sub exit_code { $called->finish; return (($called->full_results)[0] >> 8); }
+
+call_back('on_role_change', 'replica');
+is(exit_code() . $output, '0', 'a replica has nothing to do');
+call_back('on_role_change', 'master', '--timeout', '1');
+is(exit_code(), '1', 'a member that is not promoted does not take over');
+like($output, qr/error: not taken over within 1 s/, 'and says so');
+
+$c->kill9_coordinator;
+call_back('on_role_change', 'primary');
+$third->promote;
+is(exit_code(), '0', 'one that is promoted does') || diag $output;
+like($output, qr/has taken over, new identity [0-9a-f]{16} .*no extension shardfdw/s, 'in databases that have the extension');
+$c->{coordinator} = $third;
+my $identity = $c->safe_psql('SELECT identity, confirmed FROM shardfdw.coordinator_identity()');
+like($identity, qr/\|t$/, 'it is the coordinator');
+$c->safe_psql('UPDATE t SET v = 1');
+call_back('on_start', 'master');
+is(exit_code(), '0', 'called once more');
+like($output, qr/this server is the coordinator already/, 'it has nothing to do');
+is($c->safe_psql('SELECT identity, confirmed FROM shardfdw.coordinator_identity()'), $identity, 'and leaves the identity as it is');
+like(($third->psql('postgres', 'SELECT * FROM t', extra_params => [ '-U', 'shardfdw_failover' ]))[2], qr/permission denied for table t/, 'its role reads no table');
 
 done_testing();
