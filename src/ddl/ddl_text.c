@@ -13,11 +13,13 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/toast_compression.h"
+#include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/index.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_index.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
 #include "compat.h"
@@ -255,6 +257,8 @@ shard_ddl_text_default(Relation rel, AttrNumber attno, bool *per_row)
 {
 	Expr	   *expr = (Expr *) build_column_default(rel, attno);
 	Const	   *value;
+	int			nestlevel;
+	char	   *text;
 
 	*per_row = false;
 	if (expr == NULL || TupleDescAttr(RelationGetDescr(rel), attno - 1)->attgenerated)
@@ -266,7 +270,12 @@ shard_ddl_text_default(Relation rel, AttrNumber attno, bool *per_row)
 		return NULL;
 	}
 	value = evaluate(expr);
-	return value->constisnull ? NULL : deparse_expression((Node *) value, NIL, false, false);
+	if (value->constisnull)
+		return NULL;
+	nestlevel = shard_print_settings_begin();
+	text = deparse_expression((Node *) value, NIL, false, false);
+	shard_print_settings_end(nestlevel);
+	return text;
 }
 
 /* Replaces parts that only the coordinator can evaluate by their values. */
@@ -278,6 +287,103 @@ fold_mutator(Node *node, void *context)
 	if (shard_shippable_is_param(node, false))
 		return (Node *) evaluate((Expr *) copyObject(node));
 	return expression_tree_mutator(node, fold_mutator, context);
+}
+
+/* What is taken out of an expression: calls that give each row a value of its own. */
+typedef struct RowCalls
+{
+	List	   *calls;			/* of Node; the one that Var n stands for is the n-th */
+	List	   *functions;
+	List	   *sequences;
+	bool		only_these;		/* there is no other volatile function */
+} RowCalls;
+
+/* Does a built-in volatile function give the same kind of value on every server? */
+static bool
+is_row_function(Oid funcid)
+{
+	static const char *const names[] = {"gen_random_uuid", "random", "random_normal", "clock_timestamp", "timeofday", "uuidv4", "uuidv7"};
+	char	   *name = funcid < FirstUnpinnedObjectId ? get_func_name(funcid) : NULL;
+
+	for (int i = 0; name != NULL && i < lengthof(names); i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
+
+static bool
+are_constants(List *args)
+{
+	ListCell   *lc;
+
+	foreach(lc, args)
+		if (!IsA(lfirst(lc), Const) || ((Const *) lfirst(lc))->constisnull)
+			return false;
+	return true;
+}
+
+static Node *
+take_row_calls_mutator(Node *node, void *context)
+{
+	RowCalls   *taken = context;
+	Oid			sequence = InvalidOid;
+
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, NextValueExpr))
+		sequence = ((NextValueExpr *) node)->seqid;
+	else if (!IsA(node, FuncExpr) || func_volatile(((FuncExpr *) node)->funcid) != PROVOLATILE_VOLATILE)
+		return expression_tree_mutator(node, take_row_calls_mutator, context);
+	else
+	{
+		FuncExpr   *call = (FuncExpr *) node;
+
+		if (!are_constants(call->args))
+			taken->only_these = false;
+		else if (call->funcid == F_NEXTVAL)
+			sequence = DatumGetObjectId(((Const *) linitial(call->args))->constvalue);
+		else if (is_row_function(call->funcid))
+			taken->functions = list_append_unique_oid(taken->functions, call->funcid);
+		else
+			taken->only_these = false;
+	}
+	if (list_member_oid(taken->sequences, sequence))
+		taken->only_these = false;
+	else if (OidIsValid(sequence))
+		taken->sequences = lappend_oid(taken->sequences, sequence);
+	taken->calls = lappend(taken->calls, node);
+	return (Node *) makeVar(1, list_length(taken->calls), exprType(node), exprTypmod(node), exprCollation(node), 0);
+}
+
+static Node *
+put_row_calls_mutator(Node *node, void *context)
+{
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, Var))
+		return copyObject(list_nth((List *) context, ((Var *) node)->varattno - 1));
+	return expression_tree_mutator(node, put_row_calls_mutator, context);
+}
+
+char *
+shard_ddl_text_row_default(Relation rel, AttrNumber attno, List **functions, List **sequences)
+{
+	RowCalls	taken = {.only_these = true};
+	Node	   *expr = (Node *) expression_planner((Expr *) build_column_default(rel, attno));
+	int			nestlevel;
+	char	   *text;
+
+	/* to the rules they are columns, and what is left is judged, and folded, as ever */
+	expr = take_row_calls_mutator(expr, &taken);
+	if (!taken.only_these || contain_volatile_functions(expr) || !shard_shippable_expr(NULL, bms_make_singleton(1), (Expr *) expr))
+		return NULL;
+	expr = put_row_calls_mutator(fold_mutator(expr, NULL), taken.calls);
+	nestlevel = shard_print_settings_begin();
+	text = deparse_expression(expr, NIL, false, false);
+	shard_print_settings_end(nestlevel);
+	*functions = taken.functions;
+	*sequences = taken.sequences;
+	return text;
 }
 
 bool

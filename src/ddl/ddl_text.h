@@ -46,9 +46,16 @@ extern char *shard_ddl_text_options(List *options, bool values);
 /*
  * The default of a new column for the rows that the table has already: a value computed
  * now, as text; NULL when there is none.  *per_row: the value may differ from row to row,
- * so there is no such text.
+ * so there is no such text.  To be called outside of begin and end.
  */
 extern char *shard_ddl_text_default(Relation rel, AttrNumber attno, bool *per_row);
+
+/*
+ * The same as an expression that nodes compute for each row by themselves; NULL where a node might not do what the
+ * coordinator would.  It may call *functions (OIDs), which nodes of another version may lack, and take
+ * values of *sequences (OIDs, each once), under their names here.  To be called outside of begin and end.
+ */
+extern char *shard_ddl_text_row_default(Relation rel, AttrNumber attno, List **functions, List **sequences);
 
 /*
  * Would each coordinator compute a value of its own for the rows that the table has already: of a new column

@@ -18,6 +18,8 @@ typedef struct ShardAlterColumn
 	const char *name;
 	AlterTableType subtype;		/* AT_AddColumn, AT_AlterColumnType, AT_SetExpression */
 	const char *using_text;		/* of AT_AlterColumnType, or NULL */
+	char	   *value;			/* of AT_AddColumn: default for rows that are there, as the nodes get it; NULL: none */
+	bool		is_per_row;		/* no such text: the coordinator fills the column */
 } ShardAlterColumn;
 
 typedef struct ShardAlterState
@@ -37,6 +39,8 @@ typedef struct ShardAlterState
 	List	   *drop_indexes;	/* of char *: dropped constraints that are plain indexes on copies of a reference table */
 	List	   *drop_defaults;	/* of char *: new columns that had a default only for existing rows */
 	List	   *options;		/* of char *: commands that change options of the shards here */
+	List	   *fills;			/* sequences that nodes need meanwhile, ddl_fill.c */
+	List	   *filled_from;	/* their OIDs */
 	const char *new_owner;		/* role's name, or NULL */
 	bool		only_at_home;	/* ONLY was said of a table at home: a dump may be restored, and the shard have the key */
 } ShardAlterState;
@@ -86,6 +90,15 @@ extern void shard_alter_new_constraints(ShardAlterState *state, ShardDdlBatch *b
 extern bool shard_alter_is_at_home(Oid relid);
 extern bool shard_alter_home_key(ShardAlterState *state, Constraint *constraint);
 extern bool shard_alter_home_index(Oid relid, const IndexStmt *stmt);
+
+/*
+ * ddl_fill.c: the default of a new column, whose value differs from row to row, as the shards can compute it for the rows
+ * that they have; NULL where the coordinator has to.  before and after add to batch what is needed around
+ * the shards' ALTER TABLE, and DROP DEFAULT.
+ */
+extern char *shard_fill_default(ShardAlterState *state, Relation rel, AttrNumber attno);
+extern void shard_fill_before(const ShardAlterState *state, ShardDdlBatch *batch);
+extern void shard_fill_after(const ShardAlterState *state, ShardDdlBatch *batch);
 
 /* Do other coordinators run the statement, too, each of which computes values of reference tables by itself? */
 extern bool shard_alter_has_peers(void);

@@ -45,7 +45,7 @@ add_piece(ShardAlterState *state, char *text)
 static void
 add_column(ShardAlterState *state, const char *name, AlterTableType subtype, const char *using_text)
 {
-	ShardAlterColumn *column = palloc(sizeof(ShardAlterColumn));
+	ShardAlterColumn *column = palloc0(sizeof(ShardAlterColumn));
 
 	column->name = name;
 	column->subtype = subtype;

@@ -112,28 +112,50 @@ run_markers(ShardAlterState *state)
 }
 
 /*
- * Sends a column that was added, with the value that existing rows get.  Columns whose
- * values must be computed row by row are added to *per_row.
+ * What rows that are there get in new columns.  Before settings are those for printing: defaults are
+ * evaluated in the user's.
  */
 static void
-send_new_column(ShardAlterState *state, Relation rel, AttrNumber attno, List **per_row)
+compute_defaults(ShardAlterState *state, Relation rel)
+{
+	ListCell   *lc;
+
+	foreach(lc, state->columns)
+	{
+		ShardAlterColumn *column = lfirst(lc);
+		AttrNumber	attno = column->subtype == AT_AddColumn ? get_attnum(state->table->relid, column->name) : InvalidAttrNumber;
+
+		if (attno <= 0)
+			continue;
+		if (state->table->is_reference && shard_ddl_text_default_varies(rel, attno) && shard_alter_has_peers())
+			shard_ddl_table_refuse(state->table, "ADD COLUMN with a default that is not immutable, where there are several coordinators,",
+								   "Add the column without a default, fill it with UPDATE, and set the default then.");
+		column->value = shard_ddl_text_default(rel, attno, &column->is_per_row);
+		if (column->is_per_row)
+		{
+			column->value = shard_fill_default(state, rel, attno);
+			column->is_per_row = column->value == NULL;
+		}
+	}
+}
+
+/*
+ * Sends a column that was added, with the value that existing rows get, or what computes it on the node.  Columns whose
+ * values must be computed here, row by row, are added to *per_row.
+ */
+static void
+send_new_column(ShardAlterState *state, Relation rel, AttrNumber attno, const ShardAlterColumn *column, List **per_row)
 {
 	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), attno - 1);
-	bool		is_per_row;
-	char	   *value = shard_ddl_text_default(rel, attno, &is_per_row);
 
-	if (state->table->is_reference && shard_ddl_text_default_varies(rel, attno) && shard_alter_has_peers())
-		shard_ddl_table_refuse(state->table, "ADD COLUMN with a default that is not immutable, where there are several coordinators,",
-							   "Add the column without a default, fill it with UPDATE, and set the default then.");
-
-	shard_alter_piece(state, psprintf("ADD COLUMN %s", shard_ddl_text_column(rel, attno, value, att->attnotnull && !is_per_row)),
+	shard_alter_piece(state, psprintf("ADD COLUMN %s", shard_ddl_text_column(rel, attno, column->value, att->attnotnull && !column->is_per_row)),
 					  NULL, NULL);
 	if (att->attstorage != get_typstorage(att->atttypid))
 		shard_alter_piece(state, psprintf("ALTER COLUMN %s SET STORAGE %s", quote_identifier(NameStr(att->attname)),
 										  shard_ddl_text_storage(att->attstorage)), NULL, NULL);
-	if (value)
+	if (column->value)
 		state->drop_defaults = lappend(state->drop_defaults, pstrdup(NameStr(att->attname)));
-	if (is_per_row)
+	if (column->is_per_row)
 		*per_row = lappend_int(*per_row, attno);
 }
 
@@ -153,7 +175,7 @@ send_columns(ShardAlterState *state, Relation rel, List **per_row)
 			continue;			/* renamed or dropped by an event trigger */
 		att = TupleDescAttr(RelationGetDescr(rel), attno - 1);
 		if (column->subtype == AT_AddColumn)
-			send_new_column(state, rel, attno, per_row);
+			send_new_column(state, rel, attno, column, per_row);
 		else if (column->subtype == AT_AlterColumnType)
 			shard_alter_piece(state, psprintf("ALTER COLUMN %s TYPE %s%s%s%s", quote_identifier(column->name),
 											  shard_ddl_text_type(att->atttypid, att->atttypmod),
@@ -252,19 +274,23 @@ run_on_nodes(ShardAlterState *state)
 {
 	ShardDdlBatch *batch = shard_ddl_batch_create(state->table);
 	Relation	rel = table_open(state->table->relid, NoLock);
-	int			nestlevel = shard_print_settings_begin();
+	int			nestlevel;
 	List	   *per_row = NIL;
 	ListCell   *lc;
 
+	compute_defaults(state, rel);
+	nestlevel = shard_print_settings_begin();
 	foreach(lc, state->drop_indexes)
 		for (int i = 0; i < state->table->nshards; i++)
 			shard_ddl_batch_add(batch, i, "DROP INDEX %s", quote_qualified_identifier(state->table->shards[i].schema, lfirst(lc)));
 	send_columns(state, rel, &per_row);
 	shard_alter_new_constraints(state, batch);
+	shard_fill_before(state, batch);
 	shard_alter_send_pieces(state, batch);
 	/* the coordinator computes defaults, so shards have none */
 	foreach(lc, state->drop_defaults)
 		shard_ddl_batch_add_all(batch, "ALTER TABLE ", psprintf(" ALTER COLUMN %s DROP DEFAULT", quote_identifier(lfirst(lc))));
+	shard_fill_after(state, batch);
 	if (state->new_owner)
 		send_owner(state, batch);
 	shard_print_settings_end(nestlevel);

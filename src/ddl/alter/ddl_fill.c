@@ -1,0 +1,197 @@
+/*
+ * ddl_fill.c
+ *	  Values that nodes give to a new column of rows that are there, each row its own.
+ *
+ *	 function of nodes	ADD COLUMN c uuid DEFAULT gen_random_uuid()
+ *	 sequence			count the shard's rows --> take as many values here --> on its node:
+ *						CREATE SEQUENCE over them; ADD COLUMN c DEFAULT nextval(...); DROP SEQUENCE
+ *
+ * The node's ALTER TABLE writes the rows anew, as core's would here.  Whatever else a default
+ * calls is computed here, row by row (ddl_alter.c).
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "catalog/pg_sequence.h"
+#include "commands/sequence.h"
+#include "compat.h"
+#include "ddl/alter/ddl_alter.h"
+#include "ddl/ddl_text.h"
+#include "guc.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/regproc.h"
+#include "utils/syscache.h"
+
+/* Values of a sequence that were taken for the rows of all shards. */
+typedef struct FillSequence
+{
+	const char *name;			/* qualified and quoted */
+	int64		increment;
+	int64	   *first;			/* of each shard's share */
+	int64	   *count;			/* its rows; 0: it gets a share of one value, which it does not use */
+} FillSequence;
+
+/* What the nodes are asked before. */
+typedef struct FillQuestion
+{
+	List	   *functions;		/* OIDs */
+	List	   *sequences;		/* OIDs */
+	int64	   *count;			/* rows of each shard, if there are sequences */
+	bool		possible;		/* on all nodes */
+} FillQuestion;
+
+static char *
+sequence_name(Oid sequence)
+{
+	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(sequence)), get_rel_name(sequence));
+}
+
+/* Has the node the functions, and room for sequences of these names? */
+static char *
+question_of(const ShardDdlTable *table, List *shardnos, void *arg)
+{
+	FillQuestion *question = arg;
+	StringInfoData condition;
+	StringInfoData sql;
+	ListCell   *lc;
+
+	initStringInfo(&condition);
+	appendStringInfoString(&condition, "true");
+	foreach(lc, question->functions)
+		appendStringInfo(&condition, " AND pg_catalog.to_regprocedure(%s) IS NOT NULL", quote_literal_cstr(format_procedure_qualified(lfirst_oid(lc))));
+	foreach(lc, question->sequences)
+		appendStringInfo(&condition, " AND pg_catalog.to_regclass(%s) IS NULL AND coalesce(pg_catalog.has_schema_privilege(pg_catalog.to_regnamespace(%s)::pg_catalog.oid, 'CREATE'), false)",
+						 quote_literal_cstr(sequence_name(lfirst_oid(lc))),
+						 quote_literal_cstr(quote_identifier(get_namespace_name(get_rel_namespace(lfirst_oid(lc))))));
+	initStringInfo(&sql);
+	foreach(lc, shardnos)
+		appendStringInfo(&sql, "%sSELECT %d, (SELECT pg_catalog.count(*) FROM ONLY %s%s), %s", sql.len > 0 ? " UNION ALL " : "", lfirst_int(lc),
+						 table->shards[lfirst_int(lc)].relation, question->sequences == NIL ? " WHERE false" : "", condition.data);
+	return sql.data;
+}
+
+static void
+take_answer(const ShardDdlTable *table, int shardno, int nfields, const char *const *fields, void *arg)
+{
+	FillQuestion *question = arg;
+
+	if (nfields != 2 || fields[0] == NULL || fields[1] == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("a node of table \"%s\" gave an unexpected answer", table->name)));
+	question->count[shardno] = pg_strtoint64(fields[0]);
+	question->possible = question->possible && strcmp(fields[1], "t") == 0;
+}
+
+/* Takes values for all rows.  False: others have taken some in between, so shards cannot have ranges. */
+static bool
+take_values(const ShardDdlTable *table, Oid sequence, FillSequence *fill)
+{
+	int64		expected = 0;
+	bool		is_first = true;
+
+	for (int i = 0; i < table->nshards; i++)
+	{
+		for (int64 n = 0; n < Max(fill->count[i], 1); n++)
+		{
+			int64		value = nextval_internal(sequence, true);
+
+			CHECK_FOR_INTERRUPTS();
+			if (n == 0)
+				fill->first[i] = value;
+			else if (value != expected)
+				return false;
+			is_first = false;
+			expected = value + fill->increment;
+		}
+	}
+	return !is_first;
+}
+
+static int64
+increment_of(Oid sequence)
+{
+	HeapTuple	tuple = SearchSysCache1(SEQRELID, ObjectIdGetDatum(sequence));
+	int64		result;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for sequence %u", sequence);
+	result = ((Form_pg_sequence) GETSTRUCT(tuple))->seqincrement;
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+char *
+shard_fill_default(ShardAlterState *state, Relation rel, AttrNumber attno)
+{
+	FillQuestion question = {.possible = true};
+	char	   *text;
+	ListCell   *lc;
+
+	/* who follows another coordinator sends nothing; copies of reference tables have to get the values of here */
+	if (shard_guc_follows_coordinator || state->table->is_reference)
+		return NULL;
+	text = shard_ddl_text_row_default(rel, attno, &question.functions, &question.sequences);
+	if (text == NULL)
+		return NULL;
+	/* rows that the transaction's snapshot does not show would not be counted */
+	if (question.sequences != NIL && IsolationUsesXactSnapshot())
+		return NULL;
+	foreach(lc, question.sequences)
+		if (list_member_oid(state->filled_from, lfirst_oid(lc)))
+			return NULL;
+	if (question.sequences != NIL)
+		shard_ddl_lock_shards(state->table, "ACCESS EXCLUSIVE", false);
+	question.count = palloc0(sizeof(int64) * state->table->nshards);
+	shard_ddl_ask(state->table, question_of, take_answer, &question);
+	if (!question.possible)
+		return NULL;
+	foreach(lc, question.sequences)
+	{
+		FillSequence *fill = palloc(sizeof(FillSequence));
+
+		fill->name = sequence_name(lfirst_oid(lc));
+		fill->increment = increment_of(lfirst_oid(lc));
+		fill->first = palloc(sizeof(int64) * state->table->nshards);
+		fill->count = question.count;
+		if (!take_values(state->table, lfirst_oid(lc), fill))
+			return NULL;
+		state->fills = lappend(state->fills, fill);
+		state->filled_from = lappend_oid(state->filled_from, lfirst_oid(lc));
+	}
+	return text;
+}
+
+void
+shard_fill_before(const ShardAlterState *state, ShardDdlBatch *batch)
+{
+	ListCell   *lc;
+
+	foreach(lc, state->fills)
+	{
+		const FillSequence *fill = lfirst(lc);
+
+		for (int i = 0; i < state->table->nshards; i++)
+		{
+			int64		last = fill->first[i] + (Max(fill->count[i], 1) - 1) * fill->increment;
+
+			/* more rows than were counted would be an error */
+			shard_ddl_batch_add(batch, i, "CREATE SEQUENCE %s INCREMENT BY " INT64_FORMAT " MINVALUE " INT64_FORMAT " MAXVALUE " INT64_FORMAT " START " INT64_FORMAT " NO CYCLE",
+								fill->name, fill->increment, Min(fill->first[i], last), Max(fill->first[i], last), fill->first[i]);
+		}
+	}
+}
+
+void
+shard_fill_after(const ShardAlterState *state, ShardDdlBatch *batch)
+{
+	ListCell   *lc;
+
+	foreach(lc, state->fills)
+		for (int i = 0; i < state->table->nshards; i++)
+			shard_ddl_batch_add(batch, i, "DROP SEQUENCE %s", ((const FillSequence *) lfirst(lc))->name);
+}
