@@ -130,6 +130,24 @@ for my $settings ('', 'SET shardfdw.enable_statement_push = off;', 'SET shardfdw
 is( $c->safe_psql("SET statement_timeout = 60000;\n\\set ON_ERROR_STOP 0\nBEGIN; SAVEPOINT a; SET LOCAL statement_timeout = 300; SELECT id, length(w), pg_sleep(0.01) FROM t; ROLLBACK TO a; $digest t; COMMIT; $digest t")
 	  =~ s/.*?(?=2078)//sr, "$expected\n$expected", 'cancelled in the middle of its rows; the transaction goes on');
 
+# A mapping for everybody that a certificate opens: roles without one of their own need no password, and have the rights of the node's role.
+system("openssl req -new -x509 -nodes -days 2 -newkey rsa:2048 -subj /CN=app -keyout '$dir/app.key' -out '$dir/app.crt' 2>'$dir/openssl.log'") == 0 or die slurp_file("$dir/openssl.log");
+chmod 0600, "$dir/app.key";
+for my $i (1 .. 2)
+{
+	$c->node_safe_psql($i, 'CREATE ROLE app LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO app');
+	$c->node($i)->append_conf('postgresql.conf', "ssl_ca_file = '$dir/app.crt'\n");
+	use_tls($i, "hostssl all app 127.0.0.1/32 cert\nhostssl all all 127.0.0.1/32 trust");
+	$c->node($i)->restart;
+	$c->safe_psql("CREATE USER MAPPING FOR PUBLIC SERVER node$i OPTIONS (user 'app', sslcert '$dir/app.crt', sslkey '$dir/app.key', password_required 'false')");
+}
+$c->safe_psql('CREATE ROLE anna; CREATE ROLE bert; GRANT ALL ON t TO anna');
+is($c->safe_psql("SET ROLE anna; $digest t"), $expected, 'a certificate for all');
+$c->psql_fails_like('SET ROLE bert; SELECT count(*) FROM t', qr/42501: permission denied for table t/, 'not beyond the rights on the table');
+$c->psql_fails_like('SET ROLE anna; UPDATE t SET v = 1', qr/42501: permission denied for table t_\d+/, 'nor beyond those of the role on the nodes');
+$c->psql_fails_like(q{GRANT USAGE ON FOREIGN SERVER node1 TO bert; SET ROLE bert; CREATE USER MAPPING FOR bert SERVER node1 OPTIONS (user 'app', sslcert 'x')}, qr/42501/, 'which file it is says a superuser');
+use_tls($_, 'hostssl all all 127.0.0.1/32 trust') for 1 .. 2;
+
 # R56: sslmode=prefer, and node 1 takes no TLS: libpq closes the socket and begins again, in the same PQconnectPoll.
 use_tls(1, "hostnossl all all 127.0.0.1/32 trust\nhostssl all all 127.0.0.1/32 reject");
 $c->node($_)->restart for 1 .. 2;

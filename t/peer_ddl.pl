@@ -40,6 +40,9 @@ $p->all_alike('at the beginning');
 
 # ---------- definitions ----------
 
+# roles are each server's own
+$_->safe_psql('CREATE ROLE clerk LOGIN') for @all;
+
 # Each runs on one coordinator, in turn; all have it afterwards.
 my $strings_vary = $c->safe_psql('SHOW server_version_num') < 190000;
 my @definitions = (
@@ -60,6 +63,9 @@ my @definitions = (
 	'in a function' => q{DO $$BEGIN FOR i IN 1..3 LOOP EXECUTE format('CREATE TABLE loop_%s (id int PRIMARY KEY, c colour, f few)', i); END LOOP; END$$},
 	'sharded' => q{SELECT shardfdw.shard_table('loop_1', 'id', 4), shardfdw.shard_table('loop_2', 'id', colocate_with => 'loop_1')},
 	'a reference table' => q{SELECT shardfdw.replicate_table('loop_3'); ALTER TABLE loop_3 ADD COLUMN d date; CREATE INDEX ON loop_3 (d); ALTER TABLE loop_1 ADD FOREIGN KEY (id) REFERENCES loop_3 (id)},
+	'tables that refer to each other' => q{CREATE TABLE tie (id int PRIMARY KEY); CREATE TABLE tied (tie_id int REFERENCES tie ON DELETE CASCADE, n int, PRIMARY KEY (tie_id, n)); SELECT shardfdw.shard_tables('{tie,tied}', 'tie_id', 4)},
+	'values for each row' => q{INSERT INTO tie SELECT generate_series(1, 20); ALTER TABLE tie ADD COLUMN u uuid DEFAULT gen_random_uuid(), ADD COLUMN s bigserial},
+	'a user' => q{SELECT shardfdw.add_user('clerk', password => 'secret'); GRANT USAGE ON SCHEMA public TO clerk; GRANT SELECT ON tie TO clerk},
 	'by range' => q{CREATE TABLE events (at date NOT NULL, v int) PARTITION BY RANGE (at);
 		SELECT shardfdw.create_shard('events', 'events_1', $$FOR VALUES FROM ('2024-01-01') TO ('2024-02-01')$$, 'node1');
 		SELECT shardfdw.create_shard('events', 'events_2', $$FOR VALUES FROM ('2024-02-01') TO ('2024-03-01')$$, 'node2')},

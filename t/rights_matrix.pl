@@ -9,7 +9,8 @@
 # PRINT_MATRIX=1 prints the outcomes of the objects, as %outcomes has them.
 #
 # All roles have mappings to one and the same role of the nodes, which may do everything there: what
-# holds them back is the coordinator alone.
+# holds them back is the coordinator alone. Roles that add_user() has added have roles of their own on the
+# nodes, which may do there what they may here.
 
 use strict;
 use warnings;
@@ -20,15 +21,17 @@ use Test::More;
 
 my $c = ShardCluster->new(nodes => 2, host => 'tcp');
 my @roles = qw(boss owner reader writer tenant nobody member plain_member bare nomap);
+# one who may read, as a member of a group, and some columns; one who may do everything but change the definition
+my @added = qw(added_reader added_writer);
 
 for my $i (1 .. 2)
 {
-	$c->node_safe_psql($i, q{CREATE ROLE app LOGIN PASSWORD 'pw-app'; GRANT ALL ON SCHEMA public TO app;
+	$c->node_safe_psql($i, q{CREATE ROLE app LOGIN CREATEROLE PASSWORD 'pw-app'; GRANT ALL ON SCHEMA public TO app;
 		DO $$ BEGIN EXECUTE format('GRANT CREATE ON DATABASE %I TO app', current_database()); END $$});
 	my $hba = $c->node($i)->data_dir . '/pg_hba.conf';
 	my $old = slurp_file($hba);
 	open my $fh, '>', $hba or die;
-	print $fh "host all app 127.0.0.1/32 scram-sha-256\n$old";
+	print $fh "host all app,added_reader,added_writer,late 127.0.0.1/32 scram-sha-256\n$old";
 	close $fh;
 	$c->node($i)->reload;
 }
@@ -40,6 +43,7 @@ $c->safe_psql(q{
 	CREATE ROLE tenant LOGIN; CREATE ROLE nobody LOGIN; CREATE ROLE member LOGIN NOINHERIT; CREATE ROLE plain_member LOGIN NOINHERIT;
 	CREATE ROLE bare LOGIN; CREATE ROLE nomap LOGIN;
 	GRANT owner TO member, plain_member;
+	CREATE ROLE added_readers; CREATE ROLE added_reader LOGIN IN ROLE added_readers; CREATE ROLE added_writer LOGIN; CREATE ROLE late LOGIN;
 	GRANT CREATE ON SCHEMA public TO owner, bare, nomap;
 	GRANT USAGE ON FOREIGN SERVER node1, node2, shardfdw_cluster TO owner;
 	GRANT USAGE ON FOREIGN DATA WRAPPER shardfdw TO owner});
@@ -52,7 +56,10 @@ for my $i (1 .. 2)
 
 # t is sharded, t_plain is not; s has row security, s_plain too; r is a reference table.
 my $grants = q{
-	GRANT SELECT ON {x} TO reader; GRANT INSERT ON {x} TO writer; GRANT ALL ON {x} TO tenant, bare, nomap;};
+	GRANT SELECT ON {x} TO reader; GRANT INSERT ON {x} TO writer; GRANT ALL ON {x} TO tenant, bare, nomap;
+	GRANT SELECT ON {x} TO added_readers; GRANT UPDATE (v) ON {x} TO added_reader; GRANT ALL ON {x} TO added_writer;};
+# one before there are tables, one after
+$c->safe_psql(q{SET ROLE boss; SELECT shardfdw.add_user('added_writer', password => 'pw-added')});
 my $policies = q{
 	ALTER TABLE {x} ENABLE ROW LEVEL SECURITY;
 	CREATE POLICY own ON {x} USING ((who || '' || '' || '' || '')::name = current_user) WITH CHECK (who = current_user);};
@@ -68,6 +75,7 @@ $c->safe_psql('SET ROLE owner;'
 	  . each_table($grants, qw(t t_plain s s_plain r r_plain))
 	  . each_table($policies, qw(s s_plain))
 	  . ';CREATE TABLE loose (id int); CREATE TABLE empty (id int) PARTITION BY RANGE (id)');
+$c->safe_psql(q{SET ROLE boss; SELECT shardfdw.add_user('added_reader', password => 'pw-added')});
 
 # script(role, statements): one session of that role; returns one line per statement, "name: SQLSTATE",
 # or what $keep_output says. Statements run in transactions that are rolled back.
@@ -118,6 +126,11 @@ my %calls = (
 	'shardfdw_handler' => undef, 'change_nodes' => undef, 'check_loaded' => undef, 'refuse_change_of_conversion' => undef, 'refuse_drop_of_successor' => undef, 'refuse_drop_of_home' => undef,
 	'shardfdw_validator' => q{shardfdw_internal.shardfdw_validator('{}', 'pg_foreign_server'::regclass)},
 	'shard_table' => q{shardfdw.shard_table('loose', 'id', shards => 2)},
+	'run_beside' => q{shardfdw_internal.run_beside('node1', ARRAY['SELECT 1'])}, 'make_node_database' => q{shardfdw_internal.make_node_database('node1', 'postgres', NULL)},
+	'database_mark' => q{shardfdw_internal.database_mark('node1', 'nowhere')},
+	'add_user' => q{shardfdw.add_user('late', password => 'x')}, 'make_user' => q{shardfdw_internal.make_user('late', '{node1,node2}', NULL)},
+	'map_user' => q{shardfdw_internal.map_user('late', 'node1', '{user=late}')}, 'role_commands' => q{shardfdw_internal.role_commands('late'::regrole, NULL)},
+	'add_users_to' => q{shardfdw_internal.add_users_to('node1')},
 	'shard_tables' => q{shardfdw.shard_tables('{loose}', 'id', 2)},
 	'key_beside_others' => q{shardfdw_internal.key_beside_others('loose', '{loose}', 'id')},
 	'create_shard' => q{shardfdw.create_shard('empty', 'empty_1', 'FROM (1) TO (2)', 'node1')},
@@ -246,9 +259,12 @@ my %by_type = (
 # One SQLSTATE or ok for each of: @roles. What talks to nodes as the caller says needs USAGE on their servers;
 # an error that is no 42501 is one of the arguments, which come after the rights.
 my %outcomes = (
+	# databases of nodes: those of the tests were not made by add_node()
+	'42P04 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{clone_node_databases},
+	'42P04 42P04 42501 42501 42501 42501 42P04 42501 42501 42501' => q{make_node_database},
 	# reads catalogs, the session or what the caller may see; changes nothing of others
 	'ok ok ok ok ok ok ok ok ok ok' => q{
-		aggregate_definition all_connections builtin_partial_aggregates check_default_shard check_constraint_definitions check_hash_key check_key_actions key_beside_others
+		aggregate_definition all_connections builtin_partial_aggregates check_default_shard check_constraint_definitions check_hash_key check_key_actions key_beside_others grants_on_nodes role_commands scram_secret tables_on_nodes cloned_name own_mark server_mark
 		aggregates_of aggregates_of_seen check_isolation make_objects_seen check_cluster check_unique_keys checksum_query compare_definitions compare_objects connections_read coordinator_identity
 		copy_command default_collation describe_query describe_tables disconnect disconnect_all expected_copy
 		expected_definition expected_shards foreign_keys_query hash_placement in_remote_transaction
@@ -279,6 +295,7 @@ my %outcomes = (
 	'ok ok 42501 ok ok 42501 ok 42501 ok ok' => q{take_turn},
 	# for owners of the table with USAGE on the nodes
 	'ok ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
+		add_users_to database_mark grant_on_nodes make_user run_beside
 		check_drainable check_owner_code_on_nodes check_replaceable create_shard different_copies drop_replaced_table find_missing_partial_aggregates inspect_nodes
 		inspect_references inspect_shards inspect_partial_aggregates make_reference_copies make_schema_on_nodes
 		nodes_without_copy note_identity query_nodes run_commands replace_table replicate_table shard_table shard_tables unreplicate_table unshard_table drop_note_functions drop_successor shard_clustered_index shard_foreign_keys shard_storage_options validation_unsharding referenced_unsharding exchange_tables
@@ -292,6 +309,7 @@ my %outcomes = (
 		lock_schemas make_objects_on_nodes},
 	# for superusers until granted, or for owners of what is given
 	'ok 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
+		add_user map_user
 	 adopted_wrapper_written check_postgres_fdw_switch commit_log_read commit_log_written coordinator_read coordinator_written dismiss_commit
 		distribute_aggregate job_read job_written job_id_read job_id_written undistribute_aggregate load_id_written lock_wrapper make_local_partial_aggregates make_partial_aggregates
 		forget_timelines restore_point_read restore_point_written
@@ -311,6 +329,7 @@ my %outcomes = (
 		check_restored require_restored check_restore_point_nodes copy_references_to_peer follow_coordinator
 		raise_owner_code},
 	'55000 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
+		drop_node_databases
 		create_restore_point set_restore_point
 		move_schema undistribute_schema},
 	'42809 42809 42809 42809 42809 42809 42809 42809 42809 42809' => q{
@@ -353,6 +372,7 @@ my %outcomes = (
 	'23505 23505 42501 42501 42501 42501 23505 42501 42501 42501' => q{
 		copy_reference_rows},
 	'2BP01 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
+		remove_all_nodes
 		remove_node},
 	'42809 42809 42501 42501 42501 42501 42809 42501 42501 42501' => q{
 		check_replicable},
@@ -508,10 +528,10 @@ sub lines_of
 		%opt);
 }
 my %kind = map { $_->[0] => $_->[2] // '' } @paths;
-for my $role (@roles)
+for my $role (@roles, @added)
 {
 	my %plain = lines_of(\@paths, 't_plain', 'r_plain', $role, []);
-	for my $mode ([], $role !~ /^(reader|writer)$/ ? () : [ 'shardfdw.enable_shard_scan = off', 'shardfdw.enable_router = off', 'shardfdw.enable_statement_push = off' ])
+	for my $mode ([], $role !~ /^(added_)?(reader|writer)$/ ? () : [ 'shardfdw.enable_shard_scan = off', 'shardfdw.enable_router = off', 'shardfdw.enable_statement_push = off' ])
 	{
 		my %sharded = lines_of(\@paths, 't', 'r', $role, $mode);
 		my $how = @$mode ? 'pushdown off' : 'pushdown on';
@@ -697,4 +717,29 @@ for my $mode ('force_generic_plan', 'force_custom_plan')
 	}
 	is($seen{s}, $seen{s_plain}, "SET ROLE between executions of plans over policies, $mode");
 }
+
+# ---------------------------------------------------------------------------------------------------
+# 4. Users that were added are on nodes that come later, too; rights that come later reach them.
+$c->node_safe_psql(2, 'CREATE DATABASE later OWNER app');
+my ($host, $port) = $c->node_address(2);
+$c->safe_psql(qq{SET client_min_messages = warning; SET ROLE boss; SELECT shardfdw.add_node('later', '$host', $port, 'later', 'app', 'pw-app');
+	CREATE SCHEMA other; CREATE TABLE other.lt (id int PRIMARY KEY); INSERT INTO other.lt SELECT generate_series(1, 9); GRANT SELECT ON other.lt TO added_readers;
+	SELECT shardfdw.shard_table('other.lt', shards => 2, nodes => '{later}')});
+$c->psql_fails_like('SET ROLE added_reader; SELECT count(*) FROM other.lt', qr/42501: permission denied for schema other/, 'no right to the schema');
+$c->safe_psql('SET ROLE boss; GRANT USAGE ON SCHEMA other TO added_readers');
+is($c->safe_psql('SET ROLE added_reader; SELECT count(*) FROM other.lt; SELECT count(*) FROM r'), "9\n20", 'a node that was added later');
+$c->safe_psql('SET ROLE boss; REVOKE USAGE ON SCHEMA other FROM added_readers; GRANT USAGE, CREATE ON SCHEMA other TO added_writer; ALTER TABLE other.lt OWNER TO added_writer');
+is($c->safe_psql('SET ROLE added_writer; ALTER TABLE other.lt ADD COLUMN v int DEFAULT 3; SELECT sum(v) FROM other.lt'), '27', 'whoever is made the owner changes the definition');
+is($c->node(2)->safe_psql('later', q{SELECT has_schema_privilege('added_readers', 'other', 'USAGE'), has_schema_privilege('added_writer', 'other', 'USAGE')}), 'f|t', 'what is revoked is revoked there');
+# another membership, and a password that is not that of the nodes
+$c->safe_psql('SET ROLE boss; CREATE ROLE second; GRANT second TO late');
+$c->safe_psql(q{SET ROLE boss; SELECT shardfdw.add_user('late', password => 'pw-late'); GRANT SELECT ON t TO second; GRANT USAGE ON SCHEMA other TO second});
+is($c->safe_psql('SET ROLE late; SELECT count(*) FROM t'), '20', 'rights of a group');
+$c->safe_psql(q{SET ROLE boss; CREATE ROLE third; GRANT SELECT ON r TO third; GRANT third TO late; SELECT shardfdw.add_user('late')});
+is($c->safe_psql('SET ROLE late; SELECT count(*) FROM t JOIN r USING (id)'), '20', 'and of one that came afterwards');
+$c->psql_fails_like(q{SET ROLE boss; SELECT shardfdw.add_user('boss', password => 'x')}, qr/0A000: cannot add superuser "boss" to nodes/, 'no superuser');
+$c->psql_fails_like(q{SET ROLE boss; SELECT shardfdw.add_user('noone', password => 'hidden')}, qr/42704: role "noone" does not exist(?!.*hidden)/s, 'no role that there is not');
+$c->safe_psql(q{SET ROLE boss; SELECT shardfdw.add_user('late', '{node1}', 'wrong')});
+$c->psql_fails_like('SET ROLE late; SELECT count(*) FROM t', qr/password authentication failed/, 'a role that is there keeps its password');
+
 done_testing();

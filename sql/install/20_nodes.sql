@@ -361,6 +361,7 @@ BEGIN
 
 	PERFORM shardfdw_internal.store_identity();
 	IF EXISTS (SELECT FROM shardfdw_internal.note_identity(ARRAY[name]) n WHERE NOT n.ok) THEN
+	PERFORM shardfdw_internal.add_users_to(name);
 		RAISE NOTICE USING MESSAGE = format('node "%s": identity: not noted', name),
 			HINT = 'Let its role create a schema there, so that the node can tell this coordinator from copies of it.';
 	END IF;
@@ -371,7 +372,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw.add_node(name, text, integer, name, name, text, jsonb) IS
-	'Declares a node: creates a server and the caller''s user mapping, then checks that the node is reachable and fit, with a NOTICE or WARNING for each check, makes partial aggregates there, and copies the reference tables to it. options are further server options. Raises the error of a node that cannot be used, and then creates nothing.';
+	'Declares a node: creates a server and the caller''s user mapping, then checks that the node is reachable and fit, with a NOTICE or WARNING for each check, makes partial aggregates there, copies the reference tables to it, and gives it the users of add_user(). options are further server options. Raises the error of a node that cannot be used, and then creates nothing.';
 REVOKE ALL ON FUNCTION shardfdw.add_node(name, text, integer, name, name, text, jsonb) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.remove_node(name name) RETURNS void

@@ -375,7 +375,9 @@ BEGIN
 		JOIN pg_class s ON s.relnamespace = c.relnamespace AND s.relname = f.name WHERE c.oid = relation;
 	ELSE
 		PERFORM shardfdw_internal.replace_by_shards(relation, key, shard_names, bounds, placement, colocate_with, table_options);
+		relation := shardfdw_internal.successor_of(relation);
 	END IF;
+	PERFORM shardfdw_internal.grant_on_nodes(ARRAY[relation]);
 	RETURN NULL;
 END
 $$;

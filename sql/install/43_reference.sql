@@ -200,6 +200,7 @@ BEGIN
 		EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', relation, trigger_name);
 	END LOOP;
 	PERFORM shardfdw_internal.set_turns(relation);
+	PERFORM shardfdw_internal.grant_on_nodes(ARRAY[relation]);
 END
 $$;
 COMMENT ON FUNCTION shardfdw.replicate_table(regclass) IS

@@ -110,6 +110,7 @@ static const OptionDef option_defs[] = {
 	{"session_state", ON_SERVER, OPTION_BOOL},
 	{"use_scram_passthrough", ON_SERVER | ON_USER, OPTION_BOOL},
 	{"password_required", ON_USER, OPTION_SUPERUSER_FALSE},
+	{"on_all_nodes", ON_USER, OPTION_BOOL},
 	/* libpq's, but on a mapping they read files of the server's account */
 	{"sslcert", ON_USER, OPTION_SUPERUSER},
 	{"sslkey", ON_USER, OPTION_SUPERUSER},

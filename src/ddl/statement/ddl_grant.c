@@ -1,6 +1,6 @@
 /*
  * ddl_grant.c
- *	  GRANT and REVOKE on tables that have tables on nodes.
+ *	  GRANT and REVOKE on tables that have tables on nodes, and on their schemas.
  *
  * A user of the coordinator needs rights on its table; on the node the role that the user
  * mapping names needs them.  GRANT is repeated for roles of the same names, on those nodes
@@ -68,29 +68,30 @@ shard_ddl_grant_tables(const GrantStmt *stmt)
 	return tables;
 }
 
-/* The command for one shard and one grantee. */
+/* The command for one shard and one grantee; object: "TABLE a.b" or "SCHEMA a"; condition: further one, or "". */
 static void
-add_grant(ShardDdlBatch *batch, int shardno, const GrantStmt *stmt, const char *privileges, RoleSpec *grantee)
+add_grant(ShardDdlBatch *batch, int shardno, const GrantStmt *stmt, const char *privileges, RoleSpec *grantee, const char *object,
+		  const char *condition)
 {
-	const char *relation = batch->table->shards[shardno].relation;
 	bool		is_public = grantee->roletype == ROLESPEC_PUBLIC;
 	char	   *role = is_public ? pstrdup("PUBLIC") : get_rolespec_name(grantee);
 	char	   *command;
 
 	if (stmt->is_grant)
-		command = psprintf("GRANT %s ON TABLE %s TO %s%s", privileges, relation,
+		command = psprintf("GRANT %s ON %s TO %s%s", privileges, object,
 						   is_public ? role : quote_identifier(role),
 						   stmt->grant_option ? " WITH GRANT OPTION" : "");
 	else
-		command = psprintf("REVOKE %s%s ON TABLE %s FROM %s%s", stmt->grant_option ? "GRANT OPTION FOR " : "",
-						   privileges, relation, is_public ? role : quote_identifier(role),
+		command = psprintf("REVOKE %s%s ON %s FROM %s%s", stmt->grant_option ? "GRANT OPTION FOR " : "",
+						   privileges, object, is_public ? role : quote_identifier(role),
 						   stmt->behavior == DROP_CASCADE ? " CASCADE" : "");
-	if (is_public)
+	if (is_public && *condition == '\0')
 		shard_ddl_batch_add(batch, shardno, "%s", command);
 	else
 		shard_ddl_batch_add(batch, shardno, "DO %s", quote_literal_cstr(
-			psprintf("BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %s) THEN %s; END IF; END",
-					 quote_literal_cstr(role), command)));
+			psprintf("BEGIN IF %s%s THEN %s; END IF; END",
+					 is_public ? "true" : psprintf("EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %s)", quote_literal_cstr(role)),
+					 condition, command)));
 }
 
 /* The nodes' part. */
@@ -113,8 +114,49 @@ grant_rest(void *arg)
 		batch = shard_ddl_batch_create(table);
 		for (int i = 0; i < table->nshards; i++)
 			foreach(lc2, stmt->grantees)
-				add_grant(batch, i, stmt, privileges, lfirst_node(RoleSpec, lc2));
+				add_grant(batch, i, stmt, privileges, lfirst_node(RoleSpec, lc2), psprintf("TABLE %s", table->shards[i].relation), "");
 		shard_ddl_batch_run(batch);
+	}
+}
+
+/* The nodes' part of GRANT ON SCHEMA: those that have shards or copies of its tables, where the user owns the schema. */
+static void
+schema_rest(void *arg)
+{
+	const GrantStmt *stmt = arg;
+	const char *privileges = privileges_text(stmt);
+	ListCell   *lc;
+
+	foreach(lc, stmt->objects)
+	{
+		char	   *schema = strVal(lfirst(lc));
+		const char *object = psprintf("SCHEMA %s", quote_identifier(schema));
+		const char *condition = psprintf(" AND (SELECT pg_catalog.pg_has_role(n.nspowner, 'USAGE') FROM pg_catalog.pg_namespace n WHERE n.nspname = %s)",
+										 quote_literal_cstr(schema));
+		List	   *servers = NIL;
+		ListCell   *lc2;
+		ListCell   *lc3;
+
+		foreach(lc2, shard_ddl_table_of_schema(get_namespace_oid(schema, true)))
+		{
+			Oid			relid = lfirst_oid(lc2);
+			ShardDdlTable *table = get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE ? NULL : shard_ddl_table(relid);
+			ShardDdlBatch *batch;
+
+			if (table == NULL)
+				continue;
+			batch = shard_ddl_batch_create(table);
+			batch->keeps_definition = true;
+			for (int i = 0; i < table->nshards; i++)
+			{
+				if (list_member_oid(servers, table->shards[i].serverid))
+					continue;
+				servers = lappend_oid(servers, table->shards[i].serverid);
+				foreach(lc3, stmt->grantees)
+					add_grant(batch, i, stmt, privileges, lfirst_node(RoleSpec, lc3), object, condition);
+			}
+			shard_ddl_batch_run(batch);
+		}
 	}
 }
 
@@ -122,10 +164,11 @@ bool
 shard_ddl_grant(ShardDdlCall *call)
 {
 	GrantStmt  *stmt = castNode(GrantStmt, call->pstmt->utilityStmt);
+	bool		is_of_schemas = stmt->objtype == OBJECT_SCHEMA && stmt->targtype == ACL_TARGET_OBJECT;
 
-	if (!shard_ddl_grant_is_of_tables(stmt))
+	if (!is_of_schemas && !shard_ddl_grant_is_of_tables(stmt))
 		return false;
 	/* core may change the statement, which may belong to a cached plan */
-	shard_ddl_run_core_then(call, NULL, grant_rest, copyObject(stmt));
+	shard_ddl_run_core_then(call, NULL, is_of_schemas ? schema_rest : grant_rest, copyObject(stmt));
 	return true;
 }

@@ -1,0 +1,213 @@
+-- Users of the nodes: roles of the same names there, mappings, and the rights that they have here.
+
+CREATE FUNCTION shardfdw_internal.scram_secret(password text) RETURNS text
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_scram_secret';
+COMMENT ON FUNCTION shardfdw_internal.scram_secret(text) IS
+	'Makes the SCRAM verifier that a server stores for a password, so that nodes and their logs do not see the password itself. Returns it.';
+
+CREATE FUNCTION shardfdw_internal.grants_on_nodes(relations regclass[]) RETURNS TABLE (node name, role name, command text)
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+	RETURN QUERY
+	WITH placed AS (
+		SELECT r.relation, s.node, s.remote_name
+		FROM unnest(relations) r(relation) CROSS JOIN LATERAL pg_partition_tree(r.relation) t CROSS JOIN LATERAL shardfdw_internal.shards_of(t.relid) s
+		WHERE NOT t.isleaf
+		UNION ALL
+		SELECT r.relation, n.name, format('%I.%I', s.nspname, c.relname)
+		FROM unnest(relations) r(relation) JOIN pg_class c ON c.oid = r.relation JOIN pg_namespace s ON s.oid = c.relnamespace CROSS JOIN shardfdw.nodes n
+		WHERE n.in_cluster AND shardfdw_internal.is_reference(r.relation)
+	), rights AS (
+		SELECT c.oid AS relation, x.grantee, format('GRANT %s ON TABLE %%s TO %%s%s', x.privilege_type, CASE WHEN x.is_grantable THEN ' WITH GRANT OPTION' END) AS form
+		FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) x WHERE c.oid = ANY (relations) AND x.grantee <> c.relowner
+		UNION ALL
+		SELECT c.oid, x.grantee, format('GRANT %s (%I) ON TABLE %%s TO %%s%s', x.privilege_type, a.attname, CASE WHEN x.is_grantable THEN ' WITH GRANT OPTION' END)
+		FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND NOT a.attisdropped CROSS JOIN LATERAL aclexplode(a.attacl) x
+		WHERE c.oid = ANY (relations) AND x.grantee <> c.relowner
+		UNION ALL
+		-- who has been added leads to the role of his name there, and is to own there what he owns here
+		SELECT c.oid, c.relowner, 'ALTER TABLE %s OWNER TO %s'
+		FROM pg_class c WHERE c.oid = ANY (relations) AND EXISTS (
+			SELECT FROM pg_user_mappings u CROSS JOIN LATERAL pg_options_to_table(u.umoptions) o WHERE u.umuser = c.relowner AND o.option_name = 'on_all_nodes' AND o.option_value::boolean)
+	)
+	SELECT p.node, CASE WHEN r.grantee <> 0 THEN pg_get_userbyid(r.grantee) END,
+		format(r.form, p.remote_name, CASE WHEN r.grantee <> 0 THEN quote_ident(pg_get_userbyid(r.grantee)) ELSE 'PUBLIC' END)
+	FROM placed p JOIN rights r ON r.relation = p.relation
+	UNION ALL
+	SELECT DISTINCT p.node, CASE WHEN x.grantee <> 0 THEN pg_get_userbyid(x.grantee) END,
+		format('IF (SELECT pg_catalog.pg_has_role(n.nspowner, ''USAGE'') FROM pg_catalog.pg_namespace n WHERE n.nspname = %L) THEN GRANT %s ON SCHEMA %I TO %s; END IF',
+			s.nspname, x.privilege_type, s.nspname, CASE WHEN x.grantee <> 0 THEN quote_ident(pg_get_userbyid(x.grantee)) ELSE 'PUBLIC' END)
+	FROM placed p JOIN pg_class c ON c.oid = p.relation JOIN pg_namespace s ON s.oid = c.relnamespace
+	-- nobody needs everybody to make things on nodes
+	CROSS JOIN LATERAL aclexplode(coalesce(s.nspacl, acldefault('n', s.nspowner))) x WHERE x.grantee <> 0 OR x.privilege_type = 'USAGE';
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.grants_on_nodes(regclass[]) IS
+	'Writes the commands that give roles on nodes the rights on the shards and copies of some tables, and on their schemas, which roles of these names have here. Returns for each its node and role, null for PUBLIC.';
+
+CREATE FUNCTION shardfdw_internal.grant_on_nodes(relations regclass[], only_nodes name[] DEFAULT NULL) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
+	PERFORM shardfdw_internal.run_commands(array_agg(c.node), array_agg(format('DO %L', format('BEGIN %s END', c.body))), 'write')
+	FROM (SELECT g.node, string_agg(CASE WHEN g.role IS NULL THEN g.commands ELSE format('IF EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %L) THEN %s END IF;', g.role, g.commands) END, ' ') AS body
+		FROM (SELECT x.node, x.role, string_agg(x.command || ';', ' ' ORDER BY x.command LIKE 'ALTER%', x.command COLLATE "C") AS commands
+			FROM shardfdw_internal.grants_on_nodes(relations) x WHERE only_nodes IS NULL OR x.node = ANY (only_nodes) GROUP BY x.node, x.role) g
+		GROUP BY g.node) c
+	HAVING count(*) > 0;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.grant_on_nodes(regclass[], name[]) IS
+	'Gives roles on nodes, as far as they exist there, the rights on shards and copies of some tables, and on their schemas, that roles of these names have here; owners who were added by add_user() own them. Returns nothing; raises the node''s error.';
+
+CREATE FUNCTION shardfdw_internal.tables_on_nodes() RETURNS regclass[]
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RETURN ARRAY(SELECT p.partrelid::regclass FROM pg_partitioned_table p WHERE EXISTS (SELECT FROM shardfdw_internal.shards_of(p.partrelid))
+		UNION SELECT pg_partition_root(s.relation) FROM shardfdw_internal.placed_shards s
+		UNION SELECT r FROM shardfdw_internal.reference_tables() r);
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.tables_on_nodes() IS
+	'Lists the tables that have shards or copies on nodes: sharded and reference tables, with several levels the topmost one, too. Returns their OIDs.';
+
+CREATE FUNCTION shardfdw_internal.role_commands(role oid, secret text) RETURNS text
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	WITH RECURSIVE member AS (
+		SELECT r.oid, r.rolname, r.rolinherit FROM pg_roles r WHERE r.oid = role
+		UNION
+		SELECT g.oid, g.rolname, g.rolinherit FROM member x JOIN pg_auth_members m ON m.member = x.oid JOIN pg_roles g ON g.oid = m.roleid
+		-- what predefined roles other than these may do is of the server
+		WHERE g.oid >= 16384 OR g.rolname IN ('pg_read_all_data', 'pg_write_all_data')
+	)
+	SELECT format('DO %L', format('BEGIN %s %s %s END',
+		string_agg(format('IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %L) THEN CREATE ROLE %I %s %s%s; END IF;', x.rolname, x.rolname,
+			CASE WHEN x.oid = role THEN 'LOGIN' ELSE 'NOLOGIN' END, CASE WHEN x.rolinherit THEN 'INHERIT' ELSE 'NOINHERIT' END,
+			CASE WHEN x.oid = role THEN ' PASSWORD ' || quote_literal(secret) END), ' ') FILTER (WHERE x.oid >= 16384),
+		(SELECT string_agg(format('IF NOT EXISTS (SELECT FROM pg_catalog.pg_auth_members m WHERE m.roleid = %1$L::pg_catalog.regrole AND m.member = %2$L::pg_catalog.regrole) THEN GRANT %1$s TO %2$s; END IF;',
+				quote_ident(g.rolname), quote_ident(y.rolname)), ' ')
+		 FROM member y JOIN pg_auth_members m ON m.member = y.oid JOIN member g ON g.oid = m.roleid),
+		-- who gives it tables has to be a member; a superuser is
+		(SELECT format('IF NOT pg_catalog.pg_has_role(%L, ''MEMBER'') THEN BEGIN GRANT %I TO CURRENT_USER; EXCEPTION WHEN insufficient_privilege THEN NULL; END; END IF;', r.rolname, r.rolname)
+		 FROM pg_roles r WHERE r.oid = role)))
+	FROM member x
+$$;
+COMMENT ON FUNCTION shardfdw_internal.role_commands(oid, text) IS
+	'Writes the command that makes a role on a node, and the roles that it is a member of, as far as they are not there, the memberships, and one of the role that runs it. secret: what is stored for its password, or null. Returns the command.';
+
+CREATE FUNCTION shardfdw_internal.make_user(role name, nodes name[], secret text) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	command CONSTANT text := shardfdw_internal.role_commands((SELECT r.oid FROM pg_roles r WHERE r.rolname = role), secret);
+	node name;
+BEGIN
+	-- One by one, and committed: nodes may be databases of one server, where two transactions of ours would wait for each other.
+	FOREACH node IN ARRAY nodes
+	LOOP
+		PERFORM shardfdw_internal.run_commands(ARRAY[node], ARRAY[command], 'autocommit');
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.make_user(name, name[], text) IS
+	'Makes a role on nodes, see role_commands(), committed at once. Returns nothing; raises the node''s error.';
+
+CREATE FUNCTION shardfdw_internal.map_user(role name, server name, options text[]) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
+	PERFORM shardfdw_internal.make_server(ARRAY[format('DROP USER MAPPING IF EXISTS FOR %I SERVER %I', role, server),
+		format('CREATE USER MAPPING FOR %I SERVER %I OPTIONS (%s)', role, server,
+			(SELECT string_agg(format('%I %L', split_part(o, '=', 1), substr(o, strpos(o, '=') + 1)), ', ') FROM unnest(options) o))]);
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.map_user(name, name, text[]) IS
+	'Makes the user mapping of a role for a server, in the place of the one that it has; options as the catalog has them. Returns nothing; raises core''s errors, without the password.';
+
+CREATE FUNCTION shardfdw.add_user(role name, nodes name[] DEFAULT NULL, password text DEFAULT NULL) RETURNS void
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off
+AS $$
+#variable_conflict use_variable
+DECLARE
+	r record;
+	server name;
+	secret text := shardfdw_internal.scram_secret(password);
+	options text[];
+	is_everywhere CONSTANT boolean := nodes IS NULL;
+BEGIN
+	PERFORM shardfdw_internal.check_isolation('add_user');
+	SELECT x.oid, x.rolsuper, x.rolcanlogin INTO r FROM pg_roles x WHERE x.rolname = role;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('role "%s" does not exist', role),
+			HINT = format('CREATE ROLE %I LOGIN makes it; with several coordinators, on each of them.', role);
+	END IF;
+	IF r.rolsuper THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = format('cannot add superuser "%s" to nodes', role),
+			DETAIL = 'It may do everything here, and would need a superuser on each node.',
+			HINT = 'CREATE USER MAPPING gives it the role of your own mapping, or another one.';
+	END IF;
+	PERFORM shardfdw_internal.lock_node_list();
+	nodes := shardfdw_internal.usable_nodes(nodes);
+	IF password IS NULL AND has_table_privilege('pg_authid', 'SELECT') THEN
+		-- the client's own keys fit the same verifier
+		SELECT a.rolpassword INTO secret FROM pg_authid a WHERE a.oid = r.oid AND starts_with(a.rolpassword, 'SCRAM-SHA-256$');
+	END IF;
+	options := array_remove(ARRAY['user=' || role, 'password=' || password, CASE WHEN is_everywhere THEN 'on_all_nodes=true' END,
+		CASE WHEN password IS NULL AND secret IS NOT NULL AND current_setting('server_version_num')::integer >= 180000 THEN 'use_scram_passthrough=true' END], NULL);
+
+	PERFORM shardfdw_internal.make_user(role, nodes, secret);
+	FOR server IN
+		SELECT n FROM unnest(nodes) n
+		-- what it has is left alone where nothing new is said
+		WHERE password IS NOT NULL OR NOT EXISTS (SELECT FROM pg_user_mappings u WHERE u.srvname = n AND u.umuser = r.oid)
+	LOOP
+		PERFORM shardfdw_internal.map_user(role, server, options);
+	END LOOP;
+	FOR server IN SELECT c.name FROM shardfdw.coordinators c WHERE is_everywhere ORDER BY c.name::text COLLATE "C"
+	LOOP
+		EXECUTE format('GRANT USAGE ON FOREIGN SERVER %I TO %I', server, role);
+		CONTINUE WHEN password IS NULL AND EXISTS (SELECT FROM pg_user_mappings u WHERE u.srvname = server AND u.umuser = r.oid);
+		PERFORM shardfdw_internal.map_user(role, server, array_remove(options, 'on_all_nodes=true'));
+	END LOOP;
+	PERFORM shardfdw_internal.grant_on_nodes(shardfdw_internal.tables_on_nodes(), nodes);
+	IF NOT r.rolcanlogin THEN
+		RAISE NOTICE USING MESSAGE = format('role "%s" cannot log in', role), HINT = 'Its members use its mappings when they SET ROLE; those of their own need add_user(), too.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.add_user(name, name[], text) IS
+	'Lets a role use nodes: makes the role there, with its memberships, its user mappings here, and gives it there the rights on shards, copies and schemas that it has here. nodes: by default all, and those that add_node() adds later; with several coordinators also the mappings and USAGE by which it changes definitions and reference tables. password: the mappings'', and that of the role where it is made; null leaves mappings that there are, and gives a role that is made the SCRAM verifier that it has here. Called again, it brings memberships and rights there up to date. Roles on nodes are made at once, and stay when the transaction is rolled back. Returns nothing; raises undefined_object, feature_not_supported for superusers, and the node''s error.';
+REVOKE ALL ON FUNCTION shardfdw.add_user(name, name[], text) FROM PUBLIC;
+
+CREATE FUNCTION shardfdw_internal.add_users_to(node name) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	u record;
+	password text;
+BEGIN
+	FOR u IN
+		-- options of others are visible to superusers alone
+		SELECT DISTINCT ON (m.umuser) m.umuser, m.usename, m.umoptions FROM pg_user_mappings m JOIN shardfdw.nodes n ON n.name = m.srvname AND n.in_cluster
+		WHERE m.umuser <> 0 AND m.srvname <> node AND EXISTS (SELECT FROM pg_options_to_table(m.umoptions) o WHERE o.option_name = 'on_all_nodes' AND o.option_value::boolean)
+			AND NOT EXISTS (SELECT FROM pg_user_mappings x WHERE x.srvname = node AND x.umuser = m.umuser)
+		ORDER BY m.umuser, m.srvname::text COLLATE "C"
+	LOOP
+		password := (SELECT o.option_value FROM pg_options_to_table(u.umoptions) o WHERE o.option_name = 'password');
+		PERFORM shardfdw_internal.make_user(u.usename, ARRAY[node], coalesce(shardfdw_internal.scram_secret(password),
+			(SELECT a.rolpassword FROM pg_authid a WHERE a.oid = u.umuser AND starts_with(a.rolpassword, 'SCRAM-SHA-256$'))));
+		PERFORM shardfdw_internal.map_user(u.usename, node, u.umoptions);
+	END LOOP;
+	PERFORM shardfdw_internal.grant_on_nodes(shardfdw_internal.tables_on_nodes(), ARRAY[node]);
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.add_users_to(name) IS
+	'Gives a new node the users that add_user() has given all nodes, and the rights on its copies of reference tables that roles have here. Returns nothing; raises the node''s error.';
