@@ -61,6 +61,7 @@
 #include "utils/xid8.h"
 
 PG_FUNCTION_INFO_V1(shardfdw_store_identity);
+PG_FUNCTION_INFO_V1(shardfdw_server_mark);
 PG_FUNCTION_INFO_V1(shardfdw_replace_identity);
 PG_FUNCTION_INFO_V1(shardfdw_coordinator_identity);
 PG_FUNCTION_INFO_V1(shardfdw_declare_commits_received);
@@ -636,6 +637,16 @@ shardfdw_store_identity(PG_FUNCTION_ARGS)
 {
 	shard_identity_store();
 	PG_RETURN_VOID();
+}
+
+/* () -> text: the same in all databases of this server, and in those of no other one, nor of a copy of it. */
+Datum
+shardfdw_server_mark(PG_FUNCTION_ARGS)
+{
+	const char *print = fingerprint();
+
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf(UINT64_FORMAT ":" UINT64_FORMAT, GetSystemIdentifier(),
+											  hash_bytes_extended((const unsigned char *) print, (int) strlen(print), 0))));
 }
 
 /* replace_identity(all_commits_received boolean) -> text: the new one. */

@@ -339,7 +339,7 @@ COMMENT ON FUNCTION shardfdw_internal.settle_server(name) IS
 
 CREATE FUNCTION shardfdw.add_node(name name, host text, port integer DEFAULT 5432,
 								  dbname name DEFAULT pg_catalog.current_database(), "user" name DEFAULT CURRENT_USER,
-								  password text DEFAULT NULL, options jsonb DEFAULT '{}')
+								  password text DEFAULT NULL, options jsonb DEFAULT '{}', create_database boolean DEFAULT false)
 	RETURNS void LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 #variable_conflict use_variable
@@ -347,6 +347,9 @@ BEGIN
 	PERFORM shardfdw_internal.check_isolation('add_node');
 	PERFORM shardfdw_internal.lock_node_list();
 	PERFORM shardfdw_internal.make_server(shardfdw_internal.server_commands(name, host, port, dbname, "user", password, options));
+	IF create_database THEN
+		PERFORM shardfdw_internal.make_node_database(name, dbname, NULL);
+	END IF;
 	PERFORM shardfdw_internal.settle_server(name);
 	PERFORM shardfdw_internal.check_new_node(name);
 
@@ -358,10 +361,10 @@ BEGIN
 	END IF;
 
 	PERFORM shardfdw_internal.copy_all_references(name);
+	PERFORM shardfdw_internal.add_users_to(name);
 
 	PERFORM shardfdw_internal.store_identity();
 	IF EXISTS (SELECT FROM shardfdw_internal.note_identity(ARRAY[name]) n WHERE NOT n.ok) THEN
-	PERFORM shardfdw_internal.add_users_to(name);
 		RAISE NOTICE USING MESSAGE = format('node "%s": identity: not noted', name),
 			HINT = 'Let its role create a schema there, so that the node can tell this coordinator from copies of it.';
 	END IF;
@@ -371,9 +374,9 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION shardfdw.add_node(name, text, integer, name, name, text, jsonb) IS
-	'Declares a node: creates a server and the caller''s user mapping, then checks that the node is reachable and fit, with a NOTICE or WARNING for each check, makes partial aggregates there, copies the reference tables to it, and gives it the users of add_user(). options are further server options. Raises the error of a node that cannot be used, and then creates nothing.';
-REVOKE ALL ON FUNCTION shardfdw.add_node(name, text, integer, name, name, text, jsonb) FROM PUBLIC;
+COMMENT ON FUNCTION shardfdw.add_node(name, text, integer, name, name, text, jsonb, boolean) IS
+	'Declares a node: creates a server and the caller''s user mapping, then checks that the node is reachable and fit, with a NOTICE or WARNING for each check, makes partial aggregates there, copies the reference tables to it, and gives it the users of add_user(). options are further server options. create_database: makes the database there, for this one, at once; one that was made so for a database of this server that has been dropped is made anew. Raises the error of a node that cannot be used, and then creates nothing.';
+REVOKE ALL ON FUNCTION shardfdw.add_node(name, text, integer, name, name, text, jsonb, boolean) FROM PUBLIC;
 
 CREATE FUNCTION shardfdw.remove_node(name name) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp

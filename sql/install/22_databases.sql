@@ -1,0 +1,194 @@
+-- Databases on nodes that belong to one database here: tests, copies made by CREATE DATABASE ... TEMPLATE.
+
+CREATE FUNCTION shardfdw_internal.server_mark() RETURNS text
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'shardfdw_server_mark';
+COMMENT ON FUNCTION shardfdw_internal.server_mark() IS
+	'Writes what tells this server from all others, copies of its data directory included. Returns it.';
+
+CREATE FUNCTION shardfdw_internal.run_beside(server name, commands text[]) RETURNS SETOF text[]
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET shardfdw.enable_coordinator_propagation = off
+AS $$
+#variable_conflict use_variable
+DECLARE
+	beside CONSTANT name := 'shardfdw_beside_' || pg_backend_pid();
+	s record;
+	u record;
+	command text;
+BEGIN
+	SELECT f.srvoptions INTO s FROM pg_foreign_server f WHERE f.srvname = server;
+	SELECT m.umoptions INTO u FROM pg_user_mappings m WHERE m.srvname = server AND m.usename = current_user;
+	EXECUTE format('CREATE SERVER %I FOREIGN DATA WRAPPER shardfdw OPTIONS (%s)', beside,
+		(SELECT string_agg(format('%I %L', o.option_name, CASE o.option_name WHEN 'dbname' THEN 'postgres' ELSE o.option_value END), ', ') FROM pg_options_to_table(s.srvoptions) o
+		 WHERE o.option_name NOT IN ('default_collation', 'partial_aggregates', 'missing_partial_aggregates')));
+	PERFORM shardfdw_internal.make_server(ARRAY['SELECT 1', format('CREATE USER MAPPING FOR CURRENT_USER SERVER %I%s', beside,
+		(SELECT ' OPTIONS (' || string_agg(format('%I %L', o.option_name, o.option_value), ', ') || ')' FROM pg_options_to_table(u.umoptions) o))]);
+	-- each by itself: CREATE DATABASE does not like company
+	FOREACH command IN ARRAY commands
+	LOOP
+		RETURN QUERY SELECT q.fields FROM shardfdw_internal.run_commands(ARRAY[beside], ARRAY[command], 'autocommit') q WHERE q.fields IS NOT NULL;
+	END LOOP;
+	EXECUTE format('DROP USER MAPPING FOR CURRENT_USER SERVER %I', beside);
+	EXECUTE format('DROP SERVER %I', beside);
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.run_beside(name, text[]) IS
+	'Runs commands in database postgres of the server to which a node''s server leads, with the caller''s mapping, each committed by itself. Returns the rows of their answers; raises the first error.';
+
+CREATE FUNCTION shardfdw_internal.make_node_database(server name, dbname name, template name) RETURNS void
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	found_mark CONSTANT text := shardfdw_internal.database_mark(server, dbname);
+	made_for CONSTANT oid := (regexp_match(found_mark, '^shardfdw: for database (\d+) of '))[1]::oid;
+	here CONSTANT record := (SELECT d FROM (SELECT pg_encoding_to_char(x.encoding) AS encoding, x.datcollate, x.datctype, to_jsonb(x) AS j FROM pg_database x WHERE x.datname = current_database()) d);
+BEGIN
+	IF found_mark IS NOT NULL THEN
+		IF found_mark = shardfdw_internal.own_mark() AND template IS NULL THEN
+			RETURN;
+		ELSIF made_for IS NULL OR NOT found_mark LIKE '% of ' || shardfdw_internal.server_mark() OR EXISTS (SELECT FROM pg_database d WHERE d.oid = made_for) THEN
+			RAISE EXCEPTION USING ERRCODE = 'duplicate_database', MESSAGE = format('database "%s" exists on node "%s"', dbname, server),
+				DETAIL = CASE WHEN made_for IS NULL THEN 'It was not made by add_node() for a database here.' ELSE 'It was made for another database, which is there, or of another server.' END,
+				HINT = 'Drop it there, or use it as it is: leave create_database out.';
+		END IF;
+		RAISE NOTICE 'node "%": database "%" was made for one that does not exist any more, and is made anew', server, dbname;
+		PERFORM shardfdw_internal.run_beside(server, ARRAY[format('DROP DATABASE %I WITH (FORCE)', dbname)]);
+	END IF;
+	PERFORM shardfdw_internal.run_beside(server, ARRAY[
+		CASE WHEN template IS NOT NULL THEN format('CREATE DATABASE %I TEMPLATE %I', dbname, template)
+			ELSE format('CREATE DATABASE %I TEMPLATE template0 ENCODING %L LC_COLLATE %L LC_CTYPE %L%s', dbname, here.encoding, here.datcollate, here.datctype,
+				CASE here.j->>'datlocprovider' WHEN 'i' THEN format(' LOCALE_PROVIDER icu ICU_LOCALE %L', coalesce(here.j->>'datlocale', here.j->>'daticulocale'))
+					WHEN 'b' THEN format(' LOCALE_PROVIDER builtin BUILTIN_LOCALE %L', here.j->>'datlocale') END) END,
+		format('COMMENT ON DATABASE %I IS %L', dbname, shardfdw_internal.own_mark())]);
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.make_node_database(name, name, name) IS
+	'Makes a database on the server of a node, committed at once, from a template or with the encoding and locale of this database, and notes there for which database it is. One that was made so for a database of this server that does not exist any more is dropped before. Returns nothing; raises duplicate_database for any other.';
+
+CREATE FUNCTION shardfdw_internal.database_mark(server name, dbname name) RETURNS text
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+	found_mark text[];
+BEGIN
+	SELECT r INTO found_mark FROM shardfdw_internal.run_beside(server,
+		ARRAY[format('SELECT coalesce(shobj_description(d.oid, ''pg_database''), '''') FROM pg_database d WHERE d.datname = %L', dbname)]) r;
+	RETURN found_mark[1];
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.database_mark(name, name) IS
+	'Asks the server of a node for the comment of one of its databases, which says for which database here it was made. Returns it, empty for none; null where there is no such database.';
+
+CREATE FUNCTION shardfdw_internal.own_mark() RETURNS text
+	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RETURN format('shardfdw: for database %s of %s', (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()), shardfdw_internal.server_mark());
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.own_mark() IS 'Writes the comment that says that a database of a node was made for this one. Returns it.';
+
+CREATE FUNCTION shardfdw_internal.cloned_name(mark text, dbname name) RETURNS name
+	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	-- for which it was made
+	original CONSTANT text := (SELECT d.datname FROM pg_database d WHERE d.oid = (regexp_match(mark, '^shardfdw: for database (\d+) of '))[1]::oid);
+BEGIN
+	RETURN (current_database() || CASE WHEN starts_with(dbname, original) THEN substr(dbname, length(original) + 1) ELSE '' END)::name;
+END
+$$;
+COMMENT ON FUNCTION shardfdw_internal.cloned_name(text, name) IS
+	'Names the copy of a node''s database that has this mark: as this one, and what follows the name of the database for which the original was made. Returns the name.';
+
+CREATE FUNCTION shardfdw.clone_node_databases() RETURNS void
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off
+AS $$
+DECLARE
+	n record;
+	mark text;
+	new_name name;
+BEGIN
+	PERFORM shardfdw_internal.check_isolation('clone_node_databases');
+	IF EXISTS (SELECT FROM shardfdw.coordinators) THEN
+		RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = 'databases of nodes cannot be cloned because there are several coordinators';
+	END IF;
+	PERFORM shardfdw_internal.lock_node_list();
+	PERFORM shardfdw_internal.usable_nodes();
+	FOR n IN SELECT x.name, x.dbname::name FROM shardfdw.nodes x ORDER BY x.name::text COLLATE "C"
+	LOOP
+		mark := shardfdw_internal.database_mark(n.name, n.dbname);
+		IF mark IS NULL OR mark = shardfdw_internal.own_mark() THEN
+			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('database "%s" of node "%s" cannot be cloned', n.dbname, n.name),
+				DETAIL = CASE WHEN mark IS NULL THEN 'It does not exist.' ELSE 'It was made for this database.' END,
+				HINT = 'Call this in a database that was made by CREATE DATABASE ... TEMPLATE, and has the servers of the other one.';
+		END IF;
+		new_name := shardfdw_internal.cloned_name(mark, n.dbname);
+		PERFORM shardfdw_internal.make_node_database(n.name, new_name, n.dbname);
+		EXECUTE format('ALTER SERVER %I OPTIONS (SET dbname %L)', n.name, new_name);
+	END LOOP;
+	PERFORM shardfdw_internal.store_identity();
+	PERFORM shardfdw_internal.note_identity(ARRAY(SELECT x.name FROM shardfdw.nodes x));
+END
+$$;
+COMMENT ON FUNCTION shardfdw.clone_node_databases() IS
+	'Gives a database that was made by CREATE DATABASE ... TEMPLATE databases of its own on the nodes, copies of those of its template, with rows, and leads the servers here to them. Their names are as those that are copied, with the name of this database in the place of the other''s. Nobody may be connected to the ones that are copied. They are made at once, and dropped by who drops this one, or made anew when the name is used again. Returns nothing; raises object_not_in_prerequisite_state, duplicate_database, and the node''s error.';
+REVOKE ALL ON FUNCTION shardfdw.clone_node_databases() FROM PUBLIC;
+
+CREATE FUNCTION shardfdw.drop_node_databases() RETURNS void
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off
+AS $$
+DECLARE
+	n record;
+	mark text;
+BEGIN
+	PERFORM shardfdw_internal.check_isolation('drop_node_databases');
+	PERFORM shardfdw_internal.lock_node_list();
+	FOR n IN SELECT x.name, coalesce(x.dbname, current_database()) AS dbname FROM shardfdw.nodes x ORDER BY x.name::text COLLATE "C"
+	LOOP
+		mark := shardfdw_internal.database_mark(n.name, n.dbname);
+		CONTINUE WHEN mark IS NULL;
+		IF mark <> shardfdw_internal.own_mark() THEN
+			RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = format('database "%s" on node "%s" was not made for this one', n.dbname, n.name),
+				HINT = 'remove_all_nodes(drop_tables => true) drops the tables there.';
+		END IF;
+		PERFORM shardfdw_internal.run_beside(n.name, ARRAY[format('DROP DATABASE %I WITH (FORCE)', n.dbname)]);
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.drop_node_databases() IS
+	'Drops the databases on nodes that add_node(create_database => true) or clone_node_databases() has made for this one, at once and whatever becomes of the transaction: before this one is dropped. Returns nothing; raises object_not_in_prerequisite_state for one that was made otherwise, and then has dropped those before it.';
+REVOKE ALL ON FUNCTION shardfdw.drop_node_databases() FROM PUBLIC;
+
+CREATE FUNCTION shardfdw.remove_all_nodes(drop_tables boolean DEFAULT false) RETURNS void
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET jit = off SET shardfdw.enable_ddl_propagation = on
+AS $$
+#variable_conflict use_variable
+DECLARE
+	tables text;
+	n name;
+BEGIN
+	PERFORM shardfdw_internal.check_isolation('remove_all_nodes');
+	PERFORM shardfdw_internal.lock_node_list();
+	IF drop_tables THEN
+		-- of trees the topmost
+		SELECT string_agg(t::text, ', ' ORDER BY t::oid) INTO tables FROM unnest(shardfdw_internal.tables_on_nodes()) t
+		WHERE NOT EXISTS (SELECT FROM pg_inherits i WHERE i.inhrelid = t);
+		IF tables IS NOT NULL THEN
+			EXECUTE format('DROP TABLE %s CASCADE', tables);
+		END IF;
+		SELECT string_agg(f.ftrelid::regclass::text, ', ') INTO tables FROM pg_foreign_table f JOIN pg_foreign_server s ON s.oid = f.ftserver JOIN shardfdw.nodes x ON x.name = s.srvname;
+		IF tables IS NOT NULL THEN
+			EXECUTE format('DROP FOREIGN TABLE %s CASCADE', tables);
+		END IF;
+	END IF;
+	FOR n IN SELECT x.name FROM shardfdw.nodes x ORDER BY x.name::text COLLATE "C"
+	LOOP
+		PERFORM shardfdw.remove_node(n);
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shardfdw.remove_all_nodes(boolean) IS
+	'Removes all nodes, see remove_node(). drop_tables: and before that drops all sharded and reference tables, with what depends on them (CASCADE), their shards and copies, so that nothing of them is left on the nodes; foreign tables by themselves lose their table here only. Part of the transaction. Returns nothing; raises dependent_objects_still_exist for nodes that hold shards, and the errors of DROP TABLE.';
+REVOKE ALL ON FUNCTION shardfdw.remove_all_nodes(boolean) FROM PUBLIC;
