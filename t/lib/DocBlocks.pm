@@ -49,7 +49,7 @@ sub doc_blocks
 		}
 		else
 		{
-			$comment = $_;
+			$comment = s/^ +//r;
 			$before = /^<!-- before: (.+) -->$/ ? "$before$1;\n" : '';
 			$section = $1 if /^## (.+)$/;
 		}
