@@ -45,6 +45,19 @@ SELECT count(*) FROM shardfdw.create_time_shards('r', '6 hours', now(), '1 hour'
 SELECT count(*) BETWEEN 1 AND 2 AS kept, bool_and(ends > now() AT TIME ZONE 'Europe/Berlin' - interval '1 hour') AS none_is_older
 FROM parts, substring(bounds FROM $$TO \('(.*?)'\)$$) b, CAST(b AS timestamp) ends;
 DROP TABLE r CASCADE;
+-- hours that there are not in Berlin, or twice: a column without a time zone has all of them once, another one by UTC
+CREATE TABLE r (at timestamp, d int) PARTITION BY RANGE (at);
+CREATE TABLE r_0 PARTITION OF r FOR VALUES FROM ('2026-03-29') TO ('2026-03-29 01:00') PARTITION BY HASH (d);
+SELECT count(*) FROM shardfdw.create_time_shards('r', '1 hour', '2026-03-29 04:00 Europe/Berlin', key => 'd', shards => 1);
+SELECT count(*) FROM shardfdw.create_time_shards('r', '1 hour', '2026-03-29 04:00 Europe/Berlin');
+SELECT part, bounds FROM parts;
+DROP TABLE r CASCADE;
+CREATE TABLE r (at timestamptz, d int) PARTITION BY RANGE (at);
+CREATE TABLE r_0 PARTITION OF r FOR VALUES FROM ('2026-10-25') TO ('2026-10-25 01:00') PARTITION BY HASH (d);
+SELECT count(*) FROM shardfdw.create_time_shards('r', '1 hour', '2026-10-25 04:00 Europe/Berlin', key => 'd', shards => 1);
+SELECT count(*) FROM shardfdw.create_time_shards('r', '1 hour', '2026-10-25 04:00 Europe/Berlin');
+SELECT part, bounds FROM parts;
+DROP TABLE r CASCADE;
 -- refused
 CREATE TABLE r (at timestamptz, d int) PARTITION BY RANGE (at);
 SELECT shardfdw.create_time_shards('r', '1 month 1 day', now(), key => 'd');

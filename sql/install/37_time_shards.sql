@@ -1,6 +1,6 @@
 -- Partitions by time of a parent, each sharded by key: those to come, and those that have had their time.
 
-CREATE FUNCTION shardfdw_internal.time_partitions(parent regclass) RETURNS TABLE (partition regclass, starts timestamptz, ends timestamptz)
+CREATE FUNCTION shardfdw_internal.time_partitions(parent regclass) RETURNS TABLE (partition regclass, ends timestamptz, ends_there timestamp)
 	LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO, YMD'
 AS $$
 #variable_conflict use_column
@@ -11,13 +11,14 @@ BEGIN
 		PERFORM shardfdw_internal.raise_other_kind(parent, 'table partitioned by range of one column of type date or timestamp');
 	END IF;
 	-- 'infinity' and MAXVALUE are no time at which something ends
-	RETURN QUERY SELECT c.oid::regclass, substring(b.bound FROM $re$FROM \('([^']*)'\)$re$)::timestamptz, substring(b.bound FROM $re$TO \('([^']*)'\)$re$)::timestamptz
-	FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid, pg_get_expr(c.relpartbound, c.oid) AS b(bound)
+	RETURN QUERY SELECT c.oid::regclass, e.ends::timestamptz, e.ends::timestamp
+	FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid, pg_get_expr(c.relpartbound, c.oid) AS b(bound),
+		substring(b.bound FROM $re$TO \('([^']*)'\)$re$) AS e(ends)
 	WHERE i.inhparent = parent AND b.bound <> 'DEFAULT';
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.time_partitions(regclass) IS
-	'Lists the partitions by time of a table, without DEFAULT. Returns their bounds, of columns without a time zone as in the session''s, null for MINVALUE and MAXVALUE; raises wrong_object_type.';
+	'Lists the partitions by time of a table, without DEFAULT. Returns where they end, null for MAXVALUE: in the session''s time zone, and as it stands, which is for columns without one; raises wrong_object_type.';
 
 CREATE FUNCTION shardfdw.drop_time_shards(parent regclass, before timestamptz) RETURNS SETOF text
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -44,8 +45,7 @@ DECLARE
 	months CONSTANT int := extract(year FROM width) * 12 + extract(month FROM width);
 	days CONSTANT int := extract(day FROM width);
 	within_day CONSTANT interval := width - make_interval(months => months, days => days);
-	-- hours are counted where none is missing or twice
-	zone CONSTANT text := CASE WHEN months = 0 AND days = 0 THEN 'UTC' ELSE current_setting('TimeZone') END;
+	zone text := current_setting('TimeZone');
 	parent_name name;
 	parent_schema name;
 	last record;
@@ -70,10 +70,14 @@ BEGIN
 	END IF;
 	SELECT c.relname, n.nspname INTO parent_name, parent_schema FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = parent;
 	EXECUTE format('LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE', parent);
-	SELECT t.partition, t.ends, p.partstrat IS NOT NULL AS is_partitioned INTO last FROM shardfdw_internal.time_partitions(parent) t
+	SELECT t.partition, t.ends, t.ends_there, p.partstrat IS NOT NULL AS is_partitioned INTO last FROM shardfdw_internal.time_partitions(parent) t
 	LEFT JOIN pg_partitioned_table p ON p.partrelid = t.partition ORDER BY t.ends DESC NULLS FIRST LIMIT 1;
 	SELECT a.atttypid = 'timestamptz'::regtype INTO has_zone FROM pg_partitioned_table p
 	JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attnum = p.partattrs[0] WHERE p.partrelid = parent;
+	-- hours are counted where none is missing or twice
+	IF has_zone AND months = 0 AND days = 0 THEN
+		zone := 'UTC';
+	END IF;
 	IF last.partition IS NULL THEN
 		today := (now() - coalesce(retention, '0')) AT TIME ZONE zone;
 		starts := CASE WHEN months > 0 THEN make_date(1, 1, 1) + make_interval(months => (extract(year FROM today)::int * 12 + extract(month FROM today)::int - 13) / months * months)
@@ -81,7 +85,7 @@ BEGIN
 	ELSIF last.ends IS NULL OR NOT isfinite(last.ends) THEN
 		RETURN;
 	ELSE
-		starts := last.ends AT TIME ZONE zone;
+		starts := CASE WHEN has_zone THEN last.ends AT TIME ZONE zone ELSE last.ends_there END;
 	END IF;
 	IF key IS NULL AND NOT coalesce(last.is_partitioned, false) THEN
 		RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = format('no partition of table "%s" tells by which key new ones are sharded', parent_name),
