@@ -43,7 +43,7 @@ $c->safe_psql(q{
 	CREATE ROLE tenant LOGIN; CREATE ROLE nobody LOGIN; CREATE ROLE member LOGIN NOINHERIT; CREATE ROLE plain_member LOGIN NOINHERIT;
 	CREATE ROLE bare LOGIN; CREATE ROLE nomap LOGIN;
 	GRANT owner TO member, plain_member;
-	CREATE ROLE added_readers; CREATE ROLE added_reader LOGIN IN ROLE added_readers; CREATE ROLE added_writer LOGIN; CREATE ROLE late LOGIN;
+	CREATE ROLE added_readers; CREATE ROLE added_reader LOGIN IN ROLE added_readers; CREATE ROLE added_writer LOGIN; CREATE ROLE late LOGIN; CREATE ROLE spare LOGIN;
 	GRANT CREATE ON SCHEMA public TO owner, bare, nomap;
 	GRANT USAGE ON FOREIGN SERVER node1, node2, shardfdw_cluster TO owner;
 	GRANT USAGE ON FOREIGN DATA WRAPPER shardfdw TO owner});
@@ -128,8 +128,8 @@ my %calls = (
 	'shard_table' => q{shardfdw.shard_table('loose', 'id', shards => 2)},
 	'run_beside' => q{shardfdw_internal.run_beside('node1', ARRAY['SELECT 1'])}, 'make_node_database' => q{shardfdw_internal.make_node_database('node1', 'postgres', NULL)},
 	'database_mark' => q{shardfdw_internal.database_mark('node1', 'nowhere')},
-	'add_user' => q{shardfdw.add_user('late', password => 'x')}, 'make_user' => q{shardfdw_internal.make_user('late', '{node1,node2}', NULL)},
-	'map_user' => q{shardfdw_internal.map_user('late', 'node1', '{user=late}')}, 'role_commands' => q{shardfdw_internal.role_commands('late'::regrole, NULL)},
+	'add_user' => q{shardfdw.add_user('spare', password => 'x')}, 'make_user' => q{shardfdw_internal.make_user('spare', '{node1,node2}', NULL)},
+	'map_user' => q{shardfdw_internal.map_user('spare', 'node1', '{user=spare}')}, 'role_commands' => q{shardfdw_internal.role_commands('spare'::regrole, NULL)},
 	'add_users_to' => q{shardfdw_internal.add_users_to('node1')},
 	'shard_tables' => q{shardfdw.shard_tables('{loose}', 'id', 2)},
 	'key_beside_others' => q{shardfdw_internal.key_beside_others('loose', '{loose}', 'id')},
