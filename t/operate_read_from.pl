@@ -9,7 +9,7 @@ use ShardCluster;
 use ShardServer;
 use Test::More;
 
-my $c = ShardCluster->new(nodes => 2, node_conf => "wal_level = replica\nmax_wal_senders = 4\nhot_standby = on\n");
+my $c = ShardCluster->new(nodes => 2, preload => 1, node_conf => "wal_level = replica\nmax_wal_senders = 4\nhot_standby = on\n");
 
 # Each node has a standby. The first host that does not answer shows that the others are tried.
 my @standbys;

@@ -25,7 +25,8 @@
  *	2. It has replayed all up to the position that the primary gave when it was asked at t.
  * What WAL receivers say of the last message that they had proves nothing: the sender may be
  * a standby itself, or send less than it has.  So while the primary is there to be read
- * ("any"), sessions ask it for its position now and then, for the time when it is not.
+ * ("any"), sessions ask it for its position now and then, for the time when it is not; and
+ * tell each other, where the library is preloaded.
  *
  * A standby only goes forward, so what was found out stays true of that server, but not of
  * others at its address, nor after a crash: shard_pool_is_proved().
@@ -44,6 +45,7 @@
 #include "remote/run/read_role.h"
 #include "remote/wire/connection_private.h"
 #include "remote/wire/error.h"
+#include "remote/wire/node_stat.h"
 #include "remote/wire/position.h"
 #include "remote/wire/wait.h"
 #include "remote/xact/committed.h"
@@ -93,6 +95,7 @@ typedef struct ReadNode
 	bool		primary_skipped;	/* it was not tried now */
 	char	   *primary_reason; /* why not */
 	int64		system_identifier;	/* of the primary; 0: not known */
+	bool		is_hearsay;		/* another session has said so */
 } ReadNode;
 
 /* What is remembered of a node and user between statements. */
@@ -105,6 +108,7 @@ typedef struct ReadMemory
 
 static HTAB *memories = NULL;
 static TimestampTz placed_at = 0;
+static TimestampTz servers_changed_at = 0;	/* when servers were last changed, as far as this session knows */
 
 /* ---------- asking servers ---------- */
 
@@ -376,9 +380,37 @@ ask_for_position(ReadNode *node)
 		return false;
 	known = shard_position_learn(position, answer, ncommits, asked_at);
 	PQclear(answer);
+	if (known && node->system_identifier != 0)
+	{
+		ShardNodeEnd end = {asked_at, node->system_identifier, position->end.timeline, position->end.lsn};
+
+		shard_node_stat_note_end(position->stat_node, node->serverid, &end);
+	}
 	if (!known)
 		node->primary_reason = pstrdup(_("It is in recovery."));
 	return known;
+}
+
+/* Takes over what other sessions have found out about the primary. */
+static void
+take_known_end(ReadNode *node)
+{
+	ShardPosition *position = node->position;
+	ShardNodeEnd end;
+
+	if (position->stat_node < 0)
+		position->stat_node = shard_node_stat_find(node->serverid);
+	end = shard_node_stat_end(position->stat_node, node->serverid);
+	if (end.asked_at <= servers_changed_at || (node->system_identifier != 0 && node->system_identifier != end.system_identifier))
+		return;
+	node->is_hearsay = node->system_identifier == 0;
+	node->system_identifier = end.system_identifier;
+	if (end.asked_at > position->asked_at)
+	{
+		position->asked_at = end.asked_at;
+		position->end.timeline = end.timeline;
+		position->end.lsn = end.lsn;
+	}
 }
 
 /* Can the primary be read?  Where it can, it is asked for its position now and then. */
@@ -623,6 +655,7 @@ choose_server(ReadNode *node)
 	uint32		number;
 
 	note_identifier(node);
+	take_known_end(node);
 	if (shard_guc_read_from == SHARD_READ_ANY && primary_answers(node))
 		return 0;
 	/* which server the standbys have to be of, and how far that is, is asked once at least */
@@ -631,6 +664,13 @@ choose_server(ReadNode *node)
 	initStringInfo(&reasons);
 	if ((number = find_standby(node, &reasons)) > 0)
 		return number;
+	/* what others have said may be about a server that was there before */
+	if (node->is_hearsay && ask_for_position(node))
+	{
+		resetStringInfo(&reasons);
+		if ((number = find_standby(node, &reasons)) > 0)
+			return number;
+	}
 	if (shard_guc_read_from == SHARD_READ_ANY && node->primary_skipped)
 	{
 		memory_of(node)->retry_at = 0;
@@ -730,8 +770,17 @@ note_placement(Datum arg, SysCacheIdentifier cacheid, uint32 hashvalue)
 	placed_at = GetCurrentTimestamp();
 }
 
+/* Servers were changed: they may lead to others. */
+static void
+note_servers(Datum arg, SysCacheIdentifier cacheid, uint32 hashvalue)
+{
+	servers_changed_at = GetCurrentTimestamp();
+	shard_position_forget_ends();
+}
+
 void
 shard_read_role_init(void)
 {
+	CacheRegisterSyscacheCallback(FOREIGNSERVEROID, note_servers, (Datum) 0);
 	CacheRegisterSyscacheCallback(FOREIGNTABLEREL, note_placement, (Datum) 0);
 }

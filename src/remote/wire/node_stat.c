@@ -26,6 +26,7 @@ typedef struct NodePlace
 	TimestampTz since;
 	uint64		last_find;		/* by nfinds */
 	pg_atomic_uint32 host;		/* its number and 1; 0: none */
+	ShardNodeEnd end;			/* under the lock */
 	pg_atomic_uint64 counters[SHARD_NODE_NCOUNTERS];
 } NodePlace;
 
@@ -80,6 +81,7 @@ shard_node_stat_find(Oid serverid)
 		place->databaseid = MyDatabaseId;
 		place->serverid = serverid;
 		pg_atomic_write_u32(&place->host, 0);
+		memset(&place->end, 0, sizeof(place->end));
 		clear_counters(place);
 	}
 	place->last_find = ++shared->nfinds;
@@ -105,6 +107,40 @@ shard_node_stat_set_host(int node, int host)
 {
 	if (node != SHARD_NODE_STAT_NONE)
 		pg_atomic_write_u32(&shared->places[node - 1].host, host + 1);
+}
+
+static bool
+is_place_of(const NodePlace *place, Oid serverid)
+{
+	return place->databaseid == MyDatabaseId && place->serverid == serverid;
+}
+
+void
+shard_node_stat_note_end(int node, Oid serverid, const ShardNodeEnd *end)
+{
+	NodePlace  *place;
+
+	if (node == SHARD_NODE_STAT_NONE)
+		return;
+	place = &shared->places[node - 1];
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	if (is_place_of(place, serverid) && end->asked_at > place->end.asked_at)
+		place->end = *end;
+	LWLockRelease(shared->lock);
+}
+
+ShardNodeEnd
+shard_node_stat_end(int node, Oid serverid)
+{
+	ShardNodeEnd end = {0};
+
+	if (node == SHARD_NODE_STAT_NONE)
+		return end;
+	LWLockAcquire(shared->lock, LW_SHARED);
+	if (is_place_of(&shared->places[node - 1], serverid))
+		end = shared->places[node - 1].end;
+	LWLockRelease(shared->lock);
+	return end;
 }
 
 ShardNodeStat *

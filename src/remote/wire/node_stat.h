@@ -11,6 +11,8 @@
 
 #include "postgres.h"
 
+#include "access/xlogdefs.h"
+
 #include "utils/timestamp.h"
 
 typedef enum ShardNodeCounter
@@ -44,6 +46,19 @@ extern void shard_node_stat_add(int node, ShardNodeCounter counter, uint64 n);
  */
 extern int	shard_node_stat_host(int node);
 extern void shard_node_stat_set_host(int node, int host);
+
+/* How far the WAL of a node's primary was when a session asked. */
+typedef struct ShardNodeEnd
+{
+	TimestampTz asked_at;		/* 0: nobody has asked */
+	int64		system_identifier;
+	TimeLineID	timeline;
+	XLogRecPtr	lsn;
+} ShardNodeEnd;
+
+/* For all sessions: the latest one is kept.  serverid: the place of node may be another one's by now. */
+extern void shard_node_stat_note_end(int node, Oid serverid, const ShardNodeEnd *end);
+extern ShardNodeEnd shard_node_stat_end(int node, Oid serverid);
 
 /* The counters of one server. */
 typedef struct ShardNodeStat

@@ -30,6 +30,7 @@ shard_position_get(Oid serverid)
 	{
 		of_node->ncommits = of_node->nknown = 0;
 		of_node->asked_at = 0;
+		of_node->stat_node = -1;
 		memset(&of_node->committed, 0, sizeof(ShardWalPlace));
 		memset(&of_node->end, 0, sizeof(ShardWalPlace));
 	}
@@ -40,6 +41,19 @@ ShardPosition *
 shard_position_find(Oid serverid)
 {
 	return positions ? hash_search(positions, &serverid, HASH_FIND, NULL) : NULL;
+}
+
+void
+shard_position_forget_ends(void)
+{
+	HASH_SEQ_STATUS status;
+	ShardPosition *of_node;
+
+	if (!positions)
+		return;
+	hash_seq_init(&status, positions);
+	while ((of_node = hash_seq_search(&status)) != NULL)
+		of_node->asked_at = 0;
 }
 
 bool

@@ -28,6 +28,7 @@ typedef struct ShardPosition
 	ShardWalPlace committed;
 	TimestampTz asked_at;		/* when the primary was last asked for its position; 0: never */
 	ShardWalPlace end;			/* that position */
+	int			stat_node;		/* number of shard_node_stat_find(); -1: not looked for */
 } ShardPosition;
 
 /* The entry of a node; find: NULL when no connection to it was opened yet, and needs no memory. */
@@ -51,6 +52,9 @@ extern bool shard_position_parse_lsn(const char *text, XLogRecPtr *lsn);
 
 /* Is what has replayed up to there, on that timeline, surely behind place? */
 extern bool shard_position_is_reached(const ShardWalPlace *place, TimeLineID timeline, XLogRecPtr replayed);
+
+/* What primaries were asked for counts for nothing any more: servers may lead elsewhere. */
+extern void shard_position_forget_ends(void);
 
 /* Takes an answer to SHARD_POSITION_SQL, sent at asked_at behind ncommits commits; false when it is none. */
 extern bool shard_position_learn(ShardPosition *of_node, const PGresult *res, uint64 ncommits, TimestampTz asked_at);
