@@ -102,7 +102,7 @@ INSERT INTO r VALUES ('2026-07-14', 7, 5001, 1) ON CONFLICT (at, d, id) DO NOTHI
 -- a key that is a parameter
 PREPARE ins (timestamptz, int, bigint, numeric) AS INSERT INTO r VALUES ($1, $2, $3, $4) ON CONFLICT (at, d, id) DO UPDATE SET v = excluded.v RETURNING *;
 PREPARE upd (timestamptz, int, numeric) AS UPDATE r SET v = $3 WHERE at = $1 AND d = $2 RETURNING id, v;
-PREPARE del (timestamptz) AS DELETE FROM r WHERE at < $1 RETURNING id;
+PREPARE del (timestamptz) AS WITH d AS (DELETE FROM r WHERE at < $1 RETURNING id) SELECT count(*), sum(id) FROM d;
 PREPARE sel (timestamptz, int) AS SELECT * FROM r WHERE at = $1 AND d = $2;
 SET plan_cache_mode = force_generic_plan;
 SELECT way($$EXECUTE ins ('2026-01-20', 1, 1, 1)$$), way($$EXECUTE upd ('2026-01-20', 1, 1)$$), way($$EXECUTE sel ('2026-01-20', 1)$$);
@@ -146,6 +146,7 @@ SET ROLE levw_user;
 DELETE FROM r WHERE at < '2026-02-05';
 RESET ROLE;
 DROP OWNED BY levw_user;
+SELECT shardfdw.run_on_nodes('DROP OWNED BY levw_user') \g /dev/null
 DROP ROLE levw_user;
 
 DROP SCHEMA levw CASCADE;

@@ -274,4 +274,5 @@ SELECT scans('SELECT a.x, r.name FROM a JOIN r ON r.id = a.x WHERE a.k = 7');
 RESET shardfdw.enable_shard_scan;
 SET client_min_messages = error;
 DROP SCHEMA pjn CASCADE;
+SELECT shardfdw.run_on_nodes('DROP OWNED BY regress_pjn') \g /dev/null
 DROP ROLE regress_pjn;

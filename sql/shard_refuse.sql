@@ -124,6 +124,7 @@ SELECT * FROM shardfdw.query_nodes('{node1}', '{SELECT 1}');
 SELECT count(*) FROM shardfdw.check_cluster();
 RESET ROLE;
 DROP OWNED BY refuse_role;
+SELECT shardfdw.run_on_nodes('DROP OWNED BY refuse_role') \g /dev/null
 DROP ROLE refuse_role;
 
 -- a table of the shard's name on the node

@@ -89,4 +89,5 @@ SELECT g, count(*), count(DISTINCT y) FROM t GROUP BY g;
 RESET ROLE;
 DROP SCHEMA two CASCADE;
 DROP OWNED BY two_reader;
+SELECT shardfdw.run_on_nodes('DROP OWNED BY two_reader') \g /dev/null
 DROP ROLE two_reader;

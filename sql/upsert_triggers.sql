@@ -296,4 +296,5 @@ SELECT pair.same($$INSERT INTO t VALUES (1, 'pg_class', 'a', 3), (2, 'pg_class',
 	ON CONFLICT (k, c, s) DO UPDATE SET v = excluded.v + (SELECT 10) RETURNING *$$);
 DROP SCHEMA plain, sharded, pair CASCADE;
 DROP OWNED BY upsert_user;
+SELECT shardfdw.run_on_nodes('DROP OWNED BY upsert_user') \g /dev/null
 DROP ROLE upsert_user;

@@ -228,7 +228,7 @@ for my $statement (@outside)
 $c->safe_psql('ALTER TABLE t SET WITHOUT CLUSTER; ALTER TABLE r SET WITHOUT CLUSTER');
 
 # Refused: nothing is changed anywhere
-for my $statement ('ALTER TABLE t SET TABLESPACE pg_default', 'ALTER TABLE t SET LOGGED', 'ALTER TABLE t SET ACCESS METHOD heap', 'ALTER TABLE t ADD EXCLUDE (id WITH =)', 'ALTER TABLE t ALTER id TYPE int', 'ALTER TABLE t DROP id',
+for my $statement ('ALTER TABLE t SET TABLESPACE pg_default', 'ALTER TABLE t SET ACCESS METHOD heap', 'ALTER TABLE t ADD EXCLUDE (id WITH =)', 'ALTER TABLE t ALTER id TYPE int', 'ALTER TABLE t DROP id',
 	'ALTER TABLE t ADD UNIQUE (v)', 'CREATE UNIQUE INDEX ON t (v)', 'ALTER TABLE t ALTER v TYPE int USING length(v)', 'ALTER TABLE t ADD x int, ADD EXCLUDE (n WITH =)',
 	'CREATE CONSTRAINT TRIGGER x AFTER INSERT ON t FOR EACH ROW EXECUTE FUNCTION f()', 'CREATE INDEX ON t (id) TABLESPACE nowhere', 'ALTER TABLE t INHERIT r', 'ALTER TABLE t OF mood')
 {
@@ -335,6 +335,8 @@ for my $statement ('ALTER TABLE t ADD x int', 'CREATE INDEX ON t (n)', 'DROP TAB
 	($rc, $out, $err) = $c->psql("SET ROLE stranger; BEGIN; $statement", on_error_stop => 1);
 	like($err, qr/must be owner|permission denied|cannot run inside/, "refused to a stranger: $statement");
 }
-is(join('', map { slurp_file($c->node($_)->logfile) } 1, 2), $log, 'no node has heard of it');
+# but for checkpoints, which come when they do
+my $heard = join '', map { slurp_file($c->node($_)->logfile) } 1, 2;
+is($heard =~ s/^.*LOG:  checkpoint .*\n//gmr, $log =~ s/^.*LOG:  checkpoint .*\n//gmr, 'no node has heard of it');
 
 done_testing();

@@ -218,7 +218,9 @@ shard_level_map_build(Oid relid, bool wait, const ShardLevelMapCache *cache, boo
 {
 	Relation	rel = table_open(relid, NoLock);
 	PartitionDesc partdesc = RelationGetPartitionDesc(rel, true);
-	bool		candidate = RelationGetPartitionKey(rel)->strategy == PARTITION_STRATEGY_RANGE && partdesc->nparts > 0;
+	/* while a partition is being detached, snapshots disagree about it: core plans such a table */
+	bool		candidate = RelationGetPartitionKey(rel)->strategy == PARTITION_STRATEGY_RANGE && partdesc->nparts > 0 &&
+		!partdesc->detached_exist;
 	MemoryContext cxt;
 	MemoryContext oldcxt;
 	ShardCachedMap *cached;
@@ -246,6 +248,10 @@ shard_level_map_build(Oid relid, bool wait, const ShardLevelMapCache *cache, boo
 	for (int i = 0; i < partdesc->nparts; i++)
 		cached->map.parts[i].relid = partdesc->oids[i];
 	cached->sharded = add_parts(cached, rel, wait, cache, part_maps, keep);
+	for (int i = 0; *keep && cached->sharded && i < cached->map.nparts; i++)
+		*keep = cache->is_kept(cached->map.parts[i].relid);
+	/* whoever locks partitions looks the map up again until it is the same */
+	cached->sharded = cached->sharded && *keep;
 	if (!cached->sharded)
 		cached->map.nshards = 0;
 	cached->sources = palloc(sizeof(ShardMapSource) * (cached->map.nparts + cached->map.nshards));
@@ -258,8 +264,6 @@ shard_level_map_build(Oid relid, bool wait, const ShardLevelMapCache *cache, boo
 	if (cached->sharded)
 		collect_shards(cached, part_maps);
 	shard_map_build_sort(cached);
-	for (int i = 0; *keep && cached->sharded && i < cached->map.nparts; i++)
-		*keep = cache->is_kept(cached->map.parts[i].relid);
 	pfree(part_maps);
 	MemoryContextSwitchTo(oldcxt);
 	MemoryContextSetParent(cxt, CacheMemoryContext);

@@ -15,6 +15,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "catalog/route.h"
+#include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
@@ -181,6 +182,7 @@ lock_parts(PlannerInfo *root, const ShardMap **map, List *quals)
 		Bitmapset  *parts = shard_route_prune_parts(before, quals);
 		int			partno = -1;
 
+		CHECK_FOR_INTERRUPTS();
 		while ((partno = bms_next_member(parts, partno)) >= 0)
 			LockRelationOid(before->parts[partno].relid, AccessShareLock);
 		*map = shard_map_get_levels(before->relid, true);
