@@ -153,7 +153,8 @@ same(@$_) for @definitions;
 is($c->safe_psql(q{SELECT count(*) FROM shardfdw.check_cluster() WHERE status = 'error'}), '0', 'check_cluster() has nothing to say after the definitions');
 is($c->safe_psql(q{SELECT count(*) FROM pg_class WHERE relnamespace = 'h'::regnamespace AND relkind = 'r'}), '0', 'no table is here alone');
 $c->psql_fails_like('CREATE TABLE h.parts (a int) PARTITION BY HASH (a)', qr/0A000.*because it is partitioned/s, 'no partitioned tables');
-$c->psql_fails_like('CREATE UNLOGGED TABLE h.fast (a int)', qr/0A000.*because it is unlogged/s, 'no unlogged tables');
+is($c->safe_psql(q{CREATE UNLOGGED TABLE h.fast (a int); SELECT string_agg(DISTINCT result, ' ') FROM shardfdw.run_on_nodes($$SELECT relpersistence FROM pg_class WHERE relname = 'fast_00'$$) WHERE result = 'u'; DROP TABLE h.fast}), 'u',
+	'unlogged tables are unlogged there');
 $c->psql_fails_like('CREATE TABLE h.odd (a json)', qr/0A000.*none of its columns can be hashed/s, 'no table without a column that can be hashed');
 $c->psql_fails_like('CREATE TABLE h.odd (a int REFERENCES p.product)', qr/42830|42804|0A000/, 'no foreign keys to tables elsewhere');
 $c->psql_fails_like('ALTER TABLE h.note SET SCHEMA other', qr/0A000.*all tables of schema "h" are on one node/s, 'no table leaves the schema');

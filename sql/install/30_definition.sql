@@ -379,8 +379,14 @@ COMMENT ON FUNCTION shardfdw_internal.successor_commands(regclass) IS
 CREATE FUNCTION shardfdw_internal.is_unlogged(relation regclass) RETURNS boolean
 	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
+	-- not pg_partition_tree(), which locks: a job's caller must have no lock that the job waits for
+	WITH RECURSIVE part(oid) AS (
+		SELECT relation::oid
+		UNION ALL
+		SELECT i.inhrelid FROM part p JOIN pg_inherits i ON i.inhparent = p.oid
+	)
 	SELECT EXISTS (SELECT FROM pg_class c WHERE c.oid = relation AND c.relpersistence = 'u')
-		OR EXISTS (SELECT FROM pg_partition_tree(relation) p JOIN pg_foreign_table f ON f.ftrelid = p.relid CROSS JOIN LATERAL pg_options_to_table(f.ftoptions) o
+		OR EXISTS (SELECT FROM part p JOIN pg_foreign_table f ON f.ftrelid = p.oid CROSS JOIN LATERAL pg_options_to_table(f.ftoptions) o
 				   WHERE o.option_name = 'unlogged' AND o.option_value::boolean)
 $$;
 COMMENT ON FUNCTION shardfdw_internal.is_unlogged(regclass) IS
