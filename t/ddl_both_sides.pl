@@ -329,6 +329,7 @@ unlike($log, qr/secret/, 'and nothing of those around it');
 
 # Rights: who does not own the table changes nothing, and asks no node
 $c->safe_psql('CREATE ROLE stranger LOGIN; GRANT ALL ON SCHEMA public TO stranger');
+$log = join '', map { slurp_file($c->node($_)->logfile) } 1, 2;
 for my $statement ('ALTER TABLE t ADD x int', 'CREATE INDEX ON t (n)', 'DROP TABLE t', 'DROP INDEX t_old', 'ALTER INDEX t_old RENAME TO y',
 	'ALTER TABLE t RENAME n TO m', 'COMMENT ON TABLE t IS \'x\'', 'ALTER TABLE r SET SCHEMA s', 'ALTER SCHEMA s RENAME TO x', 'CREATE STATISTICS x ON n, v FROM t', 'LOCK TABLE t', 'CLUSTER t USING t_old', 'REINDEX TABLE t')
 {
