@@ -17,9 +17,9 @@
 #include "access/xact.h"
 #include "ddl/ddl_call.h"
 #include "ddl/statement/ddl_statement.h"
-#include "executor/scan/statement_view.h"
 #include "load/copy_statement.h"
 #include "miscadmin.h"
+#include "remote/run/read_role.h"
 #include "tcop/utility.h"
 #include "utility_hook.h"
 #include "version.h"
@@ -55,7 +55,7 @@ process_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tre
 	ShardDdlCall call = {pstmt, query_string, read_only_tree, context, params, query_env, dest, qc};
 
 	if (IsA(pstmt->utilityStmt, CopyStmt) && castNode(CopyStmt, pstmt->utilityStmt)->is_from)
-		shard_statement_view_run_writing(run_call, &call);
+		shard_read_role_run_writing(run_call, &call);
 	else
 		run_call(&call);
 }

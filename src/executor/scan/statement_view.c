@@ -31,6 +31,7 @@
 #include "plan/plan_private.h"
 #include "plan/plan_walk.h"
 #include "remote/pool/pool.h"
+#include "remote/run/read_role.h"
 #include "remote/run/stream.h"
 #include "remote/xact/txn.h"
 #include "utils/memutils.h"
@@ -46,7 +47,6 @@ typedef struct PinnedStatement
 
 static ExecutorRun_hook_type prev_run_hook = NULL;
 static ExecutorFinish_hook_type prev_finish_hook = NULL;
-static int	nwriting = 0;		/* statements that write or lock, and run now: what their functions read is written */
 
 /* Statements in progress, innermost first. */
 static slist_head statements = SLIST_STATIC_INIT(statements);
@@ -99,23 +99,7 @@ shard_statement_view_writes(EState *estate)
 bool
 shard_statement_view_only_reads(EState *estate)
 {
-	return nwriting == 0 && estate->es_plannedstmt != NULL && only_reads(estate->es_plannedstmt);
-}
-
-void
-shard_statement_view_run_writing(void (*run) (void *arg), void *arg)
-{
-	int			before = nwriting++;
-
-	PG_TRY();
-	{
-		run(arg);
-	}
-	PG_FINALLY();
-	{
-		nwriting = before;
-	}
-	PG_END_TRY();
+	return estate->es_plannedstmt != NULL && only_reads(estate->es_plannedstmt);
 }
 
 /* What the executor was asked for. */
@@ -144,7 +128,7 @@ run_statement(QueryDesc *desc, ScanDirection direction, uint64 count, bool once)
 	if (only_reads(desc->plannedstmt))
 		run_next(&call);
 	else
-		shard_statement_view_run_writing(run_next, &call);
+		shard_read_role_run_writing(run_next, &call);
 }
 
 SHARD_EXECUTOR_RUN_ENTRY(run_entry, run_statement)
@@ -167,7 +151,7 @@ finish_statement(QueryDesc *desc)
 	if (only_reads(desc->plannedstmt))
 		finish_next(desc);
 	else
-		shard_statement_view_run_writing(finish_next, desc);
+		shard_read_role_run_writing(finish_next, desc);
 }
 
 void

@@ -19,14 +19,8 @@ extern void shard_statement_view_pin(EState *estate, Oid serverid, Oid userid);
 /* Does the statement change tables, whichever they are? */
 extern bool shard_statement_view_writes(EState *estate);
 
-/*
- * May it read standbys, since it neither changes tables nor locks rows, and is not run by
- * one that does (in a function, trigger or default)?
- */
+/* Does it neither change tables nor lock rows, so that it may read standbys? */
 extern bool shard_statement_view_only_reads(EState *estate);
-
-/* The same for a statement that the executor does not run, such as COPY FROM: calls run(arg) for it. */
-extern void shard_statement_view_run_writing(void (*run) (void *arg), void *arg);
 
 extern void shard_statement_view_init(void);
 

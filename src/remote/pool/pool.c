@@ -85,7 +85,7 @@ shard_pool_get_standby(Oid serverid, Oid userid, uint32 standby)
 		ctl.hcxt = AllocSetContextCreate(TopMemoryContext, "shardfdw pools", ALLOCSET_SMALL_SIZES);
 		pools = hash_create("shardfdw pools", 16, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	}
-	StaticAssertStmt(offsetof(ShardPool, key_standby) == 2 * sizeof(Oid), "key is two OIDs and a flag");
+	StaticAssertStmt(offsetof(ShardPool, key_standby) == 2 * sizeof(Oid), "key is two OIDs and the standby's number");
 	shard_quota_begin_use();
 	/* finding an entry needs no memory: the end of a transaction must not ask for any */
 	pool = hash_search(pools, key, HASH_FIND, &found);
@@ -100,6 +100,7 @@ shard_pool_get_standby(Oid serverid, Oid userid, uint32 standby)
 		pool->full_until = 0;
 		pool->writer = NULL;
 		pool->proved_at = 0;
+		pool->look_again = false;
 	}
 	return pool;
 }
@@ -126,7 +127,7 @@ shard_pool_is_proved(const ShardPool *pool, const ShardConn *conn)
 {
 	return pool->proved_at != 0 && pool->server.system_identifier == conn->server.system_identifier &&
 		strcmp(NameStr(pool->server.started), NameStr(conn->server.started)) == 0 &&
-		(conn->opened_at <= pool->proved_at || conn->replayed >= pool->replayed);
+		(conn->replayed_at <= pool->proved_at || conn->replayed >= pool->replayed);
 }
 
 /* Closes conn whatever its state. */
@@ -644,7 +645,7 @@ invalidate_pools(Datum arg, SysCacheIdentifier cacheid, uint32 hashvalue)
 		dlist_iter	iter;
 
 		/* the list of standbys may be another one */
-		pool->proved_at = 0;
+		pool->look_again = true;
 		dlist_foreach(iter, &pool->conns)
 		{
 			ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);

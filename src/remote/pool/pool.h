@@ -19,7 +19,7 @@
 
 #include "remote/wire/connection.h"
 
-typedef struct ShardPool		/* one node and user */
+typedef struct ShardPool		/* one server of a node (its primary or a standby) and user */
 {
 	Oid			key_serverid;	/* hash key, with ... */
 	Oid			key_userid;
@@ -32,14 +32,15 @@ typedef struct ShardPool		/* one node and user */
 	dlist_head	queue;			/* streams that wait for a connection, FIFO */
 
 	/*
-	 * Of a standby: what was found out about it (remote/run/read_role.c), at proved_at (0: nothing).  It is true
-	 * of connections for which shard_pool_is_proved() is.
+	 * What remote/run/read_role.c has found out about the standby at proved_at (0: nothing).  Valid only for
+	 * connections of which shard_pool_is_proved() is true.
 	 */
 	TimestampTz proved_at;
 	XLogRecPtr	replayed;		/* it has all that is before that in the WAL ... */
 	TimeLineID	timeline;		/* ... of this timeline, at least */
 	TimestampTz as_of;			/* it has all that was committed on the node before */
 	ShardConnServer server;		/* which server it was */
+	bool		look_again;		/* servers or mappings were changed: the next statement looks at it anew */
 } ShardPool;
 
 extern ShardPool *shard_pool_get(Oid serverid, Oid userid);
@@ -48,7 +49,7 @@ extern ShardPool *shard_pool_get_standby(Oid serverid, Oid userid, uint32 standb
 /* The one that conn is in. */
 extern ShardPool *shard_pool_of(const ShardConn *conn);
 
-/* Does conn, which is connected, lead to a server for which holds what was found out about the standby? */
+/* True if conn, which is connected, leads to the server that was looked at, and that server has not gone back since. */
 extern bool shard_pool_is_proved(const ShardPool *pool, const ShardConn *conn);
 
 /*

@@ -291,6 +291,13 @@ run_lanes(ShardCommandRun *run)
 	pfree(items);
 }
 
+static void
+note_commits(const ShardCommandRun *run)
+{
+	for (int i = 0; i < run->nlanes; i++)
+		shard_committed_note(run->lanes[i].pool->key_serverid, NULL);
+}
+
 void
 shard_command_run(ShardCommand *commands, int ncommands, ShardCommandMode mode, bool noerror)
 {
@@ -317,14 +324,17 @@ shard_command_run(ShardCommand *commands, int ncommands, ShardCommandMode mode, 
 	}
 	PG_CATCH();
 	{
+		/* others may have committed before one failed */
+		if (commits)
+			note_commits(run);
 		release_lanes(run, true);
 		shard_command_free(commands, ncommands);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
 	release_lanes(run, false);
-	for (int i = 0; commits && i < run->nlanes; i++)
-		shard_committed_note(run->lanes[i].pool->key_serverid, NULL);
+	if (commits)
+		note_commits(run);
 	MemoryContextDelete(run->snapshot_cxt);
 }
 

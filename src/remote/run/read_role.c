@@ -6,6 +6,7 @@
  *	   primary				  either				  the primary
  *	   standby				  no					  the primary
  *	   standby				  yes					  a standby
+ *	   any					  no					  the primary
  *	   any					  yes					  the primary; a standby if that cannot be connected to
  *
  * What a transaction has written is on the primary, so from its first write on it reads
@@ -15,8 +16,8 @@
  * A standby is read only if it has
  *	- all that this session has committed on the node (position.h);
  *	- all that anybody had committed there shardfdw.max_standby_lag ago;
- *	- the shards that this session has seen being placed, as far as the primary can be
- *	  asked.
+ *	- the shards that this session has seen being placed: for these it waits once for each
+ *	  node, while the primary is there, and then reads the standby all the same.
  * That it has all that was committed before a moment t follows from either of these:
  *	1. It has replayed a commit whose time stamp is t.  A commit gets its time stamp before
  *	   its place in the WAL, and is acknowledged after both; so what was acknowledged before
@@ -70,7 +71,7 @@
  * Has it been promoted?  What it has replayed, the age in seconds of the last commit that it has, and its timeline: of the
  * last restart point at least, of what it receives if the role may know that.
  */
-#define STANDBY_SQL \
+#define REPLAY_SQL \
 	"SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.pg_last_wal_replay_lsn()," \
 	" pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) pg_catalog.pg_last_xact_replay_timestamp())," \
 	" GREATEST((SELECT r.received_tli FROM pg_catalog.pg_stat_wal_receiver r), (SELECT c.timeline_id FROM pg_catalog.pg_control_checkpoint() c))"
@@ -91,11 +92,11 @@ typedef struct ReadNode
 	int			nstandbys;		/* that it lists */
 	ShardPool  *primary;
 	ShardPosition *position;
-	bool		primary_lost;	/* it could not be connected to, now or a moment ago */
-	bool		primary_skipped;	/* it was not tried now */
-	char	   *primary_reason; /* why not */
+	bool		primary_lost;	/* it could not be connected to, for this statement or a moment before */
+	bool		primary_skipped;	/* it was not tried for this statement, because of ReadMemory.retry_at */
+	char	   *primary_reason; /* why it cannot be read; NULL: it can */
 	int64		system_identifier;	/* of the primary; 0: not known */
-	bool		is_hearsay;		/* another session has said so */
+	bool		is_hearsay;		/* system_identifier comes from another session, not from a connection */
 } ReadNode;
 
 /* What is remembered of a node and user between statements. */
@@ -104,64 +105,78 @@ typedef struct ReadMemory
 	Oid			key[2];			/* hash key: server, user */
 	TimestampTz retry_at;		/* when a primary that could not be connected to may be tried again; 0: now */
 	uint32		standby;		/* the one that was read last, 0-based */
+	TimestampTz placed;			/* a standby was waited for to have the shards that were placed until then; 0: none */
 } ReadMemory;
 
+static int	nwriting = 0;		/* statements that write or lock, and run now */
 static HTAB *memories = NULL;
 static TimestampTz placed_at = 0;
 static TimestampTz servers_changed_at = 0;	/* when servers were last changed, as far as this session knows */
 
 /* ---------- asking servers ---------- */
 
-/* The next result of conn; NULL: there is none.  Errors: a server that does not answer. */
-static PGresult *
-next_result(ShardConn *conn, TimestampTz deadline)
+/*
+ * Reads the answer to a question, one row of ncolumns, into *row.  False: the server does not
+ * answer in time, or with something else; then conn is broken.  *failed: its error.
+ */
+static bool
+read_row(ShardConn *conn, int ncolumns, PGresult *volatile *row, PGresult *volatile *failed)
 {
-	while (!shard_connection_result_is_here(conn))
-		if (!shard_connection_wait_input(conn, deadline, false))
-		{
-			conn->state = SHARD_CONN_BROKEN;
-			ereport(ERROR,
-					(errcode(ERRCODE_CONNECTION_FAILURE),
-					 errmsg("node \"%s\" has not answered within %d ms", conn->node, ANSWER_MS)));
-		}
-	return shard_connection_take_result(conn);
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ANSWER_MS);
+	bool		nonsense = false;
+	PGresult   *res;
+
+	for (;;)
+	{
+		ExecStatusType status;
+
+		if (!shard_connection_next_result(conn, deadline, false, &res))
+			break;
+		if (res == NULL)
+			return *row != NULL || *failed != NULL;
+		status = PQresultStatus(res);
+		nonsense = status != PGRES_SINGLE_TUPLE && status != PGRES_TUPLES_OK && status != PGRES_FATAL_ERROR;
+		if (status == PGRES_SINGLE_TUPLE && *row == NULL && PQnfields(res) == ncolumns)
+			*row = res;
+		else if (status == PGRES_FATAL_ERROR && *failed == NULL)
+			*failed = res;
+		else
+			PQclear(res);
+		if (nonsense)
+			break;				/* a COPY would go on for ever */
+	}
+	conn->state = SHARD_CONN_BROKEN;
+	return false;
 }
 
 /* Sends sql, which returns one row of ncolumns, and waits for it.  Memory: caller clears it.  Errors: the server's, or that it does not answer. */
 static PGresult *
 ask(ShardConn *conn, const char *sql, int ncolumns)
 {
-	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ANSWER_MS);
-	PGresult   *row = NULL;
-	PGresult   *failed = NULL;
-	PGresult   *res;
+	PGresult   *volatile row = NULL;
+	PGresult   *volatile failed = NULL;
+	volatile bool answered = false;
 
 	shard_connection_send(conn, sql);
-	while ((res = next_result(conn, deadline)) != NULL)
+	PG_TRY();
 	{
-		ExecStatusType status = PQresultStatus(res);
-
-		shard_connection_note_result(conn, res);
-		if (row == NULL && status == PGRES_SINGLE_TUPLE && PQnfields(res) == ncolumns)
-			row = res;
-		else if (failed == NULL && status != PGRES_TUPLES_OK)
-			failed = res;
-		else
-			PQclear(res);
-		if (status != PGRES_SINGLE_TUPLE && status != PGRES_TUPLES_OK && status != PGRES_FATAL_ERROR)
-		{
-			conn->state = SHARD_CONN_BROKEN;
-			break;
-		}
+		answered = read_row(conn, ncolumns, &row, &failed);
 	}
-	if (failed != NULL)
+	PG_CATCH();
 	{
 		PQclear(row);
-		shard_error_report(ERROR, failed, conn, NULL, sql);
+		PQclear(failed);
+		PG_RE_THROW();
 	}
-	if (row == NULL)
-		shard_error_protocol(conn, NULL, "not the row that was asked for");
-	return row;
+	PG_END_TRY();
+	if (answered && failed == NULL)
+		return row;
+	PQclear(row);
+	if (failed != NULL)
+		shard_error_report(ERROR, failed, conn, NULL, sql);
+	ereport(ERROR,
+			(errcode(ERRCODE_CONNECTION_FAILURE),
+			 errmsg("node \"%s\" has not answered within %d ms", conn->node, ANSWER_MS)));
 }
 
 static void
@@ -190,7 +205,7 @@ ask_position(ShardConn *conn)
 static PGresult *
 ask_standby(ShardConn *conn)
 {
-	return ask(conn, STANDBY_SQL, 4);
+	return ask(conn, REPLAY_SQL, 4);
 }
 
 /* Is error about the server's being away, rather than about this session? */
@@ -262,6 +277,10 @@ try_asking(ShardPool *pool, Question question, PGresult **answer, ShardConn **co
 
 		MemoryContextSwitchTo(cxt);
 		error = CopyErrorData();
+		/* its answer may be half read, and the end of an inner savepoint would not release it */
+		if (taken)
+			shard_pool_discard(taken);
+		taken = NULL;
 		/* our own cancel and termination come as the same errors */
 		if (!means_lost(error) || QueryCancelPending || ProcDiePending)
 			PG_RE_THROW();
@@ -269,8 +288,6 @@ try_asking(ShardPool *pool, Question question, PGresult **answer, ShardConn **co
 		/* that it could not be connected to goes without saying; an error of the server is a message */
 		*reason = error->sqlerrcode == ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION && error->detail ?
 			error->detail : error->message;
-		if (taken)
-			shard_pool_discard(taken);
 	}
 	PG_END_TRY();
 	*conn = taken;
@@ -300,6 +317,7 @@ memory_of(const ReadNode *node)
 	{
 		memory->retry_at = 0;
 		memory->standby = MyProcPid;	/* sessions spread over the standbys */
+		memory->placed = 0;
 	}
 	return memory;
 }
@@ -435,8 +453,11 @@ take_owed_answers(ShardPool *pool)
 	{
 		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
 
-		if (conn->end_pending && conn->ncommits_asked > 0)
-			(void) shard_connection_settle_noerror(conn, deadline);
+		if (conn->ncommits_asked == 0)
+			continue;
+		while (!shard_connection_settle(conn))
+			if (!shard_connection_wait_input(conn, deadline, false))
+				break;
 	}
 }
 
@@ -469,7 +490,7 @@ suffices(const ShardPool *pool, const ReadNeed *need)
 static bool
 is_known_to_suffice(ShardPool *pool, const ReadNeed *need)
 {
-	return suffices(pool, need) && pool->as_of >= need->placed &&
+	return !pool->look_again && suffices(pool, need) && pool->as_of >= need->placed &&
 		!TimestampDifferenceExceeds(pool->proved_at, GetCurrentTimestamp(), LOOK_AGAIN_MS) && has_connection(pool);
 }
 
@@ -499,11 +520,13 @@ note_proof(ShardPool *pool, const ShardPosition *position, ShardConn *conn, cons
 	if (position->asked_at != 0 && shard_position_is_reached(&position->end, pool->timeline, pool->replayed))
 		pool->as_of = Max(pool->as_of, position->asked_at);
 	pool->proved_at = says->asked_at;
+	pool->look_again = false;
+	conn->replayed_at = says->asked_at;
 }
 
 /*
  * Asks the standby of pool how far it is.  False: it is away, or none of this node, and *reason
- * says why.
+ * says why (it is NULL before).
  */
 static bool
 look_at_standby(ReadNode *node, ShardPool *pool, char **reason)
@@ -585,7 +608,7 @@ await_standby(ReadNode *node, ShardPool *pool, const ReadNeed *need, char **reas
 	/* that it has the shards which were placed last is waited for, but only once */
 	if (suffices(pool, need))
 	{
-		placed_at = 0;
+		memory_of(node)->placed = need->placed;
 		return true;
 	}
 	*reason = say_lag(pool, need);
@@ -617,7 +640,7 @@ choose_standby(ReadNode *node, const ReadNeed *need, StringInfo reasons)
 static bool
 may_read_standbys(const ShardSnapshot *snapshot)
 {
-	return shard_guc_read_from != SHARD_READ_PRIMARY && !snapshot->cut && !IsolationIsSerializable() &&
+	return shard_guc_read_from != SHARD_READ_PRIMARY && nwriting == 0 && !snapshot->cut && !IsolationIsSerializable() &&
 		(!IsolationUsesXactSnapshot() || XactReadOnly) && !shard_committed_in_doubt() &&
 		shard_txn_writers == NIL && !TransactionIdIsValid(GetTopTransactionIdIfAny());
 }
@@ -642,7 +665,7 @@ find_standby(ReadNode *node, StringInfo reasons)
 	}
 	need.committed = node->position->committed;
 	need.as_of = oldest_allowed();
-	need.placed = node->primary_lost ? 0 : placed_at;
+	need.placed = node->primary_lost || placed_at <= memory_of(node)->placed ? 0 : placed_at;
 	return choose_standby(node, &need, reasons);
 }
 
@@ -671,12 +694,21 @@ choose_server(ReadNode *node)
 		if ((number = find_standby(node, &reasons)) > 0)
 			return number;
 	}
-	if (shard_guc_read_from == SHARD_READ_ANY && node->primary_skipped)
+	if (node->primary_skipped)
 	{
 		memory_of(node)->retry_at = 0;
-		node->primary_lost = false;
-		if (primary_answers(node))
-			return 0;
+		node->primary_lost = node->primary_skipped = false;
+		if (shard_guc_read_from == SHARD_READ_ANY)
+		{
+			if (primary_answers(node))
+				return 0;
+		}
+		else if (ask_for_position(node))
+		{
+			resetStringInfo(&reasons);
+			if ((number = find_standby(node, &reasons)) > 0)
+				return number;
+		}
 	}
 	ereport(ERROR,
 			(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
@@ -761,6 +793,22 @@ shard_read_role_choose(ShardSnapshot *snapshot, List *serverids, Oid userid)
 
 		shard_snapshot_node(snapshot, node->serverid, userid)->standby = standby;
 	}
+}
+
+void
+shard_read_role_run_writing(void (*run) (void *arg), void *arg)
+{
+	int			before = nwriting++;
+
+	PG_TRY();
+	{
+		run(arg);
+	}
+	PG_FINALLY();
+	{
+		nwriting = before;
+	}
+	PG_END_TRY();
 }
 
 /* Foreign tables were made or moved. */

@@ -21,6 +21,12 @@
  */
 extern void shard_read_role_choose(ShardSnapshot *snapshot, List *serverids, Oid userid);
 
+/*
+ * Runs a statement that writes or locks: calls run(arg).  What its functions, triggers and
+ * defaults read is written in turn, so it comes from primaries.
+ */
+extern void shard_read_role_run_writing(void (*run) (void *arg), void *arg);
+
 extern void shard_read_role_init(void);
 
 #endif

@@ -203,6 +203,7 @@ struct ShardConn
 	int			server_version;
 	ShardConnServer server;		/* which server it leads to, if it always leads to the same one */
 	XLogRecPtr	replayed;		/* of a standby: so far it has replayed at least */
+	TimestampTz replayed_at;	/* when it said so */
 	NameData	noted_identity; /* of the coordinator that uses the node; empty: none is noted there */
 	int			stat_node;		/* see remote/wire/node_stat.h */
 	bool		copies_out;		/* the COPY under way, or the last one, was TO STDOUT */

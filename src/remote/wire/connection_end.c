@@ -266,6 +266,7 @@ shard_connection_cancel_noerror(ShardConn *conn, int timeout_ms)
 		}
 	}
 	conn->end_pending = false;
+	conn->ncommits_asked = 0;
 	return true;
 }
 

@@ -553,6 +553,7 @@ take_setup_row(ShardConn *conn, const PGresult *res)
 	if (conn->standby > 0)
 	{
 		(void) shard_position_parse_lsn(PQgetvalue(res, 0, 2), &conn->replayed);
+		conn->replayed_at = GetCurrentTimestamp();
 		strlcpy(NameStr(conn->server.started), PQgetvalue(res, 0, 3), NAMEDATALEN);
 	}
 }

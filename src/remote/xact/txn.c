@@ -740,7 +740,7 @@ shard_txn_writer_start(Oid serverid, Oid userid, int level)
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("cannot use the primary of node \"%s\" in a transaction whose snapshot is that of a standby",
 							GetForeignServer(serverid)->servername),
-					 errhint("Set shardfdw.read_from to 'primary'.")));
+					 errhint("Roll back, and set shardfdw.read_from to 'primary' before the transaction is run again.")));
 		check_snapshot_kept(xact_snapshot, node);
 
 		/*
