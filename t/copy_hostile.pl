@@ -75,7 +75,7 @@ my $psql = IPC::Run::start([ 'psql', '-XAtq', '-d', $c->coordinator->connstr('po
 	'<', \$in, '>', \$out, '2>', \$err, IPC::Run::timeout(60));
 $psql->pump until $out =~ /^(\d+)\n/;
 my $pid = $1;
-$c->wait_for("SELECT wait_event = 'Extension' FROM pg_stat_activity WHERE pid = $pid");
+$c->wait_for("SELECT wait_event_type = 'Extension' FROM pg_stat_activity WHERE pid = $pid");
 $c->coordinator->kill9;
 my $gone = 0;
 for (1 .. 300)

@@ -254,7 +254,7 @@ my %calls = (
 my %by_type = (
 	bigint => '1', regnamespace => q{'public'}, regclass => q{'t'}, 'name[]' => q{'{node1,node2}'}, name => q{'node1'}, text => q{'x'}, boolean => 'false',
 	integer => '4', xid8 => q{'1'}, jsonb => q{'{}'}, 'jsonb[]' => q{'{}'}, 'text[]' => q{'{}'}, 'smallint[]' => q{'{1}'}, 'regclass[]' => q{'{t}'},
-	oid => q{'sum(bigint)'::regprocedure}, regprocedure => q{'sum(bigint)'}, regproc => q{'version'}, anyelement => '1');
+	oid => q{'sum(bigint)'::regprocedure}, regprocedure => q{'sum(bigint)'}, regproc => q{'version'}, anyelement => '1', interval => q{'1 day'}, 'timestamp with time zone' => q{'2000-01-01'}, 'timestamp without time zone' => q{'2000-01-01'});
 
 # One SQLSTATE or ok for each of: @roles. What talks to nodes as the caller says needs USAGE on their servers;
 # an error that is no 42501 is one of the arguments, which come after the rights.
@@ -264,6 +264,7 @@ my %outcomes = (
 	'42P04 42P04 42501 42501 42501 42501 42P04 42501 42501 42501' => q{make_node_database},
 	# reads catalogs, the session or what the caller may see; changes nothing of others
 	'ok ok ok ok ok ok ok ok ok ok' => q{
+		is_unlogged log_sequences
 		aggregate_definition all_connections builtin_partial_aggregates check_default_shard check_constraint_definitions check_hash_key check_key_actions key_beside_others grants_on_nodes role_commands scram_secret tables_on_nodes cloned_name own_mark server_mark
 		aggregates_of aggregates_of_seen check_isolation make_objects_seen check_cluster check_unique_keys checksum_query compare_definitions compare_objects connections_read coordinator_identity
 		copy_command default_collation describe_query describe_tables disconnect disconnect_all expected_copy
@@ -333,6 +334,7 @@ my %outcomes = (
 		create_restore_point set_restore_point
 		move_schema undistribute_schema},
 	'42809 42809 42809 42809 42809 42809 42809 42809 42809 42809' => q{
+		drop_time_shards time_partitions
 		start_job run_job start_conversion unshard_online
 		raise_other_kind},
 	# for the owner alone; it has no primary key
@@ -374,6 +376,8 @@ my %outcomes = (
 	'2BP01 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{
 		remove_all_nodes
 		remove_node},
+	'42809 42809 42501 42501 42809 42501 42809 42501 2F003 42704' => q{
+		create_time_shards},
 	'42809 42809 42501 42501 42501 42501 42809 42501 42501 42501' => q{
 		check_replicable},
 	'42P07 42P07 42501 42501 42501 42501 42P07 42501 42501 42501' => q{
