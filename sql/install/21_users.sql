@@ -93,7 +93,8 @@ AS $$
 				quote_ident(g.rolname), quote_ident(y.rolname)), ' ')
 		 FROM member y JOIN pg_auth_members m ON m.member = y.oid JOIN member g ON g.oid = m.roleid),
 		-- who gives it tables has to be a member; a superuser is
-		(SELECT format('IF NOT pg_catalog.pg_has_role(%L, ''MEMBER'') THEN BEGIN GRANT %I TO CURRENT_USER; EXCEPTION WHEN insufficient_privilege THEN NULL; END; END IF;', r.rolname, r.rolname)
+		(SELECT format('IF NOT (CASE WHEN pg_catalog.current_setting(''server_version_num'')::pg_catalog.int4 < 160000 THEN pg_catalog.pg_has_role(%1$L, ''MEMBER'') ELSE pg_catalog.pg_has_role(%1$L, ''SET'') END)'
+					' THEN BEGIN GRANT %1$I TO CURRENT_USER; EXCEPTION WHEN insufficient_privilege THEN NULL; END; END IF;', r.rolname)
 		 FROM pg_roles r WHERE r.oid = role)))
 	FROM member x
 $$;
