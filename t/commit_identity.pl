@@ -253,11 +253,7 @@ sub commit_half
 
 # The other server: node 2 as it was, in another system; and a standby of it.
 my $node2 = $c->node(2);
-$node2->backup('base');
-my $standby = ShardServer->new('standby');
-$standby->init_from_backup($node2, 'base', has_streaming => 1);
-$standby->start;
-$node2->wait_for_catchup($standby->name);
+my $standby = ShardServer->standby_of('standby', $node2);
 my $other = ShardServer->new('other');
 $other->init(extra => [ '--no-locale', '-E', 'UTF8' ]);
 $other->append_conf('postgresql.conf', "max_prepared_transactions = 10\n");

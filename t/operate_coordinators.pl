@@ -136,12 +136,7 @@ nothing_prepared();
 
 for my $i (1, 2)
 {
-	my $node = $c->node($i);
-	$node->backup('base');
-	my $standby = ShardServer->new("standby$i");
-	$standby->init_from_backup($node, 'base', has_streaming => 1);
-	$standby->start;
-	$node->wait_for_catchup($standby->name);
+	my $standby = ShardServer->standby_of("standby$i", $c->node($i));
 	$second->safe_psql(sprintf q{ALTER SERVER node%d OPTIONS (SET host '%s', SET port '%d')}, $i, $standby->host, $standby->port);
 }
 $c->stop_node($_, 'immediate') for 1, 2;

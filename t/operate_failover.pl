@@ -23,11 +23,7 @@ my $silent = IO::Socket::INET->new(Listen => 20, LocalAddr => '127.0.0.1') or di
 my @standbys;
 for my $i (1 .. 2)
 {
-	my $node = $c->node($i);
-	$node->backup('base');
-	my $standby = ShardServer->new("standby$i");
-	$standby->init_from_backup($node, 'base', has_streaming => 1);
-	$standby->start;
+	my $standby = ShardServer->standby_of("standby$i", $c->node($i));
 	push @standbys, $standby;
 	my ($host, $port) = $c->node_address($i);
 	$c->safe_psql(sprintf q{ALTER SERVER node%d OPTIONS (SET host '%s,%s', SET port '%d,%d', ADD target_session_attrs 'read-write')},

@@ -15,11 +15,7 @@ my $c = ShardCluster->new(nodes => 2, preload => 1, node_conf => "wal_level = re
 my @standbys;
 for my $i (1 .. 2)
 {
-	my $node = $c->node($i);
-	$node->backup('base');
-	my $standby = ShardServer->new("standby$i");
-	$standby->init_from_backup($node, 'base', has_streaming => 1);
-	$standby->start;
+	my $standby = ShardServer->standby_of("standby$i", $c->node($i));
 	push @standbys, $standby;
 	my ($host, $port) = $c->node_address($i);
 	$c->safe_psql(sprintf q{ALTER SERVER node%d OPTIONS (SET host '%s,%s', SET port '%d,%d', ADD target_session_attrs 'read-write', ADD standbys '%2$s:%4$d, 127.0.0.1:%4$d')},

@@ -24,11 +24,7 @@ $c->safe_psql(q{
 	SELECT shardfdw.replicate_table('r');
 	INSERT INTO t SELECT g, g % 10, 'x' FROM generate_series(1, 1000) g;
 	INSERT INTO r SELECT g, 'name ' || g FROM generate_series(0, 9) g});
-$primary->backup('base');
-my $standby = ShardServer->new('standby');
-$standby->init_from_backup($primary, 'base', has_streaming => 1);
-$standby->start;
-$primary->wait_for_catchup('standby');
+my $standby = ShardServer->standby_of('standby', $primary);
 
 # ---------- it reads ----------
 
@@ -140,11 +136,7 @@ is($c->safe_psql(q{SELECT "check", detail FROM shardfdw.check_cluster(true) WHER
 my $role = $c->safe_psql('SELECT current_user');
 PostgreSQL::Test::Utils::command_ok([ 'psql', '-X', '-q', '-d', $standby->connstr('postgres'), '-v', "user=$role", '-v', 'password=unused', '-f', 'contrib/patroni/role.sql' ], 'role.sql') for 1, 2;
 $c->safe_psql("ALTER USER MAPPING FOR shardfdw_failover SERVER node$_ OPTIONS (ADD password_required 'false')") for 1, 2;
-$standby->backup('again');
-my $third = ShardServer->new('third');
-$third->init_from_backup($standby, 'again', has_streaming => 1);
-$third->start;
-$standby->wait_for_catchup('third');
+my $third = ShardServer->standby_of('third', $standby);
 
 my ($output, $called);
 sub call_back

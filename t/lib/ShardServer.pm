@@ -7,6 +7,10 @@
 #
 #   $server->backup('base'); ...; $server->archive_wal;
 #   my $restored = ShardServer->restored('restored1', $server, 'base', $target);
+#
+# Standbys of a server whose settings allow it:
+#
+#   my $standby = ShardServer->standby_of('standby1', $server);
 
 package ShardServer;
 
@@ -112,6 +116,19 @@ sub restored
 	$restored->start;
 	$restored->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die 'recovery does not end';
 	return $restored;
+}
+
+# A standby of that name, which follows another server by streaming and has caught up.
+sub standby_of
+{
+	my ($class, $name, $server) = @_;
+	my $standby = $class->new($name);
+
+	$server->backup($name);
+	$standby->init_from_backup($server, $name, has_streaming => 1);
+	$standby->start;
+	$server->wait_for_catchup($name);
+	return $standby;
 }
 
 1;

@@ -99,6 +99,9 @@ shard_pool_get_standby(Oid serverid, Oid userid, uint32 standby)
 		pool->nconns = 0;
 		pool->full_until = 0;
 		pool->writer = NULL;
+		pool->retry_at = 0;
+		pool->first_standby = MyProcPid;	/* sessions spread over the standbys */
+		pool->placed = 0;
 		pool->proved_at = 0;
 		pool->look_again = false;
 	}

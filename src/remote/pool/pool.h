@@ -31,9 +31,14 @@ typedef struct ShardPool		/* one server of a node (its primary or a standby) and
 	ShardConn  *writer;			/* the one that wrote in this transaction, or NULL */
 	dlist_head	queue;			/* streams that wait for a connection, FIFO */
 
+	/* Of a primary: what remote/run/read_role.c remembers of its node from statement to statement. */
+	TimestampTz retry_at;		/* when the primary, which could not be connected to, may be tried again; 0: now */
+	uint32		first_standby;	/* which one is tried first; counted from 0, modulo their number */
+	TimestampTz placed;			/* a standby was waited for to have the shards that were placed until then; 0: none */
+
 	/*
-	 * What remote/run/read_role.c has found out about the standby at proved_at (0: nothing).  Valid only for
-	 * connections of which shard_pool_is_proved() is true.
+	 * Of a standby: what was found out about it at proved_at (0: nothing).  Valid only for connections of which
+	 * shard_pool_is_proved() is true.
 	 */
 	TimestampTz proved_at;
 	XLogRecPtr	replayed;		/* it has all that is before that in the WAL ... */

@@ -1,0 +1,143 @@
+/*
+ * read_role_primary.c
+ *	  Whether the primary of a node can be read, and how far its WAL is.
+ */
+#include "postgres.h"
+
+#include "foreign/foreign.h"
+#include "remote/run/read_role_private.h"
+#include "remote/wire/connection_private.h"
+#include "remote/wire/node_stat.h"
+#include "utils/timestamp.h"
+
+#define RETRY_PRIMARY_MS 5000	/* before a primary that could not be connected to is tried again */
+#define ASK_PRIMARY_MS 5000		/* how often a primary that is read is asked for its position */
+
+void
+shard_read_note_identifier(ShardReadNode *node)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &node->primary->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		if (conn->state == SHARD_CONN_READY && conn->server.system_identifier != 0)
+			node->system_identifier = conn->server.system_identifier;
+	}
+}
+
+/*
+ * Asks the primary sql, which returns one column; NULL: only connects to it.  False when it is away; in
+ * the next seconds it is then not tried again, as that may take up to connect_timeout.
+ */
+static bool
+ask_primary(ShardReadNode *node, const char *sql, PGresult **answer)
+{
+	ShardPool  *primary = node->primary;
+	ShardConn  *conn;
+
+	node->primary_skipped = GetCurrentTimestamp() < primary->retry_at;
+	if (node->primary_skipped)
+		node->primary_reason = pstrdup(_("It could not be connected to a moment ago."));
+	else if (shard_read_ask(primary, sql, 1, answer, &conn, &node->primary_reason))
+	{
+		primary->retry_at = 0;
+		shard_read_note_identifier(node);
+		node->primary_lost = false;
+		return true;
+	}
+	else
+	{
+		primary->retry_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RETRY_PRIMARY_MS);
+		ereport(LOG,
+				(errmsg("could not connect to the primary of node \"%s\" to read it", GetForeignServer(node->serverid)->servername),
+				 errdetail_internal("%s", node->primary_reason)));
+	}
+	node->primary_lost = true;
+	return false;
+}
+
+bool
+shard_read_ask_position(ShardReadNode *node)
+{
+	ShardPosition *position = node->position;
+	TimestampTz asked_at = GetCurrentTimestamp();
+	uint64		ncommits = position->ncommits;
+	PGresult   *answer = NULL;
+	bool		known;
+
+	if (node->primary_lost || !ask_primary(node, SHARD_POSITION_SQL, &answer))
+		return false;
+	known = shard_position_learn(position, answer, ncommits, asked_at);
+	PQclear(answer);
+	if (known && node->system_identifier != 0)
+	{
+		ShardNodeEnd end = {asked_at, node->system_identifier, position->end.timeline, position->end.lsn};
+
+		shard_node_stat_note_end(position->stat_node, node->serverid, &end);
+	}
+	if (!known)
+		node->primary_reason = pstrdup(_("It is in recovery."));
+	return known;
+}
+
+void
+shard_read_take_known_end(ShardReadNode *node, TimestampTz servers_changed_at)
+{
+	ShardPosition *position = node->position;
+	ShardNodeEnd end;
+
+	if (position->stat_node < 0)
+		position->stat_node = shard_node_stat_find(node->serverid);
+	end = shard_node_stat_end(position->stat_node, node->serverid);
+	if (end.asked_at <= servers_changed_at || (node->system_identifier != 0 && node->system_identifier != end.system_identifier))
+		return;
+	node->is_hearsay = node->system_identifier == 0;
+	node->system_identifier = end.system_identifier;
+	if (end.asked_at > position->asked_at)
+	{
+		position->asked_at = end.asked_at;
+		position->end.timeline = end.timeline;
+		position->end.lsn = end.lsn;
+	}
+}
+
+bool
+shard_read_primary_answers(ShardReadNode *node)
+{
+	PGresult   *none;
+
+	if (!TimestampDifferenceExceeds(node->position->asked_at, GetCurrentTimestamp(), ASK_PRIMARY_MS))
+		return shard_read_has_connection(node->primary) || ask_primary(node, NULL, &none);
+	return shard_read_ask_position(node) || !node->primary_lost;
+}
+
+/* Takes the answers that connections to the primary still owe about its position. */
+static void
+take_owed_answers(ShardPool *pool)
+{
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), SHARD_READ_ANSWER_MS);
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &pool->conns)
+	{
+		ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);
+
+		if (conn->ncommits_asked == 0)
+			continue;
+		while (!shard_connection_settle(conn))
+			if (!shard_connection_wait_input(conn, deadline, false))
+				break;
+	}
+}
+
+bool
+shard_read_find_own_position(ShardReadNode *node)
+{
+	ShardPosition *position = node->position;
+
+	if (position->nknown < position->ncommits)
+		take_owed_answers(node->primary);
+	return position->nknown >= position->ncommits || shard_read_ask_position(node);
+}

@@ -1,0 +1,206 @@
+/*
+ * read_role_standby.c
+ *	  Whether a standby of a node has what is needed.
+ *
+ * It has all that was committed before a moment t, if either of these is true:
+ *	1. It has replayed a commit whose time stamp is t.  A commit gets its time stamp before
+ *	   its place in the WAL, and is acknowledged after both; so what was acknowledged before
+ *	   t stands before it.  (t is the primary's time, now is the standby's: their clocks
+ *	   must agree.)
+ *	2. It has replayed all up to the position that the primary gave when it was asked at t.
+ * What WAL receivers say of the last message that they had proves nothing: the sender may be
+ * a standby itself, or send less than it has.  So while the primary is there to be read
+ * ("any"), sessions ask it for its position now and then, for the time when it is not; and
+ * tell each other, where the library is preloaded.
+ *
+ * A standby only goes forward, so what was found out stays true of that server, but not of
+ * others at its address, nor after a crash: shard_pool_is_proved().
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "guc.h"
+#include "remote/run/read_role_private.h"
+#include "remote/wire/connection_private.h"
+#include "remote/wire/wait.h"
+#include "utils/timestamp.h"
+
+#define CATCH_UP_MS 2000		/* how long a standby has at least to replay what is needed; else ... */
+#define MAX_CATCH_UP_MS 10000	/* ... as long as its data may be old, and at most so long */
+#define FIRST_PAUSE_MS 2		/* before it is asked again; then twice that ... */
+#define MAX_PAUSE_MS 100
+
+#define LOOK_AGAIN_MS 1000		/* how long it is believed that a standby has not been promoted */
+
+/*
+ * Has it been promoted?  What it has replayed, the age in seconds of the last commit that it has, and its timeline: of the
+ * last restart point at least, of what it receives if the role may know that.
+ */
+#define REPLAY_SQL \
+	"SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.pg_last_wal_replay_lsn()," \
+	" pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) pg_catalog.pg_last_xact_replay_timestamp())," \
+	" GREATEST((SELECT r.received_tli FROM pg_catalog.pg_stat_wal_receiver r), (SELECT c.timeline_id FROM pg_catalog.pg_control_checkpoint() c))"
+
+/* What a standby has said of itself. */
+typedef struct StandbySays
+{
+	TimestampTz asked_at;
+	XLogRecPtr	replayed;
+	TimestampTz last_commit;	/* 0: none */
+	TimeLineID	timeline;		/* 0: not known */
+} StandbySays;
+
+static bool
+has_committed(const ShardPool *pool, const ShardReadNeed *need)
+{
+	return shard_position_is_reached(&need->committed, pool->timeline, pool->replayed);
+}
+
+static bool
+suffices(const ShardPool *pool, const ShardReadNeed *need)
+{
+	return pool->proved_at != 0 && has_committed(pool, need) && pool->as_of >= need->as_of;
+}
+
+/* The same, found out lately, and over connections that are there still. */
+static bool
+is_known_to_suffice(ShardPool *pool, const ShardReadNeed *need)
+{
+	return !pool->look_again && suffices(pool, need) && pool->as_of >= need->placed &&
+		!TimestampDifferenceExceeds(pool->proved_at, GetCurrentTimestamp(), LOOK_AGAIN_MS) && shard_read_has_connection(pool);
+}
+
+static void
+note_proof(ShardPool *pool, const ShardPosition *position, ShardConn *conn, const StandbySays *says)
+{
+	if (!shard_pool_is_proved(pool, conn))
+	{
+		pool->server = conn->server;
+		pool->replayed = InvalidXLogRecPtr;
+		pool->timeline = 0;
+		pool->as_of = 0;
+	}
+	conn->replayed = says->replayed;
+	pool->replayed = Max(pool->replayed, says->replayed);
+	pool->timeline = Max(pool->timeline, says->timeline);
+	pool->as_of = Max(pool->as_of, says->last_commit);
+	if (position->asked_at != 0 && shard_position_is_reached(&position->end, pool->timeline, pool->replayed))
+		pool->as_of = Max(pool->as_of, position->asked_at);
+	pool->proved_at = says->asked_at;
+	pool->look_again = false;
+	conn->replayed_at = says->asked_at;
+}
+
+/*
+ * Asks the standby of pool how far it is.  False: it is away, or none of this node, and *reason
+ * says why (it is NULL before).
+ */
+static bool
+look_at_standby(ShardReadNode *node, ShardPool *pool, char **reason)
+{
+	StandbySays says = {GetCurrentTimestamp()};
+	PGresult   *answer = NULL;
+	ShardConn  *conn;
+	double		age;
+
+	if (!shard_read_ask(pool, REPLAY_SQL, 4, &answer, &conn, reason))
+		return false;
+	if (strcmp(PQgetvalue(answer, 0, 0), "t") != 0 || !shard_position_parse_lsn(PQgetvalue(answer, 0, 1), &says.replayed))
+		*reason = pstrdup(_("It has been promoted."));
+	else if (node->system_identifier != 0 && conn->server.system_identifier != 0 &&
+			 conn->server.system_identifier != node->system_identifier)
+		*reason = pstrdup(_("It is a standby of another server."));
+	else
+	{
+		age = PQgetisnull(answer, 0, 2) ? INFINITY : Max(strtod(PQgetvalue(answer, 0, 2), NULL), 0);
+		if (age < (double) says.asked_at / USECS_PER_SEC)
+			says.last_commit = says.asked_at - (TimestampTz) (age * USECS_PER_SEC);
+		says.timeline = strtoul(PQgetvalue(answer, 0, 3), NULL, 10);
+		note_proof(pool, node->position, conn, &says);
+	}
+	PQclear(answer);
+	if (*reason != NULL)
+		conn->invalidated = true;
+	return *reason == NULL;
+}
+
+static char *
+say_lag(const ShardPool *pool, const ShardReadNeed *need)
+{
+	if (pool->timeline < need->committed.timeline)
+		return psprintf(_("It is not known to be on timeline %u, as the primary."), need->committed.timeline);
+	if (!has_committed(pool, need))
+		return psprintf(_("It has not replayed what this session has committed: it is at %X/%X, not at %X/%X."),
+						LSN_FORMAT_ARGS(pool->replayed), LSN_FORMAT_ARGS(need->committed.lsn));
+	if (pool->as_of == 0)
+		return pstrdup(_("It is not known how old its data is."));
+	return psprintf(_("Its data may be %ld ms old, and shardfdw.max_standby_lag is %d ms."),
+					TimestampDifferenceMilliseconds(pool->as_of, GetCurrentTimestamp()), shard_guc_max_standby_lag_ms);
+}
+
+/*
+ * Waits until the standby has what is needed; false, with *reason, when it does not in time, or is
+ * away.
+ */
+static bool
+await_standby(ShardReadNode *node, ShardPool *pool, const ShardReadNeed *need, char **reason)
+{
+	int			catch_up_ms = Max(CATCH_UP_MS, Min(shard_guc_max_standby_lag_ms, MAX_CATCH_UP_MS));
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), catch_up_ms);
+	long		pause_ms = FIRST_PAUSE_MS;
+	bool		asked = false;	/* the primary */
+
+	if (is_known_to_suffice(pool, need))
+		return true;
+	for (;;)
+	{
+		if (!look_at_standby(node, pool, reason))
+			return false;
+		if (suffices(pool, need) && pool->as_of >= need->placed)
+			return true;
+		if (!asked && has_committed(pool, need))
+		{
+			asked = true;
+			if (shard_read_ask_position(node))
+				continue;
+			/* nobody can say whether it has the shards that were placed last */
+			if (suffices(pool, need))
+				return true;
+		}
+		if (GetCurrentTimestamp() >= deadline)
+			break;
+		shard_wait_pause(pause_ms, false);
+		pause_ms = Min(pause_ms * 2, MAX_PAUSE_MS);
+	}
+	/* that it has the shards which were placed last is waited for, but only once */
+	if (suffices(pool, need))
+	{
+		node->primary->placed = need->placed;
+		return true;
+	}
+	*reason = say_lag(pool, need);
+	return false;
+}
+
+ShardPool *
+shard_read_first_standby(const ShardReadNode *node)
+{
+	return shard_pool_get_standby(node->serverid, node->userid, node->primary->first_standby % node->nstandbys + 1);
+}
+
+uint32
+shard_read_choose_standby(ShardReadNode *node, const ShardReadNeed *need, StringInfo reasons)
+{
+	for (int i = 0; i < node->nstandbys; i++)
+	{
+		ShardPool  *pool = shard_read_first_standby(node);
+		char	   *reason = NULL;
+
+		if (await_standby(node, pool, need, &reason))
+			return pool->key_standby;
+		appendStringInfo(reasons, _("\nStandby %u: %s"), pool->key_standby, reason);
+		node->primary->first_standby = pool->key_standby;	/* the next one, as it counts from 0 */
+	}
+	return 0;
+}
