@@ -179,6 +179,34 @@ like(($c->psql("SELECT shardfdw.wait_job($job)"))[2], qr/colocated with other sh
 is(($c->psql(q{SELECT shardfdw.move_shard('grown_00', 'node2')}))[2], '', 'moves along with the next one');
 is($c->safe_psql(q{SELECT string_agg(DISTINCT node, ' ') FROM shardfdw.shards WHERE shard IN ('grown_00', 'beside_00')}), 'node2', 'to the same node');
 
+# ---------- tables that are changed on the node meanwhile ----------
+
+make_table('defined', '{node1,node3}');
+hold('move_indexed');
+$job = start_move('defined', 'node2', 'indexing');
+$c->node_safe_psql(1, 'CREATE INDEX by_hand ON defined_00 (v)');
+release('move_indexed');
+my $changed = qr/the definition of shard public\.defined_00 has changed while it was moved/;
+like(($c->psql("SELECT shardfdw.wait_job($job)"))[2], $changed, 'a change of a table while it is copied');
+
+# rights are given without a lock of the table
+sub hold_locked
+{
+	hold('move_locked');
+	$job = start_move('defined', 'node2', 'switching');
+	$c->wait_for(q{SELECT count(*) > 0 FROM pg_locks WHERE relation = 'defined_00'::regclass AND mode = 'ExclusiveLock' AND granted}, 1);
+	return;
+}
+hold_locked();
+$c->node_safe_psql(1, 'GRANT SELECT ON defined_00 TO PUBLIC');
+release('move_locked');
+like(($c->psql("SELECT shardfdw.wait_job($job)"))[2], $changed, 'and one while writers wait');
+hold_locked();
+$c->safe_psql('CREATE TABLE other (a int)');
+release('move_locked');
+is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'another table is nothing that a move has to do with');
+is($c->node_safe_psql(2, q{SELECT count(*) FROM pg_indexes WHERE indexname = 'by_hand'}), 1, 'all comes along');
+
 # ---------- an old table that has another name by now ----------
 
 make_table('named', '{node1,node3}');

@@ -237,13 +237,28 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.raise_unknown_part(text, text) IS
 	'Refuses what a node has answered about a table that is to be moved. Raises protocol_violation.';
 
+CREATE FUNCTION shardfdw_internal.moving_questions(shards regclass[], id bigint, pieces integer, at text[])
+	RETURNS TABLE (relation regclass, node name, question text, staging text, name text, is_first boolean)
+	LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT m.relation, m.node,
+		shardfdw_internal.moving_table_query(m.remote_name, n.staging, n.name,
+			CASE WHEN pieces > 1 OR cardinality(shards) > 1 THEN shardfdw_internal.piece_renames(shards, m.relation, pieces, at, p.number) END,
+			(SELECT array_agg(jsonb_build_array(x.remote_schema, x.remote_table)::text) FROM shardfdw_internal.job_tables(shards) x), shardfdw_internal.reference_names()),
+		n.staging, n.name, m.is_first
+	FROM shardfdw_internal.job_tables(shards) m JOIN shardfdw_internal.shard_pieces(shards, pieces, at) p ON p.relation = m.relation
+	CROSS JOIN LATERAL (SELECT format('%I.%I', shardfdw_internal.job_schema(moving_questions.id), p.name), format('%I.%I', m.remote_schema, p.name)) n(staging, name)
+	ORDER BY m.relation::oid, p.number
+$$;
+COMMENT ON FUNCTION shardfdw_internal.moving_questions(regclass[], bigint, integer, text[]) IS
+	'Lists what the source node is asked about all that goes with shards, for each of the pieces that they become. Returns moving_table_query(), the names of the table until the switch and after it, and whether it goes with the first of shards; in order.';
+
 CREATE FUNCTION shardfdw_internal.moving_parts(shards regclass[], id bigint, pieces integer, at text[])
 	RETURNS TABLE (relation regclass, part text, command text)
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-	all_names text[];
 	relations regclass[];
 	nodes name[];
 	commands text[];
@@ -251,13 +266,9 @@ DECLARE
 	names text[];
 	first boolean[];
 BEGIN
-	SELECT array_agg(jsonb_build_array(m.remote_schema, m.remote_table)::text) INTO all_names FROM shardfdw_internal.job_tables(shards) m;
-	SELECT array_agg(m.relation ORDER BY m.relation::oid, p.number), array_agg(m.node),
-		array_agg(shardfdw_internal.moving_table_query(m.remote_name, format('%I.%I', shardfdw_internal.job_schema(id), p.name), format('%I.%I', m.remote_schema, p.name),
-			CASE WHEN pieces > 1 OR cardinality(shards) > 1 THEN shardfdw_internal.piece_renames(shards, m.relation, pieces, at, p.number) END,
-			all_names, shardfdw_internal.reference_names()) ORDER BY m.relation::oid, p.number), array_agg(m.is_first ORDER BY m.relation::oid, p.number),
-		array_agg(format('%I.%I', shardfdw_internal.job_schema(id), p.name) ORDER BY m.relation::oid, p.number), array_agg(format('%I.%I', m.remote_schema, p.name) ORDER BY m.relation::oid, p.number)
-	INTO relations, nodes, commands, first, stagings, names FROM shardfdw_internal.job_tables(shards) m JOIN shardfdw_internal.shard_pieces(shards, pieces, at) p ON p.relation = m.relation;
+	SELECT array_agg(m.relation ORDER BY m.ordinality), array_agg(m.node ORDER BY m.ordinality), array_agg(m.question ORDER BY m.ordinality),
+		array_agg(m.staging ORDER BY m.ordinality), array_agg(m.name ORDER BY m.ordinality), array_agg(m.is_first ORDER BY m.ordinality)
+	INTO relations, nodes, commands, stagings, names, first FROM shardfdw_internal.moving_questions(shards, id, pieces, at) WITH ORDINALITY m;
 	RETURN QUERY SELECT relations[q.command], CASE (q.fields)[1] WHEN 'grant' THEN 'finish' WHEN 'schema' THEN 'table' ELSE (q.fields)[1] END, CASE
 		-- the last one: before it there may be names
 		WHEN (q.fields)[1] = 'problem' THEN regexp_replace((q.fields)[3], '^(.*) node %s', '\1 node ' || replace(quote_ident(q.node), '\', '\\'))

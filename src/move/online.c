@@ -14,6 +14,7 @@
 #include "fault.h"
 #include "miscadmin.h"
 #include "move/apply.h"
+#include "move/definition.h"
 #include "move/job.h"
 #include "move/link.h"
 #include "move/online.h"
@@ -37,6 +38,7 @@ typedef struct OnlineMove
 	ShardConn  *from;			/* reads on the source */
 	ShardConn  *into;			/* writes on the target */
 	ShardApply *apply;
+	ShardDefinition *definition;
 } OnlineMove;
 
 /*
@@ -92,9 +94,8 @@ copy(OnlineMove *online)
 
 /* Follows the source until the target is near. */
 static void
-catch_up(void *arg)
+catch_up(OnlineMove *online)
 {
-	OnlineMove *online = arg;
 	TimestampTz began;
 
 	do
@@ -102,6 +103,16 @@ catch_up(void *arg)
 		began = GetCurrentTimestamp();
 		(void) shard_apply_to_now(online->apply, -1);
 	} while (TimestampDifferenceExceeds(began, GetCurrentTimestamp(), NEAR_MS));
+}
+
+/* Before each attempt to lock: what can be done while writers go on. */
+static void
+get_ready(void *arg)
+{
+	OnlineMove *online = arg;
+
+	shard_definition_look(online->definition);
+	catch_up(online);
 }
 
 /*
@@ -144,11 +155,11 @@ lock_and_switch(OnlineMove *online)
 
 	for (;;)
 	{
-		shard_block_lock(move, LOCK_MS, catch_up, online);
+		shard_block_lock(move, LOCK_MS, get_ready, online);
 		locked_at = GetCurrentTimestamp();
 		if (shard_apply_to_now(online->apply, LAST_CHANGES_MS))
 		{
-			shard_move_check_unchanged(move);
+			shard_definition_check(online->definition);
 			if (shard_place_switch(move))
 				return locked_at;
 		}
@@ -183,6 +194,7 @@ shard_online_run(ShardMove *move, ShardMoveStage enter_stage)
 	enter_stage(move, "catching up");
 	shard_slot_stream(online.slot, move->schema);
 	online.apply = shard_apply_begin(move, online.slot, online.from, online.into);
+	online.definition = shard_definition_begin(move, online.from);
 	catch_up(&online);
 	if (move->verify)
 	{

@@ -1,0 +1,115 @@
+/*
+ * definition.c
+ *	  Whether the tables of a move are still what they were; found out fast, while writers wait.
+ *
+ * To write the tables down as commands, and compare these, takes the source and the coordinator
+ * tens of milliseconds.  So that is done before the lock.  Under it nothing has changed if the
+ * source gives the same answers, for which it has plans, and no catalog has changed here.
+ */
+#include "postgres.h"
+
+#include "move/definition.h"
+#include "move/link.h"
+#include "move/table.h"
+#include "own_schema.h"
+#include "storage/sinval.h"
+#include "utils/builtins.h"
+#include "utils/inval.h"
+#include "utils/memutils.h"
+
+struct ShardDefinition
+{
+	const ShardMove *move;
+	ShardConn  *source;
+	int			nquestions;		/* prepared statements question_1 ... */
+	MemoryContext cxt;			/* of answers */
+	char	   *answers;		/* when all was compared last; NULL: never */
+	uint64		nmessages;		/* about changes of catalogs here, until then */
+};
+
+/* An aggregate of the rows of moving_questions(), which are q, numbered. */
+static char *
+of_questions(const ShardMove *move, const char *aggregate)
+{
+	return shard_move_value(psprintf("SELECT %s FROM " SHARD_INTERNAL_SCHEMA ".moving_questions(%s, " INT64_FORMAT ", %d, %s) WITH ORDINALITY q",
+									 aggregate, shard_move_array(move), move->id, move->npieces, quote_literal_cstr(move->at)));
+}
+
+ShardDefinition *
+shard_definition_begin(const ShardMove *move, ShardConn *source)
+{
+	ShardDefinition *definition = MemoryContextAllocZero(move->cxt, sizeof(ShardDefinition));
+
+	definition->move = move;
+	definition->source = source;
+	definition->cxt = AllocSetContextCreate(move->cxt, "shardfdw definition of shards", ALLOCSET_DEFAULT_SIZES);
+	shard_move_begin(move->userid);
+	definition->nquestions = pg_strtoint32(of_questions(move, "pg_catalog.count(*)"));
+	shard_link_exec(source, of_questions(move, "pg_catalog.string_agg(pg_catalog.format('PREPARE question_%s AS %s', q.ordinality, q.question), '; ')"));
+	shard_move_commit();
+	return definition;
+}
+
+static void
+append_answer(StringInfo text, const PGresult *answer)
+{
+	for (int i = 0; i < PQntuples(answer); i++)
+	{
+		for (int j = 0; j < PQnfields(answer); j++)
+			appendStringInfo(text, "%s\t", PQgetisnull(answer, i, j) ? "\\N" : PQgetvalue(answer, i, j));
+		appendStringInfoChar(text, '\n');
+	}
+}
+
+/* What the source says of the tables now. */
+static char *
+ask(const ShardDefinition *definition)
+{
+	StringInfoData text;
+
+	initStringInfo(&text);
+	for (int i = 1; i <= definition->nquestions; i++)
+	{
+		PGresult   *answer;
+
+		shard_link_send(definition->source, psprintf("EXECUTE question_%d", i));
+		answer = shard_link_result(definition->source, NULL);
+		append_answer(&text, answer);
+		PQclear(answer);
+	}
+	return text.data;
+}
+
+/* How many messages about changes of catalogs have come, now that all that have been sent are read. */
+static uint64
+count_messages(void)
+{
+	AcceptInvalidationMessages();
+	return SharedInvalidMessageCounter;
+}
+
+void
+shard_definition_look(ShardDefinition *definition)
+{
+	MemoryContext oldcxt;
+
+	shard_move_begin(definition->move->userid);
+	if (definition->answers == NULL || definition->nmessages != count_messages())
+	{
+		MemoryContextReset(definition->cxt);
+		oldcxt = MemoryContextSwitchTo(definition->cxt);
+		/* before the comparison: what changes while that goes on shows later */
+		definition->nmessages = count_messages();
+		definition->answers = ask(definition);
+		MemoryContextSwitchTo(oldcxt);
+		shard_move_check_unchanged(definition->move);
+	}
+	shard_move_commit();
+}
+
+void
+shard_definition_check(const ShardDefinition *definition)
+{
+	if (definition->nmessages != count_messages() || strcmp(ask(definition), definition->answers) != 0)
+		shard_move_check_unchanged(definition->move);
+}
