@@ -14,9 +14,9 @@
 #include "executor/modify/source_modify_exec.h"
 #include "executor/scan/key_join_exec.h"
 #include "executor/scan/lost_locks.h"
-#include "executor/scan/statement_view.h"
 #include "executor/shard_query_exec.h"
 #include "executor/statement_exec.h"
+#include "executor/writing_statement.h"
 #include "fmgr.h"
 #include "guc.h"
 #include "load/copy_to.h"
@@ -95,7 +95,7 @@ _PG_init(void)
 	shard_nested_write_init();
 	shard_cte_order_init();
 	shard_lost_locks_init();
-	shard_statement_view_init();
+	shard_writing_statement_init();
 	shard_reference_turn_init();
 	shard_copy_to_init(shard_query_of);
 	shard_ddl_drop_init();

@@ -15,6 +15,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "commands/prepare.h"
 #include "ddl/ddl_call.h"
 #include "ddl/statement/ddl_statement.h"
 #include "load/copy_statement.h"
@@ -24,7 +25,43 @@
 #include "utility_hook.h"
 #include "version.h"
 
-/* Carries a call out.  COPY FROM has defaults and triggers, whose functions must not read standbys. */
+/* Does a prepared statement write, or lock rows? */
+static bool
+prepared_writes(const ExecuteStmt *execute)
+{
+	PreparedStatement *prepared = FetchPreparedStatement(execute->name, false);
+	ListCell   *lc;
+
+	foreach(lc, prepared ? prepared->plansource->query_list : NIL)
+	{
+		const Query *query = lfirst(lc);
+
+		if (query->commandType != CMD_SELECT || query->hasModifyingCTE || query->rowMarks != NIL)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Is what functions read in this statement, outside of queries that the executor runs, or as the
+ * result of a query, written?  As parameters of EXECUTE, defaults of COPY FROM, rows of CREATE
+ * TABLE AS, expressions of DDL.
+ */
+static bool
+writes(Node *stmt)
+{
+	if (IsA(stmt, ExecuteStmt))
+		return prepared_writes(castNode(ExecuteStmt, stmt));
+	if (IsA(stmt, ExplainStmt))
+	{
+		const Query *query = castNode(Query, castNode(ExplainStmt, stmt)->query);
+
+		return query->commandType == CMD_UTILITY && writes(query->utilityStmt);
+	}
+	return GetCommandLogLevel(stmt) != LOGSTMT_ALL;
+}
+
+/* Carries a call out. */
 static void
 run_call(void *arg)
 {
@@ -54,7 +91,7 @@ process_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tre
 {
 	ShardDdlCall call = {pstmt, query_string, read_only_tree, context, params, query_env, dest, qc};
 
-	if (IsA(pstmt->utilityStmt, CopyStmt) && castNode(CopyStmt, pstmt->utilityStmt)->is_from)
+	if (writes(pstmt->utilityStmt))
 		shard_read_role_run_writing(run_call, &call);
 	else
 		run_call(&call);

@@ -135,7 +135,17 @@ is($c->safe_psql("$old_rows; SELECT v_of($key)"), '5', 'a function reads standby
 is($c->safe_psql("$old_rows; INSERT INTO local VALUES (v_of($key)) RETURNING n"), '7', 'but not for INSERT,');
 is($c->safe_psql("$old_rows; DELETE FROM local WHERE n <> v_of($key); SELECT count(*) FROM local"), '1', 'nor for DELETE,');
 is($c->safe_psql("$old_rows; UPDATE t SET v = v_of($key) WHERE id = $key AND v_of($key) > 0 RETURNING v"), '7', 'nor for UPDATE,');
-is($c->safe_psql("$old_rows; INSERT INTO filled VALUES ($key); COPY filled FROM PROGRAM 'echo $key'; SELECT string_agg(n::text, ' ') FROM filled"), '7 7', 'nor in triggers, of COPY either');
+$c->safe_psql(q{CREATE TABLE parts (k int, n int) PARTITION BY LIST (k); CREATE TABLE p5 PARTITION OF parts FOR VALUES IN (5); CREATE TABLE p7 PARTITION OF parts FOR VALUES IN (7);
+	INSERT INTO parts VALUES (5, 0), (7, 0); CREATE FUNCTION stable_v_of(k int) RETURNS int LANGUAGE plpgsql STABLE AS 'BEGIN RETURN (SELECT v FROM t WHERE id = k); END'});
+is($c->safe_psql("$old_rows; SELECT k FROM parts WHERE k = stable_v_of($key)"), '5', 'partitions are chosen by a standby,');
+is($c->safe_psql("$old_rows; UPDATE parts SET n = 1 WHERE k = stable_v_of($key) RETURNING k"), '7', 'but not for UPDATE,');
+is($c->safe_psql("$old_rows; CREATE TABLE of_parts AS SELECT k FROM parts WHERE k = stable_v_of($key); SELECT k FROM of_parts"), '7', 'nor for CREATE TABLE AS;');
+is($c->safe_psql("$old_rows; PREPARE w (int) AS WITH i AS (INSERT INTO local VALUES (\$1) RETURNING n) SELECT n FROM i; EXECUTE w(v_of($key)); PREPARE r (int) AS SELECT \$1; EXECUTE r(v_of($key))"),
+	"7\n5", 'parameters of EXECUTE are written, or only read;');
+is($c->safe_psql("$old_rows; ALTER TABLE local ADD COLUMN d int DEFAULT v_of($key); SELECT DISTINCT d FROM local"), '7', 'defaults of a new column are written,');
+is($c->safe_psql("$old_rows; INSERT INTO filled VALUES ($key); COPY filled FROM PROGRAM 'echo $key'; SELECT string_agg(n::text, ' ') FROM filled"), '7 7', 'and what triggers do, of COPY, too');
+
+is($c->safe_psql("$old_rows; BEGIN; SAVEPOINT a; UPDATE t SET v = 8 WHERE id = $key; ROLLBACK TO a; SELECT v FROM t WHERE id = $key; ROLLBACK"), '7', 'a transaction that has written does not go back, when it has rolled that back either');
 
 # a commit that a node has not confirmed comes some time, behind every position that it can be asked for
 SKIP:
@@ -153,6 +163,13 @@ is(at_zero("SELECT v FROM t WHERE id = $key"), '7', 'a bound of zero shows all t
 caught_up();
 $c->node_safe_psql($_, 'SELECT pg_switch_wal()') for 1 .. 2;
 is(at_zero("SELECT count(*) FROM t"), '100', 'after a switch of WAL files');
+
+# what transactions that go on have written last is not flushed, and does not keep a primary's position from being reached
+my $writer = $c->node(1)->background_psql('postgres');
+$writer->query_safe('CREATE TABLE IF NOT EXISTS written (n int); BEGIN; INSERT INTO written SELECT generate_series(1, 10)');
+is(at_zero("SELECT count(*) FROM t"), '100', 'a transaction that writes on a node goes on');
+$writer->query_safe('ROLLBACK');
+$writer->quit;
 
 # a connection that the standby has ended is replaced
 $s = $c->coordinator->background_psql('postgres', on_error_stop => 0);
@@ -190,6 +207,18 @@ is($c->safe_psql("SET ROLE reader; SET shardfdw.read_from = 'standby'; SELECT DI
 # a moved shard is looked for where it is
 $c->safe_psql("SELECT shardfdw.move_shard('$old', 'node2', mode => 'block', wait => true)");
 is(at_zero("SELECT v FROM t WHERE id = $key"), '2020', 'a shard that was moved');
+
+my $away = "SELECT shardfdw.move_shard('$old', 'node%d', mode => 'block')";
+$c->safe_psql(sprintf $away, 1);
+caught_up();
+pause_replay(1);
+($code, $out, $error) = $c->psql("SET shardfdw.read_from = 'standby'; " . sprintf($away, 2) . "; UPDATE t SET v = 2021 WHERE id = $key" . '; ' . sprintf($away, 1) . "; SELECT v FROM t WHERE id = $key");
+like($error, qr/no standby of node "node1" can be read.*It is not known to have the shards as they were placed last, with what this session has committed/s, 'own writes have come with it');
+resume_replay(1);
+$c->safe_psql(sprintf $away, 2);
+is(at_zero("SELECT v FROM t WHERE id = $key"), '2021', 'they are there');
+$c->safe_psql('UPDATE t SET v = 2020');
+caught_up();
 
 is($c->safe_psql(q{SELECT string_agg(format('%s %s %s', node, state, lag_bytes >= 0), ' ' ORDER BY node) FROM shardfdw.stat_replication WHERE standby IS NOT NULL}),
 	'node1 streaming t node2 streaming t', 'the view of standbys');

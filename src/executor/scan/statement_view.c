@@ -22,8 +22,6 @@
 #include "access/xact.h"
 #include "catalog/option.h"
 #include "compat.h"
-#include "executor/execdesc.h"
-#include "executor/executor.h"
 #include "executor/scan/statement_view.h"
 #include "lib/ilist.h"
 #include "nodes/parsenodes.h"
@@ -31,7 +29,6 @@
 #include "plan/plan_private.h"
 #include "plan/plan_walk.h"
 #include "remote/pool/pool.h"
-#include "remote/run/read_role.h"
 #include "remote/run/stream.h"
 #include "remote/xact/txn.h"
 #include "utils/memutils.h"
@@ -44,9 +41,6 @@ typedef struct PinnedStatement
 	bool		needed;			/* it may read after it has written */
 	List	   *pools;			/* of ShardPool: nodes dealt with */
 } PinnedStatement;
-
-static ExecutorRun_hook_type prev_run_hook = NULL;
-static ExecutorFinish_hook_type prev_finish_hook = NULL;
 
 /* Statements in progress, innermost first. */
 static slist_head statements = SLIST_STATIC_INIT(statements);
@@ -82,8 +76,8 @@ reads_beside_writing(EState *estate)
 	return stmt != NULL && shard_plan_walk_statement(stmt, reads_nodes, stmt);
 }
 
-static bool
-only_reads(const PlannedStmt *stmt)
+bool
+shard_statement_only_reads(const PlannedStmt *stmt)
 {
 	return stmt->commandType == CMD_SELECT && !stmt->hasModifyingCTE && stmt->rowMarks == NIL;
 }
@@ -99,68 +93,7 @@ shard_statement_view_writes(EState *estate)
 bool
 shard_statement_view_only_reads(EState *estate)
 {
-	return estate->es_plannedstmt != NULL && only_reads(estate->es_plannedstmt);
-}
-
-/* What the executor was asked for. */
-typedef struct ShardRunCall
-{
-	QueryDesc  *desc;
-	ScanDirection direction;
-	uint64		count;
-	bool		once;
-} ShardRunCall;
-
-static void
-run_next(void *arg)
-{
-	ShardRunCall *call = arg;
-
-	shard_call_executor_run(prev_run_hook ? prev_run_hook : standard_ExecutorRun,
-							call->desc, call->direction, call->count, call->once);
-}
-
-static void
-run_statement(QueryDesc *desc, ScanDirection direction, uint64 count, bool once)
-{
-	ShardRunCall call = {desc, direction, count, once};
-
-	if (only_reads(desc->plannedstmt))
-		run_next(&call);
-	else
-		shard_read_role_run_writing(run_next, &call);
-}
-
-SHARD_EXECUTOR_RUN_ENTRY(run_entry, run_statement)
-
-static void
-finish_next(void *arg)
-{
-	QueryDesc  *desc = arg;
-
-	if (prev_finish_hook)
-		prev_finish_hook(desc);
-	else
-		standard_ExecutorFinish(desc);
-}
-
-/* AFTER triggers. */
-static void
-finish_statement(QueryDesc *desc)
-{
-	if (only_reads(desc->plannedstmt))
-		finish_next(desc);
-	else
-		shard_read_role_run_writing(finish_next, desc);
-}
-
-void
-shard_statement_view_init(void)
-{
-	prev_run_hook = ExecutorRun_hook;
-	ExecutorRun_hook = run_entry;
-	prev_finish_hook = ExecutorFinish_hook;
-	ExecutorFinish_hook = finish_statement;
+	return estate->es_plannedstmt != NULL && shard_statement_only_reads(estate->es_plannedstmt);
 }
 
 static PinnedStatement *

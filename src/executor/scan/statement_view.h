@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "nodes/execnodes.h"
+#include "nodes/plannodes.h"
 
 /*
  * To be called when a result relation on the node begins, before anything is
@@ -21,7 +22,6 @@ extern bool shard_statement_view_writes(EState *estate);
 
 /* Does it neither change tables nor lock rows, so that it may read standbys? */
 extern bool shard_statement_view_only_reads(EState *estate);
-
-extern void shard_statement_view_init(void);
+extern bool shard_statement_only_reads(const PlannedStmt *stmt);
 
 #endif

@@ -16,8 +16,9 @@
  * A standby is read only if it has
  *	- all that this session has committed on the node (position.h);
  *	- all that anybody had committed there shardfdw.max_standby_lag ago;
- *	- the shards that this session has seen being placed: for these it waits once for each
- *	  node, while the primary is there, and then reads the standby all the same.
+ *	- the shards that this session has seen being placed.  What it has committed before may be
+ *	  in them, and have come from another node.  If it has committed nothing, it waits for
+ *	  them once for each node, while the primary is there, and then reads the standby all the same.
  * How that is known is said in read_role_standby.c.
  */
 #include "postgres.h"
@@ -45,7 +46,7 @@ may_read_standbys(const ShardSnapshot *snapshot)
 {
 	return shard_guc_read_from != SHARD_READ_PRIMARY && nwriting == 0 && !snapshot->cut && !IsolationIsSerializable() &&
 		(!IsolationUsesXactSnapshot() || XactReadOnly) && !shard_committed_in_doubt() &&
-		shard_txn_writers == NIL && !TransactionIdIsValid(GetTopTransactionIdIfAny());
+		!shard_txn_has_written && !TransactionIdIsValid(GetTopTransactionIdIfAny());
 }
 
 static TimestampTz
@@ -59,7 +60,8 @@ oldest_allowed(void)
 static uint32
 find_standby(ShardReadNode *node, StringInfo reasons)
 {
-	ShardReadNeed	need;
+	TimestampTz first_commit = shard_committed_first_at();
+	ShardReadNeed need;
 
 	if (!shard_read_find_own_position(node))
 	{
@@ -68,7 +70,8 @@ find_standby(ShardReadNode *node, StringInfo reasons)
 	}
 	need.committed = node->position->committed;
 	need.as_of = oldest_allowed();
-	need.placed = node->primary_lost || placed_at <= node->primary->placed ? 0 : placed_at;
+	need.placed_surely = first_commit != 0 && first_commit < placed_at;
+	need.placed = need.placed_surely || (!node->primary_lost && placed_at > node->primary->placed) ? placed_at : 0;
 	return shard_read_choose_standby(node, &need, reasons);
 }
 
@@ -128,7 +131,7 @@ static ShardReadNode *
 make_node(Oid serverid, Oid userid)
 {
 	int			nstandbys = shard_connection_count_standbys(serverid);
-	ShardReadNode   *node;
+	ShardReadNode *node;
 
 	if (nstandbys == 0)
 		return NULL;
@@ -161,7 +164,7 @@ shard_read_role_choose(ShardSnapshot *snapshot, List *serverids, Oid userid)
 	foreach(lc, serverids)
 	{
 		ShardNodeSnapshot *seen = shard_snapshot_node(snapshot, lfirst_oid(lc), userid);
-		ShardReadNode   *node;
+		ShardReadNode *node;
 
 		/* what has begun to read the primary goes on */
 		if (!seen->role_chosen && seen->state == SHARD_SNAPSHOT_NONE && !seen->shown &&
@@ -174,7 +177,7 @@ shard_read_role_choose(ShardSnapshot *snapshot, List *serverids, Oid userid)
 			warm_first(lfirst(lc));
 	foreach(lc, nodes)
 	{
-		ShardReadNode   *node = lfirst(lc);
+		ShardReadNode *node = lfirst(lc);
 		uint32		standby = choose_server(node);
 
 		shard_snapshot_node(snapshot, node->serverid, userid)->standby = standby;

@@ -82,6 +82,20 @@ shard_read_ask_position(ShardReadNode *node)
 	return known;
 }
 
+/* A commit is flushed with all that is before it. */
+#define FLUSH_SQL \
+	"SELECT CASE WHEN pg_catalog.pg_current_wal_insert_lsn() OPERATOR(pg_catalog.>) pg_catalog.pg_current_wal_flush_lsn()" \
+	" THEN pg_catalog.pg_logical_emit_message(true, 'shardfdw_flush', '') END"
+
+void
+shard_read_flush(ShardReadNode *node)
+{
+	PGresult   *answer = NULL;
+
+	if (!node->primary_lost && ask_primary(node, FLUSH_SQL, &answer))
+		PQclear(answer);
+}
+
 void
 shard_read_take_known_end(ShardReadNode *node, TimestampTz servers_changed_at)
 {

@@ -25,6 +25,7 @@ typedef struct ShardReadNode
 	bool		primary_skipped;	/* it was not tried for this statement, because of ShardPool.retry_at */
 	char	   *primary_reason; /* why it cannot be read; NULL: it can */
 	int64		system_identifier;	/* of the primary; 0: not known */
+	TimestampTz deadline;		/* until when a standby is waited for; 0: none has been */
 	bool		is_hearsay;		/* system_identifier comes from another session, not from a connection */
 } ShardReadNode;
 
@@ -33,7 +34,8 @@ typedef struct ShardReadNeed
 {
 	ShardWalPlace committed;	/* by this session */
 	TimestampTz as_of;			/* for shardfdw.max_standby_lag; DT_NOBEGIN: any */
-	TimestampTz placed;			/* when this session has last seen shards being placed; 0: never */
+	TimestampTz placed;			/* when this session has last seen shards being placed; 0: that does not matter */
+	bool		placed_surely;	/* it is not read without them: own writes may be in them, not in what was there before */
 } ShardReadNeed;
 
 /* ---------- read_role_ask.c ---------- */
@@ -58,6 +60,12 @@ extern void shard_read_note_identifier(ShardReadNode *node);
 
 /* Asks the primary how far its WAL is, and notes that.  False when it cannot say. */
 extern bool shard_read_ask_position(ShardReadNode *node);
+
+/*
+ * Has the primary flush its WAL, which a position may lie behind: of transactions that have not ended it
+ * flushes, and sends to standbys, the rest of a page after up to 15 seconds.
+ */
+extern void shard_read_flush(ShardReadNode *node);
 
 /* Takes over what other sessions have found out about the primary since servers were changed last. */
 extern void shard_read_take_known_end(ShardReadNode *node, TimestampTz servers_changed_at);

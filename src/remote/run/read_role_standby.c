@@ -30,6 +30,7 @@
 #define MAX_CATCH_UP_MS 10000	/* ... as long as its data may be old, and at most so long */
 #define FIRST_PAUSE_MS 2		/* before it is asked again; then twice that ... */
 #define MAX_PAUSE_MS 100
+#define FLUSH_PAUSE_MS 64		/* so long a pause says that something keeps the WAL from coming */
 
 #define LOOK_AGAIN_MS 1000		/* how long it is believed that a standby has not been promoted */
 
@@ -135,24 +136,27 @@ say_lag(const ShardPool *pool, const ShardReadNeed *need)
 						LSN_FORMAT_ARGS(pool->replayed), LSN_FORMAT_ARGS(need->committed.lsn));
 	if (pool->as_of == 0)
 		return pstrdup(_("It is not known how old its data is."));
+	if (pool->as_of >= need->as_of)
+		return pstrdup(_("It is not known to have the shards as they were placed last, with what this session has committed."));
 	return psprintf(_("Its data may be %ld ms old, and shardfdw.max_standby_lag is %d ms."),
 					TimestampDifferenceMilliseconds(pool->as_of, GetCurrentTimestamp()), shard_guc_max_standby_lag_ms);
 }
 
 /*
- * Waits until the standby has what is needed; false, with *reason, when it does not in time, or is
- * away.
+ * Waits until the standby has what is needed; false, with *reason, when it does not in the time that
+ * is left for the node, or is away.
  */
 static bool
 await_standby(ShardReadNode *node, ShardPool *pool, const ShardReadNeed *need, char **reason)
 {
-	int			catch_up_ms = Max(CATCH_UP_MS, Min(shard_guc_max_standby_lag_ms, MAX_CATCH_UP_MS));
-	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), catch_up_ms);
 	long		pause_ms = FIRST_PAUSE_MS;
 	bool		asked = false;	/* the primary */
+	bool		flushed = false;
 
 	if (is_known_to_suffice(pool, need))
 		return true;
+	if (node->deadline == 0)
+		node->deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), Max(CATCH_UP_MS, Min(shard_guc_max_standby_lag_ms, MAX_CATCH_UP_MS)));
 	for (;;)
 	{
 		if (!look_at_standby(node, pool, reason))
@@ -165,16 +169,21 @@ await_standby(ShardReadNode *node, ShardPool *pool, const ShardReadNeed *need, c
 			if (shard_read_ask_position(node))
 				continue;
 			/* nobody can say whether it has the shards that were placed last */
-			if (suffices(pool, need))
+			if (suffices(pool, need) && !need->placed_surely)
 				return true;
 		}
-		if (GetCurrentTimestamp() >= deadline)
+		if (GetCurrentTimestamp() >= node->deadline)
 			break;
+		if (pause_ms >= FLUSH_PAUSE_MS && !flushed)
+		{
+			flushed = true;
+			shard_read_flush(node);
+		}
 		shard_wait_pause(pause_ms, false);
 		pause_ms = Min(pause_ms * 2, MAX_PAUSE_MS);
 	}
 	/* that it has the shards which were placed last is waited for, but only once */
-	if (suffices(pool, need))
+	if (suffices(pool, need) && !need->placed_surely)
 	{
 		node->primary->placed = need->placed;
 		return true;

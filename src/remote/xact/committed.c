@@ -14,12 +14,15 @@
 #include "remote/xact/committed.h"
 
 static bool in_doubt = false;
+static TimestampTz first_at = 0;
 
 void
 shard_committed_note(Oid serverid, ShardConn *conn)
 {
 	ShardPosition *position = shard_position_find(serverid);
 
+	if (first_at == 0)
+		first_at = GetCurrentTimestamp();
 	if (!position)
 		return;
 	position->ncommits++;
@@ -32,6 +35,12 @@ shard_committed_note(Oid serverid, ShardConn *conn)
 		conn->end_pending = true;
 		conn->ncommits_asked = position->ncommits;
 	}
+}
+
+TimestampTz
+shard_committed_first_at(void)
+{
+	return first_at;
 }
 
 void

@@ -7,6 +7,7 @@
 
 #include "postgres.h"
 
+#include "datatype/timestamp.h"
 #include "remote/wire/connection.h"
 
 /*
@@ -15,6 +16,9 @@
  * the answer.  Never raises, and needs no memory.
  */
 extern void shard_committed_note(Oid serverid, ShardConn *conn);
+
+/* When this session has first committed on a node; 0: never. */
+extern TimestampTz shard_committed_first_at(void);
 
 /*
  * A commit was sent, and nobody knows whether the node has carried it out, or will.  From

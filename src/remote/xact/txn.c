@@ -55,6 +55,7 @@ static dlist_head snapshots = DLIST_STATIC_INIT(snapshots);
 static ShardSnapshot *xact_snapshot = NULL; /* in TopTransactionContext */
 List	   *shard_txn_writers = NIL;
 bool		shard_txn_touched = false;
+bool		shard_txn_has_written = false;
 const ShardTxnUpcalls *shard_txn_upcalls = NULL;
 
 /* Isolation of the remote transaction. */
@@ -81,6 +82,7 @@ shard_txn_reset(void)
 	xact_snapshot = NULL;
 	shard_txn_writers = NIL;
 	shard_txn_touched = false;
+	shard_txn_has_written = false;
 }
 
 /*
@@ -366,6 +368,7 @@ note_writer(ShardConn *conn, int level)
 	ShardWriter *writer = shard_txn_find_writer(conn->serverid, conn->userid);
 	MemoryContext oldcxt;
 
+	shard_txn_has_written = true;
 	if (writer)
 	{
 		writer->level = Min(writer->level, level);
