@@ -148,6 +148,8 @@ is($c->safe_psql("$old_rows; INSERT INTO filled VALUES ($key); COPY filled FROM 
 is($c->safe_psql("$old_rows; BEGIN; SAVEPOINT a; UPDATE t SET v = 8 WHERE id = $key; ROLLBACK TO a; SELECT v FROM t WHERE id = $key; ROLLBACK"), '7', 'a transaction that has written does not go back, when it has rolled that back either');
 
 # a commit that a node has not confirmed comes some time, behind every position that it can be asked for
+is($c->safe_psql("$old_rows; SELECT v FROM t WHERE id = $key; SELECT ok FROM shardfdw.run_on_nodes('SELECT pg_terminate_backend(pg_backend_pid())', in_transaction => false); SELECT v FROM t WHERE id = $key"), "5\nf\nf\n7",
+	'a session with an unanswered command reads primaries');
 SKIP:
 {
 	skip 'built without fault points', 2 unless $c->safe_psql(q{SELECT count(*) FROM pg_settings WHERE name = 'shardfdw.fault_points'});

@@ -291,11 +291,19 @@ run_lanes(ShardCommandRun *run)
 	pfree(items);
 }
 
+/* To be called before connections are given back. */
 static void
 note_commits(const ShardCommandRun *run)
 {
 	for (int i = 0; i < run->nlanes; i++)
-		shard_committed_note(run->lanes[i].pool->key_serverid, NULL);
+	{
+		const ShardCommandLane *lane = &run->lanes[i];
+
+		shard_committed_note(lane->pool->key_serverid, NULL);
+		/* a node that has lost its client commits nevertheless, when it has done the command */
+		if (lane->unanswered)
+			shard_committed_doubt();
+	}
 }
 
 void
@@ -332,9 +340,9 @@ shard_command_run(ShardCommand *commands, int ncommands, ShardCommandMode mode, 
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	release_lanes(run, false);
 	if (commits)
 		note_commits(run);
+	release_lanes(run, false);
 	MemoryContextDelete(run->snapshot_cxt);
 }
 

@@ -74,6 +74,7 @@ send_command(ShardCommandRun *run, ShardCommandLane *lane)
 		return;
 	}
 	lane->step = LANE_COMMAND;
+	lane->unanswered = true;
 	if (command->nparams > 0)
 		shard_connection_send_params(lane->conn, command->sql, command->nparams,
 									 command->params, false);
@@ -100,6 +101,7 @@ begin_command(ShardCommandRun *run, ShardCommandLane *lane)
 	else
 	{
 		lane->step = LANE_COMMAND;
+		lane->unanswered = true;
 		appendStringInfoString(&text, command->sql);
 		shard_connection_send(lane->conn, text.data);
 	}
@@ -233,6 +235,8 @@ end_step(ShardCommandRun *run, int laneno)
 	ShardCommandLane *lane = &run->lanes[laneno];
 	bool		in_xact = PQtransactionStatus(lane->conn->pg) == PQTRANS_INTRANS;
 
+	if (PQstatus(lane->conn->pg) == CONNECTION_OK)
+		lane->unanswered = false;
 	if (lane->step == LANE_ROLLBACK)
 	{
 		if (!in_xact)

@@ -1,5 +1,5 @@
 /*
- * definition.c
+ * shard_definition.c
  *	  Whether the tables of a move are still what they were; found out fast, while writers wait.
  *
  * To write the tables down as commands, and compare these, takes the source and the coordinator
@@ -8,8 +8,8 @@
  */
 #include "postgres.h"
 
-#include "move/definition.h"
 #include "move/link.h"
+#include "move/shard_definition.h"
 #include "move/table.h"
 #include "own_schema.h"
 #include "storage/sinval.h"

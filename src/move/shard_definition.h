@@ -1,9 +1,9 @@
 /*
- * definition.h
+ * shard_definition.h
  *	  Whether the tables of a move are still what they were; found out fast, while writers wait.
  */
-#ifndef SHARDFDW_MOVE_DEFINITION_H
-#define SHARDFDW_MOVE_DEFINITION_H
+#ifndef SHARDFDW_SHARD_DEFINITION_H
+#define SHARDFDW_SHARD_DEFINITION_H
 
 #include "postgres.h"
 
