@@ -199,6 +199,7 @@ my %calls = (
 	'is_this_server' => q{shardfdw_internal.is_this_server('node1')},
 	'check_wait' => q{shardfdw_internal.check_wait('f', 'node1', 'online')},
 	'job_schema' => q{shardfdw_internal.job_schema(1)},
+	'moving_questions' => q{shardfdw_internal.moving_questions('{t_00}', 1, 1, '{}')},
 	'moving_parts' => q{shardfdw_internal.moving_parts('{t_00}', 1, 1, '{}')},
 	'shard_group' => q{shardfdw_internal.shard_group('t_00')},
 	'moving_tables' => q{shardfdw_internal.moving_tables('t_00')},
@@ -278,7 +279,7 @@ my %outcomes = (
 		storage_options storage_options_query store_identity successor_commands support_functions tables_read tables_that_need trusted_nodes partial_aggregate_name partial_aggregate_nodes
 		is_cluster_node is_trusted_node owner_code_query is_owner check_owner_code check_owner_code_seen index_before_rows
 		check_colocatable check_replaceable_constraints check_replaceable_dependents choose_key column_commands insertable_columns judge_node
-		remove_traces shard_group shard_groups balance node_option check_accepts can_step revoke_command movable_groups move_step check_drained moving_tables job_schema key_types job_tables shard_pieces piece_renames piece_parts check_split_key check_pieces_here moving_table_query reference_names job_is_running servers_of source_has_tables decided_identities trace_commands jobs_read restore_points_read
+		remove_traces shard_group shard_groups balance node_option check_accepts can_step revoke_command movable_groups move_step check_drained moving_tables job_schema key_types job_tables shard_pieces piece_renames piece_parts check_split_key check_pieces_here moving_questions moving_table_query reference_names job_is_running servers_of source_has_tables decided_identities trace_commands jobs_read restore_points_read
 		bound_values shard_bound shard_key_type key_values are_among piece_bounds check_split_at is_this_server check_wait watch activity_query lock_waits_query long_transactions_query node_status_query stat_shards_query stat_replication_query session_sql
 		activity_read lock_waits_read long_transactions_read node_status_read stat_shards_read stat_replication_read
 		key_columns node_query policy_commands privilege_commands statistics_commands successor_of trigger_commands changed_rows_query check_no_conversion conversion_definition conversion_name conversion_servers conversions hash_bounds identity_columns remove_conversions
