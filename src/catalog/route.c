@@ -395,6 +395,16 @@ shard_route_row(ShardRouting *routing, const Datum *values, const bool *isnull)
 }
 
 void
+shard_route_open_parts(ShardRouting *routing)
+{
+	for (int i = 0; routing->parts != NULL && i < routing->map->nparts; i++)
+	{
+		if (routing->parts[i] == NULL)
+			open_part(routing, i);
+	}
+}
+
+void
 shard_route_close(ShardRouting *routing)
 {
 	for (int i = 0; routing->parts != NULL && i < routing->map->nparts; i++)

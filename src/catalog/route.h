@@ -68,6 +68,9 @@ extern ShardRouting *shard_route_open(Relation parent);
 /* shardno for the values of all columns of the key, those of the upper level first; -1 when no partition takes them. */
 extern int	shard_route_row(ShardRouting *routing, const Datum *values, const bool *isnull);
 
+/* Locks and opens all partitions, as if each had got a row: the statement runs on all shards. */
+extern void shard_route_open_parts(ShardRouting *routing);
+
 /* Closes partitions; a row that comes later opens its own again. */
 extern void shard_route_close(ShardRouting *routing);
 

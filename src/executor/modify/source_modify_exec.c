@@ -232,6 +232,8 @@ start(SourceState *state)
 	state->started = true;
 	state->rows = palloc0(sizeof(ShardRowArrays *) * state->map->nshards);
 	read_source(state);
+	if (state->plan->all_shards)
+		shard_route_open_parts(state->routing);
 
 	scalars = shard_param_evaluate(state->params, state->css.ss.ps.ps_ExprContext);
 	state->shards = palloc0(sizeof(SourceShard) * state->map->nshards);

@@ -6,8 +6,8 @@
  *				expressions that nodes cannot compute and that do not use the target
  *	   build	MERGE INTO shard r1 USING (SELECT ... FROM unnest(...)) ON ...
  *
- * The join condition has to say that the target's shard key equals an expression
- * over the source.  It routes the row: target rows that match are on that shard
+ * The join condition has to say that the target's shard key (of a table of two
+ * levels, the keys of both) equals an expression over the source.  It routes the row: target rows that match are on that shard
  * only.  A row that matches none is inserted with that same key, so it stays
  * there; and the key is not updated.
  *
@@ -193,25 +193,23 @@ set_routing_value(MergeKey *key, PartitionKey partkey, int keyno, Node *expr)
 	return key->value != NULL;
 }
 
-/* Is side column keyno of the target's key, compared with operator opno? */
+/* Is side column keyno of key, a key of the target, compared with operator opno? */
 static bool
-is_key_side(ShardSourceInfo *info, int keyno, Node *side, Oid opno, Oid collation)
+is_key_side(ShardSourceInfo *info, PartitionKey key, int keyno, Node *side, Oid opno, Oid collation)
 {
-	PartitionKey key = RelationGetPartitionKey(info->rel);
 	int			equal = key->strategy == PARTITION_STRATEGY_HASH ?
 		HTEqualStrategyNumber : BTEqualStrategyNumber;
 	Var		   *var = (Var *) strip_relabels(side);
 
 	return var != NULL && IsA(var, Var) && var->varno == info->target && var->varlevelsup == 0 &&
-		get_op_opfamily_strategy(opno, key->partopfamily[keyno]) == equal &&
-		shard_route_key_matches(RelationGetRelid(info->rel), keyno, (Node *) var, opno, collation);
+		var->varattno == key->partattrs[keyno] && key->partcollation[keyno] == collation &&
+		get_op_opfamily_strategy(opno, key->partopfamily[keyno]) == equal;
 }
 
-/* The condition's equality of key column keyno with something of the source. */
+/* The condition's equality of column keyno of key with something of the source. */
 static MergeKey *
-find_key(ShardSourceInfo *info, int keyno, List *clauses)
+find_key(ShardSourceInfo *info, PartitionKey key, int keyno, List *clauses)
 {
-	PartitionKey key = RelationGetPartitionKey(info->rel);
 	ListCell   *lc;
 
 	foreach(lc, clauses)
@@ -227,7 +225,7 @@ find_key(ShardSourceInfo *info, int keyno, List *clauses)
 			Oid			opno = i == 0 ? op->opno : get_commutator(op->opno);
 			MergeKey   *result;
 
-			if (!OidIsValid(opno) || !is_key_side(info, keyno, side, opno, op->inputcollid) ||
+			if (!OidIsValid(opno) || !is_key_side(info, key, keyno, side, opno, op->inputcollid) ||
 				shard_source_names_target(info, other) || contain_volatile_functions(other))
 				continue;
 			result = palloc(sizeof(MergeKey));
@@ -348,24 +346,34 @@ split_condition(Node *condition)
 	return clauses;
 }
 
+/* Adds what routes rows by the columns of key to keys and to info's columns. */
+static List *
+add_keys(ShardSourceInfo *info, PartitionKey key, List *clauses, List *keys)
+{
+	for (int i = 0; i < key->partnatts; i++)
+	{
+		MergeKey   *found = find_key(info, key, i, clauses);
+
+		keys = lappend(keys, found);
+		info->key_columns = lappend_int(info->key_columns,
+										shard_source_add_column(info, (Expr *) found->routed, true)->varattno);
+	}
+	return keys;
+}
+
 void
 shard_source_merge_columns(ShardSourceInfo *info)
 {
-	PartitionKey key = RelationGetPartitionKey(info->rel);
+	const ShardMap *map = shard_map_get_levels(RelationGetRelid(info->rel), true);
 	Node	   *condition = shard_source_prepare(shard_merge_condition(info->query));
 	List	   *clauses = split_condition(shard_merge_condition(info->query));
 	List	   *keys = NIL;
 	ListCell   *lc;
 
 	info->skip_unrouted = true;
-	for (int i = 0; i < key->partnatts; i++)
-	{
-		MergeKey   *found = find_key(info, i, clauses);
-
-		keys = lappend(keys, found);
-		info->key_columns = lappend_int(info->key_columns,
-										shard_source_add_column(info, (Expr *) found->routed, true)->varattno);
-	}
+	keys = add_keys(info, RelationGetPartitionKey(info->rel), clauses, NIL);
+	if (map->part_key != NULL)
+		keys = add_keys(info, shard_route_part_key(map), clauses, keys);
 	info->condition = place(info, condition);
 	foreach(lc, info->query->mergeActionList)
 	{

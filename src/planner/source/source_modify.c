@@ -335,7 +335,7 @@ computes_here(const ShardSourceInfo *info)
 
 /* Why the statement has to be run row by row on the coordinator; NULL when nodes can run it. */
 static const char *
-find_row_obstacle(const ShardSourceInfo *info)
+find_row_obstacle(const ShardSourceInfo *info, const ShardMap *map)
 {
 	RangeTblEntry *rte = rt_fetch(info->target, info->query->rtable);
 
@@ -344,7 +344,11 @@ find_row_obstacle(const ShardSourceInfo *info)
 		return _("It has triggers.");
 	if (info->query->withCheckOptions != NIL || rte->securityQuals != NIL)
 		return _("It is subject to row security policies or check options of a view.");
-	if (info->query->commandType == CMD_INSERT && computes_here(info))
+	if (info->query->commandType != CMD_INSERT)
+		return NULL;
+	if (map->has_triggers)
+		return _("One of its shards has triggers.");
+	if (computes_here(info))
 		return _("Nodes cannot compute what it says.");
 	return NULL;
 }
@@ -374,7 +378,7 @@ is_candidate(Query *query, const ShardMap **map)
 	if (rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_PARTITIONED_TABLE ||
 		(query->commandType == CMD_MERGE && !rte->inh))
 		return false;
-	*map = query->commandType == CMD_MERGE ? shard_map_get(rte->relid) : shard_map_get_levels(rte->relid, false);
+	*map = shard_map_get_levels(rte->relid, false);
 	return *map != NULL;
 }
 
@@ -395,7 +399,7 @@ shard_source_begin(ShardSourceInfo *info, Query *query)
 
 	if (query->onConflict != NULL && query->onConflict->action == ONCONFLICT_UPDATE)
 		info->excluded = query->onConflict->exclRelIndex;
-	row_obstacle = find_row_obstacle(info);
+	row_obstacle = find_row_obstacle(info, map);
 	obstacle = find_obstacle(info, map);
 	if (row_obstacle == NULL && obstacle == NULL)
 	{
@@ -407,8 +411,7 @@ shard_source_begin(ShardSourceInfo *info, Query *query)
 		return true;
 	}
 
-	/* row by row; a table of two levels is left to core as it is */
-	if (!is_plain_do_nothing(query) && map->nparts == 0)
+	if (!is_plain_do_nothing(query))
 	{
 		if (query->commandType == CMD_MERGE || obstacle != NULL)
 			shard_source_refuse(info, row_obstacle ? row_obstacle : obstacle);
