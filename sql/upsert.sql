@@ -116,6 +116,7 @@ INSERT INTO t (k, part) VALUES (1, 'a'), (2, 'b') ON CONFLICT (k, part) DO UPDAT
 MERGE INTO t USING src s ON t.part = s.part WHEN MATCHED THEN DELETE;
 MERGE INTO t USING src s ON t.k = s.k WHEN MATCHED THEN UPDATE SET k = s.k + 1;
 MERGE INTO t USING src s ON t.k = s.k WHEN NOT MATCHED THEN INSERT (k, part) VALUES (s.k + 1, '');
+MERGE INTO t USING src s ON t.k = s.k WHEN MATCHED THEN UPDATE SET v = (SELECT max(5) FROM src x WHERE 5 = t.v);
 
 -- plans, of a cached statement too
 PREPARE up(int) AS INSERT INTO t (k, part, v) SELECT g, 'prep', $1 FROM generate_series(1, 20) g

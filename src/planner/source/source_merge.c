@@ -69,6 +69,9 @@ place_mutator(Node *node, PlaceContext *context)
 			return copyObject(node);
 		return (Node *) shard_source_add_column(context->info, (Expr *) node, true);
 	}
+	/* a sub-select over the target, which is refused when the text is made */
+	if (IsA(node, Query))
+		return copyObject(node);
 	if (IsA(node, Const) || IsA(node, List) || IsA(node, TargetEntry) || IsA(node, CaseWhen))
 		return expression_tree_mutator(node, place_mutator, context);
 	if (!shard_source_names_target(context->info, node) &&
