@@ -6,6 +6,7 @@
 #   MODES_SECONDS=n   no new query after so many seconds
 #   MODES_TIMEOUT=n   statement_timeout in seconds (15)
 #   MODES_JOINS=x     which part of the queries has a large join (0.7)
+#   MODES_LEVELS=x    which part of the queries reads tables of two levels (0.3)
 #   MODES_DIFF=n      so many times the queries of a file of sql/diff (1)
 #   MODES_REGRESS=n   so many times all of sql/*.sql, of which only internal errors and crashes count, since their plans differ (0)
 #   MODES_EXPLAIN=1   print the plan of what differs
@@ -33,6 +34,7 @@ my $seed     = $ENV{MODES_SEED} || 1;
 my $nqueries = $ENV{MODES_QUERIES} || 150;
 my $seconds  = $ENV{MODES_SECONDS} || 0;
 my $joins    = $ENV{MODES_JOINS} // 0.7;
+my $levels   = $ENV{MODES_LEVELS} // 0.3;
 my $ndiff    = $ENV{MODES_DIFF} // 1;
 my $nregress = $ENV{MODES_REGRESS} || 0;
 my $per_test = $default ? 75 : 1000;
@@ -47,6 +49,7 @@ my $pair  = PairedRun->new($c, ($ENV{MODES_TIMEOUT} // 15) . 's');
 my $started = time;
 
 $pair->make_tables(1);
+$pair->make_levels(1) if $levels;
 note "modes: @{[ $modes->names ]}";
 
 # A case, and the modes that it has got.
@@ -58,6 +61,7 @@ sub next_case
 	my @names = $modes->choose;
 	my %in    = map { $_ => 1 } @names;
 
+	$case->{levels} = rand() < $levels;
 	$case->{settings} = [ $modes->settings(@names) ];
 	$case->{executions} = 1 if !$case->{params} && ($in{generic} || $in{custom});
 	$case->{executions} = 7 if $in{prepared};    # five custom plans, then perhaps a generic one

@@ -4,6 +4,7 @@
 #   SQL_SEED=n      the first seed; each query has its own, one more than the one before
 #   SQL_QUERIES=n   how many
 #   SQL_SECONDS=n   no new query after so many seconds
+#   SQL_LEVELS=x    which part of the queries reads tables of two levels (0.3)
 #   SQL_SWITCHES=s  "name = value; ..." for every sharded run, instead of random settings
 #   SQL_EXPLAIN=1   print the plan of what differs
 #   SQL_ERRORS=1    print what fails in both runs
@@ -24,8 +25,9 @@ use Time::HiRes qw(time);
 
 my $default  = !$ENV{SQL_QUERIES};
 my $seed     = $ENV{SQL_SEED} || 1;
-my $nqueries = $ENV{SQL_QUERIES} || 1100;
+my $nqueries = $ENV{SQL_QUERIES} || 1500;
 my $seconds  = $ENV{SQL_SECONDS} || 0;
+my $levels   = $ENV{SQL_LEVELS} // 0.3;
 my $per_test = 100;
 my $max_diags = 12;
 
@@ -37,6 +39,7 @@ my $started = time;
 
 my $pair = PairedRun->new($c);
 my $collation = $pair->make_tables;
+$pair->make_levels if $levels;
 my @switches = split /\n/, $c->safe_psql("LOAD 'shardfdw'; SELECT name FROM pg_settings WHERE name LIKE 'shardfdw.enable%' AND vartype = 'bool' ORDER BY 1");
 note sprintf 'tables: %.1f s; switches: %s; collation: %s', time - $started, "@switches", $collation;
 
@@ -62,6 +65,7 @@ for my $n (0 .. $nqueries - 1)
 	my %why;
 
 	$case->{settings} = [ split /; */, $ENV{SQL_SWITCHES} ] if defined $ENV{SQL_SWITCHES};
+	$case->{levels} = rand() < $levels;
 	$ncompared++;
 	$done++;
 	if ($pair->agree($case, \%why))
@@ -89,7 +93,7 @@ note sprintf '%d queries, %d differ, %d give rows, %d fail in both, %d took too 
 note "$kinds{$_} times in both: $_" for sort { $kinds{$b} <=> $kinds{$a} } keys %kinds;
 if ($default)
 {
-	cmp_ok($ncompared - $ndiffer - $nboth_fail - $ntimeouts, '>=', 1000, 'at least 1,000 queries were answered the same by both');
-	cmp_ok($nwith_rows, '>=', 400, 'at least 400 of them with rows');
+	cmp_ok($ncompared - $ndiffer - $nboth_fail - $ntimeouts, '>=', 1400, 'at least 1,400 queries were answered the same by both');
+	cmp_ok($nwith_rows, '>=', 600, 'at least 600 of them with rows');
 }
 done_testing();

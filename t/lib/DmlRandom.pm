@@ -1,6 +1,6 @@
 # DmlRandom.pm - random scripts of INSERT, UPDATE, DELETE, MERGE and DDL for the comparison of sharded tables with plain ones
 #
-#   my $script = DmlRandom->new(seed => $n, major => 15, features => [ ... ]);
+#   my $script = DmlRandom->new(seed => $n, major => 15, features => [ ... ], levels => 1);
 #   $script->setup($sharded)     SQL that makes and fills the tables; with $sharded = 1 as sharded tables
 #   $script->next                the next statement: { sql, data (rows of COPY) }
 #   $script->done($ok)           says how it ended: the script knows its transaction and its tables' columns
@@ -8,7 +8,7 @@
 #
 # The same seed gives the same script, as long as statements end in the same way. The tables are those of
 # SqlRandom.pm, with keys and constraints, so that its queries and conditions can stand in every statement; d is
-# there for DDL, g has one shard for each list of values, va is a view.
+# there for DDL, g has one shard for each list of values, va is a view. With levels they are partitioned twice (LevelTables.pm).
 #
 # A script has one right outcome, whatever the order in which rows are read or written: a row of a target has one
 # partner in a join, numbers that come from sequences are not compared, unique columns change one row at a time, and what reads a
@@ -19,6 +19,7 @@ package DmlRandom;
 use strict;
 use warnings;
 
+use LevelTables;
 use SqlRandom ();
 
 # What scripts are made of, and how often.
@@ -45,6 +46,9 @@ my %constraints = (
 my @tables = qw(r a b e x l);
 my %key = (a => 'k', b => 'k', e => 'i', x => 't', r => 'k', l => 'i');
 my %unique = (a => [ 'k, id', 'a_key' ], b => [ 'k, id', 'b_pkey' ], x => [ 't, id', 'x_pkey' ], r => [ 'k', 'r_pkey' ]);
+
+# With levels: what columns that a key makes NOT NULL are filled with.
+my %upper_default = (b => '4', x => "'2024-03-02 12:00+00'");
 
 # What is compared. Values of sequences and clocks are not.
 my %compared = (
@@ -78,6 +82,7 @@ sub new
 		marks    => [],         # [ savepoint, copy of d ]
 		ddl      => $on{ddl},
 		role     => 0,
+		levels   => $opt{levels},
 	}, $class;
 
 	srand $self->{seed};
@@ -90,6 +95,24 @@ sub new
 
 # ---- tables --------------------------------------------------------------------------------------
 
+sub levels { return $_[0]{levels}; }
+sub upper_of { my ($self, $table) = @_; return $self->{levels} ? LevelTables::upper_key($table) : undef; }
+
+# An expression for a column, never NULL where levels do not allow that.
+sub filled
+{
+	my ($self, $table, $column, $made) = @_;
+	return $upper_default{$table} && ($self->upper_of($table) // '') eq $column ? "coalesce($made, $upper_default{$table})" : $made;
+}
+
+# SQL with the unique keys of a, b and x; with levels they have the column of the upper level, too.
+sub with_upper_keys
+{
+	my ($self, $sql) = @_;
+	return $sql unless $self->{levels};
+	return $sql =~ s/(UNIQUE|PRIMARY KEY|ON CONFLICT) \(([kt]), id\)/"$1 (" . LevelTables::upper_key($2 eq 't' ? 'x' : 'a') . ", $2, id)"/egr;
+}
+
 # SQL that makes the tables in the first schema of search_path.
 sub setup
 {
@@ -101,22 +124,27 @@ sub setup
 	for my $name (@tables)
 	{
 		my (undef, $columns, $rows) = @{ $made{$name} };
-		$sql .= 'CREATE TABLE ' . $name . ' (' . join(', ', $columns, @{ $more{$name} }) . ");\n";
+		my $upper = $self->upper_of($name);
+		$columns =~ s/\b($upper \w+)/$1 DEFAULT $upper_default{$name}/ if $upper && $upper_default{$name};
+		$sql .= 'CREATE TABLE ' . $name . ' (' . join(', ', $columns, @{ $more{$name} }) . ')' . ($upper ? partition_by($name) : '') . ";\n";
+		$sql .= partitions($name, $sharded) if $upper;
 		$sql .= "INSERT INTO $name (" . join(', ', map { $_->[0] } @{ $columns{$name} }) . ") VALUES $rows;\n";
 		$sql .= "UPDATE b SET k = id WHERE k IS NULL;\n" if $name eq 'b';
+		$sql .= "UPDATE $name SET $upper = DEFAULT WHERE $upper IS NULL;\n" if $upper && $upper_default{$name};
 		$sql .= "UPDATE x SET t = '' WHERE t IS NULL;\n" if $name eq 'x';
 		$sql .= "DELETE FROM r WHERE k IS NULL OR k IN (SELECT k FROM r GROUP BY k HAVING count(*) > 1) OR k = 9; INSERT INTO r (k, i) VALUES (1, 1), (9, 2), (4, 4) ON CONFLICT DO NOTHING; DELETE FROM r WHERE k IN (1, 4) AND i IS DISTINCT FROM k;\n" if $name eq 'r';
-		$sql .= "ALTER TABLE $name " . (/^ALTER/ ? '' : 'ADD ') . "$_;\n" for @{ $constraints{$name} };
+		$sql .= "ALTER TABLE $name " . (/^ALTER/ ? '' : 'ADD ') . "$_;\n" for map { $self->with_upper_keys($_) } @{ $constraints{$name} };
 		$sql .= "GRANT ALL ON $name TO dml_user;\n";
+		$sql .= "SELECT shardfdw.replicate_table('r');\n" if $sharded && $name eq 'r';
 	}
 	$sql .= "CREATE TABLE tlog (op text, id int, n numeric(12,4));\n";
 	$sql .= "CREATE TABLE d (id int, v int, w text);\nINSERT INTO d SELECT g, g % 5, 'w' || g FROM generate_series(1, 12) AS g;\nGRANT ALL ON d TO dml_user;\nGRANT USAGE ON SEQUENCE b_b_s_seq TO dml_user;\n";
 	$sql .= "CREATE TABLE g (id int NOT NULL, reg text, n numeric(12,4)) PARTITION BY LIST (reg);\n";
 	if ($sharded)
 	{
-		$sql .= "SELECT shardfdw.replicate_table('r');\n";
-		$sql .= "SELECT shardfdw.shard_table('a', 'k', shards => 5);\nSELECT shardfdw.shard_table('b', 'k', colocate_with => 'a');\n";
-		$sql .= "SELECT shardfdw.shard_table('e', 'i', shards => 3);\nSELECT shardfdw.shard_table('x', 't', shards => 4);\nSELECT shardfdw.shard_table('d', 'id', shards => 3);\n";
+		$sql .= "SELECT shardfdw.shard_table('a', 'k', shards => 5);\nSELECT shardfdw.shard_table('b', 'k', colocate_with => 'a');\n" .
+		  "SELECT shardfdw.shard_table('e', 'i', shards => 3);\nSELECT shardfdw.shard_table('x', 't', shards => 4);\n" unless $self->{levels};
+		$sql .= "SELECT shardfdw.shard_table('d', 'id', shards => 3);\n";
 		$sql .= "SELECT shardfdw.create_shard('g', '$_->[0]', \$\$FOR VALUES IN ($_->[1])\$\$, '$_->[2]');\n" for [ 'g_1', "'x', 'X'", 'node1' ], [ 'g_2', "'y'", 'node2' ], [ 'g_3', 'NULL', 'node2' ];
 	}
 	else
@@ -221,6 +249,11 @@ sub where
 	@parts = "$alias.$key = abs(" . int(rand 12) . ')' if $roll >= 0.6 && $roll < 0.63 && $types{$table}{$key} eq 'int';
 	@parts = "$alias.$key IS NULL" if $roll >= 0.63 && $roll < 0.65;
 	push @parts, text(SqlRandom::condition($scope, $self->free ? 2 : 0)) if $roll > 0.65 || chance(0.25);
+	if ((my $upper = $self->upper_of($table)) && chance(0.35))
+	{
+		my ($column, $type) = ("$alias.$upper", $types{$table}{$upper});
+		push @parts, map { "$column $_ " . constant($type) } pick([ '=' ], [ '=' ], [ '<' ], [ '>=' ], [ '>', '<=' ]) ->@*;
+	}
 	push @parts, 'random() >= 0' if chance(0.05);
 	return '' if !@parts || chance(0.04);
 	return ' WHERE ' . join ' AND ', @parts;
@@ -247,6 +280,7 @@ sub new_row
 		  : $_ eq 'b_r' ? pick('9', '1', 'NULL', chance(0.05) ? '77' : '4')
 		  : $_ =~ /^(a_d|x_d|b_s|e_t|x_s)$/ ? 'DEFAULT'
 		  : ($table eq 'b' && $_ eq 'k' || $table eq 'x' && $_ eq 't' || $table eq 'r' && $_ eq 'k') && !chance(0.02) ? SqlRandom::quoted(SqlRandom::value($type))
+		  : $upper_default{$table} && $_ eq ($self->upper_of($table) // '') && !chance(0.02) ? SqlRandom::quoted(SqlRandom::value($type))
 		  : chance(0.1) && $_ ne 'k' ? 'DEFAULT'
 		  : literal($type)
 	} @$columns) . ')';
@@ -256,7 +290,7 @@ sub some_columns
 {
 	my ($self, $table) = @_;
 	my @all = map { $_->[0] } @{ $columns{$table} };
-	my %always = map { $_ => 1 } 'id', $key{$table}, 'k';
+	my %always = map { $_ => 1 } 'id', $key{$table}, 'k', $self->upper_of($table) // ();
 	my @some = grep { $always{$_} || chance(0.7) } @all;
 	push @some, 'a_v' if $table eq 'a' && chance(0.4);
 	push @some, 'a_d' if $table eq 'a' && chance(0.2);
@@ -302,7 +336,7 @@ sub make_insert_select
 			  : $_ eq 'k' && $types{$source}{k} && chance(0.8) ? ($table =~ /[br]/ ? "coalesce(q.k, 7)" : 'q.k')
 			  : $_ eq 't' && $table eq 'x' ? ($types{$source}{t} ? "coalesce(q.t, 'z')" : "q.k::text")
 			  : $_ eq 'a_v' ? "'v'" : $_ eq 'b_r' ? '9' : $_ eq 'a_d' ? "'s'" : $_ eq 'x_d' ? '2' : $_ eq 'x_s' ? '7'
-			  : bounded($types{$table}{$_}, $scope, 1)
+			  : $self->filled($table, $_, bounded($types{$table}{$_}, $scope, 1))
 		} @$columns;
 		@list = map { /SELECT/ && !$self->free ? 'NULL' : $_ } @list;
 		my $order = chance(0.15) ? ' ORDER BY 1' : '';
@@ -319,7 +353,7 @@ sub make_insert_select
 		my $c = 'q.c' . ($_ + 1);
 		my $column = $columns[$_];
 		$column eq 'k' && $table eq 'b' ? "coalesce($c, 3)" : $column eq 't' && $table eq 'x' ? "coalesce($c, 'n')"
-		  : $types{$table}{$column} eq 'num' ? "mod($c, 500)" : $c
+		  : $types{$table}{$column} eq 'num' ? "mod($c, 500)" : $self->filled($table, $column, $c)
 	} 0 .. $#columns;
 	my $order = join ', ', map { "q.c$_" } 1 .. @columns;
 	unshift @columns, 'id' if $types{$table}{id};
@@ -329,8 +363,9 @@ sub make_insert_select
 
 sub set_list
 {
-	my ($self, $table, $scope, $excluded) = @_;
-	my @free = grep { !/^(id|ar)$/ && $_ ne $key{$table} } map { $_->[0] } @{ $columns{$table} };
+	my ($self, $table, $scope, $excluded, $keeps_place) = @_;
+	my $upper = $self->upper_of($table) // '';
+	my @free = grep { !/^(id|ar)$/ && $_ ne $key{$table} && !($keeps_place && $_ eq $upper) } map { $_->[0] } @{ $columns{$table} };
 	@free = grep { $_ ne 'k' } @free if $table =~ /^[br]$/;
 	my %seen;
 	my @set = grep { !$seen{$_}++ } map { pick(@free) } 1 .. 1 + int rand 3;
@@ -338,6 +373,7 @@ sub set_list
 		my $type = $types{$table}{$_};
 		my $made = $excluded && chance(0.5) ? "EXCLUDED.$_" : bounded($type, $scope, chance(0.7) ? 1 : 0);
 		$made = literal($type) if $made =~ /SELECT/ && !$self->free;
+		$made = $self->filled($table, $_, $made);
 		chance(0.03) && $table ne 'g' ? "$_ = DEFAULT" : "$_ = $made"
 	} @set;
 }
@@ -368,7 +404,7 @@ sub make_upsert
 	my $action = 'DO NOTHING';
 	if ($what && chance(0.7))
 	{
-		$action = 'DO UPDATE SET ' . join ', ', $self->set_list($table, scope('q', $table), 1);
+		$action = 'DO UPDATE SET ' . join ', ', $self->set_list($table, scope('q', $table), 1, 1);
 		$action .= ' WHERE ' . text(SqlRandom::condition(scope('q', $table, 'excluded', $table), 0)) if chance(0.3);
 	}
 	return "$sql ON CONFLICT $what $action" . $self->returning('q', $table);
@@ -463,12 +499,13 @@ sub make_merge
 	my @when;
 	my $on = 'q.k = s.k';
 
+	$on .= ' AND q.i = s.i' if ($self->upper_of($table) // '') eq 'i' && chance(0.9);
 	$on .= ' AND ' . text(SqlRandom::comparison($scope, 0)) if chance(0.25);
 	$on .= " AND q.k = " . int(rand 12) if chance(0.2);
 	for (1 .. 1 + int rand 2)
 	{
 		push @when, 'WHEN MATCHED' . (chance(0.5) ? ' AND ' . text(SqlRandom::comparison($scope, 0)) : '') . ' THEN '
-		  . (chance(0.7) ? 'UPDATE SET ' . join(', ', map { s/^(.*)$/$1/r } $self->set_list($table, $scope)) : pick('DELETE', 'DO NOTHING'));
+		  . (chance(0.7) ? 'UPDATE SET ' . join(', ', $self->set_list($table, $scope, 0, 1)) : pick('DELETE', 'DO NOTHING'));
 	}
 	if (chance(0.6))
 	{
@@ -713,6 +750,7 @@ sub next
 		$made = $self->$method;
 	}
 	$made = { sql => $made } unless ref $made;
+	$made->{sql} = $self->with_upper_keys($made->{sql});
 	$self->{last} = $made;
 	return $made;
 }

@@ -2,11 +2,13 @@
 #
 #   my $pair = PairedRun->new($cluster);
 #   $pair->make_tables;                     # those of SqlRandom.pm; make_tables(1): with those of large joins
+#   $pair->make_levels;                     # ditto (make_levels(1)): a third time, as LevelTables.pm has them
 #   $pair->agree($case, \my %why)          # true: the same rows, or the same SQLSTATE
 #   $pair->report($case, \%why, $explain)  # makes the case smaller, and prints it
 #
-# A case is one of SqlRandom.pm. The tables have the same names in the schemas p and s of the cluster's coordinator. An internal
-# error, or a connection that breaks, is a difference whatever the other run says.
+# A case is one of SqlRandom.pm. The tables have the same names in the schemas p and s of the cluster's coordinator; a case that has
+# {levels} reads those of schema t instead of s. An internal error, or a connection that breaks, is a difference whatever the other
+# run says.
 #
 # Of a case that has {cursor} the sharded run fetches that many rows at a time; what has {executions} it prepares
 # and executes as often.
@@ -16,6 +18,7 @@ package PairedRun;
 use strict;
 use warnings;
 
+use LevelTables;
 use SqlRandom;
 use Test::More ();
 use WireClient;
@@ -34,50 +37,59 @@ sub make_tables
 	my $c = $self->{cluster};
 	my ($collation) = grep { ($c->psql("CREATE COLLATION public.other ($_)"))[0] == 0 }
 	  ("provider = icu, locale = 'de'", "locale = 'en_US.utf8'", "locale = 'C.utf8'", "locale = 'POSIX'");
-	my %sharding = (
-		a => "SELECT shardfdw.shard_table('s.a', 'k', shards => 5)",
-		b => "SELECT shardfdw.shard_table('s.b', 'k', colocate_with => 's.a')",
-		e => "SELECT shardfdw.shard_table('s.e', 'i', shards => 3)",
-		x => "SELECT shardfdw.shard_table('s.x', 't', shards => 4)",
-		o => "SELECT shardfdw.shard_table('s.o', 'k', shards => 1)",
-		m => "SELECT shardfdw.shard_table('s.m', 'k', shards => 16)",
-		r => "SELECT shardfdw.replicate_table('s.r')");
 
 	$_->safe_psql('postgres', "CREATE COLLATION public.other ($collation)") for $c->nodes;
-	$_->safe_psql('postgres', 'CREATE SCHEMA s') for $c->coordinator, $c->nodes;
-	$c->safe_psql('CREATE SCHEMA p');
-	for my $schema (qw(p s))
-	{
-		my $sql = "SET search_path = $schema, public;\n";
-		for (random_tables(1), $more ? grep { $_->[0] !~ /^h/ } more_tables(1) : ())
-		{
-			my ($name, $columns, $rows) = @$_;
-			if ($schema eq 's' && $name eq 'g')
-			{
-				$c->node_safe_psql(1, "CREATE TABLE s.g ($columns); INSERT INTO s.g VALUES $rows");
-				$sql .= "CREATE FOREIGN TABLE g ($columns) SERVER node1;\n";
-				next;
-			}
-			$sql .= "CREATE TABLE $name ($columns);\nINSERT INTO $name VALUES $rows;\n";
-			$sql .= "CREATE INDEX ON $name (k);\n" if $name =~ /[abrm]/;
-			$sql .= "$sharding{$name};\n" if $schema eq 's' && $sharding{$name};
-			$sql .= "ANALYZE $name;\n" if $name =~ /[aelm]/;
-		}
-		for (grep { $more && $_->[0] eq 'h' } more_tables(1))
-		{
-			$sql .= "CREATE TABLE h ($_->[1]) PARTITION BY RANGE (id);\nCREATE TABLE h1 PARTITION OF h FOR VALUES FROM (MINVALUE) TO (20);\n" .
-			  "CREATE TABLE h2 PARTITION OF h FOR VALUES FROM (20) TO (MAXVALUE) PARTITION BY HASH (k);\n";
-			for my $i (0 .. 2)
-			{
-				my $bounds = "FOR VALUES WITH (MODULUS 3, REMAINDER $i)";
-				$sql .= $schema eq 's' ? "SELECT shardfdw.create_shard('s.h2', 'h2_$i', '$bounds', 'node' || 1 + $i % 2);\n" : "CREATE TABLE h2_$i PARTITION OF h2 $bounds;\n";
-			}
-			$sql .= "INSERT INTO h VALUES $_->[2];\n";
-		}
-		$sql .= "CREATE VIEW v AS SELECT a.k, b.n, b.d, a.t FROM a JOIN b ON a.k = b.k AND a.i = b.i;\n";
-		$c->safe_psql($sql);
-	}
+	$self->fill_schema($_, $more) for qw(p s);
 	return $collation;
+}
+
+sub make_levels { my ($self, $more) = @_; return $self->fill_schema('t', $more); }
+
+sub fill_schema
+{
+	my ($self, $schema, $more) = @_;
+	my $c = $self->{cluster};
+	my $sharded = $schema ne 'p';
+	my %sharding = (
+		a => "SELECT shardfdw.shard_table('a', 'k', shards => 5)",
+		b => "SELECT shardfdw.shard_table('b', 'k', colocate_with => 'a')",
+		e => "SELECT shardfdw.shard_table('e', 'i', shards => 3)",
+		x => "SELECT shardfdw.shard_table('x', 't', shards => 4)",
+		o => "SELECT shardfdw.shard_table('o', 'k', shards => 1)",
+		m => "SELECT shardfdw.shard_table('m', 'k', shards => 16)",
+		r => "SELECT shardfdw.replicate_table('r')");
+	my $sql = "SET search_path = $schema, public;\n";
+
+	$_->safe_psql('postgres', "CREATE SCHEMA $schema") for $c->coordinator, $sharded ? $c->nodes : ();
+	for (random_tables(1), $more ? grep { $_->[0] !~ /^h/ } more_tables(1) : ())
+	{
+		my ($name, $columns, $rows) = @$_;
+		if ($sharded && $name eq 'g')
+		{
+			$c->node_safe_psql(1, "CREATE TABLE $schema.g ($columns); INSERT INTO $schema.g VALUES $rows");
+			$sql .= "CREATE FOREIGN TABLE g ($columns) SERVER node1;\n";
+			next;
+		}
+		my $levels = $schema eq 't' && upper_key($name);
+		$sql .= "CREATE TABLE $name ($columns)" . ($levels ? partition_by($name) . ';' . partitions($name, 1) : ";\n") . "INSERT INTO $name VALUES $rows;\n";
+		$sql .= "CREATE INDEX ON $name (k);\n" if $name =~ /[abrm]/;
+		$sql .= "$sharding{$name};\n" if $sharded && !$levels && $sharding{$name};
+		$sql .= "ANALYZE $name;\n" if $name =~ /[aelm]/;
+	}
+	for (grep { $more && $_->[0] eq 'h' } more_tables(1))
+	{
+		$sql .= "CREATE TABLE h ($_->[1]) PARTITION BY RANGE (id);\nCREATE TABLE h1 PARTITION OF h FOR VALUES FROM (MINVALUE) TO (20);\n" .
+		  "CREATE TABLE h2 PARTITION OF h FOR VALUES FROM (20) TO (MAXVALUE) PARTITION BY HASH (k);\n";
+		for my $i (0 .. 2)
+		{
+			my $bounds = "FOR VALUES WITH (MODULUS 3, REMAINDER $i)";
+			$sql .= $sharded ? "SELECT shardfdw.create_shard('h2', 'h2_$i', '$bounds', 'node' || 1 + $i % 2);\n" : "CREATE TABLE h2_$i PARTITION OF h2 $bounds;\n";
+		}
+		$sql .= "INSERT INTO h VALUES $_->[2];\n";
+	}
+	$sql .= "CREATE VIEW v AS SELECT a.k, b.n, b.d, a.t FROM a JOIN b ON a.k = b.k AND a.i = b.i;\n";
+	$c->safe_psql($sql);
+	return;
 }
 
 sub client
@@ -116,7 +128,7 @@ sub executions
 	my ($self, $case, $schema) = @_;
 	my $sql = text_of($case);
 
-	if ($case->{cursor} && $schema eq 's' && !$case->{params})
+	if ($case->{cursor} && $schema ne 'p' && !$case->{params})
 	{
 		my @rows;
 		my $last = time + ($self->{timeout} =~ s/s$//r);
@@ -140,7 +152,7 @@ sub executions
 	my @results;
 	for my $values ($case->{params} ? @{ $case->{values} } : ([]))
 	{
-		for (1 .. ($schema eq 's' ? $case->{executions} // 1 : 1))
+		for (1 .. ($schema ne 'p' ? $case->{executions} // 1 : 1))
 		{
 			my $result = $self->run_all($schema, 'EXECUTE q' . (@$values ? ' (' . join(', ', @$values) . ')' : ''));
 			return (@results, $result) if $result->{error};
@@ -164,7 +176,7 @@ sub answer
 sub outcome
 {
 	my ($self, $case, $schema) = @_;
-	my @settings = (@{ $case->{common} }, $schema eq 's' ? @{ $case->{settings} } : ());
+	my @settings = (@{ $case->{common} }, $schema ne 'p' ? @{ $case->{settings} } : ());
 	my $in_transaction = $case->{in_transaction} || $case->{cursor};
 	my @texts;
 	my $about = {};
@@ -201,12 +213,14 @@ sub major
 	return $self->{major} //= int($self->{cluster}->safe_psql('SHOW server_version_num') / 10000);
 }
 
+sub sharded_schema { my ($case) = @_; return $case->{levels} ? 't' : 's'; }
+
 # True when both runs agree; fills $why otherwise.
 sub agree
 {
 	my ($self, $case, $why) = @_;
 	my ($plain, $about_plain)     = $self->outcome($case, 'p');
-	my ($sharded, $about_sharded) = $self->outcome($case, 's');
+	my ($sharded, $about_sharded) = $self->outcome($case, sharded_schema($case));
 	my $code = $about_sharded->{error} ? $about_sharded->{error}{C} : '';
 
 	@$why{qw(plain sharded about_plain about_sharded)} = ($plain, $sharded, $about_plain, $about_sharded);
@@ -291,17 +305,18 @@ sub report
 	my $error = $why->{about_sharded}{error} // $why->{about_plain}{error};
 	my @lines = ("seed $case->{seed}: $kind" . ($error ? "\n  message: $error->{M}" : ''));
 	push @lines, '  settings: ' . join '; ', @{ $case->{common} }, @{ $case->{settings} }, $case->{in_transaction} ? 'BEGIN' : (),
-	  map { $case->{$_} ? "$_ $case->{$_}" : () } qw(cursor executions);
+	  map { $case->{$_} ? "$_ $case->{$_}" : () } qw(cursor executions levels);
 	push @lines, '  query:   ' . text_of($case);
 	push @lines, '  params:  ' . join ', ', @{ $case->{params} }, map { '(' . join(', ', @$_) . ')' } @{ $case->{values} } if $case->{params};
 	push @lines, "  plain:   " . shown($why->{plain});
 	push @lines, "  sharded: " . shown($why->{sharded});
 	if ($explain && !$case->{params})
 	{
-		$self->run_all('s', join ';', map { "SET $_" } @{ $case->{common} }, @{ $case->{settings} }, 'a.b = 1');
-		my $plan = $self->run_all('s', 'EXPLAIN (VERBOSE, COSTS OFF) ' . text_of($case));
+		my $schema = sharded_schema($case);
+		$self->run_all($schema, join ';', map { "SET $_" } @{ $case->{common} }, @{ $case->{settings} }, 'a.b = 1');
+		my $plan = $self->run_all($schema, 'EXPLAIN (VERBOSE, COSTS OFF) ' . text_of($case));
 		push @lines, '  plan:    ' . join "\n           ", map { $_->[0] } @{ $plan->{rows} };
-		$self->run_all('s', 'RESET ALL');
+		$self->run_all($schema, 'RESET ALL');
 	}
 	Test::More::diag($_) for @lines;
 	return;

@@ -149,7 +149,7 @@ sub begin_parts
 	return;
 }
 
-# random_tables: [ name, columns, rows as VALUES ] of each table; "other" is the name of a collation.
+# random_tables: [ name, columns, rows as VALUES ] of each table; "other" is the name of a collation. No row of x is without z.
 sub random_tables { my ($seed) = @_; return make_tables($seed, \%columns, \%nrows); }
 sub more_tables { my ($seed) = @_; return make_tables($seed, \%more_columns, \%more_nrows); }
 
@@ -165,7 +165,7 @@ sub make_tables
 		my @rows;
 		for my $id (1 .. $nrows->{$name})
 		{
-			push @rows, '(' . join(', ', map { $_->[0] eq 'id' ? $id : random_value($_->[1]) } @{ $columns->{$name} }) . ')';
+			push @rows, '(' . join(', ', map { $_->[0] eq 'id' ? $id : "$name.$_->[0]" eq 'x.z' ? quoted(value($_->[1])) : random_value($_->[1]) } @{ $columns->{$name} }) . ')';
 		}
 		push @tables, [ $name, join(', ', @defs), join(', ', @rows) ];
 	}
