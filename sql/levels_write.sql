@@ -141,6 +141,11 @@ CREATE TRIGGER mark BEFORE INSERT OR UPDATE ON pr FOR EACH ROW WHEN (NEW.at >= '
 SELECT both_ways(replace(q, 'twice(excluded.v)', 'excluded.v + 2')) FROM upserts ORDER BY n;
 DROP TRIGGER mark ON r_2;
 DROP TRIGGER mark ON pr;
+-- DELETE row by row where one month has triggers that see the row, and the others have none
+CREATE FUNCTION deleted() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE WARNING 'deleted %', OLD.id; RETURN OLD; END $$;
+CREATE TRIGGER deleted BEFORE DELETE ON r_2 FOR EACH ROW EXECUTE FUNCTION deleted();
+SELECT both_ways('DELETE FROM r WHERE id IN (SELECT max(id) FROM r WHERE at < ''2026-02-01'' UNION SELECT max(id) FROM r WHERE at >= ''2026-02-01'' AND at < ''2026-03-01'')');
+DROP TRIGGER deleted ON r_2;
 CREATE TRIGGER mark BEFORE INSERT ON r_2_1 FOR EACH ROW EXECUTE FUNCTION mark();
 INSERT INTO r SELECT '2026-02-14', i, 9000 FROM generate_series(1, 20) i ON CONFLICT (at, d, id) DO UPDATE SET w = 'old';
 SELECT count(*), bool_and((w LIKE 'INSERT of%') = (tableoid = 'r_2_1'::regclass)) FROM r WHERE id = 9000;

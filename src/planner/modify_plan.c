@@ -12,10 +12,12 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/sysattr.h"
 #include "access/table.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "catalog/shard_map.h"
 #include "compat.h"
@@ -34,8 +36,57 @@
 #include "planner/path/fdw_planner.h"
 #include "planner/path/relinfo.h"
 #include "planner/path/scan_output.h"
+#include "utils/lsyscache.h"
 #include "utils/partcache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
+
+/* Has a table triggers, or had some? */
+static bool
+has_had_triggers(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	bool		result;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	result = ((Form_pg_class) GETSTRUCT(tuple))->relhastriggers;
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+/*
+ * Has partition rtindex, which a DELETE changes, to give its rows as a whole because of another partition?
+ * Core adds "wholerow" where a foreign table has triggers that get the old row; its executor then wants
+ * one from every foreign table of the statement, and raises an internal error where it is NULL.  So all of
+ * them give it: the first one looks at the whole tree, the others at what has been added.
+ */
+static bool
+partitions_need_row(PlannerInfo *root, Index rtindex)
+{
+	Index		target = root->parse->resultRelation;
+	int			leaf = -1;
+	ListCell   *lc;
+
+	if (root->parse->commandType != CMD_DELETE || rtindex == target)
+		return false;
+	foreach(lc, root->row_identity_vars)
+	{
+		if (strcmp(lfirst_node(RowIdentityVarInfo, lc)->rowidname, "wholerow") == 0)
+			return true;
+	}
+	while ((leaf = bms_next_member(root->leaf_result_relids, leaf)) >= 0)
+	{
+		if (leaf != rtindex && planner_rt_fetch(leaf, root)->relkind == RELKIND_FOREIGN_TABLE)
+			return false;
+	}
+	foreach(lc, find_all_inheritors(planner_rt_fetch(target, root)->relid, NoLock, NULL))
+	{
+		if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_FOREIGN_TABLE && has_had_triggers(lfirst_oid(lc)))
+			return true;
+	}
+	return false;
+}
 
 /* Rows are known by their ctid on the node. */
 void
@@ -46,6 +97,8 @@ shardAddForeignUpdateTargets(PlannerInfo *root, Index rtindex,
 							  InvalidOid, 0);
 
 	add_row_identity_var(root, var, rtindex, "ctid");
+	if (partitions_need_row(root, rtindex))
+		add_row_identity_var(root, makeVar(rtindex, InvalidAttrNumber, RECORDOID, -1, InvalidOid, 0), rtindex, "wholerow");
 }
 
 /*
