@@ -9,7 +9,7 @@ use ShardCluster;
 use ShardServer;
 use Test::More;
 
-my $c = ShardCluster->new(nodes => 2, preload => 1, node_conf => "wal_level = replica\nmax_wal_senders = 4\nhot_standby = on\n");
+my $c = ShardCluster->new(nodes => 2, preload => 1, node_conf => "wal_level = replica\nmax_wal_senders = 6\nhot_standby = on\nfull_page_writes = on\nwal_keep_size = 256MB\n");
 
 # Each node has a standby. The first host that does not answer shows that the others are tried.
 my @standbys;
@@ -225,6 +225,62 @@ caught_up();
 is($c->safe_psql(q{SELECT string_agg(format('%s %s %s', node, state, lag_bytes >= 0), ' ' ORDER BY node) FROM shardfdw.stat_replication WHERE standby IS NOT NULL}),
 	'node1 streaming t node2 streaming t', 'the view of standbys');
 is($c->safe_psql('SELECT count(*), count(standby) FROM shardfdw.stat_replication WHERE node IS NULL'), '0|0', 'a server without standbys has no row');
+
+# ---- a standby of a standby, and one that has crashed ---------------------------------------------
+
+# messages from a server that is cut off itself do not make what it sends any younger
+($old) = map { $_->[0] } grep { $_->[1] == 1 } $c->shards_of('t');
+$key = $c->safe_psql("SELECT min(id) FROM t WHERE shardfdw.shard_for('t', id) = '$old'::regclass");
+my $below = ShardServer->standby_of('below', $standbys[0]);
+sub list_standby
+{
+	my ($server) = @_;
+	$c->safe_psql(sprintf q{ALTER SERVER node1 OPTIONS (SET standbys '%s:%d')}, $server->host, $server->port);
+	return;
+}
+list_standby($below);
+is(at_zero("SELECT v FROM t WHERE id = $key"), '2020', 'a standby of a standby is read');
+my $upstream = $standbys[0]->safe_psql('postgres', 'SHOW primary_conninfo');
+$standbys[0]->safe_psql('postgres', $_) for q{ALTER SYSTEM SET primary_conninfo = 'host=127.0.0.1 port=1'}, 'SELECT pg_reload_conf()';
+$standbys[0]->poll_query_until('postgres', 'SELECT count(*) = 0 FROM pg_stat_wal_receiver') or die 'it is not cut off';
+$c->safe_psql('UPDATE t SET v = 2030');
+($code, $out, $error) = $c->psql("SET shardfdw.read_from = 'standby'; SET shardfdw.max_standby_lag = 0; SELECT v FROM t WHERE id = $key");
+like($error, qr/no standby of node "node1" can be read.*Its data may be \d+ ms old/s, 'when that is cut off it is not up to date');
+$standbys[0]->safe_psql('postgres', $_) for "ALTER SYSTEM SET primary_conninfo = '" . $upstream =~ s/'/''/gr . "'", 'SELECT pg_reload_conf()';
+is(at_zero("SELECT v FROM t WHERE id = $key"), '2030', 'until it has caught up');
+
+# what a cursor has not read yet is not read from another server than what it has
+$c->safe_psql(q{CREATE TABLE wide (id int, v int); SELECT shardfdw.shard_table('wide', 'id', shards => 8, nodes => '{node1}', colocate_with => NULL); INSERT INTO wide SELECT i, 1 FROM generate_series(1, 100) i});
+caught_up();
+$s = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+$s->query_safe(q{SET shardfdw.read_from = 'standby'; SET shardfdw.query_per_node = off; SET shardfdw.enable_copy_fetch = off; SET shardfdw.max_connections_per_node = 1;
+	BEGIN; DECLARE c CURSOR FOR SELECT v FROM wide; FETCH 1 c});
+$c->safe_psql('UPDATE wide SET v = 2');
+list_standby($standbys[0]);
+caught_up();
+is($s->query('SELECT min(v) FROM wide'), '2', 'another standby is read') || diag $s->{stderr};
+is($s->query('FETCH ALL c'), '', 'but not by a cursor that has begun');
+like($s->{stderr}, qr/the snapshot of this statement on node "node1.*" was lost/, 'whose snapshot is on the other one');
+$s->quit;
+list_standby($below);
+
+# one that has crashed begins again further back; what it had proved counts for nothing
+$s = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+$c->safe_psql(q{CREATE TABLE large (id int, note text); SELECT shardfdw.shard_table('large', 'id', shards => 1, nodes => '{node1}', colocate_with => NULL);
+	INSERT INTO large SELECT i, repeat('x', 1000) FROM generate_series(1, 20000) i});
+$c->node_safe_psql(1, 'CHECKPOINT');
+caught_up();
+$below->safe_psql('postgres', 'CHECKPOINT');
+$s->query_safe("SET shardfdw.read_from = 'standby'; SET shardfdw.max_standby_lag = -1; UPDATE t SET v = 2031 WHERE id = $key");
+is($s->query("SELECT v FROM t WHERE id = $key; BEGIN; DECLARE c CURSOR FOR SELECT * FROM large; MOVE 10 c"), '2031', 'a standby is read, and a cursor goes on') || diag $s->{stderr};
+$below->append_conf('postgresql.conf', 'recovery_min_apply_delay = 1h');
+$c->kill9_server($below);
+$below->start;
+is($below->safe_psql('postgres', qq{SELECT v FROM $old WHERE id = $key}), '2030', 'the standby is further back after a crash');
+is($s->query("SELECT v FROM t WHERE id = $key"), '', 'and is not read');
+like($s->{stderr}, qr/no standby of node "node1" can be read.*It has not replayed what this session has committed/s, 'since it has not what this session has committed');
+$s->quit;
+$below->stop('immediate');
 
 # ---- servers that are no standbys of the node ----------------------------------------------------
 

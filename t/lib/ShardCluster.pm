@@ -389,12 +389,12 @@ sub start_node
 }
 
 # Kills all processes of a server at once, as a power cut does.
-sub kill9_node { my ($self, $i) = @_; return _kill9($self->node($i)); }
-sub kill9_coordinator { return _kill9($_[0]->{coordinator}); }
+sub kill9_node { my ($self, $i) = @_; return $self->kill9_server($self->node($i)); }
+sub kill9_coordinator { my ($self) = @_; return $self->kill9_server($self->{coordinator}); }
 
-sub _kill9
+sub kill9_server
 {
-	my ($server) = @_;
+	my ($self, $server) = @_;
 	# Nobody does anything more: a backend that sees the postmaster gone would end its wait, and commit.
 	my @pids = _freeze($server);
 

@@ -127,7 +127,8 @@ sub standby_of
 	$server->backup($name);
 	$standby->init_from_backup($server, $name, has_streaming => 1);
 	$standby->start;
-	$server->wait_for_catchup($name);
+	# the default is what a primary has written
+	$server->wait_for_catchup($name, 'replay', $server->lsn($server->safe_psql('postgres', 'SELECT pg_is_in_recovery()') eq 't' ? 'replay' : 'write'));
 	return $standby;
 }
 

@@ -78,6 +78,7 @@ shard_snapshot_exported(ShardConn *conn, const char *snapshot_id)
 	node->state = SHARD_SNAPSHOT_EXPORTED;
 	node->exporter = conn;
 	node->exporter_userid = conn->userid;
+	node->exported_on = conn->server;
 }
 
 /*

@@ -35,6 +35,7 @@ typedef struct ShardNodeSnapshot
 	ShardConn  *exporter;		/* compare only: it may be gone */
 	Oid			exporter_userid;
 	char	   *id;				/* as pg_export_snapshot() gave it */
+	ShardConnServer exported_on;	/* another server may have another snapshot of that name */
 	bool		role_chosen;	/* it is decided whether the primary or a standby is read */
 	uint32		standby;		/* its number, 1-based; 0: the primary is read */
 	bool		shown;			/* rows of it were returned: another snapshot would be another moment */

@@ -115,7 +115,8 @@ look_at_standby(ShardReadNode *node, ShardPool *pool, char **reason)
 	else
 	{
 		age = PQgetisnull(answer, 0, 2) ? INFINITY : Max(strtod(PQgetvalue(answer, 0, 2), NULL), 0);
-		if (age < (double) says.asked_at / USECS_PER_SEC)
+		/* with a bound of zero no clocks agree well enough */
+		if (shard_guc_max_standby_lag_ms != 0 && age < (double) says.asked_at / USECS_PER_SEC)
 			says.last_commit = says.asked_at - (TimestampTz) (age * USECS_PER_SEC);
 		says.timeline = strtoul(PQgetvalue(answer, 0, 3), NULL, 10);
 		note_proof(pool, node->position, conn, &says);
