@@ -264,6 +264,35 @@ like($s->{stderr}, qr/the snapshot of this statement on node "node1.*" was lost/
 $s->quit;
 list_standby($below);
 
+# a statement reads a node as of one moment, also by way of another role's view
+$c->safe_psql(sprintf q{ALTER SERVER node1 OPTIONS (SET standbys '%s:%d,%s:%d'); CREATE ROLE viewer LOGIN; GRANT SELECT ON t TO viewer; CREATE VIEW of_viewer AS SELECT * FROM t; ALTER VIEW of_viewer OWNER TO viewer},
+	map { ($_->host, $_->port) } $standbys[0], $below);
+$c->safe_psql("CREATE USER MAPPING FOR viewer SERVER node$_ OPTIONS (user 'reader', password_required 'false')") for 1, 2;
+caught_up();
+$below->poll_query_until('postgres', qq{SELECT min(v) = 2030 FROM $old}) or die 'it does not catch up';
+$below->safe_psql('postgres', 'SELECT pg_wal_replay_pause()');
+$c->safe_psql('UPDATE t SET v = 2031');
+$s = $c->coordinator->background_psql('postgres', on_error_stop => 0);
+my %pairs;
+for my $i (1 .. 8)
+{
+	# each role finds out by itself which of them is read
+	$s->query_safe(($i % 2 ? '' : 'SET ROLE viewer; ') . "SET shardfdw.read_from = 'standby'; SET shardfdw.max_standby_lag = 0");
+	for (1 .. 20)
+	{
+		last if $s->query("SELECT min(v) FROM t WHERE id = $key") ne '';
+		$s->{stderr} = '';
+	}
+	$s->query_safe('RESET ROLE; RESET shardfdw.max_standby_lag');
+	$pairs{ $s->query_safe("SELECT a.v = b.v FROM t a, of_viewer b WHERE a.id = $key AND b.id = a.id") } = 1;
+}
+is(join(' ', keys %pairs), 't', 'from one standby');
+$s->quit;
+$below->safe_psql('postgres', 'SELECT pg_wal_replay_resume()');
+$c->safe_psql('UPDATE t SET v = 2030');
+list_standby($below);
+at_zero('SELECT min(v) FROM t');
+
 # one that has crashed begins again further back; what it had proved counts for nothing
 $s = $c->coordinator->background_psql('postgres', on_error_stop => 0);
 $c->safe_psql(q{CREATE TABLE large (id int, note text); SELECT shardfdw.shard_table('large', 'id', shards => 1, nodes => '{node1}', colocate_with => NULL);
@@ -303,6 +332,14 @@ $_->query_safe("SET shardfdw.read_from = 'any'") for @sessions;
 $sessions[0]->query_safe("UPDATE t SET v = 3000");    # over both nodes
 is($sessions[1]->query_safe('SELECT DISTINCT v FROM t'), '3000', 'primaries are read');
 $sessions[1]->query_safe("UPDATE t SET v = 3001 WHERE id = 1");
+caught_up();
+# one that hangs, with a connection to it, and one more that is idle: it is asked for its position again after five seconds
+is($sessions[2]->query('SET shardfdw.query_per_node = off; SELECT count(*) FROM t; RESET shardfdw.query_per_node'), '100', 'several connections');
+sleep 6;
+$c->sigstop_node(1);
+is($sessions[2]->query('SELECT count(*) FROM t'), '100', 'when a primary hangs a standby is read') || diag $sessions[2]->{stderr};
+$c->sigcont_node(1);
+$sessions[2]->{stderr} = '';
 caught_up();
 my $log = $c->log_position;
 $c->kill9_node(1);

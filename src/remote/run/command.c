@@ -52,6 +52,8 @@ make_run(ShardCommand *commands, int ncommands, ShardCommandMode mode, bool noer
 		run->timeout_ms = shard_guc_watch_timeout_ms;
 	else if (mode == SHARD_COMMAND_SETTLE)
 		run->timeout_ms = SHARD_COMMAND_SETTLE_MS;
+	else if (mode == SHARD_COMMAND_SPARE)
+		run->timeout_ms = SHARD_COMMAND_SPARE_MS;
 	if (run->timeout_ms > 0)
 		run->deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), run->timeout_ms);
 	if (mode == SHARD_COMMAND_READ)

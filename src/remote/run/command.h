@@ -17,12 +17,15 @@ typedef enum ShardCommandMode
 	SHARD_COMMAND_READ,			/* like a reader: sees this transaction's writes if any */
 	SHARD_COMMAND_AUTOCOMMIT,	/* outside any transaction, committed by itself */
 	SHARD_COMMAND_SETTLE,		/* the same; fails where a node has not answered within SHARD_COMMAND_SETTLE_MS */
-	SHARD_COMMAND_SPARE,		/* the same; fails where a connection would have to be waited for */
-	SHARD_COMMAND_WATCH			/* the same as SPARE; fails where a node has not answered within shardfdw.watch_timeout */
+	SHARD_COMMAND_SPARE,		/* the same within SHARD_COMMAND_SPARE_MS; fails where a connection would have to be waited for */
+	SHARD_COMMAND_WATCH			/* the same as SPARE, within shardfdw.watch_timeout */
 } ShardCommandMode;
 
 /* How long recovery waits for nodes, which would otherwise keep it from the others for ever. */
 #define SHARD_COMMAND_SETTLE_MS 30000
+
+/* How long the search for a deadlock does: what waits while it goes on may have a limit of its own. */
+#define SHARD_COMMAND_SPARE_MS 2000
 
 typedef struct ShardCommand
 {

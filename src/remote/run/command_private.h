@@ -54,7 +54,7 @@ typedef struct ShardCommandRun
 	bool		noerror;
 	bool		writes;			/* in this transaction */
 	bool		guarded;		/* each command in a savepoint */
-	int			timeout_ms;		/* WATCH and SETTLE; else 0 */
+	int			timeout_ms;		/* WATCH, SPARE and SETTLE; else 0 */
 	TimestampTz deadline;		/* the same */
 	ShardSnapshot *snapshot;	/* READ */
 	MemoryContext snapshot_cxt;

@@ -75,6 +75,12 @@ find_standby(ShardReadNode *node, StringInfo reasons)
 	return shard_read_choose_standby(node, &need, reasons);
 }
 
+static bool
+may_read_primary(const ShardReadNode *node)
+{
+	return shard_guc_read_from == SHARD_READ_ANY && node->only_standby == 0;
+}
+
 /* The number of the standby to read; 0: the primary. */
 static uint32
 choose_server(ShardReadNode *node)
@@ -85,7 +91,7 @@ choose_server(ShardReadNode *node)
 
 	shard_read_note_identifier(node);
 	shard_read_take_known_end(node, servers_changed_at);
-	if (shard_guc_read_from == SHARD_READ_ANY && shard_read_primary_answers(node))
+	if (may_read_primary(node) && shard_read_primary_answers(node))
 		return 0;
 	/* which server the standbys have to be of, and how far that is, is asked once at least */
 	if (node->system_identifier == 0 || node->position->asked_at == 0)
@@ -104,7 +110,7 @@ choose_server(ShardReadNode *node)
 	{
 		node->primary->retry_at = 0;
 		node->primary_lost = node->primary_skipped = false;
-		if (shard_guc_read_from == SHARD_READ_ANY)
+		if (may_read_primary(node))
 		{
 			if (shard_read_primary_answers(node))
 				return 0;
@@ -148,9 +154,26 @@ make_node(Oid serverid, Oid userid)
 static void
 warm_first(const ShardReadNode *node)
 {
-	bool		primary = shard_guc_read_from == SHARD_READ_ANY && GetCurrentTimestamp() >= node->primary->retry_at;
+	bool		primary = may_read_primary(node) && GetCurrentTimestamp() >= node->primary->retry_at;
 
 	shard_read_warm(primary ? node->primary : shard_read_first_standby(node));
+}
+
+/* What the snapshot has of the node for another user (the owner of a view); NULL: nothing. */
+static const ShardNodeSnapshot *
+chosen_for_other(const ShardSnapshot *snapshot, const ShardNodeSnapshot *seen)
+{
+	ListCell   *lc;
+
+	foreach(lc, snapshot->nodes)
+	{
+		const ShardNodeSnapshot *other = lfirst(lc);
+
+		if (other != seen && other->serverid == seen->serverid &&
+			(other->role_chosen || other->state != SHARD_SNAPSHOT_NONE || other->shown))
+			return other;
+	}
+	return NULL;
 }
 
 void
@@ -164,12 +187,16 @@ shard_read_role_choose(ShardSnapshot *snapshot, List *serverids, Oid userid)
 	foreach(lc, serverids)
 	{
 		ShardNodeSnapshot *seen = shard_snapshot_node(snapshot, lfirst_oid(lc), userid);
+		const ShardNodeSnapshot *other = chosen_for_other(snapshot, seen);
 		ShardReadNode *node;
 
 		/* what has begun to read the primary goes on */
 		if (!seen->role_chosen && seen->state == SHARD_SNAPSHOT_NONE && !seen->shown &&
-			(node = make_node(lfirst_oid(lc), userid)) != NULL)
+			(other == NULL || other->standby > 0) && (node = make_node(lfirst_oid(lc), userid)) != NULL)
+		{
+			node->only_standby = other ? other->standby : 0;
 			nodes = lappend(nodes, node);
+		}
 		seen->role_chosen = true;
 	}
 	if (list_length(nodes) > 1)

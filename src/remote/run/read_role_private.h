@@ -25,6 +25,7 @@ typedef struct ShardReadNode
 	bool		primary_skipped;	/* it was not tried for this statement, because of ShardPool.retry_at */
 	char	   *primary_reason; /* why it cannot be read; NULL: it can */
 	int64		system_identifier;	/* of the primary; 0: not known */
+	uint32		only_standby;	/* the one that the statement reads already, as another user; 0: none */
 	TimestampTz deadline;		/* until when a standby is waited for; 0: none has been */
 	bool		is_hearsay;		/* system_identifier comes from another session, not from a connection */
 } ShardReadNode;

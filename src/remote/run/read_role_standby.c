@@ -196,13 +196,16 @@ await_standby(ShardReadNode *node, ShardPool *pool, const ShardReadNeed *need, c
 ShardPool *
 shard_read_first_standby(const ShardReadNode *node)
 {
-	return shard_pool_get_standby(node->serverid, node->userid, node->primary->first_standby % node->nstandbys + 1);
+	return shard_pool_get_standby(node->serverid, node->userid,
+								  node->only_standby > 0 ? node->only_standby : node->primary->first_standby % node->nstandbys + 1);
 }
 
 uint32
 shard_read_choose_standby(ShardReadNode *node, const ShardReadNeed *need, StringInfo reasons)
 {
-	for (int i = 0; i < node->nstandbys; i++)
+	int			ntries = node->only_standby > 0 ? 1 : node->nstandbys;
+
+	for (int i = 0; i < ntries; i++)
 	{
 		ShardPool  *pool = shard_read_first_standby(node);
 		char	   *reason = NULL;
