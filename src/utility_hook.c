@@ -43,9 +43,9 @@ prepared_writes(const ExecuteStmt *execute)
 }
 
 /*
- * Is what functions read in this statement, outside of queries that the executor runs, or as the
- * result of a query, written?  As parameters of EXECUTE, defaults of COPY FROM, rows of CREATE
- * TABLE AS, expressions of DDL.
+ * Does the statement store what its functions return?  Hooks of the executor see the queries that
+ * write; this is for what is computed outside of them (parameters of EXECUTE, defaults of COPY
+ * FROM, expressions of DDL), and for queries whose rows are stored (CREATE TABLE AS).
  */
 static bool
 writes(Node *stmt)
@@ -58,6 +58,7 @@ writes(Node *stmt)
 
 		return query->commandType == CMD_UTILITY && writes(query->utilityStmt);
 	}
+	/* core logs as DDL or MOD whatever stores something */
 	return GetCommandLogLevel(stmt) != LOGSTMT_ALL;
 }
 

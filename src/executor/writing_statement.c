@@ -1,20 +1,30 @@
 /*
  * writing_statement.c
- *	  While a statement that writes, or locks rows, is run, all that its functions and triggers read
- *	  is read from primaries.
+ *	  Hooks of the executor: a statement that writes or locks rows reads primaries only, and so do
+ *	  its functions and triggers.
  */
 #include "postgres.h"
 
 #include "compat.h"
 #include "executor/execdesc.h"
 #include "executor/executor.h"
-#include "executor/scan/statement_view.h"
 #include "executor/writing_statement.h"
 #include "remote/run/read_role.h"
+#include "tcop/utility.h"
 
 static ExecutorStart_hook_type prev_start_hook = NULL;
 static ExecutorRun_hook_type prev_run_hook = NULL;
 static ExecutorFinish_hook_type prev_finish_hook = NULL;
+
+/* Runs a part of a statement. */
+static void
+run_part(const QueryDesc *desc, void (*part) (void *arg), void *arg)
+{
+	if (CommandIsReadOnly(desc->plannedstmt))
+		part(arg);
+	else
+		shard_read_role_run_writing(part, arg);
+}
 
 /* What the executor starts with. */
 typedef struct ShardStartCall
@@ -40,10 +50,7 @@ start_statement(QueryDesc *desc, int eflags)
 {
 	ShardStartCall call = {desc, eflags};
 
-	if (shard_statement_only_reads(desc->plannedstmt))
-		start_next(&call);
-	else
-		shard_read_role_run_writing(start_next, &call);
+	run_part(desc, start_next, &call);
 }
 
 /* What the executor was asked for. */
@@ -69,10 +76,7 @@ run_statement(QueryDesc *desc, ScanDirection direction, uint64 count, bool once)
 {
 	ShardRunCall call = {desc, direction, count, once};
 
-	if (shard_statement_only_reads(desc->plannedstmt))
-		run_next(&call);
-	else
-		shard_read_role_run_writing(run_next, &call);
+	run_part(desc, run_next, &call);
 }
 
 SHARD_EXECUTOR_RUN_ENTRY(run_entry, run_statement)
@@ -92,10 +96,7 @@ finish_next(void *arg)
 static void
 finish_statement(QueryDesc *desc)
 {
-	if (shard_statement_only_reads(desc->plannedstmt))
-		finish_next(desc);
-	else
-		shard_read_role_run_writing(finish_next, desc);
+	run_part(desc, finish_next, desc);
 }
 
 void

@@ -1,11 +1,10 @@
 /*
  * writing_statement.h
- *	  While a statement that writes, or locks rows, is run, all that its functions and triggers read
- *	  is read from primaries.
+ *	  Hooks of the executor: a statement that writes or locks rows reads primaries only.
  */
 #ifndef SHARDFDW_WRITING_STATEMENT_H
 #define SHARDFDW_WRITING_STATEMENT_H
 
-extern void shard_writing_statement_init(void);	/* hooks of the executor */
+extern void shard_writing_statement_init(void);
 
 #endif

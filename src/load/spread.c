@@ -239,6 +239,7 @@ ask_nodes(const ShardMap *map, Oid userid, bool merges, int wanted)
 		commands[i].serverid = map->nodes[i].serverid;
 		commands[i].userid = userid;
 		commands[i].sql = build_question(map, i, merges);
+		commands[i].only_reads = true;
 		commands[i].nfields = ANSWER_OBSTACLE + 1;
 	}
 	shard_command_run(commands, map->nnodes, SHARD_COMMAND_AUTOCOMMIT, true);

@@ -3,7 +3,8 @@
  *	  A move during which others write.
  *
  *	 publication --> slot, snapshot --> copy of the snapshot --> indexes --> changes since
- *	   --> comparison at one moment --> lock --> the last changes --> switch --> commit
+ *	   --> rows compared at one moment --> definitions compared --> lock --> the last changes
+ *	   --> a look whether definitions are the same --> switch --> commit
  *
  * Writers wait only between lock and commit.  The lock is tried for when there is next to
  * nothing left to follow, and given back when the last changes take too long.

@@ -4,7 +4,8 @@
  *
  * To write the tables down as commands, and compare these, takes the source and the coordinator
  * tens of milliseconds.  So that is done before the lock.  Under it nothing has changed if the
- * source gives the same answers, for which it has plans, and no catalog has changed here.
+ * source gives the same answers, for which it has plans, and this server has sent no message about
+ * changed catalogs, of any database.  Where it has, all is compared while writers wait.
  */
 #include "postgres.h"
 
@@ -56,8 +57,7 @@ append_answer(StringInfo text, const PGresult *answer)
 	for (int i = 0; i < PQntuples(answer); i++)
 	{
 		for (int j = 0; j < PQnfields(answer); j++)
-			appendStringInfo(text, "%s\t", PQgetisnull(answer, i, j) ? "\\N" : PQgetvalue(answer, i, j));
-		appendStringInfoChar(text, '\n');
+			appendStringInfo(text, "%d %s\n", PQgetisnull(answer, i, j) ? -1 : PQgetlength(answer, i, j), PQgetvalue(answer, i, j));
 	}
 }
 
@@ -74,6 +74,7 @@ ask(const ShardDefinition *definition)
 
 		shard_link_send(definition->source, psprintf("EXECUTE question_%d", i));
 		answer = shard_link_result(definition->source, NULL);
+		appendStringInfo(&text, "%d: %d rows\n", i, PQntuples(answer));
 		append_answer(&text, answer);
 		PQclear(answer);
 	}
@@ -96,13 +97,19 @@ shard_definition_look(ShardDefinition *definition)
 	shard_move_begin(definition->move->userid);
 	if (definition->answers == NULL || definition->nmessages != count_messages())
 	{
+		uint64		nmessages;
+		char	   *answers;
+
+		definition->answers = NULL;
 		MemoryContextReset(definition->cxt);
 		oldcxt = MemoryContextSwitchTo(definition->cxt);
 		/* before the comparison: what changes while that goes on shows later */
-		definition->nmessages = count_messages();
-		definition->answers = ask(definition);
+		nmessages = count_messages();
+		answers = ask(definition);
 		MemoryContextSwitchTo(oldcxt);
 		shard_move_check_unchanged(definition->move);
+		definition->nmessages = nmessages;
+		definition->answers = answers;
 	}
 	shard_move_commit();
 }

@@ -12,13 +12,13 @@
 
 typedef struct ShardDefinition ShardDefinition;
 
-/* Prepares what follows.  source: a connection of the move.  Memory: the move's. */
+/* Prepares the questions about the tables on source, a connection of the move.  Memory: the move's. */
 extern ShardDefinition *shard_definition_begin(const ShardMove *move, ShardConn *source);
 
-/* shard_move_check_unchanged() while writers go on, which takes as long as it takes; outside of transactions. */
+/* Compares the tables with what they were, in a transaction of its own, while writers go on.  Errors: as shard_move_check_unchanged(). */
 extern void shard_definition_look(ShardDefinition *definition);
 
-/* The same in a transaction that has locked the tables, after the other. */
+/* The same in a transaction that has locked the tables; there has to have been a look before. */
 extern void shard_definition_check(const ShardDefinition *definition);
 
 #endif

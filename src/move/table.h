@@ -31,7 +31,7 @@ extern void shard_move_read_parts(ShardMove *move);
 
 /*
  * Raises when the tables on the source are no longer what they were when
- * shard_move_read_parts() asked.  To be called when nobody else can change them.
+ * shard_move_read_parts() asked.  Only when nobody else can change them does that last.
  */
 extern void shard_move_check_unchanged(const ShardMove *move);
 

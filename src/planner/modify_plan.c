@@ -15,6 +15,7 @@
 #include "access/htup_details.h"
 #include "access/sysattr.h"
 #include "access/table.h"
+#include "catalog/option.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
@@ -24,6 +25,7 @@
 #include "deparse/dml.h"
 #include "deparse/select.h"
 #include "deparse/shippable/shippable.h"
+#include "foreign/foreign.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/appendinfo.h"
@@ -65,6 +67,7 @@ static bool
 partitions_need_row(PlannerInfo *root, Index rtindex)
 {
 	Index		target = root->parse->resultRelation;
+	const ShardMap *map;
 	int			leaf = -1;
 	ListCell   *lc;
 
@@ -77,9 +80,13 @@ partitions_need_row(PlannerInfo *root, Index rtindex)
 	}
 	while ((leaf = bms_next_member(root->leaf_result_relids, leaf)) >= 0)
 	{
-		if (leaf != rtindex && planner_rt_fetch(leaf, root)->relkind == RELKIND_FOREIGN_TABLE)
+		const RangeTblEntry *rte = planner_rt_fetch(leaf, root);
+
+		if (leaf != rtindex && rte->relkind == RELKIND_FOREIGN_TABLE && shard_option_is_our_server(GetForeignServerIdByRelId(rte->relid)))
 			return false;
 	}
+	if ((map = shard_map_get_levels(planner_rt_fetch(target, root)->relid, false)) != NULL)
+		return map->has_triggers;
 	foreach(lc, find_all_inheritors(planner_rt_fetch(target, root)->relid, NoLock, NULL))
 	{
 		if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_FOREIGN_TABLE && has_had_triggers(lfirst_oid(lc)))

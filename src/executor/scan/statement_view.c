@@ -31,6 +31,7 @@
 #include "remote/pool/pool.h"
 #include "remote/run/stream.h"
 #include "remote/xact/txn.h"
+#include "tcop/utility.h"
 #include "utils/memutils.h"
 
 /* A statement whose nodes are being pinned. */
@@ -77,12 +78,6 @@ reads_beside_writing(EState *estate)
 }
 
 bool
-shard_statement_only_reads(const PlannedStmt *stmt)
-{
-	return stmt->commandType == CMD_SELECT && !stmt->hasModifyingCTE && stmt->rowMarks == NIL;
-}
-
-bool
 shard_statement_view_writes(EState *estate)
 {
 	PlannedStmt *stmt = estate->es_plannedstmt;
@@ -93,7 +88,7 @@ shard_statement_view_writes(EState *estate)
 bool
 shard_statement_view_only_reads(EState *estate)
 {
-	return estate->es_plannedstmt != NULL && shard_statement_only_reads(estate->es_plannedstmt);
+	return estate->es_plannedstmt != NULL && CommandIsReadOnly(estate->es_plannedstmt);
 }
 
 static PinnedStatement *

@@ -8,7 +8,6 @@
 #include "postgres.h"
 
 #include "nodes/execnodes.h"
-#include "nodes/plannodes.h"
 
 /*
  * To be called when a result relation on the node begins, before anything is
@@ -22,6 +21,5 @@ extern bool shard_statement_view_writes(EState *estate);
 
 /* Does it neither change tables nor lock rows, so that it may read standbys? */
 extern bool shard_statement_view_only_reads(EState *estate);
-extern bool shard_statement_only_reads(const PlannedStmt *stmt);
 
 #endif

@@ -6,9 +6,9 @@
  *				expressions that nodes cannot compute and that do not use the target
  *	   build	MERGE INTO shard r1 USING (SELECT ... FROM unnest(...)) ON ...
  *
- * The join condition has to say that the target's shard key (of a table of two
- * levels, the keys of both) equals an expression over the source.  It routes the row: target rows that match are on that shard
- * only.  A row that matches none is inserted with that same key, so it stays
+ * The join condition has to say that the target's shard key (both keys, of a table
+ * of two levels) equals an expression over the source.  It routes the row: target
+ * rows that match are on that shard only.  A row that matches none is inserted with that same key, so it stays
  * there; and the key is not updated.
  *
  * Expressions that nodes cannot compute (nextval(), functions and types of this

@@ -99,7 +99,7 @@ shard_pool_get_standby(Oid serverid, Oid userid, uint32 standby)
 		pool->nconns = 0;
 		pool->full_until = 0;
 		pool->writer = NULL;
-		pool->retry_at = 0;
+		pool->asked_at = pool->retry_at = 0;
 		pool->first_standby = MyProcPid;	/* sessions spread over the standbys */
 		pool->placed = 0;
 		pool->proved_at = 0;
@@ -647,8 +647,9 @@ invalidate_pools(Datum arg, SysCacheIdentifier cacheid, uint32 hashvalue)
 		ShardPool  *pool = dlist_container(ShardPool, link, pool_iter.cur);
 		dlist_iter	iter;
 
-		/* the list of standbys may be another one */
+		/* the list of standbys may be another one, and the primary somewhere else */
 		pool->look_again = true;
+		pool->retry_at = 0;
 		dlist_foreach(iter, &pool->conns)
 		{
 			ShardConn  *conn = dlist_container(ShardConn, link, iter.cur);

@@ -31,8 +31,9 @@ typedef struct ShardPool		/* one server of a node (its primary or a standby) and
 	ShardConn  *writer;			/* the one that wrote in this transaction, or NULL */
 	dlist_head	queue;			/* streams that wait for a connection, FIFO */
 
-	/* Of a primary: what remote/run/read_role.c remembers of its node from statement to statement. */
-	TimestampTz retry_at;		/* when the primary, which could not be connected to, may be tried again; 0: now */
+	/* Of a primary: what remote/run/read_role*.c remember of its node from statement to statement. */
+	TimestampTz asked_at;		/* when it was last asked how far its WAL is; 0: never */
+	TimestampTz retry_at;		/* when the primary, which could not be read, may be tried again; 0: now */
 	uint32		first_standby;	/* which one is tried first; counted from 0, modulo their number */
 	TimestampTz placed;			/* a standby was waited for to have the shards that were placed until then; 0: none */
 
@@ -43,7 +44,8 @@ typedef struct ShardPool		/* one server of a node (its primary or a standby) and
 	TimestampTz proved_at;
 	XLogRecPtr	replayed;		/* it has all that is before that in the WAL ... */
 	TimeLineID	timeline;		/* ... of this timeline, at least */
-	TimestampTz as_of;			/* it has all that was committed on the node before */
+	TimestampTz as_of;			/* it has all that was committed on the node before, ... */
+	TimestampTz surely_as_of;	/* ... and all before that, whatever its clock says */
 	ShardConnServer server;		/* which server it was */
 	bool		look_again;		/* servers or mappings were changed: the next statement looks at it anew */
 } ShardPool;

@@ -293,14 +293,16 @@ run_lanes(ShardCommandRun *run)
 	pfree(items);
 }
 
-/* To be called before connections are given back. */
+/* Before release_lanes(), which cancels what is unanswered, and takes connections away. */
 static void
-note_commits(const ShardCommandRun *run)
+note_commits(ShardCommandRun *run)
 {
 	for (int i = 0; i < run->nlanes; i++)
 	{
 		const ShardCommandLane *lane = &run->lanes[i];
 
+		if (!lane->sent || run->commands[shard_command_next(run, i, 0)].only_reads)
+			continue;
 		shard_committed_note(lane->pool->key_serverid, NULL);
 		/* a node that has lost its client commits nevertheless, when it has done the command */
 		if (lane->unanswered)

@@ -24,7 +24,7 @@ typedef enum ShardCommandMode
 /* How long recovery waits for nodes, which would otherwise keep it from the others for ever. */
 #define SHARD_COMMAND_SETTLE_MS 30000
 
-/* How long the search for a deadlock does: what waits while it goes on may have a limit of its own. */
+/* How long the search for deadlocks does.  It is short, because what waits while it goes on may have a limit of its own. */
 #define SHARD_COMMAND_SPARE_MS 2000
 
 typedef struct ShardCommand
@@ -35,7 +35,7 @@ typedef struct ShardCommand
 	const char *label;			/* shard's name for messages, or NULL */
 	bool		portable_text;	/* as in ShardStreamSpec */
 	bool		is_whole;		/* sql is all that there is to say: errors are reported as the node has raised them */
-	bool		only_reads;		/* in WRITE mode: makes or ends a cursor, and writes nothing */
+	bool		only_reads;		/* writes nothing; in WRITE mode: makes or ends a cursor.  All of a node, or none */
 	bool		changes_session;	/* sql may leave settings, locks...: the connection is closed afterwards */
 	int			nparams;
 	const char *const *params;	/* text */

@@ -74,7 +74,7 @@ send_command(ShardCommandRun *run, ShardCommandLane *lane)
 		return;
 	}
 	lane->step = LANE_COMMAND;
-	lane->unanswered = true;
+	lane->sent = lane->unanswered = true;
 	if (command->nparams > 0)
 		shard_connection_send_params(lane->conn, command->sql, command->nparams,
 									 command->params, false);
@@ -101,7 +101,7 @@ begin_command(ShardCommandRun *run, ShardCommandLane *lane)
 	else
 	{
 		lane->step = LANE_COMMAND;
-		lane->unanswered = true;
+		lane->sent = lane->unanswered = true;
 		appendStringInfoString(&text, command->sql);
 		shard_connection_send(lane->conn, text.data);
 	}

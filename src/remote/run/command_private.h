@@ -28,7 +28,8 @@ typedef struct ShardCommandLane
 	bool		passing;		/* and then to be closed, since other backends wait for a connection */
 	int			current;		/* index of its current command */
 	ShardCommandStep step;
-	bool		unanswered;		/* the current command was sent, and the node has not answered it completely */
+	bool		sent;			/* a command */
+	bool		unanswered;		/* the node has not answered the current one completely */
 	bool		exporting;
 	PGresult   *rows;			/* of a result whose end has not come */
 	bool		copying;		/* the node sends the data of a COPY, which nobody wants */

@@ -32,6 +32,7 @@
 #include "remote/wire/connection.h"
 #include "remote/xact/committed.h"
 #include "remote/xact/txn_private.h"
+#include "replication/logicalworker.h"
 #include "utils/inval.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
@@ -44,7 +45,8 @@ static TimestampTz servers_changed_at = 0;	/* the same of changes of servers */
 static bool
 may_read_standbys(const ShardSnapshot *snapshot)
 {
-	return shard_guc_read_from != SHARD_READ_PRIMARY && nwriting == 0 && !snapshot->cut && !IsolationIsSerializable() &&
+	/* what an apply worker does for a subscription is not run by the executor's hooks */
+	return shard_guc_read_from != SHARD_READ_PRIMARY && nwriting == 0 && !IsLogicalWorker() && !snapshot->cut && !IsolationIsSerializable() &&
 		(!IsolationUsesXactSnapshot() || XactReadOnly) && !shard_committed_in_doubt() &&
 		!shard_txn_has_written && !TransactionIdIsValid(GetTopTransactionIdIfAny());
 }
@@ -71,7 +73,7 @@ find_standby(ShardReadNode *node, StringInfo reasons)
 	need.committed = node->position->committed;
 	need.as_of = oldest_allowed();
 	need.placed_surely = first_commit != 0 && first_commit < placed_at;
-	need.placed = need.placed_surely || (!node->primary_lost && placed_at > node->primary->placed) ? placed_at : 0;
+	need.placed = need.placed_surely || (!shard_read_primary_is_lost(node) && placed_at > node->primary->placed) ? placed_at : 0;
 	return shard_read_choose_standby(node, &need, reasons);
 }
 
@@ -106,10 +108,10 @@ choose_server(ShardReadNode *node)
 		if ((number = find_standby(node, &reasons)) > 0)
 			return number;
 	}
-	if (node->primary_skipped)
+	if (node->primary_state == SHARD_READ_SKIPPED)
 	{
 		node->primary->retry_at = 0;
-		node->primary_lost = node->primary_skipped = false;
+		node->primary_state = SHARD_READ_NOT_ASKED;
 		if (may_read_primary(node))
 		{
 			if (shard_read_primary_answers(node))
@@ -124,10 +126,10 @@ choose_server(ShardReadNode *node)
 	}
 	ereport(ERROR,
 			(errcode(ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION),
-			 node->primary_lost ?
+			 shard_read_primary_is_lost(node) ?
 			 errmsg("neither the primary nor a standby of node \"%s\" can be read", name) :
 			 errmsg("no standby of node \"%s\" can be read", name),
-			 node->primary_lost ?
+			 shard_read_primary_is_lost(node) ?
 			 errdetail("Primary: %s%s", node->primary_reason, reasons.data) :
 			 errdetail_internal("%s", reasons.data + 1)));
 }
@@ -197,7 +199,8 @@ shard_read_role_choose(ShardSnapshot *snapshot, List *serverids, Oid userid)
 			node->only_standby = other ? other->standby : 0;
 			nodes = lappend(nodes, node);
 		}
-		seen->role_chosen = true;
+		else
+			seen->role_chosen = true;
 	}
 	if (list_length(nodes) > 1)
 		foreach(lc, nodes)
@@ -206,8 +209,10 @@ shard_read_role_choose(ShardSnapshot *snapshot, List *serverids, Oid userid)
 	{
 		ShardReadNode *node = lfirst(lc);
 		uint32		standby = choose_server(node);
+		ShardNodeSnapshot *seen = shard_snapshot_node(snapshot, node->serverid, userid);
 
-		shard_snapshot_node(snapshot, node->serverid, userid)->standby = standby;
+		seen->standby = standby;
+		seen->role_chosen = true;
 	}
 }
 
@@ -227,7 +232,7 @@ shard_read_role_run_writing(void (*run) (void *arg), void *arg)
 	PG_END_TRY();
 }
 
-/* Foreign tables were made or moved. */
+/* Some foreign table was changed: where it is, perhaps, or anything else. */
 static void
 note_placement(Datum arg, SysCacheIdentifier cacheid, uint32 hashvalue)
 {

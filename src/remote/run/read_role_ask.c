@@ -11,15 +11,21 @@
 #include "remote/wire/error.h"
 #include "utils/timestamp.h"
 
+/* What a server answers to a question. */
+typedef struct Answer
+{
+	PGresult   *row;			/* its only row */
+	PGresult   *failed;			/* or its error */
+} Answer;
+
 /*
- * Reads the answer to a question, one row of ncolumns, into *row.  False: the server does not
- * answer in time, or with something else; then conn is broken.  *failed: its error.
+ * Reads an answer to its end.  Errors: the server does not give it in time, or it is something
+ * else; conn is broken then.
  */
-static bool
-read_row(ShardConn *conn, int ncolumns, PGresult *volatile *row, PGresult *volatile *failed)
+static void
+read_answer(ShardConn *conn, volatile Answer *answer)
 {
 	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), SHARD_READ_ANSWER_MS);
-	bool		nonsense = false;
 	PGresult   *res;
 
 	for (;;)
@@ -27,52 +33,57 @@ read_row(ShardConn *conn, int ncolumns, PGresult *volatile *row, PGresult *volat
 		ExecStatusType status;
 
 		if (!shard_connection_next_result(conn, deadline, false, &res))
-			break;
+		{
+			conn->state = SHARD_CONN_BROKEN;
+			ereport(ERROR,
+					(errcode(ERRCODE_CONNECTION_FAILURE),
+					 errmsg("node \"%s\" has not answered within %d ms", conn->node, SHARD_READ_ANSWER_MS)));
+		}
 		if (res == NULL)
-			return *row != NULL || *failed != NULL;
+			return;
 		status = PQresultStatus(res);
-		nonsense = status != PGRES_SINGLE_TUPLE && status != PGRES_TUPLES_OK && status != PGRES_FATAL_ERROR;
-		if (status == PGRES_SINGLE_TUPLE && *row == NULL && PQnfields(res) == ncolumns)
-			*row = res;
-		else if (status == PGRES_FATAL_ERROR && *failed == NULL)
-			*failed = res;
+		if (status == PGRES_SINGLE_TUPLE && answer->row == NULL)
+			answer->row = res;
+		else if (status == PGRES_FATAL_ERROR && answer->failed == NULL)
+			answer->failed = res;
 		else
 			PQclear(res);
-		if (nonsense)
-			break;				/* a COPY would go on for ever */
+		/* a COPY would go on for ever */
+		if (status != PGRES_SINGLE_TUPLE && status != PGRES_TUPLES_OK && status != PGRES_FATAL_ERROR)
+			shard_error_protocol(conn, NULL, "not the kind of result that was asked for");
 	}
-	conn->state = SHARD_CONN_BROKEN;
-	return false;
 }
 
-/* As shard_read_ask(), over conn.  Memory: caller clears it.  Errors: the server's, or that it does not answer. */
+static void
+clear_answer(volatile Answer *answer)
+{
+	PQclear(answer->row);
+	PQclear(answer->failed);
+	answer->row = answer->failed = NULL;
+}
+
+/* As shard_read_ask(), over conn.  Memory: caller clears it. */
 static PGresult *
 ask(ShardConn *conn, const char *sql, int ncolumns)
 {
-	PGresult   *volatile row = NULL;
-	PGresult   *volatile failed = NULL;
-	volatile bool answered = false;
+	volatile Answer answer = {NULL, NULL};
 
 	shard_connection_send(conn, sql);
 	PG_TRY();
 	{
-		answered = read_row(conn, ncolumns, &row, &failed);
+		read_answer(conn, &answer);
+		if (answer.failed != NULL)
+			shard_error_report(ERROR, answer.failed, conn, NULL, sql);
+		if (answer.row == NULL || PQnfields(answer.row) != ncolumns)
+			shard_error_protocol(conn, NULL, "number of rows or columns differs");
 	}
 	PG_CATCH();
 	{
-		PQclear(row);
-		PQclear(failed);
+		clear_answer(&answer);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	if (answered && failed == NULL)
-		return row;
-	PQclear(row);
-	if (failed != NULL)
-		shard_error_report(ERROR, failed, conn, NULL, sql);
-	ereport(ERROR,
-			(errcode(ERRCODE_CONNECTION_FAILURE),
-			 errmsg("node \"%s\" has not answered within %d ms", conn->node, SHARD_READ_ANSWER_MS)));
+	return answer.row;
 }
 
 static void
@@ -126,6 +137,23 @@ take_connection(ShardPool *pool)
 	return shard_pool_start_free(pool);
 }
 
+/*
+ * In PG_CATCH(): takes an error that says that the server is away, and returns it; throws any other on.
+ * A wait that ends for our own cancel or termination raises such errors, too, and leaves the flag set.
+ */
+static ErrorData *
+catch_lost(MemoryContext cxt)
+{
+	ErrorData  *error;
+
+	MemoryContextSwitchTo(cxt);
+	error = CopyErrorData();
+	if (!means_lost(error) || QueryCancelPending || ProcDiePending)
+		PG_RE_THROW();
+	FlushErrorState();
+	return error;
+}
+
 bool
 shard_read_ask(ShardPool *pool, const char *sql, int ncolumns, PGresult **answer, ShardConn **conn, char **reason)
 {
@@ -145,16 +173,11 @@ shard_read_ask(ShardPool *pool, const char *sql, int ncolumns, PGresult **answer
 	{
 		ErrorData  *error;
 
-		MemoryContextSwitchTo(cxt);
-		error = CopyErrorData();
 		/* its answer may be half read, and the end of an inner savepoint would not release it */
 		if (taken)
 			shard_pool_discard(taken);
 		taken = NULL;
-		/* our own cancel and termination come as the same errors */
-		if (!means_lost(error) || QueryCancelPending || ProcDiePending)
-			PG_RE_THROW();
-		FlushErrorState();
+		error = catch_lost(cxt);
 		/* that it could not be connected to goes without saying; an error of the server is a message */
 		*reason = error->sqlerrcode == ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION && error->detail ?
 			error->detail : error->message;
@@ -162,6 +185,35 @@ shard_read_ask(ShardPool *pool, const char *sql, int ncolumns, PGresult **answer
 	PG_END_TRY();
 	*conn = taken;
 	return answered;
+}
+
+void
+shard_read_try(ShardPool *pool, const char *sql)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	ShardConn  *volatile taken = NULL;
+	volatile Answer answer = {NULL, NULL};
+
+	PG_TRY();
+	{
+		taken = shard_pool_start_spare(pool);
+		if (taken)
+		{
+			shard_connection_finish(taken);
+			shard_connection_send(taken, sql);
+			read_answer(taken, &answer);
+			shard_connection_release(taken);
+		}
+	}
+	PG_CATCH();
+	{
+		if (taken)
+			shard_pool_discard(taken);
+		clear_answer(&answer);
+		(void) catch_lost(cxt);
+	}
+	PG_END_TRY();
+	clear_answer(&answer);
 }
 
 void
@@ -175,13 +227,7 @@ shard_read_warm(ShardPool *pool)
 	}
 	PG_CATCH();
 	{
-		ErrorData  *error;
-
-		MemoryContextSwitchTo(cxt);
-		error = CopyErrorData();
-		if (!means_lost(error) || QueryCancelPending || ProcDiePending)
-			PG_RE_THROW();
-		FlushErrorState();		/* it will be met again when the server is asked */
+		(void) catch_lost(cxt); /* it will be met again when the server is asked */
 	}
 	PG_END_TRY();
 }

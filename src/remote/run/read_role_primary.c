@@ -37,25 +37,26 @@ ask_primary(ShardReadNode *node, const char *sql, PGresult **answer)
 	ShardPool  *primary = node->primary;
 	ShardConn  *conn;
 
-	node->primary_skipped = GetCurrentTimestamp() < primary->retry_at;
-	if (node->primary_skipped)
-		node->primary_reason = pstrdup(_("It could not be connected to a moment ago."));
+	if (GetCurrentTimestamp() < primary->retry_at)
+	{
+		node->primary_reason = pstrdup(_("It could not be read a moment ago."));
+		node->primary_state = SHARD_READ_SKIPPED;
+	}
 	else if (shard_read_ask(primary, sql, 1, answer, &conn, &node->primary_reason))
 	{
 		primary->retry_at = 0;
 		shard_read_note_identifier(node);
-		node->primary_lost = false;
-		return true;
+		node->primary_state = SHARD_READ_ANSWERS;
 	}
 	else
 	{
 		primary->retry_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RETRY_PRIMARY_MS);
 		ereport(LOG,
-				(errmsg("could not connect to the primary of node \"%s\" to read it", GetForeignServer(node->serverid)->servername),
+				(errmsg("could not read the primary of node \"%s\"", GetForeignServer(node->serverid)->servername),
 				 errdetail_internal("%s", node->primary_reason)));
+		node->primary_state = SHARD_READ_LOST;
 	}
-	node->primary_lost = true;
-	return false;
+	return node->primary_state == SHARD_READ_ANSWERS;
 }
 
 bool
@@ -67,8 +68,9 @@ shard_read_ask_position(ShardReadNode *node)
 	PGresult   *answer = NULL;
 	bool		known;
 
-	if (node->primary_lost || !ask_primary(node, SHARD_POSITION_SQL, &answer))
+	if (shard_read_primary_is_lost(node) || !ask_primary(node, SHARD_POSITION_SQL, &answer))
 		return false;
+	node->primary->asked_at = asked_at;
 	known = shard_position_learn(position, answer, ncommits, asked_at);
 	PQclear(answer);
 	if (known && node->system_identifier != 0)
@@ -77,23 +79,20 @@ shard_read_ask_position(ShardReadNode *node)
 
 		shard_node_stat_note_end(position->stat_node, node->serverid, &end);
 	}
-	if (!known)
-		node->primary_reason = pstrdup(_("It is in recovery."));
 	return known;
 }
 
-/* A commit is flushed with all that is before it. */
+/* A commit is flushed with all that is before it; it does not wait for standbys, which may be the one that lags. */
 #define FLUSH_SQL \
-	"SELECT CASE WHEN pg_catalog.pg_current_wal_insert_lsn() OPERATOR(pg_catalog.>) pg_catalog.pg_current_wal_flush_lsn()" \
+	"SELECT pg_catalog.set_config('synchronous_commit', 'local', true)," \
+	" CASE WHEN pg_catalog.pg_current_wal_insert_lsn() OPERATOR(pg_catalog.>) pg_catalog.pg_current_wal_flush_lsn()" \
 	" THEN pg_catalog.pg_logical_emit_message(true, 'shardfdw_flush', '') END"
 
 void
 shard_read_flush(ShardReadNode *node)
 {
-	PGresult   *answer = NULL;
-
-	if (!node->primary_lost && ask_primary(node, FLUSH_SQL, &answer))
-		PQclear(answer);
+	if (!shard_read_primary_is_lost(node))
+		shard_read_try(node->primary, FLUSH_SQL);
 }
 
 void
@@ -122,9 +121,9 @@ shard_read_primary_answers(ShardReadNode *node)
 {
 	PGresult   *none;
 
-	if (!TimestampDifferenceExceeds(node->position->asked_at, GetCurrentTimestamp(), ASK_PRIMARY_MS))
+	if (!TimestampDifferenceExceeds(Max(node->position->asked_at, node->primary->asked_at), GetCurrentTimestamp(), ASK_PRIMARY_MS))
 		return shard_read_has_connection(node->primary) || ask_primary(node, NULL, &none);
-	return shard_read_ask_position(node) || !node->primary_lost;
+	return shard_read_ask_position(node) || !shard_read_primary_is_lost(node);
 }
 
 /* Takes the answers that connections to the primary still owe about its position. */

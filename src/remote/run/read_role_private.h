@@ -14,6 +14,15 @@
 
 #define SHARD_READ_ANSWER_MS 5000	/* for an answer that a server owes */
 
+/* What this statement knows of a node's primary. */
+typedef enum ShardReadPrimary
+{
+	SHARD_READ_NOT_ASKED,
+	SHARD_READ_ANSWERS,
+	SHARD_READ_SKIPPED,			/* not tried, because of ShardPool.retry_at */
+	SHARD_READ_LOST				/* it could not be connected to, or has not answered */
+} ShardReadPrimary;
+
 typedef struct ShardReadNode
 {
 	Oid			serverid;
@@ -21,13 +30,12 @@ typedef struct ShardReadNode
 	int			nstandbys;		/* that it lists */
 	ShardPool  *primary;
 	ShardPosition *position;
-	bool		primary_lost;	/* it could not be connected to, for this statement or a moment before */
-	bool		primary_skipped;	/* it was not tried for this statement, because of ShardPool.retry_at */
-	char	   *primary_reason; /* why it cannot be read; NULL: it can */
+	ShardReadPrimary primary_state;
+	char	   *primary_reason; /* SKIPPED, LOST: why */
 	int64		system_identifier;	/* of the primary; 0: not known */
+	bool		is_hearsay;		/* that comes from another session, not from a connection */
 	uint32		only_standby;	/* the one that the statement reads already, as another user; 0: none */
-	TimestampTz deadline;		/* until when a standby is waited for; 0: none has been */
-	bool		is_hearsay;		/* system_identifier comes from another session, not from a connection */
+	TimestampTz deadline;		/* until when its standbys are waited for, all together; 0: none has been */
 } ShardReadNode;
 
 /* What a standby must have to be read. */
@@ -36,7 +44,7 @@ typedef struct ShardReadNeed
 	ShardWalPlace committed;	/* by this session */
 	TimestampTz as_of;			/* for shardfdw.max_standby_lag; DT_NOBEGIN: any */
 	TimestampTz placed;			/* when this session has last seen shards being placed; 0: that does not matter */
-	bool		placed_surely;	/* it is not read without them: own writes may be in them, not in what was there before */
+	bool		placed_surely;	/* a standby that may lack them is refused: this session's own rows may have moved with them */
 } ShardReadNeed;
 
 /* ---------- read_role_ask.c ---------- */
@@ -47,6 +55,9 @@ typedef struct ShardReadNeed
  * the caller to clear.  *conn: where it came from, free again.  Other errors are raised.
  */
 extern bool shard_read_ask(ShardPool *pool, const char *sql, int ncolumns, PGresult **answer, ShardConn **conn, char **reason);
+
+/* Runs sql, a query, over a connection outside of transactions, if that is to be had at once; what comes of it does not matter. */
+extern void shard_read_try(ShardPool *pool, const char *sql);
 
 /* Begins to connect to the server of pool, if it is not connected to.  That it is away is not reported. */
 extern void shard_read_warm(ShardPool *pool);
@@ -62,9 +73,15 @@ extern void shard_read_note_identifier(ShardReadNode *node);
 /* Asks the primary how far its WAL is, and notes that.  False when it cannot say. */
 extern bool shard_read_ask_position(ShardReadNode *node);
 
+static inline bool
+shard_read_primary_is_lost(const ShardReadNode *node)
+{
+	return node->primary_state >= SHARD_READ_SKIPPED;
+}
+
 /*
- * Has the primary flush its WAL, which a position may lie behind: of transactions that have not ended it
- * flushes, and sends to standbys, the rest of a page after up to 15 seconds.
+ * Has the primary flush its WAL, if it can be had at once: of transactions that have not ended it
+ * flushes, and sends to standbys, the rest of a page after up to 15 seconds; a position may lie there.
  */
 extern void shard_read_flush(ShardReadNode *node);
 

@@ -26,8 +26,8 @@
 #include "remote/wire/wait.h"
 #include "utils/timestamp.h"
 
-#define CATCH_UP_MS 2000		/* how long a standby has at least to replay what is needed; else ... */
-#define MAX_CATCH_UP_MS 10000	/* ... as long as its data may be old, and at most so long */
+#define CATCH_UP_MS 2000		/* how long a statement waits for the standbys of a node at least; else ... */
+#define MAX_CATCH_UP_MS 10000	/* ... as long as their data may be old, and at most so long */
 #define FIRST_PAUSE_MS 2		/* before it is asked again; then twice that ... */
 #define MAX_PAUSE_MS 100
 #define FLUSH_PAUSE_MS 64		/* so long a pause says that something keeps the WAL from coming */
@@ -64,11 +64,17 @@ suffices(const ShardPool *pool, const ShardReadNeed *need)
 	return pool->proved_at != 0 && has_committed(pool, need) && pool->as_of >= need->as_of;
 }
 
-/* The same, found out lately, and over connections that are there still. */
+static bool
+has_placed(const ShardPool *pool, const ShardReadNeed *need)
+{
+	return (need->placed_surely ? pool->surely_as_of : pool->as_of) >= need->placed;
+}
+
+/* All that is needed, found out lately, and over connections that are there still. */
 static bool
 is_known_to_suffice(ShardPool *pool, const ShardReadNeed *need)
 {
-	return !pool->look_again && suffices(pool, need) && pool->as_of >= need->placed &&
+	return !pool->look_again && suffices(pool, need) && has_placed(pool, need) &&
 		!TimestampDifferenceExceeds(pool->proved_at, GetCurrentTimestamp(), LOOK_AGAIN_MS) && shard_read_has_connection(pool);
 }
 
@@ -80,14 +86,17 @@ note_proof(ShardPool *pool, const ShardPosition *position, ShardConn *conn, cons
 		pool->server = conn->server;
 		pool->replayed = InvalidXLogRecPtr;
 		pool->timeline = 0;
-		pool->as_of = 0;
+		pool->as_of = pool->surely_as_of = 0;
 	}
 	conn->replayed = says->replayed;
 	pool->replayed = Max(pool->replayed, says->replayed);
 	pool->timeline = Max(pool->timeline, says->timeline);
-	pool->as_of = Max(pool->as_of, says->last_commit);
+	/* a standby of the primary that was there before a failover may replay commits that count for nothing */
+	if (pool->timeline >= position->end.timeline)
+		pool->as_of = Max(pool->as_of, says->last_commit);
 	if (position->asked_at != 0 && shard_position_is_reached(&position->end, pool->timeline, pool->replayed))
-		pool->as_of = Max(pool->as_of, position->asked_at);
+		pool->surely_as_of = Max(pool->surely_as_of, position->asked_at);
+	pool->as_of = Max(pool->as_of, pool->surely_as_of);
 	pool->proved_at = says->asked_at;
 	pool->look_again = false;
 	conn->replayed_at = says->asked_at;
@@ -135,10 +144,10 @@ say_lag(const ShardPool *pool, const ShardReadNeed *need)
 	if (!has_committed(pool, need))
 		return psprintf(_("It has not replayed what this session has committed: it is at %X/%X, not at %X/%X."),
 						LSN_FORMAT_ARGS(pool->replayed), LSN_FORMAT_ARGS(need->committed.lsn));
-	if (pool->as_of == 0)
-		return pstrdup(_("It is not known how old its data is."));
 	if (pool->as_of >= need->as_of)
 		return pstrdup(_("It is not known to have the shards as they were placed last, with what this session has committed."));
+	if (pool->as_of == 0)
+		return pstrdup(_("It is not known how old its data is."));
 	return psprintf(_("Its data may be %ld ms old, and shardfdw.max_standby_lag is %d ms."),
 					TimestampDifferenceMilliseconds(pool->as_of, GetCurrentTimestamp()), shard_guc_max_standby_lag_ms);
 }
@@ -162,7 +171,7 @@ await_standby(ShardReadNode *node, ShardPool *pool, const ShardReadNeed *need, c
 	{
 		if (!look_at_standby(node, pool, reason))
 			return false;
-		if (suffices(pool, need) && pool->as_of >= need->placed)
+		if (suffices(pool, need) && has_placed(pool, need))
 			return true;
 		if (!asked && has_committed(pool, need))
 		{

@@ -338,23 +338,9 @@ append_begin(ShardConn *conn, ShardXactState state, const char *isolation, bool 
 	conn->xact.depth = 1;
 }
 
-/* Raises: a new snapshot would show another state. */
-static void
-raise_snapshot_lost(const ShardNodeSnapshot *node)
-{
-	const char *name = GetForeignServer(node->serverid)->servername;
-
-	ereport(ERROR,
-			(errcode(ERRCODE_CONNECTION_FAILURE),
-			 IsolationUsesXactSnapshot() ?
-			 errmsg("the snapshot of this transaction on node \"%s\" was lost with its connection", name) :
-			 errmsg("the snapshot of this statement on node \"%s\" was lost with its connection", name),
-			 IsolationUsesXactSnapshot() ? errhint("Roll back the transaction and try again.") : 0));
-}
-
 /* As far as both are known: what a role may not ask for is not. */
 static bool
-is_same_server(const ShardConnServer *left, const ShardConnServer *right)
+may_be_same_server(const ShardConnServer *left, const ShardConnServer *right)
 {
 	return (left->system_identifier == 0 || right->system_identifier == 0 || left->system_identifier == right->system_identifier) &&
 		(left->timeline == 0 || right->timeline == 0 || left->timeline == right->timeline) &&
@@ -366,8 +352,11 @@ static void
 append_import(ShardConn *conn, const ShardNodeSnapshot *node, StringInfo buf)
 {
 	/* the options of the node's server may have been changed, or an address leads to several */
-	if (!is_same_server(&conn->server, &node->exported_on))
-		raise_snapshot_lost(node);
+	if (!may_be_same_server(&conn->server, &node->exported_on))
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("connections to node \"%s\" lead to different servers", conn->node),
+				 errdetail("The snapshot that is to be read was taken on another one.")));
 	appendStringInfo(buf, "SET TRANSACTION SNAPSHOT '%s'; ", node->id);
 	conn->xact.import = SHARD_IMPORT_SENT;
 }
@@ -411,12 +400,22 @@ note_writer(ShardConn *conn, int level)
 	MemoryContextSwitchTo(oldcxt);
 }
 
-/* Raises when the snapshot of a node, which must stay the same, was lost with its connection. */
+/*
+ * Raises when the snapshot of a node, which must stay the same, was lost with its
+ * connection: a new one would show another state.
+ */
 static void
 check_snapshot_kept(ShardSnapshot *snapshot, ShardNodeSnapshot *node)
 {
 	if (node->state == SHARD_SNAPSHOT_EXPORTED && !exporter_alive(snapshot, node))
-		raise_snapshot_lost(node);
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 IsolationUsesXactSnapshot() ?
+				 errmsg("the snapshot of this transaction on node \"%s\" was lost with its connection",
+						GetForeignServer(node->serverid)->servername) :
+				 errmsg("the snapshot of this statement on node \"%s\" was lost with its connection",
+						GetForeignServer(node->serverid)->servername),
+				 IsolationUsesXactSnapshot() ? errhint("Roll back the transaction and try again.") : 0));
 }
 
 /* Appends the commands that must precede a statement on the node's writing connection. */

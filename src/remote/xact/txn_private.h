@@ -22,7 +22,7 @@ typedef struct ShardWriter
 
 extern List *shard_txn_writers; /* of ShardWriter, in TopTransactionContext */
 extern bool shard_txn_touched;	/* this transaction has used a node */
-extern bool shard_txn_has_written;	/* or has written to one, be it rolled back since */
+extern bool shard_txn_has_written;	/* this transaction has written to a node, even if a savepoint has rolled that back */
 extern const ShardTxnUpcalls *shard_txn_upcalls;
 
 /* NULL: this transaction has not written there. */
