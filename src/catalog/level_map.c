@@ -8,9 +8,9 @@
  *
  * Such a table is planned as one sharded table, whose shards are those of all partitions.  Where a
  * shard of a row is follows from both keys together.  It has to be simple: below a level by range only
- * tables that are sharded by hash, all by the same columns, which have the same numbers in all of
- * them, so that conditions on the table prune partitions and shards as they stand.  Partitions may
- * differ in their number of shards.  Anything else (a local partition, one without shards, a third
+ * tables that are sharded by hash, all by the same columns.  Partitions may differ in their number of
+ * shards, and in the numbers of their columns (dropped ones are no part of later partitions); the key's
+ * are those of the table here.  Anything else (a local partition, one without shards, a third
  * level) is left to core's partition planning.
  */
 #include "postgres.h"
@@ -55,9 +55,9 @@ level_key(Relation rel, Relation parent)
 	result->collations = memcpy(palloc(oids_size), key->partcollation, oids_size);
 	for (int i = 0; i < key->partnatts; i++)
 	{
-		result->attnos[i] = key->partattrs[i];
-		if (key->partattrs[i] == 0 || parent_attno(rel, key->partattrs[i], parent) != key->partattrs[i])
+		if (key->partattrs[i] == 0)
 			return NULL;
+		result->attnos[i] = parent_attno(rel, key->partattrs[i], parent);
 	}
 	return result;
 }

@@ -76,9 +76,12 @@ ignore_not_null(Node *quals, void *context)
 	return quals;
 }
 
-/* Core's pruning for an open partitioned table with at least one partition. */
+/*
+ * Core's pruning for an open partitioned table with at least one partition.  attnos: the numbers that the
+ * columns of its key have in quals; NULL: their own.
+ */
 static Bitmapset *
-prune_relation(Relation parent, PartitionDesc partdesc, List *quals)
+prune_relation(Relation parent, PartitionDesc partdesc, List *quals, const AttrNumber *attnos)
 {
 	PartitionKey key = RelationGetPartitionKey(parent);
 	PartitionSchemeData scheme = {0};
@@ -101,7 +104,13 @@ prune_relation(Relation parent, PartitionDesc partdesc, List *quals)
 	scratch->boundinfo = partdesc->boundinfo;
 	scratch->partexprs = palloc(sizeof(List *) * key->partnatts);
 	for (int i = 0; i < key->partnatts; i++)
-		scratch->partexprs[i] = list_make1(key_expression(key, i));
+	{
+		Node	   *expr = key_expression(key, i);
+
+		if (attnos != NULL)
+			castNode(Var, expr)->varattno = attnos[i];
+		scratch->partexprs[i] = list_make1(expr);
+	}
 	scratch->baserestrictinfo = key->strategy == PARTITION_STRATEGY_RANGE ?
 		(List *) ignore_not_null((Node *) quals, NULL) : quals;
 
@@ -112,8 +121,9 @@ prune_relation(Relation parent, PartitionDesc partdesc, List *quals)
 	return prune_append_rel_partitions(scratch);
 }
 
-Bitmapset *
-shard_route_prune(Oid relid, List *quals)
+/* Partitions of relid that can hold rows which satisfy quals; attnos as for prune_relation(). */
+static Bitmapset *
+prune_table(Oid relid, List *quals, const AttrNumber *attnos)
 {
 	Relation	parent = table_open(relid, NoLock);
 	PartitionDesc partdesc = RelationGetPartitionDesc(parent, true);
@@ -124,10 +134,16 @@ shard_route_prune(Oid relid, List *quals)
 	else if (quals == NIL)
 		result = bms_add_range(NULL, 0, partdesc->nparts - 1);
 	else
-		result = prune_relation(parent, partdesc, quals);
+		result = prune_relation(parent, partdesc, quals, attnos);
 
 	table_close(parent, NoLock);
 	return result;
+}
+
+Bitmapset *
+shard_route_prune(Oid relid, List *quals)
+{
+	return prune_table(relid, quals, NULL);
 }
 
 /* Does set have members from first to first + count - 1? */
@@ -194,7 +210,7 @@ shard_route_prune_map(const ShardMap *map, List *quals, const Bitmapset *parts)
 
 		if (!known[part->like])
 		{
-			pruned[part->like] = shard_route_prune(part->relid, quals);
+			pruned[part->like] = prune_table(part->relid, quals, map->part_key->attnos);
 			known[part->like] = true;
 		}
 		result = add_part_shards(result, part, pruned[part->like]);

@@ -51,7 +51,7 @@ typedef struct Shard
 typedef struct ShardLevelKey
 {
 	int			natts;
-	AttrNumber *attnos;			/* the same in the table and in all of its partitions */
+	AttrNumber *attnos;			/* of the table; partitions may have other ones */
 	Oid		   *types;
 	int32	   *typmods;
 	Oid		   *typcollations;	/* of the columns */

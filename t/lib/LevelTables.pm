@@ -5,7 +5,7 @@
 #   partitions($table, $sharded)    SQL that makes the partitions, and below them shards or plain partitions
 #
 # a and b are colocated, with a DEFAULT partition, as e has; x has no row without z, so that its partitions have an order. Partitions
-# differ in their number of shards.
+# differ in their number of shards, and the second one of each table in the numbers of its columns.
 
 package LevelTables;
 
@@ -36,9 +36,11 @@ sub partitions
 	{
 		my ($bounds, $nshards) = @{ $parts[$i] };
 		$bounds = "FOR VALUES $bounds" if $bounds ne 'DEFAULT';
-		$sql .= "CREATE TABLE ${table}_$i PARTITION OF $table $bounds PARTITION BY HASH ($key);\n";
+		$sql .= $i == 1 ? "CREATE TABLE ${table}_$i (gone int, LIKE $table INCLUDING DEFAULTS INCLUDING GENERATED) PARTITION BY HASH ($key); ALTER TABLE ${table}_$i DROP COLUMN gone;\n"
+		  : "CREATE TABLE ${table}_$i PARTITION OF $table $bounds PARTITION BY HASH ($key);\n";
 		$sql .= $sharded ? "SELECT shardfdw.shard_table('${table}_$i', shards => $nshards);\n"
 		  : join '', map { "CREATE TABLE ${table}_${i}_$_ PARTITION OF ${table}_$i FOR VALUES WITH (MODULUS $nshards, REMAINDER $_);\n" } 0 .. $nshards - 1;
+		$sql .= "ALTER TABLE $table ATTACH PARTITION ${table}_$i $bounds;\n" if $i == 1;
 	}
 	return $sql;
 }
