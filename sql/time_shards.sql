@@ -58,6 +58,38 @@ SELECT count(*) FROM shardfdw.create_time_shards('r', '1 hour', '2026-10-25 04:0
 SELECT count(*) FROM shardfdw.create_time_shards('r', '1 hour', '2026-10-25 04:00 Europe/Berlin');
 SELECT part, bounds FROM parts;
 DROP TABLE r CASCADE;
+-- what shards alone have: foreign keys, and rights, of which those on a month are its own; readers and writers do not wait
+CREATE TABLE kind (id int PRIMARY KEY);
+INSERT INTO kind VALUES (1);
+SELECT shardfdw.replicate_table('kind') \g /dev/null
+CREATE TABLE r (gone int, at timestamptz, d int, k int CHECK (k > 0), PRIMARY KEY (at, d)) PARTITION BY RANGE (at);
+CREATE TABLE r_0 PARTITION OF r FOR VALUES FROM ('2026-01-01') TO ('2026-02-01') PARTITION BY HASH (d);
+SELECT shardfdw.shard_table('r_0', shards => 2) \g /dev/null
+ALTER TABLE r ADD CONSTRAINT of_kind FOREIGN KEY (k) REFERENCES kind;
+ALTER TABLE r DROP COLUMN gone;
+CREATE ROLE tims_all;
+CREATE ROLE tims_month;
+GRANT SELECT, UPDATE (k) ON r TO tims_all;
+GRANT SELECT ON r_0 TO tims_month;
+BEGIN;
+SELECT count(*) FROM shardfdw.create_time_shards('r', '1 month', '2026-03-01');
+SELECT mode FROM pg_locks WHERE relation = 'r'::regclass AND pid = pg_backend_pid() AND mode NOT IN ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock');
+COMMIT;
+CREATE TABLE r_1 PARTITION OF r FOR VALUES FROM ('2026-03-01') TO ('2026-04-01') PARTITION BY HASH (d);
+SELECT shardfdw.shard_table('r_1', shards => 2) \g /dev/null
+CREATE TABLE r_2 PARTITION OF r FOR VALUES FROM ('2026-04-01') TO ('2026-05-01') PARTITION BY HASH (d);
+SELECT shardfdw.create_shard('r_2', 'r_2_0', 'WITH (MODULUS 1, REMAINDER 0)', 'node1') \g /dev/null
+SELECT m AS month, s.result FROM unnest('{r_0,r_2026_02,r_1,r_2}'::regclass[]) m, shardfdw.run_on_shards(m, $$SELECT concat_ws(', ',
+	(SELECT string_agg(conname, ' ' ORDER BY conname) FROM pg_constraint WHERE conrelid = %L::regclass AND contype IN ('c', 'f')),
+	(SELECT 'all ' || has_table_privilege('tims_all', %L, 'SELECT') || ' ' || has_column_privilege('tims_all', %L, 'k', 'UPDATE') || ' ' || has_column_privilege('tims_all', %L, 'd', 'UPDATE')),
+	(SELECT 'month ' || has_table_privilege('tims_month', %L, 'SELECT')))$$) s ORDER BY m::text COLLATE "C", s.shard::text COLLATE "C";
+INSERT INTO r VALUES ('2026-02-03', 1, 1), ('2026-03-03', 1, 2);
+INSERT INTO r VALUES ('2026-02-03', 1, 2);
+INSERT INTO r VALUES ('2026-02-03', 1, -2);
+SELECT node, "check", detail FROM shardfdw.check_cluster() WHERE status = 'error' AND "check" ~ 'tims';
+DROP TABLE r CASCADE;
+DROP TABLE kind;
+DROP ROLE tims_all, tims_month;
 -- refused
 CREATE TABLE r (at timestamptz, d int) PARTITION BY RANGE (at);
 SELECT shardfdw.create_time_shards('r', '1 month 1 day', now(), key => 'd');

@@ -69,6 +69,10 @@ my @definitions = (
 	'by range' => q{CREATE TABLE events (at date NOT NULL, v int) PARTITION BY RANGE (at);
 		SELECT shardfdw.create_shard('events', 'events_1', $$FOR VALUES FROM ('2024-01-01') TO ('2024-02-01')$$, 'node1');
 		SELECT shardfdw.create_shard('events', 'events_2', $$FOR VALUES FROM ('2024-02-01') TO ('2024-03-01')$$, 'node2')},
+	'months' => q{CREATE TABLE metered (at date NOT NULL, d int NOT NULL, v int CHECK (v > 0), PRIMARY KEY (at, d)) PARTITION BY RANGE (at);
+		CREATE TABLE metered_1 PARTITION OF metered FOR VALUES FROM ('2024-01-01') TO ('2024-02-01') PARTITION BY HASH (d);
+		SELECT shardfdw.shard_table('metered_1', shards => 2); SELECT shardfdw.create_time_shards('metered', '1 month', '2024-04-01');
+		INSERT INTO metered VALUES ('2024-01-03', 1, 1), ('2024-02-03', 1, 1), ('2024-03-03', 1, 1); SELECT shardfdw.drop_time_shards('metered', '2024-02-01')},
 	'a partition off and on' => q{ALTER TABLE events DETACH PARTITION events_1; ALTER TABLE events ATTACH PARTITION events_1 FOR VALUES FROM ('2024-01-01') TO ('2024-02-01')},
 	'a schema on one node' => q{CREATE SCHEMA tenant; CREATE TABLE tenant.a (id int PRIMARY KEY, v text UNIQUE); SELECT shardfdw.distribute_schema('tenant');
 		CREATE TABLE tenant.b (id serial PRIMARY KEY, a int REFERENCES tenant.a); ALTER TABLE tenant.b ADD COLUMN c text UNIQUE},

@@ -246,7 +246,7 @@ my %calls = (
 	'source_has_tables' => q{shardfdw_internal.source_has_tables('{"side": "source", "server": 1, "other": 2, "tables": []}')},
 	'trace_commands' => q{shardfdw_internal.trace_commands('x', '{"side": "source", "server": 1, "other": 2, "tables": []}')},
 	'needed_objects' => q{shardfdw_internal.needed_objects('{t}')},
-	'common_keys' => q{shardfdw_internal.common_keys('t', 't', '[]')},
+	'common_keys' => q{shardfdw_internal.common_keys('t', '{t}', '[]')},
 	'expected_definition' => q{shardfdw_internal.expected_definition('{}', '{}', '{}', '{}')},
 	'note_default_collation' => q{shardfdw_internal.note_default_collation('node1', 'libc C')},
 	'copy_command' => q{shardfdw_internal.copy_command('sum(bigint)'::regprocedure)},
@@ -298,7 +298,7 @@ my %outcomes = (
 	# for owners of the table with USAGE on the nodes
 	'ok ok 42501 42501 42501 42501 ok 42501 42501 42501' => q{
 		add_users_to database_mark grant_on_nodes make_user run_beside
-		check_drainable check_owner_code_on_nodes check_replaceable create_shard different_copies drop_replaced_table find_missing_partial_aggregates inspect_nodes
+		check_drainable check_owner_code_on_nodes check_replaceable create_shard different_copies drop_replaced_table find_missing_partial_aggregates follow_siblings inspect_nodes
 		inspect_references inspect_shards inspect_partial_aggregates make_reference_copies make_schema_on_nodes
 		nodes_without_copy note_identity query_nodes run_commands replace_table replicate_table shard_table shard_tables unreplicate_table unshard_table drop_note_functions drop_successor shard_clustered_index shard_foreign_keys shard_storage_options validation_unsharding referenced_unsharding exchange_tables
 		check_new_node check_replaceable_kind choose_placement inspect_identity inspect_tables check_shardable note_cores partition_table
@@ -383,8 +383,6 @@ my %outcomes = (
 		check_replicable},
 	'42P07 42P07 42501 42501 42501 42501 42P07 42501 42501 42501' => q{
 		copy_all_references},
-	'42P01 42P01 42501 42501 42501 42501 42P01 42501 42501 42501' => q{
-		follow_siblings},
 	'0A000 0A000 0A000 0A000 0A000 0A000 0A000 0A000 0A000 0A000' => q{
 		check_schema_tables check_key_between},
 	'0A000 42501 42501 42501 42501 42501 42501 42501 42501 42501' => q{

@@ -19,13 +19,18 @@ BEGIN
 		SELECT r.relation, n.name, format('%I.%I', s.nspname, c.relname)
 		FROM unnest(relations) r(relation) JOIN pg_class c ON c.oid = r.relation JOIN pg_namespace s ON s.oid = c.relnamespace CROSS JOIN shardfdw.nodes n
 		WHERE n.in_cluster AND shardfdw_internal.is_reference(r.relation)
+	), named AS (
+		-- who may read a table reads its partitions by that
+		SELECT r.relation, r.relation AS oid FROM unnest(relations) r(relation)
+		UNION
+		SELECT r.relation, a.relid FROM unnest(relations) r(relation) CROSS JOIN LATERAL pg_partition_ancestors(r.relation) a
 	), rights AS (
-		SELECT c.oid AS relation, x.grantee, format('GRANT %s ON TABLE %%s TO %%s%s', x.privilege_type, CASE WHEN x.is_grantable THEN ' WITH GRANT OPTION' END) AS form
-		FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) x WHERE c.oid = ANY (relations) AND x.grantee <> c.relowner
-		UNION ALL
-		SELECT c.oid, x.grantee, format('GRANT %s (%I) ON TABLE %%s TO %%s%s', x.privilege_type, a.attname, CASE WHEN x.is_grantable THEN ' WITH GRANT OPTION' END)
-		FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND NOT a.attisdropped CROSS JOIN LATERAL aclexplode(a.attacl) x
-		WHERE c.oid = ANY (relations) AND x.grantee <> c.relowner
+		SELECT t.relation, x.grantee, format('GRANT %s ON TABLE %%s TO %%s%s', x.privilege_type, CASE WHEN x.is_grantable THEN ' WITH GRANT OPTION' END) AS form
+		FROM named t JOIN pg_class c ON c.oid = t.oid CROSS JOIN LATERAL aclexplode(c.relacl) x WHERE x.grantee <> c.relowner
+		UNION
+		SELECT t.relation, x.grantee, format('GRANT %s (%I) ON TABLE %%s TO %%s%s', x.privilege_type, a.attname, CASE WHEN x.is_grantable THEN ' WITH GRANT OPTION' END)
+		FROM named t JOIN pg_class c ON c.oid = t.oid JOIN pg_attribute a ON a.attrelid = c.oid AND NOT a.attisdropped CROSS JOIN LATERAL aclexplode(a.attacl) x
+		WHERE x.grantee <> c.relowner
 		UNION ALL
 		-- who has been added leads to the role of his name there, and is to own there what he owns here
 		SELECT c.oid, c.relowner, 'ALTER TABLE %s OWNER TO %s'
@@ -45,7 +50,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.grants_on_nodes(regclass[]) IS
-	'Writes the commands that give roles on nodes the rights on the shards and copies of some tables, and on their schemas, which roles of these names have here. Returns for each its node and role, null for PUBLIC.';
+	'Writes the commands that give roles on nodes the rights on the shards and copies of some tables, and on their schemas, which roles of these names have here, on the tables or on those of which they are partitions. Returns for each its node and role, null for PUBLIC.';
 
 CREATE FUNCTION shardfdw_internal.grant_on_nodes(relations regclass[], only_nodes name[] DEFAULT NULL) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp

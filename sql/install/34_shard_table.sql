@@ -369,15 +369,11 @@ BEGIN
 		PERFORM shardfdw_internal.log_sequences(relation);
 		PERFORM shardfdw_internal.make_shards(relation, shard_names, bounds, placement, table_options, shardfdw_internal.is_unlogged(relation));
 		PERFORM shardfdw_internal.index_shards(relation, shard_names, placement);
-		-- a month has what the shards of other months have
-		PERFORM shardfdw_internal.follow_siblings(relation, s.oid, f.node)
-		FROM pg_class c JOIN unnest(shard_names, placement) f(name, node) ON c.relispartition
-		JOIN pg_class s ON s.relnamespace = c.relnamespace AND s.relname = f.name WHERE c.oid = relation;
+		PERFORM shardfdw_internal.follow_siblings(relation, ARRAY(SELECT i.inhrelid::regclass FROM pg_inherits i WHERE i.inhparent = relation));
 	ELSE
 		PERFORM shardfdw_internal.replace_by_shards(relation, key, shard_names, bounds, placement, colocate_with, table_options);
-		relation := shardfdw_internal.successor_of(relation);
+		PERFORM shardfdw_internal.grant_on_nodes(ARRAY[shardfdw_internal.successor_of(relation)]);
 	END IF;
-	PERFORM shardfdw_internal.grant_on_nodes(ARRAY[relation]);
 	RETURN NULL;
 END
 $$;

@@ -25,14 +25,14 @@ $$;
 COMMENT ON FUNCTION shardfdw_internal.check_default_shard(regclass) IS
 	'Checks that the DEFAULT shard of a table holds no rows that belong to another shard. Returns nothing; raises check_violation.';
 
-CREATE FUNCTION shardfdw_internal.common_keys(parent regclass, shard regclass, keys jsonb) RETURNS jsonb
+CREATE FUNCTION shardfdw_internal.common_keys(parent regclass, new_shards regclass[], keys jsonb) RETURNS jsonb
 	LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 	WITH shards AS MATERIALIZED (
 		SELECT s.srvname AS node, array_agg(format('%I.%I', n.nspname, c.relname)) AS names
 		FROM pg_partition_tree(pg_partition_root(parent)) t JOIN pg_class c ON c.oid = t.relid JOIN pg_namespace n ON n.oid = c.relnamespace
 		JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server s ON s.oid = f.ftserver JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw
-		WHERE c.oid <> shard AND w.fdwhandler = 'shardfdw_internal.shardfdw_handler'::regproc
+		WHERE c.oid <> ALL (new_shards) AND w.fdwhandler = 'shardfdw_internal.shardfdw_handler'::regproc
 			AND NOT EXISTS (SELECT FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name IN ('schema_name', 'table_name'))
 		GROUP BY s.srvname
 	), answer AS MATERIALIZED (
@@ -44,32 +44,38 @@ AS $$
 	WHERE NOT EXISTS (SELECT FROM pg_foreign_table f WHERE f.ftrelid = to_regclass(k->>'table'))
 		AND NOT EXISTS (SELECT FROM answer a WHERE NOT coalesce(a.keys, '[]') @> jsonb_build_array(k))
 $$;
-COMMENT ON FUNCTION shardfdw_internal.common_keys(regclass, regclass, jsonb) IS
+COMMENT ON FUNCTION shardfdw_internal.common_keys(regclass, regclass[], jsonb) IS
 	'Finds which foreign keys, as describe_query() returns them, all other shards of a table and of the tables above it have: they are those of the topmost one. Those to shards of another table are left out. Returns them in the same form.';
 
-CREATE FUNCTION shardfdw_internal.follow_siblings(parent regclass, shard regclass, node name) RETURNS void
+CREATE FUNCTION shardfdw_internal.follow_siblings(parent regclass, new_shards regclass[]) RETURNS void
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
-	names text := (SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = shard);
 	-- what is quoted inside of a DO's quotes stays text
 	only_if text := 'BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %L) THEN %s; END IF; END';
 	sibling record;
+	is_alone boolean;
 	had record;
+	shard record;
 	k record;
 	target text;
-	commands text[] := '{}';
+	commands text[];
 BEGIN
-	-- of the same parent; the first shard of a month is as those of other months are
+	-- of the same parent; the first shards of a month are as those of other months are
 	SELECT s.srvname AS node, format('%I.%I', n.nspname, c.relname) AS name, i.inhparent <> parent AS is_cousin INTO sibling
 	FROM pg_partition_tree(pg_partition_root(parent)) t JOIN pg_inherits i ON i.inhrelid = t.relid
 	JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 	JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server s ON s.oid = f.ftserver JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw
-	WHERE c.oid <> shard AND w.fdwhandler = 'shardfdw_internal.shardfdw_handler'::regproc
+	WHERE c.oid <> ALL (new_shards) AND w.fdwhandler = 'shardfdw_internal.shardfdw_handler'::regproc
 		AND NOT EXISTS (SELECT FROM pg_options_to_table(f.ftoptions) o WHERE o.option_name IN ('schema_name', 'table_name'))
-	ORDER BY i.inhparent <> parent, s.srvname <> node, c.relname::text COLLATE "C" LIMIT 1;
-	IF NOT FOUND THEN
+	ORDER BY i.inhparent <> parent, f.ftserver <> (SELECT n.ftserver FROM pg_foreign_table n WHERE n.ftrelid = new_shards[1]), c.relname::text COLLATE "C" LIMIT 1;
+	is_alone := NOT FOUND;
+	-- what is granted on a month alone is none of the next one's
+	IF is_alone OR sibling.is_cousin THEN
+		PERFORM shardfdw_internal.grant_on_nodes(ARRAY[parent]);
+	END IF;
+	IF is_alone THEN
 		RETURN;
 	END IF;
 	SELECT (q.fields)[1]::jsonb->'foreign_keys' AS keys, (q.fields)[2]::text[] AS options, (q.fields)[3]::jsonb AS rights, (q.fields)[4] AS owner INTO had
@@ -78,46 +84,55 @@ BEGIN
 			'FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = to_regclass(%L) AND a.grantee <> c.relowner), q.d->>''owner'' FROM (%s) q(ord, major, d)',
 			shardfdw_internal.storage_options_query(sibling.name), sibling.name, shardfdw_internal.describe_query(ARRAY[sibling.name]))], 'write') q;
 
-	IF sibling.is_cousin AND had.keys <> '[]' THEN
-		had.keys := shardfdw_internal.common_keys(parent, shard, had.keys);
-	END IF;
-	FOR k IN SELECT * FROM jsonb_to_recordset(had.keys) x(name text, definition text, "table" text)
-	LOOP
-		-- to a copy of a reference table, or to the shard that takes the same keys
-		target := k."table";
-		IF EXISTS (SELECT FROM pg_foreign_table f WHERE f.ftrelid = to_regclass(target)) THEN
-			SELECT format('%I.%I', n.nspname, c.relname) INTO target
-			FROM pg_inherits i JOIN pg_inherits other ON other.inhparent = i.inhparent
-			JOIN pg_class c ON c.oid = other.inhrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-			JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server s ON s.oid = f.ftserver
-			WHERE i.inhrelid = to_regclass(k."table") AND s.srvname = node
-				AND pg_get_expr(c.relpartbound, c.oid) = (SELECT pg_get_expr(n.relpartbound, n.oid) FROM pg_class n WHERE n.oid = shard);
-			IF NOT FOUND THEN
-				RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
-					MESSAGE = format('foreign key %s of the other shards cannot be made for shard %s', k.name, shard),
-					DETAIL = format('The table that it refers to has no shard with the same bounds on node "%s".', node),
-					HINT = 'Create that shard first, on the same node.';
-			END IF;
+	IF sibling.is_cousin THEN
+		had.rights := NULL;
+		IF had.keys <> '[]' THEN
+			had.keys := shardfdw_internal.common_keys(parent, new_shards, had.keys);
 		END IF;
-		commands := commands || shardfdw_internal.checked_definition(format('ALTER TABLE %s ADD CONSTRAINT %s %s', names, k.name,
-			replace(k.definition, format(' REFERENCES %s(', k."table"), format(' REFERENCES %s(', target))), to_regclass(target));
-	END LOOP;
-	commands := commands || ('ALTER TABLE ' || names || ' SET (' || shardfdw_internal.storage_options(had.options) || ')');
-	FOR k IN SELECT r->>0 AS privilege, r->>1 AS grantee, (r->>2)::boolean AS grantable FROM jsonb_array_elements(coalesce(had.rights, '[]')) r
-		WHERE r->>0 ~ '^[A-Z]+$'
-	LOOP
-		target := format('GRANT %s ON TABLE %s TO %s%s', k.privilege, names, coalesce(quote_ident(k.grantee), 'PUBLIC'), CASE WHEN k.grantable THEN ' WITH GRANT OPTION' END);
-		commands := commands || CASE WHEN k.grantee IS NULL THEN target ELSE format('DO %L', format(only_if, k.grantee, target)) END;
-	END LOOP;
-	-- last, since the next owner may not be one of ours
-	IF had.owner IS NOT NULL THEN
-		commands := commands || format('DO %L', format(only_if, had.owner, format('ALTER TABLE %s OWNER TO %I', names, had.owner)));
 	END IF;
-	PERFORM shardfdw_internal.run_commands(ARRAY[node], ARRAY[array_to_string(commands, '; ')], 'write', labels => ARRAY[names]);
+	FOR shard IN SELECT c.oid, format('%I.%I', n.nspname, c.relname) AS name, s.srvname AS node
+		FROM unnest(new_shards) x(oid) JOIN pg_class c ON c.oid = x.oid JOIN pg_namespace n ON n.oid = c.relnamespace
+		JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server s ON s.oid = f.ftserver ORDER BY c.relname::text COLLATE "C"
+	LOOP
+		commands := '{}';
+		FOR k IN SELECT * FROM jsonb_to_recordset(had.keys) x(name text, definition text, "table" text)
+		LOOP
+			-- to a copy of a reference table, or to the shard that takes the same keys
+			target := k."table";
+			IF EXISTS (SELECT FROM pg_foreign_table f WHERE f.ftrelid = to_regclass(target)) THEN
+				SELECT format('%I.%I', n.nspname, c.relname) INTO target
+				FROM pg_inherits i JOIN pg_inherits other ON other.inhparent = i.inhparent
+				JOIN pg_class c ON c.oid = other.inhrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+				JOIN pg_foreign_table f ON f.ftrelid = c.oid JOIN pg_foreign_server s ON s.oid = f.ftserver
+				WHERE i.inhrelid = to_regclass(k."table") AND s.srvname = shard.node
+					AND pg_get_expr(c.relpartbound, c.oid) = (SELECT pg_get_expr(n.relpartbound, n.oid) FROM pg_class n WHERE n.oid = shard.oid);
+				IF NOT FOUND THEN
+					RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
+						MESSAGE = format('foreign key %s of the other shards cannot be made for shard %s', k.name, shard.oid::regclass),
+						DETAIL = format('The table that it refers to has no shard with the same bounds on node "%s".', shard.node),
+						HINT = 'Create that shard first, on the same node.';
+				END IF;
+			END IF;
+			commands := commands || shardfdw_internal.checked_definition(format('ALTER TABLE %s ADD CONSTRAINT %s %s', shard.name, k.name,
+				replace(k.definition, format(' REFERENCES %s(', k."table"), format(' REFERENCES %s(', target))), to_regclass(target));
+		END LOOP;
+		commands := commands || ('ALTER TABLE ' || shard.name || ' SET (' || shardfdw_internal.storage_options(had.options) || ')');
+		FOR k IN SELECT r->>0 AS privilege, r->>1 AS grantee, (r->>2)::boolean AS grantable FROM jsonb_array_elements(coalesce(had.rights, '[]')) r
+			WHERE r->>0 ~ '^[A-Z]+$'
+		LOOP
+			target := format('GRANT %s ON TABLE %s TO %s%s', k.privilege, shard.name, coalesce(quote_ident(k.grantee), 'PUBLIC'), CASE WHEN k.grantable THEN ' WITH GRANT OPTION' END);
+			commands := commands || CASE WHEN k.grantee IS NULL THEN target ELSE format('DO %L', format(only_if, k.grantee, target)) END;
+		END LOOP;
+		-- last, since the next owner may not be one of ours
+		IF had.owner IS NOT NULL THEN
+			commands := commands || format('DO %L', format(only_if, had.owner, format('ALTER TABLE %s OWNER TO %I', shard.name, had.owner)));
+		END IF;
+		PERFORM shardfdw_internal.run_commands(ARRAY[shard.node], ARRAY[array_to_string(commands, '; ')], 'write', labels => ARRAY[shard.name]);
+	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION shardfdw_internal.follow_siblings(regclass, regclass, name) IS
-	'Gives a new shard on a node what only shards have, as one of the other shards has it, the first one of a partitioned partition as those of other partitions: foreign keys, storage parameters, and, as far as the roles exist there, privileges and owner. Returns nothing; raises object_not_in_prerequisite_state when a foreign key would need a shard that is not on this node.';
+COMMENT ON FUNCTION shardfdw_internal.follow_siblings(regclass, regclass[]) IS
+	'Gives new shards of a parent on their nodes what only shards have, as one of its other shards has it, the first ones of a partitioned partition as those of other partitions: foreign keys, storage parameters, and, as far as the roles exist there, privileges and owner. The first shards of their parent get the privileges that roles have on it here. Returns nothing; raises object_not_in_prerequisite_state when a foreign key would need a shard that is not on the same node.';
 
 CREATE FUNCTION shardfdw.create_shard(parent regclass, name name, bounds text, node name) RETURNS regclass
 	LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off SET shardfdw.enable_ddl_propagation = off
@@ -165,7 +180,7 @@ BEGIN
 	PERFORM shardfdw_internal.make_shards(parent, ARRAY[name], ARRAY[bounds], ARRAY[node], unlogged => shardfdw_internal.is_unlogged(parent));
 	PERFORM shardfdw_internal.check_default_shard(parent);
 	PERFORM shardfdw_internal.index_shards(parent, ARRAY[name], ARRAY[node]);
-	PERFORM shardfdw_internal.follow_siblings(parent, format('%I.%I', c.nspname, name)::regclass, node);
+	PERFORM shardfdw_internal.follow_siblings(parent, ARRAY[format('%I.%I', c.nspname, name)::regclass]);
 	RETURN format('%I.%I', c.nspname, name)::regclass;
 END
 $$;

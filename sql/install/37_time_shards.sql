@@ -98,15 +98,18 @@ BEGIN
 		IF octet_length(name) > 59 THEN
 			RAISE EXCEPTION USING ERRCODE = 'name_too_long', MESSAGE = format('"%s" is too long for the name of a table with shards', name);
 		END IF;
-		EXECUTE format('CREATE TABLE %I.%I PARTITION OF %s FOR VALUES FROM (%L) TO (%L) PARTITION BY %s', parent_schema, name, parent,
-			CASE WHEN has_zone THEN (starts AT TIME ZONE zone)::text ELSE starts::text END, CASE WHEN has_zone THEN (ends AT TIME ZONE zone)::text ELSE ends::text END,
-			CASE WHEN key IS NULL THEN pg_get_partkeydef(last.partition) ELSE format('HASH (%I)', key) END);
+		-- attached when it is complete: PARTITION OF would wait for all who read the table, and they for it
+		EXECUTE format('CREATE TABLE %I.%I (LIKE %s INCLUDING DEFAULTS INCLUDING GENERATED INCLUDING CONSTRAINTS INCLUDING STORAGE INCLUDING COMPRESSION) PARTITION BY %s',
+			parent_schema, name, parent, CASE WHEN key IS NULL THEN pg_get_partkeydef(last.partition) ELSE format('HASH (%I)', key) END);
 		made := format('%I.%I', parent_schema, name)::regclass;
 		IF key IS NULL AND shards IS NULL THEN
 			PERFORM shardfdw.shard_table(made, colocate_with => last.partition);
 		ELSE
 			PERFORM shardfdw.shard_table(made, shards => shards);
 		END IF;
+		EXECUTE format('ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%L) TO (%L)', parent, made,
+			CASE WHEN has_zone THEN (starts AT TIME ZONE zone)::text ELSE starts::text END, CASE WHEN has_zone THEN (ends AT TIME ZONE zone)::text ELSE ends::text END);
+		PERFORM shardfdw_internal.follow_siblings(made, ARRAY(SELECT i.inhrelid::regclass FROM pg_inherits i WHERE i.inhparent = made));
 		RETURN NEXT made;
 		starts := ends;
 	END LOOP;
