@@ -90,6 +90,13 @@ SELECT node, "check", detail FROM shardfdw.check_cluster() WHERE status = 'error
 DROP TABLE r CASCADE;
 DROP TABLE kind;
 DROP ROLE tims_all, tims_month;
+-- after a partition whose shards are not even
+CREATE TABLE r (at timestamptz, d int) PARTITION BY RANGE (at);
+CREATE TABLE r_0 PARTITION OF r FOR VALUES FROM ('2026-01-01') TO ('2026-02-01') PARTITION BY HASH (d);
+SELECT shardfdw.create_shard('r_0', 'r_0_' || i, b, n) FROM (VALUES (0, 'WITH (MODULUS 2, REMAINDER 0)', 'node3'), (1, 'WITH (MODULUS 4, REMAINDER 1)', 'node2'), (2, 'WITH (MODULUS 4, REMAINDER 3)', 'node2')) v(i, b, n) \g /dev/null
+SELECT shardfdw.create_time_shards('r', '1 month', '2026-04-01');
+TABLE parts;
+DROP TABLE r CASCADE;
 -- refused
 CREATE TABLE r (at timestamptz, d int) PARTITION BY RANGE (at);
 SELECT shardfdw.create_time_shards('r', '1 month 1 day', now(), key => 'd');

@@ -55,6 +55,7 @@ DECLARE
 	has_zone boolean;
 	name text;
 	made regclass;
+	nodes name[];
 BEGIN
 	PERFORM shardfdw_internal.check_isolation('create_time_shards');
 	IF parent IS NULL OR width IS NULL OR upto IS NULL THEN
@@ -92,6 +93,10 @@ BEGIN
 			HINT = 'Name the column: key => ''...''.';
 	END IF;
 
+	-- nothing is colocated with a partition some of whose shards were split or merged: as many on the same nodes
+	IF key IS NULL AND shards IS NULL AND shardfdw_internal.hash_placement(last.partition) IS NULL THEN
+		SELECT nullif(count(*), 0), array_agg(DISTINCT s.node) INTO shards, nodes FROM shardfdw_internal.shards_of(last.partition) s;
+	END IF;
 	WHILE starts < upto AT TIME ZONE zone LOOP
 		ends := starts + width;
 		name := parent_name || to_char(starts, CASE WHEN months > 0 THEN '_YYYY_MM' WHEN days > 0 THEN '_YYYY_MM_DD' ELSE '_YYYY_MM_DD_HH24MI' END);
@@ -105,7 +110,7 @@ BEGIN
 		IF key IS NULL AND shards IS NULL THEN
 			PERFORM shardfdw.shard_table(made, colocate_with => last.partition);
 		ELSE
-			PERFORM shardfdw.shard_table(made, shards => shards);
+			PERFORM shardfdw.shard_table(made, shards => shards, nodes => nodes);
 		END IF;
 		EXECUTE format('ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%L) TO (%L)', parent, made,
 			CASE WHEN has_zone THEN (starts AT TIME ZONE zone)::text ELSE starts::text END, CASE WHEN has_zone THEN (ends AT TIME ZONE zone)::text ELSE ends::text END);
