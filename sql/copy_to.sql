@@ -356,6 +356,24 @@ BEGIN
 END $$;
 CALL twice();
 
+-- a table of two levels
+CREATE TABLE months (gone int, at date NOT NULL, d int, w text) PARTITION BY RANGE (at);
+CREATE TABLE months_1 PARTITION OF months FOR VALUES FROM ('2026-01-01') TO ('2026-02-01') PARTITION BY HASH (d);
+SELECT shardfdw.shard_table('months_1', shards => 3) \g /dev/null
+ALTER TABLE months DROP COLUMN gone;
+SELECT count(*) FROM shardfdw.create_time_shards('months', '1 month', '2026-04-01');
+CREATE TABLE plain_months (LIKE months);
+INSERT INTO plain_months SELECT date '2026-01-01' + i % 90, i % 17, CASE WHEN i % 9 > 0 THEN E'\t"' || i END FROM generate_series(1, 500) i;
+INSERT INTO months TABLE plain_months;
+SELECT difference('plain_months', 'months', o) FROM unnest(ARRAY['', '(FORMAT csv, HEADER)', '(DELIMITER '';'', NULL ''none'')']) o;
+SET client_min_messages = debug1;
+SELECT tag('months (w, at)'), tag('(SELECT w FROM months WHERE d = 3 AND at >= ''2026-02-01'')');
+RESET client_min_messages;
+BEGIN;
+DELETE FROM months WHERE at < '2026-02-01' OR d = 3; DELETE FROM plain_months WHERE at < '2026-02-01' OR d = 3;
+SELECT difference('plain_months', 'months', '');
+ROLLBACK;
+
 SELECT set_config('copy_to.command', format('cat > /dev/null; rm -f %L', :'path'), false) \g /dev/null
 DO $$BEGIN EXECUTE format('COPY (SELECT 1) TO PROGRAM %L', current_setting('copy_to.command')); END$$;
 SELECT count(*) FROM shardfdw.run_on_nodes('DROP OWNED BY regress_copy_to') WHERE NOT ok;

@@ -49,7 +49,7 @@ sharded_relation(const CopyStmt *stmt)
 		return InvalidOid;
 	relid = RangeVarGetRelid(stmt->relation, stmt->is_from ? RowExclusiveLock : AccessShareLock, true);
 	if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE ||
-		shard_map_get(relid) == NULL)
+		(stmt->is_from ? shard_map_get(relid) : shard_map_get_levels(relid, true)) == NULL)
 		return InvalidOid;
 	return relid;
 }

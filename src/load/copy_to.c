@@ -162,7 +162,8 @@ run_as_query(ParseState *pstate, const CopyStmt *stmt, Relation rel, List *attno
 	copy->relation = NULL;
 	copy->attlist = NIL;
 	copy->query = (Node *) select;
-	DoCopy(pstate, copy, stmt_location, stmt_len, &nrows);
+	if (!shard_copy_to_query(pstate, copy, stmt_location, stmt_len, &nrows))
+		DoCopy(pstate, copy, stmt_location, stmt_len, &nrows);
 	return nrows;
 }
 
@@ -495,10 +496,11 @@ shard_copy_to(ParseState *pstate, const CopyStmt *stmt, int stmt_location, int s
 		ProcessCopyOptions(pstate, &copy.opts, false, stmt->options);
 		check_force_quote(rel, &copy);
 		copy.encoding = copy.opts.file_encoding >= 0 ? copy.opts.file_encoding : pg_get_client_encoding();
-		copy.map = shard_map_get_now(RelationGetRelid(rel));
+		copy.map = shard_map_get_levels_now(RelationGetRelid(rel));
 		if (copy.map == NULL)
 			elog(ERROR, "relation \"%s\" is not sharded", RelationGetRelationName(rel));
-		obstacle = shard_copy_to_sql_obstacle(&copy);
+		/* a query locks the partitions, and finds the shards again under their locks */
+		obstacle = copy.map->nparts > 0 ? "it is a table of two levels" : shard_copy_to_sql_obstacle(&copy);
 	}
 
 	if (obstacle)
@@ -544,7 +546,7 @@ names_sharded_table(Node *node, void *context)
 			return false;
 		relid = RangeVarGetRelid((RangeVar *) node, AccessShareLock, true);
 		return OidIsValid(relid) && get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE &&
-			shard_map_get(relid) != NULL;
+			shard_map_get_levels(relid, false) != NULL;
 	}
 	return raw_expression_tree_walker(node, names_sharded_table, context);
 }
