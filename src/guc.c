@@ -28,6 +28,7 @@ int			shard_guc_commit_log_max_rows = 100000;
 bool		shard_guc_preloaded = false;
 bool		shard_guc_log_remote_sql = false;
 int			shard_guc_log_min_remote_duration_ms = -1;
+int			shard_guc_remote_comments = SHARD_COMMENT_QUERY_ID;
 bool		shard_guc_explain_remote = false;
 bool		shard_guc_enable_shard_scan = true;
 bool		shard_guc_enable_partial_aggregate = true;
@@ -45,6 +46,14 @@ bool		shard_guc_enable_statement_push = true;
 static const struct config_enum_entry commit_protocol_options[] = {
 	{"2pc", SHARD_COMMIT_2PC, false},
 	{"1pc", SHARD_COMMIT_1PC, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry remote_comments_options[] = {
+	{"none", SHARD_COMMENT_NONE, false},
+	{"query_id", SHARD_COMMENT_QUERY_ID, false},
+	{"traceparent", SHARD_COMMENT_TRACEPARENT, false},
+	{"all", SHARD_COMMENT_ALL, false},
 	{NULL, 0, false}
 };
 
@@ -222,6 +231,11 @@ shard_guc_init(void)
 							"-1 logs none, zero all of them.",
 							&shard_guc_log_min_remote_duration_ms,
 							-1, -1, INT_MAX, PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomEnumVariable("shardfdw.remote_comments",
+							 "Selects what comments in statements on nodes say of the client's statement.",
+							 "Its query id, if the coordinator computes one; the traceparent that a comment of it has.",
+							 &shard_guc_remote_comments,
+							 SHARD_COMMENT_QUERY_ID, remote_comments_options, PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("shardfdw.explain_remote",
 							 "Makes EXPLAIN VERBOSE ask a node for its plan.",
 							 "With ANALYZE, the query of one shard is run once more for that.",

@@ -26,6 +26,15 @@ typedef enum ShardReadFrom
 	SHARD_READ_ANY				/* the primary, or a standby when it does not answer */
 } ShardReadFrom;
 
+/* Bits: which comments statements on nodes get; see remote/wire/comment.h. */
+typedef enum ShardRemoteComments
+{
+	SHARD_COMMENT_NONE = 0,
+	SHARD_COMMENT_QUERY_ID = 1,
+	SHARD_COMMENT_TRACEPARENT = 2,
+	SHARD_COMMENT_ALL = 3
+} ShardRemoteComments;
+
 typedef enum ShardQueryPerNode
 {
 	SHARD_QUERY_PER_NODE_AUTO,	/* where costs say so */
@@ -50,6 +59,7 @@ extern int	shard_guc_commit_log_max_rows;
 extern bool shard_guc_preloaded;	/* the library is in shared_preload_libraries */
 extern bool shard_guc_log_remote_sql;	/* LOG every statement sent */
 extern int	shard_guc_log_min_remote_duration_ms;	/* LOG statements of nodes that take as long; -1: none */
+extern int	shard_guc_remote_comments;	/* ShardRemoteComments */
 extern bool shard_guc_explain_remote;	/* EXPLAIN VERBOSE shows a node's plan, too */
 extern bool shard_guc_enable_shard_scan;	/* sharded table as one planned node */
 extern bool shard_guc_enable_partial_aggregate; /* partial states from nodes */

@@ -267,7 +267,7 @@ start_copy(ShardCopyLane *lane)
 	else
 		appendStringInfoString(&sql, lane->target->copy_sql);
 	lane->state = COPY_STARTING;
-	shard_connection_send(lane->conn, sql.data);
+	shard_connection_send_statement(lane->conn, sql.data);
 	pfree(sql.data);
 }
 

@@ -155,7 +155,7 @@ run_once(ShardConn *conn, const ShardCommand *command, PGresult **result)
 	if (command->nparams > 0)
 		shard_connection_send_params(conn, command->sql, command->nparams, command->params, false);
 	else
-		shard_connection_send(conn, command->sql);
+		shard_connection_send_statement(conn, command->sql);
 	*result = read_result(conn);
 	if (PQstatus(conn->pg) != CONNECTION_OK)
 		conn->state = SHARD_CONN_BROKEN;

@@ -79,7 +79,7 @@ send_command(ShardCommandRun *run, ShardCommandLane *lane)
 		shard_connection_send_params(lane->conn, command->sql, command->nparams,
 									 command->params, false);
 	else
-		shard_connection_send(lane->conn, command->sql);
+		shard_connection_send_statement(lane->conn, command->sql);
 }
 
 /* Begins the lane's current command. */
@@ -103,7 +103,7 @@ begin_command(ShardCommandRun *run, ShardCommandLane *lane)
 		lane->step = LANE_COMMAND;
 		lane->sent = lane->unanswered = true;
 		appendStringInfoString(&text, command->sql);
-		shard_connection_send(lane->conn, text.data);
+		shard_connection_send_statement(lane->conn, text.data);
 	}
 	pfree(text.data);
 }

@@ -31,6 +31,7 @@
 #include "port/pg_bswap.h"
 #include "remote/run/stream_private.h"
 #include "remote/wire/answer.h"
+#include "remote/wire/comment.h"
 #include "remote/wire/error.h"
 
 #define CHUNK_ROWS 1000
@@ -103,6 +104,7 @@ send_copy(ShardStream *stream, const char *preamble)
 		appendStringInfoString(&text, stream->spec.sql);
 	else
 		appendStringInfo(&text, "COPY (%s) TO STDOUT (FORMAT binary)", stream->spec.sql);
+	appendStringInfoString(&text, shard_comment_query_id());
 	if (stream->guard != 0)
 		appendStringInfo(&text, "; RELEASE SAVEPOINT shardfdw_stream_%u", stream->guard);
 	shard_connection_send(stream->conn, text.data);
@@ -113,12 +115,12 @@ static void
 send_simple(ShardStream *stream, const char *preamble)
 {
 	if (preamble[0] == '\0')
-		shard_connection_send(stream->conn, stream->spec.sql);
+		shard_connection_send_statement(stream->conn, stream->spec.sql);
 	else
 	{
 		char	   *text = psprintf("%s%s", preamble, stream->spec.sql);
 
-		shard_connection_send(stream->conn, text);
+		shard_connection_send_statement(stream->conn, text);
 		pfree(text);
 	}
 }

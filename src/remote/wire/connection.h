@@ -323,7 +323,10 @@ extern void shard_connection_yield(ShardConn *conn);	/* calls the holder's yield
  */
 extern void shard_connection_send(ShardConn *conn, const char *sql);
 
-/* The same with parameters as text, by the extended protocol (one statement). */
+/* The same for a message that ends with what the client's statement asks of the node: see remote/wire/comment.h. */
+extern void shard_connection_send_statement(ShardConn *conn, const char *sql);
+
+/* The same as send_statement with parameters as text, by the extended protocol (one statement). */
 extern void shard_connection_send_params(ShardConn *conn, const char *sql, int nparams,
 										 const char *const *params, bool binary_result);
 

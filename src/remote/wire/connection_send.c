@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "remote/wire/comment.h"
 #include "remote/wire/connection_private.h"
 #include "remote/wire/error.h"
 
@@ -23,28 +24,61 @@ prepare_to_send(ShardConn *conn, const char *sql, int nparams, const char *const
 	shard_connection_note_sent(conn, sql, nparams, params);
 }
 
-void
-shard_connection_send(ShardConn *conn, const char *sql)
+/* Sends sql between before and behind. */
+static void
+send_between(ShardConn *conn, const char *before, const char *sql, const char *behind)
 {
+	char	   *text = *before || *behind ? psprintf("%s%s%s", before, sql, behind) : NULL;
+
 	prepare_to_send(conn, sql, 0, NULL);
-	if (!PQsendQuery(conn->pg, sql))
+	if (!PQsendQuery(conn->pg, text ? text : sql))
 		shard_error_report(ERROR, NULL, conn, NULL, sql);
 	(void) PQsetSingleRowMode(conn->pg);
 	shard_connection_flush(conn);
+	if (text)
+		pfree(text);
+}
+
+void
+shard_connection_send(ShardConn *conn, const char *sql)
+{
+	bool		sampled;
+
+	send_between(conn, shard_comment_trace(&sampled), sql, "");
+}
+
+void
+shard_connection_send_statement(ShardConn *conn, const char *sql)
+{
+	bool		sampled;
+
+	send_between(conn, shard_comment_trace(&sampled), sql, shard_comment_query_id());
 }
 
 bool
 shard_connection_start_prepare(ShardConn *conn, const char *sql, int nparams)
 {
-	ShardPrepared *due = shard_connection_find_due(conn, sql);
+	ShardPrepared *due;
 	char		name[NAMEDATALEN];
+	const char *id;
+	char	   *text;
+	bool		sampled;
 
+	/* it is going to be sent as text */
+	(void) shard_comment_trace(&sampled);
+	if (sampled)
+		return false;
+	due = shard_connection_find_due(conn, sql);
 	if (!due)
 		return false;
 	prepare_to_send(conn, sql, 0, NULL);
 	shard_connection_name_anew(due, name, sizeof(name));
-	if (!PQsendPrepare(conn->pg, name, sql, nparams, NULL))
+	id = shard_comment_query_id();
+	text = *id ? psprintf("%s%s", sql, id) : NULL;
+	if (!PQsendPrepare(conn->pg, name, text ? text : sql, nparams, NULL))
 		shard_error_report(ERROR, NULL, conn, NULL, sql);
+	if (text)
+		pfree(text);
 	(void) PQsetSingleRowMode(conn->pg);
 	shard_connection_flush(conn);
 	conn->preparing = due;
@@ -57,13 +91,23 @@ shard_connection_send_params(ShardConn *conn, const char *sql, int nparams,
 {
 	char		name[NAMEDATALEN];
 	bool		prepared = shard_connection_find_prepared(conn, sql, name, sizeof(name));
+	bool		sampled;
+	const char *trace = shard_comment_trace(&sampled);
 	int			sent;
 
 	prepare_to_send(conn, sql, nparams, params);
-	if (prepared)
+	/* a trace that is recorded is worth a plan: what is prepared cannot show which one it is */
+	if (prepared && !sampled)
 		sent = PQsendQueryPrepared(conn->pg, name, nparams, params, NULL, NULL, binary_result ? 1 : 0);
 	else
-		sent = PQsendQueryParams(conn->pg, sql, nparams, NULL, params, NULL, NULL, binary_result ? 1 : 0);
+	{
+		const char *id = shard_comment_query_id();
+		char	   *text = *trace || *id ? psprintf("%s%s%s", trace, sql, id) : NULL;
+
+		sent = PQsendQueryParams(conn->pg, text ? text : sql, nparams, NULL, params, NULL, NULL, binary_result ? 1 : 0);
+		if (text)
+			pfree(text);
+	}
 	if (!sent)
 		shard_error_report(ERROR, NULL, conn, NULL, sql);
 	(void) PQsetSingleRowMode(conn->pg);
