@@ -266,6 +266,10 @@ run_lanes(ShardCommandRun *run)
 	ShardWaitSet *set = shard_wait_set_create(run->snapshot_cxt);
 	ShardWaitItem *items = palloc0(run->nlanes * sizeof(ShardWaitItem));
 
+	/* a look for deadlocks would ask a node that does not answer once more */
+	if (run->mode == SHARD_COMMAND_WATCH)
+		shard_wait_set_skip_stalls(set);
+
 	/* all connections begin to open before any is waited for */
 	for (int i = 0; i < run->nlanes; i++)
 		acquire_lane(run, i);

@@ -65,6 +65,7 @@ struct ShardWaitSet
 	int		   *fds;			/* nsockets of them */
 	int		   *events;			/* as last told to the kernel */
 	int		   *itemnos;		/* which item of the current wait; -1: not waited for now */
+	bool		skips_stalls;	/* see shard_wait_set_skip_stalls() */
 	MemoryContext cxt;
 	MemoryContextCallback callback;
 };
@@ -137,6 +138,12 @@ shard_wait_set_create(MemoryContext cxt)
 	set->callback.arg = set;
 	MemoryContextRegisterResetCallback(cxt, &set->callback);
 	return set;
+}
+
+void
+shard_wait_set_skip_stalls(ShardWaitSet *set)
+{
+	set->skips_stalls = true;
 }
 
 /*
@@ -544,7 +551,7 @@ int
 shard_wait_set_wait(ShardWaitSet *set, ShardWaitItem *items, int nitems,
 					long timeout_ms, bool noerror)
 {
-	bool		watched = shard_wait_stalled != NULL && !in_stalled;
+	bool		watched = shard_wait_stalled != NULL && !in_stalled && !(set && set->skips_stalls);
 	bool		has_set;
 	bool		silent;
 	int			nready;

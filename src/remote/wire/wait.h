@@ -61,6 +61,9 @@ typedef struct ShardWaitItem
 typedef struct ShardWaitSet ShardWaitSet;
 extern ShardWaitSet *shard_wait_set_create(MemoryContext cxt);
 
+/* To be called for a set whose waits have a bound of their own: they never call shard_wait_stalled, which would add to it. */
+extern void shard_wait_set_skip_stalls(ShardWaitSet *set);
+
 /*
  * Waits until at least one item is ready or timeout_ms (-1: none) has passed;
  * answers interrupts as above.  noerror: never raises, allocates nothing, needs no
