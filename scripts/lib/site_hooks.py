@@ -1,10 +1,12 @@
 """site_hooks.py - what makes the pages of docs/, written for a code host, a site of mkdocs
 
-README, changelog, licence and such become pages, and site.css beside this file is the style. Anchors are those of code hosts. Markdown that code hosts
-read and mkdocs does not is rewritten: lists that are indented by less than four blanks, and code
-blocks within lists.
+README, changelog, licence and such become pages, other files of the tree that pages link to come along as
+they are, and site.css beside this file is the style. Anchors are those of code hosts. Markdown that code
+hosts read and mkdocs does not is rewritten: lists that are indented by less than four blanks, and code
+blocks within lists. Cells of tables know their heading, for narrow screens.
 """
 
+import os
 import posixpath
 import re
 import unicodedata
@@ -19,7 +21,12 @@ PAGES = {
     "CODE_OF_CONDUCT.md": "conduct.md",
     "SECURITY.md": "reporting.md",
     "contrib/monitoring/README.md": "monitoring.md",
+    "contrib/patroni/README.md": "patroni.md",
 }
+
+# Where the site has files of the tree that are no pages.
+FILES = "files/"
+LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
 def slug(text, separator):
@@ -33,8 +40,19 @@ def on_config(config):
     return config
 
 
+def linked_files(root, folder, text):
+    """Paths in the tree of files that a page's links lead to; folder: that of the page."""
+    for target in LINK.findall(text):
+        path = posixpath.normpath(posixpath.join(folder, target.partition("#")[0]))
+        if not path.startswith("docs/") and path not in PAGES and os.path.isfile(os.path.join(root, path)):
+            yield path
+
+
 def on_files(files, config):
     root = posixpath.dirname(config.config_file_path)
+    linked = set()
+    for page in list(files.documentation_pages()):
+        linked.update(linked_files(root, "docs", page.content_string))
     with open(posixpath.join(root, "scripts/lib/site.css"), encoding="utf-8") as file:
         files.append(File.generated(config, "site.css", content=file.read()))
     for path, name in PAGES.items():
@@ -43,6 +61,10 @@ def on_files(files, config):
         if path == "LICENSE":
             text = "# Licence\n\n" + text
         files.append(File.generated(config, name, content=text))
+        linked.update(linked_files(root, posixpath.dirname(path), text))
+    for path in sorted(linked):
+        with open(posixpath.join(root, path), "rb") as file:
+            files.append(File.generated(config, FILES + path, content=file.read()))
     return files
 
 
@@ -57,8 +79,28 @@ def link(target, folder):
     elif path.startswith("docs/"):
         path = path[len("docs/"):]
     else:
-        path = "../" + path
+        path = FILES + path
     return path + hash_sign + anchor
+
+
+def label_cells(table):
+    """A table whose cells have their column's heading as data-label: site.css shows it where columns do not fit."""
+    head, _, body = table.partition("</thead>")
+    labels = [re.sub(r"<[^>]+>|\"", "", label) for label in re.findall(r"<th\b[^>]*>(.*?)</th>", head, re.DOTALL)]
+    column = -1
+
+    def label(match):
+        nonlocal column
+        column = 0 if match.group(0) == "<tr>" else column + 1
+        if match.group(0) == "<tr>" or not labels[column - 1]:
+            return match.group(0)
+        return f'<td data-label="{labels[column - 1]}"'
+
+    return head + "</thead>" + re.sub(r"<tr>|<td\b", label, body)
+
+
+def on_page_content(html, page, config, files):
+    return re.sub(r"<table>.*?</table>", lambda match: label_cells(match.group(0)), html, flags=re.DOTALL)
 
 
 def on_page_markdown(markdown, page, config, files):
@@ -83,7 +125,7 @@ def on_page_markdown(markdown, page, config, files):
             fence = indent
             lines.append("" if fence else line)
             continue
-        line = re.sub(r"\]\(([^)\s]+)\)", lambda m: "](" + link(m.group(1), folder) + ")", line)
+        line = LINK.sub(lambda m: "](" + link(m.group(1), folder) + ")", line)
         item = re.match(r" *([-*]|\d+\.) ", line)
         if item:
             if loose and lines[-1]:
