@@ -81,7 +81,7 @@ is(who($c->safe_psql(q{SET ROLE clerk; SELECT node, session, query, blocking_ses
 # A connection that is kept hangs in another way than one that is being opened. Nobody looks for a deadlock meanwhile:
 # that would open one more, and wait for it.
 $c->safe_psql(q{ALTER SERVER node1 OPTIONS (ADD connect_timeout '1000')});
-for (['5s', 'lock_waits', "count(*) FILTER (WHERE node = 'node3' AND message IS NULL) > 0", 1], ['1ms', 'activity', 'true', 0])
+for (['5s', 'lock_waits', "count(*) FILTER (WHERE node = 'node3' AND message IS NULL) > 0 AND bool_and((blocker_waits IS NULL) = (message IS NOT NULL))", 1], ['1ms', 'activity', 'true', 0])
 {
 	my ($setting, $view, $others, $keeps) = @$_;
 

@@ -109,7 +109,8 @@ CREATE VIEW shardfdw.lock_waits AS
 	)
 	SELECT w.node, w.pid, w.session, coalesce(s.query, w.query) AS query, w.blocking_pid, w.blocking_session, coalesce(b.query, w.blocking_query) AS blocking_query,
 		coalesce(b.state, w.blocking_state) AS blocking_state, w.blocking_gid,
-		w.pid IS NOT NULL AND EXISTS (SELECT FROM waits o WHERE o.session = w.blocking_session OR (o.node, o.pid) IS NOT DISTINCT FROM (w.node, w.blocking_pid)) AS blocker_waits,
+		CASE WHEN w.pid IS NOT NULL THEN EXISTS (SELECT FROM waits o WHERE o.session = w.blocking_session
+			OR (o.node, o.pid) IS NOT DISTINCT FROM (w.node, w.blocking_pid)) END AS blocker_waits,
 		w.locktype, w.mode, w.relation, w.waiting, w.message
 	FROM waits w
 	LEFT JOIN pg_catalog.pg_stat_activity s ON s.pid = w.session
@@ -125,7 +126,7 @@ COMMENT ON COLUMN shardfdw.lock_waits.blocking_session IS 'Process of its sessio
 COMMENT ON COLUMN shardfdw.lock_waits.blocking_query IS 'Its statement, the last one if it is idle.';
 COMMENT ON COLUMN shardfdw.lock_waits.blocking_state IS 'State of that session: "idle in transaction" waits for its client.';
 COMMENT ON COLUMN shardfdw.lock_waits.blocking_gid IS 'Prepared transactions that have the lock; see prepared_transactions.';
-COMMENT ON COLUMN shardfdw.lock_waits.blocker_waits IS 'Whether it waits itself, on whatever server; those who do not are where to begin.';
+COMMENT ON COLUMN shardfdw.lock_waits.blocker_waits IS 'Whether it waits itself, on whatever server; those who do not are where to begin; null: the node could not be asked.';
 COMMENT ON COLUMN shardfdw.lock_waits.locktype IS 'Kind of lock, as in pg_locks; transactionid: a row that another transaction has written.';
 COMMENT ON COLUMN shardfdw.lock_waits.mode IS 'Mode that is waited for.';
 COMMENT ON COLUMN shardfdw.lock_waits.relation IS 'Table there, or other relation; null: not known.';
