@@ -2,7 +2,7 @@
 # rows, or the same error at the same line. CopyCases.pm makes the cases.
 #
 #   MATRIX_SEED=n    another seed
-#   MATRIX_CASES=n   instead of the matrix: n random cases
+#   MATRIX_CASES=n   instead of the matrix: n random cases, and n of FIXED_WIDTH
 #   MATRIX_ONLY=re   only groups whose name matches
 #   MATRIX_DIAGS=n   explain up to n differences (60)
 #
@@ -173,6 +173,12 @@ sub outcome
 	my ($case, $schema) = @_;
 	my $client = $client{ $case->{db} };
 	my $name   = "$schema." . quote($case->{table});
+	if ($case->{mode} ne 'stdin' && !defined $case->{source})
+	{
+		open my $fh, '>:raw', $file or die "could not write $file: $!";
+		print $fh $case->{data};
+		close $fh;
+	}
 	my $source = $case->{source} // ($case->{mode} eq 'program' ? "PROGRAM 'cat $file'" : $case->{mode} eq 'stdin' ? 'STDIN' : "'$file'");
 	my $copy   = "COPY $name$case->{columns} FROM $source" . ($case->{options} ? " ($case->{options})" : '') . ($case->{where} ? " WHERE $case->{where}" : '');
 	my $probe  = $case->{probe} // q{SELECT count(*), md5(string_agg(t::text, E'\n' ORDER BY t::text COLLATE "C")) FROM {t} t};
@@ -276,13 +282,9 @@ sub run_case
 {
 	my ($case) = @_;
 
-	if ($case->{mode} ne 'stdin' && !defined $case->{source})
-	{
-		open my $fh, '>:raw', $file or die "could not write $file: $!";
-		print $fh $case->{data};
-		close $fh;
-	}
-	my ($plain, $sharded) = map { outcome($case, $_) } qw(p s);
+	my $other = $case->{sharded} ? { %$case, %{ $case->{sharded} } } : $case;
+	my ($plain, $sharded) = (outcome($case, 'p'), outcome($other, 's'));
+	$case->{raw} = $other->{raw};
 	$nloaded++ if $plain =~ /^rows/;
 	return 1 if $plain eq $sharded || known_difference($case, $plain, $sharded);
 	if ($ndiags++ < ($ENV{MATRIX_DIAGS} || 60))
@@ -292,6 +294,7 @@ sub run_case
 		s/([^\n -~])/sprintf '\\x%02x', ord $1/ge for $plain, $sharded;
 		diag "plain:   " . $plain =~ s/\n/\n         /gr . "\nsharded: " . $sharded =~ s/\n/\n         /gr;
 		diag hexdump($case->{data});
+		diag "sharded: $other->{options}\n", hexdump($other->{data}) if $other != $case;
 	}
 	return 0;
 }

@@ -145,16 +145,22 @@ suite_layers() {
 
 # Programs that test C without a server, and print TAP. scripts/fuzz looks at the same code harder.
 suite_units() {
-	local out=$SUITE_TMP/line_scan_corpus rc=0 line
+	say "readers of lines and records"
+	suite_unit line_scan 200
+	suite_unit fixed_record 2000
+}
 
-	say "line scanner"
-	if ! gcc -g -O2 -Wall -Wextra -Werror -I"$SUITE_SRC/src" -o "$out" \
-		"$SUITE_SRC/t/fuzz/line_scan_corpus.c" "$SUITE_SRC/src/load/raw/line_scan.c" >"$out.log" 2>&1; then
+# suite_unit name cases: runs t/fuzz/<name>_corpus.c on src/load/raw/<name>.c.
+suite_unit() {
+	local out=$SUITE_TMP/$1_corpus rc=0 line
+
+	if ! gcc -g -O2 -Wall -Wextra -Werror -I"$SUITE_SRC/src" -I"$SUITE_SRC/t/fuzz" -o "$out" \
+		"$SUITE_SRC/t/fuzz/$1_corpus.c" "$SUITE_SRC/src/load/raw/$1.c" >"$out.log" 2>&1; then
 		show_tail "$out.log" 20
-		failed "build of line_scan_corpus"
+		failed "build of $1_corpus"
 		return 0
 	fi
-	run_child timeout 300 "$out" 200 >"$out.log" 2>&1 </dev/null || rc=$?
+	run_child timeout 300 "$out" "$2" >"$out.log" 2>&1 </dev/null || rc=$?
 	while IFS= read -r line; do
 		case $line in
 		"ok "*) passed ;;
@@ -163,7 +169,7 @@ suite_units() {
 	done <"$out.log"
 	if [ "$rc" -ne 0 ]; then
 		show_tail "$out.log" 40
-		grep -q '^not ok ' "$out.log" || failed "line_scan_corpus ended with $rc"
+		grep -q '^not ok ' "$out.log" || failed "$1_corpus ended with $rc"
 	fi
 }
 

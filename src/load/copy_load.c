@@ -2,9 +2,9 @@
  * copy_load.c
  *	  COPY FROM into a sharded table.
  *
- *	 input -> lines -> [FILTER] -+-> key -> shard -> COPY stream     raw mode
- *	                             |
- *	                             +-> core's CopyFrom() -> FDW insert   parsed mode
+ *	 input -> lines -> [FIXED_WIDTH] -> [FILTER] -+-> key -> shard -> COPY stream     raw mode
+ *	                                              |
+ *	                                              +-> core's CopyFrom() -> FDW insert   parsed mode
  *
  * Raw mode looks only at the end of each line and at the shard key; the shard parses
  * the line.  A line that is not plain is given to core's own parser (line_probe.c),
@@ -68,6 +68,18 @@ open_filter(ShardLoad *load)
 	load->cstate = BeginCopyFrom(load->pstate, load->rel, load->where, NULL, false, no_data, NIL, NIL);
 }
 
+/* Opens FIXED_WIDTH.  Its output are lines of COPY's text format. */
+static void
+open_fixed_width(ShardLoad *load)
+{
+	List	   *attnos = NIL;
+
+	if (load->filter == NULL)
+		attnos = CopyGetAttnums(RelationGetDescr(load->rel), load->rel, load->stmt->attlist);
+	load->fixed = shard_fixed_width_open(load->cxt, load->options, load->rel, attnos);
+	initStringInfo(&load->spelled);
+}
+
 static void
 say_mode(const ShardLoad *load)
 {
@@ -123,9 +135,13 @@ load_lines(ShardLoad *load, ProcessUtilityContext context, CommandDest dest)
 	source_format = load->format;
 	if (load->filter)
 		shard_line_probe_format(load->source, &source_format);
-	load->lines = shard_copy_lines_create(load->cxt, input, &source_format,
-										  shard_copy_header_lines(&load->source->opts),
-										  load->source_probe, options);
+	if (load->fixed)
+		load->lines = shard_copy_lines_create(load->cxt, input, &source_format, shard_fixed_width_layout(load->fixed),
+											  options->fixed_header ? 1 : 0, NULL, options);
+	else
+		load->lines = shard_copy_lines_create(load->cxt, input, &source_format, NULL,
+											  shard_copy_header_lines(&load->source->opts),
+											  load->source_probe, options);
 
 	load->context.callback = shard_load_row_context;
 	load->context.arg = load;
@@ -137,7 +153,7 @@ load_lines(ShardLoad *load, ProcessUtilityContext context, CommandDest dest)
 	load->quiet = false;
 	if (load->rejects)
 		shard_reject_begin(load->rejects, load->lines->header, load->lines->header_bytes,
-						   load->source->file_encoding);
+						   load->source->file_encoding, options->record_length > 0);
 	if (load->plan.reason == NULL)
 		done = shard_load_raw(load, connections_per_node(load, input, context, dest));
 	if (!done)
@@ -177,6 +193,8 @@ shard_copy_load(ParseState *pstate, const CopyStmt *stmt, Relation parent, Node 
 	/* errors about our own options are raised before the client is asked for data */
 	if (options->filter)
 		open_filter(load);
+	if (options->fixed_width)
+		open_fixed_width(load);
 	if (options->ignore_errors || options->duplicate != SHARD_DUPLICATE_ERROR)
 		load->rejects = shard_reject_open(cxt, options, parent);
 	load->source = BeginCopyFrom(pstate, parent, where, stmt->filename, stmt->is_program, NULL,
@@ -184,6 +202,8 @@ shard_copy_load(ParseState *pstate, const CopyStmt *stmt, Relation parent, Node 
 	if (load->cstate == NULL)
 		load->cstate = load->source;
 	shard_raw_mode_plan(load->cstate, load->map, where != NULL, &load->plan);
+	load->plan.binary = load->fixed != NULL && load->filter == NULL && load->plan.suffix == NULL &&
+		shard_fixed_width_is_binary(load->fixed, load->source);
 	say_mode(load);
 
 	if (load->plan.reason != NULL && !options->any)

@@ -14,6 +14,7 @@
 #include "load/input/reject.h"
 #include "load/raw/copy_lines.h"
 #include "load/raw/filter.h"
+#include "load/raw/fixed_width.h"
 #include "load/raw/key_reader.h"
 #include "load/raw/line_check.h"
 #include "load/raw/line_probe.h"
@@ -41,20 +42,23 @@ typedef struct ShardLoad
 	ShardCopyLines *lines;
 	ShardLineProbe *source_probe;
 
-	/* how rows are read: as the input, or behind FILTER as COPY text */
+	/* how rows are read: as the input, or as COPY text, which FIXED_WIDTH and FILTER make */
 	CopyFromState cstate;
 	List	   *attnamelist;
 	List	   *core_options;
 	ShardLineProbe *probe;
+	ShardFixedWidth *fixed;
 	ShardFilter *filter;
-	StringInfoData filtered;
+	StringInfoData spelled;		/* the record as a line of COPY text */
+	StringInfoData filtered;	/* the line that FILTER has made */
 	ShardLineFormat format;
-	ShardLine	filtered_line;
+	ShardLine	made_line;		/* of one of them */
 
 	/* the current row */
 	const char *row;
 	const ShardLine *row_line;
-	bool		filter_kept;
+	bool		made;			/* FIXED_WIDTH and FILTER have made the row */
+	bool		routed;			/* shardno is known; a fixed-width record that has not been made a line */
 	int			shardno;
 	bool		must_parse;		/* only parsed mode loads it exactly */
 	bool		ended;			/* the line is the end of the data, not a row */
@@ -77,6 +81,7 @@ typedef struct ShardLoad
 	ShardCopyStat *stat;
 	uint64		nsent;
 	bool		may_run;		/* rows of one key may be sent together */
+	bool		by_position;	/* keys are read from fixed-width records */
 	uint64		next_report;	/* progress is reported when nsent reaches this */
 	uint64		nrejected;		/* rows that were rejected before they were sent */
 	uint64		nrefused;		/* rows that nodes have refused */
@@ -104,6 +109,16 @@ typedef struct ShardLoad
 
 /* Moves on to the next row; false at the end. */
 extern bool shard_load_row_next(ShardLoad *load);
+
+/* Rows are not the lines of the input. */
+static inline bool
+shard_load_row_is_made(const ShardLoad *load)
+{
+	return load->filter != NULL || load->fixed != NULL;
+}
+
+/* Makes the record, which has all fields, the row: a line of COPY text. */
+extern void shard_load_row_spell(ShardLoad *load);
 
 /*
  * Gives the current row, which is not plain, to core's parser, and in raw mode finds

@@ -67,7 +67,7 @@ ends_in_backslash(const ShardLoad *load)
 static inline bool
 breaks_are_miscounted(const ShardLoad *load)
 {
-	return unlikely(load->lines->lineno_before == 0) && load->filter == NULL &&
+	return unlikely(load->lines->lineno_before == 0) && !shard_load_row_is_made(load) &&
 		(load->lines->scan.eol == SHARD_EOL_NL || load->lines->scan.eol == SHARD_EOL_UNKNOWN) &&
 		shard_copy_is_csv(&load->cstate->opts) &&
 		(load->row_line->nbreaks > 0 || memchr(load->row, '\n', load->row_line->content_bytes) != NULL);
@@ -80,7 +80,7 @@ is_broken_behind(const ShardLoad *load)
 	const ShardCopyLines *lines = load->lines;
 	size_t		nbytes = shard_copy_lines_following(lines);
 
-	return unlikely(lines->scan.eol == SHARD_EOL_CR) && load->filter == NULL && nbytes > 0 &&
+	return unlikely(lines->scan.eol == SHARD_EOL_CR) && !shard_load_row_is_made(load) && nbytes > 0 &&
 		(lines->lineno_before == 0 || shard_copy_is_csv(&load->cstate->opts)) &&
 		(lines->at_end || nbytes >= (size_t) pg_encoding_max_length(load->source->file_encoding)) &&
 		shard_line_probe_is_no_character(load->source, lines->buf + lines->pos, nbytes);
@@ -182,7 +182,7 @@ open_set(ShardLoad *load, int nconns)
 		shard_copy_set_spread(load->set, nconns);
 	if (load->rejects)
 		shard_copy_set_guard(load->set, options->ignore_errors, shard_load_row_refused, load);
-	load->may_run = load->rejects == NULL && load->filter == NULL && load->plan.suffix == NULL &&
+	load->may_run = load->rejects == NULL && !shard_load_row_is_made(load) && load->plan.suffix == NULL &&
 		load->format.nkeys == 1;
 	if (options->duplicate != SHARD_DUPLICATE_ERROR)
 		load->duplicates = shard_duplicate_open(load->cxt, load->map, load->plan.attnos,
@@ -258,10 +258,13 @@ open_target(ShardLoad *load, int shardno)
 	}
 
 	sql = shard_raw_mode_copy_sql(load->cstate, &load->plan, shard.relid);
-	target = shard_copy_target_open(load->set, shard.serverid, load->userid, sql, false, shard.name);
-	initStringInfo(&header);
-	append_eol(&header, shard_load_row_eol(load));
-	shard_copy_target_set_header(target, header.data);
+	target = shard_copy_target_open(load->set, shard.serverid, load->userid, sql, load->plan.binary, shard.name);
+	if (!load->plan.binary)
+	{
+		initStringInfo(&header);
+		append_eol(&header, shard_load_row_eol(load));
+		shard_copy_target_set_header(target, header.data);
+	}
 	if (load->duplicates)
 		shard_copy_target_set_staging(target,
 									  shard_duplicate_staging(load->duplicates, shardno, sql));
@@ -308,7 +311,7 @@ send_row(ShardLoad *load)
 	const ShardLine *line = load->row_line;
 	ShardCopyTarget *target = load->targets[load->shardno];
 	StringInfo	buf;
-	bool		is_source = load->filter == NULL && load->plan.suffix == NULL;
+	bool		is_source = !shard_load_row_is_made(load) && load->plan.suffix == NULL;
 
 	buf = shard_copy_target_buffer(target);
 	if (likely(load->plan.suffix == NULL && line->content_bytes < line->nbytes))
@@ -329,6 +332,47 @@ send_row(ShardLoad *load)
 							  is_source ? NULL : load->lines->bytes,
 							  is_source ? 0 : load->lines->line.nbytes);
 	note_sent(load, 1);
+}
+
+/* One of the last three bytes is not ASCII. */
+static inline bool
+has_high_tail(const char *bytes, int nbytes)
+{
+	char		high = 0;
+
+	for (int i = Max(nbytes - 3, 0); i < nbytes; i++)
+		high |= bytes[i];
+	return IS_HIGHBIT_SET(high);
+}
+
+/* Sends the row of a fixed-width record.  False: its line is not plain, and has to be looked at. */
+static bool
+send_record(ShardLoad *load)
+{
+	const ShardCopyLines *lines = load->lines;
+	ShardCopyTarget *target = load->targets[load->shardno];
+	StringInfo	buf = shard_copy_target_buffer(target);
+	int			start = buf->len;
+
+	if (load->plan.binary)
+		shard_fixed_width_append_binary(load->fixed, lines->bytes, &lines->line, buf);
+	else
+	{
+		bool		ascii = shard_fixed_width_append_line(load->fixed, lines->bytes, &lines->line, buf);
+
+		/* it may end within a character */
+		if (!ascii && has_high_tail(buf->data + start, buf->len - start))
+		{
+			buf->len = start;
+			return false;
+		}
+		if (load->plan.suffix)
+			appendStringInfoString(buf, load->plan.suffix);
+		appendStringInfoCharMacro(buf, '\n');
+	}
+	shard_copy_target_put_row(target, lines->lineno, 1, lines->bytes, lines->line.nbytes);
+	note_sent(load, 1);
+	return true;
 }
 
 /*
@@ -375,12 +419,32 @@ check_row(ShardLoad *load)
 	return true;
 }
 
+/*
+ * Sends the row at hand if it is a fixed-width record whose shard is known.  False: it is
+ * none, or not plain.
+ */
+static bool
+send_routed(ShardLoad *load)
+{
+	bool		sent;
+
+	if (!load->routed)
+		return false;
+	sent = load->targets[load->shardno] != NULL && send_record(load);
+	if (!sent)
+		shard_load_row_spell(load);
+	load->routed = false;
+	return sent;
+}
+
 /* Returns false when the row at hand, and what follows, has to go through core's parser. */
 static bool
 send_rows(ShardLoad *load)
 {
 	while (shard_load_row_next(load))
 	{
+		if (load->by_position && send_routed(load))
+			continue;
 		if (!route_row(load))
 		{
 			if (!load->ended)
@@ -394,7 +458,9 @@ send_rows(ShardLoad *load)
 			return false;
 		if (load->check && !check_row(load))
 			continue;
-		if (load->may_run && is_plain(load, load->row_line) && load->row_line->nbreaks == 0)
+		if (load->plan.binary)
+			(void) send_record(load);
+		else if (load->may_run && is_plain(load, load->row_line) && load->row_line->nbreaks == 0)
 			send_run(load);
 		else
 			send_row(load);
@@ -408,9 +474,13 @@ shard_load_raw(ShardLoad *load, int nconns)
 	bool		done;
 
 	open_set(load, nconns);
-	if (load->options->ignore_errors && load->filter == NULL)
+	if (load->options->ignore_errors && load->filter == NULL && !load->plan.binary)
 		load->check = shard_line_check_create(load->cxt, load->cstate);
+	load->by_position = load->fixed != NULL && load->filter == NULL && load->check == NULL;
+	if (load->by_position)
+		shard_fixed_width_set_keys(load->fixed, load->keys, &load->format);
 	done = send_rows(load);
+	load->by_position = false;
 	close_set(load);
 	return done;
 }

@@ -245,11 +245,13 @@ static void
 filter_step(ShardLoad *load)
 {
 	ShardCopyLines *lines = load->lines;
+	const char *bytes = load->fixed ? load->spelled.data : lines->bytes;
+	size_t		nbytes = load->fixed ? load->spelled.len : lines->line.nbytes;
 	char	  **fields;
 	int			nfields;
 
-	note_end(load, shard_line_probe_fields(load->source_probe, lines->bytes, lines->line.nbytes,
-										   shard_copy_lines_following(lines),
+	note_end(load, shard_line_probe_fields(load->source_probe, bytes, nbytes,
+										   load->fixed ? 0 : shard_copy_lines_following(lines),
 										   lines->lineno_before,
 										   lines->lineno_before == 0 ? SHARD_EOL_UNKNOWN : lines->scan.eol,
 										   &fields, &nfields));
@@ -261,7 +263,68 @@ filter_step(ShardLoad *load)
 	 * the line; in parsed mode CopyFrom() does.
 	 */
 	load->quiet = load->parsed != NULL;
-	load->filter_kept = shard_filter_row(load->filter, fields, nfields, &load->filtered);
+	load->made = shard_filter_row(load->filter, fields, nfields, &load->filtered);
+}
+
+/* Spells the record, which may be too short, or the end of the data. */
+static void
+record_step(ShardLoad *load)
+{
+	if (load->lines->line.oddity == SHARD_LINE_ODD_MARKER)
+	{
+		load->ended = true;
+		return;
+	}
+	load->quiet = load->parsed != NULL;
+	resetStringInfo(&load->spelled);
+	(void) shard_fixed_width_append_line(load->fixed, load->lines->bytes, &load->lines->line, &load->spelled);
+	appendStringInfoChar(&load->spelled, '\n');
+	load->made = true;
+}
+
+static void
+make_step(ShardLoad *load)
+{
+	if (load->fixed)
+		record_step(load);
+	load->made = load->made && load->filter == NULL;
+	if (load->filter && !load->ended)
+		filter_step(load);
+}
+
+/* Finds the fields of the line that was made. */
+static void
+scan_made(ShardLoad *load)
+{
+	const StringInfoData *made = load->filter ? &load->filtered : &load->spelled;
+	ShardLineScan scan;
+
+	load->row = made->data;
+	load->row_line = &load->made_line;
+	shard_line_scan_init(&scan, &load->format);
+	scan.eol = SHARD_EOL_NL;
+	(void) shard_line_scan_next(&scan, load->row, made->len, true, &load->made_line);
+}
+
+void
+shard_load_row_spell(ShardLoad *load)
+{
+	record_step(load);
+	scan_made(load);
+}
+
+/* Finds the shard of a fixed-width record by its key alone; false: the record has to be spelled. */
+static bool
+route_record(ShardLoad *load)
+{
+	const ShardCopyLines *lines = load->lines;
+	const Datum *values;
+	const bool *isnull;
+
+	if (!shard_fixed_width_key(load->fixed, lines->bytes, &lines->line, &values, &isnull))
+		return false;
+	load->shardno = shard_route_key(load->rel, load->partdesc, values, isnull);
+	return load->shardno >= 0;
 }
 
 /* Moves on to the next row; false at the end. */
@@ -269,14 +332,13 @@ bool
 shard_load_row_next(ShardLoad *load)
 {
 	ShardCopyLines *lines = load->lines;
-	ShardLineScan scan;
 
 	if (unlikely(load->ends_here))
 	{
 		shard_copy_lines_stop(lines);
 		return false;
 	}
-	if (load->filter == NULL)
+	if (!shard_load_row_is_made(load))
 	{
 		if (!shard_copy_lines_next(lines))
 			return false;
@@ -289,26 +351,25 @@ shard_load_row_next(ShardLoad *load)
 	{
 		if (!shard_copy_lines_next(lines))
 			return false;
-		load->filter_kept = false;
-		if (run_step(load, filter_step) && load->ended)
+		if (load->by_position && (load->routed = route_record(load)))
+			return true;
+		load->made = false;
+		if (load->filter == NULL && lines->line.oddity == SHARD_LINE_NOT_ODD)
+			record_step(load);
+		else if (run_step(load, make_step) && load->ended)
 		{
 			shard_copy_lines_stop(lines);
 			return false;
 		}
-	} while (!load->filter_kept);
-
-	load->row = load->filtered.data;
-	load->row_line = &load->filtered_line;
-	shard_line_scan_init(&scan, &load->format);
-	scan.eol = SHARD_EOL_NL;
-	(void) shard_line_scan_next(&scan, load->row, load->filtered.len, true, &load->filtered_line);
+	} while (!load->made);
+	scan_made(load);
 	return true;
 }
 
 ShardLineEol
 shard_load_row_eol(const ShardLoad *load)
 {
-	return load->filter ? SHARD_EOL_NL : load->lines->scan.eol;
+	return shard_load_row_is_made(load) ? SHARD_EOL_NL : load->lines->scan.eol;
 }
 
 /*
@@ -318,7 +379,7 @@ shard_load_row_eol(const ShardLoad *load)
 ShardLineEol
 shard_load_row_parser_eol(const ShardLoad *load)
 {
-	if (load->filter == NULL && load->lines->lineno_before == 0)
+	if (!shard_load_row_is_made(load) && load->lines->lineno_before == 0)
 		return SHARD_EOL_UNKNOWN;
 	return shard_load_row_eol(load);
 }
@@ -331,7 +392,7 @@ shard_load_row_parser_eol(const ShardLoad *load)
 bool
 shard_load_row_breaks_line_before(const ShardLoad *load)
 {
-	return load->lines->scan.eol == SHARD_EOL_CR && load->filter == NULL &&
+	return load->lines->scan.eol == SHARD_EOL_CR && !shard_load_row_is_made(load) &&
 		load->lines->lineno_before > 0 &&
 		(load->lines->lineno_before == 1 || shard_copy_is_csv(&load->cstate->opts)) &&
 		shard_line_probe_is_no_character(load->source, load->row, load->row_line->nbytes);
@@ -418,7 +479,7 @@ probe_step(ShardLoad *load)
 	bool	   *isnull;
 
 	note_end(load, shard_line_probe_row(load->probe, load->row, load->row_line->nbytes,
-										load->filter ? 0 : shard_copy_lines_following(lines),
+										shard_load_row_is_made(load) ? 0 : shard_copy_lines_following(lines),
 										lines->lineno_before - shard_load_row_breaks_line_before(load), shard_load_row_parser_eol(load),
 										&values, &isnull));
 	if (load->ended || load->keys == NULL)

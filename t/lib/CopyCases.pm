@@ -29,6 +29,7 @@ package CopyCases;
 use strict;
 use warnings;
 
+use CopyFixed;
 use CopyParts;
 use CopyRandom;
 use Exporter 'import';
@@ -637,6 +638,7 @@ sub copy_cases
 		'ends of data'        => \&specials,
 		'sizes'               => \&sizes,
 		'binary'              => \&binaries,
+		'fixed width'         => sub { fixed_group(300) },
 	);
 	($seed, $version) = @_;
 	@cases = ();
@@ -648,13 +650,15 @@ sub copy_cases
 	return [@cases];
 }
 
-# random_cases(seed, server_version_num, n): n random ones alone.
+# random_cases(seed, server_version_num, n): n random ones of each of both kinds alone.
 sub random_cases
 {
 	($seed, $version, my $n) = @_;
 	@cases = ();
 	group_start('random');
 	random_group($n);
+	group_start('fixed width');
+	fixed_group($n);
 	return [@cases];
 }
 

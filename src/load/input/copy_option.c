@@ -23,6 +23,8 @@
 #include "utils/builtins.h"
 #include "utils/formatting.h"
 
+#define MAX_RECORD_BYTES (256 * 1024 * 1024)
+
 typedef struct OptionName
 {
 	const char *name;			/* as the grammar gives it */
@@ -172,6 +174,23 @@ read_filter(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
 	result->filter = text_value(def, pstate, "FILTER");
 }
 
+/* What is wrong in the layout is found when the table's columns are known. */
+static void
+read_fixed_width(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
+{
+	result->fixed_width = text_value(def, pstate, "FIXED_WIDTH");
+}
+
+static void
+read_record_length(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
+{
+	result->record_length = number_value(def);
+	if (result->record_length <= 0 || result->record_length > MAX_RECORD_BYTES)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("RECORD_LENGTH (%lld) must be from 1 to %d", (long long) result->record_length, MAX_RECORD_BYTES)));
+}
+
 /*
  * Core refuses FREEZE for partitioned tables.  But it only changes how soon rows are
  * frozen, and some clients give it for any table that they have just emptied (pgbench
@@ -193,8 +212,19 @@ static const OptionName option_names[] = {
 	{"on_duplicate", "ON_DUPLICATE", read_on_duplicate, true},
 	{"skip", "SKIP", read_skip, true},
 	{"max_rows", "MAX_ROWS", read_max_rows, true},
-	{"filter", "FILTER", read_filter, true}
+	{"filter", "FILTER", read_filter, true},
+	{"fixed_width", "FIXED_WIDTH", read_fixed_width, true},
+	{"record_length", "RECORD_LENGTH", read_record_length, true}
 };
+
+static void
+raise_unfit(DefElem *def, ParseState *pstate, const char *with)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("COPY %s cannot be used with %s", with, asc_toupper(def->defname, strlen(def->defname))),
+			 parser_errposition(pstate, def->location)));
+}
 
 /*
  * With FILTER the columns of the input are not those of the table, so core's options
@@ -211,12 +241,37 @@ check_filter(const ShardCopyOptions *result, ParseState *pstate)
 
 		if (strcmp(def->defname, "default") == 0 || strcmp(def->defname, "force_null") == 0 ||
 			strcmp(def->defname, "force_not_null") == 0 || strcmp(def->defname, "on_error") == 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("COPY %s cannot be used with %s", "FILTER",
-							asc_toupper(def->defname, strlen(def->defname))),
-					 parser_errposition(pstate, def->location)));
+			raise_unfit(def, pstate, "FILTER");
 	}
+}
+
+/*
+ * With FIXED_WIDTH the input has no lines that core would read.  Of core's options NULL
+ * and HEADER are taken over, and ENCODING stays; all others are about such lines.
+ */
+static void
+take_fixed_width(ShardCopyOptions *result, ParseState *pstate)
+{
+	List	   *kept = NIL;
+	ListCell   *lc;
+
+	foreach(lc, result->core)
+	{
+		DefElem    *def = lfirst_node(DefElem, lc);
+
+		if (strcmp(def->defname, "null") == 0 && result->fixed_null == NULL)
+			result->fixed_null = defGetString(def);
+		else if (strcmp(def->defname, "header") == 0 && result->record_length == 0)
+			result->fixed_header = defGetBoolean(def);
+		else if (strcmp(def->defname, "header") == 0)
+			raise_unfit(def, pstate, "RECORD_LENGTH");
+		else if (strcmp(def->defname, "encoding") == 0 ||
+				 (strcmp(def->defname, "format") == 0 && strcmp(defGetString(def), "text") == 0))
+			kept = lappend(kept, def);
+		else
+			raise_unfit(def, pstate, "FIXED_WIDTH");
+	}
+	result->core = kept;
 }
 
 /* Raises when options do not go together. */
@@ -282,6 +337,12 @@ shard_copy_option_parse(ParseState *pstate, List *options, ShardCopyOptions *res
 		option_names[i].read(def, pstate, result);
 	}
 	check_combination(result, ours, binary);
+	if (result->record_length > 0 && result->fixed_width == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("COPY %s requires %s", "RECORD_LENGTH", "FIXED_WIDTH")));
+	if (result->fixed_width)
+		take_fixed_width(result, pstate);
 	if (result->filter)
 		check_filter(result, pstate);
 

@@ -35,6 +35,10 @@ typedef struct ShardCopyOptions
 	int64		skip;			/* SKIP: lines of data (after a header) left out */
 	int64		max_rows;		/* MAX_ROWS: lines read at most; -1 = all */
 	char	   *filter;			/* FILTER: function's name as given; NULL none */
+	char	   *fixed_width;	/* FIXED_WIDTH: the layout; NULL: the input is not of fixed width */
+	int64		record_length;	/* RECORD_LENGTH: bytes; 0: records are lines */
+	char	   *fixed_null;		/* with FIXED_WIDTH: core's NULL; NULL: not given */
+	bool		fixed_header;	/* with FIXED_WIDTH: core's HEADER */
 	ShardCopyVerbosity verbosity;	/* LOG_VERBOSITY */
 	bool		any;			/* ON_ERROR 'ignore' or an option that core never has: parsed mode reads by lines */
 	List	   *core;			/* the options that are left, for core */
@@ -45,7 +49,7 @@ typedef struct ShardCopyOptions
  * ON_ERROR 'stop' and ON_ERROR 'set_null' (where core knows it) stay core's.
  * Errors, as core words them: an option twice, a bad value, REJECT_LIMIT without
  * ON_ERROR 'ignore', REJECT_FILE and REJECT_TABLE without something that rejects,
- * format binary together with one of ours; REJECT_FILE without pg_write_server_files.
+ * format binary together with one of ours, FIXED_WIDTH with options of core about lines; REJECT_FILE without pg_write_server_files.
  */
 extern void shard_copy_option_parse(ParseState *pstate, List *options, ShardCopyOptions *result);
 

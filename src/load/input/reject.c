@@ -76,6 +76,7 @@ struct ShardRejects
 
 	ShardRejectFile *file;
 	const char *file_path;
+	bool		records;		/* lines are records of any bytes */
 	const char *eol;			/* what ends the lines of the input; NULL = not known yet */
 	ShardRejectTable *table;
 	const char *table_name;
@@ -159,8 +160,10 @@ shard_reject_open(MemoryContext cxt, const ShardCopyOptions *options, Relation p
 }
 
 void
-shard_reject_begin(ShardRejects *rejects, const char *header, size_t header_bytes, int source_encoding)
+shard_reject_begin(ShardRejects *rejects, const char *header, size_t header_bytes,
+				   int source_encoding, bool records)
 {
+	rejects->records = records;
 	rejects->first_lineno += count_breaks(header, header_bytes);
 	if (rejects->table != NULL)
 		shard_reject_table_set_encoding(rejects->table, source_encoding);
@@ -257,8 +260,8 @@ raise_all_bad(const ShardRejects *rejects)
 static void
 check_first_lines(ShardRejects *rejects, const ShardReject *reject)
 {
-	uint64		nbreaks = count_breaks(reject->source, reject->source_bytes);
-	uint64		nlines = line_end(reject->source, reject->source_bytes) ? nbreaks : nbreaks + 1;
+	uint64		nbreaks = rejects->records ? 0 : count_breaks(reject->source, reject->source_bytes);
+	uint64		nlines = nbreaks > 0 && line_end(reject->source, reject->source_bytes) ? nbreaks : nbreaks + 1;
 	uint64		first = reject->lineno >= nlines ? reject->lineno - nlines + 1 : 1;
 	uint64		end = rejects->first_lineno + FIRST_LINES;	/* exclusive */
 
@@ -343,6 +346,8 @@ write_line(ShardRejects *rejects, const ShardReject *reject)
 	const char *end = line_end(reject->source, reject->source_bytes);
 
 	shard_reject_file_write(rejects->file, reject->source, reject->source_bytes);
+	if (rejects->records)
+		return;
 	if (rejects->eol == NULL)
 		rejects->eol = end;
 

@@ -39,10 +39,10 @@ extern ShardRejects *shard_reject_open(MemoryContext cxt, const ShardCopyOptions
 /*
  * Before the first row.  header: lines that the file begins with, with their ends;
  * NULL none.  source_encoding: of the input's bytes; the table gets lines in the
- * database's encoding.
+ * database's encoding.  records: lines are records of any bytes, without ends of lines.
  */
 extern void shard_reject_begin(ShardRejects *rejects, const char *header, size_t header_bytes,
-							   int source_encoding);
+							   int source_encoding, bool records);
 
 /*
  * One row; rows may come in any order.  Errors: REJECT_LIMIT is passed (as core

@@ -20,16 +20,18 @@
 
 ShardCopyLines *
 shard_copy_lines_create(MemoryContext cxt, ShardCopyInput *input, const ShardLineFormat *format,
-						int nheader, ShardLineProbe *probe, const ShardCopyOptions *options)
+						const ShardFixedLayout *layout, int nheader, ShardLineProbe *probe,
+						const ShardCopyOptions *options)
 {
 	ShardCopyLines *lines = MemoryContextAllocZero(cxt, sizeof(ShardCopyLines));
 
 	shard_line_scan_init(&lines->scan, format);
+	lines->layout = layout;
 	lines->input = input;
 	lines->probe = probe;
 	lines->cxt = cxt;
 	lines->buf_bytes = 2 * BLOCK_BYTES;
-	lines->buf = MemoryContextAlloc(cxt, lines->buf_bytes);
+	lines->buf = MemoryContextAlloc(cxt, lines->buf_bytes + SHARD_FIXED_SLACK);
 	lines->nheader = nheader;
 	lines->nskip = options->skip;
 	lines->nleft = options->max_rows;
@@ -51,7 +53,7 @@ read_block(ShardCopyLines *lines)
 	if (nrest + BLOCK_BYTES > lines->buf_bytes)
 	{
 		size_t		new_bytes = Max(2 * lines->buf_bytes, nrest + BLOCK_BYTES);
-		char	   *buf = MemoryContextAllocHuge(lines->cxt, new_bytes);
+		char	   *buf = MemoryContextAllocHuge(lines->cxt, new_bytes + SHARD_FIXED_SLACK);
 
 		memcpy(buf, lines->buf + lines->pos, nrest);
 		pfree(lines->buf);
@@ -97,6 +99,17 @@ make_current(ShardCopyLines *lines)
 	lines->lineno += 1 + lines->line.nbreaks;
 }
 
+static inline ShardLineStatus
+scan_line(ShardCopyLines *lines)
+{
+	const char *buf = lines->buf + lines->pos;
+	size_t		nbytes = lines->end - lines->pos;
+
+	if (lines->layout)
+		return shard_fixed_next(lines->layout, &lines->searched, buf, nbytes, lines->at_end, &lines->line);
+	return shard_line_scan_next(&lines->scan, buf, nbytes, lines->at_end, &lines->line);
+}
+
 /* The next line of the input, whatever it is; false at the end. */
 static inline bool
 next_line(ShardCopyLines *lines)
@@ -111,8 +124,7 @@ next_line(ShardCopyLines *lines)
 	}
 	for (;;)
 	{
-		switch (shard_line_scan_next(&lines->scan, lines->buf + lines->pos,
-									 lines->end - lines->pos, lines->at_end, &lines->line))
+		switch (scan_line(lines))
 		{
 			case SHARD_LINE_FOUND:
 				make_current(lines);
@@ -147,6 +159,8 @@ shard_copy_lines_header(ShardCopyLines *lines)
 		lines->header = header.data;
 	}
 	nbytes = header.len;
+	if (lines->probe == NULL)
+		return;
 
 	/* the header's check looks at what follows, which must not be half a character */
 	while (!lines->at_end && lines->end - lines->pos < SHARD_LINE_PROBE_TAIL)

@@ -10,6 +10,7 @@
 
 #include "load/input/copy_input.h"
 #include "load/input/copy_option.h"
+#include "load/raw/fixed_record.h"
 #include "load/raw/line_probe.h"
 #include "load/raw/line_scan.h"
 
@@ -22,8 +23,10 @@ typedef struct ShardCopyLines
 	uint64		lineno;			/* of its last line, as in error contexts */
 
 	ShardLineScan scan;			/* scan.eol: how lines end */
+	const ShardFixedLayout *layout; /* of fixed-width records, which are the lines then; NULL: none */
+	size_t		searched;		/* bytes of the record at pos that were looked at */
 	ShardCopyInput *input;
-	ShardLineProbe *probe;		/* for the header */
+	ShardLineProbe *probe;		/* for the header; NULL: it is not checked */
 	MemoryContext cxt;
 	char	   *buf;
 	size_t		buf_bytes;		/* allocated */
@@ -39,9 +42,10 @@ typedef struct ShardCopyLines
 	int64		nleft;			/* lines left of MAX_ROWS; -1: no limit */
 } ShardCopyLines;
 
-/* Memory: lines and its buffers in cxt. */
+/* layout: of fixed-width records; NULL: lines of format.  Memory: lines and its buffers in cxt. */
 extern ShardCopyLines *shard_copy_lines_create(MemoryContext cxt, ShardCopyInput *input,
-											   const ShardLineFormat *format, int nheader,
+											   const ShardLineFormat *format,
+											   const ShardFixedLayout *layout, int nheader,
 											   ShardLineProbe *probe,
 											   const ShardCopyOptions *options);
 

@@ -456,7 +456,9 @@ shard_raw_mode_copy_sql(CopyFromState cstate, const ShardRawPlan *plan, Oid shar
 	initStringInfo(&buf);
 	appendStringInfoString(&buf, shard_dml_copy(shard_relid,
 												shard_attnos(cstate->rel, plan->attnos, shard_relid),
-												false));
+												plan->binary));
+	if (plan->binary)
+		return buf.data;
 	appendStringInfo(&buf, " (FORMAT %s, HEADER true, DELIMITER %s, NULL %s, ENCODING %s",
 					 shard_copy_is_csv(opts) ? "csv" : "text",
 					 quote_literal_cstr(opts->delim), quote_literal_cstr(opts->null_print),

@@ -23,6 +23,7 @@ typedef struct ShardRawPlan
 	 */
 	const char *suffix;
 	int			nfields;		/* number of fields that each line must have; 0 = left to the shards to check */
+	bool		binary;			/* set by the caller: rows are sent in COPY binary, and have no suffix */
 	List	   *attnos;			/* columns as they are in the lines that are sent: IntList */
 } ShardRawPlan;
 
