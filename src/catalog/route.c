@@ -287,6 +287,13 @@ shard_route_pin(Relation parent, PartitionDesc *partdesc)
 					RelationGetRelationName(parent))));
 }
 
+/* hash % n; mostly n is a power of two, and a division costs as much as the hash. */
+static inline uint64
+remainder_of(uint64 hash, uint64 n)
+{
+	return likely((n & (n - 1)) == 0) ? hash & (n - 1) : hash % n;
+}
+
 int
 shard_route_key(Relation parent, PartitionDesc partdesc, const Datum *values, const bool *isnull)
 {
@@ -306,7 +313,7 @@ shard_route_key(Relation parent, PartitionDesc partdesc, const Datum *values, co
 																unconstify(Datum *, values),
 																unconstify(bool *, isnull));
 
-				shardno = bounds->indexes[hash % bounds->nindexes];
+				shardno = bounds->indexes[remainder_of(hash, (uint64) bounds->nindexes)];
 				break;
 			}
 
