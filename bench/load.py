@@ -11,8 +11,10 @@ After each COPY the rows are counted. Exit code 1: something failed, or row coun
 import argparse
 import json
 import os
+import random
 import signal
 import statistics
+import struct
 import sys
 import threading
 import time
@@ -65,7 +67,7 @@ class LoadBench(measure.Bench):
         if nrows != expected:
             raise SqlError(f"{table} has {nrows} rows, not {expected}")
 
-    def copies(self, table, paths, options=""):
+    def copies(self, table, paths, options="", layout="FORMAT csv"):
         """Runs a COPY per path at the same time; ms elapsed, and of one's backend: ms of CPU, KiB of memory."""
         self.fresh(table)
         sessions = [Session(self.config, self.config.coordinator) for _ in paths]
@@ -76,7 +78,7 @@ class LoadBench(measure.Bench):
 
         def copy(session, path):
             try:
-                session.run(f"COPY {table} FROM '{path}' (FORMAT csv{options})")
+                session.run(f"COPY {table} FROM '{path}' ({layout}{options})")
             except SqlError as error:
                 errors.append(error)
 
@@ -149,6 +151,40 @@ class LoadBench(measure.Bench):
         tables = self.create("lineitem_wide", WIDE_COLUMNS)
         self.repeat("COPY, 16 columns", tables, [self.config.wide_data], self.nrows)
         self.coordinator.run(*[f"TRUNCATE {table}" for table in tables.values()])
+
+    def fixed_work(self):
+        """2 million measured values as CSV, as text at fixed positions, and with binary numbers."""
+        paths = [os.path.join(self.config.work, name) for name in ("values.csv", "values.txt", "values.dat")]
+        nrows = 2_000_000
+        pick = random.Random(1)
+        with open(paths[0], "wb") as csv, open(paths[1], "wb") as text, open(paths[2], "wb") as binary:
+            for n in range(nrows):
+                sensor, moment = pick.randrange(10_000_000), 1_700_000_000_000_000 + n * 997
+                value, mean, quality = pick.uniform(-100, 100), pick.uniform(-1, 1), pick.randrange(1000)
+                unit = (b"kPa", b"degC", b"m3/h", b"%")[n & 3]
+                csv.write(b"%d,%d,%a,%a,%d,%s\n" % (sensor, moment, value, mean, quality, unit))
+                text.write(b"%8d%16d%-24a%-24a%4d%-6s\n" % (sensor, moment, value, mean, quality, unit))
+                binary.write(struct.pack("<iqddh6s", sensor, moment, value, mean, quality, unit.ljust(6)))
+        self.coordinator.run("CREATE TABLE measured (sensor int, moment bigint, value float8, mean float8, quality smallint, unit text)",
+                             "SELECT shardfdw.shard_table('measured', 'sensor', shards => 16)")
+        layouts = ("FORMAT csv", "FIXED_WIDTH '1-8, 9-24, 25-48, 49-72, 73-76, 77-82'",
+                   "FIXED_WIDTH '1-4 int_le, 5-12 int_le, 13-20 float_le, 21-28 float_le, 29-30 int_le, 31-36', RECORD_LENGTH 36")
+        target = self.targets[1]
+        for run in range(self.config.runs + 1):
+            for work, path, layout in zip(("numbers by CSV", "numbers, fixed width", "numbers, fixed width, binary"), paths, layouts):
+                try:
+                    elapsed, cpu, servers, _ = self.copies("measured", [path], layout=layout)
+                    self.check_count("measured", nrows)
+                except SqlError as error:
+                    self.reconnect()
+                    self.failed(work, target, error)
+                    continue
+                print(f"   COPY, {work}: {elapsed:.0f} ms, CPU {cpu:.0f} ms, of all servers {servers:.0f} ms" + ("" if run else " (warm-up)"), flush=True)
+                if run > 0:
+                    self.record(f"COPY, {work}", "ms", target, elapsed)
+                    self.record(f"COPY, {work}, CPU of the backend", "ms", target, cpu)
+                    self.record(f"{CPU}COPY, {work}", "ms", target, servers)
+        self.coordinator.run("DROP TABLE measured")
 
     def rejects_work(self):
         """1 million rows without and with 1,000 bad ones, of 5 kinds; the sharded table alone."""
