@@ -103,7 +103,7 @@ sub fixed_case
 	my $file = join '', map { $_ . $eol } @records;
 	my @options = ('FIXED_WIDTH ' . sql_literal(join(pick(',', ', '), @layout)));
 	push @options, 'RECORD_LENGTH ' . length "$records[0]$eol" unless $by_line;
-	$file =~ s/\r?\n\z// if chance(0.1);
+	$file =~ s/\r?\n\z// if $eol ne '' && chance(0.1);
 	add($group, $table, "FORMAT csv, NULL '$null'", csv_file(\@rows, null => $null),
 		# lines of CSV have other numbers, and show other text
 		loose   => $breaks ? 2 : 0,
