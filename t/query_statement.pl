@@ -196,12 +196,28 @@ $session = $c->coordinator->background_psql('postgres', on_error_stop => 0);
 my @positions = map { $c->log_position($_) } 1, 2;
 is($session->query_safe("SELECT count(*), min(id), max(id) FROM kept WHERE id BETWEEN $_ AND $_ + 4"), '5|' . $_ . '|' . ($_ + 4), "a range from $_")
 	for 11 .. 16;
-for my $i (1, 2)
+
+# How node $i ran the queries that have come since $position.
+sub executed
 {
-	my @executed = $c->log_since($positions[ $i - 1 ], $i) =~ /LOG:  execute ([^:]*): SELECT/g;
-	is(join(' ', map { /^shardfdw_/ ? 'prepared' : 'unnamed' } @executed), 'unnamed unnamed prepared prepared prepared prepared',
-		"node $i keeps its plan from the third time on");
+	my ($position, $i) = @_;
+
+	return join(' ', map { /^shardfdw_/ ? 'prepared' : 'unnamed' } $c->log_since($position, $i) =~ /LOG:  execute ([^:]*): SELECT/g);
 }
+
+is(executed($positions[ $_ - 1 ], $_), 'unnamed unnamed prepared prepared prepared prepared', "node $_ keeps its plan from the third time on") for 1, 2;
+@positions = map { $c->log_position($_) } 1, 2;
+is($session->query_safe("SELECT count(*) FROM kept WHERE w = 'x' AND m < $_"), $_ - 1, "a condition without index: $_") for 1 .. 4;
+is(executed($positions[ $_ - 1 ], $_), 'unnamed unnamed prepared prepared', "node $_ keeps that plan, too: the table is small") for 1, 2;
+
+# a large one keeps its constants, and its plan where they are the same
+$session->query_safe('SET cpu_tuple_cost = 1000; SET shardfdw.query_per_node = on');
+@positions = map { $c->log_position($_) } 1, 2;
+is($session->query_safe("SELECT id FROM kept WHERE w = 'x' ORDER BY id DESC LIMIT 1"), '30', 'the first one of a large table') for 1 .. 4;
+is($session->query_safe("SELECT id FROM kept WHERE w = 'x' AND m < $_ ORDER BY m DESC LIMIT 1"), $_ + 9, "below $_") for 5 .. 7;
+is($session->query_safe("SELECT count(*) FROM kept WHERE w = 'x' AND m > 0"), 30, 'all of it') for 1 .. 3;
+is(executed($positions[ $_ - 1 ], $_), 'unnamed unnamed prepared prepared unnamed unnamed unnamed unnamed unnamed unnamed', "node $_ plans anew for other constants, and for what reads all") for 1, 2;
+$session->query_safe('RESET cpu_tuple_cost; RESET shardfdw.query_per_node');
 is($session->query_safe("SELECT count(*) FROM kept WHERE id = ANY (ARRAY[$_, $_ + 1, $_ + 2])"), 3, "an array from $_") for 11 .. 16;
 is($session->query_safe("SELECT count(*) FROM kept WHERE id < $_ AND id IS NOT NULL AND (id > 12 OR id = 11)"), $_ - 12, "constants below OR: $_") for 14 .. 18;
 is($session->query_safe('SELECT count(*) FROM kept WHERE id BETWEEN 1 AND 15 AND (' . join(' OR ', map { "id = $_" } 1 .. 300) . ')'), 15, 'more constants than parameters')

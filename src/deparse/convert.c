@@ -459,7 +459,7 @@ shard_convert_conditions(ShardSelect *select, ShardLevel *level, List *clauses)
 
 	cxt.select = select;
 	cxt.level = level;
-	cxt.in_condition = select->is_prepared;
+	cxt.in_condition = select->has_params;
 	return (List *) convert_mutator((Node *) clauses, &cxt);
 }
 

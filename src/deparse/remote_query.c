@@ -202,7 +202,7 @@ shard_remote_query_select(const ShardRemoteQuery *query)
 	ShardSelect *select = shard_select_create(query->driver);
 	ShardLevel *level = select->level;
 
-	select->is_prepared = query->is_prepared;
+	select->has_params = query->has_params;
 	if (query->distinct)
 		query = without_distinct(query);
 	if (query->per_node)

@@ -89,8 +89,8 @@ typedef struct ShardRemoteQuery
 	 */
 	bool		per_node;
 
-	/* Nodes are to keep its plan: constants that conditions compare with become parameters. */
-	bool		is_prepared;
+	/* Constants that conditions compare with become parameters. */
+	bool		has_params;
 } ShardRemoteQuery;
 
 /* FROM of one table: TABLE or REFERENCE. where: plain clauses. */

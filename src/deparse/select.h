@@ -93,7 +93,7 @@ typedef struct ShardSelect
 	List	   *alternatives;	/* ORs in the conditions of the inner joins around what is being built */
 	struct ShardLevel *union_level; /* that, or NULL */
 	const char *union_alias;
-	bool		is_prepared;	/* nodes keep its plan, so constants in conditions are parameters */
+	bool		has_params;		/* constants in conditions are parameters */
 	List	   *places;			/* of ShardSelectPlace: all tables with shards */
 	List	   *raw_texts;		/* Strings: pieces of SQL that core does not print */
 } ShardSelect;

@@ -100,7 +100,7 @@ typedef struct ShardScanPlan
 
 	bool		grouped;		/* the remote query makes groups, or finds distinct rows */
 	bool		at_once;		/* the statement calls functions that may write: nodes are not read in turns */
-	bool		is_prepared;	/* small and asked once of each node, which is to keep its plan */
+	bool		is_prepared;	/* asked once of each node, which is to keep its plan */
 	bool		locks_rows;		/* SELECT ... FOR UPDATE/SHARE: runs on the writing connection */
 	bool		locks_late;		/* and the rows that are taken are locked one by one: read in batches */
 	bool		text_columns;	/* some output is SHARD_OUTPUT_TEXT */

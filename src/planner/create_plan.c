@@ -155,7 +155,6 @@ fill_query(PlannerInfo *root, ShardSelect *select, ShardScanPlan *plan)
 	plan->relids = select->relids;
 	plan->template = shard_select_finish(select);
 	plan->shard_template = select->shard_template;
-	plan->is_prepared = select->is_prepared;
 
 	/* the plan becomes invalid when one of these aggregates is changed */
 	foreach(lc, shard_partial_agg_functions(select->query))
@@ -268,7 +267,7 @@ plan_sharded(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, Forei
 	query.driver = info->relid;
 	query.tlist = scan_tlist;
 	query.per_node = !shard_key_filter_is_set(path) && shard_node_query_is_cheaper(info);
-	query.is_prepared = !shard_key_filter_is_set(path) && shard_node_query_is_prepared(info, query.per_node);
+	query.has_params = !shard_key_filter_is_set(path) && shard_node_query_has_params(info, query.per_node);
 
 	/* of a foreign table by itself: its rows need no merging */
 	if (!info->sharded && path->path.pathkeys != NIL)
@@ -282,6 +281,7 @@ plan_sharded(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, Forei
 	fill_prune_quals(root, info, select, &plan);
 	fill_key_columns(info, scan_tlist, &plan);
 	fill_query(root, select, &plan);
+	plan.is_prepared = !shard_key_filter_is_set(path) && shard_node_query_is_kept(info, query.per_node);
 
 	return make_foreignscan(tlist, local, 0, select->params,
 							shard_plan_private_pack(&plan), scan_tlist, NIL, outer_plan);
@@ -356,7 +356,7 @@ plan_upper(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info, L
 	/* partial states were decided about when their number was estimated */
 	if (info->kind != SHARD_REL_PARTIAL_GROUP && shard_node_query_is_cheaper(info))
 		info->query->per_node = true;
-	info->query->is_prepared = shard_node_query_is_prepared(info, info->query->per_node);
+	info->query->has_params = shard_node_query_has_params(info, info->query->per_node);
 	select = shard_remote_query_select(info->query);
 	plan.grouped = info->query->aggregated || (info->query->distinct && info->query->limit == NULL);
 	plan.at_once = statement_may_write(root);
@@ -367,6 +367,7 @@ plan_upper(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info, L
 	fill_key_columns(info, info->query->tlist, &plan);
 	fill_prune_quals(root, info, select, &plan);
 	fill_query(root, select, &plan);
+	plan.is_prepared = shard_node_query_is_kept(info, info->query->per_node);
 
 	return make_foreignscan(tlist, info->local_having, 0, select->params,
 							shard_plan_private_pack(&plan), info->query->tlist, NIL, outer_plan);

@@ -42,8 +42,8 @@
 #define NODE_STREAM_EFFICIENCY 0.8
 
 /*
- * A query that costs a node more is planned for its own constants each time.  Parsing and
- * planning takes 0.2 to 0.4 ms, a cost of 20 to 40.
+ * A query that costs a node more is planned for its own constants.  Parsing and planning
+ * takes 0.2 to 0.4 ms, a cost of 20 to 40.
  */
 #define MAX_PREPARED_COST 500.0
 
@@ -157,9 +157,22 @@ shard_node_query_is_cheaper(const ShardRelInfo *info)
 	return shard_node_query_pays(info, 0, &slower, &append);
 }
 
+/* Is it likely to end after a few rows? */
+static bool
+is_bounded(const ShardRemoteQuery *query)
+{
+	return query != NULL && query->limit != NULL && !query->aggregated && !query->distinct && query->windows == NIL;
+}
+
 bool
-shard_node_query_is_prepared(const ShardRelInfo *info, bool per_node)
+shard_node_query_is_kept(const ShardRelInfo *info, bool per_node)
 {
 	return info->sharded && (per_node || info->nexpected <= info->map->nnodes) &&
-		info->unsure_cost == 0 && info->remote_cost <= MAX_PREPARED_COST;
+		(info->remote_cost <= MAX_PREPARED_COST || is_bounded(info->query));
+}
+
+bool
+shard_node_query_has_params(const ShardRelInfo *info, bool per_node)
+{
+	return shard_node_query_is_kept(info, per_node) && info->remote_cost + info->unsure_cost <= MAX_PREPARED_COST;
 }

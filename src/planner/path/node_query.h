@@ -29,8 +29,15 @@ extern bool shard_node_query_is_cheaper(const ShardRelInfo *info);
 
 /*
  * Should nodes keep the plan of the remote query?  They do where it is asked once of each
- * node, and surely small: parsing and planning it would be most of what it costs them.
+ * node, and likely to be small: parsing and planning it would be most of what it costs them.
  */
-extern bool shard_node_query_is_prepared(const ShardRelInfo *info, bool per_node);
+extern bool shard_node_query_is_kept(const ShardRelInfo *info, bool per_node);
+
+/*
+ * Is it surely small, even where no index serves its conditions?  Then the constants that these
+ * compare with become parameters, so that statements which differ in them share a plan.
+ * Others are planned for their constants, and kept for those that have the same.
+ */
+extern bool shard_node_query_has_params(const ShardRelInfo *info, bool per_node);
 
 #endif
