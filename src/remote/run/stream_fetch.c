@@ -33,6 +33,7 @@
 #include "remote/wire/answer.h"
 #include "remote/wire/comment.h"
 #include "remote/wire/error.h"
+#include "utils/timestamp.h"
 
 #define CHUNK_ROWS 1000
 #define HEADER_BYTES 19			/* signature, flags, length of the extension */
@@ -183,6 +184,7 @@ shard_fetch_send(ShardStream *stream, const char *preamble)
 		return;
 	}
 	stream->state = STREAM_SENT;
+	stream->sent_at = GetCurrentTimestamp();
 	fetcher->send(stream, preamble);
 }
 

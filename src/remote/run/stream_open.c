@@ -12,10 +12,28 @@
 #include "remote/wire/wait.h"
 #include "storage/latch.h"
 #include "utils/memutils.h"
+#include "utils/timestamp.h"
 
 #define CLOSE_HURRY_MS 500		/* the same, when the user has cancelled */
 
+/*
+ * A small query is not cancelled before it has run for so long: a cancel request is a
+ * connection of its own and a process on either side, some milliseconds of work.
+ */
+#define SMALL_QUERY_MS 5
+
 /* ---------- letting go of the connection ---------- */
+
+/* Waits a moment for the end of a small query.  Streams of one statement are sent together, so they share that moment. */
+static bool
+ends_soon(ShardStream *stream)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz until = TimestampTzPlusMilliseconds(stream->sent_at, SMALL_QUERY_MS);
+
+	return now < until && !shard_wait_interrupted &&
+		shard_connection_drain_noerror(stream->conn, (int) TimestampDifferenceMilliseconds(now, until));
+}
 
 /*
  * Frees the connection of a stream whose statement is under way.  A statement
@@ -35,7 +53,12 @@ end_statement(ShardStream *stream, ShardStreamState state, int drain_ms)
 	if (state == STREAM_PREAMBLE)
 		guarded = false;
 	timeout_ms = shard_wait_interrupted ? CLOSE_HURRY_MS : CLOSE_TIMEOUT_MS;
-	if (guarded || !in_xact || !shard_connection_drain_noerror(conn, drain_ms))
+	if (guarded || !in_xact)
+	{
+		if (state != STREAM_SENT || stream->spec.use_copy || !ends_soon(stream))
+			(void) shard_connection_cancel_noerror(conn, timeout_ms);
+	}
+	else if (!shard_connection_drain_noerror(conn, drain_ms))
 		(void) shard_connection_cancel_noerror(conn, timeout_ms);
 
 	if (conn->state != SHARD_CONN_READY)

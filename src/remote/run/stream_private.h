@@ -6,6 +6,7 @@
 #ifndef SHARDFDW_STREAM_PRIVATE_H
 #define SHARDFDW_STREAM_PRIVATE_H
 
+#include "datatype/timestamp.h"
 #include "remote/run/stream.h"
 #include "remote/wire/spill.h"
 
@@ -82,6 +83,7 @@ struct ShardStream
 	bool		shown;			/* it has shown something: see ShardNodeSnapshot */
 	uint32		guard;			/* runs inside a savepoint "shardfdw_stream_n" of its own; 0: no */
 	bool		drained;		/* nothing to read until the socket is ready */
+	TimestampTz sent_at;		/* STREAM_SENT: since when */
 	uint64		wait_no;		/* last wait that it took part in */
 
 	/* reading (stream_fetch.c) */

@@ -199,7 +199,9 @@ shard_connection_drain_noerror(ShardConn *conn, int timeout_ms)
 	while (conn->state == SHARD_CONN_READY && !shard_wait_is_urged() &&
 		   (timeout_ms == 0 || GetCurrentTimestamp() < until))
 	{
-		if (drain(conn, TimestampTzPlusMilliseconds(GetCurrentTimestamp(), 100), true))
+		TimestampTz soon = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), 100);
+
+		if (drain(conn, timeout_ms == 0 ? soon : Min(soon, until), true))
 			return true;
 		if (PQstatus(conn->pg) != CONNECTION_OK)
 			conn->state = SHARD_CONN_BROKEN;
