@@ -33,6 +33,12 @@ sub asked
 	return @said[ $first + 1 .. $#said ];
 }
 
+# What these messages do: of each its statements, joined by "+".
+sub words
+{
+	return join(' ', map { join('+', grep { !/^(?:SET|RESET)$/ } /(?:^|; )([A-Z]+)/g) } @_);
+}
+
 # sql fails on the coordinator, at the first error.
 sub fails
 {
@@ -54,14 +60,29 @@ is(@said, 1, 'nor around an UPDATE that is a transaction') or diag join "\n", @s
 @said = asked("INSERT INTO t VALUES (1, 5) ON CONFLICT (k) DO UPDATE SET v = excluded.v;");
 is(@said, 1, 'nor around an upsert') or diag join "\n", @said;
 @said = asked("BEGIN; UPDATE t SET v = 1 WHERE k = 1; SELECT v FROM t WHERE k = 1; UPDATE t SET v = 2 WHERE k = 1; COMMIT;");
-is(join(' ', map { /^(\w+)/ } @said), 'BEGIN UPDATE SELECT UPDATE COMMIT', 'a transaction is begun and committed once')
+is(words(@said), 'BEGIN+UPDATE SELECT UPDATE COMMIT', 'a transaction begins with its first statement')
 	or diag join "\n", @said;
+@said = asked("BEGIN; UPDATE t SET s = \$\$it's \\ \"\$1\$\$ WHERE k = 1; UPDATE t SET s = NULL WHERE k = 1 AND s = \$\$it's \\ \"\$1\$\$; SELECT s IS NULL AS gone FROM t WHERE k = 1; COMMIT;");
+is(words(@said), 'BEGIN+UPDATE UPDATE SELECT COMMIT', 'whatever its values are') or diag join "\n", @said;
+is($c->safe_psql('SELECT s IS NULL FROM t WHERE k = 1'), 't', 'which are what they were');
+@said = asked("BEGIN; UPDATE t SET s = '" . 'long' x 3000 . "' WHERE k = 1; ROLLBACK;");
+is(words(@said), 'BEGIN UPDATE ROLLBACK', 'long ones are parameters') or diag join "\n", @said;
 @said = asked('UPDATE t SET v = v WHERE k = 1 RETURNING v;');
 is(join(' ', grep { !/SAVEPOINT/ } map { /^(\w+)/ } @said), 'BEGIN UPDATE COMMIT', 'RETURNING has a transaction') or diag join "\n", @said;
 @said = asked("DO 'BEGIN UPDATE t SET v = 3 WHERE k = 1; END';");
-is(join(' ', map { /^(\w+)/ } @said), 'BEGIN UPDATE COMMIT', 'so has a statement of a function') or diag join "\n", @said;
+is(words(@said), 'BEGIN+UPDATE COMMIT', 'so has a statement of a function') or diag join "\n", @said;
 @said = asked("SELECT v FROM t WHERE k = 1;\n" x 6);
 is(scalar(grep { /\$1/ } @said), 6, 'constants are parameters');
+
+# a change of a reference table and two messages of its commit, whatever is unique in it
+$c->safe_psql(q{CREATE TABLE kind (id int PRIMARY KEY, name text UNIQUE, note text); SELECT shardfdw.replicate_table('kind')});
+for my $sql (q{INSERT INTO kind VALUES (1, 'one', $$it's$$), (2, NULL, 'two')}, q{UPDATE kind SET note = '' WHERE id > 0}, q{UPDATE kind SET id = 3, name = 'three' WHERE id = 1}, q{DELETE FROM kind WHERE id = 2})
+{
+	my ($verb) = $sql =~ /^(\w+)/;
+	@said = asked("$sql;");
+	is(words(@said), "BEGIN+$verb PREPARE COMMIT", $sql) or diag join "\n", @said;
+}
+is($c->node_safe_psql($nodeno, 'TABLE kind'), '3|three|', 'the copy has all that');
 
 # --- atomicity
 

@@ -473,6 +473,7 @@ run_commands(ShardStatementState *state)
 		commands[i].label = shard->name;
 		commands[i].nparams = shard_param_count(state->plan->template, NIL);
 		commands[i].params = state->values;
+		commands[i].inlines = true;
 	}
 	if (state->ntargets != 1 || !is_whole_transaction(estate) ||
 		!shard_autocommit_run(&commands[0], &nchanged))

@@ -199,8 +199,8 @@ shard_reference_param_init(ShardReferenceParams *columns, Relation rel, AttrNumb
 		Oid			func;
 
 		columns->types[i] = shard_type_io_cast_name(type);
-		/* there are no arrays of arrays */
-		columns->as_text[i] = !OidIsValid(array_type);
+		/* there are no arrays of arrays, and unnest() makes several columns of rows */
+		columns->as_text[i] = !OidIsValid(array_type) || type_is_rowtype(type);
 		get_type_io_data(columns->as_text[i] ? TEXTOID : type, IOFunc_input, &len, &byval, &align,
 						 &columns->delims[i], &io_param, &func);
 		initStringInfo(&columns->arrays[i]);

@@ -54,6 +54,7 @@ make_commands(ShardReferenceWrite *write, List *nodes, const char *sql, int npar
 		command->label = write->relation;
 		command->nparams = nparams;
 		command->params = params;
+		command->inlines = true;
 	}
 	return commands;
 }

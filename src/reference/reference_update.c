@@ -31,6 +31,7 @@ typedef struct UpdateSummary
 {
 	bool		any;			/* some value has changed */
 	bool		ordered;		/* a unique column has */
+	int			npairs;			/* that differ at all; 2: or more */
 	Bitmapset  *changed;		/* attribute numbers */
 } UpdateSummary;
 
@@ -108,6 +109,8 @@ summarize(UpdateState *state)
 
 	while (next_pair(state))
 	{
+		if (summary->npairs < 2 && pair_differs(state))
+			summary->npairs++;
 		for (int i = 0; i < state->nattnos; i++)
 		{
 			AttrNumber	attno = state->attnos[i];
@@ -254,8 +257,11 @@ update_in_order(UpdateState *state, const char *sql)
 	ShardCommand *commands = palloc0(sizeof(ShardCommand) * ORDERED_ROWS * Max(nnodes, 1));
 	bool		more = true;
 
+	/* of a single row that is not found nothing has been changed */
+	ShardReferenceCount count = state->summary.npairs == 1 ? SHARD_REFERENCE_COUNT_REST : SHARD_REFERENCE_COUNT_ONCE;
+
 	/* settled before: a group that was changed in part cannot be run again when a row is not found */
-	if (!IsolationUsesXactSnapshot())
+	if (count == SHARD_REFERENCE_COUNT_ONCE && !IsolationUsesXactSnapshot())
 		shard_reference_run_settle(write);
 	while (more)
 	{
@@ -286,11 +292,12 @@ update_in_order(UpdateState *state, const char *sql)
 				command->label = write->relation;
 				command->nparams = nparams;
 				command->params = params;
+				command->inlines = true;
 			}
 			row++;
 		}
 		if (ncommands > 0)
-			shard_reference_run_commands(write, commands, ncommands, 1, SHARD_REFERENCE_COUNT_ONCE);
+			shard_reference_run_commands(write, commands, ncommands, 1, count);
 		MemoryContextReset(write->row_cxt);
 	}
 	pfree(commands);

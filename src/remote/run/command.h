@@ -39,6 +39,7 @@ typedef struct ShardCommand
 	bool		changes_session;	/* sql may leave settings, locks...: the connection is closed afterwards */
 	int			nparams;
 	const char *const *params;	/* text */
+	bool		inlines;		/* sql is printed by us, each parameter with a cast: values may be put in their places */
 	const int  *workers;		/* max_parallel_workers_per_gather; NULL: the node's own */
 	int			cpu_factor;		/* as in ShardStreamSpec */
 	int			nfields;		/* columns that the result must have; 0: not checked */

@@ -7,11 +7,13 @@
  *							   +--> ROLLBACK --> (next command)
  *
  * What must precede a command (settings, BEGIN, savepoints) goes in one message
- * with it.  It goes by itself before commands with parameters, which need the
- * extended protocol, and in AUTOCOMMIT mode, where a command may have to be alone in
- * its message (VACUUM).
+ * with it, which has the values of short parameters as literals.  It goes by itself
+ * before other commands with parameters, which need the extended protocol, and in
+ * AUTOCOMMIT mode, where a command may have to be alone in its message (VACUUM).
  */
 #include "postgres.h"
+
+#include <ctype.h>
 
 #include "access/xact.h"
 #include "miscadmin.h"
@@ -19,6 +21,13 @@
 #include "remote/wire/answer.h"
 #include "remote/wire/error.h"
 #include "storage/latch.h"
+#include "utils/builtins.h"
+
+/*
+ * A command that is longer with the values of its parameters is sent with parameters: the node may have its plan, or
+ * soon will, which is worth more than a round trip.
+ */
+#define MAX_INLINED_BYTES 8192
 
 /* Appends what must stand before the lane's command. */
 static void
@@ -82,6 +91,53 @@ send_command(ShardCommandRun *run, ShardCommandLane *lane)
 		shard_connection_send_statement(lane->conn, command->sql);
 }
 
+/*
+ * Appends the command's text with the values of its parameters in their places; false: it has to have
+ * parameters.  Strings and names are quoted as pg_get_querydef() does it.
+ */
+static bool
+append_inlined(const ShardCommand *command, StringInfo text)
+{
+	int			before = text->len;
+	char		quote = '\0';
+	const char *c;
+
+	if (command->nparams > 0 && (!command->inlines || strlen(command->sql) > MAX_INLINED_BYTES))
+		return false;
+	for (c = command->sql; command->nparams > 0 && *c != '\0'; c++)
+	{
+		if (quote == '\0' && c[0] == '$' && isdigit((unsigned char) c[1]))
+		{
+			char	   *end;
+			long		paramno = strtol(c + 1, &end, 10);
+			const char *value;
+
+			Assert(paramno >= 1 && paramno <= command->nparams);
+			value = command->params[paramno - 1];
+			if (value != NULL && strlen(value) > MAX_INLINED_BYTES)
+				break;
+			appendStringInfoString(text, value ? quote_literal_cstr(value) : "NULL");
+			c = end - 1;
+			continue;
+		}
+		/* a doubled quote ends a string and begins the next one; E'' has no other backslashes than doubled ones */
+		if (quote == '\0' && (*c == '\'' || *c == '"'))
+			quote = *c;
+		else if (*c == quote)
+			quote = '\0';
+		appendStringInfoChar(text, *c);
+	}
+	if (command->nparams == 0)
+		appendStringInfoString(text, command->sql);
+	else if (*c != '\0' || text->len - before > MAX_INLINED_BYTES)
+	{
+		text->len = before;
+		text->data[before] = '\0';
+		return false;
+	}
+	return true;
+}
+
 /* Begins the lane's current command. */
 static void
 begin_command(ShardCommandRun *run, ShardCommandLane *lane)
@@ -93,17 +149,19 @@ begin_command(ShardCommandRun *run, ShardCommandLane *lane)
 	append_prefix(run, lane, &text);
 	if (text.len == 0)
 		send_command(run, lane);
-	else if (command->nparams > 0 || run->mode >= SHARD_COMMAND_AUTOCOMMIT || run->guarded)
-	{
-		lane->step = LANE_PREFIX;
-		shard_connection_send(lane->conn, text.data);
-	}
 	else
 	{
-		lane->step = LANE_COMMAND;
-		lane->sent = lane->unanswered = true;
-		appendStringInfoString(&text, command->sql);
-		shard_connection_send_statement(lane->conn, text.data);
+		if (run->mode < SHARD_COMMAND_AUTOCOMMIT && !run->guarded && append_inlined(command, &text))
+		{
+			lane->step = LANE_COMMAND;
+			lane->sent = lane->unanswered = true;
+			shard_connection_send_statement(lane->conn, text.data);
+		}
+		else
+		{
+			lane->step = LANE_PREFIX;
+			shard_connection_send(lane->conn, text.data);
+		}
 	}
 	pfree(text.data);
 }
