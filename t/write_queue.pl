@@ -48,6 +48,11 @@ my @queries = (
 	q{WITH z AS (SELECT note FROM job{t} WHERE state = 'new' ORDER BY v, id LIMIT 3 FOR UPDATE SKIP LOCKED) UPDATE job{t} SET state = 'run' FROM z WHERE job{t}.note = z.note AND job{t}.note IS NOT NULL},
 	q{DELETE FROM job{t} j USING (SELECT id FROM job{t} ORDER BY at LIMIT 3 FOR UPDATE SKIP LOCKED) z WHERE z.id = j.id}, q{WITH z AS (SELECT id FROM job{t} ORDER BY at LIMIT 3 FOR UPDATE SKIP LOCKED) DELETE FROM job{t} USING z WHERE z.id = job{t}.id},
 	q{UPDATE job{t} SET state = 'run' WHERE note IN (SELECT note FROM job{t} WHERE state = 'new' ORDER BY v, id LIMIT 3 FOR UPDATE SKIP LOCKED) AND v > 0},
+	q{WITH z AS (SELECT j.id FROM job{t} j JOIN kind k ON k.v < 3 ORDER BY j.id, k.v LIMIT 6 FOR UPDATE OF j SKIP LOCKED) UPDATE job{t} SET state = state || '+' FROM z WHERE job{t}.id = z.id},
+	q{WITH z AS (SELECT id, v FROM job{t} ORDER BY v, id LIMIT 5 FOR UPDATE SKIP LOCKED) UPDATE job{t} j SET state = 'run' FROM z WHERE j.id = z.id AND j.v = z.v},
+	q{WITH z AS (SELECT id, v FROM job{t} ORDER BY v, id LIMIT 5 FOR UPDATE SKIP LOCKED) UPDATE job{t} j SET state = 'run' FROM z WHERE j.id = z.id AND (z.v + j.v) % 3 < 2},
+	q{WITH z AS (SELECT id, v FROM job{t} ORDER BY v, id LIMIT 5 FOR UPDATE SKIP LOCKED) UPDATE job{t} j SET state = 'run ' || z.v FROM z WHERE z.id = j.id},
+	q{WITH z AS (SELECT id FROM job{t} ORDER BY v, id LIMIT 5 FOR UPDATE SKIP LOCKED) UPDATE job{t} j SET state = 'run' FROM z, kind k WHERE z.id = j.id AND k.v = j.v AND k.v % 2 = 0},
 	q{WITH z AS (SELECT id FROM job{t} WHERE state = 'new' ORDER BY id LIMIT 2 FOR UPDATE SKIP LOCKED) INSERT INTO kind SELECT id, 'taken' FROM z RETURNING v});
 for my $isolation ('READ COMMITTED', 'REPEATABLE READ')
 {
@@ -147,6 +152,37 @@ $a->query('BEGIN');
 is(text($a->query(q{UPDATE parts SET state = 'a' WHERE id IN (SELECT id FROM parts ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id})), '1', 'a queue over two levels');
 is(text($b->query(q{UPDATE parts SET state = 'b' WHERE id IN (SELECT id FROM parts ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id})), '2', 'keeps nobody waiting');
 $a->query('ROLLBACK');
+
+# ---------- messages ----------
+
+for my $i (1 .. $c->nodes)
+{
+	$c->node_safe_psql($i, q{ALTER SYSTEM SET log_statement = 'all'});
+	$c->wait_for(q{SELECT pg_reload_conf() AND current_setting('log_statement') = 'all'}, $i);
+}
+
+# How often nodes are asked to do each of these things by the sql.
+sub messages
+{
+	my ($sql) = @_;
+	my @positions = map { $c->log_position($_) } 1 .. $c->nodes;
+	my %asked;
+
+	$c->safe_psql($sql);
+	for my $i (1 .. $c->nodes)
+	{
+		my $log = $c->log_since($positions[ $i - 1 ], $i);
+
+		$asked{$1}++ while $log =~ /LOG:  (?:statement|execute [^:]*): (?:.*; )?(FETCH|UPDATE|DELETE|CLOSE|PREPARE|SELECT(?=.* FOR UPDATE))/g;
+	}
+	return join(' ', map { "$_ $asked{$_}" } sort keys %asked);
+}
+
+my $take = q{WITH z AS (SELECT id FROM job WHERE state = 'new' ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) UPDATE job SET state = 'run' FROM z WHERE job.id = z.id};
+is(messages($take), 'FETCH 6 SELECT 1 UPDATE 1', 'six shards are looked at, and one job is locked, changed and committed where it is');
+is(messages("BEGIN; $take; COMMIT"), 'CLOSE 6 FETCH 6 SELECT 1 UPDATE 1', 'in a block, cursors are closed');
+is(messages("$take RETURNING z.id"), 'FETCH 6 SELECT 2 UPDATE 1', 'as a join, the row is read first, from its shard alone');
+is(messages(q{DELETE FROM job WHERE id IN (SELECT id FROM job WHERE state = 'new' AND id % 7 = 0 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)}), 'DELETE 1 FETCH 6 SELECT 1', 'DELETE');
 
 # ---------- nobody waits ----------
 

@@ -41,14 +41,12 @@
 #include "remote/run/read_role.h"
 #include "remote/run/stream.h"
 #include "storage/lmgr.h"
-#include "tcop/pquery.h"
 #include "tuple/decode.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/partcache.h"
-#include "utils/portal.h"
 #include "utils/rel.h"
 #include "utils/ruleutils.h"
 
@@ -442,18 +440,6 @@ make_targets(ShardStatementState *state)
 	}
 }
 
-/*
- * Is this statement the whole transaction?  That is, has the client sent it alone and
- * by the simple protocol (in a pipeline others may follow)?
- */
-static bool
-is_whole_transaction(const EState *estate)
-{
-	return shard_autocommit_possible() && ActivePortal != NULL && !ActivePortal->visible &&
-		ActivePortal->name[0] == '\0' && list_length(ActivePortal->stmts) == 1 &&
-		linitial(ActivePortal->stmts) == estate->es_plannedstmt;
-}
-
 /* Runs the statement on all targets; nothing comes back but counts. */
 static void
 run_commands(ShardStatementState *state)
@@ -475,7 +461,7 @@ run_commands(ShardStatementState *state)
 		commands[i].params = state->values;
 		commands[i].inlines = true;
 	}
-	if (state->ntargets != 1 || !is_whole_transaction(estate) ||
+	if (state->ntargets != 1 || !shard_autocommit_possible() || !shard_statement_view_is_alone(estate) ||
 		!shard_autocommit_run(&commands[0], &nchanged))
 	{
 		shard_command_run(commands, state->ntargets, SHARD_COMMAND_WRITE, false);

@@ -30,6 +30,7 @@ enum ScanField
 	SCAN_OUTPUTS,				/* List, see pack_outputs() */
 	SCAN_SORT,					/* List of four: IntList, OidList, OidList, IntList */
 	SCAN_PRUNE_QUALS,			/* List of expressions */
+	SCAN_PRUNE_PARENT,			/* OidList of one */
 	SCAN_GROUPED,				/* Boolean */
 	SCAN_AT_ONCE,				/* Boolean */
 	SCAN_IS_PREPARED,			/* Boolean */
@@ -141,6 +142,7 @@ shard_plan_private_pack(const ShardScanPlan *plan)
 	packed = lappend(packed, list_make4(plan->sort_columns, plan->sort_operators,
 										plan->sort_collations, plan->sort_nulls_first));
 	packed = lappend(packed, plan->prune_quals);
+	packed = lappend(packed, list_make1_oid(plan->prune_parent));
 	packed = lappend(packed, makeBoolean(plan->grouped));
 	packed = lappend(packed, makeBoolean(plan->at_once));
 	packed = lappend(packed, makeBoolean(plan->is_prepared));
@@ -180,6 +182,7 @@ shard_plan_private_unpack(List *fdw_private)
 	plan->sort_collations = lthird(sort);
 	plan->sort_nulls_first = lfourth(sort);
 	plan->prune_quals = list_nth(fdw_private, SCAN_PRUNE_QUALS);
+	plan->prune_parent = linitial_oid(list_nth(fdw_private, SCAN_PRUNE_PARENT));
 	plan->grouped = boolVal(list_nth(fdw_private, SCAN_GROUPED));
 	plan->at_once = boolVal(list_nth(fdw_private, SCAN_AT_ONCE));
 	plan->is_prepared = boolVal(list_nth(fdw_private, SCAN_IS_PREPARED));

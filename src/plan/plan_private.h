@@ -80,9 +80,11 @@ typedef struct ShardScanPlan
 	/*
 	 * Conditions to prune with when execution starts: implicit-AND list over
 	 * Vars of varno 1 (the first table), Consts, and Param nodes of kind
-	 * PARAM_EXTERN whose paramid is the 1-based index into fdw_exprs.
+	 * PARAM_EXTERN whose paramid is the 1-based index into fdw_exprs.  Of a shard
+	 * by itself they may be over its parent.
 	 */
 	List	   *prune_quals;
+	Oid			prune_parent;	/* InvalidOid: the first table */
 
 	/*
 	 * Ways to name the shard key among the rows: of IntLists, each with the

@@ -39,6 +39,7 @@
 #include "planner/path/key_filter.h"
 #include "planner/path/late_lock.h"
 #include "planner/path/node_query.h"
+#include "planner/path/prune.h"
 #include "planner/path/relinfo.h"
 #include "planner/path/remote_estimate.h"
 #include "planner/path/scan_output.h"
@@ -212,6 +213,7 @@ plan_single(PlannerInfo *root, RelOptInfo *rel, const ShardRelInfo *info, const 
 	shard_select_where(select, remote);
 	shard_query_clauses_sort(select, select->level, shard_sort_clauses(root, rel, info, path->path.pathkeys));
 	fill_shards(root, rel, info, &plan);
+	plan.prune_quals = shard_prune_child_quals(root, info->rtindex, info, select, &plan.prune_parent);
 	fill_query(root, select, &plan);
 
 	return make_foreignscan(tlist, local, info->rtindex, select->params,

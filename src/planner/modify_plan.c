@@ -36,6 +36,7 @@
 #include "parser/parsetree.h"
 #include "plan/plan_private.h"
 #include "planner/path/fdw_planner.h"
+#include "planner/path/prune.h"
 #include "planner/path/relinfo.h"
 #include "planner/path/scan_output.h"
 #include "utils/lsyscache.h"
@@ -306,28 +307,6 @@ returned_columns(Index rtindex, List *returning)
 	return columns;
 }
 
-/*
- * Keeps the conditions by which shards can be left out once their parameters are known, where the shard's columns
- * have the numbers of its parent's.
- */
-static void
-fill_prune_quals(PlannerInfo *root, Index resultRelation, const ShardRelInfo *info, ShardSelect *select, ShardDirectPlan *direct)
-{
-	const AppendRelInfo *appinfo = root->append_rel_array ? root->append_rel_array[resultRelation] : NULL;
-	ListCell   *lc;
-
-	if (appinfo == NULL || select->params == NIL || shard_map_get(appinfo->parent_reloid) == NULL)
-		return;
-	for (int i = 0; i < appinfo->num_child_cols; i++)
-	{
-		if (appinfo->parent_colnos[i] != 0 && appinfo->parent_colnos[i] != i + 1)
-			return;
-	}
-	direct->parent = appinfo->parent_reloid;
-	foreach(lc, extract_actual_clauses(info->remote_conds, false))
-		direct->prune_quals = lappend(direct->prune_quals, shard_select_prune_clause(select, lfirst(lc)));
-}
-
 bool
 shardPlanDirectModify(PlannerInfo *root, ModifyTable *plan,
 					  Index resultRelation, int subplan_index)
@@ -381,7 +360,7 @@ shardPlanDirectModify(PlannerInfo *root, ModifyTable *plan,
 								 returned_columns(resultRelation, returning), false);
 	}
 
-	fill_prune_quals(root, resultRelation, info, select, &direct);
+	direct.prune_quals = shard_prune_child_quals(root, resultRelation, info, select, &direct.parent);
 	direct.relid = rte->relid;
 	direct.outputs = shard_scan_convert_outputs(select->outputs, &direct.noutputs);
 	direct.template = shard_select_finish(select);

@@ -65,6 +65,8 @@ shard_key_split_create(const ShardScanPlan *plan)
 	Oid			relid = linitial_oid(plan->relids);
 	ListCell   *lc;
 
+	if (OidIsValid(plan->prune_parent))
+		return NULL;			/* one shard */
 	foreach(lc, plan->prune_quals)
 	{
 		int			paramno;

@@ -173,6 +173,14 @@ prune_by_parameters(ForeignScanState *node)
 	List	   *quals = shard_param_bind(state->params, node->ss.ps.ps_ExprContext,
 										 state->plan->prune_quals);
 
+	if (OidIsValid(state->plan->prune_parent))
+	{
+		const ShardMap *parent = shard_map_get(state->plan->prune_parent);
+		int			shardno = parent ? shard_map_find(parent, linitial_oid(state->plan->relids)) : -1;
+
+		return shardno < 0 || bms_is_member(shardno, shard_route_prune(state->plan->prune_parent, quals)) ?
+			bms_copy(state->planned) : NULL;
+	}
 	return shard_route_prune_shards(state->maps[0], quals, state->planned);
 }
 
@@ -357,7 +365,7 @@ open_source(ShardScanState *state, int i, int nodeno)
 		initStringInfo(&source->sql);
 	else
 		resetStringInfo(&source->sql);
-	spec.label = render_next(state, scan_node, spec.use_copy, &source->sql);
+	spec.label = render_next(state, scan_node, spec.use_copy || state->plan->locks_late, &source->sql);
 
 	spec.serverid = map->shards[shardno].serverid;
 	spec.userid = state->userid;
@@ -371,7 +379,7 @@ open_source(ShardScanState *state, int i, int nodeno)
 	spec.level = state->plan->locks_rows ? NULL : state->level;
 	spec.workers = shard_share_workers(state, nodeno, scan_node);
 	spec.cpu_factor = shard_share_cpu_factor(state, nodeno, scan_node);
-	if (!spec.use_copy)
+	if (!spec.use_copy && !state->plan->locks_late)
 	{
 		spec.nparams = shard_param_count(state->plan->template, state->plan->shard_template);
 		/* a statement over several shards gets the values that are right for all shards */
@@ -763,7 +771,7 @@ shard_scan_close_streams(ForeignScanState *node)
 		if (state->streams[i] != NULL)
 			shard_scan_close_stream(node, i);
 	}
-	shard_scan_cursor_close_all(state);
+	shard_scan_cursor_close_all(node);
 	state->nsources = 0;
 	state->nwaiting = 0;
 	if (state->merge != NULL)

@@ -29,6 +29,8 @@ typedef struct ShardScanSource
 	double		first_ms;		/* time from opened to that */
 	bool		counted;		/* is in figures */
 	const char *cursor;			/* on the node, of a scan that reads in batches; NULL: none */
+	ShardTxnLevel *cursor_level;	/* undone: it has gone with the savepoint in which it was made */
+	bool		cursor_made;	/* the node has been asked to make it */
 	int			batch;			/* rows of the current one */
 } ShardScanSource;
 
@@ -105,7 +107,6 @@ typedef struct ShardScanState
 	bool		may_copy;
 	bool		use_copy;		/* for every statement; else where the node runs it within a transaction */
 	ShardWaitSet *wait_set;
-	List	   *cursors;		/* those that are open, see scan_cursor.c */
 
 	/* async Append: set by the async callbacks, read by shardIterateForeignScan */
 	bool		async_mode;		/* return an empty slot instead of waiting */
@@ -197,13 +198,13 @@ extern void shard_merge_reset(ShardMerge *merge);
 
 /* ---- scan_cursor.c ---- */
 
-/* Has the node keep spec's query as a cursor of source; spec becomes that of the first batch. */
+/* spec's query, which has no parameters, becomes a cursor of source, and spec its first batch. */
 extern void shard_scan_cursor_declare(ShardScanState *state, ShardScanSource *source, ShardStreamSpec *spec);
 
 /* Opens the next batch of source i, whose stream has ended, in its place.  False: that was the last one, or there is no cursor. */
 extern bool shard_scan_cursor_next(ForeignScanState *node, int i);
 
-/* Closes all cursors of this run. */
-extern void shard_scan_cursor_close_all(ShardScanState *state);
+/* Closes all cursors of this run, whose streams are closed, unless they end with the transaction at once. */
+extern void shard_scan_cursor_close_all(ForeignScanState *node);
 
 #endif

@@ -2,28 +2,22 @@
  * scan_cursor.c
  *	  Scans of a shard whose rows are locked one by one, as they are taken, and which LIMIT stops early.
  *
- *	 DECLARE --> FETCH 16 --> FETCH 32 --> ... --> CLOSE, when the scan ends
+ *	 DECLARE, FETCH 16 --> FETCH 32 --> ... --> CLOSE, when the scan ends
  *
  * The cursor is on the connection that writes, since the rows will be locked there.  It writes nothing itself, so a
  * node that has seen nothing else takes no part in the two-phase commit.  As long as it is open its snapshot
- * keeps the node from giving the ctids of its rows to others (executor/modify/row_lock.c looks for them).
+ * keeps the node from giving the ctids of its rows to others (executor/modify/row_lock.c looks for them).  With
+ * the transaction cursors vanish by themselves.
  */
 #include "postgres.h"
 
 #include "executor/scan/scan.h"
+#include "executor/scan/statement_view.h"
 #include "remote/run/command.h"
 
 /* Rows of the first and of the largest batch; each is twice the one before. */
 #define FIRST_BATCH	16
 #define LAST_BATCH	16384
-
-/* One that is open. */
-typedef struct ScanCursor
-{
-	const char *name;
-	Oid			serverid;
-	ShardTxnLevel *level;		/* undone: it has gone with the savepoint in which it was made */
-} ScanCursor;
 
 static char *
 fetch_sql(const ShardScanSource *source)
@@ -35,26 +29,12 @@ void
 shard_scan_cursor_declare(ShardScanState *state, ShardScanSource *source, ShardStreamSpec *spec)
 {
 	static uint32 ncursors = 0;
-	ScanCursor *cursor = palloc0(sizeof(ScanCursor));
-	ShardCommand command = {0};
 
-	cursor->name = source->cursor = psprintf("shardfdw_%u", ncursors++);
-	cursor->serverid = spec->serverid;
-	cursor->level = shard_txn_level_create(state->run_cxt);
-	command.serverid = spec->serverid;
-	command.userid = spec->userid;
-	command.label = spec->label;
-	command.only_reads = spec->only_reads = true;
-	command.sql = psprintf("DECLARE %s NO SCROLL CURSOR FOR %s", cursor->name, spec->sql);
-	command.nparams = spec->nparams;
-	command.params = spec->params;
-	shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
-	shard_command_free(&command, 1);
-	state->cursors = lappend(state->cursors, cursor);
-
+	source->cursor = psprintf("shardfdw_%u", ncursors++);
+	source->cursor_level = shard_txn_level_create(state->run_cxt);
 	source->batch = FIRST_BATCH;
-	spec->sql = fetch_sql(source);
-	spec->nparams = 0;
+	spec->sql = psprintf("DECLARE %s BINARY NO SCROLL CURSOR FOR %s; %s", source->cursor, spec->sql, fetch_sql(source));
+	spec->makes_cursor = spec->only_reads = true;
 	spec->is_prepared = false;
 }
 
@@ -85,29 +65,24 @@ shard_scan_cursor_next(ForeignScanState *node, int i)
 }
 
 void
-shard_scan_cursor_close_all(ShardScanState *state)
+shard_scan_cursor_close_all(ForeignScanState *node)
 {
-	ShardCommand *commands;
-	int			ncommands = 0;
-	ListCell   *lc;
+	ShardScanState *state = node->fdw_state;
 
-	if (state->cursors == NIL)
-		return;
-	commands = palloc0(sizeof(ShardCommand) * list_length(state->cursors));
-	foreach(lc, state->cursors)
+	for (int i = 0; i < state->nsources; i++)
 	{
-		const ScanCursor *cursor = lfirst(lc);
+		const ShardScanSource *source = &state->sources[i];
+		ShardCommand command = {0};
 
-		if (cursor->level->undone)
+		/* undone: it has gone with the savepoint in which it was made */
+		if (source->cursor == NULL || !source->cursor_made || source->cursor_level->undone ||
+			shard_statement_view_is_alone(node->ss.ps.state))
 			continue;
-		commands[ncommands].serverid = cursor->serverid;
-		commands[ncommands].userid = state->userid;
-		commands[ncommands].only_reads = true;
-		commands[ncommands++].sql = psprintf("CLOSE %s", cursor->name);
+		command.serverid = state->maps[0]->nodes[source->nodeno].serverid;
+		command.userid = state->userid;
+		command.only_reads = true;
+		command.sql = psprintf("CLOSE %s", source->cursor);
+		shard_command_run(&command, 1, SHARD_COMMAND_WRITE, false);
+		shard_command_free(&command, 1);
 	}
-	state->cursors = NIL;
-	if (ncommands == 0)
-		return;
-	shard_command_run(commands, ncommands, SHARD_COMMAND_WRITE, false);
-	shard_command_free(commands, ncommands);
 }

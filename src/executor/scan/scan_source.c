@@ -76,6 +76,7 @@ shard_scan_close_stream(ForeignScanState *node, int i)
 	}
 	add_connection(state->conns, &state->nconns, shard_stream_conn_id(stream));
 	state->streams[i] = NULL;
+	state->sources[i].cursor_made |= shard_stream_is_sent(stream);
 	shard_stream_close(stream);
 }
 

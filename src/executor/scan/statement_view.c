@@ -31,8 +31,10 @@
 #include "remote/pool/pool.h"
 #include "remote/run/stream.h"
 #include "remote/xact/txn.h"
+#include "tcop/pquery.h"
 #include "tcop/utility.h"
 #include "utils/memutils.h"
+#include "utils/portal.h"
 
 /* A statement whose nodes are being pinned. */
 typedef struct PinnedStatement
@@ -89,6 +91,14 @@ bool
 shard_statement_view_only_reads(EState *estate)
 {
 	return estate->es_plannedstmt != NULL && CommandIsReadOnly(estate->es_plannedstmt);
+}
+
+bool
+shard_statement_view_is_alone(const EState *estate)
+{
+	return !IsTransactionBlock() && GetCurrentTransactionNestLevel() == 1 &&
+		ActivePortal != NULL && !ActivePortal->visible && ActivePortal->name[0] == '\0' &&
+		list_length(ActivePortal->stmts) == 1 && linitial(ActivePortal->stmts) == estate->es_plannedstmt;
 }
 
 static PinnedStatement *

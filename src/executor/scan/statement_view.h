@@ -22,4 +22,10 @@ extern bool shard_statement_view_writes(EState *estate);
 /* Does it neither change tables nor lock rows, so that it may read standbys? */
 extern bool shard_statement_view_only_reads(EState *estate);
 
+/*
+ * Is it all of the transaction, until that ends?  That is, has the client sent it alone and by the simple protocol
+ * (in a pipeline others may follow)?  Once a SELECT has been run it is not known any more: false.
+ */
+extern bool shard_statement_view_is_alone(const EState *estate);
+
 #endif

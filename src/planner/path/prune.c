@@ -20,6 +20,7 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/restrictinfo.h"
 #include "planner/path/prune.h"
 #include "rewrite/rewriteManip.h"
 #include "storage/lmgr.h"
@@ -258,4 +259,24 @@ shard_prune_relation(PlannerInfo *root, RelOptInfo *baserel, ShardRelInfo *info)
 		if (info->nlive > 1)
 			info->nexpected = prunes_to(info->map, info->prune_conds, info->nlive, bms_num_members(parts));
 	}
+}
+
+List *
+shard_prune_child_quals(PlannerInfo *root, Index rtindex, const ShardRelInfo *info, ShardSelect *select, Oid *parent)
+{
+	const AppendRelInfo *appinfo = root->append_rel_array ? root->append_rel_array[rtindex] : NULL;
+	List	   *quals = NIL;
+	ListCell   *lc;
+
+	if (appinfo == NULL || select->params == NIL || shard_map_get(appinfo->parent_reloid) == NULL)
+		return NIL;
+	for (int i = 0; i < appinfo->num_child_cols; i++)
+	{
+		if (appinfo->parent_colnos[i] != 0 && appinfo->parent_colnos[i] != i + 1)
+			return NIL;
+	}
+	*parent = appinfo->parent_reloid;
+	foreach(lc, extract_actual_clauses(info->remote_conds, false))
+		quals = lappend(quals, shard_select_prune_clause(select, lfirst(lc)));
+	return quals;
 }

@@ -9,7 +9,9 @@
  *
  * As a join, such a statement would read its target from all shards, and the scan below an UPDATE
  * or DELETE locks what it reads: it would wait for just those who hold the rows that were skipped.
- * With the keys in an array the nodes are asked for these rows alone.
+ * With the keys in an array the nodes are asked for these rows alone.  Where the statement needs
+ * nothing else of z, the join goes, and each node changes its rows by one command: a row is changed once,
+ * however many rows of z it meets.
  */
 #include "postgres.h"
 
@@ -19,6 +21,7 @@
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
 #include "planner/rewrite/locked_keys.h"
+#include "rewrite/rewriteManip.h"
 #include "utils/lsyscache.h"
 
 /* key = ANY (ARRAY(subselect)), where key = element is an expression by opno and collation. */
@@ -253,8 +256,9 @@ implied(List *levels, OpExpr *expr)
 					   make_array_of(select_column(cte, rt_fetch(var->varno, query->rtable)->ctelevelsup, other)), -1);
 }
 
+/* What the conditions imply; *joins: those of them that imply something. */
 static List *
-implied_by(List *levels, Node *quals)
+implied_by(List *levels, Node *quals, List **joins)
 {
 	List	   *found = NIL;
 	Node	   *one = NULL;
@@ -267,17 +271,49 @@ implied_by(List *levels, Node *quals)
 	else if (is_andclause(quals))
 	{
 		foreach(lc, castNode(BoolExpr, quals)->args)
-			found = list_concat(found, implied_by(levels, lfirst(lc)));
+			found = list_concat(found, implied_by(levels, lfirst(lc), joins));
 	}
-	return one ? list_make1(one) : found;
+	if (one == NULL)
+		return found;
+	*joins = lappend(*joins, quals);
+	return list_make1(one);
+}
+
+/*
+ * Takes the WITH query out of FROM that join, a condition of the statement, compares with its target; together with
+ * join, if nothing else names it.
+ */
+static void
+drop_join(Query *query, OpExpr *join)
+{
+	FromExpr   *from = query->jointree;
+	FromExpr	before = *from;
+	int			rtindex = var_of(linitial(join->args))->varno;
+	ListCell   *lc;
+
+	if (rtindex == query->resultRelation)
+		rtindex = var_of(lsecond(join->args))->varno;
+	from->fromlist = NIL;
+	foreach(lc, before.fromlist)
+	{
+		if (!IsA(lfirst(lc), RangeTblRef) || lfirst_node(RangeTblRef, lc)->rtindex != rtindex)
+			from->fromlist = lappend(from->fromlist, lfirst(lc));
+	}
+	if (before.quals == (Node *) join)
+		from->quals = NULL;
+	else
+		from->quals = (Node *) make_andclause(list_delete_ptr(list_copy(castNode(BoolExpr, before.quals)->args), join));
+	if (rangeTableEntry_used((Node *) query, rtindex, 0))
+		*from = before;
 }
 
 static void
 rewrite_query(List *levels)
 {
 	Query	   *query = linitial_node(Query, levels);
-	ListCell   *lc;
+	List	   *joins = NIL;
 	List	   *more;
+	ListCell   *lc;
 
 	foreach(lc, query->cteList)
 	{
@@ -290,9 +326,12 @@ rewrite_query(List *levels)
 		rt_fetch(query->resultRelation, query->rtable)->relkind == RELKIND_RELATION)
 		return;
 	query->jointree->quals = rewrite_quals(query->jointree->quals);
-	more = implied_by(levels, query->jointree->quals);
-	if (more != NIL)
-		query->jointree->quals = (Node *) make_andclause(lcons(query->jointree->quals, more));
+	more = implied_by(levels, query->jointree->quals, &joins);
+	foreach(lc, joins)
+		drop_join(query, lfirst_node(OpExpr, lc));
+	if (query->jointree->quals != NULL)
+		more = lcons(query->jointree->quals, more);
+	query->jointree->quals = more != NIL ? (Node *) make_ands_explicit(more) : NULL;
 }
 
 void

@@ -591,6 +591,12 @@ shard_stream_affected(ShardStream *stream)
 	return stream->affected;
 }
 
+bool
+shard_stream_is_sent(const ShardStream *stream)
+{
+	return stream->state == STREAM_SENT || stream->state == STREAM_SPILLED || stream->state == STREAM_DONE;
+}
+
 uint64
 shard_stream_rows(ShardStream *stream)
 {

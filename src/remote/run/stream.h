@@ -36,7 +36,8 @@ typedef struct ShardStreamSpec
 	bool		portable_text;	/* the coordinator reads dates, intervals or floats of the result as
 								 * SHARD_SETTINGS_PORTABLE */
 	bool		only_locks;		/* as_writer for row locks */
-	bool		only_reads;		/* as_writer for a cursor, which is there: the node needs no two-phase commit for it */
+	bool		only_reads;		/* as_writer for a cursor: the node needs no two-phase commit for it */
+	bool		makes_cursor;	/* sql makes a binary cursor, and fetches from it: one simple message; nparams == 0 */
 	ShardTxnLevel *level;		/* of the statement that reads, which began before its streams are opened;
 								 * NULL: the current one, and always with only_locks */
 	int			workers;		/* max_parallel_workers_per_gather; -1 = node's own */
@@ -100,6 +101,9 @@ extern bool shard_stream_connecting(const ShardStream *stream);
 
 /* Rows changed or copied, from the command tag, after SHARD_STREAM_DONE (DML, raw). */
 extern int64 shard_stream_affected(ShardStream *stream);
+
+/* Has the node got its statement? */
+extern bool shard_stream_is_sent(const ShardStream *stream);
 
 extern uint64 shard_stream_rows(ShardStream *stream);
 extern uint64 shard_stream_bytes(ShardStream *stream);

@@ -60,7 +60,9 @@ fetcher_of(const ShardStream *stream)
 {
 	if (stream->spec.use_copy)
 		return &copy_fetcher;
-	/* a change without RETURNING has no rows whose format matters */
+	/* a change without RETURNING has no rows whose format matters, and a binary cursor says it itself */
+	if (stream->spec.makes_cursor)
+		return &simple_fetcher;
 	if (stream->spec.as_writer && stream->spec.nparams == 0 && stream->spec.ncolumns == 0)
 		return &simple_fetcher;
 	return &query_fetcher;
