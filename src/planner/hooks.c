@@ -54,6 +54,7 @@
 #include "planner/rewrite/locked_keys.h"
 #include "planner/rewrite/two_level.h"
 #include "planner/source/source_cte.h"
+#include "planner/source/source_modify.h"
 #include "planner/whole/statement.h"
 #include "planner/whole/statement_cache.h"
 #include "planner/window_print.h"
@@ -101,13 +102,13 @@ is_sharded_rte(const RangeTblEntry *rte)
 		shard_map_get_levels(rte->relid, false) != NULL;
 }
 
-/* A sharded target of INSERT; core does not set inh in its RTE. */
+/* A sharded target of INSERT, in whose RTE core does not set inh, or of MERGE. */
 static bool
-is_insert_target(const Query *query, const RangeTblEntry *rte)
+is_source_target(const Query *query, const RangeTblEntry *rte)
 {
-	return query->commandType == CMD_INSERT &&
+	return (query->commandType == CMD_INSERT || query->commandType == CMD_MERGE) &&
 		rte == rt_fetch(query->resultRelation, query->rtable) &&
-		rte->relkind == RELKIND_PARTITIONED_TABLE && shard_map_get_levels(rte->relid, false) != NULL;
+		rte->relkind == RELKIND_PARTITIONED_TABLE && shard_source_target_map(query, rte->relid) != NULL;
 }
 
 /*
@@ -134,7 +135,7 @@ find_sharded_walker(Node *node, void *context)
 		{
 			RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
 
-			if (is_sharded_rte(rte) || is_insert_target(query, rte))
+			if (is_sharded_rte(rte) || is_source_target(query, rte))
 				return true;
 			if (rte->rtekind == RTE_SUBQUERY &&
 				find_sharded_walker((Node *) rte->subquery, context))

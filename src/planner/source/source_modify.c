@@ -26,6 +26,7 @@
 #include "access/sysattr.h"
 #include "access/table.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "catalog/trigger.h"
@@ -41,6 +42,7 @@
 #include "parser/parse_coerce.h"
 #include "parser/parse_relation.h"
 #include "parser/parsetree.h"
+#include "partitioning/partdesc.h"
 #include "plan/plan_private.h"
 #include "planner/path/scan_output.h"
 #include "planner/source/source_modify.h"
@@ -362,6 +364,41 @@ is_plain_do_nothing(const Query *query)
 		query->onConflict->arbiterElems == NIL && !OidIsValid(query->onConflict->constraint);
 }
 
+/* Is the first partition of a table's first partition a foreign table? */
+static bool
+may_have_levels(Relation rel)
+{
+	PartitionDesc partdesc = RelationGetPartitionDesc(rel, true);
+	List	   *leaves;
+
+	if (partdesc->nparts == 0 || partdesc->is_leaf[0])
+		return false;
+	leaves = find_inheritance_children(partdesc->oids[0], NoLock);
+	return leaves != NIL && get_rel_relkind(linitial_oid(leaves)) == RELKIND_FOREIGN_TABLE;
+}
+
+const ShardMap *
+shard_source_target_map(const Query *query, Oid relid)
+{
+	const ShardMap *map = shard_map_get_levels(relid, false);
+	Relation	rel;
+
+	if (map != NULL || (query->commandType != CMD_MERGE &&
+						(query->onConflict == NULL || is_plain_do_nothing(query))))
+		return map;
+	rel = table_open(relid, NoLock);
+	if (may_have_levels(rel))
+	{
+		map = shard_map_get_levels(relid, true);
+		if (map == NULL && RelationGetPartitionDesc(rel, true)->detached_exist)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("partitions of \"%s\" are being attached or detached", RelationGetRelationName(rel))));
+	}
+	table_close(rel, NoLock);
+	return map;
+}
+
 /* Is it INSERT ... ON CONFLICT or MERGE on a sharded table? */
 static bool
 is_candidate(Query *query, const ShardMap **map)
@@ -378,7 +415,7 @@ is_candidate(Query *query, const ShardMap **map)
 	if (rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_PARTITIONED_TABLE ||
 		(query->commandType == CMD_MERGE && !rte->inh))
 		return false;
-	*map = shard_map_get_levels(rte->relid, false);
+	*map = shard_source_target_map(query, rte->relid);
 	return *map != NULL;
 }
 

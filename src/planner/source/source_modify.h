@@ -43,6 +43,13 @@ typedef struct ShardSourceInfo
 } ShardSourceInfo;
 
 /*
+ * The map of the partitioned table that query, an INSERT or MERGE, changes; NULL when it is not sharded.  Core
+ * can carry out neither ON CONFLICT nor MERGE on a table of two levels, so they wait for partitions that somebody
+ * has locked.  Errors: ERRCODE_OBJECT_IN_USE, a partition is being detached.
+ */
+extern const ShardMap *shard_source_target_map(const Query *query, Oid relid);
+
+/*
  * Fills info, whose rel is open then, for an INSERT ... ON CONFLICT or MERGE on
  * a sharded table.  False: another statement, or one that core can do.
  */
