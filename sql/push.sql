@@ -262,6 +262,39 @@ SELECT same('UPDATE t SET v = 0 WHERE extract("year'' FROM d) IS NOT NULL; DELET
 SELECT same('DELETE FROM t WHERE id = 3 AND extract("day FROM d) = 1 OR true OR extract(day" FROM d) = 1');
 SELECT same('INSERT INTO u SELECT id, extract("YEAR'' FROM d), (SELECT 1)) --" FROM d) FROM t');
 SELECT same('UPDATE t SET v = extract("year" FROM d) - extract(''day'' FROM d), s = overlay(trim(BOTH ''x'''' FROM'' FROM s) PLACING ''a'''' FROM 1'' FROM 1) WHERE position(''s'' IN s) = 1 AND s IS NFC NORMALIZED');
+-- many constants: each shard gets those that its rows can have
+CREATE FUNCTION psh.arms(form text, separator text, n int) RETURNS text LANGUAGE sql AS $$ SELECT string_agg(replace(form, '#', i::text), separator ORDER BY i) FROM generate_series(1, n) i $$;
+CREATE FUNCTION psh.asked(statement text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (VERBOSE, COSTS OFF) ' || statement LOOP
+		IF line ~ '(Shards|Remote SQL): ' THEN RETURN NEXT trim(line); END IF;
+	END LOOP;
+END $$;
+SELECT asked('UPDATE t SET v = CASE ' || arms('WHEN id = # THEN 10#', ' ', 7) || ' ELSE v END WHERE ' || arms('id = #', ' OR ', 7));
+SELECT asked('UPDATE t SET v = ' || 'CASE WHEN id = 1 THEN 5 END WHERE ' || arms('id = #', ' OR ', 4) || ' OR v = 3');
+SELECT asked('DELETE FROM t WHERE ' || arms('(id = # AND v = # % 10)', ' OR ', 9));
+SELECT asked('DELETE FROM t WHERE ' || arms('id = 40#', ' OR ', 2) || ' OR ' || arms('(id = 7 AND v = #)', ' OR ', 9));
+SELECT same('UPDATE t SET v = CASE ' || arms('WHEN id = # THEN 10#', ' ', 30) || ' ELSE v END WHERE ' || arms('id = #', ' OR ', 30));
+SELECT same('UPDATE t SET v = (CASE ' || arms('WHEN (id, v) = (#, # % 10) THEN #', ' ', 30) || ' END)::int, s = CASE ' || arms('WHEN #::bigint = id THEN ''a#''', ' ', 30) || ' ELSE ''none'' END WHERE ' || arms('(id = # AND v = # % 10)', ' OR ', 30));
+SELECT same('UPDATE t SET v = CASE ' || arms('WHEN id = # THEN #', ' ', 12) || ' ELSE -1 END');
+SELECT same('UPDATE t SET v = CASE ' || arms('WHEN NOT (id = #) AND v = # THEN #', ' ', 12) || ' ELSE -1 END WHERE NOT (' || arms('id = #', ' OR ', 12) || ')');
+SELECT same('UPDATE t SET s = (id = 1 OR id = 2 OR (id = 3) IS NULL)::text || (CASE WHEN (id = 4) IS NOT TRUE THEN ''no'' WHEN id = 4 THEN ''yes'' END) WHERE ' || arms('id = #', ' OR ', 12));
+SELECT same('UPDATE t SET v = CASE id ' || arms('WHEN # THEN 7#', ' ', 12) || ' END WHERE ' || arms('id = #', ' OR ', 12));
+SELECT same('UPDATE t SET v = CASE WHEN id < 9 THEN CASE ' || arms('WHEN id = # THEN #', ' ', 12) || ' END ELSE 1000 / (id - 7) END WHERE id < 12 OR ' || arms('id = 2#', ' OR ', 9));
+SELECT same('UPDATE t SET v = CASE ' || arms('WHEN id = # THEN (SELECT max(w) FROM u WHERE u.id = t.id)', ' ', 10) || ' END WHERE ' || arms('id = #', ' OR ', 10));
+SELECT same('UPDATE t SET v = CASE ' || arms('WHEN t.id = # THEN u.w + #', ' ', 20) || ' END FROM u WHERE u.id = t.id AND (' || arms('t.id = #', ' OR ', 20) || ')');
+SELECT same('UPDATE u SET w = CASE ' || arms('WHEN id = # THEN #', ' ', 12) || ' WHEN (id = 1) IS NULL THEN 99 ELSE -1 END WHERE ' || arms('id = #', ' OR ', 12) || ' OR id IS NULL OR (id = 3) IS NULL');
+SELECT same('DELETE FROM u WHERE ' || arms('(id = # AND w > # % 5)', ' OR ', 25) || ' OR NULL');
+SELECT same('DELETE FROM u WHERE ' || arms('(id = # AND id = # + 1)', ' OR ', 25));
+SELECT same('DELETE FROM t WHERE ' || arms('id = #', ' AND ', 12));
+PREPARE many(int) AS UPDATE t SET v = CASE WHEN id = 1 THEN $1 WHEN id = 2 THEN $1 + 1 WHEN id = 3 THEN now()::date - current_date WHEN id = $1 THEN -1 END WHERE id = 1 OR id = 2 OR id = 3 OR id = 4 OR id = 5 OR id = $1;
+BEGIN;
+EXECUTE many(50);
+EXECUTE many(51);
+SELECT id, v FROM t WHERE id < 6 OR id IN (50, 51) ORDER BY 1;
+ROLLBACK;
 
 SELECT count(*) FROM shardfdw.run_on_nodes('DROP SEQUENCE psh.seq') WHERE NOT ok;
 SELECT shardfdw.unshard_table('r');

@@ -55,6 +55,8 @@ typedef struct StatementTarget
 {
 	int			shardno;
 	const char *sql;
+	int			nparams;
+	const char *const *params;
 	ShardStream *stream;		/* NULL: no rows, or ended */
 } StatementTarget;
 
@@ -379,12 +381,34 @@ live_shards(ShardStatementState *state, bool noerror)
  * Exec
  * ------------------------------------------------------------------------ */
 
+/* What a shard runs; *first: number of the values before those of its parameters. */
+static const ShardTemplate *
+template_of(const ShardStatementState *state, int shardno, int *first)
+{
+	int			i = 0;
+	ListCell   *lc;
+
+	*first = 0;
+	foreach(lc, state->plan->shard_texts != NIL ? state->plan->shards : NIL)
+	{
+		if (lfirst_oid(lc) == state->maps[0]->shards[shardno].relid)
+		{
+			*first = list_nth_int(state->plan->shard_params, i);
+			return list_nth(state->plan->shard_texts, i);
+		}
+		i++;
+	}
+	return state->plan->template;
+}
+
 /* The statement's text for one shard; literals: with the values of parameters in it. Memory: current context. */
 static char *
 render(const ShardStatementState *state, int shardno, bool literals)
 {
 	const char *names[8];
 	const char **relations = names;
+	int			first;
+	const ShardTemplate *template = template_of(state, shardno, &first);
 	StringInfoData sql;
 
 	if (state->nmaps > lengthof(names))
@@ -392,7 +416,7 @@ render(const ShardStatementState *state, int shardno, bool literals)
 	for (int i = 0; i < state->nmaps; i++)
 		relations[i] = state->maps[i]->shards[shardno].relation;
 	initStringInfo(&sql);
-	shard_param_render(&sql, state->plan->template, relations, NULL, literals, state->values);
+	shard_param_render(&sql, template, relations, NULL, literals, literals ? state->values + first : NULL);
 	return sql.data;
 }
 
@@ -428,6 +452,7 @@ make_targets(ShardStatementState *state)
 {
 	Bitmapset  *live = lock_live_shards(state);
 	int			shardno = -1;
+	int			first;
 
 	state->ntargets = 0;
 	state->targets = palloc0(sizeof(StatementTarget) * Max(bms_num_members(live), 1));
@@ -437,6 +462,8 @@ make_targets(ShardStatementState *state)
 
 		target->shardno = shardno;
 		target->sql = render(state, shardno, false);
+		target->nparams = shard_param_count(template_of(state, shardno, &first), NIL);
+		target->params = state->values + first;
 	}
 }
 
@@ -457,8 +484,8 @@ run_commands(ShardStatementState *state)
 		commands[i].userid = state->userid;
 		commands[i].sql = state->targets[i].sql;
 		commands[i].label = shard->name;
-		commands[i].nparams = shard_param_count(state->plan->template, NIL);
-		commands[i].params = state->values;
+		commands[i].nparams = state->targets[i].nparams;
+		commands[i].params = state->targets[i].params;
 		commands[i].inlines = true;
 	}
 	if (state->ntargets != 1 || !shard_autocommit_possible() || !shard_statement_view_is_alone(estate) ||
@@ -508,8 +535,8 @@ open_streams(ShardStatementState *state, ShardSnapshot *snapshot)
 		/* the locks of rows that are fetched within a savepoint are the savepoint's */
 		spec.level = state->plan->only_locks ? NULL : state->level;
 		spec.workers = -1;
-		spec.nparams = shard_param_count(state->plan->template, NIL);
-		spec.params = state->values;
+		spec.nparams = state->targets[i].nparams;
+		spec.params = state->targets[i].params;
 		state->streams[i] = shard_stream_open(state->run_cxt, snapshot, &spec);
 		state->nopen++;
 	}
@@ -538,7 +565,7 @@ static void
 evaluate_all(ShardStatementState *state)
 {
 	int			nparams = list_length(((CustomScan *) state->css.ss.ps.plan)->custom_exprs);
-	int			nsent = shard_param_count(state->plan->template, NIL);
+	int			nsent = state->plan->shard_texts != NIL ? nparams : shard_param_count(state->plan->template, NIL);
 
 	alloc_values(state);
 	for (int i = 1; i <= nparams; i++)

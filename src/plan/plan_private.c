@@ -296,6 +296,8 @@ enum StatementField
 	STATEMENT_TEMPLATE,
 	STATEMENT_OUTPUTS,
 	STATEMENT_CHECK_AS_USER,	/* OidList of one */
+	STATEMENT_SHARD_TEXTS,		/* List of templates */
+	STATEMENT_SHARD_PARAMS,		/* IntList */
 	STATEMENT_NFIELDS
 };
 
@@ -325,6 +327,8 @@ shard_plan_private_pack_statement(const ShardStatementPlan *plan)
 	packed = list_make5(flags, plan->relids, plan->shards, plan->key_params, plan->template);
 	packed = lappend(packed, pack_outputs(plan->outputs, plan->noutputs));
 	packed = lappend(packed, list_make1_oid(plan->check_as_user));
+	packed = lappend(packed, plan->shard_texts);
+	packed = lappend(packed, plan->shard_params);
 	Assert(list_length(packed) == STATEMENT_NFIELDS);
 	return packed;
 }
@@ -354,6 +358,8 @@ shard_plan_private_unpack_statement(List *custom_private)
 	plan->template = list_nth(custom_private, STATEMENT_TEMPLATE);
 	plan->outputs = unpack_outputs(list_nth(custom_private, STATEMENT_OUTPUTS), &plan->noutputs);
 	plan->check_as_user = linitial_oid(list_nth(custom_private, STATEMENT_CHECK_AS_USER));
+	plan->shard_texts = list_nth(custom_private, STATEMENT_SHARD_TEXTS);
+	plan->shard_params = list_nth(custom_private, STATEMENT_SHARD_PARAMS);
 	return plan;
 }
 

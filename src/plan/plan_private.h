@@ -196,6 +196,13 @@ typedef struct ShardStatementPlan
 	List	   *shards;			/* OidList: shards left by pruning at plan time */
 
 	/*
+	 * Of each of shards, what it runs in place of template, and how many of custom_exprs
+	 * come before that text's parameters (IntList).  NIL: all run template.
+	 */
+	List	   *shard_texts;
+	List	   *shard_params;
+
+	/*
 	 * IntList, one for each column of the shard key: number of the parameter
 	 * (1-based) that is its value, and so says which is the one shard that runs
 	 * the statement.  NIL: it goes to all_shards or shards.

@@ -31,6 +31,7 @@
 #include "optimizer/tlist.h"
 #include "parser/parsetree.h"
 #include "plan/plan_private.h"
+#include "planner/whole/shard_text.h"
 #include "planner/whole/statement.h"
 #include "rewrite/rewriteManip.h"
 #include "storage/lmgr.h"
@@ -251,6 +252,21 @@ shards_of(Oid relid, const ShardScanPlan *plan)
 	return shards;
 }
 
+/* Numbers of the shards of target that plan reads. */
+static List *
+shardnos_of(Oid target, const ShardScanPlan *plan)
+{
+	const ShardMap *map = shard_map_get_levels(target, true);
+	List	   *shardnos = NIL;
+	ListCell   *lc;
+
+	for (int i = 0; plan->all_shards && i < map->nshards; i++)
+		shardnos = lappend_int(shardnos, i);
+	foreach(lc, plan->all_shards ? NIL : shards_of(target, plan))
+		shardnos = lappend_int(shardnos, shard_map_find(map, lfirst_oid(lc)));
+	return shardnos;
+}
+
 /*
  * Plans the SELECT.  Only whether nodes can compute all of it matters, not whether that
  * would be the cheapest way to fetch the rows.
@@ -353,8 +369,11 @@ shard_push_plan(Query *query, const char *query_string, int cursor_options, Para
 			return refuse("tables that are not colocated");
 	}
 
-	plan.all_shards = scan_plan->all_shards;
-	plan.shards = scan_plan->all_shards ? NIL : shards_of(linitial_oid(text->relids), scan_plan);
+	if (query->commandType == CMD_INSERT || !shard_text_make(query, attnos, shardnos_of(target, scan_plan), text, &plan))
+	{
+		plan.all_shards = scan_plan->all_shards;
+		plan.shards = scan_plan->all_shards ? NIL : shards_of(linitial_oid(text->relids), scan_plan);
+	}
 	stmt = shard_statement_make(query, text, &plan, NIL);
 	lock_parts(stmt, select);
 	return stmt;
