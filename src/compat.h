@@ -443,6 +443,14 @@ typedef get_relation_info_hook_type shard_simple_rel_hook_type;
 #define shard_client_data_buffered() pq_buffer_has_data()
 #endif
 
+/* Has another statement been run since the client's last Sync?  The first minor versions do not tell. */
+#include "access/xact.h"
+#ifdef XACT_FLAGS_PIPELINING
+#define SHARD_XACT_IS_PIPELINED() ((MyXactFlags & XACT_FLAGS_PIPELINING) != 0)
+#else
+#define SHARD_XACT_IS_PIPELINED() true
+#endif
+
 /* 16 moved the rights that a query needs out of the range table */
 #include "executor/executor.h"
 #include "parser/parse_node.h"

@@ -4,6 +4,7 @@ use strict;
 use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib";
+use PostgreSQL::Test::Utils;
 use ShardCluster;
 use Test::More;
 
@@ -28,8 +29,16 @@ sub asked
 	my $position = $c->log_position($nodeno);
 
 	$c->safe_psql("SELECT v AS begins_here FROM t WHERE k = 1;\n$sql");
+	return said_since($position);
+}
+
+# What the node was asked from this position of its log on, after "begins_here".
+sub said_since
+{
+	my ($position) = @_;
 	my @said = $c->log_since($position, $nodeno) =~ /LOG:  (?:statement|execute [^:]*): (.*)/g;
 	my ($first) = grep { $said[$_] =~ /begins_here/ } 0 .. $#said;
+
 	return @said[ $first + 1 .. $#said ];
 }
 
@@ -73,6 +82,31 @@ is(join(' ', grep { !/SAVEPOINT/ } map { /^(\w+)/ } @said), 'BEGIN UPDATE COMMIT
 is(words(@said), 'BEGIN+UPDATE COMMIT', 'so has a statement of a function') or diag join "\n", @said;
 @said = asked("SELECT v FROM t WHERE k = 1;\n" x 6);
 is(scalar(grep { /\$1/ } @said), 6, 'constants are parameters');
+
+# what a driver's extended protocol sends, of which pgbench's is a case; rc: whether pgbench has to succeed
+sub asked_by_extended
+{
+	my ($script, $rc) = @_;
+	my $file = $c->coordinator->basedir . '/extended.sql';
+	my $position = $c->log_position($nodeno);
+
+	unlink $file;
+	append_to_file($file, "SELECT v AS begins_here FROM t WHERE k = 1;\n$script");
+	my $ended = run_log([ 'pgbench', '-n', '-M', 'prepared', '-t', 1, '-f', $file, '-h', $c->coordinator->host, '-p', $c->coordinator->port, 'postgres' ]);
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	is($ended ? 1 : 0, $rc, 'pgbench ends as it should');
+	return words(said_since($position));
+}
+is(asked_by_extended("UPDATE t SET v = v + 1 WHERE k = 1;\n", 1), 'UPDATE', 'an UPDATE by the extended protocol is a transaction, too');
+is($c->safe_psql('SELECT v FROM t WHERE k = 1'), 4, 'and is made');
+is(asked_by_extended("BEGIN;\nUPDATE t SET v = v - 1 WHERE k = 1;\nCOMMIT;\n", 1), 'BEGIN+UPDATE COMMIT', 'not within a block');
+# what is between two Syncs is one transaction
+is(asked_by_extended("\\startpipeline\nUPDATE t SET v = v + 10 WHERE k = 1;\nUPDATE t SET v = v - 10 WHERE k = 1;\n\\endpipeline\n", 1),
+	'BEGIN+UPDATE UPDATE COMMIT', 'nor in a pipeline');
+asked_by_extended("\\startpipeline\nUPDATE t SET v = v + 10 WHERE k = 1;\nSELECT 1 / 0;\n\\endpipeline\n", 0);
+asked_by_extended("\\startpipeline\nSELECT 1;\nUPDATE t SET v = v / (v - v) WHERE k = 1;\n\\endpipeline\n", 0);
+is(asked_by_extended("\\startpipeline\nSELECT 1;\nUPDATE t SET v = v WHERE k = 1;\n\\endpipeline\n", 1), 'BEGIN+UPDATE COMMIT', 'whatever is before it there');
+is($c->safe_psql('SELECT v FROM t WHERE k = 1'), 3, 'one that fails has changed nothing');
 
 # a change of a reference table and two messages of its commit, whatever is unique in it
 $c->safe_psql(q{CREATE TABLE kind (id int PRIMARY KEY, name text UNIQUE, note text); SELECT shardfdw.replicate_table('kind')});

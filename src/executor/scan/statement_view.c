@@ -93,12 +93,27 @@ shard_statement_view_only_reads(EState *estate)
 	return estate->es_plannedstmt != NULL && CommandIsReadOnly(estate->es_plannedstmt);
 }
 
+/* By the extended protocol: has nothing been run before it, and is a Sync, which ends the transaction, here already? */
+static bool
+is_synced(void)
+{
+	bool		is_sync;
+
+	if (SHARD_XACT_IS_PIPELINED() || !shard_client_data_buffered())
+		return false;
+	pq_startmsgread();
+	is_sync = pq_peekbyte() == 'S';
+	pq_endmsgread();
+	return is_sync;
+}
+
 bool
 shard_statement_view_is_alone(const EState *estate)
 {
 	return !IsTransactionBlock() && GetCurrentTransactionNestLevel() == 1 &&
-		ActivePortal != NULL && !ActivePortal->visible && ActivePortal->name[0] == '\0' &&
-		list_length(ActivePortal->stmts) == 1 && linitial(ActivePortal->stmts) == estate->es_plannedstmt;
+		ActivePortal != NULL && ActivePortal->name[0] == '\0' &&
+		list_length(ActivePortal->stmts) == 1 && linitial(ActivePortal->stmts) == estate->es_plannedstmt &&
+		(!ActivePortal->visible || is_synced());
 }
 
 static PinnedStatement *

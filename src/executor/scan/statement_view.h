@@ -23,8 +23,8 @@ extern bool shard_statement_view_writes(EState *estate);
 extern bool shard_statement_view_only_reads(EState *estate);
 
 /*
- * Is it all of the transaction, until that ends?  That is, has the client sent it alone and by the simple protocol
- * (in a pipeline others may follow)?  Once a SELECT has been run it is not known any more: false.
+ * Is it all of the transaction, until that ends?  That is, has the client sent it alone: by the simple protocol, or
+ * by the extended one with a Sync that has come with it?  Once a SELECT has been run it is not known any more: false.
  */
 extern bool shard_statement_view_is_alone(const EState *estate);
 
