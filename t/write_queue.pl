@@ -173,16 +173,20 @@ sub messages
 	{
 		my $log = $c->log_since($positions[ $i - 1 ], $i);
 
-		$asked{$1}++ while $log =~ /LOG:  (?:statement|execute [^:]*): (?:.*; )?(FETCH|UPDATE|DELETE|CLOSE|PREPARE|SELECT(?=.* FOR UPDATE))/g;
+		$asked{ $1 =~ /tableoid/ ? 'LOOK' : $1 }++ while $log =~ /LOG:  (?:statement|execute [^:]*): (?:.*; )?(FETCH|UPDATE|DELETE|CLOSE|PREPARE|WITH z|SELECT (?:shard_t1\.)?tableoid|SELECT(?=.* FOR UPDATE))/g;
 	}
 	return join(' ', map { "$_ $asked{$_}" } sort keys %asked);
 }
 
 my $take = q{WITH z AS (SELECT id FROM job WHERE state = 'new' ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) UPDATE job SET state = 'run' FROM z WHERE job.id = z.id};
-is(messages($take), 'FETCH 6 SELECT 1 UPDATE 1', 'six shards are looked at, and one job is locked, changed and committed where it is');
-is(messages("BEGIN; $take; COMMIT"), 'CLOSE 6 FETCH 6 SELECT 1 UPDATE 1', 'in a block, cursors are closed');
+is(messages($take), 'LOOK 3 WITH z 1', 'three nodes are looked at, and one job is locked, changed and committed where it is');
+is(messages("BEGIN; $take; COMMIT"), 'LOOK 3 WITH z 1', 'the same in a block');
+is(messages(q{DELETE FROM job WHERE id IN (SELECT id FROM job WHERE state = 'new' AND id % 7 = 0 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)}), 'LOOK 3 WITH z 1', 'DELETE');
+is(messages(q{SELECT id FROM job WHERE state = 'new' LIMIT 1 FOR UPDATE SKIP LOCKED}), 'LOOK 1 SELECT 1', 'without an order the first node will do');
+# those that are not taken as a whole
+is(messages("$take AND job.v >= 0"), 'FETCH 6 SELECT 1 UPDATE 1', 'six shards are looked at, and one job is locked, changed and committed where it is');
+is(messages("BEGIN; $take AND job.v >= 0; COMMIT"), 'CLOSE 6 FETCH 6 SELECT 1 UPDATE 1', 'in a block, cursors are closed');
 is(messages("$take RETURNING z.id"), 'FETCH 6 SELECT 2 UPDATE 1', 'as a join, the row is read first, from its shard alone');
-is(messages(q{DELETE FROM job WHERE id IN (SELECT id FROM job WHERE state = 'new' AND id % 7 = 0 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)}), 'DELETE 1 FETCH 6 SELECT 1', 'DELETE');
 
 # ---------- nobody waits ----------
 

@@ -678,18 +678,23 @@ assigned_params(Query *query)
 }
 
 static ShardWholeQuery *
-print_statement(Query *query, bool single, const char **reason)
+print_statement(Query *query, bool single, List *columns, bool keep_constants, const char **reason)
 {
 	WholeState	state = {0};
 
 	query = copyObject(query);
 	state.cxt.compares = compares_walker((Node *) query, NULL);
+	state.cxt.keep_constants = keep_constants;
 	state.whole = palloc0(sizeof(ShardWholeQuery));
 	state.cxt.convert_query = convert_query;
 	state.single = single;
 	convert_query(query, &state.cxt);
 	if (state.cxt.reason == NULL)
 		make_outputs(query, &state);
+	if (query->commandType == CMD_SELECT)
+		query->targetList = list_concat(copyObject(columns), query->targetList);
+	else
+		query->returningList = list_concat(copyObject(columns), query->returningList);
 	if (state.has_reference && !is_in_cluster(&state))
 		shard_whole_refuse(&state.cxt, "reference table, of which a private server has no copy");
 	if (list_length(state.cxt.params) > MAX_PARAMS)
@@ -710,11 +715,17 @@ print_statement(Query *query, bool single, const char **reason)
 ShardWholeQuery *
 shard_whole_query_print(Query *query, const char **reason)
 {
-	return print_statement(query, false, reason);
+	return print_statement(query, false, NIL, false, reason);
+}
+
+ShardWholeQuery *
+shard_whole_query_print_columns(Query *query, List *columns, bool keep_constants, const char **reason)
+{
+	return print_statement(query, false, columns, keep_constants, reason);
 }
 
 ShardWholeQuery *
 shard_whole_query_print_single(Query *query, const char **reason)
 {
-	return print_statement(query, true, reason);
+	return print_statement(query, true, NIL, false, reason);
 }

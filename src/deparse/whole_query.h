@@ -43,6 +43,12 @@ typedef struct ShardWholeQuery
  */
 extern ShardWholeQuery *shard_whole_query_print(Query *query, const char **reason);
 
+/*
+ * The same, with columns (of TargetEntry) before those that the statement returns, as they stand: they may be
+ * what nobody checks here, such as system columns.  keep_constants: constants stay in the text.
+ */
+extern ShardWholeQuery *shard_whole_query_print_columns(Query *query, List *columns, bool keep_constants, const char **reason);
+
 /* The same for a statement all of whose tables are foreign tables by themselves, of one server. */
 extern ShardWholeQuery *shard_whole_query_print_single(Query *query, const char **reason);
 

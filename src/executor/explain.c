@@ -12,6 +12,7 @@
  *	   Merge Key		order in which sorted streams are merged
  *	   Query Per Node	one query reads all shards of a node
  *	   Remote SQL		query for the first of these shards
+ *	   Remote Lock SQL	of rows that are taken as jobs: what their shards are asked; with VERBOSE
  *	   Rows Received, Bytes Received, Connections		with ANALYZE
  */
 #include "postgres.h"
@@ -41,6 +42,7 @@
 #define PROP_PER_NODE		"Query Per Node"
 #define PROP_FIRST_PARTS	"First Partitions"
 #define PROP_REMOTE_SQL		"Remote SQL"
+#define PROP_LOCK_SQL		"Remote Lock SQL"
 #define PROP_ROWS			"Rows Received"
 #define PROP_BYTES			"Bytes Received"
 #define PROP_CONNECTIONS	"Connections"
@@ -135,6 +137,12 @@ explain_merge_key(ForeignScanState *node, ExplainState *es)
 		keys = lappend(keys, key.data);
 	}
 	ExplainPropertyList(PROP_MERGE_KEY, keys, es);
+}
+
+void
+shard_explain_lock_sql(const char *sql, ExplainState *es)
+{
+	ExplainPropertyText(PROP_LOCK_SQL, sql, es);
 }
 
 void

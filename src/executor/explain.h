@@ -17,6 +17,8 @@ extern void shard_explain_shards(const ShardMap *map, const Bitmapset *live, int
 
 extern void shard_explain_remote_sql(const char *sql, ExplainState *es);
 
+extern void shard_explain_lock_sql(const char *sql, ExplainState *es);
+
 /* With ANALYZE. */
 extern void shard_explain_received(uint64 rows, uint64 bytes, int nconns, ExplainState *es);
 

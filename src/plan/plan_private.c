@@ -6,6 +6,7 @@
  *	   ShardDirectPlan    -> (relid, template, outputs, ...)
  *	   ShardKeyJoinPlan   -> (type, columns, keys, ...)
  *	   ShardStatementPlan -> (flags, relids, shards, key_params, template, outputs, ...)
+ *	   ShardTakePlan      -> (flags, oids, candidates, columns, sort, texts, outputs)
  *
  * The positions are the enums below.  Only node types that copyObject and
  * nodeToString know are used; an output is four integers of one flat list.
@@ -360,6 +361,49 @@ shard_plan_private_unpack_statement(List *custom_private)
 	plan->check_as_user = linitial_oid(list_nth(custom_private, STATEMENT_CHECK_AS_USER));
 	plan->shard_texts = list_nth(custom_private, STATEMENT_SHARD_TEXTS);
 	plan->shard_params = list_nth(custom_private, STATEMENT_SHARD_PARAMS);
+	return plan;
+}
+
+/* As shard_plan_private_pack(), for a statement that takes rows from a queue. */
+List *
+shard_plan_private_pack_take(const ShardTakePlan *plan)
+{
+	List	   *packed = list_make5(list_make5_int(plan->operation, plan->set_processed, plan->returns_rows, plan->limit_param, plan->ctids_param),
+									list_make2_oid(plan->relid, plan->check_as_user),
+									plan->candidates, makeString(plan->columns), pack_outputs(plan->sort_outputs, plan->nsort));
+
+	packed = lappend(packed, list_make3(plan->sort_operators, plan->sort_collations, plan->sort_nulls_first));
+	packed = lappend(packed, list_make3(plan->lock, plan->change, plan->take));
+	return lappend(packed, pack_outputs(plan->outputs, plan->noutputs));
+}
+
+/* As shard_plan_private_unpack(), for a statement that takes rows from a queue. */
+ShardTakePlan *
+shard_plan_private_unpack_take(List *custom_private)
+{
+	ShardTakePlan *plan = palloc0(sizeof(ShardTakePlan));
+	List	   *flags = linitial(custom_private);
+	List	   *oids = lsecond(custom_private);
+	List	   *sort = list_nth(custom_private, 5);
+	List	   *texts = list_nth(custom_private, 6);
+
+	plan->operation = (CmdType) linitial_int(flags);
+	plan->set_processed = lsecond_int(flags) != 0;
+	plan->returns_rows = lthird_int(flags) != 0;
+	plan->limit_param = lfourth_int(flags);
+	plan->ctids_param = list_nth_int(flags, 4);
+	plan->relid = linitial_oid(oids);
+	plan->check_as_user = lsecond_oid(oids);
+	plan->candidates = lthird(custom_private);
+	plan->columns = strVal(lfourth(custom_private));
+	plan->sort_outputs = unpack_outputs(list_nth(custom_private, 4), &plan->nsort);
+	plan->sort_operators = linitial(sort);
+	plan->sort_collations = lsecond(sort);
+	plan->sort_nulls_first = lthird(sort);
+	plan->lock = linitial(texts);
+	plan->change = lsecond(texts);
+	plan->take = lthird(texts);
+	plan->outputs = unpack_outputs(list_nth(custom_private, 7), &plan->noutputs);
 	return plan;
 }
 

@@ -219,6 +219,47 @@ typedef struct ShardStatementPlan
 extern List *shard_plan_private_pack_statement(const ShardStatementPlan *plan);
 extern ShardStatementPlan *shard_plan_private_unpack_statement(List *custom_private);
 
+/* CustomName of the plan node of statements that take rows as jobs from a queue. */
+#define SHARD_TAKE_NAME "ShardTake"
+
+/*
+ * SELECT ... LIMIT n FOR UPDATE SKIP LOCKED over all shards of one table, or an UPDATE or DELETE of just the rows that
+ * such a SELECT locks: custom_private of a CustomScan, the top of its plan.  Its custom_exprs are the parameters of
+ * candidates, the limit, and those of what shards do, one of which stands for an array of ctids.
+ */
+typedef struct ShardTakePlan
+{
+	CmdType		operation;		/* SELECT, UPDATE or DELETE */
+	bool		set_processed;	/* its rows count for the command tag */
+	bool		returns_rows;	/* SELECT or RETURNING */
+	Oid			relid;			/* the sharded table */
+	Oid			check_as_user;	/* whose user mappings are used; 0 is the current user */
+	int			limit_param;	/* number (1-based) of the limit among custom_exprs */
+
+	/*
+	 * Asked of each node: number of the shard, ctid and xmin of rows, and what they are sorted by.  Place 0 is a union
+	 * of the node's shards, with columns (text) of each; a LIMIT is appended.
+	 */
+	ShardTemplate *candidates;
+	char	   *columns;
+	ShardOutput *sort_outputs;	/* attributes from 0 on */
+	int			nsort;
+	List	   *sort_operators; /* OidList */
+	List	   *sort_collations;	/* OidList */
+	List	   *sort_nulls_first;	/* IntList: 0 or 1 */
+
+	/* Asked of a shard.  Places 0 are the shard; parameters count from 1, those of custom_exprs before them left out. */
+	int			ctids_param;	/* the array of ctids among them; behind the last one is that of xmins */
+	ShardTemplate *lock;		/* rows by ctids and xmins: their ctids, and for SELECT its outputs; else these are its only parameters */
+	ShardTemplate *change;		/* rows by ctids; NIL for SELECT */
+	ShardTemplate *take;		/* one row, locked and changed: how many were locked, then true or count and outputs */
+	ShardOutput *outputs;		/* what the statement returns */
+	int			noutputs;
+} ShardTakePlan;
+
+extern List *shard_plan_private_pack_take(const ShardTakePlan *plan);
+extern ShardTakePlan *shard_plan_private_unpack_take(List *custom_private);
+
 /* CustomName of the plan node of INSERT ... ON CONFLICT and MERGE over rows that are computed here. */
 #define SHARD_SOURCE_NAME "ShardSourceModify"
 

@@ -119,10 +119,10 @@ shard_statement_add_domains(PlannedStmt *stmt, Query *query)
 
 /*
  * Makes the plan depend on the shards of the statement's tables, whose definitions it relies on; of two levels, on the
- * partitions, too.  Where it is known which shards of these run it, the others do not matter.
+ * partitions, too.  Where it is known which shards of these run it (not NIL), the others do not matter.
  */
 static void
-depend_on_shards(PlannedStmt *stmt, const ShardStatementPlan *plan, List *relids)
+depend_on_shards(PlannedStmt *stmt, List *shards, List *relids)
 {
 	List	   *seen = NIL;
 	ListCell   *lc;
@@ -135,8 +135,8 @@ depend_on_shards(PlannedStmt *stmt, const ShardStatementPlan *plan, List *relids
 			continue;
 		seen = lappend_oid(seen, lfirst_oid(lc));
 		map = shard_map_get_levels(lfirst_oid(lc), true);
-		if (map != NULL && map->nparts > 0 && plan->shards != NIL)
-			stmt->relationOids = list_concat(stmt->relationOids, plan->shards);
+		if (map != NULL && map->nparts > 0 && shards != NIL)
+			stmt->relationOids = list_concat(stmt->relationOids, shards);
 		else
 		{
 			for (int i = 0; map != NULL && i < map->nshards; i++)
@@ -334,28 +334,21 @@ fill_plan(ShardStatementPlan *plan, Query *query, const ShardWholeQuery *text)
 		elog(ERROR, "tables of a statement for nodes belong to several users");
 }
 
-PlannedStmt *
-shard_statement_make(Query *query, const ShardWholeQuery *text, ShardStatementPlan *plan,
-					 List *keys)
+/* The PlannedStmt around a CustomScan; without what it depends on. */
+static PlannedStmt *
+make_stmt(Query *query, const char *name, List *exprs, List *custom_private, bool returns_rows)
 {
 	PlannedStmt *stmt = makeNode(PlannedStmt);
 	CustomScan *scan = makeNode(CustomScan);
-	List	   *params = list_copy(text->params);
 	CollectContext cxt = {stmt};
-	ListCell   *lc;
-
-	fill_plan(plan, query, text);
-	plan->key_params = NIL;
-	foreach(lc, keys)
-		plan->key_params = lappend_int(plan->key_params, key_param(query, text, &params, lfirst(lc)));
 
 	scan->scan.plan.targetlist = make_target_list(query, &scan->custom_scan_tlist);
 	scan->scan.plan.startup_cost = STATEMENT_COST;
 	scan->scan.plan.total_cost = STATEMENT_COST;
-	scan->scan.plan.plan_rows = plan->returns_rows ? 1 : 0;
-	scan->custom_exprs = params;
-	scan->custom_private = shard_plan_private_pack_statement(plan);
-	scan->methods = GetCustomScanMethods(SHARD_STATEMENT_NAME, false);
+	scan->scan.plan.plan_rows = returns_rows ? 1 : 0;
+	scan->custom_exprs = exprs;
+	scan->custom_private = custom_private;
+	scan->methods = GetCustomScanMethods(name, false);
 
 	stmt->commandType = query->commandType;
 	stmt->queryId = query->queryId;
@@ -368,6 +361,32 @@ shard_statement_make(Query *query, const ShardWholeQuery *text, ShardStatementPl
 	stmt->stmt_len = query->stmt_len;
 	collect_rtes_walker((Node *) query, &cxt);
 	shard_statement_add_domains(stmt, query);
-	depend_on_shards(stmt, plan, text->relids);
+	return stmt;
+}
+
+PlannedStmt *
+shard_statement_make(Query *query, const ShardWholeQuery *text, ShardStatementPlan *plan,
+					 List *keys)
+{
+	List	   *params = list_copy(text->params);
+	PlannedStmt *stmt;
+	ListCell   *lc;
+
+	fill_plan(plan, query, text);
+	plan->key_params = NIL;
+	foreach(lc, keys)
+		plan->key_params = lappend_int(plan->key_params, key_param(query, text, &params, lfirst(lc)));
+	stmt = make_stmt(query, SHARD_STATEMENT_NAME, params, shard_plan_private_pack_statement(plan), plan->returns_rows);
+	depend_on_shards(stmt, plan->shards, text->relids);
+	return stmt;
+}
+
+PlannedStmt *
+shard_statement_make_scan(Query *query, const char *name, List *exprs, List *custom_private,
+						  bool returns_rows, List *relids)
+{
+	PlannedStmt *stmt = make_stmt(query, name, exprs, custom_private, returns_rows);
+
+	depend_on_shards(stmt, NIL, relids);
 	return stmt;
 }

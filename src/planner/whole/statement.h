@@ -4,6 +4,7 @@
  *	  before core's planner sees the statement:
  *
  *	   router	all its tables prune to one shard group by the shard key
+ *	   take		it takes rows of one table as jobs from a queue, over all shards
  *	   push		it is exact group by group, and goes to all live groups at once
  *	   source	rows computed here (VALUES, SELECT) are routed to their groups, which
  *				run INSERT ... ON CONFLICT or MERGE over them
@@ -33,6 +34,7 @@ typedef struct ShardRouteOrigin
 /* *origin: filled in when there is a plan. */
 extern PlannedStmt *shard_router_plan(Query *query, int cursor_options, ParamListInfo params,
 									  ShardRouteOrigin *origin);
+extern PlannedStmt *shard_take_plan(Query *query, int cursor_options, ShardRouteOrigin *origin);
 extern PlannedStmt *shard_push_plan(Query *query, const char *query_string, int cursor_options,
 									ParamListInfo params);
 extern PlannedStmt *shard_source_plan(Query *query, const char *query_string, int cursor_options,
@@ -52,6 +54,13 @@ extern PlannedStmt *shard_single_plan(Query *query, int cursor_options, ParamLis
  */
 extern PlannedStmt *shard_statement_make(Query *query, const ShardWholeQuery *text,
 										 ShardStatementPlan *plan, List *keys);
+
+/*
+ * The same of a plan that is another CustomScan, named name: over exprs, returning rows or not, and depending on the shards
+ * of the tables relids.
+ */
+extern PlannedStmt *shard_statement_make_scan(Query *query, const char *name, List *exprs, List *custom_private,
+											  bool returns_rows, List *relids);
 
 /*
  * Makes changes of the domains that check query's values invalidate stmt: which domains

@@ -54,6 +54,7 @@ typedef struct PlanEntry
 	uint32		hash;
 	bool		valid;
 	bool		dropped;
+	bool		takes;			/* a plan of shard_take_plan() */
 	int			nusers;			/* plans that point into it */
 	Query	   *query;			/* free constants are taken out */
 	int			nconstants;
@@ -328,6 +329,7 @@ add_entry(PlanKey *key, Query *query, const PlannedStmt *stmt, const ShardRouteO
 	entry->cxt = cxt;
 	entry->hash = key->hash;
 	entry->valid = true;
+	entry->takes = strcmp(castNode(CustomScan, stmt->planTree)->methods->CustomName, SHARD_TAKE_NAME) == 0;
 	entry->nconstants = key->nconstants;
 	entry->sources = copyObject(origin->sources);
 	entry->keys = copyObject(origin->keys);
@@ -439,6 +441,15 @@ make_plan(PlanEntry *entry, const PlanKey *key, const Query *query)
 	return stmt;
 }
 
+/* Plans that depend on nothing but the statement's text, and come up often. */
+static PlannedStmt *
+plan_statement(Query *query, int cursor_options, ParamListInfo params, ShardRouteOrigin *origin)
+{
+	PlannedStmt *stmt = shard_router_plan(query, cursor_options, params, origin);
+
+	return stmt ? stmt : shard_take_plan(query, cursor_options, origin);
+}
+
 PlannedStmt *
 shard_statement_cache_plan(Query *query, int cursor_options, ParamListInfo params)
 {
@@ -453,10 +464,16 @@ shard_statement_cache_plan(Query *query, int cursor_options, ParamListInfo param
 	if (!key.usable)
 	{
 		put_back(&key);
-		return shard_router_plan(query, cursor_options, params, &origin);
+		return plan_statement(query, cursor_options, params, &origin);
 	}
 	drop_invalid();
 	entry = find_entry(&key, query, &nvariants);
+	/* who has a cursor locks the rows that he fetches */
+	if (entry != NULL && entry->takes && (cursor_options & CURSOR_OPT_FAST_PLAN) != 0)
+	{
+		put_back(&key);
+		return NULL;
+	}
 	if (entry != NULL)
 	{
 		put_back(&key);
@@ -467,7 +484,7 @@ shard_statement_cache_plan(Query *query, int cursor_options, ParamListInfo param
 	/* what is invalidated while it is planned is not kept */
 	before = ninvalidations;
 	number_constants(&key);
-	stmt = shard_router_plan(query, cursor_options, params, &origin);
+	stmt = plan_statement(query, cursor_options, params, &origin);
 	if (stmt != NULL && ninvalidations == before && nvariants < MAX_VARIANTS)
 		add_entry(&key, query, stmt, &origin);
 	put_back(&key);

@@ -76,12 +76,20 @@ get_ready(ShardConn *conn, const ShardCommand *command)
 	}
 }
 
+/* The number in column colno of the row that a command has returned, as text. */
+static int64
+number_of(PGresult *row, int colno)
+{
+	return strtoi64(PQgetvalue(row, 0, colno), NULL, 10);
+}
+
 /*
  * The statement's result, or what went wrong at its commit; NULL when the
- * connection was lost before either.  Interrupts are held.
+ * connection was lost before either.  Interrupts are held.  row: the row of a
+ * command that returns one; NULL: it returns none.
  */
 static PGresult *
-read_result(ShardConn *conn)
+read_result(ShardConn *conn, PGresult **row)
 {
 	TimestampTz deadline = 0;
 	PGresult   *result = NULL;
@@ -107,6 +115,11 @@ read_result(ShardConn *conn)
 		if (res == NULL)
 			return result;
 		shard_connection_note_result(conn, res);
+		if (row != NULL && *row == NULL && PQresultStatus(res) == PGRES_SINGLE_TUPLE && PQnfields(res) == 2)
+		{
+			*row = res;
+			continue;
+		}
 		if (shard_connection_is_copy(res) || PQresultStatus(res) == PGRES_SINGLE_TUPLE)
 		{
 			conn->state = SHARD_CONN_BROKEN;
@@ -116,7 +129,7 @@ read_result(ShardConn *conn)
 		}
 
 		/* deferred constraints and triggers fail at the commit, after the statement's own result */
-		if (result == NULL || PQresultStatus(res) != PGRES_COMMAND_OK)
+		if (result == NULL || (PQresultStatus(res) != PGRES_COMMAND_OK && PQresultStatus(res) != PGRES_TUPLES_OK))
 		{
 			PQclear(result);
 			result = res;
@@ -146,28 +159,32 @@ report_unknown(ShardConn *conn)
 			 errdetail("%s\nWhether the statement has committed there is not known.", reason ? reason : "")));
 }
 
-/* Sends the statement and takes its result; true when it was carried out. */
+/* Sends the statement and takes its result; true when it was carried out.  row: as in read_result(). */
 static bool
-run_once(ShardConn *conn, const ShardCommand *command, PGresult **result)
+run_once(ShardConn *conn, const ShardCommand *command, PGresult **row, PGresult **result)
 {
+	ExecStatusType good = row != NULL ? PGRES_TUPLES_OK : PGRES_COMMAND_OK;
+
 	CHECK_FOR_INTERRUPTS();
 	HOLD_INTERRUPTS();
 	if (command->nparams > 0)
 		shard_connection_send_params(conn, command->sql, command->nparams, command->params, false);
 	else
 		shard_connection_send_statement(conn, command->sql);
-	*result = read_result(conn);
+	*result = read_result(conn, row);
 	if (PQstatus(conn->pg) != CONNECTION_OK)
 		conn->state = SHARD_CONN_BROKEN;
-	return *result != NULL && PQresultStatus(*result) == PGRES_COMMAND_OK &&
+	return *result != NULL && PQresultStatus(*result) == good && (row == NULL || *row != NULL) &&
 		conn->state == SHARD_CONN_READY;
 }
 
-bool
-shard_autocommit_run(const ShardCommand *command, int64 *affected)
+/* Runs command; found: NULL, or it returns how many rows it has found and changed. */
+static bool
+run(const ShardCommand *command, int64 *found, int64 *affected)
 {
 	ShardConn  *conn = shard_pool_acquire_free(shard_pool_get(command->serverid, command->userid));
 	PGresult   *result;
+	PGresult   *row = NULL;
 	bool		again = true;
 
 	if (conn->stateless)
@@ -177,11 +194,13 @@ shard_autocommit_run(const ShardCommand *command, int64 *affected)
 	}
 	get_ready(conn, command);
 	shard_fence_pass();
-	while (!run_once(conn, command, &result))
+	while (!run_once(conn, command, found != NULL ? &row : NULL, &result))
 	{
 		bool		stale = result != NULL && command->nparams > 0 && shard_connection_is_stale(result);
 
 		RESUME_INTERRUPTS();
+		PQclear(row);
+		row = NULL;
 		if (stale)
 			shard_connection_forget_prepared(conn, command->sql);
 		if (stale && again && conn->state == SHARD_CONN_READY)
@@ -191,7 +210,7 @@ shard_autocommit_run(const ShardCommand *command, int64 *affected)
 			continue;
 		}
 		shard_connection_release(conn);
-		if (result == NULL || PQresultStatus(result) == PGRES_COMMAND_OK ||
+		if (result == NULL || PQresultStatus(result) == PGRES_COMMAND_OK || PQresultStatus(result) == PGRES_TUPLES_OK ||
 			PQresultErrorField(result, PG_DIAG_SQLSTATE) == NULL)
 		{
 			/* this is libpq's own error, not an answer of the node: the statement may have succeeded */
@@ -207,17 +226,44 @@ shard_autocommit_run(const ShardCommand *command, int64 *affected)
 		shard_error_report(ERROR, result, conn, command->label, command->sql);
 	}
 
+	if (found != NULL)
+	{
+		*found = number_of(row, 0);
+		*affected = number_of(row, 1);
+		PQclear(row);
+		if (*found == 0)
+		{
+			PQclear(result);
+			RESUME_INTERRUPTS();	/* run_once()'s */
+			shard_connection_release(conn);
+			return true;
+		}
+	}
+	else
+		*affected = strtoi64(PQcmdTuples(result), NULL, 10);
+
 	/* from here on it is committed */
 	shard_txn_hold_interrupts();
 	shard_node_stat_add(conn->stat_node, SHARD_NODE_COMMITS, 1);
 	RESUME_INTERRUPTS();		/* run_once()'s */
 	shard_fence_pass_noerror();
 	shard_txn_drop_cancel();
-	*affected = strtoi64(PQcmdTuples(result), NULL, 10);
 	PQclear(result);
 	shard_connection_release(conn);
 	shard_committed_note(conn->serverid, conn);
 	if (conn->notices)
 		shard_connection_flush_notices(conn);
 	return true;
+}
+
+bool
+shard_autocommit_run(const ShardCommand *command, int64 *affected)
+{
+	return run(command, NULL, affected);
+}
+
+bool
+shard_autocommit_take(const ShardCommand *command, int64 *found, int64 *affected)
+{
+	return run(command, found, affected);
 }

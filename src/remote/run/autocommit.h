@@ -25,4 +25,10 @@ extern bool shard_autocommit_possible(void);
  */
 extern bool shard_autocommit_run(const ShardCommand *command, int64 *affected);
 
+/*
+ * The same for a command that returns one row of two numbers (bigint): how many rows it has found, and has changed.  Where it
+ * has found none nothing is committed, and interrupts are not held: another command may be run so.
+ */
+extern bool shard_autocommit_take(const ShardCommand *command, int64 *found, int64 *affected);
+
 #endif

@@ -1,0 +1,665 @@
+/*
+ * take.c
+ *	  Plans of statements that take rows of one table as jobs from a queue, over all of its shards.
+ *
+ *	 SELECT ... FROM t WHERE ... ORDER BY ... LIMIT n FOR UPDATE SKIP LOCKED
+ *	 UPDATE t SET ... WHERE key IN (SELECT key FROM t ... SKIP LOCKED), = ANY (ARRAY(SELECT ...)),
+ *							and, with LIMIT 1, = (SELECT ...)
+ *	 WITH z AS (SELECT key FROM t ... SKIP LOCKED) UPDATE t SET ... FROM z WHERE t.key = z.key
+ *	 DELETE likewise
+ *
+ *	 -> candidates	what a node is asked for: its first rows, not locked, by ctid and xmin
+ *	 -> lock		locks rows of a shard, by these
+ *	 -> change		changes rows of a shard, by ctid
+ *	 -> take		both at once, for one row
+ *
+ * What the SELECT locks are rows of the table whose key is given to UPDATE or DELETE.  If that key is unique and not
+ * null, these are the very rows that are changed, so they are changed by ctid where they are.
+ *
+ * A node with a partial index (WHERE state = 'new') can use it only where it sees the constant.  So constants
+ * stay in the text of candidates, and a plan that the node keeps is for them.
+ *
+ * The executor (executor/take_exec.c) says why the result is that of a plain table.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/sysattr.h"
+#include "access/table.h"
+#include "catalog/collation.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "catalog/shard_map.h"
+#include "deparse/shippable/shippable_compare.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/value.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/tlist.h"
+#include "parser/parsetree.h"
+#include "planner/path/scan_output.h"
+#include "planner/whole/statement.h"
+#include "rewrite/rewriteManip.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/partcache.h"
+#include "utils/rel.h"
+
+/* Nodes see the table by this name: see TABLE_ALIAS in deparse/whole_query.c. */
+#define ALIAS "shard_t1"
+
+/* A parameter of the statement that stands for the condition by which rows are found.  No client numbers parameters so. */
+#define MARKER_PARAM PG_INT16_MAX
+
+/* A statement, taken apart. */
+typedef struct TakeParts
+{
+	const char *reason;			/* why it is none; NULL: it is one, so far */
+	Query	   *select;			/* that locks */
+	Query	   *change;			/* UPDATE or DELETE without what it gets its keys from; NULL: the statement is the SELECT */
+	Oid			relid;
+	const ShardMap *map;
+} TakeParts;
+
+static void
+refuse(TakeParts *parts, const char *reason)
+{
+	if (parts->reason == NULL)
+		parts->reason = reason;
+}
+
+/* ---------- the SELECT ---------- */
+
+static void
+check_select(TakeParts *parts, Query *select)
+{
+	RangeTblEntry *rte;
+	RowMarkClause *mark;
+
+	parts->select = select;
+	if (select->commandType != CMD_SELECT || list_length(select->rowMarks) != 1 || select->limitCount == NULL ||
+		select->limitOffset != NULL || select->limitOption != LIMIT_OPTION_COUNT || select->hasAggs ||
+		select->hasWindowFuncs || select->hasTargetSRFs || select->hasSubLinks || select->hasModifyingCTE ||
+		select->cteList != NIL || select->groupClause != NIL || select->groupingSets != NIL || select->havingQual != NULL ||
+		select->distinctClause != NIL || select->setOperations != NULL || list_length(select->rtable) != 1 ||
+		list_length(select->jointree->fromlist) != 1 || !IsA(linitial(select->jointree->fromlist), RangeTblRef))
+	{
+		refuse(parts, "SELECT that does more than to lock rows of one table");
+		return;
+	}
+	rte = linitial_node(RangeTblEntry, select->rtable);
+	mark = linitial_node(RowMarkClause, select->rowMarks);
+	if (mark->waitPolicy != LockWaitSkip || mark->pushedDown)
+		refuse(parts, "not SKIP LOCKED");
+	if (rte->rtekind != RTE_RELATION || rte->relkind != RELKIND_PARTITIONED_TABLE || !rte->inh)
+	{
+		refuse(parts, "not a sharded table");
+		return;
+	}
+	parts->relid = rte->relid;
+	parts->map = shard_map_get(rte->relid);
+	if (parts->map == NULL || parts->map->nshards < 2 || parts->map->foreign_definition)
+		refuse(parts, "not a table of several shards whose definition is known");
+}
+
+/* ---------- UPDATE and DELETE ---------- */
+
+/* The column of rtindex that expr is, by whatever name its type goes; 0: something else. */
+static AttrNumber
+column_of(Node *expr, int rtindex)
+{
+	Var		   *var;
+
+	if (expr && IsA(expr, RelabelType))
+		expr = (Node *) castNode(RelabelType, expr)->arg;
+	var = (Var *) expr;
+	return var && IsA(var, Var) && var->varno == rtindex && var->varlevelsup == 0 ? var->varattno : 0;
+}
+
+/* The column of the table that is column attno of select's result; 0: something else. */
+static AttrNumber
+selected_column(const Query *select, AttrNumber attno)
+{
+	TargetEntry *entry = attno > 0 && attno <= list_length(select->targetList) ?
+		list_nth_node(TargetEntry, select->targetList, attno - 1) : NULL;
+
+	return entry && !entry->resjunk ? column_of((Node *) entry->expr, 1) : 0;
+}
+
+/* An equality of columns, of the target and of the SELECT, by which keys are compared. */
+typedef struct KeyColumn
+{
+	AttrNumber	attno;
+	Oid			opno;
+	Oid			collation;
+} KeyColumn;
+
+static List *
+add_key(TakeParts *parts, List *keys, AttrNumber target, AttrNumber selected, OpExpr *expr)
+{
+	KeyColumn  *key = palloc(sizeof(KeyColumn));
+
+	if (target <= 0 || target != selected)
+		refuse(parts, "keys are compared with another column");
+	key->attno = target;
+	key->opno = expr->opno;
+	key->collation = expr->inputcollid;
+	return lappend(keys, key);
+}
+
+/* Is column attno compared, as index does it? */
+static bool
+is_compared(Relation rel, Relation index, int column, List *keys)
+{
+	AttrNumber	attno = index->rd_index->indkey.values[column];
+	ListCell   *lc;
+
+	foreach(lc, keys)
+	{
+		const KeyColumn *key = lfirst(lc);
+
+		if (key->attno == attno && attno > 0 && TupleDescAttr(RelationGetDescr(rel), attno - 1)->attnotnull &&
+			get_op_opfamily_strategy(key->opno, index->rd_opfamily[column]) == BTEqualStrategyNumber &&
+			key->collation == index->rd_indcollation[column])
+			return true;
+	}
+	return false;
+}
+
+/* Do the columns name one row? */
+static bool
+is_unique(Oid relid, List *keys)
+{
+	Relation	rel = table_open(relid, NoLock);
+	List	   *indexes = RelationGetIndexList(rel);
+	bool		result = false;
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+		bool		all = index->rd_index->indisunique && index->rd_index->indimmediate &&
+			RelationGetIndexPredicate(index) == NIL && index->rd_index->indnkeyatts > 0;
+
+		for (int i = 0; all && i < index->rd_index->indnkeyatts; i++)
+			all = is_compared(rel, index, i, keys);
+		result |= all;
+		index_close(index, AccessShareLock);
+	}
+	list_free(indexes);
+	table_close(rel, NoLock);
+	return result;
+}
+
+static bool
+is_one(Node *limit)
+{
+	limit = eval_const_expressions(NULL, limit);
+	return limit && IsA(limit, Const) && !castNode(Const, limit)->constisnull &&
+		DatumGetInt64(castNode(Const, limit)->constvalue) == 1;
+}
+
+/* The comparisons of a sub-select's columns in *test with keys of the statement's target. */
+static List *
+sublink_keys(TakeParts *parts, Query *query, Query *select, Node *test)
+{
+	List	   *tests = is_andclause(test) ? castNode(BoolExpr, test)->args : list_make1(test);
+	List	   *keys = NIL;
+	ListCell   *lc;
+
+	foreach(lc, tests)
+	{
+		OpExpr	   *expr = lfirst(lc);
+		Node	   *element;
+
+		if (!IsA(expr, OpExpr) || list_length(expr->args) != 2)
+		{
+			refuse(parts, "comparison of a row");
+			return NIL;
+		}
+		element = lsecond(expr->args);
+		if (IsA(element, RelabelType))
+			element = (Node *) castNode(RelabelType, element)->arg;
+		if (!IsA(element, Param) || castNode(Param, element)->paramkind != PARAM_SUBLINK)
+		{
+			refuse(parts, "comparison with another value");
+			return NIL;
+		}
+		keys = add_key(parts, keys, column_of(linitial(expr->args), query->resultRelation),
+					   selected_column(select, castNode(Param, element)->paramid), expr);
+	}
+	return keys;
+}
+
+/* WHERE key IN (SELECT), = ANY (ARRAY(SELECT)), = (SELECT) */
+static List *
+keys_of_condition(TakeParts *parts, Query *query, Node *qual)
+{
+	SubLink    *sublink = NULL;
+
+	if (qual != NULL && IsA(qual, SubLink) && castNode(SubLink, qual)->subLinkType == ANY_SUBLINK)
+	{
+		sublink = castNode(SubLink, qual);
+		check_select(parts, castNode(Query, sublink->subselect));
+		return parts->reason ? NIL : sublink_keys(parts, query, parts->select, sublink->testexpr);
+	}
+	if (qual != NULL && (IsA(qual, ScalarArrayOpExpr) || IsA(qual, OpExpr)))
+	{
+		bool		any = IsA(qual, ScalarArrayOpExpr);
+		List	   *args = any ? castNode(ScalarArrayOpExpr, qual)->args : castNode(OpExpr, qual)->args;
+		OpExpr		expr = {.xpr = {T_OpExpr}};
+
+		if (list_length(args) == 2 && IsA(lsecond(args), SubLink))
+			sublink = lsecond_node(SubLink, args);
+		if (sublink != NULL && sublink->subLinkType == (any ? ARRAY_SUBLINK : EXPR_SUBLINK) &&
+			(!any || castNode(ScalarArrayOpExpr, qual)->useOr))
+		{
+			expr.opno = any ? castNode(ScalarArrayOpExpr, qual)->opno : castNode(OpExpr, qual)->opno;
+			expr.inputcollid = any ? castNode(ScalarArrayOpExpr, qual)->inputcollid : castNode(OpExpr, qual)->inputcollid;
+			check_select(parts, castNode(Query, sublink->subselect));
+			if (parts->reason == NULL && !any && !is_one(parts->select->limitCount))
+				refuse(parts, "sub-select that may have several rows");
+			return parts->reason ? NIL : add_key(parts, NIL, column_of(linitial(args), query->resultRelation),
+												 selected_column(parts->select, 1), &expr);
+		}
+	}
+	refuse(parts, "other conditions");
+	return NIL;
+}
+
+/* FROM z WHERE target.key = z.key, z being a WITH query or a sub-select */
+static List *
+keys_of_join(TakeParts *parts, Query *query, int rtindex)
+{
+	RangeTblEntry *rte = rt_fetch(rtindex, query->rtable);
+	Node	   *quals = query->jointree->quals;
+	List	   *keys = NIL;
+	ListCell   *lc;
+
+	if (rte->rtekind == RTE_CTE && rte->ctelevelsup == 0 && list_length(query->cteList) == 1 &&
+		linitial_node(CommonTableExpr, query->cteList)->cterefcount == 1 && !linitial_node(CommonTableExpr, query->cteList)->cterecursive)
+		check_select(parts, castNode(Query, linitial_node(CommonTableExpr, query->cteList)->ctequery));
+	else if (rte->rtekind == RTE_SUBQUERY && query->cteList == NIL && !OidIsValid(rte->relid) && !rte->lateral && !rte->security_barrier)
+		check_select(parts, rte->subquery);
+	else
+		refuse(parts, "other tables");
+	foreach(lc, parts->reason || quals == NULL ? NIL : is_andclause(quals) ? castNode(BoolExpr, quals)->args : list_make1(quals))
+	{
+		OpExpr	   *expr = lfirst(lc);
+		AttrNumber	target;
+		int			other = 1;
+
+		if (!IsA(expr, OpExpr) || list_length(expr->args) != 2)
+		{
+			refuse(parts, "other conditions");
+			return NIL;
+		}
+		target = column_of(linitial(expr->args), query->resultRelation);
+		if (target == 0)
+			target = column_of(list_nth(expr->args, other--), query->resultRelation);
+		keys = add_key(parts, keys, target, selected_column(parts->select, column_of(list_nth(expr->args, other), rtindex)), expr);
+	}
+	return keys;
+}
+
+/* Takes the condition and z out of a copy of the statement, and puts a marker in their place. */
+static Query *
+without_keys(TakeParts *parts, Query *query)
+{
+	Query	   *change = copyObject(query);
+	Param	   *marker = makeNode(Param);
+
+	marker->paramkind = PARAM_EXTERN;
+	marker->paramid = MARKER_PARAM;
+	marker->paramtype = BOOLOID;
+	marker->paramtypmod = -1;
+	marker->location = -1;
+	change->cteList = NIL;
+	change->jointree->fromlist = list_make1(linitial(change->jointree->fromlist));
+	change->jointree->quals = (Node *) marker;
+	change->hasSubLinks = false;
+	for (int i = 2; i <= list_length(change->rtable); i++)
+	{
+		if (rangeTableEntry_used((Node *) change, i, 0))
+			refuse(parts, "other columns of the SELECT are used");
+	}
+	change->rtable = list_truncate(change->rtable, 1);
+	return change;
+}
+
+/* Does the statement assign a column of the shard key, so that a row may belong to another shard? */
+static bool
+assigns_key(Oid relid, const Query *change)
+{
+	Relation	rel = table_open(relid, NoLock);
+	PartitionKey key = RelationGetPartitionKey(rel);
+	bool		result = false;
+	ListCell   *lc;
+
+	foreach(lc, change->commandType == CMD_UPDATE ? change->targetList : NIL)
+	{
+		for (int i = 0; i < key->partnatts; i++)
+			result |= key->partattrs[i] == lfirst_node(TargetEntry, lc)->resno || key->partattrs[i] == InvalidAttrNumber;
+	}
+	table_close(rel, NoLock);
+	return result;
+}
+
+static void
+check_change(TakeParts *parts, Query *query)
+{
+	List	   *from = query->jointree->fromlist;
+	List	   *keys = NIL;
+
+	if (query->resultRelation != 1 || query->hasModifyingCTE || query->hasRecursive || from == NIL || list_length(from) > 2 ||
+		!IsA(linitial(from), RangeTblRef) || linitial_node(RangeTblRef, from)->rtindex != 1 || !IsA(llast(from), RangeTblRef) ||
+		rt_fetch(1, query->rtable)->rtekind != RTE_RELATION)
+		refuse(parts, "other tables");
+	else if (list_length(from) == 1 && query->cteList == NIL)
+		keys = keys_of_condition(parts, query, query->jointree->quals);
+	else if (list_length(from) == 2)
+		keys = keys_of_join(parts, query, llast_node(RangeTblRef, from)->rtindex);
+	else
+		refuse(parts, "WITH query that is not joined");
+	if (parts->reason == NULL && rt_fetch(1, query->rtable)->relid != parts->relid)
+		refuse(parts, "rows of another table");
+	if (parts->reason == NULL && !is_unique(parts->relid, keys))
+		refuse(parts, "keys that are not unique");
+	if (parts->reason == NULL && assigns_key(parts->relid, query))
+		refuse(parts, "shard key is changed");
+	if (parts->reason != NULL)
+		return;
+	parts->change = without_keys(parts, query);
+	if (parts->reason == NULL && (checkExprHasSubLink((Node *) parts->change->targetList) ||
+								  checkExprHasSubLink((Node *) parts->change->returningList)))
+		refuse(parts, "sub-select");
+}
+
+/* ---------- texts ---------- */
+
+static TargetEntry *
+system_column(AttrNumber attno, Oid type)
+{
+	return makeTargetEntry((Expr *) makeVar(1, attno, type, -1, InvalidOid, 0), 1, NULL, false);
+}
+
+/* Names of the columns of relid that query uses, each after a comma. */
+static char *
+used_columns(Query *query, Oid relid)
+{
+	Bitmapset  *used = NULL;
+	int			i = -1;
+	StringInfoData buf;
+
+	pull_varattnos((Node *) query->targetList, 1, &used);
+	pull_varattnos((Node *) query->jointree, 1, &used);
+	initStringInfo(&buf);
+	while ((i = bms_next_member(used, i)) >= 0)
+	{
+		AttrNumber	attno = i + FirstLowInvalidHeapAttributeNumber;
+
+		if (attno > 0)
+			appendStringInfo(&buf, ", %s", quote_identifier(get_attname(relid, attno, false)));
+	}
+	return buf.data;
+}
+
+/* The SELECT without locks and limit, whose only columns are those that it sorts by. */
+static Query *
+candidates_query(Query *select)
+{
+	Query	   *query = copyObject(select);
+	List	   *tlist = NIL;
+	ListCell   *lc;
+
+	query->rowMarks = NIL;
+	query->hasForUpdate = false;
+	query->limitCount = NULL;
+	foreach(lc, query->sortClause)
+	{
+		TargetEntry *entry = get_sortgroupclause_tle(lfirst_node(SortGroupClause, lc), query->targetList);
+
+		entry->resjunk = false;
+		entry->resno = list_length(tlist) + 1;
+		tlist = lappend(tlist, entry);
+	}
+	query->targetList = tlist;
+	return query;
+}
+
+/* How rows are sorted, if nodes and the coordinator sort them the same way. */
+static void
+fill_sort(TakeParts *parts, ShardTakePlan *plan, const Query *query, const ShardWholeQuery *text)
+{
+	ListCell   *lc;
+
+	foreach(lc, query->sortClause)
+	{
+		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
+		Node	   *expr = get_sortgroupclause_expr(clause, query->targetList);
+		ShardExtensionScope extensions = {NULL, NULL};
+
+		if (!shard_compare_order_ok(expr, clause->sortop, shard_collation_same_default(parts->map), &extensions))
+			refuse(parts, "order that may be another one on nodes");
+		plan->sort_operators = lappend_oid(plan->sort_operators, clause->sortop);
+		plan->sort_collations = lappend_oid(plan->sort_collations, exprCollation(expr));
+		plan->sort_nulls_first = lappend_int(plan->sort_nulls_first, clause->nulls_first);
+	}
+	plan->sort_outputs = shard_scan_convert_outputs(text->outputs, &plan->nsort);
+	for (int i = 0; i < plan->nsort; i++)
+	{
+		if (plan->sort_outputs[i].kind != SHARD_OUTPUT_VALUE)
+			refuse(parts, "order by a column that travels as text");
+	}
+}
+
+static List *
+text_part(const char *text)
+{
+	return list_make1(makeString(pstrdup(text)));
+}
+
+static List *
+number_part(int number)
+{
+	return list_make1(makeInteger(number));
+}
+
+/* template with what stands for parameter number replaced by condition. */
+static ShardTemplate *
+put_condition(const ShardTemplate *template, int number, List *condition)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, template)
+	{
+		if (IsA(lfirst(lc), Integer) && intVal(lfirst(lc)) == number)
+			result = list_concat(result, condition);
+		else
+			result = lappend(result, lfirst(lc));
+	}
+	return result;
+}
+
+/* "ctid = ANY (...)"; xmins: the number of that parameter, or 0. */
+static List *
+condition(const char *alias, int ctids, int xmins)
+{
+	List	   *result = list_concat(text_part(psprintf("%sctid = ANY (", alias)), number_part(ctids));
+
+	result = list_concat(result, text_part("::pg_catalog.tid[])"));
+	if (xmins == 0)
+		return result;
+	result = list_concat(result, text_part(psprintf(" AND %sxmin = ANY (", alias)));
+	return list_concat(list_concat(result, number_part(xmins)), text_part("::pg_catalog.xid[])"));
+}
+
+/* SELECT ctid FROM the shard for rows of these ctids and xmins, locked. */
+static List *
+locking_select(const Query *select, int ctids, int xmins)
+{
+	static const char *const strengths[] = {
+		[LCS_FORKEYSHARE] = "KEY SHARE", [LCS_FORSHARE] = "SHARE", [LCS_FORNOKEYUPDATE] = "NO KEY UPDATE", [LCS_FORUPDATE] = "UPDATE"
+	};
+	List	   *result = list_concat(text_part("SELECT ctid FROM "), number_part(0));
+
+	result = list_concat(result, text_part(" WHERE "));
+	result = list_concat(result, condition("", ctids, xmins));
+	return list_concat(result, text_part(psprintf(" FOR %s SKIP LOCKED",
+												  strengths[linitial_node(RowMarkClause, select->rowMarks)->strength])));
+}
+
+/* Finds the marker among the parameters of text, and takes it out; returns its number. */
+static int
+take_out_marker(ShardWholeQuery *text)
+{
+	ListCell   *lc;
+
+	foreach(lc, text->sources)
+	{
+		Param	   *param = lfirst(lc);
+
+		if (IsA(param, Param) && param->paramkind == PARAM_EXTERN && param->paramid == MARKER_PARAM)
+		{
+			Const	   *nothing = makeNullConst(INT4OID, -1, InvalidOid);
+
+			lfirst(lc) = nothing;
+			lfirst(list_nth_cell(text->params, foreach_current_index(lc))) = nothing;
+			return foreach_current_index(lc) + 1;
+		}
+	}
+	elog(ERROR, "condition of a statement that takes rows has got lost");
+	return 0;					/* keep compiler quiet */
+}
+
+/* What a shard is asked to do, made of text: the SELECT, or the UPDATE or DELETE, with a marker as its condition. */
+static void
+fill_texts(ShardTakePlan *plan, const TakeParts *parts, ShardWholeQuery *text)
+{
+	int			ctids = take_out_marker(text);
+	int			xmins = list_length(text->params) + 1;
+	List	   *take;
+
+	plan->ctids_param = ctids;
+	if (parts->change == NULL)
+	{
+		plan->lock = put_condition(text->template, ctids, condition(ALIAS ".", ctids, xmins));
+		return;
+	}
+	plan->lock = locking_select(parts->select, 1, 2);
+	plan->change = put_condition(text->template, ctids, condition(ALIAS ".", ctids, 0));
+	take = list_concat(text_part("WITH z AS MATERIALIZED ("), locking_select(parts->select, ctids, xmins));
+	take = list_concat(take, text_part("), u AS ("));
+	take = list_concat(take, put_condition(text->template, ctids, text_part(ALIAS ".ctid = ANY (ARRAY(SELECT z.ctid FROM z))")));
+	take = list_concat(take, text_part(plan->returns_rows ?
+									   ") SELECT c.n, u.* FROM (SELECT pg_catalog.count(*) FROM z) AS c(n) LEFT JOIN u ON true" :
+									   " RETURNING true) SELECT c.n, d.n FROM (SELECT pg_catalog.count(*) FROM z) AS c(n),"
+									   " (SELECT pg_catalog.count(*) FROM u) AS d(n)"));
+	plan->take = take;
+}
+
+/* select, whose rows are found by ctid and come in whatever order. */
+static Query *
+without_order(Query *select)
+{
+	List	   *tlist = NIL;
+	ListCell   *lc;
+
+	foreach(lc, select->targetList)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+
+		entry->ressortgroupref = 0;
+		if (!entry->resjunk)
+			tlist = lappend(tlist, entry);
+	}
+	select->targetList = tlist;
+	select->sortClause = NIL;
+	select->limitCount = NULL;
+	return select;
+}
+
+/* What a shard is asked to do: SELECT, with ctids, or UPDATE or DELETE with "true" before what it returns. */
+static ShardWholeQuery *
+print_work(TakeParts *parts, Query *query, bool returns_rows)
+{
+	TargetEntry *column = NULL;
+
+	if (parts->change == NULL)
+		return shard_whole_query_print_columns(without_order(without_keys(parts, query)),
+											   list_make1(system_column(SelfItemPointerAttributeNumber, TIDOID)), false, &parts->reason);
+	if (returns_rows)
+		column = makeTargetEntry((Expr *) makeBoolConst(true, false), 1, NULL, false);
+	return shard_whole_query_print_columns(parts->change, column ? list_make1(column) : NIL, false, &parts->reason);
+}
+
+/* ---------- the plan ---------- */
+
+/* Parameters of the plan, or what they are in the query. */
+static List *
+all_params(List *candidates, Node *limit, List *work)
+{
+	return list_concat(lappend(list_copy(candidates), limit), work);
+}
+
+static PlannedStmt *
+make_plan(TakeParts *parts, Query *query, ShardRouteOrigin *origin)
+{
+	ShardTakePlan plan = {0};
+	Query	   *candidates = candidates_query(parts->select);
+	List	   *columns = list_make3(system_column(TableOidAttributeNumber, OIDOID),
+									 system_column(SelfItemPointerAttributeNumber, TIDOID),
+									 system_column(MinTransactionIdAttributeNumber, XIDOID));
+	Node	   *limit = parts->select->limitCount;
+	ShardWholeQuery *text = shard_whole_query_print_columns(candidates, columns, true, &parts->reason);
+	ShardWholeQuery *work = NULL;
+
+	if (text != NULL)
+		fill_sort(parts, &plan, candidates, text);
+	plan.operation = query->commandType;
+	plan.returns_rows = query->commandType == CMD_SELECT || query->returningList != NIL;
+	plan.set_processed = query->canSetTag && query->commandType != CMD_SELECT;
+	plan.relid = parts->relid;
+	if (parts->reason == NULL && !shard_statement_user(query, &plan.check_as_user))
+		refuse(parts, "several users");
+	if (parts->reason == NULL)
+		work = print_work(parts, query, plan.returns_rows);
+	if (work == NULL)
+		return NULL;
+
+	plan.candidates = text->template;
+	plan.columns = used_columns(candidates, parts->relid);
+	plan.limit_param = list_length(text->params) + 1;
+	fill_texts(&plan, parts, work);
+	plan.outputs = shard_scan_convert_outputs(work->outputs, &plan.noutputs);
+	origin->sources = all_params(text->sources, limit, work->sources);
+	origin->keys = NIL;
+	return shard_statement_make_scan(query, SHARD_TAKE_NAME,
+									 all_params(text->params, (Node *) expression_planner(copyObject((Expr *) limit)), work->params),
+									 shard_plan_private_pack_take(&plan), plan.returns_rows, list_make1_oid(parts->relid));
+}
+
+PlannedStmt *
+shard_take_plan(Query *query, int cursor_options, ShardRouteOrigin *origin)
+{
+	TakeParts	parts = {0};
+	PlannedStmt *stmt = NULL;
+
+	/* who has a cursor locks the rows that he fetches */
+	if ((cursor_options & CURSOR_OPT_FAST_PLAN) != 0)
+		return NULL;
+	if (query->commandType == CMD_SELECT && query->rowMarks != NIL)
+		check_select(&parts, query);
+	else if ((query->commandType == CMD_UPDATE || query->commandType == CMD_DELETE) &&
+			 (query->cteList != NIL || query->hasSubLinks || list_length(query->jointree->fromlist) > 1))
+		check_change(&parts, query);
+	else
+		return NULL;
+	if (parts.reason == NULL)
+		stmt = make_plan(&parts, query, origin);
+	if (stmt == NULL)
+		ereport(DEBUG2,
+				(errmsg_internal("statement does not take rows of a queue: %s", parts.reason)));
+	return stmt;
+}
