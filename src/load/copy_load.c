@@ -161,7 +161,10 @@ load_lines(ShardLoad *load, ProcessUtilityContext context, CommandDest dest)
 	/* errors from here on are not about a line */
 	error_context_stack = load->context.previous;
 	if (load->rejects)
+	{
 		shard_reject_finish(load->rejects);
+		shard_reject_report(load->rejects);
+	}
 }
 
 uint64

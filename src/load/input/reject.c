@@ -57,10 +57,7 @@ struct ShardRejects
 	int64		limit;
 	ShardCopyVerbosity verbosity;
 
-	uint64		nrejected;
-	uint64		nduplicates;
-	uint64		nreplaced;
-	bool		only_types;		/* all rejected rows had values of wrong type, as with core's ON_ERROR */
+	ShardRejectCounts counts;
 
 	/* the first lines */
 	uint64		first_lineno;	/* the first one of the data */
@@ -140,12 +137,12 @@ shard_reject_open(MemoryContext cxt, const ShardCopyOptions *options, Relation p
 	rejects->cxt = cxt;
 	rejects->limit = options->reject_limit;
 	rejects->verbosity = options->verbosity;
-	rejects->only_types = true;
 	rejects->first_lineno = options->skip + 1;
 
 	if (options->reject_table != NULL)
 	{
 		rejects->table = shard_reject_table_open(cxt, options->reject_table, parent);
+		rejects->counts.load = shard_reject_table_load(rejects->table);
 		rejects->table_name = pstrdup(options->reject_table);
 	}
 	if (options->reject_file != NULL)
@@ -283,9 +280,9 @@ check_first_lines(ShardRejects *rejects, const ShardReject *reject)
 static void
 check_limit(ShardRejects *rejects, const ShardReject *reject)
 {
-	if (rejects->limit == 0 || rejects->nrejected <= rejects->limit)
+	if (rejects->limit == 0 || rejects->counts.nrejected <= rejects->limit)
 		return;
-	if (rejects->only_types)
+	if (!rejects->counts.other_errors)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
 				 errmsg("skipped more than REJECT_LIMIT (%lld) rows due to data type incompatibility",
@@ -318,14 +315,14 @@ shard_reject_add(ShardRejects *rejects, const ShardReject *reject)
 	}
 
 	if (reject->duplicate)
-		rejects->nduplicates++;
+		rejects->counts.nduplicates++;
 	else
 	{
 		/* Class 22 is data exceptions; malformed lines and encodings are in it too. */
 		if (ERRCODE_TO_CATEGORY(reject->sqlstate) != ERRCODE_DATA_EXCEPTION ||
 			classify_fault(reject->sqlstate) != FAULT_VALUES)
-			rejects->only_types = false;
-		rejects->nrejected++;
+			rejects->counts.other_errors = true;
+		rejects->counts.nrejected++;
 		check_limit(rejects, reject);
 		check_first_lines(rejects, reject);
 	}
@@ -336,7 +333,7 @@ shard_reject_add(ShardRejects *rejects, const ShardReject *reject)
 void
 shard_reject_replaced(ShardRejects *rejects, uint64 nrows)
 {
-	rejects->nreplaced += nrows;
+	rejects->counts.nreplaced += nrows;
 }
 
 /* Writes the line; the last one of the input may lack its end. */
@@ -423,32 +420,32 @@ join_parts(char **parts, int nparts)
 	return text.data;
 }
 
-static void
-report(ShardRejects *rejects, int64 load)
+void
+shard_reject_report(const ShardRejects *rejects)
 {
 	char	   *parts[3];
 	int			nparts = 0;
 	char	   *places[2];
 	int			nplaces = 0;
 
-	if (rejects->nrejected > 0)
-		parts[nparts++] = psprintf(rejects->nrejected == 1 ? "%llu row was rejected" : "%llu rows were rejected",
-								   (unsigned long long) rejects->nrejected);
-	if (rejects->nduplicates > 0)
-		parts[nparts++] = psprintf(rejects->nduplicates == 1 ? "%llu duplicate was left out" : "%llu duplicates were left out",
-								   (unsigned long long) rejects->nduplicates);
-	if (rejects->nreplaced > 0)
-		parts[nparts++] = psprintf(rejects->nreplaced == 1 ? "%llu row was replaced" : "%llu rows were replaced",
-								   (unsigned long long) rejects->nreplaced);
+	if (rejects->counts.nrejected > 0)
+		parts[nparts++] = psprintf(rejects->counts.nrejected == 1 ? "%llu row was rejected" : "%llu rows were rejected",
+								   (unsigned long long) rejects->counts.nrejected);
+	if (rejects->counts.nduplicates > 0)
+		parts[nparts++] = psprintf(rejects->counts.nduplicates == 1 ? "%llu duplicate was left out" : "%llu duplicates were left out",
+								   (unsigned long long) rejects->counts.nduplicates);
+	if (rejects->counts.nreplaced > 0)
+		parts[nparts++] = psprintf(rejects->counts.nreplaced == 1 ? "%llu row was replaced" : "%llu rows were replaced",
+								   (unsigned long long) rejects->counts.nreplaced);
 	if (nparts == 0 || rejects->verbosity == SHARD_VERBOSITY_SILENT)
 		return;
 
-	if (rejects->nrejected + rejects->nduplicates > 0)
+	if (rejects->counts.nrejected + rejects->counts.nduplicates > 0)
 	{
 		if (rejects->file_path != NULL)
 			places[nplaces++] = psprintf("file \"%s\"", rejects->file_path);
 		if (rejects->table_name != NULL)
-			places[nplaces++] = psprintf("table %s (load %lld)", rejects->table_name, (long long) load);
+			places[nplaces++] = psprintf("table %s (load %lld)", rejects->table_name, (long long) rejects->counts.load);
 	}
 	ereport(NOTICE,
 			(errmsg_internal("%s", join_parts(parts, nparts)),
@@ -458,13 +455,10 @@ report(ShardRejects *rejects, int64 load)
 void
 shard_reject_finish(ShardRejects *rejects)
 {
-	int64		load = 0;
-
 	if (rejects->sort != NULL)
 		write_kept(rejects);
 	if (rejects->table != NULL)
-		load = shard_reject_table_finish(rejects->table);
+		shard_reject_table_finish(rejects->table);
 	if (rejects->file != NULL)
 		shard_reject_file_finish(rejects->file);
-	report(rejects, load);
 }

@@ -26,6 +26,16 @@ typedef struct ShardReject
 	bool		duplicate;		/* ON_DUPLICATE refused it, not ON_ERROR */
 } ShardReject;
 
+/* What is known of the rows so far. */
+typedef struct ShardRejectCounts
+{
+	uint64		nrejected;
+	uint64		nduplicates;
+	uint64		nreplaced;
+	bool		other_errors;	/* not all rejected rows had values of wrong type, as with core's ON_ERROR */
+	int64		load;			/* number of the load in REJECT_TABLE; 0: none yet */
+} ShardRejectCounts;
+
 /*
  * Opens REJECT_FILE (written anew) and REJECT_TABLE (columns load, line, column,
  * shard, SQLSTATE, message, raw line: see docs/reference.md; made by
@@ -52,7 +62,10 @@ extern void shard_reject_begin(ShardRejects *rejects, const char *header, size_t
 extern void shard_reject_add(ShardRejects *rejects, const ShardReject *reject);
 extern void shard_reject_replaced(ShardRejects *rejects, uint64 nrows); /* by ON_DUPLICATE keep_new */
 
-/* Writes what is left, closes, and reports one NOTICE (none with LOG_VERBOSITY silent or when nothing happened). */
+/* Writes what is left, and closes. */
 extern void shard_reject_finish(ShardRejects *rejects);
+
+/* Reports one NOTICE (none with LOG_VERBOSITY silent or when nothing happened); after finish. */
+extern void shard_reject_report(const ShardRejects *rejects);
 
 #endif

@@ -310,8 +310,13 @@ shard_reject_table_add(ShardRejectTable *table, const ShardReject *reject)
 }
 
 int64
+shard_reject_table_load(const ShardRejectTable *table)
+{
+	return table->load;
+}
+
+void
 shard_reject_table_finish(ShardRejectTable *table)
 {
 	insert_batch(table);
-	return table->load;
 }

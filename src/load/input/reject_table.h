@@ -27,7 +27,10 @@ extern void shard_reject_table_set_encoding(ShardRejectTable *table, int source_
 /* Adds a row; inserts, by SPI, when many have come together. */
 extern void shard_reject_table_add(ShardRejectTable *table, const ShardReject *reject);
 
-/* Inserts the rest.  Returns the load's number: what stands in column load. */
-extern int64 shard_reject_table_finish(ShardRejectTable *table);
+/* The load's number: what stands in column load. */
+extern int64 shard_reject_table_load(const ShardRejectTable *table);
+
+/* Inserts the rest. */
+extern void shard_reject_table_finish(ShardRejectTable *table);
 
 #endif
