@@ -306,6 +306,12 @@ name(MemoryContext context, void *pointer, Size size) \
 #define shard_local_beentry(n) pgstat_fetch_stat_local_beentry(n)
 #endif
 
+/* 19 gave signal handlers a second argument, and these casts */
+#if PG_VERSION_NUM < 190000
+#define PG_SIG_DFL SIG_DFL
+#define PG_SIG_IGN SIG_IGN
+#endif
+
 /* 19 gave the identifiers of system caches a type */
 #if PG_VERSION_NUM < 190000
 typedef int SysCacheIdentifier;

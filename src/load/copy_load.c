@@ -104,9 +104,13 @@ connections_per_node(const ShardLoad *load, const ShardCopyInput *input,
 	/* functions that the load calls (FILTER, triggers of the reject table) may read the rows */
 	if (load->filter || load->options->reject_table)
 		return 1;
+	if (load->resume && shard_resume_part_bytes(load->resume, PG_UINT64_MAX) < STREAM_BYTES)
+		return 1;
 	nbytes = shard_copy_input_bytes(input);
 	if (nbytes == PG_UINT64_MAX && !shard_copy_lines_fill(load->lines, STREAM_BYTES, SPREAD_WAIT_MS))
 		return 1;
+	if (load->resume)
+		nbytes = shard_resume_part_bytes(load->resume, nbytes);
 	return shard_spread_connections(load->map, GetUserId(), context, dest,
 									load->options->duplicate == SHARD_DUPLICATE_KEEP_NEW, nbytes);
 }
@@ -116,7 +120,11 @@ static void
 load_lines(ShardLoad *load, ProcessUtilityContext context, CommandDest dest)
 {
 	const ShardCopyOptions *options = load->options;
-	ShardCopyInput *input = shard_copy_input_create(load->source, serve_nodes, load);
+	ShardCopyInput *input = load->resume ? shard_resume_input(load->resume) :
+		shard_copy_input_create(load->source, serve_nodes, load);
+	const ShardFixedLayout *layout = load->fixed ? shard_fixed_width_layout(load->fixed) : NULL;
+	int			nheader = load->fixed ? options->fixed_header : shard_copy_header_lines(&load->source->opts);
+	ShardLineProbe *probe;
 	ShardLineFormat source_format;
 	bool		done = false;
 
@@ -135,13 +143,11 @@ load_lines(ShardLoad *load, ProcessUtilityContext context, CommandDest dest)
 	source_format = load->format;
 	if (load->filter)
 		shard_line_probe_format(load->source, &source_format);
-	if (load->fixed)
-		load->lines = shard_copy_lines_create(load->cxt, input, &source_format, shard_fixed_width_layout(load->fixed),
-											  options->fixed_header ? 1 : 0, NULL, options);
+	probe = load->fixed ? NULL : load->source_probe;
+	if (load->resume)
+		load->lines = shard_resume_lines(load->resume, &source_format, layout, nheader, probe);
 	else
-		load->lines = shard_copy_lines_create(load->cxt, input, &source_format, NULL,
-											  shard_copy_header_lines(&load->source->opts),
-											  load->source_probe, options);
+		load->lines = shard_copy_lines_create(load->cxt, input, &source_format, layout, nheader, probe, options);
 
 	load->context.callback = shard_load_row_context;
 	load->context.arg = load;
@@ -154,6 +160,8 @@ load_lines(ShardLoad *load, ProcessUtilityContext context, CommandDest dest)
 	if (load->rejects)
 		shard_reject_begin(load->rejects, load->lines->header, load->lines->header_bytes,
 						   load->source->file_encoding, options->record_length > 0);
+	if (load->resume)
+		shard_resume_plan(load->resume, load->rejects);
 	if (load->plan.reason == NULL)
 		done = shard_load_raw(load, connections_per_node(load, input, context, dest));
 	if (!done)
@@ -161,22 +169,39 @@ load_lines(ShardLoad *load, ProcessUtilityContext context, CommandDest dest)
 	/* errors from here on are not about a line */
 	error_context_stack = load->context.previous;
 	if (load->rejects)
-	{
 		shard_reject_finish(load->rejects);
+	if (load->rejects && (load->resume == NULL || shard_resume_is_last(load->resume)))
 		shard_reject_report(load->rejects);
+}
+
+/* Opens the input.  False: nothing is left of it to be loaded. */
+static bool
+open_source(ShardLoad *load)
+{
+	const CopyStmt *stmt = load->stmt;
+
+	if (load->resume == NULL)
+	{
+		load->source = BeginCopyFrom(load->pstate, load->rel, load->where, stmt->filename, stmt->is_program, NULL,
+									 stmt->attlist, load->options->core);
+		return true;
 	}
+	load->source = BeginCopyFrom(load->pstate, load->rel, load->where, NULL, false, no_data,
+								 stmt->attlist, load->options->core);
+	return shard_resume_open(load->resume, stmt, load->where, load->source, serve_nodes, load);
 }
 
 uint64
 shard_copy_load(ParseState *pstate, const CopyStmt *stmt, Relation parent, Node *where,
-				const ShardCopyOptions *options,
+				const ShardCopyOptions *options, ShardResume *resume,
 				ProcessUtilityContext context, CommandDest dest)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw load",
 											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
 	ShardLoad  *load = palloc0(sizeof(ShardLoad));
-	uint64		nrows;
+	bool		has_rows;
+	uint64		nrows = 0;
 
 	load->cxt = cxt;
 	load->pstate = pstate;
@@ -190,6 +215,7 @@ shard_copy_load(ParseState *pstate, const CopyStmt *stmt, Relation parent, Node 
 	load->userid = GetUserId();
 	load->where = where;
 	load->options = options;
+	load->resume = resume;
 	load->attnamelist = stmt->attlist;
 	load->core_options = options->core;
 
@@ -198,10 +224,11 @@ shard_copy_load(ParseState *pstate, const CopyStmt *stmt, Relation parent, Node 
 		open_filter(load);
 	if (options->fixed_width)
 		open_fixed_width(load);
+	if (resume)
+		shard_resume_begin(resume, parent, options);
 	if (options->ignore_errors || options->duplicate != SHARD_DUPLICATE_ERROR)
-		load->rejects = shard_reject_open(cxt, options, parent);
-	load->source = BeginCopyFrom(pstate, parent, where, stmt->filename, stmt->is_program, NULL,
-								 stmt->attlist, options->core);
+		load->rejects = shard_reject_open(cxt, options, parent, resume ? shard_resume_rejects(resume) : NULL);
+	has_rows = open_source(load);
 	if (load->cstate == NULL)
 		load->cstate = load->source;
 	shard_raw_mode_plan(load->cstate, load->map, where != NULL, &load->plan);
@@ -211,11 +238,13 @@ shard_copy_load(ParseState *pstate, const CopyStmt *stmt, Relation parent, Node 
 
 	if (load->plan.reason != NULL && !options->any)
 		nrows = shard_load_parsed_all(load);
-	else
+	else if (has_rows)
 	{
 		load_lines(load, context, dest);
 		nrows = load->nsent + load->nparsed - load->nrefused;
 	}
+	if (resume)
+		shard_resume_end(resume, nrows, load->rejects);
 
 	if (load->cstate != load->source)
 		EndCopyFrom(load->cstate);

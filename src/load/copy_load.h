@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "load/input/copy_option.h"
+#include "load/resume.h"
 #include "nodes/parsenodes.h"
 #include "parser/parse_node.h"
 #include "tcop/utility.h"
@@ -15,11 +16,11 @@
 
 /*
  * Runs COPY parent FROM, whose rights have been checked.  where: its condition,
- * transformed, or NULL; context, dest: of ProcessUtility.
+ * transformed, or NULL; resume: what it is a part of, or NULL; context, dest: of ProcessUtility.
  * Returns the rows that were loaded.  Errors: as core's COPY FROM gives them.
  */
 extern uint64 shard_copy_load(ParseState *pstate, const CopyStmt *stmt, Relation parent,
-							  Node *where, const ShardCopyOptions *options,
+							  Node *where, const ShardCopyOptions *options, ShardResume *resume,
 							  ProcessUtilityContext context, CommandDest dest);
 
 #endif

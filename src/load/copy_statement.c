@@ -23,6 +23,7 @@
 #include "load/input/copy_option.h"
 #include "load/input/copy_rights.h"
 #include "load/copy_to.h"
+#include "load/resume.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "optimizer/optimizer.h"
@@ -141,10 +142,32 @@ transform_where(ParseState *pstate, const CopyStmt *stmt, Relation rel, ParseNam
 	return (Node *) make_ands_implicit((Expr *) where);
 }
 
-static uint64
-copy_from(ParseState *pstate, const CopyStmt *stmt, Oid relid,
-		  ProcessUtilityContext context, CommandDest dest)
+/* A COPY of a sharded table. */
+typedef struct ShardCopyCall
 {
+	const CopyStmt *stmt;
+	const char *query_string;
+	QueryEnvironment *query_env;
+	Oid			relid;
+	ProcessUtilityContext context;
+	CommandDest dest;
+} ShardCopyCall;
+
+static ParseState *
+make_state(const char *query_string, QueryEnvironment *query_env)
+{
+	ParseState *pstate = make_parsestate(NULL);
+
+	pstate->p_sourcetext = query_string;
+	pstate->p_queryEnv = query_env;
+	return pstate;
+}
+
+/* resume: what the load is a part of, whose first one has locked the table; NULL: it is loaded in one. */
+static uint64
+copy_from(const ShardCopyCall *from, const CopyStmt *stmt, ShardResume *resume)
+{
+	ParseState *pstate = make_state(from->query_string, from->query_env);
 	Relation	rel;
 	ParseNamespaceItem *nsitem;
 	ShardCopyOptions options;
@@ -153,7 +176,7 @@ copy_from(ParseState *pstate, const CopyStmt *stmt, Oid relid,
 
 	PreventCommandIfParallelMode("COPY");
 	PreventCommandDuringRecovery("COPY");
-	rel = table_open(relid, NoLock);
+	rel = table_open(from->relid, resume ? RowExclusiveLock : NoLock);
 	nsitem = addRangeTableEntryForRelation(pstate, rel, RowExclusiveLock, NULL, false, false);
 	SHARD_PERM_INFO(nsitem)->requiredPerms = ACL_INSERT;
 	where = transform_where(pstate, stmt, rel, nsitem);	/* requires SELECT on the columns that it reads */
@@ -162,9 +185,24 @@ copy_from(ParseState *pstate, const CopyStmt *stmt, Oid relid,
 		PreventCommandIfReadOnly("COPY FROM");
 
 	shard_copy_option_parse(pstate, stmt->options, &options);
-	nrows = shard_copy_load(pstate, stmt, rel, where, &options, context, dest);
+	nrows = shard_copy_load(pstate, stmt, rel, where, &options, resume, from->context, from->dest);
 	table_close(rel, NoLock);
+	free_parsestate(pstate);
 	return nrows;
+}
+
+/* ShardResumePart */
+static void
+copy_part(void *arg, ShardResume *resume)
+{
+	const ShardCopyCall *from = arg;
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "shardfdw part of a load", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
+
+	/* parse analysis changes the tree, which the next part uses again */
+	(void) copy_from(from, copyObject(from->stmt), resume);
+	MemoryContextSwitchTo(oldcxt);
+	MemoryContextDelete(cxt);
 }
 
 /* Runs a COPY of a sharded table or of a query over some; *nrows: its rows.  False: core has to run it. */
@@ -173,29 +211,33 @@ run_copy(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
 		 ProcessUtilityContext context, QueryEnvironment *query_env, CommandDest dest, uint64 *nrows)
 {
 	const CopyStmt *stmt = castNode(CopyStmt, pstmt->utilityStmt);
+	ShardCopyCall from = {stmt, query_string, query_env, InvalidOid, context, dest};
 	ParseState *pstate;
-	Oid			relid = InvalidOid;
 	bool		done = true;
 
 	if (stmt->relation != NULL)
 	{
-		relid = sharded_relation(stmt);
-		if (!OidIsValid(relid))
+		from.relid = sharded_relation(stmt);
+		if (!OidIsValid(from.relid))
 			return false;
 	}
-
-	pstate = make_parsestate(NULL);
-	pstate->p_sourcetext = query_string;
-	pstate->p_queryEnv = query_env;
 
 	/* parse analysis may change the tree, which belongs to a function that will use it again */
 	if (read_only_tree)
 		stmt = copyObject(stmt);
 	check_file_rights(stmt);
-	if (relid == InvalidOid)
+	if (OidIsValid(from.relid) && stmt->is_from)
+	{
+		if (shard_copy_option_is_resume(stmt->options))
+			*nrows = shard_resume_run(context == PROCESS_UTILITY_TOPLEVEL, copy_part, &from);
+		else
+			*nrows = copy_from(&from, stmt, NULL);
+		return true;
+	}
+
+	pstate = make_state(query_string, query_env);
+	if (!OidIsValid(from.relid))
 		done = shard_copy_to_query(pstate, stmt, pstmt->stmt_location, pstmt->stmt_len, nrows);
-	else if (stmt->is_from)
-		*nrows = copy_from(pstate, stmt, relid, context, dest);
 	else
 		*nrows = shard_copy_to(pstate, stmt, pstmt->stmt_location, pstmt->stmt_len);
 	free_parsestate(pstate);

@@ -19,6 +19,7 @@
 #include "load/raw/line_check.h"
 #include "load/raw/line_probe.h"
 #include "load/raw/raw_mode.h"
+#include "load/resume.h"
 #include "nodes/parsenodes.h"
 #include "parser/parse_node.h"
 #include "remote/copy/copy_stat.h"
@@ -37,6 +38,7 @@ typedef struct ShardLoad
 	Oid			userid;			/* whose load it is: a FILTER can SET ROLE */
 	Node	   *where;
 	const ShardCopyOptions *options;
+	ShardResume *resume;		/* what it is a part of; NULL: it is loaded in one */
 
 	CopyFromState source;		/* the input */
 	ShardCopyLines *lines;

@@ -4,6 +4,8 @@
  *
  * Core's BeginCopyFrom() has opened the file, started the program or asked the
  * client; EndCopyFrom() will close it.  Between these calls only this file reads.
+ * An input that lasts longer than a transaction (RESUME) is opened and closed here, in
+ * the same way: core closes files and programs when a transaction ends.
  *
  * A program or client that is slow must not keep a cancel request waiting, nor
  * the nodes: a read that would block waits for input with the latch, and serves
@@ -12,7 +14,9 @@
  */
 #include "postgres.h"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,13 +26,28 @@
 #include "load/input/copy_input.h"
 #include "miscadmin.h"
 #include "remote/wire/wait.h"
+#include "storage/fd.h"
 #include "storage/latch.h"
+#include "tcop/dest.h"
+#include "tcop/tcopprot.h"
 #include "utils/backend_progress.h"
 #include "wait_event.h"
+
+#define MESSAGE_COPY_IN 'G'
 
 struct ShardCopyInput
 {
 	CopyFromState cstate;
+	bool		is_client;
+	int			fd;				/* of a file or program; -1: closed, or none */
+	StringInfo	message;		/* of a client */
+	uint64		nread;
+
+	/* of an input that was opened here */
+	const char *filename;		/* of the file, or the program's command */
+	FILE	   *program;		/* NULL: none */
+	MemoryContextCallback callback; /* closes it */
+
 	ShardCopyIdleHook idle;
 	void	   *idle_arg;
 	bool		may_block;		/* a pipe, or the like */
@@ -36,25 +55,197 @@ struct ShardCopyInput
 	bool		at_end;
 };
 
+/* Finds out what kind of file fd is. */
+static void
+look_at_file(ShardCopyInput *input)
+{
+	struct stat st;
+
+	/* it may have the number of a pipe that was closed and is still in a wait set */
+	shard_wait_sockets_changed();
+	input->size_bytes = PG_UINT64_MAX;
+	if (input->is_client)
+		return;
+	input->may_block = fstat(input->fd, &st) != 0 || !S_ISREG(st.st_mode);
+	if (!input->may_block)
+		input->size_bytes = st.st_size;
+}
+
 ShardCopyInput *
 shard_copy_input_create(CopyFromState cstate, ShardCopyIdleHook idle, void *arg)
 {
 	ShardCopyInput *input = palloc0(sizeof(ShardCopyInput));
-	struct stat st;
 
 	input->cstate = cstate;
 	input->idle = idle;
 	input->idle_arg = arg;
-	/* it may have the number of a pipe that was closed and is still in a wait set */
-	shard_wait_sockets_changed();
-	input->size_bytes = PG_UINT64_MAX;
-	if (cstate->copy_src == COPY_FILE)
-	{
-		input->may_block = fstat(fileno(cstate->copy_file), &st) != 0 || !S_ISREG(st.st_mode);
-		if (!input->may_block)
-			input->size_bytes = st.st_size;
-	}
+	input->is_client = cstate->copy_src != COPY_FILE;
+	input->message = cstate->fe_msgbuf;
+	input->fd = input->is_client ? -1 : fileno(cstate->copy_file);
+	look_at_file(input);
 	return input;
+}
+
+/* Closes what was opened here.  Returns the program's exit status, 0 without one. */
+static int
+close_own(ShardCopyInput *input)
+{
+	int			status = 0;
+
+	if (input->fd < 0)
+		return 0;
+	if (input->program)
+		status = pclose(input->program);
+	else
+		close(input->fd);
+	input->program = NULL;
+	input->fd = -1;
+	ReleaseExternalFD();
+	shard_wait_sockets_changed();
+	return status;
+}
+
+/* MemoryContextCallback */
+static void
+release(void *arg)
+{
+	(void) close_own(arg);
+}
+
+static void
+open_program(ShardCopyInput *input)
+{
+	int			save_errno;
+
+	fflush(NULL);
+	pqsignal(SIGPIPE, PG_SIG_DFL);
+	errno = 0;
+	input->program = popen(input->filename, PG_BINARY_R);
+	save_errno = errno;
+	pqsignal(SIGPIPE, PG_SIG_IGN);
+	errno = save_errno;
+	if (input->program)
+		input->fd = fileno(input->program);
+	else
+	{
+		ReleaseExternalFD();
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not execute command \"%s\": %m", input->filename)));
+	}
+}
+
+static void
+open_file(ShardCopyInput *input)
+{
+	struct stat st;
+
+	input->fd = BasicOpenFile(input->filename, O_RDONLY | PG_BINARY);
+	if (input->fd < 0)
+	{
+		bool		has_hint = errno == ENOENT || errno == EACCES;
+
+		ReleaseExternalFD();	/* keeps errno */
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not open file \"%s\" for reading: %m", input->filename),
+				 has_hint ? errhint("COPY FROM instructs the PostgreSQL server process to read a file. "
+									"You may want a client-side facility such as psql's \\copy.") : 0));
+	}
+	if (fstat(input->fd, &st) != 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not stat file \"%s\": %m", input->filename)));
+	if (S_ISDIR(st.st_mode))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is a directory", input->filename)));
+}
+
+/* Asks the client for its data. */
+static void
+open_client(ShardCopyInput *input, int ncolumns)
+{
+	StringInfoData message;
+
+	if (whereToSendOutput != DestRemote)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("COPY RESUME cannot read standard input of a server in single-user mode")));
+	input->is_client = true;
+	input->message = makeStringInfo();
+	pq_beginmessage(&message, MESSAGE_COPY_IN);
+	pq_sendbyte(&message, 0);
+	pq_sendint16(&message, ncolumns);
+	for (int i = 0; i < ncolumns; i++)
+		pq_sendint16(&message, 0);
+	pq_endmessage(&message);
+	pq_flush();
+}
+
+ShardCopyInput *
+shard_copy_input_open(const CopyStmt *stmt, int ncolumns)
+{
+	ShardCopyInput *input = palloc0(sizeof(ShardCopyInput));
+
+	input->fd = -1;
+	if (stmt->filename == NULL)
+		open_client(input, ncolumns);
+	else
+	{
+		input->filename = pstrdup(stmt->filename);
+		input->callback.func = release;
+		input->callback.arg = input;
+		MemoryContextRegisterResetCallback(CurrentMemoryContext, &input->callback);
+		if (!shard_wait_acquire_handle())
+			ereport(ERROR,
+					(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+					 errmsg("could not open \"%s\"", input->filename),
+					 errdetail("There are too many open files on the local server."),
+					 errhint("Raise max_files_per_process and/or the operating system's limit of open files.")));
+		if (stmt->is_program)
+			open_program(input);
+		else
+			open_file(input);
+	}
+	look_at_file(input);
+	return input;
+}
+
+void
+shard_copy_input_attach(ShardCopyInput *input, CopyFromState cstate, ShardCopyIdleHook idle, void *arg)
+{
+	const int	indexes[] = {PROGRESS_COPY_TYPE, PROGRESS_COPY_BYTES_TOTAL, PROGRESS_COPY_BYTES_PROCESSED};
+	int64		values[lengthof(indexes)];
+
+	input->cstate = cstate;
+	input->idle = idle;
+	input->idle_arg = arg;
+	cstate->copy_src = input->is_client ? COPY_FRONTEND : COPY_FILE;
+	cstate->bytes_processed = input->nread;
+	values[0] = input->is_client ? PROGRESS_COPY_TYPE_PIPE : input->program ? PROGRESS_COPY_TYPE_PROGRAM : PROGRESS_COPY_TYPE_FILE;
+	values[1] = input->size_bytes == PG_UINT64_MAX ? 0 : (int64) input->size_bytes;
+	values[2] = (int64) input->nread;
+	pgstat_progress_update_multi_param(lengthof(indexes), indexes, values);
+}
+
+void
+shard_copy_input_close(ShardCopyInput *input)
+{
+	bool		is_program = input->program != NULL;
+	int			status = close_own(input);
+
+	/* a program that is not read to its end may be ended by that */
+	if (!is_program || status == 0 || (!input->at_end && wait_result_is_signal(status, SIGPIPE)))
+		return;
+	if (status == -1)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not close pipe to external command: %m")));
+	ereport(ERROR,
+			(errcode(ERRCODE_EXTERNAL_ROUTINE_EXCEPTION),
+			 errmsg("program \"%s\" failed", input->filename),
+			 errdetail_internal("%s", wait_result_to_str(status))));
 }
 
 uint64
@@ -108,7 +299,7 @@ next_message_type(ShardCopyInput *input)
 static bool
 next_message(ShardCopyInput *input)
 {
-	StringInfo	msg = input->cstate->fe_msgbuf;
+	StringInfo	msg = input->message;
 
 	for (;;)
 	{
@@ -141,7 +332,7 @@ next_message(ShardCopyInput *input)
 static size_t
 read_client(ShardCopyInput *input, char *buf, size_t max_bytes)
 {
-	StringInfo	msg = input->cstate->fe_msgbuf;
+	StringInfo	msg = input->message;
 	size_t		nread = 0;
 
 	/* several small messages at once, as far as they are here already */
@@ -165,7 +356,7 @@ read_client(ShardCopyInput *input, char *buf, size_t max_bytes)
 static size_t
 read_file(ShardCopyInput *input, char *buf, size_t max_bytes)
 {
-	int			fd = fileno(input->cstate->copy_file);
+	int			fd = input->fd;
 	ssize_t		nread;
 
 	for (;;)
@@ -198,10 +389,11 @@ shard_copy_input_read(ShardCopyInput *input, char *buf, size_t max_bytes)
 
 	if (input->at_end)
 		return 0;
-	if (cstate->copy_src == COPY_FILE)
-		nread = read_file(input, buf, max_bytes);
-	else
+	if (input->is_client)
 		nread = read_client(input, buf, max_bytes);
+	else
+		nread = read_file(input, buf, max_bytes);
+	input->nread += nread;
 	cstate->bytes_processed += nread;
 	pgstat_progress_update_param(PROGRESS_COPY_BYTES_PROCESSED, cstate->bytes_processed);
 	return nread;
@@ -212,7 +404,7 @@ shard_copy_input_drain(ShardCopyInput *input)
 {
 	char		scratch[8192];
 
-	if (input->cstate->copy_src != COPY_FRONTEND)
+	if (!input->is_client)
 		return;
 	while (shard_copy_input_read(input, scratch, sizeof(scratch)) > 0)
 		;

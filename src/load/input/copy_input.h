@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "commands/copyfrom_internal.h"
+#include "nodes/parsenodes.h"
 
 typedef struct ShardCopyInput ShardCopyInput;
 
@@ -19,6 +20,18 @@ typedef int (*ShardCopyIdleHook) (void *arg);
 
 /* The input that BeginCopyFrom() has opened for cstate.  Memory: current context. */
 extern ShardCopyInput *shard_copy_input_create(CopyFromState cstate, ShardCopyIdleHook idle, void *arg);
+
+/*
+ * An input that lasts longer than a transaction: opens the file, starts the program
+ * or asks the client for ncolumns columns, as BeginCopyFrom() does for one that does not.
+ * attach: who reads from now on; cstate is told what kind of input it is.  Rights have been checked.
+ * Memory: current context, whose reset closes the input.
+ */
+extern ShardCopyInput *shard_copy_input_open(const CopyStmt *stmt, int ncolumns);
+extern void shard_copy_input_attach(ShardCopyInput *input, CopyFromState cstate, ShardCopyIdleHook idle, void *arg);
+
+/* Closes an input that was opened so.  Errors: its program has failed. */
+extern void shard_copy_input_close(ShardCopyInput *input);
 
 /*
  * Up to max_bytes into buf; 0 at the end of the input, also when asked again.

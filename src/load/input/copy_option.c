@@ -24,6 +24,7 @@
 #include "utils/formatting.h"
 
 #define MAX_RECORD_BYTES (256 * 1024 * 1024)
+#define MAX_NAME_BYTES 1000		/* of a load: an index has it */
 
 typedef struct OptionName
 {
@@ -191,6 +192,27 @@ read_record_length(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
 				 errmsg("RECORD_LENGTH (%lld) must be from 1 to %d", (long long) result->record_length, MAX_RECORD_BYTES)));
 }
 
+static void
+read_resume(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
+{
+	result->resume = text_value(def, pstate, "RESUME");
+	if (strlen(result->resume) > MAX_NAME_BYTES)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("name of RESUME is longer than %d bytes", MAX_NAME_BYTES),
+				 parser_errposition(pstate, def->location)));
+}
+
+static void
+read_commit_rows(DefElem *def, ParseState *pstate, ShardCopyOptions *result)
+{
+	result->commit_rows = number_value(def);
+	if (result->commit_rows <= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("COMMIT_ROWS (%lld) must be greater than zero", (long long) result->commit_rows)));
+}
+
 /*
  * Core refuses FREEZE for partitioned tables.  But it only changes how soon rows are
  * frozen, and some clients give it for any table that they have just emptied (pgbench
@@ -214,7 +236,9 @@ static const OptionName option_names[] = {
 	{"max_rows", "MAX_ROWS", read_max_rows, true},
 	{"filter", "FILTER", read_filter, true},
 	{"fixed_width", "FIXED_WIDTH", read_fixed_width, true},
-	{"record_length", "RECORD_LENGTH", read_record_length, true}
+	{"record_length", "RECORD_LENGTH", read_record_length, true},
+	{"resume", "RESUME", read_resume, true},
+	{"commit_rows", "COMMIT_ROWS", read_commit_rows, true}
 };
 
 static void
@@ -298,6 +322,15 @@ check_combination(const ShardCopyOptions *result, const OptionName *ours, bool b
 				 errmsg("COPY %s requires %s to be set to %s, or %s to %s",
 						result->reject_file ? "REJECT_FILE" : "REJECT_TABLE",
 						"ON_ERROR", "IGNORE", "ON_DUPLICATE", "KEEP_OLD or KEEP_NEW")));
+	if (result->commit_rows > 0 && result->resume == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("COPY %s requires %s", "COMMIT_ROWS", "RESUME")));
+	if (result->resume != NULL && result->reject_file != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("COPY %s cannot be used with %s", "RESUME", "REJECT_FILE"),
+				 errhint("REJECT_TABLE takes rejected rows in the transactions of the load.")));
 }
 
 void
@@ -350,4 +383,17 @@ shard_copy_option_parse(ParseState *pstate, List *options, ShardCopyOptions *res
 	if (verbosity != NULL && SHARD_CORE_COPY_SET_NULL && !result->ignore_errors)
 		result->core = lappend(result->core, verbosity);
 	result->any = ours != NULL || result->ignore_errors;
+}
+
+bool
+shard_copy_option_is_resume(const List *options)
+{
+	ListCell   *lc;
+
+	foreach(lc, options)
+	{
+		if (strcmp(lfirst_node(DefElem, lc)->defname, "resume") == 0)
+			return true;
+	}
+	return false;
 }

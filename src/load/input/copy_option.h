@@ -39,6 +39,8 @@ typedef struct ShardCopyOptions
 	int64		record_length;	/* RECORD_LENGTH: bytes; 0: records are lines */
 	char	   *fixed_null;		/* with FIXED_WIDTH: core's NULL; NULL: not given */
 	bool		fixed_header;	/* with FIXED_WIDTH: core's HEADER */
+	char	   *resume;			/* RESUME: name of the load; NULL: it commits once */
+	int64		commit_rows;	/* COMMIT_ROWS: lines between two commits; 0 = by bytes */
 	ShardCopyVerbosity verbosity;	/* LOG_VERBOSITY */
 	bool		any;			/* ON_ERROR 'ignore' or an option that core never has: parsed mode reads by lines */
 	List	   *core;			/* the options that are left, for core */
@@ -52,5 +54,8 @@ typedef struct ShardCopyOptions
  * format binary together with one of ours, FIXED_WIDTH with options of core about lines; REJECT_FILE without pg_write_server_files.
  */
 extern void shard_copy_option_parse(ParseState *pstate, List *options, ShardCopyOptions *result);
+
+/* Is RESUME among options?  Its value is not looked at. */
+extern bool shard_copy_option_is_resume(const List *options);
 
 #endif

@@ -129,7 +129,8 @@ open_sort(ShardRejects *rejects)
 }
 
 ShardRejects *
-shard_reject_open(MemoryContext cxt, const ShardCopyOptions *options, Relation parent)
+shard_reject_open(MemoryContext cxt, const ShardCopyOptions *options, Relation parent,
+				  const ShardRejectCounts *before)
 {
 	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
 	ShardRejects *rejects = palloc0(sizeof(ShardRejects));
@@ -138,10 +139,15 @@ shard_reject_open(MemoryContext cxt, const ShardCopyOptions *options, Relation p
 	rejects->limit = options->reject_limit;
 	rejects->verbosity = options->verbosity;
 	rejects->first_lineno = options->skip + 1;
+	if (before != NULL)
+	{
+		rejects->counts = *before;
+		rejects->first_lineno = PG_UINT64_MAX - FIRST_LINES;	/* the first lines were in another part */
+	}
 
 	if (options->reject_table != NULL)
 	{
-		rejects->table = shard_reject_table_open(cxt, options->reject_table, parent);
+		rejects->table = shard_reject_table_open(cxt, options->reject_table, parent, rejects->counts.load);
 		rejects->counts.load = shard_reject_table_load(rejects->table);
 		rejects->table_name = pstrdup(options->reject_table);
 	}
@@ -169,6 +175,12 @@ shard_reject_begin(ShardRejects *rejects, const char *header, size_t header_byte
 		rejects->eol = line_end(header, header_bytes);
 		shard_reject_file_write(rejects->file, header, header_bytes);
 	}
+}
+
+uint64
+shard_reject_first_lines_end(const ShardRejects *rejects)
+{
+	return rejects->first_lineno + FIRST_LINES - 1;
 }
 
 /* Keeps the row for finish. */
@@ -461,4 +473,10 @@ shard_reject_finish(ShardRejects *rejects)
 		shard_reject_table_finish(rejects->table);
 	if (rejects->file != NULL)
 		shard_reject_file_finish(rejects->file);
+}
+
+const ShardRejectCounts *
+shard_reject_counts(const ShardRejects *rejects)
+{
+	return &rejects->counts;
 }

@@ -26,7 +26,7 @@ typedef struct ShardReject
 	bool		duplicate;		/* ON_DUPLICATE refused it, not ON_ERROR */
 } ShardReject;
 
-/* What is known of the rows so far. */
+/* What is known of the rows so far; of a load in parts, of all of its parts. */
 typedef struct ShardRejectCounts
 {
 	uint64		nrejected;
@@ -41,10 +41,11 @@ typedef struct ShardRejectCounts
  * shard, SQLSTATE, message, raw line: see docs/reference.md; made by
  * shardfdw.create_reject_table() or by hand; INSERT rights of the user are needed).
  * Memory: in cxt; its reset closes the file, and removes it when finish was not
- * called.  Errors: the file or table cannot be opened or does not fit.
+ * called.  before: of the parts before this one; NULL: the load has one part, or this
+ * is the first one.  Errors: the file or table cannot be opened or does not fit.
  */
 extern ShardRejects *shard_reject_open(MemoryContext cxt, const ShardCopyOptions *options,
-									   Relation parent);
+									   Relation parent, const ShardRejectCounts *before);
 
 /*
  * Before the first row.  header: lines that the file begins with, with their ends;
@@ -62,10 +63,15 @@ extern void shard_reject_begin(ShardRejects *rejects, const char *header, size_t
 extern void shard_reject_add(ShardRejects *rejects, const ShardReject *reject);
 extern void shard_reject_replaced(ShardRejects *rejects, uint64 nrows); /* by ON_DUPLICATE keep_new */
 
+/* After begin: the number of the last of those first lines. */
+extern uint64 shard_reject_first_lines_end(const ShardRejects *rejects);
+
 /* Writes what is left, and closes. */
 extern void shard_reject_finish(ShardRejects *rejects);
 
 /* Reports one NOTICE (none with LOG_VERBOSITY silent or when nothing happened); after finish. */
 extern void shard_reject_report(const ShardRejects *rejects);
+
+extern const ShardRejectCounts *shard_reject_counts(const ShardRejects *rejects);
 
 #endif

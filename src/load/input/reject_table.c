@@ -134,7 +134,7 @@ next_load(void)
 }
 
 ShardRejectTable *
-shard_reject_table_open(MemoryContext cxt, const char *name, Relation parent)
+shard_reject_table_open(MemoryContext cxt, const char *name, Relation parent, int64 load)
 {
 	MemoryContext oldcxt = MemoryContextSwitchTo(cxt);
 	ShardRejectTable *table = palloc0(sizeof(ShardRejectTable));
@@ -156,7 +156,7 @@ shard_reject_table_open(MemoryContext cxt, const char *name, Relation parent)
 	SPI_connect();
 	(void) prepare_insert(table->insert_sql);
 	SPI_finish();
-	table->load = next_load();
+	table->load = load != 0 ? load : next_load();
 
 	table->batch_cxt = AllocSetContextCreate(cxt, "shardfdw rejected rows", ALLOCSET_DEFAULT_SIZES);
 	for (int i = 0; i < NCOLS; i++)

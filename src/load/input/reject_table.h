@@ -15,11 +15,11 @@ typedef struct ShardRejectTable ShardRejectTable;
 /*
  * Finds and locks the table, and checks that it takes what will be inserted:
  * columns load, line (bigint), "column", shard, sqlstate, message, raw (text),
- * or of types that these are assigned to.
+ * or of types that these are assigned to.  load: the load's number; 0: it gets a new one.
  * Memory: in cxt.  Errors: no such table, or column; INSERT not allowed; it is
  * parent itself.
  */
-extern ShardRejectTable *shard_reject_table_open(MemoryContext cxt, const char *name, Relation parent);
+extern ShardRejectTable *shard_reject_table_open(MemoryContext cxt, const char *name, Relation parent, int64 load);
 
 /* Encoding of the lines; before the first one. */
 extern void shard_reject_table_set_encoding(ShardRejectTable *table, int source_encoding);

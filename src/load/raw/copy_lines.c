@@ -38,6 +38,16 @@ shard_copy_lines_create(MemoryContext cxt, ShardCopyInput *input, const ShardLin
 	return lines;
 }
 
+/* Takes the bytes before pos into the checksum. */
+static void
+sum_up(ShardCopyLines *lines)
+{
+	size_t		from = lines->nsummed - lines->base;
+
+	COMP_CRC32C(lines->sum, lines->buf + from, lines->pos - from);
+	lines->nsummed = lines->base + lines->pos;
+}
+
 /* Reads on behind what is left in the buffer, which moves to its front. */
 static void
 read_block(ShardCopyLines *lines)
@@ -50,6 +60,8 @@ read_block(ShardCopyLines *lines)
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("out of memory"),
 				 errdetail("A line of the input is longer than %zu bytes.", (size_t) MaxAllocSize)));
+	if (lines->in_parts)
+		sum_up(lines);
 	if (nrest + BLOCK_BYTES > lines->buf_bytes)
 	{
 		size_t		new_bytes = Max(2 * lines->buf_bytes, nrest + BLOCK_BYTES);
@@ -62,6 +74,7 @@ read_block(ShardCopyLines *lines)
 	}
 	else
 		memmove(lines->buf, lines->buf + lines->pos, nrest);
+	lines->base += lines->pos;
 	lines->pos = 0;
 	lines->end = nrest;
 
@@ -175,12 +188,25 @@ shard_copy_lines_header(ShardCopyLines *lines)
 		shard_copy_lines_stop(lines);
 }
 
+/* Does the part of a load end behind the current line? */
+static inline bool
+is_at_pause(const ShardCopyLines *lines)
+{
+	return (lines->base + lines->pos >= lines->pause_bytes || lines->nrows >= lines->pause_nrows) &&
+		lines->lineno >= lines->least_lineno;
+}
+
 bool
 shard_copy_lines_next(ShardCopyLines *lines)
 {
 	if (lines->nleft == 0)
 	{
 		shard_copy_lines_stop(lines);
+		return false;
+	}
+	if (unlikely(lines->in_parts && is_at_pause(lines)))
+	{
+		lines->paused = true;
 		return false;
 	}
 	do
@@ -190,13 +216,14 @@ shard_copy_lines_next(ShardCopyLines *lines)
 	} while (unlikely(lines->nskip > 0 && lines->nskip-- > 0));
 	if (unlikely(lines->nleft > 0))
 		lines->nleft--;
+	lines->nrows++;
 	return true;
 }
 
 const ShardLine *
 shard_copy_lines_peek(ShardCopyLines *lines)
 {
-	if (lines->nskip > 0 || lines->nleft >= 0)
+	if (lines->nskip > 0 || lines->nleft >= 0 || unlikely(lines->in_parts && is_at_pause(lines)))
 		return NULL;
 	if (!lines->has_ahead)
 		lines->has_ahead = shard_line_scan_next(&lines->scan, lines->buf + lines->pos,
@@ -213,6 +240,7 @@ shard_copy_lines_take(ShardCopyLines *lines)
 	lines->pos += lines->ahead.nbytes;
 	lines->lineno_before = lines->lineno;
 	lines->lineno += 1 + lines->ahead.nbreaks;
+	lines->nrows++;
 }
 
 size_t
@@ -239,8 +267,36 @@ shard_copy_lines_read(ShardCopyLines *lines, char *buf, size_t nbytes)
 }
 
 void
+shard_copy_lines_begin_part(ShardCopyLines *lines, const ShardLineFormat *format,
+							const ShardFixedLayout *layout, ShardLineProbe *probe)
+{
+	ShardLineEol eol = lines->scan.eol;
+
+	shard_line_scan_init(&lines->scan, format);
+	lines->scan.eol = eol;
+	lines->layout = layout;
+	lines->searched = 0;
+	lines->probe = probe;
+	lines->has_ahead = false;
+	lines->paused = false;
+}
+
+uint64
+shard_copy_lines_position(ShardCopyLines *lines, pg_crc32c *checksum)
+{
+	if (!lines->stopped)
+		sum_up(lines);
+	*checksum = lines->sum;
+	FIN_CRC32C(*checksum);
+	return lines->nsummed;
+}
+
+void
 shard_copy_lines_stop(ShardCopyLines *lines)
 {
+	if (lines->in_parts && !lines->stopped)
+		sum_up(lines);
+	lines->stopped = true;
 	lines->has_ahead = false;
 	lines->pos = lines->end;
 	lines->at_end = true;

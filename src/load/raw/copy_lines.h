@@ -13,6 +13,7 @@
 #include "load/raw/fixed_record.h"
 #include "load/raw/line_probe.h"
 #include "load/raw/line_scan.h"
+#include "port/pg_crc32c.h"
 
 typedef struct ShardCopyLines
 {
@@ -40,6 +41,18 @@ typedef struct ShardCopyLines
 	size_t		header_bytes;
 	int64		nskip;			/* lines left of SKIP */
 	int64		nleft;			/* lines left of MAX_ROWS; -1: no limit */
+	uint64		nrows;			/* lines that were returned as rows */
+	uint64		base;			/* bytes of the input before buf */
+
+	/* of a load that is committed in parts (load/resume.c) */
+	bool		in_parts;
+	bool		paused;			/* the part ends here, not the input */
+	bool		stopped;		/* the load has ended before the input */
+	uint64		pause_bytes;	/* the part ends after the row that comes to this position ... */
+	uint64		pause_nrows;	/* ... or the one that makes so many rows, ... */
+	uint64		least_lineno;	/* ... but not before the line of this number */
+	pg_crc32c	sum;			/* CRC-32C of the input up to nsummed */
+	uint64		nsummed;
 } ShardCopyLines;
 
 /* layout: of fixed-width records; NULL: lines of format.  Memory: lines and its buffers in cxt. */
@@ -83,6 +96,16 @@ extern size_t shard_copy_lines_following(const ShardCopyLines *lines);
  */
 extern void shard_copy_lines_push_back(ShardCopyLines *lines);
 extern size_t shard_copy_lines_read(ShardCopyLines *lines, char *buf, size_t nbytes);
+
+/*
+ * The next part of a load begins: lines go on where they are, read by format and
+ * with probe.  The caller sets pause_bytes, pause_nrows and least_lineno.
+ */
+extern void shard_copy_lines_begin_part(ShardCopyLines *lines, const ShardLineFormat *format,
+										const ShardFixedLayout *layout, ShardLineProbe *probe);
+
+/* Bytes of the input up to the end of the current line.  *checksum: theirs. */
+extern uint64 shard_copy_lines_position(ShardCopyLines *lines, pg_crc32c *checksum);
 
 /* The input ends here: what follows is dropped. */
 extern void shard_copy_lines_stop(ShardCopyLines *lines);

@@ -1,0 +1,89 @@
+-- Loads that commit in parts, and can go on.
+
+-- Not registered with pg_extension_config_dump: how far a load has come is true of the rows that nodes have, which
+-- a dump does not have.
+CREATE TABLE shardfdw_internal.resumable_load (
+	role oid NOT NULL,
+	name text COLLATE "C" NOT NULL,
+	relation oid NOT NULL,
+	definition text NOT NULL,
+	bytes bigint NOT NULL,
+	lines bigint NOT NULL,
+	checksum bigint NOT NULL,
+	line_end integer NOT NULL,
+	lines_left bigint,
+	rows bigint NOT NULL,
+	rejected bigint NOT NULL,
+	duplicates bigint NOT NULL,
+	replaced bigint NOT NULL,
+	other_errors boolean NOT NULL,
+	reject_load bigint,
+	started timestamptz NOT NULL,
+	committed timestamptz NOT NULL,
+	finished timestamptz,
+	whole boolean NOT NULL,
+	failed timestamptz,
+	error text,
+	lock_key oid NOT NULL,
+	PRIMARY KEY (role, name)
+);
+REVOKE ALL ON shardfdw_internal.resumable_load FROM PUBLIC;
+COMMENT ON TABLE shardfdw_internal.resumable_load IS
+	'How far COPY with the option RESUME has come: a row per role and name, written by the transactions that commit the rows of the loaded table.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.role IS 'Whose load it is.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.name IS 'Name that RESUME gives.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.relation IS 'Table that is loaded.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.definition IS 'Options and columns that say what the lines of the input are.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.bytes IS 'Bytes of the input whose rows are committed.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.lines IS 'Lines of the input whose rows are committed.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.checksum IS 'CRC-32C of these bytes.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.line_end IS 'How lines of the input end.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.lines_left IS 'Lines left of MAX_ROWS; null: no limit.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.rows IS 'Rows that are loaded.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.rejected IS 'Rows set aside by ON_ERROR.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.duplicates IS 'Rows refused by ON_DUPLICATE.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.replaced IS 'Rows of the table that new ones have replaced.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.other_errors IS 'Rows were rejected for more than values of a wrong type.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.reject_load IS 'Number of the load in REJECT_TABLE; null: none was given.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.started IS 'When the load began.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.committed IS 'When it committed last.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.finished IS 'When it finished; null: it has not.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.whole IS 'It has come to the end of the input, and not stopped before.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.failed IS 'When an error ended it, after the last commit; null: none has.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.error IS 'That error.';
+COMMENT ON COLUMN shardfdw_internal.resumable_load.lock_key IS 'Number of the object lock, of this table, that the session has which runs the load.';
+
+CREATE VIEW shardfdw.resumable_loads AS
+	SELECT l.name, r.rolname AS role, l.relation::pg_catalog.regclass::text AS relation,
+		CASE WHEN l.finished IS NOT NULL THEN 'finished' WHEN k.pid IS NOT NULL THEN 'running' ELSE 'unfinished' END AS state,
+		CASE WHEN l.finished IS NULL THEN k.pid END AS pid,
+		l.bytes, l.lines, l.rows, l.rejected, l.duplicates, l.replaced, l.started, l.committed, l.finished, l.failed, l.error
+	FROM shardfdw_internal.resumable_load l
+	JOIN pg_catalog.pg_roles r ON r.oid = l.role AND pg_catalog.pg_has_role(r.oid, 'USAGE')
+	LEFT JOIN pg_catalog.pg_locks k ON k.locktype = 'object' AND k.granted AND k.mode = 'ExclusiveLock'
+		AND k.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())
+		AND k.classid = 'shardfdw_internal.resumable_load'::pg_catalog.regclass AND k.objid = l.lock_key;
+GRANT SELECT ON shardfdw.resumable_loads TO PUBLIC;
+COMMENT ON VIEW shardfdw.resumable_loads IS
+	'Shows how far loads by COPY with the option RESUME have come, of the current role and of roles of which it is a member: what is committed, in the table and here, in one transaction. Those that have finished stay until forget_load() is called.';
+COMMENT ON COLUMN shardfdw.resumable_loads.name IS 'Name that RESUME gives.';
+COMMENT ON COLUMN shardfdw.resumable_loads.role IS 'Whose load it is: who can go on with it.';
+COMMENT ON COLUMN shardfdw.resumable_loads.relation IS 'Table that is loaded, as regclass writes it.';
+COMMENT ON COLUMN shardfdw.resumable_loads.state IS 'running; unfinished: COPY with the same name and input goes on; finished.';
+COMMENT ON COLUMN shardfdw.resumable_loads.pid IS 'Process that runs it; null: none.';
+COMMENT ON COLUMN shardfdw.resumable_loads.bytes IS 'Bytes of the input whose rows are committed: a load goes on after these.';
+COMMENT ON COLUMN shardfdw.resumable_loads.lines IS 'The same in lines, the header counted.';
+COMMENT ON COLUMN shardfdw.resumable_loads.rows IS 'Rows that are loaded.';
+COMMENT ON COLUMN shardfdw.resumable_loads.rejected IS 'Rows set aside by ON_ERROR.';
+COMMENT ON COLUMN shardfdw.resumable_loads.duplicates IS 'Rows refused by ON_DUPLICATE.';
+COMMENT ON COLUMN shardfdw.resumable_loads.replaced IS 'Rows of the table that new ones have replaced.';
+COMMENT ON COLUMN shardfdw.resumable_loads.started IS 'When the load began.';
+COMMENT ON COLUMN shardfdw.resumable_loads.committed IS 'When it committed last.';
+COMMENT ON COLUMN shardfdw.resumable_loads.finished IS 'When it finished; null: it has not.';
+COMMENT ON COLUMN shardfdw.resumable_loads.failed IS 'When an error ended it, after the last commit; null: none has.';
+COMMENT ON COLUMN shardfdw.resumable_loads.error IS 'That error, with its line.';
+
+CREATE FUNCTION shardfdw.forget_load(name text, role name DEFAULT current_user) RETURNS boolean
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'shardfdw_forget_load';
+COMMENT ON FUNCTION shardfdw.forget_load(text, name) IS
+	'Forgets how far a load by COPY with the option RESUME has come: COPY with that name begins anew. The rows that it has loaded stay. For its role, members of that and superusers. Returns whether there was such a load; raises object_in_use while it runs.';
