@@ -78,6 +78,16 @@ is($c->safe_psql('SELECT s IS NULL FROM t WHERE k = 1'), 't', 'which are what th
 is(words(@said), 'BEGIN UPDATE ROLLBACK', 'long ones are parameters') or diag join "\n", @said;
 @said = asked('UPDATE t SET v = v WHERE k = 1 RETURNING v;');
 is(join(' ', grep { !/SAVEPOINT/ } map { /^(\w+)/ } @said), 'BEGIN UPDATE COMMIT', 'RETURNING has a transaction') or diag join "\n", @said;
+@said = asked("INSERT INTO t VALUES (1, 5) ON CONFLICT (k) DO UPDATE SET v = excluded.v RETURNING *, v * 1.5 AS x;");
+is(words(@said), 'INSERT', 'but that of an INSERT, of few rows, has none');
+is($c->safe_psql("INSERT INTO t VALUES (1, 3) ON CONFLICT (k) DO UPDATE SET v = excluded.v RETURNING *, v * 1.5 AS x, NULL::text AS n;
+	INSERT INTO t VALUES (1, 4) ON CONFLICT (k) DO NOTHING RETURNING k;
+	INSERT INTO t (k) VALUES (2001) RETURNING v"), "1|3||4.5|\n", 'whatever it returns');
+fails('INSERT INTO t VALUES (2002, 1) RETURNING 1 / (k - 2002)', qr/division by zero/, 'an error of RETURNING');
+is($c->safe_psql('DELETE FROM t WHERE k = 2001; SELECT count(*) FROM t WHERE k > 2000'), 0, 'undoes the row');
+$c->safe_psql("CREATE TYPE mood AS ENUM ('glad'); CREATE TABLE moods (k int PRIMARY KEY, m mood); SELECT shardfdw.shard_table('moods', 'k', colocate_with => 't')");
+@said = asked("INSERT INTO moods VALUES (1, 'glad') RETURNING m;");
+is($said[-1], 'COMMIT', 'nothing is committed before values are taken whose types may refuse them') or diag join "\n", @said;
 @said = asked("DO 'BEGIN UPDATE t SET v = 3 WHERE k = 1; END';");
 is(words(@said), 'BEGIN+UPDATE COMMIT', 'so has a statement of a function') or diag join "\n", @said;
 @said = asked("SELECT v FROM t WHERE k = 1;\n" x 6);
@@ -99,6 +109,7 @@ sub asked_by_extended
 }
 is(asked_by_extended("UPDATE t SET v = v + 1 WHERE k = 1;\n", 1), 'UPDATE', 'an UPDATE by the extended protocol is a transaction, too');
 is($c->safe_psql('SELECT v FROM t WHERE k = 1'), 4, 'and is made');
+is(asked_by_extended("INSERT INTO t VALUES (1, 4) ON CONFLICT (k) DO UPDATE SET v = excluded.v RETURNING v;\n", 1), 'INSERT', 'so is an INSERT that returns its row');
 is(asked_by_extended("BEGIN;\nUPDATE t SET v = v - 1 WHERE k = 1;\nCOMMIT;\n", 1), 'BEGIN+UPDATE COMMIT', 'not within a block');
 # what is between two Syncs is one transaction
 is(asked_by_extended("\\startpipeline\nUPDATE t SET v = v + 10 WHERE k = 1;\nUPDATE t SET v = v - 10 WHERE k = 1;\n\\endpipeline\n", 1),

@@ -85,6 +85,7 @@ typedef struct ShardStatementState
 	ShardWaitSet *wait_set;
 	int			current;		/* target that rows are taken from */
 	int			nopen;			/* streams not at their end */
+	List	   *rows;			/* of MinimalTuple: what has come all at once */
 	uint64		nrows;			/* received; EXPLAIN ANALYZE */
 	uint64		nbytes;
 	List	   *conns;			/* distinct connections that they came over */
@@ -467,25 +468,31 @@ make_targets(ShardStatementState *state)
 	}
 }
 
+static void
+fill_command(const ShardStatementState *state, int targetno, ShardCommand *command)
+{
+	const StatementTarget *target = &state->targets[targetno];
+	const Shard *shard = &state->maps[0]->shards[target->shardno];
+
+	command->serverid = shard->serverid;
+	command->userid = state->userid;
+	command->sql = target->sql;
+	command->label = shard->name;
+	command->nparams = target->nparams;
+	command->params = target->params;
+}
+
 /* Runs the statement on all targets; nothing comes back but counts. */
 static void
 run_commands(ShardStatementState *state)
 {
 	ShardCommand *commands = palloc0(sizeof(ShardCommand) * Max(state->ntargets, 1));
-	const ShardMap *map = state->maps[0];
 	EState	   *estate = state->css.ss.ps.state;
 	int64		nchanged = 0;
 
 	for (int i = 0; i < state->ntargets; i++)
 	{
-		const Shard *shard = &map->shards[state->targets[i].shardno];
-
-		commands[i].serverid = shard->serverid;
-		commands[i].userid = state->userid;
-		commands[i].sql = state->targets[i].sql;
-		commands[i].label = shard->name;
-		commands[i].nparams = state->targets[i].nparams;
-		commands[i].params = state->targets[i].params;
+		fill_command(state, i, &commands[i]);
 		commands[i].inlines = true;
 	}
 	if (state->ntargets != 1 || !shard_autocommit_possible() || !shard_statement_view_is_alone(estate) ||
@@ -500,6 +507,61 @@ run_commands(ShardStatementState *state)
 		estate->es_processed += nchanged;
 	if (state->css.ss.ps.instrument)
 		state->css.ss.ps.instrument->tuplecount += nchanged;
+}
+
+/*
+ * May the node commit the statement by itself although it returns rows?  Then these must be few, and of types whose
+ * binary form is taken without looking at what it says, for nothing may fail once it is committed.
+ */
+static bool
+may_commit_returning(const ShardStatementState *state)
+{
+	const ShardStatementPlan *plan = state->plan;
+
+	if (!plan->inserts_values || state->ntargets != 1 || state->targets[0].nparams == 0)
+		return false;
+	for (int i = 0; i < plan->noutputs; i++)
+	{
+		if (plan->outputs[i].kind != SHARD_OUTPUT_VALUE || plan->outputs[i].type >= FirstGenbkiObjectId)
+			return false;
+	}
+	return shard_autocommit_possible() && shard_statement_view_is_alone(state->css.ss.ps.state);
+}
+
+/* Runs an INSERT that is all of the transaction, and takes its rows.  False: it has not run. */
+static bool
+run_returning(ShardStatementState *state)
+{
+	TupleTableSlot *slot = state->css.ss.ss_ScanTupleSlot;
+	ShardAutocommitRows rows = {.ncolumns = shard_decode_nremote(state->decoder)};
+	ShardCommand command = {0};
+	ShardRow	row;
+	ListCell   *lc;
+
+	if (!may_commit_returning(state))
+		return false;
+	fill_command(state, 0, &command);
+	if (!shard_autocommit_returning(&command, &rows))
+		return false;
+	row.ncols = rows.ncolumns;
+	row.values = palloc(sizeof(char *) * Max(row.ncols, 1));
+	row.lens = palloc(sizeof(int) * Max(row.ncols, 1));
+	foreach(lc, rows.results)
+	{
+		PGresult   *res = lfirst(lc);
+
+		for (int i = 0; i < row.ncols; i++)
+		{
+			row.values[i] = PQgetvalue(res, 0, i);
+			row.lens[i] = PQgetisnull(res, 0, i) ? -1 : PQgetlength(res, 0, i);
+		}
+		MemoryContextReset(state->row_cxt);
+		shard_decode_row(state->decoder, &row, slot, state->row_cxt);
+		state->rows = lappend(state->rows, ExecCopySlotMinimalTuple(slot));
+		PQclear(res);
+	}
+	ExecClearTuple(slot);
+	return true;
 }
 
 static void
@@ -610,10 +672,10 @@ start(ShardStatementState *state)
 		state->maps[0] = shard_map_as_of(state->maps[0], snapshot->local, snapshot->local_xmin);
 	else
 		check_unmoved(state);
-	if (state->plan->returns_rows)
-		open_streams(state, snapshot);
-	else
+	if (!state->plan->returns_rows)
 		run_commands(state);
+	else if (!run_returning(state))
+		open_streams(state, snapshot);
 	MemoryContextSwitchTo(oldcxt);
 }
 
@@ -639,6 +701,12 @@ next_row(ShardStatementState *state, TupleTableSlot *slot)
 {
 	int			nidle = 0;		/* streams in a row that have nothing now */
 
+	if (state->rows != NIL)
+	{
+		ExecForceStoreMinimalTuple(linitial(state->rows), slot, false);
+		state->rows = list_delete_first(state->rows);
+		return true;
+	}
 	while (state->nopen > 0)
 	{
 		int			i = state->current;

@@ -311,7 +311,8 @@ enum StatementFlag
 	STATEMENT_ALL_SHARDS,
 	STATEMENT_INSERTS_KEY,
 	STATEMENT_TEXT_COLUMNS,
-	STATEMENT_ONLY_LOCKS
+	STATEMENT_ONLY_LOCKS,
+	STATEMENT_INSERTS_VALUES
 };
 
 /* As shard_plan_private_pack(), for a whole statement. */
@@ -325,6 +326,7 @@ shard_plan_private_pack_statement(const ShardStatementPlan *plan)
 	flags = lappend_int(flags, plan->inserts_key);
 	flags = lappend_int(flags, plan->text_columns);
 	flags = lappend_int(flags, plan->only_locks);
+	flags = lappend_int(flags, plan->inserts_values);
 	packed = list_make5(flags, plan->relids, plan->shards, plan->key_params, plan->template);
 	packed = lappend(packed, pack_outputs(plan->outputs, plan->noutputs));
 	packed = lappend(packed, list_make1_oid(plan->check_as_user));
@@ -353,6 +355,7 @@ shard_plan_private_unpack_statement(List *custom_private)
 	plan->inserts_key = list_nth_int(flags, STATEMENT_INSERTS_KEY);
 	plan->text_columns = list_nth_int(flags, STATEMENT_TEXT_COLUMNS);
 	plan->only_locks = list_nth_int(flags, STATEMENT_ONLY_LOCKS);
+	plan->inserts_values = list_nth_int(flags, STATEMENT_INSERTS_VALUES);
 	plan->relids = list_nth(custom_private, STATEMENT_RELIDS);
 	plan->shards = list_nth(custom_private, STATEMENT_SHARDS);
 	plan->key_params = list_nth(custom_private, STATEMENT_KEY_PARAMS);

@@ -209,6 +209,7 @@ typedef struct ShardStatementPlan
 	 */
 	List	   *key_params;
 	bool		inserts_key;	/* a row with this key is inserted, so its shard must exist */
+	bool		inserts_values; /* INSERT of rows that stand in the statement */
 	ShardTemplate *template;
 	ShardOutput *outputs;		/* what it returns */
 	int			noutputs;

@@ -362,6 +362,23 @@ reads_whole_table(const Query *query)
 		rt_fetch(linitial_node(RangeTblRef, query->jointree->fromlist)->rtindex, query->rtable)->rtekind == RTE_RELATION;
 }
 
+/* INSERT ... VALUES, of one row or several? */
+static bool
+inserts_values(const Query *query)
+{
+	ListCell   *lc;
+
+	if (query->commandType != CMD_INSERT || query->hasTargetSRFs)
+		return false;
+	foreach(lc, query->jointree->fromlist)
+	{
+		if (!IsA(lfirst(lc), RangeTblRef) ||
+			rt_fetch(lfirst_node(RangeTblRef, lc)->rtindex, query->rtable)->rtekind != RTE_VALUES)
+			return false;
+	}
+	return true;
+}
+
 PlannedStmt *
 shard_router_plan(Query *query, int cursor_options, ParamListInfo params, ShardRouteOrigin *origin)
 {
@@ -389,6 +406,7 @@ shard_router_plan(Query *query, int cursor_options, ParamListInfo params, ShardR
 		return NULL;
 	}
 	plan.inserts_key = cxt.inserts_key;
+	plan.inserts_values = inserts_values(query);
 	if (cxt.keys == NIL)
 		plan.shards = list_make1_oid(shard_map_get(linitial_oid(text->relids))->shards[0].relid);
 	stmt = shard_statement_make(query, text, &plan, cxt.keys);

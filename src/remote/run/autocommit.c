@@ -18,6 +18,7 @@
 
 #include "access/xact.h"
 #include "miscadmin.h"
+#include "port/pg_bswap.h"
 #include "remote/pool/pool.h"
 #include "remote/run/autocommit.h"
 #include "remote/wire/connection_private.h"
@@ -76,20 +77,24 @@ get_ready(ShardConn *conn, const ShardCommand *command)
 	}
 }
 
-/* The number in column colno of the row that a command has returned, as text. */
-static int64
-number_of(PGresult *row, int colno)
+static void
+clear_rows(ShardAutocommitRows *rows)
 {
-	return strtoi64(PQgetvalue(row, 0, colno), NULL, 10);
+	ListCell   *lc;
+
+	foreach(lc, rows ? rows->results : NIL)
+		PQclear(lfirst(lc));
+	if (rows)
+		rows->results = NIL;
 }
 
 /*
  * The statement's result, or what went wrong at its commit; NULL when the
- * connection was lost before either.  Interrupts are held.  row: the row of a
- * command that returns one; NULL: it returns none.
+ * connection was lost before either.  Interrupts are held.  rows: NULL, or
+ * what it returns is put there.
  */
 static PGresult *
-read_result(ShardConn *conn, PGresult **row)
+read_result(ShardConn *conn, ShardAutocommitRows *rows)
 {
 	TimestampTz deadline = 0;
 	PGresult   *result = NULL;
@@ -115,9 +120,9 @@ read_result(ShardConn *conn, PGresult **row)
 		if (res == NULL)
 			return result;
 		shard_connection_note_result(conn, res);
-		if (row != NULL && *row == NULL && PQresultStatus(res) == PGRES_SINGLE_TUPLE && PQnfields(res) == 2)
+		if (rows != NULL && PQresultStatus(res) == PGRES_SINGLE_TUPLE && PQnfields(res) == rows->ncolumns)
 		{
-			*row = res;
+			rows->results = lappend(rows->results, res);
 			continue;
 		}
 		if (shard_connection_is_copy(res) || PQresultStatus(res) == PGRES_SINGLE_TUPLE)
@@ -159,33 +164,35 @@ report_unknown(ShardConn *conn)
 			 errdetail("%s\nWhether the statement has committed there is not known.", reason ? reason : "")));
 }
 
-/* Sends the statement and takes its result; true when it was carried out.  row: as in read_result(). */
+/* Sends the statement and takes its result; true when it was carried out.  rows: as in read_result(). */
 static bool
-run_once(ShardConn *conn, const ShardCommand *command, PGresult **row, PGresult **result)
+run_once(ShardConn *conn, const ShardCommand *command, ShardAutocommitRows *rows, PGresult **result)
 {
-	ExecStatusType good = row != NULL ? PGRES_TUPLES_OK : PGRES_COMMAND_OK;
+	ExecStatusType good = rows != NULL ? PGRES_TUPLES_OK : PGRES_COMMAND_OK;
 
 	CHECK_FOR_INTERRUPTS();
 	HOLD_INTERRUPTS();
 	if (command->nparams > 0)
-		shard_connection_send_params(conn, command->sql, command->nparams, command->params, false);
+		shard_connection_send_params(conn, command->sql, command->nparams, command->params, rows != NULL);
 	else
 		shard_connection_send_statement(conn, command->sql);
-	*result = read_result(conn, row);
+	*result = read_result(conn, rows);
 	if (PQstatus(conn->pg) != CONNECTION_OK)
 		conn->state = SHARD_CONN_BROKEN;
-	return *result != NULL && PQresultStatus(*result) == good && (row == NULL || *row != NULL) &&
-		conn->state == SHARD_CONN_READY;
+	return *result != NULL && PQresultStatus(*result) == good && conn->state == SHARD_CONN_READY;
 }
 
-/* Runs command; found: NULL, or it returns how many rows it has found and changed. */
+/* Does the transaction come to nothing, as what it has returned says? */
+typedef bool (*NothingDone) (const ShardAutocommitRows *rows);
+
 static bool
-run(const ShardCommand *command, int64 *found, int64 *affected)
+run(const ShardCommand *command, ShardAutocommitRows *rows, NothingDone nothing_done, int64 *affected)
 {
 	ShardConn  *conn = shard_pool_acquire_free(shard_pool_get(command->serverid, command->userid));
 	PGresult   *result;
-	PGresult   *row = NULL;
 	bool		again = true;
+
+	Assert(rows == NULL || command->nparams > 0);	/* others return text */
 
 	if (conn->stateless)
 	{
@@ -194,13 +201,12 @@ run(const ShardCommand *command, int64 *found, int64 *affected)
 	}
 	get_ready(conn, command);
 	shard_fence_pass();
-	while (!run_once(conn, command, found != NULL ? &row : NULL, &result))
+	while (!run_once(conn, command, rows, &result))
 	{
 		bool		stale = result != NULL && command->nparams > 0 && shard_connection_is_stale(result);
 
 		RESUME_INTERRUPTS();
-		PQclear(row);
-		row = NULL;
+		clear_rows(rows);
 		if (stale)
 			shard_connection_forget_prepared(conn, command->sql);
 		if (stale && again && conn->state == SHARD_CONN_READY)
@@ -226,21 +232,14 @@ run(const ShardCommand *command, int64 *found, int64 *affected)
 		shard_error_report(ERROR, result, conn, command->label, command->sql);
 	}
 
-	if (found != NULL)
+	*affected = strtoi64(PQcmdTuples(result), NULL, 10);
+	if (nothing_done != NULL && nothing_done(rows))
 	{
-		*found = number_of(row, 0);
-		*affected = number_of(row, 1);
-		PQclear(row);
-		if (*found == 0)
-		{
-			PQclear(result);
-			RESUME_INTERRUPTS();	/* run_once()'s */
-			shard_connection_release(conn);
-			return true;
-		}
+		PQclear(result);
+		RESUME_INTERRUPTS();	/* run_once()'s */
+		shard_connection_release(conn);
+		return true;
 	}
-	else
-		*affected = strtoi64(PQcmdTuples(result), NULL, 10);
 
 	/* from here on it is committed */
 	shard_txn_hold_interrupts();
@@ -259,11 +258,47 @@ run(const ShardCommand *command, int64 *found, int64 *affected)
 bool
 shard_autocommit_run(const ShardCommand *command, int64 *affected)
 {
-	return run(command, NULL, affected);
+	return run(command, NULL, NULL, affected);
+}
+
+bool
+shard_autocommit_returning(const ShardCommand *command, ShardAutocommitRows *rows)
+{
+	int64		affected;
+
+	return run(command, rows, NULL, &affected);
+}
+
+/* The number in column colno of the only row; -1: there is none. */
+static int64
+number_of(const ShardAutocommitRows *rows, int colno)
+{
+	PGresult   *res = list_length(rows->results) == 1 ? linitial(rows->results) : NULL;
+	uint64		value;
+
+	if (res == NULL || PQgetlength(res, 0, colno) != sizeof(value))
+		return -1;
+	memcpy(&value, PQgetvalue(res, 0, colno), sizeof(value));
+	return (int64) pg_ntoh64(value);
+}
+
+static bool
+found_nothing(const ShardAutocommitRows *rows)
+{
+	return number_of(rows, 0) == 0;
 }
 
 bool
 shard_autocommit_take(const ShardCommand *command, int64 *found, int64 *affected)
 {
-	return run(command, found, affected);
+	ShardAutocommitRows rows = {.ncolumns = 2};
+
+	if (!run(command, &rows, found_nothing, affected))
+		return false;
+	*found = number_of(&rows, 0);
+	*affected = number_of(&rows, 1);
+	clear_rows(&rows);
+	if (*found < 0 || *affected < 0)
+		elog(ERROR, "a node has not said how many rows it has changed");
+	return true;
 }

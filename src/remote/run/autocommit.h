@@ -7,6 +7,7 @@
 
 #include "postgres.h"
 
+#include "nodes/pg_list.h"
 #include "remote/run/command.h"
 
 /*
@@ -24,6 +25,19 @@ extern bool shard_autocommit_possible(void);
  * transaction around it (session_state 'off').  Errors: as shard_command_run().
  */
 extern bool shard_autocommit_run(const ShardCommand *command, int64 *affected);
+
+/* What a command returns: rows of so many columns, in binary. */
+typedef struct ShardAutocommitRows
+{
+	int			ncolumns;
+	List	   *results;		/* of PGresult, each one row; the caller's to clear */
+} ShardAutocommitRows;
+
+/*
+ * The same for a command with parameters that returns rows, which are kept in memory.  Whatever is
+ * done with them must not fail: it is committed.
+ */
+extern bool shard_autocommit_returning(const ShardCommand *command, ShardAutocommitRows *rows);
 
 /*
  * The same for a command that returns one row of two numbers (bigint): how many rows it has found, and has changed.  Where it
