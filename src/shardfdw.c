@@ -16,6 +16,7 @@
 #include "executor/scan/lost_locks.h"
 #include "executor/shard_query_exec.h"
 #include "executor/statement_exec.h"
+#include "executor/take_claim.h"
 #include "executor/take_exec.h"
 #include "executor/writing_statement.h"
 #include "fmgr.h"
@@ -93,6 +94,7 @@ _PG_init(void)
 	shard_key_join_register();
 	shard_statement_register();
 	shard_take_register();
+	shard_claim_init();
 	shard_source_register();
 	shard_nested_write_init();
 	shard_cte_order_init();

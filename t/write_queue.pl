@@ -10,7 +10,7 @@ use ShardCluster;
 use Test::More;
 use WireClient;
 
-my $c = ShardCluster->new(nodes => 3);
+my $c = ShardCluster->new(nodes => 3, preload => 1);
 $c->safe_psql(q{CREATE TABLE job_plain (id bigint PRIMARY KEY, state text, v int, at timestamptz, note varchar(20));
 	CREATE INDEX ON job_plain (state, v);
 	INSERT INTO job_plain SELECT i, CASE WHEN i % 5 = 0 THEN 'done' ELSE 'new' END, (i * 37) % 101, '2024-01-01'::timestamptz + i * interval '1 minute', 'job ' || i FROM generate_series(1, 400) i;
@@ -183,6 +183,21 @@ is(messages($take), 'LOOK 3 WITH z 1', 'three nodes are looked at, and one job i
 is(messages("BEGIN; $take; COMMIT"), 'LOOK 3 WITH z 1', 'the same in a block');
 is(messages(q{DELETE FROM job WHERE id IN (SELECT id FROM job WHERE state = 'new' AND id % 7 = 0 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)}), 'LOOK 3 WITH z 1', 'DELETE');
 is(messages(q{SELECT id FROM job WHERE state = 'new' LIMIT 1 FOR UPDATE SKIP LOCKED}), 'LOOK 1 SELECT 1', 'without an order the first node will do');
+# rows that others are taking are left out without asking for them, until they are free
+$a->query('BEGIN');
+$a->query(q{UPDATE job SET state = 'run' WHERE id IN (SELECT id FROM job WHERE state = 'new' ORDER BY id LIMIT 3 FOR UPDATE SKIP LOCKED)});
+$a->query('SAVEPOINT s');
+my $next = text($a->query(qq{$take RETURNING job.id}));
+is(messages($take), 'LOOK 3 WITH z 1', 'jobs that another session of the server has taken are not asked for');
+$a->query('ROLLBACK TO s');
+is(text($b->query("$take RETURNING job.id")), $next, 'what is given back with a savepoint is free');
+$a->query('ROLLBACK');
+cmp_ok(text($b->query("$take RETURNING job.id")), '<', $next, 'and with the transaction');
+$a->query('BEGIN');
+$next = text($a->query(q{SELECT id FROM job WHERE state = 'new' ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED}));
+cmp_ok(text($b->query(q{SELECT id FROM job WHERE state = 'new' ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED})), '>', $next, 'what is locked only is left out');
+$a->query('COMMIT');
+is(text($b->query(q{SELECT id FROM job WHERE state = 'new' ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED})), $next, 'and is free after the commit');
 # those that are not taken as a whole
 is(messages("$take AND job.v >= 0"), 'FETCH 6 SELECT 1 UPDATE 1', 'six shards are looked at, and one job is locked, changed and committed where it is');
 is(messages("BEGIN; $take AND job.v >= 0; COMMIT"), 'CLOSE 6 FETCH 6 SELECT 1 UPDATE 1', 'in a block, cursors are closed');

@@ -30,6 +30,7 @@
 #include "executor/scan/param.h"
 #include "executor/scan/scan.h"
 #include "executor/scan/statement_view.h"
+#include "executor/take_claim.h"
 #include "executor/take_exec.h"
 #include "guc.h"
 #include "miscadmin.h"
@@ -62,6 +63,7 @@ typedef struct Candidate
 	bool	   *isnull;
 	bool		is_last;		/* the node has more behind this one */
 	bool		locked;
+	bool		changed;
 	MinimalTuple row;			/* SELECT: what it returns */
 } Candidate;
 
@@ -96,10 +98,12 @@ typedef struct ShardTakeState
 	bool		started;
 	const char **values;		/* text forms of the parameters */
 	uint64		nwanted;
+	uint64		since;			/* candidates were read after that: see take_claim.h */
 	Candidate  *candidates;		/* in order */
 	int			ncandidates;
 	Candidate  *tried;			/* the last one that was tried; NULL: none */
 	List	   *locked;			/* of Candidate */
+	int64		nchanged;
 	Tuplestorestate *rows;		/* what it returns; NULL: nothing */
 	TupleTableSlot *row_slot;	/* one of them */
 	uint64		nrows;
@@ -386,6 +390,8 @@ read_candidates(ShardTakeState *state, NodeCandidates *nodes, int nnodes, uint64
 	int			nall = 0;
 	int			n = 0;
 
+	/* in a transaction with one snapshot, a row that is gone fails the statement */
+	state->since = IsolationUsesXactSnapshot() ? PG_UINT64_MAX : shard_claim_now();
 	read_nodes(state, nodes, nnodes, limit);
 	for (int i = 0; i < nnodes; i++)
 		nall += list_length(nodes[i].rows);
@@ -597,6 +603,7 @@ add_output(ShardTakeState *state, const ShardRow *row, int first)
 static void
 count_changed(ShardTakeState *state, int64 nchanged)
 {
+	state->nchanged += nchanged;
 	if (state->plan->set_processed)
 		state->css.ss.ps.state->es_processed += nchanged;
 	if (state->css.ss.ps.instrument && !state->plan->returns_rows)
@@ -614,6 +621,14 @@ int8_of(const ShardRow *row, int colno)
 	return (int64) pg_ntoh64(value);
 }
 
+static ShardClaimRow
+claim_row(const ShardTakeState *state, const Candidate *candidate)
+{
+	ShardClaimRow row = {state->map->shards[candidate->shardno].relid, candidate->xmin, candidate->ctid};
+
+	return row;
+}
+
 /* ---------- one row ---------- */
 
 /* A row of the command that locks and changes one row: whether it was free, and what became of it. */
@@ -621,14 +636,21 @@ static void
 take_one_row(ShardTakeState *state, int i, const ShardRow *row, void *arg)
 {
 	ShardWork  *work = linitial((List *) arg);
+	Candidate  *candidate = linitial(work->candidates);
 
 	if (int8_of(row, 0) == 0)
 		return;
-	((Candidate *) linitial(work->candidates))->locked = true;
+	candidate->locked = true;
 	if (!state->plan->returns_rows)
+	{
+		candidate->changed = int8_of(row, 1) > 0;
 		count_changed(state, int8_of(row, 1));
+	}
 	else if (row->lens[1] >= 0)
+	{
+		candidate->changed = true;
 		add_output(state, row, 2);
+	}
 }
 
 /* Locks and changes the row of work, if it is free. */
@@ -636,6 +658,7 @@ static void
 take_one(ShardTakeState *state, ShardWork *work)
 {
 	const Shard *shard = &state->map->shards[work->shardno];
+	Candidate  *candidate = linitial(work->candidates);
 	ShardCommand command = {0};
 	int64		nlocked;
 	int64		nchanged;
@@ -650,7 +673,8 @@ take_one(ShardTakeState *state, ShardWork *work)
 	if (!state->plan->returns_rows && shard_autocommit_possible() &&
 		shard_statement_view_is_alone(state->css.ss.ps.state) && shard_autocommit_take(&command, &nlocked, &nchanged))
 	{
-		((Candidate *) linitial(work->candidates))->locked = nlocked > 0;
+		candidate->locked = nlocked > 0;
+		candidate->changed = nchanged > 0;
 		count_changed(state, nchanged);
 		return;
 	}
@@ -700,22 +724,15 @@ static void
 take_changed_row(ShardTakeState *state, int i, const ShardRow *row, void *arg)
 {
 	add_output(state, row, 1);
+	state->nchanged++;
 }
 
-/* Changes what has been locked. */
 static void
-change_several(ShardTakeState *state)
+run_changes(ShardTakeState *state, List *works)
 {
-	List	   *works = make_works(state->locked);
 	ShardCommand *commands = palloc0(sizeof(ShardCommand) * list_length(works));
 	ListCell   *lc;
 
-	prepare_works(state, works, state->plan->change);
-	if (state->plan->returns_rows)
-	{
-		run_works(state, works, 1 + state->plan->noutputs, take_changed_row);
-		return;
-	}
 	foreach(lc, works)
 	{
 		const ShardWork *work = lfirst(lc);
@@ -734,6 +751,26 @@ change_several(ShardTakeState *state)
 	for (int i = 0; i < list_length(works); i++)
 		count_changed(state, strtoi64(PQcmdTuples(commands[i].result), NULL, 10));
 	shard_command_free(commands, list_length(works));
+}
+
+/* Changes what has been locked. */
+static void
+change_several(ShardTakeState *state)
+{
+	List	   *works = make_works(state->locked);
+	ListCell   *lc;
+
+	prepare_works(state, works, state->plan->change);
+	if (state->plan->returns_rows)
+		run_works(state, works, 1 + state->plan->noutputs, take_changed_row);
+	else
+		run_changes(state, works);
+	foreach(lc, state->nchanged == list_length(state->locked) ? state->locked : NIL)
+	{
+		ShardClaimRow row = claim_row(state, lfirst(lc));
+
+		shard_claim_end(&row, true);
+	}
 }
 
 /* ------------------------------------------------------------------------
@@ -756,13 +793,22 @@ try_candidates(ShardTakeState *state)
 	while (!has_enough(state) && next < state->ncandidates)
 	{
 		uint64		nlacking = state->nwanted - list_length(state->locked);
-		int			first = next;
 		List	   *tried = NIL;
 		List	   *works;
+		ListCell   *lc;
 
 		CHECK_FOR_INTERRUPTS();
-		while (next < state->ncandidates && next - first < nlacking)
-			tried = lappend(tried, &state->candidates[next++]);
+		while (next < state->ncandidates && list_length(tried) < nlacking)
+		{
+			Candidate  *candidate = &state->candidates[next++];
+			ShardClaimRow row = claim_row(state, candidate);
+
+			state->tried = candidate;
+			if (shard_claim_begin(&row, state->since))
+				tried = lappend(tried, candidate);
+		}
+		if (tried == NIL)
+			break;
 		works = make_works(tried);
 		if (!lock_shards(state, works))
 		{
@@ -774,15 +820,20 @@ try_candidates(ShardTakeState *state)
 					 errmsg("shards of \"%s\" have moved while the statement ran", get_rel_name(state->plan->relid)),
 					 errhint("The transaction might succeed if retried.")));
 		}
-		state->tried = llast(tried);
 		if (one)
 			take_one(state, linitial(works));
 		else
 			lock_several(state, works);
-		for (int i = first; i < next; i++)
+		foreach(lc, tried)
 		{
-			if (state->candidates[i].locked)
-				state->locked = lappend(state->locked, &state->candidates[i]);
+			Candidate  *candidate = lfirst(lc);
+			ShardClaimRow row = claim_row(state, candidate);
+
+			if (candidate->locked)
+				state->locked = lappend(state->locked, candidate);
+			/* who has several changes them in the end */
+			if (!candidate->locked || candidate->changed)
+				shard_claim_end(&row, candidate->changed);
 		}
 	}
 	return true;

@@ -1,0 +1,240 @@
+/*
+ * take_claim.c
+ *	  Rows that sessions of this server are about to take from a queue.
+ *
+ * Workers that read the first rows of a queue at the same time read the same ones, and by the time one of them asks a
+ * node to lock a row, another one may have taken it.  Each such question is a message in vain.  So who is going to
+ * ask claims the row first:
+ *
+ *	 free --begin--> claimed --end of the transaction--> free
+ *					   | changed
+ *					   +------------commit-------------> gone
+ *
+ * A claim is as good as a lock, held a little longer at both ends: other sessions leave the row out.  What is gone is no
+ * version of a row any more, so who has read it before leaves it out, too.  Nothing rests on this: nodes
+ * decide who has a row.  So a claim that finds no place is none, and places of what is gone are used again, the
+ * oldest first.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "common/hashfn.h"
+#include "compat.h"
+#include "executor/take_claim.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+
+#define NBUCKETS 256
+#define BUCKET_SIZE 8			/* places where a row may be */
+#define MAX_OWN 256				/* claims of a session */
+
+typedef struct Claim
+{
+	ShardClaimRow row;
+	Oid			dboid;
+	int			pid;			/* who has claimed it; 0: nobody */
+	uint64		gone_at;		/* 0: the place is free, if pid is 0 */
+} Claim;
+
+typedef struct ClaimShared
+{
+	LWLock	   *lock;
+	uint64		moment;			/* goes up when something is gone */
+	Claim		claims[NBUCKETS][BUCKET_SIZE];
+} ClaimShared;
+
+typedef struct OwnClaim
+{
+	Claim	   *claim;
+	int			level;			/* of nested transactions */
+	bool		changed;
+} OwnClaim;
+
+static ClaimShared *shared = NULL;
+static OwnClaim own[MAX_OWN];
+static int	nown = 0;
+static shmem_request_hook_type prev_shmem_request_hook = NULL;
+static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
+
+static bool
+is_row(const Claim *claim, const ShardClaimRow *row)
+{
+	return claim->row.relid == row->relid && claim->row.xmin == row->xmin && claim->dboid == MyDatabaseId &&
+		ItemPointerEquals(unconstify(ItemPointerData *, &claim->row.ctid), unconstify(ItemPointerData *, &row->ctid));
+}
+
+static Claim *
+bucket_of(const ShardClaimRow *row)
+{
+	uint32		hash = hash_combine(murmurhash32(row->relid), murmurhash32(ItemPointerGetBlockNumber(&row->ctid) * 300 +
+																			ItemPointerGetOffsetNumber(&row->ctid)));
+
+	return shared->claims[hash % NBUCKETS];
+}
+
+uint64
+shard_claim_now(void)
+{
+	uint64		moment;
+
+	if (shared == NULL)
+		return 0;
+	LWLockAcquire(shared->lock, LW_SHARED);
+	moment = shared->moment;
+	LWLockRelease(shared->lock);
+	return moment;
+}
+
+/* Is the row of claim one to leave out, for who has read it since a moment? */
+static bool
+is_taken(const Claim *claim, uint64 since)
+{
+	return claim->pid != 0 ? claim->pid != MyProcPid : claim->gone_at > since;
+}
+
+bool
+shard_claim_begin(const ShardClaimRow *row, uint64 since)
+{
+	Claim	   *bucket;
+	Claim	   *place = NULL;
+	bool		taken = false;
+
+	if (shared == NULL)
+		return true;
+	bucket = bucket_of(row);
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < BUCKET_SIZE; i++)
+	{
+		if (is_row(&bucket[i], row) && (bucket[i].pid != 0 || bucket[i].gone_at != 0))
+		{
+			taken = is_taken(&bucket[i], since);
+			place = bucket[i].pid == 0 ? &bucket[i] : NULL;
+			break;
+		}
+		if (bucket[i].pid == 0 && (place == NULL || bucket[i].gone_at < place->gone_at))
+			place = &bucket[i];
+	}
+	if (!taken && place != NULL && nown < MAX_OWN)
+	{
+		place->row = *row;
+		place->dboid = MyDatabaseId;
+		place->pid = MyProcPid;
+		place->gone_at = 0;
+		own[nown++] = (OwnClaim) {place, GetCurrentTransactionNestLevel(), false};
+	}
+	LWLockRelease(shared->lock);
+	return !taken;
+}
+
+/* Ends claim number i, without its place among the session's. */
+static void
+end_claim(int i, bool gone)
+{
+	Claim	   *claim = own[i].claim;
+
+	claim->pid = 0;
+	claim->gone_at = gone ? ++shared->moment : 0;
+}
+
+void
+shard_claim_end(const ShardClaimRow *row, bool changed)
+{
+	for (int i = 0; i < nown; i++)
+	{
+		if (!is_row(own[i].claim, row))
+			continue;
+		own[i].changed = changed;
+		if (!changed)
+		{
+			LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+			end_claim(i, false);
+			LWLockRelease(shared->lock);
+			own[i] = own[--nown];
+		}
+		return;
+	}
+}
+
+/* Ends the claims of nesting levels from level on. */
+static void
+end_claims(int level, bool committed)
+{
+	int			nleft = 0;
+
+	if (nown == 0)
+		return;
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < nown; i++)
+	{
+		if (own[i].level < level)
+			own[nleft++] = own[i];
+		else
+			end_claim(i, committed && own[i].changed);
+	}
+	LWLockRelease(shared->lock);
+	nown = nleft;
+}
+
+static void
+end_transaction(XactEvent event, void *arg)
+{
+	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
+		end_claims(0, event == XACT_EVENT_COMMIT);
+}
+
+static void
+end_subtransaction(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg)
+{
+	int			level = GetCurrentTransactionNestLevel();
+
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		end_claims(level, false);
+	else if (event == SUBXACT_EVENT_COMMIT_SUB)
+	{
+		for (int i = 0; i < nown; i++)
+			own[i].level = Min(own[i].level, level - 1);
+	}
+}
+
+/* ---------- shared memory ---------- */
+
+static void
+request_shared(void)
+{
+	if (prev_shmem_request_hook)
+		prev_shmem_request_hook();
+	RequestAddinShmemSpace(sizeof(ClaimShared));
+	RequestNamedLWLockTranche("shardfdw_claims", 1);
+}
+
+static void
+startup_shared(void)
+{
+	bool		found;
+
+	if (prev_shmem_startup_hook)
+		prev_shmem_startup_hook();
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	shared = ShmemInitStruct("shardfdw claims", sizeof(ClaimShared), &found);
+	if (!found)
+	{
+		memset(shared, 0, sizeof(ClaimShared));
+		shared->lock = &(GetNamedLWLockTranche("shardfdw_claims"))->lock;
+	}
+	LWLockRelease(AddinShmemInitLock);
+}
+
+void
+shard_claim_init(void)
+{
+	RegisterXactCallback(end_transaction, NULL);
+	RegisterSubXactCallback(end_subtransaction, NULL);
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	prev_shmem_request_hook = shmem_request_hook;
+	shmem_request_hook = request_shared;
+	prev_shmem_startup_hook = shmem_startup_hook;
+	shmem_startup_hook = startup_shared;
+}
