@@ -269,7 +269,7 @@ DECLARE
 	line text;
 BEGIN
 	FOR line IN EXECUTE 'EXPLAIN (VERBOSE, COSTS OFF) ' || statement LOOP
-		IF line ~ '(Shards|Remote SQL): ' THEN RETURN NEXT trim(line); END IF;
+		IF line ~ '(Shards|Remote SQL): ' THEN RETURN NEXT replace(trim(line), ' AS shard_t1', ' shard_t1'); END IF; -- 18 writes no AS
 	END LOOP;
 END $$;
 SELECT asked('UPDATE t SET v = CASE ' || arms('WHEN id = # THEN 10#', ' ', 7) || ' ELSE v END WHERE ' || arms('id = #', ' OR ', 7));
