@@ -18,6 +18,7 @@
 #include "executor/statement_exec.h"
 #include "executor/take_claim.h"
 #include "executor/take_exec.h"
+#include "executor/take_read.h"
 #include "executor/writing_statement.h"
 #include "fmgr.h"
 #include "guc.h"
@@ -95,6 +96,7 @@ _PG_init(void)
 	shard_statement_register();
 	shard_take_register();
 	shard_claim_init();
+	shard_take_read_init();
 	shard_source_register();
 	shard_nested_write_init();
 	shard_cte_order_init();

@@ -223,8 +223,16 @@ my $jobs = $ENV{QUEUE_JOBS} // 2000;
 $c->safe_psql(qq{CREATE TABLE queue (id bigint PRIMARY KEY, taken int DEFAULT 0, worker int); CREATE INDEX ON queue (taken, id); INSERT INTO queue SELECT i FROM generate_series(1, $jobs) i; SELECT shardfdw.shard_table('queue', shards => 6)});
 my $script = $c->coordinator->basedir . '/take.sql';
 append_to_file($script, q{UPDATE queue SET taken = taken + 1, worker = :client_id WHERE id IN (SELECT id FROM queue WHERE taken = 0 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED);});
+my @positions = map { $c->log_position($_) } 1 .. $c->nodes;
 my ($stdout, $stderr) = run_command([ 'pgbench', '-n', '-M', 'prepared', '-c', 8, '-t', int($jobs / 8) + 20, '-f', $script, '-h', $c->coordinator->host, '-p', $c->coordinator->port, 'postgres' ]);
 unlike($stderr, qr/error|aborted/i, 'eight workers take jobs without errors');
 is($c->safe_psql('SELECT count(*), min(taken), max(taken) FROM queue'), "$jobs|1|1", 'each job is taken once');
+my $looks = 0;
+for my $i (1 .. $c->nodes)
+{
+	$looks += () = $c->log_since($positions[ $i - 1 ], $i) =~ /LOG:  (?:statement|execute [^:]*): SELECT shard_t1\.tableoid/g;
+}
+cmp_ok($looks, '>=', $c->nodes, 'nodes are asked for jobs');
+cmp_ok($looks, '<', $c->nodes * $jobs, 'by some workers for others');
 
 done_testing();

@@ -9,6 +9,9 @@
  *							were not free; in the end all are changed
  *	 all candidates tried, but nodes have more --> more candidates
  *
+ * Sessions of a server claim rows before they ask for them (take_claim.c), and read candidates for each other
+ * (take_read.c).
+ *
  * Why the result is that of a plain table.  A candidate is known by ctid and xmin.  No two versions of rows have
  * both in common: what is inserted after the candidates were read has another xmin.  So a row that is locked is the version
  * that was read, and the statement's conditions hold for it.  What is not found somebody has locked, or has changed
@@ -32,13 +35,16 @@
 #include "executor/scan/statement_view.h"
 #include "executor/take_claim.h"
 #include "executor/take_exec.h"
+#include "executor/take_read.h"
 #include "guc.h"
 #include "miscadmin.h"
 #include "nodes/extensible.h"
+#include "nodes/value.h"
 #include "port/pg_bswap.h"
 #include "remote/run/autocommit.h"
 #include "remote/run/command.h"
 #include "remote/run/stream.h"
+#include "remote/wire/connection.h"
 #include "tuple/decode.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -419,6 +425,89 @@ read_candidates(ShardTakeState *state, NodeCandidates *nodes, int nnodes, uint64
 			return true;
 	}
 	return false;
+}
+
+/* ---------- together with other sessions ---------- */
+
+/*
+ * May candidates be read for, or by, other sessions?  Not where the transaction has changed rows, which others do not see, or
+ * has a snapshot of its own; and only by who wants one row, as many need many candidates.
+ */
+static bool
+may_share(const ShardTakeState *state)
+{
+	return state->nwanted == 1 && state->plan->nsort > 0 && shard_guc_snapshot != SHARD_SNAPSHOT_CLUSTER && shard_autocommit_possible();
+}
+
+/* All that candidates depend on: the query and its values, whose connections, where shards are, the session's settings. */
+static StringInfo
+share_key(const ShardTakeState *state, uint64 limit)
+{
+	StringInfo	key = makeStringInfo();
+	int			nparams = shard_param_count(state->plan->candidates, NIL);
+	ListCell   *lc;
+
+	appendStringInfo(key, "%u %u " UINT64_FORMAT, state->plan->relid, state->userid, limit);
+	for (int i = 0; i < state->map->nshards; i++)
+	{
+		const Shard *shard = &state->map->shards[i];
+
+		appendBinaryStringInfo(key, (const char *) &shard->relid, sizeof(Oid));
+		appendBinaryStringInfo(key, (const char *) &shard->serverid, sizeof(Oid));
+	}
+	foreach(lc, state->plan->candidates)
+	{
+		if (IsA(lfirst(lc), String))
+			appendStringInfoString(key, strVal(lfirst(lc)));
+		else
+			appendStringInfo(key, "$%d", intVal(lfirst(lc)));
+		appendStringInfoChar(key, '\0');
+	}
+	for (int i = 0; i < nparams; i++)
+	{
+		appendStringInfoString(key, state->values[i] ? state->values[i] : "");
+		appendStringInfoChar(key, state->values[i] ? '\0' : '\1');
+	}
+	shard_connection_append_settings(key);
+	return key;
+}
+
+/* As read_candidates(), of all nodes; or what another session has read. */
+static bool
+share_candidates(ShardTakeState *state, NodeCandidates *nodes, int nnodes, uint64 limit)
+{
+	ShardTakeRows *rows = palloc(sizeof(ShardTakeRows));
+	StringInfo	key = share_key(state, limit);
+
+	if (shard_take_read_join(key->data, key->len, rows))
+	{
+		state->since = rows->since;
+		state->ncandidates = rows->nrows;
+		state->candidates = palloc0(sizeof(Candidate) * Max(rows->nrows, 1));
+		for (int i = 0; i < rows->nrows; i++)
+		{
+			state->candidates[i].shardno = rows->rows[i].shardno;
+			state->candidates[i].xmin = rows->rows[i].xmin;
+			state->candidates[i].ctid = rows->rows[i].ctid;
+		}
+		return rows->more;
+	}
+	PG_TRY();
+	{
+		rows->more = read_candidates(state, nodes, nnodes, limit);
+	}
+	PG_CATCH();
+	{
+		shard_take_read_end(NULL);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	rows->since = state->since;
+	rows->nrows = state->ncandidates;
+	for (int i = 0; i < Min(state->ncandidates, SHARD_TAKE_MAX_ROWS); i++)
+		rows->rows[i] = (ShardTakeRow) {state->candidates[i].shardno, state->candidates[i].xmin, state->candidates[i].ctid};
+	shard_take_read_end(state->ncandidates <= SHARD_TAKE_MAX_ROWS ? rows : NULL);
+	return rows->more;
 }
 
 /* ------------------------------------------------------------------------
@@ -855,7 +944,7 @@ take_from(ShardTakeState *state, int first, int nnodes)
 		/* who has nothing yet may begin anew */
 		if (state->locked == NIL)
 			state->tried = NULL;
-		more = read_candidates(state, nodes, nnodes, limit);
+		more = may_share(state) ? share_candidates(state, nodes, nnodes, limit) : read_candidates(state, nodes, nnodes, limit);
 		if (!try_candidates(state))
 		{
 			take_from(state, 0, state->map->nnodes);

@@ -331,6 +331,16 @@ append_settings(ShardConn *conn, ShardSettings settings, const char *local, Stri
 }
 
 void
+shard_connection_append_settings(StringInfo buf)
+{
+	for (int i = 0; i < lengthof(session_settings); i++)
+	{
+		appendStringInfoString(buf, setting_value(SHARD_SETTINGS_USER, i));
+		appendStringInfoChar(buf, '\0');
+	}
+}
+
+void
 shard_connection_sync_settings(ShardConn *conn, ShardSettings settings, int workers,
 							   int cpu_factor, StringInfo buf)
 {

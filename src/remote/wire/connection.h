@@ -283,6 +283,9 @@ typedef enum ShardSettings
 	SHARD_SETTINGS_LINES		/* the user's with xmloption, for a node that reads the user's own lines */
 } ShardSettings;
 
+/* Appends the values that sessions of this user have on nodes, as SHARD_SETTINGS_USER says. */
+extern void shard_connection_append_settings(StringInfo buf);
+
 /*
  * Appends to buf the SET commands (each ended by "; ") that bring the session
  * in line with the user's current TimeZone, DateStyle, IntervalStyle,

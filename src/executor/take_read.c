@@ -1,0 +1,213 @@
+/*
+ * take_read.c
+ *	  Candidates of a queue that sessions of this server read for each other.
+ *
+ * Workers of a queue all ask the nodes for its first rows.  A statement may use what another session reads, if that
+ * has begun to read after the statement has begun: then it is what the statement could have read itself.
+ *
+ *	 join --> fewer than MAX_READERS read: read, end --> the others get the rows
+ *		  \-> else wait --> rows of a read that began after join
+ *						\-> a reader has ended: read
+ *						\-> WAIT_MS are over: read, for oneself
+ *
+ * Reads are numbered as they begin.  A queue is known by a hash of all that its rows depend on.
+ */
+#include "postgres.h"
+
+#include "common/hashfn.h"
+#include "compat.h"
+#include "executor/take_read.h"
+#include "miscadmin.h"
+#include "storage/condition_variable.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+#include "utils/timestamp.h"
+#include "wait_event.h"
+
+#define NQUEUES 16				/* that are worked on at the same time; others are read by each for itself */
+#define MAX_READERS 1			/* of a queue, at the same time */
+#define WAIT_MS 20
+
+typedef struct TakeKey
+{
+	uint64		hash[2];
+	Oid			dboid;
+} TakeKey;
+
+typedef struct TakeQueue
+{
+	TakeKey		key;			/* dboid is invalid: never used */
+	uint64		last_use;
+	int			nreaders;
+	uint64		nbegun;			/* number of the last read that has begun */
+	uint64		done;			/* number of the read that rows are of */
+	ConditionVariable ended;	/* a read */
+	ShardTakeRows rows;
+} TakeQueue;
+
+typedef struct TakeShared
+{
+	LWLock	   *lock;
+	uint64		nuses;
+	TakeQueue	queues[NQUEUES];
+} TakeShared;
+
+static TakeShared *shared = NULL;
+static TakeQueue *reading = NULL;	/* what this session reads */
+static uint64 reading_number = 0;
+static shmem_request_hook_type prev_shmem_request_hook = NULL;
+static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
+
+static bool
+is_key(const TakeQueue *queue, const TakeKey *key)
+{
+	return queue->key.dboid == key->dboid && queue->key.hash[0] == key->hash[0] && queue->key.hash[1] == key->hash[1];
+}
+
+/* The queue with this key, maybe a new one in the place of one that nobody reads; NULL: all are read.  The lock is held. */
+static TakeQueue *
+get_queue(const TakeKey *key)
+{
+	TakeQueue  *oldest = NULL;
+
+	for (int i = 0; i < NQUEUES; i++)
+	{
+		TakeQueue  *queue = &shared->queues[i];
+
+		if (is_key(queue, key))
+			return queue;
+		if (queue->nreaders == 0 && (oldest == NULL || queue->last_use < oldest->last_use))
+			oldest = queue;
+	}
+	if (oldest != NULL)
+	{
+		oldest->key = *key;
+		oldest->done = oldest->nbegun;
+	}
+	return oldest;
+}
+
+/* Waits until a read that has begun after nbefore others has ended, or this session may read.  The lock is held, but while it sleeps. */
+static bool
+wait_for_read(TakeQueue *queue, const TakeKey *key, uint64 nbefore)
+{
+	TimestampTz until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), WAIT_MS);
+
+	ConditionVariablePrepareToSleep(&queue->ended);
+	while (is_key(queue, key) && queue->done <= nbefore && queue->nreaders >= MAX_READERS)
+	{
+		long		left_ms = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), until);
+
+		if (left_ms <= 0)
+			break;
+		LWLockRelease(shared->lock);
+		(void) ConditionVariableTimedSleep(&queue->ended, left_ms, shard_wait_event(SHARD_WAIT_NODE));
+		LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	}
+	ConditionVariableCancelSleep();
+	return is_key(queue, key) && queue->done > nbefore;
+}
+
+/* A session that is terminated reads no more. */
+static void
+leave(int code, Datum arg)
+{
+	shard_take_read_end(NULL);
+}
+
+bool
+shard_take_read_join(const char *text, int len, ShardTakeRows *rows)
+{
+	TakeKey		key;
+	TakeQueue  *queue;
+	bool		found = false;
+	static bool leaves = false;
+
+	Assert(reading == NULL);
+	if (shared == NULL)
+		return false;
+	if (!leaves)
+		before_shmem_exit(leave, (Datum) 0);
+	leaves = true;
+	key.hash[0] = hash_bytes_extended((const unsigned char *) text, len, 0);
+	key.hash[1] = hash_bytes_extended((const unsigned char *) text, len, 1);
+	key.dboid = MyDatabaseId;
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	queue = get_queue(&key);
+	if (queue != NULL)
+	{
+		queue->last_use = ++shared->nuses;
+		found = queue->nreaders >= MAX_READERS && wait_for_read(queue, &key, queue->nbegun);
+		if (found)
+			*rows = queue->rows;
+		else if (is_key(queue, &key) && queue->nreaders < MAX_READERS)
+		{
+			queue->nreaders++;
+			reading = queue;
+			reading_number = ++queue->nbegun;
+		}
+	}
+	LWLockRelease(shared->lock);
+	return found;
+}
+
+void
+shard_take_read_end(const ShardTakeRows *rows)
+{
+	TakeQueue  *queue = reading;
+
+	if (queue == NULL)
+		return;
+	reading = NULL;
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	queue->nreaders--;
+	if (rows != NULL && reading_number > queue->done)
+	{
+		queue->done = reading_number;
+		memcpy(&queue->rows, rows, offsetof(ShardTakeRows, rows) + sizeof(ShardTakeRow) * rows->nrows);
+	}
+	LWLockRelease(shared->lock);
+	ConditionVariableBroadcast(&queue->ended);
+}
+
+/* ---------- shared memory ---------- */
+
+static void
+request_shared(void)
+{
+	if (prev_shmem_request_hook)
+		prev_shmem_request_hook();
+	RequestAddinShmemSpace(sizeof(TakeShared));
+	RequestNamedLWLockTranche("shardfdw_take", 1);
+}
+
+static void
+startup_shared(void)
+{
+	bool		found;
+
+	if (prev_shmem_startup_hook)
+		prev_shmem_startup_hook();
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	shared = ShmemInitStruct("shardfdw take", sizeof(TakeShared), &found);
+	if (!found)
+	{
+		memset(shared, 0, sizeof(TakeShared));
+		shared->lock = &(GetNamedLWLockTranche("shardfdw_take"))->lock;
+		for (int i = 0; i < NQUEUES; i++)
+			ConditionVariableInit(&shared->queues[i].ended);
+	}
+	LWLockRelease(AddinShmemInitLock);
+}
+
+void
+shard_take_read_init(void)
+{
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	prev_shmem_request_hook = shmem_request_hook;
+	shmem_request_hook = request_shared;
+	prev_shmem_startup_hook = shmem_startup_hook;
+	shmem_startup_hook = startup_shared;
+}
