@@ -54,7 +54,7 @@
 #include "utils/tuplestore.h"
 
 /* Candidates that each node gives at first beyond those that are wanted: others may be taking the same ones. */
-#define SPARE_CANDIDATES 15
+#define SPARE_CANDIDATES 7
 #define MORE_CANDIDATES 8		/* times as many the next time */
 
 /* Columns of candidates before those that they are sorted by. */
