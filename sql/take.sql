@@ -87,6 +87,7 @@ SELECT tk.same('SELECT id FROM job ORDER BY id LIMIT 0 FOR UPDATE SKIP LOCKED');
 SELECT tk.same('SELECT id FROM job ORDER BY id LIMIT 1000 FOR UPDATE SKIP LOCKED');
 SELECT tk.same('SELECT id FROM job WHERE false ORDER BY id LIMIT 2 FOR UPDATE SKIP LOCKED');
 SELECT tk.same('SELECT count(*) FROM (SELECT id FROM job LIMIT 5 FOR UPDATE SKIP LOCKED) x');
+SELECT tk.same('SELECT a, c FROM job AS j(a, c) WHERE c = ''new'' AND a > 7 ORDER BY prio, a LIMIT 4 FOR UPDATE SKIP LOCKED');
 -- not these
 SELECT tk.same('SELECT id FROM job ORDER BY id LIMIT 3 OFFSET 2 FOR UPDATE SKIP LOCKED');
 SELECT tk.same('SELECT id FROM job ORDER BY id LIMIT 3 FOR UPDATE');
@@ -107,7 +108,8 @@ SELECT tk.same('DELETE FROM job USING (SELECT id FROM job ORDER BY id DESC LIMIT
 SELECT tk.same('DELETE FROM two WHERE (a, b) IN (SELECT a, b FROM two ORDER BY v LIMIT 5 FOR UPDATE SKIP LOCKED) RETURNING v');
 SELECT tk.same('WITH z AS (SELECT a, b FROM two ORDER BY v DESC LIMIT 2 FOR UPDATE SKIP LOCKED) UPDATE two t SET v = -v FROM z WHERE t.b = z.b AND z.a = t.a RETURNING t.v');
 SELECT tk.same('UPDATE two SET v = v + a WHERE (a, b) IN (SELECT a, b FROM two WHERE v > 40 LIMIT 2 FOR UPDATE SKIP LOCKED) RETURNING v');
--- not these: keys that are not unique, other columns, other conditions, the shard key
+SELECT tk.same('DELETE FROM job WHERE id IN (SELECT x FROM job AS k(x) WHERE x > 7 ORDER BY x LIMIT 4 FOR UPDATE SKIP LOCKED) RETURNING id, state');
+-- not these: keys that are not unique, other columns, other conditions, the shard key, sub-selects for each row, locks of keys
 SELECT tk.same('UPDATE loose SET v = 0 WHERE id IN (SELECT id FROM loose ORDER BY v LIMIT 2 FOR UPDATE SKIP LOCKED)');
 SELECT tk.same('UPDATE two SET v = 0 WHERE a IN (SELECT a FROM two ORDER BY v LIMIT 2 FOR UPDATE SKIP LOCKED)');
 SELECT tk.same('UPDATE job SET state = ''x'' WHERE id IN (SELECT id + 1 FROM job ORDER BY id LIMIT 2 FOR UPDATE SKIP LOCKED)');
@@ -118,6 +120,8 @@ SELECT tk.same('WITH z AS (SELECT id, prio FROM job ORDER BY id LIMIT 2 FOR UPDA
 SELECT tk.same('WITH z AS (SELECT id FROM job ORDER BY id LIMIT 2 FOR UPDATE SKIP LOCKED) UPDATE job SET prio = 1 FROM z WHERE z.id = job.id RETURNING z.id');
 SELECT tk.same('UPDATE job SET state = ''x'' WHERE id = (SELECT id FROM job ORDER BY id LIMIT 2 FOR UPDATE SKIP LOCKED)');
 SELECT tk.same('UPDATE job SET state = ''x'' WHERE id NOT IN (SELECT id FROM job ORDER BY id LIMIT 50 FOR UPDATE SKIP LOCKED)');
+SELECT tk.same('UPDATE job SET state = ''x'' WHERE id IN (SELECT id FROM job j WHERE j.id = job.id AND id < 9 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)');
+SELECT tk.same('UPDATE job SET state = ''x'' WHERE id IN (SELECT id FROM job ORDER BY id LIMIT 5 FOR KEY SHARE SKIP LOCKED)');
 
 -- within one transaction what has been taken is not there any more
 BEGIN;

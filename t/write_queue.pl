@@ -217,6 +217,40 @@ for my $query (
 }
 $a->query('ROLLBACK');
 
+# ---------- rows that others change or move meanwhile ----------
+
+# who locks a key keeps nobody from changing the row: the change waits for him, and is of the row as it has become
+for my $limit (1, 2)
+{
+	$a->query('BEGIN');
+	$a->query(q{UPDATE job SET v = -5 WHERE id = 1});
+	$b->start_query(qq{UPDATE job SET v = v - 1 WHERE id IN (SELECT id FROM job WHERE id < 3 ORDER BY id LIMIT $limit FOR KEY SHARE SKIP LOCKED)});
+	$c->wait_for(q{SELECT sum(result::int) > 0 FROM shardfdw.run_on_nodes('SELECT count(*) FROM pg_locks WHERE NOT granted')});
+	$a->query('COMMIT');
+	$b->finish_query;
+	is($c->safe_psql('SELECT v FROM job WHERE id = 1'), '-6', "UPDATE of $limit rows whose keys are locked");
+}
+
+# a shard is written anew between the look at its rows and their locks, for which another node keeps the statement waiting
+$c->safe_psql(q{CREATE TABLE moved (id int PRIMARY KEY, due int); SELECT shardfdw.shard_table('moved', shards => 2); INSERT INTO moved SELECT i, i FROM generate_series(1, 40) i});
+for my $limit (1, 2)
+{
+	my ($gone, @ids) = split /\n/, $c->node_safe_psql(1, 'SELECT id FROM moved_00 ORDER BY id');
+	my $holder = WireClient->new($c->node(2), 'postgres');
+
+	$c->safe_psql("DELETE FROM moved WHERE id = $gone");
+	$holder->query('BEGIN');
+	$holder->query('LOCK TABLE moved_01');
+	$b->start_query("WITH z AS (SELECT id FROM moved WHERE due <= $ids[2] ORDER BY due DESC LIMIT $limit FOR UPDATE SKIP LOCKED) DELETE FROM moved USING z WHERE z.id = moved.id RETURNING due");
+	$c->wait_for(q{SELECT count(*) > 0 FROM pg_locks WHERE NOT granted}, 2);
+	$c->wait_for(q{SELECT count(*) > 0 FROM pg_stat_activity WHERE state <> 'active' AND query LIKE '%tableoid%moved_00%'}, 1);
+	$c->node_safe_psql(1, 'VACUUM FULL moved_00');
+	$holder->query('COMMIT');
+	my @taken = map { $_->[0] } @{ $b->finish_query->{rows} };
+	is(scalar(grep { $_ <= $ids[2] } @taken), $limit, "$limit rows, after a shard was written anew: @taken are not behind $ids[2]");
+	is(scalar(@taken), $limit, 'and as many as are wanted');
+}
+
 # ---------- each job once ----------
 
 my $jobs = $ENV{QUEUE_JOBS} // 2000;

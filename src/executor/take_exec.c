@@ -12,9 +12,10 @@
  * Sessions of a server claim rows before they ask for them (take_claim.c), and read candidates for each other
  * (take_read.c).
  *
- * Why the result is that of a plain table.  A candidate is known by ctid and xmin.  No two versions of rows have
- * both in common: what is inserted after the candidates were read has another xmin.  So a row that is locked is the version
- * that was read, and the statement's conditions hold for it.  What is not found somebody has locked, or has changed
+ * Why the result is that of a plain table.  A candidate is known by ctid and xmin in a file.  No two versions of rows
+ * there have both in common: what is inserted after the candidates were read has another xmin, and who moves rows with
+ * theirs (VACUUM FULL) makes another file.  So a row that is locked is the version that was read, and the statement's
+ * conditions hold for it.  What is not found somebody has locked, or has changed
  * meanwhile; then it is left out, as if he had it locked still.  Candidates are tried in their order, and only as
  * long as all nodes have given theirs up to there; no more are locked than are wanted.
  *
@@ -58,13 +59,14 @@
 #define MORE_CANDIDATES 8		/* times as many the next time */
 
 /* Columns of candidates before those that they are sorted by. */
-#define CANDIDATE_COLUMNS 3
+#define CANDIDATE_COLUMNS 4
 
 typedef struct Candidate
 {
 	int			shardno;
 	ItemPointerData ctid;
 	TransactionId xmin;
+	Oid			file;			/* of the shard, in which it is */
 	Datum	   *values;			/* that it is sorted by */
 	bool	   *isnull;
 	bool		is_last;		/* the node has more behind this one */
@@ -125,7 +127,7 @@ create_sort(ShardTakeState *state)
 {
 	const ShardTakePlan *plan = state->plan;
 	int			ncolumns = CANDIDATE_COLUMNS + plan->nsort;
-	TupleDesc	desc = CreateTemplateTupleDesc(2 + plan->nsort);
+	TupleDesc	desc = CreateTemplateTupleDesc(3 + plan->nsort);
 	ShardDecodeColumn *columns = palloc0(sizeof(ShardDecodeColumn) * ncolumns);
 
 	columns[0].type = INT4OID;
@@ -133,8 +135,11 @@ create_sort(ShardTakeState *state)
 	columns[1].type = TIDOID;
 	columns[2].type = XIDOID;
 	columns[2].target = 1;
+	columns[3].type = OIDOID;
+	columns[3].target = 2;
 	TupleDescInitEntry(desc, 1, "shard", INT4OID, -1, 0);
 	TupleDescInitEntry(desc, 2, "xmin", XIDOID, -1, 0);
+	TupleDescInitEntry(desc, 3, "file", OIDOID, -1, 0);
 	state->sort_keys = palloc0(sizeof(SortSupportData) * Max(plan->nsort, 1));
 	for (int i = 0; i < plan->nsort; i++)
 	{
@@ -143,8 +148,8 @@ create_sort(ShardTakeState *state)
 
 		column->type = plan->sort_outputs[i].type;
 		column->typmod = plan->sort_outputs[i].typmod;
-		column->target = 2 + i;
-		TupleDescInitEntry(desc, 3 + i, NULL, column->type, column->typmod, 0);
+		column->target = 3 + i;
+		TupleDescInitEntry(desc, 4 + i, NULL, column->type, column->typmod, 0);
 		key->ssup_cxt = CurrentMemoryContext;
 		key->ssup_collation = list_nth_oid(plan->sort_collations, i);
 		key->ssup_nulls_first = list_nth_int(plan->sort_nulls_first, i) != 0;
@@ -286,11 +291,12 @@ take_candidate(ShardTakeState *state, int i, const ShardRow *row, void *arg)
 	shard_decode_row(state->sort_decoder, row, slot, CurrentMemoryContext);
 	candidate->shardno = DatumGetInt32(slot->tts_values[0]);
 	candidate->xmin = DatumGetTransactionId(slot->tts_values[1]);
+	candidate->file = DatumGetObjectId(slot->tts_values[2]);
 	candidate->ctid = slot->tts_tid;
 	candidate->values = palloc(sizeof(Datum) * Max(state->plan->nsort, 1));
 	candidate->isnull = palloc(sizeof(bool) * Max(state->plan->nsort, 1));
-	memcpy(candidate->values, slot->tts_values + 2, sizeof(Datum) * state->plan->nsort);
-	memcpy(candidate->isnull, slot->tts_isnull + 2, sizeof(bool) * state->plan->nsort);
+	memcpy(candidate->values, slot->tts_values + 3, sizeof(Datum) * state->plan->nsort);
+	memcpy(candidate->isnull, slot->tts_isnull + 3, sizeof(bool) * state->plan->nsort);
 	node->rows = lappend(node->rows, candidate);
 }
 
@@ -310,8 +316,9 @@ union_of_shards(const ShardMap *map, int nodeno, const char *columns)
 			continue;
 		name = quote_literal_cstr(shard->relation);
 		appendStringInfo(&buf, "%sSELECT %d AS tableoid, CASE tableoid WHEN %s::pg_catalog.regclass THEN ctid"
-						 " ELSE ('row of child table ' || tableoid::pg_catalog.regclass::pg_catalog.text)::pg_catalog.tid END AS ctid, xmin%s FROM %s",
-						 buf.len > 0 ? " UNION ALL " : "(", i, name, columns, shard->relation);
+						 " ELSE ('row of child table ' || tableoid::pg_catalog.regclass::pg_catalog.text)::pg_catalog.tid END AS ctid, xmin,"
+						 " (SELECT pg_catalog.pg_relation_filenode(%s::pg_catalog.regclass)) AS xmax%s FROM %s",
+						 buf.len > 0 ? " UNION ALL " : "(", i, name, name, columns, shard->relation);
 		pfree(name);
 	}
 	appendStringInfoChar(&buf, ')');
@@ -369,20 +376,32 @@ read_nodes(ShardTakeState *state, NodeCandidates *nodes, int nnodes, uint64 limi
 	MemoryContextDelete(cxt);
 }
 
-static bool
-is_locked(const ShardTakeState *state, Candidate *candidate)
+/* Compares candidates (ListCell) by where they are. */
+static int
+compare_places(const ListCell *a, const ListCell *b)
 {
-	ListCell   *lc;
+	Candidate  *left = lfirst(a);
+	Candidate  *right = lfirst(b);
 
-	foreach(lc, state->locked)
-	{
-		Candidate  *other = lfirst(lc);
+	if (left->shardno != right->shardno)
+		return left->shardno < right->shardno ? -1 : 1;
+	return ItemPointerCompare(&left->ctid, &right->ctid);
+}
 
-		if (other->shardno == candidate->shardno && other->xmin == candidate->xmin &&
-			ItemPointerEquals(&other->ctid, &candidate->ctid))
-			return true;
-	}
-	return false;
+static int
+compare_cells(const void *a, const void *b)
+{
+	return compare_places(a, b);
+}
+
+/* The candidate of the list, which compare_places() has sorted, that is where key is; NULL: none. */
+static Candidate *
+find_candidate(const List *sorted, Candidate *key)
+{
+	ListCell	cell = {.ptr_value = key};
+	ListCell   *found = sorted == NIL ? NULL : bsearch(&cell, sorted->elements, list_length(sorted), sizeof(ListCell), compare_cells);
+
+	return found ? lfirst(found) : NULL;
 }
 
 /*
@@ -393,6 +412,7 @@ static bool
 read_candidates(ShardTakeState *state, NodeCandidates *nodes, int nnodes, uint64 limit)
 {
 	Candidate **all;
+	List	   *locked = list_copy(state->locked);
 	int			nall = 0;
 	int			n = 0;
 
@@ -414,12 +434,13 @@ read_candidates(ShardTakeState *state, NodeCandidates *nodes, int nnodes, uint64
 	if (nnodes > 1)
 		qsort_arg(all, nall, sizeof(Candidate *), compare_candidates, state);
 
+	list_sort(locked, compare_places);
 	state->candidates = palloc(sizeof(Candidate) * Max(nall, 1));
 	state->ncandidates = 0;
 	for (int i = 0; i < nall; i++)
 	{
 		/* before those that were tried there may be new ones, and among them those that are this transaction's already */
-		if ((state->tried == NULL || compare_candidates(&all[i], &state->tried, state) >= 0) && !is_locked(state, all[i]))
+		if ((state->tried == NULL || compare_candidates(&all[i], &state->tried, state) >= 0) && find_candidate(locked, all[i]) == NULL)
 			state->candidates[state->ncandidates++] = *all[i];
 		if (all[i]->is_last)
 			return true;
@@ -616,10 +637,11 @@ prepare_works(ShardTakeState *state, List *works, const ShardTemplate *template)
 
 		work->sql = work_sql(state->map, template, work->shardno);
 		work->nparams = shard_param_count(template, NIL);
-		work->params = palloc0(sizeof(char *) * (nothers + 2));
+		work->params = palloc0(sizeof(char *) * (nothers + 3));
 		memcpy(work->params, state->values + plan->limit_param, sizeof(char *) * nothers);
 		work->params[by_rows_only ? 0 : plan->ctids_param - 1] = ctids_of(work->candidates);
 		work->params[by_rows_only ? 1 : nothers] = xmins_of(work->candidates);
+		work->params[by_rows_only ? 2 : nothers + 1] = psprintf("%u", ((Candidate *) linitial(work->candidates))->file);
 	}
 }
 
@@ -779,31 +801,29 @@ take_locked_row(ShardTakeState *state, int i, const ShardRow *row, void *arg)
 	ShardWork  *work = list_nth((List *) arg, i);
 	uint32		block;
 	uint16		offset;
-	ItemPointerData ctid;
-	ListCell   *lc;
+	Candidate	key = {.shardno = work->shardno};
+	Candidate  *candidate;
 
 	if (row->lens[0] != sizeof(block) + sizeof(offset))
 		elog(ERROR, "a node has returned a ctid of %d bytes", row->lens[0]);
 	memcpy(&block, row->values[0], sizeof(block));
 	memcpy(&offset, row->values[0] + sizeof(block), sizeof(offset));
-	ItemPointerSet(&ctid, pg_ntoh32(block), pg_ntoh16(offset));
-	foreach(lc, work->candidates)
-	{
-		Candidate  *candidate = lfirst(lc);
-
-		if (!ItemPointerEquals(&candidate->ctid, &ctid))
-			continue;
-		candidate->locked = true;
-		if (state->plan->operation == CMD_SELECT)
-			candidate->row = ExecCopySlotMinimalTuple(decode_output(state, row, 1));
-		return;
-	}
-	elog(ERROR, "a node has locked a row that was not asked for");
+	ItemPointerSet(&key.ctid, pg_ntoh32(block), pg_ntoh16(offset));
+	candidate = find_candidate(work->candidates, &key);
+	if (candidate == NULL)
+		elog(ERROR, "a node has locked a row that was not asked for");
+	candidate->locked = true;
+	if (state->plan->operation == CMD_SELECT)
+		candidate->row = ExecCopySlotMinimalTuple(decode_output(state, row, 1));
 }
 
 static void
 lock_several(ShardTakeState *state, List *works)
 {
+	ListCell   *lc;
+
+	foreach(lc, works)
+		list_sort(((ShardWork *) lfirst(lc))->candidates, compare_places);
 	prepare_works(state, works, state->plan->lock);
 	run_works(state, works, 1 + (state->plan->operation == CMD_SELECT ? state->plan->noutputs : 0), take_locked_row);
 }
@@ -999,11 +1019,10 @@ run(ShardTakeState *state)
 	else
 	{
 		/* any rows will do: each session begins with another node, and goes on with the next one */
-		int			nnodes = state->map->nnodes;
-
-		turn = (turn < 0 ? MyProcPid : turn + 1) % nnodes;
-		for (int i = 0; i < nnodes && !has_enough(state); i++)
-			take_from(state, (turn + i) % nnodes, 1);
+		turn = (turn < 0 ? MyProcPid : turn + 1) % state->map->nnodes;
+		/* while it runs shards may move, and the last one from a node */
+		for (int i = 0; i < state->map->nnodes && !has_enough(state); i++)
+			take_from(state, (turn + i) % state->map->nnodes, 1);
 	}
 	if (state->plan->operation == CMD_SELECT)
 	{

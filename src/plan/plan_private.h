@@ -238,7 +238,7 @@ typedef struct ShardTakePlan
 	int			limit_param;	/* number (1-based) of the limit among custom_exprs */
 
 	/*
-	 * Asked of each node: number of the shard, ctid and xmin of rows, and what they are sorted by.  Place 0 is a union
+	 * Asked of each node: number of the shard, ctid, xmin and file of rows, and what they are sorted by.  Place 0 is a union
 	 * of the node's shards, with columns (text) of each; a LIMIT is appended.
 	 */
 	ShardTemplate *candidates;
@@ -250,8 +250,8 @@ typedef struct ShardTakePlan
 	List	   *sort_nulls_first;	/* IntList: 0 or 1 */
 
 	/* Asked of a shard.  Places 0 are the shard; parameters count from 1, those of custom_exprs before them left out. */
-	int			ctids_param;	/* the array of ctids among them; behind the last one is that of xmins */
-	ShardTemplate *lock;		/* rows by ctids and xmins: their ctids, and for SELECT its outputs; else these are its only parameters */
+	int			ctids_param;	/* the array of ctids among them; behind the last one are that of xmins, and the file */
+	ShardTemplate *lock;		/* rows by ctids, xmins and file: their ctids, and for SELECT its outputs; else these are its only parameters */
 	ShardTemplate *change;		/* rows by ctids; NIL for SELECT */
 	ShardTemplate *take;		/* one row, locked and changed: how many were locked, then true or count and outputs */
 	ShardOutput *outputs;		/* what the statement returns */

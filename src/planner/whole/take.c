@@ -8,7 +8,7 @@
  *	 WITH z AS (SELECT key FROM t ... SKIP LOCKED) UPDATE t SET ... FROM z WHERE t.key = z.key
  *	 DELETE likewise
  *
- *	 -> candidates	what a node is asked for: its first rows, not locked, by ctid and xmin
+ *	 -> candidates	what a node is asked for: its first rows, not locked, by ctid, xmin and file of the shard
  *	 -> lock		locks rows of a shard, by these
  *	 -> change		changes rows of a shard, by ctid
  *	 -> take		both at once, for one row
@@ -87,6 +87,8 @@ check_select(TakeParts *parts, Query *select)
 		refuse(parts, "SELECT that does more than to lock rows of one table");
 		return;
 	}
+	if (contain_vars_of_level((Node *) select, 1))
+		refuse(parts, "sub-select for each row");
 	rte = linitial_node(RangeTblEntry, select->rtable);
 	mark = linitial_node(RowMarkClause, select->rowMarks);
 	if (mark->waitPolicy != LockWaitSkip || mark->pushedDown)
@@ -365,6 +367,9 @@ check_change(TakeParts *parts, Query *query)
 		refuse(parts, "rows of another table");
 	if (parts->reason == NULL && !is_unique(parts->relid, keys))
 		refuse(parts, "keys that are not unique");
+	/* others may have changed a row whose key is shared, so that it is not at this ctid any more */
+	if (parts->reason == NULL && linitial_node(RowMarkClause, parts->select->rowMarks)->strength == LCS_FORKEYSHARE)
+		refuse(parts, "lock that does not keep others from changing the row");
 	if (parts->reason == NULL && assigns_key(parts->relid, query))
 		refuse(parts, "shard key is changed");
 	if (parts->reason != NULL)
@@ -415,6 +420,8 @@ candidates_query(Query *select)
 	query->rowMarks = NIL;
 	query->hasForUpdate = false;
 	query->limitCount = NULL;
+	/* what stands for the table has not all of its columns, so names that the statement gives them do not fit */
+	linitial_node(RangeTblEntry, query->rtable)->alias = NULL;
 	foreach(lc, query->sortClause)
 	{
 		TargetEntry *entry = get_sortgroupclause_tle(lfirst_node(SortGroupClause, lc), query->targetList);
@@ -482,7 +489,10 @@ put_condition(const ShardTemplate *template, int number, List *condition)
 	return result;
 }
 
-/* "ctid = ANY (...)"; xmins: the number of that parameter, or 0. */
+/*
+ * "ctid = ANY (...)"; xmins: the number of that parameter, or 0.  The parameter behind it is the shard's file: VACUUM FULL
+ * and CLUSTER put rows into another one, at other ctids and with the xmins that they had.
+ */
 static List *
 condition(const char *alias, int ctids, int xmins)
 {
@@ -492,7 +502,9 @@ condition(const char *alias, int ctids, int xmins)
 	if (xmins == 0)
 		return result;
 	result = list_concat(result, text_part(psprintf(" AND %sxmin = ANY (", alias)));
-	return list_concat(list_concat(result, number_part(xmins)), text_part("::pg_catalog.xid[])"));
+	result = list_concat(list_concat(result, number_part(xmins)),
+						 text_part(psprintf("::pg_catalog.xid[]) AND pg_catalog.pg_relation_filenode(%stableoid) = ", alias)));
+	return list_concat(list_concat(result, number_part(xmins + 1)), text_part("::pg_catalog.oid"));
 }
 
 /* SELECT ctid FROM the shard for rows of these ctids and xmins, locked. */
@@ -608,9 +620,10 @@ make_plan(TakeParts *parts, Query *query, ShardRouteOrigin *origin)
 {
 	ShardTakePlan plan = {0};
 	Query	   *candidates = candidates_query(parts->select);
-	List	   *columns = list_make3(system_column(TableOidAttributeNumber, OIDOID),
+	List	   *columns = list_make4(system_column(TableOidAttributeNumber, OIDOID),
 									 system_column(SelfItemPointerAttributeNumber, TIDOID),
-									 system_column(MinTransactionIdAttributeNumber, XIDOID));
+									 system_column(MinTransactionIdAttributeNumber, XIDOID),
+									 system_column(MaxTransactionIdAttributeNumber, XIDOID));
 	Node	   *limit = parts->select->limitCount;
 	ShardWholeQuery *text = shard_whole_query_print_columns(candidates, columns, true, &parts->reason);
 	ShardWholeQuery *work = NULL;
