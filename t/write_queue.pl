@@ -217,6 +217,23 @@ for my $query (
 }
 $a->query('ROLLBACK');
 
+# ---------- locks that several may have ----------
+
+for my $strengths ([ 'SHARE', 'SHARE' ], [ 'KEY SHARE', 'NO KEY UPDATE' ], [ 'NO KEY UPDATE', 'KEY SHARE' ], [ 'SHARE', 'KEY SHARE' ], [ 'NO KEY UPDATE', 'SHARE' ])
+{
+	my ($first, $second) = @$strengths;
+	my @seen;
+
+	for my $plain (1, 0)
+	{
+		$a->query('BEGIN');
+		$a->query(on("SELECT id FROM job{t} ORDER BY id LIMIT 2 FOR $first SKIP LOCKED", $plain));
+		push @seen, text($b->query(on("SELECT id FROM job{t} ORDER BY id LIMIT 3 FOR $second SKIP LOCKED", $plain)));
+		$a->query('ROLLBACK');
+	}
+	is($seen[1], $seen[0], "FOR $second of rows that another session has FOR $first");
+}
+
 # ---------- rows that others change or move meanwhile ----------
 
 # who locks a key keeps nobody from changing the row: the change waits for him, and is of the row as it has become

@@ -11,9 +11,9 @@
  *					   +------------commit-------------> gone
  *
  * A claim is as good as a lock, held a little longer at both ends: other sessions leave the row out.  What is gone is no
- * version of a row any more, so who has read it before leaves it out, too.  Nothing rests on this: nodes
- * decide who has a row.  So a claim that finds no place is none, and places of what is gone are used again, the
- * oldest first.
+ * version of a row any more, so who has read it before leaves it out, too.  Who only wants to share a lock claims
+ * nothing, and asks for what others have claimed.  Nothing else rests on this: nodes decide who has a row.  So a
+ * claim that finds no place is none, and places of what is gone are used again, the oldest first.
  */
 #include "postgres.h"
 

@@ -913,7 +913,7 @@ try_candidates(ShardTakeState *state)
 			ShardClaimRow row = claim_row(state, candidate);
 
 			state->tried = candidate;
-			if (shard_claim_begin(&row, state->since))
+			if (!state->plan->is_exclusive || shard_claim_begin(&row, state->since))
 				tried = lappend(tried, candidate);
 		}
 		if (tried == NIL)

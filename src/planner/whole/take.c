@@ -633,6 +633,7 @@ make_plan(TakeParts *parts, Query *query, ShardRouteOrigin *origin)
 	plan.operation = query->commandType;
 	plan.returns_rows = query->commandType == CMD_SELECT || query->returningList != NIL;
 	plan.set_processed = query->canSetTag && query->commandType != CMD_SELECT;
+	plan.is_exclusive = linitial_node(RowMarkClause, parts->select->rowMarks)->strength >= LCS_FORNOKEYUPDATE;
 	plan.relid = parts->relid;
 	if (parts->reason == NULL && !shard_statement_user(query, &plan.check_as_user))
 		refuse(parts, "several users");
