@@ -138,6 +138,17 @@ COPY t FROM PROGRAM $$seq 1 9 | awk '{ print $1 ";" $1 ";\344" }'$$ (FORMAT csv,
 SELECT shardfdw.forget_load(name) FROM seen;
 TRUNCATE t;
 
+-- Shards that were moved and split between two runs.
+COPY t FROM PROGRAM $$seq 1 99 | awk '{ print $1 "\t" $1 "\tx" } END { print "x" }'$$ (RESUME 'moved', COMMIT_ROWS 20);
+SET client_min_messages = warning;
+SELECT shardfdw.move_shard('t_00', 'node2', mode => 'block') > 0 AS moved, shardfdw.split_shard('t_01', mode => 'block') > 0 AS split;
+RESET client_min_messages;
+COPY t FROM PROGRAM $$seq 1 200 | awk '{ print $1 "\t" $1 "\tx" }'$$ (RESUME 'moved', COMMIT_ROWS 20);
+SELECT shard, node FROM shardfdw.shards WHERE table_name = 't' ORDER BY shard COLLATE "C";
+SELECT count(*), count(DISTINCT id), min(id), max(id) FROM t;
+SELECT shardfdw.forget_load(name) FROM seen;
+TRUNCATE t;
+
 -- The table between two runs: renamed, other columns, made anew, gone.
 COPY t FROM PROGRAM $$printf '1\t1\tx\n2\tx\tx\n'$$ (RESUME 'altered', COMMIT_ROWS 1);
 ALTER TABLE t RENAME TO t2;

@@ -14,7 +14,7 @@ use Time::HiRes qw(usleep);
 
 my $long = $ENV{KILLS};
 my $total = $ENV{KILL_ROWS} // 20_000;
-my $commit_rows = $long ? 2000 : 1000;
+my $commit_rows = 1000; # of two lines
 srand($ENV{KILL_SEED} // 1);
 
 my $c = ShardCluster->new(
@@ -200,7 +200,7 @@ if ($long)
 		my $end = $ends[ $nkills % @ends ];
 		my $source = $end =~ /client/ ? 'STDIN' : $end =~ /^at/ ? $sources[ rand 3 ] : $sources[ rand 2 ];
 		my $left = 2 * $total - $lines;
-		last if $left < 3 * $commit_rows;
+		last if $left < 6 * $commit_rows;
 		my $until = $lines + 4500 + int rand($left / ($long - $nkills + 10));
 		my $ok = end_run($source, $end, $until);
 		if ($ok)

@@ -30,6 +30,7 @@ $c->safe_psql(q{
 	INSERT INTO r SELECT date '2023-06-01' + g, g FROM generate_series(1, 400) g;
 	INSERT INTO e SELECT CASE WHEN g % 3 = 0 THEN 'sad' ELSE 'happy' END::mood, g FROM generate_series(1, 30) g;
 	INSERT INTO plain SELECT g, 'name ' || g FROM generate_series(0, 9) g;
+	COPY u (id, part) FROM PROGRAM 'printf "1\t1\n2\t2\n"' (RESUME 'once');
 	CREATE VIEW grouped AS SELECT part, count(*) AS n, sum(v) AS s FROM t JOIN u USING (id) GROUP BY part;
 	COMMENT ON TABLE t IS 'sharded';
 	CREATE INDEX ON plain (name)});
@@ -74,6 +75,9 @@ command_ok([ 'pg_dump', '-Fc', @options ], 'pg_dump -Fc');
 $c->safe_psql('CREATE DATABASE restored2');
 command_ok([ 'pg_restore', '--exit-on-error', '-d', $c->coordinator->connstr('restored2'), $dump ], 'pg_restore');
 same_answers('restored2');
+
+is($c->coordinator->safe_psql('restored', 'SELECT count(*) FROM shardfdw.resumable_loads'), 0, 'how far loads have come is not in a dump');
+is($c->safe_psql('SELECT name, state FROM shardfdw.resumable_loads'), 'once|finished', 'and stays where they ran');
 
 # The copy writes, too, and the sequence goes on where it was.
 $c->coordinator->safe_psql('restored', "SET shardfdw.enable_shard_scan = off; INSERT INTO t (v) VALUES (1000), (1001), (1002), (1003)");

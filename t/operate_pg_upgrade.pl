@@ -22,6 +22,7 @@ $c->safe_psql(q{
 	INSERT INTO t (v, w) SELECT g, 'x' FROM generate_series(1, 500) g;
 	INSERT INTO r SELECT g, 'name ' || g FROM generate_series(0, 9) g;
 	INSERT INTO plain VALUES (1, 'here');
+	COPY t (v) FROM PROGRAM 'seq 501 520' (RESUME 'once', COMMIT_ROWS 5);
 	CREATE INDEX w_index ON t (w);
 	COMMENT ON TABLE t IS 'sharded';
 	COMMENT ON COLUMN t.v IS 'a column';
@@ -41,6 +42,7 @@ my @queries = (
 	'SELECT * FROM t WHERE id = 77',
 	'SELECT * FROM joined ORDER BY name',
 	'SELECT * FROM plain',
+	'SELECT * FROM shardfdw.resumable_loads',
 	'SELECT * FROM shardfdw.tables ORDER BY table_name',
 	'SELECT count(*) FROM shardfdw_internal.commit_log',
 	'EXPLAIN (COSTS OFF) SELECT name, avg(v) FROM t JOIN r ON r.code = t.v GROUP BY name',
@@ -74,9 +76,10 @@ is($c->node_safe_psql($_, q{SELECT DISTINCT obj_description(oid) FROM pg_class W
 # ---------- and it is at work ----------
 
 $c->safe_psql(q{INSERT INTO t (v) VALUES (1), (2), (3), (4); INSERT INTO r VALUES (10, 'new'); UPDATE t SET v = v + 1 WHERE id <= 10});
-is($c->safe_psql('SELECT count(*), max(id) FROM t'), '504|504', 'writes to several nodes; the sequence goes on');
+is($c->safe_psql('SELECT count(*), max(id) FROM t'), '524|524', 'writes to several nodes; the sequence goes on');
 $c->safe_psql('ALTER TABLE t ADD COLUMN later int DEFAULT 3; CREATE INDEX later_index ON t (later)');
-is($c->safe_psql('SELECT later, count(*) FROM t GROUP BY later'), '3|504', 'DDL');
+is($c->safe_psql('SELECT later, count(*) FROM t GROUP BY later'), '3|524', 'DDL');
+like(($c->psql(q{COPY t (v) FROM PROGRAM 'seq 501 520' (RESUME 'once', COMMIT_ROWS 5)}))[2], qr/load "once" has finished before/, 'a load that has finished is not loaded again');
 is($c->safe_psql(q{SELECT "check", detail FROM shardfdw.check_cluster(true) WHERE status <> 'ok'}), '', 'check_cluster finds nothing wrong');
 ok($c->wait_for('SELECT count(*) = 1 FROM shardfdw_internal.coordinator, pg_control_system() s WHERE coordinator.system_identifier = s.system_identifier'), 'it has an identity of its own');
 my $prefix = $c->gid_prefix;
