@@ -509,6 +509,7 @@ share_candidates(ShardTakeState *state, NodeCandidates *nodes, int nnodes, uint6
 		{
 			state->candidates[i].shardno = rows->rows[i].shardno;
 			state->candidates[i].xmin = rows->rows[i].xmin;
+			state->candidates[i].file = rows->rows[i].file;
 			state->candidates[i].ctid = rows->rows[i].ctid;
 		}
 		return rows->more;
@@ -526,7 +527,11 @@ share_candidates(ShardTakeState *state, NodeCandidates *nodes, int nnodes, uint6
 	rows->since = state->since;
 	rows->nrows = state->ncandidates;
 	for (int i = 0; i < Min(state->ncandidates, SHARD_TAKE_MAX_ROWS); i++)
-		rows->rows[i] = (ShardTakeRow) {state->candidates[i].shardno, state->candidates[i].xmin, state->candidates[i].ctid};
+	{
+		const Candidate *candidate = &state->candidates[i];
+
+		rows->rows[i] = (ShardTakeRow) {candidate->shardno, candidate->xmin, candidate->file, candidate->ctid};
+	}
 	shard_take_read_end(state->ncandidates <= SHARD_TAKE_MAX_ROWS ? rows : NULL);
 	return rows->more;
 }

@@ -16,6 +16,7 @@ typedef struct ShardTakeRow
 {
 	int			shardno;
 	TransactionId xmin;
+	Oid			file;			/* of the shard, in which it is */
 	ItemPointerData ctid;
 } ShardTakeRow;
 
