@@ -284,6 +284,27 @@ is($session->query_safe("SELECT id FROM kept WHERE w = 'x' AND m < $_ ORDER BY m
 is($session->query_safe("SELECT count(*) FROM kept WHERE w = 'x' AND m > 0"), 30, 'all of it') for 1 .. 3;
 is(executed($positions[ $_ - 1 ], $_), 'unnamed unnamed prepared prepared unnamed unnamed unnamed unnamed unnamed unnamed', "node $_ plans anew for other constants, and for what reads all") for 1, 2;
 $session->query_safe('RESET cpu_tuple_cost; RESET shardfdw.query_per_node');
+
+# what stops early is planned for its constants, since a plan for any could read the whole table for a rare one
+@positions = map { $c->log_position($_) } 1, 2;
+is($session->query_safe("SELECT id FROM kept WHERE w = 'x' AND m = $_ LIMIT 1"), $_ + 10, "one row with $_") for 2 .. 4;
+is($session->query_safe("SELECT max(id) FROM kept WHERE m = $_"), $_ + 10, "the greatest with $_") for 2 .. 4;
+for (1, 2)
+{
+	my $log = $c->log_since($positions[ $_ - 1 ], $_);
+
+	is(scalar(() = $log =~ /LOG:  execute <unnamed>: SELECT/g), 6, "node $_ plans each anew");
+	unlike($log, qr/= \(\$1\)::integer/, 'for its constants');
+}
+my $at = $c->log_position($nodeno);
+for my $i (1 .. 4)
+{
+	$session->query_safe($_) for "SELECT v FROM t WHERE k = 1 AND s = 's$i' LIMIT 1", "SELECT max(v) FROM child WHERE k = 1 AND v > $i", "SELECT v FROM child WHERE k = 1 AND v > $i ORDER BY v LIMIT 1",
+	  "UPDATE child SET v = v WHERE k = 1 AND i = (SELECT i FROM child WHERE k = 1 AND v > $i LIMIT 1)";
+}
+my $log = $c->log_since($at, $nodeno);
+is(join(' ', $log =~ /execute (<unnamed>|shardfdw).*AS v FROM public.t_/g), '<unnamed> <unnamed> shardfdw shardfdw', 'by a unique key a statement finds one row at most: it is prepared');
+is(scalar(() = $log =~ /execute <unnamed>.*public.child_/g), 12, 'others of one shard are not') or diag $log;
 is($session->query_safe("SELECT count(*) FROM kept WHERE id = ANY (ARRAY[$_, $_ + 1, $_ + 2])"), 3, "an array from $_") for 11 .. 16;
 is($session->query_safe("SELECT count(*) FROM kept WHERE id < $_ AND id IS NOT NULL AND (id > 12 OR id = 11)"), $_ - 12, "constants below OR: $_") for 14 .. 18;
 is($session->query_safe('SELECT count(*) FROM kept WHERE id BETWEEN 1 AND 15 AND (' . join(' OR ', map { "id = $_" } 1 .. 300) . ')'), 15, 'more constants than parameters')

@@ -494,6 +494,7 @@ run_commands(ShardStatementState *state)
 	{
 		fill_command(state, i, &commands[i]);
 		commands[i].inlines = true;
+		commands[i].for_values = state->plan->for_values;
 	}
 	if (state->ntargets != 1 || !shard_autocommit_possible() || !shard_statement_view_is_alone(estate) ||
 		!shard_autocommit_run(&commands[0], &nchanged))
@@ -597,6 +598,7 @@ open_streams(ShardStatementState *state, ShardSnapshot *snapshot)
 		/* the locks of rows that are fetched within a savepoint are the savepoint's */
 		spec.level = state->plan->only_locks ? NULL : state->level;
 		spec.workers = -1;
+		spec.for_values = state->plan->for_values;
 		spec.nparams = state->targets[i].nparams;
 		spec.params = state->targets[i].params;
 		state->streams[i] = shard_stream_open(state->run_cxt, snapshot, &spec);

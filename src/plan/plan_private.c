@@ -35,6 +35,7 @@ enum ScanField
 	SCAN_GROUPED,				/* Boolean */
 	SCAN_AT_ONCE,				/* Boolean */
 	SCAN_IS_PREPARED,			/* Boolean */
+	SCAN_FOR_VALUES,			/* Boolean */
 	SCAN_LOCKS_ROWS,			/* Boolean */
 	SCAN_LOCKS_LATE,			/* Boolean */
 	SCAN_TEXT_COLUMNS,			/* Boolean */
@@ -147,6 +148,7 @@ shard_plan_private_pack(const ShardScanPlan *plan)
 	packed = lappend(packed, makeBoolean(plan->grouped));
 	packed = lappend(packed, makeBoolean(plan->at_once));
 	packed = lappend(packed, makeBoolean(plan->is_prepared));
+	packed = lappend(packed, makeBoolean(plan->for_values));
 	packed = lappend(packed, makeBoolean(plan->locks_rows));
 	packed = lappend(packed, makeBoolean(plan->locks_late));
 	packed = lappend(packed, makeBoolean(plan->text_columns));
@@ -187,6 +189,7 @@ shard_plan_private_unpack(List *fdw_private)
 	plan->grouped = boolVal(list_nth(fdw_private, SCAN_GROUPED));
 	plan->at_once = boolVal(list_nth(fdw_private, SCAN_AT_ONCE));
 	plan->is_prepared = boolVal(list_nth(fdw_private, SCAN_IS_PREPARED));
+	plan->for_values = boolVal(list_nth(fdw_private, SCAN_FOR_VALUES));
 	plan->locks_rows = boolVal(list_nth(fdw_private, SCAN_LOCKS_ROWS));
 	plan->locks_late = boolVal(list_nth(fdw_private, SCAN_LOCKS_LATE));
 	plan->text_columns = boolVal(list_nth(fdw_private, SCAN_TEXT_COLUMNS));
@@ -312,7 +315,8 @@ enum StatementFlag
 	STATEMENT_INSERTS_KEY,
 	STATEMENT_TEXT_COLUMNS,
 	STATEMENT_ONLY_LOCKS,
-	STATEMENT_INSERTS_VALUES
+	STATEMENT_INSERTS_VALUES,
+	STATEMENT_FOR_VALUES
 };
 
 /* As shard_plan_private_pack(), for a whole statement. */
@@ -327,6 +331,7 @@ shard_plan_private_pack_statement(const ShardStatementPlan *plan)
 	flags = lappend_int(flags, plan->text_columns);
 	flags = lappend_int(flags, plan->only_locks);
 	flags = lappend_int(flags, plan->inserts_values);
+	flags = lappend_int(flags, plan->for_values);
 	packed = list_make5(flags, plan->relids, plan->shards, plan->key_params, plan->template);
 	packed = lappend(packed, pack_outputs(plan->outputs, plan->noutputs));
 	packed = lappend(packed, list_make1_oid(plan->check_as_user));
@@ -356,6 +361,7 @@ shard_plan_private_unpack_statement(List *custom_private)
 	plan->text_columns = list_nth_int(flags, STATEMENT_TEXT_COLUMNS);
 	plan->only_locks = list_nth_int(flags, STATEMENT_ONLY_LOCKS);
 	plan->inserts_values = list_nth_int(flags, STATEMENT_INSERTS_VALUES);
+	plan->for_values = list_nth_int(flags, STATEMENT_FOR_VALUES);
 	plan->relids = list_nth(custom_private, STATEMENT_RELIDS);
 	plan->shards = list_nth(custom_private, STATEMENT_SHARDS);
 	plan->key_params = list_nth(custom_private, STATEMENT_KEY_PARAMS);

@@ -103,6 +103,7 @@ typedef struct ShardScanPlan
 	bool		grouped;		/* the remote query makes groups, or finds distinct rows */
 	bool		at_once;		/* the statement calls functions that may write: nodes are not read in turns */
 	bool		is_prepared;	/* asked once of each node, which is to keep its plan */
+	bool		for_values;		/* but not where it has parameters: nodes plan it for their values each time */
 	bool		locks_rows;		/* SELECT ... FOR UPDATE/SHARE: runs on the writing connection */
 	bool		locks_late;		/* and the rows that are taken are locked one by one: read in batches */
 	bool		text_columns;	/* some output is SHARD_OUTPUT_TEXT */
@@ -191,6 +192,7 @@ typedef struct ShardStatementPlan
 	bool		returns_rows;	/* SELECT or RETURNING */
 	bool		on_writer;		/* it changes or locks rows: runs on the writing connection */
 	bool		only_locks;		/* it locks rows */
+	bool		for_values;		/* nodes plan it for the values of its parameters each time */
 	List	   *relids;			/* OidList: sharded tables at the template's places, colocated; the first one's shards drive */
 	bool		all_shards;		/* without key values: every shard of it; else ... */
 	List	   *shards;			/* OidList: shards left by pruning at plan time */

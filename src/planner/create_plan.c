@@ -34,6 +34,7 @@
 #include "parser/parsetree.h"
 #include "plan/plan_private.h"
 #include "planner/path/cost.h"
+#include "planner/path/early_stop.h"
 #include "planner/path/fdw_planner.h"
 #include "planner/path/foreign_path.h"
 #include "planner/path/key_filter.h"
@@ -370,6 +371,7 @@ plan_upper(PlannerInfo *root, const RelOptInfo *rel, const ShardRelInfo *info, L
 	fill_prune_quals(root, info, select, &plan);
 	fill_query(root, select, &plan);
 	plan.is_prepared = shard_node_query_is_kept(info, info->query->per_node);
+	plan.for_values = shard_early_stop_of_remote(info->query);
 
 	return make_foreignscan(tlist, info->local_having, 0, select->params,
 							shard_plan_private_pack(&plan), info->query->tlist, NIL, outer_plan);

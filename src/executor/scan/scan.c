@@ -373,6 +373,7 @@ open_source(ShardScanState *state, int i, int nodeno)
 	spec.ncolumns = shard_decode_nremote(state->decoder);
 	spec.portable_text = shard_decode_has_styled_text(state->decoder);
 	spec.is_prepared = state->plan->is_prepared;
+	spec.for_values = state->plan->for_values;
 	spec.as_writer = state->plan->locks_rows;
 	spec.only_locks = state->plan->locks_rows;
 	/* the locks of rows that are fetched within a savepoint are the savepoint's */

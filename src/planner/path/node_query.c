@@ -24,6 +24,7 @@
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
 #include "planner/path/cost.h"
+#include "planner/path/early_stop.h"
 #include "planner/path/node_query.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -174,5 +175,6 @@ shard_node_query_is_kept(const ShardRelInfo *info, bool per_node)
 bool
 shard_node_query_has_params(const ShardRelInfo *info, bool per_node)
 {
-	return shard_node_query_is_kept(info, per_node) && info->remote_cost + info->unsure_cost <= MAX_PREPARED_COST;
+	return shard_node_query_is_kept(info, per_node) && info->remote_cost + info->unsure_cost <= MAX_PREPARED_COST &&
+		!shard_early_stop_of_remote(info->query);
 }

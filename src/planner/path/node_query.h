@@ -34,8 +34,9 @@ extern bool shard_node_query_is_cheaper(const ShardRelInfo *info);
 extern bool shard_node_query_is_kept(const ShardRelInfo *info, bool per_node);
 
 /*
- * Is it surely small, even where no index serves its conditions?  Then the constants that these
- * compare with become parameters, so that statements which differ in them share a plan.
+ * Is it surely small, even where no index serves its conditions, and for any constants (early_stop.h)?
+ * Then the constants that these compare with become parameters, so that statements which differ in
+ * them share a plan.
  * Others are planned for their constants, and kept for those that have the same.
  */
 extern bool shard_node_query_has_params(const ShardRelInfo *info, bool per_node);

@@ -20,6 +20,7 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
+#include "planner/path/early_stop.h"
 #include "planner/path/scan_output.h"
 #include "planner/whole/statement.h"
 #include "utils/syscache.h"
@@ -326,6 +327,7 @@ fill_plan(ShardStatementPlan *plan, Query *query, const ShardWholeQuery *text)
 	plan->only_locks = query->commandType == CMD_SELECT && !query->hasModifyingCTE &&
 		locks_rows_walker((Node *) query, NULL);
 	plan->on_writer = query->commandType != CMD_SELECT || query->hasModifyingCTE || plan->only_locks;
+	plan->for_values = shard_early_stop_of_statement(query);
 	plan->relids = text->relids;
 	plan->template = text->template;
 	plan->outputs = shard_scan_convert_outputs(text->outputs, &plan->noutputs);

@@ -53,7 +53,7 @@ get_ready(ShardConn *conn, const ShardCommand *command)
 	if (settings.len > 0)
 		shard_connection_exec(conn, settings.data);
 	pfree(settings.data);
-	if (command->nparams == 0 ||
+	if (command->nparams == 0 || command->for_values ||
 		!shard_connection_start_prepare(conn, command->sql, command->nparams))
 		return;
 	while ((res = shard_connection_get_result(conn)) != NULL)

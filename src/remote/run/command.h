@@ -39,6 +39,7 @@ typedef struct ShardCommand
 	bool		changes_session;	/* sql may leave settings, locks...: the connection is closed afterwards */
 	int			nparams;
 	const char *const *params;	/* text */
+	bool		for_values;		/* the node plans it for the values of its parameters each time */
 	bool		inlines;		/* sql is printed by us, each parameter with a cast: values may be put in their places */
 	const int  *workers;		/* max_parallel_workers_per_gather; NULL: the node's own */
 	int			cpu_factor;		/* as in ShardStreamSpec */

@@ -76,7 +76,7 @@ send_command(ShardCommandRun *run, ShardCommandLane *lane)
 {
 	ShardCommand *command = &run->commands[lane->current];
 
-	if (command->nparams > 0 &&
+	if (command->nparams > 0 && !command->for_values &&
 		shard_connection_start_prepare(lane->conn, command->sql, command->nparams))
 	{
 		lane->step = LANE_PREFIX;	/* comes back here */

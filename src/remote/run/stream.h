@@ -42,7 +42,8 @@ typedef struct ShardStreamSpec
 								 * NULL: the current one, and always with only_locks */
 	int			workers;		/* max_parallel_workers_per_gather; -1 = node's own */
 	int			cpu_factor;		/* the node gets this session's CPU costs times this; 0 = its own */
-	bool		is_prepared;	/* the node keeps its plan when it comes up often; always with parameters */
+	bool		is_prepared;	/* the node keeps its plan when it comes up often; with parameters always, unless ... */
+	bool		for_values;		/* ... it is to plan the query for their values each time */
 	int			nparams;
 	const char *const *params;	/* text, NULL for NULL; valid until the stream is closed */
 } ShardStreamSpec;

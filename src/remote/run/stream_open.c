@@ -246,7 +246,8 @@ shard_stream_open(MemoryContext cxt, ShardSnapshot *snapshot, const ShardStreamS
 	stream->cxt = cxt;
 	stream->owner = CurrentResourceOwner;
 	stream->spec = *spec;
-	stream->spec.is_prepared |= spec->nparams > 0;
+	if (spec->nparams > 0)
+		stream->spec.is_prepared = !spec->for_values;
 	if (stream->spec.level == NULL)
 		stream->spec.level = shard_txn_level_create(cxt);
 	stream->spec.level->has_locks |= spec->only_locks;
