@@ -65,7 +65,8 @@ is($c->safe_psql(q{SELECT bool_and(age >= lead) FROM (SELECT age, lead(age) OVER
 # ---------- rights ----------
 
 $c->safe_psql(q{CREATE ROLE clerk LOGIN});
-is($c->safe_psql(q{SET ROLE clerk; SELECT count(*) FROM shardfdw.activity; SELECT node, query FROM shardfdw.lock_waits}), "0\n|<insufficient privilege>", 'without USAGE no node is asked, and statements of others are hidden');
+is($c->safe_psql(q{SET ROLE clerk; SELECT count(*) FROM shardfdw.activity; SELECT node, query FROM shardfdw.lock_waits}), "3\n|<insufficient privilege>\nnode1|\nnode2|\nnode3|", 'without USAGE no node is asked, which its row says, and statements of others are hidden');
+is($c->safe_psql(q{SET ROLE clerk; SELECT DISTINCT message FROM shardfdw.node_status WHERE node = 'node1'}), 'permission denied for foreign server node1', 'why');
 $c->safe_psql(q{GRANT USAGE ON FOREIGN SERVER node1, node2, node3 TO clerk});
 for my $i (1 .. 3)
 {

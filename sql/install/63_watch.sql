@@ -14,6 +14,9 @@ BEGIN
 	SELECT q.node, (q.fields)[1]::jsonb, CASE WHEN NOT q.ok THEN concat_ws(': ', q.message, q.detail) END
 	FROM shardfdw_internal.run_commands(nodes, array_fill(command, ARRAY[cardinality(nodes)]), 'watch', false) q
 	WHERE q.fields IS NOT NULL OR NOT q.ok;
+	-- no answer is not the same as nothing to be seen
+	RETURN QUERY SELECT n.name, NULL::jsonb, format('permission denied for foreign server %s', n.name)
+	FROM shardfdw.nodes n WHERE n.in_cluster AND NOT has_server_privilege(n.name, 'USAGE');
 END
 $$;
 COMMENT ON FUNCTION shardfdw_internal.watch(text, boolean) IS
@@ -48,7 +51,7 @@ CREATE VIEW shardfdw.activity AS
 		xact_age interval, state_age interval, node_query text) ON true
 	LEFT JOIN pg_catalog.pg_stat_activity s ON s.pid = x.pid;
 COMMENT ON VIEW shardfdw.activity IS
-	'Lists what sessions of this coordinator do on the nodes: a row for each of their connections, idle ones too, and one with a message for each node that does not answer within shardfdw.watch_timeout. Statements and states of others are shown to members of pg_read_all_stats, here and on the node. Sessions whose application_name is set for nodes are not known there.';
+	'Lists what sessions of this coordinator do on the nodes: a row for each of their connections, idle ones too, and one with a message for each node that does not answer within shardfdw.watch_timeout, or that the role may not use. Statements and states of others are shown to members of pg_read_all_stats, here and on the node. Sessions whose application_name is set for nodes are not known there.';
 COMMENT ON COLUMN shardfdw.activity.pid IS 'Process of the session on the coordinator.';
 COMMENT ON COLUMN shardfdw.activity.usename IS 'Its role; null: the session has ended.';
 COMMENT ON COLUMN shardfdw.activity.application_name IS 'Its application_name on the coordinator.';
@@ -116,7 +119,7 @@ CREATE VIEW shardfdw.lock_waits AS
 	LEFT JOIN pg_catalog.pg_stat_activity s ON s.pid = w.session
 	LEFT JOIN pg_catalog.pg_stat_activity b ON b.pid = w.blocking_session;
 COMMENT ON VIEW shardfdw.lock_waits IS
-	'Lists who waits for whose lock in this database, on the coordinator and on the nodes: a row for each pair, and one with a message for each node that does not answer within shardfdw.watch_timeout. Statements of others are shown to members of pg_read_all_stats, here and on the node.';
+	'Lists who waits for whose lock in this database, on the coordinator and on the nodes: a row for each pair, and one with a message for each node that does not answer within shardfdw.watch_timeout, or that the role may not use. Statements of others are shown to members of pg_read_all_stats, here and on the node.';
 COMMENT ON COLUMN shardfdw.lock_waits.node IS 'Node on which the lock is waited for; null: the coordinator.';
 COMMENT ON COLUMN shardfdw.lock_waits.pid IS 'Process there that waits.';
 COMMENT ON COLUMN shardfdw.lock_waits.session IS 'Process of its session on the coordinator; null: it is not one of this coordinator.';
@@ -157,7 +160,7 @@ CREATE VIEW shardfdw.long_transactions AS
 	LEFT JOIN pg_catalog.pg_stat_activity s ON s.pid = x.session AND w.node IS NOT NULL
 	ORDER BY x.age DESC NULLS FIRST, w.node, x.pid;
 COMMENT ON VIEW shardfdw.long_transactions IS
-	'Lists the transactions that are open in this database on the coordinator and on the nodes, prepared ones too, the oldest first; before them a row with a message for each node that does not answer within shardfdw.watch_timeout.';
+	'Lists the transactions that are open in this database on the coordinator and on the nodes, prepared ones too, the oldest first; before them a row with a message for each node that does not answer within shardfdw.watch_timeout, or that the role may not use.';
 COMMENT ON COLUMN shardfdw.long_transactions.node IS 'Node on which it is open; null: the coordinator.';
 COMMENT ON COLUMN shardfdw.long_transactions.pid IS 'Its process there; null: it is prepared.';
 COMMENT ON COLUMN shardfdw.long_transactions.session IS 'Process of its session on the coordinator; null: it is not one of this coordinator, or prepared.';
@@ -194,7 +197,7 @@ CREATE VIEW shardfdw.node_status AS
 	LEFT JOIN LATERAL pg_catalog.jsonb_to_record(w.says) x(version text, is_standby boolean, up interval, connections integer, max_connections integer, of_coordinator integer,
 		prepared integer, oldest_prepared interval, bytes bigint, commits bigint, rollbacks bigint, deadlocks bigint, temp_bytes bigint) ON true;
 COMMENT ON VIEW shardfdw.node_status IS
-	'Lists the servers of the cluster, the coordinator (node is null) among them, and how they are. Counters are those of pg_stat_database. A node that does not answer within shardfdw.watch_timeout has a message, and no values.';
+	'Lists the servers of the cluster, the coordinator (node is null) among them, and how they are. Counters are those of pg_stat_database. A node that does not answer within shardfdw.watch_timeout, or that the role may not use, has a message, and no values.';
 COMMENT ON COLUMN shardfdw.node_status.node IS 'Node; null: the coordinator.';
 COMMENT ON COLUMN shardfdw.node_status.answers IS 'Whether it has answered in time.';
 COMMENT ON COLUMN shardfdw.node_status.version IS 'Version of PostgreSQL.';
@@ -230,7 +233,7 @@ CREATE VIEW shardfdw.stat_replication AS
 	FROM shardfdw_internal.watch(shardfdw_internal.stat_replication_query(), true) w
 	LEFT JOIN LATERAL pg_catalog.jsonb_to_record(w.says) x(standby text, address text, state text, sync_state text, lag_bytes numeric, replay_lag interval, reply_age interval) ON true;
 COMMENT ON VIEW shardfdw.stat_replication IS
-	'Lists the standbys of all servers of the cluster and how far behind they are, as pg_stat_replication of those servers has it. A node that does not answer within shardfdw.watch_timeout has a message, and no values. Roles without pg_read_all_stats there see no details.';
+	'Lists the standbys of all servers of the cluster and how far behind they are, as pg_stat_replication of those servers has it. A node that does not answer within shardfdw.watch_timeout, or that the role may not use, has a message, and no values. Roles without pg_read_all_stats there see no details.';
 COMMENT ON COLUMN shardfdw.stat_replication.node IS 'Node whose standby it is; null: the coordinator.';
 COMMENT ON COLUMN shardfdw.stat_replication.standby IS 'Its name: application_name of its connection.';
 COMMENT ON COLUMN shardfdw.stat_replication.address IS 'Its IP address; null: it has connected through a Unix socket.';
@@ -272,7 +275,7 @@ CREATE VIEW shardfdw.stat_shards AS
 	LEFT JOIN told t ON t.node = p.node AND t.name = p.name
 	LEFT JOIN told m ON m.node = p.node AND m.message IS NOT NULL;
 COMMENT ON VIEW shardfdw.stat_shards IS
-	'Lists the shards with what the statistics of their nodes say of them. Those of a node that does not answer within shardfdw.watch_timeout have a message, and no values; those of one that the role may not use neither.';
+	'Lists the shards with what the statistics of their nodes say of them. Those of a node that does not answer within shardfdw.watch_timeout, or that the role may not use, have a message, and no values.';
 COMMENT ON COLUMN shardfdw.stat_shards.table_name IS 'Sharded table, as regclass writes it.';
 COMMENT ON COLUMN shardfdw.stat_shards.shard IS 'Shard, as regclass writes it.';
 COMMENT ON COLUMN shardfdw.stat_shards.node IS 'Its node.';
