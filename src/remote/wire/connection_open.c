@@ -229,7 +229,7 @@ find_mapping(const ForeignServer *server, Oid userid)
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("user mapping not found for user \"%s\" on node \"%s\"",
 						MappingUserName(userid), server->servername),
-				 errhint("Create one with CREATE USER MAPPING FOR %s SERVER %s.",
+				 errhint("Create one with CREATE USER MAPPING FOR %s SERVER %s; shardfdw.add_user() does so for all nodes.",
 						 quote_identifier(MappingUserName(userid)),
 						 quote_identifier(server->servername))));
 	return GetUserMapping(userid, server->serverid);
