@@ -115,6 +115,12 @@ COPY x1 FROM stdin WHERE k > 0;
 2	<?xml version="1.0" encoding="latin1"?><a/>	\N	parsed
 \.
 SELECT k, x::text, n FROM x1 ORDER BY k;
+-- empty ones have a binary form that cannot be read
+CREATE TABLE vectors (k int PRIMARY KEY, i int2vector, o oidvector);
+SELECT shardfdw.shard_table('vectors', 'k', shards => 4);
+INSERT INTO vectors VALUES (1, '', '1 2'), (2, '3 4', ''), (3, NULL, NULL);
+INSERT INTO vectors SELECT k + 10, i, o FROM vectors;
+SELECT * FROM vectors ORDER BY k;
 \c -
 SET client_min_messages = error;
 DROP SCHEMA value_text CASCADE;

@@ -165,7 +165,7 @@ choose_op(EncodeColumn *col, Oid type, bool is_element)
 		return true;
 
 	/* array_recv() checks the element's OID, which is the same on all servers only for built-in types. */
-	element = is_element ? InvalidOid : get_element_type(type);
+	element = is_element ? InvalidOid : shard_type_io_element(type);
 	if (OidIsValid(element))
 	{
 		if (element >= FirstGenbkiObjectId)

@@ -110,6 +110,12 @@ is_text_like(Oid type)
 	}
 }
 
+Oid
+shard_type_io_element(Oid type)
+{
+	return type == INT2VECTOROID || type == OIDVECTOROID ? InvalidOid : get_element_type(type);
+}
+
 bool
 shard_type_io_binary_output(Oid type)
 {
@@ -119,9 +125,7 @@ shard_type_io_binary_output(Oid type)
 		return true;
 	if (get_typtype(base) == TYPTYPE_ENUM)
 		return true;
-
-	/* InvalidOid unless an array; oidvector and int2vector are arrays of plain types too */
-	return is_plain_binary(get_element_type(base));
+	return is_plain_binary(shard_type_io_element(base));
 }
 
 bool
@@ -134,7 +138,7 @@ shard_type_io_binary_input(Oid type)
 		return true;
 	if (get_typtype(base) == TYPTYPE_ENUM)
 		return true;
-	element = get_element_type(base);
+	element = shard_type_io_element(base);
 	return is_plain_binary(element) || is_text_like(element);
 }
 

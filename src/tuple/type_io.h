@@ -15,6 +15,12 @@
  */
 extern bool shard_type_io_binary_output(Oid type);
 
+/*
+ * Element type of an array; InvalidOid: it is none.  int2vector and oidvector are not taken for
+ * arrays: PostgreSQL does not read the binary form that it gives an empty one.
+ */
+extern Oid	shard_type_io_element(Oid type);
+
 /* The same for sending a value to a node's column by COPY BINARY. */
 extern bool shard_type_io_binary_input(Oid type);
 
