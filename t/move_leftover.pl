@@ -231,6 +231,19 @@ $c->node_safe_psql(3, 'CREATE INDEX ON named_00 (slow(v))');
 $c->node_safe_psql(2, q{ALTER DATABASE postgres SET statement_timeout = '2s'});
 $c->safe_psql('SELECT shardfdw.disconnect_all()');
 is(($c->psql(q{SELECT shardfdw.move_shard('named_00', 'node2')}))[2], '', 'time-outs of a node');
+# who waits behind the job's lock, and before whom its own reads would have to wait
+hold('move_copied');
+$job = $c->ask(q{SELECT shardfdw.move_shard('named_00', 'node3', mode => 'block', wait => false)});
+$c->wait_for(qq{SELECT count(*) > 0 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname LIKE 'shardfdw%_$job' AND c.relname = 'named_00' AND pg_relation_size(c.oid) > 0}, 3);
+{
+	my $vacuum = $c->node(2)->background_psql('postgres', on_error_stop => 0);
+	$vacuum->query_until(qr/begun/, "\\echo begun\nVACUUM FULL named_00;\n");
+	ok($c->node(2)->poll_query_until('postgres', q{SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'}), 'a VACUUM FULL on the node waits for the job');
+	release('move_copied');
+	is($c->safe_psql("SELECT shardfdw.wait_job($job)"), 'done', 'which does not wait for it');
+	$vacuum->quit;
+}
+$c->ask(q{SELECT shardfdw.move_shard('named_00', 'node2')});
 $c->node_safe_psql(2, 'ALTER DATABASE postgres RESET ALL');
 $c->safe_psql(q{CREATE SCHEMA one; CREATE SCHEMA two; CREATE TABLE one.same (id bigint PRIMARY KEY); CREATE TABLE two.same (id bigint PRIMARY KEY);
 	SELECT shardfdw.shard_table('one.same', 'id', shards => 1, nodes => '{node1}'); SELECT shardfdw.shard_table('two.same', 'id', colocate_with => 'one.same')});

@@ -7,6 +7,10 @@
  * All of it is one local transaction, whose locks readers do not meet.  The rows are read
  * and written over connections of the move's own: what is committed on the source, and is
  * locked, stays as it is.
+ *
+ * The one that reads has locked the tables, too, before they are locked against writers.  Else somebody on the node
+ * who waits for a lock that readers do not get beside (VACUUM FULL) would stand between the two: the
+ * second would wait for him, he for the first, and the first for the job, for ever.
  */
 #include "postgres.h"
 
@@ -62,9 +66,29 @@ shard_block_lock(ShardMove *move, int timeout_ms, void (*before_each) (void *arg
 	}
 }
 
+typedef struct BlockMove
+{
+	ShardMove  *move;
+	ShardConn  *from;			/* reads on the source */
+} BlockMove;
+
+/* Before each attempt to lock the tables against writers: locks them for reading, anew, so that who has waited meanwhile is let through. */
+static void
+hold_tables(void *arg)
+{
+	const BlockMove *block = arg;
+
+	if (PQtransactionStatus(block->from->pg) == PQTRANS_INTRANS)
+		shard_link_exec(block->from, "COMMIT");
+	shard_link_exec(block->from, "BEGIN ISOLATION LEVEL READ COMMITTED");
+	for (int i = 0; i < block->move->ntables; i++)
+		shard_link_exec(block->from, psprintf("LOCK TABLE ONLY %s IN ACCESS SHARE MODE", block->move->tables[i].remote_name));
+}
+
 void
 shard_block_run(ShardMove *move, ShardMoveStage enter_stage)
 {
+	BlockMove	block = {.move = move};
 	ShardConn  *from;
 	ShardConn  *into;
 	TimestampTz locked_at;
@@ -75,7 +99,8 @@ shard_block_run(ShardMove *move, ShardMoveStage enter_stage)
 	into = shard_link_open(move->target, move->userid, false);
 	shard_move_commit();
 
-	shard_block_lock(move, LOCK_MS, NULL, NULL);
+	block.from = from;
+	shard_block_lock(move, LOCK_MS, hold_tables, &block);
 	locked_at = GetCurrentTimestamp();
 	shard_move_check_unchanged(move);
 	for (int i = 0; i < move->ntables; i++)
@@ -84,6 +109,7 @@ shard_block_run(ShardMove *move, ShardMoveStage enter_stage)
 	shard_place_index(move);
 	if (move->verify)
 		shard_relay_verify(move, from, into);
+	shard_link_exec(from, "COMMIT");
 	while (!shard_place_switch(move))
 		shard_wait_pause(MIN_PAUSE_MS, false);
 	shard_move_commit();
