@@ -8,8 +8,8 @@
 #include "postgres.h"
 
 #include "access/xlogdefs.h"
-#include "move/move.h"
-#include "move/slot.h"
+#include "move/job/move.h"
+#include "move/job/slot.h"
 
 typedef struct ShardApply ShardApply;
 

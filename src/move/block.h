@@ -7,7 +7,7 @@
 
 #include "postgres.h"
 
-#include "move/move.h"
+#include "move/job/move.h"
 
 /* Tells which stage the move is in. */
 typedef void (*ShardMoveStage) (const ShardMove *move, const char *stage);

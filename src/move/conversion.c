@@ -27,7 +27,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "move/conversion.h"
-#include "move/table.h"
+#include "move/job/table.h"
 #include "own_schema.h"
 #include "pgstat.h"
 #include "remote/wire/wait.h"

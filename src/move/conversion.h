@@ -7,7 +7,7 @@
 
 #include "postgres.h"
 
-#include "move/job.h"
+#include "move/job/job.h"
 
 typedef struct ShardConversion ShardConversion;
 

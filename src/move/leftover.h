@@ -7,7 +7,7 @@
 
 #include "postgres.h"
 
-#include "move/move.h"
+#include "move/job/move.h"
 #include "nodes/pg_list.h"
 
 /* Of dead jobs, from both servers.  Errors: the nodes'. */

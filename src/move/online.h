@@ -8,7 +8,7 @@
 #include "postgres.h"
 
 #include "move/block.h"
-#include "move/move.h"
+#include "move/job/move.h"
 
 /* Moves the shards, which have been prepared, with a lock only for the switch. */
 extern void shard_online_run(ShardMove *move, ShardMoveStage enter_stage);

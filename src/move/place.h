@@ -7,7 +7,7 @@
 
 #include "postgres.h"
 
-#include "move/move.h"
+#include "move/job/move.h"
 
 /* Makes the move's schemas on both nodes, and in the target's the tables without indexes. */
 extern void shard_place_prepare(ShardMove *move);

@@ -7,7 +7,7 @@
 
 #include "postgres.h"
 
-#include "move/move.h"
+#include "move/job/move.h"
 
 /*
  * Locks the shards on the other coordinators, in this transaction; those that are replaced with the tables that they

@@ -7,7 +7,7 @@
 
 #include "postgres.h"
 
-#include "move/move.h"
+#include "move/job/move.h"
 #include "remote/wire/connection.h"
 
 /* Copies table over two links, the bytes as they come.  Adds to move's progress.  Errors: a node's. */

@@ -9,9 +9,9 @@
  */
 #include "postgres.h"
 
-#include "move/link.h"
+#include "move/job/link.h"
+#include "move/job/table.h"
 #include "move/shard_definition.h"
-#include "move/table.h"
 #include "own_schema.h"
 #include "storage/sinval.h"
 #include "utils/builtins.h"

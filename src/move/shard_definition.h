@@ -7,7 +7,7 @@
 
 #include "postgres.h"
 
-#include "move/move.h"
+#include "move/job/move.h"
 #include "remote/wire/connection.h"
 
 typedef struct ShardDefinition ShardDefinition;

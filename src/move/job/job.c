@@ -27,8 +27,8 @@
 #include "fmgr.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
-#include "move/job.h"
-#include "move/table.h"
+#include "move/job/job.h"
+#include "move/job/table.h"
 #include "own_schema.h"
 #include "own_sql.h"
 #include "postmaster/bgworker.h"
@@ -46,8 +46,8 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/wait_event.h"
-#include "wait_event.h"
 #include "version.h"
+#include "wait_event.h"
 
 #define POLL_MS 50				/* how often a row that somebody waits for is read */
 #define DROP_PATIENCE_MS 2000	/* how long a caller waits for the old table to be dropped */

@@ -10,8 +10,8 @@
 
 #include "lib/stringinfo.h"
 #include "libpq/pqformat.h"
-#include "move/link.h"
-#include "move/slot.h"
+#include "move/job/link.h"
+#include "move/job/slot.h"
 #include "port/pg_bswap.h"
 #include "remote/wire/error.h"
 #include "utils/builtins.h"

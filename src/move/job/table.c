@@ -9,7 +9,7 @@
 #include "executor/spi.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
-#include "move/table.h"
+#include "move/job/table.h"
 #include "own_schema.h"
 #include "postmaster/interrupt.h"
 #include "remote/run/command.h"

@@ -9,7 +9,7 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
-#include "move/link.h"
+#include "move/job/link.h"
 #include "remote/wire/error.h"
 #include "remote/wire/wait.h"
 #include "storage/latch.h"

@@ -7,7 +7,7 @@
 
 #include "postgres.h"
 
-#include "move/move.h"
+#include "move/job/move.h"
 
 /*
  * Begins a transaction in which the current user is the one for whom the move is done; and

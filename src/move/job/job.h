@@ -8,7 +8,7 @@
 
 #include "postgres.h"
 
-#include "move/move.h"
+#include "move/job/move.h"
 #include "port/atomics.h"
 #include "storage/dsm.h"
 

@@ -8,7 +8,7 @@
  */
 #include "postgres.h"
 
-#include "move/change.h"
+#include "move/job/change.h"
 #include "port/pg_bswap.h"
 
 /* What is left of a message; ok is false once it was too short. */

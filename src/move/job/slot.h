@@ -8,7 +8,7 @@
 #include "postgres.h"
 
 #include "access/xlogdefs.h"
-#include "move/move.h"
+#include "move/job/move.h"
 #include "remote/wire/connection.h"
 
 typedef struct ShardSlot
